@@ -33,7 +33,7 @@ demo: build-embedded ## index the sample corpus on the embedded stack and answer
 	@echo "starting the demo: it takes less than half a minute"
 	@$(BIN)/unweaver demo
 
-nights: build-embedded ## play five nights of an index on the embedded stack, with the report of each
+nights: build-embedded ## play five nights of an index on the embedded stack, with the report of one
 	@UNWEAVER=$(BIN)/unweaver infra/nights.sh
 
 dev: build-embedded ## run the embedded stack until Ctrl-C

@@ -82,8 +82,6 @@ grep '^ready' dev.log || { cat dev.log >&2; exit 1; }
 say "Night 1: the first build. First what it would take, which asks nobody; then the build."
 run estimate --index nights
 run index --index nights --wait
-first=$(built)
-report "$first"
 
 # --- night 2 --------------------------------------------------------------------------------------------------------
 say "Night 2: one passage of 120 changed, two are gone. The plan is kept, and the night must be what it says."
@@ -92,7 +90,7 @@ sed -i -e '/"mt00002"/s/The editor-in-chief is/Since this spring the editor-in-c
 run estimate --index nights --out plan.json
 run index --index nights --plan plan.json --wait
 second=$(built)
-report "$second"
+report "$second" # the reports of the other nights are shown by: unweaver show
 run diff --index nights
 
 # --- night 3 --------------------------------------------------------------------------------------------------------
@@ -102,7 +100,6 @@ sed -i '/"mt00087"/s/"title": .*/"title": "Error", "text": "503 Service Unavaila
   corpus/passages.jsonl
 must_hold index --index nights --wait
 third=$(built)
-report "$third"
 run diff "$third" --index nights --questions probes.jsonl
 run query "In which county is Johnnycake, West Virginia located?" --index nights --top-chunks 1
 echo "(that is generation $second: what was held is not served)"
@@ -115,8 +112,6 @@ run rollback "$second" --index nights --reason "it was an error page"
 cp aside/good.jsonl corpus/passages.jsonl
 sed -i '/"mt00007"/s/"text": "/"text": "Revised. /' corpus/passages.jsonl
 run index --index nights --wait
-fourth=$(built)
-report "$fourth"
 run operations --index nights
 
 # --- night 5 --------------------------------------------------------------------------------------------------------
@@ -126,7 +121,6 @@ sed -n '1,60{s/"id": "mt/"id": "old/; s/"text": "/"text": "From the archive. /; 
 run backfill start archive --index nights --prefix archive/ --concurrency 1 --reason "the archive of 2019"
 sed -i '/"mt00008"/s/"text": "/"text": "Revised. /' corpus/passages.jsonl
 run index --index nights --wait
-report "$(built)"
 run backfill status archive --index nights --wait
 run generations --index nights
 run index --index nights --wait
@@ -136,7 +130,7 @@ say "The nights, side by side"
 run trends nights
 echo
 if [ -n "$keep" ]; then
-  echo "Stopping the stack. The reports as pages: $place/data/artifacts/nights/generations/*/report.html"
+  echo "Stopping the stack. The reports: $place/data/artifacts/nights/generations/*/report.md"
 else
   echo "Stopping the stack, and removing $place"
 fi

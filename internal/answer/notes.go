@@ -2,6 +2,7 @@ package answer
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/unweaver/unweaver/internal/model/tokens"
@@ -33,10 +34,13 @@ func (r *Response) note(found []retrieve.Note, budget int) string {
 			}
 		}
 		if strings.Join(cited, "") == "" {
+			r.degrade(retrieve.NotesPassages)
 			continue
 		}
 		block := headOf[one.Kind] + strings.Join(cited, "; ") + "\n" + note.Text + "\n\n"
-		if count := tokens.Count(block); count <= budget {
+		if count := tokens.Count(block); count > budget {
+			r.degrade(retrieve.NotesBudget)
+		} else {
 			budget -= count
 			r.Usage.NoteTokens += int64(count)
 			r.Notes = append(r.Notes, note)
@@ -44,6 +48,13 @@ func (r *Response) note(found []retrieve.Note, budget int) string {
 		}
 	}
 	return out.String()
+}
+
+// degrade enters what the response is without, once.
+func (r *Response) degrade(what string) {
+	if !slices.Contains(r.Degraded, what) {
+		r.Degraded = append(r.Degraded, what)
+	}
 }
 
 // headOf is what stands before the marks of a note.

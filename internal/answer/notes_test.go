@@ -24,6 +24,7 @@ func TestNotesAreReadWithTheMarksOfTheirPassages(t *testing.T) {
 	assert.NotContains(t, text, "long", "it does not fit")
 	assert.NotContains(t, text, "left out", "nothing of the result says it")
 	assert.Len(t, response.Notes, 2)
+	assert.Equal(t, []string{retrieve.NotesBudget, retrieve.NotesPassages}, response.Degraded)
 	assert.True(t, response.Usage.NoteTokens > 10 && response.Usage.NoteTokens <= 100, "%d", response.Usage.NoteTokens)
 	assert.Equal(t, []bool{false, true, true}, response.rests())
 	assert.Equal(t, "A town. [3] [2]", response.quotedNotes())

@@ -1,7 +1,6 @@
 package answer
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -65,7 +64,7 @@ func (v *Values) UnmarshalJSON(raw []byte) error {
 	if raw[0] == '"' {
 		raw = append(append([]byte{'['}, raw...), ']')
 	}
-	if json.Unmarshal(raw, &list, jsontext.AllowInvalidUTF8(true)) != nil || slices.Contains(list, nil) {
+	if json.Unmarshal(raw, &list) != nil || slices.Contains(list, nil) {
 		return errors.New("want a text or a list of texts")
 	}
 	*v = Values{}
@@ -84,7 +83,7 @@ func (m *Moment) UnmarshalJSON(raw []byte) (err error) {
 	if kind := jsontext.Value(raw).Kind(); kind != '"' {
 		return errors.New("want a time, got " + KindName(kind))
 	}
-	if err = json.Unmarshal(raw, &text, jsontext.AllowInvalidUTF8(true)); err != nil {
+	if err = json.Unmarshal(raw, &text); err != nil {
 		return err
 	}
 	if m.Time, err = time.Parse(time.DateOnly, text); err == nil {
@@ -169,6 +168,10 @@ func (q *Request) plan(defaults core.Retrieval, methods *retrieve.Registry) (pla
 	if q.TopK != nil && q.TopChunks != nil {
 		return out, invalid("read query", "top_k", "it is the same as top_chunks, which is given too", "give one of them")
 	}
+	top, chunks := "top_chunks", q.TopChunks
+	if q.TopK != nil {
+		top, chunks = "top_k", q.TopK
+	}
 	for _, number := range []struct {
 		name          string
 		given         *Count
@@ -176,7 +179,7 @@ func (q *Request) plan(defaults core.Retrieval, methods *retrieve.Registry) (pla
 		to            *int
 	}{
 		{"top_entities", q.TopEntities, maxTopEntities, out.spec.Entities, &out.TopEntities},
-		{"top_chunks", cmp.Or(q.TopChunks, q.TopK), maxTopChunks, defaults.TopChunks, &out.TopChunks},
+		{top, chunks, maxTopChunks, defaults.TopChunks, &out.TopChunks},
 		{"max_context_tokens", q.MaxContextTokens, maxContextTokens, defaultContext, &out.budget},
 		{"max_answer_tokens", q.MaxAnswerTokens, maxAnswerTokens, 0, &out.most},
 	} {
@@ -201,6 +204,9 @@ func (q *Request) narrow(out *retrieve.Query) error {
 	}
 	if to := q.Filter.Modified.To; to != nil {
 		out.Filter.To = to.Time
+		if !out.Filter.From.Before(to.Time) && q.Filter.Modified.From != nil {
+			return invalid("read query", "filter.modified", "from is not before to, so that no document fits", "swap the two")
+		}
 	}
 	out.Without = retrieve.Without{Entities: map[core.ID]bool{}, Documents: map[string]bool{}}
 	for _, given := range q.Without.Entities {

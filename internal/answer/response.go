@@ -24,10 +24,10 @@ type Response struct {
 	Params     map[string]any `json:"params"`
 	Reason     *string        `json:"reason" enum:"no_match,no_document,empty_index" doc:"no_document: filter leaves none"`
 	Confidence *float64       `json:"confidence" doc:"that one of the first five passages says it; null: not known"`
-	Degraded   []string       `json:"degraded"`
+	Degraded   []string       `json:"degraded" doc:"what it is without; notes_budget, notes_filter, notes_passages: notes"`
 	Chunks     []Chunk        `json:"chunks"`
 	Entities   []Entity       `json:"entities"`
-	Notes      []Note         `json:"notes,omitempty" doc:"what the chat model reads beside passages: facts, summaries"`
+	Notes      []Note         `json:"notes,omitempty" doc:"facts and summaries; degraded says which were left out"`
 	Answer     *Answer        `json:"answer"`
 	Explain    any            `json:"explain,omitempty" ref:"Explain"`
 	Usage      Usage          `json:"usage"`

@@ -139,7 +139,7 @@ func (x Index) Agree(pointer core.Pointer, manifest *core.Manifest) error {
 func (x Index) damagedPointer(why any) error {
 	return fault.SegmentDamage.At("read", x.Store.Location(x.CurrentKey())).
 		Because(why).
-		Advise("write it again from what was published last: unweaver restore --index " + x.Name)
+		Advise("write it again from what was published last: unweaver restore " + x.Name)
 }
 
 // Rebuild advises to make everything of the index again.
@@ -188,7 +188,7 @@ func (x Index) GenerationRef(ctx context.Context, gen string) (core.GenerationRe
 	if fault.Is(err, fault.NotFound) {
 		return ref, fault.UnknownGen.At("open generation", gen).
 			Because("index " + x.Name + " has none of that name").
-			Advise("list them with: unweaver generations --index " + x.Name)
+			Advise("list them with: unweaver generations " + x.Name)
 	}
 	return ref, err
 }

@@ -9,16 +9,16 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
-// lineKey says whose branch an index is. It is written once and never changed, also not when the branch goes: the name
-// stays its base's, so that no process that knows it takes it for an index of its own.
-func lineKey(name string) string { return linesFolder + name + ".json" }
+// LineKey says whose branch an index is. It is written once and stays when the branch goes: the name is its base's until
+// that is deleted, so that no process that knows it takes it for an index of its own.
+func LineKey(name string) string { return linesFolder + name + ".json" }
 
 const linesFolder = "_branches/"
 
 // OfBranches tells a key that says whose branch an index is: most indexes are none, and have no such object.
 func OfBranches(key string) bool { return strings.HasPrefix(key, linesFolder) }
 
-// line is what lies under lineKey.
+// line is what lies under LineKey.
 type line struct {
 	Base string `json:"base"`
 }
@@ -27,14 +27,14 @@ type line struct {
 // index itself.
 func BaseOf(ctx context.Context, store blob.Store, name string) (string, error) {
 	var found line
-	_, err := blob.ReadJSON(ctx, store, lineKey(name), &found)
+	_, err := blob.ReadJSON(ctx, store, LineKey(name), &found)
 	switch {
 	case fault.Is(err, fault.NotFound):
 		return name, nil
 	case err != nil:
 		return "", err
 	case !core.ValidIndex(found.Base) || found.Base == name:
-		return "", fault.SegmentDamage.At("read", store.Location(lineKey(name))).
+		return "", fault.SegmentDamage.At("read", store.Location(LineKey(name))).
 			Because("it names no base").
 			Advise("put it back: {\"base\": \"<the index that " + name + " is a branch of>\"}")
 	}
@@ -43,7 +43,7 @@ func BaseOf(ctx context.Context, store blob.Store, name string) (string, error) 
 
 // PutBase writes down that an index is a branch. It may be repeated; a name that is another's is fault.Usage.
 func (x Index) PutBase(ctx context.Context, base string) error {
-	_, err := blob.WriteJSON(ctx, x.Store, lineKey(x.Name), line{base}, blob.Cond{Absent: true})
+	_, err := blob.WriteJSON(ctx, x.Store, LineKey(x.Name), line{base}, blob.Cond{Absent: true})
 	if !fault.Is(err, fault.Precondition) {
 		return err
 	}

@@ -13,9 +13,9 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
-// NoBranchLasts is how long a process believes that a name is no branch: who makes one waits for longer before it
-// writes anything else below the name, so that every process knows by then.
-const NoBranchLasts = time.Second
+// BaseLasts is how long a process believes whose branch a name is. Who makes a branch, or frees its name, waits for longer
+// before anything else is written below the name, so that every process knows by then.
+const BaseLasts = time.Second
 
 // sharedFiles and sharedFolders are what a branch has in common with its base: immutable files, and what keeps two runs
 // from building, and collectors from deleting, at the same time.
@@ -85,7 +85,7 @@ func (s *branched) base(ctx context.Context, name string) (string, error) {
 	s.mu.Lock()
 	seen, ok := s.known[name]
 	s.mu.Unlock()
-	if ok && (seen.base != name || time.Since(seen.at) < NoBranchLasts) {
+	if ok && time.Since(seen.at) < BaseLasts {
 		return seen.base, nil
 	}
 	at := time.Now() // what is found is as old as the question

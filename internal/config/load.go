@@ -120,6 +120,10 @@ func (l *loader) fault() error {
 			strings.Compare(a.text, b.text),
 		)
 	})
+	source := ""
+	if slices.ContainsFunc(l.mistakes, func(m mistake) bool { return m.at.origin == FromFile || m.at.origin == FromDefault }) {
+		source = l.source
+	}
 	lines := []string{fmt.Sprintf("%d mistakes", len(l.mistakes))}
 	if len(l.mistakes) == 1 {
 		lines[0] = "1 mistake"
@@ -131,12 +135,13 @@ func (l *loader) fault() error {
 		}
 		lines = append(lines, m.at.String()+": "+text)
 	}
-	return fault.BadConfig.At("read configuration", l.source).Because(strings.Join(lines, "\n  "))
+	return fault.BadConfig.At("read configuration", source).Because(strings.Join(lines, "\n  "))
 }
 
 func (l *loader) file(source Source) error {
 	raw, err := readRegular(source.Path)
 	if os.IsNotExist(err) && source.Missing {
+		l.source = ""
 		return nil
 	}
 	if err != nil {

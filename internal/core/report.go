@@ -139,6 +139,7 @@ type LeftOut struct {
 	NotIncluded int64 `json:"not_included,omitempty"` // no pattern of include matches
 	Excluded    int64 `json:"excluded,omitempty"`     // a pattern of exclude does
 	Backfills   int64 `json:"backfills,omitempty"`    // documents that backfills bring, which go on
+	Purged      int64 `json:"purged,omitempty"`       // documents that were purged, which the corpus still has
 	OtherTypes  int64 `json:"other_types,omitempty"`  // of a type that is not read
 
 	// Extensions counts those of OtherTypes by their extension, at most maxExtensions of them.

@@ -1,7 +1,10 @@
 package core
 
 import (
+	"cmp"
 	"encoding/json"
+	"fmt"
+	"strings"
 	"time"
 )
 
@@ -152,6 +155,24 @@ type Budget struct {
 	Calls  int64   `json:"calls"`
 	Tokens int64   `json:"tokens"`
 	Money  float64 `json:"money"`
+}
+
+// ExceededBy names the bounds that a run may exceed, by what is expected of it; empty: none.
+func (b Budget) ExceededBy(expected Estimate, currency string) string {
+	var over []string
+	for _, bound := range []struct {
+		high, limit float64
+		text        string
+	}{
+		{expected.Extract.High + expected.Shorten.High + expected.Embed.High, float64(b.Calls), "calls"},
+		{expected.Tokens.High, float64(b.Tokens), "tokens"},
+		{expected.Cost.High, b.Money, cmp.Or(currency, "money")},
+	} {
+		if bound.limit > 0 && bound.high > bound.limit {
+			over = append(over, fmt.Sprintf("%.10g %s", bound.limit, bound.text))
+		}
+	}
+	return strings.Join(over, ", ")
 }
 
 // Flags are the flags of the command line that give a larger one of what is bounded.

@@ -3,6 +3,8 @@ package model
 import (
 	"context"
 	"errors"
+
+	"github.com/unweaver/unweaver/internal/fault"
 )
 
 // EmbedTask is what a Meter is told of a request for embeddings; requests to chat models carry the task of their Call.
@@ -15,6 +17,19 @@ const EmbedTask = "embed"
 // A request that was answered is paid for, also when its content turned out bad. Both may be called concurrently.
 type Meter interface {
 	Begin(ctx context.Context, task string, prompt int64) (end func(usage Usage, answered bool), err error)
+}
+
+// Refusals is a Meter that also counts the requests that a server would not take for now, as they make a run slow.
+type Refusals interface {
+	Refused(task string, err error)
+}
+
+// countRefusal counts err where it says that the server would not take a request for now.
+func countRefusal(meter Meter, task string, err error) {
+	code := fault.CodeOf(err)
+	if refusals, ok := meter.(Refusals); ok && (code == fault.ModelRateLimited || code == fault.ModelUnavailable) {
+		refusals.Refused(task, err)
+	}
 }
 
 // aboutTokens of texts together: four bytes each, as limits reckon too.
@@ -67,6 +82,7 @@ func (m meteredChat) Complete(ctx context.Context, call Call) (reply Reply, err 
 	defer func() { counted.end(reply.Usage, returned && answered(err)) }()
 	reply, err = m.Chat.Complete(counted.again(ctx), call)
 	returned = true
+	countRefusal(m.meter, call.Task, err)
 	return reply, err
 }
 
@@ -117,6 +133,7 @@ func (m meteredEmbedder) Embed(ctx context.Context, texts []string) (out [][]flo
 	defer func() { counted.end(usage, returned && answered(err)) }()
 	out, usage, err = m.Embedder.Embed(counted.again(ctx), texts)
 	returned = true
+	countRefusal(m.meter, EmbedTask, err)
 	return out, usage, err
 }
 

@@ -45,6 +45,7 @@ func (*scripted) Dimension() int     { return 8 }
 // tally is a meter that remembers what it was told.
 type tally struct {
 	refuse error
+	passed []string // tasks of requests that the server would not take for now
 	tasks  []string
 	prompt []int64
 	ends   []end
@@ -63,9 +64,12 @@ func (m *tally) Begin(_ context.Context, task string, prompt int64) (func(model.
 	return func(usage model.Usage, answered bool) { m.ends = append(m.ends, end{usage, answered}) }, nil
 }
 
+func (m *tally) Refused(task string, _ error) { m.passed = append(m.passed, task) }
+
 func TestWhatCountsAsAPaidCall(t *testing.T) {
 	usage := model.Usage{Prompt: 10, Completion: 3}
 	down := fault.ModelUnavailable.At("call", "m").Because("connection refused")
+	limited := fault.ModelRateLimited.At("call", "m").Because("slow down")
 	rejected := fault.ModelRejected.At("call", "m").Because("the model refused the text")
 	for name, c := range map[string]struct {
 		err  error
@@ -74,6 +78,7 @@ func TestWhatCountsAsAPaidCall(t *testing.T) {
 	}{
 		"a good answer":                  {nil, usage, end{usage, true}},
 		"no connection":                  {down, model.Usage{}, end{model.Usage{}, false}},
+		"too many requests":              {limited, model.Usage{}, end{model.Usage{}, false}},
 		"an answer of no use":            {model.AnsweredError(rejected), usage, end{usage, true}},
 		"an answer of no use, no tokens": {model.AnsweredError(rejected), model.Usage{}, end{model.Usage{}, true}},
 	} {
@@ -85,6 +90,8 @@ func TestWhatCountsAsAPaidCall(t *testing.T) {
 			assert.True(t, errors.Is(err, c.err) && told == c.told, "the meter changed the embedding: %+v, %v", told, err)
 			assert.True(t, len(meter.ends) == 2 && meter.ends[0] == c.want && meter.ends[1] == c.want,
 				"counted %+v, want twice %+v", meter.ends, c.want)
+			refused := map[bool][]string{true: {model.Shorten, model.EmbedTask}}
+			assert.Equal(t, refused[errors.Is(c.err, down) || errors.Is(c.err, limited)], meter.passed, "refused for now")
 			assert.True(t, len(meter.tasks) == 2 && meter.tasks[0] == model.Shorten && meter.tasks[1] == model.EmbedTask,
 				"tasks %q", meter.tasks)
 		})

@@ -192,7 +192,7 @@ func (s *site) heal(t *testing.T) (out outcome, steps []string) {
 		case strings.Contains(text, "index --rebuild --index docs"):
 			step += "`index --rebuild`"
 			way.rebuild = true
-		case strings.Contains(text, "restore --index docs"):
+		case strings.Contains(text, "restore docs"):
 			step += "`restore`"
 			require.NoError(t, s.restore(t), "restore")
 		default:

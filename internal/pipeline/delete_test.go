@@ -152,7 +152,7 @@ func TestADeletionThatDiedAnywhereIsFinishedByTheSameCommand(t *testing.T) {
 func expectedAfterDeletion(s *site, before map[string]string) map[string]string {
 	out := maps.Clone(before)
 	for _, prefix := range []string{
-		"object docs/", "object exp/", "record " + core.RecordPrefix(s.StoreID, "docs"),
+		"object docs/", "object exp/", "object _branches/exp.json", "record " + core.RecordPrefix(s.StoreID, "docs"),
 		"collection " + core.CollectionPrefix(s.StoreID, "docs"),
 	} {
 		maps.DeleteFunc(out, func(key, _ string) bool { return strings.HasPrefix(key, prefix) })

@@ -307,7 +307,7 @@ func (g *Generation) loadVectors(ctx context.Context, store vectors.Store) error
 		if err := store.Load(ctx, collection); fault.Is(err, fault.NotFound) {
 			return fault.StoreDown.At("load collection", collection).
 				Because("the store of vectors has lost it").
-				Advise("run: unweaver restore --index " + g.Manifest.Index)
+				Advise("run: unweaver restore " + g.Manifest.Index)
 		} else if err != nil {
 			return err
 		}

@@ -211,7 +211,7 @@ func TestWhatCannotBeOpenedSaysWhyAndLeavesNothingMapped(t *testing.T) {
 		},
 		"the class run is gone": {
 			retrievetest.Options{Edit: func(m *core.Manifest) { m.Segments.Runs[0].Segment = missing }},
-			nil, fault.SegmentDamage, "restore --index sample",
+			nil, fault.SegmentDamage, "restore sample",
 		},
 		"another analyser": {
 			retrievetest.Options{Analyser: "en/1"}, nil, fault.FormatUnknown, "unweaver index",
@@ -230,14 +230,14 @@ func TestWhatCannotBeOpenedSaysWhyAndLeavesNothingMapped(t *testing.T) {
 		},
 		"the word weights are gone": {
 			retrievetest.Options{Edit: func(m *core.Manifest) { m.Segments.IDF = []core.Segment{missing} }},
-			nil, fault.SegmentDamage, "restore --index sample",
+			nil, fault.SegmentDamage, "restore sample",
 		},
 		"the vectors are lost": {
 			retrievetest.Options{}, func(t *testing.T, o retrievetest.Stores, built retrievetest.Built) {
 				if err := o.Vectors.Drop(t.Context(), built.Manifest.Collections.Chunks); err != nil {
 					t.Fatal(err)
 				}
-			}, fault.StoreDown, "restore --index sample",
+			}, fault.StoreDown, "restore sample",
 		},
 		"the manifest is gone": {
 			retrievetest.Options{}, func(t *testing.T, o retrievetest.Stores, built retrievetest.Built) {

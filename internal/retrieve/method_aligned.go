@@ -329,7 +329,7 @@ func (r *Request) classVectors() ([][]float32, error) {
 		if vector == nil {
 			return nil, fault.StoreDown.At("read vector", keys[i]).
 				Because("the store of vectors has lost it").
-				Advise("run: unweaver restore --index " + r.Generation.Manifest.Index)
+				Advise("run: unweaver restore " + r.Generation.Manifest.Index)
 		}
 	}
 	return vectors, nil

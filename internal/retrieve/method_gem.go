@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/methods/gem"
 )
 
@@ -81,6 +82,11 @@ func (gemMethod) Run(r *Request) (Explanation, error) {
 	if question == nil {
 		question = r.Query.Vector
 	}
+	if r.Query.Params.Int("themes") > 0 && !r.Query.Params.Flag("summaries", true) {
+		return nil, fault.InvalidParam.At("read query", "params.themes").
+			Because("themes are read by their summaries, and summaries is false").
+			Advise("leave one of the two out")
+	}
 	start := time.Now()
 	known, err := r.Generation.memory(r.ctx)
 	if err != nil {
@@ -114,6 +120,9 @@ func (gemMethod) Run(r *Request) (Explanation, error) {
 	}
 	if themes := r.Query.Params.Int("themes"); themes > 0 && asked.summaries {
 		ranked, r.Result.NotesAlone = known.first(themes, ranked), true
+		for _, match := range ranked[:min(themes, len(ranked))] {
+			known.filtered(r, match.Node)
+		}
 	}
 	chunks, by := known.lift(ranked, members)
 	budget := gem.Budget{

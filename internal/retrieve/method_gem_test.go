@@ -140,13 +140,13 @@ func TestThemesThatAreAskedForComeFirstWhateverTheQuestion(t *testing.T) {
 			t.Errorf("%s: %+v, %+v", question, result.Notes, result.Chunks)
 		}
 		query.Params = retrieve.Params{"themes": 1, "summaries": false}
-		if result := o.run(t, query); len(result.Notes) > 0 || result.NotesAlone {
-			t.Errorf("without summaries: %+v", result.Notes)
+		if _, err := o.searcher().Run(t.Context(), o.generation, query); !fault.Is(err, fault.InvalidParam) {
+			t.Errorf("themes without summaries: %v", err)
 		}
 		query.Params = retrieve.Params{"themes": 1}
 		query.Without.Documents = map[string]bool{o.generation.Live.Key(int(result.Chunks[0].Live.Document)): true}
-		if result := o.run(t, query); len(result.Notes) > 0 {
-			t.Errorf("a filter leaves out a member: %+v", result.Notes)
+		if result := o.run(t, query); len(result.Notes) > 0 || !slices.Equal(result.Degraded, []string{retrieve.NotesFilter}) {
+			t.Errorf("a filter leaves out a member: %+v, %v", result.Notes, result.Degraded)
 		}
 	}
 }

@@ -14,6 +14,13 @@ const (
 	NoteSummary = "summary" // what a model or a rule wrote of a theme (docs/methods/gem.md)
 )
 
+// What stands in Result.Degraded where notes were left out, by why.
+const (
+	NotesFilter   = "notes_filter"   // a filter leaves out a passage of the theme
+	NotesPassages = "notes_passages" // no passage of the result says what the note does
+	NotesBudget   = "notes_budget"   // the note is longer than the context
+)
+
 // Note is what a method puts into the context beside passages. It rests on passages of the result alone, so that an
 // answer can cite them.
 type Note struct {
@@ -62,7 +69,9 @@ func (r *Request) noteFacts(index *apr.Index, told []uint32) {
 			note.Sources = append(note.Sources, sources)
 		}
 	}
-	if words != nil {
+	if words == nil {
+		r.Result.Degraded = append(r.Result.Degraded, NotesPassages)
+	} else {
 		r.Result.NotesAlone = alone
 		_, note.Text, _ = apr.Smallest(words, tokens.Count)
 		r.Result.Notes = append(r.Result.Notes, note)
@@ -78,12 +87,21 @@ func (r *Request) shown() map[core.ID]bool {
 	return out
 }
 
+// filtered reports whether a filter leaves out a passage of a theme, which the result then says.
+func (m *memory) filtered(r *Request, node int) bool {
+	out := slices.ContainsFunc(m.members[node], func(member int) bool { return !r.allowed.number(uint32(member)) })
+	if out && !slices.Contains(r.Result.Degraded, NotesFilter) {
+		r.Result.Degraded = append(r.Result.Degraded, NotesFilter)
+	}
+	return out
+}
+
 // noteSummaries adds the summaries of themes that brought a passage of the result, but of none with a passage that a
 // filter leaves out.
 func (m *memory) noteSummaries(r *Request, brought []int) {
 	shown := r.shown()
 	for _, node := range brought {
-		if slices.ContainsFunc(m.members[node], func(member int) bool { return !r.allowed.number(uint32(member)) }) {
+		if m.filtered(r, node) {
 			continue
 		}
 		var sources []core.ID

@@ -170,12 +170,12 @@ func (s Searcher) ClassRecords(
 		if raw == nil {
 			return nil, fault.StoreDown.At("read class record", keys[i]).
 				Because("the store of entities has lost it").
-				Advise("run: unweaver restore --index " + generation.Manifest.Index)
+				Advise("run: unweaver restore " + generation.Manifest.Index)
 		}
 		if rows.RecordDigest(raw) != classes[i].Record {
 			return nil, fault.SegmentDamage.At("read class record", keys[i]).
 				Because("its content is not what the class run says").
-				Advise("run: unweaver restore --index " + generation.Manifest.Index)
+				Advise("run: unweaver restore " + generation.Manifest.Index)
 		}
 		if out[i], err = rows.DecodeRecord(raw); err != nil {
 			return nil, err
@@ -196,7 +196,7 @@ func (r *Request) nearest(collection string, rows int64, question []float32, n i
 	hits, err := r.Vectors.Search(r.ctx, collection, question, n)
 	if err == nil && len(hits) == 0 && rows > 0 && n > 0 {
 		err = fault.StoreDown.At("search", collection).Because("the store of vectors has lost its rows").
-			Advise("run: unweaver restore --index " + r.Generation.Manifest.Index)
+			Advise("run: unweaver restore " + r.Generation.Manifest.Index)
 	}
 	return hits, err
 }

@@ -34,6 +34,6 @@ func (s whole) missing(key string, err error) error {
 	}
 	return fault.SegmentDamage.At("read", s.Location(key)).
 		Because("it is missing, and a generation names it").
-		Advise("run: unweaver restore --index " + s.index + ", and where that finds it lost: unweaver index --rebuild " +
+		Advise("run: unweaver restore " + s.index + ", and where that finds it lost: unweaver index --rebuild " +
 			"--index " + s.index)
 }

@@ -169,6 +169,11 @@ func form(told Problem, err error) *problem.Problem {
 	out := &problem.Problem{
 		Status: told.Status, Code: told.Code, Detail: told.Detail, Hint: told.Hint, Reference: told.Reference,
 	}
+	if fault.Is(err, fault.InvalidParam) {
+		out.Param = fault.As(err).Object
+	} else if fault.Is(err, fault.UnknownGen) {
+		out.Param = "generation"
+	}
 	if detail, ok := strings.CutSuffix(told.Detail, " ("+told.Hint+")"); ok {
 		out.Detail = detail // the form has no place for a hint, and adds it
 	}

@@ -151,7 +151,7 @@ func (s *Server) listEntities(w http.ResponseWriter, request *http.Request) {
 			return nil, err
 		}
 		out := Entities{Source: sourceOf(generation), Items: []EntitySummary{}}
-		out.NextCursor = next(out.Generation, after)
+		out.NextCursor = next(request, out.Generation, after)
 		for i, record := range records {
 			out.Items = append(out.Items, summaryOf(classes[i], record))
 		}
@@ -214,7 +214,7 @@ func (s *Server) entityChunks(w http.ResponseWriter, request *http.Request) {
 			rows = append(rows, generation.Live.ByNumber(int(number)))
 		}
 		if end < len(numbers) {
-			out.NextCursor = next(out.Generation, end)
+			out.NextCursor = next(request, out.Generation, end)
 		}
 		out.Items, err = chunksOf(ctx, generation, rows)
 		return out, err

@@ -2,7 +2,6 @@ package api_test
 
 import (
 	"context"
-	"maps"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -192,8 +191,7 @@ func TestAFilterIsMetOrSaysThatItLeavesNothing(t *testing.T) {
 			assert.True(t, out["reason"] == c.reason && (len(out["chunks"].([]any)) == 0) == (c.reason != nil),
 				"%s, %s: %v", name, method, out)
 		}
-		arguments := map[string]any{"query": "capital of Norway"}
-		maps.Copy(arguments, c.filter)
+		arguments := map[string]any{"query": "capital of Norway", "filter": c.filter, "params": map[string]any{"list": 50}}
 		text, out, failed := call(t, session, "search", arguments)
 		assert.True(t, !failed && out["reason"] == c.reason, "%s: %v %s", name, out, text)
 	}

@@ -2,28 +2,56 @@ package api
 
 import (
 	"fmt"
+	"hash/crc32"
 	"net/http"
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 
-	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// cursorForm is a cursor of a list within one generation: its name, a dot, the place of the next entry. It is opaque to
-// clients, and as stable as the generation is.
-const cursorForm = `^[a-z0-9][a-z0-9-]{0,62}\.(0|[1-9][0-9]{0,8})$`
+// cursorForm is a cursor: a name, a place, and a checksum of both with the list. The name is the generation that a list
+// is of, and the place that of the next entry; in a list of names it is the last entry of the page before, and the place
+// is 0. It is opaque to clients.
+const cursorForm = `^([a-z0-9][a-z0-9-]{0,62})\.(0|[1-9][0-9]{0,8})\.([0-9a-f]{8})$`
 
 var cursorPattern = regexp.MustCompile(cursorForm)
 
-// next makes a cursor; none where the list ends, which place 0 says.
-func next(generation string, place int) string {
+// cursorOf writes the cursor of a list: that of a request without what chooses a page.
+func cursorOf(request *http.Request, name string, place int) string {
+	list := request.URL.Query()
+	for _, parameter := range []string{"cursor", "limit", "generation"} {
+		list.Del(parameter)
+	}
+	sum := crc32.ChecksumIEEE(fmt.Appendf(nil, "%s.%d %s?%s", name, place, request.URL.Path, list.Encode()))
+	return fmt.Sprintf("%s.%d.%08x", name, place, sum)
+}
+
+// next makes the cursor of a list within a generation; none where the list ends, which place 0 says.
+func next(request *http.Request, generation string, place int) string {
 	if place == 0 {
 		return ""
 	}
-	return generation + "." + strconv.Itoa(place)
+	return cursorOf(request, generation, place)
+}
+
+// readCursor reads the cursor of a request; none has no name. One that this list did not give is refused: with another
+// order or filter a place is that of another entry.
+func readCursor(request *http.Request) (name string, place int, err error) {
+	text := request.URL.Query().Get("cursor")
+	if text == "" { // as next_cursor is at the end
+		return "", 0, nil
+	}
+	if parts := cursorPattern.FindStringSubmatch(text); parts != nil {
+		name = parts[1]
+		place, _ = strconv.Atoi(parts[2]) // the form allows nothing else
+	}
+	if name == "" || cursorOf(request, name, place) != text {
+		return "", 0, invalid("read request", "cursor", fmt.Sprintf("%.80q is no cursor of this list", text),
+			"send next_cursor of the page before with the same order and filters, or none to begin")
+	}
+	return name, place, nil
 }
 
 // wanted is which generation a request means, and from which entry of a list on.
@@ -34,24 +62,16 @@ type wanted struct {
 }
 
 func wantedOf(request *http.Request) (wanted, error) {
-	query := request.URL.Query()
-	out := wanted{generation: query.Get("generation")}
-	if query.Get("cursor") == "" { // as next_cursor is at the end
-		return out, nil
+	out := wanted{generation: request.URL.Query().Get("generation")}
+	name, place, err := readCursor(request)
+	if err != nil || name == "" {
+		return out, err
 	}
-	text := query.Get("cursor")
-	if !cursorPattern.MatchString(text) {
-		return out, invalid("read request", "cursor", fmt.Sprintf("%.80q is no cursor", text),
-			"send the one that the page before gave, or none to begin")
-	}
-	generation, place, _ := strings.Cut(text, ".")
-	if out.generation != "" && out.generation != generation {
-		return out, invalid("read request", "cursor", "it is of generation "+generation+", not "+out.generation,
+	if out.generation != "" && out.generation != name {
+		return out, invalid("read request", "cursor", "it is of generation "+name+", not "+out.generation,
 			"leave generation out: the cursor names it")
 	}
-	out.generation, out.paged = generation, true
-	out.place, _ = strconv.Atoi(place) // the form allows nothing else
-	return out, nil
+	return wanted{name, place, true}, nil
 }
 
 // gone makes of an unknown generation that a cursor names one that is gone: the list that the client reads has ended.
@@ -59,13 +79,12 @@ func (w wanted) gone(err error) error {
 	if !w.paged || !fault.Is(err, fault.UnknownGen) {
 		return err
 	}
-	return fault.GenCollected.At("go on with the list", w.generation).
-		Because("the generation that the cursor is of was collected").
-		Advise("begin the list anew, without a cursor")
+	return endOfList(w.generation, "the generation that the cursor is of was collected")
 }
 
-// nameForm is a cursor of a list that has names: the name of the last entry of the page before.
-const nameForm = `^[a-z0-9][a-z0-9-]{0,62}$`
+func endOfList(name, why string) error {
+	return fault.GenCollected.At("go on with the list", name).Because(why).Advise("begin the list again, without a cursor")
+}
 
 // namedPage cuts the page that a request asks for out of a list whose entries have names. Its cursor is the name of the
 // entry before, so that a page goes on after it although others came meanwhile.
@@ -74,21 +93,19 @@ func namedPage[T any](request *http.Request, all []T, name func(T) string) (page
 	if err != nil {
 		return nil, "", err
 	}
-	if after := request.URL.Query().Get("cursor"); after != "" {
-		if !core.ValidSlug(after) {
-			return nil, "", invalid("read request", "cursor", fmt.Sprintf("%.80q is no cursor of this list", after),
-				"send the one that the page before gave, or none to begin")
-		}
+	after, _, err := readCursor(request)
+	if err != nil {
+		return nil, "", err
+	}
+	if after != "" {
 		last := slices.IndexFunc(all, func(one T) bool { return name(one) == after })
 		if last < 0 {
-			return nil, "", fault.GenCollected.At("go on with the list", after).
-				Because("the entry that the cursor names is not listed any more").
-				Advise("begin the list again, without a cursor")
+			return nil, "", endOfList(after, "the entry that the cursor names is not listed any more")
 		}
 		all = all[last+1:]
 	}
 	if len(all) > limit {
-		all, cursor = all[:limit], name(all[limit-1])
+		all, cursor = all[:limit], cursorOf(request, name(all[limit-1]), 0)
 	}
 	return append([]T{}, all...), cursor, nil
 }

@@ -24,7 +24,7 @@ func (s *Server) listDocuments(w http.ResponseWriter, request *http.Request) {
 			return nil, err
 		}
 		out := Documents{Source: sourceOf(generation), Items: []DocumentSummary{}}
-		out.NextCursor = next(out.Generation, after)
+		out.NextCursor = next(request, out.Generation, after)
 		for i, document := range found {
 			out.Items = append(out.Items, documentSummary(generation, from+i, document))
 		}
@@ -42,6 +42,7 @@ func documentSummary(generation *retrieve.Generation, i int, document rows.Docum
 		Type:     document.Kind,
 		Metadata: document.Meta,
 		Length:   document.Runes,
+		Problem:  document.Problem,
 		Chunks:   int(generation.Live.DocumentAt(i).Count),
 	}
 	if out.Metadata == nil {
@@ -77,7 +78,7 @@ func (s *Server) document(w http.ResponseWriter, request *http.Request) {
 		}
 		return DocumentDetail{
 			Source: sourceOf(generation), DocumentSummary: documentSummary(generation, i, document),
-			Object: document.Object, Bytes: document.Size, Problem: document.Problem, Found: foundOf(document),
+			Object: document.Object, Bytes: document.Size, Found: foundOf(document),
 		}, nil
 	})
 }

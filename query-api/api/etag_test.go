@@ -25,7 +25,7 @@ func TestWhatDidNotChangeIsNotSentAgain(t *testing.T) {
 		"/v1/indexes/sample/documents/cities/oslo.txt/text": "no-cache",
 		chunk + "?generation=g1":                            "max-age=86400, immutable",
 		"/v1/indexes/sample/entities?generation=g1":         "max-age=86400, immutable",
-		"/v1/indexes/sample/documents?cursor=g1.2":          "max-age=86400, immutable",
+		cursor("/v1/indexes/sample/documents", "g1", 2):     "max-age=86400, immutable",
 	} {
 		first := f.send("GET", path, "")
 		tag := first.Header().Get("ETag")

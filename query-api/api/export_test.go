@@ -15,3 +15,6 @@ func (c *Config) WaitForNew(patience time.Duration) { c.patience = patience }
 
 // ReadBody reads the body of a query.
 func ReadBody(raw []byte) error { return readBody(raw, new(answer.Request)) }
+
+// CursorOf writes the cursor of a list.
+var CursorOf = cursorOf

@@ -455,7 +455,7 @@ func (s *Server) openGeneration(
 	if found.Manifest.Generation != generation {
 		err = fault.SegmentDamage.At("open generation", generation).
 			Because("what names it names the manifest of " + found.Manifest.Generation).
-			Advise("write it again from what was published last: unweaver restore --index " + name)
+			Advise("write it again from what was published last: unweaver restore " + name)
 		found.Close()
 		return nil, err
 	}

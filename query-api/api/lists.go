@@ -105,16 +105,16 @@ type DocumentSummary struct {
 	Modified *time.Time        `json:"modified,omitempty" doc:"as the corpus tells it"`
 	Length   int               `json:"length" doc:"of the decoded text, in code points"`
 	Chunks   int               `json:"chunks"`
+	Problem  string            `json:"problem,omitempty" doc:"code of why its newest content is not served"`
 }
 
 // DocumentDetail is one document.
 type DocumentDetail struct {
 	Source
 	DocumentSummary
-	Object  string `json:"object" doc:"the corpus object that it lies in"`
-	Bytes   int64  `json:"bytes"`
-	Problem string `json:"problem,omitempty" doc:"code of why its newest content is not served"`
-	Found   string `json:"found_version,omitempty" doc:"of a stale document: sha256 of the content that is not served"`
+	Object string `json:"object" doc:"the corpus object that it lies in"`
+	Bytes  int64  `json:"bytes"`
+	Found  string `json:"found_version,omitempty" doc:"of a stale document: sha256 of the content that is not served"`
 }
 
 // DocumentText is a part of a document's decoded text, in code points.

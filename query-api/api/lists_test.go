@@ -86,13 +86,41 @@ func TestNamedListsGoOnAfterTheirLastEntry(t *testing.T) {
 			got, _ := f.pages(path, want[0], limit)
 			assert.Equal(t, want[1], strings.Join(got, " "), "%s by %d", path, limit)
 		}
-		for cursor, want := range map[string]int{
-			"": http.StatusOK, "gone": http.StatusGone, "No-Name": http.StatusUnprocessableEntity,
+		for at, want := range map[string]int{
+			path + "?cursor=": http.StatusOK, path + "?cursor=gone": http.StatusUnprocessableEntity,
+			cursor(path, "gone", 0): http.StatusGone, cursor(path, "gone", 0) + "0": http.StatusUnprocessableEntity,
 		} {
-			status, _, _ := f.do(http.MethodGet, path+"?cursor="+cursor, nil)
-			assert.Equal(t, want, status, "%s from %s", path, cursor)
+			status, _, _ := f.do(http.MethodGet, at, nil)
+			assert.Equal(t, want, status, at)
 		}
 	}
+}
+
+// A place is that of another entry in another order or under another filter.
+func TestACursorIsOfOneList(t *testing.T) {
+	f := serve(t, nil)
+	list := "/v1/indexes/sample/entities?order=passages&contains=o&limit=1"
+	next := f.get(list)["next_cursor"].(string)
+	for at, want := range map[string]int{
+		list + "&generation=g1": http.StatusOK,
+		"/v1/indexes/sample/entities?contains=o&order=passages&limit=2": http.StatusOK,
+		"/v1/indexes/sample/entities?order=name&contains=o":             http.StatusUnprocessableEntity,
+		"/v1/indexes/sample/entities?order=passages&contains=os":        http.StatusUnprocessableEntity,
+		"/v1/indexes/sample/documents?limit=1":                          http.StatusUnprocessableEntity,
+	} {
+		status, out, _ := f.do(http.MethodGet, at+"&cursor="+next, nil)
+		assert.Equal(t, want, status, "%s: %v", at, out)
+	}
+}
+
+// cursor is the address of the page of a list that begins at a place.
+func cursor(list, name string, place int) string {
+	separator := "?"
+	if strings.Contains(list, "?") {
+		separator = "&"
+	}
+	request, _ := http.NewRequest(http.MethodGet, list, nil) //nolint:noctx // nothing is sent
+	return list + separator + "cursor=" + api.CursorOf(request, name, place)
 }
 
 // A list that was begun goes on in its generation although another is served meanwhile, and ends where that is gone.

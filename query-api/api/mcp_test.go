@@ -167,7 +167,7 @@ func TestAMistakeOfAnAgentIsAToolErrorThatSaysWhatToDo(t *testing.T) {
 		"an unknown method": {"search", map[string]any{"query": "x", "method": "magic"}, "hybrid"},
 		"too many":          {"search", map[string]any{"query": "x", "top_chunks": 1000}, "1 to 100"},
 		"no question":       {"answer", map[string]any{}, "query"},
-		"a wrong name":      {"search", map[string]any{"query": "x", "top_k": 3}, "top_k"},
+		"a wrong name":      {"search", map[string]any{"query": "x", "topk": 3}, "topk"},
 		"a lost chunk":      {"get_chunk", map[string]any{"chunk": "00"}, "none of that id"},
 		"a lost document":   {"get_document", map[string]any{"document": "a b/c#1"}, "none of that id"},
 	} {
@@ -259,6 +259,11 @@ func TestMessagesThatAreNotServedAreRefusedInForm(t *testing.T) {
 		"an answer":          {`{"jsonrpc":"2.0","id":1,"result":{}}`, bearing, 400, "application/json"},
 		"a list of params":   {strings.Replace(listing, "}", `,"params":[1]}`, 1), bearing, 400, "application/json"},
 		"no params":          {strings.Replace(listing, "}", `,"params":null}`, 1), bearing, 200, "application/json"},
+		"a wrong version":    {strings.Replace(listing, `"2.0"`, "2", 1), bearing, 400, "application/json"},
+		"a wrong method":     {strings.Replace(listing, `"tools/list"`, "5", 1), bearing, 400, "application/json"},
+		"a wrong id":         {strings.Replace(listing, "1", "{}", 1), bearing, 400, "application/json"},
+		"a tool of no name":  {strings.Replace(listing, "}", `,"params":{"name":7}}`, 1), bearing, 400, "application/json"},
+		"half a message":     {listing[:20], bearing, 400, "application/json"},
 		"several messages":   {"\n [" + listing + "," + listing + "]", bearing, 400, "application/json"},
 		"several, as once was": {
 			"[" + listing + "]", append(bearing, "MCP-Protocol-Version", "2025-03-26"), 400, "application/json",
@@ -276,6 +281,7 @@ func TestMessagesThatAreNotServedAreRefusedInForm(t *testing.T) {
 		status, out, kind := l.say(c.message, c.headers...)
 		assert.True(t, status == c.status && kind == c.kind && (status != 400 || out["error"] != nil),
 			"%s: %d %s %v", name, status, kind, out)
+		assert.NotRegexp(t, "unmarshal|unexpected EOF|jsonrpc2|Go ", out["error"], name)
 	}
 	for _, method := range []string{http.MethodGet, http.MethodDelete} {
 		got := l.send(method, "/mcp", "", bearer(key)...)

@@ -232,7 +232,7 @@ var answerExamples = map[string]any{
 	},
 	"listIndexes": Indexes{Items: []IndexInfo{exampleIndex}},
 	"listEntities": Entities{
-		Source: exampleSource, NextCursor: "g1.20",
+		Source: exampleSource, NextCursor: "g1.20.5f3a09c1",
 		Items: []EntitySummary{{exampleEntity, "Oslo", 3}},
 	},
 	"getEntity": EntityDetail{
@@ -240,7 +240,7 @@ var answerExamples = map[string]any{
 		Description: "Oslo: the capital of Norway.", Mentions: 3,
 	},
 	"listDocuments": Documents{
-		Source: exampleSource, Items: []DocumentSummary{exampleDocument}, NextCursor: "g1.20",
+		Source: exampleSource, Items: []DocumentSummary{exampleDocument}, NextCursor: "g1.20.5f3a09c1",
 	},
 	"getDocument": DocumentDetail{
 		Source: exampleSource, DocumentSummary: exampleDocument, Object: exampleDocument.Document, Bytes: 96,

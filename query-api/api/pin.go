@@ -36,7 +36,7 @@ func (s *Server) unpublished(ctx context.Context, name string, err error) error 
 	if failed == nil && report.Status == core.StatusHeld && report.ContentHash != "" {
 		return fault.UnknownIndex.At("query", name).
 			Because("nothing of it is published yet: its generation " + report.Generation + " is held (" + report.Reason + ")").
-			Advise("serve it: unweaver publish " + report.Generation + " --index " + name + " --reason ..., or ask it " +
+			Advise("serve it: unweaver publish " + name + " " + report.Generation + " --reason ..., or ask it " +
 				"with generation " + report.Generation)
 	}
 	if failed != nil || report.Run == "" || core.Terminal(report.Status) {

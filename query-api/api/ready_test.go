@@ -50,7 +50,7 @@ func TestOneIndexThatCannotBeServedTakesNoReplicaAway(t *testing.T) {
 		_, sample := state(f, "/readyz", "sample")
 		return status == http.StatusOK && sample["state"] == "ready" && sample["generation"] == "g1" &&
 			old["state"] == "failed" && old["code"] == "format_unknown" && strings.Contains(old["remedy"].(string), "index") &&
-			torn["state"] == "failed" && strings.Contains(torn["remedy"].(string), "restore --index torn")
+			torn["state"] == "failed" && strings.Contains(torn["remedy"].(string), "restore torn")
 	})
 	for path, want := range map[string]int{
 		"/readyz?index=sample": 200, "/readyz?index=old": 503, "/readyz?index=torn": 503, "/readyz?index=nobody": 404,

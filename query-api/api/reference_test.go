@@ -54,7 +54,8 @@ Metadata is compared exactly, letter by letter: a list means one of its values. 
 ## Lists
 
 A list is ` + "`{\"items\": […], \"next_cursor\": \"…\"}`" + `: ask again with ` + "`?cursor=`" + ` until it is empty. ` + "`limit`" + ` is 1 to
-1,000, 50 by default. Where a cursor's generation or entry is gone, the answer is 410: begin again.
+1,000, 50 by default. A cursor is of one list with its order and filters: elsewhere, or misspelt, it is a 422. Where the
+generation or entry that it names is gone, the answer is 410: begin again.
 `
 
 // schemaRef names a schema of the description.

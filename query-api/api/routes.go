@@ -67,14 +67,10 @@ var (
 	howMany = parameter{"limit", map[string]any{
 		"type": "integer", "minimum": 1, "maximum": maxLimit, "default": defaultLimit,
 	}, "entries of a page", 20}
-	page1 = parameter{
+	paged = parameter{
 		"cursor", map[string]any{"type": "string", "pattern": "^$|" + cursorForm},
-		"next_cursor of the page before; none, or an empty one, for the first. It names the generation " +
-			"that the list is of, and ends with 410 when that was collected", nil,
-	}
-	namePage = parameter{
-		"cursor", map[string]any{"type": "string", "pattern": "^$|" + nameForm},
-		"next_cursor of the page before; none, or an empty one, for the first", nil,
+		"next_cursor of the page before, with the same order and filters (else 422); none, or an empty one, for the " +
+			"first. It ends with 410 when the generation or entry that it names is gone", nil,
 	}
 	ofAnIndex  = []int{http.StatusNotFound, http.StatusGone, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
 	ofAQuery   = append([]int{http.StatusRequestEntityTooLarge}, ofAnIndex...)
@@ -122,7 +118,7 @@ func (s *Server) indexRoutes() []route {
 		{
 			method: "GET", pattern: "/v1/indexes", id: "listIndexes", tag: tagIndexes, summary: "List published indexes",
 			doc: "Those that the key is for, by name.", kept: true,
-			query:  []parameter{namePage, howMany},
+			query:  []parameter{paged, howMany},
 			answer: Indexes{}, problems: append([]int{http.StatusGone}, ofStores...), handler: s.listIndexes,
 		},
 		{
@@ -133,7 +129,7 @@ func (s *Server) indexRoutes() []route {
 		{
 			method: "GET", pattern: "/v1/indexes/{index}/generations", id: "listGenerations", tag: tagIndexes,
 			summary: "List the generations of an index", doc: "The one that is served first, then the newest first.",
-			kept: true, query: []parameter{namePage, howMany}, answer: Generations{},
+			kept: true, query: []parameter{paged, howMany}, answer: Generations{},
 			problems: append([]int{http.StatusGone}, ofArtifact...), handler: s.listGenerations,
 		},
 		{
@@ -160,7 +156,7 @@ func (s *Server) documentRoutes() []route {
 			method: "GET", pattern: "/v1/indexes/{index}/documents", id: "listDocuments", tag: tagDocuments,
 			summary: "List documents", doc: "In the byte order of their keys.", kept: true,
 			query: []parameter{
-				{"prefix", plain, "only documents whose key starts with it", "cities/"}, page1, howMany, pinned,
+				{"prefix", plain, "only documents whose key starts with it", "cities/"}, paged, howMany, pinned,
 			},
 			answer: Documents{}, problems: ofAnIndex, handler: s.listDocuments,
 		},
@@ -202,7 +198,7 @@ func (s *Server) entityRoutes() []route {
 				{"contains", plain, "only entities whose name contains it, whatever the case", "slo"},
 				{"order", map[string]any{"type": "string", "enum": []any{byName, byPassages}, "default": byName},
 					"passages: those that the most passages mention first; keep it, contains and prefix for the next page", nil},
-				page1, howMany, pinned,
+				paged, howMany, pinned,
 			},
 			answer: Entities{}, problems: ofAnIndex, handler: s.listEntities,
 		},
@@ -214,7 +210,7 @@ func (s *Server) entityRoutes() []route {
 		{
 			method: "GET", pattern: "/v1/indexes/{index}/entities/{id}/chunks", id: "listEntityChunks", tag: tagEntities,
 			summary: "List the passages that mention an entity", doc: "In passage order: documents by key, passages by place.",
-			kept: true, query: []parameter{page1, howMany, pinned},
+			kept: true, query: []parameter{paged, howMany, pinned},
 			answer: EntityChunks{}, problems: ofAnIndex, handler: s.entityChunks,
 		},
 	}
@@ -227,7 +223,7 @@ func (s *Server) runRoutes() []route {
 			summary: "List the runs of an index",
 			doc: "Those that go on, and those whose reports are kept, the one that began last first. An index that was " +
 				"never published has runs, too.",
-			kept: true, scope: access.Operate, query: []parameter{namePage, howMany}, answer: Runs{},
+			kept: true, scope: access.Operate, query: []parameter{paged, howMany}, answer: Runs{},
 			problems: append([]int{http.StatusGone}, ofArtifact...), handler: s.listRuns,
 		},
 		{

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"net/http"
@@ -34,7 +33,8 @@ func readText(decoder *jsontext.Decoder, text *string) error {
 	case kind == '"' && method && string(raw) == `""`:
 		return errEmpty
 	case kind == '"':
-		*text = decodeText(raw)
+		unquoted, _ := jsontext.AppendUnquote(nil, raw) // the decoder has checked it
+		*text = string(unquoted)
 	case kind != 'n':
 		return errors.New("want a text, got " + answer.KindName(kind))
 	case !method:
@@ -43,34 +43,17 @@ func readText(decoder *jsontext.Decoder, text *string) error {
 	return nil
 }
 
-// decodeText returns what a JSON string says. U+FFFD stands for bytes that are no UTF-8.
-func decodeText(raw jsontext.Value) string {
-	text, _ := jsontext.AppendUnquote(nil, raw) // the decoder has checked it but for that
-	return string(text)
-}
-
 // bodyOptions refuse what a body cannot mean; that names come twice or in other letters is refused anyhow.
 var bodyOptions = json.JoinOptions(
-	json.RejectUnknownMembers(true), jsontext.AllowInvalidUTF8(true),
-	json.WithUnmarshalers(json.UnmarshalFromFunc(readText)),
+	json.RejectUnknownMembers(true), json.WithUnmarshalers(json.UnmarshalFromFunc(readText)),
 )
 
 // readBody reads the one JSON object that a body is.
 func readBody(raw []byte, request *answer.Request) error {
-	if err := middleware.CheckNesting(raw); err != nil {
+	if err := middleware.CheckJSON(raw); err != nil {
 		return err
 	}
-	decoder := jsontext.NewDecoder(bytes.NewReader(raw), bodyOptions)
-	object, err := decoder.ReadValue()
-	if err != nil {
-		return refuseBody(err)
-	}
-	if rest := bytes.TrimSpace(raw[decoder.InputOffset():]); len(rest) > 0 {
-		return fault.Usage.At("read body", "").
-			Because("something follows the JSON object").
-			Advise("send one JSON object")
-	}
-	if err := json.Unmarshal(object, request, bodyOptions); err != nil {
+	if err := json.Unmarshal(raw, request, bodyOptions); err != nil {
 		return refuseBody(err)
 	}
 	return nil
@@ -80,11 +63,11 @@ func readBody(raw []byte, request *answer.Request) error {
 func refuseBody(err error) error {
 	var form *jsontext.SyntacticError
 	var meaning *json.SemanticError
-	switch {
-	case errors.As(err, &form) && errors.Is(form.Err, jsontext.ErrDuplicateName):
+	if errors.As(err, &form) { // it is JSON: nothing else is left
 		return invalid("read query", fieldOf(form.JSONPointer), "it stands twice", "")
-	case form != nil || !errors.As(err, &meaning):
-		return fault.Usage.At("read body", "").Because(err).Advise("send one JSON object")
+	}
+	if !errors.As(err, &meaning) {
+		return fault.Usage.At("read body", "").Because(err)
 	}
 	field := fieldOf(meaning.JSONPointer)
 	switch {

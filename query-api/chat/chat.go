@@ -130,13 +130,21 @@ func (s Service) stream(w http.ResponseWriter, request *http.Request, asked ques
 	_ = events.Text("", "[DONE]")
 }
 
-// ask has a question answered.
+// ask has a question answered. An error names the field of this form that is at fault.
 func (s Service) ask(ctx context.Context, asked question) (found, error) {
 	response, err := s.Ask(ctx, asked.index, asked.query)
-	if err != nil {
-		return found{}, err
+	if err == nil {
+		return found{response}, nil
 	}
-	return found{response}, nil
+	wrong := s.problemOf(ctx, err)
+	switch wrong.Param {
+	case "":
+	case "query":
+		wrong.Param = asked.input
+	default:
+		wrong.Param = "unweaver." + wrong.Param
+	}
+	return found{}, wrong
 }
 
 // newReply begins the answer to a request.

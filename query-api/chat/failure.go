@@ -74,7 +74,8 @@ func failureOf(problem *problem.Problem) (int, Failure) {
 	}
 	switch problem.Code {
 	case "unknown_index":
-		body.Code = "model_not_found"
+		param := "model"
+		body.Code, body.Param = "model_not_found", &param
 	case "not_found":
 		body.Message = problem.Detail + " (ask /v1/chat/completions or /v1/responses; what there is stands at /openapi.json)"
 	}

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/query-api/middleware"
 	"github.com/unweaver/unweaver/query-api/problem"
 )
 
@@ -43,7 +45,8 @@ type question struct {
 	index  string
 	query  []byte // body for the query route
 	stream bool
-	usage  bool // tell it at the end of a stream
+	usage  bool   // tell it at the end of a stream
+	input  string // the field that holds the question
 
 	ignored []string // fields that are let be although they wish for something
 }
@@ -87,21 +90,33 @@ var indexName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
 
 // read takes the question from a body.
 func read(raw []byte) (question, error) {
-	var fields map[string]json.RawMessage
-	if json.Unmarshal(raw, &fields) != nil || fields == nil {
-		return question{}, wrong("", "the body is not one JSON object")
-	}
-	for _, field := range refused {
-		if err := field.check(fields[field.name]); err != nil {
-			return question{}, err
-		}
+	fields, err := fieldsOf(raw, refused)
+	if err != nil {
+		return question{}, err
 	}
 	return readFields(fields)
 }
 
+// fieldsOf reads the fields of a body, and refuses those whose wish cannot be met.
+func fieldsOf(raw []byte, unmet []refusal) (map[string]json.RawMessage, error) {
+	if err := middleware.CheckJSON(raw); err != nil {
+		return nil, wrong("", fault.As(err).Err.Error())
+	}
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(raw, &fields) != nil || fields == nil {
+		return nil, wrong("", "the body is not one JSON object")
+	}
+	for _, field := range unmet {
+		if err := field.check(fields[field.name]); err != nil {
+			return nil, err
+		}
+	}
+	return fields, nil
+}
+
 // readFields takes the question from the fields of a body.
 func readFields(fields map[string]json.RawMessage) (question, error) {
-	var out question
+	out := question{input: "messages"}
 	for _, name := range []string{"tools", "functions"} { // frameworks of agents always send them
 		if (refusal{name: name, harmless: []string{"[]"}}).check(fields[name]) != nil {
 			out.ignored = append(out.ignored, name)

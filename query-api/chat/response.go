@@ -85,6 +85,9 @@ type Details struct {
 	Degraded   []string `json:"degraded"`
 	Confidence *float64 `json:"confidence" doc:"that one of the first five passages says it; null: it cannot be told"`
 	AnswerKind string   `json:"answer_kind" enum:"model,best_sentence,none" doc:"best_sentence: quoted from passages"`
+
+	Notes []answer.Note `json:"notes,omitempty" doc:"facts and summaries that were read beside passages"`
+	Usage answer.Usage  `json:"usage" doc:"tokens by what they were for"`
 }
 
 // Chunk is one event of a streamed answer. The last one with a choice has the reason of its end, and annotations; with
@@ -122,7 +125,7 @@ type found struct{ answer.Response }
 func (f found) details() Details {
 	return Details{
 		Index: f.Index, Generation: f.Generation, Release: f.Release, Method: f.Method, Reason: f.Reason,
-		Degraded: f.Degraded, Confidence: f.Confidence, AnswerKind: f.Answer.Kind,
+		Degraded: f.Degraded, Confidence: f.Confidence, AnswerKind: f.Answer.Kind, Notes: f.Notes, Usage: f.Response.Usage,
 	}
 }
 

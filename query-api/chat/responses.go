@@ -87,14 +87,9 @@ var unmet = []refusal{
 
 // readResponse takes the question from the body of a response.
 func readResponse(raw []byte) (question, error) {
-	var fields map[string]json.RawMessage
-	if json.Unmarshal(raw, &fields) != nil || fields == nil {
-		return question{}, wrong("", "the body is not one JSON object")
-	}
-	for _, field := range unmet {
-		if err := field.check(fields[field.name]); err != nil {
-			return question{}, err
-		}
+	fields, err := fieldsOf(raw, unmet)
+	if err != nil {
+		return question{}, err
 	}
 	var form struct {
 		Format struct{ Type string }
@@ -113,6 +108,7 @@ func readResponse(raw []byte) (question, error) {
 		"model": fields["model"], "messages": input, "stream": fields["stream"], "unweaver": fields["unweaver"],
 		"max_tokens": fields["max_output_tokens"], "tools": fields["tools"],
 	})
+	asked.input = "input"
 	if told := problem.As(err); told != nil {
 		told.Param = strings.NewReplacer("messages", "input", "max_tokens", "max_output_tokens").Replace(told.Param)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -53,21 +54,42 @@ func malformed(message []byte, whole bool) string {
 	if bytes.HasPrefix(bytes.TrimLeft(message, " \t\r\n"), []byte("[")) {
 		return "several messages in one request are not taken: send each by itself"
 	}
-	if err := middleware.CheckNesting(message); err != nil {
+	if !whole || len(message) == maxBody {
+		return "" // the library says it
+	}
+	if err := middleware.CheckJSON(message); err != nil {
 		return err.Error()
 	}
 	var parts map[string]json.RawMessage
-	if !whole || json.Unmarshal(message, &parts) != nil {
-		return "" // the library says it
+	if json.Unmarshal(message, &parts) != nil {
+		return "a message is an object"
 	}
 	if _, named := parts["method"]; !named {
 		return "a message has a method: nothing is asked of who sends it"
 	}
-	given := parts["params"]
-	if len(given) > 0 && given[0] != '{' && !bytes.Equal(given, []byte("null")) {
-		return "params of a message are an object"
+	var inner map[string]json.RawMessage
+	_ = json.Unmarshal(parts["params"], &inner) // what is no object has no fields, and is refused below
+	for _, field := range forms {
+		given := parts[field.name]
+		if name, within := strings.CutPrefix(field.name, "params."); within {
+			given = inner[name]
+		}
+		if len(given) > 0 && !strings.ContainsRune(field.begins, rune(given[0])) {
+			return fmt.Sprintf("%s of a message is %s, not %.80s", field.name, field.want, given)
+		}
 	}
 	return ""
+}
+
+// forms are what fields of a message are, where there are any, by how they may begin.
+var forms = []struct{ name, begins, want string }{
+	{"jsonrpc", `"`, "a text"},
+	{"id", `"-0123456789n`, "a text or a number"},
+	{"method", `"`, "a text"},
+	{"params", `{n`, "an object"},
+	{"params.name", `"`, "a text"},
+	{"params.arguments", `{n`, "an object"},
+	{"params.uri", `"`, "a text"},
 }
 
 // peeked is a body of which the beginning was looked at.

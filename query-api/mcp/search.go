@@ -30,26 +30,11 @@ func (s *server) query(ctx context.Context, asked Question, more string) (answer
 	if err != nil {
 		return out, Found{}, err
 	}
-	filter := map[string]any{"metadata": asked.Metadata, "modified": asked.Modified}
-	body := map[string]any{"query": asked.Query, "filter": filter}
-	if more != "" {
-		body[more] = true
-	}
-	if asked.DocumentPrefix != "" {
-		filter["document_prefix"] = asked.DocumentPrefix
-	}
-	for name, value := range map[string]string{"method": asked.Method, "generation": asked.Generation} {
-		if value != "" {
-			body[name] = value
-		}
-	}
-	if asked.Rerank != nil {
-		body["rerank"] = *asked.Rerank
-	}
-	if asked.TopChunks != 0 {
-		body["top_chunks"] = asked.TopChunks
-	}
-	raw, err := json.Marshal(body)
+	raw, err := json.Marshal(struct {
+		Asked
+		Answer  bool `json:"answer"`
+		Explain bool `json:"explain"`
+	}{asked.Asked, more == "answer", more == "explain"})
 	if err != nil {
 		return out, Found{}, err
 	}
@@ -102,6 +87,7 @@ func (s *server) answer(ctx context.Context, _ *sdk.CallToolRequest, asked Quest
 	if said := response.Answer; said != nil {
 		out.Answer, out.Citations, out.Kind, out.Truncated = said.Text, said.Citations, said.Kind, said.Truncated
 	}
+	out.Notes = response.Notes
 	if out.Citations == nil {
 		out.Citations = []string{}
 	}

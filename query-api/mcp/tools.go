@@ -6,20 +6,46 @@ import (
 	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/unweaver/unweaver/internal/answer"
 )
 
 // Question is what search, answer and explain take.
 type Question struct {
-	Index          string         `json:"index,omitempty" jsonschema:"the index; may be left out where there is one"`
-	Query          string         `json:"query" jsonschema:"the question, in plain words"`
-	Method         string         `json:"method,omitempty" jsonschema:"retrieval method; default: the index's"`
-	TopChunks      int            `json:"top_chunks,omitempty" jsonschema:"passages, 1 to 100; default: the index's"`
-	DocumentPrefix string         `json:"document_prefix,omitempty" jsonschema:"only documents whose key begins so"`
+	Index     string `json:"index,omitempty" jsonschema:"the index; may be left out where there is one"`
+	MaxTokens int    `json:"max_tokens,omitempty" jsonschema:"longest text; default 6000, most 131072"`
+	Asked
+}
+
+// Asked is the part of a question that the query route takes as it is, and checks.
+type Asked struct {
+	Query       string         `json:"query" jsonschema:"the question, in plain words"`
+	Method      *string        `json:"method,omitempty" jsonschema:"retrieval method; default: the index's"`
+	Rule        *string        `json:"rule,omitempty" jsonschema:"how entities elect passages; default: the index's"`
+	Params      map[string]any `json:"params,omitempty" jsonschema:"parameters of the method, by name"`
+	TopEntities *int           `json:"top_entities,omitempty" jsonschema:"entities to begin from, 1 to 1000"`
+	TopChunks   *int           `json:"top_chunks,omitempty" jsonschema:"passages, 1 to 100; default: the index's"`
+	TopK        *int           `json:"top_k,omitempty" jsonschema:"the same as top_chunks; one of the two is given"`
+	Filter      *Filter        `json:"filter,omitempty" jsonschema:"which documents may be found; all of it must hold"`
+	Without     *Without       `json:"without,omitempty" jsonschema:"what is left out, as if the index did not have it"`
+	Generation  *string        `json:"generation,omitempty" jsonschema:"a kept generation; default: the current one"`
+	Rerank      *bool          `json:"rerank,omitempty" jsonschema:"false: without the index's reranker"`
+
+	MaxContextTokens *int `json:"max_context_tokens,omitempty" jsonschema:"what an answer is written from; default 4000"`
+	MaxAnswerTokens  *int `json:"max_answer_tokens,omitempty" jsonschema:"longest answer; default: the model's"`
+}
+
+// Filter narrows a question to documents.
+type Filter struct {
+	DocumentPrefix *string        `json:"document_prefix,omitempty" jsonschema:"only documents whose key begins so"`
 	Metadata       map[string]any `json:"metadata,omitempty" jsonschema:"of each field a value, or a list of values"`
 	Modified       *Modified      `json:"modified,omitempty" jsonschema:"only documents modified in this range"`
-	Generation     string         `json:"generation,omitempty" jsonschema:"a kept generation; default: the current one"`
-	Rerank         *bool          `json:"rerank,omitempty" jsonschema:"false: without the index's reranker"`
-	MaxTokens      int            `json:"max_tokens,omitempty" jsonschema:"longest text; default 6000, most 131072"`
+}
+
+// Without drops entities and documents.
+type Without struct {
+	Entities  []string `json:"entities,omitempty" jsonschema:"ids"`
+	Documents []string `json:"documents,omitempty" jsonschema:"keys"`
 }
 
 // Modified is a range of times.
@@ -90,7 +116,7 @@ type Found struct {
 	Method     string    `json:"method"`
 	Reason     string    `json:"reason,omitempty" jsonschema:"why not: no_match, no_document (by the filter), empty_index"`
 	Confidence *float64  `json:"confidence,omitempty" jsonschema:"0 to 1: that one of the first five passages says it"`
-	Degraded   []string  `json:"degraded,omitempty" jsonschema:"parts of the search that are down"`
+	Degraded   []string  `json:"degraded,omitempty" jsonschema:"parts of the search that are down, notes left out"`
 	Passages   []Passage `json:"passages"`
 	Cut        *Cut      `json:"cut,omitempty"`
 }
@@ -102,6 +128,8 @@ type Answered struct {
 	Kind      string   `json:"kind" jsonschema:"model wrote it, best_sentence: quoted from passages, or none"`
 	Citations []string `json:"citations" jsonschema:"passages that the answer rests on"`
 	Truncated bool     `json:"truncated,omitempty"`
+
+	Notes []answer.Note `json:"notes,omitempty" jsonschema:"facts and summaries that were read beside passages"`
 }
 
 // Explained is the result of explain.

@@ -37,7 +37,7 @@ func (a *App) aliasesShowCmd() *cobra.Command {
 		Long: `List the names that are mapped in what is served, with the one that stands for each. With NAME, those that are
 one with it. Names are shown by their keys: in lower case, without a leading "the" (docs/contract.md, Mentions).
 Behind them come the pairs that a model decided when it was built, where indexes.*.enrich has aliases.`,
-		Example: "  unweaver aliases show --index docs\n  unweaver aliases show IBM --index docs --json",
+		Example: "  unweaver aliases show docs\n  unweaver aliases show docs IBM --json",
 		Args:    arguments(0, 1, "at most a NAME"),
 		RunE: a.controlled(func(ctx context.Context, controller control.Control, args []string) error {
 			found, err := controller.Aliases(ctx, control.AliasesRequest{Index: index})
@@ -122,8 +122,8 @@ forbids. The entities with the most mentions are compared, each with all others.
 
 Where builds have a model decide (indexes.*.enrich: [aliases]), what it said comes with its pair: the same is a line
 that counts, and not the same a comment at the end.`,
-		Example: "  unweaver aliases suggest --index docs > aliases.txt\n" +
-			"  unweaver aliases suggest --index docs --cosine 0.97 --json | jq '.suggested[:10]'",
+		Example: "  unweaver aliases suggest docs > aliases.txt\n" +
+			"  unweaver aliases suggest docs --cosine 0.97 --json | jq '.suggested[:10]'",
 		Args: arguments(0, 0, "no argument"),
 		RunE: func(command *cobra.Command, _ []string) error {
 			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {

@@ -130,12 +130,12 @@ func showChunk(writer io.Writer, answer Answer, chunk AnswerChunk, bold io.Write
 	if chunk.Stale {
 		mark += " stale"
 	}
-	where := fmt.Sprintf("%s, %d–%d", chunk.Document, chunk.Start, chunk.End)
+	where := fmt.Sprintf("%s, %d–%d", brief(chunk.Document), chunk.Start, chunk.End)
 	switch {
 	case chunk.Page > 0 && chunk.PageEnd > chunk.Page:
-		where = fmt.Sprintf("%s, pages %d–%d", chunk.Document, chunk.Page, chunk.PageEnd)
+		where = fmt.Sprintf("%s, pages %d–%d", brief(chunk.Document), chunk.Page, chunk.PageEnd)
 	case chunk.Page > 0:
-		where = fmt.Sprintf("%s, page %d", chunk.Document, chunk.Page)
+		where = fmt.Sprintf("%s, page %d", brief(chunk.Document), chunk.Page)
 	}
 	fmt.Fprintf(writer, "[%d] %s  (%s)  %s%s\n", chunk.Rank, chunk.Title, where, strength(answer, chunk), mark)
 	if len(chunk.Heading) > 0 {

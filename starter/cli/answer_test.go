@@ -3,6 +3,7 @@ package cli_test
 import (
 	"bytes"
 	"encoding/json"
+	"log/slog"
 	"os"
 	"strings"
 	"testing"
@@ -69,6 +70,9 @@ func TestOnlyATerminalOfSomeoneWhoWantsColoursIsWrittenInBold(t *testing.T) {
 	t.Setenv("NO_COLOR", "")
 	if cli.Terminal(cli.Printable(file)) || !cli.Terminal(cli.Printable(device)) {
 		t.Error("a file is a terminal, or a terminal is none")
+	}
+	if cli.DevLevel(file) != slog.LevelInfo || cli.DevLevel(device) != slog.LevelWarn {
+		t.Error("dev logs stages on a terminal, or nowhere")
 	}
 	t.Setenv("NO_COLOR", "1")
 	if cli.Terminal(device) {

@@ -32,9 +32,9 @@ its place: the audit names it and the command that makes it again.
 
 Exit codes are those of index: 0 where nothing differs any more, 1 where something is left, which is also told to the
 webhook (failed, reason drift) and counted in unweaver_audit_drift_total.`,
-		Example: "  unweaver audit --index docs --wait\n" +
-			"  unweaver audit --index docs --sample $(($(date +%s) / 86400 % 7 + 1))/7 --wait --json\n" +
-			"  unweaver audit --index docs --repair --wait",
+		Example: "  unweaver audit docs --wait\n" +
+			"  unweaver audit docs --sample $(($(date +%s) / 86400 % 7 + 1))/7 --wait --json\n" +
+			"  unweaver audit docs --repair --wait",
 		Args: arguments(0, 0, "no argument"),
 		RunE: func(command *cobra.Command, _ []string) error {
 			part, err := core.ParseSample(sample)

@@ -36,10 +36,7 @@ top of what is served by then. While it goes on, nights leave to it the new docu
 			RunE: func(command *cobra.Command, args []string) error {
 				named.Name = args[0]
 				if use == "resume" {
-					var err error
-					if named.Budget, err = givenBudget(command, budget); err != nil {
-						return err
-					}
+					named.Budget = givenBudget(command, budget)
 				}
 				return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
 					if err := do(controller)(ctx, named); err != nil {
@@ -121,8 +118,8 @@ publishes them keeps to models.limits alone.`,
 				} else if started.Again {
 					what = "goes on"
 				}
-				fmt.Fprintf(w, "backfill %s %s; watch it with: unweaver backfill status %s --index %s\n", request.Name, what,
-					request.Name, request.Index)
+				fmt.Fprintf(w, "backfill %s %s; watch it with: unweaver backfill status %s %s\n", request.Name, what,
+					request.Index, request.Name)
 			})
 		})
 	}

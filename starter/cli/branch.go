@@ -77,7 +77,7 @@ It is an index like any other (index, estimate, query, eval, diff, schedule), un
 then serves what it serves (unweaver promote), or deleted with --delete. What it alone used is deleted by
 the next runs of INDEX, as its grace says. Without --as and --delete the branches of INDEX are listed.`,
 		Example: "  unweaver branch docs --as docs-large --set models.chat.model=large --reason \"compare extraction\"\n" +
-			"  unweaver index --index docs-large --wait\n  unweaver diff docs docs-large --index docs\n" +
+			"  unweaver index --index docs-large --wait\n  unweaver diff docs docs-large\n" +
 			"  unweaver promote docs-large\n  unweaver branch docs --delete docs-large",
 		Args: arguments(1, 1, "an INDEX"),
 		RunE: func(command *cobra.Command, args []string) error {

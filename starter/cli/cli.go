@@ -15,6 +15,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/core"
@@ -72,8 +73,9 @@ func (a *App) Run(ctx context.Context, args []string) int {
 	signal.Ignore(syscall.SIGPIPE) // `unweaver … | head` must not die before it has stopped the stack that it started
 	a.Out, a.Err = printable(a.Out), printable(a.Err)
 	root := a.root()
-	root.PersistentPreRun = func(command *cobra.Command, _ []string) {
+	root.PersistentPreRunE = func(command *cobra.Command, _ []string) error {
 		a.command = strings.TrimPrefix(command.CommandPath(), root.Name()+" ")
+		return checkNumbers(command)
 	}
 	root.SetArgs(args)
 	root.SetIn(a.In) // nil is cobra's default
@@ -141,7 +143,7 @@ func (a *App) root() *cobra.Command {
 		Long:  rootLong + exitCodes,
 		Example: `  unweaver demo
   unweaver index ./docs --index docs --wait
-  unweaver query "Who signed the lease?" --index docs
+  unweaver query docs "Who signed the lease?"
   unweaver ls`,
 		Version:       version.String(),
 		SilenceUsage:  true,
@@ -164,6 +166,9 @@ func (a *App) root() *cobra.Command {
 	flags.StringVar(&a.keyEnv, "api-key-env", "UNWEAVER_API_KEY", "variable with the API key that query-api is asked with")
 	flags.BoolVar(&a.json, "json", false, "print JSON")
 	root.SetFlagErrorFunc(func(command *cobra.Command, err error) error {
+		if wrong := (*pflag.InvalidValueError)(nil); errors.As(err, &wrong) && isOfGo(wrong.Unwrap()) {
+			err = badFlag(wrong.GetFlag(), wrong.GetValue(), "")
+		}
 		return fault.Usage.At("", "").Because(err).Advise("see: " + command.CommandPath() + " --help")
 	})
 	root.AddCommand(

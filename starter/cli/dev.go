@@ -30,10 +30,14 @@ func (a *App) devCmd() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "dev",
 		Short: "Run the embedded stack, worker and query-api in one process, until Ctrl-C",
-		Args:  arguments(0, 0, "no argument"),
+		Long: `Run the embedded stack, worker and query-api in one process, until Ctrl-C.
+
+A terminal gets what it serves and what goes wrong, so that commands can run beside it there. Elsewhere, as in a service
+or with 2> dev.log, standard error also has the stages of each run and each request.`,
+		Args: arguments(0, 0, "no argument"),
 		RunE: func(command *cobra.Command, _ []string) error {
 			for flag, port := range map[string]int{"temporal-port": temporal, "http-port": http} {
-				if port < 0 || port > math.MaxUint16 {
+				if port > math.MaxUint16 {
 					return fault.Usage.At("read", "--"+flag).Because(fmt.Sprintf("want 0 to %d, got %d", math.MaxUint16, port)).
 						Advise("0 is any free port")
 				}
@@ -104,7 +108,7 @@ func (a *App) runDev(ctx context.Context, temporalPort, httpPort int, portGiven 
 		return err
 	}
 	running, err := stack.Start(ctx, stack.Options{
-		DataDir: a.dataDir, Config: cfg, TemporalPort: temporalPort, HTTPPort: port, Log: a.logger(slog.LevelInfo),
+		DataDir: a.dataDir, Config: cfg, TemporalPort: temporalPort, HTTPPort: port, Log: a.logger(a.devLevel()),
 		Phase: a.phase, Settings: settingsOfDev(a.configPath, a.set),
 	})
 	if err != nil {
@@ -122,6 +126,14 @@ func (a *App) runDev(ctx context.Context, temporalPort, httpPort int, portGiven 
 	case err = <-running.Failed():
 	}
 	return errors.Join(err, running.Stop(context.WithoutCancel(ctx)))
+}
+
+// devLevel returns what dev logs: on a terminal not each stage and request, as other commands draw there.
+func (a *App) devLevel() slog.Level {
+	if terminal(a.Err) != nil {
+		return slog.LevelWarn
+	}
+	return slog.LevelInfo
 }
 
 // logger writes what a stack logs to standard error.

@@ -31,8 +31,8 @@ a generation that a gate held, is compared with what is served. Files that both 
 
 With --questions FILE (JSON Lines of {"question": ...}; a probe file will do) both are asked, and the questions are told
 whose first five passages are others. Where models.embedding is a server, each question is embedded by it.`,
-		Example: "  unweaver diff --index docs\n  unweaver diff 20261122t020000z --index docs --questions probes.jsonl\n" +
-			"  unweaver diff 20261120t020000z 20261122t020000z --index docs --json | jq .documents",
+		Example: "  unweaver diff docs\n  unweaver diff docs 20261122t020000z --questions probes.jsonl\n" +
+			"  unweaver diff docs 20261120t020000z 20261122t020000z --json | jq .documents",
 		Args: arguments(0, 2, "at most two generations"),
 		RunE: func(command *cobra.Command, args []string) error {
 			request := control.DifferenceRequest{Index: index}
@@ -150,11 +150,14 @@ func showDifference(w io.Writer, d core.Difference) {
 	fmt.Fprintf(w, "  passages   %d → %d: %d added, %d removed\n", was.Chunks, is.Chunks, d.Chunks.Added, d.Chunks.Removed)
 	fmt.Fprintf(w, "  entities   %d → %d: %d born, %d changed, %d died\n", was.Classes, is.Classes, d.Classes.Born,
 		d.Classes.Changed, d.Classes.Died)
-	fmt.Fprintf(w, "  failed     %d → %d documents, %d → %d passages\n", was.Failed, is.Failed, was.DeadLetters,
-		is.DeadLetters)
-	sum := func(of core.Tokens) int64 { return of.Prompt + of.Completion + of.Embedding }
-	fmt.Fprintf(w, "  paid for   %d tokens, cost %.4f; the one before: %d, %.4f\n", sum(d.To.Tokens), d.To.Cost,
-		sum(d.From.Tokens), d.From.Cost)
+	if was.Failed+is.Failed+was.DeadLetters+is.DeadLetters > 0 {
+		fmt.Fprintf(w, "  failed     %d → %d documents, %d → %d passages\n", was.Failed, is.Failed, was.DeadLetters,
+			is.DeadLetters)
+	}
+	if d.To.Tokens.Sum()+d.From.Tokens.Sum() > 0 {
+		fmt.Fprintf(w, "  paid for   %d tokens, cost %.4f; the one before: %d, %.4f\n", d.To.Tokens.Sum(), d.To.Cost,
+			d.From.Tokens.Sum(), d.From.Cost)
+	}
 	showChanges(w, "documents", d.Documents.Listed)
 	showChanges(w, "entities", d.Classes.Listed)
 	if d.Questions == nil {

@@ -180,6 +180,9 @@ func showPlanned(w io.Writer, report core.Report) {
 		{"cost", report.Planned.Cost, report.Cost, func(amount float64) string { return money(amount, report.Currency) }},
 		{"time", report.Planned.Seconds, report.Seconds - report.IdleSeconds, duration},
 	} {
+		if line.name == "cost" && line.actual+line.figure.High == 0 { // no price is set, which the line before says
+			continue
+		}
 		low, high := line.text(line.figure.Low), line.text(line.figure.High)
 		if low != high {
 			low += " to " + high

@@ -96,7 +96,7 @@ settings. The page has the paired differences at every cut-off, and calls none r
 	for _, other := range []string{"dataset", "index", "answers", "shares"} {
 		command.MarkFlagsMutuallyExclusive("suite", other)
 	}
-	return command
+	return leastOne(command, "runs", "workers", "answer-chunks")
 }
 
 // systems that the flags name.

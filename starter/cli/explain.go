@@ -157,7 +157,7 @@ func showHybrid(writer io.Writer, raw json.RawMessage, rank map[string]int, name
 		"weight",
 		"place by BM25",
 		"by similarity",
-		"class",
+		"entity",
 	)
 	for i, e := range explain.Entities {
 		if i == 10 {

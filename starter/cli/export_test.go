@@ -2,6 +2,7 @@ package cli
 
 import (
 	"io"
+	"log/slog"
 
 	"github.com/spf13/cobra"
 
@@ -39,3 +40,6 @@ func ShowChunkBold(out io.Writer, chunk AnswerChunk) { showChunk(printable(out),
 
 // Terminal tells whether matches are written in bold.
 func Terminal(out io.Writer) bool { return terminal(out) != nil }
+
+// DevLevel returns what dev logs to a writer.
+func DevLevel(to io.Writer) slog.Level { return (&App{Err: to}).devLevel() }

@@ -23,7 +23,7 @@ func (a *App) generationsCmd() *cobra.Command {
 		Short: "List the generations of an index",
 		Long: "List the generations of an index that are kept: the current one first, then the newest first. " +
 			"unweaver show tells\nmore of one.",
-		Example: "  unweaver generations --index docs",
+		Example: "  unweaver generations docs",
 		Args:    arguments(0, 0, "no argument"),
 		RunE: a.controlled(func(ctx context.Context, controller control.Control, _ []string) error {
 			generations, err := controller.Generations(ctx, index)
@@ -65,7 +65,7 @@ schedule that the engine lost is made again, paused where it was.
 With --all every index is restored, one after the other; what cannot be restored does not keep the others from it, and
 the exit code is that of the worst; no index at all is an error. The corpus is not needed: where it cannot be read, that
 is said of each index, as the next build will fail.`,
-		Example: "  unweaver restore --index docs\n  unweaver restore --all",
+		Example: "  unweaver restore docs\n  unweaver restore --all",
 		Args:    arguments(0, 0, "no argument"),
 		RunE: func(command *cobra.Command, _ []string) error {
 			if (index == "") != all {

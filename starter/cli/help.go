@@ -17,7 +17,7 @@ var examples = map[string]string{
 	"config validate": "  unweaver config validate --config nightly.yaml",
 	"demo":            "  unweaver demo\n  unweaver demo --keep",
 	"dev":             "  unweaver dev\n  unweaver dev --corpus ./docs\n  unweaver dev --config own.yaml --http-port 0",
-	"doctor":          "  unweaver doctor\n  unweaver doctor --index docs --json",
+	"doctor":          "  unweaver doctor\n  unweaver doctor docs --json",
 	"engine pull":     "  unweaver engine pull\n  unweaver engine pull --from https://mirror.example/wheels/",
 	"reproduce": "  unweaver reproduce table1 ./papers --dataset emanual\n" +
 		"  unweaver reproduce table1 ./papers --yes",
@@ -35,9 +35,9 @@ var examples = map[string]string{
 	"models verify": "  unweaver models verify\n  unweaver models verify e5 --json",
 	"pause":         "  unweaver pause docs",
 	"limit":         "  unweaver limit docs --concurrency 8 --budget-money 20",
-	"query": `  unweaver query "Who signed the lease?" --index docs
-  unweaver query "Who signed the lease?" --index docs --method unweaver --rule mes --explain
-  unweaver query "Who signed the lease?" --index docs --top-chunks 10 --json | jq '.chunks[].document'`,
+	"query": `  unweaver query docs "Who signed the lease?"
+  unweaver query docs "Who signed the lease?" --method unweaver --rule mes --explain
+  unweaver query docs "Who signed the lease?" --top-chunks 10 --json | jq '.chunks[].document'`,
 	"resume":  "  unweaver resume docs\n  unweaver resume docs --budget-calls 20000",
 	"version": "  unweaver version",
 }

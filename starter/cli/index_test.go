@@ -320,17 +320,18 @@ func TestAReportShowsWhatWasBuiltAndPaid(t *testing.T) {
 
 func TestAReportTellsOfCallsThatWereNotAnswered(t *testing.T) {
 	for state, want := range map[string]string{
-		core.StatusCompleted: "  16 more calls were not answered before a process died; they may have been paid: " +
+		core.StatusCompleted: "  16 more calls not answered before a process died, and perhaps paid: " +
 			"about 1600 prompt, 160 completion, 20 embedding tokens; cost 0.0720\n",
-		core.StatusRunning: "  16 more calls are in flight, or were when a process died: ",
+		core.StatusRunning: "  16 more calls in flight, or lost as a process died: ",
 	} {
 		status := finished(state)
 		status.Unsettled = core.Spent{
 			Calls:  core.Calls{Extract: 15, Embed: 1},
 			Tokens: core.Tokens{Prompt: 1600, Completion: 160, Embedding: 20}, Cost: 0.072,
 		}
+		status.Retries = []core.Retry{{Stage: "extract", Code: "model_rate_limited", Count: 26}}
 		got := run(t, &fakeControl{statuses: []control.Status{status}}, "status", "docs")
-		assert.Contains(t, got.out, want, "%s", state)
+		contains(t, got.out, want, "  tried again: extract model_rate_limited, 26 times, last at ")
 	}
 }
 

@@ -47,7 +47,7 @@ func (a *App) lettersListCmd() *cobra.Command {
 	command := indexed(&cobra.Command{
 		Use:     "list",
 		Short:   "List the dead letters of the published generation",
-		Example: "  unweaver dead-letters list --index docs",
+		Example: "  unweaver dead-letters list docs",
 		Args:    arguments(0, 0, "no argument"),
 		RunE: a.controlled(func(ctx context.Context, controller control.Control, _ []string) error {
 			letters, err := controller.DeadLetters(ctx, index)
@@ -85,10 +85,10 @@ func discarded(letter core.Letter) string {
 func (a *App) lettersShowCmd() *cobra.Command {
 	var index string
 	return indexed(&cobra.Command{
-		Use:     "show CHUNK",
+		Use:     "show PASSAGE",
 		Short:   "Show a dead letter: the cause, what the model answered, the passage's text",
 		Example: "  unweaver dead-letters show 0123456789abcdef0123456789abcdef --index docs",
-		Args:    arguments(1, 1, "a CHUNK"),
+		Args:    arguments(1, 1, "a PASSAGE"),
 		RunE: a.controlled(func(ctx context.Context, controller control.Control, args []string) error {
 			letter, err := controller.DeadLetter(ctx, index, args[0])
 			if err != nil {
@@ -117,13 +117,13 @@ func (a *App) lettersReplayCmd() *cobra.Command {
 	var index string
 	var wait bool
 	command := indexed(&cobra.Command{
-		Use:     "replay [CHUNK...]",
+		Use:     "replay [PASSAGE...]",
 		Aliases: []string{"retry"},
 		Short:   "Ask again for the documents of these dead letters",
-		Long: `Ask the model again for what failed in the documents of these dead letters, and for nothing else. Without CHUNK
-it does so for all of them, which is retry-failed.`,
+		Long: `Ask the model again for what failed in the documents of these dead letters, and for nothing else. Without
+PASSAGE it does so for all of them, which is retry-failed.`,
 		Example: "  unweaver dead-letters replay 0123456789abcdef0123456789abcdef --index docs --wait",
-		Args:    arguments(0, 1<<20, "CHUNKs"),
+		Args:    arguments(0, 1<<20, "PASSAGEs"),
 		RunE: func(command *cobra.Command, args []string) error {
 			return a.retry(command.Context(), control.LettersRequest{Name: index, Chunks: args}, wait)
 		},
@@ -135,12 +135,12 @@ it does so for all of them, which is retry-failed.`,
 func (a *App) lettersDiscardCmd() *cobra.Command {
 	var index, why string
 	command := indexed(&cobra.Command{
-		Use:   "discard CHUNK...",
+		Use:   "discard PASSAGE...",
 		Short: "Take dead letters off the list",
 		Long: `Take dead letters off the list: retry-failed leaves them out. Their passages stay reachable as before, and
 reports still count them; replay asks for them all the same.`,
 		Example: "  unweaver dead-letters discard 0123456789abcdef0123456789abcdef --index docs --why \"a table of numbers\"",
-		Args:    arguments(1, 1<<20, "CHUNKs"),
+		Args:    arguments(1, 1<<20, "PASSAGEs"),
 		RunE: a.controlled(func(ctx context.Context, controller control.Control, args []string) error {
 			if err := controller.Discard(ctx, control.LettersRequest{Name: index, Chunks: args, Why: why}); err != nil {
 				return err
@@ -167,7 +167,7 @@ already, as one does after its process was killed, is joined. With --wait it beg
 ended.
 
 ` + runForm,
-		Example: "  unweaver retry-failed docs --wait\n  unweaver retry-failed --index docs",
+		Example: "  unweaver retry-failed docs --wait\n  unweaver retry-failed docs",
 		Args:    arguments(0, 1, "at most a RUN"),
 		RunE: func(command *cobra.Command, args []string) error {
 			name := index

@@ -29,16 +29,14 @@ A budget counts from the run's beginning; a run that paused since its budget is 
 	}
 	flags := command.Flags()
 	flags.IntVar(&concurrency, "concurrency", 0, "calls in flight to an endpoint of a model, 1 at least")
+	leastOne(command, "concurrency")
 	flags.IntVar(&requests, "requests-per-minute", 0, "requests a minute to an endpoint; 0 = no limit")
 	flags.IntVar(&tokens, "tokens-per-minute", 0, "tokens a minute to an endpoint; 0 = no limit")
 	flags.Int64Var(&budget.Calls, "budget-calls", 0, "new budget: calls that the run may pay for; 0 = as before")
 	flags.Int64Var(&budget.Tokens, "budget-tokens", 0, "new budget: tokens that the run may pay for; 0 = as before")
 	flags.Float64Var(&budget.Money, "budget-money", 0, "new budget: money that the run may spend; 0 = as before")
 	command.RunE = func(command *cobra.Command, args []string) error {
-		given, err := givenBudget(command, budget)
-		if err != nil {
-			return err
-		}
+		given := givenBudget(command, budget)
 		asked := control.LimitRequest{Run: args[0], Budget: given}
 		text, limits := "", core.LiveLimits{}
 		for name, set := range map[string]func(){

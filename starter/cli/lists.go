@@ -98,9 +98,6 @@ of each index. The report of a run stays as long as its generation, and for two 
 	}
 	command.Flags().IntVar(&limit, "limit", 20, "how many to list; 0 = all that are known")
 	command.RunE = func(command *cobra.Command, args []string) error {
-		if limit < 0 {
-			return fault.Usage.At("read", "--limit").Because("want 0 or more")
-		}
 		index := strings.Join(args, "")
 		return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
 			runs, err := controller.Runs(ctx, index, limit)

@@ -76,8 +76,8 @@ func showMove(w io.Writer, move core.Move) {
 		}
 		fmt.Fprintf(w, "%s serves %s now (release %d); it served %s\n", move.Index, move.To, move.Release, from)
 		if move.Action == core.ActionRollback {
-			fmt.Fprintf(w, "  back again: unweaver rollback %s --index %s; a rollback that names none goes one further back\n",
-				from, move.Index)
+			fmt.Fprintf(w, "  back again: unweaver rollback %s %s; a rollback that names none goes one further back\n",
+				move.Index, from)
 		}
 	case move.Action == core.ActionDiscard:
 		fmt.Fprintf(w, "%s: %s is discarded; the next runs delete its files\n", move.Index, move.To)
@@ -101,9 +101,9 @@ end, as the pointer moved (pointer_moved).
 
 The next build starts from what is served then, and finds the corpus as it is: pause the schedule until the cause is
 mended. A rollback forward is one, too: name the newer generation.`,
-		Example: "  unweaver rollback --index docs --reason \"wrong answers about leases\"\n" +
-			"  unweaver rollback 20261122t020000z --index docs\n" +
-			"  unweaver rollback --to \"2026-11-22 18:00\" --index docs",
+		Example: "  unweaver rollback docs --reason \"wrong answers about leases\"\n" +
+			"  unweaver rollback docs 20261122t020000z\n" +
+			"  unweaver rollback docs --to \"2026-11-22 18:00\"",
 		Args: arguments(0, 1, "at most a GEN"),
 	}, &request, func(args []string) (err error) {
 		if len(args) > 0 {
@@ -146,8 +146,8 @@ again.
 
 It is refused where another generation than the one that it was made from is served by now: what changed between the two
 would be taken back. --force says that this is meant.`,
-		Example: "  unweaver diff --index docs 20261122t020000z\n" +
-			"  unweaver publish 20261122t020000z --index docs --reason \"the archive was meant to go\"",
+		Example: "  unweaver diff docs 20261122t020000z\n" +
+			"  unweaver publish docs 20261122t020000z --reason \"the archive was meant to go\"",
 		Args: arguments(1, 1, "a GEN"),
 	}, &request, func(args []string) error {
 		request.Generation = args[0]
@@ -208,13 +208,10 @@ func (a *App) operationsCmd() *cobra.Command {
 resumptions, cancellations and restores. A record is written before an operation takes effect and is never changed; a
 second one tells how it ended. One without an outcome may or may not have taken effect. Runs are not listed: they have
 reports (unweaver runs).`,
-		Example: "  unweaver operations --index docs\n" +
-			"  unweaver operations --index docs --limit 0 --json | jq '.operations[].by'",
+		Example: "  unweaver operations docs\n" +
+			"  unweaver operations docs --limit 0 --json | jq '.operations[].by'",
 		Args: arguments(0, 0, "no argument"),
 		RunE: func(command *cobra.Command, _ []string) error {
-			if limit < 0 {
-				return fault.Usage.At("read", "--limit").Because("it is below zero").Advise("0 shows all")
-			}
 			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
 				operations, err := controller.Operations(ctx, index, limit)
 				if err != nil {

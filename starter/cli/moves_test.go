@@ -121,8 +121,8 @@ func TestAHeldRunSaysHowItIsApprovedOrDropped(t *testing.T) {
 	held.Index, held.Generation, held.ContentHash, held.Reason = "docs", "g7", "ab", "failure_budget"
 	got := run(t, &fakeControl{statuses: []control.Status{held}}, "status", "docs")
 	for _, command := range []string{
-		"query \"...\" --generation g7 --index docs", "diff g7 --index docs", "publish g7 --index docs",
-		"discard g7 --index docs",
+		"query docs \"...\" --generation g7", "diff docs g7", "publish docs g7",
+		"discard docs g7",
 	} {
 		assert.Contains(t, got.out, "unweaver "+command, "%q is not in", command)
 	}

@@ -89,11 +89,19 @@ func (a *App) queryCmd() *cobra.Command {
 	var top, entities int
 	var without, params []string
 	command := &cobra.Command{
-		Use:   "query QUESTION",
+		Use:   "query QUESTION [INDEX]",
 		Short: "Ask a published index",
 		Long:  queryLong(),
-		Args:  arguments(1, 1, "a question"),
+		Args:  arguments(1, 2, "a QUESTION in quotes and an INDEX"),
 		RunE: func(command *cobra.Command, args []string) error {
+			if len(args) == 2 && index == "" {
+				index = args[1]
+			}
+			if !core.ValidIndex(index) || len(args) == 2 && index != args[1] {
+				return fault.Usage.At("query index", index).
+					Because("one index is to be named").
+					Advise("write: unweaver query \"QUESTION\" --index NAME")
+			}
 			body := map[string]any{"query": args[0], "explain": explain, "answer": answer}
 			for key, value := range map[string]string{"method": method, "rule": rule, "generation": generation} {
 				if value != "" {
@@ -103,11 +111,10 @@ func (a *App) queryCmd() *cobra.Command {
 			if command.Flags().Changed("rerank") {
 				body["rerank"] = rerank
 			}
-			if top > 0 {
-				body["top_chunks"] = top
-			}
-			if entities > 0 {
-				body["top_entities"] = entities
+			for flag, n := range map[string]int{"top-chunks": top, "top-entities": entities} {
+				if command.Flags().Changed(flag) {
+					body[strings.ReplaceAll(flag, "-", "_")] = n
+				}
 			}
 			if len(params) > 0 {
 				parsed, err := queryParams(params)
@@ -154,8 +161,7 @@ func (a *App) queryCmd() *cobra.Command {
 	set.BoolVar(&answer, "answer", true, "answer from the passages")
 	set.BoolVar(&rerank, "rerank", false, "have the index's reranker order the passages, or not (default: if it has one)")
 	set.IntVar(&top, "top-chunks", 0, "number of passages (default: the index's)")
-	_ = command.MarkFlagRequired("index") // the flag exists
-	return command
+	return leastOne(command, "top-entities", "top-chunks")
 }
 
 // queryParams reads name=value, where a value is JSON or a word.

@@ -91,7 +91,7 @@ docs, generation g1, method hybrid, built-in models, 12 ms, ` +
 
 func TestEveryFlagOfAQuestionReachesTheServer(t *testing.T) {
 	served := &queries{bodies: []string{answered}}
-	got := ask(t, served, "--index", "my docs", "--method", "unweaver", "--rule", "seqpav", "--generation", "g7",
+	got := ask(t, served, "--index", "my-docs", "--method", "unweaver", "--rule", "seqpav", "--generation", "g7",
 		"--top-chunks", "9", "--top-entities", "30", "--explain", "--answer=false",
 		"--param", "damping=0.5", "--param", "solver=exact", "--param", "flags=[1,2]")
 	sent, err := json.Marshal(served.asked[0])
@@ -99,7 +99,7 @@ func TestEveryFlagOfAQuestionReachesTheServer(t *testing.T) {
 		`"params":{"damping":0.5,"flags":[1,2],"solver":"exact"},"query":"who wove it?","rule":"seqpav",` +
 		`"top_chunks":9,"top_entities":30}`
 	if got.exit != cli.ExitDone || err != nil || string(sent) != want ||
-		served.paths[0] != "/v1/indexes/my%20docs/query" {
+		served.paths[0] != "/v1/indexes/my-docs/query" {
 		t.Errorf("%s %v", sent, served.paths)
 	}
 }

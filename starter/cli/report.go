@@ -8,6 +8,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
@@ -59,6 +60,10 @@ func showReport(w io.Writer, status control.Status) {
 	showFound(w, status.Report)
 	if nothing := status.Documents == 0 && status.Calls.Sum() == 0; !nothing || !core.Terminal(status.Status) {
 		showCost(w, status.Report)
+	}
+	for _, retry := range status.Retries {
+		fmt.Fprintf(w, "  tried again: %s %s, %s, last at %s\n", retry.Stage, retry.Code, number(retry.Count, "time"),
+			retry.Last.Local().Format(time.TimeOnly))
 	}
 	fmt.Fprintf(w, "  %.1f s", status.Seconds)
 	for _, stage := range status.Stages {
@@ -154,7 +159,7 @@ func givenLine(status control.Status) string {
 		}{
 			{budget.Calls > 0, fmt.Sprintf("a budget of %d calls", budget.Calls)},
 			{budget.Tokens > 0, fmt.Sprintf("a budget of %d tokens", budget.Tokens)},
-			{budget.Money > 0, fmt.Sprintf("a budget of %g", budget.Money)},
+			{budget.Money > 0, "a budget of " + money(budget.Money, status.Currency)},
 		} {
 			if one.given {
 				parts = append(parts, one.text)
@@ -210,9 +215,9 @@ func showCost(w io.Writer, report core.Report) {
 		showPlanned(w, report)
 	}
 	if lost := report.Unsettled; lost.Calls.Sum() > 0 {
-		why := "were not answered before a process died; they may have been paid"
+		why := "not answered before a process died, and perhaps paid"
 		if !core.Terminal(report.Status) {
-			why = "are in flight, or were when a process died"
+			why = "in flight, or lost as a process died"
 		}
 		fmt.Fprintf(w, "  %s %s: about %d prompt, %d completion, %d embedding tokens; cost %s\n",
 			number(lost.Calls.Sum(), "more call"), why, lost.Tokens.Prompt, lost.Tokens.Completion, lost.Tokens.Embedding,
@@ -273,6 +278,7 @@ func leftOutLine(out core.LeftOut) string {
 	}{
 		{out.Hidden, "hidden"}, {out.Packages, "in node_modules and the like"}, {out.NotIncluded, "not included"},
 		{out.Excluded, "excluded"}, {out.Backfills, "left to backfills that go on"},
+		{out.Purged, "purged, and still in the corpus"},
 	} {
 		if part.count > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", part.count, part.what))

@@ -45,7 +45,7 @@ command goes on after a stop and pays for nothing twice. docs/reproduce.md has t
 	set.IntVar(&flags.runs, "runs", 5, "runs of answers' judgements")
 	set.IntVar(&flags.workers, "workers", 16, "questions asked at once")
 	set.BoolVar(&flags.yes, "yes", false, "go on without asking, whatever it costs")
-	return command
+	return leastOne(command, "runs", "workers")
 }
 
 // reproduction is one set that is reproduced.

@@ -4,14 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
-	"github.com/unweaver/unweaver/internal/fault"
 )
 
 const runForm = "RUN is index/generation as index and status print it, or an index for its newest run."
@@ -100,10 +99,7 @@ to be larger than what was spent; a bound that is not given stays as it was.
 	flags.Int64Var(&budget.Tokens, "budget-tokens", 0, "new budget: tokens that the run may pay for; 0 = as before")
 	flags.Float64Var(&budget.Money, "budget-money", 0, "new budget: money that the run may spend; 0 = as before")
 	command.RunE = func(command *cobra.Command, args []string) error {
-		given, err := givenBudget(command, budget)
-		if err != nil {
-			return err
-		}
+		given := givenBudget(command, budget)
 		return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
 			if err := controller.Resume(ctx, args[0], given); err != nil {
 				return err
@@ -122,22 +118,11 @@ to be larger than what was spent; a bound that is not given stays as it was.
 }
 
 // givenBudget is nil where no flag of it was given.
-func givenBudget(command *cobra.Command, budget core.Budget) (*core.Budget, error) {
-	given := false
-	for flag, value := range map[string]float64{
-		"budget-calls": float64(budget.Calls), "budget-tokens": float64(budget.Tokens), "budget-money": budget.Money,
-	} {
-		given = given || command.Flags().Changed(flag)
-		if !(value >= 0) || math.IsInf(value, 0) { // NaN too
-			return nil, fault.Usage.At("read", "--"+flag).
-				Because(fmt.Sprintf("want 0 or more, got %g", value)).
-				Advise("give what the run may pay for from its beginning")
-		}
+func givenBudget(command *cobra.Command, budget core.Budget) *core.Budget {
+	if !slices.ContainsFunc([]string{"budget-calls", "budget-tokens", "budget-money"}, command.Flags().Changed) {
+		return nil
 	}
-	if !given {
-		return nil, nil
-	}
-	return &budget, nil
+	return &budget
 }
 
 // budgetText names the bounds of a new budget.
@@ -153,7 +138,7 @@ func budgetText(budget *core.Budget) string {
 		bounds = append(bounds, fmt.Sprintf("%d tokens", budget.Tokens))
 	}
 	if budget.Money > 0 {
-		bounds = append(bounds, fmt.Sprintf("%g of money", budget.Money))
+		bounds = append(bounds, fmt.Sprintf("%g in money", budget.Money))
 	}
 	if len(bounds) == 0 {
 		return ", with the budget that it had"

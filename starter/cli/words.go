@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"regexp"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -18,6 +19,12 @@ func number[N int | int64](n N, one string) string {
 	}
 	return fmt.Sprintf("%d %s", n, plural(one))
 }
+
+// hashedRow is the key of a row that has no id of its own.
+var hashedRow = regexp.MustCompile(`#([0-9a-f]{8})[0-9a-f]{56}$`)
+
+// brief is the key of a document for people: of a row, the file and the beginning of its hash.
+func brief(key string) string { return hashedRow.ReplaceAllString(key, ", row $1…") }
 
 func plural(one string) string {
 	switch {

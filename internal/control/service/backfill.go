@@ -105,7 +105,7 @@ func (s *Service) joinBackfill(
 	}
 	return out, fault.LeaseHeld.At("begin backfill", r.Name).
 		Because("one of this name runs, with another choice or throttle").
-		Advise("take another name; or end it: unweaver backfill cancel " + r.Name + " --index " + r.Index +
+		Advise("take another name; or end it: unweaver backfill cancel " + r.Index + " " + r.Name +
 			", and begin it anew: what was paid for is kept")
 }
 
@@ -226,7 +226,7 @@ func (s *Service) ResumeBackfill(ctx context.Context, r control.BackfillNamed) e
 	if before.Status == core.StatusCompleted || before.Status == core.StatusErrors {
 		return fault.RunEnded.At("resume backfill", r.Name).
 			Because("it is " + strings.ReplaceAll(before.Status, "_", " ")).
-			Advise("what its choice has had since: unweaver backfill start " + r.Name + " --index " + r.Index)
+			Advise("what its choice has had since: unweaver backfill start " + r.Index + " " + r.Name)
 	}
 	_, err = s.Backfill(ctx, control.BackfillRequest{Index: r.Index, Name: r.Name})
 	return err
@@ -261,11 +261,11 @@ func (s *Service) steerBackfill(
 	case absent:
 		return fault.RunEnded.At(update+" backfill", r.Name).
 			Because("the engine does not run it, and it has told of no end").
-			Advise("go on with it, or end it: unweaver backfill resume, or cancel, " + r.Name + " --index " + r.Index)
+			Advise("go on with it, or end it: unweaver backfill resume, or cancel, " + r.Index + " " + r.Name)
 	case !running:
 		return fault.RunEnded.At(update+" backfill", r.Name).
 			Because("it has ended: " + before.Status).
-			Advise("see: unweaver backfill status " + r.Name + " --index " + r.Index)
+			Advise("see: unweaver backfill status " + r.Index + " " + r.Name)
 	}
 	return s.recorded(ctx, action, work, func() error { return s.command(ctx, work, update, nil, args...) })
 }

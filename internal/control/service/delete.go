@@ -68,7 +68,7 @@ func (s *Service) refuseWork(ctx context.Context, index string) error {
 	}
 	for _, one := range backfills {
 		if running, err := s.runs(ctx, workflows.BackfillID(index, one.Name), ""); err != nil || running {
-			return cmp.Or(err, going("backfill", one.Name, "unweaver backfill cancel "+one.Name+" --index "+index))
+			return cmp.Or(err, going("backfill", one.Name, "unweaver backfill cancel "+index+" "+one.Name))
 		}
 	}
 	return nil

@@ -317,8 +317,12 @@ func (s *Service) running(ctx context.Context, spec core.Spec, digest core.Diges
 				return work, err
 			}
 		}
+		why := "with another configuration"
+		if err == nil && old.Corpus != spec.Corpus {
+			why = "from another corpus, " + old.Corpus
+		}
 		return "", fault.LeaseHeld.At("index", spec.Index).
-			Because("run " + work + " builds it with another configuration").
+			Because("run " + work + " builds it " + why).
 			Advise("wait for it, or: unweaver cancel " + work)
 	}
 	return "", nil

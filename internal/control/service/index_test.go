@@ -382,7 +382,7 @@ func TestARestoreAndABuildAreStartedWhereThePointerIsDamaged(t *testing.T) {
 		publish(b, "g1")
 		b.write(b.art.CurrentKey(), content)
 		_, err := b.Generations(t.Context(), "docs")
-		wants(t, err, fault.SegmentDamage, "current.json", "unweaver restore --index docs")
+		wants(t, err, fault.SegmentDamage, "current.json", "unweaver restore docs")
 		run, err := b.Restore(t.Context(), "docs")
 		if err != nil || len(b.temporal.started) != 1 || b.temporal.started[0].ID != "restore/docs" {
 			t.Errorf("%s: %+v, %v", situation, run, err)

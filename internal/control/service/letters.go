@@ -173,7 +173,7 @@ func (s *Service) chosen(
 			return nil, 0, fault.NotFound.At("replay dead letter", fault.Quoted(chunk)).
 				Because(fmt.Sprintf("generation %s of %s has none of this passage, and %d of others", manifest.Generation, index,
 					len(letters))).
-				Advise("see: unweaver dead-letters list --index " + index)
+				Advise("see: unweaver dead-letters list " + index)
 		}
 	}
 	for _, letter := range letters {

@@ -91,7 +91,7 @@ func TestARoundOfRetryFailedIsABuildOfWhatFailed(t *testing.T) {
 	b.fail(extract.DeadLetter{Chunk: chunk, Document: "a.md", Reason: string(fault.BadOutput), Attempt: 4})
 	unknown := control.LettersRequest{Name: "docs", Chunks: []string{strings.Repeat("cd", 16)}}
 	if _, err := b.RetryFailed(t.Context(), unknown); !fault.Is(err, fault.NotFound) ||
-		!strings.Contains(err.Error(), "dead-letters list --index docs") {
+		!strings.Contains(err.Error(), "dead-letters list docs") {
 		t.Errorf("an unknown letter: %v", err)
 	}
 	if _, err := b.RetryFailed(t.Context(), control.LettersRequest{Name: "docs/g0"}); !fault.Is(err, fault.Usage) ||

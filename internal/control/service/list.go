@@ -62,7 +62,7 @@ func (s *Service) checkServed(ctx context.Context, name string) error {
 	if err == nil && lost {
 		err = fault.StoreDown.At("serve", name).
 			Because("the store of entities or of vectors has lost what generation " + current.Generation + " needs").
-			Advise("run: unweaver restore --index " + name)
+			Advise("run: unweaver restore " + name)
 	}
 	return err
 }

@@ -145,9 +145,9 @@ func TestAnIndexThatCannotBeServedIsSeen(t *testing.T) {
 			}
 			lose(b)
 			card, check := look(b)
-			assert.True(t, card.State == runlog.StateDamaged && strings.Contains(card.Detail, "unweaver restore --index docs"),
+			assert.True(t, card.State == runlog.StateDamaged && strings.Contains(card.Detail, "unweaver restore docs"),
 				"ls: %+v", card)
-			if check.OK || !strings.Contains(check.Detail, "1 of 1") || !strings.Contains(check.Hint, "restore --index docs") {
+			if check.OK || !strings.Contains(check.Detail, "1 of 1") || !strings.Contains(check.Hint, "restore docs") {
 				t.Errorf("doctor: %+v", check)
 			}
 		})

@@ -79,7 +79,8 @@ func exhausted(report core.Report, budget core.Budget) string {
 	case budget.Tokens > 0 && tokensSpent >= budget.Tokens:
 		return fmt.Sprintf("%d tokens are spent, which leaves nothing of %d", tokensSpent, budget.Tokens)
 	case budget.Money > 0 && moneySpent >= budget.Money:
-		return fmt.Sprintf("%.4f of money is spent, which leaves nothing of %.4f", moneySpent, budget.Money)
+		return fmt.Sprintf("cost %s is spent, which leaves nothing of %g",
+			strings.TrimSpace(fmt.Sprintf("%.4f %s", moneySpent, report.Currency)), budget.Money)
 	}
 	return ""
 }

@@ -26,7 +26,7 @@ type Branching struct {
 
 // settles is how long a branch waits between being written down and being used: for longer than a process believes that
 // its name is no branch.
-const settles = artifact.NoBranchLasts + 500*time.Millisecond
+const settles = artifact.BaseLasts + 500*time.Millisecond
 
 // Branch makes a second line of generations over the ledger, segments, records and collections of an index: it copies a
 // reference and writes a pointer, whatever the size of the index. The branch is written down beside the base first, so
@@ -67,7 +67,7 @@ func (d *Desk) Branch(ctx context.Context, asked Branching) (core.Branch, error)
 	if ref.State != core.GenerationPublished && a.Generation != a.current.Generation {
 		return branch, fault.Usage.At("branch", a.Generation).
 			Because("it is " + ref.State + ", and was never served").
-			Advise("list the others with: unweaver generations --index " + asked.Base)
+			Advise("list the others with: unweaver generations " + asked.Base)
 	}
 	if _, err := a.complete(ctx, a.Generation, ref.Manifest); err != nil {
 		return branch, err

@@ -321,6 +321,7 @@ func (x *deletion) deleteBelow(
 }
 
 // deleteFiles deletes all objects of the index but its lease, and copies of rows that the vector store was to import.
+// The names of its branches are free then.
 func (x *deletion) deleteFiles(ctx context.Context) error {
 	all := func(string) bool { return true }
 	if x.Staging != nil {
@@ -329,6 +330,25 @@ func (x *deletion) deleteFiles(ctx context.Context) error {
 			if _, err := x.deleteBelow(ctx, x.Staging, prefix, all); err != nil {
 				return err
 			}
+		}
+	}
+	// The records of branches say that a deletion is not over, and go after the names that they keep.
+	records := x.index.Name + "/branches/"
+	if err := x.deleteObjects(ctx, "", func(key string) bool { return !strings.HasPrefix(key, records) }); err != nil {
+		return err
+	}
+	for _, name := range x.out.Branches {
+		if err := x.guarded(ctx, func(ctx context.Context) error {
+			return x.Artifacts.Delete(ctx, artifact.LineKey(name))
+		}); err != nil {
+			return err
+		}
+	}
+	if len(x.out.Branches) > 0 { // a process may still take a name for a branch of this index, whose lease is held
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(settles):
 		}
 	}
 	return x.deleteObjects(ctx, "", all)

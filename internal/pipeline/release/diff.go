@@ -87,7 +87,7 @@ func (c *comparison) sides(ctx context.Context, from, to string) error {
 		if !there {
 			return nil, fault.UnknownGen.At("compare generation", fault.Quoted(name)).
 				Because("index " + c.index.Name + " has none of that name").
-				Advise("list them with: unweaver generations --index " + c.index.Name)
+				Advise("list them with: unweaver generations " + c.index.Name)
 		}
 		return c.index.Manifest(ctx, ref.Manifest)
 	}
@@ -131,7 +131,7 @@ func (c *comparison) sides(ctx context.Context, from, to string) error {
 // nothingBefore says why a generation cannot be compared with what it was made from.
 func nothingBefore(index, generation string, manifest *core.Manifest) error {
 	missing := fault.UnknownGen.At("compare generation", generation)
-	with := "unweaver diff GEN " + generation + " --index " + index
+	with := "unweaver diff " + index + " GEN " + generation
 	if manifest.Parent == "" {
 		return missing.Because("it was made from none before it: there is nothing to compare it with yet").
 			Advise("run it again after the next run, or name one: " + with)

@@ -29,7 +29,7 @@ func (a *act) publish(ctx context.Context) (core.Move, error) {
 	if ref.State != core.GenerationHeld && !begun {
 		return move, fault.Usage.At("publish", a.Generation).
 			Because("it is " + ref.State + ", and not held").
-			Advise(fmt.Sprintf("go back to what was published with: unweaver rollback %s --index %s", a.Generation, a.Index))
+			Advise(fmt.Sprintf("go back to what was published with: unweaver rollback %s %s", a.Index, a.Generation))
 	}
 	manifest, err := a.complete(ctx, a.Generation, ref.Manifest)
 	if err != nil {
@@ -91,7 +91,7 @@ func (a *act) overtaken(ctx context.Context, manifest *core.Manifest) error {
 	}
 	return fault.Usage.At("publish", manifest.Generation).
 		Because("it was made from " + from + ", and " + served + ": what changed between the two would be taken back").
-		Advise(fmt.Sprintf("see what: unweaver diff --index %s %s; build again, which pays nothing twice: unweaver index "+
+		Advise(fmt.Sprintf("see what: unweaver diff %s %s; build again, which pays nothing twice: unweaver index "+
 			"--index %s; or give --force", a.Index, manifest.Generation, a.Index))
 }
 
@@ -101,7 +101,7 @@ func (a *act) discard(ctx context.Context) (core.Move, error) {
 	if a.Generation == a.current.Generation {
 		return move, fault.Usage.At("discard", a.Generation).
 			Because("it is what is served").
-			Advise("go back to another one first: unweaver rollback --index " + a.Index)
+			Advise("go back to another one first: unweaver rollback " + a.Index)
 	}
 	ref, etag, err := a.reference(ctx, a.Generation)
 	if err != nil {
@@ -124,7 +124,7 @@ func (a *act) discard(ctx context.Context) (core.Move, error) {
 	if named := tags[a.Generation]; len(named) > 0 {
 		return move, fault.Usage.At("discard", a.Generation).
 			Because("it is tagged: " + strings.Join(named, ", ")).
-			Advise(fmt.Sprintf("take the tag off first: unweaver untag %s %s --index %s", a.Generation, named[0], a.Index))
+			Advise(fmt.Sprintf("take the tag off first: unweaver untag %s %s %s", a.Index, a.Generation, named[0]))
 	}
 	return move, a.recorded(ctx, &move, func() error {
 		ref.State = core.GenerationDiscarded
@@ -133,7 +133,7 @@ func (a *act) discard(ctx context.Context) (core.Move, error) {
 		if fault.Is(err, fault.Precondition) {
 			return fault.GenBusy.At("discard", a.Generation).
 				Because("somebody else publishes or discards it").
-				Advise("look again: unweaver generations --index " + a.Index)
+				Advise("look again: unweaver generations " + a.Index)
 		}
 		return err
 	})

@@ -71,7 +71,7 @@ func (in FlipIn) moved(current core.Pointer) error {
 	return fault.PointerMoved.At("publish", in.Artifacts.Name).
 		Because(why).
 		Advise("run index again: what was paid for is not paid twice; or see what differs, and publish it all the same: " +
-			"unweaver diff, unweaver publish " + in.Generation + " --force, both with --index " + in.Artifacts.Name)
+			"unweaver diff " + in.Artifacts.Name + ", unweaver publish " + in.Artifacts.Name + " " + in.Generation + " --force")
 }
 
 // writePointer is the one place that writes current.json. It returns whether it did, also where the mirror fails then.

@@ -25,7 +25,7 @@ func (a *act) promote(ctx context.Context) (core.Move, error) {
 	if base.Name == member.Name {
 		return core.Move{}, fault.Usage.At("promote", member.Name).
 			Because("it is no branch").
-			Advise("what a gate held is approved with: unweaver publish GEN --index " + member.Name)
+			Advise("what a gate held is approved with: unweaver publish " + member.Name + " GEN")
 	}
 	overlay, _, err := OverlayOf(ctx, member) // refuses a branch that was deleted
 	if err != nil {

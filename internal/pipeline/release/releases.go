@@ -68,7 +68,7 @@ func (d *Desk) Do(ctx context.Context, request Request) (core.Move, error) {
 	case request.Generation == "":
 		return core.Move{}, fault.Usage.At(request.Action, request.Index).
 			Because("no generation is named").
-			Advise("list them with: unweaver generations --index " + request.Index)
+			Advise("list them with: unweaver generations " + request.Index)
 	case request.Action == core.ActionPublish:
 		return a.publish(ctx)
 	case request.Action == core.ActionDiscard:
@@ -115,7 +115,7 @@ func (a *act) recorded(ctx context.Context, move *core.Move, do func() error) er
 	if unwritten := End(bounded, a.index, op, outcome); unwritten != nil && err == nil {
 		return fault.CodeOf(unwritten).At("record the outcome of operation", op.ID).
 			Because(unwritten).
-			Advise("it took effect; see: unweaver generations --index " + a.Index)
+			Advise("it took effect; see: unweaver generations " + a.Index)
 	}
 	return err
 }
@@ -138,7 +138,7 @@ func (a *act) flip(ctx context.Context, move *core.Move, manifest *core.Manifest
 		if fault.Is(err, fault.PointerMoved) {
 			return fault.PointerMoved.At(a.Action, a.Index).
 				Because("generation " + pointer.Generation + " was published meanwhile, or gone back to").
-				Advise("look again: unweaver generations --index " + a.Index)
+				Advise("look again: unweaver generations " + a.Index)
 		}
 		return err
 	}
@@ -151,7 +151,7 @@ func (a *act) flip(ctx context.Context, move *core.Move, manifest *core.Manifest
 func (a *act) unknown(name string) error {
 	return fault.UnknownGen.At("find generation", name).
 		Because("index " + a.Index + " has none of that name").
-		Advise("list them with: unweaver generations --index " + a.Index)
+		Advise("list them with: unweaver generations " + a.Index)
 }
 
 // reference reads that of a generation; the pointer knows the current one, whatever became of its reference.
@@ -187,7 +187,7 @@ func (a *act) marked(ctx context.Context, name string) (bool, error) {
 func (a *act) collected(name, why string) error {
 	return fault.GenCollected.At(a.Action+" generation", name).
 		Because(why).
-		Advise("those that are kept: unweaver generations --index " + a.Index + "; more of them with indexes." + a.Index +
+		Advise("those that are kept: unweaver generations " + a.Index + "; more of them with indexes." + a.Index +
 			".keep, or with a tag")
 }
 

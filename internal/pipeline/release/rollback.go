@@ -19,7 +19,7 @@ func (a *act) rollback(ctx context.Context) (core.Move, error) {
 	if a.current.Generation == "" {
 		return core.Move{}, fault.UnknownIndex.At("roll back", a.Index).
 			Because("nothing of it is published").
-			Advise("list its generations with: unweaver generations --index " + a.Index)
+			Advise("list its generations with: unweaver generations " + a.Index)
 	}
 	if a.Generation != "" && !a.To.IsZero() {
 		return core.Move{}, fault.Usage.At("roll back", a.Index).
@@ -44,12 +44,12 @@ func (a *act) rollback(ctx context.Context) (core.Move, error) {
 	case core.GenerationHeld:
 		return move, fault.Usage.At("roll back to", target).
 			Because("a gate held it: it was never served").
-			Advise(fmt.Sprintf("see why: unweaver show %s/%s; approve it with: unweaver publish %s --index %s",
-				a.Index, target, target, a.Index))
+			Advise(fmt.Sprintf("see why: unweaver show %s/%s; approve it with: unweaver publish %s %s",
+				a.Index, target, a.Index, target))
 	default:
 		return move, fault.Usage.At("roll back to", target).
 			Because("it is " + ref.State).
-			Advise("list the others with: unweaver generations --index " + a.Index)
+			Advise("list the others with: unweaver generations " + a.Index)
 	}
 	manifest, err := a.complete(ctx, target, ref.Manifest)
 	if err != nil {
@@ -78,7 +78,7 @@ func (a *act) target(ctx context.Context) (string, error) {
 	if manifest.Parent == "" {
 		return "", fault.UnknownGen.At("roll back", a.Index).
 			Because("generation " + a.current.Generation + " was made from nothing: none was served before it").
-			Advise("name a kept one, of: unweaver generations --index " + a.Index)
+			Advise("name a kept one, of: unweaver generations " + a.Index)
 	}
 	refs, _, err := a.index.ReadableRefs(ctx)
 	if err != nil {
@@ -91,7 +91,7 @@ func (a *act) target(ctx context.Context) (string, error) {
 	}
 	return "", fault.UnknownGen.At("roll back", a.Index).
 		Because("what generation " + a.current.Generation + " was made from is not kept").
-		Advise("name one of: unweaver generations --index " + a.Index)
+		Advise("name one of: unweaver generations " + a.Index)
 }
 
 // event is that a generation began to be served.
@@ -134,7 +134,7 @@ func (a *act) servedAt(ctx context.Context) (string, error) {
 	if after == 0 {
 		return "", unclear.
 			Because("nothing that is kept was published by then").
-			Advise("name one of: unweaver generations --index " + a.Index)
+			Advise("name one of: unweaver generations " + a.Index)
 	}
 	served := events[after-1]
 	if next := slices.IndexFunc(events[after:], func(e event) bool { return e.seq > 0 }); next >= 0 && served.seq > 0 {
@@ -142,7 +142,7 @@ func (a *act) servedAt(ctx context.Context) (string, error) {
 			return "", unclear.
 				Because(fmt.Sprintf("%s (number %d) or one of those up to number %d, which are not kept any more or "+
 					"were held, was served then", served.generation, served.seq, later.seq-1)).
-				Advise("name the one you want: unweaver rollback " + served.generation + " --index " + a.Index)
+				Advise("name the one you want: unweaver rollback " + a.Index + " " + served.generation)
 		}
 	}
 	return served.generation, nil
@@ -195,7 +195,7 @@ func (a *act) files(ctx context.Context, manifest *core.Manifest) error {
 		if why := sizes.Damage(segment); why != "" {
 			return fault.SegmentDamage.At("serve generation", manifest.Generation).
 				Because("segment " + a.Artifacts.Location(a.index.SegmentKey(segment.SHA256)) + ": it is " + why).
-				Advise("choose another one: unweaver generations --index " + a.Index)
+				Advise("choose another one: unweaver generations " + a.Index)
 		}
 	}
 	return nil
@@ -216,7 +216,7 @@ func (a *act) rows(ctx context.Context, generation, collection string, want int6
 func (a *act) rowsGone(generation, why string) error {
 	return fault.GenCollected.At(a.Action+" generation", generation).
 		Because(why).
-		Advise("write again what the stores lost, with no model call: unweaver restore --index " + a.Index)
+		Advise("write again what the stores lost, with no model call: unweaver restore " + a.Index)
 }
 
 // sameStores refuses where the stores are not those that were proven: what they hold of any generation is not known.

@@ -61,7 +61,7 @@ func (a *act) untag(ctx context.Context) (core.Move, error) {
 	if !slices.Contains(tags[a.Generation], a.Name) {
 		return move, fault.NotFound.At("untag", a.Generation).
 			Because("it has no tag " + a.Name).
-			Advise("list them with: unweaver generations --index " + a.Index)
+			Advise("list them with: unweaver generations " + a.Index)
 	}
 	return move, a.recorded(ctx, &move, func() error {
 		return a.Artifacts.Delete(ctx, a.index.TagKey(a.Generation, a.Name))

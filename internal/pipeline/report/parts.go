@@ -44,8 +44,13 @@ func heading(r core.Report) string {
 // summary is one sentence of what a run came to.
 func summary(r core.Report) string {
 	night := r.Night()
-	text := fmt.Sprintf("%s documents, %s changed; %s calls, %s tokens, cost %s; %s", count(r.Documents),
-		count(night.Changed), count(night.Calls), count(night.Tokens), money(r.Cost, r.Currency), duration(r.Seconds))
+	paid := ""
+	if night.Calls+night.Tokens > 0 {
+		paid = fmt.Sprintf("; %s calls, %s tokens, cost %s", count(night.Calls), count(night.Tokens),
+			money(r.Cost, r.Currency))
+	}
+	text := fmt.Sprintf("%s documents, %s changed%s; %s", count(r.Documents), count(night.Changed), paid,
+		duration(r.Seconds))
 	switch {
 	case r.Unchanged:
 		text = "nothing had changed; " + text
@@ -92,6 +97,7 @@ func changes(r core.Report) part {
 	add("left out: in node_modules and the like", r.LeftOut.Packages)
 	add("left out: not included", r.LeftOut.NotIncluded)
 	add("left out: excluded", r.LeftOut.Excluded)
+	add("left out: purged, and still in the corpus", r.LeftOut.Purged)
 	add("skipped: of other types", r.LeftOut.OtherTypes)
 	for _, reason := range r.Reasons {
 		out.lines = append(out.lines, "Built again, though documents did not change: "+reason+".")
@@ -197,6 +203,9 @@ func stages(r core.Report) part {
 }
 
 func costs(r core.Report) part {
+	if r.Calls.Sum()+r.LedgerHits.Sum()+r.Tokens.Sum()+r.Unsettled.Calls.Sum() == 0 {
+		return part{title: "What was paid for", lines: []string{"Nothing."}}
+	}
 	row := func(name string, calls, hits int64) []string { return []string{name, count(calls), count(hits)} }
 	out := part{
 		title: "What was paid for", columns: []string{"task", "#calls paid for", "#from the ledger"},
@@ -239,6 +248,9 @@ func planned(r core.Report) part {
 		{"cost", r.Planned.Cost, r.Cost, amount},
 		{"time", r.Planned.Seconds, r.Seconds - r.IdleSeconds, duration},
 	} {
+		if line.want.High == 0 && line.actual == 0 {
+			continue
+		}
 		low, high := line.text(line.want.Low), line.text(line.want.High)
 		if low != high {
 			low += " to " + high
@@ -360,7 +372,7 @@ func size(bytes int64) string {
 func Next(r core.Report) []string {
 	var out []string
 	add := func(line string) { out = append(out, line) }
-	of := r.Generation + " --index " + r.Index
+	of := r.Index + " " + r.Generation
 	switch {
 	case r.Status == core.StatusHeld && r.Reason == publish.MassDeletion:
 		look := "See whether the corpus is whole. If it is"
@@ -372,7 +384,7 @@ func Next(r core.Report) []string {
 	case r.Status == core.StatusHeld && r.ContentHash == "":
 		add("See whether the corpus is whole, then index again.")
 	case r.Status == core.StatusHeld:
-		add(`Ask it: unweaver query "..." --generation ` + of)
+		add("Ask it: unweaver query " + r.Index + ` "..." --generation ` + r.Generation)
 		add("Compare it: unweaver diff " + of)
 		add("Serve it as it is: unweaver publish " + of + " --reason ...")
 		add("Or drop it: unweaver discard " + of + " --reason ...")
@@ -385,7 +397,7 @@ func Next(r core.Report) []string {
 	case r.Status == core.StatusCancelled:
 		add("Index again when you like: what was paid for is kept.")
 	case r.Published && !r.Unchanged:
-		add(`Ask it: unweaver query "..." --index ` + r.Index)
+		add("Ask it: unweaver query " + r.Index + ` "..."`)
 	}
 	if r.DeadLetters > 0 && r.Published {
 		add("Ask again for the passages that nothing was extracted from: unweaver retry-failed " + r.Index)
@@ -412,7 +424,7 @@ func remedy(code string, r core.Report) string {
 	case fault.Quarantined:
 		return "workers died while they read it: see their logs, mend or exclude it, then index again"
 	case fault.BadOutput, fault.ModelRejected, fault.BadVector:
-		return "see the raw answer: unweaver dead-letters list --index " + r.Index
+		return "see the raw answer: unweaver dead-letters list " + r.Index
 	case fault.ModelUnavailable, fault.ModelRateLimited, fault.ModelRefused, fault.ModelUnreadable,
 		fault.EmbedderDown, fault.BadEmbeddings:
 		return "see the model server's log, then: unweaver retry-failed " + r.Index
@@ -421,7 +433,7 @@ func remedy(code string, r core.Report) string {
 	case fault.StoreDown, fault.StoreFull, fault.StoreDenied:
 		return "see the store: unweaver doctor"
 	case fault.SegmentDamage, fault.ParentDamaged:
-		return "unweaver audit --repair --wait --index " + r.Index
+		return "unweaver audit " + r.Index + " --repair --wait"
 	}
 	return "see: unweaver logs " + r.Run
 }

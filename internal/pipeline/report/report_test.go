@@ -53,12 +53,15 @@ func TestNothingOfADocumentBecomesMarkup(t *testing.T) {
 func TestAReportSaysWhatHappenedAndWhatToDo(t *testing.T) {
 	text := report.Markdown(sample())
 	for _, wanted := range []string{
-		"gate.max_recall_drop", "0.500", "publish 20260301t030000z --index docs", "store it without its password",
+		"gate.max_recall_drop", "0.500", "publish docs 20260301t030000z", "store it without its password",
 		"retry-failed docs", "1,200", "1.2500 USD", "1.0 MB", "chunker chunk/1 → chunk/2", "+17 %", "paused or waited",
 	} {
 		assert.Contains(t, text, wanted, "the report does not say")
 	}
 	assert.Equal(t, text, report.Markdown(sample()), "equal reports give other bytes")
+	idle := report.Markdown(core.Report{Planned: &core.Estimate{Seconds: core.Range{High: 9}}})
+	assert.Contains(t, idle, "## What was paid for\n\n* Nothing.\n")
+	assert.NotContains(t, idle, "extract calls", "what is nothing is shown")
 	if empty := report.Markdown(core.Report{}); empty == "" || strings.Contains(empty, "NaN") {
 		t.Errorf("an empty report is %q", empty)
 	}

@@ -27,7 +27,7 @@ func ReadBackfill(ctx context.Context, index artifact.Index, name string) (core.
 		if fault.Is(err, fault.NotFound) {
 			err = fault.NotFound.At("find backfill", fault.Quoted(name)).
 				Because("index " + index.Name + " has none of this name").
-				Advise("see: unweaver backfill list --index " + index.Name)
+				Advise("see: unweaver backfill list " + index.Name)
 		}
 		return out, err
 	}

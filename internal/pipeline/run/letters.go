@@ -105,7 +105,7 @@ func readLetter(
 	if err != nil {
 		return letter, "", fault.NotFound.At("find dead letter", fault.Quoted(chunk)).
 			Because("generation " + generation + " of " + index.Name + " has none of this passage").
-			Advise("see: unweaver dead-letters list --index " + index.Name)
+			Advise("see: unweaver dead-letters list " + index.Name)
 	}
 	return letter, etag, nil
 }
@@ -167,7 +167,7 @@ func chunkText(
 	}
 	return "", fault.SegmentDamage.At("read chunk", chunk).
 		Because("no segment of generation " + manifest.Generation + " has it").
-		Advise("look at it: unweaver audit --index " + index.Name)
+		Advise("look at it: unweaver audit " + index.Name)
 }
 
 // DiscardLetters marks dead letters that nobody wants to see any more; retry-failed leaves them out. All are looked up
@@ -189,7 +189,7 @@ func DiscardLetters(ctx context.Context, index artifact.Index, generation string
 		if fault.Is(err, fault.Precondition) {
 			return fault.GenBusy.At("discard dead letter", letters[i].Chunk).
 				Because("somebody else changed or removed it meanwhile").
-				Advise("look again: unweaver dead-letters list --index " + index.Name)
+				Advise("look again: unweaver dead-letters list " + index.Name)
 		}
 		return err
 	})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/fault/redact"
 	"github.com/unweaver/unweaver/internal/store/coordination"
 )
@@ -97,11 +98,21 @@ const longestRetry = 400
 
 // Failed counts what a unit failed with.
 func (p *Progress) Failed(problem core.Problem) {
-	now := time.Now().UTC()
-	detail := []rune(redact.Text(problem.Detail))
-	p.Book.Change(func(account *Account) {
+	p.Book.tryAgain(problem.Object, problem.Code, problem.Detail)
+}
+
+// Refused implements model.Refusals.
+func (b *Book) Refused(task string, err error) {
+	b.tryAgain(task, string(fault.CodeOf(err)), err.Error())
+}
+
+// tryAgain counts a failure after which a stage goes on.
+func (b *Book) tryAgain(stage, code, why string) {
+	now := b.Clock().UTC()
+	detail := []rune(redact.Text(why))
+	b.Change(func(account *Account) {
 		account.retried(core.Retry{
-			Stage: problem.Object, Code: problem.Code, Count: 1, First: now, Last: now,
+			Stage: stage, Code: code, Count: 1, First: now, Last: now,
 			Detail: string(detail[:min(len(detail), longestRetry)]),
 		})
 	})

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/coordination/memory"
 )
 
@@ -111,6 +112,7 @@ func TestWhatUnitsFailWithIsCountedByStageAndCode(t *testing.T) {
 	store := memory.New()
 	one, two := worker(t, store, core.Spec{}), worker(t, store, core.Spec{})
 	for _, through := range []*Book{one, two} {
+		through.Refused("extract", fault.ModelRateLimited.At("call", "m"))
 		for _, code := range []string{"model_rate_limited", "model_rate_limited", "store_unavailable"} {
 			unit := &Progress{Stage: "extract", Book: through}
 			unit.Failed(core.Problem{Code: code, Object: "extract", Detail: "429 at " + through.Worker})
@@ -121,7 +123,7 @@ func TestWhatUnitsFailWithIsCountedByStageAndCode(t *testing.T) {
 	require.NoError(t, err)
 	var report core.Report
 	total.Fill(&report)
-	if len(report.Retries) != 2 || report.Retries[0].Code != "model_rate_limited" || report.Retries[0].Count != 4 ||
+	if len(report.Retries) != 2 || report.Retries[0].Code != "model_rate_limited" || report.Retries[0].Count != 6 ||
 		report.Retries[0].Detail != "429 at "+two.Worker || report.Retries[1].Count != 2 {
 		t.Errorf("%+v", report.Retries)
 	}

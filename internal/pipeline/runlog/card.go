@@ -7,6 +7,7 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
@@ -16,6 +17,7 @@ const (
 	StatePublished = "published"
 	StateEmpty     = "not published" // it was built, and nothing of it is served
 	StateDamaged   = "damaged"
+	StateDeleting  = "deletion unfinished"
 )
 
 // Card is an index as lists show it. Bytes are those of its current generation's segments, which older generations may
@@ -23,7 +25,7 @@ const (
 type Card struct {
 	Index      string            `json:"index"`
 	State      string            `json:"state"`
-	Detail     string            `json:"detail,omitempty"` // of a damaged one
+	Detail     string            `json:"detail,omitempty"` // of one that is damaged, or being deleted
 	Generation string            `json:"generation,omitempty"`
 	Release    int64             `json:"release,omitempty"`
 	Published  *time.Time        `json:"published,omitempty"`
@@ -89,6 +91,9 @@ func (s Source) served(ctx context.Context, index artifact.Index, card *Card) er
 	current, _, err := index.Current(ctx)
 	if err == nil && current.Manifest == "" {
 		card.State = StateEmpty
+		if run.RefuseDeleted(ctx, index) != nil {
+			card.State, card.Detail = StateDeleting, "give it again: unweaver delete "+index.Name
+		}
 		return nil
 	}
 	var manifest *core.Manifest

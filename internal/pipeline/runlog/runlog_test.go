@@ -148,6 +148,10 @@ func TestACardTellsAnIndexThatIsNotPublishedFromOneThatIsDamaged(t *testing.T) {
 		card.Running == nil || card.Running.Generation != "g2" {
 		t.Errorf("%+v, %v", card, err)
 	}
+	put(t, s, index.LeaseKey(), `{"workflow":"build/docs/`+run.DeletionGeneration+`20261129t000000z"}`)
+	card, err = s.Card(t.Context(), "docs")
+	assert.True(t, err == nil && card.State == runlog.StateDeleting && strings.Contains(card.Detail, "unweaver delete docs"),
+		"%+v, %v", card, err)
 	put(t, s, index.CurrentKey(), "{half")
 	card, err = s.Card(t.Context(), "docs")
 	assert.True(t, err == nil && card.State == runlog.StateDamaged && card.Detail != "", "%+v, %v", card, err)

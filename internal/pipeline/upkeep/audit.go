@@ -242,7 +242,7 @@ func (r *Run) auditStore(
 	ctx context.Context, fixed run.AuditPlan, part run.Part, manifest *core.Manifest, progress *core.Progress,
 ) (audit.Result, error) {
 	var result audit.Result
-	kind, remedy := core.DriftVector, "unweaver audit --repair --index "+r.Job.Index
+	kind, remedy := core.DriftVector, "unweaver audit "+r.Job.Index+" --repair"
 	if part.Unit.Kind == verify.Records {
 		kind = core.DriftRecord
 	}

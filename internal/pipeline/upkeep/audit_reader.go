@@ -67,5 +67,5 @@ func (r *Run) going(ctx context.Context, generation string) error {
 	}
 	return fault.GenCollected.At("audit", r.Job.Index+"/"+generation).
 		Because("other generations followed it, and it was collected, or is about to be, since the audit stood still").
-		Advise("audit what is served now: unweaver audit --index " + r.Job.Index)
+		Advise("audit what is served now: unweaver audit " + r.Job.Index)
 }

@@ -2,6 +2,7 @@ package upkeep
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"runtime"
@@ -68,6 +69,12 @@ func Estimate(ctx context.Context, in Estimating) (core.Estimated, error) {
 	defer e.decisions.close()
 	if err := e.look(ctx, &report); err != nil {
 		return report, err
+	}
+	if report.Estimate != nil {
+		if over := in.Settings.Budget.ExceededBy(*report.Estimate, report.Currency); over != "" {
+			report.Detail = fmt.Sprintf("it may need more than its budget of %s, and would pause there (indexes.%s.budget)",
+				over, in.Settings.Index)
+		}
 	}
 	report.Seconds = time.Since(report.Started).Seconds()
 	return report, nil

@@ -107,7 +107,7 @@ func (p *planner) join(ctx context.Context) error {
 	if parent.err != nil {
 		return parent.err
 	}
-	p.res.ParentListed, p.res.Barred = parent.contents, p.barred
+	p.res.ParentListed = parent.contents
 	if err := p.countGone(); err != nil {
 		return err
 	}

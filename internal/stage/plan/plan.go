@@ -93,7 +93,6 @@ type Result struct {
 	Reasons      []string       `json:"reasons,omitempty"` // In.Reasons, where there is a parent
 	Unchanged    bool           `json:"unchanged"`         // nothing has to be built
 	Purged       int64          `json:"purged,omitempty"`  // documents of the parent that go because they were purged
-	Barred       int64          `json:"barred,omitempty"`  // documents of the listing that were purged, and are left out
 	Retried      int64          `json:"retried,omitempty"` // of the changed: what they failed with may have gone
 	Again        bool           `json:"again,omitempty"`   // nothing else has to be built
 	ProblemCount int64          `json:"problem_count"`
@@ -149,7 +148,7 @@ func Run(ctx context.Context, in In) (Result, error) {
 	if err := p.join(ctx); err != nil {
 		return p.result(), err
 	}
-	p.res.LeftOut.Backfills = p.spared
+	p.res.LeftOut.Backfills, p.res.LeftOut.Purged = p.spared, p.barred
 	if p.res.Listed == 0 {
 		return p.result(), p.nothing()
 	}

@@ -110,7 +110,7 @@ func create(path string, options *bbolt.Options) error {
 func damaged(op, path string, cause error) error {
 	return fault.SegmentDamage.At(op, path).
 		Because(cause).
-		Advise("move the file away, start again, and run for every index: unweaver restore --index NAME")
+		Advise("move the file away, start again, and run for every index: unweaver restore NAME")
 }
 
 // stumbled holds the files, by *bbolt.DB, of which a transaction panicked. bbolt may hold their locks for ever after.

@@ -149,7 +149,7 @@ func (b *Body) Advise(hook Hook) {
 	case b.Event == config.OnPaused:
 		b.Command = "unweaver resume " + b.Run
 	case b.Reason == string(fault.Drift):
-		b.Command = "unweaver audit --repair --wait --index " + b.Index
+		b.Command = "unweaver audit " + b.Index + " --repair --wait"
 	default:
 		b.Command = "unweaver status " + b.Run
 	}

@@ -148,7 +148,7 @@ func TestAnIndexMayHaveAWebhookOfItsOwn(t *testing.T) {
 
 func TestANoticeOfDriftNamesTheRepair(t *testing.T) {
 	body := webhook.Body{Event: "failed", Index: "docs", Run: "docs/audit-1", Status: "failed", Reason: "drift"}
-	if body.Advise(webhook.Hook{}); body.Link != "" || body.Command != "unweaver audit --repair --wait --index docs" {
+	if body.Advise(webhook.Hook{}); body.Link != "" || body.Command != "unweaver audit docs --repair --wait" {
 		t.Error(body.Command)
 	}
 }

@@ -101,6 +101,13 @@ export interface Answer {
   reason?: string
 }
 
+// Note is what the chat model reads beside passages; sources are ids of passages, by statement.
+export interface Note {
+  kind: string
+  text: string
+  sources: string[][]
+}
+
 export interface QueryResponse {
   index: string
   generation: string
@@ -112,6 +119,7 @@ export interface QueryResponse {
   confidence?: number | null
   chunks: Chunk[]
   entities: Entity[]
+  notes?: Note[]
   answer: Answer | null
   explain?: unknown
   usage: { embedding_tokens: number; prompt_tokens: number; completion_tokens: number }

@@ -71,7 +71,7 @@ export function money(cost: number, currency = ''): string {
 export const short = (hash: string): string => hash.slice(0, 10)
 
 // brief is the key of a document; that of a row ends with a hash, of which the beginning is enough.
-export const brief = (key: string): string => key.replace(/(#[0-9a-f]{8})[0-9a-f]{56}$/, '$1…')
+export const brief = (key: string): string => key.replace(/#([0-9a-f]{8})[0-9a-f]{56}$/, ', row $1…')
 
 export const cut = (text: string, most: number): string => {
   const points = Array.from(text)

@@ -238,7 +238,7 @@ func (s *search) fetch(ctx context.Context) error {
 		}
 		if s.Lost == nil {
 			return fault.StoreDown.At("read vector", lost[0].Key).Because("the store of vectors has lost it").
-				Advise("run: unweaver restore --index " + s.Index.Name)
+				Advise("run: unweaver restore " + s.Index.Name)
 		}
 		again, err := s.Lost(ctx, lost)
 		for i, vector := range again {

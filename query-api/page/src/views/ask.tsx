@@ -3,7 +3,7 @@
 import type { RefObject } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { api, Failure, type Question, type QueryResponse } from '../api'
-import { confident, duration, percent, plural } from '../format'
+import { confident, cut, duration, percent, plural } from '../format'
 import { mine, remember } from '../mine'
 import { go, href, type Route } from '../route'
 import { Chooser, follow, Loading, say, Trouble, useLoaded } from '../ui'
@@ -303,6 +303,29 @@ function AnswerBlock({ response }: { response: QueryResponse }) {
   )
 }
 
+// Notes are what the answer was written from beside passages, each with the passages that say it.
+function Notes({ response }: { response: QueryResponse }) {
+  const { notes = [], chunks } = response
+  if (notes.length === 0) return null
+  return (
+    <section aria-label="Notes">
+      <h2>Read beside the passages</h2>
+      {notes.map((note) => (
+        <details>
+          <summary>{note.kind === 'facts' ? 'Facts' : cut(note.text, 120)}</summary>
+          <p class="text">{note.text}</p>
+          <p class="where">
+            Said by{' '}
+            {chunks.map(
+              ({ id, title }, i) => note.sources.flat().includes(id) && <Cite number={i + 1} id={id} title={title} />,
+            )}
+          </p>
+        </details>
+      ))}
+    </section>
+  )
+}
+
 function Nothing({ response }: { response: QueryResponse }) {
   return (
     <section class="answer none" aria-label="Answer">
@@ -323,6 +346,9 @@ function Nothing({ response }: { response: QueryResponse }) {
 
 const degradations: Record<string, string> = {
   dense: 'The embedding server does not answer: this was found by words alone.',
+  notes_budget: 'A summary or facts are left out: they are longer than the context may be.',
+  notes_filter: 'A summary is left out: the filter excludes a document that it rests on.',
+  notes_passages: 'A summary or facts are left out: no passage below says them.',
 }
 
 function Result({ route, question, response }: { route: Route; question: Question; response: QueryResponse }) {
@@ -346,6 +372,7 @@ function Result({ route, question, response }: { route: Route; question: Questio
         <p class="warning">{degradations[what] ?? `Answered without: ${what}`}</p>
       ))}
       {chunks.length === 0 ? <Nothing response={response} /> : answer && <AnswerBlock response={response} />}
+      <Notes response={response} />
       <p class="meta run">
         {response.method}
         {response.rule ? ` (${response.rule})` : ''} · {duration((response.timings_ms.total ?? 0) / 1000)}

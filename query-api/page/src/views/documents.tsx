@@ -39,10 +39,11 @@ export function Documents({ route }: { route: Route }) {
                 <p class="where">
                   {text(item.title) && text(item.title) !== key && <span class="key">{brief(key)}</span>}
                   {text(item.type) && <span>{text(item.type)}</span>}
+                  {text(item.problem) && <span class="badge warn">{text(item.problem).replaceAll('_', ' ')}</span>}
                   {item.stale === true && <span class="badge warn">earlier version</span>}
                 </p>
               </>,
-              count(figure(item.chunks)),
+              item.problem && !item.chunks ? '–' : count(figure(item.chunks)),
               count(figure(item.length)),
               <Age time={text(item.modified)} />,
             ]

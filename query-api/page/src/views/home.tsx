@@ -70,6 +70,9 @@ function IndexCard({ info }: { info: IndexInfo }) {
         <a class="button primary" href={href(card.index, 'ask')} aria-label={`Ask ${card.index}`}>
           Ask
         </a>
+        <a class="button" href={href(card.index, 'documents')} aria-label={`Documents of ${card.index}`}>
+          Documents
+        </a>
         <a class="button" href={href(card.index, 'entities')} aria-label={`Entities of ${card.index}`}>
           Entities
         </a>

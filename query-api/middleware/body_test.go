@@ -10,6 +10,22 @@ import (
 	"github.com/unweaver/unweaver/query-api/middleware"
 )
 
+func TestABodyThatIsNoJSONIsRefusedWithItsPlace(t *testing.T) {
+	for body, why := range map[string]string{
+		``:                      "the body is empty",
+		` {"query": "x`:         "ends in the middle of a JSON value (byte 13)",
+		`{"query": x}`:          "no JSON at byte 10: invalid character 'x'",
+		"{\"query\": \"\xff\"}": "no JSON at byte 11: invalid UTF-8",
+		`{"query": "\ud800"}`:   "no JSON at byte 11: invalid surrogate pair",
+		`{} {}`:                 "something follows the JSON object at byte 2",
+	} {
+		err := middleware.CheckJSON([]byte(body))
+		assert.True(t, fault.Is(err, fault.Usage), "%q: %v", body, err)
+		assert.ErrorContains(t, err, why)
+	}
+	assert.NoError(t, middleware.CheckJSON([]byte(" {\"query\": \"\ufffd\", \"query\": 1}\n")))
+}
+
 func TestBodiesAreNestedToALimit(t *testing.T) {
 	nested := func(levels int, inside string) string {
 		return strings.Repeat("[", levels) + inside + strings.Repeat("]", levels)
@@ -32,9 +48,7 @@ func TestBodiesAreNestedToALimit(t *testing.T) {
 		"closed more than opened":  {strings.Repeat("]", 60), true},
 		"at the end of a long one": {`[` + strings.Repeat(`"",`, 10_000) + nested(32, ``) + `]`, false},
 	} {
-		err := middleware.CheckNesting([]byte(c.body))
-		assert.Equal(t, err == nil, c.fits, "%s: %v", name, err)
-		assert.True(t, err == nil || fault.Is(err, fault.Usage) && strings.Contains(err.Error(), "nested deeper than 32"),
-			"%s: %v", name, err)
+		err := middleware.CheckJSON([]byte(c.body)) // some are no JSON
+		assert.Equal(t, err == nil || !strings.Contains(err.Error(), "nested deeper than 32"), c.fits, "%s: %v", name, err)
 	}
 }

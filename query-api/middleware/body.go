@@ -1,0 +1,63 @@
+package middleware
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+// CheckJSON refuses a body that is not one JSON value in UTF-8, or is nested deeper than any request is: readers of JSON
+// may look at what is inside once for each level around it.
+func CheckJSON(body []byte) error {
+	if err := checkNesting(body); err != nil {
+		return err
+	}
+	decoder := jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowDuplicateNames(true))
+	_, err := decoder.ReadValue()
+	var form *jsontext.SyntacticError
+	var why string
+	switch {
+	case errors.Is(err, io.EOF):
+		why = "the body is empty"
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		why = fmt.Sprintf("the body ends in the middle of a JSON value (byte %d)", len(body))
+	case errors.As(err, &form):
+		why = fmt.Sprintf("the body is no JSON at byte %d: %s", form.ByteOffset, form.Err)
+	case len(bytes.TrimSpace(body[decoder.InputOffset():])) > 0:
+		why = fmt.Sprintf("something follows the JSON object at byte %d", decoder.InputOffset())
+	default:
+		return nil
+	}
+	return fault.Usage.At("read body", "").Because(why).Advise("send one JSON object, in UTF-8")
+}
+
+// maxNesting of a body; what a query means takes four levels.
+const maxNesting = 32
+
+// checkNesting counts brackets outside strings and leaves what is no JSON to the reader.
+func checkNesting(body []byte) error {
+	depth, quoted := 0, false
+	for i := 0; i < len(body); i++ {
+		switch c := body[i]; {
+		case c == '"':
+			quoted = !quoted
+		case quoted && c == '\\':
+			i++
+		case quoted:
+		case c == '{' || c == '[':
+			if depth++; depth > maxNesting {
+				return fault.Usage.At("read body", "").
+					Because(fmt.Sprintf("it is nested deeper than %d", maxNesting)).
+					Advise("send values that are nested less")
+			}
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return nil
+}
