@@ -310,10 +310,13 @@ func (s *Service) complete(
 	}
 	chat = billed{chat, generation.Spec.Chat.Price, cost, plan.most}
 	short := false
+	var confidence *float64 // in what is quoted
 	quote := func() string {
 		whole := response.quotedNotes()
 		if whole == "" || !result.NotesAlone {
-			whole = cmp.Or(quoted(generation, request.Query, response, used), whole)
+			var quotation string
+			quotation, confidence = quoted(generation, request.Query, response, used)
+			whole = cmp.Or(quotation, whole)
 		}
 		text := firstTokens(whole, plan.most)
 		short = text != whole
@@ -330,7 +333,7 @@ func (s *Service) complete(
 		answered.Citations = []string{}
 	}
 	response.Answer = &Answer{
-		Kind: answered.Kind, Text: answered.Text, Citations: answered.Citations,
+		Kind: answered.Kind, Confidence: confidence, Text: answered.Text, Citations: answered.Citations,
 		Truncated: answered.Truncated || short, Reason: answered.Missing,
 	}
 	response.Usage.PromptTokens += answered.Usage.Prompt
@@ -340,23 +343,47 @@ func (s *Service) complete(
 }
 
 // floor is the confidence below which nothing is quoted.
-const floor = 0.3
+const floor = 0.1
 
-// quoted returns the best extracts of the chunks that were used, each with the mark of its passage; nothing where none
-// is good enough.
-func quoted(generation *retrieve.Generation, question string, response *Response, used []bool) string {
-	if response.Confidence != nil && *response.Confidence < floor {
-		return ""
-	}
+// quoted returns the best extracts of the chunks that were used, each with the mark of its passage, and the confidence
+// in them, where that of the passages is known; nothing where none is good enough. Extracts that cannot be the whole
+// answer say so.
+func quoted(
+	generation *retrieve.Generation,
+	question string,
+	response *Response,
+	used []bool,
+) (quotation string, confidence *float64) {
 	passages := make([]extract.Passage, len(response.Chunks))
 	for i, chunk := range response.Chunks {
 		if used[i] {
 			passages[i] = extract.Passage{Title: chunk.Title, Heading: chunk.Heading, Text: chunk.Text}
 		}
 	}
+	found, evidence := extract.Best(
+		generation.Language(), question, generation.TermWeight, generation.UnknownWeight(), passages,
+	)
+	if len(found) == 0 {
+		return "", nil
+	}
+	if response.Confidence != nil {
+		chance := evidence.Confidence(*response.Confidence)
+		if chance < floor {
+			return "", nil
+		}
+		confidence = &chance
+	}
 	var out []string
-	for _, found := range extract.Best(generation.Language(), question, generation.TermWeight, passages) {
+	for _, found := range found {
 		out = append(out, fmt.Sprintf("%s [%d]", found.Text, found.Passage+1))
 	}
-	return strings.Join(out, "\n")
+	quotation = strings.Join(out, "\n")
+	switch {
+	case len(evidence.Lacks) > 0:
+		quotation = fmt.Sprintf("No sentence answers all of this (without: %s); the nearest: %s",
+			strings.Join(evidence.Lacks, ", "), quotation)
+	case evidence.Fails:
+		quotation = "No sentence has what this asks for; the nearest: " + quotation
+	}
+	return quotation, confidence
 }

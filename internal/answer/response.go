@@ -118,11 +118,12 @@ type Entity struct {
 
 // Answer of a response.
 type Answer struct {
-	Kind      string   `json:"kind" enum:"model,best_sentence,none" doc:"best_sentence: quoted from the cited passages"`
-	Reason    string   `json:"reason,omitempty" doc:"why the chat model, which was asked, wrote nothing"`
-	Text      string   `json:"text"`
-	Citations []string `json:"citations"`
-	Truncated bool     `json:"truncated,omitempty" doc:"it stopped at the longest that an answer may be"`
+	Kind       string   `json:"kind" enum:"model,best_sentence,none" doc:"best_sentence: quoted from the cited passages"`
+	Reason     string   `json:"reason,omitempty" doc:"why the chat model, which was asked, wrote nothing"`
+	Confidence *float64 `json:"confidence,omitempty" doc:"of best_sentence: the chance that it answers"`
+	Text       string   `json:"text"`
+	Citations  []string `json:"citations"`
+	Truncated  bool     `json:"truncated,omitempty" doc:"it stopped at the longest that an answer may be"`
 }
 
 // Usage of a query.

@@ -165,11 +165,12 @@ func rubbish(raw []byte) bool {
 		return true
 	}
 	bad, zero := 0, 0
-	for _, c := range raw {
+	for i, c := range raw {
 		switch {
 		case c == 0:
 			zero++
 			bad++
+		case c == '\b' && i > 0 && raw[i-1] > ' ': // struck over
 		case c < ' ' && c != '\n' && c != '\r' && c != '\t' && c != '\v' && c != '\f' && c != 0x1b:
 			bad++
 		}
@@ -285,6 +286,12 @@ func shownRune(r rune) rune {
 	return r
 }
 
+// escapes are codes by which a program colours a terminal, names its window or moves in it.
+var escapes = regexp.MustCompile(`\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[ -/]*[0-~])`)
+
+// shownText is a text without codes of terminals and without characters that control a device.
+func shownText(s string) string { return strings.Map(shownRune, escapes.ReplaceAllString(s, "")) }
+
 type cleaner struct {
 	r       *bufio.Reader
 	invalid *charmap.Charmap
@@ -317,9 +324,12 @@ func (c *cleaner) Read(raw []byte) (int, error) {
 			one, _ := c.r.ReadByte()
 			r = c.invalid.DecodeByte(one)
 		}
+		r = c.struck(r)
 		was := c.cr
 		c.cr = r == '\r'
 		switch {
+		case r == '\x1b' && c.escaped():
+			continue
 		case r == '\n' && was:
 			continue
 		case r == '\r':
@@ -338,14 +348,55 @@ func (c *cleaner) Read(raw []byte) (int, error) {
 	return n, nil
 }
 
-// plain returns buffered bytes that stay as they are: of ASCII, without control characters. They are most of what is
-// read, and are copied at once.
+// plain returns buffered bytes that stay as they are: of ASCII, without control characters, and not struck over. They
+// are most of what is read, and are copied at once.
 func (c *cleaner) plain(most int) []byte {
-	buffered, _ := c.r.Peek(min(most, c.r.Buffered()))
+	buffered, _ := c.r.Peek(min(most+1, c.r.Buffered()))
 	for i, b := range buffered {
-		if b < ' ' || b >= 0x7f {
+		switch {
+		case b == '\b':
+			return buffered[:max(0, i-1)]
+		case b < ' ' || b >= 0x7f:
 			return buffered[:i]
 		}
 	}
-	return buffered
+	return buffered[:max(0, len(buffered)-1)] // what follows the last one is not known
+}
+
+// struck returns what a printer shows where a character, a backspace and another one follow each other, as manual pages
+// make bold and underlined letters.
+func (c *cleaner) struck(r rune) rune {
+	for uni.IsGraphic(r) {
+		next, _ := c.r.Peek(1) // most often no backspace, and the next one need not be there yet
+		if len(next) == 0 || next[0] != '\b' {
+			break
+		}
+		next, _ = c.r.Peek(1 + utf8.UTFMax)
+		over, size := utf8.DecodeRune(next[1:])
+		if size == 0 || over == utf8.RuneError || !uni.IsGraphic(over) {
+			break
+		}
+		_, _ = c.r.Discard(1 + size)
+		if over != '_' {
+			r = over
+		}
+	}
+	return r
+}
+
+// longestEscape is how much of a code is looked at.
+const longestEscape = 256
+
+// escaped skips the rest of a code of a terminal, and reports whether it was one.
+func (c *cleaner) escaped() bool {
+	_ = c.r.UnreadRune() // the escape character, read before
+	next, _ := c.r.Peek(longestEscape)
+	place := escapes.FindIndex(next)
+	found := place != nil && place[0] == 0
+	if found {
+		_, _ = c.r.Discard(place[1])
+	} else {
+		_, _ = c.r.Discard(1)
+	}
+	return found
 }

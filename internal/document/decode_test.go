@@ -32,6 +32,9 @@ func TestTextIsDecodedFromWhatItIsWrittenIn(t *testing.T) {
 		"Latin-1 behind ASCII":  {long + "Z\xfcrich \x80", long + "Zürich €"},
 		"a rune at the border":  {strings.Repeat("x", 64<<10-1) + "é.", strings.Repeat("x", 64<<10-1) + "é."},
 		"zero bytes later":      {long + "a\x00b", long + "a b"},
+		"codes of a terminal":   {"\x1b[1;31mred\x1b[0m \x1b]0;window\x07a\x1b(Bb \x1b", "red ab  "},
+		"struck over":           {"N\bNA\bAM\bME\bE _\bi_\bn a\b\nb\b", "NAME in a \nb "},
+		"struck at the border":  {strings.Repeat("x", 64<<10-1) + "é\bé.", strings.Repeat("x", 64<<10-1) + "é."},
 		"empty":                 {"", ""},
 	} {
 		for how, wrap := range map[string]func(io.Reader) io.Reader{

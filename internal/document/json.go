@@ -110,7 +110,7 @@ func (f field) scalar() string {
 	switch f.value.Kind() {
 	case '"':
 		raw, _ := jsontext.AppendUnquote(nil, f.value) // of half a character it gives what stands for one
-		return strings.Map(shownRune, string(raw))
+		return shownText(string(raw))
 	case '0', 't', 'f':
 		return string(f.value)
 	}

@@ -1,6 +1,6 @@
 // Package document reads the file types of a corpus: plain text, Markdown, reStructuredText, HTML, PDF, Word, slides,
-// sheets, books of EPUB, mail, JSON, and rows of JSON Lines and CSV, each also gzipped. Text is decoded from
-// what its bytes say or look like; binary rubbish is refused.
+// sheets, books of EPUB, mail, notebooks of Jupyter, JSON, and rows of JSON Lines and CSV, each also gzipped. Text is
+// decoded from what its bytes say or look like; binary rubbish is refused.
 package document
 
 import (
@@ -31,13 +31,14 @@ const (
 	EPUB     Kind = "epub"
 	EML      Kind = "eml"
 	RST      Kind = "rst"
+	Notebook Kind = "ipynb"
 )
 
 // Kinds are all of them.
-var Kinds = []Kind{Text, Markdown, HTML, PDF, DOCX, JSON, JSONL, CSV, PPTX, XLSX, EPUB, EML, RST}
+var Kinds = []Kind{Text, Markdown, HTML, PDF, DOCX, JSON, JSONL, CSV, PPTX, XLSX, EPUB, EML, RST, Notebook}
 
 // ParserVersion is raised when a parser's output changes; the chunks of a document version are keyed by it.
-const ParserVersion = "parse/9"
+const ParserVersion = "parse/10"
 
 var byExt = map[string]Kind{
 	".txt":      Text,
@@ -59,6 +60,7 @@ var byExt = map[string]Kind{
 	".epub":     EPUB,
 	".eml":      EML,
 	".rst":      RST,
+	".ipynb":    Notebook,
 }
 
 // Extensions that are read, for error texts.

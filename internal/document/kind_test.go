@@ -23,6 +23,7 @@ func TestTheKindIsToldByTheName(t *testing.T) {
 		"a.epub":           {document.EPUB, false, true, false},
 		"a.eml.gz":         {document.EML, true, true, false},
 		"a.rst":            {document.RST, false, true, false},
+		"a.ipynb":          {document.Notebook, false, true, false},
 		"a.json":           {document.JSON, false, true, false},
 		"a.ndjson":         {document.JSONL, false, true, true},
 		"a.CSV.GZ":         {document.CSV, true, true, true},

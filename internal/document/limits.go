@@ -157,7 +157,7 @@ func (c *counting) Read(raw []byte) (int, error) {
 func cutTitle(title string, runes int) string {
 	var out strings.Builder
 	gap, written := false, 0
-	for _, r := range title {
+	for _, r := range escapes.ReplaceAllString(title, "") {
 		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
 			gap = written > 0
 			continue

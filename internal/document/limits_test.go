@@ -224,7 +224,7 @@ func TestATitleIsOneLineOfBoundedLength(t *testing.T) {
 	for given, want := range map[string]string{
 		"A title":                       "A title",
 		"two\r\n\tlines":                "two lines",
-		"bell\a and \x1b[2Jescape":      "bell  and  [2Jescape",
+		"bell\a and \x1b[2Jescape":      "bell  and escape",
 		"\n \x00 ":                      "name",
 		"line\u2028and\u2029paragraph ": "line and paragraph",
 		long:                            strings.TrimSpace(long[:1500]),

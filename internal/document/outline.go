@@ -47,7 +47,7 @@ func (k Kind) Outlined() bool { return k.headings() || k.pages() || k == RST }
 
 func (k Kind) headings() bool {
 	switch k {
-	case Markdown, HTML, PDF, DOCX, PPTX, XLSX, EPUB:
+	case Markdown, HTML, PDF, DOCX, PPTX, XLSX, EPUB, Notebook:
 		return true
 	}
 	return false

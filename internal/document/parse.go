@@ -57,7 +57,11 @@ func Parse(reader io.Reader, kind Kind, object string, limits Limits) (Doc, erro
 	if err != nil {
 		return Doc{}, err
 	}
-	doc, err := parseJSON(text, object, limits)
+	read := parseJSON
+	if kind == Notebook {
+		read = parseNotebook
+	}
+	doc, err := read(text, object, limits)
 	return doc.encoded(guess), err
 }
 

@@ -71,7 +71,10 @@ func titleFrom(head string, kind Kind, object string) string {
 	outline.Add(head)
 	headings, _ := outline.End()
 	for _, heading := range headings {
-		if saysSomething(heading.Text) {
+		// A heading of a part, behind paragraphs without one, names that part alone.
+		before := string([]rune(head)[:heading.Start])
+		part := kind == Markdown && heading.Level > 1 && utf8.RuneCountInString(plainHeading(before)) > maxTitleLine
+		if saysSomething(heading.Text) && !part {
 			return heading.Text
 		}
 	}
@@ -84,6 +87,8 @@ func titleFrom(head string, kind Kind, object string) string {
 			name = name[:len(name)-len(".gz")]
 		}
 		name = strings.TrimSuffix(name, path.Ext(name))
+	} else if packed {
+		name = name[:len(name)-len(".gz")]
 	}
 	if saysSomething(name) {
 		return name
@@ -103,6 +108,14 @@ var noTitle = regexp.MustCompile(`^(?:<!|<\?|//|/\*|\*/|\.\. |#!|\{[%{#]|\x60{3}
 	`from|to|cc|bcc|date|sent|reply-to|return-path|received|message-id|mime-version|` +
 	`content-[a-z-]+|x-[a-z-]+):|` +
 	`^From [^ ]+@[^ ]+ `)
+
+// addressOf is the address of a person behind a name; modeOf says how an editor shows a file; rulesOf are lines drawn
+// around a title.
+var (
+	addressOf = regexp.MustCompile(`<[^\s<>@]+@[^\s<>@]+>`)
+	modeOf    = regexp.MustCompile(`\s*-\*-.*-\*-\s*`)
+	rulesOf   = regexp.MustCompile(`^[=~*#_-]{3,}\s+|\s+[=~*#_-]{3,}$`)
+)
 
 // subject is the header of a mail, or of a text with its own, that names it.
 var subject = regexp.MustCompile(`(?i)^(?:subject|title):\s*`)
@@ -127,6 +140,9 @@ func firstLine(head string, kind Kind) string {
 		line = titleLine(line, kind)
 		if !saysSomething(line) || pageMark.MatchString(line) {
 			continue
+		}
+		if addressOf.MatchString(line) {
+			return "" // it lists people
 		}
 		length, next := utf8.RuneCountInString(line), 0
 		if i+1 < len(lines) {
@@ -153,6 +169,10 @@ func titleLine(line string, kind Kind) string {
 	if noTitle.MatchString(line) {
 		return ""
 	}
+	if addressOf.MatchString(line) {
+		return line // with its address
+	}
+	line = rulesOf.ReplaceAllString(modeOf.ReplaceAllString(line, ""), "")
 	line = strings.Trim(strings.TrimLeft(subject.ReplaceAllString(line, ""), "# "), "| \t")
 	if kind.asShown() {
 		return line

@@ -171,7 +171,7 @@ func TestABuildThatEndsAfterARollbackIsHeld(t *testing.T) {
 		s.pointer(t).Generation != "g001" {
 		t.Fatalf("%+v, %s is served", night.published, s.pointer(t).Generation)
 	}
-	if detail := s.report(t).Detail; !strings.Contains(detail, "g001") || !strings.Contains(detail, "publish g003") {
+	if detail := s.report(t).Detail; !strings.Contains(detail, "g001") || !strings.Contains(detail, "publish docs g003") {
 		t.Errorf("the report says %q", detail)
 	}
 	assert.Equal(t, core.GenerationHeld, s.references(t)["g003"].State)
@@ -191,7 +191,7 @@ func TestAHeldGenerationIsApprovedOrDiscarded(t *testing.T) {
 	s.night(t)
 	held := s.held(t)
 	if _, err := s.act(t, core.ActionRollback, held); !fault.Is(err, fault.Usage) ||
-		!strings.Contains(err.Error(), "unweaver publish "+held) {
+		!strings.Contains(err.Error(), "unweaver publish docs "+held) {
 		t.Errorf("a rollback to it: %v", err)
 	}
 	calls := s.report(t).Calls
@@ -202,7 +202,7 @@ func TestAHeldGenerationIsApprovedOrDiscarded(t *testing.T) {
 		t.Errorf("once more: %+v, %v", move, err)
 	}
 	if _, err := s.act(t, core.ActionPublish, "g001"); !fault.Is(err, fault.Usage) ||
-		!strings.Contains(err.Error(), "unweaver rollback g001") {
+		!strings.Contains(err.Error(), "unweaver rollback docs g001") {
 		t.Errorf("one that was published: %v", err)
 	}
 	if _, err := s.act(t, core.ActionDiscard, held); !fault.Is(err, fault.Usage) {

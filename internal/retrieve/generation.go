@@ -321,6 +321,9 @@ func (g *Generation) Language() *text.Language { return text.In(g.Spec.Retrieval
 // TermWeight is the idf of a term of its language among the chunks: 0 where none has it.
 func (g *Generation) TermWeight(term string) float64 { return g.chunkWords.index.Weight(term) }
 
+// UnknownWeight is the idf of a term that no chunk has.
+func (g *Generation) UnknownWeight() float64 { return g.chunkWords.index.Unknown() }
+
 // Hold takes the generation for one more user; false when it is closed already.
 func (g *Generation) Hold() bool {
 	for {

@@ -46,6 +46,7 @@ Metadata is compared exactly, letter by letter: a list means one of its values. 
 | Markdown | the fields of its front matter |
 | HTML | author, keywords, description, date, as its head says |
 | ` + "`.eml`" + ` | from, to, cc, date, attachments; of an attachment attached_to |
+| notebooks | language, kernel, author |
 | EPUB | author, language, date |
 | JSON, JSONL, CSV | every value of a record that is neither title nor text |
 | any, where its encoding was guessed | encoding |

@@ -84,6 +84,7 @@ type Details struct {
 	Reason     *string  `json:"reason"`
 	Degraded   []string `json:"degraded"`
 	Confidence *float64 `json:"confidence" doc:"that one of the first five passages says it; null: it cannot be told"`
+	Answered   *float64 `json:"answer_confidence,omitempty" doc:"of best_sentence: the chance that it answers"`
 	AnswerKind string   `json:"answer_kind" enum:"model,best_sentence,none" doc:"best_sentence: quoted from passages"`
 
 	Notes []answer.Note `json:"notes,omitempty" doc:"facts and summaries that were read beside passages"`
@@ -126,6 +127,7 @@ func (f found) details() Details {
 	return Details{
 		Index: f.Index, Generation: f.Generation, Release: f.Release, Method: f.Method, Reason: f.Reason,
 		Degraded: f.Degraded, Confidence: f.Confidence, AnswerKind: f.Answer.Kind, Notes: f.Notes, Usage: f.Response.Usage,
+		Answered: f.Answer.Confidence,
 	}
 }
 

@@ -43,14 +43,18 @@ func confidence(answer Answer) string {
 		}
 		return "" // told for hybrid alone
 	}
+	chance, what := *answer.Confidence, "passages"
+	if answer.Answer != nil && answer.Answer.Confidence != nil {
+		chance, what = *answer.Answer.Confidence, "quotation"
+	}
 	word := "low: this may not be an answer"
 	switch {
-	case *answer.Confidence >= 0.7:
+	case chance >= 0.7:
 		word = "high"
-	case *answer.Confidence >= 0.4:
+	case chance >= 0.4:
 		word = "moderate: check the passages"
 	}
-	return fmt.Sprintf(", confidence in the passages %.0f %% (%s)", 100**answer.Confidence, word)
+	return fmt.Sprintf(", confidence in the %s %.0f %% (%s)", what, 100*chance, word)
 }
 
 // strength draws how a passage compares with the best one, five cells for a best one that is sure: scores are of one

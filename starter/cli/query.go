@@ -37,10 +37,11 @@ type Answer struct {
 		ChunkTotal int64   `json:"chunk_total"`
 	} `json:"entities"`
 	Answer *struct {
-		Kind      string   `json:"kind"`
-		Text      string   `json:"text"`
-		Citations []string `json:"citations"`
-		Reason    string   `json:"reason"`
+		Kind       string   `json:"kind"`
+		Confidence *float64 `json:"confidence"` // in what is quoted
+		Text       string   `json:"text"`
+		Citations  []string `json:"citations"`
+		Reason     string   `json:"reason"`
 	} `json:"answer"`
 	Explain json.RawMessage `json:"explain"`
 	Timings struct {

@@ -32,18 +32,19 @@ type weights struct {
 	gate            float64 // least share of the question in a passage
 	floor           float64 // least score
 	second          float64 // least score of the second, as a share of the first's
+	adds, rival     float64 // least that the second adds of the question, or holds of it by itself
 	context, before float64 // the question's words in title and headings; in the sentence before
 	novel, rank     float64 // words that are not the question's; a place further back
-	kinds           [5]float64
+	kinds           [7]float64
 	pair, length    float64 // two sentences; as long as may be
 	known           float64 // the question's words that the first extract has, for the second
 	bridge, asked   float64 // a title that the first extract names; that the question names
 }
 
 var tuned = weights{
-	gate: 0.3, floor: 0.35, second: 0.5,
+	gate: 0.3, floor: 0.35, second: 0.5, adds: 0.1, rival: 0.5,
 	context: 0.4, before: 0.3, novel: 0.13, rank: 0.05,
-	kinds: [5]float64{name: 0.1, place: 0.2, date: 0.1, number: 0.1},
+	kinds: [7]float64{name: 0.1, place: 0.2, date: 0.1, number: 0.1, money: 0.2, mail: 0.2},
 	pair:  0.05, length: 0.2, known: 0.65, bridge: 0.25, asked: 0.12,
 }
 
@@ -53,20 +54,31 @@ const (
 	bridged = 5   // passages that the second is of
 )
 
-// Best returns at most two extracts, the better first; none where no sentence fits. weigh is the idf of a term in the
-// index.
-func Best(language *text.Language, question string, weigh func(term string) float64, passages []Passage) []Extract {
-	asked := read(language, question, weigh)
-	var found []window
+// Best returns at most two extracts, the better first, and what speaks for them; none where no sentence fits. weigh is
+// the idf of a term in the index, 0 where no passage has it; unknown is what such a term weighs.
+func Best(
+	language *text.Language,
+	question string,
+	weigh func(term string) float64,
+	unknown float64,
+	passages []Passage,
+) ([]Extract, Evidence) {
+	asked := read(language, question, weigh, unknown)
+	var windows []window
 	for place, passage := range passages[:min(bridged, len(passages))] {
-		found = append(found, asked.windows(place, passage)...)
+		windows = append(windows, asked.windows(place, passage)...)
 	}
-	return asked.choose(found)
+	chosen := asked.choose(windows)
+	var out []Extract
+	for _, one := range chosen {
+		out = append(out, Extract{one.place, one.text})
+	}
+	return out, asked.judge(chosen)
 }
 
 // choose takes the best window, and the one that adds most to it: of a passage whose title the first one or the
-// question names, or with words of the question that the first one lacks.
-func (q question) choose(windows []window) []Extract {
+// question names, or with rare words of the question that the first one lacks.
+func (q question) choose(windows []window) []window {
 	first, most := -1, tuned.floor
 	for i, next := range windows {
 		if score := next.score(); next.place < leading && next.passed >= tuned.gate && score > most {
@@ -82,29 +94,34 @@ func (q question) choose(windows []window) []Extract {
 		if next.place == best.place && next.from <= best.to && best.from <= next.to {
 			continue
 		}
-		score := next.score()
+		score, adds, linked := next.score(), 0.0, next.place == best.place
 		for term := range next.own {
 			if best.own[term] || best.around[term] {
+				linked = true
 				score -= (1 - tuned.known) * q.weight[term] / q.total
+			} else {
+				adds += q.weight[term] / q.total
 			}
 		}
 		if next.place != best.place && len(next.title) > 0 {
 			switch {
 			case within(next.title, best.terms) && !within(next.title, q.weight):
-				score += tuned.bridge
+				score, adds, linked = score+tuned.bridge, 1, true
 			case within(next.title, q.weight):
-				score += tuned.asked
+				score, adds, linked = score+tuned.asked, 1, true
 			}
 		}
-		if score > more {
+		if q.want != anything && next.fits != anything && best.fits == anything {
+			adds = 1
+		}
+		if linked && score > more && (adds >= tuned.adds || next.held >= tuned.rival) {
 			second, more = i, score
 		}
 	}
-	out := []Extract{{best.place, best.text}}
-	if second >= 0 {
-		out = append(out, Extract{windows[second].place, windows[second].text})
+	if second < 0 {
+		return []window{best}
 	}
-	return out
+	return []window{best, windows[second]}
 }
 
 // within reports whether all terms of a title are among others; none are of a passage without one.
@@ -126,6 +143,8 @@ type window struct {
 	passed, held, context, before float64
 	others                        int
 	fits                          want
+	has                           found
+	preceding                     map[string]bool
 	runes                         int
 }
 
@@ -147,10 +166,20 @@ type question struct {
 	total    float64
 	said     map[string]bool // its words, plain
 	want     want
+	asked    []term
+	hints    map[string]bool // terms that say what is wanted
 }
 
-func read(language *text.Language, asked string, weigh func(term string) float64) question {
-	out := question{language: language, weight: map[string]float64{}, said: map[string]bool{}}
+// term of a question.
+type term struct {
+	word   string // as it is asked
+	stem   string
+	weight float64 // that of an unknown term too
+	sharp  bool    // a name, a number or an identifier: no other one does
+}
+
+func read(language *text.Language, asked string, weigh func(term string) float64, unknown float64) question {
+	out := question{language: language, weight: map[string]float64{}, said: map[string]bool{}, hints: map[string]bool{}}
 	var words []string
 	for place := range language.Places(asked) {
 		word := language.Plain(asked[place.Start:place.End])
@@ -158,6 +187,7 @@ func read(language *text.Language, asked string, weigh func(term string) float64
 		out.said[word] = true
 	}
 	out.want = wanted(words)
+	out.asked = askedTerms(language, asked, weigh, unknown)
 	for _, term := range language.Terms(asked) {
 		if language.Stop(term) || text.IsExact(term) || out.weight[term] > 0 || asking[term] != 0 {
 			continue
@@ -165,6 +195,9 @@ func read(language *text.Language, asked string, weigh func(term string) float64
 		if weight := weigh(term); weight > 0 {
 			out.weight[term] = weight
 			out.total += weight
+			if out.want != anything && hinting[term] == out.want {
+				out.hints[term] = true
+			}
 		}
 	}
 	return out
@@ -189,9 +222,25 @@ func (q question) terms(content string) (all, own map[string]bool) {
 		all[term] = true
 		if q.weight[term] > 0 {
 			own[term] = true
+			continue
+		}
+		for of := range q.weight {
+			if kin(of, term) {
+				own[of] = true
+			}
 		}
 	}
 	return all, own
+}
+
+// kin reports whether two stems are of one word, as far as their beginnings show: light stemming parts close and
+// closing.
+func kin(a, b string) bool {
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	return strings.HasPrefix(b, a) && !strings.ContainsFunc(b, unicode.IsDigit) &&
+		(len(a) > 2 && len(b)-len(a) < 2 || len(a) > 4 && len(b)-len(a) < 4)
 }
 
 func union(sets ...map[string]bool) map[string]bool {
@@ -251,22 +300,46 @@ func (q question) windows(place int, passage Passage) []window {
 				continue // it repeats the question
 			}
 			next.context = q.held(union(next.own, next.around)) - next.held
+			next.preceding = before
 			next.before = q.held(union(next.own, next.around, before)) - next.held - next.context
 			if next.held+next.context+next.before == 0 {
 				continue
 			}
-			if q.want.fits(q, next.text) {
-				next.fits = q.want
-			}
 			next.text = reference.ReplaceAllString(next.text, [...]string{"", "[ $1 ]"}[piece.kind])
-			if piece.kind == row && heading != "" {
-				next.text = heading + ": " + next.text
+			if above := q.label(piece.kind, heading, passage.Title, next); above != "" {
+				next.text = above + ": " + next.text
+			}
+			if next.has = q.kindsIn(next.text); q.want.fits(next.has) {
+				next.fits = q.want
+				next.own = union(next.own, q.hints) // a sum of money answers what a thing costs
+				next.held = q.held(next.own)
 			}
 			out = append(out, next)
 		}
 		before = own[i]
 	}
 	return out
+}
+
+// longestLabel is the length of a title or a heading that an extract shows.
+const longestLabel = 80
+
+// label returns what of a heading or a title an extract needs to be read by itself: of a row the heading, else the
+// title; of a sentence the one that has words of the question which the sentence lacks.
+func (q question) label(kind int, heading, title string, of window) string {
+	for _, above := range []string{heading, title} {
+		if above == "" || utf8.RuneCountInString(above) > longestLabel || strings.Contains(of.text, above) {
+			continue
+		}
+		_, own := q.terms(above)
+		for term := range of.own {
+			delete(own, term)
+		}
+		if kind == row || len(own) > 0 {
+			return above
+		}
+	}
+	return ""
 }
 
 // addsName reports whether a sentence has a name or a number that the question does not say.
@@ -362,7 +435,7 @@ func cut(language *text.Language, passage Passage) []piece {
 			next.kind = debris
 		}
 		if open && next.kind <= row && !apart && out[len(out)-1].kind == debris && next.kind == sentence && !listed(trimmed) {
-			out[len(out)-1].text += " " + next.text
+			out[len(out)-1].text += between(out[len(out)-1].text, next.text) + next.text
 			out[len(out)-1].kind = sentence
 		} else {
 			out = append(out, next)
@@ -371,6 +444,18 @@ func cut(language *text.Language, passage Passage) []piece {
 		apart = blank
 	}
 	return out
+}
+
+// shortHead is the length below which a line without an end, before one that begins with a capital, is its heading.
+const shortHead = 50
+
+// between returns what stands between a line that does not end and the next one.
+func between(line, next string) string {
+	first, _ := utf8.DecodeRuneInString(next)
+	if unicode.IsUpper(first) && utf8.RuneCountInString(line) < shortHead && unicode.IsLetter(lastRune(line)) {
+		return ": "
+	}
+	return " "
 }
 
 // unsigned are scripts whose sentences end with no sign.

@@ -28,6 +28,10 @@ func TestAnExtractAddsWhatIsAsked(t *testing.T) {
 		{"en", "What is the default maxAllowedPacket?", "Driver", driver, "Default: 64*1024*1024"},
 		{"en", "Who is the contact of Kestrel?", "Vendors", vendors, "Vendors, Vendor · Contact: Kestrel · Ines Moura"},
 		{"en", "What is the capital of Norway?", "Oslo", "Oslo is the capital of Norway.", "Oslo is the capital of Norway."},
+		{"en", "What did the van cost?", "Minutes", "## Van\n\nThe van came from Deters for 23,400 euros.\n\n" +
+			"## Votes\n\n| motion | yes | no |\n|---|---|---|\n| buy the van | 9 | 2 |\n", "23,400 euros"},
+		{"en", "Who is the harbour master?", "Ines Petersen", "role: harbour master\nroom: 1\n", "Ines Petersen: role: harbour master"},
+		{"en", "What is group adm used for?", "Groups", "adm\nGroup adm is used for system monitoring tasks.\n", "adm: Group adm is used"},
 		{"de", "Wann wurde die Brücke eröffnet?", "Brücke", "Die Brücke wurde mit einer Rede eröffnet. Das war am 4. Mai 1890.", "1890"},
 		{"fr", "Qui a fondé le port ?", "Port", "Le port est ancien. Le port a été fondé par Jeanne Morel.", "Jeanne Morel"},
 		{"zh", "港口是哪一年开放的？", "港口", "港口很大。港口于1890年向所有船只开放。", "1890"},
@@ -39,7 +43,8 @@ func TestAnExtractAddsWhatIsAsked(t *testing.T) {
 	} {
 		var got []string
 		passages := []extract.Passage{{Title: c.title, Text: c.content}}
-		for _, found := range extract.Best(text.In(c.language), c.question, alike, passages) {
+		found, _ := extract.Best(text.In(c.language), c.question, alike, 1, passages)
+		for _, found := range found {
 			got = append(got, found.Text+" [1]")
 		}
 		if all := strings.Join(got, "\n"); len(got) > 2 || (c.want == "") != (all == "") || !strings.Contains(all, c.want) ||
@@ -59,7 +64,8 @@ func TestAnExtractBeginsWhereASentenceDoes(t *testing.T) {
 		{"What does docs.*.attachments do?", "With `docs.*.attachments: true` each file attached to a mail is a document.",
 			"With docs.*.attachments: true each file attached to a mail is a document."},
 	} {
-		got := extract.Best(text.In("en"), c.question, alike, []extract.Passage{{Title: "Bridge report", Text: c.content}})
+		passages := []extract.Passage{{Title: "Bridge report", Text: c.content}}
+		got, _ := extract.Best(text.In("en"), c.question, alike, 1, passages)
 		if len(got) != 1 || got[0].Text != c.want {
 			t.Errorf("%s: %+v", c.question, got)
 		}
@@ -74,7 +80,7 @@ func TestASecondExtractGoesOnFromTheFirst(t *testing.T) {
 		{}, // of one that is not in the context
 		{Title: "Raoul Walsh", Text: "He was born in New York. His spouse was Miriam Cooper. He liked boats."},
 	}
-	got := extract.Best(text.In("en"), "Who is the spouse of the director of Jump for Glory?", alike, passages)
+	got, _ := extract.Best(text.In("en"), "Who is the spouse of the director of Jump for Glory?", alike, 1, passages)
 	if len(got) != 2 || got[0].Passage != 0 || got[1].Passage != 3 || !strings.Contains(got[1].Text, "Miriam Cooper") {
 		t.Errorf("%+v", got)
 	}
@@ -103,6 +109,33 @@ func TestMarkupIsWhatAReaderIsNotShown(t *testing.T) {
 		}
 		if string(runes) != want {
 			t.Errorf("%q: %q", content, string(runes))
+		}
+	}
+}
+
+func TestEvidenceSaysWhatAnExtractLacks(t *testing.T) {
+	crane := extract.Passage{Title: "Cranes", Heading: []string{"Kestrel 700"}, Text: "The crane lifts 12 tonnes. Its firmware is 3.1.4."}
+	house := extract.Passage{Title: "House", Text: "The greenhouse has a head gardener and is heated. Its rooms are warm and bright."}
+	for _, c := range []struct {
+		question string
+		passage  extract.Passage
+		lacks    string
+		fails    bool
+	}{
+		{"What is the firmware of the Kestrel 800?", crane, "800", false},
+		{"What is the firmware of the Kestrel 700?", crane, "", false},
+		{"What is the firmware of the Osprey?", crane, "Osprey", false},
+		{"Who is the head of the greenhouse?", house, "", true},
+		{"How many rooms has the greenhouse?", house, "", true},
+		{"What is the email of the greenhouse?", house, "", true},
+		{"Is the greenhouse heated?", house, "", false},
+	} {
+		found, evidence := extract.Best(text.In("en"), c.question, alike, 2, []extract.Passage{c.passage})
+		if len(found) == 0 || strings.Join(evidence.Lacks, " ") != c.lacks || evidence.Fails != c.fails {
+			t.Errorf("%s: %+v %+v", c.question, found, evidence)
+		}
+		if high := evidence.Confidence(1) > 0.4; high == evidence.Partial() {
+			t.Errorf("%s: %g", c.question, evidence.Confidence(1))
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 // What these rules find in English passages is in indexes: where this sum changes, the version must.
 // Promises: 75.
 func TestNamesInEnglishAreThoseOfTheirVersion(t *testing.T) {
-	const want = "4c016401ec61cf714349ffc301c5f7e6c182c3a282a9bbd487bce297816e8af0"
+	const want = "b47c596da34b78d074d064c5ae63b41f6f7357b7f3f9259cdea52d5b41e3a31d"
 	file, err := os.Open("../../../testdata/musique/corpus.jsonl")
 	require.NoError(t, err)
 	defer func() { _ = file.Close() }()

@@ -262,6 +262,9 @@ func (x *extraction) phrase(run []token) {
 func (x *extraction) add(n string) {
 	n = strings.TrimSpace(n)
 	n = strings.TrimSuffix(strings.TrimSuffix(n, "'s"), "’s")
+	if first, rest, _ := strings.Cut(n, " "); openers[strings.ToLower(first)] {
+		n = strings.TrimSpace(rest)
+	}
 	if utf8.RuneCountInString(n) > maxName || utf8.RuneCountInString(n) < 2 || debris(n) {
 		return
 	}
@@ -273,13 +276,27 @@ func (x *extraction) add(n string) {
 	x.names = append(x.names, n)
 }
 
+// openers are words that open a sentence or a remark and begin no name, in whatever language a text quotes them.
+var openers = func() map[string]bool {
+	out := map[string]bool{}
+	for _, word := range strings.Fields(`note notes see however therefore moreover furthermore additionally otherwise
+nevertheless nonetheless consequently hence thus meanwhile todo fixme
+hinweis siehe jedoch deshalb daher außerdem ferner zudem allerdings dennoch folglich
+remarque voir cependant toutefois néanmoins ensuite
+véase además asimismo nota aviso atención porém portanto todavia entretanto contudo além veja atenção`) {
+		out[word] = true
+	}
+	return out
+}()
+
 // debris reports whether a text between quotation marks is a piece of code, of markup or of a sentence: it begins with
-// a sign that begins no name, or has a line break written out.
+// a sign that begins no name, has one of code, or a line break written out.
 func debris(name string) bool {
 	body := strings.TrimLeft(name, ".(/~@-¿¡'‘’") // .NET, (Un)known, /etc/hosts, --force, ¿Quién?
 	first, _ := utf8.DecodeRuneInString(body)
 	return utf8.RuneCountInString(name)-utf8.RuneCountInString(body) > 2 ||
-		!unicode.IsLetter(first) && !unicode.IsNumber(first) || strings.Contains(name, `\n`)
+		!unicode.IsLetter(first) && !unicode.IsNumber(first) || strings.Contains(name, `\n`) ||
+		strings.ContainsAny(name, `{}[]<>|=;"\`)
 }
 
 // acronyms finds "expansion of it (EOI)": the words before the bracket whose initials spell the acronym.

@@ -38,12 +38,14 @@ func TestNamesByRule(t *testing.T) {
 		"a quoted title": {`It is called "a quiet evening at home" by all.`, []string{"a quiet evening at home"}},
 		"debris between quotation marks": {`It prints "%s %d", "&nbsp", "$(png)" and ") and dot-dot (", not "--force".`,
 			[]string{"--force"}},
-		"camel case and letters":     {"We use iPhone apps and H5N1 data.", []string{"iPhone", "H5N1"}},
-		"ordinals are no names":      {"On the 20th day of the 1990s it ran 5km.", nil},
-		"plain words are none":       {"nothing to see here at all.", nil},
-		"an empty text":              {"", nil},
-		"a sentence's plain opening": {"Quickly the rain fell. It was quickly over.", nil},
-		"each name once":             {"Then Bohr met Einstein, and Einstein met Bohr.", []string{"Bohr", "Einstein"}},
+		"code between quotation marks": {`It holds "cells": ["a", {"b": 1}] for Bohr.`, []string{"Bohr", "cells"}},
+		"what opens a remark":          {"NOTE Bohr left. See Einstein. Therefore, Planck stayed. HOWEVER he met us.", []string{"Bohr", "Einstein", "Planck"}},
+		"camel case and letters":       {"We use iPhone apps and H5N1 data.", []string{"iPhone", "H5N1"}},
+		"ordinals are no names":        {"On the 20th day of the 1990s it ran 5km.", nil},
+		"plain words are none":         {"nothing to see here at all.", nil},
+		"an empty text":                {"", nil},
+		"a sentence's plain opening":   {"Quickly the rain fell. It was quickly over.", nil},
+		"each name once":               {"Then Bohr met Einstein, and Einstein met Bohr.", []string{"Bohr", "Einstein"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := found(c.text); !reflect.DeepEqual(got, c.want) {

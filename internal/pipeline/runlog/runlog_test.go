@@ -148,7 +148,7 @@ func TestACardTellsAnIndexThatIsNotPublishedFromOneThatIsDamaged(t *testing.T) {
 		card.Running == nil || card.Running.Generation != "g2" {
 		t.Errorf("%+v, %v", card, err)
 	}
-	put(t, s, index.LeaseKey(), `{"workflow":"build/docs/`+run.DeletionGeneration+`20261129t000000z"}`)
+	put(t, s, index.LeaseKey(), `{"fence":1,"run":"r","workflow":"build/docs/`+run.DeletionGeneration+`20261129t000000z"}`)
 	card, err = s.Card(t.Context(), "docs")
 	assert.True(t, err == nil && card.State == runlog.StateDeleting && strings.Contains(card.Detail, "unweaver delete docs"),
 		"%+v, %v", card, err)

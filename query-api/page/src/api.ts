@@ -97,6 +97,7 @@ export interface Entity {
 export interface Answer {
   text: string
   citations: string[]
+  confidence?: number
   kind?: string
   reason?: string
 }

@@ -278,7 +278,8 @@ function AnswerText({ response }: { response: QueryResponse }) {
 }
 
 function AnswerBlock({ response }: { response: QueryResponse }) {
-  const { answer, confidence } = response
+  const { answer } = response
+  const confidence = answer?.confidence ?? response.confidence
   const best = answer?.kind === 'best_sentence'
   const sure = typeof confidence === 'number' ? confident(confidence) : undefined
   return (
@@ -296,7 +297,7 @@ function AnswerBlock({ response }: { response: QueryResponse }) {
             <rect width="60" height="6" rx="3" class="rail" />
             <rect width={60 * confidence} height="6" rx="3" class="fill" />
           </svg>
-          {answer?.kind === 'model' ? sure.text : `Confidence in the passages: ${sure.short}`} <span class="n">({percent(confidence)})</span>
+          {answer?.kind === 'model' ? sure.text : `Confidence in the ${answer?.confidence === undefined ? 'passages' : 'quotation'}: ${sure.short}`} <span class="n">({percent(confidence)})</span>
         </p>
       )}
     </section>

@@ -1,0 +1,137 @@
+package extract
+
+import (
+	"math"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/unweaver/unweaver/internal/text"
+)
+
+// Evidence is what speaks for and against extracts as an answer.
+type Evidence struct {
+	Lacks []string // names, numbers and identifiers of the question that neither extracts nor their headings hold
+	Fails bool     // nothing in the extracts could be what is asked for: no digit for an amount, no name for a person
+	held  float64  // share of the question in the extracts
+	near  float64  // share that stands in titles, headings and the sentence before alone
+	unfit float64  // 1 where the extracts do not plainly have the kind of thing that is asked for
+	joins bool     // the second, of another passage, has much of the question that the first lacks
+	place float64  // of the first extract
+	score float64  // of the first extract
+}
+
+// Partial reports whether extracts cannot be the whole answer.
+func (e Evidence) Partial() bool { return e.Fails || len(e.Lacks) > 0 }
+
+// The highest confidence in a partial answer, and in one that the reader has to put together.
+const (
+	mostPartial = 0.35
+	mostJoined  = 0.6
+)
+
+// muchJoined is the share of a question from which on what the second extract adds counts.
+const muchJoined = 0.15
+
+// Confidence is the chance that the extracts hold the answer, by that of the passages. Its coefficients were fitted on
+// questions with short answers (docs/retrieval.md, Answers).
+func (e Evidence) Confidence(passages float64) float64 {
+	passages = min(max(passages, 0.02), 0.98)
+	z := -3.4 + 2.692*e.held + 1.848*e.near - 0.655*e.unfit - 0.281*e.place + 0.677*e.score +
+		0.669*math.Log(passages/(1-passages))
+	chance := 1 / (1 + math.Exp(-z))
+	switch {
+	case e.Partial():
+		return min(chance, mostPartial)
+	case e.joins:
+		return min(chance, mostJoined)
+	}
+	return chance
+}
+
+// chosenShare is what the word behind what or which weighs of what it would.
+const chosenShare = 0.2
+
+// askedTerms are the different terms of a question that an answer may be expected to hold. German writes all nouns with
+// a capital, so there a capital is no sign of a name.
+func askedTerms(language *text.Language, asked string, weigh func(term string) float64, unknown float64) (out []term) {
+	seen := map[string]bool{}
+	first, chosen := true, false
+	for place := range language.Places(asked) {
+		word := asked[place.Start:place.End]
+		r, _ := utf8.DecodeRuneInString(word)
+		digits := strings.ContainsFunc(word, unicode.IsDigit)
+		inner := strings.ContainsFunc(word[utf8.RuneLen(r):], unicode.IsUpper)
+		named := unicode.IsUpper(r) && !first && !language.Common(language.Plain(word)) && language.Code() != "de"
+		first = false
+		share := 1.0
+		if chosen {
+			share = chosenShare
+		}
+		chosen = choosing[language.Plain(word)] != anything
+		for _, stem := range language.Terms(word) {
+			if seen[stem] || language.Stop(stem) || text.IsExact(stem) || asking[stem] != 0 {
+				continue
+			}
+			seen[stem] = true
+			weight := weigh(stem)
+			if weight <= 0 {
+				weight = unknown
+			}
+			out = append(out, term{word, stem, share * weight, digits || inner || named})
+		}
+	}
+	return out
+}
+
+// judge returns what speaks for windows as an answer.
+func (q question) judge(chosen []window) (out Evidence) {
+	if len(chosen) == 0 {
+		return out
+	}
+	terms, near := map[string]bool{}, map[string]bool{}
+	out.Fails = true
+	if q.want != anything && q.want != place {
+		out.unfit = 1
+	}
+	for _, one := range chosen {
+		terms, near = union(terms, one.terms, one.own), union(near, one.around, one.preceding)
+		out.Fails = out.Fails && q.want.lacking(one.has, one.text)
+		if one.fits != anything {
+			out.unfit = 0
+		}
+	}
+	total, joined := 0.0, 0.0
+	for _, asked := range q.asked {
+		total += asked.weight
+		if last := chosen[len(chosen)-1]; last.place != chosen[0].place && holds(last.terms, asked.stem) &&
+			!holds(chosen[0].terms, asked.stem) && !holds(chosen[0].around, asked.stem) {
+			joined += asked.weight
+		}
+		switch {
+		case holds(terms, asked.stem), out.unfit == 0 && q.want != anything && hinting[asked.stem] == q.want:
+			out.held += asked.weight
+		case holds(near, asked.stem):
+			out.near += asked.weight
+		case asked.sharp:
+			out.Lacks = append(out.Lacks, asked.word)
+		}
+	}
+	out.joins = joined > muchJoined*total
+	out.held, out.near = out.held/max(total, 1e-9), out.near/max(total, 1e-9)
+	out.place, out.score = float64(chosen[0].place), chosen[0].score()
+	return out
+}
+
+// holds reports whether terms have a stem, or one of the same word.
+func holds(terms map[string]bool, stem string) bool {
+	if terms[stem] {
+		return true
+	}
+	for other := range terms {
+		if kin(stem, other) {
+			return true
+		}
+	}
+	return false
+}
