@@ -83,6 +83,7 @@ type Report struct {
 	TextHash    string  `json:"text_hash"`
 	VectorHash  string  `json:"vector_hash"`
 	Documents   int64   `json:"documents"`
+	Within      int64   `json:"documents_within,omitempty"` // of these, rows and attachments of files
 	Chunks      int64   `json:"chunks"`
 	Classes     int64   `json:"classes"`
 	Mentions    int64   `json:"mentions"`

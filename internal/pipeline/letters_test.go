@@ -1,6 +1,7 @@
 package pipeline_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -40,10 +41,18 @@ func (s *paidSite) letters(t *testing.T, generation string) []core.Letter {
 }
 
 // A round of retry-failed asks for what failed and for nothing else, whatever the corpus has by then; a model that got
-// better empties the list, and one that did not leaves it with one attempt more.
+// better empties the list, and one that did not leaves it with one attempt more. Under parity a chunk that failed has
+// no mention by which it could be counted.
 func TestARetryAsksForWhatFailedAloneAndABetterModelEmptiesTheList(t *testing.T) {
+	for _, parity := range []bool{false, true} {
+		t.Run(fmt.Sprintf("parity %v", parity), func(t *testing.T) { retryLetters(t, parity) })
+	}
+}
+
+func retryLetters(t *testing.T, parity bool) {
 	var better atomic.Bool
 	s := lettersSite(t, &better)
+	s.spec.Parity = parity
 	first := s.night(t)
 	letters := s.letters(t, first.manifest.Generation)
 	if len(letters) != 2 || letters[0].Document != "place-002.md" || letters[0].Kind != core.LetterContent ||
@@ -84,7 +93,7 @@ func TestARetryAsksForWhatFailedAloneAndABetterModelEmptiesTheList(t *testing.T)
 	}
 	// What came of it is what a build from nothing comes to.
 	fresh := newPaidSite(t, 0, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })
-	fresh.corpus, fresh.spec.Corpus = s.corpus, s.corpus
+	fresh.corpus, fresh.spec.Corpus, fresh.spec.Parity = s.corpus, s.corpus, parity
 	if built := fresh.night(t); built.manifest.Hashes.Content != night.manifest.Hashes.Content {
 		t.Errorf("content hash %s, from nothing %s", night.manifest.Hashes.Content.Digest().Short(12), built.manifest.Hashes.Content.Digest().Short(12))
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
-// framesWidth is how many frames are read at once for one page of documents.
+// framesWidth is how many frames are read at once for one page of documents, or one election.
 const framesWidth = 8
 
 // DocumentsFrom gives the places of the documents whose key starts with a prefix, in the order of keys, from a place

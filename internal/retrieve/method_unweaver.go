@@ -2,6 +2,7 @@ package retrieve
 
 import (
 	"cmp"
+	"context"
 	"math"
 	"slices"
 	"sort"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/retrieve/election"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 	"github.com/unweaver/unweaver/internal/text/names"
 )
 
@@ -120,16 +122,18 @@ func (r *Request) candidates(bySimilarity bool) candidates {
 
 // electWeighted is the reference rule: ties by first appearance.
 func (r *Request) electWeighted() error {
+	if r.Generation.Spec.Parity {
+		if err := r.countTimes(); err != nil {
+			return err
+		}
+	}
 	ballots := make([][]uint32, len(r.Result.Entities))
 	for i := range r.Result.Entities {
 		entity := &r.Result.Entities[i]
-		if ballots[i] = entity.Votes; !r.Generation.Spec.Parity {
+		if entity.Times == nil {
+			ballots[i] = entity.Votes
 			continue
 		}
-		if err := r.countTimes(entity); err != nil {
-			return err
-		}
-		ballots[i] = nil
 		for at, number := range entity.Votes {
 			ballots[i] = append(ballots[i], slices.Repeat([]uint32{number}, entity.Times[at])...)
 		}
@@ -143,22 +147,32 @@ func (r *Request) electWeighted() error {
 	return nil
 }
 
-// countTimes finds how often each chunk of a ballot was said to name the entity: the reference lists such a chunk, and
-// counts its vote, as often.
-func (r *Request) countTimes(entity *Entity) error {
-	for _, number := range entity.Votes {
-		extract, err := r.Generation.Extraction(r.ctx, r.Generation.Live.ByNumber(int(number)))
-		if err != nil {
-			return err
+// countTimes finds how often each chunk of the ballots names their entities: the reference lists such a chunk, and
+// counts its vote, as often. Chunks are read side by side, since each may be a request to a distant store.
+func (r *Request) countTimes() error {
+	var numbers []uint32
+	for _, entity := range r.Result.Entities {
+		numbers = append(numbers, entity.Votes...)
+	}
+	slices.Sort(numbers)
+	numbers = slices.Compact(numbers)
+	named := make([]map[core.ID]int, len(numbers))
+	if err := parallel.Each(r.ctx, len(numbers), framesWidth, func(ctx context.Context, i int) error {
+		extract, err := r.Generation.Extraction(ctx, r.Generation.Live.ByNumber(int(numbers[i])))
+		named[i] = map[core.ID]int{}
+		for _, one := range extract.Entities {
+			named[i][core.ClassID(r.Generation.Manifest.Aliases.Of(names.Key(one.Name, true)))]++
 		}
-		times := 0
-		for _, named := range extract.Entities {
-			key := r.Generation.Manifest.Aliases.Of(names.Key(named.Name, true))
-			if core.ClassID(key) == entity.ID {
-				times++
-			}
+		return err
+	}); err != nil {
+		return err
+	}
+	for i := range r.Result.Entities {
+		entity := &r.Result.Entities[i]
+		for _, number := range entity.Votes {
+			at, _ := slices.BinarySearch(numbers, number)
+			entity.Times = append(entity.Times, max(1, named[at][entity.ID]))
 		}
-		entity.Times = append(entity.Times, max(1, times))
 	}
 	return nil
 }

@@ -1,10 +1,15 @@
 package retrieve_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/testkit/distance"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
@@ -33,5 +38,35 @@ func TestAnOpeningIsAShortChainOfRequests(t *testing.T) {
 		if n := counted.Of("", distance.Head); n != 0 {
 			t.Errorf("the size of %d files was asked for, which the manifest says", n)
 		}
+	})
+}
+
+// The extractions of eight chunks lie in eight frames, which one voter under parity needs.
+func TestUnderParityTheChunksOfABallotAreReadSideBySide(t *testing.T) {
+	var documents []retrievetest.Document
+	for i := range 8 {
+		names := []string{"kvarn", strings.Repeat(fmt.Sprint(i), 70<<10)}
+		chunk := retrievetest.Chunk{Text: fmt.Sprintf("text %d. ", i), Entities: names}
+		documents = append(documents, retrievetest.Document{Key: fmt.Sprint(i), Chunks: []retrievetest.Chunk{chunk}})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		stores := retrievetest.NewStores(t)
+		parity := retrievetest.Options{Spec: func(spec *core.Spec) { spec.Parity = true }}
+		built := retrievetest.Build(t, stores, "sample", documents, parity)
+		requests := distance.New(15 * time.Millisecond)
+		stores.Blobs = distance.Blob(stores.Blobs, requests)
+		generation, err := openBuilt(t.Context(), stores, built)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer generation.Close()
+		o := opened{stores, built, generation}
+		requests.Take()
+		query := o.query(t, "unweaver", "kvarn")
+		query.TopEntities = 1
+		o.run(t, query)
+		counted := requests.Take()
+		assert.GreaterOrEqual(t, counted.Of(""), int64(8), "%s", counted)
+		assert.Less(t, counted.Chain, 4, "%s", counted)
 	})
 }

@@ -384,8 +384,15 @@ func (a *App) evaluation(flags evalFlags, dataset *eval.Dataset) (evaluation, er
 		Seats:   flags.seats,
 		Notice:  func(s string) { fmt.Fprintln(a.Err, s) },
 	}
+	var about string // what answers are of, as far as it is known before an index is built
 	if flags.answers {
-		if plan.Judge, err = a.judge(dataset, len(sys)+2, flags); err != nil {
+		if plan.Judge, err = a.judge(flags); err != nil {
+			return nil, err
+		}
+		plan.Judge.Parity = spec.Parity
+		about = fmt.Sprintf("answers by %s of %q, vectors by %s of %q, questions %.12s", spec.Chat.Model,
+			spec.Chat.BaseURL, spec.Embedding.Model, spec.Embedding.BaseURL, dataset.QuestionsSum())
+		if err := a.tellAnswerCost(plan, about, flags); err != nil {
 			return nil, err
 		}
 	}
@@ -409,10 +416,8 @@ func (a *App) evaluation(flags evalFlags, dataset *eval.Dataset) (evaluation, er
 		plan.Fills = !spec.Parity
 		if plan.Judge != nil {
 			plan.Judge.Parity = spec.Parity
-			about := fmt.Sprintf("questions %.12s, content %.12s, vectors %.12s, answers by %s of %q, judged by %s",
-				dataset.QuestionsSum(), status.TextHash, status.VectorHash, spec.Chat.Model, spec.Chat.BaseURL,
-				plan.Judge.Chat.Info().Model)
-			if plan.Judge.Journal, err = eval.OpenJournal(cmp.Or(flags.out, evalIndex(dataset)), about); err != nil {
+			whole := fmt.Sprintf("%s, content %.12s, vectors %.12s", about, status.TextHash, status.VectorHash)
+			if plan.Judge.Journal, err = eval.OpenJournal(cmp.Or(flags.out, evalIndex(dataset)), whole); err != nil {
 				return nil, err
 			}
 			defer func() { _ = plan.Judge.Journal.Close() }()
@@ -474,49 +479,65 @@ const (
 	judgePrompt, judgeReply   = 600, 150
 )
 
-// judge opens the judging model and tells the cost.
-func (a *App) judge(dataset *eval.Dataset, rows int, flags evalFlags) (*eval.Judge, error) {
+// judging are the models that answer baselines and judge.
+func (a *App) judging(flags evalFlags) (answers, judges core.ChatModel, err error) {
 	cfg, err := a.config()
 	if err != nil {
-		return nil, err
+		return answers, judges, err
 	}
 	index, err := cfg.Spec(flags.index, "")
+	return index.Chat, cfg.Models.Judge.Or(index.Chat), err
+}
+
+// tellAnswerCost prints what answers and judgements cost that are in no journal, and refuses to go on without --yes.
+func (a *App) tellAnswerCost(plan eval.Plan, about string, flags evalFlags) error {
+	index, judge, err := a.judging(flags)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if index.Chat.Provider != "openai" {
-		return nil, fault.Usage.At("judge answers with", "models.chat").
-			Because("it is " + index.Chat.Provider + ", which cannot judge").
-			Advise("set models.chat to a model server, or leave --answers out")
+	journal, err := eval.ReadJournal(cmp.Or(flags.out, evalIndex(plan.Dataset)), about)
+	if err != nil {
+		return err
 	}
-	configured := cfg.Models.Judge.Or(index.Chat)
 	answered := 0
-	for _, question := range dataset.Questions {
+	for _, question := range plan.Dataset.Questions {
 		if question.Answer != "" {
 			answered++
 		}
 	}
+	if answered == 0 {
+		return fault.Usage.At("judge answers", plan.Dataset.Name).Because("no question has an answer to compare with").
+			Advise("give questions.jsonl answers, or leave --answers out")
+	}
+	rows := len(plan.Systems) + 2
 	calls := answered * rows * (1 + eval.CallsPerAnswer*flags.runs)
-	answers, judgements := float64(answered*rows), float64(answered*rows*flags.runs*eval.CallsPerAnswer)
-	tokens := int64(answers*(answerPrompt+answerReply) + judgements*(judgePrompt+judgeReply))
-	cost := (answers*(answerPrompt*index.Chat.Price.Prompt+answerReply*index.Chat.Price.Completion) +
-		judgements*(judgePrompt*configured.Price.Prompt+judgeReply*configured.Price.Completion)) / 1e6
-	fmt.Fprintf(
-		a.Err,
-		"answers and judgements: about %d calls and %d tokens, cost %.2f "+
-			"(%d questions with answers, %d rows, %d runs)\n",
-		calls,
-		tokens,
-		cost,
-		answered,
-		rows,
-		flags.runs,
-	)
+	answers, judgements := plan.Unpaid(journal)
+	asked, judged := float64(answers), float64(judgements)
+	cost := (asked*(answerPrompt*index.Price.Prompt+answerReply*index.Price.Completion) +
+		judged*(judgePrompt*judge.Price.Prompt+judgeReply*judge.Price.Completion)) / 1e6
+	fmt.Fprintf(a.Err, "%s: answers and judgements: about %d calls, %d journaled, %d to pay: %.0f tokens, cost %.2f "+
+		"(%d questions with answers, %d rows, %d runs)\n",
+		plan.Dataset.Name, calls, calls-answers-judgements, answers+judgements,
+		asked*(answerPrompt+answerReply)+judged*(judgePrompt+judgeReply), cost, answered, rows, flags.runs)
 	if !flags.yes {
-		return nil, fault.Usage.At("judge answers", "").Because("this costs money").Advise("add --yes to go on")
+		return fault.Usage.At("judge answers", "").Because("this costs money").Advise("add --yes to go on")
+	}
+	return nil
+}
+
+// judge opens the judging model.
+func (a *App) judge(flags evalFlags) (*eval.Judge, error) {
+	index, judge, err := a.judging(flags)
+	if err != nil {
+		return nil, err
+	}
+	if index.Provider != "openai" {
+		return nil, fault.Usage.At("judge answers with", "models.chat").
+			Because("it is " + index.Provider + ", which cannot judge").
+			Advise("set models.chat to a model server, or leave --answers out")
 	}
 	open := func(from core.ChatModel) model.Chat {
 		return openai.New(openai.Config{BaseURL: from.BaseURL, APIKey: a.variable(from.APIKeyEnv), Model: from.Model})
 	}
-	return &eval.Judge{Chat: open(configured), Other: open(index.Chat)}, nil
+	return &eval.Judge{Chat: open(judge), Other: open(index)}, nil
 }

@@ -134,37 +134,44 @@ func TestAnEvaluationComparesMethodsWithThemselvesElsewhere(t *testing.T) {
 
 func TestAnEvaluationStopsBeforeItCostsWhatNobodyAskedFor(t *testing.T) {
 	for _, tc := range []struct {
-		name string
-		args []string
-		exit int
-		want string
+		name  string
+		args  []string
+		exit  int
+		want  string
+		files map[string]string
 	}{
-		{"no dataset", []string{"--dataset", "none"}, cli.ExitUsage, "a dataset is a folder"},
-		{"unknown method", []string{"--methods", "magic"}, cli.ExitUsage, "known: hybrid"},
-		{"unknown rule", []string{"--methods", "unweaver", "--rules", "magic"}, cli.ExitUsage, "known: weighted"},
-		{"cut-off of zero", []string{"--k", "0"}, cli.ExitUsage, "want numbers from 1 to 100"},
-		{"cut-off that is no number", []string{"--k", "some"}, cli.ExitUsage, "want numbers from 1 to 100"},
-		{"against nothing", []string{"--against", "index"}, cli.ExitUsage, "it has no value"},
-		{"against what is not known", []string{"--against", "colour=red"}, cli.ExitUsage, "colour is not known"},
-		{"against no number", []string{"--against", "top_entities=few"}, cli.ExitUsage, "top_entities is no number"},
-		{"a judge without a model", []string{"--answers"}, cli.ExitUsage, "it is builtin, which cannot judge"},
+		{"no dataset", []string{"--dataset", "none"}, cli.ExitUsage, "a dataset is a folder", nil},
+		{"unknown method", []string{"--methods", "magic"}, cli.ExitUsage, "known: hybrid", nil},
+		{"unknown rule", []string{"--methods", "unweaver", "--rules", "magic"}, cli.ExitUsage, "known: weighted", nil},
+		{"cut-off of zero", []string{"--k", "0"}, cli.ExitUsage, "want numbers from 1 to 100", nil},
+		{"cut-off that is no number", []string{"--k", "some"}, cli.ExitUsage, "want numbers from 1 to 100", nil},
+		{"against nothing", []string{"--against", "index"}, cli.ExitUsage, "it has no value", nil},
+		{"against what is not known", []string{"--against", "colour=red"}, cli.ExitUsage, "colour is not known", nil},
+		{"against no number", []string{"--against", "top_entities=few"}, cli.ExitUsage, "top_entities is no number", nil},
+		{"a judge without a model", []string{"--answers"}, cli.ExitUsage, "it is builtin, which cannot judge", nil},
 		{
 			"a judge that costs",
 			[]string{
 				"--answers", "--set", "models.chat.provider=openai", "--set", "models.chat.model=m",
 				"--set", "models.chat.price.prompt=2", "--methods", "vector", "--runs", "1",
 			},
-			cli.ExitUsage, "add --yes to go on",
+			cli.ExitUsage, "add --yes to go on", nil,
+		},
+		{
+			"no gold answer",
+			[]string{"--answers", "--set", "models.chat.provider=openai", "--set", "models.chat.model=m"},
+			cli.ExitUsage, "no question has an answer",
+			map[string]string{"questions.jsonl": `{"question":"which is first","gold":["a"]}`},
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			dataset(t, nil)
+			dataset(t, tc.files)
 			fake := &fakeControl{}
 			got := evaluate(t, fake, &queries{bodies: []string{ranked}}, tc.args...)
 			assert.True(t, got.exit == tc.exit && len(fake.asked) == 0 && strings.Contains(got.err, tc.want),
 				"%+v, asked %v", got, fake.asked)
 			if tc.name == "a judge that costs" {
-				contains(t, got.err, "(1 questions with answers, 3 rows, 1 runs)", "cost 0.04")
+				contains(t, got.err, "about 15 calls, 0 journaled, 15 to pay", "(1 questions with answers, 3 rows, 1 runs)", "cost 0.04")
 			}
 		})
 	}

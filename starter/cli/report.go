@@ -96,7 +96,11 @@ func showFound(w io.Writer, report core.Report) {
 	if report.Documents+report.Chunks == 0 && core.Terminal(report.Status) {
 		return
 	}
-	fmt.Fprintf(w, "  %s, %s", number(report.Documents, "document"), number(report.Chunks, "passage"))
+	fmt.Fprintf(w, "  %s", number(report.Documents, "document"))
+	if report.Within > 0 {
+		fmt.Fprintf(w, " (rows and attachments of files: %d)", report.Within)
+	}
+	fmt.Fprintf(w, ", %s", number(report.Chunks, "passage"))
 	if report.Reason != dryRun { // which extracts nothing
 		fmt.Fprintf(w, ", %s, %s", number(report.Classes, "entity"), number(report.Mentions, "mention"))
 	}

@@ -73,7 +73,8 @@ func lines(path string, f func(n int, b []byte) error) error {
 			continue
 		}
 		if err := f(n, sc.Bytes()); err != nil {
-			return fault.Usage.At("read dataset file", fmt.Sprintf("%s line %d", path, n)).Because(err)
+			return fault.Usage.At("read dataset file", fmt.Sprintf("%s line %d", path, n)).Because(err).
+				Advise(`corpus.jsonl has {"id","title","text"}, questions.jsonl {"question","gold":[ids],"answers":[...]} a line`)
 		}
 	}
 	return sc.Err()
@@ -93,10 +94,9 @@ func newDataset(dir string) *Dataset {
 	return &Dataset{Name: filepath.Base(filepath.Clean(dir)), Dir: dir, Texts: map[string]retrieve.Passage{}}
 }
 
-// loadLines reads corpus.jsonl and questions.jsonl and refuses gold ids that no passage has.
-func loadLines(dir string) (*Dataset, error) {
-	dataset := newDataset(dir)
-	err := lines(filepath.Join(dir, "corpus.jsonl"), func(_ int, raw []byte) error {
+// readCorpus reads corpus.jsonl.
+func (d *Dataset) readCorpus() error {
+	return lines(filepath.Join(d.Dir, "corpus.jsonl"), func(_ int, raw []byte) error {
 		var r struct {
 			ID    any    `json:"id"`
 			Title string `json:"title"`
@@ -105,16 +105,24 @@ func loadLines(dir string) (*Dataset, error) {
 		if err := json.Unmarshal(raw, &r); err != nil {
 			return err
 		}
-		dataset.Passages = append(dataset.Passages, r.Text)
+		if r.ID == nil {
+			return errors.New("a passage needs id")
+		}
+		d.Passages = append(d.Passages, r.Text)
 		id := fmt.Sprint(r.ID)
-		dataset.Texts[id] = retrieve.Passage{ID: id, Title: r.Title, Text: r.Text}
+		d.Texts[id] = retrieve.Passage{ID: id, Title: r.Title, Text: r.Text}
 		return nil
 	})
-	if err != nil {
+}
+
+// loadLines reads corpus.jsonl and questions.jsonl and refuses gold ids that no passage has.
+func loadLines(dir string) (*Dataset, error) {
+	dataset := newDataset(dir)
+	if err := dataset.readCorpus(); err != nil {
 		return nil, err
 	}
 	missing := map[string]bool{}
-	err = lines(filepath.Join(dir, "questions.jsonl"), func(n int, b []byte) error {
+	err := lines(filepath.Join(dir, "questions.jsonl"), func(n int, b []byte) error {
 		var question rawQuestion
 		if err := json.Unmarshal(b, &question); err != nil {
 			return err

@@ -68,6 +68,7 @@ func TestDatasetsThatDoNotFitAreRefused(t *testing.T) {
 		"line 2":      {"corpus.jsonl": corpus, "questions.jsonl": `{"question":"q","gold":["a"]}` + "\n{broken"},
 		"needs":       {"corpus.jsonl": corpus, "questions.jsonl": `{"question":"q"}`},
 		"no such":     {"corpus.jsonl": corpus},
+		"needs id":    {"corpus.jsonl": `{"_id":"a","text":"x"}`, "questions.jsonl": `{"question":"q","gold":["a"]}`},
 		"no question": {"corpus.jsonl": corpus, "questions.jsonl": "\n"},
 	} {
 		_, err := Load(write(t, files))

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -51,7 +52,7 @@ func OpenJournal(dir, about string) (*Journal, error) {
 	journal := &Journal{file: file, known: map[string]json.RawMessage{}}
 	end, was, err := journal.read()
 	if err == nil && was != "" && was != about {
-		err = errors.New("its answers are of another evaluation: " + was + "; this one is " + about)
+		err = another(was, about)
 	}
 	if err == nil {
 		err = file.Truncate(end) // a line that was being written
@@ -67,6 +68,34 @@ func OpenJournal(dir, about string) (*Journal, error) {
 		return nil, failed(err)
 	}
 	return journal, nil
+}
+
+// ReadJournal reads the journal of a folder, if it has one, and refuses one of another evaluation by what is known of
+// this one before its index is built: about is the beginning of what OpenJournal is given.
+func ReadJournal(dir, about string) (*Journal, error) {
+	path := filepath.Join(dir, "answers.jsonl")
+	file, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &Journal{}, nil
+	}
+	journal := &Journal{file: file, known: map[string]json.RawMessage{}}
+	was := ""
+	if err == nil {
+		_, was, err = journal.read()
+		_ = file.Close()
+	}
+	if err == nil && was != "" && !strings.HasPrefix(was, about) {
+		err = another(was, about)
+	}
+	if err != nil {
+		return nil, fault.StoreDenied.At("read answers of", path).Because(err).Advise("choose another --out")
+	}
+	return journal, nil
+}
+
+// another is the mistake of going on with an evaluation of something else.
+func another(was, about string) error {
+	return errors.New("its answers are of another evaluation: " + was + "; this one is " + about)
 }
 
 // read takes in what is whole, and tells where that ends.

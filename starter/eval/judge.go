@@ -24,21 +24,29 @@ type Judge struct {
 	run     int // of judgements: each is asked for by itself
 }
 
-// complete asks the model, repeats what fails for a while, and returns what read makes of its reply.
+// complete asks the model, repeats what fails for a while, and has read take the reply. One that read refuses is asked
+// for once more, with a reminder, and enters no journal.
 func (j *Judge) complete(
 	ctx context.Context, chat model.Chat, call model.Call, read func(model.Reply) error,
 ) (model.Reply, error) {
-	fields := []string{fmt.Sprint(j.run), call.Task, call.System, call.User}
+	fields := []string{chat.Info().Model, fmt.Sprint(j.run), call.Task, call.System, call.User}
 	reply, err := remembered(ctx, j.Journal, fields, func(ctx context.Context) (reply model.Reply, err error) {
 		var used model.Usage
-		err = retry.Do(ctx, func(ctx context.Context) error {
-			if reply, err = chat.Complete(ctx, call); err == nil {
+		for range 2 {
+			err = retry.Do(ctx, func(ctx context.Context) error {
+				reply, err = chat.Complete(ctx, call)
+				used.Prompt += reply.Usage.Prompt
+				used.Completion += reply.Usage.Completion
+				return err
+			})
+			if err == nil {
 				err = read(reply)
 			}
-			used.Prompt += reply.Usage.Prompt
-			used.Completion += reply.Usage.Completion
-			return err
-		})
+			if !fault.Is(err, fault.BadOutput) {
+				break
+			}
+			call.User += reminder
+		}
 		reply.Usage = used
 		return reply, err
 	})
@@ -72,36 +80,50 @@ Example answer: {"claims": ["Marie Curie was born in Warsaw.", "Marie Curie was 
 
 Answer with JSON: {"claims": [...]}.`
 
+const reminder = "\n\nAnswer again with nothing but the JSON that is asked for, complete."
+
 const checkTask = `Judge each statement by the context alone. ` +
 	`The verdict is 1 if the statement can be directly inferred from the context, else 0.
 Answer with JSON: {"verdicts": [{"statement": ..., "reason": ..., "verdict": 0 or 1}, ...]}, ` +
 	`one for each statement, in their order.`
 
+// judgement is what the judge answers: claims, or verdicts on them.
+type judgement struct {
+	Claims   []string `json:"claims"`
+	Verdicts []struct {
+		Verdict int `json:"verdict"`
+	} `json:"verdicts"`
+}
+
+// call asks the judge, and refuses an answer that is no JSON or in which check finds a fault.
 func (j *Judge) call(
-	ctx context.Context,
-	system, user string,
-	schema json.RawMessage,
-	into any,
-) (used int64, err error) {
+	ctx context.Context, system, user string, schema json.RawMessage, check func(judgement) string,
+) (out judgement, used int64, err error) {
 	call := model.Call{Task: "judge", System: system, User: user, Schema: schema, Input: user}
 	reply, err := j.complete(ctx, j.Chat, call, func(reply model.Reply) error {
 		text := reply.Text
 		if i, k := strings.IndexByte(text, '{'), strings.LastIndexByte(text, '}'); i >= 0 && k > i {
 			text = text[i : k+1]
 		}
-		if err := json.Unmarshal([]byte(text), into); err != nil {
-			return fault.BadOutput.At("read judgement", "").Because(err)
+		out = judgement{}
+		if err := json.Unmarshal([]byte(text), &out); err != nil {
+			return fault.BadOutput.At("read judgement", "").Because(fmt.Sprintf("%v in %.80q", err, reply.Text))
+		}
+		if why := check(out); why != "" {
+			return fault.BadOutput.At("read judgement", "").Because(why)
 		}
 		return nil
 	})
-	return reply.Usage.Prompt + reply.Usage.Completion, err
+	return out, reply.Usage.Prompt + reply.Usage.Completion, err
 }
 
 func (j *Judge) claims(ctx context.Context, text string) ([]string, int64, error) {
-	var out struct {
-		Claims []string `json:"claims"`
-	}
-	n, err := j.call(ctx, claimsTask, "Text: "+text, claimsSchema, &out)
+	out, n, err := j.call(ctx, claimsTask, "Text: "+text, claimsSchema, func(out judgement) string {
+		if out.Claims == nil {
+			return fmt.Sprintf("no list of claims of %.80q", text)
+		}
+		return ""
+	})
 	return out.Claims, n, err
 }
 
@@ -115,16 +137,18 @@ func (j *Judge) supported(ctx context.Context, claims []string, text string) (in
 	for i, c := range claims {
 		fmt.Fprintf(&b, "%d. %s\n", i+1, c)
 	}
-	var out struct {
-		Verdicts []struct {
-			Verdict int `json:"verdict"`
-		} `json:"verdicts"`
-	}
-	n, err := j.call(ctx, checkTask, b.String(), checkSchema, &out)
-	if err == nil && len(out.Verdicts) != len(claims) {
-		err = fault.BadOutput.At("read judgement", "").
-			Because(fmt.Sprintf("%d verdicts on %d statements", len(out.Verdicts), len(claims)))
-	}
+	out, n, err := j.call(ctx, checkTask, b.String(), checkSchema, func(out judgement) string {
+		if len(out.Verdicts) != len(claims) {
+			return fmt.Sprintf("%d verdicts on %d statements, the first of which is %.80q",
+				len(out.Verdicts), len(claims), claims[0])
+		}
+		for i, v := range out.Verdicts {
+			if v.Verdict != 0 && v.Verdict != 1 {
+				return fmt.Sprintf("verdict %d on the statement %.80q, where 0 or 1 is asked for", v.Verdict, claims[i])
+			}
+		}
+		return ""
+	})
 	yes := 0
 	for _, v := range out.Verdicts {
 		yes += v.Verdict

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"sync"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
@@ -440,14 +442,14 @@ func (r *Row) sum(ks []int, drawn [][]int32) {
 	r.MRR, r.NDCG = column(func(s Scores) float64 { return s.MRR }), column(func(s Scores) float64 { return s.NDCG })
 }
 
-// judge rates answers over the runs. An answer that cannot be judged is skipped; what would fail for every answer ends
-// the evaluation.
+// judge rates answers over the runs. An answer that cannot be judged is skipped and asked about again by the next
+// evaluation; what would fail for every answer ends this one.
 func (p Plan) judge(ctx context.Context, row *Row, answers []string) error {
 	out := &Factual{}
 	row.F1, row.answers = out, answers
 	var means, zeros []float64
 	for run := range max(1, p.Runs) {
-		rated, spent, err := p.rate(ctx, run, answers)
+		rated, spent, err := p.rate(ctx, run, row.Name, answers)
 		row.Tokens.Judge += spent
 		if err != nil {
 			return err
@@ -472,29 +474,51 @@ func (p Plan) judge(ctx context.Context, row *Row, answers []string) error {
 	return nil
 }
 
+// hopeless is how many answers, of which none could be judged, show that the judge cannot.
+const hopeless = 10
+
 // rate gives the F1 of each answer, NaN for those that have no gold answer or could not be judged.
-func (p Plan) rate(ctx context.Context, run int, answers []string) (rated []float64, used int64, err error) {
+func (p Plan) rate(
+	ctx context.Context, run int, system string, answers []string,
+) (rated []float64, used int64, err error) {
 	judge := *p.Judge
 	judge.run = run + 1
 	rated = make([]float64, len(answers))
 	var mu sync.Mutex
+	good, bad := 0, 0
+	var last error
+	useless := func() error {
+		return fault.BadOutput.At("judge answers with", judge.Chat.Info().Model).Because(last).
+			Advise("none of its judgements can be used: choose another models.judge")
+	}
 	err = parallel.Each(ctx, len(answers), p.workers(), func(ctx context.Context, i int) error {
 		rated[i] = math.NaN()
-		gold := p.Dataset.Questions[i].Answer
-		if gold == "" {
+		question := p.Dataset.Questions[i]
+		if question.Answer == "" {
 			return nil
 		}
-		value, spent, err := judge.F1(ctx, answers[i], gold)
+		value, spent, err := judge.F1(ctx, answers[i], question.Answer)
 		mu.Lock()
 		defer mu.Unlock()
 		used += spent
 		if err == nil {
 			rated[i] = value
-		} else if fault.KindOf(err) == fault.Fatal {
+			good++
+			return nil
+		}
+		if fault.KindOf(err) == fault.Fatal || ctx.Err() != nil {
 			return err
 		}
+		last = fault.CodeOf(err).At("judge the answer to", question.ID+" by "+system).Because(err)
+		if bad++; good == 0 && bad == hopeless && fault.Is(err, fault.BadOutput) {
+			return useless()
+		}
+		p.Notice("skipped: " + last.Error())
 		return nil
 	})
+	if err == nil && good == 0 && fault.Is(last, fault.BadOutput) {
+		err = useless()
+	}
 	return rated, used, err
 }
 
@@ -503,6 +527,72 @@ const (
 	closedBook = "closed book"
 	oracle     = "oracle"
 )
+
+// unasked is a model that answers nothing.
+type unasked struct{ info model.Info }
+
+var errUnasked = errors.New("it is in no journal")
+
+func (u unasked) Info() model.Info { return u.info }
+
+func (unasked) Complete(context.Context, model.Call) (model.Reply, error) {
+	return model.Reply{}, errUnasked
+}
+
+// Unpaid counts the calls for answers and judgements that a journal does not save. A judgement of which one call is
+// missing counts whole.
+func (p Plan) Unpaid(journal *Journal) (answers, judgements int) {
+	ctx := context.Background()
+	judge := Judge{Chat: unasked{p.Judge.Chat.Info()}, Parity: p.Judge.Parity, Journal: journal}
+	if p.Judge.Other != nil {
+		judge.Other = unasked{p.Judge.Other.Info()}
+	}
+	p.Judge = &judge
+	ask := func(context.Context, map[string]any) ([]byte, error) { return nil, errUnasked }
+	count := func(question Question, answer string, err error) {
+		if err != nil {
+			answers++
+		}
+		for run := range max(1, p.Runs) {
+			judge.run = run + 1
+			if err == nil {
+				if _, _, err := judge.F1(ctx, answer, question.Answer); err == nil {
+					continue
+				}
+			}
+			judgements += CallsPerAnswer
+		}
+		judge.run = 0
+	}
+	for _, question := range p.Dataset.Questions {
+		if question.Answer == "" {
+			continue
+		}
+		for _, system := range p.Systems {
+			got, err := p.ask(ctx, ask, system, question)
+			answer := ""
+			if got.Answer != nil {
+				answer = got.Answer.Text
+			}
+			count(question, answer, err)
+		}
+		for _, name := range []string{closedBook, oracle} {
+			answer, _, err := judge.Answer(ctx, question.Question, p.given(name, question))
+			count(question, answer, err)
+		}
+	}
+	return answers, judgements
+}
+
+// given are the passages that a baseline has.
+func (p Plan) given(name string, question Question) (passages []retrieve.Passage) {
+	if name == oracle {
+		for _, id := range question.Gold {
+			passages = append(passages, p.Dataset.Texts[id])
+		}
+	}
+	return passages
+}
 
 // baseline answers without any context, or from the gold passages.
 func (p Plan) baseline(ctx context.Context, name string) (Row, error) {
@@ -514,13 +604,7 @@ func (p Plan) baseline(ctx context.Context, name string) (Row, error) {
 		if question.Answer == "" {
 			return nil
 		}
-		var passages []retrieve.Passage
-		if name == oracle {
-			for _, id := range question.Gold {
-				passages = append(passages, p.Dataset.Texts[id])
-			}
-		}
-		text, usage, err := p.Judge.Answer(ctx, question.Question, passages)
+		text, usage, err := p.Judge.Answer(ctx, question.Question, p.given(name, question))
 		mu.Lock()
 		defer mu.Unlock()
 		answers[i] = text

@@ -187,8 +187,12 @@ func TestAnswersThatCannotBeJudgedAreSkipped(t *testing.T) {
 		"one is refused": {
 			fussy{err: rejected, on: "Beta."}, eval.Factual{Mean: 1, AsZero: 0.5, Skipped: 1, N: 2}, "",
 		},
-		"nothing is readable":  {fussy{reply: "I cannot"}, eval.Factual{Skipped: 2, N: 2}, ""},
-		"too few verdicts":     {fussy{reply: `{"claims":["one"],"verdicts":[]}`}, eval.Factual{Skipped: 2, N: 2}, ""},
+		"nothing is readable": {fussy{reply: "I cannot"}, eval.Factual{}, fault.BadOutput},
+		"another object":      {fussy{reply: `{"score":1}`}, eval.Factual{}, fault.BadOutput},
+		"too few verdicts":    {fussy{reply: `{"claims":["one"],"verdicts":[]}`}, eval.Factual{}, fault.BadOutput},
+		"a verdict of two": {
+			fussy{reply: `{"claims":["one"],"verdicts":[{"verdict":2}]}`}, eval.Factual{}, fault.BadOutput,
+		},
 		"the key is wrong":     {fussy{err: fault.ModelAuth.At("call", "m")}, eval.Factual{}, fault.ModelAuth},
 		"no claim in any text": {fussy{reply: `{"claims":[]}`}, eval.Factual{Mean: 0, AsZero: 0, N: 2}, ""},
 		"the answer in a fence": {
@@ -208,6 +212,53 @@ func TestAnswersThatCannotBeJudgedAreSkipped(t *testing.T) {
 			assert.Equal(t, "closed book, oracle", rep.Rows[1].Name+", "+rep.Rows[2].Name, "baselines")
 		})
 	}
+}
+
+// A judgement that does not fit is asked for once more; one that fits neither time is named and skipped, is in no
+// journal, and is all that the next evaluation asks for.
+func TestAJudgementThatDoesNotFitIsAskedForOnceMoreAndEntersNoJournal(t *testing.T) {
+	dir, text := t.TempDir(), "Context: Beta."
+	for _, c := range []struct {
+		wrong        int // verdicts on the second question that do not fit
+		asked, skips int
+	}{
+		{6, 2 + 6, 1}, // two calls judge the first question, as answer and gold are one text; of the second two fail a row
+		{1, 2 + 1, 0}, // and the claims of its gold answer
+		{0, 0, 0},
+	} {
+		journal, err := eval.OpenJournal(dir, "x")
+		require.NoError(t, err)
+		var notices []string
+		var calls []model.Call
+		p := plan(answers(tables), eval.System{Method: "good"})
+		p.Notice = func(said string) { notices = append(notices, said) }
+		chat := &slipping{noting: noting{fussy{}, &sync.Mutex{}, &calls}, on: text, left: c.wrong}
+		p.Judge = &eval.Judge{Chat: chat, Journal: journal}
+		p.Judge.Other = fussy{reply: "Alpha."}
+		rep, err := eval.Run(t.Context(), p)
+		require.NoError(t, err)
+		require.NoError(t, journal.Close())
+		assert.Equal(t, []int{c.skips, c.asked}, []int{rep.Rows[0].F1.Skipped, len(calls)}, "%+v", c)
+		assert.Equal(t, c.skips > 0, strings.Contains(strings.Join(notices, "\n"),
+			`skipped: judge the answer to 2 by good: read judgement: 0 verdicts on 1 statements, the first of which is "one"`),
+			"%q", notices)
+	}
+}
+
+// slipping gives no verdict on a text a few times.
+type slipping struct {
+	noting
+	on   string
+	left int
+}
+
+func (s *slipping) Complete(ctx context.Context, call model.Call) (model.Reply, error) {
+	reply, err := s.noting.Complete(ctx, call)
+	if s.left > 0 && strings.HasPrefix(call.User, s.on) {
+		s.left--
+		reply.Text = `{"verdicts":[]}`
+	}
+	return reply, err
 }
 
 // noting is a judge's model that notes what it is asked.

@@ -96,6 +96,7 @@ func TestTable1IsReproducedFromPublishedFilesAndGoesOnAfterAStopWithoutPayingTwi
 	}})
 	exit, _, errs = reproduce("--yes")
 	require.Equal(t, cli.ExitFailed, exit, errs)
+	assert.Contains(t, errs, "about 100 calls, 0 journaled, 100 to pay")
 	server.Set(modeltest.Options{Dimension: 64})
 	exit, out, errs := reproduce("--yes")
 	require.Equal(t, cli.ExitDone, exit, errs)
@@ -125,6 +126,7 @@ func TestTable1IsReproducedFromPublishedFilesAndGoesOnAfterAStopWithoutPayingTwi
 
 	exit, _, errs = reproduce("--yes")
 	require.Equal(t, cli.ExitDone, exit, errs)
+	assert.Contains(t, errs, "covidqa: answers and judgements: about 100 calls, 100 journaled, 0 to pay: 0 tokens, cost 0.00")
 	assert.Equal(t, paid.Chat, server.Stats().Chat, "a re-run pays")
 	for i, row := range report().Rows {
 		assert.Equal(t, first.Rows[i].Tokens, row.Tokens, row.Name)
@@ -134,7 +136,16 @@ func TestTable1IsReproducedFromPublishedFilesAndGoesOnAfterAStopWithoutPayingTwi
 	for _, task := range []string{"answer", "judge"} {
 		assert.Equal(t, 2*paid.Tasks[task].Calls, server.Stats().Tasks[task].Calls, "the stop had %s paid for twice", task)
 	}
+	paid = server.Stats()
+	for _, another := range []string{"chat", "embedding"} {
+		exit, _, errs = reproduce("--yes", "--set", "models."+another+".model=another")
+		assert.Equal(t, cli.ExitFailed, exit)
+		assert.Contains(t, errs, "choose another --out")
+	}
+	assert.Equal(t, paid.Chat+paid.Embed, server.Stats().Chat+server.Stats().Embed, "an evaluation that is refused pays")
 	exit, _, errs = reproduce("--yes", "--set", "models.judge.model=another")
-	assert.Equal(t, cli.ExitFailed, exit)
-	assert.Contains(t, errs, "choose another --out")
+	require.Equal(t, cli.ExitDone, exit, errs)
+	judge, answer := server.Stats().Tasks["judge"], server.Stats().Tasks["answer"]
+	assert.True(t, judge.Calls > paid.Tasks["judge"].Calls && answer.Calls == paid.Tasks["answer"].Calls,
+		"another judge reads the answers that are there")
 }

@@ -67,8 +67,7 @@ func (r *Run) draft(ctx context.Context) (manifest core.Manifest, err error) {
 	if fixed.IDF != nil {
 		manifest.Segments.IDF = []core.Segment{*fixed.IDF}
 	}
-	manifest.Counts.Fallbacks, manifest.Counts.DeadLetters = partitions.Fallbacks, partitions.Dead
-	manifest.Counts.Refused = partitions.Refused
+	manifest.Counts.DeadLetters, manifest.Counts.Refused = partitions.Dead, partitions.Refused
 	if err := r.drafted(ctx, &manifest, len(fixed.Plan.Units), len(shards.Shards)); err != nil {
 		return manifest, err
 	}
@@ -95,7 +94,6 @@ func (r *Run) drafted(ctx context.Context, manifest *core.Manifest, units, shard
 		if err != nil {
 			return err
 		}
-		manifest.Counts.Fallbacks += reduced.Fallbacks
 		manifest.Counts.Mentions += reduced.Counts.Mentions
 		manifest.Counts.Edges += reduced.Counts.Edges
 		manifest.Hashes.Content.Merge(reduced.Content)

@@ -163,7 +163,7 @@ func (r *Run) results(ctx context.Context, report *core.Report, ending run.Endin
 	report.Reasons = fixed.Plan.Reasons
 	report.DocumentsFailed = fixed.Plan.Unreadable + fixed.Plan.Lost
 	report.ProblemsTotal = fixed.Plan.ProblemCount + int64(len(fixed.Damage))
-	report.Documents = fixed.Plan.Documents
+	report.Documents, report.Within = fixed.Plan.Documents, fixed.Plan.Within
 	manifest := &core.Manifest{}
 	if ending.Unchanged {
 		if current, err := r.Index.Manifest(ctx, fixed.Parent); err == nil {

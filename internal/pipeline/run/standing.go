@@ -92,7 +92,7 @@ func (r *Run) found(ctx context.Context, state *core.RunState) {
 			return
 		}
 		state.Report.Documents, state.Report.Diff = fixed.Plan.Documents, fixed.Plan.Diff
-		state.Report.Refused = fixed.Plan.Refused
+		state.Report.Refused, state.Report.Within = fixed.Plan.Refused, fixed.Plan.Within
 		for _, unit := range fixed.Plan.Units {
 			state.Bytes += unit.Bytes
 		}

@@ -28,8 +28,7 @@ func (s Shards) Made() (chunks int64) {
 type Partitions struct {
 	Partitions int   `json:"partitions"`
 	Mentions   int64 `json:"mentions"`
-	Fallbacks  int64 `json:"fallbacks"`
-	Dead       int64 `json:"dead"`
+	Dead       int64 `json:"dead"`              // with those of the parent that count still
 	Refused    int64 `json:"refused,omitempty"` // of the dead, those that the next run asks for again
 
 	Failed []extract.Failed `json:"failed,omitempty"` // the first of the dead, as many as a report lists

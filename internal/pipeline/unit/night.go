@@ -221,7 +221,8 @@ func (n *night) endedClasses(from, to string) []core.ID {
 	return out
 }
 
-// carryLetters writes the dead letters of chunks that count still beside those of this generation's own.
+// carryLetters writes the dead letters of chunks that count still beside those of this generation's own, and counts
+// them.
 func (n *night) carryLetters(ctx context.Context, out *run.Partitions) error {
 	if n.parent.Counts.DeadLetters == 0 {
 		return nil
@@ -239,7 +240,10 @@ func (n *night) carryLetters(ctx context.Context, out *run.Partitions) error {
 		if err != nil {
 			return err
 		}
-		if letter != nil && len(out.Failed) < plan.MaxProblems {
+		if letter == nil {
+			continue
+		}
+		if out.Dead++; len(out.Failed) < plan.MaxProblems {
 			out.Failed = append(out.Failed, extract.Failed{
 				Chunk: letter.Chunk, Document: letter.Document, Ordinal: letter.Ordinal, Reason: letter.Reason,
 			})

@@ -158,8 +158,6 @@ func (n *night) join(ctx context.Context, manifest *core.Manifest, written *core
 	made.Edges += was.Edges
 	made.Classes += was.Classes
 	made.Windows += was.Windows - out.Counts.Windows
-	made.Fallbacks += was.Fallbacks - partitions.Fallbacks // reduce counted the new ones too
-	made.DeadLetters = made.Fallbacks                      // a fallback mention stands for each dead letter
 	take := func(now *core.SetHash, before, gone core.SetHash) {
 		now.Merge(before)
 		now.Without(gone)

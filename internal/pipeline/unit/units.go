@@ -232,8 +232,7 @@ func (r *Run) partition(ctx context.Context) (run.Partitions, error) {
 		r.Progress.Touch()
 		out.Kept = append(out.Kept, seal.Kept)
 		out.Mentions += seal.Mentions
-		out.Fallbacks += seal.Fallbacks
-		out.Dead += seal.Fallbacks // a fallback mention stands for each dead letter
+		out.Dead += seal.Fallbacks
 		out.Refused += seal.Refused
 		out.Failed = append(out.Failed, seal.Failed[:min(len(seal.Failed), plan.MaxProblems-len(out.Failed))]...)
 	}

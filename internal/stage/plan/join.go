@@ -168,6 +168,9 @@ func (p *planner) count(doc *planned) {
 		}
 	}
 	p.res.Documents++
+	if doc.row.Object != doc.key {
+		p.res.Within++
+	}
 	p.res.Bytes += doc.row.Size
 }
 

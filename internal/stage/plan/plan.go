@@ -77,6 +77,7 @@ type Unit struct {
 type Result struct {
 	Listed     int64 `json:"listed"`     // rows of plan.rows: documents of the listing, and those that are lost
 	Documents  int64 `json:"documents"`  // of these, the readable ones: Diff.Added + Changed + Same + Moved
+	Within     int64 `json:"within"`     // of these, rows and attachments of files: a file may be many documents
 	Unreadable int64 `json:"unreadable"` // of these, those that cannot be read, or could not and are the same
 	Empty      int64 `json:"empty"`      // of these, those that held no text in the parent and are the same
 	Bytes      int64 `json:"bytes"`      // of the readable ones

@@ -79,11 +79,11 @@ func (r *reducer) night(ctx context.Context) (Result, error) {
 		}
 		if m.was {
 			was.Add(m.Mention)
-			r.count(m, -1)
+			r.res.Counts.Mentions--
 		}
 		if m.is {
 			is.Add(m.Mention)
-			r.count(m, 1)
+			r.res.Counts.Mentions++
 		}
 	}
 	end()
@@ -92,13 +92,6 @@ func (r *reducer) night(ctx context.Context) (Result, error) {
 	}
 	r.res.Rows, err = r.out.PutScratch(ctx, r.Artifacts, Key(r.Scratch, r.Partition))
 	return r.res, err
-}
-
-func (r *reducer) count(m seen, by int64) {
-	r.res.Counts.Mentions += by
-	if m.Fallback {
-		r.res.Fallbacks += by
-	}
 }
 
 // differ writes what became of a class.

@@ -32,7 +32,8 @@ type In struct {
 	OnProgress func(classes int64)
 }
 
-// Result is reduced-<partition>.json.
+// Result is reduced-<partition>.json. With In.Night, Counts and Content are by how much there is more than the parent
+// has, or less.
 type Result struct {
 	Counts  core.Counts  `json:"counts"`
 	Content core.SetHash `json:"content"` // the classes' part of the content hash
@@ -40,9 +41,6 @@ type Result struct {
 
 	Rows string `json:"rows,omitempty"` // name of the file at Key; see artifact.ScratchKey
 	Gone string `json:"gone,omitempty"` // In.Night: of the one at GoneKey
-
-	// In.Night: Counts and Content are by how much there is more than the parent has, or less.
-	Fallbacks int64 `json:"fallbacks,omitempty"`
 }
 
 // Key is the scratch file of a partition.
