@@ -20,7 +20,7 @@ const referencePath = "../../docs/http.md"
 
 // referenceHead is what docs/http.md says that the description has no place for.
 const referenceHead = "# HTTP reference\n\n<!-- Written by: go test ./query-api/api -run " +
-	"TestTheDescriptionIsTheOneInTheRepository -update -->\n\n" + `Routes, parameters and errors of query-api, for ` +
+	"TestTheDescriptionIsTheOneInTheRepository -update -->\n\n" + `Routes, parameters and errors, for ` +
 	"developers. Generate clients\nfrom `/openapi.json`.\n" + `
     curl -s http://127.0.0.1:8080/v1/indexes
     curl -s http://127.0.0.1:8080/v1/indexes/docs/query -H 'Content-Type: application/json' \
@@ -45,7 +45,7 @@ Only documents that match every field influence the result. A list allows any of
 |---|---|
 | Markdown | fields of the front matter |
 | HTML | author, keywords, description, date |
-| ` + "`.eml`" + ` | from, to, cc, date, attachments; attachments: attached_to |
+| ` + "`.eml`" + ` | from, to, cc, date, attachments; an attachment: attached_to |
 | notebooks | language, kernel, author |
 | EPUB | author, language, date |
 | JSON, JSONL, CSV | all fields except title and text |
