@@ -311,11 +311,12 @@ func (s *Service) complete(
 	chat = billed{chat, generation.Spec.Chat.Price, cost, plan.most}
 	short := false
 	var confidence *float64 // in what is quoted
+	var lacks []string
 	quote := func() string {
 		whole := response.quotedNotes()
 		if whole == "" || !result.NotesAlone {
 			var quotation string
-			quotation, confidence = quoted(generation, request.Query, response, used)
+			quotation, confidence, lacks = quoted(generation, request.Query, response, used)
 			whole = cmp.Or(quotation, whole)
 		}
 		text := firstTokens(whole, plan.most)
@@ -333,7 +334,7 @@ func (s *Service) complete(
 		answered.Citations = []string{}
 	}
 	response.Answer = &Answer{
-		Kind: answered.Kind, Confidence: confidence, Text: answered.Text, Citations: answered.Citations,
+		Kind: answered.Kind, Confidence: confidence, Lacks: lacks, Text: answered.Text, Citations: answered.Citations,
 		Truncated: answered.Truncated || short, Reason: answered.Missing,
 	}
 	response.Usage.PromptTokens += answered.Usage.Prompt
@@ -353,7 +354,7 @@ func quoted(
 	question string,
 	response *Response,
 	used []bool,
-) (quotation string, confidence *float64) {
+) (quotation string, confidence *float64, lacks []string) {
 	passages := make([]extract.Passage, len(response.Chunks))
 	for i, chunk := range response.Chunks {
 		if used[i] {
@@ -364,12 +365,12 @@ func quoted(
 		generation.Language(), question, generation.TermWeight, generation.UnknownWeight(), passages,
 	)
 	if len(found) == 0 {
-		return "", nil
+		return "", nil, nil
 	}
 	if response.Confidence != nil {
 		chance := evidence.Confidence(*response.Confidence)
 		if chance < floor {
-			return "", nil
+			return "", nil, nil
 		}
 		confidence = &chance
 	}
@@ -385,5 +386,5 @@ func quoted(
 	case evidence.Fails:
 		quotation = "No sentence has what this asks for; the nearest: " + quotation
 	}
-	return quotation, confidence
+	return quotation, confidence, evidence.Lacks
 }

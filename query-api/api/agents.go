@@ -118,7 +118,7 @@ func (t tools) Text(ctx context.Context, index, document string, values url.Valu
 		found, err := textOf(ctx, of, document, values)
 		out = mcp.DocumentText{
 			Index: found.Index, Generation: found.Generation, Document: found.Document, Version: found.Version,
-			Title: found.Title, Start: found.Start, End: found.End, Length: found.Length, Text: found.Text,
+			Title: found.Title, Metadata: found.Metadata, Start: found.Start, End: found.End, Length: found.Length, Text: found.Text,
 		}
 		return err
 	})
@@ -167,12 +167,8 @@ func (s *Server) inForm(ctx context.Context, err error) *problem.Problem {
 // form is a problem as the forms of agents take it.
 func form(told Problem, err error) *problem.Problem {
 	out := &problem.Problem{
-		Status: told.Status, Code: told.Code, Detail: told.Detail, Hint: told.Hint, Reference: told.Reference,
-	}
-	if fault.Is(err, fault.InvalidParam) {
-		out.Param = fault.As(err).Object
-	} else if fault.Is(err, fault.UnknownGen) {
-		out.Param = "generation"
+		Status: told.Status, Code: told.Code, Detail: told.Detail, Hint: told.Hint, Param: told.Param,
+		Reference: told.Reference,
 	}
 	if detail, ok := strings.CutSuffix(told.Detail, " ("+told.Hint+")"); ok {
 		out.Detail = detail // the form has no place for a hint, and adds it

@@ -25,10 +25,10 @@ var expected = map[fault.Code]int{
 	fault.RunNotFound: 404,
 	fault.TooLarge:    413, fault.InvalidParam: 422, fault.ModelRateLimited: 429, fault.EmbedderDown: 503,
 	fault.StoreDown: 503, fault.StoreDenied: 503, fault.StoreFull: 503, fault.SegmentDamage: 503,
-	fault.FormatUnknown: 503, fault.GenBusy: 503, fault.ModelUnavailable: 503, fault.ModelAuth: 503,
+	fault.FormatUnknown: 503, fault.GenBusy: 503, fault.ModelUnavailable: 503, fault.ModelAuth: 502,
 	fault.EndpointRefused: 503,
-	fault.ModelQuota:      503, fault.ModelUnknown: 503, fault.ModelRejected: 503, fault.DimensionChanged: 503,
-	fault.BadVector: 503, fault.BadEmbeddings: 503, fault.ModelRefused: 503, fault.ModelUnreadable: 503,
+	fault.ModelQuota:      502, fault.ModelUnknown: 502, fault.ModelRejected: 502, fault.DimensionChanged: 503,
+	fault.BadVector: 503, fault.BadEmbeddings: 503, fault.ModelRefused: 502, fault.ModelUnreadable: 502,
 	fault.Unauthorized: 401, fault.Forbidden: 403, fault.NoSuchMethod: 405, fault.BodyTimeout: 408, fault.MediaType: 415,
 	fault.Misdirected: 421, fault.RateLimited: 429, fault.BudgetSpent: 429, fault.KeysUnknown: 503,
 }

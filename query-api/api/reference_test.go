@@ -27,7 +27,8 @@ const referenceHead = "# HTTP reference\n\n<!-- Written by: go test ./query-api/
       -d '{"query": "Who signed the lease?", "top_k": 5, "answer": true}'
     curl -s "$SERVER/v1/indexes/docs/documents?prefix=guides/&limit=20" -H "Authorization: Bearer $KEY"
 
-Documents are put in by building: over HTTP nothing is uploaded or removed.
+Documents are put in by building: over HTTP nothing is uploaded or removed. Bodies have at most 64 KiB where nothing else is
+said. A key is sent as ` + "`Authorization: Bearer KEY` or `X-API-Key: KEY`" + `.
 
 ## Filters
 
@@ -38,8 +39,10 @@ A query's ` + "`filter`" + ` leaves some documents in; what it leaves out influe
       "metadata": {"author": ["Ada", "Eve"], "language": "en"},
       "modified": {"from": "2026-01-01", "to": "2026-07-01T12:00:00Z"}}}
 
-Metadata is compared exactly, letter by letter: a list means one of its values. Where no document is left the answer has
-` + "`reason: \"no_document\"`" + `. Tools of agents take the same fields without ` + "`filter`" + ` around them.
+Metadata is compared exactly, letter by letter: a list means one of its values, and a document's list, stored as ` +
+	"`lease, Bergen`" + `, has
+each of its elements. Where no document is left the answer has ` + "`reason: \"no_document\"`" + `. Tools of agents take the same ` +
+	"`filter`" + `.
 
 | file | metadata that documents have |
 |---|---|
@@ -141,8 +144,8 @@ func reference(t *testing.T) string {
 			}
 		}
 	}
-	out.WriteString("\n## Errors\n\nA problem is `{type, title, status, code, detail, hint, request_id}` (RFC 9457); `type` is a " +
-		"name and no page. Below\n`/v1/chat`, `/v1/models`, `/v1/embeddings` and `/v1/responses` it has the form of OpenAI.\n\n" +
+	out.WriteString("\n## Errors\n\nA problem is `{type, title, status, code, detail, hint, param, request_id}` (RFC 9457): `param` is the " +
+		"field at fault; `type` is a name and no page. Below\n`/v1/chat`, `/v1/models`, `/v1/embeddings` and `/v1/responses` it has the form of OpenAI.\n\n" +
 		"| status | codes |\n|---|---|\n")
 	for _, status := range sorted(codes) {
 		fmt.Fprintf(&out, "| %s | %s |\n", status, codes[status])

@@ -73,7 +73,7 @@ var (
 			"first. It ends with 410 when the generation or entry that it names is gone", nil,
 	}
 	ofAnIndex  = []int{http.StatusNotFound, http.StatusGone, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
-	ofAQuery   = append([]int{http.StatusRequestEntityTooLarge}, ofAnIndex...)
+	ofAQuery   = append([]int{http.StatusRequestEntityTooLarge, http.StatusBadGateway}, ofAnIndex...)
 	ofArtifact = []int{http.StatusNotFound, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
 	ofStores   = []int{http.StatusServiceUnavailable, http.StatusGatewayTimeout}
 )
@@ -227,16 +227,16 @@ func (s *Server) runRoutes() []route {
 			problems: append([]int{http.StatusGone}, ofArtifact...), handler: s.listRuns,
 		},
 		{
-			method: "GET", pattern: "/v1/indexes/{index}/runs/{run}", id: "getRun", tag: tagRuns,
+			method: "GET", pattern: "/v1/indexes/{index}/runs/{run...}", path: "/v1/indexes/{index}/runs/{run}", id: "getRun",
+			tag:     tagRuns,
 			summary: "Get one run", doc: "Its progress, cost and problems: what `unweaver status --json` prints.",
 			kept: true, scope: access.Operate, answer: RunDetail{}, problems: ofArtifact, handler: s.getRun,
 		},
 		{
-			method: "GET", pattern: "/v1/indexes/{index}/runs/{run}/report", id: "getRunReport", tag: tagRuns,
+			method: "GET", path: "/v1/indexes/{index}/runs/{run}/report", id: "getRunReport", tag: tagRuns,
 			summary: "Get the report of a run as text", kept: true, scope: access.Operate, problems: ofArtifact,
 			doc: "Markdown for people: what to do, stages, cost, estimate against actual, changes by reason, gates, " +
 				"failures.",
-			handler: s.runReport,
 		},
 		{
 			method: "GET", pattern: "/v1/indexes/{index}/trends", id: "getTrends", tag: tagRuns,

@@ -25,16 +25,16 @@ func TestATextIsCutByCountingItsBeginning(t *testing.T) {
 		assert.True(t, count <= 2000 && count >= 1500, "%s: %d tokens of 2000", name, count)
 	}
 	whole := strings.Repeat("word and text ", 20_000)
-	if cut, runes := mcp.Shortened(t.Context(), whole, 1e9); cut != whole || runes != len(whole) {
+	if cut, runes := mcp.Shortened(t.Context(), whole, mcp.MostTokens); cut != whole || runes != len(whole) {
 		t.Errorf("%d of %d are given", runes, len(whole))
 	}
 	long := strings.Repeat("日本", 1<<17)
-	if cut, _ := mcp.Shortened(t.Context(), long, 1e9); len(cut) == len(long) || tokens.Count(cut) > mcp.MostTokens {
+	if cut, _ := mcp.Shortened(t.Context(), long, mcp.MostTokens); len(cut) == len(long) || tokens.Count(cut) > mcp.MostTokens {
 		t.Errorf("%d of %d bytes are given", len(cut), len(long))
 	}
 	gone, leave := context.WithCancel(t.Context())
 	leave()
-	if cut, _ := mcp.Shortened(gone, whole, 1e9); cut != "" {
+	if cut, _ := mcp.Shortened(gone, whole, mcp.MostTokens); cut != "" {
 		t.Errorf("%d bytes were counted for nobody", len(cut))
 	}
 }
