@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -68,6 +69,9 @@ func malformed(message []byte, whole bool) *jsonrpc.Error {
 	if _, named := parts["method"]; !named {
 		return refused(jsonrpc.CodeInvalidRequest, "a message has a method: nothing is asked of who sends it")
 	}
+	if string(parts["jsonrpc"]) != `"2.0"` {
+		return refused(jsonrpc.CodeInvalidRequest, `jsonrpc of a message is "2.0"`)
+	}
 	var inner map[string]json.RawMessage
 	_ = json.Unmarshal(parts["params"], &inner) // what is no object has no fields, and is refused below
 	for _, field := range forms {
@@ -82,8 +86,8 @@ func malformed(message []byte, whole bool) *jsonrpc.Error {
 			return refused(code, fmt.Sprintf("%s of a message is %s, not %.80s", field.name, field.want, given))
 		}
 	}
-	method := string(parts["method"])
-	if inner == nil && (method == `"tools/call"` || method == `"resources/read"`) {
+	method := strings.Trim(string(parts["method"]), `"`)
+	if inner == nil && slices.Contains([]string{"initialize", "tools/call", "resources/read"}, method) {
 		return refused(jsonrpc.CodeInvalidParams, "params of this method is an object, and there is none")
 	}
 	return nil
@@ -94,7 +98,7 @@ func refused(code int64, why string) *jsonrpc.Error { return &jsonrpc.Error{Code
 // idOf returns the id of a message, or null where it has none or cannot be read.
 func idOf(message []byte) json.RawMessage {
 	var asked struct{ ID json.RawMessage }
-	if json.Unmarshal(message, &asked) != nil || len(asked.ID) == 0 || strings.IndexByte(forms[1].begins, asked.ID[0]) < 0 {
+	if json.Unmarshal(message, &asked) != nil || len(asked.ID) == 0 || strings.IndexByte(forms[0].begins, asked.ID[0]) < 0 {
 		return json.RawMessage("null")
 	}
 	return asked.ID
@@ -102,7 +106,6 @@ func idOf(message []byte) json.RawMessage {
 
 // forms are what fields of a message are, where there are any, by how they may begin.
 var forms = []struct{ name, begins, want string }{
-	{"jsonrpc", `"`, "a text"},
 	{"id", `"-0123456789n`, "a text or a number"},
 	{"method", `"`, "a text"},
 	{"params", `{n`, "an object"},
@@ -167,7 +170,7 @@ func (r *replies) end() {
 	}
 	why := strings.TrimSpace(r.plain.String())
 	if method, unknown := strings.CutPrefix(why, "JSON RPC not handled: "); unknown { // by the library
-		r.code, why = jsonrpc.CodeMethodNotFound, "method not found: "+method
+		r.code, why = jsonrpc.CodeMethodNotFound, "method not found: "+strings.TrimSuffix(method, " unsupported")
 	}
 	_ = json.NewEncoder(r.ResponseWriter).Encode(Reply{
 		JSONRPC: "2.0", ID: r.id, Error: refused(r.code, why),
