@@ -112,6 +112,7 @@ var schemaTexts = map[string]string{
 	"ModelSummary":     "The models that made a generation.",
 	"Modified":         "A range of times: from is included, to is not.",
 	"ParentCounts":     "What the parent of a generation held.",
+	"Passage":          "A passage as its document has it.",
 	"Problem":          "An error, as RFC 9457 tells it.",
 	"Query":            "A question, and how to look for its answer. null is as good as nothing.",
 	"Range":            "What a figure lies between, both ends included.",
