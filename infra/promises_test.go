@@ -13,7 +13,7 @@ import (
 
 // promised finds the promises of docs/invariants.md, marked those of a test's comment, right above the test.
 var (
-	promised = regexp.MustCompile(`(?m)^\| (\d+) \| `)
+	promised = regexp.MustCompile(`(?m)^\* (\d+): `)
 	marked   = regexp.MustCompile(`(?m)^// Promises: (\d+(?:, \d+)*)\.\nfunc (?:Test|Fuzz)\w+\(`)
 )
 

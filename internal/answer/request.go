@@ -25,31 +25,31 @@ type Request struct {
 	Rule             *string        `json:"rule" doc:"how entities elect passages"`
 	TopEntities      *Count         `json:"top_entities" bounds:"1,1000" doc:"entities that the question begins from"`
 	TopChunks        *Count         `json:"top_chunks" bounds:"1,100" doc:"how many passages; default: the index's"`
-	TopK             *Count         `json:"top_k" bounds:"1,100" doc:"the same as top_chunks; one of the two is given"`
+	TopK             *Count         `json:"top_k" bounds:"1,100" doc:"another name of top_chunks; give one"`
 	Params           map[string]any `json:"params"`
-	Filter           Filter         `json:"filter" doc:"which documents may be found; all of its fields must hold"`
-	Without          Without        `json:"without" doc:"what is left out, as if the index did not have it"`
+	Filter           Filter         `json:"filter" doc:"which documents may be found"`
+	Without          Without        `json:"without" doc:"documents (keys) and entities (ids) to ignore completely"`
 	MaxContextTokens *Count         `json:"max_context_tokens" bounds:"1,131072" default:"4000" doc:"tokens of passages"`
-	Answer           bool           `json:"answer" default:"false" doc:"also answer the question, from the passages"`
-	MaxAnswerTokens  *Count         `json:"max_answer_tokens" bounds:"1,1000000" doc:"default: what the model may give"`
-	Stream           bool           `json:"stream" default:"false" doc:"with answer: as events, while it is written"`
-	Explain          bool           `json:"explain" default:"false" doc:"also say how the passages were found"`
-	Generation       *string        `json:"generation" doc:"the generation to ask; default: the one that is served"`
-	Rerank           *bool          `json:"rerank" doc:"default: where the index has a reranker; true needs one"`
-	Fields           []string       `json:"fields" doc:"what the result holds; empty: all of it"`
+	Answer           bool           `json:"answer" default:"false" doc:"also answer the question from the passages"`
+	MaxAnswerTokens  *Count         `json:"max_answer_tokens" bounds:"1,1000000" doc:"default: the model's limit"`
+	Stream           bool           `json:"stream" default:"false" doc:"with answer: send it as events"`
+	Explain          bool           `json:"explain" default:"false" doc:"also report how the passages were found"`
+	Generation       *string        `json:"generation" doc:"the generation to ask; default: the current one"`
+	Rerank           *bool          `json:"rerank" doc:"default: if the index has a reranker; true requires one"`
+	Fields           []string       `json:"fields" doc:"fields of the response; empty: all"`
 }
 
 // Filter narrows a query to documents.
 type Filter struct {
-	DocumentPrefix *string           `json:"document_prefix" doc:"documents whose key begins with it"`
-	Metadata       map[string]Values `json:"metadata" doc:"documents that have one of the values of each field, exactly"`
-	Modified       Modified          `json:"modified" doc:"when documents were modified"`
+	DocumentPrefix *string           `json:"document_prefix" doc:"start of the key"`
+	Metadata       map[string]Values `json:"metadata" doc:"exact value, or a list of allowed values, by field"`
+	Modified       Modified          `json:"modified" doc:"time of modification"`
 }
 
 // Modified is a range of times: from is included, to is not.
 type Modified struct {
-	From *Moment `json:"from" doc:"at this time or later: 2026-01-31T12:00:00Z, or 2026-01-31: its beginning, UTC"`
-	To   *Moment `json:"to" doc:"before this time, which is not included: 2026-02-01 takes in all of 31 January"`
+	From *Moment `json:"from" doc:"included: 2026-01-31T12:00:00Z, or 2026-01-31 for its beginning, UTC"`
+	To   *Moment `json:"to" doc:"excluded: 2026-02-01 includes all of 31 January"`
 }
 
 // Values of a field of metadata: a text, or a list of texts.

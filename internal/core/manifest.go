@@ -244,7 +244,7 @@ type Counts struct {
 	Refused     int64 `json:"refused,omitempty"` // chunks among them that the next run asks for again
 	Failed      int64 `json:"failed,omitempty"`  // documents that are in the corpus and cannot be used
 	Stale       int64 `json:"stale,omitempty"`   // of these, the ones whose former content is served
-	Tokens      int64 `json:"tokens"` // o200k tokens of all chunks
+	Tokens      int64 `json:"tokens"`            // o200k tokens of all chunks
 }
 
 // Hashes are the three content hashes (docs/contract.md, Identity).

@@ -23,38 +23,37 @@ func (s *Server) agents() []route {
 	return []route{
 		{
 			method: "POST", pattern: "/mcp", id: "sendMessage", tag: tagAgents,
-			summary: "Send a message of the Model Context Protocol",
-			doc: "Tools for agents: search, answer, explain, get_chunk, get_document and list_indexes. There are no " +
-				"sessions: one message, one answer. Accept names application/json and text/event-stream.", most: "256 KiB",
+			summary: "Send a message of MCP",
+			doc: "Tools: search, answer, explain, get_chunk, get_document, list_indexes. No sessions. Accept " +
+				"must name application/json and text/event-stream.", most: "256 KiB",
 			body: mcp.Message{}, answer: mcp.Reply{}, failure: mcp.Reply{},
 			problems: []int{http.StatusNotFound, http.StatusRequestEntityTooLarge},
 			handler:  mcp.Handler(tools{s}).ServeHTTP,
 		},
 		{
 			method: "POST", pattern: "/v1/chat/completions", id: "createChatCompletion", tag: tagAgents,
-			summary: "Ask an index in the form of OpenAI", most: "1 MiB",
-			doc: "The model is an index; the last message of a user is the question. Tools are ignored, which the header " +
-				"Warning says; other wishes that cannot be met are refused.",
+			summary: "Ask an index in OpenAI's form", most: "1 MiB",
+			doc: "The last user message is the question. Tools are ignored with a header Warning; options that an index " +
+				"cannot follow are refused.",
 			body: chat.Request{}, answer: chat.Completion{}, problems: ofAQuery, failure: chat.Failure{},
-			events: "with stream: chunks of a completion, and at last [DONE]", handler: service.Complete,
+			events: "with stream: chunks of a completion, then [DONE]", handler: service.Complete,
 		},
 		{
 			method: "POST", pattern: "/v1/responses", id: "createResponse", tag: tagAgents,
-			summary: "Ask an index in the newer form of OpenAI", most: "1 MiB",
-			doc: "As /v1/chat/completions, for text: nothing is kept, so that previous_response_id and background are " +
-				"refused.",
+			summary: "Ask an index in OpenAI's newer form", most: "1 MiB",
+			doc:  "As /v1/chat/completions. Nothing is stored: previous_response_id and background are refused.",
 			body: chat.ResponseRequest{}, answer: chat.Response{}, problems: ofAQuery, failure: chat.Failure{},
 			events: "with stream: the events of a response, the last one response.completed", handler: service.Respond,
 		},
 		{
 			method: "GET", pattern: "/v1/models", id: "listModels", tag: tagAgents,
-			summary: "List indexes in the form of OpenAI", doc: "Those that the key is for.",
+			summary: "List indexes in OpenAI's form", doc: "Those that the key may read.",
 			answer: chat.Models{}, problems: ofStores, failure: chat.Failure{}, handler: service.Models,
 		},
 		{
 			method: "GET", pattern: "/v1/models/{model...}", path: "/v1/models/{model}", id: "getModel",
-			tag: tagAgents, summary: "Get one index in the form of OpenAI",
-			doc: "A slash in the name may stand as it is.", answer: chat.Model{}, failure: chat.Failure{},
+			tag: tagAgents, summary: "Get one index in OpenAI's form",
+			doc: "The slash of the name may stay unescaped.", answer: chat.Model{}, failure: chat.Failure{},
 			problems: append([]int{http.StatusNotFound}, ofStores...), handler: service.Model,
 		},
 	}

@@ -250,7 +250,7 @@ func codesOf(status int) string {
 	case http.StatusGatewayTimeout:
 		return "timeout"
 	case http.StatusInternalServerError:
-		return "internal, and whatever else nobody expected; the log tells more"
+		return "internal and other unexpected errors; the log has the cause"
 	}
 	var codes []string
 	for _, code := range fault.Codes() {
@@ -260,7 +260,7 @@ func codesOf(status int) string {
 	}
 	text := strings.Join(codes, ", ")
 	if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests {
-		text += "; see Retry-After"
+		text += " (see Retry-After)"
 	}
 	return text
 }

@@ -8,24 +8,24 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-const apiText = "Ask an index built by UnWeaver, and read what it holds. v1 only gains response fields: clients " +
-	"must accept further ones.\n\n" +
-	"Errors are RFC 9457 problems with a stable `type`; `code` is its last part. Those below /v1/chat, /v1/models, " +
-	"/v1/embeddings and /v1/responses have the form of OpenAI, with the same codes. Where a problem has status 429 or " +
-	"503, Retry-After says when to ask again. One request sees exactly one generation of an index, which the answer " +
-	"names; with `generation` a request names it.\n\n" +
-	"Lists give `next_cursor`; an empty one is the end. HEAD is answered like GET, OPTIONS with Allow. Answers are " +
-	"packed with gzip for clients that accept it."
+const apiText = "Ask an index built by UnWeaver, and read what it contains. v1 only gains response fields: clients " +
+	"must accept new ones.\n\n" +
+	"Errors are RFC 9457 problems with a stable `type`; `code` is its last part. Below /v1/chat, /v1/models, " +
+	"/v1/embeddings and /v1/responses they have OpenAI's form, with the same codes. With status 429 or 503, " +
+	"Retry-After says when to ask again. A request reads one generation of an index, which the response names; " +
+	"`generation` selects it.\n\n" +
+	"Lists have `next_cursor`; empty means the end. HEAD works like GET, OPTIONS returns Allow. Responses are " +
+	"compressed with gzip if the client accepts it."
 
 // tagTexts groups the operations.
 var tagTexts = []any{
 	map[string]any{"name": tagQuery, "description": "Questions and their answers."},
 	map[string]any{"name": tagIndexes, "description": "Indexes and their generations."},
-	map[string]any{"name": tagDocuments, "description": "Documents and the passages that they were cut into."},
-	map[string]any{"name": tagEntities, "description": "What the documents speak of, and where."},
-	map[string]any{"name": tagRuns, "description": "Builds and restores, running and ended."},
+	map[string]any{"name": tagDocuments, "description": "Documents and their passages."},
+	map[string]any{"name": tagEntities, "description": "What the documents mention, and where."},
+	map[string]any{"name": tagRuns, "description": "Builds and restores, running or ended."},
 	map[string]any{
-		"name": tagAgents, "description": "For programs that know the form of OpenAI or the Model Context Protocol.",
+		"name": tagAgents, "description": "For clients of OpenAI's API or the Model Context Protocol (MCP).",
 	},
 	map[string]any{"name": tagOperations, "description": "For orchestrators and monitoring."},
 }
@@ -44,7 +44,7 @@ var pathParameters = map[string]struct{ pattern, doc, example string }{
 	"id":         {"^[0-9a-f]{32}$", "id, as answers have it", exampleEntity},
 	"model":      {"^unweaver/[a-z0-9][a-z0-9-]{0,62}$", "unweaver/ and the name of an index", "unweaver/sample"},
 	"key": {
-		"", "key of the document. Slashes may stand as they are; a key that ends in /text has that slash written %2F",
+		"", "key of the document. Slashes may stay unescaped; in a key that ends in /text write that slash as %2F",
 		"cities/oslo.txt",
 	},
 }
@@ -52,7 +52,7 @@ var pathParameters = map[string]struct{ pattern, doc, example string }{
 // schemaTexts says what components are.
 var schemaTexts = map[string]string{
 	"APRAsks":          "A triple of the question; ?x is what is asked for.",
-	"APRFact":          "A fact that is told, and the passages that say it.",
+	"APRFact":          "A fact, and the passages that state it.",
 	"APRRun":           "A run of facts with its scores: the fine one is the weighted sum of the five terms.",
 	"AlignedChunk":     "A passage with its price, its load and its capacity.",
 	"AlignedEntity":    "An entity of the pool; kept ones vote.",
@@ -113,8 +113,8 @@ var schemaTexts = map[string]string{
 	"Modified":         "A range of times: from is included, to is not.",
 	"ParentCounts":     "What the parent of a generation held.",
 	"Passage":          "A passage as its document has it.",
-	"Problem":          "An error, as RFC 9457 tells it.",
-	"Query":            "A question, and how to look for its answer. null is as good as nothing.",
+	"Problem":          "An error in the form of RFC 9457.",
+	"Query":            "A query. Fields set to null are treated as absent.",
 	"Range":            "What a figure lies between, both ends included.",
 	"Readiness":        "Answer of /readyz.",
 	"Report":           "Report of a run: what it did, what it cost, and what went wrong.",
@@ -150,25 +150,25 @@ var schemaTexts = map[string]string{
 	"ChatAnnotation":       "Says where a part of the answer's text comes from.",
 	"ChatChoice":           "The one answer.",
 	"ChatCompletion":       "The answer to a request without stream.",
-	"ChatDetails":          "What the form of OpenAI has no place for.",
-	"ChatFailure":          "An error in the form of OpenAI.",
+	"ChatDetails":          "What OpenAI's form cannot express.",
+	"ChatFailure":          "An error in OpenAI's form.",
 	"ChatFailureBody":      "What is wrong. Codes are those of problems, but model_not_found and unsupported_parameter.",
 	"ChatMessage":          "Message of an answer.",
 	"ChatModel":            "An index, as a model.",
 	"ChatModels":           "The indexes that the key is for, as models.",
-	"ChatRequest":          "A conversation whose last question is asked. Fields that are not named are let be.",
+	"ChatRequest":          "A conversation whose last question is asked. Other fields are ignored.",
 	"ChatRequestMessage":   "One message of a request.",
 	"ChatIncomplete":       "Why a response ends early.",
 	"ChatOutputAnnotation": "Says where a part of the answer's text comes from.",
 	"ChatOutputItem":       "The one message of a response.",
 	"ChatOutputText":       "The text of a message.",
 	"ChatResponse":         "The answer to a request for a response without stream.",
-	"ChatResponseRequest":  "What a response is asked for. Fields that are not named are let be.",
-	"ChatResponseUsage":    "What the model server told. The built-in model uses no tokens.",
+	"ChatResponseRequest":  "What a response is asked for. Other fields are ignored.",
+	"ChatResponseUsage":    "What the model server reported. The built-in model uses no tokens.",
 	"ChatSource":           "The passage that a citation names. Offsets are code points of the document's decoded text.",
 	"ChatStreamOptions":    "Options of a stream.",
 	"ChatURLCitation":      "A citation as clients know it.",
-	"ChatUsage":            "What the model server told. The built-in model uses no tokens.",
+	"ChatUsage":            "What the model server reported. The built-in model uses no tokens.",
 	"Delta":                "A piece of an answer; all of them together are its text.",
 	"Message":              "A request of JSON-RPC, or a notification.",
 	"Reply":                "The answer to a message: a result or an error.",

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -19,48 +20,56 @@ const referencePath = "../../docs/http.md"
 
 // referenceHead is what docs/http.md says that the description has no place for.
 const referenceHead = "# HTTP reference\n\n<!-- Written by: go test ./query-api/api -run " +
-	"TestTheDescriptionIsTheOneInTheRepository -update -->\n\n" + `Rendered from the server's own description, ` +
-	"`/openapi.json`" + `, which clients can be generated from and which needs no key.
-
+	"TestTheDescriptionIsTheOneInTheRepository -update -->\n\n" + `Routes, parameters and errors, for ` +
+	"developers. Generate clients\nfrom `/openapi.json`.\n" + `
     curl -s http://127.0.0.1:8080/v1/indexes
     curl -s http://127.0.0.1:8080/v1/indexes/docs/query -H 'Content-Type: application/json' \
       -d '{"query": "Who signed the lease?", "top_k": 5, "answer": true}'
     curl -s "$SERVER/v1/indexes/docs/documents?prefix=guides/&limit=20" -H "Authorization: Bearer $KEY"
 
-Documents are put in by building: over HTTP nothing is uploaded or removed. Bodies have at most 64 KiB where nothing else is
-said. A key is sent as ` + "`Authorization: Bearer KEY` or `X-API-Key: KEY`" + `.
+Routes require a key with scope ` + "`query`" + ` unless they name another. None changes documents. Fields for clients of
+OpenAI and agents: [agents.md](agents.md). Send the key as ` + "`Authorization: Bearer KEY`" + ` or ` + "`X-API-Key: KEY`" + `. A body is
+at most 64 KiB, of chat 1 MiB, of MCP 256 KiB.
 
 ## Filters
-
-A query's ` + "`filter`" + ` leaves some documents in; what it leaves out influences nothing. All of its fields must hold.
 
     {"query": "rent", "filter": {
       "document_prefix": "contracts/2026/",
       "metadata": {"author": ["Ada", "Eve"], "language": "en"},
       "modified": {"from": "2026-01-01", "to": "2026-07-01T12:00:00Z"}}}
 
-Metadata is compared exactly, letter by letter: a list means one of its values, and a document's list, stored as ` +
-	"`lease, Bergen`" + `, has
-each of its elements. Where no document is left the answer has ` + "`reason: \"no_document\"`" + `. Tools of agents take the same ` +
-	"`filter`" + `.
+Only documents that match every field influence the result. A list allows any of its values; case counts.
+A document's list, stored as ` + "`lease, Bergen`" + `, matches by each element.
+` + "`from`" + ` is included, ` + "`to`" + ` is not; a date is its first moment, UTC. If no document matches: ` +
+	"`reason: \"no_document\"`" + `.
 
-| file | metadata that documents have |
+| file | metadata |
 |---|---|
-| Markdown | the fields of its front matter |
-| HTML | author, keywords, description, date, as its head says |
-| ` + "`.eml`" + ` | from, to, cc, date, attachments; of an attachment attached_to |
+| Markdown | fields of the front matter |
+| HTML | author, keywords, description, date |
+| ` + "`.eml`" + ` | from, to, cc, date, attachments; an attachment: attached_to |
 | notebooks | language, kernel, author |
 | EPUB | author, language, date |
-| JSON, JSONL, CSV | every value of a record that is neither title nor text |
-| any, where its encoding was guessed | encoding |
+| JSON, JSONL, CSV | all fields except title and text |
+| guessed encoding | encoding |
 | PDF, Word, Excel, PowerPoint | none |
 
-## Lists
+## Lists and generations
 
-A list is ` + "`{\"items\": […], \"next_cursor\": \"…\"}`" + `: ask again with ` + "`?cursor=`" + ` until it is empty. ` + "`limit`" + ` is 1 to
-1,000, 50 by default. A cursor is of one list with its order and filters: elsewhere, or misspelt, it is a 422. Where the
-generation or entry that it names is gone, the answer is 410: begin again.
+Lists, except models, are ` + "`{\"items\": […], \"next_cursor\": \"…\"}`" + ` and take two parameters:
+
+* ` + "`?limit`" + `: 1 to 1,000, default 50
+* ` + "`?cursor`" + `: the last ` + "`next_cursor`" + `, with the same order and filters (else 422); empty means the end. After
+  410 begin again: its generation or entry is gone
+
+Reads of themes, documents, passages and entities take ` + "`?generation`" + `; the default is the current one.
 `
+
+// common are the parameters that the head of docs/http.md describes.
+var common = []string{"limit", "cursor", "generation"}
+
+// elsewhere are the fields that other pages describe.
+var elsewhere = map[string]string{"method": "default: the index's `retrieval.method`; see [retrieval.md](retrieval.md)"}
 
 // schemaRef names a schema of the description.
 type schemaRef struct {
@@ -79,7 +88,7 @@ type referenceField struct {
 func reference(t *testing.T) string {
 	t.Helper()
 	var d struct {
-		Tags  []struct{ Name, Description string }
+		Tags  []struct{ Name string }
 		Paths map[string]map[string]struct {
 			Tags                 []string
 			Summary, Description string
@@ -103,7 +112,7 @@ func reference(t *testing.T) string {
 	out.WriteString(referenceHead)
 	codes := map[string]string{"405": d.Components.Responses["405"].Description}
 	for _, tag := range d.Tags {
-		fmt.Fprintf(&out, "\n## %s\n\n%s\n", strings.ToUpper(tag.Name[:1])+tag.Name[1:], tag.Description)
+		fmt.Fprintf(&out, "\n## %s\n", strings.ToUpper(tag.Name[:1])+tag.Name[1:])
 		for _, path := range sorted(d.Paths) {
 			for _, method := range sorted(d.Paths[path]) {
 				one := d.Paths[path][method]
@@ -115,10 +124,11 @@ func reference(t *testing.T) string {
 				if one.Tags[0] != tag.Name {
 					continue
 				}
-				fmt.Fprintf(&out, "\n### `%s %s`\n\n%s. %s\n", strings.ToUpper(method), path, one.Summary, one.Description)
+				fmt.Fprintf(&out, "\n### `%s %s`\n\n%s. %s\n", strings.ToUpper(method), path, one.Summary,
+					strings.TrimSuffix(one.Description, " Scope of the key: query."))
 				var lines []string
 				for _, parameter := range one.Parameters {
-					if parameter.In == "query" {
+					if parameter.In == "query" && !slices.Contains(common, parameter.Name) {
 						lines = append(lines, fmt.Sprintf("* `?%s`: %s\n", parameter.Name, parameter.Description))
 					}
 				}
@@ -130,7 +140,9 @@ func reference(t *testing.T) string {
 						for _, name := range sorted(fields) {
 							field := fields[name]
 							require.NotEmpty(t, field.Description, "%s %s%s has no description", path, within, name)
-							lines = append(lines, fmt.Sprintf("* `%s%s`: %s\n", within, name, field.Description))
+							if within == "" && tag.Name != "agents" {
+								lines = append(lines, fmt.Sprintf("* `%s`: %s\n", name, cmp.Or(elsewhere[name], field.Description)))
+							}
 							for _, part := range append(field.OneOf, field.schemaRef, field.Items) {
 								describe(part.Ref, within+name+".")
 							}
@@ -144,8 +156,8 @@ func reference(t *testing.T) string {
 			}
 		}
 	}
-	out.WriteString("\n## Errors\n\nA problem is `{type, title, status, code, detail, hint, param, request_id}` (RFC 9457): `param` is the " +
-		"field at fault; `type` is a name and no page. Below\n`/v1/chat`, `/v1/models`, `/v1/embeddings` and `/v1/responses` it has the form of OpenAI.\n\n" +
+	out.WriteString("\n## Errors\n\nA problem is `{type, title, status, code, detail, hint, param, request_id}` (RFC 9457). " +
+		"`param` is the field at fault; `type` is a name, not a page.\nBelow `/v1/chat`, `/v1/models`, `/v1/embeddings` and `/v1/responses` it has OpenAI's form.\n\n" +
 		"| status | codes |\n|---|---|\n")
 	for _, status := range sorted(codes) {
 		fmt.Fprintf(&out, "| %s | %s |\n", status, codes[status])

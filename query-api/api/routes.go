@@ -63,14 +63,14 @@ type parameter struct {
 var (
 	plain   = map[string]any{"type": "string"}
 	count   = map[string]any{"type": "integer", "minimum": 0, "maximum": maxRunes}
-	pinned  = parameter{"generation", plain, "the generation to read; without it the one that is served now", nil}
+	pinned  = parameter{"generation", plain, "the generation to read; default: the current one", nil}
 	howMany = parameter{"limit", map[string]any{
 		"type": "integer", "minimum": 1, "maximum": maxLimit, "default": defaultLimit,
-	}, "entries of a page", 20}
+	}, "entries a page", 20}
 	paged = parameter{
 		"cursor", map[string]any{"type": "string", "pattern": "^$|" + cursorForm},
-		"next_cursor of the page before, with the same order and filters (else 422); none, or an empty one, for the " +
-			"first. It ends with 410 when the generation or entry that it names is gone", nil,
+		"next_cursor of the previous page, with the same order and filters (else 422); empty or absent: the first " +
+			"page. 410: its generation or entry is gone, begin again", nil,
 	}
 	ofAnIndex  = []int{http.StatusNotFound, http.StatusGone, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
 	ofAQuery   = append([]int{http.StatusRequestEntityTooLarge, http.StatusBadGateway}, ofAnIndex...)
@@ -109,43 +109,42 @@ func (s *Server) indexRoutes() []route {
 	return []route{
 		{
 			method: "POST", pattern: "/v1/indexes/{index}/query", id: "query", tag: tagQuery, summary: "Ask a question",
-			doc: "Finds the passages of the index that help to answer, in the order of their use, and on request the answer " +
-				"of the chat model with citations. Scores order one response; they do not compare across responses. Few " +
-				"questions are answered at once whose parameters ask for heavy work: one more is a 429 with Retry-After, " +
-				"and ordinary ones are answered beside them.",
+			doc: "Returns the passages that help most, best first, and on request an answer with citations. Scores are " +
+				"comparable only within one response. Queries with expensive parameters run a few at a time: a further one " +
+				"is a 429 with Retry-After.",
 			body: answer.Request{}, answer: answer.Response{}, problems: ofAQuery, handler: s.query, events: queryEvents,
 		},
 		{
 			method: "GET", pattern: "/v1/indexes", id: "listIndexes", tag: tagIndexes, summary: "List published indexes",
-			doc: "Those that the key is for, by name.", kept: true,
+			doc: "Those that the key may read, by name.", kept: true,
 			query:  []parameter{paged, howMany},
 			answer: Indexes{}, problems: append([]int{http.StatusGone}, ofStores...), handler: s.listIndexes,
 		},
 		{
 			method: "GET", pattern: "/v1/indexes/{index}", id: "getIndex", tag: tagIndexes, summary: "Get one index",
-			doc:  "What is served of it, since when, how large it is, and what is wrong with it.",
+			doc:  "What it serves, since when, its size and its problems.",
 			kept: true, answer: IndexCard{}, problems: ofArtifact, handler: s.card,
 		},
 		{
 			method: "GET", pattern: "/v1/indexes/{index}/generations", id: "listGenerations", tag: tagIndexes,
-			summary: "List the generations of an index", doc: "The one that is served first, then the newest first.",
+			summary: "List the generations of an index", doc: "The current one first, then the newest.",
 			kept: true, query: []parameter{paged, howMany}, answer: Generations{},
 			problems: append([]int{http.StatusGone}, ofArtifact...), handler: s.listGenerations,
 		},
 		{
 			method: "GET", pattern: "/v1/indexes/{index}/generations/{generation}", id: "getGeneration", tag: tagIndexes,
-			summary: "Get one generation", doc: "With the report of the run that made it and what changed against its parent.",
+			summary: "Get one generation", doc: "With the report of its run and the changes against its parent.",
 			kept: true, answer: GenerationDetail{}, problems: ofArtifact, handler: s.generation,
 		},
 		{
 			method: "GET", pattern: "/v1/indexes/{index}/memory", id: "getMemory", tag: tagIndexes,
 			summary: "Get the themes of an index",
-			doc: "What enrichment `gem` made: themes, each with the passages of its largest loadings, and what the spectrum " +
-				"says. A generation without it is a 422 that names the setting.",
+			doc: "What enrichment `gem` made: themes with their strongest passages, and the spectrum. A generation without " +
+				"it is a 422 that names the setting.",
 			kept: true, answer: Memory{}, problems: ofAnIndex, handler: s.memory,
 			query: []parameter{{"nodes", map[string]any{
 				"type": "integer", "minimum": 1, "maximum": mostNodes, "default": mostNodes,
-			}, "the most passages in all, as many of each theme as of any other", 60}, pinned},
+			}, "passages in all, equally many of each theme", 60}, pinned},
 		},
 	}
 }
@@ -154,34 +153,34 @@ func (s *Server) documentRoutes() []route {
 	return []route{
 		{
 			method: "GET", pattern: "/v1/indexes/{index}/documents", id: "listDocuments", tag: tagDocuments,
-			summary: "List documents", doc: "In the byte order of their keys.", kept: true,
+			summary: "List documents", doc: "In byte order of their keys.", kept: true,
 			query: []parameter{
-				{"prefix", plain, "only documents whose key starts with it", "cities/"}, paged, howMany, pinned,
+				{"prefix", plain, "of the key", "cities/"}, paged, howMany, pinned,
 			},
 			answer: Documents{}, problems: ofAnIndex, handler: s.listDocuments,
 		},
 		{
 			method: "GET", path: "/v1/indexes/{index}/documents/{key}", id: "getDocument", tag: tagDocuments,
-			summary: "Get one document", doc: "Its metadata, and which version of it is served.", kept: true,
+			summary: "Get one document", doc: "With metadata and the served version.", kept: true,
 			query: []parameter{pinned}, answer: DocumentDetail{}, problems: ofAnIndex,
 		},
 		{
 			method: "GET", pattern: "/v1/indexes/{index}/documents/{rest...}", id: "getDocumentText", tag: tagDocuments,
 			path:    "/v1/indexes/{index}/documents/{key}/text",
 			summary: "Get the decoded text of a document", kept: true,
-			doc: "All of it, or a range, at most 1,048,576 code points. Offsets are code points of the version that is " +
-				"served, as in passages and mentions.",
+			doc: "All or a range, at most 1,048,576 code points. Offsets are code points of the served version, as in " +
+				"passages and mentions.",
 			query: []parameter{
-				{"version", plain, "sha256 of the content that offsets are of; 404 where another is served", nil},
-				{"start", count, "first code point; without it the beginning", 0},
-				{"end", count, "code point behind the last; without it the end", 200},
+				{"version", plain, "SHA-256 of the content that the offsets refer to; 404 if another is served", nil},
+				{"start", count, "first code point; default: the beginning", 0},
+				{"end", count, "code point after the last; default: the end", 200},
 				pinned,
 			},
 			answer: DocumentText{}, problems: ofAnIndex, handler: s.document,
 		},
 		{
 			method: "GET", pattern: "/v1/indexes/{index}/chunks/{id}", id: "getChunk", tag: tagDocuments,
-			summary: "Get one passage", doc: "With what was extracted from it.", kept: true,
+			summary: "Get one passage", doc: "With the entities extracted from it.", kept: true,
 			query: []parameter{pinned}, answer: ChunkDetail{}, problems: ofAnIndex, handler: s.getChunk,
 		},
 	}
@@ -191,25 +190,25 @@ func (s *Server) entityRoutes() []route {
 	return []route{
 		{
 			method: "GET", pattern: "/v1/indexes/{index}/entities", id: "listEntities", tag: tagEntities,
-			summary: "List entities", doc: "In the order of their folded names, or those with the most passages first.",
+			summary: "List entities", doc: "By name, or by number of passages.",
 			kept: true,
 			query: []parameter{
-				{"prefix", plain, "only entities whose name starts with it, whatever the case", "os"},
-				{"contains", plain, "only entities whose name contains it, whatever the case", "slo"},
+				{"prefix", plain, "of the name, in any case", "os"},
+				{"contains", plain, "part of the name, in any case", "slo"},
 				{"order", map[string]any{"type": "string", "enum": []any{byName, byPassages}, "default": byName},
-					"passages: those that the most passages mention first; keep it, contains and prefix for the next page", nil},
+					"passages: most mentioned first", nil},
 				paged, howMany, pinned,
 			},
 			answer: Entities{}, problems: ofAnIndex, handler: s.listEntities,
 		},
 		{
 			method: "GET", pattern: "/v1/indexes/{index}/entities/{id}", id: "getEntity", tag: tagEntities,
-			summary: "Get one entity", doc: "With its description, merged from all mentions.", kept: true,
+			summary: "Get one entity", doc: "With its description, merged from its mentions.", kept: true,
 			query: []parameter{pinned}, answer: EntityDetail{}, problems: ofAnIndex, handler: s.getEntity,
 		},
 		{
 			method: "GET", pattern: "/v1/indexes/{index}/entities/{id}/chunks", id: "listEntityChunks", tag: tagEntities,
-			summary: "List the passages that mention an entity", doc: "In passage order: documents by key, passages by place.",
+			summary: "List the passages that mention an entity", doc: "By document key, then position.",
 			kept: true, query: []parameter{paged, howMany, pinned},
 			answer: EntityChunks{}, problems: ofAnIndex, handler: s.entityChunks,
 		},
@@ -221,32 +220,30 @@ func (s *Server) runRoutes() []route {
 		{
 			method: "GET", pattern: "/v1/indexes/{index}/runs", id: "listRuns", tag: tagRuns,
 			summary: "List the runs of an index",
-			doc: "Those that go on, and those whose reports are kept, the one that began last first. An index that was " +
-				"never published has runs, too.",
-			kept: true, scope: access.Operate, query: []parameter{paged, howMany}, answer: Runs{},
+			doc:     "Running ones and those with a kept report, newest first; also of an index that was never published.",
+			kept:    true, scope: access.Operate, query: []parameter{paged, howMany}, answer: Runs{},
 			problems: append([]int{http.StatusGone}, ofArtifact...), handler: s.listRuns,
 		},
 		{
 			method: "GET", pattern: "/v1/indexes/{index}/runs/{run...}", path: "/v1/indexes/{index}/runs/{run}", id: "getRun",
 			tag:     tagRuns,
-			summary: "Get one run", doc: "Its progress, cost and problems: what `unweaver status --json` prints.",
+			summary: "Get one run", doc: "Progress, cost and problems, as in `unweaver status --json`.",
 			kept: true, scope: access.Operate, answer: RunDetail{}, problems: ofArtifact, handler: s.getRun,
 		},
 		{
 			method: "GET", path: "/v1/indexes/{index}/runs/{run}/report", id: "getRunReport", tag: tagRuns,
 			summary: "Get the report of a run as text", kept: true, scope: access.Operate, problems: ofArtifact,
-			doc: "Markdown for people: what to do, stages, cost, estimate against actual, changes by reason, gates, " +
-				"failures.",
+			doc: "Markdown: what to do, stages, cost, estimate, changes, gates, failures.",
 		},
 		{
 			method: "GET", pattern: "/v1/indexes/{index}/trends", id: "getTrends", tag: tagRuns,
-			summary: "Get what the last nights came to",
-			doc: "Of the builds of an index that ended, the oldest first: passages, changes, calls, tokens, cost, time, how " +
-				"wrong the estimate was, failures, bytes. They are kept longer than generations.",
+			summary: "Get the figures of the last nights",
+			doc: "Of each ended build, oldest first: passages, changes, calls, tokens, cost, time, error of the estimate, " +
+				"failures, bytes.",
 			kept: true, scope: access.Operate, answer: runlog.Trends{}, problems: ofArtifact, handler: s.trends,
 			query: []parameter{{"nights", map[string]any{
 				"type": "integer", "minimum": 1, "maximum": runlog.MostNights, "default": usualNights,
-			}, "how many of them", 30}},
+			}, "how many", 30}},
 		},
 	}
 }
@@ -254,21 +251,21 @@ func (s *Server) runRoutes() []route {
 func (s *Server) operationRoutes() []route {
 	return []route{
 		{
-			method: "GET", pattern: "/livez", id: "live", tag: tagOperations, summary: "Tell whether the process answers",
-			doc: "It asks no store.", answer: Alive{}, open: true, handler: alive,
+			method: "GET", pattern: "/livez", id: "live", tag: tagOperations, summary: "Check that the process answers",
+			doc: "Reads no store.", answer: Alive{}, open: true, handler: alive,
 		},
 		{
 			method: "GET", pattern: "/readyz", id: "ready", tag: tagOperations,
-			summary: "Tell whether stores answer and what can be served is open",
-			doc: "Really probes every store. An index that cannot be opened is told with its cause and remedy, and takes " +
-				"nothing else away: the replica is ready as long as it serves another.",
-			query:    []parameter{{"index", plain, "the index that counts; without it any that is served", nil}},
+			summary: "Check that stores answer and indexes are open",
+			doc: "Probes every store. An index that cannot be opened is listed with cause and remedy; the replica stays " +
+				"ready while it serves another.",
+			query:    []parameter{{"index", plain, "the index that must be served; default: any", nil}},
 			problems: []int{http.StatusNotFound},
 			answer:   Readiness{}, scope: access.Operate, handler: s.ready,
 		},
 		{
 			method: "GET", pattern: "/metrics", id: "metrics", tag: tagOperations, summary: "Get metrics for Prometheus",
-			doc: "Their labels name indexes: it takes a key of all of them.", scope: access.Operate, handler: s.metered,
+			doc: "Requires a key for all indexes.", scope: access.Operate, handler: s.metered,
 		},
 	}
 }

@@ -18,12 +18,12 @@ import (
 // Request is the body of POST /v1/chat/completions, as far as it is looked at: other fields are let be.
 type Request struct {
 	Model         string           `json:"model" pattern:"^unweaver/[a-z0-9][a-z0-9-]{0,62}$" doc:"unweaver/INDEX"`
-	Messages      []RequestMessage `json:"messages" doc:"the last one of a user is the question"`
-	Stream        *bool            `json:"stream,omitempty" doc:"answer as events, while it is written"`
-	StreamOptions *StreamOptions   `json:"stream_options,omitempty" doc:"of a stream"`
+	Messages      []RequestMessage `json:"messages" doc:"the last user message is the question"`
+	Stream        *bool            `json:"stream,omitempty" doc:"send the answer as events"`
+	StreamOptions *StreamOptions   `json:"stream_options,omitempty" doc:"options of a stream"`
 
-	MaxCompletionTokens *int `json:"max_completion_tokens,omitempty" bounds:"1,1000000" doc:"of the answer"`
-	MaxTokens           *int `json:"max_tokens,omitempty" bounds:"1,1000000" doc:"the same; the smaller counts"`
+	MaxCompletionTokens *int `json:"max_completion_tokens,omitempty" bounds:"1,1000000" doc:"longest answer"`
+	MaxTokens           *int `json:"max_tokens,omitempty" bounds:"1,1000000" doc:"the same; the smaller one applies"`
 
 	Options map[string]any `json:"unweaver,omitempty" types:"object,null" doc:"more fields of a query"`
 }
@@ -36,7 +36,7 @@ type RequestMessage struct {
 
 // StreamOptions of a request.
 type StreamOptions struct {
-	IncludeUsage *bool `json:"include_usage,omitempty" doc:"the last event has the tokens"`
+	IncludeUsage *bool `json:"include_usage,omitempty" doc:"the last event has the usage"`
 }
 
 // question is what a request asks.

@@ -14,10 +14,10 @@ import (
 // ResponseRequest is the body of POST /v1/responses, as far as it is looked at: other fields are let be.
 type ResponseRequest struct {
 	Model  string `json:"model" pattern:"^unweaver/[a-z0-9][a-z0-9-]{0,62}$" doc:"unweaver/INDEX"`
-	Input  any    `json:"input" types:"string,array" doc:"the question, or messages: the last one of a user is it"`
-	Stream *bool  `json:"stream,omitempty" doc:"answer as events, while it is written"`
+	Input  any    `json:"input" types:"string,array" doc:"the question, or messages whose last user message is it"`
+	Stream *bool  `json:"stream,omitempty" doc:"send the answer as events"`
 
-	MaxOutputTokens *int `json:"max_output_tokens,omitempty" bounds:"1,1000000" doc:"of the answer"`
+	MaxOutputTokens *int `json:"max_output_tokens,omitempty" bounds:"1,1000000" doc:"longest answer"`
 
 	Options map[string]any `json:"unweaver,omitempty" types:"object,null" doc:"more fields of a query"`
 }
@@ -38,7 +38,7 @@ type Response struct {
 	ParallelToolCalls bool   `json:"parallel_tool_calls"`
 	ToolChoice        string `json:"tool_choice"`
 	Tools             []any  `json:"tools"`
-	Store             bool   `json:"store" doc:"false: nothing is kept"`
+	Store             bool   `json:"store" doc:"false: nothing is stored"`
 }
 
 // OutputItem is the one message of a response.

@@ -256,3 +256,10 @@ func TestAFullDiskIsSaidSo(t *testing.T) {
 	require.Error(t, builder.Add([]string{"a"}), "nothing could be written, and nothing was said")
 	assert.Error(t, builder.Add([]string{"b"}), "it goes on after a failure")
 }
+
+// Beside short rows a long page is many averages long, and its words still count.
+func TestADocumentCountsAsThreeAveragesLongAtMost(t *testing.T) {
+	at := func(length uint32) float32 { return postings.Weight(1, length, 20) }
+	assert.True(t, at(20) > at(59) && at(59) > at(60) && at(60) == at(61) && at(60) == at(60_000),
+		"%v, %v, %v, %v", at(20), at(59), at(60), at(60_000))
+}

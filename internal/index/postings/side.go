@@ -101,10 +101,14 @@ func (t Totals) Average() float64 {
 // Average length of a side's documents.
 func Average(stats Stats) float64 { return stats.Totals().Average() }
 
+// longest is the share of the average length above which a document does not count as longer. Beside hundreds of rows of
+// a table a page of a log is a hundred times the average, and no word in it would count.
+const longest = 3
+
 // Weight is BM25's factor of a term that a document of a length holds tf times, without its idf. Products are rounded
 // before they are added, so that it has the same bits on machines that could do both at once.
 func Weight(tf uint8, length uint32, average float64) float32 {
 	count := float64(tf)
-	norm := float64(K1 * (1 - B + float64(B*float64(length))/average))
+	norm := float64(K1 * (1 - B + min(float64(B*float64(length))/average, B*longest)))
 	return float32(float64(count*(K1+1)) / (count + norm))
 }

@@ -37,7 +37,9 @@ func Samples() map[string][]byte {
 		"rows.csv.gz": made(zipped(around("", sheet, 3, ""))), "page.html.gz": made(zipped(around("", page, 1, ""))),
 		"styles.docx": WordWithStyles(), "deck.pptx": Slides(), "book.xlsx": Workbook(), "book.epub": Book(),
 		"letter.eml": Mail(), "guide.rst": "=====\nGuide\n=====\n\nPart\n----\n\nSome words.\n",
-		"front.md":  "---\ntitle: A page\ndate: 2026-11-20\ntags: [a, b]\n---\n\n# Head\n\ntext\n",
+		"front.md": "---\ntitle: A page\ndate: 2026-11-20\ntags: [a, b]\n---\n\n# Head\n\ntext\n",
+		"book.ipynb": `{"metadata":{"kernelspec":{"language":"python"}},"nbformat":4,"cells":[` +
+			`{"cell_type":"markdown","source":["# A"]},{"cell_type":"code","source":"x = 1","outputs":[{"output_type":"stream","text":["one\n"]},{"data":{"image/png":"AA=="}}]}]}`,
 		"small.pdf": good(), "packed.pdf": packedPDF(), "tree.pdf": treePDF(), "stream.pdf": streamPDF(),
 	}
 	for name, parts := range Rich() {
