@@ -18,7 +18,7 @@ import (
 type Response struct {
 	Index      string         `json:"index"`
 	Generation string         `json:"generation"`
-	Release    int64          `json:"release" doc:"counts what was published of the index: a rollback is a release, too"`
+	Release    int64          `json:"release" doc:"counts what the index published, rollbacks too"`
 	Method     string         `json:"method"`
 	Rule       *string        `json:"rule"`
 	Params     map[string]any `json:"params"`

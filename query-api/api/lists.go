@@ -21,7 +21,7 @@ type IndexInfo struct {
 	Index       string            `json:"index"`
 	State       string            `json:"state" enum:"published,damaged" doc:"damaged: it cannot be read"`
 	Generation  string            `json:"generation"`
-	Release     int64             `json:"release" doc:"counts what was published of the index: a rollback is a release, too"`
+	Release     int64             `json:"release" doc:"counts what the index published, rollbacks too"`
 	Documents   int64             `json:"documents"`
 	Chunks      int64             `json:"chunks"`
 	Classes     int64             `json:"classes"`

@@ -102,8 +102,8 @@ var indexName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
 
 // read takes the question from a body.
 func read(raw []byte) (question, error) {
-	fields, ignored, err := fieldsOf(raw, refused, "model", "messages", "stream", "stream_options", "max_completion_tokens",
-		"max_tokens", "unweaver")
+	fields, ignored, err := fieldsOf(raw, refused, "model", "messages", "stream", "stream_options",
+		"max_completion_tokens", "max_tokens", "unweaver")
 	if err != nil {
 		return question{}, err
 	}

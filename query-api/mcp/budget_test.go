@@ -29,7 +29,8 @@ func TestATextIsCutByCountingItsBeginning(t *testing.T) {
 		t.Errorf("%d of %d are given", runes, len(whole))
 	}
 	long := strings.Repeat("日本", 1<<17)
-	if cut, _ := mcp.Shortened(t.Context(), long, mcp.MostTokens); len(cut) == len(long) || tokens.Count(cut) > mcp.MostTokens {
+	cut, _ := mcp.Shortened(t.Context(), long, mcp.MostTokens)
+	if len(cut) == len(long) || tokens.Count(cut) > mcp.MostTokens {
 		t.Errorf("%d of %d bytes are given", len(cut), len(long))
 	}
 	gone, leave := context.WithCancel(t.Context())

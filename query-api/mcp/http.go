@@ -98,7 +98,8 @@ func refused(code int64, why string) *jsonrpc.Error { return &jsonrpc.Error{Code
 // idOf returns the id of a message, or null where it has none or cannot be read.
 func idOf(message []byte) json.RawMessage {
 	var asked struct{ ID json.RawMessage }
-	if json.Unmarshal(message, &asked) != nil || len(asked.ID) == 0 || strings.IndexByte(forms[0].begins, asked.ID[0]) < 0 {
+	if json.Unmarshal(message, &asked) != nil || len(asked.ID) == 0 ||
+		strings.IndexByte(forms[0].begins, asked.ID[0]) < 0 {
 		return json.RawMessage("null")
 	}
 	return asked.ID
