@@ -27,7 +27,7 @@ import (
 type Engine interface {
 	// Identity names the engine.
 	Identity(ctx context.Context) (core.Engine, error)
-	// Standing tells what it knows about a run.
+	// Standing says what it knows about a run.
 	Standing(ctx context.Context, holder run.Holder) (run.Standing, error)
 	// Cancel asks for the end of a run, and does not wait for it. One that is over is no error.
 	Cancel(ctx context.Context, holder run.Holder) error
@@ -42,7 +42,7 @@ type Activities struct {
 	Telemetry *telemetry.Process              // nil: nothing is counted
 	Notify    func(index string) webhook.Hook // the webhook of an index; nil: none has one
 	Due       *Due                            // nil: other processes send what is due
-	Self      fleet.Worker                    // what this process tells of itself
+	Self      fleet.Worker                    // what this process says of itself
 }
 
 // job is the build as the packages below see it.

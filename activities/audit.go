@@ -48,7 +48,7 @@ func (a *Activities) SealAudit(ctx context.Context, b workflows.Build) (workflow
 	return workflows.Receipt{}, err
 }
 
-// EndAudit records the end and counts what was found. It tells whether a webhook is to be told.
+// EndAudit records the end and counts what was found. It reports whether a webhook is to be called.
 func (a *Activities) EndAudit(ctx context.Context, end workflows.End) (workflows.Ended, error) {
 	if err := checkEnd(end); err != nil {
 		return workflows.Ended{}, a.refuse(err)

@@ -64,7 +64,7 @@ func (a *Activities) PayBackfill(ctx context.Context, u workflows.Unit) (workflo
 	return workflows.UnitResult{Done: 1}, err
 }
 
-// AimBackfill waits until nobody builds the index, and tells what is served then.
+// AimBackfill waits until nobody builds the index, and says what is served then.
 func (a *Activities) AimBackfill(ctx context.Context, b workflows.Build) (workflows.Aimed, error) {
 	var out workflows.Aimed
 	err := a.filling(ctx, b, func(ctx context.Context, work *upkeep.Run) error {

@@ -19,7 +19,7 @@ func dueKey(b workflows.Build, status string) string {
 	return b.Index + "/" + b.Generation + " " + status
 }
 
-// set tells that a notice is due, or is no more.
+// set says that a notice is due, or is no more.
 func (d *Due) set(b workflows.Build, status string, due bool) {
 	if d == nil {
 		return
@@ -42,7 +42,7 @@ func (d *Due) none() bool {
 	return len(d.runs) == 0
 }
 
-// Wait ends when none is due, each having been tried once, or when ctx is done; it tells whether none is.
+// Wait ends when none is due, each having been tried once, or when ctx is done; it reports whether none is.
 func (d *Due) Wait(ctx context.Context) bool {
 	if d == nil {
 		return true
@@ -57,7 +57,7 @@ func (d *Due) Wait(ctx context.Context) bool {
 	return true
 }
 
-// noted records an end, and tells whether a webhook is to be told of it. The notice is due before anybody can see the
+// noted records an end, and reports whether a webhook is to be called. The notice is due before anybody can see the
 // end: who waits for it may stop this process then.
 func (a *Activities) noted(end workflows.End, record func() error) (workflows.Ended, error) {
 	ended := a.ended(end)

@@ -20,7 +20,7 @@ import (
 var plain = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$`)
 
 // checkBuild refuses an input that no program of ours sends. Inputs come from whoever reaches the engine: a name must
-// be a name before it becomes a key. spec tells whether a configuration is wanted.
+// be a name before it becomes a key. spec reports whether a configuration is wanted.
 func checkBuild(b workflows.Build, stage string, spec bool) error {
 	if err := (artifact.Index{Name: b.Index}).Check(); err != nil {
 		return err

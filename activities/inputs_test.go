@@ -64,7 +64,7 @@ func inputOf(typ reflect.Type, b workflows.Build) any {
 	return input.Interface()
 }
 
-// refusing runs activities over a store that tells whether it was asked anything.
+// refusing runs activities over a store that reports whether it was asked anything.
 func refusing(t *testing.T) (*testsuite.TestActivityEnvironment, *artifacttest.Memory) {
 	t.Helper()
 	store := artifacttest.New()

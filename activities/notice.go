@@ -19,7 +19,7 @@ import (
 	"github.com/unweaver/unweaver/workflows"
 )
 
-// ended tells whether a webhook is to be told of an end or a pause.
+// ended reports whether a webhook is to be called for an end or a pause.
 func (a *Activities) ended(end workflows.End) workflows.Ended {
 	if a.Notify == nil {
 		return workflows.Ended{}

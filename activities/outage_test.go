@@ -35,7 +35,7 @@ import (
 	"github.com/unweaver/unweaver/workflows"
 )
 
-// outage is a store of artifacts that is down, or slow, when it is told to be.
+// outage is a store of artifacts that is down, or slow, when it is asked to be.
 type outage struct {
 	blob.Store
 	down atomic.Bool

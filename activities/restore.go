@@ -57,13 +57,13 @@ func (a *Activities) RestorePart(ctx context.Context, u workflows.Unit) (workflo
 	return workflows.UnitResult{Done: 1}, err
 }
 
-// SealRestore fails where segments of the current generation are damaged, and tells which.
+// SealRestore fails where segments of the current generation are damaged, and says which.
 func (a *Activities) SealRestore(ctx context.Context, b workflows.Build) (workflows.Receipt, error) {
 	err := a.bare(ctx, b, func(ctx context.Context, run *upkeep.Run) error { return run.SealRestore(ctx) }, true)
 	return workflows.Receipt{}, err
 }
 
-// EndRestore loads the collections, renews the mirror and records the end. It tells whether a webhook is to be told.
+// EndRestore loads the collections, renews the mirror and records the end. It says whether a webhook is to be called.
 func (a *Activities) EndRestore(ctx context.Context, end workflows.End) (workflows.Ended, error) {
 	if err := checkEnd(end); err != nil {
 		return workflows.Ended{}, a.refuse(err)

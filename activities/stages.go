@@ -148,7 +148,7 @@ func (a *Activities) VerifyPart(ctx context.Context, u workflows.Unit) (workflow
 	})
 }
 
-// counted runs a unit that tells how many pieces of its stage it did.
+// counted runs a unit that says how many pieces of its stage it did.
 func (a *Activities) counted(
 	ctx context.Context, u workflows.Unit, do func(context.Context, *upkeep.Run) (int64, error),
 ) (workflows.UnitResult, error) {

@@ -22,7 +22,7 @@ func (a *Activities) BeginStage(ctx context.Context, in workflows.StageState) (w
 	return workflows.Receipt{}, err
 }
 
-// EndBuild records how a build ends, or that it pauses. A build that ends gives its lease back. It tells whether a
+// EndBuild records how a build ends, or that it pauses. A build that ends gives its lease back. It reports whether a
 // webhook is to be told.
 func (a *Activities) EndBuild(ctx context.Context, end workflows.End) (workflows.Ended, error) {
 	if err := errors.Join(checkBuild(end.Build, "end", true), checkEnd(end)); err != nil {
@@ -56,11 +56,11 @@ func ending(end workflows.End) run.Ending {
 	return out
 }
 
-// stageSteer is a command that a person gave: what is refused is told to them, and is no problem of the run.
+// stageSteer is a command that a person gave: what is refused is shown to them, and is no problem of the run.
 const stageSteer = "steer"
 
 // SteerRun writes what the activities of a run look at. When it returns after pause or cancel, no paid call starts any
-// more, and it tells how many were in flight. A resume of a run whose budget is spent needs a larger one.
+// more, and it says how many were in flight. A resume of a run whose budget is spent needs a larger one.
 func (a *Activities) SteerRun(ctx context.Context, steer workflows.Steer) (stopped workflows.Stopped, err error) {
 	if err := checkSteer(steer); err != nil {
 		return stopped, a.refuse(err)

@@ -44,7 +44,7 @@ func BackfillID(index, name string) string { return backfillPrefix + index + "/"
 // BackfillRun is how people and commands name a backfill.
 func BackfillRun(index, name string) string { return index + "/" + backfillPrefix + name }
 
-// ForBackfill tells whether a run, index/generation, is a build that publishes a backfill.
+// ForBackfill reports whether a run, index/generation, is a build that publishes a backfill.
 func ForBackfill(run string) bool { return generationBegins(run, BackfillGeneration) }
 
 // ForRetry reports whether a run, index/generation, is a round of retry-failed.
@@ -185,7 +185,7 @@ func (b *Budget) Over(older Budget) Budget {
 	return older
 }
 
-// below tells whether a budget is below zero.
+// below reports whether a budget is below zero.
 func (b *Budget) below() bool { return b != nil && (b.Calls < 0 || b.Tokens < 0 || b.Money < 0) }
 
 // Limits of calls to models that a run is given while it runs, over all workers. What is nil stays as it was.
@@ -212,7 +212,7 @@ type Steer struct {
 // given by everybody who reaches the engine, whether they have the codec's key or not.
 type Receipt struct{}
 
-// Stopped is the answer to a pause and to a cancel, and what SteerRun tells of one.
+// Stopped is the answer to a pause and to a cancel, and what SteerRun says of one.
 type Stopped struct {
 	// InFlight counts the calls to models that were sent and not answered when the command bound: they are paid for and
 	// kept. Those of a worker that died count too, since nobody can tell what became of them.

@@ -125,7 +125,7 @@ func (b *backfill) publish(ctx workflow.Context) error {
 	}
 }
 
-// build runs one build to its end. It tells why another one is needed; empty: none is.
+// build runs one build to its end. It says why another one is needed; empty: none is.
 func (b *backfill) build(ctx workflow.Context, next Build) (why string, err error) {
 	building, cancel := workflow.WithCancel(ctx)
 	defer cancel()

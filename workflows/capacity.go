@@ -99,7 +99,7 @@ const (
 	longestLook = 5 * time.Minute
 )
 
-// watch looks at the fleet as long as ctx lives, and tells of what changed.
+// watch looks at the fleet as long as ctx lives, and reports what changed.
 func watch(ctx workflow.Context, b Build, known Capacity, changed func(workflow.Context, Capacity)) {
 	wait := firstLook
 	for workflow.Sleep(ctx, wait) == nil {
@@ -231,7 +231,7 @@ func (s *spread) each() int {
 	return min(max(mostOfAShard, pieces(s.batches, shards)), pieces(s.batches, least), maxWindow)
 }
 
-// few tells whether fewer shards have something to begin than extraction is spread over.
+// few reports whether fewer shards have something to begin than extraction is spread over.
 func (s *spread) few() bool { return s.listens && s.unbegun() < leastShards }
 
 // unbegun is how many shards still have batches to begin.
@@ -267,7 +267,7 @@ func (s *spread) windows() (windows []int, left int) {
 	return windows, left
 }
 
-// room tells whether one more shard is to be begun.
+// room reports whether one more shard is to be begun.
 func (s *spread) room() bool {
 	_, left := s.windows()
 	return len(s.open) < s.shards && (s.batches == 0 || left > 0)
@@ -316,7 +316,7 @@ func (s *spread) tell(ctx workflow.Context) {
 	windows, _ := s.windows()
 	for i, shard := range s.open {
 		if shard.window == windows[i] || shard.begun || shard.run == nil || shard.run.IsReady() ||
-			!shard.run.GetChildWorkflowExecution().IsReady() { // it is told at the next change
+			!shard.run.GetChildWorkflowExecution().IsReady() { // it is reported at the next change
 			continue
 		}
 		shard.window = windows[i]

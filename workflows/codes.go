@@ -19,9 +19,9 @@ const (
 	codeInternal    = "internal"
 	codeStalled     = "stalled"
 
-	// codeParentDamaged has a build begin anew, once: a segment that an earlier one wrote cannot be read.
+	// codeParentDamaged has a build begin again, once: a segment that an earlier one wrote cannot be read.
 	codeParentDamaged = "parent_damaged"
-	// codeOutgrown has a build that made a part of a generation begin anew, once, and make all of it.
+	// codeOutgrown has a build that made a part of a generation begin again, once, and make all of it.
 	codeOutgrown = "outgrown"
 
 	// CodeActivityFailed stands for an activity that ended without telling why, as often as it may: a panic, a worker
@@ -73,7 +73,7 @@ var waited = map[string]bool{
 	codeStalled:            true,
 }
 
-// halting tells whether a unit that ends with this code stops its stage without failing it. A cancelled run's
+// halting reports whether a unit that ends with this code stops its stage without failing it. A cancelled run's
 // activities may find the stop in the control record before their cancellation reaches them.
 func halting(code string) bool { return pausing[code] || code == codeCancelled }
 

@@ -118,7 +118,7 @@ func (r *run) done(command string) {
 	}
 }
 
-// idle tells that nothing of the run is in flight: it obeys without the record that activities look at, so that a store
+// idle says that nothing of the run is in flight: it obeys without the record that activities look at, so that a store
 // that is down keeps no person from pausing or cancelling.
 func (r *run) idle() bool { return r.phase == PhasePaused || r.phase == PhaseWaiting }
 

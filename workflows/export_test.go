@@ -1,7 +1,7 @@
 package workflows
 
-// Waited tells whether a run waits by itself for what this code stands for to end, before it needs a person.
+// Waited reports whether a run waits by itself for what this code stands for to end, before it needs a person.
 func Waited(code string) bool { return waited[code] }
 
-// Pausing tells whether a failure with this code pauses a run; any other ends it.
+// Pausing reports whether a failure with this code pauses a run; any other ends it.
 func Pausing(code string) bool { return pausing[code] }

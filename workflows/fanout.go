@@ -44,7 +44,7 @@ type StageResult struct {
 	Partial []ShardLeft `json:"partial,omitempty"` // extract: pending shards of which some batches are finished
 }
 
-// tells tells whether there is more to read of the pause than its code.
+// tells reports whether there is more to read of the pause than its code.
 func (r *StageResult) tells() bool { return r.Ref != "" || r.Detail != "" }
 
 // ShardLeft is a shard that paused: its pending batches; none where only its seal is left.
@@ -121,7 +121,7 @@ func (f *fanOut) run(ctx workflow.Context, cancel func()) (StageResult, error) {
 	return f.result, f.failed
 }
 
-// fits tells whether one more piece may be in flight.
+// fits reports whether one more piece may be in flight.
 func (f *fanOut) fits() bool {
 	if f.room != nil {
 		return f.room()
@@ -154,7 +154,7 @@ func (f *fanOut) end(ctx workflow.Context, n int, future workflow.Future, cancel
 		f.finished++
 	}
 	f.result.Done += result.Done
-	// The code of what went wrong tells more than that of a piece that was stopped for it.
+	// The code of what went wrong says more than that of a piece that was stopped for it.
 	if result.Paused != "" && (f.result.Paused == "" || !f.result.tells() && result.tells()) {
 		f.result.Paused, f.result.Ref, f.result.Detail = result.Paused, result.Ref, result.Detail
 	}

@@ -15,7 +15,7 @@ const (
 // DefaultOutage is how long a run waits in all, between tries, before it needs a person.
 const DefaultOutage = 12 * time.Hour
 
-// Waiting tells of a run that waits to try again.
+// Waiting reports a run that waits to try again.
 type Waiting struct {
 	Since time.Time `json:"since"` // the first failure without progress after it
 	Next  time.Time `json:"next"`  // when it is tried again
@@ -30,7 +30,7 @@ type outage struct {
 	done   int64 // by the stage, when it last failed
 }
 
-// waits tells whether the run waits by itself for what this code stands for to end.
+// waits reports whether the run waits by itself for what this code stands for to end.
 func (r *run) waits(code string) bool {
 	if !waited[code] {
 		return false

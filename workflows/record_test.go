@@ -33,7 +33,7 @@ type recorder struct {
 	client client.Client
 }
 
-// TestRecordHistories writes testdata/histories anew (make histories). It tests nothing of the program.
+// TestRecordHistories writes testdata/histories again (make histories). It tests nothing of the program.
 func TestRecordHistories(t *testing.T) {
 	if os.Getenv("UNWEAVER_RECORD_HISTORIES") == "" {
 		t.Skip("UNWEAVER_RECORD_HISTORIES is not set")
@@ -95,7 +95,7 @@ func (r recorder) fleet() {
 	r.store("completed", r.child(stage, workflows.ShardName, "/s-00000"))
 }
 
-// pauses records a build that begins anew, is paused amid extraction and resumed, waits for a store, spends its budget
+// pauses records a build that begins again, is paused amid extraction and resumed, waits for a store, spends its budget
 // and is given another, and cannot collect; and a backfill that is paused and resumed.
 func (r recorder) pauses() {
 	f := newFake(64*20, 64*20)

@@ -283,7 +283,7 @@ func newRuin(t *testing.T) *ruin {
 	r.must(0, "schedule", "apply", "--index", "docs")
 	r.want = r.replies("docs")
 	r.stop()
-	r.start() // a second time, as what is asked first may be told apart
+	r.start() // a second time, as what is asked first may be distinguished
 	for n, again := range r.replies("docs") {
 		if again != r.want[n] || again.status != http.StatusOK || again.degraded {
 			t.Fatalf("question %d is answered by %+v and by %+v", n, again, r.want[n])

@@ -20,7 +20,7 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 )
 
-// broken is a store that can be told to fail.
+// broken is a store that can be asked to fail.
 type broken struct {
 	blob.Store
 	mu    sync.Mutex

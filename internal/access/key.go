@@ -31,7 +31,7 @@ const (
 // Scopes from the narrowest to the widest.
 var Scopes = []Scope{Query, Operate, Admin}
 
-// Includes tells whether who has this scope may do what needs the other.
+// Includes reports whether who has this scope may do what needs the other.
 func (s Scope) Includes(other Scope) bool {
 	have, need := slices.Index(Scopes, s), slices.Index(Scopes, other)
 	return need >= 0 && have >= need
@@ -80,7 +80,7 @@ type Key struct {
 	Limits  Limits     `json:"limits"`
 }
 
-// May tells whether the key allows to read an index.
+// May reports whether the key allows to read an index.
 func (k *Key) May(index string) bool {
 	ok, err := path.Match(k.Index, index)
 	return err == nil && ok
@@ -145,7 +145,7 @@ func draw(id string) string {
 	return body + check(body)
 }
 
-// WellFormed tells whether a text has the form of a key, its checksum included.
+// WellFormed reports whether a text has the form of a key, its checksum included.
 func WellFormed(text string) bool {
 	if len(text) != keyLength || !strings.HasPrefix(text, prefix) || text[len(prefix)+idLength] != '_' {
 		return false

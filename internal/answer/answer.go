@@ -170,7 +170,7 @@ func (s *Service) embedEach(
 	return vectors, err
 }
 
-// sameEmbedder tells whether a question has the same vector under two fingerprints: templates are of documents.
+// sameEmbedder reports whether a question has the same vector under two fingerprints: templates are of documents.
 func sameEmbedder(a, b core.Fingerprint) bool {
 	return a.Provider == b.Provider && a.Model == b.Model && a.Dimension == b.Dimension && a.IDF == b.IDF
 }

@@ -38,7 +38,7 @@ func (b *bill) add(price core.Price, usage model.Usage, err error, texts ...stri
 	b.money += (float64(usage.Prompt)*price.Prompt + float64(usage.Completion)*price.Completion) / 1e6
 }
 
-// unknown tells whether a server may have answered all the same: not where it refused, or was not reached.
+// unknown reports whether a server may have answered all the same: not where it refused, or was not reached.
 func unknown(err error) bool {
 	var network *net.OpError
 	if errors.As(err, &network) && network.Op == "dial" {

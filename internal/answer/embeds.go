@@ -28,7 +28,7 @@ func newEmbedCache() *embedCache {
 	return &embedCache{order: list.New(), byKey: map[string]*list.Element{}}
 }
 
-// get gives a vector, asking f when nobody has; cached tells that nothing was paid by this call.
+// get gives a vector, asking f when nobody has; cached says that nothing was paid by this call.
 func (c *embedCache) get(
 	ctx context.Context,
 	key string,

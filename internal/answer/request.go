@@ -130,7 +130,7 @@ type planned struct {
 	most   int // tokens of the answer; 0: what the model may give
 
 	parser  string // who finds the triples of the question, as parameter triples has it; empty: nobody
-	reranks bool   // the best chunks are ordered anew
+	reranks bool   // the best chunks are ordered again
 }
 
 // plan checks a request and fills in what the generation's configuration and the method say by default.

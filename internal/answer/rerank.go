@@ -12,7 +12,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
-// Reranked tells what became of the order of chunks.
+// Reranked says what became of the order of chunks.
 type Reranked struct {
 	Model   string `json:"model"`
 	Chunks  int    `json:"chunks" doc:"the best that were found: those that were sent"`
@@ -23,7 +23,7 @@ type Reranked struct {
 // degradedRerank stands in Response.Degraded where a reranker was to be asked, and chunks are as they were found.
 const degradedRerank = "rerank"
 
-// reranks tells whether a query's chunks are ordered anew: where the index has a reranker, unless the query says no.
+// reranks reports whether a query's chunks are ordered again: where the index has a reranker, unless the query says no.
 func (q *Request) reranks(settings core.RerankModel) (bool, error) {
 	if q.Rerank != nil && *q.Rerank && !settings.On() {
 		return false, invalid("read query", "rerank", "the index has no reranker",
@@ -32,7 +32,7 @@ func (q *Request) reranks(settings core.RerankModel) (bool, error) {
 	return settings.On() && (q.Rerank == nil || *q.Rerank), nil
 }
 
-// find searches, and has the best chunks ordered anew where that is wanted. A reranker that is down, slow or wrong
+// find searches, and has the best chunks ordered again where that is wanted. A reranker that is down, slow or wrong
 // costs time and no answer: the chunks are then those of a search without it.
 func (s *Service) find(
 	ctx context.Context, generation *retrieve.Generation, plan *planned, response *Response, cost *bill,

@@ -265,7 +265,7 @@ func (c *Chunk) include(language *text.Language, part snippet.Span) {
 	c.show(snippet.Found{Span: snippet.Around(language, c.Text, both)})
 }
 
-// show tells what of a chunk is worth reading.
+// show says what of a chunk is worth reading.
 func (c *Chunk) show(found snippet.Found) {
 	text := string([]rune(c.Text)[found.Start:found.End])
 	c.Snippet = &Snippet{Text: text, Start: found.Start, End: found.End}

@@ -43,7 +43,7 @@ func (m *Models) Remote() *Models {
 	return m
 }
 
-// Observe has an observer told of every request to a model server. Call it before models are made.
+// Observe has an observer of every request to a model server. Call it before models are made.
 func (m *Models) Observe(observer observe.Observer) { m.observer = observer }
 
 // NewModels makes a factory over the shared limits. Beside built-in models it makes those that the process's own
@@ -59,7 +59,7 @@ func NewModels(shared coordination.Claims, own *config.Config) *Models {
 	}
 }
 
-// IsRemote tells whether models inside run in other processes.
+// IsRemote reports whether models inside run in other processes.
 func (m *Models) IsRemote() bool { return m.remote }
 
 // Weights is the folder of models inside.

@@ -137,7 +137,7 @@ func (r *roots) inside(path string) (string, error) {
 			"then resume what paused")
 }
 
-// below tells whether a path is a root or lies below it; both are clean.
+// below reports whether a path is a root or lies below it; both are clean.
 func below(path, root string) bool {
 	rest, err := filepath.Rel(root, path)
 	return err == nil && filepath.IsAbs(path) && rest != ".." && !strings.HasPrefix(rest, ".."+string(filepath.Separator))
@@ -170,7 +170,7 @@ func importBucket(bucket string) string {
 	return "s3://" + bucket
 }
 
-// overlap tells whether one of two prefixes lies within the other; the empty one is the whole bucket.
+// overlap reports whether one of two prefixes lies within the other; the empty one is the whole bucket.
 func overlap(a, b string) bool {
 	folder := func(prefix string) string {
 		if prefix = strings.Trim(prefix, "/"); prefix == "" {

@@ -51,7 +51,7 @@ type Stores struct {
 	observer observe.Observer // nil: nobody
 }
 
-// Observe has an observer told of every operation from now on. Call it once, before the stores are used.
+// Observe has an observer of every operation from now on. Call it once, before the stores are used.
 func (s *Stores) Observe(observer observe.Observer) {
 	s.observer = observer
 	s.Artifacts = observe.Blob(s.Artifacts, observe.Artifacts, observer)

@@ -147,7 +147,7 @@ func (x Index) Rebuild() string {
 	return "make it again from what was paid for: unweaver index --rebuild --index " + x.Name
 }
 
-// Intact tells whether the bytes under a content's name are that content. An absent object is not. alive is called as
+// Intact reports whether the bytes under a content's name are that content. An absent object is not. alive is called as
 // bytes come in; nil is allowed.
 func (x Index) Intact(ctx context.Context, sha string, alive func()) (bool, error) {
 	body, _, err := blobcache.Stored(x.Store).Get(ctx, x.SegmentKey(sha), blob.All)
@@ -168,7 +168,7 @@ func (x Index) Intact(ctx context.Context, sha string, alive func()) (bool, erro
 	return err == nil && hex.EncodeToString(sum.Sum(nil)) == sha, err
 }
 
-// told is a reader that tells that bytes come in.
+// told is a reader that says that bytes come in.
 type told struct {
 	io.Reader
 	alive func()
@@ -301,7 +301,7 @@ func sumOf(id string) string {
 	return hex.EncodeToString(sum[:4])
 }
 
-// OpenStoreID returns what StoreID does, and writes the copy anew where it is lost and the store can be written to. It
+// OpenStoreID returns what StoreID does, and writes the copy again where it is lost and the store can be written to. It
 // is for the start of a process: to ask whether the store answers, StoreID takes one request.
 func OpenStoreID(ctx context.Context, store blob.Store) (string, error) {
 	id, err := StoreID(ctx, store)
@@ -316,7 +316,7 @@ func OpenStoreID(ctx context.Context, store blob.Store) (string, error) {
 }
 
 // StoreID returns the random identity of an artifact store. It is made once, with If-None-Match; one that was lost or
-// damaged is written anew from its copy.
+// damaged is written again from its copy.
 func StoreID(ctx context.Context, store blob.Store) (string, error) {
 	id, err := readID(ctx, store, storeFile)
 	if !fault.Is(err, fault.NotFound) && !fault.Is(err, fault.SegmentDamage) {
@@ -390,7 +390,7 @@ func (t *File) Write(b []byte) (int, error) {
 // Discard removes the file; call it always.
 func (t *File) Discard() { _ = t.f.Close() }
 
-// PutSegment stores the file under its content address and tells whether it was new.
+// PutSegment stores the file under its content address and reports whether it was new.
 func (t *File) PutSegment(ctx context.Context, index Index) (seg core.Segment, fresh bool, err error) {
 	sha := hex.EncodeToString(t.h.Sum(nil))
 	seg = core.Segment{SHA256: sha, Bytes: t.n}

@@ -144,7 +144,7 @@ func (x Index) FamilyRefs(ctx context.Context) (map[string]map[string]core.Gener
 // New is an index by its name.
 func New(store blob.Store, name string) Index { return Index{Store: store, Name: name} }
 
-// Begun tells whether an index has a pointer: a branch then has references of its own.
+// Begun reports whether an index has a pointer: a branch then has references of its own.
 func (x Index) Begun(ctx context.Context) (bool, error) {
 	_, err := x.Store.Stat(ctx, x.CurrentKey())
 	if fault.Is(err, fault.NotFound) {
@@ -153,7 +153,7 @@ func (x Index) Begun(ctx context.Context) (bool, error) {
 	return err == nil, err
 }
 
-// related tells whether another index shares this one's segments: configurations lie with them.
+// related reports whether another index shares this one's segments: configurations lie with them.
 func (x Index) related(ctx context.Context, other string) (bool, error) {
 	if !core.ValidIndex(other) {
 		return false, nil

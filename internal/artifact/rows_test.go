@@ -175,7 +175,7 @@ func TestFilesThatAreCutOrForeignAreRefused(t *testing.T) {
 	}
 }
 
-// A connection that ends in the middle of a frame heals by itself: it must not be told as damage.
+// A connection that ends in the middle of a frame heals by itself: it must not be reported as damage.
 func TestABodyThatEndsEarlyIsTheStoresFaultNotTheSegments(t *testing.T) {
 	store := artifacttest.New()
 	rowFile(t, store, "f")

@@ -303,7 +303,7 @@ func Load(ctx context.Context, store blob.Store, key string) (*Loaded, error) {
 }
 
 // LoadOf is Load of a file whose size is known: no more than that is read and held. One that has another size is an
-// error; OpenRows tells what is wrong with it.
+// error; OpenRows says what is wrong with it.
 func LoadOf(ctx context.Context, store blob.Store, key string, size int64) (*Loaded, error) {
 	raw := make([]byte, size)
 	if _, err := (at{ctx, store, key}).ReadAt(raw, 0); err != nil {

@@ -52,7 +52,7 @@ func (x Index) PutTag(ctx context.Context, gen, tag string, content any) error {
 // alone names is deleted a grace later.
 func (x Index) CollectedKey(gen string) string { return x.GenerationKey(gen, "collected") }
 
-// Purged tells whether a generation is collected because it holds what has to leave the index: who has it open closes
+// Purged reports whether a generation is collected because it holds what has to leave the index: who has it open closes
 // it, and nobody opens it any more.
 func (x Index) Purged(ctx context.Context, gen string) (bool, error) {
 	var mark struct {

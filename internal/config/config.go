@@ -94,7 +94,7 @@ type QueryACME struct {
 	Cache   string `yaml:"cache"` // folder
 }
 
-// On tells whether query-api itself speaks TLS.
+// On reports whether query-api itself speaks TLS.
 func (t QueryTLS) On() bool { return t.Cert != "" || t.ACME.Domains != "" }
 
 // QueryLimits bound what one key, or one address without a key, may ask of one process. 0 is no bound.

@@ -131,7 +131,7 @@ func (l *loader) fault() error {
 	}
 	for _, m := range l.mistakes {
 		text := m.text
-		if m.at.origin == FromSet { // its path is told once
+		if m.at.origin == FromSet { // its path is reported once
 			text = strings.TrimPrefix(text, m.at.source+": ")
 		}
 		lines = append(lines, m.at.String()+": "+text)

@@ -54,7 +54,7 @@ func (c *Config) NotifyOf(index string) Notify {
 	return out
 }
 
-// Given tells whether a value was given: in the file, by a variable or by --set.
+// Given reports whether a value was given: in the file, by a variable or by --set.
 func (c *Config) Given(path string) bool {
 	_, given := c.places[path]
 	return given

@@ -81,7 +81,7 @@ func general(path string) string {
 	return strings.Join(parts, ".")
 }
 
-// overrides tells whether a path is that of an index's own models, where a value that is not given means the general
+// overrides reports whether a path is that of an index's own models, where a value that is not given means the general
 // one.
 func overrides(path string) bool {
 	parts := strings.Split(path, ".")

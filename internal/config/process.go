@@ -35,7 +35,7 @@ type Process struct {
 
 // ParseProcess reads the flags of a process: about says in one sentence what it does, probe what --probe asks. The
 // configuration is that of --config, else of UNWEAVER_CONFIG, else DefaultFile where it exists. After --help and
-// --version, which are answered on out, Done tells that there is nothing left to do.
+// --version, which are answered on out, Done says that there is nothing left to do.
 func ParseProcess(name, about, probe string, args, env []string, out io.Writer) (*Process, error) {
 	process := &Process{name: name, Source: Source{Env: env}}
 	flags := flag.NewFlagSet(name, flag.ContinueOnError)
@@ -129,7 +129,7 @@ func (p *Process) Logger(to io.Writer) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(to, &options)).With("program", p.name, "version", version.String())
 }
 
-// Done tells that the flags asked for something that is answered already.
+// Done says that the flags asked for something that is answered already.
 func (p *Process) Done() bool { return p.done }
 
 // Variable of an environment of NAME=value entries, or empty. The first one counts.

@@ -30,16 +30,16 @@ func ParseSample(text string) (Sample, error) {
 	return s, nil
 }
 
-// Valid tells whether it is a part of a whole.
+// Valid reports whether it is a part of a whole.
 func (s Sample) Valid() bool { return s.Part >= 1 && s.Part <= s.Of && s.Of <= mostParts }
 
 // String writes "n/t".
 func (s Sample) String() string { return fmt.Sprintf("%d/%d", s.Part, s.Of) }
 
-// Whole tells whether nothing is left out.
+// Whole reports whether nothing is left out.
 func (s Sample) Whole() bool { return s.Of == 1 }
 
-// Holds tells whether the part has an id or a digest.
+// Holds reports whether the part has an id or a digest.
 func (s Sample) Holds(id []byte) bool {
 	part, _ := bits.Mul64(binary.BigEndian.Uint64(id), uint64(s.Of))
 	return part == uint64(s.Part-1)

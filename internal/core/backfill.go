@@ -33,12 +33,12 @@ func (c BackfillChoice) Without(purged func(document string) bool) BackfillChoic
 	return c
 }
 
-// IsZero tells whether nothing is chosen.
+// IsZero reports whether nothing is chosen.
 func (c BackfillChoice) IsZero() bool {
 	return c.Prefix == "" && c.From.IsZero() && c.To.IsZero() && len(c.Documents) == 0 && c.Purged == 0
 }
 
-// Equal tells whether two choices are the same.
+// Equal reports whether two choices are the same.
 func (c BackfillChoice) Equal(other BackfillChoice) bool {
 	return c.Prefix == other.Prefix && c.From.Equal(other.From) && c.To.Equal(other.To) &&
 		strings.Join(c.Documents, "\x00") == strings.Join(other.Documents, "\x00")
@@ -55,7 +55,7 @@ func (c BackfillChoice) Mistake() string {
 	return ""
 }
 
-// Chooser tells of a document, by its key and the time of its object, whether it is chosen.
+// Chooser says of a document, by its key and the time of its object, whether it is chosen.
 func (c BackfillChoice) Chooser() func(key string, modified time.Time) bool {
 	listed := make(map[string]bool, len(c.Documents))
 	for _, key := range c.Documents {
@@ -127,7 +127,7 @@ type Backfill struct {
 	BackfillProgress
 }
 
-// BackfillState is what its workflow tells of a backfill.
+// BackfillState is what its workflow says of a backfill.
 type BackfillState struct {
 	Status string    `json:"status"` // of a run, BackfillPaying or BackfillPublishing
 	Code   string    `json:"code,omitempty"`

@@ -11,7 +11,7 @@ import (
 // mostDifferences that are told of two configurations.
 const mostDifferences = 5
 
-// Differences tells which settings of an index are not what they were: "models.chat.model: a, was b".
+// Differences says which settings of an index are not what they were: "models.chat.model: a, was b".
 func (s Spec) Differences(was Spec) []string {
 	before, after := was.settings(), s.settings()
 	names := maps.Clone(before)

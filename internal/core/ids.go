@@ -183,7 +183,7 @@ func (s *SetHash) UnmarshalText(b []byte) error {
 
 func word(d Digest, i int) uint64 { return binary.BigEndian.Uint64(d[24-8*i:]) }
 
-// ValidSlug tells whether s may name an index or a generation: [a-z0-9][a-z0-9-]{0,62}.
+// ValidSlug reports whether s may name an index or a generation: [a-z0-9][a-z0-9-]{0,62}.
 func ValidSlug(s string) bool {
 	if s == "" || len(s) > 63 || s[0] == '-' {
 		return false
@@ -193,7 +193,7 @@ func ValidSlug(s string) bool {
 	}) < 0
 }
 
-// ValidIndex tells whether s may name an index: a slug that is no folder of the artifact store's own.
+// ValidIndex reports whether s may name an index: a slug that is no folder of the artifact store's own.
 func ValidIndex(s string) bool { return ValidSlug(s) && s != "ledger" && s != "doctor" }
 
 // RowKey is the document key of a row: the object's key with '#' percent-encoded, '#', the row's id.

@@ -44,7 +44,7 @@ type EnrichedFile struct {
 // EnrichedLedger is the kind of a file that lists the ledger entries which an enrichment was made from.
 const EnrichedLedger = "ledger"
 
-// Enrichment tells of what a build made of a generation beside what every one has.
+// Enrichment reports what a build made of a generation beside what every one has.
 type Enrichment struct {
 	Name   string           `json:"name"`
 	Rules  string           `json:"rules"` // digest of all that shaped it: settings, models, versions of its rules
@@ -93,7 +93,7 @@ type Run struct {
 	Parts   int `json:"parts"`   // how many these are
 }
 
-// Tomb tells which documents of a split, or which rows of a class run, are dead: Of is that segment's content.
+// Tomb says which documents of a split, or which rows of a class run, are dead: Of is that segment's content.
 type Tomb struct {
 	Segment
 	Of string `json:"of"`
@@ -314,7 +314,7 @@ type Engine struct {
 	Namespace string `json:"namespace"` // of the cluster
 }
 
-// Same tells whether two names mean the same engine.
+// Same reports whether two names mean the same engine.
 func (e Engine) Same(other Engine) bool {
 	return e.Cluster == other.Cluster && e.Namespace == other.Namespace
 }

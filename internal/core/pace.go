@@ -66,7 +66,7 @@ func (s RunState) weights() (weights map[string]float64, measured bool) {
 
 // Overall is the done share of a run, 0 to 1, and how many seconds are left; 0: nobody knows. What is left of the
 // running stage goes by its own pace. Later stages go by what they took in the run before, scaled by the number of
-// chunks; without one they go by the pace of extraction, and nothing is told before that moves.
+// chunks; without one they go by the pace of extraction, and nothing is reported before that moves.
 func (s RunState) Overall(pace Pace) (share, seconds float64) {
 	if s.Stage == StageRestore || s.Stage == StageAudit {
 		return pace.Share, pace.Seconds

@@ -68,7 +68,7 @@ type Planned struct {
 // mostMoved is how many documents are told that were not planned as they would be now.
 const mostMoved = 10
 
-// Differences tells what a plan that is made now says otherwise than this one. None: the same would be done.
+// Differences says what a plan that is made now says otherwise than this one. None: the same would be done.
 func (p Plan) Differences(now Plan) []string {
 	out := now.Spec.Differences(p.Spec)
 	if p.Manifest != now.Manifest {
@@ -121,7 +121,7 @@ func (p Plan) documents(now Plan) (moved []string) {
 	return moved
 }
 
-// Discarded tells that a person does not want to see a dead letter any more.
+// Discarded says that a person does not want to see a dead letter any more.
 type Discarded struct {
 	At  time.Time `json:"at"`
 	Why string    `json:"why,omitempty"`

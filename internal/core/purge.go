@@ -41,7 +41,7 @@ type Purged struct {
 
 }
 
-// PurgePlan tells what a purge would do. It changes nothing.
+// PurgePlan says what a purge would do. It changes nothing.
 type PurgePlan struct {
 	Index       string            `json:"index"`
 	Documents   []PurgeDocument   `json:"documents"`

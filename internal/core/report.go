@@ -35,7 +35,7 @@ const (
 	StatusCancelled = "cancelled"
 )
 
-// Terminal tells whether a status is final.
+// Terminal reports whether a status is final.
 func Terminal(status string) bool {
 	switch status {
 	case StatusCompleted, StatusErrors, StatusHeld, StatusFailed, StatusCancelled:
@@ -252,7 +252,7 @@ type RunState struct {
 	ExpectedChunks int64           `json:"expected_chunks,omitempty"`
 }
 
-// Waiting tells of a run that waits for an outage to end.
+// Waiting reports a run that waits for an outage to end.
 type Waiting struct {
 	Since time.Time `json:"since"` // the first failure that nothing got on after
 	Next  time.Time `json:"next"`  // when it is tried again

@@ -25,7 +25,7 @@ type Spec struct {
 	Chat       ChatModel  `json:"chat"`
 	Embedding  EmbedModel `json:"embedding"`
 	Limits     Limits     `json:"limits"`
-	// Rerank is who orders the chunks that a query found anew; without a provider nobody does.
+	// Rerank is who orders the chunks that a query found again; without a provider nobody does.
 	Rerank RerankModel `json:"rerank,omitzero"`
 	// Extraction says which chunks the chat model extracts from; nil: from all.
 	Extraction *Extraction `json:"extraction,omitempty"`
@@ -244,7 +244,7 @@ type BatchMode struct {
 	Folder   string   `json:"folder,omitempty"` // where another program answers; empty: the server's Batch API
 }
 
-// On tells whether batches are asked for.
+// On reports whether batches are asked for.
 func (m BatchMode) On() bool { return m.Deadline > 0 }
 
 // EmbedModel says who embeds classes, chunks and questions.
@@ -262,7 +262,7 @@ type EmbedModel struct {
 	Timeout Duration `json:"timeout,omitempty"` // of one request; 0: DefaultModelTimeout
 }
 
-// Inside tells whether the embedder is a model inside the program (package neural), rather than its lexical vectors or
+// Inside says whether the embedder is a model inside the program (package neural), rather than its lexical vectors or
 // a server.
 func (m EmbedModel) Inside() bool { return m.Provider == "builtin" && m.Model != "" }
 
@@ -272,7 +272,7 @@ func (m EmbedModel) ByModel() (chunks, classes bool) {
 	return chunks, chunks && m.Classes != "lexical"
 }
 
-// RerankModel says who orders the best chunks of a query anew. It changes nothing that is built.
+// RerankModel says who orders the best chunks of a query again. It changes nothing that is built.
 type RerankModel struct {
 	Provider  string `json:"provider"` // empty: nobody; http
 	BaseURL   string `json:"base_url,omitempty"`
@@ -285,7 +285,7 @@ type RerankModel struct {
 	Price          RerankPrice `json:"price,omitzero"`
 }
 
-// On tells whether there is a reranker.
+// On reports whether there is a reranker.
 func (r RerankModel) On() bool { return r.Provider != "" }
 
 // RerankPrice is money per million tokens, and for each request: servers charge one or the other.

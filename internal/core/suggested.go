@@ -1,6 +1,6 @@
 package core
 
-// AliasList tells which names are mapped in a generation.
+// AliasList says which names are mapped in a generation.
 type AliasList struct {
 	Index      string         `json:"index"`
 	Generation string         `json:"generation"`
@@ -27,7 +27,7 @@ type SuggestedOne struct {
 	Refused string  `json:"refused,omitempty"` // why it is not suggested; only listed where it was asked for
 }
 
-// AliasSearch tells what suggestions were looked for in.
+// AliasSearch says what suggestions were looked for in.
 type AliasSearch struct {
 	Classes int            `json:"classes"` // that were compared, the most mentioned first
 	Of      int64          `json:"of"`      // that there are

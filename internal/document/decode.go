@@ -214,7 +214,7 @@ func decodeLabelled(raw []byte, label, object string) (text []byte, guess string
 	return text, guess, nil
 }
 
-// single is what a byte means by which sets of characters can be told apart: é to most of the Latin ones.
+// single is what a byte means by which sets of characters can be distinguished: é to most of the Latin ones.
 func single(by encoding.Encoding) rune {
 	text, _ := by.NewDecoder().Bytes([]byte("\xe9")) // an error is a character that is no letter
 	r, _ := utf8.DecodeRune(text)

@@ -127,7 +127,7 @@ func frontOf(head []byte) (block []byte, length int, language string) {
 	return nil, 0, ""
 }
 
-// repeated tells whether YAML names or repeats a part of itself, or has a key twice: the decoder refuses that too, and
+// repeated says whether YAML names or repeats a part of itself, or has a key twice: the decoder refuses that too, and
 // says so for every pair of them.
 func repeated(node *yaml.Node) bool {
 	if node.Anchor != "" || node.Kind == yaml.AliasNode {

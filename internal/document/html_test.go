@@ -40,7 +40,7 @@ func TestPagesAreReadAsTheyAreShown(t *testing.T) {
 		"<ruby>漢<rp>(</rp><rt>かん</rt><rp>)</rp>字<rt>じ</rt></ruby>です":    "漢字(かんじ)です",
 		"<ruby>a<rt>b<ruby>c<rt>d</ruby></ruby>e":                       "a(bcd)e",
 		"He said <q>Go</q>": "He said “Go”",
-		// Blocks, lists, headings and tables can be told apart.
+		// Blocks, lists, headings and tables can be distinguished.
 		"<div>a</div><div>b<br>c</div><blockquote>d<p>e</blockquote><hr>f": "a\n\nb\nc\n\nd\n\ne\n\nf",
 		"<ul><li>one<ul><li>sub</ul><li><p>two<p>more</ul><ol start=3><li>x<li value=9>y<li>z</ol>": "" +
 			"- one\n  - sub\n\n- two\n\nmore\n\n3. x\n9. y\n10. z",

@@ -109,5 +109,5 @@ func IsText(head io.Reader, gz bool) bool {
 	return len(bytes.TrimSpace(raw)) > 0 && (wideEncoding(raw) != nil || !rubbish(raw))
 }
 
-// HasRows tells whether each row of the object is a document.
+// HasRows reports whether each row of the object is a document.
 func (k Kind) HasRows() bool { return k == JSONL || k == CSV }

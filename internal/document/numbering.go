@@ -10,7 +10,7 @@ import (
 type numbering struct {
 	lists map[string]*numberedList // by the id of what they are made from
 	uses  map[string]string        // which list an id of paragraphs means
-	again map[string]map[int]int   // of such an id, at which number levels begin anew
+	again map[string]map[int]int   // of such an id, at which number levels begin again
 	begun map[string]bool          // ids that were used
 }
 

@@ -42,7 +42,7 @@ const (
 // NewOutline begins a text of a type.
 func NewOutline(kind Kind) *Outline { return &Outline{kind: kind} }
 
-// Outlined tells whether texts of the type may have headings or pages.
+// Outlined reports whether texts of the type may have headings or pages.
 func (k Kind) Outlined() bool { return k.headings() || k.pages() || k == RST }
 
 func (k Kind) headings() bool {

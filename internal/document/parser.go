@@ -17,7 +17,7 @@ type again struct{}
 // other before, where a Parser has processes.
 func Again(ctx context.Context) context.Context { return context.WithValue(ctx, again{}, true) }
 
-// IsAgain tells whether ctx is of Again.
+// IsAgain reports whether ctx is of Again.
 func IsAgain(ctx context.Context) bool { return ctx.Value(again{}) != nil }
 
 // Reading says what of an object is read. Nothing said, it is what the object shows.
@@ -44,6 +44,6 @@ func ReadingOf(ctx context.Context) Reading {
 	return reading
 }
 
-// Streams tells whether objects of the type are read as a stream, in bounded memory and by rules so simple that they
+// Streams reports whether objects of the type are read as a stream, in bounded memory and by rules so simple that they
 // need no process of their own.
 func (k Kind) Streams() bool { return k == Text || k == Markdown || k == RST || k.HasRows() }

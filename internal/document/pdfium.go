@@ -38,7 +38,7 @@ const (
 
 // PreparePDF compiles PDFium, so that the first PDF need not wait and no file has to be opened any more. Compiled
 // code is kept in the folder cache and read from there, 21 MB in a fifth of a second; with no folder (""), or one that
-// cannot be used, it is compiled anew, in some seconds and some hundred megabytes. Of the memory that a document may
+// cannot be used, it is compiled again, in some seconds and some hundred megabytes. Of the memory that a document may
 // take, half is PDFium's: the other is for the file and for its text.
 func PreparePDF(cache string, limits Limits) error {
 	engine.once.Do(func() {
@@ -58,7 +58,7 @@ func PreparePDF(cache string, limits Limits) error {
 func discardCode(cache string) {
 	kept, _ := filepath.Glob(filepath.Join(cache, "wazero-*")) // the pattern is valid
 	for _, folder := range kept {
-		_ = os.RemoveAll(folder) // what stays cannot be used: it is compiled anew
+		_ = os.RemoveAll(folder) // what stays cannot be used: it is compiled again
 	}
 }
 

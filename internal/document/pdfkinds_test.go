@@ -27,7 +27,7 @@ func inFont(font string, objects []string, pages ...string) string {
 		more += fmt.Sprintf("%d 0 obj\n%s\nendobj\n", 100+i, object)
 	}
 	content = strings.Replace(content, "trailer", more+"trailer", 1)
-	return strings.Replace(content, "startxref", "startxref 0", 1) // the table is made anew
+	return strings.Replace(content, "startxref", "startxref 0", 1) // the table is made again
 }
 
 // packed is the object of a stream.

@@ -420,7 +420,7 @@ func running(column []row, part extent) bool {
 	return len(column) >= leastRows && 2*full >= len(column) && letters >= leastLetters*len(column)
 }
 
-// linesOfRows writes rows as lines, and tells where a paragraph begins.
+// linesOfRows writes rows as lines, and says where a paragraph begins.
 func linesOfRows(rows []row) []pdfLine {
 	var lines []pdfLine
 	usual := usualStep(rows)

@@ -194,7 +194,7 @@ func (w *pdfWords) outline(object references.FPDF_PAGEOBJECT) error {
 	}); err != nil {
 		return err
 	}
-	_, err = w.FPDFPageObj_TransformF(&requests.FPDFPageObj_TransformF{ // it measures the text anew
+	_, err = w.FPDFPageObj_TransformF(&requests.FPDFPageObj_TransformF{ // it measures the text again
 		PageObject: object, Transform: structs.FPDF_FS_MATRIX{A: 1, D: 1},
 	})
 	return err

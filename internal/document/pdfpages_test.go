@@ -218,7 +218,7 @@ func TestALineFromRightToLeftIsReadSo(t *testing.T) {
 	content = strings.Replace(content, "/Encoding /WinAnsiEncoding", "/ToUnicode 6 0 R /FirstChar 32 /LastChar 32", 1)
 	content = strings.Replace(content, "trailer",
 		fmt.Sprintf("6 0 obj\n<< /Length %d >>\nstream\n%s\nendstream\nendobj\ntrailer", len(letters), letters), 1)
-	_, text := readPDF(t, strings.Replace(content, "startxref", "startxref 0", 1)) // its table is made anew
+	_, text := readPDF(t, strings.Replace(content, "startxref", "startxref 0", 1)) // its table is made again
 	if want := "\u05d1\u05d0\u05d2 19 20 \u05d0\u05d2\u05d1\n\f\n"; text != want {
 		t.Errorf("%q, want %q", text, want)
 	}

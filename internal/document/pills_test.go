@@ -81,7 +81,7 @@ func check(t *testing.T, name string, out outcome, limits document.Limits) {
 	}
 }
 
-// validity tells whether what is written to it is UTF-8.
+// validity reports whether what is written to it is UTF-8.
 type validity struct {
 	rest []byte
 	bad  bool

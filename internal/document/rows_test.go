@@ -131,7 +131,7 @@ func TestRowsEndWhereTheyAreToldTo(t *testing.T) {
 	}
 }
 
-// Equal rows of two objects are told apart by their object, equal ids in one object are for the reader to refuse.
+// Equal rows of two objects are distinguished by their object, equal ids in one object are for the reader to refuse.
 func TestEqualIdsKeepTheirLines(t *testing.T) {
 	rows := rowsOf(t, "id,text\n7,a\n8,\"two\nlines\"\n7,b\n", document.CSV)
 	if len(rows) != 3 || rows[0].ID != rows[2].ID || rows[0].Line != 2 || rows[1].Line != 3 || rows[2].Line != 5 {

@@ -173,7 +173,7 @@ func (c Code) Kind() Kind {
 	return Fatal
 }
 
-// Known tells whether the code is one of those above.
+// Known reports whether the code is one of those above.
 func Known(code Code) bool {
 	_, ok := kinds[code]
 	return ok
@@ -285,7 +285,7 @@ func CodeOf(err error) Code {
 	return Internal
 }
 
-// Is tells whether err carries the code.
+// Is reports whether err carries the code.
 func Is(err error, code Code) bool { return err != nil && CodeOf(err) == code }
 
 // KindOf is the kind in err's chain. An expired deadline is transient; any other error that nobody classified is a
@@ -306,7 +306,7 @@ var asked = map[Code]bool{
 	LeaseHeld: true, BudgetSpent: true, CorpusMissing: true, CorpusRefused: true, EndpointRefused: true,
 }
 
-// Refused tells of the error that ends a command whether the command is refused: for its input, for the configuration,
+// Refused says of the error that ends a command whether the command is refused: for its input, for the configuration,
 // or as a run stands. Else it failed. What ends a command so exits with 2.
 func Refused(err error) bool {
 	return err != nil && (KindOf(err) == Bad || asked[CodeOf(err)])

@@ -14,7 +14,7 @@ func Watched(ctx context.Context, alive func()) context.Context {
 	return context.WithValue(ctx, signKey{}, alive)
 }
 
-// sign tells that the n-th of many went by.
+// sign says that the n-th of many went by.
 func sign(ctx context.Context, n int64) {
 	if n%signEvery != 0 {
 		return

@@ -125,7 +125,7 @@ func (b *book) want(t *testing.T, task string, n int, has func(i int) bool) {
 
 func all(int) bool { return true }
 
-// names are the objects that a ledger was told to be damaged, from whichever goroutine.
+// names are the objects that a ledger was asked to be damaged, from whichever goroutine.
 type names struct {
 	mu    sync.Mutex
 	named []string

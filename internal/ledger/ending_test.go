@@ -16,7 +16,7 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
 )
 
-// A call that the model has admitted goes on when its worker is told to stop. Nobody else may pay for its key
+// A call that the model has admitted goes on when its worker is asked to stop. Nobody else may pay for its key
 // meanwhile, however long it takes.
 func TestAClaimLastsAsLongAsItsCallWhateverBecomesOfTheCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -196,7 +196,7 @@ func TestALooseEntryThatCannotBeUsedIsRemovedToldAndPaidForAgain(t *testing.T) {
 	}
 }
 
-// A caller that waits for another's payment can be told to stop.
+// A caller that waits for another's payment can be asked to stop.
 func TestWaitingForAClaimEndsWithTheCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := newClaims()

@@ -68,7 +68,7 @@ func (l *Ledger) Expire(
 	return dropped, nil
 }
 
-// mayExpire tells whether an entry may be older than Unlisted: if none is, the keys need not be sorted.
+// mayExpire reports whether an entry may be older than Unlisted: if none is, the keys need not be sorted.
 func (l *Ledger) mayExpire(ctx context.Context, task string, now time.Time) (bool, error) {
 	listed, err := listPacks(ctx, l.store, task)
 	if err != nil {
@@ -146,7 +146,7 @@ func (l *Ledger) expireRun(ctx context.Context, task string, r run, keys *keyFil
 	return gone, dead.err
 }
 
-// deadRows tells which of the rows of a run may go; rows come by key. After an error none may.
+// deadRows says which of the rows of a run may go; rows come by key. After an error none may.
 type deadRows struct {
 	walk *keyWalk
 	now  time.Time
@@ -200,7 +200,7 @@ func sortKeys(ctx context.Context, listed iter.Seq2[core.Digest, error]) (*keyFi
 			continue
 		}
 		last = append(last[:0], row[0]...)
-		_, _ = writer.Write(last) // Flush tells of errors
+		_, _ = writer.Write(last) // Flush reports errors
 		keys.n++
 	}
 	if err := writer.Flush(); err != nil {

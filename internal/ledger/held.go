@@ -23,7 +23,7 @@ const (
 	oneTry       = time.Minute // a write that takes longer is tried again
 )
 
-// heals tells whether a result that could not be stored may be stored later, and how long its caller waits for that.
+// heals reports whether a result that could not be stored may be stored later, and how long its caller waits for that.
 func heals(err error) (patience time.Duration, may bool) {
 	switch {
 	case err == nil:

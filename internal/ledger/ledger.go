@@ -44,7 +44,7 @@ func OfEnrichments() []string { return []string{Triples, Questions, Pairs} }
 // Tasks lists all: their entries are packed, merged and expired.
 func Tasks() []string { return append([]string{Extract, Shorten, Embed}, OfEnrichments()...) }
 
-// Holds tells whether the store has anything of a task.
+// Holds reports whether the store has anything of a task.
 func (l *Ledger) Holds(ctx context.Context, task string) (bool, error) {
 	for _, err := range l.store.List(ctx, "ledger/"+task+"/", "") {
 		return err == nil, err
@@ -75,7 +75,7 @@ type Entry struct {
 
 // Ledger is safe for concurrent use.
 type Ledger struct {
-	// OnDamage is told of packs that cannot be read, once each, and of loose entries that were removed because they could
+	// OnDamage receives packs that cannot be read, once each, and of loose entries that were removed because they could
 	// not be used; nil: nobody is. What they held is paid again where nothing else has it. Calls may come side by side.
 	OnDamage func(object string, err error)
 
@@ -119,7 +119,7 @@ func (l *Ledger) Get(ctx context.Context, task string, key core.Digest, attempt 
 	return l.find(ctx, task, key, attempt, nil)
 }
 
-// Accept tells whether an entry is of use. An error makes it absent: of damage somebody is told, and the result is paid
+// Accept says whether an entry is of use. An error makes it absent: of damage somebody is told, and the result is paid
 // for again in its place. Other errors say that the entry should not be trusted any more.
 type Accept func(Entry) error
 
@@ -274,7 +274,7 @@ func (l *Ledger) keep(ctx context.Context, name, owner string) (stop func()) {
 }
 
 // renewing calls renew three times in the life of a claim until end is called. The caller's context does not end it: a
-// call that was admitted is paid for even when its caller has been told to stop.
+// call that was admitted is paid for even when its caller has been asked to stop.
 func renewing(ctx context.Context, renew func(context.Context)) (end func()) {
 	ctx = context.WithoutCancel(ctx)
 	done := make(chan struct{})

@@ -16,7 +16,7 @@ func Noting(ctx context.Context, note func(task string, key core.Digest)) contex
 	return context.WithValue(ctx, noteKey{}, note)
 }
 
-// Note tells of keys that are asked for.
+// Note reports keys that are asked for.
 func Note(ctx context.Context, task string, keys ...core.Digest) {
 	note, _ := ctx.Value(noteKey{}).(func(string, core.Digest))
 	if note == nil {

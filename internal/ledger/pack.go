@@ -241,7 +241,7 @@ func (l *Ledger) Sweep(ctx context.Context, task string, now time.Time) (int, er
 	return swept, err
 }
 
-// sweep also tells whether there are more packs than a look-up should read.
+// sweep also reports whether there are more packs than a look-up should read.
 func (l *Ledger) sweep(ctx context.Context, task string, now time.Time) (total int, crowded bool, err error) {
 	listed, err := listPacks(ctx, l.store, task)
 	if err != nil {
@@ -350,7 +350,7 @@ func (l *Ledger) sweepMerge(ctx context.Context, task string, done merge, listed
 	return len(objects) / 2, l.store.Delete(ctx, done.name)
 }
 
-// takenLater tells that a later merge took an output in, which is why it may be gone.
+// takenLater says that a later merge took an output in, which is why it may be gone.
 func takenLater(output string, done merge, listed listing) bool {
 	for _, later := range listed.merges {
 		if later.name != done.name && slices.Contains(later.Inputs, output) {

@@ -152,7 +152,7 @@ func (t *taskPacks) old() bool {
 	return time.Since(t.listed) > relist
 }
 
-// forget makes the next look-up list the packs anew.
+// forget makes the next look-up list the packs again.
 func (t *taskPacks) forget() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -138,7 +138,7 @@ func (l *Ledger) removePacked(
 	return removed, nil
 }
 
-// holdsAny tells whether a run may hold one of the keys, by the filters of its packs.
+// holdsAny reports whether a run may hold one of the keys, by the filters of its packs.
 func (l *Ledger) holdsAny(ctx context.Context, r run, keys map[core.Digest]bool) (bool, error) {
 	if keys == nil {
 		return true, nil

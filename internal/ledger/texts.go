@@ -90,7 +90,7 @@ func (x *textIndex) rest() {
 }
 
 // forget drops vectors, and the answers that the index holds. Maps keep the room of what was deleted from them, so
-// that they are made anew.
+// that they are made again.
 func (x *textIndex) forget() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -168,7 +168,7 @@ func (x *textIndex) seal(found *answer) {
 	}
 }
 
-// leave sets an answer aside for the life of the process, or until it is stored again. It tells whether it was the
+// leave sets an answer aside for the life of the process, or until it is stored again. It reports whether it was the
 // first to do so: several readers may come upon one answer at once.
 func (x *textIndex) leave(object core.Digest) (first bool) {
 	x.mu.Lock()
@@ -222,7 +222,7 @@ func (l *Ledger) FindTexts(ctx context.Context, texts []core.Digest) ([]core.Dig
 	left = slices.DeleteFunc(left, func(i int) bool {
 		return !slices.ContainsFunc(open, func(p *pack) bool { return p.mayHold(texts[i]) })
 	})
-	// Neighbours lie together: a few texts are looked up, and what was stored with them tells of most others.
+	// Neighbours lie together: a few texts are looked up, and what was stored with them says of most others.
 	for stride := 64; len(left) > 0; stride = max(1, stride/4) {
 		var probes, rest []int
 		for n, i := range left {

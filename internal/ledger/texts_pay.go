@@ -166,7 +166,7 @@ func (l *Ledger) PutVectors(ctx context.Context, texts []core.Digest, vectors []
 	entry, err := l.Put(ctx, Embed, object, 0, Result{Value: raw})
 	marking.Wait()
 	if err == nil && (entry == nil || !isAnswer(entry.Value, object)) {
-		// What was paid for is kept even when the caller has been told to stop.
+		// What was paid for is kept even when the caller has been asked to stop.
 		writing, cancel := context.WithTimeout(context.WithoutCancel(ctx), oneTry)
 		_, err = blob.Write(writing, l.store, looseKey(Embed, object), raw, blob.Cond{})
 		cancel()
@@ -355,7 +355,7 @@ func (l *Ledger) writeIndex(ctx context.Context, answers []*answer) error {
 	return err
 }
 
-// mended takes a pack in again that was set aside: it was written anew.
+// mended takes a pack in again that was set aside: it was written again.
 func (t *taskPacks) mended(key string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -181,7 +181,7 @@ func (l *Ledger) upkeepTexts(
 }
 
 // answersToKeep gives the objects that the index names, having brought in those that it should name. Without every pack
-// of the index nothing can be told to be dead.
+// of the index nothing can be asked to be dead.
 func (l *Ledger) answersToKeep(ctx context.Context, now time.Time) iter.Seq2[core.Digest, error] {
 	return func(yield func(core.Digest, error) bool) {
 		if _, err := l.indexUnnamed(ctx, now); err != nil {

@@ -45,7 +45,7 @@ func keyOf(n int) core.Digest {
 	return core.Sum("bench", string(raw[:]))
 }
 
-// BenchmarkUpkeep tells what the upkeep of one task costs in the nights after a first build, whose shards of 5,000 have
+// BenchmarkUpkeep says what the upkeep of one task costs in the nights after a first build, whose shards of 5,000 have
 // a pack each: of answers about chunks, and of the index of embedded texts. UNWEAVER_BENCH_ENTRIES is how many entries
 // there are.
 func BenchmarkUpkeep(b *testing.B) {

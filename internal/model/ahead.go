@@ -15,7 +15,7 @@ type Foresight interface {
 
 // Admission of a request that was not sent yet. It is used once or given back once, whichever comes first.
 type Admission struct {
-	// Until is when it holds no more, whatever comes; what then is sent must be admitted anew.
+	// Until is when it holds no more, whatever comes; what then is sent must be admitted again.
 	Until time.Time
 	// Holds tells, right before the request is sent, whether it may be by this admission.
 	Holds func() bool

@@ -11,7 +11,7 @@ func CallerBound(ctx context.Context) context.Context {
 	return context.WithValue(ctx, callerBound{}, true)
 }
 
-// IsCallerBound tells whether the call ends with its caller.
+// IsCallerBound reports whether the call ends with its caller.
 func IsCallerBound(ctx context.Context) bool {
 	bound, _ := ctx.Value(callerBound{}).(bool)
 	return bound
@@ -40,7 +40,7 @@ func Sending(ctx context.Context) error {
 // Urgent marks a request that others wait for: it does not queue behind them.
 func Urgent(ctx context.Context) context.Context { return context.WithValue(ctx, urgent{}, true) }
 
-// IsUrgent tells whether others wait for the request.
+// IsUrgent reports whether others wait for the request.
 func IsUrgent(ctx context.Context) bool {
 	is, _ := ctx.Value(urgent{}).(bool)
 	return is

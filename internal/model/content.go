@@ -15,7 +15,7 @@ var contentWords = []string{
 	"must have less than",
 }
 
-// AboutContent tells whether the words of a refusal are about the text that was sent: the model will refuse it again.
+// AboutContent reports whether the words of a refusal are about the text that was sent: the model will refuse it again.
 // Any other refusal may be of a server, or of a gateway before it, that refuses everything for a while.
 func AboutContent(words string) bool {
 	words = strings.ToLower(words)

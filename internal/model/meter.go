@@ -152,7 +152,7 @@ func AnsweredError(err error) error {
 	return &answeredError{err}
 }
 
-// answered tells whether the request behind err was answered.
+// answered reports whether the request behind err was answered.
 func answered(err error) bool {
 	var mark *answeredError
 	return err == nil || errors.As(err, &mark)

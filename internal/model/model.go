@@ -43,7 +43,7 @@ type Call struct {
 // it, as often as it is in doubt, to tell an item that the model cannot serve from a model that serves nothing.
 const ProbeText = "Marie Curie was born in Warsaw in 1867 and discovered polonium and radium in Paris."
 
-// Usage is what a server says it charged; Doubted tells that it said what cannot be, and that our own count stands
+// Usage is what a server says it charged; Doubted says that it said what cannot be, and that our own count stands
 // here.
 type Usage struct {
 	Prompt     int64 `json:"prompt"`
@@ -51,7 +51,7 @@ type Usage struct {
 	Doubted    bool  `json:"-"`
 }
 
-// Reply is what the model said: its text without its thoughts (TakeAnswer), which may be empty. Truncated tells that it
+// Reply is what the model said: its text without its thoughts (TakeAnswer), which may be empty. Truncated says that it
 // stopped at its length limit, Thinking that it did so, or ended, within a thought; Finish is the server's word for why
 // it ended.
 type Reply struct {
@@ -65,7 +65,7 @@ type Reply struct {
 
 const nothing = "the model gave no answer"
 
-// IsNothing tells whether words are those of Reply.Nothing.
+// IsNothing reports whether words are those of Reply.Nothing.
 func IsNothing(words string) bool { return strings.HasPrefix(words, nothing) }
 
 // Nothing says why a reply is empty, in words for people.
@@ -86,7 +86,7 @@ type Info struct {
 	Provider   string // builtin | neural | openai | recorded
 	Model      string
 	Endpoint   string // shared limits are counted by it
-	Domain     string // whose answers these are: results are shared within it alone; empty: not told apart
+	Domain     string // whose answers these are: results are shared within it alone; empty: not distinguished
 	Parameters string // what else shapes a reply; part of ledger keys
 	Paid       bool   // replies cost money, or much time: they go through the ledger
 }

@@ -40,7 +40,7 @@ type mark struct {
 
 // TakeAnswer returns what a model says in a text: what stands behind its last thought, without the marks around it.
 // All who read replies get theirs from here. A mark within a string of JSON, or in quotes, is of what is said. thinking
-// tells that a thought was not closed, so that nothing, or only what stands before it, is said.
+// says that a thought was not closed, so that nothing, or only what stands before it, is said.
 func TakeAnswer(text string) (answer string, thinking bool) {
 	answer = text
 	if at := plainFinal.FindStringIndex(text); at != nil {
@@ -88,7 +88,7 @@ func behind(text string, marks []mark) (answer string, thinking bool) {
 	return answer, opened >= 0
 }
 
-// opens tells whether a mark behind a text opens a thought. One within a sentence is spoken of.
+// opens reports whether a mark behind a text opens a thought. One within a sentence is spoken of.
 func opens(before string) bool {
 	line := strings.TrimRightFunc(before, func(r rune) bool { return r != '\n' && unicode.IsSpace(r) })
 	return line == "" || strings.HasSuffix(line, "\n") || !strings.HasSuffix(before, " ")
@@ -127,7 +127,7 @@ func marksOf(text string) []mark {
 	return kept
 }
 
-// beginsMark tells whether marks begin with a sign.
+// beginsMark reports whether marks begin with a sign.
 func beginsMark(sign rune) bool { return sign == '<' || sign == '[' || sign == '◁' }
 
 // markAt gives the length of the mark that a text begins with; 0 where it begins with none.
@@ -139,7 +139,7 @@ func markAt(text string) (size int, closes bool) {
 	return len(openRE.FindString(text)), false
 }
 
-// quoted tells whether a mark is spoken of: it stands in quotes, or as code.
+// quoted reports whether a mark is spoken of: it stands in quotes, or as code.
 func quoted(text string, at, end int) bool {
 	for _, pair := range []string{"``", `""`, "''", "“”", "‘’", "«»"} {
 		runes := []rune(pair)

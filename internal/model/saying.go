@@ -67,7 +67,7 @@ var tagNames = []string{
 	"answer", "response", "solution", "s>",
 }
 
-// mayGrow tells whether a text that begins with the sign of a mark may become one.
+// mayGrow reports whether a text that begins with the sign of a mark may become one.
 func mayGrow(text string) bool {
 	if len(text) >= longestMark {
 		return false
@@ -130,7 +130,7 @@ func (s *Saying) End() (answer string, thinking bool, err error) {
 // Text is all that came, thoughts included.
 func (s *Saying) Text() string { return s.text.String() }
 
-// Opens tells of a whole reply whether its thoughts, if it has any, begin with a mark.
+// Opens says of a whole reply whether its thoughts, if it has any, begin with a mark.
 func Opens(text string) bool {
 	opened := false
 	for _, one := range marksOf(text) {

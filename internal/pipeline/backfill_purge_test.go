@@ -36,7 +36,7 @@ func TestABackfillLeavesOutWhatWasPurged(t *testing.T) {
 }
 
 // A backfill that was planned before a purge pays for nothing more, and the purge does not end beside it: once it is
-// begun anew, it leaves the document out.
+// begun again, it leaves the document out.
 func TestABackfillThatWasPlannedBeforeAPurgeStops(t *testing.T) {
 	t.Setenv(keyVariable, "secret")
 	s := newPaidSite(t, 5, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })

@@ -206,7 +206,7 @@ func TestABackfillTouchesNothingElse(t *testing.T) {
 	}
 }
 
-// While another build goes on nothing is asked, and it is told for whom the backfill waits; a pause ends the wait.
+// While another build goes on nothing is asked, and it is reported for whom the backfill waits; a pause ends the wait.
 // Promises: 44.
 func TestABackfillLetsABuildGoFirst(t *testing.T) {
 	t.Setenv(keyVariable, "secret")

@@ -13,7 +13,7 @@ import (
 )
 
 // A collector died in a batch, the reference of an old generation is damaged, and the corpus becomes again what it was,
-// so that the night makes segments of the batch: it publishes, and its report tells of the damage.
+// so that the night makes segments of the batch: it publishes, and its report reports the damage.
 func TestDamageOfAnOldReferenceAndADeadCollectorBlockNoNight(t *testing.T) {
 	s := newSite(t, sample(8))
 	s.night(t)

@@ -80,7 +80,7 @@ func TestABranchOrAPromoteThatDiedAtAnyWriteIsFinishedByTheSameCommand(t *testin
 					s.night(t)
 					again = do()
 				}
-				if fault.Is(again, fault.Usage) { // the last write tells how it ended: the branch is there already
+				if fault.Is(again, fault.Usage) { // the last write says how it ended: the branch is there already
 					again = nil
 				}
 				require.NoError(t, again, "again after write %d", at)

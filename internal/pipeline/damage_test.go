@@ -177,7 +177,7 @@ func (s *site) objects(t *testing.T) [][2]string {
 		[2]string{"configuration", s.index().SpecKey(manifest.Spec)})
 }
 
-// heal follows the hints of errors until a night goes well, and tells what was done.
+// heal follows the hints of errors until a night goes well, and says what was done.
 func (s *site) heal(t *testing.T) (out outcome, steps []string) {
 	t.Helper()
 	way := &how{}
@@ -337,7 +337,7 @@ func TestASmallIndexIsReadWholeEachNight(t *testing.T) {
 	}
 }
 
-// Damage that plan did not read, as its turn had not come: the unit that meets it has the run begin anew.
+// Damage that plan did not read, as its turn had not come: the unit that meets it has the run begin again.
 // Promises: 49.
 func TestDamageThatAUnitMeetsMendsItselfInTheSameRun(t *testing.T) {
 	first := newSite(t, sample(12))

@@ -285,7 +285,7 @@ func damagedChild(t *testing.T, root string) {
 	}
 }
 
-// damageOne damages a random file of a directory and tells what it did.
+// damageOne damages a random file of a directory and says what it did.
 func damageOne(t *testing.T, dir string, random *rand.Rand) string {
 	t.Helper()
 	var files []string
@@ -364,13 +364,13 @@ func classified(t *testing.T, dir string, all []tried) string {
 	return class
 }
 
-// told tells whether an answer says that it is degraded.
+// told reports whether an answer says that it is degraded.
 func told(degraded any) bool {
 	all, ok := degraded.([]any)
 	return ok && len(all) > 0
 }
 
-// saysDamaged tells whether a list of indexes says that one cannot be read.
+// saysDamaged reports whether a list of indexes says that one cannot be read.
 func saysDamaged(indexes any) bool {
 	all, _ := indexes.([]any)
 	return slices.ContainsFunc(all, func(one any) bool {

@@ -42,7 +42,7 @@ func (s *site) next(t testing.TB, requests *distance.Requests) (distance.Counted
 	return requests.Take(), time.Since(begin)
 }
 
-// clock tells how long each stage took, in the order in which they began.
+// clock says how long each stage took, in the order in which they began.
 type clock struct {
 	mu     sync.Mutex
 	stages []string

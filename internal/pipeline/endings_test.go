@@ -22,7 +22,7 @@ type ending struct {
 	name    string
 	status  string
 	kills   []int64          // at these requests the process dies
-	drain   int64            // at this request the process is told to stop
+	drain   int64            // at this request the process is asked to stop
 	steer   map[int64]string // at these requests a person gives a command
 	rubbish int              // so many chunks are answered with nonsense, whatever is asked
 	lose    string           // before this stage what it reads is lost

@@ -64,7 +64,7 @@ func shares(report core.Estimated) map[string]int64 {
 	return out
 }
 
-// Documents that did not change are neither parsed nor cut, and what would be made is told by its reason.
+// Documents that did not change are neither parsed nor cut, and what would be made is reported by its reason.
 func TestAnEstimateParsesWhatChangedAloneAndTellsWhy(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, sample(30))

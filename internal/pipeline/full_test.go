@@ -125,7 +125,7 @@ func TestAStoreThatFailsAtEveryWriteInTurnCostsNothing(t *testing.T) {
 	}
 }
 
-// failsAt has a build's writes fail from one on until the run is resumed, and tells whether anything paid for was held.
+// failsAt has a build's writes fail from one on until the run is resumed, and says whether anything paid for was held.
 func failsAt(t *testing.T, code fault.Code, at int64, want core.Hashes) (held bool) {
 	t.Helper()
 	var count atomic.Int64

@@ -167,7 +167,7 @@ func TestEveryNightComesToWhatABuildFromNothingComesTo(t *testing.T) {
 	}
 }
 
-// anew is a site over the same corpus that has built nothing yet, and builds one split.
+// again is a site over the same corpus that has built nothing yet, and builds one split.
 func (h *history) anew(t *testing.T) *site {
 	t.Helper()
 	fresh := newSite(t, h.files)

@@ -14,7 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/collect"
 )
 
-// BenchmarkListed tells how long the keys take that the upkeep of the ledger must keep, which are read from the
+// BenchmarkListed says how long the keys take that the upkeep of the ledger must keep, which are read from the
 // segments of all generations once a day. UNWEAVER_BENCH_CHUNKS is how many documents of one chunk there are.
 func BenchmarkListed(b *testing.B) {
 	documents := 1000

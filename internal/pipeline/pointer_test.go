@@ -15,7 +15,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
-// A pointer that still tells a part of what it told is as damaged as one that tells nothing.
+// A pointer that still tells a part of what it told is as damaged as one that says nothing.
 func TestARestoreWritesADamagedPointerAgain(t *testing.T) {
 	s := newSite(t, sample(4))
 	s.night(t)

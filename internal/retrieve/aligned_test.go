@@ -91,7 +91,7 @@ func TestAClassLeadsToTheChunkWhoseTitleItIs(t *testing.T) {
 	}
 	t.Cleanup(generation.Close)
 	o := opened{stores, built, generation}
-	query := o.query(t, retrieve.Hybrid, "bright") // no word of a title: what tells them apart is the walk
+	query := o.query(t, retrieve.Hybrid, "bright") // no word of a title: what distinguishes them is the walk
 	query.TopChunks = 3
 	explain := o.run(t, query).Explain.(retrieve.HybridExplain)
 	mass := map[string]float64{}

@@ -85,7 +85,7 @@ type Passage struct {
 }
 
 // Context packs passages into a token budget, counted on the final string: "[n] (title)" and the text. A passage that
-// does not fit is skipped; when none fits, the first is cut at the end of a sentence. used tells which passages are
+// does not fit is skipped; when none fits, the first is cut at the end of a sentence. used says which passages are
 // in.
 func Context(ps []Passage, budget int) (context string, used []bool) {
 	used = make([]bool, len(ps))

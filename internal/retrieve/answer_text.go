@@ -81,7 +81,7 @@ func (c *citing) rune(r rune, ready *strings.Builder) {
 // closing are the brackets around marks.
 var closing = map[rune]rune{'[': ']', '【': '】'}
 
-// ofMark tells whether a mark that is held may go on with a rune.
+// ofMark reports whether a mark that is held may go on with a rune.
 func ofMark(held []rune, r rune) bool {
 	switch {
 	case r >= '0' && r <= '9':
@@ -134,7 +134,7 @@ func (c *citing) cite(held string, end rune) string {
 	return out.String()
 }
 
-// isEmpty tells whether nothing was said so far.
+// isEmpty reports whether nothing was said so far.
 func (c *citing) isEmpty() bool { return c.out.Len() == 0 && len(c.held) == 0 }
 
 // give adds text to the answer, and gives it to who takes it.

@@ -180,7 +180,7 @@ func (s shuffled) splits(n int) []splitSegment {
 	return out
 }
 
-// document writes one with its chunks behind so many, and tells how many there are then.
+// document writes one with its chunks behind so many, and says how many there are then.
 func (s shuffled) document(writer *split.Writer, key string, row row, chunks uint32) uint32 {
 	generation := row.from.generation
 	document, err := generation.Document(s.t.Context(), row.place)

@@ -77,7 +77,7 @@ func lead(hits []fuse.Hit) float64 {
 	return 1 - hits[tenth-1].Score/hits[0].Score
 }
 
-// builtin tells whether both embedders are the built-in one.
+// builtin reports whether both embedders are the built-in one.
 func (g *Generation) builtin() bool {
 	return g.Manifest.Class.Provider == "builtin" && g.Manifest.Chunk.Provider == "builtin"
 }

@@ -45,7 +45,7 @@ func (a *allowed) chunk(chunk *liveset.Chunk) bool {
 	return a.all || a.ofDocument(chunk.Document)
 }
 
-// number tells whether the chunk of a number is allowed.
+// number reports whether the chunk of a number is allowed.
 func (a *allowed) number(n uint32) bool {
 	return a.all || a.ofDocument(a.generation.Live.DocumentOf(n))
 }

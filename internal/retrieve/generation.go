@@ -257,7 +257,7 @@ func (g *Generation) mapIDF(ctx context.Context, cache *localfile.Cache) (err er
 	return err
 }
 
-// Changed reports whether another program wrote to a file that the generation has mapped. It is then to be opened anew:
+// Changed says whether another program wrote to a file that the generation has mapped. It is then to be opened again:
 // what it reads there may be anything.
 func (g *Generation) Changed() bool { return slices.ContainsFunc(g.mapped, g.cache.Changed) }
 
@@ -337,10 +337,10 @@ func (g *Generation) Hold() bool {
 	}
 }
 
-// Held tells whether anyone still has the generation: its mappings stand, and its reader lease must be renewed.
+// Held reports whether anyone still has the generation: its mappings stand, and its reader lease must be renewed.
 func (g *Generation) Held() bool { return g.refs.Load() > 0 }
 
-// Shared tells whether more than one has the generation.
+// Shared reports whether more than one has the generation.
 func (g *Generation) Shared() bool { return g.refs.Load() > 1 }
 
 // Close lets go of the generation; the last holder's Close unmaps its files.

@@ -257,7 +257,7 @@ func (m *memory) first(themes int, ranked []gem.Match) []gem.Match {
 }
 
 // lift puts, in the place of each summary, the member that is nearest to the prompt of those that are not before it: an
-// answer cites chunks. A summary all of whose members are before it says nothing more, and goes. It tells which summary
+// answer cites chunks. A summary all of whose members are before it says nothing more, and goes. It says which summary
 // brought which chunk.
 func (m *memory) lift(ranked []gem.Match, members map[int]gem.Match) (chunks []gem.Match, by map[int]gem.Match) {
 	by = map[int]gem.Match{}

@@ -147,7 +147,7 @@ func (r *Registry) Method(name string) (Method, error) {
 	return nil, invalid("method", fmt.Sprintf("%q is not known", name), "known: "+strings.Join(r.Names(), ", "))
 }
 
-// CheckRule tells whether a method knows a rule: fault.InvalidParam where it does not, with those that do.
+// CheckRule reports whether a method knows a rule: fault.InvalidParam where it does not, with those that do.
 func (r *Registry) CheckRule(method, rule string) error {
 	var hints []string
 	for _, other := range r.methods {

@@ -13,7 +13,7 @@ import (
 const APR = "apr"
 
 // APRExplain is the explanation of apr: how the question was compared, the runs that were found with the terms of their
-// scores, and what of them is told in how many tokens.
+// scores, and what of them is reported in how many tokens.
 type APRExplain struct {
 	Names []string  `json:"names"` // of the question; none: it was compared as a whole
 	By    string    `json:"by"`    // what found them: rules or chat

@@ -18,7 +18,7 @@ type GemExplain struct {
 	Summaries []GemSummary `json:"summaries"` // that brought a chunk
 }
 
-// GemChunk tells which question of a chunk was nearest to the query's.
+// GemChunk says which question of a chunk was nearest to the query's.
 type GemChunk struct {
 	ID       string   `json:"id"`
 	Score    float64  `json:"score"`             // of the question below
@@ -161,7 +161,7 @@ func (gemMethod) Run(r *Request) (Explanation, error) {
 	return func() any { return known.explain(r.Generation, taken, by, steps) }, nil
 }
 
-// explain tells of the chunks that were taken.
+// explain reports the chunks that were taken.
 func (m *memory) explain(
 	generation *Generation, taken []gem.Match, by map[int]gem.Match, steps map[int]gem.Step,
 ) GemExplain {

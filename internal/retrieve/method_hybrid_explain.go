@@ -88,7 +88,7 @@ func summed(l fuse.List) ListSum {
 	return sum
 }
 
-// explainHybrid tells where the result's scores come from.
+// explainHybrid says where the result's scores come from.
 func (r *Request) explainHybrid(
 	params fuse.Params, seeds fuse.Seeds, found lists, mass walk.Mass, steps walk.Steps,
 ) HybridExplain {

@@ -96,7 +96,7 @@ type Result struct {
 	Reason   string // where there are no chunks
 	Degraded []string
 	// Confidence is the calibrated chance that one of the first five chunks says what was asked for (docs/retrieval.md,
-	// Confidence); nil: it cannot be told.
+	// Confidence); nil: it is not known.
 	Confidence *float64
 	Notes      []Note // for the context, beside passages
 	NotesAlone bool   // the context has no passages
@@ -189,7 +189,7 @@ type Request struct {
 // Context of the query; it ends with it.
 func (r *Request) Context() context.Context { return r.ctx }
 
-// Allows tells whether filter and without leave a chunk in.
+// Allows reports whether filter and without leave a chunk in.
 func (r *Request) Allows(chunk *liveset.Chunk) bool { return r.allowed.chunk(chunk) }
 
 // chanceSimilarity is what words that mean nothing reach with the built-in embedder by chance, in indexes of up to
@@ -228,7 +228,7 @@ func (r *Request) noMatch() bool {
 	return false
 }
 
-// why tells of each chunk which of the entities mention it.
+// why reports each chunk which of the entities mention it.
 func (r *Request) why() {
 	places := map[uint32]int{}
 	for i, chunk := range r.Result.Chunks {

@@ -94,7 +94,7 @@ func askSoundly[T any](
 	}
 }
 
-// refuses tells whether a server gives nothing, for no reason that is said to be the text's.
+// refuses reports whether a server gives nothing, for no reason that is said to be the text's.
 func refuses(err error) bool {
 	return fault.Is(err, fault.ModelRefused) || fault.Is(err, fault.ModelUnreadable)
 }

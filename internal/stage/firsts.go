@@ -102,7 +102,7 @@ func (r Round) Over() error {
 	return nil
 }
 
-// Proven tells whether a failure may be remembered as the item's own: others came to something, or the round began when
+// Proven says whether a failure may be remembered as the item's own: others came to something, or the round began when
 // a person had the run go on although none did.
 func (r Round) Proven() bool {
 	if r.health == nil {

@@ -117,7 +117,7 @@ func (h *Health) free(began time.Time, inDoubt bool) error {
 	return nil
 }
 
-// fell tells that the last that is heard is a small request after the given time, and that it came to nothing.
+// fell says that the last that is heard is a small request after the given time, and that it came to nothing.
 func (h *Health) fell(began time.Time) bool { return h.down.After(began) && !h.served.After(h.down) }
 
 // settle waits until the model is in doubt no longer, or the caller's request is the one that is sent in doubt. An
@@ -146,8 +146,8 @@ func (h *Health) serves(ctx context.Context, sent time.Time, probe func(context.
 	return err
 }
 
-// decide is serves for an item that waits meanwhile. mayGo tells that the caller has a request that it would send: goes
-// tells that it shall, though nothing is decided.
+// decide is serves for an item that waits meanwhile. mayGo says that the caller has a request that it would send: goes
+// says that it shall, though nothing is decided.
 func (h *Health) decide(
 	ctx context.Context, sent time.Time, probe func(context.Context) error, mayGo bool,
 ) (goes bool, err error) {
@@ -198,7 +198,7 @@ func (h *Health) ask(ctx context.Context, probe func(context.Context) error) err
 		switch {
 		case err == nil:
 			h.serving(began)
-		case ctx.Err() == nil: // all who wait hear of it; whoever asks later finds out anew
+		case ctx.Err() == nil: // all who wait hear of it; whoever asks later finds out again
 			h.down, h.cause, h.bad, h.tried = began, err, 0, false
 		}
 		h.change()

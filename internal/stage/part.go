@@ -11,7 +11,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/join"
 )
 
-// Kind tells classes from chunks: both have vectors and rows, made from different files.
+// Kind distinguishes classes from chunks: both have vectors and rows, made from different files.
 type Kind string
 
 // The kinds.

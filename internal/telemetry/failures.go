@@ -16,13 +16,13 @@ import (
 // thousands of requests alike.
 const quietFor = 10 * time.Second
 
-// failures tells of requests to model servers that failed.
+// failures reports requests to model servers that failed.
 type failures struct {
 	mu    sync.Mutex
 	kinds map[string]*silence
 }
 
-// silence is since when a kind of failure was not told, and how many there were.
+// silence is since when a kind of failure was not reported, and how many there were.
 type silence struct {
 	since time.Time
 	more  int

@@ -161,7 +161,7 @@ func (r *run) add(unit Place, long int) {
 // last is the place of the last n characters.
 func (r *run) last(n int) Place { return Place{r.of[n-1].Start, r.of[0].End} }
 
-// short tells whether a run was too short for any term so far.
+// short reports whether a run was too short for any term so far.
 func (r *run) short(shorter bool) bool {
 	least := r.long
 	if shorter {
@@ -221,13 +221,13 @@ func units(s string, piece Place) iter.Seq[Place] {
 	}
 }
 
-// unspaced tells whether a piece is of a script that parts words by no space.
+// unspaced reports whether a piece is of a script that parts words by no space.
 func unspaced(piece string) bool {
 	r, _ := utf8.DecodeRuneInString(piece)
 	return Unspaced(r)
 }
 
-// Unspaced tells whether a character is of a script that parts words by no space.
+// Unspaced reports whether a character is of a script that parts words by no space.
 func Unspaced(r rune) bool {
 	return r >= 0x0e00 && (r == 'ー' || r == 'ｰ' || unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana,
 		unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar))

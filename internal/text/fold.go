@@ -39,14 +39,14 @@ func clean(r rune) rune {
 	return r
 }
 
-// invisible tells whether a character has no width: soft hyphens, joiners, zero-width spaces, marks of direction,
+// invisible reports whether a character has no width: soft hyphens, joiners, zero-width spaces, marks of direction,
 // selectors of variants.
 func invisible(r rune) bool {
 	return unicode.Is(unicode.Cf, r) || r == '\u034f' || (r >= '\ufe00' && r <= '\ufe0f') ||
 		(r >= '\U000e0100' && r <= '\U000e01ef')
 }
 
-// vowelMark tells whether a character is a sign that Arabic, Hebrew and Syriac may write at a letter, or the stroke
+// vowelMark reports whether a character is a sign that Arabic, Hebrew and Syriac may write at a letter, or the stroke
 // that lengthens an Arabic one.
 func vowelMark(r rune) bool {
 	switch {
@@ -105,7 +105,7 @@ func unaccented(word string) string {
 	return letters.Replace(norm.NFC.String(string(out)))
 }
 
-// accent tells whether a mark at a letter is left out by people who write without accents.
+// accent reports whether a mark at a letter is left out by people who write without accents.
 func accent(base, mark rune) bool {
 	const stressed, grave, acute, diaeresis = "аеиоуыэюяі", '\u0300', '\u0301', '\u0308'
 	switch {

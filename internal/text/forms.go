@@ -12,7 +12,7 @@ import (
 // that a question with accents finds, those that have them come first.
 const Exact = "="
 
-// IsExact tells whether a term is a word with its accents.
+// IsExact reports whether a term is a word with its accents.
 func IsExact(term string) bool { return strings.HasPrefix(term, Exact) }
 
 const (
@@ -140,7 +140,7 @@ func split(word string) (whole string, parts []string) {
 	return all.String(), parts
 }
 
-// worthy tells whether a part of a word is a term of its own: not a single letter, but behind or before a hyphen
+// worthy reports whether a part of a word is a term of its own: not a single letter, but behind or before a hyphen
 // (X-ray, and not Objective-C); not two small letters beside a hump (CoV), and not two beside an ampersand (AT&T).
 func worthy(runes []rune, start, at int, humped bool) bool {
 	part := runes[start:at]
@@ -160,7 +160,7 @@ func worthy(runes []rune, start, at int, humped bool) bool {
 	return true
 }
 
-// fraction tells whether a sign stands between digits, as part of a number.
+// fraction reports whether a sign stands between digits, as part of a number.
 func fraction(runes []rune, i int) bool {
 	return (runes[i] == '.' || runes[i] == ',') && i > 0 && i+1 < len(runes) &&
 		unicode.IsDigit(runes[i-1]) && unicode.IsDigit(runes[i+1])
@@ -174,7 +174,7 @@ func named(part string, behind bool) string {
 	return part
 }
 
-// simple tells whether a word is of ASCII letters and digits with no capital letter inside, or of capitals alone.
+// simple reports whether a word is of ASCII letters and digits with no capital letter inside, or of capitals alone.
 func simple(word string) bool {
 	lower, upper := false, false // behind the first character
 	for i := range len(word) {
@@ -192,7 +192,7 @@ func simple(word string) bool {
 
 func letterlike(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) || unicode.IsMark(r) }
 
-// hump tells whether a part begins at a place: a capital letter behind a small one or a digit, or the last of several
+// hump reports whether a part begins at a place: a capital letter behind a small one or a digit, or the last of several
 // before a small one. The plural of an acronym (CEOs) has none.
 func hump(runes []rune, i int) bool {
 	if i == 0 || !unicode.IsUpper(runes[i]) {
@@ -247,7 +247,7 @@ func tokens(s string) iter.Seq[Place] {
 	}
 }
 
-// begins tells whether the word at a place has a dot before it that belongs to it.
+// begins reports whether the word at a place has a dot before it that belongs to it.
 func begins(s string, at int) bool {
 	if at == 0 || s[at-1] != '.' {
 		return false
@@ -291,7 +291,7 @@ func first(s string) rune {
 	return r
 }
 
-// joined tells whether a piece goes on the word that is held, whose last piece is given.
+// joined reports whether a piece goes on the word that is held, whose last piece is given.
 func joined(s string, held, last, piece Place) bool {
 	if last.End != held.End || piece.Start == held.End || piece.Start-held.End > len("\u200b") || s[held.End] == ' ' {
 		return false
@@ -314,7 +314,7 @@ func joined(s string, held, last, piece Place) bool {
 	return false
 }
 
-// single tells whether a piece is one letter.
+// single reports whether a piece is one letter.
 func single(piece string) bool {
 	r, size := utf8.DecodeRuneInString(piece)
 	return size == len(piece) && unicode.IsLetter(r)

@@ -114,7 +114,7 @@ func TestCompoundsAreFoundWholeAndByTheirParts(t *testing.T) {
 	}
 }
 
-// Only words that have accents have a second term, which tells them from those without.
+// Only words that have accents have a second term, which distinguishes them from those without.
 func TestAWordWithAccentsIsThereOnceMore(t *testing.T) {
 	for in, want := range map[string]string{
 		"résumés of a resume": "resume =résumé resume",

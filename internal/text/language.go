@@ -99,10 +99,10 @@ func (l *Language) Analyser() string { return fmt.Sprintf("%s/%d", l.code, l.rev
 // Stems reports whether words are reduced to stems.
 func (l *Language) Stems() bool { return l.stem != nil }
 
-// Stop tells whether a lower-case word carries no meaning of its own.
+// Stop reports whether a lower-case word carries no meaning of its own.
 func (l *Language) Stop(word string) bool { return l.stop[word] }
 
-// Common tells whether a lower-case word is too common to be a name by itself at the start of a sentence.
+// Common reports whether a lower-case word is too common to be a name by itself at the start of a sentence.
 func (l *Language) Common(word string) bool { return l.stop[word] || l.common[word] }
 
 // Elided is the length in bytes of an article or particle that is written together with the word that follows it: of
@@ -162,5 +162,5 @@ func join(sets ...map[string]bool) map[string]bool {
 	return out
 }
 
-// Known tells whether there are rules for a code.
+// Known reports whether there are rules for a code.
 func Known(code string) bool { return slices.Contains(Languages(), code) }

@@ -63,7 +63,7 @@ func (l *Language) Statements(s string) []string {
 	return out
 }
 
-// marker tells whether a line begins with the sign of a row, an item, a quotation or a heading.
+// marker reports whether a line begins with the sign of a row, an item, a quotation or a heading.
 func marker(line string) bool {
 	line = strings.TrimLeft(line, " \t")
 	if line == "" {
@@ -131,7 +131,7 @@ func unwrap(s string) string {
 var abbreviations = set(`dr mr mrs ms prof st jr sr fig figs no vs al e.g i.e vol gen col lt sgt capt rev hon approx ca
 cf eq ref refs`)
 
-// continues tells whether a sentence that seems to end goes on after an abbreviation, an initial or an ordinal number.
+// continues says whether a sentence that seems to end goes on after an abbreviation, an initial or an ordinal number.
 func (l *Language) continues(prev, next string) bool {
 	t := strings.TrimRight(prev, " \t")
 	if !strings.HasSuffix(t, ".") || strings.HasSuffix(prev, "\n") {
@@ -164,7 +164,7 @@ func spoken(segment string) bool {
 	return strings.IndexFunc(segment, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) >= 0
 }
 
-// Says tells whether a text has anything that a question may be about: a letter, a digit, or a symbol such as ☂.
+// Says reports whether a text has anything that a question may be about: a letter, a digit, or a symbol such as ☂.
 func Says(s string) bool {
 	return strings.ContainsFunc(s, func(r rune) bool {
 		return unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.Is(unicode.So, r)
@@ -175,7 +175,7 @@ func Says(s string) bool {
 type Place struct{ Start, End int }
 
 // asciiWord is the end of the ASCII letters and digits from a place on, where a word ends there for certain: before the
-// end, a sign that joins nothing, or a sign before white space. It is the place itself where that cannot be told.
+// end, a sign that joins nothing, or a sign before white space. It is the place itself where that is not known.
 func asciiWord(s string, at int) int {
 	end := at
 	for end < len(s) && alphanumeric(s[end]) {
@@ -190,7 +190,7 @@ func asciiWord(s string, at int) int {
 	return at
 }
 
-// gap tells whether the byte at a place is a segment without a word: a sign that joins nothing, before more ASCII.
+// gap reports whether the byte at a place is a segment without a word: a sign that joins nothing, before more ASCII.
 func gap(s string, at int) bool {
 	return s[at] < utf8.RuneSelf && s[at] != '_' && !alphanumeric(s[at]) && at+1 < len(s) && s[at+1] < utf8.RuneSelf
 }
@@ -199,7 +199,7 @@ func alphanumeric(c byte) bool {
 	return c-'0' <= 9 || (c|0x20)-'a' <= 25
 }
 
-// parting tells whether an ASCII sign parts words wherever it stands (UAX #29: no MidLetter, MidNum, MidNumLet or
+// parting reports whether an ASCII sign parts words wherever it stands (UAX #29: no MidLetter, MidNum, MidNumLet or
 // ExtendNumLet).
 func parting(c byte) bool {
 	switch c {
@@ -217,7 +217,7 @@ func Surface(s string) []string { return english.Surface(s) }
 
 // Stem takes plural endings (after Harman, How effective is suffixing?, 1991), -ed and -ing off a lower-case English
 // word. It is light on purpose, and so some forms stay apart: the plural of a word in a hissing sound keeps its e
-// (classes becomes classe, class stays). To mend that is to change Analyser, and to measure recall anew.
+// (classes becomes classe, class stays). To mend that is to change Analyser, and to measure recall again.
 func Stem(w string) string {
 	w = singular(w)
 	for _, suffix := range []string{"ing", "ed"} {
@@ -250,10 +250,10 @@ func singular(w string) string {
 	return w
 }
 
-// Stop tells whether a lower-case word carries no meaning of its own.
+// Stop reports whether a lower-case word carries no meaning of its own.
 func Stop(w string) bool { return stopWords[w] }
 
-// Common tells whether a lower-case word is too common to be a name by itself at the start of a sentence.
+// Common reports whether a lower-case word is too common to be a name by itself at the start of a sentence.
 func Common(w string) bool { return stopWords[w] || commonWords[w] }
 
 // set is of words, with and without their accents.

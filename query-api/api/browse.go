@@ -221,7 +221,7 @@ func (s *Server) entityChunks(w http.ResponseWriter, request *http.Request) {
 	})
 }
 
-// chunksOf reads what a list tells of chunks, side by side.
+// chunksOf reads what a list says of chunks, side by side.
 func chunksOf(ctx context.Context, generation *retrieve.Generation, rows []*liveset.Chunk) ([]answer.Passage, error) {
 	out := make([]answer.Passage, len(rows))
 	err := parallel.Each(ctx, len(rows), readWidth, func(ctx context.Context, i int) (err error) {

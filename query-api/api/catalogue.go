@@ -13,7 +13,7 @@ import (
 	"github.com/unweaver/unweaver/query-api/middleware"
 )
 
-// listReads is how many pointers are read anew for one list.
+// listReads is how many pointers are read again for one list.
 const listReads = 16
 
 // listIndexes answers from what the watcher knows, for one listing of folders and at most listReads pointers, those
@@ -52,7 +52,7 @@ func (s *Server) published(ctx context.Context) ([]IndexInfo, error) {
 	return slices.DeleteFunc(found, func(info IndexInfo) bool { return info.Index == "" }), nil
 }
 
-// outdated chooses the indexes whose pointer is to be read anew: those of which nothing is known or the mirror has
+// outdated chooses the indexes whose pointer is to be read again: those of which nothing is known or the mirror has
 // news, and of the others the ones that were not read for the longest time.
 func (s *Server) outdated(names []string) map[string]bool {
 	served, anew := s.served(), map[string]bool{}
@@ -78,7 +78,7 @@ func (s *Server) outdated(names []string) map[string]bool {
 	return anew
 }
 
-// indexInfo tells what is published under a name; nothing is no error, and no name. What cannot be read of one index is
+// indexInfo says what is published under a name; nothing is no error, and no name. What cannot be read of one index is
 // told of it, and hides no other.
 func (s *Server) indexInfo(ctx context.Context, name string, anew bool) (IndexInfo, error) {
 	pointer, err := s.standingOf(ctx, name, anew)
@@ -103,7 +103,7 @@ func (s *Server) indexInfo(ctx context.Context, name string, anew bool) (IndexIn
 	return IndexInfo{}, err
 }
 
-// standingOf is the pointer of an index, as it was read last or, anew, as it is. Names that nobody has published leave
+// standingOf is the pointer of an index, as it was read last or, again, as it is. Names that nobody has published leave
 // no trace.
 func (s *Server) standingOf(ctx context.Context, name string, anew bool) (core.Pointer, error) {
 	s.mu.Lock()

@@ -187,7 +187,7 @@ func TestWishesThatCannotBeMetAreRefused(t *testing.T) {
 	}
 }
 
-// bounding is a chat model that tells how long a reply was wished for, and ends there.
+// bounding is a chat model that says how long a reply was wished for, and ends there.
 type bounding struct {
 	writing
 	most *int

@@ -56,7 +56,7 @@ func (s *Server) unchanged(w http.ResponseWriter, request *http.Request, tag str
 	return true
 }
 
-// has tells whether If-None-Match names a tag, weakly compared. What it may say of every tag (*) is of no use here.
+// has reports whether If-None-Match names a tag, weakly compared. What it may say of every tag (*) is of no use here.
 func has(lines []string, tag string) bool {
 	opaque := strings.TrimPrefix(tag, "W/")
 	for _, line := range lines {

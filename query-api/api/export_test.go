@@ -7,7 +7,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// Tellable tells whether errors of a code, wherever they come from, are told to everybody.
+// Tellable reports whether errors of a code, wherever they come from, are asked to everybody.
 func Tellable(code fault.Code) bool { return tellable(code.At("read", "")) }
 
 // WaitForNew lets queries wait longer for a new generation than a busy machine takes to open it.

@@ -84,7 +84,7 @@ func (s *Server) served() map[string]*index {
 	return out
 }
 
-// pointer tells what is published: what the artifact said when it was last read, at most a poll ago. It is read anew
+// pointer says what is published: what the artifact said when it was last read, at most a poll ago. It is read again
 // for the first query for an index, and where the mirror says something else than it did at the last reading: whichever
 // epoch is higher, the artifact counts. Names that nobody has published leave no trace.
 func (s *Server) pointer(ctx context.Context, name string) (core.Pointer, error) {
@@ -144,7 +144,7 @@ func (s *Server) mirrored(ctx context.Context, name string) core.Pointer {
 	return pointer
 }
 
-// stored is what the artifact said; false when it was never read, or when the mirror tells of something that was not
+// stored is what the artifact said; false when it was never read, or when the mirror says of something that was not
 // known then.
 func (x *index) stored(mirrored core.Pointer) (core.Pointer, bool) {
 	x.mu.Lock()
@@ -155,7 +155,7 @@ func (x *index) stored(mirrored core.Pointer) (core.Pointer, bool) {
 	return x.published, !x.readAt.IsZero() && !news && !stale
 }
 
-// known tells whether the artifact was ever read.
+// known reports whether the artifact was ever read.
 func (x *index) known() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -244,7 +244,7 @@ func (x *index) await(n int) {
 	x.asked = x.asked || n > 0
 }
 
-// passedOver tells that an opening ahead found no room: a request that waited for it has to ask for more.
+// passedOver says that an opening ahead found no room: a request that waited for it has to ask for more.
 func (x *index) passedOver() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -462,7 +462,7 @@ func (s *Server) openGeneration(
 	return &open{found, mine}, nil
 }
 
-// collected tells that nothing names a generation any more: what is missing of it is no damage.
+// collected says that nothing names a generation any more: what is missing of it is no damage.
 func (s *Server) collected(ctx context.Context, name, generation, manifest string) bool {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()

@@ -7,7 +7,7 @@ import (
 	"github.com/unweaver/unweaver/internal/retrieve"
 )
 
-// mostNodes is how many chunks the themes of a memory are told with: as many as can be looked at.
+// mostNodes is how many chunks the themes of a memory are reported with: as many as can be looked at.
 const mostNodes = 300
 
 // Memory is what enrichment gem made of a generation: themes, each with the chunks of its largest components.
@@ -24,7 +24,7 @@ type Memory struct {
 	Themes    []MemoryTheme `json:"themes"`
 }
 
-// MemoryTheme is what chunks have in common; the first is the overview, which tells how central chunks are.
+// MemoryTheme is what chunks have in common; the first is the overview, which says how central chunks are.
 type MemoryTheme struct {
 	Theme     int           `json:"theme"`
 	Lambda    float64       `json:"lambda" doc:"its eigenvalue"`

@@ -27,7 +27,7 @@ func named(t *testing.T) (*fixture, *coordination.Store) {
 	return f, shared
 }
 
-// leased tells whether a reader's lease keeps a generation of the sample from being collected.
+// leased reports whether a reader's lease keeps a generation of the sample from being collected.
 func leased(t *testing.T, shared *coordination.Store, generation string) bool {
 	t.Helper()
 	found, err := shared.Leased(t.Context(), "sample")
@@ -99,7 +99,7 @@ func TestAGenerationThatNobodyAsksForByNameAnyMoreIsNoLongerLeased(t *testing.T)
 	})
 }
 
-// Of a generation that holds what is purged nothing is told any more: an open one is closed, its lease with it, and
+// Of a generation that holds what is purged nothing is reported any more: an open one is closed, its lease with it, and
 // none is opened. Other generations do not have the document.
 // Promises: 122.
 func TestAPurgedGenerationIsClosedAndRefused(t *testing.T) {

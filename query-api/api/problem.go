@@ -135,7 +135,7 @@ func (s *Server) problem(ctx context.Context, route string, err error) (problem 
 	return problem, status
 }
 
-// tellable says whether an error is about what the caller sent, and so may be told to all. Others may name stores,
+// tellable says whether an error is about what the caller sent, and so may be asked to all. Others may name stores,
 // paths and hosts.
 func tellable(err error) bool {
 	e := fault.As(err)

@@ -51,10 +51,10 @@ type IndexReadiness struct {
 	first bool // it is opened at start, which the replica is not ready before
 }
 
-// serves tells whether queries are answered, be it after an opening.
+// serves reports whether queries are answered, be it after an opening.
 func (r IndexReadiness) serves() bool { return r.State != stateFailed && !r.first }
 
-// open tells whether queries are answered at once.
+// open reports whether queries are answered at once.
 func (r IndexReadiness) open() bool { return r.State == stateReady || r.State == stateBehind }
 
 // text is what checks say of the index.

@@ -20,7 +20,7 @@ type route struct {
 	answer          any    // zero value; nil: not JSON
 	events          string // what the answer holds where it is a stream of events; empty: it never is
 	problems        []int
-	failure         any              // zero value of what errors are told as; nil: Problem
+	failure         any              // zero value of what errors are reported as; nil: Problem
 	most            string           // what a body may have; empty: 64 KiB
 	kept            bool             // answers have an ETag
 	scope           access.Scope     // that a key needs

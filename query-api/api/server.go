@@ -261,7 +261,7 @@ func (s *Server) jsonOnly(handler http.Handler) http.Handler {
 	})
 }
 
-// extra tells whether a path is one of Extra's.
+// extra reports whether a path is one of Extra's.
 func (s *Server) extra(path string) bool {
 	for prefix := range s.Extra {
 		if strings.HasPrefix(path, prefix) {

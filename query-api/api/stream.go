@@ -9,7 +9,7 @@ import (
 	"github.com/unweaver/unweaver/query-api/sse"
 )
 
-// Events of a streamed answer, in their order. An error that a request meets before the first is told as any other.
+// Events of a streamed answer, in their order. An error that a request meets before the first is reported as any other.
 const (
 	eventFound    = "found"    // the Result without its answer
 	eventDelta    = "delta"    // Delta

@@ -24,7 +24,7 @@ import (
 	"github.com/unweaver/unweaver/query-api/api"
 )
 
-// writing is a chat model that gives its answer in pieces, and waits before each but the first where it is told to.
+// writing is a chat model that gives its answer in pieces, and waits before each but the first where it is asked to.
 type writing struct {
 	pieces []string
 	next   chan struct{}
@@ -134,7 +134,7 @@ func TestAStreamSaysThatThereIsNoAnswer(t *testing.T) {
 	}
 }
 
-// A chat model that gives nothing is told as such, and a sentence is quoted in its place, whole or streamed.
+// A chat model that gives nothing is reported as such, and a sentence is quoted in its place, whole or streamed.
 func TestAChatModelThatGivesNothingIsTold(t *testing.T) {
 	f := serve(t, chatting(writing{}))
 	whole := f.ask(map[string]any{"query": "What is the capital of Norway?", "answer": true})

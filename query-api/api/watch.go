@@ -125,7 +125,7 @@ func (s *Server) follow() {
 	}
 }
 
-// standing tells whether the mirror says something new of an index, whether it is to be open, how old is what is known
+// standing says whether the mirror says something new of an index, whether it is to be open, how old is what is known
 // of it, and how old that may become while it is open.
 func (x *index) standing() (news, asked bool, age, every time.Duration) {
 	x.mu.Lock()

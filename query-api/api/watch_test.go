@@ -199,7 +199,7 @@ func TestOfAThousandIndexesTheArtifactsCountAlsoWithoutAMirror(t *testing.T) {
 	})
 }
 
-// What a closed index costs is its entry: names, pointers and what the list tells of it.
+// What a closed index costs is its entry: names, pointers and what the list says of it.
 // Promises: 114.
 func TestClosedIndexesTakeLittleMemory(t *testing.T) {
 	heap := func() uint64 {

@@ -28,7 +28,7 @@ type FailureBody struct {
 // spoken are the addresses below which clients of this form ask.
 var spoken = []string{"/v1/chat", "/v1/completions", "/v1/embeddings", "/v1/models", "/v1/responses"}
 
-// Speaks tells whether a path is one of this form, so that its errors are too.
+// Speaks reports whether a path is one of this form, so that its errors are too.
 func Speaks(path string) bool {
 	return slices.ContainsFunc(spoken, func(known string) bool { return strings.HasPrefix(path+"/", known+"/") })
 }

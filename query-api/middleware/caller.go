@@ -26,7 +26,7 @@ func Of(ctx context.Context) *Caller {
 	return nobody
 }
 
-// Includes tells whether the caller may do what needs a scope.
+// Includes reports whether the caller may do what needs a scope.
 func (c *Caller) Includes(scope access.Scope) bool { return c.scope.Includes(scope) }
 
 // Need is the error of a caller whose scope is too narrow.
@@ -49,7 +49,7 @@ func (c *Caller) NeedAll() error {
 		Advise("what is asked for tells of all of them: it takes a key made with --index '*'")
 }
 
-// May tells whether the caller may know of an index.
+// May reports whether the caller may know of an index.
 func (c *Caller) May(index string) bool {
 	ok, err := path.Match(c.index, index)
 	return err == nil && ok && c.Includes(access.Query)

@@ -19,7 +19,7 @@ const (
 // AnyOrigin lets the pages of every origin ask; NewPolicy takes it only where a key is required.
 const AnyOrigin = "*"
 
-// allowed tells whether the page that asks is of an origin that the policy names.
+// allowed reports whether the page that asks is of an origin that the policy names.
 func (g *Guard) allowed(request *http.Request) bool {
 	origin := request.Header.Get("Origin")
 	return origin != "" && len(g.policy.Origins) > 0 &&
@@ -28,7 +28,7 @@ func (g *Guard) allowed(request *http.Request) bool {
 		})
 }
 
-// cors sets the headers that let an allowed page read the answer, and tells whether the request asks for no more than
+// cors sets the headers that let an allowed page read the answer, and reports whether the request asks for no more than
 // them: a preflight, which browsers send without a key.
 func (g *Guard) cors(header http.Header, request *http.Request) (preflight bool) {
 	if len(g.policy.Origins) == 0 {

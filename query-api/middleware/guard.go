@@ -82,7 +82,7 @@ func NewPolicy(settings config.QueryAPI, listens net.Addr, keys Keys) (Policy, e
 	return out, nil
 }
 
-// Loopback tells whether only this machine reaches an address.
+// Loopback reports whether only this machine reaches an address.
 func Loopback(address net.Addr) bool {
 	tcp, ok := address.(*net.TCPAddr)
 	return ok && tcp.IP.IsLoopback()
@@ -126,7 +126,7 @@ func Open(request *http.Request) bool {
 // described is the path of the API's description. It is long, so that it counts towards the limits of who asks.
 const described = "/openapi.json"
 
-// Wrap lets through what the policy allows. self tells of paths whose handler asks for a key by itself.
+// Wrap lets through what the policy allows. self reports paths whose handler asks for a key by itself.
 func (g *Guard) Wrap(next http.Handler, self func(path string) bool) http.Handler {
 	return http.HandlerFunc(func(plain http.ResponseWriter, request *http.Request) {
 		writer := g.writer(plain, request)
@@ -184,12 +184,12 @@ func (g *Guard) place(request *http.Request) error {
 	return nil
 }
 
-// ofBrowser tells whether a request says which page it comes from; those of programs do not.
+// ofBrowser reports whether a request says which page it comes from; those of programs do not.
 func ofBrowser(request *http.Request) bool {
 	return request.Header.Get("Sec-Fetch-Site") != "" || request.Header.Get("Origin") != ""
 }
 
-// known tells whether a Host is this server's.
+// known reports whether a Host is this server's.
 func (g *Guard) known(host string) bool {
 	name := host
 	if alone, _, err := net.SplitHostPort(host); err == nil {

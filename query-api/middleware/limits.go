@@ -12,7 +12,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// maxAddresses are remembered; the one that asked longest ago is forgotten, and starts anew when it comes again.
+// maxAddresses are remembered; the one that asked longest ago is forgotten, and starts again when it comes again.
 const maxAddresses = 10_000
 
 // limits hold the accounts of callers. Those of keys are as many as there are keys; those of addresses are bounded.

@@ -55,8 +55,8 @@ type certificate struct {
 	pair    *tls.Certificate
 	read    [2]time.Time // modification times of what was read
 	looked  time.Time
-	refused [2]time.Time // of a pair that could not be read, which is told once
-	away    bool         // a file could not be looked at, which is told once
+	refused [2]time.Time // of a pair that could not be read, which is reported once
+	away    bool         // a file could not be looked at, which is reported once
 }
 
 func (c *certificate) times() (out [2]time.Time, err error) {

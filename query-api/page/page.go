@@ -64,7 +64,7 @@ func Serve(w http.ResponseWriter, request *http.Request) {
 	header.Set("Content-Security-Policy", policy)
 	// An address of the page asks a question, which may cost money: who opened it has no hold on it to ask more.
 	header.Set("Cross-Origin-Opener-Policy", "same-origin")
-	header.Set("Cache-Control", "no-cache") // asked for anew each time, sent where it changed
+	header.Set("Cache-Control", "no-cache") // asked for again each time, sent where it changed
 	header.Set("ETag", found.tag)
 	if request.Header.Get("If-None-Match") == found.tag {
 		w.WriteHeader(http.StatusNotModified)

@@ -33,7 +33,7 @@ func New(plain http.ResponseWriter) *Writer {
 	return &Writer{plain: plain, control: http.NewResponseController(plain)}
 }
 
-// Began tells whether an event was sent, so that the answer can be no other any more.
+// Began reports whether an event was sent, so that the answer can be no other any more.
 func (w *Writer) Began() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -98,7 +98,7 @@ func another(was, about string) error {
 	return errors.New("its answers are of another evaluation: " + was + "; this one is " + about)
 }
 
-// read takes in what is whole, and tells where that ends.
+// read takes in what is whole, and says where that ends.
 func (j *Journal) read() (end int64, about string, err error) {
 	reader := bufio.NewReader(j.file)
 	for {

@@ -212,7 +212,7 @@ func (r *Report) published(text *strings.Builder) {
 	text.WriteString(".\n")
 }
 
-// spent tells whether anything was paid for.
+// spent reports whether anything was paid for.
 func (r *Report) spent() bool {
 	for _, x := range r.Rows {
 		if x.Tokens != (Tokens{}) || x.F1 != nil {

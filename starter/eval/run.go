@@ -26,7 +26,7 @@ type System struct {
 	Settings   map[string]any `json:"settings,omitempty"` // fields of the query: top_entities, params
 }
 
-// Variant tells whether anything but method and rule is another.
+// Variant reports whether anything but method and rule is another.
 func (s System) Variant() bool { return s.Index != "" || s.Generation != "" || len(s.Settings) > 0 }
 
 // Name of a system in tables.
@@ -240,7 +240,7 @@ func (r *Row) facts() []float64 {
 	return out
 }
 
-// add sums a row up, against the first one, and tells of it.
+// add sums a row up, against the first one, and reports it.
 func (r *Report) add(row Row, drawn [][]int32, notice func(string)) {
 	row.sum(r.Ks, drawn)
 	if len(r.Rows) > 0 {

@@ -156,7 +156,7 @@ func TestPlansThatCompareNothing(t *testing.T) {
 	}
 }
 
-// fussy is a judge's model: it fails on what it is told to.
+// fussy is a judge's model: it fails on what it is asked to.
 type fussy struct {
 	err   error
 	on    string

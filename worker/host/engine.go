@@ -48,7 +48,7 @@ func (e Engine) Cancel(ctx context.Context, holder run.Holder) error {
 	return engine.Fault(err, config.Engine{Address: e.Address, Namespace: e.Namespace})
 }
 
-// Register makes the search attributes of runs known to the namespace, and tells whether it has them. A server that
+// Register makes the search attributes of runs known to the namespace, and reports whether it has them. A server that
 // does not let us is no error: runs are then started without them, and cannot be searched by stage and status.
 func Register(ctx context.Context, client client.Client, namespace string, log *slog.Logger) bool {
 	operator := client.OperatorService()

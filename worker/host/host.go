@@ -1,4 +1,4 @@
-// Package host runs a worker: it registers workflows and activities and drains when it is told to stop. The worker's
+// Package host runs a worker: it registers workflows and activities and drains when it is asked to stop. The worker's
 // main and the embedded stack are thin over it.
 package host
 
@@ -307,7 +307,7 @@ func (h *Host) watch(config Config) {
 	}()
 }
 
-// Problems tells what keeps a run from going on in this process and may be written down nowhere.
+// Problems says what keeps a run from going on in this process and may be written down nowhere.
 func (h *Host) Problems(work string) []core.Problem { return h.ports.Problems(work) }
 
 // noticePatience is how long Stop of the only worker waits for webhooks to be told of what ended before; what is not

@@ -40,7 +40,7 @@ func Register(ctx context.Context, operator Operator, namespace string) error {
 	return err
 }
 
-// Registered tells whether the namespace has all of them; only then may a run be started with
+// Registered reports whether the namespace has all of them; only then may a run be started with
 // workflows.Build.SearchAttributes.
 func Registered(ctx context.Context, operator Operator, namespace string) (bool, error) {
 	missing, err := absent(ctx, operator, namespace)

@@ -333,7 +333,7 @@ func TestWhatKeepsAnEngineFromStartingIsNamed(t *testing.T) {
 	}
 }
 
-// A data base is complete once the version stands beside it: what a crash leaves before that is made anew.
+// A data base is complete once the version stands beside it: what a crash leaves before that is made again.
 func TestADataBaseThatWasNotFinishedIsMadeAnew(t *testing.T) {
 	for name, left := range map[string]map[string]string{
 		"an empty one":                 {databaseFile: ""},

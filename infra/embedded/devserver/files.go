@@ -40,7 +40,7 @@ func (f files) database() []string {
 // former are the files of an engine that ran inside this program.
 var former = []string{"temporal.db", "temporal.version"}
 
-// largestLog is what a log may have; it is then kept as the former one, in place of another, and begun anew.
+// largestLog is what a log may have; it is then kept as the former one, in place of another, and begun again.
 const largestLog = 8 << 20
 
 // files of an engine.
@@ -201,7 +201,7 @@ func (f files) writeVersion() error {
 	return nil
 }
 
-// adviseLost says what a data base that is made anew has no more.
+// adviseLost says what a data base that is made again has no more.
 const adviseLost = "only runs in progress, the history of ended ones and the schedules are; " +
 	"then run `unweaver schedule apply`, and pause again what was paused"
 

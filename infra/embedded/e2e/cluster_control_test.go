@@ -56,7 +56,7 @@ func storedWords(t *testing.T, c *cluster, words ...string) (where []string) {
 }
 
 // A worker that is killed in stage after stage of a purge, on real servers, leaves a purge that ends: nothing that is
-// stored tells of the document, and the index is what a build from nothing without it makes.
+// stored reports the document, and the index is what a build from nothing without it makes.
 // Promises: 1, 2.
 func TestAPurgeOnRealServersEndsThoughWorkersAreKilled(t *testing.T) {
 	t.Parallel()

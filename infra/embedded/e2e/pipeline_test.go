@@ -209,7 +209,7 @@ func TestADeletedDocumentIsGoneAndAChangedOneIsNew(t *testing.T) {
 	t.Run("from nothing it has the same hashes", func(t *testing.T) {
 		sp.Index = "del2"
 		c := completed(t, index(t, shared.Control, sp))
-		// The built-in embedder's table is frozen along a line of generations, so a line that begins anew has other
+		// The built-in embedder's table is frozen along a line of generations, so a line that begins again has other
 		// vectors.
 		assert.True(t, c.ContentHash == b.ContentHash && c.TextHash == b.TextHash,
 			"%s %s, then %s %s", b.ContentHash, b.TextHash, c.ContentHash, c.TextHash)

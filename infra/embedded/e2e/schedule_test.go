@@ -52,7 +52,7 @@ func must(t *testing.T, err error) {
 }
 
 // A schedule is applied once, and again where something changed; it builds, skips a night beside a build and says so,
-// stays paused over a restart, and tells that its configuration is gone.
+// stays paused over a restart, and says that its configuration is gone.
 func TestASchedulesLife(t *testing.T) {
 	t.Parallel() // it has a stack or servers of its own
 	dir := t.TempDir()

@@ -210,7 +210,7 @@ func TestBadConnectionsChangeNeitherAnIndexNorAnAnswer(t *testing.T) {
 	}
 }
 
-// alike tells whether two answers hold the same chunks. Two of nearly equal score may change places: Milvus searches
+// alike reports whether two answers hold the same chunks. Two of nearly equal score may change places: Milvus searches
 // its graph in another order than the embedded store, and adds floats in another.
 func alike(got, want []string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want)))

@@ -47,7 +47,7 @@ type replay struct {
 	failed int
 }
 
-// every tells which cut of a kind is looked at where not each is.
+// every says which cut of a kind is looked at where not each is.
 var every = map[string]int{"engine.db": 20, "bolt files": 20, "data directory": 1, "artifacts, vectors, cache": 4}
 
 type tally struct {
@@ -197,7 +197,7 @@ func (r *replay) check(name string, err error) {
 // temporal lets SQLite recover what is left of its file; it gives the number of records that Temporal has written.
 func temporal(folder string, tree map[string]leaf) (int64, error) {
 	if _, ok := tree["data/engine.version"]; !ok {
-		return 0, nil // it was not complete: no client has seen it, and the next start makes it anew
+		return 0, nil // it was not complete: no client has seen it, and the next start makes it again
 	}
 	err := put(folder, tree, func(path string) bool { return strings.HasPrefix(path, "data/engine.db") })
 	if err != nil {
@@ -244,7 +244,7 @@ func bolts(folder string, tree map[string]leaf) error {
 	return nil
 }
 
-// whole tells whether each file that has its final name has its whole content.
+// whole reports whether each file that has its final name has its whole content.
 func whole(tree map[string]leaf) error {
 	for path, kept := range tree {
 		folder, name := filepath.Split(strings.TrimPrefix(path, "data/"))
@@ -265,7 +265,7 @@ func whole(tree map[string]leaf) error {
 	return nil
 }
 
-// published tells whether the artifact store has its name and every segment of the generation that it must serve.
+// published reports whether the artifact store has its name and every segment of the generation that it must serve.
 func (r *replay) published(tree map[string]leaf, at time.Time) error {
 	store, ctx := blobmemory.New(), r.t.Context()
 	for path, kept := range tree {

@@ -139,7 +139,7 @@ func (a *asked) script(seen modeltest.Seen) modeltest.Injection {
 	return modeltest.Injection{Latency: slow}
 }
 
-// take gives what was asked for, and begins anew.
+// take gives what was asked for, and begins again.
 func (a *asked) take() map[string]time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -238,7 +238,7 @@ func specOf(t *testing.T, docs, url string) core.Spec {
 	return spec
 }
 
-// answers tells whether a query finds something.
+// answers reports whether a query finds something.
 func (p *process) answers() error {
 	body := strings.NewReader(`{"query":"journal of psychotherapy"}`)
 	url := p.dev.HTTP + "/v1/indexes/" + index + "/query"

@@ -46,7 +46,7 @@ func lockArtifacts(folder, dataDir string) (*os.File, error) {
 	}
 	own := owner{PID: os.Getpid(), DataDir: dataDir}
 	own.Host, _ = os.Hostname()
-	// Who has it is told to people alone: a disk that is full must not keep the stack from starting.
+	// Who has it is shown to people alone: a disk that is full must not keep the stack from starting.
 	if raw, err := json.Marshal(own); err == nil && file.Truncate(0) == nil {
 		_, _ = file.WriteAt(append(raw, '\n'), 0)
 	}

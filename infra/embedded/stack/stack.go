@@ -302,7 +302,7 @@ func (s *Stack) startEngine(ctx context.Context, options Options, phase func(str
 	return err
 }
 
-// Failed tells when a part of the stack ends by itself.
+// Failed says when a part of the stack ends by itself.
 func (s *Stack) Failed() <-chan error { return s.served }
 
 // Stop drains the worker, lets queries finish and closes the stores.

@@ -75,7 +75,7 @@ func New(dir string, limit int64) (*Cache, error) {
 	return cache, nil
 }
 
-// outdated tells that a download, or a part of one, is nobody's any more.
+// outdated says that a download, or a part of one, is nobody's any more.
 func outdated(info fs.FileInfo) bool {
 	age := time.Since(info.ModTime())
 	return isIncoming(info) && age > abandoned || isPartial(info) && age > partialKept
@@ -216,7 +216,7 @@ func flock(file *os.File, how int) error {
 	}
 }
 
-// isAt tells whether an open file is still the one at path.
+// isAt reports whether an open file is still the one at path.
 func isAt(file *os.File, path string) (bool, error) {
 	open, err := file.Stat()
 	if err != nil {

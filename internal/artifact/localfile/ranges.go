@@ -118,7 +118,7 @@ func (b *begun) missing() ([]blob.Range, error) {
 }
 
 // errStale is of a download that went on with something else than the content: nothing is left of it, and it is to
-// begin anew.
+// begin again.
 var errStale = errors.New("what came before is not of this content")
 
 // inRanges brings what is missing of a content, checks the whole, and gives it its name. What came stays for the next

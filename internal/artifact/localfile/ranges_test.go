@@ -88,7 +88,7 @@ func cacheIn(t *testing.T, folder string) *localfile.Cache {
 	return cache
 }
 
-// holdsAlone tells whether a folder holds a content and nothing else.
+// holdsAlone reports whether a folder holds a content and nothing else.
 func holdsAlone(t *testing.T, folder, sha string, content []byte) {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(folder, sha))

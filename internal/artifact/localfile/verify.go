@@ -55,7 +55,7 @@ func remember(id copyID) {
 	checked.copies[id] = true
 }
 
-// holds tells whether an open copy is the content that its name says. It reads it once in this process: another
+// holds reports whether an open copy is the content that its name says. It reads it once in this process: another
 // program, or a disk, may have changed it since it was brought.
 func holds(ctx context.Context, file *os.File, sha string) (bool, error) {
 	id, err := idOf(file, sha)

@@ -28,7 +28,7 @@ type Dec struct {
 	Err error
 }
 
-// End tells whether the row was read without an error and to its last byte.
+// End reports whether the row was read without an error and to its last byte.
 func (d *Dec) End() error {
 	if d.Err == nil && len(d.B) > 0 {
 		d.Err = fault.SegmentDamage.At("decode row", "").

@@ -1,4 +1,4 @@
-// Package hostinfo tells what this process has of the machine it runs on.
+// Package hostinfo says what this process has of the machine it runs on.
 package hostinfo
 
 import (

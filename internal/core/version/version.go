@@ -1,4 +1,4 @@
-// Package version tells which version of the product a program is.
+// Package version says which version of the product a program is.
 package version
 
 import "runtime/debug"

@@ -118,7 +118,7 @@ func (c *served) say(letter byte, content []byte) error {
 	return c.out.Flush()
 }
 
-// one answers one request; io.EOF tells that there are no more.
+// one answers one request; io.EOF says that there are no more.
 func (c *served) one() error {
 	letter, content, err := readFrame(c.in, c.space)
 	if err != nil {

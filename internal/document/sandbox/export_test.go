@@ -26,7 +26,7 @@ const (
 	Lifetime = lifetime
 )
 
-// Closed tells whether Close has begun, and killed those who are at work.
+// Closed reports whether Close has begun, and killed those who are at work.
 func (p *Pool) Closed() bool { return p.isClosed() }
 
 // Closing has Close wait so long for who is at work.

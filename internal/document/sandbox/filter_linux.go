@@ -78,7 +78,7 @@ func filter() error {
 		// Signals to threads of this process: the runtime stops its own with them.
 		jump(unix.BPF_JEQ, unix.SYS_TGKILL, 4),
 		load(atFirst), jump(unix.BPF_JEQ, uint32(os.Getpid()), 1), allowed, give(refuse),
-		// Of the limits of this process the time of the processors, which each document gets anew.
+		// Of the limits of this process the time of the processors, which each document gets again.
 		jump(unix.BPF_JEQ, unix.SYS_PRLIMIT64, 6),
 		load(atFirst), jump(unix.BPF_JEQ, 0, 3), load(atSecond), jump(unix.BPF_JEQ, unix.RLIMIT_CPU, 1), allowed,
 		give(refuse),

@@ -2,5 +2,5 @@
 
 package sandbox
 
-// boundsMemory tells whether the system bounds a child's memory.
+// boundsMemory reports whether the system bounds a child's memory.
 const boundsMemory = true

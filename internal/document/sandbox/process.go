@@ -82,7 +82,7 @@ func (c *child) kill() {
 	_ = syscall.Kill(-c.cmd.Process.Pid, syscall.SIGKILL)
 }
 
-// wasKilled tells whether the child was killed by kill.
+// wasKilled reports whether the child was killed by kill.
 func (c *child) wasKilled() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -92,7 +92,7 @@ func (c *child) wasKilled() bool {
 // grace is how long a child that ended its answers may take to end itself, so that it is known how it did.
 const grace = 2 * time.Second
 
-// end waits for the child, which is killed unless it ends by itself right now, and closes its pipes. It tells how it
+// end waits for the child, which is killed unless it ends by itself right now, and closes its pipes. It says how it
 // ended; nil: it was ended before.
 func (c *child) end(wait bool) *os.ProcessState {
 	c.mu.Lock()
@@ -121,7 +121,7 @@ func (c *child) end(wait bool) *os.ProcessState {
 // last is what the child said last on its standard error, in a line.
 func (c *child) last() string { return brief(c.stderr.String()) }
 
-// tail keeps the beginning of what is written to it, where the runtime tells why a program falls.
+// tail keeps the beginning of what is written to it, where the runtime says why a program falls.
 type tail struct {
 	mu   sync.Mutex
 	text strings.Builder

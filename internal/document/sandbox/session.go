@@ -283,7 +283,7 @@ func (s *session) broken(cause error) error {
 		fmt.Sprintf("the process that parsed it ended without an answer (%v)", state), adviseCrashed)
 }
 
-// ofOthers tells whether a child ended by a signal that no program gives itself: the system where memory is short, or
+// ofOthers reports whether a child ended by a signal that no program gives itself: the system where memory is short, or
 // whoever ends the group of the worker.
 func ofOthers(status syscall.WaitStatus) bool {
 	if !status.Signaled() {

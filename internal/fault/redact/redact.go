@@ -152,7 +152,7 @@ func withoutToken(found string) string {
 	return parts[1] + parts[2] + Mark
 }
 
-// InURL tells whether a URL holds a secret: a user, or a parameter that is called like one.
+// InURL reports whether a URL holds a secret: a user, or a parameter that is called like one.
 func InURL(text string) bool {
 	return assigned.MatchString(text) || strings.Contains(text, "://") && withoutUserChanged(text)
 }

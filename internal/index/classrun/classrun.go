@@ -113,7 +113,7 @@ func (x *File) check(path string, expect Expect) error {
 	return nil
 }
 
-// Expected tells whether it is what is expected: for those who share it with whoever opened it. Errors are those of
+// Expected reports whether it is what is expected: for those who share it with whoever opened it. Errors are those of
 // Open.
 func (x *File) Expected(path string, expect Expect) error {
 	if expect.Analyser != "" && x.Meta.Analyser != expect.Analyser {
@@ -228,7 +228,7 @@ func (w *Writer) Write(to io.Writer, analyser, language string) (Expect, error) 
 		return Expect{}, err
 	}
 	out.Section(metaSection)
-	_, _ = out.Write(raw) // Close tells of errors
+	_, _ = out.Write(raw) // Close reports errors
 	return Expect{Analyser: analyser, Classes: int(w.count)}, out.Close()
 }
 

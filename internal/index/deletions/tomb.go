@@ -94,7 +94,7 @@ func wordsOf(rows int) int { return (rows + 63) / 64 }
 // Close unmaps it.
 func (f *File) Close() { f.file.Close() }
 
-// Dead tells of a row of the segment whether it is dead.
+// Dead says of a row of the segment whether it is dead.
 func (f *File) Dead(row int) bool { return f.words[row/64]>>(row%64)&1 == 1 }
 
 // Count is how many rows are dead.

@@ -76,7 +76,7 @@ func write(writer io.Writer, terms []string, counts []uint32, sampled, total uin
 	segment := mapped.NewWriter(writer, kind, version, nil)
 	segment.Section("terms")
 	for _, t := range terms {
-		_, _ = io.WriteString(segment, t) // Close tells of errors
+		_, _ = io.WriteString(segment, t) // Close reports errors
 	}
 	ends, end := make([]uint64, len(terms)), uint64(0)
 	for i, t := range terms {

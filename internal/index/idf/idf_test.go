@@ -62,7 +62,7 @@ func TestAStemWeighsLessTheMoreChunksHoldIt(t *testing.T) {
 	}
 }
 
-// The table's digest is part of the embedder's fingerprint: other bytes would embed every corpus anew.
+// The table's digest is part of the embedder's fingerprint: other bytes would embed every corpus again.
 func TestTheBytesOfATableAreFixed(t *testing.T) {
 	sum := sha256.Sum256(learn(t, "the river rises", "the river falls", "a mountain stands"))
 	assert.Equal(t, golden, hex.EncodeToString(sum[:]), "sha256")

@@ -15,7 +15,7 @@ type best struct {
 	bar    *bar
 }
 
-// worse tells which of two goes first when there are too many.
+// worse says which of two goes first when there are too many.
 func (b *best) worse(one, than Hit) bool {
 	return one.Score < than.Score || (one.Score == than.Score && b.before(than.Doc, one.Doc))
 }

@@ -103,7 +103,7 @@ func rarest(idf []float64) []int {
 // frequency is how many live rows hold a term.
 func (x *Index) frequency(term string) uint64 { return x.word(term).live }
 
-// Known tells whether a live row holds any of the terms.
+// Known reports whether a live row holds any of the terms.
 func (x *Index) Known(terms []string) bool {
 	for _, t := range terms {
 		if x.frequency(t) > 0 {
@@ -125,7 +125,7 @@ func (x *Index) Weight(term string) float64 {
 // Unknown is the idf of a term that is not indexed: it would be the rarest.
 func (x *Index) Unknown() float64 { return x.totals.IDF(0) }
 
-// Holds tells of each term which of the rows have it; a dead row has none. Rows are given in any order.
+// Holds reports each term which of the rows have it; a dead row has none. Rows are given in any order.
 func (x *Index) Holds(terms []string, rows []uint32) [][]bool {
 	places := x.places(rows)
 	cursor := new(postings.Cursor)

@@ -31,7 +31,7 @@ func (x *Index) Search(terms []string, n int, allow func(uint32) bool, rank func
 	return x.SearchBy(terms, n, allow, func(a, b uint32) bool { return rank(a) < rank(b) })
 }
 
-// SearchBy is Search with an order of rows that need have no numbers: before tells which of two rows stands first where
+// SearchBy is Search with an order of rows that need have no numbers: before says which of two rows stands first where
 // their scores are equal (nil = the one of the lesser number). It is asked by several goroutines, and of rows of equal
 // scores alone.
 //
@@ -375,7 +375,7 @@ func (s *scan) candidates(words []uint64, base uint64, exact bool) {
 	}
 }
 
-// died tells whether a row is dead. Rows are asked for in their order.
+// died reports whether a row is dead. Rows are asked for in their order.
 func (s *scan) died(row uint64) bool {
 	for s.index.starts[s.side+1] <= row {
 		s.side++

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// fewSides are asked anew for each term: that costs little, and an index of them takes no memory for it.
+	// fewSides are asked again for each term: that costs little, and an index of them takes no memory for it.
 	fewSides = 4
 	// rememberedLists of all sides together are remembered at most, and rememberedWords: together 2 MiB or less.
 	rememberedLists = 1 << 15

@@ -62,7 +62,7 @@ func (s *Set) join(ctx context.Context, byID *merge) error {
 	})
 }
 
-// joined tells of each class of a part in which splits it is, and where there.
+// joined reports each class of a part in which splits it is, and where there.
 func (s *Set) joined(byID *merge, part int, tell func(place, of, class int)) error {
 	from, to := byID.starts[part], byID.starts[part+1]
 	for i, one := range s.splits {

@@ -15,7 +15,7 @@ func (s *Set) Splits() []Split { return s.splits }
 // Runs gives the class runs, in the order in which they were given.
 func (s *Set) Runs() []Run { return s.runs }
 
-// Rows tells which rows of one file are dead: chunks of a split, classes of a run.
+// Rows says which rows of one file are dead: chunks of a split, classes of a run.
 type Rows struct {
 	numbers []uint32
 	dead    int
@@ -31,7 +31,7 @@ func newRows(numbers []uint32) Rows {
 	return rows
 }
 
-// Dead tells of a row whether it is.
+// Dead says of a row whether it is.
 func (r Rows) Dead(row int) bool { return r.numbers[row] == None }
 
 // Count is how many rows are dead.
@@ -40,10 +40,10 @@ func (r Rows) Count() int { return r.dead }
 // Rows is how many there are, dead ones and others.
 func (r Rows) Rows() int { return len(r.numbers) }
 
-// Chunks tells which chunks of a split are dead.
+// Chunks says which chunks of a split are dead.
 func (s *Set) Chunks(split int) Rows { return newRows(s.numbers.of[split]) }
 
-// Classes tells which rows of a run are dead.
+// Classes says which rows of a run are dead.
 func (s *Set) Classes(run int) Rows { return newRows(s.places.of[run]) }
 
 // AllNumbers gives, of each chunk of the splits one after another, its number; None of a dead one.
@@ -76,7 +76,7 @@ func (s *Set) Filtered(document int) (map[string]string, time.Time) {
 	return s.splits[where.file].File.Filtered(int(where.row))
 }
 
-// Title tells which classes the title of a document names.
+// Title says which classes the title of a document names.
 func (s *Set) Title(document int) title.Named {
 	where := s.documents[document]
 	return s.splits[where.file].File.Titles[where.row]

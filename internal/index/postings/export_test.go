@@ -2,7 +2,7 @@ package postings
 
 import "bytes"
 
-// Fits tells whether the dictionary, the lists and their blocks fit each other: each is where the one before
+// Fits reports whether the dictionary, the lists and their blocks fit each other: each is where the one before
 // ends, terms rise, and every list decodes to documents of the side that rise. Readers rely on it.
 func (s *Side) Fits() bool {
 	if len(s.Lengths) != s.Documents() || len(s.lists) < slack {
@@ -33,7 +33,7 @@ func (s *Side) Fits() bool {
 		len(s.groups) == (all.place+groupTerms-1)/groupTerms
 }
 
-// follows tells whether a term that shares so much with the one before is greater, and shares no more. The first of a
+// follows reports whether a term that shares so much with the one before is greater, and shares no more. The first of a
 // group shares nothing, whatever it begins with.
 func follows(suffix, before []byte, shared int, first bool) bool {
 	if first {
@@ -42,7 +42,7 @@ func follows(suffix, before []byte, shared int, first bool) bool {
 	return len(suffix) > 0 && (shared == len(before) || suffix[0] > before[shared])
 }
 
-// fitsList tells whether a list of so many bytes is one, and names documents of the side. What it takes beside its
+// fitsList reports whether a list of so many bytes is one, and names documents of the side. What it takes beside its
 // bytes is slack.
 func (s *Side) fitsList(cursor *Cursor, list List, size uint64) bool {
 	cursor.Reset(list)
@@ -78,7 +78,7 @@ func (s *Side) fitsList(cursor *Cursor, list List, size uint64) bool {
 	return start == size
 }
 
-// rising tells whether the documents of the block at hand are each greater than the one before and below a limit, and
+// rising reports whether the documents of the block at hand are each greater than the one before and below a limit, and
 // whether each has a count. A difference that is too large wraps, and falls.
 func rising(cursor *Cursor, before int64, limit int) bool {
 	for _, doc := range cursor.Docs {

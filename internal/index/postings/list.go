@@ -46,7 +46,7 @@ func (l List) Blocks() int { return (l.postings + BlockSize - 1) / BlockSize }
 // in is how many postings a block has.
 func (l List) in(block int) int { return min(BlockSize, l.postings-block*BlockSize) }
 
-// Bounded tells whether Last and Largest are there to be read: of a list of one block they are not, what it holds tells
+// Bounded says whether Last and Largest are there to be read: of a list of one block they are not, what it holds tells
 // them.
 func (l List) Bounded() bool { return l.postings > BlockSize }
 
@@ -156,7 +156,7 @@ func (c *Cursor) short(raw []byte, n int) int {
 	return at
 }
 
-// Seek tells how often the term is in a document; false where it is not. Documents may be asked for in any order; those
+// Seek says how often the term is in a document; false where it is not. Documents may be asked for in any order; those
 // of one block cost its decoding once.
 func (c *Cursor) Seek(doc uint32) (count uint8, held bool) {
 	lo, hi := 0, c.list.Blocks()

@@ -41,7 +41,7 @@ func (s *Side) Stats() Stats { return s.stats }
 // Documents is how many there are.
 func (s *Side) Documents() int { return int(s.stats.Documents) }
 
-// Has tells whether a document holds the term.
+// Has reports whether a document holds the term.
 func (s *Side) Has(term string) bool {
 	_, held := s.Find(term)
 	return held

@@ -25,7 +25,7 @@ const (
 )
 
 // Documents gives the rows of the documents segments of a generation in the order of keys, those alone that count:
-// dead tells of a split which of its documents do not, nil of all none. Rows are valid until the next one.
+// dead reports a split which of its documents do not, nil of all none. Rows are valid until the next one.
 func Documents(
 	ctx context.Context, index artifact.Index, listed core.Segments, dead *Files,
 ) iter.Seq2[artifact.Row, error] {
@@ -137,5 +137,5 @@ func openSegment(
 	case ctx.Err() != nil:
 		return nil, err
 	}
-	return artifact.ScanAll(ctx, index.Store, key), nil // which tells what is wrong with it
+	return artifact.ScanAll(ctx, index.Store, key), nil // which says what is wrong with it
 }

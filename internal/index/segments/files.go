@@ -71,7 +71,7 @@ func Open(
 	return o.open(ctx)
 }
 
-// OpenTombs copies and maps only what tells which rows are dead: small files.
+// OpenTombs copies and maps only what says which rows are dead: small files.
 func OpenTombs(
 	ctx context.Context, cache *localfile.Cache, index artifact.Index, listed core.Segments,
 ) (*Files, error) {

@@ -74,7 +74,7 @@ func (t *Table) sharing(sha string, others []*Table) (out sharing) {
 	return out
 }
 
-// counts tells whether a row counts in one of them.
+// counts reports whether a row counts in one of them.
 func (s sharing) counts(row int) bool {
 	for _, dead := range s {
 		if dead == nil || !dead.Dead(row) {

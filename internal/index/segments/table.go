@@ -16,7 +16,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stream/merge"
 )
 
-// Table tells what counts in a generation, by id.
+// Table says what counts in a generation, by id.
 type Table struct {
 	*Files
 	listed core.Segments

@@ -75,7 +75,7 @@ type More struct {
 	Count uint32
 }
 
-// MaxPlace is the last place of a mention in its chunk that is told apart from those behind it.
+// MaxPlace is the last place of a mention in its chunk that is distinguished from those behind it.
 const MaxPlace = math.MaxUint16
 
 // placeOf makes a place of the position of a mention: that of a title comes first.
@@ -164,7 +164,7 @@ func (x *File) check(path string, expect Expect) error {
 	return nil
 }
 
-// Expected tells whether it is what is expected: for those who share it with whoever opened it. Errors are those of
+// Expected reports whether it is what is expected: for those who share it with whoever opened it. Errors are those of
 // Open.
 func (x *File) Expected(path string, expect Expect) error {
 	if expect.Analyser != "" && x.Meta.Analyser != expect.Analyser {

@@ -124,7 +124,7 @@ func (w *Writer) Chunk(chunk Chunk, terms []string) error {
 	return w.err
 }
 
-// Mention tells of a mention of a class at a position of a chunk, which was given before. They come in any order.
+// Mention reports a mention of a class at a position of a chunk, which was given before. They come in any order.
 func (w *Writer) Mention(class core.ID, chunk uint32, position int) error {
 	if w.err == nil && uint64(chunk) >= w.chunks {
 		w.err = fault.Internal.At("write split", "class "+class.String()).
@@ -179,7 +179,7 @@ func (w *Writer) Write(to io.Writer, analyser, language string) (Expect, error) 
 		return Expect{}, err
 	}
 	out.Section(metaSection)
-	_, _ = out.Write(raw) // Close tells of errors
+	_, _ = out.Write(raw) // Close reports errors
 	return Expect{
 		Analyser: analyser, Documents: int(w.documents), Chunks: int(w.chunks), Classes: int(w.classes),
 	}, out.Close()

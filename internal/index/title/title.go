@@ -32,7 +32,7 @@ func Of(title string, parity bool, aliases core.Aliases) Named {
 	return out
 }
 
-// Names tells whether the title names a class.
+// Names reports whether the title names a class.
 func (n Named) Names(class core.ID) bool {
 	id := first(class)
 	return id != 0 && (id == n[0] || id == n[1])

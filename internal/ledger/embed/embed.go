@@ -236,7 +236,7 @@ func (s Source) store(ctx context.Context, items []Item) error {
 	return err
 }
 
-// stored is store, and tells whether the model took the texts in one request.
+// stored is store, and reports whether the model took the texts in one request.
 func (s Source) stored(ctx context.Context, items []Item) (whole bool, err error) {
 	var vectors [][]float32
 	known := len(items) > s.takes()
@@ -290,7 +290,7 @@ func (s Source) cut(ctx context.Context, text string, rejected error) ([][]float
 	return vectors, nil
 }
 
-// splits tells whether fewer or shorter texts may be served: a server may say in any words that there are too many.
+// splits reports whether fewer or shorter texts may be served: a server may say in any words that there are too many.
 func splits(err error) bool {
 	return err != nil && (fault.KindOf(err) == fault.Content || fault.Is(err, fault.ModelRefused))
 }

@@ -9,7 +9,7 @@ import (
 // kept for the process, by address and model, for a while: a server may have refused many texts for another reason.
 const takenFor = time.Hour
 
-// fewTexts are no more than any server takes: that so many or fewer were refused tells nothing of their number.
+// fewTexts are no more than any server takes: that so many or fewer were refused says nothing of their number.
 const fewTexts = 8
 
 type takenTexts struct {

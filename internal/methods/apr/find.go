@@ -316,7 +316,7 @@ func (x *Index) decide(out *Found, lines []probe, s Settings) {
 	}
 }
 
-// same tells whether two edges say the same: by their texts, and by the means of their parts. It keeps the vectors of
+// same reports whether two edges say the same: by their texts, and by the means of their parts. It keeps the vectors of
 // the edges that it was asked about.
 func (x *Index) same() func(a, b uint32) bool {
 	line := remembered(func(edge uint32) []float32 { return x.lines.Vector(int(edge)) })

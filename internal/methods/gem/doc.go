@@ -11,7 +11,7 @@
 //     with restarts. Every pair that is given carries its residual |L x - lambda x|, which was computed and not
 //     estimated.
 //  4. Themes: of each eigenvector, whose sign is fixed, the nodes of its largest components. The first is the overview:
-//     it is in proportion to sqrt(d) and tells how central a node is.
+//     it is in proportion to sqrt(d) and says how central a node is.
 //  5. Retrieval: a node's score is that of its best question.
 //
 // Results depend on the input alone, not on the number of processors: sums are taken over blocks of fixed size, and

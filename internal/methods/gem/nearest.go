@@ -163,7 +163,7 @@ func (f *finder) tree(seed uint64, leaf int) {
 	})
 }
 
-// project tells of each node of the group where it is between two of them, which are chosen at random, going by the
+// project reports each node of the group where it is between two of them, which are chosen at random, going by the
 // sum of both its vectors.
 func (f *finder) project(group []int32, side []float64, random *rand.Rand) {
 	a := int(group[random.IntN(len(group))])

@@ -22,7 +22,7 @@ const (
 	BestTwo
 )
 
-// Summaries tells of the nodes that are summaries.
+// Summaries reports the nodes that are summaries.
 type Summaries interface {
 	// Members are the nodes that a summary was made of; nil of a chunk.
 	Members(node int) []int

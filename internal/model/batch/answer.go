@@ -18,10 +18,10 @@ type Answer struct {
 // Expired is the code of a request that the server did not get to in time. It is not charged.
 const Expired = "batch_expired"
 
-// Answered tells whether the request was answered, and so is paid for.
+// Answered reports whether the request was answered, and so is paid for.
 func (a Answer) Answered() bool { return a.Status == http.StatusOK }
 
-// Again tells whether the request may be answered when it is asked again: nothing about it was refused.
+// Again reports whether the request may be answered when it is asked again: nothing about it was refused.
 func (a Answer) Again() bool {
 	return a.Status == 0 || a.Status == http.StatusTooManyRequests || a.Status == http.StatusRequestTimeout ||
 		a.Status == http.StatusConflict || a.Status >= 500

@@ -34,7 +34,7 @@ const TooManyTokens = "token_limit_exceeded"
 // PartName is the key of a batch's metadata that says which part it is.
 const PartName = "unweaver_part"
 
-// Batch is a batch as the server tells of it. Files that it did not make, or not yet, are empty: one whose every
+// Batch is a batch as the server reports it. Files that it did not make, or not yet, are empty: one whose every
 // request failed is completed without an output file.
 type Batch struct {
 	ID       string            `json:"id"`
@@ -48,12 +48,12 @@ type Batch struct {
 	} `json:"errors"`
 }
 
-// Ended tells whether nothing more comes of it.
+// Ended reports whether nothing more comes of it.
 func (b Batch) Ended() bool {
 	return b.Status == Completed || b.Status == Failed || b.Status == Over || b.Status == Cancelled
 }
 
-// Pushed tells whether it failed as too many tokens wait: back-pressure, and no failure of its requests.
+// Pushed reports whether it failed as too many tokens wait: back-pressure, and no failure of its requests.
 func (b Batch) Pushed() bool {
 	for _, failure := range b.Failure.Data {
 		if failure.Code == TooManyTokens {
@@ -70,7 +70,7 @@ type Server interface {
 	Upload(ctx context.Context, name string, lines []byte) (string, error)
 	// Create starts a batch of an uploaded file. After an error that leaves it open whether it was created, Find tells.
 	Create(ctx context.Context, file, part string) (Batch, error)
-	// Get tells how a batch stands.
+	// Get says how a batch stands.
 	Get(ctx context.Context, id string) (Batch, error)
 	// Cancel has a batch end; what it answered by then is delivered, and charged.
 	Cancel(ctx context.Context, id string) error
@@ -137,7 +137,7 @@ func (c *Client) Create(ctx context.Context, file, part string) (Batch, error) {
 	return made, err
 }
 
-// Get tells how a batch stands.
+// Get says how a batch stands.
 func (c *Client) Get(ctx context.Context, id string) (Batch, error) {
 	var told Batch
 	err := c.send(ctx, http.MethodGet, "", nil, &told, "batches", id)

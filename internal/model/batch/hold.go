@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// hold takes requests for this runner. It gives those that still have no answer, and tells whether others have some.
+// hold takes requests for this runner. It gives those that still have no answer, and reports whether others have some.
 func (a *run) hold(ctx context.Context, ids []string) (mine []string, others bool, err error) {
 	if a.Hold == nil || len(ids) == 0 {
 		return ids, false, nil
@@ -32,7 +32,7 @@ func (a *run) free(ctx context.Context, ids []string) error {
 	return a.Free(ctx, ids)
 }
 
-// hasRoom tells whether so many tokens more may wait on the server. The caller holds mu.
+// hasRoom reports whether so many tokens more may wait on the server. The caller holds mu.
 func (a *run) hasRoom(tokens int64) bool {
 	waiting := a.waiting()
 	return a.Tokens <= 0 || waiting == 0 || waiting+tokens <= a.room
@@ -55,7 +55,7 @@ func tokens(part Part, ids []string) int64 {
 	return sum
 }
 
-// hurried tells whether as many batches were begun within the last hour as may be. The caller holds mu.
+// hurried reports whether as many batches were begun within the last hour as may be. The caller holds mu.
 func (a *run) hurried() bool {
 	if a.Hourly <= 0 {
 		return false

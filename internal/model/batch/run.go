@@ -52,7 +52,7 @@ type Runner struct {
 
 	// Wait is called between polls. least is how long the server wants to be left alone.
 	Wait func(ctx context.Context, least time.Duration) error
-	// Missing tells which requests have no answer yet.
+	// Missing says which requests have no answer yet.
 	Missing func(ctx context.Context, ids []string) ([]string, error)
 	// Hold takes requests for this runner, so that no runner of other parts sends them meanwhile, and gives those that it
 	// got; one that another has is asked for later, if that one brings no answer. Free lets go of what Hold gave, or
@@ -90,7 +90,7 @@ type lot struct {
 	alone int  // times in a row that there was no room for it alone
 	left  []string
 	done  bool
-	stop  bool // it was told to end
+	stop  bool // it was asked to end
 	old   bool // nobody wants the part any more
 }
 

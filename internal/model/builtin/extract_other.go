@@ -181,10 +181,10 @@ func (l *latin) phrase(i, j int) {
 	l.add(strings.Join(strings.Fields(l.sents[toks[i].sent][from:to]), " "))
 }
 
-// stop tells whether a word carries no meaning; texts of any language quote English.
+// stop reports whether a word carries no meaning; texts of any language quote English.
 func (l *latin) stop(lower string) bool { return l.language.Stop(lower) || text.Stop(lower) }
 
-// ordinary tells whether a word is a noun of the language.
+// ordinary reports whether a word is a noun of the language.
 func (l *latin) ordinary(i int) bool {
 	t := l.toks[i]
 	return l.language.Common(t.lower) || germanNoun.MatchString(t.lower) || 2*l.asNoun[t.s] > l.asName[t.s]
@@ -200,7 +200,7 @@ func (l *latin) opens(t token) bool {
 // what a text is about as a name does.
 const compound = 11
 
-// single tells whether one capitalised word is a name.
+// single reports whether one capitalised word is a name.
 func (l *latin) single(i int) bool {
 	t := l.toks[i]
 	if utf8.RuneCountInString(t.s) < 2 {
@@ -333,7 +333,7 @@ const (
 	thaiAfter  = "ะาำๅๆ"
 )
 
-// function tells whether a run of characters begins or ends with one that no name does.
+// function reports whether a run of characters begins or ends with one that no name does.
 func function(piece string) bool {
 	first, _ := utf8.DecodeRuneInString(piece)
 	last, _ := utf8.DecodeLastRuneInString(piece)

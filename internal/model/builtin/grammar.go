@@ -74,7 +74,7 @@ seine seiner seinen seinem seines sein ihre ihrer ihren ihrem ihres ihr unsere u
 allen viele vieler vielen mehrere mehreren mehr einige einigen beide beiden manche solche zwei drei vier fünf sechs
 sieben acht neun zehn`)
 
-// noun tells whether a word that is capitalised within a German sentence stands there as nouns do: behind an article, a
+// noun says whether a word that is capitalised within a German sentence stands there as nouns do: behind an article, a
 // number or what ends as an adjective. What stands behind a verb or a preposition may be a name.
 func (l *latin) noun(i int) bool {
 	if i == 0 || !l.toks[i].joined {

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// Beat is how often a process tells of itself, in a fleet of up to 200, while nobody uses a limit that is shared.
+	// Beat is how often a process reports itself, in a fleet of up to 200, while nobody uses a limit that is shared.
 	Beat = 2 * time.Second
 	// Lives is for how many of its beats a process counts.
 	Lives = 3
@@ -42,7 +42,7 @@ const (
 	leastRest = 4
 )
 
-// Worker is what a worker process tells of itself.
+// Worker is what a worker process says of itself.
 type Worker struct {
 	Queue   string `json:"queue"`             // its task queue
 	Version string `json:"version,omitempty"` // of its deployment; empty: it has none
@@ -196,7 +196,7 @@ func (m *Member) wait(ctx context.Context, began time.Time, within time.Duration
 	}
 }
 
-// beat tells of this process and takes its shares.
+// beat reports this process and takes its shares.
 func (m *Member) beat(ctx context.Context) {
 	m.mu.Lock()
 	gates := make(map[string]*limits.Gate, len(m.gates))

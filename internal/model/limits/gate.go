@@ -26,7 +26,7 @@ const (
 // Several owners (indexes) may share an endpoint, each with a concurrency of its own. The strictest one that was used
 // in the last ten minutes bounds the gate, since it is a statement about what the endpoint can take.
 //
-// Where the server tells what is left of a quota, no more are admitted than that, and none until it is filled again
+// Where the server says what is left of a quota, no more are admitted than that, and none until it is filled again
 // where nothing is left: then one call finds out how much there is.
 //
 // A gate that shares its concurrency with other processes (Join) admits no more than its share of it.
@@ -104,7 +104,7 @@ func (g *Gate) giveBack() {
 	g.admit()
 }
 
-// used bounds the gate by who used it of late, and tells whether anybody did. The caller holds the lock.
+// used bounds the gate by who used it of late, and reports whether anybody did. The caller holds the lock.
 func (g *Gate) used() bool {
 	strictest := math.MaxInt
 	for name, owner := range g.bounds {

@@ -16,7 +16,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/coordination"
 )
 
-// endpoint is a model below limits: it tells whether its context can still be cancelled, and answers as it is told.
+// endpoint is a model below limits: it reports whether its context can still be cancelled, and answers as it is told.
 type endpoint struct {
 	usage    model.Usage
 	err      error

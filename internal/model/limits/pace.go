@@ -16,7 +16,7 @@ const (
 	mostAhead = 64
 )
 
-// pace tells how many calls will have their turn while one of them is admitted by who pays: as many as places come free
+// pace says how many calls will have their turn while one of them is admitted by who pays: as many as places come free
 // in twice the time that this takes, since who asks waits for the exchange under way and then for its own.
 type pace struct {
 	count float64 // places that came free of late; older ones count less

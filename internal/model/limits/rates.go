@@ -43,7 +43,7 @@ func (l Limits) rates() (perMinute, tokensPerMinute int, changed <-chan struct{}
 	return l.Rates.now()
 }
 
-// counted tells whether tokens are limited.
+// counted reports whether tokens are limited.
 func (l Limits) counted() bool {
 	_, tokens, _ := l.rates()
 	return tokens > 0

@@ -18,7 +18,7 @@ type share struct {
 	base     float64       // the last share above zero, by which learned is to be read; 0: none yet
 	heard    bool          // since somebody last used the gate
 	told     int           // what Want last told that is held
-	giving   bool          // more was told to be held than the share is since, and nobody heard yet that it is less
+	giving   bool          // more was asked to be held than the share is since, and nobody heard yet that it is less
 	patience time.Duration // how long the first share is waited for
 	wanting  func(urgent bool)
 }
@@ -30,7 +30,7 @@ func (s *share) now() int {
 	return s.places
 }
 
-// Join has the gate share its concurrency: it admits nothing until Share tells how much, or patience is over. wanting
+// Join has the gate share its concurrency: it admits nothing until Share says how much, or patience is over. wanting
 // is called, and must return at once, when others should hear of this gate before they would: when calls wait and there
 // is no place at all, and when it has come down to a smaller share. urgent is that the share was never told since the
 // gate is in use.
@@ -86,7 +86,7 @@ func (g *Gate) Want() (want coordination.Want, used bool) {
 	return want, used
 }
 
-// Share tells how many calls the gate may have in flight until a time. What it has learned of the server moves with its
+// Share says how many calls the gate may have in flight until a time. What it has learned of the server moves with its
 // share: where the server bears half of what all have configured, it bears half of each share.
 func (g *Gate) Share(places int, until time.Time) {
 	g.mu.Lock()

@@ -82,7 +82,7 @@ func lower(r rune) rune {
 	return unicode.ToLower(r)
 }
 
-// accent tells whether a character is dropped as one.
+// accent reports whether a character is dropped as one.
 func accent(r rune) bool {
 	return r == 0x1734 || unicode.Is(unicode.Mn, r) && !unicode.Is(laterMarks, r)
 }

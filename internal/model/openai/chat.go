@@ -128,7 +128,7 @@ func number(raw json.RawMessage) int64 {
 const mostForms = 6
 
 // Complete implements model.Chat. Where the server refuses the form of the request, and not what it asks, another form
-// is sent, at most five times; each request is told to model.Again. What was found out is kept for the process.
+// is sent, at most five times; each request is asked to model.Again. What was found out is kept for the process.
 func (c *Client) Complete(ctx context.Context, call model.Call) (model.Reply, error) {
 	how, learnt := c.form(), form{}
 	for tries := 1; ; tries++ {

@@ -47,7 +47,7 @@ type embeddingParams struct {
 }
 
 // Embed implements model.Embedder. It asks for base64 and takes either form. Where a server refuses to be asked, it is
-// asked once more for what it gives, which is told to model.Again; what was found out is kept for the process.
+// asked once more for what it gives, which is asked to model.Again; what was found out is kept for the process.
 func (e *Embedder) Embed(ctx context.Context, texts []string) ([][]float32, model.Usage, error) {
 	plain := e.client.form().plainNumbers
 	out, usage, sent, err := e.embed(ctx, texts, plain)
@@ -119,7 +119,7 @@ func (e *Embedder) check(embedded [][]float32) error {
 // formatWords are how servers name the form of a vector.
 var formatWords = []string{"encoding_format", "encoding format", "base64"}
 
-// refusesBase64 tells whether the server refused the wish for base64, and not the texts.
+// refusesBase64 reports whether the server refused the wish for base64, and not the texts.
 func (r *request) refusesBase64() bool {
 	if r.refused == nil {
 		return false

@@ -113,7 +113,7 @@ var shapeWords = []string{
 	"structured_output", "guided_json", "guided decoding", "invalid schema", "grammar",
 }
 
-// refusedForm tells what a refusal says against the form of the request, and not against what it asks.
+// refusedForm says what a refusal says against the form of the request, and not against what it asks.
 func (r *request) refusedForm() refused {
 	if r.refused == nil {
 		return nothing

@@ -14,7 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model"
 )
 
-// formOf tells how a request asks for what its answer must look like, and whether it sets a temperature.
+// formOf says how a request asks for what its answer must look like, and whether it sets a temperature.
 func formOf(body string) string {
 	form := "prompt"
 	for _, one := range []string{"json_schema", "json_object"} {

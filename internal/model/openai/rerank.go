@@ -44,7 +44,7 @@ const (
 	escapedByte    = 6 // \u00ff
 )
 
-// Rerank implements rerank.Ranker. A server that misses the field texts is asked once more with it, which is told to
+// Rerank implements rerank.Ranker. A server that misses the field texts is asked once more with it, which is asked to
 // model.Again and remembered for the process.
 func (r *Reranker) Rerank(
 	ctx context.Context, question string, texts []string,
@@ -102,7 +102,7 @@ func (r *Reranker) rerank(
 	return scores, usage, sent, nil
 }
 
-// wantsTexts tells whether the server refused the request since it has no field texts.
+// wantsTexts reports whether the server refused the request since it has no field texts.
 func (r *request) wantsTexts() bool {
 	if r.refused == nil {
 		return false

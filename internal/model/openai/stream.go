@@ -33,7 +33,7 @@ var unstreamed sync.Map
 
 // exchange sends one request and reads its answer: piece by piece where model.Deltas asks for it and the server can.
 // One that ignores the wish answers with the whole, which is one piece; one that refuses it is asked again without,
-// which is told to model.Again.
+// which is asked to model.Again.
 func (c *Client) exchange(
 	ctx context.Context,
 	sent *request,
@@ -98,7 +98,7 @@ func wholly(take func(string) error, answer *completion) error {
 	return take(text)
 }
 
-// refusesStreams tells whether the server refused the wish for a stream, and not the request.
+// refusesStreams reports whether the server refused the wish for a stream, and not the request.
 func (r *request) refusesStreams() bool {
 	if r.refused == nil {
 		return false
@@ -132,7 +132,7 @@ func (r *request) inStream(ctx context.Context, said json.RawMessage) error {
 	return r.mark(r.status(*refused))
 }
 
-// isEvents tells whether a body is a stream of events.
+// isEvents reports whether a body is a stream of events.
 func isEvents(response *http.Response) bool {
 	kind, _, err := mime.ParseMediaType(response.Header.Get("Content-Type"))
 	return err == nil && kind == "text/event-stream"

@@ -31,7 +31,7 @@ type Result struct {
 	Score *float64
 }
 
-// Scores puts results in the order of the count texts that were sent. The error tells what a caller cannot rely on: a
+// Scores puts results in the order of the count texts that were sent. The error says what a caller cannot rely on: a
 // text that is missing, named twice or not at all, or a score that is no number.
 func Scores(count int, results []Result) ([]float64, error) {
 	scores := make([]float64, count)

@@ -14,7 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/text/names"
 )
 
-// Sends tells whether a chunk is sent to the model. Of chunks whose ranks are spread evenly nearly the share is; never
+// Sends says whether a chunk is sent to the model. Of chunks whose ranks are spread evenly nearly the share is; never
 // more than twice the share of any corpus, but for chance.
 func Sends(text string, share float64) bool {
 	switch {

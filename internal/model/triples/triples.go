@@ -17,7 +17,7 @@ import (
 	"github.com/unweaver/unweaver/internal/text"
 )
 
-// Prompt is the version of the prompt, and SchemaVersion that of the answer: a new one pays for every chunk anew.
+// Prompt is the version of the prompt, and SchemaVersion that of the answer: a new one pays for every chunk again.
 // triples/1: first form.
 const (
 	Prompt        = "triples/1"

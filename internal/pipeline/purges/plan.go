@@ -12,7 +12,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
-// Plan tells what a purge of documents would do. It writes nothing.
+// Plan says what a purge of documents would do. It writes nothing.
 func Plan(ctx context.Context, index artifact.Index, documents []string) (core.PurgePlan, error) {
 	plan := core.PurgePlan{Index: index.Name, Entries: map[string]int64{}, Drops: []core.PurgeGeneration{}}
 	wanted := SetOf(index.Name, documents)

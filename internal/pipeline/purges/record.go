@@ -144,7 +144,7 @@ func SetOf(index string, documents []string) Set {
 	return out
 }
 
-// Has tells whether a document is in the set.
+// Has reports whether a document is in the set.
 func (s Set) Has(document string) bool {
 	return len(s.Keys) > 0 && s.Keys[core.PurgedKey(s.Index, document)]
 }
@@ -162,7 +162,7 @@ func (s Set) Digests() []core.Digest {
 	return out
 }
 
-// Empty tells whether it has none.
+// Empty reports whether it has none.
 func (s Set) Empty() bool { return len(s.Keys) == 0 }
 
 func (s *Set) add(index string, digests []core.Digest) {

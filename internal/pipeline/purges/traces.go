@@ -298,7 +298,7 @@ func (g *gathering) classes(ctx context.Context, name string, manifest *core.Man
 	return nil
 }
 
-// classesOf looks through a segment of classes, and tells whether a text in it has words that were extracted from the
+// classesOf looks through a segment of classes, and reports whether a text in it has words that were extracted from the
 // documents. Of a text that a model shortened nobody can tell: it counts as one.
 func (g *gathering) classesOf(
 	ctx context.Context, manifest *core.Manifest, segment core.Segment,

@@ -262,7 +262,7 @@ func Branches(ctx context.Context, base artifact.Index) ([]core.Branch, error) {
 }
 
 // DeleteBranch deletes a branch: it serves nothing any more, and what it alone used is deleted by runs of its base, a
-// grace later. building tells which run builds it; one that does must end first. It may be repeated.
+// grace later. building says which run builds it; one that does must end first. It may be repeated.
 func (d *Desk) DeleteBranch(
 	ctx context.Context, asked Branching, building func(context.Context, artifact.Index) (string, error),
 ) (core.Branch, error) {

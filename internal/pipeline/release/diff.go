@@ -21,7 +21,7 @@ import (
 // listedChanges is how many changes of a kind are listed.
 const listedChanges = 20
 
-// Difference tells what changed from a generation to another. Without to it is the current one, without from what to
+// Difference says what changed from a generation to another. Without to it is the current one, without from what to
 // was made from; where only one is named and it is not served, it is compared with what is.
 func Difference(
 	ctx context.Context, cache *localfile.Cache, index artifact.Index, from, to string,

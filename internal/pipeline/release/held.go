@@ -52,7 +52,7 @@ func (a *act) publish(ctx context.Context) (core.Move, error) {
 	})
 }
 
-// begunToPublish tells whether an approval wrote the reference of a generation and then died, or could not write the
+// begunToPublish reports whether an approval wrote the reference of a generation and then died, or could not write the
 // pointer: the same command finishes it.
 func (a *act) begunToPublish(ctx context.Context, ref core.GenerationRef) (bool, error) {
 	if ref.State != core.GenerationPublished {

@@ -58,7 +58,7 @@ func Flip(ctx context.Context, in FlipIn) (core.Pointer, error) {
 	return next, err
 }
 
-// done tells whether a pointer is what this flip makes it.
+// done reports whether a pointer is what this flip makes it.
 func (in FlipIn) done(pointer core.Pointer) bool {
 	return pointer.Manifest == in.Manifest && pointer.Epoch == in.Expected+1
 }
@@ -166,7 +166,7 @@ func (r *Run) servable(ctx context.Context, pointer core.Pointer) bool {
 	return err == nil && r.Index.Agree(pointer, manifest) == nil
 }
 
-// deletedBranch tells whether the index was a branch: one that is deleted keeps its references, and serves nothing.
+// deletedBranch reports whether the index was a branch: one that is deleted keeps its references, and serves nothing.
 func (r *Run) deletedBranch(ctx context.Context) (bool, error) {
 	base, err := r.Index.Base(ctx)
 	if err != nil || base.Name == r.Index.Name {

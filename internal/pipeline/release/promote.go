@@ -66,7 +66,7 @@ func (a *act) promote(ctx context.Context) (core.Move, error) {
 			Because(base.Name + " has another generation of the name " + served.Generation).
 			Advise("build the branch again, under a name of its own: unweaver index --rebuild --index " + member.Name)
 	}
-	// The branch's own folder tells whether it is being collected, and its stores.json what it was proven in.
+	// The branch's own folder reports whether it is being collected, and its stores.json what it was proven in.
 	looked := *a
 	looked.index, looked.Index = member, member.Name
 	manifest, err := looked.complete(ctx, served.Generation, served.Manifest)

@@ -86,10 +86,10 @@ func WriteReports(ctx context.Context, index artifact.Index, generation string, 
 	return err
 }
 
-// named tells that another run built a generation of this name.
+// named says that another run built a generation of this name.
 func (r *Run) named(ctx context.Context, report core.Report) (bool, error) {
 	if err := publish.Unused(ctx, r.Index, r.Generation); !fault.Is(err, fault.Usage) {
-		if fault.Is(err, fault.SegmentDamage) { // whose it is cannot be told
+		if fault.Is(err, fault.SegmentDamage) { // whose it is is not known
 			err = nil
 		}
 		return false, err
@@ -170,7 +170,7 @@ func (r *Run) results(ctx context.Context, report *core.Report, ending run.Endin
 			manifest = current
 		}
 	} else if drafted, err := run.ManifestFile.Read(ctx, r.Scratch); err == nil {
-		_ = r.WithEnrichments(ctx, &drafted) // what cannot be read is not told
+		_ = r.WithEnrichments(ctx, &drafted) // what cannot be read is not reported
 		manifest = &drafted
 	} else {
 		if shards, err := run.ShardsFile.Read(ctx, r.Scratch); err == nil {
@@ -265,7 +265,7 @@ func (r *Run) chunkProblems(ctx context.Context, report *core.Report, units int)
 	report.DocumentsFailed = max(report.DocumentsFailed, failed)
 }
 
-// warnOfAnswers tells what was not taken of models' answers, once a run.
+// warnOfAnswers says what was not taken of models' answers, once a run.
 func warnOfAnswers(report *core.Report) {
 	for _, one := range []struct {
 		count        int64

@@ -137,7 +137,7 @@ func enrichments(r core.Report) part {
 	return out
 }
 
-// gates tells which of them spoke.
+// gates says which of them spoke.
 func gates(r core.Report) part {
 	out := part{title: "Gates"}
 	switch {

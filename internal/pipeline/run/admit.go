@@ -33,7 +33,7 @@ const (
 	roomyShare = 0.1
 )
 
-// roomy tells whether the budget is far from spent, by what is known now.
+// roomy reports whether the budget is far from spent, by what is known now.
 func (b *Book) roomy() bool {
 	b.Mu.Lock()
 	defer b.Mu.Unlock()

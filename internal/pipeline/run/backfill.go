@@ -62,10 +62,10 @@ func Backfills(ctx context.Context, index artifact.Index) ([]core.Backfill, erro
 	return out, nil
 }
 
-// chooser tells of a document whether it is meant.
+// chooser says of a document whether it is meant.
 type chooser = func(key string, modified time.Time) bool
 
-// Backfills tells what a build is to make, where it is for a backfill, and else what it leaves to those that go on.
+// Backfills says what a build is to make, where it is for a backfill, and else what it leaves to those that go on.
 func (r *Run) Backfills(ctx context.Context, fixed Plan, reasons []string) (chosen, leave chooser, err error) {
 	if r.Backfill != "" {
 		found, err := ReadBackfill(ctx, r.Index, r.Backfill)

@@ -185,7 +185,7 @@ func (b *Book) Watch(ctx context.Context, stage string) (context.Context, func()
 	}
 }
 
-// Works tells which stage units are at from now on.
+// Works says which stage units are at from now on.
 func (b *Book) Works(stage string) {
 	b.Mu.Lock()
 	defer b.Mu.Unlock()

@@ -95,7 +95,7 @@ func TestABudgetIsKeptAndNothingStaysInFlightWhereCallsAreAdmittedAhead(t *testi
 	}
 }
 
-// settled tells whether the account has these calls and none in flight.
+// settled reports whether the account has these calls and none in flight.
 func settled(t *testing.T, through *Book, store *far, calls int64) {
 	t.Helper()
 	_ = through.Flush(t.Context())

@@ -73,7 +73,7 @@ func ReadControl(ctx context.Context, runs coordination.Runs, run string) (Contr
 }
 
 // Steer writes what the units of a run look at. When it returns after pause or cancel, no paid call starts any more;
-// those in flight are paid for and kept, and it tells how many they are. A resume replaces a record that cannot be
+// those in flight are paid for and kept, and it says how many they are. A resume replaces a record that cannot be
 // read.
 func Steer(
 	ctx context.Context, runs coordination.Runs, run, command string, budget *core.Budget,

@@ -26,7 +26,7 @@ type keeper struct {
 	trying  bool      // a unit renews it now
 }
 
-// due tells whether the lease of a fence is to be renewed.
+// due reports whether the lease of a fence is to be renewed.
 func (k *keeper) due(fence int64, every time.Duration) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -62,7 +62,7 @@ func (r *Run) heartbeat() time.Duration { return heartbeatOf(r.Holder.Heartbeat)
 // Permit is for how long a look at the lease lets things be deleted.
 func (r *Run) Permit() time.Duration { return r.heartbeat() / permits }
 
-// holds tells whether a lease is this run's.
+// holds reports whether a lease is this run's.
 func (r *Run) holds(lease core.Lease) bool {
 	if lease.Workflow == "" || lease.Fence != r.Fence {
 		return false

@@ -16,7 +16,7 @@ type Frozen struct {
 	Spec        string           `json:"spec,omitempty"` // Run.Speak of the language that was found; empty: none was to be
 }
 
-// Importing tells which collections are filled by bulk import. Only a collection that no generation names is: what lies
+// Importing says which collections are filled by bulk import. Only a collection that no generation names is: what lies
 // in it then is left from an abandoned build and may be dropped.
 type Importing struct {
 	Classes bool `json:"classes"`

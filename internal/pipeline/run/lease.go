@@ -38,7 +38,7 @@ const (
 type Standings func(ctx context.Context, holder Holder) (Standing, error)
 
 const (
-	// leaseRaces bounds how often the lease is looked at anew when another run writes it at the same moment.
+	// leaseRaces bounds how often the lease is looked at again when another run writes it at the same moment.
 	leaseRaces = 5
 	// usualHeartbeat is that of runs that tell none.
 	usualHeartbeat = 20 * time.Second
@@ -335,7 +335,7 @@ func sane(ctx context.Context, lease core.Lease, index artifact.Index) error {
 	return fault.SegmentDamage.At("read lease of", index.Name).Because(why)
 }
 
-// builds tells whether a workflow builds an index that shares this one's segments, and with them its lease.
+// builds reports whether a workflow builds an index that shares this one's segments, and with them its lease.
 func builds(ctx context.Context, index artifact.Index, workflow string) (bool, error) {
 	run, ok := strings.CutPrefix(workflow, workflowPrefix)
 	name, _, named := strings.Cut(run, "/")

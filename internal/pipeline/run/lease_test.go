@@ -13,7 +13,7 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 )
 
-// An engine may run a workflow anew under its name: the lease of a run is not the next one's to keep or to give back.
+// An engine may run a workflow again under its name: the lease of a run is not the next one's to keep or to give back.
 // Promises: 134.
 func TestALeaseIsOfOneRunOfItsWorkflow(t *testing.T) {
 	index := artifact.Index{Store: blobmemory.New(), Name: "docs"}

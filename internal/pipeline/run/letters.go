@@ -42,7 +42,7 @@ func ReadChoice(ctx context.Context, index artifact.Index, generation string) ([
 	return chosen.Chunks, err
 }
 
-// RetriesAll tells whether this is a round of retry-failed for whatever failed.
+// RetriesAll reports whether this is a round of retry-failed for whatever failed.
 func (r *Run) RetriesAll(ctx context.Context) (bool, error) {
 	if r.Attempt == 0 {
 		return false, nil
@@ -51,7 +51,7 @@ func (r *Run) RetriesAll(ctx context.Context) (bool, error) {
 	return len(chosen) == 0, err
 }
 
-// ChosenLetters tells which letters a round of retry-failed is for.
+// ChosenLetters says which letters a round of retry-failed is for.
 func (r *Run) ChosenLetters(ctx context.Context) (func(extract.DeadLetter) bool, error) {
 	chosen, err := ReadChoice(ctx, artifact.Index{Store: r.Artifacts, Name: r.Index.Name}, r.Generation)
 	return func(letter extract.DeadLetter) bool {

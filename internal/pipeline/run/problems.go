@@ -70,7 +70,7 @@ func (r *Run) appendTo(ctx context.Context, file io.Writer, key string) error {
 }
 
 // FailedChunks adds the chunks from which nothing was extracted, the first of them by name: those of this run, or of
-// the generation that still stands. What cannot be read now is told by its code alone, or is left out.
+// the generation that still stands. What cannot be read now is reported by its code alone, or is left out.
 func (r *Run) FailedChunks(ctx context.Context, report *core.Report, manifest *core.Manifest) {
 	if manifest.Counts.DeadLetters == 0 {
 		return
@@ -147,7 +147,7 @@ func (u *unshown) forget(run string) {
 	delete(u.byRun, run)
 }
 
-// Problems tells what keeps a run from going on in this process and may be written down nowhere, since the store that
+// Problems says what keeps a run from going on in this process and may be written down nowhere, since the store that
 // is full, or away, is the one to write it to.
 func (p *Ports) Problems(run string) []core.Problem {
 	var out []core.Problem

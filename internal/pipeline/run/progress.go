@@ -67,7 +67,7 @@ func (a *Account) advance(stage string, done, bytes int64) {
 // ofBytes marks the bytes of a stage in Account.Again.
 const ofBytes = ".bytes"
 
-// Touch tells that the unit is alive though it has nothing to count.
+// Touch says that the unit is alive though it has nothing to count.
 func (p *Progress) Touch() { p.last.Store(int64(time.Since(epoch))) }
 
 // Finish takes what a finished unit did. It counts once.

@@ -16,7 +16,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/extract"
 )
 
-// InBatches tells whether extraction is answered in batches.
+// InBatches reports whether extraction is answered in batches.
 func (r *Run) InBatches(ctx context.Context) (bool, error) {
 	if !r.Settings.Chat.Batch.On() {
 		return false, nil

@@ -43,7 +43,7 @@ type Enriched struct {
 // Enrichments by name, as indexes.*.enrich names them.
 var Enrichments = map[string]enrichment{}
 
-// enrichDue tells why the enrichments of a parent are not those that the configuration names; nothing: they are.
+// enrichDue says why the enrichments of a parent are not those that the configuration names; nothing: they are.
 func (r *Run) enrichDue(ctx context.Context, parent *core.Manifest) ([]string, error) {
 	if parent == nil {
 		return nil, nil

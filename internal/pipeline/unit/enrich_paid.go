@@ -12,7 +12,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stream/extsort"
 )
 
-// paysForEnrichments tells whether anything that enrichments ask is paid for.
+// paysForEnrichments reports whether anything that enrichments ask is paid for.
 func (r *Run) paysForEnrichments() (bool, error) {
 	models, err := r.Models(r.Settings, r.Book)
 	if err != nil {

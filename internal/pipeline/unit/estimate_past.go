@@ -16,7 +16,7 @@ import (
 const pastRuns = 10
 
 // Past gives what the last generations came to that were built with these models and limits. One whose report cannot be
-// read tells nothing.
+// read says nothing.
 func (r *Run) Past(ctx context.Context) (estimate.Past, error) {
 	generations, err := r.Index.Generations(ctx)
 	if artifact.IsDamage(err) {

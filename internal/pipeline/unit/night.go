@@ -37,7 +37,7 @@ func (r *Run) Tombs(ctx context.Context, parent *core.Manifest) (*stored.Files, 
 	return files, files.Release, nil
 }
 
-// Part tells whether a build makes a part of a generation and leaves the rest of the parent's segments as they are:
+// Part reports whether a build makes a part of a generation and leaves the rest of the parent's segments as they are:
 // where nothing but documents changed. Everything else is made from all documents, with what is paid taken over; other
 // limits may let other titles and texts in.
 func (r *Run) Part(fixed run.Plan, parent *core.Manifest, reasons []string) bool {
@@ -45,8 +45,8 @@ func (r *Run) Part(fixed run.Plan, parent *core.Manifest, reasons []string) bool
 		parent.Limits == r.Limits.Key()
 }
 
-// Refused tells of the documents of a parent with chunks that the model server refused: the next night asks again. In a
-// round of retry-failed it tells of those that the round is for. nil where there are none, or all documents are made
+// Refused reports the documents of a parent with chunks that the model server refused: the next night asks again. In a
+// round of retry-failed it reports those that the round is for. nil where there are none, or all documents are made
 // anyway.
 func (r *Run) Refused(
 	ctx context.Context, fixed run.Plan, parent *core.Manifest,
@@ -283,7 +283,7 @@ func (n *night) numbers() numbers {
 	return numbers{text: next(listed.Text), extract: next(listed.Extract), class: next(listed.Classes)}
 }
 
-// outgrown is the error of a build that makes a part of a generation whose embedder has to learn its words anew.
+// outgrown is the error of a build that makes a part of a generation whose embedder has to learn its words again.
 func outgrown(index string, chunks, learned int64) error {
 	return fault.Outgrown.At("weigh the words of", index).
 		Because(fmt.Sprintf("it has %d chunks, and they were learned from %d", chunks, learned)).

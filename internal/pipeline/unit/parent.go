@@ -32,7 +32,7 @@ func SegmentsOf(manifest *core.Manifest) []run.Named {
 	return out
 }
 
-// checkParent tells what of the generation before is missing or damaged: everything by its size, a share of it by its
+// checkParent says what of the generation before is missing or damaged: everything by its size, a share of it by its
 // content.
 func (r *Run) checkParent(ctx context.Context, parent *core.Manifest) ([]run.Damage, error) {
 	sizes, err := StoredSizes(ctx, r.Index, r.Progress.Touch)
@@ -158,7 +158,7 @@ func sound(parent *core.Manifest, damage []run.Damage) *core.Manifest {
 	return &clone
 }
 
-// mendReference writes the reference of the current generation again where it is lost: the pointer tells what it held.
+// mendReference writes the reference of the current generation again where it is lost: the pointer says what it held.
 func (r *Run) mendReference(ctx context.Context, current core.Pointer) error {
 	ref, err := r.Index.GenerationRef(ctx, current.Generation)
 	if err == nil && ref.Manifest == current.Manifest {

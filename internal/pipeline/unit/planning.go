@@ -60,7 +60,7 @@ func (r *Run) Plan(ctx context.Context) (Planned, error) {
 	return out, nil
 }
 
-// Standing is how a night ends that has nothing to do: problems are told as long as they stand.
+// Standing is how a night ends that has nothing to do: problems are reported as long as they stand.
 func (r *Run) Standing(ctx context.Context, fixed run.Plan) (string, error) {
 	parent, err := r.Parent(ctx, fixed.Parent)
 	if err != nil {
@@ -305,7 +305,7 @@ func (r *Run) Reasons(ctx context.Context, parent *core.Manifest, frozen run.Fro
 	return reasons, nil
 }
 
-// Foreign tells whether the parent is of another corpus, which is refused unless it is asked for.
+// Foreign reports whether the parent is of another corpus, which is refused unless it is asked for.
 func (r *Run) Foreign(ctx context.Context, parent *core.Manifest) (bool, error) {
 	if parent.Config == r.Settings.ConfigDigest() { // which covers the corpus
 		return false, nil

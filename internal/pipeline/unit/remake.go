@@ -17,7 +17,7 @@ import (
 // remade are the kinds of segments that are made from others, and made again where they are damaged.
 var remade = map[string]bool{"split": true, "class run": true, "dead statistics": true}
 
-// Remade tells whether a part is a file that is made from others.
+// Remade reports whether a part is a file that is made from others.
 func Remade(part run.Part) bool { return part.Check == run.CheckFile && remade[part.Kind] }
 
 // Remake makes a segment again from those that it is made from, and says whether it was new.

@@ -25,7 +25,7 @@ func (r *Run) Parts(ctx context.Context) ([]run.Part, error) {
 		return nil, err
 	}
 	for _, generation := range damaged {
-		if generation != current.Generation { // the pointer tells what its reference would
+		if generation != current.Generation { // the pointer says what its reference would
 			r.leftOut(generation)
 		}
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/shorten"
 )
 
-// piece tells what a part of the stages with two kinds is: a class partition, or a shard of chunks.
+// piece says what a part of the stages with two kinds is: a class partition, or a shard of chunks.
 func (r *Run) piece(ctx context.Context, part int) (stage.Part, error) {
 	partitions, err := run.Kept(ctx, r.Base(), run.PartitionsFile)
 	if err != nil {

@@ -19,7 +19,7 @@ const (
 	enough = 120
 	// MostHighlights of a chunk; those in the snippet are always among them.
 	MostHighlights = 500
-	// nameShare of a word's weight is what a name counts that the question does not have: it tells how the chunk was
+	// nameShare of a word's weight is what a name counts that the question does not have: it says how the chunk was
 	// found, while the question's own words tell what was asked.
 	nameShare = 0.5
 	// weakest is the share of the strongest seed's weight below which a name is left out.
@@ -332,7 +332,7 @@ func withText(content string, pieces []piece, first, last int) (int, int) {
 	return first, last
 }
 
-// heading tells whether a piece is a heading of Markdown, or of a document that was read as if it were.
+// heading reports whether a piece is a heading of Markdown, or of a document that was read as if it were.
 func heading(piece string) bool {
 	level := len(piece) - len(strings.TrimLeft(piece, "#"))
 	return level > 0 && strings.HasPrefix(piece[level:], " ")

@@ -195,7 +195,7 @@ func TestHighlightsAreBoundedAndThoseOfTheSnippetAreAmongThem(t *testing.T) {
 	}
 }
 
-// Whatever the text: spans lie within it, in order, and are what they are told to be.
+// Whatever the text: spans lie within it, in order, and are what they are asked to be.
 func TestSpansHoldForTextsOfEveryKind(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 7))
 	alphabet := []string{

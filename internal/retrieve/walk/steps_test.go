@@ -171,7 +171,7 @@ func TestWhatAWalkByStepsLeavesBoundsItsError(t *testing.T) {
 	}
 }
 
-// What is remembered of a node is that of this walk: another walk, whose question weighs otherwise, asks anew.
+// What is remembered of a node is that of this walk: another walk, whose question weighs otherwise, asks again.
 func TestANodeOfManyNeighboursIsWeighedOnceInAWalk(t *testing.T) {
 	const chunks = 400
 	g := hubs(chunks)

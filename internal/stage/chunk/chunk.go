@@ -33,7 +33,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
-// In is what one unit works on. OnProgress is told of documents done, and right before it OnBytes of the bytes of them
+// In is what one unit works on. OnProgress receives documents done, and right before it OnBytes of the bytes of them
 // and of the one that is being read; a nil OnBytes is told nothing.
 type In struct {
 	Spec       core.Spec
@@ -65,7 +65,7 @@ type Result struct {
 	Lapsed    Lapsed       `json:"lapsed"`
 	Fresh     int64        `json:"fresh"` // segments that were new
 
-	// Problems are those that this stage found: plan tells of its own. They are the first MaxProblems; all are at
+	// Problems are those that this stage found: plan reports its own. They are the first MaxProblems; all are at
 	// ProblemsKey.
 	Problems     []core.Problem `json:"problems,omitempty"`
 	ProblemCount int64          `json:"problem_count"`
@@ -102,7 +102,7 @@ type builder struct {
 	within             atomic.Int64 // of the one that is being read
 }
 
-// tell tells how far the unit is.
+// tell says how far the unit is.
 func (b *builder) tell() {
 	if b.OnBytes != nil {
 		b.OnBytes(b.bytes + b.within.Load())

@@ -67,7 +67,7 @@ func newFormer(in In) *former {
 	return f
 }
 
-// splitsOf tells of which split a part is; -1: of none that can be read.
+// splitsOf reports which split a part is; -1: of none that can be read.
 func splitsOf(listed core.Segments) func(part int) int {
 	return func(part int) int {
 		return slices.IndexFunc(listed.Splits, func(one core.Split) bool {

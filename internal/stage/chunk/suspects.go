@@ -44,7 +44,7 @@ var notes = pace{
 // noted counts the documents of this process whose notes are written.
 var noted atomic.Int64
 
-// note is what is stored. Documents are told by their number in the unit, from 1.
+// note is what is stored. Documents are reported by their number in the unit, from 1.
 type note struct {
 	Process  string        `json:"process,omitempty"`
 	Document int64         `json:"document,omitempty"` // that is being read; 0: none
@@ -93,7 +93,7 @@ func openSuspects(ctx context.Context, in In) (*suspects, error) {
 	return s, nil
 }
 
-// find reads the note. Dead tells that it names a document and was left: it is another process's, and nobody renews it.
+// find reads the note. Dead says that it names a document and was left: it is another process's, and nobody renews it.
 func (s *suspects) find(ctx context.Context) (found note, dead bool, err error) {
 	for begun := time.Now(); ; {
 		var read note

@@ -50,7 +50,7 @@ func (f *fatal) Parse(ctx context.Context, r io.Reader, kind document.Kind, obje
 	select {} // the process is gone: nothing after this is done
 }
 
-// attempt is a try of the only unit in a process of its own. dead tells that it died.
+// attempt is a try of the only unit in a process of its own. dead says that it died.
 func (r *run) attempt(tries int, parser document.Parser, died <-chan struct{}) (res chunk.Result, dead bool) {
 	r.t.Helper()
 	units := r.plan().Units
@@ -181,7 +181,7 @@ func TestAttemptsThatOverlapCountAgainstNoDocument(t *testing.T) {
 	}
 }
 
-// A process that is told to stop may end before the document does that it reads.
+// A process that is asked to stop may end before the document does that it reads.
 func TestAnAttemptThatIsStoppedTakesItsNoteBackAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRun(t, map[string]string{"b.html": "<p>Ships.</p>"})

@@ -2,7 +2,7 @@
 // marked as collected, so that no reader opens it any more; when the mark is a grace period old and no reader holds the
 // generation, it is deleted. Steps of a run:
 //
-//  1. The manifests of all generations, read anew: which are kept, and which were marked long enough ago.
+//  1. The manifests of all generations, read again: which are kept, and which were marked long enough ago.
 //  2. Scratch of this run and of those before it.
 //  3. Of each generation that goes: the class records and vector rows that no generation that stays lists (computed
 //     from what its segments say that no other shares, never by asking a store), then its folder.
@@ -30,7 +30,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
-// Readers tells which generations are in use.
+// Readers says which generations are in use.
 type Readers interface {
 	Leased(ctx context.Context, index string) (map[string]bool, error)
 }
@@ -54,7 +54,7 @@ type In struct {
 	// Guard fails when the caller does not hold the lease any more, so that another build may use what would be
 	// deleted; nil never fails.
 	Guard func(ctx context.Context) error
-	// Purged, where it is set, tells of a generation that it holds what has to leave the index: no rule keeps it but that
+	// Purged, where it is set, reports a generation that it holds what has to leave the index: no rule keeps it but that
 	// it is served. It goes as soon as nobody has it open, and what no manifest names goes at once.
 	Purged     func(generation string) bool
 	Permit     time.Duration    // for how long a look by Guard lets things be deleted; zero: the usual time
@@ -198,10 +198,10 @@ func (c *collector) look(ctx context.Context) error {
 		c.gens[name] = gen
 	}
 	for _, name := range damaged {
-		if name == c.current.Generation { // the pointer tells what its reference would
+		if name == c.current.Generation { // the pointer says what its reference would
 			continue
 		}
-		_, err := c.Artifacts.GenerationRef(ctx, name) // tells what is wrong with it
+		_, err := c.Artifacts.GenerationRef(ctx, name) // says what is wrong with it
 		if err != nil && !artifact.IsDamage(err) {
 			return err
 		}

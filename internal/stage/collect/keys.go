@@ -56,7 +56,7 @@ type other struct {
 	collections core.Collections
 }
 
-// sweepKeys deletes the records and rows that only this generation lists. Where what tells of them is damaged it
+// sweepKeys deletes the records and rows that only this generation lists. Where what says of them is damaged it
 // deletes nothing: of this generation, and its keys stay; of another, and the generation stays too.
 func (c *collector) sweepKeys(ctx context.Context, gen *generation) error {
 	own, err := c.OpenTable(ctx, gen.manifest)

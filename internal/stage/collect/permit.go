@@ -12,7 +12,7 @@ import (
 // usualPermit is that of a caller that gives none.
 const usualPermit = 2 * time.Second
 
-// permitTries is how often a deletion is permitted anew before it is left to a later attempt.
+// permitTries is how often a deletion is permitted again before it is left to a later attempt.
 const permitTries = 10
 
 // Permit lets things be deleted. Look fails when the caller may not delete any more; what it permits is over when it

@@ -53,7 +53,7 @@ func readCondemned(ctx context.Context, index artifact.Index) (condemned, string
 		}
 		list.Deleting = found.Deleting
 	}
-	return list, info.ETag, nil // one that cannot be read begins anew: everything waits once more
+	return list, info.ETag, nil // one that cannot be read begins again: everything waits once more
 }
 
 // write stores the list in place of the version that tag names, and gives its own.
@@ -205,7 +205,7 @@ func deleteEntries(
 
 // Settle ends what a collector that died was deleting, so that what a build finds in the store from then on is there to
 // stay. A build calls it when it has taken the lease, before it looks for segments. Where a generation cannot be read,
-// so that what it names is not known, nothing is deleted: what is left of the batch stays, and is condemned anew.
+// so that what it names is not known, nothing is deleted: what is left of the batch stays, and is condemned again.
 func Settle(ctx context.Context, index artifact.Index, store vectors.Store, permit Permit) error {
 	list, tag, err := readCondemned(ctx, index)
 	if err != nil || len(list.Deleting) == 0 {

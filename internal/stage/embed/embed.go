@@ -16,7 +16,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
-// In is what one activity works on. OnProgress is told of classes or chunks done, and of vectors that the ledger had;
+// In is what one activity works on. OnProgress receives classes or chunks done, and of vectors that the ledger had;
 // nil is allowed.
 type In struct {
 	Env        join.Env
@@ -38,7 +38,7 @@ const (
 	lookTexts = 1024 // texts of a look-up: neighbours are found together
 )
 
-// Run embeds the new texts of a part. Result.Progress counts what OnProgress is told of, also when it fails.
+// Run embeds the new texts of a part. Result.Progress counts what OnProgress receives, also when it fails.
 func Run(ctx context.Context, in In) (Result, error) {
 	e := &embedder{In: in}
 	e.res.Progress.Stage = "embed"

@@ -97,7 +97,7 @@ func (p Past) alike(chunks int64) (out Past) {
 }
 
 // Narrow takes from a range of calls what runs of about so many chunks never came near. The range of a task that calls
-// cannot be told of stays.
+// is not known of stays.
 func (p Past) Narrow(task Task, chunks, besides int64, calls func(core.Calls) int64) Task {
 	runs := p.alike(chunks)
 	if len(runs) < enoughRuns || task.Calls.High == 0 {

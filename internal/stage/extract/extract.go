@@ -50,7 +50,7 @@ type Shard struct {
 	Asked core.Digest `json:"asked,omitzero"` // key of what this run paid for before its first batch: no hit
 }
 
-// In is what one batch works on. OnProgress is told of chunks done and ledger entries that answered; nil is allowed.
+// In is what one batch works on. OnProgress receives chunks done and ledger entries that answered; nil is allowed.
 type In struct {
 	Spec       core.Spec
 	Artifacts  artifact.Index
@@ -428,7 +428,7 @@ type reading struct {
 	rung     string
 }
 
-// ask calls the model, and once more when the first answer cannot be read. It tells whether what came of it lasts.
+// ask calls the model, and once more when the first answer cannot be read. It reports whether what came of it lasts.
 func (b *batch) ask(ctx context.Context, x *item) (v value, lasts bool, err error) {
 	prompt := promptOf(b.Spec.Parity)
 	answer, err := stage.Ask(ctx, b.Chat, prompt.call(x.doc, x.text), prompt.reminder, func(text string) (reading, bool) {

@@ -10,7 +10,7 @@ import (
 
 // First extracts the first chunk of a range that the ledger does not have, and gives the key of what was paid for; zero
 // where there is no such chunk, or the model costs nothing. An answer of no use is none of its errors: the batch of the
-// chunk tells of that. hold, where there is one, says whether a chunk may be asked for: it is another's otherwise.
+// chunk reports that. hold, where there is one, says whether a chunk may be asked for: it is another's otherwise.
 func First(
 	ctx context.Context, in In, hold func(ctx context.Context, key core.Digest) (bool, error),
 ) (core.Digest, error) {

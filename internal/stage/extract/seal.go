@@ -15,7 +15,7 @@ import (
 	"github.com/unweaver/unweaver/internal/text/names"
 )
 
-// SealIn is what ends a shard. OnProgress is told of chunks done; nil is allowed.
+// SealIn is what ends a shard. OnProgress receives chunks done; nil is allowed.
 type SealIn struct {
 	Spec       core.Spec
 	Artifacts  artifact.Index

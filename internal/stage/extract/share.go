@@ -13,7 +13,7 @@ import (
 // RungRule is the rung of a chunk that was not sent to the model since it is not among the share that it gets.
 const RungRule = "rule"
 
-// sends tells whether the model extracts from a chunk.
+// sends reports whether the model extracts from a chunk.
 func sends(spec core.Spec, info model.Info, text string) bool {
 	return info.Provider == "builtin" || sampling.Sends(text, spec.ExtractionShare())
 }

@@ -31,7 +31,7 @@ type Env struct {
 	Table       Table          // of the parent; nil: none
 }
 
-// Table tells what counts in a generation, by id; see segments.Table.
+// Table says what counts in a generation, by id; see segments.Table.
 type Table interface {
 	Class(id core.ID) (segments.Class, bool)
 	Chunk(id core.ID) (segments.Chunk, bool)
@@ -40,7 +40,7 @@ type Table interface {
 // Records is the index that records are named after.
 func (e Env) Records() string { return cmp.Or(e.Family, e.Spec.Index) }
 
-// sameClasses tells whether the parent's class vectors are in the collection that this build writes to.
+// sameClasses reports whether the parent's class vectors are in the collection that this build writes to.
 func (e Env) sameClasses() bool {
 	return e.Table != nil && e.Parent.Collections.Classes == e.Collections.Classes
 }

@@ -582,7 +582,7 @@ func (s *slowDrop) Drop(ctx context.Context, collection string) error {
 
 func (s *slowDrop) Unwrap() vectors.Store { return s.importer }
 
-// An attempt that is frozen before it empties the collection, and wakes after another has filled it, tells of it.
+// An attempt that is frozen before it empties the collection, and wakes after another has filled it, reports it.
 func TestAnAttemptThatEmptiesAFilledCollectionSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newImport(t, 3)

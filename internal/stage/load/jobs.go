@@ -80,8 +80,8 @@ func (im *importing) running() []core.Segment {
 
 // settle finds the jobs of files that were asked for without an answer. Where the store knows none, the copy that the
 // call named is deleted before the store is asked again: a job that it does not know of then can find nothing to read,
-// whenever it is made, so that the file may be asked for anew under another name. Names decide, and never the error of
-// the call: what a server in front of others tells of them may hide that they went on.
+// whenever it is made, so that the file may be asked for again under another name. Names decide, and never the error of
+// the call: what a server in front of others says of them may hide that they went on.
 func (im *importing) settle(ctx context.Context) (why string, err error) {
 	lost := im.where(func(f *importFile) bool { return !f.Done && f.Asked && f.Job == "" })
 	if len(lost) == 0 {
@@ -131,7 +131,7 @@ func (im *importing) adopt(ctx context.Context, lost []core.Segment) (left []cor
 	return left, "", im.save(ctx)
 }
 
-// known tells whether a job is, or was, that of a file.
+// known reports whether a job is, or was, that of a file.
 func (im *importing) known(job string) bool {
 	for _, file := range im.state.Files {
 		if file.Job == job || slices.Contains(file.Failed, job) {
@@ -197,7 +197,7 @@ func (im *importing) look(ctx context.Context) error {
 			if err := im.fail(ctx, seg, job.Failed); err != nil {
 				return err
 			}
-		case job.Done || job.Unknown: // the count tells what a forgotten job did
+		case job.Done || job.Unknown: // the count says what a forgotten job did
 			file.Done, changed = true, true
 		default:
 			moving += job.Rows

@@ -20,7 +20,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
-// In is what one activity works on. OnProgress is told of rows done and what was written; nil is allowed.
+// In is what one activity works on. OnProgress receives rows done and what was written; nil is allowed.
 type In struct {
 	Env        join.Env
 	Scratch    string

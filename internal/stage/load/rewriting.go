@@ -17,7 +17,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// Rewriting is what vectors segments are read and written for again: nobody is asked for a vector. Counts tells of the
+// Rewriting is what vectors segments are read and written for again: nobody is asked for a vector. Counts reports the
 // key of a row whether it counts; Alive is called as work gets on.
 type Rewriting struct {
 	Artifacts artifact.Index

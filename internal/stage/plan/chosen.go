@@ -37,12 +37,12 @@ func checkPatterns(spec core.Spec) error {
 // packageFolders hold what programs install, not what people write.
 var packageFolders = []string{"node_modules", "bower_components", "__pycache__"}
 
-// set tells whether a part of a path keeps it out unless somebody asks for it by name.
+// set reports whether a part of a path keeps it out unless somebody asks for it by name.
 func set(part string) bool {
 	return strings.HasPrefix(part, ".") || slices.Contains(packageFolders, part)
 }
 
-// chosen tells whether an object of the corpus may be a document, and counts it where it is left out. Hidden files and
+// chosen says whether an object of the corpus may be a document, and counts it where it is left out. Hidden files and
 // folders of packages are, but where a pattern to include names such a part and matches; then the patterns of the index
 // decide: of those to include one must match, where there are any, and none of those to exclude. What is not followed
 // may be a folder: one that could hold what a pattern includes is told, as nobody sees what lies behind it.
@@ -69,14 +69,14 @@ func (l *listing) chosen(key string, unfollowed bool) bool {
 	return true
 }
 
-// asked tells whether a pattern that names what is left out by itself includes the key.
+// asked reports whether a pattern that names what is left out by itself includes the key.
 func (p *planner) asked(key string) bool {
 	return slices.ContainsFunc(p.Spec.Include, func(pattern string) bool {
 		return slices.ContainsFunc(strings.Split(pattern, "/"), set) && matched([]string{pattern}, key)
 	})
 }
 
-// reached tells whether one of the patterns may match something below a folder. A name with the extension of a type
+// reached reports whether one of the patterns may match something below a folder. A name with the extension of a type
 // that is read is taken for a file's.
 func reached(patterns []string, folder string) bool {
 	if _, _, file := document.TypeOf(folder); file {
@@ -101,7 +101,7 @@ func reached(patterns []string, folder string) bool {
 	})
 }
 
-// matched tells whether one of the patterns matches. They were validated with the configuration; one that is not valid
+// matched says whether one of the patterns matches. They were validated with the configuration; one that is not valid
 // all the same matches nothing.
 func matched(patterns []string, key string) bool {
 	return slices.ContainsFunc(patterns, func(pattern string) bool {

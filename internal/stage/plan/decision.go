@@ -35,7 +35,7 @@ type Decision struct {
 	Detail  string      // of a failure
 }
 
-// decide tells what was decided of a listed document. It is asked once the document is counted.
+// decide says what was decided of a listed document. It is asked once the document is counted.
 func (p *planner) decide(doc *planned, made bool) {
 	if p.OnDecision == nil {
 		return
@@ -70,7 +70,7 @@ func (p *planner) decide(doc *planned, made bool) {
 	p.OnDecision(told)
 }
 
-// decideGone tells of a document of the parent that is not listed any more.
+// decideGone reports a document of the parent that is not listed any more.
 func (p *planner) decideGone(key string, old rows.Document) {
 	if p.OnDecision != nil {
 		p.OnDecision(Decision{Key: key, Reason: DecidedRemoved, Was: old.Version, Chunks: len(old.Chunks)})

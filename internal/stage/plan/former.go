@@ -24,7 +24,7 @@ const (
 	formerCauses = 20_000
 )
 
-// former tells why documents could not be used in the generation before. Its list of problems is read when the first is
+// former says why documents could not be used in the generation before. Its list of problems is read when the first is
 // asked for; a list that is gone or damaged costs the causes, nothing else.
 type former struct {
 	ctx    context.Context

@@ -76,7 +76,7 @@ func TestWhatIsMissingOfADocumentIsReportedWhileItStays(t *testing.T) {
 			t.Errorf("%+v", res)
 		}
 	}
-	x.corpus.Set("a.pdf", "%PDF again") // it is read anew
+	x.corpus.Set("a.pdf", "%PDF again") // it is read again
 	if res := x.night(nil); res.Unchanged || len(res.Problems) != 0 {
 		t.Errorf("%+v", res)
 	}

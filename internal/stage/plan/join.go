@@ -33,12 +33,12 @@ type planned struct {
 	attached []document.Attachment // that was found
 }
 
-// same tells whether the parent found these bytes.
+// same reports whether the parent found these bytes.
 func (doc planned) same() bool {
 	return doc.known && doc.bad == nil && doc.row.Version == doc.old.Listed()
 }
 
-// lasting tells whether a problem is one of the bytes, which the same bytes will have again. Documents that break what
+// lasting says whether a problem is one of the bytes, which the same bytes will have again. Documents that break what
 // parses them are that: parse codes are given only where the process ended by itself or by its own limits, and a night
 // on which nothing changed must publish nothing. Where somebody else killed it, or the processors were busy elsewhere,
 // the document is Quarantined, and tried again by the next run.
@@ -46,7 +46,7 @@ func lasting(code fault.Code) bool {
 	return code != "" && code.Kind() == fault.Content && code != fault.DocumentChanged && code != fault.Quarantined
 }
 
-// relimited tells whether a document that was too large may be so no more: the limits are others than they were then.
+// relimited reports whether a document that was too large may be so no more: the limits are others than they were then.
 // Where they are the same the outcome is, and trying again would publish a generation for nothing.
 func (p *planner) relimited(code fault.Code) bool {
 	return code == fault.TooLarge && p.Parent != nil && p.Parent.Limits != p.Limits.Key()
@@ -303,7 +303,7 @@ func (p *planner) joined(ctx context.Context, parent *cursor) iter.Seq2[planned,
 	}
 }
 
-// untouched tells whether a document stays as the parent has it, or out where that does not have it, whatever the
+// untouched reports whether a document stays as the parent has it, or out where that does not have it, whatever the
 // corpus has now.
 func (p *planner) untouched(doc *planned) bool {
 	return p.Only && !p.retried(doc) || p.Chosen != nil && !p.Chosen(doc.key, doc.row.Modified)
@@ -344,7 +344,7 @@ func asKept(key string, old rows.Document) planned {
 	}}
 }
 
-// unread tells whether a file need not be read to know its version. One that failed for a reason which may have gone
+// unread reports whether a file need not be read to know its version. One that failed for a reason which may have gone
 // (permissions, a change in the middle) is tried again.
 func unread(row rows.Plan, old rows.Document) bool {
 	return old.ETag != "" && old.ETag == row.ETag && old.Size == row.Size &&

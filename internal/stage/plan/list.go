@@ -111,7 +111,7 @@ func (l *listing) list(ctx context.Context, after, until string) error {
 	return nil
 }
 
-// again tells whether the rows of an object were listed before: a store may give a key twice.
+// again reports whether the rows of an object were listed before: a store may give a key twice.
 func (l *listing) again(object string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -252,7 +252,7 @@ func (l *listing) unusable(object string, err error) error {
 	return nil
 }
 
-// blame tells whether an error of reading is the object's own: its content, its permissions, or that it changed while
+// blame reports whether an error of reading is the object's own: its content, its permissions, or that it changed while
 // it was listed. Everything else is the store's, and repeating the stage may heal it.
 func blame(err error) (code fault.Code, ofObject bool) {
 	switch code = fault.CodeOf(err); {

@@ -7,7 +7,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// stays tells whether what the parent has of a document stays where it is: its content, its problem, and what tells an
+// stays says whether what the parent has of a document stays where it is: its content, its problem, and what tells an
 // unread object from a changed one. An object that was written again with the same bytes keeps the time of its first
 // version, as it does on a night on which nothing changed. It is asked once the document is counted.
 func (p *planner) stays(doc *planned) bool {
@@ -25,7 +25,7 @@ func (p *planner) stays(doc *planned) bool {
 	return row.Within() || old.ETag == row.ETag && old.Size == row.Size
 }
 
-// retried tells whether a document that is the same is made again all the same.
+// retried reports whether a document that is the same is made again all the same.
 func (p *planner) retried(doc *planned) bool {
 	return p.Retry != nil && p.Retry(doc.key) || p.renamed(doc)
 }

@@ -40,7 +40,7 @@ type In struct {
 	// Part has planned only what is made: what the parent has of all other documents stays where it is. Without it every
 	// document is planned.
 	Part bool
-	// Retry, where it is set, tells of a document of the parent that it is made again although it is the same.
+	// Retry, where it is set, reports a document of the parent that it is made again although it is the same.
 	Retry func(key string) bool
 	// Renamed, where it is set, tells the same of a document that has a name whose aliases changed.
 	Renamed func(key string) bool
@@ -50,10 +50,10 @@ type In struct {
 	// Chosen, where it is set, leaves every document as the parent has it that it does not tell of, whatever the corpus
 	// has now, and removes none. It is asked by the document's key and the time of its object.
 	Chosen func(key string, modified time.Time) bool
-	// Leave tells of documents that the parent does not have that they are left out, as a backfill brings them; may be
+	// Leave reports documents that the parent does not have that they are left out, as a backfill brings them; may be
 	// nil.
 	Leave func(key string, modified time.Time) bool
-	// Purged, where it is set, tells of a document that it is left out whatever the corpus has: what the parent has of it
+	// Purged, where it is set, reports a document that it is left out whatever the corpus has: what the parent has of it
 	// goes, and no gate counts it as removed.
 	Purged     func(key string) bool
 	Reasons    []string // why everything is made again although it did not change; see Made.Since and SpecChanges

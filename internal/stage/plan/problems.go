@@ -54,7 +54,7 @@ func newProblems() (*problems, error) {
 
 func (p *problems) discard() { p.file.Discard() }
 
-// problemOf is a problem as it is told to people.
+// problemOf is a problem as it is shown to people.
 func problemOf(code fault.Code, object, detail string, standing bool) Problem {
 	object, detail = redact.Text(object), redact.Text(detail)
 	return Problem{core.Problem{Code: string(code), Object: object, Detail: detail}, standing}
@@ -96,7 +96,7 @@ func (p *planner) tellListed() error {
 	return p.found.err
 }
 
-// add records a problem; store tells of errors.
+// add records a problem; store reports errors.
 func (p *problems) add(code fault.Code, object, detail string, standing bool) {
 	p.tell(problemOf(code, object, detail, standing))
 }

@@ -32,7 +32,7 @@ type refusal struct {
 	where, detail string
 }
 
-// maxRefused of an object are remembered; what follows is told at once, so that memory stays bounded.
+// maxRefused of an object are remembered; what follows is reported at once, so that memory stays bounded.
 const maxRefused = 10_000
 
 // all reads the object to its end. An object that was written to meanwhile is fault.Precondition, whatever reading it
@@ -108,13 +108,13 @@ func (p *planner) isText(ctx context.Context, row rows.Plan) (bool, error) {
 	return text, ctx.Err()
 }
 
-// unhashed tells whether chunk may hash what it reads: nothing is compared with a generation before, and a reading that
+// unhashed says whether chunk may hash what it reads: nothing is compared with a generation before, and a reading that
 // mixes two versions, which only another one shows, cannot be. So a first build reads its corpus once.
 func (p *planner) unhashed(row rows.Plan) bool {
 	return p.Parent == nil && row.ETag != "" && blob.IsVersioned(p.Corpus)
 }
 
-// alive tells that an object of many bytes is read on.
+// alive says that an object of many bytes is read on.
 func (p *planner) alive(int64) {
 	if p.OnBytes != nil {
 		p.OnBytes()

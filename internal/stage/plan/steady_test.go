@@ -138,7 +138,7 @@ func TestADocumentWhoseParserOthersBrokeIsTriedByTheNextRun(t *testing.T) {
 	}
 }
 
-// A broken file that is copied anew is the same broken file.
+// A broken file that is copied again is the same broken file.
 func TestAStaleFileThatWasOnlyTouchedChangesNothing(t *testing.T) {
 	x := newIndex(t, four)
 	x.night(nil)

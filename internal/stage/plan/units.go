@@ -53,7 +53,7 @@ func newCutter(listed int64) *cutter {
 	return &cutter{source: min(max(unitSource, listed/enoughUnits), unitSourceMost)}
 }
 
-// full tells whether the next document belongs to another unit.
+// full reports whether the next document belongs to another unit.
 func (c *cutter) full() bool {
 	return c.unit.Documents >= unitDocuments || c.unit.Text >= unitText || c.unit.Bytes >= c.source
 }

@@ -88,7 +88,7 @@ func floor(budget core.Failures) int64 {
 // tolerated is how many failures never hold a run.
 func tolerated(budget core.Failures) int64 { return max(floor(budget)-1, int64(budget.Count)) }
 
-// enough tells whether so many failures can hold a run at all.
+// enough reports whether so many failures can hold a run at all.
 func enough(budget core.Failures, failed int64) bool {
 	return failed > tolerated(budget)
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/unweaver/unweaver/internal/text/classtext"
 )
 
-// In is what one partition works on. OnProgress is told of classes done.
+// In is what one partition works on. OnProgress receives classes done.
 type In struct {
 	Spec       core.Spec
 	Artifacts  artifact.Index

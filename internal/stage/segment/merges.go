@@ -79,7 +79,7 @@ func Merge(ctx context.Context, in MergeIn, groups Merges) (out core.Segments, f
 	return out, fresh, nil
 }
 
-// deadChunks tells which chunks of a split do not count.
+// deadChunks says which chunks of a split do not count.
 func (in MergeIn) deadChunks(number int) func(row int) bool {
 	file, dead := in.Files.Splits[number], in.Files.DeadRows(in.Listed.Splits[number].SHA256)
 	if dead == nil {

@@ -45,7 +45,7 @@ type SplitShard struct {
 	Mentions string // and its mentions, by class, whose numbers are places among those chunks
 }
 
-// Split writes a split, tells what to expect of it, and whether it was new. Its memory does not grow with the documents
+// Split writes a split, says what to expect of it, and whether it was new. Its memory does not grow with the documents
 // but for four bytes a chunk.
 func Split(ctx context.Context, in SplitIn) (core.Segment, split.Expect, bool, error) {
 	s := splitter{SplitIn: in, writer: split.NewWriter()}
@@ -319,7 +319,7 @@ type ClassRunIn struct {
 	OnProgress func(done int64)
 }
 
-// ClassRun writes the run of the classes of some segments, tells what to expect of it, and whether it was new.
+// ClassRun writes the run of the classes of some segments, says what to expect of it, and whether it was new.
 func ClassRun(ctx context.Context, in ClassRunIn) (core.Segment, classrun.Expect, bool, error) {
 	writer := classrun.NewWriter()
 	defer writer.Close()

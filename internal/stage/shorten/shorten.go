@@ -58,7 +58,7 @@ var schema = json.RawMessage(
 		`"required":["description"],"additionalProperties":false}`,
 )
 
-// In is what one partition works on. OnProgress is told of classes done and ledger entries that answered; nil is
+// In is what one partition works on. OnProgress receives classes done and ledger entries that answered; nil is
 // allowed.
 type In struct {
 	Spec       core.Spec
@@ -318,7 +318,7 @@ func (s *shortener) orStart(description, long string) string {
 	return description
 }
 
-// ask calls the model, and once more when the answer holds no description. It tells whether what came of it lasts.
+// ask calls the model, and once more when the answer holds no description. It reports whether what came of it lasts.
 func (s *shortener) ask(ctx context.Context, name, long string) (v value, lasts bool, err error) {
 	if err := s.round.Over(); err != nil {
 		return v, false, err

@@ -2,5 +2,5 @@
 
 package verify_test
 
-// raced tells whether the race detector runs along.
+// raced reports whether the race detector runs along.
 const raced = false

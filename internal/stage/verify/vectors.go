@@ -144,7 +144,7 @@ func (s *segment) keys() iter.Seq2[keyBatch, error] {
 	}
 }
 
-// ask looks the keys of a batch up, unless those that are missing will be told with those that differ, and compares
+// ask looks the keys of a batch up, unless those that are missing will be reported with those that differ, and compares
 // some of its vectors where it probes.
 func (s *segment) ask(ctx context.Context, batch keyBatch, probes bool) (answered, error) {
 	out := answered{keyBatch: batch}
@@ -225,7 +225,7 @@ func (s *segment) sample() ([]vectors.Row, error) {
 	return sample, nil
 }
 
-// probe compares the vectors of the first rows of a batch that starts at a row, and tells whether one is wrong.
+// probe compares the vectors of the first rows of a batch that starts at a row, and reports whether one is wrong.
 func (s *segment) probe(ctx context.Context, start int) (bool, error) {
 	reader, err := readerOf[stage.VectorRow](s.file)
 	if err != nil {
@@ -279,7 +279,7 @@ func (s *segment) differing(ctx context.Context, want []vectors.Row) (wrong, mis
 	return wrong, missing, nil
 }
 
-// has tells of each key whether its row is stored. To one who only reads, a collection that is not there holds none.
+// has says of each key whether its row is stored. To one who only reads, a collection that is not there holds none.
 func (s *segment) has(ctx context.Context, keys []string) ([]bool, error) {
 	has, err := s.Vectors.Has(ctx, s.Unit.Collection, keys)
 	if s.ReadOnly && fault.Is(err, fault.NotFound) {
@@ -426,7 +426,7 @@ func (s *segment) forget(ctx context.Context, wrong []vectors.Row) error {
 	return s.Vectors.Delete(ctx, s.Unit.Collection, keys)
 }
 
-// live tells whether a row is wanted, and the generation still has it: its key holds the digest of the class or chunk
+// live reports whether a row is wanted, and the generation still has it: its key holds the digest of the class or chunk
 // as it is now.
 func (s *segment) live(key string) bool {
 	if s.Within != nil {
@@ -438,7 +438,7 @@ func (s *segment) live(key string) bool {
 	return s.Live == nil || RowCounts(s.Live, key)
 }
 
-// RowCounts tells whether a vector row is of a class or of a chunk as a generation has it.
+// RowCounts reports whether a vector row is of a class or of a chunk as a generation has it.
 func RowCounts(table Table, key string) bool {
 	parts := strings.Split(key, "-") // <class id>-<digest>, or <chunk id>-<window>-<digest>
 	id, err := core.ParseID(parts[0])

@@ -96,7 +96,7 @@ func vectorUnits(manifest *core.Manifest, kind Kind) []Unit {
 	return out
 }
 
-// In is what one activity works on. OnProgress is told of keys checked; nil is allowed.
+// In is what one activity works on. OnProgress receives keys checked; nil is allowed.
 type In struct {
 	Artifacts artifact.Index
 	Manifest  *core.Manifest
@@ -119,7 +119,7 @@ type In struct {
 	OnProgress func(core.Progress)
 }
 
-// Table tells what counts in a generation, by id; see segments.Table.
+// Table says what counts in a generation, by id; see segments.Table.
 type Table interface {
 	Class(id core.ID) (segments.Class, bool)
 	Chunk(id core.ID) (segments.Chunk, bool)

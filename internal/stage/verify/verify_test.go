@@ -534,7 +534,7 @@ func lying(t *testing.T, raw []byte, good []vectors.Row) (bad []byte, at int) {
 	return nil, 0
 }
 
-// readAll reads a file, and tells whether the library panics on it.
+// readAll reads a file, and reports whether the library panics on it.
 func readAll(raw []byte) (rows []stage.VectorRow, panics bool, err error) {
 	defer func() { panics = recover() != nil }()
 	rows, err = parquet.Read[stage.VectorRow](bytes.NewReader(raw), int64(len(raw)))

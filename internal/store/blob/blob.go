@@ -92,7 +92,7 @@ type Store interface {
 // folder is none: a file can be overwritten in place within one tick of its clock.
 type Versioned interface{ Versioned() bool }
 
-// IsVersioned tells whether the bytes that an ETag names are always the same, so that one reading of them is enough.
+// IsVersioned reports whether the bytes that an ETag names are always the same, so that one reading of them is enough.
 func IsVersioned(store Store) bool {
 	versioned, ok := store.(Versioned)
 	return ok && versioned.Versioned()

@@ -23,7 +23,7 @@ import (
 
 // Open opens or makes a file with the buckets in it: a transaction that has returned is durable, and so is the file's
 // name. A damaged file is fault.SegmentDamage, no panic; one that only running builds need is set aside under the name
-// that Aside gives, which is told, and begun anew.
+// that Aside gives, which is told, and begun again.
 func Open(path string, replaceable bool, buckets ...[]byte) (*bbolt.DB, error) {
 	db, err := open(path, buckets)
 	if !replaceable || !fault.Is(err, fault.SegmentDamage) {
@@ -138,7 +138,7 @@ func guard(db *bbolt.DB, op, object string, transaction func() error) (err error
 	return Wrap(op, object, transaction())
 }
 
-// ofBolt tells whether the panic that is being recovered from began in bbolt: the frames nearest to it are bbolt's, or
+// ofBolt says whether the panic that is being recovered from began in bbolt: the frames nearest to it are bbolt's, or
 // those of the runtime and the standard library that bbolt called.
 func ofBolt() bool {
 	callers := make([]uintptr, 128)

@@ -11,7 +11,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/boltfile"
 )
 
-// panics tells what f panicked of; nil: it did not.
+// panics says what f panicked of; nil: it did not.
 func panics(f func()) (panicked any) {
 	defer func() { panicked = recover() }()
 	f()

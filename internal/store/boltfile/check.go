@@ -29,7 +29,7 @@ const (
 	bucketSize  = 16 // root page and sequence, before an inline page
 )
 
-// Check tells whether the file at path is whole enough to be opened. A file that is absent or empty is; so is one that
+// Check says whether the file at path is whole enough to be opened. A file that is absent or empty is; so is one that
 // another process holds, since it changes while it is looked at.
 func Check(path string) (err error) {
 	file, err := os.Open(path)

@@ -48,7 +48,7 @@ func filledFile(t *testing.T) []byte {
 	return raw
 }
 
-// opens tells whether a file with these bytes opens and gives its values; it must never panic.
+// opens reports whether a file with these bytes opens and gives its values; it must never panic.
 func opens(t *testing.T, path string, raw []byte) (int, error) {
 	t.Helper()
 	_ = os.Remove(path) // one that bbolt stumbled over stays locked

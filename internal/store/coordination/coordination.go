@@ -21,7 +21,7 @@ type Claims interface {
 	Claim(ctx context.Context, key, owner string, ttl time.Duration) (bool, error)
 	// Release gives a claim back; releasing what one does not hold does nothing.
 	Release(ctx context.Context, key, owner string) error
-	// ClaimAll is Claim for many keys in one journey: it tells for each whether the owner has it now.
+	// ClaimAll is Claim for many keys in one journey: it says for each whether the owner has it now.
 	ClaimAll(ctx context.Context, keys []string, owner string, ttl time.Duration) ([]bool, error)
 	// ReleaseAll is Release for many keys in one journey.
 	ReleaseAll(ctx context.Context, keys []string, owner string) error
@@ -43,7 +43,7 @@ type Runs interface {
 	// and the sum over Accounts is what the run has spent. It outlives the process.
 	Account(ctx context.Context, run, worker string, value []byte) error
 	Accounts(ctx context.Context, run string) (map[string][]byte, error)
-	// Spend is Account, Control and Accounts in one journey: a worker tells what it spent and learns at once whether it
+	// Spend is Account, Control and Accounts in one journey: a worker says what it spent and learns at once whether it
 	// may go on. all holds what was just written.
 	Spend(ctx context.Context, run, worker string, value []byte) (control []byte, all map[string][]byte, err error)
 	SetState(ctx context.Context, run string, value []byte) error

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Want is what a process tells of one limit that all share: the calls in flight at an endpoint.
+// Want is what a process says of one limit that all share: the calls in flight at an endpoint.
 type Want struct {
 	Total  int // what all together may have, as this process has it configured; the least that is told counts
 	Demand int // what the process could use now: calls in flight and calls that wait
@@ -19,12 +19,12 @@ type Fleet interface {
 	// Beat says that a process lives, for ttl, and what it is; value is small and opaque here. For each limit that it
 	// names, it gets the share that it may use from now on: equal shares by demand, where who wants less leaves the rest
 	// to the others, and what nobody wants is spread. What others still hold is not given away before they tell that
-	// they have less, so shares never add up to more than the total among processes that live. It also tells how many
+	// they have less, so shares never add up to more than the total among processes that live. It also says how many
 	// live, this one among them. One request; it may arrive twice.
 	Beat(
 		ctx context.Context, member string, value []byte, wants map[string]Want, ttl time.Duration,
 	) (shares map[string]int, living int, err error)
-	// Living tells of every process that lives what its last beat told. One request.
+	// Living reports every process that lives what its last beat told. One request.
 	Living(ctx context.Context) (map[string][]byte, error)
 	// Leave ends a process's entry and gives back its shares of limits.
 	Leave(ctx context.Context, member string, limits []string) error

@@ -55,7 +55,7 @@ type Sorter struct {
 	err    error
 }
 
-// Add takes a row; the bytes are copied. Sorted tells of errors; after one, rows are dropped.
+// Add takes a row; the bytes are copied. Sorted reports errors; after one, rows are dropped.
 func (s *Sorter) Add(key, value []byte) {
 	if s.err != nil {
 		return
@@ -132,7 +132,7 @@ func (s *Sorter) spill() error {
 	var lengths []byte
 	for _, r := range s.rows {
 		lengths = binary.AppendUvarint(binary.AppendUvarint(lengths[:0], uint64(r.key)), uint64(r.value))
-		_, _ = writer.Write(lengths) // Flush tells of errors
+		_, _ = writer.Write(lengths) // Flush reports errors
 		_, _ = writer.Write(s.blocks[r.block][r.at : r.at+r.key+r.value])
 	}
 	if err := writer.Flush(); err != nil {

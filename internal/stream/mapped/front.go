@@ -82,7 +82,7 @@ func (t Front) Append(buf []byte, i int) []byte {
 	return buf
 }
 
-// number reads a varint, and tells where the next byte lies; behind the bytes where there is none.
+// number reads a varint, and says where the next byte lies; behind the bytes where there is none.
 func (t Front) number(at int) (value, next int) {
 	if t.bytes[at] < 0x80 {
 		return int(t.bytes[at]), at + 1

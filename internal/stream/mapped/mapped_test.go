@@ -80,7 +80,7 @@ func TestRecordsAreReadAsTheyWereWritten(t *testing.T) {
 	var buffer bytes.Buffer
 	writer := mapped.NewWriter(&buffer, "test", 3, nil)
 	writer.Section("odd")
-	_, _ = writer.Write([]byte{1, 2, 3}) // Close tells of errors
+	_, _ = writer.Write([]byte{1, 2, 3}) // Close reports errors
 	writer.Section("records")
 	mapped.Put(writer, records)
 	mapped.Put(writer, []record(nil))
@@ -106,7 +106,7 @@ func TestSortedStringsAreFound(t *testing.T) {
 	var buffer bytes.Buffer
 	writer := mapped.NewWriter(&buffer, "test", 3, nil)
 	writer.Section("text")
-	_, _ = writer.Write(text) // Close tells of errors
+	_, _ = writer.Write(text) // Close reports errors
 	writer.Section("ends")
 	mapped.Put(writer, ends)
 	require.NoError(t, writer.Close())

@@ -258,5 +258,5 @@ func Put[T any](writer *Writer, rs []T) {
 		return
 	}
 	n := len(rs) * int(unsafe.Sizeof(rs[0]))
-	_, _ = writer.Write(unsafe.Slice((*byte)(unsafe.Pointer(&rs[0])), n)) // Close tells of errors
+	_, _ = writer.Write(unsafe.Slice((*byte)(unsafe.Pointer(&rs[0])), n)) // Close reports errors
 }

@@ -4,5 +4,5 @@ package scratch
 
 import "golang.org/x/sys/unix"
 
-// inMemory is not told elsewhere.
+// inMemory is not reported elsewhere.
 func inMemory(*unix.Statfs_t) bool { return false }

@@ -25,10 +25,10 @@ const flushPatience = 3 * time.Second
 
 var active atomic.Bool
 
-// Active tells whether Start began to export: what only traces need is left out elsewhere.
+// Active reports whether Start began to export: what only traces need is left out elsewhere.
 func Active() bool { return active.Load() }
 
-// Wanted tells whether spans go anywhere.
+// Wanted reports whether spans go anywhere.
 func Wanted(endpoint string) bool {
 	if os.Getenv("OTEL_SDK_DISABLED") == "true" || os.Getenv("OTEL_TRACES_EXPORTER") == "none" {
 		return false

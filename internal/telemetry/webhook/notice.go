@@ -79,7 +79,7 @@ func indexes(settings *config.Config) []string {
 	return out
 }
 
-// Wants tells whether the webhook is to be told of a run's status, and the name of that event. A pause that a person
+// Wants says whether the webhook is to be called for a run's status, and the name of that event. A pause that a person
 // asked for is no news to them.
 func (h Hook) Wants(status, reason string) (event string, wanted bool) {
 	switch status {

@@ -12,7 +12,7 @@ import (
 
 const limit = "chat http://127.0.0.1:8000/v1"
 
-// beat tells of one want and gives the share.
+// beat reports one want and gives the share.
 func beat(t *testing.T, store coordination.Store, member string, want coordination.Want) int {
 	t.Helper()
 	wants := map[string]coordination.Want{limit: want}
@@ -106,7 +106,7 @@ func shares(t *testing.T, store coordination.Store) {
 	})
 }
 
-// Whatever is told in whatever order, a store gives what the arithmetic says, and in all no more than there is.
+// Whatever is reported in whatever order, a store gives what the arithmetic says, and in all no more than there is.
 func shareOfMany(t *testing.T, store coordination.Store) {
 	random := rand.New(rand.NewPCG(1, 2))
 	total := 1000

@@ -57,14 +57,14 @@ func (s *Server) SetBatchFaults(faults BatchFaults) {
 	s.batches.faults = faults
 }
 
-// Batches tells how many batches were created, and how many of them failed as too many tokens waited.
+// Batches says how many batches were created, and how many of them failed as too many tokens waited.
 func (s *Server) Batches() (created, pushed int) {
 	s.batches.mu.Lock()
 	defer s.batches.mu.Unlock()
 	return len(s.batches.all), s.batches.pushed
 }
 
-// Files tells how many files lie at the server.
+// Files says how many files lie at the server.
 func (s *Server) Files() int {
 	s.batches.mu.Lock()
 	defer s.batches.mu.Unlock()

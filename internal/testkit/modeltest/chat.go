@@ -94,7 +94,7 @@ func completion(prompt, name, content string, cost Cost) map[string]any {
 // Kinds of answers beside the tasks.
 const kindQuestions = "questions"
 
-// kind of answer that is wanted: questions count as extraction, and only their schema tells them apart.
+// kind of answer that is wanted: questions count as extraction, and only their schema distinguishes them.
 func (asked chatRequest) kind(task string) string {
 	if bytes.Contains(asked.ResponseFormat.JSONSchema.Schema, []byte(`"questions"`)) {
 		return kindQuestions

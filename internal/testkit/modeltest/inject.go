@@ -30,7 +30,7 @@ type Injection struct {
 	StallBody  bool   // a 200 whose body stops coming
 }
 
-// answered tells whether the request gets a 200.
+// answered reports whether the request gets a 200.
 func (i Injection) answered() bool {
 	return !i.Hang && !i.Cut && (i.Status == 0 || i.Status == http.StatusOK)
 }

@@ -75,7 +75,7 @@ func (s *Server) Requests() []Request {
 	return append([]Request(nil), s.requests...)
 }
 
-// Forget has Requests begin anew.
+// Forget has Requests begin again.
 func (s *Server) Forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/vectors"
 )
 
-// Records is a store of class records in memory that can be told to fail.
+// Records is a store of class records in memory that can be asked to fail.
 type Records struct {
 	mu     sync.Mutex
 	values map[string][]byte
@@ -60,7 +60,7 @@ func (r *Records) Fail(err error) {
 	r.failed = err
 }
 
-// Lose forgets every record, as a server that was started anew.
+// Lose forgets every record, as a server that was started again.
 func (r *Records) Lose() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

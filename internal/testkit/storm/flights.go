@@ -153,7 +153,7 @@ func durations(
 	return nil
 }
 
-// note books what one event tells of an activity.
+// note books what one event says of an activity.
 func note(
 	event *history.HistoryEvent, names map[int64]string, begun map[int64]time.Time, all map[string][]time.Duration,
 ) {

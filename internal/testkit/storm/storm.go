@@ -134,7 +134,7 @@ func (s *storm) end() {
 	s.models.Close()
 }
 
-// wanted tells whether kills are wanted still.
+// wanted reports whether kills are wanted still.
 func (s *storm) wanted() bool {
 	for _, left := range s.left {
 		if left > 0 {
@@ -212,7 +212,7 @@ func (s *storm) start(ctx context.Context) {
 	}()
 }
 
-// anew begins again with an empty data directory and a model server that was paid nothing.
+// again begins again with an empty data directory and a model server that was paid nothing.
 func (s *storm) anew(ctx context.Context) error {
 	s.stack.Kill()
 	s.settle()

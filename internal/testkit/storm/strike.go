@@ -22,7 +22,7 @@ const slow = 8
 const brief = 100 * time.Millisecond
 
 // strike waits until something that is wanted is in flight, kills the stack at a random instant of it, starts it again
-// and waits until work goes on. over tells that the run ended instead, or that no kill is wanted any more.
+// and waits until work goes on. over says that the run ended instead, or that no kill is wanted any more.
 func (s *storm) strike(ctx context.Context, number int, run string) (over bool, err error) {
 	aim, over, err := s.aim(ctx, run)
 	if over || err != nil {
@@ -112,7 +112,7 @@ func (s *storm) note(flights []Flight) {
 	}
 }
 
-// cut tells whether an activity that is seen after a kill was in flight when it came.
+// cut reports whether an activity that is seen after a kill was in flight when it came.
 func (s *storm) cut(flight Flight, at time.Time) bool {
 	before, known := s.before[flight.place()]
 	if !known { // it was given out after the last look before the kill
@@ -140,7 +140,7 @@ func (s *storm) ended(ctx context.Context, now []Flight, at time.Time, kill *Kil
 	}
 }
 
-// absent tells that the engine does not know a run.
+// absent says that the engine does not know a run.
 func absent(err error) bool {
 	var unknown *serviceerror.NotFound
 	return errors.As(err, &unknown)

@@ -28,7 +28,7 @@ func Final(name string, descriptions []string, short string, parity bool) string
 	return Join(name, []string{short}, parity)
 }
 
-// Long tells whether the whole text is over the threshold, in runes.
+// Long reports whether the whole text is over the threshold, in runes.
 func Long(name string, descriptions []string, threshold int, parity bool) bool {
 	n := -1 // one space less than there are descriptions
 	for _, d := range descriptions {

@@ -14,7 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/text/names"
 )
 
-// Prompt is the version of the prompt, and Schema that of the answer: a new one pays for every pair anew.
+// Prompt is the version of the prompt, and Schema that of the answer: a new one pays for every pair again.
 // pairs/1: first form.
 const (
 	Prompt = "pairs/1"

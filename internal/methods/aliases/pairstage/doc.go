@@ -8,6 +8,6 @@
 // Nothing is merged: people take a decision into their file of aliases.
 package pairstage
 
-// Rules is the version of everything here that shapes the file, beside prompt and models: a new one makes it anew.
+// Rules is the version of everything here that shapes the file, beside prompt and models: a new one makes it again.
 // pairs/1: first form.
 const Rules = "pairs/1"

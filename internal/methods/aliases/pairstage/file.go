@@ -79,7 +79,7 @@ func (s *search) compared(near []aliases.Pair) Compared {
 	return out
 }
 
-// known tells which classes are as they were when they were compared before, with the pairs of such. Where not all near
+// known says which classes are as they were when they were compared before, with the pairs of such. Where not all near
 // pairs were kept, or others count as near now, nothing is known.
 func (s *search) known() ([]bool, []aliases.Pair) {
 	known := make([]bool, len(s.classes))

@@ -53,7 +53,7 @@ func share(first, second []string) bool {
 	})
 }
 
-// initials tells whether a name is the first letters of another one's words.
+// initials reports whether a name is the first letters of another one's words.
 func initials(short, long []string) bool {
 	if len(long) < 2 {
 		return false

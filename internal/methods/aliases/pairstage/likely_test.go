@@ -13,7 +13,7 @@ func TestPairsThatMayBeOneAreAskedForFirst(t *testing.T) {
 	}
 	given := []Pair{
 		pair("Cohere", "Jina", .999, false),
-		pair("Port of Alma", "Salt of Tolmin", .998, false), // of tells nothing
+		pair("Port of Alma", "Salt of Tolmin", .998, false), // of says nothing
 		pair("Alma Port Company", "The Port of Alma", .95, false),
 		pair("I.B.M.", "International Business Machines", .94, false),
 		pair("Saint-Denis", "Saint Denis", .2, true),

@@ -31,7 +31,7 @@ import (
 	"github.com/unweaver/unweaver/internal/text"
 )
 
-// Rules is the version of everything here that shapes the file, beside prompt and models: a new one makes it anew.
+// Rules is the version of everything here that shapes the file, beside prompt and models: a new one makes it again.
 // facts/1: first form. facts/2: vectors as codes, runs cut by them. facts/3: rules pass over what is no prose.
 const Rules = "facts/3"
 

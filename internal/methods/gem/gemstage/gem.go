@@ -32,7 +32,7 @@ import (
 	"github.com/unweaver/unweaver/internal/text"
 )
 
-// Rules is the version of everything here that shapes the files, beside prompts and models: a new one makes them anew.
+// Rules is the version of everything here that shapes the files, beside prompts and models: a new one makes them again.
 // gem/1: first form; gem/2: with the file of the graph and its eigenvectors;
 // gem/3: rules pass over what is no prose.
 const Rules = "gem/3"

@@ -2,7 +2,7 @@ package kernel
 
 import "golang.org/x/sys/cpu"
 
-// Name tells what multiplies on this machine.
+// Name says what multiplies on this machine.
 var Name = func() string {
 	switch {
 	case vnni:

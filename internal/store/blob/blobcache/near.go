@@ -196,7 +196,7 @@ func (m *Memory) drop(key string) {
 	}
 }
 
-// digest is what a name tells of the content: a sha256 in hexadecimal, or the first half of one behind a hyphen, as
+// digest is what a name says of the content: a sha256 in hexadecimal, or the first half of one behind a hyphen, as
 // artifact.File names segments and the files of units. Empty: nothing.
 func digest(key string) string {
 	name := path.Base(key)

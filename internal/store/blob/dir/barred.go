@@ -8,7 +8,7 @@ import (
 )
 
 // barred are files and folders that are no part of any corpus: where this program keeps what it builds, its keys and
-// its tokens. They are told by what they are, not by what a path calls them.
+// its tokens. They are reported by what they are, not by what a path calls them.
 type barred map[folderID]bool
 
 // bar looks at paths; what is not there yet holds nothing to keep.
@@ -22,7 +22,7 @@ func bar(paths []string) barred {
 	return out
 }
 
-// holds tells whether a path, resolved through links, is barred or lies in a folder that is.
+// holds reports whether a path, resolved through links, is barred or lies in a folder that is.
 func (b barred) holds(path string) bool {
 	if len(b) == 0 {
 		return false

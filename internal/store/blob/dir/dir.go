@@ -350,7 +350,7 @@ func (s *Store) List(ctx context.Context, prefix, after string) iter.Seq2[blob.I
 
 // ListRange implements blob.Store. It reads one folder at a time; names sort as their keys do because a folder sorts
 // with its '/'. Where links are followed, what lies before the range is walked too: which of two links to one folder is
-// followed is told by all that comes before them.
+// followed is reported by all that comes before them.
 func (s *Store) ListRange(ctx context.Context, prefix, after, until string) iter.Seq2[blob.Info, error] {
 	return func(yield func(blob.Info, error) bool) {
 		base := ""

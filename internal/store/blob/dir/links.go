@@ -30,7 +30,7 @@ func (s *Store) Following() blob.Store {
 	return &Store{root: s.root, links: knownLinks, barred: s.barred}
 }
 
-// folderID tells one folder from others, whatever it is called.
+// folderID distinguishes one folder from others, whatever it is called.
 type folderID struct{ device, inode uint64 }
 
 func idOf(info fs.FileInfo) folderID {
@@ -187,13 +187,13 @@ func (w *walker) folder(ctx context.Context, base string) bool {
 	return true
 }
 
-// within tells whether the range that is listed has a key.
+// within reports whether the range that is listed has a key.
 func (w *walker) within(key string) bool { return key > w.after && (w.until == "" || key <= w.until) }
 
-// listsFile tells whether a file of that key is listed.
+// listsFile reports whether a file of that key is listed.
 func (w *walker) listsFile(key string) bool { return strings.HasPrefix(key, w.prefix) && w.within(key) }
 
-// walks tells whether a folder has to be read: something in it may be listed or, where links are followed, tells of
+// walks reports whether a folder has to be read: something in it may be listed or, where links are followed, reports
 // what comes behind it.
 func (w *walker) walks(folder string) bool {
 	before := folder < w.after && !strings.HasPrefix(w.after, folder)

@@ -87,7 +87,7 @@ func TestAnArchivedObjectThatIsReadSaysSo(t *testing.T) {
 	}
 }
 
-// How an object is packed is told with its bytes, which are given as they are.
+// How an object is packed is reported with its bytes, which are given as they are.
 func TestTheEncodingOfAnObjectIsTold(t *testing.T) {
 	for _, c := range [][3]string{
 		{"a.txt", "gzip", blob.Gzip}, {"a.txt", "GZIP", blob.Gzip}, {"a.txt", "x-gzip", blob.Gzip},

@@ -16,7 +16,7 @@ var _ blob.Copier = (*Store)(nil)
 
 // CopyFrom implements blob.Copier for another bucket, or prefix, of the same server. Whatever keeps the server from it
 // (rights that a copy needs and a write does not, an object over 5 GB, a server that has no copies or takes minutes for
-// one) is no error: the caller has another way, which tells what is wrong if that fails too. So it is tried once.
+// one) is no error: the caller has another way, which says what is wrong if that fails too. So it is tried once.
 func (s *Store) CopyFrom(ctx context.Context, key string, from blob.Store, source string) (bool, error) {
 	other, ok := blob.Beneath(from).(*Store)
 	if !ok || other.cfg.Endpoint != s.cfg.Endpoint || other.cfg.Region != s.cfg.Region {

@@ -18,7 +18,7 @@ const stalled = 30 * time.Second
 var errStalled = errors.New("no byte moved for too long")
 
 // guard ends exchanges that stall: a connection that is open and silent would hold its caller for ever, and a deadline
-// for the whole would punish large objects on slow lines. A time begins anew with every byte that moves. It runs while
+// for the whole would punish large objects on slow lines. A time begins again with every byte that moves. It runs while
 // the request is on its way, and in every Read of an answer's body, but not while the reader of a body does something
 // else. Between the last byte of a request and the first of its answer the store may think twice as long.
 type guard struct {
@@ -57,7 +57,7 @@ type watch struct {
 	answered bool
 }
 
-// sent begins the time of a request anew, unless the answer is there already: a store may answer early, while the rest
+// sent begins the time of a request again, unless the answer is there already: a store may answer early, while the rest
 // of the body is still asked for.
 func (w *watch) sent(limit time.Duration) {
 	w.mu.Lock()

@@ -1,5 +1,5 @@
 // Package bolt is the embedded coordination adapter: one bbolt file for the state of runs, synced at every transaction,
-// as what a run has spent and that it was paused must outlast a loss of power. It is set aside and begun anew where it
+// as what a run has spent and that it was paused must outlast a loss of power. It is set aside and begun again where it
 // is damaged. Claims, limits and the fleet live in memory, as the process is their only owner.
 package bolt
 

@@ -75,7 +75,7 @@ func (c *Claims) claim(key, owner string, now, ttl time.Duration) bool {
 }
 
 // sweep lets claims go that ran out, and comes back as long as there are any. A map keeps the room that it once had, so
-// that one that few claims are left in is made anew.
+// that one that few claims are left in is made again.
 func (c *Claims) sweep() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

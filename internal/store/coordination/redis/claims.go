@@ -7,7 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ClaimAll is Claim for many keys in one journey. It tells for each whether the owner has it now.
+// ClaimAll is Claim for many keys in one journey. It says for each whether the owner has it now.
 func (s *Store) ClaimAll(ctx context.Context, keys []string, owner string, ttl time.Duration) ([]bool, error) {
 	answers := make([]*redis.Cmd, len(keys))
 	err := s.conn.Pipelined(ctx, "claim in", len(keys), func(pipe redis.Pipeliner, i int) {
