@@ -48,6 +48,9 @@ func (r *Run) planAudit(ctx context.Context, sample core.Sample, repair bool) (r
 	if err != nil {
 		return fixed, err
 	}
+	if err := r.ReopenVectors(ctx, manifest.Collections); err != nil {
+		return fixed, err
+	}
 	fixed.Parts, err = auditParts(current.Manifest, manifest, sample)
 	return fixed, err
 }
