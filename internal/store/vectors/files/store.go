@@ -143,8 +143,8 @@ func (s *Store) get(name string) (*collection, error) {
 	return c, nil
 }
 
-// on calls f for a collection. One of which a mapped file was cut or damaged meanwhile is set aside, as damaged ones are
-// that are opened.
+// on calls f for a collection. One whose mapped files were cut or damaged meanwhile is set aside, as damaged ones that
+// are opened.
 func (s *Store) on(name string, f func(c *collection) error) error {
 	var c *collection
 	err := parallel.Mapped(func() (err error) {
