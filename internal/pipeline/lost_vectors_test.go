@@ -7,6 +7,11 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/store/vectors/files"
 	"github.com/unweaver/unweaver/internal/store/vectors/milvus"
@@ -137,4 +142,69 @@ func TestANightFillsACollectionOfAnotherForm(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Damage to open files of vectors is found by an audit, and mended by its repair, a restore and a night that looks for
+// every row: the next process finds the collections whole, and this one searches them.
+// Promises: 50, 85.
+func TestDamageToOpenVectorsIsFoundAndMended(t *testing.T) {
+	for name, mend := range map[string]func(t *testing.T, s *site, folder string) error{
+		"repair": func(t *testing.T, s *site, _ string) error {
+			t.Helper()
+			found, err := s.audit(t, core.Everything, false)
+			require.True(t, fault.Is(err, fault.Drift), "an audit finds nothing: %+v, %v", found, err)
+			_, err = s.audit(t, core.Sample{Part: 1, Of: 2}, true)
+			require.True(t, fault.Is(err, fault.Drift), "half of a lost collection was filled: %v", err)
+			_, err = s.audit(t, core.Everything, true)
+			return err
+		},
+		"restore": func(t *testing.T, s *site, _ string) error { t.Helper(); return s.restore(t) },
+		"night": func(t *testing.T, s *site, folder string) error {
+			t.Helper()
+			for _, path := range matching(t, folder, "identity") { // a question met a damaged row
+				require.NoError(t, os.Remove(path))
+			}
+			assert.NotZero(t, s.night(t).planned.Repair)
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, folder := newSite(t, sample(8)), t.TempDir()
+			open := func() *files.Store {
+				dense, err := files.Open(folder)
+				require.NoError(t, err)
+				t.Cleanup(func() { _ = dense.Close() })
+				return dense
+			}
+			s.Vectors = open()
+			first := s.night(t).manifest
+			parts := matching(t, folder, "*.part")
+			for _, path := range parts {
+				raw, err := os.ReadFile(path)
+				require.NoError(t, err)
+				raw[len(raw)/6] ^= 0xff // of the codes, which are checked when the file is opened
+				require.NoError(t, os.WriteFile(path, raw, 0o600))
+			}
+			require.NoError(t, mend(t, s, folder))
+			require.True(t, len(parts) > 1 && len(matching(t, folder, "*.part")) > 1, "%v", parts)
+			question := make([]float32, first.Class.Dimension)
+			question[0] = 1
+			for _, collection := range []string{first.Collections.Classes, first.Collections.Chunks} {
+				hits, err := s.Vectors.Search(t.Context(), collection, question, 1)
+				assert.True(t, err == nil && len(hits) == 1, "%s: %v, %v", collection, hits, err)
+			}
+			require.NoError(t, s.Vectors.Close())
+			s.Vectors = open()
+			found, err := s.audit(t, core.Everything, false)
+			assert.NoError(t, err, "%+v", found)
+		})
+	}
+}
+
+// matching lists the files of collections of a name.
+func matching(t *testing.T, folder, name string) []string {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(folder, "*[0-9]", name))
+	require.True(t, err == nil && len(paths) > 0, "%v, %v", paths, err)
+	return paths
 }

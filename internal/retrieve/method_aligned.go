@@ -322,6 +322,9 @@ func (r *Request) classVectors() ([][]float32, error) {
 		keys[i] = core.ClassRow(entity.ID, r.Generation.Live.ClassAt(entity.Place).Vector)
 	}
 	vectors, err := r.Vectors.Fetch(r.ctx, r.Generation.Manifest.Collections.Classes, keys)
+	if fault.Is(err, fault.NotFound) { // the collection is lost, with all of them
+		vectors, err = make([][]float32, len(keys)), nil
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
+	"github.com/unweaver/unweaver/internal/testkit/vectorsmemory"
 	"github.com/unweaver/unweaver/internal/text/names"
 )
 
@@ -395,6 +396,10 @@ func TestLostVectorsNameTheRepairAndWithoutRecordsNamesAreCanonical(t *testing.T
 	searcher.Vectors = forgetful{o.stores.Vectors}
 	if _, err := searcher.Run(t.Context(), o.generation, query); !fault.Is(err, fault.StoreDown) {
 		t.Errorf("a vector that is found and cannot be fetched: %v", err)
+	}
+	searcher.Vectors = vectorsmemory.New()
+	if _, err := searcher.Run(t.Context(), o.generation, query); !fault.Is(err, fault.StoreDown) {
+		t.Errorf("a collection that was lost: %v", err)
 	}
 	for _, method := range []string{retrieve.Hybrid, retrieve.Unweaver, retrieve.PPR, retrieve.Aligned} {
 		query := o.query(t, method, "Oslo in Norway")

@@ -191,10 +191,11 @@ func (r *Request) nearestClasses(n int) ([]vectors.Hit, error) {
 }
 
 // nearest returns the n rows of a collection that are nearest to a question. A collection that has none of the rows of
-// the generation was emptied, or made by another program: an answer from what is left would be a wrong one.
+// the generation was emptied, or made by another program: an answer from what is left would be a wrong one. One that is
+// not there was lost.
 func (r *Request) nearest(collection string, rows int64, question []float32, n int) ([]vectors.Hit, error) {
 	hits, err := r.Vectors.Search(r.ctx, collection, question, n)
-	if err == nil && len(hits) == 0 && rows > 0 && n > 0 {
+	if fault.Is(err, fault.NotFound) || err == nil && len(hits) == 0 && rows > 0 && n > 0 {
 		err = fault.StoreDown.At("search", collection).Because("the store of vectors has lost its rows").
 			Advise("run: unweaver restore " + r.Generation.Manifest.Index)
 	}

@@ -43,7 +43,7 @@ func (r *Run) Parts(ctx context.Context) ([]run.Part, error) {
 		return refs[order[i]].Seq > refs[order[j]].Seq
 	})
 	var parts []run.Part
-	seen := map[string]bool{}
+	seen, reopened := map[string]bool{}, map[core.Collections]bool{}
 	for _, generation := range order {
 		sha := refs[generation].Manifest
 		manifest, err := r.Index.Manifest(ctx, sha)
@@ -54,6 +54,12 @@ func (r *Run) Parts(ctx context.Context) ([]run.Part, error) {
 		default:
 			r.leftOut(generation)
 			continue
+		}
+		if !reopened[manifest.Collections] {
+			if err := r.ReopenVectors(ctx, manifest.Collections); err != nil {
+				return nil, err
+			}
+			reopened[manifest.Collections] = true
 		}
 		if generation == current.Generation {
 			if err := r.Remember(ctx, manifest); err != nil {

@@ -87,6 +87,21 @@ func (r *Run) storesChanged(ctx context.Context, parent *core.Manifest) (bool, e
 	return was.Records != now.Records || was.Classes != now.Classes || was.Chunks != now.Chunks, err
 }
 
+// ReopenVectors has a store of files look at them again before it is asked for every row: a collection of which one is
+// damaged counts as missing from then on.
+func (r *Run) ReopenVectors(ctx context.Context, collections core.Collections) error {
+	store, ok := vectors.As[vectors.Reopener](r.Vectors)
+	for _, name := range []string{collections.Classes, collections.Chunks} {
+		if !ok {
+			break
+		}
+		if err := store.Reopen(ctx, name); err != nil && !fault.Is(err, fault.NotFound) {
+			return err
+		}
+	}
+	return nil
+}
+
 // Remember keeps who the stores are before they are verified: a store that loses its memory afterwards then has another
 // identity than the one that is recorded as proven.
 func (r *Run) Remember(ctx context.Context, manifest *core.Manifest) error {

@@ -48,6 +48,20 @@ func (r *Run) planAudit(ctx context.Context, sample core.Sample, repair bool) (r
 	if err != nil {
 		return fixed, err
 	}
+	if err := r.ReopenVectors(ctx, manifest.Collections); err != nil {
+		return fixed, err
+	}
+	if repair && !sample.Whole() { // it would fill a part of a lost collection, which the next process would search
+		stores, err := unit.Identities(ctx, r.Records, r.Vectors, manifest.Collections)
+		if err == nil && (stores.Classes == "" || stores.Chunks == "") {
+			err = fault.Drift.At("audit", r.Job.Index).
+				Because("the store of vectors has lost more than a sample can mend").
+				Advise("run: unweaver restore " + r.Job.Index)
+		}
+		if err != nil {
+			return fixed, err
+		}
+	}
 	fixed.Parts, err = auditParts(current.Manifest, manifest, sample)
 	return fixed, err
 }

@@ -37,6 +37,9 @@ func (r *Run) SealAudit(ctx context.Context) (err error) {
 	}
 	if !all.Unread {
 		err := r.auditWhole(ctx, fixed, &all)
+		if err == nil && fixed.Repair && fixed.Sample.Whole() { // a collection that was lost is there again
+			err = r.loadVectors(ctx, fixed.Manifest)
+		}
 		if artifact.IsDamage(err) {
 			err = errors.Join(r.going(ctx, fixed.Generation), err)
 		}

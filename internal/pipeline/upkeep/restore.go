@@ -127,15 +127,20 @@ func (r *Run) served(ctx context.Context) error {
 	if err != nil || current.Manifest == "" {
 		return err
 	}
-	manifest, err := r.Index.Manifest(ctx, current.Manifest)
+	if err := r.loadVectors(ctx, current.Manifest); err != nil {
+		return err
+	}
+	return release.Mirror(ctx, r.Index, r.Coordination, current)
+}
+
+// loadVectors makes the collections of a generation ready to be searched.
+func (r *Run) loadVectors(ctx context.Context, sha string) error {
+	manifest, err := r.Index.Manifest(ctx, sha)
 	if err != nil {
 		return err
 	}
 	if err := r.Vectors.Load(ctx, manifest.Collections.Classes); err != nil {
 		return err
 	}
-	if err := r.Vectors.Load(ctx, manifest.Collections.Chunks); err != nil {
-		return err
-	}
-	return release.Mirror(ctx, r.Index, r.Coordination, current)
+	return r.Vectors.Load(ctx, manifest.Collections.Chunks)
 }

@@ -124,6 +124,12 @@ type Sealer interface {
 	Seal(ctx context.Context, collection string) error
 }
 
+// Reopener is a store that checks its files when it opens them and not when it uses them. Reopen opens those of a
+// collection again: damage that the next process would find is found now, and the collection counts as missing.
+type Reopener interface {
+	Reopen(ctx context.Context, collection string) error
+}
+
 // Aliaser is a store whose collections other programs read under a name that does not change.
 type Aliaser interface {
 	Alias(ctx context.Context, alias, collection string) error

@@ -16,8 +16,8 @@ const damaged = ".damaged"
 
 // setAside gives the folder of a collection whose content cannot be opened another name, so that the collection counts
 // as missing and is filled again from the artifacts, and gives fault.NotFound. Any error but damage is given as it is:
-// a disk or a limit that fails now may not fail later. The caller holds s.mu, and nobody in this process has the
-// collection open: it is being opened. What other processes have mapped stays mapped.
+// a disk or a limit that fails now may not fail later. The caller holds s.mu, and s.open does not have the collection.
+// What other processes have mapped stays mapped.
 func (s *Store) setAside(name string, err error) error {
 	if !fault.Is(err, fault.SegmentDamage) {
 		return err
@@ -38,4 +38,22 @@ func (s *Store) setAside(name string, err error) error {
 	return fault.NotFound.At("open collection", name).
 		Because(fmt.Errorf("it was damaged, and is kept as %s: %w", aside, err)).
 		Advise("fill it again with: unweaver restore --all")
+}
+
+// lose sets an open collection aside after an error that says that its files are damaged; c is nil where a file was cut
+// while it was opened.
+func (s *Store) lose(name string, c *collection, err error) error {
+	if !fault.Is(err, fault.SegmentDamage) {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open[name] != c { // another call has set it aside
+		return err
+	}
+	delete(s.open, name)
+	if c != nil {
+		err = errors.Join(err, c.close())
+	}
+	return s.setAside(name, err)
 }

@@ -103,7 +103,7 @@ func (c *collection) makeIndex(ctx context.Context, p *part) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !slices.Contains(c.parts, p) { // it was merged meanwhile
+	if !slices.Contains(c.parts, p) { // it was merged or opened again meanwhile
 		return errors.Join(made.close(), os.Remove(made.path))
 	}
 	before := p.index.Swap(made)

@@ -1,6 +1,7 @@
 package files
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -29,7 +30,10 @@ type Store struct {
 	indexBytes int // see the constant
 }
 
-var _ vectors.Store = (*Store)(nil)
+var (
+	_ vectors.Store    = (*Store)(nil)
+	_ vectors.Reopener = (*Store)(nil)
+)
 
 type collection struct {
 	mu     sync.RWMutex
@@ -38,6 +42,7 @@ type collection struct {
 	parts  []*part
 	next   int
 	loaded bool
+	closed bool // nothing may be written: its folder may be another collection's
 
 	indexing sync.Mutex // who makes indexes
 	rotation func() *rotation
@@ -82,7 +87,7 @@ func (c *collection) close() error {
 	for _, p := range c.parts {
 		err = errors.Join(err, p.close())
 	}
-	c.parts, c.loaded = nil, false
+	c.parts, c.loaded, c.closed = nil, false, true
 	return err
 }
 
@@ -138,8 +143,8 @@ func (s *Store) get(name string) (*collection, error) {
 	return c, nil
 }
 
-// on calls f for a collection. One of which a mapped file was cut meanwhile is set aside, as damaged ones are that are
-// opened.
+// on calls f for a collection. One whose mapped files were cut or damaged meanwhile is set aside, as damaged ones that
+// are opened.
 func (s *Store) on(name string, f func(c *collection) error) error {
 	var c *collection
 	err := parallel.Mapped(func() (err error) {
@@ -148,19 +153,43 @@ func (s *Store) on(name string, f func(c *collection) error) error {
 		}
 		return f(c)
 	})
-	if !errors.Is(err, parallel.ErrTorn) {
+	switch {
+	case errors.Is(err, parallel.ErrTorn):
+		return s.lose(name, c, err)
+	case c != nil && fault.Is(err, fault.Internal): // a panic, by lengths of a damaged file or by a fault of the program
+		return cmp.Or(s.lose(name, c, parallel.Mapped(c.reopen)), err)
+	}
+	return err
+}
+
+// Reopen implements vectors.Reopener. A collection that the next process would set aside is set aside now.
+func (s *Store) Reopen(_ context.Context, name string) error {
+	c, err := s.get(name)
+	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.open[name] != c { // another call has set it aside
+	return s.lose(name, c, parallel.Mapped(c.reopen))
+}
+
+// reopen maps the files anew and checks them as get does: they may have been damaged or replaced since.
+func (c *collection) reopen() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil
+	}
+	if err := c.keepParts(); err != nil {
 		return err
 	}
-	delete(s.open, name)
-	if c != nil {
-		err = errors.Join(err, c.close())
+	known, err := readMeta(c.dir)
+	if err != nil {
+		return err
 	}
-	return s.setAside(name, err)
+	again := &collection{dir: c.dir, dim: c.dim}
+	if err = again.scan(known); err == nil {
+		c.parts, again.parts = again.parts, c.parts
+	}
+	return errors.Join(err, again.close())
 }
 
 // scan opens the parts, and refuses a collection that lacks one which its description lists, or has one of another
@@ -233,6 +262,9 @@ func (c *collection) upsert(ctx context.Context, rows []vectors.Row) error {
 	rows = sorted(rows)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.closed {
+		return fault.StoreDown.At("write vectors", c.dir).Because("the collection was closed meanwhile")
+	}
 	fresh, damaged := rows[:0], []string(nil)
 	for _, r := range rows {
 		in, _, whole := c.find(r.Key)
