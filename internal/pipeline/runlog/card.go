@@ -92,7 +92,11 @@ func (s Source) served(ctx context.Context, index artifact.Index, card *Card) er
 	if err == nil && current.Manifest == "" {
 		card.State = StateEmpty
 		if run.RefuseDeleted(ctx, index) != nil {
-			card.State, card.Detail = StateDeleting, "give it again: unweaver delete "+index.Name
+			base, err := index.Base(ctx) // a branch goes with its base
+			if err != nil {
+				return err
+			}
+			card.State, card.Detail = StateDeleting, "give it again: unweaver delete "+base.Name
 		}
 		return nil
 	}

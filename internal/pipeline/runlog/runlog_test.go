@@ -152,6 +152,9 @@ func TestACardTellsAnIndexThatIsNotPublishedFromOneThatIsDamaged(t *testing.T) {
 	card, err = s.Card(t.Context(), "docs")
 	assert.True(t, err == nil && card.State == runlog.StateDeleting && strings.Contains(card.Detail, "unweaver delete docs"),
 		"%+v, %v", card, err)
+	put(t, s, artifact.LineKey("docs"), `{"base":"whole"}`)
+	card, err = s.Card(t.Context(), "docs")
+	assert.True(t, err == nil && strings.Contains(card.Detail, "unweaver delete whole"), "a branch: %+v, %v", card, err)
 	put(t, s, index.CurrentKey(), "{half")
 	card, err = s.Card(t.Context(), "docs")
 	assert.True(t, err == nil && card.State == runlog.StateDamaged && card.Detail != "", "%+v, %v", card, err)
