@@ -17,6 +17,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -357,7 +359,10 @@ func quoted(
 	passages := make([]extract.Passage, len(response.Chunks))
 	for i, chunk := range response.Chunks {
 		if used[i] {
-			passages[i] = extract.Passage{Title: chunk.Title, Heading: chunk.Heading, Text: chunk.Text}
+			file, _, _ := strings.Cut(path.Base(chunk.Document), "#")
+			passages[i] = extract.Passage{
+				Title: chunk.Title, File: strings.TrimSuffix(file, path.Ext(file)), Heading: chunk.Heading, Text: chunk.Text,
+			}
 		}
 	}
 	found, evidence := extract.Best(
@@ -374,6 +379,9 @@ func quoted(
 		confidence = &chance
 	}
 	var out []string
+	for _, found := range slices.Backward(found) { // the first is the one to see where a snippet has no place for both
+		response.Chunks[found.Passage].include(generation.Language(), found.Span)
+	}
 	for _, found := range found {
 		out = append(out, fmt.Sprintf("%s [%d]", found.Text, found.Passage+1))
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/retrieve/snippet"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
+	"github.com/unweaver/unweaver/internal/text"
 )
 
 // Response is the answer to a query.
@@ -243,6 +244,18 @@ func (r *Response) take(
 		r.Entities = append(r.Entities, entity)
 	}
 	return nil
+}
+
+// include moves the snippet to show a part of the text that it leaves out.
+func (c *Chunk) include(language *text.Language, part snippet.Span) {
+	if c.Snippet.Start <= part.Start && part.End <= c.Snippet.End {
+		return
+	}
+	both := snippet.Span{Start: min(c.Snippet.Start, part.Start), End: max(c.Snippet.End, part.End)}
+	if both.End-both.Start > snippet.Most {
+		both = part
+	}
+	c.show(snippet.Found{Span: snippet.Around(language, c.Text, both)})
 }
 
 // show tells what of a chunk is worth reading.

@@ -249,6 +249,17 @@ func TestTitlesOfProgramsAreNone(t *testing.T) {
 	}
 }
 
+func TestAFirstLineOfAProgramIsNoTitle(t *testing.T) {
+	for object, want := range map[string]string{
+		"tide.go": "tide.go", "a.sql.gz": "a.sql", "tide.txt": "package tide", "NEWS": "package tide",
+	} {
+		got := document.TitleOf("", "package tide\n\nmore", document.Text, object, document.DefaultLimits())
+		if got != want {
+			t.Errorf("%s: %q, want %q", object, got, want)
+		}
+	}
+}
+
 func TestNamesThatAreTitles(t *testing.T) {
 	for object, want := range map[string]string{
 		"a/b/report.final.txt": "report.final", "rows.csv.gz": "rows", "README": "README", ".md": ".md", "---.md": "---.md",

@@ -78,11 +78,13 @@ func titleFrom(head string, kind Kind, object string) string {
 			return heading.Text
 		}
 	}
-	if line := firstLine(head, kind); line != "" {
+	name := path.Base(object)
+	_, packed, known := TypeOf(name)
+	// The first line of a program or a configuration names nothing.
+	if line := firstLine(head, kind); line != "" && (kind != Text || known || path.Ext(name) == "") {
 		return line
 	}
-	name := path.Base(object)
-	if _, packed, known := TypeOf(name); known {
+	if known {
 		if packed {
 			name = name[:len(name)-len(".gz")]
 		}

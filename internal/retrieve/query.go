@@ -150,7 +150,7 @@ func (s Searcher) Run(ctx context.Context, generation *Generation, query Query) 
 		ctx:        ctx,
 		needs:      spec.Needs,
 		allowed:    generation.allow(query),
-		terms:      generation.Language().Terms(query.Text),
+		terms:      generation.Language().Terms(text.WithDays(query.Text)),
 		surface:    generation.Language().Surface(query.Text),
 	}
 	defer request.leave()

@@ -4,6 +4,7 @@
 package text
 
 import (
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -39,13 +40,20 @@ func (l *Language) Sentences(s string) []string {
 }
 
 // Statements cuts a text as Sentences does, and further at the lines that begin a row of a table, an item of a list, a
-// quotation or a heading of Markdown, which end with no sign. It is for what people read; chunks are made of Sentences.
+// quotation, a heading of Markdown or an entry of a log, which end with no sign, and around those of roff and LaTeX.
+// None ends within an entry of a log, or at a dot that no space follows. It is for what people read; chunks are made of
+// Sentences.
 func (l *Language) Statements(s string) []string {
 	var out []string
 	for _, sentence := range l.Sentences(s) {
+		if n := len(out) - 1; n >= 0 && !strings.HasSuffix(out[n], "\n") &&
+			(strings.HasSuffix(out[n], ".") || Stamped(out[n])) {
+			sentence = out[n] + sentence
+			out = out[:n]
+		}
 		start := 0
 		for i := range len(sentence) - 1 {
-			if sentence[i] == '\n' && marker(sentence[i+1:]) {
+			if sentence[i] == '\n' && (marker(sentence[i+1:]) || Directive(sentence[start:i])) {
 				out = append(out, sentence[start:i+1])
 				start = i + 1
 			}
@@ -70,8 +78,23 @@ func marker(line string) bool {
 		return strings.HasPrefix(strings.TrimLeft(line, "#"), " ")
 	}
 	rest := strings.TrimLeft(line, "0123456789")
-	return len(rest) < len(line) && (strings.HasPrefix(rest, ". ") || strings.HasPrefix(rest, ") "))
+	return len(rest) < len(line) && (strings.HasPrefix(rest, ". ") || strings.HasPrefix(rest, ") ")) ||
+		Stamped(line) || Directive(line)
 }
+
+// stamp begins an entry of a log: a date with a time, that of syslog, a time alone, and that of web servers.
+var stamp = regexp.MustCompile(`^[\[(<]?(?:\d{4}[-/.]\d\d[-/.]\d\d[T ,]+\d\d:\d\d|` +
+	`\d\d[-/.](?:\d\d|[A-Z][a-z]{2})[-/.]\d{2,4}[:, ]+\d\d:\d\d|[A-Z][a-z]{2} [ \d]?\d \d\d:\d\d:\d\d|` +
+	`\d\d:\d\d:\d\d\b)|^\S+ \S+ \S+ \[\d\d/[A-Z][a-z]{2}/\d{4}:\d\d`)
+
+// Stamped reports whether a line is an entry of a log: it begins with its time.
+func Stamped(line string) bool { return stamp.MatchString(line) }
+
+var directive = regexp.MustCompile(`^[ \t]*(?:\.(?:[A-Z][A-Z]?|\\")(?:[ \t].*)?|` +
+	`\\[a-zA-Z]+\*?(?:\[[^\]\n]*\]|\{[^{}\n]*\})*[ \t]*)(?:\r?\n|$)`)
+
+// Directive reports whether a line is one of roff, or one of LaTeX that has commands alone.
+func Directive(line string) bool { return directive.MatchString(line) }
 
 // wrapped is the length from which a line that ends without a sign counts as wrapped.
 const wrapped = 60

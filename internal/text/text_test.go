@@ -49,11 +49,28 @@ func TestSentencesAreTheTextAndKeepAbbreviationsAndWrappedLines(t *testing.T) {
 func TestStatementsPartTablesAndLists(t *testing.T) {
 	long := "a cell that is longer than sixty signs and ends with no sign at all, as cells do |"
 	content := "| " + long + "\n| " + long +
-		"\nIt goes on:\n* one\n  2. two of a list\n# head\nwrapped - not\nan item. End."
+		"\nIt goes on:\n* one\n  2. two of a list\n# head\nwrapped - not\nan item. End.\n.SH NAME\ntide shows\n" +
+		"2026-01-02 03:04 Up. Now\n[02/Jan/2026 03:05] down"
 	want := "| " + long + "\n~| " + long +
-		"\nIt goes on:\n~* one\n~  2. two of a list\n~# head\nwrapped - not\nan item. ~End."
+		"\nIt goes on:\n~* one\n~  2. two of a list\n~# head\nwrapped - not\nan item. ~End.\n~" +
+		".SH NAME\n~tide shows\n~2026-01-02 03:04 Up. Now\n~[02/Jan/2026 03:05] down"
 	got := text.In("en").Statements(content)
 	assert.True(t, strings.Join(got, "") == content && strings.Join(got, "~") == want, "%q", got)
+}
+
+func TestDaysAreReadInTheirForms(t *testing.T) {
+	for _, said := range []string{"2 June 2026", "June 2nd, 2026", "Jun. 2, 2026", "2. Juni 2026", "2 juin 2026", "2 de junio de 2026",
+		"2 de junho de 2026", "02.06.2026", "2026-06-02T06:55"} {
+		if got := text.Dates("on " + said); len(got) != 1 || got[0].Day != "2026-06-02" {
+			t.Errorf("%s: %v", said, got)
+		}
+	}
+	if got := text.Dates("room 2 on 45 June 2026, 2 Junk 2026 and 2026-13-01"); len(got) != 0 {
+		t.Errorf("%v", got)
+	}
+	if got := text.WithDays("at 2 June 2026"); got != "at 2 June 2026 2026-06-02" {
+		t.Error(got)
+	}
 }
 
 func TestWordsHoldALetterOrADigit(t *testing.T) {

@@ -47,6 +47,9 @@ func confidence(answer Answer) string {
 	if answer.Answer != nil && answer.Answer.Confidence != nil {
 		chance, what = *answer.Answer.Confidence, "quotation"
 	}
+	if chance >= 0.4 && answer.Answer != nil && answer.Answer.Kind == retrieve.NoAnswer {
+		return fmt.Sprintf(", the passages fit the question (%.0f %%), no sentence in them answers it", 100*chance)
+	}
 	word := "low: this may not be an answer"
 	switch {
 	case chance >= 0.7:

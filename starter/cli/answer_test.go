@@ -87,6 +87,10 @@ func TestNothingIsQuotedWhereNothingFits(t *testing.T) {
 	if !strings.HasPrefix(got.out, "No sentence answers this; the best passage is [1].\n\n[1]") {
 		t.Errorf("%s", got.out)
 	}
+	got = ask(t, &queries{bodies: []string{strings.Replace(body, "0.03", "0.94", 1)}}, "--index", "docs")
+	if !strings.HasSuffix(got.out, ", the passages fit the question (94 %), no sentence in them answers it\n") {
+		t.Errorf("%s", got.out)
+	}
 	body = `{"index":"docs","chunks":[],"reason":"no_match","answer":{"kind":"none","text":"No data","citations":[]}}`
 	got = ask(t, &queries{bodies: []string{body}}, "--index", "docs")
 	if !strings.HasPrefix(got.out, "no passage: no_match\n") {

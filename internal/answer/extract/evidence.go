@@ -16,7 +16,7 @@ type Evidence struct {
 	held  float64  // share of the question in the extracts
 	near  float64  // share that stands in titles, headings and the sentence before alone
 	unfit float64  // 1 where the extracts do not plainly have the kind of thing that is asked for
-	joins bool     // the second, of another passage, has much of the question that the first lacks
+	joins bool     // the second, of another passage, has much that the first lacks, or the question fits rows as well
 	place float64  // of the first extract
 	score float64  // of the first extract
 }
@@ -54,7 +54,8 @@ const chosenShare = 0.2
 
 // askedTerms are the different terms of a question that an answer may be expected to hold. German writes all nouns with
 // a capital, so there a capital is no sign of a name.
-func askedTerms(language *text.Language, asked string, weigh func(term string) float64, unknown float64) (out []term) {
+func (q question) askedTerms(asked string, weigh func(term string) float64, unknown float64) (out []term) {
+	language := q.language
 	seen := map[string]bool{}
 	first, chosen := true, false
 	for place := range language.Places(asked) {
@@ -78,6 +79,9 @@ func askedTerms(language *text.Language, asked string, weigh func(term string) f
 			if weight <= 0 {
 				weight = unknown
 			}
+			if as := q.dates[word]; as != "" {
+				word = as
+			}
 			out = append(out, term{word, stem, share * weight, digits || inner || named})
 		}
 	}
@@ -100,6 +104,7 @@ func (q question) judge(chosen []window) (out Evidence) {
 		if one.fits != anything {
 			out.unfit = 0
 		}
+		out.joins = out.joins || one.tied
 	}
 	total, joined := 0.0, 0.0
 	for _, asked := range q.asked {
@@ -117,7 +122,7 @@ func (q question) judge(chosen []window) (out Evidence) {
 			out.Lacks = append(out.Lacks, asked.word)
 		}
 	}
-	out.joins = joined > muchJoined*total
+	out.joins = out.joins || joined > muchJoined*total
 	out.held, out.near = out.held/max(total, 1e-9), out.near/max(total, 1e-9)
 	out.place, out.score = float64(chosen[0].place), chosen[0].score()
 	return out

@@ -10,12 +10,14 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/unweaver/unweaver/internal/retrieve/snippet"
 	"github.com/unweaver/unweaver/internal/text"
 )
 
 // Passage is a text in the order in which it was found.
 type Passage struct {
 	Title   string
+	File    string // name of its file: a heading that an extract does not show
 	Heading []string
 	Text    string
 }
@@ -24,6 +26,7 @@ type Passage struct {
 type Extract struct {
 	Passage int // its place, from 0
 	Text    string
+	Span    snippet.Span // of the passage's text
 }
 
 // weights of what counts for a window, as tuned on half of the questions of MuSiQue, 2Wiki and CovidQA that have short
@@ -35,7 +38,7 @@ type weights struct {
 	adds, rival     float64 // least that the second adds of the question, or holds of it by itself
 	context, before float64 // the question's words in title and headings; in the sentence before
 	novel, rank     float64 // words that are not the question's; a place further back
-	kinds           [7]float64
+	kinds           [8]float64
 	pair, length    float64 // two sentences; as long as may be
 	known           float64 // the question's words that the first extract has, for the second
 	bridge, asked   float64 // a title that the first extract names; that the question names
@@ -44,7 +47,7 @@ type weights struct {
 var tuned = weights{
 	gate: 0.3, floor: 0.35, second: 0.5, adds: 0.1, rival: 0.5,
 	context: 0.4, before: 0.3, novel: 0.13, rank: 0.05,
-	kinds: [7]float64{name: 0.1, place: 0.2, date: 0.1, number: 0.1, money: 0.2, mail: 0.2},
+	kinds: [8]float64{name: 0.1, place: 0.2, date: 0.1, number: 0.1, money: 0.2, mail: 0.2, phone: 0.1},
 	pair:  0.05, length: 0.2, known: 0.65, bridge: 0.25, asked: 0.12,
 }
 
@@ -71,7 +74,9 @@ func Best(
 	chosen := asked.choose(windows)
 	var out []Extract
 	for _, one := range chosen {
-		out = append(out, Extract{one.place, one.text})
+		start := utf8.RuneCountInString(passages[one.place].Text[:one.start])
+		length := utf8.RuneCountInString(passages[one.place].Text[one.start:one.end])
+		out = append(out, Extract{one.place, one.text, snippet.Span{Start: start, End: start + length}})
 	}
 	return out, asked.judge(chosen)
 }
@@ -124,7 +129,7 @@ func (q question) choose(windows []window) []window {
 	return []window{best, windows[second]}
 }
 
-// within reports whether all terms of a title are among others; none are of a passage without one.
+// within reports whether all terms of a title or a row are among others.
 func within[V any](title []string, terms map[string]V) bool {
 	for _, term := range title {
 		if _, ok := terms[term]; !ok {
@@ -137,11 +142,13 @@ func within[V any](title []string, terms map[string]V) bool {
 // window is what may be an extract, and what counts for it.
 type window struct {
 	place, from, to               int
+	start, end                    int // bytes of the passage
 	text                          string
 	title                         []string
 	own, around, terms            map[string]bool
 	passed, held, context, before float64
 	others                        int
+	tied                          bool // another row of a table or a log has the same words of the question
 	fits                          want
 	has                           found
 	preceding                     map[string]bool
@@ -164,7 +171,8 @@ type question struct {
 	language *text.Language
 	weight   map[string]float64 // of its terms
 	total    float64
-	said     map[string]bool // its words, plain
+	said     map[string]bool   // its words, plain
+	dates    map[string]string // its dates as they are said, by their terms
 	want     want
 	asked    []term
 	hints    map[string]bool // terms that say what is wanted
@@ -179,20 +187,31 @@ type term struct {
 }
 
 func read(language *text.Language, asked string, weigh func(term string) float64, unknown float64) question {
-	out := question{language: language, weight: map[string]float64{}, said: map[string]bool{}, hints: map[string]bool{}}
+	out := question{
+		language: language, weight: map[string]float64{}, said: map[string]bool{}, hints: map[string]bool{},
+		dates: map[string]string{},
+	}
 	var words []string
 	for place := range language.Places(asked) {
 		word := language.Plain(asked[place.Start:place.End])
 		words = append(words, word)
 		out.said[word] = true
 	}
-	out.want = wanted(words)
-	out.asked = askedTerms(language, asked, weigh, unknown)
+	out.want = out.wanted(words)
+	for _, date := range slices.Backward(text.Dates(asked)) {
+		out.dates[dayTerm(date)] = asked[date.Start:date.End]
+		asked = asked[:date.Start] + dayTerm(date) + asked[date.End:]
+	}
+	out.asked = out.askedTerms(asked, weigh, unknown)
 	for _, term := range language.Terms(asked) {
 		if language.Stop(term) || text.IsExact(term) || out.weight[term] > 0 || asking[term] != 0 {
 			continue
 		}
-		if weight := weigh(term); weight > 0 {
+		weight := weigh(term)
+		if out.dates[term] != "" {
+			weight = unknown
+		}
+		if weight > 0 {
 			out.weight[term] = weight
 			out.total += weight
 			if out.want != anything && hinting[term] == out.want {
@@ -202,6 +221,9 @@ func read(language *text.Language, asked string, weigh func(term string) float64
 	}
 	return out
 }
+
+// dayTerm returns the term of a date, whatever its form: 20260602.
+func dayTerm(date text.Date) string { return strings.ReplaceAll(date.Day, "-", "") }
 
 // held is the share of the question's weight that terms hold.
 func (q question) held(terms map[string]bool) float64 {
@@ -230,6 +252,11 @@ func (q question) terms(content string) (all, own map[string]bool) {
 			}
 		}
 	}
+	for _, date := range text.Dates(content) {
+		if day := dayTerm(date); q.dates[day] != "" {
+			all[day], own[day] = true, true
+		}
+	}
 	return all, own
 }
 
@@ -253,18 +280,19 @@ func union(sets ...map[string]bool) map[string]bool {
 
 // windows of a passage: each piece, and with the one behind it.
 func (q question) windows(place int, passage Passage) []window {
+	passage.Title = plain(passage.Title, joined(all(passage.Title)), 0, len(passage.Title))
 	titled, context := q.terms(passage.Title)
 	title := slices.Collect(maps.Keys(titled))
-	_, above := q.terms(strings.Join(passage.Heading, "\n"))
+	_, above := q.terms(passage.File + "\n" + strings.Join(passage.Heading, "\n"))
 	context = union(context, above)
 	pieces := cut(q.language, passage)
 	terms, own := make([]map[string]bool, len(pieces)), make([]map[string]bool, len(pieces))
-	all := context
+	whole := context
 	for i, piece := range pieces {
 		terms[i], own[i] = q.terms(piece.text)
-		all = union(all, own[i])
+		whole = union(whole, own[i])
 	}
-	passed := q.held(all)
+	passed := q.held(whole)
 	var out []window
 	under, before := map[string]bool{}, map[string]bool{}
 	heading := ""
@@ -278,15 +306,17 @@ func (q question) windows(place int, passage Passage) []window {
 		case header:
 			under, heading = union(under, own[i]), strings.TrimPrefix(heading+", "+piece.text, ", ")
 		}
-		for j := i; piece.kind <= row && j < min(i+2, len(pieces)); j++ {
-			if j > i && (pieces[j].kind != piece.kind || pieces[j].apart) {
+		beaten, tied := compareRows(pieces, own, i)
+		for j := i; piece.kind <= row && !beaten && j < min(i+2, len(pieces)); j++ {
+			if j > i && (pieces[j].kind != piece.kind || pieces[j].apart || piece.cells) {
 				break
 			}
-			next := window{place: place, from: i, to: j, text: piece.text, title: title, passed: passed}
+			next := window{place: place, from: i, to: j, start: piece.start, end: pieces[j].end, text: piece.text, title: title}
+			next.passed, next.tied = passed, tied
 			next.own, next.terms = own[i], terms[i]
 			if j > i {
 				next.text += [...]string{" ", "; "}[piece.kind] + pieces[j].text
-				next.own, next.terms = union(own[i], own[j]), union(terms[i], terms[j])
+				next.terms, next.own = q.terms(next.text)
 			}
 			next.runes = utf8.RuneCountInString(next.text)
 			next.others = len(next.terms) - len(next.own)
@@ -305,11 +335,19 @@ func (q question) windows(place int, passage Passage) []window {
 			if next.held+next.context+next.before == 0 {
 				continue
 			}
-			next.text = reference.ReplaceAllString(next.text, [...]string{"", "[ $1 ]"}[piece.kind])
+			kept := "" // a number of code or a log stays, in a form that is no mark
+			if piece.kind == row || piece.cells {
+				kept = "[ $1 ]"
+			}
+			next.text = reference.ReplaceAllString(next.text, kept)
 			if above := q.label(piece.kind, heading, passage.Title, next); above != "" {
 				next.text = above + ": " + next.text
 			}
-			if next.has = q.kindsIn(next.text); q.want.fits(next.has) {
+			said := next.text
+			if q.want == date {
+				said = q.withoutAsides(said)
+			}
+			if next.has = q.kindsIn(said); q.want.fits(next.has) {
 				next.fits = q.want
 				next.own = union(next.own, q.hints) // a sum of money answers what a thing costs
 				next.held = q.held(next.own)
@@ -319,6 +357,21 @@ func (q question) windows(place int, passage Passage) []window {
 		before = own[i]
 	}
 	return out
+}
+
+// compareRows reports whether another row of a table or a log has more of the question than one has, and whether one
+// has the same of it.
+func compareRows(pieces []piece, own []map[string]bool, of int) (beaten, tied bool) {
+	terms := slices.Collect(maps.Keys(own[of]))
+	for _, step := range []int{-1, 1} {
+		for i := of + step; pieces[of].cells && i >= 0 && i < len(pieces) && pieces[i].cells; i += step {
+			if pieces[i].kind <= row && within(terms, own[i]) {
+				beaten = beaten || len(own[i]) > len(terms)
+				tied = tied || len(own[i]) == len(terms)
+			}
+		}
+	}
+	return beaten, tied
 }
 
 // longestLabel is the length of a title or a heading that an extract shows.
@@ -370,7 +423,10 @@ const (
 type piece struct {
 	text  string
 	kind  int
-	apart bool // a blank line stands before it
+	start int // bytes of the passage
+	end   int
+	apart bool // a blank line stands before it, or it goes on from nothing
+	cells bool // one of many rows of a table, or entries of a log
 }
 
 const ends = ".!?…。！？؟।॥"
@@ -378,23 +434,11 @@ const ends = ".!?…。！？؟।॥"
 // hanging is a long line with the indentation of the next one, which hides from Statements that the line goes on.
 var hanging = regexp.MustCompile(`([^\n]{60})\n([ \t]+)`)
 
-// statements returns those of a text. None ends within an address, or at a dot that no space follows.
-func statements(language *text.Language, content string, within [][2]int) (out []string) {
-	for _, next := range language.Statements(hanging.ReplaceAllString(blank(content, joined(within)), "$1$2\n")) {
-		if n := len(out); n > 0 && strings.HasSuffix(out[n-1], ".") {
-			out[n-1] += next
-		} else {
-			out = append(out, next)
-		}
-	}
-	return out
-}
-
 // cut returns the sentences, rows, lines and headings of a passage without markup.
 func cut(language *text.Language, passage Passage) []piece {
 	content := passage.Text
 	lines, within := markup(content)
-	split := statements(language, content, within)
+	split := language.Statements(hanging.ReplaceAllString(blank(content, joined(within)), "$1$2\n"))
 	hidden := joined(append(lines, within...))
 	code := text.NotProse(content)
 	var out []piece
@@ -406,22 +450,27 @@ func cut(language *text.Language, passage Passage) []piece {
 		trimmed := strings.TrimSpace(statement)
 		behind := statement[len(strings.TrimRightFunc(statement, unicode.IsSpace)):]
 		blank := strings.Count(behind, "\n") > 1
-		next := piece{text: shown, apart: apart}
+		next := piece{text: shown, start: start, end: end - len(behind)}
+		stamped := text.Stamped(trimmed)
+		next.cells, next.apart = stamped || strings.HasPrefix(trimmed, "|"), apart || stamped
 		last := strings.TrimRight(trimmed, "\"'”’»)*_]`")
 		ended := last != "" && (strings.ContainsRune(ends, lastRune(last)) || unicode.In(lastRune(last), unsigned...))
 		silent := slices.ContainsFunc(code, func(line [2]int) bool {
 			return line[0] < end && start < line[1]
 		})
 		switch {
-		case !text.Says(shown):
+		case !text.Says(shown), salutation.MatchString(shown):
 			if n := len(out); n > 0 && out[n-1].kind == row && strings.Trim(trimmed, "|:- ") == "" && len(trimmed) > 1 {
 				out[n-1].kind = header
 			}
-			apart = apart || blank
+			apart = apart || blank || shown != ""
 			continue
-		case strings.HasPrefix(trimmed, "#"), shown == passage.Title, slices.Contains(passage.Heading, shown):
+		case stamped:
+			next.kind = sentence
+		case strings.HasPrefix(trimmed, "#"), titling.MatchString(trimmed), shown == passage.Title,
+			slices.Contains(passage.Heading, shown):
 			next.kind = head
-		case strings.HasPrefix(trimmed, "|") || silent && !ended:
+		case next.cells || silent && !ended:
 			next.kind = row
 		case ended:
 			next.kind = sentence
@@ -434,17 +483,27 @@ func cut(language *text.Language, passage Passage) []piece {
 		default:
 			next.kind = debris
 		}
-		if open && next.kind <= row && !apart && out[len(out)-1].kind == debris && next.kind == sentence && !listed(trimmed) {
+		if open && next.kind == sentence && !next.apart && out[len(out)-1].kind == debris && !listed(trimmed) {
 			out[len(out)-1].text += between(out[len(out)-1].text, next.text) + next.text
-			out[len(out)-1].kind = sentence
+			out[len(out)-1].kind, out[len(out)-1].end = sentence, next.end
 		} else {
 			out = append(out, next)
 		}
 		open = next.kind == debris
 		apart = blank
 	}
+	for i := 1; i+1 < len(out); i++ { // a first row of words above one of figures
+		if out[i].cells && !out[i-1].cells && out[i+1].cells && strings.Count(out[i].text, " · ") > 1 &&
+			!strings.ContainsFunc(out[i].text, unicode.IsDigit) && strings.ContainsFunc(out[i+1].text, unicode.IsDigit) {
+			out[i].kind = header
+		}
+	}
 	return out
 }
+
+// salutation is a line that opens a letter.
+var salutation = regexp.MustCompile(`^(?i:dear|hi|hello|hallo|liebe|lieber|sehr geehrte|guten tag|bonjour|chère?|` +
+	`estimad[oa]s?|hola|querid[oa]s?|prezad[oa]s?|olá)[ ,][^.?]{0,40}[,:!]?$`)
 
 // shortHead is the length below which a line without an end, before one that begins with a capital, is its heading.
 const shortHead = 50

@@ -55,6 +55,7 @@ func TestAnExtractAddsWhatIsAsked(t *testing.T) {
 }
 
 // A title, a wrapped line of a list and a name with dots are no ends of sentences, and none begins within another item.
+// A row of a table, an entry of a log and a line of markup stand for themselves.
 func TestAnExtractBeginsWhereASentenceDoes(t *testing.T) {
 	for _, c := range []struct{ question, content, want string }{
 		{"Why was the bridge closed?", "Bridge report\n=====\n\nThe bridge was closed for cracks<br>in three girders.\n",
@@ -63,6 +64,21 @@ func TestAnExtractBeginsWhereASentenceDoes(t *testing.T) {
 			"and of all its parameters, with a\n  text.\n", "paid result: the ledger's key is made of a model, and of all its parameters, with a text."},
 		{"What does docs.*.attachments do?", "With `docs.*.attachments: true` each file attached to a mail is a document.",
 			"With docs.*.attachments: true each file attached to a mail is a document."},
+		{"What is the adult return fare over the bridge?", "Fares:\n\n" + fares, "Fare · Adult · Child: Return · £7.92 · £3.96"},
+		{"What is the adult return fare?", "Fares:\n\n" + fares + "| Return of seniors | free | – |\n| Return of adult seniors | free | – |\n",
+			"Fare · Adult · Child: Return of adult seniors · free · –"},
+		{"zeppelin landed", "2026-03-14 09:40:01 INFO all calm at pier four\n2026-03-14 09:42:07 ERROR zeppelin landed. Retrying\n" +
+			"2026-03-14 09:43:01 INFO all calm\n", "2026-03-14 09:42:07 ERROR zeppelin landed. Retrying"},
+		{"Which key was accepted?", "Mar 14 09:42:07 host sshd[12]: Accepted key 7f3a for root\nMar 14 09:42:09 host sshd[12]: Closed\n",
+			"Mar 14 09:42:07 host sshd[ 12 ]: Accepted key 7f3a for root"},
+		{"What was sent of harbour.html?", "10.0.0.1 - - [14/Mar/2026:09:42:07 +0000] \"GET /harbour.html\" 200 12\n" +
+			"10.0.0.2 - - [14/Mar/2026:09:42:08 +0000] \"GET /b.html\" 200 9\n",
+			"10.0.0.1 - - [14/Mar/2026:09:42:07 +0000] \"GET /harbour.html\" 200 12"},
+		{"What is the exit status when constants are missing?", ".TH TIDE 1 \"2026\"\n.SH EXIT STATUS\n3 when the constants of the pier are missing.\n",
+			"EXIT STATUS: 3 when the constants of the pier are missing."},
+		{"What are the limits of wind?", "\\documentclass{article}\n\\begin{document}\n\\section{Wind}\nThe limits are 38 knots for ferries.\n",
+			"Wind: The limits are 38 knots for ferries."},
+		{"What was found on deck?", "Dear all,\n\nA brown spaniel called Biscuit was found on the deck.\n", "A brown spaniel called Biscuit was found on the deck."},
 	} {
 		passages := []extract.Passage{{Title: "Bridge report", Text: c.content}}
 		got, _ := extract.Best(text.In("en"), c.question, alike, 1, passages)
@@ -71,6 +87,8 @@ func TestAnExtractBeginsWhereASentenceDoes(t *testing.T) {
 		}
 	}
 }
+
+const fares = "| Fare | Adult | Child |\n| Single | £4.75 | £2.38 |\n| Return | £7.92 | £3.96 |\n"
 
 // The second extract is of the passage that the first one names, with what it lacks of the question.
 func TestASecondExtractGoesOnFromTheFirst(t *testing.T) {
@@ -96,8 +114,9 @@ func TestMarkupIsWhatAReaderIsNotShown(t *testing.T) {
 		"| a `x*y*` | | \\| |\r\n[**b**](http://x_y_z/(1)) [[1]](u)":   "a x*y* · · |\nb [1]",
 		"😀 **né**":          "😀 né",
 		"[]() ### []()Joey": " ### Joey",
-		"see [Zap][z], [Apex][] a[i][j]\n[z]: https://x/y": "see Zap, Apex a[i][j]\n",
-		"[note]: this is no address":                       "[note]: this is no address",
+		"see [Zap][z], [Apex][] a[i][j]\n[z]: https://x/y":              "see Zap, Apex a[i][j]\n",
+		".TH T 1\n.SH NAME\n.B tide\n\\begin{x}\n\\section{Wind}\nWind": "\nNAME\ntide\n\nWind\nWind",
+		"[note]: this is no address":                                    "[note]: this is no address",
 	} {
 		runes := []rune(content)
 		for _, span := range slices.Backward(extract.Markup(content)) {
@@ -116,26 +135,55 @@ func TestMarkupIsWhatAReaderIsNotShown(t *testing.T) {
 func TestEvidenceSaysWhatAnExtractLacks(t *testing.T) {
 	crane := extract.Passage{Title: "Cranes", Heading: []string{"Kestrel 700"}, Text: "The crane lifts 12 tonnes. Its firmware is 3.1.4."}
 	house := extract.Passage{Title: "House", Text: "The greenhouse has a head gardener and is heated. Its rooms are warm and bright."}
+	of := func(content string) extract.Passage { return extract.Passage{Title: "Yard", Text: content} }
 	for _, c := range []struct {
+		language string
 		question string
 		passage  extract.Passage
 		lacks    string
 		fails    bool
 	}{
-		{"What is the firmware of the Kestrel 800?", crane, "800", false},
-		{"What is the firmware of the Kestrel 700?", crane, "", false},
-		{"What is the firmware of the Osprey?", crane, "Osprey", false},
-		{"Who is the head of the greenhouse?", house, "", true},
-		{"How many rooms has the greenhouse?", house, "", true},
-		{"What is the email of the greenhouse?", house, "", true},
-		{"Is the greenhouse heated?", house, "", false},
+		{"en", "What is the firmware of the Kestrel 800?", crane, "800", false},
+		{"en", "What is the firmware of the Kestrel 700?", crane, "", false},
+		{"en", "What is the firmware of the Osprey?", crane, "Osprey", false},
+		{"en", "Who is the head of the greenhouse?", house, "", true},
+		{"en", "How many rooms has the greenhouse?", house, "", true},
+		{"en", "What is the email of the greenhouse?", house, "", true},
+		{"en", "Is the greenhouse heated?", house, "", false},
+		{"en", "When was Astrid Kvale born?", of("Astrid Kvale was born in Tromso and joined the company in 2003."), "", true},
+		{"en", "When was Astrid Kvale born?", of("Astrid Kvale was born in Tromso in 1961 and has 3 barometers."), "", false},
+		{"en", "When does the ferry leave Oban?", of("The ferry leaves Oban at 9 every day."), "", false},
+		{"en", "What is the status when the tide is missing?", of("The status is 3 when the tide is missing."), "", false},
+		{"de", "Wann wurde der Kran gebaut?", of("Der Kran wurde in Bremen gebaut und hebt 12 Tonnen."), "", true},
+		{"fr", "Quand la grue a-t-elle été construite ?", of("La grue a été construite à Brest et porte 12 tonnes."), "", true},
+		{"es", "¿Cuándo nació Hamish Orr?", of("Hamish Orr nació en Largs y entró en la empresa en 2001."), "", true},
+		{"pt", "Quanto custa a grua?", of("A grua é cara e está no pátio."), "", true},
+		{"pt", "Qual é o telefone do porto?", of("O telefone do porto fica na sala 12."), "", true},
+		{"en", "How high is the tide on 2 June 2026?", of("date: 2026-06-02\nhigh_tide: 4.1 metres\n"), "", false},
+		{"de", "Wie hoch ist die Tide am 2. Juni 2026?", of("Die Tide am 02.06.2026 war 4,1 Meter hoch."), "", false},
+		{"en", "How high is the tide on 2 June 2026?", of("date: 2026-06-01\nhigh_tide: 3.9 metres\n"), "2 June 2026", false},
 	} {
-		found, evidence := extract.Best(text.In("en"), c.question, alike, 2, []extract.Passage{c.passage})
+		found, evidence := extract.Best(text.In(c.language), c.question, alike, 2, []extract.Passage{c.passage})
 		if len(found) == 0 || strings.Join(evidence.Lacks, " ") != c.lacks || evidence.Fails != c.fails {
 			t.Errorf("%s: %+v %+v", c.question, found, evidence)
 		}
 		if high := evidence.Confidence(1) > 0.4; high == evidence.Partial() {
 			t.Errorf("%s: %g", c.question, evidence.Confidence(1))
+		}
+	}
+	refit := extract.Passage{Title: "vessel: Saint Olan", File: "refits", Text: "vessel: Saint Olan\nyard: Ardmaleish\ncost_gbp: 64900"}
+	for _, c := range []struct {
+		question string
+		passage  extract.Passage
+		high     bool
+	}{
+		{"What is the adult return fare?", of("Fares:\n\n" + fares), true},
+		{"What is the adult fare?", of("Fares:\n\n" + fares), false},
+		{"How much did the refit of the Saint Olan cost?", refit, true},
+	} {
+		_, evidence := extract.Best(text.In("en"), c.question, alike, 2, []extract.Passage{c.passage})
+		if sure := evidence.Confidence(0.94) >= 0.7; sure != c.high {
+			t.Errorf("%s: %g", c.question, evidence.Confidence(0.94))
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/unweaver/unweaver/internal/retrieve/snippet"
+	"github.com/unweaver/unweaver/internal/text"
 )
 
 // inline are the marks of Markdown within a line, and the tags that stay in it, by the character that each begins with.
@@ -83,6 +84,12 @@ func moved(places []int, by int) []int {
 	return places
 }
 
+// titling begins a heading of roff or LaTeX, setting a line of roff in another font: of their lines these have text.
+var (
+	titling = form(`\.S[HS][ \t]+|\\(?:chapter|(?:sub)*section|title)\*?\{`)
+	setting = form(`\.(?:[BIR][BIR]?|IP)[ \t]+`)
+)
+
 // parting is a tag that begins or ends a line.
 var parting = regexp.MustCompile(`^</?(?i:blockquote|br|center|dd|details|div|dl|dt|h[1-6]|hr|li|ol|p|pre|summary|` +
 	`table|tbody|td|th|thead|tr|ul)\b`)
@@ -113,12 +120,18 @@ func markup(content string) (lines, within [][2]int) {
 	return lines, within
 }
 
-// beginning returns the sign of a heading or a quotation, and the bars of a row of a table.
+// beginning returns the sign of a heading, a quotation or a command, and the bars of a row of a table.
 func beginning(line string, at int) (out [][2]int) {
 	body := strings.TrimLeft(line, " \t")
 	start := len(line) - len(body)
+	mark := titling.FindString(body) + setting.FindString(body)
 	switch {
 	case body == "":
+	case mark != "" || text.Directive(body):
+		out = append(out, [2]int{at, at + start + len(cmp.Or(mark, body))})
+		if strings.HasSuffix(mark, "{") {
+			out = append(out, [2]int{at + max(start+len(mark), strings.LastIndexByte(line, '}')), at + len(line)})
+		}
 	case body[0] == '#':
 		if rest := strings.TrimLeft(body, "#"); strings.HasPrefix(rest, " ") {
 			out = append(out, [2]int{at, at + len(line) - len(strings.TrimLeft(rest, " "))})

@@ -1,9 +1,12 @@
 package extract
 
 import (
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/unweaver/unweaver/internal/text"
 )
 
 // want is what a question asks for.
@@ -17,13 +20,14 @@ const (
 	number
 	money
 	mail
+	phone
 )
 
 // asking are the words that say what is wanted, as Language.Plain has them.
 var asking = kindsOf(map[want]string{
 	name:  "who whom whose wer wem wen wessen qui quien quienes quem 谁 誰",
 	place: "where wo woher wohin ou donde onde",
-	date:  "when wann quand cuando quando year year's date jahr datum annee ano fecha data",
+	date:  "when wann quand cuando quando year year's date jahr datum annee ano fecha",
 	number: `combien wieviel wieviele percentage percent number proportion prozent anzahl nombre pourcentage
 cuanto cuanta cuantos cuantas quanto quanta quantos quantas`,
 })
@@ -35,9 +39,9 @@ var choosing = kindsOf(map[want]string{
 
 // hinting are words that say what is wanted, and stand in what says it.
 var hinting = kindsOf(map[want]string{
-	number: "phone telephone fax telefon telefonnummer telefono telefone",
-	money: `cost costs price priced fee deposit total salary kosten kostet kostete preis gebuhr summe prix cout coute
-precio costo cuesta preco custo custa`,
+	phone: "phone telephone fax telefon telefonnummer telefono telefone",
+	money: `cost costs price priced fee fare fares deposit total salary kosten kostet kostete preis gebuhr summe
+tarif prix cout coute precio tarifa costo cuesta preco custo custa`,
 	mail: "email e mail emails courriel correo",
 })
 
@@ -55,10 +59,15 @@ var (
 	// measures stand behind how and wie where a number is wanted.
 	measures = kindsOf(map[want]string{number: `many much long old far often high large big tall fast
 viel viele lange alt weit oft hoch gross`})
-	months = kindsOf(map[want]string{date: `january february march april june july august september october november
-december
-januar februar marz juni juli oktober dezember
-janvier fevrier mars avril mai juin juillet aout septembre octobre novembre decembre`})
+	months = kindsOf(map[want]string{date: strings.ReplaceAll(strings.Join(text.Months[:], " "), "may ", "")}) // a verb
+	// moments say when without a date.
+	moments = kindsOf(map[want]string{date: `monday tuesday wednesday thursday friday saturday sunday weekdays
+weekends century morning noon evening night midnight today yesterday tomorrow clock hour hours minute minutes day
+days daily week weeks weekly month months year years spring summer autumn winter christmas easter montag dienstag
+mittwoch donnerstag freitag samstag sonntag jahrhundert uhr stunde stunden tag tage tagen taglich woche wochen monat
+monate monaten jahr jahre jahren heute gestern morgen fruhling sommer herbst lundi mardi mercredi jeudi vendredi
+samedi dimanche siecle heures jour jours semaine semaines mois ans annee annees lunes martes miercoles jueves
+viernes sabado domingo siglo hora horas dia dias semana semanas meses ano anos feira seculo`})
 	numerals = kindsOf(map[want]string{number: `two three four five six seven eight nine ten dozen hundred thousand million
 billion half twice`})
 )
@@ -67,10 +76,14 @@ billion half twice`})
 var currencies = kindsOf(map[want]string{money: `euro euros eur dollar dollars usd cent cents pound pounds gbp franc
 francs chf franken peso pesos real reais yen`})
 
-// wanted returns what the words of a question ask for.
-func wanted(words []string) want {
-	kind := anything
+// wanted returns what the words of a question ask for. Behind what or how, when joins two clauses.
+func (q question) wanted(words []string) want {
+	kind, led := anything, false
 	for i, word := range words {
+		if led && asking[word] == date && q.language.Stop(word) {
+			continue
+		}
+		led = led || choosing[word] != 0 || word == "how" || word == "wie"
 		if (word == "how" || word == "wie") && i+1 < len(words) && measures[words[i+1]] != 0 {
 			kind = number
 		} else {
@@ -91,8 +104,29 @@ func wanted(words []string) want {
 	return kind
 }
 
+// dialled is a number of a telephone, and clock a time of day.
+var (
+	dialled = regexp.MustCompile(`\d(?:[ ()/.-]{0,3}\d){4,}`)
+	clock   = regexp.MustCompile(`\b\d{1,2}[:h]\d\d\b|\b\d{1,2} ?[ap]\.?m\b|\bat \d`)
+)
+
+// aside is a further statement of a sentence.
+var aside = regexp.MustCompile(`,? (?:and|und|et|y|e) (\p{Ll}+)[^.!?;]*`)
+
+// withoutAsides returns a text without further statements that have no word of the question: their dates are of
+// something else.
+func (q question) withoutAsides(body string) string {
+	return aside.ReplaceAllStringFunc(body, func(clause string) string {
+		_, own := q.terms(clause)
+		if len(own) > 0 || q.language.Stop(aside.FindStringSubmatch(clause)[1]) {
+			return clause
+		}
+		return ""
+	})
+}
+
 // found is what of the kinds that are wanted a text has, other than what the question says.
-type found struct{ digits, numeral, year, month, name, initial, currency, mail bool }
+type found struct{ digits, numeral, year, month, name, initial, currency, mail, phone, clock, moment bool }
 
 func (q question) kindsIn(body string) (out found) {
 	before := 0
@@ -109,14 +143,19 @@ func (q question) kindsIn(body string) (out found) {
 		out.digits = out.digits || digits
 		out.numeral = out.numeral || numerals[word] != 0
 		out.year = out.year || digits && utf8.RuneCountInString(as) == 4
+		out.moment = out.moment || moments[word] != 0
 		out.month = out.month || months[word] != 0
-		out.currency = out.currency || currencies[word] != 0
+		for part := range strings.SplitSeq(as, "_") { // of the name of a column
+			out.currency = out.currency || currencies[q.language.Plain(part)] != 0
+		}
 		if r, _ := utf8.DecodeRuneInString(as); unicode.IsUpper(r) && !q.language.Common(word) {
 			out.name, out.initial = out.name || !begins, out.initial || begins
 		}
 	}
 	signed := strings.ContainsFunc(body, func(r rune) bool { return unicode.Is(unicode.Sc, r) })
 	out.currency = out.digits && (out.currency || signed)
+	out.phone = dialled.MatchString(body)
+	out.clock = clock.MatchString(body)
 	out.mail = strings.ContainsRune(body, '@')
 	return out
 }
@@ -127,13 +166,15 @@ func (want want) fits(has found) bool {
 	case number:
 		return has.digits || has.numeral
 	case date:
-		return has.month || has.year
+		return has.month || has.year || has.clock
 	case name, place:
 		return has.name
 	case money:
 		return has.currency
 	case mail:
 		return has.mail
+	case phone:
+		return has.phone
 	}
 	return false
 }
@@ -144,11 +185,12 @@ func (want want) lacking(has found, body string) bool {
 	case number, money:
 		return !has.digits && !has.numeral
 	case date:
-		return !has.digits && !has.numeral && !has.month
+		latin := strings.ContainsFunc(body, func(r rune) bool { return unicode.Is(unicode.Latin, r) })
+		return !has.year && !has.month && !has.clock && !has.moment && (latin || !has.digits)
 	case name:
 		return !has.name && !has.initial && strings.ContainsFunc(body, unicode.IsLower) // other scripts have no capitals
-	case mail:
-		return !has.mail
+	case mail, phone:
+		return !want.fits(has)
 	}
 	return false
 }

@@ -281,6 +281,7 @@ var openers = func() map[string]bool {
 	out := map[string]bool{}
 	for _, word := range strings.Fields(`note notes see however therefore moreover furthermore additionally otherwise
 nevertheless nonetheless consequently hence thus meanwhile todo fixme
+info warn debug dear regards
 hinweis siehe jedoch deshalb daher außerdem ferner zudem allerdings dennoch folglich
 remarque voir cependant toutefois néanmoins ensuite
 véase además asimismo nota aviso atención porém portanto todavia entretanto contudo além veja atenção`) {
@@ -295,9 +296,12 @@ func debris(name string) bool {
 	body := strings.TrimLeft(name, ".(/~@-¿¡'‘’") // .NET, (Un)known, /etc/hosts, --force, ¿Quién?
 	first, _ := utf8.DecodeRuneInString(body)
 	return utf8.RuneCountInString(name)-utf8.RuneCountInString(body) > 2 ||
-		!unicode.IsLetter(first) && !unicode.IsNumber(first) || strings.Contains(name, `\n`) ||
+		!unicode.IsLetter(first) && !unicode.IsNumber(first) || strings.Contains(name, `\n`) || clock.MatchString(name) ||
 		strings.ContainsAny(name, `{}[]<>|=;"\`)
 }
+
+// clock is a piece of a time as logs write it.
+var clock = regexp.MustCompile(`^(?:\d{4}-\d\d-\d\dT\d\d|T?\d\dZ)$`)
 
 // acronyms finds "expansion of it (EOI)": the words before the bracket whose initials spell the acronym.
 func (x *extraction) acronyms(s string) {

@@ -30,6 +30,7 @@ func TestNamesByRule(t *testing.T) {
 	}{
 		"connectors inside a name": {"He met Ludwig van der Berg today.", []string{"Ludwig van der Berg"}},
 		"no connector at its end":  {"He went to Paris of the north.", []string{"Paris"}},
+		"pieces of a log":          {"2026-03-14T06:07:07Z INFO ferry Corran Belle left.", []string{"Corran Belle"}},
 		"a possessive":             {"She read Bohr's letter to Bohr.", []string{"Bohr"}},
 		"two names joined by in": {
 			"They saw Oxford University in New Zealand again.", []string{"Oxford University in New Zealand",

@@ -63,11 +63,18 @@ type Flight struct {
 	Cost       float64
 }
 
-// reply is about how many tokens an answer to a task has, by those that were counted; 0 where none was.
+// firstReply is the length of the answers of a chat model that a budget reckons with before one was counted: without it
+// all calls that a run can have in flight would be sent for nothing but their prompts.
+const firstReply = 500
+
+// reply is about how many tokens an answer to a task has, by those that were counted.
 func (a Account) reply(task string) int64 {
 	calls, tokens := a.Calls.Of(task), a.Replies.Of(task)
-	if calls == 0 {
+	switch {
+	case task == taskEmbed:
 		return 0
+	case calls == 0:
+		return firstReply
 	}
 	return (tokens + calls - 1) / calls
 }

@@ -335,7 +335,12 @@ func (b *Book) decide(waiting []*ticket, want int, at time.Time) {
 	for _, ticket := range waiting[:want] {
 		before.Fly(ticket.Flight, -1)
 	}
-	if spent := Spent(core.Budget{Tokens: budget.Tokens, Money: budget.Money}, before, b.Run); spent != nil {
+	used := core.Budget{Tokens: budget.Tokens, Money: budget.Money}
+	sure := before // without what is in flight here, which may cost less than is expected of it
+	if b.Mine.InFlight.Sum() > int64(want) {
+		sure.Expected, sure.Risk = core.Tokens{}, 0
+	}
+	if spent := Spent(used, sure, b.Run); spent != nil {
 		b.settleAll(waiting, want, spent)
 		return
 	}
@@ -343,6 +348,13 @@ func (b *Book) decide(waiting []*ticket, want int, at time.Time) {
 	if budget.Calls > 0 { // another process may have taken the same room: what is too much is given back
 		grant = int(max(0, int64(want)-max(0, b.promised()-budget.Calls)))
 	}
+	fits := 0 // of those that the others leave room for; the rest waits for what these really cost
+	for fits < grant && Spent(used, before, b.Run) == nil {
+		before.Fly(waiting[fits].Flight, 1)
+		fits++
+	}
+	full := fits < grant
+	grant = fits
 	for _, ticket := range waiting[grant:want] {
 		b.Mine.Fly(ticket.Flight, -1)
 		b.dirty = true
@@ -360,6 +372,9 @@ func (b *Book) decide(waiting []*ticket, want int, at time.Time) {
 		return
 	}
 	b.waiting = append(rest, b.waiting...)
+	if full {
+		return // the end of a call, or the next look, asks again
+	}
 	if grant == 0 { // two processes gave the same room back: let one be first
 		time.AfterFunc(time.Duration(1+mathrand.IntN(20))*time.Millisecond, b.wake)
 	} else {

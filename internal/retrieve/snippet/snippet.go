@@ -97,6 +97,25 @@ func (q *Question) In(content string, names []Name) Found {
 	return found
 }
 
+// Around returns the snippet that shows a part of a text, with as much before and then behind it as has a place.
+func Around(language *text.Language, content string, part Span) Span {
+	pieces := cut(language, content)
+	first, last := 0, len(pieces)-1
+	for first < last && pieces[first].at+pieces[first].runes <= part.Start {
+		first++
+	}
+	for last > first && pieces[last].at >= part.End {
+		last--
+	}
+	for first > 0 && length(pieces, first-1, last) <= Most {
+		first--
+	}
+	for last+1 < len(pieces) && length(pieces, first, last+1) <= Most {
+		last++
+	}
+	return Span{pieces[first].at, min(pieces[last].at+pieces[last].runes, pieces[first].at+Most)}
+}
+
 // match is a place of a text, in bytes, that says something about the question.
 type match struct {
 	start, end int

@@ -141,6 +141,15 @@ func TestARowOfATableStandsForItself(t *testing.T) {
 	}
 }
 
+func TestASnippetIsMovedToAPart(t *testing.T) {
+	content := strings.Repeat(filler, 9) + "\n\n| Fare | Adult |\n| Single | 4 |\n| Return | 7 |\n\n" + strings.Repeat(filler, 9)
+	at := utf8.RuneCountInString(content[:strings.Index(content, "| Return")])
+	span := snippet.Around(text.In("en"), content, snippet.Span{Start: at, End: at + 14})
+	if got := part(content, span); !strings.Contains(got, "| Fare | Adult |\n| Single | 4 |\n| Return | 7 |") || span.End-span.Start > snippet.Most {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestHighlightsKeepToCharactersOfEveryScript(t *testing.T) {
 	decomposed := "Cafe\u0301 cre\u0301me" // é as e and a combining mark
 	for _, tc := range []struct{ question, content, want string }{

@@ -143,14 +143,14 @@ func (s *Store) Put(ctx context.Context, key string, body io.Reader, size int64,
 		return blob.Info{}, err
 	}
 	p := s.path(key)
-	if cond.Absent { // spare the write where the object is there already
-		if _, err := os.Lstat(p); err == nil {
-			return blob.Info{}, precondition(p, "it exists")
-		}
-	}
 	folder := filepath.Dir(p)
 	if err := s.mkdir(folder); err != nil {
 		return blob.Info{}, wrap("make folder of", p, err)
+	}
+	if cond.Absent { // spare the write where the object is there already
+		if _, err := os.Lstat(p); err == nil {
+			return blob.Info{}, s.exists(p)
+		}
 	}
 	tmp := s.temporary()
 	defer func() { _ = os.Remove(tmp) }() // it is gone already where it was renamed
@@ -160,7 +160,7 @@ func (s *Store) Put(ctx context.Context, key string, body io.Reader, size int64,
 	switch {
 	case cond.Absent:
 		if err := moveNew(tmp, p); errors.Is(err, fs.ErrExist) {
-			return blob.Info{}, precondition(p, "it exists")
+			return blob.Info{}, s.exists(p)
 		} else if err != nil {
 			return blob.Info{}, wrap("write", p, err)
 		}
@@ -183,6 +183,14 @@ func (s *Store) Put(ctx context.Context, key string, body io.Reader, size int64,
 		return blob.Info{}, wrap("stat", p, err)
 	}
 	return info(key, st), wrapped("sync the folder of", p, s.folders.sync(folder))
+}
+
+// exists returns that an object exists, once its name is durable: the sync of who wrote it may be under way, or failed.
+func (s *Store) exists(path string) error {
+	if err := s.folders.sync(filepath.Dir(path)); err != nil {
+		return wrap("sync the folder of", path, err)
+	}
+	return precondition(path, "it exists")
 }
 
 // temporary names a file in flight.

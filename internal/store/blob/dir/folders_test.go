@@ -66,6 +66,29 @@ func TestASyncThatFailsIsTheWritersError(t *testing.T) {
 	}
 }
 
+// That an object exists is an answer that a writer may rely on, also where the sync of the one before failed.
+// Promises: 55.
+func TestAnObjectThatExistsIsDurableBeforeThatIsSaid(t *testing.T) {
+	store, err := Open(t.TempDir())
+	require.NoError(t, err)
+	failing := true
+	watch(t, func(string) error {
+		if failing {
+			return syscall.EIO
+		}
+		return nil
+	})
+	put := func() error {
+		_, err := blob.Write(t.Context(), store, "k", []byte("x"), blob.Cond{Absent: true})
+		return err
+	}
+	for range 2 {
+		assert.True(t, fault.Is(put(), fault.StoreDown))
+	}
+	failing = false
+	assert.True(t, fault.Is(put(), fault.Precondition))
+}
+
 func TestWritersOfOneFolderShareItsSyncs(t *testing.T) {
 	var mu sync.Mutex
 	syncs := 0

@@ -297,7 +297,12 @@ function AnswerBlock({ response }: { response: QueryResponse }) {
             <rect width="60" height="6" rx="3" class="rail" />
             <rect width={60 * confidence} height="6" rx="3" class="fill" />
           </svg>
-          {answer?.kind === 'model' ? sure.text : `Confidence in the ${answer?.confidence === undefined ? 'passages' : 'quotation'}: ${sure.short}`} <span class="n">({percent(confidence)})</span>
+          {answer?.kind === 'model'
+            ? sure.text
+            : answer?.kind === 'none' && sure.level !== 'low'
+              ? 'The passages fit the question, no sentence in them answers it'
+              : `Confidence in the ${answer?.confidence === undefined ? 'passages' : 'quotation'}: ${sure.short}`}{' '}
+          <span class="n">({percent(confidence)})</span>
         </p>
       )}
     </section>
