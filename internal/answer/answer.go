@@ -313,11 +313,12 @@ func (s *Service) complete(
 	chat = billed{chat, generation.Spec.Chat.Price, cost, plan.most}
 	short := false
 	var confidence *float64 // in what is quoted
+	var lacks []string
 	quote := func() string {
 		whole := response.quotedNotes()
 		if whole == "" || !result.NotesAlone {
 			var quotation string
-			quotation, confidence = quoted(generation, request.Query, response, used)
+			quotation, confidence, lacks = quoted(generation, request.Query, response, used)
 			whole = cmp.Or(quotation, whole)
 		}
 		text := firstTokens(whole, plan.most)
@@ -335,7 +336,7 @@ func (s *Service) complete(
 		answered.Citations = []string{}
 	}
 	response.Answer = &Answer{
-		Kind: answered.Kind, Confidence: confidence, Text: answered.Text, Citations: answered.Citations,
+		Kind: answered.Kind, Confidence: confidence, Lacks: lacks, Text: answered.Text, Citations: answered.Citations,
 		Truncated: answered.Truncated || short, Reason: answered.Missing,
 	}
 	response.Usage.PromptTokens += answered.Usage.Prompt
@@ -355,7 +356,7 @@ func quoted(
 	question string,
 	response *Response,
 	used []bool,
-) (quotation string, confidence *float64) {
+) (quotation string, confidence *float64, lacks []string) {
 	passages := make([]extract.Passage, len(response.Chunks))
 	for i, chunk := range response.Chunks {
 		if used[i] {
@@ -369,12 +370,12 @@ func quoted(
 		generation.Language(), question, generation.TermWeight, generation.UnknownWeight(), passages,
 	)
 	if len(found) == 0 {
-		return "", nil
+		return "", nil, nil
 	}
 	if response.Confidence != nil {
 		chance := evidence.Confidence(*response.Confidence)
 		if chance < floor {
-			return "", nil
+			return "", nil, nil
 		}
 		confidence = &chance
 	}
@@ -393,5 +394,5 @@ func quoted(
 	case evidence.Fails:
 		quotation = "No sentence has what this asks for; the nearest: " + quotation
 	}
-	return quotation, confidence
+	return quotation, confidence, evidence.Lacks
 }

@@ -12,7 +12,10 @@ import (
 
 func TestNotesAreReadWithTheMarksOfTheirPassages(t *testing.T) {
 	a, b, c := core.ID{1}, core.ID{2}, core.ID{3}
-	response := Response{Chunks: []Chunk{{ID: c.String()}, {ID: a.String()}, {ID: b.String()}}}
+	var response Response
+	for _, id := range []core.ID{c, a, b} {
+		response.Chunks = append(response.Chunks, Chunk{Passage: Passage{ID: id.String()}})
+	}
 	text := response.note([]retrieve.Note{
 		{Kind: retrieve.NoteFacts, Text: "{facts}", Sources: [][]core.ID{{a}, {a, b}}},
 		{Kind: retrieve.NoteSummary, Text: strings.Repeat("long ", 500), Sources: [][]core.ID{{c}}},

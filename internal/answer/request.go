@@ -20,7 +20,7 @@ import (
 
 // Request is the body of a query (docs/contract.md, HTTP). What the tags say is in the schema.
 type Request struct {
-	Query            string         `json:"query" length:"1,8192" pattern:"\\S" required:"true" doc:"the question"`
+	Query            string         `json:"query" length:"1,8192" pattern:"\\S" required:"true" doc:"max 8,192 characters"`
 	Method           string         `json:"method" doc:"default: the index's retrieval.method"`
 	Rule             *string        `json:"rule" doc:"how entities elect passages"`
 	TopEntities      *Count         `json:"top_entities" bounds:"1,1000" doc:"entities that the question begins from"`

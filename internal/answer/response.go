@@ -19,7 +19,7 @@ import (
 type Response struct {
 	Index      string         `json:"index"`
 	Generation string         `json:"generation"`
-	Release    int64          `json:"release"`
+	Release    int64          `json:"release" doc:"counts what the index published, rollbacks too"`
 	Method     string         `json:"method"`
 	Rule       *string        `json:"rule"`
 	Params     map[string]any `json:"params"`
@@ -37,35 +37,40 @@ type Response struct {
 	Rerank     *Reranked      `json:"rerank,omitempty" doc:"absent: no reranker was to be asked"`
 }
 
-// Chunk of a response.
+// Passage is a chunk as its document has it.
+type Passage struct {
+	ID       string            `json:"id"`
+	Document string            `json:"document"`
+	Version  string            `json:"version"`
+	Stale    bool              `json:"stale,omitempty" doc:"of an earlier version: the document cannot be read now"`
+	Title    string            `json:"title"`
+	Heading  []string          `json:"heading,omitempty" doc:"path of the headings that the passage begins under"`
+	Page     int               `json:"page,omitempty" doc:"page on which the passage begins, from 1"`
+	PageEnd  int               `json:"page_end,omitempty" doc:"page on which it ends"`
+	Rects    []Rect            `json:"rects,omitempty" doc:"of a PDF: parts of pages on which it stands"`
+	Metadata map[string]string `json:"metadata"`
+	Ordinal  int               `json:"ordinal"`
+	Start    int               `json:"start"`
+	End      int               `json:"end"`
+	Text     string            `json:"text"`
+	Markup   []snippet.Span    `json:"markup,omitempty" doc:"code points of text that are marks or tags"`
+}
+
+// Chunk is a passage that a query found, and how.
 type Chunk struct {
-	ID         string            `json:"id"`
-	Document   string            `json:"document"`
-	Version    string            `json:"version"`
-	Stale      bool              `json:"stale,omitempty" doc:"of an earlier version: the document cannot be read now"`
-	Title      string            `json:"title"`
-	Heading    []string          `json:"heading,omitempty" doc:"path of the headings that the passage begins under"`
-	Page       int               `json:"page,omitempty" doc:"page on which the passage begins, from 1"`
-	PageEnd    int               `json:"page_end,omitempty" doc:"page on which it ends"`
-	Rects      []Rect            `json:"rects,omitempty" doc:"of a PDF: parts of pages on which it stands"`
-	Metadata   map[string]string `json:"metadata"`
-	Ordinal    int               `json:"ordinal"`
-	Start      int               `json:"start"`
-	End        int               `json:"end"`
-	Text       string            `json:"text"`
-	Score      float64           `json:"score"`
-	Similarity *float64          `json:"similarity"`
-	BM25       *float64          `json:"bm25"`
-	Rank       int               `json:"rank"`
-	Filled     bool              `json:"filled"`
-	Rerank     *float64          `json:"rerank,omitempty" doc:"the reranker's score, by which passages are ordered then"`
-	FoundRank  int               `json:"found_rank,omitempty" doc:"place before reranking, from 1"`
-	InContext  bool              `json:"in_context"`
-	Entities   []EntityRef       `json:"entities"`
-	Mentions   []Mention         `json:"mentions,omitempty" doc:"with explain: what was extracted from the passage"`
-	Snippet    *Snippet          `json:"snippet,omitempty" doc:"of a query: the sentences that matched best"`
-	Highlights []Highlight       `json:"highlights,omitempty" doc:"of a query: code points of text that matched, in order"`
-	Markup     []snippet.Span    `json:"markup,omitempty" doc:"code points of text that are marks or tags"`
+	Passage
+	Score      float64     `json:"score"`
+	Similarity *float64    `json:"similarity"`
+	BM25       *float64    `json:"bm25"`
+	Rank       int         `json:"rank"`
+	Filled     bool        `json:"filled"`
+	Rerank     *float64    `json:"rerank,omitempty" doc:"the reranker's score, by which passages are ordered then"`
+	FoundRank  int         `json:"found_rank,omitempty" doc:"place before reranking, from 1"`
+	InContext  bool        `json:"in_context"`
+	Entities   []EntityRef `json:"entities"`
+	Mentions   []Mention   `json:"mentions,omitempty" doc:"with explain: what was extracted from the passage"`
+	Snippet    *Snippet    `json:"snippet,omitempty" doc:"of a query: the sentences that matched best"`
+	Highlights []Highlight `json:"highlights,omitempty" doc:"of a query: code points of text that matched, in order"`
 }
 
 // Rect is a part of a page, in points (1/72 inch) from the upper left corner of the page as it is shown.
@@ -122,6 +127,7 @@ type Answer struct {
 	Kind       string   `json:"kind" enum:"model,best_sentence,none" doc:"best_sentence: quoted from the cited passages"`
 	Reason     string   `json:"reason,omitempty" doc:"why the chat model, which was asked, wrote nothing"`
 	Confidence *float64 `json:"confidence,omitempty" doc:"of best_sentence: the chance that it answers"`
+	Lacks      []string `json:"lacks,omitempty" doc:"of best_sentence: words of the question that it is without"`
 	Text       string   `json:"text"`
 	Citations  []string `json:"citations"`
 	Truncated  bool     `json:"truncated,omitempty" doc:"it stopped at the longest that an answer may be"`
@@ -194,7 +200,8 @@ func (r *Response) take(
 ) error {
 	chunks := make([]Chunk, len(found.Chunks))
 	if err := parallel.Each(ctx, len(chunks), len(chunks), func(ctx context.Context, i int) (err error) {
-		chunks[i], err = ChunkOf(ctx, generation, found.Chunks[i].Live)
+		chunks[i].Entities = []EntityRef{}
+		chunks[i].Passage, err = PassageOf(ctx, generation, found.Chunks[i].Live)
 		if err == nil && request.Explain {
 			chunks[i].Mentions, _, err = MentionsIn(ctx, generation, found.Chunks[i].Live)
 		}
@@ -267,8 +274,8 @@ func (c *Chunk) show(found snippet.Found) {
 	}
 }
 
-// ChunkOf reads what a response tells of a chunk.
-func ChunkOf(ctx context.Context, generation *retrieve.Generation, chunk *liveset.Chunk) (Chunk, error) {
+// PassageOf reads what a chunk says and where it stands.
+func PassageOf(ctx context.Context, generation *retrieve.Generation, chunk *liveset.Chunk) (Passage, error) {
 	var document rows.Document
 	var text string
 	if err := parallel.Together(ctx,
@@ -278,14 +285,14 @@ func ChunkOf(ctx context.Context, generation *retrieve.Generation, chunk *livese
 		},
 		func(ctx context.Context) (err error) { text, err = generation.Text(ctx, chunk); return err },
 	); err != nil {
-		return Chunk{}, err
+		return Passage{}, err
 	}
 	metadata := document.Meta
 	if metadata == nil {
 		metadata = map[string]string{}
 	}
 	page, pageEnd := document.PagesOf(int(chunk.Start), int(chunk.End))
-	return Chunk{
+	return Passage{
 		Heading:  document.HeadingAt(int(chunk.Start)),
 		Page:     page,
 		PageEnd:  pageEnd,
@@ -301,7 +308,6 @@ func ChunkOf(ctx context.Context, generation *retrieve.Generation, chunk *livese
 		End:      int(chunk.End),
 		Text:     text,
 		Markup:   extract.Markup(text),
-		Entities: []EntityRef{},
 	}, nil
 }
 

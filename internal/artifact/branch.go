@@ -9,8 +9,8 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
-// LineKey says whose branch an index is. It is written once and stays when the branch goes: the name is its base's until
-// that is deleted, so that no process that knows it takes it for an index of its own.
+// LineKey says whose branch an index is. It is written once and stays when the branch goes: the name is its base's
+// until that is deleted, so that no process that knows it takes it for an index of its own.
 func LineKey(name string) string { return linesFolder + name + ".json" }
 
 const linesFolder = "_branches/"

@@ -13,8 +13,8 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
-// BaseLasts is how long a process believes whose branch a name is. Who makes a branch, or frees its name, waits for longer
-// before anything else is written below the name, so that every process knows by then.
+// BaseLasts is how long a process believes whose branch a name is. Who makes a branch, or frees its name, waits for
+// longer before anything else is written below the name, so that every process knows by then.
 const BaseLasts = time.Second
 
 // sharedFiles and sharedFolders are what a branch has in common with its base: immutable files, and what keeps two runs

@@ -121,7 +121,8 @@ func (l *loader) fault() error {
 		)
 	})
 	source := ""
-	if slices.ContainsFunc(l.mistakes, func(m mistake) bool { return m.at.origin == FromFile || m.at.origin == FromDefault }) {
+	inFile := func(m mistake) bool { return m.at.origin == FromFile || m.at.origin == FromDefault }
+	if slices.ContainsFunc(l.mistakes, inFile) {
 		source = l.source
 	}
 	lines := []string{fmt.Sprintf("%d mistakes", len(l.mistakes))}

@@ -68,7 +68,8 @@ func (a *allowed) document(i int) bool {
 	}
 	meta, modified := a.generation.Live.Filtered(i)
 	for name, values := range a.filter.Metadata {
-		if !slices.Contains(values, meta[name]) {
+		listed := ", " + meta[name] + ", " // a list is stored with commas between its elements
+		if !slices.ContainsFunc(values, func(one string) bool { return strings.Contains(listed, ", "+one+", ") }) {
 			return false
 		}
 	}

@@ -145,7 +145,8 @@ func TestThemesThatAreAskedForComeFirstWhateverTheQuestion(t *testing.T) {
 		}
 		query.Params = retrieve.Params{"themes": 1}
 		query.Without.Documents = map[string]bool{o.generation.Live.Key(int(result.Chunks[0].Live.Document)): true}
-		if result := o.run(t, query); len(result.Notes) > 0 || !slices.Equal(result.Degraded, []string{retrieve.NotesFilter}) {
+		without := []string{retrieve.NotesFilter}
+		if result := o.run(t, query); len(result.Notes) > 0 || !slices.Equal(result.Degraded, without) {
 			t.Errorf("a filter leaves out a member: %+v, %v", result.Notes, result.Degraded)
 		}
 	}

@@ -33,8 +33,8 @@ func (s *Server) agents() []route {
 		{
 			method: "POST", pattern: "/v1/chat/completions", id: "createChatCompletion", tag: tagAgents,
 			summary: "Ask an index in OpenAI's form", most: "1 MiB",
-			doc: "The last user message is the question. Tools are ignored with a header Warning; options that an index " +
-				"cannot follow are refused.",
+			doc: "The last user message is the question. Tools and unknown fields are ignored with a header Warning; " +
+				"options that an index cannot follow are refused.",
 			body: chat.Request{}, answer: chat.Completion{}, problems: ofAQuery, failure: chat.Failure{},
 			events: "with stream: chunks of a completion, then [DONE]", handler: service.Complete,
 		},
@@ -117,7 +117,8 @@ func (t tools) Text(ctx context.Context, index, document string, values url.Valu
 		found, err := textOf(ctx, of, document, values)
 		out = mcp.DocumentText{
 			Index: found.Index, Generation: found.Generation, Document: found.Document, Version: found.Version,
-			Title: found.Title, Start: found.Start, End: found.End, Length: found.Length, Text: found.Text,
+			Title: found.Title, Metadata: found.Metadata, Start: found.Start, End: found.End, Length: found.Length,
+			Text: found.Text,
 		}
 		return err
 	})
@@ -166,12 +167,8 @@ func (s *Server) inForm(ctx context.Context, err error) *problem.Problem {
 // form is a problem as the forms of agents take it.
 func form(told Problem, err error) *problem.Problem {
 	out := &problem.Problem{
-		Status: told.Status, Code: told.Code, Detail: told.Detail, Hint: told.Hint, Reference: told.Reference,
-	}
-	if fault.Is(err, fault.InvalidParam) {
-		out.Param = fault.As(err).Object
-	} else if fault.Is(err, fault.UnknownGen) {
-		out.Param = "generation"
+		Status: told.Status, Code: told.Code, Detail: told.Detail, Hint: told.Hint, Param: told.Param,
+		Reference: told.Reference,
 	}
 	if detail, ok := strings.CutSuffix(told.Detail, " ("+told.Hint+")"); ok {
 		out.Detail = detail // the form has no place for a hint, and adds it

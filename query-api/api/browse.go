@@ -222,10 +222,10 @@ func (s *Server) entityChunks(w http.ResponseWriter, request *http.Request) {
 }
 
 // chunksOf reads what a list tells of chunks, side by side.
-func chunksOf(ctx context.Context, generation *retrieve.Generation, rows []*liveset.Chunk) ([]answer.Chunk, error) {
-	out := make([]answer.Chunk, len(rows))
+func chunksOf(ctx context.Context, generation *retrieve.Generation, rows []*liveset.Chunk) ([]answer.Passage, error) {
+	out := make([]answer.Passage, len(rows))
 	err := parallel.Each(ctx, len(rows), readWidth, func(ctx context.Context, i int) (err error) {
-		out[i], err = answer.ChunkOf(ctx, generation, rows[i])
+		out[i], err = answer.PassageOf(ctx, generation, rows[i])
 		return err
 	})
 	return out, err
@@ -247,7 +247,7 @@ func chunkDetail(ctx context.Context, generation *retrieve.Generation, id string
 		return out, notFound("chunk", id, generation)
 	}
 	out.Source = sourceOf(generation)
-	if out.Chunk, err = answer.ChunkOf(ctx, generation, row); err == nil {
+	if out.Chunk, err = answer.PassageOf(ctx, generation, row); err == nil {
 		out.Mentions, out.Fallback, err = answer.MentionsIn(ctx, generation, row)
 	}
 	return out, err

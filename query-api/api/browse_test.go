@@ -56,6 +56,8 @@ func TestAChunkTellsItsMentionsInCodePointsOfTheDocument(t *testing.T) {
 	chunk := out["chunk"].(map[string]any)
 	assert.True(t, chunk["document"] == "cities/oslo.txt" && chunk["ordinal"] == 1.0 && chunk["start"] == 31.0,
 		"%v", chunk)
+	assert.NotContains(t, chunk, "score", "of what no question found")
+	assert.NotContains(t, chunk, "entities")
 	mention := out["mentions"].([]any)[0].(map[string]any)
 	span := mention["spans"].([]any)[0].([]any)
 	from, to := int(span[0].(float64)), int(span[1].(float64))
@@ -180,6 +182,8 @@ func TestAFilterIsMetOrSaysThatItLeavesNothing(t *testing.T) {
 		reason any
 	}{
 		"one of a list": {map[string]any{"metadata": map[string]any{"kind": []string{"ship", "city"}}}, nil},
+		"of a list":     {map[string]any{"metadata": map[string]any{"lang": "no"}}, nil},
+		"half a word":   {map[string]any{"metadata": map[string]any{"lang": "n"}}, "no_document"},
 		"none of them":  {map[string]any{"metadata": map[string]any{"kind": []string{"moon"}}}, "no_document"},
 		"no such key":   {map[string]any{"document_prefix": "zzz/"}, "no_document"},
 		"a later day":   {map[string]any{"modified": map[string]any{"from": "2999-01-01"}}, "no_document"},
@@ -203,6 +207,8 @@ func TestAResultHoldsTheFieldsThatWereChosen(t *testing.T) {
 		"query": "capital of Norway", "fields": []string{"generation", "chunks.document", "chunks.snippet", "reason"},
 	})
 	first := out["chunks"].([]any)[0].(map[string]any)
+	explained := f.ask(map[string]any{"query": "capital", "fields": []string{"explain"}})
+	assert.True(t, len(explained) == 1 && explained["explain"] != nil, "%v", explained)
 	assert.True(t, len(out) == 3 && out["generation"] == "g1" && len(first) == 2 && first["document"] == "cities/oslo.txt",
 		"%v", out)
 }

@@ -157,17 +157,19 @@ func TestWishesThatCannotBeMetAreRefused(t *testing.T) {
 		"two answers":     {"n", 2, 400, "unsupported_parameter", "n"},
 		"JSON":            {"response_format", own("type", "json_object"), 400, "unsupported_parameter", "response_format"},
 		"an end":          {"stop", ".", 400, "unsupported_parameter", "stop"},
+		"an own field":    {"filter", own("metadata", nil), 400, "unsupported_parameter", "filter"},
+		"no place for it": {"explain", true, 400, "unsupported_parameter", "explain"},
 		"another model":   {"model", "gpt-4o", 404, "model_not_found", "model"},
 		"no such index":   {"model", "unweaver/none", 404, "model_not_found", "model"},
-		"no model":        {"model", nil, 400, "invalid_parameter", "model"},
-		"no tokens":       {"max_tokens", 0, 400, "invalid_parameter", "max_tokens"},
-		"half a token":    {"max_completion_tokens", 1.5, 400, "invalid_parameter", "max_completion_tokens"},
-		"tokens as text":  {"max_tokens", "5", 400, "invalid_parameter", "max_tokens"},
-		"a book":          {"max_tokens", 1e7, 400, "invalid_parameter", "max_tokens"},
-		"no question":     {"messages", []any{}, 400, "invalid_parameter", "messages"},
+		"no model":        {"model", nil, 422, "invalid_parameter", "model"},
+		"no tokens":       {"max_tokens", 0, 422, "invalid_parameter", "max_tokens"},
+		"half a token":    {"max_completion_tokens", 1.5, 422, "invalid_parameter", "max_completion_tokens"},
+		"tokens as text":  {"max_tokens", "5", 422, "invalid_parameter", "max_tokens"},
+		"a book":          {"max_tokens", 1e7, 422, "invalid_parameter", "max_tokens"},
+		"no question":     {"messages", []any{}, 422, "invalid_parameter", "messages"},
 		"an empty one":    {"messages", asked(" "), 422, "invalid_parameter", "messages"},
 		"a picture":       {"messages", picture, 400, "unsupported_parameter", "messages"},
-		"an option":       {"unweaver", own("answer", false), 400, "invalid_parameter", "unweaver.answer"},
+		"an option":       {"unweaver", own("answer", false), 422, "invalid_parameter", "unweaver.answer"},
 		"a bad option":    {"unweaver", own("top_k", 0), 422, "invalid_parameter", "unweaver.top_k"},
 		"an unknown way":  {"unweaver", own("method", "magic"), 422, "invalid_parameter", "unweaver.method"},
 		"a lost snapshot": {"unweaver", own("generation", "none"), 404, "unknown_generation", "unweaver.generation"},
@@ -403,9 +405,11 @@ func TestAClientOfModelsReadsTheErrorOfAStream(t *testing.T) {
 }
 
 // Frameworks of agents send their tools with every question.
-func TestToolsAreIgnoredWithAWarning(t *testing.T) {
+func TestFieldsAreIgnoredWithAWarning(t *testing.T) {
 	f := serve(t, nil)
-	tools := map[string]any{"tools": []any{map[string]any{"type": "function"}}, "tool_choice": "auto"}
+	tools := map[string]any{
+		"tools": []any{map[string]any{"type": "function"}}, "tool_choice": "auto", "user": nil, "a\r\nb\"ü": 1,
+	}
 	for path, body := range map[string]map[string]any{
 		completions:     {"messages": []any{map[string]any{"role": "user", "content": "What is the capital of Norway?"}}},
 		"/v1/responses": {"input": "What is the capital of Norway?"},
@@ -416,8 +420,15 @@ func TestToolsAreIgnoredWithAWarning(t *testing.T) {
 			raw, err := json.Marshal(body)
 			require.NoError(t, err)
 			got := f.send(http.MethodPost, path, string(raw), "Content-Type", "application/json")
-			told := strings.Contains(got.Header().Get("Warning"), "tools is ignored")
-			assert.True(t, got.Code == http.StatusOK && told == (len(with) > 0), "%d %v %s", got.Code, got.Header(), got.Body)
+			var want []string
+			if len(with) > 0 {
+				want = []string{
+					`299 unweaver "a\r\nb\"\u00fc is ignored: it changes nothing here"`,
+					`299 unweaver "tools is ignored: an index calls no tools"`,
+				}
+			}
+			assert.Equal(t, want, got.Header().Values("Warning"), "%d %s", got.Code, got.Body)
+			assert.Equal(t, http.StatusOK, got.Code)
 		}
 	}
 }
@@ -475,14 +486,18 @@ func TestAResponseRefusesWhatItCannotKeep(t *testing.T) {
 	f := serve(t, nil)
 	for param, value := range map[string]any{
 		"previous_response_id": "resp_1", "background": true, "input": []any{}, "max_output_tokens": 0,
-		"text.format": "json_schema",
+		"text.format": "json_schema", "top_k": 3,
 	} {
 		body := map[string]any{"model": "unweaver/sample", "input": "x", param: value}
 		if param == "text.format" {
 			body["text"] = map[string]any{"format": map[string]any{"type": value}}
 		}
 		got := f.respond(body)
-		assert.True(t, got.Code == http.StatusBadRequest && strings.Contains(got.Body.String(), `"param":"`+param+`"`),
+		status := http.StatusBadRequest
+		if strings.Contains(got.Body.String(), `"code":"invalid_parameter"`) {
+			status = http.StatusUnprocessableEntity
+		}
+		assert.True(t, got.Code == status && strings.Contains(got.Body.String(), `"param":"`+param+`"`),
 			"%s: %d %s", param, got.Code, got.Body)
 	}
 }

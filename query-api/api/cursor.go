@@ -11,9 +11,9 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// cursorForm is a cursor: a name, a place, and a checksum of both with the list. The name is the generation that a list
-// is of, and the place that of the next entry; in a list of names it is the last entry of the page before, and the place
-// is 0. It is opaque to clients.
+// cursorForm is a cursor: a name, a place, and a checksum of both with the list. The name is the generation that a
+// list is of, and the place that of the next entry; in a list of names it is the last entry of the page before, and the
+// place is 0. It is opaque to clients.
 const cursorForm = `^([a-z0-9][a-z0-9-]{0,62})\.(0|[1-9][0-9]{0,8})\.([0-9a-f]{8})$`
 
 var cursorPattern = regexp.MustCompile(cursorForm)

@@ -116,7 +116,7 @@ func textOf(
 	}
 	out = DocumentText{
 		Source: sourceOf(generation), Document: key, Version: document.Version.String(), Stale: document.Stale,
-		Title: document.Title, Length: document.Runes,
+		Title: document.Title, Metadata: document.Meta, Length: document.Runes,
 	}
 	if out.Start, out.End, err = rangeOf(parameters, document.Runes); err == nil {
 		out.Text, err = generation.DocumentText(ctx, i, out.Start, out.End)

@@ -158,7 +158,7 @@ func (s *Server) generationOf(ctx context.Context, name, wanted string) (Generat
 		return out, unknownIndex(name)
 	}
 	if !core.ValidSlug(wanted) {
-		return out, noGeneration(name, wanted)
+		return out, noGeneration(name, wanted, "this is no generation's name")
 	}
 	index := artifact.Index{Store: s.Artifacts, Name: name}
 	var pointer core.Pointer
@@ -181,6 +181,8 @@ func (s *Server) generationOf(ctx context.Context, name, wanted string) (Generat
 		return out, unknownIndex(name)
 	case pointer.Generation == wanted:
 		ref = core.GenerationRef{Manifest: pointer.Manifest, Seq: pointer.Seq, State: "current"}
+	case fault.Is(missing, fault.UnknownGen):
+		return out, noGeneration(name, wanted, "it is not kept")
 	case missing != nil:
 		return out, missing
 	}

@@ -21,7 +21,7 @@ type IndexInfo struct {
 	Index       string            `json:"index"`
 	State       string            `json:"state" enum:"published,damaged" doc:"damaged: it cannot be read"`
 	Generation  string            `json:"generation"`
-	Release     int64             `json:"release"`
+	Release     int64             `json:"release" doc:"counts what the index published, rollbacks too"`
 	Documents   int64             `json:"documents"`
 	Chunks      int64             `json:"chunks"`
 	Classes     int64             `json:"classes"`
@@ -74,15 +74,15 @@ type EntityDetail struct {
 // EntityChunks is a page of the chunks that mention an entity.
 type EntityChunks struct {
 	Source
-	Items      []answer.Chunk `json:"items"`
-	NextCursor string         `json:"next_cursor" doc:"of the next page; empty: this is the last"`
-	ChunkTotal int64          `json:"chunk_total"`
+	Items      []answer.Passage `json:"items"`
+	NextCursor string           `json:"next_cursor" doc:"of the next page; empty: this is the last"`
+	ChunkTotal int64            `json:"chunk_total"`
 }
 
 // ChunkDetail is one chunk with what was extracted from it.
 type ChunkDetail struct {
 	Source
-	Chunk    answer.Chunk     `json:"chunk"`
+	Chunk    answer.Passage   `json:"chunk"`
 	Mentions []answer.Mention `json:"mentions"`
 	Fallback bool             `json:"fallback" doc:"nothing was extracted: the mention is the title's"`
 }
@@ -120,14 +120,15 @@ type DocumentDetail struct {
 // DocumentText is a part of a document's decoded text, in code points.
 type DocumentText struct {
 	Source
-	Document string `json:"document"`
-	Version  string `json:"version"`
-	Stale    bool   `json:"stale,omitempty" doc:"of an earlier version: the document cannot be read now"`
-	Title    string `json:"title"`
-	Start    int    `json:"start"`
-	End      int    `json:"end"`
-	Length   int    `json:"length"`
-	Text     string `json:"text"`
+	Document string            `json:"document"`
+	Version  string            `json:"version"`
+	Stale    bool              `json:"stale,omitempty" doc:"of an earlier version: the document cannot be read now"`
+	Title    string            `json:"title"`
+	Metadata map[string]string `json:"metadata,omitempty"`
+	Start    int               `json:"start"`
+	End      int               `json:"end"`
+	Length   int               `json:"length"`
+	Text     string            `json:"text"`
 
 	Markup []snippet.Span `json:"markup,omitempty" doc:"code points of text that are marks or tags"`
 }

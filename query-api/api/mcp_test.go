@@ -97,6 +97,7 @@ func TestAnAgentSearchesAndReadsOn(t *testing.T) {
 	text, out, failed = call(t, session, "get_document", map[string]any{
 		"document": first["document"], "start": first["start"], "end": first["end"],
 	})
+	assert.True(t, out["metadata"] != nil && assert.ObjectsAreEqual(first["metadata"], out["metadata"]), "%v", out)
 	if failed || out["text"] != best["text"] || out["next_start"] != nil ||
 		!strings.Contains(text, best["text"].(string)) {
 		t.Errorf("%s %v", text, out)
@@ -104,7 +105,7 @@ func TestAnAgentSearchesAndReadsOn(t *testing.T) {
 	text, out, failed = call(t, session, "answer", map[string]any{"query": "What is the capital of Norway?"})
 	cited, _ := out["passages"].([]any)
 	if failed || out["answer"] == "" || len(cited) == 0 || out["kind"] != "best_sentence" ||
-		out["confidence"] == nil || !strings.Contains(text, "Quoted from the passages") ||
+		out["confidence"] == nil || out["answer_confidence"] == nil || !strings.Contains(text, "Quoted from the passages") ||
 		cited[0].(map[string]any)["chunk"] != out["citations"].([]any)[0] ||
 		!strings.HasPrefix(text, out["answer"].(string)) {
 		t.Errorf("%s %v", text, out)
@@ -165,6 +166,8 @@ func TestAMistakeOfAnAgentIsAToolErrorThatSaysWhatToDo(t *testing.T) {
 	}{
 		"an unknown index":  {"search", map[string]any{"index": "none", "query": "x"}, "list_indexes"},
 		"an unknown method": {"search", map[string]any{"query": "x", "method": "magic"}, "hybrid"},
+		"no tokens":         {"search", map[string]any{"query": "x", "max_tokens": 0}, "1 to 131072"},
+		"a book":            {"get_document", map[string]any{"document": "x", "max_tokens": 131073}, "1 to 131072"},
 		"too many":          {"search", map[string]any{"query": "x", "top_chunks": 1000}, "1 to 100"},
 		"no question":       {"answer", map[string]any{}, "query"},
 		"a wrong name":      {"search", map[string]any{"query": "x", "topk": 3}, "topk"},
@@ -290,6 +293,28 @@ func TestMessagesThatAreNotServedAreRefusedInForm(t *testing.T) {
 	open := serve(t, nil) // on loopback, without keys: who asks by another name may be a page of somebody else's
 	if status, out, _ := open.say(listing, "Host", "evil.example:8080"); status != http.StatusMisdirectedRequest {
 		t.Errorf("another host: %d %v", status, out)
+	}
+}
+
+// An error carries the id of what it answers, and the code of JSON-RPC.
+func TestAnErrorOfAMessageHasItsIdAndItsCode(t *testing.T) {
+	f := serve(t, nil)
+	for message, want := range map[string]struct {
+		id   any
+		code float64
+	}{
+		`{"jsonrpc":"2.0","id":7,"method":"foo/bar"}`:                           {7.0, -32601},
+		`{"jsonrpc":"2.0","id":"a","method":"tools/call"}`:                      {"a", -32602},
+		`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":null}`:          {7.0, -32602},
+		`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":[1]}`:           {7.0, -32602},
+		`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"no"}}`: {7.0, -32602},
+		`{"jsonrpc":"1.0","id":7,"method":"tools/list"}`:                        {7.0, -32600},
+		`{"jsonrpc":"2.0","id":{},"method":"tools/list"}`:                       {nil, -32600},
+		`{"jsonrpc":"2.0","id":7,`:                                              {nil, -32700},
+	} {
+		_, out, _ := f.say(message)
+		wrong, _ := out["error"].(map[string]any)
+		assert.True(t, out["id"] == want.id && wrong["code"] == want.code, "%s: %v", message, out)
 	}
 }
 

@@ -229,7 +229,7 @@ func TestEveryAnswerIsAsDescribed(t *testing.T) {
 	for status, n := range map[int]int{http.StatusOK: 1, http.StatusBadRequest: 2} {
 		got, out := f.chat(norway(map[string]any{"n": n}))
 		assert.True(t, got == status, "%d answers: %d %v", n, got, out)
-		input := map[int]string{1: `"Fram"`, 2: "[]"}[n]
+		input := map[int]string{1: `"Fram"`, 2: `"Fram","background":true`}[n]
 		answered := f.send(http.MethodPost, "/v1/responses", `{"model":"unweaver/sample","input":`+input+`}`,
 			"Content-Type", "application/json")
 		assert.Equal(t, status, answered.Code, "%s", answered.Body)

@@ -112,6 +112,7 @@ var schemaTexts = map[string]string{
 	"ModelSummary":     "The models that made a generation.",
 	"Modified":         "A range of times: from is included, to is not.",
 	"ParentCounts":     "What the parent of a generation held.",
+	"Passage":          "A passage as its document has it.",
 	"Problem":          "An error in the form of RFC 9457.",
 	"Query":            "A query. Fields set to null are treated as absent.",
 	"Range":            "What a figure lies between, both ends included.",

@@ -61,7 +61,7 @@ func (s *Server) pin(ctx context.Context, name, wanted string) (*retrieve.Genera
 		return generation, err
 	}
 	if !core.ValidSlug(wanted) {
-		return nil, noGeneration(name, wanted)
+		return nil, noGeneration(name, wanted, "this is no generation's name")
 	}
 	_, unpublished := s.named(ctx, name)
 	if unpublished != nil && !fault.Is(unpublished, fault.UnknownIndex) {
@@ -74,15 +74,17 @@ func (s *Server) pin(ctx context.Context, name, wanted string) (*retrieve.Genera
 	}
 	ref, err := artifact.Index{Store: s.Artifacts, Name: name}.GenerationRef(ctx, wanted)
 	if err != nil {
+		if fault.Is(err, fault.UnknownGen) {
+			err = noGeneration(name, wanted, "it is not kept")
+		}
 		return nil, cmp.Or(unpublished, err)
 	}
 	return s.join(ctx, s.serving(name), name, wanted, ref.Manifest)
 }
 
-func noGeneration(index, name string) error {
-	return fault.UnknownGen.At("open generation", name).
-		Because("this is no generation's name").
-		Advise("list them at /v1/indexes/" + index + "/generations")
+func noGeneration(index, name, why string) error {
+	return fault.UnknownGen.At("open generation", name).Because(why).
+		Advise("leave generation out for the current one, or list them at /v1/indexes/" + index + "/generations")
 }
 
 // offered holds a generation that is open under a name, or gives nil.

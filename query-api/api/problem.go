@@ -25,6 +25,7 @@ type Problem struct {
 	Detail string `json:"detail,omitempty"`
 	Code   string `json:"code"`
 	Hint   string `json:"hint,omitempty"`
+	Param  string `json:"param,omitempty" doc:"the field or parameter at fault"`
 
 	RequestID string `json:"request_id,omitempty" doc:"of this request, as the answer's X-Request-Id and the log have it"`
 	Reference string `json:"reference,omitempty" doc:"under which the log has what is not told here"`
@@ -60,13 +61,13 @@ var statuses = map[fault.Code]int{
 	fault.FormatUnknown:    http.StatusServiceUnavailable,
 	fault.GenBusy:          http.StatusServiceUnavailable,
 	fault.ModelUnavailable: http.StatusServiceUnavailable,
-	fault.ModelAuth:        http.StatusServiceUnavailable,
+	fault.ModelAuth:        http.StatusBadGateway,
 	fault.EndpointRefused:  http.StatusServiceUnavailable,
-	fault.ModelQuota:       http.StatusServiceUnavailable,
-	fault.ModelUnknown:     http.StatusServiceUnavailable,
-	fault.ModelRejected:    http.StatusServiceUnavailable,
-	fault.ModelRefused:     http.StatusServiceUnavailable,
-	fault.ModelUnreadable:  http.StatusServiceUnavailable,
+	fault.ModelQuota:       http.StatusBadGateway,
+	fault.ModelUnknown:     http.StatusBadGateway,
+	fault.ModelRejected:    http.StatusBadGateway,
+	fault.ModelRefused:     http.StatusBadGateway,
+	fault.ModelUnreadable:  http.StatusBadGateway,
 	fault.DimensionChanged: http.StatusServiceUnavailable,
 	fault.BadVector:        http.StatusServiceUnavailable,
 	fault.BadEmbeddings:    http.StatusServiceUnavailable,
@@ -110,6 +111,11 @@ func (s *Server) problem(ctx context.Context, route string, err error) (problem 
 	}
 	if e := fault.As(err); e != nil {
 		problem.Hint = redact.Text(e.Hint)
+	}
+	if fault.Is(err, fault.InvalidParam) {
+		problem.Param = fault.As(err).Object
+	} else if fault.Is(err, fault.UnknownGen) {
+		problem.Param = "generation"
 	}
 	logged := []any{
 		"request_id", problem.RequestID, "code", string(code), "status", status, "route", route,

@@ -25,10 +25,10 @@ var expected = map[fault.Code]int{
 	fault.RunNotFound: 404,
 	fault.TooLarge:    413, fault.InvalidParam: 422, fault.ModelRateLimited: 429, fault.EmbedderDown: 503,
 	fault.StoreDown: 503, fault.StoreDenied: 503, fault.StoreFull: 503, fault.SegmentDamage: 503,
-	fault.FormatUnknown: 503, fault.GenBusy: 503, fault.ModelUnavailable: 503, fault.ModelAuth: 503,
+	fault.FormatUnknown: 503, fault.GenBusy: 503, fault.ModelUnavailable: 503, fault.ModelAuth: 502,
 	fault.EndpointRefused: 503,
-	fault.ModelQuota:      503, fault.ModelUnknown: 503, fault.ModelRejected: 503, fault.DimensionChanged: 503,
-	fault.BadVector: 503, fault.BadEmbeddings: 503, fault.ModelRefused: 503, fault.ModelUnreadable: 503,
+	fault.ModelQuota:      502, fault.ModelUnknown: 502, fault.ModelRejected: 502, fault.DimensionChanged: 503,
+	fault.BadVector: 503, fault.BadEmbeddings: 503, fault.ModelRefused: 502, fault.ModelUnreadable: 502,
 	fault.Unauthorized: 401, fault.Forbidden: 403, fault.NoSuchMethod: 405, fault.BodyTimeout: 408, fault.MediaType: 415,
 	fault.Misdirected: 421, fault.RateLimited: 429, fault.BudgetSpent: 429, fault.KeysUnknown: 503,
 }
@@ -135,7 +135,8 @@ func TestWhatCannotBeMeantIsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			status, out, _ := f.do(http.MethodPost, "/v1/indexes/sample/query", c.body)
-			if detail, _ := out["detail"].(string); status != c.status || !strings.Contains(detail, c.say) {
+			if detail, _ := out["detail"].(string); status != c.status || !strings.Contains(detail, c.say) ||
+				(out["param"] != nil) != (status == 422 && name != "a list") {
 				t.Errorf("%d %v", status, out)
 			}
 		})
@@ -168,6 +169,7 @@ func TestWhatIsNotThereIsSaidSo(t *testing.T) {
 		"/v1/indexes/sample/documents/cities/paris.txt":                "not_found",
 		"/v1/indexes/sample/documents/cities/oslo.txt?start=1":         "invalid_parameter",
 		"/v1/indexes/sample/documents?cursor=x":                        "invalid_parameter",
+		"/v1/indexes/sample/documents?prefix=%ff":                      "invalid_parameter",
 		"/v1/indexes/sample/documents?cursor=g9.5":                     "invalid_parameter",
 		cursor("/v1/indexes/sample/documents?generation=g2", "g1", 0):  "invalid_parameter",
 		cursor("/v1/indexes/sample/documents", "g9", 5):                "generation_collected",
@@ -189,6 +191,7 @@ func TestWhatIsNotThereIsSaidSo(t *testing.T) {
 		"/v1/indexes/sample/documents/cities/oslo.txt/text?start=9999": "invalid_parameter",
 	} {
 		status, out, _ := f.do(http.MethodGet, path, nil)
+		assert.NotContains(t, fmt.Sprint(out["hint"]), "unweaver generations", "a command, for a caller of HTTP")
 		assert.True(t, out["code"] == code && status == expected[fault.Code(code)],
 			"%s: %d %v, want %s", path, status, out, code)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/answer"
@@ -27,6 +28,7 @@ func (s *Server) query(w http.ResponseWriter, request *http.Request) {
 	if err == nil {
 		err = checkFields(body.Fields)
 	}
+	body.Explain = body.Explain || slices.Contains(body.Fields, "explain")
 	if err == nil {
 		to, err = streams(w, body)
 	}

@@ -28,7 +28,8 @@ const referenceHead = "# HTTP reference\n\n<!-- Written by: go test ./query-api/
     curl -s "$SERVER/v1/indexes/docs/documents?prefix=guides/&limit=20" -H "Authorization: Bearer $KEY"
 
 Routes require a key with scope ` + "`query`" + ` unless they name another. None changes documents. Fields for clients of
-OpenAI and agents: [agents.md](agents.md).
+OpenAI and agents: [agents.md](agents.md). Send the key as ` + "`Authorization: Bearer KEY`" + ` or ` + "`X-API-Key: KEY`" + `. A body is
+at most 64 KiB, of chat 1 MiB, of MCP 256 KiB.
 
 ## Filters
 
@@ -38,6 +39,7 @@ OpenAI and agents: [agents.md](agents.md).
       "modified": {"from": "2026-01-01", "to": "2026-07-01T12:00:00Z"}}}
 
 Only documents that match every field influence the result. A list allows any of its values; case counts.
+A document's list, stored as ` + "`lease, Bergen`" + `, matches by each element.
 ` + "`from`" + ` is included, ` + "`to`" + ` is not; a date is its first moment, UTC. If no document matches: ` +
 	"`reason: \"no_document\"`" + `.
 
@@ -154,8 +156,8 @@ func reference(t *testing.T) string {
 			}
 		}
 	}
-	out.WriteString("\n## Errors\n\nA problem is `{type, title, status, code, detail, hint, request_id}` (RFC 9457). " +
-		"`type` is a name, not a page.\nBelow `/v1/chat`, `/v1/models`, `/v1/embeddings` and `/v1/responses` it has OpenAI's form.\n\n" +
+	out.WriteString("\n## Errors\n\nA problem is `{type, title, status, code, detail, hint, param, request_id}` (RFC 9457). " +
+		"`param` is the field at fault; `type` is a name, not a page.\nBelow `/v1/chat`, `/v1/models`, `/v1/embeddings` and `/v1/responses` it has OpenAI's form.\n\n" +
 		"| status | codes |\n|---|---|\n")
 	for _, status := range sorted(codes) {
 		fmt.Fprintf(&out, "| %s | %s |\n", status, codes[status])

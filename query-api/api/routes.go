@@ -73,7 +73,7 @@ var (
 			"page. 410: its generation or entry is gone, begin again", nil,
 	}
 	ofAnIndex  = []int{http.StatusNotFound, http.StatusGone, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
-	ofAQuery   = append([]int{http.StatusRequestEntityTooLarge}, ofAnIndex...)
+	ofAQuery   = append([]int{http.StatusRequestEntityTooLarge, http.StatusBadGateway}, ofAnIndex...)
 	ofArtifact = []int{http.StatusNotFound, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
 	ofStores   = []int{http.StatusServiceUnavailable, http.StatusGatewayTimeout}
 )
@@ -225,15 +225,15 @@ func (s *Server) runRoutes() []route {
 			problems: append([]int{http.StatusGone}, ofArtifact...), handler: s.listRuns,
 		},
 		{
-			method: "GET", pattern: "/v1/indexes/{index}/runs/{run}", id: "getRun", tag: tagRuns,
+			method: "GET", pattern: "/v1/indexes/{index}/runs/{run...}", path: "/v1/indexes/{index}/runs/{run}", id: "getRun",
+			tag:     tagRuns,
 			summary: "Get one run", doc: "Progress, cost and problems, as in `unweaver status --json`.",
 			kept: true, scope: access.Operate, answer: RunDetail{}, problems: ofArtifact, handler: s.getRun,
 		},
 		{
-			method: "GET", pattern: "/v1/indexes/{index}/runs/{run}/report", id: "getRunReport", tag: tagRuns,
+			method: "GET", path: "/v1/indexes/{index}/runs/{run}/report", id: "getRunReport", tag: tagRuns,
 			summary: "Get the report of a run as text", kept: true, scope: access.Operate, problems: ofArtifact,
-			doc:     "Markdown: what to do, stages, cost, estimate, changes, gates, failures.",
-			handler: s.runReport,
+			doc: "Markdown: what to do, stages, cost, estimate, changes, gates, failures.",
 		},
 		{
 			method: "GET", pattern: "/v1/indexes/{index}/trends", id: "getTrends", tag: tagRuns,

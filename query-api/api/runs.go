@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"strings"
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -51,8 +52,12 @@ type RunDetail struct {
 	Next []string `json:"next,omitempty" doc:"of a run that ended or pauses: what a person can do, each with its command"`
 }
 
-// getRun answers GET …/runs/{run}.
+// getRun answers GET …/runs/{run} and …/runs/{run}/report. A run may be named as lists do: index/generation.
 func (s *Server) getRun(w http.ResponseWriter, request *http.Request) {
+	if strings.HasSuffix(request.URL.EscapedPath(), "/report") {
+		s.runReport(w, request)
+		return
+	}
 	ctx, cancel := context.WithTimeout(request.Context(), s.Timeout)
 	defer cancel()
 	out, err := s.readRun(ctx, request)
@@ -69,7 +74,8 @@ func (s *Server) getRun(w http.ResponseWriter, request *http.Request) {
 
 // readRun reads the run that the address names.
 func (s *Server) readRun(ctx context.Context, request *http.Request) (runlog.Run, error) {
-	index, run := request.PathValue("index"), request.PathValue("run")
+	index := request.PathValue("index")
+	run := strings.TrimSuffix(strings.TrimPrefix(request.PathValue("run"), index+"/"), "/report") // as lists name it, too
 	if !core.ValidIndex(index) {
 		return runlog.Run{}, unknownIndex(index)
 	}

@@ -108,6 +108,10 @@ func TestARunTellsItsProgressWhileItGoesOnAndItsReportAfterwards(t *testing.T) {
 		Report: core.Report{Status: core.StatusRunning, Started: time.Now(), Documents: 4},
 	})
 	work := f.get("/v1/indexes/sample/runs/n1")
+	for _, name := range []string{"sample/n1", "sample%2Fn1"} { // as a list names it
+		code, out, _ := f.do(http.MethodGet, "/v1/indexes/sample/runs/"+name, nil)
+		assert.True(t, code == http.StatusOK && out["run"] == "sample/n1", "%s: %d %v", name, code, out)
+	}
 	if work["status"] != "running" || work["stage"] != "extract" || work["documents"] != 4.0 ||
 		work["stages"].([]any)[0].(map[string]any)["total"] != 10.0 {
 		t.Errorf("%v", work)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -147,6 +148,8 @@ func parametersOf(raw string, known map[string]bool) error {
 			return invalid("read request", name, "unknown parameter", "")
 		case len(list) > 1:
 			return invalid("read request", name, "it stands twice", "")
+		case !utf8.ValidString(list[0]):
+			return invalid("read request", name, "it is not UTF-8", "")
 		}
 	}
 	return nil

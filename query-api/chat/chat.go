@@ -93,7 +93,7 @@ func unread(err error) error {
 			Status: http.StatusRequestTimeout, Code: string(fault.BodyTimeout), Detail: "the body did not come in time",
 		}
 	}
-	return wrong("", "the body broke off")
+	return fault.Usage.At("read body", "").Because("it broke off")
 }
 
 // stream answers as events. An error before the first of them is reported like any other.

@@ -51,10 +51,19 @@ type question struct {
 	ignored []string // fields that are let be although they wish for something
 }
 
+// mostWarned bounds the fields that Warning names: a client may send any number of them.
+const mostWarned = 20
+
 // warn says in the headers of an answer what was ignored.
 func (q question) warn(header http.Header) {
-	for _, name := range q.ignored {
-		header.Add("Warning", `299 unweaver "`+name+` is ignored: an index calls no tools"`)
+	slices.Sort(q.ignored)
+	for _, name := range q.ignored[:min(len(q.ignored), mostWarned)] {
+		why := "it changes nothing here"
+		if name == "tools" || name == "functions" { // frameworks of agents always send them
+			why = "an index calls no tools"
+		}
+		header.Add("Warning", fmt.Sprintf("299 unweaver \"%s is ignored: %s\"", strings.Trim(strconv.QuoteToASCII(
+			fmt.Sprintf("%.40s", name)), `"`), why))
 	}
 }
 
@@ -86,42 +95,57 @@ var options = []string{
 	"rerank",
 }
 
+// elsewhere are fields of a query that this form has no place for.
+var elsewhere = []string{"query", "answer", "explain", "fields", "max_answer_tokens"}
+
 var indexName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
 
 // read takes the question from a body.
 func read(raw []byte) (question, error) {
-	fields, err := fieldsOf(raw, refused)
+	fields, ignored, err := fieldsOf(raw, refused, "model", "messages", "stream", "stream_options",
+		"max_completion_tokens", "max_tokens", "unweaver")
 	if err != nil {
 		return question{}, err
 	}
-	return readFields(fields)
+	asked, err := readFields(fields)
+	asked.ignored = ignored
+	return asked, err
 }
 
-// fieldsOf reads the fields of a body, and refuses those whose wish cannot be met.
-func fieldsOf(raw []byte, unmet []refusal) (map[string]json.RawMessage, error) {
+// fieldsOf reads the fields of a body, and refuses those whose wish cannot be met. Others that no name in read is of
+// are ignored.
+func fieldsOf(
+	raw []byte, unmet []refusal, read ...string,
+) (fields map[string]json.RawMessage, ignored []string, err error) {
 	if err := middleware.CheckJSON(raw); err != nil {
-		return nil, wrong("", fault.As(err).Err.Error())
+		return nil, nil, err
 	}
-	var fields map[string]json.RawMessage
 	if json.Unmarshal(raw, &fields) != nil || fields == nil {
-		return nil, wrong("", "the body is not one JSON object")
+		return nil, nil, wrong("", "the body is not one JSON object")
+	}
+	for _, name := range options {
+		unmet = append(unmet[:len(unmet):len(unmet)], refusal{name, "put it below unweaver", nil})
+	}
+	for _, name := range elsewhere {
+		unmet = append(unmet, refusal{name, "it is one of POST /v1/indexes/{index}/query", nil})
 	}
 	for _, field := range unmet {
 		if err := field.check(fields[field.name]); err != nil {
-			return nil, err
+			return nil, nil, err
+		}
+		read = append(read, field.name)
+	}
+	for name, given := range fields {
+		if !slices.Contains(read, name) && (refusal{name: name, harmless: []string{"[]"}}).check(given) != nil {
+			ignored = append(ignored, name)
 		}
 	}
-	return fields, nil
+	return fields, ignored, nil
 }
 
 // readFields takes the question from the fields of a body.
 func readFields(fields map[string]json.RawMessage) (question, error) {
 	out := question{input: "messages"}
-	for _, name := range []string{"tools", "functions"} { // frameworks of agents always send them
-		if (refusal{name: name, harmless: []string{"[]"}}).check(fields[name]) != nil {
-			out.ignored = append(out.ignored, name)
-		}
-	}
 	var streamed StreamOptions
 	most, err := mostOf(fields)
 	if err != nil {
@@ -184,9 +208,7 @@ func (r refusal) check(given json.RawMessage) error {
 	if value == nil || slices.Contains(r.harmless, string(plain)) {
 		return nil
 	}
-	problem := wrong(r.name, r.name+" is not supported: "+r.why)
-	problem.Code = "unsupported_parameter"
-	return problem
+	return unsupported(r.name, r.name+" is not supported: "+r.why)
 }
 
 // lastQuestion is the text of the last message of a user.
@@ -222,9 +244,7 @@ func textOf(raw json.RawMessage) (string, error) {
 	texts := make([]string, 0, len(parts))
 	for _, part := range parts {
 		if part.Type != "text" && part.Type != "input_text" {
-			problem := wrong("messages", "a question is text: parts of other types cannot be looked for")
-			problem.Code = "unsupported_parameter"
-			return "", problem
+			return "", unsupported("messages", "a question is text: parts of other types cannot be looked for")
 		}
 		texts = append(texts, part.Text)
 	}
@@ -258,7 +278,14 @@ func queryOf(text string, most int, given json.RawMessage) ([]byte, error) {
 
 // wrong is the error of a parameter.
 func wrong(param, why string) *problem.Problem {
-	return &problem.Problem{Status: 400, Code: "invalid_parameter", Detail: why, Param: param}
+	return &problem.Problem{
+		Status: http.StatusUnprocessableEntity, Code: string(fault.InvalidParam), Detail: why, Param: param,
+	}
+}
+
+// unsupported is the error of a parameter whose wish cannot be met.
+func unsupported(param, why string) *problem.Problem {
+	return &problem.Problem{Status: http.StatusBadRequest, Code: "unsupported_parameter", Detail: why, Param: param}
 }
 
 // noModel is the error of a name that is no model's.

@@ -87,7 +87,7 @@ var unmet = []refusal{
 
 // readResponse takes the question from the body of a response.
 func readResponse(raw []byte) (question, error) {
-	fields, err := fieldsOf(raw, unmet)
+	fields, ignored, err := fieldsOf(raw, unmet, "model", "input", "stream", "max_output_tokens", "text", "unweaver")
 	if err != nil {
 		return question{}, err
 	}
@@ -106,9 +106,9 @@ func readResponse(raw []byte) (question, error) {
 	}
 	asked, err := readFields(map[string]json.RawMessage{
 		"model": fields["model"], "messages": input, "stream": fields["stream"], "unweaver": fields["unweaver"],
-		"max_tokens": fields["max_output_tokens"], "tools": fields["tools"],
+		"max_tokens": fields["max_output_tokens"],
 	})
-	asked.input = "input"
+	asked.input, asked.ignored = "input", ignored
 	if told := problem.As(err); told != nil {
 		told.Param = strings.NewReplacer("messages", "input", "max_tokens", "max_output_tokens").Replace(told.Param)
 	}

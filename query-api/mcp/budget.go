@@ -16,13 +16,9 @@ const defaultTokens = 6000
 // notesTokens are kept for what a result says about itself.
 const notesTokens = 100
 
-// fitting gives the passages that fit into a number of tokens, whole ones alone, and says which were left out. head is
-// what stands before them.
+// fitting gives the best passages that fit into a number of tokens, whole ones alone, and says which were left out: the
+// first that does not fit, and all behind it. head is what stands before them.
 func fitting(head string, passages []Passage, most int) (text string, kept []Passage, cut *Cut) {
-	if most <= 0 {
-		most = defaultTokens
-	}
-	most = min(most, mostTokens)
 	var out strings.Builder
 	out.WriteString(head)
 	spent := tokens.Count(head) + notesTokens
@@ -31,7 +27,7 @@ func fitting(head string, passages []Passage, most int) (text string, kept []Pas
 	for _, passage := range passages {
 		block := passage.show()
 		size := tokens.Count(block)
-		if spent+size > most {
+		if len(left.Chunks) > 0 || spent+size > most {
 			left.Chunks = append(left.Chunks, passage.Chunk)
 			continue
 		}
@@ -51,8 +47,19 @@ func fitting(head string, passages []Passage, most int) (text string, kept []Pas
 	return strings.TrimSpace(out.String()), kept, left
 }
 
-// mostTokens of a result's text, whatever is asked for: counting takes time.
+// mostTokens of a result's text: counting takes time.
 const mostTokens = 131_072
+
+// longestOf checks the max_tokens of a call.
+func longestOf(given *int) (int, error) {
+	if given == nil {
+		return defaultTokens, nil
+	}
+	if *given < 1 || *given > mostTokens {
+		return 0, fmt.Errorf("max_tokens: want 1 to %d, got %d", mostTokens, *given)
+	}
+	return *given, nil
+}
 
 // countedRunes are counted at once while a text is cut.
 const countedRunes = 2_000
@@ -60,10 +67,7 @@ const countedRunes = 2_000
 // shortened gives the beginning of a text that fits into a number of tokens, cut between words where there are any, and
 // its length in code points. It counts no more of the text than it gives, piece by piece, and ends with ctx.
 func shortened(ctx context.Context, text string, most int) (string, int) {
-	if most <= 0 {
-		most = defaultTokens
-	}
-	most = max(1, min(most, mostTokens)-notesTokens)
+	most = max(1, most-notesTokens)
 	if len(text) <= most { // a token has a byte at least
 		return text, utf8.RuneCountInString(text)
 	}

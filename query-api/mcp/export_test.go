@@ -2,6 +2,7 @@ package mcp
 
 // For tests of the package from outside.
 var (
+	Fitting    = fitting
 	Shortened  = shortened
 	MostTokens = mostTokens
 )

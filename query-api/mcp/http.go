@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -31,12 +32,13 @@ func Handler(backend Backend) http.Handler {
 		},
 	)
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
-		written := &replies{ResponseWriter: w}
-		defer written.end()
 		// Of what is larger, or does not come, the library meets the rest and says it.
 		message, err := io.ReadAll(io.LimitReader(request.Body, maxBody))
-		if why := malformed(message, err == nil); why != "" {
-			http.Error(written, why, http.StatusBadRequest)
+		written := &replies{ResponseWriter: w, id: idOf(message), code: jsonrpc.CodeInvalidRequest}
+		defer written.end()
+		if wrong := malformed(message, err == nil); wrong != nil {
+			written.code = wrong.Code
+			http.Error(written, wrong.Message, http.StatusBadRequest)
 			return
 		}
 		ctx := context.WithValue(request.Context(), requestContext{}, request.Context())
@@ -50,40 +52,61 @@ func Handler(backend Backend) http.Handler {
 // once for each level around it, and takes an answer to what this server never asked, and parameters in a list. Some
 // versions of the protocol have lists of messages, all of which the library answers at once: a single request would
 // pass the rate and the concurrency of a key, and hold the answers to thousands.
-func malformed(message []byte, whole bool) string {
+func malformed(message []byte, whole bool) *jsonrpc.Error {
 	if bytes.HasPrefix(bytes.TrimLeft(message, " \t\r\n"), []byte("[")) {
-		return "several messages in one request are not taken: send each by itself"
+		return refused(jsonrpc.CodeInvalidRequest, "several messages in one request are not taken: send each by itself")
 	}
 	if !whole || len(message) == maxBody {
-		return "" // the library says it
+		return nil // the library says it
 	}
 	if err := middleware.CheckJSON(message); err != nil {
-		return err.Error()
+		return refused(jsonrpc.CodeParseError, err.Error())
 	}
 	var parts map[string]json.RawMessage
 	if json.Unmarshal(message, &parts) != nil {
-		return "a message is an object"
+		return refused(jsonrpc.CodeInvalidRequest, "a message is an object")
 	}
 	if _, named := parts["method"]; !named {
-		return "a message has a method: nothing is asked of who sends it"
+		return refused(jsonrpc.CodeInvalidRequest, "a message has a method: nothing is asked of who sends it")
+	}
+	if string(parts["jsonrpc"]) != `"2.0"` {
+		return refused(jsonrpc.CodeInvalidRequest, `jsonrpc of a message is "2.0"`)
 	}
 	var inner map[string]json.RawMessage
 	_ = json.Unmarshal(parts["params"], &inner) // what is no object has no fields, and is refused below
 	for _, field := range forms {
-		given := parts[field.name]
+		given, code := parts[field.name], int64(jsonrpc.CodeInvalidRequest)
+		if strings.HasPrefix(field.name, "params") {
+			code = jsonrpc.CodeInvalidParams
+		}
 		if name, within := strings.CutPrefix(field.name, "params."); within {
 			given = inner[name]
 		}
 		if len(given) > 0 && !strings.ContainsRune(field.begins, rune(given[0])) {
-			return fmt.Sprintf("%s of a message is %s, not %.80s", field.name, field.want, given)
+			return refused(code, fmt.Sprintf("%s of a message is %s, not %.80s", field.name, field.want, given))
 		}
 	}
-	return ""
+	method := strings.Trim(string(parts["method"]), `"`)
+	if inner == nil && slices.Contains([]string{"initialize", "tools/call", "resources/read"}, method) {
+		return refused(jsonrpc.CodeInvalidParams, "params of this method is an object, and there is none")
+	}
+	return nil
+}
+
+func refused(code int64, why string) *jsonrpc.Error { return &jsonrpc.Error{Code: code, Message: why} }
+
+// idOf returns the id of a message, or null where it has none or cannot be read.
+func idOf(message []byte) json.RawMessage {
+	var asked struct{ ID json.RawMessage }
+	if json.Unmarshal(message, &asked) != nil || len(asked.ID) == 0 ||
+		strings.IndexByte(forms[0].begins, asked.ID[0]) < 0 {
+		return json.RawMessage("null")
+	}
+	return asked.ID
 }
 
 // forms are what fields of a message are, where there are any, by how they may begin.
 var forms = []struct{ name, begins, want string }{
-	{"jsonrpc", `"`, "a text"},
 	{"id", `"-0123456789n`, "a text or a number"},
 	{"method", `"`, "a text"},
 	{"params", `{n`, "an object"},
@@ -117,6 +140,8 @@ type Reply struct {
 // replies makes errors of JSON-RPC of those that the library writes as plain text.
 type replies struct {
 	http.ResponseWriter
+	id    json.RawMessage
+	code  int64
 	plain *bytes.Buffer // the text of one; nil: none
 }
 
@@ -144,6 +169,11 @@ func (r *replies) end() {
 	if r.plain == nil {
 		return
 	}
-	wrong := map[string]any{"code": jsonrpc.CodeInvalidRequest, "message": strings.TrimSpace(r.plain.String())}
-	_ = json.NewEncoder(r.ResponseWriter).Encode(Reply{JSONRPC: "2.0", Error: wrong}) // the caller may have gone
+	why := strings.TrimSpace(r.plain.String())
+	if method, unknown := strings.CutPrefix(why, "JSON RPC not handled: "); unknown { // by the library
+		r.code, why = jsonrpc.CodeMethodNotFound, "method not found: "+strings.TrimSuffix(method, " unsupported")
+	}
+	_ = json.NewEncoder(r.ResponseWriter).Encode(Reply{
+		JSONRPC: "2.0", ID: r.id, Error: refused(r.code, why),
+	}) // the caller may have gone
 }

@@ -48,7 +48,7 @@ type Backend interface {
 type Detail struct {
 	Index      string           `json:"index"`
 	Generation string           `json:"generation"`
-	Chunk      answer.Chunk     `json:"chunk"`
+	Chunk      answer.Passage   `json:"chunk"`
 	Mentions   []answer.Mention `json:"mentions"`
 }
 

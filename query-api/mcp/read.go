@@ -39,6 +39,10 @@ func (s *server) chunk(ctx context.Context, _ *sdk.CallToolRequest, asked OfChun
 	*sdk.CallToolResult, ChunkText, error,
 ) {
 	var out ChunkText
+	most, err := longestOf(asked.MaxTokens)
+	if err != nil {
+		return nil, out, err
+	}
 	index, err := s.index(ctx, asked.Index)
 	if err != nil {
 		return nil, out, err
@@ -58,7 +62,7 @@ func (s *server) chunk(ctx context.Context, _ *sdk.CallToolRequest, asked OfChun
 	}
 	whole := len(out.Passage.Text)
 	note, runes := "", 0
-	out.Passage.Text, runes = shortened(ctx, out.Passage.Text, asked.MaxTokens)
+	out.Passage.Text, runes = shortened(ctx, out.Passage.Text, most)
 	if len(out.Passage.Text) < whole {
 		next := out.Passage.Start + runes
 		out.NextStart = &next
@@ -70,12 +74,16 @@ func (s *server) chunk(ctx context.Context, _ *sdk.CallToolRequest, asked OfChun
 func (s *server) document(ctx context.Context, _ *sdk.CallToolRequest, asked OfDocument) (
 	*sdk.CallToolResult, DocumentText, error,
 ) {
+	most, err := longestOf(asked.MaxTokens)
+	if err != nil {
+		return nil, DocumentText{}, err
+	}
 	out, err := s.text(ctx, asked)
 	if err != nil {
 		return nil, out, err
 	}
 	var runes int
-	out.Text, runes = shortened(ctx, out.Text, asked.MaxTokens)
+	out.Text, runes = shortened(ctx, out.Text, most)
 	out.End = out.Start + runes
 	head := fmt.Sprintf("%s (%s, %d to %d of %d)\n", out.Title, out.Document, out.Start, out.End, out.Length)
 	note := ""

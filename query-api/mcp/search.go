@@ -12,23 +12,24 @@ import (
 	"github.com/unweaver/unweaver/internal/retrieve"
 )
 
-func passageOf(c answer.Chunk) Passage {
-	out := Passage{
-		Rank: c.Rank, Chunk: c.ID, Document: c.Document, Version: c.Version, Title: c.Title, Heading: c.Heading,
-		Page: c.Page, PageEnd: c.PageEnd, Start: c.Start, End: c.End, Score: c.Score, Stale: c.Stale, Text: c.Text,
+func passageOf(c answer.Passage) Passage {
+	return Passage{
+		Chunk: c.ID, Document: c.Document, Version: c.Version, Title: c.Title, Heading: c.Heading, Page: c.Page,
+		PageEnd: c.PageEnd, Metadata: c.Metadata, Start: c.Start, End: c.End, Stale: c.Stale, Text: c.Text,
 	}
-	for _, entity := range c.Entities {
-		out.Entities = append(out.Entities, entity.Name)
-	}
-	return out
 }
 
 // query asks the query route.
-func (s *server) query(ctx context.Context, asked Question, more string) (answer.Response, Found, error) {
-	var out answer.Response
+func (s *server) query(ctx context.Context, asked Question, more string) (
+	out answer.Response, found Found, most int, err error,
+) {
+	most, err = longestOf(asked.MaxTokens)
+	if err != nil {
+		return out, Found{}, 0, err
+	}
 	index, err := s.index(ctx, asked.Index)
 	if err != nil {
-		return out, Found{}, err
+		return out, Found{}, 0, err
 	}
 	raw, err := json.Marshal(struct {
 		Asked
@@ -36,14 +37,14 @@ func (s *server) query(ctx context.Context, asked Question, more string) (answer
 		Explain bool `json:"explain"`
 	}{asked.Asked, more == "answer", more == "explain"})
 	if err != nil {
-		return out, Found{}, err
+		return out, Found{}, 0, err
 	}
 	ctx, cancel := bound(ctx)
 	defer cancel()
 	if out, err = s.to.Ask(ctx, index, raw); err != nil {
-		return out, Found{}, told(err)
+		return out, Found{}, 0, told(err)
 	}
-	found := Found{
+	found = Found{
 		Index: out.Index, Generation: out.Generation, Method: out.Method, Degraded: out.Degraded,
 		Confidence: out.Confidence, Passages: []Passage{},
 	}
@@ -51,9 +52,14 @@ func (s *server) query(ctx context.Context, asked Question, more string) (answer
 		found.Reason = *out.Reason
 	}
 	for _, next := range out.Chunks {
-		found.Passages = append(found.Passages, passageOf(next))
+		passage := passageOf(next.Passage)
+		passage.Rank, passage.Score = next.Rank, next.Score
+		for _, entity := range next.Entities {
+			passage.Entities = append(passage.Entities, entity.Name)
+		}
+		found.Passages = append(found.Passages, passage)
 	}
-	return out, found, nil
+	return out, found, most, nil
 }
 
 func said(text string) *sdk.CallToolResult {
@@ -63,7 +69,7 @@ func said(text string) *sdk.CallToolResult {
 func (s *server) search(ctx context.Context, _ *sdk.CallToolRequest, asked Question) (
 	*sdk.CallToolResult, Found, error,
 ) {
-	_, found, err := s.query(ctx, asked, "")
+	_, found, most, err := s.query(ctx, asked, "")
 	if err != nil {
 		return nil, found, err
 	}
@@ -71,7 +77,7 @@ func (s *server) search(ctx context.Context, _ *sdk.CallToolRequest, asked Quest
 		return said(fmt.Sprintf("Nothing in index %s fits the question.", found.Index)), found, nil
 	}
 	var text string
-	text, found.Passages, found.Cut = fitting("", found.Passages, asked.MaxTokens)
+	text, found.Passages, found.Cut = fitting("", found.Passages, most)
 	return said(text), found, nil
 }
 
@@ -79,13 +85,14 @@ func (s *server) search(ctx context.Context, _ *sdk.CallToolRequest, asked Quest
 func (s *server) answer(ctx context.Context, _ *sdk.CallToolRequest, asked Question) (
 	*sdk.CallToolResult, Answered, error,
 ) {
-	response, found, err := s.query(ctx, asked, "answer")
+	response, found, most, err := s.query(ctx, asked, "answer")
 	if err != nil {
 		return nil, Answered{}, err
 	}
 	out := Answered{Found: found}
 	if said := response.Answer; said != nil {
 		out.Answer, out.Citations, out.Kind, out.Truncated = said.Text, said.Citations, said.Kind, said.Truncated
+		out.Reason, out.Sure, out.Lacks = said.Reason, said.Confidence, said.Lacks
 	}
 	out.Notes = response.Notes
 	if out.Citations == nil {
@@ -100,7 +107,7 @@ func (s *server) answer(ctx context.Context, _ *sdk.CallToolRequest, asked Quest
 		head += "(Quoted from the passages: no chat model is set up that could write an answer.)\n\n"
 	}
 	var text string
-	text, out.Passages, out.Cut = fitting(head, cited, asked.MaxTokens)
+	text, out.Passages, out.Cut = fitting(head, cited, most)
 	return said(text), out, nil
 }
 
@@ -108,7 +115,7 @@ func (s *server) answer(ctx context.Context, _ *sdk.CallToolRequest, asked Quest
 func (s *server) explain(ctx context.Context, _ *sdk.CallToolRequest, asked Question) (
 	*sdk.CallToolResult, Explained, error,
 ) {
-	response, found, err := s.query(ctx, asked, "explain")
+	response, found, most, err := s.query(ctx, asked, "explain")
 	if err != nil {
 		return nil, Explained{}, err
 	}
@@ -126,7 +133,7 @@ func (s *server) explain(ctx context.Context, _ *sdk.CallToolRequest, asked Ques
 	head := fmt.Sprintf("Method %s on generation %s of index %s.\n\n", found.Method, found.Generation, found.Index)
 	out := Explained{Explain: response.Explain}
 	var text string
-	text, found.Passages, found.Cut = fitting(head, found.Passages, asked.MaxTokens)
+	text, found.Passages, found.Cut = fitting(head, found.Passages, most)
 	out.Found = found
 	return said(text), out, nil
 }

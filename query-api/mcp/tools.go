@@ -13,7 +13,7 @@ import (
 // Question is what search, answer and explain take.
 type Question struct {
 	Index     string `json:"index,omitempty" jsonschema:"the index; may be left out where there is one"`
-	MaxTokens int    `json:"max_tokens,omitempty" jsonschema:"longest text; default 6000, most 131072"`
+	MaxTokens *int   `json:"max_tokens,omitempty" jsonschema:"longest text, 1 to 131072; default 6000"`
 	Asked
 }
 
@@ -56,20 +56,21 @@ type Modified struct {
 
 // Passage is a chunk of a document. Start and end are code points of the document's decoded text.
 type Passage struct {
-	Rank     int      `json:"rank,omitempty" jsonschema:"its place, and its mark [n] in an answer"`
-	Chunk    string   `json:"chunk" jsonschema:"id, for get_chunk"`
-	Document string   `json:"document" jsonschema:"key, for get_document"`
-	Version  string   `json:"version,omitempty" jsonschema:"of the document: sha256 of its bytes"`
-	Title    string   `json:"title"`
-	Heading  []string `json:"heading,omitempty"`
-	Page     int      `json:"page,omitempty"`
-	PageEnd  int      `json:"page_end,omitempty"`
-	Start    int      `json:"start"`
-	End      int      `json:"end"`
-	Score    float64  `json:"score,omitempty" jsonschema:"orders one result; says nothing between results"`
-	Stale    bool     `json:"stale,omitempty" jsonschema:"of an earlier version: the document cannot be read now"`
-	Entities []string `json:"entities,omitempty" jsonschema:"through which it was found"`
-	Text     string   `json:"text"`
+	Rank     int               `json:"rank,omitempty" jsonschema:"its place, and its mark [n] in an answer"`
+	Chunk    string            `json:"chunk" jsonschema:"id, for get_chunk"`
+	Document string            `json:"document" jsonschema:"key, for get_document"`
+	Version  string            `json:"version,omitempty" jsonschema:"of the document: sha256 of its bytes"`
+	Title    string            `json:"title"`
+	Heading  []string          `json:"heading,omitempty"`
+	Page     int               `json:"page,omitempty"`
+	PageEnd  int               `json:"page_end,omitempty"`
+	Start    int               `json:"start"`
+	End      int               `json:"end"`
+	Score    float64           `json:"score,omitempty" jsonschema:"orders one result; says nothing between results"`
+	Stale    bool              `json:"stale,omitempty" jsonschema:"of an earlier version: the document cannot be read now"`
+	Metadata map[string]string `json:"metadata,omitempty" jsonschema:"of its document"`
+	Entities []string          `json:"entities,omitempty" jsonschema:"through which it was found"`
+	Text     string            `json:"text"`
 }
 
 // show is a passage for a reader.
@@ -128,6 +129,9 @@ type Answered struct {
 	Kind      string   `json:"kind" jsonschema:"model wrote it, best_sentence: quoted from passages, or none"`
 	Citations []string `json:"citations" jsonschema:"passages that the answer rests on"`
 	Truncated bool     `json:"truncated,omitempty"`
+	Reason    string   `json:"answer_reason,omitempty" jsonschema:"why the chat model, which was asked, wrote nothing"`
+	Sure      *float64 `json:"answer_confidence,omitempty" jsonschema:"of best_sentence: 0 to 1, that it answers"`
+	Lacks     []string `json:"lacks,omitempty" jsonschema:"words of the question that best_sentence is without"`
 
 	Notes []answer.Note `json:"notes,omitempty" jsonschema:"facts and summaries that were read beside passages"`
 }
@@ -157,7 +161,7 @@ type OfChunk struct {
 	Index      string `json:"index,omitempty" jsonschema:"the index; may be left out where there is one"`
 	Chunk      string `json:"chunk" jsonschema:"its id"`
 	Generation string `json:"generation,omitempty" jsonschema:"a kept generation; default: the current one"`
-	MaxTokens  int    `json:"max_tokens,omitempty" jsonschema:"longest text; default 6000, most 131072"`
+	MaxTokens  *int   `json:"max_tokens,omitempty" jsonschema:"longest text, 1 to 131072; default 6000"`
 }
 
 // ChunkText is the result of get_chunk.
@@ -176,21 +180,22 @@ type OfDocument struct {
 	Start      int    `json:"start,omitempty" jsonschema:"code point to begin with"`
 	End        int    `json:"end,omitempty" jsonschema:"code point to end before; default: the end"`
 	Generation string `json:"generation,omitempty" jsonschema:"a kept generation; default: the current one"`
-	MaxTokens  int    `json:"max_tokens,omitempty" jsonschema:"longest text; default 6000, most 131072"`
+	MaxTokens  *int   `json:"max_tokens,omitempty" jsonschema:"longest text, 1 to 131072; default 6000"`
 }
 
 // DocumentText is the result of get_document.
 type DocumentText struct {
-	Index      string `json:"index"`
-	Generation string `json:"generation"`
-	Document   string `json:"document"`
-	Version    string `json:"version"`
-	Title      string `json:"title"`
-	Start      int    `json:"start"`
-	End        int    `json:"end"`
-	Length     int    `json:"length" jsonschema:"of the whole document, in code points"`
-	Text       string `json:"text"`
-	NextStart  *int   `json:"next_start,omitempty" jsonschema:"where it goes on, if it does"`
+	Index      string            `json:"index"`
+	Generation string            `json:"generation"`
+	Document   string            `json:"document"`
+	Version    string            `json:"version"`
+	Title      string            `json:"title"`
+	Metadata   map[string]string `json:"metadata,omitempty" jsonschema:"as filters know it"`
+	Start      int               `json:"start"`
+	End        int               `json:"end"`
+	Length     int               `json:"length" jsonschema:"of the whole document, in code points"`
+	Text       string            `json:"text"`
+	NextStart  *int              `json:"next_start,omitempty" jsonschema:"where it goes on, if it does"`
 }
 
 func (s *server) addTools(to *sdk.Server) {

@@ -11,8 +11,8 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// CheckJSON refuses a body that is not one JSON value in UTF-8, or is nested deeper than any request is: readers of JSON
-// may look at what is inside once for each level around it.
+// CheckJSON refuses a body that is not one JSON value in UTF-8, or is nested deeper than any request is: readers of
+// JSON may look at what is inside once for each level around it.
 func CheckJSON(body []byte) error {
 	if err := checkNesting(body); err != nil {
 		return err

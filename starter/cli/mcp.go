@@ -2,9 +2,7 @@ package cli
 
 import (
 	"context"
-	"io"
 
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/spf13/cobra"
 
 	"github.com/unweaver/unweaver/query-api/mcp"
@@ -23,7 +21,7 @@ func (a *App) mcpCmd() *cobra.Command {
 			in, out := command.InOrStdin(), command.OutOrStdout()
 			return a.withQueries(command.Context(), func(ctx context.Context, queries string) error {
 				tools := mcp.New(mcp.Remote{Client: queryClient, Base: queries, Key: keyOf(ctx)})
-				err := tools.Run(ctx, &sdk.IOTransport{Reader: io.NopCloser(in), Writer: open{out}})
+				err := tools.Run(ctx, mcp.Lines(in, out))
 				if ctx.Err() != nil { // the client has ended this program, as they do
 					return nil
 				}
@@ -32,9 +30,3 @@ func (a *App) mcpCmd() *cobra.Command {
 		},
 	}
 }
-
-// open is a writer that is not closed.
-type open struct{ io.Writer }
-
-// Close implements io.Closer.
-func (open) Close() error { return nil }

@@ -64,7 +64,9 @@ func checkNumbers(command *cobra.Command) (wrong error) {
 			least, bound = 1, ", 1 or more"
 		}
 		if err != nil || number < least || number > math.MaxFloat64 || math.IsNaN(number) {
-			wrong = fault.Usage.At("", "").Because(badFlag(flag, text, bound)).Advise("see: " + command.CommandPath() + " --help")
+			wrong = fault.Usage.At("", "").
+				Because(badFlag(flag, text, bound)).
+				Advise("see: " + command.CommandPath() + " --help")
 		}
 	})
 	return wrong

@@ -101,8 +101,8 @@ func (t Totals) Average() float64 {
 // Average length of a side's documents.
 func Average(stats Stats) float64 { return stats.Totals().Average() }
 
-// longest is the share of the average length above which a document does not count as longer. Beside hundreds of rows of
-// a table a page of a log is a hundred times the average, and no word in it would count.
+// longest is how many times the average length a document counts as at most. Beside hundreds of rows of a table a page
+// of a log is a hundred times the average, and no word in it would count.
 const longest = 3
 
 // Weight is BM25's factor of a term that a document of a length holds tf times, without its idf. Products are rounded

@@ -7,7 +7,7 @@ func Sample() []Document {
 	day := func(n int) time.Time { return time.Date(2026, time.January, n, 12, 0, 0, 0, time.UTC) }
 	return []Document{
 		{
-			Key: "cities/bergen.txt", Title: "Bergen", Meta: map[string]string{"kind": "city", "lang": "en"}, Modified: day(1),
+			Key: "cities/bergen.txt", Title: "Bergen", Meta: map[string]string{"kind": "city", "lang": "en, no"}, Modified: day(1),
 			Chunks: []Chunk{
 				{"Bergen is a port on the west coast of Norway. ", []string{"Bergen", "Norway"}},
 				{"The Hanseatic League ran a trading post at Bryggen. ", []string{"Hanseatic League", "Bryggen"}},

@@ -1,0 +1,29 @@
+package mcp_test
+
+import (
+	"io"
+	"strings"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/assert"
+
+	"github.com/unweaver/unweaver/query-api/mcp"
+)
+
+func TestALineThatIsNoMessageIsAnswered(t *testing.T) {
+	const good = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
+	var out strings.Builder
+	lines := strings.Join([]string{"garbage", good, "", `{"jsonrpc":"2.0","id":5}`, "5", good + "\r", `{"jsonrpc":`}, "\n")
+	passed, err := io.ReadAll(mcp.Lines(strings.NewReader(lines), &out).(*sdk.IOTransport).Reader)
+	assert.NoError(t, err)
+	assert.Equal(t, good+"\n"+good+"\n", string(passed))
+	told := strings.Split(strings.TrimSpace(out.String()), "\n")
+	assert.Len(t, told, 4)
+	for i, begins := range []string{
+		`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,`, `{"jsonrpc":"2.0","id":5,"error":{"code":-32600,`,
+		`{"jsonrpc":"2.0","id":null,"error":{"code":-32600,`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,`,
+	} {
+		assert.True(t, strings.HasPrefix(told[i], begins), "%s", told[i])
+	}
+}
