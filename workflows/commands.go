@@ -48,7 +48,7 @@ func (r *run) mayResume(in Resume) error {
 	case r.busy == UpdateResume:
 		return refused("the run is being resumed already")
 	case r.phase == PhaseRunning && !r.asked && r.busy != UpdatePause:
-		return refused("the run is not paused")
+		return refused("the run is not paused: it goes on by itself")
 	}
 	budget := in.Budget
 	if budget == nil || *budget == (Budget{}) {

@@ -92,6 +92,17 @@ func Embedded(stores config.Stores, dataDir string) config.Stores {
 	return stores
 }
 
+// Folders lists the folders of this machine that the stores write to.
+func (s *Stores) Folders() []string {
+	var out []string
+	for _, place := range []string{s.places.Artifacts, s.places.Vectors, s.places.Classes} {
+		if place != "" && IsPath(place) {
+			out = append(out, place)
+		}
+	}
+	return out
+}
+
 // IsPath tells a path store from a URL.
 func IsPath(s string) bool { return !strings.Contains(s, "://") }
 

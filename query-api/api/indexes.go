@@ -260,7 +260,8 @@ func busy(generation string) error {
 func unknownIndex(name string) error {
 	return fault.UnknownIndex.At("query", name).
 		Because("no index of that name is published").
-		Advise("build it with: unweaver index CORPUS --index " + name + ", or the key is not for it")
+		Advise("build it with: unweaver index CORPUS --index " + name + "; if it was built: unweaver restore " + name +
+			"; or the key is not for it")
 }
 
 func (x *index) open() bool {

@@ -299,7 +299,8 @@ func problemExample(status int) Problem {
 var exampleDetails = map[fault.Code][2]string{
 	fault.UnknownIndex: {
 		"query sample: no index of that name is published",
-		"build it with: unweaver index CORPUS --index sample, or the key is not for it",
+		"build it with: unweaver index CORPUS --index sample; " +
+			"if it was built: unweaver restore sample; or the key is not for it",
 	},
 	fault.Unauthorized: {
 		"check the API key: none was sent",

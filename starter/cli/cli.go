@@ -62,7 +62,8 @@ type App struct {
 	by         string // who asks, and
 	reason     string // why: for the audit trail
 	noted      []string
-	started    bool // this command started the embedded stack
+	started    bool   // this command started the embedded stack
+	joined     string // URL of the embedded stack of another process, which this command is a client of
 	exit       int
 }
 

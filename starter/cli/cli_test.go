@@ -375,7 +375,7 @@ func TestWhatIsAskedWronglyIsUsageAndConnectsToNothing(t *testing.T) {
 		{[]string{"generations"}, "no index is named"},
 		{[]string{"dead-letters", "show"}, "(see: unweaver dead-letters show --help)"},
 		{[]string{"restore"}, "want either --index or --all"},
-		{[]string{"audit"}, `required flag(s) "index" not set`},
+		{[]string{"audit"}, "no index is named"},
 		{[]string{"audit", "--index", "docs", "--sample", "8/7"}, `"8/7" is no part of a whole`},
 		{[]string{"query", "who?"}, "one index is to be named"},
 		{[]string{"query", "x", "docs", "--top-chunks", "abc"}, `--top-chunks takes a whole number, not "abc"`},

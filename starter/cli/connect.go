@@ -54,12 +54,25 @@ func (a *App) withControl(
 	}
 	return connected(ctx, cfg, connect, func(connection Connection) error {
 		ctx := control.WithOperator(withKey(ctx, cmp.Or(a.variable(a.keyEnv), connection.Key)), a.operator())
-		err := f(ctx, connection.Control, connection.HTTP)
+		err := a.explainEnd(f(ctx, connection.Control, connection.HTTP))
 		if err != nil && fault.As(err) == nil {
 			err = fault.Internal.At("", "").Because(err)
 		}
 		return err
 	})
+}
+
+// explainEnd replaces the error of a call to another process's embedded stack that has ended since.
+func (a *App) explainEnd(err error) error {
+	if a.joined == "" || !fault.Is(err, fault.EngineDown) {
+		return err
+	}
+	if dev, running := stack.ReadDev(a.dataDir); running && dev.HTTP == a.joined {
+		return err
+	}
+	return fault.EngineDown.At("reach the embedded stack at", a.joined).
+		Because("the command that ran it, or unweaver dev, ended").
+		Advise("give this command again: work goes on where it stands")
 }
 
 // connected opens a connection, and closes it after f.
@@ -133,6 +146,9 @@ func (a *App) embedded(ctx context.Context, _ *config.Config) (Connection, error
 				Because("it wrote no dev.json").
 				Advise("run: unweaver dev")
 		}
+	}
+	if !a.started {
+		a.joined = dev.HTTP
 	}
 	client := &httpapi.Client{Base: dev.HTTP, Token: dev.Token}
 	connection := Connection{Control: client, HTTP: dev.HTTP, Keys: client, Key: dev.Token}

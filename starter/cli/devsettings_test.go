@@ -1,6 +1,9 @@
 package cli_test
 
 import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/infra/embedded/stack"
+	"github.com/unweaver/unweaver/internal/control/httpapi"
 	"github.com/unweaver/unweaver/starter/cli"
 )
 
@@ -78,4 +82,34 @@ func TestACommandWaitsForAStackThatIsStarting(t *testing.T) {
 		"%+v, asked %v", got, fake.asked)
 	contains(t, got.err, "note: unweaver dev is starting or stopping in "+data)
 	assert.False(t, strings.Contains(got.err, "starting one for this command"), "it starts another: %s", got.err)
+}
+
+// The stack that takes the data directory while the command starts one serves the command; that it ends is said.
+func TestACommandJoinsTheStackThatIsFasterThanItsOwn(t *testing.T) {
+	t.Chdir(t.TempDir())
+	data, dir := t.TempDir(), t.TempDir()
+	serve := httpapi.Handler(&fakeControl{}, httpapi.Access{Token: token})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.URL.Path, "resume") {
+			_ = os.Remove(filepath.Join(data, "dev.json"))
+			panic(http.ErrAbortHandler)
+		}
+		serve.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	lock, err := os.Create(filepath.Join(data, "lock"))
+	require.NoError(t, err)
+	defer func() { _ = lock.Close() }()
+	go func() {
+		awaitFile(t, dir+"/began")
+		assert.NoError(t, syscall.Flock(int(lock.Fd()), syscall.LOCK_EX))
+		writeDev(t, data, stack.Dev{HTTP: server.URL, PID: os.Getpid(), Token: token})
+		assert.NoError(t, os.WriteFile(dir+"/taken", nil, 0o600))
+	}()
+	bin := script(t, fmt.Sprintf("touch %s/began\nuntil [ -e %[1]s/taken ]; do sleep 0.02; done\nexit 1\n", dir))
+	got := in(t, nil, []string{self + bin, "PATH=" + os.Getenv("PATH")}, "pause", "docs", "--data-dir", data)
+	assert.Equal(t, cli.ExitDone, got.exit, "%+v", got)
+	got = in(t, nil, nil, "resume", "docs", "--data-dir", data)
+	assert.Equal(t, cli.ExitFailed, got.exit, "%+v", got)
+	contains(t, got.err, "the command that ran it, or unweaver dev, ended", "give this command again")
 }

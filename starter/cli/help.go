@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/unweaver/unweaver/internal/fault"
 )
 
 // examples of commands that bring none of their own, by path below unweaver.
@@ -128,8 +131,12 @@ func takeIndex(command *cobra.Command) {
 	var given []string
 	command.Args = func(command *cobra.Command, args []string) error {
 		given = args
-		if len(args) == 0 || command.Flags().Changed("index") {
-			return check(command, args)
+		flag := command.Flags().Lookup("index")
+		if len(args) == 0 || flag.Changed {
+			if err := check(command, args); err != nil || flag.Changed || flag.Annotations == nil {
+				return err
+			}
+			return noIndex(command) // before the parser names a flag that is required
 		}
 		index, generation, both := strings.Cut(args[0], "/")
 		if both && name == "purge" { // the key of a document
@@ -139,8 +146,12 @@ func takeIndex(command *cobra.Command) {
 			given = append([]string{generation}, given...)
 		}
 		if check(command, given) != nil {
-			given = args
-			return check(command, args)
+			if err := check(command, args); err != nil || name == "query" { // which names the indexes that there are
+				return err
+			}
+			return fault.Usage.At("run", command.CommandPath()).
+				Because(fmt.Sprintf("want %s, got %s alone", strings.TrimPrefix(command.Use, name+" "), strings.Join(args, " "))).
+				Advise("name the index first, or add --index NAME")
 		}
 		return command.Flags().Set("index", index)
 	}

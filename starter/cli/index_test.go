@@ -396,3 +396,12 @@ func TestProgressIsRedrawnOnATerminal(t *testing.T) {
 		assert.Contains(t, lines[i+1], want)
 	}
 }
+
+func TestARestoreThatFoundAllInPlaceSaysSo(t *testing.T) {
+	report := core.Report{Index: "docs", Generation: "restore-1", Status: core.StatusCompleted}
+	fake := &fakeControl{statuses: []control.Status{{Report: report}}}
+	contains(t, run(t, fake, "restore", "docs").out, "no file, record or vector was missing")
+	report.Written.Records = 2
+	fake = &fakeControl{statuses: []control.Status{{Report: report}}}
+	contains(t, run(t, fake, "restore", "docs").out, "written again: 0 segments, 2 records, 0 vectors")
+}

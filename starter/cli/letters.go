@@ -32,13 +32,17 @@ func indexed(command *cobra.Command, index *string) *cobra.Command {
 	do := command.RunE
 	command.RunE = func(command *cobra.Command, args []string) error {
 		if *index == "" {
-			return fault.Usage.At("run unweaver", strings.TrimPrefix(command.CommandPath(), "unweaver ")).
-				Because("no index is named").
-				Advise("add --index NAME")
+			return noIndex(command)
 		}
 		return do(command, args)
 	}
 	return command
+}
+
+func noIndex(command *cobra.Command) error {
+	return fault.Usage.At("run unweaver", strings.TrimPrefix(command.CommandPath(), "unweaver ")).
+		Because("no index is named").
+		Advise("add --index NAME")
 }
 
 func (a *App) lettersListCmd() *cobra.Command {

@@ -56,10 +56,26 @@ func (a *App) moveCmd(
 			if err != nil {
 				return err
 			}
-			return a.print(move, func(w io.Writer) { showMove(w, move) })
+			same := move.Action == core.ActionRollback && !move.Unchanged && !a.json && sameContent(ctx, controller, move)
+			return a.print(move, func(w io.Writer) {
+				showMove(w, move)
+				if same {
+					fmt.Fprintln(w, "  both have the same content: answers do not change; name an older one to go further back")
+				}
+			})
 		})
 	}
 	return a.accountable(command)
+}
+
+// sameContent reports whether what is served now has the content of what was served before.
+func sameContent(ctx context.Context, controller control.Control, move core.Move) bool {
+	kept, _ := controller.Generations(ctx, move.Index) // what cannot be listed is not compared
+	hashes := map[string]string{}
+	for _, one := range kept {
+		hashes[one.Generation] = one.ContentHash
+	}
+	return hashes[move.To] != "" && hashes[move.To] == hashes[move.From]
 }
 
 // showMove prints what a command came to.

@@ -55,6 +55,10 @@ func TestWhatIsServedIsMovedAsItIsAskedFor(t *testing.T) {
 			"%s: %+v, asked for %+v", c.args, got, fake.move)
 		assert.Equal(t, core.Operator{By: "ada@desk", Reason: "wrong answers"}, fake.operator, "%s", c.args)
 	}
+	same := &fakeControl{kept: []artifact.Generation{
+		{Generation: "g1", ContentHash: "c"}, {Generation: "g2", ContentHash: "c"},
+	}}
+	contains(t, run(t, same, "rollback", "docs", "g1").out, "both have the same content")
 	fake := &fakeControl{unchanged: true}
 	if got := run(t, fake, "rollback", "g1", "--index", "docs"); got.exit != cli.ExitDone ||
 		!strings.Contains(got.out, "serves g1 already: nothing to do") {

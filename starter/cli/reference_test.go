@@ -174,7 +174,9 @@ func TestAnIndexMayStandInFrontOfTheArguments(t *testing.T) {
 		t.Errorf("query docs QUESTION: %+v", got)
 	}
 	for args, says := range map[string]string{
-		"generations docs more": "want no argument, got 2", "operations": `required flag(s) "index" not set`,
+		"generations docs more": "want no argument, got 2", "operations": "no index is named",
+		"publish docs": "want INDEX GEN, got docs alone", "tag docs g1": "want INDEX GEN NAME, got docs g1 alone",
+		"dead-letters show kb": "want INDEX PASSAGE, got kb alone", "rollback": "no index is named",
 	} {
 		if got := run(t, &fakeControl{}, strings.Fields(args)...); got.exit != 2 || !strings.Contains(got.err, says) {
 			t.Errorf("%s: %+v", args, got)

@@ -85,6 +85,10 @@ func showReport(w io.Writer, status control.Status) {
 // before it had listed the corpus.
 func showFound(w io.Writer, report core.Report) {
 	if strings.HasPrefix(report.Generation, runlog.KindRestore+"-") {
+		if report.Written == (core.Written{}) && report.Status == core.StatusCompleted {
+			fmt.Fprintln(w, "  no file, record or vector was missing")
+			return
+		}
 		fmt.Fprintf(w, "  written again: %s, %s, %s\n", number(report.Written.Segments, "segment"),
 			number(report.Written.Records, "record"), number(report.Written.Rows, "vector"))
 		return

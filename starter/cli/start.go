@@ -17,7 +17,8 @@ import (
 	"github.com/unweaver/unweaver/internal/stream/durable"
 )
 
-// startDev starts the embedded stack for the duration of a command.
+// startDev starts the embedded stack for the duration of a command. Where another process has the data directory, it
+// waits until that one serves, and starts nothing.
 func (a *App) startDev(ctx context.Context) (stop func(), err error) {
 	if ready, err := a.awaitDev(ctx); ready || err != nil {
 		return func() {}, err
@@ -71,6 +72,10 @@ func (a *App) startDev(ctx context.Context) (stop func(), err error) {
 		}
 		select {
 		case err := <-ended:
+			if locked(a.dataDir) { // another process took it first: this command becomes its client
+				a.started = false
+				return a.startDev(ctx)
+			}
 			return nil, fault.EngineDown.At("start the embedded stack in", a.dataDir).
 				Because(fmt.Sprintf("it ended: %v: %s", err, lastLine(logPath))).
 				Advise("see " + logPath)

@@ -203,7 +203,7 @@ func (f files) writeVersion() error {
 
 // adviseLost says what a data base that is made again has no more.
 const adviseLost = "only runs in progress, the history of ended ones and the schedules are; " +
-	"then run `unweaver schedule apply`, and pause again what was paused"
+	"then run `unweaver restore --all`, which makes schedules again, paused where they were"
 
 // errDamaged is in errors of a data base that cannot be read.
 var errDamaged = errors.New("damaged")

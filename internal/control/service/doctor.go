@@ -66,6 +66,11 @@ func (s *Service) Doctor(ctx context.Context, spec core.Spec) ([]control.Check, 
 	if spec.Rerank.On() {
 		probe("reranker", func() (string, error) { return s.probeRanker(ctx, spec) })
 	}
+	if folders := s.Stores.Folders(); len(folders) > 0 {
+		probe("disks", func() (string, error) {
+			return probeDisks(folders, published(ctx, s.Stores.Artifacts, spec.Index))
+		})
+	}
 	probe("temporary folder", func() (string, error) { return probeTemporary(ctx, s.Stores.Artifacts, spec.Index) })
 	return out, nil
 }

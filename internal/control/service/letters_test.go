@@ -24,14 +24,19 @@ import (
 	"github.com/unweaver/unweaver/workflows"
 )
 
+// segment is what generation g1 of publish has.
+var segment = strings.Repeat("ab", 32)
+
 // publish has index docs serve generation g1, which holds nothing.
 func (b *bench) publish() core.Digest {
 	b.t.Helper()
 	ctx := b.t.Context()
 	digest, err := b.art.PutSpec(ctx, b.spec("docs"))
 	b.must(err)
+	b.write(b.art.SegmentKey(segment), "x")
 	sha, err := b.art.PutManifest(ctx, &core.Manifest{
-		Format: core.ManifestFormat, Index: "docs", Generation: "g1", Seq: 1, Spec: digest,
+		Segments: core.Segments{Documents: []core.Segment{{SHA256: segment, Bytes: 1}}},
+		Format:   core.ManifestFormat, Index: "docs", Generation: "g1", Seq: 1, Spec: digest,
 		Collections: core.Collections{Classes: "docs-classes", Chunks: "docs-chunks"},
 	})
 	b.must(err)

@@ -44,8 +44,8 @@ func (s *Service) Indexes(ctx context.Context) ([]runlog.Card, error) {
 // servedPatience is how long the stores may take to say whether they have what an index serves.
 const servedPatience = 10 * time.Second
 
-// checkServed finds why the queries of an index that is published fail: its pointer or manifest cannot be read, or a
-// store does not answer or has lost what it serves.
+// checkServed finds why the queries of an index that is published fail: its pointer or manifest cannot be read, a
+// segment is missing, or a store does not answer or has lost what it serves. It lists the segments once.
 func (s *Service) checkServed(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, servedPatience)
 	defer cancel()
@@ -55,6 +55,14 @@ func (s *Service) checkServed(ctx context.Context, name string) error {
 		return err
 	}
 	manifest, err := index.Pointed(ctx, current)
+	if err != nil {
+		return err
+	}
+	segment, err := unit.LostSegment(ctx, index, manifest)
+	if err == nil && segment != "" {
+		err = fault.SegmentDamage.At("serve", name).Because(segment).
+			Advise("run: unweaver restore " + name + "; it names the command for what it cannot make again")
+	}
 	if err != nil {
 		return err
 	}

@@ -123,6 +123,10 @@ func TestAnIndexThatCannotBeServedIsSeen(t *testing.T) {
 			b.must(b.Stores.Vectors.Drop(t.Context(), "docs-classes"))
 			b.must(b.Stores.Vectors.Create(t.Context(), "docs-classes", 3))
 		},
+		"a segment": func(b *bench) {
+			b.must(b.art.Store.Delete(t.Context(), b.art.SegmentKey(segment)))
+		},
+		"a part of a segment":   func(b *bench) { b.write(b.art.SegmentKey(segment), "") },
 		"the store of entities": func(b *bench) { b.Stores.Records = recordsmemory.New() },
 	} {
 		t.Run(name, func(t *testing.T) {

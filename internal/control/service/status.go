@@ -34,11 +34,11 @@ func (s *Service) Status(ctx context.Context, name string) (control.Status, erro
 	if over || state.Report.Run == "" {
 		report, ok := s.log().Report(ctx, run)
 		if ok && runlog.Belongs(report, state, id) {
-			return told(runlog.Ended(report), damaged), nil
+			return s.endedStatus(ctx, report, damaged), nil
 		}
 	}
 	if over {
-		return told(runlog.Ended(state.Report), damaged), nil
+		return s.endedStatus(ctx, state.Report, damaged), nil
 	}
 	if stateErr != nil && !fault.Is(stateErr, fault.SegmentDamage) {
 		return control.Status{}, stateErr
@@ -47,6 +47,15 @@ func (s *Service) Status(ctx context.Context, name string) (control.Status, erro
 	out.Note(damaged)
 	out.Note(stateErr)
 	return out, err
+}
+
+// endedStatus is a run that is over. One that a gate held counts as published once an operator had it served.
+func (s *Service) endedStatus(ctx context.Context, report core.Report, damaged error) control.Status {
+	if report.Status == core.StatusHeld {
+		current, _, err := s.artifacts(report.Index).Current(ctx)
+		report.Published = err == nil && current.Generation == report.Generation
+	}
+	return told(runlog.Ended(report), damaged)
 }
 
 // live merges the state with the progress of batches and with what Temporal says.

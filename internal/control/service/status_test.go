@@ -123,6 +123,11 @@ func TestAStatusWithoutOneOfItsSources(t *testing.T) {
 			b.must(b.Stores.Coordination.SetState(b.t.Context(), "docs/g1", []byte("{}")))
 			delete(b.temporal.executions, "build/docs/g1")
 		}, core.StatusHeld, "", "", ""},
+		"a gate held it, and an operator published it": {func(b *bench) {
+			b.writeReport("g1", core.StatusHeld)
+			b.must(b.Stores.Coordination.SetState(b.t.Context(), "docs/g1", []byte("{}")))
+			b.publish()
+		}, core.StatusHeld, "", "", ""},
 		"its report, and no class store": {func(b *bench) {
 			b.writeReport("g1", core.StatusCompleted)
 			b.classes.state = fault.StoreDown.At("read state from", "redis").Because(errDown)
@@ -139,6 +144,7 @@ func TestAStatusWithoutOneOfItsSources(t *testing.T) {
 			got, err := b.Status(t.Context(), "docs/g1")
 			require.True(t, err == nil && got.Status == c.status && got.Reason == c.reason && got.Run == "docs/g1",
 				"%+v, %v; want %s %s", got, err, c.status, c.reason)
+			assert.Equal(t, strings.Contains(name, "operator published"), got.Published)
 			found := c.note == ""
 			for _, problem := range got.Problems {
 				if problem.Code == c.note && strings.Contains(problem.Detail, c.says) && problem.Object != "" {

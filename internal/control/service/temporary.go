@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
@@ -50,6 +51,36 @@ func probeTemporary(ctx context.Context, artifacts blob.Store, name string) (str
 		return "", err
 	}
 	return judge(space, name, published(ctx, artifacts, name))
+}
+
+// probeDisks compares what each file system of the stores' folders has free with what a build may write there: every
+// file of the published generation once more.
+func probeDisks(folders []string, manifest *core.Manifest) (string, error) {
+	need := int64(needAlways)
+	if manifest != nil {
+		for _, segment := range manifest.Segments.All() {
+			need += segment.Bytes
+		}
+	}
+	wanted := "; a build may write about " + size(need)
+	var told []string
+	seen := map[uint64]bool{}
+	for _, folder := range folders {
+		space, err := scratch.RoomOf(folder)
+		if err != nil {
+			return "", err
+		}
+		free := fmt.Sprintf("%s has %s free", folder, size(space.Free))
+		if space.Free < need {
+			return "", fault.StoreFull.At("find room in", folder).Because(free + wanted).
+				Advise("free disk space: a build waits where a disk is full")
+		}
+		if !seen[space.Device] {
+			told = append(told, free)
+		}
+		seen[space.Device] = true
+	}
+	return strings.Join(told, ", ") + wanted, nil
 }
 
 // published is the manifest of an index; nil where there is none, or where it cannot be read, which another probe

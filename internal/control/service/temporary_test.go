@@ -47,3 +47,13 @@ func TestTheFolderOfThisProcessTellsItsRoom(t *testing.T) {
 	told, err := probeTemporary(t.Context(), nil, "No Name")
 	assert.True(t, err != nil || strings.Contains(told, space.Folder), "%q, %v", told, err)
 }
+
+func TestEachDiskOfTheStoresIsLookedAtOnce(t *testing.T) {
+	folders := []string{t.TempDir(), t.TempDir()}
+	told, err := probeDisks(folders, nil)
+	assert.True(t, err == nil && strings.Contains(told, folders[0]) && !strings.Contains(told, folders[1]), "%q, %v", told, err)
+	_, err = probeDisks(folders, &core.Manifest{Segments: core.Segments{Documents: []core.Segment{{Bytes: 1 << 60}}}})
+	assert.True(t, fault.Is(err, fault.StoreFull) && strings.Contains(err.Error(), folders[0]), "%v", err)
+	_, err = probeDisks([]string{folders[0] + "/none"}, nil)
+	assert.Error(t, err)
+}

@@ -135,7 +135,9 @@ func (a *act) free(ctx context.Context) (core.Branch, string, error) {
 			return found, "", err
 		}
 		if len(refs)+len(damaged) > 0 {
-			return found, "", taken.Because("a branch of that name was deleted, and its generations are not collected yet")
+			return found, "", fault.Usage.At("name branch", a.Name).
+				Because("a branch of that name was deleted, and its generations are not collected yet").
+				Advise(run.BranchAnew(a.Index))
 		}
 	}
 	return found, info.ETag, nil
@@ -361,7 +363,7 @@ func OverlayOf(ctx context.Context, index artifact.Index) (overlay core.Overlay,
 	if branch.State != core.BranchOpen {
 		return overlay, "", fault.UnknownIndex.At("configure", index.Name).
 			Because("it was a branch of " + base.Name + ", and was deleted").
-			Advise("make it again: unweaver branch " + base.Name + " --as " + index.Name)
+			Advise(run.BranchAnew(base.Name))
 	}
 	set := maps.Clone(overlay.Set)
 	if set == nil {

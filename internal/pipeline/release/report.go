@@ -243,7 +243,9 @@ func (r *Run) ShowProblem(ctx context.Context, key string, problem core.Problem)
 		err = r.Coordination.SetProblem(ctx, r.Name(), key, raw)
 	}
 	r.Unshown.Set(r.Name(), key, problem, err != nil)
-	r.Progress.Failed(problem)
+	if problem.Code != string(fault.BudgetSpent) { // nothing is tried again before a resume
+		r.Progress.Failed(problem)
+	}
 	if err != nil {
 		r.Log.Warn("problem not shown", "run_id", r.Name(), "stage", r.Stage, "code", problem.Code)
 	}

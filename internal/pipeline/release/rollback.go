@@ -187,18 +187,12 @@ func (a *act) complete(ctx context.Context, name, sha string) (*core.Manifest, e
 
 // files compares what a manifest names with what lies in the store, by sizes.
 func (a *act) files(ctx context.Context, manifest *core.Manifest) error {
-	sizes, err := unit.StoredSizes(ctx, a.index, func() {})
-	if err != nil {
-		return err
+	lost, err := unit.LostSegment(ctx, a.index, manifest)
+	if err == nil && lost != "" {
+		err = fault.SegmentDamage.At("serve generation", manifest.Generation).Because(lost).
+			Advise("choose another one: unweaver generations " + a.Index)
 	}
-	for _, segment := range manifest.Segments.All() {
-		if why := sizes.Damage(segment); why != "" {
-			return fault.SegmentDamage.At("serve generation", manifest.Generation).
-				Because("segment " + a.Artifacts.Location(a.index.SegmentKey(segment.SHA256)) + ": it is " + why).
-				Advise("choose another one: unweaver generations " + a.Index)
-		}
-	}
-	return nil
+	return err
 }
 
 // rows looks whether a collection has as many rows as a generation has, and makes it ready to be searched.

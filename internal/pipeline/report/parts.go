@@ -374,6 +374,8 @@ func Next(r core.Report) []string {
 	add := func(line string) { out = append(out, line) }
 	of := r.Index + " " + r.Generation
 	switch {
+	case r.Status == core.StatusHeld && r.Published: // by an operator
+		add("Ask it: unweaver query " + r.Index + ` "..."`)
 	case r.Status == core.StatusHeld && r.Reason == publish.MassDeletion:
 		look := "See whether the corpus is whole. If it is"
 		if slices.Contains(r.Reasons, core.AttachmentsOff) {

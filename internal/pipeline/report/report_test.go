@@ -51,6 +51,9 @@ func TestNothingOfADocumentBecomesMarkup(t *testing.T) {
 }
 
 func TestAReportSaysWhatHappenedAndWhatToDo(t *testing.T) {
+	served := sample()
+	served.Published = true
+	assert.NotContains(t, strings.Join(report.Next(served), "\n"), "unweaver publish")
 	text := report.Markdown(sample())
 	for _, wanted := range []string{
 		"gate.max_recall_drop", "0.500", "publish docs 20260301t030000z", "store it without its password",

@@ -35,5 +35,11 @@ func (r *Run) Lineage(ctx context.Context, fixed *Plan) error {
 func deletedBranch(operation string, branch core.Branch) error {
 	return fault.UnknownIndex.At(operation, branch.Name).
 		Because("it was a branch of " + branch.Base + ", and was deleted").
-		Advise("make it again: unweaver branch " + branch.Base + " --as " + branch.Name)
+		Advise(BranchAnew(branch.Base))
+}
+
+// BranchAnew advises what to do about the name of a branch that was deleted.
+func BranchAnew(base string) string {
+	return "branch under another name: unweaver branch " + base + " --as NAME; this one is free again once the runs of " +
+		base + " have deleted its generations"
 }

@@ -2,6 +2,7 @@ package runlog
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/artifact"
@@ -18,6 +19,7 @@ const (
 	StateEmpty     = "not published" // it was built, and nothing of it is served
 	StateDamaged   = "damaged"
 	StateDeleting  = "deletion unfinished"
+	StateDeleted   = "deleted branch" // runs of its base delete its files; lists leave it out
 )
 
 // Card is an index as lists show it. Bytes are those of its current generation's segments, which older generations may
@@ -53,7 +55,7 @@ func (s Source) Cards(ctx context.Context) ([]Card, error) {
 		cards[i], err = s.Card(ctx, names[i])
 		return err
 	})
-	return cards, err
+	return slices.DeleteFunc(cards, func(card Card) bool { return card.State == StateDeleted }), err
 }
 
 // Card describes an index. One that is damaged has a card that says so; an error is of a store that does not answer.
@@ -90,11 +92,7 @@ func (s Source) Card(ctx context.Context, name string) (Card, error) {
 func (s Source) served(ctx context.Context, index artifact.Index, card *Card) error {
 	current, _, err := index.Current(ctx)
 	if err == nil && current.Manifest == "" {
-		card.State = StateEmpty
-		if run.RefuseDeleted(ctx, index) != nil {
-			card.State, card.Detail = StateDeleting, "give it again: unweaver delete "+index.Name
-		}
-		return nil
+		return s.unserved(ctx, index, card)
 	}
 	var manifest *core.Manifest
 	if err == nil {
@@ -120,4 +118,23 @@ func (s Source) served(ctx context.Context, index artifact.Index, card *Card) er
 		card.Bytes += segment.Bytes
 	}
 	return nil
+}
+
+// unserved fills in why nothing is published.
+func (s Source) unserved(ctx context.Context, index artifact.Index, card *Card) error {
+	base, err := index.Base(ctx)
+	if err != nil {
+		return err
+	}
+	card.State = StateEmpty
+	if run.RefuseDeleted(ctx, index) != nil { // a branch goes with its base
+		card.State, card.Detail = StateDeleting, "give it again: unweaver delete "+base.Name
+		return nil
+	}
+	var branch core.Branch
+	_, err = blob.ReadJSON(ctx, s.Artifacts, base.BranchKey(index.Name), &branch)
+	if err == nil && branch.State == core.BranchDeleted {
+		card.State = StateDeleted
+	}
+	return nil // a record that cannot be read is for commands about branches
 }

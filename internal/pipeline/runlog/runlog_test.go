@@ -152,6 +152,13 @@ func TestACardTellsAnIndexThatIsNotPublishedFromOneThatIsDamaged(t *testing.T) {
 	card, err = s.Card(t.Context(), "docs")
 	assert.True(t, err == nil && card.State == runlog.StateDeleting && strings.Contains(card.Detail, "unweaver delete docs"),
 		"%+v, %v", card, err)
+	put(t, s, artifact.LineKey("docs"), `{"base":"whole"}`)
+	card, err = s.Card(t.Context(), "docs")
+	assert.True(t, err == nil && strings.Contains(card.Detail, "unweaver delete whole"), "a branch: %+v, %v", card, err)
+	require.NoError(t, s.Artifacts.Delete(t.Context(), index.LeaseKey()))
+	put(t, s, artifact.Index{Name: "whole"}.BranchKey("docs"), `{"state":"deleted"}`)
+	cards, err := s.Cards(t.Context())
+	assert.True(t, err == nil && len(cards) == 1 && cards[0].Index == "whole", "a deleted branch: %+v, %v", cards, err)
 	put(t, s, index.CurrentKey(), "{half")
 	card, err = s.Card(t.Context(), "docs")
 	assert.True(t, err == nil && card.State == runlog.StateDamaged && card.Detail != "", "%+v, %v", card, err)

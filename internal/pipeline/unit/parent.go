@@ -98,6 +98,21 @@ func StoredSizes(ctx context.Context, index artifact.Index, alive func()) (Sizes
 	return sizes, nil
 }
 
+// LostSegment describes the first segment of a manifest that the store lacks, or has with another size; empty: it has
+// all of them.
+func LostSegment(ctx context.Context, index artifact.Index, manifest *core.Manifest) (string, error) {
+	sizes, err := StoredSizes(ctx, index, func() {})
+	if err != nil {
+		return "", err
+	}
+	for _, segment := range manifest.Segments.All() {
+		if why := sizes.Damage(segment); why != "" {
+			return "segment " + index.Store.Location(index.SegmentKey(segment.SHA256)) + ": it is " + why, nil
+		}
+	}
+	return "", nil
+}
+
 // Read compares the content of segments with their names.
 func (r *Run) Read(ctx context.Context, segments []run.Named) ([]run.Damage, error) {
 	var mu sync.Mutex

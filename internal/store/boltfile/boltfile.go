@@ -196,7 +196,7 @@ func Wrap(op, object string, err error) error {
 	if errors.Is(err, syscall.ENOSPC) {
 		return fault.StoreFull.At(op, object).
 			Because(err).
-			Advise("free disk space, then resume: nothing paid is lost")
+			Advise("free disk space before you stop this process: answers already paid for wait in its memory")
 	}
 	return fault.StoreDown.At(op, object).Because(err)
 }

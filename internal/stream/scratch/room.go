@@ -1,6 +1,8 @@
 package scratch
 
 import (
+	"errors"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -8,17 +10,23 @@ import (
 type Space struct {
 	Folder string
 	Free   int64 // bytes that this user may write
-	Memory bool  // it is a tmpfs: what is written there is taken from the memory of the machine
+	Device uint64
+	Memory bool // it is a tmpfs: what is written there is taken from the memory of the machine
 }
 
 // Room looks at the folder of this process's scratch.
-func Room() (Space, error) {
-	out := Space{Folder: Place()}
+func Room() (Space, error) { return RoomOf(Place()) }
+
+// RoomOf looks at the file system of a folder.
+func RoomOf(folder string) (Space, error) {
+	out := Space{Folder: folder}
 	var stat unix.Statfs_t
-	if err := unix.Statfs(out.Folder, &stat); err != nil {
+	var file unix.Stat_t
+	if err := errors.Join(unix.Statfs(folder, &stat), unix.Stat(folder, &file)); err != nil {
 		return out, denied("look at", out.Folder, err)
 	}
 	out.Free = int64(min(stat.Bavail, 1<<62/uint64(stat.Bsize))) * int64(stat.Bsize)
+	out.Device = uint64(file.Dev) //nolint:unconvert // an int32 on macOS
 	out.Memory = inMemory(&stat)
 	return out, nil
 }

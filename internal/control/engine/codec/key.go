@@ -69,7 +69,7 @@ var errDamaged = errors.New("it is damaged: it holds no key and its id")
 // adviseWithout says what to do where there may be no backup.
 func adviseWithout(path, histories string) string {
 	return "put it back from a backup; or remove " + histories + ", " + path + " and " + path + copySuffix + ": what is " +
-		"published stays, runs in flight and schedules are forgotten; then run `unweaver schedule apply`"
+		"published stays, runs in flight and schedules are forgotten; then run `unweaver restore --all`"
 }
 
 func bad(path string, why error, advice string) error {

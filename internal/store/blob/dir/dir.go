@@ -119,7 +119,7 @@ func wrap(op, object string, err error) error {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return fault.StoreFull.At(op, object).
 			Because(cause(err)).
-			Advise("free disk space, then resume: nothing paid is lost")
+			Advise("free disk space before you stop this process: answers already paid for wait in its memory")
 	}
 	return fault.StoreDown.At(op, object).Because(cause(err))
 }

@@ -193,7 +193,7 @@ func wrap(op, object string, err error) error {
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
 		return fault.StoreFull.At(op, object).
 			Because(err).
-			Advise("free disk space, then resume: nothing paid is lost")
+			Advise("free disk space before you stop this process: answers already paid for wait in its memory")
 	case errors.Is(err, os.ErrPermission):
 		return fault.StoreDenied.At(op, object).Because(err).Advise("check the owner and mode of the path")
 	}
