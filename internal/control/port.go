@@ -190,7 +190,7 @@ type Check struct {
 // index stands for its newest run.
 type Control interface {
 	Index(ctx context.Context, r IndexRequest) (Run, error)
-	// Estimate tells what a build would do and cost. It takes nothing: no lease, no run, no key, no model, no write.
+	// Estimate says what a build would do and cost. It takes nothing: no lease, no run, no key, no model, no write.
 	Estimate(ctx context.Context, r IndexRequest) (core.Estimated, error)
 	Status(ctx context.Context, run string) (Status, error)
 	// Pause returns once no paid call of the run can start any more; what is in flight is paid for and kept.
@@ -212,7 +212,7 @@ type Control interface {
 	Delete(ctx context.Context, r DeleteRequest) (core.Deletion, error)
 	// Branches lists the branches of an index.
 	Branches(ctx context.Context, index string) ([]core.Branch, error)
-	// Overlay tells what the store says of the configuration of an index: every command that resolves it asks first.
+	// Overlay says what the store says of the configuration of an index: every command that resolves it asks first.
 	Overlay(ctx context.Context, index string) (Overlaid, error)
 	// Move changes what is served, or what is kept, among the generations that are there. It is an operation.
 	Move(ctx context.Context, r MoveRequest) (core.Move, error)
@@ -242,7 +242,7 @@ type Control interface {
 	Discard(ctx context.Context, r LettersRequest) error
 	// ApplySchedule makes the schedule of an index what its configuration says; a paused one stays paused.
 	ApplySchedule(ctx context.Context, r ScheduleRequest) (Applied, error)
-	// Schedules tells how all schedules stand.
+	// Schedules says how all schedules stand.
 	Schedules(ctx context.Context) ([]Scheduled, error)
 	// PauseSchedule has no night begin until ResumeSchedule.
 	PauseSchedule(ctx context.Context, index, note string) error
@@ -252,7 +252,7 @@ type Control interface {
 	DeleteSchedule(ctx context.Context, index string) error
 	// Backfill begins a backfill. One that runs already is left as it is, and that is told.
 	Backfill(ctx context.Context, r BackfillRequest) (BackfillStarted, error)
-	// Backfills tells how the backfills of an index stand, the last begun first; or that of a name.
+	// Backfills says how the backfills of an index stand, the last begun first; or that of a name.
 	Backfills(ctx context.Context, r BackfillNamed) ([]core.Backfill, error)
 	PauseBackfill(ctx context.Context, r BackfillNamed) error
 	// ResumeBackfill goes on with a backfill that is paused, or ended before it was published; what was paid for is kept.
@@ -272,7 +272,7 @@ type another struct{}
 // directory must be allowed already (stores.corpus_roots, or granted by the owner).
 func ForAnother(ctx context.Context) context.Context { return context.WithValue(ctx, another{}, true) }
 
-// OfAnother tells whether a context is marked so.
+// OfAnother reports whether a context is marked so.
 func OfAnother(ctx context.Context) bool { return ctx.Value(another{}) != nil }
 
 type operator struct{}

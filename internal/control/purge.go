@@ -28,7 +28,7 @@ type PurgesRequest struct {
 	Readmit []string `json:"readmit,omitempty"` // documents that the corpus may bring back though they were purged
 }
 
-// PurgesAnswer tells how they stand.
+// PurgesAnswer says how they stand.
 type PurgesAnswer struct {
 	Purges   []core.Purge `json:"purges"`
 	Readmits int          `json:"readmits,omitempty"` // purges that hold nothing back any more

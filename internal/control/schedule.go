@@ -22,7 +22,7 @@ const (
 	ScheduleUnchanged = "unchanged"
 )
 
-// Applied tells what applying a schedule did. Catchup is at least what the longest of the last runs took.
+// Applied says what applying a schedule did. Catchup is at least what the longest of the last runs took.
 type Applied struct {
 	Index   string        `json:"index"`
 	Change  string        `json:"change"`
@@ -31,7 +31,7 @@ type Applied struct {
 	Next    []time.Time   `json:"next,omitempty"`
 }
 
-// Scheduled tells how a schedule stands.
+// Scheduled says how a schedule stands.
 type Scheduled struct {
 	Index      string        `json:"index"`
 	Paused     bool          `json:"paused"`
@@ -54,7 +54,7 @@ type NightRun struct {
 	By     string    `json:"by,omitempty"` // of a skipped night: the run that was building the index
 }
 
-// Triggered tells that a night begins, or which run goes on, so that none does.
+// Triggered says that a night begins, or which run goes on, so that none does.
 type Triggered struct {
 	Index   string `json:"index"`
 	Running string `json:"running,omitempty"`

@@ -12,7 +12,7 @@ import (
 )
 
 // DevPort is the port of loopback on which unweaver dev serves HTTP: the flag's where it was given, else that of
-// query_api.address. note tells what dev does not take from the configuration; TLS, which it does not speak, fails.
+// query_api.address. note says what dev does not take from the configuration; TLS, which it does not speak, fails.
 func DevPort(cfg *config.Config, flag int, given bool) (port int, note string, err error) {
 	if cfg.QueryAPI.TLS.On() {
 		return 0, "", fault.BadConfig.At("serve with", "query_api.tls").
@@ -45,7 +45,7 @@ func DevPort(cfg *config.Config, flag int, given bool) (port int, note string, e
 		"a proxy stand before it, or run query-api", address, flag), nil
 }
 
-// configured tells whether a key was given, by whatever means.
+// configured reports whether a key was given, by whatever means.
 func configured(cfg *config.Config, key string) bool {
 	return slices.ContainsFunc(cfg.Settings(), func(setting config.Setting) bool {
 		return setting.Key == key && setting.Origin != config.FromDefault

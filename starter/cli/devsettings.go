@@ -113,7 +113,7 @@ func (a *App) say(text string) {
 // devPatience is how long a command waits for an embedded stack that another process starts, or ends.
 const devPatience = time.Minute
 
-// awaitDev waits where another process has the data directory and does not answer yet, or any more. ready tells that
+// awaitDev waits where another process has the data directory and does not answer yet, or any more. ready says that
 // its stack answers; else the directory is free.
 func (a *App) awaitDev(ctx context.Context) (ready bool, err error) {
 	if !locked(a.dataDir) {
@@ -142,7 +142,7 @@ func (a *App) awaitDev(ctx context.Context) (ready bool, err error) {
 	}
 }
 
-// locked tells whether a process has a data directory.
+// locked reports whether a process has a data directory.
 func locked(dataDir string) bool {
 	file, err := os.Open(filepath.Join(dataDir, "lock"))
 	if err != nil {

@@ -54,7 +54,7 @@ type progressEvent struct {
 	Currency  string      `json:"currency,omitempty"`
 }
 
-// begin tells which run it is about.
+// begin says which run it is about.
 func (s *stream) begin(run control.Run) {
 	s.write(struct {
 		At   time.Time `json:"at"`
@@ -69,7 +69,7 @@ func (s *stream) write(line any) {
 	}
 }
 
-// show tells what is new in a status.
+// show says what is new in a status.
 func (s *stream) show(status control.Status) {
 	for _, event := range status.Events {
 		key := fmt.Sprint(event.At.UnixNano(), event.Kind, event.Stage, event.Count)

@@ -117,7 +117,7 @@ func showGem(writer io.Writer, raw json.RawMessage, rank map[string]int) {
 	}
 }
 
-// edgeOf tells which edge led a search to a chunk.
+// edgeOf says which edge led a search to a chunk.
 func edgeOf(step retrieve.GemStep, rank map[string]int) string {
 	switch {
 	case step.Theme != nil:

@@ -24,7 +24,7 @@ func Commands() *cobra.Command { return (&App{}).root() }
 // Printable wraps a writer as the command line wraps its own.
 func Printable(to io.Writer) io.Writer { return printable(to) }
 
-// MethodHelp and RuleHelp are the methods and rules that the help of query tells of, in order.
+// MethodHelp and RuleHelp are the methods and rules that the help of query reports, in order.
 func MethodHelp() (names []string) { return firsts(methodHelp) }
 func RuleHelp() (names []string)   { return firsts(ruleHelp) }
 
@@ -38,7 +38,7 @@ func firsts(of [][2]string) (out []string) {
 // ShowChunkBold prints a result as on a terminal.
 func ShowChunkBold(out io.Writer, chunk AnswerChunk) { showChunk(printable(out), Answer{}, chunk, out) }
 
-// Terminal tells whether matches are written in bold.
+// Terminal reports whether matches are written in bold.
 func Terminal(out io.Writer) bool { return terminal(out) != nil }
 
 // DevLevel returns what dev logs to a writer.

@@ -45,7 +45,7 @@ var examples = map[string]string{
 	"version": "  unweaver version",
 }
 
-// methodHelp tells of each retrieval method in a line, in the order of config.Methods; a test holds them together.
+// methodHelp reports each retrieval method in a line, in the order of config.Methods; a test holds them together.
 var methodHelp = [][2]string{
 	{"hybrid", "words and vectors of passages and entities, joined, then a walk between them (the default)"},
 	{"unweaver", "the entities that are most similar to the question elect passages, by a --rule"},
@@ -57,7 +57,7 @@ var methodHelp = [][2]string{
 	{"apr", "runs of facts; the index needs enrich: [facts]"},
 }
 
-// ruleHelp tells of each election rule, in the order of config.Rules.
+// ruleHelp reports each election rule, in the order of config.Rules.
 var ruleHelp = [][2]string{
 	{"weighted", "votes, earlier voters counting more (the default)"},
 	{"av", "approval: the passages with the most votes"},

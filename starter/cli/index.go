@@ -145,7 +145,7 @@ func (a *App) waitJoined(ctx context.Context, controller control.Control, run co
 	return a.wait(ctx, controller, run)
 }
 
-// begun tells of a run that goes on without this command.
+// begun reports a run that goes on without this command.
 func (a *App) begun(run control.Run) error {
 	return a.print(run, func(w io.Writer) {
 		what := "started"

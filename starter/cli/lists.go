@@ -286,7 +286,7 @@ func (a *App) show(ctx context.Context, controller control.Control, name string)
 	})
 }
 
-// showReasons tells why documents that did not change were built again.
+// showReasons says why documents that did not change were built again.
 func showReasons(w io.Writer, report core.Report) {
 	for _, reason := range report.Reasons {
 		fmt.Fprintf(w, "  built again: %s\n", reason)

@@ -89,7 +89,7 @@ func (a *App) purge(ctx context.Context, controller control.Control, request con
 	return a.purgeEnded(ctx, controller, request.Index, answer.Purge.ID)
 }
 
-// purgeEnded tells how a purge stands once its run has ended; one that is not done is an error.
+// purgeEnded says how a purge stands once its run has ended; one that is not done is an error.
 func (a *App) purgeEnded(ctx context.Context, controller control.Control, index, id string) error {
 	stand, err := controller.Purges(ctx, control.PurgesRequest{Index: index})
 	if err != nil {

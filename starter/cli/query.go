@@ -26,7 +26,7 @@ type Answer struct {
 	Rule       string `json:"rule"`
 	Models     string `json:"models"`
 	Reason     string `json:"reason"`
-	// Confidence that one of the first five chunks says it; nil where it cannot be told.
+	// Confidence that one of the first five chunks says it; nil where it is not known.
 	Confidence *float64      `json:"confidence"`
 	Chunks     []AnswerChunk `json:"chunks"`
 	Entities   []struct {

@@ -48,7 +48,7 @@ func exitOf(report core.Report) int {
 	return ExitDone
 }
 
-// standing tells whether anything of the index stands failed. Objects of a type that is not read are told, and are no
+// standing reports whether anything of the index stands failed. Objects of a type that is not read are told, and are no
 // failure.
 func standing(report core.Report) bool {
 	return report.DocumentsFailed > 0 || report.ChunksFailed > 0 || report.DeadLetters > 0

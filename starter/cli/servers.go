@@ -18,7 +18,7 @@ import (
 	"github.com/unweaver/unweaver/workflows/visibility"
 )
 
-// onServers tells whether a command works on Temporal and stores that are servers.
+// onServers reports whether a command works on Temporal and stores that are servers.
 func (a *App) onServers(cfg *config.Config) bool {
 	return a.Connect == nil && cfg.Stores.NoPaths("unweaver") == nil
 }
@@ -67,7 +67,7 @@ func connectServers(ctx context.Context, cfg *config.Config) (Connection, error)
 	}, nil
 }
 
-// searchable tells whether the namespace knows the search attributes of runs; where nobody can tell, runs do without.
+// searchable reports whether the namespace knows the search attributes of runs; where nobody can tell, runs do without.
 func searchable(ctx context.Context, client client.Client, namespace string) bool {
 	known, err := visibility.Registered(ctx, client.OperatorService(), namespace)
 	return err == nil && known

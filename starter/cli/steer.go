@@ -67,7 +67,7 @@ func (a *App) steerCmd(
 	})
 }
 
-// inFlightText tells what a command that stops a run let end.
+// inFlightText says what a command that stops a run let end.
 func inFlightText(stopped control.Stopped) string {
 	switch calls := stopped.InFlight; {
 	case calls == nil:

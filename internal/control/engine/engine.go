@@ -132,7 +132,7 @@ func Fault(err error, engine config.Engine) error {
 	return fault.EngineDown.At("call Temporal at", engine.Address).Because(err).Advise("check engine.address")
 }
 
-// Logger gives Temporal our logger. What its library tells of its own workings (pollers, attempts that failed,
+// Logger gives Temporal our logger. What its library says of its own workings (pollers, attempts that failed,
 // heartbeats that came late) is kept for those who debug: the run's own state and our own lines tell what came of it,
 // with its object and the way out. Its warnings that are about more than one attempt stay.
 func Logger(l *slog.Logger) sdklog.Logger {

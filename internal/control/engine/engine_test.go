@@ -65,7 +65,7 @@ func TestATemporalThatCannotBeReached(t *testing.T) {
 	}
 }
 
-// A failed attempt is told by the run's own state; the engine's line about it may hold what must not be logged.
+// A failed attempt is reported by the run's own state; the engine's line about it may hold what must not be logged.
 func TestFailedAttemptsAreLoggedForThoseWhoDebug(t *testing.T) {
 	for name, c := range map[string]struct {
 		level   slog.Level

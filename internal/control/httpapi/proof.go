@@ -30,7 +30,7 @@ func proof(token, address string, challenge []byte) []byte {
 	return mac.Sum(nil)
 }
 
-// prove answers a challenge. It is open to everybody: the answer tells nothing of the token.
+// prove answers a challenge. It is open to everybody: the answer says nothing of the token.
 func (a Access) prove(w http.ResponseWriter, request *http.Request) {
 	challenge, err := hex.DecodeString(request.URL.Query().Get("challenge"))
 	if err != nil || len(challenge) != challengeSize || a.Token == "" {
@@ -40,7 +40,7 @@ func (a Access) prove(w http.ResponseWriter, request *http.Request) {
 	_, _ = io.WriteString(w, hex.EncodeToString(proof(a.Token, request.Host, challenge))) // the caller may have gone
 }
 
-// Knows tells whether whoever answers at base (http://host:port) has a token, without telling it the token. The error
+// Knows reports whether whoever answers at base (http://host:port) has a token, without telling it the token. The error
 // is of an address where somebody listens and does not answer in time.
 func Knows(ctx context.Context, base, token string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, proofDeadline)
@@ -69,7 +69,7 @@ func Knows(ctx context.Context, base, token string) (bool, error) {
 		hmac.Equal(got, proof(token, request.Host, challenge)), nil
 }
 
-// strict goes nowhere else than it is told to.
+// strict goes nowhere else than it is asked to.
 var strict = &http.Client{
 	Transport:     &http.Transport{Proxy: nil, DisableKeepAlives: true},
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

@@ -57,7 +57,7 @@ type Service struct {
 	Models    *app.Models
 	Heartbeat time.Duration
 
-	// Problems tells what this process knows of a run and may not have been able to write down; nil: it works on none.
+	// Problems says what this process knows of a run and may not have been able to write down; nil: it works on none.
 	Problems func(run string) []core.Problem
 
 	// Grant lets runs read a corpus that is a directory, since the owner of the installation asks for it here; keep: also

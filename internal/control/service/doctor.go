@@ -96,7 +96,7 @@ func (s *Service) probeChat(ctx context.Context, spec core.Spec) (string, error)
 }
 
 func (s *Service) probeEmbedder(ctx context.Context, spec core.Spec) (string, error) {
-	if spec.Embedding.Inside() { // an embedder that is open already tells nothing of the files
+	if spec.Embedding.Inside() { // an embedder that is open already says nothing of the files
 		if err := s.Models.Check(spec); err != nil || s.Models.IsRemote() {
 			return "built-in " + spec.Embedding.Model + ": its weights are read by worker and query-api, not here", err
 		}
@@ -140,7 +140,7 @@ func (s *Service) probeRanker(ctx context.Context, spec core.Spec) (string, erro
 	return detail, nil
 }
 
-// workers tells whether any worker polls the task queue: without one a run waits for ever, which is no error of
+// workers reports whether any worker polls the task queue: without one a run waits for ever, which is no error of
 // Temporal's.
 func (s *Service) workers(ctx context.Context) error {
 	response, err := s.Client.DescribeTaskQueue(ctx, s.Engine.TaskQueue, enums.TASK_QUEUE_TYPE_WORKFLOW)
@@ -155,7 +155,7 @@ func (s *Service) workers(ctx context.Context) error {
 	return nil
 }
 
-// computers tells whether any worker polls the queue of what fills a core: those of an older version do not.
+// computers reports whether any worker polls the queue of what fills a core: those of an older version do not.
 func (s *Service) computers(ctx context.Context, queue string) error {
 	response, err := s.Client.DescribeTaskQueue(ctx, queue, enums.TASK_QUEUE_TYPE_ACTIVITY)
 	if err != nil {

@@ -373,7 +373,7 @@ func (s *Service) goingBuilds(ctx context.Context, index string) ([]string, erro
 	return out, nil
 }
 
-// cancelled tells whether a run that the engine still runs was told to end.
+// cancelled reports whether a run that the engine still runs was asked to end.
 func (s *Service) cancelled(ctx context.Context, work string) (bool, error) {
 	control, err := run.ReadControl(ctx, s.Stores.Coordination, work)
 	if fault.Is(err, fault.ControlUnreadable) {
@@ -396,7 +396,7 @@ func (s *Service) Generations(ctx context.Context, index string) ([]artifact.Gen
 	return generations, err
 }
 
-// mendable tells that what is wrong with an index is its pointer alone, which a restore writes again.
+// mendable says that what is wrong with an index is its pointer alone, which a restore writes again.
 func (s *Service) mendable(ctx context.Context, index string, wrong error) bool {
 	if !fault.Is(wrong, fault.SegmentDamage) {
 		return false

@@ -42,7 +42,7 @@ func TestABuildIsStartedOnce(t *testing.T) {
 	}
 }
 
-// Tasks of a run are told apart by its index, so that a small night of one need not wait for all that another has.
+// Tasks of a run are distinguished by its index, so that a small night of one need not wait for all that another has.
 func TestARunHasThePriorityOfItsIndex(t *testing.T) {
 	b := newBench(t)
 	request := indexRequest(b, "docs", "")

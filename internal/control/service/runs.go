@@ -121,7 +121,7 @@ func (s *Service) remembered(ctx context.Context, key string) (string, error) {
 }
 
 // resolve gives the run that a name means. Of an index it is the build that runs now, else the restore or the audit
-// that runs now, else the build that ended last. damaged tells what could not be read on the way.
+// that runs now, else the build that ended last. damaged says what could not be read on the way.
 func (s *Service) resolve(ctx context.Context, name string) (work string, damaged, err error) {
 	index, generation, err := parse(name)
 	if err != nil || generation != "" {

@@ -67,7 +67,7 @@ func (s *Service) longest(ctx context.Context, index string) (time.Duration, err
 	return time.Duration(slices.Max(append(took, 0)) * float64(time.Second)).Round(time.Second), err
 }
 
-// schedulable tells why nights of an index would not begin.
+// schedulable says why nights of an index would not begin.
 func (s *Service) schedulable(ctx context.Context, request control.ScheduleRequest) error {
 	index := request.Spec.Index
 	if !core.ValidIndex(index) {
@@ -263,7 +263,7 @@ func (s *Service) Schedules(ctx context.Context) ([]control.Scheduled, error) {
 	return out, err
 }
 
-// described tells how the schedule of an index stands.
+// described says how the schedule of an index stands.
 func (s *Service) described(ctx context.Context, index string) (control.Scheduled, error) {
 	out := control.Scheduled{Index: index}
 	description, err := s.Client.ScheduleClient().GetHandle(ctx, workflows.ScheduleID(index)).Describe(ctx)

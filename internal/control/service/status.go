@@ -17,7 +17,7 @@ import (
 	"github.com/unweaver/unweaver/workflows"
 )
 
-// Status implements Control. It tells what it can: a source that cannot be read is a problem of the status, and an
+// Status implements Control. It says what it can: a source that cannot be read is a problem of the status, and an
 // error only where nothing is left to tell. Of a run that is named with the id of its workflow's run nothing is told
 // that another run of the same name left.
 func (s *Service) Status(ctx context.Context, name string) (control.Status, error) {

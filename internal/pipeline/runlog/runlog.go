@@ -43,7 +43,7 @@ func LatestBuild(index string) string   { return "latest:" + index }
 func LatestRestore(index string) string { return "restore:" + index } //nolint:revive // the comment above is of all
 func LatestAudit(index string) string   { return "audit:" + index }   //nolint:revive // the same
 
-// Read tells how a run stands. The error is fault.RunNotFound where nothing is known of it; a source that cannot be
+// Read says how a run stands. The error is fault.RunNotFound where nothing is known of it; a source that cannot be
 // read is a problem of the run as long as another tells something.
 func (s Source) Read(ctx context.Context, index, generation string) (Run, error) {
 	if !core.ValidIndex(index) || !core.ValidSlug(generation) {
@@ -110,7 +110,7 @@ func (s Source) report(ctx context.Context, work string) (core.Report, error) {
 	return report, err
 }
 
-// Belongs tells whether a report is of the run that is asked about: that of the id, else that of the state.
+// Belongs reports whether a report is of the run that is asked about: that of the id, else that of the state.
 func Belongs(report core.Report, state core.RunState, id string) bool {
 	if id == "" {
 		id = state.RunID
@@ -147,7 +147,7 @@ func (r *Run) Name(work string) {
 	r.Index, r.Generation, _ = strings.Cut(work, "/")
 }
 
-// Add adds problems that are not told yet.
+// Add adds problems that are not reported yet.
 func (r *Run) Add(problems []core.Problem) {
 	for _, problem := range problems {
 		if !slices.Contains(r.Problems, problem) {

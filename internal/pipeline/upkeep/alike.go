@@ -56,7 +56,7 @@ func (r *Run) alike(ctx context.Context) (status string, alike bool, err error) 
 	return status, true, r.KeepProblems(ctx, len(fixed.Plan.Units))
 }
 
-// alikePart tells whether the rows of all documents that were made again are the parent's, but for where their texts
+// alikePart reports whether the rows of all documents that were made again are the parent's, but for where their texts
 // lie: of equal chunks, as their ids tell, the texts are equal.
 func (r *Run) alikePart(ctx context.Context, fixed run.Plan, parent *core.Manifest) (bool, error) {
 	dead, release, err := r.Tombs(ctx, parent)

@@ -109,7 +109,7 @@ func auditPartitions(manifest *core.Manifest, sample core.Sample) []run.Part {
 	return parts
 }
 
-// auditBounds gives the raw class ids of a partition that are in a sample, and tells whether there can be any.
+// auditBounds gives the raw class ids of a partition that are in a sample, and reports whether there can be any.
 func auditBounds(partitions int, sample core.Sample, partition int) (from, to string, some bool) {
 	from, to = reduce.Bounds(partition, partitions)
 	first, end := sample.Bounds()
@@ -192,7 +192,7 @@ func (r *Run) auditPart(
 	return audit.Classes(ctx, in, source, from, to)
 }
 
-// deadDocuments tells which rows of a documents segment do not count; nil of all none.
+// deadDocuments says which rows of a documents segment do not count; nil of all none.
 func deadDocuments(
 	manifest *core.Manifest, table *stored.Table, segment core.Segment,
 ) (func(row int) bool, error) {

@@ -22,7 +22,7 @@ const (
 	paceEvery  = time.Second     // signs of life, while it is throttled
 )
 
-// Going tells which run goes first; empty: none does.
+// Going says which run goes first; empty: none does.
 type Going func(ctx context.Context) (run string, err error)
 
 // PayBackfill pays for the chunks of one unit, a few at a time. Before each few it lets others go first, and after them

@@ -47,7 +47,7 @@ type Estimating struct {
 	Limits        document.Limits
 }
 
-// Estimate tells what a build would find and pay for. It plans and chunks as a build does, over a folder of its own
+// Estimate says what a build would find and pay for. It plans and chunks as a build does, over a folder of its own
 // that goes when it returns: no lease is taken, no run is begun, no model is called and nothing is written to a
 // store.
 func Estimate(ctx context.Context, in Estimating) (core.Estimated, error) {
@@ -164,7 +164,7 @@ func (e *estimating) look(ctx context.Context, report *core.Estimated) error {
 	return e.list(report)
 }
 
-// explain tells of the document that is asked about.
+// explain reports the document that is asked about.
 func (e *estimating) explain(report *core.Report) error {
 	if e.in.Why == "" {
 		return nil
@@ -339,7 +339,7 @@ func (e *estimating) count(ctx context.Context, units int, report *core.Report) 
 	return e.fill(ctx, report, extracting)
 }
 
-// knownChunks tells which chunks the parent has.
+// knownChunks says which chunks the parent has.
 func (e *estimating) knownChunks(ctx context.Context) (known func(core.ID) bool, release func(), err error) {
 	none := func(core.ID) bool { return false }
 	if e.parent == nil {

@@ -91,7 +91,7 @@ func (d *decisions) enter(key, reason string, version core.Digest) {
 	d.reasons.Add([]byte(key), append(version[:], reason...))
 }
 
-// match tells what moved: of each version as many as left under one key and came under another, the first ones.
+// match says what moved: of each version as many as left under one key and came under another, the first ones.
 func (d *decisions) match() error {
 	next, stop := iter.Pull2(d.arrivals.Sorted())
 	defer stop()
@@ -224,7 +224,7 @@ func (e *estimating) compare(
 	return shares, nil
 }
 
-// asks tells whether a document is the one that is asked about.
+// asks reports whether a document is the one that is asked about.
 func (e *estimating) asks(document string) bool {
 	return e.decisions.asked != nil && e.decisions.asked.Document == document
 }

@@ -286,7 +286,7 @@ func (p *purging) one(
 	return p.index.Store.Delete(ctx, purges.TracesKey(p.index, purge.ID))
 }
 
-// serves tells whether the generation that is served has one of the documents, be it dead.
+// serves reports whether the generation that is served has one of the documents, be it dead.
 func (p *purging) serves(ctx context.Context, documents purges.Set) (bool, error) {
 	current, _, err := p.index.Current(ctx)
 	if err != nil || current.Manifest == "" {
@@ -344,7 +344,7 @@ func (p *purging) ledger(ctx context.Context, traces *purges.Traces) (removed, s
 	if !traces.Unlisted {
 		return removed, shared, nil
 	}
-	for _, task := range ledger.OfEnrichments() { // nothing tells which of these are of the documents: all of them go
+	for _, task := range ledger.OfEnrichments() { // nothing says which of these are of the documents: all of them go
 		if err := p.Guard(ctx); err != nil {
 			return removed, shared, err
 		}
@@ -467,7 +467,7 @@ func (p *purging) problems(ctx context.Context, key string, documents purges.Set
 	return dropped, err
 }
 
-// reported writes a report without the problems of the documents, and what people read of it anew.
+// reported writes a report without the problems of the documents, and what people read of it again.
 func (p *purging) reported(ctx context.Context, generation, key string, documents purges.Set) (int64, error) {
 	var report core.Report
 	if _, err := blob.ReadJSON(ctx, p.index.Store, key, &report); err != nil {

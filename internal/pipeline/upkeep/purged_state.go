@@ -12,8 +12,8 @@ import (
 	"github.com/unweaver/unweaver/internal/store/records"
 )
 
-// states takes documents out of what the coordination store tells of runs that are over. That of the run that works is
-// written by itself, and tells of what its generation has.
+// states takes documents out of what the coordination store says of runs that are over. That of the run that works is
+// written by itself, and reports what its generation has.
 func (p *purging) states(ctx context.Context, runs map[string]bool, documents purges.Set) (dropped int64, err error) {
 	for _, generation := range slices.Sorted(maps.Keys(runs)) {
 		name := p.Job.Index + "/" + generation

@@ -154,7 +154,7 @@ func (a *auditor) advance() (bool, error) {
 	return ok, nil
 }
 
-// until tells of the rows before a key that no mention stands behind; of all that are left where it is empty.
+// until reports the rows before a key that no mention stands behind; of all that are left where it is empty.
 func (a *auditor) until(key string) error {
 	for {
 		ok, err := a.advance()
@@ -168,7 +168,7 @@ func (a *auditor) until(key string) error {
 	}
 }
 
-// dead tells of the classes before a key that count and have no row.
+// dead reports the classes before a key that count and have no row.
 func (a *auditor) dead(key string) {
 	for ; a.more && (key == "" || string(a.id[:]) < key); a.step() {
 		a.tell(core.DriftLive, a.id.String(), "this class counts, and there is no row of it")
@@ -203,7 +203,7 @@ func (a *auditor) end(class *classmerge.Class) error {
 		return err
 	}
 	a.has = false
-	if !a.sameRules { // nothing here tells what else they came to, also in the content hash
+	if !a.sameRules { // nothing here says what else they came to, also in the content hash
 		made.Name, made.Text = record.Name, stored.Text
 	}
 	a.res.Content.Add(classmerge.Content(class.ID, made))
@@ -241,7 +241,7 @@ func (a *auditor) differs(id core.ID, made rows.Reduced, stored rows.Class, reco
 	return out
 }
 
-// sameMentions tells whether a class is mentioned as the tables of splits say.
+// sameMentions reports whether a class is mentioned as the tables of splits say.
 func (a *auditor) sameMentions(id core.ID, made rows.Reduced) bool {
 	chunks, mentions := a.Table.Mentions(id)
 	return chunks == made.ChunkTotal && mentions == made.Mentions
@@ -267,7 +267,7 @@ func (a *auditor) tell(kind, object, why string) {
 	a.res.Tell(core.Found{Kind: kind, Object: object, Why: why, Remedy: a.Artifacts.Rebuild()}, false)
 }
 
-// Documents compares the chunks of a documents segment with those that count. dead tells which of its rows do not; nil
+// Documents compares the chunks of a documents segment with those that count. dead says which of its rows do not; nil
 // of all none.
 func Documents(ctx context.Context, in In, segment core.Segment, dead func(row int) bool) (Result, error) {
 	a := &auditor{In: in}

@@ -20,7 +20,7 @@ type Source struct {
 	Classes  []Part
 }
 
-// Part is one segment. Dead tells which of its rows do not count: of classes by the number of the row, of mentions by
+// Part is one segment. Dead says which of its rows do not count: of classes by the number of the row, of mentions by
 // that of the chunk in the segment; nil of all none.
 type Part struct {
 	core.Segment

@@ -32,7 +32,7 @@ type Store interface {
 	Create(ctx context.Context, collection string, dim int) error
 	// Upsert writes rows; when it returns they are durable, and searchable once Load returned after it.
 	Upsert(ctx context.Context, collection string, rows []Row) error
-	// Has tells for each key whether its row is stored.
+	// Has says for each key whether its row is stored.
 	Has(ctx context.Context, collection string, keys []string) ([]bool, error)
 	// Fetch gives the vectors of keys, in their order; nil for an absent one.
 	Fetch(ctx context.Context, collection string, keys []string) ([][]float32, error)

@@ -11,7 +11,7 @@ type ranked struct {
 	estimate float32
 }
 
-// before tells whether a is better: by its estimate, and by its number where they are equal.
+// before reports whether a is better: by its estimate, and by its number where they are equal.
 func (a ranked) before(b ranked) bool {
 	return a.estimate > b.estimate || a.estimate == b.estimate && a.row < b.row
 }

@@ -45,7 +45,7 @@ func precision(n int) int {
 	return 1
 }
 
-// concentrated tells whether few numbers of a part's rows say most of what they say.
+// concentrated reports whether few numbers of a part's rows say most of what they say.
 func (p *part) concentrated() bool {
 	sampled := min(p.n, concentratedRows)
 	squares := make([]int, p.dim)

@@ -13,7 +13,7 @@ import (
 )
 
 // A part is never changed: the rows of it that were deleted are listed in a file beside it, until they are so many that
-// the part is written anew without them.
+// the part is written again without them.
 
 const (
 	deadMagic = "UWDEAD1\x00"
@@ -21,7 +21,7 @@ const (
 	partEnd   = ".part"
 )
 
-// rewriteShare is the share of dead rows, 1/rewriteShare, from which a part is written anew: a sweep that deletes a
+// rewriteShare is the share of dead rows, 1/rewriteShare, from which a part is written again: a sweep that deletes a
 // million rows in a thousand batches writes each part a few times, not a thousand.
 const rewriteShare = 4
 

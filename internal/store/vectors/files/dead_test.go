@@ -67,7 +67,7 @@ func TestDeletedRowsStayDeletedAfterReopening(t *testing.T) {
 	}
 }
 
-// A sweep deletes in many batches; writing all rows anew at each would cost the square of the collection.
+// A sweep deletes in many batches; writing all rows again at each would cost the square of the collection.
 func TestAFewDeletionsDoNotWriteThePartAnew(t *testing.T) {
 	dir := t.TempDir()
 	store, rs := filled(t, dir, 1000)

@@ -28,7 +28,7 @@ func fetchAhead(from *float32, lines int)
 //go:noescape
 func overAVX2(sums *[rowsAtOnce]uint16, factors *float32, step, least, floor float32) uint32
 
-// over tells of which rows the estimate is not below a floor: a bit for each, the lowest for the first.
+// over reports which rows the estimate is not below a floor: a bit for each, the lowest for the first.
 func (t *tables) over(sums *[rowsAtOnce]uint16, factors []float32, floor float32) uint32 {
 	if !cpu.X86.HasAVX2 || len(factors) < rowsAtOnce {
 		return t.overGo(sums, factors, floor)
@@ -46,7 +46,7 @@ func sums(tables, signs []byte, out *[rowsAtOnce]uint16) {
 	sumsAVX2(&tables[0], &signs[0], len(signs)/rowsAtOnce, out)
 }
 
-// soon tells that a row is read soon.
+// soon says that a row is read soon.
 func soon(row []float32) {
 	if lines := len(row) / 16; lines > 0 {
 		fetchAhead(&row[0], lines)

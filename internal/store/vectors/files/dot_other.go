@@ -11,7 +11,7 @@ func dot32(a, b []float32) float32 { return dot32Go(a, b) }
 // sums adds up, for each of 32 rows whose signs are interleaved, what the tables say of them.
 func sums(tables, signs []byte, out *[rowsAtOnce]uint16) { sumsGo(tables, signs, out) }
 
-// soon tells that a row is read soon.
+// soon says that a row is read soon.
 func soon([]float32) {}
 
 // columnSums adds to the sums of groups of rows what the tables say of their levels: at each offset 32 bytes a group.
@@ -19,7 +19,7 @@ func columnSums(tables []byte, offsets []uint32, levels []byte, out []groupSums,
 	columnSumsGo(tables, offsets, levels, out)
 }
 
-// over tells of which rows the estimate is not below a floor: a bit for each, the lowest for the first.
+// over reports which rows the estimate is not below a floor: a bit for each, the lowest for the first.
 func (t *tables) over(sums *[rowsAtOnce]uint16, factors []float32, floor float32) uint32 {
 	return t.overGo(sums, factors, floor)
 }

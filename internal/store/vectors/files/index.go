@@ -13,7 +13,7 @@ import (
 )
 
 // An index of a part is derived from it: where it is missing or damaged, or of another part, the codes of all rows are
-// scanned, and the next Load makes it anew. It is by columns where few numbers of a row say most of it, else by signs;
+// scanned, and the next Load makes it again. It is by columns where few numbers of a row say most of it, else by signs;
 // which, the rows alone tell. Parts that have signs and should have columns were indexed before there were columns:
 // their signs are used until the next Load.
 
@@ -47,7 +47,7 @@ var indexEnds = [...]string{columnsEnd, indexEnd}
 
 func (p *part) indexPath(end string) string { return strings.TrimSuffix(p.path, partEnd) + end }
 
-// lacksIndex tells whether the part has no index, or one of the kind that it should not have.
+// lacksIndex reports whether the part has no index, or one of the kind that it should not have.
 func (p *part) lacksIndex() bool {
 	x := p.index.Load()
 	return x == nil || x.byDim != p.concentrated()
@@ -163,7 +163,7 @@ func (x *index) keeps(n int) int {
 	return 0
 }
 
-// indexSections tells where in the file of an index its sections begin, and where the checksum does.
+// indexSections says where in the file of an index its sections begin, and where the checksum does.
 func indexSections(p *part) (factors, signs, end int) {
 	factors = indexHead
 	signs = factors + 4*p.n + pad(factors+4*p.n)

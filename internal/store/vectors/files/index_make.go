@@ -180,12 +180,12 @@ func (m *signMaker) make(low int) error {
 	return err
 }
 
-// sketch is what an index tells of its rows.
+// sketch is what an index says of its rows.
 type sketch interface {
 	// estimates gives estimates of the scores of all rows, as a search for n of them makes them, in the order of the
 	// rows: those of some that begin with a row at once, which are valid until the next.
 	estimates(question []float32, n int, each func(low int, estimates []float32))
-	// precise tells how precise those for n rows are: equal numbers, equal estimates.
+	// precise says how precise those for n rows are: equal numbers, equal estimates.
 	precise(n int) int
 }
 

@@ -179,7 +179,7 @@ func TestDeletedRowsAreNotFoundByAnIndex(t *testing.T) {
 	if share := recall(t, store, left, 100); share < 0.98 {
 		t.Errorf("recall@100 is %.4f", share)
 	}
-	remove(t, store, left[:indexedRows/4]) // the part is written anew
+	remove(t, store, left[:indexedRows/4]) // the part is written again
 	left = left[indexedRows/4:]
 	if share := recall(t, store, left, 100); share != 1 || withIndex(store, 100) != 0 {
 		t.Errorf("without an index recall@100 is %.4f", share)

@@ -127,7 +127,7 @@ func (p *part) rows(number int) merge.Next[place] {
 // keysPerDelete bounds how long searches wait for a deletion.
 const keysPerDelete = 5000
 
-// Delete implements vectors.Store: rows are marked, and parts that are mostly dead are written anew.
+// Delete implements vectors.Store: rows are marked, and parts that are mostly dead are written again.
 func (s *Store) Delete(ctx context.Context, name string, keys []string) error {
 	return s.on(name, func(c *collection) error {
 		for batch := range slices.Chunk(keys, keysPerDelete) {

@@ -54,7 +54,7 @@ func lose(t *testing.T, dir string) (rows []vectors.Row, gone string) {
 	return rows, parts[0]
 }
 
-// A part that is gone makes no other answers: the collection counts as lost, and is filled anew.
+// A part that is gone makes no other answers: the collection counts as lost, and is filled again.
 // Promises: 85.
 func TestACollectionThatLacksAPartIsSetAside(t *testing.T) {
 	for name, damage := range map[string]func(dir, part string) error{

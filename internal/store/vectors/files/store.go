@@ -171,7 +171,7 @@ func (s *Store) Reopen(_ context.Context, name string) error {
 	return s.lose(name, c, parallel.Mapped(c.reopen))
 }
 
-// reopen maps the files anew and checks them as get does: they may have been damaged or replaced since.
+// reopen maps the files again and checks them as get does: they may have been damaged or replaced since.
 func (c *collection) reopen() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -299,7 +299,7 @@ func (c *collection) upsert(ctx context.Context, rows []vectors.Row) error {
 	return nil
 }
 
-// forget marks damaged rows as deleted, after they were written anew.
+// forget marks damaged rows as deleted, after they were written again.
 func (c *collection) forget(damaged []string) error {
 	var err error
 	for _, p := range c.parts {

@@ -20,7 +20,7 @@ import (
 
 func rowSum(vector []float32) uint32 { return crc32.Checksum(bytesOf(vector), castagnoli) }
 
-// whole tells whether an exact row is what was written.
+// whole reports whether an exact row is what was written.
 func (p *part) whole(i int) bool { return rowSum(p.vec(i)) == p.sums[i] }
 
 // damagedRow is the error of who needs the row.
@@ -30,7 +30,7 @@ func (p *part) damagedRow(op string, i int) error {
 		Advise("run: unweaver restore --all")
 }
 
-// doubt gives the collection a new identity after an error that tells of a damaged row: a build that sees it looks for
+// doubt gives the collection a new identity after an error that reports a damaged row: a build that sees it looks for
 // every row, and writes the damaged one again. The caller does not hold the lock.
 func (c *collection) doubt(err error) error {
 	if !fault.Is(err, fault.SegmentDamage) {

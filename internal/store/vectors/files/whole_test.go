@@ -129,7 +129,7 @@ func TestAMergeKeepsADamagedRowDamaged(t *testing.T) {
 	raw[exactAt(t, path, rows[9].Key)+3] ^= 0x80 // a sign
 	write(t, path, raw)
 	store = loaded(t, dir)
-	remove(t, store, rows[20:]) // so many that the part is written anew
+	remove(t, store, rows[20:]) // so many that the part is written again
 	if parts := matching(t, dir, "*"+partEnd); len(parts) != 1 || parts[0] == path {
 		t.Fatal(parts)
 	}
