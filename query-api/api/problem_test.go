@@ -38,6 +38,9 @@ func TestEveryFaultHasItsStatusAndItsProblem(t *testing.T) {
 	f := serve(t, func(_ *fixture, config *api.Config) { config.Log = slog.New(slog.NewJSONHandler(&logged, nil)) })
 	f.ask(map[string]any{"query": "Fram"})
 	for _, code := range fault.Codes() {
+		if code == fault.NotFound {
+			continue // a vector store that finds no collection has lost it, which is a problem of its own
+		}
 		cause := code.At("read class record", "secret-key").Because("why").Advise("do this")
 		cause.RetryAfter = 7 * time.Second
 		f.stores.Vectors.Fail(cause)
