@@ -90,7 +90,7 @@ func (a *App) queryCmd() *cobra.Command {
 	var top, entities int
 	var without, params []string
 	command := &cobra.Command{
-		Use:   "query QUESTION [INDEX]",
+		Use:   "query QUESTION",
 		Short: "Ask a published index",
 		Long:  queryLong(),
 		Args:  arguments(1, 2, "a QUESTION in quotes and an INDEX"),
@@ -101,7 +101,7 @@ func (a *App) queryCmd() *cobra.Command {
 			if !core.ValidIndex(index) || len(args) == 2 && index != args[1] {
 				return fault.Usage.At("query index", index).
 					Because("one index is to be named").
-					Advise("write: unweaver query \"QUESTION\" --index NAME")
+					Advise("write: unweaver query NAME \"QUESTION\"")
 			}
 			body := map[string]any{"query": args[0], "explain": explain, "answer": answer}
 			for key, value := range map[string]string{"method": method, "rule": rule, "generation": generation} {
