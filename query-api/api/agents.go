@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/answer"
@@ -169,9 +168,6 @@ func form(told Problem, err error) *problem.Problem {
 	out := &problem.Problem{
 		Status: told.Status, Code: told.Code, Detail: told.Detail, Hint: told.Hint, Param: told.Param,
 		Reference: told.Reference,
-	}
-	if detail, ok := strings.CutSuffix(told.Detail, " ("+told.Hint+")"); ok {
-		out.Detail = detail // the form has no place for a hint, and adds it
 	}
 	if told.Status == http.StatusServiceUnavailable || told.Status == http.StatusTooManyRequests {
 		out.RetryAfter = max(time.Second, fault.RetryAfter(err))

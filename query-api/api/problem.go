@@ -111,6 +111,7 @@ func (s *Server) problem(ctx context.Context, route string, err error) (problem 
 	}
 	if e := fault.As(err); e != nil {
 		problem.Hint = redact.Text(e.Hint)
+		problem.Detail = strings.TrimSuffix(problem.Detail, " ("+problem.Hint+")")
 	}
 	if fault.Is(err, fault.InvalidParam) {
 		problem.Param = fault.As(err).Object

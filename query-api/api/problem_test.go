@@ -138,7 +138,9 @@ func TestWhatCannotBeMeantIsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			status, out, _ := f.do(http.MethodPost, "/v1/indexes/sample/query", c.body)
-			if detail, _ := out["detail"].(string); status != c.status || !strings.Contains(detail, c.say) ||
+			detail, _ := out["detail"].(string)
+			hint, _ := out["hint"].(string)
+			if status != c.status || !strings.Contains(detail+" "+hint, c.say) || hint != "" && strings.Contains(detail, hint) ||
 				(out["param"] != nil) != (status == 422 && name != "a list") {
 				t.Errorf("%d %v", status, out)
 			}

@@ -20,7 +20,7 @@ func TestAQueryAsksTheAddressThatIsConfigured(t *testing.T) {
 		key, path = request.Header.Get("Authorization"), request.URL.Path
 		if strings.Contains(path, "none") {
 			w.WriteHeader(http.StatusNotFound)
-			_, _ = w.Write([]byte(`{"code":"index_unknown","detail":"query none: no such index (build it)","hint":"build it"}`))
+			_, _ = w.Write([]byte(`{"code":"index_unknown","detail":"query none: no such index","hint":"build it"}`))
 			return
 		}
 		_, _ = w.Write([]byte(`{"index":"docs","answer":{"text":"From afar."}}`))

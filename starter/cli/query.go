@@ -274,6 +274,5 @@ func refusal(response *http.Response, raw []byte) error {
 	if json.Unmarshal(raw, &problem) != nil || problem.Code == "" {
 		problem.Code, problem.Detail = string(fault.Internal), response.Status
 	}
-	detail := strings.TrimSuffix(problem.Detail, " ("+problem.Hint+")") // the error adds its hint itself
-	return fault.Code(problem.Code).At("", "").Because(detail).Advise(problem.Hint)
+	return fault.Code(problem.Code).At("", "").Because(problem.Detail).Advise(problem.Hint)
 }
