@@ -23,7 +23,7 @@ import (
 	"github.com/unweaver/unweaver/workflows"
 )
 
-// Engine tells about workflow runs; the lease of a build depends on it.
+// Engine looks up workflow runs; the lease of a build depends on it.
 type Engine interface {
 	// Identity names the engine.
 	Identity(ctx context.Context) (core.Engine, error)
@@ -56,7 +56,7 @@ func job(b workflows.Build) run.Job {
 }
 
 // with opens a run, with the budget that a resume may have given it, does what is to be done and maps the error. Where
-// the run cannot be opened its error is told beside it all the same.
+// the run cannot be opened its error is recorded beside it all the same.
 func (a *Activities) with(
 	ctx context.Context, b workflows.Build, stage string, do func(context.Context, *call) error,
 ) error {
@@ -77,7 +77,7 @@ func (a *Activities) with(
 }
 
 // calling does what is to be done on a run, maps the error and closes the run. Heartbeats go out from before the first
-// look at a store until the error is told, as long as the run gets on: one that hangs has its context cancelled. A
+// look at a store until the error is recorded, as long as the run gets on: one that hangs has its context cancelled. A
 // panic anywhere below is an error like any other: the engine would put its text into history.
 func (a *Activities) calling(
 	ctx context.Context, work *upkeep.Run, b workflows.Build, do func(context.Context, *call) error,
@@ -169,7 +169,7 @@ func (c *call) outcome(ctx context.Context, err error) error {
 	info := activity.GetInfo(ctx)
 	problem := c.problem(ctx)
 	if err == nil {
-		if info.Attempt > 1 || c.shown() { // what it tells is over
+		if info.Attempt > 1 || c.shown() { // the problem is over
 			_ = c.run.Coordination.SetProblem(ctx, c.run.Name(), problem, nil)
 		}
 		return nil

@@ -64,7 +64,7 @@ func (a *Activities) PayBackfill(ctx context.Context, u workflows.Unit) (workflo
 	return workflows.UnitResult{Done: 1}, err
 }
 
-// AimBackfill waits until nobody builds the index, and says what is served then.
+// AimBackfill waits until no run builds the index, and returns what is served then.
 func (a *Activities) AimBackfill(ctx context.Context, b workflows.Build) (workflows.Aimed, error) {
 	var out workflows.Aimed
 	err := a.filling(ctx, b, func(ctx context.Context, work *upkeep.Run) error {
@@ -161,8 +161,8 @@ func (a *Activities) taking(ctx context.Context, work *upkeep.Run, taker run.Hol
 	}
 }
 
-// filler is the build of a backfill that has the lease and goes on, where another run wants it; else nil. What is wrong
-// with the lease, or with the engine, who takes the lease tells.
+// filler is the build of a backfill that has the lease and goes on, where another run needs it; else nil. What is wrong
+// with the lease, or with the engine, is reported by the run that takes the lease.
 func (a *Activities) filler(ctx context.Context, work *upkeep.Run) *run.Holder {
 	lease, _, err := run.ReadLease(ctx, work.Index)
 	_, name, _ := strings.Cut(lease.Workflow, "/")
@@ -176,7 +176,7 @@ func (a *Activities) filler(ctx context.Context, work *upkeep.Run) *run.Holder {
 	return &holder
 }
 
-// preempt ends the build of a backfill that has the lease which another build wants, and waits for its end: what it
+// preempt ends the build of a backfill that has the lease which another build needs, and waits for its end: what it
 // paid for is kept, and the backfill begins another build once the lease is free.
 func (a *Activities) preempt(ctx context.Context, work *upkeep.Run) error {
 	before := a.filler(ctx, work)

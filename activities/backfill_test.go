@@ -40,7 +40,7 @@ func (y *yielding) Cancel(_ context.Context, holder run.Holder) error {
 	return nil
 }
 
-// A build that wants the lease ends the build of a backfill that has it, and no other.
+// A build that needs the lease ends the build of a backfill that has it, and no other.
 // Promises: 45.
 func TestABuildOfABackfillYieldsItsLease(t *testing.T) {
 	for _, test := range []struct {
@@ -84,7 +84,7 @@ func TestABackfillWithoutAPlainNameIsRefused(t *testing.T) {
 	}
 }
 
-// typeOf is the code that the engine is told.
+// typeOf is the code that the engine gets.
 func typeOf(err error) string {
 	var app *temporal.ApplicationError
 	if errors.As(err, &app) {

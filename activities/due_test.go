@@ -38,11 +38,11 @@ func TestANoticeIsDueFromTheEndOfARunUntilItWasTried(t *testing.T) {
 			}
 			none, cancel := context.WithCancel(t.Context())
 			cancel()
-			require.False(t, p.Due.Wait(none), "nothing is due after the end of a run that a webhook wants to know of")
+			require.False(t, p.Due.Wait(none), "nothing is due after the end of a run that a webhook asks for")
 			_, err := p.env.ExecuteActivity(workflows.SendNotice, workflows.Notice{
 				Build: p.build, ID: "r-1", RunID: "r", Status: core.StatusFailed, Reason: "internal", At: time.Now(),
 			})
-			assert.True(t, (err == nil) == (status == http.StatusOK) && told == 1, "told %d times, %v", told, err)
+			assert.True(t, (err == nil) == (status == http.StatusOK) && told == 1, "reported %d times, %v", told, err)
 			assert.True(t, p.Due.Wait(none), "it is due still")
 		})
 	}

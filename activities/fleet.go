@@ -14,7 +14,7 @@ import (
 )
 
 // MeasureFleet adds up what the workers can do that take from this worker's queue, and what the run's models bear. A
-// stage does without it where it fails, so no problem of the run is told of it. A restore and an audit have no
+// stage does without it where it fails, so the run records no problem for it. A restore and an audit have no
 // configuration, and ask no model.
 func (a *Activities) MeasureFleet(ctx context.Context, b workflows.Build) (workflows.Capacity, error) {
 	if err := checkBuild(b, "fleet", false); err != nil {

@@ -28,7 +28,7 @@ func (p *plant) measured(t *testing.T) workflows.Capacity {
 func TestAMeasureCountsWhoCanDoTheRunsWork(t *testing.T) {
 	p := newPlant(t)
 	p.Self = fleet.Worker{Queue: "q", Version: "1"}
-	assert.Equal(t, workflows.Capacity{}, p.measured(t), "a fleet that nobody joined")
+	assert.Equal(t, workflows.Capacity{}, p.measured(t), "a fleet without a member")
 	for name, value := range map[string]string{
 		"a":                   `{"queue":"q","version":"1","slots":64,"cpu":8}`,
 		"b":                   `{"queue":"q","version":"1","slots":1,"cpu":1}`,

@@ -19,7 +19,7 @@ import (
 // plain are names of stages and ids of activities: they become parts of keys.
 var plain = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$`)
 
-// checkBuild refuses an input that no program of ours sends. Inputs come from whoever reaches the engine: a name must
+// checkBuild refuses an input that no program of ours sends. Inputs come from all who reach the engine: a name must
 // be a name before it becomes a key. spec reports whether a configuration is wanted.
 func checkBuild(b workflows.Build, stage string, spec bool) error {
 	if err := (artifact.Index{Name: b.Index}).Check(); err != nil {

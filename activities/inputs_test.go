@@ -93,7 +93,7 @@ func refused(t *testing.T, name string, err error, store *artifacttest.Memory) {
 	}
 }
 
-// Whoever reaches the engine sends what he likes: every activity refuses what is no name before it opens anything.
+// Anyone who reaches the engine may send anything: every activity refuses what is no name before it opens anything.
 func TestEveryActivityRefusesWhatIsNoName(t *testing.T) {
 	typ := reflect.TypeFor[*activities.Activities]()
 	for i := range typ.NumMethod() {

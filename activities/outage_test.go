@@ -179,7 +179,7 @@ func TestAWaitIsWrittenDownWhileArtifactsAreDown(t *testing.T) {
 	}
 }
 
-// A collect that can neither work nor tell gives up at once, so that the run ends; its end tells, and gives the lease
+// A collect that can neither work nor report gives up at once: the run ends, and its end reports and gives the lease
 // back.
 func TestACollectGivesUpSoonAndTheEndTellsOfIt(t *testing.T) {
 	p := newPlant(t)

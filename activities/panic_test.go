@@ -32,7 +32,7 @@ func TestAPanicReachesHistoryAsACodeAlone(t *testing.T) {
 	b.Engine = nil // what takes the lease has no engine to ask
 	_, err = b.ExecuteActivity(workflows.TakeLease, b.build)
 	check(t, err)
-	b.Ports.Coordination = nil // what tells the error panics too
+	b.Ports.Coordination = nil // what records the error panics too
 	_, err = b.ExecuteActivity(workflows.PlanBuild, b.build)
 	check(t, err)
 }

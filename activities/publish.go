@@ -32,7 +32,7 @@ const collectAttempts = 3
 func (a *Activities) CollectGarbage(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
 	return a.whole(ctx, u, func(inner context.Context, run *upkeep.Run) error {
 		err := run.Collect(inner, holder(ctx))
-		// The generation is published: what cannot be collected is told, and tried again by the next night.
+		// The generation is published: what cannot be collected is reported, and tried again by the next night.
 		last := activity.GetInfo(ctx).Attempt >= collectAttempts
 		if err == nil || inner.Err() != nil || (fault.KindOf(err) == fault.Transient && !last) {
 			return err
@@ -42,7 +42,7 @@ func (a *Activities) CollectGarbage(ctx context.Context, u workflows.Unit) (work
 		if warned == nil {
 			return nil
 		}
-		return final(err) // it cannot even be told: the end of the run tells it, once that can be written
+		return final(err) // it cannot be recorded now: the end of the run reports it, once that can be written
 	})
 }
 

@@ -23,7 +23,7 @@ func (a *Activities) BeginStage(ctx context.Context, in workflows.StageState) (w
 }
 
 // EndBuild records how a build ends, or that it pauses. A build that ends gives its lease back. It reports whether a
-// webhook is to be told.
+// webhook is to be called.
 func (a *Activities) EndBuild(ctx context.Context, end workflows.End) (workflows.Ended, error) {
 	if err := errors.Join(checkBuild(end.Build, "end", true), checkEnd(end)); err != nil {
 		return workflows.Ended{}, a.refuse(err)

@@ -81,7 +81,7 @@ func during(work func(stop <-chan struct{})) (end func()) {
 	}
 }
 
-// every calls do at an interval until it wants no more or stop is closed.
+// every calls do at an interval until it returns false or stop is closed.
 func every(interval time.Duration, stop <-chan struct{}, do func() (more bool)) {
 	ticker := time.NewTicker(max(interval, 200*time.Millisecond))
 	defer ticker.Stop()

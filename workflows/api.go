@@ -153,7 +153,7 @@ type Build struct {
 	Backfill         string        `json:"backfill,omitempty"` // name of the backfill that it pays for or publishes
 	ReplaceCorpus    bool          `json:"replace_corpus,omitempty"`
 	Rebuild          bool          `json:"rebuild,omitempty"` // what earlier builds wrote is not trusted: see Planned
-	Anew             string        `json:"anew,omitempty"`    // reference of the error that had the run begin anew
+	Anew             string        `json:"anew,omitempty"`    // reference of the error that had the run begin again
 	Heartbeat        time.Duration `json:"heartbeat"`         // after so long without one, another worker has the activity
 	Shape            Shape         `json:"shape"`             // zero values: see Shape
 	Budget           *Budget       `json:"budget,omitempty"`
@@ -215,7 +215,7 @@ type Receipt struct{}
 // Stopped is the answer to a pause and to a cancel, and what SteerRun says of one.
 type Stopped struct {
 	// InFlight counts the calls to models that were sent and not answered when the command bound: they are paid for and
-	// kept. Those of a worker that died count too, since nobody can tell what became of them.
+	// kept. Those of a worker that died count too, since it is unknown what became of them.
 	InFlight int64 `json:"in_flight"`
 }
 
@@ -228,7 +228,7 @@ type Outcome struct {
 // Planned is what PlanBuild found.
 type Planned struct {
 	Unchanged bool   `json:"unchanged"`
-	Status    string `json:"status,omitempty"`  // of an unchanged build: problems that stand are told every night
+	Status    string `json:"status,omitempty"`  // of an unchanged build: problems that remain are reported every night
 	Rebuild   bool   `json:"rebuild,omitempty"` // what is there already is not trusted by what follows
 	Held      string `json:"held,omitempty"`    // by this gate, before anything is built
 	Repair    int    `json:"repair,omitempty"`  // parts to verify, where a store lost its memory
@@ -330,7 +330,7 @@ type State struct {
 	Stage      string  `json:"stage"`
 	Done       int     `json:"done"`             // units of the stage; while a child runs them, those before it began
 	Total      int     `json:"total"`            // units of the stage
-	Child      string  `json:"child,omitempty"`  // id of the workflow that runs the units: its own State tells more
+	Child      string  `json:"child,omitempty"`  // id of the workflow that runs the units: its State shows more
 	Paused     string  `json:"paused,omitempty"` // the code that the run pauses or waits for
 	Budget     *Budget `json:"budget,omitempty"` // attached by a resume
 

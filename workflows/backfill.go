@@ -14,7 +14,7 @@ type Backfilled struct {
 	Documents int64 `json:"documents"`
 }
 
-// Aimed is what AimBackfill found once nobody builds the index.
+// Aimed is what AimBackfill found once no run builds the index.
 type Aimed struct {
 	Spec   string `json:"spec"`   // of the generation that is served
 	Parent string `json:"parent"` // that generation
@@ -54,7 +54,7 @@ type backfill struct {
 }
 
 // Backfill pays for documents of an index that a person chose, without its lease and after everything else, and then
-// has them published by a build, on top of what is served by then. The build yields: where another one wants the lease,
+// has them published by a build, on top of what is served by then. The build yields: where another one needs the lease,
 // it is cancelled, and follows again once that has ended. What was paid for answers it. Commands and query are those of
 // a build.
 func Backfill(ctx workflow.Context, in Build) (Outcome, error) {

@@ -194,7 +194,7 @@ func TestAPausedBackfillHoldsNoLease(t *testing.T) {
 	}
 }
 
-// Whoever wants the lease ends the build that has it for a backfill; another one follows.
+// A build that needs the lease ends the one that has it for a backfill; another one follows.
 // Promises: 45.
 func TestABuildOfABackfillYields(t *testing.T) {
 	f := newFilling()

@@ -23,7 +23,7 @@ type step struct {
 	units    func(*build) int
 	total    func(*build) int64 // in what status counts
 	items    func(*build) int64 // of one unit
-	alone    bool               // one unit is an activity of its own, without a child workflow
+	alone    bool               // one unit is an activity, without a child workflow
 }
 
 // steps between plan and publish, in order (docs/contract.md, Workflows).
@@ -95,7 +95,7 @@ func (b *build) work(ctx workflow.Context) (End, error) {
 	return end, err
 }
 
-// beginAnew resets the build, to run in scratch of its own.
+// beginAnew resets the build, to run in new scratch.
 func (b *build) beginAnew(ref string) {
 	if b.Anew = ref; ref == "" {
 		b.Anew = "untold"

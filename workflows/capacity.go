@@ -41,7 +41,7 @@ func (c Capacity) window(stage string) int {
 	usual := usualWindows.of(stage)
 	want := storesOfWorker * c.Workers
 	if stage == "chunk" || stage == "reduce" {
-		if c.Computing == 0 { // nobody is known to poll that queue
+		if c.Computing == 0 { // no worker is known to poll that queue
 			return usual
 		}
 		return min(2*c.Computing, maxWindow)
@@ -131,7 +131,7 @@ func (f *fanOut) follow(ctx workflow.Context, in StageInput) {
 	})
 }
 
-// signalWindow tells a shard how many batches it may have in flight from now on.
+// signalWindow sets how many batches a shard may have in flight from now on.
 const signalWindow = "window"
 
 // signalCounted is sent by a shard to its stage when it has nothing more to begin.
@@ -277,7 +277,7 @@ func (s *spread) room() bool {
 func (s *spread) begin(n int) *openShard {
 	batches := s.left(n)
 	shard := &openShard{number: n, batches: batches, window: min(s.each(), batches)}
-	if _, left := s.windows(); s.few() && left > 0 { // a shard has a window of its own from its beginning
+	if _, left := s.windows(); s.few() && left > 0 { // each shard has a window from its beginning
 		shard.window = min(shard.window, left)
 	}
 	s.waiting--
@@ -311,7 +311,7 @@ func (s *spread) ended(ctx workflow.Context, n int) {
 	s.tell(ctx)
 }
 
-// tell tells each open shard its window, where it is another than it knows.
+// tell sends each open shard its window, where that differs from what it knows.
 func (s *spread) tell(ctx workflow.Context) {
 	windows, _ := s.windows()
 	for i, shard := range s.open {

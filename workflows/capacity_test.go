@@ -329,7 +329,7 @@ func TestOtherStagesFollowTheFleet(t *testing.T) {
 		{"reduce", workflows.Capacity{Workers: 10, Slots: 100, CPU: 80, Computing: 90}, 180}, // slots are another queue's
 		{"reduce", workflows.Capacity{Slots: 0, Computing: 1}, 2},
 		{"chunk", workflows.Capacity{Workers: 10, Slots: 640, CPU: 80, Computing: 4000}, 400},
-		{"chunk", workflows.Capacity{Workers: 10, Slots: 640, CPU: 80}, 8}, // nobody polls their queue
+		{"chunk", workflows.Capacity{Workers: 10, Slots: 640, CPU: 80}, 8}, // no worker polls their queue
 		{"embed", one, 14},
 		{"embed", workflows.Capacity{Workers: 10, Slots: 640, CPU: 80}, 160}, // the built-in embedder
 		{"shorten", one, 8},
@@ -348,7 +348,7 @@ func TestOtherStagesFollowTheFleet(t *testing.T) {
 	}
 }
 
-// What fits into the usual windows has nobody measured: a small build takes no longer for it.
+// What fits into the usual windows needs no measuring: a small build takes no longer for it.
 func TestASmallStageMeasuresNothing(t *testing.T) {
 	p, _, _ := execute(t, extraction(0), always(fullFleet))
 	small := extraction(3)

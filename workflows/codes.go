@@ -122,7 +122,7 @@ func failure(err error) cause {
 // longestDetail bounds the text of an error that is kept in histories, in bytes.
 const longestDetail = 500
 
-// untold describes what no activity described: which one ended, and how, as the engine tells it.
+// untold describes what no activity described: which one ended, and how, as the engine reports it.
 func untold(err error) string {
 	if err == nil {
 		return ""

@@ -9,7 +9,7 @@ import (
 	"github.com/unweaver/unweaver/workflows"
 )
 
-// Whoever reaches the engine starts workflows with the input that he likes: nothing is done for one that is none.
+// Anyone who reaches the engine may start workflows with any input: nothing is done for one that is none.
 func TestAnInputThatIsNoneEndsBeforeAnythingIsDone(t *testing.T) {
 	for name, b := range map[string]workflows.Build{
 		"an index that leads out":     {Index: "../../../.."},

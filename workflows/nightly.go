@@ -14,7 +14,7 @@ func ScheduleID(index string) string { return "unweaver/" + index }
 // Night is the input of Nightly. What is built, the index's schedule.json says when a night begins.
 type Night struct {
 	Build
-	Skip   bool    `json:"skip,omitempty"` // where another run builds the index nothing is done, and that is told
+	Skip   bool    `json:"skip,omitempty"` // where another run builds the index nothing is done, and that is reported
 	Level  int     `json:"level,omitempty"`
 	Weight float32 `json:"weight,omitempty"`
 }
@@ -74,7 +74,7 @@ func Nightly(ctx workflow.Context, in Night) (NightOutcome, error) {
 	return NightOutcome{Run: run, Status: out.Status, Reason: out.Reason}, nil
 }
 
-// failedNight is the error of a night whose code alone is told; a night that was cancelled is cancelled.
+// failedNight is the error of a night whose code alone is reported; a night that was cancelled is cancelled.
 func failedNight(ctx workflow.Context, err error) error {
 	if ctx.Err() != nil || temporal.IsCanceledError(err) {
 		return temporal.NewCanceledError()

@@ -10,7 +10,7 @@ import (
 
 // Ended answers EndBuild, EndRestore and EndAudit.
 type Ended struct {
-	Notify bool `json:"notify,omitempty"` // a webhook is to be told
+	Notify bool `json:"notify,omitempty"` // a webhook is to be called
 }
 
 // Notice is the input of Notify and of SendNotice.
@@ -26,7 +26,7 @@ type Notice struct {
 // longestNotice is for how long a webhook that does not answer is asked again.
 const longestNotice = 24 * time.Hour
 
-// Notify has a webhook told, in a workflow of its own: a receiver that is down holds up no run.
+// Notify calls a webhook in a separate workflow: a receiver that is down holds up no run.
 func Notify(ctx workflow.Context, in Notice) error {
 	return execute(noticing(ctx), SendNotice, in, nil)
 }
@@ -41,7 +41,7 @@ func noticing(ctx workflow.Context) workflow.Context {
 	})
 }
 
-// end records how a run ends or that it pauses, and has the webhook told where there is one. The run does not wait for
+// end records how a run ends or that it pauses, and calls the webhook where there is one. The run does not wait for
 // that, nor does it fail by it.
 func (r *run) end(ctx workflow.Context, end End) error {
 	var ended Ended

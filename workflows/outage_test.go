@@ -65,7 +65,7 @@ func TestAnOutageIsWaitedForWithoutAPerson(t *testing.T) {
 			delays, last := f.noted()
 			assert.True(t, slices.Equal(delays, minutes(.5, 1, 2, 4, 8, 10, 10)), "%s in %s: waits of %v", code, at, delays)
 			assert.True(t, last.Reason == code && last.Ref == "ref-"+code+".json" && last.Waiting.Tries == 7,
-				"%s in %s: told %+v, %+v", code, at, last, last.Waiting)
+				"%s in %s: reported %+v, %+v", code, at, last, last.Waiting)
 			for _, call := range []string{"EmbedPart 0", "ExtractChunks 0/1", "PublishBuild"} {
 				n := f.count(call)
 				assert.True(t, call == at || n == 1, "%s in %s: %s ran %d times", code, at, call, n)
@@ -135,7 +135,7 @@ func TestAStageThatGetsOnHasAnotherOutage(t *testing.T) {
 	}
 }
 
-// While a store is down, nobody can be told that the run waits, and nothing can be written down.
+// While a store is down, the status cannot show that the run waits, and nothing can be written down.
 func TestAnOutageOfTheStoreThatWouldTellOfIt(t *testing.T) {
 	f := newFake(10)
 	f.fails("LoadPart 0", "store_unavailable", 1)

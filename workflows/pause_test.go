@@ -155,7 +155,7 @@ func TestOtherShardsDrainWhenOnePauses(t *testing.T) {
 	_, err := run(t, f, workflows.Build{Shape: shape}, func(env *testsuite.TestWorkflowEnvironment) {
 		slowly(f, env, workflows.ExtractChunks, time.Minute)
 		env.RegisterDelayedCallback(func() {
-			// The other shard is told when the first has drained: three rounds of six in each at most.
+			// The other shard hears of it when the first has drained: three rounds of six in each at most.
 			if n := f.count(workflows.ExtractChunks); n > 36 {
 				t.Errorf("%d of 156 batches were begun before the pause", n)
 			}
@@ -170,7 +170,7 @@ func TestOtherShardsDrainWhenOnePauses(t *testing.T) {
 func TestWhatEndsWithoutTellingWhyPausesAfterItsAttempts(t *testing.T) {
 	for name, failure := range map[string]func(){
 		"a panic":                    func() { panic("boom") },
-		"an error that nobody knows": nil,
+		"an error that is not known": nil,
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFake(10)
@@ -197,7 +197,7 @@ func TestWhatEndsWithoutTellingWhyPausesAfterItsAttempts(t *testing.T) {
 			if end := f.ended[0]; end.Status != "paused" || end.Reason != workflows.CodeActivityFailed {
 				t.Errorf("end %+v", end)
 			} else if !strings.HasPrefix(end.Detail, "ReducePartition ended without telling why: ") {
-				t.Errorf("nothing tells what failed: %q", end.Detail)
+				t.Errorf("nothing shows what failed: %q", end.Detail)
 			}
 			assert.Equal(t, 1, f.count("ReducePartition 0"), "the other unit ran")
 		})

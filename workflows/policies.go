@@ -11,7 +11,7 @@ import (
 // This file owns every option of an activity and of a child workflow: the profiles quick, noting, steering, measuring,
 // batch, recording and child. Options are no part of history's order, so they may change under a running build.
 //
-// Every activity but MeasureFleet heartbeats from a goroutine of its own. After a worker's death its work moves on
+// Every activity but MeasureFleet heartbeats from a second goroutine. After a worker's death its work moves on
 // after the heartbeat timeout and the longest wait between attempts: 25 s with the values below.
 
 // maxAttempts is how often an activity is tried: some four minutes where it fails at once.

@@ -98,7 +98,7 @@ func TestAPauseAfterAResumeThatTookOneBackCounts(t *testing.T) {
 	}
 }
 
-// What pauses the run besides is told, whatever the person asked for; where it is waited for, the run goes on.
+// What pauses the run besides is reported, whatever the person asked for; where it is waited for, the run goes on.
 func TestAPauseThatIsTakenBackWhileAUnitFails(t *testing.T) {
 	for code, build := range map[string]workflows.Build{"model_auth": {}, "store_unavailable": patient()} {
 		f := newFake(64)
@@ -119,7 +119,7 @@ func TestAPauseThatIsTakenBackWhileAUnitFails(t *testing.T) {
 		obeyed(t, code+": pause", pause)
 		obeyed(t, code+": resume", resume)
 		if code == "model_auth" {
-			obeyed(t, "resume after it was told", again)
+			obeyed(t, "resume after it was reported", again)
 		}
 		assert.True(t, err == nil && out.Status == "completed" && f.count("ReducePartition 0") == 1,
 			"%v %v %v %v", code, out, err, f.calls)

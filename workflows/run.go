@@ -31,7 +31,7 @@ type run struct {
 	left        *StageResult // of the stage in progress, when it paused
 	total       int          // units of the stage in progress
 	child       string       // workflow that runs them
-	tries       int          // a resumed stage needs an id of its own
+	tries       int          // a resumed stage needs a new id
 	asked       bool         // a person asked for a pause
 	undone      bool         // a person took the pause back before the step in progress ended by it
 	busy        string       // the pause or resume that is being written down
@@ -39,7 +39,7 @@ type run struct {
 	noting      bool         // the wait is being written down
 	cancelling  bool
 	status      string // that the run ends with
-	notices     int    // that a webhook was told
+	notices     int    // of a webhook
 	cancel      workflow.CancelFunc
 	steer       workflow.Mutex // one command at a time is written down
 	below       *Build         // of a backfill: the build that publishes it, which a pause ends too

@@ -153,7 +153,7 @@ func ExtractShard(ctx workflow.Context, in ShardInput) (StageResult, error) {
 	return result, err
 }
 
-// obey has a shard's window follow what its stage tells; it wakes the fan-out, which may have nothing in flight.
+// obey has a shard's window follow what its stage sends; it wakes the fan-out, which may have nothing in flight.
 func (f *fanOut) obey(ctx workflow.Context, window int, drain workflow.ReceiveChannel) {
 	f.window, f.wake = window, workflow.NewBufferedChannel(ctx, 1)
 	draining, code, over := false, "", false

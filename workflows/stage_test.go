@@ -80,7 +80,7 @@ func TestAStageContinuesAsNewWithoutLoss(t *testing.T) {
 	}
 }
 
-// A pause and a long history at once: the pause is told, what is left is in it.
+// A pause and a long history at once: the pause is reported, what is left is in it.
 func TestAStageThatPausesDoesNotContinueAsNew(t *testing.T) {
 	in := stageOf200()
 	env := environment(newFake(), nil)
@@ -155,7 +155,7 @@ func TestAShardOfWhichOnlyTheSealIsLeftPaysNothing(t *testing.T) {
 	env.ExecuteWorkflow(workflows.ShardName, in)
 	require.NoError(t, env.GetWorkflowError())
 	assert.True(t, f.count(workflows.ExtractChunks) == 0 && f.count("SealShard 3") == 1, "calls %v", f.calls)
-	assert.Equal(t, 79, f.units[0].Batch, "the seal was told")
+	assert.Equal(t, 79, f.units[0].Batch, "the shard count that the seal got")
 }
 
 func TestAStageKeepsItsWindow(t *testing.T) {

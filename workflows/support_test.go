@@ -23,7 +23,7 @@ import (
 // fence is what the fake's lease gives: every later activity must carry it.
 const fence = 7
 
-// inFlight is what SteerRun of a fake tells.
+// inFlight is what SteerRun of a fake returns.
 const inFlight = 5
 
 // fake stands for the activities of a run: it records calls and answers what a small corpus would.
@@ -39,7 +39,7 @@ type fake struct {
 	planned  workflows.Planned
 	outcome  workflows.Outcome
 	imports  bool
-	notify   bool // every end and pause has a webhook told
+	notify   bool // every end and pause calls a webhook
 	noticed  []workflows.Notice
 	pauses   bool              // batches look at the commands that were written down, as the real ones do
 	before   func(call string) // runs in the activity

@@ -92,7 +92,7 @@ func TestAKeyIsKnownByItsTextAlone(t *testing.T) {
 	for name, text := range map[string]string{
 		"nothing": "", "a word": "secret", "a letter less": made.Text[:len(made.Text)-1],
 		"one letter other": made.Text[:20] + "*" + made.Text[21:], "the id of one, the secret of another": mixed,
-		"a key of nobody": strings.ToUpper(made.Text), "with more behind": made.Text + "x",
+		"an unknown key": strings.ToUpper(made.Text), "with more behind": made.Text + "x",
 	} {
 		_, err := w.ring.Check(w.t.Context(), text)
 		assert.True(t, fault.Is(err, fault.Unauthorized), "%s: %v", name, err)

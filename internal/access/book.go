@@ -35,7 +35,7 @@ type Request struct {
 	Limits  Limits        `json:"limits"`
 }
 
-// Made is a new key with its text, which nobody can give again.
+// Made is a new key with its text, which cannot be given again.
 type Made struct {
 	Key  Key    `json:"key"`
 	Text string `json:"text"`
@@ -87,7 +87,7 @@ func read(ctx context.Context, store blob.Store) (stored, string, error) {
 // tries of a change that others overtake.
 const tries = 10
 
-// change applies f to what is stored until nobody else has changed it meanwhile.
+// change applies f to what is stored until no other process has changed it meanwhile.
 func (b Book) change(ctx context.Context, f func(*stored) error) error {
 	for try := 1; ; try++ {
 		keys, etag, err := read(ctx, b.Store)

@@ -138,7 +138,7 @@ func (r *Ring) lookUp(ctx context.Context) {
 	}
 }
 
-// nobody is compared with where no key has the id, so that both take as long.
+// decoyKey is compared with where no key has the id, so that both take as long.
 var nobody = &Key{Digest: digest("")}
 
 // Check finds the key that a text is; one that was made a moment ago is found too. Unauthorized is the error of every

@@ -197,8 +197,8 @@ func (s *Service) embed(
 	if generation.IDF != nil && fingerprint.IDF != "" {
 		embedder = weighed(embedder, generation.IDF.Weight)
 	}
-	// Templates are of documents, not of questions, so they are not in the key. The index is: whoever asks one must not
-	// learn what was asked of others; and so is the server, whose vectors count for nobody who does not trust it.
+	// Templates are of documents, not of questions, so they are not in the key. The index is: who asks one must not
+	// learn what was asked of others; and so is the server, whose vectors count only for those who trust it.
 	key := fmt.Sprintf(
 		"%s %q %s %s %d %s ", generation.Manifest.Index, generation.Spec.Embedding.Domain(), fingerprint.Provider,
 		fingerprint.Model, fingerprint.Dimension, fingerprint.IDF,

@@ -26,7 +26,7 @@ func (b *bill) watch(ctx context.Context) context.Context {
 	})
 }
 
-// add enters a call. One that was sent, and of which nobody knows whether the server charged it, counts with the tokens
+// add enters a call. One that was sent, and of which it is unknown whether the server charged it, counts the tokens
 // of its texts.
 func (b *bill) add(price core.Price, usage model.Usage, err error, texts ...string) {
 	if usage.Prompt == 0 && usage.Completion == 0 && b.sent && unknown(err) {

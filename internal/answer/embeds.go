@@ -28,7 +28,7 @@ func newEmbedCache() *embedCache {
 	return &embedCache{order: list.New(), byKey: map[string]*list.Element{}}
 }
 
-// get gives a vector, asking f when nobody has; cached says that nothing was paid by this call.
+// get returns a vector, and asks f where none is cached; cached reports that this call paid nothing.
 func (c *embedCache) get(
 	ctx context.Context,
 	key string,
@@ -47,7 +47,7 @@ func (c *embedCache) get(
 		if entry.err == nil {
 			return entry.vec, entry.used, true, nil
 		}
-		vec, used, err = f(ctx) // the other's failure may have been its own deadline
+		vec, used, err = f(ctx) // the other call may have failed by the deadline of its caller
 		return vec, used, false, err
 	}
 	e := &embedEntry{key: key, done: make(chan struct{})}

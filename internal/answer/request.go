@@ -129,7 +129,7 @@ type planned struct {
 	budget int // tokens of the context
 	most   int // tokens of the answer; 0: what the model may give
 
-	parser  string // who finds the triples of the question, as parameter triples has it; empty: nobody
+	parser  string // who finds the triples of the question, as parameter triples has it; empty: none
 	reranks bool   // the best chunks are ordered again
 }
 

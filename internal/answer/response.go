@@ -142,7 +142,7 @@ type Usage struct {
 	SavedTokens      int64 `json:"saved_embedding_tokens,omitempty" doc:"of vectors that were remembered"`
 	NoteTokens       int64 `json:"note_tokens,omitempty" doc:"of notes in the context"`
 	PassageTokens    int64 `json:"passage_tokens,omitempty" doc:"of the passages that fit beside notes"`
-	RerankTokens     int64 `json:"rerank_tokens,omitempty" doc:"a quarter of the bytes sent where the server tells none"`
+	RerankTokens     int64 `json:"rerank_tokens,omitempty" doc:"a quarter of the bytes sent where the server reports none"`
 }
 
 // Timings in milliseconds.

@@ -13,7 +13,7 @@ import (
 )
 
 // allowed are the model servers, with the variables of their keys, and the recordings that this process's own
-// configuration names. A configuration of an index comes from whoever may build it: it chooses among these.
+// configuration names. A configuration of an index comes from any user who may build it: it chooses among these.
 type allowed struct {
 	mu         sync.Mutex
 	endpoints  []config.Endpoint

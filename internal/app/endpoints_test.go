@@ -13,7 +13,7 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
 
-// What an index is configured with comes from whoever may build it: it chooses where documents and keys go among what
+// What an index is configured with comes from any builder of it: it chooses where documents and keys go among what
 // the process's own configuration names.
 func TestEndpointsThatTheProcessDoesNotNameAreRefused(t *testing.T) {
 	good := spec(t, modeltest.Options{})

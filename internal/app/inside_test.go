@@ -31,7 +31,7 @@ func insideModels(dir string) *Models {
 	return NewModels(nil, own)
 }
 
-// Weights that are missing, damaged or of a model that nobody knows: no lexical vectors in their place.
+// Weights that are missing, damaged or of an unknown model: no lexical vectors in their place.
 // Promises: 131.
 func TestAModelInsideWithoutItsWeightsIsRefused(t *testing.T) {
 	damaged := t.TempDir()

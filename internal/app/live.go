@@ -15,7 +15,7 @@ const liveFor = time.Minute
 type live struct {
 	configured core.Limits
 	given      *core.LiveLimits // nil: none
-	at         time.Time        // when given was told last
+	at         time.Time        // when given was last reported
 	rates      *limits.Rates
 }
 

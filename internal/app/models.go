@@ -32,7 +32,7 @@ type Models struct {
 	live     map[string]*live // by index
 	fleet    *fleet.Member    // nil: each gate has the whole concurrency
 	recorded map[string]*recorded.Chat
-	observer observe.Observer // told of every request to a server; nil: nobody
+	observer observe.Observer // gets every request to a server; nil: none
 	weights  string           // folder of models inside
 	remote   bool             // models inside run in other processes
 }
@@ -100,7 +100,7 @@ func (m *Models) ShareWith(fleet *fleet.Member) {
 }
 
 // key of an endpoint. One that is configured without a variable, or with the default one, which is empty, is asked
-// without a key; OpenAI's own always wants one.
+// without a key; OpenAI's own always requires one.
 func key(env, baseURL, setting string) (string, error) {
 	if env == "" && baseURL != "" {
 		return "", nil

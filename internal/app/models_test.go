@@ -185,7 +185,7 @@ func TestModelsThatCannotBeOpenedSayWhichSetting(t *testing.T) {
 	}
 }
 
-// A server of one's own is asked without a key where nobody said which, and the key of OpenAI is not set.
+// A server of one's own is asked without a key where none is configured, and the key of OpenAI is not set.
 func TestAServerOfOnesOwnNeedsNoKeyThatNobodyNamed(t *testing.T) {
 	spec := spec(t, modeltest.Options{})
 	t.Setenv(core.DefaultKeyVariable, "")

@@ -13,7 +13,7 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
 
-// What was paid for lies in ledgers under these keys: whoever asks a model server, and however it is asked, they stay.
+// What was paid for lies in ledgers under these keys: they stay for every way of asking a model server.
 // The address of a server is in them by its domain alone.
 // Promises: 71.
 func TestKeysOfWhatWasPaidForStay(t *testing.T) {

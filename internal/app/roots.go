@@ -17,7 +17,7 @@ import (
 )
 
 // roots are the directories below which a corpus may lie: configured ones, and those that the owner of a data directory
-// asked for. A configuration of an index comes from whoever may build it, and must not name the owner's other files.
+// asked for. A configuration of an index comes from any builder of it, and must not name the owner's other files.
 type roots struct {
 	configured []string
 
@@ -65,7 +65,7 @@ func (s *Stores) Grants(file string) error {
 	}
 	if err := json.Unmarshal(raw, &s.roots.kept); err != nil {
 		s.roots.kept = nil
-		slog.Warn("the file of granted corpora is damaged and is begun anew: a corpus is granted again by indexing it "+
+		slog.Warn("the file of granted corpora is damaged and is started again: a corpus is granted again by indexing it "+
 			"on the command line", "file", file, "cause", err.Error())
 	}
 	s.roots.granted = slices.Clone(s.roots.kept)
@@ -73,7 +73,7 @@ func (s *Stores) Grants(file string) error {
 }
 
 // Grant lets runs read the corpora below a directory; keep: also after a restart. It is for what the owner of the data
-// directory asks for, and for nobody else.
+// directory asks for, and for no one else.
 func (s *Stores) Grant(directory string, keep bool) error {
 	resolved, err := filepath.EvalSymlinks(directory)
 	if err != nil { // opening it says why

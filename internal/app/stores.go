@@ -48,7 +48,7 @@ type Stores struct {
 	buckets map[string]blob.Store // corpora by URI: a client is worth keeping
 
 	closing  []io.Closer      // of stores that want it
-	observer observe.Observer // nil: nobody
+	observer observe.Observer // nil: none
 }
 
 // Observe has an observer of every operation from now on. Call it once, before the stores are used.
@@ -103,7 +103,7 @@ func (s *Stores) Folders() []string {
 	return out
 }
 
-// IsPath tells a path store from a URL.
+// IsPath reports whether a place is a path, not a URL.
 func IsPath(s string) bool { return !strings.Contains(s, "://") }
 
 // Open opens the stores and makes sure that they belong together.

@@ -168,7 +168,7 @@ func (x Index) Intact(ctx context.Context, sha string, alive func()) (bool, erro
 	return err == nil && hex.EncodeToString(sum.Sum(nil)) == sha, err
 }
 
-// told is a reader that says that bytes come in.
+// signal is a reader that reports that bytes come in.
 type told struct {
 	io.Reader
 	alive func()
@@ -222,7 +222,7 @@ const (
 )
 
 // DeleteAll removes objects, 1,000 to a request, some requests at once and in no order. Absent ones are no error, so it
-// may be repeated. Nothing is asked for any more once ctx has ended, be it by its deadline alone: who may delete for a
+// may be repeated. Nothing is asked for any more once ctx has ended, even by its deadline alone: who may delete for a
 // while only (the index's lease) says so by it, and what is in flight then ends with it.
 func DeleteAll(ctx context.Context, store blob.Store, keys []string) error {
 	batches := slices.Collect(slices.Chunk(keys, deleteBatch))
@@ -427,7 +427,7 @@ func (t *File) PutSegment(ctx context.Context, index Index) (seg core.Segment, f
 	return seg, err == nil, err
 }
 
-// Put stores the file under a key of its own.
+// Put stores the file under a key.
 func (t *File) Put(ctx context.Context, store blob.Store, key string) error {
 	if _, err := t.f.Seek(0, io.SeekStart); err != nil {
 		return err

@@ -10,12 +10,12 @@ import (
 )
 
 // LineKey says whose branch an index is. It is written once and stays when the branch goes: the name is its base's
-// until that is deleted, so that no process that knows it takes it for an index of its own.
+// until that is deleted, so that no process that knows it takes it for an index that is no branch.
 func LineKey(name string) string { return linesFolder + name + ".json" }
 
 const linesFolder = "_branches/"
 
-// OfBranches tells a key that says whose branch an index is: most indexes are none, and have no such object.
+// OfBranches reports whether a key says whose branch an index is: most are none, and have no such object.
 func OfBranches(key string) bool { return strings.HasPrefix(key, linesFolder) }
 
 // line is what lies under LineKey.

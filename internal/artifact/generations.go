@@ -32,13 +32,13 @@ type Generation struct {
 	Collected   bool      `json:"collected,omitempty"` // no reader opens it any more, and a grace later it is deleted
 }
 
-// Names lists the indexes of a store: its folders but its own, such as the ledger's.
+// Names lists the indexes of a store: its folders but those of the program, such as the ledger's.
 func Names(ctx context.Context, store blob.Store) ([]string, error) {
 	folders, err := store.Folders(ctx)
 	return slices.DeleteFunc(folders, func(name string) bool { return !core.ValidIndex(name) }), err
 }
 
-// IsDamage tells an artifact that is lost or cannot be read from a store that does not answer.
+// IsDamage reports whether an artifact is lost or cannot be read, rather than that the store does not answer.
 func IsDamage(err error) bool {
 	return fault.Is(err, fault.SegmentDamage) || fault.Is(err, fault.NotFound) || fault.Is(err, fault.UnknownGen)
 }

@@ -75,7 +75,7 @@ func TestGenerationsAreListedTheCurrentFirstThenTheNewest(t *testing.T) {
 	assert.True(t, err == nil && len(refs) == 3 && refs["g3"].State == "held", "%v %v", refs, err)
 }
 
-// A generation that nobody serves must not keep people from seeing the others.
+// A generation that no server has open must not keep people from seeing the others.
 func TestDamageOfAnOlderGenerationIsNamedAndHidesNoOther(t *testing.T) {
 	for _, c := range []struct {
 		situation string

@@ -8,8 +8,8 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// refused is the key of everything whose name is none: no store takes it (blob.CheckKey). Names may come from whoever
-// reaches the engine, and must never become a path.
+// refused is the key of everything whose name is none: no store takes it (blob.CheckKey). Names may come from all who
+// reach the engine, and must never become a path.
 const refused = "../refused"
 
 // key joins the parts of a key below the index; a part may hold slashes, empty ones are left out. It is refused where

@@ -15,7 +15,7 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
 )
 
-// Names come from whoever reaches the engine.
+// Names come from all who reach the engine.
 // Promises: 138.
 func TestANameThatIsNoneNeverBecomesAPath(t *testing.T) {
 	store := artifacttest.New()

@@ -53,7 +53,7 @@ func (x Index) PutTag(ctx context.Context, gen, tag string, content any) error {
 func (x Index) CollectedKey(gen string) string { return x.GenerationKey(gen, "collected") }
 
 // Purged reports whether a generation is collected because it holds what has to leave the index: who has it open closes
-// it, and nobody opens it any more.
+// it, and it is not opened any more.
 func (x Index) Purged(ctx context.Context, gen string) (bool, error) {
 	var mark struct {
 		Purged bool `json:"purged"`

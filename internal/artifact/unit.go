@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// PutScratch stores the file of a unit of work beside key, under a name that tells its content, and gives that name for
+// PutScratch stores the file of a unit of work beside key, under a name made from its content, and gives that name for
 // the unit's result. An attempt that was given up and lives on may so write what it likes: what a recorded result names
 // is never written over with anything else. What no result names goes with the scratch of its run.
 func (t *File) PutScratch(ctx context.Context, index Index, key string) (name string, err error) {

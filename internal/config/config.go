@@ -104,7 +104,7 @@ type QueryLimits struct {
 	Concurrency       int     `yaml:"concurrency"`
 	AnswersPerMinute  float64 `yaml:"answers_per_minute"`
 	AnswerMoneyPerDay float64 `yaml:"answer_money_per_day"`
-	Connections       int     `yaml:"connections"` // of the process, whoever opens them
+	Connections       int     `yaml:"connections"` // of the process, for all callers
 }
 
 // List splits a comma-separated value.
@@ -424,7 +424,7 @@ func (c *Config) chunkLikeReference(index string, chunking *core.Chunking) {
 	}
 }
 
-// modelsOf gives the models of an index: what the index sets, be it zero, wins over the general value.
+// modelsOf gives the models of an index: what the index sets, even zero, wins over the general value.
 func (c *Config) modelsOf(index string) Models {
 	models := c.Models
 	prefix := "indexes." + index + ".models"

@@ -25,7 +25,7 @@ var sections = []struct{ title, below, about string }{
 	},
 	{
 		"models", "models.",
-		"Each key may stand below `indexes.NAME.models` too, and wins for that index, be it zero or empty.",
+		"Each key may stand below `indexes.NAME.models` too, and wins for that index, even zero or empty.",
 	},
 	{
 		"limits", "limits.",

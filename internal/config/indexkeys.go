@@ -18,7 +18,7 @@ var indexKeys = []key{
 	{
 		path: "indexes.*.follow_links",
 		meaning: "links in a corpus that is a folder count as what they lead to, also outside the folder; " +
-			"without it they are told and left out",
+			"without it they are reported and left out",
 		example: "true",
 		rule:    anything(),
 	},
@@ -76,7 +76,7 @@ var indexKeys = []key{
 	{
 		path: "indexes.*.pairs.ask",
 		meaning: "how many pairs of names that may be one enrichment aliases asks the chat model for, the likeliest first; " +
-			"each is paid for once, and again where what is said of the two changed. 0: none, pairs are found and nobody " +
+			"each is paid for once, and again where what is said of the two changed. 0: none, pairs are found and no model " +
 			"is asked",
 		unit:    "pairs",
 		example: "100",
@@ -93,7 +93,7 @@ var indexKeys = []key{
 	{
 		path: "indexes.*.pairs.cosine",
 		meaning: "least cosine of the vectors of two classes that enrichment aliases takes for a pair, unless they are " +
-			"spelled alike",
+			"spelled the same",
 		unit:    "cosine",
 		example: "0.97",
 		rule:    between(0.5, 1),
@@ -101,7 +101,7 @@ var indexKeys = []key{
 	{
 		path: "indexes.*.gem.questions",
 		meaning: "how many questions enrichment gem asks of each chunk; 0: none, chunks are compared by their texts and " +
-			"nothing is paid for questions. A change has every chunk asked anew, and nothing else made again",
+			"nothing is paid for questions. A change has every chunk asked again, and nothing else made again",
 		unit:    "questions",
 		example: "3",
 		rule:    between(0, 20),
@@ -158,7 +158,7 @@ var indexKeys = []key{
 		path: "indexes.*.extraction.share",
 		meaning: "of the chunks, about, the share that the chat model extracts from, rather those with many names for " +
 			"their length; built-in rules extract from the " +
-			"others. An estimate tells how many are sent. Half of it or twice as " +
+			"others. An estimate says how many are sent. Half of it or twice as " +
 			"many can be, by how rich in names a corpus is; a larger share sends all that a smaller one sent",
 		unit:     "share of chunks",
 		example:  "0.3",

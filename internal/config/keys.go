@@ -357,8 +357,8 @@ var generalKeys = []key{
 	},
 	{
 		path: "models.chat.trust_domain",
-		meaning: "whose answers these are: paid results are shared within it, and a change pays for them anew. " +
-			"empty: base_url; none: not told apart",
+		meaning: "whose answers these are: paid results are shared within it, and a change pays for them again. " +
+			"empty: base_url; none: all the same",
 		example: "gateway",
 		rule:    anything(),
 	},
@@ -435,7 +435,7 @@ var generalKeys = []key{
 	},
 	{
 		path: "models.rerank.provider",
-		meaning: "who orders the best chunks of a query anew, reading question and chunk together. empty: nobody; http: a " +
+		meaning: "who orders the best chunks of a query again, reading question and chunk together. empty: none; http: a " +
 			"server of POST {base_url}/rerank, as vLLM, text-embeddings-inference, Jina and Cohere have it. Like every " +
 			"key of rerank it counts from the next published generation on; a query may leave it out (`rerank: false`)",
 		example: "http",
@@ -461,8 +461,8 @@ var generalKeys = []key{
 	},
 	{
 		path: "models.rerank.top",
-		meaning: "the best chunks that are sent, and more where a query wants more; text-embeddings-inference takes 32 " +
-			"unless it is told otherwise",
+		meaning: "the best chunks that are sent, and more where a query asks for more; text-embeddings-inference takes 32 " +
+			"unless its settings say otherwise",
 		unit:    "chunks",
 		example: "50",
 		rule:    between(2, 100),

@@ -232,7 +232,7 @@ func endpoints() rule {
 				return why
 			}
 			if endpoint.APIKeyEnv == "" && endpoint.BaseURL != "" {
-				continue // a server that wants no key
+				continue // a server that needs no key
 			}
 			if why := variable().mistake(endpoint.APIKeyEnv); why != "" {
 				return why

@@ -83,7 +83,7 @@ func TestMistakesInListsAreNamed(t *testing.T) {
 	}
 }
 
-// A server without keys is named with an empty variable; OpenAI's own wants one.
+// A server without keys is named with an empty variable; OpenAI's own requires one.
 func TestAServerMayWantNoKey(t *testing.T) {
 	cfg, err := load(t, `
 models:
@@ -97,7 +97,7 @@ models:
 	}
 	for _, setting := range []string{"chat", "embedding"} {
 		_, err := load(t, "models: {"+setting+": {provider: openai, model: m, api_key_env: \"\"}}\n", []string{}, nil)
-		assert.True(t, err != nil && strings.Contains(err.Error(), "models."+setting+".api_key_env: OpenAI wants a key"),
+		assert.True(t, err != nil && strings.Contains(err.Error(), "models."+setting+".api_key_env: OpenAI requires a key"),
 			"%s: %v", setting, err)
 	}
 }

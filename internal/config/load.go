@@ -169,7 +169,7 @@ func (l *loader) file(source Source) error {
 	return nil
 }
 
-// readRegular reads a file; anything else, such as a pipe that nobody writes to, is an error at once.
+// readRegular reads a file; anything else, such as a pipe without a writer, is an error at once.
 func readRegular(path string) ([]byte, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

@@ -11,7 +11,7 @@ type Telemetry struct {
 	OTLPEndpoint string `yaml:"otlp_endpoint"`
 }
 
-// Notify says which webhook is told of which ends and pauses of runs. A worker takes it from its own configuration
+// Notify says which webhook gets which ends and pauses of runs. A worker takes it from its own configuration
 // alone: who may build an index does not choose where the worker sends requests.
 type Notify struct {
 	Webhook   string   `yaml:"webhook"`
@@ -20,7 +20,7 @@ type Notify struct {
 	Page      string   `yaml:"page"`
 }
 
-// Events that a webhook can be told of.
+// Events that a webhook can get.
 const (
 	OnFailed    = "failed"    // a run failed
 	OnHeld      = "held"      // a gate kept a run from being published
@@ -94,7 +94,7 @@ func notifyKeys(prefix, standard string) []key {
 		},
 		{
 			path: prefix + "on",
-			meaning: "what it is told of: runs that failed, that a gate held, that are paused, that completed with " +
+			meaning: "what is sent to it: runs that failed, that a gate held, that are paused, that completed with " +
 				"errors, that completed",
 			example: "[failed, held]",
 			rule:    eventList(),

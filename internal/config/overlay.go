@@ -8,8 +8,8 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 )
 
-// branch has an index that the file does not name begin with the configuration of its base. Its base's schedule is not
-// its own: two indexes that share segments are built one after the other.
+// branch has an index that the file does not name begin with the configuration of its base. It gets no
+// schedule: two indexes that share segments are built one after the other.
 func (l *loader) branch(overlay core.Overlay) {
 	if overlay.Base == "" {
 		return

@@ -51,7 +51,7 @@ var queryKeys = []key{
 	},
 	{
 		path:    "query_api.tls.acme.email",
-		meaning: "where Let's Encrypt tells of problems",
+		meaning: "where Let's Encrypt reports problems",
 		example: "operator@example.org",
 		rule:    anything(),
 	},
@@ -101,7 +101,7 @@ var queryKeys = []key{
 	},
 	{
 		path:    "query_api.limits.connections",
-		meaning: "connections that one process keeps open, whoever opened them; 0: no bound",
+		meaning: "connections that one process keeps open, for all callers; 0: no bound",
 		unit:    "connections",
 		example: "1024",
 		rule:    between(0, million),
@@ -109,7 +109,7 @@ var queryKeys = []key{
 	{
 		path: "query_api.indexes.bytes",
 		meaning: "what open indexes may hold, mapped files among them. An index is opened by the first request for it, and " +
-			"those that nobody uses are closed for others, the one used longest ago first; one that is used never is. " +
+			"those that are not in use are closed for others, the one used longest ago first; one in use never is. " +
 			"0: half of the memory of the machine, or of the container where that is bounded",
 		unit:    "bytes",
 		example: "8589934592",

@@ -17,7 +17,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 )
 
-var update = flag.Bool("update", false, "write docs/configuration.md anew")
+var update = flag.Bool("update", false, "write docs/configuration.md again")
 
 const referencePath = "../../docs/configuration.md"
 

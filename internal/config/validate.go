@@ -19,7 +19,7 @@ func described() map[string]key {
 	return out
 }
 
-// place of a value: its own, else that of the nearest key above it that was given.
+// place of a value: where it was given, else where the nearest key above it was.
 func (l *loader) place(path string) place {
 	for above := path; ; {
 		if at, ok := l.cfg.places[above]; ok {
@@ -149,7 +149,7 @@ func (l *loader) modelsNeed(path string, models Models) {
 			openAI = models.Embedding.Provider == providerOpenAI
 		}
 		l.check(!openAI || endpoint.APIKeyEnv != "" || endpoint.BaseURL != "", setting+".api_key_env",
-			"OpenAI wants a key: name the variable that holds it; only a server of base_url may want none")
+			"OpenAI requires a key: name the variable that holds it; only a server of base_url may want none")
 	}
 	l.check(!models.Rerank.On() || models.Rerank.BaseURL != "", path+".rerank.base_url", "provider http needs a server")
 	l.check(
@@ -159,7 +159,7 @@ func (l *loader) modelsNeed(path string, models Models) {
 	)
 	if embedding := models.Embedding; embedding.Provider == providerBuiltin && embedding.Model == "" {
 		l.check(embedding.Dimension == 0 || embedding.Dimension == builtin.Dimension, path+".embedding.dimension",
-			"want 0 or %d, which is what the built-in lexical vectors have, got %d; another length wants a model",
+			"want 0 or %d, which is what the built-in lexical vectors have, got %d; another length requires a model",
 			builtin.Dimension, embedding.Dimension)
 	} else if embedding.Provider == providerBuiltin {
 		built, ok := neural.Find(embedding.Model)

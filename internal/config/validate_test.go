@@ -283,6 +283,6 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 		t.Errorf("a missing file that was named: %v", err)
 	}
 	_, err := config.Load(config.Source{Path: missing, Missing: true})
-	assert.NoError(t, err, "a missing file that nobody named")
+	assert.NoError(t, err, "a missing file that no option names")
 	assert.Empty(t, refused(t, "# nothing but a comment\n"))
 }

@@ -167,7 +167,7 @@ type Status = runlog.Run
 // Stopped is what a pause or a cancel met.
 type Stopped struct {
 	// InFlight counts the calls to models that were sent and not answered when the command bound: they are paid for and
-	// kept. Nil: the worker of the run tells none.
+	// kept. Nil: the worker of the run reports none.
 	InFlight *int64 `json:"in_flight,omitempty"`
 }
 
@@ -228,7 +228,7 @@ type Control interface {
 	Runs(ctx context.Context, index string, limit int) ([]runlog.Summary, error)
 	// Trends gives the last nights of an index, or of each where it is empty.
 	Trends(ctx context.Context, index string, nights int) ([]runlog.Trends, error)
-	// Log tells everything that the stores hold about a run.
+	// Log returns everything that the stores hold about a run.
 	Log(ctx context.Context, run string) (runlog.Log, error)
 	Restore(ctx context.Context, index string) (Run, error)
 	// Audit compares the served generation with what it was made of, and with what the stores hold.
@@ -238,7 +238,7 @@ type Control interface {
 	DeadLetters(ctx context.Context, index string) ([]core.Letter, error)
 	// DeadLetter is one of them, with the chunk's text.
 	DeadLetter(ctx context.Context, index, chunk string) (core.Letter, error)
-	// Discard marks dead letters that nobody wants to see any more.
+	// Discard marks dead letters that need no more attention.
 	Discard(ctx context.Context, r LettersRequest) error
 	// ApplySchedule makes the schedule of an index what its configuration says; a paused one stays paused.
 	ApplySchedule(ctx context.Context, r ScheduleRequest) (Applied, error)
@@ -250,7 +250,7 @@ type Control interface {
 	// TriggerSchedule begins a night now; where a build of the index runs it names that and does nothing.
 	TriggerSchedule(ctx context.Context, index string) (Triggered, error)
 	DeleteSchedule(ctx context.Context, index string) error
-	// Backfill begins a backfill. One that runs already is left as it is, and that is told.
+	// Backfill begins a backfill. One that runs already is left as it is, and the answer says so.
 	Backfill(ctx context.Context, r BackfillRequest) (BackfillStarted, error)
 	// Backfills says how the backfills of an index stand, the last begun first; or that of a name.
 	Backfills(ctx context.Context, r BackfillNamed) ([]core.Backfill, error)
@@ -282,7 +282,7 @@ func WithOperator(ctx context.Context, asks core.Operator) context.Context {
 	return context.WithValue(ctx, operator{}, asks)
 }
 
-// OperatorOf is who asks; zero: nobody said.
+// OperatorOf is who asks; zero: unknown.
 func OperatorOf(ctx context.Context) core.Operator {
 	asks, _ := ctx.Value(operator{}).(core.Operator)
 	return asks

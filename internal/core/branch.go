@@ -24,7 +24,7 @@ type Branch struct {
 
 	// What lists add.
 	Current string `json:"current,omitempty"`   // generation that it serves
-	Own     bool   `json:"own"`                 // that is one of its own, not the base's that it began with
+	Own     bool   `json:"own"`                 // that is the branch's, not the base's that it began with
 	BaseIs  string `json:"base_is,omitempty"`   // generation that the base serves
 	Op      string `json:"operation,omitempty"` // id in the audit trail of what made it
 }
@@ -42,6 +42,6 @@ type Rebase struct {
 // the first generation that is made while the file says the same.
 type Overlay struct {
 	Index string            `json:"index"`
-	Base  string            `json:"base,omitempty"` // whose configuration it goes by; empty: its own
+	Base  string            `json:"base,omitempty"` // whose configuration it goes by; empty: the index's
 	Set   map[string]string `json:"set,omitempty"`  // by paths below the index
 }

@@ -20,7 +20,7 @@ type Moment struct {
 // out, so that it stays one of the whole run.
 const mostMoments = 240
 
-// Course adds moments to what is known of a run's course, in the order of time, and keeps it bounded. What is told
+// Course adds moments to what is known of a run's course, in the order of time, and keeps it bounded. What comes
 // twice stands once: activities may be repeated.
 func Course(known []Moment, more ...Moment) []Moment {
 	all := slices.SortedStableFunc(slices.Values(slices.Concat(known, more)), func(one, two Moment) int {

@@ -23,7 +23,7 @@ type DifferenceSide struct {
 	Cost       float64 `json:"cost"`
 }
 
-// DocumentDifference counts documents by what happened to them. One that moved is told under its new key, and counts
+// DocumentDifference counts documents by what happened to them. One that moved is listed under its new key, and counts
 // neither as added nor as removed.
 type DocumentDifference struct {
 	Added   int64    `json:"added"`

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// mostDifferences that are told of two configurations.
+// mostDifferences is how many differences of two configurations are listed.
 const mostDifferences = 5
 
 // Differences says which settings of an index are not what they were: "models.chat.model: a, was b".

@@ -46,7 +46,7 @@ const (
 	mostEvents  = 200
 )
 
-// Note adds an event. One that tells the same as the last one is the last one again: activities may be repeated.
+// Note adds an event. One that equals the last one is the last one again: activities may be repeated.
 func (r *Report) Note(event Event) {
 	if n := len(r.Events); n > 0 {
 		last := &r.Events[n-1]

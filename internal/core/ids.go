@@ -58,7 +58,7 @@ func (d Digest) Prefix() DigestPrefix { return DigestPrefix(d[:8]) }
 // String is the lower-case hex form.
 func (p DigestPrefix) String() string { return hex.EncodeToString(p[:]) }
 
-// IsZero tells an unset digest.
+// IsZero reports whether a digest is unset.
 func (d Digest) IsZero() bool { return d == Digest{} }
 
 // MarshalText writes hex.

@@ -25,7 +25,7 @@ func TestACourseStaysBoundedAndOfTheWholeRun(t *testing.T) {
 		}
 	}
 	again := core.Course(course, course...)
-	assert.Len(t, again, len(course), "told twice")
+	assert.Len(t, again, len(course), "reported twice")
 }
 
 func TestMomentsOfALongRunAreFewer(t *testing.T) {

@@ -32,7 +32,7 @@ const (
 
 // Operator is who asks for something, and why.
 type Operator struct {
-	By     string `json:"by"`            // as whoever asks says: user@host where nothing else is given
+	By     string `json:"by"`            // as the caller says: user@host where nothing else is given
 	Via    string `json:"via,omitempty"` // what was proven: the id of an API key, or that the owner's token was shown
 	Reason string `json:"reason,omitempty"`
 }
@@ -51,7 +51,7 @@ type Operation struct {
 	Change string `json:"change,omitempty"` // of a limit: what a run was given
 	Forced bool   `json:"forced,omitempty"` // though what it was made from is not served any more
 
-	// Outcome is how it ended. Nil: nobody recorded it, so that it may or may not have taken effect.
+	// Outcome is how it ended. Nil: it was not recorded, so that it may or may not have taken effect.
 	Outcome *OperationOutcome `json:"outcome,omitempty"`
 }
 

@@ -10,7 +10,7 @@ type Pace struct {
 	Done    int64   // pieces of the stage
 	Share   float64 // of its work, 0 to 1: by bytes where these are known, else by pieces
 	Rate    float64 // pieces a second, over the processes that get on now; 0: nothing moves
-	Seconds float64 // that the rest of the stage takes at this pace; 0: nobody knows
+	Seconds float64 // that the rest of the stage takes at this pace; 0: unknown
 }
 
 // Units are what the pieces of a stage are called, one and many.
@@ -30,7 +30,7 @@ func Units(stage string) (one, many string) {
 	return "part", "parts"
 }
 
-// Shares of a build's time that stages take where no earlier run tells: with built-in models, and with models that are
+// Shares of a build's time that stages take without an earlier run: with built-in models, and with models that are
 // asked over a network. Extraction is nearly all of the latter.
 var builtinWeights = map[string]float64{
 	StagePlan: 1, StageChunk: 15, StageExtract: 35, StageReduce: 5, StageShorten: 2, StageEmbed: 1, StageLoad: 26,
@@ -64,8 +64,8 @@ func (s RunState) weights() (weights map[string]float64, measured bool) {
 	return weights, false
 }
 
-// Overall is the done share of a run, 0 to 1, and how many seconds are left; 0: nobody knows. What is left of the
-// running stage goes by its own pace. Later stages go by what they took in the run before, scaled by the number of
+// Overall is the done share of a run, 0 to 1, and how many seconds are left; 0: unknown. What is left of the
+// running stage goes by its pace. Later stages go by what they took in the run before, scaled by the number of
 // chunks; without one they go by the pace of extraction, and nothing is reported before that moves.
 func (s RunState) Overall(pace Pace) (share, seconds float64) {
 	if s.Stage == StageRestore || s.Stage == StageAudit {

@@ -18,7 +18,7 @@ func about(t *testing.T, what string, got, want float64) {
 func TestTimeLeftGoesByWhatWasMeasured(t *testing.T) {
 	state := core.RunState{Stage: core.StageChunk}
 	if _, left := state.Overall(core.Pace{Share: 0.5, Seconds: 60}); left != 0 {
-		t.Errorf("a first build that still cuts chunks: %g s left, of stages that nobody has seen", left)
+		t.Errorf("a first build that still cuts chunks: %g s left, of stages that were not seen", left)
 	}
 	state = core.RunState{Stage: core.StageExtract, Paid: true}
 	share, left := state.Overall(core.Pace{Share: 0.5, Seconds: 70})
@@ -73,7 +73,7 @@ func TestPausesDoNotCountAndAStageThatWasCancelledIsNotDone(t *testing.T) {
 	begin := time.Date(2026, 3, 1, 2, 0, 0, 0, time.UTC)
 	state := core.RunState{Stage: core.StageExtract, Total: 100, StageAt: begin}
 	state.Stop(begin.Add(10 * time.Second))
-	state.Stop(begin.Add(20 * time.Second)) // told again
+	state.Stop(begin.Add(20 * time.Second)) // reported again
 	if run, _ := state.Idle(begin.Add(40 * time.Second)); run != 30 {
 		t.Errorf("idle for %g s so far", run)
 	}

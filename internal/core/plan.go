@@ -27,11 +27,11 @@ type Why struct {
 	Calls    int64  `json:"calls"`
 }
 
-// Estimated is what a dry run tells: what a report does, and the plan, where it was asked for.
+// Estimated is what a dry run reports: what a report does, and the plan, where it was asked for.
 type Estimated struct {
 	Report
 	Plan *Plan `json:"plan,omitempty"`
-	// IndexTokens are what the published generation costs in a store that holds nothing; nil: nobody asked.
+	// IndexTokens are what the published generation costs in a store that holds nothing; nil: not asked for.
 	IndexTokens *IndexTokens `json:"index_tokens,omitempty"`
 }
 
@@ -65,7 +65,7 @@ type Planned struct {
 	Version  string `json:"version,omitempty"`
 }
 
-// mostMoved is how many documents are told that were not planned as they would be now.
+// mostMoved is how many documents are listed that were not planned as they would be now.
 const mostMoved = 10
 
 // Differences says what a plan that is made now says otherwise than this one. None: the same would be done.

@@ -15,7 +15,7 @@ import (
 type Probe struct {
 	Line      int      `json:"-"`
 	Question  string   `json:"question"`
-	Documents []string `json:"documents"` // keys; empty only where nobody asks for them
+	Documents []string `json:"documents"` // keys; empty only where they are not asked for
 }
 
 // Probed is what a run found by probe questions.

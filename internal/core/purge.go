@@ -47,7 +47,7 @@ type PurgePlan struct {
 	Documents   []PurgeDocument   `json:"documents"`
 	Current     string            `json:"current"`           // generation that is served
 	Drops       []PurgeGeneration `json:"drops"`             // generations that hold one of them, and go
-	Classes     int64             `json:"classes"`           // that name them: their texts are made anew, at most so many
+	Classes     int64             `json:"classes"`           // that name them: their texts are made again, at most so many
 	Shortenings int64             `json:"shortenings"`       // paid ones of these texts, in all generations
 	Entries     map[string]int64  `json:"entries"`           // of the ledger, by task: those of other documents too stay
 	Pending     []string          `json:"pending,omitempty"` // purges of one of them that are not done

@@ -44,7 +44,7 @@ func Terminal(status string) bool {
 	return false
 }
 
-// Spent is what requests come to. A report's unsettled ones were sent, and nobody has counted their answer: while a run
+// Spent is what requests come to. A report's unsettled ones were sent, and their answers are not counted: while a run
 // goes on those in flight, afterwards those of processes that died, which may have been paid for. Their tokens
 // and cost are estimates: answers are reckoned by the mean of those that were counted when the request was sent.
 type Spent struct {
@@ -118,7 +118,7 @@ type Report struct {
 	Bytes        int64           `json:"bytes,omitempty"`        // of the files of the generation that it wrote
 	Enriched     []Enrichment    `json:"enriched,omitempty"`     // what the generation has beside what every one has
 
-	// What failed and still stands, be it of this run or of a generation before.
+	// What failed and still stands, of this run or of a generation before.
 	ProblemsTotal   int64  `json:"problems_total"`
 	ProblemsPath    string `json:"problems_path"` // artifact with all of them
 	DocumentsFailed int64  `json:"documents_failed"`

@@ -25,13 +25,13 @@ type Spec struct {
 	Chat       ChatModel  `json:"chat"`
 	Embedding  EmbedModel `json:"embedding"`
 	Limits     Limits     `json:"limits"`
-	// Rerank is who orders the chunks that a query found again; without a provider nobody does.
+	// Rerank is who orders the chunks that a query found again; without a provider they stay as they are.
 	Rerank RerankModel `json:"rerank,omitzero"`
 	// Extraction says which chunks the chat model extracts from; nil: from all.
 	Extraction *Extraction `json:"extraction,omitempty"`
 	// FollowLinks lets links in a corpus that is a folder count as what they lead to, also outside the folder.
 	FollowLinks bool `json:"follow_links,omitempty"`
-	// Currency is what prices, costs and budgets of money are in, as people write it; empty: nobody said.
+	// Currency is what prices, costs and budgets of money are in, as people write it; empty: not set.
 	Currency string `json:"currency,omitempty"`
 	// Include and Exclude are patterns on the names of objects, relative to the corpus; ** stands for any folders. Without
 	// Include all are included. They change which documents there are, not what is made of one.
@@ -136,7 +136,7 @@ func (s Spec) Memory() Gem {
 type Pairs struct {
 	Ask     int     `json:"ask"`     // pairs that a model is asked for, the likeliest first
 	Classes int     `json:"classes"` // that are compared, those with the most mentions
-	Cosine  float64 `json:"cosine"`  // the least of a pair that is not spelled alike
+	Cosine  float64 `json:"cosine"`  // the least of a pair that is spelled differently
 }
 
 // DefaultPairs is what an index has that says nothing else.
@@ -229,7 +229,7 @@ type ChatModel struct {
 	TrustDomain string   `json:"trust_domain,omitempty"` // see Domain
 	Timeout     Duration `json:"timeout,omitempty"`      // of one request; 0: DefaultModelTimeout
 
-	Batch BatchMode `json:"batch,omitzero"` // of mode batch; zero: every call is a request of its own
+	Batch BatchMode `json:"batch,omitzero"` // of mode batch; zero: every call is a separate request
 }
 
 // BatchMode says how extraction is answered by a server's Batch API: files of requests, answered within a day for less
@@ -274,7 +274,7 @@ func (m EmbedModel) ByModel() (chunks, classes bool) {
 
 // RerankModel says who orders the best chunks of a query again. It changes nothing that is built.
 type RerankModel struct {
-	Provider  string `json:"provider"` // empty: nobody; http
+	Provider  string `json:"provider"` // empty: none; http
 	BaseURL   string `json:"base_url,omitempty"`
 	APIKeyEnv string `json:"api_key_env,omitempty"`
 	Model     string `json:"model,omitempty"`

@@ -17,8 +17,8 @@ const (
 	StageVerify  = "verify"
 	StagePublish = "publish"
 	StageCollect = "collect"
-	StageRestore = "restore" // a run of its own
-	StageAudit   = "audit"   // a run of its own
+	StageRestore = "restore" // a separate run
+	StageAudit   = "audit"   // a separate run
 )
 
 // Stage is a row of the table of stages.

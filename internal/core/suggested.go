@@ -31,7 +31,7 @@ type SuggestedOne struct {
 type AliasSearch struct {
 	Classes int            `json:"classes"` // that were compared, the most mentioned first
 	Of      int64          `json:"of"`      // that there are
-	Pairs   int            `json:"pairs"`   // near enough, or spelled alike
+	Pairs   int            `json:"pairs"`   // near enough, or spelled much the same
 	Refused map[string]int `json:"refused,omitempty"`
 	Seconds float64        `json:"seconds"`
 }

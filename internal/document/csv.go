@@ -104,7 +104,7 @@ func (d dialect) sample(head []byte, limits Limits) (out []record) {
 }
 
 // fitOf is how well a delimiter cuts a head into records of one length; 0: it does not. That the first record has the
-// length counts most. Between two that fit alike the one counts that less often stands in texts and numbers.
+// length counts most. Between two that fit equally the one counts that less often stands in texts and numbers.
 func fitOf(d dialect, head []byte, limits Limits) float64 {
 	d = d.fitted(head, limits)
 	sample, lengths := d.sample(head, limits), map[int]int{}

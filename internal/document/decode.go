@@ -131,7 +131,7 @@ func isSpoilt(head []byte) bool {
 	return validPrefix(head) && bytes.IndexFunc(head, odd) < 0
 }
 
-// utf16Like tells text in UTF-16 without a mark: nearly every second byte is zero.
+// utf16Like detects text in UTF-16 without a mark: nearly every second byte is zero.
 func utf16Like(raw []byte, zeroAt int) bool {
 	if len(raw) < 8 {
 		return false

@@ -186,7 +186,7 @@ type letterReader struct {
 	parts    int
 	attached attached
 	missing  []string // sentences about parts that could not be read
-	guess    string   // the encoding of the first part that did not say its own rightly
+	guess    string   // the encoding of the first part whose header has no valid one
 }
 
 var (

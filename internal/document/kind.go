@@ -66,7 +66,7 @@ var byExt = map[string]Kind{
 // Extensions that are read, for error texts.
 var Extensions = strings.Join(slices.Sorted(maps.Keys(byExt)), " ") + ", each also with .gz"
 
-// TypeOf tells the type of an object by its key; ok is false for a type that is not read.
+// TypeOf returns the type of an object by its key; ok is false for a type that is not read.
 func TypeOf(key string) (kind Kind, gz, ok bool) {
 	low := strings.ToLower(key)
 	if s, cut := strings.CutSuffix(low, ".gz"); cut {

@@ -37,7 +37,7 @@ func DefaultLimits() Limits {
 	}
 }
 
-// Key tells limits apart: it is the same for limits that refuse the same.
+// Key distinguishes limits: it is the same for limits that refuse the same.
 func (l Limits) Key() string {
 	bounds, _, _ := strings.Cut(fmt.Sprintf("%+v", l.Whole()), " Reading:")
 	return bounds + "}"

@@ -182,7 +182,7 @@ func plainHeading(text string) string {
 	return strings.TrimSpace(escapeOf.ReplaceAllString(text, "$1"))
 }
 
-// markdown looks at a line of Markdown, and tells whether it is a heading or belongs to one.
+// markdown looks at a line of Markdown, and reports whether it is a heading or belongs to one.
 func (o *Outline) markdown(text string, at int) bool {
 	if found := fence.FindStringSubmatch(text); found != nil {
 		switch {

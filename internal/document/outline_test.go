@@ -65,7 +65,7 @@ func TestPagesOfAText(t *testing.T) {
 		"two":            {document.PDF, "one\n\f\ntwo\n\f\n", "[0 6]"},
 		"an empty one":   {document.PDF, "\n\f\n\n\f\ntwo\n\f\n", "[0 3 6]"},
 		"one":            {document.PDF, "one\n\f\n", "[0]"},
-		"of before":      {document.PDF, "one\n\ntwo\n\n", "[]"}, // what an earlier version kept has no pages
+		"old pages":      {document.PDF, "one\n\ntwo\n\n", "[]"}, // what an earlier version kept has no pages
 		"of plain text":  {document.Text, "one\n\f\ntwo\n\f\n", "[]"},
 		"with a heading": {document.PPTX, "# a\n\n\f\n# b\n\f\n", "[0 7]"},
 	} {

@@ -164,7 +164,7 @@ func TestUnreadableFilesAreNamed(t *testing.T) {
 			t.Errorf("%s: %q, %v", name, text, err)
 		}
 		if e := fault.As(err); e != nil && e.Hint == "" && c.kind != document.Text {
-			t.Errorf("%s: nobody is told what to do: %v", name, err)
+			t.Errorf("%s: the error advises nothing: %v", name, err)
 		}
 	}
 	_, err = document.Parse(iotest.ErrReader(io.ErrUnexpectedEOF), document.JSON, "dir/x", document.DefaultLimits())

@@ -5,7 +5,7 @@ import (
 	"io"
 )
 
-// Parser reads objects of types without rows. The text of what it gives is read under ctx: whoever asked cancels it
+// Parser reads objects of types without rows. The text of what it gives is read under ctx: the caller cancels it
 // when the text is not needed any more, and reads no more of it then.
 type Parser interface {
 	Parse(ctx context.Context, reader io.Reader, kind Kind, object string) (Doc, error)
@@ -13,7 +13,7 @@ type Parser interface {
 
 type again struct{}
 
-// Again has a document be parsed once more where the first try told nothing of the document: by a process that had no
+// Again has a document be parsed once more where the first try says nothing of the document: by a process that had no
 // other before, where a Parser has processes.
 func Again(ctx context.Context) context.Context { return context.WithValue(ctx, again{}, true) }
 

@@ -77,7 +77,7 @@ func (p *parts) bad(err error) error {
 		return err
 	}
 	return fault.Unreadable.At("read", p.object).Because(err).
-		Advise("the file is no readable ." + string(p.kind) + ": save it anew")
+		Advise("the file is no readable ." + string(p.kind) + ": save it again")
 }
 
 // open unpacks a part under the limits.

@@ -153,7 +153,7 @@ func mendPDF(raw []byte) []byte {
 }
 
 // adviseDamaged is what to do about a PDF that cannot be read.
-const adviseDamaged = "the PDF is damaged: save it anew"
+const adviseDamaged = "the PDF is damaged: save it again"
 
 // damaged is the error of a PDF that cannot be read further.
 func (r *pdfReader) damaged(cause error) error {

@@ -207,7 +207,7 @@ func markEdges(lines []pdfLine, height float64) {
 	}
 }
 
-// linesOf puts words that are turned alike into lines: from top to bottom and from left to right, cells of a table one
+// linesOf puts words of the same turn into lines: from top to bottom and from left to right, cells of a table one
 // behind the other with a tab between them (a blank behind a label), columns of running text one after the other.
 func linesOf(spans []glyphs) []pdfLine {
 	levelMarks(spans)

@@ -61,7 +61,7 @@ func (w *pdfWords) notes(page requests.Page) ([]note, error) {
 	return found, nil
 }
 
-// noteIn reads an annotation; one that is hidden, or that nobody typed, is none.
+// noteIn reads an annotation; one that is hidden, or was not typed, is none.
 func (w *pdfWords) noteIn(annotation references.FPDF_ANNOTATION) (note, error) {
 	kind, err := w.FPDFAnnot_GetSubtype(&requests.FPDFAnnot_GetSubtype{Annotation: annotation})
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// pageBreak ends each page of a text whose document has pages, on a line of its own: NewOutline tells pages by it.
+// pageBreak ends each page of a text whose document has pages, on a line of its own: NewOutline finds pages by it.
 const pageBreak = "\f"
 
 // pdfTextOf writes pages: lines as they stand, an empty line between paragraphs, no headers and footers but the first
@@ -187,7 +187,7 @@ func (r repeats) isRepeated(text string) bool {
 	return r.counts[text] >= r.least || strings.HasPrefix(text, romanAt) && r.counts[text] >= leastRepeated
 }
 
-// unnumbered is a line without the number that a page says is its own.
+// unnumbered is a line without the number that a page prints of itself.
 func (r repeats) unnumbered(text string) string {
 	if !r.numbered {
 		return text

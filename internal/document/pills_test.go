@@ -179,7 +179,7 @@ func TestPillsDoNoHarm(t *testing.T) {
 	}
 }
 
-// watch gives a function that tells the most memory that was in use since.
+// watch returns a function that reports the most memory that was in use since.
 func watch() func() uint64 {
 	runtime.GC()
 	done, most := make(chan struct{}), make(chan uint64)

@@ -64,7 +64,7 @@ func (p *placer) packed() Places {
 	return append(out, p.lines...)
 }
 
-// Sheets are the sizes of the pages: each is that of the pages from its own to the next one's.
+// Sheets are the sizes of the pages: each holds from its page to that of the next one.
 func (p Places) Sheets() []core.Sheet {
 	sheets, _ := p.open()
 	return sheets

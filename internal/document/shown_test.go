@@ -156,7 +156,7 @@ func TestAllThatAWordDocumentShowsIsReadOnce(t *testing.T) {
 			`<mc:AlternateContent xmlns:wps="http://schemas.microsoft.com/office/word/2010/wordprocessingShape"><mc:Choice Requires="wps">` + run(" box") +
 			"</mc:Choice><mc:Fallback>" + run("old") + "</mc:Fallback></mc:AlternateContent>"))}, "old box", ""},
 		"nothing":     {[]part{body(p(""))}, "read a.docx: it has no text (write something into it, or take it away)", ""},
-		"no document": {[]part{{Name: "word/styles.xml", Content: "<s/>"}}, "read a.docx: it has no word/document.xml (the file is no readable .docx: save it anew)", ""},
+		"no document": {[]part{{Name: "word/styles.xml", Content: "<s/>"}}, "read a.docx: it has no word/document.xml (the file is no readable .docx: save it again)", ""},
 		"a code of a field": {[]part{body(p(`<w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r><w:instrText>IF </w:instrText></w:r>` +
 			`<w:r><w:fldChar w:fldCharType="begin"/><w:fldChar w:fldCharType="separate"/><w:t>code</w:t><w:fldChar w:fldCharType="end"/></w:r>` +
 			`<w:r><w:fldChar w:fldCharType="separate"/><w:t>Shown</w:t><w:fldChar w:fldCharType="end"/></w:r>` + run(".")))}, "Shown.", ""},

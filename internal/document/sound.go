@@ -37,7 +37,7 @@ func (s *Sound) Read(raw []byte) (int, error) {
 		return n, fault.Unreadable.At("read", s.object).
 			Because(fmt.Sprintf("%d of its %d characters are no letters of any script: its bytes or its fonts do not say "+
 				"which ones they are", s.bad, s.all)).
-			Advise("save it anew as UTF-8, or as a document whose text can be copied from its own program")
+			Advise("save it again as UTF-8, or as a document whose text can be copied from its own program")
 	}
 	return n, err
 }

@@ -107,7 +107,7 @@ const (
 	Cancelled    Code = "cancelled"
 	Stalled      Code = "stalled"
 
-	// ControlUnreadable is a control record or an account that nobody understands.
+	// ControlUnreadable is a control record or an account that cannot be understood.
 	ControlUnreadable Code = "control_unreadable"
 	ParserDown        Code = "parser_unavailable" // no process that parses can be started on this machine
 	Internal          Code = "internal"
@@ -119,7 +119,7 @@ const (
 	ActivityFailed Code = "activity_failed"
 	RunEnded       Code = "run_ended"
 	Interrupted    Code = "interrupted"         // a command, by who gave it: what it began is as its hint says
-	WebhookDown    Code = "webhook_unavailable" // notify.webhook does not take what it is told
+	WebhookDown    Code = "webhook_unavailable" // notify.webhook does not take a notice
 )
 
 // Kind says how a failure heals, and so who acts on it.
@@ -211,7 +211,7 @@ type Error struct {
 	Err        error
 }
 
-// Error renders "op object: cause: hint" and leaves empty parts out, and secrets: whoever stores or shows an error has
+// Error renders "op object: cause: hint" and leaves empty parts out, and secrets: what stores or shows an error has
 // its text from here.
 func (e *Error) Error() string {
 	var text strings.Builder
@@ -288,7 +288,7 @@ func CodeOf(err error) Code {
 // Is reports whether err carries the code.
 func Is(err error, code Code) bool { return err != nil && CodeOf(err) == code }
 
-// KindOf is the kind in err's chain. An expired deadline is transient; any other error that nobody classified is a
+// KindOf is the kind in err's chain. An expired deadline is transient; any other error without a class is a
 // fault of this program, which repeating does not mend.
 func KindOf(err error) Kind {
 	if e := As(err); e != nil {
@@ -301,7 +301,7 @@ func KindOf(err error) Kind {
 }
 
 // asked are codes whose kind says how a run gets over them; as the answer to a command they say that what was asked for
-// cannot be as things stand, which whoever asked can change.
+// cannot be as things stand, which the caller can change.
 var asked = map[Code]bool{
 	LeaseHeld: true, BudgetSpent: true, CorpusMissing: true, CorpusRefused: true, EndpointRefused: true,
 }

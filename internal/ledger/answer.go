@@ -49,7 +49,7 @@ func encodeAnswer(texts []core.Digest, vectors [][]float32) []byte {
 	return out
 }
 
-// decodeHead reads the digests of an object from its start. It wants more where the start is too short for them, and
+// decodeHead reads the digests of an object from its start. It requires more where the start is too short for them, and
 // gives none where the object is not one, or not the one of its name.
 func decodeHead(raw []byte, object core.Digest) (texts []core.Digest, want int) {
 	if len(raw) < headBytes {

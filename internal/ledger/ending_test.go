@@ -16,7 +16,7 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
 )
 
-// A call that the model has admitted goes on when its worker is asked to stop. Nobody else may pay for its key
+// A call that the model has admitted goes on when its worker is asked to stop. No other call may pay for its key
 // meanwhile, however long it takes.
 func TestAClaimLastsAsLongAsItsCallWhateverBecomesOfTheCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestAPaidResultIsHeldUntilItCanBeStored(t *testing.T) {
 }
 
 // Its caller hears why it cannot be stored, at once or after a while, and the result is stored all the same when it can
-// be: also after hours, and nobody pays for it again meanwhile.
+// be: also after hours, and it is not paid for again meanwhile.
 func TestWhatCouldNotBeStoredIsHeldAndStoredWhenItCanBe(t *testing.T) {
 	for code, longest := range map[fault.Code]time.Duration{
 		fault.StoreDenied: 0, fault.StoreFull: 20 * time.Second, fault.StoreDown: 6 * time.Minute,
@@ -153,7 +153,7 @@ func TestAProcessThatEndsWaitsForWhatItHolds(t *testing.T) {
 		short, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
 		if err := mine.Drain(short); !fault.Is(err, fault.StoreFull) {
-			t.Errorf("it was told %v", err)
+			t.Errorf("it got %v", err)
 		}
 		time.AfterFunc(time.Minute, func() { full.Store(false) })
 		if err := mine.Drain(t.Context()); err != nil || len(store.Keys("ledger/extract/loose/")) != 1 {
@@ -162,7 +162,7 @@ func TestAProcessThatEndsWaitsForWhatItHolds(t *testing.T) {
 	})
 }
 
-// A loose entry has no checksum: whoever reads it says whether it can be used.
+// A loose entry has no checksum: its reader says whether it can be used.
 func TestALooseEntryThatCannotBeUsedIsRemovedToldAndPaidForAgain(t *testing.T) {
 	for _, task := range ledger.Tasks() {
 		for _, negative := range []bool{false, true} {

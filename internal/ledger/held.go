@@ -156,8 +156,8 @@ func (h *held) wait(ctx context.Context) (*Entry, error) {
 	}
 }
 
-// again waits for the next try, and has it made now where the last one was a while ago: whoever comes later must not be
-// told of what is over.
+// again waits for the next try, and has it made now where the last one was a while ago: a later caller must not get an
+// error that is over.
 func (h *held) again(ctx context.Context) {
 	pause := time.Second
 	if h.most > 0 {
@@ -179,7 +179,7 @@ func (h *held) again(ctx context.Context) {
 	}
 }
 
-// Ready waits while results that were paid for cannot be stored, and gives the cause where that lasts: nobody should
+// Ready waits while results that were paid for cannot be stored, and gives the cause where that lasts: no caller should
 // pay for another one meanwhile.
 func (l *Ledger) Ready(ctx context.Context) error {
 	for {

@@ -68,7 +68,7 @@ func In(domain string, key core.Digest) core.Digest {
 // Entry is what the ledger knows about a key.
 type Entry struct {
 	Value    []byte
-	Negative bool // a content failure that was paid for; Value tells about it
+	Negative bool // a content failure that was paid for; Value describes it
 	Packed   bool // a pack holds it
 	Attempt  int  // of a negative one: the round of retry-failed that failed last
 }
@@ -76,7 +76,7 @@ type Entry struct {
 // Ledger is safe for concurrent use.
 type Ledger struct {
 	// OnDamage receives packs that cannot be read, once each, and of loose entries that were removed because they could
-	// not be used; nil: nobody is. What they held is paid again where nothing else has it. Calls may come side by side.
+	// not be used. It may be nil. What they held is paid again where nothing else has it. Calls may come side by side.
 	OnDamage func(object string, err error)
 
 	// Patience is how long a caller waits for its paid result to be stored; 0: ten seconds while the store is full, five
@@ -119,7 +119,7 @@ func (l *Ledger) Get(ctx context.Context, task string, key core.Digest, attempt 
 	return l.find(ctx, task, key, attempt, nil)
 }
 
-// Accept says whether an entry is of use. An error makes it absent: of damage somebody is told, and the result is paid
+// Accept says whether an entry is of use. An error makes it absent: damage is reported, and the result is paid
 // for again in its place. Other errors say that the entry should not be trusted any more.
 type Accept func(Entry) error
 
@@ -188,7 +188,7 @@ type Result struct {
 	Negative bool
 }
 
-// Do gives the entry of a key, paying for it when nobody has. It reports whether this call paid. Equal keys in flight
+// Do gives the entry of a key, paying for it when no call has. It reports whether this call paid. Equal keys in flight
 // anywhere are paid by one of them; the others wait. An error of pay stores nothing. A result that cannot be stored for
 // now is held, with its claim, until it can be; the error says why.
 func (l *Ledger) Do(
@@ -231,7 +231,7 @@ func (l *Ledger) DoAccepting(
 			stop()
 		}
 	}()
-	if e, err := l.find(ctx, task, key, attempt, accept); err != nil || e != nil { // nobody else pays from here on
+	if e, err := l.find(ctx, task, key, attempt, accept); err != nil || e != nil { // no other call pays from here on
 		return e, false, err
 	}
 	result, err := pay(ctx)
@@ -266,7 +266,7 @@ func (l *Ledger) keep(ctx context.Context, name, owner string) (stop func()) {
 		_, _ = l.claims.Claim(ctx, name, owner, claimTTL) // a lost claim costs at most one double payment
 	})
 	return func() {
-		end() // a renewal behind the release would hold the key for nobody
+		end() // a renewal after the release would hold the key for no call
 		release, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTTL)
 		defer cancel()
 		_ = l.claims.Release(release, name, owner)

@@ -15,7 +15,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
-// A run is a pack that nobody merged, or the packs of one merge, which share no first byte: a look-up reads at most one
+// A run is a pack that is not merged, or the packs of one merge, which share no first byte: a look-up reads at most one
 // of its packs. With more than maxRuns the smallest are merged, so that keptRuns are left beside the new one, and with
 // them every run that is no larger than what is merged already: an entry is rewritten about as often as the ledger
 // doubles.

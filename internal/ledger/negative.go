@@ -6,7 +6,7 @@ import (
 )
 
 // A negative entry stands under the key of its result, so that one request reports a miss: this mark, the attempt, a
-// line feed, what it tells. No result begins like that: those of chat models are JSON, and answers of embedding models
+// line feed, its message. No result begins like that: those of chat models are JSON, and answers of embedding models
 // begin with a number that this is too large for.
 const negativeMark = "\x00neg "
 

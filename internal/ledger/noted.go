@@ -10,8 +10,8 @@ import (
 
 type noteKey struct{}
 
-// Noting has every key that is asked for call note, whether it is paid for, found, or fails. nil: nobody is told. It
-// may be called by several goroutines. What is made by the ledger alone can be listed so, whoever makes it.
+// Noting has every key that is asked for call note, whether it is paid for, found, or fails. note may be nil. It
+// may be called by several goroutines. What is made by the ledger alone can be listed so, by any caller.
 func Noting(ctx context.Context, note func(task string, key core.Digest)) context.Context {
 	return context.WithValue(ctx, noteKey{}, note)
 }

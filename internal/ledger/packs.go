@@ -60,7 +60,7 @@ type listing struct {
 	merges []merge // the oldest first
 }
 
-// listPacks reads merges before packs: whoever sees that a pack was taken in must see what took it in.
+// listPacks reads merges before packs: a reader that sees that a pack was taken in must see what took it in.
 func listPacks(ctx context.Context, store blob.Store, task string) (listing, error) {
 	out := listing{swept: map[string]bool{}}
 	taken := map[string]bool{}

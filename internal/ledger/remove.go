@@ -13,7 +13,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
-// Remove takes entries out of the ledger at once, negative ones too, whoever lists them: packs that hold one are
+// Remove takes entries out of the ledger at once, negative ones too, even if listed: packs that hold one are
 // written again without it, and what they were written from goes, also where it is otherwise kept for a while. Keys of
 // Embed are those of texts: an answer that holds vectors of other texts too is written again for those. It gives how
 // many entries went. It may be repeated, and ended at any point; fault.GenBusy where another process is at the upkeep
@@ -40,7 +40,7 @@ func (l *Ledger) Remove(
 	return max(loose, packed), err // a pack may hold what lies loose, too
 }
 
-// Forget takes all entries of a task out of the ledger, whoever lists them, as Remove does, and gives how many there
+// Forget takes all entries of a task out of the ledger, even if listed, as Remove does, and gives how many there
 // were. It is for tasks other than Embed.
 func (l *Ledger) Forget(ctx context.Context, task string, now time.Time) (int64, error) {
 	release, err := l.mustClaimUpkeep(ctx, task)
@@ -120,7 +120,7 @@ func (l *Ledger) removePacked(
 		if errors.As(err, &bad) {
 			return removed, fault.SegmentDamage.At("remove entries from", l.store.Location(bad.pack)).
 				Because(bad.err).
-				Advise("what it holds cannot be told: remove the file, then repeat the purge")
+				Advise("what it holds is not known: remove the file, then repeat the purge")
 		}
 		if err != nil {
 			return removed, err

@@ -264,7 +264,7 @@ func (x *textIndex) answer(object core.Digest) *answer {
 	return x.answers[object]
 }
 
-// mayHold tells by a pack's range and filter that it is worth reading for a key.
+// mayHold reports by a pack's range and filter whether it is worth reading for a key.
 func (p *pack) mayHold(key core.Digest) bool {
 	return key[0] >= p.from && key[0] <= p.to && bloomHas(p.filter, key)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
 )
 
-// What can be read again is forgotten once nobody has looked for a while; what the index lacks stays known.
+// What can be read again is forgotten after a while without a look; what the index lacks stays known.
 func TestWhatCanBeReadAgainIsForgottenWhenNobodyLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := ledger.New(artifacttest.New(), memory.NewClaims())

@@ -15,14 +15,14 @@ import (
 )
 
 // A claim on a text whose vector was stored is not given back: it runs out, two thirds of claimTTL after the last time
-// it was renewed, at the earliest. Whoever claims a text without being refused within that time of having looked knows
-// that nobody stored it in between, and looking costs a few listings for all requests of some seconds.
+// it was renewed, at the earliest. Who claims a text without being refused within that time of having looked knows
+// that it was not stored in between, and looking costs a few listings for all requests of some seconds.
 const (
 	lookAgain = claimTTL / 3
 	lookedOff = 2 * claimTTL / 3
 )
 
-// PayTexts has the vectors of texts stored that nobody has stored. pay is called with the places of those that nobody
+// PayTexts has the vectors of texts stored that are not yet stored. pay is called with the places of those that nothing
 // else is paying for, and stores them by PutVectors; equal texts are paid for once. For those that others pay for it
 // waits, holding nothing meanwhile.
 func (l *Ledger) PayTexts(ctx context.Context, texts []core.Digest, pay func(context.Context, []int) error) error {
@@ -53,7 +53,7 @@ func (l *Ledger) PayTexts(ctx context.Context, texts []core.Digest, pay func(con
 		}
 		if len(mine) > 0 {
 			err := pay(ctx, mine)
-			if err != nil && l.Trouble() != nil { // what is held is nobody else's to pay for
+			if err != nil && l.Trouble() != nil { // no other call may pay for what is held
 				go func() {
 					_ = l.Drain(context.WithoutCancel(ctx))
 					release(true)
@@ -160,7 +160,7 @@ func (l *Ledger) PutVectors(ctx context.Context, texts []core.Digest, vectors []
 	object, raw := answerKey(texts), encodeAnswer(texts, vectors)
 	var marked error
 	var marking sync.WaitGroup
-	marking.Go(func() { // it tells other processes, and this one after a crash, that the index lacks the answer
+	marking.Go(func() { // it shows other processes, and this one after a crash, that the index lacks the answer
 		_, marked = l.Put(ctx, Texts, object, 0, Result{})
 	})
 	entry, err := l.Put(ctx, Embed, object, 0, Result{Value: raw})

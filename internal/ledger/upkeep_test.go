@@ -183,7 +183,7 @@ func sweepFarAway(t *testing.T, merged bool) {
 		"one after another:\n%s", counted)
 }
 
-// Whoever watches an upkeep that takes long sees that it gets on, in each of its parts.
+// A caller that watches an upkeep that takes long sees that it gets on, in each of its parts.
 // Promises: 120.
 func TestUpkeepShowsThatItGetsOn(t *testing.T) {
 	const packs, each = 9, 1000
@@ -298,7 +298,7 @@ func TestEntriesAreLookedThroughOnceADay(t *testing.T) {
 		for i := 0; i < 20 && yield(key(i), nil); i++ {
 		}
 	}
-	for _, c := range []struct{ first, want int }{{1, 0}, {20, 2}} { // what is young does not go, whoever lists it
+	for _, c := range []struct{ first, want int }{{1, 0}, {20, 2}} { // what is young does not go, listed or not
 		asked = 0
 		for _, hours := range []int{0, 1, 23, 25, 26} {
 			b.now = day(c.first).Add(time.Duration(hours) * time.Hour)

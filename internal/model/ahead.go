@@ -17,7 +17,7 @@ type Foresight interface {
 type Admission struct {
 	// Until is when it holds no more, whatever comes; what then is sent must be admitted again.
 	Until time.Time
-	// Holds tells, right before the request is sent, whether it may be by this admission.
+	// Holds reports, right before the request is sent, whether it may be by this admission.
 	Holds func() bool
 	// End counts what came back, as the function that Meter.Begin gives.
 	End func(usage Usage, answered bool)

@@ -7,13 +7,13 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// EmbedTask is what a Meter is told of a request for embeddings; requests to chat models carry the task of their Call.
+// EmbedTask is what a Meter gets for a request for embeddings; requests to chat models carry the task of their Call.
 const EmbedTask = "embed"
 
 // Meter admits requests that are paid for and counts what they cost. Begin is called right before a request is sent and
 // may refuse it (the run is paused, cancelled, its budget is spent); its error is then the request's. prompt is about
 // how many tokens the request holds: what counts where its sender dies before the answer. The function that it returns
-// is called exactly once with what came back: the tokens that the server told, and whether it answered at all.
+// is called exactly once with what came back: the tokens that the server reported, and whether it answered at all.
 // A request that was answered is paid for, also when its content turned out bad. Both may be called concurrently.
 type Meter interface {
 	Begin(ctx context.Context, task string, prompt int64) (end func(usage Usage, answered bool), err error)

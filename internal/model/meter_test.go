@@ -14,7 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model/limits"
 )
 
-// scripted is a paid model that answers as it is told.
+// scripted is a paid model that answers as configured.
 type scripted struct {
 	reply model.Reply
 	err   error
@@ -42,7 +42,7 @@ func (s *scripted) Embed(context.Context, []string) ([][]float32, model.Usage, e
 func (s *scripted) Info() model.Info { return model.Info{Model: "scripted", Paid: !s.free} }
 func (*scripted) Dimension() int     { return 8 }
 
-// tally is a meter that remembers what it was told.
+// tally is a meter that remembers what it got.
 type tally struct {
 	refuse error
 	passed []string // tasks of requests that the server would not take for now

@@ -94,7 +94,7 @@ type Info struct {
 // Chat is the port of structured chat. Complete may be called concurrently and repeated; a repetition of a paid call is
 // paid again. Errors: fault.ModelUnavailable, ModelRateLimited (transient, with RetryAfter where the server gave one),
 // ModelAuth, ModelQuota, ModelUnknown, BadConfig (fatal), NotRecorded (fatal), ModelRefused (fatal: no request is
-// served, as far as the answer tells), ModelRejected (content). Where a server answered and its answer is an error all
+// served, as far as the answer says), ModelRejected (content). Where a server answered and its answer is an error all
 // the same, the error is an AnsweredError and Reply.Usage says what it charged.
 type Chat interface {
 	Complete(ctx context.Context, call Call) (Reply, error)
@@ -118,7 +118,7 @@ type Weighable interface {
 
 // Batcher is a chat model whose calls can be answered in batches: files of requests. Find it with As.
 type Batcher interface {
-	// Form is what a call that was answered taught of how the server wants requests; Begin has another process begin
+	// Form is what a call that was answered taught of how the server expects requests; Begin has another process begin
 	// with it.
 	Form() string
 	Begin(form string)

@@ -20,7 +20,7 @@ type Left struct {
 
 type quotaTold struct{}
 
-// OnQuota has told called with what each answer to a request says of the caller's quota, also where it says nothing.
+// OnQuota has report called with what each answer to a request says of the caller's quota, also where it says nothing.
 // It may be called concurrently.
 func OnQuota(ctx context.Context, told func(Quota)) context.Context {
 	return context.WithValue(ctx, quotaTold{}, told)

@@ -432,7 +432,7 @@ func TestEachKindOfDriftIsFound(t *testing.T) {
 	}
 }
 
-// Verifying a build compares the first vectors of a batch; one that is another at its end is told by nothing beside it.
+// Verifying a build compares the first vectors of a batch; one that differs at its end differs in nothing else.
 // Promises: 50.
 func TestAnAuditComparesEveryVector(t *testing.T) {
 	s := newSite(t, sample(200))

@@ -53,5 +53,5 @@ func TestDamageOfAnOldReferenceAndADeadCollectorBlockNoNight(t *testing.T) {
 		}
 	}
 	assert.True(t, told == 1 && report.ProblemsTotal == int64(len(report.Problems)),
-		"told %d times: %+v", told, report.Problems)
+		"reported %d times: %+v", told, report.Problems)
 }

@@ -53,12 +53,12 @@ func TestTheNextRunDeletesTheCopiesOfOneThatWasCancelled(t *testing.T) {
 		}
 	}
 	if len(told) != 1 || told[0].Code != string(fault.StoreDenied) || len(keysBelow(t, bucket, "")) != 2 {
-		t.Errorf("told %+v, left %q", told, keysBelow(t, bucket, ""))
+		t.Errorf("reported %+v, left %q", told, keysBelow(t, bucket, ""))
 	}
 	s.Staging = bucket
 	s.write(t, map[string]string{"new.md": "# Salt\n\nSalt of Lake Verin is sold in Tolmin.\n"})
 	s.night(t)
 	if left := keysBelow(t, bucket, ""); !slices.Equal(left, []string{running}) || len(s.report(t).Problems) != 0 {
-		t.Errorf("left %q, told %+v", left, s.report(t).Problems)
+		t.Errorf("left %q, reported %+v", left, s.report(t).Problems)
 	}
 }

@@ -56,7 +56,7 @@ func TestAReportHasItsCourseAndAText(t *testing.T) {
 	assert.True(t, err == nil && strings.Contains(string(text), report.ContentHash), "%v: %s", err, text)
 }
 
-// Whoever renews the lease notes how far the run is; many processes note no more than one does.
+// What renews the lease notes how far the run is; many processes note as much as one does.
 func TestTheCourseOfALongRunIsNotedOnceByAllProcesses(t *testing.T) {
 	s := newSite(t, sample(1))
 	job, _ := s.begin(t)

@@ -119,7 +119,7 @@ func TestADifferenceOverNightsIsThatOfTheCorpora(t *testing.T) {
 	apart := segments.Apart(other.Segments, one.Segments)
 	assert.True(t, len(apart.Splits) < len(other.Segments.Splits) || len(other.Segments.Splits) <= 2,
 		"%d of %d splits are opened", len(apart.Splits), len(other.Segments.Splits))
-	// Documents segments of splits that both have can be gone: nobody reads them.
+	// Documents segments of splits that both have can be gone: they are not read.
 	parts := map[string]bool{}
 	for _, split := range apart.Splits {
 		for _, segment := range other.Segments.Documents {

@@ -165,7 +165,7 @@ func (way ending) compare(t *testing.T, report core.Report, book modeltest.Stats
 		assert.True(t, task.reported <= task.server && task.reported+task.unsettled >= task.server,
 			"%s: the server counts %d, reported %d, unsettled %d", task.name, task.server, task.reported, task.unsettled)
 	}
-	assert.True(t, len(way.kills) != 0 || lost == (core.Spent{}), "nobody was killed, and yet unsettled: %+v", lost)
+	assert.True(t, len(way.kills) != 0 || lost == (core.Spent{}), "no process was killed, and yet unsettled: %+v", lost)
 	if lost.Calls.Sum() > int64(len(way.kills))*batchWidth {
 		t.Errorf("%d calls are unsettled after %d kills", lost.Calls.Sum(), len(way.kills))
 	}

@@ -132,7 +132,7 @@ func TestWhatEnrichmentsPaidForIsPackedAndStaysWhileItIsListed(t *testing.T) {
 	}
 }
 
-// A purge takes what enrichments paid for the document out of the ledger, what themes told of it too, and nothing of
+// A purge takes what enrichments paid for the document out of the ledger, what themes say of it too, and nothing of
 // other documents and indexes.
 // Promises: 88.
 func TestAPurgeTakesWhatEnrichmentsPaidForTheDocumentAlone(t *testing.T) {
@@ -170,9 +170,9 @@ func TestAPurgeTakesWhatEnrichmentsPaidForTheDocumentAlone(t *testing.T) {
 	sold.bought(nil)
 	before := maps.Clone(sold.texts)
 	restart(s)
-	for _, one := range []string{"anew", "apart-anew"} {
+	for _, one := range []string{"fresh", "apart-fresh"} {
 		again := *s
-		if again.spec.Index = one; one == "apart-anew" {
+		if again.spec.Index = one; one == "apart-fresh" {
 			again.corpus, again.spec.Corpus = other.corpus, other.corpus
 		} else {
 			again.corpus = t.TempDir()

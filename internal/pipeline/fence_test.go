@@ -150,7 +150,7 @@ func TestTheLeaseIsRenewedOnceInHalfAHeartbeatByAllUnitsOfAProcess(t *testing.T)
 		time.Sleep(beats)
 		assert.NoError(t, runs[0].Renew(t.Context()), "a store that is away fails the unit")
 		if err := runs[0].Guard(t.Context()); !fault.Is(err, fault.StoreDown) {
-			t.Errorf("nobody knows whether the lease is held: %v", err)
+			t.Errorf("it is not known whether the lease is held: %v", err)
 		}
 		store.fail.Store(false)
 		passOn(t, index)

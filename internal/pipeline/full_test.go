@@ -74,7 +74,7 @@ func fillingSite(t *testing.T, refuse func(key string) error) (*site, *bill) {
 	return s, owed
 }
 
-// built does the stages of a run, and again as a person resumes it, until it is done; halted is told of each error, and
+// built does the stages of a run, and again as a person resumes it, until it is done; halted receives each error, and
 // may resume it itself.
 func built(t *testing.T, s *site, halted func(err error, resume func() error)) {
 	t.Helper()
@@ -148,7 +148,7 @@ func failsAt(t *testing.T, code fault.Code, at int64, want core.Hashes) (held bo
 		}
 		held = true
 		if shown := s.Problems("docs/g001"); len(shown) != 1 || shown[0].Code != string(code) {
-			t.Errorf("%s at write %d: the process tells %+v", code, at, shown)
+			t.Errorf("%s at write %d: the process shows %+v", code, at, shown)
 		}
 		paid := owed.sum()
 		if again := resume(); !fault.Is(again, code) || owed.sum() != paid {

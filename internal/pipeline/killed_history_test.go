@@ -30,7 +30,7 @@ import (
 )
 
 // mortal is a process that dies at one of its writes, by kill -9: the write takes place wholly, in part where it is of
-// many, or not at all, nobody hears of it, and nothing that the process does afterwards reaches a store.
+// many, or not at all, no other process learns of it, and nothing that the process does afterwards reaches a store.
 type mortal struct {
 	mu    sync.Mutex
 	left  int // writes until it dies; 0: it does not

@@ -56,7 +56,7 @@ func TestAStoreThatLostItsMemoryIsFilledAgainAlsoWhenNothingChanged(t *testing.T
 			first := s.night(t)
 			lose(s)
 			night := s.night(t)
-			require.True(t, night.planned.Unchanged && night.planned.Repair != 0, "nobody noticed: %+v", night.planned)
+			require.True(t, night.planned.Unchanged && night.planned.Repair != 0, "not noticed: %+v", night.planned)
 			report := s.report(t)
 			assert.True(t, report.Written.Records+report.Written.Rows != 0 && report.Calls.Sum() == 0,
 				"written %+v, calls %+v", report.Written, report.Calls)
@@ -244,7 +244,7 @@ func TestAStoreThatLosesItsMemoryWhileABuildVerifiesIsNoticedByTheNextNight(t *t
 	index := artifact.Index{Store: s.Artifacts, Name: job.Index}
 	require.NoError(t, run.GiveLease(t.Context(), index, holder))
 	if night := s.night(t); night.planned.Repair == 0 || s.report(t).Written.Records == 0 {
-		t.Errorf("nobody noticed: %+v", night.planned)
+		t.Errorf("not noticed: %+v", night.planned)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 // Documents that came through links are gone for a version that does not follow them: the gate of mass deletions holds
-// the run, and what it tells names the setting that brings them back.
+// the run, and its message names the setting that brings them back.
 func TestDocumentsThatCameThroughLinksAreHeldAndTheSettingIsNamed(t *testing.T) {
 	s := newSite(t, map[string]string{"own.md": "# Own\n\nThe harbour of Port Alma was built by Carla Ruiz.\n"})
 	outside := t.TempDir()

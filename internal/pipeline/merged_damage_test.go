@@ -79,7 +79,7 @@ func TestASegmentThatDoesNotFitItsSplitMendsItselfInTheSameRun(t *testing.T) {
 	way := &how{}
 	night, err := first.try(t, way)
 	require.True(t, err == nil && night.published.Status == core.StatusCompleted && way.anew,
-		"%+v, anew %v, %v", night.published, way.anew, err)
+		"%+v, restarted %v, %v", night.published, way.anew, err)
 	first.whole(t)
 }
 

@@ -74,7 +74,7 @@ func TestADiskThatFillsDuringAMergeCostsNothing(t *testing.T) {
 		s.whole(t)
 		made := s.current(t)
 		if made.Generation != "g002" || made.Hashes != sound.Hashes || len(made.Segments.Tombs) != 0 {
-			t.Errorf("write %d: %s, hashes alike %v, %d bitmaps", at, made.Generation, made.Hashes == sound.Hashes,
+			t.Errorf("write %d: %s, hashes equal %v, %d bitmaps", at, made.Generation, made.Hashes == sound.Hashes,
 				len(made.Segments.Tombs))
 		}
 	}
@@ -111,7 +111,7 @@ func TestTwoMergesAtOnceWriteTheSame(t *testing.T) {
 	s.whole(t)
 	made, alone := s.current(t), again.night(t).manifest
 	assert.True(t, twice && made.Hashes == sound.Hashes && fmt.Sprint(made.Segments) == fmt.Sprint(alone.Segments),
-		"twice %v, hashes alike %v:\n%+v\nwant\n%+v", twice, made.Hashes == sound.Hashes, made.Segments, alone.Segments)
+		"twice %v, hashes equal %v:\n%+v\nwant\n%+v", twice, made.Hashes == sound.Hashes, made.Segments, alone.Segments)
 }
 
 // A rollback while a night merges: the night is held, and what the rollback serves and what it left are whole.

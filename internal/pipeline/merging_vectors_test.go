@@ -87,7 +87,7 @@ func TestADeathAmidAMergeOfVectorsLosesNothing(t *testing.T) {
 		one.vectors = vectorsmemory.New()
 		one.begin(0, 0)
 		night, _ := one.survive(t, 0)
-		assert.True(t, night.planned.Repair != 0, "death %d: nobody noticed that the vectors are lost", left)
+		assert.True(t, night.planned.Repair != 0, "death %d: the lost vectors were not noticed", left)
 		count, err := one.vectors.Count(t.Context(), got.Collections.Chunks)
 		assert.True(t, err == nil && count == got.Counts.Windows,
 			"death %d: %d of %d rows came back: %v", left, count, got.Counts.Windows, err)
@@ -99,7 +99,7 @@ func TestADeathAmidAMergeOfVectorsLosesNothing(t *testing.T) {
 	assert.True(t, deaths >= 20, "only %d deaths: too few to prove anything", deaths)
 }
 
-// A vectors segment that is damaged is not merged into one that nobody could tell from a good one: everything is made
+// A vectors segment that is damaged is not merged into one that looks like a good one: everything is made
 // again from what is paid for.
 func TestADamagedVectorsSegmentIsNotMerged(t *testing.T) {
 	l := merging(t)

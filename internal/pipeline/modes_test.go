@@ -41,7 +41,7 @@ func (s *site) onDisk(t *testing.T, data string) {
 	s.Ledger, s.StoreID = ledger.New(artifacts, coordination), id
 }
 
-// The text of documents is in almost everything that a build writes: nobody but the owner reads any of it, whatever the
+// The text of documents is in almost everything that a build writes: only the owner can read any of it, whatever the
 // umask of the process is.
 func TestNothingThatABuildWritesIsReadableForOthers(t *testing.T) {
 	old := unix.Umask(0)

@@ -14,7 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
-var writePlain = flag.Bool("write-plain", false, "write testdata/plain.txt anew")
+var writePlain = flag.Bool("write-plain", false, "write testdata/plain.txt again")
 
 // passing are what differs between two equal builds: when and where they ran.
 var passing = []struct {

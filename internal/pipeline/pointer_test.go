@@ -15,7 +15,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
-// A pointer that still tells a part of what it told is as damaged as one that says nothing.
+// A pointer that still has a part of what it had is as damaged as an empty one.
 func TestARestoreWritesADamagedPointerAgain(t *testing.T) {
 	s := newSite(t, sample(4))
 	s.night(t)
@@ -48,7 +48,7 @@ func TestARestoreWritesADamagedPointerAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := s.restore(t); !fault.Is(err, fault.SegmentDamage) || !strings.Contains(err.Error(), "from a backup") {
-		t.Errorf("where nothing tells what was published: %v", err)
+		t.Errorf("where nothing says what was published: %v", err)
 	}
 }
 

@@ -28,7 +28,7 @@ const keyVariable = "UNWEAVER_TEST_KEY"
 
 var errKilled = errors.New("killed")
 
-// process is what dies by kill -9: from then on nothing that it does reaches a store, and nobody hears of it. What it
+// process is what dies by kill -9: from then on nothing that it does reaches a store, or another process. What it
 // sent to a model server is answered, and paid for, all the same.
 type process struct {
 	dead atomic.Bool

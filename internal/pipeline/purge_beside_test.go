@@ -62,7 +62,7 @@ func TestAPurgeTakesDocumentsOutOfTheChoicesOfBackfills(t *testing.T) {
 	}
 }
 
-// A generation that a gate holds goes with what is purged, though nobody serves it, and cannot be approved any more.
+// A generation that a gate holds goes with what is purged, though it is not served, and cannot be approved any more.
 // Promises: 5.
 func TestAPurgeTakesAGenerationThatAGateHolds(t *testing.T) {
 	t.Setenv(keyVariable, "secret")
@@ -92,6 +92,6 @@ func TestAPurgeTakesAGenerationThatAGateHolds(t *testing.T) {
 		t.Errorf("%+v, %v", refs, err)
 	}
 	if collected, err := index.Purged(t.Context(), "g002"); err != nil || !collected {
-		t.Errorf("readers are not told: %t, %v", collected, err)
+		t.Errorf("readers do not learn it: %t, %v", collected, err)
 	}
 }

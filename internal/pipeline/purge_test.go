@@ -321,7 +321,7 @@ func TestAPurgeThatDiesAnywhereIsGoneOnWith(t *testing.T) {
 	assert.True(t, died >= 5, "only %d processes died", died)
 }
 
-// What another document has too stays, and is told; asked for again it costs nothing. A purge that may return does so
+// What another document has too stays, and is listed; asked for again it costs nothing. A purge that may return does so
 // with the next night.
 // Promises: 47.
 func TestWhatAnotherDocumentHasTooStays(t *testing.T) {
@@ -382,7 +382,7 @@ func TestFailuresOfAPurgedDocumentGoWithIt(t *testing.T) {
 	}
 	for _, work := range []string{"docs/g001", "docs/g002", "docs/g003"} {
 		if strings.Contains(state(work), "Quastenberg") || strings.Contains(state(work), "secret.md") {
-			t.Errorf("the state of %s tells of it: %s", work, state(work))
+			t.Errorf("the state of %s names it: %s", work, state(work))
 		}
 	}
 }

@@ -368,7 +368,7 @@ func TestTheTrailIsWrittenBeforeAndAfter(t *testing.T) {
 	}
 }
 
-// Of operators who move the pointer at once from the same point, one wins, and the others are told.
+// Of operators who move the pointer at once from the same point, one wins, and the others get an error.
 // Promises: 40.
 func TestOperatorsWhoMoveAtOnce(t *testing.T) {
 	s := newSite(t, sample(4))
@@ -397,7 +397,7 @@ func TestOperatorsWhoMoveAtOnce(t *testing.T) {
 	}
 }
 
-// A record that somebody wrote over is told, and hides no other.
+// A record that was overwritten is reported, and hides no other.
 func TestADamagedRecordIsTold(t *testing.T) {
 	s := newSite(t, sample(4))
 	s.night(t)

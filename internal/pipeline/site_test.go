@@ -226,7 +226,7 @@ func (s *site) unit(ctx context.Context, job run.Job, stage string, do func(cont
 		return err
 	}
 	if err := do(watched, work); err != nil {
-		if cause := context.Cause(watched); cause != nil && ctx.Err() == nil { // as an activity tells it
+		if cause := context.Cause(watched); cause != nil && ctx.Err() == nil { // as an activity reports it
 			return cause
 		}
 		return err

@@ -68,7 +68,7 @@ func (s *site) served(t *testing.T, manifest *core.Manifest) map[string]rows.Doc
 	return all
 }
 
-// built reads the manifest of the last night, be it published or held; nil where it built nothing.
+// built reads the manifest of the last night, published or held; nil where it built nothing.
 func (s *site) built(t *testing.T) *core.Manifest {
 	t.Helper()
 	index := artifact.Index{Store: s.Artifacts, Name: s.spec.Index}
@@ -225,7 +225,7 @@ func documentsThatComeAndGo(t *testing.T) []happening {
 			}, core.StatusCompleted, "", 0, 0, false,
 		},
 		{
-			"every file copied anew (other ETags, the same bytes)", small(), func(t *testing.T, s *site) {
+			"every file copied again (other ETags, the same bytes)", small(), func(t *testing.T, s *site) {
 				s.remove(t, ".")
 				s.write(t, small())
 			}, core.StatusCompleted, "", 0, 0, true,
@@ -367,7 +367,7 @@ func TestAStaleDocumentStandsAndHealsAndCostsNothing(t *testing.T) {
 	}
 }
 
-// Whoever wants a document to be empty removes it; then it is gone like any other, and may come back empty.
+// A document that should be empty is removed; then it is gone like any other, and may come back empty.
 func TestAStaleDocumentThatIsRemovedIsGone(t *testing.T) {
 	s := newSite(t, sample(12))
 	s.night(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/unweaver/unweaver/internal/text"
 )
 
-// Form is how passages become a context and a context becomes the two messages of a call, for every method alike.
+// Form is how passages become a context and a context becomes the two messages of a call, the same for every method.
 type Form struct {
 	Pack func(ps []Passage, budget int) (context string, used []bool)
 	// Ask returns the messages; without a context they ask the model for what it knows by itself.
@@ -32,7 +32,7 @@ func FormOf(parity bool) Form {
 	return Form{Pack: Context, Ask: askFenced}
 }
 
-// answerWishes are how the evaluation of the paper wants every method to answer.
+// answerWishes are how the evaluation of the paper asks every method to answer.
 const answerWishes = `You are a question answering system.
 Please make sure that the answer is correct and complete.
 At the same time avoid redundancy and irrelevant information.

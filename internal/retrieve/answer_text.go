@@ -10,7 +10,7 @@ import (
 
 // citing makes an answer of what a model writes, piece by piece: without the white space around it, cut at mostAnswer,
 // with each mark of a citation as [n], and without marks that name nothing which the model was shown. take is given the
-// same text as it becomes certain; nil where nobody wants it.
+// same text as it becomes certain; nil where it is not needed.
 type citing struct {
 	passages []Passage
 	used     []bool

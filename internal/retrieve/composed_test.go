@@ -201,7 +201,7 @@ func (s shuffled) document(writer *split.Writer, key string, row row, chunks uin
 		}, text.Terms(embed.ChunkText(document.Title, passage))))
 		for _, place := range generation.Live.Graph.ClassesOf(number) {
 			class, position := generation.Live.ClassAt(place), 1<<10
-			if class.FirstChunk == number { // of the others nobody asks
+			if class.FirstChunk == number { // the others are not asked for
 				position = int(generation.Live.Rank[place])
 			}
 			s.check(writer.Mention(class.ID, chunks, position))
@@ -378,7 +378,7 @@ func (o opened) ask(t *testing.T, method string, n int) retrieve.Query {
 	return query
 }
 
-// told is all of a result that must be equal, scores by their bits.
+// told renders all of a result that must be equal, scores by their bits.
 func told(t *testing.T, result retrieve.Result) []string {
 	t.Helper()
 	bits := func(value float64) uint64 { return math.Float64bits(value) }

@@ -55,7 +55,7 @@ func TestConfidenceIsNotToldWhereItIsNotKnown(t *testing.T) {
 	for _, method := range retrieve.Methods().Plain() {
 		result := o.run(t, o.query(t, method, "Who reached the South Pole?"))
 		if told := result.Confidence != nil; told != (method == retrieve.Hybrid) {
-			t.Errorf("%s: told %v: hybrid alone was calibrated", method, told)
+			t.Errorf("%s: reported %v: hybrid alone was calibrated", method, told)
 		}
 	}
 	degraded := o.query(t, "hybrid", "Who reached the South Pole?")

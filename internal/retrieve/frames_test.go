@@ -107,7 +107,7 @@ func TestAFrameThatManyWantIsReadOnce(t *testing.T) {
 	for i := range errs {
 		beside.Go(func() { _, errs[i] = generation.Text(t.Context(), chunk) })
 	}
-	for retrieve.FramesUnderWay() == 0 { // whoever comes later than that waits for it, or finds it read
+	for retrieve.FramesUnderWay() == 0 { // a later caller waits for it, or finds it read
 		time.Sleep(time.Millisecond)
 	}
 	close(hold)

@@ -75,7 +75,7 @@ type Opening struct {
 	// Admit, where set, is asked once, when the manifest is known and before anything is copied, with what the
 	// generation will hold (see Footprint); what it waits does not count as time of the opening. Its error ends that.
 	Admit func(ctx context.Context, bytes int64) error
-	// Left, where set, is told whenever a holder has let go, and how many are left: 0, once, when all is unmapped.
+	// Left, where set, is called whenever a holder has let go, with how many are left: 0, once, when all is unmapped.
 	Left func(holders int64)
 }
 

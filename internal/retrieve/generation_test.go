@@ -120,7 +120,7 @@ func TestHoldersRaceWithTheLastClose(t *testing.T) {
 	generation.Close()
 	all.Wait()
 	if generation.Held() {
-		t.Error("held by nobody, and yet held")
+		t.Error("held by none, and yet held")
 	}
 }
 

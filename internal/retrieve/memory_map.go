@@ -29,7 +29,7 @@ type MemoryLoading struct {
 	Loading  float64
 	Degree   float64
 	Member   bool   // the theme's summary was made of it
-	Question string // the first that it answers; its text, where nobody found a question
+	Question string // the first that it answers; its text, where no question was found
 }
 
 // MemoryView reads the themes, with at most most chunks in all: as many of each theme as of any other. Errors are

@@ -200,7 +200,7 @@ func (r *Request) alignSteps(classes, votes int) float64 {
 }
 
 // scored keeps the classes that are most similar to the question, and gives each chunk the sum of those that mention
-// it. Strength is no measure to keep them by: it falls with price, so that the strongest are those that nobody competes
+// it. Strength is no measure to keep them by: it falls with price, so that the strongest are those that none competes
 // with.
 func (r *Request) scored(p pool, prices align.Prices) (kept map[int]bool, score []float64) {
 	entities := r.Result.Entities

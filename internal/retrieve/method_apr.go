@@ -21,7 +21,7 @@ type APRExplain struct {
 	Runs  []APRRun  `json:"runs"`
 	Told  []APRFact `json:"told"`
 
-	Text     string         `json:"text"` // what is told, in the encoding of the fewest tokens
+	Text     string         `json:"text"` // the facts in the encoding of the fewest tokens
 	Encoding string         `json:"encoding"`
 	Tokens   int            `json:"tokens"`
 	Sizes    map[string]int `json:"sizes"` // tokens of the same facts in each encoding
@@ -49,7 +49,7 @@ type APRAsks struct {
 	Tail     string `json:"tail"`
 }
 
-// APRFact is a triple that is told, and the chunks that say it.
+// APRFact is a reported triple, and the chunks that say it.
 type APRFact struct {
 	Head     string   `json:"head"`
 	Relation string   `json:"relation"`
@@ -67,7 +67,7 @@ func (aprMethod) Spec() Spec {
 		Params: []Param{
 			Whole("coarse", "runs that are compared as wholes", 1, 10_000, apr.DefaultSettings.Coarse),
 			Whole("runs", "runs that stay", 1, 1000, apr.DefaultSettings.Fine),
-			Whole("facts_budget", "tokens of the facts that are told", 64, 100_000, 2000),
+			Whole("facts_budget", "tokens of the facts that are reported", 64, 100_000, 2000),
 			Choice(ParamContext, "what a chat model reads: passages, the facts of the question instead of them, or both",
 				ContextPassages, ContextFacts, ContextBoth),
 			Choice("variant", "of the fine score: raw cosines, the authors' program, or the paper's formula",
@@ -123,7 +123,7 @@ func (aprMethod) Run(r *Request) (Explanation, error) {
 	}
 	r.Result.Timing.Search = time.Since(start)
 	most := r.Query.TopChunks
-	if r.Query.Params.Text(ParamContext) == ContextFacts { // of all, those are chosen that say what is told
+	if r.Query.Params.Text(ParamContext) == ContextFacts { // of all, those are chosen that say the reported facts
 		most = len(found.Chunks)
 	}
 	for _, one := range found.Chunks[:min(len(found.Chunks), most)] {

@@ -100,7 +100,7 @@ func TestFactsLeadToTheChunksThatSayThem(t *testing.T) {
 	}
 	if !strings.Contains(explain.Text, "South Pole") || tokens.Count(explain.Text) != explain.Tokens ||
 		explain.Sizes[explain.Encoding] != explain.Tokens || len(explain.Sizes) != 3 {
-		t.Errorf("told %q in %d tokens, sizes %v", explain.Text, explain.Tokens, explain.Sizes)
+		t.Errorf("reported %q in %d tokens, sizes %v", explain.Text, explain.Tokens, explain.Sizes)
 	}
 	for _, fact := range explain.Told {
 		for _, chunk := range fact.Chunks {
@@ -131,7 +131,7 @@ func TestFactsOfChunksThatAFilterLeavesOutAreNotTold(t *testing.T) {
 		}
 	}
 	if explain, _ := result.Explain.(retrieve.APRExplain); strings.Contains(explain.Text, "Pole") {
-		t.Errorf("told %s", explain.Text)
+		t.Errorf("reported %s", explain.Text)
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 // english is the language of the texts that questions are made of.
 var english = text.In("en")
 
-// explained runs a query by gem and gives what it tells.
+// explained runs a query by gem and returns its explanation.
 func (o opened) explained(t *testing.T, query retrieve.Query) (retrieve.Result, retrieve.GemExplain) {
 	t.Helper()
 	result := o.run(t, query)
@@ -95,7 +95,7 @@ func TestASummaryBringsAMemberAndCitesIt(t *testing.T) {
 	if !slices.Contains(summary.Members, first.Live.ID.String()) || len(summary.Members) != 2 || summary.Theme != 0 ||
 		summary.Question != retrievetest.SummaryQuestion || math.Abs(first.Score-1) > 1e-6 ||
 		told.Chunks[0].Summary == nil || !slices.Equal(told.Chunks[0].Themes, []int{0}) {
-		t.Errorf("chunk %v of score %v, told %+v", first.Live.ID, first.Score, told)
+		t.Errorf("chunk %v of score %v, reported %+v", first.Live.ID, first.Score, told)
 	}
 	if first.Similarity > 0.9 {
 		t.Errorf("the chunk itself is said to be as near as the summary: %v", first.Similarity)
@@ -248,7 +248,7 @@ func TestAMemoryIsMappedWhenItIsAskedForAndGoesWithItsGeneration(t *testing.T) {
 	}
 }
 
-// A search along edges is that which looks at every pair of nodes at every step, on weights that are computed anew from
+// A search along edges is that which looks at every pair of nodes at every step, on weights that are computed from
 // texts and questions.
 // Promises: 92.
 func TestAGraphSearchOfGemIsThatOfDenseComputation(t *testing.T) {

@@ -69,7 +69,7 @@ type ClassShare struct {
 	Share float64 `json:"share"`
 }
 
-// shares are the most classes that are told one by one.
+// shares are the most classes that are listed one by one.
 const shares = 10
 
 func places(l fuse.List) map[uint32]*Place {

@@ -53,7 +53,7 @@ type ElectionExplain struct {
 	Unserved []string      `json:"voters_without_a_seat"`
 }
 
-// SeatExplain is a member: the deciding value (null where nobody supports it) and its voters.
+// SeatExplain is a member: the deciding value (null where no voter supports it) and its voters.
 type SeatExplain struct {
 	ID     string   `json:"id"`
 	Value  *float64 `json:"value"`

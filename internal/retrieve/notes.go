@@ -37,7 +37,7 @@ const (
 	ContextBoth     = "both"
 )
 
-// noteFacts adds the facts that are told of the question, those that a passage of the result says, in the encoding of
+// noteFacts adds the facts that are found for the question, those that a passage of the result says, in the encoding of
 // the fewest tokens. Without passages in the context the result is the passages that say these facts.
 func (r *Request) noteFacts(index *apr.Index, told []uint32) {
 	if len(told) == 0 {

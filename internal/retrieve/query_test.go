@@ -207,7 +207,7 @@ func TestEveryRuleElectsWithReasons(t *testing.T) {
 	query := o.query(t, retrieve.Unweaver, "Oslo")
 	query.Rule = "dice"
 	if _, err := o.searcher().Run(t.Context(), o.generation, query); err == nil {
-		t.Error("a rule that nobody knows elects")
+		t.Error("an unknown rule elects")
 	}
 }
 
@@ -284,7 +284,7 @@ func TestSharesOfHybridAddUp(t *testing.T) {
 				t.Errorf("%+v: shares of %s sum to %g", filter, chunk.ID, sum)
 			}
 			if seeded := (1 - explain.Damping) * chunk.Seed; math.Abs(chunk.Plain*chunk.Mass-seeded) > 1e-5 {
-				t.Errorf("%+v: %s has %g of its mass by itself, want %g: what came through classes is not what is told",
+				t.Errorf("%+v: %s has %g of its mass by itself, want %g: what came through classes is not reported",
 					filter, chunk.ID, chunk.Plain*chunk.Mass, seeded)
 			}
 			want := math.Sqrt(chunk.Mass/largestMass) + explain.Mix*chunk.Fused/largestFused

@@ -28,9 +28,9 @@ const rawBytes = 64 << 10
 
 // Ask calls a model, and once more, with reminder appended, when read refuses the first answer. Calls that fail for a
 // while are repeated in place. A failure of the item is an Answer with a Reason; an error is a failure of the system.
-// health tells the two apart where the server only refuses, or answers nonsense: the item is asked for once more when
+// health distinguishes the two where the server only refuses, or answers nonsense: the item is asked for once more when
 // the server is known to serve, and it is the item's failure only where the server serves after that too. Where all of
-// the first items fail alike, that is a failure of the system. Without health, nil, a refusal is always one of the
+// the first items fail the same, that is a failure of the system. Without health, nil, a refusal is always one of the
 // system, and nonsense one of the item.
 func Ask[T any](
 	ctx context.Context,
@@ -170,12 +170,12 @@ type sender struct {
 	health *Health
 	probe  func(context.Context) error
 	sent   time.Time // when the last request was sent, after all that it waited for
-	told   bool      // health was told that the item came to nothing
+	told   bool      // health has a report that the item came to nothing
 	roomy  bool      // twice the room was asked for
 	held   bool      // the error is that of the small request: nothing was sent
 }
 
-// useless tells health of the first answer of no use.
+// useless reports the first answer of no use to health.
 func (s *sender) useless() {
 	if !s.told {
 		s.told = true

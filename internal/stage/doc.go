@@ -15,7 +15,7 @@
 //	publish  manifest, gates, the flip of the pointer
 //	collect  what nothing names any more
 //
-// A stage has In, Result and Run. In.OnProgress, where there is one, is told absolute numbers of this attempt and may
+// A stage has In, Result and Run. In.OnProgress, where there is one, receives absolute numbers of this attempt and may
 // be nil. Stages count what they did, what they wrote and what the ledger answered; what models were paid is counted
 // where models are called, so that it is true whatever becomes of a batch.
 package stage

@@ -8,10 +8,10 @@ import (
 	"github.com/unweaver/unweaver/internal/model"
 )
 
-// alikeMost is how many first items of a task may fail alike before the run pauses.
+// alikeMost is how many first items of a task may fail for the same reason before the run pauses.
 const alikeMost = 20
 
-// firsts are the first items of a task, as long as none of them comes to something. Where all fail alike, it is not the
+// firsts are the first items of a task, as long as none of them comes to something. If all fail the same, it is not the
 // items: the model cannot do the task, though it may answer a plain sentence. A person who resumes the run knows, so
 // that it takes twice as many the next time.
 type firsts struct {
@@ -19,13 +19,13 @@ type firsts struct {
 	reason  string
 	alike   int
 	most    int
-	fell    int       // how often all failed alike
+	fell    int       // how often all failed with one reason
 	known   int       // of these times, those that a person knew of who resumed the run
 	resumed time.Time // when a person resumed it last
 	cause   error     // of the last time
 }
 
-// Resumed takes when a person resumed the run last, as its control record says; zero: nobody did. A round that begins
+// Resumed takes when a person resumed the run last, as its control record says; zero if never. A round that begins
 // after all first items failed, and before that, does nothing: a pause lets end what is in flight, and what waits for
 // its turn counts as such.
 func (h *Health) Resumed(at time.Time) {
@@ -34,14 +34,14 @@ func (h *Health) Resumed(at time.Time) {
 	if first := &h.first; !at.IsZero() && !at.Equal(first.resumed) {
 		first.resumed, first.known = at, first.fell
 		first.alike = 0      // what ended while the run paused is what the person knows of
-		if first.most == 0 { // another process may have found them alike, and told the person
+		if first.most == 0 { // another process may have found them the same, and reported it
 			first.most = 2 * alikeMost
 		}
 	}
 }
 
 // item takes how an item ended: reason is empty where it came to something, and words are the last of the failure. The
-// error says that all failed alike so far.
+// error reports that all failed with one reason so far.
 func (h *Health) item(info model.Info, reason, words string) error {
 	if h == nil {
 		return nil
@@ -67,7 +67,7 @@ func (h *Health) item(info model.Info, reason, words string) error {
 	first.alike, first.most = 0, 2*first.most
 	first.fell++
 	first.cause = fault.ModelRefused.At("use chat model", info.Endpoint+" model "+info.Model).
-		Because(fmt.Sprintf("all of the first %d texts failed alike (%s); to the last one it said: %s",
+		Because(fmt.Sprintf("all of the first %d texts failed the same way (%s); to the last one it said: %s",
 			failed, reason, firstWords(words))).
 		Advise("try another model, or a server that serves this one as it should; to go on all the same: resume")
 	return first.cause
@@ -89,7 +89,7 @@ func (h *Health) Round() Round {
 	return Round{health: h, fell: h.first.known}
 }
 
-// Over says why the round must end: all first items failed alike, and nobody has resumed the run since.
+// Over says why the round must end: all first items failed for one reason, and the run was not resumed since.
 func (r Round) Over() error {
 	if r.health == nil {
 		return nil

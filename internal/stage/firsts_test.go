@@ -15,7 +15,7 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
-// A model that serves a plain sentence, and none of the texts, has spent twenty of them when the run pauses; whoever
+// A model that serves a plain sentence, and none of the texts, has spent twenty of them when the run pauses; one who
 // resumes it gets forty more. Where one text comes to something, the others are to blame.
 // Promises: 141.
 func TestTwentyTextsThatFailAlikePauseTheRun(t *testing.T) {

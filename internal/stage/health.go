@@ -63,7 +63,7 @@ func (h *Health) enter() (leave func()) {
 	return func() { count(-1) }
 }
 
-// good takes that a request came to something. Nobody may care.
+// good takes that a request came to something. h may be nil.
 func (h *Health) good(sent time.Time) {
 	if h == nil {
 		return
@@ -198,7 +198,7 @@ func (h *Health) ask(ctx context.Context, probe func(context.Context) error) err
 		switch {
 		case err == nil:
 			h.serving(began)
-		case ctx.Err() == nil: // all who wait hear of it; whoever asks later finds out again
+		case ctx.Err() == nil: // all who wait hear of it; a later caller finds out again
 			h.down, h.cause, h.bad, h.tried = began, err, 0, false
 		}
 		h.change()
@@ -243,7 +243,7 @@ func probe[T any](chat model.Chat, call model.Call, read func(string) (T, bool))
 	}
 }
 
-// firstWords of an answer to the probe, which holds nobody's text.
+// firstWords of an answer to the probe, which holds no text of a document.
 func firstWords(text string) string {
 	const most = 200
 	if runes := []rune(text); len(runes) > most {

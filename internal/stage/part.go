@@ -102,7 +102,7 @@ type VectorRow struct {
 	Vector []float32 `parquet:"vector,list"`
 }
 
-// Tell reports progress to whoever wants it; nil wants none.
+// Tell reports progress to its receiver; nil receives none.
 func Tell(to func(core.Progress), progress core.Progress) {
 	if to != nil {
 		to(progress)

@@ -91,15 +91,15 @@ func (b *Body) Read(out []byte) (int, error) {
 // Close implements io.Closer.
 func (b *Body) Close() error { return b.body.Close() }
 
-// digestStep is how much is read for a digest before it is told of.
+// digestStep is how much is read for a digest before it is reported.
 const digestStep = 8 << 20
 
-// Digest reads what nobody has read yet and gives the digest of all bytes, which is the version of a document. Of an
-// object of gigabytes that takes longer than a unit may be silent (activities), so told hears how many bytes were read,
+// Digest reads what was not read yet and gives the digest of all bytes, which is the version of a document. Of an
+// object of gigabytes that takes longer than a unit may be silent (activities), so reported gets how many were read,
 // every few of them; it may be nil.
 func (b *Body) Digest(told func(read int64)) (core.Digest, error) {
 	for b.err == nil {
-		_, _ = io.CopyN(io.Discard, b, digestStep) // b.err tells
+		_, _ = io.CopyN(io.Discard, b, digestStep) // b.err has the error
 		if told != nil && b.err == nil {
 			told(b.read)
 		}

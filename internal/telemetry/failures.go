@@ -12,8 +12,8 @@ import (
 	"github.com/unweaver/unweaver/internal/telemetry/observe"
 )
 
-// quietFor is how long failures of one kind are counted before they are told again: a server that is down fails
-// thousands of requests alike.
+// quietFor is how long failures of one kind are counted before they are logged again: a server that is down fails
+// thousands of requests the same way.
 const quietFor = 10 * time.Second
 
 // failures reports requests to model servers that failed.
@@ -36,7 +36,7 @@ func (f *failures) tell(log *slog.Logger, request observe.Request, err error) {
 	}
 	code, server := Code(err), host(request.Endpoint)
 	if code == "cancelled" || code == string(fault.Paused) || code == string(fault.BudgetSpent) {
-		return // a person's or the budget's doing, told with the run
+		return // a person's or the budget's doing, shown with the run
 	}
 	log.Debug("model request failed", "endpoint", server, "model", request.Model, "task", request.Task, "code", code,
 		"error", err.Error())

@@ -102,7 +102,7 @@ func TestRequestsToModelsAreCountedByTheirOutcome(t *testing.T) {
 	}
 }
 
-// Whoever can name things must not fill the memory of Prometheus.
+// A client that can name things must not fill the memory of Prometheus.
 func TestALabelHasABoundedNumberOfValues(t *testing.T) {
 	process := telemetry.New("query-api")
 	var samples []telemetry.Sample

@@ -19,7 +19,7 @@ func (l *Language) Terms(s string) []string {
 }
 
 // Surface gives the words of a text as they stand, folded, without stop words: what names are matched by. A name is not
-// inflected, and stems make different names alike (Nation, National; docs/decisions/0006).
+// inflected, and stems make different names equal (Nation, National; docs/decisions/0006).
 func (l *Language) Surface(s string) []string {
 	var out []string
 	for place := range l.all(s) {

@@ -73,7 +73,7 @@ func Languages() []string {
 	return out
 }
 
-// In is the language of a code; an empty one is English, as specifications of before the setting were. One that is not
+// In is the language of a code; an empty one is English, as in specifications older than the setting. One that is not
 // known is read by plain words, under the name of an analyser that no program writes by other rules.
 func In(code string) *Language {
 	if code == "" {

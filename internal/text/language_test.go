@@ -64,7 +64,7 @@ func TestFormsOfAWordHaveOneTermByLanguage(t *testing.T) {
 			assert.Len(t, shared, 1, "%s: %s share the terms %q", code, forms, shared)
 			plain := text.In(text.Undetermined).Surface(forms)
 			assert.True(t, len(slices.Compact(plain)) != 1 || code == "fr" || strings.Contains(forms, "MÜNCHEN"),
-				"%s: plain words of %s are alike already", code, forms)
+				"%s: plain words of %s are the same already", code, forms)
 		}
 	}
 }

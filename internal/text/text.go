@@ -128,8 +128,8 @@ func unwrap(s string) string {
 	return string(raw)
 }
 
-var abbreviations = set(`dr mr mrs ms prof st jr sr fig figs no vs al e.g i.e vol gen col lt sgt capt rev hon approx ca
-cf eq ref refs`)
+var abbreviations = set(`dr mr mrs ms prof st jr sr fig figs no vs al e.g i.e vol gen col lt sgt capt rev hon approx
+ca cf eq ref refs`)
 
 // continues says whether a sentence that seems to end goes on after an abbreviation, an initial or an ordinal number.
 func (l *Language) continues(prev, next string) bool {

@@ -37,5 +37,5 @@ tercera tercero tiempo tipo total tres treinta última últimas último últimos
 señor señora don doña`,
 )
 
-var spanishAbbreviations = set(`sr sra srta sres dr dra d d.ª prof ud uds etc ej p.ej fig núm pág págs vol art cap aprox
-av avda ee.uu a.c d.c s.a ed eds gral cía`)
+var spanishAbbreviations = set(`sr sra srta sres dr dra d d.ª prof ud uds etc ej p.ej fig núm pág págs vol art cap
+aprox av avda ee.uu a.c d.c s.a ed eds gral cía`)

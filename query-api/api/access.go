@@ -79,7 +79,7 @@ func routed(next http.Handler) http.Handler {
 }
 
 // observed gives every request an id, a span, its place in the metrics and one line in the log, also those that are
-// refused before their route. Routes are told, never paths: these hold keys of documents.
+// refused before their route. The log has routes, never paths: these hold keys of documents.
 func (s *Server) observed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(plain http.ResponseWriter, request *http.Request) {
 		began := time.Now()

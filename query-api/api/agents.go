@@ -157,7 +157,7 @@ func asked(w http.ResponseWriter, request *http.Request, problem Problem, err er
 	return true
 }
 
-// inForm is an error as agents are told it.
+// inForm returns an error in the form that agents read.
 func (s *Server) inForm(ctx context.Context, err error) *problem.Problem {
 	told, _ := s.problem(ctx, "agents", err)
 	return form(told, err)

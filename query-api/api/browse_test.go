@@ -34,7 +34,7 @@ func TestEntitiesAreListedByNameAndPaged(t *testing.T) {
 		t.Errorf("limit 2 gives %d", len(got))
 	}
 	if got := f.get("/v1/indexes/sample/entities?prefix=zzz")["items"].([]any); len(got) != 0 {
-		t.Errorf("nobody is called so: %v", got)
+		t.Errorf("no entity has that name: %v", got)
 	}
 	oslo := "/v1/indexes/sample/entities/" + retrievetest.ClassID("Oslo").String()
 	if out := f.get(oslo); out["name"] != "Oslo" || out["mentions"] != 3.0 || out["chunk_total"] != 3.0 {
@@ -45,7 +45,7 @@ func TestEntitiesAreListedByNameAndPaged(t *testing.T) {
 	assert.True(t, len(first["items"].([]any)) == 2 && len(second["items"].([]any)) == 1 && second["next_cursor"] == "",
 		"pages: %v, %v", first, second)
 	if status, out, _ := f.do(http.MethodGet, oslo+"/chunks?cursor=x", nil); status != 422 {
-		t.Errorf("a cursor that nobody gave: %d %v", status, out)
+		t.Errorf("a cursor that no list gave: %d %v", status, out)
 	}
 }
 

@@ -79,7 +79,7 @@ func (s *Server) outdated(names []string) map[string]bool {
 }
 
 // indexInfo says what is published under a name; nothing is no error, and no name. What cannot be read of one index is
-// told of it, and hides no other.
+// reported with it, and hides no other.
 func (s *Server) indexInfo(ctx context.Context, name string, anew bool) (IndexInfo, error) {
 	pointer, err := s.standingOf(ctx, name, anew)
 	if err == nil && pointer.Manifest == "" {
@@ -103,7 +103,7 @@ func (s *Server) indexInfo(ctx context.Context, name string, anew bool) (IndexIn
 	return IndexInfo{}, err
 }
 
-// standingOf is the pointer of an index, as it was read last or, again, as it is. Names that nobody has published leave
+// standingOf is the pointer of an index, as it was read last or, again, as it is. Names without a published index leave
 // no trace.
 func (s *Server) standingOf(ctx context.Context, name string, anew bool) (core.Pointer, error) {
 	s.mu.Lock()
@@ -127,7 +127,7 @@ func (s *Server) standingOf(ctx context.Context, name string, anew bool) (core.P
 	return x.published, x.damaged
 }
 
-// described gives what is told of the generation that a pointer names, where it is known.
+// described returns what lists show of the generation that a pointer names, where it is known.
 func (x *index) described(pointer core.Pointer) *IndexInfo {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -194,7 +194,7 @@ func TestNoRouteIsServedWithoutAKeyThatAllowsIt(t *testing.T) {
 	}
 	list := l.attempt("GET /v1/indexes", bearer(narrow.Text))
 	assert.True(t, list.Code == 200 && !strings.Contains(list.Body.String(), "sample"),
-		"a list tells of an index that the key does not read: %s", list.Body)
+		"a list shows an index that the key does not read: %s", list.Body)
 	t.Logf("%d requests without a good key, none served", tried)
 }
 
@@ -313,10 +313,10 @@ func TestAQueryKeyIsNotToldOfTheInside(t *testing.T) {
 		assert.True(t, problem.Reference != "" || api.Tellable(code), "%s: no reference", code)
 		if problem.Reference != "" && (strings.Contains(told, "inside") || strings.Contains(told, "10.0.0.7") ||
 			!strings.Contains(logged.String(), problem.Reference) || !strings.Contains(logged.String(), "10.0.0.7")) {
-			t.Errorf("%s: told %q, logged %s", code, told, logged.String())
+			t.Errorf("%s: reported %q, logged %s", code, told, logged.String())
 		}
 		full := l.send("POST", "/v1/indexes/sample/query", body, bearer(operate.Text)...)
-		assert.Contains(t, full.Body.String(), "10.0.0.7", "%s: the operator is not told: %s", code, full.Body)
+		assert.Contains(t, full.Body.String(), "10.0.0.7", "%s: the operator does not see it: %s", code, full.Body)
 	}
 	assert.False(t, strings.Contains(logged.String(), query.Text[14:]), "a key is in the log")
 }

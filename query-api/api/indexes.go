@@ -24,7 +24,7 @@ const (
 	mirrorPatience = 250 * time.Millisecond
 	// retryOpen is the wait after a generation could not be opened.
 	retryOpen = 300 * time.Millisecond
-	// retryMost is the longest wait before it is tried again where nobody asks.
+	// retryMost is the longest wait before it is tried again where no request asks.
 	retryMost = 10 * time.Second
 )
 
@@ -86,7 +86,7 @@ func (s *Server) served() map[string]*index {
 
 // pointer says what is published: what the artifact said when it was last read, at most a poll ago. It is read again
 // for the first query for an index, and where the mirror says something else than it did at the last reading: whichever
-// epoch is higher, the artifact counts. Names that nobody has published leave no trace.
+// epoch is higher, the artifact counts. Names without a published index leave no trace.
 func (s *Server) pointer(ctx context.Context, name string) (core.Pointer, error) {
 	mirrored := s.mirrored(ctx, name)
 	s.mu.Lock()
@@ -179,8 +179,8 @@ func (x *index) learn(pointer, mirrored core.Pointer, began time.Time) {
 	x.published, x.mirrored, x.readAt, x.damaged = pointer, mirrored, began, nil
 }
 
-// acquire holds the current generation for a query, opening it where it is closed. Who waits for that in vain is told
-// so with fault.GenBusy; the opening goes on.
+// acquire holds the current generation for a query, opening it where it is closed. Who waits for that in vain gets
+// fault.GenBusy; the opening goes on.
 func (s *Server) acquire(ctx context.Context, name string) (*retrieve.Generation, error) {
 	pointer, err := s.named(ctx, name)
 	if err != nil {
@@ -194,7 +194,7 @@ func (s *Server) acquire(ctx context.Context, name string) (*retrieve.Generation
 	for told := false; ; {
 		opened := x.refresh(s, name, pointer)
 		if opened == nil {
-			// What failed a moment ago, for nobody, may be whole by now: a request is told of an opening of its own.
+			// What failed a moment ago, without a request, may be whole by now: a request gets the result of a new opening.
 			if again := x.untilRetry(); again > 0 && !told {
 				told = true
 				select {
@@ -378,7 +378,7 @@ func (x *index) delay() {
 	x.failures++
 }
 
-// release lets go of a generation that is idle, to make room for another; false where somebody wants it after all.
+// release lets go of a generation that is idle, to make room for another; false where a request needs it after all.
 func (x *index) release(server *Server, idle *retrieve.Generation) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -417,7 +417,7 @@ func (s *Server) openPointed(name string, pointer core.Pointer, admit admission)
 }
 
 // openGeneration opens a generation under a reader lease, so that it is not collected meanwhile. Files that opening
-// them falls over are an error like others: who waits must be told.
+// them falls over are an error like others: who waits must get it.
 func (s *Server) openGeneration(
 	name, generation, manifest string,
 	epoch int64,

@@ -211,7 +211,7 @@ func TestToolsKnowOnlyWhatTheKeyDoes(t *testing.T) {
 	}
 }
 
-// Names reach agents from documents, too: none leads a tool to another route than its own.
+// Names reach agents from documents, too: none leads a tool to the route of another tool.
 func TestNamesOfAnAgentLeadToNoOtherRoute(t *testing.T) {
 	l := lock(t, nil)
 	session := l.agent(l.key(access.Request{Scope: access.Admin}).Text)

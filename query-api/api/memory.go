@@ -14,7 +14,7 @@ const mostNodes = 300
 type Memory struct {
 	Source
 	Chunks    int           `json:"chunks" doc:"of the generation"`
-	Shown     int           `json:"shown" doc:"passages that are told below, each counted once"`
+	Shown     int           `json:"shown" doc:"passages that are listed below, each counted once"`
 	Questions int           `json:"questions" doc:"that the passages answer, in all"`
 	Graph     string        `json:"graph" doc:"that the spectrum is of: matrix, nearest; empty where there is none"`
 	Values    []float64     `json:"values" doc:"the first eigenvalues"`

@@ -27,7 +27,7 @@ func TestAMemoryIsToldByThemesAndBounded(t *testing.T) {
 	}
 	chunk := f.get("/v1/indexes/sample/chunks/" + first["id"].(string))["chunk"].(map[string]any)
 	assert.True(t, chunk["document"] == first["document"] && chunk["ordinal"] == first["ordinal"],
-		"%v is told as %v", chunk, first)
+		"%v is shown as %v", chunk, first)
 	if one := f.get("/v1/indexes/sample/memory?nodes=1&generation=g1"); one["shown"] != 1.0 {
 		t.Errorf("%v", one)
 	}

@@ -75,11 +75,11 @@ func TestAnIndexThatIsRemovedAndBuiltAnewIsServed(t *testing.T) {
 	retrievetest.Publish(t, f.built, 1)
 	f.mirror(f.built, 1)
 	if out := f.ask(fram); out["generation"] != "g1" {
-		t.Errorf("built anew, and yet %v", out["generation"])
+		t.Errorf("built again, and yet %v", out["generation"])
 	}
 }
 
-// A mirror that nobody renews any more must not cost every query a request.
+// A mirror that is not renewed any more must not cost every query a request.
 // Promises: 53.
 func TestAMirrorThatStaysBehindCostsNoRequests(t *testing.T) {
 	f := serve(t, nil)

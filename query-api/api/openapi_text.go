@@ -125,7 +125,7 @@ var schemaTexts = map[string]string{
 	"Waiting":          "Of a run that waits for an outage to end: since when, and when it is tried again.",
 	"Result":           "The answer to a question.",
 	"RunnerUp":         "The best passage that is not elected, and how far it is from the last seat.",
-	"SeatExplain":      "A member: the deciding value, null where nobody supports it, and its voters.",
+	"SeatExplain":      "A member: the deciding value, null where no voter supports it, and its voters.",
 	"SeedExplain":      "An entity that the walk starts from.",
 	"Spent":            "What requests come to.",
 	"Share":            "What a dry run would make for one reason.",

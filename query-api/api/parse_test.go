@@ -72,7 +72,7 @@ func TestAChatModelFindsTheTriplesOfAQuestionWhereItIsAskedTo(t *testing.T) {
 	body := map[string]any{"query": southPole, "method": "apr", "explain": true}
 	plain := f.ask(body)
 	require.True(t, len(seen) == 0 && plain["explain"].(map[string]any)["by"] == "rules",
-		"a model was asked though nobody wanted it: %v", plain["explain"])
+		"a model was asked though the request did not ask for it: %v", plain["explain"])
 	body["params"] = map[string]any{"triples": "chat"}
 	out := f.ask(body)
 	told := out["explain"].(map[string]any)

@@ -119,7 +119,7 @@ func (s *Server) openNamed(name, wanted, manifest string) (*open, error) {
 	return s.openGeneration(name, wanted, manifest, 0, s.room.wait)
 }
 
-// join waits for the opening of a generation, starting it where nobody has.
+// join waits for the opening of a generation, and starts it where none is under way.
 func (s *Server) join(
 	ctx context.Context,
 	x *index,

@@ -17,7 +17,7 @@ import (
 	"github.com/unweaver/unweaver/query-api/middleware"
 )
 
-// Problem is an error as RFC 9457 tells it; Type is stable, Code is its last part.
+// Problem is an error in the form of RFC 9457; Type is stable, Code is its last part.
 type Problem struct {
 	Type   string `json:"type"`
 	Title  string `json:"title"`
@@ -28,7 +28,7 @@ type Problem struct {
 	Param  string `json:"param,omitempty" doc:"the field or parameter at fault"`
 
 	RequestID string `json:"request_id,omitempty" doc:"of this request, as the answer's X-Request-Id and the log have it"`
-	Reference string `json:"reference,omitempty" doc:"under which the log has what is not told here"`
+	Reference string `json:"reference,omitempty" doc:"under which the log has what is not shown here"`
 }
 
 const problemBase = "https://unweaver.dev/problems/"
@@ -87,7 +87,7 @@ func (s *Server) fail(w http.ResponseWriter, request *http.Request, err error) {
 	_ = json.NewEncoder(w).Encode(problem) // the caller may have gone
 }
 
-// problem is an error as the caller is told it; the log has the rest.
+// problem is an error as the caller sees it; the log has the rest.
 func (s *Server) problem(ctx context.Context, route string, err error) (problem Problem, status int) {
 	code := fault.CodeOf(err)
 	status = statuses[code]

@@ -39,7 +39,7 @@ func TestEveryFaultHasItsStatusAndItsProblem(t *testing.T) {
 	f.ask(map[string]any{"query": "Fram"})
 	for _, code := range fault.Codes() {
 		if code == fault.NotFound {
-			continue // a vector store that finds no collection has lost it, which is a problem of its own
+			continue // a vector store that finds no collection has lost it, which is another problem
 		}
 		cause := code.At("read class record", "secret-key").Because("why").Advise("do this")
 		cause.RetryAfter = 7 * time.Second
@@ -77,7 +77,7 @@ func TestATimeoutAndACancelledCallAreNoInternalErrors(t *testing.T) {
 	for want, cause := range map[int]error{
 		http.StatusGatewayTimeout:      fmt.Errorf("search: %w", context.DeadlineExceeded),
 		http.StatusServiceUnavailable:  fmt.Errorf("search: %w", context.Canceled),
-		http.StatusInternalServerError: errors.New("nobody knows this one"),
+		http.StatusInternalServerError: errors.New("an unknown error"),
 	} {
 		f.stores.Vectors.Fail(cause)
 		status, out, _ := f.do(http.MethodPost, "/v1/indexes/sample/query",

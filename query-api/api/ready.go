@@ -51,7 +51,7 @@ type IndexReadiness struct {
 	first bool // it is opened at start, which the replica is not ready before
 }
 
-// serves reports whether queries are answered, be it after an opening.
+// serves reports whether queries are answered, at once or after an opening.
 func (r IndexReadiness) serves() bool { return r.State != stateFailed && !r.first }
 
 // open reports whether queries are answered at once.
@@ -106,7 +106,7 @@ func (x *index) fail(err error) {
 }
 
 // ready really probes: every store answers, the indexes are known, and those that are opened at start are open; others
-// are opened when they are asked for. An index that cannot be opened is told and takes nothing else away: the replica
+// are opened when they are asked for. An index that cannot be opened is shown and takes nothing else away: the replica
 // is ready as long as it serves another. With ?index= it is that index which counts, and it is opened.
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), 5*time.Second)
@@ -202,7 +202,7 @@ func (s *Server) readinessOf(ctx context.Context, name string) ([]IndexReadiness
 		s.mu.Lock()
 		x := s.indexes[name]
 		s.mu.Unlock()
-		if x == nil { // nobody knows whether it is there
+		if x == nil { // it is unknown whether it is there
 			return nil, err
 		}
 		x.fail(err)

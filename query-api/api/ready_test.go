@@ -85,7 +85,7 @@ func TestAPointerThatIsMendedIsServedWithoutARequest(t *testing.T) {
 		require.NoError(f.t, err)
 		f.damaged("sample")
 	})
-	eventually(t, "it is told", func() bool {
+	eventually(t, "it is reported", func() bool {
 		status, sample := state(f, "/readyz", "sample")
 		return status == http.StatusServiceUnavailable && sample["state"] == "failed"
 	})

@@ -67,7 +67,7 @@ func TestTheBestChunksOfEveryMethodAreInTheOrderOfTheReranker(t *testing.T) {
 			"query": "port coast Norway", "method": method, "top_chunks": 8, "rerank": false, "explain": true,
 		})
 		require.True(t, found["rerank"] == nil && len(server.Requests()) == 0,
-			"%s: reranked though nobody wanted it: %v", method, found["rerank"])
+			"%s: reranked though the request did not ask for it: %v", method, found["rerank"])
 		out := f.ask(map[string]any{"query": "port coast Norway", "method": method, "top_chunks": 2, "explain": true})
 		sent := server.Requests()
 		told := out["rerank"].(map[string]any)

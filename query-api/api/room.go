@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// pinIdle is how long a generation that was asked for by name is kept for the next page of whoever reads a list.
+	// pinIdle is how long a generation that was asked for by name is kept for the next page of a list.
 	pinIdle = time.Minute
-	// namedIdle is when such a generation is closed though nobody wants its room: its lease keeps it from being collected.
+	// namedIdle is when such a generation is closed though no opening needs it: its lease keeps it from being collected.
 	namedIdle = 5 * time.Minute
 	// steadyAfter is the age from which a generation that is still asked for is in steady use.
 	steadyAfter = time.Second
@@ -26,7 +26,7 @@ const (
 	lookAgain = 250 * time.Millisecond
 )
 
-// room bounds the bytes of the generations that are open, by closing those that nobody uses: of those that were asked
+// room bounds the bytes of the generations that are open, by closing those that no query uses: of those that were asked
 // for once, and only then of those in steady use, the one used longest ago. So a thousand indexes that are asked in
 // turn do not close the one that is asked all the time.
 //
@@ -42,7 +42,7 @@ type room struct {
 	opened  int   // generations, of shares
 	turns   int64 // uses so far
 	shares  map[*share]struct{}
-	changed chan struct{} // closed when something was let go of; nil: nobody waits
+	changed chan struct{} // closed when something was let go of; nil: no opening waits
 }
 
 // share is that of one generation, from before it is opened until its files are unmapped.
@@ -66,10 +66,10 @@ func newRoom(limit int64, process *telemetry.Process) *room {
 	return &room{limit: limit, telemetry: process, queue: make(chan struct{}, 1), shares: map[*share]struct{}{}}
 }
 
-// errNoRoom is of an opening ahead that found the room taken: nobody waits for it.
+// errNoRoom is of an opening ahead that found the room taken: no request waits for it.
 var errNoRoom = fault.GenBusy.At("open generation", "ahead").Because("the room is taken")
 
-// ahead takes room for a generation that nobody asked for yet, as long as no more than a share of the whole is taken.
+// ahead takes room for a generation not asked for yet, as long as no more than a share of the whole is taken.
 func (r *room) ahead(mine *share, bytes, most int64) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -87,7 +87,7 @@ func (r *room) swap(mine *share, bytes int64) {
 	r.take(mine, bytes)
 }
 
-// wait takes room, closing what nobody uses. Those who come later wait until this one has it. It fails with
+// wait takes room, and closes what no query uses. Those who come later wait until this one has it. It fails with
 // fault.GenBusy where all of it stays in use.
 func (r *room) wait(ctx context.Context, mine *share, bytes int64) error {
 	select {
@@ -201,14 +201,14 @@ func (r *room) touch(mine *share) {
 	mine.used, mine.turn = now, r.turns
 }
 
-// idle is for how long nobody has asked for a share.
+// idle is for how long no request has asked for a share.
 func (p *share) idle() time.Duration {
 	p.room.mu.Lock()
 	defer p.room.mu.Unlock()
 	return time.Since(p.used)
 }
 
-// holders follows how many have the generation of a share; nobody has one that could not be opened.
+// holders follows how many have the generation of a share; one that could not be opened has none.
 func (p *share) holders(n int64) {
 	if p.room == nil || n > 1 { // it never got in
 		return
@@ -231,7 +231,7 @@ func (p *share) holders(n int64) {
 	}
 }
 
-// told shows in the metrics how full it is; it is called under the lock.
+// told sets the metrics of what is open; it is called under the lock.
 func (r *room) told() {
 	r.telemetry.Set(telemetry.OpenGenerations, float64(r.opened))
 	r.telemetry.Set(telemetry.OpenBytes, float64(r.used))

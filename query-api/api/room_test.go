@@ -224,7 +224,7 @@ func TestAStoreThatThrottlesForMinutesDelaysAnIndexAndNoOther(t *testing.T) {
 			time.Sleep(10 * time.Second)
 		}
 		slow.on.Store(false)
-		time.Sleep(30 * time.Second) // nobody asks
+		time.Sleep(30 * time.Second) // no request comes
 		assert.True(t, f.opened(name(0)) != 0, "it is not tried again beside requests")
 		f.must(name(0))
 	})

@@ -94,7 +94,7 @@ func (s *schemas) component(t reflect.Type) map[string]any {
 	name := s.names[t]
 	if name == "" {
 		name = t.Name()
-		if t.PkgPath() == reflect.TypeFor[chat.Request]().PkgPath() { // it has words of its own for some
+		if t.PkgPath() == reflect.TypeFor[chat.Request]().PkgPath() { // chat uses some of the names for other types
 			name = "Chat" + name
 		}
 	}
@@ -128,7 +128,7 @@ func (s *schemas) component(t reflect.Type) map[string]any {
 	return ref(name)
 }
 
-// fieldsOf a struct as encoding/json has them: those of structs within it are its own.
+// fieldsOf a struct as encoding/json has them: those of embedded structs count as fields of it.
 func fieldsOf(t reflect.Type) []reflect.StructField {
 	var out []reflect.StructField
 	for i := range t.NumField() {

@@ -65,6 +65,6 @@ func TestNoKeyLearnsWhatWasAskedOfAnotherIndex(t *testing.T) {
 		return strings.Contains(body, `"embed_cached":true`)
 	}
 	assert.False(t, cached("sample"), "it was never asked")
-	assert.False(t, cached("other-one"), "the other index tells that it was asked before")
+	assert.False(t, cached("other-one"), "the other index shows that it was asked before")
 	assert.True(t, cached("sample"), "it is embedded again")
 }

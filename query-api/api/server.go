@@ -44,7 +44,7 @@ type Config struct {
 	Artifacts blob.Store
 	Records   records.Store
 	Readers   coordination.Readers
-	Runs      coordination.Runs // of builds that go on; nil: only those that ended are told
+	Runs      coordination.Runs // of builds that go on; nil: only those that ended are shown
 	Vectors   vectors.Store
 	Models    answer.Models
 	Cache     *localfile.Cache

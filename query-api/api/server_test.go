@@ -194,7 +194,7 @@ func TestShutdownEndsAnOpening(t *testing.T) {
 	eventually(t, "the opening has begun", func() bool {
 		return f.store.reads(f.built.Manifest.Segments.Splits[0].SHA256) > 0
 	})
-	f.shutdown() // it fails where an opening that nobody ends holds it up
+	f.shutdown() // it fails where an opening that does not end holds it up
 	status, out, _ := f.do(http.MethodPost, "/v1/indexes/sample/query", map[string]any{"query": "Fram"})
 	assert.True(t, status == http.StatusServiceUnavailable, "after shutdown: %d %v", status, out)
 }

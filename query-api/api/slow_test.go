@@ -74,7 +74,7 @@ func TestHalfSentBodiesAreToldSoAndLetGo(t *testing.T) {
 		}
 	}
 	assert.True(t, open <= 0 && silent <= 0,
-		"of %d half-sent bodies %d stay open, and %d are told nothing", len(halves), open, silent)
+		"of %d half-sent bodies %d stay open, and %d get no answer", len(halves), open, silent)
 }
 
 func TestClientsThatDoNotReadAreLetGo(t *testing.T) {
@@ -104,7 +104,7 @@ func TestClientsThatDoNotReadAreLetGo(t *testing.T) {
 }
 
 // A busy machine may need longer than a timeout of the test's for what no timeout is about; with a longer one it does
-// not. A server that counts its own work as the client's fails with each.
+// not. A server that counts the time of its work as the client's fails with each.
 func TestAnAnswerMayTakeLongerThanABody(t *testing.T) {
 	var last string
 	for _, timeout := range []time.Duration{100 * time.Millisecond, time.Second, 5 * time.Second} {

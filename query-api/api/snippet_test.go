@@ -35,7 +35,7 @@ func TestEveryChunkOfAnAnswerShowsWhatMatched(t *testing.T) {
 	first := f.ask(map[string]any{"query": "Fram"})["chunks"].([]any)[0].(map[string]any)
 	chunk := f.get("/v1/indexes/sample/chunks/" + first["id"].(string))
 	if _, has := chunk["chunk"].(map[string]any)["snippet"]; has {
-		t.Error("a chunk that nobody asked for by words has no snippet")
+		t.Error("a chunk that no word asks for has no snippet")
 	}
 }
 

@@ -31,7 +31,7 @@ type stream struct {
 	fields []string // of a Result that are wanted
 }
 
-// streams begins the stream that a request wants.
+// streams begins the stream that a request asks for.
 func streams(w http.ResponseWriter, body answer.Request) (*stream, error) {
 	switch {
 	case !body.Stream:

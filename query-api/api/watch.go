@@ -63,7 +63,7 @@ func (s *Server) readMirrors() {
 	ctx, cancel := context.WithTimeout(s.ctx, mirrorPatience)
 	defer cancel()
 	version, all, err := s.Readers.Mirrors(ctx, s.mirrors)
-	if err != nil { // nobody knows what is news: the artifacts are asked as often as without a mirror
+	if err != nil { // it is unknown what is news: the artifacts are asked as often as without a mirror
 		s.mirrors = ""
 		for _, x := range s.served() {
 			x.hear(core.Pointer{})
@@ -169,7 +169,7 @@ func (s *Server) list() {
 	s.listed.Store(true)
 }
 
-// openFirst opens an index that nobody asked for yet, where it is published and finds room.
+// openFirst opens an index that no request asked for yet, where it is published and finds room.
 func (s *Server) openFirst(ctx context.Context, name string) error {
 	pointer, err := s.pointer(ctx, name)
 	switch {
@@ -261,7 +261,7 @@ func (x *index) miss(err error, began time.Time) {
 	}
 }
 
-// gone lets go of an index that nobody publishes any more.
+// gone lets go of an index that is not published any more.
 func (x *index) gone() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -310,7 +310,7 @@ func (s *Server) leavePurged() {
 	}
 }
 
-// leaveIdle closes generations that somebody asked for by name and nobody does any more. Their leases run out, so that
+// leaveIdle closes generations that were asked for by name and are not any more. Their leases run out, so that
 // a collector can have them: a question about an old generation must not keep it for as long as the replica lives.
 func (s *Server) leaveIdle() {
 	for _, x := range s.served() {
@@ -354,7 +354,7 @@ func (x *index) leave(generation string) {
 	})
 }
 
-// lease tells the collector that a generation is read here. A lease that fails costs nothing by itself.
+// lease writes for the collector that a generation is read here. A lease that fails costs nothing by itself.
 func (s *Server) lease(ctx context.Context, name, generation string) {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()

@@ -39,7 +39,7 @@ type Service struct {
 	Ask func(ctx context.Context, index string, body []byte) (answer.Response, error)
 	// Indexes lists those that the caller may ask, as models.
 	Indexes func(ctx context.Context) ([]Model, error)
-	// Problem tells an error of the two, and logs it.
+	// Problem describes an error of the two, and logs it.
 	Problem func(ctx context.Context, err error) *problem.Problem
 }
 

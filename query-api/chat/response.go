@@ -68,7 +68,7 @@ type Source struct {
 	PageEnd  int      `json:"page_end,omitempty"`
 }
 
-// Usage is what the model server told, or our count where it told nothing that can be. The built-in model uses none.
+// Usage is what the model server reports, or our count where it reports nothing usable. The built-in model uses none.
 type Usage struct {
 	PromptTokens     int64 `json:"prompt_tokens"`
 	CompletionTokens int64 `json:"completion_tokens"`
@@ -83,7 +83,7 @@ type Details struct {
 	Method     string   `json:"method"`
 	Reason     *string  `json:"reason"`
 	Degraded   []string `json:"degraded"`
-	Confidence *float64 `json:"confidence" doc:"that one of the first five passages says it; null: it cannot be told"`
+	Confidence *float64 `json:"confidence" doc:"that one of the first five passages says it; null: unknown"`
 	Answered   *float64 `json:"answer_confidence,omitempty" doc:"of best_sentence: the chance that it answers"`
 	AnswerKind string   `json:"answer_kind" enum:"model,best_sentence,none" doc:"best_sentence: quoted from passages"`
 

@@ -19,7 +19,7 @@ func TestATextIsCutByCountingItsBeginning(t *testing.T) {
 		text := strings.Repeat(unit, 40_000)
 		cut, runes := mcp.Shortened(t.Context(), text, 2000)
 		if !strings.HasPrefix(text, cut) || utf8.RuneCountInString(cut) != runes {
-			t.Errorf("%s: %d runes are told of %d", name, runes, utf8.RuneCountInString(cut))
+			t.Errorf("%s: %d runes are reported of %d", name, runes, utf8.RuneCountInString(cut))
 		}
 		count := tokens.Count(cut)
 		assert.True(t, count <= 2000 && count >= 1500, "%s: %d tokens of 2000", name, count)
@@ -36,11 +36,11 @@ func TestATextIsCutByCountingItsBeginning(t *testing.T) {
 	gone, leave := context.WithCancel(t.Context())
 	leave()
 	if cut, _ := mcp.Shortened(gone, whole, mcp.MostTokens); cut != "" {
-		t.Errorf("%d bytes were counted for nobody", len(cut))
+		t.Errorf("%d bytes were counted after the end of the request", len(cut))
 	}
 }
 
-// No text of a document looks like a passage of its own.
+// No text of a document looks like another passage.
 func TestTheBestPassagesAreKept(t *testing.T) {
 	long := strings.Repeat("word ", 500)
 	passages := []mcp.Passage{{Chunk: "a", Text: "short"}, {Chunk: "b", Text: long}, {Chunk: "c", Text: "short"}}

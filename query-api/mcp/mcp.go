@@ -63,7 +63,7 @@ func New(backend Backend) *sdk.Server {
 			Instructions: instructions,
 			Capabilities: &sdk.ServerCapabilities{}, // what is registered, and no log
 			SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) {
-				c.CacheScope, c.TTLMs = "private", 0 // what a key may see is nobody else's
+				c.CacheScope, c.TTLMs = "private", 0 // what a key may see is for that key alone
 			},
 		},
 	)

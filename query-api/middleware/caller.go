@@ -15,7 +15,7 @@ type Caller struct {
 	account *account
 }
 
-// nobody may do nothing: a request that did not pass a guard.
+// nobody is the caller of a request that did not pass a guard: it may do nothing.
 var nobody = &Caller{account: unlimited}
 
 // Of gives the caller of a request.
@@ -46,7 +46,7 @@ func (c *Caller) NeedAll() error {
 	}
 	return fault.Forbidden.At("answer", "").
 		Because("the key is for the indexes " + c.index).
-		Advise("what is asked for tells of all of them: it takes a key made with --index '*'")
+		Advise("what is asked for shows all of them: it takes a key made with --index '*'")
 }
 
 // May reports whether the caller may know of an index.

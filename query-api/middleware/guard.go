@@ -49,7 +49,7 @@ type Policy struct {
 	WriteTimeout time.Duration // for each 32 KiB of an answer; 0: 15 s
 }
 
-// NewPolicy makes the policy of a listener of a configuration. Without a key nobody beyond loopback may ask, unless
+// NewPolicy makes the policy of a listener of a configuration. Without a key only loopback may ask, unless
 // that is said twice.
 func NewPolicy(settings config.QueryAPI, listens net.Addr, keys Keys) (Policy, error) {
 	local := Loopback(listens)
@@ -99,7 +99,7 @@ type Guard struct {
 // Fail writes an error as the answer.
 type Fail func(w http.ResponseWriter, request *http.Request, err error)
 
-// New makes a guard that tells errors by fail.
+// New makes a guard that writes errors by fail.
 func New(policy Policy, fail Fail) *Guard {
 	if policy.BodyTimeout == 0 {
 		policy.BodyTimeout = 15 * time.Second
@@ -145,7 +145,7 @@ func (g *Guard) Wrap(next http.Handler, self func(path string) bool) http.Handle
 			if fault.Is(err, fault.Unauthorized) {
 				writer.Header().Set("WWW-Authenticate", `Bearer realm="unweaver"`)
 			}
-			writer.Header().Set("Connection", "close") // a body that nobody asked for is not read to its end
+			writer.Header().Set("Connection", "close") // a body that no route asked for is not read to its end
 			g.fail(writer, request, err)
 			return
 		}

@@ -65,5 +65,5 @@ func BenchmarkGuard(b *testing.B) {
 	for b.Loop() {
 		handler.ServeHTTP(silent{http.Header{}}, request)
 	}
-	require.True(b, passed != 0, "nobody got through")
+	require.True(b, passed != 0, "no request got through")
 }

@@ -107,7 +107,7 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return c.pair, nil
 }
 
-// Probe is what a health check needs to reach its own process: it sends no key, and does not ask who answers.
+// Probe is what a health check needs to reach the process it runs in: it sends no key, and does not ask who answers.
 func Probe(settings config.QueryTLS) *tls.Config {
 	out := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true} //nolint:gosec // only /livez, by ourselves
 	if names := config.List(settings.ACME.Domains); len(names) > 0 {
@@ -127,7 +127,7 @@ func Listener(plain net.Listener, encrypted *tls.Config, connections int) net.Li
 	return plain
 }
 
-// Warn tells once at start where keys and texts travel readable.
+// Warn logs once at start where keys and texts travel readable.
 func Warn(log *slog.Logger, listens net.Addr, encrypted bool) {
 	if !encrypted && !Loopback(listens) {
 		log.Warn("queries are served without TLS beyond this machine: set query_api.tls, or let a proxy that speaks "+

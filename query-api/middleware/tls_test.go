@@ -42,6 +42,6 @@ func TestACertificateThatIsAwayOrBrokenIsToldOncePerChange(t *testing.T) {
 			pair, err := files.get(nil)
 			assert.True(t, pair == files.pair && pair != nil && err == nil, "change %d: %v, %v", i, pair, err)
 		}
-		assert.Equal(t, 1, strings.Count(told.String(), "cannot be read"), "change %d is told", i)
+		assert.Equal(t, 1, strings.Count(told.String(), "cannot be read"), "change %d is logged", i)
 	}
 }

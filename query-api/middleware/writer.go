@@ -22,7 +22,7 @@ type writer struct {
 	request *http.Request
 	control *http.ResponseController
 	began   bool // headers are out
-	swallow bool // the body is that of an error which was told otherwise
+	swallow bool // the body is that of an error which was written in another form
 }
 
 func (g *Guard) writer(plain http.ResponseWriter, request *http.Request) *writer {

@@ -66,7 +66,7 @@ func TestThePageRunsItsOwnFilesAlone(t *testing.T) {
 		body := get(path).Body.String()
 		found := regexp.MustCompile(`https?://[^"'\s)]+`).FindAllString(body, -1)
 		for _, address := range found {
-			if !strings.HasPrefix(address, "http://www.w3.org/") { // names of SVG and its like, which nobody asks
+			if !strings.HasPrefix(address, "http://www.w3.org/") { // names of SVG and its like, which no browser fetches
 				t.Errorf("%s names %s", path, address)
 			}
 		}

@@ -77,7 +77,7 @@ func (w *Writer) send(event string) error {
 	if _, w.err = w.plain.Write([]byte(event)); w.err == nil {
 		w.err = w.control.Flush()
 	}
-	if w.err != nil { // as where it is the request's context that tells
+	if w.err != nil { // as where the request's context ends it
 		w.err = fmt.Errorf("%w: %w", context.Canceled, w.err)
 	}
 	// The deadline of a write must not end a stream of HTTP/2 that waits for its next event. Recorders have none.

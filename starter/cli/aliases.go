@@ -153,7 +153,7 @@ that counts, and not the same a comment at the end.`,
 	flags := command.Flags()
 	flags.StringVar(&request.Index, "index", "", "name of the index")
 	flags.IntVar(&request.Classes, "classes", suggestClasses, "how many entities are compared, the most mentioned first")
-	flags.Float64Var(&request.Cosine, "cosine", 0, "least cosine of a pair that is not spelled alike (default 0.93)")
+	flags.Float64Var(&request.Cosine, "cosine", 0, "least cosine of a pair that is not spelled the same (default 0.93)")
 	flags.BoolVar(&request.Refused, "refused", false, "also list the pairs that were refused, as comments")
 	_ = command.MarkFlagRequired("index") // the flag exists
 	return command
@@ -198,5 +198,5 @@ func suggestedFile(w io.Writer, list core.AliasList, before []byte) {
 	}
 }
 
-// written is a name on a line of its own.
+// written returns a name in one line.
 func written(name string) string { return strings.Join(strings.Fields(name), " ") }

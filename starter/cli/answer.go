@@ -41,7 +41,7 @@ func confidence(answer Answer) string {
 		if answer.Method == retrieve.Hybrid && answer.Reason == "" {
 			return ", confidence ? (most of the question's words are in no passage)"
 		}
-		return "" // told for hybrid alone
+		return "" // shown for hybrid alone
 	}
 	chance, what := *answer.Confidence, "passages"
 	if answer.Answer != nil && answer.Answer.Confidence != nil {
@@ -164,7 +164,7 @@ func showChunk(writer io.Writer, answer Answer, chunk AnswerChunk, bold io.Write
 	}
 }
 
-// terminal is the terminal behind a writer; nil where there is none, or where its user wants no colours.
+// terminal is the terminal behind a writer; nil where there is none, or where its user asks for no colours.
 func terminal(writer io.Writer) io.Writer {
 	if wrapped, ok := writer.(*cleaned); ok { // it lets no control characters through, and these are ours
 		writer = wrapped.to

@@ -30,7 +30,7 @@ asked, and without --repair nothing is written.
 --repair writes records and vectors again that the stores lost or have otherwise. A damaged file cannot be mended in
 its place: the audit names it and the command that makes it again.
 
-Exit codes are those of index: 0 where nothing differs any more, 1 where something is left, which is also told to the
+Exit codes are those of index: 0 where nothing differs any more, 1 where something is left, which also goes to the
 webhook (failed, reason drift) and counted in unweaver_audit_drift_total.`,
 		Example: "  unweaver audit docs --wait\n" +
 			"  unweaver audit docs --sample $(($(date +%s) / 86400 % 7 + 1))/7 --wait --json\n" +

@@ -140,7 +140,7 @@ func (a *App) branching(request *control.BranchRequest, remove string) error {
 	return nil
 }
 
-// checkBranch reads the configuration as it is with the branch: every mistake is told before anything is written.
+// checkBranch reads the configuration as it is with the branch: every mistake is reported before anything is written.
 func (a *App) checkBranch(ctx context.Context, controller control.Control, request control.BranchRequest) error {
 	cfg, err := a.config()
 	if err != nil {

@@ -54,7 +54,7 @@ func (a *App) createCertsCmd() *cobra.Command {
 		Long: `Make an authority, a certificate of a server (Temporal) and one of its clients (worker, query-api, command
 line) in a folder, for its owner alone: ca.pem, ca-key.pem, server.pem, server-key.pem, client.pem, client-key.pem.
 
-Clients are told with engine.tls_ca, engine.tls_cert and engine.tls_key. Whoever has ca-key.pem can make certificates
+Clients take engine.tls_ca, engine.tls_cert and engine.tls_key. Anyone who has ca-key.pem can make certificates
 that are let in: no server and no client needs it, so keep it elsewhere, or remove it.`,
 		Args: arguments(1, 1, "one DIR"),
 		RunE: func(_ *cobra.Command, args []string) error {

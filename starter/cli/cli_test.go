@@ -232,7 +232,7 @@ func (c *fakeControl) Branches(_ context.Context, index string) ([]core.Branch, 
 	return c.branches, c.ask("branches", index)
 }
 
-// Overlay is asked by every command that resolves a configuration, so it is no call of its own.
+// Overlay is asked by every command that resolves a configuration, so it is not counted as a call.
 func (c *fakeControl) Overlay(_ context.Context, index string) (control.Overlaid, error) {
 	return c.overlays[index], nil
 }

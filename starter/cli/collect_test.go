@@ -23,7 +23,7 @@ func TestCollectionsAreFollowedByCallsForEver(t *testing.T) {
 	afterCollection(func() {
 		select {
 		case called <- struct{}{}:
-		default: // nobody waits
+		default: // no test waits
 		}
 	})
 	deadline := time.After(2 * time.Minute)

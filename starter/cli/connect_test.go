@@ -241,7 +241,7 @@ func awaitFile(t *testing.T, path string) {
 	}
 }
 
-// servers are settings of an installation whose stores are servers that nobody can reach.
+// servers are settings of an installation whose stores are servers that cannot be reached.
 var servers = []string{
 	"--set", "stores.artifacts=s3://bucket/prefix", "--set", "stores.s3.endpoint=http://127.0.0.1:1",
 	"--set", "stores.classes=redis://127.0.0.1:1/0", "--set", "stores.vectors=milvus://127.0.0.1:1",

@@ -57,10 +57,10 @@ func (a *App) devConfig(own *config.Config) (*config.Config, error) {
 	return cfg, nil
 }
 
-// processKeys are sections of the configuration that belong to processes: a running stack has its own.
+// processKeys are sections of the configuration that belong to processes: a running stack keeps those it started with.
 var processKeys = []string{"engine.", "limits.", "models.dir", "query_api.", "stores.", "worker."}
 
-// noteDev says what a command gives that the running embedded stack does not take: it was started with its own.
+// noteDev says what a command gives that the running embedded stack does not take: it keeps those it started with.
 func (a *App) noteDev() {
 	dev, running := stack.ReadDev(a.dataDir)
 	cfg, err := a.config()
@@ -89,7 +89,7 @@ func (a *App) noteDev() {
 	}
 }
 
-// note tells something that is no error, once.
+// note prints something that is no error, once.
 func (a *App) note(text string) {
 	if slices.Contains(a.noted, text) {
 		return
@@ -101,10 +101,10 @@ func (a *App) note(text string) {
 	a.say(text)
 }
 
-// say tells a line that is no error, on standard error: with --json what stands there is JSON, line by line.
+// say prints a line that is no error, on standard error: with --json what stands there is JSON, line by line.
 func (a *App) say(text string) {
 	if a.json {
-		_ = json.NewEncoder(a.Err).Encode(map[string]string{"note": text}) // nobody can be told
+		_ = json.NewEncoder(a.Err).Encode(map[string]string{"note": text}) // its errors can be shown nowhere
 		return
 	}
 	fmt.Fprintln(a.Err, text)

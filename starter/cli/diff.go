@@ -29,7 +29,7 @@ entities born, changed and died, and what either cost.
 Without names the current generation is compared with the one that it was made from; one name that is not served, as of
 a generation that a gate held, is compared with what is served. Files that both have are not read.
 
-With --questions FILE (JSON Lines of {"question": ...}; a probe file will do) both are asked, and the questions are told
+With --questions FILE (JSON Lines of {"question": ...}; a probe file will do) both are asked; those questions are shown
 whose first five passages are others. Where models.embedding is a server, each question is embedded by it.`,
 		Example: "  unweaver diff docs\n  unweaver diff docs 20261122t020000z --questions probes.jsonl\n" +
 			"  unweaver diff docs 20261120t020000z 20261122t020000z --json | jq .documents",

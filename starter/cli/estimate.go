@@ -80,7 +80,7 @@ func (a *App) estimate(
 	return a.report(control.Status{Report: report.Report, Overall: 1})
 }
 
-// writePlan writes plan.json. It names documents, so that nobody else may read it.
+// writePlan writes plan.json. It names documents, so that no other user may read it.
 func writePlan(path string, plan core.Plan) error {
 	raw, err := json.MarshalIndent(plan, "", " ")
 	if err == nil {
@@ -141,7 +141,7 @@ func showShares(w io.Writer, report core.Report) {
 		if why.Detail != "" {
 			fmt.Fprintf(w, " (%s)", why.Detail)
 		}
-		if why.Version+why.Was == "" { // it was purged: nobody looked
+		if why.Version+why.Was == "" { // it was purged: it was not looked up
 			fmt.Fprintln(w)
 			return
 		}

@@ -255,8 +255,8 @@ func evalIndex(dataset *eval.Dataset) string {
 	return "eval-" + strings.ReplaceAll(strings.ToLower(dataset.Name), "_", "-")
 }
 
-// evalBuild builds the index of a dataset, or finds it unchanged. The index that is named after the dataset is nobody
-// else's, wherever its corpus lay before.
+// evalBuild builds the index of a dataset, or finds it unchanged. The index that is named after the dataset is used by
+// this dataset alone, wherever its corpus lay before.
 func (a *App) evalBuild(
 	ctx context.Context, controller control.Control, dataset *eval.Dataset, spec core.Spec,
 ) (control.Status, error) {

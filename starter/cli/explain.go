@@ -57,7 +57,7 @@ func showExplain(writer io.Writer, answer Answer) {
 	}
 }
 
-// showAPR prints the runs of facts with the terms of their scores, and what of them is told, in how many tokens.
+// showAPR prints the runs of facts with the terms of their scores, and the facts that are stated, in how many tokens.
 func showAPR(writer io.Writer, raw json.RawMessage, rank map[string]int) {
 	var explain retrieve.APRExplain
 	if json.Unmarshal(raw, &explain) != nil {
@@ -230,7 +230,7 @@ func showElection(writer io.Writer, raw json.RawMessage, rank map[string]int, na
 	}
 	fmt.Fprintf(writer, "\nrule %s (%s), value %.4f:\n", explain.Rule, explain.Status, explain.Value)
 	for _, s := range explain.Seats {
-		v := "nobody supports it"
+		v := "no voter supports it"
 		if s.Value != nil {
 			v = fmt.Sprintf("%.4f", *s.Value)
 		}

@@ -21,7 +21,7 @@ func DrawBar(out io.Writer, statuses ...control.Status) {
 // Commands gives every command, without running one.
 func Commands() *cobra.Command { return (&App{}).root() }
 
-// Printable wraps a writer as the command line wraps its own.
+// Printable wraps a writer as the command line wraps its output.
 func Printable(to io.Writer) io.Writer { return printable(to) }
 
 // MethodHelp and RuleHelp are the methods and rules that the help of query reports, in order.

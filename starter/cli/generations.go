@@ -22,7 +22,7 @@ func (a *App) generationsCmd() *cobra.Command {
 		Use:   "generations",
 		Short: "List the generations of an index",
 		Long: "List the generations of an index that are kept: the current one first, then the newest first. " +
-			"unweaver show tells\nmore of one.",
+			"unweaver show shows\nmore of one.",
 		Example: "  unweaver generations docs",
 		Args:    arguments(0, 0, "no argument"),
 		RunE: a.controlled(func(ctx context.Context, controller control.Control, _ []string) error {

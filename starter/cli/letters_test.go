@@ -92,7 +92,7 @@ func (q *queued) Purge(ctx context.Context, r control.PurgeRequest) (control.Pur
 	return answer, errors.Join(err, q.refused("purge"))
 }
 
-// A build begins after a round of retry-failed or a purge where it waits for its own end, too; a round and a purge
+// A build begins after a round of retry-failed or a purge where the command waits for the end, too; a round and a purge
 // begin after any run. What stands still is not waited for.
 func TestABuildAndARoundBeginInTurnWhereTheyWait(t *testing.T) {
 	at := func(run, status string) control.Status {

@@ -108,7 +108,7 @@ func (a *App) pullModelCmd() *cobra.Command {
 	return command
 }
 
-// pulling tells once in two seconds how much came.
+// pulling prints once in two seconds how much came.
 func (a *App) pulling(name string) func(got, of int64) {
 	last := time.Now()
 	return func(got, of int64) {

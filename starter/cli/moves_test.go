@@ -65,7 +65,7 @@ func TestWhatIsServedIsMovedAsItIsAskedFor(t *testing.T) {
 		t.Errorf("to itself: %+v", got)
 	}
 	if by := fake.operator.By; !strings.Contains(by, "@") || len(by) < 3 {
-		t.Errorf("nobody is told by default: %q", by)
+		t.Errorf("by default no operator is named: %q", by)
 	}
 	if got := run(t, &fakeControl{}, "rollback", "--to", "yesterday", "--index", "docs"); got.exit != cli.ExitUsage {
 		t.Errorf("a time that is none: %+v", got)
@@ -118,7 +118,7 @@ func TestAListOfGenerationsSaysWhatKeepsThem(t *testing.T) {
 	assert.True(t, strings.Contains(got.out, "audit law") && strings.Contains(got.out, "being collected"), "%s", got.out)
 }
 
-// Who meets a generation that was held after it was built is told what can be done with it; of a run that was held
+// Who meets a generation that was held after it was built sees what can be done with it; of a run that was held
 // before, nothing can be asked or approved.
 func TestAHeldRunSaysHowItIsApprovedOrDropped(t *testing.T) {
 	held := finished(core.StatusHeld)

@@ -13,14 +13,14 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// watcher is told how a run stands, again and again.
+// watcher gets the status of a run, again and again.
 type watcher interface {
 	show(status control.Status)
 	end()
 }
 
 // wait follows a run to its end, or to a pause, and shows its report. With --json the report is all that standard
-// output gets, and what happens meanwhile is told on standard error, one JSON object a line.
+// output gets, and what happens meanwhile goes to standard error, one JSON object a line.
 func (a *App) wait(ctx context.Context, controller control.Control, run control.Run) error {
 	watching := watcher(newBar(a.Err, false))
 	if a.json {
@@ -35,7 +35,7 @@ func (a *App) wait(ctx context.Context, controller control.Control, run control.
 	return a.report(status)
 }
 
-// streamed is wait for one who wants to see: with --json events and report are one stream on standard output.
+// streamed waits for a run and shows it: with --json events and report are one stream on standard output.
 func (a *App) streamed(ctx context.Context, controller control.Control, run control.Run) error {
 	if !a.json {
 		return a.wait(ctx, controller, run)

@@ -25,7 +25,7 @@ alone, their dead letters, and the texts of entities that were made from them; f
 ledger. Generations that hold one of them are dropped, tagged ones too; the index stays queryable throughout, and a
 generation without the documents takes the place of the current one.
 
-It cannot be undone, and wants --yes; --dry-run tells what it would do. Killed anywhere, it goes on when it is asked for
+It cannot be undone, and needs --yes; --dry-run shows what it would do. Killed anywhere, it goes on when it is asked for
 again, or with the next run of the index. What the corpus has under these keys stays there, and is left out of the index
 from then on, unless --allow-return says otherwise.
 
@@ -129,7 +129,7 @@ func showPurgePlan(w io.Writer, plan core.PurgePlan) {
 		}
 		fmt.Fprintf(w, "%s (%s): %s\n", document.Key, document.Digest.Short(16), state)
 	}
-	fmt.Fprintf(w, "made anew: at most %s; paid again: at most what %s of them and their vectors cost\n",
+	fmt.Fprintf(w, "made again: at most %s; paid again: at most what %s of them and their vectors cost\n",
 		number(plan.Classes, "entity text"), number(plan.Shortenings, "shortening"))
 	fmt.Fprintf(w, "ledger: at most %s; what other documents have too stays\n",
 		number(plan.Entries["extract"]+plan.Entries["shorten"]+plan.Entries["embed"], "entry"))
@@ -210,7 +210,7 @@ func showPurge(w io.Writer, one core.Purge) {
 	}
 	if len(one.Forgotten) > 0 {
 		fmt.Fprintf(w, "  all paid answers of enrichments went, of every index (%s): a generation did not list which were "+
-			"of the document, and the next builds pay for them anew\n", strings.Join(one.Forgotten, ", "))
+			"of the document, and the next builds pay for them again\n", strings.Join(one.Forgotten, ", "))
 	}
 	if one.State == core.PurgePending && len(one.Left) == 0 {
 		fmt.Fprintln(w, "  to be done: its run has not ended; it waits up to two minutes for readers of generations that go")

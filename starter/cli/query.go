@@ -264,7 +264,7 @@ func Ask(ctx context.Context, base, index string, body map[string]any) ([]byte, 
 	return raw, nil
 }
 
-// refusal is the error that an answer other than 200 tells.
+// refusal returns the error that an answer other than 200 has.
 func refusal(response *http.Response, raw []byte) error {
 	var problem struct {
 		Code   string `json:"code"`

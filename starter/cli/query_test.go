@@ -185,7 +185,7 @@ func TestAnExplanationIsShownByItsMethod(t *testing.T) {
 			{"id":"c1","value":1,"voters":["e1","unknown-voter"]},{"id":"c2","value":null}],
 			"runner_up":{"id":"c3456789ff","approval":2,"gap":0.5},"voters_without_a_seat":["e9"]}`,
 			[]string{
-				"rule pav (optimal), value 1.5000:\n", "  [1] 1.0000  Arachne, unknown-\n", "[2] nobody supports it",
+				"rule pav (optimal), value 1.5000:\n", "  [1] 1.0000  Arachne, unknown-\n", "[2] no voter supports it",
 				"runner-up c3456789: approval 2, 0.5 short of the last seat\n", "1 voters without a seat\n",
 			},
 		},

@@ -13,7 +13,7 @@ import (
 	"github.com/unweaver/unweaver/starter/cli"
 )
 
-var update = flag.Bool("update", false, "write docs/cli.md anew")
+var update = flag.Bool("update", false, "write docs/cli.md again")
 
 const referencePath = "../../docs/cli.md"
 
@@ -22,7 +22,7 @@ const preamble = `# Command line
 <!-- Made from starter/cli by: go test ./starter/cli -run Reference -update. Change it there. -->
 
 Every command takes ` + "`--json`" + ` and then prints JSON; errors go to standard error as
-` + "`{\"error\", \"code\", \"hint\"}`" + `. What waits for a run tells a [stream of events](#stream-of-events) then.
+` + "`{\"error\", \"code\", \"hint\"}`" + `. What waits for a run writes a [stream of events](#stream-of-events) then.
 
 | exit code | meaning |
 | --- | --- |
@@ -33,7 +33,7 @@ Every command takes ` + "`--json`" + ` and then prints JSON; errors go to standa
 | 4 | not published: held by a gate. Mend what the report names, or raise the limit (gate, failures), then index again |
 | 5 | paused: see ` + "`unweaver resume`" + ` |
 
-A report tells of unsettled calls: sent, and not answered before a process died, so that they may have been paid for.
+A report shows unsettled calls: sent, and not answered before a process died, so that they may have been paid for.
 They count against budgets, and are not in what it says was paid.
 
 Where the stores are servers a command talks to Temporal and to them. Else it finds the embedded stack of its data
@@ -42,7 +42,7 @@ the folder it takes the configuration that the running ` + "`unweaver dev`" + ` 
 
 ## Stream of events
 
-With ` + "`--json`" + ` what happens to a run is told as it happens, one JSON object a line, and at least one every ten
+With ` + "`--json`" + ` what happens to a run is shown as it happens, one JSON object a line, and at least one every ten
 seconds while a stage runs: by ` + "`index --wait` and `restore`" + ` on standard error, while standard output gets the
 report alone; by ` + "`status --watch`" + ` on standard output, with the report as its last line. Each event has
 ` + "`at` (RFC 3339) and `event`" + `; readers pass over events and fields that they do not know, and over what else stands
@@ -66,7 +66,7 @@ on standard error: ` + "`{\"note\"}`" + ` and the error.
 	"`status --watch`" + ` |
 
 ` + "`started`, `stage`, `waiting`, `paused`, `resumed` and `ended`" + ` are in ` + "`report.json`" + ` too, as
-` + "`events`; `retries`" + ` there tells what units failed with and were repeated for, by stage and code. The
+` + "`events`; `retries`" + ` there shows what units failed with and were repeated for, by stage and code. The
 time left goes by what was measured: the rest of the running stage by its own pace, by bytes where documents differ in
 size; later stages by what they took when the generation before was built, else by the pace of extraction. Pauses,
 waits and the time in which no process ran do not count.

@@ -28,7 +28,7 @@ func (a *App) report(status control.Status) error {
 	return a.print(status, func(w io.Writer) { showReport(w, status) })
 }
 
-// exitOf gives the exit code of a run. One that completed exits with errors while anything stands failed, be it since
+// exitOf gives the exit code of a run. One that completed exits with errors while anything is failed, also since
 // an earlier run.
 func exitOf(report core.Report) int {
 	switch report.Status {
@@ -48,7 +48,7 @@ func exitOf(report core.Report) int {
 	return ExitDone
 }
 
-// standing reports whether anything of the index stands failed. Objects of a type that is not read are told, and are no
+// standing reports whether anything of the index stands failed. Objects of a type that is not read count as no
 // failure.
 func standing(report core.Report) bool {
 	return report.DocumentsFailed > 0 || report.ChunksFailed > 0 || report.DeadLetters > 0

@@ -230,7 +230,7 @@ func (a *App) scheduleSteerCmd(
 			})
 		},
 	}
-	if name == "trigger" { // a night is a run, which has its own record
+	if name == "trigger" { // a night is a run, which records it
 		return command
 	}
 	return a.accountable(command)

@@ -67,7 +67,7 @@ func connectServers(ctx context.Context, cfg *config.Config) (Connection, error)
 	}, nil
 }
 
-// searchable reports whether the namespace knows the search attributes of runs; where nobody can tell, runs do without.
+// searchable reports whether the namespace knows the search attributes of runs; where it is unknown, runs do without.
 func searchable(ctx context.Context, client client.Client, namespace string) bool {
 	known, err := visibility.Registered(ctx, client.OperatorService(), namespace)
 	return err == nil && known

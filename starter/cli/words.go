@@ -84,10 +84,10 @@ func clock(at time.Time) string {
 func table(w io.Writer, header string, rows []string) {
 	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	_, _ = io.WriteString(columns, strings.Join(append([]string{header}, rows...), "\n")+"\n")
-	_ = columns.Flush() // what is printed goes to w, whose errors nobody can be told of
+	_ = columns.Flush() // what is printed goes to w, whose errors can be shown nowhere
 }
 
-// alike are problems that differ in their object alone.
+// alike are problems with the same code and cause.
 type alike struct {
 	core.Problem
 	count   int

@@ -105,7 +105,7 @@ func (r *Report) retrieval(text *strings.Builder) {
 	}
 }
 
-// difference tells a paired one in points, and what its interval lets one say of it.
+// difference writes a paired one in points, and what its interval lets one say of it.
 func (i Interval) difference() string {
 	return fmt.Sprintf("%+.1f (%+.1f to %+.1f): %s", 100*i.Mean, 100*i.Low, 100*i.High, i.Verdict())
 }

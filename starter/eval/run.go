@@ -98,7 +98,7 @@ type response struct {
 	} `json:"usage"`
 }
 
-// Tokens are what a method of its own needs: of the index, as the ledger has them (core.IndexTokens), and of the
+// Tokens are what a method needs by itself: of the index, as the ledger has them (core.IndexTokens), and of the
 // questions, as if none was asked before. The judge's are apart. 0: the method needs none.
 type Tokens struct {
 	PromptIndex     int64 `json:"prompt_index"`
@@ -342,7 +342,7 @@ func (p Plan) system(ctx context.Context, system System, rep *Report) (Row, erro
 }
 
 // ask asks a system a question. Where an answer is given another number of passages than are compared, it is asked for
-// by a query of its own.
+// by a separate query.
 func (p Plan) ask(ctx context.Context, ask Asker, system System, question Question) (response, error) {
 	query := func(seats int, answered bool) (got response, err error) {
 		body := p.body(system, question, seats, answered)

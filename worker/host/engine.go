@@ -19,7 +19,7 @@ import (
 	"github.com/unweaver/unweaver/workflows/visibility"
 )
 
-// Engine tells activities about workflow runs.
+// Engine looks up workflow runs for activities.
 type Engine struct {
 	Client    client.Client
 	Address   string // of the engine, for people

@@ -162,7 +162,7 @@ func (c Config) workers() []worker.Worker {
 	return all
 }
 
-// self is what the worker tells the fleet of itself.
+// self is how the worker describes itself to the fleet.
 func (c Config) self() fleet.Worker {
 	self := fleet.Worker{Queue: c.TaskQueue, Slots: c.Slots, CPU: c.CPUSlots, Apart: c.Role != RoleIO}
 	if c.Role == RoleCPU {
@@ -310,7 +310,7 @@ func (h *Host) watch(config Config) {
 // Problems says what keeps a run from going on in this process and may be written down nowhere.
 func (h *Host) Problems(work string) []core.Problem { return h.ports.Problems(work) }
 
-// noticePatience is how long Stop of the only worker waits for webhooks to be told of what ended before; what is not
+// noticePatience is how long Stop of the only worker waits for the notices of what ended before; what is not
 // sent by then is sent when it is started again.
 const noticePatience = 5 * time.Second
 

@@ -304,7 +304,7 @@ func TestAnEngineIsNamedByItsClusterAndElseByItsAddress(t *testing.T) {
 		want    string
 		fails   bool
 	}{
-		"it tells its id":       {cluster: "c-1", want: "c-1"},
+		"it has its id":         {cluster: "c-1", want: "c-1"},
 		"it has no id":          {want: "address:temporal:7233"},
 		"it does not let us":    {answer: status.Error(codes.PermissionDenied, "no"), want: "address:temporal:7233"},
 		"it knows no such call": {answer: status.Error(codes.Unimplemented, "no"), want: "address:temporal:7233"},

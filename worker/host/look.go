@@ -85,7 +85,7 @@ func (w *watcher) queues(ctx context.Context) {
 	}
 	for queue, types := range kinds {
 		if err := w.depth(ctx, queue, types, waiting); err != nil {
-			w.telemetry.Replace(telemetry.QueueDepth, nil) // an older engine, or one that does not answer: its metrics tell
+			w.telemetry.Replace(telemetry.QueueDepth, nil) // an older engine, or one that does not answer: its metrics show it
 			return
 		}
 	}
@@ -185,7 +185,7 @@ func (w *watcher) index(ctx context.Context, name string, mu *sync.Mutex) (one s
 	}
 	if !core.Terminal(one.state.Report.Status) {
 		total, err := run.Totals(ctx, w.runs, string(raw))
-		if err == nil { // a damaged account halts its run, which tells
+		if err == nil { // a damaged account halts its run, which reports it
 			one.done = total.Done
 		}
 	}

@@ -75,7 +75,7 @@ type Server struct {
 // readyPatience is how long the engine may take to say that it answers.
 const readyPatience = 3 * time.Second
 
-// Serve begins to answer at an address: host:port. It is ready while the engine answers and nobody told it to Drain.
+// Serve begins to answer at an address: host:port. It is ready while the engine answers, until Drain.
 func Serve(address string, engine client.Client, process *telemetry.Process, log *slog.Logger) (*Server, error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
@@ -113,7 +113,7 @@ func Serve(address string, engine client.Client, process *telemetry.Process, log
 	return server, nil
 }
 
-// named answers, on loopback, for its own names alone: no page may read metrics through a name that it points here.
+// named answers, on loopback, for names of loopback alone: no page may read metrics through a name that it points here.
 func named(next http.Handler, local bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		name, _, err := net.SplitHostPort(request.Host)

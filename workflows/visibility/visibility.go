@@ -1,5 +1,5 @@
 // Package visibility makes the search attributes of runs known to a Temporal server. Workers register them when they
-// start; a starter asks whether they are there and tells its runs, so that a run's history depends on its input alone.
+// start; a starter looks for them and gives the result to its runs, so that a run's history depends on its input alone.
 package visibility
 
 import (

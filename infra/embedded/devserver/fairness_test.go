@@ -15,7 +15,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// many does so many activities at once, all on another queue than its own.
+// many does so many activities at once, all on a second queue.
 func many(ctx workflow.Context, index string, activities int) error {
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		TaskQueue: "work", StartToCloseTimeout: time.Minute,
@@ -78,7 +78,7 @@ func TestASmallIndexDoesNotWaitForALargeOne(t *testing.T) {
 			last = i
 		}
 	}
-	// Half of the places are its own; what the server had handed out or read ahead before is given away.
+	// Half of the places are reserved for it; what the server had handed out or read ahead before is given away.
 	assert.True(t, last <= large/2,
 		"the last of the %d tasks of the small index was done as number %d of %d", small, last+1, large+small)
 	t.Logf("done by task %d", last+1)

@@ -102,7 +102,7 @@ func (f Finder) Fetch(ctx context.Context) (string, error) {
 	case wheel.Sound:
 		return path, nil
 	case wheel.Damaged:
-		f.say("fetching the engine anew: " + problem)
+		f.say("fetching the engine again: " + problem)
 	}
 	order := wheel.Order{
 		What: "the engine", Target: folder, Files: []wheel.File{pin.file}, Home: pin.home, SHA256: pin.sha256,

@@ -49,7 +49,7 @@ func TestAPurgeWaitsForABranchToBeDeletedAndTakesWhatBothHad(t *testing.T) {
 	side.Overlay = overlay.Set
 	built := completed(t, index(t, own.Control, side))
 	require.True(t, !built.Unchanged && built.Generation != base.Generation,
-		"the branch built nothing of its own: %+v", built.Report)
+		"the branch itself built nothing: %+v", built.Report)
 	found := func() (served int) {
 		for _, name := range []string{"base", "side"} {
 			for _, chunk := range chunksOf(ask(t, own.HTTP, name, "Who paid the ferryman?", nil)) {

@@ -152,7 +152,7 @@ func TestLimitsOnRealServersHoldThoughWorkersAreKilledAmidTheChange(t *testing.T
 		})
 		st, err := c.ctl.Status(t.Context(), run)
 		assert.True(t, err == nil && st.Limits != nil && st.Limits.Concurrency != nil && *st.Limits.Concurrency == limit,
-			"status tells limits %+v, want %d (%v)", st.Limits, limit, err)
+			"status shows limits %+v, want %d (%v)", st.Limits, limit, err)
 	}
 	st := completed(t, wait(t, c.ctl, run))
 	same(t, st, want)
@@ -161,7 +161,7 @@ func TestLimitsOnRealServersHoldThoughWorkersAreKilledAmidTheChange(t *testing.T
 	}
 }
 
-// until waits for what a run comes to in its own time.
+// until waits until a run ends in its own time.
 func until(t *testing.T, what string, come func() bool) {
 	t.Helper()
 	for begun := time.Now(); !come(); time.Sleep(10 * time.Millisecond) {

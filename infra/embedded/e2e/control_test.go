@@ -164,7 +164,7 @@ func TestAServerThatRefusesEveryCallLeavesAnEmptyAccount(t *testing.T) {
 		"models.embedding.dimension=256")
 	begun, err := shared.Control.Index(t.Context(), control.IndexRequest{Spec: sp})
 	require.NoError(t, err)
-	// A person is told of it while the unit that meets it is tried again; minutes later the run waits for the server.
+	// The status shows it while the unit that meets it is tried again; minutes later the run waits for the server.
 	var status control.Status
 	for begin := time.Now(); len(status.Retries) == 0 && time.Since(begin) < 5*time.Minute; {
 		time.Sleep(100 * time.Millisecond)

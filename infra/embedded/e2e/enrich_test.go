@@ -143,7 +143,7 @@ func TestRunsAreInterruptedAmidTheirEnrichments(t *testing.T) {
 		}
 		again := index(t, e.running.Control, e.spec)
 		for since := time.Now(); again.Reason == string(fault.LeaseHeld) && time.Since(since) < time.Minute; {
-			time.Sleep(100 * time.Millisecond) // what was cancelled is told of before it gives its lease back
+			time.Sleep(100 * time.Millisecond) // what was cancelled shows before it gives its lease back
 			again = index(t, e.running.Control, e.spec)
 		}
 		alike(t, e, completed(t, again), 0)

@@ -68,7 +68,7 @@ func takenOver(t *testing.T, c *cluster, run string, had storm.Flight) {
 			return
 		}
 	}
-	t.Fatalf("nobody took %s over in a minute", had.Type)
+	t.Fatalf("no worker took %s over in a minute", had.Type)
 }
 
 // A worker is frozen for longer than a heartbeat in the middle of an activity, another finishes the build, and then the
@@ -106,7 +106,7 @@ func TestAWorkerThatWasFrozenAndGoesOnHarmsNothing(t *testing.T) {
 			c.upload(folders[0])
 			back := completed(t, wait(t, c.ctl, c.begin(control.IndexRequest{Spec: spec})))
 			frozen.signal(t, syscall.SIGCONT)
-			time.Sleep(10 * time.Second) // it goes on, and is told that its activity is another's
+			time.Sleep(10 * time.Second) // it goes on, and learns that another worker has its activity
 			same(t, back, want[0].status)
 			intact(t, c, spec, server, base, want[0])
 			if paid := server.Stats(); paid.Duplicates > 2*flight {

@@ -23,7 +23,7 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
 
-// gates let extractions of texts with a word wait until their night is over with what it wants of them.
+// gates let extractions of texts with a word wait until their night has done what it needs them for.
 type gates struct {
 	mu   sync.Mutex
 	held map[string]*gate
@@ -80,7 +80,7 @@ type fiveNights struct {
 	base    string        // of query-api
 	upload  func()        // the corpus is what the folder holds
 	begin   func() string // a night; its run
-	kill    func()        // who works, and starts it again; nil: nobody is killed
+	kill    func()        // who works, and starts it again; nil: no process is killed
 	server  *modeltest.Server
 	gates   *gates
 	spec    core.Spec
@@ -275,7 +275,7 @@ func (n *fiveNights) backfill(fourth control.Status) {
 	}
 	asked := n.server.Stats().Extract - before - archived - 1 // beyond the letters and the night's passage
 	inflight := int64(0)
-	if n.kill != nil { // the backfill may have had two in flight when either kill came, and the night its own
+	if n.kill != nil { // the backfill may have had two in flight when either kill came, and the night one more
 		inflight = 2*2 + flight
 	}
 	assert.True(t, asked >= 0 && asked <= inflight,

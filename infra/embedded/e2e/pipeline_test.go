@@ -163,7 +163,7 @@ func audited(t *testing.T, serving control.Control, index string) core.Report {
 	run, err := serving.Audit(t.Context(), control.AuditRequest{Index: index})
 	require.NoError(t, err)
 	report := wait(t, serving, run.Run)
-	require.True(t, report.Audit != nil, "%s (%s) tells of no audit: %s", report.Status, report.Reason, report.Detail)
+	require.True(t, report.Audit != nil, "%s (%s) reports no audit: %s", report.Status, report.Reason, report.Detail)
 	return report.Report
 }
 

@@ -77,7 +77,7 @@ func TestNothingOfADataDirectoryTellsOfAPurgedDocument(t *testing.T) {
 	}
 	request.Documents, request.Confirmed = []string{"x.md"}, true
 	if _, err := own.Control.Purge(t.Context(), request); !fault.Is(err, fault.NotFound) {
-		t.Errorf("of a document that nobody has: %v", err)
+		t.Errorf("of a document that no index has: %v", err)
 	}
 	request.Documents, request.DryRun = []string{"c.md"}, true
 	looked, err := own.Control.Purge(t.Context(), request)

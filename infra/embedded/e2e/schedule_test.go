@@ -105,7 +105,7 @@ func TestASchedulesLife(t *testing.T) {
 		t.Errorf("%+v, %v", status, err)
 	}
 
-	// A build that is paused holds its index: a second trigger is told, and a night that is due is skipped.
+	// A build that is paused holds its index: a second trigger is refused, and a night that is due is skipped.
 	writeFile(t, filepath.Join(docs, "more.txt"), "Another document\n\nIt came in the night.")
 	request.Spec.Budget.Calls = 1
 	held, err := running.Control.Index(t.Context(), control.IndexRequest{Spec: request.Spec, Generation: "held"})

@@ -24,7 +24,7 @@ type call struct {
 	at     time.Time
 }
 
-// handler is told of each call when it begins, with a result of 0, and when it has returned.
+// handler gets each call when it begins, with a result of 0, and when it has returned.
 type handler interface {
 	begun(thread string, c call) error
 	returned(thread string, c call) error

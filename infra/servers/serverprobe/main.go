@@ -1,4 +1,4 @@
-// Command serverprobe tells by its exit code whether a server answers on its own protocol: a port that is open says
+// Command serverprobe reports by its exit code whether a server answers on its protocol: a port that is open says
 // little.
 package main
 

@@ -1,4 +1,4 @@
-// Package pki makes the certificates that the parts of one installation know each other by: an authority of its own,
+// Package pki makes the certificates that the parts of one installation know each other by: one authority,
 // servers that it names, clients that it lets in. Keys are ECDSA P-256, everything is PEM.
 package pki
 
@@ -29,7 +29,7 @@ type Authority struct {
 	pair Pair
 }
 
-// New makes an authority with a key of its own. Its certificates can be valid for as long as it is.
+// New makes an authority with a new key. Its certificates can be valid for as long as it is.
 func New(name string, valid time.Duration) (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -53,7 +53,7 @@ func New(name string, valid time.Duration) (*Authority, error) {
 	return authority, err
 }
 
-// Pair is the authority itself. Whoever has its key can make certificates.
+// Pair is the authority itself. Its key is enough to make certificates.
 func (a *Authority) Pair() Pair { return a.pair }
 
 // Server makes the certificate of a server that is reached by names or IP addresses. It is a client's, too: the parts

@@ -35,7 +35,7 @@ func must(t *testing.T) func(pki.Pair, error) pki.Pair {
 	}
 }
 
-// serve answers "hello" to whoever the configuration lets in, and gives the address.
+// serve answers "hello" to all whom the configuration lets in, and gives the address.
 func serve(t *testing.T, config *tls.Config) string {
 	t.Helper()
 	listener, err := tls.Listen("tcp", "127.0.0.1:0", config)

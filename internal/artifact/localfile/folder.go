@@ -15,7 +15,7 @@ var ownerOf = durable.Owner
 
 // Folder gives the folder of a program's cache and makes it: the configured one, or where none is configured one of
 // this user for this program. It is this user's alone. In a folder that is meant for all users (the sticky bit: /tmp, a
-// tmpfs of a container) the cache gets one of its own; a folder of another user is refused, as whoever writes to it
+// tmpfs of a container) the cache gets a separate one; a folder of another user is refused, as the one who writes to it
 // decides what is served.
 func Folder(configured, program string) (string, error) {
 	folder := configured

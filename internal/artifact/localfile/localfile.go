@@ -1,8 +1,8 @@
 // Package localfile keeps local copies of segments that must be mapped: named by content, checked on arrival, evicted
 // by age of use when the cache is over its size.
 //
-// Processes may share a folder. A copy that is in use is locked (flock, shared) by whoever uses it, and a download by
-// whoever makes it, so that nobody takes either away, and what a dead process left is known by its lock being free.
+// Processes may share a folder. A copy that is in use is locked (flock, shared) by its users, and a download by
+// its maker, so that no other takes either away, and what a dead process left is known by its lock being free.
 package localfile
 
 import (
@@ -30,7 +30,7 @@ import (
 // incoming begins the names of downloads on their way.
 const incoming = ".in-"
 
-// abandoned is the age from which a download that nobody has locked belongs to no one: between the making of the file
+// abandoned is the age from which a download that is not locked belongs to no process: between the making of the file
 // and its lock lies a moment.
 const abandoned = time.Minute
 
@@ -48,7 +48,7 @@ type Cache struct {
 
 // turn lets one caller at a time do something with a content.
 type turn struct {
-	token   chan struct{} // holds one while nobody has the turn
+	token   chan struct{} // holds one while the turn is free
 	waiting int           // those who have it or wait for it
 }
 
@@ -75,7 +75,7 @@ func New(dir string, limit int64) (*Cache, error) {
 	return cache, nil
 }
 
-// outdated says that a download, or a part of one, is nobody's any more.
+// outdated reports whether a download, or a part of one, belongs to no process any more.
 func outdated(info fs.FileInfo) bool {
 	age := time.Since(info.ModTime())
 	return isIncoming(info) && age > abandoned || isPartial(info) && age > partialKept
@@ -96,7 +96,7 @@ func localFault(op, object string, err error) error {
 	return fault.StoreDown.At(op, object).Because(err)
 }
 
-// take waits for the turn at a content; done gives it on. Nobody waits for another content, and what nobody waits for
+// take waits for the turn at a content; done gives it on. No caller waits for another content, and what has no waiter
 // is not remembered.
 func (c *Cache) take(ctx context.Context, sha string) (done func(), err error) {
 	c.mu.Lock()
@@ -321,7 +321,7 @@ func (r *remote) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// removeUnused removes a file that nobody has locked; it reports whether it is gone.
+// removeUnused removes a file that is not locked; it reports whether it is gone.
 func (c *Cache) removeUnused(name string) bool {
 	path := filepath.Join(c.dir, name)
 	file, err := os.Open(path)

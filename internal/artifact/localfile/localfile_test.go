@@ -133,7 +133,7 @@ func TestADownloadHoldsUpNobodyButThoseWhoWantIt(t *testing.T) {
 		release()
 		assert.Equal(t, "fast", handle.content)
 	}
-	// One who wants the same waits, but not beyond its own end.
+	// One who asks for the same waits, but not beyond its own end.
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	if _, err := cache.Get(ctx, store, slow, slow); !errors.Is(err, context.DeadlineExceeded) {
@@ -248,7 +248,7 @@ func TestEvictionTakesTheOldestAndNothingThatIsUsed(t *testing.T) {
 		_, err := cache.Get(t.Context(), store, sha, sha)
 		require.NoError(t, err)
 	}
-	assert.True(t, !here(dir, contents[0]) && !here(dir, contents[1]), "what nobody uses any more was kept")
+	assert.True(t, !here(dir, contents[0]) && !here(dir, contents[1]), "what is not in use any more was kept")
 }
 
 func TestWhatIsForgottenLeavesTheDiskWhenNobodyUsesIt(t *testing.T) {

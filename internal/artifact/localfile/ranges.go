@@ -32,7 +32,7 @@ const (
 	partialKept = 24 * time.Hour
 
 	// partial begins the names of such files, and haves those of the notes of what is in them: a byte for each range,
-	// 1 where it is there. The notes may be wrong after a loss of power; the content's hash tells.
+	// 1 where it is there. The notes may be wrong after a loss of power; the content's hash decides.
 	partial = ".part-"
 	haves   = ".have-"
 )

@@ -114,7 +114,7 @@ func (c *Cache) releaser(mapping *shared) func() {
 }
 
 // Open brings a content and opens it; a copy that turns out damaged is brought once more. The caller closes what open
-// gave, and shares it with nobody: see Acquire.
+// gave, and does not share it: see Acquire.
 func Open[T any](
 	ctx context.Context, cache *Cache, store blob.Store, key, sha string, open func(path string) (T, error),
 ) (T, error) {

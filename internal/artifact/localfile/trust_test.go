@@ -81,7 +81,7 @@ func TestCheckingACopyEndsWithItsCaller(t *testing.T) {
 		t.Error(err)
 	}
 	_, err = os.Stat(filepath.Join(dir, sha))
-	assert.NoError(t, err, "a copy that nobody looked at is gone")
+	assert.NoError(t, err, "a copy that was not looked at is gone")
 }
 
 func TestTheFolderOfAnotherUserIsRefusedWithTheWayOut(t *testing.T) {

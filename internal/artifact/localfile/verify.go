@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// copyID tells one file with one content from others: written to, it has another time.
+// copyID identifies one file with one content: written to, it has another time.
 type copyID struct {
 	device, inode uint64
 	size          int64
@@ -79,7 +79,7 @@ func holds(ctx context.Context, file *os.File, sha string) (bool, error) {
 	return true, nil
 }
 
-// untilDone reads until nobody waits for it any more.
+// untilDone reads until no caller waits for it any more.
 type untilDone struct {
 	ctx  context.Context
 	from io.Reader

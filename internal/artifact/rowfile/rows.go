@@ -78,7 +78,7 @@ func decompressTo(dst, b []byte, fits func(size uint64) bool) ([]byte, error) {
 	size := uint64(FrameBytes)
 	if head.HasFCS {
 		if size = head.FrameContentSize; size > MaxFrame || !fits(size) {
-			return nil, fmt.Errorf("its size is told as %d bytes", size)
+			return nil, fmt.Errorf("its size is given as %d bytes", size)
 		}
 	}
 	if uint64(cap(dst)) < size {

@@ -180,7 +180,7 @@ func (t *Reader) Text(ctx context.Context, document string, frame int) io.Reader
 
 // text is the content of one document as a stream.
 type text struct {
-	ctx      context.Context //nolint:containedctx // an io.Reader has no other way to be told
+	ctx      context.Context //nolint:containedctx // an io.Reader has no other way to get one
 	from     *Reader
 	document string
 	frame    int    // the next one to load

@@ -56,7 +56,7 @@ func Dial(ctx context.Context, engine config.Engine, log *slog.Logger) (client.C
 	if err != nil {
 		return nil, fault.EngineDown.At("connect to Temporal at", engine.Address).
 			Because(err).
-			Advise("check engine.address, that Temporal runs, and engine.tls, tls_ca, tls_cert and tls_key where it wants them")
+			Advise("check engine.address, that Temporal runs, and engine.tls, tls_ca, tls_cert and tls_key where it needs them")
 	}
 	request := &workflowservice.DescribeNamespaceRequest{Namespace: engine.Namespace}
 	if _, err = t.WorkflowService().DescribeNamespace(ctx, request); err != nil {

@@ -52,7 +52,7 @@ func TestATemporalThatCannotBeReached(t *testing.T) {
 		code   fault.Code
 		says   string
 	}{
-		"nobody listens":     {at, fault.EngineDown, "engine.address"},
+		"nothing listens":    {at, fault.EngineDown, "engine.address"},
 		"its key is not set": {keyed, fault.BadConfig, "ENGINE_TEST_UNSET is empty"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -25,7 +25,7 @@ import (
 	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 )
 
-// recorder is a Control that remembers what it was asked and answers as it is told.
+// recorder is a Control that remembers what it was asked and answers as configured.
 type recorder struct {
 	asked    []any
 	operator core.Operator // of a move
@@ -446,7 +446,7 @@ func TestAnAddressThatIsNoStack(t *testing.T) {
 		return server.URL
 	}
 	for name, c := range map[string]struct{ base, says string }{
-		"nobody listens":        {"http://127.0.0.1:1", "start it with: unweaver dev"},
+		"nothing listens":       {"http://127.0.0.1:1", "start it with: unweaver dev"},
 		"another program":       {answer(200, "<html>"), "read the answer of status"},
 		"half a fault":          {answer(409, `{"code":`), "read the answer of status"},
 		"a program that fails":  {answer(500, "boom\n"), "500 Internal Server Error: boom"},

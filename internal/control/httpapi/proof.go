@@ -14,7 +14,7 @@ import (
 )
 
 // A process that died may leave a dev.json behind, and another program may have its port since. Before a client sends
-// its token, its key or anything else to an address, whoever answers there proves that it has the token: it gives the
+// its token, its key or anything else to an address, the server there proves that it has the token: it gives the
 // HMAC-SHA256 under it of a number that was made for this question, and of the address that was asked.
 const (
 	proofPath     = Prefix + "proof"
@@ -40,7 +40,7 @@ func (a Access) prove(w http.ResponseWriter, request *http.Request) {
 	_, _ = io.WriteString(w, hex.EncodeToString(proof(a.Token, request.Host, challenge))) // the caller may have gone
 }
 
-// Knows reports whether whoever answers at base (http://host:port) has a token, without telling it the token. The error
+// Knows reports whether the server at base (http://host:port) has a token, without telling it the token. The error
 // is of an address where somebody listens and does not answer in time.
 func Knows(ctx context.Context, base, token string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, proofDeadline)
@@ -50,14 +50,14 @@ func Knows(ctx context.Context, base, token string) (bool, error) {
 	url := base + proofPath + "?challenge=" + hex.EncodeToString(challenge)
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return false, nil //nolint:nilerr // a base that is none is nobody's
+		return false, nil //nolint:nilerr // an invalid base has no token
 	}
 	response, err := strict.Do(request)
 	if err != nil {
 		if ctx.Err() != nil || errors.Is(err, os.ErrDeadlineExceeded) {
 			return false, err
 		}
-		return false, nil // nobody listens there
+		return false, nil // nothing listens there
 	}
 	defer func() { _ = response.Body.Close() }()
 	text, err := io.ReadAll(io.LimitReader(response.Body, 2*sha256.Size+1))

@@ -21,7 +21,7 @@ func TestWhoHasTheTokenProvesIt(t *testing.T) {
 		assert.True(t, got == want && err == nil, "%q: %v, %v", token, got, err)
 	}
 	if got, err := httpapi.Knows(t.Context(), "http://127.0.0.1:1", "right"); got || err != nil {
-		t.Errorf("nobody listens: %v, %v", got, err)
+		t.Errorf("nothing listens: %v, %v", got, err)
 	}
 	for _, challenge := range []string{"", "00", strings.Repeat("g", 64), strings.Repeat("0", 66)} {
 		response, err := http.Get(server.URL + httpapi.Prefix + "proof?challenge=" + challenge)

@@ -106,7 +106,7 @@ func (s *Service) joinBackfill(
 	return out, fault.LeaseHeld.At("begin backfill", r.Name).
 		Because("one of this name runs, with another choice or throttle").
 		Advise("take another name; or end it: unweaver backfill cancel " + r.Index + " " + r.Name +
-			", and begin it anew: what was paid for is kept")
+			", and begin it again: what was paid for is kept")
 }
 
 func (s *Service) beginBackfill(ctx context.Context, r control.BackfillRequest, spec core.Digest) error {
@@ -196,7 +196,7 @@ func (s *Service) standing(ctx context.Context, one *core.Backfill) error {
 	}
 	if one.BackfillState = again.BackfillState; !core.Terminal(one.Status) { // it was ended from outside
 		one.Status, one.Code = core.StatusFailed, "gone"
-		one.Detail = "the engine does not run it, and it has told of no end; resume it: what was paid for is kept"
+		one.Detail = "the engine does not run it, and it has recorded no end; resume it: what was paid for is kept"
 	}
 	return nil
 }
@@ -260,7 +260,7 @@ func (s *Service) steerBackfill(
 		})
 	case absent:
 		return fault.RunEnded.At(update+" backfill", r.Name).
-			Because("the engine does not run it, and it has told of no end").
+			Because("the engine does not run it, and it has recorded no end").
 			Advise("go on with it, or end it: unweaver backfill resume, or cancel, " + r.Index + " " + r.Name)
 	case !running:
 		return fault.RunEnded.At(update+" backfill", r.Name).

@@ -45,7 +45,7 @@ func (s *Service) Branch(ctx context.Context, r control.BranchRequest) (core.Bra
 func (s *Service) unscheduledBranch(ctx context.Context, r control.BranchRequest) error {
 	base, err := s.artifacts(r.Name).Base(ctx)
 	if err != nil || base.Name != r.Index || base.Name == r.Name {
-		return err // which whoever deletes it tells
+		return err // which the deletion reports
 	}
 	_, err = s.Stores.Artifacts.Stat(ctx, s.artifacts(r.Name).ScheduleKey())
 	if fault.Is(err, fault.NotFound) {

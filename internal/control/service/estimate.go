@@ -48,7 +48,7 @@ func (s *Service) Estimate(ctx context.Context, request control.IndexRequest) (c
 	return report, nil
 }
 
-// unallowed reports models that this process may not use: a run would not begin. What it would cost is told all the
+// unallowed reports models that this process may not use: a run would not begin. What it would cost is given all the
 // same.
 func (s *Service) unallowed(spec core.Spec, report *core.Report) {
 	refused := s.Models.Check(spec)

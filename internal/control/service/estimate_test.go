@@ -10,7 +10,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// An estimate of what this process would refuse is told all the same, and says so.
+// An estimate of what this process would refuse is given all the same, and says so.
 func TestAnEstimateSaysThatTheModelServerWouldBeRefused(t *testing.T) {
 	b := newBench(t)
 	spec := b.spec("docs")

@@ -47,7 +47,7 @@ const (
 	terminated = enums.WORKFLOW_EXECUTION_STATUS_TERMINATED
 )
 
-// temporalFake is a Temporal in memory: executions by workflow id, updates that answer as they are told.
+// temporalFake is a Temporal in memory: executions by workflow id, updates that answer as configured.
 type temporalFake struct {
 	mu sync.Mutex // of what ends meanwhile
 
@@ -125,7 +125,7 @@ func (f *temporalFake) runID(id string) string { return fmt.Sprint("r", f.runs[i
 type answered struct {
 	client.WorkflowUpdateHandle
 	err  error
-	says string // JSON; empty: nothing, as a worker of before
+	says string // JSON; empty: nothing, as an earlier worker
 }
 
 func (a answered) Get(_ context.Context, into any) error {

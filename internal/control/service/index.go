@@ -235,7 +235,7 @@ func share(index string, priority control.Priority) temporal.Priority {
 }
 
 // joined names a build that runs already, and since when: what has changed in the corpus after that may not be in it.
-// Where nothing but its end is left, who asks means what the corpus has by now: that end is waited for, and over tells
+// Where nothing but its end is left, who asks means what the corpus has by now: that end is waited for; over reports
 // that a build of one's own can begin. A run that goes on ending for longer (it collects much) is joined all the same.
 func (s *Service) joined(ctx context.Context, work string) (joined control.Run, over bool, err error) {
 	bounded, cancel := context.WithTimeout(ctx, endPatience)
@@ -346,7 +346,7 @@ func (s *Service) goingBuilds(ctx context.Context, index string) ([]string, erro
 	defer cancel()
 	var out []string
 	for _, work := range open {
-		if workflows.ForBackfill(work) { // it yields to whoever takes the lease
+		if workflows.ForBackfill(work) { // it yields to the next holder of the lease
 			continue
 		}
 		cancelled, err := s.cancelled(ctx, work)

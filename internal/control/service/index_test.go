@@ -81,7 +81,7 @@ func TestABuildWithAnotherConfigurationIsNotJoined(t *testing.T) {
 	wants(t, err, fault.LeaseHeld, first.Run, "another configuration", "unweaver cancel "+first.Run)
 }
 
-// A run that stands still goes on with the settings that it began with: whoever asks for others is told.
+// A run that stands still goes on with the settings that it began with: a request for others is refused.
 // Promises: 69.
 func TestABuildThatStandsStillIsJoinedWithItsOwnSettingsAlone(t *testing.T) {
 	for _, status := range []string{core.StatusPaused, core.StatusWaiting} {
@@ -227,10 +227,10 @@ func TestTheLeaseShowsABuildThatVisibilityDoesNot(t *testing.T) {
 		lease    string
 		attached bool
 	}{
-		"its holder runs":          {`{"workflow":"build/docs/g1","run":"r","fence":1}`, true},
-		"its holder is gone":       {`{"workflow":"build/docs/g0","run":"r","fence":1}`, false},
-		"its holder is unknown":    {`{"workflow":"build/docs/gone","run":"r","fence":1}`, false},
-		"nobody has ever taken it": {``, false},
+		"its holder runs":       {`{"workflow":"build/docs/g1","run":"r","fence":1}`, true},
+		"its holder is gone":    {`{"workflow":"build/docs/g0","run":"r","fence":1}`, false},
+		"its holder is unknown": {`{"workflow":"build/docs/gone","run":"r","fence":1}`, false},
+		"never taken":           {``, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)

@@ -119,7 +119,7 @@ func TestAnIndexThatCannotBeServedIsSeen(t *testing.T) {
 	}
 	for name, lose := range map[string]func(*bench){
 		"a collection": func(b *bench) { b.must(b.Stores.Vectors.Drop(t.Context(), "docs-chunks")) },
-		"a collection made anew": func(b *bench) {
+		"a collection made again": func(b *bench) {
 			b.must(b.Stores.Vectors.Drop(t.Context(), "docs-classes"))
 			b.must(b.Stores.Vectors.Create(t.Context(), "docs-classes", 3))
 		},

@@ -46,7 +46,7 @@ func TestALostRunGivesUpItsLeaseAndKeepsItsFence(t *testing.T) {
 					t.Errorf("the lease is %+v", lease)
 				}
 				if took := time.Since(began); took < foreign.Heartbeat {
-					t.Errorf("freed after %s: nobody saw whether a process renews it", took)
+					t.Errorf("freed after %s: no check saw whether a process renews it", took)
 				}
 				b.must(b.Lost(t.Context(), work)) // its answer may have been lost
 			})

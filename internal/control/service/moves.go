@@ -99,7 +99,7 @@ func (s *Service) Aliases(ctx context.Context, r control.AliasesRequest) (out co
 
 // acted does something to an index between the two records of its operation; what cannot be recorded is not done.
 func (s *Service) acted(ctx context.Context, op core.Operation, index string, do func() error) error {
-	reason := op.Reason // of a command that has a flag of its own for it
+	reason := op.Reason // of a command with a flag for it
 	op.Operator = control.OperatorOf(ctx)
 	op.Reason = cmp.Or(op.Reason, reason)
 	op, err := release.Begin(ctx, s.artifacts(index), time.Now(), op)

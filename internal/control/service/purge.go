@@ -109,7 +109,7 @@ func (s *Service) beginPurge(
 }
 
 // purgedBefore gives the purge that was done already of documents that nothing holds any more. Of documents that no
-// generation has, and that nobody purged, it is an error: the name may be another one.
+// generation has, and that no purge removed, it is an error: the name may be another one.
 func purgedBefore(ctx context.Context, index artifact.Index, plan core.PurgePlan) (*core.Purge, error) {
 	all, err := purges.List(ctx, index)
 	if err != nil {

@@ -96,7 +96,7 @@ func (s *Service) listBuilds(ctx context.Context, index string, found func(work 
 	}
 }
 
-// lease is who builds the index; zero where nobody ever did.
+// lease is who builds the index; zero where none ever did.
 func (s *Service) lease(ctx context.Context, index string) (core.Lease, error) {
 	lease, _, err := run.ReadLease(ctx, s.artifacts(index))
 	if err != nil {
@@ -115,7 +115,7 @@ func (s *Service) remembered(ctx context.Context, key string) (string, error) {
 		return "", err
 	}
 	if _, generation, err := parse(string(raw)); err != nil || generation == "" {
-		return "", nil // nobody wrote it, or nobody can read it: visibility still knows
+		return "", nil // it is absent or cannot be read: visibility still knows
 	}
 	return string(raw), nil
 }

@@ -37,7 +37,7 @@ func settingsOf(request control.ScheduleRequest, spec core.Digest, catchup time.
 		time.Duration(s.Jitter).String(), pause, spec.String(), fmt.Sprint(request.Priority)).String()
 }
 
-// overlaps are the engine's policies. To skip is the night's own work: it begins, sees who builds the index, and tells.
+// overlaps are the engine's policies. To skip is the night's own work: it begins, and reports who builds the index.
 var overlaps = map[string]enums.ScheduleOverlapPolicy{
 	"skip":         enums.SCHEDULE_OVERLAP_POLICY_ALLOW_ALL,
 	"buffer_one":   enums.SCHEDULE_OVERLAP_POLICY_BUFFER_ONE,
@@ -280,7 +280,7 @@ func (s *Service) described(ctx context.Context, index string) (control.Schedule
 		out.Catchup = core.Duration(policy.CatchupWindow)
 	}
 	out.Missed, out.Overlapped = description.Info.NumActionsMissedCatchupWindow, description.Info.NumActionsSkippedOverlap
-	if !out.Paused { // of a paused one the engine tells times that do not come
+	if !out.Paused { // of a paused one the engine gives times that do not come
 		out.Next = description.Info.NextActionTimes[:min(3, len(description.Info.NextActionTimes))]
 	}
 	recent := description.Info.RecentActions
@@ -323,7 +323,7 @@ func (s *Service) nightOf(
 		night.Status = core.StatusCancelled
 	case errors.As(err, &failed):
 		night.Status, night.Reason = core.StatusFailed, failed.Type()
-		_ = failed.Details(&night.Run) // the run, or where its error lies; else it is told without
+		_ = failed.Details(&night.Run) // the run, or where its error lies; else it is reported without
 	default:
 		night.Status = core.StatusFailed
 	}

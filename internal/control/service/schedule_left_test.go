@@ -10,7 +10,7 @@ import (
 )
 
 // What a schedule left that was deleted in the engine alone, or never made there, is deleted by the same command. Where
-// nothing is left that is told, and nothing is recorded.
+// nothing is left that is reported as a fault, and nothing is recorded.
 func TestWhatIsLeftOfAScheduleIsDeleted(t *testing.T) {
 	b := newBench(t)
 	ctx := control.WithOperator(t.Context(), core.Operator{By: "ada@desk"})

@@ -18,7 +18,7 @@ import (
 )
 
 // Status implements Control. It says what it can: a source that cannot be read is a problem of the status, and an
-// error only where nothing is left to tell. Of a run that is named with the id of its workflow's run nothing is told
+// error only where nothing is left to tell. Of a run that is named with the id of its workflow's run nothing is given
 // that another run of the same name left.
 func (s *Service) Status(ctx context.Context, name string) (control.Status, error) {
 	name, id, _ := strings.Cut(name, control.RunMark)
@@ -127,7 +127,7 @@ func (s *Service) unpolled(ctx context.Context, build *workflow.WorkflowExecutio
 	}
 }
 
-// told adds what could not be read on the way to a run.
+// told adds to the status of a run what could not be read.
 func told(run control.Status, damaged error) control.Status {
 	run.Note(damaged)
 	return run

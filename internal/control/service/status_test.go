@@ -61,7 +61,7 @@ func TestAStatusMergesWhatIsKnown(t *testing.T) {
 }
 
 // note is the code of the problem that a source which is missing leaves.
-// A store that is full, or away, is the one that a problem would be written to: the process tells it itself.
+// A store that is full, or away, is the one that a problem would be written to: the process reports it itself.
 func TestAStatusHoldsWhatTheProcessCouldNotWriteDown(t *testing.T) {
 	b := newBench(t)
 	working(b)
@@ -91,7 +91,7 @@ func TestAStatusWithoutOneOfItsSources(t *testing.T) {
 		}, core.StatusRunning, "", "engine_unavailable", "127.0.0.1:7233"},
 		"the control record is damaged": {func(b *bench) {
 			b.must(b.Stores.Coordination.SetControl(b.t.Context(), "docs/g1", []byte("{")))
-		}, core.StatusRunning, "", "segment_damaged", "pause or resume the run: that writes it anew"},
+		}, core.StatusRunning, "", "segment_damaged", "pause or resume the run: that writes it again"},
 		"the state is damaged": {func(b *bench) {
 			b.must(b.Stores.Coordination.SetState(b.t.Context(), "docs/g1", []byte("{")))
 		}, core.StatusRunning, "", "segment_damaged", "what was paid for is safe"},

@@ -12,14 +12,14 @@ import (
 
 func TestMemoryIsTheContainersWhereThatIsLess(t *testing.T) {
 	if runtime.GOOS == "darwin" {
-		t.Skip("the machine tells it otherwise")
+		t.Skip("this machine reports it in another way")
 	}
 	const meminfo = "MemFree: 12 kB\nMemTotal:       8388608 kB\n"
 	for name, c := range map[string]struct {
 		files map[string]string
 		want  int64
 	}{
-		"nothing is told":     {nil, unknown},
+		"nothing is given":    {nil, unknown},
 		"a machine":           {map[string]string{"proc/meminfo": meminfo}, 8 << 30},
 		"a bounded container": {map[string]string{"proc/meminfo": meminfo, "sys/fs/cgroup/memory.max": "1073741824\n"}, 1 << 30},
 		"no bound":            {map[string]string{"proc/meminfo": meminfo, "sys/fs/cgroup/memory.max": "max\n"}, 8 << 30},

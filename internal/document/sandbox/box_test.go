@@ -180,7 +180,7 @@ func TestAChildOpensNoFileAndItsLimitsAreSet(t *testing.T) {
 	}
 }
 
-// gone reports whether there is no process of this number any more, not even one that nobody waited for.
+// gone reports whether there is no process of this number any more, not even a zombie.
 func gone(pid int) bool {
 	for until := time.Now().Add(2 * time.Minute); time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
 		if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {

@@ -153,7 +153,7 @@ func (c *served) one() error {
 	return c.end(fault.Unreadable.At("read", request.Object))
 }
 
-// watch ends this process where its parent is gone, whatever it is doing then: nobody will read the answer. It is over
+// watch ends this process where its parent is gone, whatever it is doing then: the answer has no reader. It is over
 // when the next request comes.
 func (c *served) watch() (over <-chan struct{}) {
 	done := make(chan struct{})

@@ -25,7 +25,7 @@ func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// exited waits until a child is over and leaves it to be waited for, so that its number stays its own.
+// exited waits until a child is over and leaves it to be waited for, so that no other process gets its number.
 func exited(pid int) {
 	for {
 		var info unix.Siginfo

@@ -15,7 +15,7 @@ import (
 // program is what a child runs.
 func program() (string, error) { return os.Executable() }
 
-// attributes of a child: a group of its own. That its parent is gone it sees by its standard input.
+// attributes of a child: a separate group. It sees by its standard input that its parent is gone.
 func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 func harden() {}

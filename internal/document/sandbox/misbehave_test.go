@@ -75,7 +75,7 @@ func misbehave() {
 	os.Exit(0)
 }
 
-// parent starts a child on a document that hangs, and tells its number.
+// parent starts a child on a document that hangs, and prints its number.
 func parent() {
 	sandbox.Child()
 	pool, err := sandbox.New(1, document.DefaultLimits())

@@ -38,7 +38,7 @@ func TestAContextThatIsOverAlreadyHarmsNobody(t *testing.T) {
 	}
 }
 
-// Whoever watches a context that ends before the session is whole must not find half of one.
+// A watcher of a context that ends before the session is whole must not find half of one.
 func TestASessionOfAContextThatIsOverGivesItsChildUp(t *testing.T) {
 	pool := newPool(t, 1, limits())
 	if _, _, err := parse(t.Context(), pool, "warm.html", "<p>x</p>"); err != nil {
@@ -171,7 +171,7 @@ func TestAPoolThatClosesBlamesNoDocument(t *testing.T) {
 		for !pool.Closed() {
 			time.Sleep(time.Millisecond)
 		}
-		time.Sleep(100 * time.Millisecond) // it is killed, and nobody waited for it yet
+		time.Sleep(100 * time.Millisecond) // it is killed, and not waited for yet
 		_, _ = io.WriteString(writer, strings.Repeat("x", 1<<20))
 		_ = writer.Close()
 	}()

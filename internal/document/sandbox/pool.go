@@ -91,7 +91,7 @@ func (p *Pool) Close() {
 	}
 	late := time.NewTimer(p.closing)
 	defer late.Stop()
-	for held := range cap(p.places) { // whoever was at work has given its child up
+	for held := range cap(p.places) { // each request at work has given up its child
 		select {
 		case p.places <- struct{}{}:
 		case <-late.C: // its child is gone, and the one that it may ask for is refused
@@ -102,7 +102,7 @@ func (p *Pool) Close() {
 		}
 	}
 	close(p.starts)
-	for range cap(p.places) { // who comes late is told so
+	for range cap(p.places) { // a late request gets an error
 		<-p.places
 	}
 }
@@ -116,7 +116,7 @@ const maxKept = 16 << 20
 // A document that breaks its child is fault.ParseCrashed, ParseMemory or ParseTimeout. A child that had other documents
 // before, or that somebody else killed, does not count: the document is tried once more, in a new one, within the same
 // time. Where that cannot be, or does not help, it is fault.Quarantined, and so is a document that was not given the
-// time of the processor that it may take: nobody knows yet what it does in a child of its own (document.Again).
+// time of the processor that it may take: it is not known yet what it does in a child of its own (document.Again).
 func (p *Pool) Parse(
 	ctx context.Context, reader io.Reader, kind document.Kind, object string,
 ) (document.Doc, error) {

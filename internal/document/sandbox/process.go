@@ -113,8 +113,8 @@ func (c *child) end(wait bool) *os.ProcessState {
 		return nil
 	}
 	c.ended = true
-	_ = c.cmd.Wait()                              // ProcessState tells
-	_ = errors.Join(c.to.Close(), c.from.Close()) // nothing is in them that anybody wants
+	_ = c.cmd.Wait()                              // ProcessState has how it ended
+	_ = errors.Join(c.to.Close(), c.from.Close()) // what is left in them is not needed
 	return c.cmd.ProcessState
 }
 

@@ -20,11 +20,11 @@ import (
 
 // Advice for documents that break what parses them.
 const (
-	adviseCrashed = "the file is damaged, or made to break programs: save it anew, convert it to text, or remove it; " +
+	adviseCrashed = "the file is damaged, or made to break programs: save it again, convert it to text, or remove it; " +
 		"the run goes on without it"
-	adviseMemory = "save it anew or split it; limits.document.memory of the worker bounds what parsing one may take; " +
+	adviseMemory = "save it again or split it; limits.document.memory of the worker bounds what parsing one may take; " +
 		"run index with --rebuild once that is raised"
-	adviseTime = "save it anew or split it; limits.document.seconds of the worker bounds what parsing one may take; " +
+	adviseTime = "save it again or split it; limits.document.seconds of the worker bounds what parsing one may take; " +
 		"run index with --rebuild once that is raised"
 	adviseOutside = "it is tried again by the next run; see the memory and the processors that the worker has"
 )
@@ -57,7 +57,7 @@ func newSession(ctx context.Context, pool *Pool, one *child, object string, wait
 
 // abandon gives the document up: its context ended.
 func (s *session) abandon() {
-	s.child.kill() // whoever waits for it wakes up
+	s.child.kill() // a caller that waits for it wakes up
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.finish(false)
@@ -284,7 +284,7 @@ func (s *session) broken(cause error) error {
 }
 
 // ofOthers reports whether a child ended by a signal that no program gives itself: the system where memory is short, or
-// whoever ends the group of the worker.
+// what ends the group of the worker.
 func ofOthers(status syscall.WaitStatus) bool {
 	if !status.Signaled() {
 		return false

@@ -32,7 +32,7 @@ const (
 	leaves = 'l'
 )
 
-// maxFrame bounds the content of a frame in bytes, whoever writes it; maxHead all parts of a head.
+// maxFrame bounds the content of a frame in bytes, of either side; maxHead all parts of a head.
 const (
 	maxFrame = 128 << 10
 	maxHead  = 16 << 20

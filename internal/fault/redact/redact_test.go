@@ -54,7 +54,7 @@ func TestAValueThatThisProcessHoldsIsTakenOutWhateverItLooksLike(t *testing.T) {
 		got := redact.Text(text)
 		assert.False(t, strings.Contains(got, "mine"), "%q", got)
 	}
-	assert.Equal(t, "abc", redact.Text("abc"), "a value too short to be told from words")
+	assert.Equal(t, "abc", redact.Text("abc"), "a value too short to differ from words")
 }
 
 func TestURLsThatHoldSecretsAreKnown(t *testing.T) {

@@ -21,7 +21,7 @@ const (
 
 type telling struct{}
 
-// Telling has told called with the failure of each call that is about to be repeated, and with nil when a repetition
+// Telling has notify called with the failure of each call that is about to be repeated, and with nil when a repetition
 // succeeds. It may be called concurrently.
 func Telling(ctx context.Context, told func(error)) context.Context {
 	return context.WithValue(ctx, telling{}, told)

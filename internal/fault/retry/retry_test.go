@@ -13,7 +13,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault/retry"
 )
 
-var errPlain = errors.New("nobody classified this")
+var errPlain = errors.New("an error without a class")
 
 func wishing(wait time.Duration) error {
 	err := fault.ModelRateLimited.At("ask", "model")

@@ -45,7 +45,7 @@ const MaxRows = 1 << 31
 // label alone, of which this version has none; a run that has one says so in a section "nodes", and is refused.
 //
 // Of the digest of its vector it has what the key of the vector's row has. The whole one is in the run's classes
-// segments, row beside row: whoever forms sums of vectors reads them there. That of the record is whole, because the
+// segments, row beside row: code that sums vectors reads them there. That of the record is whole, because the
 // record's key is.
 type Row struct {
 	ID     core.ID
@@ -113,7 +113,7 @@ func (x *File) check(path string, expect Expect) error {
 	return nil
 }
 
-// Expected reports whether it is what is expected: for those who share it with whoever opened it. Errors are those of
+// Expected reports whether it is what is expected: for a caller that shares it with its opener. Errors are those of
 // Open.
 func (x *File) Expected(path string, expect Expect) error {
 	if expect.Analyser != "" && x.Meta.Analyser != expect.Analyser {

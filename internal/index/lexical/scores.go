@@ -14,7 +14,7 @@ type Scores struct {
 	sum    []float64
 }
 
-// Scores sums the scores of all rows that hold a term, dead ones among them: nobody asks for those. A score has every
+// Scores sums the scores of all rows that hold a term, dead ones among them: those are not read. A score has every
 // bit of what Search and Score give.
 func (x *Index) Scores(terms []string) *Scores {
 	asked := x.question(terms)

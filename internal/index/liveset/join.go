@@ -100,7 +100,7 @@ func (s *Set) seek(from, to int, id core.ID) int {
 	return from + sort.Search(min(step, to-from), func(i int) bool { return !less(from + i) })
 }
 
-// boundary is where a part begins among the classes of a split: at the first row of the part, be it dead or not, that
+// boundary is where a part begins among the classes of a split: at the first row of the part, dead or not, that
 // any run has.
 func (s *Set) boundary(byID *merge, part, split int) int {
 	file := s.splits[split].File

@@ -85,7 +85,7 @@ func (m *merge) total() int { return m.starts[len(m.starts)-1] }
 // parts is how many there are.
 func (m *merge) parts() int { return len(m.starts) - 1 }
 
-// each tells put of every live entry with its number; parts are told side by side, the entries of one in order. Two
+// each calls put for every live entry with its number; parts go side by side, the entries of one in order. Two
 // equal ones are errTwice.
 func (m *merge) each(ctx context.Context, put func(number, list, i int)) error {
 	return parallel.Each(ctx, m.parts(), runtime.GOMAXPROCS(0), func(_ context.Context, part int) error {

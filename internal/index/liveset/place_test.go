@@ -23,7 +23,7 @@ func TestAPlaceIsFoundByItsID(t *testing.T) {
 		"digests":   func(int) uint64 { return random.Uint64() },
 		"low":       func(i int) uint64 { return uint64(i) },
 		"high":      func(i int) uint64 { return math.MaxUint64 - uint64(i) },
-		"alike":     func(int) uint64 { return 1 << 63 },
+		"equal":     func(int) uint64 { return 1 << 63 },
 		"two heaps": func(i int) uint64 { return uint64(i%2) * (math.MaxUint64 - uint64(i)) },
 		"steep":     func(i int) uint64 { return math.MaxUint64 >> (i % 64) },
 	} {
@@ -45,7 +45,7 @@ func TestAPlaceIsFoundByItsID(t *testing.T) {
 		}
 		assert.True(t, name != "digests" || looks <= 6*n, "%d looks for %d digests", looks, n)
 		for _, id := range ids {
-			id[15]-- // the neighbour below, which nobody has
+			id[15]-- // the neighbour below, which no class has
 			require.Equal(t, -1, find(id, ids), "%s: what is not there is found at", name)
 		}
 		assert.True(t, most <= mostGuesses+13, "%s: %d looks for one", name, most)

@@ -62,7 +62,7 @@ func (s *Set) ClassRow(place uint32) uint32 {
 	return s.places.base[where.file] + where.row
 }
 
-// ChunkAt tells in which split a chunk lies, and where.
+// ChunkAt returns in which split a chunk lies, and where.
 func (s *Set) ChunkAt(number uint32) (split, chunk int) {
 	document := s.document[number]
 	where := s.documents[document]
@@ -204,7 +204,7 @@ func (s *Set) appendName(buf []byte, place int) []byte {
 	return s.runs[run].File.AppendName(buf, name)
 }
 
-// nameAt tells in which run a name of the order lies, and where among that run's names: of which each row has one.
+// nameAt returns in which run a name of the order lies, and where among that run's names: of which each row has one.
 func (s *Set) nameAt(place int) (run, name int) {
 	at := s.names[place]
 	run = sort.Search(len(s.runs)-1, func(i int) bool { return s.places.base[i+1] > at })

@@ -161,7 +161,7 @@ func (b *Builder) spill() error {
 	for _, l := range b.sorted() {
 		k := binary.PutUvarint(n[:], uint64(len(l.term)))
 		k += binary.PutUvarint(n[k:], uint64(len(l.posts)))
-		_, _ = writer.Write(n[:k]) // Flush tells
+		_, _ = writer.Write(n[:k]) // Flush returns the error
 		_, _ = writer.WriteString(l.term)
 		_, _ = writer.Write(l.posts)
 	}

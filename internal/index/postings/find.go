@@ -147,7 +147,7 @@ func (s *Side) findFrom(of group, term string) (List, bool) {
 	return List{}, false
 }
 
-// common is how many bytes two strings begin with alike.
+// common is how many first bytes two strings share.
 func common(a []byte, b string) int {
 	n := min(len(a), len(b))
 	for i := range n {

@@ -46,7 +46,7 @@ func (l List) Blocks() int { return (l.postings + BlockSize - 1) / BlockSize }
 // in is how many postings a block has.
 func (l List) in(block int) int { return min(BlockSize, l.postings-block*BlockSize) }
 
-// Bounded says whether Last and Largest are there to be read: of a list of one block they are not, what it holds tells
+// Bounded says whether Last and Largest are there to be read: of a list of one block they are not, its postings give
 // them.
 func (l List) Bounded() bool { return l.postings > BlockSize }
 

@@ -91,7 +91,7 @@ type opening struct {
 	cache  *localfile.Cache
 	listed core.Segments
 	files  *Files
-	rows   map[string]deletions.Of // segments whose dead rows may be told of, each once
+	rows   map[string]deletions.Of // segments whose dead rows may be listed, each once
 	tombs  []*deletions.File       // as the manifest lists them; nil: not open
 	dead   []*deletedstats.File
 	steps  []func(context.Context) error

@@ -22,7 +22,7 @@ type ChunkLeft struct {
 }
 
 // ClassesLeft goes through the classes that count whose rows have at least a number, but for those that count in
-// another generation by the very same row: of those alone whoever takes a generation away has to ask. Its cost is that
+// another generation by the very same row: those alone matter when a generation is removed. Its cost is that
 // of the segments that no other shares and of one bit for each row of the rest.
 func (t *Table) ClassesLeft(place int, others []*Table) iter.Seq[ClassLeft] {
 	return func(yield func(ClassLeft) bool) {

@@ -22,13 +22,13 @@ type Table struct {
 	listed core.Segments
 }
 
-// Class is what is told of a class: the digests that name its vector and its record, the former as far as a key has it.
+// Class is the entry of a class: the digests that name its vector and its record, the former as far as a key has it.
 type Class struct {
 	Vector core.DigestPrefix
 	Record core.Digest
 }
 
-// Chunk is what is told of a chunk: the digest of what is embedded of it, in so many windows.
+// Chunk is the entry of a chunk: the digest of what is embedded of it, in so many windows.
 type Chunk struct {
 	Digest  core.Digest
 	Windows int
@@ -38,7 +38,7 @@ type Chunk struct {
 type Place struct{ Segment, Row int }
 
 // OpenTable copies and maps what it needs; the caller releases it. It looks up no word: generations of other languages,
-// and of before a new analyser, open as any.
+// and those made by an older analyser, open as any.
 func OpenTable(
 	ctx context.Context, cache *localfile.Cache, index artifact.Index, manifest *core.Manifest,
 ) (*Table, error) {
@@ -60,14 +60,14 @@ func openTable(
 	return &Table{listed: listed, Files: files}, nil
 }
 
-// OpenClasses is OpenTable for whoever asks for classes alone: no split is needed for them.
+// OpenClasses is OpenTable for callers that need classes alone: no split is needed for them.
 func OpenClasses(
 	ctx context.Context, cache *localfile.Cache, index artifact.Index, manifest *core.Manifest,
 ) (*Table, error) {
 	return openSide(ctx, cache, index, manifest, nil, manifest.Segments.Runs)
 }
 
-// OpenChunks is OpenTable for whoever asks for documents and chunks alone.
+// OpenChunks is OpenTable for callers that need documents and chunks alone.
 func OpenChunks(
 	ctx context.Context, cache *localfile.Cache, index artifact.Index, manifest *core.Manifest,
 ) (*Table, error) {

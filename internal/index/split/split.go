@@ -164,7 +164,7 @@ func (x *File) check(path string, expect Expect) error {
 	return nil
 }
 
-// Expected reports whether it is what is expected: for those who share it with whoever opened it. Errors are those of
+// Expected reports whether it is what is expected: for a caller that shares it with its opener. Errors are those of
 // Open.
 func (x *File) Expected(path string, expect Expect) error {
 	if expect.Analyser != "" && x.Meta.Analyser != expect.Analyser {

@@ -1,4 +1,4 @@
-// Package embed gives the vectors of texts through the ledger, which has them text by text: whoever asks for a text
+// Package embed gives the vectors of texts through the ledger, which has them text by text: a call for a text
 // that was paid for, in whatever company, gets it for nothing. What is missing is asked for in requests of many texts.
 package embed
 
@@ -153,7 +153,7 @@ func (s Source) Missing(ctx context.Context, items []Item) ([]Item, error) {
 	return missing, nil
 }
 
-// Pay has the ledger hold the vectors of items. It asks the model for those that nobody has asked for, in one request
+// Pay has the ledger hold the vectors of items. It asks the model for those that were not asked for, in one request
 // where the model takes them.
 func (s Source) Pay(ctx context.Context, items []Item) error {
 	keys := s.keys(items)

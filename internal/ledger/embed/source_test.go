@@ -266,7 +266,7 @@ func TestADamagedLedgerObjectIsNeverTakenForVectorsAndIsMended(t *testing.T) {
 				require.NoError(t, err, "%s", c.situation)
 				lengths(t, vectors, 1, 2)
 				assert.True(t, len(e.asked) == want && (told.Load() > 0) == (round == 0),
-					"%s, sealed %v, round %d: %d requests, told %d times", c.situation, sealed, round, len(e.asked), told.Load())
+					"%s, sealed %v, round %d: %d requests, %d reports", c.situation, sealed, round, len(e.asked), told.Load())
 			}
 		}
 	}

@@ -22,7 +22,7 @@ func ReadTable(raw []byte) (core.Aliases, error) {
 }
 
 // Table is what the pins of a file come to: each name by the one that stands for it, which is a preferred one of its
-// group or else the one at the end of its pins. Lines that only forbid change nothing here: they are for whoever
+// group or else the one at the end of its pins. Lines that only forbid change nothing here: they are for who
 // suggests pins.
 func (f File) Table() (core.Aliases, error) {
 	if len(f.Pinned) > core.MaxAliases {

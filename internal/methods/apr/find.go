@@ -119,13 +119,13 @@ type Found struct {
 	Chunks []FoundChunk
 	Choice Choice
 	Sizes  map[Encoding]int // tokens of what was chosen in each encoding; nil where nothing was
-	Told   []uint32         // edges that the text of the choice tells, in its order
+	Told   []uint32         // edges that the text of the choice states, in its order
 }
 
 // mostLines of a question are compared: what asks for more is a document.
 const mostLines = 16
 
-// Find searches: coarse, fine, selection of what is not said twice, and what of it is told within the budget. Equal
+// Find searches: coarse, fine, selection of what is not said twice, and what of it is stated within the budget. Equal
 // questions have equal answers.
 func (x *Index) Find(q Asked, s Settings) Found {
 	var out Found
@@ -176,7 +176,7 @@ func (x *Index) Find(q Asked, s Settings) Found {
 }
 
 // Steps estimates how many sums of four products Find takes beyond one pass over all vectors: for the runs that are
-// compared line by line, for those that stay pair by pair, and so for what is told of them.
+// compared line by line, for those that stay pair by pair, and so for the facts that are stated.
 func (x *Index) Steps(q Asked, s Settings) float64 {
 	runs := len(x.book.Runs)
 	each := float64(len(x.book.Edges)) / float64(max(1, runs))
@@ -278,7 +278,7 @@ func (x *Index) nearest(lines []probe, edge uint32) float64 {
 // default. They are compared pair by pair.
 const MostTold = 20 * triples.MaxChunkTriples
 
-// decide fills in what is told of the facts. Once nobody waits it comes to something, soon.
+// decide chooses the facts that are stated. Once it is stopped it returns soon, with what it has.
 func (x *Index) decide(out *Found, lines []probe, s Settings) {
 	if s.Count == nil || len(out.Runs) == 0 {
 		return

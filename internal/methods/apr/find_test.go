@@ -99,11 +99,11 @@ func TestWhatIsFoundCitesTheChunksThatSayIt(t *testing.T) {
 		}
 		if !strings.Contains(found.Choice.Text, "Warsaw") || found.Choice.Tokens > 500 ||
 			found.Sizes[found.Choice.Encoding] != found.Choice.Tokens || len(found.Told) != found.Choice.Facts {
-			t.Errorf("%s: told %+v, sizes %v", name, found.Choice, found.Sizes)
+			t.Errorf("%s: stated %+v, sizes %v", name, found.Choice, found.Sizes)
 		}
 		for _, edge := range found.Told {
 			if len(book.Cite([]uint32{edge})) == 0 {
-				t.Errorf("%s: edge %d is told and not cited", name, edge)
+				t.Errorf("%s: edge %d is stated and not cited", name, edge)
 			}
 		}
 		if again := index.Find(q, settings(500)); !reflect.DeepEqual(again, found) {
@@ -132,7 +132,7 @@ func TestOnlyChunksThatAreLetInAreFoundHoweverManyOthersFit(t *testing.T) {
 		}
 	}
 	if strings.Contains(found.Choice.Text, "radium") {
-		t.Errorf("what only others say is told: %s", found.Choice.Text)
+		t.Errorf("what only others say is stated: %s", found.Choice.Text)
 	}
 }
 
@@ -178,11 +178,11 @@ func TestTheBudgetIsKeptWhateverIsFound(t *testing.T) {
 		told = max(told, choice.Facts)
 	}
 	if told < 10 {
-		t.Errorf("at most %d facts were told", told)
+		t.Errorf("at most %d facts were stated", told)
 	}
 }
 
-// A question may ask for a thousand runs of any length, and end before what is told of them is chosen.
+// A question may ask for a thousand runs of any length, and end before the facts to state are chosen.
 func TestWhatIsToldIsChosenAmongABoundedNumberOfFactsUntilTheEnd(t *testing.T) {
 	var documents []apr.Document
 	for chunk := range 26 {

@@ -6,16 +6,16 @@ const (
 	repeatedBelow = 0.10 // share of repeated facts with which all are taken
 )
 
-// Choice is what is told of the facts, and what it costs.
+// Choice is the facts that are stated, and what they cost.
 type Choice struct {
 	All      bool // also facts that say what others say
 	Encoding Encoding
 	Text     string
 	Tokens   int
-	Facts    int // how many facts are told, the first ones
+	Facts    int // how many facts are stated, the first ones
 }
 
-// Decide chooses what is told: all facts where they take little of the budget and hardly repeat, else those that are
+// Decide chooses what is stated: all facts where they take little of the budget and hardly repeat, else those that are
 // unique, from the first on. The text never has more tokens than the budget; where not even one fact fits, it is empty.
 func Decide(unique, all []Word, budget int, count func(string) int) Choice {
 	if repeated := 1 - float64(len(unique))/float64(max(1, len(all))); repeated < repeatedBelow {

@@ -85,7 +85,7 @@ func (t Table) codes(i int) []byte {
 	return t.Codes[from:t.Ends[i]]
 }
 
-// Vector gives a row as float32, in memory of its own.
+// Vector returns a row as float32, in new memory.
 func (t Table) Vector(i int) []float32 {
 	out := make([]float32, t.Dim)
 	codes, scale := t.codes(i), t.Scales[i]

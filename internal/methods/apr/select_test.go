@@ -146,7 +146,7 @@ func TestThePolicyKeepsTheBudget(t *testing.T) {
 	}
 	assert.True(t, len(seen) >= 6, "budgets lead to %v: the first facts that fit are not found", seen)
 	if got := Decide(all[:45], all, 1<<20, tokens.Count); got.All || got.Facts != 45 {
-		t.Errorf("of facts that repeat %d are told, all: %t", got.Facts, got.All)
+		t.Errorf("of facts that repeat %d are stated, all: %t", got.Facts, got.All)
 	}
 }
 

@@ -61,7 +61,7 @@ func measure(b *testing.B, g gem.Graph) {
 	b.ReportMetric(float64(s.Parts), "parts")
 }
 
-// peak reports the most memory that the process held until what it gives is called. Linux alone tells.
+// peak reports the most memory that the process held until what it gives is called. Linux alone reports it.
 func peak(b *testing.B) func() {
 	debug.FreeOSMemory()
 	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil {

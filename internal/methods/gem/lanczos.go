@@ -46,7 +46,7 @@ type pair struct {
 // Order says which eigenvalues count as the first.
 type Order int
 
-// The orders: Algebraic takes the largest, which put nodes together that are alike. Magnitude takes the largest of
+// The orders: Algebraic takes the largest, which put similar nodes together. Magnitude takes the largest of
 // absolute value, so also those that put together what is unlike.
 const (
 	Algebraic Order = iota

@@ -93,7 +93,7 @@ func wide(vector []float32) []float64 {
 	return out
 }
 
-// offer tells node of one that it may have as neighbour. A node is written to by one goroutine at a time. What it ends
+// offer takes x as a possible neighbour of node. A node is written to by one goroutine at a time. What it ends
 // up with does not depend on the order of offers.
 func (f *finder) offer(node int, x near) {
 	if f.blank[node] || f.blank[x.to] {

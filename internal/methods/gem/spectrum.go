@@ -19,7 +19,7 @@ type Options struct {
 	// Direct is up to how many nodes a part is solved directly, in a time that grows with their third power; 0: 256.
 	// Below 0 never.
 	Direct int
-	// Least is the number of nodes that a part of a graph that falls apart must have to get eigenpairs of its own
+	// Least is the number of nodes that a part of a graph that falls apart must have to get separate eigenpairs
 	// beside the largest part; 0: 11, which is more than twice the members of a theme.
 	Least int
 }

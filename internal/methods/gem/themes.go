@@ -132,7 +132,7 @@ func CountThemes(values []float64, least float64) int {
 }
 
 // AutoThemes is CountThemes with a gap of 0.05, at most most and a quarter of the nodes; where there is no gap it is
-// fixed, which is bounded alike. The spectrum should have a pair more than most.
+// fixed, which is bounded too. The spectrum should have a pair more than most.
 func AutoThemes(values []float64, nodes, fixed, most int) int {
 	return max(1, min(cmp.Or(CountThemes(values, 0.05), fixed), most, nodes/4))
 }

@@ -35,7 +35,7 @@ func (r *Rows) Append(vector []float32) {
 	r.Data = append(r.Data, vector...)
 }
 
-// Unit is vector at length 1, in memory of its own. One of zeros stays so: what has no direction is near nothing.
+// Unit is vector at length 1, in new memory. One of zeros stays so: what has no direction is near nothing.
 func Unit(vector []float32) []float32 {
 	sum := 0.0
 	for _, x := range vector {

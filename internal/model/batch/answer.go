@@ -31,7 +31,7 @@ func (a Answer) Again() bool {
 type Outcome struct {
 	Answers map[string]Answer // by ID; those that nothing is said of are missing
 	Foreign int               // lines about what was not asked for
-	Broken  int               // lines that nobody can read
+	Broken  int               // lines that cannot be read
 }
 
 // Read reads the files of a batch about the requests that were sent; a file that a server did not make is nil. Of

@@ -68,7 +68,7 @@ func (b Batch) Pushed() bool {
 type Server interface {
 	// Upload gives the id of a new file with these lines.
 	Upload(ctx context.Context, name string, lines []byte) (string, error)
-	// Create starts a batch of an uploaded file. After an error that leaves it open whether it was created, Find tells.
+	// Create starts a batch of an uploaded file. After an error that leaves it open whether it was created, ask Find.
 	Create(ctx context.Context, file, part string) (Batch, error)
 	// Get says how a batch stands.
 	Get(ctx context.Context, id string) (Batch, error)
@@ -123,7 +123,7 @@ func (c *Client) Upload(ctx context.Context, name string, lines []byte) (string,
 }
 
 // Create starts a batch of an uploaded file. It knows no idempotency key: after an error that leaves it open whether
-// the batch was created, Find tells.
+// the batch was created, ask Find.
 func (c *Client) Create(ctx context.Context, file, part string) (Batch, error) {
 	raw, err := json.Marshal(map[string]any{
 		"input_file_id": file, "endpoint": Endpoint, "completion_window": "24h",
@@ -191,7 +191,7 @@ func (c *Client) Delete(ctx context.Context, file string) error {
 // longest answer that is read: a whole output file, whose lines are longer than those that were sent.
 const longest = 2 << 30
 
-// send sends a request and reads its answer: into a *[]byte as it is, else as JSON; nil: nobody wants it.
+// send sends a request and reads its answer: into a *[]byte as it is, else as JSON; nil: dropped.
 func (c *Client) send(ctx context.Context, method, kind string, body io.Reader, answer any, path ...string) error {
 	for i := 1; i < len(path); i++ {
 		path[i] = url.PathEscape(path[i])

@@ -16,7 +16,7 @@ import (
 //
 //	input/NAME.jsonl      requests, put there whole; they are taken out when their answers were taken, or are late
 //	output/NAME.jsonl     answers, to be put there whole: written under another name, and renamed
-//	cancelled/NAME.jsonl  requests that nobody wants any more
+//	cancelled/NAME.jsonl  requests that are no longer needed
 //	sent/NAME.jsonl       requests on their way to input
 //
 // The folder is of this program and of those who answer alone. Two programs that answer one file cost twice; that is
@@ -109,7 +109,7 @@ func (f Folder) Get(_ context.Context, id string) (Batch, error) {
 		Because("neither its requests nor answers lie there")
 }
 
-// Cancel implements Server. What is being answered at that moment is not stopped; nobody takes its answers.
+// Cancel implements Server. What is being answered at that moment is not stopped; its answers are not taken.
 func (f Folder) Cancel(_ context.Context, id string) error {
 	file, err := name(id)
 	if err != nil {

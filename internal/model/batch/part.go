@@ -1,7 +1,7 @@
 // Package batch has requests answered by a server's Batch API: files of requests, one JSON object a line, that are
 // answered within a day for less money. A part is the requests of one file.
 //
-// Nothing is paid twice. A part is cut by content, so that whoever comes back cuts the same; the intent to send it is
+// Nothing is paid twice. A part is cut by content, so that a later run cuts the same; the intent to send it is
 // recorded before anything is sent; what the server made of it is found again by a name in its metadata, as creation
 // knows no idempotency key; and answers are taken before a part counts as done. See Runner.
 package batch
@@ -43,7 +43,7 @@ type Limits struct {
 	Tokens   int64
 }
 
-// Cut cuts sealed input into parts: equal requests, in whatever order and however often, give equal parts. It wants all
+// Cut cuts sealed input into parts: equal requests, in whatever order and however often, give equal parts. It needs all
 // requests of the input, also those that are answered: parts that were cut of the rest would not be found again.
 func Cut(requests []Request, limits Limits) ([]Part, error) {
 	if limits.Requests <= 0 || limits.Requests > MostRequests {

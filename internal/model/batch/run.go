@@ -44,19 +44,19 @@ type Runner struct {
 	// Bodies gives requests of a part with their bodies; nil: the part has them. So a corpus need not be in memory.
 	Bodies func(ctx context.Context, part Part, ids []string) ([]Request, error)
 	// Admit is asked before requests are sent, with their prompts' tokens, and may refuse them; its error ends Run. What
-	// it admitted is in flight until Ended is called with the same numbers. Adopted is told of what an earlier runner
-	// sent. nil: nobody asks.
+	// it admitted is in flight until Ended is called with the same numbers. Adopted gets what an earlier runner
+	// sent. nil: no admission.
 	Admit   func(ctx context.Context, requests int, tokens int64) error
 	Adopted func(requests int, tokens int64)
 	Ended   func(requests int, tokens int64)
 
-	// Wait is called between polls. least is how long the server wants to be left alone.
+	// Wait is called between polls. least is how long the server asks to be left alone.
 	Wait func(ctx context.Context, least time.Duration) error
 	// Missing says which requests have no answer yet.
 	Missing func(ctx context.Context, ids []string) ([]string, error)
 	// Hold takes requests for this runner, so that no runner of other parts sends them meanwhile, and gives those that it
 	// got; one that another has is asked for later, if that one brings no answer. Free lets go of what Hold gave, or
-	// would give. nil: nobody else has these requests.
+	// would give. nil: no other runner has these requests.
 	Hold func(ctx context.Context, ids []string) ([]string, error)
 	Free func(ctx context.Context, ids []string) error
 	// Take is given all that came of some requests, before it is forgotten; it must bear to be called again.
@@ -91,7 +91,7 @@ type lot struct {
 	left  []string
 	done  bool
 	stop  bool // it was asked to end
-	old   bool // nobody wants the part any more
+	old   bool // the part is no longer needed
 }
 
 func (l *lot) open() bool { return l.rec != nil && l.rec.Ended == "" }
@@ -109,7 +109,7 @@ type run struct {
 	mu    sync.Mutex
 	room  int64         // tokens that may wait; less than Tokens after the server had no room
 	made  []time.Time   // when batches were created, within the last hour
-	least time.Duration // that the server wants to be left alone
+	least time.Duration // that the server asks to be left alone
 }
 
 // partsAtOnce bounds requests about parts in flight.
@@ -349,7 +349,7 @@ func (a *run) intend(ctx context.Context, l *lot) error {
 	}
 	if len(missing) == 0 || a.late() {
 		l.left, l.done = missing, true
-		_, _, err := a.hold(ctx, missing) // what is left to online calls nobody else should send, either
+		_, _, err := a.hold(ctx, missing) // what is left to online calls no other runner should send, either
 		return err
 	}
 	if !a.fits(l.part, missing) {
@@ -416,7 +416,7 @@ func (a *run) send(ctx context.Context, l *lot) error {
 	}
 	file, err := a.Client.Upload(ctx, l.rec.Name+".jsonl", lines)
 	if err != nil {
-		return a.later(err) // no batch can be of a file that nobody knows
+		return a.later(err) // no batch can be of a file without an id
 	}
 	l.fresh = false
 	// A creation that is given up halfway may still be carried out, after a list that was asked for to find it.

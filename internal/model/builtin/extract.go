@@ -375,7 +375,7 @@ func allCaps(w string) bool {
 	return n >= 2
 }
 
-// technical tells letters with digits, capitals and camel case.
+// technical matches letters with digits, capitals and camel case.
 func technical(w string) bool {
 	var letter, digit, camel bool
 	prev := rune(0)
@@ -388,7 +388,7 @@ func technical(w string) bool {
 	return (letter && digit && !ordinal(w)) || allCaps(w) || camel
 }
 
-// ordinal tells 1st, 20th, 1990s, 5km: digits with a short tail of lower-case letters.
+// ordinal matches 1st, 20th, 1990s, 5km: digits with a short tail of lower-case letters.
 func ordinal(w string) bool {
 	tail := strings.TrimLeftFunc(w, func(r rune) bool { return unicode.IsDigit(r) || r == '.' || r == '-' })
 	return len(tail) < len(w) && len(tail) <= 2 && tail == strings.ToLower(tail)

@@ -124,7 +124,7 @@ func (l *latin) phrases() {
 	}
 }
 
-// counted tells 5-fold and 17th: a number with a word in lower case.
+// counted matches 5-fold and 17th: a number with a word in lower case.
 func counted(word string) bool {
 	return word[0] >= '0' && word[0] <= '9' && word == strings.ToLower(word)
 }
@@ -190,7 +190,7 @@ func (l *latin) ordinary(i int) bool {
 	return l.language.Common(t.lower) || germanNoun.MatchString(t.lower) || 2*l.asNoun[t.s] > l.asName[t.s]
 }
 
-// opens tells from its ending that a word only opens a sentence: a verb or an adverb.
+// opens recognises by its ending a word that only opens a sentence: a verb or an adverb.
 func (l *latin) opens(t token) bool {
 	return t.start && !l.inner[t.s] && !technical(t.s) &&
 		slices.ContainsFunc(l.grammar.plain, func(ending string) bool { return strings.HasSuffix(t.lower, ending) })

@@ -61,7 +61,7 @@ var (
 	kanjiRE = regexp.MustCompile(`\p{Han}{3,}`)
 )
 
-// germanNoun tells from its ending that a German word is a noun of the language, not a name.
+// germanNoun recognises by its ending a German word that is a noun of the language, not a name.
 var germanNoun = regexp.MustCompile(`(?:ung|ungen|heit|heiten|keit|keiten|schaft|schaften|tion|tionen|sion|sionen|` +
 	`ismus|ismen|nis|nisse|nissen|tät|täten|tum|tümer|enz|enzen|logie|logien|grafie|graphie|metrie|` +
 	`struktur|strukturen|mittel|mitteln|zeug|werk|werke|werken|mal|male|gebiet|gebiete|gruppe|gruppen|system|systeme|` +

@@ -1,5 +1,5 @@
-// Package fleet makes one of many processes: each tells every few seconds that it lives and what it can do, and hears
-// which share of the limits of model servers is its own.
+// Package fleet makes one of many processes: each reports every few seconds that it lives and what it can do, and gets
+// its share of the limits of model servers.
 package fleet
 
 import (
@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// Beat is how often a process reports itself, in a fleet of up to 200, while nobody uses a limit that is shared.
+	// Beat is how often a process reports itself, in a fleet of up to 200, while no limit that is shared is in use.
 	Beat = 2 * time.Second
 	// Lives is for how many of its beats a process counts.
 	Lives = 3
@@ -28,7 +28,7 @@ const (
 	// processes; 1,000 take less than a third.
 	longestBeat = 30 * time.Second
 	perPair     = 40 * time.Microsecond
-	// quickest is how often a process of a small fleet beats while it uses a limit: what a process wants changes with
+	// quickest is how often a process of a small fleet beats while it uses a limit: what a process needs changes with
 	// each batch, and its share follows two beats later, while calls take a fraction of a second. A fleet of more than
 	// 40 does it less often, so that it costs the store a twentieth of a core (quickPair), and one of more than 110 no
 	// more often than it does otherwise.
@@ -143,7 +143,7 @@ func (m *Member) Share(limit string, gate *limits.Gate) {
 		}
 		select {
 		case to <- struct{}{}:
-		default: // it is told already
+		default: // it is signalled already
 		}
 	})
 }

@@ -59,7 +59,7 @@ func start(t *testing.T, store coordination.Fleet, to *endpoint, total, callers 
 	return p
 }
 
-// join starts a process that calls nobody yet.
+// join starts a process that makes no calls yet.
 func join(t *testing.T, store coordination.Fleet, total int) *process {
 	t.Helper()
 	p := &process{gate: limits.NewGate()}
@@ -84,7 +84,7 @@ func (p *process) call(t *testing.T, to *endpoint, callers int, takes time.Durat
 	return stop
 }
 
-// startMany starts processes that are alike.
+// startMany starts equal processes.
 func startMany(t *testing.T, store coordination.Fleet, to *endpoint, n, total, callers int) (fleet []*process) {
 	t.Helper()
 	for range n {
@@ -93,7 +93,7 @@ func startMany(t *testing.T, store coordination.Fleet, to *endpoint, n, total, c
 	return fleet
 }
 
-// silence ends processes that tell nobody, all at one moment.
+// silence ends processes without a goodbye, all at one moment.
 func silence(fleet []*process) {
 	for _, p := range fleet {
 		p.member.end()
@@ -101,7 +101,7 @@ func silence(fleet []*process) {
 	}
 }
 
-// die ends a process that tells nobody.
+// die ends a process without a goodbye.
 func (p *process) die() {
 	p.member.end()
 	p.stop()
@@ -148,7 +148,7 @@ func TestAFleetFillsThePlacesAndNeverMore(t *testing.T) {
 		processes int
 		callers   func(i int) int
 	}{
-		"all alike":     {longtest.Count(30, 100), func(int) int { return 96 }},
+		"all equal":     {longtest.Count(30, 100), func(int) int { return 96 }},
 		"much at a few": {longtest.Count(32, 100), func(i int) int { return 20 + i%4/3*400 }},
 		"just as many":  {20, func(int) int { return 64 }},
 		"of every kind": {20, func(i int) int { return 40 + i%5*30 }},
@@ -298,7 +298,7 @@ func TestWhoLeavesGivesItsShareAtOnce(t *testing.T) {
 	})
 }
 
-// Fewer places than processes: they take turns, and a strict index that is used no more binds nobody.
+// Fewer places than processes: they take turns, and a strict index that is used no more has no effect.
 func TestFewPlacesGoRound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		to, store := server(64), memory.New()

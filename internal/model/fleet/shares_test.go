@@ -87,7 +87,7 @@ func TestPlacesOfAnIdleProcessAreUsedWithinABeat(t *testing.T) {
 	}
 }
 
-// One that used all places a moment ago, and does nothing since, keeps nobody waiting that begins.
+// One that used all places a moment ago, and does nothing since, keeps no other waiting that begins.
 // Promises: 118.
 func TestWhoHadAllLeavesItToThoseThatBegin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

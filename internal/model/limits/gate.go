@@ -11,7 +11,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model"
 )
 
-// defaultConcurrency of an endpoint that nobody configured.
+// defaultConcurrency of an endpoint that is not configured.
 const defaultConcurrency = 64
 
 const (
@@ -45,7 +45,7 @@ type Gate struct {
 	quota    grant
 	shared   *share // nil: the concurrency is this process's alone
 	pace     pace
-	peak     int // calls in flight and waiting, at most, since Want told of them
+	peak     int // calls in flight and waiting, at most, since the last Want
 }
 
 // bound is the concurrency that an owner configured, and when it was last used.
@@ -153,7 +153,7 @@ func (g *Gate) admit() {
 	g.tellNear()
 }
 
-// tellNear tells those whose turn comes while somebody who pays would be asked. The caller holds the lock.
+// tellNear notifies those whose turn comes while the payer would be asked. The caller holds the lock.
 func (g *Gate) tellNear() {
 	if g.width() < 1 {
 		return
@@ -190,11 +190,11 @@ func (g *Gate) later(wait time.Duration) {
 // waiter is one who waits to be admitted.
 type waiter struct {
 	admitted chan struct{}
-	near     chan struct{} // closed when its turn is near; nil where nobody wants to know
+	near     chan struct{} // closed when its turn is near; nil where no caller waits for it
 	ticket   Ticket        // when it is admitted
 }
 
-// Ticket tells a call's place among all that were admitted: how many came before it, and had come back by then.
+// Ticket is a call's place among all that were admitted: how many came before it, and had come back by then.
 type Ticket struct{ number, answered int64 }
 
 // Enter waits for admission; urgent calls (model.Urgent) before the others. The caller must Leave when it returns nil.
@@ -230,7 +230,7 @@ func (g *Gate) enter(ctx context.Context, admit ahead) (Ticket, *model.Admission
 	began := time.Now()
 	returned := false
 	defer func() {
-		if !returned { // it panicked: nobody would give back the place that is still to come
+		if !returned { // it panicked: the place that is still to come would never be given back
 			_ = g.unqueue(waiting, place, errPanicked)
 		}
 	}()

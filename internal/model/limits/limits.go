@@ -71,7 +71,7 @@ func (l Limits) reserve(ctx context.Context, endpoint string, tokens int) error 
 	return nil
 }
 
-// settle corrects the reservation by what the server told, whether or not its answer was of use.
+// settle corrects the reservation by what the server reported, whether or not its answer was of use.
 func (l Limits) settle(ctx context.Context, endpoint string, estimated int, used int64) {
 	if used > 0 && l.counted() {
 		_ = l.Shared.Settle(ctx, endpoint, int(used)-estimated) // an estimate that stays costs speed, not money

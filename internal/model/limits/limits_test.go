@@ -16,7 +16,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/coordination"
 )
 
-// endpoint is a model below limits: it reports whether its context can still be cancelled, and answers as it is told.
+// endpoint is a model below limits: it reports whether its context can still be cancelled, and answers as configured.
 type endpoint struct {
 	usage    model.Usage
 	err      error
@@ -87,9 +87,9 @@ func TestTokensAreReservedAndSettled(t *testing.T) {
 		err     error
 		settled []int
 	}{
-		"the server tells more":             {model.Usage{Prompt: 7, Completion: 3}, nil, []int{4}},
-		"the server tells less":             {model.Usage{Prompt: 1}, nil, []int{-5}},
-		"the server tells nothing":          {model.Usage{}, nil, nil},
+		"the server reports more":           {model.Usage{Prompt: 7, Completion: 3}, nil, []int{4}},
+		"the server reports less":           {model.Usage{Prompt: 1}, nil, []int{-5}},
+		"the server reports nothing":        {model.Usage{}, nil, nil},
 		"an answer of no use was paid also": {model.Usage{Prompt: 9}, fault.ModelRejected.At("call", "m"), []int{3}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -26,8 +26,8 @@ func (g *grant) closed(inflight int) time.Duration {
 		return 0
 	}
 	wait := time.Until(g.refill)
-	if wait <= 0 || inflight == 0 && g.spent == 0 { // nobody else will tell
-		g.left, g.refill = 1, time.Now().Add(longestSpent) // one, until its answer tells
+	if wait <= 0 || inflight == 0 && g.spent == 0 { // no other answer will report it
+		g.left, g.refill = 1, time.Now().Add(longestSpent) // one, until its answer reports it
 		return 0
 	}
 	return wait

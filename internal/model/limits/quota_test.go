@@ -68,8 +68,8 @@ func TestAServerThatTellsItsQuotaRefusesNobody(t *testing.T) {
 		"of tokens": {
 			&granting{grant: 100, tokens: 10, window: 10 * time.Second}, false, 40 * time.Second, 55 * time.Second,
 		},
-		"ample":        {&granting{grant: 1000, window: 10 * time.Second}, false, 0, 2 * time.Second},
-		"told nothing": {&granting{grant: 10, window: 10 * time.Second, silent: true}, true, 0, time.Hour},
+		"ample":     {&granting{grant: 1000, window: 10 * time.Second}, false, 0, 2 * time.Second},
+		"no report": {&granting{grant: 10, window: 10 * time.Second, silent: true}, true, 0, time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -102,7 +102,7 @@ func TestAQuotaThatIsSpentIsAskedAboutAgain(t *testing.T) {
 	for name, c := range map[string]struct {
 		reset, want time.Duration
 	}{
-		"after what was told":      {7 * time.Second, 7 * time.Second},
+		"after the report":         {7 * time.Second, 7 * time.Second},
 		"after a second":           {0, time.Second},
 		"after a minute, the most": {24 * time.Hour, time.Minute},
 	} {

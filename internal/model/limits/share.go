@@ -17,8 +17,8 @@ type share struct {
 	until    time.Time     // after it places count no more
 	base     float64       // the last share above zero, by which learned is to be read; 0: none yet
 	heard    bool          // since somebody last used the gate
-	told     int           // what Want last told that is held
-	giving   bool          // more was asked to be held than the share is since, and nobody heard yet that it is less
+	told     int           // what Want last reported as held
+	giving   bool          // more was asked to be held than the share is since, and no process heard yet that it is less
 	patience time.Duration // how long the first share is waited for
 	wanting  func(urgent bool)
 }
@@ -32,7 +32,7 @@ func (s *share) now() int {
 
 // Join has the gate share its concurrency: it admits nothing until Share says how much, or patience is over. wanting
 // is called, and must return at once, when others should hear of this gate before they would: when calls wait and there
-// is no place at all, and when it has come down to a smaller share. urgent is that the share was never told since the
+// is no place at all, and when it has come down to a smaller share. urgent is that no share was received since the
 // gate is in use.
 func (g *Gate) Join(patience time.Duration, wanting func(urgent bool)) {
 	g.mu.Lock()
@@ -65,7 +65,7 @@ func (g *Gate) ask() {
 }
 
 // Want is what others should know of this gate: its peak since it was asked before, as the least moment between two
-// calls would say too little. used is false where nobody has used it for long: then nothing is told of it. What of its
+// calls would say too little. used is false where it was unused for long: then nothing is reported of it. What of its
 // share the gate did not need it gives up with that, before it hears the answer: others may have it at once.
 func (g *Gate) Want() (want coordination.Want, used bool) {
 	g.mu.Lock()
@@ -106,7 +106,7 @@ func (g *Gate) Share(places int, until time.Time) {
 	g.admit()
 }
 
-// Unheard is to be called when the share could not be told: once it is too old the gate falls back to one call.
+// Unheard is to be called when the share could not be sent: once it is too old the gate falls back to one call.
 func (g *Gate) Unheard() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -31,7 +31,7 @@ type Model struct {
 
 	Dimension int
 	MaxTokens int // longest input, in the tokens that configurations count
-	limit     int // the same, in its own
+	limit     int // the same, in the model's tokens
 	question  string
 	passage   string
 }

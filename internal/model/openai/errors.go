@@ -41,7 +41,7 @@ func (r *request) classify(ctx, bounded context.Context, err error) error {
 // refusal is an answer with another status than 200.
 type refusal struct {
 	status int
-	after  time.Duration // that the server wants to be left alone
+	after  time.Duration // that the server asks to be left alone
 	retry  advice
 	kind   string // code and type of the contract's error object, in lower case
 	text   string // why, as the server says it

@@ -19,18 +19,18 @@ type form struct {
 	rerankTexts   bool // rerankers: what is ranked is called texts
 }
 
-// limiting is how a server is told how long its answer may be.
+// limiting is the parameter that bounds the length of an answer.
 type limiting int
 
-// Servers know max_tokens; newer models of OpenAI refuse it and want the other name; and a limit that is larger than
-// what a server can give, which nobody knows before, is refused too: then none is sent with that text.
+// Servers know max_tokens; newer models of OpenAI refuse it and require the other name; and a limit that is larger than
+// what a server can give, which is not known before, is refused too: then none is sent with that text.
 const (
 	maxTokens limiting = iota
 	maxCompletionTokens
 	noLimit
 )
 
-// shaping is how a server is told what its answer must look like. The prompt says so too, for those that take neither.
+// shaping is how a request gives the form of its answer. The prompt says so too, for those that take neither.
 type shaping int
 
 const (

@@ -115,7 +115,7 @@ func TestAServerIsAskedInTheFormThatItTakes(t *testing.T) {
 	}
 }
 
-// A form that was asked for by nobody is not negotiated about.
+// A form that no configuration asked for is not negotiated about.
 func TestACallWithoutASchemaIsSentOnce(t *testing.T) {
 	sent := 0
 	client := hostile(t, func(w http.ResponseWriter, _ *http.Request) {

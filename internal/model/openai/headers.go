@@ -10,7 +10,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model"
 )
 
-// retryAfter is how long a server wants to be left alone: Retry-After-Ms, or Retry-After in seconds or as a date (RFC
+// retryAfter is how long a server asks to be left alone: Retry-After-Ms, or Retry-After in seconds or as a date (RFC
 // 9110, section 10.2.3).
 func retryAfter(header http.Header) time.Duration {
 	if millis, err := strconv.ParseFloat(header.Get("Retry-After-Ms"), 64); err == nil && millis >= 0 {

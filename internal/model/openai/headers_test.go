@@ -119,7 +119,7 @@ func TestWhatIsLeftOfAQuotaIsTold(t *testing.T) {
 			"x-ratelimit-remaining-requests": "many", "x-ratelimit-reset-requests": "1s",
 			"x-ratelimit-remaining-tokens": "NaN",
 		}, model.Quota{}},
-		"below zero, which says that nobody knows": {200, map[string]string{
+		"below zero, which says unknown": {200, map[string]string{
 			"x-ratelimit-remaining-requests": "-1", "x-ratelimit-reset-requests": "-1s",
 		}, model.Quota{}},
 		"nothing": {200, nil, model.Quota{}},
@@ -129,14 +129,14 @@ func TestWhatIsLeftOfAQuotaIsTold(t *testing.T) {
 			ctx := model.OnQuota(t.Context(), func(quota model.Quota) { told = append(told, quota) })
 			client := answering(t, c.status, c.headers, says(`{"prompt_tokens":2,"completion_tokens":3}`))
 			_, _ = client.Complete(ctx, model.Call{User: "hello"})
-			require.Len(t, told, 1, "told")
+			require.Len(t, told, 1, "reports")
 			near := func(got, want model.Left) bool {
 				off := (got.Reset - want.Reset).Abs()
 				return got.Known == want.Known && got.Count == want.Count && off < 3*time.Second &&
 					(want.Reset > 30*time.Second || off < time.Microsecond)
 			}
 			if !near(told[0].Requests, c.want.Requests) || !near(told[0].Tokens, c.want.Tokens) {
-				t.Errorf("told %+v, want %+v", told[0], c.want)
+				t.Errorf("got %+v, want %+v", told[0], c.want)
 			}
 		})
 	}

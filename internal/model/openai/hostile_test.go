@@ -113,7 +113,7 @@ func TestTheLimitOfAnAnswerIsSentInTheFormThatTheServerTakes(t *testing.T) {
 		fails         bool
 	}{
 		"takes max_tokens": {"nothing at all", "", []string{"max_tokens", "max_tokens"}, false},
-		"wants the other name": {
+		"requires the other name": {
 			`"max_tokens"`, "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.",
 			[]string{"max_tokens", "max_completion_tokens", "max_completion_tokens"}, false,
 		},

@@ -37,7 +37,7 @@ func embeddingBody(texts, dimension int) int64 {
 	return bodyBase + int64(texts)*(bytesPerVector+bytesPerNumber*int64(dimension))
 }
 
-// usualLimit is the limit of an answer to a call where nobody says another, in tokens.
+// usualLimit is the limit of an answer to a call where none is configured, in tokens.
 func usualLimit(call model.Call) int64 {
 	return DefaultMaxTokens + 2*int64(len(call.System)+len(call.User)+len(call.Schema))/4
 }
@@ -76,7 +76,7 @@ func believed(told charged, texts []string, answer string, limit int64) model.Us
 	return model.Usage{Prompt: prompt, Completion: completion, Doubted: promptDoubted || completionDoubted}
 }
 
-// plausible gives told, or our count of texts where it is not within the bounds.
+// plausible gives report, or our count of texts where it is not within the bounds.
 func plausible(told, hidden int64, texts ...string) (count int64, doubted bool) {
 	bytes := int64(0)
 	for _, text := range texts {

@@ -60,7 +60,7 @@ func (c *Client) exchange(
 			c.learnThoughts(false)
 			err = stream.mark(fault.ModelUnavailable.At(stream.op, stream.object()).Because(reader.refused).
 				Advise("ask again: its answers are given when they are whole from now on"))
-		case reader.refused != nil: // who takes the text wants no more
+		case reader.refused != nil: // the taker of the text refuses more
 			err = stream.mark(reader.refused)
 		case reader.failed != nil:
 			err = stream.inStream(ctx, *reader.failed)

@@ -109,7 +109,7 @@ func TestBodiesAreWhatTheyWere(t *testing.T) {
 	}
 }
 
-// What lies in the environment for clients of OpenAI's own is nobody else's business.
+// What lies in the environment for clients of OpenAI's own is used for no other server.
 func TestAnotherServerIsToldNothingOfTheEnvironment(t *testing.T) {
 	for _, name := range []string{
 		"OPENAI_API_KEY", "OPENAI_ADMIN_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_WEBHOOK_SECRET",

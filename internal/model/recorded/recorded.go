@@ -1,6 +1,6 @@
 // Package recorded replays extractions from a file by the document's row id: lines of
 // {"chunk_id", "entities": [{"name","description"}] or ["name"]}. A missing row is an error, never a call. Lines may
-// have "triples", too: [[head, relation, tail]] or [{"sentence","head","relation","tail"}], which are replayed alike.
+// have "triples", too: [[head, relation, tail]] or [{"sentence","head","relation","tail"}], replayed in the same way.
 package recorded
 
 import (

@@ -13,7 +13,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model"
 )
 
-// Task is what observers and limits are told of a request for scores.
+// Task is what observers and limits get as the task of a request for scores.
 const Task = "rerank"
 
 // Ranker scores texts by a question. Scores come back in the order of texts, one for each, finite; a higher one is

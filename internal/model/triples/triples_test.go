@@ -45,7 +45,7 @@ func TestAnswersAreReadInEveryFormThatModelsGive(t *testing.T) {
 		"lists of three": {`{"triples":[["Marie Curie","discovered","radium"]]}`, []triples.Triple{found}, 0, true},
 		"broken off":     {both[:len(both)-20], []triples.Triple{born}, 0, true},
 		"twice":          {`[` + bornJSON + `,` + bornJSON + `]`, []triples.Triple{born}, 0, true},
-		"a sentence of nobody": {strings.Replace(both, `"sentence":1`, `"sentence":99`, 1),
+		"a sentence that does not exist": {strings.Replace(both, `"sentence":1`, `"sentence":99`, 1),
 			[]triples.Triple{born, found}, 0, true},
 		"a wrong sentence": {strings.Replace(both, `"sentence":1`, `"sentence":2`, 1),
 			[]triples.Triple{born, found}, 0, true},

@@ -44,7 +44,7 @@ const derivedBytes = 24
 // WordOf is how traces know a word.
 func WordOf(word string) core.Digest { return core.Sum("purged-word/1", word) }
 
-// Gather finds what is stored of documents: in every generation that has a reference, be it dead in its segments. alive
+// Gather finds what is stored of documents: in every generation with a reference, also rows that are dead there. alive
 // is called as it gets on.
 func Gather(ctx context.Context, index artifact.Index, documents Set, alive func()) (*Traces, error) {
 	refs, err := index.Named(ctx)
@@ -299,7 +299,7 @@ func (g *gathering) classes(ctx context.Context, name string, manifest *core.Man
 }
 
 // classesOf looks through a segment of classes, and reports whether a text in it has words that were extracted from the
-// documents. Of a text that a model shortened nobody can tell: it counts as one.
+// documents. Of a text that a model shortened this is not known: it counts as one.
 func (g *gathering) classesOf(
 	ctx context.Context, manifest *core.Manifest, segment core.Segment,
 ) (derived bool, err error) {

@@ -184,7 +184,7 @@ func joined[T any](
 }
 
 const (
-	wentMark = 'a' // before cameMark: of one content those that went are told first
+	wentMark = 'a' // before cameMark: of one content those that went come first
 	cameMark = 'b'
 )
 

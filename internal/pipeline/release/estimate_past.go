@@ -10,7 +10,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
-// expected is what Expect kept; nil: nothing. It is told, and nothing goes by it: a damaged one is none.
+// expected is what Expect kept; nil: nothing. It is for the report alone: a damaged one counts as none.
 func (r *Run) expected(ctx context.Context) (*core.Estimate, error) {
 	var out core.Estimate
 	_, err := blob.ReadJSON(ctx, r.Artifacts, unit.ExpectedFile(r.Index, r.Generation), &out)

@@ -84,7 +84,7 @@ func writePointer(
 	return true, Mirror(ctx, index, mirror, pointer)
 }
 
-// Mirror tells the store that readers ask about the pointer. To them it is a hint: what current.json says counts.
+// Mirror writes the pointer to the store that readers ask. To them it is a hint: what current.json says counts.
 func Mirror(ctx context.Context, art artifact.Index, mirror coordination.Readers, pointer core.Pointer) error {
 	raw, err := json.Marshal(pointer)
 	if err != nil {

@@ -135,7 +135,7 @@ func TestOfRunsThatRaceOneIsPublished(t *testing.T) {
 func TestAFlipWhoseAnswerWasLost(t *testing.T) {
 	down := fault.StoreDown.At("write", "current.json")
 	want := core.Pointer{Generation: "g1", Manifest: "sha-g1", Seq: 1, Epoch: 1}
-	t.Run("is told, and its repetition succeeds", func(t *testing.T) {
+	t.Run("is reported, and its repetition succeeds", func(t *testing.T) {
 		b := newBench(t)
 		in := b.flipIn("g1", 1, 0)
 		in.Artifacts.Store = &stagetest.Tampered{Store: b.art.Store, AfterPut: func(string) error { return down }}

@@ -89,7 +89,7 @@ func (a *act) takeOver(
 		if known {
 			return cause
 		}
-		// Nobody serves it: it must not pass for one that was. Where another promote just did, its reference stays.
+		// It is not served: it must not pass for one that was. Where another promote just did, its reference stays.
 		current, _, err := a.index.Current(ctx)
 		if err != nil || current.Manifest == served.Manifest {
 			return cause

@@ -247,7 +247,7 @@ func (r *Run) reused(ctx context.Context, manifest *core.Manifest, parentSHA str
 	})
 }
 
-// alias points the aliases for other programs at what is published. A failure is told and changes nothing.
+// alias points the aliases for other programs at what is published. A failure is logged and changes nothing.
 func (r *Run) alias(ctx context.Context, manifest *core.Manifest) {
 	if err := publish.Alias(ctx, r.Vectors, manifest.Collections); err != nil {
 		r.Log.Warn("alias not pointed", "run_id", r.Name(), "code", string(fault.CodeOf(err)))

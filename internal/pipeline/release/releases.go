@@ -95,7 +95,7 @@ func (a *act) move(to string) core.Move {
 	}
 }
 
-// recorded does something between its two records. The second tells the epoch that was written, where one was.
+// recorded does something between its two records. The second has the epoch that was written, if any.
 func (a *act) recorded(ctx context.Context, move *core.Move, do func() error) error {
 	op, err := Begin(ctx, a.index, a.now(), core.Operation{
 		Action: a.Action, Operator: a.Operator, From: move.From, To: move.To, Name: a.Name, Forced: a.Force,
@@ -109,7 +109,7 @@ func (a *act) recorded(ctx context.Context, move *core.Move, do func() error) er
 	if err == nil && a.flips() {
 		outcome.Release = move.Release
 	}
-	// Whoever asked may have gone, and it is recorded all the same.
+	// The caller may have gone, and it is recorded all the same.
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), endPatience)
 	defer cancel()
 	if unwritten := End(bounded, a.index, op, outcome); unwritten != nil && err == nil {

@@ -48,7 +48,7 @@ func (r *Run) End(ctx context.Context, holder run.Holder, ending run.Ending) err
 	return r.CloseReport(ctx)
 }
 
-// CloseReport leaves a record that stops whoever still believes to work on the run, on a machine that was cut off.
+// CloseReport leaves a record that stops any process still working on the run, on a machine that was cut off.
 func (r *Run) CloseReport(ctx context.Context) error {
 	raw, err := json.Marshal(run.Control{Stop: run.CommandCancel})
 	if err != nil {
@@ -251,7 +251,7 @@ func (r *Run) ShowProblem(ctx context.Context, key string, problem core.Problem)
 	}
 }
 
-// chunkProblems adds what the units of chunk found: plan told of its own. What they cannot use was not added.
+// chunkProblems adds what the units of chunk found: plan reported its findings. What they cannot use was not added.
 func (r *Run) chunkProblems(ctx context.Context, report *core.Report, units int) {
 	failed := int64(0)
 	for unit := range units {
@@ -274,7 +274,7 @@ func warnOfAnswers(report *core.Report) {
 		object, text string
 	}{
 		{report.EntitiesCut, "extract", "entities were dropped or cut: an answer held too many, or too long ones"},
-		{report.UsageDoubted, "usage", "answers told tokens that cannot be, or none: our own counts stand for them"},
+		{report.UsageDoubted, "usage", "answers have impossible token counts, or none: our own counts stand for them"},
 	} {
 		if one.count == 0 {
 			continue

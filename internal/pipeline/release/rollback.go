@@ -150,7 +150,7 @@ func (a *act) servedAt(ctx context.Context) (string, error) {
 
 // complete reads the manifest of a generation that is to be served, and makes sure that everything it names is there:
 // its files by their sizes, its collections with as many rows as it has, in stores that have not lost their memory
-// since they were proven. Its rows are not read: as long as it is kept nobody deletes them.
+// since they were proven. Its rows are not read: as long as it is kept they are not deleted.
 func (a *act) complete(ctx context.Context, name, sha string) (*core.Manifest, error) {
 	marked, err := a.marked(ctx, name)
 	if err != nil {

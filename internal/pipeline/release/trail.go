@@ -21,7 +21,7 @@ const (
 	deletedFolder    = "_deleted/"
 	recordEnding     = ".json"
 	outcomeEnding    = ".outcome.json"
-	// Longest texts of a record, in bytes: they come from whoever asks.
+	// Longest texts of a record, in bytes: they come from the caller.
 	longestReason, longestName = 2000, 200
 	readAtOnce                 = 16
 )

@@ -414,7 +414,7 @@ func remedy(code string, r core.Report) string {
 		fault.ParseTimeout, fault.TooLarge:
 		return "open and mend the document, or exclude it (indexes.*.exclude); the next night reads it again"
 	case fault.PartsMissing:
-		return "run text recognition on the pages named, and store the document anew; the rest of it is used"
+		return "run text recognition on the pages named, and store the document again; the rest of it is used"
 	case fault.Encrypted:
 		return "store it without its password, or exclude it"
 	case fault.NotFollowed:

@@ -73,7 +73,7 @@ func TestAReportSaysWhatHappenedAndWhatToDo(t *testing.T) {
 func TestEnrichmentsAreToldWithWhatFailedOfThem(t *testing.T) {
 	r := sample()
 	assert.False(t, strings.Contains(report.Markdown(r), "Enrichments"),
-		"enrichments are told of a generation without any")
+		"enrichments are shown for a generation without any")
 	r.Enriched = []core.Enrichment{{
 		Name:   "gem",
 		Counts: map[string]int64{"chunks": 4300, "failed": 12, "themes": 0},
@@ -82,5 +82,5 @@ func TestEnrichmentsAreToldWithWhatFailedOfThem(t *testing.T) {
 	for _, want := range []string{"12 passages have no questions", "12 failed"} {
 		assert.Contains(t, text, want, "no")
 	}
-	assert.False(t, strings.Contains(text, "0 themes"), "what is nothing is told")
+	assert.False(t, strings.Contains(text, "0 themes"), "a count of zero is shown")
 }

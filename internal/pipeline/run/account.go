@@ -139,7 +139,7 @@ func (a *Account) retried(retry core.Retry) {
 	a.Retries[key] = known
 }
 
-// Impossible tells damage: nothing that is counted here falls below zero. Done may, while units are taken back.
+// Impossible reports damage: nothing that is counted here falls below zero. Done may, while units are taken back.
 func (a Account) Impossible() bool {
 	for _, number := range []int64{
 		a.Calls.Extract, a.Calls.Shorten, a.Calls.Embed, a.InFlight.Extract, a.InFlight.Shorten, a.InFlight.Embed,

@@ -7,7 +7,7 @@ type Batched struct {
 	Online   int64 `json:"online"`   // left to calls of their own: too late, refused, or of no use
 }
 
-// BatchForm is how the server wants requests, as whoever sends batches of the run first found out.
+// BatchForm is how the server takes requests, as the first process that sends batches of the run finds out.
 type BatchForm struct {
 	Form string `json:"form"`
 }

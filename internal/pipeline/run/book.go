@@ -218,7 +218,7 @@ func (b *Book) loop(ctx context.Context) {
 		b.Mu.Lock()
 		due = due || b.dirty || len(b.waiting) > 0 || len(b.looking) > 0
 		b.Mu.Unlock()
-		if due { // else a unit ended, and nobody has a question
+		if due { // else a unit ended, and no call waits
 			exchange, cancel := context.WithTimeout(ctx, ExchangePatience)
 			b.exchange(exchange)
 			cancel()
@@ -267,7 +267,7 @@ func (b *Book) exchange(ctx context.Context) {
 	if took := at.Sub(began); err == nil && took > slowLook {
 		err = fault.StoreDown.At("look at control record of", b.Run).
 			Because("the store took " + took.Round(time.Millisecond).String() + " to answer").
-			Advise("nothing is paid for while nobody can pause it; check stores.classes")
+			Advise("nothing is paid for while it cannot be paused; check stores.classes")
 	}
 	if err == nil {
 		b.Control, err = parseControl(b.Run, control)
@@ -484,7 +484,7 @@ func (b *Book) counting(task string, usage model.Usage, also func(*Account)) {
 		account.Tokens.Completion += usage.Completion
 		account.Replies.Count(task, usage.Completion)
 	})
-	if b.Paid != nil { // the account comes first, whatever who is told does
+	if b.Paid != nil { // the account comes first, whatever Paid does
 		index, _, _ := strings.Cut(b.Run, "/")
 		b.Paid(index, task, usage, cost)
 	}

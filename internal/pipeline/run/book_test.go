@@ -24,7 +24,7 @@ import (
 type far struct {
 	coordination.Store
 	wait  time.Duration // on the way there
-	back  time.Duration // on the way back: what it tells is that old
+	back  time.Duration // on the way back: its answer is that old
 	away  atomic.Bool
 	looks atomic.Int64
 }
@@ -315,7 +315,7 @@ func TestAStoreThatIsAwayAdmitsNothingAndForgetsNothing(t *testing.T) {
 		require.NoError(t, call(t.Context(), through, to))
 		store.away.Store(true)
 		if err := call(t.Context(), through, to); !fault.Is(err, fault.StoreDown) {
-			t.Errorf("a call was admitted although nobody could look at the control record: %v", err)
+			t.Errorf("a call was admitted although the control record could not be read: %v", err)
 		}
 		store.away.Store(false)
 		require.NoError(t, call(t.Context(), through, to))

@@ -58,7 +58,7 @@ func parseControl(run string, raw []byte) (Control, error) {
 	if err != nil {
 		return control, fault.ControlUnreadable.At("read control record of", run).
 			Because(err).
-			Advise("write it anew with: unweaver resume " + run)
+			Advise("write it again with: unweaver resume " + run)
 	}
 	return control, nil
 }
@@ -102,7 +102,7 @@ func Steer(
 		return 0, ctx.Err()
 	}
 	total, err := Totals(ctx, runs, run)
-	if err != nil { // the command binds, and is not to be refused since nobody could count
+	if err != nil { // the command binds, and is not refused because counting failed
 		return 0, nil //nolint:nilerr // see above
 	}
 	return total.InFlight.Sum(), nil
@@ -138,7 +138,7 @@ func Limit(
 	return runs.SetControl(ctx, run, raw)
 }
 
-// stopped says why a run must not go on, as far as its control record tells.
+// stopped says why a run must not go on, as far as its control record says.
 func (c Control) stopped(run string) error {
 	switch c.Stop {
 	case "":

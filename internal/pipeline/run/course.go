@@ -11,7 +11,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
-// mark notes how far the run is and what it has paid for, where that was not noted for a while: whoever renews the
+// mark notes how far the run is and what it has paid for, where that was not noted for a while: what renews the
 // lease does it, once in some seconds for all processes. It is for people alone: what cannot be read or written is
 // left out.
 func (r *Run) mark(ctx context.Context) {

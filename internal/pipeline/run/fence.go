@@ -100,7 +100,7 @@ func (r *Run) Guard(ctx context.Context) error {
 			return err
 		}
 		// Where another process of the run was faster, the lease has changed since this look began, too: the next look
-		// tells.
+		// shows it.
 		kept.renew(r.Fence, began)
 		if err == nil {
 			return nil

@@ -16,7 +16,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
-// Holder is a run of an engine that holds, or wants, the lease of an index.
+// Holder is a run of an engine that holds, or asks for, the lease of an index.
 type Holder struct {
 	Workflow  string
 	Run       string        // of the workflow; empty where only the workflow is known
@@ -68,7 +68,7 @@ func TakeLease(ctx context.Context, index artifact.Index, holder Holder, standin
 	}
 }
 
-// taker is a run that wants a lease, and how long it has watched the one that is there.
+// taker is a run that asks for a lease, and how long it has watched the present one.
 type taker struct {
 	index     artifact.Index
 	holder    Holder
@@ -286,14 +286,14 @@ func GiveLease(ctx context.Context, index artifact.Index, holder Holder) error {
 	return fault.GenBusy.At("give back the lease of", index.Name).Because("it changes all the time")
 }
 
-// free writes a lease that nobody holds.
+// free writes a lease that no run holds.
 func free(ctx context.Context, index artifact.Index, fence int64, cond blob.Cond) error {
 	_, err := blob.WriteJSON(ctx, index.Store, index.LeaseKey(), core.Lease{Fence: fence, Taken: time.Now().UTC()}, cond)
 	return err
 }
 
-// ReadLease reads who builds an index; fault.NotFound: nobody ever did. It names the file where it cannot be read or
-// says what no run writes, and the command that mends it: a lease that nobody understands must not let two runs build.
+// ReadLease reads who builds an index; fault.NotFound: no run ever did. It names the file where it cannot be read or
+// says what no run writes, and the command that mends it: an unreadable lease must not let two runs build.
 func ReadLease(ctx context.Context, index artifact.Index) (core.Lease, blob.Info, error) {
 	var lease core.Lease
 	info, err := blob.ReadJSON(ctx, index.Store, index.LeaseKey(), &lease)

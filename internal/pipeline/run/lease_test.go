@@ -42,12 +42,12 @@ func TestALeaseIsOfOneRunOfItsWorkflow(t *testing.T) {
 		fence  int64
 		holds  bool
 	}{
-		"the run":                          {first, fence, true},
-		"the next run of the workflow":     {next, fence, false},
-		"another workflow":                 {Holder{Workflow: "build/docs/g2", Run: "1"}, fence, false},
-		"the run as it was before":         {first, fence - 1, false},
-		"the run with a later lease":       {first, fence + 1, false},
-		"one that tells nothing but fence": {Holder{}, fence, true},
+		"the run":                        {first, fence, true},
+		"the next run of the workflow":   {next, fence, false},
+		"another workflow":               {Holder{Workflow: "build/docs/g2", Run: "1"}, fence, false},
+		"the run as it was before":       {first, fence - 1, false},
+		"the run with a later lease":     {first, fence + 1, false},
+		"one that has nothing but fence": {Holder{}, fence, true},
 	} {
 		lease, _, err := ReadLease(t.Context(), index)
 		if work := (&Run{Job: Job{Fence: c.fence, Holder: c.holder}}); err != nil || work.holds(lease) != c.holds {
@@ -76,7 +76,7 @@ func TestALeaseIsWrittenAsItWasSeen(t *testing.T) {
 	one := Holder{Workflow: "build/docs/g1", Run: "1", Heartbeat: 8 * time.Second}
 	two := Holder{Workflow: "build/docs/g2", Run: "2", Heartbeat: 8 * time.Second}
 	open := func(context.Context, Holder) (Standing, error) { return StandingOpen, nil }
-	for name, given := range map[string]bool{"nobody had it": false, "it was given back": true} {
+	for name, given := range map[string]bool{"no run had it": false, "it was given back": true} {
 		plain := artifact.Index{Store: blobmemory.New(), Name: "docs"}
 		take := func(index artifact.Index, holder Holder) (int64, error) {
 			return TakeLease(t.Context(), index, holder, open)
@@ -200,7 +200,7 @@ func TestWhatALookPermitsIsOverBeforeAnotherRunHasTheLease(t *testing.T) {
 	})
 }
 
-// A lease that nobody understands is mended above every fence that any run of the index, or of a branch, ever had.
+// A lease that cannot be understood is mended above every fence that any run of the index, or of a branch, ever had.
 // Promises: 134.
 func TestAMendedLeaseIsAboveEveryFence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

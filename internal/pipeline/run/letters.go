@@ -62,7 +62,7 @@ func (r *Run) ChosenLetters(ctx context.Context) (func(extract.DeadLetter) bool,
 	}, err
 }
 
-// letterOf tells a dead letter as people are told.
+// letterOf returns a dead letter in the form that people see.
 func letterOf(found extract.DeadLetter) core.Letter {
 	kind := core.LetterSystem
 	if fault.Code(found.Reason).Kind() == fault.Content {
@@ -170,7 +170,7 @@ func chunkText(
 		Advise("look at it: unweaver audit " + index.Name)
 }
 
-// DiscardLetters marks dead letters that nobody wants to see any more; retry-failed leaves them out. All are looked up
+// DiscardLetters marks dead letters that need no attention any more; retry-failed leaves them out. All are looked up
 // before the first is marked. One that changed or went meanwhile, as a purge took it, is not written again.
 func DiscardLetters(ctx context.Context, index artifact.Index, generation string, chunks []string, why string) error {
 	chunks = slices.Compact(slices.Sorted(slices.Values(chunks)))

@@ -14,7 +14,7 @@ import (
 
 // FreeLease takes the lease from a run that a person declares lost; an empty generation stands for whichever run holds
 // it. It refuses while runs says that our engine runs it, and while a process renews it, for which it watches the lease
-// for a heartbeat. A lease that nobody holds is no error. The fence stays, so that a process which comes back finds
+// for a heartbeat. A lease that no run holds is no error. The fence stays, so that a process which comes back finds
 // that the lease is not its own any more.
 func FreeLease(
 	ctx context.Context, index artifact.Index, generation string, runs func(context.Context, Holder) (bool, error),
@@ -55,7 +55,7 @@ func FreeLease(
 	return err
 }
 
-// MendLease writes a lease that nobody holds over one that cannot be read, with a fence above that of every run whose
+// MendLease writes a lease that no run holds over one that cannot be read, with a fence above that of every run whose
 // scratch is there. The caller makes sure that nothing builds the index.
 func MendLease(ctx context.Context, index artifact.Index) error {
 	lease, info, err := ReadLease(ctx, index)

@@ -36,8 +36,8 @@ type Ports struct {
 	Checks       Checks // of the generation before
 	Parser       document.Parser
 	Limits       document.Limits // of what is read without the parser: rows, and what is packed
-	Limited      Limited         // told of the limits that a run was given; nil: nobody
-	Paid         Paid            // told of every call that a run paid for; nil: nobody
+	Limited      Limited         // receives the limits that a run was given; nil: unused
+	Paid         Paid            // receives every call that a run paid for; nil: unused
 
 	specs    specCache
 	books    books
@@ -47,10 +47,10 @@ type Ports struct {
 	near     blobcache.Memory
 }
 
-// Paid is told of a call that a run of an index paid for: once, when it was answered.
+// Paid receives a call that a run of an index paid for: once, when it was answered.
 type Paid func(index, task string, usage model.Usage, cost float64)
 
-// Limited is told of the limits that a run of an index was given while it runs, nil for none, whenever its control
+// Limited receives the limits that a run of an index was given while it runs, nil for none, whenever its control
 // record was looked at and before a call is admitted by that look. It must return at once.
 type Limited func(index string, limits *core.LiveLimits)
 

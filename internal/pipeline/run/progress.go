@@ -162,7 +162,7 @@ func pace(accounts map[string][]byte, total Account, state core.RunState, now ti
 		}
 		worked, done := account.Worked[stage], float64(account.Done[stage])
 		if account.Moved.IsZero() {
-			continue // an older release does not tell
+			continue // an older release does not report it
 		}
 		told = true
 		quiet := still

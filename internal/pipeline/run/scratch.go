@@ -22,7 +22,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
-// Scratch is the folder of a run. Its name holds the run's fence, so that a run that lost its lease writes where nobody
+// Scratch is the folder of a run. Its name holds the run's fence, so that a run that lost its lease writes where no run
 // looks.
 type Scratch struct {
 	Store  blob.Store
@@ -147,7 +147,7 @@ func EachOf[T any](ctx context.Context, r *Run, of Span, file func(unit int) Fil
 const readWidth = 32
 
 // Kept is Read for a file that once wrote: those never change, so each process reads one once, however many units of
-// work begin with it. What is given is shared: nobody may write to it.
+// work begin with it. What is given is shared: do not write to it.
 func Kept[T any](ctx context.Context, r *Run, file File[T]) (T, error) {
 	key := r.Scratch.Key(string(file))
 	if value, ok := r.Kept.Get(key); ok {

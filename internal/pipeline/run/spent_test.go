@@ -45,7 +45,7 @@ func TestABudgetCountsWhatIsInFlight(t *testing.T) {
 	}
 }
 
-// A budget that counts too little is none: an account that cannot be read, or that nobody can have, is an error.
+// A budget that counts too little is none: an account that cannot be read, or is impossible, is an error.
 // Promises: 22.
 func TestADamagedAccountIsNoEmptyOne(t *testing.T) {
 	whole, err := json.Marshal(Account{Calls: core.Calls{Extract: 3}, Cost: 1})

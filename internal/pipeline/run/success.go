@@ -25,7 +25,7 @@ func State(ctx context.Context, runs coordination.Runs, run string) (*core.RunSt
 // successKey is the key in the state of runs of when an index was last built. A colon is in no name of a run.
 func successKey(index string) string { return "success:" + index }
 
-// Succeeded notes that a build of the index ended well, be it with nothing changed.
+// Succeeded notes that a build of the index ended well, even if nothing changed.
 func (r *Run) Succeeded(ctx context.Context, at time.Time) error {
 	return r.Coordination.SetState(ctx, successKey(r.Job.Index), []byte(at.UTC().Format(time.RFC3339Nano)))
 }

@@ -167,7 +167,7 @@ func (s Source) remembered(ctx context.Context, index string) (map[string]Summar
 			if name, ok := strings.CutPrefix(lease.Workflow, "build/"); ok && err == nil {
 				names[i] = name
 			}
-			return nil // a lease that cannot be read hides at most one run, whose state tells it
+			return nil // a lease that cannot be read hides at most one run, whose state shows it
 		}
 		raw, err := s.Runs.State(ctx, []string{LatestBuild(index), LatestRestore(index), LatestAudit(index)}[i])
 		names[i] = string(raw)

@@ -44,7 +44,7 @@ func LatestRestore(index string) string { return "restore:" + index } //nolint:r
 func LatestAudit(index string) string   { return "audit:" + index }   //nolint:revive // the same
 
 // Read says how a run stands. The error is fault.RunNotFound where nothing is known of it; a source that cannot be
-// read is a problem of the run as long as another tells something.
+// read is a problem of the run as long as another one can be read.
 func (s Source) Read(ctx context.Context, index, generation string) (Run, error) {
 	if !core.ValidIndex(index) || !core.ValidSlug(generation) {
 		return Run{}, fault.InvalidParam.At("read run", fault.Quoted(index+"/"+generation)).
@@ -141,7 +141,7 @@ func (r *Run) Note(err error) {
 	r.Problems = append(r.Problems, problem)
 }
 
-// Name fills in what the name of a run tells.
+// Name fills in what the name of a run says.
 func (r *Run) Name(work string) {
 	r.Run = work
 	r.Index, r.Generation, _ = strings.Cut(work, "/")
@@ -175,7 +175,7 @@ func (s Source) Control(ctx context.Context, work string, out *Run) {
 	if err == nil && raw != nil && !json.Valid(raw) {
 		err = fault.SegmentDamage.At("read the control record of run", work).
 			Because("it is no valid JSON").
-			Advise("pause or resume the run: that writes it anew")
+			Advise("pause or resume the run: that writes it again")
 	}
 	out.Note(err)
 	var given run.Control

@@ -119,7 +119,7 @@ func (r *Run) payBatches(ctx context.Context) (run.Batched, error) {
 	return out, money.Flush(ctx)
 }
 
-// first asks online for one chunk that nobody paid for, before anything is in a batch: a file of requests in a form
+// first asks online for one chunk that is not paid for, before anything is in a batch: a file of requests in a form
 // that the server does not take would come back whole.
 func (b *batching) first(ctx context.Context, chat model.Chat) error {
 	shards, err := run.Kept(ctx, b.Base(), run.ShardsFile)
@@ -281,7 +281,7 @@ func (r *Run) wait(ctx context.Context, d time.Duration) error {
 // batchesTTL is how long the claim on an index's batches outlives its process.
 const batchesTTL = 30 * time.Second
 
-// onlyOne waits until nobody else sends batches of the index, and keeps it so: two that do would send the same. The
+// onlyOne waits until no other run sends batches of the index, and keeps it so: two would send the same. The
 // context that it gives ends where that can no longer be said.
 func (r *Run) onlyOne(ctx context.Context) (context.Context, func(), error) {
 	name, owner := "batches:"+r.Job.Index, r.Book.Worker
@@ -328,7 +328,7 @@ func (r *Run) onlyOne(ctx context.Context) (context.Context, func(), error) {
 	}, nil
 }
 
-// batchBook is the account of a run's batches. It is one of its own, whoever works on them: the next process goes on
+// batchBook is the account of a run's batches. All processes share it: the next one goes on
 // from what the one before wrote, so that what is at work at the server counts once after a death, too.
 type batchBook struct {
 	*run.Book
@@ -348,7 +348,7 @@ func (r *Run) openBatchBook(ctx context.Context, pricedAt float64) (*batchBook, 
 		if err := json.Unmarshal(raw, &mine); err != nil || mine.Impossible() {
 			return nil, fault.ControlUnreadable.At("read account of", r.Name()+" by "+batchWorker).Because(err)
 		}
-		mine.InFlight, mine.Expected, mine.Risk = core.Calls{}, core.Tokens{}, 0 // told again by what is adopted
+		mine.InFlight, mine.Expected, mine.Risk = core.Calls{}, core.Tokens{}, 0 // counted again by adopted
 	}
 	opened := &batchBook{Book: &run.Book{
 		Runs: r.Coordination, Run: r.Name(), Worker: batchWorker, Mine: mine, Stops: map[int]context.CancelCauseFunc{},

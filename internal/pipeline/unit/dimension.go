@@ -13,7 +13,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
-// dimensionText is what an embedder is sent whose dimension nobody knows.
+// dimensionText is the text sent to an embedder whose dimension is unknown.
 const dimensionText = "dimension"
 
 // dimension finds out what dimension an embedder has: that of an index which was embedded by it, else that of its

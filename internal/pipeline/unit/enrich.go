@@ -230,7 +230,7 @@ func (r *Run) ChunkTexts(
 					failed(err)
 					return
 				}
-				live := map[core.ID]int{} // with its place, which may be another than in a document of before
+				live := map[core.ID]int{} // with its place, which may differ from that in a former document
 				for ordinal, chunk := range placed {
 					live[chunk.ID] = ordinal
 				}

@@ -211,7 +211,7 @@ func (r *Run) removal(fixed run.Plan) (held, detail string) {
 	}
 	held, detail = publish.Removal(r.Settings, removed, 0, before, fixed.Plan.Reasons)
 	if held != "" && unread {
-		detail += "; which of them cannot be told, as the list of the documents of the generation before is damaged"
+		detail += "; which of them is not known, as the list of the documents of the generation before is damaged"
 	}
 	return held, detail
 }

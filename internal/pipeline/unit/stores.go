@@ -73,7 +73,7 @@ func StoresLost(
 		proven.Collections.Chunks == manifest.Collections.Chunks && was.Chunks != now.Chunks, nil
 }
 
-// storesChanged says that a store is not the one that the parent was proven in, or that nobody knows.
+// storesChanged says that a store is not the one that the parent was proven in, or is unknown.
 func (r *Run) storesChanged(ctx context.Context, parent *core.Manifest) (bool, error) {
 	now, err := r.identities(ctx, parent.Collections)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 )
 
-// Alike tells, once all units are cut, whether a build came to what its parent is: it only tried again documents whose
+// Alike reports, when all units are cut, if a build came to what its parent is: it only tried again documents whose
 // bytes are the same, and they failed as they did. It then ends as a night on which nothing changed, with this status.
 func (r *Run) Alike(ctx context.Context) (status string, alike bool, err error) {
 	status, alike, err = r.alike(ctx)

@@ -135,7 +135,7 @@ func (r *Run) AuditPart(ctx context.Context, number int) (audit.Result, error) {
 		progress.Bytes = part.Unit.Segment.Bytes
 		going := r.going(ctx, fixed.Generation)
 		if going != nil && (!fault.Is(going, fault.GenCollected) || fixed.Repair && part.Check == run.CheckStore) {
-			return audit.Result{}, progress, going // what it wrote nobody would delete any more
+			return audit.Result{}, progress, going // nothing would delete what it wrote
 		}
 		result, err := r.auditPart(ctx, fixed, part, &progress)
 		switch {

@@ -60,7 +60,7 @@ func (r *Run) SealAudit(ctx context.Context) (err error) {
 	return drifted(r.Name(), report)
 }
 
-// newDamage is a unit's result without the damage of segments that another unit told of.
+// newDamage is a unit's result without the damage of segments that another unit reported.
 func newDamage(unit audit.Result, told map[string]bool) audit.Result {
 	out := audit.Result{Checked: unit.Checked, Content: unit.Content, Unread: unit.Unread}
 	for _, drift := range unit.Drift {

@@ -157,7 +157,7 @@ type Aim struct {
 	Parent string // generation that is served
 }
 
-// AimBackfill waits until nobody builds the index, and says what is served then: the configuration of that is the
+// AimBackfill waits until no run builds the index, and says what is served then: the configuration of that is the
 // build's, so that nothing but what the backfill chose is made.
 func (r *Run) AimBackfill(ctx context.Context, going Going) (Aim, error) {
 	asked, err := run.ReadBackfill(ctx, r.Index, r.Backfill)

@@ -26,7 +26,7 @@ const (
 type Going func(ctx context.Context) (run string, err error)
 
 // PayBackfill pays for the chunks of one unit, a few at a time. Before each few it lets others go first, and after them
-// it waits as its throttle says: between them it holds no claim, so that nobody waits for it. What is paid for already
+// it waits as its throttle says: between them it holds no claim, so that none waits for it. What is paid for already
 // costs a look at the ledger.
 func (r *Run) PayBackfill(ctx context.Context, unit int, going Going) error {
 	asked, err := run.ReadBackfill(ctx, r.Index, r.Backfill)
@@ -77,7 +77,7 @@ type backfillPayer struct {
 	worked  time.Duration // since tell last wrote it down
 }
 
-// yield waits until nobody goes first, and says for whom it waits.
+// yield waits until no build goes first, and reports which one it waits for.
 func (p *backfillPayer) yield(ctx context.Context) error {
 	for {
 		run, err := p.going(ctx)
@@ -207,7 +207,7 @@ func (p *backfillPayer) embed(ctx context.Context, from, to int, calls *atomic.I
 			return err
 		}
 		calls.Add(1)
-		// What is wrong with a text alone the build that publishes it tells.
+		// The build that publishes a text reports what is wrong with it alone.
 		if err := source.Pay(ctx, some); err != nil && fault.KindOf(err) != fault.Content {
 			return err
 		}

@@ -16,7 +16,7 @@ import (
 // Collect deletes scratch and what nothing names any more: generations beyond the kept ones with their segments, class
 // records, vector rows and collections, copies for bulk import of runs that are over, and ledger entries that no
 // generation of any index lists. The report comes first: it is made from scratch. A generation that cannot be read is
-// told in the report, and so are copies that cannot be deleted.
+// listed in the report, and so are copies that cannot be deleted.
 func (r *Run) Collect(ctx context.Context, holder run.Holder) error {
 	if err := r.Report(ctx, holder, run.Ending{Status: core.StatusRunning}); err != nil {
 		return err

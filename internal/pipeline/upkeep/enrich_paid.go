@@ -15,7 +15,7 @@ import (
 )
 
 // enrichedPurge adds to the traces of each purge what enrichments of generations that hold its documents were made from
-// and those of generations that stay were not: answers about the documents, about what was told of them beside others,
+// and those of generations that stay were not: answers about the documents, about answers on them beside others,
 // and vectors of both. It comes before collect drops a generation. Memory grows with what is added.
 func (p *purging) enrichedPurge(ctx context.Context) error {
 	refs, err := p.index.Named(ctx)
@@ -84,7 +84,7 @@ func (p *purging) enrichedTraces(
 		return nil
 	}
 	if err := add(going, staying, unit.OfHolder); artifact.IsDamage(err) {
-		traces.Unlisted = true // nobody can tell any more
+		traces.Unlisted = true // it is not known any more
 		return true, nil
 	} else if err != nil {
 		return changed, err

@@ -14,7 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stream/extsort"
 )
 
-// decisions are what was decided of documents that are not left as they are, with the moved ones told from those that
+// decisions are what was decided of documents that are not left as they are, with the moved ones apart from those that
 // were added and removed. They are sorted on disk.
 type decisions struct {
 	why string // the document that is asked about; empty: none
@@ -128,7 +128,7 @@ func (d *decisions) match() error {
 			d.shares[d.share(reason)].Documents++
 		} else {
 			if wentNow++; wentNow <= moved {
-				continue // it is told of the key that it came under
+				continue // it is listed under the key that it came under
 			}
 			reason = plan.DecidedRemoved
 			share := d.share(reason)

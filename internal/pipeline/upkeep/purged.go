@@ -165,7 +165,7 @@ func (p *purging) branches(ctx context.Context) (left []string, err error) {
 	return left, err
 }
 
-// paying tells each backfill that goes on since before a purge: it may have texts in its scratch, or pay for them.
+// paying lists each backfill that goes on since before a purge: it may have texts in its scratch, or pay for them.
 func (p *purging) paying(ctx context.Context) (left []string, err error) {
 	all, err := run.Backfills(ctx, p.index)
 	if err != nil {
@@ -286,7 +286,7 @@ func (p *purging) one(
 	return p.index.Store.Delete(ctx, purges.TracesKey(p.index, purge.ID))
 }
 
-// serves reports whether the generation that is served has one of the documents, be it dead.
+// serves reports whether the generation that is served has one of the documents, even a dead one.
 func (p *purging) serves(ctx context.Context, documents purges.Set) (bool, error) {
 	current, _, err := p.index.Current(ctx)
 	if err != nil || current.Manifest == "" {

@@ -43,7 +43,7 @@ func excludedOf(ctx context.Context, index artifact.Index) (purges.Set, error) {
 	return excluded, nil
 }
 
-// purgePatience is how long a run waits until nobody has a generation open that has to go.
+// purgePatience is how long a run waits until no reader has a generation open that has to go.
 const purgePatience = 2 * time.Minute
 
 // stillOpen says what a purge waits for.

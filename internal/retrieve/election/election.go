@@ -73,7 +73,7 @@ const (
 )
 
 // Committee is the result. Members are in order of election, of exact rules in tie order. Values are each seat's
-// deciding quantity (gain, load or price); NaN for a candidate that nobody supports. Score is the committee's value,
+// deciding quantity (gain, load or price); NaN for a candidate without supporters. Score is the committee's value,
 // where the rule has one.
 type Committee struct {
 	Members []uint32

@@ -29,7 +29,7 @@ func (e *elector) optimal(g, then gain) {
 	}
 	s.gains = make([]float64, 0, e.Candidates)
 	s.walk(0, 0, 0)
-	if then != nil && s.found != nil { // members that serve nobody are chosen again
+	if then != nil && s.found != nil { // members that serve no voter are chosen again
 		s.found = s.useful(s.found)
 	}
 	for _, c := range s.found {

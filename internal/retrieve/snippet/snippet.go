@@ -58,7 +58,7 @@ func Of(language *text.Language, question string, weigh func(term string) float6
 	out := &Question{language: language, weight: map[string]float64{}, words: map[string]word{}}
 	for _, term := range language.Terms(question) {
 		if language.Stop(term) || text.IsExact(term) {
-			continue // the index knows it, but nobody reads a passage for it
+			continue // the index knows it, but no passage is read for it
 		}
 		weight := 1.0
 		if weigh != nil {

@@ -5,7 +5,7 @@
 // A node is pushed while its residual is above eps * (1 - d) * deg(u), deg its number of neighbours (the sum of their
 // weights where the graph has some). So a walk pushes along 1 / (eps * (1 - d)) edges at most, whatever the graph. No
 // x_u is above the exact one, and together they are below by at most Mass.Left / (1 - d). Where steps go both ways
-// alike (no Steps: then the walk is reversible, and deg is stationary) every |x_u - exact| is at most eps * deg(u)
+// equally (no Steps: then the walk is reversible, and deg is stationary) every |x_u - exact| is at most eps * deg(u)
 // besides. With Steps that does not hold of a single node: what steps prefer can gather the residuals of many.
 package walk
 
@@ -26,7 +26,7 @@ type Graph struct {
 	sharedOnce sync.Once
 }
 
-// sharedClasses tells by bits which classes have several chunks. An elimination asks that of each class of a chunk, and
+// sharedClasses says by bits which classes have several chunks. An elimination asks that of each class of a chunk, and
 // they lie anywhere: the bits of a million classes stay in the cache beside a core, their offsets do not.
 func (g *Graph) sharedClasses() []uint64 {
 	g.sharedOnce.Do(func() {
@@ -53,7 +53,7 @@ type Start struct{ Classes, Chunks []Weighted }
 type View struct{ Class, Chunk func(uint32) bool }
 
 // Steps weigh the steps from a node to each of its neighbours: mass parts in proportion. They are filled in beside the
-// neighbours, must be above 0, and must be the same whenever they are asked for in one walk. Nil: all alike.
+// neighbours, must be above 0, and must be the same whenever they are asked for in one walk. Nil: all are equal.
 type Steps struct {
 	ToChunks, ToClasses func(from uint32, to []uint32, weights []float64)
 	// Stopped ends the walk where it is; it is asked once for every 65,536 edges. Nil: nothing does.
@@ -159,7 +159,7 @@ func (w *walker) neighbours(u uint32) (to []uint32, base uint32, weight []float6
 }
 
 // weigh gives the weights of the steps from a node, valid until it is called again, and the sum of those that the test
-// of the other side leaves; nil: all alike. Nodes with many neighbours are pushed again and again in one walk, so that
+// of the other side leaves; nil: all equal. Nodes with many neighbours are pushed again and again in one walk, so that
 // theirs are remembered.
 func (w *walker) weigh(u uint32, to []uint32, ok func(uint32) bool) ([]float64, float64) {
 	by, from := w.steps.ToChunks, u

@@ -19,7 +19,7 @@ import (
 	"github.com/unweaver/unweaver/internal/text/classtext"
 )
 
-// In is what a unit works on. OnProgress is told that it gets on.
+// In is what a unit works on. OnProgress is called as it gets on.
 type In struct {
 	Spec       core.Spec // that the generation was built with
 	Artifacts  artifact.Index
@@ -37,7 +37,7 @@ type Result struct {
 	Unread   bool         `json:"unread,omitempty"`   // a segment is damaged: the rest of the unit is not known
 }
 
-// Examples are told of each kind.
+// Examples is how many findings of each kind are reported.
 const Examples = 10
 
 // Tell counts a finding, and keeps it where there are not many of its kind.
@@ -215,7 +215,7 @@ func (a *auditor) end(class *classmerge.Class) error {
 }
 
 // differs names what of a row is not what the mentions come to. The text of a class that was shortened is a model's: of
-// it the row alone tells.
+// it only the row is compared.
 func (a *auditor) differs(id core.ID, made rows.Reduced, stored rows.Class, record rows.Record) []string {
 	final := record.Text
 	long := classtext.Long(made.Name, made.Descriptions, a.Spec.Shortening.Threshold, a.Spec.Parity)

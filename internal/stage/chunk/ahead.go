@@ -19,7 +19,7 @@ import (
 const (
 	aheadReaders = 16
 	aheadBytes   = 256 << 10 // a larger object is not read ahead
-	aheadRoom    = 4 << 20   // a larger record waits for nobody behind it
+	aheadRoom    = 4 << 20   // a larger record waits for none behind it
 )
 
 // upcoming is a document of the plan, and what was read of its object, nil where nothing was.
@@ -80,7 +80,7 @@ func (b *builder) ahead(ctx context.Context, next upcoming) (upcoming, error) {
 	return next, ctx.Err()
 }
 
-// aheadStore is a corpus of which one object was read already. That reading is given once; whoever reads again, because
+// aheadStore is a corpus of which one object was read already. That reading is given once; a second reader, because
 // the object was written to meanwhile, reads the store.
 type aheadStore struct {
 	blob.Store

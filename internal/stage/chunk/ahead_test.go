@@ -62,7 +62,7 @@ func TestSmallDocumentsOfADistantCorpusAreReadSideBySide(t *testing.T) {
 	})
 }
 
-// What fails while it is read ahead fails its own document, when its turn comes.
+// What fails while it is read ahead fails that document, when its turn comes.
 func TestAReadingAheadFailsItsOwnDocument(t *testing.T) {
 	r := newRun(t, map[string]string{"a.txt": "first", "b.txt": "second", "c.txt": "third", "d.txt": "fourth"})
 	units := r.plan().Units

@@ -34,7 +34,7 @@ import (
 )
 
 // In is what one unit works on. OnProgress receives documents done, and right before it OnBytes of the bytes of them
-// and of the one that is being read; a nil OnBytes is told nothing.
+// and of the one that is being read; a nil OnBytes is not called.
 type In struct {
 	Spec       core.Spec
 	Corpus     blob.Store
@@ -221,7 +221,7 @@ func (b *builder) finish(ctx context.Context) (Result, error) {
 
 // document chunks one document. What is wrong with the document is recorded; what is wrong with a store is returned.
 func (b *builder) document(ctx context.Context, key string, plan rows.Plan) error {
-	if plan.Problem != "" { // plan found it, and told of it
+	if plan.Problem != "" { // plan found it, and reported it
 		return b.unusable(ctx, key, plan, nil)
 	}
 	d := &draft{plan: plan}

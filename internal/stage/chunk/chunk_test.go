@@ -287,7 +287,7 @@ func TestProblemsOfDocumentsAreRecorded(t *testing.T) {
 	}
 	for key, d := range r.documents(res) {
 		if fault.Code(d.Problem) != want[key] || told[key] != d.Problem {
-			t.Errorf("%s: %q, told %q; want %q", key, d.Problem, told[key], want[key])
+			t.Errorf("%s: %q, reported %q; want %q", key, d.Problem, told[key], want[key])
 		}
 	}
 	if res.Listed != 10 || res.Counts.Documents != 1 || res.Empty != 2 || res.Failed != 7 || res.ProblemCount != 9 ||
@@ -301,7 +301,7 @@ func TestProblemsOfDocumentsAreRecorded(t *testing.T) {
 	}
 }
 
-// What plan found is not read again, not told again, and counts.
+// What plan found is not read again, not reported again, and counts.
 func TestProblemsOfPlanAreTaken(t *testing.T) {
 	r := newRun(t, map[string]string{"a.txt": "text", "b.txt": "text"})
 	r.corpus.Open["b.txt"] = fault.StoreDenied.At("read", "b.txt")

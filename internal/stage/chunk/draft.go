@@ -81,7 +81,7 @@ func (b *builder) read(ctx context.Context, key string, d *draft) error {
 	return b.cut(ctx, key, document.Doc{Title: title, Meta: meta, Text: strings.NewReader(text)}, d)
 }
 
-// rereadWithin is how long a first try may take that is done again where it told nothing of the document. Both stay
+// rereadWithin is how long a first try may take that is done again where it learned nothing of the document. Both stay
 // below the twelve minutes in which a unit must make progress, also with the highest limits.document.seconds, 600.
 const rereadWithin = time.Minute
 
@@ -123,7 +123,7 @@ func (b *builder) readObject(ctx context.Context, d *draft, now blob.Info, plann
 	switch {
 	case fault.Is(err, fault.Precondition):
 		return err
-	case err != nil && cause == nil: // what nobody asked for: the parser had what it needs
+	case err != nil && cause == nil: // the text was not asked for: the parser had what it needs
 		return readFault(d.plan.Object, err)
 	case err == nil && planned && !unhashed && version != d.plan.Version:
 		return fault.Precondition.At("read", d.plan.Object).Because("it is not what was planned")

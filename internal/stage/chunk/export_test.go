@@ -2,7 +2,7 @@ package chunk
 
 import "time"
 
-// Process makes what follows another process's, which reads no document yet and keeps notes at a pace of its own. It
+// Process makes what follows another process's, which reads no document yet and keeps notes at another pace. It
 // gives the pace and the process back that were before.
 func Process(name string, noteAfter, renewEvery, staleAfter time.Duration) (back func()) {
 	before := notes

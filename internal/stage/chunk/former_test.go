@@ -125,7 +125,7 @@ func TestNothingIsKeptOfAnotherCorpus(t *testing.T) {
 	}
 }
 
-// Where the parent's text is damaged there is nothing to keep; that is told, and counts.
+// Where the parent's text is damaged there is nothing to keep; that is reported, and counts.
 func TestWhatTheParentLostIsTold(t *testing.T) {
 	for name, damage := range map[string]func(*run){
 		"gone": func(r *run) {

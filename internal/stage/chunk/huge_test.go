@@ -58,7 +58,7 @@ func (h *huge) Get(ctx context.Context, key string, part blob.Range) (io.ReadClo
 	return body, info, err
 }
 
-// alike gives words without end.
+// wordStream gives words without end.
 type alike struct {
 	*huge
 	left int64
@@ -100,7 +100,7 @@ func TestAnObjectOfGigabytesIsRefusedInBoundedMemoryAndIsNeverSilent(t *testing.
 					!strings.Contains(problems[0].Detail, limit) {
 					t.Errorf("problems %+v", problems)
 				}
-				assert.True(t, told >= 12, "told %d times of 100 MiB", told)
+				assert.True(t, told >= 12, "%d reports of 100 MiB", told)
 				assert.True(t, store.most <= before+48<<20, "it took %d bytes of memory", store.most-before)
 			})
 		}
@@ -115,7 +115,7 @@ func heap() uint64 {
 	return stats.HeapAlloc
 }
 
-// chunkAll plans and chunks a corpus in place of the run's; told counts the signs of life.
+// chunkAll plans and chunks a corpus in place of the run's; reported counts the signs of life.
 func (r *run) chunkAll(store blob.Store) (told int64, problems []core.Problem) {
 	r.t.Helper()
 	var signs atomic.Int64

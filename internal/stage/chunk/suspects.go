@@ -53,7 +53,7 @@ type note struct {
 	Deaths   map[int64]int `json:"deaths,omitempty"`   // weights, by the document that was being read
 }
 
-// suspects keeps the note of a unit. Its own errors are not told: a store that takes no note takes no result either.
+// suspects keeps the note of a unit. Its errors are not reported: a store that takes no note takes no result either.
 type suspects struct {
 	pace
 	store   blob.Store
@@ -93,7 +93,7 @@ func openSuspects(ctx context.Context, in In) (*suspects, error) {
 	return s, nil
 }
 
-// find reads the note. Dead says that it names a document and was left: it is another process's, and nobody renews it.
+// find reads the note. Dead says that it names a document and was left: it is another process's, and is not renewed.
 func (s *suspects) find(ctx context.Context) (found note, dead bool, err error) {
 	for begun := time.Now(); ; {
 		var read note
@@ -153,7 +153,7 @@ func (s *suspects) forget() {
 	}
 }
 
-// renew tells from time to time that this process lives, until a document is read.
+// renew notes from time to time that this process lives, until a document is read.
 func (s *suspects) renew(ctx context.Context, document int64, read <-chan struct{}) {
 	wait := s.noteAfter
 	if s.careful {
@@ -165,7 +165,7 @@ func (s *suspects) renew(ctx context.Context, document int64, read <-chan struct
 		select {
 		case <-read:
 			return
-		case <-ctx.Done(): // whoever stops this process may not wait until the document is given up
+		case <-ctx.Done(): // a stop of this process may not wait until the document is given up
 			s.close(ctx)
 			return
 		case <-timer.C:

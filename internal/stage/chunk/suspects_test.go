@@ -50,7 +50,7 @@ func (f *fatal) Parse(ctx context.Context, r io.Reader, kind document.Kind, obje
 	select {} // the process is gone: nothing after this is done
 }
 
-// attempt is a try of the only unit in a process of its own. dead says that it died.
+// attempt is a try of the only unit in a separate process. dead says that it died.
 func (r *run) attempt(tries int, parser document.Parser, died <-chan struct{}) (res chunk.Result, dead bool) {
 	r.t.Helper()
 	units := r.plan().Units
@@ -133,7 +133,7 @@ func TestADocumentThatProcessesDieOfIsNamedAndNotTriedAgain(t *testing.T) {
 	}
 }
 
-// slow reads one document for long, and harms nobody.
+// slow reads one document for long, and does no harm.
 type slow struct {
 	documenttest.Here
 	object string

@@ -49,7 +49,7 @@ func TestWhatABranchNeedsStaysUntilItIsDeleted(t *testing.T) {
 				w.collect(night)
 			}
 			if !begun {
-				return // records and rows of what never was a generation of its own are not looked for again
+				return // records and rows of what never was its own generation are not looked for again
 			}
 			w.alone("g2", second)
 		})

@@ -55,7 +55,7 @@ type In struct {
 	// deleted; nil never fails.
 	Guard func(ctx context.Context) error
 	// Purged, where it is set, reports a generation that it holds what has to leave the index: no rule keeps it but that
-	// it is served. It goes as soon as nobody has it open, and what no manifest names goes at once.
+	// it is served. It goes as soon as no reader has it open, and what no manifest names goes at once.
 	Purged     func(generation string) bool
 	Permit     time.Duration    // for how long a look by Guard lets things be deleted; zero: the usual time
 	Now        time.Time        // of this machine; see artifact.Clock
@@ -91,7 +91,7 @@ type collector struct {
 	empty   []artifact.Index // branches that were deleted and have no generation any more
 }
 
-// generation is one that has a reference, be it one that cannot be read.
+// generation is one that has a reference, even if that cannot be read.
 type generation struct {
 	name     string
 	index    artifact.Index     // whose it is: the caller's, or that of a branch which was deleted
@@ -222,7 +222,7 @@ func (c *collector) look(ctx context.Context) error {
 	slices.Sort(c.res.Damaged)
 	c.keepParent()
 	for name, gen := range c.gens {
-		// What a branch that was deleted leaves is nobody's, and shares the documents of its base.
+		// What a branch that was deleted leaves has no owner, and shares the documents of its base.
 		deleted := gen.index.Name != c.Artifacts.Name
 		if c.Purged != nil && name != c.current.Generation && (deleted || c.Purged(name)) {
 			gen.kept, gen.purged = false, true

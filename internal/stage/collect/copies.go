@@ -14,7 +14,7 @@ import (
 // caller all of them are over, and the caller's import came to its end before it was published. Newer fences are
 // another run's, and what has no fence is no copy of this program's.
 //
-// Such copies take room and nothing else. Where the bucket refuses or fails, it is told, and the next run tries again.
+// Such copies only take room. Where the bucket refuses or fails, that is reported, and the next run tries again.
 func (c *collector) copies(ctx context.Context) error {
 	if c.Staging == nil {
 		return nil

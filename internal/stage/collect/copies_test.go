@@ -51,7 +51,7 @@ func TestCopiesOfImportsThatAreOverGoAndNoOthers(t *testing.T) {
 		copiesOf + "docs2/runs/g0/3/classes-0/ab.parquet",                              // another index
 		copiesOf + "a/docs/runs/g0/3/classes-0/ab.parquet",                             // and one more
 		core.ImportPrefix("76543210") + "docs/runs/g0/3/classes-0/ab.parquet",          // another installation
-		"unweaver-import/docs/runs/g0/3/classes-0/ab.parquet",                          // nobody's
+		"unweaver-import/docs/runs/g0/3/classes-0/ab.parquet",                          // no installation's
 		"files/insert_log/docs/runs/g0/3/1",                                            // the vector store's own
 		strings.TrimSuffix(copiesOf, "/") + "0/docs/runs/g0/3/classes-0/ab.parquet",    // a longer id
 		"x" + copiesOf + "docs/runs/g0/3/classes-0/ab.parquet",                         // behind something
@@ -122,7 +122,7 @@ func TestABucketThatRefusesItsCopiesIsToldAndEverythingElseIsCollected(t *testin
 	}
 }
 
-// Whoever lost the lease while it collects deletes no copies, and that is no matter of the bucket.
+// A run that lost the lease while it collects deletes no copies, and that is no matter of the bucket.
 // Promises: 121.
 func TestCopiesAreLeftToWhoHasTheLease(t *testing.T) {
 	w := newWorld(t)

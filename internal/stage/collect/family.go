@@ -13,7 +13,7 @@ import (
 
 // family reads the generations of the indexes that share segments, records and collections with this one: its branches,
 // or its base and the base's other branches. They stay, each until a run of its own index removes it. Those of a branch
-// that was deleted are nobody's but the base's, whose runs let them go as if no rule kept them; a run of a branch
+// that was deleted belong to the base alone, whose runs let them go as if no rule kept them; a run of a branch
 // leaves them alone.
 //
 // All of these indexes have one lease, so that none of them is being built or collected meanwhile. A branch that is

@@ -10,7 +10,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/collect"
 )
 
-// What holds a purged document goes without a grace, as soon as nobody has it open, whatever rule would keep it. What
+// What holds a purged document goes without a grace, once no reader has it open, whatever rule would keep it. What
 // is served stays.
 // Promises: 135.
 func TestWhatIsPurgedGoesAtOnceButWhereItIsOpenOrServed(t *testing.T) {

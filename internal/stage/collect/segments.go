@@ -56,7 +56,7 @@ func readCondemned(ctx context.Context, index artifact.Index) (condemned, string
 	return list, info.ETag, nil // one that cannot be read begins again: everything waits once more
 }
 
-// write stores the list in place of the version that tag names, and gives its own.
+// write stores the list in place of the version that tag names, and gives the new tag.
 func (l condemned) write(ctx context.Context, index artifact.Index, tag string) (string, error) {
 	cond := blob.Cond{Match: tag}
 	if tag == "" {

@@ -84,7 +84,7 @@ func TestWhatABuildReclaimsStays(t *testing.T) {
 	missing, err := collect.Reclaim(t.Context(), w.index, []string{"s1", "never"}, collPrefix+"classes_7")
 	require.True(t, err == nil && len(missing) == 0, "%v %v", missing, err)
 	if res := w.collect(1); !w.has("s1") || w.has("s2") || res.Deleted != 1 || res.Condemned != 2 {
-		t.Errorf("it was deleted before its grace began anew: %+v", res)
+		t.Errorf("it was deleted before its grace began again: %+v", res)
 	}
 	if w.collect(2); w.has("s1") { // the build did not name it after all
 		t.Error("a segment that was reclaimed and never named stays for ever")
@@ -187,7 +187,7 @@ func TestAListThatCannotBeReadBeginsAnew(t *testing.T) {
 	w.collect(0)
 	w.store.Change("docs/condemned.json", cut)
 	if w.collect(1); !w.has("s1") {
-		t.Error("deleted though nobody knows since when it waits")
+		t.Error("deleted though it is unknown since when it waits")
 	}
 	if w.collect(2); w.has("s1") {
 		t.Error("it stays for ever")

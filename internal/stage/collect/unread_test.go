@@ -93,7 +93,7 @@ func TestADamagedReferenceGoesAfterItsGraceAndCollectionGoesOn(t *testing.T) {
 		res := w.collect(night)
 		told := len(res.Problems) == 1 && res.Problems[0].Object == reference &&
 			res.Problems[0].Code == string(fault.SegmentDamage) && res.Problems[0].Detail != ""
-		assert.True(t, told && slices.Equal(res.Damaged, []string{"g2"}), "night %d: told %+v", night, res)
+		assert.True(t, told && slices.Equal(res.Damaged, []string{"g2"}), "night %d: reported %+v", night, res)
 		assert.True(t, res.Deleted+res.Records+res.Rows <= 0 && w.missing("g2", second) == nil,
 			"night %d: what it may need went: %+v", night, res)
 		assert.Equal(t, night < 3, len(w.store.Keys(reference)) == 1, "night %d: its reference is there", night)
@@ -104,7 +104,7 @@ func TestADamagedReferenceGoesAfterItsGraceAndCollectionGoesOn(t *testing.T) {
 	_, err := listedKeys(t, w, ledger.Extract)
 	assert.NoError(t, err, "the ledger")
 	if res := w.collect(4); res.Damaged != nil || res.Problems != nil {
-		t.Errorf("it is told for ever: %+v", res)
+		t.Errorf("it is reported for ever: %+v", res)
 	}
 	w.publish("g4", content{classes: map[string]string{"e": "1"}})
 	w.publish("g5", content{classes: map[string]string{"f": "1"}})

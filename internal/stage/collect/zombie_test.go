@@ -120,7 +120,7 @@ func TestTheLeaseIsLookedAtBeforeEveryDelete(t *testing.T) {
 	w.fail = func(op string) error {
 		if strings.HasPrefix(op, "delete") || strings.HasPrefix(op, "drop") || strings.HasSuffix(op, "/collected") {
 			if deletes++; !looked {
-				t.Errorf("nobody looked before: %s", op)
+				t.Errorf("no check came before: %s", op)
 			}
 			looked = false
 		}

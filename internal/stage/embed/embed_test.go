@@ -121,7 +121,7 @@ func TestEveryNewClassIsEmbeddedOnceWithItsFinalText(t *testing.T) {
 		"%d texts", len(got))
 	requests := len(embedder.Requests())
 	want := core.Progress{Stage: "embed", Done: 500}
-	assert.True(t, res.Texts == 500 && res.Progress == want && told == want, "%+v, told %+v", res, told)
+	assert.True(t, res.Texts == 500 && res.Progress == want && told == want, "%+v, reported %+v", res, told)
 	for _, request := range embedder.Requests() {
 		assert.True(t, len(request) <= 256, "a request of %d texts", len(request))
 	}
@@ -326,7 +326,7 @@ func TestAHitIsCountedOnlyWhenTheLedgerAnswered(t *testing.T) {
 		}
 	}
 	if res, err = embedstage.Run(ctx, in); err == nil || res.Progress.Hits.Embed != paid {
-		t.Errorf("%v: a cancelled run tells %d hits of %d", err, res.Progress.Hits.Embed, paid)
+		t.Errorf("%v: a cancelled run reports %d hits of %d", err, res.Progress.Hits.Embed, paid)
 	}
 }
 

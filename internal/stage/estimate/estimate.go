@@ -1,4 +1,4 @@
-// Package estimate tells, before anything is paid, what the classes and the vectors of a build will cost. It is
+// Package estimate computes, before anything is paid, what the classes and the vectors of a build will cost. It is
 // arithmetic over what the parent generation and the plan tell: no model is called, no key is needed, nothing is
 // claimed or written. What extraction will cost is counted chunk by chunk, by package extract.
 //

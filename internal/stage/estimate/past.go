@@ -20,7 +20,7 @@ type Actual struct {
 	Rest      float64 // of all other stages
 }
 
-// ActualOf takes what a report tells. nil: it made nothing.
+// ActualOf takes the numbers of a report. nil: it made nothing.
 func ActualOf(report core.Report) *Actual {
 	out := Actual{
 		Documents: report.Diff.Added + report.Diff.Changed + report.Diff.Moved,
@@ -84,7 +84,7 @@ func (p Past) Charged() (calls, prompt, completion int64) {
 	return calls, prompt, completion
 }
 
-// alike are runs of about so many chunks.
+// selectSimilar gives the runs of about so many chunks.
 func (p Past) alike(chunks int64) (out Past) {
 	for _, run := range p {
 		if run.Chunks > 0 && chunks > 0 {

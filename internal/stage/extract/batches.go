@@ -23,7 +23,7 @@ type Batches struct {
 	Ledger  *ledger.Ledger
 	Spec    core.Spec
 	Attempt int                     // round of retry-failed
-	Paid    func(usage model.Usage) // told of each answer before it is stored
+	Paid    func(usage model.Usage) // receives each answer before it is stored
 
 	mu      sync.Mutex
 	useless map[string]bool // answered, and of no use: left to calls of their own

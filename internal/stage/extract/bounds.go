@@ -2,7 +2,7 @@ package extract
 
 import "unicode/utf8"
 
-// What is taken of one answer, whoever paid for it and when. Ordinary answers have some tens of entities of some words.
+// What is taken of one answer, of any payer and any time. Ordinary answers have some tens of entities of some words.
 const (
 	MaxEntities    = 2_000  // of one chunk
 	MaxName        = 1_000  // runes; an entity with a longer name is dropped

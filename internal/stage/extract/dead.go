@@ -38,7 +38,7 @@ type DeadLetter struct {
 // rawShown bounds what a problem shows of an answer, in runes.
 const rawShown = 160
 
-// Problem is the dead letter as a report tells it: the file, the chunk and the cause.
+// Problem is the dead letter as a report shows it: the file, the chunk and the cause.
 func (d DeadLetter) Problem() core.Problem {
 	words := strings.Join(strings.Fields(d.Raw), " ")
 	if runes := []rune(words); len(runes) > rawShown {

@@ -172,7 +172,7 @@ func (b *batch) write(ctx context.Context, chunks []item) error {
 	return err
 }
 
-// writePaid writes the ledger entries of the chunks that no pack holds, so that whoever makes a pack of them need not
+// writePaid writes the ledger entries of the chunks that no pack holds, so that the maker of a pack of them need not
 // read them one by one.
 func (b *batch) writePaid(ctx context.Context, chunks []item) error {
 	var loose []ledger.Stored

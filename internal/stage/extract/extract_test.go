@@ -172,7 +172,7 @@ func TestAHitIsCountedOnlyWhenTheLedgerAnswered(t *testing.T) {
 		}}
 		res, err := extract.Run(ctx, in)
 		assert.True(t, err != nil && res.Progress.Hits.Extract == 30 && told.Load() == 30,
-			"%v: %+v, told of %d hits", err, res.Progress, told.Load())
+			"%v: %+v, shown %d hits", err, res.Progress, told.Load())
 	})
 	t.Run("a negative entry that answers is a hit", func(t *testing.T) {
 		b := newBench(t)
@@ -347,7 +347,7 @@ func TestADamagedLedgerEntryIsToldAndPaidForAgain(t *testing.T) {
 	for run, hits := range []int64{0, 1} {
 		res, err := extract.Run(t.Context(), in)
 		if err != nil || res.Progress.Hits.Extract != hits || res.Dead != 0 || len(chat.Calls()) != 1 || told.Load() != 1 {
-			t.Errorf("run %d: %v, %+v, %d calls, told %d times", run, err, res.Progress, len(chat.Calls()), told.Load())
+			t.Errorf("run %d: %v, %+v, %d calls, %d reports", run, err, res.Progress, len(chat.Calls()), told.Load())
 		}
 	}
 }

@@ -79,7 +79,7 @@ func TestAModelThatFailsTheFirstTwentyChunksAlikePausesTheRun(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	t.Run("and goes on when a person wants it to", func(t *testing.T) {
+	t.Run("and goes on when a person resumes it", func(t *testing.T) {
 		b := newBench(t)
 		chat := &stagetest.Chat{Answer: func(call model.Call) (model.Reply, error) {
 			if strings.HasPrefix(call.Input, "Text ") {

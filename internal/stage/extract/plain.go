@@ -54,7 +54,7 @@ func plain(entities []entity, content string) []entity {
 // mostPlaces of a name are looked at for a repetition.
 const mostPlaces = 16
 
-// again tells whether one of the entries at some places says what a description says. The longer one stays.
+// again reports whether one of the entries at some places says what a description says. The longer one stays.
 func again(entries []entity, places []int, description string) bool {
 	for _, at := range places[:min(len(places), mostPlaces)] {
 		known := &entries[at].Description
@@ -79,7 +79,7 @@ func number(name string) int {
 	return n
 }
 
-// isNumbered tells whether the names of a list are numbered: a name alone may begin with a number ("1. FC Köln").
+// isNumbered reports whether the names of a list are numbered: a name alone may begin with a number ("1. FC Köln").
 func isNumbered(entities []entity) bool {
 	count := 0
 	for i, one := range entities {
@@ -155,7 +155,7 @@ func dropControl(r rune) rune {
 	return spaceControl(r)
 }
 
-// isNothing tells whether a name says that there is none.
+// isNothing reports whether a name stands for no name.
 func isNothing(name string) bool {
 	bare := strings.ToLower(strings.Trim(name, " .,;:!()[]{}<>"))
 	return nothings[bare] || strings.Trim(name, "-–—_.…?*/|~•,;:()[]{}<>\"'`# ") == ""

@@ -83,7 +83,7 @@ func TestAnEntryThatComesAgainCountsOnce(t *testing.T) {
 	}
 }
 
-// What was paid for before is read by the same rule, and asked for again by nobody.
+// What was paid for before is read by the same rule, and not asked for again.
 func TestPlainNamesAreOfAllAnswers(t *testing.T) {
 	b := newBench(t)
 	chat := &stagetest.Chat{Answer: stagetest.Says(entities("**Marbeck**", "N/A", "1. Marbeck", "Marbeck"))}

@@ -46,7 +46,7 @@ type SealResult struct {
 // MaxFailed is how many failed chunks of a shard its result names; a report names the first hundred of all.
 const MaxFailed = 100
 
-// Failed is a chunk from which nothing was extracted; why, its dead letter tells.
+// Failed is a chunk from which nothing was extracted; its dead letter holds the cause.
 type Failed struct {
 	Chunk    string `json:"chunk"`
 	Document string `json:"document"`

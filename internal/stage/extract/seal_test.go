@@ -52,7 +52,7 @@ func (b bench) sealed(
 	})
 	stagetest.Ok(b, err)
 	for i, done := range told {
-		assert.Equal(b, int64(64*(i+1)), done, "told of %v chunks", told)
+		assert.Equal(b, int64(64*(i+1)), done, "reported %v chunks", told)
 	}
 	numbers := map[core.ID]int64{} // of the chunks, in their order
 	for _, doc := range docs {

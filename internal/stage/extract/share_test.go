@@ -21,7 +21,7 @@ func shared(in extract.In, share float64) extract.In {
 	return in
 }
 
-// A chunk is paid for once, whatever the share was before and is later, and an estimate tells it to the call.
+// A chunk is paid for once, whatever the share was before and is later, and an estimate is exact to the call.
 func TestAShareOfTheChunksIsSentAndTheOthersAreExtractedByRule(t *testing.T) {
 	b := newBench(t)
 	docs := stagetest.Numbered(60, "Ada Lovelace met Charles Babbage in London %d times.")

@@ -28,7 +28,7 @@ type ImportIn struct {
 	Log        *slog.Logger
 	InFlight   int                         // jobs that the store has at once; 0: 8
 	Guard      func(context.Context) error // fails when the collection is another run's by now; nil never fails
-	OnProgress func(core.Progress)         // told of rows imported, at every look at the jobs; nil is allowed
+	OnProgress func(core.Progress)         // receives rows imported, at every look at the jobs; nil is allowed
 }
 
 // imports is what was asked for. Releases before read it, and wrote it without what may be left out.
@@ -66,7 +66,7 @@ const (
 // Import fills a collection that no generation names from its vectors segments, a job for each: of Parquet files Milvus
 // takes one in a job. It may be repeated at any point. A call that was refused or whose answer was lost, and a job that
 // failed, are repeated for their file alone; one that fails again and again is left to verify. The collection is
-// emptied, to begin again, only where its rows do not add up or nobody can say whether a file was taken. No file is
+// emptied, to begin again, only where its rows do not add up or it is unknown whether a file was taken. No file is
 // ever imported twice into one state of the collection, and at the end the collection holds each row once, or not.
 func Import(ctx context.Context, in ImportIn) error {
 	im := importing{ImportIn: in}
@@ -191,7 +191,7 @@ func (im *importing) file(seg core.Segment) *importFile {
 	return file
 }
 
-// path of a file's copy. Each copy has a name of its own, so that a job of an earlier one finds nothing.
+// path of a file's copy. Each copy has another name, so that a job of an earlier one finds nothing.
 func (im *importing) path(seg core.Segment) string {
 	try := ""
 	if file := im.file(seg); file.Try > 0 {
@@ -209,7 +209,7 @@ func (im *importing) round(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var copies []string // the store has its own, or begins again from ours
+	var copies []string // the store keeps other copies, or begins again from ours
 	for _, seg := range im.Files {
 		copies = append(copies, im.path(seg))
 	}

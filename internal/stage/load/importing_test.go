@@ -230,7 +230,7 @@ func TestAnImportFillsACollectionWithEachRowOnce(t *testing.T) {
 		b.in.OnProgress = func(p core.Progress) { told = append(told, p.Done) }
 		stagetest.Ok(t, load.Import(t.Context(), b.in))
 		b.check(1)
-		assert.Equal(t, "[0 0 30]", fmt.Sprint(told), "told %v", told)
+		assert.Equal(t, "[0 0 30]", fmt.Sprint(told), "reported %v", told)
 		stagetest.Ok(t, load.Import(t.Context(), b.in)) // a repeated attempt finds it done
 		b.check(1)
 	})
@@ -249,7 +249,7 @@ func TestAStoreThatIsObservedImportsToo(t *testing.T) {
 }
 
 // A process may die between any two steps. The next one must end with each row once, and may begin again only where
-// the collection was emptied and nobody knows.
+// the collection was emptied and its state is unknown.
 // Promises: 117.
 func TestAnImportSurvivesACrashAtEachOfItsSavePoints(t *testing.T) {
 	crash := errors.New("crash")
@@ -340,7 +340,7 @@ func TestAnImportWhoseAnswerWasLost(t *testing.T) {
 					t.Fatalf("got %v", err)
 				}
 				stagetest.Ok(t, load.Import(t.Context(), b.in))
-				for name, j := range b.store.jobs { // also those of which nobody knows come to their end
+				for name, j := range b.store.jobs { // jobs that no state names end too
 					for !j.done {
 						_, err := b.store.ImportState(t.Context(), name)
 						stagetest.Ok(t, err)

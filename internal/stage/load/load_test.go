@@ -148,7 +148,7 @@ func TestAPartitionIsInStoresAndSegmentsUnderOneKey(t *testing.T) {
 		res.Rows.Part != 3 || res.Vectors.Part != 3 {
 		t.Errorf("%+v", res)
 	}
-	assert.True(t, told.Written.Rows == 1500 && told.Done == 1500, "told %+v at last", told)
+	assert.True(t, told.Written.Rows == 1500 && told.Done == 1500, "reported %+v at last", told)
 	inSegment := b.segmentRows(res.Vectors)
 	for _, row := range stagetest.Read(t, b.art, b.art.SegmentKey(res.Rows.SHA256)) {
 		class, err := rows.DecodeClass([]byte(row.Value))

@@ -17,7 +17,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// Rewriting is what vectors segments are read and written for again: nobody is asked for a vector. Counts reports the
+// Rewriting is what vectors segments are read and written for again: no vector is asked for. Counts reports the
 // key of a row whether it counts; Alive is called as work gets on.
 type Rewriting struct {
 	Artifacts artifact.Index
@@ -84,7 +84,7 @@ func rowsIn[T any](ctx context.Context, r Rewriting, segment core.Segment) iter.
 }
 
 // whole refuses a segment whose bytes are not those that name it: Parquet has sums of its pages alone, and what is
-// written again gets a name of its own, under which no damage would show.
+// written again gets another name, under which no damage would show.
 func (r Rewriting) whole(ctx context.Context, segment core.Segment) error {
 	intact, err := r.Artifacts.Intact(ctx, segment.SHA256, r.Alive)
 	if err == nil && !intact {

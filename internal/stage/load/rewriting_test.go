@@ -120,7 +120,7 @@ func TestADamagedVectorsSegmentIsNoPanic(t *testing.T) {
 }
 
 // Parquet has sums of its pages alone: whichever bit is another one, the segment is refused, and what would come of it
-// is not there under a name of its own.
+// does not exist under another name.
 func TestADamagedVectorsSegmentIsNotWrittenAgain(t *testing.T) {
 	r := rewriting()
 	segment := vectorsOf(t, r, row("a", 1), row("dead-b", 2), row("c", 3))

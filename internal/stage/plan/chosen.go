@@ -45,7 +45,7 @@ func set(part string) bool {
 // chosen says whether an object of the corpus may be a document, and counts it where it is left out. Hidden files and
 // folders of packages are, but where a pattern to include names such a part and matches; then the patterns of the index
 // decide: of those to include one must match, where there are any, and none of those to exclude. What is not followed
-// may be a folder: one that could hold what a pattern includes is told, as nobody sees what lies behind it.
+// may be a folder: one that could hold what a pattern includes is reported, as what lies behind it is not seen.
 func (l *listing) chosen(key string, unfollowed bool) bool {
 	out := &l.leftOut
 	parts := strings.Split(key, "/")

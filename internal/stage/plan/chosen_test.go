@@ -128,7 +128,7 @@ func packed(text string) string {
 	return out.String()
 }
 
-// What lies behind a link that is not followed nobody sees, so that no pattern can choose among it.
+// What lies behind a link that is not followed is not seen, so that no pattern can choose among it.
 func TestALinkedFolderThatMayHoldWhatIsIncludedIsNamed(t *testing.T) {
 	for pattern, named := range map[string]string{
 		"**/*.md":             "[src/linked web.d]",
@@ -175,7 +175,7 @@ func TestDocumentsThatFallOutOfThePatternsAreRemoved(t *testing.T) {
 		t.Errorf("patterns that choose the same: %+v", again.Diff)
 	}
 	if reasons := plan.SpecChanges(core.Spec{}, core.Spec{Include: []string{"a"}}); len(reasons) > 0 {
-		t.Errorf("patterns make nothing anew: %v", reasons)
+		t.Errorf("patterns make nothing again: %v", reasons)
 	}
 }
 

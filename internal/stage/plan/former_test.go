@@ -32,11 +32,11 @@ func TestADocumentThatWasTooLargeIsTriedAgainWhenTheLimitsChange(t *testing.T) {
 	}
 	x.parent.Limits = "" // of a release that did not record them
 	if res := x.night(nil); res.Unchanged || res.Documents != 3 {
-		t.Errorf("limits that nobody knows: %+v", res)
+		t.Errorf("limits that are not known: %+v", res)
 	}
 }
 
-// However many nights a problem stands, its cause and its advice are told, once.
+// However many nights a problem stands, its cause and its advice are reported, once.
 func TestAProblemThatStandsTellsItsCauseEveryNight(t *testing.T) {
 	x := newIndex(t, four)
 	x.night(nil)

@@ -39,7 +39,7 @@ func (p *planner) list(ctx context.Context) error {
 }
 
 // listing is the listing of one range of the corpus. What ranges have in common is the planner's, under its lock, which
-// nobody holds while he waits for anything: a range that waits for its store, or for its turn to read an object, keeps
+// no range holds while it waits: a range that waits for its store, or for its turn to read an object, keeps
 // no other from getting on.
 type listing struct {
 	*planner
@@ -139,7 +139,7 @@ func (p *planner) archived(row rows.Plan) *fault.Error {
 	return blob.ArchivedObject(p.Corpus.Location(row.Object), row.Archived)
 }
 
-// unlisted records a name that the store lists and cannot describe. A link that is not followed is told and is no
+// unlisted records a name that the store lists and cannot describe. A link that is not followed is reported and is no
 // document: what the parent had by it is removed, as if it were gone, and the gate decides.
 func (l *listing) unlisted(key string, err error) {
 	code := fault.CodeOf(err)

@@ -7,7 +7,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// stays says whether what the parent has of a document stays where it is: its content, its problem, and what tells an
+// stays says whether what the parent has of a document stays in place: content, problem, and what distinguishes an
 // unread object from a changed one. An object that was written again with the same bytes keeps the time of its first
 // version, as it does on a night on which nothing changed. It is asked once the document is counted.
 func (p *planner) stays(doc *planned) bool {

@@ -26,7 +26,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stream/extsort"
 )
 
-// In is what the stage works on. OnProgress is told how many documents were seen.
+// In is what the stage works on. OnProgress receives how many documents were seen.
 type In struct {
 	Spec      core.Spec
 	Corpus    blob.Store
@@ -42,7 +42,7 @@ type In struct {
 	Part bool
 	// Retry, where it is set, reports a document of the parent that it is made again although it is the same.
 	Retry func(key string) bool
-	// Renamed, where it is set, tells the same of a document that has a name whose aliases changed.
+	// Renamed, where it is set, reports the same of a document that has a name whose aliases changed.
 	Renamed func(key string) bool
 	// Only leaves every document as the parent has it that Retry does not tell of, whatever the corpus has now; it needs
 	// Part.
@@ -59,7 +59,7 @@ type In struct {
 	Reasons    []string // why everything is made again although it did not change; see Made.Since and SpecChanges
 	OnProgress func(documents int64)
 	OnBytes    func() // called while a large object is read, from several goroutines; may be nil
-	// OnDecision is told of every document, one after another, in the order of keys, and then of those that left; may be
+	// OnDecision receives every document, one after another, in the order of keys, and then of those that left; may be
 	// nil.
 	OnDecision func(Decision)
 }

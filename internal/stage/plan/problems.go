@@ -60,8 +60,8 @@ func problemOf(code fault.Code, object, detail string, standing bool) Problem {
 	return Problem{core.Problem{Code: string(code), Object: object, Detail: detail}, standing}
 }
 
-// found are the problems of a listing, by the number of the range that they are of: they are told in the order of the
-// keys, whichever range came to its own first. Its user locks it.
+// found are the problems of a listing, by the number of the range that they are of: they are reported in order of the
+// keys, whichever range found one first. Its user locks it.
 type found struct {
 	sorted extsort.Sorter
 	err    error

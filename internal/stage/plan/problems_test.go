@@ -65,9 +65,9 @@ func TestAHealedDocumentIsAChangeAndALaterProblemToo(t *testing.T) {
 	if res := x.night(nil); res.Unchanged || res.Diff.Changed != 1 || res.Unreadable != 1 || res.Documents != 3 {
 		t.Errorf("readable again: %+v", res)
 	}
-	x.corpus.Set("z.txt", "saved anew")
+	x.corpus.Set("z.txt", "saved again")
 	if res := x.night(nil); res.Unchanged || res.Diff.Changed != 1 || res.Unreadable != 0 || res.ProblemCount != 0 {
-		t.Errorf("saved anew: %+v", res)
+		t.Errorf("saved again: %+v", res)
 	}
 	x.corpus.Set("b/c.md", "changed, and closed")
 	x.corpus.Open["b/c.md"] = denied("b/c.md")

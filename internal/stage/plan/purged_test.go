@@ -21,7 +21,7 @@ func TestAPurgedDocumentIsLeftOutWhateverTheCorpusHas(t *testing.T) {
 	x.corpus.Set("rows.jsonl", row("1")+row("2")+row("3"))
 	x.night(nil)
 	x.corpus.Remove("z.txt")
-	x.corpus.Set("rows.jsonl", row("1")+"{broken\n") // nobody knows what became of its other rows
+	x.corpus.Set("rows.jsonl", row("1")+"{broken\n") // what became of its other rows is unknown
 	x.corpus.Set("new.txt", "new")
 	purged := []string{"a.txt", "new.txt", "rows.jsonl#1", "rows.jsonl#2", "z.txt"}
 	x.nights++

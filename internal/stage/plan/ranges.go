@@ -22,7 +22,7 @@ var leastRange int64 = 2000
 // Where they lie changes nothing else, as ranges that follow one another hold every object once, whatever is between
 // them. A first build has none.
 //
-// Nor has a corpus whose links are followed: which of two links to one folder counts is told by all that comes before
+// Nor has a corpus whose links are followed: which of two links to one folder counts depends on all that comes before
 // them, so that each range would walk the whole.
 func (p *planner) cuts(ctx context.Context) ([]string, error) {
 	if p.Parent == nil || p.Spec.FollowLinks {

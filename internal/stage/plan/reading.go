@@ -18,7 +18,7 @@ import (
 // firstReading is the number of what was read of an object at first, mostly all there is.
 const firstReading = 1
 
-// rowReading is one try to read the rows of an object. What is wrong with rows is told only when the try counts.
+// rowReading is one try to read the rows of an object. What is wrong with rows is reported only when the try counts.
 type rowReading struct {
 	*listing
 	number  byte

@@ -88,7 +88,7 @@ func TestAFileThatIsReplacedWhileItIsPlannedIsTheNewOne(t *testing.T) {
 	}
 }
 
-// Stale documents are told every night while they stand, cost no reading where their bytes are known to be bad, and
+// Stale documents are reported every night while they stand, cost no reading where their bytes are known to be bad, and
 // heal with them.
 func TestAStaleDocumentStandsUntilItHeals(t *testing.T) {
 	for _, code := range []fault.Code{fault.EmptyDocument, fault.Unreadable, fault.ParseMemory, fault.StoreDenied} {
@@ -118,7 +118,7 @@ func TestAStaleDocumentStandsUntilItHeals(t *testing.T) {
 	}
 }
 
-// What breaks its parser by itself is left alone; of what others broke nobody knows yet, so the next run tries it.
+// What breaks its parser by itself is left alone; what others broke is unknown yet, so the next run tries it.
 func TestADocumentWhoseParserOthersBrokeIsTriedByTheNextRun(t *testing.T) {
 	x := newIndex(t, four)
 	x.night(map[string]fault.Code{"a.txt": fault.Quarantined, "z.txt": fault.ParseTimeout})

@@ -10,7 +10,7 @@ import (
 	"github.com/unweaver/unweaver/internal/document"
 )
 
-// cutAll gives the units of so many documents alike.
+// cutAll gives the units of so many equal documents.
 func cutAll(listed int64, count int, doc planned) (units []Unit) {
 	c := newCutter(listed)
 	for frame := range count {

@@ -34,7 +34,7 @@ type Chunks struct {
 
 // Gate looks at a built generation and says why it must not be published, or nothing. Documents and chunks are measured
 // apart, and against the build as well as against what the generation before had: one document is as many chunks as
-// nobody knows, and what fails among a few old documents must not drown in many new ones.
+// is not known, and what fails among a few old documents must not drown in many new ones.
 func Gate(spec core.Spec, documents Documents, chunks Chunks) (reason, detail string) {
 	budget := spec.Failures
 	if budget.DocumentsShare == 0 {
@@ -99,7 +99,7 @@ func over(budget core.Failures, failed, all int64, share float64) bool {
 	return enough(budget, failed) && above(share, failed, all)
 }
 
-// exceeded tells the numbers, what would be let through, and the settings that say so.
+// exceeded gives the numbers, what would be let through, and the settings that say so.
 func exceeded(spec core.Spec, what string, failed, all int64, share float64, setting string) string {
 	return fmt.Sprintf(
 		"%d of %d %s (%.3g %%); at most %.3g %%, or %d of them, may fail (indexes.%s.failures: %s, count, floor)",

@@ -110,7 +110,7 @@ func TestGateMeasuresDocumentsAndChunksApart(t *testing.T) {
 			publish.FailureBudget, "1200 of 2400 passages of the generation before are of documents that failed (50 %); " +
 				"at most 1 %, or those of 4 documents, may (indexes.i.failures: documents_share, count, floor)",
 		},
-		"4 of them are kept, and told": {
+		"4 of them are kept, and reported": {
 			usual,
 			publish.Documents{Readable: 996, Failed: 4, Parent: 1000, Lapsed: 4},
 			publish.Chunks{Total: 2400, Parent: 2400, Lapsed: 960},

@@ -51,11 +51,11 @@ func TestRunsOfAMergeThatEndsEarlyAreGone(t *testing.T) {
 	}
 }
 
-// fileBytes names the variable that tells the process of TestRunsOnAFullDisk how large its files may become.
+// fileBytes names the variable that limits for the process of TestRunsOnAFullDisk how large its files may become.
 const fileBytes = "UNWEAVER_TEST_FILE_BYTES"
 
 // A limit of file sizes holds for a whole process, so for the log that a test's process keeps for the go command
-// too: what runs under it is a process of its own, which keeps none.
+// too: what runs under it is a separate process, which keeps none.
 func TestRunsOnAFullDisk(t *testing.T) {
 	limit, limited := os.LookupEnv(fileBytes)
 	if !limited {

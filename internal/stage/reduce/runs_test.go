@@ -135,7 +135,7 @@ func TestReadersOfAPartitionAreBoundedWhateverTheNumberOfShards(t *testing.T) {
 	}
 }
 
-// An error in the middle of the merge is told, and leaves nothing open.
+// An error in the middle of the merge is returned, and leaves nothing open.
 func TestAShardThatCannotBeReadStopsTheMergeOfRuns(t *testing.T) {
 	near := artifact.Index{Store: blobmemory.New(), Name: "i"}
 	shards := manyShards(t, near, 20)

@@ -72,7 +72,7 @@ func passages(b *testing.B) []passage {
 }
 
 // BenchmarkBytesOfSegments writes a split and a class run of MuSiQue's passages with their recorded extractions, and
-// tells the bytes of each section a chunk, and of postings a posting: of the sample in this repository, or of a folder
+// logs the bytes of each section a chunk, and of postings a posting: of the sample in this repository, or of a folder
 // that UNWEAVER_BENCH_MUSIQUE names.
 func BenchmarkBytesOfSegments(b *testing.B) {
 	all := passages(b)

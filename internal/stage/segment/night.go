@@ -81,7 +81,7 @@ func (n *night) tick() {
 }
 
 // At once a night reads so many groups of what died, and writes so many bitmaps. A group has so many documents of one
-// part at most: each is a read of its own where changes are spread, so that opening the part again costs little.
+// part at most: each is a separate read where changes are spread, so that opening the part again costs little.
 const (
 	buriesAtOnce  = 16
 	groupToBury   = 128

@@ -275,7 +275,7 @@ func unlike(chunk, why string) error {
 		Advise("report this")
 }
 
-// mentions tells the split which classes its chunks mention.
+// mentions adds to the split which classes its chunks mention.
 func (s *splitter) mentions(ctx context.Context) error {
 	shard := 0
 	for _, unit := range s.Units {

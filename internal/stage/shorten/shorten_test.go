@@ -92,7 +92,7 @@ func (b bench) short(in shorten.In, names ...string) (shorten.Result, map[string
 			}
 		}
 	}
-	assert.True(b, len(out) == int(res.Classes), "%d classes told, %d of %v found", res.Classes, len(out), names)
+	assert.True(b, len(out) == int(res.Classes), "%d classes reported, %d of %v found", res.Classes, len(out), names)
 	return res, out
 }
 
@@ -139,7 +139,7 @@ func TestOnlyLongTextsAreShortenedAndOnlyOnce(t *testing.T) {
 		res, got := b.short(in, "Beta", "Gamma")
 		want := core.Progress{Stage: "shorten", Done: 2, Hits: core.Calls{Shorten: hits}}
 		if res.Progress != want || told != want || len(chat.Calls()) != 2 {
-			t.Errorf("run %d: %+v, told %+v, %d calls", run, res.Progress, told, len(chat.Calls()))
+			t.Errorf("run %d: %+v, reported %+v, %d calls", run, res.Progress, told, len(chat.Calls()))
 		}
 		for name, short := range got {
 			assert.True(t, strings.HasPrefix(short.Text, "brief of ") && len(short.Keys) == 1, "%s: %+v", name, short)

@@ -57,7 +57,7 @@ func open(ctx context.Context, in In) (*segment, error) {
 	return s, nil
 }
 
-// damaged tells an error of reading the segment; errors of the store itself stay what they are.
+// damaged makes a fault of an error of reading the segment; errors of the store itself stay what they are.
 func (s *segment) damaged(ctx context.Context, err error) error {
 	if err == nil || fault.As(err) != nil || ctx.Err() != nil {
 		return err
@@ -346,9 +346,9 @@ func (s *segment) whole(ctx context.Context) error {
 }
 
 // rewrite writes the rows that are missing and, on request, those that differ, and gives how many these are. None is
-// told of or written before the segment was found whole. A row under its key never changes for a store, so that a wrong
+// reported or written before the segment is found whole. A row under its key never changes for a store, so that a wrong
 // one is deleted first: right before it is written again, also where the segment cannot be read any further. One who
-// only reads is told of them alone.
+// only reads gets no more than these reports.
 func (s *segment) rewrite(ctx context.Context, missing []bool, compare bool) (int64, error) {
 	var lost, spoiled []vectors.Row // those of spoiled are in lost
 	var written int64
@@ -371,7 +371,7 @@ func (s *segment) rewrite(ctx context.Context, missing []bool, compare bool) (in
 	at, whole := 0, false
 	for batch, err := range batches[stage.VectorRow](s.file) {
 		if err != nil {
-			if failed := flush(); failed != nil { // these were told of as written
+			if failed := flush(); failed != nil { // these were reported as written
 				err = failed
 			}
 			return written, err

@@ -110,9 +110,9 @@ type In struct {
 	Within func(id core.ID) bool
 	// Compare has every vector of a segment compared with its row, and not some of each batch alone.
 	Compare bool
-	// ReadOnly has nothing written: what is missing or wrong is counted and told alone.
+	// ReadOnly has nothing written: what is missing or wrong is only counted and reported.
 	ReadOnly bool
-	// Found, where it is set, is told of each record and row that is missing or wrong.
+	// Found, where it is set, receives each record and row that is missing or wrong.
 	Found func(Finding)
 	// Seed chooses the rows of a sample.
 	Seed       string

@@ -485,7 +485,7 @@ func TestProgressIsToldBatchByBatch(t *testing.T) {
 		in := b.in(unit)
 		in.OnProgress = func(p core.Progress) { told = append(told, p.Done) }
 		b.run(in)
-		assert.Equal(t, "[1000 2000 2300]", fmt.Sprint(told), "%s: told %v", name, told)
+		assert.Equal(t, "[1000 2000 2300]", fmt.Sprint(told), "%s: reported %v", name, told)
 	}
 }
 
@@ -615,7 +615,7 @@ func TestASpoiltSegmentMendsNothing(t *testing.T) {
 			}
 			look := b.in(unit)
 			look.ReadOnly = c.reads
-			look.Found = func(one verify.Finding) { t.Errorf("told of %+v", one) }
+			look.Found = func(one verify.Finding) { t.Errorf("reported %+v", one) }
 			if _, err := verify.Run(t.Context(), look); !fault.Is(err, fault.SegmentDamage) {
 				t.Errorf("got %v", err)
 			}

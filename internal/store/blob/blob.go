@@ -52,7 +52,7 @@ type Cond struct {
 var All = Range{Length: -1}
 
 // Range is a part of an object; Length -1 means to the end. Match, where set, refuses another version of the object
-// with fault.Precondition, be it at once or, where the object is written to while it is read, at the end.
+// with fault.Precondition, at once or, where the object is written to while it is read, at the end.
 type Range struct {
 	Offset int64
 	Length int64
@@ -68,7 +68,7 @@ type Store interface {
 	Put(ctx context.Context, key string, body io.Reader, size int64, c Cond) (Info, error)
 	// Get streams a range. The caller closes it.
 	Get(ctx context.Context, key string, r Range) (io.ReadCloser, Info, error)
-	// Stat tells about an object without reading it.
+	// Stat describes an object without reading it.
 	Stat(ctx context.Context, key string) (Info, error)
 	// List gives objects whose key starts with prefix and is greater than after, in byte order of the key.
 	List(ctx context.Context, prefix, after string) iter.Seq2[Info, error]
@@ -156,7 +156,7 @@ func WriteJSON(ctx context.Context, store Store, key string, v any, cond Cond) (
 }
 
 // CheckKey refuses what can be no key: one that is absolute, that leads out of its store or to its root, or that holds
-// a NUL. Names come from documents, from stored files and from whoever reaches the engine.
+// a NUL. Names come from documents, from stored files and from any client of the engine.
 func CheckKey(key string) error {
 	inside := key != "" && key[0] != '/' && strings.IndexByte(key, 0) < 0
 	for part := range strings.SplitSeq(key, "/") {

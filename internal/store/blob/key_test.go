@@ -9,7 +9,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
-// Names come from documents, from stored files and from whoever reaches the engine.
+// Names come from documents, from stored files and from any client of the engine.
 // Promises: 138.
 func TestNoKeyLeadsOutOfItsStore(t *testing.T) {
 	for _, key := range []string{"a", "a/b.md", ".tmp", "..a", "a..", "a/..b/c", "...", "a//b", `a\..\b`, "ü/ß"} {

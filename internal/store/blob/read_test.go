@@ -27,7 +27,7 @@ func TestAnObjectIsReadWhateverSizeItsStoreTells(t *testing.T) {
 	for _, size := range []int64{int64(len(content)), 0, -1, 10, 1 << 50} {
 		raw, _, err := blob.Read(t.Context(), telling{content: content, size: size}, "key")
 		assert.True(t, err == nil && bytes.Equal(raw, content),
-			"told as %d bytes: %d of %d bytes, %v", size, len(raw), len(content), err)
+			"announced as %d bytes: %d of %d bytes, %v", size, len(raw), len(content), err)
 	}
 }
 

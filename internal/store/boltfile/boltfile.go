@@ -23,7 +23,7 @@ import (
 
 // Open opens or makes a file with the buckets in it: a transaction that has returned is durable, and so is the file's
 // name. A damaged file is fault.SegmentDamage, no panic; one that only running builds need is set aside under the name
-// that Aside gives, which is told, and begun again.
+// that Aside gives, which is logged, and begun again.
 func Open(path string, replaceable bool, buckets ...[]byte) (*bbolt.DB, error) {
 	db, err := open(path, buckets)
 	if !replaceable || !fault.Is(err, fault.SegmentDamage) {
@@ -32,7 +32,7 @@ func Open(path string, replaceable bool, buckets ...[]byte) (*bbolt.DB, error) {
 	if renamed := os.Rename(path, Aside(path)); renamed != nil {
 		return nil, errors.Join(err, Wrap("set aside", path, renamed))
 	}
-	slog.Warn("a file that only running builds need is damaged: it is set aside and begun anew",
+	slog.Warn("a file that only running builds need is damaged: it is set aside and begun again",
 		"path", path, "aside", Aside(path), "error", err.Error())
 	return open(path, buckets)
 }
@@ -160,8 +160,8 @@ func ofBolt() bool {
 	return false
 }
 
-// ofModule tells functions of modules, whose path begins with a name that has a dot, and of programs from those of the
-// standard library.
+// ofModule reports whether a function is of a module, whose path begins with a name that has a dot, or a program, not
+// of the standard library.
 func ofModule(function string) bool {
 	host, _, long := strings.Cut(function, "/")
 	return long && strings.Contains(host, ".") || strings.HasPrefix(function, "main.")

@@ -12,7 +12,7 @@ import (
 )
 
 // bbolt keeps no checksum of its pages and trusts what they say. Where that is wrong it panics, on opening too and in
-// goroutines of its own, which ends the process. So a file is looked through before bbolt gets it: that its tree is
+// goroutines that it starts, which ends the process. So a file is looked through before bbolt gets it: that its tree is
 // one, with every page, element and key within its bounds. Values are not looked at; bbolt only hands them out.
 //
 // The format is that of bbolt's version 2: a page has a header of 16 bytes (id, flags, count of elements, overflow),

@@ -107,7 +107,7 @@ func TestATornFileThatCountsIsNamedWithItsWayBack(t *testing.T) {
 	}
 }
 
-// What Check lets through must not make bbolt panic: it does so in goroutines that nobody can guard.
+// What Check lets through must not make bbolt panic: it does so in goroutines that cannot be guarded.
 func TestNoFlippedBitsOfHeadersGetPastTheCheckAndPanic(t *testing.T) {
 	raw := filled(t, filepath.Join(t.TempDir(), "f"), true)
 	page := os.Getpagesize()

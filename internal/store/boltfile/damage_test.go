@@ -107,7 +107,7 @@ func TestATornFileIsAnErrorThatNamesItNotAPanic(t *testing.T) {
 	for what, damaged := range damages {
 		_, err := opens(t, path, damaged())
 		if err == nil {
-			continue // a page that nobody reaches
+			continue // a page that nothing refers to
 		}
 		refused++
 		assert.True(t, fault.Is(err, fault.SegmentDamage) && fault.As(err).Object == path && fault.As(err).Hint != "",

@@ -111,7 +111,7 @@ func TestAMutatedFileIsUsedOrNamed(t *testing.T) {
 	assert.True(t, used != 0 && refused != 0, "the mutations change nothing, or everything")
 }
 
-// What bbolt stumbles over in a transaction is damage, for those that come after too: nobody waits for its locks.
+// What bbolt stumbles over in a transaction is damage, for those that come after too: none waits for its locks.
 func TestAPanicWithinATransactionIsDamage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	db, err := boltfile.Open(path, false, bucket)

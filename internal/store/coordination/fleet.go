@@ -7,24 +7,24 @@ import (
 
 // Want is what a process says of one limit that all share: the calls in flight at an endpoint.
 type Want struct {
-	Total  int // what all together may have, as this process has it configured; the least that is told counts
+	Total  int // what all together may have, as this process has it configured; the least that any reports counts
 	Demand int // what the process could use now: calls in flight and calls that wait
 	Held   int // what it may have in flight until it hears the answer: its share so far, or what is still out
 }
 
 // Fleet is the processes that live. Ages are judged by the store's own clock: those of processes may differ. After a
-// loss it is empty until each has told of itself again, within a beat, in which what they may use together can be
+// loss it is empty until each has reported itself again, within a beat, in which what they may use together can be
 // nearly twice the total.
 type Fleet interface {
 	// Beat says that a process lives, for ttl, and what it is; value is small and opaque here. For each limit that it
-	// names, it gets the share that it may use from now on: equal shares by demand, where who wants less leaves the rest
-	// to the others, and what nobody wants is spread. What others still hold is not given away before they tell that
+	// names, it gets the share that it may use from now on: equal shares by demand, where who needs less leaves the rest
+	// to the others, and what none needs is spread. What others still hold is not given away before they report that
 	// they have less, so shares never add up to more than the total among processes that live. It also says how many
 	// live, this one among them. One request; it may arrive twice.
 	Beat(
 		ctx context.Context, member string, value []byte, wants map[string]Want, ttl time.Duration,
 	) (shares map[string]int, living int, err error)
-	// Living reports every process that lives what its last beat told. One request.
+	// Living reports every process that lives with the value of its last beat. One request.
 	Living(ctx context.Context) (map[string][]byte, error)
 	// Leave ends a process's entry and gives back its shares of limits.
 	Leave(ctx context.Context, member string, limits []string) error
@@ -34,7 +34,7 @@ type Fleet interface {
 // turns.
 const Turn = 10 * time.Second
 
-// Share is what a process may use of a limit, given what all that live told last, itself included; turn counts Turns
+// Share is what a process may use of a limit, given what all that live said last, itself included; turn counts Turns
 // of the store's clock. It is the arithmetic of Fleet.Beat.
 func Share(all map[string]Want, member string, turn int64) int {
 	mine := all[member]
@@ -48,10 +48,10 @@ func Share(all map[string]Want, member string, turn int64) int {
 	return max(0, min(fair(all, member, total, turn), total-others))
 }
 
-// fair is the member's part of a total, whoever holds what.
+// fair is the member's part of a total, whatever each holds.
 func fair(all map[string]Want, member string, total int, turn int64) int {
 	left, hungry, level := total, len(all), -1
-	for hungry > 0 && left/hungry > level { // until everybody has what it wants, or the level stays
+	for hungry > 0 && left/hungry > level { // until all have what they need, or the level stays
 		settled := level
 		level = left / hungry
 		for _, want := range all {
@@ -71,7 +71,7 @@ func fair(all map[string]Want, member string, total int, turn int64) int {
 		}
 	}
 	base, parts := level, hungry
-	if hungry == 0 { // what nobody wants is spread
+	if hungry == 0 { // what none needs is spread
 		base, parts = mine+left/len(all), len(all)
 	}
 	if level == 0 && hungry > 0 {

@@ -28,7 +28,7 @@ func SyncFolder(folder string) error {
 }
 
 // MkdirAll makes a folder and those above it that are missing, each durable in the one above. A folder that is there
-// is made durable too: whoever made it may not have come to that.
+// is made durable too: its maker may not have come to that.
 func MkdirAll(folder string, mode fs.FileMode) error {
 	folder, err := filepath.Abs(folder)
 	if err != nil {

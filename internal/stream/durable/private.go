@@ -14,7 +14,7 @@ const (
 	PrivateFile   fs.FileMode = 0o600
 )
 
-// Private is MkdirAll for a folder that nobody but its owner enters. One that is there loses the rights of others, so
+// Private is MkdirAll for a folder that only its owner enters. One that is there loses the rights of others, so
 // that what an earlier version wrote below it is out of their reach without a walk.
 func Private(folder string) error {
 	if err := MkdirAll(folder, PrivateFolder); err != nil {

@@ -31,7 +31,7 @@ const (
 )
 
 // row is where one lies, without pointers: the collector passes over rows, and sorting looks at the bytes of those
-// alone whose keys begin alike.
+// alone whose keys begin the same.
 type row struct {
 	prefix     uint64 // of the key: its first eight bytes, or fewer and zeros
 	block, at  uint32 // together they tell the order in which rows came

@@ -19,7 +19,7 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
 )
 
-// inDir makes a sorter spill into a folder of its own.
+// inDir makes a sorter spill into a separate folder.
 func inDir(t *testing.T, run int) (*extsort.Sorter, func() int) {
 	t.Helper()
 	open := scratchtest.In(t, t.TempDir())

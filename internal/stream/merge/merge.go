@@ -17,7 +17,7 @@ func Pull[T any](sequence iter.Seq2[T, error]) (next Next[T], stop func()) {
 }
 
 // Begun asks a source for its first value now, so that many sources can be begun side by side, and gives the source as
-// if nobody had asked.
+// if it had not been asked.
 func (next Next[T]) Begun() Next[T] {
 	value, ok, err := next()
 	asked := false

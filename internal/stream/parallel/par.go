@@ -15,7 +15,7 @@ import (
 )
 
 // Caught is deferred by work whose panic must not end the process: it becomes the work's error, of code
-// fault.Internal. The error tells the kind of the panic and the functions it came through; what the panic says is left
+// fault.Internal. The error names the kind of the panic and the functions it came through; what the panic says is left
 // out, since it may hold the text that was worked on. A page of a mapped file that cannot be read is ErrTorn.
 func Caught(err *error) {
 	if cause := recover(); cause != nil {

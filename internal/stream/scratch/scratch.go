@@ -1,5 +1,5 @@
 // Package scratch is where a process puts what does not fit into memory: files without a name, which go with the
-// process however it ends, and folders below one of its own that the next process sweeps.
+// process however it ends, and folders below a separate one, which the next process sweeps.
 package scratch
 
 import (
@@ -20,7 +20,7 @@ import (
 // name of the folder of all processes, below the one that Use gets.
 const name = "scratch"
 
-// settled is the age from which a folder without a lock belongs to nobody: between its making and its lock lies a
+// settled is the age from which a folder without a lock belongs to no process: between its making and its lock lies a
 // moment.
 const settled = time.Minute
 
@@ -49,7 +49,7 @@ func Use(below string) error {
 	if err != nil {
 		return denied("open", own, err)
 	}
-	// Where the file system has no locks nobody sweeps either.
+	// Where the file system has no locks, nothing is swept either.
 	_ = unix.Flock(int(lock.Fd()), unix.LOCK_SH|unix.LOCK_NB)
 	place.Lock()
 	defer place.Unlock()
@@ -100,7 +100,7 @@ func removeDead(folder string) error {
 	}
 	defer func() { _ = file.Close() }()
 	if unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
-		return nil // its process lives, or nobody can tell
+		return nil // its process lives, or that is unknown
 	}
 	return os.RemoveAll(folder)
 }

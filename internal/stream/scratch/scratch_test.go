@@ -16,7 +16,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stream/scratch"
 )
 
-// asProcess makes the test binary a process that uses scratch, tells its folder, and waits to be killed.
+// asProcess makes the test binary a process that uses scratch, prints its folder, and waits to be killed.
 const asProcess = "UNWEAVER_TEST_SCRATCH"
 
 func TestMain(m *testing.M) {

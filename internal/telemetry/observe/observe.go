@@ -20,14 +20,14 @@ const (
 	Vectors      = "vectors"
 )
 
-// Observer is told of calls. Its methods may be called concurrently; the functions that they return are called once,
+// Observer receives calls. Its methods may be called concurrently; the functions that they return are called once,
 // when the call is over.
 type Observer interface {
-	// Store is told of an operation of a store before it begins. The operation uses the context that it gives.
+	// Store receives an operation of a store before it begins. The operation uses the context that it gives.
 	Store(ctx context.Context, store, operation string) (context.Context, func(err error))
-	// Model is told of a request to a model server right before it is sent, after all that it waited for.
+	// Model receives a request to a model server right before it is sent, after all that it waited for.
 	Model(ctx context.Context, request Request) (context.Context, func(usage model.Usage, err error))
-	// Waited is told how long a request waited for the limits of its endpoint and for admission by its run.
+	// Waited receives how long a request waited for the limits of its endpoint and for admission by its run.
 	Waited(request Request, waited time.Duration)
 }
 

@@ -79,7 +79,7 @@ func TestObservedStoresPassTheSuitesOfTheirPorts(t *testing.T) {
 		vectorstest.Run(t, func(*testing.T) vectors.Store { return observe.OfVectors(vectorsmemory.New(), n) })
 	})
 	for _, what := range []string{"records put", "records get", "records delete", "vectors upsert", "vectors fetch"} {
-		assert.True(t, slices.Contains(n.begun, what), "%s is not told", what)
+		assert.True(t, slices.Contains(n.begun, what), "%s is not reported", what)
 	}
 	assert.True(t, len(n.begun) >= 50 && len(n.begun) == len(n.ended), "%d begun, %d ended", len(n.begun), len(n.ended))
 }

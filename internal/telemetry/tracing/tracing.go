@@ -1,4 +1,4 @@
-// Package tracing exports spans by OTLP over HTTP, for programs that are told where to: by telemetry.otlp_endpoint, or
+// Package tracing exports spans by OTLP over HTTP, for programs that configure it: by telemetry.otlp_endpoint, or
 // by the standard variables OTEL_EXPORTER_OTLP_ENDPOINT and OTEL_EXPORTER_OTLP_TRACES_ENDPOINT. The other standard
 // variables (headers, sampler, timeouts) count too. Without any of these nothing is begun and nothing is sent.
 package tracing

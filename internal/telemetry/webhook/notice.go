@@ -1,4 +1,4 @@
-// Package webhook tells a webhook how runs end, or that they need a person. Requests are signed as Standard Webhooks
+// Package webhook notifies a webhook how runs end, or that they need a person. Requests are signed as Standard Webhooks
 // (standardwebhooks.com) says: HMAC-SHA256 over "id.timestamp.body", so that its libraries verify them.
 package webhook
 
@@ -160,7 +160,7 @@ var client = &http.Client{
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
 
-// Send posts a notice once. Any answer but 2xx is fault.WebhookDown, which may be tried again: a receiver tells
+// Send posts a notice once. Any answer but 2xx is fault.WebhookDown, which may be tried again: a receiver finds
 // repeated notices by their id.
 func Send(ctx context.Context, hook Hook, body Body) error {
 	raw, err := json.Marshal(body)

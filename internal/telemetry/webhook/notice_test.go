@@ -77,7 +77,7 @@ func TestANoticeIsSignedAndHoldsCounts(t *testing.T) {
 		t.Errorf("body %s", raw)
 	}
 	assert.True(t, !strings.Contains(raw, "name.pdf") && !strings.Contains(raw, "its text"),
-		"the body tells of documents: %s", raw)
+		"the body names documents: %s", raw)
 }
 
 // The vector of the specification of Standard Webhooks.
@@ -94,7 +94,7 @@ func TestAnyOtherAnswerIsTriedAgainAndARedirectIsNotFollowed(t *testing.T) {
 		assert.True(t, fault.Is(err, fault.WebhookDown) && fault.KindOf(err) == fault.Transient && len(r.bodies) == 1,
 			"%d: %v after %d requests", status, err, len(r.bodies))
 		assert.True(t, err == nil || !strings.Contains(err.Error(), "secret-path"),
-			"the error tells the path of the webhook: %v", err)
+			"the error has the path of the webhook: %v", err)
 	}
 	err := webhook.Send(t.Context(), webhook.Hook{URL: "http://127.0.0.1:1/secret-path", Secret: "s"}, webhook.Body{ID: "1"})
 	assert.True(t, fault.Is(err, fault.WebhookDown) && !strings.Contains(err.Error(), "secret-path"), "%v", err)
@@ -118,7 +118,7 @@ func TestWhichEventsAWebhookIsToldOf(t *testing.T) {
 		event, wanted := hook.Wants(c.status, c.reason)
 		assert.True(t, event == c.event && wanted == c.wanted, "%s (%s): %q, %v", c.status, c.reason, event, wanted)
 		_, wanted = (webhook.Hook{On: everything}).Wants(c.status, c.reason)
-		assert.False(t, wanted, "%s: told nobody", c.status)
+		assert.False(t, wanted, "%s: no event is chosen", c.status)
 	}
 }
 

@@ -137,7 +137,7 @@ func (c *Contract) Check(method, path string, status int, header http.Header, bo
 		if status < http.StatusBadRequest {
 			return nil
 		}
-		if form := c.formOf(template, kind); form != "" { // told as the errors of the methods that the address has
+		if form := c.formOf(template, kind); form != "" { // described as the errors of the methods that the address has
 			return wrap(what, c.matches(form, body))
 		}
 		return wrap(what, c.problem(kind, status, method, body))

@@ -24,7 +24,7 @@ func beat(t *testing.T, store coordination.Store, member string, want coordinati
 func fleet(t *testing.T, store coordination.Store) {
 	ctx := t.Context()
 	if all, err := store.Living(ctx); len(all) != 0 || err != nil {
-		t.Errorf("a fleet that nobody joined: %q, %v", all, err)
+		t.Errorf("a fleet without a member: %q, %v", all, err)
 	}
 	for i, value := range []string{"", "two words", "{\"slots\": 64}\n\x00"} {
 		for range 2 {
@@ -86,11 +86,11 @@ func shares(t *testing.T, store coordination.Store) {
 	beat(t, store, "a", all(10, 10))
 	beat(t, store, "a", all(10, 10))
 	if got := beat(t, store, "b", all(100, 24)); got != 54 {
-		t.Errorf("the rest of who wants 10 of 64 is %d, want 54", got)
+		t.Errorf("the rest of a demand for 10 of 64 is %d, want 54", got)
 	}
 	less := coordination.Want{Total: 30, Demand: 100, Held: 54}
 	if got := beat(t, store, "b", less); got != 20 {
-		t.Errorf("under the least total that is told: %d, want 20", got)
+		t.Errorf("under the least total that is reported: %d, want 20", got)
 	}
 	ok(t, store.Leave(t.Context(), "b", []string{limit}))
 	if got := beat(t, store, "a", all(100, 10)); got != 64 {
@@ -159,7 +159,7 @@ func sharers(t *testing.T, store coordination.Store) {
 	}
 }
 
-// Where there are fewer places than processes, they take turns: nobody waits for ever.
+// Where there are fewer places than processes, they take turns: none waits for ever.
 func turns(t *testing.T, _ coordination.Store) {
 	all, had := map[string]coordination.Want{}, map[string]int{}
 	for i := range 7 {

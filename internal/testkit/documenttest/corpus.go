@@ -28,7 +28,7 @@ type Corpus struct {
 	// Open fails a read before it starts, Break in the middle of the content, Unlisted the description of that key.
 	Open, Break, Unlisted map[string]error
 	// Touched is called with every key that is opened, before it is: it may change objects. Torn is called when one was
-	// read to its end, before the reader is told: where the object is another one by then, the reader is told that.
+	// read to its end, before the reader gets it: where the object is another one by then, the reader gets an error.
 	Touched, Torn func(key string)
 	// OneVersion makes it a store that gives bytes of one version under an ETag.
 	OneVersion bool

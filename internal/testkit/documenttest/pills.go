@@ -55,7 +55,7 @@ func written(name, content string) Pill {
 	}}
 }
 
-// repeat writes text over and over, as often as told.
+// repeat writes text over and over, as often as asked.
 func repeat(out io.Writer, text string, times int) error {
 	if text == "" {
 		return nil

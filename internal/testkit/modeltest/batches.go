@@ -129,7 +129,7 @@ func (s *Server) batch(w http.ResponseWriter, request *http.Request) {
 			}
 			b.all[i].Status = "cancelling"
 		} else {
-			for _, job := range b.all { // one that nobody asks about gets on as well, and is charged
+			for _, job := range b.all { // one that no client asks about gets on as well, and is charged
 				s.advance(job)
 			}
 		}

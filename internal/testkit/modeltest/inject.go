@@ -16,7 +16,7 @@ type Seen struct {
 	Text string // the last message of the user, or the first text
 }
 
-// Injection is what a script wants of one request; the zero value is a good answer at once.
+// Injection is what a script sets for one request; the zero value is a good answer at once.
 type Injection struct {
 	Latency    time.Duration // before the answer
 	Status     int           // not 0 and not 200: refuse with it
@@ -84,7 +84,7 @@ func refuse(w http.ResponseWriter, status int, code, message string, after time.
 		Encode(map[string]any{"error": map[string]string{"message": message, "type": "error", "code": code}})
 }
 
-// respond sends a 200 with the body that the injection wants.
+// respond sends a 200 with the body that the injection sets.
 func respond(w http.ResponseWriter, request *http.Request, injection Injection, answer any) {
 	body, _ := json.Marshal(answer) // plain values always marshal
 	w.Header().Set("Content-Type", "application/json")

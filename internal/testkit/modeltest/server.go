@@ -173,7 +173,7 @@ type call struct {
 	begun   time.Time // after it waited for the capacity
 }
 
-// admit waits as the injection wants, and refuses; it reports whether the request is to be answered.
+// admit waits as the injection says, and refuses; it reports whether the request is to be answered.
 func (s *Server) admit(w http.ResponseWriter, request *http.Request, injection Injection) bool {
 	time.Sleep(injection.Latency) // a server goes on working when its caller has gone
 	if injection.answered() {

@@ -11,7 +11,7 @@ import (
 )
 
 // Mutual is the configuration of a server, and that of a client, which know each other by certificates of one
-// authority, given as PEM: a server lets nobody in who has none, and a client talks to no other server than name.
+// authority, given as PEM: a server lets no client in that has none, and a client talks to no other server than name.
 // An empty name is the host that is dialled.
 func Mutual(authority []byte, pair pki.Pair, name string) (server, client *tls.Config, err error) {
 	pool := x509.NewCertPool()

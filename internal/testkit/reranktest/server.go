@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// Form is how a server wants its requests and writes its answers.
+// Form is how a server reads its requests and writes its answers.
 type Form string
 
 // The forms that servers have.

@@ -1,4 +1,4 @@
-// Package stagetest writes the files that stages read, and holds models that say what a test wants, so that each stage
+// Package stagetest writes the files that stages read, and holds models that say what a test sets, so that each stage
 // is tested alone.
 package stagetest
 

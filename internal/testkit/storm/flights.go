@@ -97,7 +97,7 @@ func failure(pending *workflow.PendingActivityInfo) string {
 	return last.GetMessage()
 }
 
-// Ended tells by which attempt an activity ended, and when; found is false where its history does not have its end.
+// Ended returns by which attempt an activity ended, and when; found is false where its history does not have its end.
 func Ended(ctx context.Context, engine client.Client, workflowID, id string) (
 	attempt int32, when time.Time, found bool,
 ) {

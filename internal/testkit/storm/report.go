@@ -61,7 +61,7 @@ func (r Result) InFlight() (chat, texts int64) {
 }
 
 // Bound is what may be paid twice, where so many calls may be in flight at once: what was in flight at each kill that
-// hit paid work, be it asked of the model still, or answered and not stored yet. The questions that each night is asked
+// hit paid work, asked of the model still, or answered and not stored yet. The questions that each night is asked
 // are embedded by a process that knows nothing of those before.
 func (r Result) Bound(flight int64) (chat, texts int64) {
 	texts = int64(len(questions) * len(r.Nights))

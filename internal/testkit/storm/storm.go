@@ -159,7 +159,7 @@ func (s *storm) run(ctx context.Context) error {
 	return nil
 }
 
-// build does one build. Every second one begins an index of its own over models of its own, so that nothing is known.
+// build does one build. Every second one begins a new index over new models, so that nothing is known.
 func (s *storm) build(ctx context.Context, number int) (Night, error) {
 	folder := filepath.Join(s.Folder, "documents")
 	if err := os.MkdirAll(folder, 0o700); err != nil {
@@ -212,7 +212,7 @@ func (s *storm) start(ctx context.Context) {
 	}()
 }
 
-// again begins again with an empty data directory and a model server that was paid nothing.
+// startFresh begins again with an empty data directory and a model server that was paid nothing.
 func (s *storm) anew(ctx context.Context) error {
 	s.stack.Kill()
 	s.settle()

@@ -118,11 +118,11 @@ func (s *storm) cut(flight Flight, at time.Time) bool {
 	if !known { // it was given out after the last look before the kill
 		return flight.Running && flight.Started.Before(at) || flight.Failure != ""
 	}
-	// A new attempt may have failed by itself since: its number tells.
+	// A new attempt may have failed by itself since: its number shows it.
 	return flight.Running && flight.Started.Before(at) || before.Running && flight.Attempt > before.Attempt
 }
 
-// ended finds what was in flight at a kill and has ended since: its history tells by which attempt, and when.
+// ended finds what was in flight at a kill and has ended since: its history has the attempt and the time.
 func (s *storm) ended(ctx context.Context, now []Flight, at time.Time, kill *Kill) {
 	there := map[place]bool{}
 	for _, flight := range now {

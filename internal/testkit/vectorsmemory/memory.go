@@ -60,7 +60,7 @@ func (s *Store) read(name string, f func(c *collection) error) error {
 	return s.find(name, f)
 }
 
-// write calls f for a collection that nobody else looks at.
+// write calls f for a collection that no other call looks at.
 func (s *Store) write(name string, f func(c *collection) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -44,7 +44,7 @@ func TestLongIsAboutRunesOfTheWholeText(t *testing.T) {
 		for _, parity := range []bool{false, true} {
 			runes := utf8.RuneCountInString(classtext.Join(name, descriptions, parity))
 			if !classtext.Long(name, descriptions, runes-1, parity) || classtext.Long(name, descriptions, runes, parity) {
-				t.Fatalf("%d runes, parity %v: long is not told", runes, parity)
+				t.Fatalf("%d runes, parity %v: long is not reported", runes, parity)
 			}
 		}
 	}

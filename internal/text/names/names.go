@@ -188,7 +188,7 @@ func (t *Text) last(end int) int32 {
 	return t.at[end-1]
 }
 
-// border tells whether position i splits no word.
+// border reports whether position i splits no word.
 func (t *Text) border(i int) bool {
 	s := t.folded
 	if i == 0 || i == len(s) {

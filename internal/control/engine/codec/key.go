@@ -97,7 +97,7 @@ func private(info fs.FileInfo) error {
 
 // Create reads the key at path, and makes it first where there is none yet. Of two that make one at once, both get the
 // same. Beside the histories of an engine, a file or folder, it is kept twice: one that is lost or damaged is written
-// anew from path+".copy", and the other way round. Where both are, and where they are not the same key, it is an error,
+// from path+".copy", and the other way round. Where both are, and where they are not the same key, it is an error,
 // as runs in flight would fail. Without histories there is no second one.
 func Create(path, histories string) (*Key, error) {
 	if histories == "" {

@@ -91,7 +91,7 @@ func (s *search) known() ([]bool, []aliases.Pair) {
 	for i, class := range s.classes {
 		place[ComparedClass{class.id.String(), class.name, class.vector.String()}] = i
 	}
-	now := make([]int, len(s.Before.Compared.Classes)) // of each class of before; -1: it is not there as it was
+	now := make([]int, len(s.Before.Compared.Classes)) // place of each class compared before; -1: it changed
 	for i, class := range s.Before.Compared.Classes {
 		now[i] = -1
 		if at, same := place[class]; same {

@@ -37,7 +37,7 @@ type In struct {
 	Classes int          // how many are compared, those with the most mentions
 	Cosine  float64      // the least of a pair; 0: aliases.DefaultLimits
 	Before  *File        // what was compared before, which is not compared again; nil: nothing
-	Touch   func()       // called as it gets on; nil: nobody waits for it
+	Touch   func()       // called as it gets on; nil: no caller waits for it
 }
 
 // Side is a class of a pair.
@@ -137,7 +137,7 @@ type mostMentioned []named
 func (m mostMentioned) Len() int           { return len(m) }
 func (m mostMentioned) Less(i, j int) bool { return order(m[i], m[j]) > 0 }
 func (m mostMentioned) Swap(i, j int)      { m[i], m[j] = m[j], m[i] }
-func (m *mostMentioned) Push(one any)      { *m = append(*m, one.(named)) } //nolint:forcetypeassert // its own
+func (m *mostMentioned) Push(one any)      { *m = append(*m, one.(named)) } //nolint:forcetypeassert // always named
 func (m *mostMentioned) Pop() any {
 	last := (*m)[len(*m)-1]
 	*m = (*m)[:len(*m)-1]
@@ -269,7 +269,7 @@ func (s *search) cosine(a, b int) float64 {
 	return float64(one + two + three + four)
 }
 
-// letters are what names that are spelled alike share; empty for a name that spelling tells too little of.
+// letters is what names that are spelled the same share; empty for a name with too few letters to compare.
 func letters(name string) string {
 	count := 0
 	out := strings.Map(func(r rune) rune {
@@ -352,7 +352,7 @@ func (s *search) greatest(pair aliases.Pair) []byte {
 	return a
 }
 
-// pairs decides the candidates. Names that are spelled alike come first, and are near enough whatever their vectors
+// pairs decides the candidates. Names that are spelled the same come first, and are near enough whatever their vectors
 // say: these are of what was said beside the names.
 func (s *search) pairs(near []aliases.Pair, found *Found) {
 	all := make([]aliases.Name, len(s.classes))

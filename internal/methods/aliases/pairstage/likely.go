@@ -44,7 +44,7 @@ func words(name string) []string {
 	return strings.FieldsFunc(names.Key(name, false), parts)
 }
 
-// leastWord is how many letters and digits a word has that tells something: of and de do not.
+// leastWord is how many letters and digits a word needs to count: of and de do not.
 const leastWord = 3
 
 func share(first, second []string) bool {

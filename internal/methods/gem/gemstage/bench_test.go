@@ -32,7 +32,7 @@ func BenchmarkSeal(b *testing.B) {
 	in := maker(blobmemory.New(), builtin.Chat{}, builtin.Embedder{})
 	debug.FreeOSMemory()
 	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil {
-		b.Skip(err) // Linux alone tells
+		b.Skip(err) // Linux alone reports it
 	}
 	for b.Loop() {
 		out := bufio.NewWriter(io.Discard)

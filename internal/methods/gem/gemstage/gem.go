@@ -8,7 +8,7 @@
 //     computes the spectrum, has each theme summarised, one call each, and gives graph and themes. Nothing is taken
 //     from an earlier file, so that what it makes is what a build from nothing makes.
 //
-// Models that cost nothing are not asked for questions: rules find them. A chunk of which nobody finds a question is
+// Models that cost nothing are not asked for questions: rules find them. A chunk of which no question is found is
 // compared by its text.
 package gemstage
 
@@ -66,7 +66,7 @@ type In struct {
 type Counts struct {
 	Chunks, Questions int64
 	Paid, Hits        int64 // calls, and answers of the ledger
-	Fallbacks         int64 // chunks that are compared by their text, as nobody found a question
+	Fallbacks         int64 // chunks that are compared by their text, as no question was found
 	Failed            int64 // of these, chunks for which the model gave no answer of use
 	Themes            int64
 	Missing           int64 // eigenpairs that did not converge

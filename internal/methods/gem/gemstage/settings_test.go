@@ -56,7 +56,7 @@ func TestSettingsBoundQuestionsThemesAndNeighbours(t *testing.T) {
 	}
 }
 
-// Chunks for which a model fails for ever are counted as such; those for which nobody has a question by rule are not.
+// Chunks for which a model fails for ever are counted as such; those for which no rule finds a question are not.
 func TestChunksWhoseQuestionsFailAreCounted(t *testing.T) {
 	chunks := chunksOf(9)
 	chat := &stagetest.Chat{Answer: func(call model.Call) (model.Reply, error) {

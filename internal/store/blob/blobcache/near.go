@@ -1,5 +1,5 @@
 // Package blobcache keeps small objects that never change in the memory of a process, so that the units of work of a
-// build do not ask a distant store for them again and again. Two kinds of objects never change: those whose name tells
+// build do not ask a distant store for them again and again. Two kinds of objects never change: those whose name states
 // their content (segments, files of units), which are believed only where their bytes have the digest that the name
 // says; and what this process wrote into a folder of a run under the condition that nothing was there.
 //

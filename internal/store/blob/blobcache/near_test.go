@@ -80,7 +80,7 @@ func TestWhatNeverChangesIsAskedForOnce(t *testing.T) {
 			want := 0
 			switch {
 			case wrote:
-			case what == "the state of a unit": // whoever wrote it may write it again
+			case what == "the state of a unit": // its writer may write it again
 				want = 6
 			default:
 				want = 1

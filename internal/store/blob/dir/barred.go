@@ -31,7 +31,7 @@ func (b barred) holds(path string) bool {
 	if err == nil {
 		path, err = filepath.Abs(path)
 	}
-	if err != nil { // reading it tells
+	if err != nil { // reading it gives the error
 		return false
 	}
 	for {

@@ -87,7 +87,7 @@ func TestDeletingManyGoesOnPastAFailureAndNamesIt(t *testing.T) {
 	}
 }
 
-// A file that is written to in place while it is read is of neither version: whoever asked for one is told.
+// A file that is written to in place while it is read is of neither version: a reader that asked for one gets an error.
 func TestAFileThatIsWrittenToWhileItIsReadIsToldAtItsEnd(t *testing.T) {
 	root := t.TempDir()
 	path := filepath.Join(root, "a.txt")

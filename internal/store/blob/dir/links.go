@@ -122,7 +122,7 @@ func (w *walker) link(key string) name {
 // it.
 func (w *walker) enter(key string, linked bool) error {
 	info, err := os.Stat(w.path(key))
-	if err != nil { // reading it tells; the path has a place for it all the same, which leave takes away
+	if err != nil { // reading it gives the error; the path has a place for it all the same, which leave takes away
 		w.above = append(w.above, folderID{})
 		return nil
 	}

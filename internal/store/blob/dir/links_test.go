@@ -205,5 +205,5 @@ func TestAFolderThatMayBeListedAndNotEnteredIsAnErrorNotAPanic(t *testing.T) {
 			failures++
 		}
 	}
-	assert.True(t, failures != 0, "nothing is told")
+	assert.True(t, failures != 0, "nothing is reported")
 }

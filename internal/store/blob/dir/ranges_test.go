@@ -15,7 +15,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
 )
 
-// told is what a listing gives, errors of objects too.
+// told returns what a listing gives, errors of objects too.
 func told(t *testing.T, store blob.Store, after, until string) (out []string) {
 	t.Helper()
 	for info, err := range store.ListRange(t.Context(), "", after, until) {
@@ -25,7 +25,7 @@ func told(t *testing.T, store blob.Store, after, until string) (out []string) {
 	return out
 }
 
-// Wherever a listing is cut, each object and each thing that is left out is told once: links to folders too, which are
+// Wherever a listing is cut, each object and each thing that is left out is given once: links to folders too, which are
 // named without the slash that they are sorted with, and of which only one to each folder is followed.
 // Promises: 33.
 func TestRangesOfACorpusWithLinksTellEverythingOnce(t *testing.T) {

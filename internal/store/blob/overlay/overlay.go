@@ -56,7 +56,7 @@ func (s Store) Stat(ctx context.Context, key string) (blob.Info, error) {
 }
 
 // Put implements blob.Store: conditions are held to what is seen. The upper store holds them to what others write
-// meanwhile: of what lies below alone, nobody may have written it.
+// meanwhile: what lies below alone must not have been written by others.
 func (s Store) Put(ctx context.Context, key string, body io.Reader, size int64, cond blob.Cond) (blob.Info, error) {
 	if cond != (blob.Cond{}) {
 		seen, err := s.Stat(ctx, key)

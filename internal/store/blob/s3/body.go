@@ -39,7 +39,7 @@ func (b *body) Read(p []byte) (int, error) {
 	}
 	b.resumed++
 	rest, again := b.s.get(b.ctx, b.key, blob.Range{Offset: b.at, Length: b.left, Match: b.etag})
-	if again != nil { // what broke the stream is told: where the object has changed meanwhile, reading it again heals
+	if again != nil { // what broke the stream is reported: where the object has changed meanwhile, reading it again heals
 		return n, err
 	}
 	_ = b.stream.Close()

@@ -99,7 +99,7 @@ func (s *Store) deleteEach(ctx context.Context, keys []string, failures *blob.Fa
 	})
 }
 
-// oneByOne says that the store has no deletion of many objects, wants a checksum that is out of use, or refuses it:
+// oneByOne says that the store has no deletion of many objects, requires a checksum that is out of use, or refuses it:
 // for many objects some servers (SeaweedFS) ask for the right to the bucket, and for one that to its prefix is enough.
 func oneByOne(err error) bool {
 	switch code(err) {

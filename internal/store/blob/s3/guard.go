@@ -75,7 +75,7 @@ func (w *watch) answer() {
 	w.timer.Stop()
 }
 
-// cause tells a stall from other ends of the exchange.
+// cause distinguishes a stall from other ends of the exchange.
 func (w *watch) cause(err error) error {
 	if errors.Is(context.Cause(w.ctx), errStalled) {
 		return errStalled

@@ -33,7 +33,7 @@ func TestConformance(t *testing.T) {
 // victim names the file that the test's own program writes to before it kills itself.
 const victim = "UNWEAVER_TEST_KILLED_STORE"
 
-// What a run has spent must be known after a kill: a budget that starts again from nothing binds nobody.
+// What a run has spent must be known after a kill: a budget that starts again from nothing has no effect.
 func TestAccountsAndControlOutliveAKilledProcess(t *testing.T) {
 	if path := os.Getenv(victim); path != "" {
 		store := open(t, path)

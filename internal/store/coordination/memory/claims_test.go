@@ -28,7 +28,7 @@ func TestClaimsThatRanOutGo(t *testing.T) {
 				t.Fatalf("%d claims are kept where 3,001 hold", kept)
 			}
 		}
-		time.Sleep(time.Minute) // nobody claims anything
+		time.Sleep(time.Minute) // nothing is claimed
 		if kept := c.kept(); kept != 1 || c.most != 1 {
 			t.Errorf("%d claims are kept where one holds, with room for %d", kept, c.most)
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/vectorstest"
 )
 
-// A collection whose content cannot be opened counts as missing: whoever fills missing ones fills it.
+// A collection whose content cannot be opened counts as missing: filling missing ones fills it.
 func TestADamagedCollectionIsSetAsideAndFilledAgain(t *testing.T) {
 	for situation, spoil := range map[string]func([]byte) []byte{
 		"cut":     func(raw []byte) []byte { return raw[:len(raw)/2] },

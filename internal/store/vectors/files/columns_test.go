@@ -67,7 +67,7 @@ func TestColumnsFindWhatIsBest(t *testing.T) {
 	}
 }
 
-// A question may be of any kind, whatever the rows are like: all of its numbers alike, one that is all, or none of
+// A question may be of any kind, whatever the rows are like: all of its numbers equal, one that is all, or none of
 // those that rows have.
 func TestColumnsAnswerEveryQuestion(t *testing.T) {
 	store, rows := hashed(t, t.TempDir(), indexedRows)

@@ -53,7 +53,7 @@ func (p *part) lacksIndex() bool {
 	return x == nil || x.byDim != p.concentrated()
 }
 
-// checksum is what the part ends with: an index of other rows tells another one.
+// checksum is what the part ends with: an index of other rows has another one.
 func (p *part) checksum() uint32 { return binary.LittleEndian.Uint32(p.data[len(p.data)-4:]) }
 
 // blocks is how many times 32 rows there are.
@@ -67,7 +67,7 @@ func (p *part) openIndex() *index {
 			return x
 		}
 		if !errors.Is(err, os.ErrNotExist) {
-			slog.Warn("an index of vectors cannot be used: all rows are scanned until the next load makes it anew",
+			slog.Warn("an index of vectors cannot be used: all rows are scanned until the next load makes it again",
 				"file", p.indexPath(end), "why", err.Error())
 		}
 	}

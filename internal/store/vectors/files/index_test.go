@@ -228,7 +228,7 @@ func TestRowsBesideAnIndexAreFound(t *testing.T) {
 	}
 }
 
-// An index whose part is gone belongs to nobody, and must not become that of a new part of the number.
+// An index whose part is gone belongs to no part, and must not become that of a new part of the number.
 func TestAnIndexGoesWithItsPart(t *testing.T) {
 	dir := t.TempDir()
 	store, rows := made(t, dir, fewRows)

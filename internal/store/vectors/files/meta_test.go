@@ -37,7 +37,7 @@ func TestADamagedMetaIsWrittenAgain(t *testing.T) {
 		}
 		store = open(t, dir)
 		_, err := store.Count(t.Context(), "bare")
-		assert.True(t, fault.Is(err, fault.NotFound), "%s: a collection that tells no dimension: %v", name, err)
+		assert.True(t, fault.Is(err, fault.NotFound), "%s: a collection without a dimension: %v", name, err)
 		assert.NoError(t, store.Create(t.Context(), "bare", vectorstest.Dim), "%s", name)
 		assert.NoError(t, store.Upsert(t.Context(), "bare", rows), "%s", name)
 	}

@@ -107,7 +107,7 @@ func openPart(path string) (*part, error) {
 	return p, nil
 }
 
-// layout finds the sections. The sizes that the header tells are compared with the file's before any is used.
+// layout finds the sections. The sizes in the header are compared with the file's before any is used.
 func (p *part) layout() error {
 	raw := p.data
 	if string(raw[:8]) != magic || p.dim <= 0 || p.n <= 0 {
@@ -169,7 +169,7 @@ func (p *part) release() error {
 	return errors.Join(p.index.Load().close(), unix.Munmap(p.data))
 }
 
-// close lets the collection's part go: nobody searches it, but it may be held. The caller holds the collection's lock.
+// close lets the collection's part go: no search uses it, but it may be held. The caller holds the collection's lock.
 func (p *part) close() error {
 	if p.shut {
 		return nil

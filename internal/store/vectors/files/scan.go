@@ -228,7 +228,7 @@ func (s *scan) look(p *part, number, row int, product int32) {
 	s.found = append(s.found, candidate{number, row, most})
 	if len(s.found) > max(s.sift, 4*rowsPerBlock) {
 		s.found = within(s.found, s.best)
-		s.sift = 2 * len(s.found) // where many rows are alike, they are not looked through for each one more
+		s.sift = 2 * len(s.found) // where many rows are equal, they are not looked through for each one more
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 // is looked at when the row is used. A row that differs from it
 //
 //   - fails the search or the fetch that needs it, with fault.SegmentDamage;
-//   - counts as missing for Has and Upsert, so that whoever fills missing rows writes it again;
+//   - counts as missing for Has and Upsert, so that filling missing rows writes it again;
 //   - gives the collection a new identity, so that the next build looks for every row;
 //   - is copied by merges as it is, with the checksum that it does not fit.
 

@@ -68,7 +68,7 @@ func identity(t *testing.T, store *Store) string {
 	return identity
 }
 
-// Whichever byte of an exact row is damaged, nobody is given the row, and whoever fills missing rows mends it.
+// Whichever byte of an exact row is damaged, no caller gets the row, and filling missing rows mends it.
 func TestADamagedRowIsNeverGivenAndIsWrittenAgain(t *testing.T) {
 	for situation, bit := range map[string]byte{"a sign": 31, "an exponent": 25, "the last bit of a number": 0} {
 		t.Run(situation, func(t *testing.T) {

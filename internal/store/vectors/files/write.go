@@ -100,7 +100,7 @@ type counter struct {
 	w      io.Writer
 	n      int
 	err    error
-	number [4]byte // that word writes: one of its own would be on the heap
+	number [4]byte // a buffer of putWord: a local one would be on the heap
 }
 
 func (c *counter) put(raw []byte) {

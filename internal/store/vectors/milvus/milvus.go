@@ -140,7 +140,7 @@ func (s *Store) Ping(ctx context.Context) error {
 	return s.wrap(ctx, "ping", s.name, err)
 }
 
-// described is what Milvus says about a collection by its own name.
+// described is what Milvus says about a collection by its name, not by an alias.
 func (s *Store) described(ctx context.Context, name string) (*milvuspb.DescribeCollectionResponse, error) {
 	response, err := s.raw.DescribeCollection(ctx, &milvuspb.DescribeCollectionRequest{CollectionName: name})
 	if err != nil {
