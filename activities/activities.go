@@ -45,8 +45,8 @@ type Activities struct {
 	Self      fleet.Worker                    // what this process says of itself
 }
 
-// job is the build as the packages below see it.
-func job(b workflows.Build) run.Job {
+// newJob is the build as the packages below see it.
+func newJob(b workflows.Build) run.Job {
 	shape := b.Shape.Filled()
 	return run.Job{
 		Index: b.Index, Generation: b.Generation, Spec: b.Spec, Fence: b.Fence, Attempt: b.Attempt,
@@ -55,34 +55,34 @@ func job(b workflows.Build) run.Job {
 	}
 }
 
-// with opens a run, with the budget that a resume may have given it, does what is to be done and maps the error. Where
-// the run cannot be opened its error is recorded beside it all the same.
-func (a *Activities) with(
+// withRun opens a run, with the budget that a resume may have given it, does what is to be done and maps the error.
+// Where the run cannot be opened its error is recorded beside it all the same.
+func (a *Activities) withRun(
 	ctx context.Context, b workflows.Build, stage string, do func(context.Context, *call) error,
 ) error {
 	if err := checkBuild(b, stage, true); err != nil {
-		return a.refuse(err)
+		return a.refuseInput(err)
 	}
-	work := upkeep.Bare(a.Ports, held(ctx, b), stage, "")
-	return a.calling(ctx, work, b, func(ctx context.Context, c *call) error {
+	work := upkeep.Bare(a.Ports, newHeldJob(ctx, b), stage, "")
+	return a.superviseCall(ctx, work, b, func(ctx context.Context, c *call) error {
 		if err := work.Configure(ctx); err != nil {
 			c.records = true
 			return err
 		}
 		if b.Budget != nil {
-			work.Grant(over(b.Budget, work.Settings.Budget))
+			work.Grant(overlayBudget(b.Budget, work.Settings.Budget))
 		}
 		return do(ctx, c)
 	})
 }
 
-// calling does what is to be done on a run, maps the error and closes the run. Heartbeats go out from before the first
-// look at a store until the error is recorded, as long as the run gets on: one that hangs has its context cancelled. A
-// panic anywhere below is an error like any other: the engine would put its text into history.
-func (a *Activities) calling(
+// superviseCall does what is to be done on a run, maps the error and closes the run. Heartbeats go out from before the
+// first look at a store until the error is recorded, as long as the run gets on: one that hangs has its context
+// cancelled. A panic anywhere below is an error like any other: the engine would put its text into history.
+func (a *Activities) superviseCall(
 	ctx context.Context, work *upkeep.Run, b workflows.Build, do func(context.Context, *call) error,
 ) error {
-	err := a.called(ctx, work, b, do)
+	err := a.runCall(ctx, work, b, do)
 	if crash := fault.As(err); crash != nil { // outcome itself, or what it needs, panicked
 		a.Log.Error("activity failed", "run_id", work.Name(), "stage", work.Stage, "error", err.Error())
 		return temporal.NewNonRetryableApplicationError(string(crash.Code), string(crash.Code), nil)
@@ -90,7 +90,7 @@ func (a *Activities) calling(
 	return err
 }
 
-func (a *Activities) called(
+func (a *Activities) runCall(
 	ctx context.Context, work *upkeep.Run, b workflows.Build, do func(context.Context, *call) error,
 ) (err error) {
 	defer parallel.Caught(&err)
@@ -98,37 +98,37 @@ func (a *Activities) called(
 	c := &call{Activities: a, run: work, b: b}
 	working, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	working, c.shown = work.Telling(working, c.problem(ctx))
-	defer during(func(stop <-chan struct{}) { c.beat(ctx, stop, cancel) })()
-	return c.outcome(ctx, safely(working, c, do))
+	working, c.shown = work.Telling(working, c.problemKey(ctx))
+	defer runBeside(func(stop <-chan struct{}) { c.sendHeartbeats(ctx, stop, cancel) })()
+	return c.mapError(ctx, callSafely(working, c, do))
 }
 
-func safely(ctx context.Context, c *call, do func(context.Context, *call) error) (err error) {
+func callSafely(ctx context.Context, c *call, do func(context.Context, *call) error) (err error) {
 	defer parallel.Caught(&err)
 	return do(ctx, c)
 }
 
-// held is the job with the holder that its lease must have. Units of a stage run in a workflow of their own, and know
-// the build's by its id alone.
-func held(ctx context.Context, b workflows.Build) run.Job {
-	out := job(b)
+// newHeldJob is the job with the holder that its lease must have. Units of a stage run in a workflow of their own, and
+// know the build's by its id alone.
+func newHeldJob(ctx context.Context, b workflows.Build) run.Job {
+	out := newJob(b)
 	out.Tries = int(activity.GetInfo(ctx).Attempt)
 	out.Holder = run.Holder{Workflow: workflows.BuildID(b.Index, b.Generation), Heartbeat: b.Heartbeat}
-	if own := holder(ctx); own.Workflow == out.Holder.Workflow {
+	if own := holderOf(ctx); own.Workflow == out.Holder.Workflow {
 		out.Holder.Run = own.Run
 	}
 	return out
 }
 
-// own is the run that this activity of a build belongs to, as its lease names it.
-func own(ctx context.Context, work *upkeep.Run) run.Holder {
+// leaseHolderOf is the run that this activity of a build belongs to, as its lease names it.
+func leaseHolderOf(ctx context.Context, work *upkeep.Run) run.Holder {
 	out := work.Holder
-	out.Run = holder(ctx).Run
+	out.Run = holderOf(ctx).Run
 	return out
 }
 
-// holder is the run of the engine that this activity belongs to.
-func holder(ctx context.Context) run.Holder {
+// holderOf is the run of the engine that this activity belongs to.
+func holderOf(ctx context.Context) run.Holder {
 	execution := activity.GetInfo(ctx).WorkflowExecution
 	return run.Holder{Workflow: execution.ID, Run: execution.RunID}
 }
@@ -142,32 +142,32 @@ type call struct {
 	shown   func() bool // a problem of this attempt
 }
 
-// problem is the key of what status shows of this unit.
-func (c *call) problem(ctx context.Context) string {
+// problemKey is the key of what status shows of this unit.
+func (c *call) problemKey(ctx context.Context) string {
 	return c.run.Stage + "/" + activity.GetInfo(ctx).ActivityID
 }
 
-// short runs an activity that touches a few small objects, whether the run is paused or not.
-func (a *Activities) short(
+// runShort runs an activity that touches a few small objects, whether the run is paused or not.
+func (a *Activities) runShort(
 	ctx context.Context, b workflows.Build, stage string, do func(context.Context, *upkeep.Run) error,
 ) error {
-	return a.with(ctx, b, stage, func(ctx context.Context, c *call) error {
+	return a.withRun(ctx, b, stage, func(ctx context.Context, c *call) error {
 		c.records = true
-		return guarded(ctx, c.run, do)
+		return runGuarded(ctx, c.run, do)
 	})
 }
 
-// unit runs one unit of a stage: not at all where the run is stopped.
-func (a *Activities) unit(
+// runUnit runs one unit of a stage: not at all where the run is stopped.
+func (a *Activities) runUnit(
 	ctx context.Context, b workflows.Build, stage string, do func(context.Context, *upkeep.Run) error,
 ) error {
-	return a.with(ctx, b, stage, func(ctx context.Context, c *call) error { return c.work(ctx, do) })
+	return a.withRun(ctx, b, stage, func(ctx context.Context, c *call) error { return c.workUnit(ctx, do) })
 }
 
-// outcome maps an error for the engine: a code as type, a reference to the text as detail. History holds no text.
-func (c *call) outcome(ctx context.Context, err error) error {
+// mapError maps an error for the engine: a code as type, a reference to the text as detail. History holds no text.
+func (c *call) mapError(ctx context.Context, err error) error {
 	info := activity.GetInfo(ctx)
-	problem := c.problem(ctx)
+	problem := c.problemKey(ctx)
 	if err == nil {
 		if info.Attempt > 1 || c.shown() { // the problem is over
 			_ = c.run.Coordination.SetProblem(ctx, c.run.Name(), problem, nil)

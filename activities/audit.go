@@ -18,14 +18,14 @@ func (a *Activities) OpenAudit(ctx context.Context, in workflows.Audited) (workf
 		sample = core.Everything
 	}
 	if !sample.Valid() {
-		return out, a.refuse(invalid("audit "+in.Index, sample.String(), "it is no part of a whole"))
+		return out, a.refuseInput(newFault("audit "+in.Index, sample.String(), "it is no part of a whole"))
 	}
-	err := a.bare(ctx, in.Build, func(ctx context.Context, work *upkeep.Run) error {
+	err := a.openBare(ctx, in.Build, func(ctx context.Context, work *upkeep.Run) error {
 		var err error
 		if out.Parts, err = work.OpenAudit(ctx, sample, in.Repair); err != nil {
 			return err
 		}
-		return work.BeginStage(ctx, holder(ctx), core.StageAudit, int64(out.Parts))
+		return work.BeginStage(ctx, holderOf(ctx), core.StageAudit, int64(out.Parts))
 	}, false)
 	return out, err
 }
@@ -33,9 +33,9 @@ func (a *Activities) OpenAudit(ctx context.Context, in workflows.Audited) (workf
 // AuditPart looks at one file, partition or segment.
 func (a *Activities) AuditPart(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
 	if err := checkUnit(u); err != nil {
-		return workflows.UnitResult{}, a.refuse(err)
+		return workflows.UnitResult{}, a.refuseInput(err)
 	}
-	err := a.bare(ctx, u.Build, func(ctx context.Context, work *upkeep.Run) error {
+	err := a.openBare(ctx, u.Build, func(ctx context.Context, work *upkeep.Run) error {
 		_, err := work.AuditPart(ctx, u.N)
 		return err
 	}, true)
@@ -44,35 +44,35 @@ func (a *Activities) AuditPart(ctx context.Context, u workflows.Unit) (workflows
 
 // SealAudit adds up what was found, and fails where something was left as it is.
 func (a *Activities) SealAudit(ctx context.Context, b workflows.Build) (workflows.Receipt, error) {
-	err := a.bare(ctx, b, func(ctx context.Context, work *upkeep.Run) error { return work.SealAudit(ctx) }, true)
+	err := a.openBare(ctx, b, func(ctx context.Context, work *upkeep.Run) error { return work.SealAudit(ctx) }, true)
 	return workflows.Receipt{}, err
 }
 
 // EndAudit records the end and counts what was found. It reports whether a webhook is to be called.
 func (a *Activities) EndAudit(ctx context.Context, end workflows.End) (workflows.Ended, error) {
 	if err := checkEnd(end); err != nil {
-		return workflows.Ended{}, a.refuse(err)
+		return workflows.Ended{}, a.refuseInput(err)
 	}
 	record := func(ctx context.Context, work *upkeep.Run) error {
 		if end.Status == core.StatusWaiting {
-			if err := work.Waits(ctx, holder(ctx), ending(end)); err != nil {
+			if err := work.Waits(ctx, holderOf(ctx), toEnding(end)); err != nil {
 				return err
 			}
-			a.told(ctx, work, end)
+			a.reportEnd(ctx, work, end)
 			return nil
 		}
-		if err := work.EndRestore(ctx, holder(ctx), ending(end)); err != nil {
+		if err := work.EndRestore(ctx, holderOf(ctx), toEnding(end)); err != nil {
 			return err
 		}
-		a.drifted(ctx, work, end)
-		a.told(ctx, work, end)
+		a.countDrift(ctx, work, end)
+		a.reportEnd(ctx, work, end)
 		return nil
 	}
-	return a.noted(end, func() error { return a.bare(ctx, end.Build, record, false) })
+	return a.recordEnd(end, func() error { return a.openBare(ctx, end.Build, record, false) })
 }
 
-// drifted counts what an audit that ended found, by kind.
-func (a *Activities) drifted(ctx context.Context, work *upkeep.Run, end workflows.End) {
+// countDrift counts what an audit that ended found, by kind.
+func (a *Activities) countDrift(ctx context.Context, work *upkeep.Run, end workflows.End) {
 	state, err := run.State(ctx, a.Ports.Coordination, work.Name())
 	if err != nil || state == nil || state.Report.Audit == nil || !core.Terminal(end.Status) {
 		return

@@ -15,37 +15,37 @@ import (
 
 const stageBackfill = "backfill"
 
-// filling opens the payments of a backfill, which have no lease.
-func (a *Activities) filling(
+// openPayments opens the payments of a backfill, which have no lease.
+func (a *Activities) openPayments(
 	ctx context.Context, b workflows.Build, do func(context.Context, *upkeep.Run) error, unit bool,
 ) error {
 	err := checkBuild(b, stageBackfill, true)
 	if err == nil && !core.ValidSlug(b.Backfill) {
-		err = invalid("name backfill", b.Backfill, "letters a-z, digits and hyphens, no hyphen first")
+		err = newFault("name backfill", b.Backfill, "letters a-z, digits and hyphens, no hyphen first")
 	}
 	if err != nil {
-		return a.refuse(err)
+		return a.refuseInput(err)
 	}
-	work := upkeep.Bare(a.Ports, job(b), stageBackfill, upkeep.BackfillFolder)
-	return a.calling(ctx, work, b, func(ctx context.Context, c *call) error {
+	work := upkeep.Bare(a.Ports, newJob(b), stageBackfill, upkeep.BackfillFolder)
+	return a.superviseCall(ctx, work, b, func(ctx context.Context, c *call) error {
 		c.records = !unit
 		if err := work.Configure(ctx); err != nil {
 			return err
 		}
 		if b.Budget != nil {
-			work.Grant(over(b.Budget, work.Settings.Budget))
+			work.Grant(overlayBudget(b.Budget, work.Settings.Budget))
 		}
 		if unit {
-			return c.work(ctx, do)
+			return c.workUnit(ctx, do)
 		}
-		return guarded(ctx, work, do)
+		return runGuarded(ctx, work, do)
 	})
 }
 
 // OpenBackfill finds what a backfill has to pay for.
 func (a *Activities) OpenBackfill(ctx context.Context, b workflows.Build) (workflows.Backfilled, error) {
 	var out workflows.Backfilled
-	err := a.filling(ctx, b, func(ctx context.Context, work *upkeep.Run) error {
+	err := a.openPayments(ctx, b, func(ctx context.Context, work *upkeep.Run) error {
 		opened, err := work.OpenBackfill(ctx)
 		out.Units, out.Documents = opened.Units, opened.Documents
 		return err
@@ -56,10 +56,10 @@ func (a *Activities) OpenBackfill(ctx context.Context, b workflows.Build) (workf
 // PayBackfill pays for the chunks of one unit.
 func (a *Activities) PayBackfill(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
 	if err := checkUnit(u); err != nil {
-		return workflows.UnitResult{}, a.refuse(err)
+		return workflows.UnitResult{}, a.refuseInput(err)
 	}
-	err := a.filling(ctx, u.Build, func(ctx context.Context, work *upkeep.Run) error {
-		return work.PayBackfill(ctx, u.N, a.working(work))
+	err := a.openPayments(ctx, u.Build, func(ctx context.Context, work *upkeep.Run) error {
+		return work.PayBackfill(ctx, u.N, a.newBuildFinder(work))
 	}, true)
 	return workflows.UnitResult{Done: 1}, err
 }
@@ -67,13 +67,13 @@ func (a *Activities) PayBackfill(ctx context.Context, u workflows.Unit) (workflo
 // AimBackfill waits until no run builds the index, and returns what is served then.
 func (a *Activities) AimBackfill(ctx context.Context, b workflows.Build) (workflows.Aimed, error) {
 	var out workflows.Aimed
-	err := a.filling(ctx, b, func(ctx context.Context, work *upkeep.Run) error {
+	err := a.openPayments(ctx, b, func(ctx context.Context, work *upkeep.Run) error {
 		aim, err := work.AimBackfill(ctx, func(ctx context.Context) (string, error) {
 			name, err := run.Building(ctx, work.Index, a.Engine.Standing)
 			if err != nil || name != "" {
 				return name, err
 			}
-			return a.begun(ctx, work)
+			return a.findNewestBuild(ctx, work)
 		})
 		out.Spec, out.Parent = aim.Spec.String(), aim.Parent
 		return err
@@ -81,13 +81,13 @@ func (a *Activities) AimBackfill(ctx context.Context, b workflows.Build) (workfl
 	return out, err
 }
 
-// working names the build of the index that goes on, for who lets it go first. One that publishes a backfill does not
-// go first, and one that is paused needs nothing.
-func (a *Activities) working(work *upkeep.Run) upkeep.Going {
+// newBuildFinder names the build of the index that goes on, for who lets it go first. One that publishes a backfill
+// does not go first, and one that is paused needs nothing.
+func (a *Activities) newBuildFinder(work *upkeep.Run) upkeep.Going {
 	return func(ctx context.Context) (string, error) {
 		name, err := run.Building(ctx, work.Index, a.Engine.Standing)
 		if err == nil && (name == "" || workflows.ForBackfill(name)) {
-			name, err = a.begun(ctx, work)
+			name, err = a.findNewestBuild(ctx, work)
 		}
 		if err != nil || name == "" {
 			return "", err
@@ -100,8 +100,8 @@ func (a *Activities) working(work *upkeep.Run) upkeep.Going {
 	}
 }
 
-// begun names the build of the index that was begun last, where it goes on: it may not have the lease yet.
-func (a *Activities) begun(ctx context.Context, work *upkeep.Run) (string, error) {
+// findNewestBuild names the build of the index that was begun last, where it goes on: it may not have the lease yet.
+func (a *Activities) findNewestBuild(ctx context.Context, work *upkeep.Run) (string, error) {
 	raw, err := work.Coordination.State(ctx, runlog.LatestBuild(work.Index.Name))
 	index, generation, _ := strings.Cut(string(raw), "/")
 	if err != nil || index != work.Index.Name || !core.ValidSlug(generation) {
@@ -116,7 +116,7 @@ func (a *Activities) begun(ctx context.Context, work *upkeep.Run) (string, error
 
 // NoteBackfill writes down how a backfill stands.
 func (a *Activities) NoteBackfill(ctx context.Context, note workflows.BackfillNote) (workflows.Receipt, error) {
-	err := a.filling(ctx, note.Build, func(ctx context.Context, work *upkeep.Run) error {
+	err := a.openPayments(ctx, note.Build, func(ctx context.Context, work *upkeep.Run) error {
 		return work.NoteBackfill(ctx, func(state *core.BackfillState) {
 			state.Status, state.Code, state.Detail = note.Status, "", ""
 			last := len(state.Builds) - 1
@@ -134,10 +134,10 @@ func (a *Activities) NoteBackfill(ctx context.Context, note workflows.BackfillNo
 // EndBackfill records how a backfill ends, or that it pauses or waits.
 func (a *Activities) EndBackfill(ctx context.Context, end workflows.End) (workflows.Ended, error) {
 	if err := checkEnd(end); err != nil {
-		return workflows.Ended{}, a.refuse(err)
+		return workflows.Ended{}, a.refuseInput(err)
 	}
-	return workflows.Ended{}, a.filling(ctx, end.Build, func(ctx context.Context, work *upkeep.Run) error {
-		return work.EndBackfill(ctx, ending(end))
+	return workflows.Ended{}, a.openPayments(ctx, end.Build, func(ctx context.Context, work *upkeep.Run) error {
+		return work.EndBackfill(ctx, toEnding(end))
 	}, false)
 }
 
@@ -147,23 +147,23 @@ const (
 	preemptPatience = 20 * time.Minute // less than an attempt at TakeLease has
 )
 
-// taking takes the lease. Where the build of a backfill has it, another build ends that, and takes it then.
-func (a *Activities) taking(ctx context.Context, work *upkeep.Run, taker run.Holder) (int64, error) {
+// takeLease takes the lease. Where the build of a backfill has it, another build ends that, and takes it then.
+func (a *Activities) takeLease(ctx context.Context, work *upkeep.Run, taker run.Holder) (int64, error) {
 	for begun := time.Now(); ; {
-		if err := a.preempt(ctx, work); err != nil {
+		if err := a.preemptBackfill(ctx, work); err != nil {
 			return 0, err
 		}
 		fence, err := run.TakeLease(ctx, work.Index, taker, a.Engine.Standing)
 		// The next build of a backfill may have been faster, once: it looks who builds the index before it begins.
-		if !fault.Is(err, fault.LeaseHeld) || a.filler(ctx, work) == nil || time.Since(begun) > preemptPatience {
+		if !fault.Is(err, fault.LeaseHeld) || a.findBackfill(ctx, work) == nil || time.Since(begun) > preemptPatience {
 			return fence, err
 		}
 	}
 }
 
-// filler is the build of a backfill that has the lease and goes on, where another run needs it; else nil. What is wrong
-// with the lease, or with the engine, is reported by the run that takes the lease.
-func (a *Activities) filler(ctx context.Context, work *upkeep.Run) *run.Holder {
+// findBackfill is the build of a backfill that has the lease and goes on, where another run needs it; else nil. What is
+// wrong with the lease, or with the engine, is reported by the run that takes the lease.
+func (a *Activities) findBackfill(ctx context.Context, work *upkeep.Run) *run.Holder {
 	lease, _, err := run.ReadLease(ctx, work.Index)
 	_, name, _ := strings.Cut(lease.Workflow, "/")
 	if err != nil || !workflows.ForBackfill(name) || workflows.ForBackfill(work.Name()) {
@@ -176,21 +176,21 @@ func (a *Activities) filler(ctx context.Context, work *upkeep.Run) *run.Holder {
 	return &holder
 }
 
-// preempt ends the build of a backfill that has the lease which another build needs, and waits for its end: what it
-// paid for is kept, and the backfill begins another build once the lease is free.
-func (a *Activities) preempt(ctx context.Context, work *upkeep.Run) error {
-	before := a.filler(ctx, work)
+// preemptBackfill ends the build of a backfill that has the lease which another build needs, and waits for its end:
+// what it paid for is kept, and the backfill begins another build once the lease is free.
+func (a *Activities) preemptBackfill(ctx context.Context, work *upkeep.Run) error {
+	before := a.findBackfill(ctx, work)
 	if before == nil {
 		return nil
 	}
 	_, name, _ := strings.Cut(before.Workflow, "/")
-	told := false
+	reported := false
 	for begun := time.Now(); time.Since(begun) < preemptPatience; {
 		standing, err := a.Engine.Standing(ctx, *before)
 		if err != nil || standing != run.StandingOpen {
 			return err
 		}
-		if !told {
+		if !reported {
 			a.Log.Info("the build of a backfill yields", "run_id", name, "to", work.Name())
 			if _, err := run.Steer(ctx, work.Coordination, name, run.CommandCancel, nil); err != nil &&
 				!fault.Is(err, fault.ControlUnreadable) {
@@ -199,7 +199,7 @@ func (a *Activities) preempt(ctx context.Context, work *upkeep.Run) error {
 			if err := a.Engine.Cancel(ctx, *before); err != nil {
 				return err
 			}
-			told = true
+			reported = true
 		}
 		work.Progress.Touch()
 		select {

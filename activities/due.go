@@ -36,7 +36,7 @@ func (d *Due) set(b workflows.Build, status string, due bool) {
 	}
 }
 
-func (d *Due) none() bool {
+func (d *Due) isEmpty() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.runs) == 0
@@ -47,7 +47,7 @@ func (d *Due) Wait(ctx context.Context) bool {
 	if d == nil {
 		return true
 	}
-	for !d.none() {
+	for !d.isEmpty() {
 		select {
 		case <-ctx.Done():
 			return false
@@ -57,10 +57,10 @@ func (d *Due) Wait(ctx context.Context) bool {
 	return true
 }
 
-// noted records an end, and reports whether a webhook is to be called. The notice is due before anybody can see the
+// recordEnd records an end, and reports whether a webhook is to be called. The notice is due before anybody can see the
 // end: who waits for it may stop this process then.
-func (a *Activities) noted(end workflows.End, record func() error) (workflows.Ended, error) {
-	ended := a.ended(end)
+func (a *Activities) recordEnd(end workflows.End, record func() error) (workflows.Ended, error) {
+	ended := a.checkNotice(end)
 	if ended.Notify {
 		a.Due.set(end.Build, end.Status, true)
 	}

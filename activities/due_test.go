@@ -21,9 +21,9 @@ import (
 func TestANoticeIsDueFromTheEndOfARunUntilItWasTried(t *testing.T) {
 	for name, status := range map[string]int{"taken": http.StatusOK, "refused": http.StatusServiceUnavailable} {
 		t.Run(name, func(t *testing.T) {
-			told := 0
+			reported := 0
 			receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				told++
+				reported++
 				w.WriteHeader(status)
 			}))
 			defer receiver.Close()
@@ -42,7 +42,7 @@ func TestANoticeIsDueFromTheEndOfARunUntilItWasTried(t *testing.T) {
 			_, err := p.env.ExecuteActivity(workflows.SendNotice, workflows.Notice{
 				Build: p.build, ID: "r-1", RunID: "r", Status: core.StatusFailed, Reason: "internal", At: time.Now(),
 			})
-			assert.True(t, (err == nil) == (status == http.StatusOK) && told == 1, "reported %d times, %v", told, err)
+			assert.True(t, (err == nil) == (status == http.StatusOK) && reported == 1, "reported %d times, %v", reported, err)
 			assert.True(t, p.Due.Wait(none), "it is due still")
 		})
 	}

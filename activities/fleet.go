@@ -18,9 +18,9 @@ import (
 // configuration, and ask no model.
 func (a *Activities) MeasureFleet(ctx context.Context, b workflows.Build) (workflows.Capacity, error) {
 	if err := checkBuild(b, "fleet", false); err != nil {
-		return workflows.Capacity{}, a.refuse(err)
+		return workflows.Capacity{}, a.refuseInput(err)
 	}
-	capacity, err := a.capacity(ctx, b)
+	capacity, err := a.measureCapacity(ctx, b)
 	if err != nil {
 		code := string(fault.CodeOf(err))
 		a.Log.Warn("the fleet cannot be measured", "run_id", b.Index+"/"+b.Generation, "code", code)
@@ -29,9 +29,9 @@ func (a *Activities) MeasureFleet(ctx context.Context, b workflows.Build) (workf
 	return capacity, nil
 }
 
-func (a *Activities) capacity(ctx context.Context, b workflows.Build) (capacity workflows.Capacity, err error) {
+func (a *Activities) measureCapacity(ctx context.Context, b workflows.Build) (capacity workflows.Capacity, err error) {
 	defer parallel.Caught(&err)
-	work := a.Ports.Bare(held(ctx, b), "fleet", "")
+	work := a.Ports.Bare(newHeldJob(ctx, b), "fleet", "")
 	defer work.Close()
 	if b.Spec != "" {
 		if err := work.Configure(ctx); err != nil {

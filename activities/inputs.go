@@ -28,15 +28,15 @@ func checkBuild(b workflows.Build, stage string, spec bool) error {
 	var digest core.Digest
 	switch {
 	case !core.ValidSlug(b.Generation):
-		return invalid("name generation", b.Generation, "letters a-z, digits and hyphens, at most 63, no hyphen first")
+		return newFault("name generation", b.Generation, "letters a-z, digits and hyphens, at most 63, no hyphen first")
 	case (spec || b.Spec != "") && digest.UnmarshalText([]byte(b.Spec)) != nil:
-		return invalid("read configuration", b.Spec, "want 64 hex digits")
+		return newFault("read configuration", b.Spec, "want 64 hex digits")
 	case !plain.MatchString(stage):
-		return invalid("begin stage", stage, "it is no name of a stage")
+		return newFault("begin stage", stage, "it is no name of a stage")
 	case b.Fence < 0 || b.Attempt < 0:
-		return invalid("begin run", b.Index, fmt.Sprintf("fence %d, attempt %d: below zero", b.Fence, b.Attempt))
+		return newFault("begin run", b.Index, fmt.Sprintf("fence %d, attempt %d: below zero", b.Fence, b.Attempt))
 	case b.Heartbeat < 0:
-		return invalid("begin run", b.Index, "its heartbeat is below zero")
+		return newFault("begin run", b.Index, "its heartbeat is below zero")
 	}
 	return errors.Join(checkRef(b, b.Anew), checkFormat(b))
 }
@@ -55,7 +55,7 @@ func checkFormat(b workflows.Build) error {
 // checkUnit refuses a piece of a stage that no stage has.
 func checkUnit(u workflows.Unit) error {
 	if u.N < 0 || u.Batch < 0 {
-		return invalid("work on "+u.Stage, u.Index, fmt.Sprintf("unit %d, batch %d: below zero", u.N, u.Batch))
+		return newFault("work on "+u.Stage, u.Index, fmt.Sprintf("unit %d, batch %d: below zero", u.N, u.Batch))
 	}
 	return nil
 }
@@ -80,16 +80,16 @@ func checkRef(b workflows.Build, ref string) error {
 	if ref == "" || strings.HasPrefix(ref, own) && blob.CheckKey(ref) == nil {
 		return nil
 	}
-	return invalid("read error of "+b.Index+"/"+b.Generation, ref, "it lies outside of the run")
+	return newFault("read error of "+b.Index+"/"+b.Generation, ref, "it lies outside of the run")
 }
 
-func invalid(op, object, why string) error {
+func newFault(op, object, why string) error {
 	return fault.InvalidParam.At(op, fault.Quoted(object)).Because(why)
 }
 
-// refuse ends an activity whose input is none, before anything is opened for it: the code for the engine, the text for
-// the log.
-func (a *Activities) refuse(err error) error {
+// refuseInput ends an activity whose input is none, before anything is opened for it: the code for the engine, the text
+// for the log.
+func (a *Activities) refuseInput(err error) error {
 	code := string(fault.CodeOf(err))
 	a.Log.Error("input refused", "code", code, "error", err.Error())
 	return temporal.NewApplicationErrorWithOptions(code, code, temporal.ApplicationErrorOptions{
@@ -110,13 +110,13 @@ func checkSteer(steer workflows.Steer) error {
 	}
 	switch {
 	case !commands[steer.Command]:
-		return invalid("steer "+steer.Index, steer.Command, "it is no command")
+		return newFault("steer "+steer.Index, steer.Command, "it is no command")
 	case below != nil:
-		return invalid("steer", steer.Index, below.Error())
+		return newFault("steer", steer.Index, below.Error())
 	}
 	if l := steer.NewLimits; l != nil {
 		if err := core.LiveLimits(*l).Check(); err != nil {
-			return invalid("steer", steer.Index, err.Error())
+			return newFault("steer", steer.Index, err.Error())
 		}
 	}
 	return nil

@@ -12,13 +12,13 @@ import (
 // is the last run's of this name until the lease is taken.
 func (a *Activities) TakeLease(ctx context.Context, b workflows.Build) (int64, error) {
 	var fence int64
-	err := a.short(ctx, b, "lease", func(ctx context.Context, run *upkeep.Run) error {
-		taker := own(ctx, run)
+	err := a.runShort(ctx, b, "lease", func(ctx context.Context, run *upkeep.Run) error {
+		taker := leaseHolderOf(ctx, run)
 		var err error
 		if taker.Engine, err = a.Engine.Identity(ctx); err != nil {
 			return err
 		}
-		if fence, err = a.taking(ctx, run, taker); err != nil {
+		if fence, err = a.takeLease(ctx, run, taker); err != nil {
 			return err
 		}
 		if err := run.Reopen(ctx, taker); err != nil {

@@ -13,7 +13,7 @@ import (
 // builds the index it names that run instead. The night is remembered as the index's newest run.
 func (a *Activities) OpenNight(ctx context.Context, in workflows.Night) (workflows.Opened, error) {
 	out := workflows.Opened{Build: in.Build}
-	err := a.bare(ctx, in.Build, func(ctx context.Context, work *upkeep.Run) error {
+	err := a.openBare(ctx, in.Build, func(ctx context.Context, work *upkeep.Run) error {
 		digest, err := run.OpenSchedule(ctx, work.Index)
 		if err != nil {
 			return err

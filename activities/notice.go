@@ -19,8 +19,8 @@ import (
 	"github.com/unweaver/unweaver/workflows"
 )
 
-// ended reports whether a webhook is to be called for an end or a pause.
-func (a *Activities) ended(end workflows.End) workflows.Ended {
+// checkNotice reports whether a webhook is to be called for an end or a pause.
+func (a *Activities) checkNotice(end workflows.End) workflows.Ended {
 	if a.Notify == nil {
 		return workflows.Ended{}
 	}
@@ -28,8 +28,8 @@ func (a *Activities) ended(end workflows.End) workflows.Ended {
 	return workflows.Ended{Notify: wanted}
 }
 
-// told writes one line of what a run came to, once that is recorded, and counts it.
-func (a *Activities) told(ctx context.Context, work *upkeep.Run, end workflows.End) {
+// reportEnd writes one line of what a run came to, once that is recorded, and counts it.
+func (a *Activities) reportEnd(ctx context.Context, work *upkeep.Run, end workflows.End) {
 	var report core.Report
 	state, err := run.State(ctx, a.Ports.Coordination, work.Name())
 	if err == nil && state != nil {
@@ -77,7 +77,7 @@ func (a *Activities) told(ctx context.Context, work *upkeep.Run, end workflows.E
 // has it.
 func (a *Activities) SendNotice(ctx context.Context, in workflows.Notice) (_ workflows.Receipt, err error) {
 	if err := checkBuild(in.Build, "notice", false); err != nil {
-		return workflows.Receipt{}, a.refuse(err)
+		return workflows.Receipt{}, a.refuseInput(err)
 	}
 	defer a.Due.set(in.Build, in.Status, false)
 	defer func() {
@@ -94,7 +94,7 @@ func (a *Activities) SendNotice(ctx context.Context, in workflows.Notice) (_ wor
 	if !wanted { // the configuration changed since
 		return workflows.Receipt{}, nil
 	}
-	work := job(in.Build).Name()
+	work := newJob(in.Build).Name()
 	body := webhook.Body{
 		ID: in.ID, Event: event, Time: in.At, Index: in.Index, Run: work, RunID: in.RunID, Generation: in.Generation,
 		Status: in.Status, Reason: in.Reason,
@@ -116,7 +116,7 @@ func (a *Activities) SendNotice(ctx context.Context, in workflows.Notice) (_ wor
 // notSent maps the error for the engine: history holds no text.
 func (a *Activities) notSent(ctx context.Context, in workflows.Notice, err error) error {
 	code := string(fault.CodeOf(err))
-	a.Log.Warn("notice not sent", "run_id", job(in.Build).Name(), "notice_id", in.ID, "code", code,
+	a.Log.Warn("notice not sent", "run_id", newJob(in.Build).Name(), "notice_id", in.ID, "code", code,
 		"attempt", activity.GetInfo(ctx).Attempt, "error", err.Error())
 	var known *temporal.ApplicationError
 	if errors.As(err, &known) {

@@ -18,8 +18,8 @@ func TestAPanicReachesHistoryAsACodeAlone(t *testing.T) {
 	const secret = "text of a document"
 	check := func(t *testing.T, err error) {
 		t.Helper()
-		var told *temporal.ApplicationError
-		if !errors.As(err, &told) || told.Type() != string(fault.Internal) || strings.Contains(err.Error(), secret) {
+		var reported *temporal.ApplicationError
+		if !errors.As(err, &reported) || reported.Type() != string(fault.Internal) || strings.Contains(err.Error(), secret) {
 			t.Errorf("%v", err)
 		}
 	}

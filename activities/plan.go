@@ -12,7 +12,7 @@ import (
 // PlanBuild lists the corpus, compares it with the parent and fixes what the rest of the run depends on.
 func (a *Activities) PlanBuild(ctx context.Context, b workflows.Build) (workflows.Planned, error) {
 	var planned unit.Planned
-	err := a.unit(ctx, b, core.StagePlan, func(ctx context.Context, run *upkeep.Run) error {
+	err := a.runUnit(ctx, b, core.StagePlan, func(ctx context.Context, run *upkeep.Run) error {
 		var err error
 		planned, err = run.Plan(ctx)
 		return err
@@ -26,7 +26,7 @@ func (a *Activities) PlanBuild(ctx context.Context, b workflows.Build) (workflow
 // RepairPart checks one segment of a kept generation against stores that lost their memory, and writes again what is
 // missing.
 func (a *Activities) RepairPart(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	return a.whole(ctx, u, func(ctx context.Context, run *upkeep.Run) error {
+	return a.runWhole(ctx, u, func(ctx context.Context, run *upkeep.Run) error {
 		_, err := run.RestorePart(ctx, u.N)
 		return err
 	})
@@ -34,6 +34,6 @@ func (a *Activities) RepairPart(ctx context.Context, u workflows.Unit) (workflow
 
 // SealRepair records that the stores hold everything again.
 func (a *Activities) SealRepair(ctx context.Context, b workflows.Build) (workflows.Receipt, error) {
-	err := a.unit(ctx, b, core.StageRepair, func(ctx context.Context, run *upkeep.Run) error { return run.Restored(ctx) })
+	err := a.runUnit(ctx, b, core.StageRepair, func(ctx context.Context, run *upkeep.Run) error { return run.Restored(ctx) })
 	return workflows.Receipt{}, err
 }

@@ -15,9 +15,9 @@ import (
 func (a *Activities) PublishBuild(ctx context.Context, u workflows.Unit) (workflows.Outcome, error) {
 	var out workflows.Outcome
 	if err := checkUnit(u); err != nil {
-		return out, a.refuse(err)
+		return out, a.refuseInput(err)
 	}
-	err := a.unit(ctx, u.Build, u.Stage, func(ctx context.Context, run *upkeep.Run) error {
+	err := a.runUnit(ctx, u.Build, u.Stage, func(ctx context.Context, run *upkeep.Run) error {
 		published, err := run.Publish(ctx)
 		out = workflows.Outcome{Status: published.Status, Reason: published.Reason}
 		return err
@@ -30,8 +30,8 @@ const collectAttempts = 3
 
 // CollectGarbage deletes scratch and what nothing names any more.
 func (a *Activities) CollectGarbage(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	return a.whole(ctx, u, func(inner context.Context, run *upkeep.Run) error {
-		err := run.Collect(inner, holder(ctx))
+	return a.runWhole(ctx, u, func(inner context.Context, run *upkeep.Run) error {
+		err := run.Collect(inner, holderOf(ctx))
 		// The generation is published: what cannot be collected is reported, and tried again by the next night.
 		last := activity.GetInfo(ctx).Attempt >= collectAttempts
 		if err == nil || inner.Err() != nil || (fault.KindOf(err) == fault.Transient && !last) {
@@ -42,12 +42,12 @@ func (a *Activities) CollectGarbage(ctx context.Context, u workflows.Unit) (work
 		if warned == nil {
 			return nil
 		}
-		return final(err) // it cannot be recorded now: the end of the run reports it, once that can be written
+		return makeFinal(err) // it cannot be recorded now: the end of the run reports it, once that can be written
 	})
 }
 
-// final makes an error one that is not tried again.
-func final(err error) error {
+// makeFinal makes an error one that is not tried again.
+func makeFinal(err error) error {
 	known := fault.As(err)
 	if known == nil {
 		return err

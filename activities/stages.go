@@ -10,7 +10,7 @@ import (
 
 // ChunkDocuments chunks one unit of the plan. With the first one's chunks it looks whether the models answer.
 func (a *Activities) ChunkDocuments(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	return a.counted(ctx, u, func(ctx context.Context, work *upkeep.Run) (int64, error) {
+	return a.runCounted(ctx, u, func(ctx context.Context, work *upkeep.Run) (int64, error) {
 		result, err := work.Chunk(ctx, u.N)
 		if err == nil && u.N == 0 {
 			err = work.Preflight(ctx, u.N)
@@ -22,10 +22,10 @@ func (a *Activities) ChunkDocuments(ctx context.Context, u workflows.Unit) (work
 // SealChunks cuts the units' chunks into shards.
 func (a *Activities) SealChunks(ctx context.Context, b workflows.Build) (workflows.Chunked, error) {
 	var out workflows.Chunked
-	err := a.unit(ctx, b, "chunk", func(ctx context.Context, work *upkeep.Run) error {
-		status, alike, err := work.Alike(ctx)
-		if err != nil || alike {
-			out.Unchanged, out.Status = alike, status
+	err := a.runUnit(ctx, b, "chunk", func(ctx context.Context, work *upkeep.Run) error {
+		status, unchanged, err := work.Alike(ctx)
+		if err != nil || unchanged {
+			out.Unchanged, out.Status = unchanged, status
 			return err
 		}
 		shards, frozen, err := work.SealChunks(ctx)
@@ -42,7 +42,7 @@ func (a *Activities) SealChunks(ctx context.Context, b workflows.Build) (workflo
 
 // PayBatches has a server's Batch API answer what extraction needs.
 func (a *Activities) PayBatches(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	return a.counted(ctx, u, func(ctx context.Context, work *upkeep.Run) (int64, error) {
+	return a.runCounted(ctx, u, func(ctx context.Context, work *upkeep.Run) (int64, error) {
 		result, err := work.PayBatches(ctx)
 		return result.Known, err
 	})
@@ -50,7 +50,7 @@ func (a *Activities) PayBatches(ctx context.Context, u workflows.Unit) (workflow
 
 // ExtractChunks extracts one batch of a shard.
 func (a *Activities) ExtractChunks(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	return a.counted(ctx, u, func(ctx context.Context, work *upkeep.Run) (int64, error) {
+	return a.runCounted(ctx, u, func(ctx context.Context, work *upkeep.Run) (int64, error) {
 		result, err := work.Extract(ctx, u.N, u.Batch)
 		return result.Chunks, err
 	})
@@ -58,7 +58,7 @@ func (a *Activities) ExtractChunks(ctx context.Context, u workflows.Unit) (workf
 
 // SealShard joins a shard's batches, of which there are u.Batch.
 func (a *Activities) SealShard(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	return a.counted(ctx, u, func(ctx context.Context, work *upkeep.Run) (int64, error) {
+	return a.runCounted(ctx, u, func(ctx context.Context, work *upkeep.Run) (int64, error) {
 		result, err := work.SealShard(ctx, u.N, u.Batch)
 		return result.Chunks, err
 	})
@@ -67,7 +67,7 @@ func (a *Activities) SealShard(ctx context.Context, u workflows.Unit) (workflows
 // SealExtraction numbers the shards' chunks and chooses the number of class partitions.
 func (a *Activities) SealExtraction(ctx context.Context, b workflows.Build) (workflows.Extracted, error) {
 	var out workflows.Extracted
-	err := a.unit(ctx, b, "extract", func(ctx context.Context, work *upkeep.Run) error {
+	err := a.runUnit(ctx, b, "extract", func(ctx context.Context, work *upkeep.Run) error {
 		partitions, err := work.SealExtraction(ctx)
 		out.Partitions, out.Pieces = partitions.Partitions, partitions.Pieces.Count()
 		if len(work.Settings.Enrich) > 0 {
@@ -80,7 +80,7 @@ func (a *Activities) SealExtraction(ctx context.Context, b workflows.Build) (wor
 
 // ReducePartition reduces one partition of classes.
 func (a *Activities) ReducePartition(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	return a.whole(ctx, u, func(ctx context.Context, work *upkeep.Run) error {
+	return a.runWhole(ctx, u, func(ctx context.Context, work *upkeep.Run) error {
 		_, err := work.Reduce(ctx, u.N)
 		return err
 	})
@@ -88,7 +88,7 @@ func (a *Activities) ReducePartition(ctx context.Context, u workflows.Unit) (wor
 
 // ShortenPartition shortens the long class texts of a partition.
 func (a *Activities) ShortenPartition(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	return a.whole(ctx, u, func(ctx context.Context, work *upkeep.Run) error {
+	return a.runWhole(ctx, u, func(ctx context.Context, work *upkeep.Run) error {
 		_, err := work.Shorten(ctx, u.N)
 		return err
 	})
@@ -96,7 +96,7 @@ func (a *Activities) ShortenPartition(ctx context.Context, u workflows.Unit) (wo
 
 // EmbedPart pays for the new vectors of a class partition or of a shard of chunks.
 func (a *Activities) EmbedPart(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	return a.whole(ctx, u, func(ctx context.Context, work *upkeep.Run) error {
+	return a.runWhole(ctx, u, func(ctx context.Context, work *upkeep.Run) error {
 		_, err := work.Embed(ctx, u.N)
 		return err
 	})
@@ -104,7 +104,7 @@ func (a *Activities) EmbedPart(ctx context.Context, u workflows.Unit) (workflows
 
 // LoadPart loads a class partition or a shard of chunks.
 func (a *Activities) LoadPart(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	return a.whole(ctx, u, func(ctx context.Context, work *upkeep.Run) error {
+	return a.runWhole(ctx, u, func(ctx context.Context, work *upkeep.Run) error {
 		_, err := work.Load(ctx, u.N)
 		return err
 	})
@@ -112,18 +112,18 @@ func (a *Activities) LoadPart(ctx context.Context, u workflows.Unit) (workflows.
 
 // ImportVectors has the vector store import what load wrote for collections that are new.
 func (a *Activities) ImportVectors(ctx context.Context, b workflows.Build) (workflows.Receipt, error) {
-	err := a.unit(ctx, b, "load", func(ctx context.Context, work *upkeep.Run) error { return work.Import(ctx) })
+	err := a.runUnit(ctx, b, "load", func(ctx context.Context, work *upkeep.Run) error { return work.Import(ctx) })
 	return workflows.Receipt{}, err
 }
 
 // WritePiece writes one split, or one class run.
 func (a *Activities) WritePiece(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	return a.whole(ctx, u, func(ctx context.Context, work *upkeep.Run) error { return work.WritePiece(ctx, u.N) })
+	return a.runWhole(ctx, u, func(ctx context.Context, work *upkeep.Run) error { return work.WritePiece(ctx, u.N) })
 }
 
 // WriteSegments writes what queries map, and the manifest as a draft.
 func (a *Activities) WriteSegments(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	return a.whole(ctx, u, func(ctx context.Context, work *upkeep.Run) error {
+	return a.runWhole(ctx, u, func(ctx context.Context, work *upkeep.Run) error {
 		_, err := work.WriteSegments(ctx)
 		return err
 	})
@@ -131,32 +131,32 @@ func (a *Activities) WriteSegments(ctx context.Context, u workflows.Unit) (workf
 
 // EnrichPart pays for what the enrichments of the generation lack of a part of its chunks.
 func (a *Activities) EnrichPart(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	return a.whole(ctx, u, func(ctx context.Context, work *upkeep.Run) error { return work.EnrichPart(ctx, u.N) })
+	return a.runWhole(ctx, u, func(ctx context.Context, work *upkeep.Run) error { return work.EnrichPart(ctx, u.N) })
 }
 
 // SealEnrichment writes the files of the enrichments.
 func (a *Activities) SealEnrichment(ctx context.Context, b workflows.Build) (workflows.Receipt, error) {
-	err := a.unit(ctx, b, "enrich", func(ctx context.Context, work *upkeep.Run) error { return work.SealEnrichment(ctx) })
+	err := a.runUnit(ctx, b, "enrich", func(ctx context.Context, work *upkeep.Run) error { return work.SealEnrichment(ctx) })
 	return workflows.Receipt{}, err
 }
 
 // VerifyPart checks one partition's records and vectors, or one shard's vectors.
 func (a *Activities) VerifyPart(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	return a.whole(ctx, u, func(ctx context.Context, work *upkeep.Run) error {
+	return a.runWhole(ctx, u, func(ctx context.Context, work *upkeep.Run) error {
 		_, err := work.Verify(ctx, u.N)
 		return err
 	})
 }
 
-// counted runs a unit that says how many pieces of its stage it did.
-func (a *Activities) counted(
+// runCounted runs a unit that says how many pieces of its stage it did.
+func (a *Activities) runCounted(
 	ctx context.Context, u workflows.Unit, do func(context.Context, *upkeep.Run) (int64, error),
 ) (workflows.UnitResult, error) {
 	var result workflows.UnitResult
 	if err := checkUnit(u); err != nil {
-		return result, a.refuse(err)
+		return result, a.refuseInput(err)
 	}
-	err := a.unit(ctx, u.Build, u.Stage, func(ctx context.Context, work *upkeep.Run) error {
+	err := a.runUnit(ctx, u.Build, u.Stage, func(ctx context.Context, work *upkeep.Run) error {
 		var err error
 		result.Done, err = do(ctx, work)
 		return err
@@ -164,9 +164,9 @@ func (a *Activities) counted(
 	return result, err
 }
 
-// whole runs a unit that counts as one.
-func (a *Activities) whole(
+// runWhole runs a unit that counts as one.
+func (a *Activities) runWhole(
 	ctx context.Context, u workflows.Unit, do func(context.Context, *upkeep.Run) error,
 ) (workflows.UnitResult, error) {
-	return a.counted(ctx, u, func(ctx context.Context, work *upkeep.Run) (int64, error) { return 1, do(ctx, work) })
+	return a.runCounted(ctx, u, func(ctx context.Context, work *upkeep.Run) (int64, error) { return 1, do(ctx, work) })
 }

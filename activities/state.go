@@ -13,11 +13,11 @@ import (
 // BeginStage closes the stage before and starts the next in the run's state.
 func (a *Activities) BeginStage(ctx context.Context, in workflows.StageState) (workflows.Receipt, error) {
 	if err := checkBuild(in.Build, in.Stage, true); err != nil { // it is logged below
-		return workflows.Receipt{}, a.refuse(err)
+		return workflows.Receipt{}, a.refuseInput(err)
 	}
-	a.Log.Info("stage begins", "run_id", job(in.Build).Name(), "stage", in.Stage, "total", in.Total)
-	err := a.short(ctx, in.Build, in.Stage, func(ctx context.Context, work *upkeep.Run) error {
-		return work.BeginStage(ctx, holder(ctx), in.Stage, in.Total)
+	a.Log.Info("stage begins", "run_id", newJob(in.Build).Name(), "stage", in.Stage, "total", in.Total)
+	err := a.runShort(ctx, in.Build, in.Stage, func(ctx context.Context, work *upkeep.Run) error {
+		return work.BeginStage(ctx, holderOf(ctx), in.Stage, in.Total)
 	})
 	return workflows.Receipt{}, err
 }
@@ -26,24 +26,24 @@ func (a *Activities) BeginStage(ctx context.Context, in workflows.StageState) (w
 // webhook is to be called.
 func (a *Activities) EndBuild(ctx context.Context, end workflows.End) (workflows.Ended, error) {
 	if err := errors.Join(checkBuild(end.Build, "end", true), checkEnd(end)); err != nil {
-		return workflows.Ended{}, a.refuse(err)
+		return workflows.Ended{}, a.refuseInput(err)
 	}
-	return a.noted(end, func() error {
-		return a.short(ctx, end.Build, "end", func(ctx context.Context, work *upkeep.Run) error {
+	return a.recordEnd(end, func() error {
+		return a.runShort(ctx, end.Build, "end", func(ctx context.Context, work *upkeep.Run) error {
 			if end.Status == core.StatusWaiting {
-				if err := work.Waits(ctx, holder(ctx), ending(end)); err != nil {
+				if err := work.Waits(ctx, holderOf(ctx), toEnding(end)); err != nil {
 					return err
 				}
-			} else if err := work.End(ctx, own(ctx, work), ending(end)); err != nil {
+			} else if err := work.End(ctx, leaseHolderOf(ctx, work), toEnding(end)); err != nil {
 				return err
 			}
-			a.told(ctx, work, end)
+			a.reportEnd(ctx, work, end)
 			return nil
 		})
 	})
 }
 
-func ending(end workflows.End) run.Ending {
+func toEnding(end workflows.End) run.Ending {
 	out := run.Ending{
 		Status: end.Status, Reason: end.Reason, Ref: end.Ref, Detail: end.Detail, Unchanged: end.Unchanged,
 	}
@@ -63,12 +63,12 @@ const stageSteer = "steer"
 // more, and it says how many were in flight. A resume of a run whose budget is spent needs a larger one.
 func (a *Activities) SteerRun(ctx context.Context, steer workflows.Steer) (stopped workflows.Stopped, err error) {
 	if err := checkSteer(steer); err != nil {
-		return stopped, a.refuse(err)
+		return stopped, a.refuseInput(err)
 	}
 	do := func(ctx context.Context, work *upkeep.Run) (err error) {
 		var budget *core.Budget
 		if steer.NewBudget != nil {
-			all := over(steer.NewBudget, work.Settings.Budget)
+			all := overlayBudget(steer.NewBudget, work.Settings.Budget)
 			budget = &all
 		}
 		switch steer.Command {
@@ -79,15 +79,15 @@ func (a *Activities) SteerRun(ctx context.Context, steer workflows.Steer) (stopp
 		return err
 	}
 	if steer.Spec == "" { // a restore: it has no configuration
-		err = a.bare(ctx, steer.Build, do, false)
+		err = a.openBare(ctx, steer.Build, do, false)
 		return stopped, err
 	}
-	err = a.short(ctx, steer.Build, stageSteer, do)
+	err = a.runShort(ctx, steer.Build, stageSteer, do)
 	return stopped, err
 }
 
-// over lays what a person gave at a resume over the budget before it.
-func over(budget *workflows.Budget, older core.Budget) core.Budget {
+// overlayBudget lays what a person gave at a resume over the budget before it.
+func overlayBudget(budget *workflows.Budget, older core.Budget) core.Budget {
 	all := budget.Over(workflows.Budget{Calls: older.Calls, Tokens: older.Tokens, Money: older.Money})
 	return core.Budget{Calls: all.Calls, Tokens: all.Tokens, Money: all.Money}
 }

@@ -15,10 +15,10 @@ import (
 // counts as hung. Every remote call has a shorter deadline of its own.
 var stall = 12 * time.Minute
 
-// work runs a unit. It is refused where the run is stopped; its context is cancelled when the run is stopped while it
-// works, when another run has its lease, and when it hangs: where it does not even notice that, the engine gives it to
-// another worker.
-func (c *call) work(ctx context.Context, do func(context.Context, *upkeep.Run) error) error {
+// workUnit runs a unit. It is refused where the run is stopped; its context is cancelled when the run is stopped while
+// it works, when another run has its lease, and when it hangs: where it does not even notice that, the engine gives it
+// to another worker.
+func (c *call) workUnit(ctx context.Context, do func(context.Context, *upkeep.Run) error) error {
 	watched, end := c.run.Watch(ctx)
 	defer end()
 	if err := c.run.Look(watched); err != nil {
@@ -26,8 +26,8 @@ func (c *call) work(ctx context.Context, do func(context.Context, *upkeep.Run) e
 	}
 	watched, cancel := context.WithCancelCause(watched)
 	defer cancel(nil)
-	renewing := during(func(stop <-chan struct{}) { c.renew(ctx, stop, cancel) })
-	err := guarded(watched, c.run, do)
+	renewing := runBeside(func(stop <-chan struct{}) { c.renewLease(ctx, stop, cancel) })
+	err := runGuarded(watched, c.run, do)
 	renewing()
 	if cause := context.Cause(watched); err != nil && cause != nil {
 		err = cause
@@ -38,9 +38,9 @@ func (c *call) work(ctx context.Context, do func(context.Context, *upkeep.Run) e
 	return err
 }
 
-// beat sends heartbeats while the activity gets on, and cancels it when it hangs.
-func (c *call) beat(ctx context.Context, stop <-chan struct{}, cancel context.CancelCauseFunc) {
-	every(c.b.Heartbeat/4, stop, func() (more bool) {
+// sendHeartbeats sends heartbeats while the activity gets on, and cancels it when it hangs.
+func (c *call) sendHeartbeats(ctx context.Context, stop <-chan struct{}, cancel context.CancelCauseFunc) {
+	callEvery(c.b.Heartbeat/4, stop, func() (more bool) {
 		idle := time.Since(c.run.LastSign())
 		if idle < stall {
 			activity.RecordHeartbeat(ctx)
@@ -54,11 +54,11 @@ func (c *call) beat(ctx context.Context, stop <-chan struct{}, cancel context.Ca
 	})
 }
 
-// renew renews the lease of the run while the activity works, and cancels it when another run has the lease. It goes
-// on after the engine has cancelled the activity: what that still does is done under the lease.
-func (c *call) renew(ctx context.Context, stop <-chan struct{}, cancel context.CancelCauseFunc) {
+// renewLease renews the lease of the run while the activity works, and cancels it when another run has the lease. It
+// goes on after the engine has cancelled the activity: what that still does is done under the lease.
+func (c *call) renewLease(ctx context.Context, stop <-chan struct{}, cancel context.CancelCauseFunc) {
 	ctx = context.WithoutCancel(ctx)
-	every(c.b.Heartbeat/4, stop, func() (more bool) {
+	callEvery(c.b.Heartbeat/4, stop, func() (more bool) {
 		err := c.run.Renew(ctx)
 		if err != nil {
 			c.Log.Error("lease lost", "run_id", c.run.Name(), "stage", c.run.Stage, "error", err.Error())
@@ -68,8 +68,8 @@ func (c *call) renew(ctx context.Context, stop <-chan struct{}, cancel context.C
 	})
 }
 
-// during begins work beside the caller's, which ends it by calling end.
-func during(work func(stop <-chan struct{})) (end func()) {
+// runBeside begins work beside the caller's, which ends it by calling end.
+func runBeside(work func(stop <-chan struct{})) (end func()) {
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -81,8 +81,8 @@ func during(work func(stop <-chan struct{})) (end func()) {
 	}
 }
 
-// every calls do at an interval until it returns false or stop is closed.
-func every(interval time.Duration, stop <-chan struct{}, do func() (more bool)) {
+// callEvery calls do at an interval until it returns false or stop is closed.
+func callEvery(interval time.Duration, stop <-chan struct{}, do func() (more bool)) {
 	ticker := time.NewTicker(max(interval, 200*time.Millisecond))
 	defer ticker.Stop()
 	for {
@@ -97,8 +97,8 @@ func every(interval time.Duration, stop <-chan struct{}, do func() (more bool)) 
 	}
 }
 
-// guarded makes an error of a panic, without what the panic says: that may hold a document's text.
-func guarded(ctx context.Context, run *upkeep.Run, do func(context.Context, *upkeep.Run) error) (err error) {
+// runGuarded makes an error of a panic, without what the panic says: that may hold a document's text.
+func runGuarded(ctx context.Context, run *upkeep.Run, do func(context.Context, *upkeep.Run) error) (err error) {
 	defer parallel.Caught(&err)
 	return do(ctx, run)
 }

@@ -25,13 +25,13 @@ import (
 
 func main() {
 	config.Main(program, "Serve queries until SIGTERM.",
-		"ask the running query-api whether it answers, and exit (for health checks)", run, ask)
+		"ask the running query-api whether it answers, and exit (for health checks)", runService, checkHealth)
 }
 
 // program is what metrics, logs and traces call this one.
 const program = "unweaver-query-api"
 
-func run(ctx context.Context, cfg *config.Config, log *slog.Logger) (err error) {
+func runService(ctx context.Context, cfg *config.Config, log *slog.Logger) (err error) {
 	if err := cfg.Stores.NoPaths("unweaver-query-api"); err != nil {
 		return err
 	}
@@ -111,8 +111,8 @@ func run(ctx context.Context, cfg *config.Config, log *slog.Logger) (err error) 
 	return errors.Join(err, server.Shutdown(sctx))
 }
 
-// ask is the health check of images, which have no shell.
-func ask(ctx context.Context, cfg *config.Config) error {
+// checkHealth is the health check of images, which have no shell.
+func checkHealth(ctx context.Context, cfg *config.Config) error {
 	host, port, err := net.SplitHostPort(cfg.QueryAPI.Address)
 	if err != nil {
 		return fault.BadConfig.At("parse", "query_api.address").Because(err)

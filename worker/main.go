@@ -27,7 +27,7 @@ import (
 func main() {
 	sandbox.Child()
 	config.Main(program, "Host workflows and activities until SIGTERM, then drain.",
-		"ask whether a worker polls the task queue, and exit (for health checks)", run, ask)
+		"ask whether a worker polls the task queue, and exit (for health checks)", runWorker, checkHealth)
 }
 
 // cacheDir is UNWEAVER_CACHE_DIR, or empty for the default. Workers on one machine need one each.
@@ -41,9 +41,9 @@ func cacheDir(configured string) string {
 // program is what metrics, logs and traces call this one.
 const program = "unweaver-worker"
 
-// answers begins to answer /livez, /readyz and /metrics. The default address may be another worker's: this one then
+// serveHealth begins to answer /livez, /readyz and /metrics. The default address may be another worker's: this one then
 // does without, as its work matters more.
-func answers(
+func serveHealth(
 	cfg *config.Config, engine client.Client, process *telemetry.Process, log *slog.Logger,
 ) (*host.Server, error) {
 	if cfg.Worker.Address == "" {
@@ -61,15 +61,15 @@ func answers(
 	return server, err
 }
 
-// connect connects to the engine with the installation's codec key; with another one runs would end.
-func connect(ctx context.Context, place config.Engine, stores *app.Stores, log *slog.Logger) (client.Client, error) {
+// dialEngine connects to the engine with the installation's codec key; with another one runs would end.
+func dialEngine(ctx context.Context, place config.Engine, stores *app.Stores, log *slog.Logger) (client.Client, error) {
 	if err := engine.KeepKey(ctx, stores.Artifacts, place); err != nil {
 		return nil, err
 	}
 	return engine.Dial(ctx, place, log)
 }
 
-func run(ctx context.Context, cfg *config.Config, log *slog.Logger) (err error) {
+func runWorker(ctx context.Context, cfg *config.Config, log *slog.Logger) (err error) {
 	if err := cfg.Stores.NoPaths("unweaver-worker"); err != nil {
 		return err
 	}
@@ -98,13 +98,13 @@ func run(ctx context.Context, cfg *config.Config, log *slog.Logger) (err error) 
 	stores.Observe(process)
 	stores.Bar(cache)
 	defer func() { err = errors.Join(err, stores.Close()) }()
-	client, err := connect(ctx, cfg.Engine, stores, log)
+	client, err := dialEngine(ctx, cfg.Engine, stores, log)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
 	host.Register(ctx, client, cfg.Engine.Namespace, log)
-	server, err := answers(cfg, client, process, log)
+	server, err := serveHealth(cfg, client, process, log)
 	if err != nil {
 		return err
 	}
@@ -148,8 +148,8 @@ func run(ctx context.Context, cfg *config.Config, log *slog.Logger) (err error) 
 	return nil
 }
 
-// ask is the health check of images, which have no shell.
-func ask(ctx context.Context, cfg *config.Config) error {
+// checkHealth is the health check of images, which have no shell.
+func checkHealth(ctx context.Context, cfg *config.Config) error {
 	client, err := engine.Dial(ctx, cfg.Engine, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err

@@ -185,8 +185,8 @@ func (b *Budget) Over(older Budget) Budget {
 	return older
 }
 
-// below reports whether a budget is below zero.
-func (b *Budget) below() bool { return b != nil && (b.Calls < 0 || b.Tokens < 0 || b.Money < 0) }
+// isNegative reports whether a budget is below zero.
+func (b *Budget) isNegative() bool { return b != nil && (b.Calls < 0 || b.Tokens < 0 || b.Money < 0) }
 
 // Limits of calls to models that a run is given while it runs, over all workers. What is nil stays as it was.
 type Limits struct {

@@ -18,8 +18,9 @@ func SearchAttributes() []temporal.SearchAttributeKeyKeyword {
 	return []temporal.SearchAttributeKeyKeyword{IndexAttribute, GenerationAttribute, StageAttribute, StatusAttribute}
 }
 
-// show makes a run findable by its stage and status, where its starter knew that the server has the attributes.
-func (r *run) show(ctx workflow.Context, status string) error {
+// upsertAttributes makes a run findable by its stage and status, where its starter knew that the server has the
+// attributes.
+func (r *run) upsertAttributes(ctx workflow.Context, status string) error {
 	if !r.SearchAttributes {
 		return nil
 	}

@@ -6,16 +6,16 @@ import "go.temporal.io/sdk/workflow"
 // takes no lease and the commands of a build, and fails where something has drifted and was not mended.
 func Audit(ctx workflow.Context, in Audited) (Outcome, error) {
 	r := &run{Build: in.Build, endActivity: EndAudit}
-	return r.execute(ctx, func(ctx workflow.Context) (End, error) {
+	return r.executeRun(ctx, func(ctx workflow.Context) (End, error) {
 		var opened Restored
-		if err := r.pausable(ctx, "open", func(ctx workflow.Context) error {
+		if err := r.runPausable(ctx, "open", func(ctx workflow.Context) error {
 			in.Build = r.Build
-			return r.once(ctx, OpenAudit, 0, in, &opened)
+			return r.runActivity(ctx, OpenAudit, 0, in, &opened)
 		}); err != nil {
 			return End{}, err
 		}
 		r.Fence = opened.Fence
-		err := r.pausable(ctx, "audit", func(ctx workflow.Context) error {
+		err := r.runPausable(ctx, "audit", func(ctx workflow.Context) error {
 			return r.runUnits(ctx, workflow.GetInfo(ctx).WorkflowExecution.ID+"/parts", StageInput{
 				Build:    r.Build,
 				Stage:    "audit",
@@ -25,8 +25,8 @@ func Audit(ctx workflow.Context, in Audited) (Outcome, error) {
 			})
 		})
 		if err == nil {
-			err = r.pausable(ctx, "seal", func(ctx workflow.Context) error {
-				return r.once(ctx, SealAudit, 0, r.Build, nil)
+			err = r.runPausable(ctx, "seal", func(ctx workflow.Context) error {
+				return r.runActivity(ctx, SealAudit, 0, r.Build, nil)
 			})
 		}
 		return End{Status: statusCompleted}, err

@@ -59,21 +59,21 @@ type backfill struct {
 // a build.
 func Backfill(ctx workflow.Context, in Build) (Outcome, error) {
 	b := &backfill{run: run{Build: in, endActivity: EndBackfill}}
-	return b.execute(ctx, b.work)
+	return b.executeRun(ctx, b.runBackfill)
 }
 
-func (b *backfill) work(ctx workflow.Context) (End, error) {
+func (b *backfill) runBackfill(ctx workflow.Context) (End, error) {
 	var opened Backfilled
-	if err := b.pausable(ctx, "plan", func(ctx workflow.Context) error {
-		return b.once(ctx, OpenBackfill, 0, b.Build, &opened)
+	if err := b.runPausable(ctx, "plan", func(ctx workflow.Context) error {
+		return b.runActivity(ctx, OpenBackfill, 0, b.Build, &opened)
 	}); err != nil {
 		return End{}, err
 	}
 	if opened.Units == 0 { // what was chosen is served as it is
 		return End{Status: statusCompleted, Unchanged: true}, nil
 	}
-	if err := b.pausable(ctx, "pay", func(ctx workflow.Context) error {
-		if err := b.note(ctx, BackfillNote{Status: statusPaying}); err != nil {
+	if err := b.runPausable(ctx, "pay", func(ctx workflow.Context) error {
+		if err := b.recordNote(ctx, BackfillNote{Status: statusPaying}); err != nil {
 			return err
 		}
 		return b.runUnits(ctx, BackfillID(b.Index, b.Backfill)+"/pay", StageInput{
@@ -82,22 +82,22 @@ func (b *backfill) work(ctx workflow.Context) (End, error) {
 	}); err != nil {
 		return End{}, err
 	}
-	if err := b.pausable(ctx, "publish", b.publish); err != nil {
+	if err := b.runPausable(ctx, "publish", b.publishBackfill); err != nil {
 		return End{}, err
 	}
 	return End{Status: b.outcome.Status, Reason: b.outcome.Reason}, nil
 }
 
-func (b *backfill) note(ctx workflow.Context, note BackfillNote) error {
+func (b *backfill) recordNote(ctx workflow.Context, note BackfillNote) error {
 	note.Build = b.Build
-	return execute(quick(ctx, b.Build), NoteBackfill, note, nil)
+	return executeActivity(withQuick(ctx, b.Build), NoteBackfill, note, nil)
 }
 
-// publish begins builds until one comes to something.
-func (b *backfill) publish(ctx workflow.Context) error {
+// publishBackfill begins builds until one comes to something.
+func (b *backfill) publishBackfill(ctx workflow.Context) error {
 	for {
 		var aim Aimed
-		if err := b.once(ctx, AimBackfill, 0, b.Build, &aim); err != nil {
+		if err := b.runActivity(ctx, AimBackfill, 0, b.Build, &aim); err != nil {
 			return err
 		}
 		b.number++
@@ -106,17 +106,17 @@ func (b *backfill) publish(ctx workflow.Context) error {
 		next.Shape.ShardChunks, next.Shape.BatchChunks = 0, 0 // those of payments follow their throttle
 		next.Shape = next.Shape.Filled()
 		note := BackfillNote{Status: statusPublishing, Run: b.Index + "/" + next.Generation, Parent: aim.Parent}
-		if err := b.note(ctx, note); err != nil {
+		if err := b.recordNote(ctx, note); err != nil {
 			return err
 		}
 		if b.asked {
 			return &halted{cause{code: codePaused}}
 		}
-		why, err := b.build(ctx, next)
+		why, err := b.runBuild(ctx, next)
 		if why == "" {
 			return err
 		}
-		if err := b.note(ctx, BackfillNote{Status: statusPublishing, Why: why}); err != nil {
+		if err := b.recordNote(ctx, BackfillNote{Status: statusPublishing, Why: why}); err != nil {
 			return err
 		}
 		if why == whyPaused {
@@ -125,8 +125,8 @@ func (b *backfill) publish(ctx workflow.Context) error {
 	}
 }
 
-// build runs one build to its end. It says why another one is needed; empty: none is.
-func (b *backfill) build(ctx workflow.Context, next Build) (why string, err error) {
+// runBuild runs one build to its end. It says why another one is needed; empty: none is.
+func (b *backfill) runBuild(ctx workflow.Context, next Build) (why string, err error) {
 	building, cancel := workflow.WithCancel(ctx)
 	defer cancel()
 	building = workflow.WithChildOptions(building, workflow.ChildWorkflowOptions{
@@ -147,7 +147,7 @@ func (b *backfill) build(ctx workflow.Context, next Build) (why string, err erro
 		cancel()
 	}
 	err = begun.Get(waiting, &b.outcome)
-	switch why := failure(err); {
+	switch why := causeOf(err); {
 	case ctx.Err() != nil:
 		return "", ctx.Err()
 	case err != nil && why.code == codeCancelled && b.asked:

@@ -32,7 +32,7 @@ func newFilling() *filling {
 	return f
 }
 
-func (f *filling) told() (lines []string) {
+func (f *filling) listNotes() (lines []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, note := range f.notes {
@@ -103,8 +103,8 @@ func TestABackfillPaysUnitByUnitAndThenPublishes(t *testing.T) {
 	assert.True(t, f.last(workflows.PayBackfill) <= f.first(workflows.TakeLease),
 		"it took the lease before everything was paid for: %v", f.calls)
 	want := []string{"paying|||", "publishing|docs/backfill-old-1-1|g1|"}
-	if told := f.told(); !slices.Equal(told, want) {
-		t.Errorf("%q, want %q", told, want)
+	if reported := f.listNotes(); !slices.Equal(reported, want) {
+		t.Errorf("%q, want %q", reported, want)
 	}
 }
 
@@ -140,8 +140,8 @@ func TestABackfillFollowsThePointer(t *testing.T) {
 		"publishing|docs/backfill-old-1-2|g2|", "publishing|||pointer_moved",
 		"publishing|docs/backfill-old-1-3|g3|",
 	}
-	if told := f.told(); !slices.Equal(told, want) {
-		t.Errorf("%q, want %q", told, want)
+	if reported := f.listNotes(); !slices.Equal(reported, want) {
+		t.Errorf("%q, want %q", reported, want)
 	}
 }
 
@@ -189,8 +189,8 @@ func TestAPausedBackfillHoldsNoLease(t *testing.T) {
 		"paying|||", "publishing|docs/backfill-old-1-1|g1|", "publishing|||paused",
 		"publishing|docs/backfill-old-1-2|g2|",
 	}
-	if told := f.told(); !slices.Equal(told, notes) {
-		t.Errorf("%q, want %q", told, notes)
+	if reported := f.listNotes(); !slices.Equal(reported, notes) {
+		t.Errorf("%q, want %q", reported, notes)
 	}
 }
 
@@ -209,8 +209,8 @@ func TestABuildOfABackfillYields(t *testing.T) {
 		"paying|||", "publishing|docs/backfill-old-1-1|g1|", "publishing|||yielded",
 		"publishing|docs/backfill-old-1-2|g2|",
 	}
-	if told := f.told(); !slices.Equal(told, want) {
-		t.Errorf("%q, want %q", told, want)
+	if reported := f.listNotes(); !slices.Equal(reported, want) {
+		t.Errorf("%q, want %q", reported, want)
 	}
 }
 

@@ -28,69 +28,70 @@ type step struct {
 
 // steps between plan and publish, in order (docs/contract.md, Workflows).
 var steps = []step{
-	{"chunk", ChunkDocuments, (*build).planned, (*build).documents, (*build).perUnit, false},
-	{stageBatch, PayBatches, (*build).one, (*build).chunks, (*build).chunks, true},
-	{"extract", "", (*build).shards, (*build).chunks, (*build).perShard, false},
-	{"reduce", ReducePartition, (*build).partitions, (*build).unitTotal, (*build).perShard, true},
-	{"shorten", ShortenPartition, (*build).partitions, (*build).unitTotal, (*build).perShard, true},
-	{"embed", EmbedPart, (*build).both, (*build).bothTotal, (*build).perShard, true},
-	{"load", LoadPart, (*build).both, (*build).bothTotal, (*build).perShard, true},
-	{"segment", WritePiece, (*build).pieces, (*build).piecesTotal, (*build).perPiece, false},
-	{stageEnrich, EnrichPart, (*build).enriched, (*build).enrichedTotal, (*build).perShard, false},
-	{"verify", VerifyPart, (*build).both, (*build).bothTotal, (*build).perShard, true},
-	{"publish", PublishBuild, (*build).one, (*build).oneTotal, (*build).chunks, true},
-	{stageCollect, CollectGarbage, (*build).one, (*build).oneTotal, (*build).chunks, true},
+	{"chunk", ChunkDocuments, (*build).countPlanUnits, (*build).countDocuments, (*build).perUnit, false},
+	{stageBatch, PayBatches, (*build).countOne, (*build).countChunks, (*build).countChunks, true},
+	{"extract", "", (*build).countShards, (*build).countChunks, (*build).perShard, false},
+	{"reduce", ReducePartition, (*build).countPartitions, (*build).unitTotal, (*build).perShard, true},
+	{"shorten", ShortenPartition, (*build).countPartitions, (*build).unitTotal, (*build).perShard, true},
+	{"embed", EmbedPart, (*build).countParts, (*build).bothTotal, (*build).perShard, true},
+	{"load", LoadPart, (*build).countParts, (*build).bothTotal, (*build).perShard, true},
+	{"segment", WritePiece, (*build).countSegments, (*build).piecesTotal, (*build).perPiece, false},
+	{stageEnrich, EnrichPart, (*build).countEnrichments, (*build).enrichedTotal, (*build).perShard, false},
+	{"verify", VerifyPart, (*build).countParts, (*build).bothTotal, (*build).perShard, true},
+	{"publish", PublishBuild, (*build).countOne, (*build).oneTotal, (*build).countChunks, true},
+	{stageCollect, CollectGarbage, (*build).countOne, (*build).oneTotal, (*build).countChunks, true},
 }
 
-func (b *build) one() int        { return 1 }
+func (b *build) countOne() int   { return 1 }
 func (b *build) oneTotal() int64 { return 1 }
 
-func (b *build) planned() int     { return b.plan.Units }
-func (b *build) documents() int64 { return b.plan.Documents }
-func (b *build) perUnit() int64   { return b.plan.Documents/int64(max(b.plan.Units, 1)) + 1 }
+func (b *build) countPlanUnits() int   { return b.plan.Units }
+func (b *build) countDocuments() int64 { return b.plan.Documents }
+func (b *build) perUnit() int64        { return b.plan.Documents/int64(max(b.plan.Units, 1)) + 1 }
 
-func (b *build) shards() int     { return len(b.chunked.Shards) }
-func (b *build) chunks() int64   { return b.chunked.Chunks }
-func (b *build) perShard() int64 { return int64(b.Shape.ShardChunks) }
+func (b *build) countShards() int   { return len(b.chunked.Shards) }
+func (b *build) countChunks() int64 { return b.chunked.Chunks }
+func (b *build) perShard() int64    { return int64(b.Shape.ShardChunks) }
 
-func (b *build) partitions() int  { return b.parts.Partitions }
-func (b *build) unitTotal() int64 { return int64(b.parts.Partitions) }
+func (b *build) countPartitions() int { return b.parts.Partitions }
+func (b *build) unitTotal() int64     { return int64(b.parts.Partitions) }
 
-// pieces are the splits and class runs that are written side by side; few or none where one unit of work writes all.
-func (b *build) pieces() int        { return b.parts.Pieces }
+// countSegments are the splits and class runs that are written side by side; few or none where one unit of work writes
+// all.
+func (b *build) countSegments() int { return b.parts.Pieces }
 func (b *build) piecesTotal() int64 { return int64(b.parts.Pieces) + 1 }
-func (b *build) perPiece() int64    { return b.chunks()/int64(max(b.parts.Pieces, 1)) + b.perShard() }
+func (b *build) perPiece() int64    { return b.countChunks()/int64(max(b.parts.Pieces, 1)) + b.perShard() }
 
-// enriched are the parts of the chunks that enrichments pay for side by side.
-func (b *build) enriched() int        { return b.parts.Enrich }
-func (b *build) enrichedTotal() int64 { return int64(b.parts.Enrich) + 1 }
+// countEnrichments are the parts of the chunks that enrichments pay for side by side.
+func (b *build) countEnrichments() int { return b.parts.Enrich }
+func (b *build) enrichedTotal() int64  { return int64(b.parts.Enrich) + 1 }
 
-// both counts class partitions, then chunk shards.
-func (b *build) both() int        { return b.partitions() + b.shards() }
-func (b *build) bothTotal() int64 { return int64(b.both()) }
+// countParts counts class partitions, then chunk shards.
+func (b *build) countParts() int  { return b.countPartitions() + b.countShards() }
+func (b *build) bothTotal() int64 { return int64(b.countParts()) }
 
 // BuildIndex builds and publishes one generation. Updates: pause, resume, cancel; query: state. It holds under 300
 // events for a run that is not paused: everything that grows with the corpus is in stages.
 func BuildIndex(ctx workflow.Context, in Build) (Outcome, error) {
 	b := &build{run: run{Build: in, endActivity: EndBuild}}
-	return b.execute(ctx, b.work)
+	return b.executeRun(ctx, b.buildIndex)
 }
 
-// work takes the lease and does the stages. It returns how the build ended, or the error that ended it.
-func (b *build) work(ctx workflow.Context) (End, error) {
-	if err := b.pausable(ctx, "lease", func(ctx workflow.Context) error {
-		return b.once(ctx, TakeLease, 0, b.Build, &b.Fence)
+// buildIndex takes the lease and does the stages. It returns how the build ended, or the error that ended it.
+func (b *build) buildIndex(ctx workflow.Context) (End, error) {
+	if err := b.runPausable(ctx, "lease", func(ctx workflow.Context) error {
+		return b.runActivity(ctx, TakeLease, 0, b.Build, &b.Fence)
 	}); err != nil {
 		return End{}, err
 	}
-	end, err := b.stages(ctx)
+	end, err := b.runStages(ctx)
 	if err == nil || ctx.Err() != nil {
 		return end, err
 	}
-	if why := failure(err); b.Anew == "" && (why.code == codeParentDamaged || why.code == codeOutgrown) {
+	if why := causeOf(err); b.Anew == "" && (why.code == codeParentDamaged || why.code == codeOutgrown) {
 		b.beginAnew(why.ref)
 		b.Rebuild = b.Rebuild || why.code == codeParentDamaged
-		return b.stages(ctx)
+		return b.runStages(ctx)
 	}
 	return end, err
 }
@@ -104,13 +105,13 @@ func (b *build) beginAnew(ref string) {
 	b.tries++ // stages need ids of their own
 }
 
-// stages does what follows the lease.
-func (b *build) stages(ctx workflow.Context) (End, error) {
-	if err := b.pausable(ctx, "plan", func(ctx workflow.Context) error {
-		if err := b.begin(ctx, "plan", 1); err != nil {
+// runStages does what follows the lease.
+func (b *build) runStages(ctx workflow.Context) (End, error) {
+	if err := b.runPausable(ctx, "plan", func(ctx workflow.Context) error {
+		if err := b.beginStage(ctx, "plan", 1); err != nil {
 			return err
 		}
-		return b.once(ctx, PlanBuild, 0, b.Build, &b.plan)
+		return b.runActivity(ctx, PlanBuild, 0, b.Build, &b.plan)
 	}); err != nil {
 		return End{}, err
 	}
@@ -120,7 +121,7 @@ func (b *build) stages(ctx workflow.Context) (End, error) {
 		return End{Status: statusHeld, Reason: b.plan.Held}, nil
 	}
 	if b.plan.Repair > 0 {
-		if err := b.pausable(ctx, stageRepair, b.repair); err != nil {
+		if err := b.runPausable(ctx, stageRepair, b.repairStores); err != nil {
 			return End{}, err
 		}
 	}
@@ -131,8 +132,8 @@ func (b *build) stages(ctx workflow.Context) (End, error) {
 		if s.name == stageBatch && !b.chunked.Batch || s.name == stageEnrich && b.parts.Enrich == 0 {
 			continue
 		}
-		if err := b.pausable(ctx, s.name, func(ctx workflow.Context) error {
-			return b.lenient(ctx, s.name, b.step(ctx, s))
+		if err := b.runPausable(ctx, s.name, func(ctx workflow.Context) error {
+			return b.downgradeError(ctx, s.name, b.runStep(ctx, s))
 		}); err != nil {
 			return End{}, err
 		}
@@ -146,13 +147,13 @@ func (b *build) stages(ctx workflow.Context) (End, error) {
 	return End{Status: b.outcome.Status, Reason: b.outcome.Reason, Warning: b.warning}, nil
 }
 
-// lenient makes a warning of what keeps collect from its work: the generation is published, the next night collects,
-// and the lease is worth more to it than a run that waits with it.
-func (b *build) lenient(ctx workflow.Context, stage string, err error) error {
+// downgradeError makes a warning of what keeps collect from its work: the generation is published, the next night
+// collects, and the lease is worth more to it than a run that waits with it.
+func (b *build) downgradeError(ctx workflow.Context, stage string, err error) error {
 	if stage != stageCollect || err == nil || ctx.Err() != nil {
 		return err
 	}
-	why := failure(err)
+	why := causeOf(err)
 	if why.code == codePaused || why.code == codeCancelled {
 		return err
 	}
@@ -160,10 +161,10 @@ func (b *build) lenient(ctx workflow.Context, stage string, err error) error {
 	return nil
 }
 
-// repair verifies everything that the kept generations name against stores that lost their memory, and writes again
-// what is missing.
-func (b *build) repair(ctx workflow.Context) error {
-	if err := b.begin(ctx, stageRepair, int64(b.plan.Repair)); err != nil {
+// repairStores verifies everything that the kept generations name against stores that lost their memory, and writes
+// again what is missing.
+func (b *build) repairStores(ctx workflow.Context) error {
+	if err := b.beginStage(ctx, stageRepair, int64(b.plan.Repair)); err != nil {
 		return err
 	}
 	in := StageInput{
@@ -172,7 +173,7 @@ func (b *build) repair(ctx workflow.Context) error {
 	if err := b.runUnits(ctx, BuildID(b.Index, b.Generation)+"/"+stageRepair, in); err != nil {
 		return err
 	}
-	return b.once(ctx, SealRepair, 1, b.Build, nil)
+	return b.runActivity(ctx, SealRepair, 1, b.Build, nil)
 }
 
 const (
@@ -182,20 +183,20 @@ const (
 	stageEnrich  = "enrich" // only there where the configuration names an enrichment
 )
 
-// step runs one stage and what seals it.
-func (b *build) step(ctx workflow.Context, s step) error {
-	if err := b.begin(ctx, s.name, s.total(b)); err != nil {
+// runStep runs one stage and what seals it.
+func (b *build) runStep(ctx workflow.Context, s step) error {
+	if err := b.beginStage(ctx, s.name, s.total(b)); err != nil {
 		return err
 	}
 	unit := Unit{Build: b.Build, Stage: s.name}
 	count := s.units(b)
 	switch {
 	case s.name == "publish":
-		return b.once(ctx, s.activity, s.items(b), unit, &b.outcome)
+		return b.runActivity(ctx, s.activity, s.items(b), unit, &b.outcome)
 	case s.name == "segment" && count == 0: // WriteSegments alone
 	case count == 1 && s.alone:
 		if b.left == nil {
-			if err := b.once(ctx, s.activity, s.items(b), unit, nil); err != nil {
+			if err := b.runActivity(ctx, s.activity, s.items(b), unit, nil); err != nil {
 				return err
 			}
 			b.left = &StageResult{} // a pause in what follows does not run it again
@@ -211,17 +212,17 @@ func (b *build) step(ctx workflow.Context, s step) error {
 	}
 	switch {
 	case s.name == "chunk":
-		err := b.once(ctx, SealChunks, b.plan.Documents, b.Build, &b.chunked)
+		err := b.runActivity(ctx, SealChunks, b.plan.Documents, b.Build, &b.chunked)
 		b.Spec = cmp.Or(b.chunked.Spec, b.Spec)
 		return err
 	case s.name == "load" && b.chunked.Import:
-		return b.once(ctx, ImportVectors, b.chunks(), b.Build, nil)
+		return b.runActivity(ctx, ImportVectors, b.countChunks(), b.Build, nil)
 	case s.name == "segment":
-		return b.once(ctx, WriteSegments, b.chunks(), unit, nil)
+		return b.runActivity(ctx, WriteSegments, b.countChunks(), unit, nil)
 	case s.name == stageEnrich:
-		return b.once(ctx, SealEnrichment, b.chunks(), b.Build, nil)
+		return b.runActivity(ctx, SealEnrichment, b.countChunks(), b.Build, nil)
 	case s.name == "extract":
-		return b.once(ctx, SealExtraction, b.chunks(), b.Build, &b.parts)
+		return b.runActivity(ctx, SealExtraction, b.countChunks(), b.Build, &b.parts)
 	}
 	return nil
 }

@@ -73,14 +73,14 @@ func TestBeginStageIsToldEachStageBeforeItsUnits(t *testing.T) {
 
 func TestABuildThatComesToWhatItsParentIsEndsAfterChunk(t *testing.T) {
 	f := newFake(10)
-	f.alike = "completed_with_errors"
-	if out, err := run(t, f, workflows.Build{Shape: workflows.DefaultShape()}, nil); err != nil || out.Status != f.alike {
+	f.sameStatus = "completed_with_errors"
+	if out, err := run(t, f, workflows.Build{Shape: workflows.DefaultShape()}, nil); err != nil || out.Status != f.sameStatus {
 		t.Fatal(out, err)
 	}
 	if f.count(workflows.ChunkDocuments) == 0 || f.count(workflows.ExtractChunks)+f.count(workflows.PublishBuild) != 0 {
 		t.Errorf("%v", f.calls)
 	}
-	if end := f.lastEnd(); !end.Unchanged || end.Status != f.alike {
+	if end := f.lastEnd(); !end.Unchanged || end.Status != f.sameStatus {
 		t.Errorf("%+v", end)
 	}
 }

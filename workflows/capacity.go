@@ -35,10 +35,10 @@ const (
 	storesOfWorker = 4  // activities that wait for stores, to each worker
 )
 
-// window is how many units of a stage to keep in flight: so many that the model or the cores are full, no more than the
-// slots begin soon, and as many as was usual where the slots have room for them.
-func (c Capacity) window(stage string) int {
-	usual := usualWindows.of(stage)
+// chooseWindow is how many units of a stage to keep in flight: so many that the model or the cores are full, no more
+// than the slots begin soon, and as many as was usual where the slots have room for them.
+func (c Capacity) chooseWindow(stage string) int {
+	usual := usualWindows.windowOf(stage)
 	want := storesOfWorker * c.Workers
 	if stage == "chunk" || stage == "reduce" {
 		if c.Computing == 0 { // no worker is known to poll that queue
@@ -48,46 +48,47 @@ func (c Capacity) window(stage string) int {
 	}
 	switch stage {
 	case "shorten":
-		want = calls(c.Chat, shortenWidth, c.CPU)
+		want = countCalls(c.Chat, shortenWidth, c.CPU)
 	case "embed":
-		want = calls(c.Embed, embedWidth, c.CPU)
+		want = countCalls(c.Embed, embedWidth, c.CPU)
 	}
-	return c.bounded(max(want, usual), usual, maxWindow)
+	return c.boundWindow(max(want, usual), usual, maxWindow)
 }
 
-// calls is how many activities of a width keep a model full; cores where there is no server to fill.
-func calls(concurrency, width, cores int) int {
+// countCalls is how many activities of a width keep a model full; cores where there is no server to fill.
+func countCalls(concurrency, width, cores int) int {
 	if concurrency == 0 {
 		return 2 * cores
 	}
-	return filling(concurrency, width) + spareParts
+	return computeFill(concurrency, width) + spareParts
 }
 
-// filling is one and a half times the concurrency, in activities that have so many calls in flight: the calls of an
+// computeFill is one and a half times the concurrency, in activities that have so many calls in flight: the calls of an
 // activity do not end together.
-func filling(concurrency, width int) int { return pieces(3*concurrency, 2*width) }
+func computeFill(concurrency, width int) int { return countPieces(3*concurrency, 2*width) }
 
-// batches is how many batches of extraction to keep in flight, over all shards.
-func (c Capacity) batches(size int) int {
+// countBatches is how many batches of extraction to keep in flight, over all shards.
+func (c Capacity) countBatches(size int) int {
 	want := max(2*c.CPU, usualBatches)
 	if c.Chat > 0 {
-		want = max(filling(c.Chat, size)+spareBatches, usualBatches)
+		want = max(computeFill(c.Chat, size)+spareBatches, usualBatches)
 	}
-	return c.bounded(want, usualBatches, mostBatches)
+	return c.boundWindow(want, usualBatches, mostBatches)
 }
 
-// bounded keeps what is wanted within the slots and a few that wait for one; unknown is for a fleet that is not known.
-func (c Capacity) bounded(want, unknown, most int) int {
+// boundWindow keeps what is wanted within the slots and a few that wait for one; unknown is for a fleet that is not
+// known.
+func (c Capacity) boundWindow(want, unknown, most int) int {
 	if c.Slots == 0 {
 		return unknown
 	}
 	return max(1, min(want, c.Slots+c.Slots/4+1, most))
 }
 
-// measure asks what the fleet can do; where that fails, what was known before stands.
-func measure(ctx workflow.Context, b Build, before Capacity) Capacity {
+// measureFleet asks what the fleet can do; where that fails, what was known before stands.
+func measureFleet(ctx workflow.Context, b Build, before Capacity) Capacity {
 	var now Capacity
-	if err := execute(measuring(ctx), MeasureFleet, b, &now); err != nil {
+	if err := executeActivity(withMeasure(ctx), MeasureFleet, b, &now); err != nil {
 		return before
 	}
 	return now
@@ -99,11 +100,11 @@ const (
 	longestLook = 5 * time.Minute
 )
 
-// watch looks at the fleet as long as ctx lives, and reports what changed.
-func watch(ctx workflow.Context, b Build, known Capacity, changed func(workflow.Context, Capacity)) {
+// watchFleet looks at the fleet as long as ctx lives, and reports what changed.
+func watchFleet(ctx workflow.Context, b Build, known Capacity, changed func(workflow.Context, Capacity)) {
 	wait := firstLook
 	for workflow.Sleep(ctx, wait) == nil {
-		now := measure(ctx, b, known)
+		now := measureFleet(ctx, b, known)
 		if wait = min(2*wait, longestLook); now != known {
 			wait, known = firstLook, now
 			changed(ctx, now)
@@ -111,21 +112,21 @@ func watch(ctx workflow.Context, b Build, known Capacity, changed func(workflow.
 	}
 }
 
-// follow keeps a fan-out's window fitting while it runs: to what the fleet can do, where the shape leaves it open and
-// the stage has more units than are usual at once.
-func (f *fanOut) follow(ctx workflow.Context, in StageInput) {
+// followFleet keeps a fan-out's window fitting while it runs: to what the fleet can do, where the shape leaves it open
+// and the stage has more units than are usual at once.
+func (f *fanOut) followFleet(ctx workflow.Context, in StageInput) {
 	if f.window > 0 {
 		return
 	}
-	if f.window = usualWindows.of(in.Stage); units(in.Pending) <= f.window {
+	if f.window = usualWindows.windowOf(in.Stage); countUnits(in.Pending) <= f.window {
 		return
 	}
-	known := measure(ctx, in.Build, Capacity{})
-	f.window = known.window(in.Stage)
+	known := measureFleet(ctx, in.Build, Capacity{})
+	f.window = known.chooseWindow(in.Stage)
 	f.wake = workflow.NewBufferedChannel(ctx, 1)
 	workflow.Go(ctx, func(ctx workflow.Context) {
-		watch(ctx, in.Build, known, func(_ workflow.Context, now Capacity) {
-			f.window = now.window(in.Stage)
+		watchFleet(ctx, in.Build, known, func(_ workflow.Context, now Capacity) {
+			f.window = now.chooseWindow(in.Stage)
 			f.wake.SendAsync(true)
 		})
 	})
@@ -171,71 +172,72 @@ type openShard struct {
 // newSpread measures where the shape leaves the windows open and there are more batches than are usual at once.
 func newSpread(ctx workflow.Context, f *fanOut, in StageInput) *spread {
 	shape := in.Shape.Filled()
-	s := &spread{in: in, shards: maxWindow, waiting: units(in.Pending)}
+	s := &spread{in: in, shards: maxWindow, waiting: countUnits(in.Pending)}
 	if shape.Windows.Extract > 0 {
 		s.shards = shape.Windows.Extract
 	}
-	f.room, f.ended = s.room, func(n int) { s.ended(ctx, n) }
+	f.room, f.ended = s.hasRoom, func(n int) { s.endShard(ctx, n) }
 	if shape.ShardWindow > 0 && shape.Windows.Extract > 0 {
 		return s
 	}
-	if s.batches = usualBatches; s.all() <= usualBatches {
+	if s.batches = usualBatches; s.countAll() <= usualBatches {
 		return s
 	}
-	known := measure(ctx, in.Build, Capacity{})
-	s.batches = known.batches(shape.BatchChunks)
+	known := measureFleet(ctx, in.Build, Capacity{})
+	s.batches = known.countBatches(shape.BatchChunks)
 	f.wake, s.listens = workflow.NewBufferedChannel(ctx, 1), true
-	workflow.Go(ctx, func(ctx workflow.Context) { s.listen(ctx, f.wake) })
+	workflow.Go(ctx, func(ctx workflow.Context) { s.listenShards(ctx, f.wake) })
 	workflow.Go(ctx, func(ctx workflow.Context) {
-		watch(ctx, in.Build, known, func(ctx workflow.Context, now Capacity) {
-			s.batches = now.batches(shape.BatchChunks)
-			s.tell(ctx)
+		watchFleet(ctx, in.Build, known, func(ctx workflow.Context, now Capacity) {
+			s.batches = now.countBatches(shape.BatchChunks)
+			s.sendWindows(ctx)
 			f.wake.SendAsync(true)
 		})
 	})
 	return s
 }
 
-// all counts the batches of the shards that are pending, up to more than are usual at once.
-func (s *spread) all() (n int) {
+// countAll counts the batches of the shards that are pending, up to more than are usual at once.
+func (s *spread) countAll() (n int) {
 	for _, r := range s.in.Pending {
 		for shard := r.From; shard < r.To && n <= usualBatches; shard++ {
-			n += s.left(shard)
+			n += s.countLeft(shard)
 		}
 	}
 	return n
 }
 
-// left is how many batches of a shard are to do, one where only its seal is.
-func (s *spread) left(n int) int {
-	if shard := s.in.shard(n); shard.Begun {
-		return max(1, units(shard.Pending))
+// countLeft is how many batches of a shard are to do, one where only its seal is.
+func (s *spread) countLeft(n int) int {
+	if shard := s.in.newShardInput(n); shard.Begun {
+		return max(1, countUnits(shard.Pending))
 	}
 	return max(1, s.in.Shape.Batches(s.in.Sizes[n]))
 }
 
-// each is how many batches a shard may have in flight. Where fewer shards have something to begin than extraction is
-// spread over, those have all that is wanted: a fleet with two batches a worker has one without any again and again.
-func (s *spread) each() int {
+// computeWindow is how many batches a shard may have in flight. Where fewer shards have something to begin than
+// extraction is spread over, those have all that is wanted: a fleet with two batches a worker has one without any again
+// and again.
+func (s *spread) computeWindow() int {
 	if own := s.in.Shape.Filled().ShardWindow; own > 0 {
 		return own
 	}
 	if s.shards < leastShards { // by the shape
-		return min(pieces(s.batches, s.shards), maxWindow)
+		return min(countPieces(s.batches, s.shards), maxWindow)
 	}
 	shards, least := s.shards, leastShards
-	if s.few() {
-		shards = max(1, min(shards, s.unbegun()))
+	if s.hasFewShards() {
+		shards = max(1, min(shards, s.countUnbegun()))
 		least = shards
 	}
-	return min(max(mostOfAShard, pieces(s.batches, shards)), pieces(s.batches, least), maxWindow)
+	return min(max(mostOfAShard, countPieces(s.batches, shards)), countPieces(s.batches, least), maxWindow)
 }
 
-// few reports whether fewer shards have something to begin than extraction is spread over.
-func (s *spread) few() bool { return s.listens && s.unbegun() < leastShards }
+// hasFewShards reports whether fewer shards have something to begin than extraction is spread over.
+func (s *spread) hasFewShards() bool { return s.listens && s.countUnbegun() < leastShards }
 
-// unbegun is how many shards still have batches to begin.
-func (s *spread) unbegun() int {
+// countUnbegun is how many shards still have batches to begin.
+func (s *spread) countUnbegun() int {
 	n := s.waiting
 	for _, shard := range s.open {
 		if !shard.begun {
@@ -245,9 +247,9 @@ func (s *spread) unbegun() int {
 	return n
 }
 
-// windows are those of the open shards, in their order; left is what they leave of the batches that are wanted.
-func (s *spread) windows() (windows []int, left int) {
-	each, few := s.each(), s.few()
+// computeWindows are those of the open shards, in their order; left is what they leave of the batches that are wanted.
+func (s *spread) computeWindows() (windows []int, left int) {
+	each, few := s.computeWindow(), s.hasFewShards()
 	left = s.batches
 	for _, shard := range s.open {
 		if few && shard.begun { // before those that it leaves the rest to
@@ -267,17 +269,17 @@ func (s *spread) windows() (windows []int, left int) {
 	return windows, left
 }
 
-// room reports whether one more shard is to be begun.
-func (s *spread) room() bool {
-	_, left := s.windows()
+// hasRoom reports whether one more shard is to be begun.
+func (s *spread) hasRoom() bool {
+	_, left := s.computeWindows()
 	return len(s.open) < s.shards && (s.batches == 0 || left > 0)
 }
 
-// begin is the window of a shard that is begun now.
-func (s *spread) begin(n int) *openShard {
-	batches := s.left(n)
-	shard := &openShard{number: n, batches: batches, window: min(s.each(), batches)}
-	if _, left := s.windows(); s.few() && left > 0 { // each shard has a window from its beginning
+// beginShard is the window of a shard that is begun now.
+func (s *spread) beginShard(n int) *openShard {
+	batches := s.countLeft(n)
+	shard := &openShard{number: n, batches: batches, window: min(s.computeWindow(), batches)}
+	if _, left := s.computeWindows(); s.hasFewShards() && left > 0 { // each shard has a window from its beginning
 		shard.window = min(shard.window, left)
 	}
 	s.waiting--
@@ -285,8 +287,8 @@ func (s *spread) begin(n int) *openShard {
 	return shard
 }
 
-// listen takes the shards' word of how many batches they have in flight.
-func (s *spread) listen(ctx workflow.Context, wake workflow.Channel) {
+// listenShards takes the shards' word of how many batches they have in flight.
+func (s *spread) listenShards(ctx workflow.Context, wake workflow.Channel) {
 	for signals := workflow.GetSignalChannel(ctx, signalCounted); ; {
 		var counted Counted
 		signals.Receive(ctx, &counted)
@@ -295,25 +297,25 @@ func (s *spread) listen(ctx workflow.Context, wake workflow.Channel) {
 				shard.begun, shard.batches = true, counted.Batches
 			}
 		}
-		s.tell(ctx)
+		s.sendWindows(ctx)
 		wake.SendAsync(true)
 	}
 }
 
-// ended gives the window of a shard to those that wait for one.
-func (s *spread) ended(ctx workflow.Context, n int) {
+// endShard gives the window of a shard to those that wait for one.
+func (s *spread) endShard(ctx workflow.Context, n int) {
 	for i, shard := range s.open {
 		if shard.number == n {
 			s.open = append(s.open[:i:i], s.open[i+1:]...)
 			break
 		}
 	}
-	s.tell(ctx)
+	s.sendWindows(ctx)
 }
 
-// tell sends each open shard its window, where that differs from what it knows.
-func (s *spread) tell(ctx workflow.Context) {
-	windows, _ := s.windows()
+// sendWindows sends each open shard its window, where that differs from what it knows.
+func (s *spread) sendWindows(ctx workflow.Context) {
+	windows, _ := s.computeWindows()
 	for i, shard := range s.open {
 		if shard.window == windows[i] || shard.begun || shard.run == nil || shard.run.IsReady() ||
 			!shard.run.GetChildWorkflowExecution().IsReady() { // it is reported at the next change

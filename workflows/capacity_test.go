@@ -153,8 +153,8 @@ func extraction(shards int) workflows.StageInput {
 	return in
 }
 
-// execute runs a stage over a fleet and gives how long it took.
-func execute(
+// executeActivity runs a stage over a fleet and gives how long it took.
+func executeActivity(
 	t *testing.T, in workflows.StageInput, capacity func(since time.Duration) (workflows.Capacity, error),
 ) (*plant, workflows.StageResult, time.Time) {
 	t.Helper()
@@ -185,7 +185,7 @@ func (p *plant) complete(t *testing.T, shards int) {
 }
 
 func TestExtractionFillsTheModelOfAFleet(t *testing.T) {
-	p, _, _ := execute(t, extraction(40), always(fullFleet))
+	p, _, _ := executeActivity(t, extraction(40), always(fullFleet))
 	p.complete(t, 40)
 	from, to := p.began.Add(20*time.Second), p.began.Add(2*time.Minute)
 	part := filled(p.calls, 6400, from, to)
@@ -201,7 +201,7 @@ func TestSmallShardsFillTheModelToo(t *testing.T) {
 	for i := range in.Sizes {
 		in.Sizes[i] = 512
 	}
-	p, _, _ := execute(t, in, always(fullFleet))
+	p, _, _ := executeActivity(t, in, always(fullFleet))
 	assert.Len(t, p.runs, 1600)
 	if part := filled(p.calls, 6400, p.began.Add(10*time.Second), p.began.Add(time.Minute)); part < 0.95 {
 		t.Errorf("%.1f %% of the model's places are filled", 100*part)
@@ -213,7 +213,7 @@ func TestSmallShardsFillTheModelToo(t *testing.T) {
 func TestFewShardsShareTheWindowOfAll(t *testing.T) {
 	three := workflows.Capacity{Workers: 3, Slots: 192, CPU: 12, Chat: 48}
 	for shards, want := range map[int]int{1: 24, 2: 24, 3: 24, 4: 24, 5: 24} {
-		p, _, end := execute(t, extraction(shards), always(three))
+		p, _, end := executeActivity(t, extraction(shards), always(three))
 		p.complete(t, shards)
 		atOnce := most(p.batches, p.began, end)
 		if atOnce < want || atOnce > want*3/2 { // and ends of shards, which count half
@@ -236,7 +236,7 @@ func lastBegun(p *plant) (last time.Time) {
 }
 
 func TestAFleetOfOneSlotCompletes(t *testing.T) {
-	p, _, end := execute(t, extraction(2), always(smallest))
+	p, _, end := executeActivity(t, extraction(2), always(smallest))
 	p.complete(t, 2)
 	if atOnce := most(p.batches, p.began, end); atOnce > 2 {
 		t.Errorf("%d batches wait for one slot", atOnce)
@@ -245,7 +245,7 @@ func TestAFleetOfOneSlotCompletes(t *testing.T) {
 
 func TestAFleetShrinksToOneInMidBuild(t *testing.T) {
 	shrinks := time.Minute
-	p, _, end := execute(t, extraction(30), func(since time.Duration) (workflows.Capacity, error) {
+	p, _, end := executeActivity(t, extraction(30), func(since time.Duration) (workflows.Capacity, error) {
 		if since >= shrinks {
 			return smallest, nil
 		}
@@ -263,7 +263,7 @@ func TestAFleetShrinksToOneInMidBuild(t *testing.T) {
 
 func TestAFleetGrowsInMidBuild(t *testing.T) {
 	grows := time.Minute
-	p, _, _ := execute(t, extraction(60), func(since time.Duration) (workflows.Capacity, error) {
+	p, _, _ := executeActivity(t, extraction(60), func(since time.Duration) (workflows.Capacity, error) {
 		if since < grows {
 			return smallest, nil
 		}
@@ -282,12 +282,12 @@ func TestAFleetGrowsInMidBuild(t *testing.T) {
 // A fleet that cannot be measured is worked with as it always was; what was known stands when it cannot be any more.
 func TestWithoutAMeasureWindowsAreAsUsual(t *testing.T) {
 	unknown := func(time.Duration) (workflows.Capacity, error) { return workflows.Capacity{}, fatal("store_down") }
-	p, _, end := execute(t, extraction(8), unknown)
+	p, _, end := executeActivity(t, extraction(8), unknown)
 	p.complete(t, 8)
 	if atOnce := most(p.batches, p.began, end); atOnce < 24 || atOnce > 36 {
 		t.Errorf("%d batches at once of a fleet that is not known, want 24, and ends of shards", atOnce)
 	}
-	p, _, _ = execute(t, extraction(30), func(since time.Duration) (workflows.Capacity, error) {
+	p, _, _ = executeActivity(t, extraction(30), func(since time.Duration) (workflows.Capacity, error) {
 		if since > 0 {
 			return workflows.Capacity{}, fatal("store_down")
 		}
@@ -309,7 +309,7 @@ func TestWindowsOfTheShapeBind(t *testing.T) {
 	} {
 		in := extraction(12)
 		c.shape(&in.Shape)
-		p, _, end := execute(t, in, always(fullFleet))
+		p, _, end := executeActivity(t, in, always(fullFleet))
 		p.complete(t, 12)
 		if atOnce := most(p.batches, p.began, end); atOnce != c.want || min(p.looks, 1) != c.looks {
 			t.Errorf("%s: %d batches at once, want %d; %d looks", name, atOnce, c.want, p.looks)
@@ -341,7 +341,7 @@ func TestOtherStagesFollowTheFleet(t *testing.T) {
 	} {
 		in := workflows.StageInput{Stage: c.stage, Activity: workflows.ReducePartition, Units: 500}
 		in.Index, in.Generation, in.Fence, in.Shape = "i", "g", fence, workflows.DefaultShape()
-		p, out, end := execute(t, in, always(c.capacity))
+		p, out, end := executeActivity(t, in, always(c.capacity))
 		if atOnce := most(p.batches, p.began, end); atOnce != c.want || out.Done != 500 {
 			t.Errorf("%s of %+v: %d at once, want %d; %d done", c.stage, c.capacity, atOnce, c.want, out.Done)
 		}
@@ -350,16 +350,16 @@ func TestOtherStagesFollowTheFleet(t *testing.T) {
 
 // What fits into the usual windows needs no measuring: a small build takes no longer for it.
 func TestASmallStageMeasuresNothing(t *testing.T) {
-	p, _, _ := execute(t, extraction(0), always(fullFleet))
+	p, _, _ := executeActivity(t, extraction(0), always(fullFleet))
 	small := extraction(3)
 	small.Sizes = []int{5, 900, 400}
-	q, out, _ := execute(t, small, always(fullFleet))
+	q, out, _ := executeActivity(t, small, always(fullFleet))
 	assert.True(t, p.looks+q.looks == 0 && out.Done == 1+15+7, "%d looks, %d done", p.looks+q.looks, out.Done)
 }
 
 // Looks grow rarer while nothing changes: they leave the history its room.
 func TestLooksAtTheFleetGrowRare(t *testing.T) {
-	p, _, end := execute(t, extraction(10), always(smallest))
+	p, _, end := executeActivity(t, extraction(10), always(smallest))
 	p.complete(t, 10)
 	took := end.Sub(p.began)
 	if most := int(took/(5*time.Minute)) + 6; p.looks > most || p.looks < 5 {

@@ -73,9 +73,9 @@ var waited = map[string]bool{
 	codeStalled:            true,
 }
 
-// halting reports whether a unit that ends with this code stops its stage without failing it. A cancelled run's
+// haltsStage reports whether a unit that ends with this code stops its stage without failing it. A cancelled run's
 // activities may find the stop in the control record before their cancellation reaches them.
-func halting(code string) bool { return pausing[code] || code == codeCancelled }
+func haltsStage(code string) bool { return pausing[code] || code == codeCancelled }
 
 // cause is why something did not go on: a code, and what there is to read about it.
 type cause struct {
@@ -89,8 +89,8 @@ type halted struct{ cause }
 
 func (h *halted) Error() string { return "halted: " + h.code }
 
-// failure gives the cause of an error from the first activity error in its chain.
-func failure(err error) cause {
+// causeOf gives the cause of an error from the first activity error in its chain.
+func causeOf(err error) cause {
 	var stop *halted
 	if errors.As(err, &stop) {
 		return stop.cause
@@ -99,31 +99,31 @@ func failure(err error) cause {
 	if errors.As(err, &app) {
 		// Activities map every error they know of and give it a reference; without one it is an error of the program.
 		if !app.HasDetails() {
-			return cause{code: CodeActivityFailed, detail: untold(err)}
+			return cause{code: CodeActivityFailed, detail: describeUnknown(err)}
 		}
-		told := cause{code: app.Type()}
-		_ = app.Details(&told.ref) // a reference of another type is none
-		return told
+		reported := cause{code: app.Type()}
+		_ = app.Details(&reported.ref) // a reference of another type is none
+		return reported
 	}
 	var panicked *temporal.PanicError
 	var late *temporal.TimeoutError
 	if errors.As(err, &late) && late.TimeoutType() != enums.TIMEOUT_TYPE_HEARTBEAT { // its worker lives, a call hangs
-		return cause{code: codeStalled, detail: untold(err)}
+		return cause{code: codeStalled, detail: describeUnknown(err)}
 	}
 	if errors.As(err, &panicked) || errors.As(err, &late) {
-		return cause{code: CodeActivityFailed, detail: untold(err)}
+		return cause{code: CodeActivityFailed, detail: describeUnknown(err)}
 	}
 	if temporal.IsCanceledError(err) {
 		return cause{code: codeCancelled}
 	}
-	return cause{code: codeInternal, detail: untold(err)}
+	return cause{code: codeInternal, detail: describeUnknown(err)}
 }
 
 // longestDetail bounds the text of an error that is kept in histories, in bytes.
 const longestDetail = 500
 
-// untold describes what no activity described: which one ended, and how, as the engine reports it.
-func untold(err error) string {
+// describeUnknown describes what no activity described: which one ended, and how, as the engine reports it.
+func describeUnknown(err error) string {
 	if err == nil {
 		return ""
 	}
@@ -138,7 +138,7 @@ func untold(err error) string {
 	return text
 }
 
-// refused is how an update that cannot be obeyed is answered.
-func refused(format string, values ...any) error {
+// newRefusal is how an update that cannot be obeyed is answered.
+func newRefusal(format string, values ...any) error {
 	return temporal.NewNonRetryableApplicationError(fmt.Sprintf(format, values...), codeUsage, nil)
 }

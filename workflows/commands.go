@@ -6,17 +6,17 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// listen takes the commands of a run, and questions about it. A command is written down by SteerRun first and changes
-// the workflow after: what is acknowledged binds the activities already.
-func (r *run) listen(ctx workflow.Context) error {
+// listenCommands takes the commands of a run, and questions about it. A command is written down by SteerRun first and
+// changes the workflow after: what is acknowledged binds the activities already.
+func (r *run) listenCommands(ctx workflow.Context) error {
 	return errors.Join(
 		r.listenLimits(ctx),
-		workflow.SetQueryHandler(ctx, QueryState, r.state),
+		workflow.SetQueryHandler(ctx, QueryState, r.describeState),
 		workflow.SetUpdateHandlerWithOptions(ctx, UpdatePause, r.obeyPause, workflow.UpdateHandlerOptions{
 			Validator:   r.mayPause,
 			Description: "what is in flight is paid for and kept, nothing new is asked",
 		}),
-		workflow.SetUpdateHandlerWithOptions(ctx, UpdateResume, acknowledged(r.obeyResume), workflow.UpdateHandlerOptions{
+		workflow.SetUpdateHandlerWithOptions(ctx, UpdateResume, withReceipt(r.obeyResume), workflow.UpdateHandlerOptions{
 			Validator:   r.mayResume,
 			Description: "the units that are left are run; a budget may be given",
 		}),
@@ -30,13 +30,13 @@ func (r *run) listen(ctx workflow.Context) error {
 func (r *run) mayPause() error {
 	switch {
 	case r.phase == PhaseEnding || r.cancelling:
-		return refused("the run is ending: it cannot be paused any more")
+		return newRefusal("the run is ending: it cannot be paused any more")
 	case r.phase == PhasePaused:
-		return refused("the run is paused already (%s)", r.code)
+		return newRefusal("the run is paused already (%s)", r.code)
 	case r.phase == PhasePausing || r.asked || r.busy == UpdatePause:
-		return refused("the run is pausing already: what is in flight ends first")
+		return newRefusal("the run is pausing already: what is in flight ends first")
 	case r.busy != "":
-		return refused("the run is being resumed: try again in a moment")
+		return newRefusal("the run is being resumed: try again in a moment")
 	}
 	return nil
 }
@@ -44,26 +44,26 @@ func (r *run) mayPause() error {
 func (r *run) mayResume(in Resume) error {
 	switch {
 	case r.phase == PhaseEnding || r.cancelling:
-		return refused("the run is ending: it cannot be resumed any more")
+		return newRefusal("the run is ending: it cannot be resumed any more")
 	case r.busy == UpdateResume:
-		return refused("the run is being resumed already")
+		return newRefusal("the run is being resumed already")
 	case r.phase == PhaseRunning && !r.asked && r.busy != UpdatePause:
-		return refused("the run is not paused: it goes on by itself")
+		return newRefusal("the run is not paused: it goes on by itself")
 	}
 	budget := in.Budget
 	if budget == nil || *budget == (Budget{}) {
 		if r.code == codeBudgetSpent {
-			return refused("the run has spent its budget: give it a bigger one with --budget-calls, " +
+			return newRefusal("the run has spent its budget: give it a bigger one with --budget-calls, " +
 				"--budget-tokens or --budget-money")
 		}
 		return nil
 	}
-	if budget.below() {
-		return refused("a budget cannot be below zero")
+	if budget.isNegative() {
+		return newRefusal("a budget cannot be below zero")
 	}
 	if old := r.Budget.Over(Budget{}); r.code == codeBudgetSpent && r.Budget != nil &&
 		budget.Calls <= old.Calls && budget.Tokens <= old.Tokens && budget.Money <= old.Money {
-		return refused("the run has spent its budget, and the new one is no bigger: calls %d, tokens %d, money %g; "+
+		return newRefusal("the run has spent its budget, and the new one is no bigger: calls %d, tokens %d, money %g; "+
 			"give more with --budget-calls, --budget-tokens or --budget-money", old.Calls, old.Tokens, old.Money)
 	}
 	return nil
@@ -72,21 +72,21 @@ func (r *run) mayResume(in Resume) error {
 func (r *run) mayCancel() error {
 	switch {
 	case r.phase == PhaseEnding:
-		return refused("the run is ending by itself: it cannot be cancelled any more")
+		return newRefusal("the run is ending by itself: it cannot be cancelled any more")
 	case r.cancelling:
-		return refused("the run is being cancelled already")
+		return newRefusal("the run is being cancelled already")
 	}
 	return nil
 }
 
-// write has SteerRun write down a command that stops a run or has it go on.
-func (r *run) write(ctx workflow.Context, command string, budget *Budget) (stopped Stopped, err error) {
+// writeCommand has SteerRun write down a command that stops a run or has it go on.
+func (r *run) writeCommand(ctx workflow.Context, command string, budget *Budget) (stopped Stopped, err error) {
 	err = r.writeSteer(ctx, Steer{Command: command, NewBudget: budget}, &stopped)
 	return stopped, err
 }
 
 // writeSteer has SteerRun write a command down, one at a time, also while the run is being cancelled from outside.
-func (r *run) writeSteer(ctx workflow.Context, steer Steer, told *Stopped) error {
+func (r *run) writeSteer(ctx workflow.Context, steer Steer, reported *Stopped) error {
 	ctx, done := workflow.NewDisconnectedContext(ctx)
 	defer done()
 	if err := r.steer.Lock(ctx); err != nil {
@@ -94,39 +94,39 @@ func (r *run) writeSteer(ctx workflow.Context, steer Steer, told *Stopped) error
 	}
 	defer r.steer.Unlock()
 	if r.cancelling && steer.Command != UpdateCancel { // it came while this one waited
-		return refused("the run is being cancelled")
+		return newRefusal("the run is being cancelled")
 	}
 	steer.Build = r.Build
-	err := execute(steering(ctx, r.Build), SteerRun, steer, told)
+	err := executeActivity(withSteer(ctx, r.Build), SteerRun, steer, reported)
 	below := steer.Command == UpdatePause || steer.Command == UpdateCancel
 	if err == nil && r.below != nil && below {
 		ends := Steer{Build: *r.below, Command: UpdateCancel}
-		err = execute(steering(ctx, r.Build), SteerRun, ends, nil)
+		err = executeActivity(withSteer(ctx, r.Build), SteerRun, ends, nil)
 	}
 	return err
 }
 
-// acknowledged has a command that says nothing answered with a receipt.
-func acknowledged[In any](obey func(workflow.Context, In) error) func(workflow.Context, In) (Receipt, error) {
+// withReceipt has a command that says nothing answered with a receipt.
+func withReceipt[In any](obey func(workflow.Context, In) error) func(workflow.Context, In) (Receipt, error) {
 	return func(ctx workflow.Context, in In) (Receipt, error) { return Receipt{}, obey(ctx, in) }
 }
 
-// done is the end of what write wrote, unless a later command is being written down already.
-func (r *run) done(command string) {
+// endCommand is the end of what write wrote, unless a later command is being written down already.
+func (r *run) endCommand(command string) {
 	if r.busy == command {
 		r.busy = ""
 	}
 }
 
-// idle says that nothing of the run is in flight: it obeys without the record that activities look at, so that a store
-// that is down keeps no person from pausing or cancelling.
-func (r *run) idle() bool { return r.phase == PhasePaused || r.phase == PhaseWaiting }
+// isIdle says that nothing of the run is in flight: it obeys without the record that activities look at, so that a
+// store that is down keeps no person from pausing or cancelling.
+func (r *run) isIdle() bool { return r.phase == PhasePaused || r.phase == PhaseWaiting }
 
 func (r *run) obeyPause(ctx workflow.Context) (Stopped, error) {
 	r.busy, r.undone = UpdatePause, false
-	defer r.done(UpdatePause)
-	stopped, err := r.write(ctx, UpdatePause, nil)
-	if err != nil && (!r.idle() || r.cancelling) {
+	defer r.endCommand(UpdatePause)
+	stopped, err := r.writeCommand(ctx, UpdatePause, nil)
+	if err != nil && (!r.isIdle() || r.cancelling) {
 		return Stopped{}, err
 	}
 	r.asked = true
@@ -136,7 +136,7 @@ func (r *run) obeyPause(ctx workflow.Context) (Stopped, error) {
 // obeyResume lets a run that is paused or waits go on, and takes back a pause that has not taken effect yet.
 func (r *run) obeyResume(ctx workflow.Context, in Resume) error {
 	r.busy = UpdateResume
-	defer r.done(UpdateResume)
+	defer r.endCommand(UpdateResume)
 	// The stores may tell people of the pause before the workflow hears that it is written down.
 	settled := func() bool { return r.phase != PhasePausing && !r.noting || r.cancelling }
 	if err := workflow.Await(ctx, settled); err != nil {
@@ -147,11 +147,11 @@ func (r *run) obeyResume(ctx workflow.Context, in Resume) error {
 		merged := in.Budget.Over(r.Budget.Over(Budget{}))
 		budget = &merged
 	}
-	if _, err := r.write(ctx, UpdateResume, budget); err != nil {
+	if _, err := r.writeCommand(ctx, UpdateResume, budget); err != nil {
 		return err
 	}
 	if r.cancelling || r.phase == PhaseEnding {
-		return refused("the run ended before it could be resumed")
+		return newRefusal("the run ended before it could be resumed")
 	}
 	if budget != nil {
 		r.Budget = budget
@@ -163,9 +163,9 @@ func (r *run) obeyResume(ctx workflow.Context, in Resume) error {
 
 func (r *run) obeyCancel(ctx workflow.Context) (Stopped, error) {
 	r.cancelling = true
-	idle := r.idle()
-	stopped, err := r.write(ctx, UpdateCancel, nil)
-	if err != nil && (!idle || !r.idle()) {
+	idle := r.isIdle()
+	stopped, err := r.writeCommand(ctx, UpdateCancel, nil)
+	if err != nil && (!idle || !r.isIdle()) {
 		r.cancelling = false
 		return Stopped{}, err
 	}
@@ -174,7 +174,7 @@ func (r *run) obeyCancel(ctx workflow.Context) (Stopped, error) {
 		return stopped, nil
 	}
 	if r.phase == PhaseEnding {
-		return Stopped{}, refused("the run ended by itself meanwhile")
+		return Stopped{}, newRefusal("the run ended by itself meanwhile")
 	}
 	r.cancel()
 	return stopped, nil

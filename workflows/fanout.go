@@ -12,16 +12,16 @@ type UnitRange struct {
 	To   int `json:"to"`
 }
 
-// units counts what ranges hold.
-func units(ranges []UnitRange) (n int) {
+// countUnits counts what ranges hold.
+func countUnits(ranges []UnitRange) (n int) {
 	for _, r := range ranges {
 		n += r.To - r.From
 	}
 	return n
 }
 
-// compact makes ranges of units in any order.
-func compact(numbers []int) []UnitRange {
+// compactRanges makes ranges of units in any order.
+func compactRanges(numbers []int) []UnitRange {
 	slices.Sort(numbers)
 	var ranges []UnitRange
 	for _, n := range numbers {
@@ -44,8 +44,8 @@ type StageResult struct {
 	Partial []ShardLeft `json:"partial,omitempty"` // extract: pending shards of which some batches are finished
 }
 
-// tells reports whether there is more to read of the pause than its code.
-func (r *StageResult) tells() bool { return r.Ref != "" || r.Detail != "" }
+// hasDetail reports whether there is more to read of the pause than its code.
+func (r *StageResult) hasDetail() bool { return r.Ref != "" || r.Detail != "" }
 
 // ShardLeft is a shard that paused: its pending batches; none where only its seal is left.
 type ShardLeft struct {
@@ -72,10 +72,10 @@ type fanOut struct {
 	left     []int
 }
 
-// run gives what was done and what is left; nothing is in flight any more when it returns.
-func (f *fanOut) run(ctx workflow.Context, cancel func()) (StageResult, error) {
+// runPieces gives what was done and what is left; nothing is in flight any more when it returns.
+func (f *fanOut) runPieces(ctx workflow.Context, cancel func()) (StageResult, error) {
 	waiting := slices.Clone(f.pending)
-	told := false
+	reported := false
 	selector := workflow.NewSelector(ctx)
 	if f.wake != nil {
 		selector.AddReceive(f.wake, func(wake workflow.ReceiveChannel, _ bool) { wake.Receive(ctx, nil) })
@@ -88,20 +88,20 @@ func (f *fanOut) run(ctx workflow.Context, cancel func()) (StageResult, error) {
 		more := func() bool {
 			return !hold && f.failed == nil && f.result.Paused == "" && ctx.Err() == nil && len(waiting) > 0
 		}
-		for more() && f.fits() {
+		for more() && f.hasRoom() {
 			n := waiting[0].From
 			if waiting[0].From++; waiting[0].From == waiting[0].To {
 				waiting = waiting[1:]
 			}
 			f.inflight++
-			selector.AddFuture(f.start(n), func(future workflow.Future) { f.end(ctx, n, future, cancel) })
+			selector.AddFuture(f.start(n), func(future workflow.Future) { f.endPiece(ctx, n, future, cancel) })
 		}
 		if f.begun != nil && f.inflight > 0 && len(waiting) == 0 {
 			f.begun()
 			f.begun = nil
 		}
-		if f.result.Paused != "" && !told && f.halt != nil {
-			told = true
+		if f.result.Paused != "" && !reported && f.halt != nil {
+			reported = true
 			f.halt(f.result.Paused)
 		}
 		if f.inflight == 0 && (f.wake == nil || !more()) {
@@ -114,31 +114,31 @@ func (f *fanOut) run(ctx workflow.Context, cancel func()) (StageResult, error) {
 			f.left = append(f.left, n)
 		}
 	}
-	f.result.Pending = compact(f.left)
+	f.result.Pending = compactRanges(f.left)
 	if f.failed == nil {
 		f.failed = ctx.Err()
 	}
 	return f.result, f.failed
 }
 
-// fits reports whether one more piece may be in flight.
-func (f *fanOut) fits() bool {
+// hasRoom reports whether one more piece may be in flight.
+func (f *fanOut) hasRoom() bool {
 	if f.room != nil {
 		return f.room()
 	}
 	return f.inflight < f.window
 }
 
-// end takes the result of a piece.
-func (f *fanOut) end(ctx workflow.Context, n int, future workflow.Future, cancel func()) {
+// endPiece takes the result of a piece.
+func (f *fanOut) endPiece(ctx workflow.Context, n int, future workflow.Future, cancel func()) {
 	f.inflight--
 	if f.ended != nil {
 		f.ended(n)
 	}
 	var result StageResult // an activity's UnitResult reads as one
 	if err := future.Get(ctx, &result); err != nil {
-		why := failure(err)
-		if !halting(why.code) || ctx.Err() != nil {
+		why := causeOf(err)
+		if !haltsStage(why.code) || ctx.Err() != nil {
 			if f.failed == nil {
 				f.failed = err
 				cancel()
@@ -155,7 +155,7 @@ func (f *fanOut) end(ctx workflow.Context, n int, future workflow.Future, cancel
 	}
 	f.result.Done += result.Done
 	// The code of what went wrong says more than that of a piece that was stopped for it.
-	if result.Paused != "" && (f.result.Paused == "" || !f.result.tells() && result.tells()) {
+	if result.Paused != "" && (f.result.Paused == "" || !f.result.hasDetail() && result.hasDetail()) {
 		f.result.Paused, f.result.Ref, f.result.Detail = result.Paused, result.Ref, result.Detail
 	}
 }

@@ -18,7 +18,7 @@ func (r *run) listenLimits(ctx workflow.Context) error {
 		{UpdateConcurrency, "calls in flight to a model's endpoint from now on, over all workers", r.mayConcurrency},
 		{UpdateRates, "requests and tokens a minute from now on, over all workers", r.mayRates},
 	} {
-		obey := acknowledged(func(ctx workflow.Context, in Limits) error { return r.obeyLimits(ctx, one.name, in) })
+		obey := withReceipt(func(ctx workflow.Context, in Limits) error { return r.obeyLimits(ctx, one.name, in) })
 		options := workflow.UpdateHandlerOptions{Validator: one.may, Description: one.about}
 		if err := workflow.SetUpdateHandlerWithOptions(ctx, one.name, obey, options); err != nil {
 			return err
@@ -28,16 +28,16 @@ func (r *run) listenLimits(ctx workflow.Context) error {
 		Validator:   r.mayBudget,
 		Description: "what the run may pay for, from its beginning",
 	}
-	return workflow.SetUpdateHandlerWithOptions(ctx, UpdateBudget, acknowledged(r.obeyBudget), options)
+	return workflow.SetUpdateHandlerWithOptions(ctx, UpdateBudget, withReceipt(r.obeyBudget), options)
 }
 
 // mayLimit refuses a run that makes no calls, or none any more.
 func (r *run) mayLimit() error {
 	switch {
 	case r.Spec == "":
-		return refused("the run has no models to limit")
+		return newRefusal("the run has no models to limit")
 	case r.phase == PhaseEnding || r.cancelling:
-		return refused("the run is ending: it cannot be limited any more")
+		return newRefusal("the run is ending: it cannot be limited any more")
 	}
 	return nil
 }
@@ -48,9 +48,9 @@ func (r *run) mayConcurrency(in Limits) error {
 	}
 	switch calls := in.Concurrency; {
 	case calls == nil || in.RequestsPerMinute != nil || in.TokensPerMinute != nil:
-		return refused("want a concurrency and nothing else")
+		return newRefusal("want a concurrency and nothing else")
 	case *calls < 1 || *calls > maxConcurrency:
-		return refused("concurrency: want 1 to %d, got %d; to have no call start, pause the run", maxConcurrency, *calls)
+		return newRefusal("concurrency: want 1 to %d, got %d; to have no call start, pause the run", maxConcurrency, *calls)
 	}
 	return nil
 }
@@ -60,11 +60,11 @@ func (r *run) mayRates(in Limits) error {
 		return err
 	}
 	if in.Concurrency != nil || in.RequestsPerMinute == nil && in.TokensPerMinute == nil {
-		return refused("want requests or tokens a minute and nothing else")
+		return newRefusal("want requests or tokens a minute and nothing else")
 	}
 	for _, rate := range []*int{in.RequestsPerMinute, in.TokensPerMinute} {
 		if rate != nil && (*rate < 0 || *rate > maxRate) {
-			return refused("rates: want 0, which is no limit, to %d a minute, got %d", maxRate, *rate)
+			return newRefusal("rates: want 0, which is no limit, to %d a minute, got %d", maxRate, *rate)
 		}
 	}
 	return nil
@@ -76,11 +76,11 @@ func (r *run) mayBudget(in Budget) error {
 	}
 	switch {
 	case in == Budget{}:
-		return refused("no budget is given: want calls, tokens or money above zero")
-	case in.below():
-		return refused("a budget cannot be below zero")
+		return newRefusal("no budget is given: want calls, tokens or money above zero")
+	case in.isNegative():
+		return newRefusal("a budget cannot be below zero")
 	case r.code == codeBudgetSpent:
-		return refused("the run has paused since its budget is spent: resume it with a bigger one")
+		return newRefusal("the run has paused since its budget is spent: resume it with a bigger one")
 	}
 	return nil
 }

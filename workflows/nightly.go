@@ -52,7 +52,7 @@ func Nightly(ctx workflow.Context, in Night) (NightOutcome, error) {
 		return NightOutcome{}, err
 	}
 	var opened Opened
-	if err := execute(quick(ctx, in.Build), OpenNight, in, &opened); err != nil {
+	if err := executeActivity(withQuick(ctx, in.Build), OpenNight, in, &opened); err != nil {
 		return NightOutcome{}, failedNight(ctx, err)
 	}
 	if opened.By != "" {
@@ -79,6 +79,6 @@ func failedNight(ctx workflow.Context, err error) error {
 	if ctx.Err() != nil || temporal.IsCanceledError(err) {
 		return temporal.NewCanceledError()
 	}
-	why := failure(err)
+	why := causeOf(err)
 	return temporal.NewNonRetryableApplicationError(why.code, why.code, nil, why.ref)
 }

@@ -28,24 +28,24 @@ const longestNotice = 24 * time.Hour
 
 // Notify calls a webhook in a separate workflow: a receiver that is down holds up no run.
 func Notify(ctx workflow.Context, in Notice) error {
-	return execute(noticing(ctx), SendNotice, in, nil)
+	return executeActivity(withNotice(ctx), SendNotice, in, nil)
 }
 
-// noticing is for posting to a webhook: each attempt is short, the patience long.
-func noticing(ctx workflow.Context) workflow.Context {
+// withNotice is for posting to a webhook: each attempt is short, the patience long.
+func withNotice(ctx workflow.Context) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout:    30 * time.Second,
 		ScheduleToCloseTimeout: longestNotice,
 		WaitForCancellation:    true,
-		RetryPolicy:            retries(10*time.Minute, 0),
+		RetryPolicy:            newRetryPolicy(10*time.Minute, 0),
 	})
 }
 
-// end records how a run ends or that it pauses, and calls the webhook where there is one. The run does not wait for
-// that, nor does it fail by it.
-func (r *run) end(ctx workflow.Context, end End) error {
+// recordEnd records how a run ends or that it pauses, and calls the webhook where there is one. The run does not wait
+// for that, nor does it fail by it.
+func (r *run) recordEnd(ctx workflow.Context, end End) error {
 	var ended Ended
-	if err := execute(recording(ctx, r.Build), r.endActivity, end, &ended); err != nil {
+	if err := executeActivity(withRecord(ctx, r.Build), r.endActivity, end, &ended); err != nil {
 		return err
 	}
 	if !ended.Notify {

@@ -30,8 +30,8 @@ type outage struct {
 	done   int64 // by the stage, when it last failed
 }
 
-// waits reports whether the run waits by itself for what this code stands for to end.
-func (r *run) waits(code string) bool {
+// shouldWait reports whether the run waits by itself for what this code stands for to end.
+func (r *run) shouldWait(code string) bool {
 	if !waited[code] {
 		return false
 	}
@@ -41,10 +41,10 @@ func (r *run) waits(code string) bool {
 	return r.outage.waited < r.Shape.Outage
 }
 
-// wait lets some time go by, longer with every try, and has the run try again. A person may resume it sooner, pause or
-// cancel it meanwhile; nothing of it is in flight, so nothing is paid for. It gives the cause that keeps the run from
-// trying, where there still is one.
-func (r *run) wait(ctx workflow.Context, why cause) (next cause, err error) {
+// waitOutage lets some time go by, longer with every try, and has the run try again. A person may resume it sooner,
+// pause or cancel it meanwhile; nothing of it is in flight, so nothing is paid for. It gives the cause that keeps the
+// run from trying, where there still is one.
+func (r *run) waitOutage(ctx workflow.Context, why cause) (next cause, err error) {
 	delay := min(firstWait<<min(r.outage.Tries, 10), longestWait)
 	now := workflow.Now(ctx)
 	if r.outage.Tries == 0 {
@@ -57,12 +57,12 @@ func (r *run) wait(ctx workflow.Context, why cause) (next cause, err error) {
 	end := End{
 		Build: r.Build, Status: statusWaiting, Reason: why.code, Ref: why.ref, Detail: why.detail, Waiting: &about,
 	}
-	noted := execute(noting(ctx, r.Build), r.endActivity, end, nil)
+	noted := executeActivity(withNote(ctx, r.Build), r.endActivity, end, nil)
 	r.noting = false
 	if noted != nil && ctx.Err() != nil { // else the store that would tell of the wait is what is waited for
 		return cause{}, ctx.Err()
 	}
-	if err := r.show(ctx, statusWaiting); err != nil {
+	if err := r.upsertAttributes(ctx, statusWaiting); err != nil {
 		return cause{}, err
 	}
 	over := func() bool { return r.phase != PhaseWaiting || r.asked }
@@ -71,16 +71,16 @@ func (r *run) wait(ctx workflow.Context, why cause) (next cause, err error) {
 	}
 	if !over() {
 		// Written down like a person's resume, which takes the old problems away, and shows whether stores answer.
-		_, failed := r.write(ctx, UpdateResume, nil)
+		_, failed := r.writeCommand(ctx, UpdateResume, nil)
 		if err := workflow.Await(ctx, func() bool { return !r.cancelling }); err != nil {
 			return cause{}, err
 		}
-		if next = failure(failed); failed != nil && !over() && waited[next.code] {
+		if next = causeOf(failed); failed != nil && !over() && waited[next.code] {
 			return next, nil
 		}
 	}
 	if r.phase == PhaseWaiting {
 		r.phase, r.code = PhaseRunning, ""
 	}
-	return cause{}, r.show(ctx, statusRunning)
+	return cause{}, r.upsertAttributes(ctx, statusRunning)
 }

@@ -24,56 +24,56 @@ const longestRetry = 10 * time.Second
 // times as often: a loaded machine may lose two in a row.
 const DefaultHeartbeat = 15 * time.Second
 
-// quick is for short activities that touch a few small objects.
-func quick(ctx workflow.Context, b Build) workflow.Context {
+// withQuick is for short activities that touch a few small objects.
+func withQuick(ctx workflow.Context, b Build) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: time.Minute,
 		HeartbeatTimeout:    b.Heartbeat,
 		WaitForCancellation: true,
-		RetryPolicy:         retries(longestRetry, maxAttempts),
+		RetryPolicy:         newRetryPolicy(longestRetry, maxAttempts),
 	})
 }
 
-// noting is for writing down that a run waits: it gives up soon, as the store that would tell may be what is down.
-func noting(ctx workflow.Context, b Build) workflow.Context {
+// withNote is for writing down that a run waits: it gives up soon, as the store that would tell may be what is down.
+func withNote(ctx workflow.Context, b Build) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout:    15 * time.Second,
 		ScheduleToCloseTimeout: 30 * time.Second,
 		HeartbeatTimeout:       b.Heartbeat,
 		WaitForCancellation:    true,
-		RetryPolicy:            retries(5*time.Second, maxAttempts),
+		RetryPolicy:            newRetryPolicy(5*time.Second, maxAttempts),
 	})
 }
 
-// steering is for what a person waits for: it gives up within about a minute, so that they hear of it.
-func steering(ctx workflow.Context, b Build) workflow.Context {
+// withSteer is for what a person waits for: it gives up within about a minute, so that they hear of it.
+func withSteer(ctx workflow.Context, b Build) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout:    15 * time.Second,
 		ScheduleToCloseTimeout: time.Minute,
 		HeartbeatTimeout:       b.Heartbeat,
 		WaitForCancellation:    true,
-		RetryPolicy:            retries(5*time.Second, maxAttempts),
+		RetryPolicy:            newRetryPolicy(5*time.Second, maxAttempts),
 	})
 }
 
-// measuring is for a look at the fleet: what waits for it can do without, and it goes before work that waits.
-func measuring(ctx workflow.Context) workflow.Context {
+// withMeasure is for a look at the fleet: what waits for it can do without, and it goes before work that waits.
+func withMeasure(ctx workflow.Context) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: 15 * time.Second,
 		Priority:            temporal.Priority{PriorityKey: 1},
-		RetryPolicy:         retries(5*time.Second, 3),
+		RetryPolicy:         newRetryPolicy(5*time.Second, 3),
 	})
 }
 
-// batch is for units of work: they may take long and be repeated at any time, and are waited for when they are
+// withBatch is for units of work: they may take long and be repeated at any time, and are waited for when they are
 // cancelled, so that nothing of a run goes on after its end.
-func batch(ctx workflow.Context, b Build, activity string, items int64) workflow.Context {
+func withBatch(ctx workflow.Context, b Build, activity string, items int64) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		TaskQueue:           queue(ctx, activity),
-		StartToCloseTimeout: limit(activity, items),
+		TaskQueue:           queueOf(ctx, activity),
+		StartToCloseTimeout: computeLimit(activity, items),
 		HeartbeatTimeout:    b.Heartbeat,
 		WaitForCancellation: true,
-		RetryPolicy:         retries(longestRetry, maxAttempts),
+		RetryPolicy:         newRetryPolicy(longestRetry, maxAttempts),
 	})
 }
 
@@ -82,27 +82,27 @@ var computing = map[string]bool{
 	ChunkDocuments: true, SealShard: true, ReducePartition: true, WritePiece: true, WriteSegments: true,
 }
 
-// queue is the task queue of an activity; empty: the run's.
-func queue(ctx workflow.Context, activity string) string {
+// queueOf is the task queue of an activity; empty: the run's.
+func queueOf(ctx workflow.Context, activity string) string {
 	if !computing[activity] {
 		return ""
 	}
 	return ComputingQueue(workflow.GetInfo(ctx).TaskQueueName)
 }
 
-// recording is for writing down how a run stands: it outlasts an outage of a store by days, and is done soon after it.
+// withRecord is for writing down how a run stands: it outlasts an outage of a store by days, and is done soon after it.
 // An attempt may load a restored index.
-func recording(ctx workflow.Context, b Build) workflow.Context {
+func withRecord(ctx workflow.Context, b Build) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout:    30 * time.Minute,
 		ScheduleToCloseTimeout: 7 * 24 * time.Hour,
 		HeartbeatTimeout:       b.Heartbeat,
 		WaitForCancellation:    true,
-		RetryPolicy:            retries(time.Minute, 0),
+		RetryPolicy:            newRetryPolicy(time.Minute, 0),
 	})
 }
 
-func retries(longest time.Duration, attempts int32) *temporal.RetryPolicy {
+func newRetryPolicy(longest time.Duration, attempts int32) *temporal.RetryPolicy {
 	return &temporal.RetryPolicy{
 		InitialInterval:    time.Second,
 		BackoffCoefficient: 2,
@@ -111,8 +111,8 @@ func retries(longest time.Duration, attempts int32) *temporal.RetryPolicy {
 	}
 }
 
-// child is for stages and shards: their ids are the run's, and they end with it.
-func child(ctx workflow.Context, id string) workflow.Context {
+// withChild is for stages and shards: their ids are the run's, and they end with it.
+func withChild(ctx workflow.Context, id string) workflow.Context {
 	return workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
 		WorkflowID:          id,
 		WaitForCancellation: true,
@@ -161,8 +161,8 @@ var allowances = map[string]allowance{
 	AimBackfill:      {base: 7 * 24 * time.Hour}, // it waits for who builds the index
 }
 
-// limit is an activity's start-to-close for so many items.
-func limit(activity string, items int64) time.Duration {
+// computeLimit is an activity's start-to-close for so many items.
+func computeLimit(activity string, items int64) time.Duration {
 	allowed := allowances[activity]
 	return allowed.base + time.Duration(items)*allowed.item
 }

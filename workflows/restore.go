@@ -6,15 +6,15 @@ import "go.temporal.io/sdk/workflow"
 // first, with no model call. It takes the commands of a build.
 func Restore(ctx workflow.Context, in Build) (Outcome, error) {
 	r := &run{Build: in, endActivity: EndRestore}
-	return r.execute(ctx, func(ctx workflow.Context) (End, error) {
+	return r.executeRun(ctx, func(ctx workflow.Context) (End, error) {
 		var restored Restored
-		if err := r.pausable(ctx, "open", func(ctx workflow.Context) error {
-			return execute(quick(ctx, r.Build), OpenRestore, r.Build, &restored)
+		if err := r.runPausable(ctx, "open", func(ctx workflow.Context) error {
+			return executeActivity(withQuick(ctx, r.Build), OpenRestore, r.Build, &restored)
 		}); err != nil {
 			return End{}, err
 		}
 		r.Fence = restored.Fence
-		err := r.pausable(ctx, "restore", func(ctx workflow.Context) error {
+		err := r.runPausable(ctx, "restore", func(ctx workflow.Context) error {
 			return r.runUnits(ctx, workflow.GetInfo(ctx).WorkflowExecution.ID+"/parts", StageInput{
 				Build:    r.Build,
 				Stage:    "restore",
@@ -24,8 +24,8 @@ func Restore(ctx workflow.Context, in Build) (Outcome, error) {
 			})
 		})
 		if err == nil {
-			err = r.pausable(ctx, "seal", func(ctx workflow.Context) error {
-				return r.once(ctx, SealRestore, 1, r.Build, nil)
+			err = r.runPausable(ctx, "seal", func(ctx workflow.Context) error {
+				return r.runActivity(ctx, SealRestore, 1, r.Build, nil)
 			})
 		}
 		return End{Status: statusCompleted}, err

@@ -45,15 +45,15 @@ type run struct {
 	below       *Build         // of a backfill: the build that publishes it, which a pause ends too
 }
 
-// execute does the work of a run, obeys commands meanwhile and records how it ends, even when it was cancelled.
-func (r *run) execute(ctx workflow.Context, work func(workflow.Context) (End, error)) (Outcome, error) {
+// executeRun does the work of a run, obeys commands meanwhile and records how it ends, even when it was cancelled.
+func (r *run) executeRun(ctx workflow.Context, work func(workflow.Context) (End, error)) (Outcome, error) {
 	r.phase, r.steer = PhaseRunning, workflow.NewMutex(ctx)
 	working, cancel := workflow.WithCancel(ctx)
 	r.cancel = cancel
-	if err := r.listen(ctx); err != nil {
+	if err := r.listenCommands(ctx); err != nil {
 		return Outcome{}, err
 	}
-	invalid := r.validate()
+	invalid := r.validateInput()
 	r.Shape = r.Shape.Filled()
 	if r.Heartbeat <= 0 {
 		r.Heartbeat = DefaultHeartbeat
@@ -61,7 +61,7 @@ func (r *run) execute(ctx workflow.Context, work func(workflow.Context) (End, er
 	if err := workflow.UpsertMemo(ctx, map[string]any{"index": r.Index, "generation": r.Generation}); err != nil {
 		return Outcome{}, err
 	}
-	if err := r.show(ctx, statusRunning); err != nil {
+	if err := r.upsertAttributes(ctx, statusRunning); err != nil {
 		return Outcome{}, err
 	}
 	var end End
@@ -70,7 +70,7 @@ func (r *run) execute(ctx workflow.Context, work func(workflow.Context) (End, er
 	} else {
 		var err error
 		if end, err = work(working); err != nil {
-			end = r.ended(working, err)
+			end = r.endOf(working, err)
 		}
 	}
 	end.Build, r.phase, r.status = r.Build, PhaseEnding, end.Status
@@ -79,10 +79,10 @@ func (r *run) execute(ctx workflow.Context, work func(workflow.Context) (End, er
 	if err := workflow.Await(recorded, func() bool { return workflow.AllHandlersFinished(ctx) }); err != nil {
 		return Outcome{}, err
 	}
-	if err := r.show(ctx, end.Status); err != nil {
+	if err := r.upsertAttributes(ctx, end.Status); err != nil {
 		return Outcome{}, err
 	}
-	if err := r.end(recorded, end); err != nil {
+	if err := r.recordEnd(recorded, end); err != nil {
 		return Outcome{}, err
 	}
 	if end.Status == statusCancelled {
@@ -98,8 +98,8 @@ var (
 	reserved = map[string]bool{"ledger": true, "doctor": true}
 )
 
-// validate says what is wrong with a run's input, in one sentence.
-func (b Build) validate() error {
+// validateInput says what is wrong with a run's input, in one sentence.
+func (b Build) validateInput() error {
 	switch {
 	case !slug.MatchString(b.Index) || reserved[b.Index]:
 		return errors.New("index: want letters a-z, digits and hyphens, at most 63, no hyphen first; " +
@@ -109,16 +109,16 @@ func (b Build) validate() error {
 	case b.Spec != "" && !digest.MatchString(b.Spec):
 		return errors.New("spec: want 64 hex digits")
 	}
-	if b.Budget.below() {
+	if b.Budget.isNegative() {
 		return errors.New("budget: a budget cannot be below zero")
 	}
 	return b.Shape.Validate()
 }
 
-// pausable does a step; while it ends with a code that can be mended, the run waits to be resumed and does it again.
-func (r *run) pausable(ctx workflow.Context, stage string, step func(workflow.Context) error) error {
+// runPausable does a step; while it ends with a code that can be mended, the run waits to be resumed and does it again.
+func (r *run) runPausable(ctx workflow.Context, stage string, step func(workflow.Context) error) error {
 	r.stage, r.left, r.total, r.child, r.outage = stage, nil, 1, "", outage{}
-	if err := r.show(ctx, statusRunning); err != nil {
+	if err := r.upsertAttributes(ctx, statusRunning); err != nil {
 		return err
 	}
 	for {
@@ -132,18 +132,18 @@ func (r *run) pausable(ctx workflow.Context, stage string, step func(workflow.Co
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
-		why := failure(err)
+		why := causeOf(err)
 		if !pausing[why.code] {
 			return err
 		}
-		if err := r.hold(ctx, why); err != nil {
+		if err := r.holdRun(ctx, why); err != nil {
 			return err
 		}
 	}
 }
 
-// hold keeps a run that cannot go on: for a while where time may mend the cause, else until a person resumes it.
-func (r *run) hold(ctx workflow.Context, why cause) error {
+// holdRun keeps a run that cannot go on: for a while where time may mend the cause, else until a person resumes it.
+func (r *run) holdRun(ctx workflow.Context, why cause) error {
 	r.child = ""
 	r.tries++
 	for why.code != "" {
@@ -155,37 +155,37 @@ func (r *run) hold(ctx workflow.Context, why cause) error {
 		switch {
 		case why.code == codePaused && r.undone && !r.asked:
 			return nil
-		case !r.waits(why.code):
-			return r.pause(ctx, why)
+		case !r.shouldWait(why.code):
+			return r.pauseRun(ctx, why)
 		case r.asked: // what a person asked for counts
 			return nil
 		}
-		if why, err = r.wait(ctx, why); err != nil {
+		if why, err = r.waitOutage(ctx, why); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// pause records a pause and waits until a person resumes the run.
-func (r *run) pause(ctx workflow.Context, why cause) error {
+// pauseRun records a pause and waits until a person resumes the run.
+func (r *run) pauseRun(ctx workflow.Context, why cause) error {
 	r.phase, r.code = PhasePausing, why.code
 	// A cancel that is being written down ends the run: it must not look paused in between.
 	if err := workflow.Await(ctx, func() bool { return !r.cancelling }); err != nil {
 		return err
 	}
 	end := End{Build: r.Build, Status: statusPaused, Reason: why.code, Ref: why.ref, Detail: why.detail}
-	if err := r.end(ctx, end); err != nil {
+	if err := r.recordEnd(ctx, end); err != nil {
 		return err
 	}
 	r.phase = PhasePaused
-	if err := r.show(ctx, statusPaused); err != nil {
+	if err := r.upsertAttributes(ctx, statusPaused); err != nil {
 		return err
 	}
 	if err := workflow.Await(ctx, func() bool { return r.phase != PhasePaused }); err != nil {
 		return err
 	}
-	return r.show(ctx, statusRunning)
+	return r.upsertAttributes(ctx, statusRunning)
 }
 
 // runUnits runs the units of a stage in a child workflow. Called again after a pause it runs those that are left, in a
@@ -203,7 +203,7 @@ func (r *run) runUnits(ctx workflow.Context, id string, in StageInput) error {
 	}
 	r.child = id
 	var result StageResult
-	if err := workflow.ExecuteChildWorkflow(child(ctx, id), StageName, in).Get(ctx, &result); err != nil {
+	if err := workflow.ExecuteChildWorkflow(withChild(ctx, id), StageName, in).Get(ctx, &result); err != nil {
 		return err
 	}
 	r.left, r.child = &result, ""
@@ -213,37 +213,37 @@ func (r *run) runUnits(ctx workflow.Context, id string, in StageInput) error {
 	return nil
 }
 
-// begin writes down that a stage begins.
-func (r *run) begin(ctx workflow.Context, stage string, total int64) error {
+// beginStage writes down that a stage begins.
+func (r *run) beginStage(ctx workflow.Context, stage string, total int64) error {
 	state := StageState{Build: r.Build, Stage: stage, Total: total}
-	return execute(quick(ctx, r.Build), BeginStage, state, nil)
+	return executeActivity(withQuick(ctx, r.Build), BeginStage, state, nil)
 }
 
-// execute runs an activity and decodes what it returns, also where the caller has no use for it (out is nil): that an
-// answer opens is what shows that a worker with the codec's key gave it.
-func execute(ctx workflow.Context, activity string, in, out any) error {
+// executeActivity runs an activity and decodes what it returns, also where the caller has no use for it (out is nil):
+// that an answer opens is what shows that a worker with the codec's key gave it.
+func executeActivity(ctx workflow.Context, activity string, in, out any) error {
 	if out == nil {
 		out = &Receipt{}
 	}
 	return workflow.ExecuteActivity(ctx, activity, in).Get(ctx, out)
 }
 
-// once does what is one activity of a run.
-func (r *run) once(ctx workflow.Context, activity string, items int64, input, result any) error {
-	return execute(batch(ctx, r.Build, activity, items), activity, input, result)
+// runActivity does what is one activity of a run.
+func (r *run) runActivity(ctx workflow.Context, activity string, items int64, input, result any) error {
+	return executeActivity(withBatch(ctx, r.Build, activity, items), activity, input, result)
 }
 
-// ended describes a run that an error ended.
-func (r *run) ended(ctx workflow.Context, err error) End {
-	why := failure(err)
+// endOf describes a run that an error ended.
+func (r *run) endOf(ctx workflow.Context, err error) End {
+	why := causeOf(err)
 	if ctx.Err() != nil || why.code == codeCancelled {
 		return End{Status: statusCancelled, Reason: codeCancelled}
 	}
 	return End{Status: statusFailed, Reason: why.code, Ref: why.ref, Detail: why.detail}
 }
 
-// state answers QueryState.
-func (r *run) state() (State, error) {
+// describeState answers QueryState.
+func (r *run) describeState() (State, error) {
 	state := State{
 		Index: r.Index, Generation: r.Generation, Phase: r.phase, Stage: r.stage,
 		Total: r.total, Child: r.child, Budget: r.Budget,
@@ -256,7 +256,7 @@ func (r *run) state() (State, error) {
 		state.Paused, state.Waiting = r.code, &about
 	}
 	if r.left != nil {
-		state.Done = r.total - units(r.left.Pending)
+		state.Done = r.total - countUnits(r.left.Pending)
 	}
 	return state, nil
 }

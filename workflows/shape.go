@@ -55,13 +55,13 @@ const (
 // Filled returns s with the values of DefaultShape where it has none.
 func (s Shape) Filled() Shape {
 	first := DefaultShape()
-	fill(&s.ShardChunks, first.ShardChunks)
-	fill(&s.BatchChunks, first.BatchChunks)
-	fill(&s.Outage, first.Outage)
+	fillDefault(&s.ShardChunks, first.ShardChunks)
+	fillDefault(&s.BatchChunks, first.BatchChunks)
+	fillDefault(&s.Outage, first.Outage)
 	return s
 }
 
-func fill[T int | time.Duration](value *T, first T) {
+func fillDefault[T int | time.Duration](value *T, first T) {
 	if *value == 0 {
 		*value = first
 	}
@@ -106,25 +106,27 @@ func (s Shape) Validate() error {
 }
 
 // Batches is how many batches a shard of so many chunks has.
-func (s Shape) Batches(chunks int) int { return pieces(chunks, s.Filled().BatchChunks) }
+func (s Shape) Batches(chunks int) int { return countPieces(chunks, s.Filled().BatchChunks) }
 
 // Batch gives the chunks [from, to) of a batch, counted from the first chunk of its shard, which has chunks of them.
 func (s Shape) Batch(batch, chunks int) (from, to int) {
-	return piece(batch, chunks, s.Filled().BatchChunks)
+	return boundsOf(batch, chunks, s.Filled().BatchChunks)
 }
 
 // Shards is how many shards so many chunks of one chunking unit make.
-func (s Shape) Shards(chunks int) int { return pieces(chunks, s.Filled().ShardChunks) }
+func (s Shape) Shards(chunks int) int { return countPieces(chunks, s.Filled().ShardChunks) }
 
 // Shard gives the chunks [from, to) of a chunking unit's nth shard.
-func (s Shape) Shard(n, chunks int) (from, to int) { return piece(n, chunks, s.Filled().ShardChunks) }
+func (s Shape) Shard(n, chunks int) (from, to int) {
+	return boundsOf(n, chunks, s.Filled().ShardChunks)
+}
 
-func pieces(items, size int) int { return (items + size - 1) / size }
+func countPieces(items, size int) int { return (items + size - 1) / size }
 
-func piece(n, items, size int) (from, to int) { return min(n*size, items), min((n+1)*size, items) }
+func boundsOf(n, items, size int) (from, to int) { return min(n*size, items), min((n+1)*size, items) }
 
 // window of a stage.
-func (w Windows) of(stage string) int {
+func (w Windows) windowOf(stage string) int {
 	switch stage {
 	case "chunk":
 		return w.Chunk

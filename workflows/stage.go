@@ -30,21 +30,21 @@ func Stage(ctx workflow.Context, in StageInput) (StageResult, error) {
 	if len(in.Pending) == 0 && in.Units > 0 {
 		in.Pending = []UnitRange{{0, in.Units}}
 	}
-	before := in.Units - units(in.Pending)
+	before := in.Units - countUnits(in.Pending)
 	var shards []workflow.ChildWorkflowFuture
 	var open *spread // of extraction
 	f := fanOut{
 		pending: in.Pending,
-		window:  in.Shape.Filled().Windows.of(in.Stage),
+		window:  in.Shape.Filled().Windows.windowOf(in.Stage),
 		start: func(n int) workflow.Future {
 			if in.Activity != "" {
 				unit := Unit{Build: in.Build, Stage: in.Stage, N: n}
-				return workflow.ExecuteActivity(batch(ctx, in.Build, in.Activity, in.Items), in.Activity, unit)
+				return workflow.ExecuteActivity(withBatch(ctx, in.Build, in.Activity, in.Items), in.Activity, unit)
 			}
 			id := fmt.Sprintf("%s/%s/s-%05d", BuildID(in.Index, in.Generation), in.Stage, n)
-			input, begun := in.shard(n), open.begin(n)
+			input, begun := in.newShardInput(n), open.beginShard(n)
 			input.Window, input.Tell = begun.window, open.listens
-			shard := workflow.ExecuteChildWorkflow(child(ctx, id), ShardName, input)
+			shard := workflow.ExecuteChildWorkflow(withChild(ctx, id), ShardName, input)
 			shards, begun.run = append(shards, shard), shard
 			return shard
 		},
@@ -57,23 +57,23 @@ func Stage(ctx workflow.Context, in StageInput) (StageResult, error) {
 			}
 		},
 	}
-	if err := f.answer(ctx, in, before, in.Units); err != nil {
+	if err := f.answerState(ctx, in, before, in.Units); err != nil {
 		return StageResult{}, err
 	}
 	if in.Activity != "" {
-		f.follow(ctx, in)
+		f.followFleet(ctx, in)
 	} else {
 		open = newSpread(ctx, &f, in)
 	}
-	result, err := f.run(ctx, cancel)
+	result, err := f.runPieces(ctx, cancel)
 	result.Done += in.Done
 	if err != nil {
 		return result, err
 	}
 	for _, shard := range in.Partial { // those that were not started again are as they were
 		pending := func(r UnitRange) bool { return r.From <= shard.Shard && shard.Shard < r.To }
-		told := func(left ShardLeft) bool { return left.Shard == shard.Shard }
-		if slices.ContainsFunc(result.Pending, pending) && !slices.ContainsFunc(result.Partial, told) {
+		reported := func(left ShardLeft) bool { return left.Shard == shard.Shard }
+		if slices.ContainsFunc(result.Pending, pending) && !slices.ContainsFunc(result.Partial, reported) {
 			result.Partial = append(result.Partial, shard)
 		}
 	}
@@ -85,8 +85,8 @@ func Stage(ctx workflow.Context, in StageInput) (StageResult, error) {
 	return result, nil
 }
 
-// shard is the input of one shard: all of it, or what is left of it.
-func (in StageInput) shard(n int) ShardInput {
+// newShardInput is the input of one shard: all of it, or what is left of it.
+func (in StageInput) newShardInput(n int) ShardInput {
 	shard := ShardInput{Build: in.Build, Shard: n, Chunks: in.Sizes[n]}
 	for _, left := range in.Partial {
 		if left.Shard == n {
@@ -125,18 +125,18 @@ func ExtractShard(ctx workflow.Context, in ShardInput) (StageResult, error) {
 		pending: in.Pending,
 		start: func(n int) workflow.Future {
 			unit := Unit{Build: in.Build, Stage: "extract", N: in.Shard, Batch: n}
-			return workflow.ExecuteActivity(batch(running, in.Build, ExtractChunks, items), ExtractChunks, unit)
+			return workflow.ExecuteActivity(withBatch(running, in.Build, ExtractChunks, items), ExtractChunks, unit)
 		},
 	}
-	f.obey(running, in.Window, drain)
+	f.obeyStage(running, in.Window, drain)
 	if in.Tell {
 		f.begun = func() { tellStage(running, Counted{in.Shard, (f.inflight + 1) / 2}) }
 	}
 	about := StageInput{Build: in.Build, Stage: "extract"}
-	if err := f.answer(ctx, about, batches-units(in.Pending), batches); err != nil {
+	if err := f.answerState(ctx, about, batches-countUnits(in.Pending), batches); err != nil {
 		return StageResult{}, err
 	}
-	result, err := f.run(running, cancel)
+	result, err := f.runPieces(running, cancel)
 	if err != nil || len(result.Pending) > 0 {
 		return result, err
 	}
@@ -145,38 +145,38 @@ func ExtractShard(ctx workflow.Context, in ShardInput) (StageResult, error) {
 		tellStage(ctx, Counted{in.Shard, 0})
 	}
 	unit := Unit{Build: in.Build, Stage: "extract", N: in.Shard, Batch: batches}
-	err = execute(batch(ctx, in.Build, SealShard, int64(in.Chunks)), SealShard, unit, nil)
-	if why := failure(err); err != nil && ctx.Err() == nil && halting(why.code) {
+	err = executeActivity(withBatch(ctx, in.Build, SealShard, int64(in.Chunks)), SealShard, unit, nil)
+	if why := causeOf(err); err != nil && ctx.Err() == nil && haltsStage(why.code) {
 		result.Paused, result.Ref, result.Detail = why.code, why.ref, why.detail
 		return result, nil
 	}
 	return result, err
 }
 
-// obey has a shard's window follow what its stage sends; it wakes the fan-out, which may have nothing in flight.
-func (f *fanOut) obey(ctx workflow.Context, window int, drain workflow.ReceiveChannel) {
+// obeyStage has a shard's window follow what its stage sends; it wakes the fan-out, which may have nothing in flight.
+func (f *fanOut) obeyStage(ctx workflow.Context, window int, drain workflow.ReceiveChannel) {
 	f.window, f.wake = window, workflow.NewBufferedChannel(ctx, 1)
 	draining, code, over := false, "", false
 	f.hold = func() (string, bool) { return code, draining }
-	told := workflow.NewSelector(ctx)
-	told.AddReceive(drain, func(signal workflow.ReceiveChannel, _ bool) {
+	reported := workflow.NewSelector(ctx)
+	reported.AddReceive(drain, func(signal workflow.ReceiveChannel, _ bool) {
 		signal.Receive(ctx, &code)
 		draining = true
 	})
-	told.AddReceive(workflow.GetSignalChannel(ctx, signalWindow), func(signal workflow.ReceiveChannel, _ bool) {
+	reported.AddReceive(workflow.GetSignalChannel(ctx, signalWindow), func(signal workflow.ReceiveChannel, _ bool) {
 		signal.Receive(ctx, &f.window)
 	})
-	told.AddReceive(ctx.Done(), func(workflow.ReceiveChannel, bool) { over = true })
+	reported.AddReceive(ctx.Done(), func(workflow.ReceiveChannel, bool) { over = true })
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		for !over {
-			told.Select(ctx)
+			reported.Select(ctx)
 			f.wake.SendAsync(true)
 		}
 	})
 }
 
-// answer answers QueryState with how far the units are.
-func (f *fanOut) answer(ctx workflow.Context, in StageInput, before, total int) error {
+// answerState answers QueryState with how far the units are.
+func (f *fanOut) answerState(ctx workflow.Context, in StageInput, before, total int) error {
 	return workflow.SetQueryHandler(ctx, QueryState, func() (State, error) {
 		state := State{
 			Index: in.Index, Generation: in.Generation, Phase: PhaseRunning, Stage: in.Stage,

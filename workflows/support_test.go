@@ -28,28 +28,28 @@ const inFlight = 5
 
 // fake stands for the activities of a run: it records calls and answers what a small corpus would.
 type fake struct {
-	mu       sync.Mutex
-	calls    []string           // "name" or "name n" or "name n/batch", in order
-	units    []workflows.Unit   // inputs of the units, in order
-	fail     map[string][]error // errors of the first calls of an activity, or of one unit of it
-	ended    []workflows.End
-	audited  []workflows.Audited
-	steered  []workflows.Steer
-	shards   []int
-	planned  workflows.Planned
-	outcome  workflows.Outcome
-	imports  bool
-	notify   bool // every end and pause calls a webhook
-	noticed  []workflows.Notice
-	pauses   bool              // batches look at the commands that were written down, as the real ones do
-	before   func(call string) // runs in the activity
-	capacity workflows.Capacity
-	builder  string // run that builds the index when a night begins
-	pieces   int    // of the segment stage
-	enrich   int    // parts
-	batch    bool   // extraction is answered in batches
-	spec     string // that SealChunks gives
-	alike    string // status of a build that came to what its parent is; empty: it did not
+	mu         sync.Mutex
+	calls      []string           // "name" or "name n" or "name n/batch", in order
+	units      []workflows.Unit   // inputs of the units, in order
+	fail       map[string][]error // errors of the first calls of an activity, or of one unit of it
+	ended      []workflows.End
+	audited    []workflows.Audited
+	steered    []workflows.Steer
+	shards     []int
+	planned    workflows.Planned
+	outcome    workflows.Outcome
+	imports    bool
+	notify     bool // every end and pause calls a webhook
+	noticed    []workflows.Notice
+	pauses     bool              // batches look at the commands that were written down, as the real ones do
+	before     func(call string) // runs in the activity
+	capacity   workflows.Capacity
+	builder    string // run that builds the index when a night begins
+	pieces     int    // of the segment stage
+	enrich     int    // parts
+	batch      bool   // extraction is answered in batches
+	spec       string // that SealChunks gives
+	sameStatus string // status of a build that came to what its parent is; empty: it did not
 }
 
 func newFake(shards ...int) *fake {
@@ -179,8 +179,8 @@ func (f *fake) register(to registry) {
 		return f.capacity, err
 	})
 	reg(workflows.SealChunks, func(context.Context, workflows.Build) (workflows.Chunked, error) {
-		if f.alike != "" {
-			return workflows.Chunked{Unchanged: true, Status: f.alike}, f.call(workflows.SealChunks)
+		if f.sameStatus != "" {
+			return workflows.Chunked{Unchanged: true, Status: f.sameStatus}, f.call(workflows.SealChunks)
 		}
 		chunked := workflows.Chunked{Shards: f.shards, Import: f.imports, Batch: f.batch, Spec: f.spec}
 		for _, chunks := range f.shards {
@@ -315,13 +315,13 @@ func fatal(code string) error {
 type answer struct {
 	rejected, failed error
 	completed        bool
-	told             any
+	reported         any
 }
 
 func (a *answer) Accept()          {}
 func (a *answer) Reject(err error) { a.rejected = err }
-func (a *answer) Complete(told any, err error) {
-	a.completed, a.failed, a.told = err == nil, err, told
+func (a *answer) Complete(reported any, err error) {
+	a.completed, a.failed, a.reported = err == nil, err, reported
 }
 
 // send sends an update now.

@@ -60,15 +60,15 @@ type Book struct {
 
 var _ Keeper = Book{}
 
-func (b Book) now() time.Time {
+func (b Book) currentTime() time.Time {
 	if b.Now != nil {
 		return b.Now().UTC()
 	}
 	return time.Now().UTC()
 }
 
-// read gives what is stored; nothing yet is no error.
-func read(ctx context.Context, store blob.Store) (stored, string, error) {
+// readKeys gives what is stored; nothing yet is no error.
+func readKeys(ctx context.Context, store blob.Store) (stored, string, error) {
 	out := stored{Version: version}
 	info, err := blob.ReadJSON(ctx, store, Object, &out)
 	switch {
@@ -87,10 +87,10 @@ func read(ctx context.Context, store blob.Store) (stored, string, error) {
 // tries of a change that others overtake.
 const tries = 10
 
-// change applies f to what is stored until no other process has changed it meanwhile.
-func (b Book) change(ctx context.Context, f func(*stored) error) error {
+// changeKeys applies f to what is stored until no other process has changed it meanwhile.
+func (b Book) changeKeys(ctx context.Context, f func(*stored) error) error {
 	for try := 1; ; try++ {
-		keys, etag, err := read(ctx, b.Store)
+		keys, etag, err := readKeys(ctx, b.Store)
 		if err != nil {
 			return err
 		}
@@ -107,8 +107,8 @@ func (b Book) change(ctx context.Context, f func(*stored) error) error {
 // indexPattern is what a pattern over names of indexes is made of: one with another letter matches none.
 var indexPattern = regexp.MustCompile(`^[a-z0-9^*?\[\]-]{1,200}$`)
 
-// hidden are letters that a terminal obeys or does not show.
-func hidden(r rune) bool { return !unicode.IsPrint(r) }
+// isHidden are letters that a terminal obeys or does not show.
+func isHidden(r rune) bool { return !unicode.IsPrint(r) }
 
 // Validate refuses what makes no sense, with fault.Usage, and fills in what is left out.
 func (r *Request) Validate() error {
@@ -128,7 +128,7 @@ func (r *Request) Validate() error {
 	if len(r.Name) > 200 {
 		return bad("name", fmt.Sprintf("want at most 200 bytes, got %d", len(r.Name)))
 	}
-	if !utf8.ValidString(r.Name) || strings.ContainsFunc(r.Name, hidden) {
+	if !utf8.ValidString(r.Name) || strings.ContainsFunc(r.Name, isHidden) {
 		return bad("name "+fault.Quoted(r.Name), "want letters that can be seen")
 	}
 	if r.Expires < 0 {
@@ -145,21 +145,21 @@ func (r *Request) Validate() error {
 	return nil
 }
 
-// add makes a key with an id that is free.
-func (s *stored) add(key Key) Made {
+// addKey makes a key with an id that is free.
+func (s *stored) addKey(key Key) Made {
 	taken := func(id string) bool {
 		return slices.ContainsFunc(s.Keys, func(other Key) bool { return other.ID == id })
 	}
-	for key.ID = random(idLength); taken(key.ID); key.ID = random(idLength) {
+	for key.ID = drawLetters(idLength); taken(key.ID); key.ID = drawLetters(idLength) {
 	}
-	text := draw(key.ID)
-	key.Digest = digest(text)
+	text := drawKey(key.ID)
+	key.Digest = digestOf(text)
 	s.Keys = append(s.Keys, key)
-	return Made{key.public(), text}
+	return Made{key.toPublic(), text}
 }
 
-// find a key by id.
-func (s *stored) find(id string) (*Key, error) {
+// findKey a key by id.
+func (s *stored) findKey(id string) (*Key, error) {
 	for i := range s.Keys {
 		if s.Keys[i].ID == id {
 			return &s.Keys[i], nil
@@ -177,13 +177,13 @@ func (b Book) CreateKey(ctx context.Context, request Request) (made Made, err er
 		return Made{}, err
 	}
 	key := Key{
-		Name: request.Name, Scope: request.Scope, Index: request.Index, Created: b.now(), Limits: request.Limits,
+		Name: request.Name, Scope: request.Scope, Index: request.Index, Created: b.currentTime(), Limits: request.Limits,
 	}
 	if request.Expires > 0 {
 		at := key.Created.Add(request.Expires)
 		key.Expires = &at
 	}
-	err = b.change(ctx, func(keys *stored) error { made = keys.add(key); return nil })
+	err = b.changeKeys(ctx, func(keys *stored) error { made = keys.addKey(key); return nil })
 	if err != nil {
 		return Made{}, err
 	}
@@ -192,10 +192,10 @@ func (b Book) CreateKey(ctx context.Context, request Request) (made Made, err er
 
 // Keys implements Keeper.
 func (b Book) Keys(ctx context.Context) ([]Key, error) {
-	keys, _, err := read(ctx, b.Store)
+	keys, _, err := readKeys(ctx, b.Store)
 	out := make([]Key, 0, len(keys.Keys))
 	for _, key := range keys.Keys {
-		out = append(out, key.public())
+		out = append(out, key.toPublic())
 	}
 	return out, err
 }
@@ -205,12 +205,12 @@ func (b Book) RotateKey(ctx context.Context, id string, overlap time.Duration) (
 	if overlap < 0 {
 		return Made{}, fault.Usage.At("rotate key", id).Because("the overlap must not be negative")
 	}
-	err = b.change(ctx, func(keys *stored) error {
-		old, err := keys.find(id)
+	err = b.changeKeys(ctx, func(keys *stored) error {
+		old, err := keys.findKey(id)
 		if err != nil {
 			return err
 		}
-		now := b.now()
+		now := b.currentTime()
 		if state := old.State(now); state != "valid" {
 			return fault.Usage.At("rotate key", id).Because("it is " + state).Advise("make a new one: unweaver keys create")
 		}
@@ -226,7 +226,7 @@ func (b Book) RotateKey(ctx context.Context, id string, overlap time.Duration) (
 		} else if old.Expires == nil || end.Before(*old.Expires) {
 			old.Expires = &end
 		}
-		made = keys.add(next)
+		made = keys.addKey(next)
 		return nil
 	})
 	if err != nil {
@@ -237,16 +237,16 @@ func (b Book) RotateKey(ctx context.Context, id string, overlap time.Duration) (
 
 // RevokeKey implements Keeper.
 func (b Book) RevokeKey(ctx context.Context, id string) (revoked Key, err error) {
-	err = b.change(ctx, func(keys *stored) error {
-		key, err := keys.find(id)
+	err = b.changeKeys(ctx, func(keys *stored) error {
+		key, err := keys.findKey(id)
 		if err != nil {
 			return err
 		}
 		if key.Revoked == nil {
-			at := b.now()
+			at := b.currentTime()
 			key.Revoked = &at
 		}
-		revoked = key.public()
+		revoked = key.toPublic()
 		return nil
 	})
 	return revoked, err

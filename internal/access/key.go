@@ -97,8 +97,8 @@ func (k *Key) State(now time.Time) string {
 	return "valid"
 }
 
-// public is what may be shown of the key.
-func (k Key) public() Key {
+// toPublic is what may be shown of the key.
+func (k Key) toPublic() Key {
 	k.Digest = ""
 	return k
 }
@@ -114,8 +114,8 @@ const (
 	letters     = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 )
 
-// random letters, each as likely as any other.
-func random(n int) string {
+// drawLetters letters, each as likely as any other.
+func drawLetters(n int) string {
 	out := make([]byte, 0, n)
 	raw := make([]byte, 64)
 	for len(out) < n {
@@ -129,7 +129,7 @@ func random(n int) string {
 	return string(out)
 }
 
-func check(text string) string {
+func checksumOf(text string) string {
 	sum := crc32.ChecksumIEEE([]byte(text))
 	out := make([]byte, checkRunes)
 	for i := range out {
@@ -139,10 +139,10 @@ func check(text string) string {
 	return string(out)
 }
 
-// draw makes the text of a new key.
-func draw(id string) string {
-	body := prefix + id + "_" + random(secretRunes)
-	return body + check(body)
+// drawKey makes the text of a new key.
+func drawKey(id string) string {
+	body := prefix + id + "_" + drawLetters(secretRunes)
+	return body + checksumOf(body)
 }
 
 // WellFormed reports whether a text has the form of a key, its checksum included.
@@ -151,18 +151,18 @@ func WellFormed(text string) bool {
 		return false
 	}
 	at := len(text) - checkRunes
-	return check(text[:at]) == text[at:]
+	return checksumOf(text[:at]) == text[at:]
 }
 
 // idOf a well-formed key.
 func idOf(text string) string { return text[len(prefix) : len(prefix)+idLength] }
 
-func digest(text string) string {
+func digestOf(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:])
 }
 
-// matches compares in a time that does not depend on where two digests differ.
-func (k *Key) matches(digest string) bool {
+// matchesDigest compares in a time that does not depend on where two digests differ.
+func (k *Key) matchesDigest(digest string) bool {
 	return subtle.ConstantTimeCompare([]byte(k.Digest), []byte(digest)) == 1
 }

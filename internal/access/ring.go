@@ -60,7 +60,7 @@ func (r *Ring) Follow(ctx context.Context) {
 		asking, cancel := context.WithTimeout(ctx, refreshTimeout)
 		err := r.Refresh(asking)
 		cancel()
-		r.tell(ctx, err)
+		r.logSilence(ctx, err)
 		select {
 		case <-ctx.Done():
 			return
@@ -69,8 +69,8 @@ func (r *Ring) Follow(ctx context.Context) {
 	}
 }
 
-// tell logs when the store falls silent and when it answers again.
-func (r *Ring) tell(ctx context.Context, err error) {
+// logSilence logs when the store falls silent and when it answers again.
+func (r *Ring) logSilence(ctx context.Context, err error) {
 	r.refresh.Lock()
 	defer r.refresh.Unlock()
 	if silent := err != nil; silent != r.silent && ctx.Err() == nil {
@@ -98,7 +98,7 @@ func (r *Ring) Refresh(ctx context.Context) error {
 	case err != nil:
 		return err
 	case known == nil || known.etag != info.ETag:
-		list, etag, err := read(ctx, r.store)
+		list, etag, err := readKeys(ctx, r.store)
 		if err != nil {
 			return err
 		}
@@ -139,7 +139,7 @@ func (r *Ring) lookUp(ctx context.Context) {
 }
 
 // decoyKey is compared with where no key has the id, so that both take as long.
-var nobody = &Key{Digest: digest("")}
+var decoyKey = &Key{Digest: digestOf("")}
 
 // Check finds the key that a text is; one that was made a moment ago is found too. Unauthorized is the error of every
 // text that is no valid key, whatever the reason; KeysUnknown that of a process that could not read the keys for too
@@ -151,7 +151,7 @@ func (r *Ring) Check(ctx context.Context, text string) (*Key, error) {
 		return nil, fault.KeysUnknown.At("check the API key", "").Because("the store of the keys does not answer")
 	}
 	if !WellFormed(text) {
-		return nil, unauthorized()
+		return nil, unauthorizedFault()
 	}
 	key := known.keys[idOf(text)]
 	if key == nil {
@@ -159,15 +159,15 @@ func (r *Ring) Check(ctx context.Context, text string) (*Key, error) {
 		key = r.keys.Load().keys[idOf(text)]
 	}
 	if key == nil {
-		key = nobody
+		key = decoyKey
 	}
-	if !key.matches(digest(text)) || key.State(now) != "valid" {
-		return nil, unauthorized()
+	if !key.matchesDigest(digestOf(text)) || key.State(now) != "valid" {
+		return nil, unauthorizedFault()
 	}
 	return key, nil
 }
 
-func unauthorized() error {
+func unauthorizedFault() error {
 	return fault.Unauthorized.At("check the API key", "").
 		Because("no valid key was sent").
 		Advise("send Authorization: Bearer KEY; keys are made with: unweaver keys create")

@@ -18,8 +18,8 @@ func TestTheIdOfAKeyWithAnotherSecretIsNone(t *testing.T) {
 	require.NoError(t, err)
 	ring := NewRing(store, slog.New(slog.DiscardHandler), nil)
 	require.NoError(t, ring.Refresh(t.Context()))
-	for _, id := range []string{made.Key.ID, random(idLength)} {
-		forged := draw(id)
+	for _, id := range []string{made.Key.ID, drawLetters(idLength)} {
+		forged := drawKey(id)
 		key, err := ring.Check(t.Context(), forged)
 		assert.True(t, WellFormed(forged) && fault.Is(err, fault.Unauthorized), "it is key %+v, %v", key, err)
 	}

@@ -70,11 +70,11 @@ func (s *Service) Ask(
 	ctx context.Context, generation *retrieve.Generation, body Request, caller Caller, found Found,
 ) (Response, error) {
 	var response Response
-	plan, err := body.plan(generation.Spec.Retrieval, s.searcher.Methods)
+	plan, err := body.planQuery(generation.Spec.Retrieval, s.searcher.Methods)
 	if err != nil {
 		return response, err
 	}
-	if plan.reranks, err = body.reranks(generation.Spec.Rerank); err != nil {
+	if plan.reranks, err = body.needsRerank(generation.Spec.Rerank); err != nil {
 		return response, err
 	}
 	if plan.parser, err = plan.parsedBy(generation.Spec); err != nil {
@@ -88,11 +88,11 @@ func (s *Service) Ask(
 	response = newResponse(body, generation)
 	cost := &bill{}
 	defer func() { caller.Spend(cost.money) }() // also of a request that fails, or whose client has gone
-	ctx = cost.watch(ctx)
+	ctx = cost.watchSends(ctx)
 	if err := s.embedQuestion(ctx, generation, &plan, &response, cost); err != nil {
 		return response, err
 	}
-	result, err := s.find(ctx, generation, &plan, &response, cost)
+	result, err := s.findChunks(ctx, generation, &plan, &response, cost)
 	if err != nil {
 		return response, err
 	}
@@ -104,13 +104,13 @@ func (s *Service) Ask(
 	}
 	response.Confidence = result.Confidence
 	at := time.Now()
-	if err := response.take(ctx, generation, result, body); err != nil {
+	if err := response.fillResponse(ctx, generation, result, body); err != nil {
 		return response, err
 	}
 	timings.Chunks = Milliseconds(time.Since(at))
 	response.Explain = result.Explain
 	response.Degraded = append(response.Degraded, result.Degraded...)
-	return response, s.complete(ctx, generation, body, &plan, &response, cost, result, found)
+	return response, s.completeResponse(ctx, generation, body, &plan, &response, cost, result, found)
 }
 
 // embedQuestion embeds the question as its method needs. A method that degrades goes on without vectors while the
@@ -129,7 +129,7 @@ func (s *Service) embedQuestion(
 	at := time.Now()
 	defer func() { response.Timings.Embed = Milliseconds(time.Since(at)) }()
 	if needs.Embedding == retrieve.ByClassEmbedder {
-		plan.Vector, err = s.embed(ctx, generation, manifest.Class, plan.Text, response, cost)
+		plan.Vector, err = s.askEmbedder(ctx, generation, manifest.Class, plan.Text, response, cost)
 	}
 	if err == nil && needs.Names {
 		err = s.readQuestion(ctx, generation, plan, response, cost)
@@ -140,7 +140,7 @@ func (s *Service) embedQuestion(
 	case plan.Vector != nil && sameEmbedder(manifest.Class, manifest.Chunk): // one question, one embedding
 		plan.ChunkVector = plan.Vector
 	default:
-		plan.ChunkVector, err = s.embed(ctx, generation, manifest.Chunk, plan.Text, response, cost)
+		plan.ChunkVector, err = s.askEmbedder(ctx, generation, manifest.Chunk, plan.Text, response, cost)
 	}
 	if needs.Degrades && fault.Is(err, fault.EmbedderDown) {
 		plan.Vector, plan.ChunkVector = nil, nil
@@ -158,8 +158,8 @@ func (s *Service) embedEach(
 ) ([][]float32, error) {
 	vectors, used, bills := make([][]float32, len(texts)), make([]Response, len(texts)), make([]bill, len(texts))
 	err := parallel.Each(ctx, len(texts), min(len(texts), embedsAtOnce), func(ctx context.Context, i int) (err error) {
-		own := bills[i].watch(ctx)
-		vectors[i], err = s.embed(own, generation, generation.Manifest.Class, texts[i], &used[i], &bills[i])
+		own := bills[i].watchSends(ctx)
+		vectors[i], err = s.askEmbedder(own, generation, generation.Manifest.Class, texts[i], &used[i], &bills[i])
 		return err
 	})
 	for i := range texts {
@@ -175,8 +175,8 @@ func sameEmbedder(a, b core.Fingerprint) bool {
 	return a.Provider == b.Provider && a.Model == b.Model && a.Dimension == b.Dimension && a.IDF == b.IDF
 }
 
-// embed gives the question's vector under a fingerprint.
-func (s *Service) embed(
+// askEmbedder gives the question's vector under a fingerprint.
+func (s *Service) askEmbedder(
 	ctx context.Context,
 	generation *retrieve.Generation,
 	fingerprint core.Fingerprint,
@@ -186,7 +186,7 @@ func (s *Service) embed(
 ) ([]float32, error) {
 	embedder, err := s.models.Embedder(generation.Spec, fingerprint.Provider, fingerprint.Dimension)
 	if err != nil && fingerprint.Provider == model.Neural { // its weights are not on this machine
-		err = fault.EmbedderDown.At("embed question", "").Because(err).Advise(hint(err))
+		err = fault.EmbedderDown.At("embed question", "").Because(err).Advise(hintOf(err))
 	}
 	if err != nil {
 		return nil, err
@@ -195,7 +195,7 @@ func (s *Service) embed(
 		return nil, err
 	}
 	if generation.IDF != nil && fingerprint.IDF != "" {
-		embedder = weighed(embedder, generation.IDF.Weight)
+		embedder = weighEmbedder(embedder, generation.IDF.Weight)
 	}
 	// Templates are of documents, not of questions, so they are not in the key. The index is: who asks one must not
 	// learn what was asked of others; and so is the server, whose vectors count only for those who trust it.
@@ -227,8 +227,8 @@ func (s *Service) embed(
 	return vector, err
 }
 
-// hint of what to do about an error, where it has one.
-func hint(err error) string {
+// hintOf of what to do about an error, where it has one.
+func hintOf(err error) string {
 	if known := fault.As(err); known != nil {
 		return known.Hint
 	}
@@ -247,8 +247,8 @@ func asQuestions(embedder model.Embedder, fingerprint core.Fingerprint) (model.E
 	return model.ForQuestions(embedder), nil
 }
 
-// weighed gives the embedder with a table of the corpus, where it, or one that it wraps, takes one.
-func weighed(embedder model.Embedder, weight func(stem string) float64) model.Embedder {
+// weighEmbedder gives the embedder with a table of the corpus, where it, or one that it wraps, takes one.
+func weighEmbedder(embedder model.Embedder, weight func(stem string) float64) model.Embedder {
 	for inner := embedder; inner != nil; {
 		if weighable, ok := inner.(model.Weighable); ok {
 			return weighable.WithIDF(weight)
@@ -265,8 +265,8 @@ func weighed(embedder model.Embedder, weight func(stem string) float64) model.Em
 // degradedAnswer stands in Response.Degraded where the chat model was asked and gave no answer.
 const degradedAnswer = "chat_model"
 
-// complete packs the context and, where asked for, answers.
-func (s *Service) complete(
+// completeResponse packs the context and, where asked for, answers.
+func (s *Service) completeResponse(
 	ctx context.Context,
 	generation *retrieve.Generation,
 	request Request,
@@ -282,13 +282,13 @@ func (s *Service) complete(
 	}
 	form := retrieve.FormOf(generation.Spec.Parity)
 	packing := time.Now()
-	text := response.note(result.Notes, plan.budget)
+	text := response.addNotes(result.Notes, plan.budget)
 	given, used := form.Pack(passages, plan.budget-int(response.Usage.NoteTokens))
 	if len(response.Notes) > 0 {
 		response.Usage.PassageTokens = int64(tokens.Count(given))
 	}
 	if result.NotesAlone && text != "" {
-		used = response.rests()
+		used = response.markCited()
 	} else {
 		text += given
 		for i := range response.Chunks {
@@ -318,7 +318,7 @@ func (s *Service) complete(
 		whole := response.quotedNotes()
 		if whole == "" || !result.NotesAlone {
 			var quotation string
-			quotation, confidence, lacks = quoted(generation, request.Query, response, used)
+			quotation, confidence, lacks = quoteExtracts(generation, request.Query, response, used)
 			whole = cmp.Or(quotation, whole)
 		}
 		text := firstTokens(whole, plan.most)
@@ -348,10 +348,10 @@ func (s *Service) complete(
 // floor is the confidence below which nothing is quoted.
 const floor = 0.1
 
-// quoted returns the best extracts of the chunks that were used, each with the mark of its passage, and the confidence
-// in them, where that of the passages is known; nothing where none is good enough. Extracts that cannot be the whole
-// answer say so.
-func quoted(
+// quoteExtracts returns the best extracts of the chunks that were used, each with the mark of its passage, and the
+// confidence in them, where that of the passages is known; nothing where none is good enough. Extracts that cannot be
+// the whole answer say so.
+func quoteExtracts(
 	generation *retrieve.Generation,
 	question string,
 	response *Response,
@@ -381,7 +381,7 @@ func quoted(
 	}
 	var out []string
 	for _, found := range slices.Backward(found) { // the first is the one to see where a snippet has no place for both
-		response.Chunks[found.Passage].include(generation.Language(), found.Span)
+		response.Chunks[found.Passage].includeSpan(generation.Language(), found.Span)
 	}
 	for _, found := range found {
 		out = append(out, fmt.Sprintf("%s [%d]", found.Text, found.Passage+1))

@@ -18,8 +18,8 @@ type bill struct {
 	sent  bool // something was, since the last entry
 }
 
-// watch has the bill know what is sent.
-func (b *bill) watch(ctx context.Context) context.Context {
+// watchSends has the bill know what is sent.
+func (b *bill) watchSends(ctx context.Context) context.Context {
 	return model.BeforeSend(ctx, func() error {
 		b.sent = true
 		return nil
@@ -29,7 +29,7 @@ func (b *bill) watch(ctx context.Context) context.Context {
 // add enters a call. One that was sent, and of which it is unknown whether the server charged it, counts the tokens
 // of its texts.
 func (b *bill) add(price core.Price, usage model.Usage, err error, texts ...string) {
-	if usage.Prompt == 0 && usage.Completion == 0 && b.sent && unknown(err) {
+	if usage.Prompt == 0 && usage.Completion == 0 && b.sent && mayBeCharged(err) {
 		for _, text := range texts {
 			usage.Prompt += int64(tokens.Count(text))
 		}
@@ -38,8 +38,8 @@ func (b *bill) add(price core.Price, usage model.Usage, err error, texts ...stri
 	b.money += (float64(usage.Prompt)*price.Prompt + float64(usage.Completion)*price.Completion) / 1e6
 }
 
-// unknown reports whether a server may have answered all the same: not where it refused, or was not reached.
-func unknown(err error) bool {
+// mayBeCharged reports whether a server may have answered all the same: not where it refused, or was not reached.
+func mayBeCharged(err error) bool {
 	var network *net.OpError
 	if errors.As(err, &network) && network.Op == "dial" {
 		return false

@@ -16,10 +16,10 @@ type Note struct {
 	Sources [][]string `json:"sources" doc:"ids of the passages that say each statement of the text, in its order"`
 }
 
-// note enters the notes that fit a budget of tokens, from the first on, and returns them as the chat model reads them:
-// each with the marks of the passages that it rests on, by which an answer cites.
-func (r *Response) note(found []retrieve.Note, budget int) string {
-	places := r.places()
+// addNotes enters the notes that fit a budget of tokens, from the first on, and returns them as the chat model reads
+// them: each with the marks of the passages that it rests on, by which an answer cites.
+func (r *Response) addNotes(found []retrieve.Note, budget int) string {
+	places := r.indexPassages()
 	var out strings.Builder
 	for _, one := range found {
 		note := Note{Kind: one.Kind, Text: one.Text, Sources: make([][]string, len(one.Sources))}
@@ -34,12 +34,12 @@ func (r *Response) note(found []retrieve.Note, budget int) string {
 			}
 		}
 		if strings.Join(cited, "") == "" {
-			r.degrade(retrieve.NotesPassages)
+			r.addDegraded(retrieve.NotesPassages)
 			continue
 		}
 		block := headOf[one.Kind] + strings.Join(cited, "; ") + "\n" + note.Text + "\n\n"
 		if count := tokens.Count(block); count > budget {
-			r.degrade(retrieve.NotesBudget)
+			r.addDegraded(retrieve.NotesBudget)
 		} else {
 			budget -= count
 			r.Usage.NoteTokens += int64(count)
@@ -50,8 +50,8 @@ func (r *Response) note(found []retrieve.Note, budget int) string {
 	return out.String()
 }
 
-// degrade enters what the response is without, once.
-func (r *Response) degrade(what string) {
+// addDegraded enters what the response is without, once.
+func (r *Response) addDegraded(what string) {
 	if !slices.Contains(r.Degraded, what) {
 		r.Degraded = append(r.Degraded, what)
 	}
@@ -63,8 +63,8 @@ var headOf = map[string]string{
 	retrieve.NoteSummary: "Summary of what these and other passages have in common: ",
 }
 
-// places are those of the response's passages, from 0, by their ids.
-func (r *Response) places() map[string]int {
+// indexPassages are those of the response's passages, from 0, by their ids.
+func (r *Response) indexPassages() map[string]int {
 	out := make(map[string]int, len(r.Chunks))
 	for i, chunk := range r.Chunks {
 		out[chunk.ID] = i
@@ -72,9 +72,9 @@ func (r *Response) places() map[string]int {
 	return out
 }
 
-// rests reports which passages of the response its notes rest on.
-func (r *Response) rests() []bool {
-	places := r.places()
+// markCited reports which passages of the response its notes rest on.
+func (r *Response) markCited() []bool {
+	places := r.indexPassages()
 	out := make([]bool, len(r.Chunks))
 	for _, note := range r.Notes {
 		for _, sources := range note.Sources {
@@ -88,7 +88,7 @@ func (r *Response) rests() []bool {
 
 // quotedNotes are the summaries of a response as an answer quotes them, with the marks of their passages.
 func (r *Response) quotedNotes() string {
-	places := r.places()
+	places := r.indexPassages()
 	var out []string
 	for _, note := range r.Notes {
 		if note.Kind == retrieve.NoteSummary {

@@ -16,7 +16,7 @@ func TestNotesAreReadWithTheMarksOfTheirPassages(t *testing.T) {
 	for _, id := range []core.ID{c, a, b} {
 		response.Chunks = append(response.Chunks, Chunk{Passage: Passage{ID: id.String()}})
 	}
-	text := response.note([]retrieve.Note{
+	text := response.addNotes([]retrieve.Note{
 		{Kind: retrieve.NoteFacts, Text: "{facts}", Sources: [][]core.ID{{a}, {a, b}}},
 		{Kind: retrieve.NoteSummary, Text: strings.Repeat("long ", 500), Sources: [][]core.ID{{c}}},
 		{Kind: retrieve.NoteSummary, Text: "A town.", Sources: [][]core.ID{{b, {9}, a}}},
@@ -29,6 +29,6 @@ func TestNotesAreReadWithTheMarksOfTheirPassages(t *testing.T) {
 	assert.Len(t, response.Notes, 2)
 	assert.Equal(t, []string{retrieve.NotesBudget, retrieve.NotesPassages}, response.Degraded)
 	assert.True(t, response.Usage.NoteTokens > 10 && response.Usage.NoteTokens <= 100, "%d", response.Usage.NoteTokens)
-	assert.Equal(t, []bool{false, true, true}, response.rests())
+	assert.Equal(t, []bool{false, true, true}, response.markCited())
 	assert.Equal(t, "A town. [3] [2]", response.quotedNotes())
 }

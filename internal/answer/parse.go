@@ -27,7 +27,7 @@ func (p *planned) parsedBy(spec core.Spec) (string, error) {
 	}
 	by := p.Params.Text(retrieve.ParamTriples)
 	if by == retrieve.ByChat && spec.Chat.Provider != "openai" {
-		return "", invalid("read query", "params."+retrieve.ParamTriples, "the index has no chat model that reads questions",
+		return "", newFault("read query", "params."+retrieve.ParamTriples, "the index has no chat model that reads questions",
 			"set models.chat and build the index, or leave the parameter out")
 	}
 	return by, nil
@@ -42,7 +42,7 @@ func (s *Service) readQuestion(
 	names := generation.QuestionNames(plan.Text)
 	if plan.parser == retrieve.ByChat {
 		at := time.Now()
-		asks, err := s.parse(ctx, generation, plan, response, cost)
+		asks, err := s.parseQuestion(ctx, generation, plan, response, cost)
 		response.Timings.Parse = Milliseconds(time.Since(at))
 		if ctx.Err() != nil { // the caller's own time is over
 			return ctx.Err()
@@ -67,8 +67,8 @@ func (s *Service) readQuestion(
 	return nil
 }
 
-// parse has the triples of a question found by a model. One that finds none is no error.
-func (s *Service) parse(
+// parseQuestion has the triples of a question found by a model. One that finds none is no error.
+func (s *Service) parseQuestion(
 	ctx context.Context, generation *retrieve.Generation, plan *planned, response *Response, cost *bill,
 ) (apr.Asks, error) {
 	ctx, cancel := context.WithTimeout(model.CallerBound(ctx), parseTimeout)

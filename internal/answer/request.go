@@ -111,13 +111,13 @@ const (
 	defaultContext   = 4000
 )
 
-// bounded checks a number with its limits and default.
-func bounded(name string, given *Count, lo, hi, def int) (int, error) {
+// checkBounds checks a number with its limits and default.
+func checkBounds(name string, given *Count, lo, hi, def int) (int, error) {
 	if given == nil {
 		return def, nil
 	}
 	if int(*given) < lo || int(*given) > hi {
-		return 0, invalid("read query", name, fmt.Sprintf("want %d to %d, got %d", lo, hi, *given), "")
+		return 0, newFault("read query", name, fmt.Sprintf("want %d to %d, got %d", lo, hi, *given), "")
 	}
 	return int(*given), nil
 }
@@ -133,16 +133,16 @@ type planned struct {
 	reranks bool   // the best chunks are ordered again
 }
 
-// plan checks a request and fills in what the generation's configuration and the method say by default.
-func (q *Request) plan(defaults core.Retrieval, methods *retrieve.Registry) (planned, error) {
+// planQuery checks a request and fills in what the generation's configuration and the method say by default.
+func (q *Request) planQuery(defaults core.Retrieval, methods *retrieve.Registry) (planned, error) {
 	var out planned
 	q.Query = strings.TrimSpace(q.Query)
 	if q.Query == "" {
-		return out, invalid("read query", "query", "the question is empty", `say what you want to know: {"query": "…"}`)
+		return out, newFault("read query", "query", "the question is empty", `say what you want to know: {"query": "…"}`)
 	}
 	if n := utf8.RuneCountInString(q.Query); n > maxQuery {
 		why := fmt.Sprintf("the question is too long: %d characters, and at most %d are taken", n, maxQuery)
-		return out, invalid("read query", "query", why, "shorten it")
+		return out, newFault("read query", "query", why, "shorten it")
 	}
 	if q.Method == "" {
 		q.Method = defaults.Method
@@ -166,7 +166,7 @@ func (q *Request) plan(defaults core.Retrieval, methods *retrieve.Registry) (pla
 		return out, err
 	}
 	if q.TopK != nil && q.TopChunks != nil {
-		return out, invalid("read query", "top_k", "it is the same as top_chunks, which is given too", "give one of them")
+		return out, newFault("read query", "top_k", "it is the same as top_chunks, which is given too", "give one of them")
 	}
 	top, chunks := "top_chunks", q.TopChunks
 	if q.TopK != nil {
@@ -183,15 +183,15 @@ func (q *Request) plan(defaults core.Retrieval, methods *retrieve.Registry) (pla
 		{"max_context_tokens", q.MaxContextTokens, maxContextTokens, defaultContext, &out.budget},
 		{"max_answer_tokens", q.MaxAnswerTokens, maxAnswerTokens, 0, &out.most},
 	} {
-		if *number.to, err = bounded(number.name, number.given, 1, number.hi, number.otherwise); err != nil {
+		if *number.to, err = checkBounds(number.name, number.given, 1, number.hi, number.otherwise); err != nil {
 			return out, err
 		}
 	}
-	return out, q.narrow(&out.Query)
+	return out, q.readFilter(&out.Query)
 }
 
-// narrow reads filter and without.
-func (q *Request) narrow(out *retrieve.Query) error {
+// readFilter reads filter and without.
+func (q *Request) readFilter(out *retrieve.Query) error {
 	if prefix := q.Filter.DocumentPrefix; prefix != nil {
 		out.Filter.Prefix = *prefix
 	}
@@ -205,7 +205,7 @@ func (q *Request) narrow(out *retrieve.Query) error {
 	if to := q.Filter.Modified.To; to != nil {
 		out.Filter.To = to.Time
 		if !out.Filter.From.Before(to.Time) && q.Filter.Modified.From != nil {
-			return invalid("read query", "filter.modified", "from is not before to, so that no document fits", "swap the two")
+			return newFault("read query", "filter.modified", "from is not before to, so that no document fits", "swap the two")
 		}
 	}
 	out.Without = retrieve.Without{Entities: map[core.ID]bool{}, Documents: map[string]bool{}}
@@ -213,7 +213,7 @@ func (q *Request) narrow(out *retrieve.Query) error {
 		id, err := core.ParseID(given)
 		if err != nil {
 			hint := "give ids as the response's entities have them"
-			return invalid("read query", "without.entities", err.Error(), hint)
+			return newFault("read query", "without.entities", err.Error(), hint)
 		}
 		out.Without.Entities[id] = true
 	}
@@ -254,6 +254,6 @@ func KindName(kind jsontext.Kind) string {
 	return kind.String()
 }
 
-func invalid(op, object, why, hint string) error {
+func newFault(op, object, why, hint string) error {
 	return fault.InvalidParam.At(op, object).Because(why).Advise(hint)
 }

@@ -23,18 +23,19 @@ type Reranked struct {
 // degradedRerank stands in Response.Degraded where a reranker was to be asked, and chunks are as they were found.
 const degradedRerank = "rerank"
 
-// reranks reports whether a query's chunks are ordered again: where the index has a reranker, unless the query says no.
-func (q *Request) reranks(settings core.RerankModel) (bool, error) {
+// needsRerank reports whether a query's chunks are ordered again: where the index has a reranker, unless the query says
+// no.
+func (q *Request) needsRerank(settings core.RerankModel) (bool, error) {
 	if q.Rerank != nil && *q.Rerank && !settings.On() {
-		return false, invalid("read query", "rerank", "the index has no reranker",
+		return false, newFault("read query", "rerank", "the index has no reranker",
 			"set models.rerank and build the index, or leave rerank out")
 	}
 	return settings.On() && (q.Rerank == nil || *q.Rerank), nil
 }
 
-// find searches, and has the best chunks ordered again where that is wanted. A reranker that is down, slow or wrong
-// costs time and no answer: the chunks are then those of a search without it.
-func (s *Service) find(
+// findChunks searches, and has the best chunks ordered again where that is wanted. A reranker that is down, slow or
+// wrong costs time and no answer: the chunks are then those of a search without it.
+func (s *Service) findChunks(
 	ctx context.Context, generation *retrieve.Generation, plan *planned, response *Response, cost *bill,
 ) (retrieve.Result, error) {
 	if !plan.reranks {
@@ -47,7 +48,7 @@ func (s *Service) find(
 		return found, err
 	}
 	at := time.Now()
-	scores, err := s.score(ctx, generation, plan.Text, found.Ranked(), response, cost)
+	scores, err := s.scoreChunks(ctx, generation, plan.Text, found.Ranked(), response, cost)
 	response.Timings.Rerank = Milliseconds(time.Since(at))
 	if err == nil {
 		response.Rerank.Applied = true
@@ -67,8 +68,8 @@ func (s *Service) find(
 	return found, nil
 }
 
-// score asks the reranker for the scores of chunks, within the time that it has.
-func (s *Service) score(
+// scoreChunks asks the reranker for the scores of chunks, within the time that it has.
+func (s *Service) scoreChunks(
 	ctx context.Context, generation *retrieve.Generation, question string, chunks []retrieve.Chunk, response *Response,
 	cost *bill,
 ) ([]float64, error) {
@@ -92,7 +93,7 @@ func (s *Service) score(
 		return nil, err
 	}
 	scores, usage, err := ranker.Rerank(ctx, question, texts)
-	cost.rerank(settings.Price, usage, err, append(texts, question)...)
+	cost.addRerank(settings.Price, usage, err, append(texts, question)...)
 	response.Usage.RerankTokens = usage.Prompt
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -103,9 +104,9 @@ func (s *Service) score(
 	return scores, err
 }
 
-// rerank enters a request to a reranker, which may be charged by its tokens and as one.
-func (b *bill) rerank(price core.RerankPrice, usage model.Usage, err error, texts ...string) {
-	if b.sent && (err == nil || unknown(err) || fault.Is(err, fault.BadRerank)) {
+// addRerank enters a request to a reranker, which may be charged by its tokens and as one.
+func (b *bill) addRerank(price core.RerankPrice, usage model.Usage, err error, texts ...string) {
+	if b.sent && (err == nil || mayBeCharged(err) || fault.Is(err, fault.BadRerank)) {
 		b.money += price.Call
 	}
 	if price.Prompt == 0 { // nothing is to be counted

@@ -191,8 +191,8 @@ func newResponse(request Request, generation *retrieve.Generation) Response {
 	return response
 }
 
-// take turns found chunks and entities into the response.
-func (r *Response) take(
+// fillResponse turns found chunks and entities into the response.
+func (r *Response) fillResponse(
 	ctx context.Context,
 	generation *retrieve.Generation,
 	found retrieve.Result,
@@ -229,7 +229,7 @@ func (r *Response) take(
 			chunk.Entities = append(chunk.Entities, EntityRef{entity.ID.String(), entity.Name})
 			names = append(names, snippet.Name{Text: entity.Name, Weight: entity.Score})
 		}
-		chunk.show(asked.In(chunk.Text, names))
+		chunk.showSnippet(asked.In(chunk.Text, names))
 		shown[hit.Live.ID] = true
 		r.Chunks = append(r.Chunks, chunk)
 	}
@@ -253,8 +253,8 @@ func (r *Response) take(
 	return nil
 }
 
-// include moves the snippet to show a part of the text that it leaves out.
-func (c *Chunk) include(language *text.Language, part snippet.Span) {
+// includeSpan moves the snippet to show a part of the text that it leaves out.
+func (c *Chunk) includeSpan(language *text.Language, part snippet.Span) {
 	if c.Snippet.Start <= part.Start && part.End <= c.Snippet.End {
 		return
 	}
@@ -262,11 +262,11 @@ func (c *Chunk) include(language *text.Language, part snippet.Span) {
 	if both.End-both.Start > snippet.Most {
 		both = part
 	}
-	c.show(snippet.Found{Span: snippet.Around(language, c.Text, both)})
+	c.showSnippet(snippet.Found{Span: snippet.Around(language, c.Text, both)})
 }
 
-// show says what of a chunk is worth reading.
-func (c *Chunk) show(found snippet.Found) {
+// showSnippet says what of a chunk is worth reading.
+func (c *Chunk) showSnippet(found snippet.Found) {
 	text := string([]rune(c.Text)[found.Start:found.End])
 	c.Snippet = &Snippet{Text: text, Start: found.Start, End: found.End}
 	for _, span := range found.Highlights {

@@ -21,7 +21,7 @@ type allowed struct {
 	folders    []string // of batches
 }
 
-func allowing(own *config.Config) *allowed {
+func newAllowed(own *config.Config) *allowed {
 	if own == nil {
 		return &allowed{}
 	}
@@ -51,7 +51,7 @@ func (m *Models) AllowRecording(path string) {
 	}
 }
 
-func (a *allowed) endpoint(setting, url, variable string) error {
+func (a *allowed) checkEndpoint(setting, url, variable string) error {
 	asked := config.Endpoint{BaseURL: url, APIKeyEnv: variable}.Whole()
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -68,7 +68,7 @@ func (a *allowed) endpoint(setting, url, variable string) error {
 			"models.endpoints: [{base_url: " + asked.BaseURL + ", api_key_env: " + named + "}]")
 }
 
-func (a *allowed) recording(path string) error {
+func (a *allowed) checkRecording(path string) error {
 	asked, err := filepath.Abs(path)
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -80,8 +80,8 @@ func (a *allowed) recording(path string) error {
 		Advise("set models.chat.provider and models.chat.file in the configuration of worker, query-api or unweaver dev")
 }
 
-// batches gives who answers batches; nil: the Batch API of the chat model's server.
-func (a *allowed) batches(settings core.BatchMode) (batch.Server, error) {
+// batchServer gives who answers batches; nil: the Batch API of the chat model's server.
+func (a *allowed) batchServer(settings core.BatchMode) (batch.Server, error) {
 	if !settings.On() || settings.Folder == "" {
 		return nil, nil
 	}
@@ -101,19 +101,19 @@ func (m *Models) Check(spec core.Spec) error {
 	switch spec.Chat.Provider {
 	case "builtin":
 	case "recorded":
-		if err := m.allowed.recording(spec.Chat.File); err != nil {
+		if err := m.allowed.checkRecording(spec.Chat.File); err != nil {
 			return err
 		}
 	default:
-		if err := m.allowed.endpoint("models.chat", spec.Chat.BaseURL, spec.Chat.APIKeyEnv); err != nil {
+		if err := m.allowed.checkEndpoint("models.chat", spec.Chat.BaseURL, spec.Chat.APIKeyEnv); err != nil {
 			return err
 		}
-		if _, err := m.allowed.batches(spec.Chat.Batch); err != nil {
+		if _, err := m.allowed.batchServer(spec.Chat.Batch); err != nil {
 			return err
 		}
 	}
 	if spec.Rerank.On() {
-		if err := m.allowed.endpoint("models.rerank", spec.Rerank.BaseURL, spec.Rerank.APIKeyEnv); err != nil {
+		if err := m.allowed.checkEndpoint("models.rerank", spec.Rerank.BaseURL, spec.Rerank.APIKeyEnv); err != nil {
 			return err
 		}
 	}
@@ -126,5 +126,5 @@ func (m *Models) Check(spec core.Spec) error {
 	case spec.Embedding.Provider == "builtin":
 		return nil
 	}
-	return m.allowed.endpoint("models.embedding", spec.Embedding.BaseURL, spec.Embedding.APIKeyEnv)
+	return m.allowed.checkEndpoint("models.embedding", spec.Embedding.BaseURL, spec.Embedding.APIKeyEnv)
 }

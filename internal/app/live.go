@@ -19,23 +19,23 @@ type live struct {
 	rates      *limits.Rates
 }
 
-// now gives the limits that count.
-func (l *live) now() core.Limits {
+// currentLimits gives the limits that count.
+func (l *live) currentLimits() core.Limits {
 	if time.Since(l.at) > liveFor {
 		l.given = nil
 	}
 	return l.given.Of(l.configured)
 }
 
-// configure gives the limits of an index of this configuration. The caller holds the lock.
-func (m *Models) configure(spec core.Spec) (core.Limits, *limits.Rates) {
+// configureLimits gives the limits of an index of this configuration. The caller holds the lock.
+func (m *Models) configureLimits(spec core.Spec) (core.Limits, *limits.Rates) {
 	known := m.live[spec.Index]
 	if known == nil {
 		known = &live{rates: limits.NewRates(0, 0)}
 		m.live[spec.Index] = known
 	}
 	known.configured = spec.Limits
-	now := known.now()
+	now := known.currentLimits()
 	known.rates.Set(now.RequestsPerMinute, now.TokensPerMinute)
 	return now, known.rates
 }
@@ -55,7 +55,7 @@ func (m *Models) Limit(index string, given *core.LiveLimits) {
 	}
 	before := known.given.Of(known.configured)
 	known.given, known.at = given, time.Now()
-	now := known.now()
+	now := known.currentLimits()
 	if now == before {
 		return
 	}

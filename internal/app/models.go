@@ -54,7 +54,7 @@ func NewModels(shared coordination.Claims, own *config.Config) *Models {
 		weights = own.Models.Dir
 	}
 	return &Models{
-		shared: shared, allowed: allowing(own), weights: weights,
+		shared: shared, allowed: newAllowed(own), weights: weights,
 		gates: map[string]*limits.Gate{}, live: map[string]*live{}, recorded: map[string]*recorded.Chat{},
 	}
 }
@@ -65,9 +65,9 @@ func (m *Models) IsRemote() bool { return m.remote }
 // Weights is the folder of models inside.
 func (m *Models) Weights() string { return m.weights }
 
-// limits of an endpoint: one gate over the whole process, bounded by the strictest of the indexes that use it and by
+// limitsOf of an endpoint: one gate over the whole process, bounded by the strictest of the indexes that use it and by
 // its share.
-func (m *Models) limits(endpoint string, spec core.Spec) limits.Limits {
+func (m *Models) limitsOf(endpoint string, spec core.Spec) limits.Limits {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	gate := m.gates[endpoint]
@@ -76,7 +76,7 @@ func (m *Models) limits(endpoint string, spec core.Spec) limits.Limits {
 		gate = limits.NewGate()
 		m.gates[endpoint] = gate
 	}
-	now, rates := m.configure(spec)
+	now, rates := m.configureLimits(spec)
 	gate.Limit(spec.Index, now.Concurrency)
 	if made && m.fleet != nil {
 		m.fleet.Share(endpoint, gate)
@@ -99,9 +99,9 @@ func (m *Models) ShareWith(fleet *fleet.Member) {
 	}
 }
 
-// key of an endpoint. One that is configured without a variable, or with the default one, which is empty, is asked
+// readKey of an endpoint. One that is configured without a variable, or with the default one, which is empty, is asked
 // without a key; OpenAI's own always requires one.
-func key(env, baseURL, setting string) (string, error) {
+func readKey(env, baseURL, setting string) (string, error) {
 	if env == "" && baseURL != "" {
 		return "", nil
 	}
@@ -123,8 +123,8 @@ func key(env, baseURL, setting string) (string, error) {
 	return secret, nil
 }
 
-// endpoint is where a model of provider openai lives.
-func endpoint(baseURL string) string {
+// endpointOf is where a model of provider openai lives.
+func endpointOf(baseURL string) string {
 	if baseURL == "" {
 		return core.DefaultEndpoint
 	}
@@ -132,7 +132,7 @@ func endpoint(baseURL string) string {
 }
 
 // Chat makes the chat model of a spec, for queries and probes: nothing meters it.
-func (m *Models) Chat(spec core.Spec) (model.Chat, error) { return m.chat(spec, nil) }
+func (m *Models) Chat(spec core.Spec) (model.Chat, error) { return m.openChat(spec, nil) }
 
 // Provider of a spec's embedder, as fingerprints name it.
 func Provider(spec core.Spec) string {
@@ -145,7 +145,7 @@ func Provider(spec core.Spec) string {
 // Embedder makes the embedder of a fingerprint's provider and model, with the spec's endpoint, for queries and probes:
 // nothing meters it.
 func (m *Models) Embedder(spec core.Spec, provider string, dimension int) (model.Embedder, error) {
-	return m.embedder(spec, provider, dimension, nil)
+	return m.openEmbedder(spec, provider, dimension, nil)
 }
 
 // Ranker makes the reranker of a spec; nil where there is none.
@@ -154,10 +154,10 @@ func (m *Models) Ranker(spec core.Spec) (rerank.Ranker, error) {
 	if !settings.On() {
 		return nil, nil //nolint:nilnil // none is an answer
 	}
-	if err := m.allowed.endpoint("models.rerank", settings.BaseURL, settings.APIKeyEnv); err != nil {
+	if err := m.allowed.checkEndpoint("models.rerank", settings.BaseURL, settings.APIKeyEnv); err != nil {
 		return nil, err
 	}
-	secret, err := key(settings.APIKeyEnv, settings.BaseURL, "models.rerank")
+	secret, err := readKey(settings.APIKeyEnv, settings.BaseURL, "models.rerank")
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +165,7 @@ func (m *Models) Ranker(spec core.Spec) (rerank.Ranker, error) {
 		BaseURL: settings.BaseURL, APIKey: secret, Model: settings.Model, Timeout: time.Duration(settings.Timeout),
 	})
 	limited := limits.Ranker{
-		Ranker: observe.Ranker(client, m.observer), Limits: m.limits("rerank "+settings.BaseURL, spec),
+		Ranker: observe.Ranker(client, m.observer), Limits: m.limitsOf("rerank "+settings.BaseURL, spec),
 	}
 	return observe.AskedRanker(limited, m.observer), nil
 }
@@ -175,10 +175,10 @@ func (m *Models) Ranker(spec core.Spec) (rerank.Ranker, error) {
 func (m *Models) Build(spec core.Spec, meter model.Meter) (model.Set, error) {
 	var set model.Set
 	var err error
-	if set.Chat, err = m.chat(spec, meter); err != nil {
+	if set.Chat, err = m.openChat(spec, meter); err != nil {
 		return set, err
 	}
-	if set.Chunks, err = m.embedder(spec, Provider(spec), spec.Embedding.Dimension, meter); err != nil {
+	if set.Chunks, err = m.openEmbedder(spec, Provider(spec), spec.Embedding.Dimension, meter); err != nil {
 		return set, err
 	}
 	set.Classes = set.Chunks
@@ -188,22 +188,22 @@ func (m *Models) Build(spec core.Spec, meter model.Meter) (model.Set, error) {
 	return set, nil
 }
 
-func (m *Models) chat(spec core.Spec, meter model.Meter) (model.Chat, error) {
+func (m *Models) openChat(spec core.Spec, meter model.Meter) (model.Chat, error) {
 	switch spec.Chat.Provider {
 	case "builtin":
 		return builtin.Chat{Language: spec.Retrieval.Language}, nil
 	case "recorded":
-		return m.recording(spec)
+		return m.openRecording(spec)
 	}
-	if err := m.allowed.endpoint("models.chat", spec.Chat.BaseURL, spec.Chat.APIKeyEnv); err != nil {
+	if err := m.allowed.checkEndpoint("models.chat", spec.Chat.BaseURL, spec.Chat.APIKeyEnv); err != nil {
 		return nil, err
 	}
-	secret, err := key(spec.Chat.APIKeyEnv, spec.Chat.BaseURL, "models.chat")
+	secret, err := readKey(spec.Chat.APIKeyEnv, spec.Chat.BaseURL, "models.chat")
 	if err != nil {
 		return nil, err
 	}
-	url := endpoint(spec.Chat.BaseURL)
-	batches, err := m.allowed.batches(spec.Chat.Batch)
+	url := endpointOf(spec.Chat.BaseURL)
+	batches, err := m.allowed.batchServer(spec.Chat.Batch)
 	if err != nil {
 		return nil, err
 	}
@@ -213,13 +213,13 @@ func (m *Models) chat(spec core.Spec, meter model.Meter) (model.Chat, error) {
 		Timeout: time.Duration(spec.Chat.Timeout),
 	})
 	metered := model.MeterChat(observe.Chat(client, m.observer), meter)
-	return observe.AskedChat(limits.Chat{Chat: metered, Limits: m.limits("chat "+url, spec)}, m.observer), nil
+	return observe.AskedChat(limits.Chat{Chat: metered, Limits: m.limitsOf("chat "+url, spec)}, m.observer), nil
 }
 
-// recording opens a recording once a process and language.
-func (m *Models) recording(spec core.Spec) (model.Chat, error) {
+// openRecording opens a recording once a process and language.
+func (m *Models) openRecording(spec core.Spec) (model.Chat, error) {
 	path := spec.Chat.File
-	if err := m.allowed.recording(path); err != nil {
+	if err := m.allowed.checkRecording(path); err != nil {
 		return nil, err
 	}
 	m.mu.Lock()
@@ -236,7 +236,7 @@ func (m *Models) recording(spec core.Spec) (model.Chat, error) {
 	return chat, nil
 }
 
-func (m *Models) embedder(
+func (m *Models) openEmbedder(
 	spec core.Spec,
 	provider string,
 	dimension int,
@@ -252,14 +252,14 @@ func (m *Models) embedder(
 		}
 		return model.MeterEmbedder(embedder, meter), nil
 	}
-	if err := m.allowed.endpoint("models.embedding", spec.Embedding.BaseURL, spec.Embedding.APIKeyEnv); err != nil {
+	if err := m.allowed.checkEndpoint("models.embedding", spec.Embedding.BaseURL, spec.Embedding.APIKeyEnv); err != nil {
 		return nil, err
 	}
-	secret, err := key(spec.Embedding.APIKeyEnv, spec.Embedding.BaseURL, "models.embedding")
+	secret, err := readKey(spec.Embedding.APIKeyEnv, spec.Embedding.BaseURL, "models.embedding")
 	if err != nil {
 		return nil, err
 	}
-	url := endpoint(spec.Embedding.BaseURL)
+	url := endpointOf(spec.Embedding.BaseURL)
 	client := openai.NewEmbedder(
 		openai.Config{
 			BaseURL: url, APIKey: secret, Model: spec.Embedding.Model, Dimension: dimension, Domain: spec.Embedding.Domain(),
@@ -267,7 +267,7 @@ func (m *Models) embedder(
 		},
 	)
 	metered := model.MeterEmbedder(observe.Embedder(client, m.observer), meter)
-	limited := limits.Embedder{Embedder: metered, Limits: m.limits("embed "+url, spec)}
+	limited := limits.Embedder{Embedder: metered, Limits: m.limitsOf("embed "+url, spec)}
 	return observe.AskedEmbedder(limited, m.observer), nil
 }
 
@@ -280,12 +280,12 @@ func (m *Models) Describe(spec core.Spec) (model.Set, error) {
 		set.Chat = builtin.Chat{Language: spec.Retrieval.Language}
 	case "recorded":
 		var err error
-		if set.Chat, err = m.recording(spec); err != nil {
+		if set.Chat, err = m.openRecording(spec); err != nil {
 			return set, err
 		}
 	default:
 		client := openai.New(openai.Config{
-			BaseURL: endpoint(spec.Chat.BaseURL), Model: spec.Chat.Model, Domain: spec.Chat.Domain(),
+			BaseURL: endpointOf(spec.Chat.BaseURL), Model: spec.Chat.Model, Domain: spec.Chat.Domain(),
 		})
 		set.Chat = model.MeterChat(client, uncallable{})
 	}
@@ -297,7 +297,7 @@ func (m *Models) Describe(spec core.Spec) (model.Set, error) {
 		set.Chunks = model.MeterEmbedder(described, uncallable{})
 	} else if spec.Embedding.Provider != "builtin" {
 		client := openai.NewEmbedder(openai.Config{
-			BaseURL: endpoint(spec.Embedding.BaseURL), Model: spec.Embedding.Model, Dimension: spec.Embedding.Dimension,
+			BaseURL: endpointOf(spec.Embedding.BaseURL), Model: spec.Embedding.Model, Dimension: spec.Embedding.Dimension,
 			Domain: spec.Embedding.Domain(),
 		})
 		set.Chunks = model.MeterEmbedder(client, uncallable{})

@@ -35,8 +35,8 @@ func (s *Stores) Bar(paths ...string) {
 	s.roots.barred = append(s.roots.barred, paths...)
 }
 
-// own are the paths where this process keeps its files.
-func (s *Stores) own() []string {
+// ownPaths are the paths where this process keeps its files.
+func (s *Stores) ownPaths() []string {
 	s.roots.mu.Lock()
 	defer s.roots.mu.Unlock()
 	out := slices.Clone(s.roots.barred)
@@ -105,8 +105,8 @@ func (s *Stores) Grant(directory string, keep bool) error {
 	return nil
 }
 
-// inside gives the directory that a path means, resolved through links, where it may be read.
-func (r *roots) inside(path string) (string, error) {
+// resolveInside gives the directory that a path means, resolved through links, where it may be read.
+func (r *roots) resolveInside(path string) (string, error) {
 	resolved, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		resolved = filepath.Clean(path) // opening it says why, where it may be said
@@ -117,12 +117,12 @@ func (r *roots) inside(path string) (string, error) {
 		if real, rerr := filepath.EvalSymlinks(root); rerr == nil {
 			root = real
 		}
-		if below(resolved, root) {
+		if liesBelow(resolved, root) {
 			return resolved, nil
 		}
 	}
 	for _, root := range r.granted {
-		if below(resolved, root) {
+		if liesBelow(resolved, root) {
 			return resolved, nil
 		}
 	}
@@ -137,14 +137,14 @@ func (r *roots) inside(path string) (string, error) {
 			"then resume what paused")
 }
 
-// below reports whether a path is a root or lies below it; both are clean.
-func below(path, root string) bool {
+// liesBelow reports whether a path is a root or lies below it; both are clean.
+func liesBelow(path, root string) bool {
 	rest, err := filepath.Rel(root, path)
 	return err == nil && filepath.IsAbs(path) && rest != ".." && !strings.HasPrefix(rest, ".."+string(filepath.Separator))
 }
 
-// apart refuses a corpus in a bucket that holds what is built, of this index and of others, or is a part of it.
-func (s *Stores) apart(corpus string) error {
+// checkApart refuses a corpus in a bucket that holds what is built, of this index and of others, or is a part of it.
+func (s *Stores) checkApart(corpus string) error {
 	bucket, prefix, err := s3.Parse(corpus)
 	if err != nil {
 		return nil //nolint:nilerr // opening it says so
@@ -154,7 +154,7 @@ func (s *Stores) apart(corpus string) error {
 			continue
 		}
 		other, at, err := s3.Parse(own)
-		if err == nil && bucket == other && overlap(prefix, at) {
+		if err == nil && bucket == other && prefixesOverlap(prefix, at) {
 			return fault.CorpusRefused.At("open corpus", corpus).
 				Because("it overlaps " + own + ", which holds what is built").
 				Advise("give the corpus a prefix or a bucket of its own")
@@ -170,8 +170,8 @@ func importBucket(bucket string) string {
 	return "s3://" + bucket
 }
 
-// overlap reports whether one of two prefixes lies within the other; the empty one is the whole bucket.
-func overlap(a, b string) bool {
+// prefixesOverlap reports whether one of two prefixes lies within the other; the empty one is the whole bucket.
+func prefixesOverlap(a, b string) bool {
 	folder := func(prefix string) string {
 		if prefix = strings.Trim(prefix, "/"); prefix == "" {
 			return ""

@@ -110,7 +110,7 @@ func IsPath(s string) bool { return !strings.Contains(s, "://") }
 func Open(ctx context.Context, c config.Stores) (*Stores, error) {
 	stores := &Stores{places: c, s3: c.S3, buckets: map[string]blob.Store{}}
 	stores.roots.configured = c.CorpusRoots
-	if err := stores.open(ctx, c); err != nil {
+	if err := stores.openStores(ctx, c); err != nil {
 		return nil, errors.Join(err, stores.Close())
 	}
 	return stores, nil
@@ -132,16 +132,16 @@ func speakNot(stores config.Stores) {
 	redact.Register(os.Getenv("AWS_SECRET_ACCESS_KEY"), os.Getenv("AWS_SESSION_TOKEN"))
 }
 
-func (s *Stores) open(ctx context.Context, stores config.Stores) (err error) {
+func (s *Stores) openStores(ctx context.Context, stores config.Stores) (err error) {
 	speakNot(stores)
-	if s.Artifacts, err = s.blob(ctx, stores.Artifacts, "stores.artifacts"); err != nil {
+	if s.Artifacts, err = s.openBlob(ctx, stores.Artifacts, "stores.artifacts"); err != nil {
 		return err
 	}
 	s.Artifacts = artifact.Branched(s.Artifacts)
 	if s.StoreID, err = artifact.OpenStoreID(ctx, s.Artifacts); err != nil {
 		return err
 	}
-	if err = s.classes(ctx, stores.Classes); err != nil {
+	if err = s.openClasses(ctx, stores.Classes); err != nil {
 		return err
 	}
 	if err = s.Records.Own(ctx, s.StoreID); err != nil {
@@ -157,7 +157,7 @@ func (s *Stores) open(ctx context.Context, stores config.Stores) (err error) {
 		err = unknownURL("stores.vectors", scheme, "milvus://, milvus+tls:// or a path")
 	}
 	if err == nil && stores.Milvus.Load == "import" && stores.Milvus.Bucket != "" {
-		s.Staging, err = s.blob(ctx, "s3://"+stores.Milvus.Bucket, "stores.milvus.bucket")
+		s.Staging, err = s.openBlob(ctx, "s3://"+stores.Milvus.Bucket, "stores.milvus.bucket")
 	}
 	return err
 }
@@ -165,7 +165,7 @@ func (s *Stores) open(ctx context.Context, stores config.Stores) (err error) {
 // Artifacts opens the artifact store alone, for what needs nothing else.
 func Artifacts(ctx context.Context, c config.Stores) (blob.Store, error) {
 	stores := &Stores{s3: c.S3, buckets: map[string]blob.Store{}}
-	store, err := stores.blob(ctx, c.Artifacts, "stores.artifacts")
+	store, err := stores.openBlob(ctx, c.Artifacts, "stores.artifacts")
 	if err != nil {
 		return nil, err
 	}
@@ -175,8 +175,8 @@ func Artifacts(ctx context.Context, c config.Stores) (blob.Store, error) {
 // runsSuffix names the file of running builds beside that of records.
 const runsSuffix = ".runs"
 
-// classes opens the stores of records and of coordination, which lie in one place.
-func (s *Stores) classes(ctx context.Context, place string) error {
+// openClasses opens the stores of records and of coordination, which lie in one place.
+func (s *Stores) openClasses(ctx context.Context, place string) error {
 	switch scheme, _, isURL := strings.Cut(place, "://"); {
 	case !isURL:
 		records, err := recordsbolt.Open(place)
@@ -207,7 +207,7 @@ func unknownURL(setting, scheme, known string) error {
 	return fault.BadConfig.At("open", setting).Because(scheme + ":// names no adapter").Advise("use " + known)
 }
 
-func (s *Stores) blob(ctx context.Context, uri, setting string) (blob.Store, error) {
+func (s *Stores) openBlob(ctx context.Context, uri, setting string) (blob.Store, error) {
 	if IsPath(uri) {
 		return dir.Open(uri)
 	}
@@ -240,17 +240,17 @@ func (s *Stores) Corpus(ctx context.Context, uri string) (blob.Store, error) {
 			Advise("give a folder or s3://bucket/prefix as argument, or set indexes.<name>.corpus")
 	}
 	if IsPath(uri) {
-		folder, err := s.roots.inside(uri)
+		folder, err := s.roots.resolveInside(uri)
 		if err != nil {
 			return nil, err
 		}
-		store, err := dir.OpenCorpus(folder, s.own()...)
+		store, err := dir.OpenCorpus(folder, s.ownPaths()...)
 		if err != nil {
 			return nil, err
 		}
 		return observe.Blob(store, observe.Corpus, s.observer), nil
 	}
-	if err := s.apart(uri); err != nil {
+	if err := s.checkApart(uri); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
@@ -258,7 +258,7 @@ func (s *Stores) Corpus(ctx context.Context, uri string) (blob.Store, error) {
 	if b := s.buckets[uri]; b != nil {
 		return b, nil
 	}
-	store, err := s.blob(ctx, uri, "the corpus")
+	store, err := s.openBlob(ctx, uri, "the corpus")
 	if err == nil {
 		store = observe.Blob(store, observe.Corpus, s.observer)
 		s.buckets[uri] = store

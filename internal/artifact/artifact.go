@@ -34,35 +34,39 @@ type Index struct {
 }
 
 // SegmentKey of a content address.
-func (x Index) SegmentKey(sha string) string { return x.key("segments", single(sha)) }
+func (x Index) SegmentKey(sha string) string { return x.joinKey("segments", refuseSlash(sha)) }
 
 // CurrentKey is the pointer: the authority on what is served.
-func (x Index) CurrentKey() string { return x.key("current.json") }
+func (x Index) CurrentKey() string { return x.joinKey("current.json") }
 
 // LeaseKey says who builds.
-func (x Index) LeaseKey() string { return x.key("lease.json") }
+func (x Index) LeaseKey() string { return x.joinKey("lease.json") }
 
 // ScheduleKey is where what the nights of the index build lies.
-func (x Index) ScheduleKey() string { return x.key("schedule.json") }
+func (x Index) ScheduleKey() string { return x.joinKey("schedule.json") }
 
 // BatchesKey is where the rounds of batches at model servers are recorded.
-func (x Index) BatchesKey() string { return x.key("batches") }
+func (x Index) BatchesKey() string { return x.joinKey("batches") }
 
 // NightsKey is what the last builds came to, for trends.
-func (x Index) NightsKey() string { return x.key("nights.json") }
+func (x Index) NightsKey() string { return x.joinKey("nights.json") }
 
 // BackfillKey is a file of a backfill; without one, what the keys of all files of it, or of all backfills, start with.
-func (x Index) BackfillKey(name, file string) string { return x.key("backfills", single(name), file) }
+func (x Index) BackfillKey(name, file string) string {
+	return x.joinKey("backfills", refuseSlash(name), file)
+}
 
 // GenerationKey is a file of a generation.
-func (x Index) GenerationKey(gen, file string) string { return x.key("generations", single(gen), file) }
+func (x Index) GenerationKey(gen, file string) string {
+	return x.joinKey("generations", refuseSlash(gen), file)
+}
 
 // SpecKey is a stored configuration.
-func (x Index) SpecKey(d core.Digest) string { return x.key("specs", d.String()+".json") }
+func (x Index) SpecKey(d core.Digest) string { return x.joinKey("specs", d.String()+".json") }
 
 // RunKey is a scratch file of a run; scratch is deleted after publication.
 func (x Index) RunKey(gen string, parts ...string) string {
-	return x.key(append([]string{"runs", single(gen)}, parts...)...)
+	return x.joinKey(append([]string{"runs", refuseSlash(gen)}, parts...)...)
 }
 
 // Current reads the pointer. An index that was never published has the zero pointer and no error.
@@ -158,7 +162,7 @@ func (x Index) Intact(ctx context.Context, sha string, alive func()) (bool, erro
 		return false, err
 	}
 	sum := sha256.New()
-	_, err = io.Copy(sum, &told{body, alive})
+	_, err = io.Copy(sum, &signal{body, alive})
 	if cerr := body.Close(); err == nil {
 		err = cerr
 	}
@@ -169,12 +173,12 @@ func (x Index) Intact(ctx context.Context, sha string, alive func()) (bool, erro
 }
 
 // signal is a reader that reports that bytes come in.
-type told struct {
+type signal struct {
 	io.Reader
 	alive func()
 }
 
-func (t *told) Read(raw []byte) (int, error) {
+func (t *signal) Read(raw []byte) (int, error) {
 	if t.alive != nil {
 		t.alive()
 	}
@@ -256,7 +260,7 @@ func (x Index) Spec(ctx context.Context, d core.Digest) (core.Spec, error) {
 		return spec, fault.SegmentDamage.At("read configuration", x.Store.Location(x.SpecKey(d))).Because(err)
 	}
 	if spec.Index != x.Name {
-		related, err := x.related(ctx, spec.Index)
+		related, err := x.sharesSegments(ctx, spec.Index)
 		if err != nil || related {
 			return spec, err
 		}

@@ -57,14 +57,14 @@ func (x Index) PutBase(ctx context.Context, base string) error {
 }
 
 // BranchKey is the record of a branch of this index.
-func (x Index) BranchKey(name string) string { return x.key("branches", single(name)+".json") }
+func (x Index) BranchKey(name string) string { return x.joinKey("branches", refuseSlash(name)+".json") }
 
 // RebaseKey is what the last planned run of a branch found its base serving.
-func (x Index) RebaseKey() string { return x.key("rebase.json") }
+func (x Index) RebaseKey() string { return x.joinKey("rebase.json") }
 
 // Branches gives the records of the branches of this index, deleted ones too, in order of their names.
 func (x Index) Branches(ctx context.Context) ([]core.Branch, error) {
-	prefix := x.key("branches") + "/"
+	prefix := x.joinKey("branches") + "/"
 	var out []core.Branch
 	for info, err := range x.Store.List(ctx, prefix, "") {
 		if err != nil {
@@ -153,8 +153,8 @@ func (x Index) Begun(ctx context.Context) (bool, error) {
 	return err == nil, err
 }
 
-// related reports whether another index shares this one's segments: configurations lie with them.
-func (x Index) related(ctx context.Context, other string) (bool, error) {
+// sharesSegments reports whether another index shares this one's segments: configurations lie with them.
+func (x Index) sharesSegments(ctx context.Context, other string) (bool, error) {
 	if !core.ValidIndex(other) {
 		return false, nil
 	}

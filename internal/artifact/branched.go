@@ -77,11 +77,11 @@ func (s *branched) Resolve(ctx context.Context, key string) (string, error) {
 	if name == "" || !core.ValidIndex(name) {
 		return key, nil
 	}
-	base, err := s.base(ctx, name)
+	base, err := s.findBase(ctx, name)
 	return base + strings.TrimPrefix(key, name), err
 }
 
-func (s *branched) base(ctx context.Context, name string) (string, error) {
+func (s *branched) findBase(ctx context.Context, name string) (string, error) {
 	s.mu.Lock()
 	seen, ok := s.known[name]
 	s.mu.Unlock()
@@ -106,11 +106,11 @@ func (s *branched) Put(ctx context.Context, key string, body io.Reader, n int64,
 		return blob.Info{}, err
 	}
 	info, err := s.Store.Put(ctx, resolved, body, n, c)
-	return under(info, resolved, key), err
+	return replaceKey(info, resolved, key), err
 }
 
-// under gives what is known of an object the key that it was asked for by.
-func under(info blob.Info, resolved, key string) blob.Info {
+// replaceKey gives what is known of an object the key that it was asked for by.
+func replaceKey(info blob.Info, resolved, key string) blob.Info {
 	if info.Key == resolved {
 		info.Key = key
 	}
@@ -124,7 +124,7 @@ func (s *branched) Get(ctx context.Context, key string, part blob.Range) (io.Rea
 		return nil, blob.Info{}, err
 	}
 	body, info, err := s.Store.Get(ctx, resolved, part)
-	return body, under(info, resolved, key), err
+	return body, replaceKey(info, resolved, key), err
 }
 
 // Stat implements blob.Store.
@@ -134,7 +134,7 @@ func (s *branched) Stat(ctx context.Context, key string) (blob.Info, error) {
 		return blob.Info{}, err
 	}
 	info, err := s.Store.Stat(ctx, resolved)
-	return under(info, resolved, key), err
+	return replaceKey(info, resolved, key), err
 }
 
 // List implements blob.Store.

@@ -53,7 +53,7 @@ func (f *Frames[T]) Read(ctx context.Context, file *Reader, number int) (T, erro
 			found = &unpacked[T]{id: id, done: make(chan struct{}), err: errGone}
 			f.known[id] = found
 			f.mu.Unlock()
-			return f.fill(ctx, found)
+			return f.fillFrame(ctx, found)
 		}
 		f.mu.Unlock()
 		select {
@@ -68,9 +68,9 @@ func (f *Frames[T]) Read(ctx context.Context, file *Reader, number int) (T, erro
 	}
 }
 
-func (f *Frames[T]) fill(ctx context.Context, one *unpacked[T]) (T, error) {
+func (f *Frames[T]) fillFrame(ctx context.Context, one *unpacked[T]) (T, error) {
 	defer close(one.done)
-	defer f.keep(one)
+	defer f.keepFrame(one)
 	raw, err := one.id.File.Frame(ctx, one.id.Number)
 	if one.err = err; err == nil {
 		one.made = f.make(raw)
@@ -78,8 +78,8 @@ func (f *Frames[T]) fill(ctx context.Context, one *unpacked[T]) (T, error) {
 	return one.made, err
 }
 
-// keep remembers a frame that was read, until enough others were. One that was not is asked for again.
-func (f *Frames[T]) keep(one *unpacked[T]) {
+// keepFrame remembers a frame that was read, until enough others were. One that was not is asked for again.
+func (f *Frames[T]) keepFrame(one *unpacked[T]) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if one.err != nil || f.size(one.made) > f.limit {

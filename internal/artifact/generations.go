@@ -55,7 +55,7 @@ func (x Index) Refs(ctx context.Context) (map[string]core.GenerationRef, error) 
 // ReadableRefs gives every generation whose reference can be read, and names those whose reference is damaged, in
 // order.
 func (x Index) ReadableRefs(ctx context.Context) (map[string]core.GenerationRef, []string, error) {
-	found, err := x.listed(ctx)
+	found, err := x.listGenerations(ctx)
 	return found.refs, found.damaged, err
 }
 
@@ -67,7 +67,7 @@ type listing struct {
 	marked  map[string]bool      // collected, or about to be
 }
 
-func (x Index) listed(ctx context.Context) (listing, error) {
+func (x Index) listGenerations(ctx context.Context) (listing, error) {
 	prefix := x.GenerationKey("", "") + "/"
 	out := listing{
 		refs: map[string]core.GenerationRef{}, written: map[string]time.Time{}, marked: map[string]bool{},
@@ -105,7 +105,7 @@ type Publication struct {
 
 // Publications gives those of the published generations that are kept, by their numbers.
 func (x Index) Publications(ctx context.Context) ([]Publication, error) {
-	found, err := x.listed(ctx)
+	found, err := x.listGenerations(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func (x Index) Generations(ctx context.Context) ([]Generation, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := x.listed(ctx)
+	found, err := x.listGenerations(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -11,8 +11,8 @@ func Guarded(read func() error) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			err = fmt.Errorf("its reader panicked: %T", cause)
-			if told, ok := cause.(runtime.Error); ok {
-				err = fmt.Errorf("its reader panicked: %w", told)
+			if signal, ok := cause.(runtime.Error); ok {
+				err = fmt.Errorf("its reader panicked: %w", signal)
 			}
 		}
 	}()

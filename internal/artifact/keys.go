@@ -12,9 +12,9 @@ import (
 // reach the engine, and must never become a path.
 const refused = "../refused"
 
-// key joins the parts of a key below the index; a part may hold slashes, empty ones are left out. It is refused where
-// the index or a part is no name.
-func (x Index) key(parts ...string) string {
+// joinKey joins the parts of a key below the index; a part may hold slashes, empty ones are left out. It is refused
+// where the index or a part is no name.
+func (x Index) joinKey(parts ...string) string {
 	if !core.ValidIndex(x.Name) {
 		return refused
 	}
@@ -33,8 +33,8 @@ func (x Index) key(parts ...string) string {
 	return key.String()
 }
 
-// single lets through a part that is one name, and makes one that holds a slash no name.
-func single(name string) string {
+// refuseSlash lets through a part that is one name, and makes one that holds a slash no name.
+func refuseSlash(name string) string {
 	if strings.Contains(name, "/") {
 		return ".."
 	}

@@ -8,10 +8,14 @@ import (
 )
 
 // ProbesKey is a file of probe questions, by the sum of its bytes.
-func (x Index) ProbesKey(sum string) string { return x.key("specs", single(sum)+".probes.jsonl") }
+func (x Index) ProbesKey(sum string) string {
+	return x.joinKey("specs", refuseSlash(sum)+".probes.jsonl")
+}
 
 // AliasesKey is a file of aliases, by the sum of its bytes.
-func (x Index) AliasesKey(sum string) string { return x.key("specs", single(sum)+".aliases.txt") }
+func (x Index) AliasesKey(sum string) string {
+	return x.joinKey("specs", refuseSlash(sum)+".aliases.txt")
+}
 
 // PutAliases stores a file of aliases and gives the sum that names it.
 func (x Index) PutAliases(ctx context.Context, raw []byte) (string, error) {

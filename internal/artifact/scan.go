@@ -109,7 +109,7 @@ func OpenRows(ctx context.Context, store blob.Store, key string) (*Reader, error
 		err = cerr
 	}
 	if err != nil {
-		return nil, name(err, store.Location(key))
+		return nil, nameObject(err, store.Location(key))
 	}
 	return openWhole(ctx, store, key, raw)
 }
@@ -117,7 +117,7 @@ func OpenRows(ctx context.Context, store blob.Store, key string) (*Reader, error
 func openWhole(ctx context.Context, store blob.Store, key string, raw []byte) (*Reader, error) {
 	footer, err := rowfile.ReadFooter(bytes.NewReader(raw), int64(len(raw)))
 	if err != nil {
-		return nil, name(err, store.Location(key))
+		return nil, nameObject(err, store.Location(key))
 	}
 	return &Reader{footer, at{ctx, store, key}, raw}, nil
 }
@@ -148,14 +148,14 @@ func OpenRowsOf(ctx context.Context, store blob.Store, key string, size int64) (
 func openTail(ctx context.Context, store blob.Store, key string, size int64) (*Reader, error) {
 	footer, err := rowfile.ReadFooter(SizedReaderAt(ctx, store, key, size), size)
 	if err != nil {
-		return nil, name(err, store.Location(key))
+		return nil, nameObject(err, store.Location(key))
 	}
 	return &Reader{footer, at{ctx, store, key}, nil}, nil
 }
 
-// name puts the object's place into an error that lacks one. A read that ends early is the connection's fault: how
-// long the object is was known before.
-func name(err error, object string) error {
+// nameObject puts the object's place into an error that lacks one. A read that ends early is the connection's fault:
+// how long the object is was known before.
+func nameObject(err error, object string) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return fault.StoreDown.At("read", object).Because(err)
 	}
@@ -181,14 +181,14 @@ func (r *Reader) Frame(ctx context.Context, i int) ([]byte, error) {
 			return nil, err
 		}
 		raw, err := frame.Unpack(nil, r.whole[frame.Offset:frame.Offset+int64(frame.Size)])
-		return raw, name(err, r.src.s.Location(r.src.key))
+		return raw, nameObject(err, r.src.s.Location(r.src.key))
 	}
 	b := make([]byte, frame.Size)
 	if _, err := (at{ctx, r.src.s, r.src.key}).ReadAt(b, frame.Offset); err != nil {
-		return nil, name(err, r.src.s.Location(r.src.key))
+		return nil, nameObject(err, r.src.s.Location(r.src.key))
 	}
 	raw, err := frame.Unpack(nil, b)
-	return raw, name(err, r.src.s.Location(r.src.key))
+	return raw, nameObject(err, r.src.s.Location(r.src.key))
 }
 
 // Get finds a key in a sorted file; nil when absent.
@@ -225,7 +225,7 @@ func (r *Reader) Scan(ctx context.Context, lo, hi int) iter.Seq2[Row, error] {
 		}
 		last := r.Frames[hi-1]
 		start := r.Frames[lo].Offset
-		body, err := r.part(ctx, start, last.Offset+int64(last.Size)-start)
+		body, err := r.openRange(ctx, start, last.Offset+int64(last.Size)-start)
 		if err != nil {
 			yield(Row{}, err)
 			return
@@ -244,17 +244,17 @@ func (r *Reader) Scan(ctx context.Context, lo, hi int) iter.Seq2[Row, error] {
 				return
 			}
 			if raw, err = frame.Unpack(raw, packed); err != nil {
-				yield(Row{}, name(err, r.src.s.Location(r.src.key)))
+				yield(Row{}, nameObject(err, r.src.s.Location(r.src.key)))
 				return
 			}
-			if !r.rows(raw, i, yield) {
+			if !r.yieldRows(raw, i, yield) {
 				return
 			}
 		}
 	}
 }
 
-func (r *Reader) part(ctx context.Context, start, length int64) (io.ReadCloser, error) {
+func (r *Reader) openRange(ctx context.Context, start, length int64) (io.ReadCloser, error) {
 	if r.whole != nil {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -265,8 +265,8 @@ func (r *Reader) part(ctx context.Context, start, length int64) (io.ReadCloser, 
 	return body, err
 }
 
-// rows gives the rows of an unpacked frame; it reports whether to go on.
-func (r *Reader) rows(raw []byte, i int, yield func(Row, error) bool) bool {
+// yieldRows gives the rows of an unpacked frame; it reports whether to go on.
+func (r *Reader) yieldRows(raw []byte, i int, yield func(Row, error) bool) bool {
 	left := r.Frames[i].Rows
 	for rest := raw; ; left-- {
 		k, v, next, ok := rowfile.NextRow(rest)
@@ -299,7 +299,7 @@ func Load(ctx context.Context, store blob.Store, key string) (*Loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	return loaded(ctx, store, key, raw)
+	return newLoaded(ctx, store, key, raw)
 }
 
 // LoadOf is Load of a file whose size is known: no more than that is read and held. One that has another size is an
@@ -307,15 +307,15 @@ func Load(ctx context.Context, store blob.Store, key string) (*Loaded, error) {
 func LoadOf(ctx context.Context, store blob.Store, key string, size int64) (*Loaded, error) {
 	raw := make([]byte, size)
 	if _, err := (at{ctx, store, key}).ReadAt(raw, 0); err != nil {
-		return nil, name(err, store.Location(key))
+		return nil, nameObject(err, store.Location(key))
 	}
-	return loaded(ctx, store, key, raw)
+	return newLoaded(ctx, store, key, raw)
 }
 
-func loaded(ctx context.Context, store blob.Store, key string, raw []byte) (*Loaded, error) {
+func newLoaded(ctx context.Context, store blob.Store, key string, raw []byte) (*Loaded, error) {
 	footer, err := rowfile.ReadFooter(bytes.NewReader(raw), int64(len(raw)))
 	if err != nil {
-		return nil, name(err, store.Location(key))
+		return nil, nameObject(err, store.Location(key))
 	}
 	return &Loaded{&Reader{footer, at{ctx, store, key}, raw}, raw}, nil
 }
@@ -328,10 +328,10 @@ func (l *Loaded) Rows() iter.Seq2[Row, error] {
 			packed := l.raw[frame.Offset : frame.Offset+int64(frame.Size)] // the footer was checked against the length
 			var err error
 			if raw, err = frame.Unpack(raw, packed); err != nil {
-				yield(Row{}, name(err, l.reader.src.s.Location(l.reader.src.key)))
+				yield(Row{}, nameObject(err, l.reader.src.s.Location(l.reader.src.key)))
 				return
 			}
-			if !l.reader.rows(raw, i, yield) {
+			if !l.reader.yieldRows(raw, i, yield) {
 				return
 			}
 		}

@@ -11,11 +11,13 @@ import (
 
 // TagKey is the object that says that a generation has a tag. What counts is its name: what a tag keeps is known even
 // where the object cannot be read.
-func (x Index) TagKey(gen, tag string) string { return x.key("tags", single(gen), single(tag)+".json") }
+func (x Index) TagKey(gen, tag string) string {
+	return x.joinKey("tags", refuseSlash(gen), refuseSlash(tag)+".json")
+}
 
 // Tags gives the tags of each generation that has one, in order.
 func (x Index) Tags(ctx context.Context) (map[string][]string, error) {
-	prefix := x.key("tags") + "/"
+	prefix := x.joinKey("tags") + "/"
 	tags := map[string][]string{}
 	for info, err := range x.Store.List(ctx, prefix, "") {
 		if err != nil {

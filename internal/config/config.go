@@ -429,12 +429,12 @@ func (c *Config) modelsOf(index string) Models {
 	models := c.Models
 	prefix := "indexes." + index + ".models"
 	own := map[string]reflect.Value{}
-	walk(reflect.ValueOf(c.Indexes[index].Models), prefix, func(path string, value reflect.Value) {
+	walkValues(reflect.ValueOf(c.Indexes[index].Models), prefix, func(path string, value reflect.Value) {
 		if c.Given(path) || !value.IsZero() {
 			own[path] = value
 		}
 	})
-	walk(reflect.ValueOf(&models).Elem(), prefix, func(path string, value reflect.Value) {
+	walkValues(reflect.ValueOf(&models).Elem(), prefix, func(path string, value reflect.Value) {
 		if set, ok := own[path]; ok {
 			value.Set(set)
 		}

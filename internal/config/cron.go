@@ -40,7 +40,7 @@ func cronMistake(line string) string {
 	}
 	for i, text := range fields {
 		for _, part := range strings.Split(text, ",") {
-			if why := cronFields[i].mistake(part); why != "" {
+			if why := cronFields[i].findMistake(part); why != "" {
 				return fmt.Sprintf("%q: %s %q: %s", line, cronFields[i].name, part, why)
 			}
 		}
@@ -48,7 +48,7 @@ func cronMistake(line string) string {
 	return ""
 }
 
-func (f cronField) mistake(part string) string {
+func (f cronField) findMistake(part string) string {
 	span, step, stepped := strings.Cut(part, "/")
 	if stepped {
 		if n, err := strconv.Atoi(step); err != nil || n < 1 || n > f.most {
@@ -59,10 +59,10 @@ func (f cronField) mistake(part string) string {
 		return ""
 	}
 	from, to, ranged := strings.Cut(span, "-")
-	first, ok := f.value(from)
+	first, ok := f.parseValue(from)
 	last, okLast := first, true
 	if ranged {
-		last, okLast = f.value(to)
+		last, okLast = f.parseValue(to)
 	}
 	switch {
 	case !ok || !okLast:
@@ -73,8 +73,8 @@ func (f cronField) mistake(part string) string {
 	return ""
 }
 
-// value reads a number or a name within the field's bounds.
-func (f cronField) value(text string) (int, bool) {
+// parseValue reads a number or a name within the field's bounds.
+func (f cronField) parseValue(text string) (int, bool) {
 	if n, err := strconv.Atoi(text); err == nil {
 		return n, n >= f.least && n <= f.most
 	}

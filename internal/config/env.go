@@ -27,9 +27,9 @@ var injected = regexp.MustCompile(
 		`(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT|PORT_[0-9]+_(TCP|UDP|SCTP)(_(ADDR|PORT|PROTO))?)$`,
 )
 
-// environment applies UNWEAVER_<PATH>. A path is found by walking the keys, since keys hold underscores too. A variable
-// that names no key is a mistake, unless a program reads it or Kubernetes has put it there.
-func (l *loader) environment(variables []string) {
+// applyEnvironment applies UNWEAVER_<PATH>. A path is found by walking the keys, since keys hold underscores too. A
+// variable that names no key is a mistake, unless a program reads it or Kubernetes has put it there.
+func (l *loader) applyEnvironment(variables []string) {
 	variables = slices.Sorted(slices.Values(variables))
 	for _, variable := range variables {
 		name, value, _ := strings.Cut(variable, "=")
@@ -38,21 +38,21 @@ func (l *loader) environment(variables []string) {
 			continue
 		}
 		at := place{origin: FromVariable, source: name}
-		path := find(reflect.TypeFor[Config](), capitals, l.cfg.Indexes)
+		path := findPath(reflect.TypeFor[Config](), capitals, l.cfg.Indexes)
 		switch {
 		case path != nil:
-			l.override(path, value, at)
+			l.overrideValue(path, value, at)
 		case injected.MatchString(name):
 		case strings.HasPrefix(capitals, "INDEXES_"):
-			l.bad(at, "no such key of an index that the file names; for another index use --set indexes.NAME.…")
+			l.addMistake(at, "no such key of an index that the file names; for another index use --set indexes.NAME.…")
 		default:
-			l.bad(at, "no such key")
+			l.addMistake(at, "no such key")
 		}
 	}
 }
 
-// find gives the path of the value whose capitals joined by underscores are given, or nil.
-func find(parent reflect.Type, capitals string, indexes map[string]Index) []string {
+// findPath gives the path of the value whose capitals joined by underscores are given, or nil.
+func findPath(parent reflect.Type, capitals string, indexes map[string]Index) []string {
 	try := func(key string, child reflect.Type) []string {
 		own := strings.ToUpper(strings.ReplaceAll(key, "-", "_"))
 		nested := child.Kind() == reflect.Struct || child.Kind() == reflect.Map
@@ -66,7 +66,7 @@ func find(parent reflect.Type, capitals string, indexes map[string]Index) []stri
 		if !ok {
 			return nil
 		}
-		if path := find(child, rest, indexes); path != nil {
+		if path := findPath(child, rest, indexes); path != nil {
 			return append([]string{key}, path...)
 		}
 		return nil

@@ -74,7 +74,7 @@ func (k key) row(short string, standard reflect.Value) string {
 		"| `%s` | %s | `%s` | %s | `%s` | %s | %s |\n",
 		short,
 		kind,
-		literal(standard),
+		toLiteral(standard),
 		k.unit,
 		k.example,
 		meaning,

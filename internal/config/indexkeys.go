@@ -13,27 +13,27 @@ var indexKeys = []key{
 			"corpus only with --replace-corpus",
 		example:  "s3://bucket/docs/",
 		rebuilds: paysChunks,
-		rule:     optional(location("s3")),
+		rule:     allowEmpty(requireLocation("s3")),
 	},
 	{
 		path: "indexes.*.follow_links",
 		meaning: "links in a corpus that is a folder count as what they lead to, also outside the folder; " +
 			"without it they are reported and left out",
 		example: "true",
-		rule:    anything(),
+		rule:    allowAnything(),
 	},
 	{
 		path: "indexes.*.include",
 		meaning: "patterns of what may be a document, relative to the corpus: ** is any folders, * a part of a name, {a,b} " +
 			"either; without any, everything is. Hidden files and node_modules are left out unless a pattern names them",
 		example: `["docs/**", "*.md"]`,
-		rule:    patterns(),
+		rule:    requirePatterns(),
 	},
 	{
 		path:    "indexes.*.exclude",
 		meaning: "patterns of what is no document, whatever include says; what falls out counts as removed",
 		example: `["**/drafts/**"]`,
-		rule:    patterns(),
+		rule:    requirePatterns(),
 	},
 	{
 		path: "indexes.*.documents.encoding",
@@ -41,7 +41,7 @@ var indexKeys = []key{
 			"first pattern that matches counts",
 		example:  `["letters/**=windows-1251", "*.csv=gb18030"]`,
 		rebuilds: paysChunks,
-		rule:     encodings(),
+		rule:     requireEncodings(),
 	},
 	{
 		path: "indexes.*.documents.types",
@@ -49,7 +49,7 @@ var indexKeys = []key{
 			"pattern that matches counts. What has no known extension is read as text if it holds text",
 		example:  `["**/*.xml=html", "export/*.dat=csv"]`,
 		rebuilds: paysChunks,
-		rule:     types(),
+		rule:     requireTypes(),
 	},
 	{
 		path: "indexes.*.documents.hidden",
@@ -65,7 +65,7 @@ var indexKeys = []key{
 			"metadata), the first 100 of an object; without it they are named in its text",
 		example:  "true",
 		rebuilds: paysChunks,
-		rule:     anything(),
+		rule:     allowAnything(),
 	},
 	{
 		path:    "indexes.*.enrich",
@@ -80,7 +80,7 @@ var indexKeys = []key{
 			"is asked",
 		unit:    "pairs",
 		example: "100",
-		rule:    between(0, 10_000),
+		rule:    requireRange(0, 10_000),
 	},
 	{
 		path: "indexes.*.pairs.classes",
@@ -88,7 +88,7 @@ var indexKeys = []key{
 			"are held at once, and the time of a first build grows with the square",
 		unit:    "classes",
 		example: "5000",
-		rule:    between(2, 100_000),
+		rule:    requireRange(2, 100_000),
 	},
 	{
 		path: "indexes.*.pairs.cosine",
@@ -96,7 +96,7 @@ var indexKeys = []key{
 			"spelled the same",
 		unit:    "cosine",
 		example: "0.97",
-		rule:    between(0.5, 1),
+		rule:    requireRange(0.5, 1),
 	},
 	{
 		path: "indexes.*.gem.questions",
@@ -104,7 +104,7 @@ var indexKeys = []key{
 			"nothing is paid for questions. A change has every chunk asked again, and nothing else made again",
 		unit:    "questions",
 		example: "3",
-		rule:    between(0, 20),
+		rule:    requireRange(0, 20),
 	},
 	{
 		path: "indexes.*.gem.themes",
@@ -112,7 +112,7 @@ var indexKeys = []key{
 			"goes by the first gap of the eigenvalues. A change makes graph, spectrum and summaries again; no chunk is asked",
 		unit:    "themes",
 		example: "6",
-		rule:    between(1, 50),
+		rule:    requireRange(1, 50),
 	},
 	{
 		path: "indexes.*.gem.neighbours",
@@ -121,7 +121,7 @@ var indexKeys = []key{
 			"is asked",
 		unit:    "chunks",
 		example: "30",
-		rule:    between(1, 200),
+		rule:    requireRange(1, 200),
 	},
 	{
 		path: "indexes.*.chunking.strategy",
@@ -144,7 +144,7 @@ var indexKeys = []key{
 		unit:     "o200k tokens",
 		example:  "900",
 		rebuilds: paysChunks,
-		rule:     between(50, 8000),
+		rule:     requireRange(50, 8000),
 	},
 	{
 		path:     "indexes.*.chunking.overlap",
@@ -152,7 +152,7 @@ var indexKeys = []key{
 		unit:     "o200k tokens",
 		example:  "128",
 		rebuilds: paysChunks,
-		rule:     between(0, 7999),
+		rule:     requireRange(0, 7999),
 	},
 	{
 		path: "indexes.*.extraction.share",
@@ -163,7 +163,7 @@ var indexKeys = []key{
 		unit:     "share of chunks",
 		example:  "0.3",
 		rebuilds: paysShare,
-		rule:     between(0, 1),
+		rule:     requireRange(0, 1),
 	},
 	{
 		path:     "indexes.*.shortening.threshold",
@@ -171,7 +171,7 @@ var indexKeys = []key{
 		unit:     "runes",
 		example:  "2000",
 		rebuilds: paysClasses,
-		rule:     between(200, million),
+		rule:     requireRange(200, million),
 	},
 	{
 		path:     "indexes.*.shortening.sample",
@@ -179,7 +179,7 @@ var indexKeys = []key{
 		unit:     "mentions",
 		example:  "64",
 		rebuilds: paysClasses,
-		rule:     between(1, 100000),
+		rule:     requireRange(1, 100000),
 	},
 	{
 		path: "indexes.*.priority.level",
@@ -187,7 +187,7 @@ var indexKeys = []key{
 			"until they have nothing to do. Taken at the start of a run; Temporal servers without matching.useNewMatcher " +
 			"ignore it",
 		example: "2",
-		rule:    between(1, 5),
+		rule:    requireRange(1, 5),
 	},
 	{
 		path: "indexes.*.priority.weight",
@@ -196,7 +196,7 @@ var indexKeys = []key{
 			"that of the compose file have; without it the first that came is served first",
 		unit:    "parts",
 		example: "4",
-		rule:    between(0.001, 1000),
+		rule:    requireRange(0.001, 1000),
 	},
 	{
 		path: "indexes.*.retrieval.method",
@@ -216,7 +216,7 @@ var indexKeys = []key{
 		meaning: "chunks of an answer",
 		unit:    "chunks",
 		example: "10",
-		rule:    between(1, 100),
+		rule:    requireRange(1, 100),
 	},
 	{
 		path: "indexes.*.retrieval.language",
@@ -225,7 +225,7 @@ var indexKeys = []key{
 			"first build, which the index keeps",
 		example:  "de",
 		rebuilds: paysLanguage,
-		rule:     language(),
+		rule:     requireLanguage(),
 	},
 	{
 		path: "indexes.*.retrieval.min_similarity",
@@ -233,21 +233,21 @@ var indexKeys = []key{
 			"at least",
 		unit:    "cosine",
 		example: "0.3",
-		rule:    between(-1, 1),
+		rule:    requireRange(-1, 1),
 	},
 	{
 		path:     "indexes.*.parity",
 		meaning:  "as the reference implementation, to compare with the paper (contract.md, Parity)",
 		example:  "true",
 		rebuilds: paysParity,
-		rule:     anything(),
+		rule:     allowAnything(),
 	},
 	{
 		path:    "indexes.*.keep",
 		meaning: "published generations that are kept",
 		unit:    "generations",
 		example: "7",
-		rule:    between(1, 10000),
+		rule:    requireRange(1, 10000),
 	},
 	{
 		path:    "indexes.*.grace",
@@ -260,21 +260,21 @@ var indexKeys = []key{
 		meaning: "calls that one run may pay for; 0: no bound",
 		unit:    "calls",
 		example: "10000",
-		rule:    between(0, 1e12),
+		rule:    requireRange(0, 1e12),
 	},
 	{
 		path:    "indexes.*.budget.tokens",
 		meaning: "tokens that one run may pay for; 0: no bound",
 		unit:    "tokens",
 		example: "50000000",
-		rule:    between(0, 1e15),
+		rule:    requireRange(0, 1e15),
 	},
 	{
 		path:    "indexes.*.budget.money",
 		meaning: "money that one run may spend, by the prices of models; 0: no bound",
 		unit:    "money",
 		example: "25",
-		rule:    between(0, 1e12),
+		rule:    requireRange(0, 1e12),
 	},
 	{
 		path: "indexes.*.failures.share",
@@ -282,14 +282,14 @@ var indexKeys = []key{
 			"published",
 		unit:    "share of chunks",
 		example: "0.05",
-		rule:    between(0, 1),
+		rule:    requireRange(0, 1),
 	},
 	{
 		path:    "indexes.*.failures.count",
 		meaning: "failed chunks that are accepted whatever their share",
 		unit:    "chunks",
 		example: "20",
-		rule:    between(0, 1e9),
+		rule:    requireRange(0, 1e9),
 	},
 	{
 		path: "indexes.*.failures.documents_share",
@@ -297,68 +297,68 @@ var indexKeys = []key{
 			"half may be",
 		unit:    "share of documents",
 		example: "0.05",
-		rule:    between(0, 1),
+		rule:    requireRange(0, 1),
 	},
 	{
 		path:    "indexes.*.failures.floor",
 		meaning: "fewer failures of a kind than this never hold a run",
 		unit:    "failures",
 		example: "1",
-		rule:    between(0, 1e9),
+		rule:    requireRange(0, 1e9),
 	},
 	{
 		path:    "indexes.*.gate.max_removed",
 		meaning: "a run that removes a larger share of the documents is not published",
 		unit:    "share of documents",
 		example: "0.5",
-		rule:    between(0, 1),
+		rule:    requireRange(0, 1),
 	},
 	{
 		path: "indexes.*.aliases",
 		meaning: "file, or object of a bucket, of names that are one (docs/aliases.md); " +
 			"a change makes the documents again that have such a name, and extracts nothing",
 		example: "s3://bucket/aliases.txt",
-		rule:    optional(fileOrObject()),
+		rule:    allowEmpty(fileOrObject()),
 	},
 	{
 		path: "indexes.*.gate.probes",
 		meaning: `file, or object of a bucket, of probe questions: lines {"question", "documents": [keys]}; both ` +
 			"generations are asked them before a run is published",
 		example: "s3://bucket/probes.jsonl",
-		rule:    optional(fileOrObject()),
+		rule:    allowEmpty(fileOrObject()),
 	},
 	{
 		path:    "indexes.*.gate.max_recall_drop",
 		meaning: "recall that a run may lose on them; above, it is held",
 		unit:    "share",
 		example: "0.1",
-		rule:    between(0, 1),
+		rule:    requireRange(0, 1),
 	},
 	{
 		path:    "indexes.*.gate.max_size_change",
 		meaning: "a run whose chunks are more or fewer than the generation's before by a larger share is held; 0 is no bound",
 		unit:    "share of chunks",
 		example: "0.3",
-		rule:    between(0, 1e6),
+		rule:    requireRange(0, 1e6),
 	},
 	{
 		path:    "indexes.*.gate.max_cost",
 		meaning: "a run that cost more, though there is a generation before, is held; 0 is no bound",
 		unit:    "money",
 		example: "25",
-		rule:    between(0, 1e12),
+		rule:    requireRange(0, 1e12),
 	},
 	{
 		path:    "indexes.*.schedule.cron",
 		meaning: "when the index is built",
 		example: `"0 3 * * *"`,
-		rule:    optional(cronRule()),
+		rule:    allowEmpty(cronRule()),
 	},
 	{
 		path:    "indexes.*.schedule.timezone",
 		meaning: "time zone of cron",
 		example: "Europe/Berlin",
-		rule:    timezone(),
+		rule:    requireTimezone(),
 	},
 	{
 		path:    "indexes.*.schedule.overlap",
@@ -382,6 +382,6 @@ var indexKeys = []key{
 		path:    "indexes.*.schedule.pause_on_failure",
 		meaning: "a failed run pauses the schedule",
 		example: "true",
-		rule:    anything(),
+		rule:    allowAnything(),
 	},
 }

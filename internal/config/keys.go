@@ -68,7 +68,7 @@ var generalKeys = []key{
 		path:    "engine.address",
 		meaning: "Temporal's frontend",
 		example: "temporal:7233",
-		rule:    address(false),
+		rule:    requireAddress(false),
 	},
 	{
 		path:    "engine.namespace",
@@ -86,37 +86,37 @@ var generalKeys = []key{
 		path:    "engine.tls",
 		meaning: "connect with TLS (an API key implies it)",
 		example: "true",
-		rule:    anything(),
+		rule:    allowAnything(),
 	},
 	{
 		path:    "engine.tls_ca",
 		meaning: "certificates of the authorities that Temporal's is signed by; empty: those of the system. It implies tls",
 		example: "/etc/unweaver/tls/ca.pem",
-		rule:    anything(),
+		rule:    allowAnything(),
 	},
 	{
 		path:    "engine.tls_cert",
 		meaning: "certificate that this process shows to Temporal; it needs tls_key, and implies tls",
 		example: "/etc/unweaver/tls/client.pem",
-		rule:    anything(),
+		rule:    allowAnything(),
 	},
 	{
 		path:    "engine.tls_key",
 		meaning: "private key of tls_cert",
 		example: "/etc/unweaver/tls/client-key.pem",
-		rule:    anything(),
+		rule:    allowAnything(),
 	},
 	{
 		path:    "engine.tls_server_name",
 		meaning: "name that Temporal's certificate must have; empty: the host of address",
 		example: "temporal",
-		rule:    anything(),
+		rule:    allowAnything(),
 	},
 	{
 		path:    "engine.api_key_env",
 		meaning: "variable that holds the API key of Temporal Cloud",
 		example: "TEMPORAL_API_KEY",
-		rule:    optional(variable()),
+		rule:    allowEmpty(requireVariable()),
 	},
 	{
 		path: "engine.codec_key_file",
@@ -124,25 +124,25 @@ var generalKeys = []key{
 			"what does not open is refused. Empty: they are not encrypted. One file for every program of an installation, " +
 			"mode 0600; made with: unweaver certs codec-key FILE. Change it only while no run is in flight",
 		example: "/etc/unweaver/codec.key",
-		rule:    anything(),
+		rule:    allowAnything(),
 	},
 	{
 		path:    "engine.deployment.name",
 		meaning: "worker deployment that this worker belongs to",
 		example: "unweaver",
-		rule:    optional(label("letters, digits, - and _", deploymentName)),
+		rule:    allowEmpty(requireLabel("letters, digits, - and _", deploymentName)),
 	},
 	{
 		path:    "engine.deployment.build_id",
 		meaning: "version of the worker within its deployment",
 		example: "2026-11-22",
-		rule:    optional(label("letters, digits and - _ . +", buildName)),
+		rule:    allowEmpty(requireLabel("letters, digits and - _ . +", buildName)),
 	},
 	{
 		path:    "engine.deployment.versioned",
 		meaning: "a run stays on the worker version that it began with; needs name and build_id",
 		example: "true",
-		rule:    anything(),
+		rule:    allowAnything(),
 	},
 	{
 		path:    "query_api.address",
@@ -164,60 +164,60 @@ var generalKeys = []key{
 			"given, more where models.limits.concurrency has room for them: up to 32 a processor",
 		unit:    "activities",
 		example: "128",
-		rule:    between(1, 10000),
+		rule:    requireRange(1, 10000),
 	},
 	{
 		path:    "worker.pollers",
 		meaning: "long polls that one worker process keeps open for a task queue",
 		unit:    "polls",
 		example: "8",
-		rule:    between(1, 100),
+		rule:    requireRange(1, 100),
 	},
 	{
 		path:    "worker.workflow_cache",
 		meaning: "workflows that one worker process keeps in memory between their steps; 0: 512 a processor, at most 10,000",
 		unit:    "workflows",
 		example: "2000",
-		rule:    between(0, 100000),
+		rule:    requireRange(0, 100000),
 	},
 	{
 		path:    "worker.cache_bytes",
 		meaning: "bound of the files that a worker keeps from the artifact store",
 		unit:    "bytes",
 		example: "8589934592",
-		rule:    between(64<<20, 1<<50),
+		rule:    requireRange(64<<20, 1<<50),
 	},
 	{
 		path: "worker.cache_dir",
 		meaning: "folder of those files and of temporary ones, this user's alone; empty: unweaver/worker in the " +
 			"user's folder of caches. Workers of one machine need one each",
 		example: "/var/cache/unweaver",
-		rule:    anything(),
+		rule:    allowAnything(),
 	},
 	{
 		path:    "worker.cpu",
 		meaning: "computing activities that one worker process runs at once; 0: one a processor",
 		unit:    "activities",
 		example: "4",
-		rule:    between(0, 1024),
+		rule:    requireRange(0, 1024),
 	},
 	{
 		path:    "stores.artifacts",
 		meaning: "what is built, and the ledger of what was paid for",
 		example: "s3://bucket/prefix",
-		rule:    optional(location("s3")),
+		rule:    allowEmpty(requireLocation("s3")),
 	},
 	{
 		path:    "stores.classes",
 		meaning: "class records, coordination of processes that run",
 		example: "redis://redis:6379/0",
-		rule:    optional(location("redis", "rediss", "redis+cluster", "rediss+cluster")),
+		rule:    allowEmpty(requireLocation("redis", "rediss", "redis+cluster", "rediss+cluster")),
 	},
 	{
 		path:    "stores.vectors",
 		meaning: "vectors",
 		example: "milvus://milvus:19530/default",
-		rule:    optional(location("milvus", "milvus+tls")),
+		rule:    allowEmpty(requireLocation("milvus", "milvus+tls")),
 	},
 	{
 		path:    "stores.milvus.load",
@@ -229,7 +229,7 @@ var generalKeys = []key{
 		path:    "stores.milvus.bucket",
 		meaning: "Milvus's own bucket, on the endpoint of stores.s3; empty: vectors are inserted",
 		example: "milvus",
-		rule:    anything(),
+		rule:    allowAnything(),
 	},
 	{
 		path:    "stores.milvus.index",
@@ -241,26 +241,26 @@ var generalKeys = []key{
 		path:    "stores.s3.endpoint",
 		meaning: "endpoint of S3 servers other than AWS; credentials come from the AWS default chain",
 		example: "http://s3:8333",
-		rule:    optional(web()),
+		rule:    allowEmpty(requireURL()),
 	},
 	{
 		path:    "stores.s3.region",
 		meaning: "region; empty: that of the AWS default chain",
 		example: "eu-central-1",
-		rule:    anything(),
+		rule:    allowAnything(),
 	},
 	{
 		path:    "stores.s3.path_style",
 		meaning: "buckets are in the path, not in the host name",
 		example: "true",
-		rule:    anything(),
+		rule:    allowAnything(),
 	},
 	{
 		path: "stores.corpus_roots",
 		meaning: "directories below which corpora may lie that are paths; an installation of servers reads no other. " +
 			"`unweaver dev` also reads those that its owner indexes on the command line",
 		example: "[/data/docs]",
-		rule:    directories(),
+		rule:    requireDirectories(),
 	},
 	{
 		path: "models.chat.provider",
@@ -274,21 +274,21 @@ var generalKeys = []key{
 		path:    "models.chat.base_url",
 		meaning: "an OpenAI-compatible server; empty: OpenAI's",
 		example: "https://models.example/v1",
-		rule:    optional(web()),
+		rule:    allowEmpty(requireURL()),
 	},
 	{
 		path: "models.chat.api_key_env",
 		meaning: "variable that holds the API key; beside a base_url no key is sent where this is empty, or is " +
 			"OPENAI_API_KEY and that is not set",
 		example: "CHAT_API_KEY",
-		rule:    optional(variable()),
+		rule:    allowEmpty(requireVariable()),
 	},
 	{
 		path:     "models.chat.model",
 		meaning:  "the model; provider openai needs it",
 		example:  "gpt-4o-mini",
 		rebuilds: paysExtraction,
-		rule:     anything(),
+		rule:     allowAnything(),
 	},
 	{
 		path: "models.chat.mode",
@@ -302,69 +302,69 @@ var generalKeys = []key{
 		meaning: "from the build's beginning; what has no answer by then is asked for online, so that a night is published " +
 			"in time. Batches at work are cancelled, and what they answered is taken",
 		example: "6h",
-		rule:    lasting(time.Minute, 72*time.Hour),
+		rule:    requireDuration(time.Minute, 72*time.Hour),
 	},
 	{
 		path:    "models.chat.batch.poll",
 		meaning: "between looks at batches at work",
 		example: "5m",
-		rule:    lasting(100*time.Millisecond, time.Hour),
+		rule:    requireDuration(100*time.Millisecond, time.Hour),
 	},
 	{
 		path:    "models.chat.batch.tokens",
 		meaning: "of prompts that may wait at the server at once, as its limit for the account says; 0: any number",
 		unit:    "tokens",
 		example: "2000000",
-		rule:    between(0, 1e12),
+		rule:    requireRange(0, 1e12),
 	},
 	{
 		path:    "models.chat.batch.requests",
 		meaning: "of a file, at most",
 		example: "10000",
-		rule:    between(1, batch.MostRequests),
+		rule:    requireRange(1, batch.MostRequests),
 	},
 	{
 		path:    "models.chat.batch.hourly",
 		meaning: "batches that are created within an hour, at most",
 		example: "500",
-		rule:    between(1, million),
+		rule:    requireRange(1, million),
 	},
 	{
 		path: "models.chat.batch.folder",
 		meaning: "folder in which another program answers files of requests (vllm run-batch), on the worker's machine; " +
 			"empty: the Batch API of base_url",
 		example: "/shared/batches",
-		rule:    anything(),
+		rule:    allowAnything(),
 	},
 	{
 		path:    "models.chat.batch.priced_at",
 		meaning: "price of a batch's tokens, as a share of models.chat.price",
 		example: "0.6",
-		rule:    between(0, 1),
+		rule:    requireRange(0, 1),
 	},
 	{
 		path:    "models.chat.file",
 		meaning: "the recording; provider recorded needs it",
 		example: "extractions.jsonl",
-		rule:    anything(),
+		rule:    allowAnything(),
 	},
 	{
 		path:    "models.chat.max_tokens",
 		meaning: "longest answer; 0: 16384, and two for each token of the request",
 		unit:    "tokens",
 		example: "8192",
-		rule:    between(0, million),
+		rule:    requireRange(0, million),
 	},
 	{
 		path: "models.chat.trust_domain",
 		meaning: "whose answers these are: paid results are shared within it, and a change pays for them again. " +
 			"empty: base_url; none: all the same",
 		example: "gateway",
-		rule:    anything(),
+		rule:    allowAnything(),
 	},
 	modelTimeout("models.chat.timeout"),
-	price("models.chat.price.prompt", "price of prompt tokens", ""),
-	price("models.chat.price.completion", "price of completion tokens", ""),
+	newPriceKey("models.chat.price.prompt", "price of prompt tokens", ""),
+	newPriceKey("models.chat.price.completion", "price of completion tokens", ""),
 	{
 		path:     "models.embedding.provider",
 		meaning:  "who embeds classes, chunks and questions. builtin: lexical vectors, or the model inside that is named",
@@ -376,14 +376,14 @@ var generalKeys = []key{
 		path:    "models.embedding.base_url",
 		meaning: "an OpenAI-compatible server; empty: OpenAI's",
 		example: "https://models.example/v1",
-		rule:    optional(web()),
+		rule:    allowEmpty(requireURL()),
 	},
 	{
 		path: "models.embedding.api_key_env",
 		meaning: "variable that holds the API key; beside a base_url no key is sent where this is empty, or is " +
 			"OPENAI_API_KEY and that is not set",
 		example: "EMBEDDING_API_KEY",
-		rule:    optional(variable()),
+		rule:    allowEmpty(requireVariable()),
 	},
 	{
 		path: "models.embedding.model",
@@ -391,7 +391,7 @@ var generalKeys = []key{
 			" (`unweaver models pull` fetches the weights); empty: lexical vectors",
 		example:  "e5",
 		rebuilds: paysEmbeddings,
-		rule:     anything(),
+		rule:     allowAnything(),
 	},
 	{
 		path:     "models.embedding.dimension",
@@ -399,7 +399,7 @@ var generalKeys = []key{
 		unit:     "numbers",
 		example:  "512",
 		rebuilds: paysEmbeddings,
-		rule:     between(0, 32768),
+		rule:     requireRange(0, 32768),
 	},
 	{
 		path:     "models.embedding.max_input_tokens",
@@ -407,7 +407,7 @@ var generalKeys = []key{
 		unit:     "tokens",
 		example:  "512",
 		rebuilds: paysEmbeddings,
-		rule:     between(0, million),
+		rule:     requireRange(0, million),
 	},
 	{
 		path: "models.embedding.classes",
@@ -421,17 +421,17 @@ var generalKeys = []key{
 		path:    "models.embedding.trust_domain",
 		meaning: "as models.chat.trust_domain, of vectors",
 		example: "gateway",
-		rule:    anything(),
+		rule:    allowAnything(),
 	},
 	modelTimeout("models.embedding.timeout"),
-	price("models.embedding.price.prompt", "price of input tokens", ""),
-	price("models.embedding.price.completion", "no effect", noCompletion),
+	newPriceKey("models.embedding.price.prompt", "price of input tokens", ""),
+	newPriceKey("models.embedding.price.completion", "no effect", noCompletion),
 	{
 		path: "models.dir",
 		meaning: "folder with the weights of models inside, read by worker and query-api; empty: unweaver/models in the " +
 			"user's folder of caches. An image may bring it",
 		example: "/models",
-		rule:    anything(),
+		rule:    allowAnything(),
 	},
 	{
 		path: "models.rerank.provider",
@@ -439,25 +439,25 @@ var generalKeys = []key{
 			"server of POST {base_url}/rerank, as vLLM, text-embeddings-inference, Jina and Cohere have it. Like every " +
 			"key of rerank it counts from the next published generation on; a query may leave it out (`rerank: false`)",
 		example: "http",
-		rule:    optional(oneOf("http")),
+		rule:    allowEmpty(oneOf("http")),
 	},
 	{
 		path:    "models.rerank.base_url",
 		meaning: "the server, with the path that /rerank follows; provider http needs it",
 		example: "http://reranker:8000/v1",
-		rule:    optional(web()),
+		rule:    allowEmpty(requireURL()),
 	},
 	{
 		path:    "models.rerank.api_key_env",
 		meaning: "variable that holds the API key; empty: none is sent",
 		example: "RERANK_API_KEY",
-		rule:    optional(variable()),
+		rule:    allowEmpty(requireVariable()),
 	},
 	{
 		path:    "models.rerank.model",
 		meaning: "the model; a server that serves one alone needs no name",
 		example: "BAAI/bge-reranker-v2-m3",
-		rule:    anything(),
+		rule:    allowAnything(),
 	},
 	{
 		path: "models.rerank.top",
@@ -465,82 +465,82 @@ var generalKeys = []key{
 			"unless its settings say otherwise",
 		unit:    "chunks",
 		example: "50",
-		rule:    between(2, 100),
+		rule:    requireRange(2, 100),
 	},
 	{
 		path:    "models.rerank.max_input_tokens",
 		meaning: "of a chunk, about; what follows is not sent. 0: all is sent",
 		unit:    "tokens",
 		example: "400",
-		rule:    between(0, million),
+		rule:    requireRange(0, million),
 	},
 	{
 		path:    "models.rerank.timeout",
 		meaning: "of all that reranking takes; then chunks stay in the order in which they were found",
 		example: "1s",
-		rule:    lasting(50*time.Millisecond, 8*time.Second),
+		rule:    requireDuration(50*time.Millisecond, 8*time.Second),
 	},
-	price("models.rerank.price.prompt", "price of question and chunks", ""),
+	newPriceKey("models.rerank.price.prompt", "price of question and chunks", ""),
 	{
 		path:    "models.rerank.price.call",
 		meaning: "price of a request, where a server charges so",
 		unit:    "money",
 		example: "0.002",
-		rule:    between(0, million),
+		rule:    requireRange(0, million),
 	},
 	{
 		path:    "models.judge.model",
 		meaning: "who rates answers in `eval --answers` and `reproduce`; empty: models.chat",
 		example: "openai/gpt-oss-120b",
-		rule:    anything(),
+		rule:    allowAnything(),
 	},
 	{
 		path:    "models.judge.base_url",
 		meaning: "the judge's server; empty: that of models.chat",
 		example: "http://judge:8000/v1",
-		rule:    optional(web()),
+		rule:    allowEmpty(requireURL()),
 	},
 	{
 		path:    "models.judge.api_key_env",
 		meaning: "variable that holds the judge's API key; empty: that of models.chat",
 		example: "JUDGE_API_KEY",
-		rule:    optional(variable()),
+		rule:    allowEmpty(requireVariable()),
 	},
-	price("models.judge.price.prompt", "price of what a judge reads", ""),
-	price("models.judge.price.completion", "price of what a judge writes", ""),
+	newPriceKey("models.judge.price.prompt", "price of what a judge reads", ""),
+	newPriceKey("models.judge.price.completion", "price of what a judge writes", ""),
 	{
 		path:    "models.currency",
 		meaning: "what prices, costs and budgets of money are in; it is shown beside them, and nothing is converted",
 		example: "EUR",
-		rule:    optional(label("three capital letters, as in ISO 4217", currency)),
+		rule:    allowEmpty(requireLabel("three capital letters, as in ISO 4217", currency)),
 	},
 	{
 		path:    "models.limits.concurrency",
 		meaning: "calls that all workers together have in flight at an endpoint, and each query-api besides; 0: 64",
 		unit:    "calls",
 		example: "16",
-		rule:    between(0, 100000),
+		rule:    requireRange(0, 100000),
 	},
 	{
 		path:    "models.limits.requests_per_minute",
 		meaning: "over all workers, for an endpoint; 0: no bound",
 		unit:    "calls a minute",
 		example: "3000",
-		rule:    between(0, 1e9),
+		rule:    requireRange(0, 1e9),
 	},
 	{
 		path:    "models.limits.tokens_per_minute",
 		meaning: "over all workers, for an endpoint; 0: no bound",
 		unit:    "tokens a minute",
 		example: "1000000",
-		rule:    between(0, 1e12),
+		rule:    requireRange(0, 1e12),
 	},
 	{
 		path: "models.endpoints",
 		meaning: "model servers that indexes may name beside those of this file, each with the variable of its key: " +
 			"worker and query-api send documents, questions and keys to no others",
 		example: `[{base_url: "http://llm:8000/v1", api_key_env: LLM_API_KEY}]`,
-		rule:    endpoints(),
+		rule:    requireEndpoints(),
 	},
 }
 
@@ -548,14 +548,14 @@ var generalKeys = []key{
 func modelTimeout(path string) key {
 	return key{
 		path: path, meaning: "of one request, from sending to the last byte of its answer; slow models of one's own " +
-			"need more", example: "10m", rule: lasting(time.Second, 10*time.Minute),
+			"need more", example: "10m", rule: requireDuration(time.Second, 10*time.Minute),
 	}
 }
 
-// price of a model in the money of one's choice: it is multiplied, never converted.
-func price(path, meaning, missing string) key {
+// newPriceKey of a model in the money of one's choice: it is multiplied, never converted.
+func newPriceKey(path, meaning, missing string) key {
 	return key{
 		path: path, meaning: meaning, unit: "money for a million tokens", example: "0.15", missing: missing,
-		rule: between(0, million),
+		rule: requireRange(0, million),
 	}
 }

@@ -48,47 +48,47 @@ var limitKeys = []key{
 		path: "limits.document.bytes",
 		meaning: "an HTML, JSON, PDF, Word, PowerPoint, Excel, EPUB or mail file, and each part of one, unpacked; other " +
 			"types are streamed",
-		unit: "bytes", example: "67108864", rule: between(1<<10, 4<<30),
+		unit: "bytes", example: "67108864", rule: requireRange(1<<10, 4<<30),
 	},
 	{
 		path:    "limits.document.ratio",
 		meaning: "unpacked to packed bytes of gzip, PDF, Office files and EPUB, once more than a mebibyte came out",
-		unit:    "bytes a byte", example: "100", rule: between(2, 1e6),
+		unit:    "bytes a byte", example: "100", rule: requireRange(2, 1e6),
 	},
 	{
 		path: "limits.document.text", meaning: "text of one document", unit: "bytes", example: "33554432",
-		rule: between(1<<10, 4<<30),
+		rule: requireRange(1<<10, 4<<30),
 	},
 	{
 		path: "limits.document.title", meaning: "length of a title; a longer one is cut", unit: "characters",
-		example: "200", rule: between(1, 10_000),
+		example: "200", rule: requireRange(1, 10_000),
 	},
 	{
 		path:    "limits.document.row",
 		meaning: "one row of a .jsonl or .csv, and what stands between two tags of a .docx",
-		unit:    "bytes", example: "1048576", rule: between(1<<10, 1<<30),
+		unit:    "bytes", example: "1048576", rule: requireRange(1<<10, 1<<30),
 	},
 	{
 		path: "limits.document.spans", meaning: "cells that colspan and rowspan add to the tables of one HTML file",
-		unit: "cells", example: "100000", rule: between(1, 1e8),
+		unit: "cells", example: "100000", rule: requireRange(1, 1e8),
 	},
 	{
 		path:    "limits.document.nesting",
 		meaning: "depth of elements in elements, values in values, objects in objects; of HTML 512 at most",
-		unit:    "levels", example: "200", rule: between(1, 10_000),
+		unit:    "levels", example: "200", rule: requireRange(1, 10_000),
 	},
 	{
 		path: "limits.document.pages", meaning: "pages of one PDF", unit: "pages", example: "5000",
-		rule: between(1, million),
+		rule: requireRange(1, million),
 	},
 	{
 		path: "limits.document.seconds", meaning: "reading one document, by the clock and of a processor; " +
 			"of types that are parsed whole (streamed ones end by text)",
-		unit: "seconds", example: "20", rule: between(1, 600),
+		unit: "seconds", example: "20", rule: requireRange(1, 600),
 	},
 	{
 		path: "limits.document.memory", meaning: "memory that reading one document may take, of types that are " +
 			"parsed whole", unit: "bytes",
-		example: "268435456", rule: between(64<<20, 64<<30),
+		example: "268435456", rule: requireRange(64<<20, 64<<30),
 	},
 }

@@ -116,7 +116,7 @@ func parseList(value reflect.Value, text string) error {
 		decoder := yaml.NewDecoder(strings.NewReader(text))
 		decoder.KnownFields(true)
 		if err := decoder.Decode(value.Addr().Interface()); err != nil {
-			return fmt.Errorf("%q is no list: %w", hidden(text), err)
+			return fmt.Errorf("%q is no list: %w", hidePassword(text), err)
 		}
 		return nil
 	}
@@ -129,11 +129,11 @@ func parseList(value reflect.Value, text string) error {
 		case *Endpoint:
 			cut := strings.LastIndexByte(item, '=')
 			if cut < 0 {
-				return fmt.Errorf("%q is not of the form URL=VARIABLE", hidden(item))
+				return fmt.Errorf("%q is not of the form URL=VARIABLE", hidePassword(item))
 			}
 			known.BaseURL, known.APIKeyEnv = item[:cut], item[cut+1:]
 		default:
-			if err := scalar(element, item); err != nil {
+			if err := setScalar(element, item); err != nil {
 				return err
 			}
 		}
@@ -147,11 +147,11 @@ func literalList(value reflect.Value) string {
 	items := make([]string, 0, value.Len())
 	for i := range value.Len() {
 		if endpoint, ok := value.Index(i).Interface().(Endpoint); ok {
-			items = append(items, fmt.Sprintf("{base_url: %q, api_key_env: %s}", hidden(endpoint.BaseURL),
+			items = append(items, fmt.Sprintf("{base_url: %q, api_key_env: %s}", hidePassword(endpoint.BaseURL),
 				cmp.Or(endpoint.APIKeyEnv, `""`)))
 			continue
 		}
-		item := literal(value.Index(i))
+		item := toLiteral(value.Index(i))
 		if value.Index(i).Kind() == reflect.String && strings.ContainsAny(item, "*?&!|>%@#,'`{}[]\"") {
 			item = strconv.Quote(item) // it would be read as something else
 		}
@@ -160,8 +160,8 @@ func literalList(value reflect.Value) string {
 	return "[" + strings.Join(items, ", ") + "]"
 }
 
-// patterns takes globs of object names.
-func patterns() rule {
+// requirePatterns takes globs of object names.
+func requirePatterns() rule {
 	return rule{"patterns", func(value any) string {
 		for _, pattern := range value.([]string) {
 			if !doublestar.ValidatePattern(pattern) {
@@ -175,9 +175,9 @@ func patterns() rule {
 	}}
 }
 
-// encodings takes globs of object names, each with a set of characters.
-func encodings() rule {
-	return assigned("PATTERN=CHARSET", document.IsCharset,
+// requireEncodings takes globs of object names, each with a set of characters.
+func requireEncodings() rule {
+	return requireAssignments("PATTERN=CHARSET", document.IsCharset,
 		"names no known charset; write PATTERN=CHARSET, such as *.txt=windows-1251")
 }
 
@@ -190,21 +190,21 @@ var kindNames = func() string {
 	return strings.Join(names, " ")
 }()
 
-// types takes globs of object names, each with a type of document.
-func types() rule {
+// requireTypes takes globs of object names, each with a type of document.
+func requireTypes() rule {
 	known := func(kind string) bool { return slices.Contains(document.Kinds, document.Kind(kind)) }
-	return assigned("PATTERN=TYPE", known, "names no type; write PATTERN=TYPE with one of "+kindNames)
+	return requireAssignments("PATTERN=TYPE", known, "names no type; write PATTERN=TYPE with one of "+kindNames)
 }
 
-// assigned takes globs of object names, each with a known value.
-func assigned(form string, known func(value string) bool, mistake string) rule {
+// requireAssignments takes globs of object names, each with a known value.
+func requireAssignments(form string, known func(value string) bool, mistake string) rule {
 	return rule{form, func(value any) string {
 		for _, one := range value.([]string) { //nolint:forcetypeassert // the key's field is one
 			pattern, given, found := strings.Cut(one, "=")
 			if !found || !known(given) {
 				return fmt.Sprintf("%q %s", one, mistake)
 			}
-			if why := patterns().mistake([]string{pattern}); why != "" {
+			if why := requirePatterns().mistake([]string{pattern}); why != "" {
 				return why
 			}
 		}
@@ -212,8 +212,8 @@ func assigned(form string, known func(value string) bool, mistake string) rule {
 	}}
 }
 
-// directories takes absolute paths.
-func directories() rule {
+// requireDirectories takes absolute paths.
+func requireDirectories() rule {
 	return rule{"absolute paths", func(value any) string {
 		for _, path := range value.([]string) {
 			if !filepath.IsAbs(path) {
@@ -224,17 +224,17 @@ func directories() rule {
 	}}
 }
 
-// endpoints takes model servers with the variables that hold their keys.
-func endpoints() rule {
+// requireEndpoints takes model servers with the variables that hold their keys.
+func requireEndpoints() rule {
 	return rule{"mappings of base_url and api_key_env, or URL=VARIABLE", func(value any) string {
 		for _, endpoint := range value.([]Endpoint) {
-			if why := optional(web()).mistake(endpoint.BaseURL); why != "" {
+			if why := allowEmpty(requireURL()).mistake(endpoint.BaseURL); why != "" {
 				return why
 			}
 			if endpoint.APIKeyEnv == "" && endpoint.BaseURL != "" {
 				continue // a server that needs no key
 			}
-			if why := variable().mistake(endpoint.APIKeyEnv); why != "" {
+			if why := requireVariable().mistake(endpoint.APIKeyEnv); why != "" {
 				return why
 			}
 		}

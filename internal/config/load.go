@@ -75,38 +75,38 @@ func Load(source Source) (*Config, error) {
 	l := &loader{cfg: Default(), source: source.Path}
 	l.cfg.places = map[string]place{}
 	if source.Path != "" {
-		if err := l.file(source); err != nil {
+		if err := l.loadFile(source); err != nil {
 			return nil, err
 		}
 	}
 	for _, overlay := range source.Overlays { // before variables, which may name an index that the file does not
-		l.branch(overlay)
+		l.branchIndex(overlay)
 	}
-	l.environment(source.Env)
+	l.applyEnvironment(source.Env)
 	for _, overlay := range source.Overlays {
-		l.overlay(overlay)
+		l.applyOverlay(overlay)
 	}
 	for _, setting := range source.Set {
 		path, value, ok := strings.Cut(setting, "=")
 		if !ok {
-			l.bad(place{origin: FromSet, source: setting}, "want path=value")
+			l.addMistake(place{origin: FromSet, source: setting}, "want path=value")
 			continue
 		}
-		l.override(strings.Split(path, "."), value, place{origin: FromSet, source: path})
+		l.overrideValue(strings.Split(path, "."), value, place{origin: FromSet, source: path})
 	}
-	l.validate()
-	if err := l.fault(); err != nil {
+	l.validateConfig()
+	if err := l.joinMistakes(); err != nil {
 		return nil, err
 	}
 	return l.cfg, nil
 }
 
-func (l *loader) bad(at place, format string, args ...any) {
+func (l *loader) addMistake(at place, format string, args ...any) {
 	l.mistakes = append(l.mistakes, mistake{at, fmt.Sprintf(format, args...)})
 }
 
-// fault joins the mistakes, or is nil where there are none.
-func (l *loader) fault() error {
+// joinMistakes joins the mistakes, or is nil where there are none.
+func (l *loader) joinMistakes() error {
 	if len(l.mistakes) == 0 {
 		return nil
 	}
@@ -139,7 +139,7 @@ func (l *loader) fault() error {
 	return fault.BadConfig.At("read configuration", source).Because(strings.Join(lines, "\n  "))
 }
 
-func (l *loader) file(source Source) error {
+func (l *loader) loadFile(source Source) error {
 	raw, err := readRegular(source.Path)
 	if os.IsNotExist(err) && source.Missing {
 		l.source = ""
@@ -159,13 +159,13 @@ func (l *loader) file(source Source) error {
 	if err == nil {
 		err = decoder.Decode(&second)
 		if err == nil {
-			l.bad(l.here(&second), "a second document begins here: a configuration is one document")
+			l.addMistake(l.placeOf(&second), "a second document begins here: a configuration is one document")
 		}
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		return fault.BadConfig.At("read configuration", source.Path).Because(err).Advise("the file is no valid YAML")
 	}
-	l.decode(document.Content[0], reflect.ValueOf(l.cfg).Elem(), "")
+	l.decodeNode(document.Content[0], reflect.ValueOf(l.cfg).Elem(), "")
 	return nil
 }
 
@@ -186,13 +186,13 @@ func readRegular(path string) ([]byte, error) {
 	return io.ReadAll(file)
 }
 
-func (l *loader) here(node *yaml.Node) place {
+func (l *loader) placeOf(node *yaml.Node) place {
 	return place{origin: FromFile, source: l.source, line: node.Line, col: node.Column}
 }
 
-// decode fills a value from a node and remembers where it stood. A key without a value leaves the default.
-func (l *loader) decode(node *yaml.Node, value reflect.Value, path string) {
-	at := l.here(node)
+// decodeNode fills a value from a node and remembers where it stood. A key without a value leaves the default.
+func (l *loader) decodeNode(node *yaml.Node, value reflect.Value, path string) {
+	at := l.placeOf(node)
 	if node.Kind == yaml.AliasNode {
 		node = node.Alias
 	}
@@ -203,87 +203,87 @@ func (l *loader) decode(node *yaml.Node, value reflect.Value, path string) {
 	switch value.Kind() {
 	case reflect.Struct, reflect.Map:
 		if node.Kind != yaml.MappingNode {
-			l.bad(at, "%s must be a mapping of keys", name(path))
+			l.addMistake(at, "%s must be a mapping of keys", nameOf(path))
 			return
 		}
 		first := map[string]int{}
 		for i := 0; i+1 < len(node.Content); i += 2 {
 			key := node.Content[i]
 			if line := first[key.Value]; line > 0 {
-				l.bad(l.here(key), "%s stands twice, first in line %d", join(path, key.Value), line)
+				l.addMistake(l.placeOf(key), "%s stands twice, first in line %d", joinPath(path, key.Value), line)
 				continue
 			}
 			first[key.Value] = key.Line
-			l.child(key, node.Content[i+1], value, path)
+			l.decodeChild(key, node.Content[i+1], value, path)
 		}
 	case reflect.Slice:
-		l.items(node, value, path)
+		l.decodeItems(node, value, path)
 	default:
 		if node.Kind != yaml.ScalarNode {
-			l.bad(at, "%s must be one value", name(path))
+			l.addMistake(at, "%s must be one value", nameOf(path))
 			return
 		}
-		if err := scalar(value, node.Value); err != nil {
-			l.bad(at, "%s: %v", name(path), err)
+		if err := setScalar(value, node.Value); err != nil {
+			l.addMistake(at, "%s: %v", nameOf(path), err)
 		}
 	}
 }
 
-// items fills a list from a sequence, or from its text.
-func (l *loader) items(node *yaml.Node, value reflect.Value, path string) {
+// decodeItems fills a list from a sequence, or from its text.
+func (l *loader) decodeItems(node *yaml.Node, value reflect.Value, path string) {
 	if node.Kind == yaml.ScalarNode {
-		if err := scalar(value, node.Value); err != nil {
-			l.bad(l.here(node), "%s: %v", name(path), err)
+		if err := setScalar(value, node.Value); err != nil {
+			l.addMistake(l.placeOf(node), "%s: %v", nameOf(path), err)
 		}
 		return
 	}
 	if node.Kind != yaml.SequenceNode {
-		l.bad(l.here(node), "%s must be a list", name(path))
+		l.addMistake(l.placeOf(node), "%s must be a list", nameOf(path))
 		return
 	}
 	value.SetZero()
 	for i, item := range node.Content {
 		element := reflect.New(value.Type().Elem()).Elem()
-		l.decode(item, element, fmt.Sprintf("%s.%d", path, i))
+		l.decodeNode(item, element, fmt.Sprintf("%s.%d", path, i))
 		value.Set(reflect.Append(value, element))
 	}
 }
 
-func name(path string) string {
+func nameOf(path string) string {
 	if path == "" {
 		return "the file"
 	}
 	return path
 }
 
-func (l *loader) child(key, content *yaml.Node, parent reflect.Value, path string) {
-	below := join(path, key.Value)
+func (l *loader) decodeChild(key, content *yaml.Node, parent reflect.Value, path string) {
+	below := joinPath(path, key.Value)
 	if parent.Kind() == reflect.Map {
 		if !core.ValidIndex(key.Value) {
-			l.bad(l.here(key), "%s: a name has letters a-z, digits and hyphens, at most 63, and no hyphen first; "+
+			l.addMistake(l.placeOf(key), "%s: a name has letters a-z, digits and hyphens, at most 63, and no hyphen first; "+
 				"ledger and doctor are taken", below)
 			return
 		}
 		index := defaultIndex()
-		l.decode(content, reflect.ValueOf(&index).Elem(), below)
-		l.cfg.places[below] = l.here(key)
+		l.decodeNode(content, reflect.ValueOf(&index).Elem(), below)
+		l.cfg.places[below] = l.placeOf(key)
 		l.cfg.Indexes[key.Value] = index
 		return
 	}
-	value, ok := field(parent, key.Value)
+	value, ok := findField(parent, key.Value)
 	if !ok {
-		l.unknown(l.here(key), below, parent)
+		l.reportUnknown(l.placeOf(key), below, parent)
 		return
 	}
-	l.decode(content, value, below)
+	l.decodeNode(content, value, below)
 }
 
-func (l *loader) unknown(at place, path string, parent reflect.Value) {
-	l.bad(at, "unknown key %s (known here: %s)", path, strings.Join(keysOf(parent.Type()), ", "))
+func (l *loader) reportUnknown(at place, path string, parent reflect.Value) {
+	l.addMistake(at, "unknown key %s (known here: %s)", path, strings.Join(keysOf(parent.Type()), ", "))
 }
 
-// override sets one value by its path.
-func (l *loader) override(path []string, text string, at place) {
+// overrideValue sets one value by its path.
+func (l *loader) overrideValue(path []string, text string, at place) {
 	value := reflect.ValueOf(l.cfg).Elem()
 	for i, key := range path {
 		if value.Kind() == reflect.Map {
@@ -296,23 +296,23 @@ func (l *loader) override(path []string, text string, at place) {
 			continue
 		}
 		if value.Kind() != reflect.Struct {
-			l.bad(at, "%s has no keys below it", strings.Join(path[:i], "."))
+			l.addMistake(at, "%s has no keys below it", strings.Join(path[:i], "."))
 			return
 		}
-		below, ok := field(value, key)
+		below, ok := findField(value, key)
 		if !ok {
-			l.unknown(at, strings.Join(path[:i+1], "."), value)
+			l.reportUnknown(at, strings.Join(path[:i+1], "."), value)
 			return
 		}
 		value = below
 	}
 	whole := strings.Join(path, ".")
 	if value.Kind() == reflect.Struct || value.Kind() == reflect.Map {
-		l.bad(at, "%s is not one value", whole)
+		l.addMistake(at, "%s is not one value", whole)
 		return
 	}
-	if err := scalar(value, text); err != nil {
-		l.bad(at, "%s: %v", whole, err)
+	if err := setScalar(value, text); err != nil {
+		l.addMistake(at, "%s: %v", whole, err)
 	}
 	l.cfg.places[whole] = at
 }

@@ -84,13 +84,13 @@ func notifyKeys(prefix, standard string) []key {
 			meaning: "URL that a worker posts to when a run ends badly or needs a person (docs/contract.md, " +
 				"Webhooks), best https; workers read it from their own configuration" + standard,
 			example: "https://ops.example.org/unweaver",
-			rule:    optional(web()),
+			rule:    allowEmpty(requireURL()),
 		},
 		{
 			path:    prefix + "secret_env",
 			meaning: "variable of the worker that holds the secret which signs these requests; a webhook needs it",
 			example: "OPS_WEBHOOK_SECRET",
-			rule:    optional(variable()),
+			rule:    allowEmpty(requireVariable()),
 		},
 		{
 			path: prefix + "on",
@@ -104,7 +104,7 @@ func notifyKeys(prefix, standard string) []key {
 			meaning: "address under which people reach query-api; where it is given, what is posted has a link to the run " +
 				"on its page" + standard,
 			example: "https://search.example.org",
-			rule:    optional(web()),
+			rule:    allowEmpty(requireURL()),
 		},
 	}
 }
@@ -115,13 +115,13 @@ var telemetryKeys = append([]key{
 		meaning: "where a worker answers /livez, /readyz and /metrics; it asks for no key, so beyond loopback a network " +
 			"policy must. empty: nowhere. A worker that finds the default taken goes without",
 		example: "0.0.0.0:8081",
-		rule:    optional(address(true)),
+		rule:    allowEmpty(requireAddress(true)),
 	},
 	{
 		path: "telemetry.otlp_endpoint",
 		meaning: "where worker, query-api and command line send traces, as OTLP over HTTP; empty: what the standard " +
 			"variables OTEL_EXPORTER_OTLP_… say, else nowhere",
 		example: "http://otel-collector:4318",
-		rule:    optional(web()),
+		rule:    allowEmpty(requireURL()),
 	},
 }, notifyKeys("notify.", "")...)

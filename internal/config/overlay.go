@@ -8,9 +8,9 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 )
 
-// branch has an index that the file does not name begin with the configuration of its base. It gets no
+// branchIndex has an index that the file does not name begin with the configuration of its base. It gets no
 // schedule: two indexes that share segments are built one after the other.
-func (l *loader) branch(overlay core.Overlay) {
+func (l *loader) branchIndex(overlay core.Overlay) {
 	if overlay.Base == "" {
 		return
 	}
@@ -31,11 +31,11 @@ func (l *loader) branch(overlay core.Overlay) {
 	}
 }
 
-// overlay sets what the store says over the file and the variables.
-func (l *loader) overlay(overlay core.Overlay) {
+// applyOverlay sets what the store says over the file and the variables.
+func (l *loader) applyOverlay(overlay core.Overlay) {
 	for _, key := range slices.Sorted(maps.Keys(overlay.Set)) {
 		path := "indexes." + overlay.Index + "." + key
-		l.override(strings.Split(path, "."), overlay.Set[key], place{origin: FromBranch, source: path})
+		l.overrideValue(strings.Split(path, "."), overlay.Set[key], place{origin: FromBranch, source: path})
 	}
 }
 
@@ -44,9 +44,9 @@ func (l *loader) overlay(overlay core.Overlay) {
 func CheckOverlay(set map[string]string) error {
 	l := &loader{cfg: Default()}
 	l.cfg.places = map[string]place{}
-	l.overlay(core.Overlay{Index: "branch", Set: set})
-	l.rules()
-	return l.fault()
+	l.applyOverlay(core.Overlay{Index: "branch", Set: set})
+	l.checkRules()
+	return l.joinMistakes()
 }
 
 // Uncarried are the settings of an overlay that the configuration does not say without it: a file that carries one

@@ -20,8 +20,8 @@ func keyOf(field reflect.StructField) string {
 	return key
 }
 
-// field finds the field of a key in a struct.
-func field(structure reflect.Value, key string) (reflect.Value, bool) {
+// findField finds the field of a key in a struct.
+func findField(structure reflect.Value, key string) (reflect.Value, bool) {
 	for i := range structure.NumField() {
 		if key != "" && keyOf(structure.Type().Field(i)) == key {
 			return structure.Field(i), true
@@ -40,36 +40,36 @@ func keysOf(structure reflect.Type) []string {
 	return out
 }
 
-func join(path, key string) string {
+func joinPath(path, key string) string {
 	if path == "" {
 		return key
 	}
 	return path + "." + key
 }
 
-// walk visits every value below a struct in the order of its fields; indexes come in the order of their names.
-func walk(value reflect.Value, path string, visit func(path string, value reflect.Value)) {
+// walkValues visits every value below a struct in the order of its fields; indexes come in the order of their names.
+func walkValues(value reflect.Value, path string, visit func(path string, value reflect.Value)) {
 	switch value.Kind() {
 	case reflect.Struct:
 		for i := range value.NumField() {
 			if key := keyOf(value.Type().Field(i)); key != "" {
-				walk(value.Field(i), join(path, key), visit)
+				walkValues(value.Field(i), joinPath(path, key), visit)
 			}
 		}
 	case reflect.Map:
 		names := value.MapKeys()
 		slices.SortFunc(names, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
 		for _, name := range names {
-			walk(value.MapIndex(name), join(path, name.String()), visit)
+			walkValues(value.MapIndex(name), joinPath(path, name.String()), visit)
 		}
 	default:
 		visit(path, value)
 	}
 }
 
-// general gives the path under which keys.go describes a path: the name of an index becomes *, and an index's models
+// toGeneral gives the path under which keys.go describes a path: the name of an index becomes *, and an index's models
 // are described once, with the general ones.
-func general(path string) string {
+func toGeneral(path string) string {
 	parts := strings.Split(path, ".")
 	if len(parts) < 3 || parts[0] != "indexes" {
 		return path
@@ -81,15 +81,15 @@ func general(path string) string {
 	return strings.Join(parts, ".")
 }
 
-// overrides reports whether a path is that of an index's own models, where a value that is not given means the general
+// isOverride reports whether a path is that of an index's own models, where a value that is not given means the general
 // one.
-func overrides(path string) bool {
+func isOverride(path string) bool {
 	parts := strings.Split(path, ".")
 	return len(parts) > 3 && parts[0] == "indexes" && parts[2] == "models"
 }
 
-// scalar sets a value from its text.
-func scalar(value reflect.Value, text string) error {
+// setScalar sets a value from its text.
+func setScalar(value reflect.Value, text string) error {
 	if value.Kind() == reflect.Slice {
 		return parseList(value, text)
 	}
@@ -128,8 +128,8 @@ func scalar(value reflect.Value, text string) error {
 	return nil
 }
 
-// literal writes a value as the file would have it.
-func literal(value reflect.Value) string {
+// toLiteral writes a value as the file would have it.
+func toLiteral(value reflect.Value) string {
 	if value.Kind() == reflect.Slice {
 		return literalList(value)
 	}

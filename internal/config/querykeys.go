@@ -21,45 +21,45 @@ var queryKeys = []key{
 		path:    "query_api.public",
 		meaning: "with auth: none, lets everybody who reaches the address read every index and spend money",
 		example: "true",
-		rule:    anything(),
+		rule:    allowAnything(),
 	},
 	{
 		path: "query_api.hosts",
 		meaning: "names that a request's Host may have, comma-separated, without ports. On loopback they are added to " +
 			"localhost and its addresses; elsewhere empty lets every name pass",
 		example: "search.example.org",
-		rule:    anything(),
+		rule:    allowAnything(),
 	},
 	{
 		path:    "query_api.tls.cert",
 		meaning: "file of the certificate and its chain, in PEM; it is read again when it changes",
 		example: "/etc/unweaver/tls.crt",
-		rule:    anything(),
+		rule:    allowAnything(),
 	},
 	{
 		path:    "query_api.tls.key",
 		meaning: "file of the certificate's private key, in PEM",
 		example: "/etc/unweaver/tls.key",
-		rule:    anything(),
+		rule:    allowAnything(),
 	},
 	{
 		path: "query_api.tls.acme.domains",
 		meaning: "names to have certificates issued for by Let's Encrypt, comma-separated; query-api must be reached at " +
 			"their port 443",
 		example: "search.example.org",
-		rule:    anything(),
+		rule:    allowAnything(),
 	},
 	{
 		path:    "query_api.tls.acme.email",
 		meaning: "where Let's Encrypt reports problems",
 		example: "operator@example.org",
-		rule:    anything(),
+		rule:    allowAnything(),
 	},
 	{
 		path:    "query_api.tls.acme.cache",
 		meaning: "folder that keeps issued certificates; acme.domains needs it",
 		example: "/var/lib/unweaver/acme",
-		rule:    anything(),
+		rule:    allowAnything(),
 	},
 	{
 		path: "query_api.limits.requests_per_second",
@@ -67,28 +67,28 @@ var queryKeys = []key{
 			"below are counted by each process for itself, and not for loopback without keys",
 		unit:    "requests",
 		example: "20",
-		rule:    between(0, million),
+		rule:    requireRange(0, million),
 	},
 	{
 		path:    "query_api.limits.burst",
 		meaning: "requests that may come at once after a pause",
 		unit:    "requests",
 		example: "50",
-		rule:    between(1, million),
+		rule:    requireRange(1, million),
 	},
 	{
 		path:    "query_api.limits.concurrency",
 		meaning: "requests that may run at once; 0: no bound",
 		unit:    "requests",
 		example: "16",
-		rule:    between(0, million),
+		rule:    requireRange(0, million),
 	},
 	{
 		path:    "query_api.limits.answers_per_minute",
 		meaning: "questions with `answer: true`, which call the chat model; 0: no bound",
 		unit:    "requests",
 		example: "30",
-		rule:    between(0, million),
+		rule:    requireRange(0, million),
 	},
 	{
 		path: "query_api.limits.answer_money_per_day",
@@ -97,14 +97,14 @@ var queryKeys = []key{
 			"account and forgets it when it restarts; 0: no bound",
 		unit:    "money",
 		example: "5",
-		rule:    between(0, 1e9),
+		rule:    requireRange(0, 1e9),
 	},
 	{
 		path:    "query_api.limits.connections",
 		meaning: "connections that one process keeps open, for all callers; 0: no bound",
 		unit:    "connections",
 		example: "1024",
-		rule:    between(0, million),
+		rule:    requireRange(0, million),
 	},
 	{
 		path: "query_api.indexes.bytes",
@@ -113,7 +113,7 @@ var queryKeys = []key{
 			"0: half of the memory of the machine, or of the container where that is bounded",
 		unit:    "bytes",
 		example: "8589934592",
-		rule:    between(0, 1<<50),
+		rule:    requireRange(0, 1<<50),
 	},
 	{
 		path: "query_api.indexes.ahead",
@@ -143,12 +143,12 @@ var corsKeys = []key{
 		meaning: "origins whose web pages may ask from the browser, such as `https://app.example.org`; `*`, every page, " +
 			"needs API keys. None by default. Keys are asked for all the same, in a header; cookies are never allowed",
 		example: "[https://app.example.org]",
-		rule:    origins(),
+		rule:    requireOrigins(),
 	},
 }
 
-// origins takes what browsers send as Origin: scheme, host and port.
-func origins() rule {
+// requireOrigins takes what browsers send as Origin: scheme, host and port.
+func requireOrigins() rule {
 	return rule{"origins (scheme://host or scheme://host:port), or *", func(value any) string {
 		for _, origin := range value.([]string) {
 			parsed, err := url.Parse(origin)
@@ -165,9 +165,9 @@ func origins() rule {
 func (l *loader) queryAPI() {
 	settings := l.cfg.QueryAPI
 	files, authority := settings.TLS.Cert != "" || settings.TLS.Key != "", settings.TLS.ACME
-	l.check((settings.TLS.Cert == "") == (settings.TLS.Key == ""), "query_api.tls", "cert and key go together")
-	l.check(!files || authority.Domains == "", "query_api.tls", "give files, or acme.domains, not both")
-	l.check(
+	l.checkKey((settings.TLS.Cert == "") == (settings.TLS.Key == ""), "query_api.tls", "cert and key go together")
+	l.checkKey(!files || authority.Domains == "", "query_api.tls", "give files, or acme.domains, not both")
+	l.checkKey(
 		authority.Domains == "" || authority.Cache != "",
 		"query_api.tls.acme.cache",
 		"acme.domains needs a folder: else every start asks for new certificates, until the authority gives none",
@@ -176,7 +176,7 @@ func (l *loader) queryAPI() {
 		"query_api.hosts": settings.Hosts, "query_api.tls.acme.domains": authority.Domains,
 	} {
 		for _, name := range List(names) {
-			l.check(!strings.ContainsAny(name, "/ *") && !strings.Contains(name, "://"), path,
+			l.checkKey(!strings.ContainsAny(name, "/ *") && !strings.Contains(name, "://"), path,
 				"%q is no name of a host", name)
 		}
 	}

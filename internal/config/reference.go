@@ -16,11 +16,11 @@ func Sample() string {
 	text.WriteString("# Every key with its default. Remove what you do not change: docs/configuration.md lists them.\n")
 	config := Default()
 	config.Indexes[sampleIndex] = defaultIndex()
-	byPath := described()
+	byPath := describeKeys()
 	var open []string
-	walk(reflect.ValueOf(config).Elem(), "", func(path string, value reflect.Value) {
-		k := byPath[general(path)]
-		if overrides(path) || k.missing != "" {
+	walkValues(reflect.ValueOf(config).Elem(), "", func(path string, value reflect.Value) {
+		k := byPath[toGeneral(path)]
+		if isOverride(path) || k.missing != "" {
 			return
 		}
 		parts := strings.Split(path, ".")
@@ -36,14 +36,14 @@ func Sample() string {
 			fmt.Fprintf(&text, "%s%s:\n", strings.Repeat("  ", i), above[i])
 		}
 		open = above
-		line := fmt.Sprintf("%s%s: %s", strings.Repeat("  ", len(above)), parts[len(parts)-1], literal(value))
-		fmt.Fprintf(&text, "%-44s # %s\n", line, k.comment())
+		line := fmt.Sprintf("%s%s: %s", strings.Repeat("  ", len(above)), parts[len(parts)-1], toLiteral(value))
+		fmt.Fprintf(&text, "%-44s # %s\n", line, k.formatComment())
 	})
 	return text.String()
 }
 
-// comment of a key in a file.
-func (k key) comment() string {
+// formatComment of a key in a file.
+func (k key) formatComment() string {
 	text := k.meaning
 	if k.unit != "" {
 		text += "; " + k.unit

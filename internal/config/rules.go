@@ -22,16 +22,16 @@ type rule struct {
 	mistake func(value any) string
 }
 
-// anything takes every value of the key's type.
-func anything() rule { return rule{mistake: func(any) string { return "" }} }
+// allowAnything takes every value of the key's type.
+func allowAnything() rule { return rule{mistake: func(any) string { return "" }} }
 
-// words makes a rule of a check of text.
-func words(values string, mistake func(text string) string) rule {
+// newTextRule makes a rule of a check of text.
+func newTextRule(values string, mistake func(text string) string) rule {
 	return rule{values, func(value any) string { return mistake(fmt.Sprint(value)) }}
 }
 
-// optional lets a rule of text take the empty string.
-func optional(inner rule) rule {
+// allowEmpty lets a rule of text take the empty string.
+func allowEmpty(inner rule) rule {
 	return rule{inner.values, func(value any) string {
 		if value == "" {
 			return ""
@@ -42,7 +42,7 @@ func optional(inner rule) rule {
 
 func oneOf(known ...string) rule {
 	list := strings.Join(known, ", ")
-	return words(list, func(text string) string {
+	return newTextRule(list, func(text string) string {
 		if slices.Contains(known, text) {
 			return ""
 		}
@@ -63,10 +63,10 @@ func eachOf(known ...string) rule {
 	}}
 }
 
-// language is one whose words are known, or that of the corpus.
-func language() rule {
+// requireLanguage is one whose words are known, or that of the corpus.
+func requireLanguage() rule {
 	list := core.LanguageAuto + ", " + strings.Join(text.Languages(), ", ")
-	return words(list, func(code string) string {
+	return newTextRule(list, func(code string) string {
 		if text.Known(code) || code == core.LanguageAuto {
 			return ""
 		}
@@ -75,7 +75,7 @@ func language() rule {
 	})
 }
 
-func number(value any) float64 {
+func toNumber(value any) float64 {
 	switch v := value.(type) {
 	case int:
 		return float64(v)
@@ -87,18 +87,18 @@ func number(value any) float64 {
 	return 0
 }
 
-// between bounds numbers, both ends included. NaN lies between no two numbers.
-func between(least, most float64) rule {
-	values := plain(least) + " to " + plain(most)
+// requireRange bounds numbers, both ends included. NaN lies between no two numbers.
+func requireRange(least, most float64) rule {
+	values := formatFloat(least) + " to " + formatFloat(most)
 	return rule{values, func(value any) string {
-		if n := number(value); n >= least && n <= most {
+		if n := toNumber(value); n >= least && n <= most {
 			return ""
 		}
 		return fmt.Sprintf("want %s, got %v", values, value)
 	}}
 }
 
-func plain(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
+func formatFloat(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
 func longerThanZero() rule {
 	return rule{"longer than 0s", func(value any) string {
@@ -109,7 +109,7 @@ func longerThanZero() rule {
 	}}
 }
 
-func lasting(least, most time.Duration) rule {
+func requireDuration(least, most time.Duration) rule {
 	return rule{fmt.Sprintf("%s to %s", least, most), func(value any) string {
 		if d, ok := value.(core.Duration); ok && d >= core.Duration(least) && d <= core.Duration(most) {
 			return ""
@@ -118,8 +118,8 @@ func lasting(least, most time.Duration) rule {
 	}}
 }
 
-// hidden leaves the password out of a URL that is shown.
-func hidden(uri string) string {
+// hidePassword leaves the password out of a URL that is shown.
+func hidePassword(uri string) string {
 	scheme, rest, ok := strings.Cut(uri, "://")
 	if !ok {
 		return uri
@@ -142,8 +142,8 @@ func hidden(uri string) string {
 	return redact.Text(scheme + "://" + user + rest[at:])
 }
 
-// hosts gives what names the servers in a URL: between the scheme (and a user) and the path.
-func hosts(uri string) string {
+// hostsOf gives what names the servers in a URL: between the scheme (and a user) and the path.
+func hostsOf(uri string) string {
 	_, rest, _ := strings.Cut(uri, "://")
 	if end := strings.IndexAny(rest, "/?"); end >= 0 {
 		rest = rest[:end]
@@ -151,10 +151,10 @@ func hosts(uri string) string {
 	return rest[strings.LastIndexByte(rest, '@')+1:]
 }
 
-// location takes a path or a URL of one of the schemes. A URL names a host, or a bucket.
-func location(schemes ...string) rule {
+// requireLocation takes a path or a URL of one of the schemes. A URL names a host, or a bucket.
+func requireLocation(schemes ...string) rule {
 	known := strings.Join(schemes, "://…, ") + "://… or a path"
-	return words(known, func(text string) string {
+	return newTextRule(known, func(text string) string {
 		scheme, _, isURL := strings.Cut(text, "://")
 		switch {
 		case !isURL:
@@ -162,7 +162,7 @@ func location(schemes ...string) rule {
 		case !slices.Contains(schemes, scheme):
 			return fmt.Sprintf("%s:// is not known; use %s", scheme, known)
 		}
-		for _, host := range strings.Split(hosts(text), ",") {
+		for _, host := range strings.Split(hostsOf(text), ",") {
 			name, port, split := strings.Cut(host, ":")
 			if scheme != "s3" && strings.HasPrefix(host, "[") {
 				var err error
@@ -170,10 +170,10 @@ func location(schemes ...string) rule {
 				split = err == nil
 			}
 			if name == "" {
-				return fmt.Sprintf("%q names no host", hidden(text))
+				return fmt.Sprintf("%q names no host", hidePassword(text))
 			}
 			if split && !isPort(port, 1) {
-				return fmt.Sprintf("%q has no port from 1 to 65535", hidden(text))
+				return fmt.Sprintf("%q has no port from 1 to 65535", hidePassword(text))
 			}
 		}
 		return ""
@@ -185,23 +185,23 @@ func isPort(text string, least int) bool {
 	return err == nil && n >= least && n <= 65535
 }
 
-func web() rule {
-	return words("http(s) URL", func(text string) string {
+func requireURL() rule {
+	return newTextRule("http(s) URL", func(text string) string {
 		u, err := url.Parse(text)
 		if redact.InURL(text) {
 			return fmt.Sprintf("%q holds a secret, which would be stored with each index; use a URL without it, "+
-				"and for models api_key_env", hidden(text))
+				"and for models api_key_env", hidePassword(text))
 		}
 		if err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" {
 			return ""
 		}
-		return fmt.Sprintf("%q is no http(s) URL with a host", hidden(text))
+		return fmt.Sprintf("%q is no http(s) URL with a host", hidePassword(text))
 	})
 }
 
-// address takes host:port. A listener may leave the host out and take port 0.
-func address(listener bool) rule {
-	return words("host:port", func(text string) string {
+// requireAddress takes host:port. A listener may leave the host out and take port 0.
+func requireAddress(listener bool) rule {
+	return newTextRule("host:port", func(text string) string {
 		host, port, err := net.SplitHostPort(strings.TrimPrefix(text, "dns:///"))
 		least := 1
 		if listener {
@@ -216,8 +216,8 @@ func address(listener bool) rule {
 
 // addressOrWeb is where query-api listens and where the command line finds it: behind a proxy that is a URL.
 func addressOrWeb() rule {
-	listen, proxy := address(true), web()
-	return words("host:port or http(s) URL", func(text string) string {
+	listen, proxy := requireAddress(true), requireURL()
+	return newTextRule("host:port or http(s) URL", func(text string) string {
 		if strings.Contains(text, "://") {
 			return proxy.mistake(text)
 		}
@@ -227,9 +227,10 @@ func addressOrWeb() rule {
 
 var variableForm = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// variable takes the name of an environment variable. What is no name may be the secret itself: it is not repeated.
-func variable() rule {
-	return words("name of a variable", func(text string) string {
+// requireVariable takes the name of an environment variable. What is no name may be the secret itself: it is not
+// repeated.
+func requireVariable() rule {
+	return newTextRule("name of a variable", func(text string) string {
 		if variableForm.MatchString(text) {
 			return ""
 		}
@@ -237,9 +238,9 @@ func variable() rule {
 	})
 }
 
-// label takes names that Temporal accepts in a deployment version.
-func label(values string, form *regexp.Regexp) rule {
-	return words(values, func(text string) string {
+// requireLabel takes names that Temporal accepts in a deployment version.
+func requireLabel(values string, form *regexp.Regexp) rule {
+	return newTextRule(values, func(text string) string {
 		if form.MatchString(text) {
 			return ""
 		}
@@ -248,7 +249,7 @@ func label(values string, form *regexp.Regexp) rule {
 }
 
 func notEmpty() rule {
-	return words("not empty", func(text string) string {
+	return newTextRule("not empty", func(text string) string {
 		if strings.TrimSpace(text) == "" {
 			return "must not be empty"
 		}
@@ -257,7 +258,7 @@ func notEmpty() rule {
 }
 
 func existingFile() rule {
-	return words("path of a file", func(text string) string {
+	return newTextRule("path of a file", func(text string) string {
 		info, err := os.Stat(text)
 		switch {
 		case err != nil:
@@ -271,7 +272,7 @@ func existingFile() rule {
 
 func fileOrObject() rule {
 	file := existingFile()
-	return words("path of a file, or s3://bucket/key", func(text string) string {
+	return newTextRule("path of a file, or s3://bucket/key", func(text string) string {
 		if rest, ok := strings.CutPrefix(text, "s3://"); ok {
 			if bucket, key, _ := strings.Cut(rest, "/"); bucket == "" || key == "" || strings.HasSuffix(key, "/") {
 				return fmt.Sprintf("%s names no object", text)
@@ -282,8 +283,8 @@ func fileOrObject() rule {
 	})
 }
 
-func timezone() rule {
-	return words("IANA name", func(text string) string {
+func requireTimezone() rule {
+	return newTextRule("IANA name", func(text string) string {
 		if _, err := time.LoadLocation(text); err != nil || text == "" || text == "Local" {
 			return fmt.Sprintf("%q is no time zone such as UTC or Europe/Berlin", text)
 		}
@@ -291,4 +292,4 @@ func timezone() rule {
 	})
 }
 
-func cronRule() rule { return words("five fields, or @daily and the like", cronMistake) }
+func cronRule() rule { return newTextRule("five fields, or @daily and the like", cronMistake) }

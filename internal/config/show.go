@@ -16,17 +16,17 @@ type Setting struct {
 // URL of a store is left out.
 func (c *Config) Settings() []Setting {
 	var out []Setting
-	walk(reflect.ValueOf(c).Elem(), "", func(path string, value reflect.Value) {
+	walkValues(reflect.ValueOf(c).Elem(), "", func(path string, value reflect.Value) {
 		at, given := c.places[path]
-		if !given && overrides(path) {
+		if !given && isOverride(path) {
 			return
 		}
-		setting := Setting{Key: path, Value: value.Interface(), Origin: FromDefault, Text: literal(value)}
+		setting := Setting{Key: path, Value: value.Interface(), Origin: FromDefault, Text: toLiteral(value)}
 		if given {
 			setting.Origin, setting.At = at.origin, at.String()
 		}
 		if text, ok := setting.Value.(string); ok && text != "" {
-			setting.Value, setting.Text = hidden(text), hidden(text)
+			setting.Value, setting.Text = hidePassword(text), hidePassword(text)
 		}
 		out = append(out, setting)
 	})

@@ -10,8 +10,8 @@ import (
 	"github.com/unweaver/unweaver/internal/model/neural"
 )
 
-// described gives the description of every key by its path.
-func described() map[string]key {
+// describeKeys gives the description of every key by its path.
+func describeKeys() map[string]key {
 	out := make(map[string]key, len(keys))
 	for _, k := range keys {
 		out[k.path] = k
@@ -19,8 +19,8 @@ func described() map[string]key {
 	return out
 }
 
-// place of a value: where it was given, else where the nearest key above it was.
-func (l *loader) place(path string) place {
+// findPlace of a value: where it was given, else where the nearest key above it was.
+func (l *loader) findPlace(path string) place {
 	for above := path; ; {
 		if at, ok := l.cfg.places[above]; ok {
 			return at
@@ -33,41 +33,41 @@ func (l *loader) place(path string) place {
 	}
 }
 
-func (l *loader) check(ok bool, path, format string, args ...any) {
+func (l *loader) checkKey(ok bool, path, format string, args ...any) {
 	if !ok {
-		l.bad(l.place(path), path+": "+format, args...)
+		l.addMistake(l.findPlace(path), path+": "+format, args...)
 	}
 }
 
-// validate checks every value by the rule of its key, then what keys ask of each other.
-func (l *loader) validate() {
-	l.rules()
-	l.deployment()
+// validateConfig checks every value by the rule of its key, then what keys ask of each other.
+func (l *loader) validateConfig() {
+	l.checkRules()
+	l.checkDeployment()
 	l.queryAPI()
-	l.check(l.cfg.Notify.Webhook == "" || l.cfg.Notify.SecretEnv != "", "notify.secret_env",
+	l.checkKey(l.cfg.Notify.Webhook == "" || l.cfg.Notify.SecretEnv != "", "notify.secret_env",
 		"name the variable that holds the secret of the webhook's signatures")
 	l.modelsNeed("models", l.cfg.Models)
 	for index, settings := range l.cfg.Indexes {
-		l.index("indexes."+index, index, settings)
+		l.checkIndex("indexes."+index, index, settings)
 	}
 }
 
-// rules checks every value by the rule of its key.
-func (l *loader) rules() {
-	byPath, defaults := described(), defaultValues()
-	walk(reflect.ValueOf(l.cfg).Elem(), "", func(path string, value reflect.Value) {
-		if _, given := l.cfg.places[path]; !given && overrides(path) {
+// checkRules checks every value by the rule of its key.
+func (l *loader) checkRules() {
+	byPath, defaults := describeKeys(), defaultValues()
+	walkValues(reflect.ValueOf(l.cfg).Elem(), "", func(path string, value reflect.Value) {
+		if _, given := l.cfg.places[path]; !given && isOverride(path) {
 			return
 		}
-		k, known := byPath[general(path)]
+		k, known := byPath[toGeneral(path)]
 		if !known { // below an index whose name has a dot: the name is refused
 			return
 		}
 		if why := k.rule.mistake(value.Interface()); why != "" {
-			l.bad(l.place(path), "%s: %s", path, why)
+			l.addMistake(l.findPlace(path), "%s: %s", path, why)
 		}
-		if k.missing != "" && !value.Equal(defaults[general(path)]) {
-			l.bad(l.place(path), "%s: not supported yet: %s; remove it", path, k.missing)
+		if k.missing != "" && !value.Equal(defaults[toGeneral(path)]) {
+			l.addMistake(l.findPlace(path), "%s: not supported yet: %s; remove it", path, k.missing)
 		}
 	})
 }
@@ -77,57 +77,57 @@ func defaultValues() map[string]reflect.Value {
 	out := map[string]reflect.Value{}
 	config := Default()
 	config.Indexes["*"] = defaultIndex()
-	walk(reflect.ValueOf(config).Elem(), "", func(path string, value reflect.Value) {
-		if !overrides(path) {
+	walkValues(reflect.ValueOf(config).Elem(), "", func(path string, value reflect.Value) {
+		if !isOverride(path) {
 			out[path] = value
 		}
 	})
 	return out
 }
 
-func (l *loader) deployment() {
+func (l *loader) checkDeployment() {
 	deployment := l.cfg.Engine.Deployment
-	l.check(
+	l.checkKey(
 		!deployment.Versioned || (deployment.Name != "" && deployment.BuildID != ""),
 		"engine.deployment.versioned",
 		"needs engine.deployment.name and engine.deployment.build_id",
 	)
-	l.check(
+	l.checkKey(
 		(l.cfg.Engine.TLSCert == "") == (l.cfg.Engine.TLSKey == ""), "engine.tls_cert", "goes together with engine.tls_key",
 	)
-	l.check(
+	l.checkKey(
 		(deployment.Name == "") == (deployment.BuildID == ""),
 		"engine.deployment",
 		"name and build_id go together",
 	)
 }
 
-func (l *loader) index(path, name string, settings Index) {
-	l.check(
+func (l *loader) checkIndex(path, name string, settings Index) {
+	l.checkKey(
 		core.ValidIndex(name),
 		path,
 		"a name has letters a-z, digits and hyphens, at most 63, and no hyphen first; ledger and doctor are taken",
 	)
 	chunking := settings.Chunking
-	l.check(
+	l.checkKey(
 		chunking.Overlap < max(1, chunking.MaxTokens),
 		path+".chunking.overlap",
 		"want less than max_tokens (%d), got %d",
 		chunking.MaxTokens,
 		chunking.Overlap,
 	)
-	l.check(
+	l.checkKey(
 		chunking.Overlap <= 0 || chunking.Strategy == "fixed",
 		path+".chunking.overlap",
 		"only strategy fixed has an overlap",
 	)
 	below := path + ".models."
-	if slices.ContainsFunc(l.given(), func(given string) bool { return strings.HasPrefix(given, below) }) {
+	if slices.ContainsFunc(l.listGiven(), func(given string) bool { return strings.HasPrefix(given, below) }) {
 		l.modelsNeed(path+".models", l.cfg.modelsOf(name))
 	}
 }
 
-func (l *loader) given() []string {
+func (l *loader) listGiven() []string {
 	out := make([]string, 0, len(l.cfg.places))
 	for path := range l.cfg.places {
 		out = append(out, path)
@@ -138,8 +138,8 @@ func (l *loader) given() []string {
 // modelsNeed checks what providers need, on models as they are resolved.
 func (l *loader) modelsNeed(path string, models Models) {
 	chat := models.Chat
-	l.check(chat.Provider != "openai" || chat.Model != "", path+".chat.model", "provider openai needs a model")
-	l.check(chat.Provider != "recorded" || chat.File != "", path+".chat.file", "provider recorded needs a file")
+	l.checkKey(chat.Provider != "openai" || chat.Model != "", path+".chat.model", "provider openai needs a model")
+	l.checkKey(chat.Provider != "recorded" || chat.File != "", path+".chat.file", "provider recorded needs a file")
 	for setting, endpoint := range map[string]Endpoint{
 		path + ".chat":      {chat.BaseURL, chat.APIKeyEnv},
 		path + ".embedding": {models.Embedding.BaseURL, models.Embedding.APIKeyEnv},
@@ -148,24 +148,24 @@ func (l *loader) modelsNeed(path string, models Models) {
 		if setting == path+".embedding" {
 			openAI = models.Embedding.Provider == providerOpenAI
 		}
-		l.check(!openAI || endpoint.APIKeyEnv != "" || endpoint.BaseURL != "", setting+".api_key_env",
+		l.checkKey(!openAI || endpoint.APIKeyEnv != "" || endpoint.BaseURL != "", setting+".api_key_env",
 			"OpenAI requires a key: name the variable that holds it; only a server of base_url may want none")
 	}
-	l.check(!models.Rerank.On() || models.Rerank.BaseURL != "", path+".rerank.base_url", "provider http needs a server")
-	l.check(
+	l.checkKey(!models.Rerank.On() || models.Rerank.BaseURL != "", path+".rerank.base_url", "provider http needs a server")
+	l.checkKey(
 		models.Embedding.Provider != "openai" || models.Embedding.Model != "",
 		path+".embedding.model",
 		"provider openai needs a model",
 	)
 	if embedding := models.Embedding; embedding.Provider == providerBuiltin && embedding.Model == "" {
-		l.check(embedding.Dimension == 0 || embedding.Dimension == builtin.Dimension, path+".embedding.dimension",
+		l.checkKey(embedding.Dimension == 0 || embedding.Dimension == builtin.Dimension, path+".embedding.dimension",
 			"want 0 or %d, which is what the built-in lexical vectors have, got %d; another length requires a model",
 			builtin.Dimension, embedding.Dimension)
 	} else if embedding.Provider == providerBuiltin {
 		built, ok := neural.Find(embedding.Model)
-		l.check(ok, path+".embedding.model", "%q is no built-in model: use %s, or nothing for lexical vectors",
+		l.checkKey(ok, path+".embedding.model", "%q is no built-in model: use %s, or nothing for lexical vectors",
 			embedding.Model, strings.Join(neural.Names(), ", "))
-		l.check(!ok || embedding.Dimension == 0 || embedding.Dimension == built.Dimension, path+".embedding.dimension",
+		l.checkKey(!ok || embedding.Dimension == 0 || embedding.Dimension == built.Dimension, path+".embedding.dimension",
 			"want 0 or %d, which is what %s has, got %d", built.Dimension, embedding.Model, embedding.Dimension)
 	}
 }

@@ -47,15 +47,15 @@ func (s Sample) Holds(id []byte) bool {
 
 // Bounds gives the part's ids as raw keys: from is inclusive, to exclusive; an empty to means the end.
 func (s Sample) Bounds() (from, to string) {
-	from = s.least(s.Part)
+	from = s.firstIDOf(s.Part)
 	if s.Part < s.Of {
-		to = s.least(s.Part + 1)
+		to = s.firstIDOf(s.Part + 1)
 	}
 	return from, to
 }
 
-// least is the first id of a part, up to its first eight bytes.
-func (s Sample) least(part int) string {
+// firstIDOf is the first id of a part, up to its first eight bytes.
+func (s Sample) firstIDOf(part int) string {
 	first, rest := bits.Div64(uint64(part-1), 0, uint64(s.Of))
 	if rest > 0 {
 		first++

@@ -13,7 +13,7 @@ const mostDifferences = 5
 
 // Differences says which settings of an index are not what they were: "models.chat.model: a, was b".
 func (s Spec) Differences(was Spec) []string {
-	before, after := was.settings(), s.settings()
+	before, after := was.listSettings(), s.listSettings()
 	names := maps.Clone(before)
 	maps.Copy(names, after)
 	var out []string
@@ -35,8 +35,8 @@ func orUnset(value string) string {
 	return value
 }
 
-// settings are the values of a specification by the names that they have in a configuration.
-func (s Spec) settings() map[string]string {
+// listSettings are the values of a specification by the names that they have in a configuration.
+func (s Spec) listSettings() map[string]string {
 	raw, err := json.Marshal(s)
 	var tree map[string]any
 	if err == nil {
@@ -51,18 +51,18 @@ func (s Spec) settings() map[string]string {
 		if name == "chat" || name == "embedding" || name == "rerank" || name == "limits" {
 			prefix = "models."
 		}
-		flatten(out, prefix+name, value)
+		flattenTree(out, prefix+name, value)
 	}
 	return out
 }
 
-func flatten(out map[string]string, name string, value any) {
+func flattenTree(out map[string]string, name string, value any) {
 	tree, ok := value.(map[string]any)
 	if !ok {
 		out[name] = strings.TrimSpace(fmt.Sprint(value))
 		return
 	}
 	for part, below := range tree {
-		flatten(out, name+"."+part, below)
+		flattenTree(out, name+"."+part, below)
 	}
 }

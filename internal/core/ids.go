@@ -129,7 +129,7 @@ type SetHash [4]uint64 // little-endian words
 func (s *SetHash) Add(d Digest) {
 	var c uint64
 	for i := range 4 {
-		s[i], c = bits.Add64(s[i], word(d, i), c)
+		s[i], c = bits.Add64(s[i], wordOf(d, i), c)
 	}
 }
 
@@ -137,7 +137,7 @@ func (s *SetHash) Add(d Digest) {
 func (s *SetHash) Sub(d Digest) {
 	var c uint64
 	for i := range 4 {
-		s[i], c = bits.Sub64(s[i], word(d, i), c)
+		s[i], c = bits.Sub64(s[i], wordOf(d, i), c)
 	}
 }
 
@@ -176,12 +176,12 @@ func (s *SetHash) UnmarshalText(b []byte) error {
 		return err
 	}
 	for i := range 4 {
-		s[i] = word(digest, i)
+		s[i] = wordOf(digest, i)
 	}
 	return nil
 }
 
-func word(d Digest, i int) uint64 { return binary.BigEndian.Uint64(d[24-8*i:]) }
+func wordOf(d Digest, i int) uint64 { return binary.BigEndian.Uint64(d[24-8*i:]) }
 
 // ValidSlug reports whether s may name an index or a generation: [a-z0-9][a-z0-9-]{0,62}.
 func ValidSlug(s string) bool {

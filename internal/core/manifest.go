@@ -274,7 +274,7 @@ type Fingerprint struct {
 
 // Digest of the fingerprint.
 func (f Fingerprint) Digest() Digest {
-	return Sum("fingerprint/1", f.Provider, f.Model, itoa(f.Dimension), f.Template, f.Windows, f.IDF)
+	return Sum("fingerprint/1", f.Provider, f.Model, formatInt(f.Dimension), f.Template, f.Windows, f.IDF)
 }
 
 // Pointer is current.json: the authority on what is served. Epoch rises with every flip.

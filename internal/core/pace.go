@@ -40,9 +40,9 @@ var builtinWeights = map[string]float64{
 // insideWeight is what embedding weighs beside them where an embedder inside does it.
 const insideWeight = 300
 
-// weights of the stages, in any unit: the seconds that they took when the generation before was built, else what they
-// usually take.
-func (s RunState) weights() (weights map[string]float64, measured bool) {
+// weighStages of the stages, in any unit: the seconds that they took when the generation before was built, else what
+// they usually take.
+func (s RunState) weighStages() (weights map[string]float64, measured bool) {
 	if len(s.Expected) > 0 {
 		weights = map[string]float64{}
 		for _, stage := range s.Expected {
@@ -71,7 +71,7 @@ func (s RunState) Overall(pace Pace) (share, seconds float64) {
 	if s.Stage == StageRestore || s.Stage == StageAudit {
 		return pace.Share, pace.Seconds
 	}
-	weights, measured := s.weights()
+	weights, measured := s.weighStages()
 	var all, done, later float64
 	current, passed := -1, 0.0
 	for number, stage := range Stages {
@@ -93,15 +93,15 @@ func (s RunState) Overall(pace Pace) (share, seconds float64) {
 	if pace.Seconds <= 0 || s.Stopped != nil {
 		return share, 0
 	}
-	scale, known := s.scale(weights, measured, pace)
+	scale, known := s.unitSeconds(weights, measured, pace)
 	if !known {
 		return share, 0
 	}
 	return share, pace.Seconds + later*scale
 }
 
-// scale is how many seconds one unit of the weights takes.
-func (s RunState) scale(weights map[string]float64, measured bool, pace Pace) (float64, bool) {
+// unitSeconds is how many seconds one unit of the weights takes.
+func (s RunState) unitSeconds(weights map[string]float64, measured bool, pace Pace) (float64, bool) {
 	if measured {
 		if s.ExpectedChunks > 0 && s.Report.Chunks > 0 {
 			return float64(s.Report.Chunks) / float64(s.ExpectedChunks), true

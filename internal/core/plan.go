@@ -74,7 +74,7 @@ func (p Plan) Differences(now Plan) []string {
 	if p.Manifest != now.Manifest {
 		out = append(out, fmt.Sprintf("parent: generation %s, was %s", orNone(now.Parent), orNone(p.Parent)))
 	}
-	moved := p.documents(now)
+	moved := p.compareDocuments(now)
 	if more := len(moved) - mostMoved; more > 0 {
 		moved = append(moved[:mostMoved], fmt.Sprintf("and %d more documents", more))
 	}
@@ -88,8 +88,8 @@ func orNone(name string) string {
 	return name
 }
 
-// documents compares two lists in the order of keys.
-func (p Plan) documents(now Plan) (moved []string) {
+// compareDocuments compares two lists in the order of keys.
+func (p Plan) compareDocuments(now Plan) (moved []string) {
 	was, is := p.Documents, now.Documents
 	for len(was)+len(is) > 0 {
 		order := 0

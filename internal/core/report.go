@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func itoa(n int) string { return strconv.Itoa(n) }
+func formatInt(n int) string { return strconv.Itoa(n) }
 
 // Calls counts requests to models by task; an embed call is one request.
 type Calls struct {

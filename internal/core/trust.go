@@ -20,25 +20,25 @@ type Trust struct {
 }
 
 // Domain is whose answers the model's are (docs/contract.md, Identity).
-func (m ChatModel) Domain() string { return domain(m.Provider, m.TrustDomain, m.BaseURL) }
+func (m ChatModel) Domain() string { return domainOf(m.Provider, m.TrustDomain, m.BaseURL) }
 
 // Domain is whose answers the model's are (docs/contract.md, Identity).
-func (m EmbedModel) Domain() string { return domain(m.Provider, m.TrustDomain, m.BaseURL) }
+func (m EmbedModel) Domain() string { return domainOf(m.Provider, m.TrustDomain, m.BaseURL) }
 
-func domain(provider, configured, baseURL string) string {
+func domainOf(provider, configured, baseURL string) string {
 	switch {
 	case provider != "openai" || configured == NoTrustDomain:
 		return ""
 	case configured != "":
-		return canonical(configured)
+		return normalizeURL(configured)
 	case baseURL != "":
-		return canonical(baseURL)
+		return normalizeURL(baseURL)
 	}
 	return DefaultEndpoint
 }
 
-// canonical is scheme, host, port and path of a URL, without what stands for a user or a query; other text stays.
-func canonical(text string) string {
+// normalizeURL is scheme, host, port and path of a URL, without what stands for a user or a query; other text stays.
+func normalizeURL(text string) string {
 	parsed, err := url.Parse(text)
 	if err != nil || parsed.Host == "" {
 		return text

@@ -49,7 +49,7 @@ func (a *attached) add(name, mediaType string, content func() []byte) {
 	if a.names = append(a.names, name); !a.limits.Attached || content == nil {
 		return
 	}
-	one := Attachment{Name: a.free(name), Kind: attachedKind(name, mediaType)}
+	one := Attachment{Name: a.pickName(name), Kind: attachedKind(name, mediaType)}
 	if one.Kind == "" {
 		a.left = append(a.left, name+" is of a type that is not read")
 		return
@@ -65,8 +65,8 @@ func (a *attached) add(name, mediaType string, content func() []byte) {
 	}
 }
 
-// free returns the name of an attachment that no other of the object has.
-func (a *attached) free(name string) string {
+// pickName returns the name of an attachment that no other of the object has.
+func (a *attached) pickName(name string) string {
 	if a.taken == nil {
 		a.taken = map[string]bool{}
 	}
@@ -78,8 +78,8 @@ func (a *attached) free(name string) string {
 	return key
 }
 
-// missing says what of the attachments is neither read nor named.
-func (a *attached) missing() []string {
+// listMissing says what of the attachments is neither read nor named.
+func (a *attached) listMissing() []string {
 	var all []string
 	if len(a.left) > 0 {
 		all = append(all, "attachments: "+strings.Join(a.left, ", "))
@@ -111,8 +111,8 @@ func attachedKind(name, mediaType string) Kind {
 	return kind
 }
 
-// document returns the list of what is attached, or the document of the attachment that is asked for.
-func (a *attached) document() (Doc, error) {
+// chooseDocument returns the list of what is attached, or the document of the attachment that is asked for.
+func (a *attached) chooseDocument() (Doc, error) {
 	if a.limits.List {
 		return Doc{Text: strings.NewReader(""), Attached: a.found}, nil
 	}

@@ -114,8 +114,8 @@ var shifted = regexp.MustCompile(`\x1b\$[@B](?:[!-~]{2})+\x1b\([BJ]`)
 // enough bytes tell charsets apart.
 const enough = 4 << 10
 
-// telling returns the first lines that are not ASCII alone.
-func telling(text []byte) (lines []byte) {
+// pickLines returns the first lines that are not ASCII alone.
+func pickLines(text []byte) (lines []byte) {
 	for len(text) > 0 && len(lines) < enough {
 		line, rest, _ := bytes.Cut(text, []byte("\n"))
 		if text = rest; !isASCII(line) {
@@ -131,26 +131,26 @@ func guessCharset(sample []byte) string {
 	if shifted.Match(sample) {
 		return "iso-2022-jp"
 	}
-	sample = telling(sample)
+	sample = pickLines(sample)
 	usual := decodedAs(sample, western)
 	plain := 0.0 // share of the likeliest language that the usual one writes
 	for _, language := range alphabets {
 		if strings.Contains(language.charsets, western) && language.letters != icelandic {
-			plain = max(plain, language.fit(usual).share)
+			plain = max(plain, language.fitText(usual).share)
 		}
 	}
 	best, most := western, plain
 	for _, language := range alphabets {
 		for name := range strings.FieldsSeq(language.charsets) {
 			text := decodedAs(sample, name)
-			found := language.fit(text)
-			if found.share > max(most, plain+0.1)+1e-9 && found.suffices(name, text, usual, language) {
+			found := language.fitText(text)
+			if found.share > max(most, plain+0.1)+1e-9 && found.beatsChance(name, text, usual, language) {
 				best, most = name, found.share
 			}
 		}
 	}
 	for _, one := range scripts {
-		if share := one.share(decodedAs(sample, one.charset)); share > most {
+		if share := one.measureShare(decodedAs(sample, one.charset)); share > most {
 			best, most = one.charset, share
 		}
 	}
@@ -175,8 +175,8 @@ type fit struct {
 	odd     int     // characters that stand as none does
 }
 
-// suffices reports whether a fit is more than chance makes of a few accents and signs in a Western text.
-func (f fit) suffices(name string, text, usual []rune, language alphabet) bool {
+// beatsChance reports whether a fit is more than chance makes of a few accents and signs in a Western text.
+func (f fit) beatsChance(name string, text, usual []rune, language alphabet) bool {
 	if name == western {
 		return true
 	}
@@ -235,8 +235,8 @@ func isBeyond(text []rune, i int) bool {
 	return r >= utf8.RuneSelf && unicode.IsLetter(r)
 }
 
-// fit reads a text as one in the language.
-func (a alphabet) fit(text []rune) (f fit) {
+// fitText reads a text as one in the language.
+func (a alphabet) fitText(text []rune) (f fit) {
 	good, latin := 0.0, a.isLatin()
 	for i, r := range text {
 		switch {
@@ -251,7 +251,7 @@ func (a alphabet) fit(text []rune) (f fit) {
 			}
 		case unicode.IsLetter(r) && !strings.ContainsRune(signLetters, r):
 			f.letters++
-			good += a.worth(r)
+			good += a.weighLetter(r)
 			if isBeyond(text, i-1) || isBeyond(text, i+1) {
 				f.joined++
 			}
@@ -285,8 +285,8 @@ func isOdd(text []rune, i int, latin bool) bool {
 	return led && before < utf8.RuneSelf || leads && behind < utf8.RuneSelf
 }
 
-// worth is 1 for a frequent letter of the language, 0 for one that is none.
-func (a alphabet) worth(r rune) float64 {
+// weighLetter is 1 for a frequent letter of the language, 0 for one that is none.
+func (a alphabet) weighLetter(r rune) float64 {
 	place := strings.IndexRune(a.letters, unicode.ToLower(r))
 	switch {
 	case place < 0:
@@ -297,8 +297,9 @@ func (a alphabet) worth(r rune) float64 {
 	return 0.6
 }
 
-// share is more than 1 for running text in a script: where nearly all characters are of it, and some of them frequent.
-func (s script) share(text []rune) float64 {
+// measureShare is more than 1 for running text in a script: where nearly all characters are of it, and some of them
+// frequent.
+func (s script) measureShare(text []rune) float64 {
 	own, narrow, most, all := 0.0, 0.0, 0.0, 0.0
 	ascii := func(i int) bool {
 		return i >= 0 && i < len(text) && text[i] < utf8.RuneSelf && unicode.IsLetter(text[i])

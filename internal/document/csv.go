@@ -37,7 +37,7 @@ func sniffDialect(head []byte, object string, limits Limits) (best dialect, leng
 	}
 	if said := separator.FindSubmatch(head); said != nil && len(said[1]) == 1 {
 		best.comma = said[1][0]
-		return best.fitted(head, limits), len(said[0])
+		return best.fitQuotes(head, limits), len(said[0])
 	}
 	line, _, _ := bytes.Cut(head, []byte{'\n'})
 	most := 0.0
@@ -49,7 +49,7 @@ func sniffDialect(head []byte, object string, limits Limits) (best dialect, leng
 	if most == 0 && !bytes.ContainsAny(line, ",\t;|") {
 		best.comma = noDelimiter
 	}
-	return best.fitted(head, limits), 0
+	return best.fitQuotes(head, limits), 0
 }
 
 // noDelimiter is that of one column, whose texts may have all others.
@@ -66,14 +66,14 @@ func quoteOf(head []byte) byte {
 	return '"'
 }
 
-// fitted lets blanks before quotes be no part of fields, where there are such, and a backslash stand before a quote
+// fitQuotes lets blanks before quotes be no part of fields, where there are such, and a backslash stand before a quote
 // where less quotes stay open by that.
-func (d dialect) fitted(head []byte, limits Limits) dialect {
+func (d dialect) fitQuotes(head []byte, limits Limits) dialect {
 	d.blank = d.comma != '\t' && d.comma != ' ' && bytes.Contains(head, []byte{d.comma, ' ', d.quote})
 	if bytes.Contains(head, []byte{'\\', d.quote}) {
 		escaped := d
 		escaped.escape = true
-		d.escape = badQuotes(escaped.sample(head, limits)) < badQuotes(d.sample(head, limits))
+		d.escape = badQuotes(escaped.sampleRecords(head, limits)) < badQuotes(d.sampleRecords(head, limits))
 	}
 	return d
 }
@@ -87,8 +87,8 @@ func badQuotes(sample []record) (count int) {
 	return count
 }
 
-// sample cuts the first records from a head, without those that are blank.
-func (d dialect) sample(head []byte, limits Limits) (out []record) {
+// sampleRecords cuts the first records from a head, without those that are blank.
+func (d dialect) sampleRecords(head []byte, limits Limits) (out []record) {
 	in := newRecords(bytes.NewReader(head), &d, limits)
 	for len(out) < sniffRecords {
 		read, err := in.next()
@@ -106,8 +106,8 @@ func (d dialect) sample(head []byte, limits Limits) (out []record) {
 // fitOf is how well a delimiter cuts a head into records of one length; 0: it does not. That the first record has the
 // length counts most. Between two that fit equally the one counts that less often stands in texts and numbers.
 func fitOf(d dialect, head []byte, limits Limits) float64 {
-	d = d.fitted(head, limits)
-	sample, lengths := d.sample(head, limits), map[int]int{}
+	d = d.fitQuotes(head, limits)
+	sample, lengths := d.sampleRecords(head, limits), map[int]int{}
 	for _, read := range sample {
 		lengths[read.cuts]++
 	}
@@ -166,7 +166,7 @@ func newCSVReader(r io.Reader, object string, limits Limits) *csvReader {
 	c.fields.FieldsPerRecord, c.fields.LazyQuotes = -1, true
 	c.fields.Comma, c.fields.TrimLeadingSpace = rune(said.comma), said.blank
 	var rows [][]string
-	for _, read := range said.sample(head[length:], limits) {
+	for _, read := range said.sampleRecords(head[length:], limits) {
 		fields, _ := c.read(read)
 		if rows = append(rows, fields); rows[0] == nil {
 			break
@@ -179,12 +179,12 @@ func newCSVReader(r io.Reader, object string, limits Limits) *csvReader {
 
 // read gives the fields of a record. Where bad is not nil some of it, or all, cannot be used.
 func (c *csvReader) read(read record) (fields []string, bad error) {
-	where := place(c.object, read.line)
+	where := nameLine(c.object, read.line)
 	switch {
 	case read.long:
 		return nil, overRow(c.object, read.line, c.limits)
 	case int64(read.cuts)*fieldBytes > c.limits.Memory/2:
-		return nil, over(where, "memory", c.limits.Memory, "its fields take more than half the bytes")
+		return nil, overMax(where, "memory", c.limits.Memory, "its fields take more than half the bytes")
 	case read.torn: // the line is read as it stands
 		fields = strings.Split(strings.TrimRight(string(read.raw), "\r\n"), string(rune(c.in.dialect.comma)))
 		bad = fault.Unreadable.At("read", where).
@@ -192,7 +192,7 @@ func (c *csvReader) read(read record) (fields []string, bad error) {
 			Advise("close the quote, or write it twice where it is a letter of a quoted field")
 	default:
 		var err error
-		c.one.Reset(c.in.dialect.usual(read.raw))
+		c.one.Reset(c.in.dialect.convertRecord(read.raw))
 		if fields, err = c.fields.Read(); err != nil {
 			return nil, fault.Unreadable.At("read", where).Because(err)
 		}
@@ -214,8 +214,8 @@ var (
 	unescape   = strings.NewReplacer(`\\`, `\`, `\"`, `""`)
 )
 
-// usual is a record in the dialect that the parser reads.
-func (d dialect) usual(raw []byte) []byte {
+// convertRecord is a record in the dialect that the parser reads.
+func (d dialect) convertRecord(raw []byte) []byte {
 	if d.quote != '"' {
 		raw = []byte(swapQuotes.Replace(string(raw)))
 	}
@@ -237,7 +237,7 @@ func csvRows(r io.Reader, object string, limits Limits, f func(Row) error) error
 	for {
 		read, err := reader.in.next()
 		if err != nil && !errors.Is(err, io.EOF) {
-			return unreadable("read", object, err)
+			return wrapUnreadable("read", object, err)
 		}
 		ended := err != nil
 		if read.long || len(bytes.Trim(read.raw, "\r\n")) > 0 {
@@ -252,13 +252,13 @@ func csvRows(r io.Reader, object string, limits Limits, f func(Row) error) error
 			}
 			switch {
 			case head == nil:
-				head = names(fields)
+				head = trimNames(fields)
 			case hasValue(fields):
 				row := Row{Line: read.line}
-				row.fill(recordOf(head, fields), place(object, read.line), limits)
+				row.fillRow(recordOf(head, fields), nameLine(object, read.line), limits)
 				// A long head stands in every row: few bytes could become very many.
 				if made += int64(len(row.Canonical)); made > ratioFrom && made/limits.Ratio > source.bytes {
-					return over(place(object, read.line), "ratio", limits.Ratio,
+					return overMax(nameLine(object, read.line), "ratio", limits.Ratio,
 						"names of columns make its rows so much longer")
 				}
 				if err := f(row); err != nil {
@@ -276,7 +276,7 @@ func csvRows(r io.Reader, object string, limits Limits, f func(Row) error) error
 const mostColumns = 10_000
 
 func manyColumns(object string, line, columns int) error {
-	return fault.TooLarge.At("read", place(object, line)).
+	return fault.TooLarge.At("read", nameLine(object, line)).
 		Because(fmt.Sprintf("the row has %d columns, above %d, which is fixed", columns, mostColumns)).
 		Advise("check the quotes of the file, or leave out columns that no one searches")
 }
@@ -284,7 +284,7 @@ func manyColumns(object string, line, columns int) error {
 // fieldBytes is what a field takes beside its text.
 const fieldBytes = 64
 
-func names(record []string) []string {
+func trimNames(record []string) []string {
 	head := make([]string, len(record))
 	for i, name := range record {
 		head[i] = strings.TrimSpace(strings.Clone(name))

@@ -48,7 +48,7 @@ func namesColumns(rows [][]string) bool {
 	}
 	again := 0
 	for at, cell := range rows[0] {
-		kind, alike, all := kindOfCell(cell), 0, 0
+		kind, same, all := kindOfCell(cell), 0, 0
 		for _, row := range rows[1:] {
 			if at >= len(row) || strings.TrimSpace(row[at]) == "" || slices.Equal(row, rows[0]) {
 				continue
@@ -57,10 +57,10 @@ func namesColumns(rows [][]string) bool {
 				again++
 			}
 			if kindOfCell(row[at]) == kind && isYear(row[at]) == isYear(cell) {
-				alike++
+				same++
 			}
 		}
-		if kind != anyCell && (alike > all/2 || len(rows) == 1 && !isYear(cell)) {
+		if kind != anyCell && (same > all/2 || len(rows) == 1 && !isYear(cell)) {
 			return false
 		}
 	}

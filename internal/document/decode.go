@@ -44,22 +44,22 @@ func Gunzip(reader io.Reader, gz bool, object string, limits Limits) (io.Reader,
 // guessCharset finds. Invalid bytes that come later in a UTF-8 text become U+FFFD; in one that began as ASCII they are
 // Windows-1252. Binary content is fault.BinaryContent.
 func Decode(r io.Reader, object string) (io.Reader, error) {
-	text, _, err := decode(r, object)
+	text, _, err := decodeText(r, object)
 	return text, err
 }
 
-// decode is Decode, and returns the encoding where it was a guess.
-func decode(r io.Reader, object string) (text io.Reader, guess string, err error) {
+// decodeText is Decode, and returns the encoding where it was a guess.
+func decodeText(r io.Reader, object string) (text io.Reader, guess string, err error) {
 	br := bufio.NewReaderSize(r, sniff)
 	head, err := br.Peek(sniff)
 	// A short source that breaks gives what lies before the break first, as a long one does.
 	if err != nil && len(head) == 0 && !errors.Is(err, io.EOF) {
-		return nil, "", unreadable("read", object, err)
+		return nil, "", wrapUnreadable("read", object, err)
 	}
 	if wide := wideEncoding(head); wide != nil {
-		return clean(transform.NewReader(br, wide.NewDecoder()), nil), "", nil
+		return newCleaner(transform.NewReader(br, wide.NewDecoder()), nil), "", nil
 	}
-	if rubbish(head) {
+	if isBinary(head) {
 		return nil, "", fault.BinaryContent.At("read", object).
 			Because("it is binary, not text").
 			Advise("remove it, or give it the extension of its type")
@@ -69,11 +69,11 @@ func decode(r io.Reader, object string) (text io.Reader, guess string, err error
 		_, _ = br.Discard(len(mark8)) // peeked above
 	case !validPrefix(head), shifted.Match(head):
 		guess = guessCharset(head)
-		return clean(transform.NewReader(br, charsetOf(guess).NewDecoder()), nil), guess, nil
+		return newCleaner(transform.NewReader(br, charsetOf(guess).NewDecoder()), nil), guess, nil
 	case isASCII(head):
-		return clean(br, charmap.Windows1252), "", nil
+		return newCleaner(br, charmap.Windows1252), "", nil
 	}
-	return clean(br, nil), "", nil
+	return newCleaner(br, nil), "", nil
 }
 
 // mark8 is the byte order mark of UTF-8.
@@ -158,9 +158,9 @@ func isSigned(raw []byte) bool {
 	return slices.ContainsFunc(signatures, func(begins string) bool { return bytes.HasPrefix(raw, []byte(begins)) })
 }
 
-// rubbish reports whether content is binary: a file of a known type, or more than two control bytes, and more than one
+// isBinary reports whether content is binary: a file of a known type, or more than two control bytes, and more than one
 // byte in twenty, or more than one in a hundred that is zero.
-func rubbish(raw []byte) bool {
+func isBinary(raw []byte) bool {
 	if isSigned(raw) {
 		return true
 	}
@@ -187,35 +187,35 @@ func decodeLabelled(raw []byte, label, object string) (text []byte, guess string
 		known = nil // not one letter of ASCII: it says so and is none
 	}
 	if label == "" || known == nil || wideEncoding(raw[:min(len(raw), sniff)]) != nil ||
-		bytes.HasPrefix(raw, []byte(mark8)) || rubbish(raw[:min(len(raw), sniff)]) {
+		bytes.HasPrefix(raw, []byte(mark8)) || isBinary(raw[:min(len(raw), sniff)]) {
 		known = nil
 	} else if sequences, valid := runesBeyond(raw); valid && sequences > 0 {
 		// Some other text is valid UTF-8 by chance, Latin text never is.
-		if sequences >= 5 || single(known) == 'é' {
+		if sequences >= 5 || probeRune(known) == 'é' {
 			known = nil
 		}
-	} else if !valid && single(known) == 'é' && !uni.Is(uni.Latin, single(charsetOf(guessCharset(raw)))) {
+	} else if !valid && probeRune(known) == 'é' && !uni.Is(uni.Latin, probeRune(charsetOf(guessCharset(raw)))) {
 		known = nil // a Western label is what programs write that know no other
 	}
 	if known != nil {
-		text, err := io.ReadAll(clean(known.NewDecoder().Reader(bytes.NewReader(raw)), nil))
+		text, err := io.ReadAll(newCleaner(known.NewDecoder().Reader(bytes.NewReader(raw)), nil))
 		if err == nil && bytes.Count(text, []byte("\uFFFD"))*100 <= len(raw) {
 			return text, "", nil
 		}
 	}
-	reader, guess, err := decode(bytes.NewReader(raw), object)
+	reader, guess, err := decodeText(bytes.NewReader(raw), object)
 	if err != nil {
 		return nil, "", err
 	}
 	text, err = io.ReadAll(reader)
 	if err != nil {
-		return nil, "", unreadable("decode", object, err)
+		return nil, "", wrapUnreadable("decode", object, err)
 	}
 	return text, guess, nil
 }
 
-// single is what a byte means by which sets of characters can be distinguished: é to most of the Latin ones.
-func single(by encoding.Encoding) rune {
+// probeRune is what a byte means by which sets of characters can be distinguished: é to most of the Latin ones.
+func probeRune(by encoding.Encoding) rune {
 	text, _ := by.NewDecoder().Bytes([]byte("\xe9")) // an error is a character that is no letter
 	r, _ := utf8.DecodeRune(text)
 	return r
@@ -272,9 +272,9 @@ func validPrefix(raw []byte) bool {
 	return bad == 0 || good >= 2*bad || bad*1000 < len(raw) && good > bad
 }
 
-// clean replaces invalid bytes, and \r\n and \r by \n, and control characters by blanks. Where invalid is given, it
-// decodes bytes that are no UTF-8.
-func clean(r io.Reader, invalid *charmap.Charmap) io.Reader {
+// newCleaner replaces invalid bytes, and \r\n and \r by \n, and control characters by blanks. Where invalid is given,
+// it decodes bytes that are no UTF-8.
+func newCleaner(r io.Reader, invalid *charmap.Charmap) io.Reader {
 	return &cleaner{r: bufio.NewReaderSize(r, 64<<10), invalid: invalid}
 }
 
@@ -306,7 +306,7 @@ func (c *cleaner) Read(raw []byte) (int, error) {
 		if n > 0 && c.r.Buffered() == 0 {
 			break
 		}
-		if plain := c.plain(len(raw) - n); len(plain) > 0 {
+		if plain := c.peekPlain(len(raw) - n); len(plain) > 0 {
 			n += copy(raw[n:], plain)
 			c.cr = false
 			_, _ = c.r.Discard(len(plain)) // they are buffered
@@ -324,11 +324,11 @@ func (c *cleaner) Read(raw []byte) (int, error) {
 			one, _ := c.r.ReadByte()
 			r = c.invalid.DecodeByte(one)
 		}
-		r = c.struck(r)
+		r = c.resolveOverstrike(r)
 		was := c.cr
 		c.cr = r == '\r'
 		switch {
-		case r == '\x1b' && c.escaped():
+		case r == '\x1b' && c.skipEscape():
 			continue
 		case r == '\n' && was:
 			continue
@@ -348,9 +348,9 @@ func (c *cleaner) Read(raw []byte) (int, error) {
 	return n, nil
 }
 
-// plain returns buffered bytes that stay as they are: of ASCII, without control characters, and not struck over. They
-// are most of what is read, and are copied at once.
-func (c *cleaner) plain(most int) []byte {
+// peekPlain returns buffered bytes that stay as they are: of ASCII, without control characters, and not struck over.
+// They are most of what is read, and are copied at once.
+func (c *cleaner) peekPlain(most int) []byte {
 	buffered, _ := c.r.Peek(min(most+1, c.r.Buffered()))
 	for i, b := range buffered {
 		switch {
@@ -363,9 +363,9 @@ func (c *cleaner) plain(most int) []byte {
 	return buffered[:max(0, len(buffered)-1)] // what follows the last one is not known
 }
 
-// struck returns what a printer shows where a character, a backspace and another one follow each other, as manual pages
-// make bold and underlined letters.
-func (c *cleaner) struck(r rune) rune {
+// resolveOverstrike returns what a printer shows where a character, a backspace and another one follow each other, as
+// manual pages make bold and underlined letters.
+func (c *cleaner) resolveOverstrike(r rune) rune {
 	for uni.IsGraphic(r) {
 		next, _ := c.r.Peek(1) // most often no backspace, and the next one need not be there yet
 		if len(next) == 0 || next[0] != '\b' {
@@ -387,8 +387,8 @@ func (c *cleaner) struck(r rune) rune {
 // longestEscape is how much of a code is looked at.
 const longestEscape = 256
 
-// escaped skips the rest of a code of a terminal, and reports whether it was one.
-func (c *cleaner) escaped() bool {
+// skipEscape skips the rest of a code of a terminal, and reports whether it was one.
+func (c *cleaner) skipEscape() bool {
 	_ = c.r.UnreadRune() // the escape character, read before
 	next, _ := c.r.Peek(longestEscape)
 	place := escapes.FindIndex(next)

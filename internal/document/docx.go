@@ -18,20 +18,20 @@ func parseDOCX(raw []byte, object string, limits Limits) (Doc, error) {
 	}
 	word := wordReader{parts: parts, styles: map[string]wordStyle{}, notes: map[string][]string{}}
 	if err := word.readDocument(); err != nil {
-		return Doc{}, parts.bad(err)
+		return Doc{}, parts.wrapFault(err)
 	}
 	doc := Doc{Meta: map[string]string{}}
-	if doc.Title, err = parts.title(); err != nil {
-		return Doc{}, parts.bad(err)
+	if doc.Title, err = parts.readTitle(); err != nil {
+		return Doc{}, parts.wrapFault(err)
 	}
 	text := strings.Trim(manyBlank.ReplaceAllString(word.out.String(), "\n\n"), "\n")
 	if text == "" {
-		return Doc{}, parts.empty("word/document.xml")
+		return Doc{}, parts.reportEmpty("word/document.xml")
 	}
 	if doc.Title == "" {
 		doc.Title = cutTitle(word.title, limits.Title)
 	}
-	doc.Text, doc.Missing = strings.NewReader(text), parts.missing()
+	doc.Text, doc.Missing = strings.NewReader(text), parts.describeMissing()
 	return doc, nil
 }
 
@@ -87,7 +87,7 @@ func (w *wordReader) readDocument() error {
 	if err != nil {
 		return err
 	}
-	related, err := w.parts.relations(body)
+	related, err := w.parts.readRelations(body)
 	if err != nil {
 		return err
 	}
@@ -99,8 +99,8 @@ func (w *wordReader) readDocument() error {
 		return err
 	}
 	for _, kind := range []string{"footnotes", "endnotes", "comments"} {
-		for _, name := range related.of(kind) {
-			if err := w.parts.aside(name, w.readPart(name)); err != nil {
+		for _, name := range related.targetsOf(kind) {
+			if err := w.parts.skipDamaged(name, w.readPart(name)); err != nil {
 				return err
 			}
 			w.note = ""
@@ -110,13 +110,13 @@ func (w *wordReader) readDocument() error {
 		return err
 	}
 	for _, key := range w.order { // nothing refers to these
-		w.lines(w.notes[key])
+		w.writeLines(w.notes[key])
 	}
 	seen := map[string]bool{}
 	for _, kind := range []string{"header", "footer"} {
-		for _, name := range related.of(kind) {
+		for _, name := range related.targetsOf(kind) {
 			w.note = kind // its paragraphs are kept
-			if err := w.parts.aside(name, w.readPart(name)); err != nil {
+			if err := w.parts.skipDamaged(name, w.readPart(name)); err != nil {
 				return err
 			}
 			texts := w.notes[kind]
@@ -124,7 +124,7 @@ func (w *wordReader) readDocument() error {
 			for _, text := range texts {
 				if !seen[text] && !pageMark.MatchString(text) {
 					seen[text] = true
-					w.line(strings.ToUpper(kind[:1])+kind[1:]+": "+text, false)
+					w.writeLine(strings.ToUpper(kind[:1])+kind[1:]+": "+text, false)
 				}
 			}
 		}
@@ -133,19 +133,19 @@ func (w *wordReader) readDocument() error {
 }
 
 func (w *wordReader) readPart(name string) (err error) {
-	if w.related, err = w.parts.relations(name); err != nil {
+	if w.related, err = w.parts.readRelations(name); err != nil {
 		return err
 	}
 	w.frame, w.frames = &frame{}, nil
-	return w.parts.shown(name, w.token)
+	return w.parts.walkShown(name, w.takeToken)
 }
 
-func (w *wordReader) token(token xml.Token, _ int) (err error) {
+func (w *wordReader) takeToken(token xml.Token, _ int) (err error) {
 	switch x := token.(type) {
 	case xml.StartElement:
-		err = w.start(x)
+		err = w.startElement(x)
 	case xml.EndElement:
-		w.end(x.Name.Local)
+		w.endElement(x.Name.Local)
 	case xml.CharData:
 		if w.text {
 			w.write(inFont(string(x), w.font))
@@ -171,8 +171,8 @@ func (w *wordReader) write(text string) {
 	}
 }
 
-func (w *wordReader) start(element xml.StartElement) error {
-	value := attribute(element, "val")
+func (w *wordReader) startElement(element xml.StartElement) error {
+	value := attrOf(element, "val")
 	switch element.Name.Local {
 	case "t":
 		w.text = true
@@ -180,7 +180,7 @@ func (w *wordReader) start(element xml.StartElement) error {
 		w.hiding, w.lost, w.font = w.styled, false, ""
 	case "rFonts":
 		if !w.marked {
-			w.font = attribute(element, "ascii")
+			w.font = attrOf(element, "ascii")
 		}
 	case "pPr":
 		w.marked = true
@@ -201,13 +201,13 @@ func (w *wordReader) start(element xml.StartElement) error {
 	case "noBreakHyphen":
 		w.write("-")
 	case "sym":
-		code, err := strconv.ParseUint(attribute(element, "char"), 16, 16)
-		shown := inFont(string(rune(code)), cmp.Or(attribute(element, "font"), w.font))
+		code, err := strconv.ParseUint(attrOf(element, "char"), 16, 16)
+		shown := inFont(string(rune(code)), cmp.Or(attrOf(element, "font"), w.font))
 		if err == nil && !strings.ContainsFunc(shown, isPrivateUse) {
 			w.write(shown)
 		}
 	case "fldChar":
-		w.field(attribute(element, "fldCharType"))
+		w.followField(attrOf(element, "fldCharType"))
 	case "subDoc":
 		w.parts.leaveOut("a document outside of it")
 	case "rubyBase":
@@ -218,25 +218,25 @@ func (w *wordReader) start(element xml.StartElement) error {
 		w.frames = append(w.frames, w.frame)
 		w.frame = &frame{}
 	case "textpath":
-		w.behind(attribute(element, "string"))
+		w.addBehind(attrOf(element, "string"))
 	case "footnote", "endnote", "comment":
 		w.startNote(element)
 	case "footnoteReference", "endnoteReference", "commentReference":
-		key := strings.TrimSuffix(element.Name.Local, "Reference") + attribute(element, "id")
+		key := strings.TrimSuffix(element.Name.Local, "Reference") + attrOf(element, "id")
 		w.after = append(w.after, w.notes[key]...)
 		delete(w.notes, key)
 	case "chart", "relIds":
-		return w.related.graphic(w.parts, element, w.behind)
+		return w.related.readGraphic(w.parts, element, w.addBehind)
 	case "altChunk":
-		return w.readChunk(w.related.target(attribute(element, "id")))
+		return w.readChunk(w.related.targetOf(attrOf(element, "id")))
 	default:
-		w.property(element, value)
+		w.readProperty(element, value)
 	}
 	return nil
 }
 
-// field follows a field from its code to what it shows.
-func (w *wordReader) field(kind string) {
+// followField follows a field from its code to what it shows.
+func (w *wordReader) followField(kind string) {
 	last := len(w.fields) - 1
 	switch {
 	case kind == "begin":
@@ -248,12 +248,12 @@ func (w *wordReader) field(kind string) {
 	}
 }
 
-// property takes what a paragraph, or a table, says of itself.
-func (w *wordReader) property(element xml.StartElement, value string) {
+// readProperty takes what a paragraph, or a table, says of itself.
+func (w *wordReader) readProperty(element xml.StartElement, value string) {
 	number, err := strconv.Atoi(value)
 	switch element.Name.Local {
 	case "pStyle":
-		w.style(value)
+		w.applyStyle(value)
 	case "outlineLvl":
 		if err == nil && number >= 0 && number < 9 {
 			w.level = number + 1
@@ -284,7 +284,7 @@ func (w *wordReader) property(element xml.StartElement, value string) {
 	}
 }
 
-func (w *wordReader) style(id string) {
+func (w *wordReader) applyStyle(id string) {
 	style := w.styleOf(id)
 	w.styled = style.hidden
 	switch {
@@ -302,21 +302,21 @@ func (w *wordReader) style(id string) {
 
 // startNote begins a note or a comment, whose paragraphs are kept until something refers to it.
 func (w *wordReader) startNote(element xml.StartElement) {
-	w.note = element.Name.Local + attribute(element, "id")
-	kind := attribute(element, "type")
+	w.note = element.Name.Local + attrOf(element, "id")
+	kind := attrOf(element, "type")
 	if strings.HasPrefix(kind, "separator") || strings.HasPrefix(kind, "continuation") {
 		w.note = "separator"
 		return
 	}
 	w.order = append(w.order, w.note)
 	if element.Name.Local == "comment" {
-		author := attribute(element, "author")
+		author := attrOf(element, "author")
 		w.paragraph.WriteString(strings.TrimSpace("Comment by "+author) + ": ")
 	}
 }
 
-// behind adds a line that stands behind the paragraph.
-func (w *wordReader) behind(text string) {
+// addBehind adds a line that stands behind the paragraph.
+func (w *wordReader) addBehind(text string) {
 	if text = strings.TrimSpace(text); text != "" {
 		w.bytes += len(text)
 		w.after = append(w.after, text)
@@ -326,12 +326,12 @@ func (w *wordReader) behind(text string) {
 // readChunk reads a document within the document.
 func (w *wordReader) readChunk(name string) error {
 	kind, _, known := TypeOf(name)
-	file := w.parts.file(name)
+	file := w.parts.findFile(name)
 	if file == nil || !known || kind != HTML && kind != Text {
 		w.parts.leaveOut("a document inside of it (" + path.Base(name) + ")")
 		return nil
 	}
-	part, err := w.parts.open(file)
+	part, err := w.parts.openPart(file)
 	if err != nil {
 		return err
 	}
@@ -341,17 +341,17 @@ func (w *wordReader) readChunk(name string) error {
 		return err
 	}
 	text, err := io.ReadAll(doc.Text)
-	w.line(string(text), false)
+	w.writeLine(string(text), false)
 	return err
 }
 
-func (w *wordReader) end(name string) {
+func (w *wordReader) endElement(name string) {
 	switch name {
 	case "t":
 		w.text = false
 	case "r":
 		if w.lost {
-			w.parts.hidden("pieces of text")
+			w.parts.skipsHidden("pieces of text")
 		}
 		w.hiding, w.lost, w.font = false, false, ""
 	case "pPr":
@@ -362,7 +362,7 @@ func (w *wordReader) end(name string) {
 		w.ruby = 0
 	case "ruby":
 		if w.reading.Len() > 0 {
-			w.behind(strings.TrimSpace(w.base.String()) + " (" + strings.TrimSpace(w.reading.String()) + ")")
+			w.addBehind(strings.TrimSpace(w.base.String()) + " (" + strings.TrimSpace(w.reading.String()) + ")")
 		}
 		w.base.Reset()
 		w.reading.Reset()
@@ -398,10 +398,10 @@ func (w *wordReader) endRow() {
 	if w.tables != 1 {
 		return
 	}
-	row, hidden := w.table.end(), w.row
+	row, hidden := w.table.finishRow(), w.row
 	w.row = false
-	if w.bytes += len(row); !hidden || row == "" || !w.parts.hidden("rows") {
-		w.line(row, true)
+	if w.bytes += len(row); !hidden || row == "" || !w.parts.skipsHidden("rows") {
+		w.writeLine(row, true)
 	}
 }
 
@@ -429,31 +429,31 @@ func (w *wordReader) endParagraph() {
 		if mark == "- " {
 			mark = ""
 		}
-		w.line(strings.Repeat("#", min(level, 6))+" "+mark+text, false)
+		w.writeLine(strings.Repeat("#", min(level, 6))+" "+mark+text, false)
 	case list > 0:
 		if number == "" {
 			mark = "- "
 		}
-		w.line(strings.Repeat("  ", list-1)+mark+text, true)
+		w.writeLine(strings.Repeat("  ", list-1)+mark+text, true)
 	default:
-		w.line(unmarked(text), false)
+		w.writeLine(escapeHeadings(text), false)
 	}
-	w.lines(after)
+	w.writeLines(after)
 }
 
-// lines writes paragraphs that stand behind another.
-func (w *wordReader) lines(all []string) {
+// writeLines writes paragraphs that stand behind another.
+func (w *wordReader) writeLines(all []string) {
 	for _, text := range all {
 		if w.tables > 0 {
 			w.cell = append(w.cell, strings.Join(strings.Fields(text), " "))
 		} else {
-			w.line(text, false)
+			w.writeLine(text, false)
 		}
 	}
 }
 
-// line writes a paragraph; items of a list and rows of a table follow each other without an empty line.
-func (w *wordReader) line(text string, close bool) {
+// writeLine writes a paragraph; items of a list and rows of a table follow each other without an empty line.
+func (w *wordReader) writeLine(text string, close bool) {
 	switch {
 	case text == "":
 		return

@@ -38,18 +38,18 @@ const maxStyles = 20_000
 // are not.
 func (w *wordReader) readStyles(part string) error {
 	id, count := "", 0
-	return w.parts.tokens(part, func(token xml.Token, _ int) error {
+	return w.parts.walkTokens(part, func(token xml.Token, _ int) error {
 		start, ok := token.(xml.StartElement)
 		if !ok {
 			return nil
 		}
-		value, style := attribute(start, "val"), w.styles[id]
+		value, style := attrOf(start, "val"), w.styles[id]
 		switch start.Name.Local {
 		case "style":
 			if count++; count > maxStyles {
-				return over(w.parts.object, "memory", w.parts.limits.Memory, "it has too many styles")
+				return overMax(w.parts.object, "memory", w.parts.limits.Memory, "it has too many styles")
 			}
-			id = attribute(start, "styleId")
+			id = attrOf(start, "styleId")
 			return nil
 		case "name":
 			if level := levelOf(value); level != 0 {

@@ -36,22 +36,22 @@ type drawing struct {
 
 // readDrawing reads a part and those that it names.
 func (p *parts) readDrawing(name string, d *drawing) error {
-	related, err := p.relations(name)
+	related, err := p.readRelations(name)
 	if err != nil {
 		return err
 	}
 	d.parts, d.related = p, related
-	return p.shown(name, d.token)
+	return p.walkShown(name, d.takeToken)
 }
 
-func (d *drawing) token(token xml.Token, depth int) error {
+func (d *drawing) takeToken(token xml.Token, depth int) error {
 	if d.hidden {
 		return nil
 	}
 	switch x := token.(type) {
 	case xml.StartElement:
 		if d.skip == 0 {
-			return d.start(x, depth)
+			return d.startElement(x, depth)
 		}
 	case xml.EndElement:
 		if d.skip > 0 {
@@ -60,7 +60,7 @@ func (d *drawing) token(token xml.Token, depth int) error {
 			}
 			return nil
 		}
-		d.end(x.Name.Local)
+		d.endElement(x.Name.Local)
 	case xml.CharData:
 		if d.text && d.skip == 0 {
 			d.paragraph.Write(x)
@@ -70,29 +70,29 @@ func (d *drawing) token(token xml.Token, depth int) error {
 	return d.parts.tooLong(d.bytes)
 }
 
-func (d *drawing) start(x xml.StartElement, depth int) error {
+func (d *drawing) startElement(x xml.StartElement, depth int) error {
 	switch x.Name.Local {
 	case "sld":
-		if attribute(x, "show") == "0" || attribute(x, "show") == "false" {
-			d.hidden = d.parts.hidden("slides")
+		if attrOf(x, "show") == "0" || attrOf(x, "show") == "false" {
+			d.hidden = d.parts.skipsHidden("slides")
 		}
 	case "sp", "graphicFrame", "pic", "cxnSp", "grpSp":
 		d.holder, d.counts = "", [listLevels]int{}
 	case "cNvPr":
-		if value := attribute(x, "hidden"); value != "" && isTrue(value) && d.parts.hidden("shapes") {
+		if value := attrOf(x, "hidden"); value != "" && isTrue(value) && d.parts.skipsHidden("shapes") {
 			d.skip = depth - 2 // the shape, around its properties
 		}
 	case "ph":
-		if d.holder = attribute(x, "type"); d.holder == "" {
+		if d.holder = attrOf(x, "type"); d.holder == "" {
 			d.holder = "body"
 		}
 	case "pPr":
-		if level, err := strconv.Atoi(attribute(x, "lvl")); err == nil {
+		if level, err := strconv.Atoi(attrOf(x, "lvl")); err == nil {
 			d.depth = min(max(level, 0), 8)
 		}
 	case "buAutoNum":
-		d.number = attribute(x, "type")
-		if d.from, _ = strconv.Atoi(attribute(x, "startAt")); d.from < 1 {
+		d.number = attrOf(x, "type")
+		if d.from, _ = strconv.Atoi(attrOf(x, "startAt")); d.from < 1 {
 			d.from = 1
 		}
 	case "t":
@@ -101,14 +101,14 @@ func (d *drawing) start(x xml.StartElement, depth int) error {
 		d.paragraph.WriteByte(' ')
 	case "tc":
 		d.cells++
-		d.left, d.below = attribute(x, "hMerge") == "1", attribute(x, "vMerge") == "1"
+		d.left, d.below = attrOf(x, "hMerge") == "1", attrOf(x, "vMerge") == "1"
 	case "chart", "relIds":
-		return d.related.graphic(d.parts, x, d.line)
+		return d.related.readGraphic(d.parts, x, d.addLine)
 	}
 	return nil
 }
 
-func (d *drawing) end(name string) {
+func (d *drawing) endElement(name string) {
 	switch name {
 	case "t":
 		d.text = false
@@ -123,20 +123,20 @@ func (d *drawing) end(name string) {
 		d.cell = nil
 		d.cells--
 	case "tr":
-		row := d.table.end()
+		row := d.table.finishRow()
 		d.bytes += len(row)
-		d.line(row)
+		d.addLine(row)
 	case "tbl":
 		d.table = mergedRows{}
 	}
 }
 
 func (d *drawing) endParagraph() {
-	text := strings.Join(strings.Fields(unescaped(d.paragraph.String())), " ")
+	text := strings.Join(strings.Fields(unescapeText(d.paragraph.String())), " ")
 	depth, mark := d.depth, ""
 	d.paragraph.Reset()
 	if d.depth = 0; text != "" {
-		mark = d.mark(depth)
+		mark = d.numberParagraph(depth)
 	}
 	d.number = ""
 	switch {
@@ -150,19 +150,19 @@ func (d *drawing) endParagraph() {
 	case d.holder == "dt", d.holder == "ftr", d.holder == "hdr":
 		if !d.once[text] && d.once != nil {
 			d.once[text] = true
-			d.line(unmarked(text))
+			d.addLine(escapeHeadings(text))
 		}
 	case mark != "":
-		d.line(strings.Repeat("  ", depth) + mark + text)
+		d.addLine(strings.Repeat("  ", depth) + mark + text)
 	case depth > 0:
-		d.line(strings.Repeat("  ", depth) + "- " + text)
+		d.addLine(strings.Repeat("  ", depth) + "- " + text)
 	default:
-		d.line(unmarked(text))
+		d.addLine(escapeHeadings(text))
 	}
 }
 
-// mark is the number of a paragraph with a blank behind it; empty: it has none.
-func (d *drawing) mark(depth int) string {
+// numberParagraph is the number of a paragraph with a blank behind it; empty: it has none.
+func (d *drawing) numberParagraph(depth int) string {
 	for below := depth + 1; below < listLevels; below++ {
 		d.counts[below] = 0
 	}
@@ -179,7 +179,7 @@ func (d *drawing) mark(depth int) string {
 			format = known
 		}
 	}
-	number := counted(d.counts[depth]+d.from-1, format)
+	number := formatCounter(d.counts[depth]+d.from-1, format)
 	switch {
 	case strings.HasSuffix(d.number, "ParenBoth"):
 		return "(" + number + ") "
@@ -191,28 +191,28 @@ func (d *drawing) mark(depth int) string {
 	return number + ". "
 }
 
-func (d *drawing) line(text string) {
+func (d *drawing) addLine(text string) {
 	if text != "" {
 		d.lines = append(d.lines, text)
 	}
 }
 
-// graphic reads a chart or a diagram that an element names.
-func (r relations) graphic(parts *parts, element xml.StartElement, line func(string)) error {
+// readGraphic reads a chart or a diagram that an element names.
+func (r relations) readGraphic(parts *parts, element xml.StartElement, line func(string)) error {
 	if element.Name.Local == "chart" {
-		target := r.target(attribute(element, "id"))
+		target := r.targetOf(attrOf(element, "id"))
 		if target == "" {
 			return nil
 		}
 		chart := chartReader{parts: parts, line: line}
-		return parts.aside(target, parts.shown(target, chart.token))
+		return parts.skipDamaged(target, parts.walkShown(target, chart.takeToken))
 	}
-	target := r.target(attribute(element, "dm"))
+	target := r.targetOf(attrOf(element, "dm"))
 	if target == "" {
 		return nil
 	}
 	points := drawing{}
-	if err := parts.aside(target, parts.readDrawing(target, &points)); err != nil {
+	if err := parts.skipDamaged(target, parts.readDrawing(target, &points)); err != nil {
 		return err
 	}
 	for _, text := range points.lines {
@@ -233,7 +233,7 @@ type chartReader struct {
 	bytes int
 }
 
-func (c *chartReader) token(token xml.Token, _ int) error {
+func (c *chartReader) takeToken(token xml.Token, _ int) error {
 	switch x := token.(type) {
 	case xml.StartElement:
 		switch x.Name.Local {
@@ -251,7 +251,7 @@ func (c *chartReader) token(token xml.Token, _ int) error {
 			}
 			c.text.Reset()
 		case "p":
-			c.line(unmarked(strings.Join(c.title, " ")))
+			c.line(escapeHeadings(strings.Join(c.title, " ")))
 			c.title = nil
 		case "tx", "cat", "val", "xVal", "yVal", "bubbleSize", "strDim", "numDim", "txData":
 			row := tableRow(c.row)
@@ -272,16 +272,16 @@ func (c *chartReader) token(token xml.Token, _ int) error {
 	return c.parts.tooLong(c.bytes)
 }
 
-// comments are what a part of comments says, each behind the cell that it is about, where it names one.
-func (p *parts) comments(name string) (lines []string, err error) {
+// readComments are what a part of comments says, each behind the cell that it is about, where it names one.
+func (p *parts) readComments(name string) (lines []string, err error) {
 	var text strings.Builder
 	in, about, bytes := 0, "Comment: ", 0
-	err = p.shown(name, func(token xml.Token, _ int) error {
+	err = p.walkShown(name, func(token xml.Token, _ int) error {
 		switch x := token.(type) {
 		case xml.StartElement:
 			switch x.Name.Local {
 			case "comment", "threadedComment":
-				if cell := attribute(x, "ref"); cell != "" {
+				if cell := attrOf(x, "ref"); cell != "" {
 					about = "Comment on " + cell + ": "
 				}
 			case "t", "text":
@@ -292,7 +292,7 @@ func (p *parts) comments(name string) (lines []string, err error) {
 			case "t", "text":
 				in--
 			case "p", "comment", "threadedComment", "cm":
-				if said := strings.Join(strings.Fields(unescaped(text.String())), " "); said != "" {
+				if said := strings.Join(strings.Fields(unescapeText(text.String())), " "); said != "" {
 					lines = append(lines, about+said)
 				}
 				text.Reset()
@@ -305,14 +305,14 @@ func (p *parts) comments(name string) (lines []string, err error) {
 		}
 		return p.tooLong(bytes)
 	})
-	return lines, p.aside(name, err)
+	return lines, p.skipDamaged(name, err)
 }
 
 // escaped is a character that XML may not have, as spreadsheets and slides write it.
 var escaped = regexp.MustCompile(`_x[0-9A-Fa-f]{4}_`)
 
-// unescaped writes such characters as they are, those for control as blanks.
-func unescaped(text string) string {
+// unescapeText writes such characters as they are, those for control as blanks.
+func unescapeText(text string) string {
 	if !strings.Contains(text, "_x") {
 		return text
 	}

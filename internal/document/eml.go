@@ -38,12 +38,12 @@ func parseEML(raw []byte, object string, limits Limits) (Doc, error) {
 		meta["date"] = date.UTC().Format(time.RFC3339)
 		fmt.Fprintf(&out, "Date: %s\n", date.Format("2006-01-02 15:04 -0700"))
 	}
-	body, err := letter.part(header, content, "text/plain", 0)
+	body, err := letter.decodePart(header, content, "text/plain", 0)
 	if err != nil {
 		return Doc{}, err
 	}
-	if limits.apart() {
-		return letter.attached.document()
+	if limits.skipsText() {
+		return letter.attached.chooseDocument()
 	}
 	subject := decodedHeader(header.Get("Subject"))
 	if body = strings.TrimSpace(body); body == "" && len(letter.attached.names) == 0 && subject == "" {
@@ -60,9 +60,9 @@ func parseEML(raw []byte, object string, limits Limits) (Doc, error) {
 	}
 	doc := Doc{
 		Title: cutTitle(subject, limits.Title), Meta: meta, Text: strings.NewReader(strings.TrimSpace(out.String())),
-		Missing: strings.Join(append(slices.Compact(letter.missing), letter.attached.missing()...), "; "),
+		Missing: strings.Join(append(slices.Compact(letter.missing), letter.attached.listMissing()...), "; "),
 	}
-	return doc.encoded(letter.guess), nil
+	return doc.noteEncoding(letter.guess), nil
 }
 
 // Bounds of a message: runes of a header's value, parts, and headers.
@@ -159,7 +159,7 @@ func decodedHeader(value string) string {
 		if strings.EqualFold(value[at[4]:at[5]], "b") {
 			held = append(held, unBase64([]byte(word))...)
 		} else {
-			held = append(held, unquote([]byte(strings.ReplaceAll(word, "_", " ")))...)
+			held = append(held, decodeQuoted([]byte(strings.ReplaceAll(word, "_", " ")))...)
 		}
 		if value = value[at[7]+len("?="):]; at[8] >= 0 { // blanks between two words are none
 			value = strings.TrimLeft(value, " \t\r\n")
@@ -208,10 +208,10 @@ func mediaType(value string) (kind string, parameters map[string]string) {
 	return strings.ToLower(strings.TrimSpace(kind)), parameters
 }
 
-// part returns the text of a part; of one that is attached, or no text, nothing.
-func (l *letterReader) part(header textproto.MIMEHeader, body []byte, usual string, depth int) (string, error) {
+// decodePart returns the text of a part; of one that is attached, or no text, nothing.
+func (l *letterReader) decodePart(header textproto.MIMEHeader, body []byte, usual string, depth int) (string, error) {
 	if l.parts++; l.parts > maxLetters || depth > letterDepth {
-		return "", over(l.object, "nesting", l.limits.Nesting, "it has too many parts")
+		return "", overMax(l.object, "nesting", l.limits.Nesting, "it has too many parts")
 	}
 	kind, parameters := mediaType(header.Get("Content-Type"))
 	if !strings.Contains(kind, "/") {
@@ -231,33 +231,33 @@ func (l *letterReader) part(header textproto.MIMEHeader, body []byte, usual stri
 		l.missing = append(l.missing, "a part of it is encrypted or sealed ("+kind+"): it was left out")
 		return "", nil
 	case multiple:
-		return l.several(kind, parameters["boundary"], body, depth)
+		return l.decodeParts(kind, parameters["boundary"], body, depth)
 	case kind == "message/rfc822", kind == "message/global":
-		return l.forwarded(body, depth)
+		return l.decodeForwarded(body, depth)
 	case place == "attachment", name != "" && place != "inline":
-		l.attach(header, name, kind, parameters["charset"], body)
+		l.attachPart(header, name, kind, parameters["charset"], body)
 		return "", nil
 	case kind == "text/html":
-		return l.page(body, parameters["charset"])
+		return l.decodePage(body, parameters["charset"])
 	case kind != "text/plain" && kind != "text/markdown" && kind != "message/delivery-status":
-		l.attach(header, name, kind, parameters["charset"], body)
+		l.attachPart(header, name, kind, parameters["charset"], body)
 		return "", nil
 	}
-	return l.plain(body, parameters["charset"])
+	return l.decodePlain(body, parameters["charset"])
 }
 
-func (l *letterReader) plain(body []byte, charset string) (string, error) {
+func (l *letterReader) decodePlain(body []byte, charset string) (string, error) {
 	if unreadable7.MatchString(charset) {
 		l.missing = append(l.missing, "a part of it is written in "+cutTitle(charset, 50)+", which is not read")
 		return "", nil
 	}
 	text, guess, err := decodeLabelled(body, asciiIsNone(charset), l.object)
-	l.guessed(guess)
+	l.noteGuess(guess)
 	return string(text), err
 }
 
-// page returns the text of a part in HTML.
-func (l *letterReader) page(body []byte, charset string) (string, error) {
+// decodePage returns the text of a part in HTML.
+func (l *letterReader) decodePage(body []byte, charset string) (string, error) {
 	text, guess, err := decodeLabelled(body, charset, l.object)
 	if charset = asciiIsNone(charset); charset == "" || charsetOf(charset) == nil {
 		text, guess, err = decodeMarkup(body, l.object)
@@ -265,7 +265,7 @@ func (l *letterReader) page(body []byte, charset string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	l.guessed(guess)
+	l.noteGuess(guess)
 	doc, err := parseHTML(text, l.object, l.limits)
 	if err != nil {
 		return "", err
@@ -276,14 +276,15 @@ func (l *letterReader) page(body []byte, charset string) (string, error) {
 
 var headingMarks = regexp.MustCompile(`(?m)^#{1,6} `)
 
-func (l *letterReader) guessed(guess string) {
+func (l *letterReader) noteGuess(guess string) {
 	if l.guess == "" {
 		l.guess = guess
 	}
 }
 
-// attach takes a part that is no text of the message. Signatures, and pictures that the text shows, are named alone.
-func (l *letterReader) attach(header textproto.MIMEHeader, name, kind, charset string, body []byte) {
+// attachPart takes a part that is no text of the message. Signatures, and pictures that the text shows, are named
+// alone.
+func (l *letterReader) attachPart(header textproto.MIMEHeader, name, kind, charset string, body []byte) {
 	shown := header.Get("Content-Id") != "" || strings.HasPrefix(header.Get("Content-Disposition"), "inline")
 	content := func() []byte {
 		if kind != "text/html" && strings.HasPrefix(kind, "text/") && charset != "" {
@@ -302,13 +303,13 @@ func (l *letterReader) attach(header textproto.MIMEHeader, name, kind, charset s
 // firstBoundary finds a line that looks like the mark between parts, where the header names none that is there.
 var firstBoundary = regexp.MustCompile(`(?m)^--([!-~]{6,70}?)(?:--)?[ \t]*\r?$`)
 
-// several reads the parts of a part: of alternatives the first that has text, as the plainest comes first, unless one
-// behind it says far more, or something else: some programs write into the plain one that there is another.
-func (l *letterReader) several(kind, boundary string, body []byte, depth int) (string, error) {
+// decodeParts reads the parts of a part: of alternatives the first that has text, as the plainest comes first, unless
+// one behind it says far more, or something else: some programs write into the plain one that there is another.
+func (l *letterReader) decodeParts(kind, boundary string, body []byte, depth int) (string, error) {
 	if boundary == "" || len(splitParts(body, boundary)) == 0 {
 		found := firstBoundary.FindSubmatch(body)
 		if found == nil {
-			return l.plain(body, "")
+			return l.decodePlain(body, "")
 		}
 		boundary = string(found[1])
 	}
@@ -319,7 +320,7 @@ func (l *letterReader) several(kind, boundary string, body []byte, depth int) (s
 	var texts []string
 	for _, part := range splitParts(body, boundary) {
 		header, content := letterHeader(part)
-		text, err := l.part(header, content, usual, depth+1)
+		text, err := l.decodePart(header, content, usual, depth+1)
 		if err != nil {
 			return "", err
 		}
@@ -377,10 +378,10 @@ func splitParts(body []byte, boundary string) (parts [][]byte) {
 	return parts
 }
 
-// forwarded reads a message in a message.
-func (l *letterReader) forwarded(body []byte, depth int) (string, error) {
+// decodeForwarded reads a message in a message.
+func (l *letterReader) decodeForwarded(body []byte, depth int) (string, error) {
 	header, content := letterHeader(bytes.TrimLeft(body, "\r\n"))
-	text, err := l.part(header, content, "text/plain", depth+1)
+	text, err := l.decodePart(header, content, "text/plain", depth+1)
 	head := ""
 	for _, name := range []string{"From", "Date", "Subject"} {
 		if value := cutTitle(decodedHeader(header.Get(name)), maxHeader); value != "" {
@@ -394,7 +395,7 @@ func (l *letterReader) forwarded(body []byte, depth int) (string, error) {
 func decodeTransfer(body []byte, encoding string) []byte {
 	switch strings.ToLower(strings.TrimSpace(encoding)) {
 	case "quoted-printable":
-		return unquote(body)
+		return decodeQuoted(body)
 	case "base64":
 		if sentence.Match(body) {
 			return body // it says so and is none
@@ -408,8 +409,8 @@ var sentence = regexp.MustCompile(`[A-Za-z]+ [A-Za-z]+ [A-Za-z]+`)
 
 var quotedBytes = regexp.MustCompile(`=(?:[ \t]*\r?\n|([0-9A-Fa-f]{2}))|[ \t]+(\r?\n)`)
 
-// unquote decodes quoted-printable. What is none stays as it is.
-func unquote(raw []byte) []byte {
+// decodeQuoted decodes quoted-printable. What is none stays as it is.
+func decodeQuoted(raw []byte) []byte {
 	return quotedBytes.ReplaceAllFunc(raw, func(found []byte) []byte {
 		if found[0] != '=' {
 			return []byte("\n")

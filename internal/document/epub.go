@@ -24,23 +24,23 @@ func parseEPUB(raw []byte, object string, limits Limits) (Doc, error) {
 	book, broken := readPackage(parts)
 	sealed, err := sealedParts(parts)
 	isSealed := func(name string) bool { return sealed[foldName(name)] }
-	if parts.file("META-INF/rights.xml") != nil || parts.file("META-INF/license.lcpl") != nil ||
-		parts.file("META-INF/sinf.xml") != nil || slices.ContainsFunc(book.chapters, isSealed) {
+	if parts.findFile("META-INF/rights.xml") != nil || parts.findFile("META-INF/license.lcpl") != nil ||
+		parts.findFile("META-INF/sinf.xml") != nil || slices.ContainsFunc(book.chapters, isSealed) {
 		return Doc{}, fault.Encrypted.At("read", object).
 			Because("the book is protected against reading by other programs").
 			Advise("use a copy without protection")
 	}
 	if err := errors.Join(broken, err); err != nil {
-		return Doc{}, parts.bad(err)
+		return Doc{}, parts.wrapFault(err)
 	}
 	var out strings.Builder
 	for _, name := range book.chapters {
-		text, err := readChapter(parts, parts.file(name))
+		text, err := readChapter(parts, parts.findFile(name))
 		if fault.Is(err, fault.TooLarge) {
 			return Doc{}, err
 		}
 		if err != nil {
-			book.miss(name, err.Error())
+			book.noteMissing(name, err.Error())
 		}
 		if text = strings.TrimSpace(text); text != "" {
 			out.WriteString(text + "\n\n")
@@ -54,7 +54,7 @@ func parseEPUB(raw []byte, object string, limits Limits) (Doc, error) {
 		if len(book.missing) > 0 {
 			why += ": " + strings.Join(book.missing, "; ")
 		}
-		return Doc{}, parts.bad(errors.New(why))
+		return Doc{}, parts.wrapFault(errors.New(why))
 	}
 	return Doc{
 		Title: cutTitle(book.title, limits.Title), Meta: book.meta, Text: strings.NewReader(strings.TrimSpace(out.String())),
@@ -65,9 +65,9 @@ func parseEPUB(raw []byte, object string, limits Limits) (Doc, error) {
 // sealedParts are the folded names of the parts of a book that are encrypted.
 func sealedParts(parts *parts) (map[string]bool, error) {
 	sealed := map[string]bool{}
-	return sealed, parts.tokens("META-INF/encryption.xml", func(token xml.Token, _ int) error {
+	return sealed, parts.walkTokens("META-INF/encryption.xml", func(token xml.Token, _ int) error {
 		if start, ok := token.(xml.StartElement); ok && start.Name.Local == "CipherReference" {
-			sealed[foldName(attribute(start, "URI"))] = true
+			sealed[foldName(attrOf(start, "URI"))] = true
 		}
 		return nil
 	})
@@ -77,7 +77,7 @@ func readChapter(parts *parts, file *zip.File) (string, error) {
 	if file == nil {
 		return "", errors.New("it is not there")
 	}
-	part, err := parts.open(file)
+	part, err := parts.openPart(file)
 	if err != nil {
 		return "", err
 	}
@@ -105,7 +105,7 @@ type epubPackage struct {
 // maxMissing parts of a book are named.
 const maxMissing = 5
 
-func (e *epubPackage) miss(name, why string) {
+func (e *epubPackage) noteMissing(name, why string) {
 	switch {
 	case len(e.missing) < maxMissing:
 		name = cutTitle(name, maxHeadingText)
@@ -118,16 +118,16 @@ func (e *epubPackage) miss(name, why string) {
 // readPackage finds the part that lists the others, and reads it.
 func readPackage(parts *parts) (epubPackage, error) {
 	name := ""
-	err := parts.tokens("META-INF/container.xml", func(token xml.Token, _ int) error {
+	err := parts.walkTokens("META-INF/container.xml", func(token xml.Token, _ int) error {
 		if start, ok := token.(xml.StartElement); ok && start.Name.Local == "rootfile" && name == "" {
-			name = attribute(start, "full-path")
+			name = attrOf(start, "full-path")
 		}
 		return nil
 	})
 	if err != nil {
 		return epubPackage{}, err
 	}
-	if name = strings.ReplaceAll(name, `\`, "/"); parts.file(name) == nil {
+	if name = strings.ReplaceAll(name, `\`, "/"); parts.findFile(name) == nil {
 		for _, other := range slices.Sorted(maps.Keys(parts.files)) {
 			if strings.HasSuffix(other, ".opf") {
 				name = other
@@ -137,7 +137,7 @@ func readPackage(parts *parts) (epubPackage, error) {
 	book := packageReader{
 		parts: parts, dir: path.Dir(name), items: map[string]epubItem{}, values: map[string]string{},
 	}
-	if err := parts.tokens(name, book.token); err != nil {
+	if err := parts.walkTokens(name, book.takeToken); err != nil {
 		return epubPackage{}, err
 	}
 	out := epubPackage{title: strings.TrimSpace(book.values["title"]), meta: map[string]string{}}
@@ -146,7 +146,7 @@ func readPackage(parts *parts) (epubPackage, error) {
 			out.meta[to] = value
 		}
 	}
-	book.order(&out)
+	book.orderChapters(&out)
 	return out, nil
 }
 
@@ -166,8 +166,8 @@ func (i epubItem) isChapter() bool {
 	return i.kind == "" || slices.Contains([]string{".html", ".htm", ".xhtml"}, strings.ToLower(path.Ext(i.part)))
 }
 
-// order finds the chapters in the order of the spine, without one in that of the list.
-func (p *packageReader) order(out *epubPackage) {
+// orderChapters finds the chapters in the order of the spine, without one in that of the list.
+func (p *packageReader) orderChapters(out *epubPackage) {
 	spine := p.spine
 	if len(spine) == 0 {
 		spine = slices.DeleteFunc(p.listed, func(id string) bool { return !p.items[id].isChapter() })
@@ -183,11 +183,11 @@ func (p *packageReader) order(out *epubPackage) {
 		switch {
 		case item.nav || seen[item.part]:
 		case !known:
-			out.miss(id, "the book does not list it")
+			out.noteMissing(id, "the book does not list it")
 		case item.isChapter():
 			out.chapters = append(out.chapters, item.part)
 		case !strings.HasPrefix(item.kind, "image/"):
-			out.miss(item.part, "it is of the type "+cutTitle(item.kind, maxHeadingText))
+			out.noteMissing(item.part, "it is of the type "+cutTitle(item.kind, maxHeadingText))
 		}
 		seen[item.part] = known
 	}
@@ -207,27 +207,27 @@ type packageReader struct {
 	in     string
 }
 
-func (p *packageReader) token(token xml.Token, depth int) error {
+func (p *packageReader) takeToken(token xml.Token, depth int) error {
 	switch x := token.(type) {
 	case xml.StartElement:
 		switch x.Name.Local {
 		case "item":
-			href, id := attribute(x, "href"), attribute(x, "id")
+			href, id := attrOf(x, "href"), attrOf(x, "id")
 			href, _, _ = strings.Cut(href, "#")
 			p.items[id] = epubItem{
-				part: path.Join(p.dir, href), kind: strings.ToLower(strings.TrimSpace(attribute(x, "media-type"))),
-				fallback: attribute(x, "fallback"), nav: slices.Contains(strings.Fields(attribute(x, "properties")), "nav"),
+				part: path.Join(p.dir, href), kind: strings.ToLower(strings.TrimSpace(attrOf(x, "media-type"))),
+				fallback: attrOf(x, "fallback"), nav: slices.Contains(strings.Fields(attrOf(x, "properties")), "nav"),
 			}
 			p.listed = append(p.listed, id)
 		case "itemref":
-			p.spine = append(p.spine, attribute(x, "idref"))
+			p.spine = append(p.spine, attrOf(x, "idref"))
 		case "title", "creator", "language", "date", "Title", "Creator", "Language", "Date":
 			if p.in = ""; (depth == 3 || depth == 4) && p.values[strings.ToLower(x.Name.Local)] == "" {
 				p.in = strings.ToLower(x.Name.Local)
 			}
 		}
 		if len(p.listed) > maxRelations || len(p.spine) > maxRelations {
-			return over(p.parts.object, "memory", p.parts.limits.Memory, "it names too many parts")
+			return overMax(p.parts.object, "memory", p.parts.limits.Memory, "it names too many parts")
 		}
 	case xml.EndElement:
 		p.in = ""

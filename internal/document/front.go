@@ -21,10 +21,10 @@ const (
 	maxFrontValue = 2000
 )
 
-// front takes front matter off the start of a text: YAML between lines of three dashes, the first of which may name
-// JSON or TOML, or TOML between lines of three plus signs. What it says is the title and metadata. What is none, as no
-// such thing comes out, stays in the text.
-func front(text io.Reader) (title string, meta map[string]string, rest io.Reader) {
+// splitFront takes front matter off the start of a text: YAML between lines of three dashes, the first of which may
+// name JSON or TOML, or TOML between lines of three plus signs. What it says is the title and metadata. What is none,
+// as no such thing comes out, stays in the text.
+func splitFront(text io.Reader) (title string, meta map[string]string, rest io.Reader) {
 	in := bufio.NewReaderSize(text, maxFront)
 	head, _ := in.Peek(maxFront) // what breaks here breaks again when it is read
 	block, length, language := frontOf(head)
@@ -65,7 +65,7 @@ func frontValues(block []byte, language string) (values map[string]any, err erro
 	if err := yaml.Unmarshal(block, &root); err != nil {
 		return nil, err
 	}
-	if repeated(&root) {
+	if hasRepeats(&root) {
 		return nil, errors.New("front matter repeats parts of itself") // a few of them are more than memory holds
 	}
 	return values, yaml.Unmarshal(block, &values)
@@ -127,9 +127,9 @@ func frontOf(head []byte) (block []byte, length int, language string) {
 	return nil, 0, ""
 }
 
-// repeated says whether YAML names or repeats a part of itself, or has a key twice: the decoder refuses that too, and
+// hasRepeats says whether YAML names or repeats a part of itself, or has a key twice: the decoder refuses that too, and
 // says so for every pair of them.
-func repeated(node *yaml.Node) bool {
+func hasRepeats(node *yaml.Node) bool {
 	if node.Anchor != "" || node.Kind == yaml.AliasNode {
 		return true
 	}
@@ -146,7 +146,7 @@ func repeated(node *yaml.Node) bool {
 			}
 			seen[named] = true
 		}
-		if repeated(child) {
+		if hasRepeats(child) {
 			return true
 		}
 	}

@@ -18,20 +18,20 @@ const nodeBytes = 256
 // parseHTML reads a page, decoded already, as a browser with scripts shows it.
 func parseHTML(raw []byte, object string, limits Limits) (Doc, error) {
 	if int64(bytes.Count(raw, []byte("<")))*nodeBytes+2*int64(len(raw)) > limits.Memory {
-		return Doc{}, over(object, "memory", limits.Memory, "its elements take more bytes")
+		return Doc{}, overMax(object, "memory", limits.Memory, "its elements take more bytes")
 	}
 	tree, err := html.Parse(bytes.NewReader(closeElements(raw)))
 	if err != nil {
 		if strings.Contains(err.Error(), "open stack of elements exceeds") { // the library's own bound
-			return Doc{}, over(object, "nesting", limits.Nesting, "its elements are nested more deeply, or by more than 512")
+			return Doc{}, overMax(object, "nesting", limits.Nesting, "its elements are nested more deeply, or by more than 512")
 		}
 		return Doc{}, fault.Unreadable.At("read", object).Because(err).Advise("the file is no readable HTML")
 	}
 	shown := page{object: object, limits: limits}
-	if err := shown.node(tree, 0, false); err != nil {
+	if err := shown.writeNode(tree, 0, false); err != nil {
 		return Doc{}, err
 	}
-	text, err := shown.text()
+	text, err := shown.finishPage()
 	if err != nil {
 		return Doc{}, err
 	}

@@ -34,14 +34,14 @@ type page struct {
 // indent is what keeps a line from being read as a heading: with four blanks none is one.
 const indent = "    "
 
-// text ends the page and returns all of it.
-func (p *page) text() (string, error) {
+// finishPage ends the page and returns all of it.
+func (p *page) finishPage() (string, error) {
 	p.endLine()
 	return strings.Trim(p.out.String(), "\n"), p.err
 }
 
-// end notes that so many lines end before what comes next: one, or two for an empty line between.
-func (p *page) end(lines int) {
+// endLines notes that so many lines end before what comes next: one, or two for an empty line between.
+func (p *page) endLines(lines int) {
 	if p.head {
 		p.blank = true
 		return
@@ -100,7 +100,7 @@ func (p *page) write(text string) {
 				p.lineBreak()
 			}
 			if line != "" {
-				p.begin()
+				p.beginWord()
 				p.line.WriteString(line)
 			}
 		}
@@ -119,7 +119,7 @@ func (p *page) write(text string) {
 		if size < 0 {
 			size = len(text) - at
 		}
-		p.begin()
+		p.beginWord()
 		p.line.WriteString(text[at : at+size])
 		at += size
 	}
@@ -127,8 +127,8 @@ func (p *page) write(text string) {
 
 func isBlank(r rune) bool { return r == ' ' || r == '\n' || r == '\t' || r == '\r' || r == '\f' }
 
-// begin writes what stands before the next word.
-func (p *page) begin() {
+// beginWord writes what stands before the next word.
+func (p *page) beginWord() {
 	switch {
 	case p.line.Len() > 0:
 		if p.blank {
@@ -160,10 +160,10 @@ var blocks = map[atom.Atom]int{
 	atom.Textarea: 1, atom.Th: 2, atom.Tr: 2, atom.Ul: 2, atom.Xmp: 2,
 }
 
-// node writes a node and what is in it. hidden says that it is invisible, which what is in it may end.
-func (p *page) node(node *html.Node, depth int, hidden bool) error {
+// writeNode writes a node and what is in it. hidden says that it is invisible, which what is in it may end.
+func (p *page) writeNode(node *html.Node, depth int, hidden bool) error {
 	if depth > p.limits.Nesting {
-		return over(p.object, "nesting", p.limits.Nesting, "its elements are nested more deeply")
+		return overMax(p.object, "nesting", p.limits.Nesting, "its elements are nested more deeply")
 	}
 	if p.err != nil {
 		return p.err
@@ -175,7 +175,7 @@ func (p *page) node(node *html.Node, depth int, hidden bool) error {
 		}
 		return nil
 	case html.DocumentNode:
-		return p.children(node, depth, hidden)
+		return p.writeChildren(node, depth, hidden)
 	case html.ElementNode:
 	default:
 		return nil
@@ -197,71 +197,71 @@ func (p *page) node(node *html.Node, depth int, hidden bool) error {
 		lines = 1
 	}
 	if lines > 0 {
-		p.end(lines)
+		p.endLines(lines)
 	}
-	err := p.element(node, depth, hidden)
+	err := p.writeElement(node, depth, hidden)
 	if lines > 0 {
-		p.end(lines)
+		p.endLines(lines)
 	}
 	return err
 }
 
-func (p *page) children(node *html.Node, depth int, hidden bool) error {
+func (p *page) writeChildren(node *html.Node, depth int, hidden bool) error {
 	for child := node.FirstChild; child != nil; child = child.NextSibling {
-		if err := p.node(child, depth+1, hidden); err != nil {
+		if err := p.writeNode(child, depth+1, hidden); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// element writes one that is shown.
-func (p *page) element(node *html.Node, depth int, hidden bool) error {
+// writeElement writes one that is shown.
+func (p *page) writeElement(node *html.Node, depth int, hidden bool) error {
 	switch node.DataAtom {
 	case atom.Br:
 		p.lineBreak()
 	case atom.Img, atom.Input, atom.Textarea, atom.Button, atom.Select, atom.Optgroup:
-		return p.control(node, depth, hidden)
+		return p.writeControl(node, depth, hidden)
 	case atom.Q:
 		if hidden {
-			return p.children(node, depth, hidden)
+			return p.writeChildren(node, depth, hidden)
 		}
-		p.begin()
+		p.beginWord()
 		p.line.WriteString("“")
-		err := p.children(node, depth, hidden)
+		err := p.writeChildren(node, depth, hidden)
 		p.line.WriteString("”")
 		return err
 	case atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6:
 		if p.head {
-			return p.children(node, depth, hidden)
+			return p.writeChildren(node, depth, hidden)
 		}
 		p.mark, p.head = strings.Repeat("#", int(node.Data[1]-'0'))+" ", true
-		err := p.children(node, depth, hidden)
+		err := p.writeChildren(node, depth, hidden)
 		p.endLine()
 		p.mark, p.head = "", false
 		return err
 	case atom.Pre, atom.Listing, atom.Xmp, atom.Plaintext:
 		if p.head {
-			return p.children(node, depth, hidden)
+			return p.writeChildren(node, depth, hidden)
 		}
 		was, margin := p.pre, p.margin
 		p.pre, p.margin = true, indent
-		err := p.children(node, depth, hidden)
+		err := p.writeChildren(node, depth, hidden)
 		p.endLine()
 		p.pre, p.margin = was, margin
 		return err
 	case atom.Ul, atom.Ol, atom.Menu, atom.Dir:
-		return p.list(node, depth, hidden)
+		return p.writeList(node, depth, hidden)
 	case atom.Ruby:
 		if !p.reading {
-			return p.ruby(node, depth, hidden)
+			return p.writeRuby(node, depth, hidden)
 		}
 	case atom.Table:
 		if rows := dataRows(node); rows != nil && !p.head && !hidden {
-			return p.table(node, rows, depth)
+			return p.writeTable(node, rows, depth)
 		}
 	}
-	return p.children(node, depth, hidden)
+	return p.writeChildren(node, depth, hidden)
 }
 
 // styleOf returns what the style of an element says of its being shown.
@@ -286,10 +286,10 @@ func hasAttribute(node *html.Node, key string) bool {
 	return slices.ContainsFunc(node.Attr, func(one html.Attribute) bool { return one.Key == key })
 }
 
-// control writes a picture by its description, and a field by what stands in it.
-func (p *page) control(node *html.Node, depth int, hidden bool) error {
+// writeControl writes a picture by its description, and a field by what stands in it.
+func (p *page) writeControl(node *html.Node, depth int, hidden bool) error {
 	if hidden {
-		return p.children(node, depth, hidden)
+		return p.writeChildren(node, depth, hidden)
 	}
 	said := ""
 	switch kind := strings.ToLower(attributeOf(node, "type")); {
@@ -308,11 +308,11 @@ func (p *page) control(node *html.Node, depth int, hidden bool) error {
 	p.blank = true
 	p.write(said)
 	if node.DataAtom == atom.Optgroup {
-		p.end(1)
+		p.endLines(1)
 	}
 	was := p.pre
 	p.pre = p.pre || node.DataAtom == atom.Textarea && !p.head
-	err := p.children(node, depth, hidden)
+	err := p.writeChildren(node, depth, hidden)
 	p.pre = was
 	p.blank = true
 	return err
@@ -321,8 +321,8 @@ func (p *page) control(node *html.Node, depth int, hidden bool) error {
 // mostIndented is the depth of lists from which on items are indented no further.
 const mostIndented = 8
 
-// list writes the items of a list, each behind a mark.
-func (p *page) list(node *html.Node, depth int, hidden bool) error {
+// writeList writes the items of a list, each behind a mark.
+func (p *page) writeList(node *html.Node, depth int, hidden bool) error {
 	number := 1
 	if start, err := strconv.Atoi(attributeOf(node, "start")); err == nil {
 		number = start
@@ -341,10 +341,10 @@ func (p *page) list(node *html.Node, depth int, hidden bool) error {
 				mark = fmt.Sprintf("%d. ", number)
 				number++
 			}
-			p.end(1)
+			p.endLines(1)
 			p.mark = strings.Repeat("  ", min(p.lists-1, mostIndented)) + mark
 		}
-		if err := p.node(child, depth+1, hidden); err != nil {
+		if err := p.writeNode(child, depth+1, hidden); err != nil {
 			return err
 		}
 		p.mark = ""
@@ -352,13 +352,13 @@ func (p *page) list(node *html.Node, depth int, hidden bool) error {
 	return nil
 }
 
-// ruby writes characters, and how they are read behind all of them: a word stays whole.
-func (p *page) ruby(node *html.Node, depth int, hidden bool) error {
+// writeRuby writes characters, and how they are read behind all of them: a word stays whole.
+func (p *page) writeRuby(node *html.Node, depth int, hidden bool) error {
 	var read strings.Builder
 	for child := node.FirstChild; child != nil; child = child.NextSibling {
 		if child.DataAtom == atom.Rt || child.DataAtom == atom.Rtc {
-			read.WriteString(p.inline(child, depth))
-		} else if err := p.node(child, depth+1, hidden); err != nil {
+			read.WriteString(p.renderInline(child, depth))
+		} else if err := p.writeNode(child, depth+1, hidden); err != nil {
 			return err
 		}
 	}
@@ -368,13 +368,13 @@ func (p *page) ruby(node *html.Node, depth int, hidden bool) error {
 	return p.err
 }
 
-// inline returns the text of a node as one line.
-func (p *page) inline(node *html.Node, depth int) string {
+// renderInline returns the text of a node as one line.
+func (p *page) renderInline(node *html.Node, depth int) string {
 	inner := page{object: p.object, limits: p.limits, cells: p.cells, reading: node.DataAtom == atom.Rt}
-	if err := inner.children(node, depth, false); err != nil && p.err == nil {
+	if err := inner.writeChildren(node, depth, false); err != nil && p.err == nil {
 		p.err = err
 	}
-	text, err := inner.text()
+	text, err := inner.finishPage()
 	if err != nil && p.err == nil {
 		p.err = err
 	}
@@ -403,24 +403,24 @@ func dataRows(table *html.Node) []*html.Node {
 // maxSpan of columns is what HTML allows.
 const maxSpan = 1000
 
-// table writes each row as a line. A cell that spans several rows or columns leaves the others of them empty.
-func (p *page) table(node *html.Node, rows []*html.Node, depth int) error {
+// writeTable writes each row as a line. A cell that spans several rows or columns leaves the others of them empty.
+func (p *page) writeTable(node *html.Node, rows []*html.Node, depth int) error {
 	for child := node.FirstChild; child != nil; child = child.NextSibling {
 		if child.DataAtom == atom.Caption || child.Type == html.TextNode {
-			if err := p.node(child, depth+1, false); err != nil {
+			if err := p.writeNode(child, depth+1, false); err != nil {
 				return err
 			}
 		}
 	}
 	grid := grid{page: p, rows: len(rows), depth: depth}
 	for _, row := range rows {
-		cells, err := grid.row(row)
+		cells, err := grid.readRow(row)
 		if err != nil {
 			return err
 		}
 		if line := tableRow(cells); line != "" && isDisplayed(row) && isDisplayed(row.Parent) {
-			p.end(1)
-			p.begin()
+			p.endLines(1)
+			p.beginWord()
 			p.line.WriteString(line)
 		}
 	}
@@ -440,8 +440,8 @@ type grid struct {
 	taken       []int // rows that are left of the cell above, by column
 }
 
-// row returns the cells of a row. What a cell spans beside itself is empty.
-func (g *grid) row(row *html.Node) (cells []string, err error) {
+// readRow returns the cells of a row. What a cell spans beside itself is empty.
+func (g *grid) readRow(row *html.Node) (cells []string, err error) {
 	fill := func() { // columns that a cell above takes
 		for len(cells) < len(g.taken) && g.taken[len(cells)] > 0 {
 			g.taken[len(cells)]--
@@ -454,13 +454,13 @@ func (g *grid) row(row *html.Node) (cells []string, err error) {
 			continue
 		}
 		fill()
-		across, down := span(cell, "colspan", maxSpan), span(cell, "rowspan", g.rows)
+		across, down := spanOf(cell, "colspan", maxSpan), spanOf(cell, "rowspan", g.rows)
 		if g.page.cells += across - 1; g.page.cells > g.page.limits.Spans {
-			return nil, over(g.page.object, "spans", g.page.limits.Spans, "its tables span more cells")
+			return nil, overMax(g.page.object, "spans", g.page.limits.Spans, "its tables span more cells")
 		}
 		text := ""
 		if isDisplayed(cell) {
-			text = g.page.inline(cell, g.depth)
+			text = g.page.renderInline(cell, g.depth)
 		}
 		for range across {
 			at := len(cells)
@@ -475,8 +475,8 @@ func (g *grid) row(row *html.Node) (cells []string, err error) {
 	return cells, g.page.err
 }
 
-// span is a colspan or rowspan.
-func span(cell *html.Node, key string, most int) int {
+// spanOf is a colspan or rowspan.
+func spanOf(cell *html.Node, key string, most int) int {
 	number, err := strconv.Atoi(strings.TrimSpace(attributeOf(cell, key)))
 	if err != nil || number < 1 {
 		return 1

@@ -28,16 +28,16 @@ func parseJSON(raw []byte, object string, limits Limits) (Doc, error) {
 			doc.Title, text, doc.Meta, err = readRecord(fields, object, limits)
 		}
 		if err != nil {
-			return Doc{}, unreadable("read", object, err)
+			return Doc{}, wrapUnreadable("read", object, err)
 		}
 		doc.Title = cutTitle(doc.Title, limits.Title)
 	} else {
 		out := lines{left: limits.Text}
-		if err := out.values(jsontext.NewDecoder(bytes.NewReader(raw), lenient)); err != nil {
+		if err := out.putValues(jsontext.NewDecoder(bytes.NewReader(raw), lenient)); err != nil {
 			if errors.Is(err, io.ErrShortWrite) {
 				err = limits.overText(object)
 			}
-			return Doc{}, unreadable("read", object, err)
+			return Doc{}, wrapUnreadable("read", object, err)
 		}
 		text = out.String()
 	}
@@ -57,7 +57,7 @@ func checkJSON(raw []byte, object, advice string, limits Limits) error {
 		case errors.Is(err, io.EOF) && values == 1:
 			return nil
 		case err == nil && depth > limits.Nesting:
-			return over(object, "nesting", limits.Nesting, "its values are nested more deeply")
+			return overMax(object, "nesting", limits.Nesting, "its values are nested more deeply")
 		case err == nil && depth == 0:
 			if values++; values > 1 {
 				err = errors.New("something follows the first value")
@@ -98,15 +98,15 @@ func fieldsOf(record []byte, object string, limits Limits) ([]field, error) {
 		end := decoder.InputOffset()
 		one.value = record[end-int64(len(value)) : end]
 		if out = append(out, one); int64(len(out))*jsonFieldBytes > limits.Memory/2 {
-			return nil, over(object, "memory", limits.Memory, "its fields take more than half the bytes")
+			return nil, overMax(object, "memory", limits.Memory, "its fields take more than half the bytes")
 		}
 	}
 	return out, nil
 }
 
-// scalar is the value of a field as it is read, numbers as they are written, control characters as blanks; empty for
-// null, a list and an object.
-func (f field) scalar() string {
+// readScalar is the value of a field as it is read, numbers as they are written, control characters as blanks; empty
+// for null, a list and an object.
+func (f field) readScalar() string {
 	switch f.value.Kind() {
 	case '"':
 		raw, _ := jsontext.AppendUnquote(nil, f.value) // of half a character it gives what stands for one
@@ -142,34 +142,34 @@ func (l *lines) put(path, text string) error {
 	return nil
 }
 
-func (l *lines) field(f field, above string) error {
-	return l.value(jsontext.NewDecoder(bytes.NewReader(f.value), lenient), inside(above, f.name))
+func (l *lines) putField(f field, above string) error {
+	return l.putValue(jsontext.NewDecoder(bytes.NewReader(f.value), lenient), joinPath(above, f.name))
 }
 
-func inside(path, name string) string {
+func joinPath(path, name string) string {
 	if path == "" || name == "" {
 		return path + name
 	}
 	return path + "." + name
 }
 
-// values writes a value that has no path: each item of a list stands apart.
-func (l *lines) values(decoder *jsontext.Decoder) error {
+// putValues writes a value that has no path: each item of a list stands apart.
+func (l *lines) putValues(decoder *jsontext.Decoder) error {
 	if decoder.PeekKind() != '[' {
-		return l.value(decoder, "")
+		return l.putValue(decoder, "")
 	}
-	return l.list(decoder, "", func(int) error {
+	return l.putList(decoder, "", func(int) error {
 		if l.Len() > 0 {
 			l.WriteByte('\n')
 		}
-		return l.value(decoder, "")
+		return l.putValue(decoder, "")
 	})
 }
 
-func (l *lines) value(decoder *jsontext.Decoder, path string) error {
+func (l *lines) putValue(decoder *jsontext.Decoder, path string) error {
 	switch decoder.PeekKind() {
 	case '[':
-		return l.list(decoder, path, func(at int) error { return l.value(decoder, fmt.Sprintf("%s[%d]", path, at)) })
+		return l.putList(decoder, path, func(at int) error { return l.putValue(decoder, fmt.Sprintf("%s[%d]", path, at)) })
 	case '{':
 		if _, err := decoder.ReadToken(); err != nil {
 			return err
@@ -179,7 +179,7 @@ func (l *lines) value(decoder *jsontext.Decoder, path string) error {
 			if err != nil {
 				return err
 			}
-			if err := l.value(decoder, inside(path, name.String())); err != nil {
+			if err := l.putValue(decoder, joinPath(path, name.String())); err != nil {
 				return err
 			}
 		}
@@ -190,11 +190,11 @@ func (l *lines) value(decoder *jsontext.Decoder, path string) error {
 	if err != nil {
 		return err
 	}
-	return l.put(path, field{value: value}.scalar())
+	return l.put(path, field{value: value}.readScalar())
 }
 
-// list writes a list: short items that follow each other share a line, nested writes each item that is none.
-func (l *lines) list(decoder *jsontext.Decoder, path string, nested func(at int) error) error {
+// putList writes a list: short items that follow each other share a line, nested writes each item that is none.
+func (l *lines) putList(decoder *jsontext.Decoder, path string, nested func(at int) error) error {
 	if _, err := decoder.ReadToken(); err != nil {
 		return err
 	}
@@ -216,7 +216,7 @@ func (l *lines) list(decoder *jsontext.Decoder, path string, nested func(at int)
 		if err != nil {
 			return err
 		}
-		item := field{value: value}.scalar()
+		item := field{value: value}.readScalar()
 		if len(item) >= longItem || strings.Contains(item, "\n") {
 			err = errors.Join(flush(), l.put(path, item))
 		} else if item != "" {

@@ -106,7 +106,7 @@ func IsText(head io.Reader, gz bool) bool {
 		head = unpacked
 	}
 	raw, _ := io.ReadAll(io.LimitReader(head, sniff)) // a part of a packed object ends too soon
-	return len(bytes.TrimSpace(raw)) > 0 && (wideEncoding(raw) != nil || !rubbish(raw))
+	return len(bytes.TrimSpace(raw)) > 0 && (wideEncoding(raw) != nil || !isBinary(raw))
 }
 
 // HasRows reports whether each row of the object is a document.

@@ -54,15 +54,15 @@ func (l Limits) Whole() Limits {
 	}
 }
 
-// over is the error of a document above a limit: what it has too much of, and the key that bounds it.
-func over(object, key string, bound any, what string) *fault.Error {
+// overMax is the error of a document above a limit: what it has too much of, and the key that bounds it.
+func overMax(object, key string, bound any, what string) *fault.Error {
 	return fault.TooLarge.At("read", object).
 		Because(fmt.Sprintf("%s, above limits.document.%s: %v", what, key, bound)).
 		Advise("split or repair the document; where it is what it should be, raise limits.document." + key)
 }
 
-// unreadable is the error of a source that breaks; one that is named already stays what it is.
-func unreadable(op, object string, err error) error {
+// wrapUnreadable is the error of a source that breaks; one that is named already stays what it is.
+func wrapUnreadable(op, object string, err error) error {
 	if fault.As(err) != nil {
 		return err
 	}
@@ -112,11 +112,11 @@ func (l Limits) Size(kind Kind, object string, size int64) error {
 }
 
 func (l Limits) overBytes(object string) error {
-	return over(object, "bytes", l.Bytes, "it has more bytes")
+	return overMax(object, "bytes", l.Bytes, "it has more bytes")
 }
 
 func (l Limits) overText(object string) error {
-	return over(object, "text", l.Text, "its text has more bytes")
+	return overMax(object, "text", l.Text, "its text has more bytes")
 }
 
 // ratioFrom is how many unpacked bytes no ratio is asked of: a small file of zeros does no harm.
@@ -135,7 +135,7 @@ func (u *unpacked) Read(raw []byte) (int, error) {
 	n, err := u.reader.Read(raw)
 	u.out += int64(n)
 	if u.out > ratioFrom && u.out/u.limits.Ratio > u.packed() {
-		return 0, over(u.object, "ratio", u.limits.Ratio, fmt.Sprintf("%d packed bytes became %d", u.packed(), u.out))
+		return 0, overMax(u.object, "ratio", u.limits.Ratio, fmt.Sprintf("%d packed bytes became %d", u.packed(), u.out))
 	}
 	return n, err
 }

@@ -34,8 +34,8 @@ func (g *mergedRows) add(text string, span int, below bool) {
 	}
 }
 
-// end ends a row and gives it as Markdown writes it.
-func (g *mergedRows) end() string {
+// finishRow ends a row and gives it as Markdown writes it.
+func (g *mergedRows) finishRow() string {
 	out := tableRow(g.row)
 	for i, text := range g.row {
 		if len(text) > maxRepeated {
@@ -64,20 +64,20 @@ var mergedCells = regexp.MustCompile(
 // maxMerges of a sheet are read.
 const maxMerges = 100_000
 
-// merges finds the merged cells of a sheet, which stand behind its rows.
-func (p *parts) merges(name string) (map[cellAt]reach, error) {
-	file := p.file(name)
+// findMerges finds the merged cells of a sheet, which stand behind its rows.
+func (p *parts) findMerges(name string) (map[cellAt]reach, error) {
+	file := p.findFile(name)
 	if file == nil {
 		return nil, nil
 	}
-	part, err := p.open(file)
+	part, err := p.openPart(file)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = part.Close() }()
 	before := p.read
 	defer func() { p.read = before }() // it is read again
-	plain, _ := narrow(part)
+	plain, _ := toUTF8(part)
 	in, out := bufio.NewReaderSize(plain, 64<<10), map[cellAt]reach{}
 	for {
 		tag, err := in.ReadSlice('>')

@@ -89,22 +89,22 @@ func parseNotebook(raw []byte, object string, limits Limits) (Doc, error) {
 	for _, cell := range book.Cells {
 		source := out.withoutData(string(cell.Source))
 		if cell.Type == "code" {
-			out.fence(language, source)
+			out.writeFence(language, source)
 		} else {
-			out.block(source)
+			out.writeBlock(source)
 		}
 		for _, one := range cell.Outputs {
 			switch plain, kind := textOf(one.Data); {
 			case one.Name != "":
-				out.fence("", shownText(one.Name+": "+one.Value))
+				out.writeFence("", shownText(one.Name+": "+one.Value))
 			case one.Text != "":
-				out.fence("", out.short(string(one.Text)))
+				out.writeFence("", out.shortenOutput(string(one.Text)))
 			case kind == "text/markdown":
-				out.block(out.short(plain))
+				out.writeBlock(out.shortenOutput(plain))
 			case !nameOfObject.MatchString(plain):
-				out.fence("", out.short(plain))
+				out.writeFence("", out.shortenOutput(plain))
 			}
-			out.count(one.Data)
+			out.countOutputs(one.Data)
 		}
 		if int64(out.Len()) > limits.Text {
 			return Doc{}, limits.overText(object)
@@ -125,7 +125,7 @@ func parseNotebook(raw []byte, object string, limits Limits) (Doc, error) {
 	}
 	return Doc{
 		Title: cutTitle(shownText(book.Metadata.Title), limits.Title), Meta: meta,
-		Text: strings.NewReader(out.String()), Missing: out.missing(),
+		Text: strings.NewReader(out.String()), Missing: out.describeMissing(),
 	}, nil
 }
 
@@ -149,14 +149,14 @@ type notebookText struct {
 	pictures, pages int
 }
 
-func (n *notebookText) block(text string) {
+func (n *notebookText) writeBlock(text string) {
 	if text = strings.TrimSpace(text); text != "" {
 		n.WriteString(text + "\n\n")
 	}
 }
 
-// fence writes code or what it put out. The fence is longer than any within.
-func (n *notebookText) fence(language, text string) {
+// writeFence writes code or what it put out. The fence is longer than any within.
+func (n *notebookText) writeFence(language, text string) {
 	if text = strings.Trim(text, "\n"); strings.TrimSpace(text) == "" {
 		return
 	}
@@ -164,7 +164,7 @@ func (n *notebookText) fence(language, text string) {
 	for strings.Contains(text, marks) {
 		marks += "`"
 	}
-	n.block(marks + language + "\n" + text + "\n" + marks)
+	n.writeBlock(marks + language + "\n" + text + "\n" + marks)
 }
 
 // withoutData takes files out of a text that are written into it.
@@ -173,8 +173,8 @@ func (n *notebookText) withoutData(text string) string {
 	return dataOf.ReplaceAllString(text, "")
 }
 
-// short is the beginning of an output.
-func (n *notebookText) short(text string) string {
+// shortenOutput is the beginning of an output.
+func (n *notebookText) shortenOutput(text string) string {
 	text = strings.TrimRight(n.withoutData(text), "\n ")
 	lines := strings.SplitAfterN(text, "\n", outputLines+1)
 	shown := []rune(strings.Join(lines[:min(len(lines), outputLines)], ""))
@@ -184,8 +184,8 @@ func (n *notebookText) short(text string) string {
 	return text
 }
 
-// count notes a picture, and a page that has no form as a text.
-func (n *notebookText) count(data map[string]jsontext.Value) {
+// countOutputs notes a picture, and a page that has no form as a text.
+func (n *notebookText) countOutputs(data map[string]jsontext.Value) {
 	text, _ := textOf(data)
 	picture := false
 	for kind := range data {
@@ -198,8 +198,8 @@ func (n *notebookText) count(data map[string]jsontext.Value) {
 	}
 }
 
-// missing says what is left out; empty: nothing is.
-func (n *notebookText) missing() string {
+// describeMissing says what is left out; empty: nothing is.
+func (n *notebookText) describeMissing() string {
 	var out []string
 	for _, left := range []struct {
 		count int

@@ -39,29 +39,29 @@ func (n *numbering) read(parts *parts, name string) error {
 		begun: map[string]bool{},
 	}
 	list, use, depth, count := &numberedList{}, "", 0, 0
-	return parts.tokens(name, func(token xml.Token, _ int) error {
+	return parts.walkTokens(name, func(token xml.Token, _ int) error {
 		start, ok := token.(xml.StartElement)
 		if !ok {
 			return nil
 		}
-		value := attribute(start, "val")
+		value := attrOf(start, "val")
 		level := &list.levels[depth]
 		switch start.Name.Local {
 		case "abstractNum", "num":
 			if count++; count > maxStyles {
-				return over(parts.object, "memory", parts.limits.Memory, "it has too many lists")
+				return overMax(parts.object, "memory", parts.limits.Memory, "it has too many lists")
 			}
-			list, use, depth = &numberedList{}, attribute(start, "numId"), 0
+			list, use, depth = &numberedList{}, attrOf(start, "numId"), 0
 			for i := range list.levels {
 				list.levels[i], list.at[i] = listLevel{first: 1, format: "bullet"}, -1
 			}
-			if id := attribute(start, "abstractNumId"); id != "" {
+			if id := attrOf(start, "abstractNumId"); id != "" {
 				n.lists[id] = list
 			}
 		case "abstractNumId":
 			n.uses[use] = value
 		case "lvl", "lvlOverride":
-			number, _ := strconv.Atoi(attribute(start, "ilvl"))
+			number, _ := strconv.Atoi(attrOf(start, "ilvl"))
 			depth = min(max(number, 0), listLevels-1)
 			list.levels[depth].format = "decimal"
 		case "start":
@@ -112,7 +112,7 @@ func (n *numbering) next(id string, depth int) string {
 		if list.at[i] < 0 {
 			list.at[i] = list.levels[i].first
 		}
-		text = strings.ReplaceAll(text, place, counted(list.at[i], list.levels[i].format))
+		text = strings.ReplaceAll(text, place, formatCounter(list.at[i], list.levels[i].format))
 	}
 	if text = cutTitle(text, longestMark); text == "" {
 		return ""
@@ -120,8 +120,8 @@ func (n *numbering) next(id string, depth int) string {
 	return text + " "
 }
 
-// counted is a number as a list shows it.
-func counted(number int, format string) string {
+// formatCounter is a number as a list shows it.
+func formatCounter(number int, format string) string {
 	switch format {
 	case "none":
 		return ""
@@ -139,14 +139,14 @@ func counted(number int, format string) string {
 		}
 		return strings.Repeat(string(first+rune((number-1)%26)), 1+(number-1)/26)
 	case "lowerRoman":
-		return strings.ToLower(roman(number))
+		return strings.ToLower(toRoman(number))
 	case "upperRoman":
-		return roman(number)
+		return toRoman(number)
 	}
 	return strconv.Itoa(number)
 }
 
-func roman(number int) string {
+func toRoman(number int) string {
 	if number < 1 || number > 3999 {
 		return strconv.Itoa(number)
 	}

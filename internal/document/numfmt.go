@@ -55,12 +55,12 @@ func readFormat(code string) numberFormat {
 	return out
 }
 
-// show shows a number; ok is false where the format says nothing of it.
-func (f numberFormat) show(number float64, since time.Time) (shown string, ok bool) {
+// formatNumber shows a number; ok is false where the format says nothing of it.
+func (f numberFormat) formatNumber(number float64, since time.Time) (shown string, ok bool) {
 	if len(f) == 0 {
 		return "", false
 	}
-	pieces, signed := f.choose(number)
+	pieces, signed := f.chooseSection(number)
 	if signed {
 		number = math.Abs(number)
 	}
@@ -82,15 +82,15 @@ func (f numberFormat) show(number float64, since time.Time) (shown string, ok bo
 		return strings.TrimSpace(formatDigits(number, pieces)), true
 	}
 	for _, piece := range pieces {
-		shown += literal(piece)
+		shown += literalOf(piece)
 	}
 	return strings.TrimSpace(shown), true
 }
 
 var condition = regexp.MustCompile(`^\[(<=|>=|<>|<|>|=)(-?[0-9.]+)\]$`)
 
-// choose gives the part that a number is shown by, and whether that part says its sign.
-func (f numberFormat) choose(number float64) (pieces []string, signed bool) {
+// chooseSection gives the part that a number is shown by, and whether that part says its sign.
+func (f numberFormat) chooseSection(number float64) (pieces []string, signed bool) {
 	for i, section := range f {
 		for _, piece := range section {
 			if found := condition.FindStringSubmatch(piece); found != nil {
@@ -125,8 +125,8 @@ func isMoment(piece string) bool {
 
 var elapsed = regexp.MustCompile(`(?i)^\[(h+|m+|s+)\]$`)
 
-// literal is what a piece shows that stands for no part of a number.
-func literal(piece string) string {
+// literalOf is what a piece shows that stands for no part of a number.
+func literalOf(piece string) string {
 	switch piece[0] {
 	case '"':
 		return strings.Trim(piece, `"`)
@@ -174,7 +174,7 @@ func formatMoment(number float64, pieces []string, since time.Time) string {
 	for i, piece := range pieces {
 		unit := strings.ToLower(piece)
 		if !isMoment(piece) {
-			out += literal(piece)
+			out += literalOf(piece)
 			continue
 		}
 		switch unit[0] {
@@ -272,7 +272,7 @@ func formatDigits(number float64, pieces []string) string {
 	if digits = strings.TrimLeft(digits, "0"); len(digits) < whole {
 		digits = strings.Repeat("0", whole-len(digits)) + digits
 	}
-	return assemble(pieces, shownDigits{
+	return assembleDigits(pieces, shownDigits{
 		digits, decimals, power, grouped, scientific, number < 0 && strings.Trim(digits+decimals, "0") != "",
 	})
 }
@@ -285,8 +285,8 @@ type shownDigits struct {
 	negative           bool
 }
 
-// assemble puts digits where the pieces of a code have places for them.
-func assemble(pieces []string, shown shownDigits) string {
+// assembleDigits puts digits where the pieces of a code have places for them.
+func assembleDigits(pieces []string, shown shownDigits) string {
 	places := 0 // for digits before the point
 	for _, piece := range pieces {
 		if piece == "." || len(piece) == 2 && (piece[0] == 'e' || piece[0] == 'E') {
@@ -332,7 +332,7 @@ func assemble(pieces []string, shown shownDigits) string {
 			}
 			out += "E" + sign + fmt.Sprintf("%0*d", shown.scientific, max(power, -power))
 		default:
-			out += literal(piece)
+			out += literalOf(piece)
 		}
 	}
 	return out

@@ -43,9 +43,9 @@ const (
 func NewOutline(kind Kind) *Outline { return &Outline{kind: kind} }
 
 // Outlined reports whether texts of the type may have headings or pages.
-func (k Kind) Outlined() bool { return k.headings() || k.pages() || k == RST }
+func (k Kind) Outlined() bool { return k.hasHeadings() || k.hasPages() || k == RST }
 
-func (k Kind) headings() bool {
+func (k Kind) hasHeadings() bool {
 	switch k {
 	case Markdown, HTML, PDF, DOCX, PPTX, XLSX, EPUB, Notebook:
 		return true
@@ -62,7 +62,7 @@ func (k Kind) asShown() bool {
 	return false
 }
 
-func (k Kind) pages() bool { return k == PDF || k == PPTX }
+func (k Kind) hasPages() bool { return k == PDF || k == PPTX }
 
 // Add takes the next piece of the text.
 func (o *Outline) Add(piece string) {
@@ -78,7 +78,7 @@ func (o *Outline) Add(piece string) {
 		o.line.WriteString(part)
 		if ended {
 			o.runes++
-			o.end()
+			o.takeLine()
 		}
 		piece = rest
 	}
@@ -87,7 +87,7 @@ func (o *Outline) Add(piece string) {
 // End gives the headings and where pages begin, both in code points. It is called once, behind the last piece.
 func (o *Outline) End() (headings []core.Heading, pages []int) {
 	if o.runes > 0 {
-		o.end()
+		o.takeLine()
 	}
 	o.close(o.at)
 	if o.broke && len(o.pages) > 0 { // behind the last page nothing begins
@@ -96,13 +96,13 @@ func (o *Outline) End() (headings []core.Heading, pages []int) {
 	return o.headings, o.pages
 }
 
-// end looks at a line that is whole.
-func (o *Outline) end() {
+// takeLine looks at a line that is whole.
+func (o *Outline) takeLine() {
 	text, at, long := o.line.String(), o.at, o.long
 	o.at += o.runes
 	o.line.Reset()
 	o.runes, o.long = 0, false
-	if o.kind.pages() && text == pageBreak {
+	if o.kind.hasPages() && text == pageBreak {
 		if o.pages == nil {
 			o.pages = []int{0}
 		}
@@ -119,9 +119,9 @@ func (o *Outline) end() {
 	switch {
 	case long:
 	case o.kind == RST:
-		found = o.restructured(text, at)
-	case o.kind.headings():
-		found = o.markdown(text, at)
+		found = o.readRST(text, at)
+	case o.kind.hasHeadings():
+		found = o.readMarkdown(text, at)
 	}
 	if !found && trimmed != "" {
 		o.close(at + utf8.RuneCountInString(text) - utf8.RuneCountInString(strings.TrimLeftFunc(text, unicode.IsSpace)))
@@ -182,8 +182,8 @@ func plainHeading(text string) string {
 	return strings.TrimSpace(escapeOf.ReplaceAllString(text, "$1"))
 }
 
-// markdown looks at a line of Markdown, and reports whether it is a heading or belongs to one.
-func (o *Outline) markdown(text string, at int) bool {
+// readMarkdown looks at a line of Markdown, and reports whether it is a heading or belongs to one.
+func (o *Outline) readMarkdown(text string, at int) bool {
 	if found := fence.FindStringSubmatch(text); found != nil {
 		switch {
 		case o.fence == "" && (found[1][0] == '~' || !strings.Contains(found[2], "`")):
@@ -213,17 +213,17 @@ func (o *Outline) markdown(text string, at int) bool {
 	return o.add(o.before[1].at, level, o.before[1].text)
 }
 
-// restructured looks at a line of reStructuredText: a title has a line of one punctuation mark below it, of at least
+// readRST looks at a line of reStructuredText: a title has a line of one punctuation mark below it, of at least
 // its length, and perhaps the same above it. Marks rank as they come.
-func (o *Outline) restructured(text string, at int) bool {
-	mark, title := adornment(text), o.before[1]
-	if mark == "" || title.text == "" || adornment(title.text) != "" ||
+func (o *Outline) readRST(text string, at int) bool {
+	mark, title := adornmentOf(text), o.before[1]
+	if mark == "" || title.text == "" || adornmentOf(title.text) != "" ||
 		utf8.RuneCountInString(strings.TrimSpace(text)) < utf8.RuneCountInString(title.text) {
 		return false
 	}
 	start := title.at
 	if above := o.before[0]; above.text != "" {
-		if adornment(above.text) != mark {
+		if adornmentOf(above.text) != mark {
 			return false
 		}
 		start, mark = above.at, mark+mark
@@ -238,8 +238,8 @@ func (o *Outline) restructured(text string, at int) bool {
 	return o.add(start, level+1, title.text)
 }
 
-// adornment is the mark of which a line of reStructuredText is made, or nothing.
-func adornment(line string) string {
+// adornmentOf is the mark of which a line of reStructuredText is made, or nothing.
+func adornmentOf(line string) string {
 	line = strings.TrimRightFunc(line, unicode.IsSpace)
 	if len(line) < 2 || !strings.ContainsRune("=-`:'\"~^_*+#<>.", rune(line[0])) || strings.Trim(line, line[:1]) != "" {
 		return ""

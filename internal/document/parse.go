@@ -22,19 +22,19 @@ type Doc struct {
 func Parse(reader io.Reader, kind Kind, object string, limits Limits) (Doc, error) {
 	limits = limits.Whole()
 	if kind == Text || kind == Markdown || kind == RST {
-		decoded, guess, err := decode(reader, object)
+		decoded, guess, err := decodeText(reader, object)
 		if err != nil {
 			return Doc{}, err
 		}
 		doc := Doc{Text: limits.ofText(decoded, object)}
 		if kind == Markdown {
-			doc.Title, doc.Meta, doc.Text = front(doc.Text)
+			doc.Title, doc.Meta, doc.Text = splitFront(doc.Text)
 		}
-		return doc.encoded(guess), nil
+		return doc.noteEncoding(guess), nil
 	}
 	raw, err := io.ReadAll(&bounded{reader, limits.Bytes, limits.overBytes(object)})
 	if err != nil {
-		return Doc{}, unreadable("read", object, err)
+		return Doc{}, wrapUnreadable("read", object, err)
 	}
 	switch kind {
 	case PDF:
@@ -62,7 +62,7 @@ func Parse(reader io.Reader, kind Kind, object string, limits Limits) (Doc, erro
 		read = parseNotebook
 	}
 	doc, err := read(text, object, limits)
-	return doc.encoded(guess), err
+	return doc.noteEncoding(guess), err
 }
 
 // readHTML decodes a page and reads it.
@@ -72,11 +72,11 @@ func readHTML(raw []byte, object string, limits Limits) (Doc, error) {
 		return Doc{}, err
 	}
 	doc, err := parseHTML(text, object, limits)
-	return doc.encoded(guess), err
+	return doc.noteEncoding(guess), err
 }
 
-// encoded notes an encoding that was guessed in the metadata.
-func (d Doc) encoded(guess string) Doc {
+// noteEncoding notes an encoding that was guessed in the metadata.
+func (d Doc) noteEncoding(guess string) Doc {
 	if guess != "" {
 		if d.Meta == nil {
 			d.Meta = map[string]string{}

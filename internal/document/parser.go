@@ -28,8 +28,8 @@ type Reading struct {
 	Part     Attachment `json:"part,omitzero"`      // nothing but this attachment, in this version if one is given
 }
 
-// apart reports whether the text of the object itself is not asked for.
-func (r Reading) apart() bool { return r.List || r.Part.Name != "" }
+// skipsText reports whether the text of the object itself is not asked for.
+func (r Reading) skipsText() bool { return r.List || r.Part.Name != "" }
 
 type withReading struct{}
 

@@ -48,11 +48,11 @@ func openParts(raw []byte, kind Kind, object string, limits Limits) (*parts, err
 			Advise("save it as plain ." + string(kind))
 	}
 	if int64(bytes.Count(raw, []byte("PK\x01\x02")))*entryBytes > limits.Memory/2 {
-		return nil, over(object, "memory", limits.Memory, "its parts take more than half the bytes")
+		return nil, overMax(object, "memory", limits.Memory, "its parts take more than half the bytes")
 	}
 	reader, err := zip.NewReader(bytes.NewReader(raw), int64(len(raw)))
 	if err != nil {
-		return nil, p.bad(err)
+		return nil, p.wrapFault(err)
 	}
 	for _, file := range reader.File { // of several with one name, the last counts, and only that is unpacked
 		p.files[foldName(file.Name)] = file
@@ -68,11 +68,11 @@ func foldName(name string) string {
 	return strings.TrimPrefix(strings.ToLower(norm.NFC.String(path.Clean(strings.ReplaceAll(name, `\`, "/")))), "/")
 }
 
-// file is the part of a name, nil where there is none.
-func (p *parts) file(name string) *zip.File { return p.files[foldName(name)] }
+// findFile is the part of a name, nil where there is none.
+func (p *parts) findFile(name string) *zip.File { return p.files[foldName(name)] }
 
-// bad names a document whose parts are not what they should be.
-func (p *parts) bad(err error) error {
+// wrapFault names a document whose parts are not what they should be.
+func (p *parts) wrapFault(err error) error {
 	if fault.As(err) != nil {
 		return err
 	}
@@ -80,8 +80,8 @@ func (p *parts) bad(err error) error {
 		Advise("the file is no readable ." + string(p.kind) + ": save it again")
 }
 
-// open unpacks a part under the limits.
-func (p *parts) open(file *zip.File) (io.ReadCloser, error) {
+// openPart unpacks a part under the limits.
+func (p *parts) openPart(file *zip.File) (io.ReadCloser, error) {
 	part, err := file.Open()
 	if err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func (p *parts) open(file *zip.File) (io.ReadCloser, error) {
 	reader := io.Reader(&unpacked{
 		reader: part, packed: func() int64 { return packed }, limits: p.limits, object: p.object,
 	})
-	reader = &bounded{reader, p.limits.Bytes, over(p.object, "bytes", p.limits.Bytes, "a part of it has more bytes")}
+	reader = &bounded{reader, p.limits.Bytes, overMax(p.object, "bytes", p.limits.Bytes, "a part of it has more bytes")}
 	return struct {
 		io.Reader
 		io.Closer
@@ -106,24 +106,24 @@ type allParts struct {
 func (a *allParts) Read(raw []byte) (int, error) {
 	n, err := a.reader.Read(raw)
 	if a.parts.read += int64(n); a.parts.read > a.parts.limits.Bytes {
-		return 0, over(a.parts.object, "bytes", a.parts.limits.Bytes, "its parts have more bytes together")
+		return 0, overMax(a.parts.object, "bytes", a.parts.limits.Bytes, "its parts have more bytes together")
 	}
 	return n, err
 }
 
-// tokens calls each with every token of a part and the depth of the elements around it; a start or an end is within
+// walkTokens calls each with every token of a part and the depth of the elements around it; a start or an end is within
 // its own element. A part that is not there has none.
-func (p *parts) tokens(name string, each func(token xml.Token, depth int) error) error {
-	file := p.file(name)
+func (p *parts) walkTokens(name string, each func(token xml.Token, depth int) error) error {
+	file := p.findFile(name)
 	if file == nil {
 		return nil
 	}
-	part, err := p.open(file)
+	part, err := p.openPart(file)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = part.Close() }()
-	plain, wide := narrow(part)
+	plain, wide := toUTF8(part)
 	decoder := xml.NewDecoder(&runs{reader: plain, limits: p.limits, object: p.object})
 	decoder.CharsetReader = func(label string, input io.Reader) (io.Reader, error) {
 		if wide {
@@ -142,7 +142,7 @@ func (p *parts) tokens(name string, each func(token xml.Token, depth int) error)
 		}
 		if _, start := token.(xml.StartElement); start {
 			if depth++; depth > p.limits.Nesting {
-				return over(p.object, "nesting", p.limits.Nesting, "its elements are nested more deeply")
+				return overMax(p.object, "nesting", p.limits.Nesting, "its elements are nested more deeply")
 			}
 		}
 		if err := each(token, depth); err != nil {
@@ -154,8 +154,8 @@ func (p *parts) tokens(name string, each func(token xml.Token, depth int) error)
 	}
 }
 
-// narrow gives XML that is written in UTF-16 as UTF-8, and any other as it is.
-func narrow(reader io.Reader) (plain io.Reader, wide bool) {
+// toUTF8 gives XML that is written in UTF-16 as UTF-8, and any other as it is.
+func toUTF8(reader io.Reader) (plain io.Reader, wide bool) {
 	in := bufio.NewReader(reader)
 	head, _ := in.Peek(2) // what breaks here breaks again when it is read
 	var order unicode.Endianness
@@ -174,13 +174,13 @@ func narrow(reader io.Reader) (plain io.Reader, wide bool) {
 var knownForm = regexp.MustCompile(`^https?://(?:schemas\.(?:microsoft\.com|openxmlformats\.org)|purl\.oclc\.org)/|` +
 	`^urn:schemas-microsoft`)
 
-// shown calls each with the tokens of a part that its program shows: of the forms of one thing the first that needs no
-// extension of another program, and nothing that a tracked change took away.
-func (p *parts) shown(name string, each func(token xml.Token, depth int) error) error {
+// walkShown calls each with the tokens of a part that its program shows: of the forms of one thing the first that needs
+// no extension of another program, and nothing that a tracked change took away.
+func (p *parts) walkShown(name string, each func(token xml.Token, depth int) error) error {
 	skip, chosen := 0, []bool(nil) // of each thing with several forms around: one was there
 	foreign := map[string]bool{}   // prefixes of extensions of other programs
 	unknown := func(prefix string) bool { return foreign[prefix] }
-	return p.tokens(name, func(token xml.Token, depth int) error {
+	return p.walkTokens(name, func(token xml.Token, depth int) error {
 		switch x := token.(type) {
 		case xml.StartElement:
 			last := len(chosen) - 1
@@ -195,7 +195,7 @@ func (p *parts) shown(name string, each func(token xml.Token, depth int) error) 
 			case name == "AlternateContent":
 				chosen = append(chosen, false)
 			case (name == "Choice" || name == "Fallback") && last >= 0 && chosen[last],
-				name == "Choice" && slices.ContainsFunc(strings.Fields(attribute(x, "Requires")), unknown),
+				name == "Choice" && slices.ContainsFunc(strings.Fields(attrOf(x, "Requires")), unknown),
 				name == "moveFrom", name == "del":
 				skip = depth
 				return nil
@@ -234,13 +234,13 @@ func (r *runs) Read(raw []byte) (int, error) {
 		r.length += int64(n)
 	}
 	if r.length > r.limits.Row {
-		return 0, over(r.object, "row", r.limits.Row, "more bytes stand between two of its tags")
+		return 0, overMax(r.object, "row", r.limits.Row, "more bytes stand between two of its tags")
 	}
 	return n, err
 }
 
-// attribute is that of an element by its local name, or nothing.
-func attribute(element xml.StartElement, name string) string {
+// attrOf is that of an element by its local name, or nothing.
+func attrOf(element xml.StartElement, name string) string {
 	for _, attr := range element.Attr {
 		if attr.Name.Local == name {
 			return attr.Value
@@ -254,14 +254,14 @@ func isTrue(value string) bool {
 	return value != "0" && value != "false" && value != "off" && value != "none"
 }
 
-// title is that of the core properties.
-func (p *parts) title() (string, error) {
+// readTitle is that of the core properties.
+func (p *parts) readTitle() (string, error) {
 	title, in := "", false
 	core, err := p.main("core-properties", "docProps/core.xml")
 	if err != nil {
 		return "", err
 	}
-	err = p.tokens(core, func(token xml.Token, depth int) error {
+	err = p.walkTokens(core, func(token xml.Token, depth int) error {
 		switch x := token.(type) {
 		case xml.StartElement:
 			if depth == 2 && x.Name.Local == "title" {
@@ -288,24 +288,24 @@ const maxRelations = 50_000
 // relation is a part that another one names.
 type relation struct{ id, kind, target string }
 
-// relations of a part, in order; targets are names of parts.
-func (p *parts) relations(of string) (relations, error) {
+// readRelations of a part, in order; targets are names of parts.
+func (p *parts) readRelations(of string) (relations, error) {
 	var out relations
 	folder, base := path.Split(of)
-	err := p.tokens(folder+"_rels/"+base+".rels", func(token xml.Token, _ int) error {
+	err := p.walkTokens(folder+"_rels/"+base+".rels", func(token xml.Token, _ int) error {
 		start, ok := token.(xml.StartElement)
-		if !ok || start.Name.Local != "Relationship" || attribute(start, "TargetMode") == "External" {
+		if !ok || start.Name.Local != "Relationship" || attrOf(start, "TargetMode") == "External" {
 			return nil
 		}
-		target := strings.ReplaceAll(attribute(start, "Target"), `\`, "/")
+		target := strings.ReplaceAll(attrOf(start, "Target"), `\`, "/")
 		if strings.HasPrefix(target, "/") {
 			target = path.Clean(target[1:])
 		} else {
 			target = path.Join(folder, target)
 		}
-		if out = append(out, relation{attribute(start, "Id"), path.Base(attribute(start, "Type")), target}); len(out) >
+		if out = append(out, relation{attrOf(start, "Id"), path.Base(attrOf(start, "Type")), target}); len(out) >
 			maxRelations {
-			return over(p.object, "memory", p.limits.Memory, "it names too many parts")
+			return overMax(p.object, "memory", p.limits.Memory, "it names too many parts")
 		}
 		return nil
 	})
@@ -314,8 +314,8 @@ func (p *parts) relations(of string) (relations, error) {
 
 type relations []relation
 
-// target is the part of an id, or nothing.
-func (r relations) target(id string) string {
+// targetOf is the part of an id, or nothing.
+func (r relations) targetOf(id string) string {
 	for _, one := range r {
 		if one.id == id {
 			return one.target
@@ -324,8 +324,8 @@ func (r relations) target(id string) string {
 	return ""
 }
 
-// of are the parts of a kind.
-func (r relations) of(kind string) []string {
+// targetsOf are the parts of a kind.
+func (r relations) targetsOf(kind string) []string {
 	var out []string
 	for _, one := range r {
 		if one.kind == kind {
@@ -337,12 +337,12 @@ func (r relations) of(kind string) []string {
 
 // main is the part of a kind that the document itself names, or what is usual where it names none.
 func (p *parts) main(kind, usual string) (string, error) {
-	related, err := p.relations("")
+	related, err := p.readRelations("")
 	if err != nil {
 		return "", err
 	}
-	for _, name := range related.of(kind) {
-		if p.file(name) != nil {
+	for _, name := range related.targetsOf(kind) {
+		if p.findFile(name) != nil {
 			return name, nil
 		}
 	}
@@ -351,14 +351,14 @@ func (p *parts) main(kind, usual string) (string, error) {
 
 // partOf is the part of a kind that another part names, or what is usual where it names none.
 func (r relations) partOf(kind, usual string) string {
-	if found := r.of(kind); len(found) > 0 {
+	if found := r.targetsOf(kind); len(found) > 0 {
 		return found[0]
 	}
 	return usual
 }
 
-// hidden reports whether something hidden is left out, and counts it.
-func (p *parts) hidden(what string) bool {
+// skipsHidden reports whether something hidden is left out, and counts it.
+func (p *parts) skipsHidden(what string) bool {
 	if !p.limits.Hidden {
 		p.leaveOut("hidden " + what)
 	}
@@ -372,8 +372,9 @@ func (p *parts) leaveOut(what string) {
 	}
 }
 
-// aside lets a document be read without a part that is damaged, which is counted; it returns what ends the reading.
-func (p *parts) aside(part string, err error) error {
+// skipDamaged lets a document be read without a part that is damaged, which is counted; it returns what ends the
+// reading.
+func (p *parts) skipDamaged(part string, err error) error {
 	if err == nil || fault.Is(err, fault.TooLarge) {
 		return err
 	}
@@ -381,9 +382,9 @@ func (p *parts) aside(part string, err error) error {
 	return nil
 }
 
-// has reports whether a part is there, and counts one that is not.
-func (p *parts) has(part string) bool {
-	if p.file(part) == nil {
+// hasPart reports whether a part is there, and counts one that is not.
+func (p *parts) hasPart(part string) bool {
+	if p.findFile(part) == nil {
 		p.leaveOut("part " + part + ", which is not in the file")
 		return false
 	}
@@ -393,8 +394,8 @@ func (p *parts) has(part string) bool {
 // maxLeft kinds of what is left out are named.
 const maxLeft = 10
 
-// missing says what is left out, what is hidden first; empty: nothing is.
-func (p *parts) missing() string {
+// describeMissing says what is left out, what is hidden first; empty: nothing is.
+func (p *parts) describeMissing() string {
 	var hidden, others []string
 	for _, what := range p.left[:min(maxLeft, len(p.left))] {
 		named := fmt.Sprintf("%s: %d", what, p.counts[what])
@@ -424,8 +425,8 @@ func (p *parts) tooLong(length int) error {
 	return nil
 }
 
-// unmarked keeps lines of a text from being read as headings.
-func unmarked(text string) string {
+// escapeHeadings keeps lines of a text from being read as headings.
+func escapeHeadings(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
 		if line != "" && readsAsHeading(line) {
@@ -446,13 +447,13 @@ func tableRow(cells []string) string {
 	return "| " + strings.Join(cells, " | ") + " |"
 }
 
-// empty is the error of a document without text, which says what is left out of it; main is its usual first part.
-func (p *parts) empty(main string) error {
-	if name, err := p.main("officeDocument", main); err != nil || p.file(name) == nil {
-		return p.bad(errors.Join(err, errors.New("it has no "+main)))
+// reportEmpty is the error of a document without text, which says what is left out of it; main is its usual first part.
+func (p *parts) reportEmpty(main string) error {
+	if name, err := p.main("officeDocument", main); err != nil || p.findFile(name) == nil {
+		return p.wrapFault(errors.Join(err, errors.New("it has no "+main)))
 	}
 	why := "it has no text"
-	if missing := p.missing(); missing != "" {
+	if missing := p.describeMissing(); missing != "" {
 		why += "; " + missing
 	}
 	return fault.EmptyDocument.At("read", p.object).Because(why).Advise("write something into it, or take it away")

@@ -43,8 +43,8 @@ type pdfReader struct {
 func parsePDF(raw []byte, object string, limits Limits) (Doc, error) {
 	files := attached{object: object, limits: limits}
 	doc, err := readPDF(raw, &files)
-	if err == nil && limits.apart() {
-		return files.document()
+	if err == nil && limits.skipsText() {
+		return files.chooseDocument()
 	}
 	return doc, err
 }
@@ -63,16 +63,16 @@ func readPDF(raw []byte, files *attached) (d Doc, err error) {
 		before: refused.Load()}
 	defer func() {
 		if cause := recover(); cause != nil { // the file is read by calls back from PDFium, through which errors panic
-			d, err = Doc{}, r.damaged(fmt.Errorf("%v", cause))
+			d, err = Doc{}, r.wrapDamage(fmt.Errorf("%v", cause))
 		}
 		_ = instance.Close() // it may be broken; its memory goes all the same
 	}()
 	whole := raw
-	opened, err := r.open(whole)
+	opened, err := r.openFile(whole)
 	if errors.Is(err, pdferrors.ErrFile) || errors.Is(err, pdferrors.ErrFormat) {
 		if mended := mendPDF(raw); mended != nil {
 			whole = mended
-			opened, err = r.open(whole)
+			opened, err = r.openFile(whole)
 		}
 	}
 	switch {
@@ -84,45 +84,45 @@ func readPDF(raw []byte, files *attached) (d Doc, err error) {
 		return Doc{}, fault.Unreadable.At("read", object).Because("it is not a PDF").
 			Advise("save it as one, or give its name the ending of what it is")
 	case err != nil && !isTrap(err):
-		return Doc{}, r.damaged(errors.New("its pages cannot be found"))
+		return Doc{}, r.wrapDamage(errors.New("its pages cannot be found"))
 	case err != nil:
-		return Doc{}, r.damaged(err)
+		return Doc{}, r.wrapDamage(err)
 	}
 	r.file = opened.Document
-	if !limits.apart() {
-		read, err := r.pages()
+	if !limits.skipsText() {
+		read, err := r.readPages()
 		if err != nil {
-			return Doc{}, r.damaged(err)
+			return Doc{}, r.wrapDamage(err)
 		}
-		if d, err = r.document(read); err != nil {
+		if d, err = r.makeDocument(read); err != nil {
 			return Doc{}, err
 		}
 	}
 	if r.pinned { // pages that were read have no annotations any more
-		if err := r.reopen(whole); err != nil {
-			return Doc{}, r.damaged(err)
+		if err := r.reopenFile(whole); err != nil {
+			return Doc{}, r.wrapDamage(err)
 		}
 	}
-	r.attached(files)
-	if limits.apart() {
+	r.readAttachments(files)
+	if limits.skipsText() {
 		return d, nil
 	}
 	if names := strings.Join(files.names, ", "); names != "" {
 		d.Meta = map[string]string{"attachments": names}
 		d.Text = io.MultiReader(d.Text, strings.NewReader("\nAttachments: "+names+"\n"))
 	}
-	d.Missing = strings.TrimPrefix(strings.Join(append([]string{d.Missing}, files.missing()...), "; "), "; ")
+	d.Missing = strings.TrimPrefix(strings.Join(append([]string{d.Missing}, files.listMissing()...), "; "), "; ")
 	return d, nil
 }
 
-// open opens a document.
-func (r *pdfReader) open(raw []byte) (*responses.OpenDocument, error) {
+// openFile opens a document.
+func (r *pdfReader) openFile(raw []byte) (*responses.OpenDocument, error) {
 	return r.OpenDocument(&requests.OpenDocument{FileReader: bytes.NewReader(raw), FileReaderSize: int64(len(raw))})
 }
 
-// reopen goes on with another form of the document.
-func (r *pdfReader) reopen(raw []byte) error {
-	opened, err := r.open(raw)
+// reopenFile goes on with another form of the document.
+func (r *pdfReader) reopenFile(raw []byte) error {
+	opened, err := r.openFile(raw)
 	if err != nil {
 		return err
 	}
@@ -155,13 +155,13 @@ func mendPDF(raw []byte) []byte {
 // adviseDamaged is what to do about a PDF that cannot be read.
 const adviseDamaged = "the PDF is damaged: save it again"
 
-// damaged is the error of a PDF that cannot be read further.
-func (r *pdfReader) damaged(cause error) error {
+// wrapDamage is the error of a PDF that cannot be read further.
+func (r *pdfReader) wrapDamage(cause error) error {
 	if fault.As(cause) != nil {
 		return cause
 	}
 	if refused.Load() > r.before {
-		return over(r.object, "memory", r.limits.Memory, "PDFium, which has half of that, takes more")
+		return overMax(r.object, "memory", r.limits.Memory, "PDFium, which has half of that, takes more")
 	}
 	text, _, _ := strings.Cut(cause.Error(), "\n") // what follows is a trace of its calls
 	doing := "read"
@@ -174,25 +174,25 @@ func (r *pdfReader) damaged(cause error) error {
 // inTime is the error of a PDF that takes too long.
 func (r *pdfReader) inTime() error {
 	if time.Now().After(r.end) {
-		return over(r.object, "seconds", r.limits.Time.Seconds(), "reading it took longer")
+		return overMax(r.object, "seconds", r.limits.Time.Seconds(), "reading it took longer")
 	}
 	return nil
 }
 
-// pages reads the lines of all pages.
-func (r *pdfReader) pages() ([]*pdfPage, error) {
+// readPages reads the lines of all pages.
+func (r *pdfReader) readPages() ([]*pdfPage, error) {
 	counted, err := r.FPDF_GetPageCount(&requests.FPDF_GetPageCount{Document: r.file})
 	if err != nil {
 		return nil, err
 	}
 	if counted.PageCount > r.limits.Pages {
-		return nil, over(r.object, "pages", r.limits.Pages, "it has more pages")
+		return nil, overMax(r.object, "pages", r.limits.Pages, "it has more pages")
 	}
 	var read []*pdfPage
 	r.count = counted.PageCount
 	for index := range r.count {
 		r.number = index + 1
-		page, err := r.page(index)
+		page, err := r.loadPage(index)
 		if err == nil && r.lettered != nil {
 			page, err = r.pageAgain(index)
 		}
@@ -210,8 +210,8 @@ func (r *pdfReader) pages() ([]*pdfPage, error) {
 	return read, nil
 }
 
-// document makes a document of pages.
-func (r *pdfReader) document(read []*pdfPage) (Doc, error) {
+// makeDocument makes a document of pages.
+func (r *pdfReader) makeDocument(read []*pdfPage) (Doc, error) {
 	text, places := pdfTextOf(read)
 	if int64(len(text)) > r.limits.Text {
 		return Doc{}, r.limits.overText(r.object)
@@ -240,8 +240,8 @@ func (r *pdfReader) document(read []*pdfPage) (Doc, error) {
 	return doc, nil
 }
 
-// attached takes the files that a PDF holds.
-func (r *pdfReader) attached(files *attached) {
+// readAttachments takes the files that a PDF holds.
+func (r *pdfReader) readAttachments(files *attached) {
 	counted, err := r.FPDFDoc_GetAttachmentCount(&requests.FPDFDoc_GetAttachmentCount{Document: r.file})
 	if err != nil {
 		return
@@ -253,11 +253,11 @@ func (r *pdfReader) attached(files *attached) {
 		}
 		file, err := r.FPDFDoc_GetAttachment(&requests.FPDFDoc_GetAttachment{Document: r.file, Index: index})
 		if err == nil {
-			r.attachment(files, file.Attachment)
+			r.readAttachment(files, file.Attachment)
 		}
 	}
 	pages, err := r.FPDF_GetPageCount(&requests.FPDF_GetPageCount{Document: r.file})
-	if err != nil || !r.pinned && !files.limits.apart() {
+	if err != nil || !r.pinned && !files.limits.skipsText() {
 		return
 	}
 	for index := range min(pages.PageCount, files.limits.Pages) {
@@ -272,8 +272,8 @@ func (r *pdfReader) attached(files *attached) {
 	}
 }
 
-// attachment takes a file that a PDF holds.
-func (r *pdfReader) attachment(files *attached, file references.FPDF_ATTACHMENT) {
+// readAttachment takes a file that a PDF holds.
+func (r *pdfReader) readAttachment(files *attached, file references.FPDF_ATTACHMENT) {
 	named, err := r.FPDFAttachment_GetName(&requests.FPDFAttachment_GetName{Attachment: file})
 	if err != nil {
 		return
@@ -302,7 +302,7 @@ func (r *pdfReader) pinnedTo(page requests.Page, files *attached) {
 			Document: r.file, Annotation: got.Annotation,
 		})
 		if err == nil {
-			r.attachment(files, file.Attachment)
+			r.readAttachment(files, file.Attachment)
 		}
 		_, _ = r.FPDFPage_CloseAnnot(&requests.FPDFPage_CloseAnnot{Annotation: got.Annotation}) // it was read
 	}
@@ -324,13 +324,13 @@ func missingPages(read []*pdfPage) string {
 	}
 	var all []string
 	if len(without) > 0 {
-		all = append(all, numbered(without, "has", "have")+" no text (scanned images?)")
+		all = append(all, namePages(without, "has", "have")+" no text (scanned images?)")
 	}
 	if len(broken) > 0 {
-		all = append(all, numbered(broken, "is", "are")+" damaged and cannot be read")
+		all = append(all, namePages(broken, "is", "are")+" damaged and cannot be read")
 	}
 	if len(lost) > 0 {
-		all = append(all, numbered(lost, "has", "have")+" letters that are left out: "+mute)
+		all = append(all, namePages(lost, "has", "have")+" letters that are left out: "+mute)
 	}
 	return strings.Join(all, "; ")
 }
@@ -341,8 +341,8 @@ const mute = "its fonts do not say which letters they show"
 // mostListed is how many ranges of pages a sentence lists.
 const mostListed = 50
 
-// numbered names pages: "page 3 has", "pages 3, 7-9 have".
-func numbered(pages []int, one, many string) string {
+// namePages names pages: "page 3 has", "pages 3, 7-9 have".
+func namePages(pages []int, one, many string) string {
 	var ranges []string
 	for from := 0; from < len(pages); {
 		until := from

@@ -27,11 +27,11 @@ func headingsOf(read []*pdfPage) {
 		page := one.lines
 		lines += len(page)
 		for at := 0; at < len(page); {
-			until := block(page, at)
+			until := findBlockEnd(page, at)
 			if looksLikeHeading(page[at:until], body) {
 				page[at].heading = until - at
 				found += until - at
-				sizes[rounded(page[at].size)] = true
+				sizes[roundSize(page[at].size)] = true
 			}
 			at = until
 		}
@@ -45,10 +45,10 @@ func headingsOf(read []*pdfPage) {
 			case line.heading > 0 && float64(found) <= mostHeadings*float64(lines):
 				for below := 1; below < line.heading; below++ {
 					line.text += " " + page[i+below].text
-					line.box = line.box.with(page[i+below].box)
+					line.box = line.box.joinBox(page[i+below].box)
 					page[i+below].text = ""
 				}
-				level := 1 + min(slices.Index(order, rounded(line.size)), pdfLevels-1)
+				level := 1 + min(slices.Index(order, roundSize(line.size)), pdfLevels-1)
 				line.text = strings.Repeat("#", level) + " " + line.text
 			case strings.HasPrefix(line.text, "#"): // a number sign of the text is no mark
 				line.text = `\` + line.text
@@ -57,23 +57,23 @@ func headingsOf(read []*pdfPage) {
 	}
 }
 
-// block is where the lines end that follow one in letters of its size, without a gap.
-func block(page []pdfLine, at int) int {
+// findBlockEnd is where the lines end that follow one in letters of its size, without a gap.
+func findBlockEnd(page []pdfLine, at int) int {
 	until := at + 1
-	for until < len(page) && !page[until].gap && rounded(page[until].size) == rounded(page[at].size) {
+	for until < len(page) && !page[until].gap && roundSize(page[until].size) == roundSize(page[at].size) {
 		until++
 	}
 	return until
 }
 
-func rounded(size float64) float64 { return math.Round(2*size) / 2 }
+func roundSize(size float64) float64 { return math.Round(2*size) / 2 }
 
 // bodySize is the size of most letters.
 func bodySize(read []*pdfPage) float64 {
 	letters := map[float64]int{}
 	for _, page := range read {
 		for _, line := range page.lines {
-			letters[rounded(line.size)] += len(line.text)
+			letters[roundSize(line.size)] += len(line.text)
 		}
 	}
 	most := 0.0

@@ -35,8 +35,8 @@ type pdfFont struct {
 	glyphs     []byte      // numbers of glyphs by characters, two bytes each; nil: they are the same
 }
 
-// glyph is the number of the glyph of a code.
-func (f pdfFont) glyph(code int) (uint16, bool) {
+// glyphOf is the number of the glyph of a code.
+func (f pdfFont) glyphOf(code int) (uint16, bool) {
 	if !f.composite {
 		return 0, false
 	}
@@ -78,8 +78,8 @@ var (
 // maxInside is how many bytes a document may have that is looked into.
 const maxInside = 32 << 20
 
-// inspect looks into the document, once.
-func (r *pdfReader) inspect() (*pdfInside, error) {
+// inspectObjects looks into the document, once.
+func (r *pdfReader) inspectObjects() (*pdfInside, error) {
 	if r.inside != nil {
 		return r.inside, nil
 	}
@@ -99,8 +99,8 @@ func (r *pdfReader) inspect() (*pdfInside, error) {
 	return r.inside, nil
 }
 
-// fonts are those of the document by name. Fonts of one name that differ say nothing.
-func (p *pdfInside) fonts() map[string]pdfFont {
+// listFonts are those of the document by name. Fonts of one name that differ say nothing.
+func (p *pdfInside) listFonts() map[string]pdfFont {
 	if p.named != nil {
 		return p.named
 	}
@@ -113,8 +113,8 @@ func (p *pdfInside) fonts() map[string]pdfFont {
 		}
 		font := p.named[string(name[1])]
 		if bytes.Contains(object.dictionary, []byte("/Type0")) {
-			font = p.composite(object.dictionary)
-			below := p.descendant(object.dictionary)
+			font = p.compositeOf(object.dictionary)
+			below := p.findDescendant(object.dictionary)
 			switch its := pdfFontName.FindSubmatch(below); {
 			case its == nil:
 			case p.isNumbered(object.dictionary, below):
@@ -130,27 +130,27 @@ func (p *pdfInside) fonts() map[string]pdfFont {
 			encoding = p.objects[string(at[1])].dictionary
 		}
 		if found := pdfDifference.FindSubmatch(encoding); found != nil {
-			font.read(found[1])
+			font.readNames(found[1])
 		}
 		p.named[string(name[1])] = font
 	}
 	return p.named
 }
 
-// composite is a composite font.
-func (p *pdfInside) composite(dictionary []byte) pdfFont {
+// compositeOf is a composite font.
+func (p *pdfInside) compositeOf(dictionary []byte) pdfFont {
 	font := pdfFont{composite: true, identity: pdfIdentity.Match(dictionary)}
 	if at := pdfEncoding.FindSubmatch(dictionary); at != nil {
-		font.collection = collectionOf(p.objects[string(at[1])].unpacked())
+		font.collection = collectionOf(p.objects[string(at[1])].unpackStream())
 	}
-	if at := pdfGlyphs.FindSubmatch(p.descendant(dictionary)); at != nil {
-		font.glyphs = p.objects[string(at[1])].unpacked()
+	if at := pdfGlyphs.FindSubmatch(p.findDescendant(dictionary)); at != nil {
+		font.glyphs = p.objects[string(at[1])].unpackStream()
 	}
 	return font
 }
 
-// descendant is the font that a composite one shows; it may be inside.
-func (p *pdfInside) descendant(dictionary []byte) []byte {
+// findDescendant is the font that a composite one shows; it may be inside.
+func (p *pdfInside) findDescendant(dictionary []byte) []byte {
 	for _, at := range []*regexp.Regexp{pdfDescendant, pdfListed} { // a list may stand between
 		if found := at.FindSubmatch(dictionary); found != nil {
 			dictionary = p.objects[string(found[1])].dictionary
@@ -182,8 +182,8 @@ func collectionOf(cmap []byte) map[int]int {
 	return collection
 }
 
-// read adds the names of a list of differences.
-func (f *pdfFont) read(differences []byte) {
+// readNames adds the names of a list of differences.
+func (f *pdfFont) readNames(differences []byte) {
 	if f.names == nil {
 		f.names = map[int]string{}
 	}
@@ -205,8 +205,8 @@ func (f *pdfFont) read(differences []byte) {
 // maxUnpacked is how many bytes are unpacked of one stream.
 const maxUnpacked = 1 << 20
 
-// unpacked is the beginning of a stream; nil: it is damaged.
-func (o pdfObject) unpacked() []byte {
+// unpackStream is the beginning of a stream; nil: it is damaged.
+func (o pdfObject) unpackStream() []byte {
 	data, _, _ := bytes.Cut(o.stream, []byte("endstream"))
 	if len(bytes.TrimSpace(data)) == 0 || !pdfFlate.Match(o.dictionary) {
 		return append([]byte{}, data[:min(len(data), maxUnpacked)]...)
@@ -222,8 +222,8 @@ func (o pdfObject) unpacked() []byte {
 	return out
 }
 
-// pages are the numbers of the objects of pages, in order.
-func (p *pdfInside) pages() []string {
+// listPages are the numbers of the objects of pages, in order.
+func (p *pdfInside) listPages() []string {
 	if p.leaves != nil {
 		return p.leaves
 	}
@@ -253,9 +253,9 @@ func (p *pdfInside) pages() []string {
 	return p.leaves
 }
 
-// damaged reports whether what a page shows is not there, or cannot be unpacked, of a document with so many pages.
-func (p *pdfInside) damaged(index, count int) bool {
-	pages := p.pages()
+// isDamaged reports whether what a page shows is not there, or cannot be unpacked, of a document with so many pages.
+func (p *pdfInside) isDamaged(index, count int) bool {
+	pages := p.listPages()
 	if len(pages) != count {
 		return false
 	}
@@ -268,7 +268,7 @@ func (p *pdfInside) damaged(index, count int) bool {
 		if !there {
 			return true
 		}
-		if object.unpacked() == nil {
+		if object.unpackStream() == nil {
 			return true
 		}
 	}

@@ -289,7 +289,7 @@ func TestLettersThatPDFiumMisreadsAreReadOrToldOf(t *testing.T) {
 				"<< /Type /Font /Subtype /CIDFontType2 /BaseFont /Own /CIDSystemInfo << /Registry (Adobe) /Ordering (Japan1) " +
 					"/Supplement 0 >> /FontDescriptor 100 0 R /DW 600 >>", packed("", letters+" endcmap end")}, shown("05a605b0"))
 		doc, err := document.Parse(strings.NewReader(content), document.PDF, "a.pdf", document.DefaultLimits())
-		if told := fault.Is(err, fault.EmptyDocument); told != empty || !told && err != nil {
+		if reported := fault.Is(err, fault.EmptyDocument); reported != empty || !reported && err != nil {
 			t.Errorf("%s: %+v, %v", name, doc, err)
 		}
 	}

@@ -42,8 +42,8 @@ const (
 // box is a part of a page, in points from its lower left corner; low is below high.
 type box struct{ left, low, right, high float64 }
 
-// with is the least box that holds two.
-func (b box) with(other box) box {
+// joinBox is the least box that holds two.
+func (b box) joinBox(other box) box {
 	return box{min(b.left, other.left), min(b.low, other.low), max(b.right, other.right), max(b.high, other.high)}
 }
 
@@ -60,11 +60,11 @@ type word struct {
 	apart bool
 }
 
-// text is what a segment says, in the order in which it is read.
-func (s *segment) text() string {
+// joinWords is what a segment says, in the order in which it is read.
+func (s *segment) joinWords() string {
 	var out strings.Builder
 	before := -1
-	for _, i := range s.order() {
+	for _, i := range s.orderWords() {
 		if beside := max(i, before); before >= 0 && (i-before != 1 && before-i != 1 || s.words[beside].apart) {
 			out.WriteByte(' ')
 		}
@@ -74,12 +74,12 @@ func (s *segment) text() string {
 	return out.String()
 }
 
-// backwards reports whether a segment is read from right to left, as most of its words are that have letters.
-func (s *segment) backwards() bool {
+// readsRTL reports whether a segment is read from right to left, as most of its words are that have letters.
+func (s *segment) readsRTL() bool {
 	count := 0
 	for _, word := range s.words {
 		switch {
-		case backwards(word.text):
+		case startsRTL(word.text):
 			count++
 		case strings.IndexFunc(word.text, unicode.IsLetter) >= 0:
 			count--
@@ -88,23 +88,23 @@ func (s *segment) backwards() bool {
 	return count > 0
 }
 
-// order is the order in which the words are read: in a line from right to left, words of other scripts that stand side
-// by side are read from left to right.
-func (s *segment) order() []int {
+// orderWords is the order in which the words are read: in a line from right to left, words of other scripts that stand
+// side by side are read from left to right.
+func (s *segment) orderWords() []int {
 	order := make([]int, len(s.words))
 	for i := range order {
 		order[i] = i
 	}
-	if !s.backwards() {
+	if !s.readsRTL() {
 		return order
 	}
 	slices.Reverse(order)
 	for from := 0; from < len(order); {
 		until := from + 1
-		for until < len(order) && backwards(s.words[order[until]].text) == backwards(s.words[order[from]].text) {
+		for until < len(order) && startsRTL(s.words[order[until]].text) == startsRTL(s.words[order[from]].text) {
 			until++
 		}
-		if !backwards(s.words[order[from]].text) {
+		if !startsRTL(s.words[order[from]].text) {
 			slices.Reverse(order[from:until])
 		}
 		from = until
@@ -122,7 +122,7 @@ func (r row) inOrder() []*segment {
 		all.words = append(all.words, segment.words...)
 	}
 	out := slices.Clone(r)
-	if all.backwards() {
+	if all.readsRTL() {
 		slices.Reverse(out)
 	}
 	return out
@@ -157,7 +157,7 @@ func linesOfPage(words []glyphs, height float64) []pdfLine {
 		}
 		for i := range of {
 			of[i].gap = of[i].gap || i == 0 && len(lines) > 0
-			of[i].box = of[i].box.turned((4 - turn) % 4)
+			of[i].box = of[i].box.turnBack((4 - turn) % 4)
 		}
 		if turn == 0 {
 			markEdges(of, height)
@@ -213,7 +213,7 @@ func linesOf(spans []glyphs) []pdfLine {
 	levelMarks(spans)
 	rows := rowsOf(segmentsOf(spans))
 	var lines []pdfLine
-	if segments := count(rows); segments > maxLaidOut {
+	if segments := countSegments(rows); segments > maxLaidOut {
 		return linesOfRows(rows)
 	}
 	looked := 0
@@ -265,7 +265,7 @@ func levelMarks(spans []glyphs) {
 	}
 }
 
-func count(rows []row) int {
+func countSegments(rows []row) int {
 	segments := 0
 	for _, row := range rows {
 		segments += len(row)
@@ -273,8 +273,8 @@ func count(rows []row) int {
 	return segments
 }
 
-// clusters sorts by height, and cuts into groups of about equal height. Lines beside a much larger letter stay apart.
-func clusters[T any](items []T, y, size func(T) float64) [][]T {
+// toGroups sorts by height, and cuts into groups of about equal height. Lines beside a much larger letter stay apart.
+func toGroups[T any](items []T, y, size func(T) float64) [][]T {
 	slices.SortStableFunc(items, func(a, b T) int { return cmp.Compare(y(b), y(a)) })
 	var out [][]T
 	for from := 0; from < len(items); {
@@ -293,7 +293,7 @@ func clusters[T any](items []T, y, size func(T) float64) [][]T {
 
 func segmentsOf(spans []glyphs) []*segment {
 	var out []*segment
-	for _, line := range clusters(spans, func(s glyphs) float64 { return s.y }, func(s glyphs) float64 { return s.size }) {
+	for _, line := range toGroups(spans, func(s glyphs) float64 { return s.y }, func(s glyphs) float64 { return s.size }) {
 		slices.SortStableFunc(line, func(a, b glyphs) int { return cmp.Compare(a.left, b.left) })
 		var last *segment
 		var before glyphs
@@ -307,7 +307,7 @@ func segmentsOf(spans []glyphs) []*segment {
 				if gap < gutter {
 					apart := gap > wordGap || shown.apart
 					_, size := utf8.DecodeLastRuneInString(before.text)
-					if ideographic(shown.text) && ideographic(before.text[len(before.text)-size:]) {
+					if isIdeographic(shown.text) && isIdeographic(before.text[len(before.text)-size:]) {
 						apart = gap > wordGap
 					}
 					before = shown
@@ -325,12 +325,12 @@ func segmentsOf(spans []glyphs) []*segment {
 
 func (s *segment) add(shown glyphs, apart bool) {
 	s.words = append(s.words, word{shown.text, apart})
-	s.box, s.size = s.with(shown.box), max(s.size, shown.size)
+	s.box, s.size = s.joinBox(shown.box), max(s.size, shown.size)
 }
 
 func rowsOf(segments []*segment) []row {
 	var rows []row
-	for _, line := range clusters(segments,
+	for _, line := range toGroups(segments,
 		func(s *segment) float64 { return s.y }, func(s *segment) float64 { return s.size }) {
 		slices.SortStableFunc(line, func(a, b *segment) int { return cmp.Compare(a.left, b.left) })
 		rows = append(rows, line)
@@ -341,8 +341,8 @@ func rowsOf(segments []*segment) []row {
 // extent is a part of the page's width.
 type extent struct{ left, right float64 }
 
-// covered adds the segments of a row to parts of the width, sorted and apart by a gutter.
-func covered(parts []extent, with row) []extent {
+// coverWidth adds the segments of a row to parts of the width, sorted and apart by a gutter.
+func coverWidth(parts []extent, with row) []extent {
 	all := slices.Clone(parts)
 	for _, segment := range with {
 		all = append(all, extent{segment.left, segment.right})
@@ -371,7 +371,7 @@ func columnsFrom(rows []row, at int, looked *int) (columns [][]row, next int) {
 		if *looked += len(parts) + len(rows[next]); *looked > mostLooked {
 			return nil, at
 		}
-		wider := covered(parts, rows[next])
+		wider := coverWidth(parts, rows[next])
 		if len(wider) < 2 && next-at >= 2 {
 			break
 		}
@@ -390,7 +390,7 @@ func columnsFrom(rows []row, at int, looked *int) (columns [][]row, next int) {
 			}
 		}
 		column := rowsOf(inside)
-		if !running(column, part) {
+		if !isRunningText(column, part) {
 			return nil, at
 		}
 		columns = append(columns, column)
@@ -405,13 +405,13 @@ const (
 	leastLetters = 20
 )
 
-func running(column []row, part extent) bool {
+func isRunningText(column []row, part extent) bool {
 	full, letters := 0, 0
 	for _, row := range column {
 		width := 0.0
 		for _, segment := range row {
 			width += segment.right - segment.left
-			letters += utf8.RuneCountInString(segment.text())
+			letters += utf8.RuneCountInString(segment.joinWords())
 		}
 		if width >= nearlyFull*(part.right-part.left) {
 			full++
@@ -429,7 +429,7 @@ func linesOfRows(rows []row) []pdfLine {
 		var text strings.Builder
 		var before box
 		for n, segment := range row.inOrder() {
-			cell := strings.Join(strings.Fields(segment.text()), " ")
+			cell := strings.Join(strings.Fields(segment.joinWords()), " ")
 			labelled := strings.HasSuffix(text.String(), ":") && !strings.HasSuffix(cell, ":")
 			gap := max(segment.left-before.right, before.left-segment.right)
 			before = segment.box
@@ -439,7 +439,7 @@ func linesOfRows(rows []row) []pdfLine {
 				text.WriteByte(' ')
 			}
 			text.WriteString(cell)
-			line.box = line.box.with(segment.box)
+			line.box = line.box.joinBox(segment.box)
 		}
 		if line.text = text.String(); line.text == "" {
 			continue

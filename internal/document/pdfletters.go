@@ -11,13 +11,13 @@ import (
 	"golang.org/x/image/font/sfnt"
 )
 
-// unmapped returns what letters show that PDFium knows no character for, by their index: what the names of their glyphs
-// say; else their codes, where those of a font's letters on the page look like text; else nothing.
-func (w *pdfWords) unmapped(chars []rune) (map[int]string, error) {
+// decodeUnmapped returns what letters show that PDFium knows no character for, by their index: what the names of their
+// glyphs say; else their codes, where those of a font's letters on the page look like text; else nothing.
+func (w *pdfWords) decodeUnmapped(chars []rune) (map[int]string, error) {
 	var found map[int]string
 	fonts := map[string][]int{}
 	for i, char := range chars {
-		if err := w.tick(i); err != nil {
+		if err := w.checkClock(i); err != nil {
 			return nil, err
 		}
 		is, err := w.FPDFText_HasUnicodeMapError(&requests.FPDFText_HasUnicodeMapError{TextPage: w.text, Index: i})
@@ -43,7 +43,7 @@ func (w *pdfWords) unmapped(chars []rune) (map[int]string, error) {
 		}
 	}
 	for font, indexes := range fonts {
-		if err := w.decode(font, indexes, chars, found); err != nil {
+		if err := w.decodeFont(font, indexes, chars, found); err != nil {
 			return nil, err
 		}
 	}
@@ -54,7 +54,7 @@ func (w *pdfWords) unmapped(chars []rune) (map[int]string, error) {
 		}
 		w.lost = w.lost || text == "" && (beside(i-1) || beside(i+1))
 	}
-	return w.correct(chars, found)
+	return w.correctLetters(chars, found)
 }
 
 // isPrivateUse reports whether a character says nothing but in its font.
@@ -62,13 +62,13 @@ func isPrivateUse(char rune) bool {
 	return unicode.Is(unicode.Co, char) || char == unicode.ReplacementChar
 }
 
-// decode finds what letters of a font show.
-func (w *pdfWords) decode(font string, indexes []int, chars []rune, found map[int]string) error {
-	inside, err := w.inspect()
+// decodeFont finds what letters of a font show.
+func (w *pdfWords) decodeFont(font string, indexes []int, chars []rune, found map[int]string) error {
+	inside, err := w.inspectObjects()
 	if err != nil {
 		return err
 	}
-	fonts := inside.fonts()
+	fonts := inside.listFonts()
 	var codes []int
 	for _, i := range indexes {
 		if found[i] = glyphText(fonts[font].names[int(chars[i])]); found[i] == "" {
@@ -169,7 +169,7 @@ func (w *pdfWords) ownCharacters(of pdfFont, indexes []int, chars []rune) ([]str
 	}
 	own, known := make([]string, len(indexes)), 0
 	for n, i := range indexes {
-		if glyph, there := of.glyph(int(chars[i])); there && characters[glyph] != "" {
+		if glyph, there := of.glyphOf(int(chars[i])); there && characters[glyph] != "" {
 			own[n] = characters[glyph]
 			known++
 		}

@@ -37,7 +37,7 @@ func (p *pdfInside) isOfSigns(font []byte) bool {
 func (p *pdfInside) isNumbered(font, descendant []byte) bool {
 	at := pdfToUnicode.FindSubmatch(font)
 	return at != nil && pdfIdentity.Match(font) && bytes.Contains(descendant, []byte("/CIDFontType2")) &&
-		!pdfGlyphs.Match(descendant) && !bytes.Contains(p.objects[string(at[1])].unpacked(), []byte("beginbf"))
+		!pdfGlyphs.Match(descendant) && !bytes.Contains(p.objects[string(at[1])].unpackStream(), []byte("beginbf"))
 }
 
 // asWindows is a letter that was taken for one of the Macintosh; 0: it was not.
@@ -48,10 +48,10 @@ func asWindows(char rune) rune {
 	return 0
 }
 
-// correct finds what letters show that PDFium misreads. Signs of the Macintosh give words like DurÈe; those of fonts of
-// numbered glyphs, ideographs as a rule, are left out. Fonts of East Asian letters may have some that PDFium does not
-// know: the document is looked into.
-func (w *pdfWords) correct(chars []rune, found map[int]string) (map[int]string, error) {
+// correctLetters finds what letters show that PDFium misreads. Signs of the Macintosh give words like DurÈe; those of
+// fonts of numbered glyphs, ideographs as a rule, are left out. Fonts of East Asian letters may have some that PDFium
+// does not know: the document is looked into.
+func (w *pdfWords) correctLetters(chars []rune, found map[int]string) (map[int]string, error) {
 	eastern, mac := false, false
 	for i, char := range chars {
 		eastern = eastern || char >= 0x2e80
@@ -61,8 +61,8 @@ func (w *pdfWords) correct(chars []rune, found map[int]string) (map[int]string, 
 	if !eastern && !mac {
 		return found, nil
 	}
-	inside, err := w.inspect()
-	if inside.fonts(); err != nil || len(inside.numbered) == 0 && len(inside.ofSigns) == 0 {
+	inside, err := w.inspectObjects()
+	if inside.listFonts(); err != nil || len(inside.numbered) == 0 && len(inside.ofSigns) == 0 {
 		return found, err
 	}
 	if found == nil {

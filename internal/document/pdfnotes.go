@@ -29,8 +29,8 @@ const (
 	dropDownField = 1 << 17
 )
 
-// notes are those of a page that a viewer shows.
-func (w *pdfWords) notes(page requests.Page) ([]note, error) {
+// listNotes are those of a page that a viewer shows.
+func (w *pdfWords) listNotes(page requests.Page) ([]note, error) {
 	counted, err := w.FPDFPage_GetAnnotCount(&requests.FPDFPage_GetAnnotCount{Page: page})
 	if err != nil {
 		return nil, trapOf(err)
@@ -149,17 +149,17 @@ func (w *pdfWords) addNotes(notes []note) ([]pdfLine, error) {
 	for _, word := range w.found {
 		page.WriteString(word.text)
 	}
-	shown := letters(page.String())
+	shown := lettersOf(page.String())
 	for _, one := range notes {
 		if err := w.inTime(); err != nil {
 			return nil, err
 		}
 		size := math.Max(1, math.Min(usualSize, one.at.high-one.at.low))
 		switch {
-		case letters(one.text) == "":
-		case one.typed && !w.shows(one):
+		case lettersOf(one.text) == "":
+		case one.typed && !w.showsNote(one):
 			w.found = append(w.found, glyphs{box: one.at, y: one.at.high - size, size: size, text: one.text, apart: true})
-		case !one.typed && !strings.Contains(shown, letters(one.text)):
+		case !one.typed && !strings.Contains(shown, lettersOf(one.text)):
 			lines = append(lines, pdfLine{text: one.text, y: one.at.low, size: size, gap: true, box: one.at})
 		}
 	}
@@ -192,18 +192,18 @@ func (w *pdfWords) levelValues(notes []note) {
 	}
 }
 
-// shows reports whether the page shows a text, or another that a field means by it. Of one that it shows in part, as a
-// font does not have its letters or the field no room, it takes that away.
-func (w *pdfWords) shows(one note) bool {
+// showsNote reports whether the page shows a text, or another that a field means by it. Of one that it shows in part,
+// as a font does not have its letters or the field no room, it takes that away.
+func (w *pdfWords) showsNote(one note) bool {
 	has, kept := "", make([]glyphs, 0, len(w.found))
 	for _, word := range w.found {
-		if word.turned((4 - word.turn%4) % 4).centredIn([]box{one.at}) {
-			has += letters(word.text)
+		if word.turnBack((4 - word.turn%4) % 4).centredIn([]box{one.at}) {
+			has += lettersOf(word.text)
 		} else {
 			kept = append(kept, word)
 		}
 	}
-	text := letters(one.text)
+	text := lettersOf(one.text)
 	simple := strings.IndexFunc(text, func(r rune) bool { return r > unicode.MaxLatin1 }) < 0
 	switch {
 	case strings.Contains(has, text):
@@ -216,8 +216,8 @@ func (w *pdfWords) shows(one note) bool {
 	return false
 }
 
-// letters are the letters and digits of a text.
-func letters(text string) string {
+// lettersOf are the letters and digits of a text.
+func lettersOf(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) {
 			return r

@@ -45,8 +45,8 @@ func turnOf(x, y float64) int {
 	return 3
 }
 
-// turned is a box as it stands once what is turned to the left by some quarters of a circle is turned back.
-func (b box) turned(quarters int) box {
+// turnBack is a box as it stands once what is turned to the left by some quarters of a circle is turned back.
+func (b box) turnBack(quarters int) box {
 	switch quarters {
 	case 1:
 		return box{b.low, -b.right, b.high, -b.left}
@@ -72,8 +72,8 @@ type pdfPage struct {
 // maxCharacters of a page: one with more is no page that somebody reads.
 const maxCharacters = 4 << 20
 
-// page reads one page.
-func (r *pdfReader) page(index int) (*pdfPage, error) {
+// loadPage reads one page.
+func (r *pdfReader) loadPage(index int) (*pdfPage, error) {
 	if err := r.inTime(); err != nil {
 		return nil, err
 	}
@@ -89,22 +89,22 @@ func (r *pdfReader) page(index int) (*pdfPage, error) {
 		out.shows = objects.Count > 0
 	}
 	if !out.shows {
-		inside, err := r.inspect()
+		inside, err := r.inspectObjects()
 		if err != nil {
 			return nil, err
 		}
-		out.broken = inside.damaged(index, r.count)
+		out.broken = inside.isDamaged(index, r.count)
 	}
-	shown, err := r.placement(page, out)
+	shown, err := r.placePage(page, out)
 	if err != nil {
 		return nil, err
 	}
 	words := pdfWords{pdfReader: r, shown: shown, sheet: box{right: out.width, high: out.height}}
-	noted, err := words.notes(page)
+	noted, err := words.listNotes(page)
 	if err != nil {
 		return nil, err
 	}
-	if err := words.prepare(page, out); err != nil {
+	if err := words.prepareTexts(page, out); err != nil {
 		return nil, err
 	}
 	broken, err := words.readPage(page)
@@ -120,17 +120,17 @@ func (r *pdfReader) page(index int) (*pdfPage, error) {
 	}
 	words.levelValues(noted)
 	out.lines, out.lost = append(linesOfPage(words.found, out.height), beside...), words.lost
-	if out.pictured, err = r.pictured(page, out); err != nil {
+	if out.pictured, err = r.isPictured(page, out); err != nil {
 		return nil, err
 	}
 	_, err = r.FPDF_ClosePage(&requests.FPDF_ClosePage{Page: loaded.Page})
 	return out, err
 }
 
-// prepare outlines texts that take no width, as PDFium passes over them but for an outline: those of one letter or in a
-// column, in a font that the file does not have. It takes away what is written invisibly beside other texts; on a
+// prepareTexts outlines texts that take no width, as PDFium passes over them but for an outline: those of one letter or
+// in a column, in a font that the file does not have. It takes away what is written invisibly beside other texts; on a
 // scanned page that is what the page says.
-func (w *pdfWords) prepare(page requests.Page, read *pdfPage) error {
+func (w *pdfWords) prepareTexts(page requests.Page, read *pdfPage) error {
 	counted, err := w.FPDFPage_CountObjects(&requests.FPDFPage_CountObjects{Page: page})
 	if err != nil {
 		return trapOf(err)
@@ -150,7 +150,7 @@ func (w *pdfWords) prepare(page requests.Page, read *pdfPage) error {
 		}
 		at, err := w.FPDFPageObj_GetBounds(&requests.FPDFPageObj_GetBounds{PageObject: object.PageObject})
 		if err == nil && at.Right-at.Left < least {
-			err = w.outline(object.PageObject)
+			err = w.outlineText(object.PageObject)
 		}
 		if isTrap(err) {
 			return err
@@ -181,8 +181,8 @@ func (w *pdfWords) prepare(page requests.Page, read *pdfPage) error {
 	return nil
 }
 
-// outline gives a text an outline.
-func (w *pdfWords) outline(object references.FPDF_PAGEOBJECT) error {
+// outlineText gives a text an outline.
+func (w *pdfWords) outlineText(object references.FPDF_PAGEOBJECT) error {
 	_, err := w.FPDFTextObj_SetTextRenderMode(&requests.FPDFTextObj_SetTextRenderMode{
 		PageObject: object, TextRenderMode: enums.FPDF_TEXTRENDERMODE_FILL_STROKE,
 	})
@@ -223,15 +223,15 @@ func isTrap(err error) bool {
 // affine is a matrix of six numbers, as PDF writes it.
 type affine [6]float64
 
-func (m affine) at(x, y float64) (float64, float64) {
+func (m affine) mapPoint(x, y float64) (float64, float64) {
 	return m[0]*x + m[2]*y + m[4], m[1]*x + m[3]*y + m[5]
 }
 
 // finer is how many steps PDFium's whole numbers of a place have a point.
 const finer = 100
 
-// placement is how places of a page become those of what is shown of it: cut, and turned. It notes the size of that.
-func (r *pdfReader) placement(page requests.Page, out *pdfPage) (affine, error) {
+// placePage is how places of a page become those of what is shown of it: cut, and turned. It notes the size of that.
+func (r *pdfReader) placePage(page requests.Page, out *pdfPage) (affine, error) {
 	width, err := r.FPDF_GetPageWidthF(&requests.FPDF_GetPageWidthF{Page: page})
 	if err != nil {
 		return affine{}, err
@@ -240,7 +240,7 @@ func (r *pdfReader) placement(page requests.Page, out *pdfPage) (affine, error) 
 	if err != nil {
 		return affine{}, err
 	}
-	out.width, out.height = tame(float64(width.PageWidth)), tame(float64(height.PageHeight))
+	out.width, out.height = boundNumber(float64(width.PageWidth)), boundNumber(float64(height.PageHeight))
 	place := func(x, y float64) (float64, float64, error) {
 		at, err := r.FPDF_PageToDevice(&requests.FPDF_PageToDevice{
 			Page: page, SizeX: int(out.width * finer), SizeY: int(out.height * finer), PageX: x, PageY: y,
@@ -260,8 +260,8 @@ func (r *pdfReader) placement(page requests.Page, out *pdfPage) (affine, error) 
 	return affine{(x1 - x0) / far, (y1 - y0) / far, (x2 - x0) / far, (y2 - y0) / far, x0, y0}, nil
 }
 
-// tame is a number that a page may have, or 0.
-func tame(x float64) float64 {
+// boundNumber is a number that a page may have, or 0.
+func boundNumber(x float64) float64 {
 	if !(math.Abs(x) < 1e5) {
 		return 0
 	}

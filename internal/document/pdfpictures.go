@@ -11,8 +11,8 @@ const muchOfPage = 0.1
 // mostObjects is how many objects of a page are looked at.
 const mostObjects = 10_000
 
-// pictured reports whether pictures take much of a page whose lines all stand where headers and footers do.
-func (r *pdfReader) pictured(page requests.Page, read *pdfPage) (bool, error) {
+// isPictured reports whether pictures take much of a page whose lines all stand where headers and footers do.
+func (r *pdfReader) isPictured(page requests.Page, read *pdfPage) (bool, error) {
 	if len(read.lines) == 0 {
 		return false, nil
 	}
@@ -60,7 +60,7 @@ func (r *pdfReader) areaOfPicture(page requests.Page, index int) (float64, error
 	if err != nil {
 		return 0, trapOf(err)
 	}
-	return max(0, tame(float64(at.Right-at.Left))) * max(0, tame(float64(at.Top-at.Bottom))), nil
+	return max(0, boundNumber(float64(at.Right-at.Left))) * max(0, boundNumber(float64(at.Top-at.Bottom))), nil
 }
 
 // trapOf is an error with which PDFium broke off; nil where it just refused.

@@ -65,7 +65,7 @@ func (p *pdfInside) rareLetters(ordering, encoding string) map[int]string {
 		return byCID
 	}
 	number, _, _ := strings.Cut(encoding, " ")
-	for code, cid := range collectionOf(p.objects[number].unpacked()) {
+	for code, cid := range collectionOf(p.objects[number].unpackStream()) {
 		if byCID[cid] != "" {
 			letters[code] = byCID[cid]
 		}
@@ -91,7 +91,7 @@ func (p *pdfInside) withRareLetters(raw []byte) []byte {
 	}
 	maps := map[string]int{} // by collection and encoding
 	for number, object := range p.objects {
-		ordering, encoding := p.orderingOf(p.descendant(object.dictionary)), pdfEncoded.FindSubmatch(object.dictionary)
+		ordering, encoding := p.orderingOf(p.findDescendant(object.dictionary)), pdfEncoded.FindSubmatch(object.dictionary)
 		if ordering == "" || encoding == nil || !bytes.Contains(object.dictionary, []byte("/Type0")) ||
 			pdfToUnicode.Match(object.dictionary) || out.Len() > 2*maxInside {
 			continue
@@ -128,8 +128,8 @@ func (p *pdfInside) withRareLetters(raw []byte) []byte {
 func (r *pdfReader) pageAgain(index int) (*pdfPage, error) {
 	raw := r.lettered
 	r.lettered = nil
-	if err := r.reopen(raw); err != nil {
+	if err := r.reopenFile(raw); err != nil {
 		return nil, err
 	}
-	return r.page(index)
+	return r.loadPage(index)
 }

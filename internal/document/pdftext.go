@@ -21,7 +21,7 @@ func pdfTextOf(read []*pdfPage) (string, Places) {
 		for i := range page.lines {
 			line, kept, again := &page.lines[i], page.lines[i].text, false
 			if line.edge {
-				kept, again = repeated.keep(line.text, number)
+				kept, again = repeated.keepLine(line.text, number)
 			}
 			line.margin = again || kept != line.text
 			page.says = page.says || !again && strings.TrimSpace(numberOfPage.ReplaceAllString(kept, "")) != ""
@@ -33,9 +33,9 @@ func pdfTextOf(read []*pdfPage) (string, Places) {
 	headingsOf(read)
 	out := pdfWriter{}
 	for _, page := range read {
-		out.page(page)
+		out.writePage(page)
 	}
-	return out.text.String(), out.places.packed()
+	return out.text.String(), out.places.packPlaces()
 }
 
 // pdfWriter writes pages one after the other, and notes where each line stands.
@@ -50,8 +50,8 @@ func (w *pdfWriter) write(text string) {
 	w.runes += utf8.RuneCountInString(text)
 }
 
-func (w *pdfWriter) page(page *pdfPage) {
-	w.places.begin(page.width, page.height)
+func (w *pdfWriter) writePage(page *pdfPage) {
+	w.places.beginPage(page.width, page.height)
 	held, at, any := "", box{}, false // a line waits for the rest of its last word
 	flush := func() {
 		if any {
@@ -68,7 +68,7 @@ func (w *pdfWriter) page(page *pdfPage) {
 			held, text = withoutHyphen(held, text)
 		}
 		if text == "" {
-			at = at.with(line.box)
+			at = at.joinBox(line.box)
 			continue
 		}
 		flush()
@@ -132,7 +132,7 @@ func runningLines(read []*pdfPage) repeats {
 					once[number] = true
 				}
 			}
-			once[r.unnumbered(line.text)] = true
+			once[r.stripNumber(line.text)] = true
 		}
 		for text := range once {
 			r.counts[text]++
@@ -163,7 +163,7 @@ func saysNumber(text string) bool {
 func numberOf(cell string, page int) (string, bool) {
 	if at := romanNumber.FindStringSubmatch(cell); at != nil && page < mostRoman {
 		for number := 1; number < mostRoman; number++ {
-			if counted(number, "lowerRoman") == at[1] {
+			if formatCounter(number, "lowerRoman") == at[1] {
 				return romanAt + strconv.Itoa(number-page), true
 			}
 		}
@@ -187,8 +187,8 @@ func (r repeats) isRepeated(text string) bool {
 	return r.counts[text] >= r.least || strings.HasPrefix(text, romanAt) && r.counts[text] >= leastRepeated
 }
 
-// unnumbered is a line without the number that a page prints of itself.
-func (r repeats) unnumbered(text string) string {
+// stripNumber is a line without the number that a page prints of itself.
+func (r repeats) stripNumber(text string) string {
 	if !r.numbered {
 		return text
 	}
@@ -201,8 +201,8 @@ func (r repeats) unnumbered(text string) string {
 	return strings.Join(cells, "\t")
 }
 
-// keep is what stays of a line in a margin: nothing of the page's own number, and of what pages repeat the first.
-func (r repeats) keep(text string, page int) (kept string, repeated bool) {
+// keepLine is what stays of a line in a margin: nothing of the page's own number, and of what pages repeat the first.
+func (r repeats) keepLine(text string, page int) (kept string, repeated bool) {
 	if len(text) > maxRunning {
 		return text, false
 	}
@@ -212,8 +212,8 @@ func (r repeats) keep(text string, page int) (kept string, repeated bool) {
 			cells = append(cells, cell)
 		}
 	}
-	kept = r.unnumbered(strings.Join(cells, "\t"))
-	if !r.isRepeated(r.unnumbered(text)) && !r.isRepeated(kept) {
+	kept = r.stripNumber(strings.Join(cells, "\t"))
+	if !r.isRepeated(r.stripNumber(text)) && !r.isRepeated(kept) {
 		return kept, kept == ""
 	}
 	if r.kept[kept] {

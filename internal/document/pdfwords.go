@@ -41,7 +41,7 @@ func (w *pdfWords) read() error {
 		return nil //nolint:nilerr // a page without text
 	}
 	if counted.Count > maxCharacters {
-		return over(w.object, "memory", w.limits.Memory, "one page of it shows too many letters")
+		return overMax(w.object, "memory", w.limits.Memory, "one page of it shows too many letters")
 	}
 	chars := make([]rune, counted.Count)
 	for i := range chars {
@@ -50,11 +50,11 @@ func (w *pdfWords) read() error {
 			return err
 		}
 		chars[i] = rune(char.Unicode)
-		if err := w.tick(i); err != nil {
+		if err := w.checkClock(i); err != nil {
 			return err
 		}
 	}
-	named, err := w.unmapped(chars)
+	named, err := w.decodeUnmapped(chars)
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (w *pdfWords) read() error {
 			err = w.addText(i, text)
 		}
 		if err == nil {
-			err = w.tick(i)
+			err = w.checkClock(i)
 		}
 		if err != nil {
 			return err
@@ -81,8 +81,8 @@ func (w *pdfWords) read() error {
 	return nil
 }
 
-// tick looks at the clock now and then.
-func (w *pdfWords) tick(i int) error {
+// checkClock looks at the clock now and then.
+func (w *pdfWords) checkClock(i int) error {
 	if i%1024 == 1023 {
 		return w.inTime()
 	}
@@ -99,7 +99,7 @@ func (w *pdfWords) add(index int, char rune) error {
 		w.blank, w.ended = false, true
 		return nil
 	case unicode.IsSpace(char):
-		w.open, w.blank = w.open && w.last().turn == slanted, true
+		w.open, w.blank = w.open && w.lastWord().turn == slanted, true
 		return nil
 	case utf16.IsSurrogate(char):
 		if w.half == 0 {
@@ -129,7 +129,7 @@ func (w *pdfWords) addText(index int, text string) error {
 		its := w.onPage(float64(loose.Rect.Left), float64(loose.Rect.Bottom),
 			float64(loose.Rect.Right), float64(loose.Rect.Top))
 		if at < index {
-			its = its.with(here.box)
+			its = its.joinBox(here.box)
 		}
 		here.box = its
 	}
@@ -149,17 +149,17 @@ func (w *pdfWords) addText(index int, text string) error {
 	w.glyph = here.box
 	if w.open && (w.goesDown(here) || !w.ended) {
 		w.ended = false
-		next := glyphs{box: here.turned(w.last().turn), text: text}
+		next := glyphs{box: here.turnBack(w.lastWord().turn), text: text}
 		switch {
-		case same && w.mirror(text):
+		case same && w.mirrorLetters(text):
 			return nil
 		case w.goesOn(next):
-			w.join(next)
+			w.joinLetters(next)
 			return nil
 		}
 	}
 	w.ended = false
-	return w.begin(index, here)
+	return w.beginWord(index, here)
 }
 
 // centredIn reports whether the middle of a box lies in one of some.
@@ -172,18 +172,18 @@ func (b box) centredIn(all []box) bool {
 
 // onPage is a box of PDFium as the page shows it.
 func (w *pdfWords) onPage(left, bottom, right, top float64) box {
-	x0, y0 := w.shown.at(left, bottom)
-	x1, y1 := w.shown.at(right, top)
-	x0, y0, x1, y1 = tame(x0), tame(y0), tame(x1), tame(y1)
+	x0, y0 := w.shown.mapPoint(left, bottom)
+	x1, y1 := w.shown.mapPoint(right, top)
+	x0, y0, x1, y1 = boundNumber(x0), boundNumber(y0), boundNumber(x1), boundNumber(y1)
 	return box{min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)}
 }
 
-// mirror puts a letter before those of the same glyph, as PDFium turns them round where one glyph shows several letters
-// of a script that is written from right to left; but for those of a character that stands for lam and alef.
-func (w *pdfWords) mirror(text string) bool {
-	last := w.last()
+// mirrorLetters puts a letter before those of the same glyph, as PDFium turns them round where one glyph shows several
+// letters of a script that is written from right to left; but for those of a character that stands for lam and alef.
+func (w *pdfWords) mirrorLetters(text string) bool {
+	last := w.lastWord()
 	first, _ := utf8.DecodeRuneInString(text)
-	if !backwards(text) || !unicode.IsLetter(first) || !backwards(last.text[w.before:]) ||
+	if !startsRTL(text) || !unicode.IsLetter(first) || !startsRTL(last.text[w.before:]) ||
 		last.text[w.before:] == "\u0644" && strings.ContainsRune("\u0627\u0622\u0623\u0625", first) {
 		return false
 	}
@@ -194,72 +194,72 @@ func (w *pdfWords) mirror(text string) bool {
 // goesDown reports whether a glyph stands right below an upright one of a script that is written in columns, too; then
 // what begins there runs downwards.
 func (w *pdfWords) goesDown(here glyphs) bool {
-	last := w.last()
+	last := w.lastWord()
 	size := last.size
 	switch {
-	case !ideographic(here.text):
+	case !isIdeographic(here.text):
 		return false
 	case last.turn == downwards:
 		return true
-	case last.turn != 0 || utf8.RuneCountInString(last.text) != 1 || !ideographic(last.text) ||
+	case last.turn != 0 || utf8.RuneCountInString(last.text) != 1 || !isIdeographic(last.text) ||
 		here.right < last.left+size/2 || here.left > last.right-size/2 ||
 		here.high > last.low+size/4 || here.high < last.low-size/4:
 		return false
 	}
-	last.box, last.turn = last.turned(downwards), downwards
+	last.box, last.turn = last.turnBack(downwards), downwards
 	last.y = (last.low + last.high) / 2
 	return true
 }
 
-// ideographic reports whether a text begins with a letter or mark of a script that has no blanks between words.
-func ideographic(text string) bool {
+// isIdeographic reports whether a text begins with a letter or mark of a script that has no blanks between words.
+func isIdeographic(text string) bool {
 	first, _ := utf8.DecodeRuneInString(text)
 	return first >= 0x2e80 && (unicode.In(first, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Bopomofo) ||
 		first >= 0x3000 && first < 0x3040 || first == 0x30fb || first == 0x30fc ||
 		first >= 0xff00 && first < 0xff66 && !unicode.Is(unicode.Latin, first))
 }
 
-// last is the word that was begun last.
-func (w *pdfWords) last() *glyphs { return &w.found[len(w.found)-1] }
+// lastWord is the word that was begun last.
+func (w *pdfWords) lastWord() *glyphs { return &w.found[len(w.found)-1] }
 
 // goesOn reports whether letters belong to the word that is open.
 func (w *pdfWords) goesOn(here glyphs) bool {
-	last := w.last()
+	last := w.lastWord()
 	if last.turn == slanted {
 		return true
 	}
 	size := max(last.size, 1e-3)
-	if last.turn == downwards && ideographic(here.text) && here.low < last.high && here.high > last.low {
+	if last.turn == downwards && isIdeographic(here.text) && here.low < last.high && here.high > last.low {
 		return here.left-last.right < gutter*size && here.left > last.left
 	}
 	if math.Abs(here.low-last.low) > sameRow*size {
 		return false
 	}
-	if backwards(here.text) && backwards(last.text) {
+	if startsRTL(here.text) && startsRTL(last.text) {
 		return last.left-here.right < gutter*size && here.right < last.right+size/2
 	}
 	return here.left-last.right < gutter*size && here.left > last.left-size/2
 }
 
-// backwards reports whether a text begins with a letter of a script that is written from right to left.
-func backwards(text string) bool {
+// startsRTL reports whether a text begins with a letter of a script that is written from right to left.
+func startsRTL(text string) bool {
 	first, _ := utf8.DecodeRuneInString(text)
 	return first >= 0x590 && unicode.In(first, unicode.Hebrew, unicode.Arabic, unicode.Syriac, unicode.Thaana, unicode.Nko)
 }
 
-// join adds letters to the word that is open.
-func (w *pdfWords) join(here glyphs) {
-	last := w.last()
+// joinLetters adds letters to the word that is open.
+func (w *pdfWords) joinLetters(here glyphs) {
+	last := w.lastWord()
 	if w.blank {
 		last.text += " "
 	}
 	w.blank, w.before = false, len(last.text)
 	last.text += here.text
-	last.box = last.with(here.box)
+	last.box = last.joinBox(here.box)
 }
 
-// begin begins a word.
-func (w *pdfWords) begin(index int, here glyphs) error {
+// beginWord begins a word.
+func (w *pdfWords) beginWord(index int, here glyphs) error {
 	size, err := w.FPDFText_GetFontSize(&requests.FPDFText_GetFontSize{TextPage: w.text, Index: index})
 	if err != nil {
 		return err
@@ -272,12 +272,12 @@ func (w *pdfWords) begin(index int, here glyphs) error {
 	if err != nil && isTrap(err) {
 		return err
 	}
-	here.size, here.apart, w.before = tame(size.FontSize), w.blank, 0
+	here.size, here.apart, w.before = boundNumber(size.FontSize), w.blank, 0
 	if matrix != nil {
 		sign := math.Copysign(1, here.size) // letters of a size below zero are turned over
-		here.size = tame(math.Abs(here.size) * math.Hypot(float64(matrix.Matrix.C), float64(matrix.Matrix.D)))
-		here.turn = turnOf(w.direction(sign*float64(matrix.Matrix.A), sign*float64(matrix.Matrix.B)))
-		here.box = here.turned(here.turn)
+		here.size = boundNumber(math.Abs(here.size) * math.Hypot(float64(matrix.Matrix.C), float64(matrix.Matrix.D)))
+		here.turn = turnOf(w.mapVector(sign*float64(matrix.Matrix.A), sign*float64(matrix.Matrix.B)))
+		here.box = here.turnBack(here.turn)
 	}
 	if n := len(w.found); w.blank && n > 0 && w.found[n-1].turn == here.turn && here.right < w.found[n-1].right {
 		w.found[n-1].apart, here.apart = true, false // the line is read from right to left
@@ -285,17 +285,17 @@ func (w *pdfWords) begin(index int, here glyphs) error {
 	w.blank = false
 	here.y = here.low
 	if origin != nil {
-		x, y := w.shown.at(origin.X, origin.Y)
-		x, y = tame(x), tame(y)
-		here.y = box{x, y, x, y}.turned(here.turn).low
+		x, y := w.shown.mapPoint(origin.X, origin.Y)
+		x, y = boundNumber(x), boundNumber(y)
+		here.y = box{x, y, x, y}.turnBack(here.turn).low
 	}
 	w.open = true
 	w.found = append(w.found, here)
 	return nil
 }
 
-// direction is where a vector of the page points to on what is shown of it.
-func (w *pdfWords) direction(x, y float64) (float64, float64) {
+// mapVector is where a vector of the page points to on what is shown of it.
+func (w *pdfWords) mapVector(x, y float64) (float64, float64) {
 	return w.shown[0]*x + w.shown[2]*y, w.shown[1]*x + w.shown[3]*y
 }
 

@@ -27,24 +27,24 @@ type placer struct {
 	last   PlacedLine
 }
 
-// begin begins the next page, of a size in points.
-func (p *placer) begin(width, height float64) {
+// beginPage begins the next page, of a size in points.
+func (p *placer) beginPage(width, height float64) {
 	p.page++
 	p.height = height
-	sheet := core.Sheet{Page: p.page, Width: whole(width), Height: whole(height)}
+	sheet := core.Sheet{Page: p.page, Width: roundPoints(width), Height: roundPoints(height)}
 	if n := len(p.sheets); n == 0 || p.sheets[n-1].Width != sheet.Width || p.sheets[n-1].Height != sheet.Height {
 		p.sheets = append(p.sheets, sheet)
 	}
 }
 
-// whole is a number of points as it is kept.
-func whole(points float64) int { return int(math.Round(min(max(points, 0), 1e5))) }
+// roundPoints is a number of points as it is kept.
+func roundPoints(points float64) int { return int(math.Round(min(max(points, 0), 1e5))) }
 
 // add notes the place of a line that begins at a code point.
 func (p *placer) add(start int, at box) {
 	sheet := p.sheets[len(p.sheets)-1]
-	left, top := min(whole(at.left), sheet.Width), min(whole(p.height-at.high), sheet.Height)
-	right, bottom := min(whole(at.right), sheet.Width), min(whole(p.height-at.low), sheet.Height)
+	left, top := min(roundPoints(at.left), sheet.Width), min(roundPoints(p.height-at.high), sheet.Height)
+	right, bottom := min(roundPoints(at.right), sheet.Width), min(roundPoints(p.height-at.low), sheet.Height)
 	line := PlacedLine{start, core.Rect{Page: p.page, Left: left, Top: top, Right: right, Bottom: bottom}}
 	for _, number := range []int{
 		line.Start - p.last.Start, line.Rect.Page - p.last.Rect.Page, left, top, max(right-left, 0), max(bottom-top, 0),
@@ -54,7 +54,7 @@ func (p *placer) add(start int, at box) {
 	p.last = line
 }
 
-func (p *placer) packed() Places {
+func (p *placer) packPlaces() Places {
 	out := binary.AppendUvarint(nil, uint64(len(p.sheets)))
 	for _, sheet := range p.sheets {
 		for _, number := range []int{sheet.Page, sheet.Width, sheet.Height} {
@@ -66,20 +66,20 @@ func (p *placer) packed() Places {
 
 // Sheets are the sizes of the pages: each holds from its page to that of the next one.
 func (p Places) Sheets() []core.Sheet {
-	sheets, _ := p.open()
+	sheets, _ := p.splitSheets()
 	return sheets
 }
 
-// open gives the sheets, and the bytes of the lines.
-func (p Places) open() ([]core.Sheet, Places) {
+// splitSheets gives the sheets, and the bytes of the lines.
+func (p Places) splitSheets() ([]core.Sheet, Places) {
 	var sheets []core.Sheet
 	var count [1]int
-	if !p.take(count[:]) {
+	if !p.takeNumbers(count[:]) {
 		return nil, nil
 	}
 	for range count[0] {
 		var number [3]int
-		if !p.take(number[:]) {
+		if !p.takeNumbers(number[:]) {
 			return nil, nil
 		}
 		sheets = append(sheets, core.Sheet{Page: number[0], Width: number[1], Height: number[2]})
@@ -90,8 +90,8 @@ func (p Places) open() ([]core.Sheet, Places) {
 // mostCounted is above every number that places hold.
 const mostCounted = 1 << 40
 
-// take takes the next numbers from the beginning; false where they are not there, or beyond sense.
-func (p *Places) take(numbers []int) bool {
+// takeNumbers takes the next numbers from the beginning; false where they are not there, or beyond sense.
+func (p *Places) takeNumbers(numbers []int) bool {
 	for i := range numbers {
 		number, size := binary.Uvarint(*p)
 		if size <= 0 || number > mostCounted {
@@ -105,11 +105,11 @@ func (p *Places) take(numbers []int) bool {
 // Lines are the lines in the order of the text.
 func (p Places) Lines() iter.Seq[PlacedLine] {
 	return func(yield func(PlacedLine) bool) {
-		_, rest := p.open()
+		_, rest := p.splitSheets()
 		var line PlacedLine
 		for {
 			var number [6]int
-			if !rest.take(number[:]) {
+			if !rest.takeNumbers(number[:]) {
 				return
 			}
 			line.Start, line.Rect.Page = line.Start+number[0], line.Rect.Page+number[1]

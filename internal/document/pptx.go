@@ -13,17 +13,17 @@ func parsePPTX(raw []byte, object string, limits Limits) (Doc, error) {
 	}
 	slides, err := deckOrder(parts)
 	if err != nil {
-		return Doc{}, parts.bad(err)
+		return Doc{}, parts.wrapFault(err)
 	}
 	if len(slides) > limits.Pages {
-		return Doc{}, over(object, "pages", limits.Pages, "it has more slides")
+		return Doc{}, overMax(object, "pages", limits.Pages, "it has more slides")
 	}
 	var out strings.Builder
 	said, footers := false, map[string]bool{}
 	for _, name := range slides {
 		text, err := readSlide(parts, name, footers)
 		if err != nil {
-			return Doc{}, parts.bad(err)
+			return Doc{}, parts.wrapFault(err)
 		}
 		said = said || text != ""
 		out.WriteString(text + "\n" + pageBreak + "\n")
@@ -32,13 +32,13 @@ func parsePPTX(raw []byte, object string, limits Limits) (Doc, error) {
 		}
 	}
 	if !said {
-		return Doc{}, parts.empty("ppt/presentation.xml")
+		return Doc{}, parts.reportEmpty("ppt/presentation.xml")
 	}
-	title, err := parts.title()
+	title, err := parts.readTitle()
 	if err != nil {
-		return Doc{}, parts.bad(err)
+		return Doc{}, parts.wrapFault(err)
 	}
-	return Doc{Title: title, Text: strings.NewReader(out.String()), Missing: parts.missing()}, nil
+	return Doc{Title: title, Text: strings.NewReader(out.String()), Missing: parts.describeMissing()}, nil
 }
 
 // deckOrder gives the parts of slides in the order in which they are shown.
@@ -47,7 +47,7 @@ func deckOrder(parts *parts) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	related, err := parts.relations(deck)
+	related, err := parts.readRelations(deck)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func deckOrder(parts *parts) ([]string, error) {
 	}
 	var slides []string
 	seen := map[string]bool{}
-	err = parts.tokens(deck, func(token xml.Token, _ int) error {
+	err = parts.walkTokens(deck, func(token xml.Token, _ int) error {
 		start, ok := token.(xml.StartElement)
 		if !ok || start.Name.Local != "sldId" {
 			return nil
@@ -77,10 +77,10 @@ func deckOrder(parts *parts) ([]string, error) {
 // readSlide gives the text of a slide; footers are those that were read before.
 func readSlide(parts *parts, name string, footers map[string]bool) (string, error) {
 	slide := drawing{once: footers}
-	if !parts.has(name) {
+	if !parts.hasPart(name) {
 		return "", nil
 	}
-	if err := parts.aside(name, parts.readDrawing(name, &slide)); err != nil || slide.hidden {
+	if err := parts.skipDamaged(name, parts.readDrawing(name, &slide)); err != nil || slide.hidden {
 		return "", err
 	}
 	var out []string
@@ -91,16 +91,16 @@ func readSlide(parts *parts, name string, footers map[string]bool) (string, erro
 		out = append(out, strings.Join(slide.lines, "\n"))
 	}
 	notes := drawing{notes: true}
-	for _, target := range slide.related.of("notesSlide") {
-		if err := parts.aside(target, parts.readDrawing(target, &notes)); err != nil {
+	for _, target := range slide.related.targetsOf("notesSlide") {
+		if err := parts.skipDamaged(target, parts.readDrawing(target, &notes)); err != nil {
 			return "", err
 		}
 	}
 	if len(notes.lines) > 0 {
 		out = append(out, "Notes: "+strings.Join(notes.lines, "\n"))
 	}
-	for _, target := range slide.related.of("comments") {
-		comments, err := parts.comments(target)
+	for _, target := range slide.related.targetsOf("comments") {
+		comments, err := parts.readComments(target)
 		if err != nil {
 			return "", err
 		}

@@ -41,9 +41,9 @@ func (r *records) next() (record, error) {
 	r.buffer = r.buffer[:0]
 	quotes := quoting{dialect: r.dialect}
 	for {
-		part, err := r.slice()
+		part, err := r.readSlice()
 		if int64(len(r.buffer)+len(part)) > r.limit {
-			if out.torn = quotes.open() && r.tear(part, &out); !out.torn {
+			if out.torn = quotes.isOpen() && r.tearRecord(part, &out); !out.torn {
 				r.leaveOut(err)
 				out.long = true
 			}
@@ -60,7 +60,7 @@ func (r *records) next() (record, error) {
 		}
 		several := !ended || out.line < r.line
 		if quotes.bare && several || errors.Is(err, io.EOF) && quotes.state == inQuotes {
-			if out.torn = true; r.tear(nil, &out) {
+			if out.torn = true; r.tearRecord(nil, &out) {
 				return out, nil
 			}
 		}
@@ -70,8 +70,8 @@ func (r *records) next() (record, error) {
 	}
 }
 
-// slice gives the next line with its end, or a part of it that is none with bufio.ErrBufferFull.
-func (r *records) slice() (part []byte, err error) {
+// readSlice gives the next line with its end, or a part of it that is none with bufio.ErrBufferFull.
+func (r *records) readSlice() (part []byte, err error) {
 	if part = r.rest[r.at:]; len(part) > 0 {
 		if end := bytes.IndexByte(part, '\n') + 1; end > 0 {
 			part = part[:end]
@@ -95,9 +95,9 @@ func (r *records) slice() (part []byte, err error) {
 // maxAgain bounds what is read again, in records of the greatest length, beside as much as was read once.
 const maxAgain = 8
 
-// tear ends a record of several lines behind its first one, so that those behind it are read again, and reports whether
-// it did. part follows what is held.
-func (r *records) tear(part []byte, out *record) bool {
+// tearRecord ends a record of several lines behind its first one, so that those behind it are read again, and reports
+// whether it did. part follows what is held.
+func (r *records) tearRecord(part []byte, out *record) bool {
 	first := bytes.IndexByte(r.buffer, '\n') + 1
 	back := len(r.buffer) - first + len(part)
 	if r.dialect == nil || first == 0 || r.again > maxAgain*r.limit+r.total {
@@ -115,7 +115,7 @@ func (r *records) tear(part []byte, out *record) bool {
 // leaveOut goes on at the next line that has not been read.
 func (r *records) leaveOut(err error) {
 	for errors.Is(err, bufio.ErrBufferFull) {
-		_, err = r.slice()
+		_, err = r.readSlice()
 	}
 	if err == nil {
 		r.line++
@@ -179,5 +179,5 @@ func (q *quoting) read(raw []byte) bool {
 	return false
 }
 
-// open reports that a quoted field has not ended.
-func (q *quoting) open() bool { return q.state >= inQuotes }
+// isOpen reports that a quoted field has not ended.
+func (q *quoting) isOpen() bool { return q.state >= inQuotes }

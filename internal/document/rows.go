@@ -37,7 +37,7 @@ func Rows(reader io.Reader, k Kind, object string, limits Limits, f func(Row) er
 			if read.long {
 				row.Err = overRow(object, read.line, limits)
 			} else {
-				row.parse(read.raw, object, limits)
+				row.parseLine(read.raw, object, limits)
 			}
 			if ferr := f(row); ferr != nil {
 				return ferr
@@ -47,20 +47,20 @@ func Rows(reader io.Reader, k Kind, object string, limits Limits, f func(Row) er
 			return nil
 		}
 		if err != nil {
-			return unreadable("read", place(object, read.line), err)
+			return wrapUnreadable("read", nameLine(object, read.line), err)
 		}
 	}
 }
 
 func overRow(object string, line int, limits Limits) error {
-	return over(place(object, line), "row", limits.Row, "the row has more bytes")
+	return overMax(nameLine(object, line), "row", limits.Row, "the row has more bytes")
 }
 
-func place(object string, line int) string { return fmt.Sprintf("%s line %d", object, line) }
+func nameLine(object string, line int) string { return fmt.Sprintf("%s line %d", object, line) }
 
-// parse fills a row from a line of JSON.
-func (r *Row) parse(raw []byte, object string, limits Limits) {
-	where := place(object, r.Line)
+// parseLine fills a row from a line of JSON.
+func (r *Row) parseLine(raw []byte, object string, limits Limits) {
+	where := nameLine(object, r.Line)
 	if r.Err = checkJSON(raw, where, "every line is one JSON object", limits); r.Err != nil {
 		return
 	}
@@ -74,23 +74,23 @@ func (r *Row) parse(raw []byte, object string, limits Limits) {
 		r.Err = fault.Unreadable.At("read", where).Because(err)
 		return
 	}
-	r.fill(record, where, limits)
+	r.fillRow(record, where, limits)
 }
 
-// fill takes a record, and refuses one with more text than a document may have.
-func (r *Row) fill(record jsontext.Value, where string, limits Limits) {
+// fillRow takes a record, and refuses one with more text than a document may have.
+func (r *Row) fillRow(record jsontext.Value, where string, limits Limits) {
 	if int64(len(record)) > limits.Text {
 		r.Err = limits.overText(where)
 		return
 	}
 	fields, err := fieldsOf(record, where, limits)
 	if err != nil {
-		r.Err = unreadable("read", where, err)
+		r.Err = wrapUnreadable("read", where, err)
 		return
 	}
 	r.Canonical = record
 	if at := idOf(fields); at >= 0 {
-		r.ID = fields[at].scalar()
+		r.ID = fields[at].readScalar()
 		return
 	}
 	sorted := jsontext.Value(bytes.Clone(record)) // the order of its fields says nothing of which record it is
@@ -111,7 +111,7 @@ var (
 
 // idOf is which field is the id of a record; -1: none.
 func idOf(fields []field) int {
-	return firstOf(fields, idFields, func(f field) bool { return f.scalar() != "" })
+	return firstOf(fields, idFields, func(f field) bool { return f.readScalar() != "" })
 }
 
 func firstOf(fields []field, names []string, is func(field) bool) int {
@@ -141,19 +141,19 @@ const longValue = 500
 // readRecord gives what a record says. Its text is its text field, and behind it what neither title nor metadata say:
 // values in values, and long ones; without a text field all fields, in their order.
 func readRecord(fields []field, object string, limits Limits) (string, string, map[string]string, error) {
-	said := func(f field) bool { return f.value.Kind() == '"' && strings.TrimSpace(f.scalar()) != "" }
+	said := func(f field) bool { return f.value.Kind() == '"' && strings.TrimSpace(f.readScalar()) != "" }
 	id, named, body := idOf(fields), firstOf(fields, titleFields, said), firstOf(fields, textFields, said)
 	title, text, meta := "", "", map[string]string{}
 	out := lines{left: limits.Text}
 	if named >= 0 {
-		title = strings.TrimSpace(fields[named].scalar())
+		title = strings.TrimSpace(fields[named].readScalar())
 	}
 	if body >= 0 {
-		text = fields[body].scalar()
+		text = fields[body].readScalar()
 		out.left -= int64(len(text))
 	}
 	for i, f := range fields {
-		switch value := f.scalar(); {
+		switch value := f.readScalar(); {
 		case i == id, i == named, i == body, strings.TrimSpace(value) == "" && f.value.Kind() == '"':
 			continue
 		case f.name == "metadata" && f.value.Kind() == '{':
@@ -162,9 +162,9 @@ func readRecord(fields []field, object string, limits Limits) (string, string, m
 				return "", "", nil, err
 			}
 			for _, in := range inner {
-				if value := in.scalar(); value != "" {
+				if value := in.readScalar(); value != "" {
 					meta[in.name] = value
-				} else if err := out.field(in, "metadata"); err != nil {
+				} else if err := out.putField(in, "metadata"); err != nil {
 					return "", "", nil, err
 				}
 			}
@@ -180,7 +180,7 @@ func readRecord(fields []field, object string, limits Limits) (string, string, m
 				continue
 			}
 		}
-		if err := out.field(f, ""); err != nil {
+		if err := out.putField(f, ""); err != nil {
 			if errors.Is(err, io.ErrShortWrite) {
 				err = limits.overText(object)
 			}

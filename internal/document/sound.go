@@ -32,7 +32,7 @@ func (s *Sound) Missing() string {
 
 func (s *Sound) Read(raw []byte) (int, error) {
 	n, err := s.reader.Read(raw)
-	s.count(append(s.rest, raw[:n]...))
+	s.countRunes(append(s.rest, raw[:n]...))
 	if errors.Is(err, io.EOF) && s.bad*2 > s.all {
 		return n, fault.Unreadable.At("read", s.object).
 			Because(fmt.Sprintf("%d of its %d characters are no letters of any script: its bytes or its fonts do not say "+
@@ -42,7 +42,7 @@ func (s *Sound) Read(raw []byte) (int, error) {
 	return n, err
 }
 
-func (s *Sound) count(text []byte) {
+func (s *Sound) countRunes(text []byte) {
 	for len(text) > 0 && utf8.FullRune(text) {
 		r, size := utf8.DecodeRune(text)
 		text = text[size:]

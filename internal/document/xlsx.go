@@ -18,17 +18,17 @@ func parseXLSX(raw []byte, object string, limits Limits) (Doc, error) {
 	}
 	book := bookReader{parts: parts}
 	if err := book.read(); err != nil {
-		return Doc{}, parts.bad(err)
+		return Doc{}, parts.wrapFault(err)
 	}
 	if book.cells == 0 {
-		return Doc{}, parts.empty("xl/workbook.xml")
+		return Doc{}, parts.reportEmpty("xl/workbook.xml")
 	}
-	title, err := parts.title()
+	title, err := parts.readTitle()
 	if err != nil {
-		return Doc{}, parts.bad(err)
+		return Doc{}, parts.wrapFault(err)
 	}
 	return Doc{
-		Title: title, Text: strings.NewReader(strings.TrimSpace(book.out.String())), Missing: parts.missing(),
+		Title: title, Text: strings.NewReader(strings.TrimSpace(book.out.String())), Missing: parts.describeMissing(),
 	}, nil
 }
 
@@ -72,11 +72,11 @@ func (b *bookReader) read() error {
 	if err != nil {
 		return err
 	}
-	related, err := b.parts.relations(book)
+	related, err := b.parts.readRelations(book)
 	if err != nil {
 		return err
 	}
-	sheets, err := b.sheets(book, related)
+	sheets, err := b.listSheets(book, related)
 	if err != nil {
 		return err
 	}
@@ -89,10 +89,10 @@ func (b *bookReader) read() error {
 	for _, sheet := range sheets {
 		before := b.cells
 		b.out.WriteString("# " + strings.Join(strings.Fields(sheet.name), " ") + "\n\n")
-		if !b.parts.has(sheet.part) {
+		if !b.parts.hasPart(sheet.part) {
 			continue
 		}
-		if err := b.parts.aside(sheet.part, b.readSheet(sheet.part)); err != nil {
+		if err := b.parts.skipDamaged(sheet.part, b.readSheet(sheet.part)); err != nil {
 			return err
 		}
 		if b.cells > before {
@@ -102,27 +102,27 @@ func (b *bookReader) read() error {
 	return nil
 }
 
-func (b *bookReader) sheets(book string, related relations) ([]sheet, error) {
+func (b *bookReader) listSheets(book string, related relations) ([]sheet, error) {
 	// Day 60 is the 29 February 1900, which never was: numbers of dates are right from the next day on, see formatMoment.
 	b.since = time.Date(1899, 12, 30, 0, 0, 0, 0, time.UTC)
 	var out []sheet
 	seen := map[string]bool{}
-	return out, b.parts.tokens(book, func(token xml.Token, _ int) error {
+	return out, b.parts.walkTokens(book, func(token xml.Token, _ int) error {
 		start, ok := token.(xml.StartElement)
 		switch {
-		case ok && start.Name.Local == "workbookPr" && (attribute(start, "date1904") == "1" ||
-			attribute(start, "date1904") == "true"):
+		case ok && start.Name.Local == "workbookPr" && (attrOf(start, "date1904") == "1" ||
+			attrOf(start, "date1904") == "true"):
 			b.since = time.Date(1904, 1, 1, 0, 0, 0, 0, time.UTC)
 		case ok && start.Name.Local == "sheet":
-			part := related.target(attribute(start, "id"))
+			part := related.targetOf(attrOf(start, "id"))
 			if part == "" || seen[part] {
 				return nil
 			}
 			seen[part] = true
-			if strings.HasSuffix(strings.ToLower(attribute(start, "state")), "hidden") && b.parts.hidden("sheets") {
+			if strings.HasSuffix(strings.ToLower(attrOf(start, "state")), "hidden") && b.parts.skipsHidden("sheets") {
 				return nil
 			}
-			out = append(out, sheet{attribute(start, "name"), part})
+			out = append(out, sheet{attrOf(start, "name"), part})
 		}
 		return nil
 	})
@@ -131,41 +131,41 @@ func (b *bookReader) sheets(book string, related relations) ([]sheet, error) {
 // readSheet writes a sheet.
 func (b *bookReader) readSheet(part string) error {
 	var err error
-	if b.merges, err = b.parts.merges(part); err != nil {
+	if b.merges, err = b.parts.findMerges(part); err != nil {
 		return err
 	}
 	b.active, b.gone, b.counted, b.number, b.margins = nil, nil, map[int]bool{}, 0, nil
 	b.in, b.reading, b.margin = false, false, "" // of a sheet that broke off
-	if err := b.parts.shown(part, b.token); err != nil {
+	if err := b.parts.walkShown(part, b.takeToken); err != nil {
 		return err
 	}
-	related, err := b.parts.relations(part)
+	related, err := b.parts.readRelations(part)
 	if err != nil {
 		return err
 	}
-	for _, name := range related.of("drawing") {
+	for _, name := range related.targetsOf("drawing") {
 		drawn := drawing{}
-		if err := b.parts.aside(name, b.parts.readDrawing(name, &drawn)); err != nil {
+		if err := b.parts.skipDamaged(name, b.parts.readDrawing(name, &drawn)); err != nil {
 			return err
 		}
-		b.lines(append(drawn.title, drawn.lines...))
+		b.writeLines(append(drawn.title, drawn.lines...))
 	}
-	comments := related.of("threadedComment")
+	comments := related.targetsOf("threadedComment")
 	if len(comments) == 0 { // else what is written for older programs repeats them
-		comments = related.of("comments")
+		comments = related.targetsOf("comments")
 	}
 	for _, name := range comments {
-		said, err := b.parts.comments(name)
+		said, err := b.parts.readComments(name)
 		if err != nil {
 			return err
 		}
-		b.lines(said)
+		b.writeLines(said)
 	}
-	b.lines(b.margins)
+	b.writeLines(b.margins)
 	return b.parts.tooLong(b.out.Len())
 }
 
-func (b *bookReader) lines(lines []string) {
+func (b *bookReader) writeLines(lines []string) {
 	for _, line := range lines {
 		b.out.WriteString(line + "\n")
 		b.cells++
@@ -179,7 +179,7 @@ const sharedBytes = 32
 func (b *bookReader) readShared(part string) error {
 	var text strings.Builder
 	in, phonetic, held := false, false, int64(0)
-	return b.parts.tokens(part, func(token xml.Token, _ int) error {
+	return b.parts.walkTokens(part, func(token xml.Token, _ int) error {
 		switch x := token.(type) {
 		case xml.StartElement:
 			switch x.Name.Local {
@@ -195,11 +195,11 @@ func (b *bookReader) readShared(part string) error {
 			case "rPh":
 				phonetic = false
 			case "si":
-				b.shared = append(b.shared, strings.Join(strings.Fields(unescaped(text.String())), " "))
+				b.shared = append(b.shared, strings.Join(strings.Fields(unescapeText(text.String())), " "))
 				text.Reset()
 				held += sharedBytes + int64(len(b.shared[len(b.shared)-1]))
 				if held > b.parts.limits.Memory/4 {
-					return over(b.parts.object, "memory", b.parts.limits.Memory, "its texts take more than a quarter")
+					return overMax(b.parts.object, "memory", b.parts.limits.Memory, "its texts take more than a quarter")
 				}
 			}
 		case xml.CharData:
@@ -218,12 +218,12 @@ func (b *bookReader) readStyles(part string) error {
 		own[strconv.Itoa(number)] = readFormat(code)
 	}
 	cells := false
-	return b.parts.tokens(part, func(token xml.Token, _ int) error {
+	return b.parts.walkTokens(part, func(token xml.Token, _ int) error {
 		switch x := token.(type) {
 		case xml.StartElement:
-			switch id := attribute(x, "numFmtId"); x.Name.Local {
+			switch id := attrOf(x, "numFmtId"); x.Name.Local {
 			case "numFmt":
-				if code := attribute(x, "formatCode"); len(own) < maxStyles && len(code) <= maxFormat {
+				if code := attrOf(x, "formatCode"); len(own) < maxStyles && len(code) <= maxFormat {
 					own[id] = readFormat(code)
 				}
 			case "cellXfs":
@@ -240,10 +240,10 @@ func (b *bookReader) readStyles(part string) error {
 	})
 }
 
-func (b *bookReader) token(token xml.Token, _ int) error {
+func (b *bookReader) takeToken(token xml.Token, _ int) error {
 	switch x := token.(type) {
 	case xml.StartElement:
-		b.start(x)
+		b.startElement(x)
 	case xml.EndElement:
 		switch x.Name.Local {
 		case "v", "t":
@@ -264,32 +264,32 @@ func (b *bookReader) token(token xml.Token, _ int) error {
 	}
 	// Few bytes may name a long text.
 	if length := int64(b.out.Len() + b.value.Len() + b.held); length > b.parts.limits.Memory/8 {
-		return over(b.parts.object, "memory", b.parts.limits.Memory, "its text takes more than an eighth")
+		return overMax(b.parts.object, "memory", b.parts.limits.Memory, "its text takes more than an eighth")
 	}
 	return b.parts.tooLong(b.out.Len())
 }
 
-func (b *bookReader) start(x xml.StartElement) {
+func (b *bookReader) startElement(x xml.StartElement) {
 	switch x.Name.Local {
 	case "col":
-		if hidden := attribute(x, "hidden"); hidden != "" && isTrue(hidden) && len(b.gone) < maxStyles {
-			first, _ := strconv.Atoi(attribute(x, "min"))
-			last, _ := strconv.Atoi(attribute(x, "max"))
+		if hidden := attrOf(x, "hidden"); hidden != "" && isTrue(hidden) && len(b.gone) < maxStyles {
+			first, _ := strconv.Atoi(attrOf(x, "min"))
+			last, _ := strconv.Atoi(attrOf(x, "max"))
 			b.gone = append(b.gone, columns{first - 1, last - 1})
 		}
 	case "row":
 		b.row, b.held = b.row[:0], 0
 		b.number++
-		if number, err := strconv.Atoi(attribute(x, "r")); err == nil {
+		if number, err := strconv.Atoi(attrOf(x, "r")); err == nil {
 			b.number = number
 		}
-		hidden := attribute(x, "hidden")
+		hidden := attrOf(x, "hidden")
 		b.hidden = hidden != "" && isTrue(hidden)
 		b.at = -1
 	case "c":
-		b.kind = attribute(x, "t")
-		b.style, _ = strconv.Atoi(attribute(x, "s"))
-		if column := columnNumber(attribute(x, "r")); column > b.at {
+		b.kind = attrOf(x, "t")
+		b.style, _ = strconv.Atoi(attrOf(x, "s"))
+		if column := columnNumber(attrOf(x, "r")); column > b.at {
 			b.at = column
 		} else {
 			b.at++
@@ -348,8 +348,8 @@ func columnNumber(name string) int {
 	return column - 1
 }
 
-// place is where a column stands in what is written; -1: it is hidden and left out.
-func (b *bookReader) place(column int) int {
+// placeColumn is where a column stands in what is written; -1: it is hidden and left out.
+func (b *bookReader) placeColumn(column int) int {
 	place := column
 	for _, gone := range b.gone {
 		if b.parts.limits.Hidden || column < gone.first {
@@ -378,15 +378,15 @@ func (b *bookReader) endCell() {
 	case "", "n":
 		value = b.shownNumber(value)
 	default:
-		value = strings.Join(strings.Fields(unescaped(value)), " ")
+		value = strings.Join(strings.Fields(unescapeText(value)), " ")
 	}
 	if b.formula && value == "" && b.kind != "str" {
 		b.parts.leaveOut("formulas of which the file has no value")
 	}
-	place := b.place(b.at)
+	place := b.placeColumn(b.at)
 	if place < 0 && value != "" && !b.counted[b.at] {
 		b.counted[b.at] = true
-		b.parts.hidden("columns")
+		b.parts.skipsHidden("columns")
 	}
 	if value == "" || place < 0 || len(b.row) >= mostColumns {
 		return
@@ -414,7 +414,7 @@ func (b *bookReader) endRow() {
 			values++
 		}
 	}
-	if values == 0 || b.hidden && b.parts.hidden("rows") {
+	if values == 0 || b.hidden && b.parts.skipsHidden("rows") {
 		return
 	}
 	left := b.active[:0]
@@ -427,7 +427,7 @@ func (b *bookReader) endRow() {
 			continue
 		}
 		for column := m.column; column <= m.last.column; column++ {
-			place := b.place(column)
+			place := b.placeColumn(column)
 			if place < 0 || place > len(b.row)+mostGaps || place >= mostColumns {
 				continue
 			}
@@ -454,7 +454,7 @@ func (b *bookReader) shownNumber(value string) string {
 		return value
 	}
 	if b.style >= 0 && b.style < len(b.styles) {
-		if shown, ok := b.styles[b.style].show(number, b.since); ok {
+		if shown, ok := b.styles[b.style].formatNumber(number, b.since); ok {
 			return shown
 		}
 	}

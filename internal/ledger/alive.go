@@ -14,8 +14,8 @@ func Watched(ctx context.Context, alive func()) context.Context {
 	return context.WithValue(ctx, signKey{}, alive)
 }
 
-// sign says that the n-th of many went by.
-func sign(ctx context.Context, n int64) {
+// signalAlive says that the n-th of many went by.
+func signalAlive(ctx context.Context, n int64) {
 	if n%signEvery != 0 {
 		return
 	}

@@ -48,7 +48,7 @@ func (l *Ledger) Expire(
 	if err != nil {
 		return dropped, err
 	}
-	t := l.packs.task(task)
+	t := l.packs.packsOf(task)
 	files, err := listPacks(ctx, l.store, task)
 	if err != nil {
 		return dropped, err
@@ -90,7 +90,7 @@ func (l *Ledger) mayExpire(ctx context.Context, task string, now time.Time) (boo
 func (l *Ledger) expireLoose(ctx context.Context, task string, keys *keyFile, now time.Time) (int64, error) {
 	var objects []string
 	total := int64(0)
-	walk := keys.walk()
+	walk := keys.newWalk()
 	flush := func() error {
 		err := artifact.DeleteAll(ctx, l.store, objects)
 		if err == nil {
@@ -106,7 +106,7 @@ func (l *Ledger) expireLoose(ctx context.Context, task string, keys *keyFile, no
 		if now.Sub(entry.modified) <= Unlisted {
 			continue
 		}
-		has, err := walk.has(entry.key)
+		has, err := walk.containsKey(entry.key)
 		if err != nil {
 			return total, err
 		}
@@ -124,13 +124,13 @@ func (l *Ledger) expireLoose(ctx context.Context, task string, keys *keyFile, no
 
 // expireRun writes a run again without what may go, where that is worth it.
 func (l *Ledger) expireRun(ctx context.Context, task string, r run, keys *keyFile, now time.Time) (int64, error) {
-	count := deadRows{walk: keys.walk(), now: now}
+	count := deadRows{walk: keys.newWalk(), now: now}
 	all, gone, oldest := int64(0), int64(0), time.Duration(0)
-	for row, err := range r.rows(ctx, l.store) {
+	for row, err := range r.streamRows(ctx, l.store) {
 		if err != nil {
 			return 0, err
 		}
-		if all++; count.has(row) {
+		if all++; count.hasRow(row) {
 			gone++
 			oldest = max(oldest, now.Sub(row.time))
 		}
@@ -138,9 +138,9 @@ func (l *Ledger) expireRun(ctx context.Context, task string, r run, keys *keyFil
 	if count.err != nil || gone == 0 || (gone*deadShare < all && oldest < 2*Unlisted) {
 		return 0, count.err
 	}
-	dead := deadRows{walk: keys.walk(), now: now}
+	dead := deadRows{walk: keys.newWalk(), now: now}
 	how := "expire/1 " + strconv.FormatInt(now.Unix(), 10)
-	if err := l.rewrite(ctx, task, how, []run{r}, now, dead.has); err != nil {
+	if err := l.rewriteRuns(ctx, task, how, []run{r}, now, dead.hasRow); err != nil {
 		return 0, err
 	}
 	return gone, dead.err
@@ -153,12 +153,12 @@ type deadRows struct {
 	err  error
 }
 
-func (d *deadRows) has(row timedRow) bool {
+func (d *deadRows) hasRow(row timedRow) bool {
 	var key core.Digest
 	if d.err != nil || d.now.Sub(row.time) <= Unlisted || key.UnmarshalText([]byte(row.key)) != nil {
 		return false
 	}
-	listed, err := d.walk.has(key)
+	listed, err := d.walk.containsKey(key)
 	d.err = err
 	return err == nil && !listed
 }
@@ -174,7 +174,7 @@ func sortKeys(ctx context.Context, listed iter.Seq2[core.Digest, error]) (*keyFi
 	defer sorter.Close()
 	count := int64(0)
 	for key, err := range listed {
-		sign(ctx, count)
+		signalAlive(ctx, count)
 		count++
 		if err == nil {
 			err = ctx.Err()
@@ -225,12 +225,12 @@ type keyWalk struct {
 	state  int // 0: nothing read yet, 1: at holds a key, 2: at the end
 }
 
-func (k *keyFile) walk() *keyWalk {
+func (k *keyFile) newWalk() *keyWalk {
 	section := io.NewSectionReader(k.file, 0, k.n*int64(len(core.Digest{})))
 	return &keyWalk{reader: bufio.NewReaderSize(section, 256<<10)}
 }
 
-func (w *keyWalk) has(key core.Digest) (bool, error) {
+func (w *keyWalk) containsKey(key core.Digest) (bool, error) {
 	for w.state == 0 || (w.state == 1 && bytes.Compare(w.at[:], key[:]) < 0) {
 		_, err := io.ReadFull(w.reader, w.at[:])
 		switch {
@@ -265,7 +265,7 @@ func (l *Ledger) claimUpkeep(ctx context.Context, task string) (release func(), 
 	if err != nil || !got {
 		return nil, err
 	}
-	return l.keep(ctx, name, owner), nil
+	return l.keepClaim(ctx, name, owner), nil
 }
 
 // mustClaimUpkeep is claimUpkeep where it is fault.GenBusy that another call is at it.
@@ -292,7 +292,7 @@ func (l *Ledger) Upkeep(
 		return Kept{Busy: true}, err
 	}
 	defer release()
-	swept, crowded, err := l.sweep(ctx, task, now)
+	swept, crowded, err := l.sweepTask(ctx, task, now)
 	if kept.Swept = int64(swept); err != nil {
 		return kept, err
 	}
@@ -301,7 +301,7 @@ func (l *Ledger) Upkeep(
 			return kept, err
 		}
 	}
-	if kept.Gathered, err = l.gather(ctx, task, now); err != nil {
+	if kept.Gathered, err = l.gatherLoose(ctx, task, now); err != nil {
 		return kept, err
 	}
 	if crowded || kept.Gathered > 0 || kept.Expired > 0 { // else there are no more packs than were listed

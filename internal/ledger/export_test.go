@@ -26,4 +26,4 @@ func (l *Ledger) Remembered() (answers, vectors int) {
 }
 
 // Runs of the index of texts that are open.
-func (l *Ledger) Runs() int { return l.packs.task(Texts).runs() }
+func (l *Ledger) Runs() int { return l.packs.packsOf(Texts).countRuns() }

@@ -23,8 +23,9 @@ const (
 	oneTry       = time.Minute // a write that takes longer is tried again
 )
 
-// heals reports whether a result that could not be stored may be stored later, and how long its caller waits for that.
-func heals(err error) (patience time.Duration, may bool) {
+// mayHeal reports whether a result that could not be stored may be stored later, and how long its caller waits for
+// that.
+func mayHeal(err error) (patience time.Duration, may bool) {
 	switch {
 	case err == nil:
 		return 0, false
@@ -57,14 +58,14 @@ type held struct {
 	last  time.Time     // when the last try ended
 }
 
-func (h *holding) find(name string) *held {
+func (h *holding) findHeld(name string) *held {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.byName[name]
 }
 
-// oldest gives what is held longest, nil where nothing is.
-func (h *holding) oldest() *held {
+// findOldest gives what is held longest, nil where nothing is.
+func (h *holding) findOldest() *held {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var oldest *held
@@ -76,8 +77,8 @@ func (h *holding) oldest() *held {
 	return oldest
 }
 
-// hold keeps a result that could not be stored and goes on trying. release is called when that is over.
-func (l *Ledger) hold(
+// holdResult keeps a result that could not be stored and goes on trying. release is called when that is over.
+func (l *Ledger) holdResult(
 	ctx context.Context, name string, cause error, write func(context.Context) (*Entry, error), release func(),
 ) *held {
 	one := &held{
@@ -91,7 +92,7 @@ func (l *Ledger) hold(
 	l.held.byName[name] = one
 	l.held.mu.Unlock()
 	go func() {
-		one.store(ctx, write)
+		one.retryStore(ctx, write)
 		l.held.mu.Lock()
 		if l.held.byName[name] == one {
 			delete(l.held.byName, name)
@@ -103,8 +104,8 @@ func (l *Ledger) hold(
 	return one
 }
 
-// store tries until the result is stored, or never will be.
-func (h *held) store(ctx context.Context, write func(context.Context) (*Entry, error)) {
+// retryStore tries until the result is stored, or never will be.
+func (h *held) retryStore(ctx context.Context, write func(context.Context) (*Entry, error)) {
 	wait := firstRetry
 	if h.most > 0 {
 		wait = min(wait, h.most)
@@ -115,7 +116,7 @@ func (h *held) store(ctx context.Context, write func(context.Context) (*Entry, e
 		case <-time.After(wait):
 		}
 		entry, err := write(ctx)
-		if _, may := heals(err); !may {
+		if _, may := mayHeal(err); !may {
 			h.entry, h.err = entry, err
 			return
 		}
@@ -127,14 +128,14 @@ func (h *held) store(ctx context.Context, write func(context.Context) (*Entry, e
 	}
 }
 
-// wait waits for the result to be stored, as long as the cause deserves patience, or until ctx ends. The cause is the
-// error then.
-func (h *held) wait(ctx context.Context) (*Entry, error) {
+// waitStored waits for the result to be stored, as long as the cause deserves patience, or until ctx ends. The cause is
+// the error then.
+func (h *held) waitStored(ctx context.Context) (*Entry, error) {
 	for {
 		h.mu.Lock()
 		cause, tried := h.cause, h.tried
 		h.mu.Unlock()
-		patience, _ := heals(cause)
+		patience, _ := mayHeal(cause)
 		if h.most > 0 {
 			patience = h.most
 		}
@@ -156,9 +157,9 @@ func (h *held) wait(ctx context.Context) (*Entry, error) {
 	}
 }
 
-// again waits for the next try, and has it made now where the last one was a while ago: a later caller must not get an
-// error that is over.
-func (h *held) again(ctx context.Context) {
+// awaitRetry waits for the next try, and has it made now where the last one was a while ago: a later caller must not
+// get an error that is over.
+func (h *held) awaitRetry(ctx context.Context) {
 	pause := time.Second
 	if h.most > 0 {
 		pause = min(pause, h.most)
@@ -183,12 +184,12 @@ func (h *held) again(ctx context.Context) {
 // pay for another one meanwhile.
 func (l *Ledger) Ready(ctx context.Context) error {
 	for {
-		one := l.held.oldest()
+		one := l.held.findOldest()
 		if one == nil {
 			return nil
 		}
-		one.again(ctx)
-		if _, err := one.wait(ctx); err != nil {
+		one.awaitRetry(ctx)
+		if _, err := one.waitStored(ctx); err != nil {
 			return err
 		}
 	}
@@ -196,7 +197,7 @@ func (l *Ledger) Ready(ctx context.Context) error {
 
 // Trouble is why results that were paid for cannot be stored, nil where none are held.
 func (l *Ledger) Trouble() error {
-	one := l.held.oldest()
+	one := l.held.findOldest()
 	if one == nil {
 		return nil
 	}
@@ -209,7 +210,7 @@ func (l *Ledger) Trouble() error {
 // held is lost with the process.
 func (l *Ledger) Drain(ctx context.Context) error {
 	for {
-		one := l.held.oldest()
+		one := l.held.findOldest()
 		if one == nil {
 			return nil
 		}

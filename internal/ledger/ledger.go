@@ -116,28 +116,28 @@ func looseKey(task string, key core.Digest) string {
 
 // Get looks a key up. attempt counts the retry rounds asked for: a negative entry of an earlier round does not count.
 func (l *Ledger) Get(ctx context.Context, task string, key core.Digest, attempt int) (*Entry, error) {
-	return l.find(ctx, task, key, attempt, nil)
+	return l.findEntry(ctx, task, key, attempt, nil)
 }
 
 // Accept says whether an entry is of use. An error makes it absent: damage is reported, and the result is paid
 // for again in its place. Other errors say that the entry should not be trusted any more.
 type Accept func(Entry) error
 
-func (l *Ledger) find(ctx context.Context, task string, key core.Digest, attempt int, accept Accept) (*Entry, error) {
+func (l *Ledger) findEntry(ctx context.Context, task string, key core.Digest, attempt int, accept Accept) (*Entry, error) {
 	if e, err := l.fromPacks(ctx, task, key, accept); err != nil || e != nil {
 		return e, err
 	}
-	if e, err := l.loose(ctx, task, key, attempt, accept); err != nil || e != nil {
+	if e, err := l.readLoose(ctx, task, key, attempt, accept); err != nil || e != nil {
 		return e, err
 	}
-	if !l.packs.task(task).old() {
+	if !l.packs.packsOf(task).isOld() {
 		return nil, nil
 	}
 	return l.fromPacks(ctx, task, key, accept) // it may have been packed, and swept, since the packs were listed
 }
 
 func (l *Ledger) fromPacks(ctx context.Context, task string, key core.Digest, accept Accept) (*Entry, error) {
-	raw, err := l.packed(ctx, task, key)
+	raw, err := l.findPacked(ctx, task, key)
 	if err != nil || raw == nil {
 		return nil, err
 	}
@@ -148,9 +148,9 @@ func (l *Ledger) fromPacks(ctx context.Context, task string, key core.Digest, ac
 	return &found, nil
 }
 
-// loose reads the loose entry of a key; nil where there is none, or none of use. What is not accepted is removed, so
-// that another can take its place.
-func (l *Ledger) loose(
+// readLoose reads the loose entry of a key; nil where there is none, or none of use. What is not accepted is removed,
+// so that another can take its place.
+func (l *Ledger) readLoose(
 	ctx context.Context, task string, key core.Digest, attempt int, accept Accept,
 ) (*Entry, error) {
 	name := looseKey(task, key)
@@ -215,23 +215,23 @@ func (l *Ledger) DoAccepting(
 		return e, false, err
 	}
 	name := claimName(task, key)
-	if waiting := l.held.find(name); waiting != nil {
-		waiting.again(ctx)
-		e, err := waiting.wait(ctx)
+	if waiting := l.held.findHeld(name); waiting != nil {
+		waiting.awaitRetry(ctx)
+		e, err := waiting.waitStored(ctx)
 		return e, false, err
 	}
 	owner := l.owner + "-" + newCall()
-	if err := l.claim(ctx, name, owner); err != nil {
+	if err := l.claimKey(ctx, name, owner); err != nil {
 		return nil, false, err
 	}
-	stop := sync.OnceFunc(l.keep(ctx, name, owner))
+	stop := sync.OnceFunc(l.keepClaim(ctx, name, owner))
 	handed := false
 	defer func() {
 		if !handed {
 			stop()
 		}
 	}()
-	if e, err := l.find(ctx, task, key, attempt, accept); err != nil || e != nil { // no other call pays from here on
+	if e, err := l.findEntry(ctx, task, key, attempt, accept); err != nil || e != nil { // no other call pays from here on
 		return e, false, err
 	}
 	result, err := pay(ctx)
@@ -239,14 +239,14 @@ func (l *Ledger) DoAccepting(
 		return nil, false, err
 	}
 	handed = true
-	e, err := l.write(ctx, task, key, attempt, result, stop)
+	e, err := l.writeResult(ctx, task, key, attempt, result, stop)
 	return e, true, err
 }
 
 func claimName(task string, key core.Digest) string { return "ledger:" + task + ":" + key.String() }
 
-// claim waits until the key is this call's alone.
-func (l *Ledger) claim(ctx context.Context, name, owner string) error {
+// claimKey waits until the key is this call's alone.
+func (l *Ledger) claimKey(ctx context.Context, name, owner string) error {
 	for wait := 20 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		got, err := l.claims.Claim(ctx, name, owner, claimTTL)
 		if err != nil || got {
@@ -260,9 +260,9 @@ func (l *Ledger) claim(ctx context.Context, name, owner string) error {
 	}
 }
 
-// keep renews a claim until stop is called, which gives it back.
-func (l *Ledger) keep(ctx context.Context, name, owner string) (stop func()) {
-	end := renewing(ctx, func(ctx context.Context) {
+// keepClaim renews a claim until stop is called, which gives it back.
+func (l *Ledger) keepClaim(ctx context.Context, name, owner string) (stop func()) {
+	end := startRenewal(ctx, func(ctx context.Context) {
 		_, _ = l.claims.Claim(ctx, name, owner, claimTTL) // a lost claim costs at most one double payment
 	})
 	return func() {
@@ -273,9 +273,9 @@ func (l *Ledger) keep(ctx context.Context, name, owner string) (stop func()) {
 	}
 }
 
-// renewing calls renew three times in the life of a claim until end is called. The caller's context does not end it: a
-// call that was admitted is paid for even when its caller has been asked to stop.
-func renewing(ctx context.Context, renew func(context.Context)) (end func()) {
+// startRenewal calls renew three times in the life of a claim until end is called. The caller's context does not end
+// it: a call that was admitted is paid for even when its caller has been asked to stop.
+func startRenewal(ctx context.Context, renew func(context.Context)) (end func()) {
 	ctx = context.WithoutCancel(ctx)
 	done := make(chan struct{})
 	var loop sync.WaitGroup
@@ -309,18 +309,18 @@ func (l *Ledger) Put(
 	attempt int,
 	result Result,
 ) (*Entry, error) {
-	return l.write(ctx, task, key, attempt, result, func() {})
+	return l.writeResult(ctx, task, key, attempt, result, func() {})
 }
 
-// write is Put; release is called when the result is stored, or never will be.
-func (l *Ledger) write(
+// writeResult is Put; release is called when the result is stored, or never will be.
+func (l *Ledger) writeResult(
 	ctx context.Context, task string, key core.Digest, attempt int, result Result, release func(),
 ) (*Entry, error) {
 	ctx = context.WithoutCancel(ctx)
 	once := func(ctx context.Context) (*Entry, error) { return l.writeOnce(ctx, task, key, attempt, result) }
 	e, err := once(ctx)
-	if _, may := heals(err); may {
-		return l.hold(ctx, claimName(task, key), err, once, release).wait(ctx)
+	if _, may := mayHeal(err); may {
+		return l.holdResult(ctx, claimName(task, key), err, once, release).waitStored(ctx)
 	}
 	release()
 	return e, err

@@ -69,8 +69,8 @@ func runsOf(files []packFile, aside func(string) bool) []run {
 	return out
 }
 
-// choose gives the runs that a merge takes in, none where there are few enough.
-func choose(runs []run) []run {
+// chooseRuns gives the runs that a merge takes in, none where there are few enough.
+func chooseRuns(runs []run) []run {
 	if len(runs) <= maxRuns {
 		return nil
 	}
@@ -89,18 +89,18 @@ func choose(runs []run) []run {
 // Merge merges packs until a look-up reads few, and gives how many it took in. It may be repeated, and ended at any
 // point: what was merged counts until a record says what took it in.
 func (l *Ledger) Merge(ctx context.Context, task string, now time.Time) (int64, error) {
-	t := l.packs.task(task)
+	t := l.packs.packsOf(task)
 	total := int64(0)
 	for {
 		listed, err := listPacks(ctx, l.store, task)
 		if err != nil {
 			return total, err
 		}
-		inputs := choose(runsOf(listed.files, t.isAside))
+		inputs := chooseRuns(runsOf(listed.files, t.isAside))
 		if inputs == nil {
 			return total, nil
 		}
-		err = l.rewrite(ctx, task, "merge/1", inputs, now, nil)
+		err = l.rewriteRuns(ctx, task, "merge/1", inputs, now, nil)
 		var bad *unreadable
 		if errors.As(err, &bad) {
 			l.setAside(t, bad.pack, bad.err)
@@ -132,31 +132,31 @@ type timedRow struct {
 // stampBytes precede the values of merged packs: seconds since 1970, big endian.
 const stampBytes = 8
 
-func timed(at time.Time, value []byte) []byte {
+func addTime(at time.Time, value []byte) []byte {
 	return append(binary.BigEndian.AppendUint64(make([]byte, 0, stampBytes+len(value)), uint64(at.Unix())), value...)
 }
 
-func untimed(raw []byte) (time.Time, []byte, error) {
+func splitTime(raw []byte) (time.Time, []byte, error) {
 	if len(raw) < stampBytes {
 		return time.Time{}, nil, fault.SegmentDamage.At("read ledger entry", "").Because("it has no time")
 	}
 	return time.Unix(int64(binary.BigEndian.Uint64(raw)), 0).UTC(), raw[stampBytes:], nil
 }
 
-// rows streams the entries of a run by key.
-func (r run) rows(ctx context.Context, store blob.Store) iter.Seq2[timedRow, error] {
+// streamRows streams the entries of a run by key.
+func (r run) streamRows(ctx context.Context, store blob.Store) iter.Seq2[timedRow, error] {
 	return func(yield func(timedRow, error) bool) {
 		count := int64(0)
 		for _, file := range r.files { // keys sort by range
 			for row, err := range artifact.ScanAll(ctx, store, file.key) {
 				out := timedRow{key: string(row.Key), time: file.modified, value: row.Value}
-				sign(ctx, count)
+				signalAlive(ctx, count)
 				count++
 				if err == nil && out.key == filterRow {
 					continue
 				}
 				if err == nil && file.merged {
-					out.time, out.value, err = untimed(row.Value)
+					out.time, out.value, err = splitTime(row.Value)
 				}
 				if err != nil && artifact.IsDamage(err) {
 					err = &unreadable{file.key, err}
@@ -176,20 +176,20 @@ type cursor struct {
 	more bool
 }
 
-func (c *cursor) advance() (err error) {
+func (c *cursor) nextRow() (err error) {
 	c.row, err, c.more = c.next()
 	return err
 }
 
-// union streams the entries of runs by key; of equal keys the first run's counts.
-func union(ctx context.Context, store blob.Store, runs []run) iter.Seq2[timedRow, error] {
+// mergeRows streams the entries of runs by key; of equal keys the first run's counts.
+func mergeRows(ctx context.Context, store blob.Store, runs []run) iter.Seq2[timedRow, error] {
 	return func(yield func(timedRow, error) bool) {
 		cursors := make([]*cursor, len(runs))
 		for i, r := range runs {
-			next, stop := iter.Pull2(r.rows(ctx, store))
+			next, stop := iter.Pull2(r.streamRows(ctx, store))
 			defer stop()
 			cursors[i] = &cursor{next: next}
-			if err := cursors[i].advance(); err != nil {
+			if err := cursors[i].nextRow(); err != nil {
 				yield(timedRow{}, err)
 				return
 			}
@@ -207,7 +207,7 @@ func union(ctx context.Context, store blob.Store, runs []run) iter.Seq2[timedRow
 			key := least.row.key
 			for _, c := range cursors {
 				for c.more && c.row.key == key {
-					if err := c.advance(); err != nil {
+					if err := c.nextRow(); err != nil {
 						yield(timedRow{}, err)
 						return
 					}
@@ -217,9 +217,9 @@ func union(ctx context.Context, store blob.Store, runs []run) iter.Seq2[timedRow
 	}
 }
 
-// rewrite makes one run of several, without the entries that drop names, and records it. The name of the new run says
-// what it was made from, so that a repetition writes the same objects.
-func (l *Ledger) rewrite(
+// rewriteRuns makes one run of several, without the entries that drop names, and records it. The name of the new run
+// says what it was made from, so that a repetition writes the same objects.
+func (l *Ledger) rewriteRuns(
 	ctx context.Context, task, how string, inputs []run, now time.Time, drop func(timedRow) bool,
 ) error {
 	done := merge{At: now.UTC(), Outputs: []string{}}
@@ -238,20 +238,20 @@ func (l *Ledger) rewrite(
 	if task == Texts {
 		w.bits = indexBits
 	}
-	defer w.discard()
+	defer w.discardPack()
 	slices.SortFunc(inputs, func(a, b run) int { return strings.Compare(a.files[0].key, b.files[0].key) })
-	for row, err := range union(ctx, l.store, inputs) {
+	for row, err := range mergeRows(ctx, l.store, inputs) {
 		if err != nil {
 			return err
 		}
 		if drop != nil && drop(row) {
 			continue
 		}
-		if err := w.add(row); err != nil {
+		if err := w.addRow(row); err != nil {
 			return err
 		}
 	}
-	if err := w.flush(); err != nil {
+	if err := w.flushPack(); err != nil {
 		return err
 	}
 	done.Outputs = append(done.Outputs, w.written...)
@@ -259,7 +259,7 @@ func (l *Ledger) rewrite(
 	if err := writeMerge(ctx, l.store, task, name, done); err != nil {
 		return err
 	}
-	l.packs.task(task).forget()
+	l.packs.packsOf(task).forgetList()
 	return nil
 }
 
@@ -275,7 +275,7 @@ type packWriter struct {
 	written []string
 }
 
-func (w *packWriter) add(row timedRow) error {
+func (w *packWriter) addRow(row timedRow) error {
 	var key core.Digest
 	if err := key.UnmarshalText([]byte(row.key)); err != nil {
 		return fault.SegmentDamage.At("read ledger entry", row.key).Because(err)
@@ -285,7 +285,7 @@ func (w *packWriter) add(row timedRow) error {
 	}
 	full := w.size >= mergedBytes || len(w.keys) >= mergedEntries
 	if full && key[0] != w.keys[len(w.keys)-1][0] {
-		if err := w.flush(); err != nil {
+		if err := w.flushPack(); err != nil {
 			return err
 		}
 	}
@@ -296,14 +296,14 @@ func (w *packWriter) add(row timedRow) error {
 		}
 		w.rows = rows
 	}
-	w.rows.Append(row.key, timed(row.time, row.value))
+	w.rows.Append(row.key, addTime(row.time, row.value))
 	w.keys = append(w.keys, key)
 	w.size += len(row.key) + len(row.value)
 	return nil
 }
 
-// flush ends the pack that is being written.
-func (w *packWriter) flush() error {
+// flushPack ends the pack that is being written.
+func (w *packWriter) flushPack() error {
 	if w.rows == nil {
 		return nil
 	}
@@ -314,11 +314,11 @@ func (w *packWriter) flush() error {
 		return err
 	}
 	w.written = append(w.written, object)
-	w.discard()
+	w.discardPack()
 	return nil
 }
 
-func (w *packWriter) discard() {
+func (w *packWriter) discardPack() {
 	if w.rows != nil {
 		w.rows.Discard()
 	}

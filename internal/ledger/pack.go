@@ -37,7 +37,7 @@ func (l *Ledger) Pack(ctx context.Context, task string, keys []core.Digest) (int
 	keys = slices.Compact(keys)
 	loose := keys[:0]
 	for _, key := range keys {
-		raw, err := l.packed(ctx, task, key)
+		raw, err := l.findPacked(ctx, task, key)
 		if err != nil {
 			return 0, err
 		}
@@ -46,7 +46,7 @@ func (l *Ledger) Pack(ctx context.Context, task string, keys []core.Digest) (int
 		}
 	}
 	held := len(keys) - len(loose)
-	packed, err := l.pack(ctx, task, loose)
+	packed, err := l.packKeys(ctx, task, loose)
 	return held + packed, err
 }
 
@@ -56,8 +56,8 @@ type Stored struct {
 	Value []byte
 }
 
-// pack writes the loose entries of sorted keys as one pack.
-func (l *Ledger) pack(ctx context.Context, task string, keys []core.Digest) (int, error) {
+// packKeys writes the loose entries of sorted keys as one pack.
+func (l *Ledger) packKeys(ctx context.Context, task string, keys []core.Digest) (int, error) {
 	source := func(yield func(core.Digest, error) bool) {
 		for _, key := range keys {
 			if !yield(key, nil) {
@@ -142,7 +142,7 @@ func (l *Ledger) looseObjects(ctx context.Context, task string) iter.Seq2[looseO
 	return func(yield func(looseObject, error) bool) {
 		count := int64(0)
 		give := func(info blob.Info) bool {
-			sign(ctx, count)
+			signalAlive(ctx, count)
 			count++
 			entry := looseObject{object: info.Key, modified: info.Modified}
 			return entry.key.UnmarshalText([]byte(path.Base(info.Key))) != nil || // it is none of ours
@@ -197,16 +197,16 @@ func (l *Ledger) looseObjects(ctx context.Context, task string) iter.Seq2[looseO
 	}
 }
 
-// gather packs loose entries that no shard packed: those of builds that ended early, and of tasks without shards.
+// gatherLoose packs loose entries that no shard packed: those of builds that ended early, and of tasks without shards.
 // Embeddings are left out: their objects are large, and nothing lists them, so that they go soon.
-func (l *Ledger) gather(ctx context.Context, task string, now time.Time) (int64, error) {
+func (l *Ledger) gatherLoose(ctx context.Context, task string, now time.Time) (int64, error) {
 	if task == Embed {
 		return 0, nil
 	}
 	var total int64
 	var keys []core.Digest
 	flush := func() error {
-		packed, err := l.pack(ctx, task, keys)
+		packed, err := l.packKeys(ctx, task, keys)
 		total += int64(packed)
 		keys = keys[:0]
 		return err
@@ -218,7 +218,7 @@ func (l *Ledger) gather(ctx context.Context, task string, now time.Time) (int64,
 		if now.Sub(entry.modified) <= LooseGrace {
 			continue
 		}
-		raw, err := l.packed(ctx, task, entry.key)
+		raw, err := l.findPacked(ctx, task, entry.key)
 		if err != nil {
 			return total, err
 		}
@@ -237,17 +237,17 @@ func (l *Ledger) gather(ctx context.Context, task string, now time.Time) (int64,
 // Sweep deletes loose entries that a pack took in at least LooseGrace ago, and packs that a merge took in as long ago.
 // It gives how many objects it deleted. It may be repeated, and ended at any point.
 func (l *Ledger) Sweep(ctx context.Context, task string, now time.Time) (int, error) {
-	swept, _, err := l.sweep(ctx, task, now)
+	swept, _, err := l.sweepTask(ctx, task, now)
 	return swept, err
 }
 
-// sweep also reports whether there are more packs than a look-up should read.
-func (l *Ledger) sweep(ctx context.Context, task string, now time.Time) (total int, crowded bool, err error) {
+// sweepTask also reports whether there are more packs than a look-up should read.
+func (l *Ledger) sweepTask(ctx context.Context, task string, now time.Time) (total int, crowded bool, err error) {
 	listed, err := listPacks(ctx, l.store, task)
 	if err != nil {
 		return 0, false, err
 	}
-	crowded = choose(runsOf(listed.files, l.packs.task(task).isAside)) != nil
+	crowded = chooseRuns(runsOf(listed.files, l.packs.packsOf(task).isAside)) != nil
 	var due []packFile
 	for _, file := range listed.files {
 		if !file.merged && !listed.swept[file.key] && now.Sub(file.modified) > LooseGrace {
@@ -259,7 +259,7 @@ func (l *Ledger) sweep(ctx context.Context, task string, now time.Time) (total i
 		n, err := l.sweepLoose(ctx, task, due[i].key)
 		swept.Add(int64(n))
 		if err != nil && artifact.IsDamage(err) {
-			l.setAside(l.packs.task(task), due[i].key, err) // what it should hold stays loose
+			l.setAside(l.packs.packsOf(task), due[i].key, err) // what it should hold stays loose
 			return nil
 		}
 		if err == nil {
@@ -286,7 +286,7 @@ func (l *Ledger) sweep(ctx context.Context, task string, now time.Time) (total i
 
 // sweepLoose deletes the loose entries of a pack. All of the pack is read before any is deleted.
 func (l *Ledger) sweepLoose(ctx context.Context, task, pack string) (int, error) {
-	sign(ctx, 0)
+	signalAlive(ctx, 0)
 	var objects []string
 	for row, err := range artifact.ScanAll(ctx, l.store, pack) {
 		if err != nil {
@@ -346,7 +346,7 @@ func (l *Ledger) sweepMerge(ctx context.Context, task string, done merge, listed
 	if err := artifact.DeleteAll(ctx, l.store, objects); err != nil {
 		return 0, err
 	}
-	l.packs.task(task).forget()
+	l.packs.packsOf(task).forgetList()
 	return len(objects) / 2, l.store.Delete(ctx, done.name)
 }
 

@@ -132,7 +132,7 @@ type packs struct {
 	byTask map[string]*taskPacks
 }
 
-func (p *packs) task(task string) *taskPacks {
+func (p *packs) packsOf(task string) *taskPacks {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	t := p.byTask[task]
@@ -146,21 +146,21 @@ func (p *packs) task(task string) *taskPacks {
 	return t
 }
 
-func (t *taskPacks) old() bool {
+func (t *taskPacks) isOld() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return time.Since(t.listed) > relist
 }
 
-// forget makes the next look-up list the packs again.
-func (t *taskPacks) forget() {
+// forgetList makes the next look-up list the packs again.
+func (t *taskPacks) forgetList() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.listed = time.Time{}
 }
 
-// runs counts those of the open packs.
-func (t *taskPacks) runs() int {
+// countRuns counts those of the open packs.
+func (t *taskPacks) countRuns() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	names := make(map[string]bool, len(t.packs))
@@ -170,10 +170,10 @@ func (t *taskPacks) runs() int {
 	return len(names)
 }
 
-// packed looks a key up in the packs. One that cannot be read is set aside, and the look-up goes on without it.
-func (l *Ledger) packed(ctx context.Context, task string, key core.Digest) ([]byte, error) {
-	t := l.packs.task(task)
-	open, err := l.open(ctx, t, task)
+// findPacked looks a key up in the packs. One that cannot be read is set aside, and the look-up goes on without it.
+func (l *Ledger) findPacked(ctx context.Context, task string, key core.Digest) ([]byte, error) {
+	t := l.packs.packsOf(task)
+	open, err := l.openPacks(ctx, t, task)
 	if err != nil {
 		return nil, err
 	}
@@ -182,7 +182,7 @@ func (l *Ledger) packed(ctx context.Context, task string, key core.Digest) ([]by
 		if err != nil && artifact.IsDamage(err) {
 			l.setAside(t, p.key, err)
 			if fault.Is(err, fault.NotFound) { // it was written again, and what took its place is to be looked at before paying
-				t.forget()
+				t.forgetList()
 			}
 			continue
 		}
@@ -217,8 +217,8 @@ func (t *taskPacks) isAside(key string) bool {
 // openWidth is how many packs are opened at once.
 const openWidth = 16
 
-// open gives the packs of a task, listing them where the last listing is old. Others wait for it.
-func (l *Ledger) open(ctx context.Context, t *taskPacks, task string) ([]*pack, error) {
+// openPacks gives the packs of a task, listing them where the last listing is old. Others wait for it.
+func (l *Ledger) openPacks(ctx context.Context, t *taskPacks, task string) ([]*pack, error) {
 	t.mu.Lock()
 	if time.Since(t.listed) <= relist {
 		defer t.mu.Unlock()
@@ -299,7 +299,7 @@ func (p *pack) get(ctx context.Context, through *artifact.Frames[[]byte], key co
 	if value == nil || !p.merged {
 		return value, nil
 	}
-	_, value, err = untimed(value)
+	_, value, err = splitTime(value)
 	return value, err
 }
 

@@ -96,14 +96,14 @@ func (l *Ledger) removePacked(
 	if err != nil {
 		return 0, err
 	}
-	t := l.packs.task(task)
+	t := l.packs.packsOf(task)
 	for _, r := range runsOf(listed.files, t.isAside) {
 		holds, err := l.holdsAny(ctx, r, keys)
 		var bad *unreadable
 		if err == nil && holds {
 			count := int64(0)
 			how := "remove/1"
-			for row, rowErr := range r.rows(ctx, l.store) {
+			for row, rowErr := range r.streamRows(ctx, l.store) {
 				if err = rowErr; err != nil {
 					break
 				}
@@ -113,7 +113,7 @@ func (l *Ledger) removePacked(
 				}
 			}
 			if err == nil && count > 0 {
-				err = l.rewrite(ctx, task, how, []run{r}, now, drop)
+				err = l.rewriteRuns(ctx, task, how, []run{r}, now, drop)
 				removed += count
 			}
 		}
@@ -156,7 +156,7 @@ func (l *Ledger) holdsAny(ctx context.Context, r run, keys map[core.Digest]bool)
 				return true, nil
 			}
 		}
-		sign(ctx, 0)
+		signalAlive(ctx, 0)
 	}
 	return false, nil
 }
@@ -182,7 +182,7 @@ func (l *Ledger) removeTexts(
 	if err != nil {
 		return 0, err
 	}
-	for _, r := range runsOf(listed.files, l.packs.task(Texts).isAside) {
+	for _, r := range runsOf(listed.files, l.packs.packsOf(Texts).isAside) {
 		holds, err := l.holdsAny(ctx, r, keys)
 		if err != nil {
 			return 0, err
@@ -190,11 +190,11 @@ func (l *Ledger) removeTexts(
 		if !holds {
 			continue
 		}
-		for row, err := range r.rows(ctx, l.store) {
+		for row, err := range r.streamRows(ctx, l.store) {
 			if err != nil {
 				return 0, err
 			}
-			if object, ok := indexed(row.value, false); ok && hasKey(keys, row.key) {
+			if object, ok := decodeIndexed(row.value, false); ok && hasKey(keys, row.key) {
 				objects[object] = true
 			}
 		}
@@ -232,7 +232,7 @@ func (l *Ledger) removeTexts(
 			return removed, err
 		}
 		left = append(left, made)
-		sign(ctx, 0)
+		signalAlive(ctx, 0)
 	}
 	if len(left) > 0 {
 		if err := l.writeIndex(ctx, left); err != nil {
@@ -240,26 +240,26 @@ func (l *Ledger) removeTexts(
 		}
 	}
 	_, err = l.removePacked(ctx, Texts, now, nil, func(row timedRow) bool {
-		object, ok := indexed(row.value, false)
+		object, ok := decodeIndexed(row.value, false)
 		return hasKey(keys, row.key) || ok && objects[object]
 	})
 	if err != nil {
 		return removed, err
 	}
 	for object := range objects {
-		l.texts.leave(object)
+		l.texts.excludeAnswer(object)
 	}
-	l.texts.restart()
+	l.texts.forgetIndexed()
 	slices.Sort(gone)
 	return removed, artifact.DeleteAll(ctx, l.store, gone)
 }
 
-// restart forgets every answer that the index holds.
-func (x *textIndex) restart() {
+// forgetIndexed forgets every answer that the index holds.
+func (x *textIndex) forgetIndexed() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, old := range x.sealed {
-		x.drop(old)
+		x.dropAnswer(old)
 	}
 	x.sealed = nil
 	x.vectors, x.read, x.bytes = map[core.Digest][][]float32{}, nil, 0

@@ -67,8 +67,8 @@ func newTextIndex() *textIndex {
 	}
 }
 
-// use is to be called when a look begins; what it gives, when it ends.
-func (x *textIndex) use() (done func()) {
+// beginUse is to be called when a look begins; what it gives, when it ends.
+func (x *textIndex) beginUse() (done func()) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.users++
@@ -76,22 +76,22 @@ func (x *textIndex) use() (done func()) {
 		x.mu.Lock()
 		defer x.mu.Unlock()
 		x.users--
-		x.rest()
+		x.scheduleForget()
 	}
 }
 
-// rest has what may be read again forgotten, unless somebody looks before. The caller holds the lock.
-func (x *textIndex) rest() {
+// scheduleForget has what may be read again forgotten, unless somebody looks before. The caller holds the lock.
+func (x *textIndex) scheduleForget() {
 	if x.idle == nil {
-		x.idle = time.AfterFunc(forgetAfter, x.forget)
+		x.idle = time.AfterFunc(forgetAfter, x.forgetRead)
 		return
 	}
 	x.idle.Reset(forgetAfter)
 }
 
-// forget drops vectors, and the answers that the index holds. Maps keep the room of what was deleted from them, so
+// forgetRead drops vectors, and the answers that the index holds. Maps keep the room of what was deleted from them, so
 // that they are made again.
-func (x *textIndex) forget() {
+func (x *textIndex) forgetRead() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.users > 0 { // the last of them has it called again
@@ -99,7 +99,7 @@ func (x *textIndex) forget() {
 	}
 	x.vectors, x.read, x.bytes = map[core.Digest][][]float32{}, nil, 0
 	for _, old := range x.sealed {
-		x.drop(old)
+		x.dropAnswer(old)
 	}
 	x.sealed = nil
 	known := make(map[core.Digest]*answer, len(x.known))
@@ -107,9 +107,9 @@ func (x *textIndex) forget() {
 	x.known = known
 }
 
-// learn takes an answer in, or what was known of it again. Of two that hold a text the one counts that the index lacks:
-// nothing else would lead to it.
-func (x *textIndex) learn(found *answer) {
+// learnAnswer takes an answer in, or what was known of it again. Of two that hold a text the one counts that the index
+// lacks: nothing else would lead to it.
+func (x *textIndex) learnAnswer(found *answer) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	delete(x.aside, found.object)
@@ -121,7 +121,7 @@ func (x *textIndex) learn(found *answer) {
 			x.own += len(found.texts)
 		}
 		if !found.fresh {
-			x.keep(found)
+			x.keepAnswer(found)
 		}
 	}
 	for _, text := range found.texts {
@@ -131,17 +131,17 @@ func (x *textIndex) learn(found *answer) {
 	}
 }
 
-// keep remembers an answer of the index until enough others came.
-func (x *textIndex) keep(found *answer) {
-	x.rest()
+// keepAnswer remembers an answer of the index until enough others came.
+func (x *textIndex) keepAnswer(found *answer) {
+	x.scheduleForget()
 	x.sealed = append(x.sealed, found)
 	for len(x.sealed) > keptAnswers {
-		x.drop(x.sealed[0])
+		x.dropAnswer(x.sealed[0])
 		x.sealed = x.sealed[1:]
 	}
 }
 
-func (x *textIndex) drop(old *answer) {
+func (x *textIndex) dropAnswer(old *answer) {
 	if x.answers[old.object] == old {
 		delete(x.answers, old.object)
 	}
@@ -152,8 +152,8 @@ func (x *textIndex) drop(old *answer) {
 	}
 }
 
-// seal notes that the index holds an answer.
-func (x *textIndex) seal(found *answer) {
+// sealAnswer notes that the index holds an answer.
+func (x *textIndex) sealAnswer(found *answer) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if !found.fresh {
@@ -164,19 +164,19 @@ func (x *textIndex) seal(found *answer) {
 	}
 	found.fresh, found.own = false, false
 	if x.answers[found.object] == found {
-		x.keep(found)
+		x.keepAnswer(found)
 	}
 }
 
-// leave sets an answer aside for the life of the process, or until it is stored again. It reports whether it was the
-// first to do so: several readers may come upon one answer at once.
-func (x *textIndex) leave(object core.Digest) (first bool) {
+// excludeAnswer sets an answer aside for the life of the process, or until it is stored again. It reports whether it
+// was the first to do so: several readers may come upon one answer at once.
+func (x *textIndex) excludeAnswer(object core.Digest) (first bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	first = !x.aside[object]
 	x.aside[object] = true
 	if old := x.answers[object]; old != nil {
-		x.drop(old)
+		x.dropAnswer(old)
 		x.sealed = slices.DeleteFunc(x.sealed, func(a *answer) bool { return a == old })
 		if old.own {
 			x.own -= len(old.texts)
@@ -185,8 +185,8 @@ func (x *textIndex) leave(object core.Digest) (first bool) {
 	return first
 }
 
-// resolve fills in the objects of texts that are known, and gives the places of those that are not.
-func (x *textIndex) resolve(texts []core.Digest, objects []core.Digest, left []int) []int {
+// resolveTexts fills in the objects of texts that are known, and gives the places of those that are not.
+func (x *textIndex) resolveTexts(texts []core.Digest, objects []core.Digest, left []int) []int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	unknown := left[:0:0]
@@ -203,7 +203,7 @@ func (x *textIndex) resolve(texts []core.Digest, objects []core.Digest, left []i
 // FindTexts gives, for each text, the key of the object that holds its vector; zero where nothing does. It costs about
 // one request for each answer that the texts lie in.
 func (l *Ledger) FindTexts(ctx context.Context, texts []core.Digest) ([]core.Digest, error) {
-	defer l.texts.use()()
+	defer l.texts.beginUse()()
 	if _, err := l.lookForStored(ctx, time.Now().Add(-lookNow)); err != nil {
 		return nil, err
 	}
@@ -212,10 +212,10 @@ func (l *Ledger) FindTexts(ctx context.Context, texts []core.Digest) ([]core.Dig
 	for i := range left {
 		left[i] = i
 	}
-	if left = l.texts.resolve(texts, objects, left); len(left) == 0 {
+	if left = l.texts.resolveTexts(texts, objects, left); len(left) == 0 {
 		return objects, nil
 	}
-	open, err := l.open(ctx, l.packs.task(Texts), Texts)
+	open, err := l.openPacks(ctx, l.packs.packsOf(Texts), Texts)
 	if err != nil {
 		return nil, err
 	}
@@ -235,21 +235,21 @@ func (l *Ledger) FindTexts(ctx context.Context, texts []core.Digest) ([]core.Dig
 		if err := l.lookUp(ctx, open, texts, probes); err != nil {
 			return nil, err
 		}
-		l.texts.resolve(texts, objects, probes)
-		left = l.texts.resolve(texts, objects, rest)
+		l.texts.resolveTexts(texts, objects, probes)
+		left = l.texts.resolveTexts(texts, objects, rest)
 	}
 	return objects, nil
 }
 
 // lookUp looks texts up in the index and learns the answers that they lie in.
 func (l *Ledger) lookUp(ctx context.Context, open []*pack, texts []core.Digest, probes []int) error {
-	candidates, err := l.candidates(ctx, open, texts, probes)
+	candidates, err := l.findCandidates(ctx, open, texts, probes)
 	if err != nil {
 		return err
 	}
 	return parallel.Each(ctx, len(candidates), readWidth, func(ctx context.Context, i int) error {
-		if known := l.texts.answer(candidates[i]); known != nil { // it may have lost a text to another that went
-			l.texts.learn(known)
+		if known := l.texts.findAnswer(candidates[i]); known != nil { // it may have lost a text to another that went
+			l.texts.learnAnswer(known)
 			return nil
 		}
 		_, err := l.readHead(ctx, candidates[i], false)
@@ -257,8 +257,8 @@ func (l *Ledger) lookUp(ctx context.Context, open []*pack, texts []core.Digest, 
 	})
 }
 
-// answer gives a known one.
-func (x *textIndex) answer(object core.Digest) *answer {
+// findAnswer gives a known one.
+func (x *textIndex) findAnswer(object core.Digest) *answer {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.answers[object]
@@ -269,8 +269,8 @@ func (p *pack) mayHold(key core.Digest) bool {
 	return key[0] >= p.from && key[0] <= p.to && bloomHas(p.filter, key)
 }
 
-// candidates gives the objects that the index names for texts, each once, without those that were set aside.
-func (l *Ledger) candidates(
+// findCandidates gives the objects that the index names for texts, each once, without those that were set aside.
+func (l *Ledger) findCandidates(
 	ctx context.Context, open []*pack, texts []core.Digest, probes []int,
 ) ([]core.Digest, error) {
 	type frame struct {
@@ -304,8 +304,8 @@ func (l *Ledger) candidates(
 	err := parallel.Each(ctx, len(frames), readWidth, func(ctx context.Context, i int) error {
 		raw, err := frames[i].reader.Frame(ctx, frames[i].number)
 		if err != nil && artifact.IsDamage(err) { // one that went meanwhile was merged
-			l.setAside(l.packs.task(Texts), frames[i].key, err)
-			l.packs.task(Texts).forget()
+			l.setAside(l.packs.packsOf(Texts), frames[i].key, err)
+			l.packs.packsOf(Texts).forgetList()
 			return nil
 		}
 		if err != nil {
@@ -314,7 +314,7 @@ func (l *Ledger) candidates(
 		mu.Lock()
 		defer mu.Unlock()
 		for _, text := range frames[i].wanted {
-			if object, ok := indexed(findRow(raw, text.String()), frames[i].merged); ok {
+			if object, ok := decodeIndexed(findRow(raw, text.String()), frames[i].merged); ok {
 				found = append(found, object)
 			}
 		}
@@ -330,8 +330,8 @@ func (l *Ledger) candidates(
 	return slices.DeleteFunc(found, func(object core.Digest) bool { return l.texts.aside[object] }), nil
 }
 
-// indexed reads an entry of the index.
-func indexed(value []byte, merged bool) (core.Digest, bool) {
+// decodeIndexed reads an entry of the index.
+func decodeIndexed(value []byte, merged bool) (core.Digest, bool) {
 	if merged && len(value) > stampBytes {
 		value = value[stampBytes:]
 	}
@@ -348,7 +348,7 @@ func (l *Ledger) readHead(ctx context.Context, object core.Digest, fresh bool) (
 		raw, err := l.readStart(ctx, looseKey(Embed, object), length)
 		if fault.Is(err, fault.NotFound) {
 			if !fresh { // one that is being stored comes
-				l.texts.leave(object)
+				l.texts.excludeAnswer(object)
 			}
 			return nil, nil
 		}
@@ -358,7 +358,7 @@ func (l *Ledger) readHead(ctx context.Context, object core.Digest, fresh bool) (
 		texts, want := decodeHead(raw, object)
 		if texts != nil {
 			found := &answer{object: object, texts: texts, fresh: fresh}
-			l.texts.learn(found)
+			l.texts.learnAnswer(found)
 			return found, nil
 		}
 		if want <= length || len(raw) < length {
@@ -383,7 +383,7 @@ func (l *Ledger) readStart(ctx context.Context, key string, length int) ([]byte,
 }
 
 func (l *Ledger) damagedAnswer(object core.Digest) {
-	if l.texts.leave(object) && l.OnDamage != nil {
+	if l.texts.excludeAnswer(object) && l.OnDamage != nil {
 		where := l.store.Location(looseKey(Embed, object))
 		l.OnDamage(where, fault.SegmentDamage.At("read embeddings", where).Because("the object is not what its name says"))
 	}
@@ -392,7 +392,7 @@ func (l *Ledger) damagedAnswer(object core.Digest) {
 // ReadVectors gives the vectors of texts from the objects that FindTexts named; nil where one is gone or damaged, or
 // none was named.
 func (l *Ledger) ReadVectors(ctx context.Context, texts, objects []core.Digest) ([][]float32, error) {
-	defer l.texts.use()()
+	defer l.texts.beginUse()()
 	rows := map[core.Digest]map[core.Digest]int{} // object, text: where it is wanted
 	var order []core.Digest
 	for i, object := range objects {
@@ -432,12 +432,12 @@ func (l *Ledger) ReadVectors(ctx context.Context, texts, objects []core.Digest) 
 
 // readAnswer reads an object; none of its texts where it is gone or damaged.
 func (l *Ledger) readAnswer(ctx context.Context, object core.Digest) ([]core.Digest, [][]float32, error) {
-	if texts, vectors := l.texts.remembered(object); texts != nil {
+	if texts, vectors := l.texts.recallVectors(object); texts != nil {
 		return texts, vectors, nil
 	}
 	raw, _, err := blob.Read(ctx, l.store, looseKey(Embed, object))
 	if fault.Is(err, fault.NotFound) {
-		l.texts.leave(object)
+		l.texts.excludeAnswer(object)
 		return nil, nil, nil
 	}
 	if err != nil {
@@ -448,12 +448,12 @@ func (l *Ledger) readAnswer(ctx context.Context, object core.Digest) ([]core.Dig
 		l.damagedAnswer(object)
 		return nil, nil, nil
 	}
-	l.texts.remember(object, vectors)
+	l.texts.rememberVectors(object, vectors)
 	return texts, vectors, nil
 }
 
-// remembered gives an answer that was read a short while ago.
-func (x *textIndex) remembered(object core.Digest) ([]core.Digest, [][]float32) {
+// recallVectors gives an answer that was read a short while ago.
+func (x *textIndex) recallVectors(object core.Digest) ([]core.Digest, [][]float32) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	known, vectors := x.answers[object], x.vectors[object]
@@ -463,7 +463,7 @@ func (x *textIndex) remembered(object core.Digest) ([]core.Digest, [][]float32) 
 	return known.texts, vectors
 }
 
-func (x *textIndex) remember(object core.Digest, vectors [][]float32) {
+func (x *textIndex) rememberVectors(object core.Digest, vectors [][]float32) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.answers[object] == nil || x.vectors[object] != nil {

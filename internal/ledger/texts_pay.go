@@ -26,7 +26,7 @@ const (
 // else is paying for, and stores them by PutVectors; equal texts are paid for once. For those that others pay for it
 // waits, holding nothing meanwhile.
 func (l *Ledger) PayTexts(ctx context.Context, texts []core.Digest, pay func(context.Context, []int) error) error {
-	left := distinct(texts)
+	left := firstPlaces(texts)
 	since := time.Now().Add(-lookAgain)
 	for wait := 20 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		if l.Trouble() != nil { // some of them may be paid for, and held until they can be stored
@@ -39,7 +39,7 @@ func (l *Ledger) PayTexts(ctx context.Context, texts []core.Digest, pay func(con
 		if err != nil {
 			return err
 		}
-		if left, err = l.unstored(ctx, texts, left); err != nil || len(left) == 0 {
+		if left, err = l.listUnstored(ctx, texts, left); err != nil || len(left) == 0 {
 			return err
 		}
 		mine, others, release, err := l.claimTexts(ctx, texts, left)
@@ -75,8 +75,8 @@ func (l *Ledger) PayTexts(ctx context.Context, texts []core.Digest, pay func(con
 	}
 }
 
-// distinct gives the first place of each text.
-func distinct(texts []core.Digest) []int {
+// firstPlaces gives the first place of each text.
+func firstPlaces(texts []core.Digest) []int {
 	seen := make(map[core.Digest]bool, len(texts))
 	var places []int
 	for i, text := range texts {
@@ -88,7 +88,7 @@ func distinct(texts []core.Digest) []int {
 	return places
 }
 
-func pick(texts []core.Digest, places []int) []core.Digest {
+func pickTexts(texts []core.Digest, places []int) []core.Digest {
 	out := make([]core.Digest, len(places))
 	for n, i := range places {
 		out[n] = texts[i]
@@ -96,9 +96,9 @@ func pick(texts []core.Digest, places []int) []core.Digest {
 	return out
 }
 
-// unstored gives those places whose texts the ledger does not have.
-func (l *Ledger) unstored(ctx context.Context, texts []core.Digest, places []int) ([]int, error) {
-	objects, err := l.FindTexts(ctx, pick(texts, places))
+// listUnstored gives those places whose texts the ledger does not have.
+func (l *Ledger) listUnstored(ctx context.Context, texts []core.Digest, places []int) ([]int, error) {
+	objects, err := l.FindTexts(ctx, pickTexts(texts, places))
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +140,7 @@ func (l *Ledger) claimTexts(
 			others = append(others, i)
 		}
 	}
-	end := renewing(ctx, func(ctx context.Context) {
+	end := startRenewal(ctx, func(ctx context.Context) {
 		_, _ = l.claims.ClaimAll(ctx, held, owner, claimTTL) // a lost claim costs at most one double payment
 	})
 	return mine, others, func(now bool) {
@@ -180,7 +180,7 @@ func (l *Ledger) PutVectors(ctx context.Context, texts []core.Digest, vectors []
 		}
 		return err
 	}
-	l.texts.learn(&answer{object: object, texts: slices.Clone(texts), fresh: true, own: true})
+	l.texts.learnAnswer(&answer{object: object, texts: slices.Clone(texts), fresh: true, own: true})
 	if l.sealDue(context.WithoutCancel(ctx)) {
 		l.mergeDue(ctx)
 	}
@@ -190,21 +190,21 @@ func (l *Ledger) PutVectors(ctx context.Context, texts []core.Digest, vectors []
 // sealDue seals once there is enough for a pack of the index. Who finds another one at it goes on: waiting would stop
 // all who pay, and each of them would then write a pack of the few texts that came meanwhile.
 func (l *Ledger) sealDue(ctx context.Context) (sealed bool) {
-	if l.texts.unsealed() < sealTexts || !l.texts.sealing.TryLock() {
+	if l.texts.countUnsealed() < sealTexts || !l.texts.sealing.TryLock() {
 		return false
 	}
 	defer l.texts.sealing.Unlock()
-	if l.texts.unsealed() < sealTexts { // somebody sealed between the look and the lock
+	if l.texts.countUnsealed() < sealTexts { // somebody sealed between the look and the lock
 		return false
 	}
-	return l.sealAnswers(ctx, l.texts.fresh(true)) == nil // else the marks stay: it is tried again
+	return l.sealAnswers(ctx, l.texts.listFresh(true)) == nil // else the marks stay: it is tried again
 }
 
 // mergeDue merges packs of the index where a build has written many: each text that is looked up asks the filters of
 // all runs, and a first build looks up as many texts as it writes. Who finds another one at it goes on. An error is
 // left to the upkeep of the next build.
 func (l *Ledger) mergeDue(ctx context.Context) {
-	if l.packs.task(Texts).runs() <= mostRuns || !l.texts.merging.TryLock() {
+	if l.packs.packsOf(Texts).countRuns() <= mostRuns || !l.texts.merging.TryLock() {
 		return
 	}
 	defer l.texts.merging.Unlock()
@@ -226,7 +226,7 @@ func (l *Ledger) learnLater(ctx context.Context, texts []core.Digest, object cor
 		return
 	}
 	if _, err := l.Put(ctx, Texts, object, 0, Result{}); err == nil {
-		l.texts.learn(&answer{object: object, texts: slices.Clone(texts), fresh: true, own: true})
+		l.texts.learnAnswer(&answer{object: object, texts: slices.Clone(texts), fresh: true, own: true})
 	}
 }
 
@@ -235,7 +235,7 @@ func isAnswer(raw []byte, object core.Digest) bool {
 	return texts != nil
 }
 
-func (x *textIndex) unsealed() int {
+func (x *textIndex) countUnsealed() int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.own
@@ -258,7 +258,7 @@ func (l *Ledger) lookForStored(ctx context.Context, since time.Time) (time.Time,
 			return time.Time{}, err
 		}
 		marked[mark.key] = true
-		if x.answer(mark.key) == nil {
+		if x.findAnswer(mark.key) == nil {
 			unknown = append(unknown, mark.key)
 		}
 	}
@@ -269,18 +269,18 @@ func (l *Ledger) lookForStored(ctx context.Context, since time.Time) (time.Time,
 	if err != nil {
 		return time.Time{}, err
 	}
-	for _, found := range x.fresh(false) {
+	for _, found := range x.listFresh(false) {
 		if !marked[found.object] {
-			x.seal(found)
+			x.sealAnswer(found)
 		}
 	}
-	l.packs.task(Texts).forget() // a mark may have come and gone: its answer is in a pack that was not listed yet
+	l.packs.packsOf(Texts).forgetList() // a mark may have come and gone: its answer is in a pack that was not listed yet
 	x.refreshed = begun
 	return begun, nil
 }
 
-// fresh gives the answers that the index does not hold, of this process or of others.
-func (x *textIndex) fresh(own bool) []*answer {
+// listFresh gives the answers that the index does not hold, of this process or of others.
+func (x *textIndex) listFresh(own bool) []*answer {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	var out []*answer
@@ -296,7 +296,7 @@ func (x *textIndex) fresh(own bool) []*answer {
 func (l *Ledger) SealTexts(ctx context.Context) error {
 	l.texts.sealing.Lock()
 	defer l.texts.sealing.Unlock()
-	return l.sealAnswers(ctx, l.texts.fresh(true))
+	return l.sealAnswers(ctx, l.texts.listFresh(true))
 }
 
 func (l *Ledger) sealAnswers(ctx context.Context, answers []*answer) error {
@@ -309,9 +309,9 @@ func (l *Ledger) sealAnswers(ctx context.Context, answers []*answer) error {
 	marks := make([]string, len(answers))
 	for i, found := range answers {
 		marks[i] = looseKey(Texts, found.object)
-		l.texts.seal(found)
+		l.texts.sealAnswer(found)
 	}
-	l.packs.task(Texts).forget()
+	l.packs.packsOf(Texts).forgetList()
 	return artifact.DeleteAll(ctx, l.store, marks)
 }
 
@@ -350,13 +350,13 @@ func (l *Ledger) writeIndex(ctx context.Context, answers []*answer) error {
 	if err := rows.Scratch(ctx, l.store, key); err != nil {
 		return err
 	}
-	l.packs.task(Texts).mended(key)
+	l.packs.packsOf(Texts).readmitPack(key)
 	_, err = blob.Write(ctx, l.store, key+sweptMark, nil, blob.Cond{})
 	return err
 }
 
-// mended takes a pack in again that was set aside: it was written again.
-func (t *taskPacks) mended(key string) {
+// readmitPack takes a pack in again that was set aside: it was written again.
+func (t *taskPacks) readmitPack(key string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.aside, key)

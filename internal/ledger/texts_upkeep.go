@@ -28,12 +28,12 @@ func (l *Ledger) indexUnnamed(ctx context.Context, now time.Time) (int64, error)
 		keys = keys[:0]
 		return err
 	}
-	walk := named.walk()
+	walk := named.newWalk()
 	for entry, err := range l.looseObjects(ctx, Embed) {
 		if err != nil {
 			return total, err
 		}
-		has, err := walk.has(entry.key)
+		has, err := walk.containsKey(entry.key)
 		if err != nil {
 			return total, err
 		}
@@ -73,20 +73,20 @@ func (l *Ledger) indexObjects(ctx context.Context, keys []core.Digest) (int64, e
 		return 0, nil
 	}
 	err = l.writeIndex(ctx, readable)
-	l.packs.task(Texts).forget()
+	l.packs.packsOf(Texts).forgetList()
 	return count, err
 }
 
 // namedObjects are the answers that the index names, sorted on the local disk; whole says that every pack of the index
 // could be read.
 func (l *Ledger) namedObjects(ctx context.Context) (keys *keyFile, whole bool, err error) {
-	t := l.packs.task(Texts)
+	t := l.packs.packsOf(Texts)
 	for {
 		listed, err := listPacks(ctx, l.store, Texts)
 		if err != nil {
 			return nil, false, err
 		}
-		keys, err := sortKeys(ctx, l.named(ctx, runsOf(listed.files, t.isAside)))
+		keys, err := sortKeys(ctx, l.streamObjects(ctx, runsOf(listed.files, t.isAside)))
 		var bad *unreadable
 		if errors.As(err, &bad) {
 			l.setAside(t, bad.pack, bad.err)
@@ -103,13 +103,13 @@ func (l *Ledger) namedObjects(ctx context.Context) (keys *keyFile, whole bool, e
 	}
 }
 
-func (l *Ledger) named(ctx context.Context, runs []run) iter.Seq2[core.Digest, error] {
+func (l *Ledger) streamObjects(ctx context.Context, runs []run) iter.Seq2[core.Digest, error] {
 	return func(yield func(core.Digest, error) bool) {
 		for _, r := range runs {
-			for row, err := range r.rows(ctx, l.store) {
+			for row, err := range r.streamRows(ctx, l.store) {
 				object, ok := core.Digest{}, true
 				if err == nil {
-					object, ok = indexed(row.value, false)
+					object, ok = decodeIndexed(row.value, false)
 				}
 				if !ok {
 					continue
@@ -127,7 +127,7 @@ const markGrace = time.Hour
 
 // gatherMarks writes into the index what this process stored, and what processes stored that are gone.
 func (l *Ledger) gatherMarks(ctx context.Context, now time.Time) (int64, error) {
-	gathered := int64(l.texts.unsealed())
+	gathered := int64(l.texts.countUnsealed())
 	if err := l.SealTexts(ctx); err != nil {
 		return 0, err
 	}
@@ -193,7 +193,7 @@ func (l *Ledger) answersToKeep(ctx context.Context, now time.Time) iter.Seq2[cor
 			yield(core.Digest{}, err)
 			return
 		}
-		for object, err := range l.named(ctx, runsOf(listed.files, l.packs.task(Texts).isAside)) {
+		for object, err := range l.streamObjects(ctx, runsOf(listed.files, l.packs.packsOf(Texts).isAside)) {
 			if !yield(object, err) || err != nil {
 				return
 			}

@@ -25,8 +25,8 @@ type Admission struct {
 	done atomic.Bool
 }
 
-// use gives the end of the request that it admits; nil where it was used before, or given back, or holds no more.
-func (a *Admission) use() func(Usage, bool) {
+// takeEnd gives the end of the request that it admits; nil where it was used before, or given back, or holds no more.
+func (a *Admission) takeEnd() func(Usage, bool) {
 	if a == nil || !a.done.CompareAndSwap(false, true) {
 		return nil
 	}
@@ -57,18 +57,18 @@ func Admitted(ctx context.Context, admission *Admission) context.Context {
 // Ahead gives what admits a request of these texts before it has a place; nil where the model below costs nothing, or
 // its meter has no foresight.
 func Ahead(metered any, task string, texts ...string) func(ctx context.Context) (*Admission, error) {
-	below, ok := As[interface{ foresight() Foresight }](metered)
-	if !ok || below.foresight() == nil {
+	below, ok := As[interface{ foresightOf() Foresight }](metered)
+	if !ok || below.foresightOf() == nil {
 		return nil
 	}
-	meter, prompt := below.foresight(), aboutTokens(texts...)
+	meter, prompt := below.foresightOf(), aboutTokens(texts...)
 	return func(ctx context.Context) (*Admission, error) { return meter.Ahead(ctx, task, prompt) }
 }
 
-func (m meteredChat) foresight() Foresight     { return foresight(m.meter) }
-func (m meteredEmbedder) foresight() Foresight { return foresight(m.meter) }
+func (m meteredChat) foresightOf() Foresight     { return foresightOf(m.meter) }
+func (m meteredEmbedder) foresightOf() Foresight { return foresightOf(m.meter) }
 
-func foresight(meter Meter) Foresight {
+func foresightOf(meter Meter) Foresight {
 	ahead, _ := meter.(Foresight)
 	return ahead
 }

@@ -70,7 +70,7 @@ func (m meteredChat) Unwrap() Chat { return m.Chat }
 // Complete implements Chat.
 func (m meteredChat) Complete(ctx context.Context, call Call) (reply Reply, err error) {
 	counted := metering{m.meter, call.Task, aboutTokens(call.System, call.User), nil}
-	if err := counted.begin(ctx); err != nil {
+	if err := counted.beginRequest(ctx); err != nil {
 		return Reply{}, err
 	}
 	if err := Sending(ctx); err != nil {
@@ -79,8 +79,8 @@ func (m meteredChat) Complete(ctx context.Context, call Call) (reply Reply, err 
 	}
 	returned := false
 	// A panic below must not leave the meter waiting.
-	defer func() { counted.end(reply.Usage, returned && answered(err)) }()
-	reply, err = m.Chat.Complete(counted.again(ctx), call)
+	defer func() { counted.end(reply.Usage, returned && wasAnswered(err)) }()
+	reply, err = m.Chat.Complete(counted.meterRepeats(ctx), call)
 	returned = true
 	countRefusal(m.meter, call.Task, err)
 	return reply, err
@@ -94,20 +94,20 @@ type metering struct {
 	end    func(usage Usage, answered bool)
 }
 
-func (m *metering) begin(ctx context.Context) (err error) {
+func (m *metering) beginRequest(ctx context.Context) (err error) {
 	ahead, _ := ctx.Value(admitted{}).(*Admission)
-	if m.end = ahead.use(); m.end != nil {
+	if m.end = ahead.takeEnd(); m.end != nil {
 		return nil
 	}
 	m.end, err = m.meter.Begin(ctx, m.task, m.prompt)
 	return err
 }
 
-// again has a request that the adapter repeats in another form begun, after the end of the one before.
-func (m *metering) again(ctx context.Context) context.Context {
+// meterRepeats has a request that the adapter repeats in another form begun, after the end of the one before.
+func (m *metering) meterRepeats(ctx context.Context) context.Context {
 	return BeforeAgain(ctx, func() error {
 		m.end(Usage{}, false) // refused, so not paid
-		err := m.begin(ctx)
+		err := m.beginRequest(ctx)
 		if err != nil {
 			m.end = func(Usage, bool) {}
 		}
@@ -126,12 +126,12 @@ func (m meteredEmbedder) Unwrap() Embedder { return m.Embedder }
 // Embed implements Embedder.
 func (m meteredEmbedder) Embed(ctx context.Context, texts []string) (out [][]float32, usage Usage, err error) {
 	counted := metering{m.meter, EmbedTask, aboutTokens(texts...), nil}
-	if err := counted.begin(ctx); err != nil {
+	if err := counted.beginRequest(ctx); err != nil {
 		return nil, Usage{}, err
 	}
 	returned := false
-	defer func() { counted.end(usage, returned && answered(err)) }()
-	out, usage, err = m.Embedder.Embed(counted.again(ctx), texts)
+	defer func() { counted.end(usage, returned && wasAnswered(err)) }()
+	out, usage, err = m.Embedder.Embed(counted.meterRepeats(ctx), texts)
 	returned = true
 	countRefusal(m.meter, EmbedTask, err)
 	return out, usage, err
@@ -152,8 +152,8 @@ func AnsweredError(err error) error {
 	return &answeredError{err}
 }
 
-// answered reports whether the request behind err was answered.
-func answered(err error) bool {
+// wasAnswered reports whether the request behind err was answered.
+func wasAnswered(err error) bool {
 	var mark *answeredError
 	return err == nil || errors.As(err, &mark)
 }

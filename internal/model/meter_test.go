@@ -72,9 +72,9 @@ func TestWhatCountsAsAPaidCall(t *testing.T) {
 	limited := fault.ModelRateLimited.At("call", "m").Because("slow down")
 	rejected := fault.ModelRejected.At("call", "m").Because("the model refused the text")
 	for name, c := range map[string]struct {
-		err  error
-		told model.Usage
-		want end
+		err    error
+		report model.Usage
+		want   end
 	}{
 		"a good answer":                  {nil, usage, end{usage, true}},
 		"no connection":                  {down, model.Usage{}, end{model.Usage{}, false}},
@@ -83,11 +83,11 @@ func TestWhatCountsAsAPaidCall(t *testing.T) {
 		"an answer of no use, no tokens": {model.AnsweredError(rejected), model.Usage{}, end{model.Usage{}, true}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			below, meter := &scripted{reply: model.Reply{Usage: c.told}, err: c.err}, &tally{}
+			below, meter := &scripted{reply: model.Reply{Usage: c.report}, err: c.err}, &tally{}
 			reply, err := model.MeterChat(below, meter).Complete(t.Context(), model.Call{Task: model.Shorten})
-			assert.True(t, errors.Is(err, c.err) && reply.Usage == c.told, "the meter changed the answer: %+v, %v", reply, err)
-			_, told, err := model.MeterEmbedder(below, meter).Embed(t.Context(), []string{"a"})
-			assert.True(t, errors.Is(err, c.err) && told == c.told, "the meter changed the embedding: %+v, %v", told, err)
+			assert.True(t, errors.Is(err, c.err) && reply.Usage == c.report, "the meter changed the answer: %+v, %v", reply, err)
+			_, report, err := model.MeterEmbedder(below, meter).Embed(t.Context(), []string{"a"})
+			assert.True(t, errors.Is(err, c.err) && report == c.report, "the meter changed the embedding: %+v, %v", report, err)
 			assert.True(t, len(meter.ends) == 2 && meter.ends[0] == c.want && meter.ends[1] == c.want,
 				"counted %+v, want twice %+v", meter.ends, c.want)
 			refused := map[bool][]string{true: {model.Shorten, model.EmbedTask}}

@@ -22,13 +22,13 @@ type quotaTold struct{}
 
 // OnQuota has report called with what each answer to a request says of the caller's quota, also where it says nothing.
 // It may be called concurrently.
-func OnQuota(ctx context.Context, told func(Quota)) context.Context {
-	return context.WithValue(ctx, quotaTold{}, told)
+func OnQuota(ctx context.Context, report func(Quota)) context.Context {
+	return context.WithValue(ctx, quotaTold{}, report)
 }
 
 // TellQuota passes what an answer says on; adapters call it once a response.
 func TellQuota(ctx context.Context, quota Quota) {
-	if told, ok := ctx.Value(quotaTold{}).(func(Quota)); ok {
-		told(quota)
+	if report, ok := ctx.Value(quotaTold{}).(func(Quota)); ok {
+		report(quota)
 	}
 }

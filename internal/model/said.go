@@ -47,7 +47,7 @@ func TakeAnswer(text string) (answer string, thinking bool) {
 		answer = text[at[1]:]
 	}
 	if marks := marksOf(answer); len(marks) > 0 {
-		answer, thinking = behind(answer, marks)
+		answer, thinking = dropThoughts(answer, marks)
 	}
 	answer = tailRE.ReplaceAllString(answer, "")
 	if shell := shellRE.FindStringIndex(answer); shell != nil {
@@ -59,9 +59,9 @@ func TakeAnswer(text string) (answer string, thinking bool) {
 	return answer, thinking
 }
 
-// behind gives what stands behind the last thought. A thought behind the answer is left out where it is whole; what
-// follows a mark that opens one which is not closed is a thought.
-func behind(text string, marks []mark) (answer string, thinking bool) {
+// dropThoughts gives what stands behind the last thought. A thought behind the answer is left out where it is whole;
+// what follows a mark that opens one which is not closed is a thought.
+func dropThoughts(text string, marks []mark) (answer string, thinking bool) {
 	var outside strings.Builder // of thoughts, behind the last whose beginning is lost
 	at, opened := 0, -1
 	for _, one := range marks {
@@ -71,7 +71,7 @@ func behind(text string, marks []mark) (answer string, thinking bool) {
 			outside.Reset()
 		case one.closes:
 			at, opened = one.end, -1
-		case opened < 0 && opens(text[at:one.at]):
+		case opened < 0 && opensThought(text[at:one.at]):
 			opened = one.at
 			outside.WriteString(text[at:one.at])
 		}
@@ -82,19 +82,19 @@ func behind(text string, marks []mark) (answer string, thinking bool) {
 	} else {
 		outside.WriteString(answer)
 	}
-	if blank(answer) {
+	if isBlank(answer) {
 		answer = outside.String()
 	}
 	return answer, opened >= 0
 }
 
-// opens reports whether a mark behind a text opens a thought. One within a sentence is spoken of.
-func opens(before string) bool {
+// opensThought reports whether a mark behind a text opens a thought. One within a sentence is spoken of.
+func opensThought(before string) bool {
 	line := strings.TrimRightFunc(before, func(r rune) bool { return r != '\n' && unicode.IsSpace(r) })
 	return line == "" || strings.HasSuffix(line, "\n") || !strings.HasSuffix(before, " ")
 }
 
-func blank(text string) bool { return strings.TrimSpace(text) == "" }
+func isBlank(text string) bool { return strings.TrimSpace(text) == "" }
 
 // marksOf finds the marks that are none of what is said.
 func marksOf(text string) []mark {
@@ -106,7 +106,7 @@ func marksOf(text string) []mark {
 		}
 		at += next
 		size, closes := markAt(text[at:])
-		if size > 0 && !quoted(text, at, at+size) {
+		if size > 0 && !isQuoted(text, at, at+size) {
 			out = append(out, mark{at, at + size, closes})
 		}
 		at += max(size, 1)
@@ -139,8 +139,8 @@ func markAt(text string) (size int, closes bool) {
 	return len(openRE.FindString(text)), false
 }
 
-// quoted reports whether a mark is spoken of: it stands in quotes, or as code.
-func quoted(text string, at, end int) bool {
+// isQuoted reports whether a mark is spoken of: it stands in quotes, or as code.
+func isQuoted(text string, at, end int) bool {
 	for _, pair := range []string{"``", `""`, "''", "“”", "‘’", "«»"} {
 		runes := []rune(pair)
 		if strings.HasSuffix(text[:at], string(runes[0])) && strings.HasPrefix(text[end:], string(runes[1])) {

@@ -40,8 +40,8 @@ func (s *Saying) Add(piece string) error {
 		switch {
 		case size == 0 && mayGrow(text[at:]), size > 0 && at+size == len(text): // what follows decides
 			s.seen = at
-			return s.give(text[s.begin:at])
-		case size == 0, quoted(text, at, at+size):
+			return s.emitText(text[s.begin:at])
+		case size == 0, isQuoted(text, at, at+size):
 			s.seen = at + max(size, 1)
 			continue
 		case closes && s.given.Len() > 0 && s.thinking:
@@ -50,15 +50,15 @@ func (s *Saying) Add(piece string) error {
 			return ErrLateThought
 		case closes:
 			s.begin, s.thinking, s.Open = at+size, false, true
-		case !s.thinking && opens(text[s.begin:at]):
-			if err := s.give(text[s.begin:at]); err != nil {
+		case !s.thinking && opensThought(text[s.begin:at]):
+			if err := s.emitText(text[s.begin:at]); err != nil {
 				return err
 			}
 			s.thinking = true
 		}
 		s.seen = at + size
 	}
-	return s.give(text[s.begin:s.seen])
+	return s.emitText(text[s.begin:s.seen])
 }
 
 // tagNames are those of tags around thoughts and answers, and at the end of a turn.
@@ -87,8 +87,8 @@ func mayGrow(text string) bool {
 	return !strings.Contains(text, "▷")
 }
 
-// give gives on what is behind the text that was given; white space at its end waits for what follows.
-func (s *Saying) give(text string) error {
+// emitText gives on what is behind the text that was given; white space at its end waits for what follows.
+func (s *Saying) emitText(text string) error {
 	if s.thinking || !s.Open || s.held {
 		return nil
 	}

@@ -43,7 +43,7 @@ func TestANightWithTheSameQuarantinedDocumentPublishesNothing(t *testing.T) {
 	for range 2 {
 		tries := parser.tries
 		out := s.night(t)
-		require.True(t, out.alike && out.manifest.Generation == "g001" && parser.tries != tries,
+		require.True(t, out.equalsParent && out.manifest.Generation == "g001" && parser.tries != tries,
 			"%+v, tried %d times", out, parser.tries-tries)
 		report := s.report(t)
 		if !report.Unchanged || report.Status != core.StatusErrors || report.DocumentsFailed != 1 ||
@@ -54,11 +54,11 @@ func TestANightWithTheSameQuarantinedDocumentPublishesNothing(t *testing.T) {
 		}
 	}
 	s.write(t, map[string]string{"place-001.md": "# Harbour 1\n\nIt was moved to Lake Verin.\n"})
-	if out := s.night(t); out.alike || out.manifest.Generation != "g004" || out.manifest.Counts.Failed != 1 {
+	if out := s.night(t); out.equalsParent || out.manifest.Generation != "g004" || out.manifest.Counts.Failed != 1 {
 		t.Errorf("something else changed: %+v", out)
 	}
 	parser.by = ""
-	if out := s.night(t); out.alike || out.manifest.Generation != "g005" || out.manifest.Counts.Failed != 0 {
+	if out := s.night(t); out.equalsParent || out.manifest.Generation != "g005" || out.manifest.Counts.Failed != 0 {
 		t.Errorf("it can be read again: %+v", out)
 	}
 	if out := s.night(t); !out.planned.Unchanged {
@@ -80,7 +80,7 @@ func TestANightWithOtherLimitsIsPublishedOnce(t *testing.T) {
 		t.Fatalf("%+v", first.manifest.Counts)
 	}
 	limited(3000)
-	if out := s.night(t); out.alike || out.manifest.Generation != "g002" || out.manifest.Counts.Failed != 1 {
+	if out := s.night(t); out.equalsParent || out.manifest.Generation != "g002" || out.manifest.Counts.Failed != 1 {
 		t.Errorf("%+v", out)
 	}
 	if out := s.night(t); !out.planned.Unchanged {

@@ -28,7 +28,7 @@ func TestABackfillLeavesOutWhatWasPurged(t *testing.T) {
 	asked := s.server.Stats().Tasks["extract"].Calls
 	f := s.fills(t, "old", core.BackfillChoice{Prefix: "old/"})
 	assert.Equal(t, int64(3), f.open(t).Documents)
-	require.NoError(t, f.pay(t.Context(), 0, nobody))
+	require.NoError(t, f.pay(t.Context(), 0, noOtherBuild))
 	assert.Equal(t, int64(3), s.server.Stats().Tasks["extract"].Calls-asked)
 	if where := s.holding(t, secrets...); len(where) > 0 {
 		t.Errorf("stored again in %q", where)
@@ -53,7 +53,7 @@ func TestABackfillThatWasPlannedBeforeAPurgeStops(t *testing.T) {
 		t.Errorf("%+v", now)
 	}
 	asked := s.server.Stats().Tasks["extract"].Calls
-	if err := f.pay(t.Context(), 0, nobody); !fault.Is(err, fault.PlanMoved) {
+	if err := f.pay(t.Context(), 0, noOtherBuild); !fault.Is(err, fault.PlanMoved) {
 		t.Errorf("%v", err)
 	}
 	assert.Zero(t, s.server.Stats().Tasks["extract"].Calls-asked)

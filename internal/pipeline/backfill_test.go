@@ -68,7 +68,7 @@ func (f *filling) open(t *testing.T) (opened upkeep.OpenedBackfill) {
 	return opened
 }
 
-func nobody(context.Context) (string, error) { return "", nil }
+func noOtherBuild(context.Context) (string, error) { return "", nil }
 
 func (f *filling) pay(ctx context.Context, unit int, going upkeep.Going) error {
 	return f.unit(ctx, func(ctx context.Context, work *upkeep.Run) error { return work.PayBackfill(ctx, unit, going) })
@@ -130,7 +130,7 @@ func TestAKilledBackfillPaysForNothingTwice(t *testing.T) {
 		t.Fatalf("%+v", opened)
 	}
 	kill.Store(extracts.Load() + 10)
-	require.Error(t, f.pay(t.Context(), 0, nobody), "a killed process paid to the end")
+	require.Error(t, f.pay(t.Context(), 0, noOtherBuild), "a killed process paid to the end")
 	s.begin()
 
 	night := s.night(t)
@@ -138,7 +138,7 @@ func TestAKilledBackfillPaysForNothingTwice(t *testing.T) {
 	if s.report(t).LeftOut.Backfills != chosen {
 		t.Errorf("it left out %+v", s.report(t).LeftOut)
 	}
-	require.NoError(t, f.pay(t.Context(), 0, nobody))
+	require.NoError(t, f.pay(t.Context(), 0, noOtherBuild))
 	if now := f.state(t); now.BytesDone != now.Bytes || now.ChunksDone != chosen || now.UnitsDone != 1 ||
 		now.Base != first.manifest.Generation {
 		t.Errorf("%+v", now)
@@ -229,7 +229,7 @@ func TestABackfillLetsABuildGoFirst(t *testing.T) {
 	})
 	assert.True(t, fault.Is(err, fault.Paused), "%v", err)
 	require.NoError(t, s.steer(f.job, run.CommandResume, nil))
-	require.NoError(t, f.pay(t.Context(), 0, nobody))
+	require.NoError(t, f.pay(t.Context(), 0, noOtherBuild))
 	if now := f.state(t); now.YieldsTo != "" || now.ChunksDone != 9 || now.Calls.Extract != 9 || now.Calls.Embed == 0 {
 		t.Errorf("%+v", now.BackfillProgress)
 	}

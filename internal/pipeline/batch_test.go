@@ -46,12 +46,12 @@ func TestDamageOfAnOldReferenceAndADeadCollectorBlockNoNight(t *testing.T) {
 	assert.True(t, shared != 0, "the night made nothing of the batch again")
 	s.whole(t)
 	report := s.report(t)
-	told := 0
+	reported := 0
 	for _, problem := range report.Problems {
 		if problem.Code == string(fault.SegmentDamage) && problem.Object == reference {
-			told++
+			reported++
 		}
 	}
-	assert.True(t, told == 1 && report.ProblemsTotal == int64(len(report.Problems)),
-		"reported %d times: %+v", told, report.Problems)
+	assert.True(t, reported == 1 && report.ProblemsTotal == int64(len(report.Problems)),
+		"reported %d times: %+v", reported, report.Problems)
 }

@@ -46,14 +46,14 @@ func TestTheNextRunDeletesTheCopiesOfOneThatWasCancelled(t *testing.T) {
 	if night := s.night(t); night.published.Status != core.StatusCompleted {
 		t.Fatalf("%+v", night.published)
 	}
-	var told []core.Problem
+	var reported []core.Problem
 	for _, problem := range s.report(t).Problems {
 		if strings.Contains(problem.Detail, "let the worker's credentials list and delete") {
-			told = append(told, problem)
+			reported = append(reported, problem)
 		}
 	}
-	if len(told) != 1 || told[0].Code != string(fault.StoreDenied) || len(keysBelow(t, bucket, "")) != 2 {
-		t.Errorf("reported %+v, left %q", told, keysBelow(t, bucket, ""))
+	if len(reported) != 1 || reported[0].Code != string(fault.StoreDenied) || len(keysBelow(t, bucket, "")) != 2 {
+		t.Errorf("reported %+v, left %q", reported, keysBelow(t, bucket, ""))
 	}
 	s.Staging = bucket
 	s.write(t, map[string]string{"new.md": "# Salt\n\nSalt of Lake Verin is sold in Tolmin.\n"})

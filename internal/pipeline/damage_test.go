@@ -27,8 +27,8 @@ import (
 
 // how a run comes to its end.
 type how struct {
-	rebuild bool // asked for
-	anew    bool // it began again from plan
+	rebuild   bool // asked for
+	restarted bool // it began again from plan
 }
 
 // try does what the workflow does, also where a segment that is re-used turns out to be damaged.
@@ -48,12 +48,12 @@ func (s *site) try(t *testing.T, way *how) (outcome, error) {
 	}
 	out, err := s.stages(t.Context(), job, holder)
 	if fault.Is(err, fault.ParentDamaged) {
-		way.anew = true
+		way.restarted = true
 		job.Rebuild, job.Anew = true, "untold"
 		out, err = s.stages(t.Context(), job, holder)
 	}
 	if fault.Is(err, fault.Outgrown) && job.Anew == "" {
-		way.anew = true
+		way.restarted = true
 		job.Anew = "docs/why.json"
 		why := run.Failure{Code: string(fault.CodeOf(err)), Text: err.Error()}
 		_, writing := blob.WriteJSON(t.Context(), s.Artifacts, job.Anew, why, blob.Cond{})
@@ -230,11 +230,11 @@ func TestEveryDamageOfTheCurrentGenerationHasAWayBack(t *testing.T) {
 				}
 				assert.True(t, night.manifest.Hashes == want, "the hashes are other ones")
 				report := s.report(t)
-				told := strings.Join(report.Reasons, "; ")
+				reported := strings.Join(report.Reasons, "; ")
 				what := "the next night "
 				switch {
 				case len(report.Reasons) > 0:
-					what += "makes everything again and says: " + short(told)
+					what += "makes everything again and says: " + short(reported)
 				case night.planned.Repair > 0:
 					what += "verifies the stores and writes it again"
 				case night.planned.Unchanged:
@@ -247,9 +247,9 @@ func TestEveryDamageOfTheCurrentGenerationHasAWayBack(t *testing.T) {
 					assert.True(t, len(steps) == 0 && night.planned.Unchanged, "steps %q, %+v", steps, night.planned)
 				}
 				segment := strings.Contains(key, "/segments/") && object[0] != "manifest"
-				if segment && (night.planned.Unchanged || !strings.Contains(told, "("+object[0]+")") ||
+				if segment && (night.planned.Unchanged || !strings.Contains(reported, "("+object[0]+")") ||
 					len(report.Problems) == 0 || report.Problems[0].Code != string(fault.ParentDamaged)) {
-					t.Errorf("unchanged %v, it says %q, problems %+v", night.planned.Unchanged, told, report.Problems)
+					t.Errorf("unchanged %v, it says %q, problems %+v", night.planned.Unchanged, reported, report.Problems)
 				}
 				if again, err := s.try(t, &how{}); err != nil || !again.planned.Unchanged || again.planned.Repair != 0 {
 					t.Errorf("the night after: %+v, %v", again.planned, err)
@@ -366,11 +366,11 @@ func TestDamageThatAUnitMeetsMendsItselfInTheSameRun(t *testing.T) {
 			night, err := s.try(t, way)
 			require.True(t, err == nil && night.published.Status == core.StatusCompleted, "%v %v", night.published, err)
 			s.before = nil
-			if !way.anew && kind != "text" && kind != "extract" { // those may be written again under other names
+			if !way.restarted && kind != "text" && kind != "extract" { // those may be written again under other names
 				t.Error("the damage went unseen")
 			}
 			assert.True(t, night.manifest.Hashes == sound.manifest.Hashes, "the hashes are not those of an undamaged run")
-			if way.anew {
+			if way.restarted {
 				s.whole(t)
 			}
 		})

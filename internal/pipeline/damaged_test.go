@@ -235,8 +235,8 @@ func runDamaged(t *testing.T, root string, from, to int, counts map[string]int) 
 	child := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestADamagedDataDirectoryIsNeverWrong$", "-test.count=1")
 	child.Env = append(os.Environ(), damagedFolder+"="+root,
 		fmt.Sprint(damagedFrom, "=", from), fmt.Sprint(damagedTo, "=", to))
-	var told bytes.Buffer
-	child.Stderr = &told
+	var reported bytes.Buffer
+	child.Stderr = &reported
 	out, err := child.StdoutPipe()
 	if err == nil {
 		err = child.Start()
@@ -258,10 +258,10 @@ func runDamaged(t *testing.T, root string, from, to int, counts map[string]int) 
 	}
 	if err := child.Wait(); begun != "" {
 		counts["CRASH"]++
-		t.Errorf("%s: CRASH %v\n%.3000s", begun, err, told.String())
+		t.Errorf("%s: CRASH %v\n%.3000s", begun, err, reported.String())
 		next++
 	} else if err != nil && next < to {
-		t.Fatalf("the child process failed before %d: %v\n%.3000s", next, err, told.String())
+		t.Fatalf("the child process failed before %d: %v\n%.3000s", next, err, reported.String())
 	}
 	return next
 }
@@ -352,7 +352,7 @@ func classified(t *testing.T, dir string, all []tried) string {
 			}
 			class = fmt.Sprintf("error %d %s", a.status, code)
 		case a.text(t) == all[i].Answer:
-		case told(a.body["degraded"]):
+		case isDegraded(a.body["degraded"]):
 			class = "degraded, and says so"
 		case saysDamaged(a.body["indexes"]):
 			class = "listed as damaged"
@@ -364,8 +364,8 @@ func classified(t *testing.T, dir string, all []tried) string {
 	return class
 }
 
-// told reports whether an answer says that it is degraded.
-func told(degraded any) bool {
+// isDegraded reports whether an answer says that it is degraded.
+func isDegraded(degraded any) bool {
 	all, ok := degraded.([]any)
 	return ok && len(all) > 0
 }

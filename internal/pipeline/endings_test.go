@@ -117,11 +117,11 @@ func (way ending) run(t *testing.T) string {
 			go func() { <-drained; stop() }()
 		}
 		out, err := s.stages(ctx, job, holder)
-		told := ctx.Err() != nil
+		reported := ctx.Err() != nil
 		stop()
 		wanted.Wait()
 		switch {
-		case s.process().dead.Load() || told:
+		case s.process().dead.Load() || reported:
 			s.begin()
 			processes++
 			continue

@@ -73,12 +73,12 @@ func TestAnEstimateParsesWhatChangedAloneAndTellsWhy(t *testing.T) {
 		t.Errorf("a first build: %s of %d chunks, %+v", got, first.Chunks, first.Shares)
 	}
 	was := s.night(t)
-	told := core.Report{ // stages of a night in a test are not timed
+	reported := core.Report{ // stages of a night in a test are not timed
 		Status: core.StatusCompleted, Diff: core.Diff{Added: 30},
 		Stages: []core.StageProgress{{Name: core.StageChunk, Seconds: 10}},
 	}
 	key := artifact.Index{Store: s.Artifacts, Name: "docs"}.GenerationKey(was.manifest.Generation, "report.json")
-	_, err := blob.WriteJSON(t.Context(), s.Artifacts, key, told, blob.Cond{})
+	_, err := blob.WriteJSON(t.Context(), s.Artifacts, key, reported, blob.Cond{})
 	require.NoError(t, err)
 	s.write(t, map[string]string{"new.md": "# New\n\nTolmin sells tin.\n",
 		"place-003.md": "# Other\n\nBern sells salt.\n"})

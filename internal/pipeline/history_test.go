@@ -143,7 +143,7 @@ func TestEveryNightComesToWhatABuildFromNothingComesTo(t *testing.T) {
 					continue // it changed and changed back
 				}
 				most = max(most, len(out.manifest.Segments.Splits))
-				fresh := h.anew(t)
+				fresh := h.freshSite(t)
 				want := fresh.night(t)
 				sameGeneration(t, night, out.manifest, want.manifest)
 				wholeVectors(t, h.site, out.manifest)
@@ -168,7 +168,7 @@ func TestEveryNightComesToWhatABuildFromNothingComesTo(t *testing.T) {
 }
 
 // again is a site over the same corpus that has built nothing yet, and builds one split.
-func (h *history) anew(t *testing.T) *site {
+func (h *history) freshSite(t *testing.T) *site {
 	t.Helper()
 	fresh := newSite(t, h.files)
 	steady(fresh)

@@ -465,7 +465,7 @@ func TestNightsOfDyingProcessesComeToWhatABuildFromNothingComesTo(t *testing.T) 
 					continue // what cannot be read stays what it was, which a build from nothing does not know
 				}
 				changed++
-				fresh := h.anew(t)
+				fresh := h.freshSite(t)
 				fresh.Models = (&shop{sold: map[string]int{}}).models
 				want := fresh.night(t)
 				t.Logf("night %d: %s, %d deaths, %d splits", night, strings.TrimSpace(what), killed,

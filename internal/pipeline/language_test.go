@@ -48,7 +48,7 @@ func TestNightsInALanguageComeToWhatABuildFromNothingComesTo(t *testing.T) {
 	if made := h.current(t).Made; made.Analyser != "de/2" || made.Rules != "rules-5 de/2" || counted == 0 {
 		t.Errorf("made by %+v, %d dead statistics in all", made, counted)
 	}
-	fresh := h.anew(t)
+	fresh := h.freshSite(t)
 	inLanguages(fresh)
 	sameGeneration(t, h.runs, h.current(t), fresh.night(t).manifest)
 	sameAnswers(t, h.site, fresh, 0, 30)

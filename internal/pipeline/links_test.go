@@ -31,12 +31,12 @@ func TestDocumentsThatCameThroughLinksAreHeldAndTheSettingIsNamed(t *testing.T) 
 	out := s.night(t)
 	require.True(t, out.planned.Held != "", "it was not held: %+v", out.planned)
 	report := s.report(t)
-	told := false
+	reported := false
 	for _, problem := range report.Problems {
-		told = told || problem.Code == "not_followed" && problem.Object == "linked" &&
+		reported = reported || problem.Code == "not_followed" && problem.Object == "linked" &&
 			strings.Contains(problem.Detail, "follow_links")
 	}
-	assert.True(t, told, "problems: %+v", report.Problems)
+	assert.True(t, reported, "problems: %+v", report.Problems)
 	s.spec.FollowLinks = true
 	if out := s.night(t); out.planned.Held != "" || !out.planned.Unchanged {
 		t.Errorf("with the setting: %+v", out.planned)

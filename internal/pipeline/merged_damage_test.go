@@ -78,8 +78,8 @@ func TestASegmentThatDoesNotFitItsSplitMendsItselfInTheSameRun(t *testing.T) {
 	}
 	way := &how{}
 	night, err := first.try(t, way)
-	require.True(t, err == nil && night.published.Status == core.StatusCompleted && way.anew,
-		"%+v, restarted %v, %v", night.published, way.anew, err)
+	require.True(t, err == nil && night.published.Status == core.StatusCompleted && way.restarted,
+		"%+v, restarted %v, %v", night.published, way.restarted, err)
 	first.whole(t)
 }
 

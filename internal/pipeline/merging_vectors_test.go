@@ -121,7 +121,7 @@ func TestADamagedVectorsSegmentIsNotMerged(t *testing.T) {
 		one.whole(t)
 		one.Vectors = calm.vectors
 		wholeVectors(t, one.site, out.manifest)
-		fresh := one.anew(t)
+		fresh := one.freshSite(t)
 		fresh.Models = (&shop{sold: map[string]int{}}).models
 		fresh.write(t, sample(12))
 		sameGeneration(t, 0, out.manifest, fresh.night(t).manifest)

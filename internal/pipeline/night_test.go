@@ -17,12 +17,12 @@ func TestACorpusThatOutgrowsItsWordsIsMadeAnew(t *testing.T) {
 	s.night(t)
 	s.write(t, sample(8))
 	way := &how{}
-	if night, err := s.try(t, way); err != nil || way.anew {
-		t.Fatalf("a part more: restarted %v, %v, %v", way.anew, night.published, err)
+	if night, err := s.try(t, way); err != nil || way.restarted {
+		t.Fatalf("a part more: restarted %v, %v, %v", way.restarted, night.published, err)
 	}
 	s.write(t, sample(20))
 	grown, err := s.try(t, way)
-	require.True(t, err == nil && way.anew, "three times as many: restarted %v, %v", way.anew, err)
+	require.True(t, err == nil && way.restarted, "three times as many: restarted %v, %v", way.restarted, err)
 	fresh := newSite(t, sample(20))
 	if want := fresh.night(t); grown.manifest.Hashes != want.manifest.Hashes {
 		t.Error("the hashes are not those of a build from nothing")

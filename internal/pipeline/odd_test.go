@@ -91,12 +91,12 @@ func TestOddNightsComeToWhatABuildFromNothingComesTo(t *testing.T) {
 			for night := range longtest.Count(15, 50) {
 				h.oddly(t)
 				out := h.night(t)
-				if out.planned.Unchanged || out.alike || out.manifest.Generation != fmt.Sprintf("g%03d", h.runs) {
+				if out.planned.Unchanged || out.equalsParent || out.manifest.Generation != fmt.Sprintf("g%03d", h.runs) {
 					require.True(t, out.planned.Held == "" && out.published.Status != core.StatusHeld,
 						"night %d held: %+v", night, out)
 					continue
 				}
-				want := h.anew(t).night(t)
+				want := h.freshSite(t).night(t)
 				sameGeneration(t, night, out.manifest, want.manifest)
 				if night%10 == 9 {
 					h.whole(t)

@@ -137,7 +137,7 @@ func TestNightsOnRealServersComeToWhatABuildFromNothingComesTo(t *testing.T) {
 		if out.planned.Unchanged {
 			continue // it changed and changed back
 		}
-		fresh := h.anew(t)
+		fresh := h.freshSite(t)
 		fresh.Models = (&shop{sold: map[string]int{}}).models
 		want := fresh.night(t)
 		sameGeneration(t, night, out.manifest, want.manifest)

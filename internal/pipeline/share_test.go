@@ -61,7 +61,7 @@ func TestNightsOfAShareComeToWhatABuildFromNothingComesTo(t *testing.T) {
 		if out.planned.Unchanged || out.manifest.Generation != fmt.Sprintf("g%03d", h.runs) {
 			continue
 		}
-		fresh := h.anew(t)
+		fresh := h.freshSite(t)
 		sharing(fresh)
 		before := sent.Load()
 		want := fresh.night(t)

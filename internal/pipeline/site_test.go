@@ -144,12 +144,12 @@ func sample(n int) map[string]string {
 
 // outcome is what a run came to.
 type outcome struct {
-	planned   unit.Planned
-	published release.Published
-	collects  bool // all before collect is done
-	batched   run.Batched
-	alike     bool // nothing but what was tried again, and that is what it was
-	manifest  *core.Manifest
+	planned      unit.Planned
+	published    release.Published
+	collects     bool // all before collect is done
+	batched      run.Batched
+	equalsParent bool // nothing but what was tried again, and that is what it was
+	manifest     *core.Manifest
 }
 
 func (s *site) job(t testing.TB) (run.Job, run.Holder) {
@@ -193,7 +193,7 @@ func (s *site) night(t testing.TB) outcome {
 		ending = run.Ending{Status: core.StatusHeld, Reason: out.planned.Held}
 	case out.planned.Unchanged:
 		ending = run.Ending{Status: core.StatusCompleted, Unchanged: true}
-	case out.alike:
+	case out.equalsParent:
 		ending = run.Ending{Status: core.StatusErrors, Unchanged: true}
 	}
 	s.unit(t.Context(), job, "end", func(ctx context.Context, work *upkeep.Run) error {
@@ -272,8 +272,8 @@ func (s *site) stages(ctx context.Context, job run.Job, holder run.Holder) (out 
 		return err
 	})
 	do("chunk", 1, func(ctx context.Context, work *upkeep.Run, _ int) error {
-		_, alike, err := work.Alike(ctx)
-		if out.alike = alike; err != nil || alike {
+		_, equalsParent, err := work.Alike(ctx)
+		if out.equalsParent = equalsParent; err != nil || equalsParent {
 			return err
 		}
 		var frozen run.Frozen
@@ -281,7 +281,7 @@ func (s *site) stages(ctx context.Context, job run.Job, holder run.Holder) (out 
 		job.Spec = cmp.Or(frozen.Spec, job.Spec)
 		return err
 	})
-	if out.alike {
+	if out.equalsParent {
 		return out, err
 	}
 	do("batch", 1, func(ctx context.Context, work *upkeep.Run, _ int) error {

@@ -33,8 +33,8 @@ func TestAModelServerThatDoesNotAnswerIsShownBeforeItsUnitGivesUp(t *testing.T) 
 		return found
 	}
 	for name, c := range map[string]struct {
-		failure error
-		told    int
+		failure  error
+		reported int
 	}{
 		"away": {
 			fault.ModelUnavailable.At("call chat model", "http://m/v1 model m").Because("connection refused"), 1,
@@ -48,8 +48,8 @@ func TestAModelServerThatDoesNotAnswerIsShownBeforeItsUnitGivesUp(t *testing.T) 
 				return c.failure
 			}
 			found := problems()
-			assert.True(t, len(found) == c.told && shown() == (c.told > 0), "%s: while it is repeated: %+v", name, found)
-			if c.told > 0 && (found[0].Object != "extract" || !strings.Contains(found[0].Detail, "http://m/v1") ||
+			assert.True(t, len(found) == c.reported && shown() == (c.reported > 0), "%s: while it is repeated: %+v", name, found)
+			if c.reported > 0 && (found[0].Object != "extract" || !strings.Contains(found[0].Detail, "http://m/v1") ||
 				!strings.Contains(found[0].Detail, "connection refused")) {
 				t.Errorf("%s: %+v", name, found[0])
 			}

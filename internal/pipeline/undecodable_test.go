@@ -48,8 +48,8 @@ func TestAForgedListOfDocumentsHasEverythingMadeAgain(t *testing.T) {
 				require.NoError(t, err)
 				assert.True(t, !night.planned.Unchanged && night.manifest.Hashes == want.manifest.Hashes,
 					"unchanged %v, hashes %+v, want %+v", night.planned.Unchanged, night.manifest.Hashes, want.manifest.Hashes)
-				told := strings.Join(s.report(t).Reasons, "\n")
-				assert.Contains(t, told, "is no list of documents: everything is made again", "reasons")
+				reported := strings.Join(s.report(t).Reasons, "\n")
+				assert.Contains(t, reported, "is no list of documents: everything is made again", "reasons")
 				s.whole(t)
 			})
 		}

@@ -99,10 +99,10 @@ func Context(ps []Passage, budget int) (context string, used []bool) {
 			uncounted = append(uncounted, block)
 		} else {
 			for _, earlier := range uncounted {
-				n += counts.count(earlier) - len(earlier)
+				n += counts.countTokens(earlier) - len(earlier)
 			}
 			uncounted = nil
-			if k = counts.count(block); n+k > budget {
+			if k = counts.countTokens(block); n+k > budget {
 				continue
 			}
 		}
@@ -161,8 +161,8 @@ const (
 	NoAnswer     = "none"          // the text says so, and names the best passage where there is one
 )
 
-// quotes reports whether a chat model writes no answers of its own: recordings hold extractions alone.
-func quotes(chat model.Chat) bool {
+// isExtractive reports whether a chat model writes no answers of its own: recordings hold extractions alone.
+func isExtractive(chat model.Chat) bool {
 	provider := chat.Info().Provider
 	return provider == "builtin" || provider == "recorded"
 }
@@ -192,14 +192,14 @@ func Answer(
 ) (Answered, error) {
 	given := citing{passages: ps, used: used, take: model.Taker(ctx)}
 	if len(ps) == 0 || form.Whole && context == "" {
-		said, err := given.end("No data was found for this question; please rephrase it.")
+		said, err := given.endAnswer("No data was found for this question; please rephrase it.")
 		return Answered{Kind: NoAnswer, Text: said}, err
 	}
 	if given.take != nil {
 		ctx = model.Deltas(ctx, given.write)
 	}
 	answered := Answered{Kind: ByModel}
-	if context != "" && !quotes(chat) {
+	if context != "" && !isExtractive(chat) {
 		system, user := form.Ask(context, question)
 		reply, err := chat.Complete(
 			ctx,
@@ -207,7 +207,7 @@ func Answer(
 				Task:     model.Answer,
 				System:   system,
 				User:     user,
-				Input:    plain(ps, used),
+				Input:    joinPassages(ps, used),
 				Question: question,
 			},
 		)
@@ -233,28 +233,28 @@ func Answer(
 			answered.Kind, answered.Citations = NoAnswer, []string{ps[best].ID}
 		}
 		if answered.Missing != "" {
-			otherwise = fmt.Sprintf("%s. The best passage is [%d].", upper(answered.Missing), best+1)
+			otherwise = fmt.Sprintf("%s. The best passage is [%d].", upperFirst(answered.Missing), best+1)
 		}
 	}
 	var err error
-	if answered.Text, err = given.end(otherwise); err != nil {
+	if answered.Text, err = given.endAnswer(otherwise); err != nil {
 		return Answered{}, err
 	}
 	for _, n := range given.cited {
 		answered.Citations = append(answered.Citations, ps[n-1].ID)
 	}
 	if len(answered.Citations) == 0 {
-		if i := closest(answered.Text, ps, used); i >= 0 {
+		if i := findClosest(answered.Text, ps, used); i >= 0 {
 			answered.Citations = []string{ps[i].ID}
 		}
 	}
 	return answered, nil
 }
 
-// upper is a sentence that begins with a capital.
-func upper(sentence string) string { return strings.ToUpper(sentence[:1]) + sentence[1:] }
+// upperFirst is a sentence that begins with a capital.
+func upperFirst(sentence string) string { return strings.ToUpper(sentence[:1]) + sentence[1:] }
 
-func plain(ps []Passage, used []bool) string {
+func joinPassages(ps []Passage, used []bool) string {
 	var b strings.Builder
 	for i, p := range ps {
 		if used[i] {
@@ -264,8 +264,8 @@ func plain(ps []Passage, used []bool) string {
 	return b.String()
 }
 
-// closest is the passage that holds the largest share of the answer's stems; earlier ones win ties.
-func closest(answer string, ps []Passage, used []bool) int {
+// findClosest is the passage that holds the largest share of the answer's stems; earlier ones win ties.
+func findClosest(answer string, ps []Passage, used []bool) int {
 	want := map[string]bool{}
 	for _, t := range text.Terms(answer) {
 		want[t] = true

@@ -51,17 +51,17 @@ func (c *citing) write(piece string) error {
 			break
 		}
 		c.runes++
-		c.rune(r, &ready)
+		c.takeRune(r, &ready)
 	}
-	return c.give(ready.String())
+	return c.giveText(ready.String())
 }
 
-// rune moves one on to ready, or holds it while it may be of a mark.
-func (c *citing) rune(r rune, ready *strings.Builder) {
+// takeRune moves one on to ready, or holds it while it may be of a mark.
+func (c *citing) takeRune(r rune, ready *strings.Builder) {
 	switch {
 	case len(c.held) == 0:
 	case r == closing[c.held[0]] && len(c.held) > 1:
-		ready.WriteString(c.cite(string(c.held), r))
+		ready.WriteString(c.citeMark(string(c.held), r))
 		c.held = nil
 		return
 	case closing[r] == 0 && len(c.held) < longestMark && ofMark(c.held, r):
@@ -94,9 +94,9 @@ func ofMark(held []rune, r rune) bool {
 	return slices.Contains(held, '†') && !strings.ContainsRune("\n]】", r)
 }
 
-// cite gives what stands in the place of a mark: one mark a passage, nothing where it names none. What reads as a mark
-// and is none, a range of years or of numbers, stays as it is.
-func (c *citing) cite(held string, end rune) string {
+// citeMark gives what stands in the place of a mark: one mark a passage, nothing where it names none. What reads as a
+// mark and is none, a range of years or of numbers, stays as it is.
+func (c *citing) citeMark(held string, end rune) string {
 	bracket := []rune(held)[0]
 	inner := strings.TrimSpace(strings.TrimPrefix(held, string(bracket)))
 	whole := held + string(end)
@@ -137,8 +137,8 @@ func (c *citing) cite(held string, end rune) string {
 // isEmpty reports whether nothing was said so far.
 func (c *citing) isEmpty() bool { return c.out.Len() == 0 && len(c.held) == 0 }
 
-// give adds text to the answer, and gives it to who takes it.
-func (c *citing) give(text string) error {
+// giveText adds text to the answer, and gives it to who takes it.
+func (c *citing) giveText(text string) error {
 	text = c.white + text
 	if c.out.Len() == 0 {
 		text = strings.TrimLeftFunc(text, unicode.IsSpace)
@@ -155,13 +155,13 @@ func (c *citing) give(text string) error {
 	return c.take(solid)
 }
 
-// end gives what was held, and the whole answer; where there is none it is otherwise.
-func (c *citing) end(otherwise string) (string, error) {
-	err := c.give(string(c.held))
+// endAnswer gives what was held, and the whole answer; where there is none it is otherwise.
+func (c *citing) endAnswer(otherwise string) (string, error) {
+	err := c.giveText(string(c.held))
 	c.held = nil
 	if err == nil && c.out.Len() == 0 {
 		c.white = ""
-		err = c.give(otherwise)
+		err = c.giveText(otherwise)
 	}
 	return c.out.String(), err
 }

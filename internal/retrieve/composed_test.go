@@ -378,8 +378,8 @@ func (o opened) ask(t *testing.T, method string, n int) retrieve.Query {
 	return query
 }
 
-// told renders all of a result that must be equal, scores by their bits.
-func told(t *testing.T, result retrieve.Result) []string {
+// renderResult renders all of a result that must be equal, scores by their bits.
+func renderResult(t *testing.T, result retrieve.Result) []string {
 	t.Helper()
 	bits := func(value float64) uint64 { return math.Float64bits(value) }
 	out := []string{result.Reason, fmt.Sprint(result.Degraded)}
@@ -482,7 +482,7 @@ func TestEveryMethodAnswersFromManySegmentsAsFromOne(t *testing.T) {
 			for _, method := range retrieve.Methods().Plain() {
 				for question := range 150 {
 					query := one.ask(t, method, question)
-					want, got := told(t, one.run(t, query)), told(t, many.run(t, query))
+					want, got := renderResult(t, one.run(t, query)), renderResult(t, many.run(t, query))
 					if !slices.Equal(got, want) {
 						t.Fatalf("%s, %s, %q:\n%s\nwant\n%s", method, query.Rule, query.Text,
 							strings.Join(got, "\n"), strings.Join(want, "\n"))

@@ -25,8 +25,8 @@ const judged = 5
 // tenth is the place that leads are measured against.
 const tenth = 10
 
-// signals of a result, before chunks are filled up.
-func (r *Request) signals(found lists) Signals {
+// measureSignals of a result, before chunks are filled up.
+func (r *Request) measureSignals(found lists) Signals {
 	var out Signals
 	words := r.Generation.chunkWords
 	terms := slices.DeleteFunc(slices.Clone(r.terms), text.IsExact)
@@ -55,8 +55,8 @@ func (r *Request) signals(found lists) Signals {
 		out.Known /= total
 		out.Together /= total
 	}
-	out.Lead = lead(found.chunkBM25.Hits)
-	if r.Query.Vector != nil && r.Generation.builtin() {
+	out.Lead = measureLead(found.chunkBM25.Hits)
+	if r.Query.Vector != nil && r.Generation.isBuiltin() {
 		best := 0.0
 		if hits := found.classDense.Hits; len(hits) > 0 {
 			best = hits[0].Score
@@ -66,8 +66,8 @@ func (r *Request) signals(found lists) Signals {
 	return out
 }
 
-// lead of the best score of a list over the tenth, as a share of it; what a shorter list lacks has score 0.
-func lead(hits []fuse.Hit) float64 {
+// measureLead of the best score of a list over the tenth, as a share of it; what a shorter list lacks has score 0.
+func measureLead(hits []fuse.Hit) float64 {
 	switch {
 	case len(hits) == 0:
 		return 0
@@ -77,8 +77,8 @@ func lead(hits []fuse.Hit) float64 {
 	return 1 - hits[tenth-1].Score/hits[0].Score
 }
 
-// builtin reports whether both embedders are the built-in one.
-func (g *Generation) builtin() bool {
+// isBuiltin reports whether both embedders are the built-in one.
+func (g *Generation) isBuiltin() bool {
 	return g.Manifest.Class.Provider == "builtin" && g.Manifest.Chunk.Provider == "builtin"
 }
 

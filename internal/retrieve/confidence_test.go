@@ -54,8 +54,8 @@ func TestConfidenceIsNotToldWhereItIsNotKnown(t *testing.T) {
 	o := open(t, retrievetest.Options{})
 	for _, method := range retrieve.Methods().Plain() {
 		result := o.run(t, o.query(t, method, "Who reached the South Pole?"))
-		if told := result.Confidence != nil; told != (method == retrieve.Hybrid) {
-			t.Errorf("%s: reported %v: hybrid alone was calibrated", method, told)
+		if reported := result.Confidence != nil; reported != (method == retrieve.Hybrid) {
+			t.Errorf("%s: reported %v: hybrid alone was calibrated", method, reported)
 		}
 	}
 	degraded := o.query(t, "hybrid", "Who reached the South Pole?")
@@ -160,20 +160,20 @@ func measure(cases []asked, chance func(asked) float64) (distance, ordered, brie
 	var said, was [10]float64
 	right, total, pairs := 0.0, 0.0, 0.0
 	for _, one := range cases {
-		told := chance(one)
-		bin := min(9, int(10*told))
-		said[bin] += one.weight * told
+		reported := chance(one)
+		bin := min(9, int(10*reported))
+		said[bin] += one.weight * reported
 		was[bin] += one.weight * one.truth()
-		brier += one.weight * (told - one.truth()) * (told - one.truth())
+		brier += one.weight * (reported - one.truth()) * (reported - one.truth())
 		right, total = right+one.weight*one.truth(), total+one.weight
 		for _, other := range cases {
 			if !one.Right || other.Right {
 				continue
 			}
 			pair, below := one.weight*other.weight, chance(other)
-			if pairs += pair; below < told {
+			if pairs += pair; below < reported {
 				ordered += pair
-			} else if below == told {
+			} else if below == reported {
 				ordered += pair / 2
 			}
 		}

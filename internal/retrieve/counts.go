@@ -20,8 +20,8 @@ type countCache struct {
 	known map[[sha256.Size]byte]int
 }
 
-// count is tokens.Count.
-func (c *countCache) count(text string) int {
+// countTokens is tokens.Count.
+func (c *countCache) countTokens(text string) int {
 	digest := sha256.Sum256([]byte(text))
 	c.mu.Lock()
 	n, ok := c.known[digest]

@@ -34,7 +34,7 @@ func (g *Generation) Documents(ctx context.Context, from, to int) ([]rows.Docume
 	for n := range frames {
 		reader := g.docs[g.Live.DocumentAt(from+n).Part]
 		if reader == nil {
-			return nil, g.damaged("documents")
+			return nil, g.newDamageError("documents")
 		}
 		frames[n] = artifact.FrameID{File: reader, Number: max(0, reader.Find(g.Live.Key(from+n)))}
 		if len(distinct) == 0 || distinct[len(distinct)-1] != frames[n] {
@@ -54,9 +54,9 @@ func (g *Generation) Documents(ctx context.Context, from, to int) ([]rows.Docume
 		for distinct[at] != id {
 			at++
 		}
-		row := read[at].row(g.Live.Key(from + n))
+		row := read[at].valueOf(g.Live.Key(from + n))
 		if row == nil {
-			return nil, g.damaged("documents")
+			return nil, g.newDamageError("documents")
 		}
 		var err error
 		if out[n], err = rows.DecodeDocument(row); err != nil {

@@ -34,7 +34,7 @@ func (f *factsOf) close() {
 func (g *Generation) Facts(ctx context.Context) (*apr.Index, error) {
 	segments := g.Manifest.Segments.FilesOf(EnrichedFacts, facts.Kind)
 	if len(segments) == 0 {
-		return nil, invalid("method", "generation "+g.Manifest.Generation+" has no facts",
+		return nil, newInvalid("method", "generation "+g.Manifest.Generation+" has no facts",
 			"set indexes."+g.Manifest.Index+".enrich: [facts] and build it with: unweaver index, or use another method")
 	}
 	g.facts.mu.Lock()

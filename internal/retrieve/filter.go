@@ -19,7 +19,7 @@ type allowed struct {
 	cache      map[uint32]bool
 }
 
-func (g *Generation) allow(query Query) *allowed {
+func (g *Generation) newAllowed(query Query) *allowed {
 	documents, _, _ := g.Live.Counts()
 	a := &allowed{
 		generation: g,
@@ -41,25 +41,25 @@ func (g *Generation) allow(query Query) *allowed {
 	return a
 }
 
-func (a *allowed) chunk(chunk *liveset.Chunk) bool {
+func (a *allowed) allowsChunk(chunk *liveset.Chunk) bool {
 	return a.all || a.ofDocument(chunk.Document)
 }
 
-// number reports whether the chunk of a number is allowed.
-func (a *allowed) number(n uint32) bool {
+// allowsNumber reports whether the chunk of a number is allowed.
+func (a *allowed) allowsNumber(n uint32) bool {
 	return a.all || a.ofDocument(a.generation.Live.DocumentOf(n))
 }
 
 func (a *allowed) ofDocument(i uint32) bool {
 	ok, known := a.cache[i]
 	if !known {
-		ok = a.document(int(i))
+		ok = a.allowsDocument(int(i))
 		a.cache[i] = ok
 	}
 	return ok
 }
 
-func (a *allowed) document(i int) bool {
+func (a *allowed) allowsDocument(i int) bool {
 	if i < a.lo || i >= a.hi || a.without.Documents[a.generation.Live.Key(i)] {
 		return false
 	}
@@ -77,8 +77,8 @@ func (a *allowed) document(i int) bool {
 	return (from.IsZero() || !modified.Before(from)) && (to.IsZero() || modified.Before(to))
 }
 
-// none reports whether no document is left in.
-func (a *allowed) none() bool {
+// allowsNone reports whether no document is left in.
+func (a *allowed) allowsNone() bool {
 	for i := a.lo; i < a.hi; i++ {
 		if a.all || a.ofDocument(uint32(i)) { //nolint:gosec // documents are counted in 32 bits
 			return false
@@ -87,16 +87,16 @@ func (a *allowed) none() bool {
 	return true
 }
 
-// numbers is the test of chunk numbers; nil when every chunk is allowed.
-func (a *allowed) numbers() func(uint32) bool {
+// testNumbers is the test of chunk numbers; nil when every chunk is allowed.
+func (a *allowed) testNumbers() func(uint32) bool {
 	if a.all {
 		return nil
 	}
-	return a.number
+	return a.allowsNumber
 }
 
-// places is the test of classes by place: a class is allowed with one allowed chunk; nil when every class is.
-func (a *allowed) places() func(uint32) bool {
+// testPlaces is the test of classes by place: a class is allowed with one allowed chunk; nil when every class is.
+func (a *allowed) testPlaces() func(uint32) bool {
 	if a.all && len(a.without.Entities) == 0 {
 		return nil
 	}
@@ -108,7 +108,7 @@ func (a *allowed) places() func(uint32) bool {
 			return true
 		}
 		for _, n := range a.generation.Live.Graph.ChunksOf(p) {
-			if a.number(n) {
+			if a.allowsNumber(n) {
 				return true
 			}
 		}
@@ -116,9 +116,9 @@ func (a *allowed) places() func(uint32) bool {
 	}
 }
 
-// view is the induced subgraph for a walk.
-func (a *allowed) view() walk.View {
-	view := walk.View{Chunk: a.numbers()}
+// toView is the induced subgraph for a walk.
+func (a *allowed) toView() walk.View {
+	view := walk.View{Chunk: a.testNumbers()}
 	if len(a.without.Entities) > 0 {
 		view.Class = func(p uint32) bool { return !a.without.Entities[a.generation.Live.ClassID(p)] }
 	}

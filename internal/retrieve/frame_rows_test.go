@@ -33,10 +33,10 @@ func TestARowOfAFrameIsFoundInAnyOrder(t *testing.T) {
 		}
 		for _, key := range []string{"", "a", "aa", "ab", "b", "bb", "c", "d"} {
 			want := findRow(raw, key)
-			if got := one.row(key); !bytes.Equal(got, want) {
+			if got := one.valueOf(key); !bytes.Equal(got, want) {
 				t.Errorf("%s: %q has %v, want %v", name, key, got, want)
 			}
-			if from := one.from(key); want != nil && len(one.rows) > 0 && &from[0] != &raw[one.rows[want[0]]] {
+			if from := one.rowsFrom(key); want != nil && len(one.rows) > 0 && &from[0] != &raw[one.rows[want[0]]] {
 				t.Errorf("%s: rows before %q are read", name, key)
 			}
 		}

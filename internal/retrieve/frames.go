@@ -14,7 +14,7 @@ import (
 const maxFrameBytes = 64 << 20
 
 // unpacked is shared by all generations, so that a replica with a thousand indexes keeps no more than one with one.
-var unpacked = artifact.NewFrames(maxFrameBytes, newFrame, (*frame).bytes)
+var unpacked = artifact.NewFrames(maxFrameBytes, newFrame, (*frame).countBytes)
 
 // frame is an unpacked frame, with where its rows begin if they are in the order of their keys. What is cited lies
 // anywhere in it, and the rows before that would be read each time.
@@ -40,11 +40,11 @@ func newFrame(raw []byte) *frame {
 	}
 }
 
-// bytes that it holds.
-func (f *frame) bytes() int { return len(f.raw) + 4*cap(f.rows) }
+// countBytes that it holds.
+func (f *frame) countBytes() int { return len(f.raw) + 4*cap(f.rows) }
 
-// from gives the rows from the first one of a key on; all of them where none has it, or they are in another order.
-func (f *frame) from(key string) []byte {
+// rowsFrom gives the rows from the first one of a key on; all of them where none has it, or they are in another order.
+func (f *frame) rowsFrom(key string) []byte {
 	at, found := slices.BinarySearchFunc(f.rows, key, func(row uint32, key string) int {
 		have, _, _, _ := rowfile.NextRow(f.raw[row:])
 		return strings.Compare(string(have), key)
@@ -55,5 +55,5 @@ func (f *frame) from(key string) []byte {
 	return f.raw[f.rows[at]:]
 }
 
-// row gives the value of a key, or nil.
-func (f *frame) row(key string) []byte { return findRow(f.from(key), key) }
+// valueOf gives the value of a key, or nil.
+func (f *frame) valueOf(key string) []byte { return findRow(f.rowsFrom(key), key) }

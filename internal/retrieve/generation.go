@@ -112,7 +112,7 @@ func (o Opening) Open(ctx context.Context) (*Generation, error) {
 			return nil, err
 		}
 	}
-	ctx, cancel = context.WithTimeout(ctx, patience(content))
+	ctx, cancel = context.WithTimeout(ctx, patienceOf(content))
 	defer cancel()
 	generation := &Generation{
 		Manifest: content,
@@ -195,8 +195,8 @@ func mappedFiles(segments core.Segments) (contents []string) {
 	return contents
 }
 
-// patience is how long the opening of a generation may take: the larger its files, the longer.
-func patience(manifest *core.Manifest) time.Duration {
+// patienceOf is how long the opening of a generation may take: the larger its files, the longer.
+func patienceOf(manifest *core.Manifest) time.Duration {
 	return openPatience + time.Duration(mappedBytes(manifest.Segments)/slowestCopy)*time.Second
 }
 
@@ -229,12 +229,12 @@ func Footprint(manifest *core.Manifest) int64 {
 	for _, kind := range ranged {
 		parts += int64(len(kind))
 	}
-	return heldAlways + mappedBytes(segments) + numbered(manifest) + parts*heldPart +
+	return heldAlways + mappedBytes(segments) + estimateLiveBytes(manifest) + parts*heldPart +
 		sizeOf(ranged...)/framesHeld + manifest.Counts.Documents*heldDocument
 }
 
-// numbered is what the numbers of what is live hold (liveset.Set).
-func numbered(manifest *core.Manifest) int64 {
+// estimateLiveBytes is what the numbers of what is live hold (liveset.Set).
+func estimateLiveBytes(manifest *core.Manifest) int64 {
 	classes := int64(0)
 	for _, run := range manifest.Segments.Runs {
 		classes += run.Rows

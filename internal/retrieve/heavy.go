@@ -27,11 +27,11 @@ const (
 // have some. The zero value is ready.
 type Heavy struct{ running atomic.Int64 }
 
-func (h *Heavy) most() int64 { return max(1, int64(runtime.GOMAXPROCS(0)/2)) }
+func (h *Heavy) countPlaces() int64 { return max(1, int64(runtime.GOMAXPROCS(0)/2)) }
 
-// enter takes a place, where one is free.
-func (h *Heavy) enter() bool {
-	if h.running.Add(1) <= h.most() {
+// takePlace takes a place, where one is free.
+func (h *Heavy) takePlace() bool {
+	if h.running.Add(1) <= h.countPlaces() {
 		return true
 	}
 	h.running.Add(-1)
@@ -44,18 +44,18 @@ func (r *Request) Admit(steps float64) error {
 	if r.Heavy == nil || r.heavy || steps < heavySteps {
 		return nil
 	}
-	if r.heavy = r.Heavy.enter(); r.heavy {
+	if r.heavy = r.Heavy.takePlace(); r.heavy {
 		return nil
 	}
 	err := fault.RateLimited.At("answer the request", "").
-		Because(fmt.Sprintf("no more than %d as heavy as this one may be answered at once", r.Heavy.most())).
+		Because(fmt.Sprintf("no more than %d as heavy as this one may be answered at once", r.Heavy.countPlaces())).
 		Advise("ask again in a moment, or lower top_entities or what params ask for; ordinary questions are answered")
 	err.RetryAfter = heavyWait
 	return err
 }
 
-// leave gives the place back.
-func (r *Request) leave() {
+// leavePlace gives the place back.
+func (r *Request) leavePlace() {
 	if r.heavy {
 		r.heavy = false
 		r.Heavy.running.Add(-1)
@@ -65,7 +65,7 @@ func (r *Request) leave() {
 // countVotes adds to the ballots of a question, and looks at its context.
 func (r *Request) countVotes(n int) error {
 	if r.votes += n; r.votes > mostVotes {
-		return invalid("top_entities",
+		return newInvalid("top_entities",
 			fmt.Sprintf("the ballots of so many entities hold more than %d passages", mostVotes), "lower top_entities")
 	}
 	return r.ctx.Err()

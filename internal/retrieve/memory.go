@@ -71,8 +71,8 @@ func (m *memory) close() {
 	}
 }
 
-// memory opens what the method gem reads, once. A generation without it is fault.InvalidParam.
-func (g *Generation) memory(ctx context.Context) (*memory, error) {
+// ensureMemory opens what the method gem reads, once. A generation without it is fault.InvalidParam.
+func (g *Generation) ensureMemory(ctx context.Context) (*memory, error) {
 	if g.Manifest.Enrichment(MemoryEnrichment) == nil {
 		return nil, fault.InvalidParam.At("read the memory of", "generation "+g.Manifest.Generation).
 			Because("it was built without questions of its passages").
@@ -167,8 +167,8 @@ func (g *Generation) placeThemes(out *memory) {
 	}
 }
 
-// question is the text of a question of a node; empty where there is none.
-func (m *memory) question(node, question int, id core.ID) string {
+// questionOf is the text of a question of a node; empty where there is none.
+func (m *memory) questionOf(node, question int, id core.ID) string {
 	if node >= m.chunks {
 		return m.themes.Themes[node-m.chunks].Questions[question].Text
 	}
@@ -194,9 +194,10 @@ type comparison struct {
 // compared are how many questions are compared between two looks at the context.
 const compared = 1 << 15
 
-// nearest compares a prompt with every question of what is allowed, until the context ends. It gives the nodes of the
-// best scores, at most most of them and the best first, and, of each summary that is among them, the members by score.
-func (m *memory) nearest(ctx context.Context, a comparison) (ranked []gem.Match, members map[int]gem.Match) {
+// findNearest compares a prompt with every question of what is allowed, until the context ends. It gives the nodes of
+// the best scores, at most most of them and the best first, and, of each summary that is among them, the members by
+// score.
+func (m *memory) findNearest(ctx context.Context, a comparison) (ranked []gem.Match, members map[int]gem.Match) {
 	members = map[int]gem.Match{}
 	best := &shortlist{most: a.most}
 	found := func(match gem.Match) {
@@ -229,7 +230,7 @@ func (m *memory) nearest(ctx context.Context, a comparison) (ranked []gem.Match,
 			from = to
 		}
 	}
-	ranked = best.sorted()
+	ranked = best.sortKept()
 	if a.summaries {
 		for _, one := range gem.Rank(gem.Compare(a.prompt, m.summaries, m.of), a.aggregate, m.members) {
 			ranked = append(ranked, one)
@@ -239,8 +240,8 @@ func (m *memory) nearest(ctx context.Context, a comparison) (ranked []gem.Match,
 	return gem.Rank(ranked, gem.Best, m.members), members
 }
 
-// first puts so many themes before what is ranked, the strongest first.
-func (m *memory) first(themes int, ranked []gem.Match) []gem.Match {
+// prependThemes puts so many themes before what is ranked, the strongest first.
+func (m *memory) prependThemes(themes int, ranked []gem.Match) []gem.Match {
 	score := 0.0
 	if len(ranked) > 0 {
 		score = ranked[0].Score
@@ -256,10 +257,10 @@ func (m *memory) first(themes int, ranked []gem.Match) []gem.Match {
 	})...)
 }
 
-// lift puts, in the place of each summary, the member that is nearest to the prompt of those that are not before it: an
-// answer cites chunks. A summary all of whose members are before it says nothing more, and goes. It says which summary
-// brought which chunk.
-func (m *memory) lift(ranked []gem.Match, members map[int]gem.Match) (chunks []gem.Match, by map[int]gem.Match) {
+// liftMembers puts, in the place of each summary, the member that is nearest to the prompt of those that are not before
+// it: an answer cites chunks. A summary all of whose members are before it says nothing more, and goes. It says which
+// summary brought which chunk.
+func (m *memory) liftMembers(ranked []gem.Match, members map[int]gem.Match) (chunks []gem.Match, by map[int]gem.Match) {
 	by = map[int]gem.Match{}
 	placed := map[int]bool{}
 	for _, match := range ranked {
@@ -302,11 +303,11 @@ func inOrder(a, b gem.Match) int {
 
 func (s *shortlist) add(match gem.Match) {
 	if s.kept = append(s.kept, match); len(s.kept) >= 2*s.most {
-		s.kept = s.sorted()
+		s.kept = s.sortKept()
 	}
 }
 
-func (s *shortlist) sorted() []gem.Match {
+func (s *shortlist) sortKept() []gem.Match {
 	slices.SortFunc(s.kept, inOrder)
 	return s.kept[:min(s.most, len(s.kept))]
 }

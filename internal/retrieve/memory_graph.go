@@ -53,8 +53,9 @@ func (g *memoryGraph) Neighbours(node int) (to []int32, weights []float64) {
 	return to, weights
 }
 
-// along orders nodes by a search along edges, most of them. ranked are the best of all, every the match of each node.
-func (g *memoryGraph) along(ranked, every []gem.Match, members gem.MembersOf, alpha float64, most int) []gem.Step {
+// walkEdges orders nodes by a search along edges, most of them. ranked are the best of all, every the match of each
+// node.
+func (g *memoryGraph) walkEdges(ranked, every []gem.Match, members gem.MembersOf, alpha float64, most int) []gem.Step {
 	return gem.Search{
 		Graph: g, Heaviest: g.Heaviest(), Alpha: alpha, Summaries: members,
 		Match: func(node int) (gem.Match, bool) {

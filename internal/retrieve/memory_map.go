@@ -35,7 +35,7 @@ type MemoryLoading struct {
 // MemoryView reads the themes, with at most most chunks in all: as many of each theme as of any other. Errors are
 // fault.InvalidParam where the generation has no memory, and those of the store.
 func (g *Generation) MemoryView(ctx context.Context, most int) (MemoryView, error) {
-	known, err := g.memory(ctx)
+	known, err := g.ensureMemory(ctx)
 	if err != nil {
 		return MemoryView{}, err
 	}
@@ -51,9 +51,9 @@ func (g *Generation) MemoryView(ctx context.Context, most int) (MemoryView, erro
 	each := most / max(1, len(known.themes.Themes))
 	for k := range known.themes.Themes {
 		theme := MemoryTheme{Theme: &known.themes.Themes[k]}
-		for _, loading := range known.loadings(graph, *theme.Theme, each) {
+		for _, loading := range known.listLoadings(graph, *theme.Theme, each) {
 			id := g.Live.ByNumber(loading.Number).ID
-			loading.Question = known.question(loading.Number, 0, id)
+			loading.Question = known.questionOf(loading.Number, 0, id)
 			loading.Member = slices.Contains(known.members[known.chunks+k], loading.Number)
 			theme.Loadings = append(theme.Loadings, loading)
 			shown[loading.Number] = true
@@ -64,8 +64,8 @@ func (g *Generation) MemoryView(ctx context.Context, most int) (MemoryView, erro
 	return out, nil
 }
 
-// loadings are the chunks of the largest components in a theme, above 0, at most most.
-func (m *memory) loadings(graph *memoryGraph, theme themes.Theme, most int) []MemoryLoading {
+// listLoadings are the chunks of the largest components in a theme, above 0, at most most.
+func (m *memory) listLoadings(graph *memoryGraph, theme themes.Theme, most int) []MemoryLoading {
 	if theme.Pair >= graph.Pairs {
 		return nil
 	}

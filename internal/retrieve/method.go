@@ -144,7 +144,7 @@ func (r *Registry) Method(name string) (Method, error) {
 	if method := r.byName[name]; method != nil {
 		return method, nil
 	}
-	return nil, invalid("method", fmt.Sprintf("%q is not known", name), "known: "+strings.Join(r.Names(), ", "))
+	return nil, newInvalid("method", fmt.Sprintf("%q is not known", name), "known: "+strings.Join(r.Names(), ", "))
 }
 
 // CheckRule reports whether a method knows a rule: fault.InvalidParam where it does not, with those that do.
@@ -163,12 +163,12 @@ func (r *Registry) CheckRule(method, rule string) error {
 			hints = append(hints, "rules of method "+spec.Name+": "+strings.Join(known, ", "))
 		}
 	}
-	return invalid("rule", fmt.Sprintf("%q is not known for method %s", rule, method), strings.Join(hints, "; "))
+	return newInvalid("rule", fmt.Sprintf("%q is not known for method %s", rule, method), strings.Join(hints, "; "))
 }
 
 // ReadParams checks parameters as JSON has them and adds defaults; those of another method are errors.
 func (s Spec) ReadParams(given map[string]any) (Params, error) {
-	out := s.defaults()
+	out := s.newDefaults()
 	var known []string
 	byName := map[string]Param{}
 	for _, param := range s.Params {
@@ -183,18 +183,18 @@ func (s Spec) ReadParams(given map[string]any) (Params, error) {
 	for _, name := range sortedKeys(given) {
 		param, ok := byName[name]
 		if !ok {
-			return nil, invalid("params."+name, "not a parameter of method "+s.Name, hint)
+			return nil, newInvalid("params."+name, "not a parameter of method "+s.Name, hint)
 		}
 		value, why := param.Parse(given[name])
 		if why != "" {
-			return nil, invalid("params."+name, why, hint)
+			return nil, newInvalid("params."+name, why, hint)
 		}
 		out[name] = value
 	}
 	return out, nil
 }
 
-func (s Spec) defaults() Params {
+func (s Spec) newDefaults() Params {
 	out := Params{}
 	for _, param := range s.Params {
 		out[param.Name] = param.Default
@@ -211,6 +211,6 @@ func sortedKeys(m map[string]any) []string {
 	return keys
 }
 
-func invalid(object, why, hint string) error {
+func newInvalid(object, why, hint string) error {
 	return fault.InvalidParam.At("read query", object).Because(why).Advise(hint)
 }

@@ -125,7 +125,7 @@ type pool struct {
 	capacity []float64
 }
 
-func (r *Request) capacity(document string) float64 {
+func (r *Request) capacityOf(document string) float64 {
 	value := 1.0
 	list, _ := r.Query.Params["capacities"].([]Capacity)
 	for _, c := range list {
@@ -136,7 +136,7 @@ func (r *Request) capacity(document string) float64 {
 	return value
 }
 
-func (r *Request) pool() pool {
+func (r *Request) newPool() pool {
 	p := pool{rows: map[uint32]uint32{}}
 	table := r.Generation.Live
 	for _, entity := range r.Result.Entities {
@@ -147,7 +147,7 @@ func (r *Request) pool() pool {
 				row = uint32(len(p.numbers))
 				p.rows[number] = row
 				p.numbers = append(p.numbers, number)
-				p.capacity = append(p.capacity, r.capacity(table.Key(int(table.ByNumber(int(number)).Document))))
+				p.capacity = append(p.capacity, r.capacityOf(table.Key(int(table.ByNumber(int(number)).Document))))
 			}
 			column = append(column, row)
 		}
@@ -163,7 +163,7 @@ func (alignedMethod) Run(r *Request) (Explanation, error) {
 	if err := r.Admit(r.alignSteps(min(classes, r.Query.TopEntities), 0)); err != nil {
 		return nil, err
 	}
-	if err := r.voters(r.Query.TopEntities); err != nil || r.noMatch() {
+	if err := r.findVoters(r.Query.TopEntities); err != nil || r.noMatch() {
 		return nil, err
 	}
 	r.Result.Entities = slices.DeleteFunc(r.Result.Entities, func(e Entity) bool { return e.Similarity <= 0 })
@@ -174,18 +174,18 @@ func (alignedMethod) Run(r *Request) (Explanation, error) {
 	if err := r.Admit(r.alignSteps(len(r.Result.Entities), r.votes)); err != nil {
 		return nil, err
 	}
-	p := r.pool()
-	prices, err := r.solve(p)
+	p := r.newPool()
+	prices, err := r.solvePrices(p)
 	if err != nil {
 		return nil, err
 	}
-	kept, score := r.scored(p, prices)
+	kept, score := r.scoreChunks(p, prices)
 	winners := r.rankAligned(p, prices, score)
 	for _, row := range winners {
 		chunk := Chunk{Live: r.Generation.Live.ByNumber(int(p.numbers[row])), Score: score[row]}
 		r.Result.Chunks = append(r.Result.Chunks, chunk)
 	}
-	r.why()
+	r.noteReasons()
 	r.Result.Timing.Election = time.Since(start)
 	return func() any { return r.explainAligned(p, prices, kept, winners) }, nil
 }
@@ -199,10 +199,10 @@ func (r *Request) alignSteps(classes, votes int) float64 {
 	return voteSteps*float64(votes) + 2*math.Pow(float64(classes), 3)
 }
 
-// scored keeps the classes that are most similar to the question, and gives each chunk the sum of those that mention
-// it. Strength is no measure to keep them by: it falls with price, so that the strongest are those that none competes
-// with.
-func (r *Request) scored(p pool, prices align.Prices) (kept map[int]bool, score []float64) {
+// scoreChunks keeps the classes that are most similar to the question, and gives each chunk the sum of those that
+// mention it. Strength is no measure to keep them by: it falls with price, so that the strongest are those that none
+// competes with.
+func (r *Request) scoreChunks(p pool, prices align.Prices) (kept map[int]bool, score []float64) {
 	entities := r.Result.Entities
 	order := make([]int, len(prices.X))
 	for i := range entities {
@@ -223,7 +223,7 @@ func (r *Request) scored(p pool, prices align.Prices) (kept map[int]bool, score 
 
 // rankAligned gives the rows of the best chunks: by score, then price, then in the order of an election's ties.
 func (r *Request) rankAligned(p pool, prices align.Prices, score []float64) []uint32 {
-	field := r.candidates(false)
+	field := r.orderCandidates(false)
 	rows := make([]uint32, 0, len(score))
 	for row := range score {
 		if score[row] > 0 {
@@ -268,7 +268,7 @@ func (r *Request) explainAligned(p pool, prices align.Prices, kept map[int]bool,
 	return explain
 }
 
-func (r *Request) solve(p pool) (align.Prices, error) {
+func (r *Request) solvePrices(p pool) (align.Prices, error) {
 	if r.Query.Params.Text("solver") == "utility" {
 		problem := align.Pool{Gamma: p.gamma, Columns: p.columns, F: p.capacity}
 		return align.Utility(r.ctx, problem, r.Query.Params.Float("eps"), alignRounds)
@@ -301,7 +301,7 @@ func (r *Request) solve(p pool) (align.Prices, error) {
 	least, err := align.CLS(r.ctx, problem, 0, 0)
 	var large align.TooLarge
 	if errors.As(err, &large) {
-		return align.Prices{}, invalid("top_entities", large.Error(), "lower top_entities, or set params.solver: utility")
+		return align.Prices{}, newInvalid("top_entities", large.Error(), "lower top_entities, or set params.solver: utility")
 	}
 	if err != nil {
 		return align.Prices{}, err

@@ -19,7 +19,7 @@ func (bm25Method) Spec() Spec {
 // Run implements Method.
 func (bm25Method) Run(r *Request) (Explanation, error) {
 	start := time.Now()
-	for _, hit := range r.Generation.chunkWords.Search(r.terms, r.Query.TopChunks, r.allowed.numbers(), nil) {
+	for _, hit := range r.Generation.chunkWords.Search(r.terms, r.Query.TopChunks, r.allowed.testNumbers(), nil) {
 		chunk := r.Generation.Live.ByNumber(int(hit.Doc))
 		r.Result.Chunks = append(r.Result.Chunks, Chunk{Live: chunk, Score: hit.Score, BM25: hit.Score, HasBM25: true})
 	}

@@ -88,7 +88,7 @@ func (gemMethod) Run(r *Request) (Explanation, error) {
 			Advise("leave one of the two out")
 	}
 	start := time.Now()
-	known, err := r.Generation.memory(r.ctx)
+	known, err := r.Generation.ensureMemory(r.ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -98,20 +98,20 @@ func (gemMethod) Run(r *Request) (Explanation, error) {
 	}
 	asked := comparison{
 		prompt: question, most: considered*r.Query.TopChunks + considered, aggregate: aggregate,
-		summaries: r.Query.Params.Flag("summaries", true) && known.themes != nil, allow: r.allowed.number,
+		summaries: r.Query.Params.Flag("summaries", true) && known.themes != nil, allow: r.allowed.allowsNumber,
 	}
 	var graph *memoryGraph
 	if r.Query.Params.Text("search") == "graph" {
 		graph = known.graph
 		asked.every = slices.Repeat([]gem.Match{{Question: -1}}, graph.Len())
 	}
-	ranked, members := known.nearest(r.ctx, asked)
+	ranked, members := known.findNearest(r.ctx, asked)
 	if err := r.ctx.Err(); err != nil {
 		return nil, err
 	}
 	steps := map[int]gem.Step{}
 	if graph != nil {
-		found := graph.along(ranked, asked.every, known.members, r.Query.Params.Float("alpha"), asked.most)
+		found := graph.walkEdges(ranked, asked.every, known.members, r.Query.Params.Float("alpha"), asked.most)
 		ranked = ranked[:0]
 		for _, step := range found {
 			steps[step.Node] = step
@@ -119,12 +119,12 @@ func (gemMethod) Run(r *Request) (Explanation, error) {
 		}
 	}
 	if themes := r.Query.Params.Int("themes"); themes > 0 && asked.summaries {
-		ranked, r.Result.NotesAlone = known.first(themes, ranked), true
+		ranked, r.Result.NotesAlone = known.prependThemes(themes, ranked), true
 		for _, match := range ranked[:min(themes, len(ranked))] {
-			known.filtered(r, match.Node)
+			known.isFiltered(r, match.Node)
 		}
 	}
-	chunks, by := known.lift(ranked, members)
+	chunks, by := known.liftMembers(ranked, members)
 	budget := gem.Budget{
 		Tokens: math.MaxInt, Nodes: r.Query.TopChunks,
 		Cost: func(node int) int { return int(r.Generation.Live.ByNumber(node).Tokens) },
@@ -158,18 +158,18 @@ func (gemMethod) Run(r *Request) (Explanation, error) {
 		brought = brought[:min(themes, len(brought))]
 	}
 	known.noteSummaries(r, brought)
-	return func() any { return known.explain(r.Generation, taken, by, steps) }, nil
+	return func() any { return known.explainChunks(r.Generation, taken, by, steps) }, nil
 }
 
-// explain reports the chunks that were taken.
-func (m *memory) explain(
+// explainChunks reports the chunks that were taken.
+func (m *memory) explainChunks(
 	generation *Generation, taken []gem.Match, by map[int]gem.Match, steps map[int]gem.Step,
 ) GemExplain {
 	out := GemExplain{Chunks: []GemChunk{}, Summaries: []GemSummary{}}
 	for _, match := range taken {
 		id := generation.Live.ByNumber(match.Node).ID
 		chunk := GemChunk{
-			ID: id.String(), Score: match.Score, Question: m.question(match.Node, match.Question, id),
+			ID: id.String(), Score: match.Score, Question: m.questionOf(match.Node, match.Question, id),
 			Themes: m.inThemes[uint32(match.Node)],
 		}
 		node := match.Node
@@ -178,24 +178,24 @@ func (m *memory) explain(
 			k := summary.Node - m.chunks
 			theme := m.themes.Themes[k]
 			chunk.Summary = &k
-			told := GemSummary{
+			reported := GemSummary{
 				Theme: k, Lambda: theme.Lambda, Score: summary.Score, Summary: theme.Summary,
 				Question: theme.Questions[summary.Question].Text, Members: []string{},
 			}
 			for _, node := range m.members[summary.Node] {
-				told.Members = append(told.Members, generation.Live.ByNumber(node).ID.String())
+				reported.Members = append(reported.Members, generation.Live.ByNumber(node).ID.String())
 			}
-			out.Summaries = append(out.Summaries, told)
+			out.Summaries = append(out.Summaries, reported)
 		}
 		if step, along := steps[node]; along {
-			chunk.Step = m.step(generation, step)
+			chunk.Step = m.explainStep(generation, step)
 		}
 		out.Chunks = append(out.Chunks, chunk)
 	}
 	return out
 }
 
-func (m *memory) step(generation *Generation, step gem.Step) *GemStep {
+func (m *memory) explainStep(generation *Generation, step gem.Step) *GemStep {
 	out := &GemStep{Priority: step.Priority, Weight: step.Weight}
 	switch {
 	case step.From >= m.chunks:

@@ -24,11 +24,11 @@ var english = text.In("en")
 func (o opened) explained(t *testing.T, query retrieve.Query) (retrieve.Result, retrieve.GemExplain) {
 	t.Helper()
 	result := o.run(t, query)
-	told, ok := result.Explain.(retrieve.GemExplain)
+	reported, ok := result.Explain.(retrieve.GemExplain)
 	if !ok {
 		t.Fatalf("explained by %T (%s)", result.Explain, result.Reason)
 	}
-	return result, told
+	return result, reported
 }
 
 func TestGemRanksChunksByTheBestOfTheirQuestions(t *testing.T) {
@@ -36,7 +36,7 @@ func TestGemRanksChunksByTheBestOfTheirQuestions(t *testing.T) {
 	query := o.query(t, retrieve.Gem, "Who reached the South Pole first?")
 	query.Params = retrieve.Params{"summaries": false, "fill": false}
 	query.TopChunks = 3
-	result, told := o.explained(t, query)
+	result, reported := o.explained(t, query)
 
 	type scored struct {
 		number   uint32
@@ -70,14 +70,14 @@ func TestGemRanksChunksByTheBestOfTheirQuestions(t *testing.T) {
 		}
 		return 1
 	})
-	if len(result.Chunks) != 3 || len(told.Chunks) != 3 || len(told.Summaries) != 0 {
-		t.Fatalf("%d chunks, %+v", len(result.Chunks), told)
+	if len(result.Chunks) != 3 || len(reported.Chunks) != 3 || len(reported.Summaries) != 0 {
+		t.Fatalf("%d chunks, %+v", len(result.Chunks), reported)
 	}
 	for i, chunk := range result.Chunks {
 		if chunk.Live.Number != want[i].number || math.Abs(chunk.Score-want[i].score) > 1e-5 ||
-			told.Chunks[i].Question != want[i].question || told.Chunks[i].ID != chunk.Live.ID.String() {
+			reported.Chunks[i].Question != want[i].question || reported.Chunks[i].ID != chunk.Live.ID.String() {
 			t.Errorf("place %d: chunk %d of %v (%q), want %+v", i, chunk.Live.Number, chunk.Score,
-				told.Chunks[i].Question, want[i])
+				reported.Chunks[i].Question, want[i])
 		}
 	}
 }
@@ -87,15 +87,15 @@ func TestASummaryBringsAMemberAndCitesIt(t *testing.T) {
 	query := o.query(t, retrieve.Gem, retrievetest.SummaryQuestion)
 	query.MinSim = -1
 	query.TopChunks = 1
-	result, told := o.explained(t, query)
-	if len(result.Chunks) != 1 || len(told.Summaries) != 1 {
-		t.Fatalf("%d chunks, %+v", len(result.Chunks), told)
+	result, reported := o.explained(t, query)
+	if len(result.Chunks) != 1 || len(reported.Summaries) != 1 {
+		t.Fatalf("%d chunks, %+v", len(result.Chunks), reported)
 	}
-	first, summary := result.Chunks[0], told.Summaries[0]
+	first, summary := result.Chunks[0], reported.Summaries[0]
 	if !slices.Contains(summary.Members, first.Live.ID.String()) || len(summary.Members) != 2 || summary.Theme != 0 ||
 		summary.Question != retrievetest.SummaryQuestion || math.Abs(first.Score-1) > 1e-6 ||
-		told.Chunks[0].Summary == nil || !slices.Equal(told.Chunks[0].Themes, []int{0}) {
-		t.Errorf("chunk %v of score %v, reported %+v", first.Live.ID, first.Score, told)
+		reported.Chunks[0].Summary == nil || !slices.Equal(reported.Chunks[0].Themes, []int{0}) {
+		t.Errorf("chunk %v of score %v, reported %+v", first.Live.ID, first.Score, reported)
 	}
 	if first.Similarity > 0.9 {
 		t.Errorf("the chunk itself is said to be as near as the summary: %v", first.Similarity)
@@ -119,13 +119,13 @@ func TestASummaryBringsAMemberAndCitesIt(t *testing.T) {
 		}
 		query.Without.Documents[o.generation.Live.Key(int(o.generation.Live.Chunk(parsed).Document))] = true
 	}
-	if _, told = o.explained(t, query); len(told.Summaries) != 0 {
-		t.Errorf("%+v", told.Summaries)
+	if _, reported = o.explained(t, query); len(reported.Summaries) != 0 {
+		t.Errorf("%+v", reported.Summaries)
 	}
 	query.Without.Documents = nil
 	query.Params = retrieve.Params{"summaries": false}
-	if _, told = o.explained(t, query); len(told.Summaries) != 0 {
-		t.Errorf("summaries are off: %+v", told.Summaries)
+	if _, reported = o.explained(t, query); len(reported.Summaries) != 0 {
+		t.Errorf("summaries are off: %+v", reported.Summaries)
 	}
 }
 
@@ -309,7 +309,7 @@ func TestAGraphSearchOfGemIsThatOfDenseComputation(t *testing.T) {
 		query := o.query(t, retrieve.Gem, "Who reached the South Pole first?")
 		query.TopChunks, query.MinSim = 6, -1
 		query.Params = retrieve.Params{"search": "graph", "alpha": alpha, "summaries": false}
-		result, told := o.explained(t, query)
+		result, reported := o.explained(t, query)
 		prompt := gem.Unit(query.ChunkVector)
 		score := make([]float64, chunks)
 		for i := range chunks {
@@ -340,7 +340,7 @@ func TestAGraphSearchOfGemIsThatOfDenseComputation(t *testing.T) {
 			want = append(want, best)
 		}
 		for i, chunk := range result.Chunks {
-			step := told.Chunks[i].Step
+			step := reported.Chunks[i].Step
 			if i > 0 && chunk.Score > result.Chunks[i-1].Score || step != nil && chunk.Score > step.Priority ||
 				math.Abs(chunk.Similarity-score[want[i]]) > 1e-5 {
 				t.Errorf("alpha %v, place %d: score %v, similarity %v, %+v", alpha, i, chunk.Score, chunk.Similarity, step)
@@ -368,13 +368,13 @@ func TestAGraphSearchGoesThroughSummariesAndCitesMembers(t *testing.T) {
 	query := o.query(t, retrieve.Gem, retrievetest.SummaryQuestion)
 	query.MinSim, query.TopChunks = -1, 9
 	query.Params = retrieve.Params{"search": "graph"}
-	result, told := o.explained(t, query)
-	if len(told.Summaries) != 1 || told.Chunks[0].Summary == nil || told.Chunks[0].Step == nil ||
-		told.Chunks[1].Step.Theme == nil || *told.Chunks[1].Step.Theme != 0 {
-		t.Fatalf("%+v", told)
+	result, reported := o.explained(t, query)
+	if len(reported.Summaries) != 1 || reported.Chunks[0].Summary == nil || reported.Chunks[0].Step == nil ||
+		reported.Chunks[1].Step.Theme == nil || *reported.Chunks[1].Step.Theme != 0 {
+		t.Fatalf("%+v", reported)
 	}
 	seen := map[string]bool{}
-	for _, chunk := range told.Chunks {
+	for _, chunk := range reported.Chunks {
 		if seen[chunk.ID] {
 			t.Errorf("chunk %s comes twice", chunk.ID)
 		}
@@ -387,12 +387,12 @@ func TestAGraphSearchGoesThroughSummariesAndCitesMembers(t *testing.T) {
 	query.Params = retrieve.Params{"search": "graph"}
 	first := o.generation.Live.Key(int(result.Chunks[0].Live.Document))
 	query.Without.Documents = map[string]bool{first: true} // neither chosen nor gone through
-	result, told = o.explained(t, query)
+	result, reported = o.explained(t, query)
 	for i, chunk := range result.Chunks {
 		if o.generation.Live.Key(int(chunk.Live.Document)) == first {
 			t.Errorf("place %d is of a document that is left out", i)
 		}
-		if from := told.Chunks[i].Step.From; from != "" {
+		if from := reported.Chunks[i].Step.From; from != "" {
 			id, err := core.ParseID(from)
 			if err != nil || o.generation.Live.Key(int(o.generation.Live.Chunk(id).Document)) == first {
 				t.Errorf("place %d was come to by way of what is left out (%v)", i, err)

@@ -45,7 +45,7 @@ func (hybridMethod) Spec() Spec {
 // Run implements Method.
 func (hybridMethod) Run(r *Request) (Explanation, error) {
 	start := time.Now()
-	found, err := r.search(r.Query.Params.Int("list"))
+	found, err := r.searchLists(r.Query.Params.Int("list"))
 	r.Result.Timing.Search = time.Since(start)
 	if err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func (hybridMethod) Run(r *Request) (Explanation, error) {
 	}
 	kind := r.Query.Params.Text("setting")
 	if kind == autoSetting {
-		kind = r.Generation.kind()
+		kind = r.Generation.chooseKind()
 	}
 	hashed := r.Generation.Manifest.Chunk.Provider == "builtin"
 	params := fuse.For(kind, hashed)
@@ -67,16 +67,16 @@ func (hybridMethod) Run(r *Request) (Explanation, error) {
 	start = time.Now()
 	var titles fuse.Titles
 	if kind == fuse.Linked {
-		titles = r.titles(params, &found.classScores)
+		titles = r.newTitles(params, &found.classScores)
 	}
-	seeds := fuse.Make(params, found.chunks(), found.classes(), r.allowedChunksOfRank, titles)
+	seeds := fuse.Make(params, found.chunkLists(), found.classLists(), r.allowedChunksOfRank, titles)
 	walkStart := walk.Start{Chunks: seeds.Start.Chunks}
 	for _, class := range seeds.Start.Classes {
 		place := r.Generation.Live.Place[class.ID]
 		walkStart.Classes = append(walkStart.Classes, walk.Weighted{ID: place, Weight: class.Weight})
 	}
-	steps := r.steps(params, found)
-	mass, err := r.walk(walkStart, params.Damping, fuse.Eps, steps)
+	steps := r.newSteps(params, found)
+	mass, err := r.walkGraph(walkStart, params.Damping, fuse.Eps, steps)
 	if err != nil {
 		return nil, err
 	}
@@ -91,11 +91,11 @@ func (hybridMethod) Run(r *Request) (Explanation, error) {
 		chunk.BM25, chunk.HasBM25 = found.chunkLex[hit.ID]
 		r.Result.Chunks = append(r.Result.Chunks, chunk)
 	}
-	r.why()
+	r.noteReasons()
 	if r.noMatch() {
 		return nil, nil
 	}
-	signals := r.signals(found)
+	signals := r.measureSignals(found)
 	r.Result.Confidence = signals.Confidence(r.Generation.Language())
 	return func() any {
 		out := r.explainHybrid(params, seeds, found, mass, steps)
@@ -108,7 +108,7 @@ func (hybridMethod) Run(r *Request) (Explanation, error) {
 // allowedChunksOfRank gives the chunks of the class of a rank that the filter leaves.
 func (r *Request) allowedChunksOfRank(rank uint32) []uint32 {
 	chunks := r.Generation.Live.Graph.ChunksOf(r.Generation.Live.Place[rank])
-	allows := r.allowed.numbers()
+	allows := r.allowed.testNumbers()
 	if allows == nil {
 		return chunks
 	}
@@ -131,8 +131,8 @@ type lists struct {
 	classScores            wordScores
 }
 
-func (l *lists) chunks() []fuse.List  { return []fuse.List{l.chunkBM25, l.chunkDense} }
-func (l *lists) classes() []fuse.List { return []fuse.List{l.classBM25, l.classDense} }
+func (l *lists) chunkLists() []fuse.List { return []fuse.List{l.chunkBM25, l.chunkDense} }
+func (l *lists) classLists() []fuse.List { return []fuse.List{l.classBM25, l.classDense} }
 
 func byID(list fuse.List) map[uint32]float64 {
 	scores := make(map[uint32]float64, len(list.Hits))
@@ -142,9 +142,9 @@ func byID(list fuse.List) map[uint32]float64 {
 	return scores
 }
 
-// search runs the lists, which know nothing of each other: those by similarity beside each other, and beside the
+// searchLists runs the lists, which know nothing of each other: those by similarity beside each other, and beside the
 // lexical ones. A filter remembers what it looked at, so that each goroutine has one of its own.
-func (r *Request) search(n int) (lists, error) {
+func (r *Request) searchLists(n int) (lists, error) {
 	found := lists{chunkBM25: fuse.List{Lexical: true}, classBM25: fuse.List{Lexical: true}}
 	var beside sync.WaitGroup
 	var classErr, chunkErr error
@@ -161,13 +161,13 @@ func (r *Request) search(n int) (lists, error) {
 		})
 	}
 	generation := r.Generation
-	lexical := generation.allow(r.Query)
-	for _, hit := range generation.chunkWords.Search(r.terms, n, lexical.numbers(), nil) {
+	lexical := generation.newAllowed(r.Query)
+	for _, hit := range generation.chunkWords.Search(r.terms, n, lexical.testNumbers(), nil) {
 		found.chunkBM25.Hits = append(found.chunkBM25.Hits, fuse.Hit{ID: hit.Doc, Score: hit.Score})
 	}
 	found.chunkScores = scoresOf(generation.chunkWords, r.terms, found.chunkBM25)
 	rank := func(place uint32) uint32 { return generation.Live.Rank[place] }
-	for _, hit := range generation.classWords.Search(r.surface, n, lexical.places(), rank) {
+	for _, hit := range generation.classWords.Search(r.surface, n, lexical.testPlaces(), rank) {
 		found.classBM25.Hits = append(found.classBM25.Hits, fuse.Hit{ID: rank(hit.Doc), Score: hit.Score})
 	}
 	found.classScores = scoresOf(generation.classWords, r.surface, found.classBM25)
@@ -180,7 +180,7 @@ func (r *Request) search(n int) (lists, error) {
 // denseChunks gives the n most similar allowed chunks by number.
 func (r *Request) denseChunks(n int) ([]fuse.Hit, error) {
 	beside := *r
-	beside.allowed = r.Generation.allow(r.Query)
+	beside.allowed = r.Generation.newAllowed(r.Query)
 	chunks, err := beside.similarChunks(r.Query.ChunkVector, n)
 	if err != nil {
 		return nil, err
@@ -194,7 +194,7 @@ func (r *Request) denseChunks(n int) ([]fuse.Hit, error) {
 
 // denseClasses gives the n most similar allowed classes by rank, without reading their records.
 func (r *Request) denseClasses(n int) ([]fuse.Hit, error) {
-	allows := r.allowed.places()
+	allows := r.allowed.testPlaces()
 	var out []fuse.Hit
 	seen := map[string]bool{}
 	for ask := n + n/4 + 8; ; ask *= 2 {
@@ -220,13 +220,13 @@ func (r *Request) denseClasses(n int) ([]fuse.Hit, error) {
 	return out[:min(n, len(out))], nil
 }
 
-// walk goes over the whole graph, or over the subgraph that a filter leaves.
-func (r *Request) walk(start walk.Start, damping, eps float64, steps walk.Steps) (mass walk.Mass, err error) {
+// walkGraph goes over the whole graph, or over the subgraph that a filter leaves.
+func (r *Request) walkGraph(start walk.Start, damping, eps float64, steps walk.Steps) (mass walk.Mass, err error) {
 	if err := r.Admit(r.walkSteps(damping, eps)); err != nil {
 		return mass, err
 	}
 	steps.Stopped = func() bool { return r.ctx.Err() != nil }
-	if view := r.allowed.view(); view.Chunk != nil || view.Class != nil {
+	if view := r.allowed.toView(); view.Chunk != nil || view.Class != nil {
 		mass = r.Generation.graph.RunBy(start, damping, eps, view, steps)
 	} else {
 		mass = r.Generation.graph.RunToChunks(start, damping, eps, steps)
@@ -241,7 +241,7 @@ func (r *Request) nameSeeds(seeds fuse.Seeds, found lists) error {
 	for i, class := range seeds.Start.Classes {
 		places[i] = r.Generation.Live.Place[class.ID]
 	}
-	if err := r.entities(places); err != nil {
+	if err := r.readEntities(places); err != nil {
 		return err
 	}
 	entities := r.Result.Entities

@@ -72,7 +72,7 @@ type ClassShare struct {
 // shares are the most classes that are listed one by one.
 const shares = 10
 
-func places(l fuse.List) map[uint32]*Place {
+func placesOf(l fuse.List) map[uint32]*Place {
 	m := map[uint32]*Place{}
 	for i, h := range l.Hits {
 		m[h.ID] = &Place{i + 1, h.Score}
@@ -80,7 +80,7 @@ func places(l fuse.List) map[uint32]*Place {
 	return m
 }
 
-func summed(l fuse.List) ListSum {
+func sumList(l fuse.List) ListSum {
 	sum := ListSum{Hits: len(l.Hits)}
 	if sum.Hits > 0 {
 		sum.Best, sum.Floor = l.Hits[0].Score, l.Hits[sum.Hits-1].Score
@@ -96,11 +96,11 @@ func (r *Request) explainHybrid(
 		Damping: params.Damping,
 		Mix:     params.Mix,
 		Lists: map[string]ListSum{
-			"chunks_bm25": summed(found.chunkBM25), "chunks_dense": summed(found.chunkDense),
-			"classes_bm25": summed(found.classBM25), "classes_dense": summed(found.classDense),
+			"chunks_bm25": sumList(found.chunkBM25), "chunks_dense": sumList(found.chunkDense),
+			"classes_bm25": sumList(found.classBM25), "classes_dense": sumList(found.classDense),
 		},
 	}
-	byWords, bySimilarity := places(found.classBM25), places(found.classDense)
+	byWords, bySimilarity := placesOf(found.classBM25), placesOf(found.classDense)
 	for _, entity := range r.Result.Entities {
 		rank := r.Generation.Live.Rank[entity.Place]
 		out.Entities = append(out.Entities, SeedExplain{
@@ -112,7 +112,7 @@ func (r *Request) explainHybrid(
 	for _, hit := range seeds.P {
 		fused[hit.ID] = hit.Score
 	}
-	byWords, bySimilarity = places(found.chunkBM25), places(found.chunkDense)
+	byWords, bySimilarity = placesOf(found.chunkBM25), placesOf(found.chunkDense)
 	for _, result := range r.Result.Chunks {
 		if r.ctx.Err() != nil {
 			break
@@ -126,7 +126,7 @@ func (r *Request) explainHybrid(
 			BM25:  byWords[number],
 			Dense: bySimilarity[number],
 		}
-		shared.split(number, &chunk)
+		shared.splitMass(number, &chunk)
 		out.Chunks = append(out.Chunks, chunk)
 	}
 	return out
@@ -157,11 +157,11 @@ func (r *Request) sharesOf(
 		r:         r,
 		damping:   params.Damping,
 		steps:     steps,
-		classMass: weights(mass.Classes),
-		chunkMass: weights(mass.Chunks),
-		chunkSeed: weights(seeds.Start.Chunks),
+		classMass: weightsOf(mass.Classes),
+		chunkMass: weightsOf(mass.Chunks),
+		chunkSeed: weightsOf(seeds.Start.Chunks),
 		classSeed: map[uint32]float64{},
-		allows:    r.allowed.numbers(),
+		allows:    r.allowed.testNumbers(),
 	}
 	for _, seed := range seeds.Start.Classes {
 		out.classSeed[r.Generation.Live.Place[seed.ID]] = seed.Weight
@@ -169,7 +169,7 @@ func (r *Request) sharesOf(
 	return out
 }
 
-func weights(list []walk.Weighted) map[uint32]float64 {
+func weightsOf(list []walk.Weighted) map[uint32]float64 {
 	out := make(map[uint32]float64, len(list))
 	for _, node := range list {
 		out[node.ID] = node.Weight
@@ -177,13 +177,13 @@ func weights(list []walk.Weighted) map[uint32]float64 {
 	return out
 }
 
-// split fills in the shares of a chunk; they sum to 1 with the plain and the rest share.
-func (m *massShares) split(number uint32, chunk *HybridChunk) {
+// splitMass fills in the shares of a chunk; they sum to 1 with the plain and the rest share.
+func (m *massShares) splitMass(number uint32, chunk *HybridChunk) {
 	adjacency, table := m.r.Generation.Live.Graph, m.r.Generation.Live
 	total := (1 - m.damping) * m.chunkSeed[number]
 	all := []ClassShare{}
 	for _, class := range adjacency.ClassesOf(number) {
-		mass := m.mass(class, number)
+		mass := m.massOf(class, number)
 		if mass == 0 {
 			continue
 		}
@@ -205,8 +205,9 @@ func (m *massShares) split(number uint32, chunk *HybridChunk) {
 	chunk.Shares = all[:min(shares, len(all))]
 }
 
-// mass of a class. The walk eliminates classes of one chunk where nothing is filtered; theirs follows from the chunk's.
-func (m *massShares) mass(class, number uint32) float64 {
+// massOf of a class. The walk eliminates classes of one chunk where nothing is filtered; theirs follows from the
+// chunk's.
+func (m *massShares) massOf(class, number uint32) float64 {
 	adjacency := m.r.Generation.Live.Graph
 	if len(adjacency.ChunksOf(class)) != 1 || m.allows != nil || len(m.r.Query.Without.Entities) > 0 {
 		return m.classMass[class]

@@ -23,8 +23,8 @@ type wordScores struct {
 	best   float64 // 0: no allowed one holds a word
 }
 
-// share is 0 to 1.
-func (w *wordScores) share(doc uint32) float64 {
+// shareOf is 0 to 1.
+func (w *wordScores) shareOf(doc uint32) float64 {
 	if w.best == 0 {
 		return 0
 	}
@@ -39,8 +39,8 @@ func scoresOf(words sideWords, terms []string, list fuse.List) wordScores {
 	return out
 }
 
-// steps of a walk for the question; found has the scores of words.
-func (r *Request) steps(params fuse.Params, found lists) walk.Steps {
+// newSteps of a walk for the question; found has the scores of words.
+func (r *Request) newSteps(params fuse.Params, found lists) walk.Steps {
 	by := &questionSteps{
 		params: params, table: r.Generation.Live, chunks: found.chunkScores, classes: found.classScores,
 	}
@@ -49,7 +49,7 @@ func (r *Request) steps(params fuse.Params, found lists) walk.Steps {
 
 func (s *questionSteps) toChunks(class uint32, chunks []uint32, weights []float64) {
 	for i, chunk := range chunks {
-		weights[i] = s.params.ChunkFloor + s.chunks.share(chunk)
+		weights[i] = s.params.ChunkFloor + s.chunks.shareOf(chunk)
 	}
 	if len(chunks) < 2 { // one chunk takes all, whatever it weighs
 		return
@@ -65,6 +65,6 @@ func (s *questionSteps) toChunks(class uint32, chunks []uint32, weights []float6
 
 func (s *questionSteps) toClasses(_ uint32, classes []uint32, weights []float64) {
 	for i, class := range classes {
-		weights[i] = s.params.ClassFloor + s.classes.share(class)
+		weights[i] = s.params.ClassFloor + s.classes.shareOf(class)
 	}
 }

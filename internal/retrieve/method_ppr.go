@@ -39,7 +39,7 @@ func (pprMethod) Spec() Spec {
 
 // Run implements Method.
 func (pprMethod) Run(r *Request) (Explanation, error) {
-	if err := r.voters(r.Query.TopEntities); err != nil || r.noMatch() {
+	if err := r.findVoters(r.Query.TopEntities); err != nil || r.noMatch() {
 		return nil, err
 	}
 	begin := time.Now()
@@ -52,7 +52,7 @@ func (pprMethod) Run(r *Request) (Explanation, error) {
 		}
 	}
 	damping := r.Query.Params.Float("damping")
-	mass, err := r.walk(start, damping, pprEps, walk.Steps{})
+	mass, err := r.walkGraph(start, damping, pprEps, walk.Steps{})
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func (pprMethod) Run(r *Request) (Explanation, error) {
 		chunk := Chunk{Live: r.Generation.Live.ByNumber(int(node.ID)), Score: node.Weight}
 		r.Result.Chunks = append(r.Result.Chunks, chunk)
 	}
-	r.why()
+	r.noteReasons()
 	r.Result.Timing.Election = time.Since(begin)
 	return func() any {
 		explain := PPRExplain{
@@ -77,7 +77,7 @@ func (pprMethod) Run(r *Request) (Explanation, error) {
 
 // rankByMass sorts chunks by mass; ties go as in an election of the same voters.
 func (r *Request) rankByMass(nodes []walk.Weighted) {
-	field := r.candidates(false)
+	field := r.orderCandidates(false)
 	rank := func(number uint32) int {
 		if place, ok := field.at[number]; ok {
 			return int(place)

@@ -46,7 +46,7 @@ func (unweaverMethod) Spec() Spec {
 
 // Run implements Method.
 func (unweaverMethod) Run(r *Request) (Explanation, error) {
-	if err := r.voters(r.Query.TopEntities); err != nil || r.noMatch() {
+	if err := r.findVoters(r.Query.TopEntities); err != nil || r.noMatch() {
 		return nil, err
 	}
 	if err := r.Admit(voteSteps * float64(r.votes)); err != nil {
@@ -56,17 +56,17 @@ func (unweaverMethod) Run(r *Request) (Explanation, error) {
 	defer func() { r.Result.Timing.Election = time.Since(start) }()
 	bySimilarity := r.Query.Params.Text("ties") == "similarity"
 	if r.Query.Rule != election.RuleWeighted {
-		return r.elect(r.candidates(bySimilarity))
+		return r.electChunks(r.orderCandidates(bySimilarity))
 	}
 	if !bySimilarity {
 		return r.explainWeighted, r.electWeighted()
 	}
-	field := r.candidates(true)
+	field := r.orderCandidates(true)
 	for i, number := range field.numbers[:min(r.Query.TopChunks, len(field.numbers))] {
 		chunk := Chunk{Live: r.Generation.Live.ByNumber(int(number)), Score: field.score[i]}
 		r.Result.Chunks = append(r.Result.Chunks, chunk)
 	}
-	r.why()
+	r.noteReasons()
 	return r.explainWeighted, nil
 }
 
@@ -77,9 +77,9 @@ type candidates struct {
 	score   []float64         // weighted score
 }
 
-// candidates orders the chunks that the result's entities vote for; bySimilarity lets the sum of the voters'
+// orderCandidates orders the chunks that the result's entities vote for; bySimilarity lets the sum of the voters'
 // similarities break ties of the weighted score.
-func (r *Request) candidates(bySimilarity bool) candidates {
+func (r *Request) orderCandidates(bySimilarity bool) candidates {
 	type candidate struct {
 		number                   uint32
 		firstVoter, count, score int
@@ -177,9 +177,9 @@ func (r *Request) countTimes() error {
 	return nil
 }
 
-// elect runs one of the other rules.
-func (r *Request) elect(field candidates) (Explanation, error) {
-	profile := r.profile(field)
+// electChunks runs one of the other rules.
+func (r *Request) electChunks(field candidates) (Explanation, error) {
+	profile := r.newProfile(field)
 	options := election.Options{
 		Seats: r.Query.TopChunks, Completion: "pav", Prefer: field.score, ExactLimit: exactLimit,
 	}
@@ -214,8 +214,8 @@ func (r *Request) elect(field candidates) (Explanation, error) {
 	return func() any { return r.explainElection(field, profile, committee, order) }, nil
 }
 
-// profile makes the ballots of an election, with the weights that the query asks for.
-func (r *Request) profile(field candidates) election.Profile {
+// newProfile makes the ballots of an election, with the weights that the query asks for.
+func (r *Request) newProfile(field candidates) election.Profile {
 	profile := election.Profile{Candidates: len(field.numbers)}
 	for i, entity := range r.Result.Entities {
 		ballot := make([]uint32, len(entity.Votes))

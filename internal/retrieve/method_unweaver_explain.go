@@ -85,7 +85,7 @@ func (r *Request) explainElection(
 	}
 	served := map[int]bool{}
 	elected := map[uint32]bool{}
-	approval := approvals(profile)
+	approval := sumApprovals(profile)
 	least := math.Inf(1)
 	for _, member := range order {
 		candidate := committee.Members[member]
@@ -115,8 +115,8 @@ func (r *Request) explainElection(
 	return explain
 }
 
-// approvals sums the weights of the voters of each candidate.
-func approvals(profile election.Profile) []float64 {
+// sumApprovals sums the weights of the voters of each candidate.
+func sumApprovals(profile election.Profile) []float64 {
 	out := make([]float64, profile.Candidates)
 	for voter, ballot := range profile.Ballots {
 		for _, candidate := range ballot {

@@ -39,24 +39,24 @@ const (
 
 // noteFacts adds the facts that are found for the question, those that a passage of the result says, in the encoding of
 // the fewest tokens. Without passages in the context the result is the passages that say these facts.
-func (r *Request) noteFacts(index *apr.Index, told []uint32) {
-	if len(told) == 0 {
+func (r *Request) noteFacts(index *apr.Index, reported []uint32) {
+	if len(reported) == 0 {
 		return
 	}
 	alone := r.Query.Params.Text(ParamContext) == ContextFacts
 	if alone {
 		says := map[core.ID]bool{}
-		for _, chunk := range r.citedBy(index, told...) {
+		for _, chunk := range r.citedBy(index, reported...) {
 			says[chunk.ID] = true
 		}
 		r.Result.Chunks = slices.DeleteFunc(r.Result.Chunks, func(chunk Chunk) bool { return !says[chunk.Live.ID] })
 		r.Query.Params["fill"] = false // what fills up says none of the facts
 	}
 	r.Result.Chunks = r.Result.Chunks[:min(len(r.Result.Chunks), r.Query.TopChunks)]
-	shown := r.shown()
+	shown := r.collectShown()
 	note := Note{Kind: NoteFacts}
 	var words []apr.Word
-	for _, edge := range told {
+	for _, edge := range reported {
 		var sources []core.ID
 		for _, chunk := range r.citedBy(index, edge) {
 			if shown[chunk.ID] {
@@ -78,8 +78,8 @@ func (r *Request) noteFacts(index *apr.Index, told []uint32) {
 	}
 }
 
-// shown are the ids of the chunks of the result.
-func (r *Request) shown() map[core.ID]bool {
+// collectShown are the ids of the chunks of the result.
+func (r *Request) collectShown() map[core.ID]bool {
 	out := make(map[core.ID]bool, len(r.Result.Chunks))
 	for _, chunk := range r.Result.Chunks {
 		out[chunk.Live.ID] = true
@@ -87,9 +87,9 @@ func (r *Request) shown() map[core.ID]bool {
 	return out
 }
 
-// filtered reports whether a filter leaves out a passage of a theme, which the result then says.
-func (m *memory) filtered(r *Request, node int) bool {
-	out := slices.ContainsFunc(m.members[node], func(member int) bool { return !r.allowed.number(uint32(member)) })
+// isFiltered reports whether a filter leaves out a passage of a theme, which the result then says.
+func (m *memory) isFiltered(r *Request, node int) bool {
+	out := slices.ContainsFunc(m.members[node], func(member int) bool { return !r.allowed.allowsNumber(uint32(member)) })
 	if out && !slices.Contains(r.Result.Degraded, NotesFilter) {
 		r.Result.Degraded = append(r.Result.Degraded, NotesFilter)
 	}
@@ -99,9 +99,9 @@ func (m *memory) filtered(r *Request, node int) bool {
 // noteSummaries adds the summaries of themes that brought a passage of the result, but of none with a passage that a
 // filter leaves out.
 func (m *memory) noteSummaries(r *Request, brought []int) {
-	shown := r.shown()
+	shown := r.collectShown()
 	for _, node := range brought {
-		if m.filtered(r, node) {
+		if m.isFiltered(r, node) {
 			continue
 		}
 		var sources []core.ID

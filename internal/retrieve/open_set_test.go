@@ -99,7 +99,7 @@ func TestAGenerationOfManySegmentsIsOpenedByItsManifest(t *testing.T) {
 	for _, method := range retrieve.Methods().Plain() {
 		for question := range 10 {
 			query := now.ask(t, method, question)
-			if got, want := told(t, many.run(t, query)), told(t, now.run(t, query)); !slices.Equal(got, want) {
+			if got, want := renderResult(t, many.run(t, query)), renderResult(t, now.run(t, query)); !slices.Equal(got, want) {
 				t.Fatalf("%s:\n%s\nwant\n%s", method, strings.Join(got, "\n"), strings.Join(want, "\n"))
 			}
 		}

@@ -44,7 +44,7 @@ func Whole(name, doc string, lo, hi, def int) Param {
 		Parse: func(given any) (any, string) {
 			n, ok := given.(float64)
 			if !ok || n < float64(lo) || n > float64(hi) || n != float64(int(n)) {
-				return nil, fmt.Sprintf("want a whole number from %d to %d, got %s", lo, hi, written(given))
+				return nil, fmt.Sprintf("want a whole number from %d to %d, got %s", lo, hi, toJSON(given))
 			}
 			return int(n), ""
 		},
@@ -59,7 +59,7 @@ func Number(name, doc string, lo, hi, def float64) Param {
 		Parse: func(given any) (any, string) {
 			n, ok := given.(float64)
 			if !ok || n < lo || n > hi {
-				return nil, fmt.Sprintf("want a number from %g to %g, got %s", lo, hi, written(given))
+				return nil, fmt.Sprintf("want a number from %g to %g, got %s", lo, hi, toJSON(given))
 			}
 			return n, ""
 		},
@@ -75,7 +75,7 @@ func Choice(name, doc string, known ...string) Param {
 			if word, ok := given.(string); ok && slices.Contains(known, word) {
 				return word, ""
 			}
-			return nil, fmt.Sprintf("%s is not known; use %s", written(given), strings.Join(known, ", "))
+			return nil, fmt.Sprintf("%s is not known; use %s", toJSON(given), strings.Join(known, ", "))
 		},
 	}
 }
@@ -88,15 +88,15 @@ func Switch(name, doc string, def bool) Param {
 		Parse: func(given any) (any, string) {
 			on, ok := given.(bool)
 			if !ok {
-				return nil, fmt.Sprintf("want true or false, got %s", written(given))
+				return nil, fmt.Sprintf("want true or false, got %s", toJSON(given))
 			}
 			return on, ""
 		},
 	}
 }
 
-// written is a value as JSON has it.
-func written(given any) string {
+// toJSON is a value as JSON has it.
+func toJSON(given any) string {
 	raw, err := json.Marshal(given)
 	if err != nil {
 		return "a value that JSON does not have"

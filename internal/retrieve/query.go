@@ -137,7 +137,7 @@ func (s Searcher) Run(ctx context.Context, generation *Generation, query Query) 
 		return result, nil
 	}
 	spec := method.Spec()
-	params := spec.defaults()
+	params := spec.newDefaults()
 	for name, value := range query.Params {
 		params[name] = value
 	}
@@ -149,13 +149,13 @@ func (s Searcher) Run(ctx context.Context, generation *Generation, query Query) 
 		Result:     &result,
 		ctx:        ctx,
 		needs:      spec.Needs,
-		allowed:    generation.allow(query),
+		allowed:    generation.newAllowed(query),
 		terms:      generation.Language().Terms(text.WithDays(query.Text)),
 		surface:    generation.Language().Surface(query.Text),
 	}
-	defer request.leave()
+	defer request.leavePlace()
 	explain, err := method.Run(request)
-	if err == nil && len(result.Chunks) == 0 && request.allowed.none() {
+	if err == nil && len(result.Chunks) == 0 && request.allowed.allowsNone() {
 		result.Reason = NoDocument
 	}
 	if err != nil || result.Reason != "" {
@@ -167,7 +167,7 @@ func (s Searcher) Run(ctx context.Context, generation *Generation, query Query) 
 	if err := ctx.Err(); err != nil { // an explanation that was broken off is none
 		return result, err
 	}
-	return result, request.fill()
+	return result, request.fillChunks()
 }
 
 // Request is one query under way: what a method works on.
@@ -190,16 +190,16 @@ type Request struct {
 func (r *Request) Context() context.Context { return r.ctx }
 
 // Allows reports whether filter and without leave a chunk in.
-func (r *Request) Allows(chunk *liveset.Chunk) bool { return r.allowed.chunk(chunk) }
+func (r *Request) Allows(chunk *liveset.Chunk) bool { return r.allowed.allowsChunk(chunk) }
 
 // chanceSimilarity is what words that mean nothing reach with the built-in embedder by chance, in indexes of up to
 // 20,000 classes: of 300 questions of random letters, 296 stayed below (docs/retrieval.md, Confidence).
 const chanceSimilarity = 0.25
 
-// floor is the similarity below which a question whose words are not indexed matches nothing. A negative min_similarity
-// says that everything shall do, and of other embedders only the index's own can be said.
-func (r *Request) floor() float64 {
-	if r.Query.MinSim < 0 || !r.Generation.builtin() || len(r.terms)+len(r.surface) == 0 {
+// chooseFloor is the similarity below which a question whose words are not indexed matches nothing. A negative
+// min_similarity says that everything shall do, and of other embedders only the index's own can be said.
+func (r *Request) chooseFloor() float64 {
+	if r.Query.MinSim < 0 || !r.Generation.isBuiltin() || len(r.terms)+len(r.surface) == 0 {
 		return r.Query.MinSim
 	}
 	return max(r.Query.MinSim, chanceSimilarity)
@@ -221,15 +221,15 @@ func (r *Request) noMatch() bool {
 		best = max(best, entity.Similarity)
 	}
 	nothing := len(r.Result.Chunks)+len(r.Result.Entities) == 0
-	if (!known && best < r.floor()) || (nothing && !known) {
+	if (!known && best < r.chooseFloor()) || (nothing && !known) {
 		r.Result.Chunks, r.Result.Entities, r.Result.Reason = nil, nil, NoMatch
 		return true
 	}
 	return false
 }
 
-// why reports each chunk which of the entities mention it.
-func (r *Request) why() {
+// noteReasons reports each chunk which of the entities mention it.
+func (r *Request) noteReasons() {
 	places := map[uint32]int{}
 	for i, chunk := range r.Result.Chunks {
 		places[chunk.Live.Number] = i
@@ -246,8 +246,8 @@ func (r *Request) why() {
 // lookEvery is after how many chunks or nodes a loop over them looks at the context.
 const lookEvery = 1 << 12
 
-// fill adds allowed chunks until there are as many as asked for: by similarity, by BM25, then in chunk order.
-func (r *Request) fill() error {
+// fillChunks adds allowed chunks until there are as many as asked for: by similarity, by BM25, then in chunk order.
+func (r *Request) fillChunks() error {
 	want := r.Query.TopChunks
 	if len(r.Result.Chunks) >= want || !r.Query.Params.Flag("fill", true) || r.Generation.Spec.Parity {
 		return nil
@@ -280,7 +280,7 @@ func (r *Request) fill() error {
 	}
 	table := r.Generation.Live
 	if len(r.Result.Chunks) < want {
-		for _, hit := range r.Generation.chunkWords.Search(r.terms, want+len(have), r.allowed.numbers(), nil) {
+		for _, hit := range r.Generation.chunkWords.Search(r.terms, want+len(have), r.allowed.testNumbers(), nil) {
 			add(Chunk{Live: table.ByNumber(int(hit.Doc)), BM25: hit.Score, HasBM25: true})
 		}
 	}
@@ -289,7 +289,7 @@ func (r *Request) fill() error {
 		if number%lookEvery == 0 && r.ctx.Err() != nil {
 			return r.ctx.Err()
 		}
-		if chunk := table.ByNumber(number); r.allowed.chunk(chunk) {
+		if chunk := table.ByNumber(number); r.allowed.allowsChunk(chunk) {
 			add(Chunk{Live: chunk})
 		}
 	}

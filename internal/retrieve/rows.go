@@ -15,24 +15,24 @@ func (g *Generation) Document(ctx context.Context, i int) (rows.Document, error)
 	key := g.Live.Key(i)
 	reader := g.docs[g.Live.DocumentAt(i).Part]
 	if reader == nil {
-		return rows.Document{}, g.damaged("documents")
+		return rows.Document{}, g.newDamageError("documents")
 	}
 	frame := reader.Find(key)
 	if frame < 0 {
-		return rows.Document{}, g.damaged("documents")
+		return rows.Document{}, g.newDamageError("documents")
 	}
 	one, err := unpacked.Read(ctx, reader, frame)
 	if err != nil {
 		return rows.Document{}, err
 	}
-	row := one.row(key)
+	row := one.valueOf(key)
 	if row == nil {
-		return rows.Document{}, g.damaged("documents")
+		return rows.Document{}, g.newDamageError("documents")
 	}
 	return rows.DecodeDocument(row)
 }
 
-func (g *Generation) damaged(kind string) error {
+func (g *Generation) newDamageError(kind string) error {
 	return fault.SegmentDamage.At("read "+kind+" of generation", g.Manifest.Generation).
 		Because("a row that a split names is missing").
 		Advise("publish another generation, or rebuild the index")
@@ -42,7 +42,7 @@ func (g *Generation) damaged(kind string) error {
 func (g *Generation) Text(ctx context.Context, chunk *liveset.Chunk) (string, error) {
 	reader := g.texts[chunk.Text]
 	if reader == nil {
-		return "", g.damaged("text")
+		return "", g.newDamageError("text")
 	}
 	key := g.Live.Key(int(chunk.Document))
 	return reader.Through(func(ctx context.Context, file *artifact.Reader, number int) ([]byte, error) {
@@ -50,7 +50,7 @@ func (g *Generation) Text(ctx context.Context, chunk *liveset.Chunk) (string, er
 		if err != nil {
 			return nil, err
 		}
-		return one.from(key), nil
+		return one.rowsFrom(key), nil
 	}).Slice(ctx, key, int(chunk.TextFrame), int(chunk.Start), int(chunk.End))
 }
 
@@ -62,7 +62,7 @@ func (g *Generation) DocumentText(ctx context.Context, i, start, end int) (strin
 	}
 	reader := g.texts[g.Live.DocumentAt(i).Part]
 	if reader == nil {
-		return "", g.damaged("text")
+		return "", g.newDamageError("text")
 	}
 	if start >= document.Runes {
 		return "", nil
@@ -74,15 +74,15 @@ func (g *Generation) DocumentText(ctx context.Context, i, start, end int) (strin
 func (g *Generation) Extraction(ctx context.Context, chunk *liveset.Chunk) (rows.Extract, error) {
 	reader := g.extracts[chunk.Extract]
 	if reader == nil {
-		return rows.Extract{}, g.damaged("extract")
+		return rows.Extract{}, g.newDamageError("extract")
 	}
 	one, err := unpacked.Read(ctx, reader, int(chunk.ExtFrame))
 	if err != nil {
 		return rows.Extract{}, err
 	}
-	row := one.row(string(chunk.ID[:]))
+	row := one.valueOf(string(chunk.ID[:]))
 	if row == nil {
-		return rows.Extract{}, g.damaged("extract")
+		return rows.Extract{}, g.newDamageError("extract")
 	}
 	return rows.DecodeExtract(row)
 }

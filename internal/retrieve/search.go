@@ -14,9 +14,9 @@ import (
 	"github.com/unweaver/unweaver/internal/store/vectors"
 )
 
-// voters finds the n most similar allowed classes with their ballots. A row of the store counts if the generation has
-// its digest; the search is asked again for twice as many while fewer than wanted count.
-func (r *Request) voters(want int) error {
+// findVoters finds the n most similar allowed classes with their ballots. A row of the store counts if the generation
+// has its digest; the search is asked again for twice as many while fewer than wanted count.
+func (r *Request) findVoters(want int) error {
 	asked, seen := 0, map[string]bool{}
 	for n := want + 8; len(r.Result.Entities) < want; n *= 2 {
 		start := time.Now()
@@ -40,7 +40,7 @@ func (r *Request) voters(want int) error {
 			similarities = append(similarities, float64(hit.Score))
 		}
 		start = time.Now()
-		entities, err := r.ballots(classes, similarities, want-len(r.Result.Entities))
+		entities, err := r.collectBallots(classes, similarities, want-len(r.Result.Entities))
 		r.Result.Timing.Ballots += time.Since(start)
 		if err != nil {
 			return err
@@ -54,12 +54,12 @@ func (r *Request) voters(want int) error {
 	return nil
 }
 
-// ballots votes until want classes have an allowed chunk.
-func (r *Request) ballots(classes []*liveset.Class, similarities []float64, want int) ([]Entity, error) {
+// collectBallots votes until want classes have an allowed chunk.
+func (r *Request) collectBallots(classes []*liveset.Class, similarities []float64, want int) ([]Entity, error) {
 	var out []Entity
 	for at := 0; at < len(classes) && len(out) < want; {
 		n := min(len(classes)-at, want-len(out))
-		names, err := r.names(classes[at : at+n])
+		names, err := r.readNames(classes[at : at+n])
 		if err != nil {
 			return nil, err
 		}
@@ -72,7 +72,7 @@ func (r *Request) ballots(classes []*liveset.Class, similarities []float64, want
 				Total:      int64(class.Chunks),
 				Place:      uint32(r.Generation.Live.ClassPlace(class.ID)),
 			}
-			if err := r.ballot(&entity); err != nil {
+			if err := r.fillBallot(&entity); err != nil {
 				return nil, err
 			}
 			if len(entity.Votes) > 0 {
@@ -84,35 +84,35 @@ func (r *Request) ballots(classes []*liveset.Class, similarities []float64, want
 	return out, nil
 }
 
-// ballot fills an entity's ballot.
-func (r *Request) ballot(entity *Entity) error {
+// fillBallot fills an entity's ballot.
+func (r *Request) fillBallot(entity *Entity) error {
 	for _, number := range r.Generation.Live.Graph.ChunksOf(entity.Place) {
-		r.vote(entity, r.Generation.Live.ByNumber(int(number)))
+		r.addVote(entity, r.Generation.Live.ByNumber(int(number)))
 	}
 	return r.countVotes(len(entity.Votes))
 }
 
-// vote adds a chunk to a ballot where it is allowed.
-func (r *Request) vote(entity *Entity, chunk *liveset.Chunk) {
-	if chunk != nil && r.allowed.chunk(chunk) {
+// addVote adds a chunk to a ballot where it is allowed.
+func (r *Request) addVote(entity *Entity, chunk *liveset.Chunk) {
+	if chunk != nil && r.allowed.allowsChunk(chunk) {
 		entity.Chunks = append(entity.Chunks, chunk.ID)
 		entity.Votes = append(entity.Votes, chunk.Number)
 	}
 }
 
-// entities reads classes by place into the result, with their allowed chunks from the graph.
-func (r *Request) entities(places []uint32) error {
+// readEntities reads classes by place into the result, with their allowed chunks from the graph.
+func (r *Request) readEntities(places []uint32) error {
 	classes := make([]*liveset.Class, len(places))
 	for i, place := range places {
 		classes[i] = r.Generation.Live.ClassAt(place)
 	}
-	names, err := r.names(classes)
+	names, err := r.readNames(classes)
 	if err != nil {
 		return err
 	}
 	for i, class := range classes {
 		entity := Entity{ID: class.ID, Place: places[i], Name: names[i], Total: int64(class.Chunks)}
-		if err := r.ballot(&entity); err != nil {
+		if err := r.fillBallot(&entity); err != nil {
 			return err
 		}
 		r.Result.Entities = append(r.Result.Entities, entity)
@@ -126,9 +126,9 @@ const noRecords = "records"
 // recordsWait is how long a query waits for the names of its classes.
 const recordsWait = 500 * time.Millisecond
 
-// names returns what classes are called: as their records say, or, where the store of classes is away, slow or has lost
-// one, as the class runs do. Only the names are lost then: ballots lie in the generation.
-func (r *Request) names(classes []*liveset.Class) ([]string, error) {
+// readNames returns what classes are called: as their records say, or, where the store of classes is away, slow or has
+// lost one, as the class runs do. Only the names are lost then: ballots lie in the generation.
+func (r *Request) readNames(classes []*liveset.Class) ([]string, error) {
 	out := make([]string, len(classes))
 	if !slices.Contains(r.Result.Degraded, noRecords) {
 		ctx, done := context.WithTimeout(r.ctx, recordsWait)
@@ -187,13 +187,13 @@ func (s Searcher) ClassRecords(
 // nearestClasses returns the n rows of classes that are nearest to the question.
 func (r *Request) nearestClasses(n int) ([]vectors.Hit, error) {
 	manifest := r.Generation.Manifest
-	return r.nearest(manifest.Collections.Classes, manifest.Counts.Classes, r.Query.Vector, n)
+	return r.searchNearest(manifest.Collections.Classes, manifest.Counts.Classes, r.Query.Vector, n)
 }
 
-// nearest returns the n rows of a collection that are nearest to a question. A collection that has none of the rows of
-// the generation was emptied, or made by another program: an answer from what is left would be a wrong one. One that is
-// not there was lost.
-func (r *Request) nearest(collection string, rows int64, question []float32, n int) ([]vectors.Hit, error) {
+// searchNearest returns the n rows of a collection that are nearest to a question. A collection that has none of the
+// rows of the generation was emptied, or made by another program: an answer from what is left would be a wrong one. One
+// that is not there was lost.
+func (r *Request) searchNearest(collection string, rows int64, question []float32, n int) ([]vectors.Hit, error) {
 	hits, err := r.Vectors.Search(r.ctx, collection, question, n)
 	if fault.Is(err, fault.NotFound) || err == nil && len(hits) == 0 && rows > 0 && n > 0 {
 		err = fault.StoreDown.At("search", collection).Because("the store of vectors has lost its rows").
@@ -210,7 +210,7 @@ func (r *Request) similarChunks(question []float32, n int) ([]Chunk, error) {
 	}
 	for ; ; ask *= 2 {
 		manifest := r.Generation.Manifest
-		hits, err := r.nearest(manifest.Collections.Chunks, manifest.Counts.Windows, question, ask)
+		hits, err := r.searchNearest(manifest.Collections.Chunks, manifest.Counts.Windows, question, ask)
 		if err != nil {
 			return nil, err
 		}
@@ -221,7 +221,7 @@ func (r *Request) similarChunks(question []float32, n int) ([]Chunk, error) {
 				break
 			}
 			chunk := r.Generation.chunkOfRow(hit.Key)
-			if chunk == nil || seen[chunk.ID] || !r.allowed.chunk(chunk) {
+			if chunk == nil || seen[chunk.ID] || !r.allowed.allowsChunk(chunk) {
 				continue
 			}
 			seen[chunk.ID] = true

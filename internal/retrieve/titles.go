@@ -44,8 +44,8 @@ func measureTitles(live *liveset.Set) float64 {
 	return float64(naming) / float64(max(1, looked))
 }
 
-// kind returns what sort of index it is, by which fuse.For chooses.
-func (g *Generation) kind() string {
+// chooseKind returns what sort of index it is, by which fuse.For chooses.
+func (g *Generation) chooseKind() string {
 	switch {
 	case g.titlesNamed >= linkedFrom:
 		return fuse.Linked
@@ -59,10 +59,10 @@ func (g *Generation) tokensPerChunk() int64 {
 	return g.Manifest.Counts.Tokens / max(1, g.Manifest.Counts.Chunks)
 }
 
-// titles returns what the question and the chunks that it finds name by title.
-func (r *Request) titles(params fuse.Params, classes *wordScores) fuse.Titles {
+// newTitles returns what the question and the chunks that it finds name by title.
+func (r *Request) newTitles(params fuse.Params, classes *wordScores) fuse.Titles {
 	return fuse.Titles{Asked: r.titlesAsked(), Named: func(chunk uint32) []walk.Weighted {
-		return r.titlesIn(chunk, func(class uint32) float64 { return params.ClassFloor + classes.share(class) })
+		return r.titlesIn(chunk, func(class uint32) float64 { return params.ClassFloor + classes.shareOf(class) })
 	}}
 }
 
@@ -94,7 +94,7 @@ func (r *Request) titledBy(title string) []uint32 {
 	for _, form := range []string{key, strings.TrimSuffix(key, "'s")} {
 		id := core.ClassID(r.Generation.Manifest.Aliases.Of(form))
 		if place := r.Generation.Live.ClassPlace(id); place >= 0 && !r.Query.Without.Entities[id] {
-			if chunks := titled(r.Generation.Live, uint32(place), r.allowed.numbers()); len(chunks) > 0 {
+			if chunks := listTitled(r.Generation.Live, uint32(place), r.allowed.testNumbers()); len(chunks) > 0 {
 				return chunks
 			}
 		}
@@ -102,8 +102,8 @@ func (r *Request) titledBy(title string) []uint32 {
 	return nil
 }
 
-// titled lists the first chunk of each document whose title a class is, of those that are allowed.
-func titled(live *liveset.Set, class uint32, allows func(chunk uint32) bool) (out []uint32) {
+// listTitled lists the first chunk of each document whose title a class is, of those that are allowed.
+func listTitled(live *liveset.Set, class uint32, allows func(chunk uint32) bool) (out []uint32) {
 	id, last := live.ClassID(class), -1
 	for _, chunk := range live.Graph.ChunksOf(class) {
 		document := int(live.DocumentOf(chunk))
@@ -127,7 +127,7 @@ func titledElsewhere(live *liveset.Set, class, chunk uint32, allows func(chunk u
 		return nil
 	}
 	own := live.Title(int(live.DocumentOf(chunk)))
-	return slices.DeleteFunc(titled(live, class, allows), func(other uint32) bool {
+	return slices.DeleteFunc(listTitled(live, class, allows), func(other uint32) bool {
 		return live.Title(int(live.DocumentOf(other))) == own
 	})
 }
@@ -135,7 +135,7 @@ func titledElsewhere(live *liveset.Set, class, chunk uint32, allows func(chunk u
 // titlesIn lists the chunks of other documents whose titles a chunk names, with the weight of the step to the class of
 // each title, the heaviest first.
 func (r *Request) titlesIn(chunk uint32, weight func(class uint32) float64) []walk.Weighted {
-	live, allows := r.Generation.Live, r.allowed.numbers()
+	live, allows := r.Generation.Live, r.allowed.testNumbers()
 	var out []walk.Weighted
 	for _, class := range live.Graph.ClassesOf(chunk) {
 		if r.Query.Without.Entities[live.ClassID(class)] {

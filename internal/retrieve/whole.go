@@ -19,16 +19,16 @@ type whole struct {
 // Get implements blob.Store.
 func (s whole) Get(ctx context.Context, key string, part blob.Range) (io.ReadCloser, blob.Info, error) {
 	body, info, err := s.Store.Get(ctx, key, part)
-	return body, info, s.missing(key, err)
+	return body, info, s.wrapMissing(key, err)
 }
 
 // Stat implements blob.Store.
 func (s whole) Stat(ctx context.Context, key string) (blob.Info, error) {
 	info, err := s.Store.Stat(ctx, key)
-	return info, s.missing(key, err)
+	return info, s.wrapMissing(key, err)
 }
 
-func (s whole) missing(key string, err error) error {
+func (s whole) wrapMissing(key string, err error) error {
 	if !fault.Is(err, fault.NotFound) || artifact.OfBranches(key) {
 		return err
 	}

@@ -42,7 +42,7 @@ func Ask[T any](
 ) (Answer[T], error) {
 	answer, err := askSoundly(ctx, chat, call, reminder, read, health)
 	if err == nil {
-		err = health.item(chat.Info(), answer.Reason, answer.Raw)
+		err = health.noteItem(chat.Info(), answer.Reason, answer.Raw)
 	}
 	return answer, err
 }
@@ -56,29 +56,29 @@ func askSoundly[T any](
 	read func(text string) (T, bool),
 	health *Health,
 ) (Answer[T], error) {
-	defer health.enter()()
+	defer health.enterItem()()
 	var usage model.Usage
-	one := sender{chat: chat, health: health, probe: probe(chat, call, read)}
+	one := sender{chat: chat, health: health, probe: newProbe(chat, call, read)}
 	suffixes := []string{"", reminder}
 	for {
 		answer, err := askEach(ctx, &one, call, suffixes, read)
 		usage.Prompt += answer.Usage.Prompt
 		usage.Completion += answer.Usage.Completion
 		answer.Usage = usage
-		refused := refuses(err) && !one.held
+		refused := isRefusal(err) && !one.held
 		if err != nil && !refused {
 			return answer, err
 		}
 		if !refused && answer.Reason != string(fault.BadOutput) {
-			health.good(one.sent)
+			health.noteSuccess(one.sent)
 			return answer, nil
 		}
 		if health == nil {
 			return answer, err
 		}
-		one.useless()
-		if down := health.serves(ctx, one.sent, one.probe); down != nil {
-			if refused && refuses(down) {
+		one.reportUseless()
+		if down := health.checkServing(ctx, one.sent, one.probe); down != nil {
+			if refused && isRefusal(down) {
 				down = err // the words of the refusal itself
 			}
 			return answer, down
@@ -88,14 +88,14 @@ func askSoundly[T any](
 			continue
 		}
 		if refused {
-			answer.Reason, answer.Raw, answer.Passing = string(fault.ModelRefused), clip(err.Error()), true
+			answer.Reason, answer.Raw, answer.Passing = string(fault.ModelRefused), clipText(err.Error()), true
 		}
 		return answer, nil
 	}
 }
 
-// refuses reports whether a server gives nothing, for no reason that is said to be the text's.
-func refuses(err error) bool {
+// isRefusal reports whether a server gives nothing, for no reason that is said to be the text's.
+func isRefusal(err error) bool {
 	return fault.Is(err, fault.ModelRefused) || fault.Is(err, fault.ModelUnreadable)
 }
 
@@ -112,14 +112,14 @@ func askEach[T any](
 			if fault.KindOf(err) != fault.Content {
 				return answer, err
 			}
-			answer.Reason, answer.Raw = string(fault.CodeOf(err)), clip(err.Error())
+			answer.Reason, answer.Raw = string(fault.CodeOf(err)), clipText(err.Error())
 			return answer, nil
 		}
 		if ok {
 			answer.Value, answer.Retried, answer.Raw = value, suffix != "", ""
 			return answer, nil
 		}
-		one.useless()
+		one.reportUseless()
 	}
 	answer.Reason = string(fault.BadOutput)
 	return answer, nil
@@ -131,7 +131,7 @@ func askWhole[T any](
 	ctx context.Context, one *sender, call model.Call, read func(text string) (T, bool), answer *Answer[T],
 ) (value T, ok bool, err error) {
 	for {
-		reply, err := one.complete(ctx, call)
+		reply, err := one.completeCall(ctx, call)
 		if err != nil && call.Roomy && ok { // half of it is there
 			return value, ok, nil
 		}
@@ -140,11 +140,11 @@ func askWhole[T any](
 		}
 		answer.Usage.Prompt += reply.Usage.Prompt
 		answer.Usage.Completion += reply.Usage.Completion
-		answer.Raw = clip(reply.Text)
+		answer.Raw = clipText(reply.Text)
 		if reply.Text == "" {
 			answer.Raw = reply.Nothing()
 		}
-		if whole, readable := readable(read, reply.Text); readable {
+		if whole, readable := readAnswer(read, reply.Text); readable {
 			value, ok = whole, true
 		}
 		if !reply.Roomier || one.roomy {
@@ -154,8 +154,9 @@ func askWhole[T any](
 	}
 }
 
-// readable reads an answer. One that makes the reader panic is one that cannot be read: it costs its item, not the run.
-func readable[T any](read func(string) (T, bool), text string) (value T, ok bool) {
+// readAnswer reads an answer. One that makes the reader panic is one that cannot be read: it costs its item, not the
+// run.
+func readAnswer[T any](read func(string) (T, bool), text string) (value T, ok bool) {
 	var crash error
 	func() {
 		defer parallel.Caught(&crash)
@@ -166,32 +167,32 @@ func readable[T any](read func(string) (T, bool), text string) (value T, ok bool
 
 // sender sends the requests of one item.
 type sender struct {
-	chat   model.Chat
-	health *Health
-	probe  func(context.Context) error
-	sent   time.Time // when the last request was sent, after all that it waited for
-	told   bool      // health has a report that the item came to nothing
-	roomy  bool      // twice the room was asked for
-	held   bool      // the error is that of the small request: nothing was sent
+	chat     model.Chat
+	health   *Health
+	probe    func(context.Context) error
+	sent     time.Time // when the last request was sent, after all that it waited for
+	reported bool      // health has a report that the item came to nothing
+	roomy    bool      // twice the room was asked for
+	held     bool      // the error is that of the small request: nothing was sent
 }
 
-// useless reports the first answer of no use to health.
-func (s *sender) useless() {
-	if !s.told {
-		s.told = true
-		s.health.useless(s.sent)
+// reportUseless reports the first answer of no use to health.
+func (s *sender) reportUseless() {
+	if !s.reported {
+		s.reported = true
+		s.health.noteUseless(s.sent)
 	}
 }
 
-// complete is one call, repeated in place while it fails for a while. It is not sent while the model is in doubt.
-func (s *sender) complete(ctx context.Context, call model.Call) (reply model.Reply, err error) {
+// completeCall is one call, repeated in place while it fails for a while. It is not sent while the model is in doubt.
+func (s *sender) completeCall(ctx context.Context, call model.Call) (reply model.Reply, err error) {
 	began, inDoubt := time.Now(), false
 	ready := func() error {
 		s.sent = time.Now()
-		return s.health.free(began, inDoubt)
+		return s.health.checkDoubt(began, inDoubt)
 	}
 	for {
-		if inDoubt, err = s.health.settle(ctx, began, s.probe); err != nil {
+		if inDoubt, err = s.health.settleDoubt(ctx, began, s.probe); err != nil {
 			s.held = true
 			return reply, err
 		}
@@ -209,8 +210,8 @@ func (s *sender) complete(ctx context.Context, call model.Call) (reply model.Rep
 	}
 }
 
-// clip is what a dead letter keeps of an answer or an error: its beginning, without secrets.
-func clip(raw string) string {
+// clipText is what a dead letter keeps of an answer or an error: its beginning, without secrets.
+func clipText(raw string) string {
 	if len(raw) <= rawBytes {
 		return redact.Text(raw)
 	}

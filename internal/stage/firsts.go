@@ -17,7 +17,7 @@ const alikeMost = 20
 type firsts struct {
 	worked  bool
 	reason  string
-	alike   int
+	streak  int
 	most    int
 	fell    int       // how often all failed with one reason
 	known   int       // of these times, those that a person knew of who resumed the run
@@ -33,16 +33,16 @@ func (h *Health) Resumed(at time.Time) {
 	defer h.mu.Unlock()
 	if first := &h.first; !at.IsZero() && !at.Equal(first.resumed) {
 		first.resumed, first.known = at, first.fell
-		first.alike = 0      // what ended while the run paused is what the person knows of
+		first.streak = 0     // what ended while the run paused is what the person knows of
 		if first.most == 0 { // another process may have found them the same, and reported it
 			first.most = 2 * alikeMost
 		}
 	}
 }
 
-// item takes how an item ended: reason is empty where it came to something, and words are the last of the failure. The
-// error reports that all failed with one reason so far.
-func (h *Health) item(info model.Info, reason, words string) error {
+// noteItem takes how an item ended: reason is empty where it came to something, and words are the last of the failure.
+// The error reports that all failed with one reason so far.
+func (h *Health) noteItem(info model.Info, reason, words string) error {
 	if h == nil {
 		return nil
 	}
@@ -53,18 +53,18 @@ func (h *Health) item(info model.Info, reason, words string) error {
 	case "":
 		first.worked = true
 	case first.reason:
-		first.alike++
+		first.streak++
 	default:
-		first.reason, first.alike = reason, 1
+		first.reason, first.streak = reason, 1
 	}
 	if first.most == 0 {
 		first.most = alikeMost
 	}
-	if first.worked || first.alike < first.most {
+	if first.worked || first.streak < first.most {
 		return nil
 	}
-	failed := first.alike
-	first.alike, first.most = 0, 2*first.most
+	failed := first.streak
+	first.streak, first.most = 0, 2*first.most
 	first.fell++
 	first.cause = fault.ModelRefused.At("use chat model", info.Endpoint+" model "+info.Model).
 		Because(fmt.Sprintf("all of the first %d texts failed the same way (%s); to the last one it said: %s",

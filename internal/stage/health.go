@@ -42,14 +42,14 @@ const (
 // NewHealth knows nothing yet.
 func NewHealth() *Health { return &Health{changed: make(chan struct{})} }
 
-// change wakes all who wait. The caller holds the lock.
-func (h *Health) change() {
+// wakeWaiters wakes all who wait. The caller holds the lock.
+func (h *Health) wakeWaiters() {
 	close(h.changed)
 	h.changed = make(chan struct{})
 }
 
-// enter counts an item that is asked for, until leave is called.
-func (h *Health) enter() (leave func()) {
+// enterItem counts an item that is asked for, until leave is called.
+func (h *Health) enterItem() (leave func()) {
 	if h == nil {
 		return func() {}
 	}
@@ -57,25 +57,25 @@ func (h *Health) enter() (leave func()) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		h.under += by
-		h.change()
+		h.wakeWaiters()
 	}
 	count(1)
 	return func() { count(-1) }
 }
 
-// good takes that a request came to something. h may be nil.
-func (h *Health) good(sent time.Time) {
+// noteSuccess takes that a request came to something. h may be nil.
+func (h *Health) noteSuccess(sent time.Time) {
 	if h == nil {
 		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.serving(sent)
-	h.change()
+	h.noteServed(sent)
+	h.wakeWaiters()
 }
 
-// serving takes that the model served a request. The caller holds the lock.
-func (h *Health) serving(sent time.Time) {
+// noteServed takes that the model served a request. The caller holds the lock.
+func (h *Health) noteServed(sent time.Time) {
 	if sent.After(h.served) {
 		h.served = sent
 	}
@@ -84,8 +84,8 @@ func (h *Health) serving(sent time.Time) {
 	}
 }
 
-// useless takes that the first request for an item came to nothing.
-func (h *Health) useless(sent time.Time) {
+// noteUseless takes that the first request for an item came to nothing.
+func (h *Health) noteUseless(sent time.Time) {
 	if h == nil {
 		return
 	}
@@ -103,58 +103,61 @@ func (h *Health) useless(sent time.Time) {
 // errDoubt has a request wait that was about to be sent.
 var errDoubt = errors.New("the model is in doubt")
 
-// free gives errDoubt where a request that was begun at the given time must not be sent as things stand. The one that
-// is sent in doubt is held by a small request alone.
-func (h *Health) free(began time.Time, inDoubt bool) error {
+// checkDoubt gives errDoubt where a request that was begun at the given time must not be sent as things stand. The one
+// that is sent in doubt is held by a small request alone.
+func (h *Health) checkDoubt(began time.Time, inDoubt bool) error {
 	if h == nil {
 		return nil
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.bad >= doubtful && !inDoubt || h.fell(began) {
+	if h.bad >= doubtful && !inDoubt || h.probeFailed(began) {
 		return errDoubt
 	}
 	return nil
 }
 
-// fell says that the last that is heard is a small request after the given time, and that it came to nothing.
-func (h *Health) fell(began time.Time) bool { return h.down.After(began) && !h.served.After(h.down) }
+// probeFailed says that the last that is heard is a small request after the given time, and that it came to nothing.
+func (h *Health) probeFailed(began time.Time) bool {
+	return h.down.After(began) && !h.served.After(h.down)
+}
 
-// settle waits until the model is in doubt no longer, or the caller's request is the one that is sent in doubt. An
+// settleDoubt waits until the model is in doubt no longer, or the caller's request is the one that is sent in doubt. An
 // error says that the model does not serve.
-func (h *Health) settle(
+func (h *Health) settleDoubt(
 	ctx context.Context, began time.Time, probe func(context.Context) error,
 ) (inDoubt bool, err error) {
 	if h == nil {
 		return false, nil
 	}
 	h.mu.Lock()
-	doubt, since, fell, cause := h.bad >= doubtful, h.since, h.fell(began), h.cause
+	doubt, since, fell, cause := h.bad >= doubtful, h.since, h.probeFailed(began), h.cause
 	h.mu.Unlock()
 	switch {
 	case fell:
 		return false, cause
 	case doubt:
-		return h.decide(ctx, since, probe, true)
+		return h.awaitVerdict(ctx, since, probe, true)
 	}
 	return false, nil
 }
 
-// serves finds out whether the model serves requests sent later than the given time; an error says that it does not.
-func (h *Health) serves(ctx context.Context, sent time.Time, probe func(context.Context) error) error {
-	_, err := h.decide(ctx, sent, probe, false)
+// checkServing finds out whether the model serves requests sent later than the given time; an error says that it does
+// not.
+func (h *Health) checkServing(ctx context.Context, sent time.Time, probe func(context.Context) error) error {
+	_, err := h.awaitVerdict(ctx, sent, probe, false)
 	return err
 }
 
-// decide is serves for an item that waits meanwhile. mayGo says that the caller has a request that it would send: goes
-// says that it shall, though nothing is decided.
-func (h *Health) decide(
+// awaitVerdict is serves for an item that waits meanwhile. mayGo says that the caller has a request that it would send:
+// goes says that it shall, though nothing is decided.
+func (h *Health) awaitVerdict(
 	ctx context.Context, sent time.Time, probe func(context.Context) error, mayGo bool,
 ) (goes bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.under--
-	h.change()
+	h.wakeWaiters()
 	defer func() { h.under++ }()
 	patience := time.NewTimer(longestHearing)
 	defer patience.Stop()
@@ -169,7 +172,7 @@ func (h *Health) decide(
 			h.tried = true
 			return true, nil
 		default:
-			return false, h.ask(ctx, probe)
+			return false, h.sendProbe(ctx, probe)
 		}
 		changed := h.changed
 		h.mu.Unlock()
@@ -186,8 +189,8 @@ func (h *Health) decide(
 	}
 }
 
-// ask sends the small request. The caller holds the lock, which others have meanwhile.
-func (h *Health) ask(ctx context.Context, probe func(context.Context) error) error {
+// sendProbe sends the small request. The caller holds the lock, which others have meanwhile.
+func (h *Health) sendProbe(ctx context.Context, probe func(context.Context) error) error {
 	h.asking = true
 	h.mu.Unlock()
 	began := time.Now()
@@ -197,11 +200,11 @@ func (h *Health) ask(ctx context.Context, probe func(context.Context) error) err
 		h.asking = false
 		switch {
 		case err == nil:
-			h.serving(began)
+			h.noteServed(began)
 		case ctx.Err() == nil: // all who wait hear of it; a later caller finds out again
 			h.down, h.cause, h.bad, h.tried = began, err, 0, false
 		}
-		h.change()
+		h.wakeWaiters()
 	}()
 	err = probe(ctx)
 	return err
@@ -210,8 +213,8 @@ func (h *Health) ask(ctx context.Context, probe func(context.Context) error) err
 // errPanicked is the outcome of a small request that never returned.
 var errPanicked = errors.New("the request panicked")
 
-// probe asks for what any healthy model gives.
-func probe[T any](chat model.Chat, call model.Call, read func(string) (T, bool)) func(context.Context) error {
+// newProbe asks for what any healthy model gives.
+func newProbe[T any](chat model.Chat, call model.Call, read func(string) (T, bool)) func(context.Context) error {
 	return func(ctx context.Context) error {
 		instructions, _, whole := strings.Cut(call.User, model.TextFollows)
 		if call.User = model.ProbeText; whole {
@@ -233,7 +236,7 @@ func probe[T any](chat model.Chat, call model.Call, read func(string) (T, bool))
 		if err != nil {
 			return err
 		}
-		if _, ok := readable(read, reply.Text); ok {
+		if _, ok := readAnswer(read, reply.Text); ok {
 			return nil
 		}
 		info := chat.Info()

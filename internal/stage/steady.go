@@ -97,11 +97,11 @@ const digestStep = 8 << 20
 // Digest reads what was not read yet and gives the digest of all bytes, which is the version of a document. Of an
 // object of gigabytes that takes longer than a unit may be silent (activities), so reported gets how many were read,
 // every few of them; it may be nil.
-func (b *Body) Digest(told func(read int64)) (core.Digest, error) {
+func (b *Body) Digest(reported func(read int64)) (core.Digest, error) {
 	for b.err == nil {
 		_, _ = io.CopyN(io.Discard, b, digestStep) // b.err has the error
-		if told != nil && b.err == nil {
-			told(b.read)
+		if reported != nil && b.err == nil {
+			reported(b.read)
 		}
 	}
 	if b.err != nil && !errors.Is(b.err, io.EOF) {

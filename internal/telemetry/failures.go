@@ -28,13 +28,13 @@ type silence struct {
 	more  int
 }
 
-// tell writes one line for a failure and those like it. What a server says may repeat the text that it was sent: above
-// debug there is the code, and what the network or the status line says.
-func (f *failures) tell(log *slog.Logger, request observe.Request, err error) {
+// logFailure writes one line for a failure and those like it. What a server says may repeat the text that it was sent:
+// above debug there is the code, and what the network or the status line says.
+func (f *failures) logFailure(log *slog.Logger, request observe.Request, err error) {
 	if log == nil || err == nil {
 		return
 	}
-	code, server := Code(err), host(request.Endpoint)
+	code, server := Code(err), hostOf(request.Endpoint)
 	if code == "cancelled" || code == string(fault.Paused) || code == string(fault.BudgetSpent) {
 		return // a person's or the budget's doing, shown with the run
 	}
@@ -60,14 +60,14 @@ func (f *failures) tell(log *slog.Logger, request observe.Request, err error) {
 	}
 	f.mu.Unlock()
 	log.Warn("model request failed", "endpoint", server, "model", request.Model, "task", request.Task, "code", code,
-		"cause", cause(err), "more_since_last", more)
+		"cause", causeOf(err), "more_since_last", more)
 }
 
 var statusLine = regexp.MustCompile(`^[1-5][0-9][0-9]\b`)
 
-// cause is why a request failed as far as it can hold no text of documents: the status of the answer, or what the
+// causeOf is why a request failed as far as it can hold no text of documents: the status of the answer, or what the
 // network said.
-func cause(err error) string {
+func causeOf(err error) string {
 	var network *net.OpError
 	if errors.As(err, &network) {
 		return network.Error()

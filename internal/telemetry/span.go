@@ -15,9 +15,9 @@ import (
 // scope names who makes the spans.
 const scope = "github.com/unweaver/unweaver"
 
-// begin begins a span below that of the context, with names as attributes in pairs. Where nothing is exported, and
+// beginSpan begins a span below that of the context, with names as attributes in pairs. Where nothing is exported, and
 // where no trace was begun, it costs next to nothing.
-func begin(ctx context.Context, name string, names ...string) (context.Context, trace.Span) {
+func beginSpan(ctx context.Context, name string, names ...string) (context.Context, trace.Span) {
 	if !trace.SpanContextFromContext(ctx).IsValid() { // what belongs to no command is no trace of its own
 		return ctx, nil
 	}
@@ -29,8 +29,8 @@ func begin(ctx context.Context, name string, names ...string) (context.Context, 
 		trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attributes...))
 }
 
-// end ends a span with the code of an error: its text may hold what is no business of a trace.
-func end(span trace.Span, err error) {
+// endSpan ends a span with the code of an error: its text may hold what is no business of a trace.
+func endSpan(span trace.Span, err error) {
 	if span == nil {
 		return
 	}

@@ -58,14 +58,14 @@ func New(program string) *Process {
 	)
 	for _, section := range sections {
 		for _, one := range section.families {
-			process.add(one)
+			process.addFamily(one)
 		}
 	}
 	process.Set(BuildInfo, 1, program, version.String())
 	return process
 }
 
-func (p *Process) add(one family) {
+func (p *Process) addFamily(one family) {
 	p.families[one.name] = one
 	switch one.kind {
 	case counter:
@@ -93,17 +93,17 @@ func (p *Process) Handler() http.Handler {
 // Registry is what Handler serves, for tests.
 func (p *Process) Registry() *prometheus.Registry { return p.registry }
 
-// bounded gives the values of a family's labels, with other in place of what is one too many.
-func (p *Process) bounded(name string, values []string) []string {
+// boundValues gives the values of a family's labels, with other in place of what is one too many.
+func (p *Process) boundValues(name string, values []string) []string {
 	labels := p.families[name].labels
 	out := make([]string, len(values))
 	for i, value := range values {
-		out[i] = p.value(labels[i], value)
+		out[i] = p.boundValue(labels[i], value)
 	}
 	return out
 }
 
-func (p *Process) value(label, value string) string {
+func (p *Process) boundValue(label, value string) string {
 	p.mu.RLock()
 	known := p.values[label][value]
 	p.mu.RUnlock()
@@ -125,28 +125,28 @@ func (p *Process) value(label, value string) string {
 // Count adds to a counter. values are those of its labels, in the order of the table.
 func (p *Process) Count(name string, n float64, values ...string) {
 	if p != nil {
-		p.counters[name].WithLabelValues(p.bounded(name, values)...).Add(n)
+		p.counters[name].WithLabelValues(p.boundValues(name, values)...).Add(n)
 	}
 }
 
 // Set sets a gauge.
 func (p *Process) Set(name string, value float64, values ...string) {
 	if p != nil {
-		p.gauges[name].WithLabelValues(p.bounded(name, values)...).Set(value)
+		p.gauges[name].WithLabelValues(p.boundValues(name, values)...).Set(value)
 	}
 }
 
 // Add adds to a gauge.
 func (p *Process) Add(name string, n float64, values ...string) {
 	if p != nil {
-		p.gauges[name].WithLabelValues(p.bounded(name, values)...).Add(n)
+		p.gauges[name].WithLabelValues(p.boundValues(name, values)...).Add(n)
 	}
 }
 
 // Time adds a duration to a histogram.
 func (p *Process) Time(name string, took time.Duration, values ...string) {
 	if p != nil {
-		p.times[name].WithLabelValues(p.bounded(name, values)...).Observe(took.Seconds())
+		p.times[name].WithLabelValues(p.boundValues(name, values)...).Observe(took.Seconds())
 	}
 }
 
@@ -164,7 +164,7 @@ func (p *Process) Replace(name string, samples []Sample) {
 	seen := map[string]bool{}
 	var kept []Sample
 	for _, sample := range samples {
-		sample.Labels = p.bounded(name, sample.Labels)
+		sample.Labels = p.boundValues(name, sample.Labels)
 		id := ""
 		for _, label := range sample.Labels {
 			id += label + "\x00"
@@ -219,7 +219,7 @@ func Code(err error) string {
 // Store implements observe.Observer.
 func (p *Process) Store(ctx context.Context, store, operation string) (context.Context, func(error)) {
 	began := time.Now()
-	ctx, span := begin(ctx, store+" "+operation)
+	ctx, span := beginSpan(ctx, store+" "+operation)
 	return ctx, func(err error) {
 		p.Time(StoreSeconds, time.Since(began), store, operation)
 		if err != nil {
@@ -228,19 +228,19 @@ func (p *Process) Store(ctx context.Context, store, operation string) (context.C
 		if fault.Is(err, fault.NotFound) || fault.Is(err, fault.Precondition) {
 			err = nil // an answer
 		}
-		end(span, err)
+		endSpan(span, err)
 	}
 }
 
 // Model implements observe.Observer.
 func (p *Process) Model(ctx context.Context, request observe.Request) (context.Context, func(model.Usage, error)) {
-	began, server := time.Now(), host(request.Endpoint)
-	ctx, span := begin(ctx, "model "+request.Task, "endpoint", server, "model", request.Model)
+	began, server := time.Now(), hostOf(request.Endpoint)
+	ctx, span := beginSpan(ctx, "model "+request.Task, "endpoint", server, "model", request.Model)
 	p.Add(ModelInFlight, 1, server)
 	return ctx, func(usage model.Usage, err error) {
 		p.Add(ModelInFlight, -1, server)
 		p.Time(ModelSeconds, time.Since(began), server, request.Task)
-		p.failed.tell(p.Log, request, err)
+		p.failed.logFailure(p.Log, request, err)
 		code := Code(err)
 		p.Count(ModelRequests, 1, server, request.Model, request.Task, code)
 		if code == string(fault.ModelRateLimited) {
@@ -254,13 +254,13 @@ func (p *Process) Model(ctx context.Context, request observe.Request) (context.C
 		if request.Task != model.EmbedTask {
 			p.Count(ModelTokens, float64(max(0, usage.Completion)), server, request.Model, "completion")
 		}
-		end(span, err)
+		endSpan(span, err)
 	}
 }
 
 // Waited implements observe.Observer.
 func (p *Process) Waited(request observe.Request, waited time.Duration) {
-	p.Time(ModelWait, waited, host(request.Endpoint), request.Task)
+	p.Time(ModelWait, waited, hostOf(request.Endpoint), request.Task)
 }
 
 // Paid counts what a run of an index paid for.
@@ -275,8 +275,8 @@ func (p *Process) Paid(index, task string, usage model.Usage, cost float64) {
 	p.Count(IndexTokens, float64(max(0, usage.Completion)), index, "completion")
 }
 
-// host of an endpoint, without what else its URL may hold.
-func host(endpoint string) string {
+// hostOf of an endpoint, without what else its URL may hold.
+func hostOf(endpoint string) string {
 	if parsed, err := url.Parse(endpoint); err == nil && parsed.Host != "" {
 		return parsed.Host
 	}

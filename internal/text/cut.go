@@ -12,8 +12,8 @@ import (
 // that has accents is there once more with them (Exact).
 func (l *Language) Terms(s string) []string {
 	var out []string
-	for place := range l.all(s) {
-		out = l.terms(out, s[place.Start:place.End])
+	for place := range l.allPlaces(s) {
+		out = l.appendTerms(out, s[place.Start:place.End])
 	}
 	return out
 }
@@ -22,10 +22,10 @@ func (l *Language) Terms(s string) []string {
 // inflected, and stems make different names equal (Nation, National; docs/decisions/0006).
 func (l *Language) Surface(s string) []string {
 	var out []string
-	for place := range l.all(s) {
-		l.forms(s[place.Start:place.End], func(form string) {
-			if form = fold(form); form != "" && !l.stop[form] {
-				if form = unaccented(form); !l.stop[form] {
+	for place := range l.allPlaces(s) {
+		l.walkForms(s[place.Start:place.End], func(form string) {
+			if form = foldCase(form); form != "" && !l.stop[form] {
+				if form = stripAccents(form); !l.stop[form] {
 					out = append(out, form)
 				}
 			}
@@ -35,24 +35,24 @@ func (l *Language) Surface(s string) []string {
 }
 
 // TermsOf gives the terms of what stands at one of Places, as Terms has them.
-func (l *Language) TermsOf(word string) []string { return l.terms(nil, word) }
+func (l *Language) TermsOf(word string) []string { return l.appendTerms(nil, word) }
 
-// terms appends those of one word.
-func (l *Language) terms(out []string, word string) []string {
-	l.forms(word, func(form string) {
-		form = fold(form)
-		plain := unaccented(form)
+// appendTerms appends those of one word.
+func (l *Language) appendTerms(out []string, word string) []string {
+	l.walkForms(word, func(form string) {
+		form = foldCase(form)
+		plain := stripAccents(form)
 		if plain == "" || l.function[form] || l.function[plain] {
 			return
 		}
-		without := l.stemmed(plain)
+		without := l.stemForm(plain)
 		out = append(out, without)
 		if form == plain {
 			return
 		}
 		// Stemmers that go by accents come to another stem without them, and questions leave accents out.
-		with := l.stemmed(form)
-		if bare := unaccented(with); bare != without {
+		with := l.stemForm(form)
+		if bare := stripAccents(with); bare != without {
 			out = append(out, bare)
 		}
 		out = append(out, Exact+with)
@@ -60,7 +60,7 @@ func (l *Language) terms(out []string, word string) []string {
 	return out
 }
 
-func (l *Language) stemmed(form string) string {
+func (l *Language) stemForm(form string) string {
 	if l.stem == nil {
 		return form
 	}
@@ -70,9 +70,9 @@ func (l *Language) stemmed(form string) string {
 // Plain is what stands at one of Places as Surface has it, whole, but also where Surface leaves it out: names may hold
 // such words.
 func (l *Language) Plain(word string) (plain string) {
-	l.forms(word, func(form string) {
+	l.walkForms(word, func(form string) {
 		if plain == "" {
-			plain = unaccented(fold(form))
+			plain = stripAccents(foldCase(form))
 		}
 	})
 	return plain
@@ -82,51 +82,51 @@ func (l *Language) Plain(word string) (plain string) {
 // the runs of characters that Terms has, which overlap.
 func (l *Language) Places(s string) iter.Seq[Place] {
 	if l == english {
-		return tokens(s)
+		return scanTokens(s)
 	}
-	return places(s, false)
+	return findPlaces(s, false)
 }
 
-// all gives the places of all words and runs of characters that a text has terms of. English has no runs.
-func (l *Language) all(s string) iter.Seq[Place] {
+// allPlaces gives the places of all words and runs of characters that a text has terms of. English has no runs.
+func (l *Language) allPlaces(s string) iter.Seq[Place] {
 	if l == english {
-		return tokens(s)
+		return scanTokens(s)
 	}
-	return places(s, true)
+	return findPlaces(s, true)
 }
 
-// places of words, and of runs of neighbouring characters where no space parts words: as many as reach says, where
+// findPlaces of words, and of runs of neighbouring characters where no space parts words: as many as reach says, where
 // there are so many; with shorter also those of one character less.
-func places(s string, shorter bool) iter.Seq[Place] {
+func findPlaces(s string, shorter bool) iter.Seq[Place] {
 	return func(yield func(Place) bool) {
 		var run run
-		for place := range tokens(s) {
-			if !unspaced(s[place.Start:place.End]) {
-				if (run.short(shorter) && !yield(run.last(run.count))) || !yield(place) {
+		for place := range scanTokens(s) {
+			if !isUnspaced(s[place.Start:place.End]) {
+				if (run.isShort(shorter) && !yield(run.lastPlace(run.count))) || !yield(place) {
 					return
 				}
 				run.count = 0
 				continue
 			}
-			for unit := range units(s, place) {
-				long := reach(s[unit.Start:])
+			for unit := range splitUnits(s, place) {
+				long := reachOf(s[unit.Start:])
 				if run.count > 0 && (run.of[0].End != unit.Start || run.long != long) {
-					if run.short(shorter) && !yield(run.last(run.count)) {
+					if run.isShort(shorter) && !yield(run.lastPlace(run.count)) {
 						return
 					}
 					run.count = 0
 				}
 				run.add(unit, long)
-				if shorter && run.count >= long-1 && !yield(run.last(long-1)) {
+				if shorter && run.count >= long-1 && !yield(run.lastPlace(long-1)) {
 					return
 				}
-				if run.count >= long && !yield(run.last(long)) {
+				if run.count >= long && !yield(run.lastPlace(long)) {
 					return
 				}
 			}
 		}
-		if run.short(shorter) {
-			yield(run.last(run.count))
+		if run.isShort(shorter) {
+			yield(run.lastPlace(run.count))
 		}
 	}
 }
@@ -134,9 +134,9 @@ func places(s string, shorter bool) iter.Seq[Place] {
 // longest is the largest reach.
 const longest = 3
 
-// reach is how many neighbouring characters make a term. A Chinese character is a syllable with a meaning, and a word
+// reachOf is how many neighbouring characters make a term. A Chinese character is a syllable with a meaning, and a word
 // has one or two; of a Thai word a character is a letter.
-func reach(s string) int {
+func reachOf(s string) int {
 	r, _ := utf8.DecodeRuneInString(s)
 	if unicode.In(r, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar) {
 		return longest
@@ -158,11 +158,11 @@ func (r *run) add(unit Place, long int) {
 	r.long = long
 }
 
-// last is the place of the last n characters.
-func (r *run) last(n int) Place { return Place{r.of[n-1].Start, r.of[0].End} }
+// lastPlace is the place of the last n characters.
+func (r *run) lastPlace(n int) Place { return Place{r.of[n-1].Start, r.of[0].End} }
 
-// short reports whether a run was too short for any term so far.
-func (r *run) short(shorter bool) bool {
+// isShort reports whether a run was too short for any term so far.
+func (r *run) isShort(shorter bool) bool {
 	least := r.long
 	if shorter {
 		least--
@@ -170,8 +170,8 @@ func (r *run) short(shorter bool) bool {
 	return r.count > 0 && r.count < least
 }
 
-// pieces are the words of UAX #29: of scripts without spaces single characters, or runs of Katakana.
-func pieces(s string) iter.Seq[Place] {
+// splitPieces are the words of UAX #29: of scripts without spaces single characters, or runs of Katakana.
+func splitPieces(s string) iter.Seq[Place] {
 	return func(yield func(Place) bool) {
 		for at := 0; at < len(s); {
 			if end := asciiWord(s, at); end > at {
@@ -181,14 +181,14 @@ func pieces(s string) iter.Seq[Place] {
 				at = end
 				continue
 			}
-			if gap(s, at) {
+			if isGap(s, at) {
 				at++
 				continue
 			}
 			it := words.FromString(s[at:])
 			for it.Next() {
 				segment := it.Value()
-				if spoken(segment) && !yield(Place{at, at + len(segment)}) {
+				if isSpoken(segment) && !yield(Place{at, at + len(segment)}) {
 					return
 				}
 				at += len(segment)
@@ -200,8 +200,8 @@ func pieces(s string) iter.Seq[Place] {
 	}
 }
 
-// units are the characters of a piece with the marks that belong to them.
-func units(s string, piece Place) iter.Seq[Place] {
+// splitUnits are the characters of a piece with the marks that belong to them.
+func splitUnits(s string, piece Place) iter.Seq[Place] {
 	return func(yield func(Place) bool) {
 		for at := piece.Start; at < piece.End; {
 			_, size := utf8.DecodeRuneInString(s[at:piece.End])
@@ -221,8 +221,8 @@ func units(s string, piece Place) iter.Seq[Place] {
 	}
 }
 
-// unspaced reports whether a piece is of a script that parts words by no space.
-func unspaced(piece string) bool {
+// isUnspaced reports whether a piece is of a script that parts words by no space.
+func isUnspaced(piece string) bool {
 	r, _ := utf8.DecodeRuneInString(piece)
 	return Unspaced(r)
 }

@@ -24,7 +24,7 @@ func (d *Detector) Add(s string) {
 	if len(s) > looked {
 		s = strings.ToValidUTF8(s[:looked], "")
 	}
-	if code := detect(s); code != "" {
+	if code := detectLanguage(s); code != "" {
 		if d.votes == nil {
 			d.votes = map[string]int{}
 		}
@@ -43,9 +43,9 @@ func (d *Detector) Language() string {
 	return best
 }
 
-// detect returns the language of a text by its script, and where the script is of many by its function words; empty
-// where the text is too short, or has too few function words of any language, as code and tables have.
-func detect(s string) string {
+// detectLanguage returns the language of a text by its script, and where the script is of many by its function words;
+// empty where the text is too short, or has too few function words of any language, as code and tables have.
+func detectLanguage(s string) string {
 	letters, latin, kana, han, thai := 0, 0, 0, 0, 0
 	for _, r := range s {
 		switch {

@@ -35,7 +35,7 @@ func TestTheLanguageOfATextIsDetected(t *testing.T) {
 		"": {"4.5 | 17 | 3,200", "Fig. 3", ""},
 	} {
 		for _, one := range texts {
-			assert.Equal(t, want, detect(one), one)
+			assert.Equal(t, want, detectLanguage(one), one)
 		}
 	}
 }

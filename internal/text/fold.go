@@ -8,23 +8,23 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// cleaned is a word by compatibility forms (NFKC), without characters that have no width and without the marks that
+// cleanWord is a word by compatibility forms (NFKC), without characters that have no width and without the marks that
 // Arabic and Hebrew leave out as a rule. Apostrophes, hyphens, sharps and digits of any kind are the ASCII ones.
-func cleaned(word string) string {
-	if ascii(word) {
+func cleanWord(word string) string {
+	if isASCII(word) {
 		return word
 	}
-	return norm.NFC.String(strings.Map(clean, norm.NFKD.String(word)))
+	return norm.NFC.String(strings.Map(cleanRune, norm.NFKD.String(word)))
 }
 
-func clean(r rune) rune {
+func cleanRune(r rune) rune {
 	switch {
 	case r < utf8.RuneSelf:
 		return r
-	case invisible(r) || vowelMark(r) || unicode.IsSpace(r): // ﷺ is several words
+	case isInvisible(r) || vowelMark(r) || unicode.IsSpace(r): // ﷺ is several words
 		return -1
 	case unicode.Is(unicode.Nd, r):
-		return decimal(r)
+		return digitOf(r)
 	}
 	switch r {
 	case '‘', '’', 'ʼ', '′', '´':
@@ -39,9 +39,9 @@ func clean(r rune) rune {
 	return r
 }
 
-// invisible reports whether a character has no width: soft hyphens, joiners, zero-width spaces, marks of direction,
+// isInvisible reports whether a character has no width: soft hyphens, joiners, zero-width spaces, marks of direction,
 // selectors of variants.
-func invisible(r rune) bool {
+func isInvisible(r rune) bool {
 	return unicode.Is(unicode.Cf, r) || r == '\u034f' || (r >= '\ufe00' && r <= '\ufe0f') ||
 		(r >= '\U000e0100' && r <= '\U000e01ef')
 }
@@ -58,8 +58,8 @@ func vowelMark(r rune) bool {
 	return unicode.Is(unicode.Mn, r)
 }
 
-// decimal is the ASCII digit of a decimal digit: each script has its ten in order.
-func decimal(r rune) rune {
+// digitOf is the ASCII digit of a decimal digit: each script has its ten in order.
+func digitOf(r rune) rune {
 	for _, run := range unicode.Nd.R16 {
 		if uint16(r) <= run.Hi && r <= 0xffff {
 			return '0' + (r-rune(run.Lo))%10
@@ -73,7 +73,7 @@ func decimal(r rune) rune {
 	return r
 }
 
-func ascii(s string) bool {
+func isASCII(s string) bool {
 	for i := range len(s) {
 		if s[i] >= utf8.RuneSelf {
 			return false
@@ -86,10 +86,10 @@ func ascii(s string) bool {
 var letters = strings.NewReplacer("ß", "ss", "æ", "ae", "œ", "oe", "ø", "o", "ł", "l", "đ", "d", "ð", "d", "þ", "th",
 	"ħ", "h", "ŧ", "t", "ı", "i", "ŋ", "ng", "ĸ", "k", "ȷ", "j")
 
-// unaccented takes the accents off letters of a lower-case word: all of Latin and Greek, the stress and the diaeresis
+// stripAccents takes the accents off letters of a lower-case word: all of Latin and Greek, the stress and the diaeresis
 // of Cyrillic. Signs that other scripts add to their letters stay, and so do letters of their own such as й.
-func unaccented(word string) string {
-	if ascii(word) {
+func stripAccents(word string) string {
+	if isASCII(word) {
 		return word
 	}
 	var out []rune
@@ -97,7 +97,7 @@ func unaccented(word string) string {
 	for _, r := range norm.NFD.String(word) {
 		if !unicode.Is(unicode.Mn, r) {
 			base = r
-		} else if accent(base, r) {
+		} else if isAccent(base, r) {
 			continue
 		}
 		out = append(out, r)
@@ -105,8 +105,8 @@ func unaccented(word string) string {
 	return letters.Replace(norm.NFC.String(string(out)))
 }
 
-// accent reports whether a mark at a letter is left out by people who write without accents.
-func accent(base, mark rune) bool {
+// isAccent reports whether a mark at a letter is left out by people who write without accents.
+func isAccent(base, mark rune) bool {
 	const stressed, grave, acute, diaeresis = "аеиоуыэюяі", '\u0300', '\u0301', '\u0308'
 	switch {
 	case unicode.In(base, unicode.Latin, unicode.Greek):
@@ -117,10 +117,10 @@ func accent(base, mark rune) bool {
 	return strings.ContainsRune(stressed, base) && (mark == grave || mark == acute)
 }
 
-// fold is a form of a word in lower case.
-func fold(form string) string {
+// foldCase is a form of a word in lower case.
+func foldCase(form string) string {
 	form = strings.ToLower(form)
-	if ascii(form) {
+	if isASCII(form) {
 		return form
 	}
 	return norm.NFC.String(form)

@@ -23,18 +23,18 @@ const (
 )
 
 // dotted are names that begin with a dot and are others without it.
-var dotted = set("net")
+var dotted = setOf("net")
 
 // contracted are what English words end with behind an apostrophe that belongs to them.
-var contracted = set("t d s m ll re ve")
+var contracted = setOf("t d s m ll re ve")
 
-// forms gives the forms of a word that it is found by: itself, without the signs between its parts, and its parts. A
-// word that its signs make another one (C++, C#, .NET, AT&T) has no form without them.
-func (l *Language) forms(word string, each func(form string)) {
-	word = cleaned(word)
+// walkForms gives the forms of a word that it is found by: itself, without the signs between its parts, and its parts.
+// A word that its signs make another one (C++, C#, .NET, AT&T) has no form without them.
+func (l *Language) walkForms(word string, each func(form string)) {
+	word = cleanWord(word)
 	if len(word) > longestCompound {
 		each(strings.Map(func(r rune) rune {
-			if letterlike(r) {
+			if isLetterlike(r) {
 				return r
 			}
 			return -1
@@ -43,25 +43,25 @@ func (l *Language) forms(word string, each func(form string)) {
 	}
 	word = strings.TrimSuffix(strings.TrimSuffix(word, "'s"), "'S")
 	if strings.Contains(word, "'") {
-		if word = l.apart(word, each); word == "" {
+		if word = l.splitApostrophe(word, each); word == "" {
 			return
 		}
 	}
 	if rest, ok := strings.CutPrefix(word, "."); ok {
 		each(word)
 		if !dotted[strings.ToLower(rest)] {
-			l.forms(rest, each)
+			l.walkForms(rest, each)
 		}
 		return
 	}
 	if core := strings.TrimRight(word, "+#*"); len(core) < len(word) && core != "" {
 		each(word)
 		if strings.HasSuffix(word, "*") || utf8.RuneCountInString(core) > longestSigned {
-			l.forms(core, each)
+			l.walkForms(core, each)
 		}
 		return
 	}
-	whole, parts := split(word)
+	whole, parts := splitWord(word)
 	if whole != "" && !strings.Contains(word, "-t-") { // a-t-il is no word
 		each(whole)
 	}
@@ -72,10 +72,10 @@ func (l *Language) forms(word string, each func(form string)) {
 	}
 }
 
-// apart gives a word without its apostrophes, and the forms of what they part: the name behind a particle that is
-// written together with it (l'été), and the one before an ending (İstanbul'da). It is empty after a contraction, which
-// is its only form.
-func (l *Language) apart(word string, each func(form string)) string {
+// splitApostrophe gives a word without its apostrophes, and the forms of what they part: the name behind a particle
+// that is written together with it (l'été), and the one before an ending (İstanbul'da). It is empty after a
+// contraction, which is its only form.
+func (l *Language) splitApostrophe(word string, each func(form string)) string {
 	if elided := l.Elided(word); elided > 0 {
 		return strings.ReplaceAll(word[elided:], "'", "")
 	}
@@ -86,7 +86,7 @@ func (l *Language) apart(word string, each func(form string)) string {
 		each(word)
 		return ""
 	case elisions[head]:
-		l.forms(tail, each)
+		l.walkForms(tail, each)
 	case !l.elides && utf8.RuneCountInString(head) > longestSigned:
 		each(head)
 	}
@@ -96,12 +96,12 @@ func (l *Language) apart(word string, each func(form string)) string {
 // longestSigned is how many characters a name has that is nothing but the letter that its sign stands at: C++, C#, VB+.
 const longestSigned = 2
 
-// split takes a word apart where signs or capital letters join its parts, and gives it without those signs.
-func split(word string) (whole string, parts []string) {
-	if simple(word) {
+// splitWord takes a word apart where signs or capital letters join its parts, and gives it without those signs.
+func splitWord(word string) (whole string, parts []string) {
+	if isSimple(word) {
 		return word, nil
 	}
-	if number, ok := thousands(word); ok {
+	if number, ok := joinThousands(word); ok {
 		return number, nil
 	}
 	if rest := strings.TrimLeft(word, "vV"); len(rest) == len(word)-1 && strings.Trim(rest, "0123456789.") == "" &&
@@ -112,8 +112,8 @@ func split(word string) (whole string, parts []string) {
 	runes := []rune(word)
 	start, humped := 0, false
 	end := func(at int, hump bool) {
-		if part := runes[start:at]; worthy(runes, start, at, hump || humped) {
-			parts = append(parts, named(string(part), start > 0 && runes[start-1] == '.'))
+		if part := runes[start:at]; isTerm(runes, start, at, hump || humped) {
+			parts = append(parts, restoreDot(string(part), start > 0 && runes[start-1] == '.'))
 		}
 		start, humped = at, hump
 	}
@@ -123,11 +123,11 @@ func split(word string) (whole string, parts []string) {
 			end(i, false)
 			all.WriteRune(r)
 			start++
-		case !letterlike(r) && !fraction(runes, i):
+		case !isLetterlike(r) && !isFraction(runes, i):
 			end(i, false)
 			start++
 		default:
-			if i > start+1 && hump(runes, i) {
+			if i > start+1 && isHump(runes, i) {
 				end(i, true)
 			}
 			all.WriteRune(r)
@@ -140,9 +140,9 @@ func split(word string) (whole string, parts []string) {
 	return all.String(), parts
 }
 
-// worthy reports whether a part of a word is a term of its own: not a single letter, but behind or before a hyphen
+// isTerm reports whether a part of a word is a term of its own: not a single letter, but behind or before a hyphen
 // (X-ray, and not Objective-C); not two small letters beside a hump (CoV), and not two beside an ampersand (AT&T).
-func worthy(runes []rune, start, at int, humped bool) bool {
+func isTerm(runes []rune, start, at int, humped bool) bool {
 	part := runes[start:at]
 	switch len(part) {
 	case 0:
@@ -160,26 +160,26 @@ func worthy(runes []rune, start, at int, humped bool) bool {
 	return true
 }
 
-// fraction reports whether a sign stands between digits, as part of a number.
-func fraction(runes []rune, i int) bool {
+// isFraction reports whether a sign stands between digits, as part of a number.
+func isFraction(runes []rune, i int) bool {
 	return (runes[i] == '.' || runes[i] == ',') && i > 0 && i+1 < len(runes) &&
 		unicode.IsDigit(runes[i-1]) && unicode.IsDigit(runes[i+1])
 }
 
-// named is the part of a name behind a dot (ASP.NET), or elsewhere.
-func named(part string, behind bool) string {
+// restoreDot is the part of a name behind a dot (ASP.NET), or elsewhere.
+func restoreDot(part string, behind bool) string {
 	if behind && part == strings.ToUpper(part) && dotted[strings.ToLower(part)] {
 		return "." + part
 	}
 	return part
 }
 
-// simple reports whether a word is of ASCII letters and digits with no capital letter inside, or of capitals alone.
-func simple(word string) bool {
+// isSimple reports whether a word is of ASCII letters and digits with no capital letter inside, or of capitals alone.
+func isSimple(word string) bool {
 	lower, upper := false, false // behind the first character
 	for i := range len(word) {
 		c := word[i]
-		if !alphanumeric(c) {
+		if !isAlphanumeric(c) {
 			return false
 		}
 		if i > 0 {
@@ -190,23 +190,25 @@ func simple(word string) bool {
 	return !upper || (!lower && word[0] < 'a')
 }
 
-func letterlike(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) || unicode.IsMark(r) }
+func isLetterlike(r rune) bool {
+	return unicode.IsLetter(r) || unicode.IsNumber(r) || unicode.IsMark(r)
+}
 
-// hump reports whether a part begins at a place: a capital letter behind a small one or a digit, or the last of several
-// before a small one. The plural of an acronym (CEOs) has none.
-func hump(runes []rune, i int) bool {
+// isHump reports whether a part begins at a place: a capital letter behind a small one or a digit, or the last of
+// several before a small one. The plural of an acronym (CEOs) has none.
+func isHump(runes []rune, i int) bool {
 	if i == 0 || !unicode.IsUpper(runes[i]) {
 		return false
 	}
 	if before := runes[i-1]; !unicode.IsUpper(before) {
-		return letterlike(before)
+		return isLetterlike(before)
 	}
 	rest := string(runes[i+1:])
-	return rest != "s" && unicode.IsLower(first(rest))
+	return rest != "s" && unicode.IsLower(firstRune(rest))
 }
 
-// thousands is a number without the commas between its thousands.
-func thousands(word string) (string, bool) {
+// joinThousands is a number without the commas between its thousands.
+func joinThousands(word string) (string, bool) {
 	groups := strings.Split(word, ",")
 	if len(groups) < 2 || groups[0] == "" || len(groups[0]) > 3 {
 		return "", false
@@ -222,14 +224,14 @@ func thousands(word string) (string, bool) {
 	return strings.Join(groups, ""), true
 }
 
-// tokens gives the words of a text with the signs that belong to them, which UAX #29 leaves out: C++, C#, .NET, AT&T,
-// Objective-C, I/O; and across characters of no width.
-func tokens(s string) iter.Seq[Place] {
+// scanTokens gives the words of a text with the signs that belong to them, which UAX #29 leaves out: C++, C#, .NET,
+// AT&T, Objective-C, I/O; and across characters of no width.
+func scanTokens(s string) iter.Seq[Place] {
 	return func(yield func(Place) bool) {
 		var held, last Place // a word that what follows may go on, and its last piece
-		for piece := range pieces(s) {
-			end := signed(s, piece)
-			if end == piece.End && joined(s, held, last, piece) {
+		for piece := range splitPieces(s) {
+			end := includeSigns(s, piece)
+			if end == piece.End && continuesWord(s, held, last, piece) {
 				held.End, last = piece.End, piece
 				continue
 			}
@@ -237,7 +239,7 @@ func tokens(s string) iter.Seq[Place] {
 				return
 			}
 			last, held = piece, Place{piece.Start, end}
-			if begins(s, piece.Start) {
+			if ownsDot(s, piece.Start) {
 				held.Start--
 			}
 		}
@@ -247,18 +249,19 @@ func tokens(s string) iter.Seq[Place] {
 	}
 }
 
-// begins reports whether the word at a place has a dot before it that belongs to it.
-func begins(s string, at int) bool {
+// ownsDot reports whether the word at a place has a dot before it that belongs to it.
+func ownsDot(s string, at int) bool {
 	if at == 0 || s[at-1] != '.' {
 		return false
 	}
 	first, _ := utf8.DecodeRuneInString(s[at:])
 	before, _ := utf8.DecodeLastRuneInString(s[:at-1])
-	return unicode.IsLetter(first) && (at == 1 || Unspaced(before) || !letterlike(before) && before != '.')
+	return unicode.IsLetter(first) && (at == 1 || Unspaced(before) || !isLetterlike(before) && before != '.')
 }
 
-// signed is the end of a word with the signs behind it that belong to it: +, ++ and # of letters, * of one letter.
-func signed(s string, word Place) int {
+// includeSigns is the end of a word with the signs behind it that belong to it: +, ++ and # of letters, * of one
+// letter.
+func includeSigns(s string, word Place) int {
 	if word.End == len(s) || (s[word.End] < utf8.RuneSelf && !strings.Contains("+#*", s[word.End:word.End+1])) {
 		return word.End
 	}
@@ -272,11 +275,11 @@ func signed(s string, word Place) int {
 		if !ok {
 			continue
 		}
-		next := first(rest)
+		next := firstRune(rest)
 		switch {
 		case unicode.IsLetter(next) && !Unspaced(next) || strings.ContainsRune("+#*", next):
 		case unicode.IsDigit(next) && sign != "++" && sign != "＋＋":
-		case sign == "*" && (!single(name) || strings.HasSuffix(s[:word.Start], "*")):
+		case sign == "*" && (!isSingleLetter(name) || strings.HasSuffix(s[:word.Start], "*")):
 		case strings.ContainsAny(sign, "#＃♯") && utf8.RuneCountInString(name) > longestSigned:
 		default:
 			return word.End + len(sign)
@@ -286,23 +289,23 @@ func signed(s string, word Place) int {
 	return word.End
 }
 
-func first(s string) rune {
+func firstRune(s string) rune {
 	r, _ := utf8.DecodeRuneInString(s)
 	return r
 }
 
-// joined reports whether a piece goes on the word that is held, whose last piece is given.
-func joined(s string, held, last, piece Place) bool {
+// continuesWord reports whether a piece goes on the word that is held, whose last piece is given.
+func continuesWord(s string, held, last, piece Place) bool {
 	if last.End != held.End || piece.Start == held.End || piece.Start-held.End > len("\u200b") || s[held.End] == ' ' {
 		return false
 	}
 	before, _ := utf8.DecodeLastRuneInString(s[:held.End])
-	after := first(s[piece.Start:])
+	after := firstRune(s[piece.Start:])
 	if Unspaced(before) || Unspaced(after) {
 		return false
 	}
 	letters := unicode.IsLetter(before) && unicode.IsLetter(after)
-	left, right := single(s[last.Start:last.End]), single(s[piece.Start:piece.End])
+	left, right := isSingleLetter(s[last.Start:last.End]), isSingleLetter(s[piece.Start:piece.End])
 	switch s[held.End:piece.Start] {
 	case "&", "＆", "\u200b":
 		return letters
@@ -314,8 +317,8 @@ func joined(s string, held, last, piece Place) bool {
 	return false
 }
 
-// single reports whether a piece is one letter.
-func single(piece string) bool {
+// isSingleLetter reports whether a piece is one letter.
+func isSingleLetter(piece string) bool {
 	r, size := utf8.DecodeRuneInString(piece)
 	return size == len(piece) && unicode.IsLetter(r)
 }

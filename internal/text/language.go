@@ -39,23 +39,23 @@ var english = &Language{
 var languages = []*Language{
 	english,
 	{
-		code: "de", name: "German", revision: 2, stem: snowball(german.Stem), ordinals: true,
-		function: germanFunction, stop: join(germanFunction, germanStop), common: germanCommon,
+		code: "de", name: "German", revision: 2, stem: newSnowball(german.Stem), ordinals: true,
+		function: germanFunction, stop: joinSets(germanFunction, germanStop), common: germanCommon,
 		abbreviations: germanAbbreviations,
 	},
 	{
-		code: "es", name: "Spanish", revision: 2, stem: snowball(spanish.Stem),
-		function: spanishFunction, stop: join(spanishFunction, spanishStop), common: spanishCommon,
+		code: "es", name: "Spanish", revision: 2, stem: newSnowball(spanish.Stem),
+		function: spanishFunction, stop: joinSets(spanishFunction, spanishStop), common: spanishCommon,
 		abbreviations: spanishAbbreviations,
 	},
 	{
-		code: "fr", name: "French", revision: 2, stem: snowball(french.Stem), elides: true,
-		function: frenchFunction, stop: join(frenchFunction, frenchStop), common: frenchCommon,
+		code: "fr", name: "French", revision: 2, stem: newSnowball(french.Stem), elides: true,
+		function: frenchFunction, stop: joinSets(frenchFunction, frenchStop), common: frenchCommon,
 		abbreviations: frenchAbbreviations,
 	},
 	{
 		code: "pt", name: "Portuguese", revision: 2, stem: portugueseStem,
-		function: portugueseFunction, stop: join(portugueseFunction, portugueseStop), common: portugueseCommon,
+		function: portugueseFunction, stop: joinSets(portugueseFunction, portugueseStop), common: portugueseCommon,
 		abbreviations: portugueseAbbreviations,
 	},
 	{code: "ja", name: "Japanese", revision: 2},
@@ -122,14 +122,14 @@ func (l *Language) Elided(word string) int {
 	return at + size
 }
 
-var elisions = set("l d j m t s n c qu jusqu lorsqu puisqu quoiqu quelqu entr presqu")
+var elisions = setOf("l d j m t s n c qu jusqu lorsqu puisqu quoiqu quelqu entr presqu")
 
 // longestStemmed is the length in bytes up to which words are stemmed: stemmers take time by the square of it, and what
 // is longer is no word.
 const longestStemmed = 128
 
-// snowball makes a stemmer of one of the Snowball project.
-func snowball(stem func(*snowballstem.Env) bool) func(string) string {
+// newSnowball makes a stemmer of one of the Snowball project.
+func newSnowball(stem func(*snowballstem.Env) bool) func(string) string {
 	return func(word string) string {
 		if len(word) > longestStemmed {
 			return word
@@ -140,7 +140,7 @@ func snowball(stem func(*snowballstem.Env) bool) func(string) string {
 	}
 }
 
-var portugueseSingular = snowball(portuguese.Stem)
+var portugueseSingular = newSnowball(portuguese.Stem)
 
 // portugueseStem is the stem of the singular: Snowball leaves the plurals of -ão and -al apart from it.
 func portugueseStem(word string) string {
@@ -152,7 +152,7 @@ func portugueseStem(word string) string {
 	return portugueseSingular(word)
 }
 
-func join(sets ...map[string]bool) map[string]bool {
+func joinSets(sets ...map[string]bool) map[string]bool {
 	out := map[string]bool{}
 	for _, one := range sets {
 		for word := range one {

@@ -26,11 +26,11 @@ func Sentences(s string) []string { return english.Sentences(s) }
 func (l *Language) Sentences(s string) []string {
 	var out []string
 	at := 0
-	it := sentences.FromString(unwrap(s))
+	it := sentences.FromString(unwrapLines(s))
 	for it.Next() {
 		p := s[at : at+len(it.Value())]
 		at += len(p)
-		if n := len(out); n > 0 && l.continues(out[n-1], p) {
+		if n := len(out); n > 0 && l.continuesSentence(out[n-1], p) {
 			out[n-1] += p
 			continue
 		}
@@ -53,7 +53,7 @@ func (l *Language) Statements(s string) []string {
 		}
 		start := 0
 		for i := range len(sentence) - 1 {
-			if sentence[i] == '\n' && (marker(sentence[i+1:]) || Directive(sentence[start:i])) {
+			if sentence[i] == '\n' && (hasMarker(sentence[i+1:]) || Directive(sentence[start:i])) {
 				out = append(out, sentence[start:i+1])
 				start = i + 1
 			}
@@ -63,8 +63,8 @@ func (l *Language) Statements(s string) []string {
 	return out
 }
 
-// marker reports whether a line begins with the sign of a row, an item, a quotation or a heading.
-func marker(line string) bool {
+// hasMarker reports whether a line begins with the sign of a row, an item, a quotation or a heading.
+func hasMarker(line string) bool {
 	line = strings.TrimLeft(line, " \t")
 	if line == "" {
 		return false
@@ -99,9 +99,9 @@ func Directive(line string) bool { return directive.MatchString(line) }
 // wrapped is the length from which a line that ends without a sign counts as wrapped.
 const wrapped = 60
 
-// unwrap puts a space for every line break that only wraps a line: the next line goes on in lower case, or the line is
-// long and ends with no sign. The length in bytes stays.
-func unwrap(s string) string {
+// unwrapLines puts a space for every line break that only wraps a line: the next line goes on in lower case, or the
+// line is long and ends with no sign. The length in bytes stays.
+func unwrapLines(s string) string {
 	if strings.IndexByte(s, '\n') < 0 {
 		return s
 	}
@@ -128,11 +128,12 @@ func unwrap(s string) string {
 	return string(raw)
 }
 
-var abbreviations = set(`dr mr mrs ms prof st jr sr fig figs no vs al e.g i.e vol gen col lt sgt capt rev hon approx
+var abbreviations = setOf(`dr mr mrs ms prof st jr sr fig figs no vs al e.g i.e vol gen col lt sgt capt rev hon approx
 ca cf eq ref refs`)
 
-// continues says whether a sentence that seems to end goes on after an abbreviation, an initial or an ordinal number.
-func (l *Language) continues(prev, next string) bool {
+// continuesSentence says whether a sentence that seems to end goes on after an abbreviation, an initial or an ordinal
+// number.
+func (l *Language) continuesSentence(prev, next string) bool {
 	t := strings.TrimRight(prev, " \t")
 	if !strings.HasSuffix(t, ".") || strings.HasSuffix(prev, "\n") {
 		return false
@@ -153,14 +154,14 @@ func Words(s string) []string {
 	var out []string
 	it := words.FromString(s)
 	for it.Next() {
-		if w := it.Value(); spoken(w) {
+		if w := it.Value(); isSpoken(w) {
 			out = append(out, w)
 		}
 	}
 	return out
 }
 
-func spoken(segment string) bool {
+func isSpoken(segment string) bool {
 	return strings.IndexFunc(segment, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) >= 0
 }
 
@@ -178,11 +179,11 @@ type Place struct{ Start, End int }
 // end, a sign that joins nothing, or a sign before white space. It is the place itself where that is not known.
 func asciiWord(s string, at int) int {
 	end := at
-	for end < len(s) && alphanumeric(s[end]) {
+	for end < len(s) && isAlphanumeric(s[end]) {
 		end++
 	}
 	switch {
-	case end == len(s) || parting(s[end]):
+	case end == len(s) || isSeparator(s[end]):
 		return end
 	case end+1 < len(s) && s[end] < utf8.RuneSelf && s[end] != '_' && (s[end+1] == ' ' || s[end+1] == '\n'):
 		return end
@@ -190,23 +191,23 @@ func asciiWord(s string, at int) int {
 	return at
 }
 
-// gap reports whether the byte at a place is a segment without a word: a sign that joins nothing, before more ASCII.
-func gap(s string, at int) bool {
-	return s[at] < utf8.RuneSelf && s[at] != '_' && !alphanumeric(s[at]) && at+1 < len(s) && s[at+1] < utf8.RuneSelf
+// isGap reports whether the byte at a place is a segment without a word: a sign that joins nothing, before more ASCII.
+func isGap(s string, at int) bool {
+	return s[at] < utf8.RuneSelf && s[at] != '_' && !isAlphanumeric(s[at]) && at+1 < len(s) && s[at+1] < utf8.RuneSelf
 }
 
-func alphanumeric(c byte) bool {
+func isAlphanumeric(c byte) bool {
 	return c-'0' <= 9 || (c|0x20)-'a' <= 25
 }
 
-// parting reports whether an ASCII sign parts words wherever it stands (UAX #29: no MidLetter, MidNum, MidNumLet or
+// isSeparator reports whether an ASCII sign parts words wherever it stands (UAX #29: no MidLetter, MidNum, MidNumLet or
 // ExtendNumLet).
-func parting(c byte) bool {
+func isSeparator(c byte) bool {
 	switch c {
 	case ':', '.', '\'', ',', ';', '_', '"':
 		return false
 	}
-	return c < utf8.RuneSelf && !alphanumeric(c)
+	return c < utf8.RuneSelf && !isAlphanumeric(c)
 }
 
 // Terms gives the stems of a text in order, without function words: what passages and questions are matched by.
@@ -219,7 +220,7 @@ func Surface(s string) []string { return english.Surface(s) }
 // word. It is light on purpose, and so some forms stay apart: the plural of a word in a hissing sound keeps its e
 // (classes becomes classe, class stays). To mend that is to change Analyser, and to measure recall again.
 func Stem(w string) string {
-	w = singular(w)
+	w = toSingular(w)
 	for _, suffix := range []string{"ing", "ed"} {
 		st, ok := strings.CutSuffix(w, suffix)
 		if !ok || len(st) < 3 || !strings.ContainsAny(st, "aeiouy") {
@@ -237,7 +238,7 @@ func Stem(w string) string {
 	return w
 }
 
-func singular(w string) string {
+func toSingular(w string) string {
 	n := len(w)
 	switch {
 	case n > 4 && strings.HasSuffix(w, "ies") && w[n-4] != 'e' && w[n-4] != 'a':
@@ -256,22 +257,22 @@ func Stop(w string) bool { return stopWords[w] }
 // Common reports whether a lower-case word is too common to be a name by itself at the start of a sentence.
 func Common(w string) bool { return stopWords[w] || commonWords[w] }
 
-// set is of words, with and without their accents.
-func set(s string) map[string]bool {
+// setOf is of words, with and without their accents.
+func setOf(s string) map[string]bool {
 	m := map[string]bool{}
 	for _, w := range strings.Fields(s) {
-		m[w], m[unaccented(w)] = true, true
+		m[w], m[stripAccents(w)] = true, true
 	}
 	return m
 }
 
 // functionWords carry no meaning in a passage or a question.
-var functionWords = set(
+var functionWords = setOf(
 	`a an and are as at be but by for if in into is it no not of on or such that the their then there these they this to
 was will with s who what when where which whom whose why how`,
 )
 
-var stopWords = set(
+var stopWords = setOf(
 	`a about above after again against all am an and any are aren't as at be because been before being below between both
 but by can cannot could couldn't did didn't do does doesn't doing don't down during each few for from further had
 hadn't has hasn't have haven't having he her here hers herself him himself his how i if in into is isn't it its itself
@@ -281,7 +282,7 @@ to too under until up upon very was wasn't we were weren't what when where which
 won't would wouldn't you your yours yourself yourselves also may might must shall et al per via s`,
 )
 
-var commonWords = set(
+var commonWords = setOf(
 	`according across actually additional additionally administration adult after all almost alone along already although
 always among amongst analysis another anyone anything appendix approach area around article aside assuming author
 authors background based basically because become before began behind believe besides better beyond big books both

@@ -2,7 +2,7 @@ package text
 
 // German.
 
-var germanFunction = set(
+var germanFunction = setOf(
 	`der die das den dem des ein eine einen einem einer eines und oder aber denn sondern sowie in im ins an am ans auf aufs
 aus bei beim bis durch für gegen hinter mit nach ohne seit über um unter unterm von vom vor während wegen zu zum zur
 zwischen ist sind war waren wird werden wurde wurden worden sein bin bist hat haben hatte hatten es er sie ihr ihre
@@ -11,7 +11,7 @@ keinen keinem keiner auch so nur noch wer was wen wem wessen wo wann warum wieso
 woher welche welcher welches welchen welchem dieser diese dieses diesen diesem jener jene jenes da dort man zum`,
 )
 
-var germanStop = set(
+var germanStop = setOf(
 	`ich du wir mich dich uns euch mir dir ihm ihn ihnen mein meine meinen meinem meiner dein deine unser unsere unserer
 unseren euer eure gewesen sei seid wäre wären würde würden habe hast habt hätte hätten gehabt kann kannst können konnte
 konnten könnte könnten muss muß müssen musste mussten müsste soll sollen sollte sollten will wollen wollte wollten mag
@@ -25,7 +25,7 @@ nebst samt statt anstatt trotz laut gemäß bzw usw`,
 
 // germanCommon are words that open sentences, and nouns that name no thing of their own. Nouns are capitalised, so that
 // the list is of use inside sentences, too.
-var germanCommon = set(
+var germanCommon = setOf(
 	`allerdings also anfang anfangs anschließend aufgrund auswahl außerdem besonders bisher danach demnach deshalb
 deswegen diesbezüglich drei dritte ebenfalls ebenso eigentlich einerseits andererseits einmal endlich entsprechend erst
 erste ersten erster erstes erstmals ferner folglich früher ganz gegen gemeinsam genau gerade gestern gleichzeitig
@@ -71,5 +71,5 @@ unterschied unterschiede verhältnis beziehung beziehungen verbindung versuch ve
 interesse interessen hilfe schutz sicherheit gefahr kontrolle ordnung verwendung stück stücke mittel anteil anteile`,
 )
 
-var germanAbbreviations = set(`dr prof hr fr st nr bzw ca etc usw vgl z.b d.h u.a bspw ggf inkl abs art bd hrsg jh jhd
+var germanAbbreviations = setOf(`dr prof hr fr st nr bzw ca etc usw vgl z.b d.h u.a bspw ggf inkl abs art bd hrsg jh jhd
 jhdt geb gest v.chr n.chr chr mio mrd str tel sog evtl max min zzgl u.s.w o.ä s.o s.u`)

@@ -2,14 +2,14 @@ package text
 
 // Spanish.
 
-var spanishFunction = set(
+var spanishFunction = setOf(
 	`el la los las lo un una unos unas de del al a y e o u pero sino ni que quien quienes cual cuales cuyo cuya cuyos cuyas
 en por para con sin sobre entre hacia hasta desde durante según es son era eran fue fueron ser sido siendo ha han había
 habían se su sus le les él ella ellos ellas este esta estos estas ese esa esos esas aquel aquella como si no más qué
 quién quiénes cuál cuáles cómo cuándo cuánto cuánta cuántos cuántas dónde adónde porque también`,
 )
 
-var spanishStop = set(
+var spanishStop = setOf(
 	`yo tú nosotros vosotros usted ustedes me te nos os mi mis tu tus nuestro nuestra nuestros nuestras mí ti sí soy eres
 somos será serán sería serían fuera sea sean estar está están estaba estaban estuvo estado he has hemos haber hubo hay
 tiene tienen tenía tener puede pueden podía poder debe deben hace hacer hacen todo toda todos todas otro otra otros
@@ -19,7 +19,7 @@ ahí allí entonces así después antes contra tras ante bajo cabe mediante aunq
 eso aquello ello cualquier bien casi sólo solo`,
 )
 
-var spanishCommon = set(
+var spanishCommon = setOf(
 	`abajo abril actualmente además adicionalmente agosto ahora algo alguien alrededor anteriormente anexo año años
 apéndice aparte aproximadamente apenas arriba artículo asimismo autor autores ayer bastante capítulo casos caso cerca
 ciento ciertamente ciertos ciertas cinco ciudad ciudades comúnmente conclusión concretamente conforme consecuentemente
@@ -37,5 +37,5 @@ tercera tercero tiempo tipo total tres treinta última últimas último últimos
 señor señora don doña`,
 )
 
-var spanishAbbreviations = set(`sr sra srta sres dr dra d d.ª prof ud uds etc ej p.ej fig núm pág págs vol art cap
+var spanishAbbreviations = setOf(`sr sra srta sres dr dra d d.ª prof ud uds etc ej p.ej fig núm pág págs vol art cap
 aprox av avda ee.uu a.c d.c s.a ed eds gral cía`)

@@ -2,14 +2,14 @@ package text
 
 // French.
 
-var frenchFunction = set(
+var frenchFunction = setOf(
 	`le la les l un une des du de d au aux et ou mais donc or ni car que qu qui quoi dont où ce cet cette ces c se s sa son
 ses leur leurs il elle ils elles on y en dans par pour sur sous avec sans entre vers chez depuis pendant est sont était
 étaient été être a ont avait avaient fut furent sera seront ne n pas plus quel quelle quels quelles comment pourquoi
 quand combien lequel laquelle lesquels lesquelles comme si à aussi`,
 )
 
-var frenchStop = set(
+var frenchStop = setOf(
 	`je j tu nous vous me m te t moi toi lui eux mon ma mes ton ta tes notre nos votre vos suis es sommes êtes serait
 seraient soit soient étant ai as avons avez aura auront aurait auraient ayant eu eut eurent fait faire font peut peuvent
 pouvait pourrait doit doivent devait devrait tout toute tous toutes autre autres même mêmes certain certaine certains
@@ -18,7 +18,7 @@ jamais ici là alors ainsi après avant contre dès lors lorsque lorsqu puis pui
 jusque jusqu afin cela ceci celui celle ceux celles non oui moins beaucoup presque voici voilà`,
 )
 
-var frenchCommon = set(
+var frenchCommon = setOf(
 	`actuellement ailleurs année années ans an annexe appendice article auteur auteurs auparavant aucunement aujourd'hui
 autant autour autrefois autrement avril bref cependant cent certes chapitre cinq conclusion concernant conformément
 contrairement curieusement d'abord d'après davantage décembre dehors demain dernier dernière derniers dernières
@@ -35,5 +35,5 @@ troisième vendredi vingt ville villes vraiment quoique bientôt contrairement m
 chacun chacune certains monsieur madame m mme mlle`,
 )
 
-var frenchAbbreviations = set(`m mm mme mmes mlle dr me st ste av apr env etc cf ex fig p pp vol n no éd art chap éds
+var frenchAbbreviations = setOf(`m mm mme mmes mlle dr me st ste av apr env etc cf ex fig p pp vol n no éd art chap éds
 hab tél bd av.j.-c j.-c av j c'est-à-d`)

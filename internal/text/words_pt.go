@@ -2,7 +2,7 @@ package text
 
 // Portuguese, of Brazil and of Portugal.
 
-var portugueseFunction = set(
+var portugueseFunction = setOf(
 	`o a os as um uma uns umas de do da dos das em no na nos nas por pelo pela pelos pelas para pra com sem sobre sob entre
 até desde durante ao aos à às e ou mas nem que quem qual quais cujo cuja cujos cujas é era eram foi foram ser sido
 sendo há se seu sua seus suas lhe lhes ele ela eles elas este esta estes estas esse essa esses essas isto isso aquele
@@ -10,7 +10,7 @@ aquela aqueles aquelas deste desta destes destas desse dessa desses dessas neste
 numa como onde quando quanto quanta quantos quantas porque não mais também`,
 )
 
-var portugueseStop = set(
+var portugueseStop = setOf(
 	`eu tu nós vós você vocês me te nos vos mim ti si meu minha meus minhas teu tua teus tuas nosso nossa nossos nossas sou
 és somos será serão seria seriam fora seja sejam estar está estão estava estavam esteve tem têm tinha tinham ter teve
 tido havia haver houve pode podem podia poder deve devem faz fazer fazem todo toda todos todas tudo outro outra outros
@@ -20,7 +20,7 @@ depois antes contra após ante perante segundo embora enquanto pois logo aquilo 
 dele dela deles delas nele nela neles nelas àquele àquela`,
 )
 
-var portugueseCommon = set(
+var portugueseCommon = setOf(
 	`abaixo abril acima adicionalmente agora agosto além algo alguém anexo ano anos anteriormente antigamente apêndice
 apesar aproximadamente artigo atrás através atualmente actualmente autor autores bastante capítulo caso casos cem cerca
 certamente cidade cidades cinco comumente conclusão conforme consequentemente contudo contrariamente dentro devido dez
@@ -37,5 +37,5 @@ somente tabela talvez tampouco tarde tempo terça terceira terceiro tipo todavia
 últimos vez vezes vinte senhor senhora dona embora`,
 )
 
-var portugueseAbbreviations = set(`sr sra srta dr dra prof profa etc ex p.ex fig núm pág págs vol art cap aprox av
+var portugueseAbbreviations = setOf(`sr sra srta dr dra prof profa etc ex p.ex fig núm pág págs vol art cap aprox av
 ltda s.a ed eds eng d cia a.c d.c`)

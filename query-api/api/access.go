@@ -68,8 +68,8 @@ type matched struct{ pattern string }
 
 type matchedKey struct{}
 
-// routed notes the route for what surrounds the guard: the request that it hands on is another one.
-func routed(next http.Handler) http.Handler {
+// noteRoute notes the route for what surrounds the guard: the request that it hands on is another one.
+func noteRoute(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		next.ServeHTTP(w, request)
 		if route, ok := request.Context().Value(matchedKey{}).(*matched); ok {
@@ -78,9 +78,9 @@ func routed(next http.Handler) http.Handler {
 	})
 }
 
-// observed gives every request an id, a span, its place in the metrics and one line in the log, also those that are
-// refused before their route. The log has routes, never paths: these hold keys of documents.
-func (s *Server) observed(next http.Handler) http.Handler {
+// observeRequest gives every request an id, a span, its place in the metrics and one line in the log, also those that
+// are refused before their route. The log has routes, never paths: these hold keys of documents.
+func (s *Server) observeRequest(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(plain http.ResponseWriter, request *http.Request) {
 		began := time.Now()
 		id := request.Header.Get(HeaderRequestID)

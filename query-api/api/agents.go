@@ -15,10 +15,10 @@ import (
 	"github.com/unweaver/unweaver/query-api/problem"
 )
 
-// agents are the routes for programs that know the form of OpenAI, or the Model Context Protocol: what they ask is
+// agentRoutes are the routes for programs that know the form of OpenAI, or the Model Context Protocol: what they ask is
 // done in the name of who asks.
-func (s *Server) agents() []route {
-	service := chat.Service{Ask: s.askRaw, Indexes: s.models, Problem: s.inForm}
+func (s *Server) agentRoutes() []route {
+	service := chat.Service{Ask: s.askRaw, Indexes: s.listModels, Problem: s.inForm}
 	return []route{
 		{
 			method: "POST", pattern: "/mcp", id: "sendMessage", tag: tagAgents,
@@ -58,11 +58,11 @@ func (s *Server) agents() []route {
 	}
 }
 
-// models are the indexes that the caller may ask, in the form of OpenAI.
-func (s *Server) models(ctx context.Context) ([]chat.Model, error) {
+// listModels are the indexes that the caller may ask, in the form of OpenAI.
+func (s *Server) listModels(ctx context.Context) ([]chat.Model, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
-	found, err := s.published(ctx)
+	found, err := s.listPublished(ctx)
 	models := []chat.Model{}
 	for _, known := range found {
 		model := chat.Model{ID: chat.Prefix + known.Index, Object: "model", OwnedBy: "unweaver"}
@@ -83,24 +83,24 @@ var _ mcp.Backend = tools{}
 func (t tools) Indexes(ctx context.Context) (out []mcp.Index, err error) {
 	ctx, cancel := context.WithTimeout(ctx, t.Timeout)
 	defer cancel()
-	found, err := t.published(ctx)
+	found, err := t.listPublished(ctx)
 	for _, one := range found {
 		out = append(out, mcp.Index{
 			Index: one.Index, Generation: one.Generation, Documents: one.Documents, Chunks: one.Chunks, Classes: one.Classes,
 		})
 	}
-	return out, t.told(ctx, err)
+	return out, t.wrapError(ctx, err)
 }
 
 // Ask implements mcp.Backend.
 func (t tools) Ask(ctx context.Context, index string, body []byte) (answer.Response, error) {
 	out, err := t.askRaw(ctx, index, body)
-	return out, t.told(ctx, err)
+	return out, t.wrapError(ctx, err)
 }
 
 // Chunk implements mcp.Backend.
 func (t tools) Chunk(ctx context.Context, index, generation, id string) (out mcp.Detail, err error) {
-	err = t.reading(ctx, index, generation, func(ctx context.Context, generation *retrieve.Generation) error {
+	err = t.readGeneration(ctx, index, generation, func(ctx context.Context, generation *retrieve.Generation) error {
 		found, err := chunkDetail(ctx, generation, id)
 		out = mcp.Detail{
 			Index: found.Index, Generation: found.Generation, Chunk: found.Chunk, Mentions: found.Mentions,
@@ -112,7 +112,7 @@ func (t tools) Chunk(ctx context.Context, index, generation, id string) (out mcp
 
 // Text implements mcp.Backend.
 func (t tools) Text(ctx context.Context, index, document string, values url.Values) (out mcp.DocumentText, err error) {
-	err = t.reading(ctx, index, values.Get("generation"), func(ctx context.Context, of *retrieve.Generation) error {
+	err = t.readGeneration(ctx, index, values.Get("generation"), func(ctx context.Context, of *retrieve.Generation) error {
 		found, err := textOf(ctx, of, document, values)
 		out = mcp.DocumentText{
 			Index: found.Index, Generation: found.Generation, Document: found.Document, Version: found.Version,
@@ -124,52 +124,52 @@ func (t tools) Text(ctx context.Context, index, document string, values url.Valu
 	return out, err
 }
 
-// reading holds a generation that the context's caller may ask.
-func (t tools) reading(
+// readGeneration holds a generation that the context's caller may ask.
+func (t tools) readGeneration(
 	ctx context.Context, index, generation string, read func(context.Context, *retrieve.Generation) error,
 ) error {
 	ctx, cancel := context.WithTimeout(ctx, t.Timeout)
 	defer cancel()
 	if !middleware.Of(ctx).May(index) {
-		return t.told(ctx, unknownIndex(index))
+		return t.wrapError(ctx, unknownIndex(index))
 	}
-	held, err := t.pin(ctx, index, generation)
+	held, err := t.pinGeneration(ctx, index, generation)
 	if err != nil {
-		return t.told(ctx, err)
+		return t.wrapError(ctx, err)
 	}
 	defer held.Close()
-	return t.told(ctx, read(ctx, held))
+	return t.wrapError(ctx, read(ctx, held))
 }
 
-func (t tools) told(ctx context.Context, err error) error {
+func (t tools) wrapError(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
 	return t.inForm(ctx, err)
 }
 
-// asked writes a problem in the form that the path speaks.
-func asked(w http.ResponseWriter, request *http.Request, problem Problem, err error) bool {
+// writeAgentProblem writes a problem in the form that the path speaks.
+func writeAgentProblem(w http.ResponseWriter, request *http.Request, problem Problem, err error) bool {
 	if !chat.Speaks(request.URL.Path) {
 		return false
 	}
-	chat.Fail(w, form(problem, err))
+	chat.Fail(w, toAgentProblem(problem, err))
 	return true
 }
 
 // inForm returns an error in the form that agents read.
 func (s *Server) inForm(ctx context.Context, err error) *problem.Problem {
-	told, _ := s.problem(ctx, "agents", err)
-	return form(told, err)
+	reported, _ := s.toProblem(ctx, "agents", err)
+	return toAgentProblem(reported, err)
 }
 
-// form is a problem as the forms of agents take it.
-func form(told Problem, err error) *problem.Problem {
+// toAgentProblem is a problem as the forms of agents take it.
+func toAgentProblem(reported Problem, err error) *problem.Problem {
 	out := &problem.Problem{
-		Status: told.Status, Code: told.Code, Detail: told.Detail, Hint: told.Hint, Param: told.Param,
-		Reference: told.Reference,
+		Status: reported.Status, Code: reported.Code, Detail: reported.Detail, Hint: reported.Hint, Param: reported.Param,
+		Reference: reported.Reference,
 	}
-	if told.Status == http.StatusServiceUnavailable || told.Status == http.StatusTooManyRequests {
+	if reported.Status == http.StatusServiceUnavailable || reported.Status == http.StatusTooManyRequests {
 		out.RetryAfter = max(time.Second, fault.RetryAfter(err))
 	}
 	return out

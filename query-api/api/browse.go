@@ -24,14 +24,14 @@ const (
 	readWidth    = 16        // chunks that are read at once for one page of a list
 )
 
-// browse runs a handler over the generation that the request means. What it answers depends on that and on the address
-// alone, so that clients may keep it.
-func (s *Server) browse(
+// browseGeneration runs a handler over the generation that the request means. What it answers depends on that and on
+// the address alone, so that clients may keep it.
+func (s *Server) browseGeneration(
 	w http.ResponseWriter,
 	request *http.Request,
 	f func(ctx context.Context, generation *retrieve.Generation, place int) (any, error),
 ) {
-	s.pinned(w, request, func(ctx context.Context, generation *retrieve.Generation, place int, keep func()) error {
+	s.servePinned(w, request, func(ctx context.Context, generation *retrieve.Generation, place int, keep func()) error {
 		v, err := f(ctx, generation, place)
 		if err == nil {
 			keep()
@@ -41,9 +41,9 @@ func (s *Server) browse(
 	})
 }
 
-// pinned holds the generation that a request means while a handler answers, unless the client has that answer. The
+// servePinned holds the generation that a request means while a handler answers, unless the client has that answer. The
 // handler calls keep before it writes; an error that it gives is answered.
-func (s *Server) pinned(
+func (s *Server) servePinned(
 	w http.ResponseWriter,
 	request *http.Request,
 	answer func(ctx context.Context, generation *retrieve.Generation, place int, keep func()) error,
@@ -52,23 +52,23 @@ func (s *Server) pinned(
 	defer cancel()
 	wanted, err := wantedOf(request)
 	if err != nil {
-		s.fail(w, request, err)
+		s.writeError(w, request, err)
 		return
 	}
-	generation, err := s.pin(ctx, request.PathValue("index"), wanted.generation)
+	generation, err := s.pinGeneration(ctx, request.PathValue("index"), wanted.generation)
 	if err != nil {
-		s.fail(w, request, wanted.gone(err))
+		s.writeError(w, request, wanted.mapGone(err))
 		return
 	}
 	defer generation.Close()
 	tag := tagOf(request, generation)
-	keep := func() { s.unchanged(w, request, tag, wanted.generation != "") }
-	if has(request.Header.Values("If-None-Match"), tag) {
+	keep := func() { s.answerUnchanged(w, request, tag, wanted.generation != "") }
+	if hasTag(request.Header.Values("If-None-Match"), tag) {
 		keep()
 		return
 	}
 	if err := answer(ctx, generation, wanted.place, keep); err != nil {
-		s.fail(w, request, err)
+		s.writeError(w, request, err)
 	}
 }
 
@@ -96,7 +96,7 @@ func infoOf(name string, pointer core.Pointer, manifest *core.Manifest) IndexInf
 func (s *Server) listGenerations(w http.ResponseWriter, request *http.Request) {
 	name := request.PathValue("index")
 	if !core.ValidIndex(name) {
-		s.fail(w, request, unknownIndex(name))
+		s.writeError(w, request, unknownIndex(name))
 		return
 	}
 	ctx, cancel := context.WithTimeout(request.Context(), s.Timeout)
@@ -106,20 +106,20 @@ func (s *Server) listGenerations(w http.ResponseWriter, request *http.Request) {
 		err = unknownIndex(name)
 	}
 	if err != nil {
-		s.fail(w, request, err)
+		s.writeError(w, request, err)
 		return
 	}
 	out := Generations{Index: name}
 	out.Items, out.NextCursor, err = namedPage(request, list, func(g artifact.Generation) string { return g.Generation })
 	if err != nil {
-		s.fail(w, request, err)
+		s.writeError(w, request, err)
 		return
 	}
 	s.writeTagged(w, request, out)
 }
 
 func limitOf(r *http.Request) (int, error) {
-	return number(r.URL.Query(), "limit", 1, maxLimit, defaultLimit)
+	return readNumber(r.URL.Query(), "limit", 1, maxLimit, defaultLimit)
 }
 
 func summaryOf(class *liveset.Class, record rows.Record) EntitySummary {
@@ -133,7 +133,7 @@ const (
 )
 
 func (s *Server) listEntities(w http.ResponseWriter, request *http.Request) {
-	s.browse(w, request, func(ctx context.Context, generation *retrieve.Generation, place int) (any, error) {
+	s.browseGeneration(w, request, func(ctx context.Context, generation *retrieve.Generation, place int) (any, error) {
 		n, err := limitOf(request)
 		if err != nil {
 			return nil, err
@@ -141,7 +141,7 @@ func (s *Server) listEntities(w http.ResponseWriter, request *http.Request) {
 		query := request.URL.Query()
 		order := query.Get("order")
 		if query.Has("order") && order != byName && order != byPassages {
-			return nil, invalid("read request", "order", fmt.Sprintf("want %s or %s, got %.80q", byName, byPassages, order), "")
+			return nil, newFault("read request", "order", fmt.Sprintf("want %s or %s, got %.80q", byName, byPassages, order), "")
 		}
 		classes, after := generation.Named(retrieve.Names{
 			Prefix: query.Get("prefix"), Part: query.Get("contains"), ByChunks: order == byPassages,
@@ -151,7 +151,7 @@ func (s *Server) listEntities(w http.ResponseWriter, request *http.Request) {
 			return nil, err
 		}
 		out := Entities{Source: sourceOf(generation), Items: []EntitySummary{}}
-		out.NextCursor = next(request, out.Generation, after)
+		out.NextCursor = nextCursor(request, out.Generation, after)
 		for i, record := range records {
 			out.Items = append(out.Items, summaryOf(classes[i], record))
 		}
@@ -159,8 +159,8 @@ func (s *Server) listEntities(w http.ResponseWriter, request *http.Request) {
 	})
 }
 
-// entity finds the entity that the path names, and reads its record.
-func (s *Server) entity(
+// findEntity finds the entity that the path names, and reads its record.
+func (s *Server) findEntity(
 	ctx context.Context,
 	request *http.Request,
 	generation *retrieve.Generation,
@@ -185,8 +185,8 @@ func notFound(what, id string, g *retrieve.Generation) error {
 }
 
 func (s *Server) getEntity(w http.ResponseWriter, request *http.Request) {
-	s.browse(w, request, func(ctx context.Context, generation *retrieve.Generation, _ int) (any, error) {
-		class, record, err := s.entity(ctx, request, generation)
+	s.browseGeneration(w, request, func(ctx context.Context, generation *retrieve.Generation, _ int) (any, error) {
+		class, record, err := s.findEntity(ctx, request, generation)
 		if err != nil {
 			return nil, err
 		}
@@ -196,12 +196,12 @@ func (s *Server) getEntity(w http.ResponseWriter, request *http.Request) {
 }
 
 func (s *Server) entityChunks(w http.ResponseWriter, request *http.Request) {
-	s.browse(w, request, func(ctx context.Context, generation *retrieve.Generation, place int) (any, error) {
+	s.browseGeneration(w, request, func(ctx context.Context, generation *retrieve.Generation, place int) (any, error) {
 		n, err := limitOf(request)
 		if err != nil {
 			return nil, err
 		}
-		class, _, err := s.entity(ctx, request, generation)
+		class, _, err := s.findEntity(ctx, request, generation)
 		if err != nil {
 			return nil, err
 		}
@@ -214,7 +214,7 @@ func (s *Server) entityChunks(w http.ResponseWriter, request *http.Request) {
 			rows = append(rows, generation.Live.ByNumber(int(number)))
 		}
 		if end < len(numbers) {
-			out.NextCursor = next(request, out.Generation, end)
+			out.NextCursor = nextCursor(request, out.Generation, end)
 		}
 		out.Items, err = chunksOf(ctx, generation, rows)
 		return out, err
@@ -232,7 +232,7 @@ func chunksOf(ctx context.Context, generation *retrieve.Generation, rows []*live
 }
 
 func (s *Server) getChunk(w http.ResponseWriter, request *http.Request) {
-	s.browse(w, request, func(ctx context.Context, generation *retrieve.Generation, _ int) (any, error) {
+	s.browseGeneration(w, request, func(ctx context.Context, generation *retrieve.Generation, _ int) (any, error) {
 		return chunkDetail(ctx, generation, request.PathValue("id"))
 	})
 }

@@ -21,30 +21,30 @@ const listReads = 16
 func (s *Server) listIndexes(w http.ResponseWriter, request *http.Request) {
 	ctx, cancel := context.WithTimeout(request.Context(), s.Timeout)
 	defer cancel()
-	found, err := s.published(ctx)
+	found, err := s.listPublished(ctx)
 	var out Indexes
 	if err == nil {
 		out.Items, out.NextCursor, err = namedPage(request, found, func(info IndexInfo) string { return info.Index })
 	}
 	if err != nil {
-		s.fail(w, request, err)
+		s.writeError(w, request, err)
 		return
 	}
 	s.writeTagged(w, request, out)
 }
 
-// published are the indexes that the context's caller may know of, by name.
-func (s *Server) published(ctx context.Context) ([]IndexInfo, error) {
+// listPublished are the indexes that the context's caller may know of, by name.
+func (s *Server) listPublished(ctx context.Context) ([]IndexInfo, error) {
 	names, err := artifact.Names(ctx, s.Artifacts)
 	if err != nil {
 		return nil, err
 	}
 	caller := middleware.Of(ctx)
 	names = slices.DeleteFunc(names, func(name string) bool { return !caller.May(name) })
-	anew := s.outdated(names)
+	reread := s.findOutdated(names)
 	found := make([]IndexInfo, len(names))
 	if err := parallel.Each(ctx, len(names), listWidth, func(ctx context.Context, i int) (err error) {
-		found[i], err = s.indexInfo(ctx, names[i], anew[names[i]])
+		found[i], err = s.indexInfo(ctx, names[i], reread[names[i]])
 		return err
 	}); err != nil {
 		return nil, err
@@ -52,48 +52,48 @@ func (s *Server) published(ctx context.Context) ([]IndexInfo, error) {
 	return slices.DeleteFunc(found, func(info IndexInfo) bool { return info.Index == "" }), nil
 }
 
-// outdated chooses the indexes whose pointer is to be read again: those of which nothing is known or the mirror has
+// findOutdated chooses the indexes whose pointer is to be read again: those of which nothing is known or the mirror has
 // news, and of the others the ones that were not read for the longest time.
-func (s *Server) outdated(names []string) map[string]bool {
-	served, anew := s.served(), map[string]bool{}
+func (s *Server) findOutdated(names []string) map[string]bool {
+	served, reread := s.listServed(), map[string]bool{}
 	var old []due
 	for _, name := range names {
 		x := served[name]
-		if x == nil || !x.known() {
-			anew[name] = true
+		if x == nil || !x.isKnown() {
+			reread[name] = true
 			continue
 		}
-		news, _, age, _ := x.standing()
+		news, _, age, _ := x.checkFreshness()
 		switch {
 		case news:
-			anew[name] = true
+			reread[name] = true
 		case age >= pollEvery:
 			old = append(old, due{name, x, age})
 		}
 	}
 	slices.SortFunc(old, func(a, b due) int { return cmp.Compare(b.age, a.age) })
 	for _, one := range old[:min(len(old), listReads)] {
-		anew[one.name] = true
+		reread[one.name] = true
 	}
-	return anew
+	return reread
 }
 
 // indexInfo says what is published under a name; nothing is no error, and no name. What cannot be read of one index is
 // reported with it, and hides no other.
-func (s *Server) indexInfo(ctx context.Context, name string, anew bool) (IndexInfo, error) {
-	pointer, err := s.standingOf(ctx, name, anew)
+func (s *Server) indexInfo(ctx context.Context, name string, reread bool) (IndexInfo, error) {
+	pointer, err := s.standingOf(ctx, name, reread)
 	if err == nil && pointer.Manifest == "" {
 		return IndexInfo{}, nil
 	}
 	if err == nil {
-		x := s.serving(name)
-		if info := x.described(pointer); info != nil {
+		x := s.ensureIndex(name)
+		if info := x.infoFor(pointer); info != nil {
 			return *info, nil
 		}
 		var manifest *core.Manifest
 		if manifest, err = (artifact.Index{Store: s.Artifacts, Name: name}).Pointed(ctx, pointer); err == nil {
 			info := infoOf(name, pointer, manifest)
-			x.describe(pointer, &info)
+			x.setInfo(pointer, &info)
 			return info, nil
 		}
 	}
@@ -105,7 +105,7 @@ func (s *Server) indexInfo(ctx context.Context, name string, anew bool) (IndexIn
 
 // standingOf is the pointer of an index, as it was read last or, again, as it is. Names without a published index leave
 // no trace.
-func (s *Server) standingOf(ctx context.Context, name string, anew bool) (core.Pointer, error) {
+func (s *Server) standingOf(ctx context.Context, name string, reread bool) (core.Pointer, error) {
 	s.mu.Lock()
 	x := s.indexes[name]
 	s.mu.Unlock()
@@ -114,11 +114,11 @@ func (s *Server) standingOf(ctx context.Context, name string, anew bool) (core.P
 		began := time.Now()
 		pointer, _, err := artifact.Index{Store: s.Artifacts, Name: name}.Current(ctx)
 		if err == nil && pointer.Manifest != "" {
-			s.serving(name).learn(pointer, core.Pointer{}, began)
+			s.ensureIndex(name).learnPointer(pointer, core.Pointer{}, began)
 		}
 		return pointer, err
-	case anew:
-		if err := s.read(ctx, name, x); err != nil && (artifact.IsDamage(err) || !x.known()) {
+	case reread:
+		if err := s.readCurrent(ctx, name, x); err != nil && (artifact.IsDamage(err) || !x.isKnown()) {
 			return core.Pointer{}, err
 		}
 	}
@@ -127,8 +127,8 @@ func (s *Server) standingOf(ctx context.Context, name string, anew bool) (core.P
 	return x.published, x.damaged
 }
 
-// described returns what lists show of the generation that a pointer names, where it is known.
-func (x *index) described(pointer core.Pointer) *IndexInfo {
+// infoFor returns what lists show of the generation that a pointer names, where it is known.
+func (x *index) infoFor(pointer core.Pointer) *IndexInfo {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.info == nil || x.informed != pointer {
@@ -137,7 +137,7 @@ func (x *index) described(pointer core.Pointer) *IndexInfo {
 	return x.info
 }
 
-func (x *index) describe(pointer core.Pointer, info *IndexInfo) {
+func (x *index) setInfo(pointer core.Pointer, info *IndexInfo) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.info, x.informed = info, pointer

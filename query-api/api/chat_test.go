@@ -177,10 +177,10 @@ func TestWishesThatCannotBeMetAreRefused(t *testing.T) {
 	} {
 		for _, streamed := range []bool{false, true} {
 			status, out := f.chat(norway(map[string]any{c.field: c.value, "stream": streamed}))
-			told, _ := out["error"].(map[string]any)
-			param, _ := told["param"].(string)
-			if status != c.status || told["code"] != c.code || param != c.param || told["message"] == "" ||
-				told["type"] != "invalid_request_error" {
+			reported, _ := out["error"].(map[string]any)
+			param, _ := reported["param"].(string)
+			if status != c.status || reported["code"] != c.code || param != c.param || reported["message"] == "" ||
+				reported["type"] != "invalid_request_error" {
 				t.Errorf("%s: %d %v", name, status, out)
 			}
 		}
@@ -399,8 +399,8 @@ func TestAClientOfModelsReadsTheErrorOfAStream(t *testing.T) {
 		t.Errorf("%q %v", pieces, err)
 	}
 	all := f.chunks(map[string]any{})
-	if told := all[len(all)-1].Error; told == nil || told.Message == "" || told.Type != "rate_limit_error" {
-		t.Errorf("%+v", told)
+	if reported := all[len(all)-1].Error; reported == nil || reported.Message == "" || reported.Type != "rate_limit_error" {
+		t.Errorf("%+v", reported)
 	}
 }
 

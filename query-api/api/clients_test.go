@@ -44,11 +44,11 @@ func TestTheInspectorReadsTheTools(t *testing.T) {
 		command := exec.CommandContext(t.Context(), inspector,
 			append([]string{"--cli", server.URL + "/mcp", "--transport", "http"}, args...)...)
 		command.Env = append(os.Environ(), "PATH="+filepath.Dir(inspector)+":"+os.Getenv("PATH"), "HOME="+t.TempDir())
-		var told strings.Builder
-		command.Stderr = &told
+		var reported strings.Builder
+		command.Stderr = &reported
 		raw, err := command.Output()
 		var out map[string]any
-		require.True(t, err == nil && json.Unmarshal(raw, &out) == nil, "%v: %v\n%s\n%s", args, err, raw, told.String())
+		require.True(t, err == nil && json.Unmarshal(raw, &out) == nil, "%v: %v\n%s\n%s", args, err, raw, reported.String())
 		return out
 	}
 	if tools := inspect("--method", "tools/list", "--strict")["tools"].([]any); len(tools) != 6 {

@@ -18,10 +18,10 @@ var packed = []string{
 	"text/javascript", "application/javascript", "image/svg+xml",
 }
 
-// compressed packs answers with gzip for clients that accept it. Lengths of packed answers tell of secrets only where
-// an answer holds one beside what an attacker can choose; ours hold none: keys come in headers and are never sent back,
-// and no page of another origin can have a browser send one.
-func compressed(handler http.Handler) http.Handler {
+// compressAnswers packs answers with gzip for clients that accept it. Lengths of packed answers tell of secrets only
+// where an answer holds one beside what an attacker can choose; ours hold none: keys come in headers and are never sent
+// back, and no page of another origin can have a browser send one.
+func compressAnswers(handler http.Handler) http.Handler {
 	wrap, err := gzhttp.NewWrapper(
 		gzhttp.MinSize(minCompressed), gzhttp.CompressionLevel(gzip.BestSpeed), gzhttp.EnableZstd(false),
 		gzhttp.ContentTypeFilter(func(kind string) bool {

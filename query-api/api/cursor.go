@@ -28,8 +28,8 @@ func cursorOf(request *http.Request, name string, place int) string {
 	return fmt.Sprintf("%s.%d.%08x", name, place, sum)
 }
 
-// next makes the cursor of a list within a generation; none where the list ends, which place 0 says.
-func next(request *http.Request, generation string, place int) string {
+// nextCursor makes the cursor of a list within a generation; none where the list ends, which place 0 says.
+func nextCursor(request *http.Request, generation string, place int) string {
 	if place == 0 {
 		return ""
 	}
@@ -48,7 +48,7 @@ func readCursor(request *http.Request) (name string, place int, err error) {
 		place, _ = strconv.Atoi(parts[2]) // the form allows nothing else
 	}
 	if name == "" || cursorOf(request, name, place) != text {
-		return "", 0, invalid("read request", "cursor", fmt.Sprintf("%.80q is no cursor of this list", text),
+		return "", 0, newFault("read request", "cursor", fmt.Sprintf("%.80q is no cursor of this list", text),
 			"send next_cursor of the page before with the same order and filters, or none to begin")
 	}
 	return name, place, nil
@@ -68,14 +68,15 @@ func wantedOf(request *http.Request) (wanted, error) {
 		return out, err
 	}
 	if out.generation != "" && out.generation != name {
-		return out, invalid("read request", "cursor", "it is of generation "+name+", not "+out.generation,
+		return out, newFault("read request", "cursor", "it is of generation "+name+", not "+out.generation,
 			"leave generation out: the cursor names it")
 	}
 	return wanted{name, place, true}, nil
 }
 
-// gone makes of an unknown generation that a cursor names one that is gone: the list that the client reads has ended.
-func (w wanted) gone(err error) error {
+// mapGone makes of an unknown generation that a cursor names one that is gone: the list that the client reads has
+// ended.
+func (w wanted) mapGone(err error) error {
 	if !w.paged || !fault.Is(err, fault.UnknownGen) {
 		return err
 	}

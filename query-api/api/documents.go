@@ -13,7 +13,7 @@ import (
 
 // listDocuments answers GET …/documents: documents in the order of their keys.
 func (s *Server) listDocuments(w http.ResponseWriter, request *http.Request) {
-	s.browse(w, request, func(ctx context.Context, generation *retrieve.Generation, place int) (any, error) {
+	s.browseGeneration(w, request, func(ctx context.Context, generation *retrieve.Generation, place int) (any, error) {
 		n, err := limitOf(request)
 		if err != nil {
 			return nil, err
@@ -24,7 +24,7 @@ func (s *Server) listDocuments(w http.ResponseWriter, request *http.Request) {
 			return nil, err
 		}
 		out := Documents{Source: sourceOf(generation), Items: []DocumentSummary{}}
-		out.NextCursor = next(request, out.Generation, after)
+		out.NextCursor = nextCursor(request, out.Generation, after)
 		for i, document := range found {
 			out.Items = append(out.Items, documentSummary(generation, from+i, document))
 		}
@@ -54,17 +54,17 @@ func documentSummary(generation *retrieve.Generation, i int, document rows.Docum
 	return out
 }
 
-// document answers GET …/documents/{key} and …/documents/{key}/text. Keys hold slashes, so the route takes the rest of
-// the path; a key that itself ends in /text has that slash written %2F.
-func (s *Server) document(w http.ResponseWriter, request *http.Request) {
+// serveDocument answers GET …/documents/{key} and …/documents/{key}/text. Keys hold slashes, so the route takes the
+// rest of the path; a key that itself ends in /text has that slash written %2F.
+func (s *Server) serveDocument(w http.ResponseWriter, request *http.Request) {
 	if strings.HasSuffix(request.URL.EscapedPath(), "/text") {
 		s.documentText(w, request)
 		return
 	}
-	s.browse(w, request, func(ctx context.Context, generation *retrieve.Generation, _ int) (any, error) {
+	s.browseGeneration(w, request, func(ctx context.Context, generation *retrieve.Generation, _ int) (any, error) {
 		for name := range request.URL.Query() {
 			if name != "generation" {
-				return nil, invalid("read request", name, "unknown parameter", "it is one of the document's text")
+				return nil, newFault("read request", name, "unknown parameter", "it is one of the document's text")
 			}
 		}
 		key := request.PathValue("rest")
@@ -94,7 +94,7 @@ func foundOf(document rows.Document) string {
 
 // documentText answers GET …/documents/{key}/text.
 func (s *Server) documentText(w http.ResponseWriter, request *http.Request) {
-	s.browse(w, request, func(ctx context.Context, generation *retrieve.Generation, _ int) (any, error) {
+	s.browseGeneration(w, request, func(ctx context.Context, generation *retrieve.Generation, _ int) (any, error) {
 		return textOf(ctx, generation, strings.TrimSuffix(request.PathValue("rest"), "/text"), request.URL.Query())
 	})
 }
@@ -126,15 +126,15 @@ func textOf(
 }
 
 func rangeOf(q url.Values, length int) (start, end int, err error) {
-	if start, err = number(q, "start", 0, maxRunes, 0); err != nil {
+	if start, err = readNumber(q, "start", 0, maxRunes, 0); err != nil {
 		return 0, 0, err
 	}
-	if end, err = number(q, "end", 0, maxRunes, length); err != nil {
+	if end, err = readNumber(q, "end", 0, maxRunes, length); err != nil {
 		return 0, 0, err
 	}
 	end = min(end, length)
 	if start > end {
-		return 0, 0, invalid("read request", "start", "it lies behind the end", "")
+		return 0, 0, newFault("read request", "start", "it lies behind the end", "")
 	}
 	return start, min(end, start+maxTextRunes), nil
 }

@@ -18,26 +18,26 @@ const pinnedFor = "86400"
 // plain answers share it.
 func tagOf(request *http.Request, generation *retrieve.Generation) string {
 	manifest := generation.Manifest
-	return tag(
+	return newTag(
 		version.String(), request.URL.RequestURI(), manifest.Index, manifest.Generation, manifest.Created.String(),
 		manifest.Hashes.Content.Digest().String(), manifest.Hashes.Text.Digest().String(),
 		manifest.Hashes.Vector.Digest().String(), manifest.Config.String(),
 	)
 }
 
-func tag(parts ...string) string {
+func newTag(parts ...string) string {
 	return `W/"` + core.Sum(parts...).String()[:32] + `"`
 }
 
-// tagged is the tag of an answer of other sources, from what it says.
-func tagged(v any) string {
+// tagAnswer is the tag of an answer of other sources, from what it says.
+func tagAnswer(v any) string {
 	raw, _ := json.Marshal(v) // what cannot be encoded fails when it is written
-	return tag(version.String(), string(raw))
+	return newTag(version.String(), string(raw))
 }
 
-// unchanged sets the headers of an answer that clients may keep, and answers 304 where the client has it: true.
+// answerUnchanged sets the headers of an answer that clients may keep, and answers 304 where the client has it: true.
 // pinned answers are kept without asking again.
-func (s *Server) unchanged(w http.ResponseWriter, request *http.Request, tag string, pinned bool) bool {
+func (s *Server) answerUnchanged(w http.ResponseWriter, request *http.Request, tag string, pinned bool) bool {
 	keep := "no-cache"
 	if pinned {
 		keep = "max-age=" + pinnedFor + ", immutable"
@@ -49,15 +49,16 @@ func (s *Server) unchanged(w http.ResponseWriter, request *http.Request, tag str
 	}
 	header.Set("Cache-Control", keep)
 	header.Set("ETag", tag)
-	if !has(request.Header.Values("If-None-Match"), tag) {
+	if !hasTag(request.Header.Values("If-None-Match"), tag) {
 		return false
 	}
 	w.WriteHeader(http.StatusNotModified)
 	return true
 }
 
-// has reports whether If-None-Match names a tag, weakly compared. What it may say of every tag (*) is of no use here.
-func has(lines []string, tag string) bool {
+// hasTag reports whether If-None-Match names a tag, weakly compared. What it may say of every tag (*) is of no use
+// here.
+func hasTag(lines []string, tag string) bool {
 	opaque := strings.TrimPrefix(tag, "W/")
 	for _, line := range lines {
 		for given := range strings.SplitSeq(line, ",") {
@@ -71,14 +72,14 @@ func has(lines []string, tag string) bool {
 
 // writeTagged answers with a tag from the answer itself.
 func (s *Server) writeTagged(w http.ResponseWriter, request *http.Request, v any) {
-	if !s.unchanged(w, request, tagged(v), false) {
+	if !s.answerUnchanged(w, request, tagAnswer(v), false) {
 		writeJSON(w, v)
 	}
 }
 
-// describe answers GET /openapi.json.
-func (s *Server) describe(w http.ResponseWriter, request *http.Request) {
-	if s.unchanged(w, request, s.openapiTag, false) {
+// serveOpenAPI answers GET /openapi.json.
+func (s *Server) serveOpenAPI(w http.ResponseWriter, request *http.Request) {
+	if s.answerUnchanged(w, request, s.openapiTag, false) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")

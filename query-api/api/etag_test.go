@@ -90,9 +90,9 @@ func TestAnswersForAKeyArePrivate(t *testing.T) {
 	report := core.Report{Status: core.StatusCompleted}
 	_, err := blob.WriteJSON(t.Context(), l.stores.Blobs, at, report, blob.Cond{})
 	require.NoError(t, err)
-	for text, told := range map[string]bool{key.Text: false, operate.Text: true} {
+	for text, reported := range map[string]bool{key.Text: false, operate.Text: true} {
 		got := l.send("GET", "/v1/indexes/sample/generations/g1", "", bearer(text)...)
-		assert.True(t, got.Code == 200 && told == strings.Contains(got.Body.String(), `"report":{`),
+		assert.True(t, got.Code == 200 && reported == strings.Contains(got.Body.String(), `"report":{`),
 			"%d %s", got.Code, got.Body)
 	}
 }

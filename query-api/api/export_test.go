@@ -8,7 +8,7 @@ import (
 )
 
 // Tellable reports whether errors of a code, wherever they come from, are asked to everybody.
-func Tellable(code fault.Code) bool { return tellable(code.At("read", "")) }
+func Tellable(code fault.Code) bool { return isCallerFault(code.At("read", "")) }
 
 // WaitForNew lets queries wait longer for a new generation than a busy machine takes to open it.
 func (c *Config) WaitForNew(patience time.Duration) { c.patience = patience }

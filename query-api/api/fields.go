@@ -32,14 +32,14 @@ var resultFields = func() (out []string) {
 func checkFields(fields []string) error {
 	for _, name := range fields {
 		if !slices.Contains(resultFields, name) {
-			return invalid("read query", "fields", name+" is no field of a result", "known: "+strings.Join(resultFields, ", "))
+			return newFault("read query", "fields", name+" is no field of a result", "known: "+strings.Join(resultFields, ", "))
 		}
 	}
 	return nil
 }
 
-// chosen gives a result with the named fields alone; all of it where none is named.
-func chosen(response answer.Response, fields []string) any {
+// selectFields gives a result with the named fields alone; all of it where none is named.
+func selectFields(response answer.Response, fields []string) any {
 	if len(fields) == 0 {
 		return response
 	}
@@ -58,18 +58,18 @@ func chosen(response answer.Response, fields []string) any {
 	}
 	for name, inner := range parts {
 		if out[name] == nil {
-			out[name] = pick(all[name], inner)
+			out[name] = pickFields(all[name], inner)
 		}
 	}
 	return out
 }
 
-// pick keeps the named fields of an object, or of each object of a list.
-func pick(value any, names []string) any {
+// pickFields keeps the named fields of an object, or of each object of a list.
+func pickFields(value any, names []string) any {
 	switch value := value.(type) {
 	case []any:
 		for i := range value {
-			value[i] = pick(value[i], names)
+			value[i] = pickFields(value[i], names)
 		}
 	case map[string]any:
 		out := map[string]any{}

@@ -72,20 +72,20 @@ func reportOf(ctx context.Context, index artifact.Index, generation string) (*co
 	return &report, nil
 }
 
-// card answers GET /v1/indexes/{index}.
-func (s *Server) card(w http.ResponseWriter, request *http.Request) {
+// serveCard answers GET /v1/indexes/{index}.
+func (s *Server) serveCard(w http.ResponseWriter, request *http.Request) {
 	ctx, cancel := context.WithTimeout(request.Context(), s.Timeout)
 	defer cancel()
 	out, err := s.cardOf(ctx, request.PathValue("index"))
 	if err != nil {
-		s.fail(w, request, err)
+		s.writeError(w, request, err)
 		return
 	}
 	since := out.Created
 	if out.Published != nil {
 		since = *out.Published
 	}
-	if s.unchanged(w, request, tagged(out), false) { // of what stays: the age is another with every request
+	if s.answerUnchanged(w, request, tagAnswer(out), false) { // of what stays: the age is another with every request
 		return
 	}
 	out.AgeSeconds = time.Since(since).Round(time.Second).Seconds()
@@ -121,7 +121,7 @@ func (s *Server) cardOf(ctx context.Context, name string) (IndexCard, error) {
 		return IndexCard{}, err
 	}
 	counts := manifest.Counts
-	readiness, _ := s.serving(name).readiness(name)
+	readiness, _ := s.ensureIndex(name).checkReadiness(name)
 	out := IndexCard{
 		IndexInfo: infoOf(name, pointer, manifest), Bytes: sizeOf(manifest),
 		Problems: counts.Failed + counts.DeadLetters, Failed: counts.Failed, Stale: counts.Stale,
@@ -137,13 +137,13 @@ func (s *Server) cardOf(ctx context.Context, name string) (IndexCard, error) {
 	return out, nil
 }
 
-// generation answers GET /v1/indexes/{index}/generations/{generation}.
-func (s *Server) generation(w http.ResponseWriter, request *http.Request) {
+// serveGeneration answers GET /v1/indexes/{index}/generations/{generation}.
+func (s *Server) serveGeneration(w http.ResponseWriter, request *http.Request) {
 	ctx, cancel := context.WithTimeout(request.Context(), s.Timeout)
 	defer cancel()
 	out, err := s.generationOf(ctx, request.PathValue("index"), request.PathValue("generation"))
 	if err != nil {
-		s.fail(w, request, err)
+		s.writeError(w, request, err)
 		return
 	}
 	if !middleware.Of(ctx).Includes(access.Operate) {

@@ -173,9 +173,9 @@ func TestNoRouteIsServedWithoutAKeyThatAllowsIt(t *testing.T) {
 		assert.True(t, scope != access.Operate || wide.Code == http.StatusForbidden,
 			"%s with a key to query: %d", route, wide.Code)
 		if other := l.attempt(route, bearer(narrow.Text)); strings.Contains(route, "sample") && scope != access.Operate {
-			nobody := l.attempt(strings.Replace(route, "sample", "nobody", 1), bearer(good.Text))
+			unknown := l.attempt(strings.Replace(route, "sample", "nobody", 1), bearer(good.Text))
 			if other.Code != http.StatusNotFound || !strings.Contains(other.Body.String(), "unknown_index") ||
-				strings.ReplaceAll(withoutID(nobody), "nobody", "sample") != withoutID(other) {
+				strings.ReplaceAll(withoutID(unknown), "nobody", "sample") != withoutID(other) {
 				t.Errorf("%s with a key of other indexes: %d %s", route, other.Code, other.Body)
 			}
 		}
@@ -309,11 +309,11 @@ func TestAQueryKeyIsNotToldOfTheInside(t *testing.T) {
 		var problem api.Problem
 		err := json.Unmarshal(got.Body.Bytes(), &problem)
 		require.True(t, err == nil, "%s: %v in %s", code, err, got.Body)
-		told := problem.Detail + problem.Hint
+		reported := problem.Detail + problem.Hint
 		assert.True(t, problem.Reference != "" || api.Tellable(code), "%s: no reference", code)
-		if problem.Reference != "" && (strings.Contains(told, "inside") || strings.Contains(told, "10.0.0.7") ||
+		if problem.Reference != "" && (strings.Contains(reported, "inside") || strings.Contains(reported, "10.0.0.7") ||
 			!strings.Contains(logged.String(), problem.Reference) || !strings.Contains(logged.String(), "10.0.0.7")) {
-			t.Errorf("%s: reported %q, logged %s", code, told, logged.String())
+			t.Errorf("%s: reported %q, logged %s", code, reported, logged.String())
 		}
 		full := l.send("POST", "/v1/indexes/sample/query", body, bearer(operate.Text)...)
 		assert.Contains(t, full.Body.String(), "10.0.0.7", "%s: the operator does not see it: %s", code, full.Body)

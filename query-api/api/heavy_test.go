@@ -84,12 +84,12 @@ func TestHeavyWorkIsBoundedAndEndsWithItsCaller(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var told bytes.Buffer
-			_, _ = bufio.NewReader(response.Body).WriteTo(&told)
+			var reported bytes.Buffer
+			_, _ = bufio.NewReader(response.Body).WriteTo(&reported)
 			_ = response.Body.Close()
 			waits := response.StatusCode == http.StatusTooManyRequests && response.Header.Get("Retry-After") != ""
-			if !waits && !strings.Contains(told.String(), "try again in") || !strings.Contains(told.String(), "heavy") {
-				t.Errorf("%s beside heavy work by %s: %d %v %s", other, name, response.StatusCode, response.Header, &told)
+			if !waits && !strings.Contains(reported.String(), "try again in") || !strings.Contains(reported.String(), "heavy") {
+				t.Errorf("%s beside heavy work by %s: %d %v %s", other, name, response.StatusCode, response.Header, &reported)
 			}
 		}
 		if out := f.ask(map[string]any{"query": "What is the capital of Norway?"}); out["reason"] != nil {

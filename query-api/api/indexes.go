@@ -61,8 +61,8 @@ type open struct {
 	share *share
 }
 
-// serving gives the index, making its entry.
-func (s *Server) serving(name string) *index {
+// ensureIndex gives the index, making its entry.
+func (s *Server) ensureIndex(name string) *index {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	x := s.indexes[name]
@@ -73,8 +73,8 @@ func (s *Server) serving(name string) *index {
 	return x
 }
 
-// served gives all indexes that were asked for.
-func (s *Server) served() map[string]*index {
+// listServed gives all indexes that were asked for.
+func (s *Server) listServed() map[string]*index {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := make(map[string]*index, len(s.indexes))
@@ -84,21 +84,21 @@ func (s *Server) served() map[string]*index {
 	return out
 }
 
-// pointer says what is published: what the artifact said when it was last read, at most a poll ago. It is read again
-// for the first query for an index, and where the mirror says something else than it did at the last reading: whichever
-// epoch is higher, the artifact counts. Names without a published index leave no trace.
-func (s *Server) pointer(ctx context.Context, name string) (core.Pointer, error) {
-	mirrored := s.mirrored(ctx, name)
+// readPointer says what is published: what the artifact said when it was last read, at most a poll ago. It is read
+// again for the first query for an index, and where the mirror says something else than it did at the last reading:
+// whichever epoch is higher, the artifact counts. Names without a published index leave no trace.
+func (s *Server) readPointer(ctx context.Context, name string) (core.Pointer, error) {
+	mirrored := s.readMirror(ctx, name)
 	s.mu.Lock()
 	x := s.indexes[name]
 	s.mu.Unlock()
 	if x != nil {
-		if stored, known := x.stored(mirrored); known {
+		if stored, known := x.storedPointer(mirrored); known {
 			return stored, nil
 		}
 	}
 	began := time.Now()
-	served := x != nil && x.known()
+	served := x != nil && x.isKnown()
 	reading, cancel := ctx, context.CancelFunc(func() {})
 	if served {
 		reading, cancel = context.WithTimeout(ctx, s.patience)
@@ -107,7 +107,7 @@ func (s *Server) pointer(ctx context.Context, name string) (core.Pointer, error)
 	cancel()
 	switch {
 	case err != nil && served: // what was served is never wrong; the watcher goes on asking
-		return x.last(), nil
+		return x.lastPointer(), nil
 	case err != nil && mirrored.Manifest != "":
 		return mirrored, nil
 	case err != nil:
@@ -116,25 +116,25 @@ func (s *Server) pointer(ctx context.Context, name string) (core.Pointer, error)
 	if x == nil && stored.Manifest == "" {
 		return stored, nil
 	}
-	x = s.serving(name)
-	x.learn(stored, mirrored, began)
-	return x.last(), nil
+	x = s.ensureIndex(name)
+	x.learnPointer(stored, mirrored, began)
+	return x.lastPointer(), nil
 }
 
-// named gives the pointer of a published index; fault.UnknownIndex where there is none.
-func (s *Server) named(ctx context.Context, name string) (core.Pointer, error) {
+// findPointer gives the pointer of a published index; fault.UnknownIndex where there is none.
+func (s *Server) findPointer(ctx context.Context, name string) (core.Pointer, error) {
 	if !core.ValidIndex(name) {
 		return core.Pointer{}, unknownIndex(name)
 	}
-	pointer, err := s.pointer(ctx, name)
+	pointer, err := s.readPointer(ctx, name)
 	if err == nil && pointer.Manifest == "" {
 		err = unknownIndex(name)
 	}
 	return pointer, err
 }
 
-// mirrored reads the mirror of the pointer; one that cannot be read is none.
-func (s *Server) mirrored(ctx context.Context, name string) core.Pointer {
+// readMirror reads the mirror of the pointer; one that cannot be read is none.
+func (s *Server) readMirror(ctx context.Context, name string) core.Pointer {
 	ctx, cancel := context.WithTimeout(ctx, mirrorPatience)
 	defer cancel()
 	var pointer core.Pointer
@@ -144,9 +144,9 @@ func (s *Server) mirrored(ctx context.Context, name string) core.Pointer {
 	return pointer
 }
 
-// stored is what the artifact said; false when it was never read, or when the mirror says of something that was not
-// known then.
-func (x *index) stored(mirrored core.Pointer) (core.Pointer, bool) {
+// storedPointer is what the artifact said; false when it was never read, or when the mirror says of something that was
+// not known then.
+func (x *index) storedPointer(mirrored core.Pointer) (core.Pointer, bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	news := mirrored != (core.Pointer{}) && mirrored != x.published && mirrored != x.mirrored // also of a deletion
@@ -155,22 +155,22 @@ func (x *index) stored(mirrored core.Pointer) (core.Pointer, bool) {
 	return x.published, !x.readAt.IsZero() && !news && !stale
 }
 
-// known reports whether the artifact was ever read.
-func (x *index) known() bool {
+// isKnown reports whether the artifact was ever read.
+func (x *index) isKnown() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return !x.readAt.IsZero()
 }
 
-// last is what the artifact said last.
-func (x *index) last() core.Pointer {
+// lastPointer is what the artifact said last.
+func (x *index) lastPointer() core.Pointer {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.published
 }
 
-// learn takes what a reading brought; of two, the one that began later counts.
-func (x *index) learn(pointer, mirrored core.Pointer, began time.Time) {
+// learnPointer takes what a reading brought; of two, the one that began later counts.
+func (x *index) learnPointer(pointer, mirrored core.Pointer, began time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if began.Before(x.readAt) {
@@ -179,24 +179,24 @@ func (x *index) learn(pointer, mirrored core.Pointer, began time.Time) {
 	x.published, x.mirrored, x.readAt, x.damaged = pointer, mirrored, began, nil
 }
 
-// acquire holds the current generation for a query, opening it where it is closed. Who waits for that in vain gets
-// fault.GenBusy; the opening goes on.
-func (s *Server) acquire(ctx context.Context, name string) (*retrieve.Generation, error) {
-	pointer, err := s.named(ctx, name)
+// acquireCurrent holds the current generation for a query, opening it where it is closed. Who waits for that in vain
+// gets fault.GenBusy; the opening goes on.
+func (s *Server) acquireCurrent(ctx context.Context, name string) (*retrieve.Generation, error) {
+	pointer, err := s.findPointer(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	x := s.serving(name)
-	x.await(1)
-	defer x.await(-1)
+	x := s.ensureIndex(name)
+	x.countWaiting(1)
+	defer x.countWaiting(-1)
 	first := time.NewTimer(s.Timeout)
 	defer first.Stop()
-	for told := false; ; {
-		opened := x.refresh(s, name, pointer)
+	for reported := false; ; {
+		opened := x.startOpening(s, name, pointer)
 		if opened == nil {
 			// What failed a moment ago, without a request, may be whole by now: a request gets the result of a new opening.
-			if again := x.untilRetry(); again > 0 && !told {
-				told = true
+			if again := x.untilRetry(); again > 0 && !reported {
+				reported = true
 				select {
 				case <-time.After(again):
 					continue
@@ -206,7 +206,7 @@ func (s *Server) acquire(ctx context.Context, name string) (*retrieve.Generation
 			break
 		}
 		wait := first.C
-		if x.open() {
+		if x.isOpen() {
 			next := time.NewTimer(s.patience)
 			defer next.Stop()
 			wait = next.C
@@ -227,17 +227,17 @@ func (s *Server) acquire(ctx context.Context, name string) (*retrieve.Generation
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.current != nil && x.current.Hold() {
-		s.room.touch(x.current.share)
+		s.room.touchShare(x.current.share)
 		return x.current.Generation, nil
 	}
 	if x.failed != nil {
 		return nil, x.failed
 	}
-	return nil, busy(pointer.Generation)
+	return nil, newBusyError(pointer.Generation)
 }
 
-// await counts the requests that are about to hold the current generation, which is not closed for another then.
-func (x *index) await(n int) {
+// countWaiting counts the requests that are about to hold the current generation, which is not closed for another then.
+func (x *index) countWaiting(n int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.waiting += n
@@ -251,7 +251,7 @@ func (x *index) passedOver() bool {
 	return x.current == nil && x.failed == nil && !x.closed
 }
 
-func busy(generation string) error {
+func newBusyError(generation string) error {
 	return fault.GenBusy.At("open generation", generation).
 		Because("it is still being opened").
 		Advise("ask again in a moment: the opening goes on")
@@ -264,21 +264,22 @@ func unknownIndex(name string) error {
 			"; or the key is not for it")
 }
 
-func (x *index) open() bool {
+func (x *index) isOpen() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.current != nil
 }
 
-// refresh starts to open what the pointer names, once, and gives a channel to wait on; nil when nothing is to be done.
-func (x *index) refresh(server *Server, name string, pointer core.Pointer) <-chan struct{} {
+// startOpening starts to open what the pointer names, once, and gives a channel to wait on; nil when nothing is to be
+// done.
+func (x *index) startOpening(server *Server, name string, pointer core.Pointer) <-chan struct{} {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.opening != nil {
 		return x.opening
 	}
 	if x.current != nil && x.current.Changed() { // a question waits, rather than read what is wrong
-		x.retire(x.current)
+		x.retireGeneration(x.current)
 		x.current, x.manifest = nil, ""
 	}
 	if x.closed || (x.current != nil && x.manifest == pointer.Manifest && x.current.Release == pointer.Epoch) {
@@ -289,18 +290,18 @@ func (x *index) refresh(server *Server, name string, pointer core.Pointer) <-cha
 	}
 	before, ahead := x.current, x.ahead && x.waiting == 0
 	done := make(chan struct{})
-	if !server.beside(func() {
+	if !server.runBeside(func() {
 		generation, err := server.openPointed(name, pointer, func(ctx context.Context, mine *share, bytes int64) error {
 			switch {
 			case before != nil:
-				server.room.swap(mine, bytes)
+				server.room.takeSwap(mine, bytes)
 				return nil
 			case ahead:
-				return server.room.ahead(mine, bytes, server.aheadShare())
+				return server.room.takeAhead(mine, bytes, server.aheadShare())
 			}
-			return server.room.wait(ctx, mine, bytes)
+			return server.room.waitForRoom(ctx, mine, bytes)
 		})
-		x.opened(server, name, pointer.Manifest, generation, err)
+		x.finishOpening(server, name, pointer.Manifest, generation, err)
 		close(done)
 	}) {
 		return nil
@@ -309,18 +310,18 @@ func (x *index) refresh(server *Server, name string, pointer core.Pointer) <-cha
 	return done
 }
 
-// keep goes on with an index beside requests: it opens what a new pointer names where the index is to be open.
-func (x *index) keep(server *Server, name string, pointer core.Pointer) {
+// refreshWanted goes on with an index beside requests: it opens what a new pointer names where the index is to be open.
+func (x *index) refreshWanted(server *Server, name string, pointer core.Pointer) {
 	x.mu.Lock()
 	wanted := x.asked && (x.failed == nil || !time.Now().Before(x.againAt))
 	x.mu.Unlock()
 	if wanted {
-		x.refresh(server, name, pointer)
+		x.startOpening(server, name, pointer)
 	}
 }
 
-// opened takes over what an opening brought.
-func (x *index) opened(server *Server, name, manifest string, generation *open, err error) {
+// finishOpening takes over what an opening brought.
+func (x *index) finishOpening(server *Server, name, manifest string, generation *open, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	again := x.failed != nil && err != nil && x.failed.Error() == err.Error()
@@ -331,14 +332,14 @@ func (x *index) opened(server *Server, name, manifest string, generation *open, 
 	}
 	defer func() { server.noteReady(name, x.current != nil || fault.Is(err, fault.GenBusy)) }()
 	if err != nil {
-		x.delay()
+		x.delayRetry()
 	}
 	switch {
 	case err == nil && x.closed:
 		generation.Close()
 	case err == nil:
 		x.failures = 0
-		x.take(server, generation, manifest)
+		x.replaceCurrent(server, generation, manifest)
 		server.Telemetry.Count(telemetry.Openings, 1)
 		server.Telemetry.Set(telemetry.GenerationEpoch, float64(generation.Release), name)
 	case fault.Is(err, fault.GenBusy):
@@ -348,15 +349,15 @@ func (x *index) opened(server *Server, name, manifest string, generation *open, 
 	}
 }
 
-// take puts an open generation in the place of the one before. The caller holds the lock.
-func (x *index) take(server *Server, generation *open, manifest string) {
+// replaceCurrent puts an open generation in the place of the one before. The caller holds the lock.
+func (x *index) replaceCurrent(server *Server, generation *open, manifest string) {
 	var before *share
 	if x.current != nil {
 		before = x.current.share
 	}
-	generation.share.release = func(idle *retrieve.Generation) bool { return x.release(server, idle) }
-	server.room.open(generation.share, generation.Generation, before)
-	x.retire(x.current)
+	generation.share.release = func(idle *retrieve.Generation) bool { return x.releaseIdle(server, idle) }
+	server.room.noteOpen(generation.share, generation.Generation, before)
+	x.retireGeneration(x.current)
 	x.current, x.manifest = generation, manifest
 }
 
@@ -370,29 +371,29 @@ func (x *index) untilRetry() time.Duration {
 	return time.Until(x.retryAt)
 }
 
-// delay says when an opening that failed is tried again: without a request the later, the more often it has. The caller
-// holds the lock.
-func (x *index) delay() {
+// delayRetry says when an opening that failed is tried again: without a request the later, the more often it has. The
+// caller holds the lock.
+func (x *index) delayRetry() {
 	now := time.Now()
 	x.retryAt, x.againAt = now.Add(retryOpen), now.Add(min(retryOpen<<min(x.failures, 10), retryMost))
 	x.failures++
 }
 
-// release lets go of a generation that is idle, to make room for another; false where a request needs it after all.
-func (x *index) release(server *Server, idle *retrieve.Generation) bool {
+// releaseIdle lets go of a generation that is idle, to make room for another; false where a request needs it after all.
+func (x *index) releaseIdle(server *Server, idle *retrieve.Generation) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.current != nil && x.current.Generation == idle {
 		if x.waiting > 0 || idle.Shared() {
 			return false
 		}
-		x.retire(x.current)
+		x.retireGeneration(x.current)
 		x.current, x.manifest, x.asked = nil, "", false
 		return true
 	}
 	for i, one := range x.pinned {
 		if one.Generation == idle && !idle.Shared() {
-			x.retire(one)
+			x.retireGeneration(one)
 			x.pinned = slices.Delete(x.pinned, i, i+1)
 			return true
 		}
@@ -426,26 +427,26 @@ func (s *Server) openGeneration(
 	mine := &share{}
 	defer func() {
 		if err != nil {
-			mine.holders(0)
+			mine.noteHolders(0)
 		}
 	}()
 	defer parallel.Caught(&err)
 	ctx := s.ctx // the opening bounds itself; Shutdown ends it too
-	s.lease(ctx, name, generation)
+	s.leaseGeneration(ctx, name, generation)
 	opening := retrieve.Opening{
 		Artifacts: s.Artifacts, Cache: s.Cache, Vectors: s.Vectors, Index: name, Manifest: manifest, Release: epoch,
-		Left: mine.holders,
+		Left: mine.noteHolders,
 		Admit: func(ctx context.Context, bytes int64) error {
 			began := time.Now()
 			err := admit(ctx, mine, bytes)
 			if err == nil && time.Since(began) > leaseTTL/3 {
-				s.lease(ctx, name, generation)
+				s.leaseGeneration(ctx, name, generation)
 			}
 			return err
 		},
 	}
 	found, err := opening.Open(ctx)
-	if fault.Is(err, fault.SegmentDamage) && s.collected(ctx, name, generation, manifest) {
+	if fault.Is(err, fault.SegmentDamage) && s.isCollected(ctx, name, generation, manifest) {
 		err = fault.GenCollected.At("open generation", generation).
 			Because("it was collected").
 			Advise("query the current one")
@@ -463,8 +464,8 @@ func (s *Server) openGeneration(
 	return &open{found, mine}, nil
 }
 
-// collected says that nothing names a generation any more: what is missing of it is no damage.
-func (s *Server) collected(ctx context.Context, name, generation, manifest string) bool {
+// isCollected says that nothing names a generation any more: what is missing of it is no damage.
+func (s *Server) isCollected(ctx context.Context, name, generation, manifest string) bool {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
 	index := artifact.Index{Store: s.Artifacts, Name: name}
@@ -476,8 +477,9 @@ func (s *Server) collected(ctx context.Context, name, generation, manifest strin
 	return fault.Is(err, fault.UnknownGen) || err == nil && ref.Manifest != manifest
 }
 
-// retire lets go of a generation that is no longer offered; queries that hold it go on. The caller holds the lock.
-func (x *index) retire(generation *open) {
+// retireGeneration lets go of a generation that is no longer offered; queries that hold it go on. The caller holds the
+// lock.
+func (x *index) retireGeneration(generation *open) {
 	x.retired = slices.DeleteFunc(x.retired, func(old *open) bool { return !old.Held() })
 	if generation == nil {
 		return
@@ -487,11 +489,11 @@ func (x *index) retire(generation *open) {
 	}
 }
 
-// held names the generations that this replica still reads.
-func (x *index) held() []string {
+// listHeld names the generations that this replica still reads.
+func (x *index) listHeld() []string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.retire(nil)
+	x.retireGeneration(nil)
 	var out []string
 	if x.current != nil {
 		out = append(out, x.current.Manifest.Generation)

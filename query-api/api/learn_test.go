@@ -17,7 +17,7 @@ func TestTheLatestReadingOfAPointerCountsWhateverItsEpoch(t *testing.T) {
 		epoch, want int64
 		after       time.Duration
 	}{{4, 4, 0}, {1, 1, 2 * time.Second}, {9, 1, time.Second}, {2, 2, 3 * time.Second}} {
-		x.learn(core.Pointer{Generation: "g", Manifest: "m", Epoch: c.epoch}, core.Pointer{}, began.Add(c.after))
-		assert.Equal(t, c.want, x.last().Epoch, "reading %d: epoch", i)
+		x.learnPointer(core.Pointer{Generation: "g", Manifest: "m", Epoch: c.epoch}, core.Pointer{}, began.Add(c.after))
+		assert.Equal(t, c.want, x.lastPointer().Epoch, "reading %d: epoch", i)
 	}
 }

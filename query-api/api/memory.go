@@ -47,10 +47,10 @@ type MemoryChunk struct {
 	Question string  `json:"question" doc:"the first that it answers; its text where it is compared by that"`
 }
 
-// memory answers GET …/memory.
-func (s *Server) memory(w http.ResponseWriter, request *http.Request) {
-	s.browse(w, request, func(ctx context.Context, generation *retrieve.Generation, _ int) (any, error) {
-		nodes, err := number(request.URL.Query(), "nodes", 1, mostNodes, mostNodes)
+// serveMemory answers GET …/memory.
+func (s *Server) serveMemory(w http.ResponseWriter, request *http.Request) {
+	s.browseGeneration(w, request, func(ctx context.Context, generation *retrieve.Generation, _ int) (any, error) {
+		nodes, err := readNumber(request.URL.Query(), "nodes", 1, mostNodes, mostNodes)
 		if err != nil {
 			return nil, err
 		}
@@ -67,22 +67,22 @@ func (s *Server) memory(w http.ResponseWriter, request *http.Request) {
 			out.Values, out.Residuals = append(out.Values, file.Values...), append(out.Residuals, file.Residuals...)
 		}
 		for k, theme := range found.Themes {
-			told := MemoryTheme{
+			reported := MemoryTheme{
 				Theme: k, Lambda: theme.Lambda, Beta: theme.Beta, Summary: theme.Summary,
 				Questions: []string{}, Chunks: []MemoryChunk{},
 			}
 			for _, question := range theme.Questions {
-				told.Questions = append(told.Questions, question.Text)
+				reported.Questions = append(reported.Questions, question.Text)
 			}
 			for _, loading := range theme.Loadings {
 				chunk := generation.Live.ByNumber(loading.Number)
-				told.Chunks = append(told.Chunks, MemoryChunk{
+				reported.Chunks = append(reported.Chunks, MemoryChunk{
 					ID: chunk.ID.String(), Document: generation.Live.Key(int(chunk.Document)), Ordinal: int(chunk.Ordinal),
 					Start: int(chunk.Start), End: int(chunk.End),
 					Loading: loading.Loading, Degree: loading.Degree, Member: loading.Member, Question: loading.Question,
 				})
 			}
-			out.Themes = append(out.Themes, told)
+			out.Themes = append(out.Themes, reported)
 		}
 		return out, nil
 	})

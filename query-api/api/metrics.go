@@ -7,10 +7,10 @@ import (
 	"github.com/unweaver/unweaver/query-api/middleware"
 )
 
-// metered gives the metrics, whose labels name every index.
-func (s *Server) metered(w http.ResponseWriter, request *http.Request) {
+// serveMetrics gives the metrics, whose labels name every index.
+func (s *Server) serveMetrics(w http.ResponseWriter, request *http.Request) {
 	if err := middleware.Of(request.Context()).NeedAll(); err != nil {
-		s.fail(w, request, err)
+		s.writeError(w, request, err)
 		return
 	}
 	s.Telemetry.Handler().ServeHTTP(w, request)

@@ -41,17 +41,17 @@ func OpenAPI(methods *retrieve.Registry) []byte {
 			reflect.TypeFor[answer.Without]():  true,
 		},
 	}
-	all.of(reflect.TypeFor[Problem]())
-	all.of(reflect.TypeFor[Delta]())
+	all.schemaOf(reflect.TypeFor[Problem]())
+	all.schemaOf(reflect.TypeFor[Delta]())
 	paths := map[string]any{}
-	for _, route := range (&Server{}).routes() {
-		path := route.described()
+	for _, route := range (&Server{}).listRoutes() {
+		path := route.docPath()
 		operations, _ := paths[path].(map[string]any)
 		if operations == nil {
 			operations = map[string]any{}
 			paths[path] = operations
 		}
-		operations[strings.ToLower(route.method)] = all.operation(path, route)
+		operations[strings.ToLower(route.method)] = all.describeOperation(path, route)
 	}
 	all.queryOf(methods)
 	all.components["Chosen"] = map[string]any{
@@ -81,7 +81,7 @@ func OpenAPI(methods *retrieve.Registry) []byte {
 		"components": map[string]any{"schemas": all.components, "responses": map[string]any{
 			// No operation has it: it is the answer to another method of an address.
 			"405": map[string]any{
-				"description": codesOf(http.StatusMethodNotAllowed), "content": content("application/problem+json", ref("Problem")),
+				"description": codesOf(http.StatusMethodNotAllowed), "content": contentOf("application/problem+json", newRef("Problem")),
 			},
 		}, "securitySchemes": map[string]any{
 			"key": map[string]any{
@@ -101,18 +101,18 @@ func OpenAPI(methods *retrieve.Registry) []byte {
 
 var pathParameter = regexp.MustCompile(`\{(\w+)\}`)
 
-// operation describes one route.
-func (s *schemas) operation(path string, route route) map[string]any {
+// describeOperation describes one route.
+func (s *schemas) describeOperation(path string, route route) map[string]any {
 	out := map[string]any{
 		"operationId": route.id, "tags": []string{route.tag}, "summary": route.summary,
-		"parameters": parametersIn(path, route), "responses": s.responses(route),
+		"parameters": parametersIn(path, route), "responses": s.describeResponses(route),
 		"description": route.doc + " Scope of the key: " + string(route.scope) + ".",
 	}
 	if route.open {
 		out["description"], out["security"] = route.doc+" Needs no key.", []any{}
 	}
 	if route.body != nil {
-		body := content("application/json", s.of(reflect.TypeOf(route.body)))
+		body := contentOf("application/json", s.schemaOf(reflect.TypeOf(route.body)))
 		if several := requestExamples[route.id]; several != nil {
 			body["application/json"].(map[string]any)["examples"] = several
 		}
@@ -155,33 +155,33 @@ func parametersIn(path string, route route) []any {
 	return parameters
 }
 
-// responses describes what a route answers: once where all is well, and every problem.
-func (s *schemas) responses(route route) map[string]any {
+// describeResponses describes what a route answers: once where all is well, and every problem.
+func (s *schemas) describeResponses(route route) map[string]any {
 	ok := map[string]any{"description": "ok"}
 	switch {
 	case route.answer != nil:
-		schema := s.of(reflect.TypeOf(route.answer))
+		schema := s.schemaOf(reflect.TypeOf(route.answer))
 		if route.id == "query" {
-			schema = map[string]any{"anyOf": []any{schema, ref("Chosen")}}
+			schema = map[string]any{"anyOf": []any{schema, newRef("Chosen")}}
 		}
-		ok["content"] = content("application/json", schema)
+		ok["content"] = contentOf("application/json", schema)
 		if example := answerExamples[route.id]; example != nil {
 			ok["content"].(map[string]any)["application/json"].(map[string]any)["example"] = example
 		}
 	case route.id == "metrics":
-		ok["content"] = content("text/plain", map[string]any{"type": "string"})
+		ok["content"] = contentOf("text/plain", map[string]any{"type": "string"})
 	case route.id == "getMemoryMap":
-		both := content("application/json", map[string]any{"type": "object"})
+		both := contentOf("application/json", map[string]any{"type": "object"})
 		both["application/graphml+xml"] = map[string]any{"schema": map[string]any{"type": "string"}}
 		ok["content"] = both
 	case route.id == "getRunReport":
-		ok["content"] = content("text/markdown", map[string]any{"type": "string"})
+		ok["content"] = contentOf("text/markdown", map[string]any{"type": "string"})
 	}
 	out := map[string]any{"200": ok}
 	if route.kept {
 		ok["headers"] = map[string]any{
-			"ETag": header("names this answer; with If-None-Match the same answer is 304"),
-			"Cache-Control": header("max-age where the address names a generation, which never changes; else no-cache. " +
+			"ETag": newHeader("names this answer; with If-None-Match the same answer is 304"),
+			"Cache-Control": newHeader("max-age where the address names a generation, which never changes; else no-cache. " +
 				"private where keys are asked for"),
 		}
 		out["304"] = map[string]any{"description": "the answer is still the one that If-None-Match names"}
@@ -200,47 +200,47 @@ func (s *schemas) responses(route route) map[string]any {
 		out["202"] = map[string]any{"description": "a notification, or a message that asks for no answer"}
 	}
 	for _, status := range route.allProblems() {
-		described := map[string]any{"description": codesOf(status), "content": s.told(route, status)}
+		described := map[string]any{"description": codesOf(status), "content": s.describeError(route, status)}
 		switch status {
 		case http.StatusServiceUnavailable, http.StatusTooManyRequests:
-			described["headers"] = map[string]any{"Retry-After": header("seconds")}
+			described["headers"] = map[string]any{"Retry-After": newHeader("seconds")}
 		case http.StatusUnauthorized:
-			described["headers"] = map[string]any{"WWW-Authenticate": header("Bearer")}
+			described["headers"] = map[string]any{"WWW-Authenticate": newHeader("Bearer")}
 		}
 		out[strconv.Itoa(status)] = described
 	}
 	if route.pattern == "/readyz" {
-		both := content("application/json", ref("Readiness"))
-		both["application/problem+json"] = map[string]any{"schema": ref("Problem")}
+		both := contentOf("application/json", newRef("Readiness"))
+		both["application/problem+json"] = map[string]any{"schema": newRef("Problem")}
 		out["503"] = map[string]any{
-			"description": "not ready", "content": both, "headers": map[string]any{"Retry-After": header("seconds")},
+			"description": "not ready", "content": both, "headers": map[string]any{"Retry-After": newHeader("seconds")},
 		}
 	}
 	return out
 }
 
-// told describes the error of a status, in the form of its route.
-func (s *schemas) told(route route, status int) map[string]any {
-	problem := content("application/problem+json", ref("Problem"))
+// describeError describes the error of a status, in the form of its route.
+func (s *schemas) describeError(route route, status int) map[string]any {
+	problem := contentOf("application/problem+json", newRef("Problem"))
 	problem["application/problem+json"].(map[string]any)["example"] = problemExample(status)
 	if route.failure == nil {
 		return problem
 	}
-	failure := content("application/json", s.of(reflect.TypeOf(route.failure)))
-	if !chat.Speaks(route.described()) {
+	failure := contentOf("application/json", s.schemaOf(reflect.TypeOf(route.failure)))
+	if !chat.Speaks(route.docPath()) {
 		failure["application/problem+json"] = problem["application/problem+json"] // the guard's
 		return failure
 	}
 	// There the guard's are of that form too.
-	failure["application/json"].(map[string]any)["example"] = chat.FailureOf(*form(problemExample(status), nil))
+	failure["application/json"].(map[string]any)["example"] = chat.FailureOf(*toAgentProblem(problemExample(status), nil))
 	return failure
 }
 
-func header(text string) map[string]any {
+func newHeader(text string) map[string]any {
 	return map[string]any{"description": text, "schema": map[string]any{"type": "string"}}
 }
 
-func content(kind string, schema map[string]any) map[string]any {
+func contentOf(kind string, schema map[string]any) map[string]any {
 	return map[string]any{kind: map[string]any{"schema": schema}}
 }
 
@@ -295,7 +295,7 @@ func (s *schemas) queryOf(methods *retrieve.Registry) {
 			withRules = append(withRules, spec.Name)
 		}
 		for _, param := range spec.Params {
-			params[param.Name] = joined(params[param.Name], paramSchema(spec.Name, param))
+			params[param.Name] = joinSchemas(params[param.Name], paramSchema(spec.Name, param))
 		}
 		for _, shape := range spec.Explains {
 			if seen[shape.Name] {
@@ -303,7 +303,7 @@ func (s *schemas) queryOf(methods *retrieve.Registry) {
 			}
 			seen[shape.Name] = true
 			s.names[reflect.TypeOf(shape.Zero)] = shape.Name
-			explanations = append(explanations, s.of(reflect.TypeOf(shape.Zero)))
+			explanations = append(explanations, s.schemaOf(reflect.TypeOf(shape.Zero)))
 			s.components[shape.Name].(map[string]any)["description"] = shape.Doc
 		}
 	}
@@ -329,8 +329,8 @@ func paramSchema(method string, param retrieve.Param) map[string]any {
 	return schema
 }
 
-// joined lets two methods have a parameter of one name.
-func joined(earlier any, schema map[string]any) any {
+// joinSchemas lets two methods have a parameter of one name.
+func joinSchemas(earlier any, schema map[string]any) any {
 	if earlier == nil {
 		return schema
 	}

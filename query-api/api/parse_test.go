@@ -75,11 +75,11 @@ func TestAChatModelFindsTheTriplesOfAQuestionWhereItIsAskedTo(t *testing.T) {
 		"a model was asked though the request did not ask for it: %v", plain["explain"])
 	body["params"] = map[string]any{"triples": "chat"}
 	out := f.ask(body)
-	told := out["explain"].(map[string]any)
-	asked := told["asked"].([]any)
-	if told["by"] != "chat" || len(asked) != 1 || asked[0].(map[string]any)["head"] != "?x" ||
-		!slices.Equal(told["names"].([]any), []any{"South Pole"}) {
-		t.Errorf("%v", told)
+	reported := out["explain"].(map[string]any)
+	asked := reported["asked"].([]any)
+	if reported["by"] != "chat" || len(asked) != 1 || asked[0].(map[string]any)["head"] != "?x" ||
+		!slices.Equal(reported["names"].([]any), []any{"South Pole"}) {
+		t.Errorf("%v", reported)
 	}
 	first := out["chunks"].([]any)[0].(map[string]any)
 	assert.True(t, first["document"] == "people/amundsen.txt" && len(out["degraded"].([]any)) == 0,
@@ -116,13 +116,13 @@ func TestAModelThatFindsNoTriplesCostsNoAnswer(t *testing.T) {
 			want := idsOf(f.ask(body))
 			body["params"] = map[string]any{"triples": "chat"}
 			out := f.ask(body)
-			told := out["explain"].(map[string]any)
+			reported := out["explain"].(map[string]any)
 			if got := slices.Contains(out["degraded"].([]any), any("question_triples")); got != c.degraded {
 				t.Errorf("degraded %v", out["degraded"])
 			}
-			if told["by"] != "rules" || !slices.Equal(idsOf(out), want) ||
-				!slices.Equal(told["names"].([]any), []any{"Roald Amundsen"}) {
-				t.Errorf("%v %v, want %v", told, idsOf(out), want)
+			if reported["by"] != "rules" || !slices.Equal(idsOf(out), want) ||
+				!slices.Equal(reported["names"].([]any), []any{"Roald Amundsen"}) {
+				t.Errorf("%v %v, want %v", reported, idsOf(out), want)
 			}
 		})
 	}

@@ -25,13 +25,14 @@ type pinning struct {
 	err        error
 }
 
-// unpublished returns the error for an index of which nothing is published: err, unless its build goes on or was held.
-func (s *Server) unpublished(ctx context.Context, name string, err error) error {
+// explainUnpublished returns the error for an index of which nothing is published: err, unless its build goes on or was
+// held.
+func (s *Server) explainUnpublished(ctx context.Context, name string, err error) error {
 	work, failed := s.Runs.State(ctx, runlog.LatestBuild(name))
 	if failed != nil || len(work) == 0 {
 		return err
 	}
-	state, failed := s.runlog().State(ctx, string(work))
+	state, failed := s.newRunlog().State(ctx, string(work))
 	report := state.Report
 	if failed == nil && report.Status == core.StatusHeld && report.ContentHash != "" {
 		return fault.UnknownIndex.At("query", name).
@@ -47,28 +48,28 @@ func (s *Server) unpublished(ctx context.Context, name string, err error) error 
 		Advise("ask when it is built: unweaver status " + name + " --watch shows how far it is")
 }
 
-// pin holds a generation by name, or the current one where there is no name. At most two besides the current one stay
-// open; an open one costs no request to a store.
-func (s *Server) pin(ctx context.Context, name, wanted string) (*retrieve.Generation, error) {
+// pinGeneration holds a generation by name, or the current one where there is no name. At most two besides the current
+// one stay open; an open one costs no request to a store.
+func (s *Server) pinGeneration(ctx context.Context, name, wanted string) (*retrieve.Generation, error) {
 	if !core.ValidIndex(name) {
 		return nil, unknownIndex(name)
 	}
 	if wanted == "" {
-		generation, err := s.acquire(ctx, name)
+		generation, err := s.acquireCurrent(ctx, name)
 		if fault.Is(err, fault.UnknownIndex) {
-			err = s.unpublished(ctx, name, err)
+			err = s.explainUnpublished(ctx, name, err)
 		}
 		return generation, err
 	}
 	if !core.ValidSlug(wanted) {
 		return nil, noGeneration(name, wanted, "this is no generation's name")
 	}
-	_, unpublished := s.named(ctx, name)
+	_, unpublished := s.findPointer(ctx, name)
 	if unpublished != nil && !fault.Is(unpublished, fault.UnknownIndex) {
 		return nil, unpublished
 	}
 	if unpublished == nil { // of another name nothing is kept unless it has the generation
-		if generation := s.serving(name).offered(s, wanted); generation != nil {
+		if generation := s.ensureIndex(name).holdOpen(s, wanted); generation != nil {
 			return generation, nil
 		}
 	}
@@ -79,7 +80,7 @@ func (s *Server) pin(ctx context.Context, name, wanted string) (*retrieve.Genera
 		}
 		return nil, cmp.Or(unpublished, err)
 	}
-	return s.join(ctx, s.serving(name), name, wanted, ref.Manifest)
+	return s.joinOpening(ctx, s.ensureIndex(name), name, wanted, ref.Manifest)
 }
 
 func noGeneration(index, name, why string) error {
@@ -87,18 +88,18 @@ func noGeneration(index, name, why string) error {
 		Advise("leave generation out for the current one, or list them at /v1/indexes/" + index + "/generations")
 }
 
-// offered holds a generation that is open under a name, or gives nil.
-func (x *index) offered(server *Server, wanted string) *retrieve.Generation {
+// holdOpen holds a generation that is open under a name, or gives nil.
+func (x *index) holdOpen(server *Server, wanted string) *retrieve.Generation {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.current != nil && x.current.Manifest.Generation == wanted && !x.current.Changed() && x.current.Hold() {
-		server.room.touch(x.current.share)
+		server.room.touchShare(x.current.share)
 		return x.current.Generation
 	}
 	for i, generation := range x.pinned {
 		if generation.Manifest.Generation == wanted && !generation.Changed() && generation.Hold() {
 			x.pinned = append(append(x.pinned[:i:i], x.pinned[i+1:]...), generation)
-			server.room.touch(generation.share)
+			server.room.touchShare(generation.share)
 			return generation.Generation
 		}
 	}
@@ -116,11 +117,11 @@ func (s *Server) openNamed(name, wanted, manifest string) (*open, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.openGeneration(name, wanted, manifest, 0, s.room.wait)
+	return s.openGeneration(name, wanted, manifest, 0, s.room.waitForRoom)
 }
 
-// join waits for the opening of a generation, and starts it where none is under way.
-func (s *Server) join(
+// joinOpening waits for the opening of a generation, and starts it where none is under way.
+func (s *Server) joinOpening(
 	ctx context.Context,
 	x *index,
 	name, wanted, manifest string,
@@ -129,12 +130,12 @@ func (s *Server) join(
 	under := x.pinning[wanted]
 	if under == nil {
 		under = &pinning{done: make(chan struct{})}
-		if x.closed || !s.beside(func() {
+		if x.closed || !s.runBeside(func() {
 			generation, err := s.openNamed(name, wanted, manifest)
 			x.pinnedOpen(s, wanted, under, generation, err)
 		}) {
 			x.mu.Unlock()
-			return nil, busy(wanted)
+			return nil, newBusyError(wanted)
 		}
 		if x.pinning == nil {
 			x.pinning = map[string]*pinning{}
@@ -149,10 +150,10 @@ func (s *Server) join(
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	defer under.leave()
+	defer under.dropWaiter()
 	if !under.finished {
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			return nil, busy(wanted)
+			return nil, newBusyError(wanted)
 		}
 		return nil, ctx.Err()
 	}
@@ -162,8 +163,8 @@ func (s *Server) join(
 	return nil, under.err
 }
 
-// leave counts a waiter out; the last one lets go of what was held for them.
-func (p *pinning) leave() {
+// dropWaiter counts a waiter out; the last one lets go of what was held for them.
+func (p *pinning) dropWaiter() {
 	if p.waiters--; p.waiters == 0 && p.finished && p.generation != nil {
 		p.generation.Close()
 	}
@@ -181,7 +182,7 @@ func (x *index) pinnedOpen(server *Server, wanted string, under *pinning, genera
 	}
 	if x.closed {
 		generation.Close()
-		under.err = busy(wanted)
+		under.err = newBusyError(wanted)
 		return
 	}
 	if under.waiters > 0 {
@@ -189,12 +190,12 @@ func (x *index) pinnedOpen(server *Server, wanted string, under *pinning, genera
 		under.generation = generation.Generation
 	}
 	generation.share.pinned = true
-	generation.share.release = func(idle *retrieve.Generation) bool { return x.release(server, idle) }
-	server.room.open(generation.share, generation.Generation, nil)
+	generation.share.release = func(idle *retrieve.Generation) bool { return x.releaseIdle(server, idle) }
+	server.room.noteOpen(generation.share, generation.Generation, nil)
 	server.Telemetry.Count(telemetry.Openings, 1)
 	x.pinned = append(x.pinned, generation)
 	if len(x.pinned) > maxPinned {
-		x.retire(x.pinned[0])
+		x.retireGeneration(x.pinned[0])
 		x.pinned = x.pinned[1:]
 	}
 }

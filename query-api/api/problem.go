@@ -73,10 +73,10 @@ var statuses = map[fault.Code]int{
 	fault.BadEmbeddings:    http.StatusServiceUnavailable,
 }
 
-// fail writes an error.
-func (s *Server) fail(w http.ResponseWriter, request *http.Request, err error) {
-	problem, status := s.problem(request.Context(), request.Pattern, err)
-	if asked(w, request, problem, err) {
+// writeError writes an error.
+func (s *Server) writeError(w http.ResponseWriter, request *http.Request, err error) {
+	problem, status := s.toProblem(request.Context(), request.Pattern, err)
+	if writeAgentProblem(w, request, problem, err) {
 		return
 	}
 	if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests {
@@ -87,8 +87,8 @@ func (s *Server) fail(w http.ResponseWriter, request *http.Request, err error) {
 	_ = json.NewEncoder(w).Encode(problem) // the caller may have gone
 }
 
-// problem is an error as the caller sees it; the log has the rest.
-func (s *Server) problem(ctx context.Context, route string, err error) (problem Problem, status int) {
+// toProblem is an error as the caller sees it; the log has the rest.
+func (s *Server) toProblem(ctx context.Context, route string, err error) (problem Problem, status int) {
 	code := fault.CodeOf(err)
 	status = statuses[code]
 	switch {
@@ -121,8 +121,8 @@ func (s *Server) problem(ctx context.Context, route string, err error) (problem 
 	logged := []any{
 		"request_id", problem.RequestID, "code", string(code), "status", status, "route", route,
 	}
-	if !tellable(err) && !middleware.Of(ctx).Includes(access.Operate) {
-		problem.Reference = reference()
+	if !isCallerFault(err) && !middleware.Of(ctx).Includes(access.Operate) {
+		problem.Reference = newReference()
 		problem.Hint = ""
 		problem.Detail = "the operator finds the cause in the log, by the reference"
 		logged = append(logged, "reference", problem.Reference, "error", err.Error())
@@ -136,9 +136,9 @@ func (s *Server) problem(ctx context.Context, route string, err error) (problem 
 	return problem, status
 }
 
-// tellable says whether an error is about what the caller sent, and so may be asked to all. Others may name stores,
-// paths and hosts.
-func tellable(err error) bool {
+// isCallerFault says whether an error is about what the caller sent, and so may be asked to all. Others may name
+// stores, paths and hosts.
+func isCallerFault(err error) bool {
 	e := fault.As(err)
 	if e == nil {
 		return false
@@ -155,14 +155,14 @@ func tellable(err error) bool {
 	return false
 }
 
-// reference of an error in the log.
-func reference() string {
+// newReference of an error in the log.
+func newReference() string {
 	raw := make([]byte, 6)
 	_, _ = rand.Read(raw) // never fails
 	return hex.EncodeToString(raw)
 }
 
-func invalid(op, object, why, hint string) error {
+func newFault(op, object, why, hint string) error {
 	return fault.InvalidParam.At(op, object).Because(why).Advise(hint)
 }
 

@@ -159,17 +159,17 @@ func params(method, name string, value any) map[string]any {
 func TestWhatIsNotThereIsSaidSo(t *testing.T) {
 	f := serve(t, nil)
 	f.ask(map[string]any{"query": "Fram"})
-	nobody := strings.Repeat("0", 32)
+	unknown := strings.Repeat("0", 32)
 	for path, code := range map[string]string{
 		"/v1/indexes/nope/entities":                                    "unknown_index",
 		"/v1/indexes/nope/generations":                                 "unknown_index",
 		"/v1/indexes/No%20Such/generations":                            "unknown_index",
 		"/v1/indexes/sample/entities?generation=g9":                    "unknown_generation",
 		"/v1/indexes/sample/entities?generation=G+9":                   "unknown_generation",
-		"/v1/indexes/sample/entities/" + nobody:                        "not_found",
+		"/v1/indexes/sample/entities/" + unknown:                       "not_found",
 		"/v1/indexes/sample/entities/Oslo":                             "not_found",
-		"/v1/indexes/sample/entities/" + nobody + "/chunks":            "not_found",
-		"/v1/indexes/sample/chunks/" + nobody:                          "not_found",
+		"/v1/indexes/sample/entities/" + unknown + "/chunks":           "not_found",
+		"/v1/indexes/sample/chunks/" + unknown:                         "not_found",
 		"/v1/indexes/sample/documents/cities/paris.txt/text":           "not_found",
 		"/v1/indexes/sample/documents/cities/paris.txt":                "not_found",
 		"/v1/indexes/sample/documents/cities/oslo.txt?start=1":         "invalid_parameter",

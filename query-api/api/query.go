@@ -20,28 +20,28 @@ const (
 	answerTimeout = 120 * time.Second
 )
 
-// query answers POST /v1/indexes/{index}/query.
-func (s *Server) query(w http.ResponseWriter, request *http.Request) {
+// serveQuery answers POST /v1/indexes/{index}/query.
+func (s *Server) serveQuery(w http.ResponseWriter, request *http.Request) {
 	var to *stream
 	var response answer.Response
-	body, err := decode(w, request)
+	body, err := decodeRequest(w, request)
 	if err == nil {
 		err = checkFields(body.Fields)
 	}
 	body.Explain = body.Explain || slices.Contains(body.Fields, "explain")
 	if err == nil {
-		to, err = streams(w, body)
+		to, err = beginStream(w, body)
 	}
 	if err == nil {
-		response, err = s.ask(request.Context(), request.PathValue("index"), body, to.found)
+		response, err = s.askQuestion(request.Context(), request.PathValue("index"), body, to.sendFound)
 	} else {
 		s.Telemetry.Count(telemetry.Queries, 1, "", "", string(fault.CodeOf(err)))
 	}
-	s.end(w, request, to, chosen(response, body.Fields), err)
+	s.writeResponse(w, request, to, selectFields(response, body.Fields), err)
 }
 
-// decode reads a body strictly: what a query means must not depend on a misspelt field.
-func decode(w http.ResponseWriter, r *http.Request) (request answer.Request, err error) {
+// decodeRequest reads a body strictly: what a query means must not depend on a misspelt field.
+func decodeRequest(w http.ResponseWriter, r *http.Request) (request answer.Request, err error) {
 	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	var tooBig *http.MaxBytesError
 	switch {
@@ -71,11 +71,11 @@ func (s *Server) askRaw(ctx context.Context, name string, raw []byte) (answer.Re
 	if err := readBody(raw, &body); err != nil {
 		return answer.Response{}, err
 	}
-	return s.ask(ctx, name, body, nil)
+	return s.askQuestion(ctx, name, body, nil)
 }
 
-// ask answers a question in the name of the context's caller: it pins a generation, and counts what came of it.
-func (s *Server) ask(
+// askQuestion answers a question in the name of the context's caller: it pins a generation, and counts what came of it.
+func (s *Server) askQuestion(
 	ctx context.Context, name string, body answer.Request, found answer.Found,
 ) (response answer.Response, err error) {
 	start, caller := time.Now(), middleware.Of(ctx)
@@ -101,7 +101,7 @@ func (s *Server) ask(
 		pinned = *body.Generation
 	}
 	opening := time.Now()
-	generation, err := s.pin(ctx, name, pinned)
+	generation, err := s.pinGeneration(ctx, name, pinned)
 	if err != nil {
 		return response, err
 	}

@@ -20,7 +20,7 @@ type Alive struct {
 	Status string `json:"status" enum:"alive"`
 }
 
-func alive(w http.ResponseWriter, _ *http.Request) { writeJSON(w, Alive{"alive"}) }
+func serveAlive(w http.ResponseWriter, _ *http.Request) { writeJSON(w, Alive{"alive"}) }
 
 // Readiness is the answer of /readyz: of every store and every index that the key is for "ok", or what is wrong.
 type Readiness struct {
@@ -51,14 +51,14 @@ type IndexReadiness struct {
 	first bool // it is opened at start, which the replica is not ready before
 }
 
-// serves reports whether queries are answered, at once or after an opening.
-func (r IndexReadiness) serves() bool { return r.State != stateFailed && !r.first }
+// canServe reports whether queries are answered, at once or after an opening.
+func (r IndexReadiness) canServe() bool { return r.State != stateFailed && !r.first }
 
-// open reports whether queries are answered at once.
-func (r IndexReadiness) open() bool { return r.State == stateReady || r.State == stateBehind }
+// isOpen reports whether queries are answered at once.
+func (r IndexReadiness) isOpen() bool { return r.State == stateReady || r.State == stateBehind }
 
-// text is what checks say of the index.
-func (r IndexReadiness) text() string {
+// describeState is what checks say of the index.
+func (r IndexReadiness) describeState() string {
 	switch r.State {
 	case stateReady:
 		return "ok"
@@ -72,8 +72,8 @@ func (r IndexReadiness) text() string {
 	return r.Cause
 }
 
-// readiness of the index; false where nothing is published under its name any more.
-func (x *index) readiness(name string) (IndexReadiness, bool) {
+// checkReadiness of the index; false where nothing is published under its name any more.
+func (x *index) checkReadiness(name string) (IndexReadiness, bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	out := IndexReadiness{Index: name, State: stateClosed, first: x.ahead && x.failed == nil}
@@ -96,8 +96,8 @@ func (x *index) readiness(name string) (IndexReadiness, bool) {
 	return out, x.readAt.IsZero() || x.published.Manifest != ""
 }
 
-// fail notes that the index cannot be served, where nothing of it is open.
-func (x *index) fail(err error) {
+// noteFailure notes that the index cannot be served, where nothing of it is open.
+func (x *index) noteFailure(err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.current == nil {
@@ -105,10 +105,10 @@ func (x *index) fail(err error) {
 	}
 }
 
-// ready really probes: every store answers, the indexes are known, and those that are opened at start are open; others
-// are opened when they are asked for. An index that cannot be opened is shown and takes nothing else away: the replica
-// is ready as long as it serves another. With ?index= it is that index which counts, and it is opened.
-func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
+// serveReady really probes: every store answers, the indexes are known, and those that are opened at start are open;
+// others are opened when they are asked for. An index that cannot be opened is shown and takes nothing else away: the
+// replica is ready as long as it serves another. With ?index= it is that index which counts, and it is opened.
+func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), 5*time.Second)
 	defer cancel()
 	out := Readiness{Version: version.String(), Checks: s.probeStores(ctx), Indexes: []IndexReadiness{}}
@@ -126,16 +126,16 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if err != nil {
-		s.fail(w, r, err)
+		s.writeError(w, r, err)
 		return
 	}
 	serving, one := 0, r.URL.Query().Has("index")
 	for _, index := range out.Indexes {
-		out.Checks["index "+index.Index] = index.text()
-		if index.serves() {
+		out.Checks["index "+index.Index] = index.describeState()
+		if index.canServe() {
 			serving++
 		}
-		ready = ready && !index.first && (!one || index.open())
+		ready = ready && !index.first && (!one || index.isOpen())
 	}
 	if ready = ready && (serving > 0 || len(out.Indexes) == 0); ready {
 		out.Status = "ready"
@@ -176,11 +176,11 @@ func (s *Server) probeStores(ctx context.Context) map[string]string {
 // allReadiness of what the caller may know, in the order of names.
 func (s *Server) allReadiness(caller *middleware.Caller) []IndexReadiness {
 	out := []IndexReadiness{}
-	for name, x := range s.served() {
+	for name, x := range s.listServed() {
 		if !caller.May(name) {
 			continue // as if it were not there: names do not leak
 		}
-		if one, published := x.readiness(name); published {
+		if one, published := x.checkReadiness(name); published {
 			out = append(out, one)
 		}
 	}
@@ -194,7 +194,7 @@ func (s *Server) readinessOf(ctx context.Context, name string) ([]IndexReadiness
 	if !middleware.Of(ctx).May(name) {
 		return nil, unknownIndex(name)
 	}
-	pointer, err := s.named(ctx, name)
+	pointer, err := s.findPointer(ctx, name)
 	switch {
 	case fault.Is(err, fault.UnknownIndex):
 		return nil, err
@@ -205,13 +205,13 @@ func (s *Server) readinessOf(ctx context.Context, name string) ([]IndexReadiness
 		if x == nil { // it is unknown whether it is there
 			return nil, err
 		}
-		x.fail(err)
+		x.noteFailure(err)
 	default:
-		x := s.serving(name)
-		x.await(1)
-		x.refresh(s, name, pointer)
-		x.await(-1)
+		x := s.ensureIndex(name)
+		x.countWaiting(1)
+		x.startOpening(s, name, pointer)
+		x.countWaiting(-1)
 	}
-	one, _ := s.serving(name).readiness(name)
+	one, _ := s.ensureIndex(name).checkReadiness(name)
 	return []IndexReadiness{one}, nil
 }

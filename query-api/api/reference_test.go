@@ -84,8 +84,8 @@ type referenceField struct {
 	Items       schemaRef
 }
 
-// reference renders docs/http.md from the description.
-func reference(t *testing.T) string {
+// newReference renders docs/http.md from the description.
+func newReference(t *testing.T) string {
 	t.Helper()
 	var d struct {
 		Tags  []struct{ Name string }
@@ -176,7 +176,7 @@ func sorted[T any](of map[string]T) (out []string) {
 // compareReference fails where docs/http.md is not what the description says.
 func compareReference(t *testing.T) {
 	t.Helper()
-	got := reference(t)
+	got := newReference(t)
 	if *update {
 		require.NoError(t, os.WriteFile(referencePath, []byte(got), 0o644))
 	}

@@ -70,7 +70,7 @@ func TestTheBestChunksOfEveryMethodAreInTheOrderOfTheReranker(t *testing.T) {
 			"%s: reranked though the request did not ask for it: %v", method, found["rerank"])
 		out := f.ask(map[string]any{"query": "port coast Norway", "method": method, "top_chunks": 2, "explain": true})
 		sent := server.Requests()
-		told := out["rerank"].(map[string]any)
+		reported := out["rerank"].(map[string]any)
 		ranked := 0
 		for _, chunk := range found["chunks"].([]any) {
 			if chunk.(map[string]any)["filled"] == false {
@@ -78,9 +78,9 @@ func TestTheBestChunksOfEveryMethodAreInTheOrderOfTheReranker(t *testing.T) {
 			}
 		}
 		last := sent[len(sent)-1]
-		if told["applied"] != true || told["model"] != "words" || told["chunks"] != float64(ranked) ||
+		if reported["applied"] != true || reported["model"] != "words" || reported["chunks"] != float64(ranked) ||
 			len(last.Documents) != ranked {
-			t.Errorf("%s: %v, %d documents, %d were ranked", method, told, len(last.Documents), ranked)
+			t.Errorf("%s: %v, %d documents, %d were ranked", method, reported, len(last.Documents), ranked)
 		}
 		best := rerank.Order(reranktest.Score(last.Query, last.Documents))
 		ids := idsOf(found)
@@ -113,9 +113,9 @@ func TestAWrongRerankerLeavesChunksAsTheyWereFoundAndIsNamed(t *testing.T) {
 			logged.Reset()
 			server.Saying(says)
 			out := f.ask(map[string]any{"query": "port coast Norway", "method": method, "top_chunks": 3})
-			told := out["rerank"].(map[string]any)
-			assert.True(t, told["applied"] == false && told["reason"] == reason,
-				"%s, %s: %v, want %s", method, says, told, reason)
+			reported := out["rerank"].(map[string]any)
+			assert.True(t, reported["applied"] == false && reported["reason"] == reason,
+				"%s, %s: %v, want %s", method, says, reported, reason)
 			if !slices.Contains(out["degraded"].([]any), any("rerank")) || !slices.Equal(idsOf(out), idsOf(plain)) {
 				t.Errorf("%s, %s: %v %v, want %v", method, says, out["degraded"], idsOf(out), idsOf(plain))
 			}
@@ -147,8 +147,8 @@ func TestASlowRerankerCostsItsTimeAlone(t *testing.T) {
 	f, server := reranking(t, short, nil)
 	server.Answering(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	out := f.ask(map[string]any{"query": "capital of Norway"})
-	told := out["rerank"].(map[string]any)
-	assert.True(t, told["reason"] == "timeout" && len(out["chunks"].([]any)) != 0, "%v", out)
+	reported := out["rerank"].(map[string]any)
+	assert.True(t, reported["reason"] == "timeout" && len(out["chunks"].([]any)) != 0, "%v", out)
 }
 
 // gone is a reranker whose caller goes away.

@@ -69,27 +69,27 @@ func newRoom(limit int64, process *telemetry.Process) *room {
 // errNoRoom is of an opening ahead that found the room taken: no request waits for it.
 var errNoRoom = fault.GenBusy.At("open generation", "ahead").Because("the room is taken")
 
-// ahead takes room for a generation not asked for yet, as long as no more than a share of the whole is taken.
-func (r *room) ahead(mine *share, bytes, most int64) error {
+// takeAhead takes room for a generation not asked for yet, as long as no more than a share of the whole is taken.
+func (r *room) takeAhead(mine *share, bytes, most int64) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.used > 0 && r.used+bytes > most {
 		return errNoRoom
 	}
-	r.take(mine, bytes)
+	r.takeBytes(mine, bytes)
 	return nil
 }
 
-// swap takes room for the generation that follows an open one: a gap would be worse than some bytes too many.
-func (r *room) swap(mine *share, bytes int64) {
+// takeSwap takes room for the generation that follows an open one: a gap would be worse than some bytes too many.
+func (r *room) takeSwap(mine *share, bytes int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.take(mine, bytes)
+	r.takeBytes(mine, bytes)
 }
 
-// wait takes room, and closes what no query uses. Those who come later wait until this one has it. It fails with
+// waitForRoom takes room, and closes what no query uses. Those who come later wait until this one has it. It fails with
 // fault.GenBusy where all of it stays in use.
-func (r *room) wait(ctx context.Context, mine *share, bytes int64) error {
+func (r *room) waitForRoom(ctx context.Context, mine *share, bytes int64) error {
 	select {
 	case r.queue <- struct{}{}:
 	case <-ctx.Done():
@@ -98,7 +98,7 @@ func (r *room) wait(ctx context.Context, mine *share, bytes int64) error {
 	defer func() { <-r.queue }()
 	began := time.Now()
 	for {
-		victim, idle, changed := r.try(mine, bytes, time.Since(began) > sparing)
+		victim, idle, changed := r.tryTake(mine, bytes, time.Since(began) > sparing)
 		switch {
 		case changed == nil:
 			return nil
@@ -107,10 +107,10 @@ func (r *room) wait(ctx context.Context, mine *share, bytes int64) error {
 		case time.Since(began) > roomPatience:
 			return fault.GenBusy.At("open generation", fmt.Sprintf("of %d bytes", bytes)).
 				Because(fmt.Sprintf("%d bytes of open generations are all in use, and query_api.indexes.bytes is %d",
-					r.bytes(), r.limit)).
+					r.usedBytes(), r.limit)).
 				Advise("ask again in a moment, or give query-api more memory")
 		case victim != nil:
-			r.touch(victim) // somebody has just asked for it, or still reads it
+			r.touchShare(victim) // somebody has just asked for it, or still reads it
 		}
 		again := time.NewTimer(lookAgain)
 		select {
@@ -124,13 +124,13 @@ func (r *room) wait(ctx context.Context, mine *share, bytes int64) error {
 	}
 }
 
-// try takes the room where it is there, which gives no channel. Else it gives what to close, if anything, and the
+// tryTake takes the room where it is there, which gives no channel. Else it gives what to close, if anything, and the
 // channel to wait on.
-func (r *room) try(mine *share, bytes int64, all bool) (*share, *retrieve.Generation, <-chan struct{}) {
+func (r *room) tryTake(mine *share, bytes int64, all bool) (*share, *retrieve.Generation, <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.used == 0 || r.used+bytes <= r.limit {
-		r.take(mine, bytes)
+		r.takeBytes(mine, bytes)
 		return nil, nil, nil
 	}
 	if r.changed == nil {
@@ -144,7 +144,7 @@ func (r *room) try(mine *share, bytes int64, all bool) (*share, *retrieve.Genera
 		case one.generation.Shared():
 			held = held || !one.steady
 		case one.pinned && time.Since(one.used) < pinIdle:
-		case victim == nil || one.before(victim):
+		case victim == nil || one.isBefore(victim):
 			victim = one
 		}
 	}
@@ -154,24 +154,24 @@ func (r *room) try(mine *share, bytes int64, all bool) (*share, *retrieve.Genera
 	return victim, victim.generation, r.changed
 }
 
-// before orders what is to be closed.
-func (p *share) before(other *share) bool {
+// isBefore orders what is to be closed.
+func (p *share) isBefore(other *share) bool {
 	if p.steady != other.steady {
 		return other.steady
 	}
 	return p.turn < other.turn
 }
 
-// take is called under the lock.
-func (r *room) take(mine *share, bytes int64) {
+// takeBytes is called under the lock.
+func (r *room) takeBytes(mine *share, bytes int64) {
 	mine.room, mine.bytes = r, bytes
 	r.used += bytes
 	r.shares[mine] = struct{}{}
-	r.told()
+	r.updateMetrics()
 }
 
-// open notes that the generation of a share is open. One that follows another is used as that was.
-func (r *room) open(mine *share, generation *retrieve.Generation, before *share) {
+// noteOpen notes that the generation of a share is open. One that follows another is used as that was.
+func (r *room) noteOpen(mine *share, generation *retrieve.Generation, before *share) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if mine.left {
@@ -185,11 +185,11 @@ func (r *room) open(mine *share, generation *retrieve.Generation, before *share)
 	if before != nil {
 		mine.opened, mine.used, mine.steady = before.opened, before.used, before.steady
 	}
-	r.told()
+	r.updateMetrics()
 }
 
-// touch notes that a share is used.
-func (r *room) touch(mine *share) {
+// touchShare notes that a share is used.
+func (r *room) touchShare(mine *share) {
 	if mine == nil {
 		return
 	}
@@ -201,15 +201,15 @@ func (r *room) touch(mine *share) {
 	mine.used, mine.turn = now, r.turns
 }
 
-// idle is for how long no request has asked for a share.
-func (p *share) idle() time.Duration {
+// idleTime is for how long no request has asked for a share.
+func (p *share) idleTime() time.Duration {
 	p.room.mu.Lock()
 	defer p.room.mu.Unlock()
 	return time.Since(p.used)
 }
 
-// holders follows how many have the generation of a share; one that could not be opened has none.
-func (p *share) holders(n int64) {
+// noteHolders follows how many have the generation of a share; one that could not be opened has none.
+func (p *share) noteHolders(n int64) {
 	if p.room == nil || n > 1 { // it never got in
 		return
 	}
@@ -223,7 +223,7 @@ func (p *share) holders(n int64) {
 		if p.generation != nil {
 			r.opened--
 		}
-		r.told()
+		r.updateMetrics()
 	}
 	if r.changed != nil {
 		close(r.changed)
@@ -231,14 +231,14 @@ func (p *share) holders(n int64) {
 	}
 }
 
-// told sets the metrics of what is open; it is called under the lock.
-func (r *room) told() {
+// updateMetrics sets the metrics of what is open; it is called under the lock.
+func (r *room) updateMetrics() {
 	r.telemetry.Set(telemetry.OpenGenerations, float64(r.opened))
 	r.telemetry.Set(telemetry.OpenBytes, float64(r.used))
 }
 
-// bytes that are taken.
-func (r *room) bytes() int64 {
+// usedBytes that are taken.
+func (r *room) usedBytes() int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.used

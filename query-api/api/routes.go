@@ -28,8 +28,8 @@ type route struct {
 	handler         http.HandlerFunc // nil: another route of the table answers it
 }
 
-// described is the path in the description.
-func (r route) described() string {
+// docPath is the path in the description.
+func (r route) docPath() string {
 	if r.path != "" {
 		return r.path
 	}
@@ -89,11 +89,11 @@ const (
 	tagOperations = "operations"
 )
 
-// routes is the table of operations. Mux and OpenAPI are made from it.
-func (s *Server) routes() []route {
+// listRoutes is the table of operations. Mux and OpenAPI are made from it.
+func (s *Server) listRoutes() []route {
 	var table []route
 	for _, part := range [][]route{
-		s.indexRoutes(), s.documentRoutes(), s.entityRoutes(), s.runRoutes(), s.agents(), s.operationRoutes(),
+		s.indexRoutes(), s.documentRoutes(), s.entityRoutes(), s.runRoutes(), s.agentRoutes(), s.operationRoutes(),
 	} {
 		table = append(table, part...)
 	}
@@ -112,7 +112,7 @@ func (s *Server) indexRoutes() []route {
 			doc: "Returns the passages that help most, best first, and on request an answer with citations. Scores are " +
 				"comparable only within one response. Queries with expensive parameters run a few at a time: a further one " +
 				"is a 429 with Retry-After.",
-			body: answer.Request{}, answer: answer.Response{}, problems: ofAQuery, handler: s.query, events: queryEvents,
+			body: answer.Request{}, answer: answer.Response{}, problems: ofAQuery, handler: s.serveQuery, events: queryEvents,
 		},
 		{
 			method: "GET", pattern: "/v1/indexes", id: "listIndexes", tag: tagIndexes, summary: "List published indexes",
@@ -123,7 +123,7 @@ func (s *Server) indexRoutes() []route {
 		{
 			method: "GET", pattern: "/v1/indexes/{index}", id: "getIndex", tag: tagIndexes, summary: "Get one index",
 			doc:  "What it serves, since when, its size and its problems.",
-			kept: true, answer: IndexCard{}, problems: ofArtifact, handler: s.card,
+			kept: true, answer: IndexCard{}, problems: ofArtifact, handler: s.serveCard,
 		},
 		{
 			method: "GET", pattern: "/v1/indexes/{index}/generations", id: "listGenerations", tag: tagIndexes,
@@ -134,14 +134,14 @@ func (s *Server) indexRoutes() []route {
 		{
 			method: "GET", pattern: "/v1/indexes/{index}/generations/{generation}", id: "getGeneration", tag: tagIndexes,
 			summary: "Get one generation", doc: "With the report of its run and the changes against its parent.",
-			kept: true, answer: GenerationDetail{}, problems: ofArtifact, handler: s.generation,
+			kept: true, answer: GenerationDetail{}, problems: ofArtifact, handler: s.serveGeneration,
 		},
 		{
 			method: "GET", pattern: "/v1/indexes/{index}/memory", id: "getMemory", tag: tagIndexes,
 			summary: "Get the themes of an index",
 			doc: "What enrichment `gem` made: themes with their strongest passages, and the spectrum. A generation without " +
 				"it is a 422 that names the setting.",
-			kept: true, answer: Memory{}, problems: ofAnIndex, handler: s.memory,
+			kept: true, answer: Memory{}, problems: ofAnIndex, handler: s.serveMemory,
 			query: []parameter{{"nodes", map[string]any{
 				"type": "integer", "minimum": 1, "maximum": mostNodes, "default": mostNodes,
 			}, "passages in all, equally many of each theme", 60}, pinned},
@@ -176,7 +176,7 @@ func (s *Server) documentRoutes() []route {
 				{"end", count, "code point after the last; default: the end", 200},
 				pinned,
 			},
-			answer: DocumentText{}, problems: ofAnIndex, handler: s.document,
+			answer: DocumentText{}, problems: ofAnIndex, handler: s.serveDocument,
 		},
 		{
 			method: "GET", pattern: "/v1/indexes/{index}/chunks/{id}", id: "getChunk", tag: tagDocuments,
@@ -240,7 +240,7 @@ func (s *Server) runRoutes() []route {
 			summary: "Get the figures of the last nights",
 			doc: "Of each ended build, oldest first: passages, changes, calls, tokens, cost, time, error of the estimate, " +
 				"failures, bytes.",
-			kept: true, scope: access.Operate, answer: runlog.Trends{}, problems: ofArtifact, handler: s.trends,
+			kept: true, scope: access.Operate, answer: runlog.Trends{}, problems: ofArtifact, handler: s.serveTrends,
 			query: []parameter{{"nights", map[string]any{
 				"type": "integer", "minimum": 1, "maximum": runlog.MostNights, "default": usualNights,
 			}, "how many", 30}},
@@ -252,7 +252,7 @@ func (s *Server) operationRoutes() []route {
 	return []route{
 		{
 			method: "GET", pattern: "/livez", id: "live", tag: tagOperations, summary: "Check that the process answers",
-			doc: "Reads no store.", answer: Alive{}, open: true, handler: alive,
+			doc: "Reads no store.", answer: Alive{}, open: true, handler: serveAlive,
 		},
 		{
 			method: "GET", pattern: "/readyz", id: "ready", tag: tagOperations,
@@ -261,11 +261,11 @@ func (s *Server) operationRoutes() []route {
 				"ready while it serves another.",
 			query:    []parameter{{"index", plain, "the index that must be served; default: any", nil}},
 			problems: []int{http.StatusNotFound},
-			answer:   Readiness{}, scope: access.Operate, handler: s.ready,
+			answer:   Readiness{}, scope: access.Operate, handler: s.serveReady,
 		},
 		{
 			method: "GET", pattern: "/metrics", id: "metrics", tag: tagOperations, summary: "Get metrics for Prometheus",
-			doc: "Requires a key for all indexes.", scope: access.Operate, handler: s.metered,
+			doc: "Requires a key for all indexes.", scope: access.Operate, handler: s.serveMetrics,
 		},
 	}
 }

@@ -24,7 +24,7 @@ func (s *Server) listRuns(w http.ResponseWriter, request *http.Request) {
 	defer cancel()
 	out, err := s.runsPage(ctx, request)
 	if err != nil {
-		s.fail(w, request, err)
+		s.writeError(w, request, err)
 		return
 	}
 	s.writeTagged(w, request, out)
@@ -35,7 +35,7 @@ func (s *Server) runsPage(ctx context.Context, request *http.Request) (Runs, err
 	if !core.ValidIndex(out.Index) {
 		return out, unknownIndex(out.Index)
 	}
-	all, err := s.runlog().List(ctx, out.Index, 0)
+	all, err := s.newRunlog().List(ctx, out.Index, 0)
 	if err == nil && len(all) == 0 && request.URL.Query().Get("cursor") == "" {
 		err = unknownIndex(out.Index)
 	}
@@ -62,7 +62,7 @@ func (s *Server) getRun(w http.ResponseWriter, request *http.Request) {
 	defer cancel()
 	out, err := s.readRun(ctx, request)
 	if err != nil {
-		s.fail(w, request, err)
+		s.writeError(w, request, err)
 		return
 	}
 	detail := RunDetail{Run: out}
@@ -82,7 +82,7 @@ func (s *Server) readRun(ctx context.Context, request *http.Request) (runlog.Run
 	if !core.ValidSlug(run) {
 		return runlog.Run{}, unknownRun(index, run)
 	}
-	out, err := s.runlog().Read(ctx, index, run)
+	out, err := s.newRunlog().Read(ctx, index, run)
 	if fault.Is(err, fault.RunNotFound) {
 		err = unknownRun(index, run)
 	}
@@ -92,7 +92,9 @@ func (s *Server) readRun(ctx context.Context, request *http.Request) (runlog.Run
 	return out, err
 }
 
-func (s *Server) runlog() runlog.Source { return runlog.Source{Artifacts: s.Artifacts, Runs: s.Runs} }
+func (s *Server) newRunlog() runlog.Source {
+	return runlog.Source{Artifacts: s.Artifacts, Runs: s.Runs}
+}
 
 func unknownRun(index, run string) error {
 	return fault.RunNotFound.At("find run", index+"/"+run).

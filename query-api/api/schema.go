@@ -31,10 +31,12 @@ const date = `^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$`
 
 var textMarshaler = reflect.TypeFor[encoding.TextMarshaler]()
 
-func ref(name string) map[string]any { return map[string]any{"$ref": "#/components/schemas/" + name} }
+func newRef(name string) map[string]any {
+	return map[string]any{"$ref": "#/components/schemas/" + name}
+}
 
-// of gives the schema of a type.
-func (s *schemas) of(t reflect.Type) map[string]any {
+// schemaOf gives the schema of a type.
+func (s *schemas) schemaOf(t reflect.Type) map[string]any {
 	switch {
 	case t == reflect.TypeFor[time.Time]():
 		return map[string]any{"type": "string", "format": "date-time", "pattern": dateTime}
@@ -48,16 +50,16 @@ func (s *schemas) of(t reflect.Type) map[string]any {
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
-		return nullable(s.of(t.Elem()))
+		return allowNull(s.schemaOf(t.Elem()))
 	case reflect.Slice:
-		return map[string]any{"type": "array", "items": s.of(t.Elem())}
+		return map[string]any{"type": "array", "items": s.schemaOf(t.Elem())}
 	case reflect.Array:
-		return map[string]any{"type": "array", "items": s.of(t.Elem()), "minItems": t.Len(), "maxItems": t.Len()}
+		return map[string]any{"type": "array", "items": s.schemaOf(t.Elem()), "minItems": t.Len(), "maxItems": t.Len()}
 	case reflect.Map:
 		if t.Elem().Kind() == reflect.Interface {
 			return map[string]any{"type": "object"}
 		}
-		return map[string]any{"type": "object", "additionalProperties": s.of(t.Elem())}
+		return map[string]any{"type": "object", "additionalProperties": s.schemaOf(t.Elem())}
 	case reflect.Bool:
 		return map[string]any{"type": "boolean"}
 	case reflect.String:
@@ -65,15 +67,15 @@ func (s *schemas) of(t reflect.Type) map[string]any {
 	case reflect.Float32, reflect.Float64:
 		return map[string]any{"type": "number"}
 	case reflect.Struct:
-		return s.component(t)
+		return s.describeStruct(t)
 	case reflect.Interface:
 		return map[string]any{}
 	}
 	return map[string]any{"type": "integer"}
 }
 
-// nullable lets a schema be null as well.
-func nullable(schema map[string]any) map[string]any {
+// allowNull lets a schema be null as well.
+func allowNull(schema map[string]any) map[string]any {
 	if _, ok := schema["type"].([]string); ok {
 		return schema
 	}
@@ -89,8 +91,8 @@ func nullable(schema map[string]any) map[string]any {
 	return out
 }
 
-// component describes a struct once and refers to it.
-func (s *schemas) component(t reflect.Type) map[string]any {
+// describeStruct describes a struct once and refers to it.
+func (s *schemas) describeStruct(t reflect.Type) map[string]any {
 	name := s.names[t]
 	if name == "" {
 		name = t.Name()
@@ -102,7 +104,7 @@ func (s *schemas) component(t reflect.Type) map[string]any {
 		if known := s.types[name]; known != t { // met by the first test
 			panic("api: two types are called " + name + ": " + known.String() + ", " + t.String())
 		}
-		return ref(name)
+		return newRef(name)
 	}
 	s.types[name] = t
 	object := map[string]any{"type": "object"}
@@ -111,9 +113,9 @@ func (s *schemas) component(t reflect.Type) map[string]any {
 	required := []string{}
 	for _, field := range fieldsOf(t) {
 		key, options, _ := strings.Cut(field.Tag.Get("json"), ",")
-		properties[key] = s.field(field)
+		properties[key] = s.describeField(field)
 		if s.strict[t] && field.Tag.Get("required") == "" { // of a request: null is as good as nothing
-			properties[key] = nullable(s.field(field))
+			properties[key] = allowNull(s.describeField(field))
 		}
 		if options == "" { // neither omitempty nor omitzero
 			required = append(required, key)
@@ -125,7 +127,7 @@ func (s *schemas) component(t reflect.Type) map[string]any {
 	} else {
 		object["required"] = required
 	}
-	return ref(name)
+	return newRef(name)
 }
 
 // fieldsOf a struct as encoding/json has them: those of embedded structs count as fields of it.
@@ -144,11 +146,11 @@ func fieldsOf(t reflect.Type) []reflect.StructField {
 	return out
 }
 
-// field describes a field with its tags.
-func (s *schemas) field(field reflect.StructField) map[string]any {
-	schema := s.of(field.Type)
+// describeField describes a field with its tags.
+func (s *schemas) describeField(field reflect.StructField) map[string]any {
+	schema := s.schemaOf(field.Type)
 	if name := field.Tag.Get("ref"); name != "" {
-		return ref(name)
+		return newRef(name)
 	}
 	if doc := field.Tag.Get("doc"); doc != "" {
 		schema["description"] = doc
@@ -177,7 +179,7 @@ func (s *schemas) field(field reflect.StructField) map[string]any {
 	} {
 		lo, hi, ok := strings.Cut(field.Tag.Get(tag), ",")
 		if ok {
-			schema[keys[0]], schema[keys[1]] = numeral(lo), numeral(hi)
+			schema[keys[0]], schema[keys[1]] = parseNumeral(lo), parseNumeral(hi)
 		}
 	}
 	switch def := field.Tag.Get("default"); def {
@@ -185,13 +187,13 @@ func (s *schemas) field(field reflect.StructField) map[string]any {
 	case "true", "false":
 		schema["default"] = def == "true"
 	default:
-		schema["default"] = numeral(def)
+		schema["default"] = parseNumeral(def)
 	}
 	return schema
 }
 
-// numeral reads a number of a tag. Tags are constants, so a bad one is met by the first test.
-func numeral(text string) int {
+// parseNumeral reads a number of a tag. Tags are constants, so a bad one is met by the first test.
+func parseNumeral(text string) int {
 	n, err := strconv.Atoi(text)
 	if err != nil {
 		panic("api: tag: " + err.Error())

@@ -21,17 +21,17 @@ func TestAKeyForOneIndexHearsOfNoOther(t *testing.T) {
 		return l.send("GET", "/readyz", "", bearer(all.Text)...).Code == http.StatusOK
 	})
 	for name, c := range map[string]struct {
-		text  string
-		told  bool
-		meter int
+		text     string
+		reported bool
+		meter    int
 	}{
 		"of all":     {all.Text, true, http.StatusOK},
 		"of this":    {mine.Text, true, http.StatusForbidden},
 		"of another": {other.Text, false, http.StatusForbidden},
 	} {
 		got := l.send("GET", "/readyz", "", bearer(c.text)...)
-		told := strings.Contains(got.Body.String(), "index sample")
-		assert.True(t, got.Code == http.StatusOK && told == c.told, "%s: %d %s", name, got.Code, got.Body)
+		reported := strings.Contains(got.Body.String(), "index sample")
+		assert.True(t, got.Code == http.StatusOK && reported == c.reported, "%s: %d %s", name, got.Code, got.Body)
 		got = l.send("GET", "/metrics", "", bearer(c.text)...)
 		assert.True(t, got.Code == c.meter && (c.meter == http.StatusOK || !strings.Contains(got.Body.String(), "sample")),
 			"%s: %d %s", name, got.Code, got.Body)

@@ -118,9 +118,9 @@ func New(config Config) *Server {
 		answers:  answer.New(config.Models, searcher, config.Log),
 	}
 	server.openapi = OpenAPI(config.Methods)
-	server.table = sync.OnceValue(server.routes)
-	server.openapiTag = tag(string(server.openapi))
-	server.guard = middleware.New(config.Policy, server.refuse)
+	server.table = sync.OnceValue(server.listRoutes)
+	server.openapiTag = newTag(string(server.openapi))
+	server.guard = middleware.New(config.Policy, server.refuseRequest)
 	server.http = &http.Server{
 		Handler:           server.Handler(),
 		ReadHeaderTimeout: 10 * time.Second,
@@ -131,27 +131,27 @@ func New(config Config) *Server {
 		DisableGeneralOptionsHandler: true, // it would answer without a key
 	}
 	server.ctx, server.stop = context.WithCancel(context.Background())
-	server.beside(func() {
+	server.runBeside(func() {
 		for server.ctx.Err() == nil { // a round that fell is followed by others
-			server.caught(server.watch)
+			server.runSafely(server.watchIndexes)
 		}
 	})
 	return server
 }
 
-// beside runs something that Shutdown waits for; false once that has begun.
-func (s *Server) beside(run func()) bool {
+// runBeside runs something that Shutdown waits for; false once that has begun.
+func (s *Server) runBeside(run func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ctx.Err() != nil {
 		return false
 	}
-	s.wg.Go(func() { s.caught(run) })
+	s.wg.Go(func() { s.runSafely(run) })
 	return true
 }
 
-// caught runs something whose panic must not take every index away.
-func (s *Server) caught(run func()) {
+// runSafely runs something whose panic must not take every index away.
+func (s *Server) runSafely(run func()) {
 	var err error
 	defer func() {
 		if err != nil {
@@ -192,7 +192,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	case <-ctx.Done(): // a store that does not answer; what it still opens closes itself
 		err = errors.Join(err, ctx.Err())
 	}
-	for _, x := range s.served() {
+	for _, x := range s.listServed() {
 		x.close()
 	}
 	return err
@@ -203,7 +203,7 @@ func (s *Server) muxOf() *http.ServeMux {
 	mux := http.NewServeMux()
 	for _, route := range s.table() {
 		if route.handler != nil {
-			mux.HandleFunc(route.method+" "+route.pattern, s.checked(route))
+			mux.HandleFunc(route.method+" "+route.pattern, s.checkRoute(route))
 		}
 	}
 	return mux
@@ -212,11 +212,11 @@ func (s *Server) muxOf() *http.ServeMux {
 // Handler is the server's routes.
 func (s *Server) Handler() http.Handler {
 	mux := s.muxOf()
-	mux.HandleFunc("GET /openapi.json", s.describe)
+	mux.HandleFunc("GET /openapi.json", s.serveOpenAPI)
 	for _, path := range page.Paths() {
 		mux.HandleFunc("GET "+path, page.Serve)
 	}
-	for pattern, allow := range s.methods() {
+	for pattern, allow := range s.listMethods() {
 		mux.HandleFunc("OPTIONS "+pattern, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Allow", allow)
 			w.WriteHeader(http.StatusNoContent)
@@ -225,11 +225,11 @@ func (s *Server) Handler() http.Handler {
 	for prefix, handler := range s.Extra {
 		mux.Handle(prefix, s.jsonOnly(handler))
 	}
-	return s.observed(s.guard.Wrap(routed(compressed(mux)), s.extra))
+	return s.observeRequest(s.guard.Wrap(noteRoute(compressAnswers(mux)), s.isExtra))
 }
 
-// methods gives what the address of each pattern takes, as Allow has it.
-func (s *Server) methods() map[string]string {
+// listMethods gives what the address of each pattern takes, as Allow has it.
+func (s *Server) listMethods() map[string]string {
 	out := map[string]string{"/openapi.json": "GET, HEAD, OPTIONS"}
 	for _, path := range page.Paths() {
 		out[path] = "GET, HEAD, OPTIONS"
@@ -253,7 +253,7 @@ func (s *Server) jsonOnly(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		if request.Method == http.MethodPost || request.Method == http.MethodPut || request.Method == http.MethodPatch {
 			if err := middleware.NeedJSON(request); err != nil {
-				s.fail(w, request, err)
+				s.writeError(w, request, err)
 				return
 			}
 		}
@@ -261,8 +261,8 @@ func (s *Server) jsonOnly(handler http.Handler) http.Handler {
 	})
 }
 
-// extra reports whether a path is one of Extra's.
-func (s *Server) extra(path string) bool {
+// isExtra reports whether a path is one of Extra's.
+func (s *Server) isExtra(path string) bool {
 	for prefix := range s.Extra {
 		if strings.HasPrefix(path, prefix) {
 			return true
@@ -271,8 +271,8 @@ func (s *Server) extra(path string) bool {
 	return false
 }
 
-// refuse writes an error that a request met before its route.
-func (s *Server) refuse(w http.ResponseWriter, request *http.Request, err error) {
+// refuseRequest writes an error that a request met before its route.
+func (s *Server) refuseRequest(w http.ResponseWriter, request *http.Request, err error) {
 	s.Telemetry.Count(telemetry.Refused, 1, string(fault.CodeOf(err)))
-	s.fail(w, request, err)
+	s.writeError(w, request, err)
 }

@@ -31,37 +31,37 @@ type stream struct {
 	fields []string // of a Result that are wanted
 }
 
-// streams begins the stream that a request asks for.
-func streams(w http.ResponseWriter, body answer.Request) (*stream, error) {
+// beginStream begins the stream that a request asks for.
+func beginStream(w http.ResponseWriter, body answer.Request) (*stream, error) {
 	switch {
 	case !body.Stream:
 		return nil, nil
 	case !body.Answer:
-		return nil, invalid("read query", "stream", "there is no answer to stream", "set answer: true too")
+		return nil, newFault("read query", "stream", "there is no answer to stream", "set answer: true too")
 	}
 	return &stream{sse.New(w), body.Fields}, nil
 }
 
-// found sends what was found, and has the answer sent as it comes.
-func (s *stream) found(ctx context.Context, response answer.Response) (context.Context, error) {
+// sendFound sends what was found, and has the answer sent as it comes.
+func (s *stream) sendFound(ctx context.Context, response answer.Response) (context.Context, error) {
 	if s == nil {
 		return ctx, nil
 	}
 	ctx = model.Deltas(ctx, func(text string) error { return s.events.JSON(eventDelta, Delta{text}) })
-	return ctx, s.events.JSON(eventFound, chosen(response, s.fields))
+	return ctx, s.events.JSON(eventFound, selectFields(response, s.fields))
 }
 
-// end writes a response, or the error in its place: as events where the stream has begun.
-func (s *Server) end(w http.ResponseWriter, request *http.Request, to *stream, response any, err error) {
+// writeResponse writes a response, or the error in its place: as events where the stream has begun.
+func (s *Server) writeResponse(w http.ResponseWriter, request *http.Request, to *stream, response any, err error) {
 	if to != nil {
 		defer to.events.Close()
 	}
 	switch {
 	case err != nil && to != nil && to.events.Began():
-		problem, _ := s.problem(request.Context(), request.Pattern, err)
+		problem, _ := s.toProblem(request.Context(), request.Pattern, err)
 		_ = to.events.JSON(eventError, problem) // the caller may have gone
 	case err != nil:
-		s.fail(w, request, err)
+		s.writeError(w, request, err)
 	case to != nil:
 		_ = to.events.JSON(eventResponse, response)
 	default:

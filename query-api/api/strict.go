@@ -65,7 +65,7 @@ func refuseBody(err error) error {
 	var form *jsontext.SyntacticError
 	var meaning *json.SemanticError
 	if errors.As(err, &form) { // it is JSON: nothing else is left
-		return invalid("read query", fieldOf(form.JSONPointer), "it stands twice", "")
+		return newFault("read query", fieldOf(form.JSONPointer), "it stands twice", "")
 	}
 	if !errors.As(err, &meaning) {
 		return fault.Usage.At("read body", "").Because(err)
@@ -73,13 +73,13 @@ func refuseBody(err error) error {
 	field := fieldOf(meaning.JSONPointer)
 	switch {
 	case errors.Is(meaning.Err, json.ErrUnknownName):
-		return invalid("read query", field, "unknown field", "known: "+strings.Join(keysOf(meaning.GoType), ", "))
+		return newFault("read query", field, "unknown field", "known: "+strings.Join(keysOf(meaning.GoType), ", "))
 	case errors.Is(meaning.Err, errEmpty):
-		return invalid("read query", field, errEmpty.Error(), "leave it out, or give null, for the index's own")
+		return newFault("read query", field, errEmpty.Error(), "leave it out, or give null, for the index's own")
 	case meaning.Err != nil: // what the types of fields say
-		return invalid("read query", field, meaning.Err.Error(), "")
+		return newFault("read query", field, meaning.Err.Error(), "")
 	}
-	return invalid("read query", field, "want "+kindOf(meaning.GoType)+", got "+answer.KindName(meaning.JSONKind), "")
+	return newFault("read query", field, "want "+kindOf(meaning.GoType)+", got "+answer.KindName(meaning.JSONKind), "")
 }
 
 // kindOf says in words of JSON what a field takes.
@@ -105,8 +105,8 @@ func keysOf(t reflect.Type) []string {
 	return keys
 }
 
-// checked lets through to a route who may use it and what it takes.
-func (s *Server) checked(route route) http.HandlerFunc {
+// checkRoute lets through to a route who may use it and what it takes.
+func (s *Server) checkRoute(route route) http.HandlerFunc {
 	known := map[string]bool{}
 	for _, parameter := range route.query {
 		known[parameter.name] = true
@@ -129,7 +129,7 @@ func (s *Server) checked(route route) http.HandlerFunc {
 			err = middleware.NeedJSON(request)
 		}
 		if err != nil {
-			s.fail(w, request, err)
+			s.writeError(w, request, err)
 			return
 		}
 		route.handler(w, request)
@@ -145,11 +145,11 @@ func parametersOf(raw string, known map[string]bool) error {
 	for name, list := range values {
 		switch {
 		case !known[name]:
-			return invalid("read request", name, "unknown parameter", "")
+			return newFault("read request", name, "unknown parameter", "")
 		case len(list) > 1:
-			return invalid("read request", name, "it stands twice", "")
+			return newFault("read request", name, "it stands twice", "")
 		case !utf8.ValidString(list[0]):
-			return invalid("read request", name, "it is not UTF-8", "")
+			return newFault("read request", name, "it is not UTF-8", "")
 		}
 	}
 	return nil
@@ -157,15 +157,15 @@ func parametersOf(raw string, known map[string]bool) error {
 
 var digits = regexp.MustCompile(`^(0|[1-9][0-9]{0,15})$`)
 
-// number reads a parameter that is a whole number; one that is not there is otherwise.
-func number(values url.Values, name string, lo, hi, otherwise int) (int, error) {
+// readNumber reads a parameter that is a whole number; one that is not there is otherwise.
+func readNumber(values url.Values, name string, lo, hi, otherwise int) (int, error) {
 	if !values.Has(name) {
 		return otherwise, nil
 	}
 	text := values.Get(name)
 	n, err := strconv.Atoi(text)
 	if err != nil || !digits.MatchString(text) || n < lo || n > hi {
-		return 0, invalid("read request", name, fmt.Sprintf("want a whole number from %d to %d, got %q", lo, hi, text), "")
+		return 0, newFault("read request", name, fmt.Sprintf("want a whole number from %d to %d, got %q", lo, hi, text), "")
 	}
 	return n, nil
 }

@@ -13,24 +13,24 @@ import (
 // usualNights is how many nights trends are of where nothing else is asked for.
 const usualNights = 30
 
-// trends answers GET …/trends.
-func (s *Server) trends(w http.ResponseWriter, request *http.Request) {
+// serveTrends answers GET …/trends.
+func (s *Server) serveTrends(w http.ResponseWriter, request *http.Request) {
 	ctx, cancel := context.WithTimeout(request.Context(), s.Timeout)
 	defer cancel()
 	index := request.PathValue("index")
-	nights, err := number(request.URL.Query(), "nights", 1, runlog.MostNights, usualNights)
+	nights, err := readNumber(request.URL.Query(), "nights", 1, runlog.MostNights, usualNights)
 	if err == nil && !core.ValidIndex(index) {
 		err = unknownIndex(index)
 	}
 	var out runlog.Trends
 	if err == nil {
-		out, err = s.runlog().Trends(ctx, index, nights)
+		out, err = s.newRunlog().Trends(ctx, index, nights)
 	}
 	if fault.Is(err, fault.RunNotFound) {
 		err = unknownIndex(index)
 	}
 	if err != nil {
-		s.fail(w, request, err)
+		s.writeError(w, request, err)
 		return
 	}
 	s.writeTagged(w, request, out)
@@ -43,10 +43,10 @@ func (s *Server) runReport(w http.ResponseWriter, request *http.Request) {
 	defer cancel()
 	found, err := s.readRun(ctx, request)
 	if err != nil {
-		s.fail(w, request, err)
+		s.writeError(w, request, err)
 		return
 	}
-	if s.unchanged(w, request, tagged(found), false) {
+	if s.answerUnchanged(w, request, tagAnswer(found), false) {
 		return
 	}
 	header := w.Header()

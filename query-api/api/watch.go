@@ -33,21 +33,21 @@ const (
 	leaseTTL = 30 * time.Second
 )
 
-// watch opens the indexes that are asked for at start, then new generations before a query needs them, and renews the
-// leases of those that are read. It runs until Shutdown.
-func (s *Server) watch() {
+// watchIndexes opens the indexes that are asked for at start, then new generations before a query needs them, and
+// renews the leases of those that are read. It runs until Shutdown.
+func (s *Server) watchIndexes() {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	var renewed time.Time
 	for {
-		s.list()
+		s.openListed()
 		s.readMirrors()
-		s.follow()
+		s.pollPointers()
 		if time.Since(renewed) > leaseTTL/3 {
 			renewed = time.Now()
 			s.leaveIdle()
-			s.beside(s.renew)
-			s.beside(s.leavePurged)
+			s.runBeside(s.renewLeases)
+			s.runBeside(s.leavePurged)
 		}
 		select {
 		case <-s.ctx.Done():
@@ -65,8 +65,8 @@ func (s *Server) readMirrors() {
 	version, all, err := s.Readers.Mirrors(ctx, s.mirrors)
 	if err != nil { // it is unknown what is news: the artifacts are asked as often as without a mirror
 		s.mirrors = ""
-		for _, x := range s.served() {
-			x.hear(core.Pointer{})
+		for _, x := range s.listServed() {
+			x.noteMirror(core.Pointer{})
 		}
 	}
 	if err != nil || all == nil {
@@ -76,13 +76,13 @@ func (s *Server) readMirrors() {
 	for name, raw := range all {
 		var pointer core.Pointer
 		if json.Unmarshal(raw, &pointer) == nil && core.ValidIndex(name) {
-			s.serving(name).hear(pointer)
+			s.ensureIndex(name).noteMirror(pointer)
 		}
 	}
 }
 
-// hear takes what the mirror says.
-func (x *index) hear(pointer core.Pointer) {
+// noteMirror takes what the mirror says.
+func (x *index) noteMirror(pointer core.Pointer) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.heard = pointer
@@ -95,23 +95,23 @@ type due struct {
 	age  time.Duration
 }
 
-// follow reads the pointers that may have changed, beside each other: those that the mirror has news of, then of the
-// open indexes and of the closed ones those that were not read for the longest time, a bounded number a beat, so that
-// a thousand closed indexes cost no more than one.
-func (s *Server) follow() {
+// pollPointers reads the pointers that may have changed, beside each other: those that the mirror has news of, then of
+// the open indexes and of the closed ones those that were not read for the longest time, a bounded number a beat, so
+// that a thousand closed indexes cost no more than one.
+func (s *Server) pollPointers() {
 	var open, closed []due
-	for name, x := range s.served() {
-		news, asked, age, every := x.standing()
+	for name, x := range s.listServed() {
+		news, asked, age, every := x.checkFreshness()
 		switch {
 		case news:
-			s.poll(name, x)
+			s.pollPointer(name, x)
 		case asked && age >= every:
 			open = append(open, due{name, x, age})
 		case !asked && age >= pollMirrored:
 			closed = append(closed, due{name, x, age})
 		}
-		if pointer := x.last(); asked && pointer.Manifest != "" {
-			x.keep(s, name, pointer)
+		if pointer := x.lastPointer(); asked && pointer.Manifest != "" {
+			x.refreshWanted(s, name, pointer)
 		}
 	}
 	for _, some := range []struct {
@@ -120,14 +120,14 @@ func (s *Server) follow() {
 	}{{open, readsOpen}, {closed, readsClosed}} {
 		slices.SortFunc(some.of, func(a, b due) int { return cmp.Compare(b.age, a.age) })
 		for _, one := range some.of[:min(len(some.of), some.most)] {
-			s.poll(one.name, one.x)
+			s.pollPointer(one.name, one.x)
 		}
 	}
 }
 
-// standing says whether the mirror says something new of an index, whether it is to be open, how old is what is known
-// of it, and how old that may become while it is open.
-func (x *index) standing() (news, asked bool, age, every time.Duration) {
+// checkFreshness says whether the mirror says something new of an index, whether it is to be open, how old is what is
+// known of it, and how old that may become while it is open.
+func (x *index) checkFreshness() (news, asked bool, age, every time.Duration) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	every = pollEvery
@@ -138,8 +138,8 @@ func (x *index) standing() (news, asked bool, age, every time.Duration) {
 	return news && !x.readAt.IsZero(), x.asked || x.current != nil || x.failed != nil, time.Since(x.readAt), every
 }
 
-// list finds out which indexes there are and has the first of them opened, until it has succeeded once.
-func (s *Server) list() {
+// openListed finds out which indexes there are and has the first of them opened, until it has succeeded once.
+func (s *Server) openListed() {
 	if s.listed.Load() {
 		return
 	}
@@ -164,18 +164,18 @@ func (s *Server) list() {
 		return
 	}
 	for _, name := range names[len(first):] {
-		s.serving(name)
+		s.ensureIndex(name)
 	}
 	s.listed.Store(true)
 }
 
 // openFirst opens an index that no request asked for yet, where it is published and finds room.
 func (s *Server) openFirst(ctx context.Context, name string) error {
-	pointer, err := s.pointer(ctx, name)
+	pointer, err := s.readPointer(ctx, name)
 	switch {
 	case artifact.IsDamage(err): // of this index alone
-		x := s.serving(name)
-		x.fail(err)
+		x := s.ensureIndex(name)
+		x.noteFailure(err)
 		x.mu.Lock()
 		x.asked, x.ahead = true, x.current == nil // it is opened when the pointer is mended, by no request
 		x.mu.Unlock()
@@ -183,11 +183,11 @@ func (s *Server) openFirst(ctx context.Context, name string) error {
 		s.log.Error("pointer cannot be read", "index", name, "code", string(fault.CodeOf(err)))
 		return nil
 	case err == nil && pointer.Manifest != "":
-		x := s.serving(name)
+		x := s.ensureIndex(name)
 		x.mu.Lock()
 		x.asked, x.ahead = true, x.current == nil
 		x.mu.Unlock()
-		x.refresh(s, name, pointer)
+		x.startOpening(s, name, pointer)
 	}
 	return err
 }
@@ -200,14 +200,14 @@ func (s *Server) aheadShare() int64 {
 	return s.room.limit / 2
 }
 
-// poll reads the pointer of an index, beside those of others.
-func (s *Server) poll(name string, x *index) {
+// pollPointer reads the pointer of an index, beside those of others.
+func (s *Server) pollPointer(name string, x *index) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.polling || x.closed {
 		return
 	}
-	x.polling = s.beside(func() {
+	x.polling = s.runBeside(func() {
 		defer func() {
 			x.mu.Lock()
 			x.polling = false
@@ -215,21 +215,21 @@ func (s *Server) poll(name string, x *index) {
 		}()
 		ctx, cancel := context.WithTimeout(s.ctx, pollTimeout)
 		defer cancel()
-		if s.read(ctx, name, x) != nil {
+		if s.readCurrent(ctx, name, x) != nil {
 			return
 		}
-		if pointer := x.last(); pointer.Manifest != "" {
-			x.keep(s, name, pointer)
+		if pointer := x.lastPointer(); pointer.Manifest != "" {
+			x.refreshWanted(s, name, pointer)
 		} else {
-			before := x.held()
-			x.gone()
-			s.leave(ctx, name, before, x.held())
+			before := x.listHeld()
+			x.dropIndex()
+			s.endLeases(ctx, name, before, x.listHeld())
 		}
 	})
 }
 
-// leave ends the leases of generations that are no longer read here, as a deletion of the index waits for them.
-func (s *Server) leave(ctx context.Context, name string, before, still []string) {
+// endLeases ends the leases of generations that are no longer read here, as a deletion of the index waits for them.
+func (s *Server) endLeases(ctx context.Context, name string, before, still []string) {
 	for _, generation := range before {
 		if !slices.Contains(still, generation) {
 			_ = s.Readers.Lease(ctx, name, generation, s.id, time.Millisecond) // else it ends by itself
@@ -237,23 +237,23 @@ func (s *Server) leave(ctx context.Context, name string, before, still []string)
 	}
 }
 
-// read asks the artifacts what is published.
-func (s *Server) read(ctx context.Context, name string, x *index) error {
+// readCurrent asks the artifacts what is published.
+func (s *Server) readCurrent(ctx context.Context, name string, x *index) error {
 	x.mu.Lock()
 	heard := x.heard
 	x.mu.Unlock()
 	began := time.Now()
 	pointer, _, err := artifact.Index{Store: s.Artifacts, Name: name}.Current(ctx)
 	if err != nil {
-		x.miss(err, began)
+		x.noteDamage(err, began)
 		return err
 	}
-	x.learn(pointer, heard, began)
+	x.learnPointer(pointer, heard, began)
 	return nil
 }
 
-// miss notes that the pointer could not be read.
-func (x *index) miss(err error, began time.Time) {
+// noteDamage notes that the pointer could not be read.
+func (x *index) noteDamage(err error, began time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if artifact.IsDamage(err) && !began.Before(x.readAt) {
@@ -261,24 +261,24 @@ func (x *index) miss(err error, began time.Time) {
 	}
 }
 
-// gone lets go of an index that is not published any more.
-func (x *index) gone() {
+// dropIndex lets go of an index that is not published any more.
+func (x *index) dropIndex() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, one := range x.pinned {
-		x.retire(one)
+		x.retireGeneration(one)
 	}
 	if x.current != nil {
-		x.retire(x.current)
+		x.retireGeneration(x.current)
 	}
 	x.current, x.pinned, x.manifest, x.asked, x.failed = nil, nil, "", false, nil
 }
 
-// renew the leases of all generations that are read here, in one write.
-func (s *Server) renew() {
+// renewLeases the leases of all generations that are read here, in one write.
+func (s *Server) renewLeases() {
 	var held []coordination.Held
-	for name, x := range s.served() {
-		for _, generation := range x.held() {
+	for name, x := range s.listServed() {
+		for _, generation := range x.listHeld() {
 			held = append(held, coordination.Held{Index: name, Generation: generation})
 		}
 	}
@@ -297,14 +297,14 @@ func (s *Server) renew() {
 func (s *Server) leavePurged() {
 	ctx, cancel := context.WithTimeout(s.ctx, pollTimeout)
 	defer cancel()
-	for name, x := range s.served() {
-		for _, generation := range x.named() {
+	for name, x := range s.listServed() {
+		for _, generation := range x.listPinned() {
 			purged, err := artifact.Index{Store: s.Artifacts, Name: name}.Purged(ctx, generation)
 			if err != nil {
 				return // asked again by the next round
 			}
 			if purged {
-				x.leave(generation)
+				x.dropPinned(generation)
 			}
 		}
 	}
@@ -313,7 +313,7 @@ func (s *Server) leavePurged() {
 // leaveIdle closes generations that were asked for by name and are not any more. Their leases run out, so that
 // a collector can have them: a question about an old generation must not keep it for as long as the replica lives.
 func (s *Server) leaveIdle() {
-	for _, x := range s.served() {
+	for _, x := range s.listServed() {
 		x.leaveIdle()
 	}
 }
@@ -322,16 +322,16 @@ func (x *index) leaveIdle() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.pinned = slices.DeleteFunc(x.pinned, func(one *open) bool {
-		if one.Shared() || one.share.idle() < namedIdle {
+		if one.Shared() || one.share.idleTime() < namedIdle {
 			return false
 		}
-		x.retire(one)
+		x.retireGeneration(one)
 		return true
 	})
 }
 
-// named are the generations that were opened by their names.
-func (x *index) named() []string {
+// listPinned are the generations that were opened by their names.
+func (x *index) listPinned() []string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	var out []string
@@ -341,21 +341,21 @@ func (x *index) named() []string {
 	return out
 }
 
-// leave lets go of a generation that was opened by its name.
-func (x *index) leave(generation string) {
+// dropPinned lets go of a generation that was opened by its name.
+func (x *index) dropPinned(generation string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.pinned = slices.DeleteFunc(x.pinned, func(one *open) bool {
 		if one.Manifest.Generation != generation {
 			return false
 		}
-		x.retire(one)
+		x.retireGeneration(one)
 		return true
 	})
 }
 
-// lease writes for the collector that a generation is read here. A lease that fails costs nothing by itself.
-func (s *Server) lease(ctx context.Context, name, generation string) {
+// leaseGeneration writes for the collector that a generation is read here. A lease that fails costs nothing by itself.
+func (s *Server) leaseGeneration(ctx context.Context, name, generation string) {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
 	if err := s.Readers.Lease(ctx, name, generation, s.id, leaseTTL); err != nil && s.ctx.Err() == nil {

@@ -45,41 +45,41 @@ type Service struct {
 
 // Complete answers POST /v1/chat/completions.
 func (s Service) Complete(w http.ResponseWriter, request *http.Request) {
-	s.answer(w, request, read, s.stream, func(out *reply, found found) any { return out.whole(found) })
+	s.answerRequest(w, request, readQuestion, s.streamAnswer, func(out *reply, found found) any { return out.newCompletion(found) })
 }
 
-// answer answers a request of a form: read takes the question from its body, stream answers as events, and whole is
-// the answer otherwise.
-func (s Service) answer(
+// answerRequest answers a request of a form: read takes the question from its body, stream answers as events, and whole
+// is the answer otherwise.
+func (s Service) answerRequest(
 	w http.ResponseWriter, request *http.Request, read func(raw []byte) (question, error),
 	stream func(http.ResponseWriter, *http.Request, question, *reply), whole func(*reply, found) any,
 ) {
 	raw, err := io.ReadAll(http.MaxBytesReader(w, request.Body, maxBody))
 	if err != nil {
-		s.fail(w, request, unread(err))
+		s.writeError(w, request, newReadError(err))
 		return
 	}
 	asked, err := read(raw)
 	if err != nil {
-		s.fail(w, request, err)
+		s.writeError(w, request, err)
 		return
 	}
-	asked.warn(w.Header())
+	asked.writeWarnings(w.Header())
 	out := newReply(request, asked)
 	if asked.stream {
 		stream(w, request, asked, out)
 		return
 	}
-	found, err := s.ask(request.Context(), asked)
+	found, err := s.askQuestion(request.Context(), asked)
 	if err != nil {
-		s.fail(w, request, err)
+		s.writeError(w, request, err)
 		return
 	}
 	writeJSON(w, http.StatusOK, whole(out, found))
 }
 
-// unread is the error of a body that cannot be read.
-func unread(err error) error {
+// newReadError is the error of a body that cannot be read.
+func newReadError(err error) error {
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
@@ -96,31 +96,31 @@ func unread(err error) error {
 	return fault.Usage.At("read body", "").Because("it broke off")
 }
 
-// stream answers as events. An error before the first of them is reported like any other.
-func (s Service) stream(w http.ResponseWriter, request *http.Request, asked question, out *reply) {
+// streamAnswer answers as events. An error before the first of them is reported like any other.
+func (s Service) streamAnswer(w http.ResponseWriter, request *http.Request, asked question, out *reply) {
 	events := sse.New(w)
 	defer events.Close()
 	ctx := model.Deltas(request.Context(), func(text string) error {
 		if !events.Began() {
-			if err := events.JSON("", out.begin()); err != nil {
+			if err := events.JSON("", out.newFirstChunk()); err != nil {
 				return err
 			}
 		}
-		return events.JSON("", out.piece(text))
+		return events.JSON("", out.newPiece(text))
 	})
-	found, err := s.ask(ctx, asked)
+	found, err := s.askQuestion(ctx, asked)
 	switch {
 	case err != nil && !events.Began():
-		s.fail(w, request, err)
+		s.writeError(w, request, err)
 		return
 	case err != nil:
 		_, failure := failureOf(s.problemOf(request.Context(), err))
 		_ = events.JSON("", failure) // the caller may have gone
 		return
 	}
-	last := []any{out.end(found)}
+	last := []any{out.newLastChunk(found)}
 	if asked.usage {
-		last = append(last, out.usage(found))
+		last = append(last, out.newUsageChunk(found))
 	}
 	for _, chunk := range last {
 		if events.JSON("", chunk) != nil {
@@ -130,8 +130,8 @@ func (s Service) stream(w http.ResponseWriter, request *http.Request, asked ques
 	_ = events.Text("", "[DONE]")
 }
 
-// ask has a question answered. An error names the field of this form that is at fault.
-func (s Service) ask(ctx context.Context, asked question) (found, error) {
+// askQuestion has a question answered. An error names the field of this form that is at fault.
+func (s Service) askQuestion(ctx context.Context, asked question) (found, error) {
 	response, err := s.Ask(ctx, asked.index, asked.query)
 	if err == nil {
 		return found{response}, nil

@@ -48,7 +48,7 @@ func FailureOf(wrong problem.Problem) Failure {
 	return failure
 }
 
-func (s Service) fail(w http.ResponseWriter, request *http.Request, err error) {
+func (s Service) writeError(w http.ResponseWriter, request *http.Request, err error) {
 	Fail(w, s.problemOf(request.Context(), err))
 }
 

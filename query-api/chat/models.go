@@ -23,7 +23,7 @@ type Model struct {
 func (s Service) Models(w http.ResponseWriter, request *http.Request) {
 	models, err := s.Indexes(request.Context())
 	if err != nil {
-		s.fail(w, request, err)
+		s.writeError(w, request, err)
 		return
 	}
 	writeJSON(w, http.StatusOK, Models{Object: "list", Data: models})
@@ -34,7 +34,7 @@ func (s Service) Model(w http.ResponseWriter, request *http.Request) {
 	name := strings.TrimPrefix(request.URL.Path, "/v1/models/")
 	models, err := s.Indexes(request.Context())
 	if err != nil {
-		s.fail(w, request, err)
+		s.writeError(w, request, err)
 		return
 	}
 	for _, known := range models {
@@ -43,5 +43,5 @@ func (s Service) Model(w http.ResponseWriter, request *http.Request) {
 			return
 		}
 	}
-	s.fail(w, request, noModel(name))
+	s.writeError(w, request, noModel(name))
 }

@@ -54,8 +54,8 @@ type question struct {
 // mostWarned bounds the fields that Warning names: a client may send any number of them.
 const mostWarned = 20
 
-// warn says in the headers of an answer what was ignored.
-func (q question) warn(header http.Header) {
+// writeWarnings says in the headers of an answer what was ignored.
+func (q question) writeWarnings(header http.Header) {
 	slices.Sort(q.ignored)
 	for _, name := range q.ignored[:min(len(q.ignored), mostWarned)] {
 		why := "it changes nothing here"
@@ -100,8 +100,8 @@ var elsewhere = []string{"query", "answer", "explain", "fields", "max_answer_tok
 
 var indexName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
 
-// read takes the question from a body.
-func read(raw []byte) (question, error) {
+// readQuestion takes the question from a body.
+func readQuestion(raw []byte) (question, error) {
 	fields, ignored, err := fieldsOf(raw, refused, "model", "messages", "stream", "stream_options",
 		"max_completion_tokens", "max_tokens", "unweaver")
 	if err != nil {
@@ -121,7 +121,7 @@ func fieldsOf(
 		return nil, nil, err
 	}
 	if json.Unmarshal(raw, &fields) != nil || fields == nil {
-		return nil, nil, wrong("", "the body is not one JSON object")
+		return nil, nil, newParamError("", "the body is not one JSON object")
 	}
 	for _, name := range options {
 		unmet = append(unmet[:len(unmet):len(unmet)], refusal{name, "put it below unweaver", nil})
@@ -130,13 +130,13 @@ func fieldsOf(
 		unmet = append(unmet, refusal{name, "it is one of POST /v1/indexes/{index}/query", nil})
 	}
 	for _, field := range unmet {
-		if err := field.check(fields[field.name]); err != nil {
+		if err := field.checkValue(fields[field.name]); err != nil {
 			return nil, nil, err
 		}
 		read = append(read, field.name)
 	}
 	for name, given := range fields {
-		if !slices.Contains(read, name) && (refusal{name: name, harmless: []string{"[]"}}).check(given) != nil {
+		if !slices.Contains(read, name) && (refusal{name: name, harmless: []string{"[]"}}).checkValue(given) != nil {
 			ignored = append(ignored, name)
 		}
 	}
@@ -155,12 +155,12 @@ func readFields(fields map[string]json.RawMessage) (question, error) {
 		"model": &out.model, "stream": &out.stream, "stream_options": &streamed,
 	} {
 		if given := fields[name]; given != nil && json.Unmarshal(given, to) != nil {
-			return out, wrong(name, "it is of another type than it should be")
+			return out, newParamError(name, "it is of another type than it should be")
 		}
 	}
 	out.usage = streamed.IncludeUsage != nil && *streamed.IncludeUsage
 	if out.model == "" {
-		return out, wrong("model", "no model is named; they are listed at /v1/models")
+		return out, newParamError("model", "no model is named; they are listed at /v1/models")
 	}
 	index, ok := strings.CutPrefix(out.model, Prefix)
 	if !ok || !indexName.MatchString(index) {
@@ -186,7 +186,7 @@ func mostOf(fields map[string]json.RawMessage) (int, error) {
 		given := fields[name]
 		unread := given != nil && json.Unmarshal(given, &wished) != nil
 		if unread || wished != nil && (*wished < 1 || *wished > mostTokens || *wished != math.Trunc(*wished)) {
-			return 0, wrong(name, fmt.Sprintf("want a whole number from 1 to %d", mostTokens))
+			return 0, newParamError(name, fmt.Sprintf("want a whole number from 1 to %d", mostTokens))
 		}
 		if wished != nil && (most == 0 || int(*wished) < most) {
 			most = int(*wished)
@@ -195,20 +195,20 @@ func mostOf(fields map[string]json.RawMessage) (int, error) {
 	return most, nil
 }
 
-// check is the error of a value that wishes for something.
-func (r refusal) check(given json.RawMessage) error {
+// checkValue is the error of a value that wishes for something.
+func (r refusal) checkValue(given json.RawMessage) error {
 	if given == nil {
 		return nil
 	}
 	var value any
 	if json.Unmarshal(given, &value) != nil {
-		return wrong(r.name, "it is no JSON")
+		return newParamError(r.name, "it is no JSON")
 	}
 	plain, _ := json.Marshal(value) // it was read as JSON
 	if value == nil || slices.Contains(r.harmless, string(plain)) {
 		return nil
 	}
-	return unsupported(r.name, r.name+" is not supported: "+r.why)
+	return newUnsupported(r.name, r.name+" is not supported: "+r.why)
 }
 
 // lastQuestion is the text of the last message of a user.
@@ -218,14 +218,14 @@ func lastQuestion(raw json.RawMessage) (string, error) {
 		Content json.RawMessage `json:"content"`
 	}
 	if raw == nil || json.Unmarshal(raw, &messages) != nil {
-		return "", wrong("messages", "want a list of messages")
+		return "", newParamError("messages", "want a list of messages")
 	}
 	for _, message := range slices.Backward(messages) {
 		if message.Role == "user" {
 			return textOf(message.Content)
 		}
 	}
-	return "", wrong("messages", "no message has the role user: the last one that has is the question")
+	return "", newParamError("messages", "no message has the role user: the last one that has is the question")
 }
 
 // textOf reads the content of a message: text, or parts of text.
@@ -239,12 +239,12 @@ func textOf(raw json.RawMessage) (string, error) {
 		Text string `json:"text"`
 	}
 	if json.Unmarshal(raw, &parts) != nil {
-		return "", wrong("messages", "the content of the question is neither text nor a list of parts")
+		return "", newParamError("messages", "the content of the question is neither text nor a list of parts")
 	}
 	texts := make([]string, 0, len(parts))
 	for _, part := range parts {
 		if part.Type != "text" && part.Type != "input_text" {
-			return "", unsupported("messages", "a question is text: parts of other types cannot be looked for")
+			return "", newUnsupported("messages", "a question is text: parts of other types cannot be looked for")
 		}
 		texts = append(texts, part.Text)
 	}
@@ -255,14 +255,14 @@ func textOf(raw json.RawMessage) (string, error) {
 func queryOf(text string, most int, given json.RawMessage) ([]byte, error) {
 	body := map[string]json.RawMessage{}
 	if given != nil && (json.Unmarshal(given, &body) != nil || body == nil && string(given) != "null") {
-		return nil, wrong("unweaver", "want an object")
+		return nil, newParamError("unweaver", "want an object")
 	}
 	if body == nil {
 		body = map[string]json.RawMessage{}
 	}
 	for name := range body {
 		if !slices.Contains(options, name) {
-			return nil, wrong("unweaver."+name, "unknown field; known: "+strings.Join(options, ", "))
+			return nil, newParamError("unweaver."+name, "unknown field; known: "+strings.Join(options, ", "))
 		}
 	}
 	quoted, err := json.Marshal(text)
@@ -276,15 +276,15 @@ func queryOf(text string, most int, given json.RawMessage) ([]byte, error) {
 	return json.Marshal(body)
 }
 
-// wrong is the error of a parameter.
-func wrong(param, why string) *problem.Problem {
+// newParamError is the error of a parameter.
+func newParamError(param, why string) *problem.Problem {
 	return &problem.Problem{
 		Status: http.StatusUnprocessableEntity, Code: string(fault.InvalidParam), Detail: why, Param: param,
 	}
 }
 
-// unsupported is the error of a parameter whose wish cannot be met.
-func unsupported(param, why string) *problem.Problem {
+// newUnsupported is the error of a parameter whose wish cannot be met.
+func newUnsupported(param, why string) *problem.Problem {
 	return &problem.Problem{Status: http.StatusBadRequest, Code: "unsupported_parameter", Detail: why, Param: param}
 }
 

@@ -123,7 +123,7 @@ type Piece struct {
 // found is the answer to a query.
 type found struct{ answer.Response }
 
-func (f found) details() Details {
+func (f found) newDetails() Details {
 	return Details{
 		Index: f.Index, Generation: f.Generation, Release: f.Release, Method: f.Method, Reason: f.Reason,
 		Degraded: f.Degraded, Confidence: f.Confidence, AnswerKind: f.Answer.Kind, Notes: f.Notes, Usage: f.Usage,
@@ -131,13 +131,13 @@ func (f found) details() Details {
 	}
 }
 
-func (f found) usage() Usage {
+func (f found) sumUsage() Usage {
 	prompt, completion := f.Usage.PromptTokens, f.Usage.CompletionTokens
 	return Usage{prompt, completion, prompt + completion}
 }
 
-// ended is the reason of an answer's end.
-func (f found) ended() string {
+// finishReason is the reason of an answer's end.
+func (f found) finishReason() string {
 	if f.Answer.Truncated {
 		return "length"
 	}
@@ -147,38 +147,39 @@ func (f found) ended() string {
 // mark of a citation: the place of a chunk, from one.
 var mark = regexp.MustCompile(`\[(\d{1,9})\]`)
 
-// annotations are those that marks of the text name, in their order; a citation without a mark is of the whole text.
-func (f found) annotations(base string) []Annotation {
+// listAnnotations are those that marks of the text name, in their order; a citation without a mark is of the whole
+// text.
+func (f found) listAnnotations(base string) []Annotation {
 	out := []Annotation{}
 	text := f.Answer.Text
 	marked := map[string]bool{}
 	at, runes := 0, 0 // as far as code points are counted
 	for _, place := range mark.FindAllStringSubmatchIndex(text, -1) {
 		n, err := strconv.Atoi(text[place[2]:place[3]])
-		if err != nil || n < 1 || n > len(f.Chunks) || !f.cites(n-1) {
+		if err != nil || n < 1 || n > len(f.Chunks) || !f.canCite(n-1) {
 			continue
 		}
 		runes += utf8.RuneCountInString(text[at:place[0]])
 		at = place[0]
 		marked[f.Chunks[n-1].ID] = true
-		out = append(out, f.annotation(base, n-1, runes, runes+place[1]-place[0]))
+		out = append(out, f.newAnnotation(base, n-1, runes, runes+place[1]-place[0]))
 	}
 	for _, id := range f.Answer.Citations {
 		for i, chunk := range f.Chunks {
 			if chunk.ID == id && !marked[id] {
-				out = append(out, f.annotation(base, i, 0, utf8.RuneCountInString(text)))
+				out = append(out, f.newAnnotation(base, i, 0, utf8.RuneCountInString(text)))
 			}
 		}
 	}
 	return out
 }
 
-// cites reports whether an answer can name a chunk: it was read, or a note that rests on it was.
-func (f found) cites(i int) bool {
+// canCite reports whether an answer can name a chunk: it was read, or a note that rests on it was.
+func (f found) canCite(i int) bool {
 	return f.Chunks[i].InContext || slices.Contains(f.Answer.Citations, f.Chunks[i].ID)
 }
 
-func (f found) annotation(base string, i, start, end int) Annotation {
+func (f found) newAnnotation(base string, i, start, end int) Annotation {
 	chunk := f.Chunks[i]
 	address := base + "/v1/indexes/" + url.PathEscape(f.Index) + "/chunks/" + chunk.ID +
 		"?generation=" + url.QueryEscape(f.Generation)
@@ -196,45 +197,45 @@ type reply struct {
 	base    string // scheme and host, as the client reaches them
 }
 
-// whole is the answer at once.
-func (a *reply) whole(f found) Completion {
-	message := Message{Role: "assistant", Content: f.Answer.Text, Annotations: f.annotations(a.base)}
+// newCompletion is the answer at once.
+func (a *reply) newCompletion(f found) Completion {
+	message := Message{Role: "assistant", Content: f.Answer.Text, Annotations: f.listAnnotations(a.base)}
 	return Completion{
 		ID: "chatcmpl-" + a.id, Object: "chat.completion", Created: a.created, Model: a.model,
-		Choices: []Choice{{Message: message, FinishReason: f.ended()}},
-		Usage:   f.usage(), SystemFingerprint: f.Generation, Details: f.details(),
+		Choices: []Choice{{Message: message, FinishReason: f.finishReason()}},
+		Usage:   f.sumUsage(), SystemFingerprint: f.Generation, Details: f.newDetails(),
 	}
 }
 
-func (a *reply) chunk(piece Piece, ended *string) Chunk {
+func (a *reply) newChunk(piece Piece, ended *string) Chunk {
 	return Chunk{
 		ID: "chatcmpl-" + a.id, Object: "chat.completion.chunk", Created: a.created, Model: a.model,
 		Choices: []ChunkChoice{{Delta: piece, FinishReason: ended}},
 	}
 }
 
-// begin is the event before the text.
-func (a *reply) begin() Chunk {
+// newFirstChunk is the event before the text.
+func (a *reply) newFirstChunk() Chunk {
 	empty := ""
-	return a.chunk(Piece{Role: "assistant", Content: &empty}, nil)
+	return a.newChunk(Piece{Role: "assistant", Content: &empty}, nil)
 }
 
-// piece is the event of a piece of the text.
-func (a *reply) piece(text string) Chunk { return a.chunk(Piece{Content: &text}, nil) }
+// newPiece is the event of a piece of the text.
+func (a *reply) newPiece(text string) Chunk { return a.newChunk(Piece{Content: &text}, nil) }
 
-// end is the event behind the text.
-func (a *reply) end(f found) Chunk {
-	ended := f.ended()
-	out := a.chunk(Piece{Annotations: f.annotations(a.base)}, &ended)
-	details := f.details()
+// newLastChunk is the event behind the text.
+func (a *reply) newLastChunk(f found) Chunk {
+	ended := f.finishReason()
+	out := a.newChunk(Piece{Annotations: f.listAnnotations(a.base)}, &ended)
+	details := f.newDetails()
 	out.SystemFingerprint, out.Details = f.Generation, &details
 	return out
 }
 
-// usage is the event with it.
-func (a *reply) usage(f found) Chunk {
-	out := a.chunk(Piece{}, nil)
-	used := f.usage()
+// newUsageChunk is the event with it.
+func (a *reply) newUsageChunk(f found) Chunk {
+	out := a.newChunk(Piece{}, nil)
+	used := f.sumUsage()
 	out.Choices, out.Usage = []ChunkChoice{}, &used
 	return out
 }

@@ -95,10 +95,10 @@ func readResponse(raw []byte) (question, error) {
 		Format struct{ Type string }
 	}
 	if given := fields["text"]; given != nil && json.Unmarshal(given, &form) != nil {
-		return question{}, wrong("text", "want an object")
+		return question{}, newParamError("text", "want an object")
 	}
 	if kind := form.Format.Type; kind != "" && kind != "text" {
-		return question{}, refusal{"text.format", "an answer is text", nil}.check([]byte(`"` + kind + `"`))
+		return question{}, refusal{"text.format", "an answer is text", nil}.checkValue([]byte(`"` + kind + `"`))
 	}
 	input := bytes.TrimSpace(fields["input"])
 	if bytes.HasPrefix(input, []byte(`"`)) {
@@ -109,19 +109,19 @@ func readResponse(raw []byte) (question, error) {
 		"max_tokens": fields["max_output_tokens"],
 	})
 	asked.input, asked.ignored = "input", ignored
-	if told := problem.As(err); told != nil {
-		told.Param = strings.NewReplacer("messages", "input", "max_tokens", "max_output_tokens").Replace(told.Param)
+	if reported := problem.As(err); reported != nil {
+		reported.Param = strings.NewReplacer("messages", "input", "max_tokens", "max_output_tokens").Replace(reported.Param)
 	}
 	return asked, err
 }
 
 // Respond answers POST /v1/responses.
 func (s Service) Respond(w http.ResponseWriter, request *http.Request) {
-	s.answer(w, request, readResponse, s.streamResponse, func(out *reply, found found) any { return out.response(&found) })
+	s.answerRequest(w, request, readResponse, s.streamResponse, func(out *reply, found found) any { return out.newResponse(&found) })
 }
 
-// response is the whole answer; nil: as it is before anything of it is known.
-func (a *reply) response(f *found) Response {
+// newResponse is the whole answer; nil: as it is before anything of it is known.
+func (a *reply) newResponse(f *found) Response {
 	out := Response{
 		ID: "resp_" + a.id, Object: "response", CreatedAt: a.created, Status: "in_progress", Model: a.model,
 		Output: []OutputItem{}, ToolChoice: "auto", Tools: []any{},
@@ -129,8 +129,8 @@ func (a *reply) response(f *found) Response {
 	if f == nil {
 		return out
 	}
-	details, used := f.details(), f.usage()
-	out.Status, out.Output, out.Details = "completed", []OutputItem{a.item("completed", a.text(f))}, &details
+	details, used := f.newDetails(), f.sumUsage()
+	out.Status, out.Output, out.Details = "completed", []OutputItem{a.newItem("completed", a.newText(f))}, &details
 	out.Usage = &ResponseUsage{used.PromptTokens, used.CompletionTokens, used.TotalTokens}
 	if f.Answer.Truncated {
 		out.Status, out.Incomplete = "incomplete", &Incomplete{"max_output_tokens"}
@@ -138,20 +138,20 @@ func (a *reply) response(f *found) Response {
 	return out
 }
 
-func (a *reply) item(status string, content ...OutputText) OutputItem {
+func (a *reply) newItem(status string, content ...OutputText) OutputItem {
 	return OutputItem{
 		ID: "msg_" + a.id, Type: "message", Role: "assistant", Status: status, Content: append([]OutputText{}, content...),
 	}
 }
 
-// text is the part of a message that has the answer; nil: as it begins.
-func (a *reply) text(f *found) OutputText {
+// newText is the part of a message that has the answer; nil: as it begins.
+func (a *reply) newText(f *found) OutputText {
 	out := OutputText{Type: "output_text", Annotations: []OutputAnnotation{}}
 	if f == nil {
 		return out
 	}
 	out.Text = f.Answer.Text
-	for _, one := range f.annotations(a.base) {
+	for _, one := range f.listAnnotations(a.base) {
 		out.Annotations = append(out.Annotations, OutputAnnotation{one.Type, one.URLCitation, one.Source})
 	}
 	return out
@@ -170,10 +170,10 @@ func (s Service) streamResponse(w http.ResponseWriter, request *http.Request, as
 		return map[string]any{"item_id": "msg_" + out.id, "output_index": 0, "content_index": 0, name: value}
 	}
 	begin := func() error {
-		_ = send("response.created", map[string]any{"response": out.response(nil)})
-		_ = send("response.in_progress", map[string]any{"response": out.response(nil)})
-		_ = send("response.output_item.added", map[string]any{"output_index": 0, "item": out.item("in_progress")})
-		return send("response.content_part.added", part("part", out.text(nil)))
+		_ = send("response.created", map[string]any{"response": out.newResponse(nil)})
+		_ = send("response.in_progress", map[string]any{"response": out.newResponse(nil)})
+		_ = send("response.output_item.added", map[string]any{"output_index": 0, "item": out.newItem("in_progress")})
+		return send("response.content_part.added", part("part", out.newText(nil)))
 	}
 	ctx := model.Deltas(request.Context(), func(text string) error {
 		if !events.Began() {
@@ -183,10 +183,10 @@ func (s Service) streamResponse(w http.ResponseWriter, request *http.Request, as
 		}
 		return send("response.output_text.delta", part("delta", text))
 	})
-	found, err := s.ask(ctx, asked)
+	found, err := s.askQuestion(ctx, asked)
 	switch {
 	case err != nil && !events.Began():
-		s.fail(w, request, err)
+		s.writeError(w, request, err)
 		return
 	case err != nil:
 		_, failure := failureOf(s.problemOf(request.Context(), err))
@@ -195,7 +195,7 @@ func (s Service) streamResponse(w http.ResponseWriter, request *http.Request, as
 	case !events.Began():
 		_ = begin()
 	}
-	text, whole := out.text(&found), out.response(&found)
+	text, whole := out.newText(&found), out.newResponse(&found)
 	_ = send("response.output_text.done", part("text", text.Text)) // what fails here fails again at the end
 	_ = send("response.content_part.done", part("part", text))
 	_ = send("response.output_item.done", map[string]any{"output_index": 0, "item": whole.Output[0]})

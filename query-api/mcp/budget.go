@@ -16,16 +16,16 @@ const defaultTokens = 6000
 // notesTokens are kept for what a result says about itself.
 const notesTokens = 100
 
-// fitting gives the best passages that fit into a number of tokens, whole ones alone, and says which were left out: the
-// first that does not fit, and all behind it. head is what stands before them.
-func fitting(head string, passages []Passage, most int) (text string, kept []Passage, cut *Cut) {
+// fitPassages gives the best passages that fit into a number of tokens, whole ones alone, and says which were left out:
+// the first that does not fit, and all behind it. head is what stands before them.
+func fitPassages(head string, passages []Passage, most int) (text string, kept []Passage, cut *Cut) {
 	var out strings.Builder
 	out.WriteString(head)
 	spent := tokens.Count(head) + notesTokens
 	left := &Cut{MaxTokens: most, Of: len(passages), Chunks: []string{}}
 	kept = []Passage{}
 	for _, passage := range passages {
-		block := passage.show()
+		block := passage.renderText()
 		size := tokens.Count(block)
 		if len(left.Chunks) > 0 || spent+size > most {
 			left.Chunks = append(left.Chunks, passage.Chunk)
@@ -64,9 +64,9 @@ func longestOf(given *int) (int, error) {
 // countedRunes are counted at once while a text is cut.
 const countedRunes = 2_000
 
-// shortened gives the beginning of a text that fits into a number of tokens, cut between words where there are any, and
-// its length in code points. It counts no more of the text than it gives, piece by piece, and ends with ctx.
-func shortened(ctx context.Context, text string, most int) (string, int) {
+// shortenText gives the beginning of a text that fits into a number of tokens, cut between words where there are any,
+// and its length in code points. It counts no more of the text than it gives, piece by piece, and ends with ctx.
+func shortenText(ctx context.Context, text string, most int) (string, int) {
 	most = max(1, most-notesTokens)
 	if len(text) <= most { // a token has a byte at least
 		return text, utf8.RuneCountInString(text)

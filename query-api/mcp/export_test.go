@@ -2,10 +2,10 @@ package mcp
 
 // For tests of the package from outside.
 var (
-	Fitting    = fitting
-	Shortened  = shortened
+	Fitting    = fitPassages
+	Shortened  = shortenText
 	MostTokens = mostTokens
 )
 
 // Show is a passage as tools show it.
-func Show(p Passage) string { return p.show() }
+func Show(p Passage) string { return p.renderText() }

@@ -35,8 +35,8 @@ func Handler(backend Backend) http.Handler {
 		// Of what is larger, or does not come, the library meets the rest and says it.
 		message, err := io.ReadAll(io.LimitReader(request.Body, maxBody))
 		written := &replies{ResponseWriter: w, id: idOf(message), code: jsonrpc.CodeInvalidRequest}
-		defer written.end()
-		if wrong := malformed(message, err == nil); wrong != nil {
+		defer written.endReply()
+		if wrong := checkMessage(message, err == nil); wrong != nil {
 			written.code = wrong.Code
 			http.Error(written, wrong.Message, http.StatusBadRequest)
 			return
@@ -48,29 +48,29 @@ func Handler(backend Backend) http.Handler {
 	})
 }
 
-// malformed says what is wrong with the form of a message, as far as the library lets it pass: it reads what is nested
-// once for each level around it, and takes an answer to what this server never asked, and parameters in a list. Some
-// versions of the protocol have lists of messages, all of which the library answers at once: a single request would
-// pass the rate and the concurrency of a key, and hold the answers to thousands.
-func malformed(message []byte, whole bool) *jsonrpc.Error {
+// checkMessage says what is wrong with the form of a message, as far as the library lets it pass: it reads what is
+// nested once for each level around it, and takes an answer to what this server never asked, and parameters in a list.
+// Some versions of the protocol have lists of messages, all of which the library answers at once: a single request
+// would pass the rate and the concurrency of a key, and hold the answers to thousands.
+func checkMessage(message []byte, whole bool) *jsonrpc.Error {
 	if bytes.HasPrefix(bytes.TrimLeft(message, " \t\r\n"), []byte("[")) {
-		return refused(jsonrpc.CodeInvalidRequest, "several messages in one request are not taken: send each by itself")
+		return newRefusal(jsonrpc.CodeInvalidRequest, "several messages in one request are not taken: send each by itself")
 	}
 	if !whole || len(message) == maxBody {
 		return nil // the library says it
 	}
 	if err := middleware.CheckJSON(message); err != nil {
-		return refused(jsonrpc.CodeParseError, err.Error())
+		return newRefusal(jsonrpc.CodeParseError, err.Error())
 	}
 	var parts map[string]json.RawMessage
 	if json.Unmarshal(message, &parts) != nil {
-		return refused(jsonrpc.CodeInvalidRequest, "a message is an object")
+		return newRefusal(jsonrpc.CodeInvalidRequest, "a message is an object")
 	}
 	if _, named := parts["method"]; !named {
-		return refused(jsonrpc.CodeInvalidRequest, "a message has a method: nothing is asked of who sends it")
+		return newRefusal(jsonrpc.CodeInvalidRequest, "a message has a method: nothing is asked of who sends it")
 	}
 	if string(parts["jsonrpc"]) != `"2.0"` {
-		return refused(jsonrpc.CodeInvalidRequest, `jsonrpc of a message is "2.0"`)
+		return newRefusal(jsonrpc.CodeInvalidRequest, `jsonrpc of a message is "2.0"`)
 	}
 	var inner map[string]json.RawMessage
 	_ = json.Unmarshal(parts["params"], &inner) // what is no object has no fields, and is refused below
@@ -83,17 +83,19 @@ func malformed(message []byte, whole bool) *jsonrpc.Error {
 			given = inner[name]
 		}
 		if len(given) > 0 && !strings.ContainsRune(field.begins, rune(given[0])) {
-			return refused(code, fmt.Sprintf("%s of a message is %s, not %.80s", field.name, field.want, given))
+			return newRefusal(code, fmt.Sprintf("%s of a message is %s, not %.80s", field.name, field.want, given))
 		}
 	}
 	method := strings.Trim(string(parts["method"]), `"`)
 	if inner == nil && slices.Contains([]string{"initialize", "tools/call", "resources/read"}, method) {
-		return refused(jsonrpc.CodeInvalidParams, "params of this method is an object, and there is none")
+		return newRefusal(jsonrpc.CodeInvalidParams, "params of this method is an object, and there is none")
 	}
 	return nil
 }
 
-func refused(code int64, why string) *jsonrpc.Error { return &jsonrpc.Error{Code: code, Message: why} }
+func newRefusal(code int64, why string) *jsonrpc.Error {
+	return &jsonrpc.Error{Code: code, Message: why}
+}
 
 // idOf returns the id of a message, or null where it has none or cannot be read.
 func idOf(message []byte) json.RawMessage {
@@ -165,7 +167,7 @@ func (r *replies) Write(p []byte) (int, error) {
 // Unwrap lets http.ResponseController reach the connection.
 func (r *replies) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
-func (r *replies) end() {
+func (r *replies) endReply() {
 	if r.plain == nil {
 		return
 	}
@@ -174,6 +176,6 @@ func (r *replies) end() {
 		r.code, why = jsonrpc.CodeMethodNotFound, "method not found: "+strings.TrimSuffix(method, " unsupported")
 	}
 	_ = json.NewEncoder(r.ResponseWriter).Encode(Reply{
-		JSONRPC: "2.0", ID: r.id, Error: refused(r.code, why),
+		JSONRPC: "2.0", ID: r.id, Error: newRefusal(r.code, why),
 	}) // the caller may have gone
 }

@@ -43,7 +43,7 @@ func (r *lineReader) Read(p []byte) (int, error) {
 	for len(r.line) == 0 {
 		line, err := r.in.ReadBytes('\n')
 		if line = bytes.TrimSpace(line); len(line) > 0 {
-			if wrong := malformed(line, true); wrong == nil {
+			if wrong := checkMessage(line, true); wrong == nil {
 				r.line = append(line, '\n')
 				break
 			} else {

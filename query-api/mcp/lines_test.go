@@ -18,12 +18,12 @@ func TestALineThatIsNoMessageIsAnswered(t *testing.T) {
 	passed, err := io.ReadAll(mcp.Lines(strings.NewReader(lines), &out).(*sdk.IOTransport).Reader)
 	assert.NoError(t, err)
 	assert.Equal(t, good+"\n"+good+"\n", string(passed))
-	told := strings.Split(strings.TrimSpace(out.String()), "\n")
-	assert.Len(t, told, 4)
+	sent := strings.Split(strings.TrimSpace(out.String()), "\n")
+	assert.Len(t, sent, 4)
 	for i, begins := range []string{
 		`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,`, `{"jsonrpc":"2.0","id":5,"error":{"code":-32600,`,
 		`{"jsonrpc":"2.0","id":null,"error":{"code":-32600,`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,`,
 	} {
-		assert.True(t, strings.HasPrefix(told[i], begins), "%s", told[i])
+		assert.True(t, strings.HasPrefix(sent[i], begins), "%s", sent[i])
 	}
 }

@@ -75,8 +75,8 @@ func New(backend Backend) *sdk.Server {
 
 type requestContext struct{}
 
-// bound ends a call with the request that brought it, whatever version of the protocol it speaks.
-func bound(ctx context.Context) (context.Context, context.CancelFunc) {
+// bindContext ends a call with the request that brought it, whatever version of the protocol it speaks.
+func bindContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	if request, ok := ctx.Value(requestContext{}).(context.Context); ok {
 		stop := context.AfterFunc(request, cancel)
@@ -85,8 +85,8 @@ func bound(ctx context.Context) (context.Context, context.CancelFunc) {
 	return ctx, cancel
 }
 
-// named checks names that a call has. An agent may have one from a document: it must not lead to another route.
-func named(names ...string) error {
+// checkNames checks names that a call has. An agent may have one from a document: it must not lead to another route.
+func checkNames(names ...string) error {
 	for _, name := range names {
 		if path.Clean("/"+name) != "/"+name {
 			return fmt.Errorf("no index, passage or document has a name of empty parts or of dots alone: %.80q", name)
@@ -95,8 +95,8 @@ func named(names ...string) error {
 	return nil
 }
 
-// told is an error as an agent can use it: what is wrong and what to do; nil: none.
-func told(err error) error {
+// toToolError is an error as an agent can use it: what is wrong and what to do; nil: none.
+func toToolError(err error) error {
 	if wrong := problem.As(err); wrong != nil {
 		text := wrong.Detail
 		if wrong.Hint != "" && !strings.Contains(text, wrong.Hint) {
@@ -116,15 +116,15 @@ func told(err error) error {
 	return err
 }
 
-// index is the one that a call names, or the only one.
-func (s *server) index(ctx context.Context, given string) (string, error) {
+// resolveIndex is the one that a call names, or the only one.
+func (s *server) resolveIndex(ctx context.Context, given string) (string, error) {
 	if given != "" {
-		return given, named(given)
+		return given, checkNames(given)
 	}
 	all, err := s.to.Indexes(ctx)
 	switch {
 	case err != nil:
-		return "", told(err)
+		return "", toToolError(err)
 	case len(all) == 1:
 		return all[0].Index, nil
 	case len(all) == 0:

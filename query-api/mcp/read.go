@@ -10,10 +10,10 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-func (s *server) list(ctx context.Context, _ *sdk.CallToolRequest, _ struct{}) (*sdk.CallToolResult, List, error) {
+func (s *server) listAll(ctx context.Context, _ *sdk.CallToolRequest, _ struct{}) (*sdk.CallToolResult, List, error) {
 	all, err := s.to.Indexes(ctx)
 	if err != nil {
-		return nil, List{}, told(err)
+		return nil, List{}, toToolError(err)
 	}
 	out := List{Indexes: append([]Index{}, all...)}
 	var text strings.Builder
@@ -24,18 +24,18 @@ func (s *server) list(ctx context.Context, _ *sdk.CallToolRequest, _ struct{}) (
 	if len(all) == 0 {
 		text.WriteString("No index is published that you may ask (build one with: unweaver index).")
 	}
-	return said(strings.TrimSpace(text.String())), out, nil
+	return newTextResult(strings.TrimSpace(text.String())), out, nil
 }
 
-// pinned are the parameters of a generation.
-func pinned(generation string) url.Values {
+// paramsOf are the parameters of a generation.
+func paramsOf(generation string) url.Values {
 	if generation == "" {
 		return url.Values{}
 	}
 	return url.Values{"generation": {generation}}
 }
 
-func (s *server) chunk(ctx context.Context, _ *sdk.CallToolRequest, asked OfChunk) (
+func (s *server) getChunk(ctx context.Context, _ *sdk.CallToolRequest, asked OfChunk) (
 	*sdk.CallToolResult, ChunkText, error,
 ) {
 	var out ChunkText
@@ -43,16 +43,16 @@ func (s *server) chunk(ctx context.Context, _ *sdk.CallToolRequest, asked OfChun
 	if err != nil {
 		return nil, out, err
 	}
-	index, err := s.index(ctx, asked.Index)
+	index, err := s.resolveIndex(ctx, asked.Index)
 	if err != nil {
 		return nil, out, err
 	}
-	if err := named(asked.Chunk); err != nil {
+	if err := checkNames(asked.Chunk); err != nil {
 		return nil, out, err
 	}
 	detail, err := s.to.Chunk(ctx, index, asked.Generation, asked.Chunk)
 	if err != nil {
-		return nil, out, told(err)
+		return nil, out, toToolError(err)
 	}
 	out = ChunkText{
 		Index: detail.Index, Generation: detail.Generation, Passage: passageOf(detail.Chunk), Entities: []string{},
@@ -62,28 +62,28 @@ func (s *server) chunk(ctx context.Context, _ *sdk.CallToolRequest, asked OfChun
 	}
 	whole := len(out.Passage.Text)
 	note, runes := "", 0
-	out.Passage.Text, runes = shortened(ctx, out.Passage.Text, most)
+	out.Passage.Text, runes = shortenText(ctx, out.Passage.Text, most)
 	if len(out.Passage.Text) < whole {
 		next := out.Passage.Start + runes
 		out.NextStart = &next
 		note = fmt.Sprintf("Cut to stay within max_tokens: it goes on at code point %d (get_document, start %d).", next, next)
 	}
-	return said(strings.TrimSpace(out.Passage.show() + note)), out, nil
+	return newTextResult(strings.TrimSpace(out.Passage.renderText() + note)), out, nil
 }
 
-func (s *server) document(ctx context.Context, _ *sdk.CallToolRequest, asked OfDocument) (
+func (s *server) getDocument(ctx context.Context, _ *sdk.CallToolRequest, asked OfDocument) (
 	*sdk.CallToolResult, DocumentText, error,
 ) {
 	most, err := longestOf(asked.MaxTokens)
 	if err != nil {
 		return nil, DocumentText{}, err
 	}
-	out, err := s.text(ctx, asked)
+	out, err := s.readDocument(ctx, asked)
 	if err != nil {
 		return nil, out, err
 	}
 	var runes int
-	out.Text, runes = shortened(ctx, out.Text, most)
+	out.Text, runes = shortenText(ctx, out.Text, most)
 	out.End = out.Start + runes
 	head := fmt.Sprintf("%s (%s, %d to %d of %d)\n", out.Title, out.Document, out.Start, out.End, out.Length)
 	note := ""
@@ -92,28 +92,28 @@ func (s *server) document(ctx context.Context, _ *sdk.CallToolRequest, asked OfD
 		out.NextStart = &next
 		note = fmt.Sprintf("\n\nIt goes on at code point %d: get_document with start %d.", next, next)
 	}
-	return said(head + out.Text + note), out, nil
+	return newTextResult(head + out.Text + note), out, nil
 }
 
-// text of a document, as much as the route gives at once.
-func (s *server) text(ctx context.Context, asked OfDocument) (DocumentText, error) {
+// readDocument of a document, as much as the route gives at once.
+func (s *server) readDocument(ctx context.Context, asked OfDocument) (DocumentText, error) {
 	var out DocumentText
-	index, err := s.index(ctx, asked.Index)
+	index, err := s.resolveIndex(ctx, asked.Index)
 	if err != nil {
 		return out, err
 	}
-	values := pinned(asked.Generation)
+	values := paramsOf(asked.Generation)
 	if asked.Start != 0 {
 		values.Set("start", strconv.Itoa(asked.Start))
 	}
 	if asked.End != 0 {
 		values.Set("end", strconv.Itoa(asked.End))
 	}
-	if err := named(asked.Document); err != nil {
+	if err := checkNames(asked.Document); err != nil {
 		return out, err
 	}
 	out, err = s.to.Text(ctx, index, asked.Document, values)
-	return out, told(err)
+	return out, toToolError(err)
 }
 
 // documentURI is the address of a document as a resource.
@@ -127,7 +127,7 @@ func (s *server) addResources(to *sdk.Server) {
 		uri := request.Params.URI
 		index, key, ok := strings.Cut(strings.TrimPrefix(uri, "unweaver://"), "/")
 		if key, err := url.PathUnescape(key); ok && err == nil {
-			text, err := s.text(ctx, OfDocument{Index: index, Document: key})
+			text, err := s.readDocument(ctx, OfDocument{Index: index, Document: key})
 			if err == nil {
 				return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{
 					{URI: uri, MIMEType: "text/plain", Text: text.Text},

@@ -32,7 +32,7 @@ func (r Remote) Indexes(ctx context.Context) ([]Index, error) {
 			Items      []Index `json:"items"`
 			NextCursor string  `json:"next_cursor"`
 		}
-		if err := r.ask(ctx, http.MethodGet, "indexes?"+query.Encode(), nil, &page); err != nil {
+		if err := r.sendRequest(ctx, http.MethodGet, "indexes?"+query.Encode(), nil, &page); err != nil {
 			return nil, err
 		}
 		all = append(all, page.Items...)
@@ -45,13 +45,13 @@ func (r Remote) Indexes(ctx context.Context) ([]Index, error) {
 
 // Ask implements Backend.
 func (r Remote) Ask(ctx context.Context, index string, body []byte) (out answer.Response, err error) {
-	return out, r.ask(ctx, http.MethodPost, "indexes/"+url.PathEscape(index)+"/query", body, &out)
+	return out, r.sendRequest(ctx, http.MethodPost, "indexes/"+url.PathEscape(index)+"/query", body, &out)
 }
 
 // Chunk implements Backend.
 func (r Remote) Chunk(ctx context.Context, index, generation, id string) (out Detail, err error) {
-	path := "indexes/" + url.PathEscape(index) + "/chunks/" + url.PathEscape(id) + "?" + pinned(generation).Encode()
-	return out, r.ask(ctx, http.MethodGet, path, nil, &out)
+	path := "indexes/" + url.PathEscape(index) + "/chunks/" + url.PathEscape(id) + "?" + paramsOf(generation).Encode()
+	return out, r.sendRequest(ctx, http.MethodGet, path, nil, &out)
 }
 
 // Text implements Backend.
@@ -61,15 +61,15 @@ func (r Remote) Text(ctx context.Context, index, document string, values url.Val
 		parts[i] = url.PathEscape(part)
 	}
 	path := "indexes/" + url.PathEscape(index) + "/documents/" + strings.Join(parts, "/") + "/text?" + values.Encode()
-	return out, r.ask(ctx, http.MethodGet, path, nil, &out)
+	return out, r.sendRequest(ctx, http.MethodGet, path, nil, &out)
 }
 
 // longest answer that is read, in bytes: a page of a hundred chunks of 4 MiB is none.
 const longest = 64 << 20
 
-// ask sends a request and reads its answer. What the route says against it is a *problem.Problem; a server that is not
-// reached is fault.StoreDown.
-func (r Remote) ask(ctx context.Context, method, address string, body []byte, to any) error {
+// sendRequest sends a request and reads its answer. What the route says against it is a *problem.Problem; a server that
+// is not reached is fault.StoreDown.
+func (r Remote) sendRequest(ctx context.Context, method, address string, body []byte, to any) error {
 	request, err := http.NewRequestWithContext(ctx, method, r.Base+"/v1/"+address, bytes.NewReader(body))
 	if err != nil {
 		return err

@@ -19,15 +19,15 @@ func passageOf(c answer.Passage) Passage {
 	}
 }
 
-// query asks the query route.
-func (s *server) query(ctx context.Context, asked Question, more string) (
+// queryIndex asks the query route.
+func (s *server) queryIndex(ctx context.Context, asked Question, more string) (
 	out answer.Response, found Found, most int, err error,
 ) {
 	most, err = longestOf(asked.MaxTokens)
 	if err != nil {
 		return out, Found{}, 0, err
 	}
-	index, err := s.index(ctx, asked.Index)
+	index, err := s.resolveIndex(ctx, asked.Index)
 	if err != nil {
 		return out, Found{}, 0, err
 	}
@@ -39,10 +39,10 @@ func (s *server) query(ctx context.Context, asked Question, more string) (
 	if err != nil {
 		return out, Found{}, 0, err
 	}
-	ctx, cancel := bound(ctx)
+	ctx, cancel := bindContext(ctx)
 	defer cancel()
 	if out, err = s.to.Ask(ctx, index, raw); err != nil {
-		return out, Found{}, 0, told(err)
+		return out, Found{}, 0, toToolError(err)
 	}
 	found = Found{
 		Index: out.Index, Generation: out.Generation, Method: out.Method, Degraded: out.Degraded,
@@ -62,30 +62,30 @@ func (s *server) query(ctx context.Context, asked Question, more string) (
 	return out, found, most, nil
 }
 
-func said(text string) *sdk.CallToolResult {
+func newTextResult(text string) *sdk.CallToolResult {
 	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}}
 }
 
-func (s *server) search(ctx context.Context, _ *sdk.CallToolRequest, asked Question) (
+func (s *server) searchIndex(ctx context.Context, _ *sdk.CallToolRequest, asked Question) (
 	*sdk.CallToolResult, Found, error,
 ) {
-	_, found, most, err := s.query(ctx, asked, "")
+	_, found, most, err := s.queryIndex(ctx, asked, "")
 	if err != nil {
 		return nil, found, err
 	}
 	if len(found.Passages) == 0 {
-		return said(fmt.Sprintf("Nothing in index %s fits the question.", found.Index)), found, nil
+		return newTextResult(fmt.Sprintf("Nothing in index %s fits the question.", found.Index)), found, nil
 	}
 	var text string
-	text, found.Passages, found.Cut = fitting("", found.Passages, most)
-	return said(text), found, nil
+	text, found.Passages, found.Cut = fitPassages("", found.Passages, most)
+	return newTextResult(text), found, nil
 }
 
-// answer gives the answer and the passages that it cites; they, not the answer, are cut.
-func (s *server) answer(ctx context.Context, _ *sdk.CallToolRequest, asked Question) (
+// answerQuestion gives the answer and the passages that it cites; they, not the answer, are cut.
+func (s *server) answerQuestion(ctx context.Context, _ *sdk.CallToolRequest, asked Question) (
 	*sdk.CallToolResult, Answered, error,
 ) {
-	response, found, most, err := s.query(ctx, asked, "answer")
+	response, found, most, err := s.queryIndex(ctx, asked, "answer")
 	if err != nil {
 		return nil, Answered{}, err
 	}
@@ -107,15 +107,15 @@ func (s *server) answer(ctx context.Context, _ *sdk.CallToolRequest, asked Quest
 		head += "(Quoted from the passages: no chat model is set up that could write an answer.)\n\n"
 	}
 	var text string
-	text, out.Passages, out.Cut = fitting(head, cited, most)
-	return said(text), out, nil
+	text, out.Passages, out.Cut = fitPassages(head, cited, most)
+	return newTextResult(text), out, nil
 }
 
-// explain gives passages in a few words, since it is about why, and the explanation.
-func (s *server) explain(ctx context.Context, _ *sdk.CallToolRequest, asked Question) (
+// explainAnswer gives passages in a few words, since it is about why, and the explanation.
+func (s *server) explainAnswer(ctx context.Context, _ *sdk.CallToolRequest, asked Question) (
 	*sdk.CallToolResult, Explained, error,
 ) {
-	response, found, most, err := s.query(ctx, asked, "explain")
+	response, found, most, err := s.queryIndex(ctx, asked, "explain")
 	if err != nil {
 		return nil, Explained{}, err
 	}
@@ -133,7 +133,7 @@ func (s *server) explain(ctx context.Context, _ *sdk.CallToolRequest, asked Ques
 	head := fmt.Sprintf("Method %s on generation %s of index %s.\n\n", found.Method, found.Generation, found.Index)
 	out := Explained{Explain: response.Explain}
 	var text string
-	text, found.Passages, found.Cut = fitting(head, found.Passages, most)
+	text, found.Passages, found.Cut = fitPassages(head, found.Passages, most)
 	out.Found = found
-	return said(text), out, nil
+	return newTextResult(text), out, nil
 }

@@ -73,8 +73,8 @@ type Passage struct {
 	Text     string            `json:"text"`
 }
 
-// show is a passage for a reader.
-func (p Passage) show() string {
+// renderText is a passage for a reader.
+func (p Passage) renderText() string {
 	var out strings.Builder
 	if p.Rank > 0 {
 		fmt.Fprintf(&out, "[%d] ", p.Rank)
@@ -205,16 +205,16 @@ func (s *server) addTools(to *sdk.Server) {
 			Title: title, ReadOnlyHint: true, IdempotentHint: true, OpenWorldHint: &inside,
 		}}
 	}
-	sdk.AddTool(to, tool("list_indexes", "List indexes", "Indexes that can be asked, with their sizes."), s.list)
+	sdk.AddTool(to, tool("list_indexes", "List indexes", "Indexes that can be asked, with their sizes."), s.listAll)
 	sdk.AddTool(to, tool("search", "Search passages",
-		"Find the passages of an index that answer a question, best first, with document and offsets."), s.search)
+		"Find the passages of an index that answer a question, best first, with document and offsets."), s.searchIndex)
 	sdk.AddTool(to, tool("answer", "Answer a question",
 		"Have a question answered from an index by its chat model, with the passages that the answer cites. "+
-			"It may cost money; search does not call the chat model."), s.answer)
+			"It may cost money; search does not call the chat model."), s.answerQuestion)
 	sdk.AddTool(to, tool("explain", "Explain a search",
-		"Search as search does, and say through which entities and lists each passage was found."), s.explain)
+		"Search as search does, and say through which entities and lists each passage was found."), s.explainAnswer)
 	sdk.AddTool(to, tool("get_chunk", "Read a passage",
-		"One passage by its id, with what was extracted from it."), s.chunk)
+		"One passage by its id, with what was extracted from it."), s.getChunk)
 	sdk.AddTool(to, tool("get_document", "Read a document",
-		"Decoded text of a document, from any code point on: what stands around a passage."), s.document)
+		"Decoded text of a document, from any code point on: what stands around a passage."), s.getDocument)
 }

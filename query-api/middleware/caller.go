@@ -15,15 +15,15 @@ type Caller struct {
 	account *account
 }
 
-// nobody is the caller of a request that did not pass a guard: it may do nothing.
-var nobody = &Caller{account: unlimited}
+// noCaller is the caller of a request that did not pass a guard: it may do nothing.
+var noCaller = &Caller{account: unlimited}
 
 // Of gives the caller of a request.
 func Of(ctx context.Context) *Caller {
 	if caller, ok := ctx.Value(callerKey{}).(*Caller); ok {
 		return caller
 	}
-	return nobody
+	return noCaller
 }
 
 // Includes reports whether the caller may do what needs a scope.
@@ -55,11 +55,11 @@ func (c *Caller) May(index string) bool {
 	return err == nil && ok && c.Includes(access.Query)
 }
 
-// enter counts a request in, or says why it has to wait.
-func (c *Caller) enter() (leave func(), err error) { return c.account.enter() }
+// enterRequest counts a request in, or says why it has to wait.
+func (c *Caller) enterRequest() (leave func(), err error) { return c.account.enterRequest() }
 
 // Answer admits a question that the chat model is to answer.
-func (c *Caller) Answer() error { return c.account.answer() }
+func (c *Caller) Answer() error { return c.account.checkMoney() }
 
 // Spend counts what an answer cost.
-func (c *Caller) Spend(money float64) { c.account.spend(money) }
+func (c *Caller) Spend(money float64) { c.account.addSpent(money) }

@@ -19,8 +19,8 @@ const (
 // AnyOrigin lets the pages of every origin ask; NewPolicy takes it only where a key is required.
 const AnyOrigin = "*"
 
-// allowed reports whether the page that asks is of an origin that the policy names.
-func (g *Guard) allowed(request *http.Request) bool {
+// allowsOrigin reports whether the page that asks is of an origin that the policy names.
+func (g *Guard) allowsOrigin(request *http.Request) bool {
 	origin := request.Header.Get("Origin")
 	return origin != "" && len(g.policy.Origins) > 0 &&
 		slices.ContainsFunc(g.policy.Origins, func(known string) bool {
@@ -28,14 +28,14 @@ func (g *Guard) allowed(request *http.Request) bool {
 		})
 }
 
-// cors sets the headers that let an allowed page read the answer, and reports whether the request asks for no more than
-// them: a preflight, which browsers send without a key.
-func (g *Guard) cors(header http.Header, request *http.Request) (preflight bool) {
+// setCORS sets the headers that let an allowed page read the answer, and reports whether the request asks for no more
+// than them: a preflight, which browsers send without a key.
+func (g *Guard) setCORS(header http.Header, request *http.Request) (preflight bool) {
 	if len(g.policy.Origins) == 0 {
 		return false
 	}
 	header.Add("Vary", "Origin")
-	if !g.allowed(request) {
+	if !g.allowsOrigin(request) {
 		return false
 	}
 	header.Set("Access-Control-Allow-Origin", request.Header.Get("Origin"))

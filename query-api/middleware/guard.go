@@ -129,10 +129,10 @@ const described = "/openapi.json"
 // Wrap lets through what the policy allows. self reports paths whose handler asks for a key by itself.
 func (g *Guard) Wrap(next http.Handler, self func(path string) bool) http.Handler {
 	return http.HandlerFunc(func(plain http.ResponseWriter, request *http.Request) {
-		writer := g.writer(plain, request)
-		defer writer.end()
-		preflight := g.cors(writer.Header(), request)
-		if err := g.place(request); err != nil {
+		writer := g.newWriter(plain, request)
+		defer writer.limitWrites()
+		preflight := g.setCORS(writer.Header(), request)
+		if err := g.checkOrigin(request); err != nil {
 			g.fail(writer, request, err)
 			return
 		}
@@ -140,7 +140,7 @@ func (g *Guard) Wrap(next http.Handler, self func(path string) bool) http.Handle
 			writer.WriteHeader(http.StatusNoContent)
 			return
 		}
-		caller, err := g.identify(request, self(request.URL.Path))
+		caller, err := g.identifyCaller(request, self(request.URL.Path))
 		if err != nil {
 			if fault.Is(err, fault.Unauthorized) {
 				writer.Header().Set("WWW-Authenticate", `Bearer realm="unweaver"`)
@@ -149,9 +149,9 @@ func (g *Guard) Wrap(next http.Handler, self func(path string) bool) http.Handle
 			g.fail(writer, request, err)
 			return
 		}
-		request = request.WithContext(with(request.Context(), caller))
+		request = request.WithContext(withCaller(request.Context(), caller))
 		if !Open(request) || request.URL.Path == described {
-			leave, err := caller.enter()
+			leave, err := caller.enterRequest()
 			if err != nil {
 				g.fail(writer, request, err)
 				return
@@ -162,15 +162,15 @@ func (g *Guard) Wrap(next http.Handler, self func(path string) bool) http.Handle
 	})
 }
 
-// place checks for whom a request is meant and where it comes from: a page of another origin may neither read through a
-// name that it points here, nor spend money by a form.
-func (g *Guard) place(request *http.Request) error {
-	if !g.policy.AnyHost && !g.known(request.Host) {
+// checkOrigin checks for whom a request is meant and where it comes from: a page of another origin may neither read
+// through a name that it points here, nor spend money by a form.
+func (g *Guard) checkOrigin(request *http.Request) error {
+	if !g.policy.AnyHost && !g.knowsHost(request.Host) {
 		return fault.Misdirected.At("answer for host", request.Host).
 			Because("this server does not go by that name").
 			Advise("set query_api.hosts where it does")
 	}
-	if !ofBrowser(request) || Open(request) || g.allowed(request) {
+	if !ofBrowser(request) || Open(request) || g.allowsOrigin(request) {
 		return nil
 	}
 	unsafe := *request
@@ -189,8 +189,8 @@ func ofBrowser(request *http.Request) bool {
 	return request.Header.Get("Sec-Fetch-Site") != "" || request.Header.Get("Origin") != ""
 }
 
-// known reports whether a Host is this server's.
-func (g *Guard) known(host string) bool {
+// knowsHost reports whether a Host is this server's.
+func (g *Guard) knowsHost(host string) bool {
 	name := host
 	if alone, _, err := net.SplitHostPort(host); err == nil {
 		name = alone
@@ -229,10 +229,10 @@ func Sent(request *http.Request) string {
 	return strings.TrimSpace(request.Header.Get("X-API-Key"))
 }
 
-// identify finds out who asks.
-func (g *Guard) identify(request *http.Request, self bool) (*Caller, error) {
+// identifyCaller finds out who asks.
+func (g *Guard) identifyCaller(request *http.Request, self bool) (*Caller, error) {
 	if !g.policy.Required || self || Open(request) {
-		return g.address(request), nil
+		return g.addressCaller(request), nil
 	}
 	text := Sent(request)
 	switch {
@@ -250,8 +250,8 @@ func (g *Guard) identify(request *http.Request, self bool) (*Caller, error) {
 	return &Caller{scope: key.Scope, index: key.Index, account: g.limits.ofKey(key)}, nil
 }
 
-// address is the caller where no key is asked for.
-func (g *Guard) address(request *http.Request) *Caller {
+// addressCaller is the caller where no key is asked for.
+func (g *Guard) addressCaller(request *http.Request) *Caller {
 	caller := &Caller{scope: access.Admin, index: "*", account: unlimited}
 	if at, err := netip.ParseAddrPort(request.RemoteAddr); err == nil && !at.Addr().IsLoopback() {
 		caller.account = g.limits.ofAddress(at.Addr())
@@ -261,6 +261,6 @@ func (g *Guard) address(request *http.Request) *Caller {
 
 type callerKey struct{}
 
-func with(ctx context.Context, caller *Caller) context.Context {
+func withCaller(ctx context.Context, caller *Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, caller)
 }

@@ -44,7 +44,7 @@ func (l *limits) ofKey(key *access.Key) *account {
 	if found == nil || found.by != by {
 		next := newAccount(by)
 		if found != nil { // another limit does not forget what was spent
-			next.day, next.spent = found.money()
+			next.day, next.spent = found.spentToday()
 		}
 		l.keys[key.ID], found = next, next
 	}
@@ -100,26 +100,26 @@ func newAccount(by access.Limits) *account {
 	return out
 }
 
-// busy is the error of a caller who has to wait.
-func busy(why string, wait time.Duration) error {
+// newBusyError is the error of a caller who has to wait.
+func newBusyError(why string, wait time.Duration) error {
 	err := fault.RateLimited.At("answer the request", "").Because(why).Advise("send fewer, or ask for a higher limit")
 	err.RetryAfter = max(time.Second, wait.Round(time.Second))
 	return err
 }
 
-// take a place of a limiter, or tell when there is one.
-func take(limiter *rate.Limiter, why string) error {
+// takePlace a place of a limiter, or tell when there is one.
+func takePlace(limiter *rate.Limiter, why string) error {
 	if limiter == nil || limiter.Allow() {
 		return nil
 	}
 	place := limiter.Reserve()
 	wait := place.Delay()
 	place.Cancel()
-	return busy(why, wait)
+	return newBusyError(why, wait)
 }
 
-func (a *account) enter() (leave func(), err error) {
-	if err := take(a.requests, "too many requests a second"); err != nil {
+func (a *account) enterRequest() (leave func(), err error) {
+	if err := takePlace(a.requests, "too many requests a second"); err != nil {
 		return nil, err
 	}
 	if a.by.Concurrency == 0 {
@@ -128,7 +128,7 @@ func (a *account) enter() (leave func(), err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.running >= a.by.Concurrency {
-		return nil, busy("too many requests at once", time.Second)
+		return nil, newBusyError("too many requests at once", time.Second)
 	}
 	a.running++
 	return func() {
@@ -140,8 +140,8 @@ func (a *account) enter() (leave func(), err error) {
 
 const day = 24 * time.Hour
 
-// money spent today.
-func (a *account) money() (today int64, spent float64) {
+// spentToday spent today.
+func (a *account) spentToday() (today int64, spent float64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if now := time.Now().Unix() / int64(day/time.Second); now != a.day {
@@ -150,9 +150,9 @@ func (a *account) money() (today int64, spent float64) {
 	return a.day, a.spent
 }
 
-func (a *account) answer() error {
+func (a *account) checkMoney() error {
 	if a.by.MoneyPerDay > 0 {
-		if _, spent := a.money(); spent >= a.by.MoneyPerDay {
+		if _, spent := a.spentToday(); spent >= a.by.MoneyPerDay {
 			err := fault.BudgetSpent.At("answer the question", "").
 				Because("today's money for answers is spent").
 				Advise("ask without answer, wait until tomorrow (UTC), or have the limit raised")
@@ -160,11 +160,11 @@ func (a *account) answer() error {
 			return err
 		}
 	}
-	return take(a.answers, "too many answers a minute")
+	return takePlace(a.answers, "too many answers a minute")
 }
 
-func (a *account) spend(money float64) {
-	a.money() // begins a new day
+func (a *account) addSpent(money float64) {
+	a.spentToday() // begins a new day
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.spent += money

@@ -31,14 +31,14 @@ func TestMoneyOfADayIsSpentOnce(t *testing.T) {
 
 func TestOnlySoManyRequestsRunAtOnce(t *testing.T) {
 	caller := Caller{account: newAccount(access.Limits{Concurrency: 2})}
-	first, err := caller.enter()
+	first, err := caller.enterRequest()
 	require.NoError(t, err)
-	_, err = caller.enter()
+	_, err = caller.enterRequest()
 	require.NoError(t, err)
-	_, err = caller.enter()
+	_, err = caller.enterRequest()
 	assert.True(t, fault.Is(err, fault.RateLimited) && fault.RetryAfter(err) > 0, "a third: %v", err)
 	first()
-	_, err = caller.enter()
+	_, err = caller.enterRequest()
 	assert.NoError(t, err, "after one has ended")
 }
 

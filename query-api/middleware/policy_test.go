@@ -147,7 +147,7 @@ func TestAKeyAllowsItsScopeAndItsIndexesAlone(t *testing.T) {
 		code, _ := passed(t, policy, func(request *http.Request) { request.URL.Path = path })
 		assert.True(t, code == "", "%s: %q", path, code)
 	}
-	if nobody := Of(t.Context()); nobody.May("docs") || nobody.Need(access.Query) == nil {
+	if noCaller := Of(t.Context()); noCaller.May("docs") || noCaller.Need(access.Query) == nil {
 		t.Error("a request that passed no guard may ask")
 	}
 }

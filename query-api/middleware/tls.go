@@ -31,7 +31,7 @@ func TLS(settings config.QueryTLS, log *slog.Logger) (*tls.Config, error) {
 		return out, nil
 	case settings.Cert != "":
 		files := &certificate{cert: settings.Cert, key: settings.Key, log: log}
-		if err := files.load(); err != nil {
+		if err := files.loadPair(); err != nil {
 			return nil, fault.BadConfig.At("read certificate", settings.Cert).
 				Because(err).
 				Advise("check query_api.tls.cert and query_api.tls.key")
@@ -59,7 +59,7 @@ type certificate struct {
 	away    bool         // a file could not be looked at, which is reported once
 }
 
-func (c *certificate) times() (out [2]time.Time, err error) {
+func (c *certificate) fileTimes() (out [2]time.Time, err error) {
 	for i, path := range []string{c.cert, c.key} {
 		info, err := os.Stat(path)
 		if err != nil {
@@ -70,8 +70,8 @@ func (c *certificate) times() (out [2]time.Time, err error) {
 	return out, nil
 }
 
-func (c *certificate) load() error {
-	at, err := c.times()
+func (c *certificate) loadPair() error {
+	at, err := c.fileTimes()
 	if err != nil {
 		return err
 	}
@@ -90,14 +90,14 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		return c.pair, nil
 	}
 	c.looked = time.Now()
-	at, err := c.times()
+	at, err := c.fileTimes()
 	was := c.away
 	c.away = err != nil
 	switch {
 	case c.away && was, !c.away && (at == c.read || at == c.refused):
 		return c.pair, nil
 	case !c.away:
-		if err = c.load(); err != nil {
+		if err = c.loadPair(); err != nil {
 			c.refused = at
 		}
 	}

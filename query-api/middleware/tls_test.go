@@ -15,11 +15,11 @@ import (
 )
 
 func TestACertificateThatIsAwayOrBrokenIsToldOncePerChange(t *testing.T) {
-	var told bytes.Buffer
+	var logged bytes.Buffer
 	folder := t.TempDir()
 	files := &certificate{
 		cert: filepath.Join(folder, "cert"), key: filepath.Join(folder, "key"), pair: &tls.Certificate{},
-		log: slog.New(slog.NewTextHandler(&told, nil)),
+		log: slog.New(slog.NewTextHandler(&logged, nil)),
 	}
 	at := time.Now().Truncate(time.Second)
 	write := func() {
@@ -36,12 +36,12 @@ func TestACertificateThatIsAwayOrBrokenIsToldOncePerChange(t *testing.T) {
 	}
 	for i, change := range []func(){func() {}, write, write, remove, write} {
 		change()
-		told.Reset()
+		logged.Reset()
 		for range 3 {
 			files.looked = time.Time{} // a second has passed
 			pair, err := files.get(nil)
 			assert.True(t, pair == files.pair && pair != nil && err == nil, "change %d: %v, %v", i, pair, err)
 		}
-		assert.Equal(t, 1, strings.Count(told.String(), "cannot be read"), "change %d is logged", i)
+		assert.Equal(t, 1, strings.Count(logged.String(), "cannot be read"), "change %d is logged", i)
 	}
 }

@@ -25,7 +25,7 @@ type writer struct {
 	swallow bool // the body is that of an error which was written in another form
 }
 
-func (g *Guard) writer(plain http.ResponseWriter, request *http.Request) *writer {
+func (g *Guard) newWriter(plain http.ResponseWriter, request *http.Request) *writer {
 	w := &writer{
 		ResponseWriter: plain, guard: g, request: request, control: http.NewResponseController(plain),
 	}
@@ -117,8 +117,10 @@ func (w *writer) Write(p []byte) (int, error) {
 	}
 }
 
-// end gives what is still in buffers a deadline.
-func (w *writer) end() { _ = w.control.SetWriteDeadline(time.Now().Add(w.guard.policy.WriteTimeout)) }
+// limitWrites gives what is still in buffers a deadline.
+func (w *writer) limitWrites() {
+	_ = w.control.SetWriteDeadline(time.Now().Add(w.guard.policy.WriteTimeout))
+}
 
 // Flush implements http.Flusher, for what stands between the guard and a handler that streams.
 func (w *writer) Flush() { _ = w.control.Flush() } // recorders may not know how

@@ -26,10 +26,10 @@ type file struct {
 
 // files by path. Those of middleware.Open are the same.
 var files = map[string]file{
-	"/":               read("index.html", "text/html; charset=utf-8"),
-	"/page/app.js":    read("app.js", "text/javascript; charset=utf-8"),
-	"/page/style.css": read("style.css", "text/css; charset=utf-8"),
-	"/page/icon.svg":  read("icon.svg", "image/svg+xml"),
+	"/":               loadFile("index.html", "text/html; charset=utf-8"),
+	"/page/app.js":    loadFile("app.js", "text/javascript; charset=utf-8"),
+	"/page/style.css": loadFile("style.css", "text/css; charset=utf-8"),
+	"/page/icon.svg":  loadFile("icon.svg", "image/svg+xml"),
 }
 
 // Paths are where Serve is to be mounted.
@@ -43,7 +43,7 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
 	"require-trusted-types-for 'script'; trusted-types 'none'"
 
-func read(name, kind string) file {
+func loadFile(name, kind string) file {
 	content, err := dist.ReadFile("dist/" + name)
 	if err != nil {
 		panic(err) // it was embedded, or the program would not have been built

@@ -57,10 +57,10 @@ func (w *Writer) Text(name, line string) error {
 	if name != "" {
 		event = "event: " + name + "\n" + event
 	}
-	return w.send(event)
+	return w.sendEvent(event)
 }
 
-func (w *Writer) send(event string) error {
+func (w *Writer) sendEvent(event string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.err != nil {
@@ -72,7 +72,7 @@ func (w *Writer) send(event string) error {
 		header.Set("Content-Type", "text/event-stream")
 		header.Set("Cache-Control", "no-store, no-transform") // compressing would hold events back
 		header.Set("X-Accel-Buffering", "no")
-		w.timer = time.AfterFunc(quiet, func() { _ = w.send(": waiting\n\n") })
+		w.timer = time.AfterFunc(quiet, func() { _ = w.sendEvent(": waiting\n\n") })
 	}
 	if _, w.err = w.plain.Write([]byte(event)); w.err == nil {
 		w.err = w.control.Flush()

@@ -38,8 +38,8 @@ func (a *App) aliasesShowCmd() *cobra.Command {
 one with it. Names are shown by their keys: in lower case, without a leading "the" (docs/contract.md, Mentions).
 Behind them come the pairs that a model decided when it was built, where indexes.*.enrich has aliases.`,
 		Example: "  unweaver aliases show docs\n  unweaver aliases show docs IBM --json",
-		Args:    arguments(0, 1, "at most a NAME"),
-		RunE: a.controlled(func(ctx context.Context, controller control.Control, args []string) error {
+		Args:    requireArgs(0, 1, "at most a NAME"),
+		RunE: a.newControlRun(func(ctx context.Context, controller control.Control, args []string) error {
 			found, err := controller.Aliases(ctx, control.AliasesRequest{Index: index})
 			if err != nil {
 				return err
@@ -51,7 +51,7 @@ Behind them come the pairs that a model decided when it was built, where indexes
 					return names.Key(one.Name, false) != key && names.Key(one.Of, false) != key
 				})
 			}
-			return a.print(found, func(w io.Writer) { showAliases(w, found) })
+			return a.printOut(found, func(w io.Writer) { showAliases(w, found) })
 		}),
 	}
 	command.Flags().StringVar(&index, "index", "", "name of the index")
@@ -89,21 +89,21 @@ func showAliases(w io.Writer, list core.AliasList) {
 	for i, one := range list.Aliases {
 		rows[i] = one.Name + "\t" + one.StandsFor
 	}
-	fmt.Fprintf(w, "%s/%s: %s\n", list.Index, list.Generation, number(len(rows), "name")+noneMapped(rows))
+	fmt.Fprintf(w, "%s/%s: %s\n", list.Index, list.Generation, countOf(len(rows), "name")+noneMapped(rows))
 	if len(rows) > 0 {
-		table(w, "name\tis", rows)
+		showRows(w, "name\tis", rows)
 	}
 	if len(list.Decided) == 0 {
 		return
 	}
 	rows = rows[:0]
 	for _, one := range list.Decided {
-		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%.3f\t%s", written(one.Name), written(one.Of), one.Verdict,
-			one.Cosine, written(one.Why)))
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%.3f\t%s", joinFields(one.Name), joinFields(one.Of), one.Verdict,
+			one.Cosine, joinFields(one.Why)))
 	}
 	fmt.Fprintf(w, "\n%s that a model decided when it was built; nothing is mapped by that alone\n",
-		number(len(rows), "pair"))
-	table(w, "name\tand\tare\tcosine\twhy", rows)
+		countOf(len(rows), "pair"))
+	showRows(w, "name\tand\tare\tcosine\twhy", rows)
 }
 
 func (a *App) aliasesSuggestCmd() *cobra.Command {
@@ -124,7 +124,7 @@ Where builds have a model decide (indexes.*.enrich: [aliases]), what it said com
 that counts, and not the same a comment at the end.`,
 		Example: "  unweaver aliases suggest docs > aliases.txt\n" +
 			"  unweaver aliases suggest docs --cosine 0.97 --json | jq '.suggested[:10]'",
-		Args: arguments(0, 0, "no argument"),
+		Args: requireArgs(0, 0, "no argument"),
 		RunE: func(command *cobra.Command, _ []string) error {
 			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
 				spec, err := a.specOf(ctx, controller, request.Index, "")
@@ -136,17 +136,17 @@ that counts, and not the same a comment at the end.`,
 				if request.File, err = config.Aliases(&spec); err != nil {
 					return err
 				}
-				a.say(fmt.Sprintf("comparing up to %d entities: one to two minutes for 20,000 on two cores, "+
+				a.sayLine(fmt.Sprintf("comparing up to %d entities: one to two minutes for 20,000 on two cores, "+
 					"four times that for twice as many", request.Classes))
 				found, err := controller.Aliases(ctx, request)
 				if err != nil {
 					return err
 				}
 				if elsewhere {
-					a.say("what " + spec.Aliases + " forbids was not read: copy it to a file, and name that in indexes." +
+					a.sayLine("what " + spec.Aliases + " forbids was not read: copy it to a file, and name that in indexes." +
 						request.Index + ".aliases for this command")
 				}
-				return a.print(found, func(w io.Writer) { suggestedFile(w, found, request.File) })
+				return a.printOut(found, func(w io.Writer) { suggestedFile(w, found, request.File) })
 			})
 		},
 	}
@@ -170,17 +170,17 @@ func suggestedFile(w io.Writer, list core.AliasList, before []byte) {
 			suggested++
 		}
 	}
-	fmt.Fprintf(w, "# %s of %s/%s, of %d of its %d entities, in %.1f s\n", number(suggested, "suggestion"), list.Index,
+	fmt.Fprintf(w, "# %s of %s/%s, of %d of its %d entities, in %.1f s\n", countOf(suggested, "suggestion"), list.Index,
 		list.Generation, list.Searched.Classes, list.Searched.Of, list.Searched.Seconds)
 	for _, one := range list.Suggested {
 		why := fmt.Sprintf("cosine %.3f", one.Cosine)
 		if one.Spelled {
 			why += ", the same letters"
 		}
-		line := "pin " + written(one.Name) + " | " + written(one.Of)
+		line := "pin " + joinFields(one.Name) + " | " + joinFields(one.Of)
 		if one.Verdict != "" {
 			why += ", by the model " + map[bool]string{true: "the same", false: "not the same"}[one.Verdict == "same"]
-			if said := written(one.Why); said != "" {
+			if said := joinFields(one.Why); said != "" {
 				why += " (" + said + ")"
 			}
 		}
@@ -198,5 +198,5 @@ func suggestedFile(w io.Writer, list core.AliasList, before []byte) {
 	}
 }
 
-// written returns a name in one line.
-func written(name string) string { return strings.Join(strings.Fields(name), " ") }
+// joinFields returns a name in one line.
+func joinFields(name string) string { return strings.Join(strings.Fields(name), " ") }

@@ -61,8 +61,8 @@ func TestMappedNamesAreShown(t *testing.T) {
 		got := run(t, fake, args...)
 		shown := decoded(t, got.out)["aliases"].([]any)
 		assert.True(t, len(shown) == want, "%q: %v", name, shown)
-		_, told := decoded(t, got.out)["decided"]
-		assert.True(t, told == (name == "" || name == "the IBM"), "%q: %s", name, got.out)
+		_, reported := decoded(t, got.out)["decided"]
+		assert.True(t, reported == (name == "" || name == "the IBM"), "%q: %s", name, got.out)
 	}
 	if got := run(t, fake, "aliases", "show", "--index", "docs"); !strings.Contains(got.out, "nyc") ||
 		!strings.Contains(got.out, "docs/g1: 2 names") || !strings.Contains(got.out, "IBM Germany") || fake.aliasesAsked.Suggest {

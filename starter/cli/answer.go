@@ -19,7 +19,7 @@ func ShowAnswer(writer io.Writer, answer Answer) {
 	if answer.Reason != "" {
 		fmt.Fprintf(writer, "no passage: %s\n", answer.Reason)
 	}
-	bold := terminal(writer)
+	bold := findTerminal(writer)
 	for _, chunk := range answer.Chunks {
 		showChunk(writer, answer, chunk, bold)
 	}
@@ -32,11 +32,11 @@ func ShowAnswer(writer io.Writer, answer Answer) {
 		answer.Method,
 		answer.Models,
 		answer.Timings.Total,
-		confidence(answer),
+		describeConfidence(answer),
 	)
 }
 
-func confidence(answer Answer) string {
+func describeConfidence(answer Answer) string {
 	if answer.Confidence == nil {
 		if answer.Method == retrieve.Hybrid && answer.Reason == "" {
 			return ", confidence ? (most of the question's words are in no passage)"
@@ -60,9 +60,9 @@ func confidence(answer Answer) string {
 	return fmt.Sprintf(", confidence in the %s %.0f %% (%s)", what, 100*chance, word)
 }
 
-// strength draws how a passage compares with the best one, five cells for a best one that is sure: scores are of one
-// response and one method, and say nothing to a reader.
-func strength(answer Answer, chunk AnswerChunk) string {
+// drawStrength draws how a passage compares with the best one, five cells for a best one that is sure: scores are of
+// one response and one method, and say nothing to a reader.
+func drawStrength(answer Answer, chunk AnswerChunk) string {
 	best, share := 0.0, 0.0
 	for _, other := range answer.Chunks {
 		best = max(best, other.Score)
@@ -80,8 +80,8 @@ func strength(answer Answer, chunk AnswerChunk) string {
 // shownEntities is how many entities of a passage are printed.
 const shownEntities = 4
 
-// through names the entities of a passage that are nearest to the question.
-func through(answer Answer, chunk AnswerChunk) string {
+// nameEntities names the entities of a passage that are nearest to the question.
+func nameEntities(answer Answer, chunk AnswerChunk) string {
 	rank := map[string]int{}
 	for _, entity := range answer.Entities {
 		rank[entity.ID] = entity.Rank
@@ -137,19 +137,19 @@ func showChunk(writer io.Writer, answer Answer, chunk AnswerChunk, bold io.Write
 	if chunk.Stale {
 		mark += " stale"
 	}
-	where := fmt.Sprintf("%s, %d–%d", brief(chunk.Document), chunk.Start, chunk.End)
+	where := fmt.Sprintf("%s, %d–%d", shortenKey(chunk.Document), chunk.Start, chunk.End)
 	switch {
 	case chunk.Page > 0 && chunk.PageEnd > chunk.Page:
-		where = fmt.Sprintf("%s, pages %d–%d", brief(chunk.Document), chunk.Page, chunk.PageEnd)
+		where = fmt.Sprintf("%s, pages %d–%d", shortenKey(chunk.Document), chunk.Page, chunk.PageEnd)
 	case chunk.Page > 0:
-		where = fmt.Sprintf("%s, page %d", brief(chunk.Document), chunk.Page)
+		where = fmt.Sprintf("%s, page %d", shortenKey(chunk.Document), chunk.Page)
 	}
-	fmt.Fprintf(writer, "[%d] %s  (%s)  %s%s\n", chunk.Rank, chunk.Title, where, strength(answer, chunk), mark)
+	fmt.Fprintf(writer, "[%d] %s  (%s)  %s%s\n", chunk.Rank, chunk.Title, where, drawStrength(answer, chunk), mark)
 	if len(chunk.Heading) > 0 {
 		fmt.Fprintf(writer, "    %s\n", strings.Join(chunk.Heading, " › "))
 	}
 	fmt.Fprint(writer, "    ")
-	for _, part := range passage(chunk) {
+	for _, part := range splitPassage(chunk) {
 		if part.matched && bold != nil {
 			fmt.Fprint(bold, "\x1b[1m")
 		}
@@ -160,12 +160,12 @@ func showChunk(writer io.Writer, answer Answer, chunk AnswerChunk, bold io.Write
 	}
 	fmt.Fprintln(writer)
 	if len(chunk.Entities) > 0 {
-		fmt.Fprintf(writer, "    through: %s\n", through(answer, chunk))
+		fmt.Fprintf(writer, "    through: %s\n", nameEntities(answer, chunk))
 	}
 }
 
-// terminal is the terminal behind a writer; nil where there is none, or where its user asks for no colours.
-func terminal(writer io.Writer) io.Writer {
+// findTerminal is the terminal behind a writer; nil where there is none, or where its user asks for no colours.
+func findTerminal(writer io.Writer) io.Writer {
 	if wrapped, ok := writer.(*cleaned); ok { // it lets no control characters through, and these are ours
 		writer = wrapped.to
 	}
@@ -185,13 +185,13 @@ type part struct {
 	matched bool
 }
 
-// passage is what of a chunk is printed: its snippet in one line, parted at what matched; of a server that gives none,
-// the beginning of the text.
-func passage(chunk AnswerChunk) []part {
+// splitPassage is what of a chunk is printed: its snippet in one line, parted at what matched; of a server that gives
+// none, the beginning of the text.
+func splitPassage(chunk AnswerChunk) []part {
 	runes := []rune(chunk.Text)
 	if chunk.Snippet == nil || chunk.Snippet.Start < 0 || chunk.Snippet.Start > chunk.Snippet.End ||
 		chunk.Snippet.End > len(runes) {
-		return []part{{snippet(chunk.Text, 240), false}}
+		return []part{{shortenText(chunk.Text, 240), false}}
 	}
 	var out []part
 	add := func(char rune, matched bool) {
@@ -236,8 +236,8 @@ func passage(chunk AnswerChunk) []part {
 	return out
 }
 
-// snippet shortens a text to at most n code points in one line.
-func snippet(text string, n int) string {
+// shortenText shortens a text to at most n code points in one line.
+func shortenText(text string, n int) string {
 	runes := []rune(strings.Join(strings.Fields(text), " "))
 	if len(runes) <= n {
 		return string(runes)

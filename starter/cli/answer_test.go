@@ -115,7 +115,7 @@ func TestAConfidenceThatCannotBeToldIsSaidToBeUnknown(t *testing.T) {
 		`{"index":"docs","method":"hybrid","confidence":0.5,"chunks":[{"id":"c1","rank":1,"text":"x"}]}`:  false,
 	} {
 		got := ask(t, &queries{bodies: []string{body}}, "--index", "docs")
-		if told := strings.Contains(got.out, "confidence ? (most of the question's words are in no passage)"); told != want {
+		if reported := strings.Contains(got.out, "confidence ? (most of the question's words are in no passage)"); reported != want {
 			t.Errorf("%s\n%s", body, got.out)
 		}
 	}

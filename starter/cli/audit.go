@@ -35,7 +35,7 @@ webhook (failed, reason drift) and counted in unweaver_audit_drift_total.`,
 		Example: "  unweaver audit docs --wait\n" +
 			"  unweaver audit docs --sample $(($(date +%s) / 86400 % 7 + 1))/7 --wait --json\n" +
 			"  unweaver audit docs --repair --wait",
-		Args: arguments(0, 0, "no argument"),
+		Args: requireArgs(0, 0, "no argument"),
 		RunE: func(command *cobra.Command, _ []string) error {
 			part, err := core.ParseSample(sample)
 			if err != nil {
@@ -47,11 +47,11 @@ webhook (failed, reason drift) and counted in unweaver_audit_drift_total.`,
 					return err
 				}
 				if !wait && !a.started { // a stack of this command's own would end with it
-					return a.print(run, func(w io.Writer) {
+					return a.printOut(run, func(w io.Writer) {
 						fmt.Fprintf(w, "%s started; watch it with: unweaver status %s --watch\n", run.Run, run.Run)
 					})
 				}
-				return a.wait(ctx, controller, run)
+				return a.waitForRun(ctx, controller, run)
 			})
 		},
 	}
@@ -67,9 +67,9 @@ webhook (failed, reason drift) and counted in unweaver_audit_drift_total.`,
 func showAudit(w io.Writer, audit core.Audit) {
 	seen := audit.Checked
 	fmt.Fprintf(w, "  part %s of generation %s: %s (%d bytes), %s of %s, %s of %s, %s, %s\n", audit.Sample,
-		audit.Generation, number(seen.Segments, "file"), seen.Bytes, number(seen.Mentions, "mention"),
-		number(seen.Classes, "entity"), number(seen.Chunks, "passage"), number(seen.Documents, "document"),
-		number(seen.Records, "record"), number(seen.Vectors, "vector"))
+		audit.Generation, countOf(seen.Segments, "file"), seen.Bytes, countOf(seen.Mentions, "mention"),
+		countOf(seen.Classes, "entity"), countOf(seen.Chunks, "passage"), countOf(seen.Documents, "document"),
+		countOf(seen.Records, "record"), countOf(seen.Vectors, "vector"))
 	if len(audit.Drift) == 0 {
 		fmt.Fprintln(w, "  everything is as it was written")
 		return

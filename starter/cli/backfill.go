@@ -29,10 +29,10 @@ top of what is served by then. While it goes on, nights leave to it the new docu
 	) *cobra.Command {
 		var named control.BackfillNamed
 		var budget core.Budget
-		command := indexed(&cobra.Command{
+		command := requireIndex(&cobra.Command{
 			Use: use + " NAME", Short: short,
 			Example: "  unweaver backfill " + use + " docs archive --reason \"the model server is slow\"",
-			Args:    arguments(1, 1, "a NAME"),
+			Args:    requireArgs(1, 1, "a NAME"),
 			RunE: func(command *cobra.Command, args []string) error {
 				named.Name = args[0]
 				if use == "resume" {
@@ -42,7 +42,7 @@ top of what is served by then. While it goes on, nights leave to it the new docu
 					if err := do(controller)(ctx, named); err != nil {
 						return err
 					}
-					return a.print(map[string]string{"index": named.Index, "name": named.Name, "done": done}, func(w io.Writer) {
+					return a.printOut(map[string]string{"index": named.Index, "name": named.Name, "done": done}, func(w io.Writer) {
 						fmt.Fprintf(w, "backfill %s of %s: %s\n", named.Name, named.Index, done)
 					})
 				})
@@ -54,7 +54,7 @@ top of what is served by then. While it goes on, nights leave to it the new docu
 			flags.Int64Var(&budget.Tokens, "budget-tokens", 0, "new budget: tokens that they may take; 0 = as before")
 			flags.Float64Var(&budget.Money, "budget-money", 0, "new budget: money that they may cost; 0 = as before")
 		}
-		return a.accountable(command)
+		return a.addAuditFlags(command)
 	}
 	command.AddCommand(
 		a.backfillStartCmd(),
@@ -84,19 +84,19 @@ publishes them keeps to models.limits alone.`,
 		Example: `  unweaver backfill start docs archive --prefix 2019/
   unweaver backfill start docs spring --from 2026-03-01 --to 2026-06-01 --calls-per-minute 30
   unweaver backfill start docs some --documents keys.txt --concurrency 4 --wait`,
-		Args: arguments(1, 1, "a NAME"),
+		Args: requireArgs(1, 1, "a NAME"),
 	}
 	command.RunE = func(command *cobra.Command, args []string) error {
 		request.Name = args[0]
 		var err error
-		if request.Choice.From, err = when("from", from); err != nil {
+		if request.Choice.From, err = parseTime("from", from); err != nil {
 			return err
 		}
-		if request.Choice.To, err = when("to", to); err != nil {
+		if request.Choice.To, err = parseTime("to", to); err != nil {
 			return err
 		}
 		if list != "" {
-			if request.Choice.Documents, err = a.keys(list); err != nil {
+			if request.Choice.Documents, err = a.readKeys(list); err != nil {
 				return err
 			}
 		}
@@ -109,9 +109,9 @@ publishes them keeps to models.limits alone.`,
 				if started.Attached && !a.json {
 					fmt.Fprintf(a.Err, "backfill %s runs already: this waits for it\n", request.Name)
 				}
-				return a.backfilled(ctx, controller, control.BackfillNamed{Index: request.Index, Name: request.Name})
+				return a.waitBackfill(ctx, controller, control.BackfillNamed{Index: request.Index, Name: request.Name})
 			}
-			return a.print(started, func(w io.Writer) {
+			return a.printOut(started, func(w io.Writer) {
 				what := "started"
 				if started.Attached {
 					what = "runs already, nothing was begun"
@@ -123,7 +123,7 @@ publishes them keeps to models.limits alone.`,
 			})
 		})
 	}
-	indexed(command, &request.Index)
+	requireIndex(command, &request.Index)
 	flags := command.Flags()
 	flags.StringVar(&request.Choice.Prefix, "prefix", "", "documents whose keys start with this")
 	flags.StringVar(&from, "from", "", "objects modified at this time or later: 2006-01-02, or RFC 3339")
@@ -134,11 +134,11 @@ publishes them keeps to models.limits alone.`,
 	flags.IntVar(&request.Throttle.CallsPerMinute, "calls-per-minute", 0,
 		"calls a minute on average (default: by the limits)")
 	flags.BoolVar(&wait, "wait", false, "wait for the end")
-	return a.accountable(command)
+	return a.addAuditFlags(command)
 }
 
-// when reads a time that a flag gives; a day begins in UTC.
-func when(flag, text string) (time.Time, error) {
+// parseTime reads a time that a flag gives; a day begins in UTC.
+func parseTime(flag, text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
@@ -152,8 +152,8 @@ func when(flag, text string) (time.Time, error) {
 		Advise("give a day as 2026-11-23, which begins in UTC, or a time as 2026-11-23T08:00:00+01:00")
 }
 
-// keys reads the keys of documents, one a line.
-func (a *App) keys(path string) ([]string, error) {
+// readKeys reads the keys of documents, one a line.
+func (a *App) readKeys(path string) ([]string, error) {
 	var in io.Reader = os.Stdin
 	if path != "-" {
 		file, err := os.Open(path)
@@ -183,21 +183,21 @@ func (a *App) keys(path string) ([]string, error) {
 
 func (a *App) backfillListCmd() *cobra.Command {
 	var named control.BackfillNamed
-	return indexed(&cobra.Command{
+	return requireIndex(&cobra.Command{
 		Use:     "list",
 		Short:   "List the backfills of an index, the last begun first",
 		Example: "  unweaver backfill list docs",
-		Args:    arguments(0, 0, "no argument"),
-		RunE: a.controlled(func(ctx context.Context, controller control.Control, _ []string) error {
+		Args:    requireArgs(0, 0, "no argument"),
+		RunE: a.newControlRun(func(ctx context.Context, controller control.Control, _ []string) error {
 			all, err := controller.Backfills(ctx, named)
 			if err != nil {
 				return err
 			}
-			return a.print(map[string]any{"index": named.Index, "backfills": all}, func(w io.Writer) {
+			return a.printOut(map[string]any{"index": named.Index, "backfills": all}, func(w io.Writer) {
 				for _, one := range all {
 					fmt.Fprintf(w, "%-20s %-12s %3.0f %%  %s\n", one.Name, one.Status, 100*one.Progress, chosenBy(one.Choice))
 				}
-				fmt.Fprintln(w, number(int64(len(all)), "backfill"))
+				fmt.Fprintln(w, countOf(int64(len(all)), "backfill"))
 			})
 		}),
 	}, &named.Index)
@@ -206,23 +206,23 @@ func (a *App) backfillListCmd() *cobra.Command {
 func (a *App) backfillStatusCmd() *cobra.Command {
 	var named control.BackfillNamed
 	var wait bool
-	command := indexed(&cobra.Command{
+	command := requireIndex(&cobra.Command{
 		Use:   "status NAME",
 		Short: "Show a backfill: progress, rate, time left, calls, cost, and what it was published on",
 		Example: "  unweaver backfill status docs archive\n" +
 			"  unweaver backfill status docs archive --wait --json",
-		Args: arguments(1, 1, "a NAME"),
+		Args: requireArgs(1, 1, "a NAME"),
 		RunE: func(command *cobra.Command, args []string) error {
 			named.Name = args[0]
 			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
 				if wait {
-					return a.backfilled(ctx, controller, named)
+					return a.waitBackfill(ctx, controller, named)
 				}
 				one, err := backfillOf(ctx, controller, named)
 				if err != nil {
 					return err
 				}
-				return a.print(one, func(w io.Writer) { showBackfill(w, one) })
+				return a.printOut(one, func(w io.Writer) { showBackfill(w, one) })
 			})
 		},
 	}, &named.Index)
@@ -244,8 +244,8 @@ func backfillOf(ctx context.Context, controller control.Control, named control.B
 // backfillLooks is how often a backfill is looked at by who waits for it.
 const backfillLooks = time.Second
 
-// backfilled waits for the end of a backfill, or for a pause, and ends as index does.
-func (a *App) backfilled(ctx context.Context, controller control.Control, named control.BackfillNamed) error {
+// waitBackfill waits for the end of a backfill, or for a pause, and ends as index does.
+func (a *App) waitBackfill(ctx context.Context, controller control.Control, named control.BackfillNamed) error {
 	for {
 		one, err := backfillOf(ctx, controller, named)
 		if err != nil {
@@ -253,7 +253,7 @@ func (a *App) backfilled(ctx context.Context, controller control.Control, named 
 		}
 		if core.Terminal(one.Status) || one.Status == core.StatusPaused {
 			a.exit = exitOf(core.Report{Status: one.Status})
-			return a.print(one, func(w io.Writer) { showBackfill(w, one) })
+			return a.printOut(one, func(w io.Writer) { showBackfill(w, one) })
 		}
 		select {
 		case <-ctx.Done():
@@ -276,7 +276,7 @@ func chosenBy(choice core.BackfillChoice) string {
 		parts = append(parts, "before "+choice.To.Format(time.RFC3339))
 	}
 	if n := len(choice.Documents); n > 0 {
-		parts = append(parts, number(int64(n), "listed document"))
+		parts = append(parts, countOf(int64(n), "listed document"))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -290,8 +290,8 @@ func showBackfill(w io.Writer, one core.Backfill) {
 	if one.Detail != "" {
 		fmt.Fprintf(w, "  why:       %s\n", one.Detail)
 	}
-	fmt.Fprintf(w, "  paid:      %s in %s, %.0f %% (%s", number(one.Documents, "document"),
-		number(int64(one.Units), "unit"), 100*one.Progress, number(one.ChunksDone, "passage"))
+	fmt.Fprintf(w, "  paid:      %s in %s, %.0f %% (%s", countOf(one.Documents, "document"),
+		countOf(int64(one.Units), "unit"), 100*one.Progress, countOf(one.ChunksDone, "passage"))
 	if one.ChunksASecond > 0 {
 		fmt.Fprintf(w, ", %.1f/s", one.ChunksASecond)
 	}

@@ -17,12 +17,12 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// overlaid takes what the store says of the configuration of some indexes into account from now on. What the file says
-// already is left to the file.
-func (a *App) overlaid(
+// applyOverlays takes what the store says of the configuration of some indexes into account from now on. What the file
+// says already is left to the file.
+func (a *App) applyOverlays(
 	ctx context.Context, controller control.Control, indexes ...string,
 ) (map[string]control.Overlaid, error) {
-	plain, err := a.config()
+	plain, err := a.loadConfig()
 	if err != nil {
 		return nil, err
 	}
@@ -46,13 +46,13 @@ func (a *App) overlaid(
 // specOf is spec with what the store says of the index.
 func (a *App) specOf(ctx context.Context, controller control.Control, index, corpusURI string) (core.Spec, error) {
 	if index == "" { // doctor asks for none
-		return a.spec(index, corpusURI)
+		return a.resolveSpec(index, corpusURI)
 	}
-	found, err := a.overlaid(ctx, controller, index)
+	found, err := a.applyOverlays(ctx, controller, index)
 	if err != nil {
 		return core.Spec{}, err
 	}
-	spec, err := a.spec(index, corpusURI)
+	spec, err := a.resolveSpec(index, corpusURI)
 	overlay, ok := found[index]
 	if err != nil || !ok {
 		return spec, err
@@ -79,10 +79,10 @@ the next runs of INDEX, as its grace says. Without --as and --delete the branche
 		Example: "  unweaver branch docs --as docs-large --set models.chat.model=large --reason \"compare extraction\"\n" +
 			"  unweaver index --index docs-large --wait\n  unweaver diff docs docs-large\n" +
 			"  unweaver promote docs-large\n  unweaver branch docs --delete docs-large",
-		Args: arguments(1, 1, "an INDEX"),
+		Args: requireArgs(1, 1, "an INDEX"),
 		RunE: func(command *cobra.Command, args []string) error {
 			request.Index = args[0]
-			if err := a.branching(&request, remove); err != nil {
+			if err := a.readBranchFlags(&request, remove); err != nil {
 				return err
 			}
 			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
@@ -98,7 +98,7 @@ the next runs of INDEX, as its grace says. Without --as and --delete the branche
 				if err != nil {
 					return err
 				}
-				return a.print(branch, func(w io.Writer) { showBranch(w, branch) })
+				return a.printOut(branch, func(w io.Writer) { showBranch(w, branch) })
 			})
 		},
 	}
@@ -106,11 +106,11 @@ the next runs of INDEX, as its grace says. Without --as and --delete the branche
 	flags.StringVar(&request.Name, "as", "", "name of the branch")
 	flags.StringVar(&request.Generation, "at", "", "generation to begin with (default: what is served)")
 	flags.StringVar(&remove, "delete", "", "delete the branch of this name")
-	return a.accountable(command)
+	return a.addAuditFlags(command)
 }
 
-// branching reads the flags. --set is what the branch differs in, not what this command is configured with.
-func (a *App) branching(request *control.BranchRequest, remove string) error {
+// readBranchFlags reads the flags. --set is what the branch differs in, not what this command is configured with.
+func (a *App) readBranchFlags(request *control.BranchRequest, remove string) error {
 	usage := fault.Usage.At("branch", request.Index)
 	if remove != "" {
 		if request.Name != "" || request.Generation != "" || len(a.set) > 0 {
@@ -142,7 +142,7 @@ func (a *App) branching(request *control.BranchRequest, remove string) error {
 
 // checkBranch reads the configuration as it is with the branch: every mistake is reported before anything is written.
 func (a *App) checkBranch(ctx context.Context, controller control.Control, request control.BranchRequest) error {
-	cfg, err := a.config()
+	cfg, err := a.loadConfig()
 	if err != nil {
 		return err
 	}
@@ -164,7 +164,7 @@ func (a *App) checkBranch(ctx context.Context, controller control.Control, reque
 		return err
 	}
 	a.overlays = append(a.overlays, core.Overlay{Index: request.Name, Base: request.Index, Set: set})
-	_, err = a.config()
+	_, err = a.loadConfig()
 	return err
 }
 
@@ -194,7 +194,7 @@ func (a *App) listBranches(ctx context.Context, controller control.Control, inde
 	if err != nil {
 		return err
 	}
-	return a.print(map[string]any{"index": index, "branches": branches}, func(w io.Writer) {
+	return a.printOut(map[string]any{"index": index, "branches": branches}, func(w io.Writer) {
 		if len(branches) == 0 {
 			fmt.Fprintf(w, "%s has no branches\n", index)
 		}
@@ -220,7 +220,7 @@ says. unweaver rollback goes back, to what was served before and to its settings
 
 It is refused where the base moved since the last run of the branch was planned: build the branch again.`,
 		Example: "  unweaver promote docs-large --reason \"recall@5 0.71, was 0.64\"",
-		Args:    arguments(1, 1, "a NAME"),
+		Args:    requireArgs(1, 1, "a NAME"),
 		RunE: func(command *cobra.Command, args []string) error {
 			request := control.MoveRequest{Action: core.ActionPromote, Index: args[0]}
 			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
@@ -228,11 +228,11 @@ It is refused where the base moved since the last run of the branch was planned:
 				if err != nil {
 					return err
 				}
-				return a.print(move, func(w io.Writer) { showPromotion(w, move) })
+				return a.printOut(move, func(w io.Writer) { showPromotion(w, move) })
 			})
 		},
 	}
-	return a.accountable(command)
+	return a.addAuditFlags(command)
 }
 
 func showPromotion(w io.Writer, move core.Move) {

@@ -31,13 +31,13 @@ func (a *App) codecKeyCmd() *cobra.Command {
 		Long: `Make the key of engine.codec_key_file: what workers and command lines exchange through the engine is then
 encrypted, and what was not written with the key is refused. Give every program of the installation a copy with mode
 0600. A key that is there already is kept.`,
-		Args: arguments(1, 1, "one FILE"),
+		Args: requireArgs(1, 1, "one FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			key, err := codec.Create(args[0], "")
 			if err != nil {
 				return err
 			}
-			return a.print(map[string]string{"file": args[0], "key": key.ID}, func(w io.Writer) {
+			return a.printOut(map[string]string{"file": args[0], "key": key.ID}, func(w io.Writer) {
 				fmt.Fprintf(w, "%s holds key %s: name it in engine.codec_key_file\n", args[0], key.ID)
 			})
 		},
@@ -56,7 +56,7 @@ line) in a folder, for its owner alone: ca.pem, ca-key.pem, server.pem, server-k
 
 Clients take engine.tls_ca, engine.tls_cert and engine.tls_key. Anyone who has ca-key.pem can make certificates
 that are let in: no server and no client needs it, so keep it elsewhere, or remove it.`,
-		Args: arguments(1, 1, "one DIR"),
+		Args: requireArgs(1, 1, "one DIR"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(hosts) == 0 {
 				return fault.Usage.At("run unweaver", "certs create").
@@ -76,7 +76,7 @@ that are let in: no server and no client needs it, so keep it elsewhere, or remo
 }
 
 func (a *App) createCerts(folder string, hosts []string, valid time.Duration, force bool) error {
-	files, err := certificates(hosts, valid)
+	files, err := newCertificates(hosts, valid)
 	if err != nil {
 		return fault.Internal.At("make certificates of", hosts[0]).Because(err)
 	}
@@ -94,14 +94,14 @@ func (a *App) createCerts(folder string, hosts []string, valid time.Duration, fo
 	for _, file := range files {
 		names = append(names, filepath.Join(folder, file.Name))
 	}
-	return a.print(map[string]any{"written": names}, func(w io.Writer) {
+	return a.printOut(map[string]any{"written": names}, func(w io.Writer) {
 		for _, name := range names {
 			fmt.Fprintln(w, "written:", name)
 		}
 	})
 }
 
-func certificates(hosts []string, valid time.Duration) ([]pki.File, error) {
+func newCertificates(hosts []string, valid time.Duration) ([]pki.File, error) {
 	authority, err := pki.New("unweaver "+hosts[0], valid)
 	if err != nil {
 		return nil, err

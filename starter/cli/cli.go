@@ -69,11 +69,11 @@ type App struct {
 
 // Run parses arguments, runs the command and gives the exit code.
 func (a *App) Run(ctx context.Context, args []string) int {
-	ctx, stop := signal.NotifyContext(ctx, endings()...)
+	ctx, stop := signal.NotifyContext(ctx, listEndSignals()...)
 	defer stop()
 	signal.Ignore(syscall.SIGPIPE) // `unweaver … | head` must not die before it has stopped the stack that it started
-	a.Out, a.Err = printable(a.Out), printable(a.Err)
-	root := a.root()
+	a.Out, a.Err = newCleaned(a.Out), newCleaned(a.Err)
+	root := a.newRoot()
 	root.PersistentPreRunE = func(command *cobra.Command, _ []string) error {
 		a.command = strings.TrimPrefix(command.CommandPath(), root.Name()+" ")
 		return checkNumbers(command)
@@ -97,8 +97,9 @@ func (a *App) Run(ctx context.Context, args []string) int {
 	return exitOfError(err)
 }
 
-// endings are the signals that end a command in good order: the end of its terminal, too, unless nohup ignores it.
-func endings() []os.Signal {
+// listEndSignals are the signals that end a command in good order: the end of its terminal, too, unless nohup ignores
+// it.
+func listEndSignals() []os.Signal {
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {
 		signals = append(signals, syscall.SIGHUP)
@@ -127,8 +128,8 @@ func (a *App) showError(err error) {
 	fmt.Fprintln(a.Err, "unweaver:", redact.Text(err.Error()))
 }
 
-// variable of the environment, or empty.
-func (a *App) variable(name string) string {
+// lookupEnv of the environment, or empty.
+func (a *App) lookupEnv(name string) string {
 	for _, entry := range a.Env {
 		if key, value, _ := strings.Cut(entry, "="); key == name {
 			return value
@@ -137,7 +138,7 @@ func (a *App) variable(name string) string {
 	return ""
 }
 
-func (a *App) root() *cobra.Command {
+func (a *App) newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "unweaver",
 		Short: "Entity-centric retrieval: index corpora, publish generations, ask questions",
@@ -151,7 +152,7 @@ func (a *App) root() *cobra.Command {
 		SilenceErrors: true,
 	}
 	root.SetVersionTemplate("unweaver {{.Version}}\n")
-	data := a.variable("UNWEAVER_DATA_DIR")
+	data := a.lookupEnv("UNWEAVER_DATA_DIR")
 	if data == "" {
 		data = "unweaver-data"
 	}
@@ -159,7 +160,7 @@ func (a *App) root() *cobra.Command {
 	flags.StringVar(
 		&a.configPath,
 		"config",
-		a.variable("UNWEAVER_CONFIG"),
+		a.lookupEnv("UNWEAVER_CONFIG"),
 		"configuration file (default unweaver.yaml where it exists)",
 	)
 	flags.StringVar(&a.dataDir, "data-dir", data, "data directory of the embedded stack")
@@ -181,13 +182,13 @@ func (a *App) root() *cobra.Command {
 		a.cancelCmd(), a.retryCmd(), a.purgeCmd(), a.scheduleCmd(), a.lettersCmd(), a.backfillCmd(), a.keysCmd(),
 		a.versionCmd(), a.mcpCmd(),
 	)
-	complete(root)
-	group(root)
+	completeHelp(root)
+	groupCommands(root)
 	return root
 }
 
-// arguments is cobra's check of their number, with an error that says what to do.
-func arguments(least, most int, what string) cobra.PositionalArgs {
+// requireArgs is cobra's check of their number, with an error that says what to do.
+func requireArgs(least, most int, what string) cobra.PositionalArgs {
 	return func(command *cobra.Command, args []string) error {
 		if len(args) < least || len(args) > most {
 			return fault.Usage.At("run", command.CommandPath()).
@@ -206,8 +207,8 @@ func (a *App) configFile() (path string, mayMiss bool) {
 	return a.configPath, false
 }
 
-// config loads the configuration: the command's own, else that of the running embedded stack.
-func (a *App) config() (*config.Config, error) {
+// loadConfig loads the configuration: the command's own, else that of the running embedded stack.
+func (a *App) loadConfig() (*config.Config, error) {
 	path, mayMiss := a.configFile()
 	cfg, err := config.Load(config.Source{
 		Path: path, Env: a.Env, Set: a.set, Missing: mayMiss, Overlays: a.overlays,
@@ -218,9 +219,9 @@ func (a *App) config() (*config.Config, error) {
 	return a.devConfig(cfg)
 }
 
-// spec resolves an index's configuration with paths made absolute.
-func (a *App) spec(index, corpusURI string) (core.Spec, error) {
-	cfg, err := a.config()
+// resolveSpec resolves an index's configuration with paths made absolute.
+func (a *App) resolveSpec(index, corpusURI string) (core.Spec, error) {
+	cfg, err := a.loadConfig()
 	if err != nil {
 		return core.Spec{}, err
 	}
@@ -238,17 +239,17 @@ func (a *App) spec(index, corpusURI string) (core.Spec, error) {
 	return spec, nil
 }
 
-// priority is that of an index among the others.
-func (a *App) priority(index string) (config.Priority, error) {
-	cfg, err := a.config()
+// priorityOf is that of an index among the others.
+func (a *App) priorityOf(index string) (config.Priority, error) {
+	cfg, err := a.loadConfig()
 	if err != nil {
 		return config.Priority{}, err
 	}
 	return cfg.Priority(index), nil
 }
 
-// print shows a value: as JSON, or by show.
-func (a *App) print(value any, show func(io.Writer)) error {
+// printOut shows a value: as JSON, or by show.
+func (a *App) printOut(value any, show func(io.Writer)) error {
 	if !a.json {
 		show(a.Out)
 		return nil

@@ -305,8 +305,8 @@ func in(t *testing.T, connect cli.Connector, env []string, args ...string) resul
 	return result{exit, out.String(), errs.String()}
 }
 
-// connected gives a connector to a control, and queries to an address.
-func connected(c control.Control, queries string) cli.Connector {
+// withConnection gives a connector to a control, and queries to an address.
+func withConnection(c control.Control, queries string) cli.Connector {
 	return func(context.Context, *config.Config) (cli.Connection, error) {
 		return cli.Connection{Control: c, HTTP: queries}, nil
 	}
@@ -316,7 +316,7 @@ func connected(c control.Control, queries string) cli.Connector {
 func run(t *testing.T, c *fakeControl, args ...string) result {
 	t.Helper()
 	t.Chdir(t.TempDir())
-	return in(t, connected(c, ""), nil, args...)
+	return in(t, withConnection(c, ""), nil, args...)
 }
 
 func finished(status string) control.Status {
@@ -545,7 +545,7 @@ func TestSettingsComeFromTheFileTheEnvironmentAndTheCommandLine(t *testing.T) {
 	fake := &fakeControl{}
 	index := func(env []string, args ...string) core.Spec {
 		t.Helper()
-		got := in(t, connected(fake, ""), env, append([]string{"index", "--index", "docs"}, args...)...)
+		got := in(t, withConnection(fake, ""), env, append([]string{"index", "--index", "docs"}, args...)...)
 		require.Equal(t, cli.ExitDone, got.exit, "%+v", got)
 		return fake.request.Spec
 	}

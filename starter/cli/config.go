@@ -23,19 +23,19 @@ func (a *App) configCmd() *cobra.Command {
 		&cobra.Command{
 			Use:   "init",
 			Short: "Write a commented configuration file with the defaults (never over an existing one)",
-			Args:  arguments(0, 0, "no argument"),
+			Args:  requireArgs(0, 0, "no argument"),
 			RunE:  func(*cobra.Command, []string) error { return a.initConfig() },
 		},
 		&cobra.Command{
 			Use:   "show",
 			Short: "Show every value and where it came from: default, file, variable or --set",
-			Args:  arguments(0, 0, "no argument"),
+			Args:  requireArgs(0, 0, "no argument"),
 			RunE:  func(*cobra.Command, []string) error { return a.showConfig() },
 		},
 		&cobra.Command{
 			Use:   "validate",
 			Short: "Check the configuration: every mistake at once, with line and column",
-			Args:  arguments(0, 0, "no argument"),
+			Args:  requireArgs(0, 0, "no argument"),
 			RunE:  func(*cobra.Command, []string) error { return a.validateConfig() },
 		},
 	)
@@ -60,19 +60,19 @@ func (a *App) initConfig() (err error) {
 	if err = errors.Join(err, file.Close()); err != nil {
 		return fault.StoreFull.At("write configuration", path).Because(errors.Join(err, os.Remove(path)))
 	}
-	return a.print(
+	return a.printOut(
 		map[string]string{"written": path},
 		func(w io.Writer) { fmt.Fprintf(w, "written: %s; check it with: unweaver config validate\n", path) },
 	)
 }
 
 func (a *App) showConfig() error {
-	cfg, err := a.config()
+	cfg, err := a.loadConfig()
 	if err != nil {
 		return err
 	}
 	settings := cfg.Settings()
-	return a.print(map[string]any{"settings": settings}, func(w io.Writer) {
+	return a.printOut(map[string]any{"settings": settings}, func(w io.Writer) {
 		keys, values := 0, 0
 		for _, s := range settings {
 			keys, values = max(keys, len(s.Key)), max(values, min(40, len(s.Text)))
@@ -88,7 +88,7 @@ func (a *App) showConfig() error {
 }
 
 func (a *App) validateConfig() error {
-	cfg, err := a.config()
+	cfg, err := a.loadConfig()
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (a *App) validateConfig() error {
 	if err := errors.Join(wrong...); err != nil {
 		return err
 	}
-	return a.print(
+	return a.printOut(
 		map[string]any{"valid": true, "indexes": len(names)},
 		func(w io.Writer) {
 			fmt.Fprintf(w, "valid: %d indexes", len(names))

@@ -40,7 +40,7 @@ func (a *App) withControl(
 	ctx context.Context,
 	f func(ctx context.Context, controller control.Control, queries string) error,
 ) error {
-	cfg, err := a.config()
+	cfg, err := a.loadConfig()
 	if err != nil {
 		return err
 	}
@@ -50,10 +50,10 @@ func (a *App) withControl(
 	case a.onServers(cfg):
 		connect = connectServers
 	default:
-		connect = a.embedded
+		connect = a.connectEmbedded
 	}
-	return connected(ctx, cfg, connect, func(connection Connection) error {
-		ctx := control.WithOperator(withKey(ctx, cmp.Or(a.variable(a.keyEnv), connection.Key)), a.operator())
+	return withConnection(ctx, cfg, connect, func(connection Connection) error {
+		ctx := control.WithOperator(withKey(ctx, cmp.Or(a.lookupEnv(a.keyEnv), connection.Key)), a.currentOperator())
 		err := a.explainEnd(f(ctx, connection.Control, connection.HTTP))
 		if err != nil && fault.As(err) == nil {
 			err = fault.Internal.At("", "").Because(err)
@@ -75,8 +75,8 @@ func (a *App) explainEnd(err error) error {
 		Advise("give this command again: work goes on where it stands")
 }
 
-// connected opens a connection, and closes it after f.
-func connected(ctx context.Context, cfg *config.Config, connect Connector, f func(Connection) error) (err error) {
+// withConnection opens a connection, and closes it after f.
+func withConnection(ctx context.Context, cfg *config.Config, connect Connector, f func(Connection) error) (err error) {
 	connection, err := connect(ctx, cfg)
 	if err != nil {
 		return err
@@ -87,8 +87,8 @@ func connected(ctx context.Context, cfg *config.Config, connect Connector, f fun
 	return f(connection)
 }
 
-// controlled is a command that asks a control, with its arguments.
-func (a *App) controlled(
+// newControlRun is a command that asks a control, with its arguments.
+func (a *App) newControlRun(
 	do func(ctx context.Context, controller control.Control, args []string) error,
 ) func(*cobra.Command, []string) error {
 	return func(command *cobra.Command, args []string) error {
@@ -101,7 +101,7 @@ func (a *App) controlled(
 // withQueries finds where queries are served, and runs f. Where the configuration gives a URL, or the stores are
 // servers, the configuration names the place, and nothing else is asked or started.
 func (a *App) withQueries(ctx context.Context, f func(ctx context.Context, queries string) error) error {
-	cfg, err := a.config()
+	cfg, err := a.loadConfig()
 	if err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func (a *App) withQueries(ctx context.Context, f func(ctx context.Context, queri
 			return f(ctx, queries)
 		})
 	}
-	return f(withKey(ctx, a.variable(a.keyEnv)), Queries(cfg))
+	return f(withKey(ctx, a.lookupEnv(a.keyEnv)), Queries(cfg))
 }
 
 // Queries is the URL of the query-api of a configuration, without a slash at its end.
@@ -126,8 +126,8 @@ func Queries(cfg *config.Config) string {
 	}
 }
 
-// embedded finds the embedded stack of the data directory, or starts one that ends with the command.
-func (a *App) embedded(ctx context.Context, _ *config.Config) (Connection, error) {
+// connectEmbedded finds the embedded stack of the data directory, or starts one that ends with the command.
+func (a *App) connectEmbedded(ctx context.Context, _ *config.Config) (Connection, error) {
 	if err := a.checkDataDir(slices.Contains(beginners, a.command)); err != nil {
 		return Connection{}, err
 	}
@@ -195,7 +195,7 @@ func (a *App) runningDev(ctx context.Context) (dev stack.Dev, running bool, err 
 		return dev, false, fault.EngineDown.At("ask the embedded stack at", dev.HTTP).Because(err).
 			Advise(fmt.Sprintf("see what process %d does; stop it and start it again with: unweaver dev", dev.PID))
 	case !proven:
-		a.say(fmt.Sprintf("at %s the embedded stack that wrote %s does not answer: nothing is sent there",
+		a.sayLine(fmt.Sprintf("at %s the embedded stack that wrote %s does not answer: nothing is sent there",
 			dev.HTTP, filepath.Join(a.dataDir, "dev.json")))
 	}
 	return dev, proven, nil

@@ -27,7 +27,7 @@ deleted, by whom and why stays in: unweaver operations INDEX.
 You confirm by typing the name, or with --yes. It is refused while a run works on INDEX, and while INDEX has
 branches. Killed anywhere, it is finished by the same command.`,
 		Example: "  unweaver delete docs --dry-run\n  unweaver delete docs --yes --reason \"moved to docs-2\"",
-		Args:    arguments(1, 1, "an INDEX"),
+		Args:    requireArgs(1, 1, "an INDEX"),
 		RunE: func(command *cobra.Command, args []string) error {
 			request.Index = args[0]
 			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
@@ -38,7 +38,7 @@ branches. Killed anywhere, it is finished by the same command.`,
 	flags := command.Flags()
 	flags.BoolVar(&request.DryRun, "dry-run", false, "show what would go, and delete nothing")
 	flags.BoolVar(&request.Confirmed, "yes", false, "delete it without asking: nothing brings it back")
-	return a.accountable(command)
+	return a.addAuditFlags(command)
 }
 
 func (a *App) deleteIndex(
@@ -52,7 +52,7 @@ func (a *App) deleteIndex(
 			return err
 		}
 		if request.DryRun || !a.json {
-			if err := a.print(plan, func(w io.Writer) { showDeletion(w, plan) }); err != nil || request.DryRun {
+			if err := a.printOut(plan, func(w io.Writer) { showDeletion(w, plan) }); err != nil || request.DryRun {
 				return err
 			}
 			fmt.Fprintf(a.Err, "nothing brings it back. Type %s to delete it: ", request.Index)
@@ -72,7 +72,7 @@ func (a *App) deleteIndex(
 	if err != nil {
 		return err
 	}
-	return a.print(gone, func(w io.Writer) { showDeletion(w, gone) })
+	return a.printOut(gone, func(w io.Writer) { showDeletion(w, gone) })
 }
 
 func showDeletion(w io.Writer, one core.Deletion) {
@@ -80,10 +80,10 @@ func showDeletion(w io.Writer, one core.Deletion) {
 	if one.DryRun {
 		verb = "would be deleted"
 	}
-	fmt.Fprintf(w, "%s %s: %s, %s (%s)", one.Index, verb, number(one.Generations, "generation"),
-		number(one.Objects, "object"), size(one.Bytes))
-	fmt.Fprintf(w, ", %s of vectors, %s\n", number(len(one.Collections), "collection"),
-		number(one.Records, "entity record"))
+	fmt.Fprintf(w, "%s %s: %s, %s (%s)", one.Index, verb, countOf(one.Generations, "generation"),
+		countOf(one.Objects, "object"), formatSize(one.Bytes))
+	fmt.Fprintf(w, ", %s of vectors, %s\n", countOf(len(one.Collections), "collection"),
+		countOf(one.Records, "entity record"))
 	for _, line := range []struct {
 		when bool
 		text string
@@ -92,7 +92,7 @@ func showDeletion(w io.Writer, one core.Deletion) {
 		{one.Schedule, "  its schedule goes too"},
 		{len(one.Tags) > 0, "  tagged generations go too: " + strings.Join(one.Tags, ", ")},
 		{len(one.Branches) > 0, "  what is left of deleted branches goes too: " + strings.Join(one.Branches, ", ")},
-		{one.Purges > 0, "  its " + number(one.Purges, "purge") +
+		{one.Purges > 0, "  its " + countOf(one.Purges, "purge") +
 			" go too: what they name and the corpus still has is read again once the name is built again"},
 		{one.Begun, "  an earlier deletion of it did not end; this goes on with it"},
 		{one.Reading, "  a reader still had it open after 40 s: its queries may have failed"},

@@ -31,7 +31,7 @@ func TestDeleteAsksForTheName(t *testing.T) {
 			t.Chdir(t.TempDir())
 			fake := &fakeControl{}
 			var out, errs bytes.Buffer
-			app := &cli.App{In: strings.NewReader(tc.typed), Out: &out, Err: &errs, Connect: connected(fake, "")}
+			app := &cli.App{In: strings.NewReader(tc.typed), Out: &out, Err: &errs, Connect: withConnection(fake, "")}
 			exit := app.Run(t.Context(), append([]string{"delete", "docs", "--reason", "moved"}, tc.flags...))
 			assert.Equal(t, tc.exit, exit, "%s%s", out.String(), errs.String())
 			assert.Equal(t, tc.asked, fake.asked)

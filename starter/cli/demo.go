@@ -26,9 +26,9 @@ func (a *App) demoCmd() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "demo",
 		Short: "Index the sample corpus on the embedded stack and answer a question",
-		Args:  arguments(0, 0, "no argument"),
+		Args:  requireArgs(0, 0, "no argument"),
 		RunE: func(command *cobra.Command, _ []string) error {
-			return hosting(func() error { return a.runDemo(command.Context(), keep) })
+			return hostStack(func() error { return a.runDemo(command.Context(), keep) })
 		},
 	}
 	command.Flags().BoolVar(&keep, "keep", false, "keep the stack running until Ctrl-C, to look at its web page")
@@ -69,8 +69,8 @@ func (a *App) runDemo(ctx context.Context, keep bool) (err error) {
 		stack.Options{
 			DataDir: filepath.Join(dir, "data"),
 			Config:  config.Default(),
-			Log:     a.logger(slog.LevelWarn),
-			Phase:   a.phase,
+			Log:     a.newLogger(slog.LevelWarn),
+			Phase:   a.printPhase,
 		},
 	)
 	if err != nil {

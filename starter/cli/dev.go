@@ -34,7 +34,7 @@ func (a *App) devCmd() *cobra.Command {
 
 A terminal gets what it serves and what goes wrong, so that commands can run beside it there. Elsewhere, as in a service
 or with 2> dev.log, standard error also has the stages of each run and each request.`,
-		Args: arguments(0, 0, "no argument"),
+		Args: requireArgs(0, 0, "no argument"),
 		RunE: func(command *cobra.Command, _ []string) error {
 			for flag, port := range map[string]int{"temporal-port": temporal, "http-port": http} {
 				if port > math.MaxUint16 {
@@ -52,7 +52,7 @@ or with 2> dev.log, standard error also has the stages of each run and each requ
 				defer end()
 				go func() { _, _ = io.Copy(io.Discard, command.InOrStdin()); end() }()
 			}
-			return hosting(func() error {
+			return hostStack(func() error {
 				return a.runDev(ctx, temporal, http, command.Flags().Changed("http-port"), corpusDir)
 			})
 		},
@@ -68,9 +68,9 @@ or with 2> dev.log, standard error also has the stages of each run and each requ
 // endWithInput is the flag by which the stack of one command ends with that command, also where it is killed.
 const endWithInput = "end-with-input"
 
-// hosting runs what keeps an embedded stack in this process: what it writes is its owner's alone, and its garbage is
+// hostStack runs what keeps an embedded stack in this process: what it writes is its owner's alone, and its garbage is
 // bounded. An error that says nothing of its kind is a fault of this program.
-func hosting(run func() error) error {
+func hostStack(run func() error) error {
 	syscall.Umask(0o077)
 	boundGarbage()
 	if path := os.Getenv("UNWEAVER_TEST_CPUPROFILE"); path != "" { // for those who work on the data path
@@ -108,8 +108,8 @@ func (a *App) runDev(ctx context.Context, temporalPort, httpPort int, portGiven 
 		return err
 	}
 	running, err := stack.Start(ctx, stack.Options{
-		DataDir: a.dataDir, Config: cfg, TemporalPort: temporalPort, HTTPPort: port, Log: a.logger(a.devLevel()),
-		Phase: a.phase, Settings: settingsOfDev(a.configPath, a.set),
+		DataDir: a.dataDir, Config: cfg, TemporalPort: temporalPort, HTTPPort: port, Log: a.newLogger(a.devLevel()),
+		Phase: a.printPhase, Settings: settingsOfDev(a.configPath, a.set),
 	})
 	if err != nil {
 		return err
@@ -130,18 +130,18 @@ func (a *App) runDev(ctx context.Context, temporalPort, httpPort int, portGiven 
 
 // devLevel returns what dev logs: on a terminal not each stage and request, as other commands draw there.
 func (a *App) devLevel() slog.Level {
-	if terminal(a.Err) != nil {
+	if findTerminal(a.Err) != nil {
 		return slog.LevelWarn
 	}
 	return slog.LevelInfo
 }
 
-// logger writes what a stack logs to standard error.
-func (a *App) logger(level slog.Level) *slog.Logger {
+// newLogger writes what a stack logs to standard error.
+func (a *App) newLogger(level slog.Level) *slog.Logger {
 	return slog.New(slog.NewTextHandler(a.Err, &slog.HandlerOptions{Level: level, ReplaceAttr: redact.Attr}))
 }
 
-func (a *App) phase(line string) { fmt.Fprintln(a.Out, line) }
+func (a *App) printPhase(line string) { fmt.Fprintln(a.Out, line) }
 
 // indexAtOnce indexes a folder as index docs.
 func (a *App) indexAtOnce(ctx context.Context, running *stack.Stack, cfg *config.Config, folder string) error {

@@ -21,7 +21,7 @@ func DevPort(cfg *config.Config, flag int, given bool) (port int, note string, e
 				"before it; or run query-api, which speaks TLS itself")
 	}
 	address := cfg.QueryAPI.Address
-	if isURL(address) || !configured(cfg, "query_api.address") {
+	if isURL(address) || !isConfigured(cfg, "query_api.address") {
 		return flag, "", nil
 	}
 	host, text, err := net.SplitHostPort(address)
@@ -45,8 +45,8 @@ func DevPort(cfg *config.Config, flag int, given bool) (port int, note string, e
 		"a proxy stand before it, or run query-api", address, flag), nil
 }
 
-// configured reports whether a key was given, by whatever means.
-func configured(cfg *config.Config, key string) bool {
+// isConfigured reports whether a key was given, by whatever means.
+func isConfigured(cfg *config.Config, key string) bool {
 	return slices.ContainsFunc(cfg.Settings(), func(setting config.Setting) bool {
 		return setting.Key == key && setting.Origin != config.FromDefault
 	})

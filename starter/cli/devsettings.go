@@ -63,7 +63,7 @@ var processKeys = []string{"engine.", "limits.", "models.dir", "query_api.", "st
 // noteDev says what a command gives that the running embedded stack does not take: it keeps those it started with.
 func (a *App) noteDev() {
 	dev, running := stack.ReadDev(a.dataDir)
-	cfg, err := a.config()
+	cfg, err := a.loadConfig()
 	if !running || err != nil || a.Connect != nil || cfg.Stores.NoPaths("unweaver") == nil {
 		return
 	}
@@ -72,7 +72,7 @@ func (a *App) noteDev() {
 		own := dev.Settings != nil && slices.Contains(dev.Settings.Set, setting)
 		ofProcess := slices.ContainsFunc(processKeys, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
 		if ofProcess && !own {
-			a.note(fmt.Sprintf("--set %s has no effect: it belongs to the processes of the running unweaver dev; "+
+			a.noteOnce(fmt.Sprintf("--set %s has no effect: it belongs to the processes of the running unweaver dev; "+
 				"start that with it", setting))
 		}
 	}
@@ -84,13 +84,13 @@ func (a *App) noteDev() {
 		if than == "" {
 			than = "no file"
 		}
-		a.note(fmt.Sprintf("this command reads %s, the running unweaver dev %s: what belongs to processes (%s) is dev's",
+		a.noteOnce(fmt.Sprintf("this command reads %s, the running unweaver dev %s: what belongs to processes (%s) is dev's",
 			own, than, strings.Join(processKeys, " ")))
 	}
 }
 
-// note prints something that is no error, once.
-func (a *App) note(text string) {
+// noteOnce prints something that is no error, once.
+func (a *App) noteOnce(text string) {
 	if slices.Contains(a.noted, text) {
 		return
 	}
@@ -98,11 +98,11 @@ func (a *App) note(text string) {
 	if !a.json {
 		text = "note: " + text
 	}
-	a.say(text)
+	a.sayLine(text)
 }
 
-// say prints a line that is no error, on standard error: with --json what stands there is JSON, line by line.
-func (a *App) say(text string) {
+// sayLine prints a line that is no error, on standard error: with --json what stands there is JSON, line by line.
+func (a *App) sayLine(text string) {
 	if a.json {
 		_ = json.NewEncoder(a.Err).Encode(map[string]string{"note": text}) // its errors can be shown nowhere
 		return
@@ -116,10 +116,10 @@ const devPatience = time.Minute
 // awaitDev waits where another process has the data directory and does not answer yet, or any more. ready says that
 // its stack answers; else the directory is free.
 func (a *App) awaitDev(ctx context.Context) (ready bool, err error) {
-	if !locked(a.dataDir) {
+	if !isLocked(a.dataDir) {
 		return false, nil
 	}
-	a.note("unweaver dev is starting or stopping in " + a.dataDir + ": this command waits for it")
+	a.noteOnce("unweaver dev is starting or stopping in " + a.dataDir + ": this command waits for it")
 	bounded, cancel := context.WithTimeout(ctx, devPatience)
 	defer cancel()
 	for {
@@ -136,14 +136,14 @@ func (a *App) awaitDev(ctx context.Context) (ready bool, err error) {
 		if _, ready := stack.ReadDev(a.dataDir); ready {
 			return true, nil
 		}
-		if !locked(a.dataDir) {
+		if !isLocked(a.dataDir) {
 			return false, nil
 		}
 	}
 }
 
-// locked reports whether a process has a data directory.
-func locked(dataDir string) bool {
+// isLocked reports whether a process has a data directory.
+func isLocked(dataDir string) bool {
 	file, err := os.Open(filepath.Join(dataDir, "lock"))
 	if err != nil {
 		return false

@@ -33,7 +33,7 @@ With --questions FILE (JSON Lines of {"question": ...}; a probe file will do) bo
 whose first five passages are others. Where models.embedding is a server, each question is embedded by it.`,
 		Example: "  unweaver diff docs\n  unweaver diff docs 20261122t020000z --questions probes.jsonl\n" +
 			"  unweaver diff docs 20261120t020000z 20261122t020000z --json | jq .documents",
-		Args: arguments(0, 2, "at most two generations"),
+		Args: requireArgs(0, 2, "at most two generations"),
 		RunE: func(command *cobra.Command, args []string) error {
 			request := control.DifferenceRequest{Index: index}
 			switch len(args) {
@@ -56,7 +56,7 @@ whose first five passages are others. Where models.embedding is a server, each q
 						return err
 					}
 				}
-				return a.print(difference, func(w io.Writer) { showDifference(w, difference) })
+				return a.printOut(difference, func(w io.Writer) { showDifference(w, difference) })
 			})
 		},
 	}
@@ -163,7 +163,7 @@ func showDifference(w io.Writer, d core.Difference) {
 	if d.Questions == nil {
 		return
 	}
-	fmt.Fprintf(w, "  of %s, %d have other passages first\n", number(d.Questions.Asked, "question"),
+	fmt.Fprintf(w, "  of %s, %d have other passages first\n", countOf(d.Questions.Asked, "question"),
 		len(d.Questions.Changed))
 	for _, change := range d.Questions.Changed {
 		fmt.Fprintf(w, "    %s\n      before: %s\n      after:  %s\n", change.Question, strings.Join(change.Before, ", "),

@@ -42,7 +42,7 @@ func TestADifferenceIsShownWithTheQuestionsThatHaveOtherChunks(t *testing.T) {
 		Documents: core.DocumentDifference{Moved: 1, Listed: []core.Change{{Change: "moved", Object: "b", From: "a"}}},
 		Classes:   core.ClassDifference{Born: 7, Listed: []core.Change{{Change: "born", Object: "Tolmin"}}},
 	}}
-	got := in(t, connected(fake, server.URL), nil, "diff", "g2", "--index", "docs", "--questions", file)
+	got := in(t, withConnection(fake, server.URL), nil, "diff", "g2", "--index", "docs", "--questions", file)
 	for _, part := range []string{
 		"docs: g1 (current) → g2 (held)", "0 → 9: 0 added, 0 changed, 1 moved", "b, was a", "7 born", "born     Tolmin",
 		"of 2 questions, 1 have other passages first", "When?", "before: c1.md", "after:  c2.md",

@@ -16,9 +16,9 @@ func (a *App) doctorCmd() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "doctor",
 		Short: "Probe every dependency and setting",
-		Args:  arguments(0, 0, "no argument"),
+		Args:  requireArgs(0, 0, "no argument"),
 		RunE: func(command *cobra.Command, _ []string) error {
-			spec, err := a.spec(index, "")
+			spec, err := a.resolveSpec(index, "")
 			if err != nil {
 				return err
 			}
@@ -35,7 +35,7 @@ func (a *App) doctorCmd() *cobra.Command {
 						a.exit = ExitFailed
 					}
 				}
-				return a.print(map[string]any{"checks": checks, "ok": a.exit == 0}, func(writer io.Writer) {
+				return a.printOut(map[string]any{"checks": checks, "ok": a.exit == 0}, func(writer io.Writer) {
 					for _, check := range checks {
 						mark := "ok  "
 						if !check.OK {

@@ -14,7 +14,7 @@ func (a *App) engineCmd() *cobra.Command {
 	pull := &cobra.Command{
 		Use:   "pull",
 		Short: "Find or fetch the engine's program, and print its path",
-		Args:  arguments(0, 0, "no argument"),
+		Args:  requireArgs(0, 0, "no argument"),
 		RunE: func(c *cobra.Command, _ []string) error {
 			finder := devserver.Finder{From: from, Say: func(line string) { fmt.Fprintln(a.Err, line) }}
 			find := finder.Find

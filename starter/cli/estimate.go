@@ -31,14 +31,14 @@ With --out the plan is written to a file; index --plan FILE builds what it says,
 		Example: `  unweaver estimate ./docs --index docs
   unweaver estimate ./docs --index docs --why guides/lease.md
   unweaver estimate ./docs --index docs --out plan.json && unweaver index ./docs --index docs --plan plan.json --wait`,
-		Args: arguments(0, 1, "at most a CORPUS"),
+		Args: requireArgs(0, 1, "at most a CORPUS"),
 		RunE: func(command *cobra.Command, args []string) error {
 			if index == "" {
 				return fault.Usage.At("run unweaver", "estimate").
 					Because("no index is named").
 					Advise("add --index NAME")
 			}
-			spec, err := a.spec(index, strings.Join(args, ""))
+			spec, err := a.resolveSpec(index, strings.Join(args, ""))
 			if err != nil {
 				return err
 			}
@@ -51,7 +51,7 @@ With --out the plan is written to a file; index --plan FILE builds what it says,
 				if err != nil {
 					return err
 				}
-				return a.estimate(ctx, controller, control.IndexRequest{
+				return a.printEstimate(ctx, controller, control.IndexRequest{
 					Aliases: aliases, Spec: spec, ReplaceCorpus: replace, Rebuild: rebuild, Why: why, Listed: out != "",
 				}, out)
 			})
@@ -66,8 +66,8 @@ With --out the plan is written to a file; index --plan FILE builds what it says,
 	return command
 }
 
-// estimate prints what a build would come to, and writes its plan where out names a file.
-func (a *App) estimate(
+// printEstimate prints what a build would come to, and writes its plan where out names a file.
+func (a *App) printEstimate(
 	ctx context.Context, controller control.Control, request control.IndexRequest, out string,
 ) error {
 	report, err := controller.Estimate(ctx, request)
@@ -77,7 +77,7 @@ func (a *App) estimate(
 	if err != nil {
 		return err
 	}
-	return a.report(control.Status{Report: report.Report, Overall: 1})
+	return a.reportRun(control.Status{Report: report.Report, Overall: 1})
 }
 
 // writePlan writes plan.json. It names documents, so that no other user may read it.
@@ -127,12 +127,12 @@ func (a *App) asPlanned(
 // showShares prints what would be made, by the reason for it.
 func showShares(w io.Writer, report core.Report) {
 	for _, share := range report.Shares {
-		fmt.Fprintf(w, "  %s: %s, %s", share.Reason, number(share.Documents, "document"), number(share.Chunks, "passage"))
+		fmt.Fprintf(w, "  %s: %s, %s", share.Reason, countOf(share.Documents, "document"), countOf(share.Chunks, "passage"))
 		if share.Fresh > 0 {
 			fmt.Fprintf(w, ", %d of them new", share.Fresh)
 		}
 		if share.Calls > 0 {
-			fmt.Fprintf(w, ", %s", number(share.Calls, "extraction"))
+			fmt.Fprintf(w, ", %s", countOf(share.Calls, "extraction"))
 		}
 		fmt.Fprintln(w)
 	}
@@ -145,17 +145,17 @@ func showShares(w io.Writer, report core.Report) {
 			fmt.Fprintln(w)
 			return
 		}
-		fmt.Fprintf(w, "; %s, %d of them new, %s to pay for\n", number(why.Chunks, "passage"), why.Fresh,
-			number(why.Calls, "extraction"))
-		fmt.Fprintf(w, "    in the corpus %s, in the published generation %s\n", short(why.Version), short(why.Was))
+		fmt.Fprintf(w, "; %s, %d of them new, %s to pay for\n", countOf(why.Chunks, "passage"), why.Fresh,
+			countOf(why.Calls, "extraction"))
+		fmt.Fprintf(w, "    in the corpus %s, in the published generation %s\n", cutVersion(why.Version), cutVersion(why.Was))
 	}
 	if runs := report.Estimate.Runs; runs > 0 {
-		fmt.Fprintf(w, "  by what %s came to:\n", number(int64(runs), "earlier generation"))
+		fmt.Fprintf(w, "  by what %s came to:\n", countOf(int64(runs), "earlier generation"))
 	}
 }
 
-// short is the beginning of a version.
-func short(version string) string {
+// cutVersion is the beginning of a version.
+func cutVersion(version string) string {
 	if version == "" {
 		return "not there"
 	}
@@ -177,8 +177,8 @@ func showPlanned(w io.Writer, report core.Report) {
 		{"shorten", report.Planned.Shorten, float64(report.Calls.Shorten), count},
 		{"embed", report.Planned.Embed, float64(report.Calls.Embed), count},
 		{"tokens", report.Planned.Tokens, float64(tokens), count},
-		{"cost", report.Planned.Cost, report.Cost, func(amount float64) string { return money(amount, report.Currency) }},
-		{"time", report.Planned.Seconds, report.Seconds - report.IdleSeconds, duration},
+		{"cost", report.Planned.Cost, report.Cost, func(amount float64) string { return moneyOf(amount, report.Currency) }},
+		{"time", report.Planned.Seconds, report.Seconds - report.IdleSeconds, durationOf},
 	} {
 		if line.name == "cost" && line.actual+line.figure.High == 0 { // no price is set, which the line before says
 			continue

@@ -53,9 +53,9 @@ against bm25, and against what the run before left in --out, in pairs, and by th
 
 With --against each method is asked a second time: of another index or generation that is there, or with other
 settings. The page has the paired differences at every cut-off, and calls none real whose interval holds zero.`,
-		Args: arguments(0, 0, "no argument"),
+		Args: requireArgs(0, 0, "no argument"),
 		RunE: func(command *cobra.Command, _ []string) error {
-			return a.eval(command.Context(), flags)
+			return a.runEval(command.Context(), flags)
 		},
 	}
 	set := command.Flags()
@@ -99,16 +99,16 @@ settings. The page has the paired differences at every cut-off, and calls none r
 	return leastOne(command, "runs", "workers", "answer-chunks")
 }
 
-// systems that the flags name.
-func (f evalFlags) systems() ([]eval.System, error) {
-	sys, err := systems(f.methods, f.rules)
+// readSystems that the flags name.
+func (f evalFlags) readSystems() ([]eval.System, error) {
+	sys, err := parseSystems(f.methods, f.rules)
 	if err != nil {
 		return nil, err
 	}
-	return variants(sys, f.against)
+	return addVariants(sys, f.against)
 }
 
-func systems(methods, rules []string) ([]eval.System, error) {
+func parseSystems(methods, rules []string) ([]eval.System, error) {
 	var out []eval.System
 	for _, method := range methods {
 		if !slices.Contains(config.Methods, method) {
@@ -132,8 +132,8 @@ func systems(methods, rules []string) ([]eval.System, error) {
 	return out, nil
 }
 
-// variants adds, for each of --against, the systems with what it says.
-func variants(systems []eval.System, against []string) ([]eval.System, error) {
+// addVariants adds, for each of --against, the systems with what it says.
+func addVariants(systems []eval.System, against []string) ([]eval.System, error) {
 	out := slices.Clone(systems)
 	for _, one := range against {
 		refused := func(why string) error {
@@ -187,7 +187,7 @@ func variants(systems []eval.System, against []string) ([]eval.System, error) {
 	return out, nil
 }
 
-func cutoffs(given []string) ([]int, error) {
+func parseCutoffs(given []string) ([]int, error) {
 	var ks []int
 	for _, s := range given {
 		k, err := strconv.Atoi(s)
@@ -223,7 +223,7 @@ func (a *App) evalSpec(flags evalFlags, dataset *eval.Dataset) (core.Spec, error
 	if err := dataset.Stage(stage); err != nil {
 		return core.Spec{}, fault.StoreDenied.At("copy the corpus to", stage).Because(err)
 	}
-	spec, err := a.spec(flags.index, stage)
+	spec, err := a.resolveSpec(flags.index, stage)
 	if err != nil {
 		return spec, err
 	}
@@ -233,7 +233,7 @@ func (a *App) evalSpec(flags evalFlags, dataset *eval.Dataset) (core.Spec, error
 		}
 	}
 	slices.Sort(spec.Enrich)
-	cfg, err := a.config()
+	cfg, err := a.loadConfig()
 	if err != nil {
 		return spec, err
 	}
@@ -269,7 +269,7 @@ func (a *App) evalBuild(
 	if err != nil {
 		return control.Status{}, err
 	}
-	status, err := a.follow(ctx, controller, run.Run, newBar(a.Err, a.json))
+	status, err := a.followRun(ctx, controller, run.Run, newBar(a.Err, a.json))
 	if err == nil && status.Status != core.StatusCompleted && status.Status != core.StatusErrors {
 		err = fault.Internal.At("build index", spec.Index).
 			Because(status.Status + " " + status.Reason + " " + status.Detail).
@@ -278,7 +278,7 @@ func (a *App) evalBuild(
 	return status, err
 }
 
-func (a *App) eval(ctx context.Context, flags evalFlags) error {
+func (a *App) runEval(ctx context.Context, flags evalFlags) error {
 	if flags.suite != "" {
 		return a.evalSuite(ctx, flags)
 	}
@@ -286,7 +286,7 @@ func (a *App) eval(ctx context.Context, flags evalFlags) error {
 	if err != nil {
 		return err
 	}
-	evaluate, err := a.evaluation(flags, dataset)
+	evaluate, err := a.newEvaluation(flags, dataset)
 	if err != nil {
 		return err
 	}
@@ -299,7 +299,7 @@ func (a *App) eval(ctx context.Context, flags evalFlags) error {
 		if err := report.Write(out); err != nil {
 			return fault.StoreDenied.At("write reports to", out).Because(err).Advise("choose another --out")
 		}
-		return a.print(report, func(w io.Writer) {
+		return a.printOut(report, func(w io.Writer) {
 			fmt.Fprint(w, report.Markdown())
 			fmt.Fprintf(w, "\nwritten: %s/report.md, report.json, recall.svg\n", out)
 		})
@@ -312,7 +312,7 @@ func (a *App) evalSuite(ctx context.Context, flags evalFlags) error {
 	if err != nil {
 		return err
 	}
-	ks, err := cutoffs(flags.ks)
+	ks, err := parseCutoffs(flags.ks)
 	if err != nil {
 		return err
 	}
@@ -331,7 +331,7 @@ func (a *App) evalSuite(ctx context.Context, flags evalFlags) error {
 	return a.withControl(ctx, func(ctx context.Context, controller control.Control, queries string) error {
 		for _, dataset := range sets {
 			fmt.Fprintf(a.Err, "%s: %d questions\n", dataset.Name, len(dataset.Questions))
-			evaluate, err := a.evaluation(flags, dataset)
+			evaluate, err := a.newEvaluation(flags, dataset)
 			if err != nil {
 				return err
 			}
@@ -344,7 +344,7 @@ func (a *App) evalSuite(ctx context.Context, flags evalFlags) error {
 		if err := suite.Write(out); err != nil {
 			return fault.StoreDenied.At("write the suite to", out).Because(err).Advise("choose another --out")
 		}
-		return a.print(suite, func(w io.Writer) {
+		return a.printOut(suite, func(w io.Writer) {
 			fmt.Fprint(w, suite.Markdown())
 			fmt.Fprintf(w, "\nwritten: %s/suite.md, suite.json, suite.svg\n", out)
 		})
@@ -354,14 +354,14 @@ func (a *App) evalSuite(ctx context.Context, flags evalFlags) error {
 // evaluation builds an index and asks the questions.
 type evaluation func(ctx context.Context, controller control.Control, queries string) (*eval.Report, error)
 
-// evaluation checks what the flags ask of a dataset.
-func (a *App) evaluation(flags evalFlags, dataset *eval.Dataset) (evaluation, error) {
+// newEvaluation checks what the flags ask of a dataset.
+func (a *App) newEvaluation(flags evalFlags, dataset *eval.Dataset) (evaluation, error) {
 	flags.index = cmp.Or(flags.index, evalIndex(dataset))
-	sys, err := flags.systems()
+	sys, err := flags.readSystems()
 	if err != nil {
 		return nil, err
 	}
-	ks, err := cutoffs(flags.ks)
+	ks, err := parseCutoffs(flags.ks)
 	if err != nil {
 		return nil, err
 	}
@@ -386,7 +386,7 @@ func (a *App) evaluation(flags evalFlags, dataset *eval.Dataset) (evaluation, er
 	}
 	var about string // what answers are of, as far as it is known before an index is built
 	if flags.answers {
-		if plan.Judge, err = a.judge(flags); err != nil {
+		if plan.Judge, err = a.openJudge(flags); err != nil {
 			return nil, err
 		}
 		plan.Judge.Parity = spec.Parity
@@ -410,7 +410,7 @@ func (a *App) evaluation(flags evalFlags, dataset *eval.Dataset) (evaluation, er
 			}
 		}
 		plan.Ask = plan.AskOf(flags.index)
-		if plan.Spent, err = a.spent(ctx, controller, spec); err != nil {
+		if plan.Spent, err = a.estimateCost(ctx, controller, spec); err != nil {
 			return nil, err
 		}
 		plan.Fills = !spec.Parity
@@ -450,7 +450,7 @@ func (a *App) evalBuilt(
 func (a *App) evalOverlaid(
 	ctx context.Context, controller control.Control, flags evalFlags, dataset *eval.Dataset, spec core.Spec,
 ) (core.Spec, error) {
-	found, err := a.overlaid(ctx, controller, spec.Index)
+	found, err := a.applyOverlays(ctx, controller, spec.Index)
 	if err != nil || len(found) == 0 {
 		return spec, err
 	}
@@ -460,8 +460,8 @@ func (a *App) evalOverlaid(
 	return spec, err
 }
 
-// spent returns what an index costs in a store that holds nothing.
-func (a *App) spent(ctx context.Context, controller control.Control, spec core.Spec) (core.IndexTokens, error) {
+// estimateCost returns what an index costs in a store that holds nothing.
+func (a *App) estimateCost(ctx context.Context, controller control.Control, spec core.Spec) (core.IndexTokens, error) {
 	request := control.IndexRequest{Spec: spec, Unpriced: true, Accounts: true, ReplaceCorpus: true}
 	if err := request.ReadFiles(); err != nil {
 		return core.IndexTokens{}, err
@@ -479,9 +479,9 @@ const (
 	judgePrompt, judgeReply   = 600, 150
 )
 
-// judging are the models that answer baselines and judge.
-func (a *App) judging(flags evalFlags) (answers, judges core.ChatModel, err error) {
-	cfg, err := a.config()
+// chooseJudges are the models that answer baselines and judge.
+func (a *App) chooseJudges(flags evalFlags) (answers, judges core.ChatModel, err error) {
+	cfg, err := a.loadConfig()
 	if err != nil {
 		return answers, judges, err
 	}
@@ -491,7 +491,7 @@ func (a *App) judging(flags evalFlags) (answers, judges core.ChatModel, err erro
 
 // tellAnswerCost prints what answers and judgements cost that are in no journal, and refuses to go on without --yes.
 func (a *App) tellAnswerCost(plan eval.Plan, about string, flags evalFlags) error {
-	index, judge, err := a.judging(flags)
+	index, judge, err := a.chooseJudges(flags)
 	if err != nil {
 		return err
 	}
@@ -525,9 +525,9 @@ func (a *App) tellAnswerCost(plan eval.Plan, about string, flags evalFlags) erro
 	return nil
 }
 
-// judge opens the judging model.
-func (a *App) judge(flags evalFlags) (*eval.Judge, error) {
-	index, judge, err := a.judging(flags)
+// openJudge opens the judging model.
+func (a *App) openJudge(flags evalFlags) (*eval.Judge, error) {
+	index, judge, err := a.chooseJudges(flags)
 	if err != nil {
 		return nil, err
 	}
@@ -537,7 +537,7 @@ func (a *App) judge(flags evalFlags) (*eval.Judge, error) {
 			Advise("set models.chat to a model server, or leave --answers out")
 	}
 	open := func(from core.ChatModel) model.Chat {
-		return openai.New(openai.Config{BaseURL: from.BaseURL, APIKey: a.variable(from.APIKeyEnv), Model: from.Model})
+		return openai.New(openai.Config{BaseURL: from.BaseURL, APIKey: a.lookupEnv(from.APIKeyEnv), Model: from.Model})
 	}
 	return &eval.Judge{Chat: open(judge), Other: open(index)}, nil
 }

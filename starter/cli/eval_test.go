@@ -43,7 +43,7 @@ func evaluate(t *testing.T, fake *fakeControl, served *queries, args ...string) 
 	t.Helper()
 	server := httptest.NewServer(served)
 	defer server.Close()
-	return in(t, connected(fake, server.URL), nil, append([]string{"eval", "--dataset", "My_Set"}, args...)...)
+	return in(t, withConnection(fake, server.URL), nil, append([]string{"eval", "--dataset", "My_Set"}, args...)...)
 }
 
 func TestAnEvaluationBuildsAsksEveryQuestionByEveryMethodAndReports(t *testing.T) {
@@ -196,9 +196,9 @@ func TestASuiteEvaluatesEveryDatasetOfAFolder(t *testing.T) {
 	fake, served := &fakeControl{statuses: []control.Status{built, built}}, &queries{bodies: []string{ranked}}
 	server := httptest.NewServer(served)
 	defer server.Close()
-	got := in(t, connected(fake, server.URL), nil, "eval", "--suite", "sets", "--methods", "hybrid")
+	got := in(t, withConnection(fake, server.URL), nil, "eval", "--suite", "sets", "--methods", "hybrid")
 	require.Equal(t, cli.ExitDone, got.exit, "%+v", got)
 	contains(t, got.out, "| My_Set | 2 | hybrid | 50.0 |", "| other | 2 | bm25 | 50.0 |", "written: eval-suite/suite.md")
-	both := in(t, connected(fake, server.URL), nil, "eval", "--suite", "sets", "--dataset", "sets/other")
+	both := in(t, withConnection(fake, server.URL), nil, "eval", "--suite", "sets", "--dataset", "sets/other")
 	assert.Equal(t, cli.ExitUsage, both.exit)
 }

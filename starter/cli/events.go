@@ -54,8 +54,8 @@ type progressEvent struct {
 	Currency  string      `json:"currency,omitempty"`
 }
 
-// begin says which run it is about.
-func (s *stream) begin(run control.Run) {
+// writeBegin says which run it is about.
+func (s *stream) writeBegin(run control.Run) {
 	s.write(struct {
 		At   time.Time `json:"at"`
 		Kind string    `json:"event"`
@@ -69,8 +69,8 @@ func (s *stream) write(line any) {
 	}
 }
 
-// show says what is new in a status.
-func (s *stream) show(status control.Status) {
+// showStatus says what is new in a status.
+func (s *stream) showStatus(status control.Status) {
 	for _, event := range status.Events {
 		key := fmt.Sprint(event.At.UnixNano(), event.Kind, event.Stage, event.Count)
 		if !s.seen[key] {
@@ -90,11 +90,11 @@ func (s *stream) show(status control.Status) {
 		}
 	}
 	if status.Stage != "" {
-		s.progress(status)
+		s.writeProgress(status)
 	}
 }
 
-func (s *stream) progress(status control.Status) {
+func (s *stream) writeProgress(status control.Status) {
 	now := progressEvent{
 		At: time.Now().UTC(), Kind: core.EventProgress, Run: status.Run, Status: status.Status, Stage: status.Stage,
 		Unit: status.Unit, Rate: status.Rate, Overall: status.Overall, ETA: status.ETASeconds, Seconds: status.Seconds,
@@ -114,10 +114,10 @@ func (s *stream) progress(status control.Status) {
 	s.write(now)
 }
 
-func (s *stream) end() {}
+func (s *stream) endStatus() {}
 
-// report is the last line of a stream that has it.
-func (s *stream) report(status control.Status) error {
+// writeReport is the last line of a stream that has it.
+func (s *stream) writeReport(status control.Status) error {
 	s.write(struct {
 		At   time.Time `json:"at"`
 		Kind string    `json:"event"`

@@ -45,7 +45,7 @@ func showExplain(writer io.Writer, answer Answer) {
 		if json.Unmarshal(answer.Explain, &explain) == nil {
 			fmt.Fprintf(writer, "\nwalk from %d entities, damping %g:\n", len(explain.Seeds), explain.Damping)
 			for _, s := range explain.Seeds {
-				fmt.Fprintf(writer, "  %5.1f %%  %s\n", 100*s.Score, snippet(name(s.ID), 60))
+				fmt.Fprintf(writer, "  %5.1f %%  %s\n", 100*s.Score, shortenText(name(s.ID), 60))
 			}
 		}
 	case answer.Method == retrieve.Aligned:
@@ -76,7 +76,7 @@ func showAPR(writer io.Writer, raw json.RawMessage, rank map[string]int) {
 			same = " (left out: another run says the same)"
 		}
 		fmt.Fprintf(writer, "  %6.3f  %6.3f  %6.3f  %6.3f  %6.3f  %8.3f  %6.3f  %s%s\n", run.Fine, run.Coarse, run.Top,
-			run.Cover, run.Pairs, run.Distinct, run.Whole, snippet(strings.Join(run.Facts, "; "), 80), same)
+			run.Cover, run.Pairs, run.Distinct, run.Whole, shortenText(strings.Join(run.Facts, "; "), 80), same)
 	}
 	if len(explain.Told) == 0 {
 		fmt.Fprintf(writer, "told: nothing\n")
@@ -90,7 +90,7 @@ func showAPR(writer io.Writer, raw json.RawMessage, rank map[string]int) {
 				cited = append(cited, fmt.Sprintf("[%d]", rank[id]))
 			}
 		}
-		fmt.Fprintf(writer, "  %s  %s\n", snippet(fact.Head+" | "+fact.Relation+" | "+fact.Tail, 100),
+		fmt.Fprintf(writer, "  %s  %s\n", shortenText(fact.Head+" | "+fact.Relation+" | "+fact.Tail, 100),
 			strings.Join(cited, " "))
 	}
 }
@@ -110,10 +110,10 @@ func showGem(writer io.Writer, raw json.RawMessage, rank map[string]int) {
 		if step := chunk.Step; step != nil {
 			brought += ", " + edgeOf(*step, rank)
 		}
-		fmt.Fprintf(writer, "  %2d  %.3f  %s%s\n", rank[chunk.ID], chunk.Score, snippet(chunk.Question, 80), brought)
+		fmt.Fprintf(writer, "  %2d  %.3f  %s%s\n", rank[chunk.ID], chunk.Score, shortenText(chunk.Question, 80), brought)
 	}
 	for _, summary := range explain.Summaries {
-		fmt.Fprintf(writer, "  theme %d, %.3f: %s\n", summary.Theme, summary.Score, snippet(summary.Summary, 80))
+		fmt.Fprintf(writer, "  theme %d, %.3f: %s\n", summary.Theme, summary.Score, shortenText(summary.Summary, 80))
 	}
 }
 
@@ -131,15 +131,15 @@ func edgeOf(step retrieve.GemStep, rank map[string]int) string {
 	return fmt.Sprintf("priority %.3f, no edge led here", step.Priority)
 }
 
-func place(p *retrieve.Place) string {
+func formatPlace(p *retrieve.Place) string {
 	if p == nil {
 		return "-"
 	}
 	return fmt.Sprintf("%d (%.3f)", p.Rank, p.Score)
 }
 
-// shown is a class's name as the response has it, else the folded one.
-func shown(name string, s retrieve.ClassShare) string {
+// displayName is a class's name as the response has it, else the folded one.
+func displayName(name string, s retrieve.ClassShare) string {
 	if strings.HasPrefix(s.ID, name) {
 		return s.Name
 	}
@@ -168,9 +168,9 @@ func showHybrid(writer io.Writer, raw json.RawMessage, rank map[string]int, name
 			writer,
 			"  %6.2f%%  %-16s %-16s %s\n",
 			100*e.Seed,
-			place(e.BM25),
-			place(e.Dense),
-			snippet(e.Name, 60),
+			formatPlace(e.BM25),
+			formatPlace(e.Dense),
+			shortenText(e.Name, 60),
 		)
 	}
 	fmt.Fprintf(writer, "\nwhere each passage's mass comes from:\n")
@@ -185,10 +185,10 @@ func showHybrid(writer io.Writer, raw json.RawMessage, rank map[string]int, name
 			}
 			parts = append(
 				parts,
-				fmt.Sprintf("%.0f %% %s", 100*share.Share, snippet(shown(name(share.ID), share), 32)),
+				fmt.Sprintf("%.0f %% %s", 100*share.Share, shortenText(displayName(name(share.ID), share), 32)),
 			)
 		}
-		fmt.Fprintf(writer, "  [%d] BM25 %s: %s\n", rank[chunk.ID], place(chunk.BM25), strings.Join(parts, ", "))
+		fmt.Fprintf(writer, "  [%d] BM25 %s: %s\n", rank[chunk.ID], formatPlace(chunk.BM25), strings.Join(parts, ", "))
 	}
 }
 
@@ -203,7 +203,7 @@ func showWeighted(writer io.Writer, answer Answer) {
 			writer,
 			"  %2d  %-44s similarity %.3f  in %d passages\n",
 			e.Rank,
-			snippet(e.Name, 44),
+			shortenText(e.Name, 44),
 			e.Similarity,
 			e.ChunkTotal,
 		)
@@ -236,7 +236,7 @@ func showElection(writer io.Writer, raw json.RawMessage, rank map[string]int, na
 		}
 		var voters []string
 		for _, id := range s.Voters {
-			voters = append(voters, snippet(name(id), 32))
+			voters = append(voters, shortenText(name(id), 32))
 		}
 		fmt.Fprintf(writer, "  [%d] %s  %s\n", rank[s.ID], v, strings.Join(voters, ", "))
 	}
@@ -269,7 +269,7 @@ func showAligned(writer io.Writer, raw json.RawMessage, rank map[string]int, nam
 	)
 	for _, e := range explain.Entities {
 		if e.Kept {
-			fmt.Fprintf(writer, "  strength %7.4f  %s\n", e.X, snippet(name(e.ID), 60))
+			fmt.Fprintf(writer, "  strength %7.4f  %s\n", e.X, shortenText(name(e.ID), 60))
 		}
 	}
 	for _, chunk := range explain.Chunks {
@@ -292,7 +292,7 @@ func showBoth(writer io.Writer, with, without Answer) {
 			return fmt.Sprintf(
 				"[%d] %s (%.4f)",
 				answer.Chunks[i].Rank,
-				snippet(answer.Chunks[i].Title, 34),
+				shortenText(answer.Chunks[i].Title, 34),
 				answer.Chunks[i].Score,
 			)
 		}

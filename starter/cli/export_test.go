@@ -13,16 +13,16 @@ import (
 func DrawBar(out io.Writer, statuses ...control.Status) {
 	drawn := bar{out: out, terminal: true}
 	for _, status := range statuses {
-		drawn.show(status)
+		drawn.showStatus(status)
 	}
-	drawn.end()
+	drawn.endStatus()
 }
 
 // Commands gives every command, without running one.
-func Commands() *cobra.Command { return (&App{}).root() }
+func Commands() *cobra.Command { return (&App{}).newRoot() }
 
 // Printable wraps a writer as the command line wraps its output.
-func Printable(to io.Writer) io.Writer { return printable(to) }
+func Printable(to io.Writer) io.Writer { return newCleaned(to) }
 
 // MethodHelp and RuleHelp are the methods and rules that the help of query reports, in order.
 func MethodHelp() (names []string) { return firsts(methodHelp) }
@@ -36,10 +36,12 @@ func firsts(of [][2]string) (out []string) {
 }
 
 // ShowChunkBold prints a result as on a terminal.
-func ShowChunkBold(out io.Writer, chunk AnswerChunk) { showChunk(printable(out), Answer{}, chunk, out) }
+func ShowChunkBold(out io.Writer, chunk AnswerChunk) {
+	showChunk(newCleaned(out), Answer{}, chunk, out)
+}
 
 // Terminal reports whether matches are written in bold.
-func Terminal(out io.Writer) bool { return terminal(out) != nil }
+func Terminal(out io.Writer) bool { return findTerminal(out) != nil }
 
 // DevLevel returns what dev logs to a writer.
 func DevLevel(to io.Writer) slog.Level { return (&App{Err: to}).devLevel() }

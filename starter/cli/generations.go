@@ -18,25 +18,25 @@ import (
 
 func (a *App) generationsCmd() *cobra.Command {
 	var index string
-	return indexed(&cobra.Command{
+	return requireIndex(&cobra.Command{
 		Use:   "generations",
 		Short: "List the generations of an index",
 		Long: "List the generations of an index that are kept: the current one first, then the newest first. " +
 			"unweaver show shows\nmore of one.",
 		Example: "  unweaver generations docs",
-		Args:    arguments(0, 0, "no argument"),
-		RunE: a.controlled(func(ctx context.Context, controller control.Control, _ []string) error {
+		Args:    requireArgs(0, 0, "no argument"),
+		RunE: a.newControlRun(func(ctx context.Context, controller control.Control, _ []string) error {
 			generations, err := controller.Generations(ctx, index)
 			if err != nil {
 				return err
 			}
-			return a.print(map[string]any{"index": index, "generations": generations}, func(w io.Writer) {
+			return a.printOut(map[string]any{"index": index, "generations": generations}, func(w io.Writer) {
 				rows := make([]string, 0, len(generations))
 				for _, one := range generations {
 					rows = append(rows, fmt.Sprintf("%s\t%d\t%s\t%d\t%d\t%d\t%s\t%.16s\t%s", one.Generation, one.Seq, one.State,
 						one.Documents, one.Chunks, one.Classes, one.Created.Format(time.DateTime), one.ContentHash, keptBy(one)))
 				}
-				table(w, "generation\tseq\tstate\tdocuments\tpassages\tentities\tbuilt\tcontent hash\tkept by", rows)
+				showRows(w, "generation\tseq\tstate\tdocuments\tpassages\tentities\tbuilt\tcontent hash\tkept by", rows)
 			})
 		}),
 	}, &index)
@@ -66,7 +66,7 @@ With --all every index is restored, one after the other; what cannot be restored
 the exit code is that of the worst; no index at all is an error. The corpus is not needed: where it cannot be read, that
 is said of each index, as the next build will fail.`,
 		Example: "  unweaver restore docs\n  unweaver restore --all",
-		Args:    arguments(0, 0, "no argument"),
+		Args:    requireArgs(0, 0, "no argument"),
 		RunE: func(command *cobra.Command, _ []string) error {
 			if (index == "") != all {
 				return fault.Usage.At("run unweaver", "restore").
@@ -77,17 +77,17 @@ is said of each index, as the next build will fail.`,
 				if all {
 					return a.restoreAll(ctx, controller)
 				}
-				return a.restore(ctx, controller, index)
+				return a.restoreIndex(ctx, controller, index)
 			})
 		},
 	}
 	command.Flags().StringVar(&index, "index", "", "name of the index")
 	command.Flags().BoolVar(&all, "all", false, "restore every index")
-	return a.accountable(command)
+	return a.addAuditFlags(command)
 }
 
-// restore restores an index and waits for it.
-func (a *App) restore(ctx context.Context, controller control.Control, index string) error {
+// restoreIndex restores an index and waits for it.
+func (a *App) restoreIndex(ctx context.Context, controller control.Control, index string) error {
 	run, err := controller.Restore(ctx, index)
 	if err != nil {
 		return err
@@ -95,15 +95,15 @@ func (a *App) restore(ctx context.Context, controller control.Control, index str
 	if run.Schedule != "" {
 		fmt.Fprintf(a.Err, "%s: its schedule is %s\n", index, run.Schedule)
 	}
-	if err := a.wait(ctx, controller, run); err != nil || run.NoCorpus == "" {
+	if err := a.waitForRun(ctx, controller, run); err != nil || run.NoCorpus == "" {
 		return err
 	}
 	fmt.Fprintf(a.Err, "%s: the next build will fail, as its corpus cannot be read: %s\n", index, run.NoCorpus)
 	return nil
 }
 
-// worse is the harder of two exit codes.
-func worse(one, other int) int {
+// maxExitCode is the harder of two exit codes.
+func maxExitCode(one, other int) int {
 	hardness := []int{ExitDone, ExitErrors, ExitHeld, ExitPaused, ExitUsage, ExitFailed}
 	if slices.Index(hardness, one) < slices.Index(hardness, other) {
 		return other
@@ -123,7 +123,7 @@ func (a *App) restoreAll(ctx context.Context, controller control.Control) error 
 			continue
 		}
 		a.exit = ExitDone
-		err := a.restore(ctx, controller, card.Index)
+		err := a.restoreIndex(ctx, controller, card.Index)
 		if ctx.Err() != nil {
 			return err
 		}
@@ -132,7 +132,7 @@ func (a *App) restoreAll(ctx context.Context, controller control.Control) error 
 			a.exit = exitOfError(err)
 		}
 		restored++
-		worst = worse(worst, a.exit)
+		worst = maxExitCode(worst, a.exit)
 	}
 	a.exit = worst
 	if restored == 0 {

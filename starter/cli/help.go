@@ -70,8 +70,8 @@ var ruleHelp = [][2]string{
 	{"mes", "method of equal shares: each entity spends the same budget"},
 }
 
-// choices lays out names and what they mean.
-func choices(of [][2]string) string {
+// formatChoices lays out names and what they mean.
+func formatChoices(of [][2]string) string {
 	var text strings.Builder
 	for _, choice := range of {
 		text.WriteString("\n  " + choice[0] + strings.Repeat(" ", max(1, 10-len(choice[0]))) + choice[1])
@@ -82,7 +82,7 @@ func choices(of [][2]string) string {
 // queryLong is the help of query.
 func queryLong() string {
 	return "Ask a published index: passages, best first, and an answer from them.\n\nMethods (--method):\n" +
-		choices(methodHelp) + "\n\nRules of method unweaver (--rule):\n" + choices(ruleHelp) +
+		formatChoices(methodHelp) + "\n\nRules of method unweaver (--rule):\n" + formatChoices(ruleHelp) +
 		"\n\nParameters of a method are given with --param name=value; one that it does not know is refused, with those\n" +
 		"that it knows."
 }
@@ -98,8 +98,8 @@ var groups = []struct{ title, commands string }{
 	{administer, "config keys models engine certs branch promote mcp version"},
 }
 
-// group puts every command of the list into its group.
-func group(root *cobra.Command) {
+// groupCommands puts every command of the list into its group.
+func groupCommands(root *cobra.Command) {
 	for _, one := range groups {
 		root.AddGroup(&cobra.Group{ID: one.title, Title: one.title + ":"})
 		for _, name := range strings.Fields(one.commands) {
@@ -158,8 +158,8 @@ func takeIndex(command *cobra.Command) {
 	command.RunE = func(command *cobra.Command, _ []string) error { return run(command, given) }
 }
 
-// complete gives every command without examples those of the list, and has those of takeIndexes take their index.
-func complete(root *cobra.Command) {
+// completeHelp gives every command without examples those of the list, and has those of takeIndexes take their index.
+func completeHelp(root *cobra.Command) {
 	var visit func(command *cobra.Command, path string)
 	visit = func(command *cobra.Command, path string) {
 		if command.Example == "" {

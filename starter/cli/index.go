@@ -33,7 +33,7 @@ line.
 		Example: `  unweaver index ./docs --index docs --wait
   unweaver index ./docs --index docs --dry-run
   unweaver index s3://bucket/prefix --index docs --wait --json > report.json`,
-		Args: arguments(0, 1, "at most a CORPUS"),
+		Args: requireArgs(0, 1, "at most a CORPUS"),
 		RunE: func(command *cobra.Command, args []string) error {
 			if index == "" {
 				return fault.Usage.At("run unweaver", "index").
@@ -44,12 +44,12 @@ line.
 			if len(args) > 0 {
 				uri = args[0]
 			}
-			spec, err := a.spec(index, uri)
+			spec, err := a.resolveSpec(index, uri)
 			if err != nil {
 				return err
 			}
 			a.noteDev()
-			priority, err := a.priority(index)
+			priority, err := a.priorityOf(index)
 			if err != nil {
 				return err
 			}
@@ -64,7 +64,7 @@ line.
 					return err
 				}
 				if dry {
-					return a.estimate(ctx, controller, request, "")
+					return a.printEstimate(ctx, controller, request, "")
 				}
 				if request.Expected, err = a.asPlanned(ctx, controller, request, planned); err != nil {
 					return err
@@ -80,7 +80,7 @@ line.
 					return err
 				}
 				if !waits {
-					return a.begun(run)
+					return a.reportStarted(run)
 				}
 				return a.waitJoined(ctx, controller, run)
 			})
@@ -131,7 +131,7 @@ func inTurn[T any](
 			fmt.Fprintf(a.Err, "%s runs: this begins once it has ended\n", other.Run)
 		}
 		first := control.Run{Run: other.Run, RunID: other.RunID}
-		if _, err := a.follow(ctx, controller, first.Exactly(), newBar(a.Err, a.json)); err != nil {
+		if _, err := a.followRun(ctx, controller, first.Exactly(), newBar(a.Err, a.json)); err != nil {
 			return run, err
 		}
 	}
@@ -140,24 +140,24 @@ func inTurn[T any](
 // waitJoined waits for a run, and says where it was joined.
 func (a *App) waitJoined(ctx context.Context, controller control.Control, run control.Run) error {
 	if run.Attached && !a.json {
-		fmt.Fprintf(a.Err, "%s runs already: this waits for it%s\n", run.Run, joined(run))
+		fmt.Fprintf(a.Err, "%s runs already: this waits for it%s\n", run.Run, describeJoined(run))
 	}
-	return a.wait(ctx, controller, run)
+	return a.waitForRun(ctx, controller, run)
 }
 
-// begun reports a run that goes on without this command.
-func (a *App) begun(run control.Run) error {
-	return a.print(run, func(w io.Writer) {
+// reportStarted reports a run that goes on without this command.
+func (a *App) reportStarted(run control.Run) error {
+	return a.printOut(run, func(w io.Writer) {
 		what := "started"
 		if run.Attached {
-			what = "runs already" + joined(run)
+			what = "runs already" + describeJoined(run)
 		}
 		fmt.Fprintf(w, "%s %s; watch it with: unweaver status %s --watch\n", run.Run, what, run.Run)
 	})
 }
 
-// joined says what of the corpus a run that was joined may not have.
-func joined(run control.Run) string {
+// describeJoined says what of the corpus a run that was joined may not have.
+func describeJoined(run control.Run) string {
 	if run.Begun == nil {
 		return ""
 	}
@@ -180,7 +180,7 @@ Exit codes are those of index.
 
 ` + runForm,
 		Example: "  unweaver status docs\n  unweaver status docs/20261122t020000z --watch\n  unweaver status docs --json",
-		Args:    arguments(0, 1, "at most a RUN"),
+		Args:    requireArgs(0, 1, "at most a RUN"),
 		RunE: func(command *cobra.Command, args []string) error {
 			name := index
 			if len(args) > 0 {
@@ -192,17 +192,17 @@ Exit codes are those of index.
 					Advise("give RUN, or --index NAME for its newest; unweaver ls lists the indexes")
 			}
 			if name == "" {
-				return a.ls(command.Context())
+				return a.listIndexes(command.Context())
 			}
 			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
 				if watch {
-					return a.watch(ctx, controller, name)
+					return a.watchRun(ctx, controller, name)
 				}
 				status, err := controller.Status(ctx, name)
 				if err != nil {
 					return err
 				}
-				return a.report(status)
+				return a.reportRun(status)
 			})
 		},
 	}
@@ -211,11 +211,11 @@ Exit codes are those of index.
 	return command
 }
 
-// watch follows a run that is there.
-func (a *App) watch(ctx context.Context, controller control.Control, name string) error {
+// watchRun follows a run that is there.
+func (a *App) watchRun(ctx context.Context, controller control.Control, name string) error {
 	status, err := controller.Status(ctx, name) // an index stands for the run that is its newest now
 	if err != nil {
 		return err
 	}
-	return a.streamed(ctx, controller, control.Run{Run: status.Run, RunID: status.RunID, Attached: true})
+	return a.streamRun(ctx, controller, control.Run{Run: status.Run, RunID: status.RunID, Attached: true})
 }

@@ -80,7 +80,7 @@ func TestIndexWaitsForTheEndAndExitsByIt(t *testing.T) {
 func TestARunThatIsNotYetSeenIsWaitedFor(t *testing.T) {
 	fake := &late{fakeControl: fakeControl{statuses: []control.Status{finished(core.StatusCompleted)}}, misses: 2}
 	t.Chdir(t.TempDir())
-	got := in(t, connected(fake, ""), nil, "restore", "--index", "docs")
+	got := in(t, withConnection(fake, ""), nil, "restore", "--index", "docs")
 	assert.True(t, got.exit == cli.ExitDone && fake.misses == 0 && strings.Contains(got.out, "completed"), "%+v", got)
 }
 
@@ -120,7 +120,7 @@ func TestAnInterruptLeavesTheRunAlone(t *testing.T) {
 		defer cancel()
 		fake := &interrupted{fakeControl{statuses: []control.Status{running}}, cancel}
 		var out, errs bytes.Buffer
-		app := &cli.App{Out: &out, Err: &errs, Connect: connected(fake, "")}
+		app := &cli.App{Out: &out, Err: &errs, Connect: withConnection(fake, "")}
 		exit := app.Run(ctx, append([]string{"index", "--index", "docs", "--wait"}, json...))
 		assert.True(t, exit == cli.ExitFailed && out.Len() == 0 && !strings.Contains(strings.Join(fake.asked, " "), "cancel"),
 			"exit %d, %s, asked %v", exit, out.String(), fake.asked)
@@ -165,7 +165,7 @@ func TestAnInterruptIsSaid(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var out, errs bytes.Buffer
-	app := &cli.App{Out: &out, Err: &errs, Connect: connected(&fakeControl{err: fmt.Errorf("ask: %w", ctx.Err())}, "")}
+	app := &cli.App{Out: &out, Err: &errs, Connect: withConnection(&fakeControl{err: fmt.Errorf("ask: %w", ctx.Err())}, "")}
 	if exit := app.Run(ctx, []string{"pause", "docs"}); exit != cli.ExitFailed ||
 		!strings.HasPrefix(errs.String(), "unweaver: interrupted") || strings.Contains(errs.String(), "canceled") {
 		t.Errorf("exit %d, %s", exit, errs.String())

@@ -17,7 +17,7 @@ import (
 
 // withKeys finds who keeps the keys: the artifact store where it is a server, else the embedded stack.
 func (a *App) withKeys(ctx context.Context, f func(keys access.Keeper) error) error {
-	cfg, err := a.config()
+	cfg, err := a.loadConfig()
 	if err != nil {
 		return err
 	}
@@ -30,9 +30,9 @@ func (a *App) withKeys(ctx context.Context, f func(keys access.Keeper) error) er
 	}
 	connect := a.Connect
 	if connect == nil {
-		connect = a.embedded
+		connect = a.connectEmbedded
 	}
-	return connected(ctx, cfg, connect, func(connection Connection) error {
+	return withConnection(ctx, cfg, connect, func(connection Connection) error {
 		if connection.Keys == nil {
 			return fault.Internal.At("keep keys", "").Because("this connection has none")
 		}
@@ -56,7 +56,7 @@ func (a *App) createKeyCmd() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "create",
 		Short: "Make an API key, which is shown this once",
-		Args:  arguments(0, 0, "no argument"),
+		Args:  requireArgs(0, 0, "no argument"),
 		RunE: func(command *cobra.Command, _ []string) error {
 			request.Scope = access.Scope(scope)
 			if err := request.Validate(); err != nil { // what JSON cannot carry would say less
@@ -67,7 +67,7 @@ func (a *App) createKeyCmd() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.print(made, func(w io.Writer) { showMade(w, made) })
+				return a.printOut(made, func(w io.Writer) { showMade(w, made) })
 			})
 		},
 	}
@@ -114,11 +114,11 @@ func (s *span) Set(text string) error {
 
 func showMade(w io.Writer, made access.Made) {
 	fmt.Fprintf(w, "%s\n\nkey %s: scope %s, indexes %s, expires %s\n", made.Text, made.Key.ID, made.Key.Scope,
-		made.Key.Index, moment(made.Key.Expires))
+		made.Key.Index, formatMoment(made.Key.Expires))
 	fmt.Fprintln(w, "It cannot be shown again: put it where secrets are kept.")
 }
 
-func moment(t *time.Time) string {
+func formatMoment(t *time.Time) string {
 	if t == nil {
 		return "never"
 	}
@@ -129,19 +129,19 @@ func (a *App) listKeysCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
 		Short: "List API keys, also those that have ended",
-		Args:  arguments(0, 0, "no argument"),
+		Args:  requireArgs(0, 0, "no argument"),
 		RunE: func(command *cobra.Command, _ []string) error {
 			return a.withKeys(command.Context(), func(keys access.Keeper) error {
 				list, err := keys.Keys(command.Context())
 				if err != nil {
 					return err
 				}
-				return a.print(map[string]any{"keys": list}, func(w io.Writer) {
+				return a.printOut(map[string]any{"keys": list}, func(w io.Writer) {
 					fmt.Fprintf(w, "%-8s  %-7s  %-7s  %-20s  %-19s  %-19s  %s\n", "id", "state", "scope", "indexes", "created",
 						"expires", "name")
 					for _, key := range list {
 						fmt.Fprintf(w, "%-8s  %-7s  %-7s  %-20s  %-19s  %-19s  %s\n", key.ID, key.State(time.Now()), key.Scope,
-							key.Index, moment(&key.Created), moment(key.Expires), key.Name)
+							key.Index, formatMoment(&key.Created), formatMoment(key.Expires), key.Name)
 					}
 				})
 			})
@@ -154,14 +154,14 @@ func (a *App) rotateKeyCmd() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "rotate ID",
 		Short: "Make a key like another, which ends",
-		Args:  arguments(1, 1, "the id of a key"),
+		Args:  requireArgs(1, 1, "the id of a key"),
 		RunE: func(command *cobra.Command, args []string) error {
 			return a.withKeys(command.Context(), func(keys access.Keeper) error {
 				made, err := keys.RotateKey(command.Context(), args[0], overlap)
 				if err != nil {
 					return err
 				}
-				return a.print(made, func(w io.Writer) { showMade(w, made) })
+				return a.printOut(made, func(w io.Writer) { showMade(w, made) })
 			})
 		},
 	}
@@ -173,14 +173,14 @@ func (a *App) revokeKeyCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "revoke ID",
 		Short: "End an API key within a second",
-		Args:  arguments(1, 1, "the id of a key"),
+		Args:  requireArgs(1, 1, "the id of a key"),
 		RunE: func(command *cobra.Command, args []string) error {
 			return a.withKeys(command.Context(), func(keys access.Keeper) error {
 				key, err := keys.RevokeKey(command.Context(), args[0])
 				if err != nil {
 					return err
 				}
-				return a.print(key, func(w io.Writer) { fmt.Fprintf(w, "%s: revoked\n", key.ID) })
+				return a.printOut(key, func(w io.Writer) { fmt.Fprintf(w, "%s: revoked\n", key.ID) })
 			})
 		},
 	}

@@ -76,7 +76,7 @@ func TestAQuestionIsAskedWithTheKeyOfTheVariable(t *testing.T) {
 		_, _ = w.Write([]byte(answered))
 	}))
 	defer server.Close()
-	connect := connected(&fakeControl{}, server.URL)
+	connect := withConnection(&fakeControl{}, server.URL)
 	env := []string{"UNWEAVER_API_KEY=uwk_a", "OTHER=uwk_b"}
 	for want, more := range map[string][]string{"Bearer uwk_a": nil, "Bearer uwk_b": {"--api-key-env", "OTHER"}} {
 		got := in(t, connect, env, append([]string{"query", "who?", "--index", "docs"}, more...)...)

@@ -26,7 +26,7 @@ func Lesson(answer Answer, known string) string {
 			case one.BM25 == nil:
 				said += ", which plain search does not find at all"
 			case one.BM25.Rank > chunk.Rank:
-				said += fmt.Sprintf(", which plain search (BM25) ranks %s", ordinal(one.BM25.Rank))
+				said += fmt.Sprintf(", which plain search (BM25) ranks %s", formatOrdinal(one.BM25.Rank))
 			}
 		}
 		if shared := sharedName(answer, chunk); shared != "" && chunk.Rank > 1 {
@@ -49,8 +49,8 @@ func sharedName(answer Answer, chunk AnswerChunk) string {
 	return ""
 }
 
-// ordinal writes 1st, 2nd, 3rd, 4th, 11th, 21st.
-func ordinal(n int) string {
+// formatOrdinal writes 1st, 2nd, 3rd, 4th, 11th, 21st.
+func formatOrdinal(n int) string {
 	ending := "th"
 	if n/10%10 != 1 {
 		switch n % 10 {

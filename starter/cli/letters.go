@@ -26,8 +26,8 @@ will fail on again, or of the system: the model server would not serve it.`,
 	return command
 }
 
-// indexed adds --index to a command that needs it.
-func indexed(command *cobra.Command, index *string) *cobra.Command {
+// requireIndex adds --index to a command that needs it.
+func requireIndex(command *cobra.Command, index *string) *cobra.Command {
 	command.Flags().StringVar(index, "index", "", "name of the index")
 	do := command.RunE
 	command.RunE = func(command *cobra.Command, args []string) error {
@@ -48,12 +48,12 @@ func noIndex(command *cobra.Command) error {
 func (a *App) lettersListCmd() *cobra.Command {
 	var index string
 	var all bool
-	command := indexed(&cobra.Command{
+	command := requireIndex(&cobra.Command{
 		Use:     "list",
 		Short:   "List the dead letters of the published generation",
 		Example: "  unweaver dead-letters list docs",
-		Args:    arguments(0, 0, "no argument"),
-		RunE: a.controlled(func(ctx context.Context, controller control.Control, _ []string) error {
+		Args:    requireArgs(0, 0, "no argument"),
+		RunE: a.newControlRun(func(ctx context.Context, controller control.Control, _ []string) error {
 			letters, err := controller.DeadLetters(ctx, index)
 			if err != nil {
 				return err
@@ -61,13 +61,13 @@ func (a *App) lettersListCmd() *cobra.Command {
 			shown := slices.DeleteFunc(slices.Clone(letters), func(letter core.Letter) bool {
 				return letter.Discarded != nil && !all
 			})
-			return a.print(map[string]any{"index": index, "dead_letters": shown}, func(w io.Writer) {
+			return a.printOut(map[string]any{"index": index, "dead_letters": shown}, func(w io.Writer) {
 				for _, letter := range shown {
 					fmt.Fprintf(w, "%s  %-7s %-18s %-10s %s, passage %d%s\n", letter.Chunk, letter.Kind, letter.Reason,
-						number(int64(letter.Attempts), "attempt"), letter.Document, letter.Ordinal, discarded(letter))
+						countOf(int64(letter.Attempts), "attempt"), letter.Document, letter.Ordinal, describeDiscard(letter))
 				}
 				hidden := len(letters) - len(shown)
-				fmt.Fprintf(w, "%s", number(int64(len(shown)), "dead letter"))
+				fmt.Fprintf(w, "%s", countOf(int64(len(shown)), "dead letter"))
 				if hidden > 0 {
 					fmt.Fprintf(w, ", and %d discarded (--all shows them)", hidden)
 				}
@@ -79,7 +79,7 @@ func (a *App) lettersListCmd() *cobra.Command {
 	return command
 }
 
-func discarded(letter core.Letter) string {
+func describeDiscard(letter core.Letter) string {
 	if letter.Discarded == nil {
 		return ""
 	}
@@ -88,29 +88,29 @@ func discarded(letter core.Letter) string {
 
 func (a *App) lettersShowCmd() *cobra.Command {
 	var index string
-	return indexed(&cobra.Command{
+	return requireIndex(&cobra.Command{
 		Use:     "show PASSAGE",
 		Short:   "Show a dead letter: the cause, what the model answered, the passage's text",
 		Example: "  unweaver dead-letters show 0123456789abcdef0123456789abcdef --index docs",
-		Args:    arguments(1, 1, "a PASSAGE"),
-		RunE: a.controlled(func(ctx context.Context, controller control.Control, args []string) error {
+		Args:    requireArgs(1, 1, "a PASSAGE"),
+		RunE: a.newControlRun(func(ctx context.Context, controller control.Control, args []string) error {
 			letter, err := controller.DeadLetter(ctx, index, args[0])
 			if err != nil {
 				return err
 			}
-			return a.print(letter, func(w io.Writer) {
+			return a.printOut(letter, func(w io.Writer) {
 				fmt.Fprintf(w, "%s  %s, passage %d\n", letter.Chunk, letter.Document, letter.Ordinal)
-				fmt.Fprintf(w, "  %s: %s, %s%s\n", letter.Kind, letter.Reason, number(int64(letter.Attempts), "attempt"),
-					discarded(letter))
-				fmt.Fprintf(w, "the last answer:\n%s\n", quoted(letter.Raw))
-				fmt.Fprintf(w, "the passage:\n%s\n", quoted(letter.Text))
+				fmt.Fprintf(w, "  %s: %s, %s%s\n", letter.Kind, letter.Reason, countOf(int64(letter.Attempts), "attempt"),
+					describeDiscard(letter))
+				fmt.Fprintf(w, "the last answer:\n%s\n", indentText(letter.Raw))
+				fmt.Fprintf(w, "the passage:\n%s\n", indentText(letter.Text))
 			})
 		}),
 	}, &index)
 }
 
-// quoted indents what others wrote, line by line.
-func quoted(text string) string {
+// indentText indents what others wrote, line by line.
+func indentText(text string) string {
 	if text == "" {
 		return "  (nothing)"
 	}
@@ -120,16 +120,16 @@ func quoted(text string) string {
 func (a *App) lettersReplayCmd() *cobra.Command {
 	var index string
 	var wait bool
-	command := indexed(&cobra.Command{
+	command := requireIndex(&cobra.Command{
 		Use:     "replay [PASSAGE...]",
 		Aliases: []string{"retry"},
 		Short:   "Ask again for the documents of these dead letters",
 		Long: `Ask the model again for what failed in the documents of these dead letters, and for nothing else. Without
 PASSAGE it does so for all of them, which is retry-failed.`,
 		Example: "  unweaver dead-letters replay 0123456789abcdef0123456789abcdef --index docs --wait",
-		Args:    arguments(0, 1<<20, "PASSAGEs"),
+		Args:    requireArgs(0, 1<<20, "PASSAGEs"),
 		RunE: func(command *cobra.Command, args []string) error {
-			return a.retry(command.Context(), control.LettersRequest{Name: index, Chunks: args}, wait)
+			return a.retryFailed(command.Context(), control.LettersRequest{Name: index, Chunks: args}, wait)
 		},
 	}, &index)
 	command.Flags().BoolVar(&wait, "wait", false, "wait for the end, with progress")
@@ -138,19 +138,19 @@ PASSAGE it does so for all of them, which is retry-failed.`,
 
 func (a *App) lettersDiscardCmd() *cobra.Command {
 	var index, why string
-	command := indexed(&cobra.Command{
+	command := requireIndex(&cobra.Command{
 		Use:   "discard PASSAGE...",
 		Short: "Take dead letters off the list",
 		Long: `Take dead letters off the list: retry-failed leaves them out. Their passages stay reachable as before, and
 reports still count them; replay asks for them all the same.`,
 		Example: "  unweaver dead-letters discard 0123456789abcdef0123456789abcdef --index docs --why \"a table of numbers\"",
-		Args:    arguments(1, 1<<20, "PASSAGEs"),
-		RunE: a.controlled(func(ctx context.Context, controller control.Control, args []string) error {
+		Args:    requireArgs(1, 1<<20, "PASSAGEs"),
+		RunE: a.newControlRun(func(ctx context.Context, controller control.Control, args []string) error {
 			if err := controller.Discard(ctx, control.LettersRequest{Name: index, Chunks: args, Why: why}); err != nil {
 				return err
 			}
-			return a.print(map[string]any{"index": index, "discarded": args}, func(w io.Writer) {
-				fmt.Fprintf(w, "%s discarded\n", number(int64(len(args)), "dead letter"))
+			return a.printOut(map[string]any{"index": index, "discarded": args}, func(w io.Writer) {
+				fmt.Fprintf(w, "%s discarded\n", countOf(int64(len(args)), "dead letter"))
 			})
 		}),
 	}, &index)
@@ -172,7 +172,7 @@ ended.
 
 ` + runForm,
 		Example: "  unweaver retry-failed docs --wait\n  unweaver retry-failed docs",
-		Args:    arguments(0, 1, "at most a RUN"),
+		Args:    requireArgs(0, 1, "at most a RUN"),
 		RunE: func(command *cobra.Command, args []string) error {
 			name := index
 			if len(args) > 0 {
@@ -183,7 +183,7 @@ ended.
 					Because("no index is named").
 					Advise("give RUN, or --index NAME")
 			}
-			return a.retry(command.Context(), control.LettersRequest{Name: name}, wait)
+			return a.retryFailed(command.Context(), control.LettersRequest{Name: name}, wait)
 		},
 	}
 	command.Flags().StringVar(&index, "index", "", "name of the index")
@@ -191,8 +191,8 @@ ended.
 	return command
 }
 
-// retry begins a round of retry-failed, or joins the one that goes on for the same chunks.
-func (a *App) retry(ctx context.Context, request control.LettersRequest, wait bool) error {
+// retryFailed begins a round of retry-failed, or joins the one that goes on for the same chunks.
+func (a *App) retryFailed(ctx context.Context, request control.LettersRequest, wait bool) error {
 	return a.withControl(ctx, func(ctx context.Context, controller control.Control, _ string) error {
 		waits := wait || a.started // a stack of this command's own would end with it
 		index, _, _ := strings.Cut(request.Name, "/")
@@ -203,10 +203,10 @@ func (a *App) retry(ctx context.Context, request control.LettersRequest, wait bo
 		case err != nil:
 			return err
 		case run.Run == "":
-			return a.print(run, func(w io.Writer) { fmt.Fprintf(w, "%s: nothing to ask for again\n", request.Name) })
+			return a.printOut(run, func(w io.Writer) { fmt.Fprintf(w, "%s: nothing to ask for again\n", request.Name) })
 		case waits:
 			return a.waitJoined(ctx, controller, run)
 		}
-		return a.begun(run)
+		return a.reportStarted(run)
 	})
 }

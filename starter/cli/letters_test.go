@@ -143,7 +143,7 @@ func TestABuildAndARoundBeginInTurnWhereTheyWait(t *testing.T) {
 		fake.statuses, fake.retried = c.statuses, control.Run{Run: "docs/retry-2"}
 		fake.purging.Purge = &core.Purge{ID: "p1", Ended: time.Unix(0, 0)} // an earlier one did what is asked for
 		t.Chdir(t.TempDir())
-		got := in(t, connected(fake, ""), nil, strings.Fields(c.args)...)
+		got := in(t, withConnection(fake, ""), nil, strings.Fields(c.args)...)
 		asked := len(slices.DeleteFunc(fake.asked, func(what string) bool { return strings.HasPrefix(what, "status ") }))
 		assert.True(t, got.exit == c.exit && asked == c.asked && strings.Contains(got.err, c.says),
 			"%s: exit %d after %d times\n%s%s", c.args, got.exit, asked, got.out, got.err)

@@ -25,7 +25,7 @@ are. What is not given stays as it was. A rate lets the calls of a minute go at 
 A budget counts from the run's beginning; a run that paused since its budget is spent is resumed with a new one instead.
 
 ` + runForm,
-		Args: arguments(1, 1, "a RUN"),
+		Args: requireArgs(1, 1, "a RUN"),
 	}
 	flags := command.Flags()
 	flags.IntVar(&concurrency, "concurrency", 0, "calls in flight to an endpoint of a model, 1 at least")
@@ -62,10 +62,10 @@ A budget counts from the run's beginning; a run that paused since its budget is 
 				Done string `json:"done"`
 				control.LimitRequest
 			}{"limit", asked}
-			return a.print(shown, func(w io.Writer) {
+			return a.printOut(shown, func(w io.Writer) {
 				fmt.Fprintf(w, "%s: limit%s%s\n", args[0], text, budgetText(given))
 			})
 		})
 	}
-	return a.accountable(command)
+	return a.addAuditFlags(command)
 }

@@ -24,19 +24,19 @@ func (a *App) lsCmd() *cobra.Command {
 		Long: `List the indexes: what is published of each, how large and how old it is, what runs now, and how many problems
 the run that ended last left standing. Size is that of the files of the current generation.`,
 		Example: "  unweaver ls\n  unweaver ls --json | jq -r '.indexes[] | select(.age_seconds > 86400) | .index'",
-		Args:    arguments(0, 0, "no argument"),
-		RunE:    func(command *cobra.Command, _ []string) error { return a.ls(command.Context()) },
+		Args:    requireArgs(0, 0, "no argument"),
+		RunE:    func(command *cobra.Command, _ []string) error { return a.listIndexes(command.Context()) },
 	}
 }
 
-// ls lists the indexes.
-func (a *App) ls(ctx context.Context) error {
+// listIndexes lists the indexes.
+func (a *App) listIndexes(ctx context.Context) error {
 	return a.withControl(ctx, func(ctx context.Context, controller control.Control, _ string) error {
 		cards, err := controller.Indexes(ctx)
 		if err != nil {
 			return err
 		}
-		return a.print(map[string]any{"indexes": cards}, func(w io.Writer) { showCards(w, cards) })
+		return a.printOut(map[string]any{"indexes": cards}, func(w io.Writer) { showCards(w, cards) })
 	})
 }
 
@@ -49,7 +49,7 @@ func showCards(w io.Writer, cards []runlog.Card) {
 	for _, card := range cards {
 		since, last := "-", "-"
 		if card.Published != nil {
-			since = age(card.AgeSeconds)
+			since = formatAge(card.AgeSeconds)
 		}
 		if run := card.LastRun; run != nil {
 			last = run.Status
@@ -61,9 +61,9 @@ func showCards(w io.Writer, cards []runlog.Card) {
 			last = runsNow(*run)
 		}
 		rows = append(rows, fmt.Sprintf("%s\t%s\t%d\t%d\t%d\t%s\t%s\t%d\t%s", card.Index, card.State, card.Documents,
-			card.Chunks, card.Classes, size(card.Bytes), since, card.Problems, last))
+			card.Chunks, card.Classes, formatSize(card.Bytes), since, card.Problems, last))
 	}
-	table(w, "index\tstate\tdocuments\tpassages\tentities\tsize\tage\tproblems\tlast run", rows)
+	showRows(w, "index\tstate\tdocuments\tpassages\tentities\tsize\tage\tproblems\tlast run", rows)
 	for _, card := range cards {
 		if card.Detail != "" {
 			fmt.Fprintf(w, "  ! %s: %s\n", card.Index, card.Detail)
@@ -94,7 +94,7 @@ func (a *App) runsCmd() *cobra.Command {
 		Long: `List runs, the one that began last first: builds that go on or have ended, and the newest restore and audit
 of each index. The report of a run stays as long as its generation, and for two weeks where it gave none.`,
 		Example: "  unweaver runs\n  unweaver runs docs --limit 5\n  unweaver runs docs --json | jq '.runs[0].cost'",
-		Args:    arguments(0, 1, "at most an INDEX"),
+		Args:    requireArgs(0, 1, "at most an INDEX"),
 	}
 	command.Flags().IntVar(&limit, "limit", 20, "how many to list; 0 = all that are known")
 	command.RunE = func(command *cobra.Command, args []string) error {
@@ -104,7 +104,7 @@ of each index. The report of a run stays as long as its generation, and for two 
 			if err != nil {
 				return err
 			}
-			return a.print(map[string]any{"runs": runs}, func(w io.Writer) { showRuns(w, runs) })
+			return a.printOut(map[string]any{"runs": runs}, func(w io.Writer) { showRuns(w, runs) })
 		})
 	}
 	return command
@@ -126,10 +126,10 @@ func showRuns(w io.Writer, runs []runlog.Summary) {
 		case run.Reason != "" && run.Reason != run.Status:
 			status += " (" + run.Reason + ")"
 		}
-		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%d\t%d\t%d\t%s\t%d", run.Run, status, clock(run.Started),
-			duration(run.Seconds), run.Documents, run.Chunks, run.Calls, money(run.Cost, run.Currency), run.Problems))
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%d\t%d\t%d\t%s\t%d", run.Run, status, formatClock(run.Started),
+			durationOf(run.Seconds), run.Documents, run.Chunks, run.Calls, moneyOf(run.Cost, run.Currency), run.Problems))
 	}
-	table(w, "run\tstatus\tbegan\ttook\tdocuments\tpassages\tcalls\tcost\tproblems", rows)
+	showRows(w, "run\tstatus\tbegan\ttook\tdocuments\tpassages\tcalls\tcost\tproblems", rows)
 }
 
 func (a *App) logsCmd() *cobra.Command {
@@ -142,13 +142,13 @@ sense of. It reads what the stores hold; processes write logs of their own.
 
 ` + runForm,
 		Example: "  unweaver logs docs\n  unweaver logs docs/20261122t020000z --json | jq '.events'",
-		Args:    arguments(1, 1, "a RUN"),
-		RunE: a.controlled(func(ctx context.Context, controller control.Control, args []string) error {
+		Args:    requireArgs(1, 1, "a RUN"),
+		RunE: a.newControlRun(func(ctx context.Context, controller control.Control, args []string) error {
 			log, err := controller.Log(ctx, args[0])
 			if err != nil {
 				return err
 			}
-			return a.print(log, func(w io.Writer) { showLog(w, log) })
+			return a.printOut(log, func(w io.Writer) { showLog(w, log) })
 		}),
 	}
 }
@@ -159,14 +159,14 @@ func showLog(w io.Writer, log runlog.Log) {
 		fmt.Fprintf(w, "  unweaver %s\n", log.Version)
 	}
 	for _, event := range log.Events {
-		fmt.Fprintf(w, "%s  %s\n", clock(event.At), eventLine(event))
+		fmt.Fprintf(w, "%s  %s\n", formatClock(event.At), eventLine(event))
 	}
 	if len(log.Retries) > 0 {
 		fmt.Fprintln(w, "tried again:")
 	}
 	for _, retry := range log.Retries {
-		fmt.Fprintf(w, "  %s %s, %s, %s to %s: %s\n", retry.Stage, retry.Code, number(retry.Count, "time"),
-			clock(retry.First), retry.Last.Local().Format(time.TimeOnly), retry.Detail)
+		fmt.Fprintf(w, "  %s %s, %s, %s to %s: %s\n", retry.Stage, retry.Code, countOf(retry.Count, "time"),
+			formatClock(retry.First), retry.Last.Local().Format(time.TimeOnly), retry.Detail)
 	}
 	problems := log.Problems
 	if len(log.Listed) > len(problems) {
@@ -175,8 +175,8 @@ func showLog(w io.Writer, log runlog.Log) {
 	if len(problems) > 0 {
 		fmt.Fprintln(w, "problems:")
 	}
-	for _, problem := range distinct(problems) {
-		fmt.Fprintf(w, "  ! %s\n", problem.line())
+	for _, problem := range groupProblems(problems) {
+		fmt.Fprintf(w, "  ! %s\n", problem.formatLine())
 	}
 	if total := log.ProblemsTotal; total > int64(len(problems)) {
 		fmt.Fprintf(w, "  … and %d more in %s\n", total-int64(len(problems)), log.ProblemsPath)
@@ -228,7 +228,7 @@ func (a *App) showCmd() *cobra.Command {
 GENERATION is index/generation, or its name alone with --index. An index stands for its current generation.`,
 		Example: "  unweaver show docs\n  unweaver show docs/20261122t020000z\n" +
 			"  unweaver show 20261122t020000z --index docs",
-		Args: arguments(1, 1, "a GENERATION"),
+		Args: requireArgs(1, 1, "a GENERATION"),
 	}
 	command.Flags().StringVar(&index, "index", "", "name of the index")
 	command.RunE = func(command *cobra.Command, args []string) error {
@@ -237,13 +237,13 @@ GENERATION is index/generation, or its name alone with --index. An index stands 
 			name = path.Join(index, name)
 		}
 		return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
-			return a.show(ctx, controller, name)
+			return a.showGeneration(ctx, controller, name)
 		})
 	}
 	return command
 }
 
-func (a *App) show(ctx context.Context, controller control.Control, name string) error {
+func (a *App) showGeneration(ctx context.Context, controller control.Control, name string) error {
 	index, wanted, _ := strings.Cut(name, "/")
 	kept, err := controller.Generations(ctx, index)
 	if err != nil && (wanted == "" || !fault.Is(err, fault.UnknownIndex)) {
@@ -271,13 +271,13 @@ func (a *App) show(ctx context.Context, controller control.Control, name string)
 	if err != nil { // its report is lost; the generation is not
 		delete(shown, "report")
 	}
-	return a.print(shown, func(w io.Writer) {
+	return a.printOut(shown, func(w io.Writer) {
 		if generation != nil {
 			fmt.Fprintf(w, "%s/%s  %s, number %d, built %s\n", index, wanted, generation.State, generation.Seq,
-				clock(generation.Created))
+				formatClock(generation.Created))
 			fmt.Fprintf(w, "  %s, %s, %s  [%s]\n  text hash %s\n  vector hash %s\n",
-				number(generation.Documents, "document"), number(generation.Chunks, "passage"),
-				number(generation.Classes, "entity"), generation.Models, generation.TextHash, generation.VectorHash)
+				countOf(generation.Documents, "document"), countOf(generation.Chunks, "passage"),
+				countOf(generation.Classes, "entity"), generation.Models, generation.TextHash, generation.VectorHash)
 		}
 		if run.Run != "" {
 			showReport(w, run)
@@ -293,7 +293,7 @@ func showReasons(w io.Writer, report core.Report) {
 	}
 	for _, one := range report.Enriched {
 		if failed := one.Counts["failed"]; failed > 0 {
-			fmt.Fprintf(w, "  %s: %s without an answer of use\n", one.Name, number(failed, "passage"))
+			fmt.Fprintf(w, "  %s: %s without an answer of use\n", one.Name, countOf(failed, "passage"))
 		}
 	}
 	if report.Version != "" {

@@ -16,7 +16,7 @@ func (a *App) mcpCmd() *cobra.Command {
 		Long: "Serve tools for agents on standard input and output (Model Context Protocol): search, answer, explain,\n" +
 			"get_chunk, get_document, list_indexes. They ask the query-api of the configuration, or the embedded stack\n" +
 			"of the data directory, which is started where none runs.",
-		Args: arguments(0, 0, "no argument"),
+		Args: requireArgs(0, 0, "no argument"),
 		RunE: func(command *cobra.Command, _ []string) error {
 			in, out := command.InOrStdin(), command.OutOrStdout()
 			return a.withQueries(command.Context(), func(ctx context.Context, queries string) error {

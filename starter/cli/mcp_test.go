@@ -33,20 +33,20 @@ func TestAnAgentIsServedOnStandardInputAndOutput(t *testing.T) {
 	defer served.Close()
 	t.Chdir(t.TempDir())
 	asks, asked := io.Pipe()
-	tells, told := io.Pipe()
+	output, reported := io.Pipe()
 	var errs strings.Builder
 	app := &cli.App{
-		In: asks, Out: told, Err: &errs, Env: []string{"UNWEAVER_API_KEY=uwk_k"}, Connect: connected(&fakeControl{}, served.URL),
+		In: asks, Out: reported, Err: &errs, Env: []string{"UNWEAVER_API_KEY=uwk_k"}, Connect: withConnection(&fakeControl{}, served.URL),
 	}
 	exit := make(chan int, 1)
 	go func() {
 		exit <- app.Run(context.WithoutCancel(t.Context()), []string{"mcp"})
-		_ = told.Close()
+		_ = reported.Close()
 	}()
 	var lines strings.Builder
 	client := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil)
 	session, err := client.Connect(t.Context(), &sdk.IOTransport{
-		Reader: io.NopCloser(io.TeeReader(tells, &lines)), Writer: asked,
+		Reader: io.NopCloser(io.TeeReader(output, &lines)), Writer: asked,
 	}, nil)
 	require.NoError(t, err)
 	call := func(name string, arguments map[string]any) *sdk.CallToolResult {
@@ -86,11 +86,11 @@ func TestAnAgentsServerThatIsDownIsAnErrorOfTheTool(t *testing.T) {
 		`{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n" +
 		`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"list_indexes","arguments":{}}}` + "\n"
 	reads, writes := io.Pipe()
-	tells, told := io.Pipe()
-	app := &cli.App{In: reads, Out: told, Err: io.Discard, Connect: connected(&fakeControl{}, tools.URL)}
-	go func() { app.Run(context.WithoutCancel(t.Context()), []string{"mcp"}); _ = told.Close() }()
+	output, reported := io.Pipe()
+	app := &cli.App{In: reads, Out: reported, Err: io.Discard, Connect: withConnection(&fakeControl{}, tools.URL)}
+	go func() { app.Run(context.WithoutCancel(t.Context()), []string{"mcp"}); _ = reported.Close() }()
 	go func() { _, _ = io.WriteString(writes, message) }()
-	decoder := json.NewDecoder(tells)
+	decoder := json.NewDecoder(output)
 	var reply struct {
 		ID     int
 		Result struct {

@@ -22,9 +22,9 @@ func (a *App) modelsCmd() *cobra.Command {
 	return command
 }
 
-// weights is the folder that models.dir names, else that of the user.
-func (a *App) weights() (string, error) {
-	cfg, err := a.config()
+// findWeights is the folder that models.dir names, else that of the user.
+func (a *App) findWeights() (string, error) {
+	cfg, err := a.loadConfig()
 	if err != nil {
 		return "", err
 	}
@@ -45,9 +45,9 @@ func (a *App) listModelsCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
 		Short: "Show the embedders inside, and whose weights are there",
-		Args:  arguments(0, 0, "no argument"),
+		Args:  requireArgs(0, 0, "no argument"),
 		RunE: func(*cobra.Command, []string) error {
-			dir, err := a.weights()
+			dir, err := a.findWeights()
 			if err != nil {
 				return err
 			}
@@ -57,7 +57,7 @@ func (a *App) listModelsCmd() *cobra.Command {
 				list.OK = list.OK && state.Status != neural.Damaged
 				list.Models = append(list.Models, state)
 			}
-			return a.print(list, func(w io.Writer) {
+			return a.printOut(list, func(w io.Writer) {
 				fmt.Fprintf(w, "weights lie in %s (models.dir)\n", dir)
 				for _, state := range list.Models {
 					fmt.Fprintf(w, "%-9s %-8s %4d MB  %-11s %s\n",
@@ -78,20 +78,20 @@ func (a *App) pullModelCmd() *cobra.Command {
 			"itself, a folder, or a URL of one of these\n(one that ends with a slash is a folder). What is there and " +
 			"whole is kept; what has another " +
 			"sha256 is refused.",
-		Args: arguments(1, 1, "one NAME"),
+		Args: requireArgs(1, 1, "one NAME"),
 		RunE: func(command *cobra.Command, args []string) error {
-			dir, err := a.weights()
+			dir, err := a.findWeights()
 			if err != nil {
 				return err
 			}
 			m, known := neural.Find(args[0])
-			puller := neural.Puller{Directory: dir, Progress: a.pulling(args[0])}
+			puller := neural.Puller{Directory: dir, Progress: a.newPullReport(args[0])}
 			fetched, err := puller.Pull(command.Context(), args[0], from)
 			if err != nil || !known {
 				return err
 			}
 			state := m.State(dir, false)
-			return a.print(struct {
+			return a.printOut(struct {
 				neural.State
 				Fetched bool `json:"fetched"`
 			}{state, fetched}, func(w io.Writer) {
@@ -108,8 +108,8 @@ func (a *App) pullModelCmd() *cobra.Command {
 	return command
 }
 
-// pulling prints once in two seconds how much came.
-func (a *App) pulling(name string) func(got, of int64) {
+// newPullReport prints once in two seconds how much came.
+func (a *App) newPullReport(name string) func(got, of int64) {
 	last := time.Now()
 	return func(got, of int64) {
 		if time.Since(last) < 2*time.Second {
@@ -117,10 +117,10 @@ func (a *App) pulling(name string) func(got, of int64) {
 		}
 		last = time.Now()
 		if of > 0 {
-			a.say(fmt.Sprintf("%s: %d of %d MB", name, got/1e6, of/1e6))
+			a.sayLine(fmt.Sprintf("%s: %d of %d MB", name, got/1e6, of/1e6))
 			return
 		}
-		a.say(fmt.Sprintf("%s: %d MB", name, got/1e6))
+		a.sayLine(fmt.Sprintf("%s: %d MB", name, got/1e6))
 	}
 }
 
@@ -129,7 +129,7 @@ func (a *App) verifyModelsCmd() *cobra.Command {
 		Use:   "verify [NAME…]",
 		Short: "Read weights and compare their sha256; without a name, of all that are there",
 		RunE: func(_ *cobra.Command, args []string) error {
-			dir, err := a.weights()
+			dir, err := a.findWeights()
 			if err != nil {
 				return err
 			}
@@ -149,7 +149,7 @@ func (a *App) verifyModelsCmd() *cobra.Command {
 				return fault.NotFound.At("find weights in", dir).Because("there are none").
 					Advise("run: unweaver models pull NAME, with one of " + strings.Join(neural.Names(), ", "))
 			}
-			return a.print(list, func(w io.Writer) {
+			return a.printOut(list, func(w io.Writer) {
 				for _, state := range list.Models {
 					fmt.Fprintf(w, "%-9s %-8s %s\n", state.Name, state.Status, state.Problem)
 					if state.Status != neural.Sound {

@@ -18,18 +18,18 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// accountable gives a command the flags of what the audit trail records.
-func (a *App) accountable(command *cobra.Command) *cobra.Command {
+// addAuditFlags gives a command the flags of what the audit trail records.
+func (a *App) addAuditFlags(command *cobra.Command) *cobra.Command {
 	command.Flags().StringVar(&a.by, "by", "", "who asks, for the audit trail (default: user@host)")
 	command.Flags().StringVar(&a.reason, "reason", "", "why, for the audit trail")
 	return command
 }
 
-// operator is who runs this command.
-func (a *App) operator() core.Operator {
+// currentOperator is who runs this command.
+func (a *App) currentOperator() core.Operator {
 	by := a.by
 	if by == "" {
-		name, host := cmp.Or(a.variable("USER"), a.variable("LOGNAME")), "unknown host"
+		name, host := cmp.Or(a.lookupEnv("USER"), a.lookupEnv("LOGNAME")), "unknown host"
 		if known, err := user.Current(); err == nil {
 			name = known.Username
 		}
@@ -57,7 +57,7 @@ func (a *App) moveCmd(
 				return err
 			}
 			same := move.Action == core.ActionRollback && !move.Unchanged && !a.json && sameContent(ctx, controller, move)
-			return a.print(move, func(w io.Writer) {
+			return a.printOut(move, func(w io.Writer) {
 				showMove(w, move)
 				if same {
 					fmt.Fprintln(w, "  both have the same content: answers do not change; name an older one to go further back")
@@ -65,7 +65,7 @@ func (a *App) moveCmd(
 			})
 		})
 	}
-	return a.accountable(command)
+	return a.addAuditFlags(command)
 }
 
 // sameContent reports whether what is served now has the content of what was served before.
@@ -120,7 +120,7 @@ mended. A rollback forward is one, too: name the newer generation.`,
 		Example: "  unweaver rollback docs --reason \"wrong answers about leases\"\n" +
 			"  unweaver rollback docs 20261122t020000z\n" +
 			"  unweaver rollback docs --to \"2026-11-22 18:00\"",
-		Args: arguments(0, 1, "at most a GEN"),
+		Args: requireArgs(0, 1, "at most a GEN"),
 	}, &request, func(args []string) (err error) {
 		if len(args) > 0 {
 			request.Generation = args[0]
@@ -164,7 +164,7 @@ It is refused where another generation than the one that it was made from is ser
 would be taken back. --force says that this is meant.`,
 		Example: "  unweaver diff docs 20261122t020000z\n" +
 			"  unweaver publish docs 20261122t020000z --reason \"the archive was meant to go\"",
-		Args: arguments(1, 1, "a GEN"),
+		Args: requireArgs(1, 1, "a GEN"),
 	}, &request, func(args []string) error {
 		request.Generation = args[0]
 		return nil
@@ -182,7 +182,7 @@ func (a *App) discardCmd() *cobra.Command {
 		Long: `Drop a generation that a gate held. It can still be queried by name until a run marks it, and a grace later its
 files are deleted. What was paid for it stays in the ledger for 14 days at least.`,
 		Example: "  unweaver discard 20261122t020000z --index docs --reason \"half of the archive was unreadable\"",
-		Args:    arguments(1, 1, "a GEN"),
+		Args:    requireArgs(1, 1, "a GEN"),
 	}, &request, func(args []string) error {
 		request.Generation = args[0]
 		return nil
@@ -207,7 +207,7 @@ func (a *App) taggingCmd(action, short, long string) *cobra.Command {
 		Short:   short,
 		Long:    long,
 		Example: "  unweaver " + action + " 20261122t020000z before-migration --index docs",
-		Args:    arguments(2, 2, "a GEN and a NAME"),
+		Args:    requireArgs(2, 2, "a GEN and a NAME"),
 	}, &request, func(args []string) error {
 		request.Generation, request.Name = args[0], args[1]
 		return nil
@@ -226,14 +226,14 @@ second one tells how it ended. One without an outcome may or may not have taken 
 reports (unweaver runs).`,
 		Example: "  unweaver operations docs\n" +
 			"  unweaver operations docs --limit 0 --json | jq '.operations[].by'",
-		Args: arguments(0, 0, "no argument"),
+		Args: requireArgs(0, 0, "no argument"),
 		RunE: func(command *cobra.Command, _ []string) error {
 			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
 				operations, err := controller.Operations(ctx, index, limit)
 				if err != nil {
 					return err
 				}
-				return a.print(map[string]any{"index": index, "operations": operations}, func(w io.Writer) {
+				return a.printOut(map[string]any{"index": index, "operations": operations}, func(w io.Writer) {
 					showOperations(w, operations)
 				})
 			})

@@ -15,43 +15,43 @@ import (
 
 // watcher gets the status of a run, again and again.
 type watcher interface {
-	show(status control.Status)
-	end()
+	showStatus(status control.Status)
+	endStatus()
 }
 
-// wait follows a run to its end, or to a pause, and shows its report. With --json the report is all that standard
+// waitForRun follows a run to its end, or to a pause, and shows its report. With --json the report is all that standard
 // output gets, and what happens meanwhile goes to standard error, one JSON object a line.
-func (a *App) wait(ctx context.Context, controller control.Control, run control.Run) error {
+func (a *App) waitForRun(ctx context.Context, controller control.Control, run control.Run) error {
 	watching := watcher(newBar(a.Err, false))
 	if a.json {
 		events := newStream(a.Err)
-		events.begin(run)
+		events.writeBegin(run)
 		watching = events
 	}
-	status, err := a.follow(ctx, controller, run.Exactly(), watching)
+	status, err := a.followRun(ctx, controller, run.Exactly(), watching)
 	if err != nil {
 		return err
 	}
-	return a.report(status)
+	return a.reportRun(status)
 }
 
-// streamed waits for a run and shows it: with --json events and report are one stream on standard output.
-func (a *App) streamed(ctx context.Context, controller control.Control, run control.Run) error {
+// streamRun waits for a run and shows it: with --json events and report are one stream on standard output.
+func (a *App) streamRun(ctx context.Context, controller control.Control, run control.Run) error {
 	if !a.json {
-		return a.wait(ctx, controller, run)
+		return a.waitForRun(ctx, controller, run)
 	}
 	events := newStream(a.Out)
-	events.begin(run)
-	status, err := a.follow(ctx, controller, run.Exactly(), events)
+	events.writeBegin(run)
+	status, err := a.followRun(ctx, controller, run.Exactly(), events)
 	if err != nil {
 		return err
 	}
 	a.exit = exitOf(status.Report)
-	return events.report(status)
+	return events.writeReport(status)
 }
 
-// follow shows a watcher how a run stands until it ends or pauses.
-func (a *App) follow(
+// followRun shows a watcher how a run stands until it ends or pauses.
+func (a *App) followRun(
 	ctx context.Context, controller control.Control, run string, watching watcher,
 ) (control.Status, error) {
 	for delay := 50 * time.Millisecond; ; delay = min(delay*3/2, 500*time.Millisecond) {
@@ -60,15 +60,15 @@ func (a *App) follow(
 			return status, err
 		}
 		if err == nil {
-			watching.show(status)
+			watching.showStatus(status)
 			if core.Terminal(status.Status) || status.Status == core.StatusPaused {
-				watching.end()
+				watching.endStatus()
 				return status, nil
 			}
 		}
 		select {
 		case <-ctx.Done():
-			watching.end()
+			watching.endStatus()
 			name, _, _ := strings.Cut(run, "#") // of this run exactly
 			hint := "the run goes on: unweaver status " + name + " --watch shows it again, unweaver cancel " + name + " ends it"
 			if a.started { // its stack ends with this command
@@ -103,7 +103,7 @@ func newBar(out io.Writer, quiet bool) *bar {
 	return b
 }
 
-func (b *bar) show(status control.Status) {
+func (b *bar) showStatus(status control.Status) {
 	if status.Stage == "" || (b.quiet && !b.terminal) {
 		return
 	}
@@ -111,7 +111,7 @@ func (b *bar) show(status control.Status) {
 		return
 	}
 	b.stage, b.last = status.Stage, time.Now()
-	line := clean(progressLine(status))
+	line := escapeControls(progressLine(status))
 	if b.terminal {
 		fmt.Fprintf(b.out, "\r\x1b[K%s", line)
 		b.drawn = true
@@ -128,17 +128,17 @@ func progressLine(status control.Status) string {
 	full := int(done * barWidth)
 	parts := []string{
 		fmt.Sprintf("[%s%s] %3.0f %%", strings.Repeat("#", full), strings.Repeat(".", barWidth-full), 100*done),
-		fmt.Sprintf("%-8s %s", status.Stage, unitsDone(status)), speed(status.Rate),
-		duration(status.Seconds) + " so far",
+		fmt.Sprintf("%-8s %s", status.Stage, unitsDone(status)), formatRate(status.Rate),
+		durationOf(status.Seconds) + " so far",
 	}
 	if left := timeLeft(status.ETASeconds); left != "?" {
 		parts = append(parts, left+" left")
 	}
 	if tokens := status.Tokens.Prompt + status.Tokens.Completion + status.Tokens.Embedding; tokens > 0 {
-		parts = append(parts, number(tokens, "token"))
+		parts = append(parts, countOf(tokens, "token"))
 	}
 	if status.Cost > 0 {
-		parts = append(parts, "cost "+money(status.Cost, status.Currency))
+		parts = append(parts, "cost "+moneyOf(status.Cost, status.Currency))
 	}
 	line := strings.Join(parts, "  ")
 	if status.Status == core.StatusPaused {
@@ -168,15 +168,15 @@ func unitsDone(status control.Status) string {
 	}
 	switch stage.Total {
 	case 0:
-		return number(stage.Done, one)
+		return countOf(stage.Done, one)
 	case 1:
 		many = one
 	}
 	return fmt.Sprintf("%d/%d %s", stage.Done, stage.Total, many)
 }
 
-// speed shows a rate; "-/s" while nothing moves.
-func speed(rate float64) string {
+// formatRate shows a rate; "-/s" while nothing moves.
+func formatRate(rate float64) string {
 	switch {
 	case rate <= 0:
 		return "-/s"
@@ -186,7 +186,7 @@ func speed(rate float64) string {
 	return fmt.Sprintf("%.0f/s", rate)
 }
 
-func (b *bar) end() {
+func (b *bar) endStatus() {
 	if b.drawn {
 		fmt.Fprint(b.out, "\r\x1b[K")
 	}
@@ -196,9 +196,9 @@ func timeLeft(seconds float64) string {
 	if seconds <= 0 {
 		return "?"
 	}
-	return duration(seconds)
+	return durationOf(seconds)
 }
 
-func duration(seconds float64) string {
+func durationOf(seconds float64) string {
 	return time.Duration(seconds * float64(time.Second)).Round(time.Second).String()
 }

@@ -17,7 +17,7 @@ import (
 func (a *App) purgeCmd() *cobra.Command {
 	var request control.PurgeRequest
 	var wait bool
-	command := indexed(&cobra.Command{
+	command := requireIndex(&cobra.Command{
 		Use:   "purge DOCUMENT...",
 		Short: "Remove documents from everything that is stored, for good",
 		Long: `Remove documents from an index for good: their texts, what was extracted from them, what was paid for them
@@ -33,11 +33,11 @@ DOCUMENT is the key that the index knows it by; a row of .jsonl or .csv is objec
 What is attached to a mail or PDF (mail.eml#plan.pdf) goes with it, or alone where it alone is named.`,
 		Example: "  unweaver purge docs letters/2024-17.pdf --dry-run\n" +
 			"  unweaver purge docs letters/2024-17.pdf --yes --reason \"request 4711\" --wait",
-		Args: arguments(1, 1<<16, "DOCUMENTs"),
+		Args: requireArgs(1, 1<<16, "DOCUMENTs"),
 		RunE: func(command *cobra.Command, args []string) error {
 			request.Documents = args
 			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
-				return a.purge(ctx, controller, request, wait)
+				return a.runPurge(ctx, controller, request, wait)
 			})
 		},
 	}, &request.Index)
@@ -47,10 +47,10 @@ What is attached to a mail or PDF (mail.eml#plan.pdf) goes with it, or alone whe
 	flags.BoolVar(&request.Return, "allow-return", false, "let the corpus bring the documents back once they are gone")
 	flags.BoolVar(&wait, "wait", false, "wait for the end, with progress")
 	command.AddCommand(a.purgesCmd())
-	return a.accountable(command)
+	return a.addAuditFlags(command)
 }
 
-func (a *App) purge(ctx context.Context, controller control.Control, request control.PurgeRequest, wait bool) error {
+func (a *App) runPurge(ctx context.Context, controller control.Control, request control.PurgeRequest, wait bool) error {
 	look := request
 	look.DryRun = request.DryRun || !request.Confirmed
 	waits := wait || a.started // a stack of this command's own would end with it
@@ -61,7 +61,7 @@ func (a *App) purge(ctx context.Context, controller control.Control, request con
 		return err
 	}
 	if look.DryRun {
-		if err := a.print(answer.Plan, func(w io.Writer) { showPurgePlan(w, answer.Plan) }); err != nil || request.DryRun {
+		if err := a.printOut(answer.Plan, func(w io.Writer) { showPurgePlan(w, answer.Plan) }); err != nil || request.DryRun {
 			return err
 		}
 		return fault.Usage.At("purge from", request.Index).
@@ -70,12 +70,12 @@ func (a *App) purge(ctx context.Context, controller control.Control, request con
 	}
 	switch {
 	case answer.Run == nil:
-		return a.print(answer, func(w io.Writer) {
+		return a.printOut(answer, func(w io.Writer) {
 			fmt.Fprintf(w, "%s: nothing holds it any more; purge %s of %s did that\n", request.Index, answer.Purge.ID,
 				answer.Purge.Ended.UTC().Format("2006-01-02 15:04"))
 		})
 	case !waits:
-		return a.print(answer, func(w io.Writer) {
+		return a.printOut(answer, func(w io.Writer) {
 			showPurgePlan(w, answer.Plan)
 			fmt.Fprintf(w, "%s started; how it ends: unweaver purge list %s\n", answer.Run.Run, request.Index)
 		})
@@ -83,7 +83,7 @@ func (a *App) purge(ctx context.Context, controller control.Control, request con
 	if !a.json {
 		showPurgePlan(a.Out, answer.Plan)
 	}
-	if err := a.wait(ctx, controller, *answer.Run); err != nil {
+	if err := a.waitForRun(ctx, controller, *answer.Run); err != nil {
 		return err
 	}
 	return a.purgeEnded(ctx, controller, request.Index, answer.Purge.ID)
@@ -122,7 +122,7 @@ func showPurgePlan(w io.Writer, plan core.PurgePlan) {
 	for _, document := range plan.Documents {
 		state := "no generation has it"
 		if document.Known {
-			state = number(document.Chunks, "passage")
+			state = countOf(document.Chunks, "passage")
 		}
 		if document.Attached {
 			state += ", attached"
@@ -130,9 +130,9 @@ func showPurgePlan(w io.Writer, plan core.PurgePlan) {
 		fmt.Fprintf(w, "%s (%s): %s\n", document.Key, document.Digest.Short(16), state)
 	}
 	fmt.Fprintf(w, "made again: at most %s; paid again: at most what %s of them and their vectors cost\n",
-		number(plan.Classes, "entity text"), number(plan.Shortenings, "shortening"))
+		countOf(plan.Classes, "entity text"), countOf(plan.Shortenings, "shortening"))
 	fmt.Fprintf(w, "ledger: at most %s; what other documents have too stays\n",
-		number(plan.Entries["extract"]+plan.Entries["shorten"]+plan.Entries["embed"], "entry"))
+		countOf(plan.Entries["extract"]+plan.Entries["shorten"]+plan.Entries["embed"], "entry"))
 	for _, one := range plan.Drops {
 		fmt.Fprintf(w, "dropped: generation %s (%s", one.Generation, one.State)
 		if len(one.Tags) > 0 {
@@ -153,30 +153,30 @@ func showPurgePlan(w io.Writer, plan core.PurgePlan) {
 
 func (a *App) purgesCmd() *cobra.Command {
 	var request control.PurgesRequest
-	command := indexed(&cobra.Command{
+	command := requireIndex(&cobra.Command{
 		Use:   "list",
 		Short: "Show how purges of an index stand",
 		Long: `Show how the purges of an index stand: what each removed, and what it waits for. Documents are known by
 digests alone. --readmit lets the corpus bring purged documents back.`,
 		Example: "  unweaver purge list docs\n" +
 			"  unweaver purge list docs --readmit letters/2024-17.pdf --reason \"withdrawn\"",
-		Args: arguments(0, 0, "nothing"),
+		Args: requireArgs(0, 0, "nothing"),
 		RunE: func(command *cobra.Command, _ []string) error {
 			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
-				return a.purges(ctx, controller, request)
+				return a.listPurges(ctx, controller, request)
 			})
 		},
 	}, &request.Index)
 	command.Flags().StringSliceVar(&request.Readmit, "readmit", nil, "documents that may come back")
-	return a.accountable(command)
+	return a.addAuditFlags(command)
 }
 
-func (a *App) purges(ctx context.Context, controller control.Control, request control.PurgesRequest) error {
+func (a *App) listPurges(ctx context.Context, controller control.Control, request control.PurgesRequest) error {
 	answer, err := controller.Purges(ctx, request)
 	if err != nil {
 		return err
 	}
-	return a.print(answer, func(w io.Writer) {
+	return a.printOut(answer, func(w io.Writer) {
 		for _, one := range answer.Purges {
 			showPurge(w, one)
 		}
@@ -184,7 +184,7 @@ func (a *App) purges(ctx context.Context, controller control.Control, request co
 			fmt.Fprintf(w, "%s: nothing was purged\n", request.Index)
 		}
 		if len(request.Readmit) > 0 {
-			fmt.Fprintf(w, "%s hold nothing back any more\n", number(int64(answer.Readmits), "purge"))
+			fmt.Fprintf(w, "%s hold nothing back any more\n", countOf(int64(answer.Readmits), "purge"))
 		}
 	})
 }
@@ -200,13 +200,13 @@ func showPurge(w io.Writer, one core.Purge) {
 	}
 	fmt.Fprintf(w, "%s %s: %s (%s)\n", one.ID, one.State, strings.Join(names, ", "), held)
 	gone := one.Gone
-	fmt.Fprintf(w, "  removed: %s, %s, %s, %s, %s, %s\n", number(gone.Generations, "generation"),
-		number(gone.Segments, "file"), number(gone.Records, "entity record"), number(gone.Rows, "vector row"),
-		number(gone.Ledger, "ledger entry"),
-		number(gone.Letters, "dead letter"))
+	fmt.Fprintf(w, "  removed: %s, %s, %s, %s, %s, %s\n", countOf(gone.Generations, "generation"),
+		countOf(gone.Segments, "file"), countOf(gone.Records, "entity record"), countOf(gone.Rows, "vector row"),
+		countOf(gone.Ledger, "ledger entry"),
+		countOf(gone.Letters, "dead letter"))
 	if one.Shared > 0 {
 		fmt.Fprintf(w, "  kept: %s that other documents have too\n",
-			number(one.Shared, "ledger entry"))
+			countOf(one.Shared, "ledger entry"))
 	}
 	if len(one.Forgotten) > 0 {
 		fmt.Fprintf(w, "  all paid answers of enrichments went, of every index (%s): a generation did not list which were "+

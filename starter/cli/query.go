@@ -93,7 +93,7 @@ func (a *App) queryCmd() *cobra.Command {
 		Use:   "query QUESTION",
 		Short: "Ask a published index",
 		Long:  queryLong(),
-		Args:  arguments(1, 2, "a QUESTION in quotes and an INDEX"),
+		Args:  requireArgs(1, 2, "a QUESTION in quotes and an INDEX"),
 		RunE: func(command *cobra.Command, args []string) error {
 			if len(args) == 2 && index == "" {
 				index = args[1]
@@ -130,7 +130,7 @@ func (a *App) queryCmd() *cobra.Command {
 					return err
 				}
 				if len(without) > 0 {
-					return a.compare(ctx, base, index, body, raw, without)
+					return a.compareRankings(ctx, base, index, body, raw, without)
 				}
 				if a.json {
 					_, err := fmt.Fprintln(a.Out, strings.TrimSpace(string(raw)))
@@ -182,8 +182,8 @@ func queryParams(given []string) (map[string]any, error) {
 	return out, nil
 }
 
-// compare asks again without entities or documents and shows both rankings.
-func (a *App) compare(
+// compareRankings asks again without entities or documents and shows both rankings.
+func (a *App) compareRankings(
 	ctx context.Context,
 	base, index string,
 	body map[string]any,
@@ -205,7 +205,7 @@ func (a *App) compare(
 		return err
 	}
 	if a.json {
-		return a.print(map[string]json.RawMessage{"with": raw, "without": again}, nil)
+		return a.printOut(map[string]json.RawMessage{"with": raw, "without": again}, nil)
 	}
 	var one, two Answer
 	if err := errors.Join(json.Unmarshal(raw, &one), json.Unmarshal(again, &two)); err != nil {
@@ -259,13 +259,13 @@ func Ask(ctx context.Context, base, index string, body map[string]any) ([]byte, 
 		return nil, err
 	}
 	if response.StatusCode != http.StatusOK {
-		return nil, refusal(response, raw)
+		return nil, newRefusal(response, raw)
 	}
 	return raw, nil
 }
 
-// refusal returns the error that an answer other than 200 has.
-func refusal(response *http.Response, raw []byte) error {
+// newRefusal returns the error that an answer other than 200 has.
+func newRefusal(response *http.Response, raw []byte) error {
 	var problem struct {
 		Code   string `json:"code"`
 		Detail string `json:"detail"`

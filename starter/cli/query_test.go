@@ -42,7 +42,7 @@ func ask(t *testing.T, served *queries, args ...string) result {
 	server := httptest.NewServer(served)
 	defer server.Close()
 	t.Chdir(t.TempDir())
-	return in(t, connected(&fakeControl{}, server.URL), nil, append([]string{"query", "who wove it?"}, args...)...)
+	return in(t, withConnection(&fakeControl{}, server.URL), nil, append([]string{"query", "who wove it?"}, args...)...)
 }
 
 const answered = `{"index":"docs","generation":"g1","method":"hybrid","models":"built-in models",
@@ -119,7 +119,7 @@ func TestAnErrorOfTheServerKeepsItsCode(t *testing.T) {
 		t.Errorf("what is no answer of ours: %+v", got)
 	}
 	t.Chdir(t.TempDir())
-	got = in(t, connected(&fakeControl{}, "http://127.0.0.1:1"), nil, "query", "who?", "--index", "docs")
+	got = in(t, withConnection(&fakeControl{}, "http://127.0.0.1:1"), nil, "query", "who?", "--index", "docs")
 	contains(t, got.err, "check that query-api runs there")
 }
 

@@ -169,7 +169,7 @@ func TestAnIndexMayStandInFrontOfTheArguments(t *testing.T) {
 	asked := &queries{bodies: []string{`{"index":"docs","chunks":[]}`}}
 	server := httptest.NewServer(asked)
 	defer server.Close()
-	if got := in(t, connected(&fakeControl{}, server.URL), nil, "query", "docs", "Who wove it?"); got.exit != 0 ||
+	if got := in(t, withConnection(&fakeControl{}, server.URL), nil, "query", "docs", "Who wove it?"); got.exit != 0 ||
 		asked.paths[0] != "/v1/indexes/docs/query" || asked.asked[0]["query"] != "Who wove it?" {
 		t.Errorf("query docs QUESTION: %+v", got)
 	}

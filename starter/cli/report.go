@@ -22,10 +22,10 @@ const shownProblems = 5
 // dryRun is the reason of a run that only estimates: it leaves no artifact.
 const dryRun = "dry_run"
 
-// report shows a run and sets the exit code.
-func (a *App) report(status control.Status) error {
+// reportRun shows a run and sets the exit code.
+func (a *App) reportRun(status control.Status) error {
 	a.exit = exitOf(status.Report)
-	return a.print(status, func(w io.Writer) { showReport(w, status) })
+	return a.printOut(status, func(w io.Writer) { showReport(w, status) })
 }
 
 // exitOf gives the exit code of a run. One that completed exits with errors while anything is failed, also since
@@ -41,16 +41,16 @@ func exitOf(report core.Report) int {
 	case core.StatusPaused:
 		return ExitPaused
 	case core.StatusCompleted:
-		if standing(report) {
+		if hasFailures(report) {
 			return ExitErrors
 		}
 	}
 	return ExitDone
 }
 
-// standing reports whether anything of the index stands failed. Objects of a type that is not read count as no
+// hasFailures reports whether anything of the index stands failed. Objects of a type that is not read count as no
 // failure.
-func standing(report core.Report) bool {
+func hasFailures(report core.Report) bool {
 	return report.DocumentsFailed > 0 || report.ChunksFailed > 0 || report.DeadLetters > 0
 }
 
@@ -62,7 +62,7 @@ func showReport(w io.Writer, status control.Status) {
 		showCost(w, status.Report)
 	}
 	for _, retry := range status.Retries {
-		fmt.Fprintf(w, "  tried again: %s %s, %s, last at %s\n", retry.Stage, retry.Code, number(retry.Count, "time"),
+		fmt.Fprintf(w, "  tried again: %s %s, %s, last at %s\n", retry.Stage, retry.Code, countOf(retry.Count, "time"),
 			retry.Last.Local().Format(time.TimeOnly))
 	}
 	fmt.Fprintf(w, "  %.1f s", status.Seconds)
@@ -89,8 +89,8 @@ func showFound(w io.Writer, report core.Report) {
 			fmt.Fprintln(w, "  no file, record or vector was missing")
 			return
 		}
-		fmt.Fprintf(w, "  written again: %s, %s, %s\n", number(report.Written.Segments, "segment"),
-			number(report.Written.Records, "record"), number(report.Written.Rows, "vector"))
+		fmt.Fprintf(w, "  written again: %s, %s, %s\n", countOf(report.Written.Segments, "segment"),
+			countOf(report.Written.Records, "record"), countOf(report.Written.Rows, "vector"))
 		return
 	}
 	if report.Audit != nil {
@@ -100,13 +100,13 @@ func showFound(w io.Writer, report core.Report) {
 	if report.Documents+report.Chunks == 0 && core.Terminal(report.Status) {
 		return
 	}
-	fmt.Fprintf(w, "  %s", number(report.Documents, "document"))
+	fmt.Fprintf(w, "  %s", countOf(report.Documents, "document"))
 	if report.Within > 0 {
 		fmt.Fprintf(w, " (rows and attachments of files: %d)", report.Within)
 	}
-	fmt.Fprintf(w, ", %s", number(report.Chunks, "passage"))
+	fmt.Fprintf(w, ", %s", countOf(report.Chunks, "passage"))
 	if report.Reason != dryRun { // which extracts nothing
-		fmt.Fprintf(w, ", %s, %s", number(report.Classes, "entity"), number(report.Mentions, "mention"))
+		fmt.Fprintf(w, ", %s, %s", countOf(report.Classes, "entity"), countOf(report.Mentions, "mention"))
 	}
 	if report.Models.Chat != "" {
 		fmt.Fprintf(w, "  [%s / %s]", report.Models.Chat, report.Models.Embedding)
@@ -129,7 +129,7 @@ func showState(w io.Writer, status control.Status) {
 	}
 	if status.Unchanged {
 		fmt.Fprint(w, "  nothing changed")
-		if standing(status.Report) {
+		if hasFailures(status.Report) {
 			fmt.Fprint(w, ", but what failed before still stands failed")
 		}
 	}
@@ -147,9 +147,9 @@ func showState(w io.Writer, status control.Status) {
 			100*status.Overall,
 			status.Stage,
 			unitsDone(status),
-			speed(status.Rate),
-			duration(status.Seconds),
-			remaining(status),
+			formatRate(status.Rate),
+			durationOf(status.Seconds),
+			describeRemaining(status),
 		)
 	}
 }
@@ -167,7 +167,7 @@ func givenLine(status control.Status) string {
 		}{
 			{budget.Calls > 0, fmt.Sprintf("a budget of %d calls", budget.Calls)},
 			{budget.Tokens > 0, fmt.Sprintf("a budget of %d tokens", budget.Tokens)},
-			{budget.Money > 0, "a budget of " + money(budget.Money, status.Currency)},
+			{budget.Money > 0, "a budget of " + moneyOf(budget.Money, status.Currency)},
 		} {
 			if one.given {
 				parts = append(parts, one.text)
@@ -177,8 +177,8 @@ func givenLine(status control.Status) string {
 	return strings.Join(parts, ", ")
 }
 
-// remaining is the time left in words. That of a paused run is not known before it is resumed.
-func remaining(status control.Status) string {
+// describeRemaining is the time left in words. That of a paused run is not known before it is resumed.
+func describeRemaining(status control.Status) string {
 	if status.Status == core.StatusPaused {
 		return "paused"
 	}
@@ -216,7 +216,7 @@ func showCost(w io.Writer, report core.Report) {
 			report.Tokens.Prompt,
 			report.Tokens.Completion,
 			report.Tokens.Embedding,
-			cost(report),
+			describeCost(report),
 		)
 	}
 	if report.Planned != nil && report.Calls.Sum() > 0 {
@@ -228,20 +228,20 @@ func showCost(w io.Writer, report core.Report) {
 			why = "in flight, or lost as a process died"
 		}
 		fmt.Fprintf(w, "  %s %s: about %d prompt, %d completion, %d embedding tokens; cost %s\n",
-			number(lost.Calls.Sum(), "more call"), why, lost.Tokens.Prompt, lost.Tokens.Completion, lost.Tokens.Embedding,
-			money(lost.Cost, report.Currency))
+			countOf(lost.Calls.Sum(), "more call"), why, lost.Tokens.Prompt, lost.Tokens.Completion, lost.Tokens.Embedding,
+			moneyOf(lost.Cost, report.Currency))
 	}
 	if hits := report.LedgerHits; hits.Extract+hits.Shorten+hits.Embed > 0 {
 		fmt.Fprintf(w, "  from the ledger: %d extract, %d shorten, %d embed\n", hits.Extract, hits.Shorten, hits.Embed)
 	}
 }
 
-// cost says what was paid in money. Tokens that cost nothing are those of a model without a price.
-func cost(report core.Report) string {
+// describeCost says what was paid in money. Tokens that cost nothing are those of a model without a price.
+func describeCost(report core.Report) string {
 	if report.Cost == 0 && report.Tokens != (core.Tokens{}) {
 		return "no price is set (models.*.price)"
 	}
-	return "cost " + money(report.Cost, report.Currency)
+	return "cost " + moneyOf(report.Cost, report.Currency)
 }
 
 // showEstimate prints what a dry run expects.
@@ -259,8 +259,8 @@ func showEstimate(w io.Writer, estimate core.Estimate, currency string) {
 		{"shorten calls", estimate.Shorten, count},
 		{"embed calls", estimate.Embed, count},
 		{"tokens", estimate.Tokens, count},
-		{"cost", estimate.Cost, func(amount float64) string { return money(amount, currency) }},
-		{"time", estimate.Seconds, duration},
+		{"cost", estimate.Cost, func(amount float64) string { return moneyOf(amount, currency) }},
+		{"time", estimate.Seconds, durationOf},
 	} {
 		if line.name == "cost" && line.figure.High == 0 && estimate.Tokens.High > 0 {
 			fmt.Fprintf(w, "  would need %-14s ? (no price is set: models.*.price)\n", line.name)
@@ -324,20 +324,20 @@ func showProblems(w io.Writer, report core.Report) {
 		fmt.Fprintf(w, "  left out: %s\n", line)
 	}
 	if out := report.LeftOut; out.OtherTypes > 0 {
-		fmt.Fprintf(w, "  skipped: %s of other types%s\n", number(out.OtherTypes, "file"), extensionsOf(out))
+		fmt.Fprintf(w, "  skipped: %s of other types%s\n", countOf(out.OtherTypes, "file"), extensionsOf(out))
 	}
 	if report.Refused > 0 {
 		fmt.Fprintf(w, "  not read: %d of the files and rows\n", report.Refused)
 	}
 	if report.DocumentsFailed > 0 || report.ChunksFailed > 0 {
-		fmt.Fprintf(w, "  failed: %s, %s", number(report.DocumentsFailed, "document"),
-			number(report.ChunksFailed, "passage"))
+		fmt.Fprintf(w, "  failed: %s, %s", countOf(report.DocumentsFailed, "document"),
+			countOf(report.ChunksFailed, "passage"))
 		if report.Stale > 0 {
 			serve := "serve"
 			if report.Stale == 1 {
 				serve = "serves"
 			}
-			fmt.Fprintf(w, "; %s %s what was there before (stale)", number(report.Stale, "document"), serve)
+			fmt.Fprintf(w, "; %s %s what was there before (stale)", countOf(report.Stale, "document"), serve)
 		}
 		fmt.Fprintln(w)
 	}
@@ -352,7 +352,7 @@ func showProblems(w io.Writer, report core.Report) {
 	if list == "" {
 		list = generation + "/report.json"
 	}
-	shown := distinct(report.Problems)
+	shown := groupProblems(report.Problems)
 	shown = shown[:min(len(shown), shownProblems)]
 	rest := total
 	for _, problem := range shown {
@@ -368,7 +368,7 @@ func showProblems(w io.Writer, report core.Report) {
 		fmt.Fprintf(w, "  problems: %d\n", total)
 	}
 	for _, problem := range shown {
-		fmt.Fprintf(w, "  ! %s\n", problem.line())
+		fmt.Fprintf(w, "  ! %s\n", problem.formatLine())
 	}
 	if rest > 0 && report.Reason == dryRun {
 		fmt.Fprintf(w, "  … and %d more\n", rest)

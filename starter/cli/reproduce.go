@@ -31,12 +31,12 @@ parity, five chunks and nothing filled up. RAPTOR, GraphRAG and HippoRAG2 are le
 
 What it costs is printed first, and --yes goes on. Answers and judgements are kept in --out as they come: the same
 command goes on after a stop and pays for nothing twice. docs/reproduce.md has the steps.`,
-		Args: arguments(2, 2, "table1 and the folder of the published files"),
+		Args: requireArgs(2, 2, "table1 and the folder of the published files"),
 		RunE: func(command *cobra.Command, args []string) error {
 			if args[0] != "table1" {
 				return fault.Usage.At("reproduce", args[0]).Because("it is not known").Advise("known: table1")
 			}
-			return a.reproduce(command.Context(), args[1], sets, flags)
+			return a.reproduceTables(command.Context(), args[1], sets, flags)
 		},
 	}
 	set := command.Flags()
@@ -56,14 +56,14 @@ type reproduction struct {
 	evaluate evaluation
 }
 
-func (a *App) reproduce(ctx context.Context, dir string, sets []string, flags evalFlags) error {
-	datasets, err := published(dir, sets)
+func (a *App) reproduceTables(ctx context.Context, dir string, sets []string, flags evalFlags) error {
+	datasets, err := readPublished(dir, sets)
 	if err != nil {
 		return err
 	}
 	var all []reproduction
 	for _, dataset := range datasets {
-		one, err := a.reproduction(dataset, flags)
+		one, err := a.newReproduction(dataset, flags)
 		if err != nil {
 			return err
 		}
@@ -86,7 +86,7 @@ func (a *App) reproduce(ctx context.Context, dir string, sets []string, flags ev
 			if err != nil {
 				return err
 			}
-			if err := a.print(report, func(w io.Writer) {
+			if err := a.printOut(report, func(w io.Writer) {
 				fmt.Fprint(w, report.Markdown())
 				fmt.Fprintf(w, "\nwritten: %s/report.md, report.json, questions.jsonl\n", one.flags.out)
 			}); err != nil {
@@ -97,8 +97,8 @@ func (a *App) reproduce(ctx context.Context, dir string, sets []string, flags ev
 	})
 }
 
-// published reads the sets that are asked for, or all that are there.
-func published(dir string, sets []string) ([]*eval.Dataset, error) {
+// readPublished reads the sets that are asked for, or all that are there.
+func readPublished(dir string, sets []string) ([]*eval.Dataset, error) {
 	known := []string{"covidqa", "emanual", "techqa", "musique"}
 	asked := sets
 	if len(asked) == 0 {
@@ -117,22 +117,22 @@ func published(dir string, sets []string) ([]*eval.Dataset, error) {
 		if dataset != nil {
 			out = append(out, dataset)
 		} else if len(sets) > 0 {
-			return nil, missing(dir, name)
+			return nil, newMissingError(dir, name)
 		}
 	}
 	if len(out) == 0 {
-		return nil, missing(dir, strings.Join(known, ", "))
+		return nil, newMissingError(dir, strings.Join(known, ", "))
 	}
 	return out, nil
 }
 
-func missing(dir, name string) error {
+func newMissingError(dir, name string) error {
 	return fault.Usage.At("read published sets", dir).Because("it has no file of " + name).
 		Advise("RAGBench: covidqa/train-*.parquet and so on; MuSiQue: musique_ans_v1.0_dev.jsonl (docs/reproduce.md)")
 }
 
-// reproduction checks everything that can be checked before something is paid for, and prints what answers cost.
-func (a *App) reproduction(dataset *eval.Dataset, flags evalFlags) (reproduction, error) {
+// newReproduction checks everything that can be checked before something is paid for, and prints what answers cost.
+func (a *App) newReproduction(dataset *eval.Dataset, flags evalFlags) (reproduction, error) {
 	if want := eval.PaperSets[dataset.Name]; len(dataset.Questions) != want {
 		fmt.Fprintf(a.Err, "%s: %d questions, where the paper has %d\n", dataset.Name, len(dataset.Questions), want)
 	}
@@ -141,9 +141,9 @@ func (a *App) reproduction(dataset *eval.Dataset, flags evalFlags) (reproduction
 	flags.ks, flags.seats = []string{fmt.Sprint(paperChunks)}, paperChunks
 	flags.extraction, flags.seed, flags.answers = "config", 1, true
 	a.set = append(a.set, "indexes."+flags.index+".parity=true")
-	told := flags
-	told.yes = true // it is asked about once, for everything
-	evaluate, err := a.evaluation(told, dataset)
+	reported := flags
+	reported.yes = true // it is asked about once, for everything
+	evaluate, err := a.newEvaluation(reported, dataset)
 	if err != nil {
 		return reproduction{}, err
 	}

@@ -60,13 +60,13 @@ func (a *App) scheduleApplyCmd() *cobra.Command {
 what changed and nothing else; a paused schedule stays paused. A missed night may begin as late as schedule.catchup
 says, and at least as late as the longest of the last runs took.`,
 		Example: "  unweaver schedule apply -f unweaver.yaml\n  unweaver schedule apply --index docs",
-		Args:    arguments(0, 0, "no argument"),
+		Args:    requireArgs(0, 0, "no argument"),
 		RunE: func(command *cobra.Command, _ []string) error {
 			if file != "" {
 				a.configPath = file
 			}
 			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
-				requests, err := a.scheduled(ctx, controller, index)
+				requests, err := a.readSchedules(ctx, controller, index)
 				if err != nil {
 					return err
 				}
@@ -78,7 +78,7 @@ says, and at least as late as the longest of the last runs took.`,
 					}
 					applied = append(applied, one)
 				}
-				return a.print(map[string]any{"schedules": applied}, func(w io.Writer) {
+				return a.printOut(map[string]any{"schedules": applied}, func(w io.Writer) {
 					for _, one := range applied {
 						fmt.Fprintf(w, "%s: %s; %s\n", one.Index, one.Change, nextNight(one.Paused, one.Next))
 					}
@@ -91,16 +91,16 @@ says, and at least as late as the longest of the last runs took.`,
 	return command
 }
 
-// scheduled is what the configuration says of all schedules, or of one.
-func (a *App) scheduled(
+// readSchedules is what the configuration says of all schedules, or of one.
+func (a *App) readSchedules(
 	ctx context.Context, controller control.Control, index string,
 ) ([]control.ScheduleRequest, error) {
 	if index != "" { // it may be a branch, which the configuration does not name
-		if _, err := a.overlaid(ctx, controller, index); err != nil {
+		if _, err := a.applyOverlays(ctx, controller, index); err != nil {
 			return nil, err
 		}
 	}
-	cfg, err := a.config()
+	cfg, err := a.loadConfig()
 	if err != nil {
 		return nil, err
 	}
@@ -154,13 +154,13 @@ func (a *App) scheduleListCmd() *cobra.Command {
 		Use:     "list",
 		Short:   "List schedules: the next nights, what the last ones came to, which were skipped and why",
 		Example: "  unweaver schedule list\n  unweaver schedule list --json",
-		Args:    arguments(0, 0, "no argument"),
-		RunE: a.controlled(func(ctx context.Context, controller control.Control, _ []string) error {
+		Args:    requireArgs(0, 0, "no argument"),
+		RunE: a.newControlRun(func(ctx context.Context, controller control.Control, _ []string) error {
 			schedules, err := controller.Schedules(ctx)
 			if err != nil {
 				return err
 			}
-			return a.print(map[string]any{"schedules": schedules}, func(w io.Writer) {
+			return a.printOut(map[string]any{"schedules": schedules}, func(w io.Writer) {
 				for _, one := range schedules {
 					showSchedule(w, one)
 				}
@@ -212,7 +212,7 @@ func (a *App) scheduleSteerCmd(
 		Short:   short,
 		Long:    short + ".",
 		Example: "  unweaver schedule " + name + " docs",
-		Args:    arguments(1, 1, "an INDEX"),
+		Args:    requireArgs(1, 1, "an INDEX"),
 		RunE: func(command *cobra.Command, args []string) error {
 			if !core.ValidIndex(args[0]) {
 				return fault.InvalidParam.At("name index", fault.Quoted(args[0])).
@@ -224,7 +224,7 @@ func (a *App) scheduleSteerCmd(
 				if err != nil {
 					return err
 				}
-				return a.print(map[string]string{"index": args[0], "done": done}, func(w io.Writer) {
+				return a.printOut(map[string]string{"index": args[0], "done": done}, func(w io.Writer) {
 					fmt.Fprintf(w, "%s: %s\n", args[0], done)
 				})
 			})
@@ -233,5 +233,5 @@ func (a *App) scheduleSteerCmd(
 	if name == "trigger" { // a night is a run, which records it
 		return command
 	}
-	return a.accountable(command)
+	return a.addAuditFlags(command)
 }

@@ -211,7 +211,7 @@ func TestRestoreAllGoesOnAfterAnIndexThatCannotBeRestored(t *testing.T) {
 	}
 	fake := &failing{fakeControl{cards: listed, statuses: []control.Status{finished(core.StatusErrors)}}, "b"}
 	t.Chdir(t.TempDir())
-	got := in(t, connected(fake, ""), nil, "restore", "--all")
+	got := in(t, withConnection(fake, ""), nil, "restore", "--all")
 	asked := strings.Join(fake.asked, ",")
 	want := "indexes ,restore a,status a/restore-1,restore b,restore d,status d/restore-1"
 	if got.exit != cli.ExitUsage || asked != want || !strings.Contains(got.err, "restore b: a restore of it runs") {
@@ -219,13 +219,13 @@ func TestRestoreAllGoesOnAfterAnIndexThatCannotBeRestored(t *testing.T) {
 	}
 	fake.bad, fake.asked, fake.statuses[0] = "", nil, finished(core.StatusCompleted)
 	fake.noCorpus = "/gone is not there"
-	got = in(t, connected(fake, ""), nil, "restore", "--all")
+	got = in(t, withConnection(fake, ""), nil, "restore", "--all")
 	if got.exit != cli.ExitDone || strings.Count(got.err, "the next build will fail") != 3 ||
 		!strings.Contains(got.err, "d: the next build will fail, as its corpus cannot be read: /gone is not there") {
 		t.Errorf("%+v", got)
 	}
 	fake.cards = listed[2:3]
-	if got = in(t, connected(fake, ""), nil, "restore", "--all"); got.exit == cli.ExitDone {
+	if got = in(t, withConnection(fake, ""), nil, "restore", "--all"); got.exit == cli.ExitDone {
 		t.Errorf("nothing was restored: %+v", got)
 	}
 }

@@ -57,7 +57,7 @@ func connectServers(ctx context.Context, cfg *config.Config) (Connection, error)
 			Limits:    cfg.DocumentLimits(),
 			Heartbeat: workflows.DefaultHeartbeat,
 
-			SearchAttributes: searchable(ctx, client, cfg.Engine.Namespace),
+			SearchAttributes: isSearchable(ctx, client, cfg.Engine.Namespace),
 		},
 		HTTP: Queries(cfg),
 		Close: func() error {
@@ -67,8 +67,8 @@ func connectServers(ctx context.Context, cfg *config.Config) (Connection, error)
 	}, nil
 }
 
-// searchable reports whether the namespace knows the search attributes of runs; where it is unknown, runs do without.
-func searchable(ctx context.Context, client client.Client, namespace string) bool {
+// isSearchable reports whether the namespace knows the search attributes of runs; where it is unknown, runs do without.
+func isSearchable(ctx context.Context, client client.Client, namespace string) bool {
 	known, err := visibility.Registered(ctx, client.OperatorService(), namespace)
 	return err == nil && known
 }

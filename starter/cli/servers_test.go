@@ -16,9 +16,9 @@ func TestStoresThatAreServersAreOpenedAndNothingIsStarted(t *testing.T) {
 		var out, errs bytes.Buffer
 		app := &cli.App{Out: &out, Err: &errs, Self: "/nonexistent/unweaver"}
 		exit := app.Run(t.Context(), append(append(args, "--json"), servers...))
-		var told struct{ Code string }
-		if err := json.Unmarshal(errs.Bytes(), &told); err != nil || exit != cli.ExitFailed ||
-			told.Code != "store_unavailable" {
+		var reported struct{ Code string }
+		if err := json.Unmarshal(errs.Bytes(), &reported); err != nil || exit != cli.ExitFailed ||
+			reported.Code != "store_unavailable" {
 			t.Errorf("%v: exit %d, %s", args, exit, errs.String())
 		}
 	}

@@ -30,7 +30,7 @@ func (a *App) startDev(ctx context.Context) (stop func(), err error) {
 		}
 	}
 	a.started = true
-	a.say("no embedded stack runs in " + a.dataDir + ": starting one for this command")
+	a.sayLine("no embedded stack runs in " + a.dataDir + ": starting one for this command")
 	if err := durable.Private(a.dataDir); err != nil {
 		return nil, fault.StoreDenied.At("make", a.dataDir).Because(err).Advise("choose another --data-dir")
 	}
@@ -60,7 +60,7 @@ func (a *App) startDev(ctx context.Context) (stop func(), err error) {
 		select {
 		case err := <-ended:
 			if err != nil {
-				a.say(fmt.Sprintf("the embedded stack ended: %v", err))
+				a.sayLine(fmt.Sprintf("the embedded stack ended: %v", err))
 			}
 		case <-time.After(40 * time.Second):
 			_ = cmd.Process.Kill()
@@ -72,7 +72,7 @@ func (a *App) startDev(ctx context.Context) (stop func(), err error) {
 		}
 		select {
 		case err := <-ended:
-			if locked(a.dataDir) { // another process took it first: this command becomes its client
+			if isLocked(a.dataDir) { // another process took it first: this command becomes its client
 				a.started = false
 				return a.startDev(ctx)
 			}

@@ -45,12 +45,12 @@ func (a *App) steerCmd(
 	name, short string,
 	steer func(controller control.Control, ctx context.Context, run string) (control.Stopped, error),
 ) *cobra.Command {
-	return a.accountable(&cobra.Command{
+	return a.addAuditFlags(&cobra.Command{
 		Use:   name + " RUN",
 		Short: short,
 		Long:  short + ".\n\n" + runForm,
-		Args:  arguments(1, 1, "a RUN"),
-		RunE: a.controlled(func(ctx context.Context, controller control.Control, args []string) error {
+		Args:  requireArgs(1, 1, "a RUN"),
+		RunE: a.newControlRun(func(ctx context.Context, controller control.Control, args []string) error {
 			stopped, err := steer(controller, ctx, args[0])
 			if err != nil {
 				return err
@@ -60,7 +60,7 @@ func (a *App) steerCmd(
 				Done string `json:"done"`
 				control.Stopped
 			}{args[0], name, stopped}
-			return a.print(shown, func(w io.Writer) {
+			return a.printOut(shown, func(w io.Writer) {
 				fmt.Fprintf(w, "%s: %s%s\n", args[0], name, inFlightText(stopped))
 			})
 		}),
@@ -92,7 +92,7 @@ A run that paused because its budget is spent needs a new one. A budget counts f
 to be larger than what was spent; a bound that is not given stays as it was.
 
 ` + runForm,
-		Args: arguments(1, 1, "a RUN"),
+		Args: requireArgs(1, 1, "a RUN"),
 	}
 	flags := command.Flags()
 	flags.Int64Var(&budget.Calls, "budget-calls", 0, "new budget: calls that the run may pay for; 0 = as before")
@@ -109,12 +109,12 @@ to be larger than what was spent; a bound that is not given stays as it was.
 				Done   string       `json:"done"`
 				Budget *core.Budget `json:"budget,omitempty"`
 			}{args[0], "resume", given}
-			return a.print(shown, func(w io.Writer) {
+			return a.printOut(shown, func(w io.Writer) {
 				fmt.Fprintf(w, "%s: resume%s\n", args[0], budgetText(given))
 			})
 		})
 	}
-	return a.accountable(command)
+	return a.addAuditFlags(command)
 }
 
 // givenBudget is nil where no flag of it was given.

@@ -14,8 +14,8 @@ type cleaned struct {
 	rest []byte // the beginning of a character that the next write completes
 }
 
-// printable wraps a writer once.
-func printable(to io.Writer) io.Writer {
+// newCleaned wraps a writer once.
+func newCleaned(to io.Writer) io.Writer {
 	if _, ok := to.(*cleaned); ok || to == nil {
 		return to
 	}
@@ -33,7 +33,7 @@ func (s *cleaned) Write(raw []byte) (int, error) {
 			break
 		}
 	}
-	_, err := io.WriteString(s.to, clean(string(all[:whole])))
+	_, err := io.WriteString(s.to, escapeControls(string(all[:whole])))
 	s.rest = append([]byte(nil), all[whole:]...)
 	if err != nil {
 		return 0, err
@@ -53,8 +53,8 @@ func actsOnTerminal(char rune) bool {
 	return char >= 0x202a && char <= 0x202e || char >= 0x2066 && char <= 0x2069
 }
 
-// clean writes control characters as \u and four digits, and what is no UTF-8 as the replacement character.
-func clean(text string) string {
+// escapeControls writes control characters as \u and four digits, and what is no UTF-8 as the replacement character.
+func escapeControls(text string) string {
 	if utf8.ValidString(text) && !strings.ContainsFunc(text, actsOnTerminal) {
 		return text
 	}

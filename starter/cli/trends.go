@@ -31,7 +31,7 @@ Nights are the builds that ended, unchanged, held and failed ones too. An index 
 more than it keeps generations.`,
 		Example: "  unweaver trends docs\n  unweaver trends --nights 7\n" +
 			"  unweaver trends docs --json | jq '.trends[0].nights[] | [.started, .cost]'",
-		Args: arguments(0, 1, "at most an INDEX"),
+		Args: requireArgs(0, 1, "at most an INDEX"),
 	}
 	command.Flags().IntVar(&nights, "nights", usualNights, fmt.Sprintf("how many, at most %d", runlog.MostNights))
 	command.RunE = func(command *cobra.Command, args []string) error {
@@ -43,7 +43,7 @@ more than it keeps generations.`,
 			if err != nil {
 				return err
 			}
-			return a.print(map[string]any{"trends": trends}, func(w io.Writer) { showTrends(w, trends) })
+			return a.printOut(map[string]any{"trends": trends}, func(w io.Writer) { showTrends(w, trends) })
 		})
 	}
 	return command
@@ -64,33 +64,33 @@ func showTrends(w io.Writer, trends []runlog.Trends) {
 func showNights(w io.Writer, trends runlog.Trends) {
 	totals := trends.Totals
 	fmt.Fprintf(w, "%s: %s, %d published, %d unchanged, %d held, %d failed, %d cancelled\n",
-		trends.Index, number(int64(totals.Nights), "night"), totals.Published, totals.Unchanged, totals.Held, totals.Failed,
+		trends.Index, countOf(int64(totals.Nights), "night"), totals.Published, totals.Unchanged, totals.Held, totals.Failed,
 		totals.Cancelled)
 	var share, calls, cost, seconds highest
 	for _, night := range trends.Nights {
-		share.see(night.Share)
-		calls.see(float64(night.Calls))
-		cost.see(night.Cost)
-		seconds.see(night.Seconds)
+		share.noteFigure(night.Share)
+		calls.noteFigure(float64(night.Calls))
+		cost.noteFigure(night.Cost)
+		seconds.noteFigure(night.Seconds)
 	}
 	var rows []string
 	for _, night := range trends.Nights {
 		rows = append(rows, strings.Join([]string{
-			clock(night.Started), outcome(night), fmt.Sprint(night.Chunks),
-			share.bar(night.Share) + fmt.Sprintf(" %.1f %%", 100*night.Share),
-			calls.bar(float64(night.Calls)) + fmt.Sprintf(" %d", night.Calls), fmt.Sprint(night.Tokens),
-			cost.bar(night.Cost) + " " + money(night.Cost, night.Currency),
-			seconds.bar(night.Seconds) + " " + duration(night.Seconds), missedBy(night), fmt.Sprint(night.Letters),
-			size(night.Bytes),
+			formatClock(night.Started), describeOutcome(night), fmt.Sprint(night.Chunks),
+			share.drawBar(night.Share) + fmt.Sprintf(" %.1f %%", 100*night.Share),
+			calls.drawBar(float64(night.Calls)) + fmt.Sprintf(" %d", night.Calls), fmt.Sprint(night.Tokens),
+			cost.drawBar(night.Cost) + " " + moneyOf(night.Cost, night.Currency),
+			seconds.drawBar(night.Seconds) + " " + durationOf(night.Seconds), missedBy(night), fmt.Sprint(night.Letters),
+			formatSize(night.Bytes),
 		}, "\t"))
 	}
-	table(w, "night\tended\tpassages\tchanged\tcalls\ttokens\tcost\ttook\testimate off by\tdead letters\twritten", rows)
-	fmt.Fprintf(w, "together: %s, %s, cost %s, %s, %s written\n", number(totals.Calls, "call"),
-		number(totals.Tokens, "token"), money(totals.Cost, trends.Nights[len(trends.Nights)-1].Currency),
-		duration(totals.Seconds), size(totals.Bytes))
+	showRows(w, "night\tended\tpassages\tchanged\tcalls\ttokens\tcost\ttook\testimate off by\tdead letters\twritten", rows)
+	fmt.Fprintf(w, "together: %s, %s, cost %s, %s, %s written\n", countOf(totals.Calls, "call"),
+		countOf(totals.Tokens, "token"), moneyOf(totals.Cost, trends.Nights[len(trends.Nights)-1].Currency),
+		durationOf(totals.Seconds), formatSize(totals.Bytes))
 }
 
-func outcome(night core.Night) string {
+func describeOutcome(night core.Night) string {
 	switch {
 	case night.Unchanged:
 		return "unchanged"
@@ -116,10 +116,10 @@ func missedBy(night core.Night) string {
 // highest is the greatest figure of a column.
 type highest float64
 
-func (h *highest) see(figure float64) { *h = max(*h, highest(figure)) }
+func (h *highest) noteFigure(figure float64) { *h = max(*h, highest(figure)) }
 
-// bar is a figure as a part of the highest, five characters wide. What is more than nothing has a bar.
-func (h *highest) bar(figure float64) string {
+// drawBar is a figure as a part of the highest, five characters wide. What is more than nothing has a bar.
+func (h *highest) drawBar(figure float64) string {
 	const wide = 5
 	full := 0
 	if *h > 0 && figure > 0 {

@@ -14,13 +14,13 @@ func (a *App) versionCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Tell which version this is",
-		Args:  arguments(0, 0, "nothing"),
+		Args:  requireArgs(0, 0, "nothing"),
 		RunE: func(*cobra.Command, []string) error {
-			told := map[string]string{
+			reported := map[string]string{
 				"version": version.String(), "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH,
 			}
-			return a.print(told, func(w io.Writer) {
-				fmt.Fprintf(w, "unweaver %s (%s, %s)\n", told["version"], told["go"], told["platform"])
+			return a.printOut(reported, func(w io.Writer) {
+				fmt.Fprintf(w, "unweaver %s (%s, %s)\n", reported["version"], reported["go"], reported["platform"])
 			})
 		},
 	}

@@ -12,21 +12,21 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 )
 
-// number is a count with what it counts: "1 index", "2 indexes", "0 entries".
-func number[N int | int64](n N, one string) string {
+// countOf is a count with what it counts: "1 index", "2 indexes", "0 entries".
+func countOf[N int | int64](n N, one string) string {
 	if n == 1 {
 		return "1 " + one
 	}
-	return fmt.Sprintf("%d %s", n, plural(one))
+	return fmt.Sprintf("%d %s", n, pluralOf(one))
 }
 
 // hashedRow is the key of a row that has no id of its own.
 var hashedRow = regexp.MustCompile(`#([0-9a-f]{8})[0-9a-f]{56}$`)
 
-// brief is the key of a document for people: of a row, the file and the beginning of its hash.
-func brief(key string) string { return hashedRow.ReplaceAllString(key, ", row $1…") }
+// shortenKey is the key of a document for people: of a row, the file and the beginning of its hash.
+func shortenKey(key string) string { return hashedRow.ReplaceAllString(key, ", row $1…") }
 
-func plural(one string) string {
+func pluralOf(one string) string {
 	switch {
 	case strings.HasSuffix(one, "s"), strings.HasSuffix(one, "x"), strings.HasSuffix(one, "ch"):
 		return one + "es"
@@ -36,8 +36,8 @@ func plural(one string) string {
 	return one + "s"
 }
 
-// money is an amount with its currency, where one is configured.
-func money(amount float64, currency string) string {
+// moneyOf is an amount with its currency, where one is configured.
+func moneyOf(amount float64, currency string) string {
 	text := fmt.Sprintf("%.4f", amount)
 	if currency != "" {
 		text += " " + currency
@@ -45,8 +45,8 @@ func money(amount float64, currency string) string {
 	return text
 }
 
-// size is a number of bytes for people.
-func size(bytes int64) string {
+// formatSize is a number of bytes for people.
+func formatSize(bytes int64) string {
 	const step = 1024
 	if bytes < step {
 		return fmt.Sprintf("%d B", bytes)
@@ -59,8 +59,8 @@ func size(bytes int64) string {
 	return fmt.Sprintf("%.1f %cB", value, " kMGTP"[unit])
 }
 
-// age is a time since, in one unit: "40 s", "12 min", "5 h", "3 days".
-func age(seconds float64) string {
+// formatAge is a time since, in one unit: "40 s", "12 min", "5 h", "3 days".
+func formatAge(seconds float64) string {
 	switch {
 	case seconds < 90:
 		return fmt.Sprintf("%.0f s", seconds)
@@ -69,26 +69,26 @@ func age(seconds float64) string {
 	case seconds < 48*3600:
 		return fmt.Sprintf("%.0f h", seconds/3600)
 	}
-	return number(int64(math.Round(seconds/86400)), "day")
+	return countOf(int64(math.Round(seconds/86400)), "day")
 }
 
-// clock is a time as lists show it, in the time zone of who looks.
-func clock(at time.Time) string {
+// formatClock is a time as lists show it, in the time zone of who looks.
+func formatClock(at time.Time) string {
 	if at.IsZero() {
 		return "-"
 	}
 	return at.Local().Format("2006-01-02 15:04:05")
 }
 
-// table prints rows in columns; cells are separated by tabs.
-func table(w io.Writer, header string, rows []string) {
+// showRows prints rows in columns; cells are separated by tabs.
+func showRows(w io.Writer, header string, rows []string) {
 	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	_, _ = io.WriteString(columns, strings.Join(append([]string{header}, rows...), "\n")+"\n")
 	_ = columns.Flush() // what is printed goes to w, whose errors can be shown nowhere
 }
 
-// alike are problems with the same code and cause.
-type alike struct {
+// problemGroup are problems with the same code and cause.
+type problemGroup struct {
 	core.Problem
 	count   int
 	objects []string // the first few
@@ -97,10 +97,10 @@ type alike struct {
 // shownObjects is how many objects of one distinct problem are named.
 const shownObjects = 3
 
-// distinct gathers problems with the same code and cause, in the order in which they come first.
-func distinct(problems []core.Problem) []*alike {
-	var out []*alike
-	seen := map[string]*alike{}
+// groupProblems gathers problems with the same code and cause, in the order in which they come first.
+func groupProblems(problems []core.Problem) []*problemGroup {
+	var out []*problemGroup
+	seen := map[string]*problemGroup{}
 	for _, problem := range problems {
 		cause := problem.Detail
 		if problem.Object != "" { // errors name what they are about
@@ -108,7 +108,7 @@ func distinct(problems []core.Problem) []*alike {
 		}
 		known := seen[problem.Code+"\x00"+cause]
 		if known == nil {
-			known = &alike{Problem: problem}
+			known = &problemGroup{Problem: problem}
 			seen[problem.Code+"\x00"+cause] = known
 			out = append(out, known)
 		}
@@ -120,8 +120,8 @@ func distinct(problems []core.Problem) []*alike {
 	return out
 }
 
-// line shows distinct problems on one line, with how many there are and which come first.
-func (a *alike) line() string {
+// formatLine shows distinct problems on one line, with how many there are and which come first.
+func (a *problemGroup) formatLine() string {
 	if a.count == 1 {
 		text := a.Code + " " + a.Object
 		if a.Detail != "" {

@@ -53,7 +53,7 @@ type rawQuestion struct {
 	Supporting []string `json:"supporting"`
 }
 
-func lines(path string, f func(n int, b []byte) error) error {
+func readLines(path string, f func(n int, b []byte) error) error {
 	file, err := os.Open(path)
 	if err != nil {
 		why := error(err)
@@ -96,7 +96,7 @@ func newDataset(dir string) *Dataset {
 
 // readCorpus reads corpus.jsonl.
 func (d *Dataset) readCorpus() error {
-	return lines(filepath.Join(d.Dir, "corpus.jsonl"), func(_ int, raw []byte) error {
+	return readLines(filepath.Join(d.Dir, "corpus.jsonl"), func(_ int, raw []byte) error {
 		var r struct {
 			ID    any    `json:"id"`
 			Title string `json:"title"`
@@ -122,7 +122,7 @@ func loadLines(dir string) (*Dataset, error) {
 		return nil, err
 	}
 	missing := map[string]bool{}
-	err := lines(filepath.Join(dir, "questions.jsonl"), func(n int, b []byte) error {
+	err := readLines(filepath.Join(dir, "questions.jsonl"), func(n int, b []byte) error {
 		var question rawQuestion
 		if err := json.Unmarshal(b, &question); err != nil {
 			return err

@@ -27,7 +27,7 @@ func write(t *testing.T, files map[string]string) string {
 }
 
 func TestScoresByHand(t *testing.T) {
-	s := score([]string{"x", "a", "y", "b"}, []string{"a", "b"}, []int{1, 2, 4})
+	s := scoreRanking([]string{"x", "a", "y", "b"}, []string{"a", "b"}, []int{1, 2, 4})
 	want := (1/math.Log2(3) + 1/math.Log2(5)) / (1 + 1/math.Log2(3))
 	if s.Recall[0] != 0 || s.Recall[1] != 0.5 || s.Recall[2] != 1 || s.All[1] != 0 || s.All[2] != 1 || s.MRR != 0.5 ||
 		math.Abs(s.NDCG-want) > 1e-12 {
@@ -44,12 +44,12 @@ func TestIntervalsHoldTheMeanAndNarrow(t *testing.T) {
 		}
 		many = append(many, v)
 	}
-	a, b := interval(few, draws(len(few), 1)), interval(many, draws(len(many), 1))
+	a, b := newInterval(few, drawResamples(len(few), 1)), newInterval(many, drawResamples(len(many), 1))
 	assert.False(t, a.Mean != 0.5 || a.Low >= 0.5 || a.High <= 0.5 || b.High-b.Low >= a.High-a.Low, "%+v %+v", a, b)
 	if half := 1.96 * 0.5 / math.Sqrt(1000); math.Abs(b.High-b.Low-2*half) > 0.01 {
 		t.Errorf("the interval of 1000 coins is %g wide, want %g", b.High-b.Low, 2*half)
 	}
-	assert.Equal(t, a, interval(few, draws(len(few), 1)), "the same seed gives another interval")
+	assert.Equal(t, a, newInterval(few, drawResamples(len(few), 1)), "the same seed gives another interval")
 }
 
 func TestFactualCorrectness(t *testing.T) {
@@ -57,7 +57,7 @@ func TestFactualCorrectness(t *testing.T) {
 		tp, fp, fn int
 		want       float64
 	}{{2, 0, 0, 1}, {0, 3, 2, 0}, {0, 0, 0, 0}, {1, 1, 1, 0.5}, {2, 1, 1, 0.67}} {
-		assert.Equal(t, c.want, factual(c.tp, c.fp, c.fn), "%d %d %d", c.tp, c.fp, c.fn)
+		assert.Equal(t, c.want, scoreClaims(c.tp, c.fp, c.fn), "%d %d %d", c.tp, c.fp, c.fn)
 	}
 }
 

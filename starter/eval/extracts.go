@@ -19,8 +19,8 @@ type Held struct {
 	None    int `json:"none"`          // nothing was quoted
 }
 
-// count adds a response to a question.
-func (h *Held) count(question Question, got response) {
+// countResponse adds a response to a question.
+func (h *Held) countResponse(question Question, got response) {
 	if len(question.Answers) == 0 || got.Answer == nil || len(strings.Fields(question.Answers[0])) > shortest {
 		return
 	}
@@ -28,33 +28,33 @@ func (h *Held) count(question Question, got response) {
 	switch {
 	case got.Answer.Kind == "none":
 		h.None++
-	case holds(got.Answer.Text, question.Answers):
+	case holdsAnswer(got.Answer.Text, question.Answers):
 		h.Extract++
 	}
-	if len(got.Chunks) > 0 && holds(got.Chunks[0].Snippet.Text, question.Answers) {
+	if len(got.Chunks) > 0 && holdsAnswer(got.Chunks[0].Snippet.Text, question.Answers) {
 		h.Snippet++
 	}
 }
 
-// holds reports whether a text has the words of one of the answers, in their order.
-func holds(shown string, answers []string) bool {
-	in := plain(shown)
+// holdsAnswer reports whether a text has the words of one of the answers, in their order.
+func holdsAnswer(shown string, answers []string) bool {
+	in := normalizeText(shown)
 	return slices.ContainsFunc(answers, func(answer string) bool {
-		words := plain(answer)
+		words := normalizeText(answer)
 		return words != "  " && strings.Contains(in, words)
 	})
 }
 
-// plain is a text as words in lower case, without articles.
-func plain(s string) string {
+// normalizeText is a text as words in lower case, without articles.
+func normalizeText(s string) string {
 	words := slices.DeleteFunc(text.Words(strings.ToLower(s)), func(word string) bool {
 		return word == "a" || word == "an" || word == "the"
 	})
 	return " " + strings.Join(words, " ") + " "
 }
 
-// extracts writes what the quoted answers hold.
-func (r *Report) extracts(out *strings.Builder) {
+// writeExtracts writes what the quoted answers hold.
+func (r *Report) writeExtracts(out *strings.Builder) {
 	first := true
 	for _, row := range r.Rows {
 		if row.Held == nil || row.Held.N == 0 {

@@ -72,7 +72,7 @@ func loadGraphBench(dir string) (*Dataset, bool, error) {
 		}
 		question := Question{
 			ID: row.ID, Question: row.Question, Answer: row.Answer, Answers: []string{row.Answer},
-			Gold: matchers[row.Source].gold(row.pieces()),
+			Gold: matchers[row.Source].findGold(row.splitEvidence()),
 		}
 		if len(question.Gold) == 0 {
 			dataset.LeftOut++
@@ -87,8 +87,8 @@ func loadGraphBench(dir string) (*Dataset, bool, error) {
 	return dataset, true, nil
 }
 
-// pieces returns the evidence of a question, which is a text or a list of texts, parted by semicolons.
-func (r graphRow) pieces() []string {
+// splitEvidence returns the evidence of a question, which is a text or a list of texts, parted by semicolons.
+func (r graphRow) splitEvidence() []string {
 	var many []string
 	if json.Unmarshal(r.Evidence, &many) != nil {
 		many = make([]string, 1)
@@ -110,7 +110,7 @@ func (d *Dataset) cutContext(row graphRow) *matcher {
 			panic("eval: passage: " + err.Error()) // texts always marshal
 		}
 		d.corpus = append(append(d.corpus, raw...), '\n')
-		for _, term := range terms(content) {
+		for _, term := range listTerms(content) {
 			out.holding[term] = append(out.holding[term], len(out.ids))
 		}
 		out.ids = append(out.ids, id)
@@ -139,11 +139,11 @@ type matcher struct {
 	holding map[string][]int
 }
 
-// gold returns the passage that matches each piece best.
-func (m *matcher) gold(pieces []string) (out []string) {
+// findGold returns the passage that matches each piece best.
+func (m *matcher) findGold(pieces []string) (out []string) {
 	for _, piece := range pieces {
 		matched, all := make([]float64, len(m.ids)), 0.0
-		for _, term := range terms(piece) {
+		for _, term := range listTerms(piece) {
 			weight := math.Log(1 + float64(len(m.ids))/float64(1+len(m.holding[term])))
 			all += weight
 			for _, passage := range m.holding[term] {
@@ -161,8 +161,8 @@ func (m *matcher) gold(pieces []string) (out []string) {
 	return out
 }
 
-// terms lists the words of a text, each once.
-func terms(content string) []string {
+// listTerms lists the words of a text, each once.
+func listTerms(content string) []string {
 	out := text.In("en").Terms(content)
 	slices.Sort(out)
 	return slices.Compact(out)

@@ -52,7 +52,7 @@ func OpenJournal(dir, about string) (*Journal, error) {
 	journal := &Journal{file: file, known: map[string]json.RawMessage{}}
 	end, was, err := journal.read()
 	if err == nil && was != "" && was != about {
-		err = another(was, about)
+		err = newMismatchError(was, about)
 	}
 	if err == nil {
 		err = file.Truncate(end) // a line that was being written
@@ -85,7 +85,7 @@ func ReadJournal(dir, about string) (*Journal, error) {
 		_ = file.Close()
 	}
 	if err == nil && was != "" && !strings.HasPrefix(was, about) {
-		err = another(was, about)
+		err = newMismatchError(was, about)
 	}
 	if err != nil {
 		return nil, fault.StoreDenied.At("read answers of", path).Because(err).Advise("choose another --out")
@@ -93,8 +93,8 @@ func ReadJournal(dir, about string) (*Journal, error) {
 	return journal, nil
 }
 
-// another is the mistake of going on with an evaluation of something else.
-func another(was, about string) error {
+// newMismatchError is the mistake of going on with an evaluation of something else.
+func newMismatchError(was, about string) error {
 	return errors.New("its answers are of another evaluation: " + was + "; this one is " + about)
 }
 
@@ -145,9 +145,9 @@ func (j *Journal) Close() error {
 	return nil
 }
 
-// remembered returns the answer that a journal holds for a question, which fields name; else what ask returns, which is
+// askOnce returns the answer that a journal holds for a question, which fields name; else what ask returns, which is
 // in the journal by then.
-func remembered[T any](
+func askOnce[T any](
 	ctx context.Context, j *Journal, fields []string, ask func(context.Context) (T, error),
 ) (value T, err error) {
 	if j == nil {

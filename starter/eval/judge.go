@@ -24,13 +24,13 @@ type Judge struct {
 	run     int // of judgements: each is asked for by itself
 }
 
-// complete asks the model, repeats what fails for a while, and has read take the reply. One that read refuses is asked
-// for once more, with a reminder, and enters no journal.
-func (j *Judge) complete(
+// completeCall asks the model, repeats what fails for a while, and has read take the reply. One that read refuses is
+// asked for once more, with a reminder, and enters no journal.
+func (j *Judge) completeCall(
 	ctx context.Context, chat model.Chat, call model.Call, read func(model.Reply) error,
 ) (model.Reply, error) {
 	fields := []string{chat.Info().Model, fmt.Sprint(j.run), call.Task, call.System, call.User}
-	reply, err := remembered(ctx, j.Journal, fields, func(ctx context.Context) (reply model.Reply, err error) {
+	reply, err := askOnce(ctx, j.Journal, fields, func(ctx context.Context) (reply model.Reply, err error) {
 		var used model.Usage
 		for range 2 {
 			err = retry.Do(ctx, func(ctx context.Context) error {
@@ -95,12 +95,12 @@ type judgement struct {
 	} `json:"verdicts"`
 }
 
-// call asks the judge, and refuses an answer that is no JSON or in which check finds a fault.
-func (j *Judge) call(
+// callJudge asks the judge, and refuses an answer that is no JSON or in which check finds a fault.
+func (j *Judge) callJudge(
 	ctx context.Context, system, user string, schema json.RawMessage, check func(judgement) string,
 ) (out judgement, used int64, err error) {
 	call := model.Call{Task: "judge", System: system, User: user, Schema: schema, Input: user}
-	reply, err := j.complete(ctx, j.Chat, call, func(reply model.Reply) error {
+	reply, err := j.completeCall(ctx, j.Chat, call, func(reply model.Reply) error {
 		text := reply.Text
 		if i, k := strings.IndexByte(text, '{'), strings.LastIndexByte(text, '}'); i >= 0 && k > i {
 			text = text[i : k+1]
@@ -117,8 +117,8 @@ func (j *Judge) call(
 	return out, reply.Usage.Prompt + reply.Usage.Completion, err
 }
 
-func (j *Judge) claims(ctx context.Context, text string) ([]string, int64, error) {
-	out, n, err := j.call(ctx, claimsTask, "Text: "+text, claimsSchema, func(out judgement) string {
+func (j *Judge) extractClaims(ctx context.Context, text string) ([]string, int64, error) {
+	out, n, err := j.callJudge(ctx, claimsTask, "Text: "+text, claimsSchema, func(out judgement) string {
 		if out.Claims == nil {
 			return fmt.Sprintf("no list of claims of %.80q", text)
 		}
@@ -127,8 +127,8 @@ func (j *Judge) claims(ctx context.Context, text string) ([]string, int64, error
 	return out.Claims, n, err
 }
 
-// supported counts the claims that a context supports.
-func (j *Judge) supported(ctx context.Context, claims []string, text string) (int, int64, error) {
+// countSupported counts the claims that a context supports.
+func (j *Judge) countSupported(ctx context.Context, claims []string, text string) (int, int64, error) {
 	if len(claims) == 0 {
 		return 0, 0, nil
 	}
@@ -137,7 +137,7 @@ func (j *Judge) supported(ctx context.Context, claims []string, text string) (in
 	for i, c := range claims {
 		fmt.Fprintf(&b, "%d. %s\n", i+1, c)
 	}
-	out, n, err := j.call(ctx, checkTask, b.String(), checkSchema, func(out judgement) string {
+	out, n, err := j.callJudge(ctx, checkTask, b.String(), checkSchema, func(out judgement) string {
 		if len(out.Verdicts) != len(claims) {
 			return fmt.Sprintf("%d verdicts on %d statements, the first of which is %.80q",
 				len(out.Verdicts), len(claims), claims[0])
@@ -162,31 +162,31 @@ func (j *Judge) F1(ctx context.Context, answer, gold string) (f1 float64, used i
 	if strings.TrimSpace(answer) == "" {
 		return 0, 0, nil
 	}
-	said, n, err := j.claims(ctx, answer)
+	said, n, err := j.extractClaims(ctx, answer)
 	used += n
 	if err != nil {
 		return 0, used, err
 	}
-	tp, n, err := j.supported(ctx, said, gold)
+	tp, n, err := j.countSupported(ctx, said, gold)
 	used += n
 	if err != nil {
 		return 0, used, err
 	}
-	want, n, err := j.claims(ctx, gold)
+	want, n, err := j.extractClaims(ctx, gold)
 	used += n
 	if err != nil {
 		return 0, used, err
 	}
-	found, n, err := j.supported(ctx, want, answer)
+	found, n, err := j.countSupported(ctx, want, answer)
 	used += n
 	if err != nil {
 		return 0, used, err
 	}
-	return factual(tp, len(said)-tp, len(want)-found), used, nil
+	return scoreClaims(tp, len(said)-tp, len(want)-found), used, nil
 }
 
-// factual is F1 of true positives, false positives and false negatives; tp are the answer's claims in both ratios.
-func factual(tp, fp, fn int) float64 {
+// scoreClaims is F1 of true positives, false positives and false negatives; tp are the answer's claims in both ratios.
+func scoreClaims(tp, fp, fn int) float64 {
 	ratio := func(a, b int) float64 {
 		if b == 0 {
 			return 0
@@ -213,6 +213,6 @@ func (j *Judge) Answer(
 	if chat == nil {
 		chat = j.Chat
 	}
-	reply, err := j.complete(ctx, chat, call, func(model.Reply) error { return nil })
+	reply, err := j.completeCall(ctx, chat, call, func(model.Reply) error { return nil })
 	return strings.TrimSpace(reply.Text), reply.Usage, err
 }

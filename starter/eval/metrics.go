@@ -16,8 +16,8 @@ type Scores struct {
 	F1     float64 // of the answer; NaN where it was not judged
 }
 
-// score compares ranked passages (distinct, by their first chunk) with the gold.
-func score(ranked []string, gold []string, ks []int) Scores {
+// scoreRanking compares ranked passages (distinct, by their first chunk) with the gold.
+func scoreRanking(ranked []string, gold []string, ks []int) Scores {
 	scores := Scores{F1: math.NaN()}
 	top := ks[len(ks)-1]
 	for _, k := range ks {
@@ -61,8 +61,8 @@ type Interval struct {
 // Resamples of a bootstrap.
 const Resamples = 10_000
 
-// draws are the resamples of n questions: the same for every method, so that differences are paired.
-func draws(n int, seed uint64) [][]int32 {
+// drawResamples are the resamples of n questions: the same for every method, so that differences are paired.
+func drawResamples(n int, seed uint64) [][]int32 {
 	random := rand.New(rand.NewPCG(seed, 0x756e7765))
 	drawn := make([][]int32, Resamples)
 	for i := range drawn {
@@ -74,8 +74,8 @@ func draws(n int, seed uint64) [][]int32 {
 	return drawn
 }
 
-// interval of the mean of values over resamples.
-func interval(values []float64, drawn [][]int32) Interval {
+// newInterval of the mean of values over resamples.
+func newInterval(values []float64, drawn [][]int32) Interval {
 	means := make([]float64, len(drawn))
 	for i, questions := range drawn {
 		sum := 0.0

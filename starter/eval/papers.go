@@ -49,8 +49,8 @@ func Published(dir, name string) (*Dataset, error) {
 	return nil, nil
 }
 
-// ask adds a question with the passages that answer it, unless it was asked before.
-func (d *Dataset) ask(id, question, answer string, passages []string) error {
+// addQuestion adds a question with the passages that answer it, unless it was asked before.
+func (d *Dataset) addQuestion(id, question, answer string, passages []string) error {
 	if strings.TrimSpace(question) == "" || strings.TrimSpace(answer) == "" || len(passages) == 0 {
 		return fmt.Errorf("question %q lacks its text, its answer or its documents", id)
 	}
@@ -85,11 +85,11 @@ type ragRow struct {
 }
 
 func readRAGBench(path string, into *Dataset) error {
-	take := func(row ragRow) error { return into.ask(row.ID, row.Question, row.Response, row.Documents) }
+	take := func(row ragRow) error { return into.addQuestion(row.ID, row.Question, row.Response, row.Documents) }
 	if strings.HasSuffix(path, ".parquet") {
 		return readParquet(path, take)
 	}
-	return lines(path, func(_ int, raw []byte) error {
+	return readLines(path, func(_ int, raw []byte) error {
 		var row ragRow
 		if err := json.Unmarshal(raw, &row); err != nil {
 			return err
@@ -158,7 +158,7 @@ func readParquet(path string, take func(ragRow) error) error {
 // readMuSiQue takes the supporting paragraphs alone: the paper's corpus has about as many tokens as those, and not the
 // twenty of each question.
 func readMuSiQue(path string, into *Dataset) error {
-	return lines(path, func(_ int, raw []byte) error {
+	return readLines(path, func(_ int, raw []byte) error {
 		var row struct {
 			ID         string `json:"id"`
 			Question   string `json:"question"`
@@ -181,6 +181,6 @@ func readMuSiQue(path string, into *Dataset) error {
 				supporting = append(supporting, paragraph.Text)
 			}
 		}
-		return into.ask(row.ID, row.Question, row.Answer, supporting)
+		return into.addQuestion(row.ID, row.Question, row.Answer, supporting)
 	})
 }

@@ -65,7 +65,7 @@ func TestAJournalGoesOnBehindATornLineAndRefusesAnotherEvaluation(t *testing.T) 
 		journal, err := OpenJournal(dir, "this one")
 		require.NoError(t, err)
 		defer func() { require.NoError(t, journal.Close()) }()
-		value, err := remembered(t.Context(), journal, []string{key}, func(context.Context) (string, error) {
+		value, err := askOnce(t.Context(), journal, []string{key}, func(context.Context) (string, error) {
 			asked++
 			return "answer " + key, nil
 		})

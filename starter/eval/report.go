@@ -57,22 +57,22 @@ func (r *Report) Markdown() string {
 		r.Resamples,
 		r.Seed,
 	)
-	r.retrieval(&text)
-	r.extracts(&text)
-	r.pairs(&text)
-	r.shares(&text)
-	r.chosen(&text)
-	if !r.spent() {
+	r.writeRetrieval(&text)
+	r.writeExtracts(&text)
+	r.writePairs(&text)
+	r.writeShares(&text)
+	r.writeChosen(&text)
+	if !r.isPaid() {
 		text.WriteString("\nNo token was spent: built-in models, or recordings.\n")
 		return text.String()
 	}
-	r.tokens(&text)
-	r.published(&text)
+	r.writeTokens(&text)
+	r.writePublished(&text)
 	return text.String()
 }
 
-// retrieval writes the table of recall and latency.
-func (r *Report) retrieval(text *strings.Builder) {
+// writeRetrieval writes the table of recall and latency.
+func (r *Report) writeRetrieval(text *strings.Builder) {
 	text.WriteString("| method |")
 	for _, k := range r.Ks {
 		fmt.Fprintf(text, " recall@%d |", k)
@@ -95,7 +95,7 @@ func (r *Report) retrieval(text *strings.Builder) {
 		}
 		against := "–"
 		if paired := row.Against; paired != nil {
-			against = paired.difference()
+			against = paired.formatDifference()
 		}
 		fmt.Fprintf(
 			text,
@@ -105,8 +105,8 @@ func (r *Report) retrieval(text *strings.Builder) {
 	}
 }
 
-// difference writes a paired one in points, and what its interval lets one say of it.
-func (i Interval) difference() string {
+// formatDifference writes a paired one in points, and what its interval lets one say of it.
+func (i Interval) formatDifference() string {
 	return fmt.Sprintf("%+.1f (%+.1f to %+.1f): %s", 100*i.Mean, 100*i.Low, 100*i.High, i.Verdict())
 }
 
@@ -121,8 +121,8 @@ func (i Interval) Verdict() string {
 	return "not told apart"
 }
 
-// pairs writes what variants change.
-func (r *Report) pairs(text *strings.Builder) {
+// writePairs writes what variants change.
+func (r *Report) writePairs(text *strings.Builder) {
 	first := true
 	for _, row := range r.Rows {
 		if len(row.Paired) == 0 {
@@ -139,7 +139,7 @@ func (r *Report) pairs(text *strings.Builder) {
 		}
 		fmt.Fprintf(text, "| %s | %s | %s |", row.Name, row.Base, row.Generation)
 		for _, paired := range row.Paired {
-			fmt.Fprintf(text, " %s |", paired.difference())
+			fmt.Fprintf(text, " %s |", paired.formatDifference())
 		}
 		text.WriteString("\n")
 	}
@@ -148,8 +148,8 @@ func (r *Report) pairs(text *strings.Builder) {
 // choosers are the sets whose questions chose the setting of hybrid (docs/retrieval.md), as their folders are called.
 var choosers = []string{"musique", "2wiki", "covid_qa"}
 
-// chosen says on which questions the setting was chosen.
-func (r *Report) chosen(text *strings.Builder) {
+// writeChosen says on which questions the setting was chosen.
+func (r *Report) writeChosen(text *strings.Builder) {
 	fmt.Fprintf(text, "\nQuestions %.12s: figures of a report that has another sum are of other questions, and not to be "+
 		"compared with these.", r.Questions)
 	text.WriteString(" The setting of hybrid was chosen on samples of MuSiQue (100 questions), 2Wiki (120) and CovidQA")
@@ -161,8 +161,8 @@ func (r *Report) chosen(text *strings.Builder) {
 	}
 }
 
-// tokens writes the table of tokens and of the answers' correctness.
-func (r *Report) tokens(text *strings.Builder) {
+// writeTokens writes the table of tokens and of the answers' correctness.
+func (r *Report) writeTokens(text *strings.Builder) {
 	text.WriteString("\nTokens that each method needs. Those of the index are the ledger's, whenever they were paid: " +
 		"equal on a re-run; embeddings of them are counted in o200k tokens. What gem and apr add to an " +
 		"index is not among them. Those of questions count as if none was asked before.\n\n" +
@@ -185,7 +185,7 @@ func (r *Report) tokens(text *strings.Builder) {
 		if f1 := row.F1; f1 != nil {
 			against := "–"
 			if f1.Against != nil {
-				against = f1.Against.difference()
+				against = f1.Against.formatDifference()
 			}
 			deviation := math.Sqrt(f1.Variance)
 			fmt.Fprintf(text, " %.4f ± %.4f | %s | %.4f | %d |\n", f1.Mean, deviation, against, f1.AsZero, f1.Skipped)
@@ -195,8 +195,8 @@ func (r *Report) tokens(text *strings.Builder) {
 	}
 }
 
-// published writes what the paper says of a dataset of that name.
-func (r *Report) published(text *strings.Builder) {
+// writePublished writes what the paper says of a dataset of that name.
+func (r *Report) writePublished(text *strings.Builder) {
 	rows := published[strings.ReplaceAll(r.Dataset, "_", "")]
 	if len(rows) == 0 {
 		return
@@ -212,8 +212,8 @@ func (r *Report) published(text *strings.Builder) {
 	text.WriteString(".\n")
 }
 
-// spent reports whether anything was paid for.
-func (r *Report) spent() bool {
+// isPaid reports whether anything was paid for.
+func (r *Report) isPaid() bool {
 	for _, x := range r.Rows {
 		if x.Tokens != (Tokens{}) || x.F1 != nil {
 			return true
@@ -265,7 +265,7 @@ func (r *Report) SVG() string {
 		)
 	}
 	for i, row := range rows {
-		row.bars(&text, svgLeft+svgGap/2+i*group)
+		row.drawBars(&text, svgLeft+svgGap/2+i*group)
 	}
 	for k, cutoff := range r.Ks {
 		fmt.Fprintf(
@@ -278,8 +278,8 @@ func (r *Report) SVG() string {
 	return text.String()
 }
 
-// bars draws one method from x on, and its name below.
-func (r Row) bars(text *strings.Builder, x int) {
+// drawBars draws one method from x on, and its name below.
+func (r Row) drawBars(text *strings.Builder, x int) {
 	for k, recall := range r.Recall {
 		fmt.Fprintf(
 			text,
@@ -310,14 +310,14 @@ func (r *Report) Write(dir string) error {
 		return err
 	}
 	return writeAll(dir, map[string]string{
-		"questions.jsonl": r.answered(), "spend.svg": r.SpendSVG(), "report.json": string(raw) + "\n",
+		"questions.jsonl": r.formatAnswers(), "spend.svg": r.SpendSVG(), "report.json": string(raw) + "\n",
 		"report.md": r.Markdown(), "recall.svg": r.SVG(),
 	})
 }
 
-// answered has a line for each question that was answered and judged: by system, its answer and how factual it is by
-// run, null where it could not be judged.
-func (r *Report) answered() string {
+// formatAnswers has a line for each question that was answered and judged: by system, its answer and how factual it is
+// by run, null where it could not be judged.
+func (r *Report) formatAnswers() string {
 	type one struct {
 		Answer  string     `json:"answer"`
 		Factual []*float64 `json:"factual_correctness"`

@@ -69,8 +69,8 @@ type Plan struct {
 	Fills   bool             // short results are filled up with similar chunks
 }
 
-// workers is how many questions are asked at once.
-func (p Plan) workers() int { return max(1, p.Workers) }
+// countWorkers is how many questions are asked at once.
+func (p Plan) countWorkers() int { return max(1, p.Workers) }
 
 // response is what is read of an answer.
 type response struct {
@@ -190,9 +190,9 @@ func Run(ctx context.Context, plan Plan) (*Report, error) {
 			rep.WithAnswers++
 		}
 	}
-	drawn := draws(rep.N, plan.Seed)
+	drawn := drawResamples(rep.N, plan.Seed)
 	for _, system := range plan.Systems {
-		row, err := plan.system(ctx, system, rep)
+		row, err := plan.runSystem(ctx, system, rep)
 		if err != nil {
 			return nil, err
 		}
@@ -202,7 +202,7 @@ func Run(ctx context.Context, plan Plan) (*Report, error) {
 		return rep, nil
 	}
 	for _, name := range []string{closedBook, oracle} {
-		row, err := plan.baseline(ctx, name)
+		row, err := plan.runBaseline(ctx, name)
 		if err != nil {
 			return nil, err
 		}
@@ -214,23 +214,23 @@ func Run(ctx context.Context, plan Plan) (*Report, error) {
 
 // compareFacts compares the factual correctness of each row with the first one's, where both were judged.
 func (r *Report) compareFacts() {
-	first := r.Rows[0].facts()
+	first := r.Rows[0].averageFacts()
 	for i := range r.Rows[1:] {
 		var differences []float64
-		for n, value := range r.Rows[i+1].facts() {
+		for n, value := range r.Rows[i+1].averageFacts() {
 			if difference := value - first[n]; !math.IsNaN(difference) {
 				differences = append(differences, difference)
 			}
 		}
 		if len(differences) > 0 {
-			paired := interval(differences, draws(len(differences), r.Seed))
+			paired := newInterval(differences, drawResamples(len(differences), r.Seed))
 			r.Rows[i+1].F1.Against = &paired
 		}
 	}
 }
 
-// facts are the means over the runs of each answer's factual correctness; NaN: a run has none.
-func (r *Row) facts() []float64 {
+// averageFacts are the means over the runs of each answer's factual correctness; NaN: a run has none.
+func (r *Row) averageFacts() []float64 {
 	out := make([]float64, len(r.answers))
 	for _, run := range r.rated {
 		for i, value := range run {
@@ -242,46 +242,46 @@ func (r *Row) facts() []float64 {
 
 // add sums a row up, against the first one, and reports it.
 func (r *Report) add(row Row, drawn [][]int32, notice func(string)) {
-	row.sum(r.Ks, drawn)
+	row.sumScores(r.Ks, drawn)
 	if len(r.Rows) > 0 {
-		row.against(r.Rows[0], r.Ks, drawn)
+		row.compareFirst(r.Rows[0], r.Ks, drawn)
 	}
 	if row.System.Variant() {
-		r.pair(&row, drawn)
+		r.pairVariant(&row, drawn)
 	}
 	r.Rows = append(r.Rows, row)
-	notice(fmt.Sprintf("%s: recall %s", row.Name, recalls(row, r.Ks)))
+	notice(fmt.Sprintf("%s: recall %s", row.Name, formatRecalls(row, r.Ks)))
 }
 
-// pair compares a variant with the row of the same method and rule that is none.
-func (r *Report) pair(row *Row, drawn [][]int32) {
+// pairVariant compares a variant with the row of the same method and rule that is none.
+func (r *Report) pairVariant(row *Row, drawn [][]int32) {
 	for _, base := range r.Rows {
 		if base.System.Variant() || base.System.Method != row.System.Method || base.System.Rule != row.System.Rule {
 			continue
 		}
 		row.Base = base.Name
 		for k := range r.Ks {
-			row.Paired = append(row.Paired, row.difference(base, k, drawn))
+			row.Paired = append(row.Paired, row.comparePaired(base, k, drawn))
 		}
 	}
 }
 
-// against gives the paired difference to the first system at the largest cut-off.
-func (r *Row) against(first Row, ks []int, drawn [][]int32) {
-	paired := r.difference(first, len(ks)-1, drawn)
+// compareFirst gives the paired difference to the first system at the largest cut-off.
+func (r *Row) compareFirst(first Row, ks []int, drawn [][]int32) {
+	paired := r.comparePaired(first, len(ks)-1, drawn)
 	r.Against = &paired
 }
 
-// difference of recall at a cut-off to another row, question by question.
-func (r *Row) difference(other Row, k int, drawn [][]int32) Interval {
+// comparePaired of recall at a cut-off to another row, question by question.
+func (r *Row) comparePaired(other Row, k int, drawn [][]int32) Interval {
 	differences := make([]float64, len(r.scores))
 	for j := range differences {
 		differences[j] = r.scores[j].Recall[k] - other.scores[j].Recall[k]
 	}
-	return interval(differences, drawn)
+	return newInterval(differences, drawn)
 }
 
-func recalls(row Row, ks []int) string {
+func formatRecalls(row Row, ks []int) string {
 	s := ""
 	for i := range ks {
 		if i > 0 {
@@ -292,8 +292,8 @@ func recalls(row Row, ks []int) string {
 	return s
 }
 
-// system asks one system every question.
-func (p Plan) system(ctx context.Context, system System, rep *Report) (Row, error) {
+// runSystem asks one system every question.
+func (p Plan) runSystem(ctx context.Context, system System, rep *Report) (Row, error) {
 	row := Row{System: system, Name: system.Name(), scores: make([]Scores, rep.N)}
 	if p.Quotes {
 		row.Held = &Held{}
@@ -305,9 +305,9 @@ func (p Plan) system(ctx context.Context, system System, rep *Report) (Row, erro
 	if system.Index != "" {
 		ask = p.AskOf(system.Index)
 	}
-	err := parallel.Each(ctx, rep.N, p.workers(), func(ctx context.Context, i int) error {
+	err := parallel.Each(ctx, rep.N, p.countWorkers(), func(ctx context.Context, i int) error {
 		question := p.Dataset.Questions[i]
-		got, err := p.ask(ctx, ask, system, question)
+		got, err := p.askSystem(ctx, ask, system, question)
 		latency[i] = got.Latency
 		if err != nil {
 			return fault.CodeOf(err).At("ask question", question.ID+" by "+row.Name).Because(err)
@@ -317,7 +317,7 @@ func (p Plan) system(ctx context.Context, system System, rep *Report) (Row, erro
 		if row.Generation = got.Generation; !system.Variant() {
 			rep.Generation, rep.Models = got.Generation, got.Models
 		}
-		row.scores[i] = score(got.passages(), question.Gold, p.Ks)
+		row.scores[i] = scoreRanking(got.listPassages(), question.Gold, p.Ks)
 		row.Tokens.EmbedQuery += got.Usage.Embedding + got.Usage.Saved
 		row.Tokens.PromptQuery += got.Usage.Prompt
 		row.Tokens.CompletionQuery += got.Usage.Completion
@@ -325,7 +325,7 @@ func (p Plan) system(ctx context.Context, system System, rep *Report) (Row, erro
 			answers[i] = got.Answer.Text
 		}
 		if p.Quotes {
-			row.Held.count(question, got)
+			row.Held.countResponse(question, got)
 			latency[i] -= got.Timings.Answer
 		}
 		return nil
@@ -333,19 +333,19 @@ func (p Plan) system(ctx context.Context, system System, rep *Report) (Row, erro
 	if err != nil {
 		return row, err
 	}
-	row.Tokens.index(system.Method, p.Fills, p.Spent)
+	row.Tokens.addIndex(system.Method, p.Fills, p.Spent)
 	row.P50, row.P99 = quantile(latency, 0.5), quantile(latency, 0.99)
 	if p.Judge != nil {
-		err = p.judge(ctx, &row, answers)
+		err = p.judgeAnswers(ctx, &row, answers)
 	}
 	return row, err
 }
 
-// ask asks a system a question. Where an answer is given another number of passages than are compared, it is asked for
-// by a separate query.
-func (p Plan) ask(ctx context.Context, ask Asker, system System, question Question) (response, error) {
+// askSystem asks a system a question. Where an answer is given another number of passages than are compared, it is
+// asked for by a separate query.
+func (p Plan) askSystem(ctx context.Context, ask Asker, system System, question Question) (response, error) {
 	query := func(seats int, answered bool) (got response, err error) {
-		body := p.body(system, question, seats, answered)
+		body := p.newBody(system, question, seats, answered)
 		fields, err := json.Marshal(body)
 		if err != nil {
 			return got, err
@@ -354,7 +354,7 @@ func (p Plan) ask(ctx context.Context, ask Asker, system System, question Questi
 		if p.Judge != nil && system.Index == "" { // another index may be another by the next time
 			journal = p.Judge.Journal
 		}
-		return remembered(ctx, journal, []string{system.Index, string(fields)}, func(ctx context.Context) (response, error) {
+		return askOnce(ctx, journal, []string{system.Index, string(fields)}, func(ctx context.Context) (response, error) {
 			start := time.Now()
 			raw, err := ask(ctx, body)
 			got.Latency = float64(time.Since(start).Microseconds()) / 1000
@@ -380,8 +380,8 @@ func (p Plan) ask(ctx context.Context, ask Asker, system System, question Questi
 	return got, err
 }
 
-// index takes over what a method needs of what the index cost.
-func (t *Tokens) index(name string, fills bool, spent core.IndexTokens) {
+// addIndex takes over what a method needs of what the index cost.
+func (t *Tokens) addIndex(name string, fills bool, spent core.IndexTokens) {
 	method, err := retrieve.Methods().Method(name)
 	if err != nil {
 		return
@@ -395,8 +395,8 @@ func (t *Tokens) index(name string, fills bool, spent core.IndexTokens) {
 	}
 }
 
-// body of a query.
-func (p Plan) body(system System, question Question, seats int, answered bool) map[string]any {
+// newBody of a query.
+func (p Plan) newBody(system System, question Question, seats int, answered bool) map[string]any {
 	body := map[string]any{"query": question.Question, "method": system.Method, "top_chunks": seats}
 	if system.Rule != "" {
 		body["rule"] = system.Rule
@@ -413,8 +413,8 @@ func (p Plan) body(system System, question Question, seats int, answered bool) m
 	return body
 }
 
-// passages of a response in their order, each once: a passage may have several chunks.
-func (r response) passages() []string {
+// listPassages of a response in their order, each once: a passage may have several chunks.
+func (r response) listPassages() []string {
 	var ranked []string
 	seen := map[string]bool{}
 	for _, chunk := range r.Chunks {
@@ -426,14 +426,14 @@ func (r response) passages() []string {
 	return ranked
 }
 
-// sum makes means and intervals of the questions' scores.
-func (r *Row) sum(ks []int, drawn [][]int32) {
+// sumScores makes means and intervals of the questions' scores.
+func (r *Row) sumScores(ks []int, drawn [][]int32) {
 	column := func(of func(Scores) float64) Interval {
 		values := make([]float64, len(r.scores))
 		for i, scores := range r.scores {
 			values[i] = of(scores)
 		}
-		return interval(values, drawn)
+		return newInterval(values, drawn)
 	}
 	for k := range ks {
 		r.Recall = append(r.Recall, column(func(s Scores) float64 { return s.Recall[k] }))
@@ -442,14 +442,14 @@ func (r *Row) sum(ks []int, drawn [][]int32) {
 	r.MRR, r.NDCG = column(func(s Scores) float64 { return s.MRR }), column(func(s Scores) float64 { return s.NDCG })
 }
 
-// judge rates answers over the runs. An answer that cannot be judged is skipped and asked about again by the next
-// evaluation; what would fail for every answer ends this one.
-func (p Plan) judge(ctx context.Context, row *Row, answers []string) error {
+// judgeAnswers rates answers over the runs. An answer that cannot be judged is skipped and asked about again by the
+// next evaluation; what would fail for every answer ends this one.
+func (p Plan) judgeAnswers(ctx context.Context, row *Row, answers []string) error {
 	out := &Factual{}
 	row.F1, row.answers = out, answers
 	var means, zeros []float64
 	for run := range max(1, p.Runs) {
-		rated, spent, err := p.rate(ctx, run, row.Name, answers)
+		rated, spent, err := p.rateAnswers(ctx, run, row.Name, answers)
 		row.Tokens.Judge += spent
 		if err != nil {
 			return err
@@ -477,8 +477,8 @@ func (p Plan) judge(ctx context.Context, row *Row, answers []string) error {
 // hopeless is how many answers, of which none could be judged, show that the judge cannot.
 const hopeless = 10
 
-// rate gives the F1 of each answer, NaN for those that have no gold answer or could not be judged.
-func (p Plan) rate(
+// rateAnswers gives the F1 of each answer, NaN for those that have no gold answer or could not be judged.
+func (p Plan) rateAnswers(
 	ctx context.Context, run int, system string, answers []string,
 ) (rated []float64, used int64, err error) {
 	judge := *p.Judge
@@ -491,7 +491,7 @@ func (p Plan) rate(
 		return fault.BadOutput.At("judge answers with", judge.Chat.Info().Model).Because(last).
 			Advise("none of its judgements can be used: choose another models.judge")
 	}
-	err = parallel.Each(ctx, len(answers), p.workers(), func(ctx context.Context, i int) error {
+	err = parallel.Each(ctx, len(answers), p.countWorkers(), func(ctx context.Context, i int) error {
 		rated[i] = math.NaN()
 		question := p.Dataset.Questions[i]
 		if question.Answer == "" {
@@ -569,7 +569,7 @@ func (p Plan) Unpaid(journal *Journal) (answers, judgements int) {
 			continue
 		}
 		for _, system := range p.Systems {
-			got, err := p.ask(ctx, ask, system, question)
+			got, err := p.askSystem(ctx, ask, system, question)
 			answer := ""
 			if got.Answer != nil {
 				answer = got.Answer.Text
@@ -577,15 +577,15 @@ func (p Plan) Unpaid(journal *Journal) (answers, judgements int) {
 			count(question, answer, err)
 		}
 		for _, name := range []string{closedBook, oracle} {
-			answer, _, err := judge.Answer(ctx, question.Question, p.given(name, question))
+			answer, _, err := judge.Answer(ctx, question.Question, p.passagesFor(name, question))
 			count(question, answer, err)
 		}
 	}
 	return answers, judgements
 }
 
-// given are the passages that a baseline has.
-func (p Plan) given(name string, question Question) (passages []retrieve.Passage) {
+// passagesFor are the passages that a baseline has.
+func (p Plan) passagesFor(name string, question Question) (passages []retrieve.Passage) {
 	if name == oracle {
 		for _, id := range question.Gold {
 			passages = append(passages, p.Dataset.Texts[id])
@@ -594,17 +594,17 @@ func (p Plan) given(name string, question Question) (passages []retrieve.Passage
 	return passages
 }
 
-// baseline answers without any context, or from the gold passages.
-func (p Plan) baseline(ctx context.Context, name string) (Row, error) {
+// runBaseline answers without any context, or from the gold passages.
+func (p Plan) runBaseline(ctx context.Context, name string) (Row, error) {
 	row := Row{System: System{Method: name}, Name: name}
 	answers := make([]string, len(p.Dataset.Questions))
 	var mu sync.Mutex
-	err := parallel.Each(ctx, len(answers), p.workers(), func(ctx context.Context, i int) error {
+	err := parallel.Each(ctx, len(answers), p.countWorkers(), func(ctx context.Context, i int) error {
 		question := p.Dataset.Questions[i]
 		if question.Answer == "" {
 			return nil
 		}
-		text, usage, err := p.Judge.Answer(ctx, question.Question, p.given(name, question))
+		text, usage, err := p.Judge.Answer(ctx, question.Question, p.passagesFor(name, question))
 		mu.Lock()
 		defer mu.Unlock()
 		answers[i] = text
@@ -613,7 +613,7 @@ func (p Plan) baseline(ctx context.Context, name string) (Row, error) {
 		return err
 	})
 	if err == nil {
-		err = p.judge(ctx, &row, answers)
+		err = p.judgeAnswers(ctx, &row, answers)
 	}
 	return row, err
 }

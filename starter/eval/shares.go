@@ -36,8 +36,8 @@ func (d *Dataset) ShareOf(share float64, index string) Share {
 // Money is the share of the tokens of all chunks that was paid for.
 func (s Share) Money() float64 { return float64(s.Paid) / float64(max(1, s.Tokens)) }
 
-// row of a share by the first method; nil: none was asked.
-func (r *Report) row(share Share) *Row {
+// findRow of a share by the first method; nil: none was asked.
+func (r *Report) findRow(share Share) *Row {
 	for i, row := range r.Rows {
 		index := row.System.Index
 		if index == "" {
@@ -50,8 +50,8 @@ func (r *Report) row(share Share) *Row {
 	return nil
 }
 
-// shares writes recall against money.
-func (r *Report) shares(text *strings.Builder) {
+// writeShares writes recall against money.
+func (r *Report) writeShares(text *strings.Builder) {
 	if len(r.Shares) == 0 {
 		return
 	}
@@ -63,7 +63,7 @@ func (r *Report) shares(text *strings.Builder) {
 	}
 	text.WriteString("\n|---|---|---|" + strings.Repeat("---|---|", len(r.Ks)) + "\n")
 	for _, share := range r.Shares {
-		row := r.row(share)
+		row := r.findRow(share)
 		if row == nil {
 			continue
 		}
@@ -71,7 +71,7 @@ func (r *Report) shares(text *strings.Builder) {
 		for k, recall := range row.Recall {
 			difference := "–"
 			if k < len(row.Paired) {
-				difference = row.Paired[k].difference()
+				difference = row.Paired[k].formatDifference()
 			}
 			fmt.Fprintf(text, " %.1f (%.1f–%.1f) | %s |", 100*recall.Mean, 100*recall.Low, 100*recall.High, difference)
 		}
@@ -106,7 +106,7 @@ func (r *Report) SpendSVG() string {
 		colour := svgColours[k%len(svgColours)]
 		var points []string
 		for _, share := range r.Shares {
-			row := r.row(share)
+			row := r.findRow(share)
 			if row == nil {
 				continue
 			}

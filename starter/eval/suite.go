@@ -96,7 +96,7 @@ func ReadSuite(dir string) (*Suite, error) {
 // Add compares the methods of a report in pairs with the base, and each with itself in the last run, where that asked
 // the same questions.
 func (s *Suite) Add(dataset *Dataset, report *Report, last *Suite) {
-	drawn := draws(report.N, report.Seed)
+	drawn := drawResamples(report.N, report.Seed)
 	var base *Row
 	for i := range report.Rows {
 		if report.Rows[i].Name == s.Base {
@@ -127,14 +127,14 @@ func (s *Suite) Add(dataset *Dataset, report *Report, last *Suite) {
 		}
 		for k := range s.Ks {
 			if base != nil && base.Name != row.Name {
-				out.AgainstBase = append(out.AgainstBase, row.difference(*base, k, drawn))
+				out.AgainstBase = append(out.AgainstBase, row.comparePaired(*base, k, drawn))
 			}
-			if was := last.row(out, s.Ks); was != nil {
+			if was := last.findRow(out, s.Ks); was != nil {
 				differences := make([]float64, report.N)
 				for i := range differences {
 					differences[i] = out.ByQuestion[i][k] - was.ByQuestion[i][k]
 				}
-				out.AgainstLast = append(out.AgainstLast, interval(differences, drawn))
+				out.AgainstLast = append(out.AgainstLast, newInterval(differences, drawn))
 			}
 		}
 		s.Rows = append(s.Rows, out)
@@ -145,8 +145,8 @@ func (s *Suite) Add(dataset *Dataset, report *Report, last *Suite) {
 	}
 }
 
-// row returns that of the same questions, method and cut-offs; nil: there is none.
-func (s *Suite) row(now SuiteRow, ks []int) *SuiteRow {
+// findRow returns that of the same questions, method and cut-offs; nil: there is none.
+func (s *Suite) findRow(now SuiteRow, ks []int) *SuiteRow {
 	if s == nil || !slices.Equal(s.Ks, ks) {
 		return nil
 	}
@@ -179,7 +179,7 @@ func (s *Suite) Markdown() string {
 		for _, recall := range row.Recall {
 			fmt.Fprintf(&out, " %.1f |", 100*recall.Mean)
 		}
-		fmt.Fprintf(&out, " %s | %s | %.1f |\n", shown(row.AgainstBase), shown(row.AgainstLast), row.P50)
+		fmt.Fprintf(&out, " %s | %s | %.1f |\n", formatDiffs(row.AgainstBase), formatDiffs(row.AgainstLast), row.P50)
 		hops += fmt.Sprintf("| %s | %s |", row.Set, row.Method)
 		for _, hop := range row.Hops {
 			var cells []string
@@ -201,8 +201,8 @@ func (s *Suite) Markdown() string {
 	return out.String()
 }
 
-// shown writes differences at each cut-off in points.
-func shown(differences []Interval) string {
+// formatDiffs writes differences at each cut-off in points.
+func formatDiffs(differences []Interval) string {
 	var out []string
 	for _, one := range differences {
 		cell := fmt.Sprintf("%+.1f (%+.1f to %+.1f)", 100*one.Mean, 100*one.Low, 100*one.High)

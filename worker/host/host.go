@@ -83,8 +83,8 @@ const (
 	defaultCacheBytes = 32 << 30
 )
 
-// filled puts defaults where the configuration gives nothing.
-func (c Config) filled() (Config, error) {
+// withDefaults puts defaults where the configuration gives nothing.
+func (c Config) withDefaults() (Config, error) {
 	for _, size := range []struct {
 		name  string
 		value *int
@@ -139,8 +139,8 @@ func (c Config) filled() (Config, error) {
 	return c, nil
 }
 
-// workers are the engine's, one for each queue that the role has.
-func (c Config) workers() []worker.Worker {
+// newWorkers are the engine's, one for each queue that the role has.
+func (c Config) newWorkers() []worker.Worker {
 	var all []worker.Worker
 	tell := func(queue string, slots int) {
 		if c.Telemetry != nil {
@@ -148,13 +148,13 @@ func (c Config) workers() []worker.Worker {
 		}
 	}
 	if c.Role != RoleCPU {
-		main := worker.New(c.Client, c.TaskQueue, c.options(c.Slots))
+		main := worker.New(c.Client, c.TaskQueue, c.newOptions(c.Slots))
 		workflows.Register(main)
 		all = append(all, main)
 		tell("activity", c.Slots)
 	}
 	if c.Role != RoleIO {
-		options := c.options(c.CPUSlots)
+		options := c.newOptions(c.CPUSlots)
 		options.DisableWorkflowWorker = true
 		all = append(all, worker.New(c.Client, workflows.ComputingQueue(c.TaskQueue), options))
 		tell("computing", c.CPUSlots)
@@ -162,8 +162,8 @@ func (c Config) workers() []worker.Worker {
 	return all
 }
 
-// self is how the worker describes itself to the fleet.
-func (c Config) self() fleet.Worker {
+// describeSelf is how the worker describes itself to the fleet.
+func (c Config) describeSelf() fleet.Worker {
 	self := fleet.Worker{Queue: c.TaskQueue, Slots: c.Slots, CPU: c.CPUSlots, Apart: c.Role != RoleIO}
 	if c.Role == RoleCPU {
 		self.Slots = 0
@@ -174,8 +174,8 @@ func (c Config) self() fleet.Worker {
 	return self
 }
 
-// options are those of an engine's worker with so many slots.
-func (c Config) options(slots int) worker.Options {
+// newOptions are those of an engine's worker with so many slots.
+func (c Config) newOptions(slots int) worker.Options {
 	options := worker.Options{
 		MaxConcurrentActivityExecutionSize: slots,
 		MaxConcurrentActivityTaskPollers:   min(c.ActivityPollers, slots),
@@ -214,7 +214,7 @@ type Host struct {
 // Start starts a worker. It fails where the configuration makes no sense, the cache's folder cannot be made, or the
 // engine does not answer.
 func Start(config Config) (*Host, error) {
-	config, err := config.filled()
+	config, err := config.withDefaults()
 	if err != nil {
 		return nil, err
 	}
@@ -248,7 +248,7 @@ func Start(config Config) (*Host, error) {
 	if config.Alone {
 		due = &activities.Due{}
 	}
-	workers, self := config.workers(), config.self()
+	workers, self := config.newWorkers(), config.describeSelf()
 	for _, one := range workers {
 		one.RegisterActivity(&activities.Activities{
 			Ports: ports, Engine: Engine{config.Client, config.Address, config.Namespace}, Log: config.Log,
@@ -257,30 +257,30 @@ func Start(config Config) (*Host, error) {
 	}
 	member := fleet.Join(stores.Coordination, self, config.Log)
 	config.Models.ShareWith(member)
-	if err := start(workers); err != nil {
+	if err := startWorkers(workers); err != nil {
 		left, gone := context.WithTimeout(context.Background(), leavePatience)
 		defer gone()
 		parser.Close()
 		return nil, errors.Join(err, member.Leave(left))
 	}
 	host := &Host{workers: workers, ports: ports, parser: parser, drain: config.Drain, due: due, member: member}
-	host.watch(config)
+	host.watchIndexes(config)
 	return host, nil
 }
 
-// start starts all workers or none.
-func start(workers []worker.Worker) error {
+// startWorkers starts all workers or none.
+func startWorkers(workers []worker.Worker) error {
 	for i, one := range workers {
 		if err := one.Start(); err != nil {
-			stop(workers[:i])
+			stopWorkers(workers[:i])
 			return err
 		}
 	}
 	return nil
 }
 
-// stop stops workers side by side: each may wait for its activities as long as it may drain.
-func stop(workers []worker.Worker) {
+// stopWorkers stops workers side by side: each may wait for its activities as long as it may drain.
+func stopWorkers(workers []worker.Worker) {
 	var stopped sync.WaitGroup
 	for _, one := range workers {
 		stopped.Go(one.Stop)
@@ -288,8 +288,8 @@ func stop(workers []worker.Worker) {
 	stopped.Wait()
 }
 
-// watch looks up how the indexes stand, for metrics, until Stop.
-func (h *Host) watch(config Config) {
+// watchIndexes looks up how the indexes stand, for metrics, until Stop.
+func (h *Host) watchIndexes(config Config) {
 	if config.Telemetry == nil {
 		return
 	}
@@ -303,7 +303,7 @@ func (h *Host) watch(config Config) {
 	}
 	go func() {
 		defer close(h.watched)
-		looking.follow(ctx)
+		looking.followIndexes(ctx)
 	}()
 }
 
@@ -325,10 +325,10 @@ func (h *Host) Stop() {
 		h.watching()
 		<-h.watched
 	}
-	told, end := context.WithTimeout(context.Background(), noticePatience)
-	h.due.Wait(told)
+	bounded, end := context.WithTimeout(context.Background(), noticePatience)
+	h.due.Wait(bounded)
 	end()
-	stop(h.workers)
+	stopWorkers(h.workers)
 	left, gone := context.WithTimeout(context.Background(), leavePatience)
 	if err := h.member.Leave(left); err != nil {
 		h.ports.Log.Warn("this worker's share of model concurrency is free in some seconds only",

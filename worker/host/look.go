@@ -41,15 +41,15 @@ type watcher struct {
 	manifests map[string]*core.Manifest // of the published generations, by index
 }
 
-// follow looks until ctx is done.
-func (w *watcher) follow(ctx context.Context) {
+// followIndexes looks until ctx is done.
+func (w *watcher) followIndexes(ctx context.Context) {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
 	for {
 		bounded, cancel := context.WithTimeout(ctx, lookPatience)
-		w.queues(bounded)
-		w.certificate()
-		if err := w.look(bounded); err != nil && ctx.Err() == nil {
+		w.lookUpQueues(bounded)
+		w.lookUpCertificate()
+		if err := w.lookUpIndexes(bounded); err != nil && ctx.Err() == nil {
 			w.telemetry.Count(telemetry.PollFailures, 1, telemetry.Code(err))
 			w.log.Debug("indexes not looked up", "code", telemetry.Code(err), "error", err.Error())
 		}
@@ -62,8 +62,9 @@ func (w *watcher) follow(ctx context.Context) {
 	}
 }
 
-// certificate looks up when the certificate ends that the engine is shown. It is read each time, as it may be renewed.
-func (w *watcher) certificate() {
+// lookUpCertificate looks up when the certificate ends that the engine is shown. It is read each time, as it may be
+// renewed.
+func (w *watcher) lookUpCertificate() {
 	raw, err := os.ReadFile(w.certFile)
 	block, _ := pem.Decode(raw)
 	if err != nil || block == nil { // where there is one, the connection says what is wrong with it
@@ -75,8 +76,8 @@ func (w *watcher) certificate() {
 	}
 }
 
-// queues looks up how many tasks wait.
-func (w *watcher) queues(ctx context.Context) {
+// lookUpQueues looks up how many tasks wait.
+func (w *watcher) lookUpQueues(ctx context.Context) {
 	waiting := map[string]float64{}
 	kinds := map[string]map[client.TaskQueueType]string{
 		w.queue: {client.TaskQueueTypeWorkflow: "workflow", client.TaskQueueTypeActivity: "activity"},
@@ -84,7 +85,7 @@ func (w *watcher) queues(ctx context.Context) {
 		workflows.ComputingQueue(w.queue): {client.TaskQueueTypeActivity: "computing"},
 	}
 	for queue, types := range kinds {
-		if err := w.depth(ctx, queue, types, waiting); err != nil {
+		if err := w.addDepth(ctx, queue, types, waiting); err != nil {
 			w.telemetry.Replace(telemetry.QueueDepth, nil) // an older engine, or one that does not answer: its metrics show it
 			return
 		}
@@ -96,8 +97,8 @@ func (w *watcher) queues(ctx context.Context) {
 	w.telemetry.Replace(telemetry.QueueDepth, samples)
 }
 
-// depth adds the tasks that wait in a queue to what waits of their types.
-func (w *watcher) depth(
+// addDepth adds the tasks that wait in a queue to what waits of their types.
+func (w *watcher) addDepth(
 	ctx context.Context, queue string, types map[client.TaskQueueType]string, waiting map[string]float64,
 ) error {
 	asked := client.DescribeTaskQueueEnhancedOptions{TaskQueue: queue, ReportStats: true}
@@ -127,8 +128,9 @@ type standing struct {
 	done     map[string]int64
 }
 
-// look looks at every index and shows all of them at once. Where one cannot be looked at, everything stays as it was.
-func (w *watcher) look(ctx context.Context) error {
+// lookUpIndexes looks at every index and shows all of them at once. Where one cannot be looked at, everything stays as
+// it was.
+func (w *watcher) lookUpIndexes(ctx context.Context) error {
 	names, err := artifact.Names(ctx, w.artifacts)
 	if err != nil {
 		return err
@@ -137,18 +139,18 @@ func (w *watcher) look(ctx context.Context) error {
 	found := make([]standing, len(names))
 	var mu sync.Mutex
 	err = parallel.Each(ctx, len(names), lookAtOnce, func(ctx context.Context, i int) error {
-		one, err := w.index(ctx, names[i], &mu)
+		one, err := w.lookUpIndex(ctx, names[i], &mu)
 		found[i] = one
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	w.show(found)
+	w.showIndexes(found)
 	return nil
 }
 
-func (w *watcher) index(ctx context.Context, name string, mu *sync.Mutex) (one standing, err error) {
+func (w *watcher) lookUpIndex(ctx context.Context, name string, mu *sync.Mutex) (one standing, err error) {
 	one.index = name
 	index := artifact.Index{Store: w.artifacts, Name: name}
 	pointer, _, err := index.Current(ctx)
@@ -192,18 +194,18 @@ func (w *watcher) index(ctx context.Context, name string, mu *sync.Mutex) (one s
 	return one, nil
 }
 
-func (w *watcher) show(found []standing) {
+func (w *watcher) showIndexes(found []standing) {
 	samples := map[string][]telemetry.Sample{}
 	add := func(name string, value float64, labels ...string) {
 		samples[name] = append(samples[name], telemetry.Sample{Value: value, Labels: labels})
 	}
 	for _, one := range found {
 		if !one.success.IsZero() {
-			add(telemetry.LastSuccess, seconds(one.success), one.index)
+			add(telemetry.LastSuccess, toSeconds(one.success), one.index)
 		}
 		if manifest := one.manifest; manifest != nil {
-			add(telemetry.PublishedAt, seconds(manifest.Created), one.index)
-			add(telemetry.PublishedAge, seconds(manifest.Created), one.index)
+			add(telemetry.PublishedAt, toSeconds(manifest.Created), one.index)
+			add(telemetry.PublishedAge, toSeconds(manifest.Created), one.index)
 			add(telemetry.IndexDocuments, float64(manifest.Counts.Documents), one.index)
 			add(telemetry.IndexChunks, float64(manifest.Counts.Chunks), one.index)
 			add(telemetry.IndexDead, float64(manifest.Counts.DeadLetters), one.index)
@@ -226,4 +228,4 @@ func (w *watcher) show(found []standing) {
 	}
 }
 
-func seconds(at time.Time) float64 { return float64(at.UnixMilli()) / 1000 }
+func toSeconds(at time.Time) float64 { return float64(at.UnixMilli()) / 1000 }

@@ -89,23 +89,23 @@ func Serve(address string, engine client.Client, process *telemetry.Process, log
 		log.Warn("worker.address is reached from other machines: its metrics name every index", "address", address)
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") })
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { writeStatus(w, http.StatusOK, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, request *http.Request) {
 		if server.draining.Load() {
-			answer(w, http.StatusServiceUnavailable, "stopping")
+			writeStatus(w, http.StatusServiceUnavailable, "stopping")
 			return
 		}
 		ctx, cancel := context.WithTimeout(request.Context(), readyPatience)
 		defer cancel()
 		if _, err := engine.CheckHealth(ctx, &client.CheckHealthRequest{}); err != nil {
-			answer(w, http.StatusServiceUnavailable, string(fault.EngineDown))
+			writeStatus(w, http.StatusServiceUnavailable, string(fault.EngineDown))
 			return
 		}
-		answer(w, http.StatusOK, "ok")
+		writeStatus(w, http.StatusOK, "ok")
 	})
 	mux.Handle("GET /metrics", process.Handler())
 	server.http = &http.Server{
-		Handler: named(mux, local), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
+		Handler: guardHost(mux, local), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
 		WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
@@ -113,15 +113,16 @@ func Serve(address string, engine client.Client, process *telemetry.Process, log
 	return server, nil
 }
 
-// named answers, on loopback, for names of loopback alone: no page may read metrics through a name that it points here.
-func named(next http.Handler, local bool) http.Handler {
+// guardHost answers, on loopback, for names of loopback alone: no page may read metrics through a name that it points
+// here.
+func guardHost(next http.Handler, local bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		name, _, err := net.SplitHostPort(request.Host)
 		if err != nil {
 			name = request.Host
 		}
 		if ip := net.ParseIP(strings.Trim(name, "[]")); local && name != "localhost" && (ip == nil || !ip.IsLoopback()) {
-			answer(w, http.StatusMisdirectedRequest, string(fault.Misdirected))
+			writeStatus(w, http.StatusMisdirectedRequest, string(fault.Misdirected))
 			return
 		}
 		next.ServeHTTP(w, request)
@@ -137,7 +138,7 @@ func (s *Server) Drain() { s.draining.Store(true) }
 // Close ends it.
 func (s *Server) Close() error { return s.http.Close() }
 
-func answer(w http.ResponseWriter, status int, text string) {
+func writeStatus(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_, _ = w.Write([]byte(`{"status":"` + text + `"}` + "\n")) // the caller may have gone

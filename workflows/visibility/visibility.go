@@ -26,7 +26,7 @@ type Operator interface {
 
 // Register adds the attributes that the namespace does not have yet. It may be called at any time, by many at once.
 func Register(ctx context.Context, operator Operator, namespace string) error {
-	missing, err := absent(ctx, operator, namespace)
+	missing, err := findMissing(ctx, operator, namespace)
 	if err != nil || len(missing) == 0 {
 		return err
 	}
@@ -43,11 +43,11 @@ func Register(ctx context.Context, operator Operator, namespace string) error {
 // Registered reports whether the namespace has all of them; only then may a run be started with
 // workflows.Build.SearchAttributes.
 func Registered(ctx context.Context, operator Operator, namespace string) (bool, error) {
-	missing, err := absent(ctx, operator, namespace)
+	missing, err := findMissing(ctx, operator, namespace)
 	return err == nil && len(missing) == 0, err
 }
 
-func absent(ctx context.Context, operator Operator, namespace string) (map[string]enums.IndexedValueType, error) {
+func findMissing(ctx context.Context, operator Operator, namespace string) (map[string]enums.IndexedValueType, error) {
 	known, err := operator.ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: namespace})
 	if err != nil {
 		return nil, err

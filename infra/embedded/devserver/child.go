@@ -70,7 +70,7 @@ func Start(ctx context.Context, options Options) (*Server, error) {
 	if options.pulse == 0 {
 		options.pulse = pulseEvery
 	}
-	prepared, err := prepare(ctx, options.Dir)
+	prepared, err := prepareFolder(ctx, options.Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -82,12 +82,12 @@ func Start(ctx context.Context, options Options) (*Server, error) {
 			}
 		}
 		s.Address = fmt.Sprintf("%s:%d", localhost, s.port)
-		if err = s.begin(ctx); options.Port != 0 || !fault.Is(err, fault.PortTaken) {
+		if err = s.beginChild(ctx); options.Port != 0 || !fault.Is(err, fault.PortTaken) {
 			break
 		}
 	}
 	if err == nil {
-		if err = s.files.finish(); err != nil {
+		if err = s.files.markComplete(); err != nil {
 			close(s.stop)
 			<-s.ended
 		}
@@ -98,11 +98,11 @@ func Start(ctx context.Context, options Options) (*Server, error) {
 	return s, nil
 }
 
-// begin starts the child and what watches it, and returns when it answers.
-func (s *Server) begin(ctx context.Context) error {
+// beginChild starts the child and what watches it, and returns when it answers.
+func (s *Server) beginChild(ctx context.Context) error {
 	s.stop, s.ended = make(chan struct{}), make(chan struct{})
 	first := make(chan error, 1)
-	go s.supervise(first)
+	go s.superviseChild(first)
 	select {
 	case err := <-first:
 		if err != nil {
@@ -134,15 +134,16 @@ func (s *Server) Stop() error {
 // errStopped is what run returns after Stop.
 var errStopped = errors.New("stopped")
 
-// supervise runs the child until Stop, or until it has died too often. What became of the first start goes to first.
-func (s *Server) supervise(first chan<- error) {
+// superviseChild runs the child until Stop, or until it has died too often. What became of the first start goes to
+// first.
+func (s *Server) superviseChild(first chan<- error) {
 	defer close(s.ended)
 	runtime.LockOSThread() // the system ends the child with the thread that started it
 	deaths := 0
 	for {
 		began := time.Now()
 		answered := false
-		err := s.run(func() {
+		err := s.runChild(func() {
 			answered = true
 			if first != nil {
 				first <- nil
@@ -166,7 +167,7 @@ func (s *Server) supervise(first chan<- error) {
 		if deaths++; deaths > mostDeaths {
 			s.failed <- fault.EngineDown.At("run the engine at", s.Address).
 				Because(fmt.Errorf("it ended %d times in a row: %w", deaths, err)).
-				Advise("see " + s.files.path(logFile) + ", mend what it names, and start again: nothing is lost")
+				Advise("see " + s.files.pathOf(logFile) + ", mend what it names, and start again: nothing is lost")
 			return
 		}
 		s.options.Log.Warn("the engine ended by itself and is started again", "cause", err.Error())
@@ -178,9 +179,9 @@ func (s *Server) supervise(first chan<- error) {
 	}
 }
 
-// run starts the child once, calls answers when it does, and returns why it ended.
-func (s *Server) run(answers func()) error {
-	child, log, err := s.launch()
+// runChild starts the child once, calls answers when it does, and returns why it ended.
+func (s *Server) runChild(answers func()) error {
+	child, log, err := s.launchChild()
 	if err != nil {
 		return err
 	}
@@ -206,7 +207,7 @@ func (s *Server) run(answers func()) error {
 	for {
 		select {
 		case <-exited:
-			return s.explain(cause)
+			return s.explainExit(cause)
 		case err := <-ready:
 			if err == nil {
 				answers()
@@ -216,17 +217,17 @@ func (s *Server) run(answers func()) error {
 			<-exited
 			return fault.EngineDown.At("start the engine at", s.Address).
 				Because(fmt.Errorf("it did not answer within %s: %w", s.options.within, err)).
-				Advise("see " + s.files.path(logFile) + "; start again when the machine has less to do")
+				Advise("see " + s.files.pathOf(logFile) + "; start again when the machine has less to do")
 		case err := <-silent:
 			_ = child.Process.Kill()
 			<-exited
 			return fault.EngineDown.At("run the engine at", s.Address).
 				Because(fmt.Errorf("it hangs: %d questions in a row had no answer: %w", mostSilent, err)).
-				Advise("see " + s.files.path(logFile))
+				Advise("see " + s.files.pathOf(logFile))
 		case <-log.damage: // its health does not show it, and nothing mends it
 			_ = child.Process.Kill()
 			<-exited
-			return damaged(s.files.path(databaseFile), errors.New(s.files.tail()))
+			return newDamagedError(s.files.pathOf(databaseFile), errors.New(s.files.readTail()))
 		case <-s.stop:
 			_ = child.Process.Signal(syscall.SIGTERM)
 			select {
@@ -240,8 +241,9 @@ func (s *Server) run(answers func()) error {
 	}
 }
 
-// launch starts the process in a group of its own, so that Ctrl-C reaches this one alone, which then drains its worker.
-func (s *Server) launch() (*exec.Cmd, *childLog, error) {
+// launchChild starts the process in a group of its own, so that Ctrl-C reaches this one alone, which then drains its
+// worker.
+func (s *Server) launchChild() (*exec.Cmd, *childLog, error) {
 	if err := s.checkPort(); err != nil {
 		return nil, nil, err
 	}
@@ -251,7 +253,7 @@ func (s *Server) launch() (*exec.Cmd, *childLog, error) {
 	}
 	command := exec.Command(s.options.Program, Arguments(databaseFile, s.port)...)
 	command.Dir = s.options.Dir
-	command.Env = environment()
+	command.Env = childEnv()
 	command.Stdout, command.Stderr = log, log
 	command.WaitDelay = time.Second               // for what a process of its own still writes
 	command.ExtraFiles = []*os.File{s.files.lock} // held for as long as it lives
@@ -297,8 +299,8 @@ func Arguments(database string, port int) []string {
 // pragmas have SQLite keep a log that is synced at every commit (docs/decisions/0008-power-loss.md).
 var pragmas = []string{"journal_mode=wal", "synchronous=2", "busy_timeout=10000"}
 
-// environment of the child: it needs no keys of models and stores.
-func environment() []string {
+// childEnv of the child: it needs no keys of models and stores.
+func childEnv() []string {
 	var out []string
 	for _, name := range []string{"HOME", "PATH", "TMPDIR", "TZ", "USER", "GOGC", "GOMAXPROCS", "GOMEMLIMIT"} {
 		if value, ok := os.LookupEnv(name); ok {
@@ -385,9 +387,9 @@ var damages = []string{
 	"disk I/O error", "file is encrypted",
 }
 
-// explain makes an error of what the child said last.
-func (s *Server) explain(exit error) error {
-	said := s.files.tail()
+// explainExit makes an error of what the child said last.
+func (s *Server) explainExit(exit error) error {
+	said := s.files.readTail()
 	if exit == nil {
 		exit = errors.New("exit status 0")
 	}
@@ -399,9 +401,9 @@ func (s *Server) explain(exit error) error {
 		return s.portTaken(why)
 	}
 	if slices.ContainsFunc(damages, func(sign string) bool { return strings.Contains(said, sign) }) {
-		return damaged(s.files.path(databaseFile), why)
+		return newDamagedError(s.files.pathOf(databaseFile), why)
 	}
 	return fault.EngineDown.At("run the engine,", filepath.Base(s.options.Program)).
 		Because(why).
-		Advise("see " + s.files.path(logFile))
+		Advise("see " + s.files.pathOf(logFile))
 }

@@ -219,7 +219,7 @@ func leave(t *testing.T, dir string) (left *exec.Cmd, ended chan struct{}) {
 func TestAnEngineThatWasLeftBehindIsEnded(t *testing.T) {
 	dir := t.TempDir()
 	_, ended := leave(t, dir)
-	prepared, err := prepare(t.Context(), dir)
+	prepared, err := prepareFolder(t.Context(), dir)
 	require.NoError(t, err)
 	<-ended
 	_ = prepared.lock.Close()
@@ -231,7 +231,7 @@ func TestAProcessThatOnlyGotTheNumberOfAnEngineIsLeftAlone(t *testing.T) {
 	left, ended := leave(t, dir)
 	stale := fmt.Sprintf("%-10d %-40s\n", left.Process.Pid, "1")
 	require.NoError(t, os.WriteFile(filepath.Join(dir, pidFile), []byte(stale), 0o600))
-	if _, err := prepare(t.Context(), dir); !fault.Is(err, fault.DataDirInUse) || !strings.Contains(err.Error(), pidFile) {
+	if _, err := prepareFolder(t.Context(), dir); !fault.Is(err, fault.DataDirInUse) || !strings.Contains(err.Error(), pidFile) {
 		t.Error(err)
 	}
 	select {

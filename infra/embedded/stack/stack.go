@@ -97,7 +97,7 @@ func Start(ctx context.Context, options Options) (stack *Stack, err error) {
 			err = errors.Join(err, stack.Stop(ctx))
 		}
 	}()
-	if stack.lock, err = lock(dir); err != nil {
+	if stack.lock, err = lockFolder(dir); err != nil {
 		return stack, err
 	}
 	if err := devserver.CheckLayout(dir); err != nil {
@@ -148,13 +148,13 @@ func Start(ctx context.Context, options Options) (stack *Stack, err error) {
 	}); err != nil {
 		return stack, errors.Join(err, listener.Close())
 	}
-	stack.Control = stack.control(ctx, options, models)
+	stack.Control = stack.newControl(ctx, options, models)
 	phase("starting query-api")
-	return stack, stack.serve(options, listener, models, process)
+	return stack, stack.serveAPI(options, listener, models, process)
 }
 
-// control steers runs on the engine and the stores of the stack.
-func (s *Stack) control(ctx context.Context, options Options, models *app.Models) *service.Service {
+// newControl steers runs on the engine and the stores of the stack.
+func (s *Stack) newControl(ctx context.Context, options Options, models *app.Models) *service.Service {
 	return &service.Service{
 		Client:    s.client,
 		Engine:    s.place,
@@ -169,7 +169,7 @@ func (s *Stack) control(ctx context.Context, options Options, models *app.Models
 	}
 }
 
-func (s *Stack) serve(
+func (s *Stack) serveAPI(
 	options Options, listener net.Listener, models *app.Models, process *telemetry.Process,
 ) error {
 	raw := make([]byte, 16)
@@ -214,7 +214,7 @@ func (s *Stack) serve(
 		},
 	)
 	go func() { s.served <- s.api.Serve(listener) }()
-	if err := answers(s.HTTP + "/livez"); err != nil {
+	if err := waitReady(s.HTTP + "/livez"); err != nil {
 		return err
 	}
 	b, err := json.Marshal(s.Dev)
@@ -228,8 +228,8 @@ func (s *Stack) serve(
 	return os.Rename(tmp, filepath.Join(s.dir, "dev.json"))
 }
 
-// answers waits until an address says that it is ready.
-func answers(url string) error {
+// waitReady waits until an address says that it is ready.
+func waitReady(url string) error {
 	c := &http.Client{Timeout: 5 * time.Second}
 	var last error
 	for range 300 {
@@ -248,8 +248,8 @@ func answers(url string) error {
 	return fault.StoreDown.At("start", url).Because(last).Advise("see the log")
 }
 
-// lock makes this process the only owner of a data directory.
-func lock(dir string) (*os.File, error) {
+// lockFolder makes this process the only owner of a data directory.
+func lockFolder(dir string) (*os.File, error) {
 	path := filepath.Join(dir, "lock")
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

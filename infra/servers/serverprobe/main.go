@@ -24,13 +24,13 @@ func main() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	if err := probe(ctx, os.Args[1], os.Args[2]); err != nil {
+	if err := probeServer(ctx, os.Args[1], os.Args[2]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1) //nolint:gocritic // the context ends with the process
 	}
 }
 
-func probe(ctx context.Context, kind, address string) error {
+func probeServer(ctx context.Context, kind, address string) error {
 	if kind == "temporal" {
 		c, err := engine.Dial(ctx, config.Engine{Address: address, Namespace: "default"}, slog.New(slog.DiscardHandler))
 		if err == nil {

@@ -46,14 +46,14 @@ func Write(folder string, files []File, force bool) error {
 		}
 	}
 	for _, file := range files {
-		if err := replace(root, file); err != nil {
+		if err := replaceFile(root, file); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func replace(root *os.Root, file File) error {
+func replaceFile(root *os.Root, file File) error {
 	temporary := file.Name + ".new"
 	if err := root.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -35,7 +35,7 @@ func New(name string, valid time.Duration) (*Authority, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a key: %w", err)
 	}
-	template, err := template(name, valid)
+	template, err := newTemplate(name, valid)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func New(name string, valid time.Duration) (*Authority, error) {
 	if authority.cert, err = x509.ParseCertificate(raw); err != nil {
 		return nil, err
 	}
-	authority.pair, err = encode(raw, key)
+	authority.pair, err = encodePair(raw, key)
 	return authority, err
 }
 
@@ -62,7 +62,7 @@ func (a *Authority) Server(hosts []string, valid time.Duration) (Pair, error) {
 	if len(hosts) == 0 {
 		return Pair{}, errors.New("a server needs a name or an address")
 	}
-	return a.issue(hosts[0], valid, func(cert *x509.Certificate) {
+	return a.issuePair(hosts[0], valid, func(cert *x509.Certificate) {
 		cert.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
 		for _, host := range hosts {
 			if ip := net.ParseIP(host); ip != nil {
@@ -76,17 +76,17 @@ func (a *Authority) Server(hosts []string, valid time.Duration) (Pair, error) {
 
 // Client makes the certificate of a client. No server can be had with it.
 func (a *Authority) Client(name string, valid time.Duration) (Pair, error) {
-	return a.issue(name, valid, func(cert *x509.Certificate) {
+	return a.issuePair(name, valid, func(cert *x509.Certificate) {
 		cert.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
 	})
 }
 
-func (a *Authority) issue(name string, valid time.Duration, purpose func(*x509.Certificate)) (Pair, error) {
+func (a *Authority) issuePair(name string, valid time.Duration, purpose func(*x509.Certificate)) (Pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return Pair{}, fmt.Errorf("make a key: %w", err)
 	}
-	template, err := template(name, valid)
+	template, err := newTemplate(name, valid)
 	if err != nil {
 		return Pair{}, err
 	}
@@ -96,10 +96,10 @@ func (a *Authority) issue(name string, valid time.Duration, purpose func(*x509.C
 	if err != nil {
 		return Pair{}, fmt.Errorf("sign the certificate of %s: %w", name, err)
 	}
-	return encode(raw, key)
+	return encodePair(raw, key)
 }
 
-func template(name string, valid time.Duration) (*x509.Certificate, error) {
+func newTemplate(name string, valid time.Duration) (*x509.Certificate, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
 		return nil, fmt.Errorf("make a serial number: %w", err)
@@ -111,7 +111,7 @@ func template(name string, valid time.Duration) (*x509.Certificate, error) {
 	}, nil
 }
 
-func encode(cert []byte, key *ecdsa.PrivateKey) (Pair, error) {
+func encodePair(cert []byte, key *ecdsa.PrivateKey) (Pair, error) {
 	raw, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
 		return Pair{}, fmt.Errorf("encode a key: %w", err)

@@ -88,8 +88,8 @@ func (q question) askedTerms(asked string, weigh func(term string) float64, unkn
 	return out
 }
 
-// judge returns what speaks for windows as an answer.
-func (q question) judge(chosen []window) (out Evidence) {
+// judgeWindows returns what speaks for windows as an answer.
+func (q question) judgeWindows(chosen []window) (out Evidence) {
 	if len(chosen) == 0 {
 		return out
 	}
@@ -99,8 +99,8 @@ func (q question) judge(chosen []window) (out Evidence) {
 		out.unfit = 1
 	}
 	for _, one := range chosen {
-		terms, near = union(terms, one.terms, one.own), union(near, one.around, one.preceding)
-		out.Fails = out.Fails && q.want.lacking(one.has, one.text)
+		terms, near = mergeSets(terms, one.terms, one.own), mergeSets(near, one.around, one.preceding)
+		out.Fails = out.Fails && q.want.lacksValue(one.has, one.text)
 		if one.fits != anything {
 			out.unfit = 0
 		}
@@ -109,14 +109,14 @@ func (q question) judge(chosen []window) (out Evidence) {
 	total, joined := 0.0, 0.0
 	for _, asked := range q.asked {
 		total += asked.weight
-		if last := chosen[len(chosen)-1]; last.place != chosen[0].place && holds(last.terms, asked.stem) &&
-			!holds(chosen[0].terms, asked.stem) && !holds(chosen[0].around, asked.stem) {
+		if last := chosen[len(chosen)-1]; last.place != chosen[0].place && hasStem(last.terms, asked.stem) &&
+			!hasStem(chosen[0].terms, asked.stem) && !hasStem(chosen[0].around, asked.stem) {
 			joined += asked.weight
 		}
 		switch {
-		case holds(terms, asked.stem), out.unfit == 0 && q.want != anything && hinting[asked.stem] == q.want:
+		case hasStem(terms, asked.stem), out.unfit == 0 && q.want != anything && hinting[asked.stem] == q.want:
 			out.held += asked.weight
-		case holds(near, asked.stem):
+		case hasStem(near, asked.stem):
 			out.near += asked.weight
 		case asked.sharp:
 			out.Lacks = append(out.Lacks, asked.word)
@@ -124,17 +124,17 @@ func (q question) judge(chosen []window) (out Evidence) {
 	}
 	out.joins = out.joins || joined > muchJoined*total
 	out.held, out.near = out.held/max(total, 1e-9), out.near/max(total, 1e-9)
-	out.place, out.score = float64(chosen[0].place), chosen[0].score()
+	out.place, out.score = float64(chosen[0].place), chosen[0].scoreWindow()
 	return out
 }
 
-// holds reports whether terms have a stem, or one of the same word.
-func holds(terms map[string]bool, stem string) bool {
+// hasStem reports whether terms have a stem, or one of the same word.
+func hasStem(terms map[string]bool, stem string) bool {
 	if terms[stem] {
 		return true
 	}
 	for other := range terms {
-		if kin(stem, other) {
+		if isSameWord(stem, other) {
 			return true
 		}
 	}

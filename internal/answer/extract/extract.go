@@ -66,27 +66,27 @@ func Best(
 	unknown float64,
 	passages []Passage,
 ) ([]Extract, Evidence) {
-	asked := read(language, question, weigh, unknown)
+	asked := readQuestion(language, question, weigh, unknown)
 	var windows []window
 	for place, passage := range passages[:min(bridged, len(passages))] {
-		windows = append(windows, asked.windows(place, passage)...)
+		windows = append(windows, asked.cutWindows(place, passage)...)
 	}
-	chosen := asked.choose(windows)
+	chosen := asked.chooseWindows(windows)
 	var out []Extract
 	for _, one := range chosen {
 		start := utf8.RuneCountInString(passages[one.place].Text[:one.start])
 		length := utf8.RuneCountInString(passages[one.place].Text[one.start:one.end])
 		out = append(out, Extract{one.place, one.text, snippet.Span{Start: start, End: start + length}})
 	}
-	return out, asked.judge(chosen)
+	return out, asked.judgeWindows(chosen)
 }
 
-// choose takes the best window, and the one that adds most to it: of a passage whose title the first one or the
+// chooseWindows takes the best window, and the one that adds most to it: of a passage whose title the first one or the
 // question names, or with rare words of the question that the first one lacks.
-func (q question) choose(windows []window) []window {
+func (q question) chooseWindows(windows []window) []window {
 	first, most := -1, tuned.floor
 	for i, next := range windows {
-		if score := next.score(); next.place < leading && next.passed >= tuned.gate && score > most {
+		if score := next.scoreWindow(); next.place < leading && next.passed >= tuned.gate && score > most {
 			first, most = i, score
 		}
 	}
@@ -99,7 +99,7 @@ func (q question) choose(windows []window) []window {
 		if next.place == best.place && next.from <= best.to && best.from <= next.to {
 			continue
 		}
-		score, adds, linked := next.score(), 0.0, next.place == best.place
+		score, adds, linked := next.scoreWindow(), 0.0, next.place == best.place
 		for term := range next.own {
 			if best.own[term] || best.around[term] {
 				linked = true
@@ -110,9 +110,9 @@ func (q question) choose(windows []window) []window {
 		}
 		if next.place != best.place && len(next.title) > 0 {
 			switch {
-			case within(next.title, best.terms) && !within(next.title, q.weight):
+			case hasAllTerms(next.title, best.terms) && !hasAllTerms(next.title, q.weight):
 				score, adds, linked = score+tuned.bridge, 1, true
-			case within(next.title, q.weight):
+			case hasAllTerms(next.title, q.weight):
 				score, adds, linked = score+tuned.asked, 1, true
 			}
 		}
@@ -129,8 +129,8 @@ func (q question) choose(windows []window) []window {
 	return []window{best, windows[second]}
 }
 
-// within reports whether all terms of a title or a row are among others.
-func within[V any](title []string, terms map[string]V) bool {
+// hasAllTerms reports whether all terms of a title or a row are among others.
+func hasAllTerms[V any](title []string, terms map[string]V) bool {
 	for _, term := range title {
 		if _, ok := terms[term]; !ok {
 			return false
@@ -155,8 +155,8 @@ type window struct {
 	runes                         int
 }
 
-// score is how well a window answers by itself.
-func (n window) score() float64 {
+// scoreWindow is how well a window answers by itself.
+func (n window) scoreWindow() float64 {
 	score := n.held + tuned.context*n.context + tuned.before*n.before + tuned.novel*min(1, float64(n.others)/8) +
 		tuned.kinds[n.fits] -
 		tuned.rank*float64(n.place) - tuned.length*float64(n.runes)/longest
@@ -186,7 +186,7 @@ type term struct {
 	sharp  bool    // a name, a number or an identifier: no other one does
 }
 
-func read(language *text.Language, asked string, weigh func(term string) float64, unknown float64) question {
+func readQuestion(language *text.Language, asked string, weigh func(term string) float64, unknown float64) question {
 	out := question{
 		language: language, weight: map[string]float64{}, said: map[string]bool{}, hints: map[string]bool{},
 		dates: map[string]string{},
@@ -197,7 +197,7 @@ func read(language *text.Language, asked string, weigh func(term string) float64
 		words = append(words, word)
 		out.said[word] = true
 	}
-	out.want = out.wanted(words)
+	out.want = out.findWant(words)
 	for _, date := range slices.Backward(text.Dates(asked)) {
 		out.dates[dayTerm(date)] = asked[date.Start:date.End]
 		asked = asked[:date.Start] + dayTerm(date) + asked[date.End:]
@@ -225,8 +225,8 @@ func read(language *text.Language, asked string, weigh func(term string) float64
 // dayTerm returns the term of a date, whatever its form: 20260602.
 func dayTerm(date text.Date) string { return strings.ReplaceAll(date.Day, "-", "") }
 
-// held is the share of the question's weight that terms hold.
-func (q question) held(terms map[string]bool) float64 {
+// computeShare is the share of the question's weight that terms hold.
+func (q question) computeShare(terms map[string]bool) float64 {
 	sum := 0.0
 	for term := range terms {
 		sum += q.weight[term]
@@ -234,8 +234,8 @@ func (q question) held(terms map[string]bool) float64 {
 	return sum / max(q.total, 1e-9)
 }
 
-// terms of a text, and those of them that are the question's.
-func (q question) terms(content string) (all, own map[string]bool) {
+// splitTerms of a text, and those of them that are the question's.
+func (q question) splitTerms(content string) (all, own map[string]bool) {
 	all, own = map[string]bool{}, map[string]bool{}
 	for _, term := range q.language.Terms(content) {
 		if q.language.Stop(term) || text.IsExact(term) {
@@ -247,7 +247,7 @@ func (q question) terms(content string) (all, own map[string]bool) {
 			continue
 		}
 		for of := range q.weight {
-			if kin(of, term) {
+			if isSameWord(of, term) {
 				own[of] = true
 			}
 		}
@@ -260,9 +260,9 @@ func (q question) terms(content string) (all, own map[string]bool) {
 	return all, own
 }
 
-// kin reports whether two stems are of one word, as far as their beginnings show: light stemming parts close and
+// isSameWord reports whether two stems are of one word, as far as their beginnings show: light stemming parts close and
 // closing.
-func kin(a, b string) bool {
+func isSameWord(a, b string) bool {
 	if len(a) > len(b) {
 		a, b = b, a
 	}
@@ -270,7 +270,7 @@ func kin(a, b string) bool {
 		(len(a) > 2 && len(b)-len(a) < 2 || len(a) > 4 && len(b)-len(a) < 4)
 }
 
-func union(sets ...map[string]bool) map[string]bool {
+func mergeSets(sets ...map[string]bool) map[string]bool {
 	out := map[string]bool{}
 	for _, set := range sets {
 		maps.Copy(out, set)
@@ -278,21 +278,21 @@ func union(sets ...map[string]bool) map[string]bool {
 	return out
 }
 
-// windows of a passage: each piece, and with the one behind it.
-func (q question) windows(place int, passage Passage) []window {
-	passage.Title = plain(passage.Title, joined(all(passage.Title)), 0, len(passage.Title))
-	titled, context := q.terms(passage.Title)
+// cutWindows of a passage: each piece, and with the one behind it.
+func (q question) cutWindows(place int, passage Passage) []window {
+	passage.Title = stripMarkup(passage.Title, joinPlaces(listMarks(passage.Title)), 0, len(passage.Title))
+	titled, context := q.splitTerms(passage.Title)
 	title := slices.Collect(maps.Keys(titled))
-	_, above := q.terms(passage.File + "\n" + strings.Join(passage.Heading, "\n"))
-	context = union(context, above)
-	pieces := cut(q.language, passage)
+	_, above := q.splitTerms(passage.File + "\n" + strings.Join(passage.Heading, "\n"))
+	context = mergeSets(context, above)
+	pieces := cutPassage(q.language, passage)
 	terms, own := make([]map[string]bool, len(pieces)), make([]map[string]bool, len(pieces))
 	whole := context
 	for i, piece := range pieces {
-		terms[i], own[i] = q.terms(piece.text)
-		whole = union(whole, own[i])
+		terms[i], own[i] = q.splitTerms(piece.text)
+		whole = mergeSets(whole, own[i])
 	}
-	passed := q.held(whole)
+	passed := q.computeShare(whole)
 	var out []window
 	under, before := map[string]bool{}, map[string]bool{}
 	heading := ""
@@ -304,7 +304,7 @@ func (q question) windows(place int, passage Passage) []window {
 		case head:
 			under, heading = own[i], piece.text
 		case header:
-			under, heading = union(under, own[i]), strings.TrimPrefix(heading+", "+piece.text, ", ")
+			under, heading = mergeSets(under, own[i]), strings.TrimPrefix(heading+", "+piece.text, ", ")
 		}
 		beaten, tied := compareRows(pieces, own, i)
 		for j := i; piece.kind <= row && !beaten && j < min(i+2, len(pieces)); j++ {
@@ -316,22 +316,22 @@ func (q question) windows(place int, passage Passage) []window {
 			next.own, next.terms = own[i], terms[i]
 			if j > i {
 				next.text += [...]string{" ", "; "}[piece.kind] + pieces[j].text
-				next.terms, next.own = q.terms(next.text)
+				next.terms, next.own = q.splitTerms(next.text)
 			}
 			next.runes = utf8.RuneCountInString(next.text)
 			next.others = len(next.terms) - len(next.own)
 			if next.runes > longest {
 				break
 			}
-			next.around = union(context, under)
-			next.held = q.held(next.own)
+			next.around = mergeSets(context, under)
+			next.held = q.computeShare(next.own)
 			few := next.others < 2 || next.others < 3 && next.held > 0.99
 			if next.others == 0 || piece.kind == sentence && few && !q.addsName(next.text) {
 				continue // it repeats the question
 			}
-			next.context = q.held(union(next.own, next.around)) - next.held
+			next.context = q.computeShare(mergeSets(next.own, next.around)) - next.held
 			next.preceding = before
-			next.before = q.held(union(next.own, next.around, before)) - next.held - next.context
+			next.before = q.computeShare(mergeSets(next.own, next.around, before)) - next.held - next.context
 			if next.held+next.context+next.before == 0 {
 				continue
 			}
@@ -340,17 +340,17 @@ func (q question) windows(place int, passage Passage) []window {
 				kept = "[ $1 ]"
 			}
 			next.text = reference.ReplaceAllString(next.text, kept)
-			if above := q.label(piece.kind, heading, passage.Title, next); above != "" {
+			if above := q.chooseLabel(piece.kind, heading, passage.Title, next); above != "" {
 				next.text = above + ": " + next.text
 			}
 			said := next.text
 			if q.want == date {
 				said = q.withoutAsides(said)
 			}
-			if next.has = q.kindsIn(said); q.want.fits(next.has) {
+			if next.has = q.kindsIn(said); q.want.matchesText(next.has) {
 				next.fits = q.want
-				next.own = union(next.own, q.hints) // a sum of money answers what a thing costs
-				next.held = q.held(next.own)
+				next.own = mergeSets(next.own, q.hints) // a sum of money answers what a thing costs
+				next.held = q.computeShare(next.own)
 			}
 			out = append(out, next)
 		}
@@ -365,7 +365,7 @@ func compareRows(pieces []piece, own []map[string]bool, of int) (beaten, tied bo
 	terms := slices.Collect(maps.Keys(own[of]))
 	for _, step := range []int{-1, 1} {
 		for i := of + step; pieces[of].cells && i >= 0 && i < len(pieces) && pieces[i].cells; i += step {
-			if pieces[i].kind <= row && within(terms, own[i]) {
+			if pieces[i].kind <= row && hasAllTerms(terms, own[i]) {
 				beaten = beaten || len(own[i]) > len(terms)
 				tied = tied || len(own[i]) == len(terms)
 			}
@@ -377,14 +377,14 @@ func compareRows(pieces []piece, own []map[string]bool, of int) (beaten, tied bo
 // longestLabel is the length of a title or a heading that an extract shows.
 const longestLabel = 80
 
-// label returns what of a heading or a title an extract needs to be read by itself: of a row the heading, else the
-// title; of a sentence the one that has words of the question which the sentence lacks.
-func (q question) label(kind int, heading, title string, of window) string {
+// chooseLabel returns what of a heading or a title an extract needs to be read by itself: of a row the heading, else
+// the title; of a sentence the one that has words of the question which the sentence lacks.
+func (q question) chooseLabel(kind int, heading, title string, of window) string {
 	for _, above := range []string{heading, title} {
 		if above == "" || utf8.RuneCountInString(above) > longestLabel || strings.Contains(of.text, above) {
 			continue
 		}
-		_, own := q.terms(above)
+		_, own := q.splitTerms(above)
 		for term := range of.own {
 			delete(own, term)
 		}
@@ -434,19 +434,19 @@ const ends = ".!?…。！？؟।॥"
 // hanging is a long line with the indentation of the next one, which hides from Statements that the line goes on.
 var hanging = regexp.MustCompile(`([^\n]{60})\n([ \t]+)`)
 
-// cut returns the sentences, rows, lines and headings of a passage without markup.
-func cut(language *text.Language, passage Passage) []piece {
+// cutPassage returns the sentences, rows, lines and headings of a passage without markup.
+func cutPassage(language *text.Language, passage Passage) []piece {
 	content := passage.Text
-	lines, within := markup(content)
-	split := language.Statements(hanging.ReplaceAllString(blank(content, joined(within)), "$1$2\n"))
-	hidden := joined(append(lines, within...))
+	lines, within := findMarkup(content)
+	split := language.Statements(hanging.ReplaceAllString(blankHidden(content, joinPlaces(within)), "$1$2\n"))
+	hidden := joinPlaces(append(lines, within...))
 	code := text.NotProse(content)
 	var out []piece
 	at, apart, open := 0, false, false
 	for _, statement := range split {
 		start, end := at, at+len(statement)
 		at = end
-		shown := plain(content, hidden, start, end)
+		shown := stripMarkup(content, hidden, start, end)
 		trimmed := strings.TrimSpace(statement)
 		behind := statement[len(strings.TrimRightFunc(statement, unicode.IsSpace)):]
 		blank := strings.Count(behind, "\n") > 1
@@ -474,17 +474,17 @@ func cut(language *text.Language, passage Passage) []piece {
 			next.kind = row
 		case ended:
 			next.kind = sentence
-			next.text = unlisted(next.text)
-		case listed(trimmed) || keyed(shown):
+			next.text = trimBullet(next.text)
+		case isListItem(trimmed) || isKeyValue(shown):
 			next.kind = row
-			next.text = unlisted(next.text)
+			next.text = trimBullet(next.text)
 		case blank && utf8.RuneCountInString(shown) < 80:
 			next.kind = head
 		default:
 			next.kind = debris
 		}
-		if open && next.kind == sentence && !next.apart && out[len(out)-1].kind == debris && !listed(trimmed) {
-			out[len(out)-1].text += between(out[len(out)-1].text, next.text) + next.text
+		if open && next.kind == sentence && !next.apart && out[len(out)-1].kind == debris && !isListItem(trimmed) {
+			out[len(out)-1].text += chooseSeparator(out[len(out)-1].text, next.text) + next.text
 			out[len(out)-1].kind, out[len(out)-1].end = sentence, next.end
 		} else {
 			out = append(out, next)
@@ -508,8 +508,8 @@ var salutation = regexp.MustCompile(`^(?i:dear|hi|hello|hallo|liebe|lieber|sehr 
 // shortHead is the length below which a line without an end, before one that begins with a capital, is its heading.
 const shortHead = 50
 
-// between returns what stands between a line that does not end and the next one.
-func between(line, next string) string {
+// chooseSeparator returns what stands between a line that does not end and the next one.
+func chooseSeparator(line, next string) string {
 	first, _ := utf8.DecodeRuneInString(next)
 	if unicode.IsUpper(first) && utf8.RuneCountInString(line) < shortHead && unicode.IsLetter(lastRune(line)) {
 		return ": "
@@ -522,19 +522,19 @@ var unsigned = []*unicode.RangeTable{unicode.Thai, unicode.Lao, unicode.Khmer}
 
 func lastRune(s string) rune { r, _ := utf8.DecodeLastRuneInString(s); return r }
 
-func listed(line string) bool {
+func isListItem(line string) bool {
 	return strings.HasPrefix(line, "- ") || strings.HasPrefix(line, "* ") || strings.HasPrefix(line, "+ ")
 }
 
-func unlisted(s string) string {
-	if listed(s) {
+func trimBullet(s string) string {
+	if isListItem(s) {
 		return s[2:]
 	}
 	return s
 }
 
-// keyed reports whether a line is a key with its value.
-func keyed(line string) bool {
+// isKeyValue reports whether a line is a key with its value.
+func isKeyValue(line string) bool {
 	key, value, found := strings.Cut(line, ": ")
 	return found && len(strings.Fields(key)) <= 4 && strings.TrimSpace(value) != ""
 }

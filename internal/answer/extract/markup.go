@@ -14,17 +14,17 @@ import (
 // inline are the marks of Markdown within a line, and the tags that stay in it, by the character that each begins with.
 // The groups of a form are what is hidden; one without groups is hidden whole.
 var inline = map[byte]*regexp.Regexp{
-	'<': form(`<!--.*?-->|</?(?i:a|abbr|b|blockquote|br|center|code|dd|del|details|div|dl|dt|em|font|h[1-6]|hr|i|img|` +
+	'<': newForm(`<!--.*?-->|</?(?i:a|abbr|b|blockquote|br|center|code|dd|del|details|div|dl|dt|em|font|h[1-6]|hr|i|img|` +
 		`ins|kbd|li|ol|p|picture|pre|s|small|source|span|strong|sub|summary|sup|table|tbody|td|th|thead|tr|u|ul)` +
 		`(?:[ \t]+[^<>]*)?/?>`),
-	'&': form(`&nbsp;?`),
-	'!': form(`!\[[^\]]*\](?:\([^)]*\)|\[[^\]]*\])`),
-	'[': form(`(\[)[ \t]*!\[[^\]]*\](?:\([^)]*\)|\[[^\]]*\])[ \t]*(\](?:\([^)]*\)|\[[^\]]*\]))|` +
+	'&': newForm(`&nbsp;?`),
+	'!': newForm(`!\[[^\]]*\](?:\([^)]*\)|\[[^\]]*\])`),
+	'[': newForm(`(\[)[ \t]*!\[[^\]]*\](?:\([^)]*\)|\[[^\]]*\])[ \t]*(\](?:\([^)]*\)|\[[^\]]*\]))|` +
 		`(\[)(?:[^\[\]]|\[[^\[\]]*\])*(\]\([^()]*(?:\([^()]*\)[^()]*)*\))`),
-	'\\': form("(\\\\)[\\\\`*_{}\\[\\]()#+.!|<>~-]"),
-	'`':  form("(`+)[^`]+(`+)"),
-	'*':  form(strong),
-	'_':  form(strong),
+	'\\': newForm("(\\\\)[\\\\`*_{}\\[\\]()#+.!|<>~-]"),
+	'`':  newForm("(`+)[^`]+(`+)"),
+	'*':  newForm(strong),
+	'_':  newForm(strong),
 }
 
 const (
@@ -33,18 +33,18 @@ const (
 )
 
 var (
-	strongOrEmphasis = form(strong + "|" + emphasis)
-	spacedEmphasis   = form(`[\s(]` + emphasis) // other than at the start, it stands behind a space or a bracket
+	strongOrEmphasis = newForm(strong + "|" + emphasis)
+	spacedEmphasis   = newForm(`[\s(]` + emphasis) // other than at the start, it stands behind a space or a bracket
 )
 
 // referring is a link whose address is defined elsewhere; where a word stands before it, it is an index of code.
 // definition is where that is.
 var (
-	referring  = form(`(\[)[^\[\]]+(\]\[[^\[\]]*\])`)
-	definition = form(` {0,3}\[[^\[\]]+\]:[ \t]*<?(?:https?:|mailto:|[#/.])\S*`)
+	referring  = newForm(`(\[)[^\[\]]+(\]\[[^\[\]]*\])`)
+	definition = newForm(` {0,3}\[[^\[\]]+\]:[ \t]*<?(?:https?:|mailto:|[#/.])\S*`)
 )
 
-func form(expression string) *regexp.Regexp { return regexp.MustCompile(`^(?:` + expression + `)`) }
+func newForm(expression string) *regexp.Regexp { return regexp.MustCompile(`^(?:` + expression + `)`) }
 
 // firstMark returns the places of the first mark of a line, and of its groups; nil where there is none. It tries a form
 // only where the character stands that it begins with.
@@ -60,22 +60,22 @@ func firstMark(line string) []int {
 			mark = strongOrEmphasis
 		} else if emphatic {
 			if found := spacedEmphasis.FindStringSubmatchIndex(line[at-1:]); found != nil {
-				return moved(found, at-1)
+				return shiftPlaces(found, at-1)
 			}
 		}
 		if found := mark.FindStringSubmatchIndex(line[at:]); found != nil {
-			return moved(found, at)
+			return shiftPlaces(found, at)
 		}
 		if line[at] == '[' && (at == 0 || strings.IndexByte(" \t(*_|\"'", line[at-1]) >= 0) {
 			if found := referring.FindStringSubmatchIndex(line[at:]); found != nil {
-				return moved(found, at)
+				return shiftPlaces(found, at)
 			}
 		}
 	}
 	return nil
 }
 
-func moved(places []int, by int) []int {
+func shiftPlaces(places []int, by int) []int {
 	for i := range places {
 		if places[i] >= 0 {
 			places[i] += by
@@ -86,17 +86,17 @@ func moved(places []int, by int) []int {
 
 // titling begins a heading of roff or LaTeX, setting a line of roff in another font: of their lines these have text.
 var (
-	titling = form(`\.S[HS][ \t]+|\\(?:chapter|(?:sub)*section|title)\*?\{`)
-	setting = form(`\.(?:[BIR][BIR]?|IP)[ \t]+`)
+	titling = newForm(`\.S[HS][ \t]+|\\(?:chapter|(?:sub)*section|title)\*?\{`)
+	setting = newForm(`\.(?:[BIR][BIR]?|IP)[ \t]+`)
 )
 
 // parting is a tag that begins or ends a line.
 var parting = regexp.MustCompile(`^</?(?i:blockquote|br|center|dd|details|div|dl|dt|h[1-6]|hr|li|ol|p|pre|summary|` +
 	`table|tbody|td|th|thead|tr|ul)\b`)
 
-// markup returns the places of a text, in bytes, that are marks of Markdown or tags: what a reader is not shown. lines
-// are those that begin or part lines, the others stand within. Of fenced code the fences alone are marks.
-func markup(content string) (lines, within [][2]int) {
+// findMarkup returns the places of a text, in bytes, that are marks of Markdown or tags: what a reader is not shown.
+// lines are those that begin or part lines, the others stand within. Of fenced code the fences alone are marks.
+func findMarkup(content string) (lines, within [][2]int) {
 	fenced := false
 	for at := 0; at < len(content); {
 		line, _, _ := strings.Cut(content[at:], "\n")
@@ -110,9 +110,9 @@ func markup(content string) (lines, within [][2]int) {
 			len(trimmed) > 2 && strings.Trim(trimmed, "|:-=*_ \t") == ""):
 			lines = append(lines, [2]int{at, at + len(line)})
 		case !fenced:
-			lines = append(lines, beginning(line, at)...)
+			lines = append(lines, findLineMarks(line, at)...)
 			if strings.ContainsAny(line, "<&[\\`*_") {
-				within = append(within, inner(line, at)...)
+				within = append(within, findInnerMarks(line, at)...)
 			}
 		}
 		at += len(line) + 1
@@ -120,8 +120,8 @@ func markup(content string) (lines, within [][2]int) {
 	return lines, within
 }
 
-// beginning returns the sign of a heading, a quotation or a command, and the bars of a row of a table.
-func beginning(line string, at int) (out [][2]int) {
+// findLineMarks returns the sign of a heading, a quotation or a command, and the bars of a row of a table.
+func findLineMarks(line string, at int) (out [][2]int) {
 	body := strings.TrimLeft(line, " \t")
 	start := len(line) - len(body)
 	mark := titling.FindString(body) + setting.FindString(body)
@@ -153,8 +153,9 @@ func beginning(line string, at int) (out [][2]int) {
 	return out
 }
 
-// inner returns the marks within a line. It goes on behind a first mark, as there may be others before the second.
-func inner(line string, at int) (out [][2]int) {
+// findInnerMarks returns the marks within a line. It goes on behind a first mark, as there may be others before the
+// second.
+func findInnerMarks(line string, at int) (out [][2]int) {
 	for from := 0; from < len(line); {
 		found := firstMark(line[from:])
 		if found == nil {
@@ -183,8 +184,8 @@ func inner(line string, at int) (out [][2]int) {
 	return out
 }
 
-// joined sorts places and joins those that overlap. Those that only touch stay apart.
-func joined(places [][2]int) [][2]int {
+// joinPlaces sorts places and joins those that overlap. Those that only touch stay apart.
+func joinPlaces(places [][2]int) [][2]int {
 	slices.SortFunc(places, func(a, b [2]int) int { return cmp.Or(a[0]-b[0], b[1]-a[1]) })
 	var out [][2]int
 	for _, place := range places {
@@ -197,9 +198,9 @@ func joined(places [][2]int) [][2]int {
 	return out
 }
 
-// all returns every mark of a text, in bytes.
-func all(content string) [][2]int {
-	lines, within := markup(content)
+// listMarks returns every mark of a text, in bytes.
+func listMarks(content string) [][2]int {
+	lines, within := findMarkup(content)
 	return append(lines, within...)
 }
 
@@ -212,14 +213,14 @@ func Markup(content string) []snippet.Span {
 		at = to
 		return runes
 	}
-	for _, place := range joined(all(content)) {
+	for _, place := range joinPlaces(listMarks(content)) {
 		out = append(out, snippet.Span{Start: count(place[0]), End: count(place[1])})
 	}
 	return out
 }
 
-// blank returns a text with spaces in place of what is hidden.
-func blank(content string, hidden [][2]int) string {
+// blankHidden returns a text with spaces in place of what is hidden.
+func blankHidden(content string, hidden [][2]int) string {
 	out := []byte(content)
 	for _, place := range hidden {
 		for i := place[0]; i < place[1]; i++ {
@@ -229,8 +230,9 @@ func blank(content string, hidden [][2]int) string {
 	return string(out)
 }
 
-// plain returns a part of a text, in bytes, without its markup and in one line. Cells of a table are parted by dots.
-func plain(content string, hidden [][2]int, start, end int) string {
+// stripMarkup returns a part of a text, in bytes, without its markup and in one line. Cells of a table are parted by
+// dots.
+func stripMarkup(content string, hidden [][2]int, start, end int) string {
 	var out strings.Builder
 	first, _ := slices.BinarySearchFunc(hidden, start+1, func(place [2]int, at int) int { return place[1] - at })
 	for _, place := range hidden[first:] {

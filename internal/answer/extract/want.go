@@ -76,8 +76,8 @@ billion half twice`})
 var currencies = kindsOf(map[want]string{money: `euro euros eur dollar dollars usd cent cents pound pounds gbp franc
 francs chf franken peso pesos real reais yen`})
 
-// wanted returns what the words of a question ask for. Behind what or how, when joins two clauses.
-func (q question) wanted(words []string) want {
+// findWant returns what the words of a question ask for. Behind what or how, when joins two clauses.
+func (q question) findWant(words []string) want {
 	kind, led := anything, false
 	for i, word := range words {
 		if led && asking[word] == date && q.language.Stop(word) {
@@ -117,7 +117,7 @@ var aside = regexp.MustCompile(`,? (?:and|und|et|y|e) (\p{Ll}+)[^.!?;]*`)
 // something else.
 func (q question) withoutAsides(body string) string {
 	return aside.ReplaceAllStringFunc(body, func(clause string) string {
-		_, own := q.terms(clause)
+		_, own := q.splitTerms(clause)
 		if len(own) > 0 || q.language.Stop(aside.FindStringSubmatch(clause)[1]) {
 			return clause
 		}
@@ -160,8 +160,8 @@ func (q question) kindsIn(body string) (out found) {
 	return out
 }
 
-// fits reports whether a text has what is wanted.
-func (want want) fits(has found) bool {
+// matchesText reports whether a text has what is wanted.
+func (want want) matchesText(has found) bool {
 	switch want {
 	case number:
 		return has.digits || has.numeral
@@ -179,8 +179,8 @@ func (want want) fits(has found) bool {
 	return false
 }
 
-// lacking reports whether a text has nothing that could be what is wanted.
-func (want want) lacking(has found, body string) bool {
+// lacksValue reports whether a text has nothing that could be what is wanted.
+func (want want) lacksValue(has found, body string) bool {
 	switch want {
 	case number, money:
 		return !has.digits && !has.numeral
@@ -190,7 +190,7 @@ func (want want) lacking(has found, body string) bool {
 	case name:
 		return !has.name && !has.initial && strings.ContainsFunc(body, unicode.IsLower) // other scripts have no capitals
 	case mail, phone:
-		return !want.fits(has)
+		return !want.matchesText(has)
 	}
 	return false
 }

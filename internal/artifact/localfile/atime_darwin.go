@@ -2,5 +2,5 @@ package localfile
 
 import "syscall"
 
-// accessed is when a file was read last.
-func accessed(info *syscall.Stat_t) syscall.Timespec { return info.Atimespec }
+// accessTimeOf is when a file was read last.
+func accessTimeOf(info *syscall.Stat_t) syscall.Timespec { return info.Atimespec }

@@ -28,10 +28,10 @@ func Folder(configured, program string) (string, error) {
 		}
 		folder = filepath.Join(base, "unweaver", program)
 	}
-	return private(folder)
+	return makePrivate(folder)
 }
 
-func private(folder string) (string, error) {
+func makePrivate(folder string) (string, error) {
 	if info, err := os.Stat(folder); err == nil && info.Mode()&fs.ModeSticky != 0 {
 		folder = filepath.Join(folder, fmt.Sprintf("unweaver-%d", os.Geteuid()))
 	}

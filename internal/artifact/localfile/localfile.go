@@ -55,7 +55,7 @@ type turn struct {
 // New prepares a cache of at most limit bytes (0 = no limit), and removes the downloads that dead processes left. The
 // folder is made as Folder says: it must be this user's alone.
 func New(dir string, limit int64) (*Cache, error) {
-	dir, err := private(dir)
+	dir, err := makePrivate(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -68,15 +68,15 @@ func New(dir string, limit int64) (*Cache, error) {
 		return nil, localFault("read cache", dir, err)
 	}
 	for _, entry := range entries {
-		if info, err := entry.Info(); err == nil && outdated(info) {
+		if info, err := entry.Info(); err == nil && isOutdated(info) {
 			cache.removeUnused(entry.Name())
 		}
 	}
 	return cache, nil
 }
 
-// outdated reports whether a download, or a part of one, belongs to no process any more.
-func outdated(info fs.FileInfo) bool {
+// isOutdated reports whether a download, or a part of one, belongs to no process any more.
+func isOutdated(info fs.FileInfo) bool {
 	age := time.Since(info.ModTime())
 	return isIncoming(info) && age > abandoned || isPartial(info) && age > partialKept
 }
@@ -96,9 +96,9 @@ func localFault(op, object string, err error) error {
 	return fault.StoreDown.At(op, object).Because(err)
 }
 
-// take waits for the turn at a content; done gives it on. No caller waits for another content, and what has no waiter
-// is not remembered.
-func (c *Cache) take(ctx context.Context, sha string) (done func(), err error) {
+// takeTurn waits for the turn at a content; done gives it on. No caller waits for another content, and what has no
+// waiter is not remembered.
+func (c *Cache) takeTurn(ctx context.Context, sha string) (done func(), err error) {
 	c.mu.Lock()
 	mine := c.busy[sha]
 	if mine == nil {
@@ -124,53 +124,53 @@ func (c *Cache) take(ctx context.Context, sha string) (done func(), err error) {
 	}
 }
 
-func (c *Cache) path(sha string) string { return filepath.Join(c.dir, sha) }
+func (c *Cache) pathOf(sha string) string { return filepath.Join(c.dir, sha) }
 
 // Get gives the path of the local copy of an object whose content hashes to sha. The copy may be evicted as soon as Get
 // has returned; Open and Acquire keep it while they use it.
 func (c *Cache) Get(ctx context.Context, store blob.Store, key, sha string) (string, error) {
-	done, err := c.take(ctx, sha)
+	done, err := c.takeTurn(ctx, sha)
 	if err != nil {
 		return "", err
 	}
 	defer done()
-	pin, err := c.pinned(ctx, store, key, sha)
+	pin, err := c.pinContent(ctx, store, key, sha)
 	if err != nil {
 		return "", err
 	}
-	return c.path(sha), pin.Close()
+	return c.pathOf(sha), pin.Close()
 }
 
-// pinned brings a content where it is not here, and locks the copy against eviction until the file is closed. The
+// pinContent brings a content where it is not here, and locks the copy against eviction until the file is closed. The
 // caller has the turn.
-func (c *Cache) pinned(ctx context.Context, store blob.Store, key, sha string) (*os.File, error) {
+func (c *Cache) pinContent(ctx context.Context, store blob.Store, key, sha string) (*os.File, error) {
 	for brought := false; ; brought = true {
-		pin, err := c.pin(sha)
+		pin, err := c.pinCopy(sha)
 		if err == nil && pin != nil {
-			pin, err = c.proven(ctx, pin, sha)
+			pin, err = c.verifyPin(ctx, pin, sha)
 		}
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 		if err != nil {
-			return nil, localFault("open cache", c.path(sha), err)
+			return nil, localFault("open cache", c.pathOf(sha), err)
 		}
 		if pin != nil {
-			used(pin)
+			markUsed(pin)
 			if brought {
-				c.evict()
+				c.evictCopies()
 			}
 			return pin, nil
 		}
-		if err := c.download(ctx, store, key, sha); err != nil {
+		if err := c.downloadContent(ctx, store, key, sha); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// proven gives a locked copy back that holds what its name says; another is removed, and nil.
-func (c *Cache) proven(ctx context.Context, pin *os.File, sha string) (*os.File, error) {
-	whole, err := holds(ctx, pin, sha)
+// verifyPin gives a locked copy back that holds what its name says; another is removed, and nil.
+func (c *Cache) verifyPin(ctx context.Context, pin *os.File, sha string) (*os.File, error) {
+	whole, err := hasContent(ctx, pin, sha)
 	if err == nil && whole {
 		return pin, nil
 	}
@@ -180,20 +180,20 @@ func (c *Cache) proven(ctx context.Context, pin *os.File, sha string) (*os.File,
 	return nil, err
 }
 
-// pin locks a copy that is here; nil when there is none.
-func (c *Cache) pin(sha string) (*os.File, error) {
+// pinCopy locks a copy that is here; nil when there is none.
+func (c *Cache) pinCopy(sha string) (*os.File, error) {
 	for {
-		file, err := os.Open(c.path(sha))
+		file, err := os.Open(c.pathOf(sha))
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, nil //nolint:nilnil // there is none, and that is no error
 		}
 		if err != nil {
 			return nil, err
 		}
-		if err := flock(file, unix.LOCK_SH); err != nil {
+		if err := lockFile(file, unix.LOCK_SH); err != nil {
 			return nil, errors.Join(err, file.Close())
 		}
-		same, err := isAt(file, c.path(sha))
+		same, err := isAt(file, c.pathOf(sha))
 		if err == nil && same {
 			return file, nil
 		}
@@ -203,8 +203,8 @@ func (c *Cache) pin(sha string) (*os.File, error) {
 	}
 }
 
-// flock repeats what a signal interrupted. A file system without locks has none to wait for.
-func flock(file *os.File, how int) error {
+// lockFile repeats what a signal interrupted. A file system without locks has none to wait for.
+func lockFile(file *os.File, how int) error {
 	for {
 		switch err := unix.Flock(int(file.Fd()), how); {
 		case errors.Is(err, unix.EINTR):
@@ -229,10 +229,10 @@ func isAt(file *os.File, path string) (bool, error) {
 	return err == nil && os.SameFile(open, there), err
 }
 
-// download brings a content, checks it, and gives it its name. A large one comes in ranges, side by side, and what came
-// of it before something broke off is not asked for again (ranges.go).
-func (c *Cache) download(ctx context.Context, store blob.Store, key, sha string) error {
-	if begun := c.begun(sha); begun != nil {
+// downloadContent brings a content, checks it, and gives it its name. A large one comes in ranges, side by side, and
+// what came of it before something broke off is not asked for again (ranges.go).
+func (c *Cache) downloadContent(ctx context.Context, store blob.Store, key, sha string) error {
+	if begun := c.findDownload(sha); begun != nil {
 		if err := c.inRanges(ctx, store, key, begun); !errors.Is(err, errStale) {
 			return err
 		}
@@ -243,7 +243,7 @@ func (c *Cache) download(ctx context.Context, store blob.Store, key, sha string)
 	}
 	defer func() { _ = body.Close() }()
 	if info.Size >= rangedFrom {
-		if begun := c.begin(sha, info.Size); begun != nil {
+		if begun := c.beginDownload(sha, info.Size); begun != nil {
 			_ = body.Close()
 			return c.inRanges(ctx, store, key, begun)
 		}
@@ -259,7 +259,7 @@ func (c *Cache) atOnce(ctx context.Context, store blob.Store, key, sha string, b
 	}
 	defer func() { _ = os.Remove(file.Name()) }() // it is gone already where it was renamed
 	defer func() { _ = file.Close() }()
-	if err := flock(file, unix.LOCK_EX); err != nil {
+	if err := lockFile(file, unix.LOCK_EX); err != nil {
 		return localFault("lock cache", file.Name(), err)
 	}
 	hash := sha256.New()
@@ -268,16 +268,16 @@ func (c *Cache) atOnce(ctx context.Context, store blob.Store, key, sha string, b
 		if source.err == nil {
 			return localFault("write cache", c.dir, err)
 		}
-		return broken(ctx, store, key, err)
+		return downloadFault(ctx, store, key, err)
 	}
 	if got := hex.EncodeToString(hash.Sum(nil)); got != sha {
-		return damaged(store, key, got)
+		return damageFault(store, key, got)
 	}
-	return c.keep(file, sha)
+	return c.keepDownload(file, sha)
 }
 
-// broken is an answer that broke off.
-func broken(ctx context.Context, store blob.Store, key string, err error) error {
+// downloadFault is an answer that broke off.
+func downloadFault(ctx context.Context, store blob.Store, key string, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -287,22 +287,22 @@ func broken(ctx context.Context, store blob.Store, key string, err error) error 
 	return fault.StoreDown.At("download", store.Location(key)).Because(err)
 }
 
-func damaged(store blob.Store, key, got string) error {
+func damageFault(store blob.Store, key, got string) error {
 	return fault.SegmentDamage.At("download", store.Location(key)).
 		Because(fmt.Sprintf("its content hashes to %s", got)).
 		Advise("the stored segment is damaged: run unweaver restore --all, or publish another generation")
 }
 
-// keep gives a whole download the name of its content.
-func (c *Cache) keep(file *os.File, sha string) error {
+// keepDownload gives a whole download the name of its content.
+func (c *Cache) keepDownload(file *os.File, sha string) error {
 	if err := file.Sync(); err != nil { // a name stands for its content, also after a loss of power
 		return localFault("write cache", file.Name(), err)
 	}
-	if err := os.Rename(file.Name(), c.path(sha)); err != nil {
-		return localFault("write cache", c.path(sha), err)
+	if err := os.Rename(file.Name(), c.pathOf(sha)); err != nil {
+		return localFault("write cache", c.pathOf(sha), err)
 	}
 	if id, err := idOf(file, sha); err == nil {
-		remember(id) // it was hashed on its way
+		rememberCopy(id) // it was hashed on its way
 	}
 	return nil
 }
@@ -329,7 +329,7 @@ func (c *Cache) removeUnused(name string) bool {
 		return errors.Is(err, fs.ErrNotExist)
 	}
 	defer func() { _ = file.Close() }()
-	if flock(file, unix.LOCK_EX|unix.LOCK_NB) != nil {
+	if lockFile(file, unix.LOCK_EX|unix.LOCK_NB) != nil {
 		return false
 	}
 	if same, err := isAt(file, path); err != nil || !same {
@@ -340,7 +340,7 @@ func (c *Cache) removeUnused(name string) bool {
 
 // Drop removes the copy of a content, used or not, so that the next Get brings it again: for one that is damaged.
 func (c *Cache) Drop(sha string) {
-	_ = os.Remove(c.path(sha)) // there may be none
+	_ = os.Remove(c.pathOf(sha)) // there may be none
 }
 
 // Forget says that a content will not be asked for again: its copy goes now, or when the last who maps it releases it.
@@ -355,8 +355,8 @@ func (c *Cache) Forget(sha string) {
 	}
 }
 
-// evict removes the copies used longest ago, but none in use, until the cache fits.
-func (c *Cache) evict() {
+// evictCopies removes the copies used longest ago, but none in use, until the cache fits.
+func (c *Cache) evictCopies() {
 	if c.limit <= 0 {
 		return
 	}

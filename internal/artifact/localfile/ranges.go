@@ -55,23 +55,23 @@ func (b *begun) close() {
 	_ = b.file.Close()
 }
 
-// begun gives the download of a content that broke off; nil where there is none, or where another process goes on with
-// it.
-func (c *Cache) begun(sha string) *begun { return c.partial(sha, os.O_RDWR, 0) }
+// findDownload gives the download of a content that broke off; nil where there is none, or where another process goes
+// on with it.
+func (c *Cache) findDownload(sha string) *begun { return c.openPartial(sha, os.O_RDWR, 0) }
 
-// begin makes the file of a download in ranges; nil where that is another process's, or cannot be: the content then
-// comes at once.
-func (c *Cache) begin(sha string, size int64) *begun {
-	return c.partial(sha, os.O_RDWR|os.O_CREATE, size)
+// beginDownload makes the file of a download in ranges; nil where that is another process's, or cannot be: the content
+// then comes at once.
+func (c *Cache) beginDownload(sha string, size int64) *begun {
+	return c.openPartial(sha, os.O_RDWR|os.O_CREATE, size)
 }
 
-// partial opens and locks a download in ranges, of size where it is new.
-func (c *Cache) partial(sha string, flags int, size int64) *begun {
+// openPartial opens and locks a download in ranges, of size where it is new.
+func (c *Cache) openPartial(sha string, flags int, size int64) *begun {
 	file, err := os.OpenFile(filepath.Join(c.dir, partial+sha), flags, 0o600)
 	if err != nil {
 		return nil
 	}
-	locked := flock(file, unix.LOCK_EX|unix.LOCK_NB) == nil
+	locked := lockFile(file, unix.LOCK_EX|unix.LOCK_NB) == nil
 	if same, err := isAt(file, file.Name()); err != nil || !same || !locked {
 		_ = file.Close()
 		return nil
@@ -100,8 +100,8 @@ func (c *Cache) partial(sha string, flags int, size int64) *begun {
 	return &begun{sha: sha, file: file, notes: notes, size: size, resume: resume}
 }
 
-// missing are the ranges that did not come yet.
-func (b *begun) missing() ([]blob.Range, error) {
+// listMissing are the ranges that did not come yet.
+func (b *begun) listMissing() ([]blob.Range, error) {
 	count := (b.size + rangeBytes - 1) / rangeBytes
 	noted := make([]byte, count)
 	if _, err := b.notes.ReadAt(noted, 0); err != nil && !errors.Is(err, io.EOF) {
@@ -125,7 +125,7 @@ var errStale = errors.New("what came before is not of this content")
 // try where something breaks off.
 func (c *Cache) inRanges(ctx context.Context, store blob.Store, key string, download *begun) error {
 	defer download.close()
-	missing, err := download.missing()
+	missing, err := download.listMissing()
 	if err != nil {
 		return localFault("read cache", download.notes.Name(), err)
 	}
@@ -146,9 +146,9 @@ func (c *Cache) inRanges(ctx context.Context, store blob.Store, key string, down
 		if download.resume {
 			return errStale
 		}
-		return damaged(store, key, got)
+		return damageFault(store, key, got)
 	}
-	return c.keep(download.file, download.sha)
+	return c.keepDownload(download.file, download.sha)
 }
 
 // bringAll asks for ranges side by side. One that breaks off takes none of the others along, which are kept; where
@@ -163,7 +163,7 @@ func (b *begun) bringAll(ctx context.Context, store blob.Store, key string, miss
 		if enough {
 			return nil
 		}
-		if err := b.bring(ctx, store, key, missing[i]); err != nil {
+		if err := b.fetchRange(ctx, store, key, missing[i]); err != nil {
 			mu.Lock()
 			defer mu.Unlock()
 			failures = append(failures, err)
@@ -176,8 +176,8 @@ func (b *begun) bringAll(ctx context.Context, store blob.Store, key string, miss
 	return err
 }
 
-// bring asks for one range and notes that it is there.
-func (b *begun) bring(ctx context.Context, store blob.Store, key string, part blob.Range) error {
+// fetchRange asks for one range and notes that it is there.
+func (b *begun) fetchRange(ctx context.Context, store blob.Store, key string, part blob.Range) error {
 	body, _, err := store.Get(ctx, key, part)
 	if err != nil {
 		return err
@@ -192,7 +192,7 @@ func (b *begun) bring(ctx context.Context, store blob.Store, key string, part bl
 		err = io.ErrUnexpectedEOF
 	}
 	if err != nil {
-		return broken(ctx, store, key, err)
+		return downloadFault(ctx, store, key, err)
 	}
 	if _, err := b.notes.WriteAt([]byte{1}, part.Offset/rangeBytes); err != nil {
 		return localFault("write cache", b.notes.Name(), err)

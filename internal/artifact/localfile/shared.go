@@ -22,9 +22,9 @@ type shared struct {
 	users  int
 }
 
-// changed reports whether the copy was written to since it was checked: what is read of a page behind the end of a file
-// that was cut may be zeros, and no error.
-func (m *shared) changed() bool {
+// hasChanged reports whether the copy was written to since it was checked: what is read of a page behind the end of a
+// file that was cut may be zeros, and no error.
+func (m *shared) hasChanged() bool {
 	id, err := idOf(m.pin, m.id.sha)
 	return err != nil || id != m.id
 }
@@ -36,32 +36,32 @@ func Acquire[T interface{ Close() }](
 	ctx context.Context, cache *Cache, store blob.Store, key, sha string, open func(path string) (T, error),
 ) (handle T, release func(), err error) {
 	kind := reflect.TypeFor[T]()
-	if found := cache.join(sha, kind); found != nil {
-		return found.handle.(T), cache.releaser(found), nil
+	if found := cache.joinMapping(sha, kind); found != nil {
+		return found.handle.(T), cache.newReleaser(found), nil
 	}
-	done, err := cache.take(ctx, sha)
+	done, err := cache.takeTurn(ctx, sha)
 	if err != nil {
 		return handle, nil, err
 	}
 	defer done()
-	if found := cache.join(sha, kind); found != nil { // another opened it while this one waited
-		return found.handle.(T), cache.releaser(found), nil
+	if found := cache.joinMapping(sha, kind); found != nil { // another opened it while this one waited
+		return found.handle.(T), cache.newReleaser(found), nil
 	}
-	handle, pin, err := opened(ctx, cache, store, key, sha, open)
+	handle, pin, err := openContent(ctx, cache, store, key, sha, open)
 	if err != nil {
 		return handle, nil, err
 	}
 	id, err := idOf(pin, sha)
 	if err != nil {
 		handle.Close()
-		return handle, nil, errors.Join(localFault("open cache", cache.path(sha), err), pin.Close())
+		return handle, nil, errors.Join(localFault("open cache", cache.pathOf(sha), err), pin.Close())
 	}
 	mine := &shared{kind: kind, handle: handle, close: handle.Close, pin: pin, id: id, users: 1}
 	cache.mu.Lock()
 	cache.mapped[sha] = append(cache.mapped[sha], mine)
 	delete(cache.stale, sha)
 	cache.mu.Unlock()
-	return handle, cache.releaser(mine), nil
+	return handle, cache.newReleaser(mine), nil
 }
 
 // Changed reports whether a mapped copy of a content was written to, by another program, since it was checked. An
@@ -69,15 +69,15 @@ func Acquire[T interface{ Close() }](
 func (c *Cache) Changed(sha string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.ContainsFunc(c.mapped[sha], (*shared).changed)
+	return slices.ContainsFunc(c.mapped[sha], (*shared).hasChanged)
 }
 
-// join takes part in a mapping; nil when there is none that is as it was checked.
-func (c *Cache) join(sha string, kind reflect.Type) *shared {
+// joinMapping takes part in a mapping; nil when there is none that is as it was checked.
+func (c *Cache) joinMapping(sha string, kind reflect.Type) *shared {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, found := range c.mapped[sha] {
-		if found.kind == kind && !found.changed() {
+		if found.kind == kind && !found.hasChanged() {
 			found.users++
 			delete(c.stale, sha) // it was asked for again
 			return found
@@ -86,7 +86,7 @@ func (c *Cache) join(sha string, kind reflect.Type) *shared {
 	return nil
 }
 
-func (c *Cache) releaser(mapping *shared) func() {
+func (c *Cache) newReleaser(mapping *shared) func() {
 	sha := mapping.id.sha
 	return sync.OnceFunc(func() {
 		c.mu.Lock()
@@ -119,29 +119,29 @@ func Open[T any](
 	ctx context.Context, cache *Cache, store blob.Store, key, sha string, open func(path string) (T, error),
 ) (T, error) {
 	var none T
-	done, err := cache.take(ctx, sha)
+	done, err := cache.takeTurn(ctx, sha)
 	if err != nil {
 		return none, err
 	}
 	defer done()
-	handle, pin, err := opened(ctx, cache, store, key, sha, open)
+	handle, pin, err := openContent(ctx, cache, store, key, sha, open)
 	if err != nil {
 		return handle, err
 	}
 	return handle, pin.Close()
 }
 
-// opened brings a content and opens it, twice where the first copy is damaged. The caller has the turn.
-func opened[T any](
+// openContent brings a content and opens it, twice where the first copy is damaged. The caller has the turn.
+func openContent[T any](
 	ctx context.Context, cache *Cache, store blob.Store, key, sha string, open func(path string) (T, error),
 ) (T, *os.File, error) {
 	for again := false; ; again = true {
-		pin, err := cache.pinned(ctx, store, key, sha)
+		pin, err := cache.pinContent(ctx, store, key, sha)
 		if err != nil {
 			var none T
 			return none, nil, err
 		}
-		handle, err := open(cache.path(sha))
+		handle, err := open(cache.pathOf(sha))
 		if err == nil {
 			return handle, pin, nil
 		}

@@ -46,7 +46,7 @@ func idOf(file *os.File, sha string) (copyID, error) {
 	return id, nil
 }
 
-func remember(id copyID) {
+func rememberCopy(id copyID) {
 	checked.Lock()
 	defer checked.Unlock()
 	if len(checked.copies) >= maxChecked {
@@ -55,9 +55,9 @@ func remember(id copyID) {
 	checked.copies[id] = true
 }
 
-// holds reports whether an open copy is the content that its name says. It reads it once in this process: another
+// hasContent reports whether an open copy is the content that its name says. It reads it once in this process: another
 // program, or a disk, may have changed it since it was brought.
-func holds(ctx context.Context, file *os.File, sha string) (bool, error) {
+func hasContent(ctx context.Context, file *os.File, sha string) (bool, error) {
 	id, err := idOf(file, sha)
 	if err != nil {
 		return false, err
@@ -75,7 +75,7 @@ func holds(ctx context.Context, file *os.File, sha string) (bool, error) {
 	if hex.EncodeToString(hash.Sum(nil)) != sha {
 		return false, nil
 	}
-	remember(id)
+	rememberCopy(id)
 	return true, nil
 }
 
@@ -95,14 +95,14 @@ func (r untilDone) Read(out []byte) (int, error) {
 // lastUse is when a copy was used last: its time of access. The time of change stays that of its content.
 func lastUse(info fs.FileInfo) time.Time {
 	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
-		at := accessed(sys)
+		at := accessTimeOf(sys)
 		return time.Unix(at.Unix())
 	}
 	return info.ModTime()
 }
 
-// used sets it.
-func used(file *os.File) {
+// markUsed sets it.
+func markUsed(file *os.File) {
 	if info, err := file.Stat(); err == nil {
 		_ = os.Chtimes(file.Name(), time.Now(), info.ModTime()) // a failure only evicts earlier
 	}

@@ -38,7 +38,7 @@ func (d *Dec) End() error {
 	return d.Err
 }
 
-func (d *Dec) fail() {
+func (d *Dec) failDecode() {
 	if d.Err == nil {
 		d.Err = fault.SegmentDamage.At("decode row", "").
 			Because("row is shorter than its fields").
@@ -51,7 +51,7 @@ func (d *Dec) fail() {
 func (d *Dec) U() uint64 {
 	v, n := binary.Uvarint(d.B)
 	if n <= 0 {
-		d.fail()
+		d.failDecode()
 		return 0
 	}
 	d.B = d.B[n:]
@@ -62,7 +62,7 @@ func (d *Dec) U() uint64 {
 func (d *Dec) I() int64 {
 	v, n := binary.Varint(d.B)
 	if n <= 0 {
-		d.fail()
+		d.failDecode()
 		return 0
 	}
 	d.B = d.B[n:]
@@ -73,7 +73,7 @@ func (d *Dec) I() int64 {
 func (d *Dec) Bytes() []byte {
 	n := d.U()
 	if uint64(len(d.B)) < n {
-		d.fail()
+		d.failDecode()
 		return nil
 	}
 	b := d.B[:n]
@@ -87,7 +87,7 @@ func (d *Dec) S() string { return string(d.Bytes()) }
 // Raw reads n bytes without copying. After an error it gives n zero bytes.
 func (d *Dec) Raw(n int) []byte {
 	if len(d.B) < n {
-		d.fail()
+		d.failDecode()
 		return make([]byte, n)
 	}
 	b := d.B[:n]

@@ -117,11 +117,11 @@ type Writer struct {
 // NewWriter starts a file.
 func NewWriter(w io.Writer) *Writer {
 	x := &Writer{w: w, buf: make([]byte, 0, FrameBytes+4096)}
-	x.put([]byte(header))
+	x.writeRaw([]byte(header))
 	return x
 }
 
-func (x *Writer) put(raw []byte) {
+func (x *Writer) writeRaw(raw []byte) {
 	if x.err != nil {
 		return
 	}
@@ -132,7 +132,7 @@ func (x *Writer) put(raw []byte) {
 // Append adds a row and says in which frame it lies. Errors are kept for Close.
 func (x *Writer) Append(key string, value []byte) (frame int) {
 	if x.inBuf > 0 && len(x.buf)+len(key)+len(value)+10 > FrameBytes {
-		x.flush()
+		x.flushFrame()
 	}
 	if x.inBuf == 0 {
 		x.first = key
@@ -150,9 +150,9 @@ func (x *Writer) Append(key string, value []byte) (frame int) {
 func (x *Writer) Rows() int64 { return x.rows }
 
 // Cut ends the frame, so that the next row starts a new one.
-func (x *Writer) Cut() { x.flush() }
+func (x *Writer) Cut() { x.flushFrame() }
 
-func (x *Writer) flush() {
+func (x *Writer) flushFrame() {
 	if x.inBuf == 0 {
 		return
 	}
@@ -161,7 +161,7 @@ func (x *Writer) flush() {
 		Offset: x.off, Size: len(x.out), Raw: len(x.buf), Rows: x.inBuf,
 		CRC: crc32.Checksum(x.out, castagnoli), First: x.first,
 	})
-	x.put(x.out)
+	x.writeRaw(x.out)
 	if cap(x.buf) > 8*FrameBytes {
 		x.buf = make([]byte, 0, FrameBytes+4096)
 	}
@@ -170,7 +170,7 @@ func (x *Writer) flush() {
 
 // Close writes the footer; it does not close the stream.
 func (x *Writer) Close() error {
-	x.flush()
+	x.flushFrame()
 	var enc Enc
 	enc.U(uint64(len(x.frames)))
 	for _, frame := range x.frames {
@@ -183,13 +183,13 @@ func (x *Writer) Close() error {
 	}
 	foot := Compress(nil, enc.B)
 	at := x.off
-	x.put(foot)
+	x.writeRaw(foot)
 	raw := make([]byte, 0, trailerLen)
 	raw = binary.LittleEndian.AppendUint64(raw, uint64(at))
 	raw = binary.LittleEndian.AppendUint32(raw, uint32(len(foot)))
 	raw = binary.LittleEndian.AppendUint32(raw, crc32.Checksum(foot, castagnoli))
 	raw = binary.LittleEndian.AppendUint64(raw, uint64(x.rows))
-	x.put(append(raw, tail...))
+	x.writeRaw(append(raw, tail...))
 	return x.err
 }
 
@@ -199,7 +199,7 @@ type Footer struct {
 	Rows   int64
 }
 
-func damaged(what string) error {
+func damageFault(what string) error {
 	return fault.SegmentDamage.At("read segment", "").
 		Because(what).
 		Advise("restore the generation, or remove the file so that it is rebuilt")
@@ -209,41 +209,41 @@ func damaged(what string) error {
 // follow each other from the header to the footer, and their rows add up.
 func ReadFooter(at io.ReaderAt, size int64) (*Footer, error) {
 	if size < int64(len(header)+trailerLen) {
-		return nil, damaged(fmt.Sprintf("%d bytes are too few for a row file", size))
+		return nil, damageFault(fmt.Sprintf("%d bytes are too few for a row file", size))
 	}
 	trailer := make([]byte, trailerLen)
 	if _, err := at.ReadAt(trailer, size-trailerLen); err != nil {
 		return nil, err
 	}
 	if string(trailer[24:]) != tail {
-		return nil, damaged("no end mark: the file is cut or is not a row file")
+		return nil, damageFault("no end mark: the file is cut or is not a row file")
 	}
 	offset, length := int64(binary.LittleEndian.Uint64(trailer)), int64(binary.LittleEndian.Uint32(trailer[8:]))
 	if offset < int64(len(header)) || offset+length+trailerLen != size {
-		return nil, damaged("footer does not lie before the trailer")
+		return nil, damageFault("footer does not lie before the trailer")
 	}
 	packed := make([]byte, length)
 	if _, err := at.ReadAt(packed, offset); err != nil {
 		return nil, err
 	}
 	if crc32.Checksum(packed, castagnoli) != binary.LittleEndian.Uint32(trailer[12:]) {
-		return nil, damaged("checksum of the footer")
+		return nil, damageFault("checksum of the footer")
 	}
 	raw, err := decompressTo(nil, packed, func(size uint64) bool {
 		return size <= footerRatio*uint64(length)+FrameBytes
 	})
 	if err != nil {
-		return nil, damaged("footer: " + err.Error())
+		return nil, damageFault("footer: " + err.Error())
 	}
 	footer := &Footer{Rows: int64(binary.LittleEndian.Uint64(trailer[16:]))}
-	if err := footer.decode(raw, offset); err != nil {
+	if err := footer.decodeFrames(raw, offset); err != nil {
 		return nil, err
 	}
 	return footer, nil
 }
 
-// decode reads the frames; they must fill the file up to end and hold as many rows as the trailer says.
-func (f *Footer) decode(raw []byte, end int64) error {
+// decodeFrames reads the frames; they must fill the file up to end and hold as many rows as the trailer says.
+func (f *Footer) decodeFrames(raw []byte, end int64) error {
 	dec := Dec{B: raw}
 	next, rows := int64(len(header)), int64(0)
 	for range dec.U() {
@@ -252,7 +252,7 @@ func (f *Footer) decode(raw []byte, end int64) error {
 			return dec.Err
 		}
 		if frame.Offset != next || frame.Size < 0 || int64(frame.Size) > end-next || frame.Raw < 0 || frame.Rows <= 0 {
-			return damaged(fmt.Sprintf("frame %d does not follow the one before", len(f.Frames)))
+			return damageFault(fmt.Sprintf("frame %d does not follow the one before", len(f.Frames)))
 		}
 		next, rows = next+int64(frame.Size), rows+frame.Rows
 		f.Frames = append(f.Frames, frame)
@@ -261,7 +261,7 @@ func (f *Footer) decode(raw []byte, end int64) error {
 		return dec.Err
 	}
 	if next != end || rows != f.Rows || len(dec.B) > 0 {
-		return damaged(fmt.Sprintf("the frames hold %d rows up to byte %d, the trailer says %d up to %d",
+		return damageFault(fmt.Sprintf("the frames hold %d rows up to byte %d, the trailer says %d up to %d",
 			rows, next, f.Rows, end))
 	}
 	return nil
@@ -297,11 +297,11 @@ func (f *Footer) Find(key string) int {
 // so that a loop over NextRow needs no check of its own.
 func (f Frame) Unpack(dst, b []byte) ([]byte, error) {
 	if len(b) != f.Size || crc32.Checksum(b, castagnoli) != f.CRC {
-		return nil, damaged(fmt.Sprintf("checksum of the frame at %d", f.Offset))
+		return nil, damageFault(fmt.Sprintf("checksum of the frame at %d", f.Offset))
 	}
 	raw, err := decompressTo(dst[:0], b, func(size uint64) bool { return size == uint64(f.Raw) })
 	if err != nil {
-		return nil, damaged("frame: " + err.Error())
+		return nil, damageFault("frame: " + err.Error())
 	}
 	dec := Dec{B: raw}
 	rows := int64(0)
@@ -310,7 +310,7 @@ func (f Frame) Unpack(dst, b []byte) ([]byte, error) {
 		dec.Bytes()
 	}
 	if dec.Err != nil || rows != f.Rows || len(raw) != f.Raw {
-		return nil, damaged(fmt.Sprintf("the frame at %d holds %d rows in %d bytes, the footer says %d in %d",
+		return nil, damageFault(fmt.Sprintf("the frame at %d holds %d rows in %d bytes, the footer says %d in %d",
 			f.Offset, rows, len(raw), f.Rows, f.Raw))
 	}
 	return raw, nil

@@ -20,17 +20,17 @@ type SplitChunk struct {
 
 // Encode gives the row's bytes.
 func (c SplitChunk) Encode() []byte {
-	enc := start()
+	enc := startRow()
 	enc.S(c.Document)
 	putDigest(&enc, c.Digest)
-	for _, field := range c.fields() {
+	for _, field := range c.listFields() {
 		enc.U(uint64(*field))
 	}
 	return enc.B
 }
 
-// fields are those of one width, in the order in which they are written.
-func (c *SplitChunk) fields() []*int {
+// listFields are those of one width, in the order in which they are written.
+func (c *SplitChunk) listFields() []*int {
 	return []*int{
 		&c.Ordinal, &c.Start, &c.End, &c.Tokens, &c.TextFrame, &c.ExtFrame, &c.Windows,
 	}
@@ -39,11 +39,11 @@ func (c *SplitChunk) fields() []*int {
 // DecodeSplitChunk reads a row.
 func DecodeSplitChunk(b []byte) (SplitChunk, error) {
 	dec := rowfile.Dec{B: b}
-	if err := begin(&dec, "chunk of a split"); err != nil {
+	if err := readVersion(&dec, "chunk of a split"); err != nil {
 		return SplitChunk{}, err
 	}
-	chunk := SplitChunk{Document: dec.S(), Digest: digest(&dec)}
-	for _, field := range chunk.fields() {
+	chunk := SplitChunk{Document: dec.S(), Digest: readDigest(&dec)}
+	for _, field := range chunk.listFields() {
 		*field = int(dec.U())
 	}
 	return chunk, dec.End()

@@ -25,7 +25,7 @@ type Mention struct {
 
 // Encode gives the row's bytes.
 func (m Mention) Encode() []byte {
-	enc := start()
+	enc := startRow()
 	putID(&enc, m.Chunk)
 	enc.I(m.Number)
 	enc.S(m.Document)
@@ -44,11 +44,11 @@ func (m Mention) Encode() []byte {
 // DecodeMention reads one.
 func DecodeMention(b []byte) (Mention, error) {
 	dec := rowfile.Dec{B: b}
-	if err := begin(&dec, "mention"); err != nil {
+	if err := readVersion(&dec, "mention"); err != nil {
 		return Mention{}, err
 	}
 	m := Mention{
-		Chunk:       id(&dec),
+		Chunk:       readID(&dec),
 		Number:      dec.I(),
 		Document:    dec.S(),
 		Ordinal:     int(dec.U()),
@@ -72,7 +72,7 @@ type Reduced struct {
 
 // Encode gives the row's bytes.
 func (r Reduced) Encode() []byte {
-	enc := start()
+	enc := startRow()
 	enc.S(r.Name)
 	enc.U(uint64(len(r.Descriptions)))
 	for _, d := range r.Descriptions {
@@ -88,7 +88,7 @@ func (r Reduced) Encode() []byte {
 // DecodeReduced reads one.
 func DecodeReduced(b []byte) (Reduced, error) {
 	dec := rowfile.Dec{B: b}
-	if err := begin(&dec, "reduced class"); err != nil {
+	if err := readVersion(&dec, "reduced class"); err != nil {
 		return Reduced{}, err
 	}
 	reduced := Reduced{Name: dec.S()}
@@ -98,7 +98,7 @@ func DecodeReduced(b []byte) (Reduced, error) {
 			return reduced, dec.Err
 		}
 	}
-	reduced.Members, reduced.Text = digest(&dec), digest(&dec)
+	reduced.Members, reduced.Text = readDigest(&dec), readDigest(&dec)
 	reduced.Mentions, reduced.ChunkTotal = int64(dec.U()), int64(dec.U())
 	return reduced, dec.End()
 }
@@ -111,7 +111,7 @@ type Short struct {
 
 // Encode gives the row's bytes.
 func (s Short) Encode() []byte {
-	enc := start()
+	enc := startRow()
 	enc.S(s.Text)
 	enc.U(uint64(len(s.Keys)))
 	for _, k := range s.Keys {
@@ -123,12 +123,12 @@ func (s Short) Encode() []byte {
 // DecodeShort reads one.
 func DecodeShort(b []byte) (Short, error) {
 	dec := rowfile.Dec{B: b}
-	if err := begin(&dec, "short text"); err != nil {
+	if err := readVersion(&dec, "short text"); err != nil {
 		return Short{}, err
 	}
 	short := Short{Text: dec.S()}
 	for range dec.U() {
-		short.Keys = append(short.Keys, digest(&dec))
+		short.Keys = append(short.Keys, readDigest(&dec))
 		if dec.Err != nil {
 			break
 		}
@@ -146,7 +146,7 @@ type Record struct {
 
 // Encode gives the canonical bytes.
 func (r Record) Encode() []byte {
-	enc := start()
+	enc := startRow()
 	putID(&enc, r.ID)
 	enc.S(r.Name)
 	enc.S(r.Text)
@@ -156,10 +156,10 @@ func (r Record) Encode() []byte {
 // DecodeRecord reads one.
 func DecodeRecord(b []byte) (Record, error) {
 	dec := rowfile.Dec{B: b}
-	if err := begin(&dec, "class record"); err != nil {
+	if err := readVersion(&dec, "class record"); err != nil {
 		return Record{}, err
 	}
-	record := Record{ID: id(&dec), Name: dec.S(), Text: dec.S()}
+	record := Record{ID: readID(&dec), Name: dec.S(), Text: dec.S()}
 	return record, dec.End()
 }
 
@@ -180,7 +180,7 @@ type Class struct {
 
 // Encode gives the row's bytes.
 func (c Class) Encode() []byte {
-	enc := start()
+	enc := startRow()
 	enc.S(string(c.Record))
 	putDigest(&enc, c.Vector)
 	putDigest(&enc, c.Text)
@@ -196,13 +196,13 @@ func (c Class) Encode() []byte {
 // DecodeClass reads one.
 func DecodeClass(b []byte) (Class, error) {
 	dec := rowfile.Dec{B: b}
-	if err := begin(&dec, "class"); err != nil {
+	if err := readVersion(&dec, "class"); err != nil {
 		return Class{}, err
 	}
-	class := Class{Record: append([]byte(nil), dec.Bytes()...), Vector: digest(&dec), Text: digest(&dec)}
+	class := Class{Record: append([]byte(nil), dec.Bytes()...), Vector: readDigest(&dec), Text: readDigest(&dec)}
 	class.Mentions, class.Chunks = int64(dec.U()), int64(dec.U())
 	for range dec.U() {
-		class.Keys = append(class.Keys, digest(&dec))
+		class.Keys = append(class.Keys, readDigest(&dec))
 		if dec.Err != nil {
 			break
 		}

@@ -49,7 +49,7 @@ func (x Document) Listed() core.Digest {
 
 // Encode gives the row's bytes.
 func (x Document) Encode() []byte {
-	enc := start()
+	enc := startRow()
 	if x.Stale {
 		enc.U(1)
 		putDigest(&enc, x.Found)
@@ -82,37 +82,37 @@ func (x Document) Encode() []byte {
 // DecodeDocument reads one.
 func DecodeDocument(b []byte) (Document, error) {
 	dec := rowfile.Dec{B: b}
-	if err := begin(&dec, "document"); err != nil {
+	if err := readVersion(&dec, "document"); err != nil {
 		return Document{}, err
 	}
 	stale := dec.U() == 1
 	var found core.Digest
 	if stale {
-		found = digest(&dec)
+		found = readDigest(&dec)
 	}
 	document := Document{
 		Stale:    stale,
 		Found:    found,
 		Object:   dec.S(),
-		Version:  digest(&dec),
+		Version:  readDigest(&dec),
 		ETag:     dec.S(),
 		Size:     dec.I(),
 		Modified: time.UnixMilli(dec.I()).UTC(),
 		Title:    dec.S(),
 		Kind:     dec.S(),
-		Meta:     meta(&dec),
+		Meta:     readMeta(&dec),
 		Runes:    int(dec.U()),
 		Frame:    int(dec.U()),
 		Problem:  dec.S(),
 	}
 	for range dec.U() {
-		document.Chunks = append(document.Chunks, Place{ID: id(&dec), Start: int(dec.U()), End: int(dec.U())})
+		document.Chunks = append(document.Chunks, Place{ID: readID(&dec), Start: int(dec.U()), End: int(dec.U())})
 		if dec.Err != nil {
 			break
 		}
 	}
-	document.Headings, document.Pages = outline(&dec)
+	document.Headings, document.Pages = readOutline(&dec)
 	document.Missing = dec.S()
-	document.Sheets = rects(&dec, document.Chunks)
+	document.Sheets = readRects(&dec, document.Chunks)
 	return document, dec.End()
 }

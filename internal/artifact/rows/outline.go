@@ -51,7 +51,7 @@ func putOutline(enc *rowfile.Enc, headings []core.Heading, pages []int) {
 	}
 }
 
-func outline(dec *rowfile.Dec) (headings []core.Heading, pages []int) {
+func readOutline(dec *rowfile.Dec) (headings []core.Heading, pages []int) {
 	for range dec.U() {
 		start, end, level := int(dec.U()), int(dec.U()), int(dec.U())
 		headings = append(headings, core.Heading{Start: start, End: end, Level: level, Text: dec.S()})

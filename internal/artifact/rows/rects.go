@@ -48,8 +48,8 @@ func putRects(enc *rowfile.Enc, sheets []core.Sheet, chunks []Place) {
 	}
 }
 
-// rects reads what putRects wrote; the rectangles go into the chunks.
-func rects(dec *rowfile.Dec, chunks []Place) (sheets []core.Sheet) {
+// readRects reads what putRects wrote; the rectangles go into the chunks.
+func readRects(dec *rowfile.Dec, chunks []Place) (sheets []core.Sheet) {
 	for range dec.U() {
 		sheets = append(sheets, core.Sheet{Page: int(dec.U()), Width: int(dec.U()), Height: int(dec.U())})
 		if dec.Err != nil {

@@ -14,8 +14,8 @@ import (
 
 const version = 1
 
-// begin reads the version of a row.
-func begin(dec *rowfile.Dec, what string) error {
+// readVersion reads the version of a row.
+func readVersion(dec *rowfile.Dec, what string) error {
 	if got := dec.U(); got != version {
 		return fault.SegmentDamage.At("decode "+what+" row", "").
 			Because(fmt.Sprintf("version %d is not known", got)).
@@ -24,7 +24,7 @@ func begin(dec *rowfile.Dec, what string) error {
 	return dec.Err
 }
 
-func start() rowfile.Enc {
+func startRow() rowfile.Enc {
 	var enc rowfile.Enc
 	enc.U(version)
 	return enc
@@ -33,9 +33,9 @@ func start() rowfile.Enc {
 func putID(e *rowfile.Enc, id core.ID)        { e.Raw(id[:]) }
 func putDigest(e *rowfile.Enc, x core.Digest) { e.Raw(x[:]) }
 
-func id(d *rowfile.Dec) core.ID { return core.ID(d.Raw(16)) }
+func readID(d *rowfile.Dec) core.ID { return core.ID(d.Raw(16)) }
 
-func digest(d *rowfile.Dec) core.Digest { return core.Digest(d.Raw(32)) }
+func readDigest(d *rowfile.Dec) core.Digest { return core.Digest(d.Raw(32)) }
 
 func putMeta(enc *rowfile.Enc, m map[string]string) {
 	keys := make([]string, 0, len(m))
@@ -50,7 +50,7 @@ func putMeta(enc *rowfile.Enc, m map[string]string) {
 	}
 }
 
-func meta(dec *rowfile.Dec) map[string]string {
+func readMeta(dec *rowfile.Dec) map[string]string {
 	n := dec.U()
 	if n == 0 {
 		return nil
@@ -84,7 +84,7 @@ type Plan struct {
 
 // Encode gives the row's bytes.
 func (p Plan) Encode() []byte {
-	enc := start()
+	enc := startRow()
 	enc.S(p.Object)
 	enc.S(p.Kind)
 	g := uint64(0)
@@ -110,14 +110,14 @@ func (p Plan) Within() bool { return p.Line > 0 || p.Part != "" }
 // DecodePlan reads one.
 func DecodePlan(b []byte) (Plan, error) {
 	dec := rowfile.Dec{B: b}
-	if err := begin(&dec, "plan"); err != nil {
+	if err := readVersion(&dec, "plan"); err != nil {
 		return Plan{}, err
 	}
 	p := Plan{
 		Object:   dec.S(),
 		Kind:     dec.S(),
 		Gzip:     dec.U() == 1,
-		Version:  digest(&dec),
+		Version:  readDigest(&dec),
 		ETag:     dec.S(),
 		Size:     dec.I(),
 		Modified: time.UnixMilli(dec.I()).UTC(),
@@ -140,7 +140,7 @@ type Chunk struct {
 
 // Encode gives the row's bytes.
 func (c Chunk) Encode() []byte {
-	enc := start()
+	enc := startRow()
 	putID(&enc, c.ID)
 	enc.U(uint64(c.Ordinal))
 	enc.U(uint64(c.Start))
@@ -154,10 +154,10 @@ func (c Chunk) Encode() []byte {
 // DecodeChunk reads one.
 func DecodeChunk(b []byte) (Chunk, error) {
 	dec := rowfile.Dec{B: b}
-	if err := begin(&dec, "chunk"); err != nil {
+	if err := readVersion(&dec, "chunk"); err != nil {
 		return Chunk{}, err
 	}
-	c := Chunk{id(&dec), int(dec.U()), int(dec.U()), int(dec.U()), int(dec.U()), int(dec.U()), dec.S()}
+	c := Chunk{readID(&dec), int(dec.U()), int(dec.U()), int(dec.U()), int(dec.U()), int(dec.U()), dec.S()}
 	return c, dec.End()
 }
 
@@ -178,7 +178,7 @@ type Extract struct {
 
 // Encode gives the row's bytes.
 func (x Extract) Encode() []byte {
-	enc := start()
+	enc := startRow()
 	putDigest(&enc, x.Key)
 	enc.S(x.Rung)
 	enc.S(x.Fallback)
@@ -198,10 +198,10 @@ func (x Extract) Encode() []byte {
 // DecodeExtract reads one.
 func DecodeExtract(b []byte) (Extract, error) {
 	dec := rowfile.Dec{B: b}
-	if err := begin(&dec, "extract"); err != nil {
+	if err := readVersion(&dec, "extract"); err != nil {
 		return Extract{}, err
 	}
-	extract := Extract{Key: digest(&dec), Rung: dec.S(), Fallback: dec.S()}
+	extract := Extract{Key: readDigest(&dec), Rung: dec.S(), Fallback: dec.S()}
 	for range dec.U() {
 		entity := Entity{Name: dec.S(), Description: dec.S()}
 		for range dec.U() {

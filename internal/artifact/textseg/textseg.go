@@ -61,7 +61,7 @@ func OpenOf(ctx context.Context, store blob.Store, key string, size int64) (*Rea
 	return &Reader{r: reader, where: store.Location(key), read: fromStore, frame: -1}, nil
 }
 
-func (t *Reader) load(ctx context.Context, frame int) error {
+func (t *Reader) loadFrame(ctx context.Context, frame int) error {
 	if frame == t.frame {
 		return nil
 	}
@@ -80,12 +80,12 @@ func (t *Reader) Slice(ctx context.Context, document string, frame, start, end i
 		return "", nil
 	}
 	if start < 0 || end >= 0 && end < start {
-		return "", t.damaged("the document has no such range")
+		return "", t.damageFault("the document has no such range")
 	}
 	var out strings.Builder
 	found := false
 	for ; frame < len(t.r.Frames); frame++ {
-		if err := t.load(ctx, frame); err != nil {
+		if err := t.loadFrame(ctx, frame); err != nil {
 			return "", err
 		}
 		for rest := t.raw; ; {
@@ -107,7 +107,7 @@ func (t *Reader) Slice(ctx context.Context, document string, frame, start, end i
 				return "", dec.Err
 			}
 			if at < 0 || at > maxRunes {
-				return "", t.damaged("a piece of the document begins nowhere")
+				return "", t.damageFault("a piece of the document begins nowhere")
 			}
 			if end >= 0 && at >= end {
 				return out.String(), nil
@@ -121,14 +121,14 @@ func (t *Reader) Slice(ctx context.Context, document string, frame, start, end i
 			if end >= 0 {
 				hi = min(n, end-at)
 			}
-			out.WriteString(runes(s, max(0, start-at), hi))
+			out.WriteString(sliceRunes(s, max(0, start-at), hi))
 			if end >= 0 && at+n >= end {
 				return out.String(), nil
 			}
 		}
 	}
 	if !found && end != start {
-		return "", t.damaged("the document is not where its chunk says")
+		return "", t.damageFault("the document is not where its chunk says")
 	}
 	return out.String(), nil
 }
@@ -136,12 +136,12 @@ func (t *Reader) Slice(ctx context.Context, document string, frame, start, end i
 // maxRunes is more than any document has.
 const maxRunes = 1 << 40
 
-func (t *Reader) damaged(why string) error {
+func (t *Reader) damageFault(why string) error {
 	return fault.SegmentDamage.At("read text in", t.where).Because(why).Advise("restore the generation")
 }
 
-// runes is the part [lo, hi) of s in code points.
-func runes(s string, lo, hi int) string {
+// sliceRunes is the part [lo, hi) of s in code points.
+func sliceRunes(s string, lo, hi int) string {
 	if len(s) == utf8.RuneCountInString(s) {
 		return s[lo:hi]
 	}
@@ -213,7 +213,7 @@ func (x *text) next() error {
 			x.ended = true
 			return nil
 		}
-		if err := x.from.load(x.ctx, x.frame); err != nil {
+		if err := x.from.loadFrame(x.ctx, x.frame); err != nil {
 			return err
 		}
 		x.rows = x.from.raw
@@ -232,7 +232,7 @@ func (x *text) next() error {
 		return dec.Err
 	}
 	if at != x.runes {
-		return x.from.damaged("the pieces of a document do not follow each other")
+		return x.from.damageFault("the pieces of a document do not follow each other")
 	}
 	x.piece, x.runes = piece, at+utf8.RuneCountInString(piece)
 	return nil

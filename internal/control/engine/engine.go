@@ -27,7 +27,7 @@ func Dial(ctx context.Context, engine config.Engine, log *slog.Logger) (client.C
 	if err := Traced(&options); err != nil {
 		return nil, err
 	}
-	secured, err := secure(engine)
+	secured, err := newTLSConfig(engine)
 	if err != nil {
 		return nil, err
 	}
@@ -72,8 +72,8 @@ func onLoopback(address string) bool {
 	return err == nil && net.ParseIP(host).IsLoopback()
 }
 
-// secure is how the connection is secured; nil: not at all.
-func secure(engine config.Engine) (*tls.Config, error) {
+// newTLSConfig is how the connection is secured; nil: not at all.
+func newTLSConfig(engine config.Engine) (*tls.Config, error) {
 	if !engine.TLS && engine.APIKeyEnv == "" && engine.TLSCA == "" && engine.TLSCert == "" && engine.TLSServer == "" {
 		return nil, nil //nolint:nilnil // it is not, and that is no error
 	}

@@ -10,6 +10,6 @@ import (
 )
 
 func TestAnEngineIsSpokenToInTLS12OrNewer(t *testing.T) {
-	settings, err := secure(config.Engine{TLS: true})
+	settings, err := newTLSConfig(config.Engine{TLS: true})
 	assert.True(t, err == nil && settings.MinVersion >= tls.VersionTLS12, "%+v, %v", settings, err)
 }

@@ -43,17 +43,17 @@ type Access struct {
 func Handler(controller control.Control, allowed Access) http.Handler {
 	mux := http.NewServeMux()
 	if allowed.Keys != nil {
-		keys(mux, allowed.Keys)
+		handleKeys(mux, allowed.Keys)
 	}
-	routes(mux, controller)
+	addRoutes(mux, controller)
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		if request.Method == http.MethodGet && request.URL.Path == proofPath {
-			allowed.prove(w, request)
+			allowed.answerChallenge(w, request)
 			return
 		}
-		status, owner, via := allowed.status(request)
+		status, owner, via := allowed.checkRequest(request)
 		if status != http.StatusOK {
-			refuse(w, status)
+			refuseRequest(w, status)
 			return
 		}
 		ctx := control.WithOperator(request.Context(), operatorOf(request, via))
@@ -64,9 +64,9 @@ func Handler(controller control.Control, allowed Access) http.Handler {
 	})
 }
 
-// status is 200 where a request may pass. owner: it comes from who has the token, and so owns the data directory, or
-// from who may make keys. via is what was shown, for the audit trail.
-func (a Access) status(request *http.Request) (status int, owner bool, via string) {
+// checkRequest is 200 where a request may pass. owner: it comes from who has the token, and so owns the data directory,
+// or from who may make keys. via is what was shown, for the audit trail.
+func (a Access) checkRequest(request *http.Request) (status int, owner bool, via string) {
 	got := strings.TrimPrefix(request.Header.Get("Authorization"), "Bearer ")
 	if a.Token != "" && subtle.ConstantTimeCompare([]byte(got), []byte(a.Token)) == 1 {
 		return http.StatusOK, true, "token"
@@ -88,8 +88,8 @@ func (a Access) status(request *http.Request) (status int, owner bool, via strin
 	return http.StatusOK, key.Scope.Includes(access.Admin), "key " + key.ID
 }
 
-// refuse writes a problem (RFC 9457).
-func refuse(w http.ResponseWriter, status int) {
+// refuseRequest writes a problem (RFC 9457).
+func refuseRequest(w http.ResponseWriter, status int) {
 	code, why := fault.Unauthorized, "this address needs the token of the data directory's dev.json, or a key of its scope"
 	if status == http.StatusForbidden {
 		code, why = fault.Forbidden, "the key's scope or its indexes are too narrow"
@@ -108,14 +108,14 @@ func refuse(w http.ResponseWriter, status int) {
 // longestBody of a request, in bytes.
 const longestBody = 4 << 20
 
-// handle serves one method: the input as JSON, the result with 200, a fault with 409.
-func handle[In, Out any](mux *http.ServeMux, name string, method func(context.Context, In) (Out, error)) {
+// handleMethod serves one method: the input as JSON, the result with 200, a fault with 409.
+func handleMethod[In, Out any](mux *http.ServeMux, name string, method func(context.Context, In) (Out, error)) {
 	mux.HandleFunc("POST "+Prefix+name, func(w http.ResponseWriter, request *http.Request) {
 		var in In
 		var out Out
 		err := readRequest(name, io.LimitReader(request.Body, longestBody), &in)
 		if err == nil {
-			err = checked(in)
+			err = checkNames(in)
 		}
 		if err == nil {
 			_, _ = io.Copy(io.Discard, io.LimitReader(request.Body, longestBody)) // its end ends the body's deadline
@@ -124,15 +124,15 @@ func handle[In, Out any](mux *http.ServeMux, name string, method func(context.Co
 		w.Header().Set("Content-Type", "application/json")
 		if err != nil {
 			w.WriteHeader(http.StatusConflict)
-			_ = json.NewEncoder(w).Encode(wire(err)) // the caller may have gone
+			_ = json.NewEncoder(w).Encode(toProblem(err)) // the caller may have gone
 			return
 		}
 		_ = json.NewEncoder(w).Encode(out)
 	})
 }
 
-// wire is what is sent of an error: the parts of its fault, or its text.
-func wire(err error) problem {
+// toProblem is what is sent of an error: the parts of its fault, or its text.
+func toProblem(err error) problem {
 	e := fault.As(err)
 	if e == nil {
 		return problem{Code: fault.CodeOf(err), Cause: redact.Text(err.Error())}
@@ -144,8 +144,8 @@ func wire(err error) problem {
 	return out
 }
 
-// fault is the error that was sent.
-func (p problem) fault() error {
+// toFault is the error that was sent.
+func (p problem) toFault() error {
 	out := p.Code.At(p.Op, p.Object).Advise(p.Hint)
 	if p.Cause != "" {
 		out = out.Because(p.Cause)
@@ -173,13 +173,13 @@ func clientOf(method string) *http.Client {
 	return quick
 }
 
-// do is call for what gives nothing.
-func do(ctx context.Context, client *Client, name string, in any) error {
-	_, err := call[struct{}](ctx, client, name, in)
+// doCall is call for what gives nothing.
+func doCall(ctx context.Context, client *Client, name string, in any) error {
+	_, err := callMethod[struct{}](ctx, client, name, in)
 	return err
 }
 
-func call[Out any](ctx context.Context, client *Client, name string, in any) (Out, error) {
+func callMethod[Out any](ctx context.Context, client *Client, name string, in any) (Out, error) {
 	var out Out
 	raw, err := json.Marshal(in)
 	if err != nil {
@@ -210,15 +210,15 @@ func call[Out any](ctx context.Context, client *Client, name string, in any) (Ou
 	switch response.StatusCode {
 	case http.StatusOK:
 		if err := json.NewDecoder(response.Body).Decode(&out); err != nil {
-			return out, client.broken(name, err)
+			return out, client.newAnswerFault(name, err)
 		}
 		return out, nil
 	case http.StatusConflict:
 		var sent problem
 		if err := json.NewDecoder(response.Body).Decode(&sent); err != nil {
-			return out, client.broken(name, err)
+			return out, client.newAnswerFault(name, err)
 		}
-		return out, sent.fault()
+		return out, sent.toFault()
 	}
 	text, _ := io.ReadAll(io.LimitReader(response.Body, 1000)) // what can be read is enough
 	return out, fault.EngineDown.At("call the embedded stack at", client.Base).
@@ -226,8 +226,8 @@ func call[Out any](ctx context.Context, client *Client, name string, in any) (Ou
 		Advise("stop it and start it again with this version: unweaver dev")
 }
 
-// broken is the fault of an answer that breaks off or is none of ours.
-func (c *Client) broken(method string, err error) error {
+// newAnswerFault is the fault of an answer that breaks off or is none of ours.
+func (c *Client) newAnswerFault(method string, err error) error {
 	return fault.EngineDown.At("read the answer of "+method+" from the embedded stack at", c.Base).
 		Because(err).
 		Advise("see its log; start it again with: unweaver dev")

@@ -16,16 +16,16 @@ type keyed struct {
 	Overlap time.Duration `json:"overlap,omitempty"` // in nanoseconds
 }
 
-// keys serves a Keeper.
-func keys(mux *http.ServeMux, keeper access.Keeper) {
-	handle(mux, keysPrefix+"create", keeper.CreateKey)
-	handle(mux, keysPrefix+"list", func(ctx context.Context, _ struct{}) ([]access.Key, error) {
+// handleKeys serves a Keeper.
+func handleKeys(mux *http.ServeMux, keeper access.Keeper) {
+	handleMethod(mux, keysPrefix+"create", keeper.CreateKey)
+	handleMethod(mux, keysPrefix+"list", func(ctx context.Context, _ struct{}) ([]access.Key, error) {
 		return keeper.Keys(ctx)
 	})
-	handle(mux, keysPrefix+"rotate", func(ctx context.Context, key keyed) (access.Made, error) {
+	handleMethod(mux, keysPrefix+"rotate", func(ctx context.Context, key keyed) (access.Made, error) {
 		return keeper.RotateKey(ctx, key.ID, key.Overlap)
 	})
-	handle(mux, keysPrefix+"revoke", func(ctx context.Context, key keyed) (access.Key, error) {
+	handleMethod(mux, keysPrefix+"revoke", func(ctx context.Context, key keyed) (access.Key, error) {
 		return keeper.RevokeKey(ctx, key.ID)
 	})
 }
@@ -34,20 +34,20 @@ var _ access.Keeper = (*Client)(nil)
 
 // CreateKey implements access.Keeper.
 func (c *Client) CreateKey(ctx context.Context, request access.Request) (access.Made, error) {
-	return call[access.Made](ctx, c, keysPrefix+"create", request)
+	return callMethod[access.Made](ctx, c, keysPrefix+"create", request)
 }
 
 // Keys implements access.Keeper.
 func (c *Client) Keys(ctx context.Context) ([]access.Key, error) {
-	return call[[]access.Key](ctx, c, keysPrefix+"list", struct{}{})
+	return callMethod[[]access.Key](ctx, c, keysPrefix+"list", struct{}{})
 }
 
 // RotateKey implements access.Keeper.
 func (c *Client) RotateKey(ctx context.Context, id string, overlap time.Duration) (access.Made, error) {
-	return call[access.Made](ctx, c, keysPrefix+"rotate", keyed{id, overlap})
+	return callMethod[access.Made](ctx, c, keysPrefix+"rotate", keyed{id, overlap})
 }
 
 // RevokeKey implements access.Keeper.
 func (c *Client) RevokeKey(ctx context.Context, id string) (access.Key, error) {
-	return call[access.Key](ctx, c, keysPrefix+"revoke", keyed{ID: id})
+	return callMethod[access.Key](ctx, c, keysPrefix+"revoke", keyed{ID: id})
 }

@@ -12,8 +12,8 @@ import (
 // runID of a workflow, behind the # of a run that is meant exactly.
 var runID = regexp.MustCompile(`^[0-9A-Za-z-]{1,64}$`)
 
-// checked refuses names that could be paths: nothing below this line may have to think of them.
-func checked(in any) error {
+// checkNames refuses names that could be paths: nothing below this line may have to think of them.
+func checkNames(in any) error {
 	switch in := in.(type) {
 	case named:
 		return runName(in.Name)

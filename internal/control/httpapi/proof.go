@@ -23,21 +23,21 @@ const (
 
 var proofDeadline = 10 * time.Second
 
-func proof(token, address string, challenge []byte) []byte {
+func proofOf(token, address string, challenge []byte) []byte {
 	mac := hmac.New(sha256.New, []byte(token))
 	_, _ = io.WriteString(mac, "unweaver proof of a token\x00"+address+"\x00") // never fails, nor does the next
 	_, _ = mac.Write(challenge)
 	return mac.Sum(nil)
 }
 
-// prove answers a challenge. It is open to everybody: the answer says nothing of the token.
-func (a Access) prove(w http.ResponseWriter, request *http.Request) {
+// answerChallenge answers a challenge. It is open to everybody: the answer says nothing of the token.
+func (a Access) answerChallenge(w http.ResponseWriter, request *http.Request) {
 	challenge, err := hex.DecodeString(request.URL.Query().Get("challenge"))
 	if err != nil || len(challenge) != challengeSize || a.Token == "" {
 		http.NotFound(w, request)
 		return
 	}
-	_, _ = io.WriteString(w, hex.EncodeToString(proof(a.Token, request.Host, challenge))) // the caller may have gone
+	_, _ = io.WriteString(w, hex.EncodeToString(proofOf(a.Token, request.Host, challenge))) // the caller may have gone
 }
 
 // Knows reports whether the server at base (http://host:port) has a token, without telling it the token. The error
@@ -66,7 +66,7 @@ func Knows(ctx context.Context, base, token string) (bool, error) {
 	}
 	got, err := hex.DecodeString(string(text))
 	return err == nil && response.StatusCode == http.StatusOK &&
-		hmac.Equal(got, proof(token, request.Host, challenge)), nil
+		hmac.Equal(got, proofOf(token, request.Host, challenge)), nil
 }
 
 // strict goes nowhere else than it is asked to.

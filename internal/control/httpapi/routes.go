@@ -34,73 +34,73 @@ type noted struct {
 
 // byName serves a method that takes the name of an index or of a run.
 func byName[Out any](mux *http.ServeMux, name string, method func(context.Context, string) (Out, error)) {
-	handle(mux, name, func(ctx context.Context, in named) (Out, error) { return method(ctx, in.Name) })
+	handleMethod(mux, name, func(ctx context.Context, in named) (Out, error) { return method(ctx, in.Name) })
 }
 
-// listed serves a method that takes an index, or none for all, and how many are wanted.
-func listed[Out any](mux *http.ServeMux, name string, method func(context.Context, string, int) (Out, error)) {
-	handle(mux, name, func(ctx context.Context, in list) (Out, error) { return method(ctx, in.Index, in.Limit) })
+// handleList serves a method that takes an index, or none for all, and how many are wanted.
+func handleList[Out any](mux *http.ServeMux, name string, method func(context.Context, string, int) (Out, error)) {
+	handleMethod(mux, name, func(ctx context.Context, in list) (Out, error) { return method(ctx, in.Index, in.Limit) })
 }
 
-// all serves a method that takes nothing.
-func all[Out any](mux *http.ServeMux, name string, method func(context.Context) (Out, error)) {
-	handle(mux, name, func(ctx context.Context, _ struct{}) (Out, error) { return method(ctx) })
+// handleOut serves a method that takes nothing.
+func handleOut[Out any](mux *http.ServeMux, name string, method func(context.Context) (Out, error)) {
+	handleMethod(mux, name, func(ctx context.Context, _ struct{}) (Out, error) { return method(ctx) })
 }
 
-// steer serves a method that gives nothing.
-func steer[In any](mux *http.ServeMux, name string, method func(context.Context, In) error) {
-	handle(mux, name, func(ctx context.Context, in In) (struct{}, error) { return struct{}{}, method(ctx, in) })
+// handleIn serves a method that gives nothing.
+func handleIn[In any](mux *http.ServeMux, name string, method func(context.Context, In) error) {
+	handleMethod(mux, name, func(ctx context.Context, in In) (struct{}, error) { return struct{}{}, method(ctx, in) })
 }
 
-// routes serves each method of a Control under its name.
-func routes(mux *http.ServeMux, c control.Control) {
-	handle(mux, "index", c.Index)
-	handle(mux, "estimate", c.Estimate)
+// addRoutes serves each method of a Control under its name.
+func addRoutes(mux *http.ServeMux, c control.Control) {
+	handleMethod(mux, "index", c.Index)
+	handleMethod(mux, "estimate", c.Estimate)
 	byName(mux, "status", c.Status)
 	byName(mux, "pause", c.Pause)
-	steer(mux, "resume", func(ctx context.Context, in resumed) error { return c.Resume(ctx, in.Name, in.Budget) })
+	handleIn(mux, "resume", func(ctx context.Context, in resumed) error { return c.Resume(ctx, in.Name, in.Budget) })
 	byName(mux, "cancel", c.Cancel)
-	steer(mux, "limit", c.Limit)
-	steer(mux, "lost", func(ctx context.Context, in named) error { return c.Lost(ctx, in.Name) })
+	handleIn(mux, "limit", c.Limit)
+	handleIn(mux, "lost", func(ctx context.Context, in named) error { return c.Lost(ctx, in.Name) })
 	byName(mux, "generations", c.Generations)
-	handle(mux, "move", c.Move)
-	handle(mux, "branch", c.Branch)
-	handle(mux, "delete", c.Delete)
+	handleMethod(mux, "move", c.Move)
+	handleMethod(mux, "branch", c.Branch)
+	handleMethod(mux, "delete", c.Delete)
 	byName(mux, "branches", c.Branches)
 	byName(mux, "overlay", c.Overlay)
-	handle(mux, "diff", c.Difference)
-	handle(mux, "aliases", c.Aliases)
-	listed(mux, "operations", c.Operations)
-	all(mux, "indexes", c.Indexes)
-	listed(mux, "runs", c.Runs)
-	listed(mux, "trends", c.Trends)
+	handleMethod(mux, "diff", c.Difference)
+	handleMethod(mux, "aliases", c.Aliases)
+	handleList(mux, "operations", c.Operations)
+	handleOut(mux, "indexes", c.Indexes)
+	handleList(mux, "runs", c.Runs)
+	handleList(mux, "trends", c.Trends)
 	byName(mux, "log", c.Log)
 	byName(mux, "restore", c.Restore)
-	handle(mux, "audit", c.Audit)
-	handle(mux, "doctor", c.Doctor)
+	handleMethod(mux, "audit", c.Audit)
+	handleMethod(mux, "doctor", c.Doctor)
 	byName(mux, "dead-letters", c.DeadLetters)
-	handle(mux, "dead-letter", func(ctx context.Context, in letter) (core.Letter, error) {
+	handleMethod(mux, "dead-letter", func(ctx context.Context, in letter) (core.Letter, error) {
 		return c.DeadLetter(ctx, in.Index, in.Chunk)
 	})
-	steer(mux, "discard-letters", c.Discard)
-	handle(mux, "retry-failed", c.RetryFailed)
-	handle(mux, "backfill", c.Backfill)
-	handle(mux, "backfills", c.Backfills)
-	steer(mux, "backfill-pause", c.PauseBackfill)
-	steer(mux, "backfill-resume", c.ResumeBackfill)
-	steer(mux, "backfill-cancel", c.CancelBackfill)
-	handle(mux, "purge", c.Purge)
-	handle(mux, "purges", c.Purges)
-	handle(mux, "schedule-apply", c.ApplySchedule)
-	all(mux, "schedules", c.Schedules)
-	steer(mux, "schedule-pause", func(ctx context.Context, in noted) error {
+	handleIn(mux, "discard-letters", c.Discard)
+	handleMethod(mux, "retry-failed", c.RetryFailed)
+	handleMethod(mux, "backfill", c.Backfill)
+	handleMethod(mux, "backfills", c.Backfills)
+	handleIn(mux, "backfill-pause", c.PauseBackfill)
+	handleIn(mux, "backfill-resume", c.ResumeBackfill)
+	handleIn(mux, "backfill-cancel", c.CancelBackfill)
+	handleMethod(mux, "purge", c.Purge)
+	handleMethod(mux, "purges", c.Purges)
+	handleMethod(mux, "schedule-apply", c.ApplySchedule)
+	handleOut(mux, "schedules", c.Schedules)
+	handleIn(mux, "schedule-pause", func(ctx context.Context, in noted) error {
 		return c.PauseSchedule(ctx, in.Index, in.Note)
 	})
-	steer(mux, "schedule-resume", func(ctx context.Context, in noted) error {
+	handleIn(mux, "schedule-resume", func(ctx context.Context, in noted) error {
 		return c.ResumeSchedule(ctx, in.Index, in.Note)
 	})
-	handle(mux, "schedule-trigger", func(ctx context.Context, in noted) (control.Triggered, error) {
+	handleMethod(mux, "schedule-trigger", func(ctx context.Context, in noted) (control.Triggered, error) {
 		return c.TriggerSchedule(ctx, in.Index)
 	})
-	steer(mux, "schedule-delete", func(ctx context.Context, in noted) error { return c.DeleteSchedule(ctx, in.Index) })
+	handleIn(mux, "schedule-delete", func(ctx context.Context, in noted) error { return c.DeleteSchedule(ctx, in.Index) })
 }

@@ -25,7 +25,7 @@ const longestBackfillName = 32
 func checkBackfill(index, name string) error {
 	switch {
 	case !core.ValidIndex(index):
-		return slug("index", index)
+		return newNameFault("index", index)
 	case !core.ValidSlug(name) || len(name) > longestBackfillName:
 		return fault.InvalidParam.At("name backfill", fault.Quoted(name)).
 			Because("letters a-z, digits and hyphens, at most 32, no hyphen first")
@@ -40,11 +40,11 @@ func (s *Service) Backfill(ctx context.Context, r control.BackfillRequest) (cont
 	if err := checkBackfill(r.Index, r.Name); err != nil {
 		return out, err
 	}
-	manifest, err := s.published(ctx, r.Index, "backfill")
+	manifest, err := s.readPublished(ctx, r.Index, "backfill")
 	if err != nil {
 		return out, err
 	}
-	before, err := run.ReadBackfill(ctx, s.artifacts(r.Index), r.Name)
+	before, err := run.ReadBackfill(ctx, s.indexOf(r.Index), r.Name)
 	switch {
 	case err == nil:
 		out.Again = true
@@ -67,24 +67,24 @@ func (s *Service) Backfill(ctx context.Context, r control.BackfillRequest) (cont
 				Advise("give --prefix, --from, --to or --documents, and see: unweaver backfill start --help")
 		}
 	}
-	running, err := s.runs(ctx, workflows.BackfillID(r.Index, r.Name), "")
+	running, err := s.isRunning(ctx, workflows.BackfillID(r.Index, r.Name), "")
 	if err != nil {
 		return out, err
 	}
 	if running {
 		return s.joinBackfill(out, before, r)
 	}
-	spec, err := s.artifacts(r.Index).Spec(ctx, manifest.Spec)
+	spec, err := s.indexOf(r.Index).Spec(ctx, manifest.Spec)
 	if err != nil {
 		return out, err
 	}
 	if err := s.Models.Check(spec); err != nil {
 		return out, err
 	}
-	if err := s.grant(ctx, spec.Corpus, true); err != nil {
+	if err := s.grantCorpus(ctx, spec.Corpus, true); err != nil {
 		return out, err
 	}
-	err = s.recorded(ctx, core.ActionBackfill, workflows.BackfillRun(r.Index, r.Name), func() error {
+	err = s.recordCommand(ctx, core.ActionBackfill, workflows.BackfillRun(r.Index, r.Name), func() error {
 		return s.beginBackfill(ctx, r, manifest.Spec)
 	})
 	var already *serviceerror.WorkflowExecutionAlreadyStarted
@@ -110,12 +110,12 @@ func (s *Service) joinBackfill(
 }
 
 func (s *Service) beginBackfill(ctx context.Context, r control.BackfillRequest, spec core.Digest) error {
-	generation := workflows.BackfillGeneration + r.Name + "-" + stamp()
+	generation := workflows.BackfillGeneration + r.Name + "-" + newStamp()
 	kept := core.Backfill{
 		Index: r.Index, Name: r.Name, Run: r.Index + "/" + generation, Choice: r.Choice, Throttle: r.Throttle,
 		Started: time.Now().UTC(), Operator: control.OperatorOf(ctx),
 	}
-	if err := upkeep.KeepBackfill(ctx, s.artifacts(r.Index), kept); err != nil {
+	if err := upkeep.KeepBackfill(ctx, s.indexOf(r.Index), kept); err != nil {
 		return err
 	}
 	shape := workflows.DefaultShape()
@@ -126,7 +126,7 @@ func (s *Service) beginBackfill(ctx context.Context, r control.BackfillRequest, 
 		TaskQueue:                                s.Engine.TaskQueue,
 		WorkflowIDConflictPolicy:                 enums.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
-		Priority:                                 share(r.Index, control.Priority{Level: workflows.BackfillLevel}),
+		Priority:                                 priorityOf(r.Index, control.Priority{Level: workflows.BackfillLevel}),
 	}, workflows.BackfillName, workflows.Build{
 		Index: r.Index, Generation: generation, Spec: spec.String(), Backfill: r.Name, Heartbeat: s.Heartbeat,
 		Shape: shape, SearchAttributes: s.SearchAttributes,
@@ -139,22 +139,22 @@ func (s *Service) beginBackfill(ctx context.Context, r control.BackfillRequest, 
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordPatience)
 	defer cancel()
 	ended := upkeep.EndAbsentBackfill(
-		bounded, s.artifacts(r.Index), r.Name, core.StatusFailed, "the engine did not take it",
+		bounded, s.indexOf(r.Index), r.Name, core.StatusFailed, "the engine did not take it",
 	)
-	return errors.Join(s.fault(err), ended)
+	return errors.Join(s.toFault(err), ended)
 }
 
 // Backfills implements Control.
 func (s *Service) Backfills(ctx context.Context, r control.BackfillNamed) ([]core.Backfill, error) {
 	if !core.ValidIndex(r.Index) {
-		return nil, slug("index", r.Index)
+		return nil, newNameFault("index", r.Index)
 	}
-	index := s.artifacts(r.Index)
+	index := s.indexOf(r.Index)
 	var all []core.Backfill
 	var err error
 	if r.Name == "" {
 		if all, err = run.Backfills(ctx, index); err == nil && len(all) == 0 {
-			err = s.known(ctx, r.Index, "list the backfills")
+			err = s.checkKnown(ctx, r.Index, "list the backfills")
 		}
 	} else if err = checkBackfill(r.Index, r.Name); err == nil {
 		var one core.Backfill
@@ -165,32 +165,32 @@ func (s *Service) Backfills(ctx context.Context, r control.BackfillNamed) ([]cor
 		return nil, err
 	}
 	for i := range all {
-		if err := s.standing(ctx, &all[i]); err != nil {
+		if err := s.completeBackfill(ctx, &all[i]); err != nil {
 			return nil, err
 		}
 	}
 	return all, nil
 }
 
-// standing completes what the stores tell of a backfill.
-func (s *Service) standing(ctx context.Context, one *core.Backfill) error {
+// completeBackfill completes what the stores tell of a backfill.
+func (s *Service) completeBackfill(ctx context.Context, one *core.Backfill) error {
 	one.Estimated()
 	if n := len(one.Builds); n > 0 {
 		work := one.Builds[n-1].Run
-		if report, ok := s.log().Report(ctx, work); ok {
+		if report, ok := s.runLog().Report(ctx, work); ok {
 			one.PublishedCalls = report.Calls
-		} else if state, err := s.log().State(ctx, work); err == nil {
+		} else if state, err := s.runLog().State(ctx, work); err == nil {
 			one.PublishedCalls = state.Report.Calls
 		}
 	}
 	if core.Terminal(one.Status) {
 		return nil
 	}
-	runs, err := s.runs(ctx, workflows.BackfillID(one.Index, one.Name), "")
+	runs, err := s.isRunning(ctx, workflows.BackfillID(one.Index, one.Name), "")
 	if err != nil || runs {
 		return err
 	}
-	again, err := run.ReadBackfill(ctx, s.artifacts(one.Index), one.Name)
+	again, err := run.ReadBackfill(ctx, s.indexOf(one.Index), one.Name)
 	if err != nil {
 		return err
 	}
@@ -211,15 +211,15 @@ func (s *Service) ResumeBackfill(ctx context.Context, r control.BackfillNamed) e
 	if err := checkBackfill(r.Index, r.Name); err != nil {
 		return err
 	}
-	running, err := s.runs(ctx, workflows.BackfillID(r.Index, r.Name), "")
+	running, err := s.isRunning(ctx, workflows.BackfillID(r.Index, r.Name), "")
 	if err != nil {
 		return err
 	}
 	if running {
 		return s.steerBackfill(ctx, r, core.ActionResume, workflows.UpdateResume,
-			workflows.Resume{Budget: limited(r.Budget)})
+			workflows.Resume{Budget: toBudget(r.Budget)})
 	}
-	before, err := run.ReadBackfill(ctx, s.artifacts(r.Index), r.Name)
+	before, err := run.ReadBackfill(ctx, s.indexOf(r.Index), r.Name)
 	if err != nil {
 		return err
 	}
@@ -243,19 +243,19 @@ func (s *Service) steerBackfill(
 	if err := checkBackfill(r.Index, r.Name); err != nil {
 		return err
 	}
-	before, err := run.ReadBackfill(ctx, s.artifacts(r.Index), r.Name)
+	before, err := run.ReadBackfill(ctx, s.indexOf(r.Index), r.Name)
 	if err != nil {
 		return err
 	}
-	running, err := s.runs(ctx, workflows.BackfillID(r.Index, r.Name), "")
+	running, err := s.isRunning(ctx, workflows.BackfillID(r.Index, r.Name), "")
 	if err != nil {
 		return err
 	}
 	work := workflows.BackfillRun(r.Index, r.Name)
 	switch absent := !running && !core.Terminal(before.Status); {
 	case absent && action == core.ActionCancel:
-		return s.recorded(ctx, action, work, func() error {
-			return upkeep.EndAbsentBackfill(ctx, s.artifacts(r.Index), r.Name, core.StatusCancelled,
+		return s.recordCommand(ctx, action, work, func() error {
+			return upkeep.EndAbsentBackfill(ctx, s.indexOf(r.Index), r.Name, core.StatusCancelled,
 				"the engine did not run it")
 		})
 	case absent:
@@ -267,5 +267,5 @@ func (s *Service) steerBackfill(
 			Because("it has ended: " + before.Status).
 			Advise("see: unweaver backfill status " + r.Index + " " + r.Name)
 	}
-	return s.recorded(ctx, action, work, func() error { return s.command(ctx, work, update, nil, args...) })
+	return s.recordCommand(ctx, action, work, func() error { return s.sendCommand(ctx, work, update, nil, args...) })
 }

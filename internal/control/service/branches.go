@@ -19,7 +19,7 @@ import (
 func (s *Service) Branch(ctx context.Context, r control.BranchRequest) (core.Branch, error) {
 	for _, name := range []string{r.Index, r.Name} {
 		if !core.ValidIndex(name) {
-			return core.Branch{}, slug("index", name)
+			return core.Branch{}, newNameFault("index", name)
 		}
 	}
 	asked := release.Branching{
@@ -32,22 +32,22 @@ func (s *Service) Branch(ctx context.Context, r control.BranchRequest) (core.Bra
 		building := func(ctx context.Context, index artifact.Index) (string, error) {
 			return run.Building(ctx, index, s.standingOf)
 		}
-		return s.desk().DeleteBranch(ctx, asked, building)
+		return s.newDesk().DeleteBranch(ctx, asked, building)
 	}
 	if err := config.CheckOverlay(r.Set); err != nil {
 		return core.Branch{}, err
 	}
-	return s.desk().Branch(ctx, asked)
+	return s.newDesk().Branch(ctx, asked)
 }
 
 // unscheduledBranch deletes the schedule of a branch that is about to be deleted, where it has one: a night of it would
 // fail.
 func (s *Service) unscheduledBranch(ctx context.Context, r control.BranchRequest) error {
-	base, err := s.artifacts(r.Name).Base(ctx)
+	base, err := s.indexOf(r.Name).Base(ctx)
 	if err != nil || base.Name != r.Index || base.Name == r.Name {
 		return err // which the deletion reports
 	}
-	_, err = s.Stores.Artifacts.Stat(ctx, s.artifacts(r.Name).ScheduleKey())
+	_, err = s.Stores.Artifacts.Stat(ctx, s.indexOf(r.Name).ScheduleKey())
 	if fault.Is(err, fault.NotFound) {
 		return nil
 	}
@@ -60,17 +60,17 @@ func (s *Service) unscheduledBranch(ctx context.Context, r control.BranchRequest
 // Branches implements Control.
 func (s *Service) Branches(ctx context.Context, index string) ([]core.Branch, error) {
 	if !core.ValidIndex(index) {
-		return nil, slug("index", index)
+		return nil, newNameFault("index", index)
 	}
-	branches, err := release.Branches(ctx, s.artifacts(index))
+	branches, err := release.Branches(ctx, s.indexOf(index))
 	if err == nil && len(branches) == 0 {
-		err = s.known(ctx, index, "list the branches")
+		err = s.checkKnown(ctx, index, "list the branches")
 	}
 	return branches, err
 }
 
-// known refuses an index of which the store has nothing: an empty list of it would hide that its name is misspelt.
-func (s *Service) known(ctx context.Context, index, what string) error {
+// checkKnown refuses an index of which the store has nothing: an empty list of it would hide that its name is misspelt.
+func (s *Service) checkKnown(ctx context.Context, index, what string) error {
 	for _, err := range s.Stores.Artifacts.List(ctx, index+"/", "") {
 		return err
 	}
@@ -82,15 +82,15 @@ func (s *Service) known(ctx context.Context, index, what string) error {
 // Overlay implements Control.
 func (s *Service) Overlay(ctx context.Context, index string) (out control.Overlaid, err error) {
 	if !core.ValidIndex(index) {
-		return out, slug("index", index)
+		return out, newNameFault("index", index)
 	}
-	out.Overlay, out.Corpus, err = release.OverlayOf(ctx, s.artifacts(index))
+	out.Overlay, out.Corpus, err = release.OverlayOf(ctx, s.indexOf(index))
 	return out, err
 }
 
-// overlaid refuses a configuration of a branch that was resolved without what the store says of it.
-func (s *Service) overlaid(ctx context.Context, spec core.Spec) error {
-	overlay, _, err := release.OverlayOf(ctx, s.artifacts(spec.Index))
+// checkOverlay refuses a configuration of a branch that was resolved without what the store says of it.
+func (s *Service) checkOverlay(ctx context.Context, spec core.Spec) error {
+	overlay, _, err := release.OverlayOf(ctx, s.indexOf(spec.Index))
 	if err != nil || overlay.Base == "" || maps.Equal(overlay.Set, spec.Overlay) {
 		return err
 	}

@@ -74,21 +74,21 @@ var (
 	_ Temporal        = client.Client(nil)
 )
 
-// log is where runs are read from.
-func (s *Service) log() runlog.Source {
+// runLog is where runs are read from.
+func (s *Service) runLog() runlog.Source {
 	return runlog.Source{Artifacts: s.Stores.Artifacts, Runs: s.Stores.Coordination}
 }
 
-func (s *Service) artifacts(index string) artifact.Index {
+func (s *Service) indexOf(index string) artifact.Index {
 	return artifact.Index{Store: s.Stores.Artifacts, Name: index}
 }
 
-// grant lets runs read a corpus that the owner of the installation asks for.
-func (s *Service) grant(ctx context.Context, corpusURI string, keep bool) error {
+// grantCorpus lets runs read a corpus that the owner of the installation asks for.
+func (s *Service) grantCorpus(ctx context.Context, corpusURI string, keep bool) error {
 	if s.Grant == nil || corpusURI == "" || !app.IsPath(corpusURI) || control.OfAnother(ctx) {
 		return nil
 	}
 	return s.Grant(corpusURI, keep)
 }
 
-func (s *Service) fault(err error) error { return engine.Fault(err, s.Engine) }
+func (s *Service) toFault(err error) error { return engine.Fault(err, s.Engine) }

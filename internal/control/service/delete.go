@@ -17,7 +17,7 @@ import (
 // Delete implements Control. It needs no worker.
 func (s *Service) Delete(ctx context.Context, r control.DeleteRequest) (core.Deletion, error) {
 	if !core.ValidIndex(r.Index) {
-		return core.Deletion{}, slug("index", r.Index)
+		return core.Deletion{}, newNameFault("index", r.Index)
 	}
 	if !r.DryRun && !r.Confirmed {
 		return core.Deletion{}, fault.Usage.At("delete index", r.Index).
@@ -27,10 +27,10 @@ func (s *Service) Delete(ctx context.Context, r control.DeleteRequest) (core.Del
 	if err := s.refuseWork(ctx, r.Index); err != nil {
 		return core.Deletion{}, err
 	}
-	return s.desk().DeleteIndex(ctx, release.Deleting{
+	return s.newDesk().DeleteIndex(ctx, release.Deleting{
 		Index: r.Index, DryRun: r.DryRun, Operator: control.OperatorOf(ctx), StoreID: s.Stores.StoreID,
 		Staging: s.Stores.Staging, Standings: s.standingOf, Forget: s.Stores.Coordination.ForgetIndex,
-		Unschedule: func(ctx context.Context) error { return s.unschedule(ctx, r.Index) },
+		Unschedule: func(ctx context.Context) error { return s.deleteSchedule(ctx, r.Index) },
 	})
 }
 
@@ -51,23 +51,23 @@ func (s *Service) refuseWork(ctx context.Context, index string) error {
 	for kind, latest := range map[string]string{
 		"restore": runlog.LatestRestore(index), "audit": runlog.LatestAudit(index),
 	} {
-		work, err := s.remembered(ctx, latest)
+		work, err := s.recallRun(ctx, latest)
 		if err != nil {
 			return err
 		}
 		if work == "" {
 			continue
 		}
-		if running, err := s.runs(ctx, workflows.WorkflowID(work), ""); err != nil || running {
+		if running, err := s.isRunning(ctx, workflows.WorkflowID(work), ""); err != nil || running {
 			return cmp.Or(err, going(kind, work, "unweaver cancel "+work))
 		}
 	}
-	backfills, err := run.Backfills(ctx, s.artifacts(index))
+	backfills, err := run.Backfills(ctx, s.indexOf(index))
 	if err != nil {
 		return err
 	}
 	for _, one := range backfills {
-		if running, err := s.runs(ctx, workflows.BackfillID(index, one.Name), ""); err != nil || running {
+		if running, err := s.isRunning(ctx, workflows.BackfillID(index, one.Name), ""); err != nil || running {
 			return cmp.Or(err, going("backfill", one.Name, "unweaver backfill cancel "+index+" "+one.Name))
 		}
 	}

@@ -7,9 +7,9 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// attachable refuses to join a build that stands still with other settings than those that are asked for: it would go
-// on, or wait to be resumed, as it began. One that gets on is joined where its result is the same.
-func attachable(run string, state core.RunState, was, now core.Spec) error {
+// checkAttachable refuses to join a build that stands still with other settings than those that are asked for: it would
+// go on, or wait to be resumed, as it began. One that gets on is joined where its result is the same.
+func checkAttachable(run string, state core.RunState, was, now core.Spec) error {
 	status := state.Report.Status
 	if status != core.StatusPaused && status != core.StatusWaiting {
 		return nil

@@ -38,7 +38,7 @@ func (s *Service) Doctor(ctx context.Context, spec core.Spec) ([]control.Check, 
 		id, err := artifact.StoreID(ctx, s.Stores.Artifacts)
 		return s.Stores.Artifacts.Location("") + " store " + id[:min(8, len(id))], err
 	})
-	probe("conditional writes", func() (string, error) { return conditional(ctx, s) })
+	probe("conditional writes", func() (string, error) { return probeConditional(ctx, s) })
 	if s.Stores.Staging != nil {
 		probe("import bucket", func() (string, error) { return probeStaging(ctx, s.Stores.Staging) })
 	}
@@ -47,14 +47,14 @@ func (s *Service) Doctor(ctx context.Context, spec core.Spec) ([]control.Check, 
 	probe("indexes", func() (string, error) { return s.probeServed(ctx) })
 	probe("temporal", func() (string, error) {
 		_, err := s.Client.CheckHealth(ctx, &client.CheckHealthRequest{})
-		return "namespace " + s.Engine.Namespace + ", task queue " + s.Engine.TaskQueue, s.fault(err)
+		return "namespace " + s.Engine.Namespace + ", task queue " + s.Engine.TaskQueue, s.toFault(err)
 	})
-	probe("worker", func() (string, error) { return "polls " + s.Engine.TaskQueue, s.workers(ctx) })
+	probe("worker", func() (string, error) { return "polls " + s.Engine.TaskQueue, s.checkWorkers(ctx) })
 	computing := workflows.ComputingQueue(s.Engine.TaskQueue)
-	probe("computing worker", func() (string, error) { return "polls " + computing, s.computers(ctx, computing) })
+	probe("computing worker", func() (string, error) { return "polls " + computing, s.checkComputers(ctx, computing) })
 	if spec.Corpus != "" {
 		probe("corpus", func() (string, error) {
-			if err := s.grant(ctx, spec.Corpus, false); err != nil {
+			if err := s.grantCorpus(ctx, spec.Corpus, false); err != nil {
 				return spec.Corpus, err
 			}
 			_, err := s.Stores.Corpus(ctx, spec.Corpus)
@@ -68,7 +68,7 @@ func (s *Service) Doctor(ctx context.Context, spec core.Spec) ([]control.Check, 
 	}
 	if folders := s.Stores.Folders(); len(folders) > 0 {
 		probe("disks", func() (string, error) {
-			return probeDisks(folders, published(ctx, s.Stores.Artifacts, spec.Index))
+			return probeDisks(folders, publishedManifest(ctx, s.Stores.Artifacts, spec.Index))
 		})
 	}
 	probe("temporary folder", func() (string, error) { return probeTemporary(ctx, s.Stores.Artifacts, spec.Index) })
@@ -140,12 +140,12 @@ func (s *Service) probeRanker(ctx context.Context, spec core.Spec) (string, erro
 	return detail, nil
 }
 
-// workers reports whether any worker polls the task queue: without one a run waits for ever, which is no error of
+// checkWorkers reports whether any worker polls the task queue: without one a run waits for ever, which is no error of
 // Temporal's.
-func (s *Service) workers(ctx context.Context) error {
+func (s *Service) checkWorkers(ctx context.Context) error {
 	response, err := s.Client.DescribeTaskQueue(ctx, s.Engine.TaskQueue, enums.TASK_QUEUE_TYPE_WORKFLOW)
 	if err != nil {
-		return s.fault(err)
+		return s.toFault(err)
 	}
 	if len(response.GetPollers()) == 0 {
 		return fault.EngineDown.At("find a worker of task queue", s.Engine.TaskQueue).
@@ -155,11 +155,11 @@ func (s *Service) workers(ctx context.Context) error {
 	return nil
 }
 
-// computers reports whether any worker polls the queue of what fills a core: those of an older version do not.
-func (s *Service) computers(ctx context.Context, queue string) error {
+// checkComputers reports whether any worker polls the queue of what fills a core: those of an older version do not.
+func (s *Service) checkComputers(ctx context.Context, queue string) error {
 	response, err := s.Client.DescribeTaskQueue(ctx, queue, enums.TASK_QUEUE_TYPE_ACTIVITY)
 	if err != nil {
-		return s.fault(err)
+		return s.toFault(err)
 	}
 	if len(response.GetPollers()) == 0 {
 		return noComputers(queue)
@@ -209,9 +209,9 @@ func probeStaging(ctx context.Context, store blob.Store) (string, error) {
 	return store.Location(""), nil
 }
 
-// conditional proves that the artifact store honours If-None-Match and If-Match: the lease and the pointer rest on
+// probeConditional proves that the artifact store honours If-None-Match and If-Match: the lease and the pointer rest on
 // them.
-func conditional(ctx context.Context, service *Service) (string, error) {
+func probeConditional(ctx context.Context, service *Service) (string, error) {
 	store := service.Stores.Artifacts
 	key := "doctor/" + strings.ToLower(rand.Text())
 	defer func() { _ = store.Delete(context.WithoutCancel(ctx), key) }()

@@ -16,14 +16,14 @@ import (
 func (s *Service) Estimate(ctx context.Context, request control.IndexRequest) (core.Estimated, error) {
 	spec := request.Spec
 	if !core.ValidIndex(spec.Index) {
-		return core.Estimated{}, slug("index", spec.Index)
+		return core.Estimated{}, newNameFault("index", spec.Index)
 	}
 	if spec.Corpus == "" {
 		return core.Estimated{}, fault.CorpusMissing.At("estimate", spec.Index).
 			Because("no corpus is given").
 			Advise("give a folder or s3://bucket/prefix as argument, or set indexes." + spec.Index + ".corpus")
 	}
-	if err := s.grant(ctx, spec.Corpus, false); err != nil {
+	if err := s.grantCorpus(ctx, spec.Corpus, false); err != nil {
 		return core.Estimated{}, err
 	}
 	if err := s.keepAliases(ctx, spec, request.Aliases); err != nil {
@@ -44,13 +44,13 @@ func (s *Service) Estimate(ctx context.Context, request control.IndexRequest) (c
 	if err != nil {
 		return report, err
 	}
-	s.unallowed(spec, &report.Report)
+	s.reportUnallowed(spec, &report.Report)
 	return report, nil
 }
 
-// unallowed reports models that this process may not use: a run would not begin. What it would cost is given all the
-// same.
-func (s *Service) unallowed(spec core.Spec, report *core.Report) {
+// reportUnallowed reports models that this process may not use: a run would not begin. What it would cost is given all
+// the same.
+func (s *Service) reportUnallowed(spec core.Spec, report *core.Report) {
 	refused := s.Models.Check(spec)
 	if refused == nil {
 		return

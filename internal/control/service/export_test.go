@@ -1,4 +1,4 @@
 package service
 
 // Unallowed is for tests.
-var Unallowed = (*Service).unallowed
+var Unallowed = (*Service).reportUnallowed

@@ -26,14 +26,14 @@ import (
 	"github.com/unweaver/unweaver/workflows"
 )
 
-// stamp names a generation after the present.
-func stamp() string { return strings.ToLower(time.Now().UTC().Format("20060102T150405Z")) }
+// newStamp names a generation after the present.
+func newStamp() string { return strings.ToLower(time.Now().UTC().Format("20060102T150405Z")) }
 
 // Index implements Control.
 func (s *Service) Index(ctx context.Context, request control.IndexRequest) (control.Run, error) {
 	spec := request.Spec
 	if !core.ValidIndex(spec.Index) {
-		return control.Run{}, slug("index", spec.Index)
+		return control.Run{}, newNameFault("index", spec.Index)
 	}
 	if spec.Corpus == "" {
 		return control.Run{}, fault.CorpusMissing.At("index", spec.Index).
@@ -41,10 +41,10 @@ func (s *Service) Index(ctx context.Context, request control.IndexRequest) (cont
 			Advise("give a folder or s3://bucket/prefix as argument, or set indexes." + spec.Index + ".corpus")
 	}
 	generation := request.Generation
-	if err := errors.Join(freeName(generation), run.RefuseDeleted(ctx, s.artifacts(spec.Index))); err != nil {
+	if err := errors.Join(freeName(generation), run.RefuseDeleted(ctx, s.indexOf(spec.Index))); err != nil {
 		return control.Run{}, err
 	}
-	if err := s.overlaid(ctx, spec); err != nil {
+	if err := s.checkOverlay(ctx, spec); err != nil {
 		return control.Run{}, err
 	}
 	if s.Grant != nil && spec.Chat.File != "" && !control.OfAnother(ctx) {
@@ -53,7 +53,7 @@ func (s *Service) Index(ctx context.Context, request control.IndexRequest) (cont
 	if err := s.Models.Check(spec); err != nil {
 		return control.Run{}, err
 	}
-	if err := s.grant(ctx, spec.Corpus, true); err != nil {
+	if err := s.grantCorpus(ctx, spec.Corpus, true); err != nil {
 		return control.Run{}, err
 	}
 	if _, err := s.Stores.Corpus(ctx, spec.Corpus); err != nil {
@@ -63,12 +63,12 @@ func (s *Service) Index(ctx context.Context, request control.IndexRequest) (cont
 		return control.Run{}, err
 	}
 	spec = request.Spec
-	digest, err := s.artifacts(spec.Index).PutSpec(ctx, spec)
+	digest, err := s.indexOf(spec.Index).PutSpec(ctx, spec)
 	if err != nil {
 		return control.Run{}, err
 	}
 	if generation == "" {
-		running, err := s.running(ctx, spec, digest)
+		running, err := s.findRunning(ctx, spec, digest)
 		if err == nil && running != "" && request.Rebuild {
 			err = fault.LeaseHeld.At("rebuild", spec.Index).
 				Because("run " + running + " builds it").
@@ -78,23 +78,23 @@ func (s *Service) Index(ctx context.Context, request control.IndexRequest) (cont
 			return control.Run{}, err
 		}
 		if running != "" {
-			work, over, err := s.joined(ctx, running)
+			work, over, err := s.joinBuild(ctx, running)
 			if err != nil || !over {
 				return work, err
 			}
 		}
-		if generation, err = s.unused(ctx, spec.Index); err != nil {
+		if generation, err = s.nameGeneration(ctx, spec.Index); err != nil {
 			return control.Run{}, err
 		}
 	} else if err := s.awaitName(ctx, spec.Index, generation); err != nil {
 		return control.Run{}, err
 	}
 	if request.Expected != nil {
-		if err := upkeep.Expect(ctx, s.artifacts(spec.Index), generation, *request.Expected); err != nil {
+		if err := upkeep.Expect(ctx, s.indexOf(spec.Index), generation, *request.Expected); err != nil {
 			return control.Run{}, err
 		}
 	}
-	return s.start(ctx, generation, request.Priority, workflows.Build{
+	return s.startBuild(ctx, generation, request.Priority, workflows.Build{
 		Index:         spec.Index,
 		Generation:    generation,
 		Spec:          digest.String(),
@@ -110,7 +110,7 @@ func (s *Service) Index(ctx context.Context, request control.IndexRequest) (cont
 // awaitName refuses the name of another generation, and waits for a build that wrote its report: it holds the lease for
 // a moment more.
 func (s *Service) awaitName(ctx context.Context, index, generation string) error {
-	if err := publish.Unused(ctx, s.artifacts(index), generation); err != nil {
+	if err := publish.Unused(ctx, s.indexOf(index), generation); err != nil {
 		return err
 	}
 	_, err := s.goingBuilds(ctx, index)
@@ -120,7 +120,7 @@ func (s *Service) awaitName(ctx context.Context, index, generation string) error
 // freeName refuses names that no generation of a build may have.
 func freeName(generation string) error {
 	if generation != "" && !core.ValidSlug(generation) {
-		return slug("generation", generation)
+		return newNameFault("generation", generation)
 	}
 	for _, taken := range []struct{ prefix, by string }{
 		{workflows.RestoreGeneration, "restores"},
@@ -155,7 +155,7 @@ func (s *Service) keepProbes(ctx context.Context, request *control.IndexRequest)
 	if _, err := core.ReadProbes(bytes.NewReader(request.Probes), true); err != nil {
 		return bad.Because(err)
 	}
-	sum, err := s.artifacts(request.Spec.Index).PutProbes(ctx, request.Probes)
+	sum, err := s.indexOf(request.Spec.Index).PutProbes(ctx, request.Probes)
 	request.Spec.Gate.Probes = core.ProbesStored + sum
 	return err
 }
@@ -177,35 +177,35 @@ func (s *Service) keepAliases(ctx context.Context, spec core.Spec, raw []byte) e
 	if _, err := aliases.ReadTable(raw); err != nil {
 		return bad.Because(err)
 	}
-	if put, err := s.artifacts(spec.Index).PutAliases(ctx, raw); err != nil || put == sum {
+	if put, err := s.indexOf(spec.Index).PutAliases(ctx, raw); err != nil || put == sum {
 		return err
 	}
 	return bad.Because("what was sent has another sum")
 }
 
-// unused names a generation after the present; a second start within a second gets a number.
-func (s *Service) unused(ctx context.Context, index string) (string, error) {
-	name := stamp()
+// nameGeneration names a generation after the present; a second start within a second gets a number.
+func (s *Service) nameGeneration(ctx context.Context, index string) (string, error) {
+	name := newStamp()
 	for number := 2; ; number++ {
-		state, err := s.log().State(ctx, index+"/"+name)
+		state, err := s.runLog().State(ctx, index+"/"+name)
 		if err != nil {
 			return "", err
 		}
-		latest, err := s.remembered(ctx, runlog.LatestBuild(index))
+		latest, err := s.recallRun(ctx, runlog.LatestBuild(index))
 		if err != nil {
 			return "", err
 		}
-		_, reported := s.log().Report(ctx, index+"/"+name)
+		_, reported := s.runLog().Report(ctx, index+"/"+name)
 		if state.Report.Run == "" && !reported && latest != index+"/"+name {
 			return name, nil
 		}
-		name = fmt.Sprintf("%s-%d", stamp(), number)
+		name = fmt.Sprintf("%s-%d", newStamp(), number)
 	}
 }
 
-// start of a build; one that runs under the name already is joined. The start is remembered first, since visibility
-// lags behind it.
-func (s *Service) start(
+// startBuild of a build; one that runs under the name already is joined. The start is remembered first, since
+// visibility lags behind it.
+func (s *Service) startBuild(
 	ctx context.Context, generation string, priority control.Priority, build workflows.Build,
 ) (control.Run, error) {
 	work := build.Index + "/" + generation
@@ -217,60 +217,61 @@ func (s *Service) start(
 		TaskQueue:                s.Engine.TaskQueue,
 		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
 		WorkflowIDReusePolicy:    enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
-		Priority:                 share(build.Index, priority),
+		Priority:                 priorityOf(build.Index, priority),
 	}
 	started, err := s.Client.ExecuteWorkflow(ctx, options, workflows.BuildIndexName, build)
 	if err != nil {
-		return control.Run{}, s.fault(err)
+		return control.Run{}, s.toFault(err)
 	}
 	return control.Run{Run: work, RunID: started.GetRunID()}, nil
 }
 
-// share is the part of the workers that a run has: its index is what fairness goes by. Stages, shards and activities
-// have it from the run. Keys of fairness have at most 64 bytes, names of indexes 63.
-func share(index string, priority control.Priority) temporal.Priority {
+// priorityOf is the part of the workers that a run has: its index is what fairness goes by. Stages, shards and
+// activities have it from the run. Keys of fairness have at most 64 bytes, names of indexes 63.
+func priorityOf(index string, priority control.Priority) temporal.Priority {
 	return temporal.Priority{
 		PriorityKey: priority.Level, FairnessKey: index, FairnessWeight: float32(priority.Weight),
 	}
 }
 
-// joined names a build that runs already, and since when: what has changed in the corpus after that may not be in it.
-// Where nothing but its end is left, who asks means what the corpus has by now: that end is waited for; over reports
-// that a build of one's own can begin. A run that goes on ending for longer (it collects much) is joined all the same.
-func (s *Service) joined(ctx context.Context, work string) (joined control.Run, over bool, err error) {
+// joinBuild names a build that runs already, and since when: what has changed in the corpus after that may not be in
+// it. Where nothing but its end is left, who asks means what the corpus has by now: that end is waited for; over
+// reports that a build of one's own can begin. A run that goes on ending for longer (it collects much) is joined all
+// the same.
+func (s *Service) joinBuild(ctx context.Context, work string) (joined control.Run, over bool, err error) {
 	bounded, cancel := context.WithTimeout(ctx, endPatience)
 	defer cancel()
-	state, err := s.log().State(ctx, work)
+	state, err := s.runLog().State(ctx, work)
 	if err != nil {
 		return control.Run{}, false, err
 	}
 	if state.Stage == core.StageCollect || core.Terminal(state.Report.Status) {
-		over, err := s.ended(bounded, work)
+		over, err := s.awaitEnd(bounded, work)
 		if over || err != nil && bounded.Err() == nil || ctx.Err() != nil {
 			return control.Run{}, over, errors.Join(err, ctx.Err())
 		}
 	}
-	joined, err = s.attached(ctx, work)
+	joined, err = s.attachRun(ctx, work)
 	if begun := state.Report.Started; err == nil && !begun.IsZero() {
 		joined.Begun = &begun
 	}
 	return joined, false, err
 }
 
-// attached names a run that goes on already.
-func (s *Service) attached(ctx context.Context, work string) (control.Run, error) {
+// attachRun names a run that goes on already.
+func (s *Service) attachRun(ctx context.Context, work string) (control.Run, error) {
 	response, err := s.Client.DescribeWorkflowExecution(ctx, workflows.WorkflowID(work), "")
 	if err != nil {
-		return control.Run{}, s.fault(err)
+		return control.Run{}, s.toFault(err)
 	}
 	id := response.GetWorkflowExecutionInfo().GetExecution().GetRunId()
 	return control.Run{Run: work, RunID: id, Attached: true}, nil
 }
 
-// ended waits for the end of a run, as long as the context lasts.
-func (s *Service) ended(ctx context.Context, work string) (bool, error) {
+// awaitEnd waits for the end of a run, as long as the context lasts.
+func (s *Service) awaitEnd(ctx context.Context, work string) (bool, error) {
 	for delay := 100 * time.Millisecond; ; delay = min(2*delay, time.Second) {
-		runs, err := s.runs(ctx, workflows.WorkflowID(work), "")
+		runs, err := s.isRunning(ctx, workflows.WorkflowID(work), "")
 		if err != nil || !runs {
 			return err == nil, err
 		}
@@ -282,8 +283,9 @@ func (s *Service) ended(ctx context.Context, work string) (bool, error) {
 	}
 }
 
-// running finds a build of the index that runs with the same corpus and configuration. One with another is an error.
-func (s *Service) running(ctx context.Context, spec core.Spec, digest core.Digest) (string, error) {
+// findRunning finds a build of the index that runs with the same corpus and configuration. One with another is an
+// error.
+func (s *Service) findRunning(ctx context.Context, spec core.Spec, digest core.Digest) (string, error) {
 	open, err := s.goingBuilds(ctx, spec.Index)
 	if err != nil {
 		return "", err
@@ -300,16 +302,16 @@ func (s *Service) running(ctx context.Context, spec core.Spec, digest core.Diges
 				Because("run " + work + " asks again for what failed, and leaves the corpus as it was").
 				Advise("add --wait: the build begins once that run has ended; or: unweaver cancel " + work)
 		}
-		state, err := s.log().State(ctx, work)
+		state, err := s.runLog().State(ctx, work)
 		if err != nil {
 			return "", err
 		}
 		if state.Spec.IsZero() || state.Spec == digest { // not begun yet, or the very same
 			return work, nil
 		}
-		old, err := s.artifacts(spec.Index).Spec(ctx, state.Spec)
+		old, err := s.indexOf(spec.Index).Spec(ctx, state.Spec)
 		if err == nil {
-			err = attachable(work, state, old, spec)
+			err = checkAttachable(work, state, old, spec)
 			if spec.Retrieval.Language == core.LanguageAuto {
 				spec.Retrieval.Language = old.Retrieval.Language // which the run found, or is to find
 			}
@@ -349,14 +351,14 @@ func (s *Service) goingBuilds(ctx context.Context, index string) ([]string, erro
 		if workflows.ForBackfill(work) { // it yields to the next holder of the lease
 			continue
 		}
-		cancelled, err := s.cancelled(ctx, work)
-		state, unread := s.log().State(ctx, work)
+		cancelled, err := s.isCancelled(ctx, work)
+		state, unread := s.runLog().State(ctx, work)
 		if err = errors.Join(err, unread); err != nil {
 			return nil, err
 		}
 		over := false
 		if cancelled || core.Terminal(state.Report.Status) {
-			over, err = s.ended(bounded, work)
+			over, err = s.awaitEnd(bounded, work)
 		}
 		switch {
 		case over:
@@ -373,8 +375,8 @@ func (s *Service) goingBuilds(ctx context.Context, index string) ([]string, erro
 	return out, nil
 }
 
-// cancelled reports whether a run that the engine still runs was asked to end.
-func (s *Service) cancelled(ctx context.Context, work string) (bool, error) {
+// isCancelled reports whether a run that the engine still runs was asked to end.
+func (s *Service) isCancelled(ctx context.Context, work string) (bool, error) {
 	control, err := run.ReadControl(ctx, s.Stores.Coordination, work)
 	if fault.Is(err, fault.ControlUnreadable) {
 		return false, nil
@@ -385,9 +387,9 @@ func (s *Service) cancelled(ctx context.Context, work string) (bool, error) {
 // Generations implements Control.
 func (s *Service) Generations(ctx context.Context, index string) ([]artifact.Generation, error) {
 	if !core.ValidIndex(index) {
-		return nil, slug("index", index)
+		return nil, newNameFault("index", index)
 	}
-	generations, err := s.artifacts(index).Generations(ctx)
+	generations, err := s.indexOf(index).Generations(ctx)
 	if err == nil && len(generations) == 0 {
 		err = fault.UnknownIndex.At("list generations of", index).
 			Because("no generation of it was built").
@@ -396,26 +398,26 @@ func (s *Service) Generations(ctx context.Context, index string) ([]artifact.Gen
 	return generations, err
 }
 
-// mendable says that what is wrong with an index is its pointer alone, which a restore writes again.
-func (s *Service) mendable(ctx context.Context, index string, wrong error) bool {
+// isMendable says that what is wrong with an index is its pointer alone, which a restore writes again.
+func (s *Service) isMendable(ctx context.Context, index string, wrong error) bool {
 	if !fault.Is(wrong, fault.SegmentDamage) {
 		return false
 	}
-	_, _, err := s.artifacts(index).Current(ctx)
+	_, _, err := s.indexOf(index).Current(ctx)
 	return fault.Is(err, fault.SegmentDamage)
 }
 
 // Restore implements Control. An index is restored once at a time; a damaged pointer does not keep it from being.
 func (s *Service) Restore(ctx context.Context, index string) (control.Run, error) {
-	if _, err := s.Generations(ctx, index); err != nil && !s.mendable(ctx, index, err) {
+	if _, err := s.Generations(ctx, index); err != nil && !s.isMendable(ctx, index, err) {
 		return control.Run{}, err
 	}
-	if err := run.RefuseDeleted(ctx, s.artifacts(index)); err != nil {
+	if err := run.RefuseDeleted(ctx, s.indexOf(index)); err != nil {
 		return control.Run{}, err
 	}
-	build := s.alone(index, workflows.RestoreGeneration)
+	build := s.newSingleBuild(index, workflows.RestoreGeneration)
 	var work control.Run
-	err := s.recorded(ctx, core.ActionRestore, build.Index+"/"+build.Generation, func() (err error) {
+	err := s.recordCommand(ctx, core.ActionRestore, build.Index+"/"+build.Generation, func() (err error) {
 		work, err = s.startAlone(ctx, "restore", workflows.RestoreName, runlog.LatestRestore(index), build, build)
 		return err
 	})
@@ -428,15 +430,15 @@ func (s *Service) Restore(ctx context.Context, index string) (control.Run, error
 // whyNoCorpus says why the corpus of what is published cannot be read; empty: it can, or is not known. A restore needs
 // none, the next build does.
 func (s *Service) whyNoCorpus(ctx context.Context, index string) string {
-	manifest, err := s.published(ctx, index, "find the corpus")
+	manifest, err := s.readPublished(ctx, index, "find the corpus")
 	if err != nil {
 		return ""
 	}
-	spec, err := s.artifacts(index).Spec(ctx, manifest.Spec)
+	spec, err := s.indexOf(index).Spec(ctx, manifest.Spec)
 	if err != nil || spec.Corpus == "" {
 		return ""
 	}
-	if err = s.grant(ctx, spec.Corpus, false); err == nil {
+	if err = s.grantCorpus(ctx, spec.Corpus, false); err == nil {
 		_, err = s.Stores.Corpus(ctx, spec.Corpus)
 	}
 	if err != nil {
@@ -458,17 +460,17 @@ func (s *Service) Audit(ctx context.Context, request control.AuditRequest) (cont
 	if _, err := s.Generations(ctx, request.Index); err != nil {
 		return control.Run{}, err
 	}
-	build := s.alone(request.Index, workflows.AuditGeneration)
+	build := s.newSingleBuild(request.Index, workflows.AuditGeneration)
 	input := workflows.Audited{
 		Build: build, Part: request.Sample.Part, Of: request.Sample.Of, Repair: request.Repair,
 	}
 	return s.startAlone(ctx, "audit", workflows.AuditName, runlog.LatestAudit(request.Index), build, input)
 }
 
-// alone names a run that an index has one of at a time, after the present.
-func (s *Service) alone(index, prefix string) workflows.Build {
+// newSingleBuild names a run that an index has one of at a time, after the present.
+func (s *Service) newSingleBuild(index, prefix string) workflows.Build {
 	return workflows.Build{
-		Index: index, Generation: prefix + stamp() + "-" + strings.ToLower(rand.Text()[:6]),
+		Index: index, Generation: prefix + newStamp() + "-" + strings.ToLower(rand.Text()[:6]),
 		Heartbeat:        s.Heartbeat,
 		Shape:            workflows.DefaultShape(),
 		SearchAttributes: s.SearchAttributes,
@@ -485,7 +487,7 @@ func (s *Service) startAlone(
 		TaskQueue:                                s.Engine.TaskQueue,
 		WorkflowIDConflictPolicy:                 enums.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
-		Priority:                                 share(build.Index, control.Priority{}),
+		Priority:                                 priorityOf(build.Index, control.Priority{}),
 	}
 	start := func() error {
 		_, err := s.Client.ExecuteWorkflow(ctx, options, workflow, input)
@@ -494,11 +496,11 @@ func (s *Service) startAlone(
 	err := start()
 	var already *serviceerror.WorkflowExecutionAlreadyStarted
 	if errors.As(err, &already) {
-		other, _ := s.remembered(ctx, latest) // for the hint alone
+		other, _ := s.recallRun(ctx, latest) // for the hint alone
 		if other == "" {
 			other = work
 		}
-		if s.reported(ctx, other) { // only its end is left
+		if s.hasEnded(ctx, other) { // only its end is left
 			err = start()
 		}
 		if errors.As(err, &already) {
@@ -508,20 +510,20 @@ func (s *Service) startAlone(
 		}
 	}
 	if err != nil {
-		return control.Run{}, s.fault(err)
+		return control.Run{}, s.toFault(err)
 	}
 	return control.Run{Run: work}, s.Stores.Coordination.SetState(ctx, latest, []byte(work))
 }
 
-// reported returns whether a run that wrote its report has ended by now. It waits for the end, which is a moment away.
-func (s *Service) reported(ctx context.Context, work string) bool {
+// hasEnded returns whether a run that wrote its report has ended by now. It waits for the end, which is a moment away.
+func (s *Service) hasEnded(ctx context.Context, work string) bool {
 	status, err := s.Status(ctx, work)
 	if err != nil || !core.Terminal(status.Status) {
 		return false
 	}
 	bounded, cancel := context.WithTimeout(ctx, endPatience)
 	defer cancel()
-	over, err := s.ended(bounded, work)
+	over, err := s.awaitEnd(bounded, work)
 	return over && err == nil
 }
 

@@ -13,12 +13,12 @@ import (
 	"github.com/unweaver/unweaver/workflows"
 )
 
-// published is the manifest of the generation that is served.
-func (s *Service) published(ctx context.Context, index, what string) (*core.Manifest, error) {
+// readPublished is the manifest of the generation that is served.
+func (s *Service) readPublished(ctx context.Context, index, what string) (*core.Manifest, error) {
 	if !core.ValidIndex(index) {
-		return nil, slug("index", index)
+		return nil, newNameFault("index", index)
 	}
-	current, _, err := s.artifacts(index).Current(ctx)
+	current, _, err := s.indexOf(index).Current(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -27,30 +27,30 @@ func (s *Service) published(ctx context.Context, index, what string) (*core.Mani
 			Because("no generation of it is published").
 			Advise("build it with: unweaver index CORPUS --index " + index)
 	}
-	return s.artifacts(index).Pointed(ctx, current)
+	return s.indexOf(index).Pointed(ctx, current)
 }
 
 // DeadLetters implements Control.
 func (s *Service) DeadLetters(ctx context.Context, index string) ([]core.Letter, error) {
-	manifest, err := s.published(ctx, index, "list dead letters")
+	manifest, err := s.readPublished(ctx, index, "list dead letters")
 	if err != nil {
 		return nil, err
 	}
-	return run.Letters(ctx, s.artifacts(index), manifest.Generation)
+	return run.Letters(ctx, s.indexOf(index), manifest.Generation)
 }
 
 // DeadLetter implements Control.
 func (s *Service) DeadLetter(ctx context.Context, index, chunk string) (core.Letter, error) {
-	manifest, err := s.published(ctx, index, "show dead letter")
+	manifest, err := s.readPublished(ctx, index, "show dead letter")
 	if err != nil {
 		return core.Letter{}, err
 	}
-	return run.FindLetter(ctx, s.artifacts(index), manifest, chunk)
+	return run.FindLetter(ctx, s.indexOf(index), manifest, chunk)
 }
 
 // Discard implements Control.
 func (s *Service) Discard(ctx context.Context, request control.LettersRequest) error {
-	manifest, err := s.published(ctx, request.Name, "discard dead letters")
+	manifest, err := s.readPublished(ctx, request.Name, "discard dead letters")
 	if err != nil {
 		return err
 	}
@@ -58,8 +58,8 @@ func (s *Service) Discard(ctx context.Context, request control.LettersRequest) e
 		Action: core.ActionDiscardLetters, To: manifest.Generation, Name: lettersNamed(request.Chunks),
 		Operator: core.Operator{Reason: request.Why},
 	}
-	return s.acted(ctx, op, request.Name, func() error {
-		return run.DiscardLetters(ctx, s.artifacts(request.Name), manifest.Generation, request.Chunks, request.Why)
+	return s.recordOperation(ctx, op, request.Name, func() error {
+		return run.DiscardLetters(ctx, s.indexOf(request.Name), manifest.Generation, request.Chunks, request.Why)
 	})
 }
 
@@ -84,11 +84,11 @@ func lettersNamed(chunks []string) string {
 // RetryFailed implements Control. The round is later than every one that failed, so that no failure that is remembered
 // answers for the model.
 func (s *Service) RetryFailed(ctx context.Context, request control.LettersRequest) (control.Run, error) {
-	index, generation, err := parse(request.Name)
+	index, generation, err := parseRun(request.Name)
 	if err != nil {
 		return control.Run{}, err
 	}
-	manifest, err := s.published(ctx, index, "ask again for what failed")
+	manifest, err := s.readPublished(ctx, index, "ask again for what failed")
 	if err != nil {
 		return control.Run{}, err
 	}
@@ -100,29 +100,29 @@ func (s *Service) RetryFailed(ctx context.Context, request control.LettersReques
 	if open, err := s.openRound(ctx, index, request.Chunks); err != nil || open.Run != "" {
 		return open, err
 	}
-	chunks, round, err := s.chosen(ctx, index, manifest, request.Chunks)
+	chunks, round, err := s.chooseLetters(ctx, index, manifest, request.Chunks)
 	if err != nil || round == 0 {
 		return control.Run{}, err
 	}
-	spec, err := s.artifacts(index).Spec(ctx, manifest.Spec)
+	spec, err := s.indexOf(index).Spec(ctx, manifest.Spec)
 	if err != nil {
 		return control.Run{}, err
 	}
 	if err := s.Models.Check(spec); err != nil {
 		return control.Run{}, err
 	}
-	name, err := s.unused(ctx, index)
+	name, err := s.nameGeneration(ctx, index)
 	if err != nil {
 		return control.Run{}, err
 	}
 	name = workflows.RetryGeneration + name
-	if err := run.ChooseLetters(ctx, s.artifacts(index), name, chunks); err != nil {
+	if err := run.ChooseLetters(ctx, s.indexOf(index), name, chunks); err != nil {
 		return control.Run{}, err
 	}
 	op := core.Operation{Action: core.ActionRetry, Run: index + "/" + name, Name: lettersNamed(chunks)}
 	var work control.Run
-	err = s.acted(ctx, op, index, func() (err error) {
-		work, err = s.retry(ctx, index, name, manifest.Spec, round)
+	err = s.recordOperation(ctx, op, index, func() (err error) {
+		work, err = s.runRetry(ctx, index, name, manifest.Spec, round)
 		return err
 	})
 	return work, err
@@ -139,12 +139,12 @@ func (s *Service) openRound(ctx context.Context, index string, chunks []string) 
 	why := "run " + work + " builds it"
 	if workflows.ForRetry(work) {
 		_, generation, _ := strings.Cut(work, "/")
-		chosen, err := run.ReadChoice(ctx, s.artifacts(index), generation)
+		chosen, err := run.ReadChoice(ctx, s.indexOf(index), generation)
 		if err != nil {
 			return control.Run{}, err
 		}
 		if slices.Equal(slices.Sorted(slices.Values(chosen)), slices.Sorted(slices.Values(chunks))) {
-			return s.attached(ctx, work)
+			return s.attachRun(ctx, work)
 		}
 		why = "run " + work + " asks again for others"
 	}
@@ -153,18 +153,18 @@ func (s *Service) openRound(ctx context.Context, index string, chunks []string) 
 		Advise("add --wait: the round begins once that run has ended; or: unweaver cancel " + work)
 }
 
-func (s *Service) retry(ctx context.Context, index, name string, spec core.Digest, round int) (control.Run, error) {
-	return s.start(ctx, name, control.Priority{}, workflows.Build{
+func (s *Service) runRetry(ctx context.Context, index, name string, spec core.Digest, round int) (control.Run, error) {
+	return s.startBuild(ctx, name, control.Priority{}, workflows.Build{
 		Index: index, Generation: name, Spec: spec.String(), Attempt: round,
 		Heartbeat: s.Heartbeat, Shape: workflows.DefaultShape(), SearchAttributes: s.SearchAttributes,
 	})
 }
 
-// chosen looks up what is asked for, and the number of the next round; 0: nothing failed.
-func (s *Service) chosen(
+// chooseLetters looks up what is asked for, and the number of the next round; 0: nothing failed.
+func (s *Service) chooseLetters(
 	ctx context.Context, index string, manifest *core.Manifest, chunks []string,
 ) (chosen []string, round int, err error) {
-	letters, err := run.Letters(ctx, s.artifacts(index), manifest.Generation)
+	letters, err := run.Letters(ctx, s.indexOf(index), manifest.Generation)
 	if err != nil {
 		return nil, 0, err
 	}

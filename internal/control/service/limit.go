@@ -15,14 +15,14 @@ import (
 // Limit implements Control. What is given is sent as one update each, and each is obeyed or refused by itself: the
 // error says which was refused, and what took effect before it.
 func (s *Service) Limit(ctx context.Context, r control.LimitRequest) error {
-	run, _, err := s.resolve(ctx, r.Run)
+	run, _, err := s.resolveRun(ctx, r.Run)
 	if err != nil {
 		return err
 	}
-	commands, change, err := limiting(r)
+	commands, change, err := limitCommands(r)
 	if r.Budget != nil && err == nil {
-		if state, unread := s.log().State(ctx, run); unread == nil {
-			if why := exhausted(state.Report, *r.Budget); why != "" {
+		if state, unread := s.runLog().State(ctx, run); unread == nil {
+			if why := describeExhausted(state.Report, *r.Budget); why != "" {
 				err = errors.New(why)
 			}
 		}
@@ -35,7 +35,7 @@ func (s *Service) Limit(ctx context.Context, r control.LimitRequest) error {
 	return s.recordedChange(ctx, core.ActionLimit, run, change, func() error {
 		var done []string
 		for _, one := range commands {
-			err := s.command(ctx, run, one.update, nil, one.input)
+			err := s.sendCommand(ctx, run, one.update, nil, one.input)
 			if err != nil && len(done) > 0 {
 				return fault.CodeOf(err).At("limit run", run).
 					Because(fmt.Errorf("%s took effect; %w", strings.Join(done, ", "), err))
@@ -55,8 +55,8 @@ type limitation struct {
 	input  any
 }
 
-// limiting gives the updates that a request stands for, the budget first, and the words of the audit trail for it.
-func limiting(r control.LimitRequest) (commands []limitation, change string, err error) {
+// limitCommands gives the updates that a request stands for, the budget first, and the words of the audit trail for it.
+func limitCommands(r control.LimitRequest) (commands []limitation, change string, err error) {
 	var words []string
 	if b := r.Budget; b != nil {
 		switch {
@@ -65,7 +65,7 @@ func limiting(r control.LimitRequest) (commands []limitation, change string, err
 		case b.Calls < 0 || b.Tokens < 0 || !(b.Money >= 0): // not a number too
 			return nil, "", errors.New("a budget cannot be below zero")
 		}
-		commands = append(commands, limitation{workflows.UpdateBudget, *limited(b)})
+		commands = append(commands, limitation{workflows.UpdateBudget, *toBudget(b)})
 		words = append(words, fmt.Sprintf("budget: calls %d, tokens %d, money %g", b.Calls, b.Tokens, b.Money))
 	}
 	if l := r.Limits; l != nil {

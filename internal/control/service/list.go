@@ -20,7 +20,7 @@ const listWidth = 8
 
 // Indexes implements Control.
 func (s *Service) Indexes(ctx context.Context) ([]runlog.Card, error) {
-	cards, err := s.log().Cards(ctx)
+	cards, err := s.runLog().Cards(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +33,7 @@ func (s *Service) Indexes(ctx context.Context) ([]runlog.Card, error) {
 		if cards[i].Running == nil {
 			return nil
 		}
-		if s.confirm(ctx, cards[i].Running); core.Terminal(cards[i].Running.Status) {
+		if s.confirmRun(ctx, cards[i].Running); core.Terminal(cards[i].Running.Status) {
 			cards[i].Running, cards[i].LastRun = nil, cards[i].Running
 		}
 		return nil
@@ -49,7 +49,7 @@ const servedPatience = 10 * time.Second
 func (s *Service) checkServed(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, servedPatience)
 	defer cancel()
-	index := s.artifacts(name)
+	index := s.indexOf(name)
 	current, _, err := index.Current(ctx)
 	if err != nil || current.Manifest == "" {
 		return err
@@ -102,14 +102,14 @@ func (s *Service) Runs(ctx context.Context, index string, limit int) ([]runlog.S
 			return nil, err
 		}
 	} else if !core.ValidIndex(index) {
-		return nil, slug("index", index)
+		return nil, newNameFault("index", index)
 	}
 	lists := make([][]runlog.Summary, len(names))
 	err := parallel.Each(ctx, len(names), listWidth, func(ctx context.Context, i int) error {
 		var err error
-		lists[i], err = s.log().List(ctx, names[i], limit)
+		lists[i], err = s.runLog().List(ctx, names[i], limit)
 		for number := range lists[i] {
-			s.confirm(ctx, &lists[i][number])
+			s.confirmRun(ctx, &lists[i][number])
 		}
 		return err
 	})
@@ -129,13 +129,13 @@ func (s *Service) Runs(ctx context.Context, index string, limit int) ([]runlog.S
 	return runs, nil
 }
 
-// confirm asks the engine about a run that goes on by what the stores say: it may have been ended from outside. What
+// confirmRun asks the engine about a run that goes on by what the stores say: it may have been ended from outside. What
 // the engine does not answer stays as it is.
-func (s *Service) confirm(ctx context.Context, run *runlog.Summary) {
+func (s *Service) confirmRun(ctx context.Context, run *runlog.Summary) {
 	if core.Terminal(run.Status) || run.Status == runlog.Damaged {
 		return
 	}
-	if runs, err := s.runs(ctx, workflows.WorkflowID(run.Run), ""); err == nil && !runs {
+	if runs, err := s.isRunning(ctx, workflows.WorkflowID(run.Run), ""); err == nil && !runs {
 		run.Status, run.Reason, run.Stage = core.StatusFailed, "gone", ""
 	}
 }
@@ -146,5 +146,5 @@ func (s *Service) Log(ctx context.Context, name string) (runlog.Log, error) {
 	if err != nil {
 		return runlog.Log{}, err
 	}
-	return s.log().Log(ctx, run)
+	return s.runLog().Log(ctx, run)
 }

@@ -20,15 +20,15 @@ import (
 // Move implements Control. It needs neither the engine nor a worker: what is served can be changed while both are down.
 func (s *Service) Move(ctx context.Context, r control.MoveRequest) (core.Move, error) {
 	if !core.ValidIndex(r.Index) {
-		return core.Move{}, slug("index", r.Index)
+		return core.Move{}, newNameFault("index", r.Index)
 	}
-	return s.desk().Do(ctx, release.Request{
+	return s.newDesk().Do(ctx, release.Request{
 		Action: r.Action, Index: r.Index, Generation: r.Generation, To: r.To, Name: r.Name, Force: r.Force,
 		Operator: control.OperatorOf(ctx),
 	})
 }
 
-func (s *Service) desk() *release.Desk {
+func (s *Service) newDesk() *release.Desk {
 	return &release.Desk{
 		Artifacts: s.Stores.Artifacts, Mirror: s.Stores.Coordination, Records: s.Stores.Records, Vectors: s.Stores.Vectors,
 	}
@@ -37,11 +37,11 @@ func (s *Service) desk() *release.Desk {
 // Operations implements Control.
 func (s *Service) Operations(ctx context.Context, index string, limit int) ([]core.Operation, error) {
 	if !core.ValidIndex(index) {
-		return nil, slug("index", index)
+		return nil, newNameFault("index", index)
 	}
-	trail, err := release.Operations(ctx, s.artifacts(index), limit)
+	trail, err := release.Operations(ctx, s.indexOf(index), limit)
 	if err == nil && len(trail) == 0 { // that of a deleted index stays
-		err = s.known(ctx, index, "list the operations")
+		err = s.checkKnown(ctx, index, "list the operations")
 	}
 	return trail, err
 }
@@ -49,17 +49,17 @@ func (s *Service) Operations(ctx context.Context, index string, limit int) ([]co
 // Difference implements Control. What differs is copied to a folder of its own for as long.
 func (s *Service) Difference(ctx context.Context, r control.DifferenceRequest) (out core.Difference, err error) {
 	if !core.ValidIndex(r.Index) {
-		return out, slug("index", r.Index)
+		return out, newNameFault("index", r.Index)
 	}
-	err = copied(func(cache *localfile.Cache) error {
-		out, err = release.Difference(ctx, cache, s.artifacts(r.Index), r.From, r.To)
+	err = withTempCache(func(cache *localfile.Cache) error {
+		out, err = release.Difference(ctx, cache, s.indexOf(r.Index), r.From, r.To)
 		return err
 	})
 	return out, err
 }
 
-// copied runs f with a cache in a folder of its own.
-func copied(f func(cache *localfile.Cache) error) error {
+// withTempCache runs f with a cache in a folder of its own.
+func withTempCache(f func(cache *localfile.Cache) error) error {
 	folder, err := scratch.Folder()
 	if err != nil {
 		return err
@@ -79,7 +79,7 @@ const MostSuggested = 100_000
 // Aliases implements Control.
 func (s *Service) Aliases(ctx context.Context, r control.AliasesRequest) (out core.AliasList, err error) {
 	if !core.ValidIndex(r.Index) {
-		return out, slug("index", r.Index)
+		return out, newNameFault("index", r.Index)
 	}
 	if r.Suggest && (r.Classes < 2 || r.Classes > MostSuggested || r.Cosine < 0 || r.Cosine > 1) {
 		return out, fault.InvalidParam.At("suggest aliases of", r.Index).
@@ -90,42 +90,43 @@ func (s *Service) Aliases(ctx context.Context, r control.AliasesRequest) (out co
 	if r.Suggest {
 		suggest = &release.Suggest{File: r.File, Classes: r.Classes, Cosine: r.Cosine, Refused: r.Refused}
 	}
-	err = copied(func(cache *localfile.Cache) error {
-		out, err = release.Aliases(ctx, cache, s.artifacts(r.Index), s.Stores.Vectors, suggest)
+	err = withTempCache(func(cache *localfile.Cache) error {
+		out, err = release.Aliases(ctx, cache, s.indexOf(r.Index), s.Stores.Vectors, suggest)
 		return err
 	})
 	return out, err
 }
 
-// acted does something to an index between the two records of its operation; what cannot be recorded is not done.
-func (s *Service) acted(ctx context.Context, op core.Operation, index string, do func() error) error {
+// recordOperation does something to an index between the two records of its operation; what cannot be recorded is not
+// done.
+func (s *Service) recordOperation(ctx context.Context, op core.Operation, index string, do func() error) error {
 	reason := op.Reason // of a command with a flag for it
 	op.Operator = control.OperatorOf(ctx)
 	op.Reason = cmp.Or(op.Reason, reason)
-	op, err := release.Begin(ctx, s.artifacts(index), time.Now(), op)
+	op, err := release.Begin(ctx, s.indexOf(index), time.Now(), op)
 	if err != nil {
 		return err
 	}
 	err = do()
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordPatience)
 	defer cancel()
-	return errors.Join(err, release.End(bounded, s.artifacts(index), op, release.OutcomeOf(time.Now(), err)))
+	return errors.Join(err, release.End(bounded, s.indexOf(index), op, release.OutcomeOf(time.Now(), err)))
 }
 
 // recordPatience is how long a command on a run waits for its record: one that stops a run must not wait for a store
 // that is out.
 const recordPatience = 5 * time.Second
 
-// recorded does a command on a run between the two records of its operation. Where these cannot be written, the command
-// is done all the same, as it may be what saves money, and the error says so.
-func (s *Service) recorded(ctx context.Context, action, run string, do func() error) error {
+// recordCommand does a command on a run between the two records of its operation. Where these cannot be written, the
+// command is done all the same, as it may be what saves money, and the error says so.
+func (s *Service) recordCommand(ctx context.Context, action, run string, do func() error) error {
 	return s.recordedChange(ctx, action, run, "", do)
 }
 
 // recordedChange is recorded for a command that gives the run something.
 func (s *Service) recordedChange(ctx context.Context, action, run, change string, do func() error) error {
 	name, _, _ := strings.Cut(run, "/")
-	index := s.artifacts(name)
+	index := s.indexOf(name)
 	bounded, cancel := context.WithTimeout(ctx, recordPatience)
 	op, unrecorded := release.Begin(bounded, index, time.Now(), core.Operation{
 		Action: action, Run: run, Change: change, Operator: control.OperatorOf(ctx),

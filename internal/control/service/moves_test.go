@@ -27,18 +27,18 @@ func TestCommandsOnRunsAreRecordedWithWhoAndWhy(t *testing.T) {
 	wants(t, b.Pause(ctx, "docs/g1"), fault.RunEnded)
 	operations, err := b.Operations(t.Context(), "docs", 0)
 	b.must(err)
-	var told []string
+	var text []string
 	for _, op := range operations {
 		if op.By != "ada@desk" || op.Via != "token" || op.Reason != "too expensive" || op.Run != "docs/g1" ||
 			op.Outcome == nil {
 			t.Fatalf("%+v", op)
 		}
-		told = append(told, op.Action+" "+op.Outcome.Result+" "+op.Outcome.Code)
+		text = append(text, op.Action+" "+op.Outcome.Result+" "+op.Outcome.Code)
 	}
 	want := []string{"pause failed run_ended", "cancel done ", "resume done ", "pause done "}
-	require.Len(t, told, len(want), "%q", told)
+	require.Len(t, text, len(want), "%q", text)
 	for i := range want {
-		assert.Equal(t, want[i], told[i], "%q, want %q", told, want)
+		assert.Equal(t, want[i], text[i], "%q, want %q", text, want)
 	}
 	_, err = b.Operations(t.Context(), "../docs", 0)
 	wants(t, err, fault.InvalidParam)

@@ -17,15 +17,15 @@ func buildOf(id, index string) (run string, ok bool) {
 	return index + "/" + generation, true
 }
 
-// slug is the fault of a name of the wrong form.
-func slug(what, name string) error {
+// newNameFault is the fault of a name of the wrong form.
+func newNameFault(what, name string) error {
 	return fault.InvalidParam.At("name "+what, fault.Quoted(name)).
 		Because("letters a-z, digits and hyphens, at most 63, no hyphen first; ledger and doctor are taken")
 }
 
-// parse reads index/generation, build/index/generation (the id of its workflow), or an index alone: then the generation
-// is empty.
-func parse(name string) (index, generation string, err error) {
+// parseRun reads index/generation, build/index/generation (the id of its workflow), or an index alone: then the
+// generation is empty.
+func parseRun(name string) (index, generation string, err error) {
 	parts := strings.Split(name, "/")
 	if len(parts) == 3 && name == workflows.BuildID(parts[1], parts[2]) {
 		parts = parts[1:]
@@ -36,7 +36,7 @@ func parse(name string) (index, generation string, err error) {
 			Advise("give it as index and status print it, or an index for its newest run")
 	}
 	if !core.ValidIndex(parts[0]) {
-		return "", "", slug("index", parts[0])
+		return "", "", newNameFault("index", parts[0])
 	}
 	if len(parts) == 2 {
 		generation = parts[1]

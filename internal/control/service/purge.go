@@ -22,12 +22,12 @@ func (s *Service) Purge(ctx context.Context, request control.PurgeRequest) (answ
 	if len(request.Documents) == 0 {
 		return answer, fault.Usage.At("purge from", request.Index).Because("no document is named")
 	}
-	manifest, err := s.published(ctx, request.Index, "purge documents")
+	manifest, err := s.readPublished(ctx, request.Index, "purge documents")
 	if err != nil {
 		return answer, err
 	}
-	index := s.artifacts(request.Index)
-	if err := alone(ctx, index); err != nil {
+	index := s.indexOf(request.Index)
+	if err := checkUnshared(ctx, index); err != nil {
 		return answer, err
 	}
 	if answer.Plan, err = purges.Plan(ctx, index, request.Documents); err != nil || request.DryRun {
@@ -43,13 +43,13 @@ func (s *Service) Purge(ctx context.Context, request control.PurgeRequest) (answ
 		answer.Purge = done
 		return answer, err
 	}
-	if err := s.free(ctx, request.Index); err != nil {
+	if err := s.checkFree(ctx, request.Index); err != nil {
 		return answer, err
 	}
 	wish := purges.WishOf(answer.Plan)
 	wish.At, wish.Return = time.Now(), request.Return
 	op, err := release.Begin(ctx, index, time.Now(), core.Operation{
-		Action: core.ActionPurge, Operator: control.OperatorOf(ctx), From: manifest.Generation, Name: digests(wish.Documents),
+		Action: core.ActionPurge, Operator: control.OperatorOf(ctx), From: manifest.Generation, Name: joinIDs(wish.Documents),
 	})
 	if err != nil {
 		return answer, err
@@ -60,8 +60,8 @@ func (s *Service) Purge(ctx context.Context, request control.PurgeRequest) (answ
 	return answer, errors.Join(err, ended)
 }
 
-// alone refuses an index that shares its segments: with a branch there a purge could not end.
-func alone(ctx context.Context, index artifact.Index) error {
+// checkUnshared refuses an index that shares its segments: with a branch there a purge could not end.
+func checkUnshared(ctx context.Context, index artifact.Index) error {
 	base, err := index.Base(ctx)
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func (s *Service) beginPurge(
 		return err
 	}
 	answer.Purge = &wish
-	name, err := s.unused(ctx, index.Name)
+	name, err := s.nameGeneration(ctx, index.Name)
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (s *Service) beginPurge(
 	if err := upkeep.ChoosePurge(ctx, index, name, wish.ID); err != nil {
 		return err
 	}
-	run, err := s.start(ctx, name, control.Priority{}, workflows.Build{
+	run, err := s.startBuild(ctx, name, control.Priority{}, workflows.Build{
 		Index: index.Name, Generation: name, Spec: manifest.Spec.String(),
 		Heartbeat: s.Heartbeat, Shape: workflows.DefaultShape(), SearchAttributes: s.SearchAttributes,
 	})
@@ -135,8 +135,8 @@ func purgedBefore(ctx context.Context, index artifact.Index, plan core.PurgePlan
 	return last, nil
 }
 
-// digests names documents in the audit trail, as far as there is room.
-func digests(documents []core.Digest) string {
+// joinIDs names documents in the audit trail, as far as there is room.
+func joinIDs(documents []core.Digest) string {
 	short := make([]string, len(documents))
 	for i, digest := range documents {
 		short[i] = digest.Short(16)
@@ -144,8 +144,8 @@ func digests(documents []core.Digest) string {
 	return strings.Join(short, " ")
 }
 
-// free refuses while a run builds the index.
-func (s *Service) free(ctx context.Context, index string) error {
+// checkFree refuses while a run builds the index.
+func (s *Service) checkFree(ctx context.Context, index string) error {
 	open, err := s.goingBuilds(ctx, index)
 	if err != nil || len(open) == 0 {
 		return err
@@ -159,22 +159,22 @@ func (s *Service) free(ctx context.Context, index string) error {
 // Purges implements Control.
 func (s *Service) Purges(ctx context.Context, request control.PurgesRequest) (answer control.PurgesAnswer, err error) {
 	if !core.ValidIndex(request.Index) {
-		return answer, slug("index", request.Index)
+		return answer, newNameFault("index", request.Index)
 	}
-	index := s.artifacts(request.Index)
+	index := s.indexOf(request.Index)
 	if answer.Purges, err = purges.List(ctx, index); err != nil {
 		return answer, err
 	}
 	if len(answer.Purges) == 0 {
-		if err := s.known(ctx, request.Index, "list the purges"); err != nil {
+		if err := s.checkKnown(ctx, request.Index, "list the purges"); err != nil {
 			return answer, err
 		}
 	}
 	if len(request.Readmit) > 0 {
 		op := core.Operation{
-			Action: core.ActionReadmit, Name: digests(purges.SetOf(index.Name, request.Readmit).Digests()),
+			Action: core.ActionReadmit, Name: joinIDs(purges.SetOf(index.Name, request.Readmit).Digests()),
 		}
-		if err := s.acted(ctx, op, index.Name, func() (err error) {
+		if err := s.recordOperation(ctx, op, index.Name, func() (err error) {
 			answer.Readmits, err = purges.Allow(ctx, index, request.Readmit)
 			return err
 		}); err != nil {

@@ -24,8 +24,8 @@ const clocksDiffer = 10 * time.Minute
 // listPage is how many runs one answer of Temporal's visibility lists.
 const listPage = 100
 
-// runs reports whether the workflow runs now. One that Temporal does not know does not.
-func (s *Service) runs(ctx context.Context, workflow, work string) (bool, error) {
+// isRunning reports whether the workflow runs now. One that Temporal does not know does not.
+func (s *Service) isRunning(ctx context.Context, workflow, work string) (bool, error) {
 	standing, err := s.standingOf(ctx, run.Holder{Workflow: workflow, Run: work})
 	return standing == run.StandingOpen, err
 }
@@ -34,7 +34,7 @@ func (s *Service) runs(ctx context.Context, workflow, work string) (bool, error)
 // shows, which lags behind a start. Where the lease cannot be read, or not now, damaged says so, and the rest counts.
 func (s *Service) openBuilds(ctx context.Context, index string) (open []string, damaged, err error) {
 	seen := map[string]bool{}
-	lease, err := s.lease(ctx, index)
+	lease, err := s.readLease(ctx, index)
 	if fault.Is(err, fault.SegmentDamage) || fault.Is(err, fault.StoreDown) {
 		damaged, err = err, nil
 	}
@@ -42,16 +42,16 @@ func (s *Service) openBuilds(ctx context.Context, index string) (open []string, 
 		return nil, nil, err
 	}
 	if work, ok := buildOf(lease.Workflow, index); ok {
-		if seen[work], err = s.runs(ctx, lease.Workflow, lease.Run); err != nil {
+		if seen[work], err = s.isRunning(ctx, lease.Workflow, lease.Run); err != nil {
 			return nil, nil, err
 		}
 	}
-	latest, err := s.remembered(ctx, runlog.LatestBuild(index))
+	latest, err := s.recallRun(ctx, runlog.LatestBuild(index))
 	if err != nil {
 		return nil, nil, err
 	}
 	if latest != "" && !seen[latest] {
-		if seen[latest], err = s.runs(ctx, workflows.WorkflowID(latest), ""); err != nil {
+		if seen[latest], err = s.isRunning(ctx, workflows.WorkflowID(latest), ""); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -83,7 +83,7 @@ func (s *Service) listBuilds(ctx context.Context, index string, found func(work 
 			continue
 		}
 		if err != nil {
-			return s.fault(err)
+			return s.toFault(err)
 		}
 		for _, execution := range response.GetExecutions() {
 			if work, ok := buildOf(execution.GetExecution().GetWorkflowId(), index); ok {
@@ -96,9 +96,9 @@ func (s *Service) listBuilds(ctx context.Context, index string, found func(work 
 	}
 }
 
-// lease is who builds the index; zero where none ever did.
-func (s *Service) lease(ctx context.Context, index string) (core.Lease, error) {
-	lease, _, err := run.ReadLease(ctx, s.artifacts(index))
+// readLease is who builds the index; zero where none ever did.
+func (s *Service) readLease(ctx context.Context, index string) (core.Lease, error) {
+	lease, _, err := run.ReadLease(ctx, s.indexOf(index))
 	if err != nil {
 		lease = core.Lease{}
 	}
@@ -108,22 +108,22 @@ func (s *Service) lease(ctx context.Context, index string) (core.Lease, error) {
 	return lease, err
 }
 
-// remembered is the run that a key of the state of runs names, or none.
-func (s *Service) remembered(ctx context.Context, key string) (string, error) {
+// recallRun is the run that a key of the state of runs names, or none.
+func (s *Service) recallRun(ctx context.Context, key string) (string, error) {
 	raw, err := s.Stores.Coordination.State(ctx, key)
 	if err != nil {
 		return "", err
 	}
-	if _, generation, err := parse(string(raw)); err != nil || generation == "" {
+	if _, generation, err := parseRun(string(raw)); err != nil || generation == "" {
 		return "", nil // it is absent or cannot be read: visibility still knows
 	}
 	return string(raw), nil
 }
 
-// resolve gives the run that a name means. Of an index it is the build that runs now, else the restore or the audit
+// resolveRun gives the run that a name means. Of an index it is the build that runs now, else the restore or the audit
 // that runs now, else the build that ended last. damaged says what could not be read on the way.
-func (s *Service) resolve(ctx context.Context, name string) (work string, damaged, err error) {
-	index, generation, err := parse(name)
+func (s *Service) resolveRun(ctx context.Context, name string) (work string, damaged, err error) {
+	index, generation, err := parseRun(name)
 	if err != nil || generation != "" {
 		return index + "/" + generation, nil, err
 	}
@@ -135,14 +135,14 @@ func (s *Service) resolve(ctx context.Context, name string) (work string, damage
 		return open[len(open)-1], damaged, nil
 	}
 	for _, latest := range []string{runlog.LatestRestore(index), runlog.LatestAudit(index)} {
-		alone, err := s.remembered(ctx, latest)
+		alone, err := s.recallRun(ctx, latest)
 		if err != nil {
 			return "", nil, err
 		}
 		if alone == "" {
 			continue
 		}
-		running, err := s.runs(ctx, workflows.WorkflowID(alone), "")
+		running, err := s.isRunning(ctx, workflows.WorkflowID(alone), "")
 		if err != nil || running {
 			return alone, damaged, err
 		}
@@ -156,7 +156,7 @@ func (s *Service) resolve(ctx context.Context, name string) (work string, damage
 func (s *Service) lastEnded(ctx context.Context, index string) (string, error) {
 	newest, at := "", time.Time{}
 	future, now := "", time.Now()
-	prefix := s.artifacts(index).GenerationKey("", "") + "/"
+	prefix := s.indexOf(index).GenerationKey("", "") + "/"
 	for info, err := range s.Stores.Artifacts.List(ctx, prefix, "") {
 		if err != nil {
 			return "", err
@@ -181,7 +181,7 @@ func (s *Service) lastEnded(ctx context.Context, index string) (string, error) {
 
 // neverEnded is the fault of an index of which no run has ended: it names who holds the lease, where somebody does.
 func (s *Service) neverEnded(ctx context.Context, index string) error {
-	lease, err := s.lease(ctx, index)
+	lease, err := s.readLease(ctx, index)
 	holder, held := buildOf(lease.Workflow, index)
 	if err != nil || !held {
 		return fault.RunNotFound.At("find run of", index).

@@ -46,9 +46,9 @@ var overlaps = map[string]enums.ScheduleOverlapPolicy{
 	"allow_all":    enums.SCHEDULE_OVERLAP_POLICY_ALLOW_ALL,
 }
 
-// longest is how long the longest of the last runs took.
-func (s *Service) longest(ctx context.Context, index string) (time.Duration, error) {
-	generations, err := s.artifacts(index).Generations(ctx)
+// longestRun is how long the longest of the last runs took.
+func (s *Service) longestRun(ctx context.Context, index string) (time.Duration, error) {
+	generations, err := s.indexOf(index).Generations(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -56,7 +56,7 @@ func (s *Service) longest(ctx context.Context, index string) (time.Duration, err
 	took := make([]float64, len(generations))
 	err = parallel.Each(ctx, len(generations), len(generations), func(ctx context.Context, i int) error {
 		var report core.Report
-		key := s.artifacts(index).GenerationKey(generations[i].Generation, "report.json")
+		key := s.indexOf(index).GenerationKey(generations[i].Generation, "report.json")
 		_, err := blob.ReadJSON(ctx, s.Stores.Artifacts, key, &report)
 		if artifact.IsDamage(err) || fault.Is(err, fault.NotFound) {
 			return nil
@@ -67,11 +67,11 @@ func (s *Service) longest(ctx context.Context, index string) (time.Duration, err
 	return time.Duration(slices.Max(append(took, 0)) * float64(time.Second)).Round(time.Second), err
 }
 
-// schedulable says why nights of an index would not begin.
-func (s *Service) schedulable(ctx context.Context, request control.ScheduleRequest) error {
+// checkSchedulable says why nights of an index would not begin.
+func (s *Service) checkSchedulable(ctx context.Context, request control.ScheduleRequest) error {
 	index := request.Spec.Index
 	if !core.ValidIndex(index) {
-		return slug("index", index)
+		return newNameFault("index", index)
 	}
 	if request.Spec.Corpus == "" {
 		return fault.CorpusMissing.At("schedule", index).
@@ -84,10 +84,10 @@ func (s *Service) schedulable(ctx context.Context, request control.ScheduleReque
 			Because("it has no schedule.cron, or an overlap that is none").
 			Advise("set indexes." + index + ".schedule")
 	}
-	if err := errors.Join(s.Models.Check(request.Spec), run.RefuseDeleted(ctx, s.artifacts(index))); err != nil {
+	if err := errors.Join(s.Models.Check(request.Spec), run.RefuseDeleted(ctx, s.indexOf(index))); err != nil {
 		return err
 	}
-	if err := s.grant(ctx, request.Spec.Corpus, true); err != nil {
+	if err := s.grantCorpus(ctx, request.Spec.Corpus, true); err != nil {
 		return err
 	}
 	_, err := s.Stores.Corpus(ctx, request.Spec.Corpus)
@@ -98,11 +98,11 @@ func (s *Service) schedulable(ctx context.Context, request control.ScheduleReque
 func (s *Service) ApplySchedule(ctx context.Context, request control.ScheduleRequest) (control.Applied, error) {
 	index := request.Spec.Index
 	out := control.Applied{Index: index}
-	if err := s.schedulable(ctx, request); err != nil {
+	if err := s.checkSchedulable(ctx, request); err != nil {
 		return out, err
 	}
 	overlap := overlaps[request.Schedule.Overlap]
-	longest, err := s.longest(ctx, index)
+	longest, err := s.longestRun(ctx, index)
 	if err != nil {
 		return out, err
 	}
@@ -111,7 +111,7 @@ func (s *Service) ApplySchedule(ctx context.Context, request control.ScheduleReq
 	if err := s.keepAliases(ctx, request.Spec, request.Aliases); err != nil {
 		return out, err
 	}
-	digest, err := s.artifacts(index).PutSpec(ctx, request.Spec)
+	digest, err := s.indexOf(index).PutSpec(ctx, request.Spec)
 	if err != nil {
 		return out, err
 	}
@@ -131,7 +131,7 @@ func (s *Service) ApplySchedule(ctx context.Context, request control.ScheduleReq
 		CronExpressions: []string{request.Schedule.Cron}, TimeZoneName: request.Schedule.Timezone,
 		Jitter: time.Duration(request.Schedule.Jitter),
 	}
-	kept, err := run.ReadSchedule(ctx, s.artifacts(index))
+	kept, err := run.ReadSchedule(ctx, s.indexOf(index))
 	if err != nil && !artifact.IsDamage(err) {
 		return out, err
 	}
@@ -139,7 +139,7 @@ func (s *Service) ApplySchedule(ctx context.Context, request control.ScheduleReq
 	if kept.Schedule, err = json.Marshal(scheduleKept{request.Schedule, request.Priority}); err != nil {
 		return out, err
 	}
-	if err := run.KeepSchedule(ctx, s.artifacts(index), kept); err != nil {
+	if err := run.KeepSchedule(ctx, s.indexOf(index), kept); err != nil {
 		return out, err
 	}
 	_, err = s.Client.ScheduleClient().Create(ctx, client.ScheduleOptions{
@@ -168,9 +168,9 @@ func (s *Service) ApplySchedule(ctx context.Context, request control.ScheduleReq
 		})
 	}
 	if err != nil && !errors.Is(err, temporal.ErrSkipScheduleUpdate) {
-		return out, s.unscheduled(index, err)
+		return out, s.newScheduleFault(index, err)
 	}
-	found, err := s.described(ctx, index)
+	found, err := s.describeSchedule(ctx, index)
 	out.Next, out.Paused = found.Next, found.Paused
 	return out, err
 }
@@ -184,7 +184,7 @@ type scheduleKept struct {
 // restoreSchedule makes the schedule of an index again that the engine lost, paused where it was, and says what came of
 // it; empty: there is nothing to do.
 func (s *Service) restoreSchedule(ctx context.Context, index string) string {
-	kept, err := run.ReadSchedule(ctx, s.artifacts(index))
+	kept, err := run.ReadSchedule(ctx, s.indexOf(index))
 	if fault.Is(err, fault.NotFound) {
 		return ""
 	}
@@ -193,7 +193,7 @@ func (s *Service) restoreSchedule(ctx context.Context, index string) string {
 		err = json.Unmarshal(kept.Schedule, &was)
 	}
 	if err == nil {
-		if _, err = s.described(ctx, index); err == nil {
+		if _, err = s.describeSchedule(ctx, index); err == nil {
 			return ""
 		}
 	}
@@ -213,7 +213,7 @@ func (s *Service) restoreSchedule(ctx context.Context, index string) string {
 
 // keepPaused keeps whether a schedule is paused, for a restore.
 func (s *Service) keepPaused(ctx context.Context, index string, paused bool, note string) error {
-	kept, err := run.ReadSchedule(ctx, s.artifacts(index))
+	kept, err := run.ReadSchedule(ctx, s.indexOf(index))
 	if artifact.IsDamage(err) { // the next night says what to do
 		return nil
 	}
@@ -221,7 +221,7 @@ func (s *Service) keepPaused(ctx context.Context, index string, paused bool, not
 		return err
 	}
 	kept.Paused, kept.Note = paused, note
-	return run.KeepSchedule(ctx, s.artifacts(index), kept)
+	return run.KeepSchedule(ctx, s.indexOf(index), kept)
 }
 
 // Schedules implements Control.
@@ -232,12 +232,12 @@ func (s *Service) Schedules(ctx context.Context) ([]control.Scheduled, error) {
 	}
 	listed, err := s.Client.ScheduleClient().List(ctx, client.ScheduleListOptions{PageSize: 100})
 	if err != nil {
-		return nil, s.fault(err)
+		return nil, s.toFault(err)
 	}
 	for listed.HasNext() {
 		entry, err := listed.Next()
 		if err != nil {
-			return nil, s.fault(err)
+			return nil, s.toFault(err)
 		}
 		if index, ours := strings.CutPrefix(entry.ID, workflows.ScheduleID("")); ours && core.ValidIndex(index) {
 			names = append(names, index)
@@ -247,7 +247,7 @@ func (s *Service) Schedules(ctx context.Context) ([]control.Scheduled, error) {
 	names = slices.Compact(names) // what was made just now may not be listed yet, and one without an index is
 	found := make([]*control.Scheduled, len(names))
 	err = parallel.Each(ctx, len(names), 8, func(ctx context.Context, i int) error {
-		one, err := s.described(ctx, names[i])
+		one, err := s.describeSchedule(ctx, names[i])
 		if fault.Is(err, fault.NotFound) {
 			return nil
 		}
@@ -263,12 +263,12 @@ func (s *Service) Schedules(ctx context.Context) ([]control.Scheduled, error) {
 	return out, err
 }
 
-// described says how the schedule of an index stands.
-func (s *Service) described(ctx context.Context, index string) (control.Scheduled, error) {
+// describeSchedule says how the schedule of an index stands.
+func (s *Service) describeSchedule(ctx context.Context, index string) (control.Scheduled, error) {
 	out := control.Scheduled{Index: index}
 	description, err := s.Client.ScheduleClient().GetHandle(ctx, workflows.ScheduleID(index)).Describe(ctx)
 	if err != nil {
-		return out, s.unscheduled(index, err)
+		return out, s.newScheduleFault(index, err)
 	}
 	if state := description.Schedule.State; state != nil {
 		out.Paused, out.Note = state.Paused, state.Note
@@ -307,7 +307,7 @@ func (s *Service) nightOf(
 		return nil
 	}
 	if err != nil {
-		return s.fault(err)
+		return s.toFault(err)
 	}
 	if response.GetWorkflowExecutionInfo().GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
 		night.Status = core.StatusRunning
@@ -335,7 +335,7 @@ func (s *Service) PauseSchedule(ctx context.Context, index, note string) error {
 	handle := s.Client.ScheduleClient().GetHandle(ctx, workflows.ScheduleID(index))
 	return s.steerNights(ctx, core.ActionPauseNights, index, note, func() error {
 		if err := handle.Pause(ctx, client.SchedulePauseOptions{Note: note}); err != nil {
-			return s.unscheduled(index, err)
+			return s.newScheduleFault(index, err)
 		}
 		return s.keepPaused(ctx, index, true, note)
 	})
@@ -346,7 +346,7 @@ func (s *Service) ResumeSchedule(ctx context.Context, index, note string) error 
 	handle := s.Client.ScheduleClient().GetHandle(ctx, workflows.ScheduleID(index))
 	return s.steerNights(ctx, core.ActionResumeNights, index, note, func() error {
 		if err := handle.Unpause(ctx, client.ScheduleUnpauseOptions{Note: note}); err != nil {
-			return s.unscheduled(index, err)
+			return s.newScheduleFault(index, err)
 		}
 		return s.keepPaused(ctx, index, false, "")
 	})
@@ -355,23 +355,23 @@ func (s *Service) ResumeSchedule(ctx context.Context, index, note string) error 
 // steerNights records what is done to the schedule of an index, where there is one, or what is left of one.
 func (s *Service) steerNights(ctx context.Context, action, index, note string, do func() error) error {
 	if !core.ValidIndex(index) {
-		return slug("index", index)
+		return newNameFault("index", index)
 	}
 	_, err := s.Client.ScheduleClient().GetHandle(ctx, workflows.ScheduleID(index)).Describe(ctx)
 	if err != nil {
-		err = s.unscheduled(index, err)
-		_, left := s.Stores.Artifacts.Stat(ctx, s.artifacts(index).ScheduleKey())
+		err = s.newScheduleFault(index, err)
+		_, left := s.Stores.Artifacts.Stat(ctx, s.indexOf(index).ScheduleKey())
 		if !fault.Is(err, fault.NotFound) || left != nil {
 			return err
 		}
 	}
-	return s.acted(ctx, core.Operation{Action: action, Change: note}, index, do)
+	return s.recordOperation(ctx, core.Operation{Action: action, Change: note}, index, do)
 }
 
 // TriggerSchedule implements Control.
 func (s *Service) TriggerSchedule(ctx context.Context, index string) (control.Triggered, error) {
 	out := control.Triggered{Index: index}
-	if _, err := s.described(ctx, index); err != nil {
+	if _, err := s.describeSchedule(ctx, index); err != nil {
 		return out, err
 	}
 	open, damaged, err := s.openBuilds(ctx, index)
@@ -384,7 +384,7 @@ func (s *Service) TriggerSchedule(ctx context.Context, index string) (control.Tr
 		return out, nil
 	}
 	handle := s.Client.ScheduleClient().GetHandle(ctx, workflows.ScheduleID(index))
-	return out, s.unscheduled(index, handle.Trigger(ctx, client.ScheduleTriggerOptions{
+	return out, s.newScheduleFault(index, handle.Trigger(ctx, client.ScheduleTriggerOptions{
 		Overlap: enums.SCHEDULE_OVERLAP_POLICY_ALLOW_ALL,
 	}))
 }
@@ -393,25 +393,25 @@ func (s *Service) TriggerSchedule(ctx context.Context, index string) (control.Tr
 // too: else a branch of that name could not be deleted.
 func (s *Service) DeleteSchedule(ctx context.Context, index string) error {
 	return s.steerNights(ctx, core.ActionDeleteNights, index, "", func() error {
-		if err := s.unschedule(ctx, index); err != nil {
+		if err := s.deleteSchedule(ctx, index); err != nil {
 			return err
 		}
-		return run.DropSchedule(ctx, s.artifacts(index))
+		return run.DropSchedule(ctx, s.indexOf(index))
 	})
 }
 
-// unschedule deletes the schedule of an index at the engine; an absent one is no error.
-func (s *Service) unschedule(ctx context.Context, index string) error {
+// deleteSchedule deletes the schedule of an index at the engine; an absent one is no error.
+func (s *Service) deleteSchedule(ctx context.Context, index string) error {
 	err := s.Client.ScheduleClient().GetHandle(ctx, workflows.ScheduleID(index)).Delete(ctx)
 	var gone *serviceerror.NotFound
 	if err == nil || errors.As(err, &gone) {
 		return nil
 	}
-	return s.unscheduled(index, err)
+	return s.newScheduleFault(index, err)
 }
 
-// unscheduled is the fault of an error of the engine about a schedule.
-func (s *Service) unscheduled(index string, err error) error {
+// newScheduleFault is the fault of an error of the engine about a schedule.
+func (s *Service) newScheduleFault(index string, err error) error {
 	var unknown *serviceerror.NotFound
 	var invalid *serviceerror.InvalidArgument
 	switch {
@@ -424,5 +424,5 @@ func (s *Service) unscheduled(index string, err error) error {
 			Because(err).
 			Advise("mend indexes." + index + ".schedule")
 	}
-	return s.fault(err)
+	return s.toFault(err)
 }

@@ -22,17 +22,17 @@ import (
 // that another run of the same name left.
 func (s *Service) Status(ctx context.Context, name string) (control.Status, error) {
 	name, id, _ := strings.Cut(name, control.RunMark)
-	run, damaged, err := s.resolve(ctx, name)
+	run, damaged, err := s.resolveRun(ctx, name)
 	if err != nil {
 		return control.Status{}, err
 	}
-	state, stateErr := s.log().State(ctx, run)
+	state, stateErr := s.runLog().State(ctx, run)
 	if id != "" && state.RunID != "" && state.RunID != id {
 		state = core.RunState{}
 	}
 	over := core.Terminal(state.Report.Status)
 	if over || state.Report.Run == "" {
-		report, ok := s.log().Report(ctx, run)
+		report, ok := s.runLog().Report(ctx, run)
 		if ok && runlog.Belongs(report, state, id) {
 			return s.endedStatus(ctx, report, damaged), nil
 		}
@@ -43,7 +43,7 @@ func (s *Service) Status(ctx context.Context, name string) (control.Status, erro
 	if stateErr != nil && !fault.Is(stateErr, fault.SegmentDamage) {
 		return control.Status{}, stateErr
 	}
-	out, err := s.live(ctx, run, id, state)
+	out, err := s.mergeLive(ctx, run, id, state)
 	out.Note(damaged)
 	out.Note(stateErr)
 	return out, err
@@ -52,14 +52,14 @@ func (s *Service) Status(ctx context.Context, name string) (control.Status, erro
 // endedStatus is a run that is over. One that a gate held counts as published once an operator had it served.
 func (s *Service) endedStatus(ctx context.Context, report core.Report, damaged error) control.Status {
 	if report.Status == core.StatusHeld {
-		current, _, err := s.artifacts(report.Index).Current(ctx)
+		current, _, err := s.indexOf(report.Index).Current(ctx)
 		report.Published = err == nil && current.Generation == report.Generation
 	}
-	return told(runlog.Ended(report), damaged)
+	return noteDamage(runlog.Ended(report), damaged)
 }
 
-// live merges the state with the progress of batches and with what Temporal says.
-func (s *Service) live(ctx context.Context, run, id string, state core.RunState) (control.Status, error) {
+// mergeLive merges the state with the progress of batches and with what Temporal says.
+func (s *Service) mergeLive(ctx context.Context, run, id string, state core.RunState) (control.Status, error) {
 	out := control.Status{Report: state.Report, Stage: state.Stage, Waiting: state.Waiting}
 	unbegun := state.Report.Run == ""
 	workflow := state.Workflow
@@ -70,7 +70,7 @@ func (s *Service) live(ctx context.Context, run, id string, state core.RunState)
 	var unknown *serviceerror.NotFound
 	switch {
 	case err != nil && unbegun:
-		return out, s.fault(err)
+		return out, s.toFault(err)
 	case errors.As(err, &unknown):
 		out.Status, out.Reason, out.Waiting = core.StatusFailed, "gone", nil
 		out.Note(fault.RunNotFound.At("find workflow", workflow).
@@ -79,10 +79,10 @@ func (s *Service) live(ctx context.Context, run, id string, state core.RunState)
 				"unweaver cancel " + run + " --lost"))
 		return out, nil
 	case err != nil:
-		out.Note(s.fault(err))
+		out.Note(s.toFault(err))
 	case response.GetWorkflowExecutionInfo().GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_RUNNING:
 		// It was ended from outside, or between its last step and our look.
-		again, err := s.log().State(ctx, run)
+		again, err := s.runLog().State(ctx, run)
 		if err == nil && core.Terminal(again.Report.Status) && (id == "" || again.RunID == id) {
 			return runlog.Ended(again.Report), nil
 		}
@@ -94,25 +94,25 @@ func (s *Service) live(ctx context.Context, run, id string, state core.RunState)
 	if unbegun {
 		out.Name(run)
 		out.Status, out.Started = core.StatusRunning, time.Now().UTC()
-		if err := s.workers(ctx); err != nil {
+		if err := s.checkWorkers(ctx); err != nil {
 			problem := core.Problem{Code: "no_worker", Object: s.Engine.TaskQueue, Detail: err.Error()}
 			out.Problems = append(out.Problems, problem)
 		}
 	}
 	if out.Status == core.StatusRunning {
-		s.unpolled(ctx, response.GetWorkflowExecutionInfo(), &out)
+		s.noteUnpolled(ctx, response.GetWorkflowExecutionInfo(), &out)
 	}
-	s.log().Control(ctx, run, &out)
-	s.log().Progress(ctx, run, state, &out)
+	s.runLog().Control(ctx, run, &out)
+	s.runLog().Progress(ctx, run, state, &out)
 	if s.Problems != nil {
 		out.Add(s.Problems(run))
 	}
 	return out, nil
 }
 
-// unpolled names the queue of a build's computing activities where no worker takes from it: the build waits silently
-// there.
-func (s *Service) unpolled(ctx context.Context, build *workflow.WorkflowExecutionInfo, out *control.Status) {
+// noteUnpolled names the queue of a build's computing activities where no worker takes from it: the build waits
+// silently there.
+func (s *Service) noteUnpolled(ctx context.Context, build *workflow.WorkflowExecutionInfo, out *control.Status) {
 	if build.GetType().GetName() != workflows.BuildIndexName {
 		return
 	}
@@ -120,15 +120,15 @@ func (s *Service) unpolled(ctx context.Context, build *workflow.WorkflowExecutio
 	polled, err := s.Client.DescribeTaskQueue(ctx, queue, enums.TASK_QUEUE_TYPE_ACTIVITY)
 	switch {
 	case err != nil:
-		out.Note(s.fault(err))
+		out.Note(s.toFault(err))
 	case len(polled.GetPollers()) == 0:
 		problem := core.Problem{Code: "no_worker", Object: queue, Detail: noComputers(queue).Error()}
 		out.Problems = append(out.Problems, problem)
 	}
 }
 
-// told adds to the status of a run what could not be read.
-func told(run control.Status, damaged error) control.Status {
+// noteDamage adds to the status of a run what could not be read.
+func noteDamage(run control.Status, damaged error) control.Status {
 	run.Note(damaged)
 	return run
 }

@@ -29,19 +29,19 @@ var (
 
 // Pause implements Control.
 func (s *Service) Pause(ctx context.Context, name string) (stopped control.Stopped, err error) {
-	work, _, err := s.resolve(ctx, name)
+	work, _, err := s.resolveRun(ctx, name)
 	if err != nil {
 		return stopped, err
 	}
-	err = s.recorded(ctx, core.ActionPause, work, func() error {
-		return s.command(ctx, work, workflows.UpdatePause, &stopped)
+	err = s.recordCommand(ctx, core.ActionPause, work, func() error {
+		return s.sendCommand(ctx, work, workflows.UpdatePause, &stopped)
 	})
 	return stopped, err
 }
 
 // Resume implements Control.
 func (s *Service) Resume(ctx context.Context, name string, budget *core.Budget) error {
-	work, _, err := s.resolve(ctx, name)
+	work, _, err := s.resolveRun(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -49,29 +49,30 @@ func (s *Service) Resume(ctx context.Context, name string, budget *core.Budget) 
 		return fault.Usage.At("resume run", work).Because("a budget cannot be below zero")
 	}
 	// The workflow refuses this too; what it was spent on is in the state.
-	if state, err := s.log().State(ctx, work); err == nil && budget == nil && spent(state.Report) {
+	if state, err := s.runLog().State(ctx, work); err == nil && budget == nil && isBudgetSpent(state.Report) {
 		return fault.BudgetSpent.At("resume run", work).
 			Because(fmt.Sprintf("its budget is spent: %d calls, %d tokens, money %.4f so far",
-				calls(state.Report), tokens(state.Report), state.Report.Cost)).
+				sumCalls(state.Report), sumTokens(state.Report), state.Report.Cost)).
 			Advise("give it a new one, counted from the run's beginning: " +
 				"--budget-calls, --budget-tokens or --budget-money")
 	}
-	if state, err := s.log().State(ctx, work); err == nil && budget != nil {
-		if why := exhausted(state.Report, *budget); why != "" {
+	if state, err := s.runLog().State(ctx, work); err == nil && budget != nil {
+		if why := describeExhausted(state.Report, *budget); why != "" {
 			return fault.Usage.At("resume run", work).
 				Because(why).
 				Advise("a budget counts from the run's beginning: give a larger one")
 		}
 	}
-	return s.recorded(ctx, core.ActionResume, work, func() error {
-		return s.command(ctx, work, workflows.UpdateResume, nil, workflows.Resume{Budget: limited(budget)})
+	return s.recordCommand(ctx, core.ActionResume, work, func() error {
+		return s.sendCommand(ctx, work, workflows.UpdateResume, nil, workflows.Resume{Budget: toBudget(budget)})
 	})
 }
 
-// exhausted says what a budget leaves nothing of; what was sent and is not settled counts too, as it does in a run.
-func exhausted(report core.Report, budget core.Budget) string {
+// describeExhausted says what a budget leaves nothing of; what was sent and is not settled counts too, as it does in a
+// run.
+func describeExhausted(report core.Report, budget core.Budget) string {
 	lost := core.Report{Calls: report.Unsettled.Calls, Tokens: report.Unsettled.Tokens}
-	callsSpent, tokensSpent := calls(report)+calls(lost), tokens(report)+tokens(lost)
+	callsSpent, tokensSpent := sumCalls(report)+sumCalls(lost), sumTokens(report)+sumTokens(lost)
 	moneySpent := report.Cost + report.Unsettled.Cost
 	switch {
 	case budget.Calls > 0 && callsSpent >= budget.Calls:
@@ -85,23 +86,23 @@ func exhausted(report core.Report, budget core.Budget) string {
 	return ""
 }
 
-// limited is a budget as workflows take it.
-func limited(budget *core.Budget) *workflows.Budget {
+// toBudget is a budget as workflows take it.
+func toBudget(budget *core.Budget) *workflows.Budget {
 	if budget == nil {
 		return nil
 	}
 	return &workflows.Budget{Calls: budget.Calls, Tokens: budget.Tokens, Money: budget.Money}
 }
 
-func spent(report core.Report) bool {
+func isBudgetSpent(report core.Report) bool {
 	return report.Status == core.StatusPaused && report.Reason == string(fault.BudgetSpent)
 }
 
-func calls(report core.Report) int64 {
+func sumCalls(report core.Report) int64 {
 	return report.Calls.Extract + report.Calls.Shorten + report.Calls.Embed
 }
 
-func tokens(report core.Report) int64 {
+func sumTokens(report core.Report) int64 {
 	return report.Tokens.Prompt + report.Tokens.Completion + report.Tokens.Embedding
 }
 
@@ -109,22 +110,22 @@ func tokens(report core.Report) int64 {
 // the update is asked through Temporal, which acknowledges at once; so is one that does not answer in time, and then
 // the error says that calls may still start.
 func (s *Service) Cancel(ctx context.Context, name string) (stopped control.Stopped, err error) {
-	work, _, err := s.resolve(ctx, name)
+	work, _, err := s.resolveRun(ctx, name)
 	if err != nil {
 		return stopped, err
 	}
-	err = s.recorded(ctx, core.ActionCancel, work, func() error { return s.cancel(ctx, work, &stopped) })
+	err = s.recordCommand(ctx, core.ActionCancel, work, func() error { return s.cancelRun(ctx, work, &stopped) })
 	return stopped, err
 }
 
-func (s *Service) cancel(ctx context.Context, work string, stopped *control.Stopped) error {
-	err := s.command(ctx, work, workflows.UpdateCancel, stopped)
+func (s *Service) cancelRun(ctx context.Context, work string, stopped *control.Stopped) error {
+	err := s.sendCommand(ctx, work, workflows.UpdateCancel, stopped)
 	switch {
 	case errors.Is(err, errUnknownUpdate):
-		return s.refused(ctx, work, workflows.UpdateCancel, s.Client.CancelWorkflow(ctx, workflows.WorkflowID(work), ""))
+		return s.mapRefusal(ctx, work, workflows.UpdateCancel, s.Client.CancelWorkflow(ctx, workflows.WorkflowID(work), ""))
 	case errors.Is(err, errUnanswered):
 		if other := s.Client.CancelWorkflow(ctx, workflows.WorkflowID(work), ""); other != nil {
-			return errors.Join(err, s.fault(other))
+			return errors.Join(err, s.toFault(other))
 		}
 		return fault.EngineDown.At("cancel run", work).
 			Because(err).
@@ -135,7 +136,7 @@ func (s *Service) cancel(ctx context.Context, work string, stopped *control.Stop
 
 // Lost implements Control.
 func (s *Service) Lost(ctx context.Context, name string) error {
-	index, generation, err := parse(name)
+	index, generation, err := parseRun(name)
 	if err != nil {
 		return err
 	}
@@ -145,14 +146,14 @@ func (s *Service) Lost(ctx context.Context, name string) error {
 	if strings.HasPrefix(generation, workflows.AuditGeneration) {
 		return fault.Usage.At("free the lease of", index).Because(name + " is an audit, which holds none")
 	}
-	return s.recorded(ctx, core.ActionLost, strings.TrimSuffix(index+"/"+generation, "/"), func() error {
-		return s.lost(ctx, index, generation)
+	return s.recordCommand(ctx, core.ActionLost, strings.TrimSuffix(index+"/"+generation, "/"), func() error {
+		return s.freeLease(ctx, index, generation)
 	})
 }
 
-func (s *Service) lost(ctx context.Context, index, generation string) error {
-	err := run.FreeLease(ctx, s.artifacts(index), generation, func(ctx context.Context, work run.Holder) (bool, error) {
-		return s.runs(ctx, work.Workflow, work.Run)
+func (s *Service) freeLease(ctx context.Context, index, generation string) error {
+	err := run.FreeLease(ctx, s.indexOf(index), generation, func(ctx context.Context, work run.Holder) (bool, error) {
+		return s.isRunning(ctx, work.Workflow, work.Run)
 	})
 	if generation != "" || !fault.Is(err, fault.SegmentDamage) {
 		return err
@@ -166,12 +167,12 @@ func (s *Service) lost(ctx context.Context, index, generation string) error {
 			Because("the engine runs " + open[0]).
 			Advise("end it with: unweaver cancel " + open[0])
 	}
-	return run.MendLease(ctx, s.artifacts(index))
+	return run.MendLease(ctx, s.indexOf(index))
 }
 
-// command sends an update to the workflow of a run and waits until it is obeyed. answer takes what the
+// sendCommand sends an update to the workflow of a run and waits until it is obeyed. answer takes what the
 // workflow says; it is decoded also where nil, which is what shows that a worker of the installation gave it.
-func (s *Service) command(ctx context.Context, work, update string, answer any, args ...any) error {
+func (s *Service) sendCommand(ctx context.Context, work, update string, answer any, args ...any) error {
 	if answer == nil {
 		answer = &workflows.Receipt{}
 	}
@@ -187,22 +188,22 @@ func (s *Service) command(ctx context.Context, work, update string, answer any, 
 		err = handle.Get(bounded, answer)
 	}
 	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
-		return s.unanswered(ctx, work, update)
+		return s.newUnansweredFault(ctx, work, update)
 	}
-	return s.refused(ctx, work, update, err)
+	return s.mapRefusal(ctx, work, update, err)
 }
 
-// unanswered is the fault of a command that no worker obeyed in time.
-func (s *Service) unanswered(ctx context.Context, work, update string) error {
+// newUnansweredFault is the fault of a command that no worker obeyed in time.
+func (s *Service) newUnansweredFault(ctx context.Context, work, update string) error {
 	why := fmt.Errorf("%w within %s; the command stands and may still take effect", errUnanswered, patience)
-	if err := s.workers(ctx); err != nil {
+	if err := s.checkWorkers(ctx); err != nil {
 		why = fmt.Errorf("%w: %w", why, err)
 	}
 	return fault.EngineDown.At(update+" run", work).Because(why).Advise("see: unweaver status " + work)
 }
 
-// refused maps the answers to a command: what the workflow says, and what Temporal says in its place.
-func (s *Service) refused(ctx context.Context, work, update string, err error) error {
+// mapRefusal maps the answers to a command: what the workflow says, and what Temporal says in its place.
+func (s *Service) mapRefusal(ctx context.Context, work, update string, err error) error {
 	var app *temporal.ApplicationError
 	var unknown *serviceerror.NotFound
 	switch {
@@ -213,16 +214,16 @@ func (s *Service) refused(ctx context.Context, work, update string, err error) e
 			Because(errUnknownUpdate).
 			Advise("use a worker of this version; unweaver cancel " + work + " always works")
 	case errors.As(err, &app):
-		return s.refusal(ctx, app, work, update)
+		return s.newRefusal(ctx, app, work, update)
 	case errors.As(err, &unknown):
-		return s.over(ctx, work, update)
+		return s.newEndedFault(ctx, work, update)
 	}
-	return s.fault(err)
+	return s.toFault(err)
 }
 
-// refusal is the fault of a command that the workflow, or an activity on its behalf, refused. Its type is a fault's
+// newRefusal is the fault of a command that the workflow, or an activity on its behalf, refused. Its type is a fault's
 // code where it comes from this program.
-func (s *Service) refusal(ctx context.Context, app *temporal.ApplicationError, work, update string) error {
+func (s *Service) newRefusal(ctx context.Context, app *temporal.ApplicationError, work, update string) error {
 	code := fault.Code(app.Type())
 	if !fault.Known(code) {
 		code = fault.Usage
@@ -231,11 +232,12 @@ func (s *Service) refusal(ctx context.Context, app *temporal.ApplicationError, w
 	if code == fault.BudgetSpent {
 		advice = "give it a new budget: --budget-calls, --budget-tokens or --budget-money"
 	}
-	return code.At(update+" run", work).Because(s.why(ctx, app)).Advise(advice)
+	return code.At(update+" run", work).Because(s.failureText(ctx, app)).Advise(advice)
 }
 
-// why is the text behind an activity's code, which history must not hold: the error refers to the file that does.
-func (s *Service) why(ctx context.Context, app *temporal.ApplicationError) string {
+// failureText is the text behind an activity's code, which history must not hold: the error refers to the file that
+// does.
+func (s *Service) failureText(ctx context.Context, app *temporal.ApplicationError) string {
 	var ref string
 	if app.HasDetails() && app.Details(&ref) == nil && ref != "" {
 		var failure run.Failure
@@ -246,12 +248,12 @@ func (s *Service) why(ctx context.Context, app *temporal.ApplicationError) strin
 	return app.Message()
 }
 
-// over is the fault of a command to a run that is no more, or never was.
-func (s *Service) over(ctx context.Context, work, update string) error {
+// newEndedFault is the fault of a command to a run that is no more, or never was.
+func (s *Service) newEndedFault(ctx context.Context, work, update string) error {
 	status := ""
-	if report, ok := s.log().Report(ctx, work); ok {
+	if report, ok := s.runLog().Report(ctx, work); ok {
 		status = report.Status
-	} else if state, err := s.log().State(ctx, work); err == nil {
+	} else if state, err := s.runLog().State(ctx, work); err == nil {
 		status = state.Report.Status
 	}
 	if status == "" {

@@ -50,7 +50,7 @@ func probeTemporary(ctx context.Context, artifacts blob.Store, name string) (str
 	if err != nil {
 		return "", err
 	}
-	return judge(space, name, published(ctx, artifacts, name))
+	return judgeSpace(space, name, publishedManifest(ctx, artifacts, name))
 }
 
 // probeDisks compares what each file system of the stores' folders has free with what a build may write there: every
@@ -62,30 +62,30 @@ func probeDisks(folders []string, manifest *core.Manifest) (string, error) {
 			need += segment.Bytes
 		}
 	}
-	wanted := "; a build may write about " + size(need)
-	var told []string
+	wanted := "; a build may write about " + sizeOf(need)
+	var text []string
 	seen := map[uint64]bool{}
 	for _, folder := range folders {
 		space, err := scratch.RoomOf(folder)
 		if err != nil {
 			return "", err
 		}
-		free := fmt.Sprintf("%s has %s free", folder, size(space.Free))
+		free := fmt.Sprintf("%s has %s free", folder, sizeOf(space.Free))
 		if space.Free < need {
 			return "", fault.StoreFull.At("find room in", folder).Because(free + wanted).
 				Advise("free disk space: a build waits where a disk is full")
 		}
 		if !seen[space.Device] {
-			told = append(told, free)
+			text = append(text, free)
 		}
 		seen[space.Device] = true
 	}
-	return strings.Join(told, ", ") + wanted, nil
+	return strings.Join(text, ", ") + wanted, nil
 }
 
-// published is the manifest of an index; nil where there is none, or where it cannot be read, as another probe
+// publishedManifest is the manifest of an index; nil where there is none, or where it cannot be read, as another probe
 // reports.
-func published(ctx context.Context, artifacts blob.Store, name string) *core.Manifest {
+func publishedManifest(ctx context.Context, artifacts blob.Store, name string) *core.Manifest {
 	if !core.ValidIndex(name) {
 		return nil
 	}
@@ -101,31 +101,31 @@ func published(ctx context.Context, artifacts blob.Store, name string) *core.Man
 	return manifest
 }
 
-func judge(space scratch.Space, name string, manifest *core.Manifest) (string, error) {
+func judgeSpace(space scratch.Space, name string, manifest *core.Manifest) (string, error) {
 	need := temporaryNeed(manifest)
-	wanted := fmt.Sprintf("a build of %s needs about %s", name, size(need))
+	wanted := fmt.Sprintf("a build of %s needs about %s", name, sizeOf(need))
 	if manifest == nil {
 		wanted = fmt.Sprintf("a first build needs about %s and %s a million passages",
-			size(need), size(needCopies*needChunk*1_000_000))
+			sizeOf(need), sizeOf(needCopies*needChunk*1_000_000))
 	}
 	kind := ""
 	if space.Memory {
 		kind = ", in memory (a tmpfs)"
 	}
-	told := fmt.Sprintf("%s has %s free%s; %s, there and in each worker's", space.Folder, size(space.Free), kind, wanted)
+	text := fmt.Sprintf("%s has %s free%s; %s, there and in each worker's", space.Folder, sizeOf(space.Free), kind, wanted)
 	if space.Free >= need {
-		return told, nil
+		return text, nil
 	}
 	advice := "free space there, or name another folder: --data-dir of unweaver dev, worker.cache_dir or " +
 		"UNWEAVER_CACHE_DIR of the other programs"
 	if space.Memory {
 		advice = "put the folder on a disk: worker.cache_dir or UNWEAVER_CACHE_DIR, in a container a volume"
 	}
-	return "", fault.StoreFull.At("find temporary room in", space.Folder).Because(told).Advise(advice)
+	return "", fault.StoreFull.At("find temporary room in", space.Folder).Because(text).Advise(advice)
 }
 
-// size is a number of bytes for people.
-func size(bytes int64) string {
+// sizeOf is a number of bytes for people.
+func sizeOf(bytes int64) string {
 	const unit = 1 << 10
 	if bytes < unit*unit*unit {
 		return fmt.Sprintf("%d MiB", (bytes+unit*unit-1)/(unit*unit))

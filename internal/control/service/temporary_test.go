@@ -30,13 +30,13 @@ func TestTheTemporaryFolderIsComparedWithWhatABuildNeeds(t *testing.T) {
 		"nothing and no room": {scratch.Space{Free: 1 << 20}, nil, true, []string{"1 MiB free"}},
 	} {
 		c.space.Folder = "/t"
-		told, err := judge(c.space, "docs", c.manifest)
+		text, err := judgeSpace(c.space, "docs", c.manifest)
 		if err != nil {
-			told = err.Error()
+			text = err.Error()
 		}
-		assert.Equal(t, c.fails, fault.Is(err, fault.StoreFull), "%s: %q, %v", name, told, err)
+		assert.Equal(t, c.fails, fault.Is(err, fault.StoreFull), "%s: %q, %v", name, text, err)
 		for _, want := range c.says {
-			assert.Contains(t, told, want, "%s", name)
+			assert.Contains(t, text, want, "%s", name)
 		}
 	}
 }
@@ -44,14 +44,14 @@ func TestTheTemporaryFolderIsComparedWithWhatABuildNeeds(t *testing.T) {
 func TestTheFolderOfThisProcessTellsItsRoom(t *testing.T) {
 	space, err := scratch.Room()
 	assert.True(t, err == nil && space.Free > 0 && space.Folder != "", "%+v: %v", space, err)
-	told, err := probeTemporary(t.Context(), nil, "No Name")
-	assert.True(t, err != nil || strings.Contains(told, space.Folder), "%q, %v", told, err)
+	text, err := probeTemporary(t.Context(), nil, "No Name")
+	assert.True(t, err != nil || strings.Contains(text, space.Folder), "%q, %v", text, err)
 }
 
 func TestEachDiskOfTheStoresIsLookedAtOnce(t *testing.T) {
 	folders := []string{t.TempDir(), t.TempDir()}
-	told, err := probeDisks(folders, nil)
-	assert.True(t, err == nil && strings.Contains(told, folders[0]) && !strings.Contains(told, folders[1]), "%q, %v", told, err)
+	text, err := probeDisks(folders, nil)
+	assert.True(t, err == nil && strings.Contains(text, folders[0]) && !strings.Contains(text, folders[1]), "%q, %v", text, err)
 	_, err = probeDisks(folders, &core.Manifest{Segments: core.Segments{Documents: []core.Segment{{Bytes: 1 << 60}}}})
 	assert.True(t, fault.Is(err, fault.StoreFull) && strings.Contains(err.Error(), folders[0]), "%v", err)
 	_, err = probeDisks([]string{folders[0] + "/none"}, nil)

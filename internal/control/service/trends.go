@@ -16,7 +16,7 @@ func (s *Service) Trends(ctx context.Context, index string, nights int) ([]runlo
 		nights = runlog.MostNights
 	}
 	if index != "" {
-		one, err := s.log().Trends(ctx, index, nights)
+		one, err := s.runLog().Trends(ctx, index, nights)
 		return []runlog.Trends{one}, err
 	}
 	names, err := artifact.Names(ctx, s.Stores.Artifacts)
@@ -26,7 +26,7 @@ func (s *Service) Trends(ctx context.Context, index string, nights int) ([]runlo
 	out := make([]runlog.Trends, len(names))
 	err = parallel.Each(ctx, len(names), listWidth, func(ctx context.Context, i int) error {
 		var err error
-		if out[i], err = s.log().Trends(ctx, names[i], nights); fault.Is(err, fault.RunNotFound) {
+		if out[i], err = s.runLog().Trends(ctx, names[i], nights); fault.Is(err, fault.RunNotFound) {
 			err = nil // nothing of it has ended yet
 		}
 		return err

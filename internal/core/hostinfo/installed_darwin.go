@@ -2,7 +2,7 @@ package hostinfo
 
 import "golang.org/x/sys/unix"
 
-func installed() int64 {
+func readInstalled() int64 {
 	n, err := unix.SysctlUint64("hw.memsize")
 	if err != nil {
 		return 0

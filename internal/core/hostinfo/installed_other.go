@@ -2,5 +2,5 @@
 
 package hostinfo
 
-// installed is in a file elsewhere.
-func installed() int64 { return 0 }
+// readInstalled is in a file elsewhere.
+func readInstalled() int64 { return 0 }

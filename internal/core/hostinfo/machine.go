@@ -13,16 +13,16 @@ const unknown = 4 << 30
 
 // Memory is how many bytes of memory this process may use: those of its container where one is bounded, else the
 // machine's.
-func Memory() int64 { return memory("/") }
+func Memory() int64 { return findMemory("/") }
 
-// memory is Memory where the files of the system lie below root.
-func memory(root string) int64 {
+// findMemory is Memory where the files of the system lie below root.
+func findMemory(root string) int64 {
 	least := int64(0)
 	for _, found := range []int64{
-		number(filepath.Join(root, "sys/fs/cgroup/memory.max")),
-		number(filepath.Join(root, "sys/fs/cgroup/memory/memory.limit_in_bytes")),
-		total(filepath.Join(root, "proc/meminfo")),
-		installed(),
+		readNumber(filepath.Join(root, "sys/fs/cgroup/memory.max")),
+		readNumber(filepath.Join(root, "sys/fs/cgroup/memory/memory.limit_in_bytes")),
+		readMemTotal(filepath.Join(root, "proc/meminfo")),
+		readInstalled(),
 	} {
 		if found > 0 && (least == 0 || found < least) {
 			least = found
@@ -34,8 +34,8 @@ func memory(root string) int64 {
 	return least
 }
 
-// number in a file; 0 where there is none, as where the bound is "max".
-func number(path string) int64 {
+// readNumber in a file; 0 where there is none, as where the bound is "max".
+func readNumber(path string) int64 {
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		return 0
@@ -47,8 +47,8 @@ func number(path string) int64 {
 	return n
 }
 
-// total is MemTotal of a file like /proc/meminfo, in bytes.
-func total(path string) int64 {
+// readMemTotal is MemTotal of a file like /proc/meminfo, in bytes.
+func readMemTotal(path string) int64 {
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		return 0

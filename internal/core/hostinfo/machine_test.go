@@ -37,7 +37,7 @@ func TestMemoryIsTheContainersWhereThatIsLess(t *testing.T) {
 			require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
 			require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 		}
-		assert.Equal(t, c.want, memory(root), "%s", name)
+		assert.Equal(t, c.want, findMemory(root), "%s", name)
 	}
 	assert.True(t, Memory() > 0, "this machine has none")
 }

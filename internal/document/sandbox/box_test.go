@@ -44,8 +44,8 @@ func newPool(t testing.TB, places int, limits document.Limits) *sandbox.Pool {
 	return pool
 }
 
-// parse reads a document to its end.
-func parse(ctx context.Context, parser document.Parser, object, content string) (document.Doc, string, error) {
+// parseDocument reads a document to its end.
+func parseDocument(ctx context.Context, parser document.Parser, object, content string) (document.Doc, string, error) {
 	kind, _, _ := document.TypeOf(object)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -59,7 +59,7 @@ func parse(ctx context.Context, parser document.Parser, object, content string) 
 
 func TestADocumentWithTooMuchMetadataIsTooLarge(t *testing.T) {
 	content := `{"text":"words","` + strings.Repeat("k", 17<<20) + `":"value"}`
-	_, _, err := parse(t.Context(), newPool(t, 1, document.DefaultLimits()), "long.json", content)
+	_, _, err := parseDocument(t.Context(), newPool(t, 1, document.DefaultLimits()), "long.json", content)
 	if !fault.Is(err, fault.TooLarge) || !strings.Contains(err.Error(), "long.json") {
 		t.Errorf("%.300v", err)
 	}
@@ -70,13 +70,13 @@ func TestEachPillIsNamedAndTheNextDocumentIsParsed(t *testing.T) {
 	good := documenttest.PDF("All is well")
 	for name, content := range documenttest.Deadly() {
 		start := time.Now()
-		_, _, err := parse(t.Context(), pool, name, content)
+		_, _, err := parseDocument(t.Context(), pool, name, content)
 		t.Logf("%-16s %6d bytes %6.2f s: %v", name, len(content), time.Since(start).Seconds(), err)
 		known := fault.As(err)
 		if known == nil || known.Kind != fault.Content || !strings.Contains(err.Error(), name) || known.Hint == "" {
 			t.Errorf("%s: %v", name, err)
 		}
-		if _, text, err := parse(t.Context(), pool, "good.pdf", good); err != nil || !strings.Contains(text, "All is well") {
+		if _, text, err := parseDocument(t.Context(), pool, "good.pdf", good); err != nil || !strings.Contains(text, "All is well") {
 			t.Errorf("after %s: %q, %v", name, text, err)
 		}
 	}
@@ -102,7 +102,7 @@ func TestAChildThatIsNotWellIsAnErrorOfTheDocumentAndGone(t *testing.T) {
 			pool := newPool(t, 1, small)
 			pool.Args("x", behaviour+how)
 			large := strings.Repeat("<p>text</p>", 1<<16) // more than a pipe holds
-			if _, _, err := parse(t.Context(), pool, "a.html", large); !fault.Is(err, want) ||
+			if _, _, err := parseDocument(t.Context(), pool, "a.html", large); !fault.Is(err, want) ||
 				!strings.Contains(err.Error(), "a.html") {
 				t.Errorf("%v, not %s", err, want)
 			}
@@ -126,7 +126,7 @@ func TestAChildHasNoEnvironmentAndNoFilesButItsPipes(t *testing.T) {
 	}
 	defer func() { _ = syscall.Close(inherited) }()
 	pool := newPool(t, 1, limits())
-	if _, _, err := parse(t.Context(), pool, "a.html", "<p>x</p>"); err != nil {
+	if _, _, err := parseDocument(t.Context(), pool, "a.html", "<p>x</p>"); err != nil {
 		t.Fatal(err)
 	}
 	pid := pool.PIDs()[0]
@@ -157,7 +157,7 @@ func TestAChildHasNoEnvironmentAndNoFilesButItsPipes(t *testing.T) {
 
 func TestAChildOpensNoFileAndItsLimitsAreSet(t *testing.T) {
 	pool := newPool(t, 1, limits())
-	if _, _, err := parse(t.Context(), pool, "a.html", "<p>x</p>"); err != nil {
+	if _, _, err := parseDocument(t.Context(), pool, "a.html", "<p>x</p>"); err != nil {
 		t.Fatal(err)
 	}
 	proc := fmt.Sprintf("/proc/%d/", pool.PIDs()[0])
@@ -204,16 +204,16 @@ func TestClosingLeavesNoProcessAndNoFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, _, _ = parse(t.Context(), pool, "a.html", "<p>warm</p>") // what a first one opens once is not counted
+	_, _, _ = parseDocument(t.Context(), pool, "a.html", "<p>warm</p>") // what a first one opens once is not counted
 	before := files(t)
 	pool.Close()
 	if pool, err = sandbox.New(2, limits()); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"xrefsize.pdf", "selfstream.pdf"} {
-		_, _, _ = parse(t.Context(), pool, name, documenttest.Deadly()[name])
+		_, _, _ = parseDocument(t.Context(), pool, name, documenttest.Deadly()[name])
 	}
-	if _, _, err := parse(t.Context(), pool, "a.html", "<p>x</p>"); err != nil {
+	if _, _, err := parseDocument(t.Context(), pool, "a.html", "<p>x</p>"); err != nil {
 		t.Error(err)
 	}
 	pids := pool.PIDs()
@@ -229,7 +229,7 @@ func TestClosingLeavesNoProcessAndNoFile(t *testing.T) {
 	if after := files(t); after >= before {
 		t.Errorf("%d files are open, %d with one child", after, before)
 	}
-	if _, _, err := parse(t.Context(), pool, "a.html", "<p>x</p>"); !fault.Is(err, fault.ParserDown) {
+	if _, _, err := parseDocument(t.Context(), pool, "a.html", "<p>x</p>"); !fault.Is(err, fault.ParserDown) {
 		t.Errorf("a closed pool: %v", err)
 	}
 }
@@ -242,10 +242,10 @@ func TestADocumentThatIsGivenUpFreesItsPlaceAtOnce(t *testing.T) {
 	stopped := errors.New("a person stopped it")
 	time.AfterFunc(200*time.Millisecond, func() { cancel(stopped) })
 	start := time.Now()
-	if _, _, err := parse(ctx, pool, "hang.pdf", documenttest.Tireless()); !errors.Is(err, stopped) {
+	if _, _, err := parseDocument(ctx, pool, "hang.pdf", documenttest.Tireless()); !errors.Is(err, stopped) {
 		t.Errorf("it ended with %v", err)
 	}
-	if _, _, err := parse(t.Context(), pool, "a.html", "<p>x</p>"); err != nil {
+	if _, _, err := parseDocument(t.Context(), pool, "a.html", "<p>x</p>"); err != nil {
 		t.Error(err)
 	}
 	if took := time.Since(start); took > 2*time.Minute {
@@ -265,7 +265,7 @@ func TestATextThatIsNotReadToItsEndFreesItsPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	cancel()
-	if _, _, err := parse(t.Context(), pool, "b.html", "<p>x</p>"); err != nil {
+	if _, _, err := parseDocument(t.Context(), pool, "b.html", "<p>x</p>"); err != nil {
 		t.Error(err)
 	}
 }
@@ -300,8 +300,8 @@ func TestADocumentIsWhatItIsInThisProcess(t *testing.T) {
 		"a.json": `{"title": "T", "text": "x", "year": 1999}`, "b.json": `[1, {"a": null}]`, "bad.json": `{`,
 		"a.pdf": documenttest.PDF("Salt and ships"), "bad.pdf": "%PDF-1.4", "bad.docx": "PK", "empty.html": "",
 	} {
-		wantDoc, wantText, wantErr := parse(t.Context(), documenttest.Here{Limits: limits()}, name, content)
-		doc, text, err := parse(t.Context(), pool, name, content)
+		wantDoc, wantText, wantErr := parseDocument(t.Context(), documenttest.Here{Limits: limits()}, name, content)
+		doc, text, err := parseDocument(t.Context(), pool, name, content)
 		if doc.Title != wantDoc.Title || !reflect.DeepEqual(doc.Meta, wantDoc.Meta) || text != wantText {
 			t.Errorf("%s: %q %v %d bytes, in this process %q %v %d bytes", name, doc.Title, doc.Meta, len(text),
 				wantDoc.Title, wantDoc.Meta, len(wantText))
@@ -316,7 +316,7 @@ func TestAChildGoesAfterManyDocuments(t *testing.T) {
 	pool := newPool(t, 1, limits())
 	seen := map[int]bool{}
 	for range sandbox.Lifetime + 1 {
-		if _, _, err := parse(t.Context(), pool, "a.json", `{"text":"x"}`); err != nil {
+		if _, _, err := parseDocument(t.Context(), pool, "a.json", `{"text":"x"}`); err != nil {
 			t.Fatal(err)
 		}
 		for _, pid := range pool.PIDs() {

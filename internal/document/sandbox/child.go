@@ -40,7 +40,7 @@ var armed atomic.Bool
 // its standard input ends, and never returns.
 func Child() {
 	if len(os.Args) == 3 && os.Args[0] == childName && os.Args[1] == childMark {
-		if err := serve(os.Args[2], os.Stdin, os.Stdout); err != nil {
+		if err := serveRequests(os.Args[2], os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -49,8 +49,8 @@ func Child() {
 	armed.Store(true)
 }
 
-// serve answers requests until there are no more.
-func serve(encoded string, stdin io.Reader, stdout io.Writer) error {
+// serveRequests answers requests until there are no more.
+func serveRequests(encoded string, stdin io.Reader, stdout io.Writer) error {
 	var set settings
 	if err := json.Unmarshal([]byte(encoded), &set); err != nil {
 		return err
@@ -65,20 +65,20 @@ func serve(encoded string, stdin io.Reader, stdout io.Writer) error {
 		if err := preparePDF(set.Cache, limits); err != nil {
 			return err
 		}
-		prepared = mapped()
+		prepared = measureMapped()
 	}
-	if err := confine(limits, prepared); err != nil {
+	if err := confineProcess(limits, prepared); err != nil {
 		return err
 	}
 	c := served{
 		limits: limits, in: bufio.NewReaderSize(stdin, maxFrame), out: bufio.NewWriterSize(stdout, maxFrame),
 		space: make([]byte, maxFrame),
 	}
-	if err := c.say(frameReady, nil); err != nil {
+	if err := c.sendFrame(frameReady, nil); err != nil {
 		return err
 	}
 	for {
-		if err := c.one(); errors.Is(err, io.EOF) {
+		if err := c.answerRequest(); errors.Is(err, io.EOF) {
 			return nil
 		} else if err != nil {
 			return err
@@ -111,15 +111,15 @@ type served struct {
 	space  []byte
 }
 
-func (c *served) say(letter byte, content []byte) error {
+func (c *served) sendFrame(letter byte, content []byte) error {
 	if err := writeFrame(c.out, letter, content); err != nil {
 		return err
 	}
 	return c.out.Flush()
 }
 
-// one answers one request; io.EOF says that there are no more.
-func (c *served) one() error {
+// answerRequest answers one request; io.EOF says that there are no more.
+func (c *served) answerRequest() error {
 	letter, content, err := readFrame(c.in, c.space)
 	if err != nil {
 		return err
@@ -131,31 +131,31 @@ func (c *served) one() error {
 	if err := json.Unmarshal(content, &request); err != nil {
 		return err
 	}
-	if err := allow(c.limits.Time); err != nil {
+	if err := allowTime(c.limits.Time); err != nil {
 		return err
 	}
 	body := &received{served: c}
-	doc, err := parse(body, request, c.limits)
-	if drained := body.drain(); drained != nil {
+	doc, err := parseDocument(body, request, c.limits)
+	if drained := body.drainBody(); drained != nil {
 		return drained
 	}
 	if !body.dropped {
-		orphaned := c.watch()
+		orphaned := c.watchParent()
 		if err == nil {
-			err = c.answer(doc)
+			err = c.writeAnswer(doc)
 		}
-		if err := c.end(err); err != nil {
+		if err := c.endAnswer(err); err != nil {
 			return err
 		}
 		<-orphaned
 		return nil
 	}
-	return c.end(fault.Unreadable.At("read", request.Object))
+	return c.endAnswer(fault.Unreadable.At("read", request.Object))
 }
 
-// watch ends this process where its parent is gone, whatever it is doing then: the answer has no reader. It is over
-// when the next request comes.
-func (c *served) watch() (over <-chan struct{}) {
+// watchParent ends this process where its parent is gone, whatever it is doing then: the answer has no reader. It is
+// over when the next request comes.
+func (c *served) watchParent() (over <-chan struct{}) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -166,8 +166,8 @@ func (c *served) watch() (over <-chan struct{}) {
 	return done
 }
 
-// parse is document.Parse. A panic is an error of the document; what cannot be recovered from ends the process.
-func parse(body io.Reader, request ask, limits document.Limits) (doc document.Doc, err error) {
+// parseDocument is document.Parse. A panic is an error of the document; what cannot be recovered from ends the process.
+func parseDocument(body io.Reader, request ask, limits document.Limits) (doc document.Doc, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			err = fault.ParseCrashed.At("read", request.Object).Because(fmt.Sprint(cause)).Advise(adviseCrashed)
@@ -177,8 +177,8 @@ func parse(body io.Reader, request ask, limits document.Limits) (doc document.Do
 	return document.Parse(body, request.Kind, request.Object, limits)
 }
 
-// answer writes what a document holds.
-func (c *served) answer(doc document.Doc) (err error) {
+// writeAnswer writes what a document holds.
+func (c *served) writeAnswer(doc document.Doc) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			err = fault.ParseCrashed.At("read", "").Because(fmt.Sprint(cause)).Advise(adviseCrashed)
@@ -197,7 +197,7 @@ func (c *served) answer(doc document.Doc) (err error) {
 			whole = wholeRunes(piece[:held])
 		}
 		if held == len(piece) || err != nil {
-			if err := c.text(piece[:whole]); err != nil {
+			if err := c.writeText(piece[:whole]); err != nil {
 				return err
 			}
 			held = copy(piece, piece[whole:held])
@@ -211,7 +211,7 @@ func (c *served) answer(doc document.Doc) (err error) {
 	}
 }
 
-func (c *served) text(piece []byte) error {
+func (c *served) writeText(piece []byte) error {
 	if len(piece) == 0 {
 		return nil
 	}
@@ -241,30 +241,30 @@ func wholeRunes(piece []byte) int {
 	return len(piece)
 }
 
-// end ends an answer. One that failed ends with its fault, after which this process goes on all the same.
-func (c *served) end(err error) error {
+// endAnswer ends an answer. One that failed ends with its fault, after which this process goes on all the same.
+func (c *served) endAnswer(err error) error {
 	if err != nil {
-		told := failed{Code: string(fault.Unreadable), Op: "read", Cause: err.Error()}
+		failure := failed{Code: string(fault.Unreadable), Op: "read", Cause: err.Error()}
 		if known := fault.As(err); known != nil {
-			told = failed{Code: string(known.Code), Op: known.Op, Hint: known.Hint}
+			failure = failed{Code: string(known.Code), Op: known.Op, Hint: known.Hint}
 			if known.Err != nil {
-				told.Cause = known.Err.Error()
+				failure.Cause = known.Err.Error()
 			}
 		}
-		told.Op, told.Cause, told.Hint = brief(told.Op), brief(told.Cause), brief(told.Hint)
-		if err := writeJSON(c.out, frameFailed, told); err != nil {
+		failure.Op, failure.Cause, failure.Hint = toBrief(failure.Op), toBrief(failure.Cause), toBrief(failure.Hint)
+		if err := writeJSON(c.out, frameFailed, failure); err != nil {
 			return err
 		}
 	}
 	next := byte(stays)
-	if footprint() > c.limits.Memory/4 {
+	if measureFootprint() > c.limits.Memory/4 {
 		next = leaves
 	}
-	return c.say(frameEnd, []byte{next})
+	return c.sendFrame(frameEnd, []byte{next})
 }
 
-// footprint is the memory in bytes that this process has of the system.
-func footprint() int64 {
+// measureFootprint is the memory in bytes that this process has of the system.
+func measureFootprint() int64 {
 	sample := []metrics.Sample{
 		{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"},
 	}
@@ -311,8 +311,8 @@ func (r *received) Read(out []byte) (int, error) {
 	return n, nil
 }
 
-// drain reads what the parser did not.
-func (r *received) drain() error {
+// drainBody reads what the parser did not.
+func (r *received) drainBody() error {
 	_, err := io.Copy(io.Discard, r)
 	if r.dropped {
 		return nil

@@ -12,21 +12,21 @@ import (
 	"github.com/unweaver/unweaver/internal/document"
 )
 
-// program is what a child runs: this very program, also where its file was replaced meanwhile.
-func program() (string, error) {
+// findProgram is what a child runs: this very program, also where its file was replaced meanwhile.
+func findProgram() (string, error) {
 	if _, err := os.Stat("/proc/self/exe"); err == nil {
 		return "/proc/self/exe", nil
 	}
 	return os.Executable()
 }
 
-// attributes of a child: a group of its own, and its end with the thread that started it.
-func attributes() *syscall.SysProcAttr {
+// newAttributes of a child: a group of its own, and its end with the thread that started it.
+func newAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// exited waits until a child is over and leaves it to be waited for, so that no other process gets its number.
-func exited(pid int) {
+// awaitExit waits until a child is over and leaves it to be waited for, so that no other process gets its number.
+func awaitExit(pid int) {
 	for {
 		var info unix.Siginfo
 		if err := unix.Waitid(unix.P_PID, pid, &info, unix.WEXITED|unix.WNOWAIT, nil); err != unix.EINTR {
@@ -45,14 +45,14 @@ func (c *child) processorTime() time.Duration {
 	return time.Duration(spent.Nano())
 }
 
-// harden has what this thread starts never get more rights than it has.
-func harden() { _ = unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }
+// hardenThread has what this thread starts never get more rights than it has.
+func hardenThread() { _ = unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }
 
 // overhead is what a child needs beside what parsing takes, in bytes of private memory.
 const overhead = 128 << 20
 
-// mapped is how much private memory this process has, in bytes, as its limit counts it: also what it gave back.
-func mapped() int64 {
+// measureMapped is how much private memory this process has, in bytes, as its limit counts it: also what it gave back.
+func measureMapped() int64 {
 	raw, err := os.ReadFile("/proc/self/statm") // pages: size, resident, shared, text, 0, data and stack
 	if err != nil {
 		return 0
@@ -68,8 +68,8 @@ func mapped() int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// confine takes from this process what parsing does not need. It leaves the memory that was made ready before.
-func confine(limits document.Limits, prepared int64) error {
+// confineProcess takes from this process what parsing does not need. It leaves the memory that was made ready before.
+func confineProcess(limits document.Limits, prepared int64) error {
 	closeInherited()
 	// Where memory is short the system should end a child, not its parent.
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0)
@@ -90,7 +90,7 @@ func confine(limits document.Limits, prepared int64) error {
 			return os.NewSyscallError("setrlimit", err)
 		}
 	}
-	return filter()
+	return filterSyscalls()
 }
 
 // closeInherited closes files that the parent was itself given by who started it, which pass from one to the next.
@@ -103,9 +103,9 @@ func closeInherited() {
 	}
 }
 
-// allow gives this process so much more time of the processors, rounded up; parsing is done by one thread and the
+// allowTime gives this process so much more time of the processors, rounded up; parsing is done by one thread and the
 // collector of garbage beside it.
-func allow(limit time.Duration) error {
+func allowTime(limit time.Duration) error {
 	var used unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &used); err != nil {
 		return os.NewSyscallError("getrusage", err)

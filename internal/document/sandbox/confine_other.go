@@ -12,29 +12,29 @@ import (
 	"github.com/unweaver/unweaver/internal/document"
 )
 
-// program is what a child runs.
-func program() (string, error) { return os.Executable() }
+// findProgram is what a child runs.
+func findProgram() (string, error) { return os.Executable() }
 
-// attributes of a child: a separate group. It sees by its standard input that its parent is gone.
-func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+// newAttributes of a child: a separate group. It sees by its standard input that its parent is gone.
+func newAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-func harden() {}
+func hardenThread() {}
 
 // processorTime is not known here while a child runs: what it took for documents before counts for the last one.
 func (c *child) processorTime() time.Duration { return 0 }
 
-// exited ends a child: elsewhere it could not be waited for without losing its number.
-func exited(pid int) {
+// awaitExit ends a child: elsewhere it could not be waited for without losing its number.
+func awaitExit(pid int) {
 	time.Sleep(100 * time.Millisecond)
 	_ = syscall.Kill(-pid, syscall.SIGKILL)
 }
 
-// mapped is not asked where the system bounds no memory.
-func mapped() int64 { return 0 }
+// measureMapped is not asked where the system bounds no memory.
+func measureMapped() int64 { return 0 }
 
-// confine takes from this process what parsing does not need. Memory is bounded by the runtime's limit alone, which
-// collects more as it comes near and does not refuse.
-func confine(document.Limits, int64) error {
+// confineProcess takes from this process what parsing does not need. Memory is bounded by the runtime's limit alone,
+// which collects more as it comes near and does not refuse.
+func confineProcess(document.Limits, int64) error {
 	for _, one := range []struct {
 		resource int
 		value    uint64
@@ -46,5 +46,5 @@ func confine(document.Limits, int64) error {
 	return nil
 }
 
-// allow leaves time to the parent.
-func allow(time.Duration) error { return nil }
+// allowTime leaves time to the parent.
+func allowTime(time.Duration) error { return nil }

@@ -12,7 +12,7 @@ import (
 func (p *Pool) Args(args ...string) { p.args = [2][]string{args, args} }
 
 // Confine is what a child does to itself.
-var Confine = confine
+var Confine = confineProcess
 
 // The words of the conversation, for children of tests that talk nonsense.
 var (
@@ -34,12 +34,12 @@ func (p *Pool) Closing(most time.Duration) { p.closing = most }
 
 // Session parses in a session whose context may end at its very beginning.
 func (p *Pool) Session(ctx context.Context) error {
-	one, err := p.take(context.WithoutCancel(ctx), false, false)
+	one, err := p.takeChild(context.WithoutCancel(ctx), false, false)
 	if err != nil {
 		return err
 	}
 	talk := newSession(ctx, p, one, "a.html", clock{left: p.limits.Time})
 	time.Sleep(100 * time.Millisecond)
-	_, err = talk.parse(&source{reader: strings.NewReader("<p>x</p>")}, document.HTML)
+	_, err = talk.parseObject(&source{reader: strings.NewReader("<p>x</p>")}, document.HTML)
 	return err
 }

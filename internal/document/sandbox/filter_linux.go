@@ -49,9 +49,9 @@ const (
 	atSecond  = 24
 )
 
-// filter has the kernel refuse what is denied, to all threads of this process and for good. A kernel that knows no
-// filters leaves the limits.
-func filter() error {
+// filterSyscalls has the kernel refuse what is denied, to all threads of this process and for good. A kernel that knows
+// no filters leaves the limits.
+func filterSyscalls() error {
 	refuse := uint32(unix.SECCOMP_RET_ERRNO) | uint32(unix.EPERM)
 	load := func(at uint32) unix.SockFilter {
 		return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: at}

@@ -83,7 +83,7 @@ func parent() {
 		panic(err)
 	}
 	go func() {
-		_, _, _ = parse(context.Background(), pool, "hang.pdf", documenttest.Tireless())
+		_, _, _ = parseDocument(context.Background(), pool, "hang.pdf", documenttest.Tireless())
 	}()
 	for {
 		if pids := pool.PIDs(); len(pids) == 1 {

@@ -17,7 +17,7 @@ import (
 // A context may be over before a document is begun, or while its child is taken.
 func TestAContextThatIsOverAlreadyHarmsNobody(t *testing.T) {
 	pool := newPool(t, 1, limits())
-	if _, _, err := parse(t.Context(), pool, "warm.html", "<p>x</p>"); err != nil {
+	if _, _, err := parseDocument(t.Context(), pool, "warm.html", "<p>x</p>"); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 300 {
@@ -27,13 +27,13 @@ func TestAContextThatIsOverAlreadyHarmsNobody(t *testing.T) {
 		} else {
 			go cancel()
 		}
-		_, _, err := parse(ctx, pool, "a.html", "<p>x</p>")
+		_, _, err := parseDocument(ctx, pool, "a.html", "<p>x</p>")
 		if err != nil && !errors.Is(err, context.Canceled) || err == nil && i%2 == 0 {
 			t.Fatalf("%d: %v", i, err)
 		}
 		cancel()
 	}
-	if _, _, err := parse(t.Context(), pool, "b.html", "<p>x</p>"); err != nil {
+	if _, _, err := parseDocument(t.Context(), pool, "b.html", "<p>x</p>"); err != nil {
 		t.Error(err)
 	}
 }
@@ -41,7 +41,7 @@ func TestAContextThatIsOverAlreadyHarmsNobody(t *testing.T) {
 // A watcher of a context that ends before the session is whole must not find half of one.
 func TestASessionOfAContextThatIsOverGivesItsChildUp(t *testing.T) {
 	pool := newPool(t, 1, limits())
-	if _, _, err := parse(t.Context(), pool, "warm.html", "<p>x</p>"); err != nil {
+	if _, _, err := parseDocument(t.Context(), pool, "warm.html", "<p>x</p>"); err != nil {
 		t.Fatal(err)
 	}
 	pid := pool.PIDs()[0]
@@ -77,7 +77,7 @@ func TestADocumentWhoseChildSomebodyElseKillsIsNotBlamedForIt(t *testing.T) {
 		if _, err := io.Copy(io.Discard, doc.Text); !fault.Is(err, fault.Quarantined) {
 			t.Errorf("%s: %v", which, err)
 		}
-		if _, _, err := parse(t.Context(), pool, "b.html", "<p>x</p>"); err != nil {
+		if _, _, err := parseDocument(t.Context(), pool, "b.html", "<p>x</p>"); err != nil {
 			t.Errorf("%s: the next document: %v", which, err)
 		}
 	}
@@ -102,11 +102,11 @@ func TestOfAnObjectThatIsTooLargeToKeepAKilledChildTellsNothing(t *testing.T) {
 // Once more means a child that had no other document, so that what it does is the document's.
 func TestOnceMoreIsInAChildOfItsOwn(t *testing.T) {
 	pool := newPool(t, 1, limits())
-	if _, _, err := parse(t.Context(), pool, "a.html", "<p>x</p>"); err != nil {
+	if _, _, err := parseDocument(t.Context(), pool, "a.html", "<p>x</p>"); err != nil {
 		t.Fatal(err)
 	}
 	before := pool.PIDs()
-	if _, _, err := parse(document.Again(t.Context()), pool, "a.html", "<p>x</p>"); err != nil {
+	if _, _, err := parseDocument(document.Again(t.Context()), pool, "a.html", "<p>x</p>"); err != nil {
 		t.Fatal(err)
 	}
 	if after := pool.PIDs(); len(before) != 1 || len(after) != 2 {
@@ -120,7 +120,7 @@ func TestAChildReadsWhatIsHiddenWhereItIsAskedTo(t *testing.T) {
 		"<r><rPr><vanish/></rPr><t> hid</t></r></p></d>"})
 	hidden := document.WithReading(t.Context(), document.Reading{Hidden: true})
 	for _, ctx := range []context.Context{t.Context(), hidden, t.Context()} {
-		doc, text, err := parse(ctx, pool, "a.docx", content)
+		doc, text, err := parseDocument(ctx, pool, "a.docx", content)
 		want, missing := "shown", "left out: hidden pieces of text: 1 (documents.hidden: include reads them)"
 		if document.ReadingOf(ctx).Hidden {
 			want, missing = "shown hid", ""
@@ -136,12 +136,12 @@ func TestAChildReadsWhatIsAttached(t *testing.T) {
 	pool := newPool(t, 1, limits())
 	content := documenttest.MailWith("s", documenttest.Part{Name: "p.pdf", Content: documenttest.PDFWith("pages")})
 	list := document.WithReading(t.Context(), document.Reading{Attached: true, List: true})
-	doc, text, err := parse(list, pool, "a.eml", content)
+	doc, text, err := parseDocument(list, pool, "a.eml", content)
 	if err != nil || text != "" || len(doc.Attached) != 1 || doc.Attached[0].Name != "p.pdf" {
 		t.Fatalf("%+v, %q, %v", doc.Attached, text, err)
 	}
 	one := document.WithReading(t.Context(), document.Reading{Attached: true, Part: doc.Attached[0]})
-	if _, text, err = parse(one, pool, "a.eml", content); err != nil || strings.TrimSpace(text) != "pages" {
+	if _, text, err = parseDocument(one, pool, "a.eml", content); err != nil || strings.TrimSpace(text) != "pages" {
 		t.Errorf("%q, %v", text, err)
 	}
 }
@@ -151,7 +151,7 @@ func TestATimeoutThatTheDocumentEarnedIsItsOwn(t *testing.T) {
 	short.Time, short.Memory = time.Second, 4<<30 // its time is over long before
 	pool := newPool(t, 1, short)
 	for range 5 { // on a busy machine it is not given its time
-		_, _, err := parse(t.Context(), pool, "hang.pdf", documenttest.Tireless())
+		_, _, err := parseDocument(t.Context(), pool, "hang.pdf", documenttest.Tireless())
 		if fault.Is(err, fault.ParseTimeout) {
 			return
 		}

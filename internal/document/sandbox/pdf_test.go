@@ -22,7 +22,7 @@ func TestCompiledCodeIsKeptForTheNextChild(t *testing.T) {
 	var all sync.WaitGroup
 	for range 3 {
 		all.Go(func() {
-			if _, text, err := parse(t.Context(), pool, "a.pdf", documenttest.PDF("good")); err != nil ||
+			if _, text, err := parseDocument(t.Context(), pool, "a.pdf", documenttest.PDF("good")); err != nil ||
 				!strings.Contains(text, "good") {
 				t.Errorf("%q, %v", text, err)
 			}
@@ -44,7 +44,7 @@ func TestCompiledCodeIsKeptForTheNextChild(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := newPool(t, 1, limits())
-	if _, text, err := parse(t.Context(), again, "a.pdf", documenttest.PDF("good")); err != nil ||
+	if _, text, err := parseDocument(t.Context(), again, "a.pdf", documenttest.PDF("good")); err != nil ||
 		!strings.Contains(text, "good") {
 		t.Errorf("%q, %v", text, err)
 	}
@@ -63,7 +63,7 @@ func TestWithoutAFolderForCompiledCodeAChildCompiles(t *testing.T) {
 	t.Setenv("TMPDIR", file)
 	pool := newPool(t, 1, limits())
 	for range 2 { // the second in the same child
-		if _, text, err := parse(t.Context(), pool, "a.pdf", documenttest.PDF("good")); err != nil ||
+		if _, text, err := parseDocument(t.Context(), pool, "a.pdf", documenttest.PDF("good")); err != nil ||
 			!strings.Contains(text, "good") {
 			t.Errorf("%q, %v", text, err)
 		}
@@ -71,7 +71,7 @@ func TestWithoutAFolderForCompiledCodeAChildCompiles(t *testing.T) {
 	if pids := pool.PIDs(); len(pids) != 1 {
 		t.Errorf("children: %v", pids)
 	}
-	if _, _, err := parse(t.Context(), pool, "forms.pdf", documenttest.Deadly()["forms.pdf"]); err == nil ||
+	if _, _, err := parseDocument(t.Context(), pool, "forms.pdf", documenttest.Deadly()["forms.pdf"]); err == nil ||
 		!strings.Contains(err.Error(), "memory") {
 		t.Errorf("a document that takes too much: %v", err)
 	}
@@ -86,7 +86,7 @@ func TestAChildForPDFsTakesThePlaceOfAnother(t *testing.T) {
 		if strings.HasSuffix(name, ".pdf") {
 			content = documenttest.PDF("good")
 		}
-		if _, text, err := parse(t.Context(), pool, name, content); err != nil || !strings.Contains(text, "good") {
+		if _, text, err := parseDocument(t.Context(), pool, name, content); err != nil || !strings.Contains(text, "good") {
 			t.Errorf("%q, %v", text, err)
 		}
 		pids := pool.PIDs()

@@ -53,17 +53,18 @@ func New(places int, limits document.Limits) (*Pool, error) {
 		}
 		p.args[i] = []string{childName, childMark, string(encoded)}
 	}
-	go p.thread()
+	go p.runStarts()
 	return p, nil
 }
 
 // Limits are those of every document, with nothing left at zero.
 func (p *Pool) Limits() document.Limits { return p.limits }
 
-// thread starts the children. They end with the thread that started them, so it is one that lasts as long as the pool.
-func (p *Pool) thread() {
+// runStarts starts the children. They end with the thread that started them, so it is one that lasts as long as the
+// pool.
+func (p *Pool) runStarts() {
 	runtime.LockOSThread() // and never unlocked: it may not be used for anything else
-	harden()
+	hardenThread()
 	for start := range p.starts {
 		start()
 	}
@@ -83,11 +84,11 @@ func (p *Pool) Close() {
 	idle := p.idle
 	p.idle = nil
 	for one := range p.running {
-		one.kill()
+		one.killGroup()
 	}
 	p.mu.Unlock()
 	for _, one := range idle {
-		p.discard(one)
+		p.discardChild(one)
 	}
 	late := time.NewTimer(p.closing)
 	defer late.Stop()
@@ -135,17 +136,17 @@ func (p *Pool) Parse(
 	waiting := clock{left: p.limits.Time}
 	pdf := kind == document.PDF || document.ReadingOf(ctx).Part.Kind == document.PDF
 	for again := false; ; again = true {
-		one, err := p.take(ctx, pdf, again || document.IsAgain(ctx))
+		one, err := p.takeChild(ctx, pdf, again || document.IsAgain(ctx))
 		if err != nil {
 			<-p.places
 			return document.Doc{}, err
 		}
 		talk := newSession(ctx, p, one, object, waiting)
-		doc, err := talk.parse(source, kind)
+		doc, err := talk.parseObject(source, kind)
 		if err == nil {
 			return doc, nil // reading the text gives the place back
 		}
-		if !again && talk.doubtful && ctx.Err() == nil && source.rewind() {
+		if !again && talk.doubtful && ctx.Err() == nil && source.rewindSource() {
 			waiting = talk.clock
 			continue
 		}
@@ -168,12 +169,12 @@ func (p *Pool) PIDs() []int {
 	return out
 }
 
-// take gives an idle child that reads PDFs where it is to, or a new one.
-func (p *Pool) take(ctx context.Context, pdf, fresh bool) (*child, error) {
+// takeChild gives an idle child that reads PDFs where it is to, or a new one.
+func (p *Pool) takeChild(ctx context.Context, pdf, fresh bool) (*child, error) {
 	p.mu.Lock()
 	if p.closed {
 		p.mu.Unlock()
-		return nil, stopping("documents")
+		return nil, newStopError("documents")
 	}
 	if ctx.Err() != nil {
 		p.mu.Unlock()
@@ -192,7 +193,7 @@ func (p *Pool) take(ctx context.Context, pdf, fresh bool) (*child, error) {
 	}
 	p.mu.Unlock()
 	for _, one := range inTheWay {
-		p.discard(one)
+		p.discardChild(one)
 	}
 	type started struct {
 		child *child
@@ -204,31 +205,31 @@ func (p *Pool) take(ctx context.Context, pdf, fresh bool) (*child, error) {
 		if pdf {
 			args = p.args[1]
 		}
-		one, err := start(args, pdf)
+		one, err := startChild(args, pdf)
 		answer <- started{one, err}
 	}
 	got := <-answer
 	if got.err != nil {
-		return nil, down(got.err)
+		return nil, newDownError(got.err)
 	}
 	p.mu.Lock()
 	p.running[got.child] = true
 	closed := p.closed
 	p.mu.Unlock()
 	if closed {
-		got.child.kill()
+		got.child.killGroup()
 	}
-	stop := context.AfterFunc(ctx, got.child.kill)
+	stop := context.AfterFunc(ctx, got.child.killGroup)
 	defer stop()
-	if err := got.child.ready(); err != nil {
-		p.discard(got.child)
+	if err := got.child.awaitReady(); err != nil {
+		p.discardChild(got.child)
 		switch {
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
 		case p.isClosed():
-			return nil, stopping("documents")
+			return nil, newStopError("documents")
 		}
-		return nil, down(fmt.Errorf("%w: %s", err, got.child.last()))
+		return nil, newDownError(fmt.Errorf("%w: %s", err, got.child.lastLine()))
 	}
 	return got.child, nil
 }
@@ -245,8 +246,8 @@ func (p *Pool) fromIdle(pdf bool) *child {
 	return nil
 }
 
-// stopping is the error of a pool that is closed.
-func stopping(object string) error {
+// newStopError is the error of a pool that is closed.
+func newStopError(object string) error {
 	return fault.ParserDown.At("parse", object).Because("the program stops")
 }
 
@@ -256,15 +257,15 @@ func (p *Pool) isClosed() bool {
 	return p.closed
 }
 
-// down is what keeps this machine from parsing anything.
-func down(err error) error {
+// newDownError is what keeps this machine from parsing anything.
+func newDownError(err error) error {
 	return fault.ParserDown.At("start a process that parses", "documents").
 		Because(err).
 		Advise("it is tried again; see the limits on processes and memory of the worker")
 }
 
-// give keeps a child for the next document.
-func (p *Pool) give(one *child) {
+// returnChild keeps a child for the next document.
+func (p *Pool) returnChild(one *child) {
 	p.mu.Lock()
 	delete(p.running, one)
 	if !p.closed {
@@ -273,11 +274,11 @@ func (p *Pool) give(one *child) {
 		return
 	}
 	p.mu.Unlock()
-	one.end(false)
+	one.endProcess(false)
 }
 
-func (p *Pool) discard(one *child) {
-	one.end(false)
+func (p *Pool) discardChild(one *child) {
+	one.endProcess(false)
 	p.mu.Lock()
 	delete(p.running, one)
 	p.mu.Unlock()
@@ -306,8 +307,8 @@ func (s *source) Read(out []byte) (int, error) {
 	return n, err
 }
 
-// rewind begins again, once, where nothing is lost.
-func (s *source) rewind() bool {
+// rewindSource begins again, once, where nothing is lost.
+func (s *source) rewindSource() bool {
 	if s.lost || s.err != nil {
 		return false
 	}

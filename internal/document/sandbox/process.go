@@ -29,9 +29,9 @@ type child struct {
 	ended  bool // waited for: its number may be another process's
 }
 
-// start starts a child. It does not wait until it is ready.
-func start(args []string, pdf bool) (*child, error) {
-	path, err := program()
+// startChild starts a child. It does not wait until it is ready.
+func startChild(args []string, pdf bool) (*child, error) {
+	path, err := findProgram()
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func start(args []string, pdf bool) (*child, error) {
 	}
 	c.cmd = &exec.Cmd{
 		Path: path, Args: args, Env: []string{}, Dir: "/", Stdin: theirIn, Stdout: theirOut, Stderr: &c.stderr,
-		SysProcAttr: attributes(), WaitDelay: time.Second,
+		SysProcAttr: newAttributes(), WaitDelay: time.Second,
 	}
 	err = c.cmd.Start()
 	_ = errors.Join(theirIn.Close(), theirOut.Close()) // the child has its own of them
@@ -59,10 +59,10 @@ func start(args []string, pdf bool) (*child, error) {
 	return c, nil
 }
 
-// ready waits until the child has set its limits.
-func (c *child) ready() error {
+// awaitReady waits until the child has set its limits.
+func (c *child) awaitReady() error {
 	waiting := clock{left: patience}
-	return waiting.during(c.from.SetReadDeadline, func() error {
+	return waiting.waitWithin(c.from.SetReadDeadline, func() error {
 		letter, _, err := readFrame(c.in, c.space)
 		if err == nil && letter != frameReady {
 			return garbage(fmt.Sprintf("a frame %q at its start", letter))
@@ -71,8 +71,8 @@ func (c *child) ready() error {
 	})
 }
 
-// kill ends the child and whatever it may have started. It may be called at any time.
-func (c *child) kill() {
+// killGroup ends the child and whatever it may have started. It may be called at any time.
+func (c *child) killGroup() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ended {
@@ -92,9 +92,9 @@ func (c *child) wasKilled() bool {
 // grace is how long a child that ended its answers may take to end itself, so that it is known how it did.
 const grace = 2 * time.Second
 
-// end waits for the child, which is killed unless it ends by itself right now, and closes its pipes. It says how it
-// ended; nil: it was ended before.
-func (c *child) end(wait bool) *os.ProcessState {
+// endProcess waits for the child, which is killed unless it ends by itself right now, and closes its pipes. It says how
+// it ended; nil: it was ended before.
+func (c *child) endProcess(wait bool) *os.ProcessState {
 	c.mu.Lock()
 	ended := c.ended
 	c.mu.Unlock()
@@ -102,11 +102,11 @@ func (c *child) end(wait bool) *os.ProcessState {
 		return nil
 	}
 	if wait {
-		defer time.AfterFunc(grace, c.kill).Stop()
+		defer time.AfterFunc(grace, c.killGroup).Stop()
 	} else {
-		c.kill()
+		c.killGroup()
 	}
-	exited(c.cmd.Process.Pid)
+	awaitExit(c.cmd.Process.Pid)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ended {
@@ -118,8 +118,8 @@ func (c *child) end(wait bool) *os.ProcessState {
 	return c.cmd.ProcessState
 }
 
-// last is what the child said last on its standard error, in a line.
-func (c *child) last() string { return brief(c.stderr.String()) }
+// lastLine is what the child said last on its standard error, in a line.
+func (c *child) lastLine() string { return toBrief(c.stderr.String()) }
 
 // tail keeps the beginning of what is written to it, where the runtime says why a program falls.
 type tail struct {

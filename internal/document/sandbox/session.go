@@ -51,20 +51,20 @@ func newSession(ctx context.Context, pool *Pool, one *child, object string, wait
 	s := &session{pool: pool, child: one, ctx: ctx, object: object, clock: waiting, before: one.processorTime()}
 	s.mu.Lock()
 	defer s.mu.Unlock() // abandon waits until stop is there
-	s.stop = context.AfterFunc(ctx, s.abandon)
+	s.stop = context.AfterFunc(ctx, s.abandonDocument)
 	return s
 }
 
-// abandon gives the document up: its context ended.
-func (s *session) abandon() {
-	s.child.kill() // a caller that waits for it wakes up
+// abandonDocument gives the document up: its context ended.
+func (s *session) abandonDocument() {
+	s.child.killGroup() // a caller that waits for it wakes up
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.finish(false)
+	s.releaseChild(false)
 }
 
-// finish gives the child back or ends it. The caller holds the lock.
-func (s *session) finish(keep bool) {
+// releaseChild gives the child back or ends it. The caller holds the lock.
+func (s *session) releaseChild(keep bool) {
 	if s.over {
 		return
 	}
@@ -73,46 +73,46 @@ func (s *session) finish(keep bool) {
 		keep = false
 	}
 	if keep && s.child.answers < lifetime {
-		s.pool.give(s.child)
+		s.pool.returnChild(s.child)
 	} else {
-		s.pool.discard(s.child)
+		s.pool.discardChild(s.child)
 	}
 	if s.frees {
 		<-s.pool.places
 	}
 }
 
-// parse sends an object and reads the beginning of its answer. After an error the child is gone or given back.
-func (s *session) parse(source *source, kind document.Kind) (document.Doc, error) {
+// parseObject sends an object and reads the beginning of its answer. After an error the child is gone or given back.
+func (s *session) parseObject(source *source, kind document.Kind) (document.Doc, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.over {
 		return document.Doc{}, context.Cause(s.ctx)
 	}
-	if err := s.send(source, kind); err != nil {
-		return document.Doc{}, s.broken(err)
+	if err := s.sendRequest(source, kind); err != nil {
+		return document.Doc{}, s.endBroken(err)
 	}
 	var raw []byte
 	for {
-		letter, content, err := s.receive()
+		letter, content, err := s.receiveFrame()
 		if err != nil {
-			return document.Doc{}, s.broken(err)
+			return document.Doc{}, s.endBroken(err)
 		}
 		if letter == frameHead {
 			if raw = append(raw, content...); len(raw) > maxHead {
-				return document.Doc{}, s.broken(garbage("too long a head"))
+				return document.Doc{}, s.endBroken(garbage("too long a head"))
 			}
 			continue
 		}
 		if letter == frameFailed {
-			return document.Doc{}, s.refused(content, source.err)
+			return document.Doc{}, s.readRefusal(content, source.err)
 		}
 		var start head
 		if err := json.Unmarshal(raw, &start); err != nil {
-			return document.Doc{}, s.broken(garbage("a head that is none"))
+			return document.Doc{}, s.endBroken(garbage("a head that is none"))
 		}
 		text := &text{session: s}
-		switch err := text.take(letter, content); {
+		switch err := text.takeFrame(letter, content); {
 		case errors.Is(err, io.EOF): // there is none, and the child is given back
 			text.err = err
 			<-s.pool.places
@@ -122,14 +122,14 @@ func (s *session) parse(source *source, kind document.Kind) (document.Doc, error
 			s.frees = true
 		}
 		return document.Doc{
-			Title: s.title(start.Title), Meta: start.Meta, Text: text, Missing: brief(start.Missing), Places: start.Places,
+			Title: s.cutTitle(start.Title), Meta: start.Meta, Text: text, Missing: toBrief(start.Missing), Places: start.Places,
 			Attached: start.Attached,
 		}, nil
 	}
 }
 
-// title believes no child that cut it.
-func (s *session) title(title string) string {
+// cutTitle believes no child that cut it.
+func (s *session) cutTitle(title string) string {
 	most := s.pool.limits.Title
 	if most <= 0 || utf8.RuneCountInString(title) <= most {
 		return title
@@ -137,10 +137,10 @@ func (s *session) title(title string) string {
 	return string([]rune(title)[:most])
 }
 
-// send writes the request.
-func (s *session) send(source *source, kind document.Kind) error {
+// sendRequest writes the request.
+func (s *session) sendRequest(source *source, kind document.Kind) error {
 	write := func(letter byte, content []byte) error {
-		return s.clock.during(s.child.to.SetWriteDeadline, func() error {
+		return s.clock.waitWithin(s.child.to.SetWriteDeadline, func() error {
 			err := writeFrame(s.child.out, letter, content)
 			if err == nil && letter != frameAsk && letter != frameBody {
 				err = s.child.out.Flush()
@@ -148,7 +148,7 @@ func (s *session) send(source *source, kind document.Kind) error {
 			return err
 		})
 	}
-	raw, err := json.Marshal(ask{Kind: kind, Object: brief(s.object), Reading: document.ReadingOf(s.ctx)})
+	raw, err := json.Marshal(ask{Kind: kind, Object: toBrief(s.object), Reading: document.ReadingOf(s.ctx)})
 	if err != nil {
 		return err
 	}
@@ -175,42 +175,42 @@ func (s *session) send(source *source, kind document.Kind) error {
 	}
 }
 
-// receive reads a frame of the answer.
-func (s *session) receive() (letter byte, content []byte, err error) {
-	err = s.clock.during(s.child.from.SetReadDeadline, func() error {
+// receiveFrame reads a frame of the answer.
+func (s *session) receiveFrame() (letter byte, content []byte, err error) {
+	err = s.clock.waitWithin(s.child.from.SetReadDeadline, func() error {
 		letter, content, err = readFrame(s.child.in, s.child.space)
 		return err
 	})
 	return letter, content, err
 }
 
-// ended reads the end of an answer and gives the child back.
-func (s *session) ended(content []byte) error {
+// readEnd reads the end of an answer and gives the child back.
+func (s *session) readEnd(content []byte) error {
 	if len(content) != 1 || (content[0] != stays && content[0] != leaves) {
-		return s.broken(garbage("an end that is none"))
+		return s.endBroken(garbage("an end that is none"))
 	}
 	if s.child.in.Buffered() > 0 {
-		return s.broken(garbage("more than one answer"))
+		return s.endBroken(garbage("more than one answer"))
 	}
 	s.child.answers++
-	s.finish(content[0] == stays)
+	s.releaseChild(content[0] == stays)
 	return nil
 }
 
-// refused reads the fault of a document that the child could not parse. What broke its source was no fault of it.
-func (s *session) refused(content []byte, ofSource error) error {
-	var told failed
-	if err := json.Unmarshal(content, &told); err != nil {
-		return s.broken(garbage("a fault that is none"))
+// readRefusal reads the fault of a document that the child could not parse. What broke its source was no fault of it.
+func (s *session) readRefusal(content []byte, ofSource error) error {
+	var failure failed
+	if err := json.Unmarshal(content, &failure); err != nil {
+		return s.endBroken(garbage("a fault that is none"))
 	}
-	letter, content, err := s.receive()
+	letter, content, err := s.receiveFrame()
 	if err == nil && letter != frameEnd {
 		err = garbage("something after a fault")
 	}
 	if err != nil {
-		return s.broken(err)
+		return s.endBroken(err)
 	}
-	if err := s.ended(content); err != nil {
+	if err := s.readEnd(content); err != nil {
 		return err
 	}
 	if ofSource != nil {
@@ -219,19 +219,19 @@ func (s *session) refused(content []byte, ofSource error) error {
 		}
 		return fault.Unreadable.At("read", s.object).Because(ofSource)
 	}
-	code := fault.Code(told.Code)
+	code := fault.Code(failure.Code)
 	if !fault.Known(code) || code.Kind() != fault.Content {
 		return fault.ParseCrashed.At("parse", s.object).Because(garbage("an unknown fault")).Advise(adviseCrashed)
 	}
-	out := code.At(brief(told.Op), s.object).Advise(brief(told.Hint))
-	if cause := brief(told.Cause); cause != "" {
+	out := code.At(toBrief(failure.Op), s.object).Advise(toBrief(failure.Hint))
+	if cause := toBrief(failure.Cause); cause != "" {
 		out = out.Because(cause)
 	}
 	return out
 }
 
-// broken ends a child that did not answer as it should, and says whose fault that is.
-func (s *session) broken(cause error) error {
+// endBroken ends a child that did not answer as it should, and says whose fault that is.
+func (s *session) endBroken(cause error) error {
 	if s.over {
 		return context.Cause(s.ctx)
 	}
@@ -239,18 +239,18 @@ func (s *session) broken(cause error) error {
 	var nonsense garbage
 	outside := !late && !errors.As(cause, &nonsense) // it is ending by itself, or its pipes are closed
 	used := s.child.answers > 0
-	state := s.child.end(outside && s.ctx.Err() == nil)
-	s.finish(false)
+	state := s.child.endProcess(outside && s.ctx.Err() == nil)
+	s.releaseChild(false)
 	if s.ctx.Err() != nil {
 		return context.Cause(s.ctx)
 	}
-	last := s.child.last()
+	last := s.child.lastLine()
 	var status syscall.WaitStatus
 	if state != nil {
 		status, _ = state.Sys().(syscall.WaitStatus)
 	}
 	if s.pool.isClosed() {
-		return stopping(s.object)
+		return newStopError(s.object)
 	}
 	fails := func(code fault.Code, why, hint string) error {
 		return code.At("parse", s.object).Because(why).Advise(hint)
@@ -313,12 +313,12 @@ func (t *text) Read(out []byte) (int, error) {
 			t.err = context.Cause(t.ctx)
 			break
 		}
-		letter, content, err := t.receive()
+		letter, content, err := t.receiveFrame()
 		if err != nil {
-			t.err = t.broken(err)
+			t.err = t.endBroken(err)
 			break
 		}
-		t.err = t.take(letter, content)
+		t.err = t.takeFrame(letter, content)
 	}
 	if len(t.left) == 0 {
 		return 0, t.err
@@ -328,34 +328,34 @@ func (t *text) Read(out []byte) (int, error) {
 	return n, nil
 }
 
-// take takes a frame of the text, or what ends it: io.EOF where all is well.
-func (t *text) take(letter byte, content []byte) error {
+// takeFrame takes a frame of the text, or what ends it: io.EOF where all is well.
+func (t *text) takeFrame(letter byte, content []byte) error {
 	switch letter {
 	case frameText:
 		if t.total += int64(len(content)); t.total > t.pool.limits.Text {
-			return t.broken(garbage(fmt.Sprintf("more than %d MiB of text", t.pool.limits.Text>>20)))
+			return t.endBroken(garbage(fmt.Sprintf("more than %d MiB of text", t.pool.limits.Text>>20)))
 		}
 		if !utf8.Valid(content) {
-			return t.broken(garbage("text that is not UTF-8"))
+			return t.endBroken(garbage("text that is not UTF-8"))
 		}
 		t.left = content
 		return nil
 	case frameFailed:
-		return t.refused(content, nil)
+		return t.readRefusal(content, nil)
 	case frameEnd:
-		if err := t.ended(content); err != nil {
+		if err := t.readEnd(content); err != nil {
 			return err
 		}
 		return io.EOF
 	}
-	return t.broken(garbage(fmt.Sprintf("a frame %q", letter)))
+	return t.endBroken(garbage(fmt.Sprintf("a frame %q", letter)))
 }
 
 // maxBrief bounds a sentence of a child, in bytes.
 const maxBrief = 1000
 
-// brief makes one line of what a child says, of bounded length and without control characters.
-func brief(text string) string {
+// toBrief makes one line of what a child says, of bounded length and without control characters.
+func toBrief(text string) string {
 	if len(text) > maxBrief {
 		text = text[:maxBrief]
 	}

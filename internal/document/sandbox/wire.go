@@ -64,7 +64,7 @@ func headOf(doc document.Doc) head {
 		places = nil
 	}
 	return head{
-		Title: doc.Title, Meta: doc.Meta, Missing: brief(doc.Missing), Places: places, Attached: doc.Attached,
+		Title: doc.Title, Meta: doc.Meta, Missing: toBrief(doc.Missing), Places: places, Attached: doc.Attached,
 	}
 }
 
@@ -130,8 +130,8 @@ func (g garbage) Error() string { return "the process that parses answered with 
 // clock counts the time that is spent waiting for a child, and for nothing else.
 type clock struct{ left time.Duration }
 
-// during waits, at most as long as is left.
-func (c *clock) during(deadline func(time.Time) error, wait func() error) error {
+// waitWithin waits, at most as long as is left.
+func (c *clock) waitWithin(deadline func(time.Time) error, wait func() error) error {
 	start := time.Now()
 	if err := deadline(start.Add(max(c.left, 0))); err != nil {
 		return err

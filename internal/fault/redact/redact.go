@@ -28,11 +28,11 @@ var known struct {
 // are passed over. It is safe for concurrent use and cheap for what is known already.
 func Register(secrets ...string) {
 	for _, secret := range secrets {
-		register(strings.TrimSpace(secret))
+		registerSecret(strings.TrimSpace(secret))
 	}
 }
 
-func register(secret string) {
+func registerSecret(secret string) {
 	if len(secret) < shortest {
 		return
 	}

@@ -23,18 +23,18 @@ type telling struct{}
 
 // Telling has notify called with the failure of each call that is about to be repeated, and with nil when a repetition
 // succeeds. It may be called concurrently.
-func Telling(ctx context.Context, told func(error)) context.Context {
-	return context.WithValue(ctx, telling{}, told)
+func Telling(ctx context.Context, notify func(error)) context.Context {
+	return context.WithValue(ctx, telling{}, notify)
 }
 
 // Do calls f until it succeeds, fails for good, or has failed attempts times. It honours RetryAfter.
 func Do(ctx context.Context, f func(context.Context) error) error {
-	told, _ := ctx.Value(telling{}).(func(error))
+	notify, _ := ctx.Value(telling{}).(func(error))
 	wait := first
 	for i := 1; ; i++ {
 		err := f(ctx)
-		if err == nil && i > 1 && told != nil {
-			told(nil)
+		if err == nil && i > 1 && notify != nil {
+			notify(nil)
 		}
 		again := fault.KindOf(err) == fault.Transient && i < attempts ||
 			fault.Is(err, fault.ModelUnreadable) && i < unreadable
@@ -48,8 +48,8 @@ func Do(ctx context.Context, f func(context.Context) error) error {
 		if d > longest {
 			return err
 		}
-		if told != nil {
-			told(err)
+		if notify != nil {
+			notify(err)
 		}
 		select {
 		case <-ctx.Done():

@@ -87,14 +87,14 @@ func Open(path string, expect Expect) (*File, error) {
 	}
 	x := &File{f: file, NameRow: mapped.Slice[uint32](file, "name_row"), Rows: mapped.Slice[Row](file, "rows")}
 	x.names = mapped.FrontOf(file, "names", "name_at", len(x.Rows))
-	if err := x.check(path, expect); err != nil {
+	if err := x.checkMeta(path, expect); err != nil {
 		file.Close()
 		return nil, err
 	}
 	return x, nil
 }
 
-func (x *File) check(path string, expect Expect) error {
+func (x *File) checkMeta(path string, expect Expect) error {
 	if err := json.Unmarshal(x.f.Bytes(metaSection), &x.Meta); err != nil {
 		return x.f.Unfit(err.Error())
 	}

@@ -59,7 +59,7 @@ func Open(path string, of Of) (*File, error) {
 			Because("its words were cut by analyser " + strconv.Quote(analyser) + ", the segments' by " + of.Analyser).
 			Advise("build the index again with: unweaver index, or use the program version that built it")
 	}
-	if why := table.unfit(of); why != "" {
+	if why := table.checkTotals(of); why != "" {
 		err := file.Unfit(why)
 		file.Close()
 		return nil, err
@@ -67,8 +67,8 @@ func Open(path string, of Of) (*File, error) {
 	return table, nil
 }
 
-// unfit says what does not fit, if anything, and reads the totals.
-func (f *File) unfit(of Of) string {
+// checkTotals says what does not fit, if anything, and reads the totals.
+func (f *File) checkTotals(of Of) string {
 	if side := f.file.Meta("side"); side != of.Side {
 		return "it is of side " + strconv.Quote(side) + ", not " + of.Side
 	}
@@ -173,7 +173,7 @@ func Negated(change Change) Change {
 func Write(writer io.Writer, of Of, former *File, changes ...Change) error {
 	totals := Change{}
 	if former != nil {
-		changes = append([]Change{former.change()}, changes...)
+		changes = append([]Change{former.changeOf()}, changes...)
 	}
 	var streams []iter.Seq2[Entry, error]
 	for _, change := range changes {
@@ -182,20 +182,20 @@ func Write(writer io.Writer, of Of, former *File, changes ...Change) error {
 		streams = append(streams, change.Entries)
 	}
 	if totals.Documents < 0 || totals.Terms < 0 {
-		return miscounted(of, fmt.Sprintf("%d documents of %d terms are dead", totals.Documents, totals.Terms))
+		return newCountError(of, fmt.Sprintf("%d documents of %d terms are dead", totals.Documents, totals.Terms))
 	}
 	var cols columns
 	defer cols.close()
 	left := totals.Terms
-	for entry, err := range joined(of, streams) {
+	for entry, err := range joinStreams(of, streams) {
 		if err != nil {
 			return err
 		}
 		if entry.Documents < 0 || entry.Documents > min(totals.Documents, left) {
-			return miscounted(of, fmt.Sprintf("a term is in %d of %d documents", entry.Documents, totals.Documents))
+			return newCountError(of, fmt.Sprintf("a term is in %d of %d documents", entry.Documents, totals.Documents))
 		}
 		left -= entry.Documents
-		if err := cols.put(entry); err != nil {
+		if err := cols.putEntry(entry); err != nil {
 			return err
 		}
 	}
@@ -214,11 +214,11 @@ func Write(writer io.Writer, of Of, former *File, changes ...Change) error {
 	return out.Close()
 }
 
-func (f *File) change() Change {
+func (f *File) changeOf() Change {
 	return Change{int64(f.totals.Documents), int64(f.totals.Terms), f.All()}
 }
 
-func miscounted(of Of, why string) error {
+func newCountError(of Of, why string) error {
 	return fault.Internal.At("count the dead of", of.Side).Because(why).
 		Advise("this is a fault of the program: report it with this text")
 }
@@ -229,7 +229,7 @@ type columns struct {
 	end                      uint64
 }
 
-func (c *columns) put(entry Entry) error {
+func (c *columns) putEntry(entry Entry) error {
 	if entry.Documents == 0 {
 		return nil
 	}
@@ -254,15 +254,15 @@ type head struct {
 	more bool
 }
 
-// joined sums streams term by term. There are as many as segments changed: few, so heads are compared one by one.
-func joined(of Of, streams []iter.Seq2[Entry, error]) iter.Seq2[Entry, error] {
+// joinStreams sums streams term by term. There are as many as segments changed: few, so heads are compared one by one.
+func joinStreams(of Of, streams []iter.Seq2[Entry, error]) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		heads := make([]head, len(streams))
 		for i, stream := range streams {
 			next, stop := iter.Pull2(stream)
 			defer stop()
 			heads[i].next = next
-			if err := heads[i].first(); err != nil {
+			if err := heads[i].readFirst(); err != nil {
 				yield(Entry{}, err)
 				return
 			}
@@ -284,7 +284,7 @@ func joined(of Of, streams []iter.Seq2[Entry, error]) iter.Seq2[Entry, error] {
 					continue
 				}
 				sum.Documents += heads[i].Documents
-				if err := heads[i].step(of); err != nil {
+				if err := heads[i].stepEntry(of); err != nil {
 					yield(Entry{}, err)
 					return
 				}
@@ -296,19 +296,19 @@ func joined(of Of, streams []iter.Seq2[Entry, error]) iter.Seq2[Entry, error] {
 	}
 }
 
-func (h *head) first() (err error) {
+func (h *head) readFirst() (err error) {
 	h.Entry, err, h.more = h.next()
 	return err
 }
 
-// step goes to the next entry, whose term has to be greater.
-func (h *head) step(of Of) error {
+// stepEntry goes to the next entry, whose term has to be greater.
+func (h *head) stepEntry(of Of) error {
 	before := h.Term
-	if err := h.first(); err != nil {
+	if err := h.readFirst(); err != nil {
 		return err
 	}
 	if h.more && h.Term <= before {
-		return miscounted(of, "terms are out of order")
+		return newCountError(of, "terms are out of order")
 	}
 	return nil
 }

@@ -58,7 +58,7 @@ func Open(path string, of Of) (*File, error) {
 		return nil, err
 	}
 	bitmap := &File{file: file, words: mapped.Slice[uint64](file, "bits"), rows: of.Rows}
-	if why := bitmap.unfit(of); why != "" {
+	if why := bitmap.checkCount(of); why != "" {
 		err := file.Unfit(why)
 		file.Close()
 		return nil, err
@@ -66,8 +66,8 @@ func Open(path string, of Of) (*File, error) {
 	return bitmap, nil
 }
 
-// unfit says what does not fit, if anything, and reads the count.
-func (f *File) unfit(of Of) string {
+// checkCount says what does not fit, if anything, and reads the count.
+func (f *File) checkCount(of Of) string {
 	if segment := f.file.Meta("segment"); segment != of.Segment {
 		return "it is of segment " + strconv.Quote(segment) + ", not " + of.Segment
 	}

@@ -68,11 +68,11 @@ func Learn(
 	for i, t := range terms {
 		counts[i] = frequencies[t]
 	}
-	return write(writer, terms, counts, sampled, uint64(total))
+	return writeTable(writer, terms, counts, sampled, uint64(total))
 }
 
-// write writes a table of terms, which are sorted.
-func write(writer io.Writer, terms []string, counts []uint32, sampled, total uint64) error {
+// writeTable writes a table of terms, which are sorted.
+func writeTable(writer io.Writer, terms []string, counts []uint32, sampled, total uint64) error {
 	segment := mapped.NewWriter(writer, kind, version, nil)
 	segment.Section("terms")
 	for _, t := range terms {
@@ -137,7 +137,7 @@ func (t *Table) Without(writer io.Writer, drop func(term string) bool) error {
 		}
 		number++
 	}
-	return write(writer, terms, counts, uint64(t.sampled), uint64(t.Total()))
+	return writeTable(writer, terms, counts, uint64(t.sampled), uint64(t.Total()))
 }
 
 // Total is how many chunks there were when it was learned.

@@ -15,8 +15,8 @@ type best struct {
 	bar    *bar
 }
 
-// worse says which of two goes first when there are too many.
-func (b *best) worse(one, than Hit) bool {
+// isWorse says which of two goes first when there are too many.
+func (b *best) isWorse(one, than Hit) bool {
 	return one.Score < than.Score || (one.Score == than.Score && b.before(than.Doc, one.Doc))
 }
 
@@ -24,10 +24,10 @@ func (b *best) worse(one, than Hit) bool {
 // no score is below 0.
 type bar struct{ bits atomic.Uint64 }
 
-func (b *bar) height() float64 { return math.Float64frombits(b.bits.Load()) }
+func (b *bar) readHeight() float64 { return math.Float64frombits(b.bits.Load()) }
 
-// raise lifts the bar. Floats that are not negative are in the order of their bits.
-func (b *bar) raise(score float64) {
+// raiseBar lifts the bar. Floats that are not negative are in the order of their bits.
+func (b *bar) raiseBar(score float64) {
 	to := math.Float64bits(score)
 	for {
 		old := b.bits.Load()
@@ -37,27 +37,27 @@ func (b *bar) raise(score float64) {
 	}
 }
 
-// offer takes a document whose score reaches the bar.
-func (b *best) offer(doc uint32, score float64) {
+// offerDoc takes a document whose score reaches the bar.
+func (b *best) offerDoc(doc uint32, score float64) {
 	hit := Hit{doc, score}
 	if len(b.hits) < b.n {
 		b.hits = append(b.hits, hit)
-		b.rise(len(b.hits) - 1)
-	} else if b.worse(b.hits[0], hit) {
+		b.siftUp(len(b.hits) - 1)
+	} else if b.isWorse(b.hits[0], hit) {
 		b.hits[0] = hit
-		b.sink(0)
+		b.siftDown(0)
 	} else {
 		return
 	}
 	if len(b.hits) == b.n {
-		b.bar.raise(b.hits[0].Score)
+		b.bar.raiseBar(b.hits[0].Score)
 	}
 }
 
-func (b *best) rise(at int) {
+func (b *best) siftUp(at int) {
 	for at > 0 {
 		above := (at - 1) / 2
-		if !b.worse(b.hits[at], b.hits[above]) {
+		if !b.isWorse(b.hits[at], b.hits[above]) {
 			return
 		}
 		b.hits[at], b.hits[above] = b.hits[above], b.hits[at]
@@ -65,11 +65,11 @@ func (b *best) rise(at int) {
 	}
 }
 
-func (b *best) sink(at int) {
+func (b *best) siftDown(at int) {
 	for {
 		worst := at
 		for below := 2*at + 1; below <= 2*at+2 && below < len(b.hits); below++ {
-			if b.worse(b.hits[below], b.hits[worst]) {
+			if b.isWorse(b.hits[below], b.hits[worst]) {
 				worst = below
 			}
 		}
@@ -81,8 +81,8 @@ func (b *best) sink(at int) {
 	}
 }
 
-// ranking gives the n best of all, by decreasing score and then before.
-func ranking(all []Hit, n int, before func(a, b uint32) bool) []Hit {
+// rankHits gives the n best of all, by decreasing score and then before.
+func rankHits(all []Hit, n int, before func(a, b uint32) bool) []Hit {
 	slices.SortFunc(all, func(a, b Hit) int {
 		switch {
 		case a.Score != b.Score:

@@ -23,8 +23,8 @@ type piece struct {
 	raise   float64 // of maxima
 }
 
-// chains of a question, in the order of its terms.
-func (x *Index) chains(asked question) []chain {
+// chainsOf of a question, in the order of its terms.
+func (x *Index) chainsOf(asked question) []chain {
 	held := 0
 	for _, word := range asked.words {
 		for i := range word.lists {
@@ -54,16 +54,16 @@ func (x *Index) chains(asked question) []chain {
 	return out
 }
 
-// last is what no row of a block is behind.
-func (p *piece) last(block int) uint64 {
+// lastRow is what no row of a block is behind.
+func (p *piece) lastRow(block int) uint64 {
 	if block == p.blocks-1 {
 		return p.end
 	}
 	return p.start + uint64(p.Last(block))
 }
 
-// least is what no row of a block is before.
-func (p *piece) least(block int) uint64 {
+// firstRow is what no row of a block is before.
+func (p *piece) firstRow(block int) uint64 {
 	if block == 0 {
 		return p.start
 	}
@@ -73,12 +73,12 @@ func (p *piece) least(block int) uint64 {
 // spot is a block of a chain.
 type spot struct{ piece, block int }
 
-func (s spot) before(other spot) bool {
+func (s spot) isBefore(other spot) bool {
 	return s.piece < other.piece || (s.piece == other.piece && s.block < other.block)
 }
 
-// after is the block that follows one.
-func (c *chain) after(at spot) spot {
+// nextSpot is the block that follows one.
+func (c *chain) nextSpot(at spot) spot {
 	if at.block+1 < c.pieces[at.piece].blocks {
 		return spot{at.piece, at.block + 1}
 	}
@@ -95,8 +95,8 @@ type list struct {
 	next      uint64 // the next row is not before; math.MaxUint64 = there is none
 }
 
-// load decodes a block.
-func (l *list) load(at spot) *postings.Cursor {
+// loadBlock decodes a block.
+func (l *list) loadBlock(at spot) *postings.Cursor {
 	if l.open != at.piece {
 		l.cursor.Reset(l.pieces[at.piece].List)
 		l.open = at.piece
@@ -105,23 +105,23 @@ func (l *list) load(at spot) *postings.Cursor {
 	return l.cursor
 }
 
-// seek goes to the first block that may have a row from one on. Where the rows of a block lie far apart, the next one
-// is looked up: windows between them are not gone through.
-func (l *list) seek(row uint64) {
-	for at := (spot{l.piece, l.at}); at.piece < len(l.pieces); at = l.after(at) {
+// seekRow goes to the first block that may have a row from one on. Where the rows of a block lie far apart, the next
+// one is looked up: windows between them are not gone through.
+func (l *list) seekRow(row uint64) {
+	for at := (spot{l.piece, l.at}); at.piece < len(l.pieces); at = l.nextSpot(at) {
 		piece := &l.pieces[at.piece]
 		if piece.end < row {
 			at.block = piece.blocks - 1 // the next one is that of another side
 			continue
 		}
-		last := piece.last(at.block)
+		last := piece.lastRow(at.block)
 		if last < row {
 			continue
 		}
-		next := max(row, piece.least(at.block))
+		next := max(row, piece.firstRow(at.block))
 		if last-next > windowDocs/8 {
-			docs := l.load(at).Docs
-			place := from(docs, uint32(next-piece.start))
+			docs := l.loadBlock(at).Docs
+			place := searchDoc(docs, uint32(next-piece.start))
 			if place == len(docs) {
 				continue
 			}

@@ -59,7 +59,7 @@ func Compose(parts []Part, dead Dead) (*Index, error) {
 			continue
 		}
 		if rows.Rows() != parts[i].Side.Documents() {
-			return nil, unfit(fmt.Sprintf("side %d has %d rows, its bitmap of dead ones %d",
+			return nil, newComposeError(fmt.Sprintf("side %d has %d rows, its bitmap of dead ones %d",
 				i, parts[i].Side.Documents(), rows.Rows()))
 		}
 		died.Documents += uint64(rows.Count())
@@ -72,7 +72,7 @@ func Compose(parts []Part, dead Dead) (*Index, error) {
 		counted = dead.Totals()
 	}
 	if counted.Documents != died.Documents || counted.Terms > all.Terms {
-		return nil, unfit(fmt.Sprintf("%d rows are dead, %d of %d terms are counted of %d",
+		return nil, newComposeError(fmt.Sprintf("%d rows are dead, %d of %d terms are counted of %d",
 			died.Documents, counted.Terms, all.Terms, counted.Documents))
 	}
 	if all.Documents > MaxRows {
@@ -84,17 +84,17 @@ func Compose(parts []Part, dead Dead) (*Index, error) {
 		dead = nil
 	}
 	live := postings.Totals{Documents: all.Documents - counted.Documents, Terms: all.Terms - counted.Terms}
-	return compose(parts, dead, live), nil
+	return composeIndex(parts, dead, live), nil
 }
 
-func unfit(why string) error {
+func newComposeError(why string) error {
 	return fault.SegmentDamage.At("compose", "the sides of a generation").Because(why).
 		Advise("run: unweaver restore --all")
 }
 
-func compose(parts []Part, dead Dead, live postings.Totals) *Index {
+func composeIndex(parts []Part, dead Dead, live postings.Totals) *Index {
 	index := &Index{
-		parts: parts, starts: []uint64{0}, dead: dead, known: remember(len(parts)),
+		parts: parts, starts: []uint64{0}, dead: dead, known: newRemembered(len(parts)),
 		totals: live, average: live.Average(),
 	}
 	for i := range parts {
@@ -120,7 +120,7 @@ type place struct {
 	row  uint32
 }
 
-func (x *Index) places(rows []uint32) []place {
+func (x *Index) placesOf(rows []uint32) []place {
 	out := make([]place, len(rows))
 	for i, row := range rows {
 		side := sort.Search(len(x.parts), func(side int) bool { return uint64(row) < x.starts[side+1] })

@@ -4,5 +4,5 @@ import "github.com/unweaver/unweaver/internal/index/postings"
 
 // New searches one side, all of whose rows live.
 func New(side *postings.Side) *Index {
-	return compose([]Part{{Side: side}}, nil, side.Stats().Totals())
+	return composeIndex([]Part{{Side: side}}, nil, side.Stats().Totals())
 }

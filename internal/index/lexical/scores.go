@@ -17,7 +17,7 @@ type Scores struct {
 // Scores sums the scores of all rows that hold a term, dead ones among them: those are not read. A score has every
 // bit of what Search and Score give.
 func (x *Index) Scores(terms []string) *Scores {
-	asked := x.question(terms)
+	asked := x.openQuestion(terms)
 	if asked.postings == 0 {
 		return &Scores{}
 	}
@@ -52,8 +52,8 @@ func (x *Index) Scores(terms []string) *Scores {
 			for block := range list.Blocks() {
 				cursor.Load(block)
 				for at, doc := range cursor.Docs {
-					place, _ := out.place(start + doc)
-					out.sum[place] += float64(asked.idf[j] * x.weight(cursor.Count(at), lengths.Of(doc)))
+					place, _ := out.placeOf(start + doc)
+					out.sum[place] += float64(asked.idf[j] * x.weighTerm(cursor.Count(at), lengths.Of(doc)))
 				}
 			}
 		}
@@ -61,8 +61,8 @@ func (x *Index) Scores(terms []string) *Scores {
 	return out
 }
 
-// place of a row among the sums; false where it holds no term.
-func (s *Scores) place(row uint32) (uint32, bool) {
+// placeOf of a row among the sums; false where it holds no term.
+func (s *Scores) placeOf(row uint32) (uint32, bool) {
 	if int64(row/64) >= int64(len(s.held)) {
 		return 0, false
 	}
@@ -75,7 +75,7 @@ func (s *Scores) place(row uint32) (uint32, bool) {
 
 // Of a row: 0 where it holds no term.
 func (s *Scores) Of(row uint32) float64 {
-	if place, ok := s.place(row); ok {
+	if place, ok := s.placeOf(row); ok {
 		return s.sum[place]
 	}
 	return 0

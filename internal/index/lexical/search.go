@@ -34,8 +34,8 @@ type Hit struct {
 	Score float64
 }
 
-// weight of a term that a document of a length holds count times, without its idf.
-func (x *Index) weight(count uint8, length uint32) float64 {
+// weighTerm of a term that a document of a length holds count times, without its idf.
+func (x *Index) weighTerm(count uint8, length uint32) float64 {
 	if row := int(count - 1); row < tabledCounts && length < tabledLengths { // count 0 is row 255
 		return float64(x.weights[row*tabledLengths+int(length)])
 	}
@@ -50,11 +50,11 @@ type question struct {
 	postings int
 }
 
-// question opens the terms that a live row holds.
-func (x *Index) question(terms []string) question {
+// openQuestion opens the terms that a live row holds.
+func (x *Index) openQuestion(terms []string) question {
 	var idf []float64
 	var held []*word
-	for _, word := range x.words(distinct(terms)) {
+	for _, word := range x.lookUpWords(uniqueTerms(terms)) {
 		if word.live > 0 {
 			weight := x.totals.IDF(word.live)
 			if text.IsExact(word.term) {
@@ -64,7 +64,7 @@ func (x *Index) question(terms []string) question {
 		}
 	}
 	asked := question{}
-	for _, j := range rarest(idf) {
+	for _, j := range pickRarest(idf) {
 		asked.idf, asked.words = append(asked.idf, idf[j]), append(asked.words, held[j])
 		for i := range held[j].lists {
 			asked.postings += held[j].lists[i].Len()
@@ -73,8 +73,8 @@ func (x *Index) question(terms []string) question {
 	return asked
 }
 
-// distinct gives each of the terms once.
-func distinct(terms []string) []string {
+// uniqueTerms gives each of the terms once.
+func uniqueTerms(terms []string) []string {
 	seen := make(map[string]bool, len(terms))
 	out := make([]string, 0, len(terms))
 	for _, term := range terms {
@@ -86,8 +86,8 @@ func distinct(terms []string) []string {
 	return out
 }
 
-// rarest gives the places of MaxTerms terms at most, in their order.
-func rarest(idf []float64) []int {
+// pickRarest gives the places of MaxTerms terms at most, in their order.
+func pickRarest(idf []float64) []int {
 	chosen := make([]int, len(idf))
 	for i := range chosen {
 		chosen[i] = i
@@ -100,13 +100,13 @@ func rarest(idf []float64) []int {
 	return chosen
 }
 
-// frequency is how many live rows hold a term.
-func (x *Index) frequency(term string) uint64 { return x.word(term).live }
+// countRows is how many live rows hold a term.
+func (x *Index) countRows(term string) uint64 { return x.lookUpWord(term).live }
 
 // Known reports whether a live row holds any of the terms.
 func (x *Index) Known(terms []string) bool {
 	for _, t := range terms {
-		if x.frequency(t) > 0 {
+		if x.countRows(t) > 0 {
 			return true
 		}
 	}
@@ -115,7 +115,7 @@ func (x *Index) Known(terms []string) bool {
 
 // Weight is the idf of a term; 0 where no live row holds it.
 func (x *Index) Weight(term string) float64 {
-	df := x.frequency(term)
+	df := x.countRows(term)
 	if df == 0 {
 		return 0
 	}
@@ -127,10 +127,10 @@ func (x *Index) Unknown() float64 { return x.totals.IDF(0) }
 
 // Holds reports each term which of the rows have it; a dead row has none. Rows are given in any order.
 func (x *Index) Holds(terms []string, rows []uint32) [][]bool {
-	places := x.places(rows)
+	places := x.placesOf(rows)
 	cursor := new(postings.Cursor)
 	out := make([][]bool, len(terms))
-	for i, word := range x.words(terms) {
+	for i, word := range x.lookUpWords(terms) {
 		out[i] = make([]bool, len(rows))
 		for side, list := range word.lists {
 			if list.Len() == 0 {
@@ -150,7 +150,7 @@ func (x *Index) Holds(terms []string, rows []uint32) [][]bool {
 // Score gives the scores of chosen rows, in their order; of a dead row 0.
 func (x *Index) Score(terms []string, rows []uint32) []float64 {
 	out := make([]float64, len(rows))
-	asked, places := x.question(terms), x.places(rows)
+	asked, places := x.openQuestion(terms), x.placesOf(rows)
 	cursor := new(postings.Cursor)
 	for i, idf := range asked.idf { // of every row in this order
 		for side := range x.parts {
@@ -161,7 +161,7 @@ func (x *Index) Score(terms []string, rows []uint32) []float64 {
 					continue
 				}
 				if count, held := cursor.Seek(place.row); held {
-					out[j] += float64(idf * x.weight(count, lengths.Of(place.row)))
+					out[j] += float64(idf * x.weighTerm(count, lengths.Of(place.row)))
 				}
 			}
 		}

@@ -51,7 +51,7 @@ func (x *Index) SearchBy(terms []string, n int, allow func(uint32) bool, before 
 	if n <= 0 {
 		return nil
 	}
-	asked := x.question(terms)
+	asked := x.openQuestion(terms)
 	if asked.postings == 0 {
 		return nil
 	}
@@ -61,11 +61,11 @@ func (x *Index) SearchBy(terms []string, n int, allow func(uint32) bool, before 
 	}
 	var shared bar
 	scans := make([]scan, workers)
-	rows, chains := x.starts[len(x.parts)], x.chains(asked)
+	rows, chains := x.starts[len(x.parts)], x.chainsOf(asked)
 	run := func(i int) {
 		found := best{n: n, before: before, bar: &shared}
 		scans[i] = scan{index: x, allow: allow, best: found}
-		scans[i].share(chains, rows*uint64(i)/uint64(workers), rows*uint64(i+1)/uint64(workers))
+		scans[i].scanRows(chains, rows*uint64(i)/uint64(workers), rows*uint64(i+1)/uint64(workers))
 	}
 	var beside sync.WaitGroup
 	fell := make([]error, workers)
@@ -84,7 +84,7 @@ func (x *Index) SearchBy(terms []string, n int, allow func(uint32) bool, before 
 	for i := range scans[1:] {
 		all = append(all, scans[1+i].best.hits...)
 	}
-	return ranking(all, n, before)
+	return rankHits(all, n, before)
 }
 
 // room is what a scan works in. It is pooled; its sums are empty outside of a window.
@@ -106,8 +106,8 @@ type part struct {
 	probe spot // first block that does not end before the candidate at hand
 }
 
-// share scans the rows [lo, hi) of all sides.
-func (s *scan) share(chains []chain, lo, hi uint64) {
+// scanRows scans the rows [lo, hi) of all sides.
+func (s *scan) scanRows(chains []chain, lo, hi uint64) {
 	s.room = rooms.Get().(*room)
 	s.lists = make([]list, len(chains))
 	for i := range chains {
@@ -116,21 +116,21 @@ func (s *scan) share(chains []chain, lo, hi uint64) {
 	for base := lo; ; {
 		next := uint64(math.MaxUint64)
 		for i := range s.lists {
-			s.lists[i].seek(base)
+			s.lists[i].seekRow(base)
 			next = min(next, s.lists[i].next)
 		}
 		if next >= hi {
 			break
 		}
 		base = min(next+windowDocs, hi)
-		s.window(next, base)
+		s.scanWindow(next, base)
 	}
 	rooms.Put(s.room) // not where it falls: what it leaves would be added to another question's
 }
 
-// from is the first place whose document is not less. It takes as many steps wherever that is, without a jump that
+// searchDoc is the first place whose document is not less. It takes as many steps wherever that is, without a jump that
 // depends on what it finds.
-func from(docs []uint32, doc uint32) int {
+func searchDoc(docs []uint32, doc uint32) int {
 	at := 0
 	for left := len(docs); left > 0; {
 		half := (left + 1) / 2
@@ -158,8 +158,8 @@ type scan struct {
 	rests []float64 // what the first of them can add together
 }
 
-// window goes through the documents [base, end).
-func (s *scan) window(base, end uint64) {
+// scanWindow goes through the documents [base, end).
+func (s *scan) scanWindow(base, end uint64) {
 	s.parts, s.order = s.parts[:0], s.order[:0]
 	sum := 0.0
 	for i := range s.lists {
@@ -167,13 +167,13 @@ func (s *scan) window(base, end uint64) {
 		if one.next >= end {
 			continue
 		}
-		upper, to, size := s.upper(one, end)
+		upper, to, size := s.boundScore(one, end)
 		at := spot{one.piece, one.at}
 		s.order = append(s.order, len(s.parts))
 		s.parts = append(s.parts, part{list: i, upper: upper, from: at, to: to, probe: at, size: size})
 		sum += upper
 	}
-	height := s.best.bar.height()
+	height := s.best.bar.readHeight()
 	if sum*slack < height {
 		return
 	}
@@ -190,18 +190,18 @@ func (s *scan) window(base, end uint64) {
 	if left > 0 {
 		slices.Sort(summed)
 		for _, i := range summed {
-			s.add(&s.parts[i], base, end)
+			s.addScores(&s.parts[i], base, end)
 		}
 	} else {
 		for i := range s.parts {
-			s.add(&s.parts[i], base, end)
+			s.addScores(&s.parts[i], base, end)
 		}
 	}
 	words := s.room.found[:(end-base+63)/64]
 	for i := left - 1; i >= 0; i-- {
-		s.look(&s.parts[s.order[i]], words, base, s.rests[i+1])
+		s.lookUpRows(&s.parts[s.order[i]], words, base, s.rests[i+1])
 	}
-	s.candidates(words, base, left == 0)
+	s.offerCandidates(words, base, left == 0)
 }
 
 // worthLooking is how many of the lists that could be left out are: to find a row in a list costs more than to sum a
@@ -223,46 +223,46 @@ func (s *scan) worthLooking(left int) int {
 	return left
 }
 
-// upper is what a list can add to a row before end, its last block that may hold one, and how many postings the blocks
-// up to there have.
-func (s *scan) upper(one *list, end uint64) (most float64, to spot, size int) {
+// boundScore is what a list can add to a row before end, its last block that may hold one, and how many postings the
+// blocks up to there have.
+func (s *scan) boundScore(one *list, end uint64) (most float64, to spot, size int) {
 	to = spot{one.piece, one.at}
 	for at := to; ; {
 		piece := &one.pieces[at.piece]
 		size += min(postings.BlockSize, piece.Len()-at.block*postings.BlockSize)
 		largest, raise := piece.Largest(at.block), piece.raise
 		if largest == 0 {
-			largest, raise = s.heaviest(one.load(at), piece.lengths), 1
+			largest, raise = s.maxWeight(one.loadBlock(at), piece.lengths), 1
 		}
 		most, to = max(most, one.idf*(float64(largest)*raise)), at
-		if at = one.after(at); at.piece == len(one.pieces) || one.pieces[at.piece].least(at.block) >= end {
+		if at = one.nextSpot(at); at.piece == len(one.pieces) || one.pieces[at.piece].firstRow(at.block) >= end {
 			return most, to, size
 		}
 	}
 }
 
-// heaviest is the largest weight of a block.
-func (s *scan) heaviest(block *postings.Cursor, lengths postings.Lengths) (most float32) {
+// maxWeight is the largest weight of a block.
+func (s *scan) maxWeight(block *postings.Cursor, lengths postings.Lengths) (most float32) {
 	for i, doc := range block.Docs {
-		most = max(most, float32(s.index.weight(block.Count(i), lengths.Of(doc))))
+		most = max(most, float32(s.index.weighTerm(block.Count(i), lengths.Of(doc))))
 	}
 	return most
 }
 
-// add sums what a list gives to its rows of the window.
-func (s *scan) add(part *part, base, end uint64) {
+// addScores sums what a list gives to its rows of the window.
+func (s *scan) addScores(part *part, base, end uint64) {
 	one := &s.lists[part.list]
-	for at := part.from; !part.to.before(at); at = one.after(at) {
-		piece, cursor := &one.pieces[at.piece], one.load(at)
+	for at := part.from; !part.to.isBefore(at); at = one.nextSpot(at) {
+		piece, cursor := &one.pieces[at.piece], one.loadBlock(at)
 		docs, counts := cursor.Docs, cursor.Counts()
 		if at == part.from && base > piece.start {
-			skipped := from(docs, uint32(base-piece.start))
+			skipped := searchDoc(docs, uint32(base-piece.start))
 			if docs = docs[skipped:]; counts != nil {
 				counts = counts[skipped:]
 			}
 		}
-		if piece.last(at.block) >= end {
-			docs = docs[:from(docs, uint32(end-piece.start))]
+		if piece.lastRow(at.block) >= end {
+			docs = docs[:searchDoc(docs, uint32(end-piece.start))]
 		}
 		shift := uint32(piece.start - base) // wraps where the side begins before the window, and back
 		if counts == nil {
@@ -282,7 +282,7 @@ func (s *scan) addOnce(idf float64, docs []uint32, lengths postings.Lengths, shi
 		if length < tabledLengths {
 			of[at] += float64(idf * float64(weights[length]))
 		} else {
-			of[at] += float64(idf * s.index.weight(1, length))
+			of[at] += float64(idf * s.index.weighTerm(1, length))
 		}
 		found[at/64] |= 1 << (at % 64)
 	}
@@ -293,20 +293,20 @@ func (s *scan) addMany(idf float64, docs []uint32, counts []uint8, lengths posti
 	of, found := &s.room.of, &s.room.found
 	for i, doc := range docs {
 		at := (doc + shift) % windowDocs
-		of[at] += float64(idf * s.index.weight(counts[i], lengths.Of(doc)))
+		of[at] += float64(idf * s.index.weighTerm(counts[i], lengths.Of(doc)))
 		found[at/64] |= 1 << (at % 64)
 	}
 }
 
-// look adds what a list that was not summed gives to the rows that can reach the bar with it and the rest of such
+// lookUpRows adds what a list that was not summed gives to the rows that can reach the bar with it and the rest of such
 // lists, and drops the others.
-func (s *scan) look(part *part, words []uint64, base uint64, rest float64) {
-	height := s.best.bar.height()
+func (s *scan) lookUpRows(part *part, words []uint64, base uint64, rest float64) {
+	height := s.best.bar.readHeight()
 	one := &s.lists[part.list]
 	at := part.from
 	piece := &one.pieces[at.piece]
-	least, last := piece.least(at.block), piece.last(at.block) // of the block; above all rows behind the last one
-	var docs []uint32                                          // of it, from the row at hand on; nil = not decoded
+	least, last := piece.firstRow(at.block), piece.lastRow(at.block) // of the block; above all rows behind the last one
+	var docs []uint32                                                // of it, from the row at hand on; nil = not decoded
 	for word := range words {
 		for set := words[word]; set != 0; set &= set - 1 {
 			place := word*64 + bits.TrailingZeros64(set)
@@ -322,33 +322,33 @@ func (s *scan) look(part *part, words []uint64, base uint64, rest float64) {
 					least, last = math.MaxUint64, math.MaxUint64
 					break
 				}
-				at = one.after(at)
+				at = one.nextSpot(at)
 				piece = &one.pieces[at.piece]
-				least, last = piece.least(at.block), piece.last(at.block)
+				least, last = piece.firstRow(at.block), piece.lastRow(at.block)
 			}
 			if row < least {
 				continue
 			}
 			if docs == nil {
-				docs = one.load(at).Docs
+				docs = one.loadBlock(at).Docs
 			}
 			doc := uint32(row - piece.start)
-			if docs = docs[from(docs, doc):]; len(docs) == 0 { // nothing more is in the block
+			if docs = docs[searchDoc(docs, doc):]; len(docs) == 0 { // nothing more is in the block
 				least = last + 1
 				continue
 			}
 			if docs[0] == doc {
 				count := one.cursor.Count(len(one.cursor.Docs) - len(docs))
-				s.room.of[place] += float64(one.idf * s.index.weight(count, piece.lengths.Of(doc)))
+				s.room.of[place] += float64(one.idf * s.index.weighTerm(count, piece.lengths.Of(doc)))
 			}
 		}
 	}
 }
 
-// candidates takes the sums of a window up; exact says that they are those of all lists, in their order. Others differ
-// by less than slack.
-func (s *scan) candidates(words []uint64, base uint64, exact bool) {
-	height := s.best.bar.height()
+// offerCandidates takes the sums of a window up; exact says that they are those of all lists, in their order. Others
+// differ by less than slack.
+func (s *scan) offerCandidates(words []uint64, base uint64, exact bool) {
+	height := s.best.bar.readHeight()
 	for word := range words {
 		for set := words[word]; set != 0; set &= set - 1 {
 			at := word*64 + bits.TrailingZeros64(set)
@@ -358,25 +358,25 @@ func (s *scan) candidates(words []uint64, base uint64, exact bool) {
 				continue
 			}
 			row := base + uint64(at)
-			if s.died(row) { // it must not lift the bar
+			if s.isDead(row) { // it must not lift the bar
 				continue
 			}
 			if !exact {
-				if score = s.score(row); score < height {
+				if score = s.scoreRow(row); score < height {
 					continue
 				}
 			}
 			if s.allow == nil || s.allow(uint32(row)) {
-				s.best.offer(uint32(row), score)
-				height = s.best.bar.height()
+				s.best.offerDoc(uint32(row), score)
+				height = s.best.bar.readHeight()
 			}
 		}
 		words[word] = 0
 	}
 }
 
-// died reports whether a row is dead. Rows are asked for in their order.
-func (s *scan) died(row uint64) bool {
+// isDead reports whether a row is dead. Rows are asked for in their order.
+func (s *scan) isDead(row uint64) bool {
 	for s.index.starts[s.side+1] <= row {
 		s.side++
 	}
@@ -384,22 +384,22 @@ func (s *scan) died(row uint64) bool {
 	return dead != nil && dead.Dead(int(row-s.index.starts[s.side]))
 }
 
-// score sums what all lists give to a row, in their order. Rows are asked for in theirs.
-func (s *scan) score(row uint64) float64 {
+// scoreRow sums what all lists give to a row, in their order. Rows are asked for in theirs.
+func (s *scan) scoreRow(row uint64) float64 {
 	sum := 0.0
 	for i := range s.parts {
 		part := &s.parts[i]
 		one := &s.lists[part.list]
-		for part.probe != part.to && one.pieces[part.probe.piece].last(part.probe.block) < row {
-			part.probe = one.after(part.probe)
+		for part.probe != part.to && one.pieces[part.probe.piece].lastRow(part.probe.block) < row {
+			part.probe = one.nextSpot(part.probe)
 		}
 		piece := &one.pieces[part.probe.piece]
-		if row < piece.least(part.probe.block) || piece.last(part.probe.block) < row {
+		if row < piece.firstRow(part.probe.block) || piece.lastRow(part.probe.block) < row {
 			continue
 		}
-		docs, doc := one.load(part.probe).Docs, uint32(row-piece.start)
-		if at := from(docs, doc); at < len(docs) && docs[at] == doc {
-			sum += float64(one.idf * s.index.weight(one.cursor.Count(at), piece.lengths.Of(doc)))
+		docs, doc := one.loadBlock(part.probe).Docs, uint32(row-piece.start)
+		if at := searchDoc(docs, doc); at < len(docs) && docs[at] == doc {
+			sum += float64(one.idf * s.index.weighTerm(one.cursor.Count(at), piece.lengths.Of(doc)))
 		}
 	}
 	return sum

@@ -32,8 +32,8 @@ type remembered struct {
 	slots []atomic.Pointer[word]
 }
 
-// remember makes room for the words of an index of so many sides.
-func remember(sides int) remembered {
+// newRemembered makes room for the words of an index of so many sides.
+func newRemembered(sides int) remembered {
 	if sides < fewSides {
 		return remembered{}
 	}
@@ -41,22 +41,22 @@ func remember(sides int) remembered {
 	return remembered{maphash.MakeSeed(), make([]atomic.Pointer[word], words)}
 }
 
-// slot of a term.
-func (r *remembered) slot(term string) *atomic.Pointer[word] {
+// slotOf of a term.
+func (r *remembered) slotOf(term string) *atomic.Pointer[word] {
 	return &r.slots[maphash.String(r.seed, term)%uint64(len(r.slots))]
 }
 
-// words gives what all sides have of terms, in their order.
-func (x *Index) words(terms []string) []*word {
+// lookUpWords gives what all sides have of terms, in their order.
+func (x *Index) lookUpWords(terms []string) []*word {
 	out := make([]*word, len(terms))
 	if len(x.known.slots) == 0 {
-		x.find(terms, func(i int) **word { return &out[i] })
+		x.findWords(terms, func(i int) **word { return &out[i] })
 		return out
 	}
 	var missing []string
 	var places []int
 	for i, term := range terms {
-		if one := x.known.slot(term).Load(); one != nil && one.term == term {
+		if one := x.known.slotOf(term).Load(); one != nil && one.term == term {
 			out[i] = one
 		} else {
 			missing, places = append(missing, strings.Clone(term)), append(places, i)
@@ -65,15 +65,15 @@ func (x *Index) words(terms []string) []*word {
 	if len(missing) == 0 {
 		return out
 	}
-	x.find(missing, func(i int) **word { return &out[places[i]] })
+	x.findWords(missing, func(i int) **word { return &out[places[i]] })
 	for _, place := range places {
-		x.known.slot(out[place].term).Store(out[place])
+		x.known.slotOf(out[place].term).Store(out[place])
 	}
 	return out
 }
 
-// find looks terms up in all sides, and puts each where at says.
-func (x *Index) find(terms []string, at func(int) **word) {
+// findWords looks terms up in all sides, and puts each where at says.
+func (x *Index) findWords(terms []string, at func(int) **word) {
 	finder, sides := postings.NewFinder(terms), len(x.parts)
 	found := make([]postings.List, 0, len(terms)*sides)
 	for i := range x.parts {
@@ -99,5 +99,5 @@ func (x *Index) find(terms []string, at func(int) **word) {
 	}
 }
 
-// word is what all sides have of one term.
-func (x *Index) word(term string) *word { return x.words([]string{term})[0] }
+// lookUpWord is what all sides have of one term.
+func (x *Index) lookUpWord(term string) *word { return x.lookUpWords([]string{term})[0] }

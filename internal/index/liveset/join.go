@@ -12,18 +12,18 @@ import (
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
-// join makes the lists of chunks of each class. Splits name classes by id, in order, as the places of classes are: each
-// part of that order is joined by itself, once to count and once to fill.
-func (s *Set) join(ctx context.Context, byID *merge) error {
+// joinClasses makes the lists of chunks of each class. Splits name classes by id, in order, as the places of classes
+// are: each part of that order is joined by itself, once to count and once to fill.
+func (s *Set) joinClasses(ctx context.Context, byID *merge) error {
 	classes := len(s.classes)
 	s.Graph.ClassOff = make([]uint64, classes+1)
 	each := func(f func(part, from, to int) error) error {
-		return parallel.Each(ctx, byID.parts(), runtime.GOMAXPROCS(0), func(_ context.Context, part int) error {
+		return parallel.Each(ctx, byID.countParts(), runtime.GOMAXPROCS(0), func(_ context.Context, part int) error {
 			return f(part, byID.starts[part], byID.starts[part+1])
 		})
 	}
 	if err := each(func(part, from, to int) error {
-		return s.joined(byID, part, func(place, of, class int) {
+		return s.joinPart(byID, part, func(place, of, class int) {
 			numbers := s.numbers.of[of]
 			for _, chunk := range s.splits[of].File.ChunksOf(class) {
 				if numbers[chunk] != None {
@@ -41,7 +41,7 @@ func (s *Set) join(ctx context.Context, byID *merge) error {
 	s.firstAt = make([]uint16, classes)
 	return each(func(part, from, to int) error {
 		filled, first := make([]uint32, to-from), make([]uint32, to-from)
-		if err := s.joined(byID, part, func(place, of, class int) {
+		if err := s.joinPart(byID, part, func(place, of, class int) {
 			file, numbers, at := s.splits[of].File, s.numbers.of[of], place-from
 			list := s.Graph.ClassTo[s.Graph.ClassOff[place]:s.Graph.ClassOff[place+1]]
 			for i, chunk := range file.ChunksOf(class) {
@@ -62,22 +62,22 @@ func (s *Set) join(ctx context.Context, byID *merge) error {
 	})
 }
 
-// joined reports each class of a part in which splits it is, and where there.
-func (s *Set) joined(byID *merge, part int, tell func(place, of, class int)) error {
+// joinPart reports each class of a part in which splits it is, and where there.
+func (s *Set) joinPart(byID *merge, part int, tell func(place, of, class int)) error {
 	from, to := byID.starts[part], byID.starts[part+1]
 	for i, one := range s.splits {
 		class, end := 0, len(one.File.ClassIDs)
 		if part > 0 {
-			class = s.boundary(byID, part, i)
+			class = s.findBoundary(byID, part, i)
 		}
-		if part+1 < byID.parts() {
-			end = s.boundary(byID, part+1, i)
+		if part+1 < byID.countParts() {
+			end = s.findBoundary(byID, part+1, i)
 		}
 		place := from
 		for ; class < end; class++ {
 			id := one.File.ClassIDs[class]
-			place = s.seek(place, to, id)
-			if place < to && s.row(uint32(place)).ID == id {
+			place = s.seekClass(place, to, id)
+			if place < to && s.rowAt(uint32(place)).ID == id {
 				tell(place, i, class)
 				continue
 			}
@@ -89,9 +89,9 @@ func (s *Set) joined(byID *merge, part int, tell func(place, of, class int)) err
 	return nil
 }
 
-// seek is the first place from one on, before another, whose id is not less than id. It is mostly near.
-func (s *Set) seek(from, to int, id core.ID) int {
-	less := func(place int) bool { return bytes.Compare(s.row(uint32(place)).ID[:], id[:]) < 0 }
+// seekClass is the first place from one on, before another, whose id is not less than id. It is mostly near.
+func (s *Set) seekClass(from, to int, id core.ID) int {
+	less := func(place int) bool { return bytes.Compare(s.rowAt(uint32(place)).ID[:], id[:]) < 0 }
 	step := 1
 	for from+step <= to && less(from+step-1) {
 		from += step
@@ -100,9 +100,9 @@ func (s *Set) seek(from, to int, id core.ID) int {
 	return from + sort.Search(min(step, to-from), func(i int) bool { return !less(from + i) })
 }
 
-// boundary is where a part begins among the classes of a split: at the first row of the part, dead or not, that
+// findBoundary is where a part begins among the classes of a split: at the first row of the part, dead or not, that
 // any run has.
-func (s *Set) boundary(byID *merge, part, split int) int {
+func (s *Set) findBoundary(byID *merge, part, split int) int {
 	file := s.splits[split].File
 	least := len(file.ClassIDs)
 	for run, row := range byID.bounds[part] {
@@ -129,8 +129,8 @@ func (s *Set) sortChunks(from, to int) error {
 	return nil
 }
 
-// transpose makes the lists of classes of each chunk.
-func (s *Set) transpose(context.Context) error {
+// transposeLists makes the lists of classes of each chunk.
+func (s *Set) transposeLists(context.Context) error {
 	chunks := len(s.document)
 	offsets := make([]uint64, chunks+1)
 	for _, chunk := range s.Graph.ClassTo {
@@ -151,8 +151,8 @@ func (s *Set) transpose(context.Context) error {
 	return nil
 }
 
-// rank orders classes by their first mentions: those of one chunk by position, then by place.
-func (s *Set) rank(ctx context.Context) error {
+// rankClasses orders classes by their first mentions: those of one chunk by position, then by place.
+func (s *Set) rankClasses(ctx context.Context) error {
 	defer func() { s.firstAt = nil }()
 	classes, chunks := len(s.classes), len(s.document)
 	starts := make([]uint32, chunks+1)
@@ -169,7 +169,7 @@ func (s *Set) rank(ctx context.Context) error {
 		s.Place[next[chunk]] = place
 		next[chunk]++
 	}
-	return stripes(ctx, chunks, func(from, to int) {
+	return runStripes(ctx, chunks, func(from, to int) {
 		for chunk := from; chunk < to; chunk++ {
 			slices.SortFunc(s.Place[starts[chunk]:starts[chunk+1]], func(a, b uint32) int {
 				return cmp.Or(cmp.Compare(s.firstAt[a], s.firstAt[b]), cmp.Compare(a, b))

@@ -95,12 +95,12 @@ func New(ctx context.Context, index string, splits []Split, runs []Run) (*Set, e
 	if err := graph.Room(index, classes, chunks); err != nil {
 		return nil, err
 	}
-	byID, err := s.number(ctx)
+	byID, err := s.numberRows(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, step := range []func(context.Context) error{
-		func(ctx context.Context) error { return s.join(ctx, byID) }, s.transpose, s.rank,
+		func(ctx context.Context) error { return s.joinClasses(ctx, byID) }, s.transposeLists, s.rankClasses,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, err
@@ -109,9 +109,9 @@ func New(ctx context.Context, index string, splits []Split, runs []Run) (*Set, e
 	return s, nil
 }
 
-// number numbers documents and chunks beside classes and names. It gives the merge of classes: how their order is
+// numberRows numbers documents and chunks beside classes and names. It gives the merge of classes: how their order is
 // divided.
-func (s *Set) number(ctx context.Context) (*merge, error) {
+func (s *Set) numberRows(ctx context.Context) (*merge, error) {
 	var byID *merge
 	sides := []func(context.Context) error{
 		func(ctx context.Context) error {
@@ -141,16 +141,16 @@ func (s *Set) numberDocuments(ctx context.Context) error {
 	for _, one := range s.splits {
 		byKey.lists = append(byKey.lists, len(one.File.Documents))
 	}
-	if err := byKey.divide(ctx); err != nil {
+	if err := byKey.divideParts(ctx); err != nil {
 		return err
 	}
-	s.documents = make([]at, byKey.total())
-	s.first = make([]uint32, byKey.total()+1)
-	err := byKey.each(ctx, func(number, list, i int) {
+	s.documents = make([]at, byKey.countEntries())
+	s.first = make([]uint32, byKey.countEntries()+1)
+	err := byKey.visitEntries(ctx, func(number, list, i int) {
 		s.documents[number] = at{uint32(list), uint32(i)}
 		s.first[number+1] = s.splits[list].File.Documents[i].Count
 	})
-	if both, ok := twice(err); ok {
+	if both, ok := asTwice(err); ok {
 		file := s.splits[both.second.file].File
 		return file.Unfit(fmt.Sprintf("its document %d is live in another split too", both.second.row))
 	}
@@ -166,7 +166,7 @@ func (s *Set) numberDocuments(ctx context.Context) error {
 func (s *Set) numberChunks(ctx context.Context) error {
 	s.numbers = newRowNumbers(len(s.splits), func(i int) int { return len(s.splits[i].File.Chunks) })
 	s.document, s.ahead = make([]uint32, s.first[len(s.documents)]), make([]uint32, len(s.documents))
-	return stripes(ctx, len(s.documents), func(from, to int) {
+	return runStripes(ctx, len(s.documents), func(from, to int) {
 		for i := from; i < to; i++ {
 			where := s.documents[i]
 			local := s.splits[where.file].File.Documents[where.row].Chunks
@@ -179,8 +179,8 @@ func (s *Set) numberChunks(ctx context.Context) error {
 	})
 }
 
-// stripes calls f for parts of [0, n) side by side.
-func stripes(ctx context.Context, n int, f func(from, to int)) error {
+// runStripes calls f for parts of [0, n) side by side.
+func runStripes(ctx context.Context, n int, f func(from, to int)) error {
 	parts := max(1, min(4*runtime.GOMAXPROCS(0), n/partEntries))
 	return parallel.Each(ctx, parts, runtime.GOMAXPROCS(0), func(_ context.Context, part int) error {
 		f(int(uint64(n)*uint64(part)/uint64(parts)), int(uint64(n)*uint64(part+1)/uint64(parts)))
@@ -199,14 +199,14 @@ func (s *Set) orderChunks(ctx context.Context) error {
 	for _, one := range s.splits {
 		order.lists = append(order.lists, len(one.File.ByID))
 	}
-	if err := order.divide(ctx); err != nil {
+	if err := order.divideParts(ctx); err != nil {
 		return err
 	}
-	s.byID = make([]uint32, order.total())
-	err := order.each(ctx, func(number, list, i int) {
+	s.byID = make([]uint32, order.countEntries())
+	err := order.visitEntries(ctx, func(number, list, i int) {
 		s.byID[number] = s.numbers.of[list][s.splits[list].File.ByID[i]]
 	})
-	if both, ok := twice(err); ok {
+	if both, ok := asTwice(err); ok {
 		file := s.splits[both.second.file].File
 		return file.Unfit(fmt.Sprintf("its chunk %d is live in another split too", file.ByID[both.second.row]))
 	}
@@ -223,16 +223,16 @@ func (s *Set) numberClasses(ctx context.Context) (*merge, error) {
 	for _, one := range s.runs {
 		byID.lists = append(byID.lists, len(one.File.Rows))
 	}
-	if err := byID.divide(ctx); err != nil {
+	if err := byID.divideParts(ctx); err != nil {
 		return nil, err
 	}
 	s.places = newRowNumbers(len(s.runs), func(i int) int { return len(s.runs[i].File.Rows) })
-	s.classes = make([]at, byID.total())
-	err := byID.each(ctx, func(number, list, i int) {
+	s.classes = make([]at, byID.countEntries())
+	err := byID.visitEntries(ctx, func(number, list, i int) {
 		s.classes[number] = at{uint32(list), uint32(i)}
 		s.places.of[list][i] = uint32(number)
 	})
-	if both, ok := twice(err); ok {
+	if both, ok := asTwice(err); ok {
 		file := s.runs[both.second.file].File
 		id := file.Rows[both.second.row].ID
 		return nil, file.Unfit("class " + id.String() + " is live in another run too")
@@ -249,11 +249,11 @@ func (s *Set) orderNames(ctx context.Context) error {
 	for _, one := range s.runs {
 		order.lists = append(order.lists, len(one.File.NameRow))
 	}
-	if err := order.divide(ctx); err != nil {
+	if err := order.divideParts(ctx); err != nil {
 		return err
 	}
-	s.names, s.nameOf = make([]uint32, order.total()), make([]uint32, order.total())
-	return order.each(ctx, func(number, list, i int) { // ids differ, so none is there twice
+	s.names, s.nameOf = make([]uint32, order.countEntries()), make([]uint32, order.countEntries())
+	return order.visitEntries(ctx, func(number, list, i int) { // ids differ, so none is there twice
 		place := s.places.of[list][s.runs[list].File.NameRow[i]]
 		s.names[number], s.nameOf[place] = s.places.base[list]+uint32(i), uint32(number)
 	})

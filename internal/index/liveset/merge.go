@@ -35,8 +35,8 @@ func (errTwice) Error() string { return "an entry is live twice" }
 // partEntries are worth a part of their own.
 const partEntries = 4096
 
-// divide finds the parts and counts their live entries; the rest of the methods can be used then.
-func (m *merge) divide(ctx context.Context) error {
+// divideParts finds the parts and counts their live entries; the rest of the methods can be used then.
+func (m *merge) divideParts(ctx context.Context) error {
 	largest, total := 0, 0
 	for list, entries := range m.lists {
 		if total += entries; entries > m.lists[largest] {
@@ -79,21 +79,21 @@ func (m *merge) divide(ctx context.Context) error {
 	return nil
 }
 
-// total of the live entries.
-func (m *merge) total() int { return m.starts[len(m.starts)-1] }
+// countEntries of the live entries.
+func (m *merge) countEntries() int { return m.starts[len(m.starts)-1] }
 
-// parts is how many there are.
-func (m *merge) parts() int { return len(m.starts) - 1 }
+// countParts is how many there are.
+func (m *merge) countParts() int { return len(m.starts) - 1 }
 
-// each calls put for every live entry with its number; parts go side by side, the entries of one in order. Two
+// visitEntries calls put for every live entry with its number; parts go side by side, the entries of one in order. Two
 // equal ones are errTwice.
-func (m *merge) each(ctx context.Context, put func(number, list, i int)) error {
-	return parallel.Each(ctx, m.parts(), runtime.GOMAXPROCS(0), func(_ context.Context, part int) error {
-		return m.part(part, put)
+func (m *merge) visitEntries(ctx context.Context, put func(number, list, i int)) error {
+	return parallel.Each(ctx, m.countParts(), runtime.GOMAXPROCS(0), func(_ context.Context, part int) error {
+		return m.mergePart(part, put)
 	})
 }
 
-func (m *merge) part(part int, put func(number, list, i int)) error {
+func (m *merge) mergePart(part int, put func(number, list, i int)) error {
 	heads := heads{merge: m, ends: m.bounds[part+1], compare: m.compare}
 	if m.beside != nil {
 		heads.compare = m.beside()
@@ -129,8 +129,8 @@ func (h *heads) less(a, b int) bool {
 	return h.compare(int(x.file), int(x.row), int(y.file), int(y.row)) < 0
 }
 
-// from is the first live entry of a list that is not before i; the list's end where there is none.
-func (h *heads) from(list, i int) int {
+// skipDead is the first live entry of a list that is not before i; the list's end where there is none.
+func (h *heads) skipDead(list, i int) int {
 	for i < h.ends[list] && !h.live(list, i) {
 		i++
 	}
@@ -138,7 +138,7 @@ func (h *heads) from(list, i int) int {
 }
 
 func (h *heads) push(list, i int) {
-	if i = h.from(list, i); i == h.ends[list] {
+	if i = h.skipDead(list, i); i == h.ends[list] {
 		return
 	}
 	h.of = append(h.of, at{uint32(list), uint32(i)})
@@ -155,7 +155,7 @@ func (h *heads) push(list, i int) {
 // next goes on in the list of the first.
 func (h *heads) next() {
 	first := &h.of[0]
-	if i := h.from(int(first.file), int(first.row)+1); i < h.ends[first.file] {
+	if i := h.skipDead(int(first.file), int(first.row)+1); i < h.ends[first.file] {
 		first.row = uint32(i)
 	} else {
 		h.of[0] = h.of[len(h.of)-1]
@@ -176,8 +176,8 @@ func (h *heads) next() {
 	}
 }
 
-// twice gives the two places of an errTwice, if err is one.
-func twice(err error) (errTwice, bool) {
+// asTwice gives the two places of an errTwice, if err is one.
+func asTwice(err error) (errTwice, bool) {
 	var found errTwice
 	return found, errors.As(err, &found)
 }

@@ -151,7 +151,7 @@ func (s *Set) Chunk(id core.ID) *Chunk {
 	return s.ByNumber(int(s.byID[i]))
 }
 
-func (s *Set) row(place uint32) *classrun.Row {
+func (s *Set) rowAt(place uint32) *classrun.Row {
 	where := s.classes[place]
 	return &s.runs[where.file].File.Rows[where.row]
 }
@@ -159,7 +159,7 @@ func (s *Set) row(place uint32) *classrun.Row {
 // ClassAt is the class at a place of the order of ids. Of the digest of its vector it has what the vector's key has:
 // core.DigestPrefix, and zeros behind it.
 func (s *Set) ClassAt(place uint32) *Class {
-	row, chunks := s.row(place), s.Graph.ChunksOf(place)
+	row, chunks := s.rowAt(place), s.Graph.ChunksOf(place)
 	class := &Class{
 		ID: row.ID, Record: row.Record, FirstChunk: chunks[0], Chunks: uint32(len(chunks)), Name: s.nameOf[place],
 	}
@@ -181,11 +181,11 @@ func (s *Set) Mentions(place uint32) (mentions int64) {
 }
 
 // ClassID is the id of the class at a place.
-func (s *Set) ClassID(place uint32) core.ID { return s.row(place).ID }
+func (s *Set) ClassID(place uint32) core.ID { return s.rowAt(place).ID }
 
 // ClassPlace is the place of a class; -1 when it is not live.
 func (s *Set) ClassPlace(id core.ID) int {
-	return placeOf(&id, len(s.classes), func(i int) *core.ID { return &s.row(uint32(i)).ID })
+	return placeOf(&id, len(s.classes), func(i int) *core.ID { return &s.rowAt(uint32(i)).ID })
 }
 
 // Class finds a class; nil when it is not live.

@@ -104,7 +104,7 @@ func (b *Builder) Add(terms []string) error {
 	b.total += uint64(len(terms))
 	b.held = b.held[:0]
 	for _, t := range terms {
-		place := b.place(t)
+		place := b.listOf(t)
 		if b.lists[place].count == 0 {
 			b.held = append(b.held, place)
 		}
@@ -119,13 +119,13 @@ func (b *Builder) Add(terms []string) error {
 		b.size += len(l.posts) - before
 	}
 	if b.err = mapped.PutRecord(&b.len, uint32(len(terms))); b.err == nil && b.size > b.limit {
-		b.err = b.spill()
+		b.err = b.spillRun()
 	}
 	return b.err
 }
 
-// place of a term's list, which is made where there is none. A term is copied: it is often a part of a whole text.
-func (b *Builder) place(term string) uint32 {
+// listOf of a term's list, which is made where there is none. A term is copied: it is often a part of a whole text.
+func (b *Builder) listOf(term string) uint32 {
 	place, known := b.places[term]
 	if known {
 		return place
@@ -141,16 +141,16 @@ func (b *Builder) place(term string) uint32 {
 	return place
 }
 
-// sorted gives the lists that are gathered by term, and forgets them; differences begin at 0.
-func (b *Builder) sorted() []list {
+// takeSorted gives the lists that are gathered by term, and forgets them; differences begin at 0.
+func (b *Builder) takeSorted() []list {
 	lists := b.lists
 	b.places, b.lists, b.small, b.size = map[string]uint32{}, nil, nil, 0
 	slices.SortFunc(lists, func(a, b list) int { return strings.Compare(a.term, b.term) })
 	return lists
 }
 
-// spill writes what is gathered as a sorted run.
-func (b *Builder) spill() error {
+// spillRun writes what is gathered as a sorted run.
+func (b *Builder) spillRun() error {
 	file, err := scratch.File()
 	if err != nil {
 		return err
@@ -158,7 +158,7 @@ func (b *Builder) spill() error {
 	b.runs = append(b.runs, file)
 	writer := bufio.NewWriterSize(file, 1<<20)
 	var n [2 * binary.MaxVarintLen64]byte
-	for _, l := range b.sorted() {
+	for _, l := range b.takeSorted() {
 		k := binary.PutUvarint(n[:], uint64(len(l.term)))
 		k += binary.PutUvarint(n[k:], uint64(len(l.posts)))
 		_, _ = writer.Write(n[:k]) // Flush returns the error
@@ -217,7 +217,7 @@ type columns struct {
 	dict, groups, lists, blocks mapped.Column
 }
 
-func (c *columns) all() []*mapped.Column {
+func (c *columns) listColumns() []*mapped.Column {
 	return []*mapped.Column{&c.dict, &c.groups, &c.lists, &c.blocks}
 }
 
@@ -228,7 +228,7 @@ func (b *Builder) Write(writer *mapped.Writer, prefix string) (Stats, error) {
 		return stats, b.err
 	}
 	if len(b.runs) > 0 { // else nothing is to be merged
-		if err := b.spill(); err != nil {
+		if err := b.spillRun(); err != nil {
 			return stats, err
 		}
 	}
@@ -238,14 +238,14 @@ func (b *Builder) Write(writer *mapped.Writer, prefix string) (Stats, error) {
 	}
 	var cols columns
 	defer func() {
-		for _, column := range cols.all() {
+		for _, column := range cols.listColumns() {
 			column.Close()
 		}
 	}()
 	out := listWriter{cols: &cols, lens: lens, average: Average(stats)}
-	write := b.merge
+	write := b.mergeRuns
 	if len(b.runs) == 0 {
-		write = b.gathered
+		write = b.writeGathered
 	}
 	if err := write(&out); err != nil {
 		return stats, err
@@ -255,7 +255,7 @@ func (b *Builder) Write(writer *mapped.Writer, prefix string) (Stats, error) {
 	}
 	for i, name := range []string{"dict", "dict_at", "lists", "blocks"} {
 		writer.Section(prefix + name)
-		if err := cols.all()[i].CopyTo(writer); err != nil {
+		if err := cols.listColumns()[i].CopyTo(writer); err != nil {
 			return stats, err
 		}
 	}
@@ -263,21 +263,21 @@ func (b *Builder) Write(writer *mapped.Writer, prefix string) (Stats, error) {
 	return stats, b.len.CopyTo(writer)
 }
 
-// gathered writes lists that never left memory.
-func (b *Builder) gathered(out *listWriter) error {
-	for _, l := range b.sorted() {
-		if err := out.add(l.posts); err != nil {
+// writeGathered writes lists that never left memory.
+func (b *Builder) writeGathered(out *listWriter) error {
+	for _, l := range b.takeSorted() {
+		if err := out.addPostings(l.posts); err != nil {
 			return err
 		}
-		if err := out.end(l.term); err != nil {
+		if err := out.finishList(l.term); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// merge joins the runs term by term.
-func (b *Builder) merge(out *listWriter) error {
+// mergeRuns joins the runs term by term.
+func (b *Builder) mergeRuns(out *listWriter) error {
 	var heads runHeap
 	for i, file := range b.runs {
 		reader := &runReader{r: bufio.NewReaderSize(file, runBuffer), order: i}
@@ -292,7 +292,7 @@ func (b *Builder) merge(out *listWriter) error {
 		term := heads[0].term
 		for len(heads) > 0 && heads[0].term == term {
 			reader := heads[0]
-			if err := out.add(reader.posts); err != nil {
+			if err := out.addPostings(reader.posts); err != nil {
 				return err
 			}
 			if err := reader.next(); errors.Is(err, io.EOF) {
@@ -303,7 +303,7 @@ func (b *Builder) merge(out *listWriter) error {
 				heap.Fix(&heads, 0)
 			}
 		}
-		if err := out.end(term); err != nil {
+		if err := out.finishList(term); err != nil {
 			return err
 		}
 	}

@@ -70,22 +70,22 @@ func (e *entries) read() (postings int, ok bool) {
 	if width > 32 {
 		return 0, false
 	}
-	size := joined(word & (1<<width - 1))
+	size := decodeVarint(word & (1<<width - 1))
 	postings = 1
 	if size&1 != 0 {
 		more := bits.TrailingZeros64(ends>>width) + 1
 		if more > 32 {
 			return 0, false
 		}
-		postings = 2 + int(joined(word>>width&(1<<more-1)))
+		postings = 2 + int(decodeVarint(word>>width&(1<<more-1)))
 		width += more
 	}
 	e.shared, e.suffix, e.size, e.at = shared, dict[at:end:end], size>>1, end+width/8
 	return postings, true
 }
 
-// joined is the number that a varint of up to four bytes is.
-func joined(raw uint64) uint64 {
+// decodeVarint is the number that a varint of up to four bytes is.
+func decodeVarint(raw uint64) uint64 {
 	return raw&0x7f | raw>>1&0x3f80 | raw>>2&0x1fc000 | raw>>3&0xfe00000
 }
 
@@ -93,21 +93,21 @@ func joined(raw uint64) uint64 {
 func (e *entries) readAny() (postings int, ok bool) {
 	dict := e.side.dict
 	e.shared = 0
-	if e.place%groupTerms != 0 && !e.number(&e.shared) {
+	if e.place%groupTerms != 0 && !e.readNumber(&e.shared) {
 		return 0, false
 	}
 	var length, size int
-	if !e.number(&length) || length > len(dict)-e.at {
+	if !e.readNumber(&length) || length > len(dict)-e.at {
 		return 0, false
 	}
 	e.suffix = dict[e.at : e.at+length]
 	e.at += length
-	if !e.number(&size) {
+	if !e.readNumber(&size) {
 		return 0, false
 	}
 	if size&1 == 0 {
 		postings = 1
-	} else if !e.number(&postings) {
+	} else if !e.readNumber(&postings) {
 		return 0, false
 	} else {
 		postings += 2
@@ -116,8 +116,8 @@ func (e *entries) readAny() (postings int, ok bool) {
 	return postings, true
 }
 
-// number reads a varint of 48 bits at most, so that sums of a few do not wrap.
-func (e *entries) number(to *int) bool {
+// readNumber reads a varint of 48 bits at most, so that sums of a few do not wrap.
+func (e *entries) readNumber(to *int) bool {
 	dict := e.side.dict
 	if e.at < len(dict) && dict[e.at] < 0x80 {
 		*to = int(dict[e.at])
@@ -133,8 +133,8 @@ func (e *entries) number(to *int) bool {
 	return true
 }
 
-// leading is the first term of a group.
-func (s *Side) leading(of int) []byte {
+// firstTerm is the first term of a group.
+func (s *Side) firstTerm(of int) []byte {
 	at := s.groups[of].Terms
 	length, size := binary.Uvarint(s.dict[at:])
 	return s.dict[at+uint64(size) : at+uint64(size)+length]

@@ -49,7 +49,7 @@ func (s *Side) fitsList(cursor *Cursor, list List, size uint64) bool {
 	raw := s.lists[list.start : list.start+size]
 	switch {
 	case list.postings <= fewPostings:
-		if cursor.short(s.lists[list.start:], list.postings) != len(raw) {
+		if cursor.decodeShort(s.lists[list.start:], list.postings) != len(raw) {
 			return false
 		}
 		return rising(cursor, -1, s.Documents())
@@ -63,7 +63,7 @@ func (s *Side) fitsList(cursor *Cursor, list List, size uint64) bool {
 	}
 	before, start := int64(-1), uint64(0)
 	for number := range list.Blocks() {
-		record, n := &s.blocks[list.first+uint64(number)], list.in(number)
+		record, n := &s.blocks[list.first+uint64(number)], list.countIn(number)
 		if record.DocBits > 32 || record.CountBits > 8 ||
 			start+uint64(packedSize(n, int(record.DocBits))+packedSize(n, int(record.CountBits))) != uint64(record.End) ||
 			uint64(record.End) > size {

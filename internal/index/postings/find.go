@@ -5,20 +5,20 @@ import "encoding/binary"
 // headBytes is how many bytes of a term are compared as one number.
 const headBytes = 8
 
-// head is what a term begins with, as a number: where two differ, they are in the order of their terms.
-func head[T string | []byte](term T) uint64 {
+// prefixOf is what a term begins with, as a number: where two differ, they are in the order of their terms.
+func prefixOf[T string | []byte](term T) uint64 {
 	var raw [headBytes]byte
 	copy(raw[:], term)
 	return binary.BigEndian.Uint64(raw[:])
 }
 
-// beginnings are the heads of the terms that groups begin with. They lie side by side in memory, 8 bytes for each
+// loadHeads are the heads of the terms that groups begin with. They lie side by side in memory, 8 bytes for each
 // groupTerms terms, from the first look-up on: a question looks each of its terms up in every side.
-func (s *Side) beginnings() []uint64 {
+func (s *Side) loadHeads() []uint64 {
 	s.headsOnce.Do(func() {
 		s.heads = make([]uint64, len(s.groups))
 		for i := range s.heads {
-			s.heads[i] = head(s.leading(i))
+			s.heads[i] = prefixOf(s.firstTerm(i))
 		}
 	})
 	return s.heads
@@ -42,14 +42,14 @@ func NewFinder(terms []string) *Finder {
 		at: make([]int, len(terms)), groups: make([]group, len(terms)),
 	}
 	for i, term := range terms {
-		f.heads[i] = head(term)
+		f.heads[i] = prefixOf(term)
 	}
 	return f
 }
 
 // In appends the postings that a side has of each term, in their order; of a term that no document holds an empty list.
 func (f *Finder) In(side *Side, lists []List) []List {
-	f.locate(side.beginnings())
+	f.locateTerms(side.loadHeads())
 	for i, at := range f.at {
 		if f.at[i] = side.lastGroup(f.terms[i], f.heads[i], at); f.at[i] > 0 {
 			f.groups[i] = side.groups[f.at[i]-1]
@@ -70,9 +70,9 @@ func (f *Finder) In(side *Side, lists []List) []List {
 	return lists
 }
 
-// locate finds for each term how many heads are less than its own. All take as many steps, without a jump that depends
-// on what they find.
-func (f *Finder) locate(heads []uint64) {
+// locateTerms finds for each term how many heads are less than its own. All take as many steps, without a jump that
+// depends on what they find.
+func (f *Finder) locateTerms(heads []uint64) {
 	clear(f.at)
 	for left := len(heads); left > 0; {
 		half := (left + 1) / 2
@@ -89,13 +89,13 @@ func (f *Finder) locate(heads []uint64) {
 
 // lastGroup is how many groups begin with a term that is not greater, where so many have a lesser head.
 func (s *Side) lastGroup(term string, wanted uint64, less int) int {
-	heads := s.beginnings()
+	heads := s.loadHeads()
 	if less == len(heads) || heads[less] != wanted {
 		return less
 	}
 	lo, hi := less, len(heads)
 	for lo < hi {
-		if middle := int(uint(lo+hi) >> 1); heads[middle] == wanted && string(s.leading(middle)) <= term {
+		if middle := int(uint(lo+hi) >> 1); heads[middle] == wanted && string(s.firstTerm(middle)) <= term {
 			lo = middle + 1
 		} else {
 			hi = middle
@@ -107,8 +107,8 @@ func (s *Side) lastGroup(term string, wanted uint64, less int) int {
 // Find gives the postings of a term; false when no document holds it. A question asks every side for every term, so
 // terms are compared where they lie.
 func (s *Side) Find(term string) (List, bool) {
-	wanted, less := head(term), 0
-	heads := s.beginnings()
+	wanted, less := prefixOf(term), 0
+	heads := s.loadHeads()
 	for left := len(heads); left > 0; {
 		half := (left + 1) / 2
 		if heads[less+half-1] < wanted {
@@ -135,7 +135,7 @@ func (s *Side) findFrom(of group, term string) (List, bool) {
 			continue // it is less, as the one before
 		}
 		rest := term[equal:]
-		same := common(all.suffix, rest)
+		same := commonPrefix(all.suffix, rest)
 		equal += same
 		if same == len(all.suffix) && same == len(rest) {
 			return all.list, true
@@ -147,8 +147,8 @@ func (s *Side) findFrom(of group, term string) (List, bool) {
 	return List{}, false
 }
 
-// common is how many first bytes two strings share.
-func common(a []byte, b string) int {
+// commonPrefix is how many first bytes two strings share.
+func commonPrefix(a []byte, b string) int {
 	n := min(len(a), len(b))
 	for i := range n {
 		if a[i] != b[i] {

@@ -16,8 +16,8 @@ const singleHead = 4
 // maxStep is the unit of stored maxima, a power of two: a weight is less than K1+1, so that 16 bits hold it.
 const maxStep = 0x1p-14
 
-// stored is a maximum in units of maxStep, rounded up: a bound may be too high, never too low.
-func stored(largest float32) uint16 { return uint16(math.Ceil(float64(largest) / maxStep)) }
+// roundMax is a maximum in units of maxStep, rounded up: a bound may be too high, never too low.
+func roundMax(largest float32) uint16 { return uint16(math.Ceil(float64(largest) / maxStep)) }
 
 // block is a record of the blocks section: one of a list that has more than one.
 type block struct {
@@ -43,8 +43,8 @@ func (l List) Len() int { return l.postings }
 // Blocks is how many there are.
 func (l List) Blocks() int { return (l.postings + BlockSize - 1) / BlockSize }
 
-// in is how many postings a block has.
-func (l List) in(block int) int { return min(BlockSize, l.postings-block*BlockSize) }
+// countIn is how many postings a block has.
+func (l List) countIn(block int) int { return min(BlockSize, l.postings-block*BlockSize) }
 
 // Bounded says whether Last and Largest are there to be read: of a list of one block they are not, its postings give
 // them.
@@ -88,7 +88,7 @@ func (c *Cursor) Load(number int) {
 		return
 	}
 	c.block = number
-	side, n := c.list.side, c.list.in(number)
+	side, n := c.list.side, c.list.countIn(number)
 	switch {
 	case c.list.postings > BlockSize:
 		raw, record := side.lists[c.list.start:], &side.blocks[c.list.first+uint64(number)]
@@ -97,16 +97,16 @@ func (c *Cursor) Load(number int) {
 			former := &side.blocks[c.list.first+uint64(number)-1]
 			raw, before = raw[former.End:], former.Last
 		}
-		c.unpack(raw, n, int(record.DocBits), int(record.CountBits), before)
+		c.unpackBlock(raw, n, int(record.DocBits), int(record.CountBits), before)
 	case c.list.postings > fewPostings:
 		raw := side.lists[c.list.start:]
-		c.unpack(raw[singleHead:], n, int(raw[0]), int(raw[1]), ^uint32(0))
+		c.unpackBlock(raw[singleHead:], n, int(raw[0]), int(raw[1]), ^uint32(0))
 	default:
-		c.short(side.lists[c.list.start:], n)
+		c.decodeShort(side.lists[c.list.start:], n)
 	}
 }
 
-func (c *Cursor) unpack(raw []byte, n, docBits, countBits int, before uint32) {
+func (c *Cursor) unpackBlock(raw []byte, n, docBits, countBits int, before uint32) {
 	unpackRising(&c.docs, raw, n, docBits, before)
 	c.Docs, c.counted, c.packed, c.countBits = c.docs[:n], nil, raw[packedSize(n, docBits):], countBits
 }
@@ -132,9 +132,9 @@ func (c *Cursor) Count(at int) uint8 {
 	return 1 + uint8(binary.LittleEndian.Uint16(c.packed[bit>>3:])>>(bit&7)&(1<<c.countBits-1))
 }
 
-// short decodes a list of few postings: differences, each less one and with a bit that says whether a count follows.
-// It gives how many bytes they took; 0 where they are none.
-func (c *Cursor) short(raw []byte, n int) int {
+// decodeShort decodes a list of few postings: differences, each less one and with a bit that says whether a count
+// follows. It gives how many bytes they took; 0 where they are none.
+func (c *Cursor) decodeShort(raw []byte, n int) int {
 	doc, at, many := ^uint32(0), 0, false
 	for i := range n {
 		value, size := binary.Uvarint(raw[at:])

@@ -8,8 +8,8 @@ import (
 // slack is how many bytes lie behind the packed lists of a side: values are read eight at a time, in words.
 const slack = 64
 
-// width is how many bits the largest of the values takes.
-func width(values []uint32) int {
+// bitWidth is how many bits the largest of the values takes.
+func bitWidth(values []uint32) int {
 	all := uint32(0)
 	for _, value := range values {
 		all |= value
@@ -20,8 +20,8 @@ func width(values []uint32) int {
 // packedSize is how many bytes so many values of a width take.
 func packedSize(values, width int) int { return (values*width + 7) / 8 }
 
-// pack appends values of a width, one behind the other from the least bit on.
-func pack(out []byte, values []uint32, width int) []byte {
+// packValues appends values of a width, one behind the other from the least bit on.
+func packValues(out []byte, values []uint32, width int) []byte {
 	word, filled := uint64(0), 0
 	for _, value := range values {
 		word |= uint64(value) << filled

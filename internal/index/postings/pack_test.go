@@ -22,7 +22,7 @@ func TestValuesOfEveryWidthAreUnpackedAsTheyWerePacked(t *testing.T) {
 				doc += values[i] + 1
 				want[i] = doc
 			}
-			raw := pack(nil, values, bits)
+			raw := packValues(nil, values, bits)
 			require.Len(t, raw, packedSize(n, bits), "%d values of %d bits take", n, bits)
 			for range slack {
 				raw = append(raw, byte(r.Uint32()))
@@ -44,7 +44,7 @@ func TestValuesOfEveryWidthAreUnpackedAsTheyWerePacked(t *testing.T) {
 			}
 		}
 	}
-	if got := width([]uint32{0, 0}); got != 0 || width([]uint32{1, math.MaxUint32}) != 32 {
+	if got := bitWidth([]uint32{0, 0}); got != 0 || bitWidth([]uint32{1, math.MaxUint32}) != 32 {
 		t.Errorf("zeros take %d bits", got)
 	}
 }

@@ -34,8 +34,8 @@ type listWriter struct {
 	out []byte
 }
 
-// add takes the postings of one run: differences of documents, from 0, each with its count.
-func (w *listWriter) add(posts []byte) error {
+// addPostings takes the postings of one run: differences of documents, from 0, each with its count.
+func (w *listWriter) addPostings(posts []byte) error {
 	doc := uint32(0)
 	for len(posts) > 0 {
 		delta, n := binary.Uvarint(posts)
@@ -52,16 +52,16 @@ func (w *listWriter) add(posts []byte) error {
 	return nil
 }
 
-// largest weight of the block at hand.
-func (w *listWriter) largest() (weight float32) {
+// maxWeight weight of the block at hand.
+func (w *listWriter) maxWeight() (weight float32) {
 	for i, doc := range w.docs[:w.held] {
 		weight = max(weight, Weight(uint8(w.counts[i]), w.lens[doc], w.average))
 	}
 	return weight
 }
 
-// differences puts those between the documents of the block at hand in their place, and takes one from each count.
-func (w *listWriter) differences() {
+// takeDifferences puts those between the documents of the block at hand in their place, and takes one from each count.
+func (w *listWriter) takeDifferences() {
 	before := ^uint32(0)
 	if w.postings > 0 {
 		before = w.last
@@ -72,17 +72,17 @@ func (w *listWriter) differences() {
 	}
 }
 
-// pack appends the block at hand to a head.
-func (w *listWriter) pack(head []byte, docBits, countBits int) []byte {
-	return pack(pack(head, w.docs[:w.held], docBits), w.counts[:w.held], countBits)
+// packBlock appends the block at hand to a head.
+func (w *listWriter) packBlock(head []byte, docBits, countBits int) []byte {
+	return packValues(packValues(head, w.docs[:w.held], docBits), w.counts[:w.held], countBits)
 }
 
 // putBlock writes the block at hand as one of several.
 func (w *listWriter) putBlock() error {
-	record := block{Last: w.docs[w.held-1], Largest: stored(w.largest())}
-	w.differences()
-	docBits, countBits := width(w.docs[:w.held]), width(w.counts[:w.held])
-	w.out = w.pack(w.out[:0], docBits, countBits)
+	record := block{Last: w.docs[w.held-1], Largest: roundMax(w.maxWeight())}
+	w.takeDifferences()
+	docBits, countBits := bitWidth(w.docs[:w.held]), bitWidth(w.counts[:w.held])
+	w.out = w.packBlock(w.out[:0], docBits, countBits)
 	w.bytes += uint64(len(w.out))
 	if w.bytes-w.start > math.MaxUint32 {
 		return fault.TooLarge.At("write postings of", fmt.Sprintf("%d documents", len(w.lens))).
@@ -96,8 +96,8 @@ func (w *listWriter) putBlock() error {
 	return errors.Join(w.cols.lists.Put(w.out), mapped.PutRecord(&w.cols.blocks, record))
 }
 
-// end ends the list, which is that of a term.
-func (w *listWriter) end(term string) error {
+// finishList ends the list, which is that of a term.
+func (w *listWriter) finishList(term string) error {
 	if err := w.endList(); err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func (w *listWriter) end(term string) error {
 			return err
 		}
 	}
-	shared := common(w.term, term)
+	shared := commonPrefix(w.term, term)
 	if w.place%groupTerms != 0 {
 		w.out = binary.AppendUvarint(w.out, uint64(shared))
 	}
@@ -134,7 +134,7 @@ func (w *listWriter) endList() error {
 	}
 	w.out = w.out[:0]
 	if w.held <= fewPostings {
-		w.differences()
+		w.takeDifferences()
 		for i, difference := range w.docs[:w.held] {
 			if count := w.counts[i] + 1; count == 1 {
 				w.out = binary.AppendUvarint(w.out, uint64(difference)<<1)
@@ -143,11 +143,11 @@ func (w *listWriter) endList() error {
 			}
 		}
 	} else {
-		largest := stored(w.largest())
-		w.differences()
-		docBits, countBits := width(w.docs[:w.held]), width(w.counts[:w.held])
+		largest := roundMax(w.maxWeight())
+		w.takeDifferences()
+		docBits, countBits := bitWidth(w.docs[:w.held]), bitWidth(w.counts[:w.held])
 		w.out = binary.LittleEndian.AppendUint16(append(w.out, byte(docBits), byte(countBits)), largest)
-		w.out = w.pack(w.out, docBits, countBits)
+		w.out = w.packBlock(w.out, docBits, countBits)
 	}
 	w.bytes += uint64(len(w.out))
 	w.postings, w.held = uint64(w.held), 0

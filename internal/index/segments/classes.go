@@ -54,7 +54,7 @@ func (t *Table) ClassRows(
 				}
 			}
 			if found != len(wanted) {
-				yield(ClassRow{}, t.unlike(index, run, fmt.Sprintf("its classes segments have %d of %d of its rows", found,
+				yield(ClassRow{}, t.damageOf(index, run, fmt.Sprintf("its classes segments have %d of %d of its rows", found,
 					len(wanted))))
 				return
 			}
@@ -118,12 +118,12 @@ func (t *Table) classRow(index artifact.Index, run int, stored artifact.Row) (ro
 	row.Place, _ = t.ClassRow(row.ID)
 	if known := t.Runs[run].Rows[row.Place.Row]; row.Place.Segment != run || known.Vector != row.Vector.Prefix() ||
 		known.Record != rows.RecordDigest(row.Record) {
-		return row, t.unlike(index, run, "its row of class "+row.ID.String()+" is another than that of its classes segment")
+		return row, t.damageOf(index, run, "its row of class "+row.ID.String()+" is another than that of its classes segment")
 	}
 	return row, nil
 }
 
-func (t *Table) unlike(index artifact.Index, run int, why string) error {
+func (t *Table) damageOf(index artifact.Index, run int, why string) error {
 	return fault.SegmentDamage.At("read", index.SegmentKey(t.listed.Runs[run].SHA256)).Because(why).
 		Advise(index.Rebuild())
 }

@@ -75,10 +75,10 @@ func Apart(listed, other core.Segments) core.Segments {
 func (t *Table) ClassesApart(other *Table) iter.Seq2[ClassLeft, error] {
 	sources := make([]merge.Next[ClassLeft], len(t.Runs))
 	for number, file := range t.Runs {
-		shared, row := t.sharing(t.listed.Runs[number].SHA256, []*Table{other}), 0
+		shared, row := t.findSharing(t.listed.Runs[number].SHA256, []*Table{other}), 0
 		sources[number] = func() (ClassLeft, bool, error) {
 			for ; row < len(file.Rows); row++ {
-				if found := &file.Rows[row]; t.classCounts(number, row) && !shared.counts(row) {
+				if found := &file.Rows[row]; t.classCounts(number, row) && !shared.isCounted(row) {
 					row++
 					return ClassLeft{ID: found.ID, Class: classOf(found)}, true, nil
 				}
@@ -93,11 +93,11 @@ func (t *Table) ClassesApart(other *Table) iter.Seq2[ClassLeft, error] {
 func (t *Table) ChunksApart(other *Table) iter.Seq2[ChunkLeft, error] {
 	sources := make([]merge.Next[ChunkLeft], len(t.Splits))
 	for number, file := range t.Splits {
-		shared, at := t.sharing(t.listed.Splits[number].SHA256, []*Table{other}), 0
+		shared, at := t.findSharing(t.listed.Splits[number].SHA256, []*Table{other}), 0
 		sources[number] = func() (ChunkLeft, bool, error) {
 			for ; at < len(file.ByID); at++ {
 				found := &file.Chunks[file.ByID[at]]
-				if t.documentCounts(number, int(found.Document)) && !shared.counts(int(found.Document)) {
+				if t.documentCounts(number, int(found.Document)) && !shared.isCounted(int(found.Document)) {
 					at++
 					return ChunkLeft{ID: found.ID, Chunk: chunkOf(found)}, true, nil
 				}
@@ -146,11 +146,11 @@ func (t *Table) documentsOf(
 			yield(DocumentLeft{}, err)
 			return
 		}
-		shared := t.sharing(one.SHA256, []*Table{other})
+		shared := t.findSharing(one.SHA256, []*Table{other})
 		for part, segment := range parts {
 			var keys []string // of one unit's documents
 			for row := range file.Documents {
-				if int(file.Documents[row].Part) == part && t.documentCounts(number, row) && !shared.counts(row) {
+				if int(file.Documents[row].Part) == part && t.documentCounts(number, row) && !shared.isCounted(row) {
 					keys = append(keys, string(file.KeyBytes(row)))
 				}
 			}
@@ -159,7 +159,7 @@ func (t *Table) documentsOf(
 			}
 			key := index.SegmentKey(segment.SHA256)
 			found := artifact.RowsUnder(ctx, index.Store, key, segment.Bytes, slices.Values(keys))
-			for document, err := range decoded(found) {
+			for document, err := range decodeDocuments(found) {
 				if !yield(document, err) || err != nil {
 					return
 				}
@@ -168,7 +168,7 @@ func (t *Table) documentsOf(
 	}
 }
 
-func decoded(stored iter.Seq2[artifact.Row, error]) iter.Seq2[DocumentLeft, error] {
+func decodeDocuments(stored iter.Seq2[artifact.Row, error]) iter.Seq2[DocumentLeft, error] {
 	return func(yield func(DocumentLeft, error) bool) {
 		for row, err := range stored {
 			var document DocumentLeft

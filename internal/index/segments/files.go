@@ -68,7 +68,7 @@ func Open(
 	o.analyser = analyser
 	o.addSplits(listed.Splits)
 	o.addRuns(listed.Runs)
-	return o.open(ctx)
+	return o.openFiles(ctx)
 }
 
 // OpenTombs copies and maps only what says which rows are dead: small files.
@@ -82,7 +82,7 @@ func OpenTombs(
 	for _, one := range listed.Runs {
 		o.rows[one.SHA256] = tombOfRun(one)
 	}
-	return o.open(ctx)
+	return o.openFiles(ctx)
 }
 
 // opening is a set whose files are being mapped.
@@ -110,8 +110,8 @@ func newOpening(cache *localfile.Cache, index artifact.Index, listed core.Segmen
 	}
 }
 
-// open adds what is dead and does the steps. After an error everything that was mapped is let go.
-func (o *opening) open(ctx context.Context) (*Files, error) {
+// openFiles adds what is dead and does the steps. After an error everything that was mapped is let go.
+func (o *opening) openFiles(ctx context.Context) (*Files, error) {
 	err := o.addTombs(o.listed.Tombs)
 	if err == nil {
 		err = o.addDeadStats(o.listed.DeadStats)
@@ -137,8 +137,8 @@ func (o *opening) open(ctx context.Context) (*Files, error) {
 	return o.files, nil
 }
 
-// acquire copies a segment and maps the copy, or takes part in a mapping of it.
-func acquire[T interface{ Close() }](
+// acquireFile copies a segment and maps the copy, or takes part in a mapping of it.
+func acquireFile[T interface{ Close() }](
 	ctx context.Context, o *opening, segment core.Segment, open func(path string) (T, error),
 ) (T, error) {
 	key := o.index.SegmentKey(segment.SHA256)
@@ -170,7 +170,7 @@ func (o *opening) addSplits(splits []core.Split) {
 		}
 		o.rows[one.SHA256] = tombOf(one)
 		o.steps = append(o.steps, func(ctx context.Context) error {
-			file, err := acquire(ctx, o, one.Segment, func(path string) (*split.File, error) {
+			file, err := acquireFile(ctx, o, one.Segment, func(path string) (*split.File, error) {
 				return split.Open(path, expect)
 			})
 			if err != nil {
@@ -187,7 +187,7 @@ func (o *opening) addRuns(runs []core.Run) {
 		expect := classrun.Expect{Analyser: o.analyser, Classes: int(one.Rows)}
 		o.rows[one.SHA256] = tombOfRun(one)
 		o.steps = append(o.steps, func(ctx context.Context) error {
-			file, err := acquire(ctx, o, one.Segment, func(path string) (*classrun.File, error) {
+			file, err := acquireFile(ctx, o, one.Segment, func(path string) (*classrun.File, error) {
 				return classrun.Open(path, expect)
 			})
 			if err != nil {
@@ -208,7 +208,7 @@ func (o *opening) addTombs(tombs []core.Tomb) error {
 		}
 		delete(o.rows, one.Of)
 		o.steps = append(o.steps, func(ctx context.Context) error {
-			file, err := acquire(ctx, o, one.Segment, func(path string) (*deletions.File, error) {
+			file, err := acquireFile(ctx, o, one.Segment, func(path string) (*deletions.File, error) {
 				return deletions.Open(path, of)
 			})
 			if err != nil {
@@ -235,7 +235,7 @@ func (o *opening) addDeadStats(dead []core.DeadStat) error {
 		delete(sides, one.Side)
 		of := deletedstats.Of{Side: one.Side, Analyser: o.analyser}
 		o.steps = append(o.steps, func(ctx context.Context) (err error) {
-			o.dead[i], err = acquire(ctx, o, one.Segment, func(path string) (*deletedstats.File, error) {
+			o.dead[i], err = acquireFile(ctx, o, one.Segment, func(path string) (*deletedstats.File, error) {
 				return deletedstats.Open(path, of)
 			})
 			return err

@@ -28,9 +28,9 @@ func (t *Table) ClassesLeft(place int, others []*Table) iter.Seq[ClassLeft] {
 	return func(yield func(ClassLeft) bool) {
 		base := 0
 		for number, file := range t.Runs {
-			shared := t.sharing(t.listed.Runs[number].SHA256, others)
+			shared := t.findSharing(t.listed.Runs[number].SHA256, others)
 			for row := max(0, place-base); row < len(file.Rows); row++ {
-				if !t.classCounts(number, row) || shared.counts(row) {
+				if !t.classCounts(number, row) || shared.isCounted(row) {
 					continue
 				}
 				if !yield(ClassLeft{base + row, file.Rows[row].ID, classOf(&file.Rows[row])}) {
@@ -47,10 +47,10 @@ func (t *Table) ChunksLeft(place int, others []*Table) iter.Seq[ChunkLeft] {
 	return func(yield func(ChunkLeft) bool) {
 		base := 0
 		for number, file := range t.Splits {
-			shared := t.sharing(t.listed.Splits[number].SHA256, others)
+			shared := t.findSharing(t.listed.Splits[number].SHA256, others)
 			for row := max(0, place-base); row < len(file.Chunks); row++ {
 				found := &file.Chunks[row]
-				if !t.documentCounts(number, int(found.Document)) || shared.counts(int(found.Document)) {
+				if !t.documentCounts(number, int(found.Document)) || shared.isCounted(int(found.Document)) {
 					continue
 				}
 				if !yield(ChunkLeft{base + row, found.ID, chunkOf(found)}) {
@@ -65,17 +65,17 @@ func (t *Table) ChunksLeft(place int, others []*Table) iter.Seq[ChunkLeft] {
 // sharing are generations that list the same segment; nil stands for one in which no row of it is dead.
 type sharing []*deletions.File
 
-func (t *Table) sharing(sha string, others []*Table) (out sharing) {
+func (t *Table) findSharing(sha string, others []*Table) (out sharing) {
 	for _, other := range others {
-		if other.lists(sha) {
+		if other.listsFile(sha) {
 			out = append(out, other.Tomb(sha))
 		}
 	}
 	return out
 }
 
-// counts reports whether a row counts in one of them.
-func (s sharing) counts(row int) bool {
+// isCounted reports whether a row counts in one of them.
+func (s sharing) isCounted(row int) bool {
 	for _, dead := range s {
 		if dead == nil || !dead.Dead(row) {
 			return true
@@ -84,7 +84,7 @@ func (s sharing) counts(row int) bool {
 	return false
 }
 
-func (t *Table) lists(sha string) bool {
+func (t *Table) listsFile(sha string) bool {
 	for _, one := range t.listed.Splits {
 		if one.SHA256 == sha {
 			return true

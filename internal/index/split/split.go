@@ -135,14 +135,14 @@ func Open(path string, expect Expect) (*File, error) {
 		meta:      file.Bytes("meta"),
 		Titles:    mapped.Slice[title.Named](file, title.Section),
 	}
-	if err := x.check(path, expect); err != nil {
+	if err := x.checkMeta(path, expect); err != nil {
 		file.Close()
 		return nil, err
 	}
 	return x, nil
 }
 
-func (x *File) check(path string, expect Expect) error {
+func (x *File) checkMeta(path string, expect Expect) error {
 	if err := json.Unmarshal(x.f.Bytes(metaSection), &x.Meta); err != nil {
 		return x.f.Unfit(err.Error())
 	}
@@ -215,27 +215,27 @@ func (x *File) Filtered(i int) (map[string]string, time.Time) {
 	return meta, time.UnixMilli(x.Documents[i].Modified).UTC()
 }
 
-// edges are where the chunks of a class lie in class_to.
-func (x *File) edges(class int) (from, to uint64) {
+// chunkRange are where the chunks of a class lie in class_to.
+func (x *File) chunkRange(class int) (from, to uint64) {
 	return uint64(x.classOff[class]), uint64(x.classOff[class+1])
 }
 
 // ChunksOf gives the chunks that mention the class at a place of ClassIDs, increasing.
 func (x *File) ChunksOf(class int) []uint32 {
-	from, to := x.edges(class)
+	from, to := x.chunkRange(class)
 	return x.classTo[from:to]
 }
 
 // PlacesOf gives, of each of ChunksOf, the place among the chunk's mentions at which the class comes first: its
 // position in the model's list and one, 0 of a title. All at MaxPlace or behind it have that one.
 func (x *File) PlacesOf(class int) []uint16 {
-	from, to := x.edges(class)
+	from, to := x.chunkRange(class)
 	return x.classAt[from:to]
 }
 
 // MentionsOf counts the mentions of a class by those of its chunks that count.
 func (x *File) MentionsOf(class int, counts func(chunk uint32) bool) (mentions int64) {
-	from, to := x.edges(class)
+	from, to := x.chunkRange(class)
 	at := sort.Search(len(x.more), func(i int) bool { return uint64(x.more[i].Edge) >= from })
 	for edge := from; edge < to; edge++ {
 		times := int64(1)

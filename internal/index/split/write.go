@@ -72,7 +72,7 @@ func (w *Writer) Document(row Row) error {
 			Because("it comes after " + fault.Quoted(w.last) + ", documents are given in the order of keys")
 		return w.err
 	}
-	if w.err = w.room("documents", w.documents); w.err != nil {
+	if w.err = w.checkRoom("documents", w.documents); w.err != nil {
 		return w.err
 	}
 	var raw []byte
@@ -112,7 +112,7 @@ func (w *Writer) Chunk(chunk Chunk, terms []string) error {
 		w.err = fault.Internal.At("write split", "a chunk").Because("no document was given before it")
 		return w.err
 	}
-	if w.err = w.room("chunks", w.chunks); w.err != nil {
+	if w.err = w.checkRoom("chunks", w.chunks); w.err != nil {
 		return w.err
 	}
 	place := binary.BigEndian.AppendUint32(nil, uint32(w.chunks))
@@ -137,7 +137,7 @@ func (w *Writer) Mention(class core.ID, chunk uint32, position int) error {
 	return w.err
 }
 
-func (w *Writer) room(of string, have uint64) error {
+func (w *Writer) checkRoom(of string, have uint64) error {
 	if have < w.limit {
 		return nil
 	}
@@ -212,16 +212,16 @@ func (w *Writer) writeClasses(out *mapped.Writer) error {
 		}
 		id, rest := core.ID(row[0][:len(core.ID{})]), row[0][len(core.ID{}):]
 		if w.classes == 0 || id != classes.id {
-			if err := errors.Join(w.room("classes", w.classes), classes.begin(id)); err != nil {
+			if err := errors.Join(w.checkRoom("classes", w.classes), classes.beginClass(id)); err != nil {
 				return err
 			}
 			w.classes++
 		}
-		if err := classes.add(binary.BigEndian.Uint32(rest), binary.BigEndian.Uint16(rest[4:])); err != nil {
+		if err := classes.addChunk(binary.BigEndian.Uint32(rest), binary.BigEndian.Uint16(rest[4:])); err != nil {
 			return err
 		}
 	}
-	return classes.write(out)
+	return classes.writeSections(out)
 }
 
 // classWriter takes mentions in the order of classes, of chunks, and of places.
@@ -240,14 +240,14 @@ func (c *classWriter) close() {
 	}
 }
 
-func (c *classWriter) begin(id core.ID) error {
-	err := c.end()
+func (c *classWriter) beginClass(id core.ID) error {
+	err := c.endChunk()
 	c.id = id
 	return errors.Join(err, c.ids.Put(id[:]), mapped.PutRecord(&c.offsets, c.edges))
 }
 
-// end ends a chunk of a class.
-func (c *classWriter) end() error {
+// endChunk ends a chunk of a class.
+func (c *classWriter) endChunk() error {
 	times := c.times
 	c.times = 0
 	if times > 1 {
@@ -256,7 +256,7 @@ func (c *classWriter) end() error {
 	return nil
 }
 
-func (c *classWriter) add(chunk uint32, place uint16) error {
+func (c *classWriter) addChunk(chunk uint32, place uint16) error {
 	if c.times > 0 && chunk == c.chunk {
 		c.times++
 		return nil
@@ -264,14 +264,14 @@ func (c *classWriter) add(chunk uint32, place uint16) error {
 	if c.edges == math.MaxUint32 {
 		return tooLarge("mentions", math.MaxUint32)
 	}
-	err := c.end()
+	err := c.endChunk()
 	c.chunk, c.times = chunk, 1
 	c.edges++
 	return errors.Join(err, mapped.PutRecord(&c.chunks, chunk), mapped.PutRecord(&c.places, place))
 }
 
-func (c *classWriter) write(out *mapped.Writer) error {
-	if err := errors.Join(c.end(), mapped.PutRecord(&c.offsets, c.edges)); err != nil {
+func (c *classWriter) writeSections(out *mapped.Writer) error {
+	if err := errors.Join(c.endChunk(), mapped.PutRecord(&c.offsets, c.edges)); err != nil {
 		return err
 	}
 	for _, section := range []struct {

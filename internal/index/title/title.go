@@ -25,17 +25,17 @@ func Of(title string, parity bool, aliases core.Aliases) Named {
 	if parity || key == "" {
 		return out
 	}
-	out[0] = first(core.ClassID(aliases.Of(key)))
+	out[0] = leadingBits(core.ClassID(aliases.Of(key)))
 	if open := strings.LastIndex(key, " ("); open > 0 && strings.HasSuffix(key, ")") {
-		out[1] = first(core.ClassID(aliases.Of(names.Key(key[:open], false))))
+		out[1] = leadingBits(core.ClassID(aliases.Of(names.Key(key[:open], false))))
 	}
 	return out
 }
 
 // Names reports whether the title names a class.
 func (n Named) Names(class core.ID) bool {
-	id := first(class)
+	id := leadingBits(class)
 	return id != 0 && (id == n[0] || id == n[1])
 }
 
-func first(class core.ID) uint64 { return binary.BigEndian.Uint64(class[:8]) }
+func leadingBits(class core.ID) uint64 { return binary.BigEndian.Uint64(class[:8]) }

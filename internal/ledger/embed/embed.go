@@ -140,7 +140,7 @@ func (s Source) Missing(ctx context.Context, items []Item) ([]Item, error) {
 	if !s.Embedder.Info().Paid {
 		return nil, nil
 	}
-	_, objects, err := s.find(ctx, items)
+	_, objects, err := s.findObjects(ctx, items)
 	if err != nil {
 		return nil, err
 	}
@@ -156,14 +156,14 @@ func (s Source) Missing(ctx context.Context, items []Item) ([]Item, error) {
 // Pay has the ledger hold the vectors of items. It asks the model for those that were not asked for, in one request
 // where the model takes them.
 func (s Source) Pay(ctx context.Context, items []Item) error {
-	keys := s.keys(items)
+	keys := s.keysOf(items)
 	ledger.Note(ctx, ledger.Embed, keys...)
 	return s.Ledger.PayTexts(ctx, keys, func(ctx context.Context, places []int) error {
 		wanted := make([]Item, len(places))
 		for n, i := range places {
 			wanted[n] = items[i]
 		}
-		return s.store(ctx, wanted)
+		return s.storeVectors(ctx, wanted)
 	})
 }
 
@@ -177,7 +177,7 @@ func (s Source) Vectors(ctx context.Context, items []Item) ([][]float32, error) 
 		return vectors, err
 	}
 	for range rereads {
-		keys, objects, err := s.find(ctx, items)
+		keys, objects, err := s.findObjects(ctx, items)
 		if err != nil {
 			return nil, err
 		}
@@ -203,8 +203,8 @@ func (s Source) Vectors(ctx context.Context, items []Item) ([][]float32, error) 
 		Advise("see whether something deletes objects under ledger/embed")
 }
 
-// keys of items in the ledger: their digests, in the embedder's domain.
-func (s Source) keys(items []Item) []core.Digest {
+// keysOf of items in the ledger: their digests, in the embedder's domain.
+func (s Source) keysOf(items []Item) []core.Digest {
 	domain := s.Embedder.Info().Domain
 	keys := make([]core.Digest, len(items))
 	for i, it := range items {
@@ -213,9 +213,9 @@ func (s Source) keys(items []Item) []core.Digest {
 	return keys
 }
 
-// find returns the keys of items and the objects that hold their vectors, zero where none does.
-func (s Source) find(ctx context.Context, items []Item) (keys, objects []core.Digest, err error) {
-	keys = s.keys(items)
+// findObjects returns the keys of items and the objects that hold their vectors, zero where none does.
+func (s Source) findObjects(ctx context.Context, items []Item) (keys, objects []core.Digest, err error) {
+	keys = s.keysOf(items)
 	ledger.Note(ctx, ledger.Embed, keys...)
 	objects, err = s.Ledger.FindTexts(ctx, keys)
 	return keys, objects, err
@@ -229,41 +229,41 @@ func textsOf(items []Item) []string {
 	return texts
 }
 
-// store asks the model and stores what it answers. A request that the model rejects is halved until the text at fault
-// is alone; that one is cut. What one half cost is stored before the other is asked for.
-func (s Source) store(ctx context.Context, items []Item) error {
-	_, err := s.stored(ctx, items)
+// storeVectors asks the model and stores what it answers. A request that the model rejects is halved until the text at
+// fault is alone; that one is cut. What one half cost is stored before the other is asked for.
+func (s Source) storeVectors(ctx context.Context, items []Item) error {
+	_, err := s.tryStore(ctx, items)
 	return err
 }
 
-// stored is store, and reports whether the model took the texts in one request.
-func (s Source) stored(ctx context.Context, items []Item) (whole bool, err error) {
+// tryStore is store, and reports whether the model took the texts in one request.
+func (s Source) tryStore(ctx context.Context, items []Item) (whole bool, err error) {
 	var vectors [][]float32
-	known := len(items) > s.takes()
+	known := len(items) > s.maxTexts()
 	if !known {
-		if vectors, err = s.request(ctx, textsOf(items)); err == nil {
-			return true, s.Ledger.PutVectors(ctx, s.keys(items), vectors)
+		if vectors, err = s.requestVectors(ctx, textsOf(items)); err == nil {
+			return true, s.Ledger.PutVectors(ctx, s.keysOf(items), vectors)
 		}
-		if !splits(err) {
+		if !maySplit(err) {
 			return false, err
 		}
 	}
 	if half := len(items) / 2; half > 0 {
-		first, err := s.stored(ctx, items[:half])
+		first, err := s.tryStore(ctx, items[:half])
 		if err != nil {
 			return false, err
 		}
-		second, err := s.stored(ctx, items[half:])
+		second, err := s.tryStore(ctx, items[half:])
 		// None of them is at fault: they were too many. Of a few it is the words rather than the texts that were.
 		if first && second && err == nil && !known && half >= fewTexts {
 			s.takesAtMost(len(items) - half)
 		}
 		return false, err
 	}
-	if vectors, err = s.cut(ctx, items[0].Text, err); err == nil {
-		return false, s.Ledger.PutVectors(ctx, s.keys(items), vectors)
+	if vectors, err = s.embedBeginning(ctx, items[0].Text, err); err == nil {
+		return false, s.Ledger.PutVectors(ctx, s.keysOf(items), vectors)
 	}
-	if !splits(err) {
+	if !maySplit(err) {
 		return false, err
 	}
 	return false, fault.CodeOf(err).
@@ -272,33 +272,33 @@ func (s Source) stored(ctx context.Context, items []Item) (whole bool, err error
 		Advise("exclude the document that holds this text, or use another embedding model")
 }
 
-// cut asks for the beginning of a text that the model rejects as a whole. A server that refuses may have refused
-// anybody for a while: once it serves the beginning, it is asked for the whole again, as what is stored stays.
-func (s Source) cut(ctx context.Context, text string, rejected error) ([][]float32, error) {
+// embedBeginning asks for the beginning of a text that the model rejects as a whole. A server that refuses may have
+// refused anybody for a while: once it serves the beginning, it is asked for the whole again, as what is stored stays.
+func (s Source) embedBeginning(ctx context.Context, text string, rejected error) ([][]float32, error) {
 	short := Fit(text, rejectedTokens)
 	if len(short) == len(text) {
 		return nil, rejected
 	}
-	vectors, err := s.request(ctx, []string{short})
+	vectors, err := s.requestVectors(ctx, []string{short})
 	if err != nil || !fault.Is(rejected, fault.ModelRefused) {
 		return vectors, err
 	}
-	whole, err := s.request(ctx, []string{text})
-	if err == nil || !splits(err) {
+	whole, err := s.requestVectors(ctx, []string{text})
+	if err == nil || !maySplit(err) {
 		return whole, err
 	}
 	return vectors, nil
 }
 
-// splits reports whether fewer or shorter texts may be served: a server may say in any words that there are too many.
-func splits(err error) bool {
+// maySplit reports whether fewer or shorter texts may be served: a server may say in any words that there are too many.
+func maySplit(err error) bool {
 	return err != nil && (fault.KindOf(err) == fault.Content || fault.Is(err, fault.ModelRefused))
 }
 
 // rejectedTokens is what is asked for of a text that the model rejects as a whole.
 const rejectedTokens = 256
 
-func (s Source) request(ctx context.Context, texts []string) (vectors [][]float32, err error) {
+func (s Source) requestVectors(ctx context.Context, texts []string) (vectors [][]float32, err error) {
 	err = retry.Do(ctx, func(ctx context.Context) error {
 		var err error
 		vectors, _, err = s.Embedder.Embed(ctx, texts)

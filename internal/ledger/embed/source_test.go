@@ -260,13 +260,13 @@ func TestADamagedLedgerObjectIsNeverTakenForVectorsAndIsMended(t *testing.T) {
 			store.Change(store.Keys("ledger/embed/loose/")[0], c.edit)
 			for round, want := range []int{2, 2} { // requests so far: it is paid for once more, and then is there
 				src.Ledger = ledger.New(store, memory.NewClaims())
-				var told atomic.Int64
-				src.Ledger.OnDamage = func(string, error) { told.Add(1) }
+				var calls atomic.Int64
+				src.Ledger.OnDamage = func(string, error) { calls.Add(1) }
 				vectors, err := src.Vectors(t.Context(), items)
 				require.NoError(t, err, "%s", c.situation)
 				lengths(t, vectors, 1, 2)
-				assert.True(t, len(e.asked) == want && (told.Load() > 0) == (round == 0),
-					"%s, sealed %v, round %d: %d requests, %d reports", c.situation, sealed, round, len(e.asked), told.Load())
+				assert.True(t, len(e.asked) == want && (calls.Load() > 0) == (round == 0),
+					"%s, sealed %v, round %d: %d requests, %d reports", c.situation, sealed, round, len(e.asked), calls.Load())
 			}
 		}
 	}

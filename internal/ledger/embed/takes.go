@@ -27,8 +27,8 @@ func (s Source) takenKey() string {
 	return info.Endpoint + "\x00" + info.Model
 }
 
-// takes is how many texts a request may have: at least one.
-func (s Source) takes() int {
+// maxTexts is how many texts a request may have: at least one.
+func (s Source) maxTexts() int {
 	takenMu.Lock()
 	defer takenMu.Unlock()
 	if known, ok := taken[s.takenKey()]; ok && time.Now().Before(known.until) {

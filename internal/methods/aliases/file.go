@@ -33,34 +33,34 @@ func ParseFile(r io.Reader) (File, error) {
 		if line == "" || strings.HasPrefix(line, "#") {
 			continue
 		}
-		if reason := f.line(line); reason != "" {
-			return File{}, bad("line " + strconv.Itoa(n) + ": " + reason)
+		if reason := f.readLine(line); reason != "" {
+			return File{}, newFault("line " + strconv.Itoa(n) + ": " + reason)
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return File{}, bad(err.Error())
+		return File{}, newFault(err.Error())
 	}
 	for from := range f.Pinned {
-		if _, err := f.target(from); err != nil {
+		if _, err := f.resolvePin(from); err != nil {
 			return File{}, err
 		}
 	}
 	for pair := range f.Forbidden {
-		a, errA := f.target(pair[0])
-		b, errB := f.target(pair[1])
+		a, errA := f.resolvePin(pair[0])
+		b, errB := f.resolvePin(pair[1])
 		if errA == nil && errB == nil && a == b {
-			return File{}, bad(strconv.Quote(min(pair[0], pair[1])) + " and " +
+			return File{}, newFault(strconv.Quote(min(pair[0], pair[1])) + " and " +
 				strconv.Quote(max(pair[0], pair[1])) + " are pinned to one and forbidden to be one")
 		}
 	}
 	return f, nil
 }
 
-func bad(reason string) error {
+func newFault(reason string) error {
 	return fault.BadConfig.At("read", "aliases").Because(reason)
 }
 
-func (f File) line(line string) string {
+func (f File) readLine(line string) string {
 	verb, rest, _ := strings.Cut(line, " ")
 	left, right, two := strings.Cut(rest, "|")
 	a, b := names.Key(left, false), names.Key(right, false)
@@ -82,8 +82,8 @@ func (f File) line(line string) string {
 	return ""
 }
 
-// target is the name at the end of what a name is pinned to.
-func (f File) target(name string) (string, error) {
+// resolvePin is the name at the end of what a name is pinned to.
+func (f File) resolvePin(name string) (string, error) {
 	seen := map[string]bool{}
 	for at := name; ; {
 		next, pinned := f.Pinned[at]
@@ -91,7 +91,7 @@ func (f File) target(name string) (string, error) {
 			return at, nil
 		}
 		if seen[at] = true; seen[next] {
-			return "", bad("names are pinned in a circle, among them " + strconv.Quote(next))
+			return "", newFault("names are pinned in a circle, among them " + strconv.Quote(next))
 		}
 		at = next
 	}

@@ -71,20 +71,20 @@ func Merge(all []Name, pairs []Pair, file File, limits Limits, cosine func(a, b 
 	decide := func(pair Pair, why string) {
 		merged := why == WhyPinned || why == WhyNear
 		if merged {
-			m.join(pair.A, pair.B)
+			m.joinGroups(pair.A, pair.B)
 		}
 		decisions = append(decisions, Decision{pair, merged || why == WhyJoined, why})
 	}
 	for i, key := range m.keys {
-		target, err := file.target(key)
+		target, err := file.resolvePin(key)
 		if to, known := place[target]; err == nil && known && to != i {
-			decide(m.ordered(Pair{i, to, cosine(i, to)}), WhyPinned)
+			decide(m.orderPair(Pair{i, to, cosine(i, to)}), WhyPinned)
 		}
 	}
 	sorted := make([]Pair, 0, len(pairs))
 	for _, pair := range pairs {
 		if pair.A != pair.B {
-			sorted = append(sorted, m.ordered(pair))
+			sorted = append(sorted, m.orderPair(pair))
 		}
 	}
 	slices.SortFunc(sorted, func(a, b Pair) int {
@@ -92,7 +92,7 @@ func Merge(all []Name, pairs []Pair, file File, limits Limits, cosine func(a, b 
 			cmp.Compare(m.keys[a.B], m.keys[b.B]))
 	})
 	for _, pair := range slices.Compact(sorted) {
-		decide(pair, m.why(pair, all, limits, cosine))
+		decide(pair, m.explainPair(pair, all, limits, cosine))
 	}
 	slices.SortFunc(decisions, func(a, b Decision) int {
 		return cmp.Or(cmp.Compare(m.keys[a.A], m.keys[b.A]), cmp.Compare(m.keys[a.B], m.keys[b.B]),
@@ -100,7 +100,7 @@ func Merge(all []Name, pairs []Pair, file File, limits Limits, cosine func(a, b 
 	})
 	of := make([]int, len(all))
 	for i := range all {
-		of[i] = m.representative(m.group[i], cosine)
+		of[i] = m.chooseRepresentative(m.group[i], cosine)
 	}
 	return Result{of, decisions}
 }
@@ -111,15 +111,15 @@ type merger struct {
 	group [][]int // of each name, its group: one slice for all members
 }
 
-// ordered has the name with the lesser key first.
-func (m *merger) ordered(pair Pair) Pair {
+// orderPair has the name with the lesser key first.
+func (m *merger) orderPair(pair Pair) Pair {
 	if m.keys[pair.A] > m.keys[pair.B] {
 		pair.A, pair.B = pair.B, pair.A
 	}
 	return pair
 }
 
-func (m *merger) join(a, b int) {
+func (m *merger) joinGroups(a, b int) {
 	if slices.Contains(m.group[a], b) {
 		return
 	}
@@ -130,7 +130,7 @@ func (m *merger) join(a, b int) {
 	}
 }
 
-func (m *merger) why(pair Pair, all []Name, limits Limits, cosine func(a, b int) float64) string {
+func (m *merger) explainPair(pair Pair, all []Name, limits Limits, cosine func(a, b int) float64) string {
 	if slices.Contains(m.group[pair.A], pair.B) {
 		return WhyJoined
 	}
@@ -153,7 +153,7 @@ func (m *merger) why(pair Pair, all []Name, limits Limits, cosine func(a, b int)
 	}
 	for _, member := range slices.Concat(m.group[pair.A], m.group[pair.B]) {
 		if _, pinned := m.file.Pinned[m.keys[member]]; pinned {
-			target, _ := m.file.target(m.keys[member])
+			target, _ := m.file.resolvePin(m.keys[member])
 			pins[target] = true
 		}
 	}
@@ -163,11 +163,11 @@ func (m *merger) why(pair Pair, all []Name, limits Limits, cosine func(a, b int)
 	return WhyNear
 }
 
-// representative of a group, which is in the order of keys: what a member is pinned to, a preferred name, or the one
-// whose distances to the others have the least sum.
-func (m *merger) representative(group []int, cosine func(a, b int) float64) int {
+// chooseRepresentative of a group, which is in the order of keys: what a member is pinned to, a preferred name, or the
+// one whose distances to the others have the least sum.
+func (m *merger) chooseRepresentative(group []int, cosine func(a, b int) float64) int {
 	for _, member := range group {
-		if target, err := m.file.target(m.keys[member]); err == nil && target != m.keys[member] {
+		if target, err := m.file.resolvePin(m.keys[member]); err == nil && target != m.keys[member] {
 			for _, to := range group {
 				if m.keys[to] == target {
 					return to
@@ -200,8 +200,8 @@ func Guard(a, b Name) string {
 	if a.Type != "" && b.Type != "" && a.Type != b.Type {
 		return WhyType
 	}
-	left, right := words(a.Text), words(b.Text)
-	if !slices.Equal(digits(left), digits(right)) {
+	left, right := splitWords(a.Text), splitWords(b.Text)
+	if !slices.Equal(pickDigitWords(left), pickDigitWords(right)) {
 		return WhyNumbers
 	}
 	if len(left) > len(right) {
@@ -217,13 +217,13 @@ func Guard(a, b Name) string {
 		}
 		more = append(more, word)
 	}
-	if len(rest) == 0 && slices.ContainsFunc(more, proper) {
+	if len(rest) == 0 && slices.ContainsFunc(more, isProperNoun) {
 		return WhyNoun
 	}
 	return ""
 }
 
-func words(name string) []string { return text.Words(name) }
+func splitWords(name string) []string { return text.Words(name) }
 
 func foldAll(of []string) []string {
 	out := make([]string, len(of))
@@ -233,15 +233,15 @@ func foldAll(of []string) []string {
 	return out
 }
 
-func proper(word string) bool {
+func isProperNoun(word string) bool {
 	for _, r := range word {
 		return unicode.IsUpper(r) && !text.Common(strings.ToLower(word))
 	}
 	return false
 }
 
-// digits are the words with a digit, which are dates, versions and numbers, sorted.
-func digits(of []string) []string {
+// pickDigitWords are the words with a digit, which are dates, versions and numbers, sorted.
+func pickDigitWords(of []string) []string {
 	var out []string
 	for _, word := range of {
 		if strings.ContainsFunc(word, unicode.IsDigit) {

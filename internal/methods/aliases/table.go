@@ -11,7 +11,7 @@ import (
 // ReadTable reads a file and gives its table.
 func ReadTable(raw []byte) (core.Aliases, error) {
 	if len(raw) > core.MaxAliasBytes {
-		return nil, bad("it has " + strconv.Itoa(len(raw)) + " bytes; at most " + strconv.Itoa(core.MaxAliasBytes) +
+		return nil, newFault("it has " + strconv.Itoa(len(raw)) + " bytes; at most " + strconv.Itoa(core.MaxAliasBytes) +
 			" may be")
 	}
 	file, err := ParseFile(bytes.NewReader(raw))
@@ -26,12 +26,12 @@ func ReadTable(raw []byte) (core.Aliases, error) {
 // suggests pins.
 func (f File) Table() (core.Aliases, error) {
 	if len(f.Pinned) > core.MaxAliases {
-		return nil, bad("it pins " + strconv.Itoa(len(f.Pinned)) + " names; at most " + strconv.Itoa(core.MaxAliases) +
+		return nil, newFault("it pins " + strconv.Itoa(len(f.Pinned)) + " names; at most " + strconv.Itoa(core.MaxAliases) +
 			" may be")
 	}
 	groups := map[string][]string{}
 	for from := range f.Pinned {
-		target, err := f.target(from)
+		target, err := f.resolvePin(from)
 		if err != nil {
 			return nil, err
 		}

@@ -74,24 +74,24 @@ type Candidate struct {
 // query once, whatever the number of runs that have it, and the result is that of comparing every pair. A vector of
 // another dimension than the codebook's is compared with nothing.
 func (c *Coarse) Top(entities, relations [][]float32, k int) []Candidate {
-	return c.top(entities, relations, k, nil, func() bool { return false })
+	return c.findTop(entities, relations, k, nil, func() bool { return false })
 }
 
-// top is Top of the runs that allow lets in; nil: of all. Once it is stopped it comes to something, soon.
-func (c *Coarse) top(
+// findTop is Top of the runs that allow lets in; nil: of all. Once it is stopped it comes to something, soon.
+func (c *Coarse) findTop(
 	entities, relations [][]float32, k int, allow func(run int) bool, stopped func() bool,
 ) []Candidate {
 	if k <= 0 {
 		return nil
 	}
-	bestEntity, bestRelation := best(c.Entities, entities, stopped), best(c.Relations, relations, stopped)
+	bestEntity, bestRelation := scoreRows(c.Entities, entities, stopped), scoreRows(c.Relations, relations, stopped)
 	runs := max(len(c.RunEntities.starts)-1, 0)
 	kept := make([]Candidate, 0, min(k, runs)+1)
 	for run := range runs {
 		if run%blockRows == 0 && stopped() {
 			break
 		}
-		score := c.EntityWeight*c.RunEntities.best(run, bestEntity) + c.RelWeight*c.RunLinks.best(run, bestRelation)
+		score := c.EntityWeight*c.RunEntities.maxScore(run, bestEntity) + c.RelWeight*c.RunLinks.maxScore(run, bestRelation)
 		if len(kept) == k && score <= kept[k-1].Score || allow != nil && !allow(run) {
 			continue
 		}
@@ -116,23 +116,23 @@ type Query struct {
 // Ask is Top for a question. One without triples is compared as a whole with the entities, and linked says so; one
 // without a vector of its whole text, either, finds nothing.
 func (c *Coarse) Ask(q Query, k int) (candidates []Candidate, linked bool) {
-	return c.ask(q, k, nil, func() bool { return false })
+	return c.searchQuery(q, k, nil, func() bool { return false })
 }
 
-func (c *Coarse) ask(
+func (c *Coarse) searchQuery(
 	q Query, k int, allow func(run int) bool, stopped func() bool,
 ) (candidates []Candidate, linked bool) {
 	if len(q.Entities) == 0 && len(q.Relations) == 0 {
 		if len(q.Whole) == 0 {
 			return nil, true
 		}
-		return c.top([][]float32{q.Whole}, nil, k, allow, stopped), true
+		return c.findTop([][]float32{q.Whole}, nil, k, allow, stopped), true
 	}
-	return c.top(q.Entities, q.Relations, k, allow, stopped), false
+	return c.findTop(q.Entities, q.Relations, k, allow, stopped), false
 }
 
-// best of the numbers of a run; 0 where either side is empty.
-func (s *Symbols) best(run int, score []float32) float64 {
+// maxScore of the numbers of a run; 0 where either side is empty.
+func (s *Symbols) maxScore(run int, score []float32) float64 {
 	of := s.of[s.starts[run]:s.starts[run+1]]
 	if len(of) == 0 || len(score) == 0 {
 		return 0
@@ -146,8 +146,9 @@ func (s *Symbols) best(run int, score []float32) float64 {
 
 const blockRows = 4096
 
-// best cosine of each row with any of the query's; nil where there are none. What is left when it is stopped stays 0.
-func best(table Table, query [][]float32, stopped func() bool) []float32 {
+// scoreRows cosine of each row with any of the query's; nil where there are none. What is left when it is stopped stays
+// 0.
+func scoreRows(table Table, query [][]float32, stopped func() bool) []float32 {
 	probes := probesOf(query, table.Dim)
 	if len(probes) == 0 {
 		return nil

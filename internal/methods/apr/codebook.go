@@ -110,9 +110,9 @@ type reading struct {
 
 func (n *numbering) add(triple triples.Triple) uint32 {
 	edge := Edge{
-		number(n.entity, &n.book.Entities, triple.Head),
-		number(n.relation, &n.book.Relations, triple.Relation),
-		number(n.entity, &n.book.Entities, triple.Tail),
+		numberName(n.entity, &n.book.Entities, triple.Head),
+		numberName(n.relation, &n.book.Relations, triple.Relation),
+		numberName(n.entity, &n.book.Entities, triple.Tail),
 	}
 	id, known := n.edge[edge]
 	if !known {
@@ -128,7 +128,7 @@ func (n *numbering) add(triple triples.Triple) uint32 {
 	return id
 }
 
-func number(of map[string]uint32, shown *[]string, name string) uint32 {
+func numberName(of map[string]uint32, shown *[]string, name string) uint32 {
 	key := names.Key(name, false)
 	id, known := of[key]
 	if !known {
@@ -228,7 +228,7 @@ func Unmarshal(data []byte) (*Codebook, error) {
 		return nil, fault.SegmentDamage.At(op, object).Because("its bytes are not those that were written")
 	}
 	r := &reader{rest: data[len(magic)+1 : body]}
-	c := r.codebook()
+	c := r.readCodebook()
 	if r.broken || len(r.rest) > 0 {
 		return nil, fault.SegmentDamage.At(op, object).Because("its entries do not fit each other")
 	}
@@ -240,37 +240,37 @@ type reader struct {
 	broken bool
 }
 
-func (r *reader) codebook() *Codebook {
+func (r *reader) readCodebook() *Codebook {
 	c := &Codebook{}
 	for _, table := range []*[]string{&c.Entities, &c.Relations} {
-		for range r.count() {
-			*table = append(*table, r.text())
+		for range r.readCount() {
+			*table = append(*table, r.readText())
 		}
 	}
-	for range r.count() {
+	for range r.readCount() {
 		c.Edges = append(c.Edges,
-			Edge{r.below(len(c.Entities)), r.below(len(c.Relations)), r.below(len(c.Entities))})
+			Edge{r.readBelow(len(c.Entities)), r.readBelow(len(c.Relations)), r.readBelow(len(c.Entities))})
 		var sources []triples.Source
-		for range r.count() {
-			sources = append(sources, triples.Source{Chunk: r.text(), Sentence: int(r.below(math.MaxInt32))})
+		for range r.readCount() {
+			sources = append(sources, triples.Source{Chunk: r.readText(), Sentence: int(r.readBelow(math.MaxInt32))})
 		}
 		r.broken = r.broken || len(sources) == 0 // it could not be cited
 		c.Sources = append(c.Sources, sources)
 	}
-	for range r.count() {
+	for range r.readCount() {
 		var run []uint32
-		for range r.count() {
-			run = append(run, r.below(len(c.Edges)))
+		for range r.readCount() {
+			run = append(run, r.readBelow(len(c.Edges)))
 		}
 		c.Runs = append(c.Runs, run)
 	}
 	return c
 }
 
-// count of entries that follow, each of a byte at least; 0 once something was broken.
-func (r *reader) count() int { return int(r.below(len(r.rest) + 1)) }
+// readCount of entries that follow, each of a byte at least; 0 once something was broken.
+func (r *reader) readCount() int { return int(r.readBelow(len(r.rest) + 1)) }
 
-func (r *reader) below(bound int) uint32 {
+func (r *reader) readBelow(bound int) uint32 {
 	number, n := binary.Uvarint(r.rest)
 	if r.broken || n <= 0 || number >= uint64(bound) {
 		r.broken, r.rest = true, nil
@@ -280,8 +280,8 @@ func (r *reader) below(bound int) uint32 {
 	return uint32(number)
 }
 
-func (r *reader) text() string {
-	n := r.count()
+func (r *reader) readText() string {
+	n := r.readCount()
 	if n > len(r.rest) {
 		r.broken = true
 		return ""

@@ -46,30 +46,30 @@ var rules = [...]string{
 
 // Render writes facts without spaces; with rules it adds the text that says how to read them.
 func Render(facts []Word, encoding Encoding, withRules bool) string {
-	n := renumber(facts)
+	n := renumberFacts(facts)
 	var fields []string
-	field := func(key string, value string) { fields = append(fields, quoted(key)+":"+value) }
+	field := func(key string, value string) { fields = append(fields, quoteJSON(key)+":"+value) }
 	if encoding != WordTriples && len(n.rows) > 0 {
-		field("e", list(n.entities, quoted))
-		field("r", list(n.relations, quoted))
+		field("e", encodeList(n.entities, quoteJSON))
+		field("r", encodeList(n.relations, quoteJSON))
 	}
 	if encoding == EdgeMatrix && len(n.rows) > 0 {
-		field("edge_matrix", list(n.rows, numbers))
+		field("edge_matrix", encodeList(n.rows, encodeRow))
 	}
 	if len(facts) > 0 {
-		field(keys[encoding], list(facts, func(word Word) string {
+		field(keys[encoding], encodeList(facts, func(word Word) string {
 			switch encoding {
 			case EdgeMatrix:
 				return strconv.Itoa(n.row[word])
 			case IDTriples:
-				return numbers(n.rows[n.row[word]])
+				return encodeRow(n.rows[n.row[word]])
 			default:
-				return list([]string{word.Head, word.Relation, word.Tail}, quoted)
+				return encodeList([]string{word.Head, word.Relation, word.Tail}, quoteJSON)
 			}
 		}))
 	}
 	if withRules {
-		field("rules", quoted(rules[encoding]))
+		field("rules", quoteJSON(rules[encoding]))
 	}
 	return "{" + strings.Join(fields, ",") + "}"
 }
@@ -92,7 +92,7 @@ type renumbered struct {
 	row                 map[Word]int
 }
 
-func renumber(facts []Word) renumbered {
+func renumberFacts(facts []Word) renumbered {
 	n := renumbered{row: map[Word]int{}}
 	entity, relation := map[string]int{}, map[string]int{}
 	use := func(of map[string]int, shown *[]string, name string) int {
@@ -116,7 +116,7 @@ func renumber(facts []Word) renumbered {
 	return n
 }
 
-func list[T any](of []T, write func(T) string) string {
+func encodeList[T any](of []T, write func(T) string) string {
 	parts := make([]string, len(of))
 	for i, one := range of {
 		parts[i] = write(one)
@@ -124,10 +124,10 @@ func list[T any](of []T, write func(T) string) string {
 	return "[" + strings.Join(parts, ",") + "]"
 }
 
-func numbers(row [3]int) string { return list(row[:], strconv.Itoa) }
+func encodeRow(row [3]int) string { return encodeList(row[:], strconv.Itoa) }
 
-// quoted is JSON without escapes of what HTML would need.
-func quoted(s string) string {
+// quoteJSON is JSON without escapes of what HTML would need.
+func quoteJSON(s string) string {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)

@@ -44,19 +44,19 @@ func (x *Index) Text(edge uint32) string { return x.book.Text(edge) }
 // Cite gives the chunks that edges were read from, each once, in the order of the edges.
 func (x *Index) Cite(edges []uint32) []string { return x.book.Cite(edges) }
 
-// mean is the direction of the sum of the vectors of edges.
-func (x *Index) mean(edges []uint32) []float32 {
+// averageEdges is the direction of the sum of the vectors of edges.
+func (x *Index) averageEdges(edges []uint32) []float32 {
 	sum := make([]float64, x.lines.Dim)
 	for _, edge := range edges {
 		for k, value := range x.lines.Vector(int(edge)) {
 			sum[k] += float64(value)
 		}
 	}
-	return unit(sum)
+	return toUnitVector(sum)
 }
 
-// unit scales to length 1; what has no direction stays as it is.
-func unit(sum []float64) []float32 {
+// toUnitVector scales to length 1; what has no direction stays as it is.
+func toUnitVector(sum []float64) []float32 {
 	square := 0.0
 	for _, value := range sum {
 		square += value * value
@@ -140,25 +140,25 @@ func (x *Index) Find(q Asked, s Settings) Found {
 	var candidates []Candidate
 	var allow func(run int) bool
 	if s.Allow != nil {
-		allow = func(run int) bool { return len(x.allowed(x.book.Runs[run], s.Allow)) > 0 }
+		allow = func(run int) bool { return len(x.filterEdges(x.book.Runs[run], s.Allow)) > 0 }
 	}
-	candidates, out.Linked = x.coarse.ask(q.Query, s.Coarse, allow, s.Stopped)
+	candidates, out.Linked = x.coarse.searchQuery(q.Query, s.Coarse, allow, s.Stopped)
 	of := make(map[int]FoundRun, len(candidates))
 	fine := make([]Candidate, 0, len(candidates))
 	for _, one := range candidates {
 		if s.Stopped() {
 			return out
 		}
-		edges := x.allowed(x.book.Runs[one.Run], s.Allow)
+		edges := x.filterEdges(x.book.Runs[one.Run], s.Allow)
 		if len(edges) == 0 || len(lines) == 0 {
 			continue
 		}
 		run := FoundRun{Run: one.Run, Coarse: one.Score, Edges: edges}
 		whole := 0.0
 		if len(q.Whole) == x.lines.Dim {
-			whole = float64(dot(x.mean(edges), q.Whole))
+			whole = float64(dot(x.averageEdges(edges), q.Whole))
 		}
-		run.Terms = Fine(x.cosines(lines, edges), whole, s.Variant)
+		run.Terms = Fine(x.computeCosines(lines, edges), whole, s.Variant)
 		run.Score = run.Terms.Score()
 		of[one.Run] = run
 		fine = append(fine, Candidate{one.Run, run.Score})
@@ -169,9 +169,9 @@ func (x *Index) Find(q Asked, s Settings) Found {
 		ranked[i] = of[one.Run]
 	}
 	out.Runs = ranked[:len(Keep(fine, s.Fine))]
-	x.keep(&out, s.Stopped)
-	x.cite(&out, ranked, lines, s)
-	x.decide(&out, lines, s)
+	x.markKept(&out, s.Stopped)
+	x.citeChunks(&out, ranked, lines, s)
+	x.decideFacts(&out, lines, s)
 	return out
 }
 
@@ -182,14 +182,14 @@ func (x *Index) Steps(q Asked, s Settings) float64 {
 	each := float64(len(x.book.Edges)) / float64(max(1, runs))
 	compared, stay := float64(min(s.Coarse, runs)), float64(min(s.Fine, s.Coarse, runs))
 	products := compared*each*float64(2+min(len(q.Lines), mostLines)) + stay*stay
-	if told := min(MostTold, stay*each); s.Count != nil {
-		products += told * told
+	if facts := min(MostTold, stay*each); s.Count != nil {
+		products += facts * facts
 	}
 	return products * float64(x.lines.Dim) / 4
 }
 
-// allowed are the edges that a chunk says which is let in.
-func (x *Index) allowed(edges []uint32, allow func(chunk string) bool) []uint32 {
+// filterEdges are the edges that a chunk says which is let in.
+func (x *Index) filterEdges(edges []uint32, allow func(chunk string) bool) []uint32 {
 	if allow == nil {
 		return edges
 	}
@@ -198,7 +198,7 @@ func (x *Index) allowed(edges []uint32, allow func(chunk string) bool) []uint32 
 	})
 }
 
-func (x *Index) cosines(lines []probe, edges []uint32) [][]float64 {
+func (x *Index) computeCosines(lines []probe, edges []uint32) [][]float64 {
 	out := make([][]float64, len(lines))
 	for i, line := range lines {
 		for _, edge := range edges {
@@ -208,12 +208,12 @@ func (x *Index) cosines(lines []probe, edges []uint32) [][]float64 {
 	return out
 }
 
-// keep marks the runs that stay.
-func (x *Index) keep(out *Found, stopped func() bool) {
+// markKept marks the runs that stay.
+func (x *Index) markKept(out *Found, stopped func() bool) {
 	scores, lengths := make([]float64, len(out.Runs)), make([]int, len(out.Runs))
 	means := make([][]float32, len(out.Runs))
 	for i, run := range out.Runs {
-		scores[i], lengths[i], means[i] = run.Score, len(run.Edges), x.mean(x.book.Runs[run.Run])
+		scores[i], lengths[i], means[i] = run.Score, len(run.Edges), x.averageEdges(x.book.Runs[run.Run])
 	}
 	for _, i := range Medoids(scores, lengths, func(a, b int) float64 {
 		if stopped() {
@@ -225,17 +225,17 @@ func (x *Index) keep(out *Found, stopped func() bool) {
 	}
 }
 
-// cite gives the chunks that say the edges of the runs that were compared, those that were left too. A chunk has the
-// score of the best run that it says something of, and on top of it the cosine of the best of these edges with the
+// citeChunks gives the chunks that say the edges of the runs that were compared, those that were left too. A chunk has
+// the score of the best run that it says something of, and on top of it the cosine of the best of these edges with the
 // question: a run may be of several chunks, and the one that says what was asked for comes first.
-func (x *Index) cite(out *Found, ranked []FoundRun, lines []probe, s Settings) {
+func (x *Index) citeChunks(out *Found, ranked []FoundRun, lines []probe, s Settings) {
 	place := map[string]int{}
 	for _, run := range ranked {
 		if s.Stopped() {
 			return
 		}
 		for _, edge := range run.Edges {
-			score := run.Score + x.nearest(lines, edge)
+			score := run.Score + x.maxCosine(lines, edge)
 			for _, source := range x.book.Sources[edge] {
 				if s.Allow != nil && !s.Allow(source.Chunk) {
 					continue
@@ -259,14 +259,14 @@ func (x *Index) cite(out *Found, ranked []FoundRun, lines []probe, s Settings) {
 			return
 		}
 		slices.SortStableFunc(out.Chunks[i].Edges, func(a, b uint32) int {
-			return cmp.Compare(x.nearest(lines, b), x.nearest(lines, a))
+			return cmp.Compare(x.maxCosine(lines, b), x.maxCosine(lines, a))
 		})
 	}
 	slices.SortStableFunc(out.Chunks, func(a, b FoundChunk) int { return cmp.Compare(b.Score, a.Score) })
 }
 
-// nearest is the cosine of an edge with the line of the question that is nearest to it.
-func (x *Index) nearest(lines []probe, edge uint32) float64 {
+// maxCosine is the cosine of an edge with the line of the question that is nearest to it.
+func (x *Index) maxCosine(lines []probe, edge uint32) float64 {
 	best := float32(math.Inf(-1))
 	for _, line := range lines {
 		best = max(best, x.lines.dot(int(edge), line))
@@ -278,8 +278,8 @@ func (x *Index) nearest(lines []probe, edge uint32) float64 {
 // default. They are compared pair by pair.
 const MostTold = 20 * triples.MaxChunkTriples
 
-// decide chooses the facts that are stated. Once it is stopped it returns soon, with what it has.
-func (x *Index) decide(out *Found, lines []probe, s Settings) {
+// decideFacts chooses the facts that are stated. Once it is stopped it returns soon, with what it has.
+func (x *Index) decideFacts(out *Found, lines []probe, s Settings) {
 	if s.Count == nil || len(out.Runs) == 0 {
 		return
 	}
@@ -292,8 +292,8 @@ func (x *Index) decide(out *Found, lines []probe, s Settings) {
 			total += len(facts)
 		}
 	}
-	compare, count := x.same(), s.Count
-	alike := func(a, b uint32) bool { return !s.Stopped() && compare(a, b) }
+	compare, count := x.newEdgeMatcher(), s.Count
+	equal := func(a, b uint32) bool { return !s.Stopped() && compare(a, b) }
 	s.Count = func(text string) int {
 		if s.Stopped() {
 			return 0
@@ -301,9 +301,9 @@ func (x *Index) decide(out *Found, lines []probe, s Settings) {
 		return count(text)
 	}
 	text := func(edge uint32) string { return x.book.Text(edge) }
-	near := func(edge uint32) float64 { return x.nearest(lines, edge) }
-	unique, all := Unique(lists, alike, Nearest(near, text)), slices.Concat(lists...)
-	out.Choice = Decide(x.words(unique), x.words(all), s.Budget, s.Count)
+	near := func(edge uint32) float64 { return x.maxCosine(lines, edge) }
+	unique, all := Unique(lists, equal, Nearest(near, text)), slices.Concat(lists...)
+	out.Choice = Decide(x.listWords(unique), x.listWords(all), s.Budget, s.Count)
 	if out.Choice.Text == "" {
 		return
 	}
@@ -312,21 +312,21 @@ func (x *Index) decide(out *Found, lines []probe, s Settings) {
 	}
 	out.Sizes = map[Encoding]int{}
 	for _, one := range Encodings {
-		out.Sizes[one] = s.Count(Render(x.words(out.Told), one, true))
+		out.Sizes[one] = s.Count(Render(x.listWords(out.Told), one, true))
 	}
 }
 
-// same reports whether two edges say the same: by their texts, and by the means of their parts. It keeps the vectors of
-// the edges that it was asked about.
-func (x *Index) same() func(a, b uint32) bool {
-	line := remembered(func(edge uint32) []float32 { return x.lines.Vector(int(edge)) })
-	parts := remembered(x.parts)
+// newEdgeMatcher reports whether two edges say the same: by their texts, and by the means of their parts. It keeps the
+// vectors of the edges that it was asked about.
+func (x *Index) newEdgeMatcher() func(a, b uint32) bool {
+	line := memoizeVectors(func(edge uint32) []float32 { return x.lines.Vector(int(edge)) })
+	parts := memoizeVectors(x.averageParts)
 	return func(a, b uint32) bool {
 		return dot(line(a), line(b)) >= SameAt && dot(parts(a), parts(b)) >= SameAt
 	}
 }
 
-func remembered(of func(edge uint32) []float32) func(edge uint32) []float32 {
+func memoizeVectors(of func(edge uint32) []float32) func(edge uint32) []float32 {
 	known := map[uint32][]float32{}
 	return func(edge uint32) []float32 {
 		vector, again := known[edge]
@@ -338,8 +338,8 @@ func remembered(of func(edge uint32) []float32) func(edge uint32) []float32 {
 	}
 }
 
-// parts is the direction of the sum of the vectors of head, relation and tail.
-func (x *Index) parts(edge uint32) []float32 {
+// averageParts is the direction of the sum of the vectors of head, relation and tail.
+func (x *Index) averageParts(edge uint32) []float32 {
 	e := x.book.Edges[edge]
 	sum := make([]float64, x.lines.Dim)
 	for _, row := range [][]float32{
@@ -350,10 +350,10 @@ func (x *Index) parts(edge uint32) []float32 {
 			sum[k] += float64(value)
 		}
 	}
-	return unit(sum)
+	return toUnitVector(sum)
 }
 
-func (x *Index) words(edges []uint32) []Word {
+func (x *Index) listWords(edges []uint32) []Word {
 	var out []Word
 	for _, edge := range edges {
 		head, relation, tail := x.book.Words(edge)

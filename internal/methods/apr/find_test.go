@@ -169,16 +169,16 @@ func TestTheBudgetIsKeptWhateverIsFound(t *testing.T) {
 		documents = append(documents, document)
 	}
 	index, _ := indexOf(t, documents)
-	told := 0
+	facts := 0
 	for budget := 0; budget < 900; budget += 60 {
 		choice := index.Find(ask("Which road leads from Town 3 to Lake 4?"), settings(budget)).Choice
 		if choice.Tokens > budget || tokens.Count(choice.Text) != choice.Tokens {
 			t.Fatalf("budget %d: %d tokens", budget, choice.Tokens)
 		}
-		told = max(told, choice.Facts)
+		facts = max(facts, choice.Facts)
 	}
-	if told < 10 {
-		t.Errorf("at most %d facts were stated", told)
+	if facts < 10 {
+		t.Errorf("at most %d facts were stated", facts)
 	}
 }
 

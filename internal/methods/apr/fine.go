@@ -86,7 +86,7 @@ func Fine(cosines [][]float64, whole float64, variant Variant) Terms {
 		terms.Cover /= float64(rows)
 		terms.Pairs = math.Log1p(terms.Pairs)
 	}
-	terms.Distinct = distinct(pairs, rows, columns)
+	terms.Distinct = sumDistinct(pairs, rows, columns)
 	terms.Whole = sigmoid((whole-wholeAt)/wholeSpread) * whole / math.Sqrt(float64(columns))
 	return terms
 }
@@ -96,8 +96,8 @@ type pair struct {
 	value       float64
 }
 
-// distinct takes pairs from the largest on, of each row and column at most one.
-func distinct(sorted []pair, rows, columns int) float64 {
+// sumDistinct takes pairs from the largest on, of each row and column at most one.
+func sumDistinct(sorted []pair, rows, columns int) float64 {
 	usedRow, usedColumn := make([]bool, rows), make([]bool, columns)
 	sum, taken := 0.0, 0
 	for _, p := range sorted {

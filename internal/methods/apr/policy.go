@@ -19,18 +19,18 @@ type Choice struct {
 // unique, from the first on. The text never has more tokens than the budget; where not even one fact fits, it is empty.
 func Decide(unique, all []Word, budget int, count func(string) int) Choice {
 	if repeated := 1 - float64(len(unique))/float64(max(1, len(all))); repeated < repeatedBelow {
-		if choice := choose(all, count); float64(choice.Tokens) <= allFacts*float64(budget) {
+		if choice := chooseEncoding(all, count); float64(choice.Tokens) <= allFacts*float64(budget) {
 			choice.All = true
 			return choice
 		}
 	}
-	if choice := choose(unique, count); choice.Tokens <= budget {
+	if choice := chooseEncoding(unique, count); choice.Tokens <= budget {
 		return choice
 	}
 	return firstFacts(unique, budget, count)
 }
 
-func choose(facts []Word, count func(string) int) Choice {
+func chooseEncoding(facts []Word, count func(string) int) Choice {
 	encoding, text, tokens := Smallest(facts, count)
 	return Choice{Encoding: encoding, Text: text, Tokens: tokens, Facts: len(facts)}
 }
@@ -42,7 +42,7 @@ func firstFacts(facts []Word, budget int, count func(string) int) Choice {
 	low, high := 0, len(facts) // low fits or is nothing, high does not
 	for low+1 < high {
 		middle := (low + high) / 2
-		if choice := choose(facts[:middle], count); choice.Tokens <= budget {
+		if choice := chooseEncoding(facts[:middle], count); choice.Tokens <= budget {
 			fits, low = choice, middle
 		} else {
 			high = middle

@@ -77,7 +77,7 @@ func (t *Table) Append(more Table) {
 // Len is the number of rows.
 func (t Table) Len() int { return len(t.Scales) }
 
-func (t Table) codes(i int) []byte {
+func (t Table) codesOf(i int) []byte {
 	from := uint64(0)
 	if i > 0 {
 		from = t.Ends[i-1]
@@ -88,7 +88,7 @@ func (t Table) codes(i int) []byte {
 // Vector returns a row as float32, in new memory.
 func (t Table) Vector(i int) []float32 {
 	out := make([]float32, t.Dim)
-	codes, scale := t.codes(i), t.Scales[i]
+	codes, scale := t.codesOf(i), t.Scales[i]
 	if len(codes) == t.Dim {
 		for k, code := range codes {
 			out[k] = float32(int8(code)) * scale
@@ -137,9 +137,9 @@ func probesOf(vectors [][]float32, dim int) []probe {
 
 // dot is the product of a row with a probe of the table's dimension.
 func (t Table) dot(i int, p probe) float32 {
-	codes, sum := t.codes(i), 0
+	codes, sum := t.codesOf(i), 0
 	if len(codes) == t.Dim {
-		sum = dense(p.numbers, codes)
+		sum = dotDense(p.numbers, codes)
 	} else {
 		for ; len(codes) >= sparseCode; codes = codes[sparseCode:] {
 			sum += p.numbers[binary.LittleEndian.Uint16(codes)] * int(int8(codes[2]))
@@ -148,8 +148,8 @@ func (t Table) dot(i int, p probe) float32 {
 	return float32(float64(sum) * float64(t.Scales[i]) * p.scale)
 }
 
-// dense in four sums, which the processor takes beside each other.
-func dense(numbers []int, codes []byte) int {
+// dotDense in four sums, which the processor takes beside each other.
+func dotDense(numbers []int, codes []byte) int {
 	codes = codes[:len(numbers)]
 	var s0, s1, s2, s3 int
 	i := 0

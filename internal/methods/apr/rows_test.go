@@ -110,7 +110,7 @@ func TestRowsOfFewNumbersTakeLessAndEqualVectorsAreEqualRows(t *testing.T) {
 		t.Errorf("a row of few numbers takes %d bytes", used)
 	}
 	table.Add(vector)
-	assert.True(t, slices.Equal(table.codes(0), table.codes(1)) && table.Scales[0] == table.Scales[1],
+	assert.True(t, slices.Equal(table.codesOf(0), table.codesOf(1)) && table.Scales[0] == table.Scales[1],
 		"equal vectors are other rows")
 	table.Add(make([]float32, dim))
 	if got := table.Vector(2); !slices.Equal(got, make([]float32, dim)) || table.dot(2, probeOf(vector)) != 0 {

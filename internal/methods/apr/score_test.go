@@ -47,8 +47,8 @@ func TestRunsEndWhereALineDoesNotFit(t *testing.T) {
 				open.add(line)
 			}
 		}
-		if math.Abs(open.fit(s, lines[i], lines[i+1])-want) > 1e-6 {
-			t.Errorf("fit of line %d is %.6f, want %.6f", i+1, open.fit(s, lines[i], lines[i+1]), want)
+		if math.Abs(open.scoreFit(s, lines[i], lines[i+1])-want) > 1e-6 {
+			t.Errorf("fit of line %d is %.6f, want %.6f", i+1, open.scoreFit(s, lines[i], lines[i+1]), want)
 		}
 	}
 	assert.Equal(t, []int{2, 2}, lengths(s.Refine(runs[:2])), "the border of the first two runs did not survive")
@@ -134,7 +134,7 @@ func randomRows(random *rand.Rand, rows, dim int) [][]float32 {
 		for k := range sum {
 			sum[k] = random.NormFloat64()
 		}
-		out[i] = unit(sum)
+		out[i] = toUnitVector(sum)
 	}
 	return out
 }

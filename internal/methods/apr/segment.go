@@ -35,7 +35,7 @@ func (s Segmenter) Cut(lines []Line) [][]Line {
 		case i == from:
 			open = newRun(line)
 			continue
-		case open.fit(s, lines[i-1], line) < s.Threshold:
+		case open.scoreFit(s, lines[i-1], line) < s.Threshold:
 			bad++
 		default:
 			bad = 0
@@ -97,7 +97,7 @@ func (r *run) add(line Line) {
 	r.nodes[line.Edge.Head], r.nodes[line.Edge.Tail] = true, true
 }
 
-func (r *run) fit(s Segmenter, before, line Line) float64 {
+func (r *run) scoreFit(s Segmenter, before, line Line) float64 {
 	var product, square float64
 	for k, x := range r.sum {
 		product += x * float64(line.Unit[k])

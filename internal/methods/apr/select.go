@@ -19,28 +19,28 @@ func Unique(lists [][]uint32, same, prefer func(a, b uint32) bool) []uint32 {
 	first := make(map[uint32]int, len(flat)) // of an edge, the place in flat
 	for i, edge := range flat {
 		if at, again := first[edge]; again {
-			groups.join(at, i)
+			groups.joinTrees(at, i)
 		} else {
 			first[edge] = i
 		}
 	}
 	for i := range flat {
 		for j := range i {
-			if list[i] != list[j] && groups.root(i) != groups.root(j) && same(flat[j], flat[i]) {
-				groups.join(j, i)
+			if list[i] != list[j] && groups.findRoot(i) != groups.findRoot(j) && same(flat[j], flat[i]) {
+				groups.joinTrees(j, i)
 			}
 		}
 	}
 	stays := make(map[int]int, len(flat)) // of a component, the place in flat
 	for i, edge := range flat {
-		root := groups.root(i)
+		root := groups.findRoot(i)
 		if kept, any := stays[root]; !any || prefer(edge, flat[kept]) {
 			stays[root] = i
 		}
 	}
 	var out []uint32
 	for i, edge := range flat {
-		if stays[groups.root(i)] == i {
+		if stays[groups.findRoot(i)] == i {
 			out = append(out, edge)
 		}
 	}
@@ -68,7 +68,7 @@ func Medoids(scores []float64, lengths []int, cosine func(a, b int) float64) []i
 	for i := range scores {
 		for j := range i {
 			if cosine(j, i) >= SameAt {
-				groups.join(j, i)
+				groups.joinTrees(j, i)
 			}
 		}
 	}
@@ -76,13 +76,13 @@ func Medoids(scores []float64, lengths []int, cosine func(a, b int) float64) []i
 	sums := make([]float64, len(scores))
 	for i := range scores {
 		for j := range scores {
-			if i != j && groups.root(i) == groups.root(j) {
+			if i != j && groups.findRoot(i) == groups.findRoot(j) {
 				sums[i] += cosine(min(i, j), max(i, j))
 			}
 		}
 	}
 	for i := range scores {
-		root := groups.root(i)
+		root := groups.findRoot(i)
 		kept, any := stays[root]
 		if !any || sums[i] > sums[kept] || (sums[i] == sums[kept] && (scores[i] > scores[kept] ||
 			(scores[i] == scores[kept] && lengths[i] < lengths[kept]))) {
@@ -91,7 +91,7 @@ func Medoids(scores []float64, lengths []int, cosine func(a, b int) float64) []i
 	}
 	var out []int
 	for i := range scores {
-		if stays[groups.root(i)] == i {
+		if stays[groups.findRoot(i)] == i {
 			out = append(out, i)
 		}
 	}
@@ -109,7 +109,7 @@ func newForest(n int) forest {
 	return f
 }
 
-func (f forest) root(i int) int {
+func (f forest) findRoot(i int) int {
 	for f[i] != i {
 		f[i] = f[f[i]]
 		i = f[i]
@@ -117,7 +117,7 @@ func (f forest) root(i int) int {
 	return i
 }
 
-func (f forest) join(a, b int) {
-	a, b = f.root(a), f.root(b)
+func (f forest) joinTrees(a, b int) {
+	a, b = f.findRoot(a), f.findRoot(b)
 	f[max(a, b)] = min(a, b)
 }

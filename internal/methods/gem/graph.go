@@ -15,8 +15,8 @@ type Graph interface {
 	Degrees() []float64
 	// Multiply writes W x to out. It may be called by several at once.
 	Multiply(out, x []float64)
-	// squares is the squared Frobenius norm of diag(scale) W diag(scale).
-	squares(scale []float64) float64
+	// sumSquares is the squared Frobenius norm of diag(scale) W diag(scale).
+	sumSquares(scale []float64) float64
 }
 
 // Neighbourhood gives the neighbours of a node, by rising number, and the weights of the edges to them.
@@ -56,13 +56,13 @@ func NewMatrix(n int, s []float64) (*Matrix, error) {
 
 // Matrix makes the graph of nodes with every weight stored: 8 n^2 bytes.
 func (n Nodes) Matrix() (*Matrix, error) {
-	if err := n.check(); err != nil {
+	if err := n.checkNodes(); err != nil {
 		return nil, err
 	}
-	return NewMatrix(n.Len(), n.similarities())
+	return NewMatrix(n.Len(), n.computeSimilarities())
 }
 
-func (n Nodes) similarities() []float64 {
+func (n Nodes) computeSimilarities() []float64 {
 	count := n.Len()
 	s := make([]float64, count*count)
 	base := make([]float64, n.Base.Dim)
@@ -102,7 +102,7 @@ func (m *Matrix) Multiply(out, x []float64) {
 	}
 }
 
-func (m *Matrix) squares(scale []float64) float64 {
+func (m *Matrix) sumSquares(scale []float64) float64 {
 	sum := 0.0
 	for i := range m.n {
 		for j, w := range m.w[i*m.n : (i+1)*m.n] {
@@ -123,11 +123,11 @@ func (m *Matrix) Nearest(neighbours int) (*Sparse, error) {
 	for i := range m.n {
 		for j, w := range m.w[i*m.n : (i+1)*m.n] {
 			if w > 0 {
-				f.offer(i, near{int32(j), w})
+				f.offerNeighbour(i, near{int32(j), w})
 			}
 		}
 	}
-	return f.graph()
+	return f.buildGraph()
 }
 
 // Neighbours are the nodes with a weight other than 0.
@@ -145,8 +145,8 @@ func (m *Matrix) Neighbours(node int) ([]int32, []float64) {
 // leastDegree is the degree below which a node counts as without neighbours: its row and column of L are 0.
 const leastDegree = 1e-9
 
-// roots are the entries of D^-1/2, and how many nodes are without neighbours.
-func roots(degrees []float64) (scale []float64, isolated int) {
+// computeScale are the entries of D^-1/2, and how many nodes are without neighbours.
+func computeScale(degrees []float64) (scale []float64, isolated int) {
 	scale = make([]float64, len(degrees))
 	for i, d := range degrees {
 		if d > leastDegree {
@@ -161,6 +161,6 @@ func roots(degrees []float64) (scale []float64, isolated int) {
 // Distinctness is the sum of the squares of all eigenvalues of L, without any of them: the larger, the more distinct
 // the themes. Of Implicit it takes a time in proportion to nodes and the square of the dimension.
 func Distinctness(g Graph) float64 {
-	scale, _ := roots(g.Degrees())
-	return g.squares(scale)
+	scale, _ := computeScale(g.Degrees())
+	return g.sumSquares(scale)
 }

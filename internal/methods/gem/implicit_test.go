@@ -19,10 +19,10 @@ const (
 
 // MatrixBy is Matrix with what is said of negative similarities.
 func (n Nodes) MatrixBy(sign Sign) (*Matrix, error) {
-	if err := n.check(); err != nil {
+	if err := n.checkNodes(); err != nil {
 		return nil, err
 	}
-	s, count := n.similarities(), n.Len()
+	s, count := n.computeSimilarities(), n.Len()
 	m := &Matrix{n: count, w: make([]float64, count*count)}
 	for i := range count {
 		for j := range i {
@@ -71,7 +71,7 @@ type Implicit struct {
 
 // NewImplicit makes the graph. Clip is refused: it would need every weight.
 func (n Nodes) NewImplicit(sign Sign) (*Implicit, error) {
-	if err := n.check(); err != nil {
+	if err := n.checkNodes(); err != nil {
 		return nil, err
 	}
 	if sign == Clip {
@@ -140,9 +140,9 @@ func (g *Implicit) Multiply(out, x []float64) {
 	})
 }
 
-// squares goes by the products of columns: with A = diag(scale) U and C = diag(scale) B it is
+// sumSquares goes by the products of columns: with A = diag(scale) U and C = diag(scale) B it is
 // (trace(A^T A C^T C) + trace((C^T A)^2)) / 2 less the squares of the diagonal. A shift is one column more.
-func (g *Implicit) squares(scale []float64) float64 {
+func (g *Implicit) sumSquares(scale []float64) float64 {
 	n, dim := g.Len(), g.nodes.Base.Dim
 	wide := dim
 	if g.shift {

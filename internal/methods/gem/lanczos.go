@@ -17,7 +17,7 @@ type normal struct {
 	products int
 }
 
-func (l *normal) apply(out, x []float64) {
+func (l *normal) applyMatrix(out, x []float64) {
 	l.products++
 	for i, s := range l.scale {
 		l.scaled[i] = s * x[i]
@@ -28,13 +28,13 @@ func (l *normal) apply(out, x []float64) {
 	}
 }
 
-// certified is the pair of x, of unit length: its Rayleigh quotient, and |L x - lambda x|.
-func (l *normal) certified(x []float64) pair {
+// certifyPair is the pair of x, of unit length: its Rayleigh quotient, and |L x - lambda x|.
+func (l *normal) certifyPair(x []float64) pair {
 	product := make([]float64, len(x))
-	l.apply(product, x)
-	lambda := inner(product, x)
+	l.applyMatrix(product, x)
+	lambda := innerProduct(product, x)
 	add(product, -lambda, x)
-	return pair{lambda: lambda, vector: x, residual: length(product)}
+	return pair{lambda: lambda, vector: x, residual: vectorLength(product)}
 }
 
 type pair struct {
@@ -56,8 +56,8 @@ const (
 // same is how far two eigenvalues may be apart and count as one.
 const same = 1e-9
 
-// before orders eigenvalues; where magnitudes are equal, the positive one is first.
-func (o Order) before(a, b float64) int {
+// compareValues orders eigenvalues; where magnitudes are equal, the positive one is first.
+func (o Order) compareValues(a, b float64) int {
 	key := func(x float64) float64 { return x }
 	if o == Magnitude {
 		key = math.Abs
@@ -86,16 +86,16 @@ type lanczos struct {
 	locked    [][]float64
 }
 
-// find gives at most want pairs, in order, whose residuals are estimated to be below the tolerance. Where enough is
-// set it stops without a pair as soon as it is plain that none comes before enough.
-func (s *lanczos) find(ctx context.Context, want int, enough *float64) ([]pair, error) {
+// findPairs gives at most want pairs, in order, whose residuals are estimated to be below the tolerance. Where enough
+// is set it stops without a pair as soon as it is plain that none comes before enough.
+func (s *lanczos) findPairs(ctx context.Context, want int, enough *float64) ([]pair, error) {
 	n := len(s.l.scale)
 	room := min(n-len(s.locked), 3*want+20)
 	want = min(want, room)
 	if want <= 0 {
 		return nil, nil
 	}
-	basis := [][]float64{s.fresh(nil)}
+	basis := [][]float64{s.drawDirection(nil)}
 	if basis[0] == nil {
 		return nil, nil
 	}
@@ -104,14 +104,14 @@ func (s *lanczos) find(ctx context.Context, want int, enough *float64) ([]pair, 
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		left, beta := s.fill(&basis, projected, room)
+		left, beta := s.extendBasis(&basis, projected, room)
 		size := len(basis)
-		values, vectors, solved := eigen(projected.SliceSym(0, size), s.order)
+		values, vectors, solved := solveEigen(projected.SliceSym(0, size), s.order)
 		if !solved { // what was asked for counts as missing
 			return nil, nil
 		}
 		residual := func(i int) float64 { return beta * math.Abs(vectors.At(size-1, i)) }
-		if enough != nil && s.order.before(values[0], *enough) > 0 && residual(0) < math.Abs(*enough-values[0]) {
+		if enough != nil && s.order.compareValues(values[0], *enough) > 0 && residual(0) < math.Abs(*enough-values[0]) {
 			return nil, nil
 		}
 		converged := 0
@@ -119,7 +119,7 @@ func (s *lanczos) find(ctx context.Context, want int, enough *float64) ([]pair, 
 			converged++
 		}
 		if converged == min(want, size) || left == nil || s.l.products >= s.most {
-			rotate(basis, vectors, converged)
+			rotateBasis(basis, vectors, converged)
 			pairs := make([]pair, converged)
 			for i := range pairs {
 				pairs[i] = pair{lambda: values[i], vector: basis[i]}
@@ -127,7 +127,7 @@ func (s *lanczos) find(ctx context.Context, want int, enough *float64) ([]pair, 
 			return pairs, nil
 		}
 		keep := min(size-1, want+(size-want)/2)
-		rotate(basis, vectors, keep)
+		rotateBasis(basis, vectors, keep)
 		basis = append(basis[:keep], left)
 		projected.Zero()
 		for i := range keep {
@@ -136,19 +136,19 @@ func (s *lanczos) find(ctx context.Context, want int, enough *float64) ([]pair, 
 	}
 }
 
-// fill extends the basis to size vectors. What is left of the last product, at length 1, is the next direction, and
-// beta was its length; there is none where the basis spans all there is.
-func (s *lanczos) fill(basis *[][]float64, projected *mat.SymDense, size int) (left []float64, beta float64) {
+// extendBasis extends the basis to size vectors. What is left of the last product, at length 1, is the next direction,
+// and beta was its length; there is none where the basis spans all there is.
+func (s *lanczos) extendBasis(basis *[][]float64, projected *mat.SymDense, size int) (left []float64, beta float64) {
 	for {
 		last := len(*basis) - 1
 		next := make([]float64, len(s.l.scale))
-		s.l.apply(next, (*basis)[last])
+		s.l.applyMatrix(next, (*basis)[last])
 		for round := range 2 {
 			for _, x := range s.locked {
-				add(next, -inner(next, x), x)
+				add(next, -innerProduct(next, x), x)
 			}
 			for i, x := range *basis {
-				h := inner(next, x)
+				h := innerProduct(next, x)
 				add(next, -h, x)
 				if round == 0 {
 					projected.SetSym(i, last, h)
@@ -157,12 +157,12 @@ func (s *lanczos) fill(basis *[][]float64, projected *mat.SymDense, size int) (l
 				}
 			}
 		}
-		beta = length(next)
+		beta = vectorLength(next)
 		if beta > 1e-11 {
-			divide(next, beta)
+			divideVector(next, beta)
 		} else { // the basis is closed under L: what is outside is another part of the spectrum
 			beta = 0
-			next = s.fresh(*basis)
+			next = s.drawDirection(*basis)
 		}
 		if next == nil || len(*basis) == size {
 			return next, beta
@@ -171,8 +171,8 @@ func (s *lanczos) fill(basis *[][]float64, projected *mat.SymDense, size int) (l
 	}
 }
 
-// fresh is a random direction that is orthogonal to what is locked and to the basis, nil where there is none.
-func (s *lanczos) fresh(basis [][]float64) []float64 {
+// drawDirection is a random direction that is orthogonal to what is locked and to the basis, nil where there is none.
+func (s *lanczos) drawDirection(basis [][]float64) []float64 {
 	if len(s.locked)+len(basis) >= len(s.l.scale) {
 		return nil
 	}
@@ -180,16 +180,16 @@ func (s *lanczos) fresh(basis [][]float64) []float64 {
 	for i := range x {
 		x[i] = s.random.NormFloat64()
 	}
-	divide(x, length(x))
+	divideVector(x, vectorLength(x))
 	for range 3 {
 		for _, y := range slices.Concat(s.locked, basis) {
-			add(x, -inner(x, y), y)
+			add(x, -innerProduct(x, y), y)
 		}
-		rest := length(x)
+		rest := vectorLength(x)
 		if rest < 1e-13 {
 			return nil
 		}
-		divide(x, rest)
+		divideVector(x, rest)
 	}
 	return x
 }
@@ -197,9 +197,9 @@ func (s *lanczos) fresh(basis [][]float64) []float64 {
 // factorize solves a small symmetric matrix. It says false where QL takes over 30 rounds for one value.
 var factorize = func(solver *mat.EigenSym, m mat.Symmetric) bool { return solver.Factorize(m, true) }
 
-// eigen solves a small symmetric matrix; values and columns are in order. It says false where the solver did not
+// solveEigen solves a small symmetric matrix; values and columns are in order. It says false where the solver did not
 // converge.
-func eigen(m mat.Symmetric, order Order) ([]float64, *mat.Dense, bool) {
+func solveEigen(m mat.Symmetric, order Order) ([]float64, *mat.Dense, bool) {
 	var solver mat.EigenSym
 	n := m.SymmetricDim()
 	if !factorize(&solver, m) {
@@ -212,7 +212,7 @@ func eigen(m mat.Symmetric, order Order) ([]float64, *mat.Dense, bool) {
 	for i := range at {
 		at[i] = i
 	}
-	slices.SortStableFunc(at, func(a, b int) int { return order.before(raw[a], raw[b]) })
+	slices.SortStableFunc(at, func(a, b int) int { return order.compareValues(raw[a], raw[b]) })
 	values, columns := make([]float64, n), mat.NewDense(n, n, nil)
 	for to, from := range at {
 		values[to] = raw[from]
@@ -223,8 +223,8 @@ func eigen(m mat.Symmetric, order Order) ([]float64, *mat.Dense, bool) {
 	return values, columns, true
 }
 
-// rotate replaces the first vectors of the basis by its combinations, in place.
-func rotate(basis [][]float64, columns *mat.Dense, keep int) {
+// rotateBasis replaces the first vectors of the basis by its combinations, in place.
+func rotateBasis(basis [][]float64, columns *mat.Dense, keep int) {
 	inBlocks(len(basis[0]), blockRows, func(_, from, to int) {
 		out := make([]float64, keep)
 		for row := from; row < to; row++ {
@@ -242,7 +242,7 @@ func rotate(basis [][]float64, columns *mat.Dense, keep int) {
 	})
 }
 
-func inner(x, y []float64) float64 {
+func innerProduct(x, y []float64) float64 {
 	y = y[:len(x)]
 	var a, b float64
 	i := 0
@@ -256,7 +256,7 @@ func inner(x, y []float64) float64 {
 	return a + b
 }
 
-func length(x []float64) float64 { return math.Sqrt(inner(x, x)) }
+func vectorLength(x []float64) float64 { return math.Sqrt(innerProduct(x, x)) }
 
 func add(x []float64, times float64, y []float64) {
 	y = y[:len(x)]
@@ -265,7 +265,7 @@ func add(x []float64, times float64, y []float64) {
 	}
 }
 
-func divide(x []float64, by float64) {
+func divideVector(x []float64, by float64) {
 	for i := range x {
 		x[i] /= by
 	}

@@ -24,7 +24,9 @@ type near struct {
 	weight float64
 }
 
-func nearer(a, b near) int { return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(a.to, b.to)) }
+func compareNear(a, b near) int {
+	return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(a.to, b.to))
+}
 
 // finder has the nearest of each node so far.
 type finder struct {
@@ -38,22 +40,22 @@ type finder struct {
 // NewNearest makes the graph of the nearest of each node: an edge is there where one of both has it among its nearest,
 // with the weight that it has in Matrix. Isolated are only nodes without a direction.
 func (n Nodes) NewNearest(o Nearest) (*Sparse, error) {
-	if err := n.check(); err != nil {
+	if err := n.checkNodes(); err != nil {
 		return nil, err
 	}
-	f := n.finder(cmp.Or(o.Neighbours, 20))
+	f := n.newFinder(cmp.Or(o.Neighbours, 20))
 	if n.Len() <= cmp.Or(o.Exact, 2048) {
-		f.all()
+		f.compareAll()
 	} else {
 		for tree := range cmp.Or(o.Trees, 8) {
-			f.tree(uint64(tree), max(2, cmp.Or(o.Leaf, 96)))
+			f.compareLeaves(uint64(tree), max(2, cmp.Or(o.Leaf, 96)))
 		}
 		f.ofNeighbours()
 	}
-	return f.graph()
+	return f.buildGraph()
 }
 
-func (n Nodes) finder(neighbours int) *finder {
+func (n Nodes) newFinder(neighbours int) *finder {
 	f := &finder{
 		nodes: n, most: neighbours, blank: make([]bool, n.Len()), best: make([][]near, n.Len()),
 		closest: make([]near, n.Len()),
@@ -69,13 +71,13 @@ func (n Nodes) finder(neighbours int) *finder {
 // many and only with weights above 0; by rising number.
 func (n Nodes) NearestTo(mean, base []float32, most int) (to []int32, weights []float64) {
 	found := make([]near, n.Len())
-	wideMean, wideBase := wide(mean), wide(base)
+	wideMean, wideBase := toFloat64(mean), toFloat64(base)
 	inBlocks(n.Len(), blockRows, func(_, from, end int) {
 		for i := from; i < end; i++ {
 			found[i] = near{int32(i), (dot(n.Base.Row(i), wideMean) + dot(n.Mean.Row(i), wideBase)) / 2}
 		}
 	})
-	slices.SortFunc(found, nearer)
+	slices.SortFunc(found, compareNear)
 	found = found[:min(most, len(found))]
 	found = slices.DeleteFunc(found, func(x near) bool { return !(x.weight > 0) })
 	slices.SortFunc(found, func(a, b near) int { return cmp.Compare(a.to, b.to) })
@@ -85,7 +87,7 @@ func (n Nodes) NearestTo(mean, base []float32, most int) (to []int32, weights []
 	return to, weights
 }
 
-func wide(vector []float32) []float64 {
+func toFloat64(vector []float32) []float64 {
 	out := make([]float64, len(vector))
 	for k, x := range vector {
 		out[k] = float64(x)
@@ -93,23 +95,23 @@ func wide(vector []float32) []float64 {
 	return out
 }
 
-// offer takes x as a possible neighbour of node. A node is written to by one goroutine at a time. What it ends
+// offerNeighbour takes x as a possible neighbour of node. A node is written to by one goroutine at a time. What it ends
 // up with does not depend on the order of offers.
-func (f *finder) offer(node int, x near) {
+func (f *finder) offerNeighbour(node int, x near) {
 	if f.blank[node] || f.blank[x.to] {
 		return
 	}
 	if !(x.weight > 0) {
-		if c := f.closest[node]; c.to < 0 || nearer(x, c) < 0 {
+		if c := f.closest[node]; c.to < 0 || compareNear(x, c) < 0 {
 			f.closest[node] = x
 		}
 		return
 	}
 	list := f.best[node]
-	if len(list) == f.most && nearer(x, list[f.most-1]) >= 0 {
+	if len(list) == f.most && compareNear(x, list[f.most-1]) >= 0 {
 		return
 	}
-	at, there := slices.BinarySearchFunc(list, x, nearer)
+	at, there := slices.BinarySearchFunc(list, x, compareNear)
 	if there {
 		return
 	}
@@ -119,21 +121,21 @@ func (f *finder) offer(node int, x near) {
 	f.best[node] = slices.Insert(list, at, x)
 }
 
-func (f *finder) all() {
+func (f *finder) compareAll() {
 	n := f.nodes.Len()
 	inBlocks(n, 16, func(_, from, to int) {
 		for i := from; i < to; i++ {
 			for j := range n {
 				if i != j {
-					f.offer(i, near{int32(j), f.nodes.weight(i, j)})
+					f.offerNeighbour(i, near{int32(j), f.nodes.weighEdge(i, j)})
 				}
 			}
 		}
 	})
 }
 
-// tree cuts the nodes in halves by random directions until they fit into leaves, and compares those of a leaf.
-func (f *finder) tree(seed uint64, leaf int) {
+// compareLeaves cuts the nodes in halves by random directions until they fit into leaves, and compares those of a leaf.
+func (f *finder) compareLeaves(seed uint64, leaf int) {
 	random := rand.New(rand.NewPCG(29, seed))
 	order := make([]int32, f.nodes.Len())
 	for i := range order {
@@ -148,24 +150,24 @@ func (f *finder) tree(seed uint64, leaf int) {
 			leaves = append(leaves, group)
 			continue
 		}
-		f.project(group, side, random)
+		f.projectGroup(group, side, random)
 		slices.SortFunc(group, func(a, b int32) int { return cmp.Or(cmp.Compare(side[a], side[b]), cmp.Compare(a, b)) })
 		todo = append(todo, group[len(group)/2:], group[:len(group)/2])
 	}
 	inBlocks(len(leaves), 1, func(block, _, _ int) {
 		for at, a := range leaves[block] {
 			for _, b := range leaves[block][:at] {
-				w := f.nodes.weight(int(a), int(b))
-				f.offer(int(a), near{b, w})
-				f.offer(int(b), near{a, w})
+				w := f.nodes.weighEdge(int(a), int(b))
+				f.offerNeighbour(int(a), near{b, w})
+				f.offerNeighbour(int(b), near{a, w})
 			}
 		}
 	})
 }
 
-// project reports each node of the group where it is between two of them, which are chosen at random, going by the
+// projectGroup reports each node of the group where it is between two of them, which are chosen at random, going by the
 // sum of both its vectors.
-func (f *finder) project(group []int32, side []float64, random *rand.Rand) {
+func (f *finder) projectGroup(group []int32, side []float64, random *rand.Rand) {
 	a := int(group[random.IntN(len(group))])
 	b := int(group[random.IntN(len(group))])
 	direction := make([]float64, f.nodes.Base.Dim)
@@ -201,7 +203,7 @@ func (f *finder) ofNeighbours() {
 				for _, k := range before[j] {
 					if !seen[k] {
 						seen[k] = true
-						f.offer(i, near{k, f.nodes.weight(i, int(k))})
+						f.offerNeighbour(i, near{k, f.nodes.weighEdge(i, int(k))})
 					}
 				}
 			}
@@ -209,7 +211,7 @@ func (f *finder) ofNeighbours() {
 	})
 }
 
-func (f *finder) graph() (*Sparse, error) {
+func (f *finder) buildGraph() (*Sparse, error) {
 	var edges []Edge
 	linked := make([]bool, len(f.best))
 	for i, list := range f.best {

@@ -74,12 +74,12 @@ func Rank(matches []Match, aggregate Aggregate, summaries Summaries) []Match {
 		from = to
 	}
 	slices.SortFunc(out, func(a, b Match) int {
-		return cmp.Or(cmp.Compare(b.Score, a.Score), kind(a, summaries)-kind(b, summaries), cmp.Compare(a.Node, b.Node))
+		return cmp.Or(cmp.Compare(b.Score, a.Score), kindOf(a, summaries)-kindOf(b, summaries), cmp.Compare(a.Node, b.Node))
 	})
 	return out
 }
 
-func kind(m Match, summaries Summaries) int {
+func kindOf(m Match, summaries Summaries) int {
 	if len(summaries.Members(m.Node)) > 0 {
 		return 1
 	}
@@ -148,8 +148,8 @@ type reach struct {
 	kind int
 }
 
-// before orders a frontier: by priority, then as Rank orders nodes.
-func (a reach) before(b reach) bool {
+// isBefore orders a frontier: by priority, then as Rank orders nodes.
+func (a reach) isBefore(b reach) bool {
 	return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(b.Score, a.Score), a.kind-b.kind,
 		cmp.Compare(a.Node, b.Node)) < 0
 }
@@ -158,7 +158,7 @@ func (a reach) before(b reach) bool {
 type frontier []reach
 
 func (f frontier) Len() int           { return len(f) }
-func (f frontier) Less(i, j int) bool { return f[i].before(f[j]) }
+func (f frontier) Less(i, j int) bool { return f[i].isBefore(f[j]) }
 func (f frontier) Swap(i, j int)      { f[i], f[j] = f[j], f[i] }
 
 // Push implements heap.Interface.
@@ -212,7 +212,7 @@ func (s Search) Along(ranked []Match, most int) []Step {
 				value += float64((1 - s.Alpha) * weight / s.Heaviest)
 			}
 			heap.Push(&open, reach{
-				Step: Step{Match: match, Priority: value, From: step.Node, Weight: weight}, kind: kind(match, s.Summaries),
+				Step: Step{Match: match, Priority: value, From: step.Node, Weight: weight}, kind: kindOf(match, s.Summaries),
 			})
 		}
 	}

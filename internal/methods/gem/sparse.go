@@ -84,7 +84,7 @@ func (s *Sparse) Multiply(out, x []float64) {
 	})
 }
 
-func (s *Sparse) squares(scale []float64) float64 {
+func (s *Sparse) sumSquares(scale []float64) float64 {
 	sum := 0.0
 	for i := range s.Len() {
 		neighbours, weights := s.Neighbours(i)
@@ -96,8 +96,8 @@ func (s *Sparse) squares(scale []float64) float64 {
 	return sum
 }
 
-// parts are the connected parts, the largest first, of equal ones that of the lowest node.
-func (s *Sparse) parts() []part {
+// findParts are the connected parts, the largest first, of equal ones that of the lowest node.
+func (s *Sparse) findParts() []part {
 	of := make([]int32, s.Len()) // 1 + the part of each node
 	var found [][]int32
 	for start := range of {
@@ -128,13 +128,13 @@ func (s *Sparse) parts() []part {
 		for at, node := range nodes {
 			place[node] = int32(at)
 		}
-		out[i] = part{nodes: nodes, graph: s.within(nodes, place)}
+		out[i] = part{nodes: nodes, graph: s.newSubgraph(nodes, place)}
 	}
 	return out
 }
 
-// within is the graph of a connected part; place has the new number of each of its nodes.
-func (s *Sparse) within(nodes, place []int32) *Sparse {
+// newSubgraph is the graph of a connected part; place has the new number of each of its nodes.
+func (s *Sparse) newSubgraph(nodes, place []int32) *Sparse {
 	out := &Sparse{offsets: make([]int, 1, len(nodes)+1)}
 	for _, node := range nodes {
 		neighbours, weights := s.Neighbours(int(node))

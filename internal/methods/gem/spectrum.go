@@ -24,7 +24,7 @@ type Options struct {
 	Least int
 }
 
-func (o Options) filled() Options {
+func (o Options) withDefaults() Options {
 	o.Pairs = cmp.Or(o.Pairs, 3)
 	o.Tolerance = cmp.Or(o.Tolerance, 1e-6)
 	o.Products = cmp.Or(o.Products, 1000)
@@ -69,19 +69,19 @@ type part struct {
 }
 
 // divided is a graph that knows which parts it falls into: the largest first, of equal ones that of the lowest node.
-type divided interface{ parts() []part }
+type divided interface{ findParts() []part }
 
 // Compute finds the first eigenpairs of L. Where the graph falls into parts, each part's are found on their own: its
 // first eigenvalue is 1 in every part, and only so its vectors are not any mixture of theirs. So a graph of many parts
 // gives the overviews of the largest first. Fewer nodes than pairs give fewer pairs; what does not converge is left out
 // and counted. The only errors are those of ctx.
 func Compute(ctx context.Context, g Graph, options Options) (Spectrum, error) {
-	o := options.filled()
+	o := options.withDefaults()
 	out := Spectrum{Degrees: g.Degrees(), Parts: min(1, g.Len())}
-	_, out.Isolated = roots(out.Degrees)
+	_, out.Isolated = computeScale(out.Degrees)
 	all := []part{{graph: g}}
 	if d, ok := g.(divided); ok {
-		all = d.parts()
+		all = d.findParts()
 		out.Parts = len(all)
 	}
 	large := 0
@@ -96,7 +96,7 @@ func Compute(ctx context.Context, g Graph, options Options) (Spectrum, error) {
 	large = min(large, wanted)
 	o.Pairs -= max(0, large-1) // of one: of each other part the eigenvalue 1 is among those wanted
 	for i, p := range all[:large] {
-		pairs, products, err := first(ctx, p.graph, o)
+		pairs, products, err := findFirstPairs(ctx, p.graph, o)
 		if err != nil {
 			return Spectrum{}, err
 		}
@@ -104,32 +104,32 @@ func Compute(ctx context.Context, g Graph, options Options) (Spectrum, error) {
 		out.Missing += min(o.Pairs, p.graph.Len()) - len(pairs)
 		for at, x := range pairs {
 			out.Pairs = append(out.Pairs, Pair{
-				Lambda: x.lambda, Residual: x.residual, Part: i, Vector: spread(x.vector, p.nodes, g.Len()),
+				Lambda: x.lambda, Residual: x.residual, Part: i, Vector: spreadVector(x.vector, p.nodes, g.Len()),
 				Overview: at == 0 && math.Abs(x.lambda-1) < o.Tolerance,
 			})
 		}
-		arrange(out.Pairs, o.Order)
+		sortPairs(out.Pairs, o.Order)
 		out.Pairs = out.Pairs[:min(len(out.Pairs), wanted)]
 	}
 	for _, p := range out.Pairs {
-		orient(p.Vector)
+		orientVector(p.Vector)
 	}
 	return out, nil
 }
 
-// arrange brings pairs into order. Values that differ by their last bits alone count as equal, and keep the order of
+// sortPairs brings pairs into order. Values that differ by their last bits alone count as equal, and keep the order of
 // parts.
-func arrange(pairs []Pair, order Order) {
+func sortPairs(pairs []Pair, order Order) {
 	slices.SortStableFunc(pairs, func(a, b Pair) int {
 		if a.Part != b.Part && math.Abs(a.Lambda-b.Lambda) <= same {
 			return a.Part - b.Part
 		}
-		return order.before(a.Lambda, b.Lambda)
+		return order.compareValues(a.Lambda, b.Lambda)
 	})
 }
 
-// spread is a vector of a part as one of the graph.
-func spread(x []float64, nodes []int32, n int) []float64 {
+// spreadVector is a vector of a part as one of the graph.
+func spreadVector(x []float64, nodes []int32, n int) []float64 {
 	if nodes == nil {
 		return x
 	}
@@ -140,8 +140,8 @@ func spread(x []float64, nodes []int32, n int) []float64 {
 	return out
 }
 
-// orient makes the component of largest absolute value positive; of those that are equal to 1e-9 the first.
-func orient(x []float64) {
+// orientVector makes the component of largest absolute value positive; of those that are equal to 1e-9 the first.
+func orientVector(x []float64) {
 	most := 0.0
 	for _, v := range x {
 		most = max(most, math.Abs(v))
@@ -154,13 +154,13 @@ func orient(x []float64) {
 	}
 }
 
-// first finds the first pairs of a connected graph.
-func first(ctx context.Context, g Graph, o Options) ([]pair, int, error) {
+// findFirstPairs finds the first pairs of a connected graph.
+func findFirstPairs(ctx context.Context, g Graph, o Options) ([]pair, int, error) {
 	n := g.Len()
-	scale, _ := roots(g.Degrees())
+	scale, _ := computeScale(g.Degrees())
 	l := &normal{graph: g, scale: scale, scaled: make([]float64, n)}
 	if n <= o.Direct {
-		if pairs := direct(l, o); len(pairs) > 0 || ctx.Err() != nil {
+		if pairs := solveDirect(l, o); len(pairs) > 0 || ctx.Err() != nil {
 			return pairs, l.products, ctx.Err()
 		}
 	}
@@ -168,10 +168,10 @@ func first(ctx context.Context, g Graph, o Options) ([]pair, int, error) {
 		l: l, order: o.Order, tolerance: o.Tolerance / 2, most: o.Products, random: rand.New(rand.NewPCG(17, uint64(n))),
 	}
 	var pairs []pair
-	if x, ok := overview(l); ok { // known exactly
+	if x, ok := newOverviewPair(l); ok { // known exactly
 		pairs, s.locked = append(pairs, x), append(s.locked, x.vector)
 	}
-	found, err := s.find(ctx, o.Pairs-len(pairs), nil)
+	found, err := s.findPairs(ctx, o.Pairs-len(pairs), nil)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -181,7 +181,7 @@ func first(ctx context.Context, g Graph, o Options) ([]pair, int, error) {
 		for _, x := range found {
 			pairs, s.locked = append(pairs, x), append(s.locked, x.vector)
 		}
-		slices.SortStableFunc(pairs, func(a, b pair) int { return o.Order.before(a.lambda, b.lambda) })
+		slices.SortStableFunc(pairs, func(a, b pair) int { return o.Order.compareValues(a.lambda, b.lambda) })
 		if len(found) == 0 || len(pairs) >= n {
 			break
 		}
@@ -189,10 +189,10 @@ func first(ctx context.Context, g Graph, o Options) ([]pair, int, error) {
 		if len(pairs) >= o.Pairs {
 			last = &pairs[o.Pairs-1].lambda
 		}
-		if found, err = s.find(ctx, 1, last); err != nil {
+		if found, err = s.findPairs(ctx, 1, last); err != nil {
 			return nil, 0, err
 		}
-		if last != nil && len(found) > 0 && (o.Order.before(found[0].lambda, *last) >= 0 ||
+		if last != nil && len(found) > 0 && (o.Order.compareValues(found[0].lambda, *last) >= 0 ||
 			math.Abs(found[0].lambda-*last) <= o.Tolerance) {
 			break
 		}
@@ -200,33 +200,33 @@ func first(ctx context.Context, g Graph, o Options) ([]pair, int, error) {
 	pairs = pairs[:min(len(pairs), o.Pairs)]
 	out := pairs[:0]
 	for _, x := range pairs {
-		if x = l.certified(x.vector); x.residual < o.Tolerance {
+		if x = l.certifyPair(x.vector); x.residual < o.Tolerance {
 			out = append(out, x)
 		}
 	}
 	return out, l.products, nil
 }
 
-// overview is the eigenvector of the eigenvalue 1, which is known without any search: sqrt(d). Where negative weights
-// left some degrees out it need not be one.
-func overview(l *normal) (pair, bool) {
+// newOverviewPair is the eigenvector of the eigenvalue 1, which is known without any search: sqrt(d). Where negative
+// weights left some degrees out it need not be one.
+func newOverviewPair(l *normal) (pair, bool) {
 	x := make([]float64, len(l.scale))
 	for i, s := range l.scale {
 		if s > 0 {
 			x[i] = 1 / s
 		}
 	}
-	size := length(x)
+	size := vectorLength(x)
 	if size == 0 {
 		return pair{}, false
 	}
-	divide(x, size)
-	p := l.certified(x)
+	divideVector(x, size)
+	p := l.certifyPair(x)
 	return p, p.residual < same && math.Abs(p.lambda-1) < same
 }
 
-// direct solves the whole of a small L; nil where the solver does not converge.
-func direct(l *normal, o Options) []pair {
+// solveDirect solves the whole of a small L; nil where the solver does not converge.
+func solveDirect(l *normal, o Options) []pair {
 	n := len(l.scale)
 	if n == 0 {
 		return nil
@@ -235,13 +235,13 @@ func direct(l *normal, o Options) []pair {
 	unit, column := make([]float64, n), make([]float64, n)
 	for j := range n {
 		unit[j] = 1
-		l.apply(column, unit)
+		l.applyMatrix(column, unit)
 		unit[j] = 0
 		for i := range j + 1 {
 			m.SetSym(i, j, column[i])
 		}
 	}
-	_, vectors, solved := eigen(m, o.Order)
+	_, vectors, solved := solveEigen(m, o.Order)
 	if !solved {
 		return nil
 	}
@@ -249,8 +249,8 @@ func direct(l *normal, o Options) []pair {
 	for k := range min(n, o.Pairs) {
 		x := make([]float64, n)
 		mat.Col(x, k, vectors)
-		divide(x, length(x))
-		if p := l.certified(x); p.residual < o.Tolerance {
+		divideVector(x, vectorLength(x))
+		if p := l.certifyPair(x); p.residual < o.Tolerance {
 			out = append(out, p)
 		}
 	}

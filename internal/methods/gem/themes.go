@@ -68,13 +68,13 @@ func Themes(s Spectrum, c Choice) []Theme {
 	var out []Theme
 	take := func(t Theme) {
 		if len(out) < count && len(t.Members) > 0 && !slices.ContainsFunc(out, func(o Theme) bool {
-			return overlap(o.Members, t.Members) > cmp.Or(c.Overlap, 0.6)
+			return computeOverlap(o.Members, t.Members) > cmp.Or(c.Overlap, 0.6)
 		}) {
 			out = append(out, t)
 		}
 	}
 	for i, p := range s.Pairs {
-		t := Theme{Pair: i, Lambda: p.Lambda, Beta: beta(s, i), Members: Top(p.Vector, members, c.Side)}
+		t := Theme{Pair: i, Lambda: p.Lambda, Beta: computeBeta(s, i), Members: Top(p.Vector, members, c.Side)}
 		for _, node := range t.Members {
 			t.Loadings = append(t.Loadings, p.Vector[node])
 		}
@@ -99,8 +99,8 @@ func Themes(s Spectrum, c Choice) []Theme {
 	return out
 }
 
-// overlap is the Jaccard index of two sets of nodes.
-func overlap(a, b []int) float64 {
+// computeOverlap is the Jaccard index of two sets of nodes.
+func computeOverlap(a, b []int) float64 {
 	common := 0
 	for _, x := range a {
 		if slices.Contains(b, x) {
@@ -110,7 +110,7 @@ func overlap(a, b []int) float64 {
 	return float64(common) / float64(len(a)+len(b)-common)
 }
 
-func beta(s Spectrum, i int) float64 {
+func computeBeta(s Spectrum, i int) float64 {
 	if s.Pairs[0].Lambda == 0 {
 		return 0
 	}

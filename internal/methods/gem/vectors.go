@@ -86,8 +86,8 @@ type Nodes struct{ Mean, Base Rows }
 // Len is the number of nodes.
 func (n Nodes) Len() int { return n.Base.Len() }
 
-// check finds what no graph can be made of: rows that are missing, and what is no number.
-func (n Nodes) check() error {
+// checkNodes finds what no graph can be made of: rows that are missing, and what is no number.
+func (n Nodes) checkNodes() error {
 	bad := func(why string) error {
 		return fault.InvalidParam.At("make a similarity graph", why).
 			Advise("give one mean vector and one text vector for each node, all of one dimension")
@@ -109,8 +109,8 @@ func (n Nodes) check() error {
 	return nil
 }
 
-// weight is W_ij for i != j before clipping. It has the same bits both ways.
-func (n Nodes) weight(i, j int) float64 {
+// weighEdge is W_ij for i != j before clipping. It has the same bits both ways.
+func (n Nodes) weighEdge(i, j int) float64 {
 	if i > j {
 		i, j = j, i
 	}

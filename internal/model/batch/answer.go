@@ -52,7 +52,7 @@ func Read(sent map[string]bool, files ...[]byte) Outcome {
 				out.Foreign++
 				continue
 			}
-			if before, told := out.Answers[answer.ID]; !told || answer.Answered() && !before.Answered() {
+			if before, got := out.Answers[answer.ID]; !got || answer.Answered() && !before.Answered() {
 				out.Answers[answer.ID] = answer
 			}
 		}
@@ -61,7 +61,7 @@ func Read(sent map[string]bool, files ...[]byte) Outcome {
 }
 
 func readLine(line []byte) (Answer, bool) {
-	var told struct {
+	var got struct {
 		ID       string `json:"custom_id"`
 		Response *struct {
 			Status int             `json:"status_code"`
@@ -69,12 +69,12 @@ func readLine(line []byte) (Answer, bool) {
 		} `json:"response"`
 		Error *reason `json:"error"`
 	}
-	if json.Unmarshal(line, &told) != nil || told.ID == "" {
+	if json.Unmarshal(line, &got) != nil || got.ID == "" {
 		return Answer{}, false
 	}
-	answer := Answer{ID: told.ID}
-	if told.Response != nil {
-		answer.Status, answer.Body = told.Response.Status, told.Response.Body
+	answer := Answer{ID: got.ID}
+	if got.Response != nil {
+		answer.Status, answer.Body = got.Response.Status, got.Response.Body
 		var body struct {
 			Error *reason `json:"error"`
 		}
@@ -82,10 +82,10 @@ func readLine(line []byte) (Answer, bool) {
 			answer.Code, answer.Message = string(body.Error.Code), body.Error.Message
 		}
 	}
-	if told.Error != nil {
-		answer.Code, answer.Message = string(told.Error.Code), told.Error.Message
+	if got.Error != nil {
+		answer.Code, answer.Message = string(got.Error.Code), got.Error.Message
 	}
-	return answer, told.Response != nil || told.Error != nil
+	return answer, got.Response != nil || got.Error != nil
 }
 
 type reason struct {

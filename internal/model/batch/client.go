@@ -118,7 +118,7 @@ func (c *Client) Upload(ctx context.Context, name string, lines []byte) (string,
 	var made struct {
 		ID string `json:"id"`
 	}
-	err = c.send(ctx, http.MethodPost, form.FormDataContentType(), &body, &made, "files")
+	err = c.doRequest(ctx, http.MethodPost, form.FormDataContentType(), &body, &made, "files")
 	return made.ID, err
 }
 
@@ -133,20 +133,20 @@ func (c *Client) Create(ctx context.Context, file, part string) (Batch, error) {
 		return Batch{}, fault.Internal.At("create a batch of", file).Because(err)
 	}
 	var made Batch
-	err = c.send(ctx, http.MethodPost, "application/json", bytes.NewReader(raw), &made, "batches")
+	err = c.doRequest(ctx, http.MethodPost, "application/json", bytes.NewReader(raw), &made, "batches")
 	return made, err
 }
 
 // Get says how a batch stands.
 func (c *Client) Get(ctx context.Context, id string) (Batch, error) {
-	var told Batch
-	err := c.send(ctx, http.MethodGet, "", nil, &told, "batches", id)
-	return told, err
+	var got Batch
+	err := c.doRequest(ctx, http.MethodGet, "", nil, &got, "batches", id)
+	return got, err
 }
 
 // Cancel has a batch end; what it answered by then is delivered, and charged.
 func (c *Client) Cancel(ctx context.Context, id string) error {
-	return c.send(ctx, http.MethodPost, "", nil, nil, "batches", id, "cancel")
+	return c.doRequest(ctx, http.MethodPost, "", nil, nil, "batches", id, "cancel")
 }
 
 // Find lists the batches of the wanted parts. One that has several, as two made it at once, gives them all.
@@ -161,7 +161,7 @@ func (c *Client) Find(ctx context.Context, wanted map[string]bool) (map[string][
 			Data []Batch `json:"data"`
 			More bool    `json:"has_more"`
 		}
-		if err := c.send(ctx, http.MethodGet, "", nil, &page, "batches?"+query.Encode()); err != nil {
+		if err := c.doRequest(ctx, http.MethodGet, "", nil, &page, "batches?"+query.Encode()); err != nil {
 			return nil, err
 		}
 		for _, batch := range page.Data {
@@ -179,20 +179,20 @@ func (c *Client) Find(ctx context.Context, wanted map[string]bool) (map[string][
 // Content gives the bytes of a file.
 func (c *Client) Content(ctx context.Context, file string) ([]byte, error) {
 	var raw []byte
-	err := c.send(ctx, http.MethodGet, "", nil, &raw, "files", file, "content")
+	err := c.doRequest(ctx, http.MethodGet, "", nil, &raw, "files", file, "content")
 	return raw, err
 }
 
 // Delete has a file forgotten.
 func (c *Client) Delete(ctx context.Context, file string) error {
-	return c.send(ctx, http.MethodDelete, "", nil, nil, "files", file)
+	return c.doRequest(ctx, http.MethodDelete, "", nil, nil, "files", file)
 }
 
 // longest answer that is read: a whole output file, whose lines are longer than those that were sent.
 const longest = 2 << 30
 
-// send sends a request and reads its answer: into a *[]byte as it is, else as JSON; nil: dropped.
-func (c *Client) send(ctx context.Context, method, kind string, body io.Reader, answer any, path ...string) error {
+// doRequest sends a request and reads its answer: into a *[]byte as it is, else as JSON; nil: dropped.
+func (c *Client) doRequest(ctx context.Context, method, kind string, body io.Reader, answer any, path ...string) error {
 	for i := 1; i < len(path); i++ {
 		path[i] = url.PathEscape(path[i])
 	}
@@ -225,7 +225,7 @@ func (c *Client) send(ctx context.Context, method, kind string, body io.Reader, 
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
-		return c.refused(object, response)
+		return c.newStatusFault(object, response)
 	}
 	raw, err := io.ReadAll(io.LimitReader(response.Body, longest))
 	if err != nil {
@@ -244,15 +244,15 @@ func (c *Client) send(ctx context.Context, method, kind string, body io.Reader, 
 	return nil
 }
 
-// refused is the fault of an answer with another status than 200.
-func (c *Client) refused(object string, response *http.Response) error {
+// newStatusFault is the fault of an answer with another status than 200.
+func (c *Client) newStatusFault(object string, response *http.Response) error {
 	raw, _ := io.ReadAll(io.LimitReader(response.Body, 64<<10)) // what can be read is enough
-	var told struct {
+	var got struct {
 		Error reason `json:"error"`
 	}
 	text := string(raw)
-	if json.Unmarshal(raw, &told) == nil && told.Error.Message != "" {
-		text = told.Error.Message
+	if json.Unmarshal(raw, &got) == nil && got.Error.Message != "" {
+		text = got.Error.Message
 	}
 	if len(c.key) >= 8 {
 		text = strings.ReplaceAll(text, c.key, redact.Mark)
@@ -266,7 +266,7 @@ func (c *Client) refused(object string, response *http.Response) error {
 	case status == http.StatusNotFound, // some servers see a file late, and say so in a 400
 		status == http.StatusBadRequest && strings.Contains(strings.ToLower(text), "cannot find file"):
 		return at(fault.NotFound).Advise("check that the server has a Batch API")
-	case status == http.StatusPaymentRequired, told.Error.Code == "insufficient_quota":
+	case status == http.StatusPaymentRequired, got.Error.Code == "insufficient_quota":
 		return at(fault.ModelQuota).Advise("raise the quota, then resume")
 	case status == http.StatusTooManyRequests:
 		limited := at(fault.ModelRateLimited)

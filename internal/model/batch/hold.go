@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// hold takes requests for this runner. It gives those that still have no answer, and reports whether others have some.
-func (a *run) hold(ctx context.Context, ids []string) (mine []string, others bool, err error) {
+// holdRequests takes requests for this runner. It gives those that still have no answer, and reports whether others
+// have some.
+func (a *run) holdRequests(ctx context.Context, ids []string) (mine []string, others bool, err error) {
 	if a.Hold == nil || len(ids) == 0 {
 		return ids, false, nil
 	}
@@ -20,12 +21,12 @@ func (a *run) hold(ctx context.Context, ids []string) (mine []string, others boo
 	if err != nil {
 		return nil, false, err
 	}
-	wanted := set(mine)
+	wanted := idSet(mine)
 	answered := slices.DeleteFunc(slices.Clone(held), func(id string) bool { return wanted[id] })
-	return mine, len(held) < len(ids), a.free(ctx, answered)
+	return mine, len(held) < len(ids), a.freeRequests(ctx, answered)
 }
 
-func (a *run) free(ctx context.Context, ids []string) error {
+func (a *run) freeRequests(ctx context.Context, ids []string) error {
 	if a.Free == nil || len(ids) == 0 {
 		return nil
 	}
@@ -34,19 +35,19 @@ func (a *run) free(ctx context.Context, ids []string) error {
 
 // hasRoom reports whether so many tokens more may wait on the server. The caller holds mu.
 func (a *run) hasRoom(tokens int64) bool {
-	waiting := a.waiting()
+	waiting := a.countWaitingTokens()
 	return a.Tokens <= 0 || waiting == 0 || waiting+tokens <= a.room
 }
 
-// fits is hasRoom for requests of a part, before anything is held for them.
-func (a *run) fits(part Part, ids []string) bool {
+// hasRoomFor is hasRoom for requests of a part, before anything is held for them.
+func (a *run) hasRoomFor(part Part, ids []string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.hasRoom(tokens(part, ids))
+	return a.hasRoom(sumTokens(part, ids))
 }
 
-func tokens(part Part, ids []string) int64 {
-	sum, asked := int64(0), set(ids)
+func sumTokens(part Part, ids []string) int64 {
+	sum, asked := int64(0), idSet(ids)
 	for _, request := range part.Requests {
 		if asked[request.ID] {
 			sum += request.Tokens
@@ -55,8 +56,8 @@ func tokens(part Part, ids []string) int64 {
 	return sum
 }
 
-// hurried reports whether as many batches were begun within the last hour as may be. The caller holds mu.
-func (a *run) hurried() bool {
+// reachesHourlyLimit reports whether as many batches were begun within the last hour as may be. The caller holds mu.
+func (a *run) reachesHourlyLimit() bool {
 	if a.Hourly <= 0 {
 		return false
 	}
@@ -69,28 +70,28 @@ func (a *run) hurried() bool {
 	return false
 }
 
-// waiting is how many tokens wait on the server. The caller holds mu.
-func (a *run) waiting() int64 {
+// countWaitingTokens is how many tokens wait on the server. The caller holds mu.
+func (a *run) countWaitingTokens() int64 {
 	sum := int64(0)
 	for _, other := range a.lots {
-		if other.open() {
+		if other.isOpen() {
 			sum += other.rec.Tokens
 		}
 	}
 	return sum
 }
 
-// release gives the tokens of a round back, and learns from it how many may wait.
-func (a *run) release(l *lot, batch Batch) {
+// releaseTokens gives the tokens of a round back, and learns from it how many may wait.
+func (a *run) releaseTokens(l *lot, batch Batch) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.close(l, batch.Status)
+	a.endRound(l, batch.Status)
 	if !batch.Pushed() {
 		a.room, l.alone = a.Tokens, 0
 		return
 	}
 	l.rec.Ended = pushed
-	a.room = a.waiting()
+	a.room = a.countWaitingTokens()
 	if a.room == 0 {
 		l.alone++
 	}

@@ -65,7 +65,7 @@ func Cut(requests []Request, limits Limits) ([]Part, error) {
 		first, bytesOf, tokens = to, 0, 0
 	}
 	for i, request := range sorted {
-		line, err := request.line()
+		line, err := request.encodeLine()
 		if err != nil {
 			return nil, err
 		}
@@ -96,7 +96,7 @@ func newPart(requests []Request) Part {
 // Endpoint is the path that requests of a batch are for.
 const Endpoint = "/v1/chat/completions"
 
-func (r Request) line() ([]byte, error) {
+func (r Request) encodeLine() ([]byte, error) {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
@@ -116,7 +116,7 @@ func (r Request) line() ([]byte, error) {
 func Encode(requests []Request) ([]byte, error) {
 	var out bytes.Buffer
 	for _, request := range requests {
-		line, err := request.line()
+		line, err := request.encodeLine()
 		if err != nil {
 			return nil, err
 		}

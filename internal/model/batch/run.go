@@ -94,9 +94,9 @@ type lot struct {
 	old   bool // the part is no longer needed
 }
 
-func (l *lot) open() bool { return l.rec != nil && l.rec.Ended == "" }
+func (l *lot) isOpen() bool { return l.rec != nil && l.rec.Ended == "" }
 
-func (l *lot) name() string { return fmt.Sprintf("%s-%04d", l.part.Key[:nameDigits], l.round) }
+func (l *lot) roundName() string { return fmt.Sprintf("%s-%04d", l.part.Key[:nameDigits], l.round) }
 
 // nameDigits of a part's key are in the names of its rounds, which fit metadata.
 const nameDigits = 48
@@ -121,14 +121,14 @@ func (r *Runner) Run(ctx context.Context, parts []Part) (left []string, err erro
 	for _, part := range parts {
 		a.lots = append(a.lots, &lot{part: part})
 	}
-	if err := a.each(ctx, a.lots, a.load); err != nil {
+	if err := a.each(ctx, a.lots, a.loadRecord); err != nil {
 		return nil, err
 	}
-	if err := a.former(ctx); err != nil {
+	if err := a.addOldRounds(ctx); err != nil {
 		return nil, err
 	}
 	for _, l := range a.lots {
-		if !l.open() {
+		if !l.isOpen() {
 			continue
 		}
 		if a.Adopted != nil {
@@ -142,7 +142,7 @@ func (r *Runner) Run(ctx context.Context, parts []Part) (left []string, err erro
 	}
 	for {
 		a.least = 0
-		if err := a.pass(ctx); err != nil {
+		if err := a.runPass(ctx); err != nil {
 			return nil, err
 		}
 		if !slices.ContainsFunc(a.lots, func(l *lot) bool { return !l.done }) {
@@ -164,7 +164,7 @@ func (a *run) each(ctx context.Context, lots []*lot, do func(context.Context, *l
 	})
 }
 
-func (a *run) which(is func(*lot) bool) []*lot {
+func (a *run) getLots(is func(*lot) bool) []*lot {
 	var out []*lot
 	for _, l := range a.lots {
 		if !l.done && is(l) {
@@ -174,11 +174,11 @@ func (a *run) which(is func(*lot) bool) []*lot {
 	return out
 }
 
-// load reads the last record of a part.
-func (a *run) load(ctx context.Context, l *lot) error {
+// loadRecord reads the last record of a part.
+func (a *run) loadRecord(ctx context.Context, l *lot) error {
 	for {
 		var rec record
-		info, err := blob.ReadJSON(ctx, a.Store, a.key(l), &rec)
+		info, err := blob.ReadJSON(ctx, a.Store, a.recordKey(l), &rec)
 		if fault.Is(err, fault.NotFound) {
 			if l.rec != nil {
 				l.round--
@@ -193,10 +193,10 @@ func (a *run) load(ctx context.Context, l *lot) error {
 	}
 }
 
-func (a *run) key(l *lot) string { return a.Prefix + "/" + l.name() + ".json" }
+func (a *run) recordKey(l *lot) string { return a.Prefix + "/" + l.roundName() + ".json" }
 
-// former adds the rounds of other parts that are open, and forgets those that ended: their answers are taken.
-func (a *run) former(ctx context.Context) error {
+// addOldRounds adds the rounds of other parts that are open, and forgets those that ended: their answers are taken.
+func (a *run) addOldRounds(ctx context.Context) error {
 	wanted := map[string]bool{}
 	for _, l := range a.lots {
 		wanted[l.part.Key[:nameDigits]] = true
@@ -216,15 +216,15 @@ func (a *run) former(ctx context.Context) error {
 	}
 	err := a.each(ctx, old, func(ctx context.Context, l *lot) error {
 		var rec record
-		info, err := blob.ReadJSON(ctx, a.Store, a.key(l), &rec)
+		info, err := blob.ReadJSON(ctx, a.Store, a.recordKey(l), &rec)
 		if err != nil {
 			return err
 		}
-		if l.rec, l.etag = &rec, info.ETag; l.open() {
+		if l.rec, l.etag = &rec, info.ETag; l.isOpen() {
 			return nil
 		}
 		l.done = true
-		return a.Store.Delete(ctx, a.key(l))
+		return a.Store.Delete(ctx, a.recordKey(l))
 	})
 	for _, l := range old {
 		if !l.done {
@@ -238,11 +238,11 @@ func (a *run) former(ctx context.Context) error {
 // is taken by the next Run.
 func (r *Runner) Stop(ctx context.Context) error {
 	a := &run{Runner: r}
-	if err := a.former(ctx); err != nil {
+	if err := a.addOldRounds(ctx); err != nil {
 		return err
 	}
-	return a.each(ctx, a.which((*lot).open), func(ctx context.Context, l *lot) error {
-		if err := a.free(ctx, l.rec.IDs); err != nil || l.rec.Batch == "" {
+	return a.each(ctx, a.getLots((*lot).isOpen), func(ctx context.Context, l *lot) error {
+		if err := a.freeRequests(ctx, l.rec.IDs); err != nil || l.rec.Batch == "" {
 			return err
 		}
 		batch, err := a.Client.Get(ctx, l.rec.Batch)
@@ -253,39 +253,39 @@ func (r *Runner) Stop(ctx context.Context) error {
 	})
 }
 
-// save records a step of a round. Only this runner writes it.
-func (a *run) save(ctx context.Context, l *lot) error {
+// saveRecord records a step of a round. Only this runner writes it.
+func (a *run) saveRecord(ctx context.Context, l *lot) error {
 	cond := blob.Cond{Match: l.etag}
 	if l.etag == "" {
 		cond = blob.Cond{Absent: true}
 	}
-	info, err := blob.WriteJSON(ctx, a.Store, a.key(l), l.rec, cond)
+	info, err := blob.WriteJSON(ctx, a.Store, a.recordKey(l), l.rec, cond)
 	if err == nil {
 		l.etag = info.ETag
 	}
 	return err
 }
 
-func (a *run) late() bool { return !a.Until.IsZero() && !a.Now().Before(a.Until) }
+func (a *run) isLate() bool { return !a.Until.IsZero() && !a.Now().Before(a.Until) }
 
-// pass takes every part as far as it gets without waiting.
-func (a *run) pass(ctx context.Context) error {
-	if err := a.adopt(ctx); err != nil {
+// runPass takes every part as far as it gets without waiting.
+func (a *run) runPass(ctx context.Context) error {
+	if err := a.adoptBatches(ctx); err != nil {
 		return err
 	}
-	if err := a.each(ctx, a.which(func(l *lot) bool { return l.open() && l.rec.Batch != "" }), a.poll); err != nil {
+	if err := a.each(ctx, a.getLots(func(l *lot) bool { return l.isOpen() && l.rec.Batch != "" }), a.pollLot); err != nil {
 		return err
 	}
-	idle := a.which(func(l *lot) bool { return !l.open() })
-	if err := a.each(ctx, idle, a.intend); err != nil {
+	idle := a.getLots(func(l *lot) bool { return !l.isOpen() })
+	if err := a.each(ctx, idle, a.beginRound); err != nil {
 		return err
 	}
-	return a.each(ctx, a.which(func(l *lot) bool { return l.open() && l.rec.Batch == "" && l.fresh }), a.send)
+	return a.each(ctx, a.getLots(func(l *lot) bool { return l.isOpen() && l.rec.Batch == "" && l.fresh }), a.sendRound)
 }
 
-// adopt looks for the batches of rounds that may have been sent. Those that were not are sent by this pass.
-func (a *run) adopt(ctx context.Context) error {
-	doubtful := a.which(func(l *lot) bool { return l.open() && l.rec.Batch == "" && !l.fresh })
+// adoptBatches looks for the batches of rounds that may have been sent. Those that were not are sent by this pass.
+func (a *run) adoptBatches(ctx context.Context) error {
+	doubtful := a.getLots(func(l *lot) bool { return l.isOpen() && l.rec.Batch == "" && !l.fresh })
 	if len(doubtful) == 0 {
 		return nil
 	}
@@ -295,24 +295,24 @@ func (a *run) adopt(ctx context.Context) error {
 	}
 	found, err := a.Client.Find(ctx, names)
 	if err != nil {
-		return a.later(err)
+		return a.deferTransient(err)
 	}
 	return a.each(ctx, doubtful, func(ctx context.Context, l *lot) error {
 		switch batches := found[l.rec.Name]; {
 		case len(batches) > 0:
 			l.rec.Batch = batches[len(batches)-1].ID // the eldest
-			return a.save(ctx, l)
-		case a.late() || l.old:
-			a.close(l, unsent)
-			return errors.Join(a.save(ctx, l), a.free(ctx, l.rec.IDs))
+			return a.saveRecord(ctx, l)
+		case a.isLate() || l.old:
+			a.endRound(l, unsent)
+			return errors.Join(a.saveRecord(ctx, l), a.freeRequests(ctx, l.rec.IDs))
 		}
 		l.fresh = true
 		return nil
 	})
 }
 
-// later bears errors that pass: the next pass tries again.
-func (a *run) later(err error) error {
+// deferTransient bears errors that pass: the next pass tries again.
+func (a *run) deferTransient(err error) error {
 	if fault.KindOf(err) != fault.Transient || fault.As(err) == nil {
 		return err
 	}
@@ -322,11 +322,11 @@ func (a *run) later(err error) error {
 	return nil
 }
 
-// intend begins the next round of a part where there is something to ask and room for it.
-func (a *run) intend(ctx context.Context, l *lot) error {
+// beginRound begins the next round of a part where there is something to ask and room for it.
+func (a *run) beginRound(ctx context.Context, l *lot) error {
 	if l.old {
 		l.done = true
-		return a.Store.Delete(ctx, a.key(l))
+		return a.Store.Delete(ctx, a.recordKey(l))
 	}
 	ids := make([]string, len(l.part.Requests))
 	for i, request := range l.part.Requests {
@@ -347,15 +347,15 @@ func (a *run) intend(ctx context.Context, l *lot) error {
 	if rounds <= 0 {
 		rounds = 3
 	}
-	if len(missing) == 0 || a.late() {
+	if len(missing) == 0 || a.isLate() {
 		l.left, l.done = missing, true
-		_, _, err := a.hold(ctx, missing) // what is left to online calls no other runner should send, either
+		_, _, err := a.holdRequests(ctx, missing) // what is left to online calls no other runner should send, either
 		return err
 	}
-	if !a.fits(l.part, missing) {
+	if !a.hasRoomFor(l.part, missing) {
 		return nil
 	}
-	mine, others, err := a.hold(ctx, missing)
+	mine, others, err := a.holdRequests(ctx, missing)
 	if err != nil {
 		return err
 	}
@@ -364,21 +364,21 @@ func (a *run) intend(ctx context.Context, l *lot) error {
 			l.left, l.done = mine, true
 			return nil
 		}
-		return a.free(ctx, mine)
+		return a.freeRequests(ctx, mine)
 	}
-	rec := &record{IDs: mine, Attempts: attempts, Tokens: tokens(l.part, mine)}
-	held, err := a.reserve(ctx, l, rec, round)
+	rec := &record{IDs: mine, Attempts: attempts, Tokens: sumTokens(l.part, mine)}
+	held, err := a.reserveRound(ctx, l, rec, round)
 	if err != nil || !held {
-		return errors.Join(err, a.free(ctx, mine))
+		return errors.Join(err, a.freeRequests(ctx, mine))
 	}
-	return a.save(ctx, l)
+	return a.saveRecord(ctx, l)
 }
 
-// reserve makes a record the lot's where there is room for its tokens, and its requests are admitted.
-func (a *run) reserve(ctx context.Context, l *lot, rec *record, round int) (bool, error) {
+// reserveRound makes a record the lot's where there is room for its tokens, and its requests are admitted.
+func (a *run) reserveRound(ctx context.Context, l *lot, rec *record, round int) (bool, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !a.hasRoom(rec.Tokens) || a.hurried() {
+	if !a.hasRoom(rec.Tokens) || a.reachesHourlyLimit() {
 		return false, nil
 	}
 	if a.Admit != nil {
@@ -387,22 +387,22 @@ func (a *run) reserve(ctx context.Context, l *lot, rec *record, round int) (bool
 		}
 	}
 	l.round, l.etag, l.fresh, l.stop = round, "", true, false
-	rec.Name = l.name()
+	rec.Name = l.roundName()
 	l.rec = rec
 	return true, nil
 }
 
-// close ends a round.
-func (a *run) close(l *lot, how string) {
+// endRound ends a round.
+func (a *run) endRound(l *lot, how string) {
 	l.rec.Ended = how
 	if a.Ended != nil {
 		a.Ended(len(l.rec.IDs), l.rec.Tokens)
 	}
 }
 
-// send uploads a round and creates its batch.
-func (a *run) send(ctx context.Context, l *lot) error {
-	asked := set(l.rec.IDs)
+// sendRound uploads a round and creates its batch.
+func (a *run) sendRound(ctx context.Context, l *lot) error {
+	asked := idSet(l.rec.IDs)
 	requests := slices.DeleteFunc(slices.Clone(l.part.Requests), func(r Request) bool { return !asked[r.ID] })
 	if a.Bodies != nil {
 		var err error
@@ -416,7 +416,7 @@ func (a *run) send(ctx context.Context, l *lot) error {
 	}
 	file, err := a.Client.Upload(ctx, l.rec.Name+".jsonl", lines)
 	if err != nil {
-		return a.later(err) // no batch can be of a file without an id
+		return a.deferTransient(err) // no batch can be of a file without an id
 	}
 	l.fresh = false
 	// A creation that is given up halfway may still be carried out, after a list that was asked for to find it.
@@ -425,31 +425,31 @@ func (a *run) send(ctx context.Context, l *lot) error {
 		return nil
 	}
 	if err != nil {
-		return a.later(err)
+		return a.deferTransient(err)
 	}
 	l.rec.Batch = made.ID
-	return a.save(ctx, l)
+	return a.saveRecord(ctx, l)
 }
 
-// poll looks at a batch, and takes what came of it when it has ended.
-func (a *run) poll(ctx context.Context, l *lot) error {
+// pollLot looks at a batch, and takes what came of it when it has ended.
+func (a *run) pollLot(ctx context.Context, l *lot) error {
 	batch, err := a.Client.Get(ctx, l.rec.Batch)
 	if fault.Is(err, fault.NotFound) { // as after 30 days
-		a.close(l, lost)
-		return errors.Join(a.save(ctx, l), a.free(ctx, l.rec.IDs))
+		a.endRound(l, lost)
+		return errors.Join(a.saveRecord(ctx, l), a.freeRequests(ctx, l.rec.IDs))
 	}
 	if err != nil {
-		return a.later(err)
+		return a.deferTransient(err)
 	}
 	if !batch.Ended() {
-		if (a.late() || l.old) && !l.stop {
+		if (a.isLate() || l.old) && !l.stop {
 			err = a.Client.Cancel(ctx, batch.ID)
 			l.stop = err == nil
-			return a.later(err)
+			return a.deferTransient(err)
 		}
 		return nil
 	}
-	sent := set(l.rec.IDs)
+	sent := idSet(l.rec.IDs)
 	files := make([][]byte, 0, 2)
 	for _, file := range []string{batch.Output, batch.Errors} {
 		if file == "" {
@@ -460,14 +460,14 @@ func (a *run) poll(ctx context.Context, l *lot) error {
 			continue
 		}
 		if err != nil {
-			return a.later(err)
+			return a.deferTransient(err)
 		}
 		files = append(files, raw)
 	}
 	outcome := Read(sent, files...)
 	answers := make([]Answer, 0, len(outcome.Answers))
 	for _, id := range l.rec.IDs {
-		if answer, told := outcome.Answers[id]; told {
+		if answer, got := outcome.Answers[id]; got {
 			answers = append(answers, answer)
 		}
 	}
@@ -476,8 +476,8 @@ func (a *run) poll(ctx context.Context, l *lot) error {
 			return err
 		}
 	}
-	a.release(l, batch)
-	if err := errors.Join(a.save(ctx, l), a.free(ctx, l.rec.IDs)); err != nil {
+	a.releaseTokens(l, batch)
+	if err := errors.Join(a.saveRecord(ctx, l), a.freeRequests(ctx, l.rec.IDs)); err != nil {
 		return err
 	}
 	for _, file := range []string{batch.Input, batch.Output, batch.Errors} {
@@ -488,7 +488,7 @@ func (a *run) poll(ctx context.Context, l *lot) error {
 	return nil
 }
 
-func set(ids []string) map[string]bool {
+func idSet(ids []string) map[string]bool {
 	out := make(map[string]bool, len(ids))
 	for _, id := range ids {
 		out[id] = true

@@ -88,8 +88,8 @@ func (w *world) runnerOf(t *testing.T, server batch.Server) *batch.Runner {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			return slices.DeleteFunc(slices.Clone(ids), func(id string) bool {
-				answer, told := w.book[id]
-				return told && !answer.Again()
+				answer, got := w.book[id]
+				return got && !answer.Again()
 			}), nil
 		},
 		Take: func(_ context.Context, answers []batch.Answer) error {
@@ -249,8 +249,8 @@ func TestDeadline(t *testing.T) {
 		t.Errorf("left %d, known %d, paid %d: want 10 each", len(left), len(w.book), w.server.Stats().Chat)
 	}
 	for _, id := range left {
-		_, told := w.book[id]
-		assert.False(t, told, "%s would be paid for again", id)
+		_, got := w.book[id]
+		assert.False(t, got, "%s would be paid for again", id)
 	}
 }
 

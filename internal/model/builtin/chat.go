@@ -22,7 +22,7 @@ var _ model.Chat = Chat{}
 
 // Info implements model.Chat.
 func (c Chat) Info() model.Info {
-	return model.Info{Provider: "builtin", Model: rules(text.In(c.Language))}
+	return model.Info{Provider: "builtin", Model: rulesName(text.In(c.Language))}
 }
 
 // Complete implements model.Chat; it fails only when ctx is done.
@@ -56,11 +56,11 @@ func triplesIn(language *text.Language, content string) []triples.Triple {
 	for _, entity := range EntitiesIn(language, content) {
 		found = append(found, entity.Name)
 	}
-	return spoken(language, content, triples.FindByRule(language, "", content, found))
+	return dropNonProse(language, content, triples.FindByRule(language, "", content, found))
 }
 
-// spoken leaves out triples of sentences that hold a line that is no prose: code and tables state no facts.
-func spoken(language *text.Language, content string, found []triples.Triple) []triples.Triple {
+// dropNonProse leaves out triples of sentences that hold a line that is no prose: code and tables state no facts.
+func dropNonProse(language *text.Language, content string, found []triples.Triple) []triples.Triple {
 	lines := text.NotProse(content)
 	if len(lines) == 0 {
 		return found
@@ -126,10 +126,10 @@ func SummaryIn(language *text.Language, s string, limit int) string {
 	for i, k := range keep {
 		parts[i] = strings.Join(strings.Fields(sents[k]), " ")
 	}
-	return cut(strings.Join(parts, " "), limit)
+	return cutText(strings.Join(parts, " "), limit)
 }
 
-func cut(s string, limit int) string {
+func cutText(s string, limit int) string {
 	if utf8.RuneCountInString(s) <= limit {
 		return s
 	}

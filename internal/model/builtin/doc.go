@@ -12,16 +12,16 @@ const (
 	EmbedderModel = "hashing-3"
 )
 
-// rules names the rules of a language; in all but English the name carries the language's too.
-func rules(language *text.Language) string {
+// rulesName names the rules of a language; in all but English the name carries the language's too.
+func rulesName(language *text.Language) string {
 	if language == english {
 		return ChatModel
 	}
 	return ChatModel + " " + language.Analyser()
 }
 
-// hashing names the embedder of a language.
-func hashing(language *text.Language) string {
+// embedderName names the embedder of a language.
+func embedderName(language *text.Language) string {
 	if language == english {
 		return EmbedderModel
 	}

@@ -36,7 +36,7 @@ func (e Embedder) WithIDF(weight func(string) float64) model.Embedder {
 
 // Info implements model.Embedder.
 func (e Embedder) Info() model.Info {
-	return model.Info{Provider: "builtin", Model: hashing(text.In(e.Language))}
+	return model.Info{Provider: "builtin", Model: embedderName(text.In(e.Language))}
 }
 
 // Dimension implements model.Embedder.
@@ -79,13 +79,13 @@ func (e Embedder) Vector(s string) []float32 {
 		if e.IDF != nil {
 			w *= e.IDF(t)
 		}
-		add(v, "w:"+t, w)
+		addFeature(v, "w:"+t, w)
 		if r := []rune(t); len(r) > 3 {
 			r = append(append([]rune{'<'}, r...), '>')
 			n := len(r) - 3
 			g := w * gramWeight / math.Sqrt(float64(n))
 			for i := range n {
-				add(v, "g:"+string(r[i:i+4]), g)
+				addFeature(v, "g:"+string(r[i:i+4]), g)
 			}
 		}
 	}
@@ -93,14 +93,14 @@ func (e Embedder) Vector(s string) []float32 {
 	for i, x := range v {
 		out[i] = float32(x)
 	}
-	if zero(out) { // features that cancel exactly
+	if isZero(out) { // features that cancel exactly
 		out[xxhash.Sum64String(s)%Dimension] = 1
 	}
 	vectors.Normalise(out)
 	return out
 }
 
-func zero(v []float32) bool {
+func isZero(v []float32) bool {
 	for _, x := range v {
 		if x != 0 {
 			return false
@@ -109,10 +109,10 @@ func zero(v []float32) bool {
 	return true
 }
 
-func add(v []float64, feature string, w float64) {
+func addFeature(v []float64, feature string, w float64) {
 	h := xxhash.Sum64String(feature)
 	for range slots {
-		h = mix(h + 0x9e3779b97f4a7c15)
+		h = mixBits(h + 0x9e3779b97f4a7c15)
 		s := w
 		if h>>63 == 1 {
 			s = -w
@@ -121,8 +121,8 @@ func add(v []float64, feature string, w float64) {
 	}
 }
 
-// mix is a bijection of 64 bits with good avalanche (the finaliser of SplitMix64).
-func mix(x uint64) uint64 {
+// mixBits is a bijection of 64 bits with good avalanche (the finaliser of SplitMix64).
+func mixBits(x uint64) uint64 {
 	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9
 	x = (x ^ (x >> 27)) * 0x94d049bb133111eb
 	return x ^ (x >> 31)

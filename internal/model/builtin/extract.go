@@ -80,11 +80,11 @@ func EntitiesIn(language *text.Language, chunk string) []Entity {
 	if language != english {
 		found = func(sents []string) *extraction { return otherNames(language, sents) }
 	}
-	return described(language, sents, found(sents).names)
+	return describeNames(language, sents, found(sents).names)
 }
 
 func englishNames(sents []string) *extraction {
-	toks := tokens(sents)
+	toks := splitTokens(sents)
 	x := &extraction{inner: map[string]bool{}, lower: map[string]bool{}, at: map[string]int{}}
 	for _, t := range toks {
 		if !t.start {
@@ -94,20 +94,20 @@ func englishNames(sents []string) *extraction {
 			x.lower[t.s] = true
 		}
 	}
-	x.phrases(toks)
+	x.findPhrases(toks)
 	for _, s := range sents {
 		for _, m := range quotedRE.FindAllStringSubmatch(s, -1) {
 			if q := strings.TrimSpace(m[1]); len(strings.Fields(q)) <= 8 {
-				x.add(strings.TrimRight(q, ".,;:"))
+				x.addName(strings.TrimRight(q, ".,;:"))
 			}
 		}
-		x.acronyms(s)
+		x.findAcronyms(s)
 	}
 	return x
 }
 
-// described are names with the first sentences that have them.
-func described(language *text.Language, sents, found []string) []Entity {
+// describeNames are names with the first sentences that have them.
+func describeNames(language *text.Language, sents, found []string) []Entity {
 	folded, shown := make([]*names.Text, len(sents)), make([]string, len(sents))
 	for i, s := range sents {
 		folded[i], shown[i] = names.NewTextOf(language, s), beginningOf(strings.Join(strings.Fields(s), " "), maxSentence)
@@ -141,13 +141,13 @@ func beginningOf(s string, most int) string {
 	return strings.ToValidUTF8(s[:most], "")
 }
 
-func tokens(sents []string) []token {
+func splitTokens(sents []string) []token {
 	var out []token
 	for si, s := range sents {
 		last := 0
 		first := true
 		for _, m := range wordRE.FindAllStringIndex(s, -1) {
-			w := named(s[m[0]:m[1]])
+			w := trimName(s[m[0]:m[1]])
 			gap := s[last:m[0]]
 			out = append(out, token{
 				s: w, lower: strings.ToLower(w), start: first, sent: si,
@@ -159,10 +159,10 @@ func tokens(sents []string) []token {
 	return out
 }
 
-// named is a word without the signs behind it that are no part of a name: C# and F# are names, Question# is none.
-func named(word string) string {
+// trimName is a word without the signs behind it that are no part of a name: C# and F# are names, Question# is none.
+func trimName(word string) string {
 	word = strings.TrimRight(word, "./")
-	if core, ok := strings.CutSuffix(word, "#"); ok && (len(core) > 2 || number(core)) {
+	if core, ok := strings.CutSuffix(word, "#"); ok && (len(core) > 2 || isNumber(core)) {
 		return core
 	}
 	return word
@@ -175,41 +175,42 @@ type extraction struct {
 	lower map[string]bool // words seen in lower case
 }
 
-// phrases walks runs of capitalised words with inner connectors, and technical tokens.
-func (x *extraction) phrases(toks []token) {
+// findPhrases walks runs of capitalised words with inner connectors, and technical tokens.
+func (x *extraction) findPhrases(toks []token) {
 	for i := 0; i < len(toks); {
-		if !capital(toks[i].s) {
-			if technical(toks[i].s) {
-				x.add(toks[i].s)
+		if !isCapital(toks[i].s) {
+			if isTechnical(toks[i].s) {
+				x.addName(toks[i].s)
 			}
 			i++
 			continue
 		}
 		j := i + 1
 		for j < len(toks) && toks[j].sent == toks[i].sent {
-			if toks[j].joined && (capital(toks[j].s) || technical(toks[j].s) || number(toks[j].s)) {
+			if toks[j].joined && (isCapital(toks[j].s) || isTechnical(toks[j].s) || isNumber(toks[j].s)) {
 				j++
 				continue
 			}
-			if k := bridge(toks, j); k > j {
+			if k := skipConnectors(toks, j); k > j {
 				j = k
 				continue
 			}
 			break
 		}
-		x.phrase(toks[i:j])
+		x.addPhrase(toks[i:j])
 		i = j
 	}
 }
 
-// bridge skips up to three connectors that lead to another capitalised word; it gives the place after that word, or j.
-func bridge(toks []token, j int) int {
+// skipConnectors skips up to three connectors that lead to another capitalised word; it gives the place after that
+// word, or j.
+func skipConnectors(toks []token, j int) int {
 	for k := j; k < len(toks) && k < j+3; k++ {
 		t := toks[k]
 		if !t.joined || t.sent != toks[j].sent {
 			return j
 		}
-		if k > j && capital(t.s) {
+		if k > j && isCapital(t.s) {
 			return k + 1
 		}
 		if !connectors[t.s] {
@@ -219,15 +220,15 @@ func bridge(toks []token, j int) int {
 	return j
 }
 
-// phrase adds a run of words, cleaned at its start.
-func (x *extraction) phrase(run []token) {
+// addPhrase adds a run of words, cleaned at its start.
+func (x *extraction) addPhrase(run []token) {
 	for len(run) > 0 && (text.Stop(run[0].lower) || connectors[run[0].lower]) && !allCaps(run[0].s) {
 		run = run[1:]
 	}
 	if len(run) > 1 && run[0].start && text.Common(run[0].lower) && !x.inner[run[0].s] {
 		run = run[1:]
 	}
-	for len(run) > 0 && !capital(run[0].s) && !technical(run[0].s) {
+	for len(run) > 0 && !isCapital(run[0].s) && !isTechnical(run[0].s) {
 		run = run[1:]
 	}
 	if len(run) == 0 {
@@ -238,10 +239,10 @@ func (x *extraction) phrase(run []token) {
 		if utf8.RuneCountInString(t.s) < 2 {
 			return
 		}
-		if t.start && !x.inner[t.s] && !technical(t.s) && (x.lower[t.lower] || strings.HasSuffix(t.lower, "ly")) {
+		if t.start && !x.inner[t.s] && !isTechnical(t.s) && (x.lower[t.lower] || strings.HasSuffix(t.lower, "ly")) {
 			return // the first word of a sentence, and a plain one
 		}
-		if text.Common(t.lower) && !technical(t.s) {
+		if text.Common(t.lower) && !isTechnical(t.s) {
 			return
 		}
 	}
@@ -249,23 +250,23 @@ func (x *extraction) phrase(run []token) {
 	for i, t := range run {
 		ws[i] = t.s
 	}
-	x.add(strings.Join(ws, " "))
+	x.addName(strings.Join(ws, " "))
 	// "Journal of Physics" is also met as its parts, where a bridge joined two names of their own.
 	for i, t := range run {
 		if t.lower == "in" || t.lower == "for" {
-			x.add(strings.Join(ws[:i], " "))
-			x.phrase(run[i+1:])
+			x.addName(strings.Join(ws[:i], " "))
+			x.addPhrase(run[i+1:])
 		}
 	}
 }
 
-func (x *extraction) add(n string) {
+func (x *extraction) addName(n string) {
 	n = strings.TrimSpace(n)
 	n = strings.TrimSuffix(strings.TrimSuffix(n, "'s"), "’s")
 	if first, rest, _ := strings.Cut(n, " "); openers[strings.ToLower(first)] {
 		n = strings.TrimSpace(rest)
 	}
-	if utf8.RuneCountInString(n) > maxName || utf8.RuneCountInString(n) < 2 || debris(n) {
+	if utf8.RuneCountInString(n) > maxName || utf8.RuneCountInString(n) < 2 || isDebris(n) {
 		return
 	}
 	k := names.Key(n, false)
@@ -290,9 +291,9 @@ véase además asimismo nota aviso atención porém portanto todavia entretanto 
 	return out
 }()
 
-// debris reports whether a text between quotation marks is a piece of code, of markup or of a sentence: it begins with
-// a sign that begins no name, has one of code, or a line break written out.
-func debris(name string) bool {
+// isDebris reports whether a text between quotation marks is a piece of code, of markup or of a sentence: it begins
+// with a sign that begins no name, has one of code, or a line break written out.
+func isDebris(name string) bool {
 	body := strings.TrimLeft(name, ".(/~@-¿¡'‘’") // .NET, (Un)known, /etc/hosts, --force, ¿Quién?
 	first, _ := utf8.DecodeRuneInString(body)
 	return utf8.RuneCountInString(name)-utf8.RuneCountInString(body) > 2 ||
@@ -303,14 +304,14 @@ func debris(name string) bool {
 // clock is a piece of a time as logs write it.
 var clock = regexp.MustCompile(`^(?:\d{4}-\d\d-\d\dT\d\d|T?\d\dZ)$`)
 
-// acronyms finds "expansion of it (EOI)": the words before the bracket whose initials spell the acronym.
-func (x *extraction) acronyms(s string) {
+// findAcronyms finds "expansion of it (EOI)": the words before the bracket whose initials spell the acronym.
+func (x *extraction) findAcronyms(s string) {
 	for _, m := range parenRE.FindAllStringSubmatchIndex(s, -1) {
 		ac := s[m[2]:m[3]]
-		if strings.ToUpper(ac) != ac && !technical(ac) {
+		if strings.ToUpper(ac) != ac && !isTechnical(ac) {
 			continue
 		}
-		x.add(ac)
+		x.addName(ac)
 		var letters []rune
 		for _, r := range strings.ToLower(ac) {
 			if unicode.IsLetter(r) {
@@ -319,15 +320,15 @@ func (x *extraction) acronyms(s string) {
 		}
 		before := s[:m[0]]
 		ws := wordRE.FindAllStringIndex(before, -1)
-		if e := expansion(before, ws, letters); e != "" {
-			x.add(e)
+		if e := findExpansion(before, ws, letters); e != "" {
+			x.addName(e)
 		}
 	}
 }
 
-// expansion takes the shortest run of words before the bracket that starts with the acronym's first letter and holds
-// the initials in order.
-func expansion(before string, ws [][]int, letters []rune) string {
+// findExpansion takes the shortest run of words before the bracket that starts with the acronym's first letter and
+// holds the initials in order.
+func findExpansion(before string, ws [][]int, letters []rune) string {
 	for k := 1; k <= len(letters)+3 && k <= len(ws); k++ {
 		run := ws[len(ws)-k:]
 		i := 0
@@ -348,12 +349,12 @@ func expansion(before string, ws [][]int, letters []rune) string {
 	return ""
 }
 
-func capital(w string) bool {
+func isCapital(w string) bool {
 	r, _ := utf8.DecodeRuneInString(strings.TrimPrefix(w, "."))
 	return unicode.IsUpper(r)
 }
 
-func number(w string) bool {
+func isNumber(w string) bool {
 	for _, r := range w {
 		if !unicode.IsDigit(r) && r != '.' && r != '-' {
 			return false
@@ -375,8 +376,8 @@ func allCaps(w string) bool {
 	return n >= 2
 }
 
-// technical matches letters with digits, capitals and camel case.
-func technical(w string) bool {
+// isTechnical matches letters with digits, capitals and camel case.
+func isTechnical(w string) bool {
 	var letter, digit, camel bool
 	prev := rune(0)
 	for _, r := range w {
@@ -385,11 +386,11 @@ func technical(w string) bool {
 		camel = camel || (unicode.IsLower(prev) && unicode.IsUpper(r))
 		prev = r
 	}
-	return (letter && digit && !ordinal(w)) || allCaps(w) || camel
+	return (letter && digit && !isOrdinal(w)) || allCaps(w) || camel
 }
 
-// ordinal matches 1st, 20th, 1990s, 5km: digits with a short tail of lower-case letters.
-func ordinal(w string) bool {
+// isOrdinal matches 1st, 20th, 1990s, 5km: digits with a short tail of lower-case letters.
+func isOrdinal(w string) bool {
 	tail := strings.TrimLeftFunc(w, func(r rune) bool { return unicode.IsDigit(r) || r == '.' || r == '-' })
 	return len(tail) < len(w) && len(tail) <= 2 && tail == strings.ToLower(tail)
 }

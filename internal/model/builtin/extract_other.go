@@ -16,26 +16,26 @@ func otherNames(language *text.Language, sents []string) *extraction {
 	if l.grammar.inner == nil {
 		l.grammar = grammars[text.Undetermined]
 	}
-	l.read()
-	l.phrases()
+	l.readWords()
+	l.findPhrases()
 	for _, s := range sents {
 		for _, pattern := range titleREs {
 			for _, m := range pattern.FindAllStringSubmatch(s, -1) {
 				if q := strings.TrimSpace(m[1]); len(strings.Fields(q)) <= 8 {
-					x.add(strings.TrimRight(q, ".,;:、。，"))
+					x.addName(strings.TrimRight(q, ".,;:、。，"))
 				}
 			}
 		}
-		x.acronyms(s)
+		x.findAcronyms(s)
 		if language.Code() == "ja" {
-			x.japanese(s)
+			x.addJapanese(s)
 		}
 	}
 	switch language.Code() {
 	case "zh", "th":
-		x.repeated(strings.Join(sents, "\n"), text.Unspaced)
+		x.addRepeated(strings.Join(sents, "\n"), text.Unspaced)
 	case text.Undetermined:
-		x.repeated(strings.Join(sents, "\n"), caseless)
+		x.addRepeated(strings.Join(sents, "\n"), isCaseless)
 	}
 	return x
 }
@@ -52,12 +52,12 @@ type latin struct {
 	asName   map[string]int
 }
 
-// read cuts the sentences into words, and counts where words stand.
-func (l *latin) read() {
+// readWords cuts the sentences into words, and counts where words stand.
+func (l *latin) readWords() {
 	for number, sentence := range l.sents {
 		last, first := 0, true
 		for _, m := range latinRE.FindAllStringIndex(sentence, -1) {
-			word := named(sentence[m[0]:m[1]])
+			word := trimName(sentence[m[0]:m[1]])
 			at, elided := m[0], l.language.Elided(word)
 			for _, part := range []string{word[:elided], word[elided:]} {
 				if part == "" {
@@ -86,8 +86,8 @@ func (l *latin) read() {
 		if t.s == t.lower {
 			l.lower[t.s] = true
 		}
-		if l.grammar.nouns && !t.start && capital(t.s) {
-			if l.noun(i) {
+		if l.grammar.nouns && !t.start && isCapital(t.s) {
+			if l.isNoun(i) {
 				l.asNoun[t.s]++
 			} else {
 				l.asName[t.s]++
@@ -96,48 +96,48 @@ func (l *latin) read() {
 	}
 }
 
-// phrases walks runs of capitalised words with words inside names between them, and technical tokens.
-func (l *latin) phrases() {
+// findPhrases walks runs of capitalised words with words inside names between them, and technical tokens.
+func (l *latin) findPhrases() {
 	toks := l.toks
 	for i := 0; i < len(toks); {
-		if !capital(toks[i].s) {
-			if technical(toks[i].s) && !counted(toks[i].s) {
-				l.add(toks[i].s)
+		if !isCapital(toks[i].s) {
+			if isTechnical(toks[i].s) && !isNumberWord(toks[i].s) {
+				l.addName(toks[i].s)
 			}
 			i++
 			continue
 		}
 		j := i + 1
 		for j < len(toks) && toks[j].sent == toks[i].sent {
-			if toks[j].joined && (capital(toks[j].s) || technical(toks[j].s) || number(toks[j].s)) {
+			if toks[j].joined && (isCapital(toks[j].s) || isTechnical(toks[j].s) || isNumber(toks[j].s)) {
 				j++
 				continue
 			}
-			k := l.bridge(j)
+			k := l.skipInner(j)
 			if k == j {
 				break
 			}
 			j = k
 		}
-		l.phrase(i, j)
+		l.addPhrase(i, j)
 		i = j
 	}
 }
 
-// counted matches 5-fold and 17th: a number with a word in lower case.
-func counted(word string) bool {
+// isNumberWord matches 5-fold and 17th: a number with a word in lower case.
+func isNumberWord(word string) bool {
 	return word[0] >= '0' && word[0] <= '9' && word == strings.ToLower(word)
 }
 
-// bridge skips up to three words inside names that lead to another capitalised word; it gives the place behind that
+// skipInner skips up to three words inside names that lead to another capitalised word; it gives the place behind that
 // word, or j.
-func (l *latin) bridge(j int) int {
+func (l *latin) skipInner(j int) int {
 	for k := j; k < len(l.toks) && k < j+4; k++ {
 		t := l.toks[k]
 		switch {
 		case !t.joined || t.sent != l.toks[j].sent:
 			return j
-		case k > j && capital(t.s):
+		case k > j && isCapital(t.s):
 			return k + 1
 		case !l.grammar.inner[t.lower] || t.s != strings.ToLower(t.s):
 			return j
@@ -148,17 +148,17 @@ func (l *latin) bridge(j int) int {
 	return j
 }
 
-// phrase adds the run of words from i to j, without what it begins with that is no part of a name.
-func (l *latin) phrase(i, j int) {
+// addPhrase adds the run of words from i to j, without what it begins with that is no part of a name.
+func (l *latin) addPhrase(i, j int) {
 	toks := l.toks
 	for i < j {
 		t := toks[i]
-		leave := !capital(t.s) && !technical(t.s) || (l.stop(t.lower) || l.grammar.inner[t.lower]) && !allCaps(t.s)
-		if j-i > 1 && l.language.Common(t.lower) && !technical(t.s) {
+		leave := !isCapital(t.s) && !isTechnical(t.s) || (l.isStop(t.lower) || l.grammar.inner[t.lower]) && !allCaps(t.s)
+		if j-i > 1 && l.language.Common(t.lower) && !isTechnical(t.s) {
 			leave = leave || l.grammar.nouns || t.start && !l.inner[t.s]
 		}
-		leave = leave || l.opens(t)
-		if j-i > 2 && l.grammar.nouns && !capital(toks[i+1].s) && l.grammar.inner[toks[i+1].lower] && l.ordinary(i) {
+		leave = leave || l.isOpener(t)
+		if j-i > 2 && l.grammar.nouns && !isCapital(toks[i+1].s) && l.grammar.inner[toks[i+1].lower] && l.isOrdinary(i) {
 			leave = true // of Vorsitz von Malta the name is Malta
 		}
 		if !leave {
@@ -166,33 +166,33 @@ func (l *latin) phrase(i, j int) {
 		}
 		i++
 	}
-	if i == j || j-i == 1 && !l.single(i) {
+	if i == j || j-i == 1 && !l.isSingleName(i) {
 		return
 	}
 	if !slices.ContainsFunc(toks[i:j], func(t token) bool {
-		return technical(t.s) || capital(t.s) && !l.language.Common(t.lower)
+		return isTechnical(t.s) || isCapital(t.s) && !l.language.Common(t.lower)
 	}) {
 		return
 	}
-	if l.grammar.nouns && j-i == 2 && number(toks[i+1].s) && !l.single(i) {
+	if l.grammar.nouns && j-i == 2 && isNumber(toks[i+1].s) && !l.isSingleName(i) {
 		return // Band 3
 	}
 	from, to := l.places[i][0], l.places[j-1][1]
-	l.add(strings.Join(strings.Fields(l.sents[toks[i].sent][from:to]), " "))
+	l.addName(strings.Join(strings.Fields(l.sents[toks[i].sent][from:to]), " "))
 }
 
-// stop reports whether a word carries no meaning; texts of any language quote English.
-func (l *latin) stop(lower string) bool { return l.language.Stop(lower) || text.Stop(lower) }
+// isStop reports whether a word carries no meaning; texts of any language quote English.
+func (l *latin) isStop(lower string) bool { return l.language.Stop(lower) || text.Stop(lower) }
 
-// ordinary reports whether a word is a noun of the language.
-func (l *latin) ordinary(i int) bool {
+// isOrdinary reports whether a word is a noun of the language.
+func (l *latin) isOrdinary(i int) bool {
 	t := l.toks[i]
 	return l.language.Common(t.lower) || germanNoun.MatchString(t.lower) || 2*l.asNoun[t.s] > l.asName[t.s]
 }
 
-// opens recognises by its ending a word that only opens a sentence: a verb or an adverb.
-func (l *latin) opens(t token) bool {
-	return t.start && !l.inner[t.s] && !technical(t.s) &&
+// isOpener recognises by its ending a word that only opens a sentence: a verb or an adverb.
+func (l *latin) isOpener(t token) bool {
+	return t.start && !l.inner[t.s] && !isTechnical(t.s) &&
 		slices.ContainsFunc(l.grammar.plain, func(ending string) bool { return strings.HasSuffix(t.lower, ending) })
 }
 
@@ -200,13 +200,13 @@ func (l *latin) opens(t token) bool {
 // what a text is about as a name does.
 const compound = 11
 
-// single reports whether one capitalised word is a name.
-func (l *latin) single(i int) bool {
+// isSingleName reports whether one capitalised word is a name.
+func (l *latin) isSingleName(i int) bool {
 	t := l.toks[i]
 	if utf8.RuneCountInString(t.s) < 2 {
 		return false
 	}
-	if technical(t.s) {
+	if isTechnical(t.s) {
 		return true
 	}
 	if l.language.Common(t.lower) || text.Stop(t.lower) {
@@ -215,7 +215,7 @@ func (l *latin) single(i int) bool {
 	if t.start && !l.inner[t.s] && l.lower[t.lower] {
 		return false // the first word of a sentence, and a plain one
 	}
-	if l.opens(t) {
+	if l.isOpener(t) {
 		return false
 	}
 	if !l.grammar.nouns {
@@ -227,15 +227,15 @@ func (l *latin) single(i int) bool {
 	return !germanNoun.MatchString(t.lower) && l.asName[t.s] >= 2*l.asNoun[t.s] && (l.asName[t.s] > 0 || t.start)
 }
 
-// japanese adds foreign words and compounds.
-func (x *extraction) japanese(s string) {
+// addJapanese adds foreign words and compounds.
+func (x *extraction) addJapanese(s string) {
 	for _, word := range katakanaRE.FindAllString(s, -1) {
 		if utf8.RuneCountInString(word) > 2 {
-			x.add(word)
+			x.addName(word)
 		}
 	}
 	for _, word := range kanjiRE.FindAllString(s, -1) {
-		x.add(word)
+		x.addName(word)
 	}
 }
 
@@ -251,8 +251,8 @@ const (
 	mostKept   = 400   // runs that stand in a chunk more than once
 )
 
-// caseless reports whether a rune is of a script without capital letters, such as Hangul, Arabic or Devanagari.
-func caseless(r rune) bool { return unicode.In(r, unicode.Lo, unicode.M) }
+// isCaseless reports whether a rune is of a script without capital letters, such as Hangul, Arabic or Devanagari.
+func isCaseless(r rune) bool { return unicode.In(r, unicode.Lo, unicode.M) }
 
 // shortestOf returns the least length of a repeated run that begins with a rune.
 func shortestOf(r rune) int {
@@ -265,10 +265,10 @@ func shortestOf(r rune) int {
 	return shortestWord
 }
 
-// repeated adds what a chunk says again and again, where no capital letter shows what a name is: the longest runs of
+// addRepeated adds what a chunk says again and again, where no capital letter shows what a name is: the longest runs of
 // characters of the given scripts that stand in it twice or more. Where spaces part words a run is a whole word, in
 // Korean its beginning, which particles follow.
-func (x *extraction) repeated(chunk string, of func(rune) bool) {
+func (x *extraction) addRepeated(chunk string, of func(rune) bool) {
 	type found struct {
 		text        string
 		count, size int
@@ -304,7 +304,7 @@ func (x *extraction) repeated(chunk string, of func(rune) bool) {
 			}
 		}
 	}
-	kept := slices.DeleteFunc(order, func(one *found) bool { return one.count < 2 || function(one.text) })
+	kept := slices.DeleteFunc(order, func(one *found) bool { return one.count < 2 || hasFunctionEdge(one.text) })
 	weight := func(a, b *found) int { return b.count*b.size - a.count*a.size }
 	slices.SortStableFunc(kept, weight)
 	kept = kept[:min(mostKept, len(kept))]
@@ -319,7 +319,7 @@ func (x *extraction) repeated(chunk string, of func(rune) bool) {
 	}
 	slices.SortStableFunc(longest, weight)
 	for _, one := range longest[:min(mostRepeats, len(longest))] {
-		x.add(one.text)
+		x.addName(one.text)
 	}
 }
 
@@ -333,8 +333,8 @@ const (
 	thaiAfter  = "ะาำๅๆ"
 )
 
-// function reports whether a run of characters begins or ends with one that no name does.
-func function(piece string) bool {
+// hasFunctionEdge reports whether a run of characters begins or ends with one that no name does.
+func hasFunctionEdge(piece string) bool {
 	first, _ := utf8.DecodeRuneInString(piece)
 	last, _ := utf8.DecodeLastRuneInString(piece)
 	return strings.ContainsRune(chineseFunction+thaiAfter, first) || strings.ContainsRune(chineseFunction+thaiBefore, last)

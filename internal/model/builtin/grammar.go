@@ -19,26 +19,26 @@ var romance = strings.Fields("de da do di du del des dos das la le les von van d
 
 var grammars = map[string]grammar{
 	"de": {
-		inner:   words("von vom van der den dem ten ter zu am ob di da de del la le al bin ibn of the und"),
-		opening: words("von vom van ten ter zu am ob di da de del la le al bin ibn of the"),
+		inner:   wordSet("von vom van der den dem ten ter zu am ob di da de del la le al bin ibn of the und"),
+		opening: wordSet("von vom van ten ter zu am ob di da de del la le al bin ibn of the"),
 		nouns:   true,
 	},
 	"fr": {
-		inner: words("d l en sur sous lès lez aux au", romance...),
+		inner: wordSet("d l en sur sous lès lez aux au", romance...),
 		plain: []string{"ment", "ant"},
 	},
 	"es": {
-		inner: words("los las", romance...),
+		inner: wordSet("los las", romance...),
 		plain: []string{"mente", "ando", "iendo", "aron", "ieron", "aba", "aban", "ían", "ado", "ido", "ados", "idos"},
 	},
 	"pt": {
-		inner: words("dal", romance...),
+		inner: wordSet("dal", romance...),
 		plain: []string{"mente", "ando", "endo", "indo", "aram", "eram", "iram", "ava", "avam", "iam", "ado", "ados"},
 	},
-	text.Undetermined: {inner: words("", romance...)},
+	text.Undetermined: {inner: wordSet("", romance...)},
 }
 
-func words(listed string, more ...string) map[string]bool {
+func wordSet(listed string, more ...string) map[string]bool {
 	out := map[string]bool{}
 	for _, word := range append(strings.Fields(listed), more...) {
 		out[word] = true
@@ -68,15 +68,15 @@ var germanNoun = regexp.MustCompile(`(?:ung|ungen|heit|heiten|keit|keiten|schaft
 	`jahr|jahre|jahren|teil|teile|zahl|zahlen|zeit|zeiten)$`)
 
 // germanArticles stand before nouns, hardly before names.
-var germanArticles = words(`der die das den dem des ein eine einen einem einer eines kein keine keinen keinem keiner
+var germanArticles = wordSet(`der die das den dem des ein eine einen einem einer eines kein keine keinen keinem keiner
 im am ins ans zum zur beim vom dieser diese dieses diesen diesem jeder jede jedes jeden jedem welche welcher welches
 seine seiner seinen seinem seines sein ihre ihrer ihren ihrem ihres ihr unsere unserer unseren mein meine alle aller
 allen viele vieler vielen mehrere mehreren mehr einige einigen beide beiden manche solche zwei drei vier fünf sechs
 sieben acht neun zehn`)
 
-// noun says whether a word that is capitalised within a German sentence stands there as nouns do: behind an article, a
-// number or what ends as an adjective. What stands behind a verb or a preposition may be a name.
-func (l *latin) noun(i int) bool {
+// isNoun says whether a word that is capitalised within a German sentence stands there as nouns do: behind an article,
+// a number or what ends as an adjective. What stands behind a verb or a preposition may be a name.
+func (l *latin) isNoun(i int) bool {
 	if i == 0 || !l.toks[i].joined {
 		return false
 	}
@@ -85,7 +85,7 @@ func (l *latin) noun(i int) bool {
 		return true // der alte Hund
 	}
 	switch {
-	case germanArticles[before.lower] || number(before.s):
+	case germanArticles[before.lower] || isNumber(before.s):
 		return true
 	case before.s != before.lower || l.language.Common(before.lower):
 		return false

@@ -50,7 +50,7 @@ func QuestionsIn(language *text.Language, chunk string, count int) []string {
 				continue
 			}
 			more = true
-			question := sentence.ask(what[language.Code()], sentence.places[round])
+			question := sentence.buildQuestion(what[language.Code()], sentence.places[round])
 			if question != "" && !seen[question] {
 				seen[question] = true
 				out = append(out, question)
@@ -75,16 +75,16 @@ func sentencesWithNames(language *text.Language, chunk string) []asked {
 		for _, key := range keys {
 			one.places = append(one.places, folded.Spans(key, 1)...)
 		}
-		if one.places = apart(one.places); len(one.places) > 0 {
+		if one.places = dropNested(one.places); len(one.places) > 0 {
 			out = append(out, one)
 		}
 	}
 	return out
 }
 
-// apart orders places and leaves out those that begin within one before, so that of names within names the longest
+// dropNested orders places and leaves out those that begin within one before, so that of names within names the longest
 // counts: "What of Oxford" would ask for a part of "University of Oxford".
-func apart(places [][2]int) [][2]int {
+func dropNested(places [][2]int) [][2]int {
 	slices.SortFunc(places, func(a, b [2]int) int {
 		if a[0] != b[0] {
 			return a[0] - b[0]
@@ -101,9 +101,9 @@ func apart(places [][2]int) [][2]int {
 	})
 }
 
-// ask is the sentence with a word for what is asked for in a place, and a question mark at its end. It is empty where
-// the rest of the sentence has no letter.
-func (a asked) ask(word string, place [2]int) string {
+// buildQuestion is the sentence with a word for what is asked for in a place, and a question mark at its end. It is
+// empty where the rest of the sentence has no letter.
+func (a asked) buildQuestion(word string, place [2]int) string {
 	before, after := string(a.runes[:place[0]]), string(a.runes[place[1]:])
 	if !strings.ContainsFunc(before+after, unicode.IsLetter) {
 		return ""

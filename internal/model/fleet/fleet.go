@@ -110,7 +110,7 @@ func Join(store coordination.Fleet, worker Worker, log *slog.Logger) *Member {
 		panic(err)
 	}
 	m := &Member{
-		store: store, name: identity(), value: value, log: log,
+		store: store, name: newIdentity(), value: value, log: log,
 		now: make(chan struct{}, 1), soon: make(chan struct{}, 1), ended: make(chan struct{}),
 		gates: map[string]*limits.Gate{}, interval: Beat, quick: quickest,
 	}
@@ -118,13 +118,13 @@ func Join(store coordination.Fleet, worker Worker, log *slog.Logger) *Member {
 	ctx, m.end = context.WithCancel(context.Background())
 	go func() {
 		defer close(m.ended)
-		m.follow(ctx)
+		m.runBeats(ctx)
 	}()
 	return m
 }
 
-// identity of this process: no other has it, nor this one when it is started again.
-func identity() string {
+// newIdentity of this process: no other has it, nor this one when it is started again.
+func newIdentity() string {
 	var unique [8]byte
 	_, _ = rand.Read(unique[:]) // never fails
 	host, _ := os.Hostname()
@@ -163,19 +163,19 @@ func (m *Member) Leave(ctx context.Context) error {
 	return m.store.Leave(ctx, m.name, names)
 }
 
-func (m *Member) follow(ctx context.Context) {
+func (m *Member) runBeats(ctx context.Context) {
 	for ctx.Err() == nil {
 		began, within := time.Now(), m.interval // as long as this beat's time to live was measured by
-		m.beat(ctx)
+		m.sendBeat(ctx)
 		if m.used {
 			within = min(max(m.quick, leastRest*time.Since(began)), within)
 		}
-		m.wait(ctx, began, within)
+		m.awaitBeat(ctx, began, within)
 	}
 }
 
-// wait ends when the next beat is due.
-func (m *Member) wait(ctx context.Context, began time.Time, within time.Duration) {
+// awaitBeat ends when the next beat is due.
+func (m *Member) awaitBeat(ctx context.Context, began time.Time, within time.Duration) {
 	due := time.NewTimer(time.Until(began.Add(within)))
 	defer due.Stop()
 	for {
@@ -196,8 +196,8 @@ func (m *Member) wait(ctx context.Context, began time.Time, within time.Duration
 	}
 }
 
-// beat reports this process and takes its shares.
-func (m *Member) beat(ctx context.Context) {
+// sendBeat reports this process and takes its shares.
+func (m *Member) sendBeat(ctx context.Context) {
 	m.mu.Lock()
 	gates := make(map[string]*limits.Gate, len(m.gates))
 	wants := make(map[string]coordination.Want, len(m.gates))

@@ -76,8 +76,8 @@ func (g *Gate) Limit(owner string, concurrency int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.bounds[owner] = bound{concurrency, time.Now()}
-	g.used()
-	g.admit()
+	g.boundByOwners()
+	g.admitWaiters()
 }
 
 // Relimit is Limit for an owner that uses the gate already; it says nothing of whether it uses it now.
@@ -90,8 +90,8 @@ func (g *Gate) Relimit(owner string, concurrency int) {
 	}
 	known.concurrency = Concurrency(concurrency)
 	g.bounds[owner] = known
-	g.used()
-	g.admit()
+	g.boundByOwners()
+	g.admitWaiters()
 }
 
 // giveBack ends an admission of which no use was made.
@@ -100,12 +100,12 @@ func (g *Gate) giveBack() {
 	defer g.mu.Unlock()
 	g.inflight--
 	g.quota.left++
-	g.give()
-	g.admit()
+	g.reportFree()
+	g.admitWaiters()
 }
 
-// used bounds the gate by who used it of late, and reports whether anybody did. The caller holds the lock.
-func (g *Gate) used() bool {
+// boundByOwners bounds the gate by who used it of late, and reports whether anybody did. The caller holds the lock.
+func (g *Gate) boundByOwners() bool {
 	strictest := math.MaxInt
 	for name, owner := range g.bounds {
 		if time.Since(owner.used) > forgetOwner {
@@ -121,26 +121,26 @@ func (g *Gate) used() bool {
 	return true
 }
 
-// width is how many calls may be in flight.
-func (g *Gate) width() float64 { return min(g.bound(), g.learned) }
+// currentWidth is how many calls may be in flight.
+func (g *Gate) currentWidth() float64 { return min(g.currentBound(), g.learned) }
 
-// bound is what the configuration allows of it, or this process's share of that.
-func (g *Gate) bound() float64 {
+// currentBound is what the configuration allows of it, or this process's share of that.
+func (g *Gate) currentBound() float64 {
 	if g.shared == nil {
 		return g.max
 	}
-	return min(g.max, float64(g.shared.now()))
+	return min(g.max, float64(g.shared.currentPlaces()))
 }
 
-// admit lets in who waits and fits; each wakes alone, since thousands may wait. The caller holds the lock.
-func (g *Gate) admit() {
+// admitWaiters lets in who waits and fits; each wakes alone, since thousands may wait. The caller holds the lock.
+func (g *Gate) admitWaiters() {
 	if wait := time.Until(g.until); wait > 0 {
-		g.later(wait)
+		g.admitLater(wait)
 		return
 	}
-	for g.inflight < int(g.width()) && g.waiting.Len() > 0 {
-		if wait := g.quota.closed(g.inflight); wait > 0 {
-			g.later(wait)
+	for g.inflight < int(g.currentWidth()) && g.waiting.Len() > 0 {
+		if wait := g.quota.untilOpen(g.inflight); wait > 0 {
+			g.admitLater(wait)
 			return
 		}
 		place := g.waiting.Remove(g.waiting.Front()).(*waiter)
@@ -155,11 +155,11 @@ func (g *Gate) admit() {
 
 // tellNear notifies those whose turn comes while the payer would be asked. The caller holds the lock.
 func (g *Gate) tellNear() {
-	if g.width() < 1 {
+	if g.currentWidth() < 1 {
 		return
 	}
 	next := g.waiting.Front()
-	for n := g.pace.ahead(); n > 0 && next != nil; n-- {
+	for n := g.pace.countAhead(); n > 0 && next != nil; n-- {
 		if waiting := next.Value.(*waiter); waiting.near != nil {
 			select {
 			case <-waiting.near:
@@ -171,8 +171,8 @@ func (g *Gate) tellNear() {
 	}
 }
 
-// later admits after a while. The caller holds the lock.
-func (g *Gate) later(wait time.Duration) {
+// admitLater admits after a while. The caller holds the lock.
+func (g *Gate) admitLater(wait time.Duration) {
 	if g.timer != nil {
 		g.timer.Stop() // what it waits for may come sooner by now
 	}
@@ -183,7 +183,7 @@ func (g *Gate) later(wait time.Duration) {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		g.timer = nil
-		g.admit()
+		g.admitWaiters()
 	})
 }
 
@@ -205,13 +205,13 @@ func (g *Gate) Enter(ctx context.Context) error {
 
 // Ticket is Enter for who will tell what the answer says of the quota.
 func (g *Gate) Ticket(ctx context.Context) (Ticket, error) {
-	ticket, _, err := g.enter(ctx, nil)
+	ticket, _, err := g.enterGate(ctx, nil)
 	return ticket, err
 }
 
-// enter is Ticket for a call that is to be admitted by who pays, too: that is asked when its turn is near, so that no
-// place stands empty meanwhile. What was asked too early is given back, and nil beside the place.
-func (g *Gate) enter(ctx context.Context, admit ahead) (Ticket, *model.Admission, error) {
+// enterGate is Ticket for a call that is to be admitted by who pays, too: that is asked when its turn is near, so that
+// no place stands empty meanwhile. What was asked too early is given back, and nil beside the place.
+func (g *Gate) enterGate(ctx context.Context, admit ahead) (Ticket, *model.Admission, error) {
 	if err := ctx.Err(); err != nil {
 		return Ticket{}, nil, err
 	}
@@ -219,28 +219,28 @@ func (g *Gate) enter(ctx context.Context, admit ahead) (Ticket, *model.Admission
 	if admit != nil {
 		waiting.near = make(chan struct{})
 	}
-	place := g.queue(waiting, model.IsUrgent(ctx))
+	place := g.queueCall(waiting, model.IsUrgent(ctx))
 	select {
 	case <-waiting.admitted:
 		return waiting.ticket, nil, nil
 	case <-ctx.Done():
-		return Ticket{}, nil, g.unqueue(waiting, place, ctx.Err())
+		return Ticket{}, nil, g.unqueueCall(waiting, place, ctx.Err())
 	case <-waiting.near: // never, where it is nil
 	}
 	began := time.Now()
 	returned := false
 	defer func() {
 		if !returned { // it panicked: the place that is still to come would never be given back
-			_ = g.unqueue(waiting, place, errPanicked)
+			_ = g.unqueueCall(waiting, place, errPanicked)
 		}
 	}()
 	admission, err := admit(ctx)
 	returned = true
 	if err != nil {
-		return Ticket{}, nil, g.unqueue(waiting, place, err)
+		return Ticket{}, nil, g.unqueueCall(waiting, place, err)
 	}
 	if admission != nil {
-		g.pace.took(time.Since(began))
+		g.pace.recordWait(time.Since(began))
 		old := time.NewTimer(time.Until(admission.Until))
 		defer old.Stop()
 		select {
@@ -256,12 +256,12 @@ func (g *Gate) enter(ctx context.Context, admit ahead) (Ticket, *model.Admission
 		return waiting.ticket, admission, nil
 	case <-ctx.Done():
 		admission.GiveBack()
-		return Ticket{}, nil, g.unqueue(waiting, place, ctx.Err())
+		return Ticket{}, nil, g.unqueueCall(waiting, place, ctx.Err())
 	}
 }
 
-// queue has a call wait for its turn.
-func (g *Gate) queue(waiting *waiter, urgent bool) *list.Element {
+// queueCall has a call wait for its turn.
+func (g *Gate) queueCall(waiting *waiter, urgent bool) *list.Element {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	push := g.waiting.PushBack
@@ -270,21 +270,21 @@ func (g *Gate) queue(waiting *waiter, urgent bool) *list.Element {
 	}
 	place := push(waiting)
 	g.peak = max(g.peak, g.inflight+g.waiting.Len())
-	g.admit()
-	g.ask()
+	g.admitWaiters()
+	g.askShare()
 	return place
 }
 
-// unqueue ends a wait for a reason, which it returns.
-func (g *Gate) unqueue(waiting *waiter, place *list.Element, reason error) error {
+// unqueueCall ends a wait for a reason, which it returns.
+func (g *Gate) unqueueCall(waiting *waiter, place *list.Element, reason error) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	select {
 	case <-waiting.admitted: // at the same moment: give the place on
 		g.inflight--
 		g.quota.left++
-		g.give()
-		g.admit()
+		g.reportFree()
+		g.admitWaiters()
 	default:
 		g.waiting.Remove(place)
 		g.tellNear()
@@ -297,17 +297,17 @@ func (g *Gate) Leave(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.inflight--
-	g.pace.left(time.Now())
+	g.pace.recordFree(time.Now())
 	switch code := fault.CodeOf(err); {
 	case err == nil:
 		g.streak = 0
-		if bound := max(1, g.bound()); g.learned < bound {
+		if bound := max(1, g.currentBound()); g.learned < bound {
 			g.learned = min(bound, g.learned+1/g.learned)
 		}
 	case code == fault.ModelRateLimited || code == fault.ModelUnavailable:
 		now := time.Now()
 		if now.After(g.cooled) {
-			g.learned = max(1, g.width()/2)
+			g.learned = max(1, g.currentWidth()/2)
 			g.cooled = now.Add(coolDown)
 		}
 		g.streak++
@@ -316,6 +316,6 @@ func (g *Gate) Leave(err error) {
 			g.until = now.Add(asked)
 		}
 	}
-	g.give()
-	g.admit()
+	g.reportFree()
+	g.admitWaiters()
 }

@@ -29,11 +29,11 @@ type ahead func(ctx context.Context) (*model.Admission, error)
 // enter waits for the shared rate, then for the gate. The admission is nil where none was asked for, or it is too old.
 func (l Limits) enter(ctx context.Context, endpoint string, tokens int, admit ahead) (Ticket, *model.Admission, error) {
 	for {
-		_, _, changed := l.rates()
-		if err := l.reserve(ctx, endpoint, tokens); err != nil {
+		_, _, changed := l.currentRates()
+		if err := l.reserveRequest(ctx, endpoint, tokens); err != nil {
 			return Ticket{}, nil, err
 		}
-		ticket, admission, err := l.Gate.enter(ctx, admit)
+		ticket, admission, err := l.Gate.enterGate(ctx, admit)
 		if err != nil {
 			return Ticket{}, nil, err
 		}
@@ -47,10 +47,10 @@ func (l Limits) enter(ctx context.Context, endpoint string, tokens int, admit ah
 	}
 }
 
-// reserve waits for one request of so many tokens.
-func (l Limits) reserve(ctx context.Context, endpoint string, tokens int) error {
+// reserveRequest waits for one request of so many tokens.
+func (l Limits) reserveRequest(ctx context.Context, endpoint string, tokens int) error {
 	for {
-		perMinute, tokensPerMinute, changed := l.rates()
+		perMinute, tokensPerMinute, changed := l.currentRates()
 		if perMinute <= 0 && tokensPerMinute <= 0 {
 			break
 		}
@@ -71,15 +71,15 @@ func (l Limits) reserve(ctx context.Context, endpoint string, tokens int) error 
 	return nil
 }
 
-// settle corrects the reservation by what the server reported, whether or not its answer was of use.
-func (l Limits) settle(ctx context.Context, endpoint string, estimated int, used int64) {
-	if used > 0 && l.counted() {
+// settleTokens corrects the reservation by what the server reported, whether or not its answer was of use.
+func (l Limits) settleTokens(ctx context.Context, endpoint string, estimated int, used int64) {
+	if used > 0 && l.limitsTokens() {
 		_ = l.Shared.Settle(ctx, endpoint, int(used)-estimated) // an estimate that stays costs speed, not money
 	}
 }
 
-// listening has the gate hear what answers say of the quota.
-func (l Limits) listening(ctx context.Context, ticket Ticket, tokens int) context.Context {
+// hearQuota has the gate hear what answers say of the quota.
+func (l Limits) hearQuota(ctx context.Context, ticket Ticket, tokens int) context.Context {
 	return model.OnQuota(ctx, func(quota model.Quota) { l.Gate.Told(ticket, quota, tokens) })
 }
 
@@ -113,7 +113,7 @@ func (c Chat) Complete(ctx context.Context, call model.Call) (model.Reply, error
 	err = errPanicked
 	defer func() { c.Gate.Leave(err) }()
 	if err = model.Sending(ctx); err != nil {
-		if c.counted() {
+		if c.limitsTokens() {
 			_ = c.Shared.Settle(ctx, endpoint, -estimated) // as in settle
 		}
 		return reply, err
@@ -123,10 +123,10 @@ func (c Chat) Complete(ctx context.Context, call model.Call) (model.Reply, error
 	if !model.IsCallerBound(ctx) { // once admitted it is finished: it costs the same, and what it brings is kept
 		kept = context.WithoutCancel(ctx)
 	}
-	admitted := model.BeforeAgain(kept, func() error { return c.reserve(ctx, endpoint, 0) })
-	admitted = c.listening(admitted, ticket, estimated)
+	admitted := model.BeforeAgain(kept, func() error { return c.reserveRequest(ctx, endpoint, 0) })
+	admitted = c.hearQuota(admitted, ticket, estimated)
 	reply, err = c.Chat.Complete(model.Admitted(admitted, admission), call)
-	c.settle(ctx, endpoint, estimated, reply.Usage.Prompt+reply.Usage.Completion)
+	c.settleTokens(ctx, endpoint, estimated, reply.Usage.Prompt+reply.Usage.Completion)
 	return reply, err
 }
 
@@ -140,8 +140,8 @@ type Embedder struct {
 // Unwrap gives the embedder below, for model.As.
 func (e Embedder) Unwrap() model.Embedder { return e.Embedder }
 
-// keep is the context of an admitted call.
-func (e Embedder) keep(ctx context.Context) context.Context {
+// keepContext is the context of an admitted call.
+func (e Embedder) keepContext(ctx context.Context) context.Context {
 	if e.Query || model.IsCallerBound(ctx) {
 		return ctx
 	}
@@ -150,7 +150,7 @@ func (e Embedder) keep(ctx context.Context) context.Context {
 
 // Embed implements model.Embedder.
 func (e Embedder) Embed(ctx context.Context, texts []string) ([][]float32, model.Usage, error) {
-	estimated := roughly(texts)
+	estimated := estimateTokens(texts)
 	endpoint := e.Info().Endpoint + " embed"
 	ticket, admission, err := e.enter(ctx, endpoint, estimated, model.Ahead(e.Embedder, model.EmbedTask, texts...))
 	if err != nil {
@@ -161,15 +161,15 @@ func (e Embedder) Embed(ctx context.Context, texts []string) ([][]float32, model
 	defer func() { e.Gate.Leave(err) }()
 	var embedded [][]float32
 	var usage model.Usage
-	admitted := model.BeforeAgain(e.keep(ctx), func() error { return e.reserve(ctx, endpoint, 0) })
-	admitted = model.Admitted(e.listening(admitted, ticket, estimated), admission)
+	admitted := model.BeforeAgain(e.keepContext(ctx), func() error { return e.reserveRequest(ctx, endpoint, 0) })
+	admitted = model.Admitted(e.hearQuota(admitted, ticket, estimated), admission)
 	embedded, usage, err = e.Embedder.Embed(admitted, texts)
-	e.settle(ctx, endpoint, estimated, usage.Prompt)
+	e.settleTokens(ctx, endpoint, estimated, usage.Prompt)
 	return embedded, usage, err
 }
 
-// roughly is how many tokens texts have, before anybody counts.
-func roughly(texts []string) int {
+// estimateTokens is how many tokens texts have, before anybody counts.
+func estimateTokens(texts []string) int {
 	tokens := 0
 	for _, text := range texts {
 		tokens += len(text) / 4
@@ -187,7 +187,7 @@ type Ranker struct {
 func (r Ranker) Rerank(
 	ctx context.Context, question string, texts []string,
 ) (scores []float64, usage model.Usage, err error) {
-	estimated := len(question)/4 + roughly(texts)
+	estimated := len(question)/4 + estimateTokens(texts)
 	endpoint := r.Info().Endpoint + " rerank"
 	ticket, _, err := r.enter(ctx, endpoint, estimated, nil)
 	if err != nil {
@@ -199,8 +199,8 @@ func (r Ranker) Rerank(
 		return nil, model.Usage{}, err
 	}
 	err = errPanicked
-	admitted := model.BeforeAgain(ctx, func() error { return r.reserve(ctx, endpoint, 0) })
-	scores, usage, err = r.Ranker.Rerank(r.listening(admitted, ticket, estimated), question, texts)
-	r.settle(ctx, endpoint, estimated, usage.Prompt)
+	admitted := model.BeforeAgain(ctx, func() error { return r.reserveRequest(ctx, endpoint, 0) })
+	scores, usage, err = r.Ranker.Rerank(r.hearQuota(admitted, ticket, estimated), question, texts)
+	r.settleTokens(ctx, endpoint, estimated, usage.Prompt)
 	return scores, usage, err
 }

@@ -24,20 +24,20 @@ type pace struct {
 	takes atomic.Int64 // nanoseconds that it takes to be admitted
 }
 
-// left counts a place that came free.
-func (p *pace) left(now time.Time) {
+// recordFree counts a place that came free.
+func (p *pace) recordFree(now time.Time) {
 	p.count = p.count*math.Exp(-now.Sub(p.last).Seconds()/paceOver.Seconds()) + 1
 	p.last = now
 }
 
-// took counts how long it took to be admitted, the last ones for a quarter each.
-func (p *pace) took(passed time.Duration) {
+// recordWait counts how long it took to be admitted, the last ones for a quarter each.
+func (p *pace) recordWait(passed time.Duration) {
 	before := p.takes.Load()
 	p.takes.Store(before + (int64(passed)-before)/4)
 }
 
-// ahead is how many calls are to be admitted before their turn, at least the next one.
-func (p *pace) ahead() int {
+// countAhead is how many calls are to be admitted before their turn, at least the next one.
+func (p *pace) countAhead() int {
 	within := min(2*time.Duration(p.takes.Load()), longestAhead)
 	return max(1, min(mostAhead, int(math.Ceil(p.count/paceOver.Seconds()*within.Seconds()))))
 }

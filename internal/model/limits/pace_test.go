@@ -23,15 +23,15 @@ func TestAsManyAreAdmittedAheadAsHaveTheirTurnMeanwhile(t *testing.T) {
 		now := time.Now()
 		for range 5000 {
 			now = now.Add(c.every)
-			p.left(now)
+			p.recordFree(now)
 		}
 		for range 50 {
-			p.took(c.takes)
+			p.recordWait(c.takes)
 		}
-		if got := p.ahead(); got < c.want || got > c.want+1 {
+		if got := p.countAhead(); got < c.want || got > c.want+1 {
 			t.Errorf("a place every %s, %s to be admitted: %d ahead, want %d", c.every, c.takes, got, c.want)
 		}
 	}
 	var fresh pace
-	assert.Equal(t, 1, fresh.ahead())
+	assert.Equal(t, 1, fresh.countAhead())
 }

@@ -20,8 +20,8 @@ type grant struct {
 	typical float64   // tokens of a call, the mean of late ones; 0: not known
 }
 
-// closed is how long nothing more is admitted; 0 where a call may be.
-func (g *grant) closed(inflight int) time.Duration {
+// untilOpen is how long nothing more is admitted; 0 where a call may be.
+func (g *grant) untilOpen(inflight int) time.Duration {
 	if g.left >= 1 {
 		return 0
 	}
@@ -59,5 +59,5 @@ func (g *Gate) Told(of Ticket, quota model.Quota, tokens int) {
 	}
 	grant.left = left - float64(g.admitted-1-of.answered)
 	grant.refill = time.Now().Add(min(max(reset, shortestSpent), longestSpent))
-	g.admit()
+	g.admitWaiters()
 }

@@ -28,23 +28,23 @@ func (r *Rates) Set(perMinute, tokensPerMinute int) {
 	r.changed = make(chan struct{})
 }
 
-// now gives the rates, and what is closed when they are others.
-func (r *Rates) now() (perMinute, tokensPerMinute int, changed <-chan struct{}) {
+// currentRates gives the rates, and what is closed when they are others.
+func (r *Rates) currentRates() (perMinute, tokensPerMinute int, changed <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.perMinute, r.tokens, r.changed
 }
 
-// rates are those that count now.
-func (l Limits) rates() (perMinute, tokensPerMinute int, changed <-chan struct{}) {
+// currentRates are those that count now.
+func (l Limits) currentRates() (perMinute, tokensPerMinute int, changed <-chan struct{}) {
 	if l.Rates == nil {
 		return l.PerMinute, l.TokensPerMinute, nil
 	}
-	return l.Rates.now()
+	return l.Rates.currentRates()
 }
 
-// counted reports whether tokens are limited.
-func (l Limits) counted() bool {
-	_, tokens, _ := l.rates()
+// limitsTokens reports whether tokens are limited.
+func (l Limits) limitsTokens() bool {
+	_, tokens, _ := l.currentRates()
 	return tokens > 0
 }

@@ -17,13 +17,13 @@ type share struct {
 	until    time.Time     // after it places count no more
 	base     float64       // the last share above zero, by which learned is to be read; 0: none yet
 	heard    bool          // since somebody last used the gate
-	told     int           // what Want last reported as held
+	reported int           // what Want last reported as held
 	giving   bool          // more was asked to be held than the share is since, and no process heard yet that it is less
 	patience time.Duration // how long the first share is waited for
 	wanting  func(urgent bool)
 }
 
-func (s *share) now() int {
+func (s *share) currentPlaces() int {
 	if time.Now().After(s.until) {
 		return fallback
 	}
@@ -38,11 +38,11 @@ func (g *Gate) Join(patience time.Duration, wanting func(urgent bool)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.shared = &share{until: time.Now().Add(patience), patience: patience, wanting: wanting}
-	g.ask()
+	g.askShare()
 }
 
-// give says that what others may have by now is free. The caller holds the lock.
-func (g *Gate) give() {
+// reportFree says that what others may have by now is free. The caller holds the lock.
+func (g *Gate) reportFree() {
 	if g.shared != nil && g.shared.giving && g.inflight <= g.shared.places {
 		g.shared.giving = false
 		g.shared.wanting(false)
@@ -54,12 +54,12 @@ func (g *Gate) LeaveFleet() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.shared = nil
-	g.admit()
+	g.admitWaiters()
 }
 
-// ask says that calls wait for a share. The caller holds the lock.
-func (g *Gate) ask() {
-	if g.shared != nil && g.waiting.Len() > 0 && g.bound() < 1 {
+// askShare says that calls wait for a share. The caller holds the lock.
+func (g *Gate) askShare() {
+	if g.shared != nil && g.waiting.Len() > 0 && g.currentBound() < 1 {
 		g.shared.wanting(!g.shared.heard)
 	}
 }
@@ -71,7 +71,7 @@ func (g *Gate) Want() (want coordination.Want, used bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := g.inflight + g.waiting.Len()
-	used = g.used() || now > 0
+	used = g.boundByOwners() || now > 0
 	want = coordination.Want{Total: int(g.max), Demand: g.peak, Held: g.inflight}
 	g.peak = now
 	if g.shared == nil {
@@ -80,9 +80,9 @@ func (g *Gate) Want() (want coordination.Want, used bool) {
 	if !used {
 		g.shared.places, g.shared.until, g.shared.heard = 0, time.Now().Add(g.shared.patience), false
 	}
-	want.Held = max(g.inflight, min(g.shared.now(), want.Demand))
+	want.Held = max(g.inflight, min(g.shared.currentPlaces(), want.Demand))
 	g.shared.places = min(g.shared.places, want.Held)
-	g.shared.told, g.shared.giving = want.Held, false
+	g.shared.reported, g.shared.giving = want.Held, false
 	return want, used
 }
 
@@ -101,14 +101,14 @@ func (g *Gate) Share(places int, until time.Time) {
 		}
 		g.shared.base = float64(places)
 	}
-	g.shared.giving = places < g.shared.told
-	g.give()
-	g.admit()
+	g.shared.giving = places < g.shared.reported
+	g.reportFree()
+	g.admitWaiters()
 }
 
 // Unheard is to be called when the share could not be sent: once it is too old the gate falls back to one call.
 func (g *Gate) Unheard() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.admit()
+	g.admitWaiters()
 }

@@ -124,14 +124,14 @@ func (m Model) Fitting(tokens int) int {
 	return min(tokens, m.MaxTokens)
 }
 
-// advice is what helps where weights cannot be used.
-func (m Model) advice(directory string) string {
+// advisePull is what helps where weights cannot be used.
+func (m Model) advisePull(directory string) string {
 	return "run: unweaver models pull " + m.Name + ", on every machine with a worker or query-api (weights lie in " +
 		directory + "; models.dir names another)"
 }
 
-// unknown is the error of a name that no model has.
-func unknown(name string) error {
+// newUnknownFault is the error of a name that no model has.
+func newUnknownFault(name string) error {
 	return fault.BadConfig.At("use built-in model", fault.Quoted(name)).
 		Because("there is none of this name").
 		Advise("name one of " + strings.Join(Names(), ", "))

@@ -63,8 +63,8 @@ var laterFormats = &unicode.RangeTable{
 	},
 }
 
-// lower is the lower case of a character.
-func lower(r rune) rune {
+// lowerRune is the lower case of a character.
+func lowerRune(r rune) rune {
 	switch {
 	case r >= 0x10d50 && r <= 0x10d65:
 		return r + 0x20
@@ -82,20 +82,20 @@ func lower(r rune) rune {
 	return unicode.ToLower(r)
 }
 
-// accent reports whether a character is dropped as one.
-func accent(r rune) bool {
+// isAccent reports whether a character is dropped as one.
+func isAccent(r rune) bool {
 	return r == 0x1734 || unicode.Is(unicode.Mn, r) && !unicode.Is(laterMarks, r)
 }
 
-// dropped are control, format and private characters; those that are not assigned are kept.
-func dropped(r rune) bool {
+// isDropped are control, format and private characters; those that are not assigned are kept.
+func isDropped(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co) && !unicode.Is(laterFormats, r)
 }
 
-// alone are characters that are a word each: punctuation, and ideographs.
-func alone(r rune) bool {
+// standsAlone are characters that are a word each: punctuation, and ideographs.
+func standsAlone(r rune) bool {
 	if r < 128 {
 		return r >= 33 && r <= 47 || r >= 58 && r <= 64 || r >= 91 && r <= 96 || r >= 123 && r <= 126
 	}
-	return r == 0x166d || r == 0x111c9 || unicode.IsPunct(r) && !unicode.Is(laterPunctuation, r) || ideograph(r)
+	return r == 0x166d || r == 0x111c9 || unicode.IsPunct(r) && !unicode.Is(laterPunctuation, r) || isIdeograph(r)
 }

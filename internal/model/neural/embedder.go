@@ -56,7 +56,7 @@ var (
 func Open(name, directory string) (Embedder, error) {
 	m, ok := Find(name)
 	if !ok {
-		return Embedder{}, unknown(name)
+		return Embedder{}, newUnknownFault(name)
 	}
 	openMu.Lock()
 	defer openMu.Unlock()
@@ -64,7 +64,7 @@ func Open(name, directory string) (Embedder, error) {
 	one := opened[key]
 	if one == nil {
 		var err error
-		if one, err = m.load(directory); err != nil {
+		if one, err = m.loadWeights(directory); err != nil {
 			return Embedder{}, err
 		}
 		opened[key] = one
@@ -76,7 +76,7 @@ func Open(name, directory string) (Embedder, error) {
 func Describe(name, directory string) (Embedder, error) {
 	m, ok := Find(name)
 	if !ok {
-		return Embedder{}, unknown(name)
+		return Embedder{}, newUnknownFault(name)
 	}
 	return Embedder{model: m, directory: directory}, nil
 }
@@ -100,9 +100,9 @@ func (e Embedder) Speed(ctx context.Context) (float64, error) {
 	return float64(len(texts)*len(text)/4) / time.Since(begun).Seconds(), nil
 }
 
-func (m Model) load(directory string) (*loaded, error) {
+func (m Model) loadWeights(directory string) (*loaded, error) {
 	fail := func(name string, err error) error {
-		return fault.BadConfig.At("open weights of built-in model "+m.Name, name).Because(err).Advise(m.advice(directory))
+		return fault.BadConfig.At("open weights of built-in model "+m.Name, name).Because(err).Advise(m.advisePull(directory))
 	}
 	var files [][]byte
 	for _, file := range m.Files {
@@ -112,23 +112,23 @@ func (m Model) load(directory string) (*loaded, error) {
 			return nil, fail(name, err)
 		}
 		if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != file.SHA256 {
-			return nil, fail(name, damaged(hex.EncodeToString(sum[:]), file))
+			return nil, fail(name, newDamageError(hex.EncodeToString(sum[:]), file))
 		}
 		files = append(files, data)
 	}
-	one, err := m.read(files)
+	one, err := m.readFiles(files)
 	if err != nil {
 		return nil, fail(filepath.Join(directory, m.Name), err)
 	}
 	return one, nil
 }
 
-func damaged(sum string, file File) error {
+func newDamageError(sum string, file File) error {
 	return fmt.Errorf("it is damaged, or of another model: its sha256 is %s, not %s", sum, file.SHA256)
 }
 
-// read makes a model of its files.
-func (m Model) read(files [][]byte) (*loaded, error) {
+// readFiles makes a model of its files.
+func (m Model) readFiles(files [][]byte) (*loaded, error) {
 	one := &loaded{}
 	one.spaces.New = func() any { return &space{} }
 	if len(files) == 1 {
@@ -179,10 +179,10 @@ func (e Embedder) Embed(ctx context.Context, texts []string) ([][]float32, model
 		at  int
 		ids []int32
 	}
-	if err := e.enter(ctx, turns); err != nil {
+	if err := e.takePlace(ctx, turns); err != nil {
 		return nil, model.Usage{}, err
 	}
-	defer e.leave(turns)
+	defer e.freePlace(turns)
 	items := make([]item, len(texts))
 	for i, text := range texts {
 		if err := ctx.Err(); err != nil {
@@ -192,7 +192,7 @@ func (e Embedder) Embed(ctx context.Context, texts []string) ([][]float32, model
 			return nil, model.Usage{}, fault.ModelRejected.At("embed", fmt.Sprintf("text %d", i)).
 				Because(errors.New("it is not UTF-8"))
 		}
-		items[i] = item{i, e.loaded.words.tokens(e.prefix + text)}
+		items[i] = item{i, e.loaded.words.tokensOf(e.prefix + text)}
 	}
 	slices.SortStableFunc(items, func(a, b item) int { return cmp.Compare(len(b.ids), len(a.ids)) })
 	out := make([][]float32, len(texts))
@@ -207,18 +207,18 @@ func (e Embedder) Embed(ctx context.Context, texts []string) ([][]float32, model
 		batch := items[:n]
 		items = items[n:]
 		usage.Prompt += int64(tokens)
-		if err := e.enter(ctx, cores); err != nil {
+		if err := e.takePlace(ctx, cores); err != nil {
 			return nil, model.Usage{}, errors.Join(group.Wait(), err)
 		}
 		group.Go(func() error {
-			defer e.leave(cores)
+			defer e.freePlace(cores)
 			memory, _ := e.loaded.spaces.Get().(*space)
 			defer e.loaded.spaces.Put(memory)
 			ids := make([][]int32, len(batch))
 			for i := range batch {
 				ids[i] = batch[i].ids
 			}
-			for i, vector := range e.loaded.encoder.encode(memory, ids) {
+			for i, vector := range e.loaded.encoder.encodeTexts(memory, ids) {
 				out[batch[i].at] = vector
 			}
 			model.Embedded(ctx, len(batch))
@@ -228,9 +228,9 @@ func (e Embedder) Embed(ctx context.Context, texts []string) ([][]float32, model
 	return out, usage, group.Wait()
 }
 
-// enter waits for a place, with a sign of life each second. A question waits for none: it is short, and somebody
+// takePlace waits for a place, with a sign of life each second. A question waits for none: it is short, and somebody
 // waits for it while many passages are embedded.
-func (e Embedder) enter(ctx context.Context, places chan struct{}) error {
+func (e Embedder) takePlace(ctx context.Context, places chan struct{}) error {
 	model.SignOfLife(ctx)
 	if e.asks {
 		return ctx.Err()
@@ -249,7 +249,7 @@ func (e Embedder) enter(ctx context.Context, places chan struct{}) error {
 	}
 }
 
-func (e Embedder) leave(places chan struct{}) {
+func (e Embedder) freePlace(places chan struct{}) {
 	if !e.asks {
 		<-places
 	}

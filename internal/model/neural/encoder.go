@@ -29,15 +29,15 @@ type encoder struct {
 // headSize is how many numbers a head of attention has.
 const headSize = 32
 
-// encode gives the mean of the last layer over the tokens of each text, scaled to length 1. What a text gets depends on
-// it alone: texts lie side by side in the linear maps, whose rows do not know of each other.
-func (e *encoder) encode(s *space, texts [][]int32) [][]float32 {
+// encodeTexts gives the mean of the last layer over the tokens of each text, scaled to length 1. What a text gets
+// depends on it alone: texts lie side by side in the linear maps, whose rows do not know of each other.
+func (e *encoder) encodeTexts(s *space, texts [][]int32) [][]float32 {
 	rows := 0
 	for _, ids := range texts {
 		rows += len(ids)
 	}
 	h := e.hidden
-	x, y := sized(&s.x, rows*h), sized(&s.y, rows*h)
+	x, y := resizeSlice(&s.x, rows*h), resizeSlice(&s.y, rows*h)
 	t := 0
 	for _, ids := range texts {
 		for place, id := range ids {
@@ -50,37 +50,37 @@ func (e *encoder) encode(s *space, texts [][]int32) [][]float32 {
 		}
 	}
 	clear(y)
-	e.normalise(x, y, e.first)
+	e.normaliseRows(x, y, e.first)
 	for i := range e.layers {
 		l := &e.layers[i]
-		qkv := sized(&s.qkv, rows*3*h)
-		l.qkv.apply(s, qkv, x, rows)
+		qkv := resizeSlice(&s.qkv, rows*3*h)
+		l.qkv.applyLayer(s, qkv, x, rows)
 		from := 0
 		for _, ids := range texts {
 			to := from + len(ids)
-			e.attend(s, y[from*h:to*h], qkv[from*3*h:to*3*h], len(ids))
+			e.attendText(s, y[from*h:to*h], qkv[from*3*h:to*3*h], len(ids))
 			from = to
 		}
-		joined := sized(&s.qkv, rows*h)
-		l.join.apply(s, joined, y, rows)
-		e.normalise(x, joined, l.afterJoin)
-		mid := sized(&s.mid, rows*l.up.out)
-		l.up.apply(s, mid, x, rows)
+		joined := resizeSlice(&s.qkv, rows*h)
+		l.join.applyLayer(s, joined, y, rows)
+		e.normaliseRows(x, joined, l.afterJoin)
+		mid := resizeSlice(&s.mid, rows*l.up.out)
+		l.up.applyLayer(s, mid, x, rows)
 		kernel.GELU(mid)
-		l.down.apply(s, y, mid, rows)
-		e.normalise(x, y, l.afterDown)
+		l.down.applyLayer(s, y, mid, rows)
+		e.normaliseRows(x, y, l.afterDown)
 	}
 	out := make([][]float32, len(texts))
 	from := 0
 	for i, ids := range texts {
-		out[i] = mean(x[from*h:(from+len(ids))*h], h)
+		out[i] = averageRows(x[from*h:(from+len(ids))*h], h)
 		from += len(ids)
 	}
 	return out
 }
 
-// mean of rows, of length 1.
-func mean(rows []float32, width int) []float32 {
+// averageRows of rows, of length 1.
+func averageRows(rows []float32, width int) []float32 {
 	sums := make([]float64, width)
 	for at := 0; at < len(rows); at += width {
 		for i, x := range rows[at : at+width] {
@@ -103,8 +103,8 @@ func mean(rows []float32, width int) []float32 {
 	return out
 }
 
-// normalise adds y to x and normalises its rows.
-func (e *encoder) normalise(x, y []float32, n scaling) {
+// normaliseRows adds y to x and normalises its rows.
+func (e *encoder) normaliseRows(x, y []float32, n scaling) {
 	for at := 0; at < len(x); at += e.hidden {
 		kernel.Normalise(x[at:at+e.hidden], y[at:at+e.hidden], n.weight, n.bias, e.epsilon)
 	}
@@ -113,21 +113,21 @@ func (e *encoder) normalise(x, y []float32, n scaling) {
 // unbiased is the bias of what has none.
 var unbiased [headSize]float32
 
-// attend gives the attention of one text: qkv has query, key and value of each of its tokens side by side.
-func (e *encoder) attend(s *space, out, qkv []float32, tokens int) {
+// attendText gives the attention of one text: qkv has query, key and value of each of its tokens side by side.
+func (e *encoder) attendText(s *space, out, qkv []float32, tokens int) {
 	h := e.hidden
 	wide, padded := kernel.Up(tokens, kernel.Width), kernel.Up(tokens, kernel.Tokens)
-	query, key := sized(&s.query, padded*headSize), sized(&s.key, wide*headSize)
-	value, start := sized(&s.value, wide*headSize), sized(&s.start, wide)
-	queryWorth, keyWorth := sized(&s.worth, tokens), sized(&s.keyWorth, wide)
-	mask, chance := sized(&s.mask, wide), sized(&s.chance, wide)
+	query, key := resizeSlice(&s.query, padded*headSize), resizeSlice(&s.key, wide*headSize)
+	value, start := resizeSlice(&s.value, wide*headSize), resizeSlice(&s.start, wide)
+	queryWorth, keyWorth := resizeSlice(&s.worth, tokens), resizeSlice(&s.keyWorth, wide)
+	mask, chance := resizeSlice(&s.mask, wide), resizeSlice(&s.chance, wide)
 	clear(keyWorth)
 	clear(mask)
 	for t := tokens; t < wide; t++ {
 		mask[t] = float32(math.Inf(-1))
 	}
-	scores := sized(&s.sums, padded*wide)
-	chances := sized(&s.whole, padded*wide)
+	scores := resizeSlice(&s.sums, padded*wide)
+	chances := resizeSlice(&s.whole, padded*wide)
 	scale := float32(1 / math.Sqrt(headSize))
 	for head := range e.heads {
 		clear(key)
@@ -136,9 +136,9 @@ func (e *encoder) attend(s *space, out, qkv []float32, tokens int) {
 		for t := range tokens {
 			from := qkv[t*3*h+at:]
 			queryWorth[t] = float32(kernel.Divide(query[t*headSize:], from[:headSize]) * scale)
-			keyWorth[t] = pack(key, start, t, from[h:h+headSize])
+			keyWorth[t] = packKey(key, start, t, from[h:h+headSize])
 		}
-		valueWorth := e.values(value, qkv[2*h+at:], tokens, wide)
+		valueWorth := e.packValues(value, qkv[2*h+at:], tokens, wide)
 		kernel.Mul(scores, query, padded, headSize, key, start, wide)
 		var mass [512]int32
 		for t := range tokens {
@@ -154,8 +154,8 @@ func (e *encoder) attend(s *space, out, qkv []float32, tokens int) {
 	}
 }
 
-// pack writes the key of a token as a row of panels and returns what one of it is worth.
-func pack(panels []int8, start []int32, t int, key []float32) float32 {
+// packKey writes the key of a token as a row of panels and returns what one of it is worth.
+func packKey(panels []int8, start []int32, t int, key []float32) float32 {
 	top := kernel.Absolute(key)
 	if !(top > 0) {
 		return 0
@@ -174,9 +174,9 @@ func pack(panels []int8, start []int32, t int, key []float32) float32 {
 	return top / kernel.Largest
 }
 
-// values packs the values of a head, a number of it a row and a token a column, and gives what one of each row is
+// packValues packs the values of a head, a number of it a row and a token a column, and gives what one of each row is
 // worth.
-func (e *encoder) values(packed []int8, from []float32, tokens, wide int) (worth [headSize]float32) {
+func (e *encoder) packValues(packed []int8, from []float32, tokens, wide int) (worth [headSize]float32) {
 	for t := range tokens {
 		for c, v := range from[t*3*e.hidden : t*3*e.hidden+headSize] {
 			worth[c] = max(worth[c], v, -v)

@@ -46,22 +46,22 @@ type space struct {
 	chance     []float32
 }
 
-func sized[T any](slice *[]T, n int) []T {
+func resizeSlice[T any](slice *[]T, n int) []T {
 	if cap(*slice) < n {
 		*slice = make([]T, n)
 	}
 	return (*slice)[:n]
 }
 
-// apply gives y of each of rows inputs.
-func (l *linear) apply(s *space, y, x []float32, rows int) {
+// applyLayer gives y of each of rows inputs.
+func (l *linear) applyLayer(s *space, y, x []float32, rows int) {
 	padded := kernel.Up(rows, kernel.Tokens)
-	whole, worth := sized(&s.whole, padded*l.in), sized(&s.worth, rows)
+	whole, worth := resizeSlice(&s.whole, padded*l.in), resizeSlice(&s.worth, rows)
 	for t := range rows {
 		worth[t] = kernel.Divide(whole[t*l.in:], x[t*l.in:(t+1)*l.in])
 	}
 	width := len(l.start)
-	sums := sized(&s.sums, padded*width)
+	sums := resizeSlice(&s.sums, padded*width)
 	kernel.Mul(sums, whole, padded, l.in, l.panels, l.start, width)
 	for t := range rows {
 		kernel.Scale(y[t*width:(t+1)*width], sums[t*width:(t+1)*width], worth[t], l.scale, l.bias)

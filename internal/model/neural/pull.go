@@ -24,10 +24,10 @@ type Puller struct {
 func (p Puller) Pull(ctx context.Context, name, from string) (fetched bool, err error) {
 	m, ok := Find(name)
 	if !ok {
-		return false, unknown(name)
+		return false, newUnknownFault(name)
 	}
 	target := filepath.Join(p.Directory, m.Name)
-	missing := m.unsound(target)
+	missing := m.findUnsound(target)
 	if len(missing) == 0 {
 		return false, nil
 	}
@@ -90,17 +90,17 @@ func (m Model) State(directory string, whole bool) State {
 func Verify(name, directory string) error {
 	m, ok := Find(name)
 	if !ok {
-		return unknown(name)
+		return newUnknownFault(name)
 	}
 	if state := m.State(directory, true); state.Status != Sound {
 		return fault.BadConfig.At("use weights of built-in model", m.Name).
-			Because(state.Problem).Advise(m.advice(directory))
+			Because(state.Problem).Advise(m.advisePull(directory))
 	}
 	return nil
 }
 
-// unsound are the files that are missing or not what they should be.
-func (m Model) unsound(target string) []File {
+// findUnsound are the files that are missing or not what they should be.
+func (m Model) findUnsound(target string) []File {
 	var out []File
 	for _, file := range m.Files {
 		if status, _ := file.State(target, true); status != Sound {

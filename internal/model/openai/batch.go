@@ -21,7 +21,7 @@ func (c *Client) Batches() batch.Server {
 
 // Form implements model.Batcher.
 func (c *Client) Form() string {
-	known := c.form()
+	known := c.currentForm()
 	return fmt.Sprintf("%d %d %t", known.limit, known.shape, known.noTemperature)
 }
 
@@ -29,15 +29,15 @@ func (c *Client) Form() string {
 func (c *Client) Begin(said string) {
 	var known form
 	if _, err := fmt.Sscanf(said, "%d %d %t", &known.limit, &known.shape, &known.noTemperature); err == nil {
-		c.learn(known)
+		c.learnForm(known)
 	}
 }
 
 // Request implements model.Batcher: in the form that this process found the server to take.
 func (c *Client) Request(call model.Call) (json.RawMessage, error) {
-	how := c.form()
-	limit := c.limit(call)
-	raw, err := json.Marshal(c.params(call, how, limit))
+	how := c.currentForm()
+	limit := c.limitOf(call)
+	raw, err := json.Marshal(c.buildParams(call, how, limit))
 	if err != nil {
 		return nil, fault.Internal.At("write a request", call.Ref).Because(err)
 	}
@@ -50,7 +50,7 @@ func (c *Client) Read(call model.Call, body []byte) (model.Reply, error) {
 	var answer completion
 	err := json.Unmarshal(body, &answer)
 	if err != nil {
-		err = sent.mark(fault.BadOutput.At(sent.op, sent.object()).Because(err))
+		err = sent.markError(fault.BadOutput.At(sent.op, sent.objectName()).Because(err))
 	}
-	return c.reply(call, sent, answer, c.limit(call), err)
+	return c.buildReply(call, sent, answer, c.limitOf(call), err)
 }

@@ -97,23 +97,23 @@ type charged struct{ Prompt, Completion int64 }
 
 // UnmarshalJSON reads whatever comes: nonsense here must not cost the answer that it comes with.
 func (c *charged) UnmarshalJSON(raw []byte) error {
-	var told struct {
+	var report struct {
 		Prompt     json.RawMessage `json:"prompt_tokens"`
 		Completion json.RawMessage `json:"completion_tokens"`
 		Total      json.RawMessage `json:"total_tokens"`
 	}
 	*c = charged{}
-	if json.Unmarshal(raw, &told) != nil {
+	if json.Unmarshal(raw, &report) != nil {
 		return nil
 	}
-	if c.Prompt = number(told.Prompt); c.Prompt == 0 && len(told.Completion) == 0 { // embeddings of some servers
-		c.Prompt = number(told.Total)
+	if c.Prompt = parseNumber(report.Prompt); c.Prompt == 0 && len(report.Completion) == 0 { // embeddings of some servers
+		c.Prompt = parseNumber(report.Total)
 	}
-	c.Completion = number(told.Completion)
+	c.Completion = parseNumber(report.Completion)
 	return nil
 }
 
-func number(raw json.RawMessage) int64 {
+func parseNumber(raw json.RawMessage) int64 {
 	if len(raw) == 0 || string(raw) == "null" {
 		return 0
 	}
@@ -130,12 +130,12 @@ const mostForms = 6
 // Complete implements model.Chat. Where the server refuses the form of the request, and not what it asks, another form
 // is sent, at most five times; each request is asked to model.Again. What was found out is kept for the process.
 func (c *Client) Complete(ctx context.Context, call model.Call) (model.Reply, error) {
-	how, learnt := c.form(), form{}
+	how, learnt := c.currentForm(), form{}
 	for tries := 1; ; tries++ {
-		reply, sent, err := c.complete(ctx, call, how)
+		reply, sent, err := c.completeOnce(ctx, call, how)
 		if err == nil {
 			if learnt != (form{}) {
-				c.learn(learnt)
+				c.learnForm(learnt)
 			}
 			return reply, nil
 		}
@@ -143,7 +143,7 @@ func (c *Client) Complete(ctx context.Context, call model.Call) (model.Reply, er
 		if against == answerShape && call.Schema == nil { // none was asked for
 			return reply, err
 		}
-		next, lasting := c.next(call, how, learnt, against)
+		next, lasting := c.nextForm(call, how, learnt, against)
 		if next == how || tries == mostForms {
 			return reply, err
 		}
@@ -154,25 +154,25 @@ func (c *Client) Complete(ctx context.Context, call model.Call) (model.Reply, er
 	}
 }
 
-// complete sends one request.
-func (c *Client) complete(ctx context.Context, call model.Call, how form) (model.Reply, *request, error) {
-	limit := c.limit(call)
-	params := c.params(call, how, limit)
+// completeOnce sends one request.
+func (c *Client) completeOnce(ctx context.Context, call model.Call, how form) (model.Reply, *request, error) {
+	limit := c.limitOf(call)
+	params := c.buildParams(call, how, limit)
 	if how.limit == noLimit {
 		limit = 0
 	}
 	sent := &request{client: c, op: "call chat model", path: "chat/completions", longest: chatBody(limit)}
 	var answer completion
-	err := c.exchange(ctx, sent, params, &answer)
+	err := c.exchangeCompletion(ctx, sent, params, &answer)
 	if err == nil && len(answer.Choices) == 0 && len(answer.Error) > 0 && string(answer.Error) != "null" {
 		err = sent.inStream(ctx, answer.Error)
 	}
-	reply, err := c.reply(call, sent, answer, limit, err)
+	reply, err := c.buildReply(call, sent, answer, limit, err)
 	return reply, sent, err
 }
 
-// reply makes a reply of what was read of an answer; err is that of reading it.
-func (c *Client) reply(
+// buildReply makes a reply of what was read of an answer; err is that of reading it.
+func (c *Client) buildReply(
 	call model.Call, sent *request, answer completion, limit int64, err error,
 ) (model.Reply, error) {
 	text := ""
@@ -185,13 +185,13 @@ func (c *Client) reply(
 		if limit == 0 {
 			limit = mostTokens
 		}
-		reply.Usage = believed(answer.Usage, []string{call.System, call.User, string(call.Schema)}, text, limit)
+		reply.Usage = checkUsage(answer.Usage, []string{call.System, call.User, string(call.Schema)}, text, limit)
 	}
 	if err != nil {
 		return reply, err
 	}
 	if len(answer.Choices) == 0 {
-		return reply, sent.mark(fault.ModelUnreadable.At(sent.op, sent.object()).
+		return reply, sent.markError(fault.ModelUnreadable.At(sent.op, sent.objectName()).
 			Because("the answer holds no choice").
 			Advise("check that models.chat.base_url and models.chat.model are those of a chat model"))
 	}
@@ -203,7 +203,7 @@ func (c *Client) reply(
 	reply.Finish, reply.Truncated = choice.FinishReason, choice.FinishReason == "length"
 	reply.Roomier = reply.Truncated && roomier
 	if choice.FinishReason == "content_filter" || (reply.Text == "" && choice.Message.Refusal != "") {
-		return reply, sent.mark(fault.ModelRejected.At(sent.op, sent.object()).Because("the model refused the text"))
+		return reply, sent.markError(fault.ModelRejected.At(sent.op, sent.objectName()).Because("the model refused the text"))
 	}
 	return reply, nil
 }

@@ -115,8 +115,8 @@ type request struct {
 	events func(response *http.Response) error // reads a body in place of send; nil: send does
 }
 
-// object is the address and the model, without secrets.
-func (r *request) object() string {
+// objectName is the address and the model, without secrets.
+func (r *request) objectName() string {
 	base := r.client.cfg.BaseURL
 	if parsed, err := url.Parse(base); err == nil {
 		base = parsed.Redacted()
@@ -124,8 +124,8 @@ func (r *request) object() string {
 	return strings.TrimSuffix(base, "/") + "/" + r.path + " model " + r.client.cfg.Model
 }
 
-// post sends a body and gives the response. The error is that of the transport.
-func (r *request) post(ctx context.Context, params any) (*http.Response, error) {
+// postBody sends a body and gives the response. The error is that of the transport.
+func (r *request) postBody(ctx context.Context, params any) (*http.Response, error) {
 	address, err := url.Parse(r.client.cfg.BaseURL)
 	if err != nil {
 		return nil, err
@@ -146,42 +146,42 @@ func (r *request) post(ctx context.Context, params any) (*http.Response, error) 
 	return client.Do(sent)
 }
 
-// send posts params and has read take the answer's body, which is gone when read returns. Its errors are faults, marked
-// where the server answered, or ctx's own.
-func (r *request) send(ctx context.Context, params any, read func(body []byte) error) error {
+// sendRequest posts params and has read take the answer's body, which is gone when read returns. Its errors are faults,
+// marked where the server answered, or ctx's own.
+func (r *request) sendRequest(ctx context.Context, params any, read func(body []byte) error) error {
 	cfg := r.client.cfg
 	bounded, cancel := context.WithTimeoutCause(ctx, cfg.Timeout, fmt.Errorf("no whole answer within %s", cfg.Timeout))
 	defer cancel()
 	bounded, stop := context.WithCancelCause(bounded)
 	defer stop(nil)
-	response, err := r.post(bounded, params)
+	response, err := r.postBody(bounded, params)
 	if err != nil {
-		return r.classify(ctx, bounded, err)
+		return r.classifyError(ctx, bounded, err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	model.TellQuota(ctx, quota(response.Header))
+	model.TellQuota(ctx, readQuota(response.Header))
 	response.Body = &guarded{body: response.Body, stall: cfg.Stall, stop: stop, longest: r.longest, left: r.longest}
 	if r.answered = response.StatusCode == http.StatusOK; !r.answered {
 		r.refused = readRefusal(response)
-		return r.classify(ctx, bounded, nil)
+		return r.classifyError(ctx, bounded, nil)
 	}
 	if response.ContentLength > r.longest {
-		return r.classify(ctx, bounded, tooLong(r.longest))
+		return r.classifyError(ctx, bounded, tooLong(r.longest))
 	}
 	if r.events != nil && isEvents(response) {
 		if err := r.events(response); err != nil {
-			return r.classify(ctx, bounded, err)
+			return r.classifyError(ctx, bounded, err)
 		}
 		return nil
 	}
 	body := buffers.Get().(*bytes.Buffer)
-	defer keep(body)
+	defer recycleBuffer(body)
 	body.Grow(int(min(max(response.ContentLength, 0), believedBytes)) + bytes.MinRead)
 	if _, err := body.ReadFrom(response.Body); err != nil {
-		return r.classify(ctx, bounded, err)
+		return r.classifyError(ctx, bounded, err)
 	}
 	if err := read(body.Bytes()); err != nil {
-		return r.unreadable(response, body.Bytes(), err)
+		return r.newUnreadableFault(response, body.Bytes(), err)
 	}
 	return nil
 }
@@ -194,15 +194,15 @@ const (
 
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-func keep(buffer *bytes.Buffer) {
+func recycleBuffer(buffer *bytes.Buffer) {
 	if buffer.Cap() <= keptBytes {
 		buffer.Reset()
 		buffers.Put(buffer)
 	}
 }
 
-// mark says that the server answered the request behind err, where it did.
-func (r *request) mark(err error) error {
+// markError says that the server answered the request behind err, where it did.
+func (r *request) markError(err error) error {
 	if !r.answered {
 		return err
 	}

@@ -49,22 +49,22 @@ type embeddingParams struct {
 // Embed implements model.Embedder. It asks for base64 and takes either form. Where a server refuses to be asked, it is
 // asked once more for what it gives, which is asked to model.Again; what was found out is kept for the process.
 func (e *Embedder) Embed(ctx context.Context, texts []string) ([][]float32, model.Usage, error) {
-	plain := e.client.form().plainNumbers
-	out, usage, sent, err := e.embed(ctx, texts, plain)
+	plain := e.client.currentForm().plainNumbers
+	out, usage, sent, err := e.embedOnce(ctx, texts, plain)
 	if err == nil || plain || !sent.refusesBase64() {
 		return out, usage, err
 	}
 	if held := model.Again(ctx); held != nil { // paused meanwhile: nothing more is sent
 		return nil, usage, held
 	}
-	if out, usage, _, err = e.embed(ctx, texts, true); err == nil {
-		e.client.learn(form{plainNumbers: true})
+	if out, usage, _, err = e.embedOnce(ctx, texts, true); err == nil {
+		e.client.learnForm(form{plainNumbers: true})
 	}
 	return out, usage, err
 }
 
-// embed sends one request.
-func (e *Embedder) embed(
+// embedOnce sends one request.
+func (e *Embedder) embedOnce(
 	ctx context.Context, texts []string, plain bool,
 ) (out [][]float32, usage model.Usage, sent *request, err error) {
 	longest := embeddingBody(len(texts), e.Dimension())
@@ -75,37 +75,37 @@ func (e *Embedder) embed(
 	}
 	var answer embeddings.Answer
 	var problem embeddings.Problem
-	var told charged
-	err = sent.send(ctx, params, func(body []byte) error {
+	var report charged
+	err = sent.sendRequest(ctx, params, func(body []byte) error {
 		var err error
 		answer, err = embeddings.Decode(body, len(texts))
 		if errors.As(err, &problem) { // it is an answer, of which the rest is read
 			err = nil
 		}
 		if err == nil && answer.Usage != nil {
-			err = json.Unmarshal(answer.Usage, &told)
+			err = json.Unmarshal(answer.Usage, &report)
 		}
 		return err
 	})
 	if sent.answered {
-		usage.Prompt, usage.Doubted = plausible(told.Prompt, hiddenMost, texts...)
+		usage.Prompt, usage.Doubted = chooseCount(report.Prompt, hiddenMost, texts...)
 	}
 	if err != nil {
 		return nil, usage, sent, err
 	}
 	if problem != "" {
-		return nil, usage, sent, sent.mark(fault.BadEmbeddings.At(sent.op, sent.object()).
+		return nil, usage, sent, sent.markError(fault.BadEmbeddings.At(sent.op, sent.objectName()).
 			Because(string(problem)).
 			Advise("the server breaks the contract of POST /embeddings: use another one"))
 	}
-	if err := e.check(answer.Vectors); err != nil {
-		return nil, usage, sent, sent.mark(err)
+	if err := e.checkVectors(answer.Vectors); err != nil {
+		return nil, usage, sent, sent.markError(err)
 	}
 	return answer.Vectors, usage, sent, nil
 }
 
-// check checks vectors, and scales them to unit length.
-func (e *Embedder) check(embedded [][]float32) error {
+// checkVectors checks vectors, and scales them to unit length.
+func (e *Embedder) checkVectors(embedded [][]float32) error {
 	for _, vector := range embedded {
 		e.dim.CompareAndSwap(0, int64(len(vector)))
 		if err := vectors.Check(vector, e.Dimension(), "embedding of "+e.client.cfg.Model); err != nil {

@@ -18,13 +18,13 @@ import (
 	"github.com/unweaver/unweaver/internal/model"
 )
 
-// classify maps transport and status errors to faults. ctx is the caller's, bounded is the one with our deadlines.
-func (r *request) classify(ctx, bounded context.Context, err error) error {
+// classifyError maps transport and status errors to faults. ctx is the caller's, bounded is the one with our deadlines.
+func (r *request) classifyError(ctx, bounded context.Context, err error) error {
 	if ctx.Err() != nil {
-		return r.mark(ctx.Err())
+		return r.markError(ctx.Err())
 	}
 	if r.refused != nil {
-		return r.status(*r.refused)
+		return r.newStatusFault(*r.refused)
 	}
 	var transport *url.Error
 	if errors.As(err, &transport) {
@@ -33,7 +33,7 @@ func (r *request) classify(ctx, bounded context.Context, err error) error {
 	if cause := context.Cause(bounded); cause != nil { // the deadline or the stall guard ended it
 		err = cause
 	}
-	return r.mark(fault.ModelUnavailable.At(r.op, r.object()).
+	return r.markError(fault.ModelUnavailable.At(r.op, r.objectName()).
 		Because(err).
 		Advise("check that the server runs and that models.*.base_url is right"))
 }
@@ -76,11 +76,11 @@ func readRefusal(response *http.Response) *refusal {
 		case object.Message != "":
 			out.text = object.Message
 		case object.Detail != nil:
-			out.text = short(object.Detail)
+			out.text = shortenBody(object.Detail)
 		}
 	}
 	if out.text == "" {
-		out.text = short(body)
+		out.text = shortenBody(body)
 	}
 	if out.text == "" {
 		out.text = http.StatusText(out.status)
@@ -88,15 +88,15 @@ func readRefusal(response *http.Response) *refusal {
 	return out
 }
 
-// status maps a refusal to its fault.
-func (r *request) status(refused refusal) error {
+// newStatusFault maps a refusal to its fault.
+func (r *request) newStatusFault(refused refusal) error {
 	text := refused.text
 	if secret := r.client.cfg.APIKey; len(secret) >= 8 { // some servers repeat the key that they refuse
 		text = strings.ReplaceAll(text, secret, redact.Mark)
 	}
 	text = redact.Text(text)
 	cause := fmt.Sprintf("%d %s", refused.status, text)
-	at := func(code fault.Code) *fault.Error { return code.At(r.op, r.object()).Because(cause) }
+	at := func(code fault.Code) *fault.Error { return code.At(r.op, r.objectName()).Because(cause) }
 	lower := refused.kind + " " + strings.ToLower(refused.text)
 	says := func(words ...string) bool {
 		return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(lower, word) })
@@ -133,21 +133,21 @@ func (r *request) status(refused refusal) error {
 		Advise("see the log of the model server, or of the gateway before it: what it refused is asked for again")
 }
 
-// unreadable is the fault of a 200 whose body is not what the contract says.
-func (r *request) unreadable(response *http.Response, raw []byte, err error) error {
+// newUnreadableFault is the fault of a 200 whose body is not what the contract says.
+func (r *request) newUnreadableFault(response *http.Response, raw []byte, err error) error {
 	kind, _, _ := strings.Cut(response.Header.Get("Content-Type"), ";")
-	return r.mark(fault.ModelUnreadable.At(r.op, r.object()).
+	return r.markError(fault.ModelUnreadable.At(r.op, r.objectName()).
 		Because(fmt.Sprintf("200 with %d bytes of %q, which is no valid JSON of this request (%v): %s",
-			len(raw), kind, err, redact.Text(short(raw)))).
+			len(raw), kind, err, redact.Text(shortenBody(raw)))).
 		Advise("check that models.*.base_url is that of a model server, usually ending in /v1"))
 }
 
 // snippet of a body that is shown, in bytes.
 const snippet = 200
 
-// short is the beginning of a body on one line, without secrets: they go before it is cut, as a part of one is none
-// that is known.
-func short(body []byte) string {
+// shortenBody is the beginning of a body on one line, without secrets: they go before it is cut, as a part of one is
+// none that is known.
+func shortenBody(body []byte) string {
 	text := strings.ToValidUTF8(redact.Text(string(body[:min(len(body), longestRefusal)])), "")
 	more := len(text) > snippet
 	text = strings.Join(strings.Fields(strings.ToValidUTF8(text[:min(len(text), snippet)], "")), " ")

@@ -65,14 +65,14 @@ func (c *Client) opensThoughts() bool {
 	return known && opened.(bool)
 }
 
-func (c *Client) form() form {
+func (c *Client) currentForm() form {
 	formsMu.Lock()
 	defer formsMu.Unlock()
 	return forms[c.formKey()]
 }
 
-// learn has later requests begin with what is lasting of a form that was taken. What others learnt meanwhile stays.
-func (c *Client) learn(lasting form) {
+// learnForm has later requests begin with what is lasting of a form that was taken. What others learnt meanwhile stays.
+func (c *Client) learnForm(lasting form) {
 	formsMu.Lock()
 	defer formsMu.Unlock()
 	known := forms[c.formKey()]
@@ -141,10 +141,10 @@ func (r *request) refusedForm() refused {
 	return nothing
 }
 
-// next is what to try after a form was refused, the same where there is nothing, and what later calls may learn of it:
-// a size is that of one text. A limit that was configured, or is the call's own, is never left out; one that the call
-// would be above is not its own.
-func (c *Client) next(call model.Call, now, learnt form, against refused) (form, form) {
+// nextForm is what to try after a form was refused, the same where there is nothing, and what later calls may learn of
+// it: a size is that of one text. A limit that was configured, or is the call's own, is never left out; one that the
+// call would be above is not its own.
+func (c *Client) nextForm(call model.Call, now, learnt form, against refused) (form, form) {
 	switch {
 	case against == answerShape && now.shape < byPrompt:
 		now.shape++
@@ -196,8 +196,8 @@ type namedSchema struct {
 	Schema json.RawMessage `json:"schema"`
 }
 
-// params of a request in a form; limit is the longest answer, in tokens.
-func (c *Client) params(call model.Call, how form, limit int64) chatParams {
+// buildParams of a request in a form; limit is the longest answer, in tokens.
+func (c *Client) buildParams(call model.Call, how form, limit int64) chatParams {
 	params := chatParams{Model: c.cfg.Model}
 	if !how.noTemperature {
 		params.Temperature = new(float64)
@@ -213,13 +213,13 @@ func (c *Client) params(call model.Call, how form, limit int64) chatParams {
 	}
 	params.Messages = append(params.Messages, message{Role: "user", Content: call.User})
 	if call.Schema != nil {
-		params.ResponseFormat = how.shape.of(call.Task, call.Schema)
+		params.ResponseFormat = how.shape.formatOf(call.Task, call.Schema)
 	}
 	return params
 }
 
-// of is the response_format of a task; nil where none is said.
-func (s shaping) of(task string, schema json.RawMessage) *answerFormat {
+// formatOf is the response_format of a task; nil where none is said.
+func (s shaping) formatOf(task string, schema json.RawMessage) *answerFormat {
 	switch s {
 	case bySchema:
 		return &answerFormat{Type: "json_schema", JSONSchema: &namedSchema{Name: task, Schema: schema, Strict: true}}

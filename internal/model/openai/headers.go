@@ -14,11 +14,11 @@ import (
 // 9110, section 10.2.3).
 func retryAfter(header http.Header) time.Duration {
 	if millis, err := strconv.ParseFloat(header.Get("Retry-After-Ms"), 64); err == nil && millis >= 0 {
-		return bounded(millis / 1000)
+		return capSeconds(millis / 1000)
 	}
 	value := header.Get("Retry-After")
 	if seconds, err := strconv.ParseFloat(value, 64); err == nil && seconds >= 0 {
-		return bounded(seconds)
+		return capSeconds(seconds)
 	}
 	if at, err := http.ParseTime(value); err == nil {
 		return time.Until(at) // fault.RetryAfter bounds it
@@ -26,8 +26,8 @@ func retryAfter(header http.Header) time.Duration {
 	return 0
 }
 
-// bounded is a number of seconds, at most fault.LongestRetryAfter.
-func bounded(seconds float64) time.Duration {
+// capSeconds is a number of seconds, at most fault.LongestRetryAfter.
+func capSeconds(seconds float64) time.Duration {
 	return time.Duration(min(max(0, seconds), fault.LongestRetryAfter.Seconds()) * float64(time.Second))
 }
 
@@ -50,22 +50,22 @@ func shouldRetry(header http.Header) advice {
 	return unadvised
 }
 
-// quota reads the x-ratelimit headers: of requests and of tokens apart, or without saying of what.
-func quota(header http.Header) model.Quota {
-	out := model.Quota{Requests: left(header, "-Requests"), Tokens: left(header, "-Tokens")}
+// readQuota reads the x-ratelimit headers: of requests and of tokens apart, or without saying of what.
+func readQuota(header http.Header) model.Quota {
+	out := model.Quota{Requests: readRemaining(header, "-Requests"), Tokens: readRemaining(header, "-Tokens")}
 	if !out.Requests.Known && !out.Tokens.Known {
-		out.Requests = left(header, "")
+		out.Requests = readRemaining(header, "")
 	}
 	return out
 }
 
-func left(header http.Header, of string) model.Left {
+func readRemaining(header http.Header, of string) model.Left {
 	count, err := strconv.ParseFloat(strings.TrimSpace(header.Get("X-Ratelimit-Remaining"+of)), 64)
 	if err != nil || !(count >= 0 && count < 1e15) { // some gateways say -1 where they do not know
 		return model.Left{}
 	}
 	return model.Left{
-		Known: true, Count: int64(count), Reset: reset(header.Get("X-Ratelimit-Reset" + of)),
+		Known: true, Count: int64(count), Reset: parseReset(header.Get("X-Ratelimit-Reset" + of)),
 	}
 }
 
@@ -75,11 +75,11 @@ const (
 	epochMillis  = 1e12
 )
 
-// reset reads "1s", "6m0s", "20ms", a number of seconds, and a time since 1970; 0 for anything else.
-func reset(value string) time.Duration {
+// parseReset reads "1s", "6m0s", "20ms", a number of seconds, and a time since 1970; 0 for anything else.
+func parseReset(value string) time.Duration {
 	value = strings.TrimSpace(value)
 	if wait, err := time.ParseDuration(value); err == nil {
-		return bounded(wait.Seconds())
+		return capSeconds(wait.Seconds())
 	}
 	number, err := strconv.ParseFloat(value, 64)
 	switch {
@@ -90,5 +90,5 @@ func reset(value string) time.Duration {
 	case number > epochSeconds:
 		number -= float64(time.Now().UnixMilli()) / 1000
 	}
-	return bounded(number)
+	return capSeconds(number)
 }

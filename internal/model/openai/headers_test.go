@@ -125,18 +125,18 @@ func TestWhatIsLeftOfAQuotaIsTold(t *testing.T) {
 		"nothing": {200, nil, model.Quota{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var told []model.Quota
-			ctx := model.OnQuota(t.Context(), func(quota model.Quota) { told = append(told, quota) })
+			var report []model.Quota
+			ctx := model.OnQuota(t.Context(), func(quota model.Quota) { report = append(report, quota) })
 			client := answering(t, c.status, c.headers, says(`{"prompt_tokens":2,"completion_tokens":3}`))
 			_, _ = client.Complete(ctx, model.Call{User: "hello"})
-			require.Len(t, told, 1, "reports")
+			require.Len(t, report, 1, "reports")
 			near := func(got, want model.Left) bool {
 				off := (got.Reset - want.Reset).Abs()
 				return got.Known == want.Known && got.Count == want.Count && off < 3*time.Second &&
 					(want.Reset > 30*time.Second || off < time.Microsecond)
 			}
-			if !near(told[0].Requests, c.want.Requests) || !near(told[0].Tokens, c.want.Tokens) {
-				t.Errorf("got %+v, want %+v", told[0], c.want)
+			if !near(report[0].Requests, c.want.Requests) || !near(report[0].Tokens, c.want.Tokens) {
+				t.Errorf("got %+v, want %+v", report[0], c.want)
 			}
 		})
 	}

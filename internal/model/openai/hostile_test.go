@@ -86,10 +86,10 @@ func TestUsageThatCannotBeIsReplacedByOurCount(t *testing.T) {
 	} {
 		client := hostile(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, says(usage)) })
 		reply, err := client.Complete(t.Context(), model.Call{User: question})
-		told := reply.Usage
-		if err != nil || told.Doubted != doubted || told.Prompt < 150 || told.Prompt > 300 ||
-			told.Completion < 1 || told.Completion > 3000 {
-			t.Errorf("%s: %+v %v", usage, told, err)
+		report := reply.Usage
+		if err != nil || report.Doubted != doubted || report.Prompt < 150 || report.Prompt > 300 ||
+			report.Completion < 1 || report.Completion > 3000 {
+			t.Errorf("%s: %+v %v", usage, report, err)
 		}
 	}
 }

@@ -42,8 +42,8 @@ func usualLimit(call model.Call) int64 {
 	return DefaultMaxTokens + 2*int64(len(call.System)+len(call.User)+len(call.Schema))/4
 }
 
-// limit of an answer to a call, in tokens.
-func (c *Client) limit(call model.Call) int64 {
+// limitOf of an answer to a call, in tokens.
+func (c *Client) limitOf(call model.Call) int64 {
 	most := usualLimit(call)
 	if call.Roomy {
 		most *= 2
@@ -64,35 +64,35 @@ const (
 	hiddenMost  = 4096
 )
 
-// believed gives what the server says that it charged, or our own count where that cannot be: a budget must not be
+// checkUsage gives what the server says that it charged, or our own count where that cannot be: a budget must not be
 // cheated in either direction. texts are what was sent; limit is the longest answer, in tokens.
-func believed(told charged, texts []string, answer string, limit int64) model.Usage {
-	prompt, promptDoubted := plausible(told.Prompt, hiddenMost, texts...)
+func checkUsage(report charged, texts []string, answer string, limit int64) model.Usage {
+	prompt, promptDoubted := chooseCount(report.Prompt, hiddenMost, texts...)
 	hidden := int64(hiddenMost)
-	if answer != "" || told.Completion > 0 {
+	if answer != "" || report.Completion > 0 {
 		hidden += max(limit, 0)
 	}
-	completion, completionDoubted := plausible(told.Completion, hidden, answer)
+	completion, completionDoubted := chooseCount(report.Completion, hidden, answer)
 	return model.Usage{Prompt: prompt, Completion: completion, Doubted: promptDoubted || completionDoubted}
 }
 
-// plausible gives report, or our count of texts where it is not within the bounds.
-func plausible(told, hidden int64, texts ...string) (count int64, doubted bool) {
+// chooseCount gives report, or our count of texts where it is not within the bounds.
+func chooseCount(report, hidden int64, texts ...string) (count int64, doubted bool) {
 	bytes := int64(0)
 	for _, text := range texts {
 		bytes += int64(len(text))
 	}
 	const quick = 4 * tokenFactor // bytes of a token of which ours is sure to have one
-	if told <= bytes/2+hidden && told >= bytes/quick && told > 0 {
-		return told, false
+	if report <= bytes/2+hidden && report >= bytes/quick && report > 0 {
+		return report, false
 	}
 	own := int64(0)
 	for _, text := range texts {
 		own += int64(tokens.Count(text))
 	}
-	nothing := told == 0 && own > 2 // some round down
-	if nothing || told < own/tokenFactor || told < 0 || told > tokenFactor*own+hidden {
+	nothing := report == 0 && own > 2 // some round down
+	if nothing || report < own/tokenFactor || report < 0 || report > tokenFactor*own+hidden {
 		return own, true
 	}
-	return told, false
+	return report, false
 }

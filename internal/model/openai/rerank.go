@@ -52,22 +52,22 @@ func (r *Reranker) Rerank(
 	if len(texts) == 0 {
 		return nil, model.Usage{}, nil
 	}
-	asTexts := r.client.form().rerankTexts
-	scores, usage, sent, err := r.rerank(ctx, question, texts, asTexts)
+	asTexts := r.client.currentForm().rerankTexts
+	scores, usage, sent, err := r.rerankOnce(ctx, question, texts, asTexts)
 	if err == nil || asTexts || !sent.wantsTexts() {
 		return scores, usage, err
 	}
 	if held := model.Again(ctx); held != nil {
 		return nil, usage, held
 	}
-	if scores, usage, _, err = r.rerank(ctx, question, texts, true); err == nil {
-		r.client.learn(form{rerankTexts: true})
+	if scores, usage, _, err = r.rerankOnce(ctx, question, texts, true); err == nil {
+		r.client.learnForm(form{rerankTexts: true})
 	}
 	return scores, usage, err
 }
 
-// rerank sends one request.
-func (r *Reranker) rerank(
+// rerankOnce sends one request.
+func (r *Reranker) rerankOnce(
 	ctx context.Context, question string, texts []string, asTexts bool,
 ) (scores []float64, usage model.Usage, sent *request, err error) {
 	size := int64(len(question))
@@ -81,7 +81,7 @@ func (r *Reranker) rerank(
 		params = rerankParams{Model: r.client.cfg.Model, Query: question, Texts: texts, Truncate: true}
 	}
 	var answer ranked
-	err = sent.send(ctx, params, func(body []byte) error { return answer.read(body) })
+	err = sent.sendRequest(ctx, params, func(body []byte) error { return answer.readResults(body) })
 	if sent.answered {
 		usage = chargedFor(answer.Usage.Prompt, size, int64(len(question))*int64(len(texts)))
 	}
@@ -96,7 +96,7 @@ func (r *Reranker) rerank(
 		}
 	}
 	if scores, err = rerank.Scores(len(texts), results); err != nil {
-		return nil, usage, sent, sent.mark(fault.BadRerank.At(sent.op, sent.object()).Because(err).
+		return nil, usage, sent, sent.markError(fault.BadRerank.At(sent.op, sent.objectName()).Because(err).
 			Advise("the server breaks the contract of POST /rerank: check models.rerank, or use another one"))
 	}
 	return scores, usage, sent, nil
@@ -129,7 +129,7 @@ type rankedText struct {
 	Score     *float64 `json:"score"`
 }
 
-func (r *ranked) read(body []byte) error {
+func (r *ranked) readResults(body []byte) error {
 	if body = bytes.TrimSpace(body); bytes.HasPrefix(body, []byte("[")) {
 		return json.Unmarshal(body, &r.results)
 	}
@@ -144,9 +144,9 @@ func (r *ranked) read(body []byte) error {
 
 // chargedFor is what the server says that it charged, where that can be, else a quarter of the bytes that were sent:
 // counting the tokens of fifty chunks would take longer than a question may.
-func chargedFor(told, bytes, repeated int64) model.Usage {
-	if told > 0 && told <= bytes+repeated+hiddenMost {
-		return model.Usage{Prompt: told}
+func chargedFor(report, bytes, repeated int64) model.Usage {
+	if report > 0 && report <= bytes+repeated+hiddenMost {
+		return model.Usage{Prompt: report}
 	}
-	return model.Usage{Prompt: (bytes + 3) / 4, Doubted: told != 0}
+	return model.Usage{Prompt: (bytes + 3) / 4, Doubted: report != 0}
 }

@@ -31,10 +31,10 @@ const (
 // unstreamed are the endpoints that were found to refuse streaming, over the process, by address and model.
 var unstreamed sync.Map
 
-// exchange sends one request and reads its answer: piece by piece where model.Deltas asks for it and the server can.
-// One that ignores the wish answers with the whole, which is one piece; one that refuses it is asked again without,
-// which is asked to model.Again.
-func (c *Client) exchange(
+// exchangeCompletion sends one request and reads its answer: piece by piece where model.Deltas asks for it and the
+// server can. One that ignores the wish answers with the whole, which is one piece; one that refuses it is asked again
+// without, which is asked to model.Again.
+func (c *Client) exchangeCompletion(
 	ctx context.Context,
 	sent *request,
 	params chatParams,
@@ -43,7 +43,7 @@ func (c *Client) exchange(
 	whole := func(body []byte) error { return json.Unmarshal(body, answer) }
 	take := model.Taker(ctx)
 	if take == nil {
-		return sent.send(ctx, params, whole)
+		return sent.sendRequest(ctx, params, whole)
 	}
 	refuses := false
 	if _, known := unstreamed.Load(c.formKey()); !known {
@@ -53,22 +53,22 @@ func (c *Client) exchange(
 		stream.longest = max(sent.longest, bodyBase+bytesPerEvent*(sent.longest-bodyBase)/bytesPerToken)
 		reader := newDeltas(answer, take, sent.longest)
 		reader.said.Open = c.opensThoughts()
-		stream.events = reader.read
-		err := stream.send(ctx, streaming, whole)
-		switch reader.finish(); {
+		stream.events = reader.readStream
+		err := stream.sendRequest(ctx, streaming, whole)
+		switch reader.finishAnswer(); {
 		case errors.Is(reader.refused, model.ErrLateThought):
 			c.learnThoughts(false)
-			err = stream.mark(fault.ModelUnavailable.At(stream.op, stream.object()).Because(reader.refused).
+			err = stream.markError(fault.ModelUnavailable.At(stream.op, stream.objectName()).Because(reader.refused).
 				Advise("ask again: its answers are given when they are whole from now on"))
 		case reader.refused != nil: // the taker of the text refuses more
-			err = stream.mark(reader.refused)
+			err = stream.markError(reader.refused)
 		case reader.failed != nil:
 			err = stream.inStream(ctx, *reader.failed)
 		}
 		if refuses = stream.refusesStreams(); !refuses {
 			*sent = stream
 			if err == nil && !reader.began {
-				err = wholly(take, answer)
+				err = emitWhole(take, answer)
 			}
 			return err
 		}
@@ -77,17 +77,17 @@ func (c *Client) exchange(
 			return held
 		}
 	}
-	if err := sent.send(ctx, params, whole); err != nil {
+	if err := sent.sendRequest(ctx, params, whole); err != nil {
 		return err
 	}
 	if refuses {
 		unstreamed.Store(c.formKey(), true)
 	}
-	return wholly(take, answer)
+	return emitWhole(take, answer)
 }
 
-// wholly gives an answer that came at once.
-func wholly(take func(string) error, answer *completion) error {
+// emitWhole gives an answer that came at once.
+func emitWhole(take func(string) error, answer *completion) error {
 	if len(answer.Choices) == 0 {
 		return nil
 	}
@@ -115,7 +115,7 @@ var streamWord = regexp.MustCompile(`\bstream(ing|_options)?\b`)
 // inStream is the fault of an error that came as an event, behind a status that said that all is well.
 func (r *request) inStream(ctx context.Context, said json.RawMessage) error {
 	if ctx.Err() != nil {
-		return r.mark(ctx.Err())
+		return r.markError(ctx.Err())
 	}
 	body, _ := json.Marshal(map[string]json.RawMessage{"error": said}) // it was read as JSON
 	refused := readRefusal(&http.Response{
@@ -129,7 +129,7 @@ func (r *request) inStream(ctx context.Context, said json.RawMessage) error {
 			refused.status = status
 		}
 	}
-	return r.mark(r.status(*refused))
+	return r.markError(r.newStatusFault(*refused))
 }
 
 // isEvents reports whether a body is a stream of events.
@@ -151,12 +151,12 @@ type deltas struct {
 
 func newDeltas(answer *completion, take func(string) error, longest int64) *deltas {
 	out := &deltas{answer: answer, out: holding{take: take}, longest: longest}
-	out.said.Give = out.out.add
+	out.said.Give = out.out.addText
 	return out
 }
 
-// finish puts the text that came into the answer.
-func (d *deltas) finish() {
+// finishAnswer puts the text that came into the answer.
+func (d *deltas) finishAnswer() {
 	if len(d.answer.Choices) > 0 && d.began {
 		d.answer.Choices[0].Message.Content = content(d.said.Text())
 	}
@@ -180,8 +180,8 @@ type event struct {
 // errEnded is the end that a stream says itself.
 var errEnded = errors.New("the stream has ended")
 
-// read takes in a stream to its end. What came stands in the answer, also where it fails.
-func (d *deltas) read(response *http.Response) error {
+// readStream takes in a stream to its end. What came stands in the answer, also where it fails.
+func (d *deltas) readStream(response *http.Response) error {
 	lines := bufio.NewScanner(response.Body)
 	lines.Buffer(make([]byte, 0, 4<<10), longestEvent)
 	d.began = true
@@ -197,7 +197,7 @@ func (d *deltas) read(response *http.Response) error {
 			continue
 		}
 		if len(line) == 0 {
-			err = d.event(data)
+			err = d.takeEvent(data)
 			data = data[:0]
 		}
 	}
@@ -205,7 +205,7 @@ func (d *deltas) read(response *http.Response) error {
 		err = lines.Err()
 	}
 	if err == nil && len(bytes.TrimSpace(data)) > 0 { // the last line of some servers is not followed by an empty one
-		err = d.event(data)
+		err = d.takeEvent(data)
 	}
 	switch {
 	case errors.Is(err, errEnded):
@@ -215,13 +215,13 @@ func (d *deltas) read(response *http.Response) error {
 		return errors.New("the stream ended before the answer did")
 	}
 	if _, _, d.refused = d.said.End(); d.refused == nil {
-		d.refused = d.out.flush()
+		d.refused = d.out.flushHeld()
 	}
 	return d.refused
 }
 
-// event takes in one event.
-func (d *deltas) event(data []byte) error {
+// takeEvent takes in one event.
+func (d *deltas) takeEvent(data []byte) error {
 	data = bytes.TrimSpace(data)
 	if len(data) == 0 {
 		return nil
@@ -271,7 +271,7 @@ type holding struct {
 	held string
 }
 
-func (h *holding) add(text string) error {
+func (h *holding) addText(text string) error {
 	if text == "" {
 		return nil
 	}
@@ -284,7 +284,7 @@ func (h *holding) add(text string) error {
 	return h.take(text[:ready])
 }
 
-func (h *holding) flush() error {
+func (h *holding) flushHeld() error {
 	if h.held == "" {
 		return nil
 	}

@@ -60,7 +60,7 @@ func Open(path string, rest model.Chat) (*Chat, error) {
 	scanner := bufio.NewScanner(io.TeeReader(file, hash))
 	scanner.Buffer(make([]byte, 1<<20), longestLine)
 	for line := 1; scanner.Scan(); line++ {
-		if err := chat.read(scanner.Bytes()); err != nil {
+		if err := chat.readLine(scanner.Bytes()); err != nil {
 			return nil, fault.BadConfig.At("read recording", fmt.Sprintf("%s line %d", path, line)).
 				Because(err).
 				Advise("every line is one JSON object with chunk_id and entities")
@@ -73,8 +73,8 @@ func Open(path string, rest model.Chat) (*Chat, error) {
 	return chat, nil
 }
 
-// read takes one line. A name that is neither text nor an object is left out, as models' own answers are read.
-func (c *Chat) read(line []byte) error {
+// readLine takes one line. A name that is neither text nor an object is left out, as models' own answers are read.
+func (c *Chat) readLine(line []byte) error {
 	var row struct {
 		ChunkID  string            `json:"chunk_id"`
 		Entities []json.RawMessage `json:"entities"`

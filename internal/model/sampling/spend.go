@@ -23,15 +23,15 @@ func Sends(text string, share float64) bool {
 	case share <= 0:
 		return false
 	}
-	return draw(text) < chance(Rank(text), share)
+	return drawNumber(text) < chanceOf(Rank(text), share)
 }
 
-// chance of a chunk of a rank, which is the share at the middle, grows with the rank and with the share, and is at most
-// 1 - (1-share)² < 2 share.
-func chance(rank, share float64) float64 { return 1 - math.Pow(1-share, 2*rank) }
+// chanceOf of a chunk of a rank, which is the share at the middle, grows with the rank and with the share, and is at
+// most 1 - (1-share)² < 2 share.
+func chanceOf(rank, share float64) float64 { return 1 - math.Pow(1-share, 2*rank) }
 
-// draw is a number from 0 to 1, evenly spread over texts.
-func draw(text string) float64 {
+// drawNumber is a number from 0 to 1, evenly spread over texts.
+func drawNumber(text string) float64 {
 	sum := core.Sum("spend/1", text)
 	return float64(binary.BigEndian.Uint64(sum[:8])>>11) / (1 << 53)
 }

@@ -36,7 +36,7 @@ func (p Part) Read(answer string) (said Said, ok bool) {
 	places := newPlaces(p)
 	seen := map[Triple]bool{}
 	for {
-		raw, more := list.next()
+		raw, more := list.nextEntry()
 		if !more {
 			break
 		}
@@ -49,8 +49,8 @@ func (p Part) Read(answer string) (said Said, ok bool) {
 			said.Cut++
 			continue
 		}
-		triple := one.triple()
-		triple.Source.Sentence = p.From + places.of(triple, one.Sentence)
+		triple := one.toTriple()
+		triple.Source.Sentence = p.From + places.sentenceOf(triple, one.Sentence)
 		if !seen[triple] {
 			seen[triple] = true
 			said.Triples = append(said.Triples, triple)
@@ -85,8 +85,8 @@ func listOf(answer string) (*entries, bool) {
 	return list, err == nil
 }
 
-// next entry as it stands, until the list is closed or damaged.
-func (e *entries) next() (json.RawMessage, bool) {
+// nextEntry entry as it stands, until the list is closed or damaged.
+func (e *entries) nextEntry() (json.RawMessage, bool) {
 	if !e.decoder.More() {
 		token, err := e.decoder.Token()
 		e.ended = err == nil && token == json.Delim(']')
@@ -104,7 +104,7 @@ type entry struct {
 	Tail     string `json:"tail"`
 }
 
-func (e entry) triple() Triple {
+func (e entry) toTriple() Triple {
 	return Triple{Head: e.Head, Relation: e.Relation, Tail: e.Tail}
 }
 
@@ -144,8 +144,8 @@ func newPlaces(p Part) *places {
 	return out
 }
 
-// of a triple, the sentence that says it: of each of head, relation and tail, the share of its words counts.
-func (p *places) of(triple Triple, named *int) int {
+// sentenceOf a triple, the sentence that says it: of each of head, relation and tail, the share of its words counts.
+func (p *places) sentenceOf(triple Triple, named *int) int {
 	shared := make(map[int]float64)
 	for _, part := range []string{triple.Head, triple.Relation, triple.Tail} {
 		stems := slices.Compact(slices.Sorted(slices.Values(p.part.Language.Terms(part))))

@@ -71,7 +71,7 @@ func findInIndex(ctx context.Context, index, wheel string) (string, error) {
 		return "", err
 	}
 	var page []byte
-	if err := request(ctx, base.String(), nil, func(r io.Reader) (err error) {
+	if err := fetchURL(ctx, base.String(), nil, func(r io.Reader) (err error) {
 		page, err = io.ReadAll(io.LimitReader(r, 64<<20))
 		return err
 	}); err != nil {

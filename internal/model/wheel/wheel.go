@@ -55,28 +55,28 @@ type Order struct {
 func (o Order) Fetch(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()
-	defer o.sweep()()
+	defer o.sweepTarget()()
 	if o.From != "" {
 		o.SHA256 = "" // another archive may hold the same files
-		return o.take(ctx, o.From)
+		return o.takeFiles(ctx, o.From)
 	}
 	index := configuredIndex()
 	if index == "" || !isURL(o.Home) {
-		return o.take(ctx, o.Home)
+		return o.takeFiles(ctx, o.Home)
 	}
 	at, err := findInIndex(ctx, index, path.Base(o.Home))
 	if err != nil {
 		return fmt.Errorf("the Python index that this machine names: %w", err)
 	}
-	return o.take(ctx, at)
+	return o.takeFiles(ctx, at)
 }
 
 // temporary begins the names of files that are not finished.
 const temporary = ".pulled-"
 
-// sweep removes what killed fetches left in the target, unless another fetch goes on there, and returns what to call
-// at the end of this one. A folder that cannot be locked is not swept.
-func (o Order) sweep() (done func()) {
+// sweepTarget removes what killed fetches left in the target, unless another fetch goes on there, and returns what to
+// call at the end of this one. A folder that cannot be locked is not swept.
+func (o Order) sweepTarget() (done func()) {
 	target, err := os.Open(o.Target)
 	if err != nil {
 		return func() {}
@@ -93,16 +93,16 @@ func (o Order) sweep() (done func()) {
 	return func() { _ = target.Close() }
 }
 
-func (o Order) take(ctx context.Context, from string) error {
+func (o Order) takeFiles(ctx context.Context, from string) error {
 	if isURL(from) {
-		return o.download(ctx, from)
+		return o.downloadFiles(ctx, from)
 	}
 	state, err := os.Stat(from)
 	if err != nil {
 		return err
 	}
 	if !state.IsDir() {
-		return o.open(from)
+		return o.openZip(from)
 	}
 	for _, file := range o.Files {
 		if err := o.copyFile(filepath.Join(from, file.Name), file); err != nil {
@@ -112,32 +112,32 @@ func (o Order) take(ctx context.Context, from string) error {
 	return nil
 }
 
-func (o Order) download(ctx context.Context, from string) error {
+func (o Order) downloadFiles(ctx context.Context, from string) error {
 	if strings.HasSuffix(from, "/") {
 		for _, file := range o.Files {
-			keep := func(r io.Reader) error { return o.keep(file, r) }
-			if err := request(ctx, from+file.Name, o.Progress, keep); err != nil {
+			keep := func(r io.Reader) error { return o.keepFile(file, r) }
+			if err := fetchURL(ctx, from+file.Name, o.Progress, keep); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	return request(ctx, from, o.Progress, func(r io.Reader) error {
-		return o.hold(func(wheel *os.File) error {
+	return fetchURL(ctx, from, o.Progress, func(r io.Reader) error {
+		return o.withTempFile(func(wheel *os.File) error {
 			hash := sha256.New()
 			if _, err := io.Copy(io.MultiWriter(wheel, hash), io.LimitReader(r, mostBytes)); err != nil {
 				return err
 			}
 			if sum := hex.EncodeToString(hash.Sum(nil)); o.SHA256 != "" && sum != o.SHA256 {
-				return o.refuse(path.Base(from), DescribeSum(sum, o.SHA256))
+				return o.refuseFile(path.Base(from), DescribeSum(sum, o.SHA256))
 			}
-			return o.open(wheel.Name())
+			return o.openZip(wheel.Name())
 		})
 	})
 }
 
-// hold gives a temporary file in the target, and removes what is left of it.
-func (o Order) hold(use func(*os.File) error) error {
+// withTempFile gives a temporary file in the target, and removes what is left of it.
+func (o Order) withTempFile(use func(*os.File) error) error {
 	file, err := os.CreateTemp(o.Target, temporary+"*")
 	if err != nil {
 		return fault.StoreDenied.At("write "+o.What+" in", o.Target).Because(err).
@@ -159,11 +159,11 @@ func (o Order) copyFile(from string, file File) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, plain.Close()) }()
-	return o.keep(file, plain)
+	return o.keepFile(file, plain)
 }
 
-// open takes files out of a zip file, or the one file that is missing.
-func (o Order) open(from string) (err error) {
+// openZip takes files out of a zip file, or the one file that is missing.
+func (o Order) openZip(from string) (err error) {
 	archive, err := zip.OpenReader(from)
 	if errors.Is(err, zip.ErrFormat) && len(o.Files) == 1 {
 		return o.copyFile(from, o.Files[0])
@@ -173,14 +173,14 @@ func (o Order) open(from string) (err error) {
 	}
 	defer func() { err = errors.Join(err, archive.Close()) }()
 	for _, file := range o.Files {
-		if err := o.unpack(archive, file); err != nil {
+		if err := o.unpackFile(archive, file); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (o Order) unpack(archive *zip.ReadCloser, file File) error {
+func (o Order) unpackFile(archive *zip.ReadCloser, file File) error {
 	for _, member := range archive.File {
 		if path.Base(member.Name) != file.Name {
 			continue
@@ -189,21 +189,21 @@ func (o Order) unpack(archive *zip.ReadCloser, file File) error {
 		if err != nil {
 			return err
 		}
-		return errors.Join(o.keep(file, inside), inside.Close())
+		return errors.Join(o.keepFile(file, inside), inside.Close())
 	}
 	return fmt.Errorf("it holds no %s", file.Name)
 }
 
-// keep writes one file, which gets its name once it is what it should be.
-func (o Order) keep(file File, from io.Reader) error {
-	return o.hold(func(to *os.File) error {
+// keepFile writes one file, which gets its name once it is what it should be.
+func (o Order) keepFile(file File, from io.Reader) error {
+	return o.withTempFile(func(to *os.File) error {
 		hash := sha256.New()
 		_, err := io.Copy(io.MultiWriter(to, hash), io.LimitReader(from, file.Size+1))
 		if err = errors.Join(err, to.Sync()); err != nil {
 			return err
 		}
 		if sum := hex.EncodeToString(hash.Sum(nil)); sum != file.SHA256 {
-			return o.refuse(file.Name, DescribeSum(sum, file.SHA256))
+			return o.refuseFile(file.Name, DescribeSum(sum, file.SHA256))
 		}
 		if err := errors.Join(to.Close(), os.Chmod(to.Name(), o.Mode)); err != nil {
 			return err
@@ -212,7 +212,7 @@ func (o Order) keep(file File, from io.Reader) error {
 	})
 }
 
-func (o Order) refuse(name string, why error) error {
+func (o Order) refuseFile(name string, why error) error {
 	return fault.BadConfig.At("pull "+o.What+",", name).
 		Because(why).
 		Advise("take it from its home, which is " + o.Home)
@@ -227,8 +227,8 @@ func isURL(from string) bool {
 	return strings.HasPrefix(from, "http://") || strings.HasPrefix(from, "https://")
 }
 
-// request gets a URL by way of the proxy that the environment names.
-func request(ctx context.Context, from string, progress func(got, of int64), use func(io.Reader) error) (err error) {
+// fetchURL gets a URL by way of the proxy that the environment names.
+func fetchURL(ctx context.Context, from string, progress func(got, of int64), use func(io.Reader) error) (err error) {
 	named := from
 	if parsed, err := url.Parse(from); err == nil {
 		named = parsed.Redacted()

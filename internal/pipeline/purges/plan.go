@@ -33,7 +33,7 @@ func Plan(ctx context.Context, index artifact.Index, documents []string) (core.P
 		return plan, err
 	}
 	plan.Current = current.Generation
-	if plan.Drops, err = drops(ctx, index, traces, current); err != nil {
+	if plan.Drops, err = listPurgeGenerations(ctx, index, traces, current); err != nil {
 		return plan, err
 	}
 	plan.Classes = int64(len(traces.Classes))
@@ -52,7 +52,7 @@ func Plan(ctx context.Context, index artifact.Index, documents []string) (core.P
 			plan.Pending = append(plan.Pending, one.ID)
 		}
 	}
-	plan.Probes, err = probes(ctx, index, wanted)
+	plan.Probes, err = listProbeFiles(ctx, index, wanted)
 	return plan, err
 }
 
@@ -66,8 +66,8 @@ func WishOf(plan core.PurgePlan) (wish core.Purge) {
 	return wish
 }
 
-// drops are the generations that hold something, the newest first.
-func drops(
+// listPurgeGenerations are the generations that hold something, the newest first.
+func listPurgeGenerations(
 	ctx context.Context, index artifact.Index, traces *Traces, current core.Pointer,
 ) ([]core.PurgeGeneration, error) {
 	refs, err := index.Named(ctx)
@@ -92,8 +92,8 @@ func drops(
 	return out, nil
 }
 
-// probes are the stored files of questions that expect one of the documents.
-func probes(ctx context.Context, index artifact.Index, documents Set) (out []string, err error) {
+// listProbeFiles are the stored files of questions that expect one of the documents.
+func listProbeFiles(ctx context.Context, index artifact.Index, documents Set) (out []string, err error) {
 	for info, err := range index.Store.List(ctx, index.Name+"/specs/", "") {
 		if err != nil {
 			return nil, err

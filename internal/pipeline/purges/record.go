@@ -149,8 +149,8 @@ func (s Set) Has(document string) bool {
 	return len(s.Keys) > 0 && s.Keys[core.PurgedKey(s.Index, document)]
 }
 
-// holds reports whether a document may be attached to one that a person named.
-func (s Set) holds(document string) bool {
+// isAttached reports whether a document may be attached to one that a person named.
+func (s Set) isAttached(document string) bool {
 	holder, _, within := strings.Cut(document, "#")
 	return within && s.named && s.Has(holder)
 }
@@ -165,7 +165,7 @@ func (s Set) Digests() []core.Digest {
 // Empty reports whether it has none.
 func (s Set) Empty() bool { return len(s.Keys) == 0 }
 
-func (s *Set) add(index string, digests []core.Digest) {
+func (s *Set) addKeys(index string, digests []core.Digest) {
 	if s.Keys == nil {
 		s.Index, s.Keys = index, map[core.Digest]bool{}
 	}
@@ -179,10 +179,10 @@ func (s *Set) add(index string, digests []core.Digest) {
 func Excluded(all []core.Purge) (excluded, pending Set) {
 	for _, one := range all {
 		if one.State == core.PurgePending {
-			pending.add(one.Index, one.Documents)
+			pending.addKeys(one.Index, one.Documents)
 		}
 		if one.State == core.PurgePending || !one.Return {
-			excluded.add(one.Index, one.Documents)
+			excluded.addKeys(one.Index, one.Documents)
 		}
 	}
 	return excluded, pending

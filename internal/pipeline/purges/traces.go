@@ -74,7 +74,7 @@ func Gather(ctx context.Context, index artifact.Index, documents Set, alive func
 			return nil, err
 		}
 		manifests[name] = manifest
-		if err := g.generation(ctx, name, manifest); err != nil {
+		if err := g.gatherGeneration(ctx, name, manifest); err != nil {
 			return nil, err
 		}
 	}
@@ -82,7 +82,7 @@ func Gather(ctx context.Context, index artifact.Index, documents Set, alive func
 		if manifests[name] == nil {
 			continue
 		}
-		if err := g.classes(ctx, name, manifests[name]); err != nil {
+		if err := g.gatherClasses(ctx, name, manifests[name]); err != nil {
 			return nil, err
 		}
 	}
@@ -99,8 +99,8 @@ type gathering struct {
 	made      map[string]bool            // segments of classes in which a row was made from what is purged
 }
 
-// generation takes in what a generation has of the documents, dead or not.
-func (g *gathering) generation(ctx context.Context, name string, manifest *core.Manifest) error {
+// gatherGeneration takes in what a generation has of the documents, dead or not.
+func (g *gathering) gatherGeneration(ctx context.Context, name string, manifest *core.Manifest) error {
 	spec, err := g.index.Spec(ctx, manifest.Spec)
 	if err != nil {
 		return err
@@ -119,11 +119,11 @@ func (g *gathering) generation(ctx context.Context, name string, manifest *core.
 		}
 	}
 	for _, segment := range manifest.Segments.Extract {
-		if err := g.extractions(ctx, spec, manifest.Aliases, segment); err != nil {
+		if err := g.gatherExtractions(ctx, spec, manifest.Aliases, segment); err != nil {
 			return err
 		}
 	}
-	return g.letters(ctx, name)
+	return g.gatherLetters(ctx, name)
 }
 
 // documentsOf looks through a segment of documents, once.
@@ -140,7 +140,7 @@ func (g *gathering) documentsOf(
 			return false, err
 		}
 		key, asked := string(row.Key), g.documents.Has(string(row.Key))
-		if !asked && !g.documents.holds(key) {
+		if !asked && !g.documents.isAttached(key) {
 			continue
 		}
 		document, err := rows.DecodeDocument(row.Value)
@@ -154,7 +154,7 @@ func (g *gathering) documentsOf(
 			g.documents.Keys[core.PurgedKey(g.index.Name, key)] = true
 		}
 		g.seen[made] = append(g.seen[made], document)
-		if err := g.document(ctx, manifest, spec, key, document, texts); err != nil {
+		if err := g.gatherDocument(ctx, manifest, spec, key, document, texts); err != nil {
 			return false, err
 		}
 		g.alive()
@@ -162,7 +162,7 @@ func (g *gathering) documentsOf(
 	return len(g.seen[made]) > 0, nil
 }
 
-func (g *gathering) document(
+func (g *gathering) gatherDocument(
 	ctx context.Context, manifest *core.Manifest, spec core.Spec, key string, document rows.Document,
 	texts core.Segment,
 ) error {
@@ -189,7 +189,7 @@ func (g *gathering) document(
 			return err
 		}
 		for _, window := range embed.Windows(title, content, spec.Embedding.MaxInputTokens) {
-			g.embedded(manifest, embed.Digest(window, manifest.Chunk.Digest()))
+			g.noteEmbedded(manifest, embed.Digest(window, manifest.Chunk.Digest()))
 		}
 		for _, word := range text.In(spec.Retrieval.Language).Surface(title + " " + content) {
 			g.Words[WordOf(word)] = true
@@ -198,16 +198,16 @@ func (g *gathering) document(
 	return nil
 }
 
-// embedded notes a text that vectors were paid for, in whatever domain.
-func (g *gathering) embedded(manifest *core.Manifest, key core.Digest) {
+// noteEmbedded notes a text that vectors were paid for, in whatever domain.
+func (g *gathering) noteEmbedded(manifest *core.Manifest, key core.Digest) {
 	g.Keys[ledger.Embed][key] = true
 	if trust := manifest.Trust; trust != nil && trust.Embedding != "" {
 		g.Keys[ledger.Embed][ledger.In(trust.Embedding, key)] = true
 	}
 }
 
-// extractions takes in what was extracted from the chunks, and which classes that names.
-func (g *gathering) extractions(
+// gatherExtractions takes in what was extracted from the chunks, and which classes that names.
+func (g *gathering) gatherExtractions(
 	ctx context.Context, spec core.Spec, aliases core.Aliases, segment core.Segment,
 ) error {
 	if g.extracted[segment.SHA256] || len(g.Chunks) == 0 {
@@ -242,8 +242,8 @@ func (g *gathering) extractions(
 	return nil
 }
 
-// letters takes in the paid failures of the documents' chunks.
-func (g *gathering) letters(ctx context.Context, generation string) error {
+// gatherLetters takes in the paid failures of the documents' chunks.
+func (g *gathering) gatherLetters(ctx context.Context, generation string) error {
 	for info, err := range g.index.Store.List(ctx, extract.DeadLetterKey(g.index, generation, ""), "") {
 		if err != nil {
 			return err
@@ -266,9 +266,9 @@ func (g *gathering) letters(ctx context.Context, generation string) error {
 	return nil
 }
 
-// classes takes in what texts of the classes were paid for, and whether a generation that has none of the documents has
-// such a text among what is dead in its class runs.
-func (g *gathering) classes(ctx context.Context, name string, manifest *core.Manifest) error {
+// gatherClasses takes in what texts of the classes were paid for, and whether a generation that has none of the
+// documents has such a text among what is dead in its class runs.
+func (g *gathering) gatherClasses(ctx context.Context, name string, manifest *core.Manifest) error {
 	if len(g.Classes) == 0 {
 		return nil
 	}
@@ -317,7 +317,7 @@ func (g *gathering) classesOf(
 		for _, key := range class.Keys {
 			g.Keys[ledger.Shorten][key] = true
 		}
-		g.embedded(manifest, class.Vector)
+		g.noteEmbedded(manifest, class.Vector)
 		record, err := rows.DecodeRecord(class.Record)
 		if err != nil {
 			return derived, err

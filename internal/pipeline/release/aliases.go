@@ -75,21 +75,21 @@ func Aliases(
 			continue
 		}
 		for _, one := range list {
-			out.Suggested = append(out.Suggested, suggested(one))
+			out.Suggested = append(out.Suggested, suggestedOf(one))
 		}
 	}
-	judge(&out)
+	mergeSuggestions(&out)
 	return out, nil
 }
 
-func suggested(one pairstage.Pair) core.SuggestedOne {
+func suggestedOf(one pairstage.Pair) core.SuggestedOne {
 	return core.SuggestedOne{
 		Name: one.A.Name, Of: one.Of.Name, Cosine: one.Cosine, Spelled: one.Spelled, Refused: one.Refused,
 	}
 }
 
-// judge joins what is suggested with what a model decided: those that are the same come first.
-func judge(list *core.AliasList) {
+// mergeSuggestions joins what is suggested with what a model decided: those that are the same come first.
+func mergeSuggestions(list *core.AliasList) {
 	both := func(a, b string) [2]string {
 		a, b = names.Key(a, false), names.Key(b, false)
 		return [2]string{min(a, b), max(a, b)}

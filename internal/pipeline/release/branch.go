@@ -44,7 +44,7 @@ func (d *Desk) Branch(ctx context.Context, asked Branching) (core.Branch, error)
 	if err := run.RefuseDeleted(ctx, base); err != nil {
 		return branch, err
 	}
-	found, etag, err := a.free(ctx)
+	found, etag, err := a.checkBranchName(ctx)
 	if err != nil {
 		return branch, err
 	}
@@ -60,7 +60,7 @@ func (d *Desk) Branch(ctx context.Context, asked Branching) (core.Branch, error)
 	if a.Generation == "" {
 		a.Generation = a.current.Generation
 	}
-	ref, _, err := a.reference(ctx, a.Generation)
+	ref, _, err := a.readReference(ctx, a.Generation)
 	if err != nil {
 		return branch, err
 	}
@@ -69,14 +69,14 @@ func (d *Desk) Branch(ctx context.Context, asked Branching) (core.Branch, error)
 			Because("it is " + ref.State + ", and was never served").
 			Advise("list the others with: unweaver generations " + asked.Base)
 	}
-	if _, err := a.complete(ctx, a.Generation, ref.Manifest); err != nil {
+	if _, err := a.readComplete(ctx, a.Generation, ref.Manifest); err != nil {
 		return branch, err
 	}
-	if err := a.unpurged(ctx); err != nil {
+	if err := a.refusePurged(ctx); err != nil {
 		return branch, err
 	}
 	branch.Generation, branch.Manifest, branch.Seq = a.Generation, ref.Manifest, ref.Seq
-	branch.Epoch, branch.At = found.Epoch+1, a.now().UTC()
+	branch.Epoch, branch.At = found.Epoch+1, a.getNow().UTC()
 	if found.State == core.BranchOpen { // one that a crash left: it is finished as it was begun
 		if found.Manifest != branch.Manifest || !maps.Equal(found.Set, branch.Set) {
 			return found, fault.Usage.At("branch", asked.Base).
@@ -85,14 +85,14 @@ func (d *Desk) Branch(ctx context.Context, asked Branching) (core.Branch, error)
 		}
 		branch = found
 	}
-	move := a.move(a.Generation)
-	err = a.recorded(ctx, &move, func() error { return a.open(ctx, branch, found, etag) })
+	move := a.newMove(a.Generation)
+	err = a.recordMove(ctx, &move, func() error { return a.openBranch(ctx, branch, found, etag) })
 	branch.Op = move.Operation
 	return branch, err
 }
 
-// free refuses a name that is in use. It gives the record of a branch that was begun, or deleted, under it.
-func (a *act) free(ctx context.Context) (core.Branch, string, error) {
+// checkBranchName refuses a name that is in use. It gives the record of a branch that was begun, or deleted, under it.
+func (a *act) checkBranchName(ctx context.Context) (core.Branch, string, error) {
 	var found core.Branch
 	member := artifact.New(a.Artifacts, a.Name)
 	for _, index := range []artifact.Index{a.index, member} {
@@ -143,8 +143,8 @@ func (a *act) free(ctx context.Context) (core.Branch, string, error) {
 	return found, info.ETag, nil
 }
 
-// open writes a branch: its record, whose it is, what it begins with, and last its pointer.
-func (a *act) open(ctx context.Context, branch, found core.Branch, etag string) error {
+// openBranch writes a branch: its record, whose it is, what it begins with, and last its pointer.
+func (a *act) openBranch(ctx context.Context, branch, found core.Branch, etag string) error {
 	if found.State != core.BranchOpen {
 		cond := blob.Cond{Match: etag}
 		if etag == "" {
@@ -171,7 +171,7 @@ func (a *act) open(ctx context.Context, branch, found core.Branch, etag string) 
 	}
 	// A purge or a deletion that began meanwhile may have found no branch.
 	_, deleted := a.Artifacts.Stat(ctx, a.index.BranchKey(a.Name))
-	if err := errors.Join(deleted, a.unpurged(ctx), run.RefuseDeleted(ctx, a.index)); err != nil {
+	if err := errors.Join(deleted, a.refusePurged(ctx), run.RefuseDeleted(ctx, a.index)); err != nil {
 		return err
 	}
 	ref := core.GenerationRef{Manifest: branch.Manifest, Seq: branch.Seq, State: core.GenerationPublished}
@@ -183,9 +183,9 @@ func (a *act) open(ctx context.Context, branch, found core.Branch, etag string) 
 		return err
 	}
 	// A collector that does not know of the branch had marked it before, or does so and deletes nothing.
-	marked, err := a.marked(ctx, branch.Generation)
+	marked, err := a.isMarked(ctx, branch.Generation)
 	if err == nil && marked {
-		err = a.collected(branch.Generation, "it is not kept any more, and being collected")
+		err = a.newCollectedError(branch.Generation, "it is not kept any more, and being collected")
 	}
 	if err != nil {
 		return err
@@ -203,8 +203,8 @@ func (a *act) open(ctx context.Context, branch, found core.Branch, etag string) 
 	return err
 }
 
-// unpurged refuses a base that documents have to leave: a branch would keep them.
-func (a *act) unpurged(ctx context.Context) error {
+// refusePurged refuses a base that documents have to leave: a branch would keep them.
+func (a *act) refusePurged(ctx context.Context) error {
 	all, err := purges.List(ctx, a.index)
 	for _, purge := range all {
 		if err == nil && purge.State == core.PurgePending {
@@ -303,8 +303,8 @@ func (d *Desk) DeleteBranch(
 	if a.current, _, err = base.Current(ctx); err != nil {
 		return branch, err
 	}
-	move := a.move(current.Generation)
-	err = a.recorded(ctx, &move, func() error {
+	move := a.newMove(current.Generation)
+	err = a.recordMove(ctx, &move, func() error {
 		branch.State, branch.Epoch = core.BranchDeleted, max(branch.Epoch, current.Epoch)
 		_, err := blob.WriteJSON(ctx, d.Artifacts, base.BranchKey(asked.Name), branch, blob.Cond{Match: info.ETag})
 		if fault.Is(err, fault.Precondition) {

@@ -8,8 +8,8 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/collect"
 )
 
-// reclaim takes what a manifest names off the list of what is about to be deleted.
-func (r *Run) reclaim(ctx context.Context, manifest *core.Manifest) error {
+// reclaimFiles takes what a manifest names off the list of what is about to be deleted.
+func (r *Run) reclaimFiles(ctx context.Context, manifest *core.Manifest) error {
 	var wanted []string
 	for _, segment := range manifest.Segments.All() {
 		wanted = append(wanted, segment.SHA256)

@@ -52,12 +52,12 @@ func (d *Desk) DeleteIndex(ctx context.Context, asked Deleting) (core.Deletion, 
 		Desk: d, Deleting: asked, index: artifact.New(d.Artifacts, asked.Index),
 		out: core.Deletion{Index: asked.Index, DryRun: asked.DryRun},
 	}
-	if err := x.look(ctx); err != nil || asked.DryRun {
+	if err := x.checkIndex(ctx); err != nil || asked.DryRun {
 		return x.out, err
 	}
 	// What finds the lease asks the engine for its run, which must look like one.
 	x.holder.Run = uuid.NewString()
-	x.holder.Workflow = "build/" + asked.Index + "/" + run.DeletionGeneration + d.now().UTC().Format("20060102t150405z")
+	x.holder.Workflow = "build/" + asked.Index + "/" + run.DeletionGeneration + d.getNow().UTC().Format("20060102t150405z")
 	var err error
 	if x.fence, err = run.TakeLease(ctx, x.index, x.holder, asked.Standings); err != nil {
 		return x.out, err
@@ -69,8 +69,8 @@ func (d *Desk) DeleteIndex(ctx context.Context, asked Deleting) (core.Deletion, 
 		Action: core.ActionDelete, Index: asked.Index, Operator: asked.Operator,
 	}}
 	a.current.Generation = x.out.Serves
-	move := a.move("")
-	err = a.recorded(ctx, &move, func() error { return x.delete(ctx) })
+	move := a.newMove("")
+	err = a.recordMove(ctx, &move, func() error { return x.deleteIndex(ctx) })
 	x.out.Operation = move.Operation
 	return x.out, err
 }
@@ -86,8 +86,8 @@ type deletion struct {
 	out    core.Deletion
 }
 
-// look finds what there is, and refuses what other indexes depend on.
-func (x *deletion) look(ctx context.Context) error {
+// checkIndex finds what there is, and refuses what other indexes depend on.
+func (x *deletion) checkIndex(ctx context.Context) error {
 	if err := x.index.Check(); err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func (x *deletion) look(ctx context.Context) error {
 	if err := x.listBranches(ctx); err != nil {
 		return err
 	}
-	if err := x.count(ctx); err != nil {
+	if err := x.countObjects(ctx); err != nil {
 		return err
 	}
 	if x.out.Objects == 0 {
@@ -163,13 +163,13 @@ func (x *deletion) listCollections(ctx context.Context) (err error) {
 	return err
 }
 
-// names are those of branches that were deleted, and last of the index, which has the records that name them.
-func (x *deletion) names() []string { return append(slices.Clone(x.out.Branches), x.Index) }
+// listNames are those of branches that were deleted, and last of the index, which has the records that name them.
+func (x *deletion) listNames() []string { return append(slices.Clone(x.out.Branches), x.Index) }
 
-// count counts objects, bytes and generations, and notes a schedule.
-func (x *deletion) count(ctx context.Context) error {
+// countObjects counts objects, bytes and generations, and notes a schedule.
+func (x *deletion) countObjects(ctx context.Context) error {
 	generations := map[string]bool{}
-	for _, name := range x.names() {
+	for _, name := range x.listNames() {
 		for info, err := range x.Artifacts.List(ctx, name+"/", "") {
 			if err != nil {
 				return err
@@ -189,11 +189,11 @@ func (x *deletion) count(ctx context.Context) error {
 	return nil
 }
 
-func (x *deletion) delete(ctx context.Context) error {
+func (x *deletion) deleteIndex(ctx context.Context) error {
 	for _, step := range []func(context.Context) error{
 		x.Unschedule, x.deletePointers, x.awaitReaders, x.dropCollections, x.deleteRecords, x.deleteFiles,
 		x.Unschedule, // one may have been made by who asked before the lease was taken
-		x.forget,
+		x.forgetIndex,
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -202,8 +202,8 @@ func (x *deletion) delete(ctx context.Context) error {
 	return nil
 }
 
-// guarded does something that takes a moment, once the lease was seen to be held.
-func (x *deletion) guarded(ctx context.Context, do func(context.Context) error) error {
+// runGuarded does something that takes a moment, once the lease was seen to be held.
+func (x *deletion) runGuarded(ctx context.Context, do func(context.Context) error) error {
 	if err := run.HoldLease(ctx, x.index, x.holder, x.fence); err != nil {
 		return err
 	}
@@ -215,7 +215,7 @@ func (x *deletion) guarded(ctx context.Context, do func(context.Context) error) 
 // deletePointers has queries find no index: its pointer, whose mirror says so to every reader, and the references of
 // its generations.
 func (x *deletion) deletePointers(ctx context.Context) error {
-	if err := x.guarded(ctx, func(ctx context.Context) error {
+	if err := x.runGuarded(ctx, func(ctx context.Context) error {
 		return x.Artifacts.Delete(ctx, x.index.CurrentKey())
 	}); err != nil {
 		return err
@@ -251,7 +251,7 @@ func (x *deletion) dropCollections(ctx context.Context) error {
 		return err
 	}
 	for _, collection := range x.out.Collections {
-		if err := x.guarded(ctx, func(ctx context.Context) error { return x.Vectors.Drop(ctx, collection) }); err != nil {
+		if err := x.runGuarded(ctx, func(ctx context.Context) error { return x.Vectors.Drop(ctx, collection) }); err != nil {
 			return err
 		}
 	}
@@ -262,7 +262,7 @@ func (x *deletion) deleteRecords(ctx context.Context) error {
 	err := x.Records.ScanRecords(ctx, core.RecordPrefix(x.StoreID, x.Index), func(keys []string) error {
 		x.out.Records += int64(len(keys))
 		for some := range slices.Chunk(keys, deleteAtOnce) {
-			if err := x.guarded(ctx, func(ctx context.Context) error {
+			if err := x.runGuarded(ctx, func(ctx context.Context) error {
 				return x.Records.DeleteRecords(ctx, some)
 			}); err != nil {
 				return err
@@ -279,7 +279,7 @@ func (x *deletion) deleteRecords(ctx context.Context) error {
 // deleteObjects deletes objects below a folder of the index, but its lease, until a listing finds none: a process that
 // lost the lease may have written some after the first.
 func (x *deletion) deleteObjects(ctx context.Context, folder string, of func(key string) bool) error {
-	for _, name := range x.names() {
+	for _, name := range x.listNames() {
 		for found := 1; found > 0; {
 			var err error
 			if found, err = x.deleteBelow(ctx, x.Artifacts, name+"/"+folder, of); err != nil {
@@ -300,7 +300,7 @@ func (x *deletion) deleteBelow(
 			return nil
 		}
 		deleted += len(keys)
-		err := x.guarded(ctx, func(ctx context.Context) error { return store.DeleteAll(ctx, keys) })
+		err := x.runGuarded(ctx, func(ctx context.Context) error { return store.DeleteAll(ctx, keys) })
 		keys = nil
 		return err
 	}
@@ -325,7 +325,7 @@ func (x *deletion) deleteBelow(
 func (x *deletion) deleteFiles(ctx context.Context) error {
 	all := func(string) bool { return true }
 	if x.Staging != nil {
-		for _, name := range x.names() {
+		for _, name := range x.listNames() {
 			prefix := core.ImportPrefix(x.StoreID) + name + "/"
 			if _, err := x.deleteBelow(ctx, x.Staging, prefix, all); err != nil {
 				return err
@@ -338,7 +338,7 @@ func (x *deletion) deleteFiles(ctx context.Context) error {
 		return err
 	}
 	for _, name := range x.out.Branches {
-		if err := x.guarded(ctx, func(ctx context.Context) error {
+		if err := x.runGuarded(ctx, func(ctx context.Context) error {
 			return x.Artifacts.Delete(ctx, artifact.LineKey(name))
 		}); err != nil {
 			return err
@@ -354,12 +354,12 @@ func (x *deletion) deleteFiles(ctx context.Context) error {
 	return x.deleteObjects(ctx, "", all)
 }
 
-// forget deletes what processes share about the index, and last its lease.
-func (x *deletion) forget(ctx context.Context) error {
-	for _, name := range x.names() {
+// forgetIndex deletes what processes share about the index, and last its lease.
+func (x *deletion) forgetIndex(ctx context.Context) error {
+	for _, name := range x.listNames() {
 		if err := x.Forget(ctx, name); err != nil {
 			return err
 		}
 	}
-	return x.guarded(ctx, func(ctx context.Context) error { return x.Artifacts.Delete(ctx, x.index.LeaseKey()) })
+	return x.runGuarded(ctx, func(ctx context.Context) error { return x.Artifacts.Delete(ctx, x.index.LeaseKey()) })
 }

@@ -28,7 +28,7 @@ func Difference(
 ) (core.Difference, error) {
 	out := core.Difference{Index: index.Name}
 	c := comparison{index: index, out: &out}
-	if err := c.sides(ctx, from, to); err != nil {
+	if err := c.readSides(ctx, from, to); err != nil {
 		return out, err
 	}
 	var err error
@@ -37,7 +37,7 @@ func Difference(
 	}
 	defer c.before.Release()
 	defer c.after.Release()
-	steps := []func(context.Context) error{c.documents, c.chunks, c.classes}
+	steps := []func(context.Context) error{c.compareDocuments, c.compareChunks, c.compareClasses}
 	return out, parallel.Together(ctx, steps...)
 }
 
@@ -48,8 +48,8 @@ type comparison struct {
 	out           *core.Difference
 }
 
-// sides reads the manifests of the two generations.
-func (c *comparison) sides(ctx context.Context, from, to string) error {
+// readSides reads the manifests of the two generations.
+func (c *comparison) readSides(ctx context.Context, from, to string) error {
 	current, _, err := c.index.Current(ctx)
 	if err != nil {
 		return err
@@ -139,8 +139,9 @@ func nothingBefore(index, generation string, manifest *core.Manifest) error {
 	return missing.Because("what it was made from is not there").Advise("name the one to compare with: " + with)
 }
 
-// joined goes through two ordered sequences at once: of each thing the one or the other is nil, where it is missing.
-func joined[T any](
+// joinSequences goes through two ordered sequences at once: of each thing the one or the other is nil, where it is
+// missing.
+func joinSequences[T any](
 	compare func(a, b T) int, one, other iter.Seq2[T, error], each func(was, is *T) error,
 ) error {
 	nextOne, stopOne := merge.Pull(one)
@@ -188,17 +189,17 @@ const (
 	cameMark = 'b'
 )
 
-func (c *comparison) documents(ctx context.Context) error {
+func (c *comparison) compareDocuments(ctx context.Context) error {
 	var contents extsort.Sorter
 	defer contents.Close()
 	found := &c.out.Documents
 	byKey := func(a, b segments.DocumentLeft) int { return strings.Compare(a.Key, b.Key) }
 	changed := limited{}
-	err := joined(byKey,
+	err := joinSequences(byKey,
 		c.before.DocumentsApart(ctx, c.index, c.manifests[0].Segments.Documents, c.after),
 		c.after.DocumentsApart(ctx, c.index, c.manifests[1].Segments.Documents, c.before),
 		func(was, is *segments.DocumentLeft) error {
-			was, is = served(was), served(is)
+			was, is = dropUnserved(was), dropUnserved(is)
 			switch {
 			case was == nil && is == nil:
 			case is == nil:
@@ -215,24 +216,25 @@ func (c *comparison) documents(ctx context.Context) error {
 		return err
 	}
 	added, moved, removed := limited{}, limited{}, limited{}
-	if found.Moved, err = paired(&contents, &added, &moved, &removed); err != nil {
+	if found.Moved, err = pairMoves(&contents, &added, &moved, &removed); err != nil {
 		return err
 	}
 	found.Added, found.Removed = added.count, removed.count
-	found.Listed = slices.Concat(added.ordered(), changed.ordered(), moved.ordered(), removed.ordered())
+	found.Listed = slices.Concat(added.listChanges(), changed.listChanges(), moved.listChanges(), removed.listChanges())
 	return nil
 }
 
-// served is a document of which something is served; nil: what stands in the corpus never was one, or is none any more.
-func served(document *segments.DocumentLeft) *segments.DocumentLeft {
+// dropUnserved is a document of which something is served; nil: what stands in the corpus never was one, or is none any
+// more.
+func dropUnserved(document *segments.DocumentLeft) *segments.DocumentLeft {
 	if document != nil && document.Problem != "" && !document.Stale {
 		return nil
 	}
 	return document
 }
 
-// paired finds, among documents that went and came, those of equal content: they moved.
-func paired(contents *extsort.Sorter, added, moved, removed *limited) (int64, error) {
+// pairMoves finds, among documents that went and came, those of equal content: they moved.
+func pairMoves(contents *extsort.Sorter, added, moved, removed *limited) (int64, error) {
 	var version string
 	var went []string // keys of one content
 	flush := func() {
@@ -281,13 +283,13 @@ func (l *limited) add(change core.Change) {
 	l.kept = l.kept[:min(len(l.kept), listedChanges)]
 }
 
-func (l *limited) ordered() []core.Change { return l.kept }
+func (l *limited) listChanges() []core.Change { return l.kept }
 
 func byObject(a, b core.Change) int { return strings.Compare(a.Object, b.Object) }
 
-func (c *comparison) chunks(context.Context) error {
+func (c *comparison) compareChunks(context.Context) error {
 	byID := func(a, b segments.ChunkLeft) int { return bytes.Compare(a.ID[:], b.ID[:]) }
-	return joined(byID, c.before.ChunksApart(c.after), c.after.ChunksApart(c.before),
+	return joinSequences(byID, c.before.ChunksApart(c.after), c.after.ChunksApart(c.before),
 		func(was, is *segments.ChunkLeft) error {
 			if is == nil {
 				c.out.Chunks.Removed++
@@ -298,7 +300,7 @@ func (c *comparison) chunks(context.Context) error {
 		})
 }
 
-func (c *comparison) classes(ctx context.Context) error {
+func (c *comparison) compareClasses(ctx context.Context) error {
 	found := &c.out.Classes
 	var born, changed, died []core.ID
 	note := func(list *[]core.ID, count *int64, id core.ID) {
@@ -307,7 +309,7 @@ func (c *comparison) classes(ctx context.Context) error {
 		}
 	}
 	byID := func(a, b segments.ClassLeft) int { return bytes.Compare(a.ID[:], b.ID[:]) }
-	err := joined(byID, c.before.ClassesApart(c.after), c.after.ClassesApart(c.before),
+	err := joinSequences(byID, c.before.ClassesApart(c.after), c.after.ClassesApart(c.before),
 		func(was, is *segments.ClassLeft) error {
 			switch {
 			case is == nil:
@@ -331,7 +333,7 @@ func (c *comparison) classes(ctx context.Context) error {
 		{"born", born, c.after, c.manifests[1]}, {"changed", changed, c.after, c.manifests[1]},
 		{"died", died, c.before, c.manifests[0]},
 	} {
-		listed, err := c.named(ctx, kind.change, kind.ids, kind.table, kind.of)
+		listed, err := c.nameClasses(ctx, kind.change, kind.ids, kind.table, kind.of)
 		if err != nil {
 			return err
 		}
@@ -340,8 +342,8 @@ func (c *comparison) classes(ctx context.Context) error {
 	return nil
 }
 
-// named gives classes with their names.
-func (c *comparison) named(
+// nameClasses gives classes with their names.
+func (c *comparison) nameClasses(
 	ctx context.Context, change string, ids []core.ID, table *segments.Table, manifest *core.Manifest,
 ) ([]core.Change, error) {
 	names := map[core.ID]string{}

@@ -17,7 +17,7 @@ func (r *Run) WriteSegments(ctx context.Context) (core.Manifest, error) {
 			return core.Manifest{}, progress, err
 		}
 		defer release()
-		manifest, err := r.draft(ctx)
+		manifest, err := r.draftManifest(ctx)
 		if err != nil {
 			return manifest, progress, err
 		}
@@ -27,15 +27,15 @@ func (r *Run) WriteSegments(ctx context.Context) (core.Manifest, error) {
 		if err := r.MergeVectors(ctx, &manifest, &progress.Written); err != nil {
 			return manifest, progress, err
 		}
-		if err := r.cleanse(ctx, &manifest, &progress.Written); err != nil {
+		if err := r.cleanseFiles(ctx, &manifest, &progress.Written); err != nil {
 			return manifest, progress, err
 		}
 		return manifest, progress, r.Remember(ctx, &manifest)
 	})
 }
 
-// draft gathers what the stages wrote into a manifest.
-func (r *Run) draft(ctx context.Context) (manifest core.Manifest, err error) {
+// draftManifest gathers what the stages wrote into a manifest.
+func (r *Run) draftManifest(ctx context.Context) (manifest core.Manifest, err error) {
 	fixed, err := r.Fixed(ctx)
 	if err != nil {
 		return manifest, err
@@ -68,14 +68,14 @@ func (r *Run) draft(ctx context.Context) (manifest core.Manifest, err error) {
 		manifest.Segments.IDF = []core.Segment{*fixed.IDF}
 	}
 	manifest.Counts.DeadLetters, manifest.Counts.Refused = partitions.Dead, partitions.Refused
-	if err := r.drafted(ctx, &manifest, len(fixed.Plan.Units), len(shards.Shards)); err != nil {
+	if err := r.addSegments(ctx, &manifest, len(fixed.Plan.Units), len(shards.Shards)); err != nil {
 		return manifest, err
 	}
-	return manifest, r.loaded(ctx, &manifest, fixed.Source(), len(shards.Shards))
+	return manifest, r.addVectors(ctx, &manifest, fixed.Source(), len(shards.Shards))
 }
 
-// drafted adds what chunk, extract and reduce wrote.
-func (r *Run) drafted(ctx context.Context, manifest *core.Manifest, units, shards int) error {
+// addSegments adds what chunk, extract and reduce wrote.
+func (r *Run) addSegments(ctx context.Context, manifest *core.Manifest, units, shards int) error {
 	for chunked, err := range run.Each(ctx, r.Base(), units, run.ChunkFile) {
 		if err != nil {
 			return err
@@ -102,8 +102,8 @@ func (r *Run) drafted(ctx context.Context, manifest *core.Manifest, units, shard
 	return nil
 }
 
-// loaded adds what load wrote, and the parent's vectors that are still used.
-func (r *Run) loaded(ctx context.Context, manifest *core.Manifest, parentSHA string, shards int) error {
+// addVectors adds what load wrote, and the parent's vectors that are still used.
+func (r *Run) addVectors(ctx context.Context, manifest *core.Manifest, parentSHA string, shards int) error {
 	parent, err := r.Parent(ctx, parentSHA)
 	if err != nil {
 		return err

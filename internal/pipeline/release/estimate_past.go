@@ -10,8 +10,8 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
-// expected is what Expect kept; nil: nothing. It is for the report alone: a damaged one counts as none.
-func (r *Run) expected(ctx context.Context) (*core.Estimate, error) {
+// readExpected is what Expect kept; nil: nothing. It is for the report alone: a damaged one counts as none.
+func (r *Run) readExpected(ctx context.Context) (*core.Estimate, error) {
 	var out core.Estimate
 	_, err := blob.ReadJSON(ctx, r.Artifacts, unit.ExpectedFile(r.Index, r.Generation), &out)
 	switch {

@@ -11,14 +11,14 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
-// publish approves a generation that was held: it is proven, and is served as it is.
-func (a *act) publish(ctx context.Context) (core.Move, error) {
-	move := a.move(a.Generation)
+// publishHeld approves a generation that was held: it is proven, and is served as it is.
+func (a *act) publishHeld(ctx context.Context) (core.Move, error) {
+	move := a.newMove(a.Generation)
 	if a.Generation == a.current.Generation {
 		move.Unchanged = true
 		return move, nil
 	}
-	ref, _, err := a.reference(ctx, a.Generation)
+	ref, _, err := a.readReference(ctx, a.Generation)
 	if err != nil {
 		return move, err
 	}
@@ -31,18 +31,18 @@ func (a *act) publish(ctx context.Context) (core.Move, error) {
 			Because("it is " + ref.State + ", and not held").
 			Advise(fmt.Sprintf("go back to what was published with: unweaver rollback %s %s", a.Index, a.Generation))
 	}
-	manifest, err := a.complete(ctx, a.Generation, ref.Manifest)
+	manifest, err := a.readComplete(ctx, a.Generation, ref.Manifest)
 	if err != nil {
 		return move, err
 	}
 	if manifest.Parent != a.current.Manifest && !a.Force {
-		return move, a.overtaken(ctx, manifest)
+		return move, a.refuseOvertaken(ctx, manifest)
 	}
-	return move, a.recorded(ctx, &move, func() error {
+	return move, a.recordMove(ctx, &move, func() error {
 		if _, err := publish.Store(ctx, a.index, manifest, core.GenerationPublished); err != nil {
 			return err
 		}
-		err := a.flip(ctx, &move, manifest, ref.Manifest)
+		err := a.flipPointer(ctx, &move, manifest, ref.Manifest)
 		if fault.Is(err, fault.PointerMoved) { // else it would pass for one that was served
 			if _, back := publish.Store(ctx, a.index, manifest, core.GenerationHeld); back != nil {
 				return back
@@ -76,8 +76,8 @@ func (a *act) begunToPublish(ctx context.Context, ref core.GenerationRef) (bool,
 	return false, nil
 }
 
-// overtaken refuses a generation that was not made from what is served: it has nothing of what came since.
-func (a *act) overtaken(ctx context.Context, manifest *core.Manifest) error {
+// refuseOvertaken refuses a generation that was not made from what is served: it has nothing of what came since.
+func (a *act) refuseOvertaken(ctx context.Context, manifest *core.Manifest) error {
 	from := "nothing: it was a first build"
 	if manifest.Parent != "" {
 		from = "a generation that is gone"
@@ -95,15 +95,15 @@ func (a *act) overtaken(ctx context.Context, manifest *core.Manifest) error {
 			"--index %s; or give --force", a.Index, manifest.Generation, a.Index))
 }
 
-// discard drops a generation that was never served. Its files go with the next collections.
-func (a *act) discard(ctx context.Context) (core.Move, error) {
-	move := a.move(a.Generation)
+// discardHeld drops a generation that was never served. Its files go with the next collections.
+func (a *act) discardHeld(ctx context.Context) (core.Move, error) {
+	move := a.newMove(a.Generation)
 	if a.Generation == a.current.Generation {
 		return move, fault.Usage.At("discard", a.Generation).
 			Because("it is what is served").
 			Advise("go back to another one first: unweaver rollback " + a.Index)
 	}
-	ref, etag, err := a.reference(ctx, a.Generation)
+	ref, etag, err := a.readReference(ctx, a.Generation)
 	if err != nil {
 		return move, err
 	}
@@ -126,7 +126,7 @@ func (a *act) discard(ctx context.Context) (core.Move, error) {
 			Because("it is tagged: " + strings.Join(named, ", ")).
 			Advise(fmt.Sprintf("take the tag off first: unweaver untag %s %s %s", a.Index, a.Generation, named[0]))
 	}
-	return move, a.recorded(ctx, &move, func() error {
+	return move, a.recordMove(ctx, &move, func() error {
 		ref.State = core.GenerationDiscarded
 		key := a.index.GenerationKey(a.Generation, "manifest.json")
 		_, err := blob.WriteJSON(ctx, a.Artifacts, key, ref, blob.Cond{Match: etag})

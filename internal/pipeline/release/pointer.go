@@ -32,11 +32,11 @@ func Flip(ctx context.Context, in FlipIn) (core.Pointer, error) {
 	if err != nil {
 		return current, err
 	}
-	if in.done(current) {
+	if in.isDone(current) {
 		return current, Mirror(ctx, in.Artifacts, in.Mirror, current)
 	}
 	if current.Epoch != in.Expected {
-		return current, in.moved(current)
+		return current, in.newMovedError(current)
 	}
 	next := core.Pointer{Generation: in.Generation, Manifest: in.Manifest, Seq: in.Seq, Epoch: in.Expected + 1}
 	condition := blob.Cond{Match: etag}
@@ -45,8 +45,8 @@ func Flip(ctx context.Context, in FlipIn) (core.Pointer, error) {
 	}
 	written, err := writePointer(ctx, in.Artifacts, in.Mirror, next, condition)
 	if fault.Is(err, fault.Precondition) { // another run, or this write, repeated below after its answer was lost
-		if current, _, err = in.Artifacts.Current(ctx); err == nil && !in.done(current) {
-			err = in.moved(current)
+		if current, _, err = in.Artifacts.Current(ctx); err == nil && !in.isDone(current) {
+			err = in.newMovedError(current)
 		}
 		if err == nil {
 			written, err = true, Mirror(ctx, in.Artifacts, in.Mirror, next)
@@ -58,12 +58,12 @@ func Flip(ctx context.Context, in FlipIn) (core.Pointer, error) {
 	return next, err
 }
 
-// done reports whether a pointer is what this flip makes it.
-func (in FlipIn) done(pointer core.Pointer) bool {
+// isDone reports whether a pointer is what this flip makes it.
+func (in FlipIn) isDone(pointer core.Pointer) bool {
 	return pointer.Manifest == in.Manifest && pointer.Epoch == in.Expected+1
 }
 
-func (in FlipIn) moved(current core.Pointer) error {
+func (in FlipIn) newMovedError(current core.Pointer) error {
 	why := fmt.Sprintf("generation %s was published meanwhile, or gone back to", current.Generation)
 	if current.Generation == "" {
 		why = "the index has no published generation any more"
@@ -137,7 +137,7 @@ func (r *Run) MendPointer(ctx context.Context) error {
 	if json.Unmarshal(raw, &mirrored) != nil { // nothing, or nothing that counts
 		mirrored = core.Pointer{}
 	}
-	if mirrored.Epoch >= pointer.Seq && r.servable(ctx, mirrored) { // it was gone back to: that is not undone
+	if mirrored.Epoch >= pointer.Seq && r.isServable(ctx, mirrored) { // it was gone back to: that is not undone
 		pointer = mirrored
 	}
 	pointer.Epoch = max(mirrored.Epoch, pointer.Seq) + 1
@@ -155,8 +155,8 @@ func (r *Run) MendPointer(ctx context.Context) error {
 	return errors.Join(err, End(context.WithoutCancel(ctx), r.Index, op, outcome))
 }
 
-// servable reports whether a pointer is to a published generation, and its manifest can be read.
-func (r *Run) servable(ctx context.Context, pointer core.Pointer) bool {
+// isServable reports whether a pointer is to a published generation, and its manifest can be read.
+func (r *Run) isServable(ctx context.Context, pointer core.Pointer) bool {
 	refs, _, err := r.Index.ReadableRefs(ctx)
 	ref := refs[pointer.Generation]
 	if err != nil || ref.State != core.GenerationPublished || ref.Manifest != pointer.Manifest {

@@ -28,24 +28,24 @@ const (
 	probeBatch, probeBatchBytes = 64, 60_000
 )
 
-// probed is the gate of probe questions: it asks them of the built generation and of the one before, and says why the
-// built one must not be published, or nothing.
-func (r *Run) probed(ctx context.Context, manifest *core.Manifest, fixed run.Plan) (reason, detail string, err error) {
+// checkProbes is the gate of probe questions: it asks them of the built generation and of the one before, and says why
+// the built one must not be published, or nothing.
+func (r *Run) checkProbes(ctx context.Context, manifest *core.Manifest, fixed run.Plan) (reason, detail string, err error) {
 	if r.Settings.Gate.Probes == "" {
 		return "", "", nil
 	}
 	result, err := run.Once(ctx, r.Base(), run.ProbesFile, func(ctx context.Context) (core.Probed, error) {
-		return r.probe(ctx, manifest, fixed)
+		return r.runProbes(ctx, manifest, fixed)
 	})
 	if err != nil {
 		return "", "", err
 	}
-	reason, detail = judged(result, r.Settings)
+	reason, detail = judgeProbes(result, r.Settings)
 	return reason, detail, nil
 }
 
-// judged says what a result of probe questions means.
-func judged(result core.Probed, settings core.Spec) (reason, detail string) {
+// judgeProbes says what a result of probe questions means.
+func judgeProbes(result core.Probed, settings core.Spec) (reason, detail string) {
 	switch {
 	case len(result.Missing) > 0:
 		return ProbesInvalid, fmt.Sprintf("the probe file names documents that neither this generation nor the one before "+
@@ -65,8 +65,8 @@ func judged(result core.Probed, settings core.Spec) (reason, detail string) {
 		settings.Gate.MaxRecallDrop, settings.Index, strings.Join(result.Worse, "; "))
 }
 
-// probe asks the questions of both generations.
-func (r *Run) probe(ctx context.Context, manifest *core.Manifest, fixed run.Plan) (core.Probed, error) {
+// runProbes asks the questions of both generations.
+func (r *Run) runProbes(ctx context.Context, manifest *core.Manifest, fixed run.Plan) (core.Probed, error) {
 	out := core.Probed{Chunks: max(1, r.Settings.Retrieval.TopChunks)}
 	probes, err := r.ReadProbes(ctx)
 	if err != nil {
@@ -77,14 +77,14 @@ func (r *Run) probe(ctx context.Context, manifest *core.Manifest, fixed run.Plan
 	if err != nil {
 		return out, err
 	}
-	now, err := r.asks(ctx, sha, probes, out.Chunks)
+	now, err := r.askGeneration(ctx, sha, probes, out.Chunks)
 	if err != nil {
 		return out, err
 	}
 	out.Recall = now.recall
 	var before answered
 	if fixed.Parent != "" {
-		before, err = r.asks(ctx, fixed.Parent, probes, out.Chunks)
+		before, err = r.askGeneration(ctx, fixed.Parent, probes, out.Chunks)
 		switch {
 		case err != nil && fault.KindOf(err) == fault.Transient:
 			return out, err
@@ -115,9 +115,9 @@ type answered struct {
 	knows  map[string]bool // documents that are asked for and that it has
 }
 
-// asks asks a generation by the path that queries take, with the method and the number of chunks of the configuration
-// that it was built with; chunks is how many of the first count.
-func (r *Run) asks(ctx context.Context, sha string, probes []core.Probe, chunks int) (answered, error) {
+// askGeneration asks a generation by the path that queries take, with the method and the number of chunks of the
+// configuration that it was built with; chunks is how many of the first count.
+func (r *Run) askGeneration(ctx context.Context, sha string, probes []core.Probe, chunks int) (answered, error) {
 	out := answered{each: make([]float64, len(probes)), knows: map[string]bool{}}
 	generation, err := retrieve.Open(ctx, r.Artifacts, r.Cache, r.Vectors, r.Job.Index, sha, 0)
 	if err != nil {

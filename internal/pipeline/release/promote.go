@@ -13,10 +13,10 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
-// promote has the base of a branch serve what the branch serves, by the same conditional write as any publication: on
-// the epoch that the branch's last night found. What the generation names is the base's already, so nothing is copied;
-// its settings come with it, as they are those of what is served (core.Overlay).
-func (a *act) promote(ctx context.Context) (core.Move, error) {
+// promoteBranch has the base of a branch serve what the branch serves, by the same conditional write as any
+// publication: on the epoch that the branch's last night found. What the generation names is the base's already, so
+// nothing is copied; its settings come with it, as they are those of what is served (core.Overlay).
+func (a *act) promoteBranch(ctx context.Context) (core.Move, error) {
 	member, served := a.index, a.current
 	base, err := member.Base(ctx)
 	if err != nil {
@@ -41,7 +41,7 @@ func (a *act) promote(ctx context.Context) (core.Move, error) {
 	}
 	a.index, a.current, a.Index, a.Name = base, current, base.Name, member.Name
 	a.Generation = served.Generation
-	move := a.move(served.Generation)
+	move := a.newMove(served.Generation)
 	move.Set = overlay.Set
 	if served.Manifest == "" || served.Manifest == branch.Manifest {
 		return move, fault.Usage.At("promote", member.Name).
@@ -52,7 +52,7 @@ func (a *act) promote(ctx context.Context) (core.Move, error) {
 		move.Unchanged = true
 		return move, nil
 	}
-	if err := a.rebased(ctx, member, served); err != nil {
+	if err := a.refuseRebased(ctx, member, served); err != nil {
 		return move, err
 	}
 	there, err := base.GenerationRef(ctx, served.Generation)
@@ -69,11 +69,11 @@ func (a *act) promote(ctx context.Context) (core.Move, error) {
 	// The branch's own folder reports whether it is being collected, and its stores.json what it was proven in.
 	looked := *a
 	looked.index, looked.Index = member, member.Name
-	manifest, err := looked.complete(ctx, served.Generation, served.Manifest)
+	manifest, err := looked.readComplete(ctx, served.Generation, served.Manifest)
 	if err != nil {
 		return move, err
 	}
-	return move, a.recorded(ctx, &move, func() error { return a.takeOver(ctx, &move, member, manifest, served, known) })
+	return move, a.recordMove(ctx, &move, func() error { return a.takeOver(ctx, &move, member, manifest, served, known) })
 }
 
 // takeOver writes the reference before the flip, so that every collector counts what is about to be served. One that
@@ -101,9 +101,9 @@ func (a *act) takeOver(
 	}
 	looked := *a
 	looked.index = member
-	marked, err := looked.marked(ctx, served.Generation)
+	marked, err := looked.isMarked(ctx, served.Generation)
 	if err == nil && marked {
-		err = a.collected(served.Generation, "it is not kept any more by "+member.Name+", and being collected")
+		err = a.newCollectedError(served.Generation, "it is not kept any more by "+member.Name+", and being collected")
 	}
 	if err != nil {
 		return back(err)
@@ -111,7 +111,7 @@ func (a *act) takeOver(
 	if err := a.copyFiles(ctx, member, a.index, served.Generation); err != nil {
 		return err
 	}
-	if err := a.flip(ctx, move, manifest, served.Manifest); err != nil {
+	if err := a.flipPointer(ctx, move, manifest, served.Manifest); err != nil {
 		if fault.Is(err, fault.PointerMoved) {
 			return back(err)
 		}
@@ -120,9 +120,9 @@ func (a *act) takeOver(
 	return a.copyProven(ctx, member, a.index)
 }
 
-// rebased refuses a branch whose base moved since the branch's last night was planned: what the base got since would be
-// taken back.
-func (a *act) rebased(ctx context.Context, member artifact.Index, served core.Pointer) error {
+// refuseRebased refuses a branch whose base moved since the branch's last night was planned: what the base got since
+// would be taken back.
+func (a *act) refuseRebased(ctx context.Context, member artifact.Index, served core.Pointer) error {
 	again := "build the branch again, which pays nothing twice: unweaver index --index " + member.Name
 	var rebase core.Rebase
 	_, err := blob.ReadJSON(ctx, a.Artifacts, member.RebaseKey(), &rebase)

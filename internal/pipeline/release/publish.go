@@ -63,7 +63,7 @@ type Published struct {
 
 // Publish puts the built generation through the gates and makes it the served one. It may be repeated.
 func (r *Run) Publish(ctx context.Context) (Published, error) {
-	out, err := r.publish(ctx)
+	out, err := r.publishGeneration(ctx)
 	err = r.ReusedDamage(err)
 	if fault.Is(err, fault.PointerMoved) {
 		text := err.Error()
@@ -76,7 +76,7 @@ func (r *Run) Publish(ctx context.Context) (Published, error) {
 	return out, err
 }
 
-func (r *Run) publish(ctx context.Context) (Published, error) {
+func (r *Run) publishGeneration(ctx context.Context) (Published, error) {
 	fixed, err := r.Fixed(ctx)
 	if err != nil {
 		return Published{}, err
@@ -84,25 +84,25 @@ func (r *Run) publish(ctx context.Context) (Published, error) {
 	// What is paid goes on being counted: the manifest is made final once, so that a repeated attempt knows its own
 	// flip.
 	manifest, err := run.Once(ctx, r.Base(), run.FinalFile, func(ctx context.Context) (core.Manifest, error) {
-		return r.final(ctx, fixed)
+		return r.finishManifest(ctx, fixed)
 	})
 	if err != nil {
 		return Published{}, err
 	}
 	out := Published{Status: core.StatusCompleted}
 	state := core.GenerationPublished
-	reason, detail, err := r.gate(ctx, fixed, manifest.Counts)
+	reason, detail, err := r.checkGates(ctx, fixed, manifest.Counts)
 	if err != nil {
 		return out, err
 	}
 	if reason == "" && fixed.Purge == "" { // a purge changes the size by what was asked for
 		reason, detail = publish.Jump(r.Settings, manifest.Counts.Chunks, fixed.ParentChunks, manifest.Cost)
 	}
-	if err := r.ready(ctx, &manifest, fixed.Source()); err != nil {
+	if err := r.ensureServable(ctx, &manifest, fixed.Source()); err != nil {
 		return out, err
 	}
 	if reason == "" {
-		if reason, detail, err = r.probed(ctx, &manifest, fixed); err != nil {
+		if reason, detail, err = r.checkProbes(ctx, &manifest, fixed); err != nil {
 			return out, err
 		}
 	}
@@ -132,17 +132,17 @@ func (r *Run) publish(ctx context.Context) (Published, error) {
 		Artifacts: r.Index, Mirror: r.Coordination, Generation: manifest.Generation, Manifest: sha, Seq: manifest.Seq,
 		Expected: fixed.Epoch,
 	}); err != nil {
-		if noted := r.unpublished(ctx, &manifest, err); noted != nil {
+		if noted := r.storeHeld(ctx, &manifest, err); noted != nil {
 			return out, noted
 		}
 		return out, err
 	}
-	r.alias(ctx, &manifest)
+	r.pointAliases(ctx, &manifest)
 	return out, r.Proven(ctx, sha)
 }
 
-// unpublished notes that a generation which another overtook was held: else it could pass for one that was served.
-func (r *Run) unpublished(ctx context.Context, manifest *core.Manifest, cause error) error {
+// storeHeld notes that a generation which another overtook was held: else it could pass for one that was served.
+func (r *Run) storeHeld(ctx context.Context, manifest *core.Manifest, cause error) error {
 	if !fault.Is(cause, fault.PointerMoved) {
 		return nil
 	}
@@ -153,8 +153,8 @@ func (r *Run) unpublished(ctx context.Context, manifest *core.Manifest, cause er
 	return err
 }
 
-// gate says why a generation must not be published, or nothing.
-func (r *Run) gate(ctx context.Context, fixed run.Plan, counts core.Counts) (reason, detail string, err error) {
+// checkGates says why a generation must not be published, or nothing.
+func (r *Run) checkGates(ctx context.Context, fixed run.Plan, counts core.Counts) (reason, detail string, err error) {
 	shards, err := run.ShardsFile.Read(ctx, r.Scratch)
 	if err != nil {
 		return "", "", err
@@ -170,8 +170,8 @@ func (r *Run) gate(ctx context.Context, fixed run.Plan, counts core.Counts) (rea
 	return reason, detail, nil
 }
 
-// final is the draft with what is known only now.
-func (r *Run) final(ctx context.Context, fixed run.Plan) (core.Manifest, error) {
+// finishManifest is the draft with what is known only now.
+func (r *Run) finishManifest(ctx context.Context, fixed run.Plan) (core.Manifest, error) {
 	manifest, err := run.ManifestFile.Read(ctx, r.Scratch)
 	if err != nil {
 		return manifest, err
@@ -193,9 +193,9 @@ func (r *Run) final(ctx context.Context, fixed run.Plan) (core.Manifest, error) 
 	return manifest, err
 }
 
-// ready makes sure that everything a generation names is there and served.
-func (r *Run) ready(ctx context.Context, manifest *core.Manifest, parent string) error {
-	if err := r.reused(ctx, manifest, parent); err != nil {
+// ensureServable makes sure that everything a generation names is there and served.
+func (r *Run) ensureServable(ctx context.Context, manifest *core.Manifest, parent string) error {
+	if err := r.sampleReused(ctx, manifest, parent); err != nil {
 		return err
 	}
 	if err := r.readBack(ctx, manifest, parent); err != nil {
@@ -204,7 +204,7 @@ func (r *Run) ready(ctx context.Context, manifest *core.Manifest, parent string)
 	if err := r.collectionsReady(ctx, manifest); err != nil {
 		return err
 	}
-	return r.reclaim(ctx, manifest)
+	return r.reclaimFiles(ctx, manifest)
 }
 
 // readBack reads every segment that the generation does not have from its parent, which plan looked after: one that
@@ -231,10 +231,10 @@ func (r *Run) readBack(ctx context.Context, manifest *core.Manifest, parentSHA s
 		Advise(r.Index.Rebuild())
 }
 
-// reused samples the vectors that the parent wrote; what this run wrote is verified row by row. A bounded number of
-// segments is looked at, which the generation's name chooses, and all of them once a row of one is missing or wrong.
+// sampleReused samples the vectors that the parent wrote; what this run wrote is verified row by row. A bounded number
+// of segments is looked at, which the generation's name chooses, and all of them once a row of one is missing or wrong.
 // A store that lost its memory, or was exchanged, is known by its identity, and everything is verified then.
-func (r *Run) reused(ctx context.Context, manifest *core.Manifest, parentSHA string) error {
+func (r *Run) sampleReused(ctx context.Context, manifest *core.Manifest, parentSHA string) error {
 	parent, err := r.Parent(ctx, parentSHA)
 	if err != nil || parent == nil {
 		return err
@@ -247,8 +247,8 @@ func (r *Run) reused(ctx context.Context, manifest *core.Manifest, parentSHA str
 	})
 }
 
-// alias points the aliases for other programs at what is published. A failure is logged and changes nothing.
-func (r *Run) alias(ctx context.Context, manifest *core.Manifest) {
+// pointAliases points the aliases for other programs at what is published. A failure is logged and changes nothing.
+func (r *Run) pointAliases(ctx context.Context, manifest *core.Manifest) {
 	if err := publish.Alias(ctx, r.Vectors, manifest.Collections); err != nil {
 		r.Log.Warn("alias not pointed", "run_id", r.Name(), "code", string(fault.CodeOf(err)))
 	}

@@ -15,9 +15,9 @@ import (
 	"github.com/unweaver/unweaver/internal/text"
 )
 
-// cleanse takes out of the files of a generation what says of purged documents though no table of it leads there: the
-// vectors of rows that do not count any more, and words in the table of weights that no other text has.
-func (r *Run) cleanse(ctx context.Context, manifest *core.Manifest, written *core.Written) error {
+// cleanseFiles takes out of the files of a generation what says of purged documents though no table of it leads there:
+// the vectors of rows that do not count any more, and words in the table of weights that no other text has.
+func (r *Run) cleanseFiles(ctx context.Context, manifest *core.Manifest, written *core.Written) error {
 	fixed, err := r.Fixed(ctx)
 	if err != nil || len(fixed.Pending) == 0 {
 		return err

@@ -39,7 +39,7 @@ type Request struct {
 	Operator   core.Operator
 }
 
-func (d *Desk) now() time.Time {
+func (d *Desk) getNow() time.Time {
 	if d.Now != nil {
 		return d.Now()
 	}
@@ -58,25 +58,25 @@ func (d *Desk) Do(ctx context.Context, request Request) (core.Move, error) {
 		return core.Move{}, err
 	}
 	if request.Generation != "" && !core.ValidSlug(request.Generation) {
-		return core.Move{}, a.unknown(fault.Quoted(request.Generation))
+		return core.Move{}, a.newUnknownError(fault.Quoted(request.Generation))
 	}
 	switch {
 	case request.Action == core.ActionRollback:
-		return a.rollback(ctx)
+		return a.rollBackIndex(ctx)
 	case request.Action == core.ActionPromote:
-		return a.promote(ctx)
+		return a.promoteBranch(ctx)
 	case request.Generation == "":
 		return core.Move{}, fault.Usage.At(request.Action, request.Index).
 			Because("no generation is named").
 			Advise("list them with: unweaver generations " + request.Index)
 	case request.Action == core.ActionPublish:
-		return a.publish(ctx)
+		return a.publishHeld(ctx)
 	case request.Action == core.ActionDiscard:
-		return a.discard(ctx)
+		return a.discardHeld(ctx)
 	case request.Action == core.ActionTag:
-		return a.tag(ctx)
+		return a.addTag(ctx)
 	case request.Action == core.ActionUntag:
-		return a.untag(ctx)
+		return a.removeTag(ctx)
 	}
 	return core.Move{}, fault.Usage.At("change", request.Index).Because("unknown action " + fault.Quoted(request.Action))
 }
@@ -89,15 +89,15 @@ type act struct {
 	current core.Pointer
 }
 
-func (a *act) move(to string) core.Move {
+func (a *act) newMove(to string) core.Move {
 	return core.Move{
 		Index: a.Index, Action: a.Action, From: a.current.Generation, To: to, Name: a.Name, Release: a.current.Epoch,
 	}
 }
 
-// recorded does something between its two records. The second has the epoch that was written, if any.
-func (a *act) recorded(ctx context.Context, move *core.Move, do func() error) error {
-	op, err := Begin(ctx, a.index, a.now(), core.Operation{
+// recordMove does something between its two records. The second has the epoch that was written, if any.
+func (a *act) recordMove(ctx context.Context, move *core.Move, do func() error) error {
+	op, err := Begin(ctx, a.index, a.getNow(), core.Operation{
 		Action: a.Action, Operator: a.Operator, From: move.From, To: move.To, Name: a.Name, Forced: a.Force,
 	})
 	if err != nil {
@@ -105,8 +105,8 @@ func (a *act) recorded(ctx context.Context, move *core.Move, do func() error) er
 	}
 	move.Operation = op.ID
 	err = do()
-	outcome := OutcomeOf(a.now(), err)
-	if err == nil && a.flips() {
+	outcome := OutcomeOf(a.getNow(), err)
+	if err == nil && a.movesPointer() {
 		outcome.Release = move.Release
 	}
 	// The caller may have gone, and it is recorded all the same.
@@ -123,13 +123,13 @@ func (a *act) recorded(ctx context.Context, move *core.Move, do func() error) er
 // endPatience is how long an outcome may take to be recorded once its operation is over.
 const endPatience = 10 * time.Second
 
-func (a *act) flips() bool {
+func (a *act) movesPointer() bool {
 	return a.Action == core.ActionRollback || a.Action == core.ActionPublish || a.Action == core.ActionPromote
 }
 
-// flip points the index to a generation, where the pointer still is what this act was decided by. A mirror that does
-// not answer is no failure: it is a hint.
-func (a *act) flip(ctx context.Context, move *core.Move, manifest *core.Manifest, sha string) error {
+// flipPointer points the index to a generation, where the pointer still is what this act was decided by. A mirror that
+// does not answer is no failure: it is a hint.
+func (a *act) flipPointer(ctx context.Context, move *core.Move, manifest *core.Manifest, sha string) error {
 	pointer, err := Flip(ctx, FlipIn{
 		Artifacts: a.index, Mirror: a.Mirror, Generation: manifest.Generation, Manifest: sha, Seq: manifest.Seq,
 		Expected: a.current.Epoch,
@@ -147,15 +147,15 @@ func (a *act) flip(ctx context.Context, move *core.Move, manifest *core.Manifest
 	return nil
 }
 
-// unknown is the fault of a generation that there is not.
-func (a *act) unknown(name string) error {
+// newUnknownError is the fault of a generation that there is not.
+func (a *act) newUnknownError(name string) error {
 	return fault.UnknownGen.At("find generation", name).
 		Because("index " + a.Index + " has none of that name").
 		Advise("list them with: unweaver generations " + a.Index)
 }
 
-// reference reads that of a generation; the pointer knows the current one, whatever became of its reference.
-func (a *act) reference(ctx context.Context, name string) (core.GenerationRef, string, error) {
+// readReference reads that of a generation; the pointer knows the current one, whatever became of its reference.
+func (a *act) readReference(ctx context.Context, name string) (core.GenerationRef, string, error) {
 	var ref core.GenerationRef
 	info, err := blob.ReadJSON(ctx, a.Artifacts, a.index.GenerationKey(name, "manifest.json"), &ref)
 	if name == a.current.Generation && (err == nil || artifact.IsDamage(err)) {
@@ -166,17 +166,17 @@ func (a *act) reference(ctx context.Context, name string) (core.GenerationRef, s
 	if !fault.Is(err, fault.NotFound) {
 		return ref, info.ETag, err
 	}
-	marked, err := a.marked(ctx, name)
+	marked, err := a.isMarked(ctx, name)
 	if err != nil {
 		return ref, "", err
 	}
 	if marked {
-		return ref, "", a.collected(name, "it was collected")
+		return ref, "", a.newCollectedError(name, "it was collected")
 	}
-	return ref, "", cmp.Or(a.neverBuilt(ctx, name), a.unknown(name))
+	return ref, "", cmp.Or(a.neverBuilt(ctx, name), a.newUnknownError(name))
 }
 
-func (a *act) marked(ctx context.Context, name string) (bool, error) {
+func (a *act) isMarked(ctx context.Context, name string) (bool, error) {
 	_, err := a.Artifacts.Stat(ctx, a.index.CollectedKey(name))
 	if fault.Is(err, fault.NotFound) {
 		return false, nil
@@ -184,7 +184,7 @@ func (a *act) marked(ctx context.Context, name string) (bool, error) {
 	return err == nil, err
 }
 
-func (a *act) collected(name, why string) error {
+func (a *act) newCollectedError(name, why string) error {
 	return fault.GenCollected.At(a.Action+" generation", name).
 		Because(why).
 		Advise("those that are kept: unweaver generations " + a.Index + "; more of them with indexes." + a.Index +

@@ -69,7 +69,7 @@ func (r *Run) Reopen(ctx context.Context, holder run.Holder) error {
 // writeReport writes report.json and report.md, but not over those of a generation that another run
 // built under this name: what became of this one is in its state.
 func (r *Run) writeReport(ctx context.Context, report core.Report) error {
-	if taken, err := r.named(ctx, report); taken || err != nil {
+	if taken, err := r.isNameTaken(ctx, report); taken || err != nil {
 		return err
 	}
 	return WriteReports(ctx, r.Index, r.Generation, report)
@@ -86,8 +86,8 @@ func WriteReports(ctx context.Context, index artifact.Index, generation string, 
 	return err
 }
 
-// named says that another run built a generation of this name.
-func (r *Run) named(ctx context.Context, report core.Report) (bool, error) {
+// isNameTaken says that another run built a generation of this name.
+func (r *Run) isNameTaken(ctx context.Context, report core.Report) (bool, error) {
 	if err := publish.Unused(ctx, r.Index, r.Generation); !fault.Is(err, fault.Usage) {
 		if fault.Is(err, fault.SegmentDamage) { // whose it is is not known
 			err = nil
@@ -131,9 +131,9 @@ func (r *Run) Report(ctx context.Context, holder run.Holder, ending run.Ending) 
 		if whole && old.Documents > 0 && old.Started.Equal(report.Started) {
 			report.Take(old)
 		} else {
-			r.results(ctx, report, ending)
+			r.fillResults(ctx, report, ending)
 		}
-		r.warned(ctx, report, ending.Warning)
+		r.addWarning(ctx, report, ending.Warning)
 		warnOfAnswers(report)
 		written = *report
 	})
@@ -143,10 +143,10 @@ func (r *Run) Report(ctx context.Context, holder run.Holder, ending run.Ending) 
 	return r.writeReport(ctx, written)
 }
 
-// results fills in what the stages found: from the run's scratch, or for an unchanged corpus from the current
+// fillResults fills in what the stages found: from the run's scratch, or for an unchanged corpus from the current
 // generation.
-func (r *Run) results(ctx context.Context, report *core.Report, ending run.Ending) {
-	if expected, err := r.expected(ctx); err == nil {
+func (r *Run) fillResults(ctx context.Context, report *core.Report, ending run.Ending) {
+	if expected, err := r.readExpected(ctx); err == nil {
 		report.Planned = expected
 	}
 	fixed, err := run.PlanFile.Read(ctx, r.Scratch)
@@ -288,8 +288,8 @@ func warnOfAnswers(report *core.Report) {
 	}
 }
 
-// warned adds a warning to a report that does not have it yet.
-func (r *Run) warned(ctx context.Context, report *core.Report, warning *run.Warning) {
+// addWarning adds a warning to a report that does not have it yet.
+func (r *Run) addWarning(ctx context.Context, report *core.Report, warning *run.Warning) {
 	if warning == nil {
 		return
 	}

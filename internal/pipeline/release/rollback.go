@@ -14,8 +14,8 @@ import (
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
-// rollback has the index serve a generation that was published before.
-func (a *act) rollback(ctx context.Context) (core.Move, error) {
+// rollBackIndex has the index serve a generation that was published before.
+func (a *act) rollBackIndex(ctx context.Context) (core.Move, error) {
 	if a.current.Generation == "" {
 		return core.Move{}, fault.UnknownIndex.At("roll back", a.Index).
 			Because("nothing of it is published").
@@ -26,16 +26,16 @@ func (a *act) rollback(ctx context.Context) (core.Move, error) {
 			Because("both a generation and a time are given").
 			Advise("give one of them")
 	}
-	target, err := a.target(ctx)
+	target, err := a.findTarget(ctx)
 	if err != nil {
 		return core.Move{}, err
 	}
-	move := a.move(target)
+	move := a.newMove(target)
 	if target == a.current.Generation {
 		move.Unchanged = true
 		return move, nil
 	}
-	ref, _, err := a.reference(ctx, target)
+	ref, _, err := a.readReference(ctx, target)
 	if err != nil {
 		return move, err
 	}
@@ -51,15 +51,15 @@ func (a *act) rollback(ctx context.Context) (core.Move, error) {
 			Because("it is " + ref.State).
 			Advise("list the others with: unweaver generations " + a.Index)
 	}
-	manifest, err := a.complete(ctx, target, ref.Manifest)
+	manifest, err := a.readComplete(ctx, target, ref.Manifest)
 	if err != nil {
 		return move, err
 	}
-	return move, a.recorded(ctx, &move, func() error { return a.flip(ctx, &move, manifest, ref.Manifest) })
+	return move, a.recordMove(ctx, &move, func() error { return a.flipPointer(ctx, &move, manifest, ref.Manifest) })
 }
 
-// target is the generation that a rollback means.
-func (a *act) target(ctx context.Context) (string, error) {
+// findTarget is the generation that a rollback means.
+func (a *act) findTarget(ctx context.Context) (string, error) {
 	switch {
 	case a.Generation != "":
 		return a.Generation, nil
@@ -148,16 +148,16 @@ func (a *act) servedAt(ctx context.Context) (string, error) {
 	return served.generation, nil
 }
 
-// complete reads the manifest of a generation that is to be served, and makes sure that everything it names is there:
-// its files by their sizes, its collections with as many rows as it has, in stores that have not lost their memory
-// since they were proven. Its rows are not read: as long as it is kept they are not deleted.
-func (a *act) complete(ctx context.Context, name, sha string) (*core.Manifest, error) {
-	marked, err := a.marked(ctx, name)
+// readComplete reads the manifest of a generation that is to be served, and makes sure that everything it names is
+// there: its files by their sizes, its collections with as many rows as it has, in stores that have not lost their
+// memory since they were proven. Its rows are not read: as long as it is kept they are not deleted.
+func (a *act) readComplete(ctx context.Context, name, sha string) (*core.Manifest, error) {
+	marked, err := a.isMarked(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	if marked {
-		return nil, a.collected(name, "it is not kept any more, and being collected")
+		return nil, a.newCollectedError(name, "it is not kept any more, and being collected")
 	}
 	manifest, err := a.index.Manifest(ctx, sha)
 	if err != nil {
@@ -168,13 +168,13 @@ func (a *act) complete(ctx context.Context, name, sha string) (*core.Manifest, e
 			Because("its reference names the manifest of " + manifest.Generation)
 	}
 	looks := []func(context.Context) error{
-		func(ctx context.Context) error { return a.files(ctx, manifest) },
+		func(ctx context.Context) error { return a.checkFiles(ctx, manifest) },
 		func(ctx context.Context) error { return a.sameStores(ctx, manifest) },
 		func(ctx context.Context) error {
-			return a.rows(ctx, name, manifest.Collections.Classes, manifest.Counts.Classes)
+			return a.checkRows(ctx, name, manifest.Collections.Classes, manifest.Counts.Classes)
 		},
 		func(ctx context.Context) error {
-			return a.rows(ctx, name, manifest.Collections.Chunks, manifest.Counts.Windows)
+			return a.checkRows(ctx, name, manifest.Collections.Chunks, manifest.Counts.Windows)
 		},
 	}
 	if err := parallel.Each(ctx, len(looks), len(looks), func(ctx context.Context, i int) error {
@@ -182,11 +182,11 @@ func (a *act) complete(ctx context.Context, name, sha string) (*core.Manifest, e
 	}); err != nil {
 		return nil, err
 	}
-	return manifest, a.reclaim(ctx, manifest)
+	return manifest, a.reclaimFiles(ctx, manifest)
 }
 
-// files compares what a manifest names with what lies in the store, by sizes.
-func (a *act) files(ctx context.Context, manifest *core.Manifest) error {
+// checkFiles compares what a manifest names with what lies in the store, by sizes.
+func (a *act) checkFiles(ctx context.Context, manifest *core.Manifest) error {
 	lost, err := unit.LostSegment(ctx, a.index, manifest)
 	if err == nil && lost != "" {
 		err = fault.SegmentDamage.At("serve generation", manifest.Generation).Because(lost).
@@ -195,8 +195,8 @@ func (a *act) files(ctx context.Context, manifest *core.Manifest) error {
 	return err
 }
 
-// rows looks whether a collection has as many rows as a generation has, and makes it ready to be searched.
-func (a *act) rows(ctx context.Context, generation, collection string, want int64) error {
+// checkRows looks whether a collection has as many rows as a generation has, and makes it ready to be searched.
+func (a *act) checkRows(ctx context.Context, generation, collection string, want int64) error {
 	count, err := a.Vectors.Count(ctx, collection)
 	if err == nil && count >= want {
 		return a.Vectors.Load(ctx, collection)
@@ -222,15 +222,15 @@ func (a *act) sameStores(ctx context.Context, manifest *core.Manifest) error {
 	return err
 }
 
-// reclaim takes what a generation names off the list of what is about to be deleted.
-func (a *act) reclaim(ctx context.Context, manifest *core.Manifest) error {
+// reclaimFiles takes what a generation names off the list of what is about to be deleted.
+func (a *act) reclaimFiles(ctx context.Context, manifest *core.Manifest) error {
 	var wanted []string
 	for _, segment := range manifest.Segments.All() {
 		wanted = append(wanted, segment.SHA256)
 	}
 	missing, err := collect.Reclaim(ctx, a.index, wanted, manifest.Collections.Classes, manifest.Collections.Chunks)
 	if err == nil && len(missing) > 0 {
-		err = a.collected(manifest.Generation, "segment "+missing[0]+" that it names was deleted")
+		err = a.newCollectedError(manifest.Generation, "segment "+missing[0]+" that it names was deleted")
 	}
 	return err
 }

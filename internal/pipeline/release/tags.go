@@ -18,9 +18,9 @@ type tagRecord struct {
 	core.Operator
 }
 
-// tag keeps a generation from being collected, under a name that no other generation of the index has.
-func (a *act) tag(ctx context.Context) (core.Move, error) {
-	move, tags, err := a.tagged(ctx)
+// addTag keeps a generation from being collected, under a name that no other generation of the index has.
+func (a *act) addTag(ctx context.Context) (core.Move, error) {
+	move, tags, err := a.readTags(ctx)
 	if err != nil {
 		return move, err
 	}
@@ -34,27 +34,27 @@ func (a *act) tag(ctx context.Context) (core.Move, error) {
 			Because("generation " + other + " has the tag " + a.Name).
 			Advise("take it off first: unweaver untag " + other + " " + a.Name + " --index " + a.Index)
 	}
-	ref, _, err := a.reference(ctx, a.Generation)
+	ref, _, err := a.readReference(ctx, a.Generation)
 	if err != nil {
 		return move, err
 	}
-	marked, err := a.marked(ctx, a.Generation)
+	marked, err := a.isMarked(ctx, a.Generation)
 	switch {
 	case err != nil:
 		return move, err
 	case marked && a.Generation != a.current.Generation:
-		return move, a.collected(a.Generation, "it is not kept any more, and being collected")
+		return move, a.newCollectedError(a.Generation, "it is not kept any more, and being collected")
 	case ref.State == core.GenerationDiscarded:
 		return move, fault.Usage.At("tag", a.Generation).Because("it was discarded")
 	}
-	return move, a.recorded(ctx, &move, func() error {
-		return a.index.PutTag(ctx, a.Generation, a.Name, tagRecord{a.Generation, a.Name, a.now().UTC(), a.Operator})
+	return move, a.recordMove(ctx, &move, func() error {
+		return a.index.PutTag(ctx, a.Generation, a.Name, tagRecord{a.Generation, a.Name, a.getNow().UTC(), a.Operator})
 	})
 }
 
-// untag leaves a generation to the rules again.
-func (a *act) untag(ctx context.Context) (core.Move, error) {
-	move, tags, err := a.tagged(ctx)
+// removeTag leaves a generation to the rules again.
+func (a *act) removeTag(ctx context.Context) (core.Move, error) {
+	move, tags, err := a.readTags(ctx)
 	if err != nil {
 		return move, err
 	}
@@ -63,13 +63,13 @@ func (a *act) untag(ctx context.Context) (core.Move, error) {
 			Because("it has no tag " + a.Name).
 			Advise("list them with: unweaver generations " + a.Index)
 	}
-	return move, a.recorded(ctx, &move, func() error {
+	return move, a.recordMove(ctx, &move, func() error {
 		return a.Artifacts.Delete(ctx, a.index.TagKey(a.Generation, a.Name))
 	})
 }
 
-func (a *act) tagged(ctx context.Context) (core.Move, map[string][]string, error) {
-	move := a.move(a.Generation)
+func (a *act) readTags(ctx context.Context) (core.Move, map[string][]string, error) {
+	move := a.newMove(a.Generation)
 	if !core.ValidSlug(a.Name) {
 		return move, nil, fault.InvalidParam.At("name tag", fault.Quoted(a.Name)).
 			Because("letters a-z, digits and hyphens, at most 63, no hyphen first")

@@ -21,7 +21,7 @@ const tellingPatience = 3 * time.Second
 func (r *Run) Telling(ctx context.Context, key string) (telling context.Context, shown func() bool) {
 	var mu sync.Mutex
 	var last time.Time // zero: nothing is shown
-	told := func(err error) {
+	notify := func(err error) {
 		mu.Lock()
 		defer mu.Unlock()
 		over := err == nil && !last.IsZero()
@@ -42,7 +42,7 @@ func (r *Run) Telling(ctx context.Context, key string) (telling context.Context,
 			Code: string(fault.CodeOf(err)), Object: r.Stage, Detail: err.Error() + "; it is tried again",
 		})
 	}
-	return retry.Telling(ctx, told), func() bool {
+	return retry.Telling(ctx, notify), func() bool {
 		mu.Lock()
 		defer mu.Unlock()
 		return !last.IsZero()

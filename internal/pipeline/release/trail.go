@@ -35,8 +35,8 @@ func Begin(ctx context.Context, index artifact.Index, at time.Time, op core.Oper
 	op.At = at.UTC()
 	op.ID = strings.ToLower(op.At.Format("20060102T150405.000000Z") + "-" + rand.Text()[:6])
 	op.Index = index.Name
-	op.By, op.Via = clipped(cmp.Or(op.By, "unknown"), longestName), clipped(op.Via, longestName)
-	op.Reason = clipped(op.Reason, longestReason)
+	op.By, op.Via = clipText(cmp.Or(op.By, "unknown"), longestName), clipText(op.Via, longestName)
+	op.Reason = clipText(op.Reason, longestReason)
 	op.Outcome = nil
 	_, err := blob.WriteJSON(ctx, index.Store, recordKey(op)+recordEnding, op, blob.Cond{Absent: true})
 	return op, err
@@ -55,7 +55,7 @@ func OutcomeOf(at time.Time, err error) core.OperationOutcome {
 	}
 	return core.OperationOutcome{
 		At: at.UTC(), Result: core.OperationFailed, Code: string(fault.CodeOf(err)),
-		Detail: clipped(err.Error(), longestReason),
+		Detail: clipText(err.Error(), longestReason),
 	}
 }
 
@@ -126,8 +126,8 @@ func recordKey(op core.Operation) string {
 	return key
 }
 
-// clipped is a text of at most n bytes that ends with a whole character.
-func clipped(text string, n int) string {
+// clipText is a text of at most n bytes that ends with a whole character.
+func clipText(text string, n int) string {
 	if len(text) <= n {
 		return text
 	}

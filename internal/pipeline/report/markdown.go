@@ -10,14 +10,14 @@ import (
 // Markdown is report.md.
 func Markdown(r core.Report) string {
 	var text strings.Builder
-	text.WriteString("# " + plain(heading(r)) + "\n")
-	if line := sentence(r.Reason, r.Detail); line != "" && line != r.Status {
-		text.WriteString("\n" + plain(line) + "\n")
+	text.WriteString("# " + escapeMarkdown(formatHeading(r)) + "\n")
+	if line := joinSentence(r.Reason, r.Detail); line != "" && line != r.Status {
+		text.WriteString("\n" + escapeMarkdown(line) + "\n")
 	}
-	for _, one := range parts(r) {
+	for _, one := range listParts(r) {
 		text.WriteString("\n## " + one.title + "\n\n")
 		for _, line := range one.lines {
-			text.WriteString("* " + plain(line) + "\n")
+			text.WriteString("* " + escapeMarkdown(line) + "\n")
 		}
 		if len(one.rows) == 0 {
 			continue
@@ -38,7 +38,7 @@ func Markdown(r core.Report) string {
 		for _, row := range one.rows {
 			cells := make([]string, len(row))
 			for i, cell := range row {
-				cells[i] = plain(cell)
+				cells[i] = escapeMarkdown(cell)
 			}
 			text.WriteString("| " + strings.Join(cells, " | ") + " |\n")
 		}
@@ -46,8 +46,8 @@ func Markdown(r core.Report) string {
 	return text.String()
 }
 
-// plain is text that Markdown shows as it is, on one line.
-func plain(text string) string {
+// escapeMarkdown is text that Markdown shows as it is, on one line.
+func escapeMarkdown(text string) string {
 	var out strings.Builder
 	for _, char := range oneLine(text) {
 		if strings.ContainsRune("\\`*[]<>|~!", char) {

@@ -21,13 +21,13 @@ type part struct {
 	rows    [][]string
 }
 
-// parts of a report, in the order in which they are read. Those that have nothing to say are left out.
-func parts(r core.Report) []part {
+// listParts of a report, in the order in which they are read. Those that have nothing to say are left out.
+func listParts(r core.Report) []part {
 	var out []part
 	for _, one := range []part{
 		{title: "What to do", lines: Next(r)},
-		figures(r), changes(r), enrichments(r), gates(r), stages(r), costs(r), planned(r), happened(r),
-		retries(r), failures(r), identity(r),
+		formatFigures(r), formatChanges(r), formatEnrichments(r), formatGates(r), formatStages(r), formatCosts(r), formatEstimate(r), formatEvents(r),
+		formatRetries(r), formatFailures(r), formatIdentity(r),
 	} {
 		if len(one.lines)+len(one.rows) > 0 {
 			out = append(out, one)
@@ -36,21 +36,21 @@ func parts(r core.Report) []part {
 	return out
 }
 
-// heading says which run it is, and how it ended.
-func heading(r core.Report) string {
+// formatHeading says which run it is, and how it ended.
+func formatHeading(r core.Report) string {
 	return fmt.Sprintf("%s %s: %s", r.Index, r.Generation, strings.ReplaceAll(r.Status, "_", " "))
 }
 
-// summary is one sentence of what a run came to.
-func summary(r core.Report) string {
+// summarizeRun is one sentence of what a run came to.
+func summarizeRun(r core.Report) string {
 	night := r.Night()
 	paid := ""
 	if night.Calls+night.Tokens > 0 {
-		paid = fmt.Sprintf("; %s calls, %s tokens, cost %s", count(night.Calls), count(night.Tokens),
-			money(r.Cost, r.Currency))
+		paid = fmt.Sprintf("; %s calls, %s tokens, cost %s", toCount(night.Calls), toCount(night.Tokens),
+			toMoney(r.Cost, r.Currency))
 	}
-	text := fmt.Sprintf("%s documents, %s changed%s; %s", count(r.Documents), count(night.Changed), paid,
-		duration(r.Seconds))
+	text := fmt.Sprintf("%s documents, %s changed%s; %s", toCount(r.Documents), toCount(night.Changed), paid,
+		toDuration(r.Seconds))
 	switch {
 	case r.Unchanged:
 		text = "nothing had changed; " + text
@@ -60,30 +60,30 @@ func summary(r core.Report) string {
 		text = "not published; " + text
 	}
 	if r.DocumentsFailed+r.DeadLetters > 0 {
-		text += fmt.Sprintf("; %s documents failed, %s dead letters", count(r.DocumentsFailed), count(r.DeadLetters))
+		text += fmt.Sprintf("; %s documents failed, %s dead letters", toCount(r.DocumentsFailed), toCount(r.DeadLetters))
 	}
 	return text
 }
 
 // Summary is one sentence of what a run came to. It names no document.
-func Summary(r core.Report) string { return summary(r) }
+func Summary(r core.Report) string { return summarizeRun(r) }
 
-func figures(r core.Report) part {
+func formatFigures(r core.Report) part {
 	return part{
 		title:   "What it came to",
-		lines:   []string{summary(r) + "."},
+		lines:   []string{summarizeRun(r) + "."},
 		columns: []string{"#documents", "#passages", "#entities", "#mentions", "#dead letters", "#bytes written"},
 		rows: [][]string{{
-			count(r.Documents), count(r.Chunks), count(r.Classes), count(r.Mentions), count(r.DeadLetters), size(r.Bytes),
+			toCount(r.Documents), toCount(r.Chunks), toCount(r.Classes), toCount(r.Mentions), toCount(r.DeadLetters), toSize(r.Bytes),
 		}},
 	}
 }
 
-func changes(r core.Report) part {
+func formatChanges(r core.Report) part {
 	out := part{title: "Changes by reason", columns: []string{"reason", "#documents"}}
 	add := func(reason string, n int64) {
 		if n > 0 {
-			out.rows = append(out.rows, []string{reason, count(n)})
+			out.rows = append(out.rows, []string{reason, toCount(n)})
 		}
 	}
 	add("added", r.Diff.Added)
@@ -108,41 +108,41 @@ func changes(r core.Report) part {
 // plainNames gives people's words for the names of counts.
 var plainNames = strings.NewReplacer("_", " ", "chunks", "passages", "classes", "entities")
 
-// enrichments says what was made beside entities and passages, and what failed of it.
-func enrichments(r core.Report) part {
+// formatEnrichments says what was made beside entities and passages, and what failed of it.
+func formatEnrichments(r core.Report) part {
 	out := part{title: "Enrichments"}
 	for _, one := range r.Enriched {
 		var counts []string
 		for _, name := range slices.Sorted(maps.Keys(one.Counts)) {
 			if n := one.Counts[name]; n > 0 {
-				counts = append(counts, count(n)+" "+plainNames.Replace(name))
+				counts = append(counts, toCount(n)+" "+plainNames.Replace(name))
 			}
 		}
-		out.lines = append(out.lines, sentence(one.Name, strings.Join(counts, ", "))+".")
+		out.lines = append(out.lines, joinSentence(one.Name, strings.Join(counts, ", "))+".")
 		const again = "A round of unweaver retry-failed asks for them again."
 		switch failed := one.Counts["failed"]; {
 		case failed == 0:
 		case one.Name == "aliases":
-			out.lines = append(out.lines, count(failed)+" pairs of names are undecided, as the model gave no answer of use. "+
+			out.lines = append(out.lines, toCount(failed)+" pairs of names are undecided, as the model gave no answer of use. "+
 				again)
 		default:
-			out.lines = append(out.lines, count(failed)+" passages have no questions, as the model gave no answer of use: they "+
+			out.lines = append(out.lines, toCount(failed)+" passages have no questions, as the model gave no answer of use: they "+
 				"are compared by their texts. "+again)
 		}
 		if same := one.Counts["same"]; one.Name == "aliases" && same > 0 {
-			out.lines = append(out.lines, count(same)+" of them may be one entity less each: unweaver aliases suggest prints "+
+			out.lines = append(out.lines, toCount(same)+" of them may be one entity less each: unweaver aliases suggest prints "+
 				"them as lines of a file to be read.")
 		}
 	}
 	return out
 }
 
-// gates says which of them spoke.
-func gates(r core.Report) part {
+// formatGates says which of them spoke.
+func formatGates(r core.Report) part {
 	out := part{title: "Gates"}
 	switch {
 	case r.Status == core.StatusHeld:
-		out.lines = append(out.lines, sentence("Held by "+gateOf(r.Reason), r.Detail))
+		out.lines = append(out.lines, joinSentence("Held by "+gateOf(r.Reason), r.Detail))
 	case core.Terminal(r.Status) && r.Published:
 		out.lines = append(out.lines, "No gate held it.")
 	}
@@ -151,7 +151,7 @@ func gates(r core.Report) part {
 		if probed.Before != nil {
 			before = fmt.Sprintf("%.3f before", *probed.Before)
 		}
-		out.lines = append(out.lines, fmt.Sprintf("Probes: %s questions, recall %.3f, %s.", count(int64(probed.Asked)),
+		out.lines = append(out.lines, fmt.Sprintf("Probes: %s questions, recall %.3f, %s.", toCount(int64(probed.Asked)),
 			probed.Recall, before))
 		for _, question := range probed.Worse {
 			out.rows = append(out.rows, []string{"found less", question})
@@ -191,22 +191,22 @@ func gateOf(reason string) string {
 	return reason
 }
 
-func stages(r core.Report) part {
+func formatStages(r core.Report) part {
 	out := part{title: "Stages", columns: []string{"stage", "#done", "#time"}}
 	for _, stage := range r.Stages {
-		out.rows = append(out.rows, []string{stage.Name, count(stage.Done), duration(stage.Seconds)})
+		out.rows = append(out.rows, []string{stage.Name, toCount(stage.Done), toDuration(stage.Seconds)})
 	}
 	if r.IdleSeconds > 0 {
-		out.lines = append(out.lines, "It paused or waited for "+duration(r.IdleSeconds)+".")
+		out.lines = append(out.lines, "It paused or waited for "+toDuration(r.IdleSeconds)+".")
 	}
 	return out
 }
 
-func costs(r core.Report) part {
+func formatCosts(r core.Report) part {
 	if r.Calls.Sum()+r.LedgerHits.Sum()+r.Tokens.Sum()+r.Unsettled.Calls.Sum() == 0 {
 		return part{title: "What was paid for", lines: []string{"Nothing."}}
 	}
-	row := func(name string, calls, hits int64) []string { return []string{name, count(calls), count(hits)} }
+	row := func(name string, calls, hits int64) []string { return []string{name, toCount(calls), toCount(hits)} }
 	out := part{
 		title: "What was paid for", columns: []string{"task", "#calls paid for", "#from the ledger"},
 		rows: [][]string{
@@ -214,27 +214,27 @@ func costs(r core.Report) part {
 			row("embed", r.Calls.Embed, r.LedgerHits.Embed),
 		},
 	}
-	cost := "cost " + money(r.Cost, r.Currency)
+	cost := "cost " + toMoney(r.Cost, r.Currency)
 	if r.Cost == 0 && r.Tokens.Sum() > 0 {
 		cost = "no price is set (models.*.price)"
 	}
 	out.lines = append(out.lines, fmt.Sprintf("%s prompt, %s completion, %s embedding tokens; %s.",
-		count(r.Tokens.Prompt), count(r.Tokens.Completion), count(r.Tokens.Embedding), cost))
+		toCount(r.Tokens.Prompt), toCount(r.Tokens.Completion), toCount(r.Tokens.Embedding), cost))
 	if lost := r.Unsettled; lost.Calls.Sum() > 0 {
 		out.lines = append(out.lines, fmt.Sprintf("Sent, and perhaps paid for, without a counted answer, and not in the "+
-			"above: %s calls, about %s tokens, cost %s.", count(lost.Calls.Sum()), count(lost.Tokens.Sum()),
-			money(lost.Cost, r.Currency)))
+			"above: %s calls, about %s tokens, cost %s.", toCount(lost.Calls.Sum()), toCount(lost.Tokens.Sum()),
+			toMoney(lost.Cost, r.Currency)))
 	}
 	return out
 }
 
-func planned(r core.Report) part {
+func formatEstimate(r core.Report) part {
 	out := part{title: "Estimate against actual", columns: []string{"", "#planned", "#actual", "#missed by"}}
 	if r.Planned == nil {
 		return part{}
 	}
-	number := func(n float64) string { return count(int64(n)) }
-	amount := func(n float64) string { return money(n, r.Currency) }
+	number := func(n float64) string { return toCount(int64(n)) }
+	amount := func(n float64) string { return toMoney(n, r.Currency) }
 	for _, line := range []struct {
 		name   string
 		want   core.Range
@@ -246,7 +246,7 @@ func planned(r core.Report) part {
 		{"embed calls", r.Planned.Embed, float64(r.Calls.Embed), number},
 		{"tokens", r.Planned.Tokens, float64(r.Tokens.Sum()), number},
 		{"cost", r.Planned.Cost, r.Cost, amount},
-		{"time", r.Planned.Seconds, r.Seconds - r.IdleSeconds, duration},
+		{"time", r.Planned.Seconds, r.Seconds - r.IdleSeconds, toDuration},
 	} {
 		if line.want.High == 0 && line.actual == 0 {
 			continue
@@ -268,7 +268,7 @@ func Missed(share float64) string {
 	return fmt.Sprintf("%+.0f %%", 100*share)
 }
 
-func happened(r core.Report) part {
+func formatEvents(r core.Report) part {
 	out := part{title: "What happened", columns: []string{"time (UTC)", "event", "code", "detail"}}
 	for _, event := range r.Events {
 		what := strings.TrimSpace(event.Kind + " " + event.Stage + event.Status)
@@ -277,37 +277,37 @@ func happened(r core.Report) part {
 	return out
 }
 
-func retries(r core.Report) part {
+func formatRetries(r core.Report) part {
 	out := part{title: "Tried again", columns: []string{"stage", "code", "#times", "last"}}
 	for _, retry := range r.Retries {
-		out.rows = append(out.rows, []string{retry.Stage, retry.Code, count(retry.Count), retry.Detail})
+		out.rows = append(out.rows, []string{retry.Stage, retry.Code, toCount(retry.Count), retry.Detail})
 	}
 	return out
 }
 
-// failures are the problems with what to do about each kind.
-func failures(r core.Report) part {
+// formatFailures are the problems with what to do about each kind.
+func formatFailures(r core.Report) part {
 	out := part{title: "Failures, and what to do", columns: []string{"code", "on", "why", "what to do"}}
 	for _, problem := range r.Problems {
-		out.rows = append(out.rows, []string{problem.Code, problem.Object, problem.Detail, remedy(problem.Code, r)})
+		out.rows = append(out.rows, []string{problem.Code, problem.Object, problem.Detail, findRemedy(problem.Code, r)})
 	}
 	total := max(r.ProblemsTotal, int64(len(r.Problems)))
 	if total > int64(len(r.Problems)) {
-		out.lines = append(out.lines, fmt.Sprintf("%s in all, every one of them in %s.", count(total), r.ProblemsPath))
+		out.lines = append(out.lines, fmt.Sprintf("%s in all, every one of them in %s.", toCount(total), r.ProblemsPath))
 	}
 	if r.Stale > 0 {
 		out.lines = append(out.lines, fmt.Sprintf("Of %s failed documents %s serve what was there before (stale).",
-			count(r.DocumentsFailed), count(r.Stale)))
+			toCount(r.DocumentsFailed), toCount(r.Stale)))
 	}
 	return out
 }
 
-func identity(r core.Report) part {
+func formatIdentity(r core.Report) part {
 	out := part{title: "Identity", columns: []string{"", ""}}
 	for _, line := range [][2]string{
 		{"run", r.Run}, {"workflow run", r.RunID}, {"chat model", r.Models.Chat}, {"embedding model", r.Models.Embedding},
 		{"content hash", r.ContentHash}, {"text hash", r.TextHash}, {"vector hash", r.VectorHash},
-		{"began", stamp(&r.Started)}, {"ended", stamp(r.Ended)}, {"unweaver", r.Version},
+		{"began", toTime(&r.Started)}, {"ended", toTime(r.Ended)}, {"unweaver", r.Version},
 	} {
 		if line[1] != "" {
 			out.rows = append(out.rows, []string{line[0], line[1]})
@@ -316,14 +316,14 @@ func identity(r core.Report) part {
 	return out
 }
 
-func stamp(at *time.Time) string {
+func toTime(at *time.Time) string {
 	if at == nil || at.IsZero() {
 		return ""
 	}
 	return at.UTC().Format(time.DateTime) + " UTC"
 }
 
-func sentence(parts ...string) string {
+func joinSentence(parts ...string) string {
 	var out []string
 	for _, one := range parts {
 		if one = strings.TrimSpace(one); one != "" {
@@ -333,8 +333,8 @@ func sentence(parts ...string) string {
 	return strings.Join(out, ": ")
 }
 
-// count groups the digits of a number.
-func count(n int64) string {
+// toCount groups the digits of a number.
+func toCount(n int64) string {
 	text := strconv.FormatInt(n, 10)
 	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
 		text = text[:i] + "," + text[i:]
@@ -342,11 +342,11 @@ func count(n int64) string {
 	return text
 }
 
-func money(amount float64, currency string) string {
+func toMoney(amount float64, currency string) string {
 	return strings.TrimSpace(fmt.Sprintf("%.4f %s", amount, currency))
 }
 
-func duration(seconds float64) string {
+func toDuration(seconds float64) string {
 	switch {
 	case seconds < 60:
 		return fmt.Sprintf("%.1f s", seconds)
@@ -356,7 +356,7 @@ func duration(seconds float64) string {
 	return fmt.Sprintf("%d h %d min", int(seconds)/3600, int(seconds)%3600/60)
 }
 
-func size(bytes int64) string {
+func toSize(bytes int64) string {
 	value, unit := float64(bytes), 0
 	for value >= 1024 && unit < 5 {
 		value /= 1024
@@ -407,8 +407,8 @@ func Next(r core.Report) []string {
 	return out
 }
 
-// remedy is what a person can do about problems of a code.
-func remedy(code string, r core.Report) string {
+// findRemedy is what a person can do about problems of a code.
+func findRemedy(code string, r core.Report) string {
 	switch fault.Code(code) {
 	case fault.Unreadable, fault.EmptyDocument, fault.BinaryContent, fault.ParseCrashed, fault.ParseMemory,
 		fault.ParseTimeout, fault.TooLarge:

@@ -67,8 +67,8 @@ type Flight struct {
 // all calls that a run can have in flight would be sent for nothing but their prompts.
 const firstReply = 500
 
-// reply is about how many tokens an answer to a task has, by those that were counted.
-func (a Account) reply(task string) int64 {
+// replyOf is about how many tokens an answer to a task has, by those that were counted.
+func (a Account) replyOf(task string) int64 {
 	calls, tokens := a.Calls.Of(task), a.Replies.Of(task)
 	switch {
 	case task == taskEmbed:
@@ -79,7 +79,7 @@ func (a Account) reply(task string) int64 {
 	return (tokens + calls - 1) / calls
 }
 
-func (a *Account) add(other Account) {
+func (a *Account) addAccount(other Account) {
 	a.Calls = a.Calls.Plus(other.Calls)
 	a.InFlight = a.InFlight.Plus(other.InFlight)
 	a.Expected.Prompt += other.Expected.Prompt
@@ -97,18 +97,18 @@ func (a *Account) add(other Account) {
 	a.Written.Segments += other.Written.Segments
 	a.Written.Records += other.Written.Records
 	a.Written.Rows += other.Written.Rows
-	a.Done = plus(a.Done, other.Done)
-	a.Again, a.Bytes, a.Worked = plus(a.Again, other.Again), plus(a.Bytes, other.Bytes), plus(a.Worked, other.Worked)
+	a.Done = addMap(a.Done, other.Done)
+	a.Again, a.Bytes, a.Worked = addMap(a.Again, other.Again), addMap(a.Bytes, other.Bytes), addMap(a.Worked, other.Worked)
 	if other.Moved.After(a.Moved) {
 		a.Moved = other.Moved
 	}
 	for _, retry := range other.Retries {
-		a.retried(retry)
+		a.countRetry(retry)
 	}
 }
 
-// plus adds numbers by name; the sum is a map of its own only where one was there.
-func plus[N int64 | float64](sum, other map[string]N) map[string]N {
+// addMap adds numbers by name; the sum is a map of its own only where one was there.
+func addMap[N int64 | float64](sum, other map[string]N) map[string]N {
 	for name, number := range other {
 		if sum == nil {
 			sum = map[string]N{}
@@ -118,8 +118,8 @@ func plus[N int64 | float64](sum, other map[string]N) map[string]N {
 	return sum
 }
 
-// retried counts what a unit failed with.
-func (a *Account) retried(retry core.Retry) {
+// countRetry counts what a unit failed with.
+func (a *Account) countRetry(retry core.Retry) {
 	if a.Retries == nil {
 		a.Retries = map[string]core.Retry{}
 	}
@@ -153,15 +153,15 @@ func (a Account) Impossible() bool {
 	return !(a.Cost >= 0) || !(a.Risk > -1e-6) // NaN too
 }
 
-// copy is a value that its owner may go on changing.
-func (a Account) copy() Account {
+// cloneAccount is a value that its owner may go on changing.
+func (a Account) cloneAccount() Account {
 	a.Done, a.Again, a.Bytes = maps.Clone(a.Done), maps.Clone(a.Again), maps.Clone(a.Bytes)
 	a.Worked, a.Retries = maps.Clone(a.Worked), maps.Clone(a.Retries)
 	return a
 }
 
-// sum adds the accounts of all processes but one.
-func sum(run string, accounts map[string][]byte, but string) (Account, error) {
+// sumAccounts adds the accounts of all processes but one.
+func sumAccounts(run string, accounts map[string][]byte, but string) (Account, error) {
 	var total Account
 	for _, worker := range slices.Sorted(maps.Keys(accounts)) { // in one order: sums of money must come out equal
 		if worker == but {
@@ -175,7 +175,7 @@ func sum(run string, accounts map[string][]byte, but string) (Account, error) {
 			return total, fault.ControlUnreadable.At("read account of", run+" by "+worker).
 				Because("it holds numbers that no account can have")
 		}
-		total.add(account)
+		total.addAccount(account)
 	}
 	if total.Impossible() {
 		return total, fault.ControlUnreadable.At("sum accounts of", run).Because("they overflow")
@@ -190,5 +190,5 @@ func Totals(ctx context.Context, runs coordination.Runs, run string) (Account, e
 	if err != nil {
 		return Account{}, err
 	}
-	return sum(run, accounts, "")
+	return sumAccounts(run, accounts, "")
 }

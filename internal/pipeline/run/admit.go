@@ -9,7 +9,7 @@ import (
 // Begin implements model.Meter: it waits until a look at control and budget that began after it was asked admits the
 // call. A grant that grew old before its call is sent is asked for again.
 func (b *Book) Begin(ctx context.Context, task string, prompt int64) (func(model.Usage, bool), error) {
-	admitted, err := b.admit(ctx, task, prompt)
+	admitted, err := b.admitCall(ctx, task, prompt)
 	if err != nil {
 		return nil, err
 	}
@@ -20,10 +20,10 @@ func (b *Book) Begin(ctx context.Context, task string, prompt int64) (func(model
 // of a budget nothing is: what waits would take the room of what is sent, and the budget would be over before it is
 // spent.
 func (b *Book) Ahead(ctx context.Context, task string, prompt int64) (*model.Admission, error) {
-	if !b.roomy() {
+	if !b.hasRoom() {
 		return nil, nil //nolint:nilnil // none, and no failure
 	}
-	return b.admit(ctx, task, prompt)
+	return b.admitCall(ctx, task, prompt)
 }
 
 // roomyCalls and roomyShare are what must be left of a budget for calls to be admitted ahead: more than all processes
@@ -33,19 +33,19 @@ const (
 	roomyShare = 0.1
 )
 
-// roomy reports whether the budget is far from spent, by what is known now.
-func (b *Book) roomy() bool {
+// hasRoom reports whether the budget is far from spent, by what is known now.
+func (b *Book) hasRoom() bool {
 	b.Mu.Lock()
 	defer b.Mu.Unlock()
 	budget, total := b.Control.Limit(b.Settings.Budget), b.Total()
 	tokens := total.Tokens.Sum() + total.Expected.Sum()
-	return (budget.Calls <= 0 || budget.Calls-b.promised() >= roomyCalls) &&
+	return (budget.Calls <= 0 || budget.Calls-b.countPromised() >= roomyCalls) &&
 		(budget.Tokens <= 0 || float64(tokens) < (1-roomyShare)*float64(budget.Tokens)) &&
 		(budget.Money <= 0 || total.Cost+total.Risk < (1-roomyShare)*budget.Money)
 }
 
-// admit waits for the admission of a call.
-func (b *Book) admit(ctx context.Context, task string, prompt int64) (*model.Admission, error) {
+// admitCall waits for the admission of a call.
+func (b *Book) admitCall(ctx context.Context, task string, prompt int64) (*model.Admission, error) {
 	usage := model.Usage{Prompt: prompt, Completion: b.Reply(task)}
 	asked := Flight{Task: task, Prompt: prompt, Completion: usage.Completion, Cost: b.Cost(task, usage)}
 	for {
@@ -57,7 +57,7 @@ func (b *Book) admit(ctx context.Context, task string, prompt int64) (*model.Adm
 		b.waiting = append(b.waiting, mine)
 		b.ensureLoop()
 		b.Mu.Unlock()
-		b.wake()
+		b.wakeLoop()
 		// The answer is waited for whatever happens to ctx: what was admitted stands in the account.
 		err := <-mine.granted
 		if err != nil {
@@ -68,7 +68,7 @@ func (b *Book) admit(ctx context.Context, task string, prompt int64) (*model.Adm
 			return &model.Admission{
 				Until: mine.at.Add(admission),
 				Holds: func() bool { return fresh() && (b.Ledger == nil || b.Ledger.Trouble() == nil) },
-				End:   func(usage model.Usage, answered bool) { b.end(asked, usage, answered) },
+				End:   func(usage model.Usage, answered bool) { b.endCall(asked, usage, answered) },
 			}, nil
 		}
 		b.Change(func(account *Account) { account.Fly(asked, -1) })

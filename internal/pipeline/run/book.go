@@ -41,8 +41,9 @@ type books struct {
 	opened int
 }
 
-// open gives the account of a run of the engine: another one of that name, which has another fence, begins at nothing.
-func (b *books) open(ports *Ports, run string, fence int64) *Book {
+// openBook gives the account of a run of the engine: another one of that name, which has another fence, begins at
+// nothing.
+func (b *books) openBook(ports *Ports, run string, fence int64) *Book {
 	name := run + "#" + fenceName(fence)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -52,7 +53,7 @@ func (b *books) open(ports *Ports, run string, fence int64) *Book {
 		b.byRun, b.worker = map[string]*Book{}, hex.EncodeToString(raw)
 	}
 	for other, old := range b.byRun {
-		if other != name && old.idle() {
+		if other != name && old.isIdle() {
 			delete(b.byRun, other)
 		}
 	}
@@ -125,20 +126,20 @@ type ticket struct {
 	at      time.Time // when the look that granted it came back
 }
 
-func (b *Book) price(settings core.Spec) {
+func (b *Book) setPrices(settings core.Spec) {
 	b.Mu.Lock()
 	defer b.Mu.Unlock()
 	b.Settings = settings
 }
 
-func (b *Book) close() {
+func (b *Book) closeBook() {
 	b.Mu.Lock()
 	b.closedAt = time.Now()
 	b.Mu.Unlock()
 	b.users.Add(-1)
 }
 
-func (b *Book) idle() bool {
+func (b *Book) isIdle() bool {
 	b.Mu.Lock()
 	defer b.Mu.Unlock()
 	return b.users.Load() == 0 && time.Since(b.closedAt) > keepBook
@@ -151,10 +152,10 @@ func (b *Book) Change(f func(*Account)) {
 	b.dirty = true
 	b.ensureLoop()
 	b.Mu.Unlock()
-	b.wake()
+	b.wakeLoop()
 }
 
-func (b *Book) wake() {
+func (b *Book) wakeLoop() {
 	select {
 	case b.Kick <- struct{}{}:
 	default:
@@ -181,7 +182,7 @@ func (b *Book) Watch(ctx context.Context, stage string) (context.Context, func()
 		delete(b.Stops, id)
 		b.Mu.Unlock()
 		cancel(nil)
-		b.wake()
+		b.wakeLoop()
 	}
 }
 
@@ -198,14 +199,15 @@ func (b *Book) Works(stage string) {
 func (b *Book) countTime() {
 	now := b.Clock()
 	if passed := now.Sub(b.counted); len(b.Stops) > 0 && b.working != "" && passed < 2*ExchangePatience {
-		b.Mine.Worked = plus(b.Mine.Worked, map[string]float64{b.working: passed.Seconds()})
+		b.Mine.Worked = addMap(b.Mine.Worked, map[string]float64{b.working: passed.Seconds()})
 	}
 	b.counted = now
 }
 
-// loop exchanges account and control with the store: at once when somebody waits or something changed, else every
-// second, until no unit runs here. It is the only one that writes this account, so that an older one never overwrites.
-func (b *Book) loop(ctx context.Context) {
+// loopExchange exchanges account and control with the store: at once when somebody waits or something changed, else
+// every second, until no unit runs here. It is the only one that writes this account, so that an older one never
+// overwrites.
+func (b *Book) loopExchange(ctx context.Context) {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
 	for {
@@ -220,7 +222,7 @@ func (b *Book) loop(ctx context.Context) {
 		b.Mu.Unlock()
 		if due { // else a unit ended, and no call waits
 			exchange, cancel := context.WithTimeout(ctx, ExchangePatience)
-			b.exchange(exchange)
+			b.exchangeAccounts(exchange)
 			cancel()
 		}
 		b.Mu.Lock()
@@ -237,17 +239,17 @@ func (b *Book) loop(ctx context.Context) {
 func (b *Book) ensureLoop() {
 	if !b.looping {
 		b.looping = true
-		go b.loop(context.Background())
+		go b.loopExchange(context.Background())
 	}
 }
 
-// exchange writes the account with the calls that are about to be admitted, reads what the others have, and answers
-// everyone who waits.
-func (b *Book) exchange(ctx context.Context) {
+// exchangeAccounts writes the account with the calls that are about to be admitted, reads what the others have, and
+// answers everyone who waits.
+func (b *Book) exchangeAccounts(ctx context.Context) {
 	b.Mu.Lock()
 	waiting, looking := b.waiting, b.looking
 	b.waiting, b.looking = nil, nil
-	want := b.room(waiting)
+	want := b.countRoom(waiting)
 	for _, ticket := range waiting[:want] {
 		b.Mine.Fly(ticket.Flight, 1)
 	}
@@ -273,7 +275,7 @@ func (b *Book) exchange(ctx context.Context) {
 		b.Control, err = parseControl(b.Run, control)
 	}
 	if err == nil {
-		b.others, err = sum(b.Run, accounts, b.Worker)
+		b.others, err = sumAccounts(b.Run, accounts, b.Worker)
 	}
 	if err == nil && b.Limited != nil { // before a call is admitted, or a unit begins
 		index, _, _ := strings.Cut(b.Run, "/")
@@ -283,7 +285,7 @@ func (b *Book) exchange(ctx context.Context) {
 		if err != nil {
 			answer <- err
 		} else {
-			answer <- b.Control.stopped(b.Run)
+			answer <- b.Control.checkStopped(b.Run)
 		}
 	}
 	if err != nil {
@@ -291,7 +293,7 @@ func (b *Book) exchange(ctx context.Context) {
 		b.settleAll(waiting, want, err)
 		return
 	}
-	b.decide(waiting, want, at)
+	b.decideTickets(waiting, want, at)
 }
 
 // settleAll gives an error to everyone who waited.
@@ -308,24 +310,24 @@ func (b *Book) settleAll(waiting []*ticket, counted int, err error) {
 	}
 }
 
-// room is how many of the waiting calls the budget has room for, by what is known now.
-func (b *Book) room(waiting []*ticket) int {
+// countRoom is how many of the waiting calls the budget has room for, by what is known now.
+func (b *Book) countRoom(waiting []*ticket) int {
 	limit := b.Control.Limit(b.Settings.Budget).Calls
 	if limit <= 0 {
 		return len(waiting)
 	}
-	return int(max(0, min(int64(len(waiting)), limit-b.promised())))
+	return int(max(0, min(int64(len(waiting)), limit-b.countPromised())))
 }
 
-// promised counts the calls that were paid for or may yet be, over all processes.
-func (b *Book) promised() int64 {
+// countPromised counts the calls that were paid for or may yet be, over all processes.
+func (b *Book) countPromised() int64 {
 	return b.Mine.paidCalls() + b.Mine.InFlight.Sum() + b.others.paidCalls() + b.others.InFlight.Sum()
 }
 
-// decide admits, refuses or keeps waiting, after a look at control and accounts. want of those who wait are in the
-// account as in flight already. The caller holds the lock.
-func (b *Book) decide(waiting []*ticket, want int, at time.Time) {
-	if stop := b.Control.stopped(b.Run); stop != nil {
+// decideTickets admits, refuses or keeps waiting, after a look at control and accounts. want of those who wait are in
+// the account as in flight already. The caller holds the lock.
+func (b *Book) decideTickets(waiting []*ticket, want int, at time.Time) {
+	if stop := b.Control.checkStopped(b.Run); stop != nil {
 		b.settleAll(waiting, want, stop)
 		b.stopUnits(stop)
 		return
@@ -346,7 +348,7 @@ func (b *Book) decide(waiting []*ticket, want int, at time.Time) {
 	}
 	grant := want
 	if budget.Calls > 0 { // another process may have taken the same room: what is too much is given back
-		grant = int(max(0, int64(want)-max(0, b.promised()-budget.Calls)))
+		grant = int(max(0, int64(want)-max(0, b.countPromised()-budget.Calls)))
 	}
 	fits := 0 // of those that the others leave room for; the rest waits for what these really cost
 	for fits < grant && Spent(used, before, b.Run) == nil {
@@ -376,16 +378,16 @@ func (b *Book) decide(waiting []*ticket, want int, at time.Time) {
 		return // the end of a call, or the next look, asks again
 	}
 	if grant == 0 { // two processes gave the same room back: let one be first
-		time.AfterFunc(time.Duration(1+mathrand.IntN(20))*time.Millisecond, b.wake)
+		time.AfterFunc(time.Duration(1+mathrand.IntN(20))*time.Millisecond, b.wakeLoop)
 	} else {
-		b.wake()
+		b.wakeLoop()
 	}
 }
 
 // Total is what all processes did, as of the last exchange. The caller holds the lock.
 func (b *Book) Total() Account {
-	total := b.Mine.copy()
-	total.add(b.others)
+	total := b.Mine.cloneAccount()
+	total.addAccount(b.others)
 	return total
 }
 
@@ -403,7 +405,7 @@ func (b *Book) Look(ctx context.Context) error {
 	b.looking = append(b.looking, answer)
 	b.ensureLoop()
 	b.Mu.Unlock()
-	b.wake()
+	b.wakeLoop()
 	select {
 	case err := <-answer:
 		return err
@@ -436,7 +438,7 @@ func (b *Book) Stored(ctx context.Context) error {
 func (b *Book) Reply(task string) int64 {
 	b.Mu.Lock()
 	defer b.Mu.Unlock()
-	return Account{Calls: b.Mine.Calls.Plus(b.others.Calls), Replies: b.Mine.Replies.Plus(b.others.Replies)}.reply(task)
+	return Account{Calls: b.Mine.Calls.Plus(b.others.Calls), Replies: b.Mine.Replies.Plus(b.others.Replies)}.replyOf(task)
 }
 
 // Cost of tokens that a call used.
@@ -454,20 +456,20 @@ func (b *Book) Cost(task string, usage model.Usage) float64 {
 	return cost
 }
 
-// end counts an admitted call: paid for when the server answered.
-func (b *Book) end(asked Flight, usage model.Usage, answered bool) {
+// endCall counts an admitted call: paid for when the server answered.
+func (b *Book) endCall(asked Flight, usage model.Usage, answered bool) {
 	if !answered {
 		b.Change(func(account *Account) { account.Fly(asked, -1) })
 		return
 	}
-	b.counting(asked.Task, usage, func(account *Account) { account.Fly(asked, -1) })
+	b.countUsage(asked.Task, usage, func(account *Account) { account.Fly(asked, -1) })
 }
 
 // Count counts an answer that was paid for.
-func (b *Book) Count(task string, usage model.Usage) { b.counting(task, usage, func(*Account) {}) }
+func (b *Book) Count(task string, usage model.Usage) { b.countUsage(task, usage, func(*Account) {}) }
 
-// counting is count with what else changes at that moment.
-func (b *Book) counting(task string, usage model.Usage, also func(*Account)) {
+// countUsage is count with what else changes at that moment.
+func (b *Book) countUsage(task string, usage model.Usage, also func(*Account)) {
 	cost := b.Cost(task, usage)
 	b.Change(func(account *Account) {
 		also(account)

@@ -21,8 +21,8 @@ func BenchmarkLook(b *testing.B) {
 				require.NoError(b, store.Account(b.Context(), "i/g", fmt.Sprint("w", i), account))
 			}
 			all := &books{}
-			through := all.open(&Ports{Coordination: store}, "i/g", 1)
-			through.price(core.Spec{})
+			through := all.openBook(&Ports{Coordination: store}, "i/g", 1)
+			through.setPrices(core.Spec{})
 			_, end := through.Watch(b.Context(), "extract")
 			defer end()
 			for b.Loop() {

@@ -44,8 +44,8 @@ func (f *far) Spend(ctx context.Context, run, worker string, value []byte) ([]by
 func worker(t *testing.T, store coordination.Store, spec core.Spec) *Book {
 	t.Helper()
 	all := &books{}
-	opened := all.open(&Ports{Coordination: store}, "i/g", 1)
-	opened.price(spec)
+	opened := all.openBook(&Ports{Coordination: store}, "i/g", 1)
+	opened.setPrices(spec)
 	return opened
 }
 
@@ -230,10 +230,10 @@ func TestLimitsAreToldBeforeACallIsAdmittedAndOutliveAPause(t *testing.T) {
 	inOwnTime(t, func(t *testing.T) {
 		store := memory.New()
 		through := worker(t, store, core.Spec{})
-		told := 0
+		reported := 0
 		through.Limited = func(index string, limits *core.LiveLimits) {
-			if told = 0; limits != nil && index == "i" {
-				told = *limits.Concurrency
+			if reported = 0; limits != nil && index == "i" {
+				reported = *limits.Concurrency
 			}
 		}
 		for _, want := range []int{2, 7} {
@@ -243,8 +243,8 @@ func TestLimitsAreToldBeforeACallIsAdmittedAndOutliveAPause(t *testing.T) {
 				require.NoError(t, err)
 			}
 			end, err := through.Begin(t.Context(), "extract", 1)
-			require.True(t, err == nil && told == want,
-				"a call was admitted by a concurrency of %d, want %d: %v", told, want, err)
+			require.True(t, err == nil && reported == want,
+				"a call was admitted by a concurrency of %d, want %d: %v", reported, want, err)
 			end(model.Usage{}, false)
 		}
 		zero := 0

@@ -138,8 +138,8 @@ func Limit(
 	return runs.SetControl(ctx, run, raw)
 }
 
-// stopped says why a run must not go on, as far as its control record says.
-func (c Control) stopped(run string) error {
+// checkStopped says why a run must not go on, as far as its control record says.
+func (c Control) checkStopped(run string) error {
 	switch c.Stop {
 	case "":
 		return nil
@@ -174,13 +174,13 @@ func Spent(budget core.Budget, total Account, run string) error {
 	if inFlight > 0 {
 		why += fmt.Sprintf(", %d calls of about %d tokens were sent and are not answered", inFlight, expected)
 	}
-	why += "; the budget is " + describe(budget)
+	why += "; the budget is " + describeBudget(budget)
 	return fault.BudgetSpent.At("work on", run).
 		Because(why).
 		Advise("go on with a larger one: unweaver resume " + run + budget.Flags())
 }
 
-func describe(budget core.Budget) string {
+func describeBudget(budget core.Budget) string {
 	text := ""
 	add := func(format string, value any) {
 		if text != "" {

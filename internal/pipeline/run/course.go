@@ -11,10 +11,10 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
-// mark notes how far the run is and what it has paid for, where that was not noted for a while: what renews the
+// markCourse notes how far the run is and what it has paid for, where that was not noted for a while: what renews the
 // lease does it, once in some seconds for all processes. It is for people alone: what cannot be read or written is
 // left out.
-func (r *Run) mark(ctx context.Context) {
+func (r *Run) markCourse(ctx context.Context) {
 	state, err := r.ReadState(ctx)
 	if err != nil || state.Stage == "" || state.Stopped != nil || core.Terminal(state.Report.Status) {
 		return
@@ -51,8 +51,8 @@ func (r *Run) Course(ctx context.Context, runID string) (noted []core.Moment) {
 	return noted
 }
 
-// reached adds where the run stands now to its course.
-func reached(state *core.RunState, paid Account, now time.Time) {
+// addMoment adds where the run stands now to its course.
+func addMoment(state *core.RunState, paid Account, now time.Time) {
 	report := state.Report
 	report.Seconds = now.Sub(report.Started).Seconds()
 	paid.FillAccount(&report)

@@ -26,16 +26,16 @@ type keeper struct {
 	trying  bool      // a unit renews it now
 }
 
-// due reports whether the lease of a fence is to be renewed.
-func (k *keeper) due(fence int64, every time.Duration) bool {
+// isDue reports whether the lease of a fence is to be renewed.
+func (k *keeper) isDue(fence int64, every time.Duration) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.fence != fence || time.Since(k.renewed) >= every
 }
 
-// try is due for one unit at a time, which calls done.
-func (k *keeper) try(fence int64, every time.Duration) bool {
-	due := k.due(fence, every)
+// beginTry is due for one unit at a time, which calls done.
+func (k *keeper) beginTry(fence int64, every time.Duration) bool {
+	due := k.isDue(fence, every)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if !due || k.trying {
@@ -45,25 +45,25 @@ func (k *keeper) try(fence int64, every time.Duration) bool {
 	return true
 }
 
-func (k *keeper) done() {
+func (k *keeper) endTry() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.trying = false
 }
 
-func (k *keeper) renew(fence int64, at time.Time) {
+func (k *keeper) noteRenewal(fence int64, at time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.fence, k.renewed = fence, at
 }
 
-func (r *Run) heartbeat() time.Duration { return heartbeatOf(r.Holder.Heartbeat) }
+func (r *Run) heartbeatInterval() time.Duration { return heartbeatOf(r.Holder.Heartbeat) }
 
 // Permit is for how long a look at the lease lets things be deleted.
-func (r *Run) Permit() time.Duration { return r.heartbeat() / permits }
+func (r *Run) Permit() time.Duration { return r.heartbeatInterval() / permits }
 
-// holds reports whether a lease is this run's.
-func (r *Run) holds(lease core.Lease) bool {
+// holdsLease reports whether a lease is this run's.
+func (r *Run) holdsLease(lease core.Lease) bool {
 	if lease.Workflow == "" || lease.Fence != r.Fence {
 		return false
 	}
@@ -89,9 +89,9 @@ func (r *Run) Guard(ctx context.Context) error {
 			return err
 		case lease.Workflow == "":
 			return r.leaseLost("its lease was taken from it")
-		case !r.holds(lease):
+		case !r.holdsLease(lease):
 			return r.leaseLost("run " + runOf(lease) + " has it now")
-		case !kept.due(r.Fence, r.heartbeat()/renewals):
+		case !kept.isDue(r.Fence, r.heartbeatInterval()/renewals):
 			return nil
 		}
 		lease.Renewed = time.Now().UTC()
@@ -101,7 +101,7 @@ func (r *Run) Guard(ctx context.Context) error {
 		}
 		// Where another process of the run was faster, the lease has changed since this look began, too: the next look
 		// shows it.
-		kept.renew(r.Fence, began)
+		kept.noteRenewal(r.Fence, began)
 		if err == nil {
 			return nil
 		}
@@ -119,15 +119,15 @@ func (r *Run) leaseLost(why string) error {
 // It is an error only when the run does not hold its lease any more: a store that does not answer fails no unit.
 func (r *Run) Renew(ctx context.Context) error {
 	kept := &r.Book.lease
-	if r.Fence == 0 || !kept.try(r.Fence, r.heartbeat()/renewals) {
+	if r.Fence == 0 || !kept.beginTry(r.Fence, r.heartbeatInterval()/renewals) {
 		return nil
 	}
-	defer kept.done()
-	ctx, cancel := context.WithTimeout(ctx, r.heartbeat())
+	defer kept.endTry()
+	ctx, cancel := context.WithTimeout(ctx, r.heartbeatInterval())
 	defer cancel()
 	err := r.Guard(ctx)
 	if err == nil {
-		r.mark(ctx)
+		r.markCourse(ctx)
 		return nil
 	}
 	if fault.Is(err, fault.LeaseLost) {

@@ -61,7 +61,7 @@ const (
 func TakeLease(ctx context.Context, index artifact.Index, holder Holder, standings Standings) (int64, error) {
 	t := taker{index: index, holder: holder, standings: standings, began: time.Now()}
 	for {
-		fence, err := t.try(ctx)
+		fence, err := t.takeLease(ctx)
 		if err == nil || !errors.Is(err, errAgain) {
 			return fence, err
 		}
@@ -83,15 +83,15 @@ type taker struct {
 // errAgain has the lease looked at once more.
 var errAgain = errors.New("look at the lease again")
 
-func (t *taker) try(ctx context.Context) (int64, error) {
+func (t *taker) takeLease(ctx context.Context) (int64, error) {
 	old, info, err := ReadLease(ctx, t.index)
 	cond := blob.Cond{Match: info.ETag}
 	switch {
 	case fault.Is(err, fault.NotFound):
 		cond = blob.Cond{Absent: true}
 	case fault.Is(err, fault.SegmentDamage):
-		idle := func(ctx context.Context) error { return t.idle(ctx, err) }
-		if err := t.watch(ctx, core.Lease{}, info.ETag, idle); err != nil {
+		idle := func(ctx context.Context) error { return t.checkIdle(ctx, err) }
+		if err := t.watchLease(ctx, core.Lease{}, info.ETag, idle); err != nil {
 			return 0, err
 		}
 		if old, err = mendedLease(ctx, t.index, old); err != nil {
@@ -103,8 +103,8 @@ func (t *taker) try(ctx context.Context) (int64, error) {
 	case old.Workflow == t.holder.Workflow && old.Run == t.holder.Run:
 		return old.Fence, nil
 	case old.Workflow != "":
-		over := func(ctx context.Context) error { return t.over(ctx, old) }
-		if err := t.watch(ctx, old, info.ETag, over); err != nil {
+		over := func(ctx context.Context) error { return t.checkEnded(ctx, old) }
+		if err := t.watchLease(ctx, old, info.ETag, over); err != nil {
 			return 0, err
 		}
 	}
@@ -125,8 +125,8 @@ func (t *taker) try(ctx context.Context) (int64, error) {
 		Advise("wait for them: unweaver status " + t.index.Name)
 }
 
-// watch returns without an error once a version of the lease whose run is over was seen for a heartbeat.
-func (t *taker) watch(
+// watchLease returns without an error once a version of the lease whose run is over was seen for a heartbeat.
+func (t *taker) watchLease(
 	ctx context.Context, old core.Lease, version string, over func(context.Context) error,
 ) error {
 	heartbeat := heartbeatOf(old.Heartbeat, t.holder.Heartbeat)
@@ -154,12 +154,12 @@ func (t *taker) watch(
 	}
 }
 
-// over is an error while the run that holds a lease may still be going on.
-func (t *taker) over(ctx context.Context, old core.Lease) error {
+// checkEnded is an error while the run that holds a lease may still be going on.
+func (t *taker) checkEnded(ctx context.Context, old core.Lease) error {
 	run := runOf(old)
 	held := fault.LeaseHeld.At("build", t.index.Name)
-	if deletes(old.Workflow) {
-		if deletes(t.holder.Workflow) { // a deletion that died is finished by the next
+	if isDeletion(old.Workflow) {
+		if isDeletion(t.holder.Workflow) { // a deletion that died is finished by the next
 			return nil
 		}
 		return held.
@@ -169,7 +169,7 @@ func (t *taker) over(ctx context.Context, old core.Lease) error {
 	lost := "if that run will never end it: unweaver cancel " + run + " --lost"
 	if old.Engine != (core.Engine{}) && !old.Engine.Same(t.holder.Engine) {
 		return held.
-			Because(fmt.Sprintf("run %s (%s) of another engine holds it: %s", run, old.Run, place(old.Engine))).
+			Because(fmt.Sprintf("run %s (%s) of another engine holds it: %s", run, old.Run, describeEngine(old.Engine))).
 			Advise("wait for it, or cancel it there; " + lost)
 	}
 	standing, err := t.standings(ctx, Holder{Workflow: old.Workflow, Run: old.Run})
@@ -185,13 +185,13 @@ func (t *taker) over(ctx context.Context, old core.Lease) error {
 	}
 	return held.
 		Because(fmt.Sprintf("run %s (%s) holds it, and the engine does not know that run: %s",
-			run, old.Run, place(t.holder.Engine))).
+			run, old.Run, describeEngine(t.holder.Engine))).
 		Advise("see that no worker works on it; " + lost)
 }
 
-// idle is an error while the engine runs a build that may hold a lease which cannot be read: its scratch is there.
-func (t *taker) idle(ctx context.Context, damage error) error {
-	works, _, err := scratched(ctx, t.index)
+// checkIdle is an error while the engine runs a build that may hold a lease which cannot be read: its scratch is there.
+func (t *taker) checkIdle(ctx context.Context, damage error) error {
+	works, _, err := listScratchRuns(ctx, t.index)
 	if err != nil {
 		return err
 	}
@@ -215,8 +215,8 @@ func (t *taker) idle(ctx context.Context, damage error) error {
 // DeletionGeneration is what the holder of a lease is called by, below the index, where it deletes the index.
 const DeletionGeneration = "delete-"
 
-// deletes reports whether the holder of a lease deletes the index.
-func deletes(workflow string) bool {
+// isDeletion reports whether the holder of a lease deletes the index.
+func isDeletion(workflow string) bool {
 	_, generation, _ := strings.Cut(strings.TrimPrefix(workflow, workflowPrefix), "/")
 	return strings.HasPrefix(generation, DeletionGeneration)
 }
@@ -224,8 +224,8 @@ func deletes(workflow string) bool {
 // RefuseDeleted is fault.LeaseHeld while an index is being deleted, so that no command writes into it meanwhile.
 func RefuseDeleted(ctx context.Context, index artifact.Index) error {
 	lease, _, err := ReadLease(ctx, index)
-	if err == nil && deletes(lease.Workflow) {
-		return (&taker{index: index}).over(ctx, lease)
+	if err == nil && isDeletion(lease.Workflow) {
+		return (&taker{index: index}).checkEnded(ctx, lease)
 	}
 	return nil // a lease that cannot be read is for who takes it
 }
@@ -250,8 +250,8 @@ func HoldLease(ctx context.Context, index artifact.Index, holder Holder, fence i
 	return err
 }
 
-// place names an engine for people.
-func place(engine core.Engine) string {
+// describeEngine names an engine for people.
+func describeEngine(engine core.Engine) string {
 	return fmt.Sprintf("Temporal at %s, namespace %s", engine.Address, engine.Namespace)
 }
 
@@ -279,15 +279,15 @@ func GiveLease(ctx context.Context, index artifact.Index, holder Holder) error {
 			return err
 		}
 		// A process of this run may renew it at the same moment.
-		if err = free(ctx, index, lease.Fence, blob.Cond{Match: info.ETag}); !fault.Is(err, fault.Precondition) {
+		if err = writeFreeLease(ctx, index, lease.Fence, blob.Cond{Match: info.ETag}); !fault.Is(err, fault.Precondition) {
 			return err
 		}
 	}
 	return fault.GenBusy.At("give back the lease of", index.Name).Because("it changes all the time")
 }
 
-// free writes a lease that no run holds.
-func free(ctx context.Context, index artifact.Index, fence int64, cond blob.Cond) error {
+// writeFreeLease writes a lease that no run holds.
+func writeFreeLease(ctx context.Context, index artifact.Index, fence int64, cond blob.Cond) error {
 	_, err := blob.WriteJSON(ctx, index.Store, index.LeaseKey(), core.Lease{Fence: fence, Taken: time.Now().UTC()}, cond)
 	return err
 }
@@ -298,7 +298,7 @@ func ReadLease(ctx context.Context, index artifact.Index) (core.Lease, blob.Info
 	var lease core.Lease
 	info, err := blob.ReadJSON(ctx, index.Store, index.LeaseKey(), &lease)
 	if err == nil {
-		err = sane(ctx, lease, index)
+		err = checkLease(ctx, lease, index)
 	}
 	if fault.Is(err, fault.SegmentDamage) {
 		if named := fault.As(err); named.Err != nil {
@@ -311,8 +311,8 @@ func ReadLease(ctx context.Context, index artifact.Index) (core.Lease, blob.Info
 	return lease, info, err
 }
 
-// sane finds what no run of this program writes.
-func sane(ctx context.Context, lease core.Lease, index artifact.Index) error {
+// checkLease finds what no run of this program writes.
+func checkLease(ctx context.Context, lease core.Lease, index artifact.Index) error {
 	why := ""
 	switch {
 	case lease.Fence < 0 || lease.Fence == math.MaxInt64 || lease.Workflow != "" && lease.Fence == 0:
@@ -322,7 +322,7 @@ func sane(ctx context.Context, lease core.Lease, index artifact.Index) error {
 	case lease.Workflow == "" && lease.Fence == 0:
 		why = "it says nothing"
 	case lease.Workflow != "" && !strings.HasPrefix(lease.Workflow, workflowPrefix+index.Name+"/"):
-		related, err := builds(ctx, index, lease.Workflow)
+		related, err := sharesSegments(ctx, index, lease.Workflow)
 		if err != nil || related {
 			return err
 		}
@@ -335,8 +335,8 @@ func sane(ctx context.Context, lease core.Lease, index artifact.Index) error {
 	return fault.SegmentDamage.At("read lease of", index.Name).Because(why)
 }
 
-// builds reports whether a workflow builds an index that shares this one's segments, and with them its lease.
-func builds(ctx context.Context, index artifact.Index, workflow string) (bool, error) {
+// sharesSegments reports whether a workflow builds an index that shares this one's segments, and with them its lease.
+func sharesSegments(ctx context.Context, index artifact.Index, workflow string) (bool, error) {
 	run, ok := strings.CutPrefix(workflow, workflowPrefix)
 	name, _, named := strings.Cut(run, "/")
 	if !ok || !named || !core.ValidIndex(name) {

@@ -50,8 +50,8 @@ func TestALeaseIsOfOneRunOfItsWorkflow(t *testing.T) {
 		"one that has nothing but fence": {Holder{}, fence, true},
 	} {
 		lease, _, err := ReadLease(t.Context(), index)
-		if work := (&Run{Job: Job{Fence: c.fence, Holder: c.holder}}); err != nil || work.holds(lease) != c.holds {
-			t.Errorf("%s holds it: %t, %v", name, work.holds(lease), err)
+		if work := (&Run{Job: Job{Fence: c.fence, Holder: c.holder}}); err != nil || work.holdsLease(lease) != c.holds {
+			t.Errorf("%s holds it: %t, %v", name, work.holdsLease(lease), err)
 		}
 	}
 }

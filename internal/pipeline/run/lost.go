@@ -46,11 +46,11 @@ func FreeLease(
 		return ctx.Err()
 	case <-time.After(heartbeatOf(lease.Heartbeat)):
 	}
-	err = free(ctx, index, lease.Fence, blob.Cond{Match: info.ETag})
+	err = writeFreeLease(ctx, index, lease.Fence, blob.Cond{Match: info.ETag})
 	if fault.Is(err, fault.Precondition) {
 		err = fault.LeaseHeld.At("free the lease of", index.Name).
 			Because("a process works on run " + run + ": it changed the lease just now").
-			Advise("end the run at its own engine (" + place(lease.Engine) + "), or stop its workers")
+			Advise("end the run at its own engine (" + describeEngine(lease.Engine) + "), or stop its workers")
 	}
 	return err
 }
@@ -65,23 +65,23 @@ func MendLease(ctx context.Context, index artifact.Index) error {
 	if lease, err = mendedLease(ctx, index, lease); err != nil {
 		return err
 	}
-	return free(ctx, index, lease.Fence, blob.Cond{Match: info.ETag})
+	return writeFreeLease(ctx, index, lease.Fence, blob.Cond{Match: info.ETag})
 }
 
 // mendedLease returns a lease without a holder in the place of one that cannot be read. Its fence is above all that
 // were given: scratch may be collected by now, so that it is at least the time in milliseconds, which no count of runs
 // reaches.
 func mendedLease(ctx context.Context, index artifact.Index, damaged core.Lease) (core.Lease, error) {
-	_, fence, err := scratched(ctx, index)
+	_, fence, err := listScratchRuns(ctx, index)
 	if damaged.Fence > 0 && damaged.Fence < 1<<62 {
 		fence = max(fence, damaged.Fence)
 	}
 	return core.Lease{Fence: max(fence, time.Now().UnixMilli())}, err
 }
 
-// scratched lists the runs of which scratch is there, of an index and of those that share its lease, and gives the
-// highest of their fences.
-func scratched(ctx context.Context, index artifact.Index) (works []string, fence int64, err error) {
+// listScratchRuns lists the runs of which scratch is there, of an index and of those that share its lease, and gives
+// the highest of their fences.
+func listScratchRuns(ctx context.Context, index artifact.Index) (works []string, fence int64, err error) {
 	family, _, err := index.Family(ctx)
 	if err != nil {
 		return nil, 0, err

@@ -43,24 +43,24 @@ func (d Damage) Short() string {
 	return d.Object
 }
 
-func (d Damage) reason() string {
+func (d Damage) formatReason() string {
 	return fmt.Sprintf("%s (%s) of the generation before is %s: everything is made again", d.Short(), d.Kind, d.Why)
 }
 
 // Problem is the damage as a report shows it.
 func (d Damage) Problem() core.Problem {
-	return core.Problem{Code: string(fault.ParentDamaged), Object: d.Object, Detail: d.reason()}
+	return core.Problem{Code: string(fault.ParentDamaged), Object: d.Object, Detail: d.formatReason()}
 }
 
 // ReasonsOf gives a sentence for each damage; of many, for the first.
 func ReasonsOf(damage []Damage) []string {
-	const told = 10
+	const reported = 10
 	var reasons []string
-	for _, found := range damage[:min(told, len(damage))] {
-		reasons = append(reasons, found.reason())
+	for _, found := range damage[:min(reported, len(damage))] {
+		reasons = append(reasons, found.formatReason())
 	}
-	if len(damage) > told {
-		reasons = append(reasons, fmt.Sprintf("and %d more of its segments are missing or damaged", len(damage)-told))
+	if len(damage) > reported {
+		reasons = append(reasons, fmt.Sprintf("and %d more of its segments are missing or damaged", len(damage)-reported))
 	}
 	return reasons
 }

@@ -94,8 +94,8 @@ func (p *Ports) Open(ctx context.Context, job Job, stage string) (*Run, error) {
 
 // Configure reads the configuration of the job, for a run that was begun without.
 func (r *Run) Configure(ctx context.Context) (err error) {
-	if r.Settings, err = r.specs.get(ctx, r.Index, r.Spec); err == nil {
-		r.Book.price(r.Settings) // never by settings that were not read: no budget would be no bound
+	if r.Settings, err = r.specs.getSpec(ctx, r.Index, r.Spec); err == nil {
+		r.Book.setPrices(r.Settings) // never by settings that were not read: no budget would be no bound
 	}
 	return err
 }
@@ -103,7 +103,7 @@ func (r *Run) Configure(ctx context.Context) (err error) {
 // Grant gives the run another budget than the configured one.
 func (r *Run) Grant(budget core.Budget) {
 	r.Settings.Budget = budget
-	r.Book.price(r.Settings)
+	r.Book.setPrices(r.Settings)
 }
 
 // anewFolder is where a run works that began again from plan, below its folder.
@@ -128,7 +128,7 @@ func (p *Ports) Bare(job Job, stage, scratch string) *Run {
 	run := &Run{
 		Ports: p, Job: job, Index: index, Stage: stage,
 		Scratch: Scratch{Store: store, Prefix: index.RunKey(job.Generation, scratch)},
-		Book:    p.books.open(p, job.Name(), job.Fence),
+		Book:    p.books.openBook(p, job.Name(), job.Fence),
 	}
 	run.Progress = &Progress{Stage: stage, Book: run.Book}
 	run.Progress.Touch()
@@ -138,7 +138,7 @@ func (p *Ports) Bare(job Job, stage, scratch string) *Run {
 // Close ends the unit of work: what it had begun and not finished no longer counts as done.
 func (r *Run) Close() {
 	r.Progress.Drop()
-	r.Book.close()
+	r.Book.closeBook()
 }
 
 // Place waits for a place among the units that fill a core; the caller gives it back.
@@ -186,7 +186,7 @@ func (r *Run) LastSign() time.Time { return epoch.Add(time.Duration(r.Progress.l
 // Steer steers the run. A resume is refused where the budget that would count is spent already.
 func (r *Run) Steer(ctx context.Context, command string, budget *core.Budget) (inFlight int64, err error) {
 	if command == CommandResume {
-		if err := r.affords(ctx, budget); err != nil {
+		if err := r.checkBudget(ctx, budget); err != nil {
 			return 0, err
 		}
 	}
@@ -201,15 +201,15 @@ func (r *Run) Steer(ctx context.Context, command string, budget *core.Budget) (i
 // that is spent already is refused.
 func (r *Run) Limit(ctx context.Context, budget *core.Budget, limits *core.LiveLimits) error {
 	if budget != nil {
-		if err := r.affords(ctx, budget); err != nil {
+		if err := r.checkBudget(ctx, budget); err != nil {
 			return err
 		}
 	}
 	return Limit(ctx, r.Coordination, r.Name(), budget, limits)
 }
 
-// affords refuses a resume that would pause again at once.
-func (r *Run) affords(ctx context.Context, budget *core.Budget) error {
+// checkBudget refuses a resume that would pause again at once.
+func (r *Run) checkBudget(ctx context.Context, budget *core.Budget) error {
 	control, err := ReadControl(ctx, r.Coordination, r.Name())
 	if err != nil && !fault.Is(err, fault.ControlUnreadable) {
 		return err

@@ -141,7 +141,7 @@ func (u *unshown) Set(run, key string, problem core.Problem, keep bool) {
 	u.byRun[run][key] = problem
 }
 
-func (u *unshown) forget(run string) {
+func (u *unshown) forgetRun(run string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	delete(u.byRun, run)

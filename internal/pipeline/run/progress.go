@@ -34,7 +34,7 @@ func (p *Progress) Report(now core.Progress) { p.Done(now.Done) }
 func (p *Progress) Done(done int64) {
 	p.Touch()
 	p.Book.Change(func(account *Account) {
-		account.advance(p.Stage, done-p.done, 0)
+		account.advanceStage(p.Stage, done-p.done, 0)
 		p.done = done
 	})
 }
@@ -43,16 +43,16 @@ func (p *Progress) Done(done int64) {
 func (p *Progress) Worked(done, bytes int64) {
 	p.Touch()
 	p.Book.Change(func(account *Account) {
-		account.advance(p.Stage, done-p.done, bytes-p.bytes)
+		account.advanceStage(p.Stage, done-p.done, bytes-p.bytes)
 		p.done, p.bytes = done, bytes
 	})
 }
 
-// advance counts what a unit did more than it had done, or less.
-func (a *Account) advance(stage string, done, bytes int64) {
-	a.Done = plus(a.Done, map[string]int64{stage: done})
+// advanceStage counts what a unit did more than it had done, or less.
+func (a *Account) advanceStage(stage string, done, bytes int64) {
+	a.Done = addMap(a.Done, map[string]int64{stage: done})
 	if bytes != 0 {
-		a.Bytes = plus(a.Bytes, map[string]int64{stage: bytes})
+		a.Bytes = addMap(a.Bytes, map[string]int64{stage: bytes})
 	}
 	if done > 0 || bytes > 0 {
 		a.Moved = time.Now().UTC()
@@ -73,9 +73,9 @@ func (p *Progress) Touch() { p.last.Store(int64(time.Since(epoch))) }
 // Finish takes what a finished unit did. It counts once.
 func (p *Progress) Finish(all core.Progress) {
 	p.Book.Change(func(account *Account) {
-		account.advance(p.Stage, all.Done-p.done, max(0, all.Bytes-p.bytes))
+		account.advanceStage(p.Stage, all.Done-p.done, max(0, all.Bytes-p.bytes))
 		p.done, p.bytes = 0, 0 // finished: it stays in the account
-		account.add(Account{Hits: all.Hits, Written: all.Written, Cut: all.Cut})
+		account.addAccount(Account{Hits: all.Hits, Written: all.Written, Cut: all.Cut})
 	})
 }
 
@@ -86,9 +86,9 @@ func (p *Progress) Drop() {
 		return
 	}
 	p.Book.Change(func(account *Account) {
-		account.Done = plus(account.Done, map[string]int64{p.Stage: -p.done})
-		account.Bytes = plus(account.Bytes, map[string]int64{p.Stage: -p.bytes})
-		account.Again = plus(account.Again, map[string]int64{p.Stage: p.done, p.Stage + ofBytes: p.bytes})
+		account.Done = addMap(account.Done, map[string]int64{p.Stage: -p.done})
+		account.Bytes = addMap(account.Bytes, map[string]int64{p.Stage: -p.bytes})
+		account.Again = addMap(account.Again, map[string]int64{p.Stage: p.done, p.Stage + ofBytes: p.bytes})
 		p.done, p.bytes = 0, 0
 	})
 }
@@ -111,15 +111,15 @@ func (b *Book) tryAgain(stage, code, why string) {
 	now := b.Clock().UTC()
 	detail := []rune(redact.Text(why))
 	b.Change(func(account *Account) {
-		account.retried(core.Retry{
+		account.countRetry(core.Retry{
 			Stage: stage, Code: code, Count: 1, First: now, Last: now,
 			Detail: string(detail[:min(len(detail), longestRetry)]),
 		})
 	})
 }
 
-// retries of all stages, the oldest first.
-func (a Account) retries() []core.Retry {
+// listRetries of all stages, the oldest first.
+func (a Account) listRetries() []core.Retry {
 	return slices.SortedFunc(maps.Values(a.Retries), func(one, two core.Retry) int {
 		return cmp.Or(one.First.Compare(two.First), cmp.Compare(one.Stage+one.Code, two.Stage+two.Code))
 	})
@@ -136,16 +136,16 @@ func Pacing(
 	if err != nil {
 		return Account{}, core.Pace{}, err
 	}
-	total, err := sum(run, accounts, "")
+	total, err := sumAccounts(run, accounts, "")
 	if err != nil {
 		return Account{}, core.Pace{}, err
 	}
-	return total, pace(accounts, total, state, now), nil
+	return total, measurePace(accounts, total, state, now), nil
 }
 
-// pace is by what processes did in the time in which they worked: what a run paused, waited or lay still because its
-// process was killed does not count. A process that has counted nothing for long does not get on.
-func pace(accounts map[string][]byte, total Account, state core.RunState, now time.Time) core.Pace {
+// measurePace is by what processes did in the time in which they worked: what a run paused, waited or lay still because
+// its process was killed does not count. A process that has counted nothing for long does not get on.
+func measurePace(accounts map[string][]byte, total Account, state core.RunState, now time.Time) core.Pace {
 	stage := state.Stage
 	shown := total.Done[stage] + max(0, total.Again[stage])
 	out := core.Pace{Done: shown}
@@ -154,7 +154,7 @@ func pace(accounts map[string][]byte, total Account, state core.RunState, now ti
 		out.Share = float64(out.Done) / float64(state.Total)
 	}
 	var bytesRate float64
-	told := false
+	reported := false
 	for _, raw := range accounts {
 		var account Account
 		if json.Unmarshal(raw, &account) != nil {
@@ -164,7 +164,7 @@ func pace(accounts map[string][]byte, total Account, state core.RunState, now ti
 		if account.Moved.IsZero() {
 			continue // an older release does not report it
 		}
-		told = true
+		reported = true
 		quiet := still
 		if done > 0 {
 			quiet = max(quiet, time.Duration(3*worked/done*float64(time.Second)))
@@ -175,7 +175,7 @@ func pace(accounts map[string][]byte, total Account, state core.RunState, now ti
 		out.Rate += done / worked
 		bytesRate += float64(account.Bytes[stage]) / worked
 	}
-	if elapsed := state.Elapsed(now); !told && elapsed > 0 && state.Stopped == nil {
+	if elapsed := state.Elapsed(now); !reported && elapsed > 0 && state.Stopped == nil {
 		out.Rate = float64(total.Done[stage]) / elapsed
 	}
 	switch {

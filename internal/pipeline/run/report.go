@@ -30,7 +30,7 @@ type Warning struct{ Code, Object, Ref string }
 // FillAccount takes what was paid for and written into a report.
 func (a Account) FillAccount(report *core.Report) {
 	report.Calls, report.LedgerHits, report.Tokens = a.Calls, a.Hits, a.Tokens
-	report.Cost, report.Written, report.Retries = a.Cost, a.Written, a.retries()
+	report.Cost, report.Written, report.Retries = a.Cost, a.Written, a.listRetries()
 	report.EntitiesCut, report.UsageDoubted = a.Cut, a.Doubted
 	report.Unsettled = core.Spent{Calls: a.InFlight, Tokens: a.Expected, Cost: a.Risk}
 }

@@ -49,16 +49,16 @@ func OpenSchedule(ctx context.Context, index artifact.Index) (core.Digest, error
 	if err != nil {
 		return core.Digest{}, err
 	}
-	spec, err := promoted(ctx, index, kept)
+	spec, err := readPromotedSpec(ctx, index, kept)
 	if err != nil {
 		return core.Digest{}, err
 	}
 	return index.PutSpec(ctx, spec)
 }
 
-// promoted is the configuration of nights after a branch was promoted: what it was built with, which is kept from then
-// on. Else the nights would take it back.
-func promoted(ctx context.Context, index artifact.Index, kept Scheduled) (core.Spec, error) {
+// readPromotedSpec is the configuration of nights after a branch was promoted: what it was built with, which is kept
+// from then on. Else the nights would take it back.
+func readPromotedSpec(ctx context.Context, index artifact.Index, kept Scheduled) (core.Spec, error) {
 	spec := kept.Spec
 	current, _, err := index.Current(ctx)
 	var manifest *core.Manifest

@@ -56,59 +56,59 @@ const (
 )
 
 // ChunkFile returns the file of a unit of documents that was cut into chunks.
-func ChunkFile(unit int) File[chunk.Result] { return numbered[chunk.Result]("chunk-%05d.json", unit) }
+func ChunkFile(unit int) File[chunk.Result] { return fileOf[chunk.Result]("chunk-%05d.json", unit) }
 
 // SealFile returns the file of a shard whose extractions are all there.
 func SealFile(shard int) File[extract.SealResult] {
-	return numbered[extract.SealResult]("sealed-%05d.json", shard)
+	return fileOf[extract.SealResult]("sealed-%05d.json", shard)
 }
 
 // ReduceFile returns the file of a partition whose mentions were made classes.
 func ReduceFile(part int) File[reduce.Result] {
-	return numbered[reduce.Result]("reduced-%03d.json", part)
+	return fileOf[reduce.Result]("reduced-%03d.json", part)
 }
 
 // ShortenFile returns the file of a partition whose class texts were shortened.
 func ShortenFile(part int) File[shorten.Result] {
-	return numbered[shorten.Result]("short-%03d.json", part)
+	return fileOf[shorten.Result]("short-%03d.json", part)
 }
 
 // EmbedFile returns the file of a partition or shard that was embedded.
 func EmbedFile(part int) File[embed.Result] {
-	return numbered[embed.Result]("embedded-%05d.json", part)
+	return fileOf[embed.Result]("embedded-%05d.json", part)
 }
 
 // EnrichFile returns the file of a part of the chunks for which enrichments were paid.
-func EnrichFile(part int) File[struct{}] { return numbered[struct{}]("enrich-%05d.json", part) }
+func EnrichFile(part int) File[struct{}] { return fileOf[struct{}]("enrich-%05d.json", part) }
 
 // PieceFile returns the file of a split or a class run that was written.
-func PieceFile(n int) File[Piece] { return numbered[Piece]("piece-%05d.json", n) }
+func PieceFile(n int) File[Piece] { return fileOf[Piece]("piece-%05d.json", n) }
 
 // LoadFile returns the file of a partition or shard that was loaded into the stores.
-func LoadFile(part int) File[load.Result] { return numbered[load.Result]("loaded-%05d.json", part) }
+func LoadFile(part int) File[load.Result] { return fileOf[load.Result]("loaded-%05d.json", part) }
 
 // VerifyFile returns the file of a partition or shard that was checked in the stores.
 func VerifyFile(part int) File[verify.Result] {
-	return numbered[verify.Result]("verified-%05d.json", part)
+	return fileOf[verify.Result]("verified-%05d.json", part)
 }
 
 // DamageFile returns the file of what a restore found damaged in one of its parts.
-func DamageFile(part int) File[Damage] { return numbered[Damage]("damage-%05d.json", part) }
+func DamageFile(part int) File[Damage] { return fileOf[Damage]("damage-%05d.json", part) }
 
 // AuditedFile returns the file of a unit of an audit.
 func AuditedFile(part int) File[audit.Result] {
-	return numbered[audit.Result]("audited-%05d.json", part)
+	return fileOf[audit.Result]("audited-%05d.json", part)
 }
 
 // ExtractFile returns the file of a batch of chunks of a shard that was extracted.
 func ExtractFile(shard, batch int) File[extract.Result] {
-	return numbered[extract.Result]("extract-%05d-%05d.json", shard, batch)
+	return fileOf[extract.Result]("extract-%05d-%05d.json", shard, batch)
 }
 
 // ImportState is the file in which an import of a kind of vectors keeps how far it came.
 func ImportState(kind string) string { return "import-" + kind + ".json" }
 
-func numbered[T any](format string, numbers ...any) File[T] {
+func fileOf[T any](format string, numbers ...any) File[T] {
 	return File[T](fmt.Sprintf(format, numbers...))
 }
 

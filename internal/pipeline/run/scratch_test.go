@@ -34,7 +34,7 @@ func TestAProcessReadsAFileOfItsRunOnce(t *testing.T) {
 	}
 	assert.Equal(t, int64(1), requests.Take().Of(""), "it was read")
 	for unit := range 3 * mostKept {
-		file := numbered[int]("other-%d.json", unit)
+		file := fileOf[int]("other-%d.json", unit)
 		require.NoError(t, file.Write(t.Context(), run.Scratch, unit))
 		got, err := Kept(t.Context(), run, file)
 		require.True(t, err == nil && got == unit, "%d, %v", got, err)
@@ -48,7 +48,7 @@ func TestAProcessReadsAFileOfItsRunOnce(t *testing.T) {
 func TestFilesOfUnitsAreReadSideBySide(t *testing.T) {
 	const units = 20 * readWidth
 	near := blobmemory.New()
-	file := func(unit int) File[int] { return numbered[int]("unit-%d.json", unit) }
+	file := func(unit int) File[int] { return fileOf[int]("unit-%d.json", unit) }
 	run := scratchRun(&Ports{Artifacts: near})
 	for unit := range units {
 		require.NoError(t, file(unit).Write(t.Context(), run.Scratch, unit))

@@ -15,11 +15,11 @@ import (
 type segments struct{}
 
 func (segments) Idf(ctx context.Context, r *Run, sha string) (*idf.Table, func(), error) {
-	return mapped(localfile.Acquire(ctx, r.Cache, r.Artifacts, r.Index.SegmentKey(sha), sha, idf.Open))
+	return ensureRelease(localfile.Acquire(ctx, r.Cache, r.Artifacts, r.Index.SegmentKey(sha), sha, idf.Open))
 }
 
-// mapped gives callers something to release in every ending.
-func mapped[T any](handle T, release func(), err error) (T, func(), error) {
+// ensureRelease gives callers something to release in every ending.
+func ensureRelease[T any](handle T, release func(), err error) (T, func(), error) {
 	if release == nil {
 		release = func() {}
 	}
@@ -32,7 +32,7 @@ type specCache struct {
 	known map[string]core.Spec // by index and digest
 }
 
-func (c *specCache) get(ctx context.Context, index artifact.Index, digest string) (core.Spec, error) {
+func (c *specCache) getSpec(ctx context.Context, index artifact.Index, digest string) (core.Spec, error) {
 	asked := index.Name + "/" + digest
 	c.mu.Lock()
 	spec, ok := c.known[asked]

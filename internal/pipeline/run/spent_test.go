@@ -20,7 +20,7 @@ func TestABudgetCountsWhatIsInFlight(t *testing.T) {
 	flying.Fly(Flight{Task: "extract", Prompt: 10, Completion: 2, Cost: 1}, 2)
 	flying.Fly(Flight{Task: taskEmbed, Prompt: 16, Cost: 2}, 1)
 	both := paid
-	both.add(flying)
+	both.addAccount(flying)
 	for name, c := range map[string]struct {
 		budget core.Budget
 		total  Account
@@ -56,15 +56,15 @@ func TestADamagedAccountIsNoEmptyOne(t *testing.T) {
 		"in flight below zero": `{"in_flight":{"embed":-1}}`, "tokens below zero": `{"tokens":{"prompt":-1}}`,
 	} {
 		accounts := map[string][]byte{"one": whole, "two": []byte(raw)}
-		total, err := sum("i/g", accounts, "")
+		total, err := sumAccounts("i/g", accounts, "")
 		assert.True(t, fault.Is(err, fault.ControlUnreadable), "%s: %+v, %v", name, total, err)
-		total, err = sum("i/g", accounts, "two")
+		total, err = sumAccounts("i/g", accounts, "two")
 		assert.True(t, err == nil && total.Calls.Extract == 3, "%s, its own: %+v, %v", name, total, err)
 	}
 	large, err := json.Marshal(Account{Calls: core.Calls{Extract: math.MaxInt64 - 1}})
 	require.NoError(t, err)
 	accounts := map[string][]byte{"one": large, "two": large}
-	if total, err := sum("i/g", accounts, ""); !fault.Is(err, fault.ControlUnreadable) {
+	if total, err := sumAccounts("i/g", accounts, ""); !fault.Is(err, fault.ControlUnreadable) {
 		t.Errorf("two that overflow: %+v, %v", total, err)
 	}
 }

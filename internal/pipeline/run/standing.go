@@ -73,19 +73,19 @@ func (r *Run) BeginStage(ctx context.Context, holder Holder, stage string, total
 			state.Report.Note(core.Event{At: now, Kind: core.EventStage, Stage: stage})
 		}
 		state.Stage, state.Total = stage, total
-		r.found(ctx, state)
+		r.fillState(ctx, state)
 		paid.FillAccount(&state.Report)
-		reached(state, paid, now)
+		addMoment(state, paid, now)
 	})
 }
 
-// found fills in what is known when a stage begins: how much work it is, what the stages before found, and how long the
-// generation before took. It is for people alone: what cannot be read is left out.
-func (r *Run) found(ctx context.Context, state *core.RunState) {
+// fillState fills in what is known when a stage begins: how much work it is, what the stages before found, and how long
+// the generation before took. It is for people alone: what cannot be read is left out.
+func (r *Run) fillState(ctx context.Context, state *core.RunState) {
 	switch state.Stage {
 	case core.StagePlan:
 		state.Total = 0 // how many documents there are is what it finds out
-		r.expect(ctx, state)
+		r.expectStages(ctx, state)
 	case core.StageChunk:
 		fixed, err := PlanFile.Read(ctx, r.Scratch)
 		if err != nil {
@@ -105,9 +105,9 @@ func (r *Run) found(ctx context.Context, state *core.RunState) {
 			state.Report.Mentions, state.Report.DeadLetters = partitions.Mentions, partitions.Dead
 		}
 	case core.StageShorten:
-		r.classes(ctx, state)
+		r.countClasses(ctx, state)
 	case core.StageEmbed:
-		r.texts(ctx, state)
+		r.countTexts(ctx, state)
 	case core.StageAudit:
 		if fixed, err := AuditPlanFile.Read(ctx, r.Scratch); err == nil {
 			for _, part := range fixed.Parts {
@@ -131,8 +131,8 @@ func doneOf(state *core.RunState, paid Account) int64 {
 	return paid.Done[state.Stage] + paid.Again[state.Stage]
 }
 
-// classes counts what reduce found.
-func (r *Run) classes(ctx context.Context, state *core.RunState) {
+// countClasses counts what reduce found.
+func (r *Run) countClasses(ctx context.Context, state *core.RunState) {
 	partitions, err := PartitionsFile.Read(ctx, r.Scratch)
 	if err != nil {
 		return
@@ -152,8 +152,8 @@ func (r *Run) classes(ctx context.Context, state *core.RunState) {
 	}
 }
 
-// texts counts the classes and chunks of the build that a model embeds.
-func (r *Run) texts(ctx context.Context, state *core.RunState) {
+// countTexts counts the classes and chunks of the build that a model embeds.
+func (r *Run) countTexts(ctx context.Context, state *core.RunState) {
 	chunks, classes := r.Settings.Embedding.ByModel()
 	state.Total = 0
 	if shards, err := ShardsFile.Read(ctx, r.Scratch); err == nil && chunks {
@@ -164,8 +164,8 @@ func (r *Run) texts(ctx context.Context, state *core.RunState) {
 	}
 }
 
-// expect takes the stages of the run that built the current generation, where the same models did.
-func (r *Run) expect(ctx context.Context, state *core.RunState) {
+// expectStages takes the stages of the run that built the current generation, where the same models did.
+func (r *Run) expectStages(ctx context.Context, state *core.RunState) {
 	current, _, err := r.Index.Current(ctx)
 	if err != nil || current.Generation == "" {
 		return
@@ -187,7 +187,7 @@ func labelOf(settings core.Spec) string {
 
 // Resumed takes the pause out of the state, with the problems that led to it.
 func (r *Run) Resumed(ctx context.Context) error {
-	r.Unshown.forget(r.Name())
+	r.Unshown.forgetRun(r.Name())
 	problems, err := r.Coordination.Problems(ctx, r.Name())
 	if err != nil {
 		return err
@@ -260,5 +260,5 @@ func (r *Run) Ending(ctx context.Context, state *core.RunState, paid Account, en
 		return
 	}
 	report.Note(event)
-	reached(state, paid, now)
+	addMoment(state, paid, now)
 }

@@ -72,7 +72,7 @@ func (s Source) Card(ctx context.Context, name string) (Card, error) {
 			runs, err = s.List(ctx, name, 3)
 			return err
 		}
-		return s.served(ctx, index, &card)
+		return s.fillServed(ctx, index, &card)
 	})
 	if err != nil {
 		return card, err
@@ -88,11 +88,11 @@ func (s Source) Card(ctx context.Context, name string) (Card, error) {
 	return card, nil
 }
 
-// served fills in what is published.
-func (s Source) served(ctx context.Context, index artifact.Index, card *Card) error {
+// fillServed fills in what is published.
+func (s Source) fillServed(ctx context.Context, index artifact.Index, card *Card) error {
 	current, _, err := index.Current(ctx)
 	if err == nil && current.Manifest == "" {
-		return s.unserved(ctx, index, card)
+		return s.fillUnserved(ctx, index, card)
 	}
 	var manifest *core.Manifest
 	if err == nil {
@@ -120,8 +120,8 @@ func (s Source) served(ctx context.Context, index artifact.Index, card *Card) er
 	return nil
 }
 
-// unserved fills in why nothing is published.
-func (s Source) unserved(ctx context.Context, index artifact.Index, card *Card) error {
+// fillUnserved fills in why nothing is published.
+func (s Source) fillUnserved(ctx context.Context, index artifact.Index, card *Card) error {
 	base, err := index.Base(ctx)
 	if err != nil {
 		return err

@@ -80,14 +80,14 @@ func (s Source) List(ctx context.Context, index string, limit int) ([]Summary, e
 	if !core.ValidIndex(index) {
 		return nil, fault.InvalidParam.At("list runs of", fault.Quoted(index)).Because("it is no name of an index")
 	}
-	reports, err := s.reported(ctx, index)
+	reports, err := s.listReports(ctx, index)
 	if err != nil {
 		return nil, err
 	}
 	if limit > 0 && len(reports) > limit {
 		reports = reports[:limit]
 	}
-	live, err := s.remembered(ctx, index)
+	live, err := s.readKnownRuns(ctx, index)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func (s Source) List(ctx context.Context, index string, limit int) ([]Summary, e
 	found := make([]Summary, len(reports))
 	err = parallel.Each(ctx, len(reports), listWidth, func(ctx context.Context, i int) error {
 		var report core.Report
-		key := artifact.Index{Name: index}.GenerationKey(reports[i].generation(), "report.json")
+		key := artifact.Index{Name: index}.GenerationKey(reports[i].generationName(), "report.json")
 		_, err := blob.ReadJSON(ctx, s.Artifacts, key, &report)
 		switch {
 		case fault.Is(err, fault.NotFound): // it went since it was listed
@@ -133,13 +133,13 @@ type reported struct {
 	modified time.Time
 }
 
-func (r reported) generation() string {
+func (r reported) generationName() string {
 	_, generation, _ := strings.Cut(r.run, "/")
 	return generation
 }
 
-// reported lists the runs with a report, the last written first.
-func (s Source) reported(ctx context.Context, index string) ([]reported, error) {
+// listReports lists the runs with a report, the last written first.
+func (s Source) listReports(ctx context.Context, index string) ([]reported, error) {
 	var out []reported
 	prefix := artifact.Index{Name: index}.GenerationKey("", "") + "/"
 	for info, err := range s.Artifacts.List(ctx, prefix, "") {
@@ -157,9 +157,9 @@ func (s Source) reported(ctx context.Context, index string) ([]reported, error) 
 	return out, nil
 }
 
-// remembered reads the runs that the coordination store and the lease name: the newest build, restore and audit, and
+// readKnownRuns reads the runs that the coordination store and the lease name: the newest build, restore and audit, and
 // who holds the lease. Runs that ended have a report beside their state; that counts.
-func (s Source) remembered(ctx context.Context, index string) (map[string]Summary, error) {
+func (s Source) readKnownRuns(ctx context.Context, index string) (map[string]Summary, error) {
 	names := make([]string, 4)
 	err := parallel.Each(ctx, len(names), len(names), func(ctx context.Context, i int) error {
 		if i == 3 {

@@ -42,11 +42,11 @@ func (s Source) Log(ctx context.Context, run Run) (Log, error) {
 	err := parallel.Each(ctx, 2, 2, func(ctx context.Context, i int) error {
 		var err error
 		if i == 0 {
-			out.Listed, err = s.listed(ctx, index.GenerationKey(run.Generation, plan.ProblemsName))
+			out.Listed, err = s.readProblems(ctx, index.GenerationKey(run.Generation, plan.ProblemsName))
 			return err
 		}
 		prefix := index.GenerationKey(run.Generation, "dead-letters") + "/"
-		if out.Letters, err = s.letters(ctx, prefix); len(out.Letters) > 0 {
+		if out.Letters, err = s.readLetters(ctx, prefix); len(out.Letters) > 0 {
 			out.LettersPath = s.Artifacts.Location(prefix)
 		}
 		return err
@@ -54,8 +54,8 @@ func (s Source) Log(ctx context.Context, run Run) (Log, error) {
 	return out, err
 }
 
-// listed reads problems.jsonl as far as a log shows it; one that is not there is empty.
-func (s Source) listed(ctx context.Context, key string) (out []core.Problem, err error) {
+// readProblems reads problems.jsonl as far as a log shows it; one that is not there is empty.
+func (s Source) readProblems(ctx context.Context, key string) (out []core.Problem, err error) {
 	body, _, err := s.Artifacts.Get(ctx, key, blob.All)
 	if fault.Is(err, fault.NotFound) {
 		return nil, nil
@@ -78,8 +78,8 @@ func (s Source) listed(ctx context.Context, key string) (out []core.Problem, err
 	return out, nil
 }
 
-// letters reads the dead letters below a prefix, in the order of their names.
-func (s Source) letters(ctx context.Context, prefix string) ([]core.Problem, error) {
+// readLetters reads the dead letters below a prefix, in the order of their names.
+func (s Source) readLetters(ctx context.Context, prefix string) ([]core.Problem, error) {
 	var keys []string
 	for info, err := range s.Artifacts.List(ctx, prefix, "") {
 		if err != nil {

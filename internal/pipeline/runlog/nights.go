@@ -58,7 +58,7 @@ func (s Source) Trends(ctx context.Context, index string, most int) (Trends, err
 	}
 	out.Nights = append(out.Nights, kept.Nights[max(0, len(kept.Nights)-most):]...)
 	for _, night := range out.Nights {
-		out.Totals.add(night)
+		out.Totals.addNight(night)
 	}
 	return out, nil
 }
@@ -66,14 +66,14 @@ func (s Source) Trends(ctx context.Context, index string, most int) (Trends, err
 // reportedNights makes nights of the reports that are there: of installations that kept none.
 func (s Source) reportedNights(ctx context.Context, index string, most int) (core.Nights, error) {
 	var out core.Nights
-	reports, err := s.reported(ctx, index)
+	reports, err := s.listReports(ctx, index)
 	if err != nil {
 		return out, err
 	}
 	reports = reports[:min(len(reports), most)]
 	found := make([]core.Night, len(reports))
 	err = parallel.Each(ctx, len(reports), listWidth, func(ctx context.Context, i int) error {
-		report, err := s.report(ctx, reports[i].run)
+		report, err := s.readReport(ctx, reports[i].run)
 		if err == nil {
 			found[i] = report.Night()
 		} else if artifact.IsDamage(err) {
@@ -87,7 +87,7 @@ func (s Source) reportedNights(ctx context.Context, index string, most int) (cor
 	return out, err
 }
 
-func (t *Totals) add(night core.Night) {
+func (t *Totals) addNight(night core.Night) {
 	t.Nights++
 	switch {
 	case night.Status == core.StatusHeld:

@@ -56,7 +56,7 @@ func (s Source) Read(ctx context.Context, index, generation string) (Run, error)
 	var reportErr error
 	if over || state.Report.Run == "" {
 		var report core.Report
-		report, reportErr = s.report(ctx, name)
+		report, reportErr = s.readReport(ctx, name)
 		if reportErr == nil && Belongs(report, state, "") {
 			return Ended(report), nil
 		}
@@ -94,12 +94,12 @@ func (s Source) State(ctx context.Context, work string) (core.RunState, error) {
 
 // Report of a run that ended; false where there is none that can be read.
 func (s Source) Report(ctx context.Context, work string) (core.Report, bool) {
-	report, err := s.report(ctx, work)
+	report, err := s.readReport(ctx, work)
 	return report, err == nil
 }
 
-// report of a run that ended; fault.NotFound where there is none.
-func (s Source) report(ctx context.Context, work string) (core.Report, error) {
+// readReport of a run that ended; fault.NotFound where there is none.
+func (s Source) readReport(ctx context.Context, work string) (core.Report, error) {
 	index, generation, _ := strings.Cut(work, "/")
 	var report core.Report
 	key := artifact.Index{Name: index}.GenerationKey(generation, "report.json")
@@ -156,16 +156,16 @@ func (r *Run) Add(problems []core.Problem) {
 	}
 }
 
-// show adds what units of the run fail with right now, each problem once. What cannot be read is left out.
-func (r *Run) show(problems map[string][]byte) {
-	var told []core.Problem
+// addProblems adds what units of the run fail with right now, each problem once. What cannot be read is left out.
+func (r *Run) addProblems(problems map[string][]byte) {
+	var found []core.Problem
 	for _, raw := range problems {
 		var problem core.Problem
 		if json.Unmarshal(raw, &problem) == nil && problem.Code != "" {
-			told = append(told, problem)
+			found = append(found, problem)
 		}
 	}
-	r.Add(told)
+	r.Add(found)
 	slices.SortStableFunc(r.Problems, func(a, b core.Problem) int { return strings.Compare(a.Detail, b.Detail) })
 }
 
@@ -188,7 +188,7 @@ func (s Source) Control(ctx context.Context, work string, out *Run) {
 func (s Source) Progress(ctx context.Context, work string, state core.RunState, out *Run) {
 	problems, err := s.Runs.Problems(ctx, work)
 	out.Note(err)
-	out.show(problems)
+	out.addProblems(problems)
 	now := time.Now().UTC()
 	total, pace, err := run.Pacing(ctx, s.Runs, work, state, now)
 	if err != nil {

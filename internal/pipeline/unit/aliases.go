@@ -20,7 +20,7 @@ func (r *Run) readAliases(ctx context.Context) (core.Aliases, error) {
 	}
 	bad := fault.BadConfig.At("read aliases", where).
 		Advise("write lines like: pin A | B; or set indexes." + r.Settings.Index + ".aliases to another file")
-	raw, err := r.sent(ctx, where, core.AliasesStored, r.Index.AliasesKey, core.MaxAliasBytes, bad)
+	raw, err := r.readSent(ctx, where, core.AliasesStored, r.Index.AliasesKey, core.MaxAliasBytes, bad)
 	if err != nil {
 		return nil, err
 	}
@@ -31,9 +31,9 @@ func (r *Run) readAliases(ctx context.Context) (core.Aliases, error) {
 	return table, nil
 }
 
-// sent reads a file that was sent with the run, and lies in the artifacts under a sum, or an object of a bucket.
+// readSent reads a file that was sent with the run, and lies in the artifacts under a sum, or an object of a bucket.
 // bad is what is said of an address that is neither, of one where nothing is, and of what is too large.
-func (r *Run) sent(
+func (r *Run) readSent(
 	ctx context.Context, where, stored string, at func(sum string) string, most int64, bad *fault.Error,
 ) ([]byte, error) {
 	store, key := r.Artifacts, ""

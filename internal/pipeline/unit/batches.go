@@ -70,15 +70,15 @@ func (r *Run) payBatches(ctx context.Context) (run.Batched, error) {
 	if err != nil {
 		return run.Batched{}, err
 	}
-	defer money.shut()
+	defer money.closeBook()
 	b := &batching{Run: r, shardOf: map[string]int{}, calls: &extract.Batches{
-		Chat: models.Chat, Model: server, Ledger: r.Ledger, Spec: r.Settings, Attempt: r.Attempt, Paid: money.answered,
+		Chat: models.Chat, Model: server, Ledger: r.Ledger, Spec: r.Settings, Attempt: r.Attempt, Paid: money.countAnswer,
 	}}
 	runner := &batch.Runner{
 		Client: server.Batches(), Store: r.Artifacts, Prefix: r.Index.BatchesKey(),
 		Tokens: settings.Tokens, Hourly: settings.Hourly, Until: fixed.Started.Add(time.Duration(settings.Deadline)),
-		Now: time.Now, Missing: b.calls.Missing, Bodies: b.bodies,
-		Admit: money.admit, Adopted: money.adopted, Ended: money.ended, Free: b.free,
+		Now: time.Now, Missing: b.calls.Missing, Bodies: b.makeBodies,
+		Admit: money.admitRequests, Adopted: money.countAdopted, Ended: money.countEnded, Free: b.releaseTexts,
 		Take: func(ctx context.Context, answers []batch.Answer) error {
 			if err := b.calls.Take(ctx, answers); err != nil {
 				return err
@@ -87,30 +87,30 @@ func (r *Run) payBatches(ctx context.Context) (run.Batched, error) {
 			return money.Flush(ctx)
 		},
 		Wait: func(ctx context.Context, least time.Duration) error {
-			return r.wait(ctx, max(least, time.Duration(settings.Poll)))
+			return r.waitAlive(ctx, max(least, time.Duration(settings.Poll)))
 		},
 	}
-	runner.Hold = func(ctx context.Context, ids []string) ([]string, error) { return b.hold(ctx, ids, runner.Until) }
+	runner.Hold = func(ctx context.Context, ids []string) ([]string, error) { return b.holdTexts(ctx, ids, runner.Until) }
 	begun, err := run.Once(ctx, r.Base(), run.BatchingFile, func(ctx context.Context) (run.BatchForm, error) {
 		// What an earlier run left at work is ended and taken first: else it may be asked for below, and paid for twice.
 		if _, err := runner.Run(ctx, nil); err != nil {
 			return run.BatchForm{}, err
 		}
-		err := b.first(ctx, models.Chat)
+		err := b.askFirst(ctx, models.Chat)
 		return run.BatchForm{Form: server.Form()}, err
 	})
 	if err != nil {
 		return run.Batched{}, err
 	}
 	server.Begin(begun.Form)
-	parts, err := b.cut(ctx, settings)
+	parts, err := b.cutParts(ctx, settings)
 	if err != nil {
 		return run.Batched{}, err
 	}
 	left, err := runner.Run(ctx, parts)
 	if err != nil {
 		if fault.Is(context.Cause(ctx), fault.Cancelled) {
-			b.stop(ctx, runner)
+			b.stopBatches(ctx, runner)
 		}
 		return run.Batched{}, err
 	}
@@ -119,9 +119,9 @@ func (r *Run) payBatches(ctx context.Context) (run.Batched, error) {
 	return out, money.Flush(ctx)
 }
 
-// first asks online for one chunk that is not paid for, before anything is in a batch: a file of requests in a form
+// askFirst asks online for one chunk that is not paid for, before anything is in a batch: a file of requests in a form
 // that the server does not take would come back whole.
-func (b *batching) first(ctx context.Context, chat model.Chat) error {
+func (b *batching) askFirst(ctx context.Context, chat model.Chat) error {
 	shards, err := run.Kept(ctx, b.Base(), run.ShardsFile)
 	if err != nil {
 		return err
@@ -149,9 +149,9 @@ type batching struct {
 	taken    atomic.Int64
 }
 
-// cut cuts the calls of all chunks into parts, shard by shard: a shard of the same chunks has the same parts whatever
-// became of the others. Bodies are forgotten, so that 64 bytes a chunk stay.
-func (b *batching) cut(ctx context.Context, settings core.BatchMode) ([]batch.Part, error) {
+// cutParts cuts the calls of all chunks into parts, shard by shard: a shard of the same chunks has the same parts
+// whatever became of the others. Bodies are forgotten, so that 64 bytes a chunk stay.
+func (b *batching) cutParts(ctx context.Context, settings core.BatchMode) ([]batch.Part, error) {
 	shards, err := run.Kept(ctx, b.Base(), run.ShardsFile)
 	if err != nil {
 		return nil, err
@@ -187,7 +187,7 @@ func (b *batching) cut(ctx context.Context, settings core.BatchMode) ([]batch.Pa
 }
 
 func (b *batching) shardIn(ctx context.Context, number int) (extract.In, error) {
-	shard, chunked, err := b.shard(ctx, number)
+	shard, chunked, err := b.readShard(ctx, number)
 	return extract.In{
 		Spec: b.Settings, Artifacts: b.Index, Scratch: b.Scratch.Prefix, Text: chunked.Text,
 		Chunks: b.ChunksKey(shard.Unit, chunked), Shard: shard, From: shard.From, To: shard.To,
@@ -197,8 +197,8 @@ func (b *batching) shardIn(ctx context.Context, number int) (extract.In, error) 
 // holdSlack is how long texts are held for an index behind the time at which its batches are ended.
 const holdSlack = time.Hour
 
-// hold takes texts for this index's batches, so that another index that shares them waits for their answers.
-func (r *Run) hold(ctx context.Context, ids []string, until time.Time) ([]string, error) {
+// holdTexts takes texts for this index's batches, so that another index that shares them waits for their answers.
+func (r *Run) holdTexts(ctx context.Context, ids []string, until time.Time) ([]string, error) {
 	life := max(0, time.Until(until)) + holdSlack
 	got, err := r.Coordination.ClaimAll(ctx, heldNames(ids), r.Job.Index, life)
 	if err != nil {
@@ -213,7 +213,7 @@ func (r *Run) hold(ctx context.Context, ids []string, until time.Time) ([]string
 	return mine, nil
 }
 
-func (r *Run) free(ctx context.Context, ids []string) error {
+func (r *Run) releaseTexts(ctx context.Context, ids []string) error {
 	return r.Coordination.ReleaseAll(ctx, heldNames(ids), r.Job.Index)
 }
 
@@ -221,12 +221,12 @@ func (r *Run) free(ctx context.Context, ids []string) error {
 func (r *Run) firstOf(ctx context.Context, in extract.In) (core.Digest, error) {
 	var held []string
 	asked, err := extract.First(ctx, in, func(ctx context.Context, key core.Digest) (bool, error) {
-		mine, err := r.hold(ctx, []string{key.String()}, time.Time{})
+		mine, err := r.holdTexts(ctx, []string{key.String()}, time.Time{})
 		held = append(held, mine...)
 		return len(mine) == 1, err
 	})
 	if len(held) > 0 {
-		err = errors.Join(err, r.free(context.WithoutCancel(ctx), held))
+		err = errors.Join(err, r.releaseTexts(context.WithoutCancel(ctx), held))
 	}
 	return asked, err
 }
@@ -239,7 +239,7 @@ func heldNames(ids []string) []string {
 	return names
 }
 
-func (b *batching) bodies(ctx context.Context, part batch.Part, ids []string) ([]batch.Request, error) {
+func (b *batching) makeBodies(ctx context.Context, part batch.Part, ids []string) ([]batch.Request, error) {
 	in, err := b.shardIn(ctx, b.shardOf[part.Key])
 	if err != nil {
 		return nil, err
@@ -250,9 +250,9 @@ func (b *batching) bodies(ctx context.Context, part batch.Part, ids []string) ([
 // stopPatience is how long batches are asked to end after a cancel.
 const stopPatience = 20 * time.Second
 
-// stop has the batches at work end, as the run was cancelled. One that cannot be reached goes on; its answers are taken
-// by the next build in mode batch.
-func (b *batching) stop(ctx context.Context, runner *batch.Runner) {
+// stopBatches has the batches at work end, as the run was cancelled. One that cannot be reached goes on; its answers
+// are taken by the next build in mode batch.
+func (b *batching) stopBatches(ctx context.Context, runner *batch.Runner) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopPatience)
 	defer cancel()
 	if err := runner.Stop(ctx); err != nil {
@@ -260,8 +260,8 @@ func (b *batching) stop(ctx context.Context, runner *batch.Runner) {
 	}
 }
 
-// wait lets time pass, with signs of life.
-func (r *Run) wait(ctx context.Context, d time.Duration) error {
+// waitAlive lets time pass, with signs of life.
+func (r *Run) waitAlive(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	sign := time.NewTicker(time.Second)
@@ -293,7 +293,7 @@ func (r *Run) onlyOne(ctx context.Context) (context.Context, func(), error) {
 		if got {
 			break
 		}
-		if err := r.wait(ctx, time.Second); err != nil {
+		if err := r.waitAlive(ctx, time.Second); err != nil {
 			return ctx, nil, err
 		}
 	}
@@ -359,25 +359,25 @@ func (r *Run) openBatchBook(ctx context.Context, pricedAt float64) (*batchBook, 
 	return opened, nil
 }
 
-func (b *batchBook) shut() { b.unwatch() }
+func (b *batchBook) closeBook() { b.unwatch() }
 
-// flights of requests: n of them, each of the mean size.
-func (b *batchBook) flights(n int, tokens int64) run.Flight {
+// flightOf of requests: n of them, each of the mean size.
+func (b *batchBook) flightOf(n int, tokens int64) run.Flight {
 	usage := model.Usage{Prompt: tokens / int64(max(1, n)), Completion: b.Reply(model.Extract)}
 	return run.Flight{
 		Task: model.Extract, Prompt: usage.Prompt, Completion: usage.Completion, Cost: b.Cost(model.Extract, usage),
 	}
 }
 
-// admit lets requests be sent where the run goes on and its budget has room for all of them.
-func (b *batchBook) admit(ctx context.Context, n int, tokens int64) error {
+// admitRequests lets requests be sent where the run goes on and its budget has room for all of them.
+func (b *batchBook) admitRequests(ctx context.Context, n int, tokens int64) error {
 	if err := b.Stored(ctx); err != nil {
 		return err
 	}
 	if err := b.Look(ctx); err != nil {
 		return err
 	}
-	asked := b.flights(n, tokens)
+	asked := b.flightOf(n, tokens)
 	b.Mu.Lock()
 	total := b.Total()
 	total.Fly(asked, int64(n-1))
@@ -390,15 +390,15 @@ func (b *batchBook) admit(ctx context.Context, n int, tokens int64) error {
 	return b.Flush(ctx)
 }
 
-// adopted counts what an earlier process sent.
-func (b *batchBook) adopted(n int, tokens int64) {
-	asked := b.flights(n, tokens)
+// countAdopted counts what an earlier process sent.
+func (b *batchBook) countAdopted(n int, tokens int64) {
+	asked := b.flightOf(n, tokens)
 	b.Change(func(account *run.Account) { account.Fly(asked, int64(n)) })
 }
 
-// ended counts requests that are not at work any more.
-func (b *batchBook) ended(n int, tokens int64) {
-	asked := b.flights(n, tokens)
+// countEnded counts requests that are not at work any more.
+func (b *batchBook) countEnded(n int, tokens int64) {
+	asked := b.flightOf(n, tokens)
 	b.Change(func(account *run.Account) {
 		account.Fly(asked, -int64(n))
 		if account.InFlight.Sum() <= 0 { // the mean reply, and so what is expected, changed meanwhile
@@ -410,5 +410,5 @@ func (b *batchBook) ended(n int, tokens int64) {
 	})
 }
 
-// answered counts an answer.
-func (b *batchBook) answered(usage model.Usage) { b.Count(model.Extract, usage) }
+// countAnswer counts an answer.
+func (b *batchBook) countAnswer(usage model.Usage) { b.Count(model.Extract, usage) }

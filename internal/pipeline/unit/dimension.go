@@ -16,9 +16,9 @@ import (
 // dimensionText is the text sent to an embedder whose dimension is unknown.
 const dimensionText = "dimension"
 
-// dimension finds out what dimension an embedder has: that of an index which was embedded by it, else that of its
+// findDimension finds out what dimension an embedder has: that of an index which was embedded by it, else that of its
 // answer to one text, which the ledger keeps where it is paid for.
-func (r *Run) dimension(ctx context.Context, embedder model.Embedder) (int, error) {
+func (r *Run) findDimension(ctx context.Context, embedder model.Embedder) (int, error) {
 	info := embedder.Info()
 	if dimension, err := ServedDimension(ctx, r.Artifacts, info, r.Settings.Embedding); err != nil || dimension != 0 {
 		return dimension, err
@@ -81,11 +81,11 @@ func indexDimension(
 	}
 	manifest, err := index.Manifest(ctx, current.Manifest)
 	if err != nil {
-		return 0, passing(err)
+		return 0, keepTransient(err)
 	}
 	old, err := index.Spec(ctx, manifest.Spec)
 	if err != nil {
-		return 0, passing(err)
+		return 0, keepTransient(err)
 	}
 	if old.Embedding.BaseURL != wanted.BaseURL || old.Embedding.Dimension != 0 {
 		return 0, nil
@@ -98,8 +98,8 @@ func indexDimension(
 	return 0, nil
 }
 
-// passing gives an error that may have gone the next time, and nil for others.
-func passing(err error) error {
+// keepTransient gives an error that may have gone the next time, and nil for others.
+func keepTransient(err error) error {
 	if fault.KindOf(err) == fault.Transient {
 		return err
 	}

@@ -98,8 +98,8 @@ func (r *Run) enrichDue(ctx context.Context, parent *core.Manifest) ([]string, e
 	return reasons, nil
 }
 
-// enrichable gives an enrichment that the configuration names.
-func (r *Run) enrichable(name string) (enrichment, error) {
+// findEnrichment gives an enrichment that the configuration names.
+func (r *Run) findEnrichment(name string) (enrichment, error) {
 	if made, ok := Enrichments[name]; ok {
 		return made, nil
 	}
@@ -120,7 +120,7 @@ func (r *Run) EnrichPart(ctx context.Context, n int) error {
 			return struct{}{}, progress, err
 		}
 		for _, name := range r.Settings.Enrich {
-			made, err := r.enrichable(name)
+			made, err := r.findEnrichment(name)
 			if err == nil {
 				err = made.Pay(ctx, r, &manifest, n, partitions.Partitions)
 			}
@@ -143,11 +143,11 @@ func (r *Run) SealEnrichment(ctx context.Context) error {
 		}
 		var all []Enriched
 		for _, name := range r.Settings.Enrich {
-			made, err := r.enrichable(name)
+			made, err := r.findEnrichment(name)
 			if err != nil {
 				return nil, progress, err
 			}
-			one, err := r.sealed(ctx, name, made, &manifest)
+			one, err := r.sealEnrichment(ctx, name, made, &manifest)
 			if err != nil {
 				return nil, progress, err
 			}

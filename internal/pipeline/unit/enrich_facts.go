@@ -100,7 +100,7 @@ func (r *Run) factsIn(ctx context.Context, manifest *core.Manifest) (factstage.I
 	if err != nil {
 		return factstage.In{}, models, nil, err
 	}
-	release, err := r.weigh(ctx, fixed.Frozen, &models)
+	release, err := r.weighEmbedders(ctx, fixed.Frozen, &models)
 	if err != nil {
 		return factstage.In{}, models, nil, err
 	}

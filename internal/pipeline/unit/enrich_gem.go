@@ -54,19 +54,19 @@ func (memoryOf) Since(was, now core.Spec) []string {
 
 // Pay implements enrichment.
 func (m memoryOf) Pay(ctx context.Context, r *Run, manifest *core.Manifest, n, parts int) error {
-	in, release, err := m.in(ctx, r)
+	in, release, err := m.prepareInput(ctx, r)
 	defer release()
 	if err != nil {
 		return err
 	}
-	_, err = in.Pay(ctx, m.chunks(r.ChunkTexts(ctx, manifest, n, parts), r.Settings.Parity))
+	_, err = in.Pay(ctx, m.chunksOf(r.ChunkTexts(ctx, manifest, n, parts), r.Settings.Parity))
 	return err
 }
 
 // Seal implements enrichment.
 func (m memoryOf) Seal(ctx context.Context, r *Run, manifest *core.Manifest) (Enriched, error) {
 	var out Enriched
-	in, release, err := m.in(ctx, r)
+	in, release, err := m.prepareInput(ctx, r)
 	defer release()
 	if err != nil {
 		return out, err
@@ -85,18 +85,18 @@ func (m memoryOf) Seal(ctx context.Context, r *Run, manifest *core.Manifest) (En
 	if err != nil {
 		return out, err
 	}
-	sealed, err := in.Seal(ctx, m.chunks(r.ChunkTexts(ctx, manifest, 0, 1), r.Settings.Parity), file)
+	sealed, err := in.Seal(ctx, m.chunksOf(r.ChunkTexts(ctx, manifest, 0, 1), r.Settings.Parity), file)
 	if err != nil {
 		return out, err
 	}
-	if err := out.keep(ctx, r, file, memoryName, "questions", sealed.Counts.Chunks); err != nil {
+	if err := out.keepFile(ctx, r, file, memoryName, "questions", sealed.Counts.Chunks); err != nil {
 		return out, err
 	}
-	if err := out.write(ctx, r, memoryName, spectral.Kind, sealed.Counts.Chunks, sealed.Graph.Write); err != nil {
+	if err := out.writeFile(ctx, r, memoryName, spectral.Kind, sealed.Counts.Chunks, sealed.Graph.Write); err != nil {
 		return out, err
 	}
 	if sealed.Themes != nil {
-		err := out.write(ctx, r, memoryName, "themes", sealed.Counts.Themes, func(writer io.Writer) error {
+		err := out.writeFile(ctx, r, memoryName, "themes", sealed.Counts.Themes, func(writer io.Writer) error {
 			content, err := sealed.Themes.Encode()
 			if err == nil {
 				_, err = writer.Write(content)
@@ -118,8 +118,8 @@ func (m memoryOf) Seal(ctx context.Context, r *Run, manifest *core.Manifest) (En
 	return out, nil
 }
 
-// write stores what writes itself as a file of an enrichment.
-func (e *Enriched) write(
+// writeFile stores what writes itself as a file of an enrichment.
+func (e *Enriched) writeFile(
 	ctx context.Context, r *Run, of, kind string, rows int64, content func(io.Writer) error,
 ) error {
 	file, err := artifact.NewFile()
@@ -130,11 +130,11 @@ func (e *Enriched) write(
 	if err := content(file); err != nil {
 		return err
 	}
-	return e.keep(ctx, r, file, of, kind, rows)
+	return e.keepFile(ctx, r, file, of, kind, rows)
 }
 
-// keep stores a file of an enrichment.
-func (e *Enriched) keep(ctx context.Context, r *Run, file *artifact.File, of, kind string, rows int64) error {
+// keepFile stores a file of an enrichment.
+func (e *Enriched) keepFile(ctx context.Context, r *Run, file *artifact.File, of, kind string, rows int64) error {
 	segment, fresh, err := file.PutSegment(ctx, r.Index)
 	if err != nil {
 		return err
@@ -147,8 +147,8 @@ func (e *Enriched) keep(ctx context.Context, r *Run, file *artifact.File, of, ki
 	return nil
 }
 
-// in is what a memory is made of, with the embedder as the generation has it; release it.
-func (memoryOf) in(ctx context.Context, r *Run) (in gemstage.In, release func(), err error) {
+// prepareInput is what a memory is made of, with the embedder as the generation has it; release it.
+func (memoryOf) prepareInput(ctx context.Context, r *Run) (in gemstage.In, release func(), err error) {
 	release = func() {}
 	models, err := r.ModelSet()
 	if err != nil {
@@ -158,7 +158,7 @@ func (memoryOf) in(ctx context.Context, r *Run) (in gemstage.In, release func(),
 	if err != nil {
 		return in, release, err
 	}
-	if release, err = r.weigh(ctx, fixed.Frozen, &models); err != nil {
+	if release, err = r.weighEmbedders(ctx, fixed.Frozen, &models); err != nil {
 		return in, release, err
 	}
 	return gemstage.In{
@@ -169,8 +169,8 @@ func (memoryOf) in(ctx context.Context, r *Run) (in gemstage.In, release func(),
 	}, release, nil
 }
 
-// chunks are those of a draft as a memory takes them; under parity titles are not embedded.
-func (memoryOf) chunks(texts iter.Seq2[ChunkText, error], parity bool) iter.Seq2[gemstage.Chunk, error] {
+// chunksOf are those of a draft as a memory takes them; under parity titles are not embedded.
+func (memoryOf) chunksOf(texts iter.Seq2[ChunkText, error], parity bool) iter.Seq2[gemstage.Chunk, error] {
 	return func(yield func(gemstage.Chunk, error) bool) {
 		for one, err := range texts {
 			if parity {

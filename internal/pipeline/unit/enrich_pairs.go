@@ -62,7 +62,7 @@ func (p likelyPairs) Seal(ctx context.Context, r *Run, manifest *core.Manifest) 
 	if err != nil {
 		return out, err
 	}
-	release, err := r.weigh(ctx, fixed.Frozen, &models)
+	release, err := r.weighEmbedders(ctx, fixed.Frozen, &models)
 	if err != nil {
 		return out, err
 	}
@@ -71,12 +71,12 @@ func (p likelyPairs) Seal(ctx context.Context, r *Run, manifest *core.Manifest) 
 	if err != nil {
 		return out, err
 	}
-	before, err := p.before(ctx, r, fixed, manifest)
+	before, err := p.readParentPairs(ctx, r, fixed, manifest)
 	if err != nil {
 		return out, err
 	}
 	set := r.Settings.Likely()
-	found, err := p.find(ctx, r, models, pairstage.In{
+	found, err := p.findPairs(ctx, r, models, pairstage.In{
 		Cache: r.Cache, Index: r.Index, Manifest: manifest, Vectors: r.Vectors, Classes: set.Classes, Cosine: set.Cosine,
 		Before: before, Touch: r.Progress.Touch,
 	})
@@ -92,7 +92,7 @@ func (p likelyPairs) Seal(ctx context.Context, r *Run, manifest *core.Manifest) 
 	}
 	file := pairstage.FileOf(found, set.Cosine, decided)
 	near := int64(len(found.Compared.Near))
-	if err := out.write(ctx, r, pairstage.Enrichment, pairstage.Kind, near, file.Write); err != nil {
+	if err := out.writeFile(ctx, r, pairstage.Enrichment, pairstage.Kind, near, file.Write); err != nil {
 		return out, err
 	}
 	out.Enrichment = core.Enrichment{
@@ -105,8 +105,8 @@ func (p likelyPairs) Seal(ctx context.Context, r *Run, manifest *core.Manifest) 
 	return out, nil
 }
 
-// find has pairs found while the processor is this unit's. What it asks for of vectors is listed by others.
-func (likelyPairs) find(ctx context.Context, r *Run, models model.Set, in pairstage.In) (pairstage.Found, error) {
+// findPairs has pairs found while the processor is this unit's. What it asks for of vectors is listed by others.
+func (likelyPairs) findPairs(ctx context.Context, r *Run, models model.Set, in pairstage.In) (pairstage.Found, error) {
 	done, err := r.Place(ctx)
 	if err != nil {
 		return pairstage.Found{}, err
@@ -122,9 +122,9 @@ func (likelyPairs) find(ctx context.Context, r *Run, models model.Set, in pairst
 	return pairstage.Find(ledger.Noting(ctx, nil), in)
 }
 
-// before is what the generation that the build re-uses compared, where its classes have vectors of the same embedder.
-// One that is damaged, or was collected, is none.
-func (likelyPairs) before(
+// readParentPairs is what the generation that the build re-uses compared, where its classes have vectors of the same
+// embedder. One that is damaged, or was collected, is none.
+func (likelyPairs) readParentPairs(
 	ctx context.Context, r *Run, fixed run.Plan, manifest *core.Manifest,
 ) (*pairstage.File, error) {
 	parent, err := r.Parent(ctx, fixed.Source())

@@ -11,8 +11,8 @@ func (r *Run) Charge(
 	out *core.Estimate, past estimate.Past, made int64, extracted, shortening, chunks, classes estimate.Task,
 	speed float64,
 ) {
-	out.Shorten = widen(shortening.Calls)
-	out.Embed = widen(chunks.Calls).Plus(widen(classes.Calls))
+	out.Shorten = toRange(shortening.Calls)
+	out.Embed = toRange(chunks.Calls).Plus(toRange(classes.Calls))
 	batched := 1.0
 	if batches := r.Settings.Chat.Batch; batches.On() { // what is late or refused is asked for online
 		batched = batches.PricedAt
@@ -27,14 +27,14 @@ func (r *Run) Charge(
 		{chunks, r.Settings.Embedding.Price, 1},
 		{classes, r.Settings.Embedding.Price, 1},
 	} {
-		out.Tokens = out.Tokens.Plus(widen(task.Prompt)).Plus(widen(task.Completion))
+		out.Tokens = out.Tokens.Plus(toRange(task.Prompt)).Plus(toRange(task.Completion))
 		low, high := task.Cost(task.price)
 		out.Cost = out.Cost.Plus(core.Range{Low: low * task.least, High: high})
 	}
-	out.Seconds, out.Runs = r.duration(out, past, made, estimate.Inside(chunks, classes, speed)), len(past)
+	out.Seconds, out.Runs = r.estimateDuration(out, past, made, estimate.Inside(chunks, classes, speed)), len(past)
 }
 
-func widen(r estimate.Range) core.Range {
+func toRange(r estimate.Range) core.Range {
 	return core.Range{Low: float64(r.Low), High: float64(r.High)}
 }
 
@@ -44,9 +44,9 @@ const (
 	slowCall = 10.0
 )
 
-// duration is how long a run takes at the configured limits: by what earlier ones took, else by usual models, whose
-// calls are all that is known then. inside is what an embedder inside takes, by its speed.
-func (r *Run) duration(out *core.Estimate, past estimate.Past, made int64, inside core.Range) core.Range {
+// estimateDuration is how long a run takes at the configured limits: by what earlier ones took, else by usual models,
+// whose calls are all that is known then. inside is what an embedder inside takes, by its speed.
+func (r *Run) estimateDuration(out *core.Estimate, past estimate.Past, made int64, inside core.Range) core.Range {
 	embed := out.Embed
 	if inside.High > 0 {
 		embed = core.Range{}

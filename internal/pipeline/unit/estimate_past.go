@@ -29,7 +29,7 @@ func (r *Run) Past(ctx context.Context) (estimate.Past, error) {
 	found := make([]*estimate.Actual, len(generations))
 	err = parallel.Each(ctx, len(generations), pastRuns, func(ctx context.Context, i int) error {
 		var err error
-		found[i], err = r.actual(ctx, generations[i])
+		found[i], err = r.readActual(ctx, generations[i])
 		if artifact.IsDamage(err) || fault.Is(err, fault.NotFound) {
 			err = nil
 		}
@@ -44,8 +44,8 @@ func (r *Run) Past(ctx context.Context) (estimate.Past, error) {
 	return out, err
 }
 
-// actual is what one generation came to; nil where it says nothing of tonight.
-func (r *Run) actual(ctx context.Context, generation artifact.Generation) (*estimate.Actual, error) {
+// readActual is what one generation came to; nil where it says nothing of tonight.
+func (r *Run) readActual(ctx context.Context, generation artifact.Generation) (*estimate.Actual, error) {
 	var report core.Report
 	key := r.Index.GenerationKey(generation.Generation, "report.json")
 	if _, err := blob.ReadJSON(ctx, r.Artifacts, key, &report); err != nil {

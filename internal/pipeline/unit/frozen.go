@@ -53,14 +53,14 @@ func (r *Run) Fingerprints(
 	if r.Settings.Parity {
 		classTemplate, chunkTemplate = embed.ParityTemplate, ParityChunks
 	}
-	if class, err = r.fingerprint(ctx, models.Classes, classTemplate, old.class); err != nil {
+	if class, err = r.fingerprintOf(ctx, models.Classes, classTemplate, old.class); err != nil {
 		return class, chunk, err
 	}
-	chunk, err = r.fingerprint(ctx, models.Chunks, chunkTemplate, old.chunk)
+	chunk, err = r.fingerprintOf(ctx, models.Chunks, chunkTemplate, old.chunk)
 	return class, chunk, err
 }
 
-func (r *Run) fingerprint(
+func (r *Run) fingerprintOf(
 	ctx context.Context, embedder model.Embedder, template string, old core.Fingerprint,
 ) (core.Fingerprint, error) {
 	info, dimension := embedder.Info(), embedder.Dimension()
@@ -69,7 +69,7 @@ func (r *Run) fingerprint(
 	}
 	if dimension == 0 {
 		var err error
-		if dimension, err = r.dimension(ctx, embedder); err != nil {
+		if dimension, err = r.findDimension(ctx, embedder); err != nil {
 			return core.Fingerprint{}, err
 		}
 	}
@@ -84,8 +84,8 @@ func (r *Run) fingerprint(
 	return now, nil
 }
 
-// freeze fixes what depends on the chunks.
-func (r *Run) freeze(ctx context.Context, shards run.Shards) (run.Frozen, error) {
+// freezeBuild fixes what depends on the chunks.
+func (r *Run) freezeBuild(ctx context.Context, shards run.Shards) (run.Frozen, error) {
 	fixed, err := run.PlanFile.Read(ctx, r.Scratch)
 	if err != nil {
 		return run.Frozen{}, err
@@ -105,11 +105,11 @@ func (r *Run) freeze(ctx context.Context, shards run.Shards) (run.Frozen, error)
 		return run.Frozen{}, err
 	}
 	frozen.Class.Model, frozen.Chunk.Model = models.Classes.Info().Model, models.Chunks.Info().Model
-	if err := r.learn(ctx, &frozen, models, sound(parent, fixed.Damage), shards); err != nil {
+	if err := r.learnIDF(ctx, &frozen, models, dropDamagedIDF(parent, fixed.Damage), shards); err != nil {
 		return frozen, err
 	}
-	frozen.Collections = r.collections(parent, frozen, fixed.Trust, cmp.Or(fixed.Family, r.Job.Index))
-	frozen.Import, err = r.importing(ctx, frozen.Collections)
+	frozen.Collections = r.chooseCollections(parent, frozen, fixed.Trust, cmp.Or(fixed.Family, r.Job.Index))
+	frozen.Import, err = r.planImport(ctx, frozen.Collections)
 	return frozen, err
 }
 
@@ -120,7 +120,7 @@ const languageSampled = 1000
 func (r *Run) findLanguage(ctx context.Context, frozen *run.Frozen, shards run.Shards) error {
 	var found text.Detector
 	every, at := max(1, shards.Made()/languageSampled), int64(0)
-	for content, err := range r.texts(ctx, shards) {
+	for content, err := range r.readTexts(ctx, shards) {
 		if err != nil {
 			return err
 		}
@@ -134,8 +134,8 @@ func (r *Run) findLanguage(ctx context.Context, frozen *run.Frozen, shards run.S
 	return err
 }
 
-// learn takes the parent's table over, or learns one: at a full build, and when there are twice as many chunks.
-func (r *Run) learn(
+// learnIDF takes the parent's table over, or learns one: at a full build, and when there are twice as many chunks.
+func (r *Run) learnIDF(
 	ctx context.Context, frozen *run.Frozen, models model.Set, parent *core.Manifest, shards run.Shards,
 ) error {
 	var prints []*core.Fingerprint
@@ -165,7 +165,7 @@ func (r *Run) learn(
 		if fixed, err := run.Kept(ctx, r.Base(), run.PlanFile); err != nil {
 			return err
 		} else if fixed.Part && shards.Counts.Chunks >= 2*total {
-			return outgrown(r.Job.Index, shards.Counts.Chunks, total)
+			return newOutgrownError(r.Job.Index, shards.Counts.Chunks, total)
 		}
 		if shards.Counts.Chunks < 2*total {
 			table := parent.Segments.IDF[0]
@@ -179,7 +179,7 @@ func (r *Run) learn(
 	}
 	defer file.Discard()
 	language := text.In(r.Settings.Retrieval.Language)
-	if err := idf.Learn(ctx, file, language, shards.Counts.Chunks, r.texts(ctx, shards)); err != nil {
+	if err := idf.Learn(ctx, file, language, shards.Counts.Chunks, r.readTexts(ctx, shards)); err != nil {
 		return err
 	}
 	table, _, err := file.PutSegment(ctx, r.Index)
@@ -187,8 +187,8 @@ func (r *Run) learn(
 	return err
 }
 
-// texts reads the chunks of all shards in chunk order.
-func (r *Run) texts(ctx context.Context, shards run.Shards) func(yield func(string, error) bool) {
+// readTexts reads the chunks of all shards in chunk order.
+func (r *Run) readTexts(ctx context.Context, shards run.Shards) func(yield func(string, error) bool) {
 	return func(yield func(string, error) bool) {
 		for number, shard := range shards.Shards {
 			if number%16 == 0 {
@@ -218,8 +218,8 @@ func (r *Run) texts(ctx context.Context, shards run.Shards) func(yield func(stri
 	}
 }
 
-// weigh gives the built-in embedders the table of this build; release it when they are not used any more.
-func (r *Run) weigh(ctx context.Context, frozen run.Frozen, models *model.Set) (release func(), err error) {
+// weighEmbedders gives the built-in embedders the table of this build; release it when they are not used any more.
+func (r *Run) weighEmbedders(ctx context.Context, frozen run.Frozen, models *model.Set) (release func(), err error) {
 	if frozen.IDF == nil {
 		return func() {}, nil
 	}
@@ -235,10 +235,11 @@ func (r *Run) weigh(ctx context.Context, frozen run.Frozen, models *model.Set) (
 	return release, nil
 }
 
-// collections are the parent's where the fingerprint and whose vectors they are is the same, since rows are shared by
-// generations. Vectors of another server never lie beside those that are served: a collection that follows one of
-// another domain, or of another fingerprint, is named by its domain too. family is the index that they are named after.
-func (r *Run) collections(
+// chooseCollections are the parent's where the fingerprint and whose vectors they are is the same, since rows are
+// shared by generations. Vectors of another server never lie beside those that are served: a collection that follows
+// one of another domain, or of another fingerprint, is named by its domain too. family is the index that they are named
+// after.
+func (r *Run) chooseCollections(
 	parent *core.Manifest, frozen run.Frozen, domains run.Trusted, family string,
 ) core.Collections {
 	name := func(kind string, now, was core.Fingerprint, old string) string {
@@ -275,7 +276,7 @@ func collectionNumber(name string) int {
 	return number
 }
 
-func (r *Run) importing(ctx context.Context, collections core.Collections) (run.Importing, error) {
+func (r *Run) planImport(ctx context.Context, collections core.Collections) (run.Importing, error) {
 	if _, imports := vectors.As[vectors.Importer](r.Vectors); !imports || r.Staging == nil {
 		return run.Importing{}, nil
 	}

@@ -32,17 +32,17 @@ type mergeable struct {
 	rows, dead int64
 }
 
-func (m mergeable) live() int64 { return m.rows - m.dead }
+func (m mergeable) countLive() int64 { return m.rows - m.dead }
 
-func (m mergeable) share() float64 {
+func (m mergeable) deadRatio() float64 {
 	if m.rows == 0 {
 		return 0
 	}
 	return float64(m.dead) / float64(m.rows)
 }
 
-// tier of a size.
-func tier(rows int64) (number int) {
+// tierOf of a size.
+func tierOf(rows int64) (number int) {
 	for limit := int64(tierBase * TierWidth); rows >= limit; limit *= int64(TierWidth) {
 		number++
 	}
@@ -52,7 +52,7 @@ func tier(rows int64) (number int) {
 // mergesOf chooses what is merged tonight of splits or class runs. change is how many rows the night wrote and how many
 // died of it; most is how many a segment has.
 func mergesOf(list []mergeable, change, most int64) (groups [][]int) {
-	return mergeRule{most: most, dead: deadShare}.groups(list, change)
+	return mergeRule{most: most, dead: deadShare}.chooseGroups(list, change)
 }
 
 // mergeRule is what differs between kinds of segments.
@@ -64,14 +64,14 @@ type mergeRule struct {
 // mergeBudget is how many rows a night may write again.
 func mergeBudget(rows, change int64) int64 { return max(changeTimes*change, rows/corpusShare) }
 
-// groups chooses of each tier with enough segments the smallest, as long as what comes of them is no larger than a
-// segment may be, then segments with much that is dead.
-func (m mergeRule) groups(list []mergeable, change int64) (groups [][]int) {
+// chooseGroups chooses of each tier with enough segments the smallest, as long as what comes of them is no larger than
+// a segment may be, then segments with much that is dead.
+func (m mergeRule) chooseGroups(list []mergeable, change int64) (groups [][]int) {
 	var total int64
 	tiers := map[int][]int{}
 	for i, one := range list {
-		total += one.live()
-		tiers[tier(one.live())] = append(tiers[tier(one.live())], i)
+		total += one.countLive()
+		tiers[tierOf(one.countLive())] = append(tiers[tierOf(one.countLive())], i)
 	}
 	budget := mergeBudget(total, change)
 	taken := map[int]bool{}
@@ -83,8 +83,8 @@ func (m mergeRule) groups(list []mergeable, change int64) (groups [][]int) {
 		}
 	}
 	for i, one := range list {
-		if one.share() >= forceShare {
-			take([]int{i}, one.live())
+		if one.deadRatio() >= forceShare {
+			take([]int{i}, one.countLive())
 		}
 	}
 	for number := 0; len(tiers) > 0; number++ {
@@ -94,14 +94,14 @@ func (m mergeRule) groups(list []mergeable, change int64) (groups [][]int) {
 		if len(group) < TierWidth {
 			continue
 		}
-		slices.SortStableFunc(group, func(a, b int) int { return cmp.Compare(list[a].live(), list[b].live()) })
+		slices.SortStableFunc(group, func(a, b int) int { return cmp.Compare(list[a].countLive(), list[b].countLive()) })
 		var chosen []int
 		var rows int64
 		for _, i := range group[:TierWidth] {
-			if rows+list[i].live() > min(budget, m.most) {
+			if rows+list[i].countLive() > min(budget, m.most) {
 				break
 			}
-			rows += list[i].live()
+			rows += list[i].countLive()
 			chosen = append(chosen, i)
 		}
 		if len(chosen) > TierWidth/2 { // fewer save nothing: what a night can pay for comes another night
@@ -110,14 +110,14 @@ func (m mergeRule) groups(list []mergeable, change int64) (groups [][]int) {
 	}
 	var dead []int
 	for i, one := range list {
-		if !taken[i] && one.share() >= m.dead {
+		if !taken[i] && one.deadRatio() >= m.dead {
 			dead = append(dead, i)
 		}
 	}
-	slices.SortStableFunc(dead, func(a, b int) int { return cmp.Compare(list[b].share(), list[a].share()) })
+	slices.SortStableFunc(dead, func(a, b int) int { return cmp.Compare(list[b].deadRatio(), list[a].deadRatio()) })
 	for _, i := range dead {
-		if list[i].live() <= budget {
-			take([]int{i}, list[i].live())
+		if list[i].countLive() <= budget {
+			take([]int{i}, list[i].countLive())
 		}
 	}
 	return groups
@@ -139,9 +139,9 @@ func withoutDead(groups [][]int, count int, dead func(number int) bool) [][]int 
 	return groups
 }
 
-// merge merges what the policy chooses of a night's segments. It is a part of the night: what is published has one
-// layout, and a crash leaves what was before.
-func (n *night) merge(ctx context.Context, manifest *core.Manifest, written *core.Written) error {
+// mergeSegments merges what the policy chooses of a night's segments. It is a part of the night: what is published has
+// one layout, and a crash leaves what was before.
+func (n *night) mergeSegments(ctx context.Context, manifest *core.Manifest, written *core.Written) error {
 	files, err := stored.Open(ctx, n.Cache, n.Index, manifest.Segments, text.In(n.Settings.Retrieval.Language).Analyser())
 	if err != nil {
 		return err

@@ -54,14 +54,14 @@ func TestThreeHundredNightsCostWhatChanged(t *testing.T) {
 		for range change { // as many documents change, one in proportion to what a segment has of them
 			at := random.Int64N(corpus)
 			for i := range list {
-				if at -= list[i].live(); at < 0 {
+				if at -= list[i].countLive(); at < 0 {
 					list[i].dead++
 					break
 				}
 			}
 		}
 		list = append(list, mergeable{rows: change})
-		list = slices.DeleteFunc(list, func(one mergeable) bool { return one.live() <= 0 })
+		list = slices.DeleteFunc(list, func(one mergeable) bool { return one.countLive() <= 0 })
 		tonight := int64(change)
 		var next []mergeable
 		merged := map[int]bool{}
@@ -69,7 +69,7 @@ func TestThreeHundredNightsCostWhatChanged(t *testing.T) {
 			sum := mergeable{}
 			for _, i := range group {
 				merged[i] = true
-				sum.rows += list[i].live()
+				sum.rows += list[i].countLive()
 			}
 			tonight += sum.rows
 			next = append(next, sum)
@@ -131,7 +131,7 @@ func TestThreeHundredNightsMergeVectors(t *testing.T) {
 			}
 			tonight, merged := change, map[int]bool{}
 			var next []vectorsSegment
-			for number, group := range vectorsRule.groups(sizes, 2*change) {
+			for number, group := range vectorsRule.chooseGroups(sizes, 2*change) {
 				sum := vectorsSegment{name: fmt.Sprint("merged-", night, "-", number)}
 				for _, i := range group {
 					merged[i] = true

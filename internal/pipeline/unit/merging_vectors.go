@@ -55,7 +55,7 @@ func (r *Run) MergeVectors(ctx context.Context, manifest *core.Manifest, written
 			continue
 		}
 		merging := vectorsMerge{list: *kind.list, was: kind.was, live: kind.live, seed: r.Generation}
-		if merging.plan(); len(merging.looks)+len(vectorsRule.groups(merging.sizes, merging.change)) == 0 {
+		if merging.planMerge(); len(merging.looks)+len(vectorsRule.chooseGroups(merging.sizes, merging.change)) == 0 {
 			continue
 		}
 		if table == nil {
@@ -65,7 +65,7 @@ func (r *Run) MergeVectors(ctx context.Context, manifest *core.Manifest, written
 			defer table.Release()
 		}
 		merging.Rewriting = r.Rewriting(table)
-		left, fresh, err := merging.run(ctx)
+		left, fresh, err := merging.runMerge(ctx)
 		if err != nil {
 			return r.ReusedDamage(err)
 		}
@@ -99,7 +99,7 @@ type vectorsMerge struct {
 	looks  []int // segments whose keys are read
 }
 
-func (m *vectorsMerge) plan() {
+func (m *vectorsMerge) planMerge() {
 	former := map[string]bool{}
 	for _, one := range m.was {
 		former[one.SHA256] = true
@@ -115,7 +115,7 @@ func (m *vectorsMerge) plan() {
 	m.looks = looksOf(m.sizes, names, m.live, m.change, m.seed)
 }
 
-func (m *vectorsMerge) run(ctx context.Context) (left []core.Segment, fresh int64, err error) {
+func (m *vectorsMerge) runMerge(ctx context.Context) (left []core.Segment, fresh int64, err error) {
 	for _, i := range m.looks {
 		if m.sizes[i].dead, err = m.Dead(ctx, m.list[i]); err != nil {
 			return nil, fresh, err
@@ -123,7 +123,7 @@ func (m *vectorsMerge) run(ctx context.Context) (left []core.Segment, fresh int6
 	}
 	merged := map[int]bool{} // into another
 	left = slices.Clone(m.list)
-	for _, group := range vectorsRule.groups(m.sizes, m.change) {
+	for _, group := range vectorsRule.chooseGroups(m.sizes, m.change) {
 		var parts []core.Segment
 		for _, i := range group {
 			parts = append(parts, m.list[i])

@@ -59,7 +59,7 @@ func (r *Run) Refused(
 		return nil, err
 	}
 	documents := map[string]bool{}
-	for letter, err := range r.letters(ctx, parent.Generation) {
+	for letter, err := range r.readLetters(ctx, parent.Generation) {
 		if err != nil {
 			return nil, err
 		}
@@ -71,8 +71,8 @@ func (r *Run) Refused(
 	return func(key string) bool { return documents[key] }, nil
 }
 
-// letters reads the dead letters of a generation, side by side; one that was deleted meanwhile is left out.
-func (r *Run) letters(ctx context.Context, generation string) iter.Seq2[extract.DeadLetter, error] {
+// readLetters reads the dead letters of a generation, side by side; one that was deleted meanwhile is left out.
+func (r *Run) readLetters(ctx context.Context, generation string) iter.Seq2[extract.DeadLetter, error] {
 	return run.LettersOf(ctx, r.Index, generation)
 }
 
@@ -159,8 +159,8 @@ func (n *night) Gone() (out core.Counts) {
 	return out
 }
 
-// reducing is what reduce finds of the parent.
-func (n *night) reducing() (*reduce.Night, error) {
+// newReduceNight is what reduce finds of the parent.
+func (n *night) newReduceNight() (*reduce.Night, error) {
 	out := &reduce.Night{Ended: n.endedClasses}
 	for number, one := range n.parent.Segments.Splits {
 		parts, err := stored.Parts(n.parent.Segments.Mentions, "mentions", one.Extract, one.Extracts)
@@ -236,7 +236,7 @@ func (n *night) carryLetters(ctx context.Context, out *run.Partitions) error {
 			blob.Cond{})
 		return &letter, err
 	}
-	for letter, err := range parallel.Ordered(ctx, run.LettersAtOnce, n.letters(ctx, n.parent.Generation), carry) {
+	for letter, err := range parallel.Ordered(ctx, run.LettersAtOnce, n.readLetters(ctx, n.parent.Generation), carry) {
 		if err != nil {
 			return err
 		}
@@ -269,7 +269,7 @@ func (r *Run) endedKeys(ctx context.Context, partitions int) ([]string, error) {
 // they are.
 type numbers struct{ text, extract, class int }
 
-func (n *night) numbers() numbers {
+func (n *night) nextNumbers() numbers {
 	if n == nil {
 		return numbers{}
 	}
@@ -283,8 +283,9 @@ func (n *night) numbers() numbers {
 	return numbers{text: next(listed.Text), extract: next(listed.Extract), class: next(listed.Classes)}
 }
 
-// outgrown is the error of a build that makes a part of a generation whose embedder has to learn its words again.
-func outgrown(index string, chunks, learned int64) error {
+// newOutgrownError is the error of a build that makes a part of a generation whose embedder has to learn its words
+// again.
+func newOutgrownError(index string, chunks, learned int64) error {
 	return fault.Outgrown.At("weigh the words of", index).
 		Because(fmt.Sprintf("it has %d chunks, and they were learned from %d", chunks, learned)).
 		Advise("nothing: all of it is embedded again by this run")

@@ -133,8 +133,8 @@ func (r *Run) Read(ctx context.Context, segments []run.Named) ([]run.Damage, err
 	return damage, err
 }
 
-// readable is the parent with those of its documents that can be compared with.
-func readable(parent *core.Manifest, damage []run.Damage) *core.Manifest {
+// dropUnreadable is the parent with those of its documents that can be compared with.
+func dropUnreadable(parent *core.Manifest, damage []run.Damage) *core.Manifest {
 	if parent == nil || len(damage) == 0 {
 		return parent
 	}
@@ -163,8 +163,8 @@ func readable(parent *core.Manifest, damage []run.Damage) *core.Manifest {
 	return &clone
 }
 
-// sound is the parent without a table of word weights that is damaged: another one is learned.
-func sound(parent *core.Manifest, damage []run.Damage) *core.Manifest {
+// dropDamagedIDF is the parent without a table of word weights that is damaged: another one is learned.
+func dropDamagedIDF(parent *core.Manifest, damage []run.Damage) *core.Manifest {
 	if parent == nil || !slices.ContainsFunc(damage, func(found run.Damage) bool { return found.Kind == "idf" }) {
 		return parent
 	}

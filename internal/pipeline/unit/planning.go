@@ -29,7 +29,7 @@ type Planned struct {
 
 // Plan lists the corpus, compares it with the parent and fixes what the rest of the run depends on.
 func (r *Run) Plan(ctx context.Context) (Planned, error) {
-	fixed, err := run.Once(ctx, r.Base(), run.PlanFile, r.plan)
+	fixed, err := run.Once(ctx, r.Base(), run.PlanFile, r.planBuild)
 	if err != nil {
 		return Planned{}, err
 	}
@@ -72,8 +72,8 @@ func (r *Run) Standing(ctx context.Context, fixed run.Plan) (string, error) {
 	return core.StatusCompleted, nil
 }
 
-// admit refuses a run before it reads anything of the corpus, and finds whose segments it shares.
-func (r *Run) admit(ctx context.Context, fixed *run.Plan) error {
+// admitBuild refuses a run before it reads anything of the corpus, and finds whose segments it shares.
+func (r *Run) admitBuild(ctx context.Context, fixed *run.Plan) error {
 	if err := publish.Unused(ctx, r.Index, r.Generation); err != nil { // two starters may have used one name
 		return err
 	}
@@ -83,9 +83,9 @@ func (r *Run) admit(ctx context.Context, fixed *run.Plan) error {
 	return r.Lineage(ctx, fixed)
 }
 
-func (r *Run) plan(ctx context.Context) (run.Plan, error) {
+func (r *Run) planBuild(ctx context.Context) (run.Plan, error) {
 	fixed := run.Plan{Started: time.Now().UTC(), Rebuild: r.Rebuild}
-	if err := r.admit(ctx, &fixed); err != nil {
+	if err := r.admitBuild(ctx, &fixed); err != nil {
 		return fixed, err
 	}
 	parent, reasons, err := r.findParent(ctx, &fixed)
@@ -136,7 +136,7 @@ func (r *Run) plan(ctx context.Context) (run.Plan, error) {
 	if err := r.planPurges(ctx, &fixed); err != nil {
 		return fixed, err
 	}
-	err = r.compare(ctx, &fixed, parent, documents, reasons)
+	err = r.compareCorpus(ctx, &fixed, parent, documents, reasons)
 	if parent != nil && artifact.IsDamage(err) { // no hash saw it: of none of its documents is anything known
 		var found []run.Damage
 		for _, segment := range parent.Segments.Documents {
@@ -144,7 +144,7 @@ func (r *Run) plan(ctx context.Context) (run.Plan, error) {
 		}
 		fixed.Damage, fixed.Rebuild = append(fixed.Damage, found...), true
 		reasons = append(reasons, run.ReasonsOf(found)...)
-		err = r.compare(ctx, &fixed, parent, documents, reasons)
+		err = r.compareCorpus(ctx, &fixed, parent, documents, reasons)
 	}
 	if err != nil {
 		return fixed, err
@@ -160,12 +160,12 @@ func (r *Run) plan(ctx context.Context) (run.Plan, error) {
 	none := len(fixed.Pending) == 0 && len(due) == 0
 	fixed.Plan.Unchanged, fixed.Plan.Again = fixed.Plan.Unchanged && none, fixed.Plan.Again && none
 	fixed.Plan.Reasons = reasons // also of a build whose parent cannot be read at all
-	fixed.Held, fixed.HeldDetail = r.removal(fixed)
+	fixed.Held, fixed.HeldDetail = r.checkRemoval(fixed)
 	return fixed, nil
 }
 
-// compare plans what the corpus has beside what can be read of the parent's documents.
-func (r *Run) compare(
+// compareCorpus plans what the corpus has beside what can be read of the parent's documents.
+func (r *Run) compareCorpus(
 	ctx context.Context, fixed *run.Plan, parent *core.Manifest, documents blob.Store, reasons []string,
 ) error {
 	fixed.Part = r.Part(*fixed, parent, reasons)
@@ -177,7 +177,7 @@ func (r *Run) compare(
 	if err != nil {
 		return err
 	}
-	read := readable(parent, fixed.Damage)
+	read := dropUnreadable(parent, fixed.Damage)
 	dead, release, err := r.Tombs(ctx, read)
 	defer release()
 	if err != nil {
@@ -198,9 +198,9 @@ func (r *Run) compare(
 	return err
 }
 
-// removal is the gate of mass deletion. Documents of the parent that cannot be read count as gone where the corpus has
-// not as many that the rest of the parent does not know.
-func (r *Run) removal(fixed run.Plan) (held, detail string) {
+// checkRemoval is the gate of mass deletion. Documents of the parent that cannot be read count as gone where the corpus
+// has not as many that the rest of the parent does not know.
+func (r *Run) checkRemoval(fixed run.Plan) (held, detail string) {
 	removed, before := fixed.Plan.Diff.Removed, fixed.Plan.ParentListed
 	unread := slices.ContainsFunc(fixed.Damage, func(found run.Damage) bool {
 		return found.Kind == "documents" || found.Kind == "tomb"
@@ -220,7 +220,7 @@ func (r *Run) removal(fixed run.Plan) (held, detail string) {
 // known by then. A manifest that is gone leaves the newest published generation that can be read: the gates compare
 // with it.
 func (r *Run) findParent(ctx context.Context, fixed *run.Plan) (*core.Manifest, []string, error) {
-	reasons, err := r.asked(ctx)
+	reasons, err := r.listReasons(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -260,8 +260,8 @@ func (r *Run) findParent(ctx context.Context, fixed *run.Plan) (*core.Manifest, 
 	return parent, reasons, nil
 }
 
-// asked is why nothing is trusted from the beginning.
-func (r *Run) asked(ctx context.Context) ([]string, error) {
+// listReasons is why nothing is trusted from the beginning.
+func (r *Run) listReasons(ctx context.Context) ([]string, error) {
 	switch {
 	case r.Anew != "":
 		var failure run.Failure

@@ -19,10 +19,10 @@ const preflightChunks = 64
 // have everything that it looks at: for the extraction of one chunk and the vector of one, which are kept. A run that
 // would ask for nothing asks for nothing.
 func (r *Run) Preflight(ctx context.Context, unit int) error {
-	return r.ReusedDamage(r.preflight(ctx, unit))
+	return r.ReusedDamage(r.checkModels(ctx, unit))
 }
 
-func (r *Run) preflight(ctx context.Context, unit int) error {
+func (r *Run) checkModels(ctx context.Context, unit int) error {
 	done, begun, err := run.PreflightFile.Find(ctx, r.Scratch)
 	if err != nil || done.Embedder {
 		return err

@@ -56,16 +56,16 @@ func (r *Run) planPurges(ctx context.Context, fixed *run.Plan) error {
 			continue
 		}
 		fixed.Pending = append(fixed.Pending, purge.ID)
-		if _, err := r.traces(ctx, purge); err != nil {
+		if _, err := r.findTraces(ctx, purge); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// traces are what a purge looks for. They are found once; a run that goes on with it adds what came since, such as a
-// generation that was held meanwhile.
-func (r *Run) traces(ctx context.Context, purge core.Purge) (*purges.Traces, error) {
+// findTraces are what a purge looks for. They are found once; a run that goes on with it adds what came since, such as
+// a generation that was held meanwhile.
+func (r *Run) findTraces(ctx context.Context, purge core.Purge) (*purges.Traces, error) {
 	former, err := purges.Load(ctx, r.Index, purge.ID)
 	if err != nil && !artifact.IsDamage(err) {
 		return nil, err

@@ -66,7 +66,7 @@ func (r *Run) Parts(ctx context.Context) ([]run.Part, error) {
 				return nil, err
 			}
 		}
-		parts = append(parts, repaired(PartsOf(sha, manifest), generation == current.Generation, seen)...)
+		parts = append(parts, listRepairs(PartsOf(sha, manifest), generation == current.Generation, seen)...)
 	}
 	return parts, nil
 }
@@ -94,9 +94,10 @@ func PartsOf(sha string, manifest *core.Manifest) []run.Part {
 	return parts
 }
 
-// repaired are the parts that a restore looks at: files that are made from others, once each, and what the stores have;
-// of the current generation also the files that no store is filled from. seen are the files that are listed already.
-func repaired(parts []run.Part, current bool, seen map[string]bool) (out []run.Part) {
+// listRepairs are the parts that a restore looks at: files that are made from others, once each, and what the stores
+// have; of the current generation also the files that no store is filled from. seen are the files that are listed
+// already.
+func listRepairs(parts []run.Part, current bool, seen map[string]bool) (out []run.Part) {
 	filled := map[string]bool{}
 	for _, part := range parts {
 		filled[part.Unit.Segment.SHA256] = filled[part.Unit.Segment.SHA256] || part.Check == run.CheckStore

@@ -24,7 +24,7 @@ func (r *Run) WriteSplits(
 	if err != nil {
 		return err
 	}
-	first := n.numbers()
+	first := n.nextNumbers()
 	var fresh [2]int64
 	sides := []func(ctx context.Context) error{
 		func(ctx context.Context) (err error) {
@@ -41,20 +41,20 @@ func (r *Run) WriteSplits(
 		return err
 	}
 	written.Segments += fresh[0] + fresh[1]
-	renumber(&manifest.Segments, first)
+	renumberParts(&manifest.Segments, first)
 	if n != nil {
-		if err := n.join(ctx, manifest, written); err != nil {
+		if err := n.joinSplits(ctx, manifest, written); err != nil {
 			return err
 		}
-		if err := n.merge(ctx, manifest, written); err != nil {
+		if err := n.mergeSegments(ctx, manifest, written); err != nil {
 			return err
 		}
 	}
-	return r.complete(ctx, manifest)
+	return r.checkComplete(ctx, manifest)
 }
 
-// renumber gives the parts that the build wrote numbers that no other part has.
-func renumber(segments *core.Segments, first numbers) {
+// renumberParts gives the parts that the build wrote numbers that no other part has.
+func renumberParts(segments *core.Segments, first numbers) {
 	for _, list := range []struct {
 		segments []core.Segment
 		first    int
@@ -127,8 +127,8 @@ func (r *Run) makeRuns(ctx context.Context, segments *core.Segments, first numbe
 	return fresh, nil
 }
 
-// join takes what the build wrote, and puts it to what stays of the parent.
-func (n *night) join(ctx context.Context, manifest *core.Manifest, written *core.Written) error {
+// joinSplits takes what the build wrote, and puts it to what stays of the parent.
+func (n *night) joinSplits(ctx context.Context, manifest *core.Manifest, written *core.Written) error {
 	partitions, err := run.PartitionsFile.Read(ctx, n.Scratch)
 	if err != nil {
 		return err
@@ -168,8 +168,9 @@ func (n *night) join(ctx context.Context, manifest *core.Manifest, written *core
 	return nil
 }
 
-// complete looks whether what a generation lists is as much as it counts: a fault of a build must not be published.
-func (r *Run) complete(ctx context.Context, manifest *core.Manifest) error {
+// checkComplete looks whether what a generation lists is as much as it counts: a fault of a build must not be
+// published.
+func (r *Run) checkComplete(ctx context.Context, manifest *core.Manifest) error {
 	table, err := r.Table(ctx, manifest)
 	if err != nil {
 		return err

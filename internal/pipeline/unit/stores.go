@@ -18,7 +18,7 @@ func ProvenKey(index artifact.Index) string { return index.Name + "/stores.json"
 // ProvenKey is ProvenKey of the index of the run.
 func (r *Run) ProvenKey() string { return ProvenKey(r.Index) }
 
-func (r *Run) identities(ctx context.Context, collections core.Collections) (run.Proven, error) {
+func (r *Run) readIdentities(ctx context.Context, collections core.Collections) (run.Proven, error) {
 	return Identities(ctx, r.Records, r.Vectors, collections)
 }
 
@@ -75,7 +75,7 @@ func StoresLost(
 
 // storesChanged says that a store is not the one that the parent was proven in, or is unknown.
 func (r *Run) storesChanged(ctx context.Context, parent *core.Manifest) (bool, error) {
-	now, err := r.identities(ctx, parent.Collections)
+	now, err := r.readIdentities(ctx, parent.Collections)
 	if err != nil {
 		return false, err
 	}
@@ -115,7 +115,7 @@ func (r *Run) Remember(ctx context.Context, manifest *core.Manifest) error {
 		if err := r.Vectors.Create(ctx, manifest.Collections.Chunks, manifest.Chunk.Dimension); err != nil {
 			return run.Proven{}, err
 		}
-		return r.identities(ctx, manifest.Collections)
+		return r.readIdentities(ctx, manifest.Collections)
 	})
 	return err
 }

@@ -46,7 +46,7 @@ func (r *Run) Chunk(ctx context.Context, unit int) (chunk.Result, error) {
 			if in.Parent, err = r.Parent(ctx, fixed.Parent); err != nil {
 				return chunk.Result{}, progress, err
 			}
-			in.Parent = readable(in.Parent, fixed.Damage)
+			in.Parent = dropUnreadable(in.Parent, fixed.Damage)
 			dead, release, err := r.Tombs(ctx, in.Parent)
 			defer release()
 			if err != nil {
@@ -62,17 +62,17 @@ func (r *Run) Chunk(ctx context.Context, unit int) (chunk.Result, error) {
 
 // SealChunks cuts the units' chunks into shards and fixes what depends on them.
 func (r *Run) SealChunks(ctx context.Context) (run.Shards, run.Frozen, error) {
-	shards, err := run.Once(ctx, r.Base(), run.ShardsFile, r.cut)
+	shards, err := run.Once(ctx, r.Base(), run.ShardsFile, r.cutShards)
 	if err != nil {
 		return shards, run.Frozen{}, r.ReusedDamage(err)
 	}
 	frozen, err := run.Once(ctx, r.Base(), run.FrozenFile, func(ctx context.Context) (run.Frozen, error) {
-		return r.freeze(ctx, shards)
+		return r.freezeBuild(ctx, shards)
 	})
 	return shards, frozen, r.ReusedDamage(err)
 }
 
-func (r *Run) cut(ctx context.Context) (run.Shards, error) {
+func (r *Run) cutShards(ctx context.Context) (run.Shards, error) {
 	var out run.Shards
 	fixed, err := run.PlanFile.Read(ctx, r.Scratch)
 	if err != nil {
@@ -108,11 +108,11 @@ func (r *Run) cut(ctx context.Context) (run.Shards, error) {
 			out.Chunks = append(out.Chunks, to-from)
 		}
 	}
-	return out, r.stood(ctx, fixed, &out)
+	return out, r.addKept(ctx, fixed, &out)
 }
 
-// stood adds what stays of the parent as it is, where the build makes a part of a generation.
-func (r *Run) stood(ctx context.Context, fixed run.Plan, out *run.Shards) error {
+// addKept adds what stays of the parent as it is, where the build makes a part of a generation.
+func (r *Run) addKept(ctx context.Context, fixed run.Plan, out *run.Shards) error {
 	n, release, err := r.Night(ctx, fixed)
 	defer release()
 	if err != nil || n == nil {
@@ -129,8 +129,8 @@ func (r *Run) stood(ctx context.Context, fixed run.Plan, out *run.Shards) error 
 	return nil
 }
 
-// shard reads where a shard of chunks and its text lie.
-func (r *Run) shard(ctx context.Context, number int) (extract.Shard, chunk.Result, error) {
+// readShard reads where a shard of chunks and its text lie.
+func (r *Run) readShard(ctx context.Context, number int) (extract.Shard, chunk.Result, error) {
 	shards, err := run.Kept(ctx, r.Base(), run.ShardsFile)
 	if err != nil {
 		return extract.Shard{}, chunk.Result{}, err
@@ -143,7 +143,7 @@ func (r *Run) shard(ctx context.Context, number int) (extract.Shard, chunk.Resul
 // Extract extracts one batch of a shard.
 func (r *Run) Extract(ctx context.Context, number, batch int) (extract.Result, error) {
 	do := func(ctx context.Context) (extract.Result, core.Progress, error) {
-		shard, chunked, err := r.shard(ctx, number)
+		shard, chunked, err := r.readShard(ctx, number)
 		if err != nil {
 			return extract.Result{}, core.Progress{}, err
 		}
@@ -215,11 +215,11 @@ const MaxPartitions = 256
 
 // SealExtraction gathers the shards' mentions and chooses the number of class partitions.
 func (r *Run) SealExtraction(ctx context.Context) (run.Partitions, error) {
-	partitions, err := run.Once(ctx, r.Base(), run.PartitionsFile, r.partition)
+	partitions, err := run.Once(ctx, r.Base(), run.PartitionsFile, r.planPartitions)
 	return partitions, r.ReusedDamage(err)
 }
 
-func (r *Run) partition(ctx context.Context) (run.Partitions, error) {
+func (r *Run) planPartitions(ctx context.Context) (run.Partitions, error) {
 	out := run.Partitions{Partitions: 1}
 	shards, err := run.ShardsFile.Read(ctx, r.Scratch)
 	if err != nil {
@@ -236,7 +236,7 @@ func (r *Run) partition(ctx context.Context) (run.Partitions, error) {
 		out.Refused += seal.Refused
 		out.Failed = append(out.Failed, seal.Failed[:min(len(seal.Failed), plan.MaxProblems-len(out.Failed))]...)
 	}
-	touched, made, err := r.touched(ctx, &out)
+	touched, made, err := r.countTouched(ctx, &out)
 	if err != nil {
 		return out, err
 	}
@@ -255,10 +255,10 @@ func (r *Run) partition(ctx context.Context) (run.Partitions, error) {
 // reads all of it. On two corpora it was 25 to 40.
 const classReach = 40
 
-// touched is about how many mentions reduce reads: the new ones, and, where a build makes a part of a generation, what
-// the parent has of their classes and of those of chunks that do not count any more. Made is how many classes the build
-// makes or ends at most. Dead letters of the parent's other chunks are this generation's too.
-func (r *Run) touched(ctx context.Context, out *run.Partitions) (touched, made int64, err error) {
+// countTouched is about how many mentions reduce reads: the new ones, and, where a build makes a part of a generation,
+// what the parent has of their classes and of those of chunks that do not count any more. Made is how many classes the
+// build makes or ends at most. Dead letters of the parent's other chunks are this generation's too.
+func (r *Run) countTouched(ctx context.Context, out *run.Partitions) (touched, made int64, err error) {
 	fixed, err := run.Kept(ctx, r.Base(), run.PlanFile)
 	if err != nil {
 		return 0, 0, err
@@ -303,7 +303,7 @@ func (r *Run) Reduce(ctx context.Context, partition int) (reduce.Result, error) 
 			Partitions: all.Partitions, OnProgress: r.Touch,
 		}
 		if n != nil {
-			if in.Night, err = n.reducing(); err != nil {
+			if in.Night, err = n.newReduceNight(); err != nil {
 				return reduce.Result{}, progress, err
 			}
 		}
@@ -372,8 +372,8 @@ func (r *Run) Touch(int64) { r.Progress.Touch() }
 // Alive is Touch for stages that report a whole progress.
 func (r *Run) Alive(core.Progress) { r.Progress.Touch() }
 
-// items gives the joins of items what plan fixed. Release it when they are not used any more.
-func (r *Run) items(ctx context.Context) (env join.Env, fixed run.Plan, release func(), err error) {
+// openJoinEnv gives the joins of items what plan fixed. Release it when they are not used any more.
+func (r *Run) openJoinEnv(ctx context.Context) (env join.Env, fixed run.Plan, release func(), err error) {
 	release = func() {}
 	if fixed, err = r.Fixed(ctx); err != nil {
 		return env, fixed, release, err

@@ -17,8 +17,8 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/shorten"
 )
 
-// piece says what a part of the stages with two kinds is: a class partition, or a shard of chunks.
-func (r *Run) piece(ctx context.Context, part int) (stage.Part, error) {
+// partOf says what a part of the stages with two kinds is: a class partition, or a shard of chunks.
+func (r *Run) partOf(ctx context.Context, part int) (stage.Part, error) {
 	partitions, err := run.Kept(ctx, r.Base(), run.PartitionsFile)
 	if err != nil {
 		return stage.Part{}, err
@@ -51,8 +51,8 @@ func (r *Run) countTexts(ctx context.Context, part int, piece stage.Part) (int64
 	return 0, nil
 }
 
-// source is who embeds a part.
-func (r *Run) source(models model.Set, part stage.Part) embed.Source {
+// sourceOf is who embeds a part.
+func (r *Run) sourceOf(models model.Set, part stage.Part) embed.Source {
 	if part.Kind == stage.Classes {
 		return embed.Source{Embedder: models.Classes, Ledger: r.Ledger}
 	}
@@ -61,7 +61,7 @@ func (r *Run) source(models model.Set, part stage.Part) embed.Source {
 
 // shardItems gives the segments of a shard of chunks.
 func (r *Run) shardItems(ctx context.Context, number int) (join.Shard, error) {
-	shard, chunked, err := r.shard(ctx, number)
+	shard, chunked, err := r.readShard(ctx, number)
 	if err != nil {
 		return join.Shard{}, err
 	}
@@ -83,22 +83,22 @@ func (r *Run) Embed(ctx context.Context, part int) (embedstage.Result, error) {
 		if err != nil {
 			return out, out.Progress, err
 		}
-		env, fixed, release, err := r.items(ctx)
+		env, fixed, release, err := r.openJoinEnv(ctx)
 		defer release()
 		if err != nil {
 			return out, out.Progress, err
 		}
-		unweigh, err := r.weigh(ctx, fixed.Frozen, &models)
+		unweigh, err := r.weighEmbedders(ctx, fixed.Frozen, &models)
 		defer unweigh()
 		if err != nil {
 			return out, out.Progress, err
 		}
-		piece, err := r.piece(ctx, part)
+		piece, err := r.partOf(ctx, part)
 		if err != nil {
 			return out, out.Progress, err
 		}
 		out, err = embedstage.Run(ctx, embedstage.In{
-			Env: env, Scratch: r.Scratch.Prefix, Part: piece, Source: r.source(models, piece),
+			Env: env, Scratch: r.Scratch.Prefix, Part: piece, Source: r.sourceOf(models, piece),
 			OnProgress: r.Progress.Report,
 		})
 		if err == nil {
@@ -116,35 +116,35 @@ func (r *Run) Load(ctx context.Context, part int) (load.Result, error) {
 			return load.Result{}, core.Progress{}, err
 		}
 		defer release()
-		result, err := r.load(ctx, part)
+		result, err := r.loadPart(ctx, part)
 		progress := result.Progress
 		progress.Done = 1
 		return result, progress, err
 	})
 }
 
-func (r *Run) load(ctx context.Context, part int) (load.Result, error) {
+func (r *Run) loadPart(ctx context.Context, part int) (load.Result, error) {
 	models, err := r.ModelSet()
 	if err != nil {
 		return load.Result{}, err
 	}
-	env, fixed, release, err := r.items(ctx)
+	env, fixed, release, err := r.openJoinEnv(ctx)
 	defer release()
 	if err != nil {
 		return load.Result{}, err
 	}
-	unweigh, err := r.weigh(ctx, fixed.Frozen, &models)
+	unweigh, err := r.weighEmbedders(ctx, fixed.Frozen, &models)
 	defer unweigh()
 	if err != nil {
 		return load.Result{}, err
 	}
-	piece, err := r.piece(ctx, part)
+	piece, err := r.partOf(ctx, part)
 	if err != nil {
 		return load.Result{}, err
 	}
 	in := load.In{
 		Env: env, Scratch: r.Scratch.Prefix, Part: piece, Classes: r.Records, Vectors: r.Vectors, OnProgress: r.Alive,
-		Source: r.source(models, piece), Import: fixed.Import.Chunks,
+		Source: r.sourceOf(models, piece), Import: fixed.Import.Chunks,
 	}
 	if table, ok := env.Table.(*stored.Table); ok && fixed.Part && piece.Kind == stage.Classes {
 		reduced, err := run.Kept(ctx, r.Base(), run.ReduceFile(part))

@@ -34,9 +34,10 @@ type paidResult struct {
 // chargesAtOnce is how many entries are read at once.
 const chargesAtOnce = 64
 
-// accounts returns what the published generation would cost in a store that holds nothing: calls as the ledger has them
-// charged, whenever and by whichever index that was; embeddings, of which the ledger keeps no charge, by our tokenizer.
-func (e *estimating) accounts(ctx context.Context) (*core.IndexTokens, error) {
+// countTokens returns what the published generation would cost in a store that holds nothing: calls as the ledger has
+// them charged, whenever and by whichever index that was; embeddings, of which the ledger keeps no charge, by our
+// tokenizer.
+func (e *estimating) countTokens(ctx context.Context) (*core.IndexTokens, error) {
 	a := accounting{estimating: e, seen: map[core.Digest]bool{}}
 	if e.parent == nil {
 		return &a.spent, nil
@@ -46,19 +47,19 @@ func (e *estimating) accounts(ctx context.Context) (*core.IndexTokens, error) {
 		return nil, err
 	}
 	defer table.Release()
-	if err := a.extractions(ctx, table); err != nil {
+	if err := a.listExtractions(ctx, table); err != nil {
 		return nil, err
 	}
-	if err := a.classes(ctx, table); err != nil {
+	if err := a.countClasses(ctx, table); err != nil {
 		return nil, err
 	}
-	if err := a.chunks(ctx); err != nil {
+	if err := a.countChunks(ctx); err != nil {
 		return nil, err
 	}
-	return &a.spent, a.charge(ctx)
+	return &a.spent, a.sumCharges(ctx)
 }
 
-func (a *accounting) extractions(ctx context.Context, table *segments.Table) error {
+func (a *accounting) listExtractions(ctx context.Context, table *segments.Table) error {
 	for _, segment := range a.parent.Segments.Extract {
 		for row, err := range artifact.ScanAll(ctx, a.Index.Store, a.Index.SegmentKey(segment.SHA256)) {
 			if err != nil {
@@ -71,13 +72,13 @@ func (a *accounting) extractions(ctx context.Context, table *segments.Table) err
 			if err != nil {
 				return err
 			}
-			a.list(ledger.Extract, found.Key)
+			a.noteEntry(ledger.Extract, found.Key)
 		}
 	}
 	return nil
 }
 
-func (a *accounting) classes(ctx context.Context, table *segments.Table) error {
+func (a *accounting) countClasses(ctx context.Context, table *segments.Table) error {
 	ids := make([]core.ID, 0, a.parent.Counts.Classes)
 	for id := range table.Classes() {
 		ids = append(ids, id)
@@ -87,18 +88,18 @@ func (a *accounting) classes(ctx context.Context, table *segments.Table) error {
 			return err
 		}
 		for _, key := range row.Keys {
-			a.list(ledger.Shorten, key)
+			a.noteEntry(ledger.Shorten, key)
 		}
 		text, err := row.Text()
 		if err != nil {
 			return err
 		}
-		a.spent.Classes += a.embedded(a.models.Classes, "class", embed.Fit(text, a.Settings.Embedding.MaxInputTokens))
+		a.spent.Classes += a.countEmbedded(a.models.Classes, "class", embed.Fit(text, a.Settings.Embedding.MaxInputTokens))
 	}
 	return nil
 }
 
-func (a *accounting) chunks(ctx context.Context) error {
+func (a *accounting) countChunks(ctx context.Context) error {
 	if !a.models.Chunks.Info().Paid {
 		return nil
 	}
@@ -110,22 +111,22 @@ func (a *accounting) chunks(ctx context.Context) error {
 			chunk.Title = ""
 		}
 		for _, window := range embed.Windows(chunk.Title, chunk.Text, a.Settings.Embedding.MaxInputTokens) {
-			a.spent.Chunks += a.embedded(a.models.Chunks, "chunk", window)
+			a.spent.Chunks += a.countEmbedded(a.models.Chunks, "chunk", window)
 		}
 	}
 	return nil
 }
 
-// list notes an entry of the ledger; results that cost nothing have no key.
-func (a *accounting) list(task string, key core.Digest) {
+// noteEntry notes an entry of the ledger; results that cost nothing have no key.
+func (a *accounting) noteEntry(task string, key core.Digest) {
 	if !key.IsZero() && !a.seen[key] {
 		a.seen[key] = true
 		a.paid = append(a.paid, paidResult{task, key})
 	}
 }
 
-// charge adds what the entries that are listed were charged for.
-func (a *accounting) charge(ctx context.Context) error {
+// sumCharges adds what the entries that are listed were charged for.
+func (a *accounting) sumCharges(ctx context.Context) error {
 	var mu sync.Mutex
 	return parallel.Each(ctx, len(a.paid), chargesAtOnce, func(ctx context.Context, i int) error {
 		entry, err := a.Ledger.Get(ctx, a.paid[i].task, a.paid[i].key, a.Attempt)
@@ -146,8 +147,8 @@ func (a *accounting) charge(ctx context.Context) error {
 	})
 }
 
-// embedded counts the tokens of a text that is paid for, once for each kind of row.
-func (a *accounting) embedded(embedder model.Embedder, kind, text string) int64 {
+// countEmbedded counts the tokens of a text that is paid for, once for each kind of row.
+func (a *accounting) countEmbedded(embedder model.Embedder, kind, text string) int64 {
 	key := core.Sum(kind, text)
 	if !embedder.Info().Paid || a.seen[key] {
 		return 0

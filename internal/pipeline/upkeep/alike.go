@@ -14,12 +14,12 @@ import (
 
 // Alike reports, when all units are cut, if a build came to what its parent is: it only tried again documents whose
 // bytes are the same, and they failed as they did. It then ends as a night on which nothing changed, with this status.
-func (r *Run) Alike(ctx context.Context) (status string, alike bool, err error) {
-	status, alike, err = r.alike(ctx)
-	return status, alike, r.ReusedDamage(err)
+func (r *Run) Alike(ctx context.Context) (status string, equal bool, err error) {
+	status, equal, err = r.equalsParent(ctx)
+	return status, equal, r.ReusedDamage(err)
 }
 
-func (r *Run) alike(ctx context.Context) (status string, alike bool, err error) {
+func (r *Run) equalsParent(ctx context.Context) (status string, equal bool, err error) {
 	fixed, err := run.PlanFile.Read(ctx, r.Scratch)
 	if err != nil || !fixed.Plan.Again || fixed.Rebuild || len(fixed.Damage) > 0 {
 		return "", false, err
@@ -32,7 +32,7 @@ func (r *Run) alike(ctx context.Context) (status string, alike bool, err error) 
 		return "", false, nil
 	}
 	if fixed.Part {
-		if alike, err = r.alikePart(ctx, fixed, parent); err != nil || !alike {
+		if equal, err = r.alikePart(ctx, fixed, parent); err != nil || !equal {
 			return "", false, err
 		}
 		if status, err = r.Standing(ctx, fixed); err != nil {

@@ -28,7 +28,7 @@ func (r *Run) OpenAudit(ctx context.Context, sample core.Sample, repair bool) (i
 	if err != nil {
 		return 0, err
 	}
-	r.reads(ctx, fixed.Generation, auditLease)
+	r.leaseGeneration(ctx, fixed.Generation, auditLease)
 	return len(fixed.Parts), nil
 }
 
@@ -130,17 +130,17 @@ func (r *Run) AuditPart(ctx context.Context, number int) (audit.Result, error) {
 		if err != nil {
 			return audit.Result{}, progress, err
 		}
-		defer r.reading(ctx, fixed.Generation)()
+		defer r.holdGeneration(ctx, fixed.Generation)()
 		part := fixed.Parts[number]
 		progress.Bytes = part.Unit.Segment.Bytes
-		going := r.going(ctx, fixed.Generation)
+		going := r.checkKept(ctx, fixed.Generation)
 		if going != nil && (!fault.Is(going, fault.GenCollected) || fixed.Repair && part.Check == run.CheckStore) {
 			return audit.Result{}, progress, going // nothing would delete what it wrote
 		}
 		result, err := r.auditPart(ctx, fixed, part, &progress)
 		switch {
 		case artifact.IsDamage(err):
-			err = r.unread(ctx, fixed, part, err, &result)
+			err = r.noteUnreadable(ctx, fixed, part, err, &result)
 		case err == nil && part.Check == run.CheckStore && len(result.Drift) > 0:
 			err = going // what is missing may have been collected
 		}
@@ -284,16 +284,16 @@ func (r *Run) auditStore(
 	return result, err
 }
 
-// unread notes that a segment cannot be read, unless its generation was collected meanwhile.
-func (r *Run) unread(
+// noteUnreadable notes that a segment cannot be read, unless its generation was collected meanwhile.
+func (r *Run) noteUnreadable(
 	ctx context.Context, fixed run.AuditPlan, part run.Part, cause error, result *audit.Result,
 ) error {
-	if err := r.going(ctx, fixed.Generation); err != nil {
+	if err := r.checkKept(ctx, fixed.Generation); err != nil {
 		return err
 	}
 	object := r.Artifacts.Location(r.Index.SegmentKey(part.Unit.Segment.SHA256))
-	if told := fault.As(cause); told != nil && told.Object != "" {
-		object = told.Object
+	if seen := fault.As(cause); seen != nil && seen.Object != "" {
+		object = seen.Object
 	}
 	result.Unread = true
 	result.Tell(core.Found{

@@ -15,16 +15,16 @@ const (
 	auditRenew = time.Minute
 )
 
-func (r *Run) reads(ctx context.Context, generation string, lease time.Duration) {
+func (r *Run) leaseGeneration(ctx context.Context, generation string, lease time.Duration) {
 	err := r.Coordination.Lease(ctx, r.Job.Index, generation, r.Generation, lease)
 	if err != nil && ctx.Err() == nil {
 		r.Log.Warn("reader lease not renewed", "run_id", r.Name(), "code", string(fault.CodeOf(err)))
 	}
 }
 
-// reading keeps the generation from being collected until end is called.
-func (r *Run) reading(ctx context.Context, generation string) (end func()) {
-	r.reads(ctx, generation, auditLease)
+// holdGeneration keeps the generation from being collected until end is called.
+func (r *Run) holdGeneration(ctx context.Context, generation string) (end func()) {
+	r.leaseGeneration(ctx, generation, auditLease)
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
@@ -36,7 +36,7 @@ func (r *Run) reading(ctx context.Context, generation string) (end func()) {
 			case <-ctx.Done():
 				return
 			case <-ticker.C:
-				r.reads(ctx, generation, auditLease)
+				r.leaseGeneration(ctx, generation, auditLease)
 			}
 		}
 	}()
@@ -46,10 +46,10 @@ func (r *Run) reading(ctx context.Context, generation string) (end func()) {
 	}
 }
 
-// going is fault.GenCollected where a generation was collected, or is marked to be: without a reader's lease, as an
+// checkKept is fault.GenCollected where a generation was collected, or is marked to be: without a reader's lease, as an
 // audit that stood still has been, its records and rows may be gone before its files are. One that is not marked keeps
 // all of them for as long as the lease lasts that the caller has by now; a mark on the one that is served is taken off.
-func (r *Run) going(ctx context.Context, generation string) error {
+func (r *Run) checkKept(ctx context.Context, generation string) error {
 	_, err := r.Index.GenerationRef(ctx, generation)
 	if err == nil || fault.Is(err, fault.SegmentDamage) { // a damaged reference is no part of an audit
 		if _, err = r.Artifacts.Stat(ctx, collect.MarkKey(r.Index, generation)); fault.Is(err, fault.NotFound) {

@@ -22,10 +22,10 @@ func (r *Run) SealAudit(ctx context.Context) (err error) {
 	}
 	defer func() {
 		if err == nil || fault.Is(err, fault.Drift) { // nothing follows: no purge or deletion waits for it
-			r.reads(ctx, fixed.Generation, time.Millisecond)
+			r.leaseGeneration(ctx, fixed.Generation, time.Millisecond)
 		}
 	}()
-	defer r.reading(ctx, fixed.Generation)()
+	defer r.holdGeneration(ctx, fixed.Generation)()
 	var all audit.Result
 	damaged := map[string]bool{}
 	for unit, err := range run.Each(ctx, r.Base(), len(fixed.Parts), run.AuditedFile) {
@@ -41,7 +41,7 @@ func (r *Run) SealAudit(ctx context.Context) (err error) {
 			err = r.loadVectors(ctx, fixed.Manifest)
 		}
 		if artifact.IsDamage(err) {
-			err = errors.Join(r.going(ctx, fixed.Generation), err)
+			err = errors.Join(r.checkKept(ctx, fixed.Generation), err)
 		}
 		if err != nil {
 			return err
@@ -57,11 +57,11 @@ func (r *Run) SealAudit(ctx context.Context) (err error) {
 	if err := run.AuditFile.Write(ctx, r.Scratch, report); err != nil || report.Left == 0 {
 		return err
 	}
-	return drifted(r.Name(), report)
+	return newDriftedError(r.Name(), report)
 }
 
 // newDamage is a unit's result without the damage of segments that another unit reported.
-func newDamage(unit audit.Result, told map[string]bool) audit.Result {
+func newDamage(unit audit.Result, seen map[string]bool) audit.Result {
 	out := audit.Result{Checked: unit.Checked, Content: unit.Content, Unread: unit.Unread}
 	for _, drift := range unit.Drift {
 		if drift.Kind != core.DriftSegment {
@@ -72,8 +72,8 @@ func newDamage(unit audit.Result, told map[string]bool) audit.Result {
 		switch {
 		case found.Kind != core.DriftSegment:
 			out.Findings = append(out.Findings, found)
-		case !told[found.Object]: // a unit ends with the first segment that it cannot read
-			told[found.Object] = true
+		case !seen[found.Object]: // a unit ends with the first segment that it cannot read
+			seen[found.Object] = true
 			out.Tell(found, false)
 		}
 	}
@@ -123,22 +123,23 @@ func (r *Run) auditWhole(ctx context.Context, fixed run.AuditPlan, all *audit.Re
 	return nil
 }
 
-// drifted is the error of an audit that left something as it is: the first finding of each kind, and what to do.
-func drifted(run string, report core.Audit) error {
-	var told, remedies []string
+// newDriftedError is the error of an audit that left something as it is: the first finding of each kind, and what to
+// do.
+func newDriftedError(run string, report core.Audit) error {
+	var seen, remedies []string
 	kinds := map[string]bool{}
 	for _, found := range report.Findings {
 		if found.Remedy == "" || kinds[found.Kind] {
 			continue
 		}
 		kinds[found.Kind] = true
-		told = append(told, fmt.Sprintf("%s %s: %s", found.Kind, found.Object, found.Why))
+		seen = append(seen, fmt.Sprintf("%s %s: %s", found.Kind, found.Object, found.Why))
 		if !strings.Contains(strings.Join(remedies, "; "), found.Remedy) {
 			remedies = append(remedies, found.Remedy)
 		}
 	}
 	return fault.Drift.At("audit", run).
 		Because(fmt.Sprintf("%d differences are left in generation %s: %s",
-			report.Left, report.Generation, strings.Join(told, "; "))).
+			report.Left, report.Generation, strings.Join(seen, "; "))).
 		Advise(strings.Join(remedies, "; "))
 }

@@ -133,7 +133,7 @@ func (r *Run) planBackfill(ctx context.Context, asked core.Backfill) (run.Plan, 
 	if err != nil {
 		return fixed, err
 	}
-	if fixed.Excluded, err = r.purged(ctx); err != nil {
+	if fixed.Excluded, err = r.listPurged(ctx); err != nil {
 		return fixed, err
 	}
 	dead, release, err := r.Tombs(ctx, parent)
@@ -165,7 +165,7 @@ func (r *Run) AimBackfill(ctx context.Context, going Going) (Aim, error) {
 		return Aim{}, err
 	}
 	p := &backfillPayer{Run: r, asked: asked, going: going}
-	if err := p.yield(ctx); err != nil {
+	if err := p.waitTurn(ctx); err != nil {
 		return Aim{}, err
 	}
 	current, _, err := r.Index.Current(ctx)

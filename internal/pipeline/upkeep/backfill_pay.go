@@ -34,14 +34,14 @@ func (r *Run) PayBackfill(ctx context.Context, unit int, going Going) error {
 		return err
 	}
 	p := &backfillPayer{Run: r, asked: asked, going: going, unit: unit}
-	if err := p.yield(ctx); err != nil {
+	if err := p.waitTurn(ctx); err != nil {
 		return err
 	}
 	begun := time.Now()
 	if p.fixed, err = run.Kept(ctx, r.Base(), run.PlanFile); err != nil {
 		return err
 	}
-	if err := p.unpurged(ctx); err != nil {
+	if err := p.refusePurged(ctx); err != nil {
 		return err
 	}
 	if p.chunked, err = r.Chunk(ctx, unit); err != nil {
@@ -53,17 +53,17 @@ func (r *Run) PayBackfill(ctx context.Context, unit int, going Going) error {
 	p.worked = time.Since(begun)
 	all := int(p.chunked.Counts.Chunks)
 	for from := 0; from < all; from += r.Batch {
-		if err := p.yield(ctx); err != nil {
+		if err := p.waitTurn(ctx); err != nil {
 			return err
 		}
-		if err := p.unpurged(ctx); err != nil {
+		if err := p.refusePurged(ctx); err != nil {
 			return err
 		}
-		if err := p.batch(ctx, from, min(from+r.Batch, all)); err != nil {
+		if err := p.payBatch(ctx, from, min(from+r.Batch, all)); err != nil {
 			return err
 		}
 	}
-	return p.tell(ctx, all, true)
+	return p.writeProgress(ctx, all, true)
 }
 
 type backfillPayer struct {
@@ -77,8 +77,8 @@ type backfillPayer struct {
 	worked  time.Duration // since tell last wrote it down
 }
 
-// yield waits until no build goes first, and reports which one it waits for.
-func (p *backfillPayer) yield(ctx context.Context) error {
+// waitTurn waits until no build goes first, and reports which one it waits for.
+func (p *backfillPayer) waitTurn(ctx context.Context) error {
 	for {
 		run, err := p.going(ctx)
 		if err != nil {
@@ -86,23 +86,23 @@ func (p *backfillPayer) yield(ctx context.Context) error {
 		}
 		if run != p.asked.YieldsTo {
 			p.asked.YieldsTo = run
-			if err := p.change(ctx, func(now *core.BackfillProgress) { now.YieldsTo = run }); err != nil {
+			if err := p.changeProgress(ctx, func(now *core.BackfillProgress) { now.YieldsTo = run }); err != nil {
 				return err
 			}
 		}
 		if run == "" {
 			return nil
 		}
-		if err := p.sleep(ctx, yieldEvery); err != nil {
+		if err := p.sleepAlive(ctx, yieldEvery); err != nil {
 			return err
 		}
 	}
 }
 
-// unpurged refuses to go on where documents were purged since the payments were planned: what is to be paid for may be
-// theirs.
-func (p *backfillPayer) unpurged(ctx context.Context) error {
-	now, err := p.purged(ctx)
+// refusePurged refuses to go on where documents were purged since the payments were planned: what is to be paid for may
+// be theirs.
+func (p *backfillPayer) refusePurged(ctx context.Context) error {
+	now, err := p.listPurged(ctx)
 	if err != nil {
 		return err
 	}
@@ -117,8 +117,8 @@ func (p *backfillPayer) unpurged(ctx context.Context) error {
 	return nil
 }
 
-// sleep waits, and shows that it is no hang.
-func (p *backfillPayer) sleep(ctx context.Context, wait time.Duration) error {
+// sleepAlive waits, and shows that it is no hang.
+func (p *backfillPayer) sleepAlive(ctx context.Context, wait time.Duration) error {
 	for end := time.Now().Add(wait); ; {
 		p.Progress.Touch()
 		left := time.Until(end)
@@ -148,8 +148,8 @@ func (c counted) Complete(ctx context.Context, call model.Call) (model.Reply, er
 	return c.Chat.Complete(ctx, call)
 }
 
-// batch pays for a few chunks, and waits as long after it as its calls have to last.
-func (p *backfillPayer) batch(ctx context.Context, from, to int) error {
+// payBatch pays for a few chunks, and waits as long after it as its calls have to last.
+func (p *backfillPayer) payBatch(ctx context.Context, from, to int) error {
 	begun := time.Now()
 	var calls atomic.Int64
 	number := from / p.Batch
@@ -164,7 +164,7 @@ func (p *backfillPayer) batch(ctx context.Context, from, to int) error {
 			Ledger: p.Ledger, OnProgress: p.Progress.Report,
 		})
 		if err == nil {
-			err = p.embed(ctx, from, to, &calls)
+			err = p.payVectors(ctx, from, to, &calls)
 		}
 		return result, result.Progress, err
 	})
@@ -172,18 +172,18 @@ func (p *backfillPayer) batch(ctx context.Context, from, to int) error {
 	if err != nil {
 		return err
 	}
-	if err := p.tell(ctx, to, false); err != nil {
+	if err := p.writeProgress(ctx, to, false); err != nil {
 		return err
 	}
 	if perMinute := p.asked.Throttle.CallsPerMinute; perMinute > 0 {
 		lasts := time.Duration(calls.Load()) * time.Minute / time.Duration(perMinute)
-		return p.sleep(ctx, time.Until(begun.Add(lasts)))
+		return p.sleepAlive(ctx, time.Until(begun.Add(lasts)))
 	}
 	return nil
 }
 
-// embed pays for the vectors of chunks that the ledger does not have.
-func (p *backfillPayer) embed(ctx context.Context, from, to int, calls *atomic.Int64) error {
+// payVectors pays for the vectors of chunks that the ledger does not have.
+func (p *backfillPayer) payVectors(ctx context.Context, from, to int, calls *atomic.Int64) error {
 	if !p.models.Chunks.Info().Paid {
 		return nil
 	}
@@ -215,14 +215,14 @@ func (p *backfillPayer) embed(ctx context.Context, from, to int, calls *atomic.I
 	return nil
 }
 
-// tell writes down how far the unit is, in figures of the plan: a unit that is repeated counts once.
-func (p *backfillPayer) tell(ctx context.Context, done int, all bool) error {
-	account, err := p.account(ctx)
+// writeProgress writes down how far the unit is, in figures of the plan: a unit that is repeated counts once.
+func (p *backfillPayer) writeProgress(ctx context.Context, done int, all bool) error {
+	account, err := p.readAccount(ctx)
 	if err != nil {
 		return err
 	}
 	planned := p.fixed.Plan.Units
-	return p.change(ctx, func(now *core.BackfillProgress) {
+	return p.changeProgress(ctx, func(now *core.BackfillProgress) {
 		before := int64(0)
 		for _, unit := range planned[:p.unit] {
 			before += unit.Bytes
@@ -242,16 +242,16 @@ func (p *backfillPayer) tell(ctx context.Context, done int, all bool) error {
 	})
 }
 
-// account is what the payments came to.
-func (r *Run) account(ctx context.Context) (run.Account, error) {
+// readAccount is what the payments came to.
+func (r *Run) readAccount(ctx context.Context) (run.Account, error) {
 	if err := r.Flush(ctx); err != nil {
 		return run.Account{}, err
 	}
 	return run.Totals(ctx, r.Coordination, r.Name())
 }
 
-// change rewrites how far the payments are: one unit works at a time.
-func (p *backfillPayer) change(ctx context.Context, change func(*core.BackfillProgress)) error {
+// changeProgress rewrites how far the payments are: one unit works at a time.
+func (p *backfillPayer) changeProgress(ctx context.Context, change func(*core.BackfillProgress)) error {
 	var now core.BackfillProgress
 	_, err := blob.ReadJSON(ctx, p.Artifacts, p.Index.BackfillKey(p.Backfill, run.BackfillPaid), &now)
 	if err != nil && !fault.Is(err, fault.NotFound) {

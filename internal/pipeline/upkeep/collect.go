@@ -21,7 +21,7 @@ func (r *Run) Collect(ctx context.Context, holder run.Holder) error {
 	if err := r.Report(ctx, holder, run.Ending{Status: core.StatusRunning}); err != nil {
 		return err
 	}
-	in, err := r.collecting(ctx)
+	in, err := r.prepareCollect(ctx)
 	if err != nil {
 		return err
 	}
@@ -39,7 +39,7 @@ func (r *Run) Collect(ctx context.Context, holder run.Holder) error {
 	if err := r.Warn(ctx, result.Problems...); err != nil {
 		return err
 	}
-	if err := purging.finish(ctx, in, result); err != nil {
+	if err := purging.finishPurges(ctx, in, result); err != nil {
 		return err
 	}
 	if err := r.keepLedger(ctx); err != nil {
@@ -49,8 +49,8 @@ func (r *Run) Collect(ctx context.Context, holder run.Holder) error {
 	return nil
 }
 
-// collecting is what collect works on.
-func (r *Run) collecting(ctx context.Context) (collect.In, error) {
+// prepareCollect is what collect works on.
+func (r *Run) prepareCollect(ctx context.Context) (collect.In, error) {
 	base, err := r.Index.Base(ctx)
 	return collect.In{
 		Artifacts: r.Index, Keep: r.Settings.Keep, Grace: time.Duration(r.Settings.Grace), Fence: r.Fence,

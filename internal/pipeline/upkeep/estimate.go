@@ -60,14 +60,14 @@ func Estimate(ctx context.Context, in Estimating) (core.Estimated, error) {
 		return report, err
 	}
 	defer func() { _ = os.RemoveAll(folder) }()
-	run, err := in.run(folder)
+	run, err := in.newRun(folder)
 	if err != nil {
 		return report, err
 	}
 	defer run.Close()
 	e := estimating{Run: run, in: in, decisions: newDecisions(in.Why)}
 	defer e.decisions.close()
-	if err := e.look(ctx, &report); err != nil {
+	if err := e.estimateBuild(ctx, &report); err != nil {
 		return report, err
 	}
 	if report.Estimate != nil {
@@ -80,8 +80,8 @@ func Estimate(ctx context.Context, in Estimating) (core.Estimated, error) {
 	return report, nil
 }
 
-// run is a run whose stores are a folder over what it reads.
-func (in Estimating) run(folder string) (*Run, error) {
+// newRun is a run whose stores are a folder over what it reads.
+func (in Estimating) newRun(folder string) (*Run, error) {
 	upper, err := in.Folder(folder + "/written")
 	if err != nil {
 		return nil, err
@@ -119,8 +119,8 @@ type estimating struct {
 	asked     []int      // chunks of the unit that belong to the document that is asked about
 }
 
-func (e *estimating) look(ctx context.Context, report *core.Estimated) error {
-	planned, err := e.plan(ctx)
+func (e *estimating) estimateBuild(ctx context.Context, report *core.Estimated) error {
+	planned, err := e.planEstimate(ctx)
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func (e *estimating) look(ctx context.Context, report *core.Estimated) error {
 		report.Problems = append(report.Problems, core.Problem{Code: reason, Object: e.Job.Index, Detail: detail})
 	}
 	report.Estimate = &core.Estimate{}
-	if err := e.decisions.match(); err != nil {
+	if err := e.decisions.matchMoves(); err != nil {
 		return err
 	}
 	if planned.Unchanged {
@@ -144,28 +144,28 @@ func (e *estimating) look(ctx context.Context, report *core.Estimated) error {
 				return err
 			}
 		}
-		if err := e.decisions.begin(); err != nil {
+		if err := e.decisions.walkReasons(); err != nil {
 			return err
 		}
-		if err := e.count(ctx, len(planned.Units), &report.Report); err != nil {
+		if err := e.countCalls(ctx, len(planned.Units), &report.Report); err != nil {
 			return err
 		}
 	}
 	if e.in.Accounts {
-		if report.IndexTokens, err = e.accounts(ctx); err != nil {
+		if report.IndexTokens, err = e.countTokens(ctx); err != nil {
 			return err
 		}
 	}
 	report.Shares = e.decisions.shares
 	slices.SortFunc(report.Shares, func(a, b core.Share) int { return strings.Compare(a.Reason, b.Reason) })
-	if err := e.explain(&report.Report); err != nil {
+	if err := e.explainDocument(&report.Report); err != nil {
 		return err
 	}
-	return e.list(report)
+	return e.addPlan(report)
 }
 
-// explain reports the document that is asked about.
-func (e *estimating) explain(report *core.Report) error {
+// explainDocument reports the document that is asked about.
+func (e *estimating) explainDocument(report *core.Report) error {
 	if e.in.Why == "" {
 		return nil
 	}
@@ -186,8 +186,8 @@ func (e *estimating) explain(report *core.Report) error {
 	return nil
 }
 
-// list adds the plan.
-func (e *estimating) list(report *core.Estimated) error {
+// addPlan adds the plan.
+func (e *estimating) addPlan(report *core.Estimated) error {
 	if !e.in.Listed {
 		return nil
 	}
@@ -199,15 +199,15 @@ func (e *estimating) list(report *core.Estimated) error {
 		made.Parent = e.parent.Generation
 	}
 	var err error
-	if made.Documents, err = e.decisions.list(); err != nil {
+	if made.Documents, err = e.decisions.listPlanned(); err != nil {
 		return err
 	}
 	report.Plan = made
 	return nil
 }
 
-// plan is Run.plan without what needs a model or a store that is served.
-func (e *estimating) plan(ctx context.Context) (plan.Result, error) {
+// planEstimate is Run.plan without what needs a model or a store that is served.
+func (e *estimating) planEstimate(ctx context.Context) (plan.Result, error) {
 	current, _, err := e.Index.Current(ctx)
 	if err != nil {
 		return plan.Result{}, err
@@ -268,7 +268,7 @@ func (e *estimating) plan(ctx context.Context) (plan.Result, error) {
 		Limits: e.Limits, Parser: e.Parser, Parent: e.parent, Dead: dead, Part: fixed.Part, Retry: retry, Renamed: renamed,
 		Leave: leave, Purged: unit.PurgedOf(e.excluded), Foreign: fixed.Foreign, Reasons: reasons,
 		OnProgress: e.Progress.Done, OnBytes: e.Progress.Touch,
-		OnDecision: e.decisions.decided,
+		OnDecision: e.decisions.addDecision,
 	})
 	if err != nil {
 		return planned, err
@@ -278,8 +278,8 @@ func (e *estimating) plan(ctx context.Context) (plan.Result, error) {
 	return planned, run.PlanFile.Write(ctx, e.Scratch, fixed)
 }
 
-// count counts what would be paid for, task by task.
-func (e *estimating) count(ctx context.Context, units int, report *core.Report) error {
+// countCalls counts what would be paid for, task by task.
+func (e *estimating) countCalls(ctx context.Context, units int, report *core.Report) error {
 	known, release, err := e.knownChunks(ctx)
 	defer release()
 	if err != nil {
@@ -293,7 +293,7 @@ func (e *estimating) count(ctx context.Context, units int, report *core.Report) 
 		}
 		report.Chunks += chunked.Counts.Chunks
 		e.asked = e.asked[:0]
-		shares, err := e.compare(ctx, unit, chunked, known)
+		shares, err := e.compareUnit(ctx, unit, chunked, known)
 		if err != nil {
 			return err
 		}
@@ -326,7 +326,7 @@ func (e *estimating) count(ctx context.Context, units int, report *core.Report) 
 	if e.parent != nil {
 		gone := e.parent.Counts.Chunks // of which those are left that are made again
 		if e.fixed.Part {
-			if gone, err = e.ended(ctx); err != nil {
+			if gone, err = e.countEnded(ctx); err != nil {
 				return err
 			}
 		}
@@ -336,7 +336,7 @@ func (e *estimating) count(ctx context.Context, units int, report *core.Report) 
 		}
 	}
 	report.LedgerHits.Extract = extracting.Hits
-	return e.fill(ctx, report, extracting)
+	return e.fillRanges(ctx, report, extracting)
 }
 
 // knownChunks says which chunks the parent has.
@@ -355,8 +355,8 @@ func (e *estimating) knownChunks(ctx context.Context) (known func(core.ID) bool,
 	}, table.Release, nil
 }
 
-// ended counts the parent's chunks that do not count any more, or are made again.
-func (e *estimating) ended(ctx context.Context) (int64, error) {
+// countEnded counts the parent's chunks that do not count any more, or are made again.
+func (e *estimating) countEnded(ctx context.Context) (int64, error) {
 	n, release, err := e.Night(ctx, e.fixed)
 	defer release()
 	if err != nil || n == nil {
@@ -365,8 +365,8 @@ func (e *estimating) ended(ctx context.Context) (int64, error) {
 	return n.Gone().Chunks, nil
 }
 
-// fill turns what was counted into ranges of calls, tokens, money and time.
-func (e *estimating) fill(ctx context.Context, report *core.Report, extracting extract.Estimate) error {
+// fillRanges turns what was counted into ranges of calls, tokens, money and time.
+func (e *estimating) fillRanges(ctx context.Context, report *core.Report, extracting extract.Estimate) error {
 	var parent core.Counts
 	shorten := estimate.ShortenIn{
 		Paid: e.models.Chat.Info().Paid, Shortening: e.Settings.Shortening, New: e.fresh,

@@ -42,8 +42,8 @@ func (d *decisions) close() {
 	d.reasons.Close()
 }
 
-// share of a reason, which is entered where it is new.
-func (d *decisions) share(reason string) int {
+// findShare of a reason, which is entered where it is new.
+func (d *decisions) findShare(reason string) int {
 	number, ok := d.number[reason]
 	if !ok {
 		number = len(d.shares)
@@ -60,39 +60,39 @@ func orEmpty(digest core.Digest) string {
 	return digest.String()
 }
 
-// decided is plan.In.OnDecision.
-func (d *decisions) decided(told plan.Decision) {
-	if d.why != "" && told.Key == d.why {
+// addDecision is plan.In.OnDecision.
+func (d *decisions) addDecision(seen plan.Decision) {
+	if d.why != "" && seen.Key == d.why {
 		d.asked = &core.Why{
-			Document: told.Key, Reason: told.Reason, Detail: told.Detail, Version: orEmpty(told.Version), Was: orEmpty(told.Was),
-			Chunks: int64(told.Chunks),
+			Document: seen.Key, Reason: seen.Reason, Detail: seen.Detail, Version: orEmpty(seen.Version), Was: orEmpty(seen.Was),
+			Chunks: int64(seen.Chunks),
 		}
 	}
 	switch {
-	case told.Reason == plan.DecidedRemoved:
-		d.arrivals.Add(told.Was[:], []byte{'-'})
-		d.matched.Add(append(told.Was[:], '-'), keyed(told))
-	case told.Reason == plan.DecidedAdded:
-		d.arrivals.Add(told.Version[:], []byte{'+'})
-		d.matched.Add(append(told.Version[:], '+'), keyed(told))
-	case told.Made:
-		d.shares[d.share(told.Reason)].Documents++
-		d.enter(told.Key, told.Reason, told.Version)
+	case seen.Reason == plan.DecidedRemoved:
+		d.arrivals.Add(seen.Was[:], []byte{'-'})
+		d.matched.Add(append(seen.Was[:], '-'), encodeDecision(seen))
+	case seen.Reason == plan.DecidedAdded:
+		d.arrivals.Add(seen.Version[:], []byte{'+'})
+		d.matched.Add(append(seen.Version[:], '+'), encodeDecision(seen))
+	case seen.Made:
+		d.shares[d.findShare(seen.Reason)].Documents++
+		d.addReason(seen.Key, seen.Reason, seen.Version)
 	}
 }
 
-// keyed is how many chunks the parent has of a document, and its key.
-func keyed(told plan.Decision) []byte {
-	return append(binary.BigEndian.AppendUint64(nil, uint64(told.Chunks)), told.Key...)
+// encodeDecision is how many chunks the parent has of a document, and its key.
+func encodeDecision(seen plan.Decision) []byte {
+	return append(binary.BigEndian.AppendUint64(nil, uint64(seen.Chunks)), seen.Key...)
 }
 
-// enter keeps why a document is made, and its version.
-func (d *decisions) enter(key, reason string, version core.Digest) {
+// addReason keeps why a document is made, and its version.
+func (d *decisions) addReason(key, reason string, version core.Digest) {
 	d.reasons.Add([]byte(key), append(version[:], reason...))
 }
 
-// match says what moved: of each version as many as left under one key and came under another, the first ones.
-func (d *decisions) match() error {
+// matchMoves says what moved: of each version as many as left under one key and came under another, the first ones.
+func (d *decisions) matchMoves() error {
 	next, stop := iter.Pull2(d.arrivals.Sorted())
 	defer stop()
 	ahead, err, ok := next()
@@ -125,39 +125,39 @@ func (d *decisions) match() error {
 			if cameNow++; cameNow > moved {
 				reason = plan.DecidedAdded
 			}
-			d.shares[d.share(reason)].Documents++
+			d.shares[d.findShare(reason)].Documents++
 		} else {
 			if wentNow++; wentNow <= moved {
 				continue // it is listed under the key that it came under
 			}
 			reason = plan.DecidedRemoved
-			share := d.share(reason)
+			share := d.findShare(reason)
 			d.shares[share].Documents++
 			d.shares[share].Chunks += chunks
 		}
 		if d.asked != nil && d.asked.Document == key {
 			d.asked.Reason = reason
 		}
-		d.enter(key, reason, core.Digest(version))
+		d.addReason(key, reason, core.Digest(version))
 	}
 	return nil
 }
 
-// begin walks the reasons in the order of keys.
-func (d *decisions) begin() error {
+// walkReasons walks the reasons in the order of keys.
+func (d *decisions) walkReasons() error {
 	d.next, d.stop = iter.Pull2(d.reasons.Sorted())
-	return d.advance()
+	return d.nextReason()
 }
 
-func (d *decisions) advance() (err error) {
+func (d *decisions) nextReason() (err error) {
 	d.row, err, d.ok = d.next()
 	return err
 }
 
-// of gives the share of a document; documents come in the order of keys.
-func (d *decisions) of(key string) (int, error) {
+// shareOf gives the share of a document; documents come in the order of keys.
+func (d *decisions) shareOf(key string) (int, error) {
 	for d.ok && string(d.row[0]) < key {
-		if err := d.advance(); err != nil {
+		if err := d.nextReason(); err != nil {
 			return 0, err
 		}
 	}
@@ -165,11 +165,11 @@ func (d *decisions) of(key string) (int, error) {
 		return 0, fault.Internal.At("tell why document is made", fault.Quoted(key)).
 			Because("nothing was decided of it").Advise("report this")
 	}
-	return d.share(string(d.row[1][len(core.Digest{}):])), nil
+	return d.findShare(string(d.row[1][len(core.Digest{}):])), nil
 }
 
-// list gives what was decided, instead of walking it.
-func (d *decisions) list() ([]core.Planned, error) {
+// listPlanned gives what was decided, instead of walking it.
+func (d *decisions) listPlanned() ([]core.Planned, error) {
 	out := []core.Planned{}
 	for pair, err := range d.reasons.Sorted() {
 		if err != nil {
@@ -186,8 +186,8 @@ func (d *decisions) list() ([]core.Planned, error) {
 	return out, nil
 }
 
-// compare enters the chunks of a unit: which the parent has, and for which reason each is made.
-func (e *estimating) compare(
+// compareUnit enters the chunks of a unit: which the parent has, and for which reason each is made.
+func (e *estimating) compareUnit(
 	ctx context.Context, unit int, chunked chunk.Result, known func(core.ID) bool,
 ) (shares []int, err error) {
 	last, share := "", 0
@@ -196,11 +196,11 @@ func (e *estimating) compare(
 			return nil, err
 		}
 		if ref.Document != last {
-			if share, err = e.decisions.of(ref.Document); err != nil {
+			if share, err = e.decisions.shareOf(ref.Document); err != nil {
 				return nil, err
 			}
 			last = ref.Document
-			if e.asks(last) {
+			if e.isAsked(last) {
 				e.decisions.asked.Chunks = 0 // what the parent had
 			}
 		}
@@ -213,7 +213,7 @@ func (e *estimating) compare(
 			e.fresh.Tokens += int64(ref.Tokens)
 			counted.Fresh++
 		}
-		if e.asks(last) {
+		if e.isAsked(last) {
 			e.decisions.asked.Chunks++
 			e.asked = append(e.asked, len(shares)-1)
 			if fresh {
@@ -224,7 +224,7 @@ func (e *estimating) compare(
 	return shares, nil
 }
 
-// asks reports whether a document is the one that is asked about.
-func (e *estimating) asks(document string) bool {
+// isAsked reports whether a document is the one that is asked about.
+func (e *estimating) isAsked(document string) bool {
 	return e.decisions.asked != nil && e.decisions.asked.Document == document
 }

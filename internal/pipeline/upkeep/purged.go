@@ -61,12 +61,12 @@ func (r *Run) beginPurge(ctx context.Context, in *collect.In) (*purging, error) 
 	if err := p.enrichedPurge(ctx); err != nil {
 		return nil, err
 	}
-	p.files, err = p.segments(ctx)
+	p.files, err = p.listSegments(ctx)
 	return p, err
 }
 
-// segments are the names of all files of the index.
-func (p *purging) segments(ctx context.Context) (map[string]bool, error) {
+// listSegments are the names of all files of the index.
+func (p *purging) listSegments(ctx context.Context) (map[string]bool, error) {
 	out := map[string]bool{}
 	prefix := p.index.SegmentKey("") + "/"
 	for info, err := range p.index.Store.List(ctx, prefix, "") {
@@ -78,9 +78,9 @@ func (p *purging) segments(ctx context.Context) (map[string]bool, error) {
 	return out, nil
 }
 
-// finish does the rest of the purges once collect has run: it waits until no process has open what has to go, and takes
-// paid results out of the ledger. What it cannot end is recorded, and the next run goes on.
-func (p *purging) finish(ctx context.Context, in collect.In, result collect.Result) error {
+// finishPurges does the rest of the purges once collect has run: it waits until no process has open what has to go, and
+// takes paid results out of the ledger. What it cannot end is recorded, and the next run goes on.
+func (p *purging) finishPurges(ctx context.Context, in collect.In, result collect.Result) error {
 	if p == nil {
 		return nil
 	}
@@ -115,12 +115,12 @@ func (p *purging) finish(ctx context.Context, in collect.In, result collect.Resu
 	if result.Purged > 0 {
 		left = append(left, stillOpen(result.Purged))
 	}
-	shares, err := p.branches(ctx)
+	shares, err := p.checkBranches(ctx)
 	if err != nil {
 		return err
 	}
 	left = append(left, shares...)
-	paying, err := p.paying(ctx)
+	paying, err := p.listBackfills(ctx)
 	if err != nil {
 		return err
 	}
@@ -129,10 +129,10 @@ func (p *purging) finish(ctx context.Context, in collect.In, result collect.Resu
 		left = append(left, "a generation cannot be read, so that nothing is deleted that it might need: "+
 			strings.Join(result.Damaged, ", "))
 	}
-	if err := p.untag(ctx, in); err != nil {
+	if err := p.removeTags(ctx, in); err != nil {
 		return err
 	}
-	after, err := p.segments(ctx)
+	after, err := p.listSegments(ctx)
 	if err != nil {
 		return err
 	}
@@ -146,15 +146,15 @@ func (p *purging) finish(ctx context.Context, in collect.In, result collect.Resu
 		if i > 0 { // they went together
 			gone = core.Purged{}
 		}
-		if err := p.one(ctx, &p.pending[i], p.traces[i], gone, slices.Clone(left)); err != nil {
+		if err := p.finishPurge(ctx, &p.pending[i], p.traces[i], gone, slices.Clone(left)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// branches says of each branch that is there that its generations have what they share with the index.
-func (p *purging) branches(ctx context.Context) (left []string, err error) {
+// checkBranches says of each branch that is there that its generations have what they share with the index.
+func (p *purging) checkBranches(ctx context.Context) (left []string, err error) {
 	all, err := p.index.Branches(ctx)
 	for _, branch := range all {
 		if branch.State == core.BranchOpen {
@@ -165,8 +165,9 @@ func (p *purging) branches(ctx context.Context) (left []string, err error) {
 	return left, err
 }
 
-// paying lists each backfill that goes on since before a purge: it may have texts in its scratch, or pay for them.
-func (p *purging) paying(ctx context.Context) (left []string, err error) {
+// listBackfills lists each backfill that goes on since before a purge: it may have texts in its scratch, or pay for
+// them.
+func (p *purging) listBackfills(ctx context.Context) (left []string, err error) {
 	all, err := run.Backfills(ctx, p.index)
 	if err != nil {
 		return nil, err
@@ -186,13 +187,13 @@ func (p *purging) pauseForReaders(ctx context.Context) error {
 	if err := p.State(ctx, func(state *core.RunState) { state.Stop(time.Now().UTC()) }); err != nil {
 		return err
 	}
-	if err := pause(ctx, time.Second); err != nil {
+	if err := sleepContext(ctx, time.Second); err != nil {
 		return err
 	}
 	return p.State(ctx, func(state *core.RunState) { state.GoOn(time.Now().UTC()) })
 }
 
-func pause(ctx context.Context, wait time.Duration) error {
+func sleepContext(ctx context.Context, wait time.Duration) error {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
@@ -203,8 +204,8 @@ func pause(ctx context.Context, wait time.Duration) error {
 	}
 }
 
-// untag takes the tags off generations that are gone because of a purge.
-func (p *purging) untag(ctx context.Context, in collect.In) error {
+// removeTags takes the tags off generations that are gone because of a purge.
+func (p *purging) removeTags(ctx context.Context, in collect.In) error {
 	tags, err := p.index.Tags(ctx)
 	if err != nil {
 		return err
@@ -231,26 +232,26 @@ func (p *purging) untag(ctx context.Context, in collect.In) error {
 	return artifact.DeleteAll(ctx, p.index.Store, keys)
 }
 
-// one does what is left of one purge.
-func (p *purging) one(
+// finishPurge does what is left of one purge.
+func (p *purging) finishPurge(
 	ctx context.Context, purge *core.Purge, traces *purges.Traces, gone core.Purged, left []string,
 ) error {
 	documents, _ := purges.Excluded([]core.Purge{*purge})
-	if holds, err := p.serves(ctx, documents); err != nil {
+	if holds, err := p.isServed(ctx, documents); err != nil {
 		return err
 	} else if holds {
 		left = append(left, "the generation that is served has it: a run that leaves it out was held or did not end")
 	}
-	letters, err := p.letters(ctx, documents)
+	letters, err := p.purgeLetters(ctx, documents)
 	if err != nil {
 		return err
 	}
 	gone.Letters = letters
-	if err := p.choices(ctx, documents); err != nil {
+	if err := p.purgeChoices(ctx, documents); err != nil {
 		return err
 	}
 	if len(left) == 0 { // before, a generation still lists its entries
-		removed, shared, err := p.ledger(ctx, traces)
+		removed, shared, err := p.purgeLedger(ctx, traces)
 		switch {
 		case fault.Is(err, fault.GenBusy):
 			left = append(left, err.Error())
@@ -264,7 +265,7 @@ func (p *purging) one(
 			purge.Forgotten = ledger.OfEnrichments()
 		}
 	}
-	if err := p.overwrite(ctx); err != nil {
+	if err := p.overwriteStores(ctx); err != nil {
 		return err
 	}
 	purge.Left, purge.Run = left, p.Generation
@@ -286,8 +287,8 @@ func (p *purging) one(
 	return p.index.Store.Delete(ctx, purges.TracesKey(p.index, purge.ID))
 }
 
-// serves reports whether the generation that is served has one of the documents, even a dead one.
-func (p *purging) serves(ctx context.Context, documents purges.Set) (bool, error) {
+// isServed reports whether the generation that is served has one of the documents, even a dead one.
+func (p *purging) isServed(ctx context.Context, documents purges.Set) (bool, error) {
 	current, _, err := p.index.Current(ctx)
 	if err != nil || current.Manifest == "" {
 		return false, err
@@ -310,9 +311,9 @@ func (p *purging) serves(ctx context.Context, documents purges.Set) (bool, error
 	return false, nil
 }
 
-// ledger takes out of the ledger what was paid for the documents alone. It gives how many entries went, and how many
-// stay as a generation of some index lists them for others.
-func (p *purging) ledger(ctx context.Context, traces *purges.Traces) (removed, shared int64, err error) {
+// purgeLedger takes out of the ledger what was paid for the documents alone. It gives how many entries went, and how
+// many stay as a generation of some index lists them for others.
+func (p *purging) purgeLedger(ctx context.Context, traces *purges.Traces) (removed, shared int64, err error) {
 	indexes, err := unit.IndexesOf(ctx, p.Artifacts)
 	if err != nil {
 		return 0, 0, err
@@ -357,9 +358,9 @@ func (p *purging) ledger(ctx context.Context, traces *purges.Traces) (removed, s
 	return removed, shared, nil
 }
 
-// letters takes dead letters of the documents out of the folders of all runs, and the documents out of the problems
-// that their reports list.
-func (p *purging) letters(ctx context.Context, documents purges.Set) (count int64, err error) {
+// purgeLetters takes dead letters of the documents out of the folders of all runs, and the documents out of the
+// problems that their reports list.
+func (p *purging) purgeLetters(ctx context.Context, documents purges.Set) (count int64, err error) {
 	var dead []string
 	runs := map[string]bool{} // that a report was kept of, or that gave a generation which is gone
 	for _, traces := range p.traces {
@@ -383,19 +384,19 @@ func (p *purging) letters(ctx context.Context, documents purges.Set) (count int6
 				dead = append(dead, info.Key)
 			}
 		case file == plan.ProblemsName:
-			n, err := p.problems(ctx, info.Key, documents)
+			n, err := p.purgeProblems(ctx, info.Key, documents)
 			if count += n; err != nil {
 				return count, err
 			}
 		case file == reportName:
-			n, err := p.reported(ctx, generation, info.Key, documents)
+			n, err := p.purgeReport(ctx, generation, info.Key, documents)
 			if count += n; err != nil {
 				return count, err
 			}
 		}
 		p.Progress.Touch()
 	}
-	n, err := p.states(ctx, runs, documents)
+	n, err := p.purgeStates(ctx, runs, documents)
 	if count += n; err != nil || len(dead) == 0 {
 		return count, err
 	}
@@ -405,9 +406,9 @@ func (p *purging) letters(ctx context.Context, documents purges.Set) (count int6
 	return count + int64(len(dead)), artifact.DeleteAll(ctx, p.index.Store, dead)
 }
 
-// choices takes the names of the documents out of what backfills were begun for. One that is begun meanwhile is looked
-// at again.
-func (p *purging) choices(ctx context.Context, documents purges.Set) error {
+// purgeChoices takes the names of the documents out of what backfills were begun for. One that is begun meanwhile is
+// looked at again.
+func (p *purging) purgeChoices(ctx context.Context, documents purges.Set) error {
 	prefix := p.index.BackfillKey("", "") + "/"
 	for listed, err := range p.index.Store.List(ctx, prefix, "") {
 		if err != nil {
@@ -444,8 +445,8 @@ func (p *purging) choices(ctx context.Context, documents purges.Set) error {
 
 const reportName = "report.json"
 
-// problems writes a list of problems without those of the documents.
-func (p *purging) problems(ctx context.Context, key string, documents purges.Set) (int64, error) {
+// purgeProblems writes a list of problems without those of the documents.
+func (p *purging) purgeProblems(ctx context.Context, key string, documents purges.Set) (int64, error) {
 	raw, _, err := blob.Read(ctx, p.index.Store, key)
 	if err != nil {
 		return 0, unlessNotFound(err)
@@ -467,8 +468,8 @@ func (p *purging) problems(ctx context.Context, key string, documents purges.Set
 	return dropped, err
 }
 
-// reported writes a report without the problems of the documents, and what people read of it again.
-func (p *purging) reported(ctx context.Context, generation, key string, documents purges.Set) (int64, error) {
+// purgeReport writes a report without the problems of the documents, and what people read of it again.
+func (p *purging) purgeReport(ctx context.Context, generation, key string, documents purges.Set) (int64, error) {
 	var report core.Report
 	if _, err := blob.ReadJSON(ctx, p.index.Store, key, &report); err != nil {
 		if artifact.IsDamage(err) {

@@ -12,9 +12,9 @@ import (
 	"github.com/unweaver/unweaver/internal/store/records"
 )
 
-// states takes documents out of what the coordination store says of runs that are over. That of the run that works is
-// written by itself, and reports what its generation has.
-func (p *purging) states(ctx context.Context, runs map[string]bool, documents purges.Set) (dropped int64, err error) {
+// purgeStates takes documents out of what the coordination store says of runs that are over. That of the run that works
+// is written by itself, and reports what its generation has.
+func (p *purging) purgeStates(ctx context.Context, runs map[string]bool, documents purges.Set) (dropped int64, err error) {
 	for _, generation := range slices.Sorted(maps.Keys(runs)) {
 		name := p.Job.Index + "/" + generation
 		if name == p.Name() {
@@ -47,14 +47,14 @@ func (p *purging) states(ctx context.Context, runs map[string]bool, documents pu
 	return dropped, nil
 }
 
-// overwrite has stores that keep bytes of what was deleted let go of them.
-func (p *purging) overwrite(ctx context.Context) error {
+// overwriteStores has stores that keep bytes of what was deleted let go of them.
+func (p *purging) overwriteStores(ctx context.Context) error {
 	if scrubber, ok := records.ScrubberOf(p.Records); ok {
 		if err := scrubber.Scrub(ctx); err != nil {
 			return err
 		}
 	}
-	if scrubber, ok := beneath(p.Coordination).(records.Scrubber); ok {
+	if scrubber, ok := unwrapStore(p.Coordination).(records.Scrubber); ok {
 		if err := scrubber.Scrub(ctx); err != nil {
 			return err
 		}
@@ -62,8 +62,8 @@ func (p *purging) overwrite(ctx context.Context) error {
 	return nil
 }
 
-// beneath gives the store under decorators that only pass calls on.
-func beneath(store coordination.Store) coordination.Store {
+// unwrapStore gives the store under decorators that only pass calls on.
+func unwrapStore(store coordination.Store) coordination.Store {
 	for {
 		decorator, ok := store.(interface{ Unwrap() coordination.Store })
 		if !ok {

@@ -17,9 +17,9 @@ func ChoosePurge(ctx context.Context, index artifact.Index, generation, purge st
 	return err
 }
 
-// purged are the documents that nothing may be made of any more, as far as is known now: those of the index, or of the
-// base of a branch.
-func (r *Run) purged(ctx context.Context) (purges.Set, error) {
+// listPurged are the documents that nothing may be made of any more, as far as is known now: those of the index, or of
+// the base of a branch.
+func (r *Run) listPurged(ctx context.Context) (purges.Set, error) {
 	base, err := r.Index.Base(ctx)
 	if err != nil {
 		return purges.Set{}, err

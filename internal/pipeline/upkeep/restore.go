@@ -43,7 +43,7 @@ func (r *Run) RestorePart(ctx context.Context, number int) (core.Progress, error
 		progress.Written, err = r.RepairPart(ctx, manifest, part)
 	}
 	if artifact.IsDamage(err) {
-		err = r.lost(ctx, number, part, err)
+		err = r.handleLostPart(ctx, number, part, err)
 	}
 	if err == nil {
 		r.Progress.Finish(progress)
@@ -51,8 +51,8 @@ func (r *Run) RestorePart(ctx context.Context, number int) (core.Progress, error
 	return progress, err
 }
 
-// lost decides what a part that cannot be read means.
-func (r *Run) lost(ctx context.Context, number int, part run.Part, cause error) error {
+// handleLostPart decides what a part that cannot be read means.
+func (r *Run) handleLostPart(ctx context.Context, number int, part run.Part, cause error) error {
 	current, _, err := r.Index.Current(ctx)
 	if err != nil {
 		return err
@@ -87,27 +87,27 @@ func (r *Run) SealRestore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var told []string
+	var seen []string
 	for _, found := range damage {
 		if found != nil {
-			told = append(told, fmt.Sprintf("%s (%s): %s", found.Short(), found.Kind, found.Why))
+			seen = append(seen, fmt.Sprintf("%s (%s): %s", found.Short(), found.Kind, found.Why))
 		}
 	}
-	if len(told) == 0 {
+	if len(seen) == 0 {
 		return nil
 	}
-	if err := r.served(ctx); err != nil {
+	if err := r.loadServed(ctx); err != nil {
 		return err
 	}
 	return fault.SegmentDamage.At("restore", r.Job.Index).
-		Because(fmt.Sprintf("%d of its segments are lost, all else is restored: %s", len(told), strings.Join(told, "; "))).
+		Because(fmt.Sprintf("%d of its segments are lost, all else is restored: %s", len(seen), strings.Join(seen, "; "))).
 		Advise(r.Index.Rebuild())
 }
 
 // Restored loads the collections of the current generation, renews the mirror and records which stores it was proven
 // in.
 func (r *Run) Restored(ctx context.Context) error {
-	err := r.served(ctx)
+	err := r.loadServed(ctx)
 	if r.Rebuild && artifact.IsDamage(err) { // nothing is served; what replaces it is proven when it is published
 		return nil
 	}
@@ -121,8 +121,8 @@ func (r *Run) Restored(ctx context.Context) error {
 	return r.Proven(ctx, current.Manifest)
 }
 
-// served loads the collections of the current generation and renews the mirror.
-func (r *Run) served(ctx context.Context) error {
+// loadServed loads the collections of the current generation and renews the mirror.
+func (r *Run) loadServed(ctx context.Context) error {
 	current, _, err := r.Index.Current(ctx)
 	if err != nil || current.Manifest == "" {
 		return err

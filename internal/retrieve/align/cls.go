@@ -33,7 +33,7 @@ type Row struct {
 	F       float64
 }
 
-func (r Row) weight(i int) float64 {
+func (r Row) weightOf(i int) float64 {
 	if r.Weights == nil {
 		return 1
 	}
@@ -67,8 +67,9 @@ func (e TooLarge) Error() string {
 	return strconv.Itoa(e.Have) + " " + e.What + ", and at most " + strconv.Itoa(e.Most) + " are solved"
 }
 
-// merged joins equal rows (their f averaged) and drops empty ones. It reports whether the rows it joins or drops agree.
-func (p Problem) merged() (rows []Row, agree bool) {
+// mergeRows joins equal rows (their f averaged) and drops empty ones. It reports whether the rows it joins or drops
+// agree.
+func (p Problem) mergeRows() (rows []Row, agree bool) {
 	at, of, count := map[string]int{}, make([]int, len(p.Rows)), []float64{}
 	var key []byte
 	for i, one := range p.Rows {
@@ -78,7 +79,7 @@ func (p Problem) merged() (rows []Row, agree bool) {
 		key = key[:0]
 		for k, class := range one.Classes {
 			key = binary.LittleEndian.AppendUint32(key, class)
-			key = binary.LittleEndian.AppendUint64(key, math.Float64bits(one.weight(k)))
+			key = binary.LittleEndian.AppendUint64(key, math.Float64bits(one.weightOf(k)))
 		}
 		j, known := at[string(key)]
 		if !known {
@@ -91,7 +92,7 @@ func (p Problem) merged() (rows []Row, agree bool) {
 		rows[j].F += (one.F - rows[j].F) / count[j]
 	}
 	agree = true
-	tolerance := p.tolerance()
+	tolerance := p.scaleTolerance()
 	for i, j := range of {
 		joined := 0.0
 		if j >= 0 {
@@ -102,8 +103,8 @@ func (p Problem) merged() (rows []Row, agree bool) {
 	return rows, agree
 }
 
-// tolerance of a constraint.
-func (p Problem) tolerance() float64 {
+// scaleTolerance of a constraint.
+func (p Problem) scaleTolerance() float64 {
 	scale := 1.0
 	for _, one := range p.Rows {
 		scale = max(scale, math.Abs(one.F))
@@ -111,9 +112,9 @@ func (p Problem) tolerance() float64 {
 	return 1e-7 * scale
 }
 
-// consistent reports whether rows have a common solution, by elimination: the shortest rows first, each by its largest
-// entry. A row that nothing is left of must have nothing left on its right side, either.
-func consistent(ctx context.Context, rows []Row, unknowns int, tolerance float64) (bool, error) {
+// isConsistent reports whether rows have a common solution, by elimination: the shortest rows first, each by its
+// largest entry. A row that nothing is left of must have nothing left on its right side, either.
+func isConsistent(ctx context.Context, rows []Row, unknowns int, tolerance float64) (bool, error) {
 	type pivot struct {
 		at      uint32
 		classes []uint32
@@ -130,7 +131,7 @@ func consistent(ctx context.Context, rows []Row, unknowns int, tolerance float64
 		}
 		clear(left)
 		for i, class := range one.Classes {
-			left[class] = one.weight(i)
+			left[class] = one.weightOf(i)
 		}
 		f := one.F
 		for _, p := range pivots {
@@ -172,7 +173,7 @@ func CLS(ctx context.Context, problem Problem, mu, eps float64) (Least, error) {
 	if len(problem.VTq) != s {
 		return Least{}, errors.New("align: V^T V and V^T q differ in size")
 	}
-	rows, hold := problem.merged()
+	rows, hold := problem.mergeRows()
 	if s > MostUnknowns {
 		return Least{}, TooLarge{"classes", s, MostUnknowns}
 	}
@@ -181,12 +182,12 @@ func CLS(ctx context.Context, problem Problem, mu, eps float64) (Least, error) {
 	}
 	if hold {
 		var err error
-		if hold, err = consistent(ctx, rows, s, problem.tolerance()); err != nil {
+		if hold, err = isConsistent(ctx, rows, s, problem.scaleTolerance()); err != nil {
 			return Least{}, err
 		}
 	}
 	if !hold {
-		return problem.ridge(ctx, rows, mu, eps)
+		return problem.solveRidge(ctx, rows, mu, eps)
 	}
 	n := s + len(rows)
 	if n > MostUnknowns {
@@ -200,11 +201,11 @@ func CLS(ctx context.Context, problem Problem, mu, eps float64) (Least, error) {
 	}
 	for j, one := range rows {
 		for k, i := range one.Classes {
-			kkt[int(i)*n+s+j], kkt[(s+j)*n+int(i)] = one.weight(k), one.weight(k)
+			kkt[int(i)*n+s+j], kkt[(s+j)*n+int(i)] = one.weightOf(k), one.weightOf(k)
 		}
 		b = append(b, one.F)
 	}
-	x, values, err := pseudo(ctx, kkt, n, b)
+	x, values, err := solvePseudo(ctx, kkt, n, b)
 	if err != nil {
 		return Least{}, err
 	}
@@ -215,8 +216,8 @@ func CLS(ctx context.Context, problem Problem, mu, eps float64) (Least, error) {
 	return out, nil
 }
 
-// ridge minimises |V x - q|^2 / 2 + mu |C x - f|^2 / 2 + eps |x|^2 / 2.
-func (p Problem) ridge(ctx context.Context, rows []Row, mu, eps float64) (Least, error) {
+// solveRidge minimises |V x - q|^2 / 2 + mu |C x - f|^2 / 2 + eps |x|^2 / 2.
+func (p Problem) solveRidge(ctx context.Context, rows []Row, mu, eps float64) (Least, error) {
 	s := p.Gram.SymmetricDim()
 	trace := 0.0
 	for i := range s {
@@ -237,9 +238,9 @@ func (p Problem) ridge(ctx context.Context, rows []Row, mu, eps float64) (Least,
 		}
 		for k, i := range one.Classes {
 			for l, j := range one.Classes[:k+1] {
-				a[int(i)*s+int(j)] += mu * one.weight(l) * one.weight(k)
+				a[int(i)*s+int(j)] += mu * one.weightOf(l) * one.weightOf(k)
 			}
-			b[i] += mu * one.weight(k) * one.F
+			b[i] += mu * one.weightOf(k) * one.F
 		}
 	}
 	for i := range s {
@@ -248,6 +249,6 @@ func (p Problem) ridge(ctx context.Context, rows []Row, mu, eps float64) (Least,
 			a[j*s+i] = a[i*s+j]
 		}
 	}
-	x, _, err := pseudo(ctx, a, s, b)
+	x, _, err := solvePseudo(ctx, a, s, b)
 	return Least{X: x, Status: Ridge}, err
 }

@@ -17,11 +17,11 @@ const (
 	strip    = 128 // columns that are rotated together: they fit into the cache beside a core
 )
 
-// pseudo solves a x = b in the sense of least squares and least norm, by the singular values of a square matrix a of n
-// rows, which it overwrites. The numbers are those of mat.SVD to the bit. Singular vectors are never stored: rotations
-// of one column of theirs do not depend on another column, so that they are made strip by strip and used at once. It
-// returns the context's error when the context ends.
-func pseudo(ctx context.Context, a []float64, n int, b []float64) (x, values []float64, err error) {
+// solvePseudo solves a x = b in the sense of least squares and least norm, by the singular values of a square matrix a
+// of n rows, which it overwrites. The numbers are those of mat.SVD to the bit. Singular vectors are never stored:
+// rotations of one column of theirs do not depend on another column, so that they are made strip by strip and used at
+// once. It returns the context's error when the context ends.
+func solvePseudo(ctx context.Context, a []float64, n int, b []float64) (x, values []float64, err error) {
 	x = make([]float64, n)
 	if n == 0 {
 		return x, nil, nil
@@ -29,7 +29,7 @@ func pseudo(ctx context.Context, a []float64, n int, b []float64) (x, values []f
 	var lapacks lapackgo.Implementation
 	d, e, tauQ, tauP := make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
 	work := make([]float64, 2*panel*n)
-	if err := bidiagonal(ctx, a, n, d, e, tauQ, tauP, work); err != nil {
+	if err := reduceBidiagonal(ctx, a, n, d, e, tauQ, tauP, work); err != nil {
 		return nil, nil, err
 	}
 	basis := append([]float64(nil), a...)
@@ -38,7 +38,7 @@ func pseudo(ctx context.Context, a []float64, n int, b []float64) (x, values []f
 		return nil, nil, err
 	}
 	dots := make([]float64, n)
-	values, err = rotate(ctx, n, d, e, basis, false, func(from, to int, rows []float64) {
+	values, err = rotateBasis(ctx, n, d, e, basis, false, func(from, to int, rows []float64) {
 		for j := range n {
 			for i, left := range rows[j*(to-from) : (j+1)*(to-from)] {
 				dots[j] += left * b[from+i]
@@ -49,7 +49,7 @@ func pseudo(ctx context.Context, a []float64, n int, b []float64) (x, values []f
 		return x, nil, err
 	}
 	lapacks.Dorgbr(lapack.GeneratePT, n, n, n, a, n, tauP, work, len(work))
-	_, err = rotate(ctx, n, d, e, a, true, func(from, to int, rows []float64) {
+	_, err = rotateBasis(ctx, n, d, e, a, true, func(from, to int, rows []float64) {
 		for j, s := range values {
 			if s <= rank*values[0] || s == 0 {
 				break
@@ -62,8 +62,8 @@ func pseudo(ctx context.Context, a []float64, n int, b []float64) (x, values []f
 	return x, values, err
 }
 
-// bidiagonal is LAPACK's dgebrd of a square matrix, with a look at the context before each panel.
-func bidiagonal(ctx context.Context, a []float64, n int, d, e, tauQ, tauP, work []float64) error {
+// reduceBidiagonal is LAPACK's dgebrd of a square matrix, with a look at the context before each panel.
+func reduceBidiagonal(ctx context.Context, a []float64, n int, d, e, tauQ, tauP, work []float64) error {
 	var lapacks lapackgo.Implementation
 	var blases blasgo.Implementation
 	i := 0
@@ -86,10 +86,10 @@ func bidiagonal(ctx context.Context, a []float64, n int, d, e, tauQ, tauP, work 
 	return ctx.Err()
 }
 
-// rotate turns the bidiagonal matrix of d and e into singular values, and gives each strip of its vectors: of the right
-// ones as columns of basis, of the left ones as rows of it. Row j of a strip is of the j-th value. No values: they do
-// not converge.
-func rotate(
+// rotateBasis turns the bidiagonal matrix of d and e into singular values, and gives each strip of its vectors: of the
+// right ones as columns of basis, of the left ones as rows of it. Row j of a strip is of the j-th value. No values:
+// they do not converge.
+func rotateBasis(
 	ctx context.Context, n int, d, e, basis []float64, right bool, give func(from, to int, rows []float64),
 ) (values []float64, err error) {
 	var lapacks lapackgo.Implementation

@@ -50,7 +50,7 @@ func TestPseudoIsTheSVDToTheBit(t *testing.T) {
 			b[i] = random.NormFloat64()
 		}
 		want, wantValues := bySVD(t, &a, b)
-		x, values, err := pseudo(t.Context(), slices.Clone(a.RawMatrix().Data), n, b)
+		x, values, err := solvePseudo(t.Context(), slices.Clone(a.RawMatrix().Data), n, b)
 		if err != nil || !slices.Equal(x, want) || !slices.Equal(values, wantValues) {
 			t.Errorf("%d unknowns: another solution than by the SVD: %v", n, err)
 		}

@@ -26,7 +26,7 @@ type Prices struct {
 	Status string  // optimal | rounds
 }
 
-func (p Pool) check() error {
+func (p Pool) checkPool() error {
 	if len(p.Gamma) != len(p.Columns) {
 		return errors.New("align: weights and columns differ in number")
 	}
@@ -47,7 +47,7 @@ func (p Pool) check() error {
 // f_i. From the second round on x / M with M = max load/f is feasible and its duality gap is sum(gamma) * log M,
 // which certifies the stop at log M <= eps. It looks at the context once a round.
 func Utility(ctx context.Context, pool Pool, eps float64, rounds int) (Prices, error) {
-	if err := pool.check(); err != nil {
+	if err := pool.checkPool(); err != nil {
 		return Prices{}, err
 	}
 	out := Prices{

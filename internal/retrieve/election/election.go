@@ -31,15 +31,15 @@ type Rule struct {
 
 // rules is the table of what Elect knows, in the order in which they are shown.
 var rules = []Rule{
-	{RuleAV, "most approvals", func(e *elector) { e.best(func(int) float64 { return 1 }) }},
+	{RuleAV, "most approvals", func(e *elector) { e.takeBest(func(int) float64 { return 1 }) }},
 	{RuleSAV, "most approvals, each voter's split over its ballot", func(e *elector) {
-		e.best(func(v int) float64 { return 1 / float64(len(e.Ballots[v])) })
+		e.takeBest(func(v int) float64 { return 1 / float64(len(e.Ballots[v])) })
 	}},
-	{RulePAV, "largest sum of harmonic satisfaction", func(e *elector) { e.optimal(harmonic, nil) }},
-	{RuleSeqPAV, "harmonic satisfaction, seat by seat", func(e *elector) { e.greedy(harmonic, nil) }},
-	{RuleCC, "most voters with a seat", func(e *elector) { e.optimal(first, e.completion()) }},
-	{RuleSeqCC, "most voters with a seat, seat by seat", func(e *elector) { e.greedy(first, e.completion()) }},
-	{RulePhragmen, "equal loads of voters", func(e *elector) { e.phragmen(make([]float64, len(e.Ballots))) }},
+	{RulePAV, "largest sum of harmonic satisfaction", func(e *elector) { e.electOptimal(gainHarmonic, nil) }},
+	{RuleSeqPAV, "harmonic satisfaction, seat by seat", func(e *elector) { e.electGreedy(gainHarmonic, nil) }},
+	{RuleCC, "most voters with a seat", func(e *elector) { e.electOptimal(gainFirst, e.completionGain()) }},
+	{RuleSeqCC, "most voters with a seat, seat by seat", func(e *elector) { e.electGreedy(gainFirst, e.completionGain()) }},
+	{RulePhragmen, "equal loads of voters", func(e *elector) { e.electPhragmen(make([]float64, len(e.Ballots))) }},
 	{RuleMES, "equal shares of money", (*elector).equalShares},
 }
 
@@ -87,7 +87,7 @@ type Committee struct {
 // tolerance of ties, relative.
 const tolerance = 1e-9
 
-func same(a, b float64) bool {
+func isSame(a, b float64) bool {
 	if math.IsInf(a, 0) || math.IsInf(b, 0) {
 		return a == b
 	}
@@ -150,8 +150,8 @@ func Elect(ctx context.Context, rule string, profile Profile, options Options) (
 	return e.out, nil
 }
 
-// votes that count.
-func (p Profile) votes() float64 {
+// countVotes that count.
+func (p Profile) countVotes() float64 {
 	sum := 0
 	for _, ballot := range p.Ballots {
 		sum += len(ballot)
@@ -161,14 +161,14 @@ func (p Profile) votes() float64 {
 
 // Steps estimates how many votes Elect looks at, at most.
 func Steps(rule string, profile Profile, options Options) float64 {
-	votes, seats := profile.votes(), float64(min(options.Seats, profile.Candidates))
+	votes, seats := profile.countVotes(), float64(min(options.Seats, profile.Candidates))
 	switch rule {
 	case RuleAV, RuleSAV, RuleWeighted:
 		return votes
 	case RuleMES: // it orders the voters of each candidate at each seat
 		return 10 * votes * seats
 	case RulePAV, RuleCC:
-		if steps, fits := profile.search(options); fits {
+		if steps, fits := profile.estimateSearch(options); fits {
 			return votes*seats + steps
 		}
 	}
@@ -178,22 +178,22 @@ func Steps(rule string, profile Profile, options Options) float64 {
 // mostSearched votes are looked at by an exact search, at most.
 const mostSearched = 1e9
 
-// search estimates how many votes an exact search looks at, and reports whether it may.
-func (p Profile) search(options Options) (steps float64, fits bool) {
+// estimateSearch estimates how many votes an exact search looks at, and reports whether it may.
+func (p Profile) estimateSearch(options Options) (steps float64, fits bool) {
 	committees := binomial(p.Candidates, min(options.Seats, p.Candidates))
 	candidates := float64(p.Candidates)
-	steps = committees * (p.votes() + candidates*math.Log2(candidates+1))
+	steps = committees * (p.countVotes() + candidates*math.Log2(candidates+1))
 	return steps, options.ExactLimit <= 0 || (committees <= options.ExactLimit && steps <= mostSearched)
 }
 
-func (e *elector) take(c int, value float64) {
+func (e *elector) takeCandidate(c int, value float64) {
 	e.chosen[c] = true
 	e.out.Members = append(e.out.Members, uint32(c))
 	e.out.Values = append(e.out.Values, value)
 }
 
-// best takes the candidates of largest sum of shares.
-func (e *elector) best(share func(v int) float64) {
+// takeBest takes the candidates of largest sum of shares.
+func (e *elector) takeBest(share func(v int) float64) {
 	scores := make([]float64, e.Candidates)
 	order := make([]int, e.Candidates)
 	for c := range scores {
@@ -204,10 +204,10 @@ func (e *elector) best(share func(v int) float64) {
 	}
 	sort.SliceStable(order, func(i, j int) bool {
 		a, b := scores[order[i]], scores[order[j]]
-		return a > b && !same(a, b)
+		return a > b && !isSame(a, b)
 	})
 	for _, c := range order[:e.Seats] {
-		e.take(c, scores[c])
+		e.takeCandidate(c, scores[c])
 		e.out.Score += scores[c]
 	}
 }
@@ -215,24 +215,24 @@ func (e *elector) best(share func(v int) float64) {
 // gain of a voter's n-th served candidate, n from 0.
 type gain func(n int) float64
 
-func harmonic(n int) float64 { return 1 / float64(n+1) }
+func gainHarmonic(n int) float64 { return 1 / float64(n+1) }
 
-func first(n int) float64 {
+func gainFirst(n int) float64 {
 	if n == 0 {
 		return 1
 	}
 	return 0
 }
 
-func (e *elector) completion() gain {
+func (e *elector) completionGain() gain {
 	if e.Completion == "pav" {
-		return harmonic
+		return gainHarmonic
 	}
 	return nil
 }
 
-// greedy adds the candidate of largest gain, seat by seat; once nothing gains, then says what to gain instead.
-func (e *elector) greedy(g, then gain) {
+// electGreedy adds the candidate of largest gain, seat by seat; once nothing gains, then says what to gain instead.
+func (e *elector) electGreedy(g, then gain) {
 	served := make([]int, len(e.Ballots))
 	for _, c := range e.out.Members { // completing what an exact search left
 		for _, v := range e.supporters[c] {
@@ -240,11 +240,11 @@ func (e *elector) greedy(g, then gain) {
 		}
 	}
 	for len(e.out.Members) < e.Seats && e.ctx.Err() == nil {
-		c, value := e.pick(g, served)
+		c, value := e.pickCandidate(g, served)
 		if value <= tolerance && then != nil {
-			c, _ = e.pick(then, served)
+			c, _ = e.pickCandidate(then, served)
 		}
-		e.take(c, value)
+		e.takeCandidate(c, value)
 		e.out.Score += value
 		for _, v := range e.supporters[c] {
 			served[v]++
@@ -252,7 +252,7 @@ func (e *elector) greedy(g, then gain) {
 	}
 }
 
-func (e *elector) pick(g gain, served []int) (int, float64) {
+func (e *elector) pickCandidate(g gain, served []int) (int, float64) {
 	best, value := -1, 0.0
 	for c := range e.Candidates {
 		if e.chosen[c] {
@@ -262,16 +262,16 @@ func (e *elector) pick(g gain, served []int) (int, float64) {
 		for _, v := range e.supporters[c] {
 			s += e.w[v] * g(served[v])
 		}
-		if best < 0 || (s > value && !same(s, value)) {
+		if best < 0 || (s > value && !isSame(s, value)) {
 			best, value = c, s
 		}
 	}
 	return best, value
 }
 
-// phragmen elects by equal loads: a candidate costs 1, its supporters earn at the rate of their weights from the time
-// of their last purchase. loads are those times.
-func (e *elector) phragmen(loads []float64) {
+// electPhragmen elects by equal loads: a candidate costs 1, its supporters earn at the rate of their weights from the
+// time of their last purchase. loads are those times.
+func (e *elector) electPhragmen(loads []float64) {
 	for len(e.out.Members) < e.Seats && e.ctx.Err() == nil {
 		best, at := -1, math.Inf(1)
 		for c := range e.Candidates {
@@ -286,18 +286,18 @@ func (e *elector) phragmen(loads []float64) {
 			if t /= rate; rate == 0 {
 				t = math.Inf(1)
 			}
-			if best < 0 || (t < at && !same(t, at)) {
+			if best < 0 || (t < at && !isSame(t, at)) {
 				best, at = c, t
 			}
 		}
 		if math.IsInf(at, 1) {
-			e.take(best, math.NaN())
+			e.takeCandidate(best, math.NaN())
 			continue
 		}
 		for _, v := range e.supporters[best] {
 			loads[v] = at
 		}
-		e.take(best, at)
+		e.takeCandidate(best, at)
 		e.out.Score = at
 	}
 }
@@ -321,7 +321,7 @@ func (e *elector) equalShares() {
 			if e.chosen[c] {
 				continue
 			}
-			if rho := e.rho(c, budget); best < 0 || (rho < price && !same(rho, price)) {
+			if rho := e.priceOf(c, budget); best < 0 || (rho < price && !isSame(rho, price)) {
 				best, price = c, rho
 			}
 		}
@@ -331,7 +331,7 @@ func (e *elector) equalShares() {
 		for _, v := range e.supporters[best] {
 			budget[v] -= min(budget[v], price*e.w[v])
 		}
-		e.take(best, price)
+		e.takeCandidate(best, price)
 	}
 	e.out.Bought = len(e.out.Members)
 	loads := make([]float64, len(e.w))
@@ -340,12 +340,13 @@ func (e *elector) equalShares() {
 			loads[v] = -budget[v] / w
 		}
 	}
-	e.phragmen(loads)
+	e.electPhragmen(loads)
 	e.out.Score = 0
 }
 
-// rho is the smallest price per unit of weight at which a candidate's supporters can pay 1; infinite when they cannot.
-func (e *elector) rho(c int, budget []float64) float64 {
+// priceOf is the smallest price per unit of weight at which a candidate's supporters can pay 1; infinite when they
+// cannot.
+func (e *elector) priceOf(c int, budget []float64) float64 {
 	vs := append([]int(nil), e.supporters[c]...)
 	money, weight := 0.0, 0.0
 	for _, v := range vs {

@@ -6,16 +6,16 @@ import (
 	"sort"
 )
 
-// optimal searches the committee of largest value by branch and bound over candidates in tie order. Candidates are
+// electOptimal searches the committee of largest value by branch and bound over candidates in tie order. Candidates are
 // taken before they are left out, so that of equal committees the lexicographically smallest is met first; a bound is
 // the value so far and the largest gains that the remaining candidates have now, which only shrink (both values are
 // submodular). A value that stays the same with fewer members than seats is completed as then says.
-func (e *elector) optimal(g, then gain) {
+func (e *elector) electOptimal(g, then gain) {
 	greedy := *e
 	greedy.chosen = make([]bool, e.Candidates)
 	greedy.out = Committee{}
-	greedy.greedy(g, then)
-	if _, fits := e.search(e.Options); !fits {
+	greedy.electGreedy(g, then)
+	if _, fits := e.estimateSearch(e.Options); !fits {
 		greedy.out.Status = Sequential
 		e.out = greedy.out
 		return
@@ -28,21 +28,21 @@ func (e *elector) optimal(g, then gain) {
 		prefer: math.Inf(-1),
 	}
 	s.gains = make([]float64, 0, e.Candidates)
-	s.walk(0, 0, 0)
+	s.searchFrom(0, 0, 0)
 	if then != nil && s.found != nil { // members that serve no voter are chosen again
-		s.found = s.useful(s.found)
+		s.found = s.keepUseful(s.found)
 	}
 	for _, c := range s.found {
 		v := 0.0
 		for _, x := range e.supporters[c] {
 			v += e.w[x]
 		}
-		e.take(c, v)
+		e.takeCandidate(c, v)
 	}
 	e.out.Score = s.value
 	if len(e.out.Members) < e.Seats {
 		score := e.out.Score
-		e.greedy(first, then)
+		e.electGreedy(gainFirst, then)
 		e.out.Score = score
 	}
 }
@@ -58,7 +58,7 @@ type search struct {
 	gains, scratch []float64
 }
 
-func (s *search) gain(c int) float64 {
+func (s *search) gainOf(c int) float64 {
 	v := 0.0
 	for _, x := range s.e.supporters[c] {
 		v += s.e.w[x] * s.g(s.served[x])
@@ -66,14 +66,14 @@ func (s *search) gain(c int) float64 {
 	return v
 }
 
-func (s *search) walk(from int, value, prefer float64) {
+func (s *search) searchFrom(from int, value, prefer float64) {
 	left := s.e.Seats - len(s.members)
 	if s.e.ctx.Err() != nil {
 		return
 	}
 	if left == 0 {
-		better := s.found == nil || (value > s.best && !same(value, s.best))
-		if !better && s.e.Prefer != nil && same(value, s.best) && prefer > s.prefer && !same(prefer, s.prefer) {
+		better := s.found == nil || (value > s.best && !isSame(value, s.best))
+		if !better && s.e.Prefer != nil && isSame(value, s.best) && prefer > s.prefer && !isSame(prefer, s.prefer) {
 			better = true
 		}
 		if better && value >= s.best*(1-tolerance) {
@@ -86,7 +86,7 @@ func (s *search) walk(from int, value, prefer float64) {
 	}
 	s.gains = s.gains[:0]
 	for c := from; c < s.e.Candidates; c++ {
-		s.gains = append(s.gains, s.gain(c))
+		s.gains = append(s.gains, s.gainOf(c))
 	}
 	s.scratch = append(s.scratch[:0], s.gains...)
 	sort.Float64s(s.scratch)
@@ -94,10 +94,10 @@ func (s *search) walk(from int, value, prefer float64) {
 	for _, v := range s.scratch[len(s.scratch)-left:] {
 		bound += v
 	}
-	if bound < s.best && !same(bound, s.best) {
+	if bound < s.best && !isSame(bound, s.best) {
 		return
 	}
-	if s.found != nil && s.e.Prefer == nil && same(bound, s.best) {
+	if s.found != nil && s.e.Prefer == nil && isSame(bound, s.best) {
 		return // it could only be equal, and smaller ones were met before
 	}
 	p := 0.0
@@ -109,16 +109,16 @@ func (s *search) walk(from int, value, prefer float64) {
 		s.served[x]++
 	}
 	s.members = append(s.members, from)
-	s.walk(from+1, value+v, prefer+p)
+	s.searchFrom(from+1, value+v, prefer+p)
 	s.members = s.members[:len(s.members)-1]
 	for _, x := range s.e.supporters[from] {
 		s.served[x]--
 	}
-	s.walk(from+1, value, prefer)
+	s.searchFrom(from+1, value, prefer)
 }
 
-// useful keeps the members that serve a voter whom no earlier one serves.
-func (s *search) useful(members []int) []int {
+// keepUseful keeps the members that serve a voter whom no earlier one serves.
+func (s *search) keepUseful(members []int) []int {
 	seen := make([]bool, len(s.e.Ballots))
 	var out []int
 	for _, c := range members {

@@ -232,12 +232,12 @@ func Make(params Params, chunks, classes []List, chunksOf func(class uint32) []u
 	if len(seeds.Start.Chunks) == 0 {
 		share = 0
 	}
-	norm(seeds.Start.Chunks, share)
-	norm(seeds.Start.Classes, 1-share)
+	scaleWeights(seeds.Start.Chunks, share)
+	scaleWeights(seeds.Start.Classes, 1-share)
 	return seeds
 }
 
-func norm(ws []walk.Weighted, to float64) {
+func scaleWeights(ws []walk.Weighted, to float64) {
 	sum := 0.0
 	for _, w := range ws {
 		sum += w.Weight
@@ -278,7 +278,7 @@ func Rank(params Params, mass []walk.Weighted, fused []Hit, n int) []Hit {
 		}
 	}
 	if n > 0 && n < len(out) {
-		out = atLeast(out, nth(out, n)-params.Tolerance)
+		out = atLeast(out, nthScore(out, n)-params.Tolerance)
 	}
 	Sort(out, params.Tolerance)
 	return out
@@ -293,8 +293,8 @@ func (h lowest) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
 func (h *lowest) Push(x any)        { *h = append(*h, x.(float64)) }
 func (h *lowest) Pop() any          { n := len(*h) - 1; x := (*h)[n]; *h = (*h)[:n]; return x }
 
-// nth is the n-th best score.
-func nth(hs []Hit, n int) float64 {
+// nthScore is the n-th best score.
+func nthScore(hs []Hit, n int) float64 {
 	h := make(lowest, 0, n)
 	for _, hit := range hs {
 		if len(h) < n {

@@ -83,9 +83,9 @@ type Found struct {
 
 // In chooses the snippet of a text and marks what matched: the question's terms, and the names.
 func (q *Question) In(content string, names []Name) Found {
-	matches := q.matches(content, names)
-	pieces := cut(q.language, content)
-	first, last := best(pieces, matches)
+	matches := q.findMatches(content, names)
+	pieces := cutPieces(q.language, content)
+	first, last := chooseRun(pieces, matches)
 	first, last = withText(content, pieces, first, last)
 	var found Found
 	if len(pieces) > 0 {
@@ -93,13 +93,13 @@ func (q *Question) In(content string, names []Name) Found {
 		found.Span = Span{utf8.RuneCountInString(content[:start]), 0}
 		found.End = found.Start + utf8.RuneCountInString(content[start:end])
 	}
-	found.Highlights = marked(content, matches, found.Span)
+	found.Highlights = markSpans(content, matches, found.Span)
 	return found
 }
 
 // Around returns the snippet that shows a part of a text, with as much before and then behind it as has a place.
 func Around(language *text.Language, content string, part Span) Span {
-	pieces := cut(language, content)
+	pieces := cutPieces(language, content)
 	first, last := 0, len(pieces)-1
 	for first < last && pieces[first].at+pieces[first].runes <= part.Start {
 		first++
@@ -107,10 +107,10 @@ func Around(language *text.Language, content string, part Span) Span {
 	for last > first && pieces[last].at >= part.End {
 		last--
 	}
-	for first > 0 && length(pieces, first-1, last) <= Most {
+	for first > 0 && runLen(pieces, first-1, last) <= Most {
 		first--
 	}
-	for last+1 < len(pieces) && length(pieces, first, last+1) <= Most {
+	for last+1 < len(pieces) && runLen(pieces, first, last+1) <= Most {
 		last++
 	}
 	return Span{pieces[first].at, min(pieces[last].at+pieces[last].runes, pieces[first].at+Most)}
@@ -123,13 +123,13 @@ type match struct {
 	weight     float64
 }
 
-// matches finds the terms and names of a text, in order.
-func (q *Question) matches(content string, given []Name) []match {
-	names := q.names(given)
+// findMatches finds the terms and names of a text, in order.
+func (q *Question) findMatches(content string, given []Name) []match {
+	names := q.indexNames(given)
 	var out []match
 	var open []running
 	for place := range q.language.Places(content) {
-		seen := q.word(content[place.Start:place.End])
+		seen := q.findWord(content[place.Start:place.End])
 		if seen.term != "" {
 			out = append(out, match{place.Start, place.End, seen.term, q.weight[seen.term]})
 		}
@@ -174,8 +174,8 @@ type running struct {
 	start int
 }
 
-// names by their first word. Those of which the question has every word are found as its terms.
-func (q *Question) names(given []Name) map[string][]named {
+// indexNames by their first word. Those of which the question has every word are found as its terms.
+func (q *Question) indexNames(given []Name) map[string][]named {
 	strongest := 0.0
 	for _, name := range given {
 		strongest = max(strongest, name.Weight)
@@ -191,7 +191,7 @@ func (q *Question) names(given []Name) map[string][]named {
 		}
 		one, further := named{feature: "\x00" + name.Text}, false
 		for place := range q.language.Places(name.Text) {
-			seen := q.word(name.Text[place.Start:place.End])
+			seen := q.findWord(name.Text[place.Start:place.End])
 			one.words = append(one.words, seen.plain)
 			further = further || (seen.term == "" && !q.language.Stop(seen.plain))
 		}
@@ -204,8 +204,8 @@ func (q *Question) names(given []Name) map[string][]named {
 	return out
 }
 
-// word looks a word up, and remembers it: texts say the same words again and again.
-func (q *Question) word(as string) word {
+// findWord looks a word up, and remembers it: texts say the same words again and again.
+func (q *Question) findWord(as string) word {
 	seen, known := q.words[as]
 	if !known {
 		seen.plain = q.language.Plain(as)
@@ -225,8 +225,8 @@ type piece struct {
 	at, runes  int // code points before it, and of it
 }
 
-// cut gives the pieces of a text.
-func cut(language *text.Language, content string) []piece {
+// cutPieces gives the pieces of a text.
+func cutPieces(language *text.Language, content string) []piece {
 	var out []piece
 	start, at := 0, 0
 	for _, sentence := range language.Statements(content) {
@@ -240,7 +240,7 @@ func cut(language *text.Language, content string) []piece {
 			if one.runes <= Most {
 				out = append(out, one)
 			} else {
-				out = append(out, split(content, one)...)
+				out = append(out, splitSentence(content, one)...)
 			}
 		}
 		start, at = start+len(sentence), at+size
@@ -248,9 +248,9 @@ func cut(language *text.Language, content string) []piece {
 	return out
 }
 
-// split parts a long sentence between words into pieces of a quarter of a snippet. What has no words is parted anyway,
-// between code points.
-func split(content string, long piece) []piece {
+// splitSentence parts a long sentence between words into pieces of a quarter of a snippet. What has no words is parted
+// anyway, between code points.
+func splitSentence(content string, long piece) []piece {
 	var out []piece
 	start, at, runes, space := long.start, long.at, 0, false
 	end := func(offset int) {
@@ -276,9 +276,9 @@ func split(content string, long piece) []piece {
 	return out
 }
 
-// best chooses the run of pieces, at most a snippet long, whose matches weigh most, each counted once; of equals the
-// shorter, then the earlier. A short one takes in what follows.
-func best(pieces []piece, matches []match) (first, last int) {
+// chooseRun chooses the run of pieces, at most a snippet long, whose matches weigh most, each counted once; of equals
+// the shorter, then the earlier. A short one takes in what follows.
+func chooseRun(pieces []piece, matches []match) (first, last int) {
 	if len(pieces) == 0 {
 		return 0, 0
 	}
@@ -298,19 +298,19 @@ func best(pieces []piece, matches []match) (first, last int) {
 		}
 		clear(counted)
 		weight := 0.0
-		for j := i; j < len(pieces) && length(pieces, i, j) <= Most; j++ {
+		for j := i; j < len(pieces) && runLen(pieces, i, j) <= Most; j++ {
 			for _, match := range inside[j] {
 				if !counted[match.feature] {
 					counted[match.feature] = true
 					weight += match.weight
 				}
 			}
-			if better := weight - most; better > 1e-9 || (better > -1e-9 && length(pieces, i, j) < length(pieces, first, last)) {
+			if better := weight - most; better > 1e-9 || (better > -1e-9 && runLen(pieces, i, j) < runLen(pieces, first, last)) {
 				most, first, last = max(most, weight), i, j
 			}
 		}
 	}
-	for last+1 < len(pieces) && length(pieces, first, last) < enough && length(pieces, first, last+1) <= Most {
+	for last+1 < len(pieces) && runLen(pieces, first, last) < enough && runLen(pieces, first, last+1) <= Most {
 		last++
 	}
 	return first, last
@@ -319,12 +319,12 @@ func best(pieces []piece, matches []match) (first, last int) {
 // withText has a run that ends with a heading take in what stands below it, which is what the heading matched for. What
 // comes before the heading gives way where a snippet has no place for both.
 func withText(content string, pieces []piece, first, last int) (int, int) {
-	for last+1 < len(pieces) && heading(content[pieces[last].start:pieces[last].end]) {
+	for last+1 < len(pieces) && isHeading(content[pieces[last].start:pieces[last].end]) {
 		from := first
-		for from < last && length(pieces, from, last+1) > Most {
+		for from < last && runLen(pieces, from, last+1) > Most {
 			from++
 		}
-		if length(pieces, from, last+1) > Most {
+		if runLen(pieces, from, last+1) > Most {
 			break
 		}
 		first, last = from, last+1
@@ -332,20 +332,20 @@ func withText(content string, pieces []piece, first, last int) (int, int) {
 	return first, last
 }
 
-// heading reports whether a piece is a heading of Markdown, or of a document that was read as if it were.
-func heading(piece string) bool {
+// isHeading reports whether a piece is a heading of Markdown, or of a document that was read as if it were.
+func isHeading(piece string) bool {
 	level := len(piece) - len(strings.TrimLeft(piece, "#"))
 	return level > 0 && strings.HasPrefix(piece[level:], " ")
 }
 
-// length of the run of pieces from i to j, in code points.
-func length(pieces []piece, i, j int) int {
+// runLen of the run of pieces from i to j, in code points.
+func runLen(pieces []piece, i, j int) int {
 	return pieces[j].at + pieces[j].runes - pieces[i].at
 }
 
-// marked turns matches into spans of code points: those that touch or overlap are one, and of too many those in the
+// markSpans turns matches into spans of code points: those that touch or overlap are one, and of too many those in the
 // snippet come first.
-func marked(content string, matches []match, snippet Span) []Span {
+func markSpans(content string, matches []match, snippet Span) []Span {
 	var out []Span
 	at, runes := 0, 0
 	count := func(to int) int { // to never falls

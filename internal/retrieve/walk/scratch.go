@@ -41,8 +41,8 @@ var scratches = sync.Pool{New: func() any {
 	return &scratch{table: make([]uint32, firstTable), weighed: map[uint32]weighed{}}
 }}
 
-// free gives the scratch back for another walk, empty.
-func (s *scratch) free() {
+// releaseScratch gives the scratch back for another walk, empty.
+func (s *scratch) releaseScratch() {
 	if len(s.table) > keptTable {
 		return
 	}
@@ -53,7 +53,7 @@ func (s *scratch) free() {
 		clear(s.table)
 	} else {
 		for i := len(s.nodes) - 1; i >= 0; i-- { // the last in goes first, so that none that stays lies behind a gap
-			s.table[s.slot(s.nodes[i].id)] = 0
+			s.table[s.findSlot(s.nodes[i].id)] = 0
 		}
 	}
 	s.nodes, s.queue, s.weights = s.nodes[:0], s.queue[:0], s.weights[:0]
@@ -61,8 +61,8 @@ func (s *scratch) free() {
 	scratches.Put(s)
 }
 
-// slot is where the table has a node, or where it would have it.
-func (s *scratch) slot(id uint32) uint32 {
+// findSlot is where the table has a node, or where it would have it.
+func (s *scratch) findSlot(id uint32) uint32 {
 	mask := uint32(len(s.table) - 1)
 	at := (id * 0x9e3779b1) >> 7 & mask
 	for s.table[at] != 0 && s.nodes[s.table[at]-1].id != id {
@@ -71,24 +71,24 @@ func (s *scratch) slot(id uint32) uint32 {
 	return at
 }
 
-// place is where nodes has a node; it is made where mass comes to it for the first time.
-func (s *scratch) place(id uint32) uint32 {
-	at := s.slot(id)
+// placeNode is where nodes has a node; it is made where mass comes to it for the first time.
+func (s *scratch) placeNode(id uint32) uint32 {
+	at := s.findSlot(id)
 	if found := s.table[at]; found != 0 {
 		return found - 1
 	}
 	if 2*len(s.nodes) >= len(s.table) {
-		s.grow()
-		at = s.slot(id)
+		s.growTable()
+		at = s.findSlot(id)
 	}
 	s.nodes = append(s.nodes, node{id: id})
 	s.table[at] = uint32(len(s.nodes))
 	return uint32(len(s.nodes) - 1)
 }
 
-func (s *scratch) grow() {
+func (s *scratch) growTable() {
 	s.table = make([]uint32, 4*len(s.table))
 	for i := range s.nodes {
-		s.table[s.slot(s.nodes[i].id)] = uint32(i + 1)
+		s.table[s.findSlot(s.nodes[i].id)] = uint32(i + 1)
 	}
 }

@@ -74,7 +74,7 @@ type Mass struct {
 // are eliminated. What a chunk gives to such classes, a share s of what it gives on, comes back: it settles
 // r / (1 - d^2 s) at once. Their own mass is left out; it is d * x(chunk) * share + (1 - d) * start.
 func (g *Graph) RunToChunks(start Start, d, eps float64, steps Steps) Mass {
-	return g.walk(start, d, eps, View{}, steps, g.ClassWeight == nil && g.ChunkWeight == nil)
+	return g.runWalk(start, d, eps, View{}, steps, g.ClassWeight == nil && g.ChunkWeight == nil)
 }
 
 // Run walks. d is the probability of following an edge. A node without an allowed neighbour gives its mass back to the
@@ -85,10 +85,10 @@ func (g *Graph) Run(start Start, d, eps float64, v View) Mass {
 
 // RunBy is Run by steps, which stand for the weights of a graph that has some.
 func (g *Graph) RunBy(start Start, d, eps float64, v View, steps Steps) Mass {
-	return g.walk(start, d, eps, v, steps, false)
+	return g.runWalk(start, d, eps, v, steps, false)
 }
 
-func (g *Graph) walk(start Start, d, eps float64, view View, steps Steps, toChunks bool) Mass {
+func (g *Graph) runWalk(start Start, d, eps float64, view View, steps Steps, toChunks bool) Mass {
 	sum := 0.0
 	for _, l := range [][]Weighted{start.Classes, start.Chunks} {
 		for _, w := range l {
@@ -120,8 +120,8 @@ func (g *Graph) walk(start Start, d, eps float64, view View, steps Steps, toChun
 	for _, x := range w.start {
 		w.add(x.ID, (1-d)*x.Weight)
 	}
-	mass := w.run()
-	w.s.free() // not where it falls: what it leaves would be another walk's
+	mass := w.pushQueue()
+	w.s.releaseScratch() // not where it falls: what it leaves would be another walk's
 	return mass
 }
 
@@ -142,8 +142,8 @@ type walker struct {
 	parts    []float64 // of what it gives, by Steps
 }
 
-// neighbours of a node: ids, where they begin among nodes, the graph's weights and the test of the other side.
-func (w *walker) neighbours(u uint32) (to []uint32, base uint32, weight []float64, ok func(uint32) bool) {
+// neighboursOf of a node: ids, where they begin among nodes, the graph's weights and the test of the other side.
+func (w *walker) neighboursOf(u uint32) (to []uint32, base uint32, weight []float64, ok func(uint32) bool) {
 	if u < w.n {
 		lo, hi := w.g.ClassOff[u], w.g.ClassOff[u+1]
 		if w.g.ClassWeight != nil && w.steps.ToChunks == nil {
@@ -158,10 +158,10 @@ func (w *walker) neighbours(u uint32) (to []uint32, base uint32, weight []float6
 	return w.g.ChunkTo[lo:hi], 0, weight, w.v.Class
 }
 
-// weigh gives the weights of the steps from a node, valid until it is called again, and the sum of those that the test
-// of the other side leaves; nil: all equal. Nodes with many neighbours are pushed again and again in one walk, so that
-// theirs are remembered.
-func (w *walker) weigh(u uint32, to []uint32, ok func(uint32) bool) ([]float64, float64) {
+// weighSteps gives the weights of the steps from a node, valid until it is called again, and the sum of those that the
+// test of the other side leaves; nil: all equal. Nodes with many neighbours are pushed again and again in one walk, so
+// that theirs are remembered.
+func (w *walker) weighSteps(u uint32, to []uint32, ok func(uint32) bool) ([]float64, float64) {
 	by, from := w.steps.ToChunks, u
 	if u >= w.n {
 		by, from = w.steps.ToClasses, u-w.n
@@ -176,7 +176,7 @@ func (w *walker) weigh(u uint32, to []uint32, ok func(uint32) bool) ([]float64, 
 	w.s.weights = slices.Grow(w.s.weights, len(to))
 	weights := w.s.weights[end : end+len(to)]
 	by(from, to, weights)
-	sum := degree(to, weights, ok)
+	sum := degreeOf(to, weights, ok)
 	if len(to) >= fewestKept && end+len(to) <= mostKept {
 		w.s.weights = w.s.weights[:end+len(to)]
 		w.s.weighed[u] = weighed{uint32(end), sum}
@@ -184,8 +184,8 @@ func (w *walker) weigh(u uint32, to []uint32, ok func(uint32) bool) ([]float64, 
 	return weights, sum
 }
 
-// degree under the view.
-func degree(to []uint32, weight []float64, ok func(uint32) bool) float64 {
+// degreeOf under the view.
+func degreeOf(to []uint32, weight []float64, ok func(uint32) bool) float64 {
 	if ok == nil && weight == nil {
 		return float64(len(to))
 	}
@@ -204,7 +204,7 @@ func degree(to []uint32, weight []float64, ok func(uint32) bool) float64 {
 }
 
 func (w *walker) add(u uint32, mass float64) {
-	at := w.s.place(u)
+	at := w.s.placeNode(u)
 	node := &w.s.nodes[at]
 	node.r += mass
 	if !node.queued && node.r > w.eps {
@@ -213,8 +213,8 @@ func (w *walker) add(u uint32, mass float64) {
 	}
 }
 
-// eliminate pushes a chunk past its classes that have no other chunk.
-func (w *walker) eliminate(node *node, to []uint32) {
+// eliminateClasses pushes a chunk past its classes that have no other chunk.
+func (w *walker) eliminateClasses(node *node, to []uint32) {
 	w.several = w.several[:0]
 	for _, c := range to {
 		if w.shared[c/64]>>(c%64)&1 == 1 {
@@ -249,7 +249,7 @@ func (w *walker) eliminateBy(node *node, to []uint32, weights []float64, sum flo
 	}
 }
 
-func (w *walker) run() Mass {
+func (w *walker) pushQueue() Mass {
 	s := w.s
 	edges := 0
 	for head := 0; head < len(s.queue); head++ {
@@ -259,23 +259,23 @@ func (w *walker) run() Mass {
 			s.queue = append(s.queue[:0], s.queue[head+1:]...)
 			head = -1
 		}
-		to, base, weight, ok := w.neighbours(node.id)
+		to, base, weight, ok := w.neighboursOf(node.id)
 		if edges += len(to) + 1; edges >= lookEvery && w.steps.Stopped != nil {
 			if edges = 0; w.steps.Stopped() {
 				break
 			}
 		}
-		deg := degree(to, weight, ok)
+		deg := degreeOf(to, weight, ok)
 		if node.r <= w.eps*max(deg, 1) {
 			continue
 		}
 		w.m.Pushes++
-		if steps, sum := w.weigh(node.id, to, ok); steps != nil { // not before: most that are looked at are not pushed
+		if steps, sum := w.weighSteps(node.id, to, ok); steps != nil { // not before: most that are looked at are not pushed
 			weight, deg = steps, sum
 		}
 		if w.toChunks && node.id >= w.n && deg > 0 {
 			if weight == nil {
-				w.eliminate(node, to)
+				w.eliminateClasses(node, to)
 			} else {
 				w.eliminateBy(node, to, weight, deg)
 			}

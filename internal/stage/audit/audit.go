@@ -46,8 +46,8 @@ func (r *Result) Tell(found core.Found, mended bool) {
 	if mended {
 		count.Mended = 1
 	}
-	r.add(count)
-	r.keep(found)
+	r.addDrift(count)
+	r.keepExample(found)
 }
 
 // Merge adds another unit's result.
@@ -56,14 +56,14 @@ func (r *Result) Merge(unit Result) {
 	r.Content.Merge(unit.Content)
 	r.Unread = r.Unread || unit.Unread
 	for _, drift := range unit.Drift {
-		r.add(drift)
+		r.addDrift(drift)
 	}
 	for _, found := range unit.Findings {
-		r.keep(found)
+		r.keepExample(found)
 	}
 }
 
-func (r *Result) add(drift core.Drift) {
+func (r *Result) addDrift(drift core.Drift) {
 	at := slices.IndexFunc(r.Drift, func(known core.Drift) bool { return known.Kind == drift.Kind })
 	if at < 0 {
 		r.Drift = append(r.Drift, drift)
@@ -73,7 +73,7 @@ func (r *Result) add(drift core.Drift) {
 	r.Drift[at].Mended += drift.Mended
 }
 
-func (r *Result) keep(found core.Found) {
+func (r *Result) keepExample(found core.Found) {
 	known := 0
 	for _, other := range r.Findings {
 		if other.Kind == found.Kind {
@@ -90,20 +90,20 @@ func (r *Result) keep(found core.Found) {
 func Classes(ctx context.Context, in In, from Source, first, end string) (Result, error) {
 	a := &auditor{In: in, fingerprint: in.Manifest.Class.Digest()}
 	a.sameRules = in.Manifest.Made.ClassText == classmerge.Recipe(in.Spec.Parity)
-	next, stop := iter.Pull2(from.rows(ctx, in.Artifacts, first, end))
+	next, stop := iter.Pull2(from.mergeRows(ctx, in.Artifacts, first, end))
 	defer stop()
 	a.next = next
 	live, stopLive := iter.Pull2(in.Table.ClassesIn(first, end))
 	defer stopLive()
 	a.live = live
-	a.step()
+	a.stepClass()
 	var class *classmerge.Class
-	for mention, err := range from.mentions(ctx, in.Artifacts, first, end) {
+	for mention, err := range from.mergeMentions(ctx, in.Artifacts, first, end) {
 		if err != nil {
 			return a.res, err
 		}
 		if class == nil || class.ID != mention.class {
-			if err := a.end(class); err != nil {
+			if err := a.endClass(class); err != nil {
 				return a.res, err
 			}
 			class = classmerge.Begin(mention.class, in.Spec)
@@ -113,13 +113,13 @@ func Classes(ctx context.Context, in In, from Source, first, end string) (Result
 			in.OnProgress()
 		}
 	}
-	if err := a.end(class); err != nil {
+	if err := a.endClass(class); err != nil {
 		return a.res, err
 	}
-	if err := a.until(""); err != nil {
+	if err := a.reportOrphans(""); err != nil {
 		return a.res, err
 	}
-	a.dead("")
+	a.reportMissing("")
 	return a.res, nil
 }
 
@@ -138,11 +138,11 @@ type auditor struct {
 	res         Result
 }
 
-// step goes to the next class that counts.
-func (a *auditor) step() { a.id, a.counts, a.more = a.live() }
+// stepClass goes to the next class that counts.
+func (a *auditor) stepClass() { a.id, a.counts, a.more = a.live() }
 
-// advance looks at the next row.
-func (a *auditor) advance() (bool, error) {
+// advanceRow looks at the next row.
+func (a *auditor) advanceRow() (bool, error) {
 	if a.has {
 		return true, nil
 	}
@@ -154,44 +154,44 @@ func (a *auditor) advance() (bool, error) {
 	return ok, nil
 }
 
-// until reports the rows before a key that no mention stands behind; of all that are left where it is empty.
-func (a *auditor) until(key string) error {
+// reportOrphans reports the rows before a key that no mention stands behind; of all that are left where it is empty.
+func (a *auditor) reportOrphans(key string) error {
 	for {
-		ok, err := a.advance()
+		ok, err := a.advanceRow()
 		if err != nil || !ok || key != "" && string(a.row.Key) >= key {
 			return err
 		}
-		a.tell(core.DriftClass, core.ID(a.row.Key).String(), "it has a row and no mention")
-		a.dead(string(a.row.Key))
-		a.alive(core.ID(a.row.Key), nil)
+		a.reportDrift(core.DriftClass, core.ID(a.row.Key).String(), "it has a row and no mention")
+		a.reportMissing(string(a.row.Key))
+		a.compareLive(core.ID(a.row.Key), nil)
 		a.has = false
 	}
 }
 
-// dead reports the classes before a key that count and have no row.
-func (a *auditor) dead(key string) {
-	for ; a.more && (key == "" || string(a.id[:]) < key); a.step() {
-		a.tell(core.DriftLive, a.id.String(), "this class counts, and there is no row of it")
+// reportMissing reports the classes before a key that count and have no row.
+func (a *auditor) reportMissing(key string) {
+	for ; a.more && (key == "" || string(a.id[:]) < key); a.stepClass() {
+		a.reportDrift(core.DriftLive, a.id.String(), "this class counts, and there is no row of it")
 	}
 }
 
-// end compares a class that was made again with its row.
-func (a *auditor) end(class *classmerge.Class) error {
+// endClass compares a class that was made again with its row.
+func (a *auditor) endClass(class *classmerge.Class) error {
 	if class == nil {
 		return nil
 	}
 	key := string(class.ID[:])
 	made := class.End()
 	a.res.Checked.Classes++
-	if err := a.until(key); err != nil {
+	if err := a.reportOrphans(key); err != nil {
 		return err
 	}
-	a.dead(key)
-	if ok, err := a.advance(); err != nil {
+	a.reportMissing(key)
+	if ok, err := a.advanceRow(); err != nil {
 		return err
 	} else if !ok || string(a.row.Key) != key {
 		a.res.Content.Add(classmerge.Content(class.ID, made))
-		a.tell(core.DriftClass, class.ID.String(), "it has mentions and no row")
+		a.reportDrift(core.DriftClass, class.ID.String(), "it has mentions and no row")
 		return nil
 	}
 	stored, err := rows.DecodeClass(a.row.Value)
@@ -207,16 +207,16 @@ func (a *auditor) end(class *classmerge.Class) error {
 		made.Name, made.Text = record.Name, stored.Text
 	}
 	a.res.Content.Add(classmerge.Content(class.ID, made))
-	if differs := a.differs(class.ID, made, stored, record); len(differs) > 0 {
-		a.tell(core.DriftClass, class.ID.String(), "its row is not what its mentions come to: "+strings.Join(differs, ", "))
+	if differs := a.listDifferences(class.ID, made, stored, record); len(differs) > 0 {
+		a.reportDrift(core.DriftClass, class.ID.String(), "its row is not what its mentions come to: "+strings.Join(differs, ", "))
 	}
-	a.alive(class.ID, &stored)
+	a.compareLive(class.ID, &stored)
 	return nil
 }
 
-// differs names what of a row is not what the mentions come to. The text of a class that was shortened is a model's: of
-// it only the row is compared.
-func (a *auditor) differs(id core.ID, made rows.Reduced, stored rows.Class, record rows.Record) []string {
+// listDifferences names what of a row is not what the mentions come to. The text of a class that was shortened is a
+// model's: of it only the row is compared.
+func (a *auditor) listDifferences(id core.ID, made rows.Reduced, stored rows.Class, record rows.Record) []string {
 	final := record.Text
 	long := classtext.Long(made.Name, made.Descriptions, a.Spec.Shortening.Threshold, a.Spec.Parity)
 	if a.sameRules && !long {
@@ -247,23 +247,23 @@ func (a *auditor) sameMentions(id core.ID, made rows.Reduced) bool {
 	return chunks == made.ChunkTotal && mentions == made.Mentions
 }
 
-// alive compares what is said to count of a class with its row; without one, the row is not to be looked at.
-func (a *auditor) alive(id core.ID, stored *rows.Class) {
+// compareLive compares what is said to count of a class with its row; without one, the row is not to be looked at.
+func (a *auditor) compareLive(id core.ID, stored *rows.Class) {
 	if !a.more || a.id != id {
-		a.tell(core.DriftLive, id.String(), "it has a row, and the class does not count")
+		a.reportDrift(core.DriftLive, id.String(), "it has a row, and the class does not count")
 		return
 	}
 	counts := a.counts
-	a.step()
+	a.stepClass()
 	if stored == nil {
 		return
 	}
 	if counts.Vector != stored.Vector.Prefix() || counts.Record != rows.RecordDigest(stored.Record) {
-		a.tell(core.DriftLive, id.String(), "the digests of its record and vector that count are not its row's")
+		a.reportDrift(core.DriftLive, id.String(), "the digests of its record and vector that count are not its row's")
 	}
 }
 
-func (a *auditor) tell(kind, object, why string) {
+func (a *auditor) reportDrift(kind, object, why string) {
 	a.res.Tell(core.Found{Kind: kind, Object: object, Why: why, Remedy: a.Artifacts.Rebuild()}, false)
 }
 
@@ -287,8 +287,8 @@ func Documents(ctx context.Context, in In, segment core.Segment, dead func(row i
 		for ordinal, chunk := range document.Chunks {
 			a.res.Content.Add(core.Sum("chunk", chunk.ID.String(), key, fmt.Sprint(ordinal)))
 		}
-		if why := a.unlike(key, document.Chunks); why != "" {
-			a.tell(core.DriftDocument, key, why)
+		if why := a.compareDocument(key, document.Chunks); why != "" {
+			a.reportDrift(core.DriftDocument, key, why)
 		}
 		a.res.Checked.Documents++
 		a.res.Checked.Chunks += int64(len(document.Chunks))
@@ -297,8 +297,8 @@ func Documents(ctx context.Context, in In, segment core.Segment, dead func(row i
 	return a.res, nil
 }
 
-// unlike says what is said to count of a document that is otherwise; nothing where it is the same.
-func (a *auditor) unlike(key string, chunks []rows.Place) string {
+// compareDocument says what is said to count of a document that is otherwise; nothing where it is the same.
+func (a *auditor) compareDocument(key string, chunks []rows.Place) string {
 	counting, counts := a.Table.ChunksOf(key)
 	if !counts {
 		return "it does not count"

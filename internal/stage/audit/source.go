@@ -40,12 +40,12 @@ func inOrder(a, b mention) int {
 	)
 }
 
-// mentions gives those that count of classes in [from, to), in order.
-func (s Source) mentions(ctx context.Context, index artifact.Index, from, to string) iter.Seq2[mention, error] {
+// mergeMentions gives those that count of classes in [from, to), in order.
+func (s Source) mergeMentions(ctx context.Context, index artifact.Index, from, to string) iter.Seq2[mention, error] {
 	return func(yield func(mention, error) bool) {
 		sources := make([]merge.Next[mention], len(s.Mentions))
 		for i, part := range s.Mentions {
-			next, stop := merge.Pull(part.mentions(ctx, index, from, to))
+			next, stop := merge.Pull(part.streamMentions(ctx, index, from, to))
 			defer stop()
 			sources[i] = next
 		}
@@ -57,9 +57,9 @@ func (s Source) mentions(ctx context.Context, index artifact.Index, from, to str
 	}
 }
 
-func (p Part) mentions(ctx context.Context, index artifact.Index, from, to string) iter.Seq2[mention, error] {
+func (p Part) streamMentions(ctx context.Context, index artifact.Index, from, to string) iter.Seq2[mention, error] {
 	return func(yield func(mention, error) bool) {
-		for row, err := range p.numbered(ctx, index, from, to) {
+		for row, err := range p.streamNumbered(ctx, index, from, to) {
 			var m mention
 			if err == nil {
 				m.class = core.ID(row.Key)
@@ -75,12 +75,12 @@ func (p Part) mentions(ctx context.Context, index artifact.Index, from, to strin
 	}
 }
 
-// rows gives those of classes in [from, to) that count, in order.
-func (s Source) rows(ctx context.Context, index artifact.Index, from, to string) iter.Seq2[artifact.Row, error] {
+// mergeRows gives those of classes in [from, to) that count, in order.
+func (s Source) mergeRows(ctx context.Context, index artifact.Index, from, to string) iter.Seq2[artifact.Row, error] {
 	return func(yield func(artifact.Row, error) bool) {
 		sources := make([]merge.Next[artifact.Row], len(s.Classes))
 		for i, part := range s.Classes {
-			next, stop := merge.Pull(part.classes(ctx, index, from, to))
+			next, stop := merge.Pull(part.streamClasses(ctx, index, from, to))
 			defer stop()
 			sources[i] = next
 		}
@@ -96,9 +96,9 @@ func (s Source) rows(ctx context.Context, index artifact.Index, from, to string)
 	}
 }
 
-func (p Part) classes(ctx context.Context, index artifact.Index, from, to string) iter.Seq2[artifact.Row, error] {
+func (p Part) streamClasses(ctx context.Context, index artifact.Index, from, to string) iter.Seq2[artifact.Row, error] {
 	return func(yield func(artifact.Row, error) bool) {
-		for row, err := range p.numbered(ctx, index, from, to) {
+		for row, err := range p.streamNumbered(ctx, index, from, to) {
 			if err == nil && p.Dead != nil && p.Dead(row.number) {
 				continue
 			}
@@ -115,8 +115,8 @@ type numberedRow struct {
 	number int64
 }
 
-// numbered streams the rows whose keys lie in [from, to).
-func (p Part) numbered(ctx context.Context, index artifact.Index, from, to string) iter.Seq2[numberedRow, error] {
+// streamNumbered streams the rows whose keys lie in [from, to).
+func (p Part) streamNumbered(ctx context.Context, index artifact.Index, from, to string) iter.Seq2[numberedRow, error] {
 	return func(yield func(numberedRow, error) bool) {
 		reader, err := artifact.OpenRows(ctx, index.Store, index.SegmentKey(p.SHA256))
 		if err != nil {

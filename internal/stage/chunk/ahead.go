@@ -30,8 +30,8 @@ type upcoming struct {
 	read *firstRead
 }
 
-// coming gives the documents of a plan as room comes free for them. It ends with ctx.
-func coming(
+// streamUpcoming gives the documents of a plan as room comes free for them. It ends with ctx.
+func streamUpcoming(
 	ctx context.Context, plan iter.Seq2[artifact.Row, error], room *semaphore.Weighted,
 ) iter.Seq2[upcoming, error] {
 	return func(yield func(upcoming, error) bool) {
@@ -61,8 +61,8 @@ type firstRead struct {
 	err     error
 }
 
-// ahead reads the object of a document where that is small.
-func (b *builder) ahead(ctx context.Context, next upcoming) (upcoming, error) {
+// readAhead reads the object of a document where that is small.
+func (b *builder) readAhead(ctx context.Context, next upcoming) (upcoming, error) {
 	plan := next.plan
 	if plan.Problem != "" || plan.Within() || plan.Size > aheadBytes {
 		return next, nil
@@ -90,14 +90,14 @@ type aheadStore struct {
 	read *firstRead
 }
 
-// expect says which object is asked for next.
-func (s *aheadStore) expect(next upcoming) {
+// expectObject says which object is asked for next.
+func (s *aheadStore) expectObject(next upcoming) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.key, s.etag, s.read = next.plan.Object, next.plan.ETag, next.read
 }
 
-func (s *aheadStore) take(key string, part blob.Range) *firstRead {
+func (s *aheadStore) takeRead(key string, part blob.Range) *firstRead {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.read == nil || s.key != key || part.Offset != 0 || part.Length >= 0 || part.Match != s.etag {
@@ -110,7 +110,7 @@ func (s *aheadStore) take(key string, part blob.Range) *firstRead {
 
 // Get implements blob.Store.
 func (s *aheadStore) Get(ctx context.Context, key string, part blob.Range) (io.ReadCloser, blob.Info, error) {
-	read := s.take(key, part)
+	read := s.takeRead(key, part)
 	switch {
 	case read == nil:
 		return s.Store.Get(ctx, key, part)

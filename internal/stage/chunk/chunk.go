@@ -102,8 +102,8 @@ type builder struct {
 	within             atomic.Int64 // of the one that is being read
 }
 
-// tell says how far the unit is.
-func (b *builder) tell() {
+// reportProgress says how far the unit is.
+func (b *builder) reportProgress() {
 	if b.OnBytes != nil {
 		b.OnBytes(b.bytes + b.within.Load())
 	}
@@ -149,23 +149,23 @@ func Run(ctx context.Context, in In) (Result, error) {
 	if err != nil {
 		return b.res, err
 	}
-	if err := b.all(ctx, plan.Scan(ctx, in.From, in.To)); err != nil {
+	if err := b.chunkUnit(ctx, plan.Scan(ctx, in.From, in.To)); err != nil {
 		return b.res, err
 	}
-	return b.finish(ctx)
+	return b.finishUnit(ctx)
 }
 
-// all does the documents of the unit, in the order of the plan.
-func (b *builder) all(ctx context.Context, plan iter.Seq2[artifact.Row, error]) error {
+// chunkUnit does the documents of the unit, in the order of the plan.
+func (b *builder) chunkUnit(ctx context.Context, plan iter.Seq2[artifact.Row, error]) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	room := semaphore.NewWeighted(aheadRoom)
 	source := &aheadStore{Store: b.Corpus}
 	b.source = source
-	for next, err := range parallel.Ordered(ctx, aheadReaders, coming(ctx, plan, room), b.ahead) {
+	for next, err := range parallel.Ordered(ctx, aheadReaders, streamUpcoming(ctx, plan, room), b.readAhead) {
 		if err == nil {
-			source.expect(next)
-			err = b.one(ctx, next, stop)
+			source.expectObject(next)
+			err = b.chunkUpcoming(ctx, next, stop)
 		}
 		if err != nil {
 			stop()
@@ -176,26 +176,26 @@ func (b *builder) all(ctx context.Context, plan iter.Seq2[artifact.Row, error]) 
 	return nil
 }
 
-// one does one document; whatever else comes of it than success, a panic also, stops what is read ahead.
-func (b *builder) one(ctx context.Context, next upcoming, stop func()) error {
+// chunkUpcoming does one document; whatever else comes of it than success, a panic also, stops what is read ahead.
+func (b *builder) chunkUpcoming(ctx context.Context, next upcoming, stop func()) error {
 	done := false
 	defer func() {
 		if !done {
 			stop()
 		}
 	}()
-	if err := b.watched(ctx, next.key, next.plan); err != nil {
+	if err := b.chunkWatched(ctx, next.key, next.plan); err != nil {
 		return err
 	}
 	b.res.Listed++
 	b.bytes += next.plan.Size
 	b.within.Store(0)
-	b.tell()
+	b.reportProgress()
 	done = true
 	return nil
 }
 
-func (b *builder) finish(ctx context.Context) (Result, error) {
+func (b *builder) finishUnit(ctx context.Context) (Result, error) {
 	var err error
 	var fresh [2]bool
 	if b.res.Text, fresh[0], err = b.text.Segment(ctx, b.Artifacts, b.Unit); err != nil {
@@ -219,14 +219,15 @@ func (b *builder) finish(ctx context.Context) (Result, error) {
 	return b.res, err
 }
 
-// document chunks one document. What is wrong with the document is recorded; what is wrong with a store is returned.
-func (b *builder) document(ctx context.Context, key string, plan rows.Plan) error {
+// chunkDocument chunks one document. What is wrong with the document is recorded; what is wrong with a store is
+// returned.
+func (b *builder) chunkDocument(ctx context.Context, key string, plan rows.Plan) error {
 	if plan.Problem != "" { // plan found it, and reported it
-		return b.unusable(ctx, key, plan, nil)
+		return b.addUnusable(ctx, key, plan, nil)
 	}
 	d := &draft{plan: plan}
 	defer d.cuts.Close()
-	err := b.read(ctx, key, d)
+	err := b.readDocument(ctx, key, d)
 	if err == nil && d.chunks == 0 {
 		err = fault.EmptyDocument.At("read", key).Because("it holds no text")
 	}
@@ -235,7 +236,7 @@ func (b *builder) document(ctx context.Context, key string, plan rows.Plan) erro
 		if err := b.reportMissing(key, d.row.Missing); err != nil {
 			return err
 		}
-		return b.write(ctx, key, d)
+		return b.writeDocument(ctx, key, d)
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -244,17 +245,17 @@ func (b *builder) document(ctx context.Context, key string, plan rows.Plan) erro
 		code != fault.NotFound {
 		return err
 	}
-	return b.unusable(ctx, key, d.plan, err)
+	return b.addUnusable(ctx, key, d.plan, err)
 }
 
-// unusable enters a document that has a problem: plan's, or cause. It keeps what the parent has of it, all of it; of a
-// new one that breaks off nothing is taken, as half a document would pass for a whole one.
-func (b *builder) unusable(ctx context.Context, key string, plan rows.Plan, cause error) error {
+// addUnusable enters a document that has a problem: plan's, or cause. It keeps what the parent has of it, all of it; of
+// a new one that breaks off nothing is taken, as half a document would pass for a whole one.
+func (b *builder) addUnusable(ctx context.Context, key string, plan rows.Plan, cause error) error {
 	code := fault.Code(plan.Problem)
 	if cause != nil {
 		code = fault.CodeOf(cause)
 	}
-	d, lost, err := b.keep(ctx, key, plan, code)
+	d, lost, err := b.keepFormer(ctx, key, plan, code)
 	if err != nil {
 		return err
 	}
@@ -269,7 +270,7 @@ func (b *builder) unusable(ctx context.Context, key string, plan rows.Plan, caus
 		cause = errors.Join(cause, fmt.Errorf("what was there before is lost: %w", lost))
 	}
 	if cause != nil && d == nil && lost == nil {
-		_, _, known, err := b.former.find(ctx, key)
+		_, _, known, err := b.former.findDocument(ctx, key)
 		if err != nil {
 			return err
 		}
@@ -283,14 +284,14 @@ func (b *builder) unusable(ctx context.Context, key string, plan rows.Plan, caus
 		b.res.Failed++
 	}
 	if cause != nil {
-		if err := b.problem(core.Problem{Code: string(code), Object: key, Detail: redact.Text(cause.Error())}); err != nil {
+		if err := b.addFault(core.Problem{Code: string(code), Object: key, Detail: redact.Text(cause.Error())}); err != nil {
 			return err
 		}
 	}
 	if d == nil {
 		d = &draft{plan: plan, row: rows.Document{Problem: string(code)}}
 	}
-	return b.write(ctx, key, d)
+	return b.writeDocument(ctx, key, d)
 }
 
 // reportMissing records that some of a document could not be read, where that is so.
@@ -298,10 +299,10 @@ func (b *builder) reportMissing(key, missing string) error {
 	if missing == "" {
 		return nil
 	}
-	return b.problem(core.Problem{Code: string(fault.PartsMissing), Object: key, Detail: redact.Text(missing)})
+	return b.addFault(core.Problem{Code: string(fault.PartsMissing), Object: key, Detail: redact.Text(missing)})
 }
 
-func (b *builder) problem(problem core.Problem) error {
+func (b *builder) addFault(problem core.Problem) error {
 	b.res.ProblemCount++
 	if len(b.res.Problems) < MaxProblems {
 		b.res.Problems = append(b.res.Problems, problem)

@@ -278,16 +278,16 @@ func TestProblemsOfDocumentsAreRecorded(t *testing.T) {
 		"not.pdf": fault.Unreadable, "not.txt.gz": fault.Unreadable, "denied.txt": fault.StoreDenied,
 		"breaks.txt": fault.Unreadable,
 	}
-	told := map[string]string{}
+	reported := map[string]string{}
 	for _, problem := range res.Problems {
-		told[problem.Object] = problem.Code
+		reported[problem.Object] = problem.Code
 		if problem.Detail == "" {
 			t.Errorf("%s has no detail", problem.Object)
 		}
 	}
 	for key, d := range r.documents(res) {
-		if fault.Code(d.Problem) != want[key] || told[key] != d.Problem {
-			t.Errorf("%s: %q, reported %q; want %q", key, d.Problem, told[key], want[key])
+		if fault.Code(d.Problem) != want[key] || reported[key] != d.Problem {
+			t.Errorf("%s: %q, reported %q; want %q", key, d.Problem, reported[key], want[key])
 		}
 	}
 	if res.Listed != 10 || res.Counts.Documents != 1 || res.Empty != 2 || res.Failed != 7 || res.ProblemCount != 9 ||

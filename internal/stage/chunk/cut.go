@@ -31,18 +31,18 @@ const minShare = 400.0 / 1500
 // maxWhole bounds a document that is one chunk.
 const maxWhole = 4 << 20
 
-// cut reads a text and gives its chunks in order.
-func cut(reader io.Reader, chunking core.Chunking, emit func(cutting) error) error {
+// cutChunks reads a text and gives its chunks in order.
+func cutChunks(reader io.Reader, chunking core.Chunking, emit func(cutting) error) error {
 	switch chunking.Strategy {
 	case "document":
-		return whole(reader, emit)
+		return cutWhole(reader, emit)
 	case "fixed":
-		return fixed(reader, chunking, emit)
+		return cutFixed(reader, chunking, emit)
 	}
-	return packed(reader, chunking, emit)
+	return cutPacked(reader, chunking, emit)
 }
 
-func whole(r io.Reader, emit func(cutting) error) error {
+func cutWhole(r io.Reader, emit func(cutting) error) error {
 	raw, err := io.ReadAll(io.LimitReader(r, maxWhole+1))
 	if err != nil {
 		return err
@@ -53,11 +53,11 @@ func whole(r io.Reader, emit func(cutting) error) error {
 			Advise("use chunking.strategy: text")
 	}
 	s := string(raw)
-	return emit(trim(s, s, 0, tokens.Count(s)))
+	return emit(trimPiece(s, s, 0, tokens.Count(s)))
 }
 
-// trim drops white space around a chunk's text and moves its start.
-func trim(piece, raw string, at, n int) cutting {
+// trimPiece drops white space around a chunk's text and moves its start.
+func trimPiece(piece, raw string, at, n int) cutting {
 	left := strings.TrimLeftFunc(raw, unicode.IsSpace)
 	skipped := utf8.RuneCountInString(raw[:len(raw)-len(left)])
 	return cutting{piece: piece, text: strings.TrimRightFunc(left, unicode.IsSpace), start: at + skipped, tokens: n}
@@ -73,9 +73,9 @@ type packer struct {
 	emit     func(cutting) error
 }
 
-// packed cuts at paragraph ends, else at sentence ends. Stable boundaries take, of the cuts that leave between min and
-// max tokens, the one whose neighbours have the smallest hash: an edit elsewhere leaves it where it is.
-func packed(r io.Reader, c core.Chunking, emit func(cutting) error) error {
+// cutPacked cuts at paragraph ends, else at sentence ends. Stable boundaries take, of the cuts that leave between min
+// and max tokens, the one whose neighbours have the smallest hash: an edit elsewhere leaves it where it is.
+func cutPacked(r io.Reader, c core.Chunking, emit func(cutting) error) error {
 	p := &packer{
 		max:    c.MaxTokens,
 		min:    int(minShare * float64(c.MaxTokens)),
@@ -92,7 +92,7 @@ func packed(r io.Reader, c core.Chunking, emit func(cutting) error) error {
 			return err
 		}
 		for p.tokens+x.tokens > p.max && len(p.buf) > 0 {
-			if err := p.flush(p.choose(x)); err != nil {
+			if err := p.flushChunk(p.chooseCount(x)); err != nil {
 				return err
 			}
 		}
@@ -100,16 +100,16 @@ func packed(r io.Reader, c core.Chunking, emit func(cutting) error) error {
 		p.tokens += x.tokens
 	}
 	if len(p.buf) > 0 {
-		return p.flush(len(p.buf))
+		return p.flushChunk(len(p.buf))
 	}
 	return nil
 }
 
-// choose is how many units of the buffer make the next chunk; next is the unit after the buffer.
-func (p *packer) choose(next unit) int {
+// chooseCount is how many units of the buffer make the next chunk; next is the unit after the buffer.
+func (p *packer) chooseCount(next unit) int {
 	if !p.stable {
 		for i := len(p.buf); i > 0; i-- {
-			if p.buf[i-1].paraEnd && p.sum(i) >= p.min {
+			if p.buf[i-1].paraEnd && p.sumTokens(i) >= p.min {
 				return i
 			}
 		}
@@ -144,7 +144,7 @@ func (p *packer) choose(next unit) int {
 	return len(p.buf)
 }
 
-func (p *packer) sum(n int) int {
+func (p *packer) sumTokens(n int) int {
 	t := 0
 	for _, x := range p.buf[:n] {
 		t += x.tokens
@@ -152,23 +152,23 @@ func (p *packer) sum(n int) int {
 	return t
 }
 
-func (p *packer) flush(n int) error {
+func (p *packer) flushChunk(n int) error {
 	var text strings.Builder
 	for _, x := range p.buf[:n] {
 		text.WriteString(x.s)
 	}
-	t := p.sum(n)
+	t := p.sumTokens(n)
 	raw := text.String()
-	c := trim(raw, raw, p.at, t)
+	c := trimPiece(raw, raw, p.at, t)
 	p.at += utf8.RuneCountInString(raw)
 	p.buf = append(p.buf[:0], p.buf[n:]...)
 	p.tokens -= t
 	return p.emit(c)
 }
 
-// fixed reproduces the windows of the reference implementation (docs/contract.md, Chunking): max tokens, a step of max
-// less overlap, on borders of runes.
-func fixed(r io.Reader, chunking core.Chunking, emit func(cutting) error) error {
+// cutFixed reproduces the windows of the reference implementation (docs/contract.md, Chunking): max tokens, a step of
+// max less overlap, on borders of runes.
+func cutFixed(r io.Reader, chunking core.Chunking, emit func(cutting) error) error {
 	u := newUnits(r, chunking.MaxTokens)
 	var buf string
 	var lens []int
@@ -191,10 +191,10 @@ func fixed(r io.Reader, chunking core.Chunking, emit func(cutting) error) error 
 			return nil
 		}
 		if len(lens) <= chunking.MaxTokens {
-			return emit(trim(buf, buf, at, len(lens)))
+			return emit(trimPiece(buf, buf, at, len(lens)))
 		}
 		end, next := bytesOf(buf, lens, chunking.MaxTokens), bytesOf(buf, lens, step)
-		if err := emit(trim(buf[:next], buf[:end], at, chunking.MaxTokens)); err != nil {
+		if err := emit(trimPiece(buf[:next], buf[:end], at, chunking.MaxTokens)); err != nil {
 			return err
 		}
 		at += utf8.RuneCountInString(buf[:next])

@@ -21,7 +21,7 @@ var stable = core.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 15
 func chunks(t *testing.T, s string, c core.Chunking) []cutting {
 	t.Helper()
 	var out []cutting
-	require.NoError(t, cut(strings.NewReader(s), c, func(x cutting) error { out = append(out, x); return nil }))
+	require.NoError(t, cutChunks(strings.NewReader(s), c, func(x cutting) error { out = append(out, x); return nil }))
 	return out
 }
 
@@ -102,7 +102,7 @@ func TestChunksDoNotDependOnHowTheTextIsRead(t *testing.T) {
 		"halves":       iotest.HalfReader(strings.NewReader(s)),
 	} {
 		var got []cutting
-		require.NoError(t, cut(r, stable, func(x cutting) error { got = append(got, x); return nil }))
+		require.NoError(t, cutChunks(r, stable, func(x cutting) error { got = append(got, x); return nil }))
 		assert.Equal(t, want, fmt.Sprint(got), "%s: other chunks", name)
 	}
 }

@@ -44,7 +44,7 @@ func (d *draft) reset() {
 	*d = draft{plan: d.plan, cuts: extsort.Sorter{Run: draftBytes}}
 }
 
-func (d *draft) add(c cutting) {
+func (d *draft) addCut(c cutting) {
 	var enc rowfile.Enc
 	enc.S(c.piece)
 	enc.S(c.text)
@@ -63,8 +63,8 @@ func decodeCutting(raw []byte) (cutting, error) {
 	return c, dec.End()
 }
 
-// read opens, parses and cuts one document.
-func (b *builder) read(ctx context.Context, key string, d *draft) error {
+// readDocument opens, parses and cuts one document.
+func (b *builder) readDocument(ctx context.Context, key string, d *draft) error {
 	if d.plan.Line == 0 {
 		begun := time.Now()
 		err := b.readSteadily(ctx, d)
@@ -78,7 +78,7 @@ func (b *builder) read(ctx context.Context, key string, d *draft) error {
 	if err != nil {
 		return fault.Unreadable.At("read row", key).Because(err)
 	}
-	return b.cut(ctx, key, document.Doc{Title: title, Meta: meta, Text: strings.NewReader(text)}, d)
+	return b.cutDocument(ctx, key, document.Doc{Title: title, Meta: meta, Text: strings.NewReader(text)}, d)
 }
 
 // rereadWithin is how long a first try may take that is done again where it learned nothing of the document. Both stay
@@ -91,7 +91,7 @@ func (b *builder) readSteadily(ctx context.Context, d *draft) error {
 	return stage.Steady(ctx, b.source, seen, func(now blob.Info) error {
 		d.reset()
 		b.within.Store(0)
-		b.tell()
+		b.reportProgress()
 		err := b.readObject(ctx, d, now, planned)
 		planned = false
 		return err
@@ -107,13 +107,13 @@ func (b *builder) readObject(ctx context.Context, d *draft, now blob.Info, plann
 		return err
 	}
 	defer func() { _ = body.Close() }()
-	cause := b.parse(ctx, d, reading{body, &b.within, d.plan.Size}, planned)
+	cause := b.parseBody(ctx, d, reading{body, &b.within, d.plan.Size}, planned)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	version, err := body.Digest(func(read int64) {
 		b.within.Store(min(d.plan.Size, read))
-		b.tell()
+		b.reportProgress()
 	})
 	if part := d.plan.Part != ""; part && planned && !fault.Is(cause, fault.DocumentChanged) {
 		version = d.plan.Version // as the parser saw
@@ -141,7 +141,7 @@ func (b *builder) readObject(ctx context.Context, d *draft, now blob.Info, plann
 	return cause
 }
 
-func (b *builder) parse(ctx context.Context, d *draft, body io.Reader, planned bool) error {
+func (b *builder) parseBody(ctx context.Context, d *draft, body io.Reader, planned bool) error {
 	plain, err := document.Gunzip(body, d.plan.Gzip, d.plan.Object, b.Limits)
 	if err != nil {
 		return err
@@ -171,18 +171,18 @@ func (b *builder) parse(ctx context.Context, d *draft, body io.Reader, planned b
 		}
 		doc.Meta["attached_to"] = core.ObjectKey(d.plan.Object)
 	}
-	return b.cut(ctx, object, doc, d)
+	return b.cutDocument(ctx, object, doc, d)
 }
 
 // headBytes of a text decide its title.
 const headBytes = 8 << 10
 
-// cut cuts a document's text into the draft; object is what errors name.
-func (b *builder) cut(ctx context.Context, object string, doc document.Doc, d *draft) error {
+// cutDocument cuts a document's text into the draft; object is what errors name.
+func (b *builder) cutDocument(ctx context.Context, object string, doc document.Doc, d *draft) error {
 	var column mapped.Column
 	defer column.Close()
 	sound := document.NewSound(doc.Text, object)
-	text, err := held(sound, &column)
+	text, err := bufferText(sound, &column)
 	if err != nil {
 		return readFault(object, err)
 	}
@@ -196,9 +196,9 @@ func (b *builder) cut(ctx context.Context, object string, doc document.Doc, d *d
 	return readFault(object, b.cutText(ctx, bytes.NewReader(text), d))
 }
 
-// held reads a text to its end before it is cut. Cutting takes a hundred times as long as reading, and nothing is cut
-// of a text that is too long or breaks off.
-func held(text io.Reader, in *mapped.Column) ([]byte, error) {
+// bufferText reads a text to its end before it is cut. Cutting takes a hundred times as long as reading, and nothing is
+// cut of a text that is too long or breaks off.
+func bufferText(text io.Reader, in *mapped.Column) ([]byte, error) {
 	piece := make([]byte, 32<<10)
 	for {
 		n, err := text.Read(piece)
@@ -215,15 +215,15 @@ func held(text io.Reader, in *mapped.Column) ([]byte, error) {
 }
 
 func (b *builder) cutText(ctx context.Context, text io.Reader, d *draft) error {
-	return cut(text, b.Spec.Chunking, func(c cutting) error {
-		d.add(c)
-		b.tell()
+	return cutChunks(text, b.Spec.Chunking, func(c cutting) error {
+		d.addCut(c)
+		b.reportProgress()
 		return ctx.Err()
 	})
 }
 
-// write enters a document: its pieces, its chunks, its row. What the row does not say yet is plan's.
-func (b *builder) write(ctx context.Context, key string, d *draft) error {
+// writeDocument enters a document: its pieces, its chunks, its row. What the row does not say yet is plan's.
+func (b *builder) writeDocument(ctx context.Context, key string, d *draft) error {
 	row := &d.row
 	if !row.Stale {
 		row.Version, row.Modified, row.Kind = d.plan.Version, d.plan.Modified, d.plan.Kind
@@ -249,17 +249,17 @@ func (b *builder) write(ctx context.Context, key string, d *draft) error {
 		row.Runes += utf8.RuneCountInString(c.piece)
 		outline.Add(c.piece)
 		if c.text != "" {
-			b.chunk(key, row, c, frame, seen)
+			b.addChunk(key, row, c, frame, seen)
 		}
 	}
 	row.Headings, row.Pages = outline.End()
-	d.place()
+	d.placeChunks()
 	b.docs.Append(key, row.Encode())
 	return nil
 }
 
-// chunk enters one chunk.
-func (b *builder) chunk(key string, row *rows.Document, c cutting, frame int, seen map[core.ID]int) {
+// addChunk enters one chunk.
+func (b *builder) addChunk(key string, row *rows.Document, c cutting, frame int, seen map[core.ID]int) {
 	same := core.ChunkID("", c.text, 0)
 	id := core.ChunkID(key, c.text, seen[same])
 	seen[same]++

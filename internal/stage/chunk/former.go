@@ -76,8 +76,8 @@ func splitsOf(listed core.Segments) func(part int) int {
 	}
 }
 
-// open opens the parts, once. One that cannot be read is left out: what is in the others is kept all the same.
-func (f *former) open(ctx context.Context) error {
+// openParts opens the parts, once. One that cannot be read is left out: what is in the others is kept all the same.
+func (f *former) openParts(ctx context.Context) error {
 	if f.looked {
 		return nil
 	}
@@ -103,21 +103,21 @@ func (f *former) open(ctx context.Context) error {
 	return nil
 }
 
-// find gives the parent's row of a document, and the part that it is of. Where a part cannot be read, a document that
-// no other has may have been in it: that is the error then.
-func (f *former) find(ctx context.Context, key string) (old rows.Document, part int, found bool, err error) {
-	if err := f.open(ctx); err != nil {
+// findDocument gives the parent's row of a document, and the part that it is of. Where a part cannot be read, a
+// document that no other has may have been in it: that is the error then.
+func (f *former) findDocument(ctx context.Context, key string) (old rows.Document, part int, found bool, err error) {
+	if err := f.openParts(ctx); err != nil {
 		return old, 0, false, err
 	}
-	old, part, found, err = f.look(ctx, key)
+	old, part, found, err = f.searchSplits(ctx, key)
 	if err == nil && !found {
 		err = f.lost
 	}
 	return old, part, found, err
 }
 
-// look asks one split after another: a document counts in one of them at most.
-func (f *former) look(ctx context.Context, key string) (old rows.Document, part int, found bool, err error) {
+// searchSplits asks one split after another: a document counts in one of them at most.
+func (f *former) searchSplits(ctx context.Context, key string) (old rows.Document, part int, found bool, err error) {
 	for from := 0; from < len(f.parts); {
 		to := from + 1
 		for to < len(f.parts) && f.parts[to].split == f.parts[from].split {
@@ -168,8 +168,8 @@ func (f *former) lookIn(
 	}
 }
 
-// text opens the decoded text of a part.
-func (f *former) text(ctx context.Context, part int) (*textseg.Reader, error) {
+// openText opens the decoded text of a part.
+func (f *former) openText(ctx context.Context, part int) (*textseg.Reader, error) {
 	var err error
 	p := &f.parts[part]
 	if p.pieces == nil {
@@ -178,19 +178,19 @@ func (f *former) text(ctx context.Context, part int) (*textseg.Reader, error) {
 	return p.pieces, err
 }
 
-// keep drafts a document that cannot be used from what the parent has of it: nil where the parent has nothing. The text
-// is cut as any other, so with an unchanged chunker the chunks are the parent's. Where the parent is damaged, lost says
-// how.
-func (b *builder) keep(
+// keepFormer drafts a document that cannot be used from what the parent has of it: nil where the parent has nothing.
+// The text is cut as any other, so with an unchanged chunker the chunks are the parent's. Where the parent is damaged,
+// lost says how.
+func (b *builder) keepFormer(
 	ctx context.Context, key string, plan rows.Plan, code fault.Code,
 ) (kept *draft, lost, err error) {
-	old, part, found, err := b.former.find(ctx, key)
+	old, part, found, err := b.former.findDocument(ctx, key)
 	if err == nil && (!found || len(old.Chunks) == 0) {
 		return nil, nil, nil
 	}
 	if err == nil {
 		kept = &draft{plan: plan, cuts: extsort.Sorter{Run: draftBytes}}
-		err = b.recut(ctx, key, part, old, kept)
+		err = b.recutText(ctx, key, part, old, kept)
 	}
 	if fault.Is(err, fault.SegmentDamage) || fault.Is(err, fault.NotFound) {
 		lost, err = err, nil
@@ -213,9 +213,9 @@ func (b *builder) keep(
 	return kept, nil, nil
 }
 
-// recut cuts the parent's text of a document, all of it.
-func (b *builder) recut(ctx context.Context, key string, part int, old rows.Document, into *draft) error {
-	pieces, err := b.former.text(ctx, part)
+// recutText cuts the parent's text of a document, all of it.
+func (b *builder) recutText(ctx context.Context, key string, part int, old rows.Document, into *draft) error {
+	pieces, err := b.former.openText(ctx, part)
 	if err != nil {
 		return err
 	}

@@ -53,19 +53,19 @@ func (h *huge) ListRange(ctx context.Context, prefix, after, until string) iter.
 func (h *huge) Get(ctx context.Context, key string, part blob.Range) (io.ReadCloser, blob.Info, error) {
 	body, info, err := h.Corpus.Get(ctx, key, part)
 	if err == nil && key == h.key {
-		body, info.Size = io.NopCloser(&alike{huge: h, left: h.comes}), 1<<20
+		body, info.Size = io.NopCloser(&wordStream{huge: h, left: h.comes}), 1<<20
 	}
 	return body, info, err
 }
 
 // wordStream gives words without end.
-type alike struct {
+type wordStream struct {
 	*huge
 	left int64
 	read int
 }
 
-func (a *alike) Read(to []byte) (int, error) {
+func (a *wordStream) Read(to []byte) (int, error) {
 	if a.left <= 0 {
 		return 0, io.EOF
 	}
@@ -95,12 +95,12 @@ func TestAnObjectOfGigabytesIsRefusedInBoundedMemoryAndIsNeverSilent(t *testing.
 				r.limits.Text, r.limits.Bytes = 1<<20, 1<<20
 				store := &huge{Corpus: r.corpus, versioned: versioned, key: key, comes: 100 << 20}
 				before := heap()
-				told, problems := r.chunkAll(store)
+				reported, problems := r.chunkAll(store)
 				if len(problems) != 1 || problems[0].Code != string(fault.TooLarge) || problems[0].Object != key ||
 					!strings.Contains(problems[0].Detail, limit) {
 					t.Errorf("problems %+v", problems)
 				}
-				assert.True(t, told >= 12, "%d reports of 100 MiB", told)
+				assert.True(t, reported >= 12, "%d reports of 100 MiB", reported)
 				assert.True(t, store.most <= before+48<<20, "it took %d bytes of memory", store.most-before)
 			})
 		}
@@ -116,7 +116,7 @@ func heap() uint64 {
 }
 
 // chunkAll plans and chunks a corpus in place of the run's; reported counts the signs of life.
-func (r *run) chunkAll(store blob.Store) (told int64, problems []core.Problem) {
+func (r *run) chunkAll(store blob.Store) (reported int64, problems []core.Problem) {
 	r.t.Helper()
 	var signs atomic.Int64
 	planned, err := plan.Run(r.t.Context(), plan.In{

@@ -7,8 +7,8 @@ import (
 	"github.com/unweaver/unweaver/internal/document"
 )
 
-// place gives the chunks of a document the parts of its pages on which they stand.
-func (d *draft) place() {
+// placeChunks gives the chunks of a document the parts of its pages on which they stand.
+func (d *draft) placeChunks() {
 	chunks := d.row.Chunks
 	if d.former != nil {
 		for i := range chunks {

@@ -24,7 +24,7 @@ func TestWhatWaitsIsBoundedByItsBytes(t *testing.T) {
 		}
 	}
 	room := semaphore.NewWeighted(aheadRoom)
-	next, stop := iter.Pull2(coming(t.Context(), plan, room))
+	next, stop := iter.Pull2(streamUpcoming(t.Context(), plan, room))
 	defer stop()
 	for i, size := range sizes {
 		given, err, ok := next()
@@ -37,7 +37,7 @@ func TestWhatWaitsIsBoundedByItsBytes(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	given := 0
-	for _, err := range coming(ctx, plan, semaphore.NewWeighted(aheadRoom)) {
+	for _, err := range streamUpcoming(ctx, plan, semaphore.NewWeighted(aheadRoom)) {
 		if err != nil {
 			break
 		}

@@ -72,7 +72,7 @@ func openSuspects(ctx context.Context, in In) (*suspects, error) {
 		pace: notes, store: in.Artifacts.Store, careful: in.Tries > carefulAfter,
 		key: fmt.Sprintf("%s/chunk-%05d-reading.json", in.Scratch, in.Unit),
 	}
-	found, dead, err := s.find(ctx)
+	found, dead, err := s.readNote(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -88,13 +88,14 @@ func openSuspects(ctx context.Context, in In) (*suspects, error) {
 			}
 			s.note.Deaths[found.Document] += weight
 		}
-		s.write(ctx, 0)
+		s.writeNote(ctx, 0)
 	}
 	return s, nil
 }
 
-// find reads the note. Dead says that it names a document and was left: it is another process's, and is not renewed.
-func (s *suspects) find(ctx context.Context) (found note, dead bool, err error) {
+// readNote reads the note. Dead says that it names a document and was left: it is another process's, and is not
+// renewed.
+func (s *suspects) readNote(ctx context.Context) (found note, dead bool, err error) {
 	for begun := time.Now(); ; {
 		var read note
 		info, err := blob.ReadJSON(ctx, s.store, s.key, &read)
@@ -121,8 +122,8 @@ func (s *suspects) find(ctx context.Context) (found note, dead bool, err error) 
 	}
 }
 
-// write writes down which document is being read. The caller holds the lock, or is alone.
-func (s *suspects) write(ctx context.Context, document int64) {
+// writeNote writes down which document is being read. The caller holds the lock, or is alone.
+func (s *suspects) writeNote(ctx context.Context, document int64) {
 	if s.lost {
 		return
 	}
@@ -141,20 +142,20 @@ func (s *suspects) write(ctx context.Context, document int64) {
 	case err == nil:
 		s.cond = blob.Cond{Match: info.ETag}
 	case fault.Is(err, fault.Precondition):
-		s.forget()
+		s.forgetNote()
 	}
 }
 
-// forget leaves the note to another attempt.
-func (s *suspects) forget() {
+// forgetNote leaves the note to another attempt.
+func (s *suspects) forgetNote() {
 	if s.lost = true; s.note.Document > 0 {
 		s.note.Document = 0
 		noted.Add(-1)
 	}
 }
 
-// renew notes from time to time that this process lives, until a document is read.
-func (s *suspects) renew(ctx context.Context, document int64, read <-chan struct{}) {
+// renewNote notes from time to time that this process lives, until a document is read.
+func (s *suspects) renewNote(ctx context.Context, document int64, read <-chan struct{}) {
 	wait := s.noteAfter
 	if s.careful {
 		wait = s.renewEvery
@@ -172,30 +173,30 @@ func (s *suspects) renew(ctx context.Context, document int64, read <-chan struct
 		}
 		s.mu.Lock()
 		if s.now == document {
-			s.write(ctx, document)
+			s.writeNote(ctx, document)
 		}
 		s.mu.Unlock()
 		timer.Reset(s.renewEvery)
 	}
 }
 
-// begin notes that a document is being read, until end.
-func (s *suspects) begin(ctx context.Context, document int64) (end func()) {
+// beginReading notes that a document is being read, until end.
+func (s *suspects) beginReading(ctx context.Context, document int64) (end func()) {
 	s.mu.Lock()
 	s.now = document
 	if s.careful {
-		s.write(ctx, document)
+		s.writeNote(ctx, document)
 	}
 	s.mu.Unlock()
 	read := make(chan struct{})
-	go s.renew(ctx, document, read)
+	go s.renewNote(ctx, document, read)
 	return func() {
 		close(read)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.now = 0
 		if s.note.Document == document && !s.careful { // careful: the next one's note takes its place
-			s.write(ctx, 0)
+			s.writeNote(ctx, 0)
 		}
 	}
 }
@@ -205,18 +206,18 @@ func (s *suspects) close(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.now = 0; s.note.Document > 0 {
-		s.write(ctx, 0)
+		s.writeNote(ctx, 0)
 	}
 }
 
-// watched chunks one document, unless processes died while they read it.
-func (b *builder) watched(ctx context.Context, key string, plan rows.Plan) error {
+// chunkWatched chunks one document, unless processes died while they read it.
+func (b *builder) chunkWatched(ctx context.Context, key string, plan rows.Plan) error {
 	number := b.res.Listed + 1
 	if b.suspects.note.Deaths[number] >= maxWeight && plan.Problem == "" {
-		return b.unusable(ctx, key, plan, fault.Quarantined.At("read", key).
+		return b.addUnusable(ctx, key, plan, fault.Quarantined.At("read", key).
 			Because("again and again the program that read it was killed or fell meanwhile").
 			Advise("it is tried again by the next run; if that fails too, remove it or convert it to text"))
 	}
-	defer b.suspects.begin(ctx, number)()
-	return b.document(ctx, key, plan)
+	defer b.suspects.beginReading(ctx, number)()
+	return b.chunkDocument(ctx, key, plan)
 }

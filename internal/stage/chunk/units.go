@@ -44,17 +44,18 @@ func (u *units) next() (unit, error) {
 		if u.err != nil {
 			return unit{}, u.err
 		}
-		block, end, err := u.block()
+		block, end, err := u.readBlock()
 		u.err = err
-		u.split(block, end)
+		u.splitBlock(block, end)
 	}
 	x := u.queue[0]
 	u.queue = u.queue[1:]
 	return x, nil
 }
 
-// block reads a paragraph with the blank lines that follow it, or the first blockBytes of a long one (end is false).
-func (u *units) block() (block string, end bool, err error) {
+// readBlock reads a paragraph with the blank lines that follow it, or the first blockBytes of a long one (end is
+// false).
+func (u *units) readBlock() (block string, end bool, err error) {
 	var b strings.Builder
 	b.WriteString(u.carry)
 	u.carry = ""
@@ -95,7 +96,7 @@ func cutAt(s string, limit int) int {
 	return limit
 }
 
-func (u *units) split(block string, end bool) {
+func (u *units) splitBlock(block string, end bool) {
 	if block == "" {
 		return
 	}

@@ -81,7 +81,7 @@ func Begin(id core.ID, spec core.Spec) *Class {
 // Add takes the next mention of the class. They come in chunk order.
 func (c *Class) Add(m rows.Mention) {
 	if c.count == 0 || c.chunk != m.Chunk {
-		c.flush()
+		c.flushChunk()
 		c.chunk = m.Chunk
 		c.out.ChunkTotal++
 	}
@@ -110,8 +110,8 @@ func (c *Class) Add(m rows.Mention) {
 	c.out.Mentions++
 }
 
-// flush puts the finished chunk into the members digest.
-func (c *Class) flush() {
+// flushChunk puts the finished chunk into the members digest.
+func (c *Class) flushChunk() {
 	if c.count == 0 {
 		return
 	}
@@ -120,8 +120,8 @@ func (c *Class) flush() {
 	c.count = 0
 }
 
-// name is the most frequent surface form, then the least in byte order; for parity the one seen first.
-func (c *Class) name() string {
+// chooseName is the most frequent surface form, then the least in byte order; for parity the one seen first.
+func (c *Class) chooseName() string {
 	best, name := surface{}, ""
 	for form, seen := range c.surfaces {
 		before := form < name
@@ -135,8 +135,8 @@ func (c *Class) name() string {
 	return name
 }
 
-// sorted puts the sample in the order of its hashes; for parity in chunk order.
-func (c *Class) sorted() []sampled {
+// sortSample puts the sample in the order of its hashes; for parity in chunk order.
+func (c *Class) sortSample() []sampled {
 	sort.Slice(c.sample, func(i, j int) bool {
 		if c.parity {
 			return c.sample[i].at < c.sample[j].at
@@ -148,11 +148,11 @@ func (c *Class) sorted() []sampled {
 
 // End gives the class that streamed by; nothing may be added any more.
 func (c *Class) End() rows.Reduced {
-	c.flush()
-	c.out.Name = c.name()
+	c.flushChunk()
+	c.out.Name = c.chooseName()
 	c.members.Sum(c.out.Members[:0])
 	fields := []string{Recipe(c.parity), c.out.Name}
-	for _, s := range c.sorted() {
+	for _, s := range c.sortSample() {
 		c.out.Descriptions = append(c.out.Descriptions, s.text)
 		fields = append(fields, s.text)
 	}

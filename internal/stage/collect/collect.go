@@ -101,7 +101,7 @@ type generation struct {
 	leased   bool
 	purged   bool      // it goes whatever would keep it
 	marked   time.Time // zero: not
-	told     bool      // its mark says that it is purged
+	reported bool      // its mark says that it is purged
 }
 
 // Run does the stage. A generation that is damaged is named in the result, and as long as it is kept nothing is deleted
@@ -118,18 +118,18 @@ func Run(ctx context.Context, in In) (Result, error) {
 		return c.res, err
 	}
 	c.Now = clock.At
-	if err := c.look(ctx); err != nil {
+	if err := c.readState(ctx); err != nil {
 		return c.res, err
 	}
-	if err := c.scratch(ctx); err != nil {
+	if err := c.deleteScratch(ctx); err != nil {
 		return c.res, err
 	}
-	due, err := c.mark(ctx)
+	due, err := c.markGenerations(ctx)
 	if err != nil {
 		return c.res, err
 	}
 	for _, gen := range due {
-		if err := c.remove(ctx, gen); err != nil {
+		if err := c.removeGeneration(ctx, gen); err != nil {
 			return c.res, err
 		}
 	}
@@ -138,21 +138,21 @@ func Run(ctx context.Context, in In) (Result, error) {
 			c.res.Purged++
 		}
 	}
-	if err := c.reports(ctx); err != nil {
+	if err := c.deleteReports(ctx); err != nil {
 		return c.res, err
 	}
-	if err := c.deleted(ctx); err != nil {
+	if err := c.cleanBranches(ctx); err != nil {
 		return c.res, err
 	}
 	if !c.blind {
-		if err := c.segments(ctx); err != nil {
+		if err := c.collectSegments(ctx); err != nil {
 			return c.res, err
 		}
 	}
 	if err := clock.Save(ctx, in.Artifacts.Store, clockKey(in.Artifacts)); err != nil {
 		return c.res, err
 	}
-	return c.res, c.copies(ctx)
+	return c.res, c.deleteCopies(ctx)
 }
 
 // leastStep is what a clock may always go on by between two runs: half a grace, or the grace up to a day.
@@ -161,8 +161,8 @@ func leastStep(grace time.Duration) time.Duration { return max(grace/2, min(grac
 // clockKey is the time of the last run: what waits grows old by it.
 func clockKey(index artifact.Index) string { return index.Name + "/clock.json" }
 
-// look reads the pointer, the references and the manifests.
-func (c *collector) look(ctx context.Context) error {
+// readState reads the pointer, the references and the manifests.
+func (c *collector) readState(ctx context.Context) error {
 	var err error
 	if c.current, _, err = c.Artifacts.Current(ctx); err != nil {
 		return err
@@ -192,7 +192,7 @@ func (c *collector) look(ctx context.Context) error {
 			return err
 		}
 		if err != nil {
-			c.damaged(name, c.Artifacts.SegmentKey(ref.Manifest), err)
+			c.noteDamage(name, c.Artifacts.SegmentKey(ref.Manifest), err)
 			c.blind = c.blind || gen.kept || gen.leased
 		}
 		c.gens[name] = gen
@@ -205,11 +205,11 @@ func (c *collector) look(ctx context.Context) error {
 		if err != nil && !artifact.IsDamage(err) {
 			return err
 		}
-		c.damaged(name, c.Artifacts.GenerationKey(name, "manifest.json"), err)
+		c.noteDamage(name, c.Artifacts.GenerationKey(name, "manifest.json"), err)
 		c.blind = true
 		c.gens[name] = &generation{name: name, index: c.Artifacts, leased: leased[name]}
 	}
-	if err := c.family(ctx); err != nil {
+	if err := c.readFamily(ctx); err != nil {
 		return err
 	}
 	for _, gen := range c.gens {
@@ -217,7 +217,7 @@ func (c *collector) look(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		gen.marked, gen.told = found.At, found.Purged
+		gen.marked, gen.reported = found.At, found.Purged
 	}
 	slices.Sort(c.res.Damaged)
 	c.keepParent()
@@ -231,8 +231,8 @@ func (c *collector) look(ctx context.Context) error {
 	return nil
 }
 
-// damaged notes the object that keeps a generation from being read.
-func (c *collector) damaged(gen, key string, cause error) {
+// noteDamage notes the object that keeps a generation from being read.
+func (c *collector) noteDamage(gen, key string, cause error) {
 	if !slices.Contains(c.res.Damaged, gen) {
 		c.res.Damaged = append(c.res.Damaged, gen)
 	}
@@ -306,20 +306,21 @@ func (c *collector) markOf(ctx context.Context, gen *generation) (mark, error) {
 	return m, err
 }
 
-// mark marks what no rule keeps, takes marks off what one keeps again, and gives what may go, the oldest first.
-func (c *collector) mark(ctx context.Context) ([]*generation, error) {
+// markGenerations marks what no rule keeps, takes marks off what one keeps again, and gives what may go, the oldest
+// first.
+func (c *collector) markGenerations(ctx context.Context) ([]*generation, error) {
 	var due []*generation
 	for _, gen := range c.gens {
 		key := MarkKey(gen.index, gen.name)
 		switch {
 		case gen.kept && !gen.marked.IsZero():
-			if err := c.permit(nil).erase(ctx, c.Artifacts.Store, []string{key}); err != nil {
+			if err := c.newPermit(nil).eraseKeys(ctx, c.Artifacts.Store, []string{key}); err != nil {
 				return nil, err
 			}
 		case gen.kept:
 		case gen.marked.IsZero() || gen.marked.After(c.Now), // a mark from the future is of a clock that was wrong
-			gen.purged && !gen.told:
-			if err := c.ask(ctx, nil); err != nil { // a reader refuses what is marked
+			gen.purged && !gen.reported:
+			if err := c.confirmDelete(ctx, nil); err != nil { // a reader refuses what is marked
 				return nil, err
 			}
 			if _, err := blob.WriteJSON(ctx, c.Artifacts.Store, key, mark{c.Now.UTC(), gen.purged}, blob.Cond{}); err != nil {
@@ -333,8 +334,8 @@ func (c *collector) mark(ctx context.Context) ([]*generation, error) {
 	return due, nil
 }
 
-// ask is done before every batch of deletes: what was decided may have been overtaken.
-func (c *collector) ask(ctx context.Context, gen *generation) error {
+// confirmDelete is done before every batch of deletes: what was decided may have been overtaken.
+func (c *collector) confirmDelete(ctx context.Context, gen *generation) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -348,7 +349,7 @@ func (c *collector) ask(ctx context.Context, gen *generation) error {
 func (c *collector) askPointer(ctx context.Context) error {
 	current, _, err := c.Artifacts.Current(ctx)
 	if err == nil && current != c.current {
-		err = overtaken(c.Artifacts.Name, "another generation was published meanwhile")
+		err = overtakenFault(c.Artifacts.Name, "another generation was published meanwhile")
 	}
 	return err
 }
@@ -356,30 +357,30 @@ func (c *collector) askPointer(ctx context.Context) error {
 func (c *collector) askReaders(ctx context.Context, gen *generation) error {
 	leased, err := c.Readers.Leased(ctx, gen.index.Name)
 	if err == nil && leased[gen.name] {
-		err = overtaken(gen.name, "a reader opened it meanwhile")
+		err = overtakenFault(gen.name, "a reader opened it meanwhile")
 	}
 	return err
 }
 
-// permit lets things be deleted for the sake of a generation that goes; nil: of none.
-func (c *collector) permit(gen *generation) Permit {
-	return Permit{Look: func(ctx context.Context) error { return c.ask(ctx, gen) }, Lasts: c.Permit}
+// newPermit lets things be deleted for the sake of a generation that goes; nil: of none.
+func (c *collector) newPermit(gen *generation) Permit {
+	return Permit{Look: func(ctx context.Context) error { return c.confirmDelete(ctx, gen) }, Lasts: c.Permit}
 }
 
-func overtaken(object, why string) error {
+func overtakenFault(object, why string) error {
 	return fault.GenBusy.At("collect", object).Because(why).Advise("nothing is lost: the next run goes on")
 }
 
-func (c *collector) count(n int) {
+func (c *collector) countDone(n int) {
 	c.done += int64(n)
 	if c.OnProgress != nil {
 		c.OnProgress(c.done)
 	}
 }
 
-// remove deletes a generation that is due.
-func (c *collector) remove(ctx context.Context, gen *generation) error {
-	if err := c.ask(ctx, gen); err != nil {
+// removeGeneration deletes a generation that is due.
+func (c *collector) removeGeneration(ctx context.Context, gen *generation) error {
+	if err := c.confirmDelete(ctx, gen); err != nil {
 		return err
 	}
 	if gen.manifest != nil {

@@ -9,19 +9,19 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// copies deletes the copies for bulk import of this run and of those before it. An import deletes its own when it ends,
-// so that what is found here is of a run that was cancelled, or of an attempt that was frozen: with the lease of the
-// caller all of them are over, and the caller's import came to its end before it was published. Newer fences are
+// deleteCopies deletes the copies for bulk import of this run and of those before it. An import deletes its own when it
+// ends, so that what is found here is of a run that was cancelled, or of an attempt that was frozen: with the lease of
+// the caller all of them are over, and the caller's import came to its end before it was published. Newer fences are
 // another run's, and what has no fence is no copy of this program's.
 //
 // Such copies only take room. Where the bucket refuses or fails, that is reported, and the next run tries again.
-func (c *collector) copies(ctx context.Context) error {
+func (c *collector) deleteCopies(ctx context.Context) error {
 	if c.Staging == nil {
 		return nil
 	}
 	var asked error // whether the caller may delete is asked of other stores
 	permit := Permit{Lasts: c.Permit, Look: func(ctx context.Context) error {
-		asked = c.ask(ctx, nil)
+		asked = c.confirmDelete(ctx, nil)
 		return asked
 	}}
 	prefix := c.Copies + c.runsPrefix()
@@ -38,17 +38,17 @@ func (c *collector) copies(ctx context.Context) error {
 		advice = "let the worker's credentials list and delete below " + c.Copies +
 			" of that bucket (stores.milvus.bucket); until then these copies only take room"
 	}
-	told := fault.CodeOf(err).At("delete copies of imports that are over", c.Staging.Location(prefix)).
-		Because(cause(err)).
+	reported := fault.CodeOf(err).At("delete copies of imports that are over", c.Staging.Location(prefix)).
+		Because(causeOf(err)).
 		Advise(advice)
 	c.res.Problems = append(c.res.Problems, core.Problem{
-		Code: string(told.Code), Object: c.Staging.Location(prefix), Detail: told.Error(),
+		Code: string(reported.Code), Object: c.Staging.Location(prefix), Detail: reported.Error(),
 	})
 	return nil
 }
 
-// cause is why a store failed, without its own advice, which is about all that it may hold.
-func cause(err error) error {
+// causeOf is why a store failed, without its own advice, which is about all that it may hold.
+func causeOf(err error) error {
 	if known := fault.As(err); known != nil && known.Err != nil {
 		return known.Err
 	}

@@ -15,7 +15,7 @@ import (
 // chunks do not hold them, so they are made as they were made then: from title, text and the embedder's limit.
 func embeddedChunks(ctx context.Context, index artifact.Index) iter.Seq2[core.Digest, error] {
 	return func(yield func(core.Digest, error) bool) {
-		manifests, err := listing(ctx, index)
+		manifests, err := listManifests(ctx, index)
 		if err != nil {
 			yield(core.Digest{}, err)
 			return

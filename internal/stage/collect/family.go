@@ -11,15 +11,15 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 )
 
-// family reads the generations of the indexes that share segments, records and collections with this one: its branches,
-// or its base and the base's other branches. They stay, each until a run of its own index removes it. Those of a branch
-// that was deleted belong to the base alone, whose runs let them go as if no rule kept them; a run of a branch
-// leaves them alone.
+// readFamily reads the generations of the indexes that share segments, records and collections with this one: its
+// branches, or its base and the base's other branches. They stay, each until a run of its own index removes it. Those
+// of a branch that was deleted belong to the base alone, whose runs let them go as if no rule kept them; a run of a
+// branch leaves them alone.
 //
 // All of these indexes have one lease, so that none of them is being built or collected meanwhile. A branch that is
 // made meanwhile begins with a generation that is not marked, which it looks at after it was written down: nothing of
 // such a generation is deleted by a run that does not see the branch.
-func (c *collector) family(ctx context.Context) error {
+func (c *collector) readFamily(ctx context.Context) error {
 	family, branches, err := c.Artifacts.Family(ctx)
 	if err != nil {
 		return err
@@ -34,7 +34,7 @@ func (c *collector) family(ctx context.Context) error {
 			continue
 		}
 		goes := deleted[member.Name] && c.base == c.Artifacts.Name
-		if err := c.member(ctx, member, goes); err != nil {
+		if err := c.addMember(ctx, member, goes); err != nil {
 			return err
 		}
 	}
@@ -48,7 +48,7 @@ func (c *collector) family(ctx context.Context) error {
 			return err
 		}
 		if !begun {
-			if err := c.stays(ctx, artifact.New(c.Artifacts.Store, branch.Name), branch.Generation, ref); err != nil {
+			if err := c.addForeign(ctx, artifact.New(c.Artifacts.Store, branch.Name), branch.Generation, ref); err != nil {
 				return err
 			}
 		}
@@ -56,8 +56,8 @@ func (c *collector) family(ctx context.Context) error {
 	return nil
 }
 
-// member takes the generations of one of them into account.
-func (c *collector) member(ctx context.Context, member artifact.Index, goes bool) error {
+// addMember takes the generations of one of them into account.
+func (c *collector) addMember(ctx context.Context, member artifact.Index, goes bool) error {
 	refs, damaged, err := member.ReadableRefs(ctx)
 	if err != nil {
 		return err
@@ -69,14 +69,14 @@ func (c *collector) member(ctx context.Context, member artifact.Index, goes bool
 			artifact.Lay(refs, current)
 		}
 	case artifact.IsDamage(err):
-		c.damaged(current.Generation, member.CurrentKey(), err)
+		c.noteDamage(current.Generation, member.CurrentKey(), err)
 		c.blind = true
 	default:
 		return err
 	}
 	for _, name := range damaged {
 		if name != current.Generation {
-			c.damaged(name, member.GenerationKey(name, "manifest.json"), nil)
+			c.noteDamage(name, member.GenerationKey(name, "manifest.json"), nil)
 			c.blind = true
 		}
 	}
@@ -91,7 +91,7 @@ func (c *collector) member(ctx context.Context, member artifact.Index, goes bool
 	}
 	for _, name := range slices.Sorted(maps.Keys(refs)) {
 		if !goes {
-			if err := c.stays(ctx, member, name, refs[name]); err != nil {
+			if err := c.addForeign(ctx, member, name, refs[name]); err != nil {
 				return err
 			}
 			continue
@@ -102,7 +102,7 @@ func (c *collector) member(ctx context.Context, member artifact.Index, goes bool
 			return err
 		}
 		if err != nil {
-			c.damaged(name, c.Artifacts.SegmentKey(gen.ref.Manifest), err)
+			c.noteDamage(name, c.Artifacts.SegmentKey(gen.ref.Manifest), err)
 			c.blind = c.blind || gen.leased
 		}
 		c.gens[c.keyOf(gen)] = gen
@@ -110,14 +110,14 @@ func (c *collector) member(ctx context.Context, member artifact.Index, goes bool
 	return nil
 }
 
-// stays notes a generation of another index. What one that cannot be read needs is unknown.
-func (c *collector) stays(ctx context.Context, index artifact.Index, name string, ref core.GenerationRef) error {
+// addForeign notes a generation of another index. What one that cannot be read needs is unknown.
+func (c *collector) addForeign(ctx context.Context, index artifact.Index, name string, ref core.GenerationRef) error {
 	manifest, err := c.Artifacts.Manifest(ctx, ref.Manifest)
 	if err != nil && !artifact.IsDamage(err) {
 		return err
 	}
 	if err != nil {
-		c.damaged(name, c.Artifacts.SegmentKey(ref.Manifest), err)
+		c.noteDamage(name, c.Artifacts.SegmentKey(ref.Manifest), err)
 		c.blind = true
 	}
 	c.others = append(c.others, &generation{name: name, index: index, ref: ref, manifest: manifest, kept: true})
@@ -132,12 +132,13 @@ func (c *collector) keyOf(gen *generation) string {
 	return gen.index.Name + "/" + gen.name
 }
 
-// deleted removes what is left of branches that were deleted, once their generations are gone: all but the audit trail.
-func (c *collector) deleted(ctx context.Context) error {
+// cleanBranches removes what is left of branches that were deleted, once their generations are gone: all but the audit
+// trail.
+func (c *collector) cleanBranches(ctx context.Context) error {
 	for _, member := range c.empty {
 		prefix := member.Name + "/"
 		pick := func(key string, _ time.Time) bool { return !strings.HasPrefix(key, prefix+"operations/") }
-		if _, err := c.deleteWhere(ctx, c.permit(nil), c.Artifacts.Store, prefix, pick); err != nil {
+		if _, err := c.deleteWhere(ctx, c.newPermit(nil), c.Artifacts.Store, prefix, pick); err != nil {
 			return err
 		}
 	}

@@ -29,11 +29,11 @@ func (c *collector) deleteWhere(
 ) (deleted int64, err error) {
 	var keys []string
 	flush := func() error {
-		err := permit.erase(ctx, store, keys)
+		err := permit.eraseKeys(ctx, store, keys)
 		if err == nil {
 			deleted += int64(len(keys))
 		}
-		c.count(len(keys))
+		c.countDone(len(keys))
 		keys = keys[:0]
 		return err
 	}
@@ -64,9 +64,9 @@ func fenceOf(rest string) (fence int64, ok bool) {
 	return fence, err == nil
 }
 
-// scratch deletes runs/<generation>/<fence>/ of fences up to the caller's; newer ones are another run's. What has no
-// fence (a restore's) goes when it is old.
-func (c *collector) scratch(ctx context.Context) error {
+// deleteScratch deletes runs/<generation>/<fence>/ of fences up to the caller's; newer ones are another run's. What has
+// no fence (a restore's) goes when it is old.
+func (c *collector) deleteScratch(ctx context.Context) error {
 	prefix := c.runsPrefix()
 	pick := func(key string, modified time.Time) bool {
 		fence, ok := fenceOf(strings.TrimPrefix(key, prefix))
@@ -75,7 +75,7 @@ func (c *collector) scratch(ctx context.Context) error {
 		}
 		return fence <= c.Fence
 	}
-	_, err := c.deleteWhere(ctx, c.permit(nil), c.Artifacts.Store, prefix, pick)
+	_, err := c.deleteWhere(ctx, c.newPermit(nil), c.Artifacts.Store, prefix, pick)
 	return err
 }
 
@@ -86,21 +86,21 @@ func (c *collector) removeFolder(ctx context.Context, gen *generation) error {
 	prefix := gen.index.GenerationKey(gen.name, "") + "/"
 	mark := MarkKey(gen.index, gen.name)
 	pick := func(key string, _ time.Time) bool { return key != reference && key != mark }
-	_, err := c.deleteWhere(ctx, c.permit(gen), c.Artifacts.Store, prefix, pick)
+	_, err := c.deleteWhere(ctx, c.newPermit(gen), c.Artifacts.Store, prefix, pick)
 	if err != nil {
 		return err
 	}
-	return c.permit(gen).erase(ctx, c.Artifacts.Store, []string{reference, c.cursorKey(gen)})
+	return c.newPermit(gen).eraseKeys(ctx, c.Artifacts.Store, []string{reference, c.cursorKey(gen)})
 }
 
-// reports deletes what is left in the folders of generations without a reference, once it is old. A reference that
-// cannot be read is one.
-func (c *collector) reports(ctx context.Context) error {
+// deleteReports deletes what is left in the folders of generations without a reference, once it is old. A reference
+// that cannot be read is one.
+func (c *collector) deleteReports(ctx context.Context) error {
 	prefix := c.Artifacts.GenerationKey("", "") + "/"
 	pick := func(key string, modified time.Time) bool {
 		gen, _, _ := strings.Cut(strings.TrimPrefix(key, prefix), "/")
 		return c.gens[gen] == nil && c.Now.Sub(modified) > reportsStay
 	}
-	_, err := c.deleteWhere(ctx, c.permit(nil), c.Artifacts.Store, prefix, pick)
+	_, err := c.deleteWhere(ctx, c.newPermit(nil), c.Artifacts.Store, prefix, pick)
 	return err
 }

@@ -62,21 +62,21 @@ func (c *collector) sweepKeys(ctx context.Context, gen *generation) error {
 	own, err := c.OpenTable(ctx, gen.manifest)
 	if err != nil {
 		if artifact.IsDamage(err) {
-			c.damaged(gen.name, c.tableKey(gen.manifest, err), err)
+			c.noteDamage(gen.name, c.tableKey(gen.manifest, err), err)
 			return nil
 		}
 		return err
 	}
 	defer own.Release()
 	s := &keySweep{collector: c, gen: gen, own: own}
-	for _, stays := range c.all() {
+	for _, stays := range c.listGenerations() {
 		if stays == gen || stays.manifest == nil {
 			continue // one that is damaged and not kept cannot be opened by anybody
 		}
 		table, err := c.OpenTable(ctx, stays.manifest)
 		if err != nil {
 			if artifact.IsDamage(err) {
-				c.damaged(stays.name, c.tableKey(stays.manifest, err), err)
+				c.noteDamage(stays.name, c.tableKey(stays.manifest, err), err)
 				c.blind = true
 				return nil
 			}
@@ -85,11 +85,11 @@ func (c *collector) sweepKeys(ctx context.Context, gen *generation) error {
 		defer table.Release()
 		s.others = append(s.others, other{table, stays.manifest.Collections})
 	}
-	return s.run(ctx)
+	return s.sweepSections(ctx)
 }
 
-// names of the generations, in order.
-func (c *collector) names() []string {
+// listNames of the generations, in order.
+func (c *collector) listNames() []string {
 	names := make([]string, 0, len(c.gens))
 	for name := range c.gens {
 		names = append(names, name)
@@ -98,10 +98,10 @@ func (c *collector) names() []string {
 	return names
 }
 
-// all are the generations that are there, those of other indexes that share segments too.
-func (c *collector) all() []*generation {
+// listGenerations are the generations that are there, those of other indexes that share segments too.
+func (c *collector) listGenerations() []*generation {
 	var out []*generation
-	for _, name := range c.names() {
+	for _, name := range c.listNames() {
 		out = append(out, c.gens[name])
 	}
 	return append(out, c.others...)
@@ -109,13 +109,13 @@ func (c *collector) all() []*generation {
 
 // tableKey is the object that could not be read, as far as that is known, or the manifest's.
 func (c *collector) tableKey(manifest *core.Manifest, cause error) string {
-	if told := fault.As(cause); told != nil && told.Object != "" {
-		return told.Object
+	if reported := fault.As(cause); reported != nil && reported.Object != "" {
+		return reported.Object
 	}
 	return c.Artifacts.GenerationKey(manifest.Generation, "manifest.json")
 }
 
-func (s *keySweep) run(ctx context.Context) error {
+func (s *keySweep) sweepSections(ctx context.Context) error {
 	_, err := blob.ReadJSON(ctx, s.Artifacts.Store, s.cursorKey(s.gen), &s.cursor)
 	if err != nil && !artifact.IsDamage(err) {
 		return err
@@ -126,7 +126,7 @@ func (s *keySweep) run(ctx context.Context) error {
 	for ; s.cursor.Section < sweepDone; s.cursor.Section, s.cursor.Place = s.cursor.Section+1, 0 {
 		switch s.cursor.Section {
 		case sweepRecords:
-			err = s.records(ctx)
+			err = s.deleteRecords(ctx)
 		case sweepClasses:
 			err = s.classRows(ctx)
 		case sweepChunks:
@@ -139,8 +139,9 @@ func (s *keySweep) run(ctx context.Context) error {
 	return nil
 }
 
-// in gives the others whose rows lie in a collection. Of one that none of them uses all rows go with the collection.
-func (s *keySweep) in(of func(core.Collections) string) []other {
+// othersIn gives the others whose rows lie in a collection. Of one that none of them uses all rows go with the
+// collection.
+func (s *keySweep) othersIn(of func(core.Collections) string) []other {
 	var out []other
 	for _, o := range s.others {
 		if of(o.collections) == of(s.gen.manifest.Collections) {
@@ -150,8 +151,8 @@ func (s *keySweep) in(of func(core.Collections) string) []other {
 	return out
 }
 
-// tables of generations.
-func tables(others []other) []*segments.Table {
+// tablesOf of generations.
+func tablesOf(others []other) []*segments.Table {
 	out := make([]*segments.Table, len(others))
 	for i, o := range others {
 		out[i] = o.table
@@ -159,10 +160,10 @@ func tables(others []other) []*segments.Table {
 	return out
 }
 
-func (s *keySweep) records(ctx context.Context) error {
+func (s *keySweep) deleteRecords(ctx context.Context) error {
 	s.remove, s.counter = s.Records.DeleteRecords, &s.res.Records
 	manifest := s.gen.manifest
-	for class := range s.own.ClassesLeft(s.cursor.Place, tables(s.others)) {
+	for class := range s.own.ClassesLeft(s.cursor.Place, tablesOf(s.others)) {
 		s.cursor.Place = class.Place
 		listed := false
 		for _, o := range s.others {
@@ -173,20 +174,20 @@ func (s *keySweep) records(ctx context.Context) error {
 			continue
 		}
 		key := core.RecordKey(manifest.Store, s.base, class.ID, class.Record)
-		if err := s.add(ctx, key); err != nil {
+		if err := s.addKey(ctx, key); err != nil {
 			return err
 		}
 	}
-	return s.flush(ctx)
+	return s.flushKeys(ctx)
 }
 
 func (s *keySweep) classRows(ctx context.Context) error {
-	others := s.in(func(c core.Collections) string { return c.Classes })
+	others := s.othersIn(func(c core.Collections) string { return c.Classes })
 	if len(others) == 0 {
 		return nil
 	}
 	s.rowsOf(s.gen.manifest.Collections.Classes)
-	for class := range s.own.ClassesLeft(s.cursor.Place, tables(others)) {
+	for class := range s.own.ClassesLeft(s.cursor.Place, tablesOf(others)) {
 		s.cursor.Place = class.Place
 		listed := false
 		for _, o := range others {
@@ -196,20 +197,20 @@ func (s *keySweep) classRows(ctx context.Context) error {
 		if listed {
 			continue
 		}
-		if err := s.add(ctx, core.ClassRowOf(class.ID, class.Vector)); err != nil {
+		if err := s.addKey(ctx, core.ClassRowOf(class.ID, class.Vector)); err != nil {
 			return err
 		}
 	}
-	return s.flush(ctx)
+	return s.flushKeys(ctx)
 }
 
 func (s *keySweep) chunkRows(ctx context.Context) error {
-	others := s.in(func(c core.Collections) string { return c.Chunks })
+	others := s.othersIn(func(c core.Collections) string { return c.Chunks })
 	if len(others) == 0 {
 		return nil
 	}
 	s.rowsOf(s.gen.manifest.Collections.Chunks)
-	for chunk := range s.own.ChunksLeft(s.cursor.Place, tables(others)) {
+	for chunk := range s.own.ChunksLeft(s.cursor.Place, tablesOf(others)) {
 		s.cursor.Place = chunk.Place
 		listed := 0 // windows below this are
 		for _, o := range others {
@@ -219,12 +220,12 @@ func (s *keySweep) chunkRows(ctx context.Context) error {
 			}
 		}
 		for window := listed; window < chunk.Windows; window++ {
-			if err := s.add(ctx, core.ChunkRow(chunk.ID, window, chunk.Digest)); err != nil {
+			if err := s.addKey(ctx, core.ChunkRow(chunk.ID, window, chunk.Digest)); err != nil {
 				return err
 			}
 		}
 	}
-	return s.flush(ctx)
+	return s.flushKeys(ctx)
 }
 
 func (s *keySweep) rowsOf(collection string) {
@@ -238,26 +239,26 @@ func (s *keySweep) rowsOf(collection string) {
 	}
 }
 
-func (s *keySweep) add(ctx context.Context, key string) error {
+func (s *keySweep) addKey(ctx context.Context, key string) error {
 	if s.keys = append(s.keys, key); len(s.keys) < batchKeys {
 		return nil
 	}
-	return s.flush(ctx)
+	return s.flushKeys(ctx)
 }
 
-// flush deletes what is gathered. The cursor may lie behind what is deleted, never before.
-func (s *keySweep) flush(ctx context.Context) error {
+// flushKeys deletes what is gathered. The cursor may lie behind what is deleted, never before.
+func (s *keySweep) flushKeys(ctx context.Context) error {
 	if len(s.keys) == 0 {
 		return nil
 	}
-	if err := s.ask(ctx, s.gen); err != nil {
+	if err := s.confirmDelete(ctx, s.gen); err != nil {
 		return err
 	}
 	if err := s.remove(ctx, s.keys); err != nil {
 		return err
 	}
 	*s.counter += int64(len(s.keys))
-	s.count(len(s.keys))
+	s.countDone(len(s.keys))
 	s.keys = s.keys[:0]
 	if s.batches++; s.batches%cursorEvery != 0 {
 		return nil

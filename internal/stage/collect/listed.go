@@ -76,8 +76,8 @@ func Listed(ctx context.Context, indexes []artifact.Index, task string) iter.Seq
 	}
 }
 
-// listing gives the manifests of an index that count.
-func listing(ctx context.Context, index artifact.Index) ([]*core.Manifest, error) {
+// listManifests gives the manifests of an index that count.
+func listManifests(ctx context.Context, index artifact.Index) ([]*core.Manifest, error) {
 	refs, err := index.Named(ctx)
 	if err != nil {
 		return nil, err
@@ -98,7 +98,7 @@ func listing(ctx context.Context, index artifact.Index) ([]*core.Manifest, error
 func listingSegments(
 	ctx context.Context, index artifact.Index, task string,
 ) (out, lists, domains []string, err error) {
-	manifests, err := listing(ctx, index)
+	manifests, err := listManifests(ctx, index)
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -23,8 +23,8 @@ type Permit struct {
 	Lasts time.Duration // zero: the usual time
 }
 
-// erase deletes objects.
-func (p Permit) erase(ctx context.Context, store blob.Store, keys []string) error {
+// eraseKeys deletes objects.
+func (p Permit) eraseKeys(ctx context.Context, store blob.Store, keys []string) error {
 	if len(keys) == 0 {
 		return nil
 	}
@@ -34,7 +34,7 @@ func (p Permit) erase(ctx context.Context, store blob.Store, keys []string) erro
 	}
 	for range permitTries {
 		began := time.Now() // the answer may be as old as the question
-		if err := p.look(ctx); err != nil {
+		if err := p.checkPermit(ctx); err != nil {
 			return err
 		}
 		permitted, cancel := context.WithDeadline(ctx, began.Add(lasts))
@@ -49,7 +49,7 @@ func (p Permit) erase(ctx context.Context, store blob.Store, keys []string) erro
 		Because("the store takes longer for it than a permit lasts")
 }
 
-func (p Permit) look(ctx context.Context) error {
+func (p Permit) checkPermit(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}

@@ -56,15 +56,15 @@ func readCondemned(ctx context.Context, index artifact.Index) (condemned, string
 	return list, info.ETag, nil // one that cannot be read begins again: everything waits once more
 }
 
-// write stores the list in place of the version that tag names, and gives the new tag.
-func (l condemned) write(ctx context.Context, index artifact.Index, tag string) (string, error) {
+// writeList stores the list in place of the version that tag names, and gives the new tag.
+func (l condemned) writeList(ctx context.Context, index artifact.Index, tag string) (string, error) {
 	cond := blob.Cond{Match: tag}
 	if tag == "" {
 		cond = blob.Cond{Absent: true}
 	}
 	info, err := blob.WriteJSON(ctx, index.Store, condemnedKey(index), l, cond)
 	if fault.Is(err, fault.Precondition) {
-		return "", overtaken(index.Name, "a build or another collector changed the list of the condemned")
+		return "", overtakenFault(index.Name, "a build or another collector changed the list of the condemned")
 	}
 	return info.ETag, err
 }
@@ -81,10 +81,10 @@ func entriesOf(manifest *core.Manifest, sha string) []string {
 	return out
 }
 
-// segments condemns what no manifest names, and deletes what has waited long enough.
-func (c *collector) segments(ctx context.Context) error {
+// collectSegments condemns what no manifest names, and deletes what has waited long enough.
+func (c *collector) collectSegments(ctx context.Context) error {
 	named := map[string]bool{}
-	for _, gen := range c.all() {
+	for _, gen := range c.listGenerations() {
 		named[segmentEntry+gen.ref.Manifest] = true
 		if gen.manifest != nil {
 			for _, name := range entriesOf(gen.manifest, gen.ref.Manifest) {
@@ -98,34 +98,34 @@ func (c *collector) segments(ctx context.Context) error {
 	}
 	before := maps.Clone(list.Since)
 	if len(list.Deleting) > 0 { // of a collector that died
-		if err := c.delete(ctx, list.Deleting, named); err != nil {
+		if err := c.deleteDue(ctx, list.Deleting, named); err != nil {
 			return err
 		}
 	}
-	dead, err := c.unnamed(ctx, named)
+	dead, err := c.listUnnamed(ctx, named)
 	if err != nil {
 		return err
 	}
-	due := c.condemn(&list, dead)
+	due := c.condemnEntries(&list, dead)
 	if len(due) == 0 && len(list.Deleting) == 0 && maps.Equal(before, list.Since) {
 		return nil
 	}
 	for batch := range slices.Chunk(due, batchKeys) {
 		list.Deleting = batch
-		if tag, err = list.write(ctx, c.Artifacts, tag); err != nil {
+		if tag, err = list.writeList(ctx, c.Artifacts, tag); err != nil {
 			return err
 		}
-		if err := c.delete(ctx, batch, nil); err != nil {
+		if err := c.deleteDue(ctx, batch, nil); err != nil {
 			return err
 		}
 	}
 	list.Deleting = nil
-	_, err = list.write(ctx, c.Artifacts, tag)
+	_, err = list.writeList(ctx, c.Artifacts, tag)
 	return err
 }
 
-// condemn takes what is dead into the list and gives what of it may be deleted now, which leaves the list.
-func (c *collector) condemn(list *condemned, dead []string) (due []string) {
+// condemnEntries takes what is dead into the list and gives what of it may be deleted now, which leaves the list.
+func (c *collector) condemnEntries(list *condemned, dead []string) (due []string) {
 	next := map[string]since{}
 	for _, name := range dead {
 		at, known := list.Since[name]
@@ -150,8 +150,8 @@ func (c *collector) condemn(list *condemned, dead []string) (due []string) {
 	return due
 }
 
-// unnamed lists segments and collections that no manifest names.
-func (c *collector) unnamed(ctx context.Context, named map[string]bool) ([]string, error) {
+// listUnnamed lists segments and collections that no manifest names.
+func (c *collector) listUnnamed(ctx context.Context, named map[string]bool) ([]string, error) {
 	var dead []string
 	prefix := c.Artifacts.SegmentKey("") + "/"
 	for info, err := range c.Artifacts.Store.List(ctx, prefix, "") {
@@ -171,10 +171,10 @@ func (c *collector) unnamed(ctx context.Context, named map[string]bool) ([]strin
 	return dead, err
 }
 
-func (c *collector) delete(ctx context.Context, names []string, named map[string]bool) error {
-	n, err := deleteEntries(ctx, c.Artifacts, c.Vectors, names, named, c.permit(nil))
+func (c *collector) deleteDue(ctx context.Context, names []string, named map[string]bool) error {
+	n, err := deleteEntries(ctx, c.Artifacts, c.Vectors, names, named, c.newPermit(nil))
 	c.res.Deleted += int64(n)
-	c.count(n)
+	c.countDone(n)
 	return err
 }
 
@@ -193,14 +193,14 @@ func deleteEntries(
 			keys = append(keys, index.SegmentKey(sha))
 			continue
 		}
-		if err := permit.look(ctx); err != nil {
+		if err := permit.checkPermit(ctx); err != nil {
 			return 0, err
 		}
 		if err := store.Drop(ctx, strings.TrimPrefix(name, collectionEntry)); err != nil {
 			return 0, err
 		}
 	}
-	return n, permit.erase(ctx, index.Store, keys)
+	return n, permit.eraseKeys(ctx, index.Store, keys)
 }
 
 // Settle ends what a collector that died was deleting, so that what a build finds in the store from then on is there to
@@ -219,11 +219,11 @@ func Settle(ctx context.Context, index artifact.Index, store vectors.Store, perm
 		if _, err := deleteEntries(ctx, index, store, list.Deleting, named, permit); err != nil {
 			return err
 		}
-	} else if err := permit.look(ctx); err != nil {
+	} else if err := permit.checkPermit(ctx); err != nil {
 		return err
 	}
 	list.Deleting = nil
-	_, err = list.write(ctx, index, tag)
+	_, err = list.writeList(ctx, index, tag)
 	return err
 }
 
@@ -299,11 +299,11 @@ func Reclaim(
 		if !found {
 			return gone, nil
 		}
-		if _, err = list.write(ctx, index, tag); err == nil || !fault.Is(err, fault.GenBusy) {
+		if _, err = list.writeList(ctx, index, tag); err == nil || !fault.Is(err, fault.GenBusy) {
 			return gone, err
 		}
 	}
-	return nil, overtaken(index.Name, "the list of the condemned changes all the time")
+	return nil, overtakenFault(index.Name, "the list of the condemned changes all the time")
 }
 
 // ofBatch looks which of the segments that are in a batch of deletes are still there, and which are gone.

@@ -91,9 +91,9 @@ func TestADamagedReferenceGoesAfterItsGraceAndCollectionGoesOn(t *testing.T) {
 	w.leases["g2"] = true
 	for night := range 4 {
 		res := w.collect(night)
-		told := len(res.Problems) == 1 && res.Problems[0].Object == reference &&
+		reported := len(res.Problems) == 1 && res.Problems[0].Object == reference &&
 			res.Problems[0].Code == string(fault.SegmentDamage) && res.Problems[0].Detail != ""
-		assert.True(t, told && slices.Equal(res.Damaged, []string{"g2"}), "night %d: reported %+v", night, res)
+		assert.True(t, reported && slices.Equal(res.Damaged, []string{"g2"}), "night %d: reported %+v", night, res)
 		assert.True(t, res.Deleted+res.Records+res.Rows <= 0 && w.missing("g2", second) == nil,
 			"night %d: what it may need went: %+v", night, res)
 		assert.Equal(t, night < 3, len(w.store.Keys(reference)) == 1, "night %d: its reference is there", night)

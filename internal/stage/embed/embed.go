@@ -46,7 +46,7 @@ func Run(ctx context.Context, in In) (Result, error) {
 		return e.res, nil
 	}
 	var failed error // returned behind the loop, which waits for the requests in flight
-	for _, err := range parallel.Ordered(ctx, width, embed.Batches(e.missing(ctx)), e.pay) {
+	for _, err := range parallel.Ordered(ctx, width, embed.Batches(e.streamMissing(ctx)), e.payTexts) {
 		if err != nil {
 			failed = err
 			break
@@ -64,8 +64,8 @@ type embedder struct {
 	res Result
 }
 
-// count counts classes or chunks that have their vectors, and vectors that the ledger had.
-func (e *embedder) count(done, had int) {
+// countDone counts classes or chunks that have their vectors, and vectors that the ledger had.
+func (e *embedder) countDone(done, had int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.res.Progress.Done += int64(done)
@@ -73,14 +73,14 @@ func (e *embedder) count(done, had int) {
 	stage.Tell(e.OnProgress, e.res.Progress)
 }
 
-// pay pays for a request. A model inside this process says meanwhile how far it is; what was counted of a request that
-// fails is taken back.
-func (e *embedder) pay(ctx context.Context, texts []embed.Item) (struct{}, error) {
-	whole := items(texts)
+// payTexts pays for a request. A model inside this process says meanwhile how far it is; what was counted of a request
+// that fails is taken back.
+func (e *embedder) payTexts(ctx context.Context, texts []embed.Item) (struct{}, error) {
+	whole := countItems(texts)
 	var mu sync.Mutex
 	var vectors, counted int
 	count := func(done int) {
-		e.count(done-counted, 0)
+		e.countDone(done-counted, 0)
 		counted = done
 	}
 	err := e.Source.Pay(model.Embedding(ctx, func(more int) {
@@ -98,8 +98,8 @@ func (e *embedder) pay(ctx context.Context, texts []embed.Item) (struct{}, error
 	return struct{}{}, err
 }
 
-// items counts the classes or chunks that texts are of.
-func items(texts []embed.Item) (n int) {
+// countItems counts the classes or chunks that texts are of.
+func countItems(texts []embed.Item) (n int) {
 	for _, text := range texts {
 		if text.Window == 0 {
 			n++
@@ -108,17 +108,17 @@ func items(texts []embed.Item) (n int) {
 	return n
 }
 
-// missing streams the texts of the part that the ledger does not have.
-func (e *embedder) missing(ctx context.Context) iter.Seq2[embed.Item, error] {
+// streamMissing streams the texts of the part that the ledger does not have.
+func (e *embedder) streamMissing(ctx context.Context) iter.Seq2[embed.Item, error] {
 	look := func(ctx context.Context, texts []embed.Item) ([]embed.Item, error) {
 		missing, err := e.Source.Missing(ctx, texts)
 		if err == nil {
-			e.count(items(texts)-items(missing), len(texts)-len(missing))
+			e.countDone(countItems(texts)-countItems(missing), len(texts)-len(missing))
 		}
 		return missing, err
 	}
 	return func(yield func(embed.Item, error) bool) {
-		texts := windows(e.Part.NewTexts(ctx, e.Env, e.Scratch))
+		texts := cutWindows(e.Part.NewTexts(ctx, e.Env, e.Scratch))
 		for missing, err := range parallel.Ordered(ctx, lookWidth, texts, look) {
 			if err != nil {
 				yield(embed.Item{}, err)
@@ -133,8 +133,8 @@ func (e *embedder) missing(ctx context.Context) iter.Seq2[embed.Item, error] {
 	}
 }
 
-// windows cuts texts into what is looked up at once.
-func windows(source iter.Seq2[embed.Item, error]) iter.Seq2[[]embed.Item, error] {
+// cutWindows cuts texts into what is looked up at once.
+func cutWindows(source iter.Seq2[embed.Item, error]) iter.Seq2[[]embed.Item, error] {
 	return func(yield func([]embed.Item, error) bool) {
 		var window []embed.Item
 		for text, err := range source {

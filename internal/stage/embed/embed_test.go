@@ -111,9 +111,9 @@ func TestEveryNewClassIsEmbeddedOnceWithItsFinalText(t *testing.T) {
 	b := newBench(t)
 	part := b.classes(500)
 	embedder := &stagetest.Embedder{Dim: 4}
-	var told core.Progress
+	var reported core.Progress
 	in := b.in(embedder, part)
-	in.OnProgress = func(p core.Progress) { told = p }
+	in.OnProgress = func(p core.Progress) { reported = p }
 	res, err := embedstage.Run(t.Context(), in)
 	stagetest.Ok(t, err)
 	got := texts(embedder.Requests())
@@ -121,7 +121,7 @@ func TestEveryNewClassIsEmbeddedOnceWithItsFinalText(t *testing.T) {
 		"%d texts", len(got))
 	requests := len(embedder.Requests())
 	want := core.Progress{Stage: "embed", Done: 500}
-	assert.True(t, res.Texts == 500 && res.Progress == want && told == want, "%+v, reported %+v", res, told)
+	assert.True(t, res.Texts == 500 && res.Progress == want && reported == want, "%+v, reported %+v", res, reported)
 	for _, request := range embedder.Requests() {
 		assert.True(t, len(request) <= 256, "a request of %d texts", len(request))
 	}
@@ -155,18 +155,18 @@ func (s *steps) Embed(ctx context.Context, texts []string) ([][]float32, model.U
 
 func TestProgressFollowsAModelInside(t *testing.T) {
 	b := newBench(t)
-	var told core.Progress
+	var reported core.Progress
 	var seen []int64
 	in := b.in(&stagetest.Embedder{}, b.classes(100))
-	in.OnProgress = func(p core.Progress) { told = p }
+	in.OnProgress = func(p core.Progress) { reported = p }
 	in.Source.Embedder = &steps{
-		Embedder: &stagetest.Embedder{Dim: 4}, look: func() { seen = append(seen, told.Done) },
+		Embedder: &stagetest.Embedder{Dim: 4}, look: func() { seen = append(seen, reported.Done) },
 	}
 	_, err := embedstage.Run(t.Context(), in)
-	assert.True(t, err != nil && told.Done == 0, "a request that failed counts %d, %v", told.Done, err)
+	assert.True(t, err != nil && reported.Done == 0, "a request that failed counts %d, %v", reported.Done, err)
 	res, err := embedstage.Run(t.Context(), in)
 	stagetest.Ok(t, err)
-	assert.True(t, res.Progress.Done == 100 && told == res.Progress && slices.Equal(seen, []int64{50, 50}),
+	assert.True(t, res.Progress.Done == 100 && reported == res.Progress && slices.Equal(seen, []int64{50, 50}),
 		"%+v, on the way %v", res, seen)
 }
 

@@ -34,19 +34,19 @@ func EmbedChunks(in EmbedIn) Task {
 	}
 	chunks, tokens, unseen := float64(in.New.Chunks), float64(in.New.Tokens), float64(in.New.Unseen)
 	least := tokens * unseen / chunks
-	low, high := windows(tokens/chunks, in.MaxInputTokens)
+	low, high := countWindows(tokens/chunks, in.MaxInputTokens)
 	title := nameRunes / runesPerToken
 	return Task{
 		Calls: Range{
-			requests(low*unseen, least, in.Parts).Low,
-			requests(high*chunks, tokens*overlap(high), in.Parts).High,
+			requestsOf(low*unseen, least, in.Parts).Low,
+			requestsOf(high*chunks, tokens*overlapFactor(high), in.Parts).High,
 		},
-		Prompt: Range{int64(least), ceil(tokens*overlap(high) + title*high*chunks)},
+		Prompt: Range{int64(least), ceil(tokens*overlapFactor(high) + title*high*chunks)},
 	}
 }
 
-// windows of a chunk of so many tokens: one, or one for each 110 words after the first 150.
-func windows(tokens float64, limit int) (low, high float64) {
+// countWindows of a chunk of so many tokens: one, or one for each 110 words after the first 150.
+func countWindows(tokens float64, limit int) (low, high float64) {
 	if limit <= 0 || tokens <= float64(limit)/2 {
 		return 1, 1
 	}
@@ -57,8 +57,8 @@ func windows(tokens float64, limit int) (low, high float64) {
 	return count(tokens / 2), count(tokens)
 }
 
-// overlap is how much longer windows are than the chunk they were cut from.
-func overlap(windows float64) float64 {
+// overlapFactor is how much longer windows are than the chunk they were cut from.
+func overlapFactor(windows float64) float64 {
 	if windows <= 1 {
 		return 1
 	}
@@ -72,7 +72,7 @@ func EmbedClasses(in EmbedIn) Task {
 	if !in.Paid {
 		return Task{}
 	}
-	classes, mentions := rates(in.Parent, in.New)
+	classes, mentions := chunkRates(in.Parent, in.New)
 	low := classes * float64(in.New.Unseen)
 	if in.Parent.Chunks == 0 {
 		low /= 2 // what is known of other corpora
@@ -82,13 +82,13 @@ func EmbedClasses(in EmbedIn) Task {
 		return Task{}
 	}
 	return Task{
-		Calls:  Range{requests(low, low*classTokens, in.Parts).Low, requests(high, high*2*classTokens, in.Parts).High},
+		Calls:  Range{requestsOf(low, low*classTokens, in.Parts).Low, requestsOf(high, high*2*classTokens, in.Parts).High},
 		Prompt: Range{int64(low * classTokens / 2), ceil(high * 2 * classTokens)},
 	}
 }
 
-// requests that texts fall into, by twice the deviation of their mean.
-func requests(texts, tokens float64, parts int) Range {
+// requestsOf that texts fall into, by twice the deviation of their mean.
+func requestsOf(texts, tokens float64, parts int) Range {
 	if texts <= 0 {
 		return Range{}
 	}

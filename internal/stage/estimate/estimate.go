@@ -55,8 +55,8 @@ func perChunk(tokens float64) (classes, mentions float64) {
 	return 0.77 * math.Pow(tokens, 0.48), 0.91 * math.Pow(tokens, 0.547)
 }
 
-// rates are the classes and mentions of a chunk, of the parent where there is one.
-func rates(parent core.Counts, added New) (classes, mentions float64) {
+// chunkRates are the classes and mentions of a chunk, of the parent where there is one.
+func chunkRates(parent core.Counts, added New) (classes, mentions float64) {
 	if parent.Chunks > 0 {
 		return float64(parent.Classes) / float64(parent.Chunks), float64(parent.Mentions) / float64(parent.Chunks)
 	}

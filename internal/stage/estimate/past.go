@@ -61,8 +61,8 @@ const (
 	pastLess, pastMore = 0.7, 1.4
 )
 
-// near gives the runs that are nearest to a size in documents, the nearest first.
-func (p Past) near(documents int64) Past {
+// selectNearest gives the runs that are nearest to a size in documents, the nearest first.
+func (p Past) selectNearest(documents int64) Past {
 	distance := func(run Actual) float64 {
 		return math.Abs(math.Log(float64(max(run.Documents, 1)) / float64(max(documents, 1))))
 	}
@@ -85,7 +85,7 @@ func (p Past) Charged() (calls, prompt, completion int64) {
 }
 
 // selectSimilar gives the runs of about so many chunks.
-func (p Past) alike(chunks int64) (out Past) {
+func (p Past) selectSimilar(chunks int64) (out Past) {
 	for _, run := range p {
 		if run.Chunks > 0 && chunks > 0 {
 			if f := float64(run.Chunks) / float64(chunks); f <= alikeFactor && f >= 1/alikeFactor {
@@ -99,7 +99,7 @@ func (p Past) alike(chunks int64) (out Past) {
 // Narrow takes from a range of calls what runs of about so many chunks never came near. The range of a task that calls
 // is not known of stays.
 func (p Past) Narrow(task Task, chunks, besides int64, calls func(core.Calls) int64) Task {
-	runs := p.alike(chunks)
+	runs := p.selectSimilar(chunks)
 	if len(runs) < enoughRuns || task.Calls.High == 0 {
 		return task
 	}
@@ -130,7 +130,7 @@ func (p Past) Narrow(task Task, chunks, besides int64, calls func(core.Calls) in
 // Seconds that a run of so many documents and calls takes; ok: there are runs to go by.
 func (p Past) Seconds(documents int64, extract, shorten, embed core.Range) (seconds core.Range, ok bool) {
 	seconds.Low = math.Inf(1)
-	for _, run := range p.near(documents) {
+	for _, run := range p.selectNearest(documents) {
 		size := float64(max(documents, 1)) / float64(max(run.Documents, 1))
 		least, most := run.Rest*min(1, size), run.Rest*max(1, size)
 		for _, stage := range []struct {

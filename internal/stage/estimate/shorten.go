@@ -34,28 +34,28 @@ func Shorten(in ShortenIn, past Past) Task {
 	case !in.Paid:
 		return Task{}
 	case in.Parent.Chunks == 0 || in.Again:
-		return in.priced(0, in.all(whole))
+		return in.priceCalls(0, in.countCalls(whole))
 	}
-	_, mentions := rates(in.Parent, in.New)
-	all := in.all(whole)
+	_, mentions := chunkRates(in.Parent, in.New)
+	all := in.countCalls(whole)
 	for _, run := range past {
 		all = max(all, pastMore*float64(run.Calls.Shorten)*max(1, float64(in.New.Chunks)/float64(max(run.Chunks, 1))))
 	}
-	return in.priced(0, min(callsPerMention*mentions*float64(in.New.Chunks+in.New.Gone), all))
+	return in.priceCalls(0, min(callsPerMention*mentions*float64(in.New.Chunks+in.New.Gone), all))
 }
 
-// all is how many calls so many chunks take at most. The share of the descriptions that classes over the threshold hold
-// grew with the root of the number of chunks (1.0 % of 500, 1.3 % of 1,000, 2.1 % of 1,890); three times that is
-// allowed for.
-func (in ShortenIn) all(of New) float64 {
-	_, mentions := rates(core.Counts{}, of)
+// countCalls is how many calls so many chunks take at most. The share of the descriptions that classes over the
+// threshold hold grew with the root of the number of chunks (1.0 % of 500, 1.3 % of 1,000, 2.1 % of 1,890); three times
+// that is allowed for.
+func (in ShortenIn) countCalls(of New) float64 {
+	_, mentions := chunkRates(core.Counts{}, of)
 	runes := mentions * float64(of.Chunks) * mentionRunes
 	common := min(0.5, 3*0.0005*math.Sqrt(float64(of.Chunks)))
 	return runes * common / float64(max(in.Shortening.Threshold, 1))
 }
 
-// priced gives calls their tokens.
-func (in ShortenIn) priced(low, high float64) Task {
+// priceCalls gives calls their tokens.
+func (in ShortenIn) priceCalls(low, high float64) Task {
 	least := float64(min(in.Shortening.Threshold, blockRunes)) / runesPerToken
 	longest := min(max(blockRunes, float64(in.Shortening.Threshold)), maxBlockRunes) / runesPerToken
 	limit := float64(in.Shortening.Threshold) / runesPerToken

@@ -33,11 +33,11 @@ type Batches struct {
 func (b *Batches) Requests(ctx context.Context, in In) ([]batchapi.Request, error) {
 	info := b.Chat.Info()
 	var out []batchapi.Request
-	for x, err := range in.chunks(ctx) {
+	for x, err := range in.streamChunks(ctx) {
 		if err != nil {
 			return nil, err
 		}
-		if !sends(b.Spec, info, x.text) {
+		if !sendsChunk(b.Spec, info, x.text) {
 			continue
 		}
 		call := promptOf(b.Spec.Parity).call(x.doc, x.text)
@@ -86,15 +86,15 @@ func (b *Batches) Take(ctx context.Context, answers []batchapi.Answer) error {
 	return parallel.Each(ctx, len(answers), min(width, max(1, len(answers))), func(ctx context.Context, i int) error {
 		if !answers[i].Answered() {
 			if !answers[i].Again() {
-				b.leave(answers[i].ID)
+				b.markUseless(answers[i].ID)
 			}
 			return nil
 		}
-		return b.take(ctx, answers[i])
+		return b.takeAnswer(ctx, answers[i])
 	})
 }
 
-func (b *Batches) leave(id string) {
+func (b *Batches) markUseless(id string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.useless == nil {
@@ -110,7 +110,7 @@ func (b *Batches) Left() int64 {
 	return int64(len(b.useless))
 }
 
-func (b *Batches) take(ctx context.Context, answer batchapi.Answer) error {
+func (b *Batches) takeAnswer(ctx context.Context, answer batchapi.Answer) error {
 	var key core.Digest
 	if err := key.UnmarshalText([]byte(answer.ID)); err != nil {
 		return fault.Internal.At("take an answer of a batch", answer.ID).Because(err)
@@ -120,15 +120,15 @@ func (b *Batches) take(ctx context.Context, answer batchapi.Answer) error {
 	var rung string
 	ok := false
 	if failed == nil {
-		entities, rung, ok = parsed(reply.Text)
+		entities, rung, ok = parseAnswer(reply.Text)
 		ok = ok && !reply.Roomier
 	}
 	if !ok {
 		b.Paid(reply.Usage)
-		b.leave(answer.ID)
+		b.markUseless(answer.ID)
 		return nil
 	}
-	_, _, err := b.Ledger.DoAccepting(ctx, ledger.Extract, key, b.Attempt, usable,
+	_, _, err := b.Ledger.DoAccepting(ctx, ledger.Extract, key, b.Attempt, checkEntry,
 		func(context.Context) (ledger.Result, error) {
 			b.Paid(reply.Usage)
 			raw, err := json.Marshal(value{Entities: entities, Rung: rung, Usage: reply.Usage})
@@ -138,14 +138,14 @@ func (b *Batches) take(ctx context.Context, answer batchapi.Answer) error {
 	return err
 }
 
-// parsed reads an answer; one that makes the reader panic cannot be read.
-func parsed(text string) (out []entity, rung string, ok bool) {
+// parseAnswer reads an answer; one that makes the reader panic cannot be read.
+func parseAnswer(text string) (out []entity, rung string, ok bool) {
 	var crash error
 	func() {
 		defer parallel.Caught(&crash)
 		var found reading
 		found.entities, found.rung, ok = Parse(text)
-		out, rung = found.stored(), found.rung
+		out, rung = found.toStored(), found.rung
 	}()
 	return out, rung, ok && crash == nil
 }

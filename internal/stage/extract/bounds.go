@@ -9,8 +9,8 @@ const (
 	MaxDescription = 20_000 // runes; a longer one is cut
 )
 
-// bounded gives the entities that are taken, and how many were dropped or cut.
-func bounded(entities []entity) (kept []entity, cut int64) {
+// boundEntities gives the entities that are taken, and how many were dropped or cut.
+func boundEntities(entities []entity) (kept []entity, cut int64) {
 	kept = entities[:0:0]
 	for i, one := range entities {
 		if len(kept) == MaxEntities {

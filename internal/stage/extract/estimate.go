@@ -92,7 +92,7 @@ func (e Estimate) Taught(calls, perChunk, prompt, completion int64) Estimate {
 		return e
 	}
 	e.Measured = Measured{
-		Calls: calls, Tokens: calls * perChunk, Reckoned: calls * (ours.tokens() + perChunk),
+		Calls: calls, Tokens: calls * perChunk, Reckoned: calls * (ours.countTokens() + perChunk),
 		Prompt: prompt, Completion: completion,
 	}
 	return e
@@ -122,7 +122,7 @@ type Text struct {
 // Texts streams the chunks of a range for Count.
 func Texts(ctx context.Context, in In) iter.Seq2[Text, error] {
 	return func(yield func(Text, error) bool) {
-		for x, err := range in.chunks(ctx) {
+		for x, err := range in.streamChunks(ctx) {
 			if !yield(Text{x.text, x.chunk.Tokens}, err) || err != nil {
 				return
 			}
@@ -134,7 +134,7 @@ func Texts(ctx context.Context, in In) iter.Seq2[Text, error] {
 // models cost nothing.
 func Count(ctx context.Context, in CountIn) (Estimate, error) {
 	var estimate Estimate
-	overhead := promptOf(in.Spec.Parity).tokens()
+	overhead := promptOf(in.Spec.Parity).countTokens()
 	type looked struct {
 		tokens int64
 		entry  *ledger.Entry
@@ -144,7 +144,7 @@ func Count(ctx context.Context, in CountIn) (Estimate, error) {
 		if !in.Model.Paid {
 			return looked{}, nil
 		}
-		if !sends(in.Spec, in.Model, chunk.Text) {
+		if !sendsChunk(in.Spec, in.Model, chunk.Text) {
 			return looked{rule: true}, nil
 		}
 		entry, err := in.Ledger.Get(ctx, ledger.Extract, Key(in.Model, in.Spec.Parity, chunk.Text), in.Attempt)
@@ -164,7 +164,7 @@ func Count(ctx context.Context, in CountIn) (Estimate, error) {
 			estimate.Rules++
 		case chunk.entry != nil:
 			estimate.Hits++
-			estimate.Measured.add(*chunk.entry, chunk.tokens, overhead)
+			estimate.Measured.addEntry(*chunk.entry, chunk.tokens, overhead)
 		default:
 			estimate.Calls++
 			estimate.Tokens += chunk.tokens
@@ -175,9 +175,9 @@ func Count(ctx context.Context, in CountIn) (Estimate, error) {
 	return estimate, nil
 }
 
-// add takes what an entry was charged for.
-func (m *Measured) add(entry ledger.Entry, tokens, overhead int64) {
-	v, err := read(entry)
+// addEntry takes what an entry was charged for.
+func (m *Measured) addEntry(entry ledger.Entry, tokens, overhead int64) {
+	v, err := readEntry(entry)
 	if err != nil || v.Usage.Prompt <= 0 || v.Usage.Completion <= 0 {
 		return
 	}

@@ -6,7 +6,7 @@ func Plain(names, descriptions []string, content string) (out [][2]string) {
 	for i, name := range names {
 		entries[i] = entity{name, descriptions[i]}
 	}
-	for _, one := range plain(entries, content) {
+	for _, one := range cleanEntities(entries, content) {
 		out = append(out, [2]string{one.Name, one.Description})
 	}
 	return out

@@ -119,12 +119,12 @@ type unproven struct {
 func Run(ctx context.Context, in In) (Result, error) {
 	b := &batch{In: in, round: in.Health.Round()}
 	b.res.Progress.Stage = "extract"
-	chunks, err := b.load(ctx)
+	chunks, err := b.loadChunks(ctx)
 	if err != nil {
 		return b.res, err
 	}
 	err = parallel.Each(ctx, len(chunks), min(width, len(chunks)), func(ctx context.Context, i int) error {
-		if err := b.one(ctx, &chunks[i]); err != nil {
+		if err := b.extractChunk(ctx, &chunks[i]); err != nil {
 			return err
 		}
 		b.mu.Lock()
@@ -148,7 +148,7 @@ func Run(ctx context.Context, in In) (Result, error) {
 		}
 	}
 	b.res.Chunks = int64(len(chunks))
-	files := []func(context.Context, []item) error{b.write}
+	files := []func(context.Context, []item) error{b.writeRows}
 	if in.Chat.Info().Paid {
 		files = append(files, b.writePaid)
 	}
@@ -158,15 +158,15 @@ func Run(ctx context.Context, in In) (Result, error) {
 	return b.res, err
 }
 
-// write writes what came of the chunks.
-func (b *batch) write(ctx context.Context, chunks []item) error {
+// writeRows writes what came of the chunks.
+func (b *batch) writeRows(ctx context.Context, chunks []item) error {
 	out, err := artifact.NewRows()
 	if err != nil {
 		return err
 	}
 	defer out.Discard()
 	for i := range chunks {
-		out.Append(string(chunks[i].chunk.ID[:]), chunks[i].encode())
+		out.Append(string(chunks[i].chunk.ID[:]), chunks[i].encodeRow())
 	}
 	b.res.Rows, err = out.PutScratch(ctx, b.Artifacts, BatchKey(b.Scratch, b.Shard.Number, b.Batch))
 	return err
@@ -194,9 +194,9 @@ func (b *batch) writePaid(ctx context.Context, chunks []item) error {
 	return err
 }
 
-func (b *batch) load(ctx context.Context) ([]item, error) {
+func (b *batch) loadChunks(ctx context.Context) ([]item, error) {
 	var out []item
-	for x, err := range b.chunks(ctx) {
+	for x, err := range b.streamChunks(ctx) {
 		if err != nil {
 			return nil, err
 		}
@@ -205,8 +205,8 @@ func (b *batch) load(ctx context.Context) ([]item, error) {
 	return out, nil
 }
 
-// chunks streams the chunks of the batch with their texts.
-func (in In) chunks(ctx context.Context) iter.Seq2[item, error] {
+// streamChunks streams the chunks of the batch with their texts.
+func (in In) streamChunks(ctx context.Context) iter.Seq2[item, error] {
 	return func(yield func(item, error) bool) {
 		texts, err := textseg.Open(ctx, in.Artifacts.Store, in.Artifacts.SegmentKey(in.Text.SHA256))
 		if err != nil {
@@ -226,13 +226,13 @@ func (in In) chunks(ctx context.Context) iter.Seq2[item, error] {
 	}
 }
 
-// encode is the scratch row: the extraction with what seal needs of the chunk.
-func (x *item) encode() []byte {
+// encodeRow is the scratch row: the extraction with what seal needs of the chunk.
+func (x *item) encodeRow() []byte {
 	var enc rowfile.Enc
 	enc.S(x.doc)
 	enc.U(uint64(x.chunk.Ordinal))
 	enc.S(x.chunk.Title)
-	enc.S(lead(x.text))
+	enc.S(leadOf(x.text))
 	enc.Raw(x.out.Encode())
 	return enc.B
 }
@@ -240,8 +240,8 @@ func (x *item) encode() []byte {
 // leadRunes bounds the description of a title mention and of a fallback mention.
 const leadRunes = 600
 
-// lead describes a title mention: the chunk's first three sentences, at most leadRunes.
-func lead(chunk string) string {
+// leadOf describes a title mention: the chunk's first three sentences, at most leadRunes.
+func leadOf(chunk string) string {
 	if len(chunk) > 8<<10 {
 		chunk = strings.ToValidUTF8(chunk[:8<<10], "")
 	}
@@ -270,33 +270,33 @@ type entity struct {
 	Description string `json:"description"`
 }
 
-// one extracts one chunk.
-func (b *batch) one(ctx context.Context, x *item) error {
+// extractChunk extracts one chunk.
+func (b *batch) extractChunk(ctx context.Context, x *item) error {
 	if err := b.round.Over(); err != nil {
 		return err
 	}
-	v, err := b.answer(ctx, x)
+	v, err := b.answerChunk(ctx, x)
 	if err != nil {
 		return err
 	}
-	if err := b.remember(ctx); err != nil {
+	if err := b.rememberFailures(ctx); err != nil {
 		return err
 	}
 	if v.Reason != "" {
 		x.dead = &v
-		x.fallback(v.Reason, b.Spec.Parity)
+		x.addFallback(v.Reason, b.Spec.Parity)
 		return nil
 	}
 	x.out.Rung = v.Rung
 	folded := names.NewTextOf(text.In(b.Spec.Retrieval.Language), x.text)
 	found := v.Entities
 	if b.Chat.Info().Provider != "builtin" && v.Rung != RungRule && !b.Spec.Parity {
-		found = plain(found, x.text)
+		found = cleanEntities(found, x.text)
 	}
 	if b.Spec.Parity { // the reference takes what has both
 		found = slices.DeleteFunc(slices.Clone(found), func(one entity) bool { return one.Description == "" })
 	}
-	kept, cut := bounded(found)
+	kept, cut := boundEntities(found)
 	if cut > 0 {
 		b.mu.Lock()
 		b.res.Progress.Cut += cut
@@ -311,22 +311,22 @@ func (b *batch) one(ctx context.Context, x *item) error {
 	return nil
 }
 
-// answer is the ledger's entry for a chunk, else the model's, which enters the ledger. Models that cost nothing are
-// asked each time. A chunk that is not among the share that the model gets is extracted by rule.
-func (b *batch) answer(ctx context.Context, x *item) (value, error) {
+// answerChunk is the ledger's entry for a chunk, else the model's, which enters the ledger. Models that cost nothing
+// are asked each time. A chunk that is not among the share that the model gets is extracted by rule.
+func (b *batch) answerChunk(ctx context.Context, x *item) (value, error) {
 	info := b.Chat.Info()
-	if !sends(b.Spec, info, x.text) {
+	if !sendsChunk(b.Spec, info, x.text) {
 		return byRule(ctx, b.Spec.Retrieval.Language, x.text)
 	}
 	if !info.Paid {
-		v, _, err := b.ask(ctx, x)
+		v, _, err := b.askModel(ctx, x)
 		return v, err
 	}
 	x.out.Key = Key(info, b.Spec.Parity, x.text)
 	var passing value // a failure that no entry is made of, or not yet
-	entry, fresh, err := b.Ledger.DoAccepting(ctx, ledger.Extract, x.out.Key, b.Attempt, usable,
+	entry, fresh, err := b.Ledger.DoAccepting(ctx, ledger.Extract, x.out.Key, b.Attempt, checkEntry,
 		func(ctx context.Context) (ledger.Result, error) {
-			v, lasts, err := b.ask(ctx, x)
+			v, lasts, err := b.askModel(ctx, x)
 			if err != nil {
 				return ledger.Result{}, err
 			}
@@ -352,7 +352,7 @@ func (b *batch) answer(ctx context.Context, x *item) (value, error) {
 	if !entry.Negative && !entry.Packed {
 		x.loose = entry.Value
 	}
-	v, err := read(*entry)
+	v, err := readEntry(*entry)
 	if err != nil {
 		return value{}, err
 	}
@@ -366,10 +366,10 @@ func (b *batch) answer(ctx context.Context, x *item) (value, error) {
 	return v, nil
 }
 
-// remember makes entries of failures that turned out to be the chunks' own, as soon as others came to something: what
-// ends the batch before its end has nothing paid for again. The others are asked for again by the next build that needs
-// them.
-func (b *batch) remember(ctx context.Context) error {
+// rememberFailures makes entries of failures that turned out to be the chunks' own, as soon as others came to
+// something: what ends the batch before its end has nothing paid for again. The others are asked for again by the next
+// build that needs them.
+func (b *batch) rememberFailures(ctx context.Context) error {
 	if !b.round.Proven() {
 		return nil
 	}
@@ -392,8 +392,8 @@ func (b *batch) remember(ctx context.Context) error {
 // errPassing keeps the ledger from remembering a failure that may not last.
 var errPassing = errors.New("not worth remembering")
 
-// read reads a ledger entry.
-func read(entry ledger.Entry) (value, error) {
+// readEntry reads a ledger entry.
+func readEntry(entry ledger.Entry) (value, error) {
 	var v value
 	if err := json.Unmarshal(entry.Value, &v); err != nil {
 		return v, fault.SegmentDamage.At("read ledger entry of", "an extraction").Because(err)
@@ -405,10 +405,10 @@ func read(entry ledger.Entry) (value, error) {
 	return v, nil
 }
 
-// usable refuses entries that are damaged, and negative ones that an earlier release made of any refusal: what was not
-// about the text need not last.
-func usable(entry ledger.Entry) error {
-	v, err := read(entry)
+// checkEntry refuses entries that are damaged, and negative ones that an earlier release made of any refusal: what was
+// not about the text need not last.
+func checkEntry(entry ledger.Entry) error {
+	v, err := readEntry(entry)
 	rejected := entry.Negative && v.Reason == string(fault.ModelRejected)
 	if err == nil && rejected && !v.Lasting && !model.AboutContent(v.Raw) {
 		return errPassing
@@ -428,8 +428,9 @@ type reading struct {
 	rung     string
 }
 
-// ask calls the model, and once more when the first answer cannot be read. It reports whether what came of it lasts.
-func (b *batch) ask(ctx context.Context, x *item) (v value, lasts bool, err error) {
+// askModel calls the model, and once more when the first answer cannot be read. It reports whether what came of it
+// lasts.
+func (b *batch) askModel(ctx context.Context, x *item) (v value, lasts bool, err error) {
 	prompt := promptOf(b.Spec.Parity)
 	answer, err := stage.Ask(ctx, b.Chat, prompt.call(x.doc, x.text), prompt.reminder, func(text string) (reading, bool) {
 		entities, rung, ok := Parse(text)
@@ -446,12 +447,12 @@ func (b *batch) ask(ctx context.Context, x *item) (v value, lasts bool, err erro
 	if answer.Retried {
 		v.Rung = RungRetry + " " + v.Rung
 	}
-	v.Entities = answer.Value.stored()
+	v.Entities = answer.Value.toStored()
 	return v, true, nil
 }
 
-// stored are the entities as a ledger entry has them.
-func (r reading) stored() []entity {
+// toStored are the entities as a ledger entry has them.
+func (r reading) toStored() []entity {
 	out := make([]entity, len(r.entities))
 	for i, e := range r.entities {
 		out[i] = entity{e.Name, e.Description}
@@ -459,9 +460,9 @@ func (r reading) stored() []entity {
 	return out
 }
 
-// fallback makes the chunk reachable though nothing was extracted from it (docs/contract.md, Invariants): a mention
+// addFallback makes the chunk reachable though nothing was extracted from it (docs/contract.md, Invariants): a mention
 // named by the title and the first 8 digits of the chunk id. Under parity such a chunk has no mention.
-func (x *item) fallback(reason string, parity bool) {
+func (x *item) addFallback(reason string, parity bool) {
 	if x.out.Fallback = reason; parity {
 		return
 	}

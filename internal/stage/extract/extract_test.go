@@ -159,9 +159,9 @@ func TestAHitIsCountedOnlyWhenTheLedgerAnswered(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		in := b.in(nil, docs...)
-		var told atomic.Int64
+		var shown atomic.Int64
 		in.OnProgress = func(p core.Progress) {
-			told.Store(p.Hits.Extract)
+			shown.Store(p.Hits.Extract)
 			if p.Hits.Extract == 30 {
 				cancel()
 			}
@@ -171,8 +171,8 @@ func TestAHitIsCountedOnlyWhenTheLedgerAnswered(t *testing.T) {
 			return model.Reply{}, ctx.Err()
 		}}
 		res, err := extract.Run(ctx, in)
-		assert.True(t, err != nil && res.Progress.Hits.Extract == 30 && told.Load() == 30,
-			"%v: %+v, shown %d hits", err, res.Progress, told.Load())
+		assert.True(t, err != nil && res.Progress.Hits.Extract == 30 && shown.Load() == 30,
+			"%v: %+v, shown %d hits", err, res.Progress, shown.Load())
 	})
 	t.Run("a negative entry that answers is a hit", func(t *testing.T) {
 		b := newBench(t)
@@ -342,12 +342,12 @@ func TestADamagedLedgerEntryIsToldAndPaidForAgain(t *testing.T) {
 	chat := &stagetest.Chat{Answer: stagetest.Says(entities("Text"))}
 	in := b.in(chat, stagetest.Numbered(1, "Text %d.")...)
 	b.put(in, "Text 0.", "{", false)
-	var told atomic.Int64
-	in.Ledger.OnDamage = func(string, error) { told.Add(1) }
+	var shown atomic.Int64
+	in.Ledger.OnDamage = func(string, error) { shown.Add(1) }
 	for run, hits := range []int64{0, 1} {
 		res, err := extract.Run(t.Context(), in)
-		if err != nil || res.Progress.Hits.Extract != hits || res.Dead != 0 || len(chat.Calls()) != 1 || told.Load() != 1 {
-			t.Errorf("run %d: %v, %+v, %d calls, %d reports", run, err, res.Progress, len(chat.Calls()), told.Load())
+		if err != nil || res.Progress.Hits.Extract != hits || res.Dead != 0 || len(chat.Calls()) != 1 || shown.Load() != 1 {
+			t.Errorf("run %d: %v, %+v, %d calls, %d reports", run, err, res.Progress, len(chat.Calls()), shown.Load())
 		}
 	}
 }

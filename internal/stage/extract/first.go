@@ -20,7 +20,7 @@ func First(
 	}
 	b := &batch{In: in, round: in.Health.Round()}
 	missing := func(ctx context.Context, x item) (*item, error) {
-		if !sends(in.Spec, info, x.text) {
+		if !sendsChunk(in.Spec, info, x.text) {
 			return nil, nil
 		}
 		entry, err := in.Ledger.Get(ctx, ledger.Extract, Key(info, in.Spec.Parity, x.text), in.Attempt)
@@ -29,7 +29,7 @@ func First(
 		}
 		return &x, nil
 	}
-	for found, err := range parallel.Ordered(ctx, width, in.chunks(ctx), missing) {
+	for found, err := range parallel.Ordered(ctx, width, in.streamChunks(ctx), missing) {
 		if err != nil {
 			return core.Digest{}, err
 		}
@@ -43,7 +43,7 @@ func First(
 				continue
 			}
 		}
-		_, err := b.answer(ctx, found)
+		_, err := b.answerChunk(ctx, found)
 		return found.out.Key, err
 	}
 	return core.Digest{}, nil

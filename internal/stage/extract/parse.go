@@ -71,17 +71,17 @@ func Parse(text string) (es []rows.Entity, rung string, ok bool) {
 		return r
 	}, text)
 	// Exact JSON first: what looks like a fence in it is a description's.
-	if l, ok := strict(strings.TrimSpace(t)); ok {
+	if l, ok := parseStrict(strings.TrimSpace(t)); ok {
 		return l, RungStrict, true
 	}
-	if l, rung, ok := wrapped(t); ok {
+	if l, rung, ok := parseWrapped(t); ok {
 		return l, rung, true
 	}
 	if m := fenceRE.FindStringSubmatch(t); m != nil && strings.ContainsAny(m[1], "{[") {
 		t = m[1]
 	}
 	t = strings.TrimSpace(t)
-	if l, ok := strict(t); ok {
+	if l, ok := parseStrict(t); ok {
 		return l, RungStrict, true
 	}
 	i := strings.IndexAny(t, "{[")
@@ -89,32 +89,32 @@ func Parse(text string) (es []rows.Entity, rung string, ok bool) {
 		return nil, "", false
 	}
 	t = t[i:]
-	if end, whole := balanced(t, len(t), len(t)); whole {
-		if l, ok := strict(t[:end]); ok {
+	if end, whole := scanBalanced(t, len(t), len(t)); whole {
+		if l, ok := parseStrict(t[:end]); ok {
 			return l, RungRepaired, true
 		}
-		if fixed, ok := repair(t[:end], maxRepair); ok {
-			if l, ok := strict(fixed); ok {
+		if fixed, ok := repairJSON(t[:end], maxRepair); ok {
+			if l, ok := parseStrict(fixed); ok {
 				return l, RungRepaired, true
 			}
 		}
 	}
-	l := salvage(t)
+	l := salvageObjects(t)
 	return l, RungRepaired, len(l) > 0
 }
 
-// wrapped reads exact JSON within a fence or among other words, whatever its strings hold: only what stands around it
-// is looked at.
-func wrapped(t string) (l []rows.Entity, rung string, ok bool) {
+// parseWrapped reads exact JSON within a fence or among other words, whatever its strings hold: only what stands around
+// it is looked at.
+func parseWrapped(t string) (l []rows.Entity, rung string, ok bool) {
 	begin := strings.IndexAny(t, "{[")
 	if begin < 0 {
 		return nil, "", false
 	}
-	end, whole := balanced(t[begin:], len(t), len(t))
+	end, whole := scanBalanced(t[begin:], len(t), len(t))
 	if !whole {
 		return nil, "", false
 	}
-	if l, ok = strict(t[begin : begin+end]); !ok {
+	if l, ok = parseStrict(t[begin : begin+end]); !ok {
 		return nil, "", false
 	}
 	if openRE.MatchString(t[:begin]) && strings.Trim(t[begin+end:], "` \r\n\t") == "" {
@@ -123,8 +123,8 @@ func wrapped(t string) (l []rows.Entity, rung string, ok bool) {
 	return l, RungRepaired, true
 }
 
-// strict reads exact JSON of an accepted form.
-func strict(t string) ([]rows.Entity, bool) {
+// parseStrict reads exact JSON of an accepted form.
+func parseStrict(t string) ([]rows.Entity, bool) {
 	raw := []byte(t)
 	if len(raw) > 0 && raw[0] == '{' {
 		var whole struct {
@@ -134,7 +134,7 @@ func strict(t string) ([]rows.Entity, bool) {
 			if whole.Entities == nil {
 				return nil, false
 			}
-			return whole.Entities.entities()
+			return whole.Entities.toEntities()
 		}
 		var apart struct {
 			Entities *[]json.RawMessage `json:"entities"`
@@ -142,17 +142,17 @@ func strict(t string) ([]rows.Entity, bool) {
 		if json.Unmarshal(raw, &apart) != nil || apart.Entities == nil {
 			return nil, false
 		}
-		return each(*apart.Entities).entities()
+		return decodeAnswers(*apart.Entities).toEntities()
 	}
 	var whole answers
 	if json.Unmarshal(raw, &whole) == nil {
-		return whole.entities()
+		return whole.toEntities()
 	}
 	var apart []json.RawMessage
 	if json.Unmarshal(raw, &apart) != nil {
 		return nil, false
 	}
-	return each(apart).entities()
+	return decodeAnswers(apart).toEntities()
 }
 
 // answers is a list that is read at once, where all of it has the form.
@@ -165,8 +165,8 @@ func (l *answers) UnmarshalJSON(raw []byte) error {
 	return json.Unmarshal(raw, (*[]answer)(l))
 }
 
-// each reads the entities of a list one by one, and passes over what is none.
-func each(list []json.RawMessage) answers {
+// decodeAnswers reads the entities of a list one by one, and passes over what is none.
+func decodeAnswers(list []json.RawMessage) answers {
 	out := make(answers, len(list))
 	for i, raw := range list {
 		var a answer
@@ -177,16 +177,16 @@ func each(list []json.RawMessage) answers {
 	return out
 }
 
-// entities leaves out what has no name. An empty list is an answer, and a list of nothing usable is none.
-func (l answers) entities() ([]rows.Entity, bool) {
+// toEntities leaves out what has no name. An empty list is an answer, and a list of nothing usable is none.
+func (l answers) toEntities() ([]rows.Entity, bool) {
 	out := make([]rows.Entity, 0, len(l))
 	for _, a := range l {
-		out = a.add(out)
+		out = a.appendEntity(out)
 	}
 	return out, len(out) > 0 || len(l) == 0
 }
 
-func (a answer) add(out []rows.Entity) []rows.Entity {
+func (a answer) appendEntity(out []rows.Entity) []rows.Entity {
 	n, d := a.Name, a.Desc
 	if n == nil {
 		n, d = a.RefName, a.RefDesc
@@ -201,9 +201,9 @@ func (a answer) add(out []rows.Entity) []rows.Entity {
 	return append(out, e)
 }
 
-// balanced gives the end of the first JSON value and whether it is closed. Brackets in strings do not count. It gives
-// up where it is nested deeper than depth allows, or has more than most bytes; end is how far it looked.
-func balanced(t string, most, deepest int) (end int, closed bool) {
+// scanBalanced gives the end of the first JSON value and whether it is closed. Brackets in strings do not count. It
+// gives up where it is nested deeper than depth allows, or has more than most bytes; end is how far it looked.
+func scanBalanced(t string, most, deepest int) (end int, closed bool) {
 	depth, inStr, esc := 0, false, false
 	for i := 0; i < min(len(t), most); i++ {
 		c := t[i]
@@ -228,9 +228,9 @@ func balanced(t string, most, deepest int) (end int, closed bool) {
 	return min(len(t), most), false
 }
 
-// repair makes JSON of what nearly is. A text that is too long or nests too deep for that is not touched: the library
-// recurses for what opens, and copies its output for each repair.
-func repair(t string, most int) (string, bool) {
+// repairJSON makes JSON of what nearly is. A text that is too long or nests too deep for that is not touched: the
+// library recurses for what opens, and copies its output for each repair.
+func repairJSON(t string, most int) (string, bool) {
 	if len(t) > most {
 		return "", false
 	}
@@ -238,21 +238,21 @@ func repair(t string, most int) (string, bool) {
 	if openers > maxOpeners {
 		return "", false
 	}
-	if _, shallow := balanced(t, len(t), maxDepth); !shallow {
+	if _, shallow := scanBalanced(t, len(t), maxDepth); !shallow {
 		return "", false
 	}
 	fixed, err := jsonrepair.Repair(t)
 	return fixed, err == nil
 }
 
-// salvage keeps the complete innermost objects of a damaged text, until that cost too much.
-func salvage(t string) []rows.Entity {
+// salvageObjects keeps the complete innermost objects of a damaged text, until that cost too much.
+func salvageObjects(t string) []rows.Entity {
 	var out []rows.Entity
 	for i, left := 0, salvageEach*len(t)+salvageLeast; i < len(t) && left > 0; i++ {
 		if t[i] != '{' {
 			continue
 		}
-		end, ok := balanced(t[i:], len(t), maxDepth)
+		end, ok := scanBalanced(t[i:], len(t), maxDepth)
 		if left -= end; !ok {
 			continue
 		}
@@ -261,13 +261,13 @@ func salvage(t string) []rows.Entity {
 		left -= decodeEach * len(obj)
 		if json.Unmarshal([]byte(obj), &a) != nil {
 			left -= repairEach*len(obj) + len(obj)*min(len(obj), maxObject)/16
-			fixed, ok := repair(obj, maxObject)
+			fixed, ok := repairJSON(obj, maxObject)
 			if !ok || json.Unmarshal([]byte(fixed), &a) != nil {
 				continue
 			}
 		}
 		if n := len(out); a.Name != nil || a.RefName != nil {
-			if out = a.add(out); len(out) > n {
+			if out = a.appendEntity(out); len(out) > n {
 				i += end - 1
 			}
 		}

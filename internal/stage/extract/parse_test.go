@@ -239,7 +239,7 @@ func TestAnExactAnswerIsReadWhateverItHolds(t *testing.T) {
 				read, rung, ok := extract.Parse(said)
 				require.True(t, ok && rung == wrap.rung && len(read) == len(want), "%s: %s: %v %q %v", name, text, read, rung, ok)
 				for i, one := range want {
-					if read[i].Name != words(one.Name) || read[i].Description != strings.TrimSpace(one.Description) {
+					if read[i].Name != joinWords(one.Name) || read[i].Description != strings.TrimSpace(one.Description) {
 						t.Fatalf("%s: %+v, want %+v", name, read[i], one)
 					}
 				}
@@ -248,5 +248,5 @@ func TestAnExactAnswerIsReadWhateverItHolds(t *testing.T) {
 	}
 }
 
-// words of a name, apart by single spaces.
-func words(name string) string { return strings.Join(strings.Fields(name), " ") }
+// joinWords of a name, apart by single spaces.
+func joinWords(name string) string { return strings.Join(strings.Fields(name), " ") }

@@ -30,20 +30,20 @@ var nothings = map[string]bool{
 	"not mentioned": true, "no entity": true, "no entities": true, "none found": true, "no name": true,
 }
 
-// plain gives the entities of an answer to a text by their plain names, without those that name nothing; an entry that
-// comes again counts once.
-func plain(entities []entity, content string) []entity {
+// cleanEntities gives the entities of an answer to a text by their plain names, without those that name nothing; an
+// entry that comes again counts once.
+func cleanEntities(entities []entity, content string) []entity {
 	numbered := isNumbered(entities)
 	out := make([]entity, 0, len(entities))
 	places := map[string][]int{} // of a name's entries in out
 	for i, one := range entities {
-		one.Name = plainName(one.Name, content, numbered && number(one.Name) == i+1)
+		one.Name = plainName(one.Name, content, numbered && numberOf(one.Name) == i+1)
 		one.Description = strings.TrimSpace(strings.Map(spaceControl, one.Description))
 		if isNothing(one.Name) {
 			continue
 		}
 		key := names.Key(one.Name, false)
-		if !again(out, places[key], one.Description) {
+		if !isRepeated(out, places[key], one.Description) {
 			places[key] = append(places[key], len(out))
 			out = append(out, one)
 		}
@@ -54,8 +54,8 @@ func plain(entities []entity, content string) []entity {
 // mostPlaces of a name are looked at for a repetition.
 const mostPlaces = 16
 
-// again reports whether one of the entries at some places says what a description says. The longer one stays.
-func again(entries []entity, places []int, description string) bool {
+// isRepeated reports whether one of the entries at some places says what a description says. The longer one stays.
+func isRepeated(entries []entity, places []int, description string) bool {
 	for _, at := range places[:min(len(places), mostPlaces)] {
 		known := &entries[at].Description
 		switch {
@@ -69,8 +69,8 @@ func again(entries []entity, places []int, description string) bool {
 	return len(places) > mostPlaces && description == ""
 }
 
-// number that a name begins with as an entry of a list; 0 where it has none.
-func number(name string) int {
+// numberOf that a name begins with as an entry of a list; 0 where it has none.
+func numberOf(name string) int {
 	found := numberRE.FindStringSubmatch(strings.TrimLeft(name, "*_ "))
 	if found == nil {
 		return 0
@@ -83,7 +83,7 @@ func number(name string) int {
 func isNumbered(entities []entity) bool {
 	count := 0
 	for i, one := range entities {
-		if number(one.Name) == i+1 {
+		if numberOf(one.Name) == i+1 {
 			count++
 		}
 	}
@@ -99,16 +99,16 @@ func plainName(name, content string, listed bool) string {
 		if strings.Contains(name, "&") && strings.Contains(name, ";") {
 			name = html.UnescapeString(name)
 		}
-		name = words(name, content)
+		name = joinWords(name, content)
 		name = bulletRE.ReplaceAllString(name, "")
 		if listed || !strings.Contains(content, name) {
-			listed = listed && number(name) == 0 // once
+			listed = listed && numberOf(name) == 0 // once
 			name = numberRE.ReplaceAllString(name, "")
 			name = escapeRE.ReplaceAllString(name, "$1")
 		}
 		name = tagRE.ReplaceAllString(name, "$1")
 		name = linkRE.ReplaceAllString(name, "$1")
-		name = bare(name)
+		name = stripSigns(name)
 		if name = strings.TrimSpace(strings.TrimSuffix(name, ":")); name == before {
 			break
 		}
@@ -116,8 +116,8 @@ func plainName(name, content string, listed bool) string {
 	return name
 }
 
-// bare takes off one pair of signs around a name.
-func bare(name string) string {
+// stripSigns takes off one pair of signs around a name.
+func stripSigns(name string) string {
 	for _, pair := range around {
 		inner, begins := strings.CutPrefix(name, pair[0])
 		inner, ends := strings.CutSuffix(inner, pair[1])
@@ -128,8 +128,8 @@ func bare(name string) string {
 	return name
 }
 
-// words of a name are apart by single spaces. A control character is a space, unless the text has the name without.
-func words(name, content string) string {
+// joinWords of a name are apart by single spaces. A control character is a space, unless the text has the name without.
+func joinWords(name, content string) string {
 	spaced := strings.Join(strings.Fields(strings.Map(spaceControl, name)), " ")
 	joined := strings.Join(strings.Fields(strings.Map(dropControl, name)), " ")
 	if spaced != joined && !strings.Contains(content, spaced) && strings.Contains(content, joined) {

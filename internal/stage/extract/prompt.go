@@ -72,5 +72,5 @@ func (p prompt) call(document, text string) model.Call {
 	}
 }
 
-// tokens of what is sent beside a chunk.
-func (p prompt) tokens() int64 { return int64(tokens.Count(p.system + p.before)) }
+// countTokens of what is sent beside a chunk.
+func (p prompt) countTokens() int64 { return int64(tokens.Count(p.system + p.before)) }

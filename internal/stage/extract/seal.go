@@ -54,8 +54,8 @@ type Failed struct {
 	Reason   string `json:"reason"`
 }
 
-// failed counts a chunk from which nothing was extracted.
-func (r *SealResult) failed(of mentioner, reason string) {
+// countFailed counts a chunk from which nothing was extracted.
+func (r *SealResult) countFailed(of mentioner, reason string) {
 	r.Fallbacks++
 	if reason == string(fault.ModelRefused) {
 		r.Refused++
@@ -77,18 +77,18 @@ func Seal(ctx context.Context, in SealIn) (SealResult, error) {
 	defer sorter.Close()
 	paid := &paidEntries{}
 	defer paid.entries.Close()
-	for batch, err := range parallel.Ordered(ctx, loadWidth, parallel.Numbers(in.Batches), in.load) {
+	for batch, err := range parallel.Ordered(ctx, loadWidth, parallel.Numbers(in.Batches), in.loadBatch) {
 		if err != nil {
 			return res, err
 		}
-		if err := in.join(&res, batch, seg, &sorter, paid); err != nil {
+		if err := in.joinBatch(&res, batch, seg, &sorter, paid); err != nil {
 			return res, err
 		}
 	}
 	if res.Extract, res.Fresh, err = seg.Segment(ctx, in.Artifacts, in.Shard.Number); err != nil {
 		return res, err
 	}
-	if err := paid.pack(ctx, in.Ledger); err != nil {
+	if err := paid.packEntries(ctx, in.Ledger); err != nil {
 		return res, err
 	}
 	return res, writeMentions(ctx, in, &res, &sorter)
@@ -103,8 +103,8 @@ type sealed struct {
 	paid *artifact.Loaded // nil: the model costs nothing
 }
 
-// load reads a batch.
-func (in SealIn) load(ctx context.Context, batch int) (sealed, error) {
+// loadBatch reads a batch.
+func (in SealIn) loadBatch(ctx context.Context, batch int) (sealed, error) {
 	var out sealed
 	result, err := in.Batch(ctx, batch)
 	if err != nil {
@@ -124,8 +124,8 @@ func (in SealIn) load(ctx context.Context, batch int) (sealed, error) {
 	return out, err
 }
 
-// join takes a batch in.
-func (in SealIn) join(
+// joinBatch takes a batch in.
+func (in SealIn) joinBatch(
 	res *SealResult, batch sealed, seg *artifact.Rows, sorter *extsort.Sorter, paid *paidEntries,
 ) error {
 	for row, err := range batch.rows.Rows() {
@@ -150,22 +150,22 @@ func (in SealIn) join(
 		if err != nil {
 			return err
 		}
-		res.Mentions += m.mentions(extract, title, lead, sorter)
+		res.Mentions += m.addMentions(extract, title, lead, sorter)
 		res.Chunks++
 		if extract.Fallback != "" {
-			res.failed(m, extract.Fallback)
+			res.countFailed(m, extract.Fallback)
 		}
 		if res.Chunks%64 == 0 {
 			stage.Tell(in.OnProgress, core.Progress{Stage: "extract", Done: res.Chunks})
 		}
 	}
-	return paid.add(batch.paid)
+	return paid.addRows(batch.paid)
 }
 
 // paidEntries are the ledger entries of a shard.
 type paidEntries struct{ entries extsort.Sorter }
 
-func (p *paidEntries) add(file *artifact.Loaded) error {
+func (p *paidEntries) addRows(file *artifact.Loaded) error {
 	if file == nil {
 		return nil
 	}
@@ -181,8 +181,8 @@ func (p *paidEntries) add(file *artifact.Loaded) error {
 	return nil
 }
 
-// pack makes packs of them.
-func (p *paidEntries) pack(ctx context.Context, into *ledger.Ledger) error {
+// packEntries makes packs of them.
+func (p *paidEntries) packEntries(ctx context.Context, into *ledger.Ledger) error {
 	if into == nil {
 		return nil
 	}
@@ -227,15 +227,15 @@ type mentioner struct {
 	aliases  core.Aliases
 }
 
-// mentions adds the title at position -1, unless an entity is of its class, and the entities in the model's order. A
+// addMentions adds the title at position -1, unless an entity is of its class, and the entities in the model's order. A
 // name that is an alias is of the class of the one that stands for it, with its own surface.
-func (m mentioner) mentions(extract rows.Extract, title, lead string, sorter *extsort.Sorter) int64 {
+func (m mentioner) addMentions(extract rows.Extract, title, lead string, sorter *extsort.Sorter) int64 {
 	keys := make([]string, len(extract.Entities))
-	titleKey := m.key(title)
+	titleKey := m.keyOf(title)
 	n := int64(0)
 	wanted := !m.parity && title != ""
 	for i, e := range extract.Entities {
-		keys[i] = m.key(e.Name)
+		keys[i] = m.keyOf(e.Name)
 		wanted = wanted && keys[i] != titleKey
 	}
 	add := func(key string, mention rows.Mention) {
@@ -259,4 +259,4 @@ func (m mentioner) mentions(extract rows.Extract, title, lead string, sorter *ex
 	return n
 }
 
-func (m mentioner) key(name string) string { return m.aliases.Of(names.Key(name, m.parity)) }
+func (m mentioner) keyOf(name string) string { return m.aliases.Of(names.Key(name, m.parity)) }

@@ -41,18 +41,18 @@ func (b bench) sealed(
 	}}, docs...)
 	_, err := extract.Run(b.Context(), in)
 	stagetest.Ok(b, err)
-	var told []int64
+	var shown []int64
 	res, err := extract.Seal(b.Context(), extract.SealIn{
 		Spec:       core.Spec{Index: "i", Parity: parity},
 		Artifacts:  b.art,
 		Scratch:    scratch,
 		Batches:    1,
 		Batch:      stored(b, b.art.Store, scratch),
-		OnProgress: func(p core.Progress) { told = append(told, p.Done) },
+		OnProgress: func(p core.Progress) { shown = append(shown, p.Done) },
 	})
 	stagetest.Ok(b, err)
-	for i, done := range told {
-		assert.Equal(b, int64(64*(i+1)), done, "reported %v chunks", told)
+	for i, done := range shown {
+		assert.Equal(b, int64(64*(i+1)), done, "reported %v chunks", shown)
 	}
 	numbers := map[core.ID]int64{} // of the chunks, in their order
 	for _, doc := range docs {

@@ -13,8 +13,8 @@ import (
 // RungRule is the rung of a chunk that was not sent to the model since it is not among the share that it gets.
 const RungRule = "rule"
 
-// sends reports whether the model extracts from a chunk.
-func sends(spec core.Spec, info model.Info, text string) bool {
+// sendsChunk reports whether the model extracts from a chunk.
+func sendsChunk(spec core.Spec, info model.Info, text string) bool {
 	return info.Provider == "builtin" || sampling.Sends(text, spec.ExtractionShare())
 }
 

@@ -80,11 +80,11 @@ type pull struct {
 func newPull(src iter.Seq2[artifact.Row, error]) *pull {
 	p := &pull{}
 	p.next, p.stop = iter.Pull2(src)
-	p.advance()
+	p.advanceRow()
 	return p
 }
 
-func (p *pull) advance() {
+func (p *pull) advanceRow() {
 	var err error
 	p.row, err, p.ok = p.next()
 	if err != nil {
@@ -95,10 +95,10 @@ func (p *pull) advance() {
 	}
 }
 
-// seek gives the value under key, or nil; keys must not decrease.
-func (p *pull) seek(key string) []byte {
+// seekKey gives the value under key, or nil; keys must not decrease.
+func (p *pull) seekKey(key string) []byte {
 	for p.ok && p.key < key {
-		p.advance()
+		p.advanceRow()
 	}
 	if p.ok && p.key == key {
 		return p.row.Value
@@ -117,10 +117,10 @@ func (e Env) Classes(ctx context.Context, reduced, short string) iter.Seq2[Class
 				yield(Class{}, err)
 				return
 			}
-			class, err := e.class(
+			class, err := e.decodeClass(
 				string(row.Key),
 				row.Value,
-				shorts.seek(string(row.Key)),
+				shorts.seekKey(string(row.Key)),
 				fp,
 			)
 			if err == nil {
@@ -133,7 +133,7 @@ func (e Env) Classes(ctx context.Context, reduced, short string) iter.Seq2[Class
 	}
 }
 
-func (e Env) class(key string, reduced, short []byte, fp core.Digest) (Class, error) {
+func (e Env) decodeClass(key string, reduced, short []byte, fp core.Digest) (Class, error) {
 	r, err := rows.DecodeReduced(reduced)
 	if err != nil {
 		return Class{}, err
@@ -215,7 +215,7 @@ func (e Env) Chunks(ctx context.Context, sh Shard, refs iter.Seq2[Ref, error]) i
 				return
 			}
 			chunk.ExtFrame = frames.row.Frame
-			frames.advance()
+			frames.advanceRow()
 			if chunk.Text, err = texts.Slice(ctx, chunk.Document, chunk.Frame, chunk.Start, chunk.End); err != nil {
 				yield(chunk, err)
 				return

@@ -12,8 +12,8 @@ import (
 	"github.com/unweaver/unweaver/internal/stream/extsort"
 )
 
-// end takes the rows of the parent out that changed classes and classes without a mention have there.
-func (l *loader) end(ctx context.Context) error {
+// endParentRows takes the rows of the parent out that changed classes and classes without a mention have there.
+func (l *loader) endParentRows(ctx context.Context) error {
 	if l.Night == nil {
 		return nil
 	}
@@ -31,7 +31,7 @@ func (l *loader) end(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := l.ended(row, &sorter); err != nil {
+		if err := l.endRow(row, &sorter); err != nil {
 			return err
 		}
 	}
@@ -51,8 +51,8 @@ func (l *loader) end(ctx context.Context) error {
 	return err
 }
 
-// ended takes a row out of the hashes.
-func (l *loader) ended(row segments.ClassRow, to *extsort.Sorter) error {
+// endRow takes a row out of the hashes.
+func (l *loader) endRow(row segments.ClassRow, to *extsort.Sorter) error {
 	text, err := row.Text()
 	if err != nil {
 		return err

@@ -81,12 +81,12 @@ func Import(ctx context.Context, in ImportIn) error {
 	im.etag = info.ETag
 	if fault.Is(err, fault.NotFound) { // what an abandoned build left goes first
 		im.state.Round = -1
-		err = im.reset(ctx, "")
+		err = im.beginRound(ctx, "")
 	} else if err == nil && im.state.Emptying {
-		err = im.empty(ctx)
+		err = im.emptyCollection(ctx)
 	}
 	for err == nil && !im.state.Done {
-		err = im.round(ctx)
+		err = im.runRound(ctx)
 	}
 	return err
 }
@@ -99,17 +99,17 @@ type importing struct {
 	last  string // the file for which a call was refused last, by sha256
 }
 
-// save writes the state over the one that this attempt knows. An attempt that was frozen while another went on finds
-// out here, before it asks for a file that the other has asked for.
-func (im *importing) save(ctx context.Context) error {
-	err := im.write(ctx)
+// saveState writes the state over the one that this attempt knows. An attempt that was frozen while another went on
+// finds out here, before it asks for a file that the other has asked for.
+func (im *importing) saveState(ctx context.Context) error {
+	err := im.writeState(ctx)
 	if fault.Is(err, fault.Precondition) {
-		return im.overtaken()
+		return im.overtakenFault()
 	}
 	return err
 }
 
-func (im *importing) write(ctx context.Context) error {
+func (im *importing) writeState(ctx context.Context) error {
 	info, err := blob.WriteJSON(ctx, im.Artifacts.Store, im.State, im.state,
 		blob.Cond{Absent: im.etag == "", Match: im.etag})
 	if err == nil {
@@ -118,42 +118,42 @@ func (im *importing) write(ctx context.Context) error {
 	return err
 }
 
-func (im *importing) overtaken() error {
+func (im *importing) overtakenFault() error {
 	return fault.StoreDown.At("import into", im.Collection).
 		Because("another attempt of this import has gone on").
 		Advise("nothing: what is repeated goes on where that one stands")
 }
 
-// guard is asked before the collection is emptied or filled.
-func (im *importing) guard(ctx context.Context) error {
+// checkGuard is asked before the collection is emptied or filled.
+func (im *importing) checkGuard(ctx context.Context) error {
 	if im.Guard == nil {
 		return nil
 	}
 	return im.Guard(ctx)
 }
 
-// reset begins a new round, for which the collection is emptied.
-func (im *importing) reset(ctx context.Context, why string) error {
+// beginRound begins a new round, for which the collection is emptied.
+func (im *importing) beginRound(ctx context.Context, why string) error {
 	if why != "" {
 		im.Log.Warn("import begins again", "collection", im.Collection, "why", why)
 	}
 	im.state = imports{Round: im.state.Round + 1, Emptying: true, Files: map[string]*importFile{}}
-	if err := im.save(ctx); err != nil {
+	if err := im.saveState(ctx); err != nil {
 		return err
 	}
-	return im.empty(ctx)
+	return im.emptyCollection(ctx)
 }
 
 // emptying is the time in which a collection is emptied after the guard was asked: a process that was frozen in between
 // finds its permission gone.
 const emptying = 30 * time.Second
 
-// empty empties the collection. An attempt that does so although another has gone on meanwhile takes away what that one
-// imported, and says so in the state.
-func (im *importing) empty(ctx context.Context) error {
+// emptyCollection empties the collection. An attempt that does so although another has gone on meanwhile takes away
+// what that one imported, and says so in the state.
+func (im *importing) emptyCollection(ctx context.Context) error {
 	allowed, cancel := context.WithTimeout(ctx, emptying)
 	defer cancel()
-	err := im.guard(allowed)
+	err := im.checkGuard(allowed)
 	if err == nil {
 		err = im.Vectors.Drop(allowed, im.Collection)
 	}
@@ -165,7 +165,7 @@ func (im *importing) empty(ctx context.Context) error {
 	}
 	im.state.Emptying = false
 	im.state.Done = im.state.Round >= rounds
-	if err := im.write(ctx); !fault.Is(err, fault.Precondition) {
+	if err := im.writeState(ctx); !fault.Is(err, fault.Precondition) {
 		return err
 	}
 	for {
@@ -175,14 +175,14 @@ func (im *importing) empty(ctx context.Context) error {
 		}
 		im.etag = info.ETag
 		im.state = imports{Round: im.state.Round + 1, Emptying: true, Files: map[string]*importFile{}}
-		if err := im.write(ctx); !fault.Is(err, fault.Precondition) {
-			return errors.Join(im.overtaken(), err)
+		if err := im.writeState(ctx); !fault.Is(err, fault.Precondition) {
+			return errors.Join(im.overtakenFault(), err)
 		}
 	}
 }
 
-// file is the state of a segment's file.
-func (im *importing) file(seg core.Segment) *importFile {
+// fileOf is the state of a segment's file.
+func (im *importing) fileOf(seg core.Segment) *importFile {
 	file := im.state.Files[seg.SHA256]
 	if file == nil {
 		file = &importFile{}
@@ -191,43 +191,43 @@ func (im *importing) file(seg core.Segment) *importFile {
 	return file
 }
 
-// path of a file's copy. Each copy has another name, so that a job of an earlier one finds nothing.
-func (im *importing) path(seg core.Segment) string {
+// pathOf of a file's copy. Each copy has another name, so that a job of an earlier one finds nothing.
+func (im *importing) pathOf(seg core.Segment) string {
 	try := ""
-	if file := im.file(seg); file.Try > 0 {
+	if file := im.fileOf(seg); file.Try > 0 {
 		try = fmt.Sprintf("-%d", file.Try)
 	}
 	return fmt.Sprintf("%s-%d/%s%s.parquet", im.Prefix, im.state.Round, seg.SHA256, try)
 }
 
-// round brings every file to its end, and looks at the result.
-func (im *importing) round(ctx context.Context) error {
-	why, err := im.fill(ctx)
+// runRound brings every file to its end, and looks at the result.
+func (im *importing) runRound(ctx context.Context) error {
+	why, err := im.fillJobs(ctx)
 	if err == nil && why == "" {
-		why, err = im.check(ctx)
+		why, err = im.checkRows(ctx)
 	}
 	if err != nil {
 		return err
 	}
 	var copies []string // the store keeps other copies, or begins again from ours
 	for _, seg := range im.Files {
-		copies = append(copies, im.path(seg))
+		copies = append(copies, im.pathOf(seg))
 	}
 	if err := artifact.DeleteAll(ctx, im.Staging, copies); err != nil {
 		return err
 	}
 	if why != "" {
-		return im.reset(ctx, why)
+		return im.beginRound(ctx, why)
 	}
 	im.state.Done = true
-	return im.save(ctx)
+	return im.saveState(ctx)
 }
 
-// check counts the rows: of each file all, or none where it is left to verify.
-func (im *importing) check(ctx context.Context) (why string, err error) {
+// checkRows counts the rows: of each file all, or none where it is left to verify.
+func (im *importing) checkRows(ctx context.Context) (why string, err error) {
 	var want int64
 	for _, seg := range im.Files {
-		if !im.file(seg).Left {
+		if !im.fileOf(seg).Left {
 			want += seg.Rows
 		}
 	}

@@ -226,11 +226,11 @@ func TestAnImportFillsACollectionWithEachRowOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newImport(t, 3)
 		b.in.InFlight = 0 // as many as are usual
-		var told []int64
-		b.in.OnProgress = func(p core.Progress) { told = append(told, p.Done) }
+		var reported []int64
+		b.in.OnProgress = func(p core.Progress) { reported = append(reported, p.Done) }
 		stagetest.Ok(t, load.Import(t.Context(), b.in))
 		b.check(1)
-		assert.Equal(t, "[0 0 30]", fmt.Sprint(told), "reported %v", told)
+		assert.Equal(t, "[0 0 30]", fmt.Sprint(reported), "reported %v", reported)
 		stagetest.Ok(t, load.Import(t.Context(), b.in)) // a repeated attempt finds it done
 		b.check(1)
 	})

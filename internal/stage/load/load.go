@@ -59,15 +59,15 @@ func Run(ctx context.Context, in In) (Result, error) {
 	switch in.Part.Kind {
 	case stage.Classes:
 		l.collection, l.dimension = in.Env.Collections.Classes, in.Env.Class.Dimension
-		err = l.classes(ctx)
+		err = l.writeClasses(ctx)
 	case stage.Chunks:
 		l.collection, l.dimension = in.Env.Collections.Chunks, in.Env.Chunk.Dimension
-		err = l.chunks(ctx)
+		err = l.writeChunks(ctx)
 	default:
 		err = in.Part.Unknown("load")
 	}
 	if err == nil {
-		err = l.vectors(ctx)
+		err = l.writeVectors(ctx)
 	}
 	return l.res, err
 }
@@ -80,15 +80,15 @@ type loader struct {
 	res        Result
 }
 
-func (l *loader) tell() { stage.Tell(l.OnProgress, l.res.Progress) }
+func (l *loader) reportProgress() { stage.Tell(l.OnProgress, l.res.Progress) }
 
-func (l *loader) done() {
+func (l *loader) countDone() {
 	if l.res.Progress.Done++; l.res.Progress.Done%256 == 0 {
-		l.tell()
+		l.reportProgress()
 	}
 }
 
-func (l *loader) wrote(fresh bool) {
+func (l *loader) countSegment(fresh bool) {
 	if fresh {
 		l.res.Progress.Written.Segments++
 	}
@@ -100,8 +100,8 @@ const recordBatch = 1000
 // recordBatches are on their way side by side.
 const recordBatches = 8
 
-// classes writes the records that the parent does not have and the classes segment.
-func (l *loader) classes(ctx context.Context) error {
+// writeClasses writes the records that the parent does not have and the classes segment.
+func (l *loader) writeClasses(ctx context.Context) error {
 	segment, err := artifact.NewRows()
 	if err != nil {
 		return err
@@ -128,7 +128,7 @@ func (l *loader) classes(ctx context.Context) error {
 			}
 			return err
 		})
-		l.tell()
+		l.reportProgress()
 	}
 	for class, err := range l.Part.Classes(ctx, l.Env) {
 		if err != nil {
@@ -150,18 +150,18 @@ func (l *loader) classes(ctx context.Context) error {
 		l.res.Hashes.Text.Add(core.Sum("class", class.ID.String(), class.Final))
 		l.res.Hashes.Vector.Add(core.Sum("class", class.ID.String(), class.Vector.String()))
 		l.res.Counts.Classes++
-		l.done()
+		l.countDone()
 	}
 	flush()
 	if err := writes.Wait(); err != nil {
 		return err
 	}
-	if err := l.end(ctx); err != nil {
+	if err := l.endParentRows(ctx); err != nil {
 		return err
 	}
 	var fresh bool
 	l.res.Rows, fresh, err = segment.Segment(ctx, l.Env.Artifacts, l.Part.Number)
-	l.wrote(fresh)
+	l.countSegment(fresh)
 	return err
 }
 
@@ -172,8 +172,8 @@ func (l *loader) classRow(class join.Class) []byte {
 	}.Encode()
 }
 
-// chunks writes the shard's chunks, which its split is made from.
-func (l *loader) chunks(ctx context.Context) error {
+// writeChunks writes the shard's chunks, which its split is made from.
+func (l *loader) writeChunks(ctx context.Context) error {
 	out, err := artifact.NewRows()
 	if err != nil {
 		return err
@@ -187,7 +187,7 @@ func (l *loader) chunks(ctx context.Context) error {
 		l.res.Hashes.Vector.Add(core.Sum("chunk", chunk.ID.String(), chunk.Digest.String()))
 		l.res.Counts.Chunks++
 		l.res.Counts.Windows += int64(len(chunk.Windows))
-		l.done()
+		l.countDone()
 	}
 	l.res.Chunks, _, err = out.Segment(ctx, l.Env.Artifacts, l.Part.Number)
 	return err

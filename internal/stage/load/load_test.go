@@ -136,9 +136,9 @@ func (b bench) count(collection string) int64 {
 
 func TestAPartitionIsInStoresAndSegmentsUnderOneKey(t *testing.T) {
 	b := newBench(t)
-	var told core.Progress
+	var reported core.Progress
 	in := b.in(free(), b.partition(numbered(1500)...))
-	in.OnProgress = func(p core.Progress) { told = p }
+	in.OnProgress = func(p core.Progress) { reported = p }
 	res, err := load.Run(t.Context(), in)
 	stagetest.Ok(t, err)
 	want := core.Progress{
@@ -148,7 +148,7 @@ func TestAPartitionIsInStoresAndSegmentsUnderOneKey(t *testing.T) {
 		res.Rows.Part != 3 || res.Vectors.Part != 3 {
 		t.Errorf("%+v", res)
 	}
-	assert.True(t, told.Written.Rows == 1500 && told.Done == 1500, "reported %+v at last", told)
+	assert.True(t, reported.Written.Rows == 1500 && reported.Done == 1500, "reported %+v at last", reported)
 	inSegment := b.segmentRows(res.Vectors)
 	for _, row := range stagetest.Read(t, b.art, b.art.SegmentKey(res.Rows.SHA256)) {
 		class, err := rows.DecodeClass([]byte(row.Value))

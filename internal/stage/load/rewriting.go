@@ -33,7 +33,7 @@ type keyRow struct {
 	Key string `parquet:"key"`
 }
 
-func (r Rewriting) damaged(segment core.Segment, why error) error {
+func (r Rewriting) damageFault(segment core.Segment, why error) error {
 	return fault.SegmentDamage.At("read vectors segment", r.Artifacts.Store.Location(
 		r.Artifacts.SegmentKey(segment.SHA256))).Because(why).Advise(r.Artifacts.Rebuild())
 }
@@ -44,7 +44,7 @@ func rowsIn[T any](ctx context.Context, r Rewriting, segment core.Segment) iter.
 	return func(yield func([]T, error) bool) {
 		fail := func(err error) {
 			if fault.As(err) == nil && ctx.Err() == nil {
-				err = r.damaged(segment, err)
+				err = r.damageFault(segment, err)
 			}
 			yield(nil, err)
 		}
@@ -83,12 +83,12 @@ func rowsIn[T any](ctx context.Context, r Rewriting, segment core.Segment) iter.
 	}
 }
 
-// whole refuses a segment whose bytes are not those that name it: Parquet has sums of its pages alone, and what is
-// written again gets another name, under which no damage would show.
-func (r Rewriting) whole(ctx context.Context, segment core.Segment) error {
+// checkIntact refuses a segment whose bytes are not those that name it: Parquet has sums of its pages alone, and what
+// is written again gets another name, under which no damage would show.
+func (r Rewriting) checkIntact(ctx context.Context, segment core.Segment) error {
 	intact, err := r.Artifacts.Intact(ctx, segment.SHA256, r.Alive)
 	if err == nil && !intact {
-		err = r.damaged(segment, errors.New("it is missing, or its content differs from its name"))
+		err = r.damageFault(segment, errors.New("it is missing, or its content differs from its name"))
 	}
 	return err
 }
@@ -116,7 +116,7 @@ func (r Rewriting) Without(ctx context.Context, segment core.Segment) (out core.
 	case err != nil || dead == 0:
 		return segment, false, err
 	case dead == segment.Rows: // it is left out, so that it must be the one that is named
-		return core.Segment{}, false, r.whole(ctx, segment)
+		return core.Segment{}, false, r.checkIntact(ctx, segment)
 	}
 	return r.Merge(ctx, []core.Segment{segment})
 }
@@ -132,7 +132,7 @@ func (r Rewriting) Merge(ctx context.Context, list []core.Segment) (out core.Seg
 	writer, sum, rows := newParquet(file), core.SetHash{}, int64(0)
 	written := map[string]bool{}
 	for _, segment := range list {
-		if err := r.whole(ctx, segment); err != nil {
+		if err := r.checkIntact(ctx, segment); err != nil {
 			return out, false, err
 		}
 		for batch, err := range rowsIn[VectorRow](ctx, r, segment) {
@@ -160,11 +160,11 @@ func (r Rewriting) Merge(ctx context.Context, list []core.Segment) (out core.Seg
 		return out, fresh, err
 	}
 	out.Rows, out.Part = rows, list[0].Part
-	return out, fresh, r.compare(ctx, out, sum)
+	return out, fresh, r.compareSegment(ctx, out, sum)
 }
 
-// compare reads a merged segment back from the store.
-func (r Rewriting) compare(ctx context.Context, merged core.Segment, want core.SetHash) error {
+// compareSegment reads a merged segment back from the store.
+func (r Rewriting) compareSegment(ctx context.Context, merged core.Segment, want core.SetHash) error {
 	var sum core.SetHash
 	for batch, err := range rowsIn[VectorRow](ctx, r, merged) {
 		if err != nil {

@@ -26,9 +26,9 @@ type batch struct {
 	vectors [][]float32
 }
 
-// vectors embeds the new texts (from the ledger, or for nothing), writes the rows and the vectors segment. It pays only
-// where an object of the ledger was lost.
-func (l *loader) vectors(ctx context.Context) error {
+// writeVectors embeds the new texts (from the ledger, or for nothing), writes the rows and the vectors segment. It pays
+// only where an object of the ledger was lost.
+func (l *loader) writeVectors(ctx context.Context) error {
 	file, err := artifact.NewFile()
 	if err != nil {
 		return err
@@ -42,13 +42,13 @@ func (l *loader) vectors(ctx context.Context) error {
 	}
 	for got, err := range parallel.Ordered(ctx, embedWidth, embed.Batches(texts), embedded) {
 		if err == nil {
-			err = out.add(ctx, got)
+			err = out.addBatch(ctx, got)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	if err := out.flush(ctx); err != nil {
+	if err := out.flushRows(ctx); err != nil {
 		return err
 	}
 	if err := out.parquet.Close(); err != nil || out.rows == 0 {
@@ -57,7 +57,7 @@ func (l *loader) vectors(ctx context.Context) error {
 	var fresh bool
 	l.res.Vectors, fresh, err = file.PutSegment(ctx, l.Env.Artifacts)
 	l.res.Vectors.Rows, l.res.Vectors.Part = out.rows, l.Part.Number
-	l.wrote(fresh)
+	l.countSegment(fresh)
 	return err
 }
 
@@ -86,7 +86,7 @@ func newParquet(file *artifact.File) *parquet.GenericWriter[VectorRow] {
 	)
 }
 
-func (w *rowWriter) add(ctx context.Context, got batch) error {
+func (w *rowWriter) addBatch(ctx context.Context, got batch) error {
 	for i, text := range got.texts {
 		if err := vectors.Check(got.vectors[i], w.dimension, text.Key); err != nil {
 			return err
@@ -96,13 +96,13 @@ func (w *rowWriter) add(ctx context.Context, got batch) error {
 	}
 	w.rows += int64(len(got.texts))
 	if w.bytes < upsertBytes {
-		w.tell()
+		w.reportProgress()
 		return nil
 	}
-	return w.flush(ctx)
+	return w.flushRows(ctx)
 }
 
-func (w *rowWriter) flush(ctx context.Context) error {
+func (w *rowWriter) flushRows(ctx context.Context) error {
 	if len(w.pending) == 0 {
 		return nil
 	}
@@ -120,6 +120,6 @@ func (w *rowWriter) flush(ctx context.Context) error {
 	}
 	w.res.Progress.Written.Rows += int64(len(w.pending))
 	w.pending, w.bytes = w.pending[:0], 0
-	w.tell()
+	w.reportProgress()
 	return nil
 }

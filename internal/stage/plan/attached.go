@@ -14,15 +14,15 @@ import (
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
-// all gives what was listed in the order of keys, each attachment behind its object where the index reads them. An
-// object that the parent has in the same version is not opened: its attachments are those of the parent.
-func (p *planner) all(ctx context.Context) iter.Seq2[planned, error] {
+// streamAll gives what was listed in the order of keys, each attachment behind its object where the index reads them.
+// An object that the parent has in the same version is not opened: its attachments are those of the parent.
+func (p *planner) streamAll(ctx context.Context) iter.Seq2[planned, error] {
 	if !p.Spec.ReadAs().Attachments {
-		return p.sorted()
+		return p.streamSorted()
 	}
 	return func(yield func(planned, error) bool) {
 		var waiting []planned // attachments of objects that were opened
-		for doc, err := range parallel.Ordered(ctx, readers, p.holders(ctx), p.open) {
+		for doc, err := range parallel.Ordered(ctx, readers, p.streamHolders(ctx), p.openHolder) {
 			for err == nil && len(waiting) > 0 && waiting[0].key < doc.key {
 				if !yield(waiting[0], nil) {
 					return
@@ -50,46 +50,46 @@ func (p *planner) all(ctx context.Context) iter.Seq2[planned, error] {
 	}
 }
 
-// holders gives what was listed. It marks the objects that must be opened to know what is attached to them, and adds
-// what the parent has of the others.
-func (p *planner) holders(ctx context.Context) iter.Seq2[planned, error] {
+// streamHolders gives what was listed. It marks the objects that must be opened to know what is attached to them, and
+// adds what the parent has of the others.
+func (p *planner) streamHolders(ctx context.Context) iter.Seq2[planned, error] {
 	return func(yield func(planned, error) bool) {
 		parent := newCursor(ctx, p.Artifacts, p.Parent, p.Dead)
 		defer parent.stop()
 		var same []planned // objects in the version of the parent whose attachments may follow
 		last := ""
-		for doc, err := range p.sorted() {
+		for doc, err := range p.streamSorted() {
 			if err != nil {
 				yield(doc, err)
 				return
 			}
-			if !p.unopened(parent.before(doc.key), same, yield) {
+			if !p.yieldUnopened(parent.passBefore(doc.key), same, yield) {
 				return
 			}
 			same = slices.DeleteFunc(same, func(one planned) bool { return one.key+"$" <= doc.key }) // "$" follows "#"
 			if kind := document.Kind(doc.row.Kind); kind.HasAttachments() && doc.key != last {
-				doc.old, doc.known = parent.take(doc.key)
+				doc.old, doc.known = parent.takeDocument(doc.key)
 				switch {
 				case p.Purged != nil && p.Purged(doc.key):
-				case doc.known && unread(doc.row, doc.old) && len(p.Reasons) == 0 && !p.Foreign &&
-					!p.relimited(fault.Code(doc.old.Problem)):
+				case doc.known && canSkipRead(doc.row, doc.old) && len(p.Reasons) == 0 && !p.Foreign &&
+					!p.hasNewLimits(fault.Code(doc.old.Problem)):
 					same = append(same, doc)
 				default:
-					doc.opens = !p.untouched(&doc) && (doc.known || p.Leave == nil || !p.Leave(doc.key, doc.row.Modified))
+					doc.opens = !p.isUntouched(&doc) && (doc.known || p.Leave == nil || !p.Leave(doc.key, doc.row.Modified))
 				}
 			}
 			if last = doc.key; !yield(doc, nil) {
 				return
 			}
 		}
-		if p.unopened(parent.rest(), same, yield) && parent.err != nil {
+		if p.yieldUnopened(parent.passRest(), same, yield) && parent.err != nil {
 			yield(planned{}, parent.err)
 		}
 	}
 }
 
-// unopened gives what the parent has of the attachments of objects that are the same.
-func (p *planner) unopened(
+// yieldUnopened gives what the parent has of the attachments of objects that are the same.
+func (p *planner) yieldUnopened(
 	over iter.Seq2[string, rows.Document], same []planned, yield func(planned, error) bool,
 ) bool {
 	for key, old := range over {
@@ -106,15 +106,16 @@ func (p *planner) unopened(
 	return true
 }
 
-// open lists what is attached to an object, and takes its version. One in which that cannot be listed cannot be read.
-func (p *planner) open(ctx context.Context, doc planned) (planned, error) {
+// openHolder lists what is attached to an object, and takes its version. One in which that cannot be listed cannot be
+// read.
+func (p *planner) openHolder(ctx context.Context, doc planned) (planned, error) {
 	if !doc.opens {
 		return doc, nil
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var found []document.Attachment
-	doc, err := p.digest(ctx, doc, func(body io.Reader) error {
+	doc, err := p.digestFile(ctx, doc, func(body io.Reader) error {
 		plain, err := document.Gunzip(body, doc.row.Gzip, doc.row.Object, p.Limits)
 		if err != nil {
 			return err

@@ -37,19 +37,19 @@ func checkPatterns(spec core.Spec) error {
 // packageFolders hold what programs install, not what people write.
 var packageFolders = []string{"node_modules", "bower_components", "__pycache__"}
 
-// set reports whether a part of a path keeps it out unless somebody asks for it by name.
-func set(part string) bool {
+// isSetAside reports whether a part of a path keeps it out unless somebody asks for it by name.
+func isSetAside(part string) bool {
 	return strings.HasPrefix(part, ".") || slices.Contains(packageFolders, part)
 }
 
-// chosen says whether an object of the corpus may be a document, and counts it where it is left out. Hidden files and
+// isChosen says whether an object of the corpus may be a document, and counts it where it is left out. Hidden files and
 // folders of packages are, but where a pattern to include names such a part and matches; then the patterns of the index
 // decide: of those to include one must match, where there are any, and none of those to exclude. What is not followed
 // may be a folder: one that could hold what a pattern includes is reported, as what lies behind it is not seen.
-func (l *listing) chosen(key string, unfollowed bool) bool {
+func (l *listing) isChosen(key string, unfollowed bool) bool {
 	out := &l.leftOut
 	parts := strings.Split(key, "/")
-	if slices.ContainsFunc(parts, set) && !l.asked(key) {
+	if slices.ContainsFunc(parts, isSetAside) && !l.isRequested(key) {
 		if slices.ContainsFunc(parts, func(part string) bool { return slices.Contains(packageFolders, part) }) {
 			out.Packages++
 		} else {
@@ -57,28 +57,28 @@ func (l *listing) chosen(key string, unfollowed bool) bool {
 		}
 		return false
 	}
-	included := len(l.Spec.Include) == 0 || matched(l.Spec.Include, key) || unfollowed && reached(l.Spec.Include, key)
+	included := len(l.Spec.Include) == 0 || matchesAny(l.Spec.Include, key) || unfollowed && mayReach(l.Spec.Include, key)
 	switch {
 	case !included:
 		out.NotIncluded++
 		return false
-	case matched(l.Spec.Exclude, key):
+	case matchesAny(l.Spec.Exclude, key):
 		out.Excluded++
 		return false
 	}
 	return true
 }
 
-// asked reports whether a pattern that names what is left out by itself includes the key.
-func (p *planner) asked(key string) bool {
+// isRequested reports whether a pattern that names what is left out by itself includes the key.
+func (p *planner) isRequested(key string) bool {
 	return slices.ContainsFunc(p.Spec.Include, func(pattern string) bool {
-		return slices.ContainsFunc(strings.Split(pattern, "/"), set) && matched([]string{pattern}, key)
+		return slices.ContainsFunc(strings.Split(pattern, "/"), isSetAside) && matchesAny([]string{pattern}, key)
 	})
 }
 
-// reached reports whether one of the patterns may match something below a folder. A name with the extension of a type
+// mayReach reports whether one of the patterns may match something below a folder. A name with the extension of a type
 // that is read is taken for a file's.
-func reached(patterns []string, folder string) bool {
+func mayReach(patterns []string, folder string) bool {
 	if _, _, file := document.TypeOf(folder); file {
 		return false
 	}
@@ -101,9 +101,9 @@ func reached(patterns []string, folder string) bool {
 	})
 }
 
-// matched says whether one of the patterns matches. They were validated with the configuration; one that is not valid
-// all the same matches nothing.
-func matched(patterns []string, key string) bool {
+// matchesAny says whether one of the patterns matches. They were validated with the configuration; one that is not
+// valid all the same matches nothing.
+func matchesAny(patterns []string, key string) bool {
 	return slices.ContainsFunc(patterns, func(pattern string) bool {
 		ok, err := doublestar.Match(pattern, key)
 		return ok && err == nil

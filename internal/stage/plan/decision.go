@@ -35,39 +35,39 @@ type Decision struct {
 	Detail  string      // of a failure
 }
 
-// decide says what was decided of a listed document. It is asked once the document is counted.
-func (p *planner) decide(doc *planned, made bool) {
+// reportDecision says what was decided of a listed document. It is asked once the document is counted.
+func (p *planner) reportDecision(doc *planned, made bool) {
 	if p.OnDecision == nil {
 		return
 	}
-	told := Decision{Key: doc.key, Made: made, Version: doc.row.Version, Chunks: len(doc.old.Chunks)}
+	reported := Decision{Key: doc.key, Made: made, Version: doc.row.Version, Chunks: len(doc.old.Chunks)}
 	if doc.known {
-		told.Was = doc.old.Listed()
+		reported.Was = doc.old.Listed()
 	}
 	switch {
 	case doc.row.Problem != "":
-		told.Reason, told.Detail = DecidedFailed, doc.row.Problem
+		reported.Reason, reported.Detail = DecidedFailed, doc.row.Problem
 		if doc.bad != nil {
-			told.Detail = fmt.Sprintf("%s: %s", fault.CodeOf(doc.bad), doc.bad)
+			reported.Detail = fmt.Sprintf("%s: %s", fault.CodeOf(doc.bad), doc.bad)
 		}
 	case !made:
-		told.Reason = DecidedSame
-	case doc.same() && p.renamed(doc):
-		told.Reason = DecidedAliases
-	case doc.same() && (p.retried(doc) || doc.old.Problem != ""):
-		told.Reason = DecidedRetry
-	case doc.same() && len(p.Reasons) > 0:
-		told.Reason = strings.Join(p.Reasons, "; ")
-	case doc.same() && p.Part:
-		told.Reason = DecidedTouched
-	case doc.same():
-		told.Reason = DecidedAgain
+		reported.Reason = DecidedSame
+	case doc.isSame() && p.isRenamed(doc):
+		reported.Reason = DecidedAliases
+	case doc.isSame() && (p.isRetried(doc) || doc.old.Problem != ""):
+		reported.Reason = DecidedRetry
+	case doc.isSame() && len(p.Reasons) > 0:
+		reported.Reason = strings.Join(p.Reasons, "; ")
+	case doc.isSame() && p.Part:
+		reported.Reason = DecidedTouched
+	case doc.isSame():
+		reported.Reason = DecidedAgain
 	case doc.known:
-		told.Reason = DecidedChanged
+		reported.Reason = DecidedChanged
 	default:
-		told.Reason = DecidedAdded
+		reported.Reason = DecidedAdded
 	}
-	p.OnDecision(told)
+	p.OnDecision(reported)
 }
 
 // decideGone reports a document of the parent that is not listed any more.

@@ -32,11 +32,11 @@ type former struct {
 	causes map[string]string // by document
 }
 
-// detail of a problem that still stands: its cause as it was found, however many nights ago.
-func (f *former) detail(index artifact.Index, document string) string {
+// detailOf of a problem that still stands: its cause as it was found, however many nights ago.
+func (f *former) detailOf(index artifact.Index, document string) string {
 	if f.causes == nil {
 		f.causes = map[string]string{}
-		f.read(index.Store)
+		f.readCauses(index.Store)
 	}
 	cause := f.causes[document]
 	if cause == "" {
@@ -45,7 +45,7 @@ func (f *former) detail(index artifact.Index, document string) string {
 	return standingPrefix + cause
 }
 
-func (f *former) read(store blob.Store) {
+func (f *former) readCauses(store blob.Store) {
 	body, _, err := store.Get(f.ctx, f.key, blob.All)
 	if err != nil {
 		return
@@ -59,7 +59,7 @@ func (f *former) read(store blob.Store) {
 			_, err = lines.ReadSlice('\n')
 		}
 		var problem core.Problem
-		if len(line) > 0 && json.Unmarshal(line, &problem) == nil && lasting(fault.Code(problem.Code)) {
+		if len(line) > 0 && json.Unmarshal(line, &problem) == nil && isLasting(fault.Code(problem.Code)) {
 			cause := strings.TrimSuffix(strings.TrimPrefix(problem.Detail, standingPrefix), staleSuffix)
 			if !strings.HasPrefix(cause, strings.TrimSuffix(standingPrefix, ": ")) {
 				f.causes[problem.Object] = cause

@@ -33,27 +33,27 @@ type planned struct {
 	attached []document.Attachment // that was found
 }
 
-// same reports whether the parent found these bytes.
-func (doc planned) same() bool {
+// isSame reports whether the parent found these bytes.
+func (doc planned) isSame() bool {
 	return doc.known && doc.bad == nil && doc.row.Version == doc.old.Listed()
 }
 
-// lasting says whether a problem is one of the bytes, which the same bytes will have again. Documents that break what
+// isLasting says whether a problem is one of the bytes, which the same bytes will have again. Documents that break what
 // parses them are that: parse codes are given only where the process ended by itself or by its own limits, and a night
 // on which nothing changed must publish nothing. Where somebody else killed it, or the processors were busy elsewhere,
 // the document is Quarantined, and tried again by the next run.
-func lasting(code fault.Code) bool {
+func isLasting(code fault.Code) bool {
 	return code != "" && code.Kind() == fault.Content && code != fault.DocumentChanged && code != fault.Quarantined
 }
 
-// relimited reports whether a document that was too large may be so no more: the limits are others than they were then.
-// Where they are the same the outcome is, and trying again would publish a generation for nothing.
-func (p *planner) relimited(code fault.Code) bool {
+// hasNewLimits reports whether a document that was too large may be so no more: the limits are others than they were
+// then. Where they are the same the outcome is, and trying again would publish a generation for nothing.
+func (p *planner) hasNewLimits(code fault.Code) bool {
 	return code == fault.TooLarge && p.Parent != nil && p.Parent.Limits != p.Limits.Key()
 }
 
-// join walks the sorted listing beside the parent's documents and writes plan.rows.
-func (p *planner) join(ctx context.Context) error {
+// joinParent walks the sorted listing beside the parent's documents and writes plan.rows.
+func (p *planner) joinParent(ctx context.Context) error {
 	out, err := artifact.NewRows()
 	if err != nil {
 		return err
@@ -72,7 +72,7 @@ func (p *planner) join(ctx context.Context) error {
 	}
 	parent := newCursor(ctx, p.Artifacts, p.Parent, p.Dead)
 	defer parent.stop()
-	for doc, err := range parallel.Ordered(ctx, readers, p.joined(ctx, parent), p.version) {
+	for doc, err := range parallel.Ordered(ctx, readers, p.streamJoined(ctx, parent), p.hashVersion) {
 		if err != nil {
 			return err
 		}
@@ -84,20 +84,20 @@ func (p *planner) join(ctx context.Context) error {
 			p.res.LeftOut.AddOtherType(doc.row.Object)
 			continue
 		}
-		p.count(&doc)
+		p.countDocument(&doc)
 		p.res.Listed++
-		stays := p.stays(&doc)
-		p.decide(&doc, !stays)
+		stays := p.canStay(&doc)
+		p.reportDecision(&doc, !stays)
 		if stays {
-			p.keep(&doc)
+			p.keepDocument(&doc)
 			p.reportMissing(&doc)
 		} else {
-			if units.full() {
+			if units.isFull() {
 				cut()
 			}
-			units.add(doc, out.Append(doc.key, doc.row.Encode()))
+			units.addDocument(doc, out.Append(doc.key, doc.row.Encode()))
 			p.res.Made++
-			p.end(&doc)
+			p.endDocument(&doc)
 		}
 		if p.res.Listed%256 == 0 {
 			p.OnProgress(p.res.Listed)
@@ -115,18 +115,18 @@ func (p *planner) join(ctx context.Context) error {
 	return err
 }
 
-// count enters a document into the result. A problem that is found or still stands is written into its row, so that
-// the document is not read again for nothing; where everything is made anyway, every document is tried.
-func (p *planner) count(doc *planned) {
+// countDocument enters a document into the result. A problem that is found or still stands is written into its row, so
+// that the document is not read again for nothing; where everything is made anyway, every document is tried.
+func (p *planner) countDocument(doc *planned) {
 	old := fault.Code(doc.old.Problem)
 	switch {
 	case doc.kept && old == fault.EmptyDocument && !doc.old.Stale:
 		p.res.Empty++
-		p.fail(doc, old, p.former.detail(p.Artifacts, doc.key), true)
+		p.failDocument(doc, old, p.former.detailOf(p.Artifacts, doc.key), true)
 		return
 	case doc.kept && old != "":
 		p.res.Unreadable++
-		p.fail(doc, old, p.former.detail(p.Artifacts, doc.key), true)
+		p.failDocument(doc, old, p.former.detailOf(p.Artifacts, doc.key), true)
 		return
 	case doc.lost != "":
 		standing := doc.old.Stale && old == doc.lost
@@ -136,29 +136,29 @@ func (p *planner) count(doc *planned) {
 		if doc.lost == fault.EmptyDocument {
 			detail = "its object holds no row any more; remove the object to have its rows removed"
 		}
-		p.fail(doc, doc.lost, detail, standing)
+		p.failDocument(doc, doc.lost, detail, standing)
 		return
 	case doc.bad != nil:
 		code := fault.CodeOf(doc.bad)
 		standing := doc.known && old == code && doc.old.ETag == doc.row.ETag && doc.old.Size == doc.row.Size
 		p.res.Unreadable++
 		p.dirty = p.dirty || !standing
-		p.fail(doc, code, doc.bad.Error(), standing)
+		p.failDocument(doc, code, doc.bad.Error(), standing)
 		return
-	case doc.same() && lasting(old) && len(p.Reasons) == 0 && !p.relimited(old):
+	case doc.isSame() && isLasting(old) && len(p.Reasons) == 0 && !p.hasNewLimits(old):
 		if old == fault.EmptyDocument && !doc.old.Stale {
 			p.res.Empty++
 		} else {
 			p.res.Unreadable++
 		}
-		p.fail(doc, old, p.former.detail(p.Artifacts, doc.key), true)
+		p.failDocument(doc, old, p.former.detailOf(p.Artifacts, doc.key), true)
 		return
-	case doc.same() && doc.old.Problem == "":
+	case doc.isSame() && doc.old.Problem == "":
 		p.res.Diff.Same++
-		p.dirty = p.dirty || p.retried(doc)
+		p.dirty = p.dirty || p.isRetried(doc)
 	case doc.known:
 		p.res.Diff.Changed++
-		if doc.same() {
+		if doc.isSame() {
 			p.res.Retried++
 		}
 	default:
@@ -182,13 +182,13 @@ func (p *planner) refuseTwin(doc planned) {
 		p.problems.add(fault.DuplicateRow, doc.row.Object, listedTwice(doc.row.Object).Error(), false)
 		return
 	}
-	err := fault.DuplicateRow.At("read", place(doc.row.Object, doc.row.Line)).
+	err := fault.DuplicateRow.At("read", formatPlace(doc.row.Object, doc.row.Line)).
 		Because(fmt.Sprintf("line %d has the same id and is the document", doc.twin)).
 		Advise("give every row an id of its own")
-	p.problems.add(fault.DuplicateRow, place(doc.row.Object, doc.row.Line), err.Error(), false)
+	p.problems.add(fault.DuplicateRow, formatPlace(doc.row.Object, doc.row.Line), err.Error(), false)
 }
 
-func (p *planner) fail(doc *planned, code fault.Code, detail string, standing bool) {
+func (p *planner) failDocument(doc *planned, code fault.Code, detail string, standing bool) {
 	doc.row.Problem = string(code)
 	if !p.Foreign && len(doc.old.Chunks) > 0 {
 		detail = strings.TrimSuffix(detail, staleSuffix) + staleSuffix
@@ -203,8 +203,8 @@ func (p *planner) reportMissing(doc *planned) {
 	}
 }
 
-// left keeps what the parent has and the listing has not. It runs beside count, so it touches p.gone only.
-func (p *planner) left(key string, old rows.Document) { p.gone.Add([]byte(key), old.Encode()) }
+// addGone keeps what the parent has and the listing has not. It runs beside count, so it touches p.gone only.
+func (p *planner) addGone(key string, old rows.Document) { p.gone.Add([]byte(key), old.Encode()) }
 
 // countGone enters what left into the result, in the order of the keys.
 func (p *planner) countGone() error {
@@ -233,8 +233,8 @@ func (p *planner) countGone() error {
 	return nil
 }
 
-// sorted gives what was listed, in the order of keys.
-func (p *planner) sorted() iter.Seq2[planned, error] {
+// streamSorted gives what was listed, in the order of keys.
+func (p *planner) streamSorted() iter.Seq2[planned, error] {
 	return func(yield func(planned, error) bool) {
 		for pair, err := range p.documents.Sorted() {
 			if err != nil {
@@ -253,12 +253,12 @@ func (p *planner) sorted() iter.Seq2[planned, error] {
 	}
 }
 
-// joined gives each listed document with what the parent knows of it, and those of the parent that are lost.
-func (p *planner) joined(ctx context.Context, parent *cursor) iter.Seq2[planned, error] {
+// streamJoined gives each listed document with what the parent knows of it, and those of the parent that are lost.
+func (p *planner) streamJoined(ctx context.Context, parent *cursor) iter.Seq2[planned, error] {
 	return func(yield func(planned, error) bool) {
 		last, lastRow, barred := "", rows.Plan{}, int64(0)
 		defer func() { p.barred = barred }()
-		for doc, err := range p.all(ctx) {
+		for doc, err := range p.streamAll(ctx) {
 			if err != nil {
 				yield(doc, err)
 				return
@@ -271,18 +271,18 @@ func (p *planner) joined(ctx context.Context, parent *cursor) iter.Seq2[planned,
 				continue
 			}
 			last, lastRow = doc.key, doc.row
-			if !p.passed(parent.before(doc.key), yield) {
+			if !p.sortPassed(parent.passBefore(doc.key), yield) {
 				return
 			}
-			doc.old, doc.known = parent.take(doc.key)
+			doc.old, doc.known = parent.takeDocument(doc.key)
 			if p.Purged != nil && p.Purged(doc.key) {
 				barred++
 				if doc.known {
-					p.left(doc.key, doc.old)
+					p.addGone(doc.key, doc.old)
 				}
 				continue
 			}
-			if p.untouched(&doc) {
+			if p.isUntouched(&doc) {
 				if doc.known && !yield(asKept(doc.key, doc.old), nil) {
 					return
 				}
@@ -292,29 +292,29 @@ func (p *planner) joined(ctx context.Context, parent *cursor) iter.Seq2[planned,
 				p.spared++
 				continue
 			}
-			if doc.known && !doc.row.Within() && unread(doc.row, doc.old) {
+			if doc.known && !doc.row.Within() && canSkipRead(doc.row, doc.old) {
 				doc.row.Version = doc.old.Listed()
 			}
 			if !yield(doc, nil) {
 				return
 			}
 		}
-		p.passed(parent.rest(), yield)
+		p.sortPassed(parent.passRest(), yield)
 	}
 }
 
-// untouched reports whether a document stays as the parent has it, or out where that does not have it, whatever the
+// isUntouched reports whether a document stays as the parent has it, or out where that does not have it, whatever the
 // corpus has now.
-func (p *planner) untouched(doc *planned) bool {
-	return p.Only && !p.retried(doc) || p.Chosen != nil && !p.Chosen(doc.key, doc.row.Modified)
+func (p *planner) isUntouched(doc *planned) bool {
+	return p.Only && !p.isRetried(doc) || p.Chosen != nil && !p.Chosen(doc.key, doc.row.Modified)
 }
 
-// passed sorts what the listing passed over: lost where its object is broken, gone otherwise. Only what has content can
-// be lost.
-func (p *planner) passed(over iter.Seq2[string, rows.Document], yield func(planned, error) bool) bool {
+// sortPassed sorts what the listing passed over: lost where its object is broken, gone otherwise. Only what has content
+// can be lost.
+func (p *planner) sortPassed(over iter.Seq2[string, rows.Document], yield func(planned, error) bool) bool {
 	for key, old := range over {
 		if p.Purged != nil && p.Purged(key) {
-			p.left(key, old)
+			p.addGone(key, old)
 			continue
 		}
 		if p.Only || p.Chosen != nil {
@@ -325,7 +325,7 @@ func (p *planner) passed(over iter.Seq2[string, rows.Document], yield func(plann
 		}
 		code, broken := p.broken[old.Object]
 		if !broken || len(old.Chunks) == 0 || p.Foreign {
-			p.left(key, old)
+			p.addGone(key, old)
 			continue
 		}
 		row := rows.Plan{Object: old.Object, Kind: old.Kind, ETag: old.ETag, Size: old.Size, Modified: old.Modified}
@@ -344,9 +344,9 @@ func asKept(key string, old rows.Document) planned {
 	}}
 }
 
-// unread reports whether a file need not be read to know its version. One that failed for a reason which may have gone
-// (permissions, a change in the middle) is tried again.
-func unread(row rows.Plan, old rows.Document) bool {
+// canSkipRead reports whether a file need not be read to know its version. One that failed for a reason which may have
+// gone (permissions, a change in the middle) is tried again.
+func canSkipRead(row rows.Plan, old rows.Document) bool {
 	return old.ETag != "" && old.ETag == row.ETag && old.Size == row.Size &&
-		(old.Problem == "" || lasting(fault.Code(old.Problem)))
+		(old.Problem == "" || isLasting(fault.Code(old.Problem)))
 }

@@ -12,17 +12,17 @@ import (
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
-// list puts every document of the corpus into the sort, range by range of its keys, side by side. A listing that breaks
-// off is an error, as what it did not reach would count as removed.
-func (p *planner) list(ctx context.Context) error {
-	cuts, err := p.cuts(ctx)
+// listCorpus puts every document of the corpus into the sort, range by range of its keys, side by side. A listing that
+// breaks off is an error, as what it did not reach would count as removed.
+func (p *planner) listCorpus(ctx context.Context) error {
+	cuts, err := p.findCuts(ctx)
 	if err != nil {
 		return err
 	}
 	p.reading = make(chan struct{}, readers)
 	err = parallel.Each(ctx, len(cuts)+1, len(cuts)+1, func(ctx context.Context, i int) error {
 		part := &listing{planner: p, number: i}
-		defer part.done()
+		defer part.addCounts()
 		after, until := "", ""
 		if i > 0 {
 			after = cuts[i-1]
@@ -30,10 +30,10 @@ func (p *planner) list(ctx context.Context) error {
 		if i < len(cuts) {
 			until = cuts[i]
 		}
-		return part.list(ctx, after, until)
+		return part.listRange(ctx, after, until)
 	})
-	if told := p.tellListed(); err == nil {
-		err = told
+	if reported := p.tellListed(); err == nil {
+		err = reported
 	}
 	return err
 }
@@ -47,8 +47,8 @@ type listing struct {
 	leftOut core.LeftOut
 }
 
-// done enters what the range counted by itself.
-func (l *listing) done() {
+// addCounts enters what the range counted by itself.
+func (l *listing) addCounts() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	out := &l.res.LeftOut
@@ -59,20 +59,20 @@ func (l *listing) done() {
 	out.AddOtherTypes(l.leftOut)
 }
 
-// list lists the objects after a key up to another. An object that the store lists but cannot describe is a problem of
-// that object.
-func (l *listing) list(ctx context.Context, after, until string) error {
+// listRange lists the objects after a key up to another. An object that the store lists but cannot describe is a
+// problem of that object.
+func (l *listing) listRange(ctx context.Context, after, until string) error {
 	for info, err := range l.Corpus.ListRange(ctx, "", after, until) {
 		if err != nil {
 			if info.Key == "" {
 				return err
 			}
-			if l.chosen(info.Key, fault.Is(err, fault.NotFollowed)) {
-				l.unlisted(info.Key, err)
+			if l.isChosen(info.Key, fault.Is(err, fault.NotFollowed)) {
+				l.noteUnlisted(info.Key, err)
 			}
 			continue
 		}
-		if !l.chosen(info.Key, false) {
+		if !l.isChosen(info.Key, false) {
 			continue
 		}
 		kind, gz, known := stage.TypeOf(l.Spec, info.Key)
@@ -93,26 +93,26 @@ func (l *listing) list(ctx context.Context, after, until string) error {
 			Archived: info.Archived,
 		}
 		if !kind.HasRows() {
-			l.add(core.ObjectKey(info.Key), firstReading, row)
+			l.addListed(core.ObjectKey(info.Key), firstReading, row)
 			continue
 		}
-		if l.again(info.Key) {
+		if l.wasListed(info.Key) {
 			l.refuseAgain(info.Key)
 			continue
 		}
 		if info.Archived != "" {
-			l.refuse(info.Key, fault.StoreDenied, info.Key, l.archived(row).Error())
+			l.refuseObject(info.Key, fault.StoreDenied, info.Key, l.archivedFault(row).Error())
 			continue
 		}
-		if err := l.rows(ctx, row, kind); err != nil {
+		if err := l.readRows(ctx, row, kind); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// again reports whether the rows of an object were listed before: a store may give a key twice.
-func (l *listing) again(object string) bool {
+// wasListed reports whether the rows of an object were listed before: a store may give a key twice.
+func (l *listing) wasListed(object string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	before := l.withRows[object]
@@ -134,17 +134,17 @@ func listedTwice(object string) *fault.Error {
 		Advise("see the listing of the store: a key names one object")
 }
 
-// archived is the fault of an object that must be restored before it can be read.
-func (p *planner) archived(row rows.Plan) *fault.Error {
+// archivedFault is the fault of an object that must be restored before it can be read.
+func (p *planner) archivedFault(row rows.Plan) *fault.Error {
 	return blob.ArchivedObject(p.Corpus.Location(row.Object), row.Archived)
 }
 
-// unlisted records a name that the store lists and cannot describe. A link that is not followed is reported and is no
-// document: what the parent had by it is removed, as if it were gone, and the gate decides.
-func (l *listing) unlisted(key string, err error) {
+// noteUnlisted records a name that the store lists and cannot describe. A link that is not followed is reported and is
+// no document: what the parent had by it is removed, as if it were gone, and the gate decides.
+func (l *listing) noteUnlisted(key string, err error) {
 	code := fault.CodeOf(err)
 	if code != fault.NotFollowed {
-		l.refuse(key, code, key, err.Error())
+		l.refuseObject(key, code, key, err.Error())
 		return
 	}
 	l.mu.Lock()
@@ -152,8 +152,9 @@ func (l *listing) unlisted(key string, err error) {
 	l.found.add(l.number, problemOf(code, key, err.Error(), false))
 }
 
-// refuse records what cannot become a document. Documents that the parent had of the object are lost, not removed.
-func (l *listing) refuse(object string, code fault.Code, where, detail string) {
+// refuseObject records what cannot become a document. Documents that the parent had of the object are lost, not
+// removed.
+func (l *listing) refuseObject(object string, code fault.Code, where, detail string) {
 	problem := problemOf(code, where, detail, false)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -167,7 +168,7 @@ func (l *listing) refuse(object string, code fault.Code, where, detail string) {
 // listedRow is a document in the sort: the row, behind the number of the reading of its object that gave it.
 func listedRow(reading byte, row rows.Plan) []byte { return append([]byte{reading}, row.Encode()...) }
 
-func (p *planner) add(key string, reading byte, row rows.Plan) {
+func (p *planner) addListed(key string, reading byte, row rows.Plan) {
 	value := listedRow(reading, row)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -179,15 +180,15 @@ func (p *planner) add(key string, reading byte, row rows.Plan) {
 	}
 }
 
-// forget takes back what was counted of a reading that is of no version.
-func (p *planner) forget(reading rowReading) {
+// forgetReading takes back what was counted of a reading that is of no version.
+func (p *planner) forgetReading(reading rowReading) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.listed -= reading.listed
 }
 
-// take says which reading of an object counts.
-func (p *planner) take(object string, number byte) {
+// takeReading says which reading of an object counts.
+func (p *planner) takeReading(object string, number byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.taken[object] = number
@@ -196,9 +197,9 @@ func (p *planner) take(object string, number byte) {
 // noReading counts where an object was never at rest: none of what was read of it.
 const noReading = 255
 
-// rows adds the rows of one object. An object that breaks in the middle keeps its rows up to there and is a problem.
-// Ranges read as many at once as there are readers, since each of them may hold a row of the largest size.
-func (l *listing) rows(ctx context.Context, row rows.Plan, kind document.Kind) error {
+// readRows adds the rows of one object. An object that breaks in the middle keeps its rows up to there and is a
+// problem. Ranges read as many at once as there are readers, since each of them may hold a row of the largest size.
+func (l *listing) readRows(ctx context.Context, row rows.Plan, kind document.Kind) error {
 	select {
 	case l.reading <- struct{}{}:
 		defer func() { <-l.reading }()
@@ -207,31 +208,32 @@ func (l *listing) rows(ctx context.Context, row rows.Plan, kind document.Kind) e
 	}
 	var reading rowReading
 	err := stage.Steady(ctx, l.Corpus, infoOf(row), func(seen blob.Info) error {
-		l.forget(reading)
+		l.forgetReading(reading)
 		reading = rowReading{listing: l, number: reading.number + 1, object: row.Object}
 		row.ETag, row.Size, row.Modified = seen.ETag, seen.Size, seen.Modified
-		return reading.all(ctx, row, kind, seen)
+		return reading.readAll(ctx, row, kind, seen)
 	})
 	if fault.Is(err, fault.DocumentChanged) {
-		l.forget(reading)
-		l.take(row.Object, noReading)
-		return l.unusable(row.Object, err)
+		l.forgetReading(reading)
+		l.takeReading(row.Object, noReading)
+		return l.noteUnusable(row.Object, err)
 	}
 	if reading.number > firstReading {
-		l.take(row.Object, reading.number)
+		l.takeReading(row.Object, reading.number)
 	}
 	if err == nil && reading.listed == 0 && len(reading.refused) == 0 {
-		l.empty(row.Object)
+		l.noteEmpty(row.Object)
 	}
-	reading.tell()
+	reading.reportRefused()
 	if err != nil && ctx.Err() == nil {
-		return l.unusable(row.Object, err)
+		return l.noteUnusable(row.Object, err)
 	}
 	return err
 }
 
-// empty records an object without a row: that is no problem of a new one, and where the parent has rows they are lost.
-func (p *planner) empty(object string) {
+// noteEmpty records an object without a row: that is no problem of a new one, and where the parent has rows they are
+// lost.
+func (p *planner) noteEmpty(object string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.broken[object] = fault.EmptyDocument
@@ -242,19 +244,19 @@ func infoOf(row rows.Plan) blob.Info {
 	return blob.Info{Key: row.Object, Size: row.Size, ETag: row.ETag, Modified: row.Modified}
 }
 
-// unusable records an object that cannot be read; what is wrong with the store stops the stage.
-func (l *listing) unusable(object string, err error) error {
-	code, ofObject := blame(err)
+// noteUnusable records an object that cannot be read; what is wrong with the store stops the stage.
+func (l *listing) noteUnusable(object string, err error) error {
+	code, ofObject := blameError(err)
 	if !ofObject {
 		return err
 	}
-	l.refuse(object, code, object, err.Error())
+	l.refuseObject(object, code, object, err.Error())
 	return nil
 }
 
-// blame reports whether an error of reading is the object's own: its content, its permissions, or that it changed while
-// it was listed. Everything else is the store's, and repeating the stage may heal it.
-func blame(err error) (code fault.Code, ofObject bool) {
+// blameError reports whether an error of reading is the object's own: its content, its permissions, or that it changed
+// while it was listed. Everything else is the store's, and repeating the stage may heal it.
+func blameError(err error) (code fault.Code, ofObject bool) {
 	switch code = fault.CodeOf(err); {
 	case code == fault.StoreDenied:
 		return code, true

@@ -33,11 +33,11 @@ func newCursor(ctx context.Context, art artifact.Index, parent *core.Manifest, d
 			}
 		}
 	})
-	c.advance()
+	c.advanceRow()
 	return c
 }
 
-func (c *cursor) advance() {
+func (c *cursor) advanceRow() {
 	row, err, ok := c.next()
 	if err == nil && ok {
 		c.old, err = rows.DecodeDocument(row.Value)
@@ -55,21 +55,21 @@ func (c *cursor) advance() {
 	}
 }
 
-// before gives what the listing passes over on its way to key, which must not be smaller than the last one.
-func (c *cursor) before(key string) iter.Seq2[string, rows.Document] {
-	return c.passing(func() bool { return c.key < key })
+// passBefore gives what the listing passes over on its way to key, which must not be smaller than the last one.
+func (c *cursor) passBefore(key string) iter.Seq2[string, rows.Document] {
+	return c.passWhile(func() bool { return c.key < key })
 }
 
-// rest gives what follows the last listed document.
-func (c *cursor) rest() iter.Seq2[string, rows.Document] {
-	return c.passing(func() bool { return true })
+// passRest gives what follows the last listed document.
+func (c *cursor) passRest() iter.Seq2[string, rows.Document] {
+	return c.passWhile(func() bool { return true })
 }
 
-func (c *cursor) passing(over func() bool) iter.Seq2[string, rows.Document] {
+func (c *cursor) passWhile(over func() bool) iter.Seq2[string, rows.Document] {
 	return func(yield func(string, rows.Document) bool) {
 		for c.ok && over() {
 			key, old := c.key, c.old
-			c.advance()
+			c.advanceRow()
 			if !yield(key, old) {
 				return
 			}
@@ -77,12 +77,12 @@ func (c *cursor) passing(over func() bool) iter.Seq2[string, rows.Document] {
 	}
 }
 
-// take gives the document under key, where it stands next.
-func (c *cursor) take(key string) (rows.Document, bool) {
+// takeDocument gives the document under key, where it stands next.
+func (c *cursor) takeDocument(key string) (rows.Document, bool) {
 	if !c.ok || c.key != key {
 		return rows.Document{}, false
 	}
 	old := c.old
-	c.advance()
+	c.advanceRow()
 	return old, true
 }

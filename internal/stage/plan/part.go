@@ -7,14 +7,14 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// stays says whether what the parent has of a document stays in place: content, problem, and what distinguishes an
+// canStay says whether what the parent has of a document stays in place: content, problem, and what distinguishes an
 // unread object from a changed one. An object that was written again with the same bytes keeps the time of its first
 // version, as it does on a night on which nothing changed. It is asked once the document is counted.
-func (p *planner) stays(doc *planned) bool {
+func (p *planner) canStay(doc *planned) bool {
 	if doc.kept {
 		return true
 	}
-	if !p.Part || !doc.known || p.retried(doc) {
+	if !p.Part || !doc.known || p.isRetried(doc) {
 		return false
 	}
 	old, row := &doc.old, &doc.row
@@ -25,15 +25,15 @@ func (p *planner) stays(doc *planned) bool {
 	return row.Within() || old.ETag == row.ETag && old.Size == row.Size
 }
 
-// retried reports whether a document that is the same is made again all the same.
-func (p *planner) retried(doc *planned) bool {
-	return p.Retry != nil && p.Retry(doc.key) || p.renamed(doc)
+// isRetried reports whether a document that is the same is made again all the same.
+func (p *planner) isRetried(doc *planned) bool {
+	return p.Retry != nil && p.Retry(doc.key) || p.isRenamed(doc)
 }
 
-func (p *planner) renamed(doc *planned) bool { return p.Renamed != nil && p.Renamed(doc.key) }
+func (p *planner) isRenamed(doc *planned) bool { return p.Renamed != nil && p.Renamed(doc.key) }
 
-// keep counts a document that stays.
-func (p *planner) keep(doc *planned) {
+// keepDocument counts a document that stays.
+func (p *planner) keepDocument(doc *planned) {
 	kept := &p.res.Kept
 	old := &doc.old
 	switch {
@@ -53,8 +53,8 @@ func (p *planner) keep(doc *planned) {
 	}
 }
 
-// end notes that what the parent has of a document does not count any more, as the document is made again.
-func (p *planner) end(doc *planned) {
+// endDocument notes that what the parent has of a document does not count any more, as the document is made again.
+func (p *planner) endDocument(doc *planned) {
 	if p.Part && doc.known {
 		p.ended.Add([]byte(doc.key), nil)
 	}

@@ -140,31 +140,31 @@ func Run(ctx context.Context, in In) (Result, error) {
 		In: in, problems: problems, broken: map[string]fault.Code{}, taken: map[string]byte{}, withRows: map[string]bool{},
 	}
 	defer p.close()
-	if err := p.list(ctx); err != nil {
-		return p.result(), err
+	if err := p.listCorpus(ctx); err != nil {
+		return p.makeResult(), err
 	}
 	if p.listed == 0 && (p.Parent == nil || len(p.broken) == 0) {
-		return p.result(), p.nothing()
+		return p.makeResult(), p.emptyFault()
 	}
-	if err := p.join(ctx); err != nil {
-		return p.result(), err
+	if err := p.joinParent(ctx); err != nil {
+		return p.makeResult(), err
 	}
 	p.res.LeftOut.Backfills, p.res.LeftOut.Purged = p.spared, p.barred
 	if p.res.Listed == 0 {
-		return p.result(), p.nothing()
+		return p.makeResult(), p.emptyFault()
 	}
-	if err := p.settle(); err != nil {
-		return p.result(), err
+	if err := p.settleDiff(); err != nil {
+		return p.makeResult(), err
 	}
 	if err := p.writeGone(ctx); err != nil {
-		return p.result(), err
+		return p.makeResult(), err
 	}
-	p.res.ProblemsFile, err = p.problems.store(ctx, in.Artifacts, ProblemsKey(in.Scratch))
-	return p.result(), err
+	p.res.ProblemsFile, err = p.problems.storeFile(ctx, in.Artifacts, ProblemsKey(in.Scratch))
+	return p.makeResult(), err
 }
 
-// nothing is the error of a corpus without a document.
-func (p *planner) nothing() error {
+// emptyFault is the error of a corpus without a document.
+func (p *planner) emptyFault() error {
 	return fault.CorpusEmpty.At("list corpus", p.Spec.Corpus).
 		Because(fmt.Sprintf("it holds no document (%d objects cannot be read, %d are of other types)", p.res.Refused,
 			p.res.LeftOut.OtherTypes)).
@@ -200,17 +200,17 @@ func (p *planner) close() {
 	p.gone.Close()
 	p.ended.Close()
 	p.contents.Close()
-	p.problems.discard()
+	p.problems.discardFile()
 }
 
-func (p *planner) result() Result {
+func (p *planner) makeResult() Result {
 	p.res.ProblemCount = p.problems.count
 	p.res.Problems = Foremost(slices.Concat(p.problems.ranks[0], p.problems.ranks[1]))
 	return p.res
 }
 
-// settle takes what moved out of what came and left, and draws the conclusions.
-func (p *planner) settle() error {
+// settleDiff takes what moved out of what came and left, and draws the conclusions.
+func (p *planner) settleDiff() error {
 	moved, err := countMoved(&p.contents)
 	if err != nil {
 		return err

@@ -27,11 +27,11 @@ type Problem struct {
 // Foremost orders problems as they are shown, and cuts them to MaxProblems: documents that failed come before what was
 // never going to be one.
 func Foremost(found []core.Problem) []core.Problem {
-	slices.SortStableFunc(found, func(a, b core.Problem) int { return rank(a) - rank(b) })
+	slices.SortStableFunc(found, func(a, b core.Problem) int { return rankOf(a) - rankOf(b) })
 	return found[:min(len(found), MaxProblems)]
 }
 
-func rank(problem core.Problem) int {
+func rankOf(problem core.Problem) int {
 	switch fault.Code(problem.Code) {
 	case fault.NotFollowed:
 		return 1
@@ -52,7 +52,7 @@ func newProblems() (*problems, error) {
 	return &problems{file: file}, err
 }
 
-func (p *problems) discard() { p.file.Discard() }
+func (p *problems) discardFile() { p.file.Discard() }
 
 // problemOf is a problem as it is shown to people.
 func problemOf(code fault.Code, object, detail string, standing bool) Problem {
@@ -91,19 +91,19 @@ func (p *planner) tellListed() error {
 		if err := json.Unmarshal(pair[1], &problem); err != nil {
 			return fault.Internal.At("sort problems of", p.Spec.Corpus).Because(err)
 		}
-		p.problems.tell(problem)
+		p.problems.writeProblem(problem)
 	}
 	return p.found.err
 }
 
 // add records a problem; store reports errors.
 func (p *problems) add(code fault.Code, object, detail string, standing bool) {
-	p.tell(problemOf(code, object, detail, standing))
+	p.writeProblem(problemOf(code, object, detail, standing))
 }
 
-func (p *problems) tell(problem Problem) {
+func (p *problems) writeProblem(problem Problem) {
 	p.count++
-	if first := &p.ranks[rank(problem.Problem)]; len(*first) < MaxProblems {
+	if first := &p.ranks[rankOf(problem.Problem)]; len(*first) < MaxProblems {
 		*first = append(*first, problem.Problem)
 	}
 	raw, err := json.Marshal(problem)
@@ -115,7 +115,7 @@ func (p *problems) tell(problem Problem) {
 	}
 }
 
-func (p *problems) store(ctx context.Context, index artifact.Index, key string) (name string, err error) {
+func (p *problems) storeFile(ctx context.Context, index artifact.Index, key string) (name string, err error) {
 	if p.err != nil {
 		return "", p.err
 	}

@@ -17,14 +17,14 @@ const mostRanges = 16
 // finding where to cut, which is one, pays for itself. A variable so that tests cut small corpora.
 var leastRange int64 = 2000
 
-// cuts gives keys of objects between which the corpus is listed side by side, in order. They are taken from the
+// findCuts gives keys of objects between which the corpus is listed side by side, in order. They are taken from the
 // parent's documents, of which they cut about equal parts: where a corpus grew at one end, that range takes longer.
 // Where they lie changes nothing else, as ranges that follow one another hold every object once, whatever is between
 // them. A first build has none.
 //
 // Nor has a corpus whose links are followed: which of two links to one folder counts depends on all that comes before
 // them, so that each range would walk the whole.
-func (p *planner) cuts(ctx context.Context) ([]string, error) {
+func (p *planner) findCuts(ctx context.Context) ([]string, error) {
 	if p.Parent == nil || p.Spec.FollowLinks {
 		return nil, nil
 	}

@@ -35,25 +35,25 @@ type refusal struct {
 // maxRefused of an object are remembered; what follows is reported at once, so that memory stays bounded.
 const maxRefused = 10_000
 
-// all reads the object to its end. An object that was written to meanwhile is fault.Precondition, whatever reading it
-// led to.
-func (r *rowReading) all(ctx context.Context, row rows.Plan, kind document.Kind, seen blob.Info) error {
+// readAll reads the object to its end. An object that was written to meanwhile is fault.Precondition, whatever reading
+// it led to.
+func (r *rowReading) readAll(ctx context.Context, row rows.Plan, kind document.Kind, seen blob.Info) error {
 	body, err := stage.Open(ctx, r.Corpus, seen)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = body.Close() }()
-	err = r.parse(ctx, row, kind, body)
+	err = r.parseRows(ctx, row, kind, body)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if _, torn := body.Digest(r.alive); fault.Is(torn, fault.Precondition) {
+	if _, torn := body.Digest(r.reportAlive); fault.Is(torn, fault.Precondition) {
 		return torn
 	}
 	return err
 }
 
-func (r *rowReading) parse(ctx context.Context, row rows.Plan, kind document.Kind, body io.Reader) error {
+func (r *rowReading) parseRows(ctx context.Context, row rows.Plan, kind document.Kind, body io.Reader) error {
 	plain, err := document.Gunzip(body, row.Gzip, row.Object, r.Limits)
 	if err != nil {
 		return err
@@ -65,31 +65,31 @@ func (r *rowReading) parse(ctx context.Context, row rows.Plan, kind document.Kin
 	}
 	return document.Rows(text, kind, row.Object, r.Limits, func(read document.Row) error {
 		if read.Err != nil {
-			r.refuse(place(row.Object, read.Line), read.Err)
+			r.refuseRow(formatPlace(row.Object, read.Line), read.Err)
 			return ctx.Err()
 		}
 		one := row
 		one.Line, one.Record, one.Size = read.Line, read.Canonical, int64(len(read.Canonical))
 		one.Version = sha256.Sum256(read.Canonical)
 		r.listed++
-		r.add(core.RowKey(row.Object, read.ID), r.number, one)
+		r.addListed(core.RowKey(row.Object, read.ID), r.number, one)
 		return ctx.Err()
 	})
 }
 
-func place(object string, line int) string { return fmt.Sprintf("%s line %d", object, line) }
+func formatPlace(object string, line int) string { return fmt.Sprintf("%s line %d", object, line) }
 
-func (r *rowReading) refuse(where string, err error) {
+func (r *rowReading) refuseRow(where string, err error) {
 	if len(r.refused) == maxRefused {
-		r.tell()
+		r.reportRefused()
 	}
 	r.refused = append(r.refused, refusal{fault.CodeOf(err), where, err.Error()})
 }
 
-// tell enters the rows that cannot be used into the result.
-func (r *rowReading) tell() {
+// reportRefused enters the rows that cannot be used into the result.
+func (r *rowReading) reportRefused() {
 	for _, row := range r.refused {
-		r.listing.refuse(r.object, row.code, row.where, row.detail)
+		r.listing.refuseObject(r.object, row.code, row.where, row.detail)
 	}
 	r.refused = nil
 }
@@ -97,7 +97,7 @@ func (r *rowReading) tell() {
 // isText reports whether an object of no known type holds text. One that cannot be read counts as one that does not.
 func (p *planner) isText(ctx context.Context, row rows.Plan) (bool, error) {
 	body, err := stage.Open(ctx, p.Corpus, infoOf(row))
-	if code, ofObject := blame(err); ofObject {
+	if code, ofObject := blameError(err); ofObject {
 		return code == fault.DocumentChanged, nil // version reads it until it is at rest
 	}
 	if err != nil {
@@ -108,21 +108,21 @@ func (p *planner) isText(ctx context.Context, row rows.Plan) (bool, error) {
 	return text, ctx.Err()
 }
 
-// unhashed says whether chunk may hash what it reads: nothing is compared with a generation before, and a reading that
-// mixes two versions, which only another one shows, cannot be. So a first build reads its corpus once.
-func (p *planner) unhashed(row rows.Plan) bool {
+// canHashLater says whether chunk may hash what it reads: nothing is compared with a generation before, and a reading
+// that mixes two versions, which only another one shows, cannot be. So a first build reads its corpus once.
+func (p *planner) canHashLater(row rows.Plan) bool {
 	return p.Parent == nil && row.ETag != "" && blob.IsVersioned(p.Corpus)
 }
 
-// alive says that an object of many bytes is read on.
-func (p *planner) alive(int64) {
+// reportAlive says that an object of many bytes is read on.
+func (p *planner) reportAlive(int64) {
 	if p.OnBytes != nil {
 		p.OnBytes()
 	}
 }
 
-// version reads and hashes a file whose version is not known.
-func (p *planner) version(ctx context.Context, doc planned) (planned, error) {
+// hashVersion reads and hashes a file whose version is not known.
+func (p *planner) hashVersion(ctx context.Context, doc planned) (planned, error) {
 	if doc.kept || doc.again || doc.lost != "" || doc.bad != nil || doc.row.Within() || !doc.row.Version.IsZero() {
 		return doc, nil
 	}
@@ -136,17 +136,17 @@ func (p *planner) version(ctx context.Context, doc planned) (planned, error) {
 		if !doc.row.Gzip {
 			doc.bad = p.Limits.Size(document.Kind(doc.row.Kind), doc.row.Object, doc.row.Size)
 		}
-		if doc.bad != nil || p.unhashed(doc.row) {
+		if doc.bad != nil || p.canHashLater(doc.row) {
 			return doc, nil
 		}
 	}
-	return p.digest(ctx, doc, func(io.Reader) error { return nil })
+	return p.digestFile(ctx, doc, func(io.Reader) error { return nil })
 }
 
-// digest reads and hashes a file that another reader sees first.
-func (p *planner) digest(ctx context.Context, doc planned, see func(io.Reader) error) (planned, error) {
+// digestFile reads and hashes a file that another reader sees first.
+func (p *planner) digestFile(ctx context.Context, doc planned, see func(io.Reader) error) (planned, error) {
 	if doc.row.Archived != "" {
-		doc.bad = p.archived(doc.row)
+		doc.bad = p.archivedFault(doc.row)
 		return doc, nil
 	}
 	err := stage.Steady(ctx, p.Corpus, infoOf(doc.row), func(seen blob.Info) error {
@@ -156,7 +156,7 @@ func (p *planner) digest(ctx context.Context, doc planned, see func(io.Reader) e
 			return err
 		}
 		cause := see(body)
-		doc.row.Version, err = body.Digest(p.alive)
+		doc.row.Version, err = body.Digest(p.reportAlive)
 		if err != nil && fault.As(err) == nil { // the store opened it, so what broke is this object
 			err = fault.Unreadable.At("read", doc.row.Object).Because(err)
 		}
@@ -171,7 +171,7 @@ func (p *planner) digest(ctx context.Context, doc planned, see func(io.Reader) e
 	if ctx.Err() != nil {
 		return doc, ctx.Err()
 	}
-	code, ofObject := blame(err)
+	code, ofObject := blameError(err)
 	if !ofObject {
 		return doc, err
 	}

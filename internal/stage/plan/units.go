@@ -53,13 +53,13 @@ func newCutter(listed int64) *cutter {
 	return &cutter{source: min(max(unitSource, listed/enoughUnits), unitSourceMost)}
 }
 
-// full reports whether the next document belongs to another unit.
-func (c *cutter) full() bool {
+// isFull reports whether the next document belongs to another unit.
+func (c *cutter) isFull() bool {
 	return c.unit.Documents >= unitDocuments || c.unit.Text >= unitText || c.unit.Bytes >= c.source
 }
 
-// add enters a document whose row is in the given frame.
-func (c *cutter) add(doc planned, frame int) {
+// addDocument enters a document whose row is in the given frame.
+func (c *cutter) addDocument(doc planned, frame int) {
 	c.unit.To = frame + 1
 	c.unit.Documents++
 	c.unit.Bytes += doc.row.Size

@@ -14,10 +14,10 @@ import (
 func cutAll(listed int64, count int, doc planned) (units []Unit) {
 	c := newCutter(listed)
 	for frame := range count {
-		if c.full() {
+		if c.isFull() {
 			units = append(units, c.next())
 		}
-		c.add(doc, frame)
+		c.addDocument(doc, frame)
 	}
 	return append(units, c.next())
 }

@@ -44,26 +44,26 @@ func Gate(spec core.Spec, documents Documents, chunks Chunks) (reason, detail st
 		budget.DocumentsShare = max(budget.DocumentsShare, firstShare)
 	}
 	all := documents.Readable + documents.Failed
-	if over(budget, documents.Failed, all, budget.DocumentsShare) {
-		detail = exceeded(spec, "documents failed", documents.Failed, all, budget.DocumentsShare, "documents_share")
+	if exceedsBudget(budget, documents.Failed, all, budget.DocumentsShare) {
+		detail = formatExceeded(spec, "documents failed", documents.Failed, all, budget.DocumentsShare, "documents_share")
 		if documents.Parent > 0 {
 			detail += fmt.Sprintf("; the generation before had %d", documents.Parent)
 		}
 		return FailureBudget, detail
 	}
-	if over(budget, documents.Lapsed, documents.Parent, budget.DocumentsShare) {
-		return FailureBudget, exceeded(spec, "documents of the generation before failed", documents.Lapsed,
+	if exceedsBudget(budget, documents.Lapsed, documents.Parent, budget.DocumentsShare) {
+		return FailureBudget, formatExceeded(spec, "documents of the generation before failed", documents.Lapsed,
 			documents.Parent, budget.DocumentsShare, "documents_share")
 	}
 	// How many may fail is a number of documents also here: a long one is hundreds of chunks.
-	if enough(budget, documents.Lapsed) && above(budget.DocumentsShare, chunks.Lapsed, chunks.Parent) {
+	if canHoldRun(budget, documents.Lapsed) && exceedsShare(budget.DocumentsShare, chunks.Lapsed, chunks.Parent) {
 		return FailureBudget, fmt.Sprintf("%d of %d passages of the generation before are of documents that failed "+
 			"(%.3g %%); at most %.3g %%, or those of %d documents, may (indexes.%s.failures: documents_share, count, floor)",
-			chunks.Lapsed, chunks.Parent, percent(chunks.Lapsed, chunks.Parent), 100*budget.DocumentsShare,
-			tolerated(budget), spec.Index)
+			chunks.Lapsed, chunks.Parent, percentOf(chunks.Lapsed, chunks.Parent), 100*budget.DocumentsShare,
+			countTolerated(budget), spec.Index)
 	}
-	if over(budget, chunks.Failed, chunks.Total, budget.Share) {
-		return FailureBudget, exceeded(spec, "passages failed", chunks.Failed, chunks.Total, budget.Share, "share")
+	if exceedsBudget(budget, chunks.Failed, chunks.Total, budget.Share) {
+		return FailureBudget, formatExceeded(spec, "passages failed", chunks.Failed, chunks.Total, budget.Share, "share")
 	}
 	if chunks.Total == 0 {
 		return Empty, "no document of the corpus gave a passage"
@@ -77,44 +77,44 @@ const firstShare = 0.5
 // defaultFloor is how many failures never hold a run: in a small corpus one failure is a large share.
 const defaultFloor = 5
 
-// floor of a budget.
-func floor(budget core.Failures) int64 {
+// floorOf of a budget.
+func floorOf(budget core.Failures) int64 {
 	if budget.Floor == 0 {
 		return defaultFloor
 	}
 	return int64(budget.Floor)
 }
 
-// tolerated is how many failures never hold a run.
-func tolerated(budget core.Failures) int64 { return max(floor(budget)-1, int64(budget.Count)) }
+// countTolerated is how many failures never hold a run.
+func countTolerated(budget core.Failures) int64 { return max(floorOf(budget)-1, int64(budget.Count)) }
 
-// enough reports whether so many failures can hold a run at all.
-func enough(budget core.Failures, failed int64) bool {
-	return failed > tolerated(budget)
+// canHoldRun reports whether so many failures can hold a run at all.
+func canHoldRun(budget core.Failures, failed int64) bool {
+	return failed > countTolerated(budget)
 }
 
-func above(share float64, failed, all int64) bool { return float64(failed) > share*float64(all) }
+func exceedsShare(share float64, failed, all int64) bool { return float64(failed) > share*float64(all) }
 
-func over(budget core.Failures, failed, all int64, share float64) bool {
-	return enough(budget, failed) && above(share, failed, all)
+func exceedsBudget(budget core.Failures, failed, all int64, share float64) bool {
+	return canHoldRun(budget, failed) && exceedsShare(share, failed, all)
 }
 
-// exceeded gives the numbers, what would be let through, and the settings that say so.
-func exceeded(spec core.Spec, what string, failed, all int64, share float64, setting string) string {
+// formatExceeded gives the numbers, what would be let through, and the settings that say so.
+func formatExceeded(spec core.Spec, what string, failed, all int64, share float64, setting string) string {
 	return fmt.Sprintf(
 		"%d of %d %s (%.3g %%); at most %.3g %%, or %d of them, may fail (indexes.%s.failures: %s, count, floor)",
 		failed,
 		all,
 		what,
-		percent(failed, all),
+		percentOf(failed, all),
 		100*share,
-		tolerated(spec.Failures),
+		countTolerated(spec.Failures),
 		spec.Index,
 		setting,
 	)
 }
 
-func percent(part, all int64) float64 {
+func percentOf(part, all int64) float64 {
 	if all == 0 {
 		return 0
 	}
@@ -133,7 +133,7 @@ func Removal(
 	}
 	detail = fmt.Sprintf(
 		"%d of %d documents are gone (%.3g %%); at most %.3g %% may go in one run (indexes.%s.gate.max_removed)",
-		gone, parentDocuments, percent(gone, parentDocuments), 100*spec.Gate.MaxRemoved, spec.Index,
+		gone, parentDocuments, percentOf(gone, parentDocuments), 100*spec.Gate.MaxRemoved, spec.Index,
 	)
 	if slices.Contains(reasons, core.AttachmentsOff) {
 		detail += "; all attachments of mail and PDFs are among them, as documents.attachments was switched off"

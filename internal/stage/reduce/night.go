@@ -53,8 +53,8 @@ func inOrder(a, b seen) int {
 	)
 }
 
-func (r *reducer) night(ctx context.Context) (Result, error) {
-	touched, err := r.touched(ctx)
+func (r *reducer) reduceNight(ctx context.Context) (Result, error) {
+	touched, err := r.findTouched(ctx)
 	if err != nil {
 		return r.res, err
 	}
@@ -66,10 +66,10 @@ func (r *reducer) night(ctx context.Context) (Result, error) {
 	var was, is *classmerge.Class
 	end := func() {
 		if is != nil {
-			r.differ(was, is, gone)
+			r.writeDifference(was, is, gone)
 		}
 	}
-	for m, err := range r.standing(ctx, touched) {
+	for m, err := range r.streamTouched(ctx, touched) {
 		if err != nil {
 			return r.res, err
 		}
@@ -94,8 +94,8 @@ func (r *reducer) night(ctx context.Context) (Result, error) {
 	return r.res, err
 }
 
-// differ writes what became of a class.
-func (r *reducer) differ(was, is *classmerge.Class, gone *artifact.Rows) {
+// writeDifference writes what became of a class.
+func (r *reducer) writeDifference(was, is *classmerge.Class, gone *artifact.Rows) {
 	id, before, now := is.ID, was.End(), is.End()
 	if before.Mentions > 0 {
 		r.res.Counts.Classes--
@@ -111,13 +111,13 @@ func (r *reducer) differ(was, is *classmerge.Class, gone *artifact.Rows) {
 	case now.Mentions == 0 && before.Mentions > 0:
 		gone.Append(string(id[:]), nil)
 	case now.Mentions > 0 && (before.Mentions == 0 || before.Text != now.Text):
-		r.put(id, now)
+		r.putClass(id, now)
 	}
 }
 
-// touched gives the classes of the partition that new mentions or ended ones belong to, in the order of ids. They are
-// as many as a partition has at most, whatever the size of the corpus.
-func (r *reducer) touched(ctx context.Context) ([]core.ID, error) {
+// findTouched gives the classes of the partition that new mentions or ended ones belong to, in the order of ids. They
+// are as many as a partition has at most, whatever the size of the corpus.
+func (r *reducer) findTouched(ctx context.Context) ([]core.ID, error) {
 	from, to := Bounds(r.Partition, r.Partitions)
 	found := make([][]core.ID, len(r.Shards))
 	err := parallel.Each(ctx, len(r.Shards), openWidth, func(ctx context.Context, i int) error {
@@ -139,8 +139,8 @@ func (r *reducer) touched(ctx context.Context) ([]core.ID, error) {
 	return slices.Compact(touched), nil
 }
 
-// standing gives the mentions of touched classes, the parent's and the new ones, in order.
-func (r *reducer) standing(ctx context.Context, touched []core.ID) iter.Seq2[seen, error] {
+// streamTouched gives the mentions of touched classes, the parent's and the new ones, in order.
+func (r *reducer) streamTouched(ctx context.Context, touched []core.ID) iter.Seq2[seen, error] {
 	return func(yield func(seen, error) bool) {
 		from, to := Bounds(r.Partition, r.Partitions)
 		var sources []merge.Next[seen]
@@ -150,7 +150,7 @@ func (r *reducer) standing(ctx context.Context, touched []core.ID) iter.Seq2[see
 			return stop
 		}
 		for _, part := range r.Night.Parts {
-			defer add(r.former(ctx, part, touched))()
+			defer add(r.streamFormer(ctx, part, touched))()
 		}
 		for _, shard := range r.Shards {
 			defer add(func(yield func(seen, error) bool) {
@@ -177,8 +177,8 @@ func (r *reducer) standing(ctx context.Context, touched []core.ID) iter.Seq2[see
 	}
 }
 
-// former gives the mentions of touched classes of one segment of the parent.
-func (r *reducer) former(ctx context.Context, part Part, touched []core.ID) iter.Seq2[seen, error] {
+// streamFormer gives the mentions of touched classes of one segment of the parent.
+func (r *reducer) streamFormer(ctx context.Context, part Part, touched []core.ID) iter.Seq2[seen, error] {
 	return func(yield func(seen, error) bool) {
 		if len(touched) == 0 {
 			return

@@ -67,20 +67,20 @@ func Run(ctx context.Context, in In) (Result, error) {
 	}
 	defer r.out.Discard()
 	if in.Night != nil {
-		return r.night(ctx)
+		return r.reduceNight(ctx)
 	}
-	for m, err := range mentions(ctx, in) {
+	for m, err := range mergeMentions(ctx, in) {
 		if err != nil {
 			return r.res, err
 		}
 		if r.cur == nil || r.cur.ID != m.id {
-			r.end()
+			r.endClass()
 			r.cur = classmerge.Begin(m.id, r.Spec)
 		}
 		r.cur.Add(m.Mention)
 		r.res.Counts.Mentions++
 	}
-	r.end()
+	r.endClass()
 	r.res.Rows, err = r.out.PutScratch(ctx, in.Artifacts, Key(in.Scratch, in.Partition))
 	return r.res, err
 }
@@ -130,8 +130,8 @@ func shardPart(ctx context.Context, in In, shard, from, to string) iter.Seq2[men
 // openWidth is how many shards are opened at once.
 const openWidth = 64
 
-// end writes the class that streamed by.
-func (r *reducer) end() {
+// endClass writes the class that streamed by.
+func (r *reducer) endClass() {
 	c := r.cur
 	if c == nil {
 		return
@@ -140,12 +140,12 @@ func (r *reducer) end() {
 	r.res.Counts.Classes++
 	r.res.Counts.Edges += out.ChunkTotal
 	r.res.Content.Add(classmerge.Content(c.ID, out))
-	r.put(c.ID, out)
+	r.putClass(c.ID, out)
 	r.cur = nil
 }
 
-// put writes a class.
-func (r *reducer) put(id core.ID, class rows.Reduced) {
+// putClass writes a class.
+func (r *reducer) putClass(id core.ID, class rows.Reduced) {
 	if classtext.Long(class.Name, class.Descriptions, r.Spec.Shortening.Threshold, r.Spec.Parity) {
 		r.res.Long++
 	}

@@ -28,27 +28,27 @@ const runBuffer = 64 << 10
 
 func byClass(a, b mention) int { return bytes.Compare(a.id[:], b.id[:]) }
 
-// mentions merges the partition's range of all shards; equal ids come in the order of the shards.
-func mentions(ctx context.Context, in In) iter.Seq2[mention, error] {
+// mergeMentions merges the partition's range of all shards; equal ids come in the order of the shards.
+func mergeMentions(ctx context.Context, in In) iter.Seq2[mention, error] {
 	return func(yield func(mention, error) bool) {
 		if len(in.Shards) <= fanIn {
-			relay(opened(ctx, in, in.Shards), yield)
+			relayMentions(mergeShards(ctx, in, in.Shards), yield)
 			return
 		}
 		joined, err := joinShards(ctx, in)
 		for err == nil && len(joined.runs) > fanIn {
-			joined, err = joined.narrowed(ctx, in)
+			joined, err = joined.narrowRuns(ctx, in)
 		}
 		if err != nil {
 			yield(mention{}, err)
 			return
 		}
 		defer joined.close()
-		relay(joined.merged(ctx, joined.runs), yield)
+		relayMentions(joined.mergeRuns(ctx, joined.runs), yield)
 	}
 }
 
-func relay(source iter.Seq2[mention, error], yield func(mention, error) bool) {
+func relayMentions(source iter.Seq2[mention, error], yield func(mention, error) bool) {
 	for m, err := range source {
 		if !yield(m, err) || err != nil {
 			return
@@ -56,8 +56,8 @@ func relay(source iter.Seq2[mention, error], yield func(mention, error) bool) {
 	}
 }
 
-// opened merges shards that are open side by side: their number does not enter the chain of requests.
-func opened(ctx context.Context, in In, shards []string) iter.Seq2[mention, error] {
+// mergeShards merges shards that are open side by side: their number does not enter the chain of requests.
+func mergeShards(ctx context.Context, in In, shards []string) iter.Seq2[mention, error] {
 	return func(yield func(mention, error) bool) {
 		from, to := Bounds(in.Partition, in.Partitions)
 		sources := make([]merge.Next[mention], len(shards))
@@ -74,7 +74,7 @@ func opened(ctx context.Context, in In, shards []string) iter.Seq2[mention, erro
 			yield(mention{}, err)
 			return
 		}
-		relay(merge.Sorted(byClass, sources...), yield)
+		relayMentions(merge.Sorted(byClass, sources...), yield)
 	}
 }
 
@@ -86,7 +86,7 @@ func joinShards(ctx context.Context, in In) (*level, error) {
 	}
 	for from := 0; from < len(in.Shards); from += fanIn {
 		group := in.Shards[from:min(from+fanIn, len(in.Shards))]
-		if err := out.add(opened(ctx, in, group)); err != nil {
+		if err := out.addRun(mergeShards(ctx, in, group)); err != nil {
 			out.close()
 			return nil, err
 		}
@@ -116,10 +116,10 @@ func newLevel() (*level, error) {
 
 func (l *level) close() { _ = l.file.Close() }
 
-func torn(err error) error { return scratch.Full("merge mentions", err) }
+func mergeFault(err error) error { return scratch.Full("merge mentions", err) }
 
-// add writes a run.
-func (l *level) add(source iter.Seq2[mention, error]) error {
+// addRun writes a run.
+func (l *level) addRun(source iter.Seq2[mention, error]) error {
 	begin := l.bytes
 	var row []byte
 	for m, err := range source {
@@ -132,18 +132,18 @@ func (l *level) add(source iter.Seq2[mention, error]) error {
 		row = append(row, value...)
 		l.bytes += int64(len(row))
 		if _, err := l.writer.Write(row); err != nil {
-			return torn(err)
+			return mergeFault(err)
 		}
 	}
 	if err := l.writer.Flush(); err != nil {
-		return torn(err)
+		return mergeFault(err)
 	}
 	l.runs = append(l.runs, run{begin, l.bytes})
 	return nil
 }
 
-// merged reads runs back, in order.
-func (l *level) merged(ctx context.Context, runs []run) iter.Seq2[mention, error] {
+// mergeRuns reads runs back, in order.
+func (l *level) mergeRuns(ctx context.Context, runs []run) iter.Seq2[mention, error] {
 	sources := make([]merge.Next[mention], len(runs))
 	for i, r := range runs {
 		section := io.NewSectionReader(l.file, r.from, r.to-r.from)
@@ -152,15 +152,15 @@ func (l *level) merged(ctx context.Context, runs []run) iter.Seq2[mention, error
 	return merge.Sorted(byClass, sources...)
 }
 
-// narrowed merges the runs into a level of fewer, and gives up this one.
-func (l *level) narrowed(ctx context.Context, in In) (*level, error) {
+// narrowRuns merges the runs into a level of fewer, and gives up this one.
+func (l *level) narrowRuns(ctx context.Context, in In) (*level, error) {
 	defer l.close()
 	out, err := newLevel()
 	if err != nil {
 		return nil, err
 	}
 	for from := 0; from < len(l.runs); from += fanIn {
-		if err := out.add(l.merged(ctx, l.runs[from:min(from+fanIn, len(l.runs))])); err != nil {
+		if err := out.addRun(l.mergeRuns(ctx, l.runs[from:min(from+fanIn, len(l.runs))])); err != nil {
 			out.close()
 			return nil, err
 		}
@@ -180,7 +180,7 @@ func readRun(ctx context.Context, reader *bufio.Reader) merge.Next[mention] {
 		if _, err := io.ReadFull(reader, m.id[:]); errors.Is(err, io.EOF) {
 			return m, false, nil
 		} else if err != nil {
-			return m, false, torn(err)
+			return m, false, mergeFault(err)
 		}
 		size, err := binary.ReadUvarint(reader)
 		if err != nil || size > 1<<30 {
@@ -191,7 +191,7 @@ func readRun(ctx context.Context, reader *bufio.Reader) merge.Next[mention] {
 		}
 		value = value[:size]
 		if _, err := io.ReadFull(reader, value); err != nil {
-			return m, false, torn(err)
+			return m, false, mergeFault(err)
 		}
 		m.Mention, err = rows.DecodeMention(value)
 		return m, true, err

@@ -40,9 +40,9 @@ func TestRunsOfAMergeThatEndsEarlyAreGone(t *testing.T) {
 	run := mergeByRuns(t)
 	for at := 1; at < 8; at++ {
 		ctx, cancel := context.WithCancel(t.Context())
-		told := 0
+		reports := 0
 		err := run(ctx, func(int64) {
-			if told++; told == at {
+			if reports++; reports == at {
 				cancel()
 			}
 		})

@@ -149,11 +149,11 @@ func TestAShardThatCannotBeReadStopsTheMergeOfRuns(t *testing.T) {
 	assert.True(t, err != nil && watched.now.Load() == 0, "%v, %d open", err, watched.now.Load())
 	ctx, cancel := context.WithCancel(t.Context())
 	shards[13] = "shard-00013"
-	told := 0
+	reports := 0
 	_, err = reduce.Run(ctx, reduce.In{
 		Spec: spec(16), Artifacts: artifact.Index{Store: watched, Name: "i"}, Scratch: "s", Shards: shards, Partitions: 1,
 		OnProgress: func(int64) {
-			if told++; told == 7 { // of five groups of shards: in the second level
+			if reports++; reports == 7 { // of five groups of shards: in the second level
 				cancel()
 			}
 		},

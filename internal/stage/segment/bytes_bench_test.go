@@ -82,7 +82,7 @@ func BenchmarkBytesOfSegments(b *testing.B) {
 		runOut.Reset()
 		writeSegments(b, all, &splitOut, &runOut)
 	}
-	var told strings.Builder
+	var summary strings.Builder
 	b.ReportMetric(float64(splitOut.Len())/float64(len(all)), "split-B/chunk")
 	b.ReportMetric(float64(runOut.Len())/float64(len(all)), "run-B/chunk")
 	for _, one := range []struct {
@@ -106,15 +106,15 @@ func BenchmarkBytesOfSegments(b *testing.B) {
 		}
 		for _, section := range file.Sections() {
 			size := len(file.Bytes(section))
-			fmt.Fprintf(&told, "%s %s %d (%.1f); ", one.kind, section, size, float64(size)/float64(len(all)))
+			fmt.Fprintf(&summary, "%s %s %d (%.1f); ", one.kind, section, size, float64(size)/float64(len(all)))
 			if strings.HasPrefix(section, one.side) && section != one.side+"len" && !strings.Contains(section, "dict") {
 				words += size
 			}
 		}
-		fmt.Fprintf(&told, "%s: %d terms, %d postings. ", one.kind, terms, held)
+		fmt.Fprintf(&summary, "%s: %d terms, %d postings. ", one.kind, terms, held)
 		b.ReportMetric(float64(words)/float64(held), one.kind+"-B/posting")
 	}
-	b.Log(told.String())
+	b.Log(summary.String())
 }
 
 func writeSegments(b *testing.B, all []passage, splitOut, runOut io.Writer) {

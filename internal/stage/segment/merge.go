@@ -52,7 +52,7 @@ func MergeSplits(ctx context.Context, in MergeIn) (MergedSplit, error) {
 		}
 		*writer = made
 	}
-	for _, step := range []func(context.Context) error{m.mergeDocuments, m.mergeMentions, m.store, m.write, m.compare} {
+	for _, step := range []func(context.Context) error{m.mergeDocuments, m.mergeMentions, m.storeFiles, m.writeSplit, m.compareSplit} {
 		if err := step(ctx); err != nil {
 			return m.out, err
 		}
@@ -81,7 +81,7 @@ func (m *splitMerge) close() {
 	}
 }
 
-func (m *splitMerge) tick() {
+func (m *splitMerge) tickProgress() {
 	if m.done++; m.done%256 == 0 {
 		m.OnProgress(m.done)
 	}
@@ -124,31 +124,31 @@ func (m *splitMerge) mergeDocuments(ctx context.Context) error {
 			from.numbers[i] = deadNumber
 		}
 		m.numbers[number] = from.numbers
-		next, stop := iter.Pull2(m.all(ctx, extracts))
+		next, stop := iter.Pull2(m.streamRows(ctx, extracts))
 		defer stop()
 		from.extracts = next
-		next, stop = iter.Pull2(m.all(ctx, walk.texts))
+		next, stop = iter.Pull2(m.streamRows(ctx, walk.texts))
 		defer stop()
 		from.pieces = next
-		source, end := merge.Pull(from.counting(ctx))
+		source, end := merge.Pull(from.streamCounting(ctx))
 		defer end()
 		sources = append(sources, source)
 	}
 	byKey := func(a, b moving) int { return strings.Compare(a.key, b.key) }
 	for document, err := range merge.Sorted(byKey, sources...) {
 		if err == nil {
-			err = m.move(ctx, document)
+			err = m.moveDocument(ctx, document)
 		}
 		if err != nil {
 			return err
 		}
-		m.tick()
+		m.tickProgress()
 	}
 	return nil
 }
 
-// all gives the rows of segments, one after another.
-func (m *splitMerge) all(ctx context.Context, list []core.Segment) iter.Seq2[artifact.Row, error] {
+// streamRows gives the rows of segments, one after another.
+func (m *splitMerge) streamRows(ctx context.Context, list []core.Segment) iter.Seq2[artifact.Row, error] {
 	return func(yield func(artifact.Row, error) bool) {
 		for _, segment := range list {
 			for row, err := range artifact.ScanAll(ctx, m.Artifacts.Store, m.Artifacts.SegmentKey(segment.SHA256)) {
@@ -160,8 +160,8 @@ func (m *splitMerge) all(ctx context.Context, list []core.Segment) iter.Seq2[art
 	}
 }
 
-// counting gives the documents of the split that count.
-func (s *movingSplit) counting(ctx context.Context) iter.Seq2[moving, error] {
+// streamCounting gives the documents of the split that count.
+func (s *movingSplit) streamCounting(ctx context.Context) iter.Seq2[moving, error] {
 	return func(yield func(moving, error) bool) {
 		number := 0
 		for part, segment := range s.rows {
@@ -173,7 +173,7 @@ func (s *movingSplit) counting(ctx context.Context) iter.Seq2[moving, error] {
 				if number++; s.dead != nil && number <= len(s.file.Documents) && s.dead(number-1) {
 					continue
 				}
-				found, err := s.standing(part, row)
+				found, err := s.decodeStanding(part, row)
 				if !yield(moving{found, s}, err) || err != nil {
 					return
 				}
@@ -182,15 +182,15 @@ func (s *movingSplit) counting(ctx context.Context) iter.Seq2[moving, error] {
 	}
 }
 
-// move writes a document with its text, its chunks and their extractions.
-func (m *splitMerge) move(ctx context.Context, document moving) error {
+// moveDocument writes a document with its text, its chunks and their extractions.
+func (m *splitMerge) moveDocument(ctx context.Context, document moving) error {
 	pieces, err := m.moveText(document)
 	if err != nil {
 		return err
 	}
 	first := document.from.file.Documents[document.row].Chunks
 	for i, chunk := range document.chunks {
-		extracted, err := document.from.extraction(chunk.ID)
+		extracted, err := document.from.findExtraction(chunk.ID)
 		if err != nil {
 			return err
 		}
@@ -206,7 +206,7 @@ func (m *splitMerge) move(ctx context.Context, document moving) error {
 		m.count++
 	}
 	row := document.Document
-	row.Frame = pieces.first()
+	row.Frame = pieces.firstFrame()
 	m.documents.Append(document.key, row.Encode())
 	m.sum.Add(documentEntry(document.key))
 	return nil
@@ -224,8 +224,8 @@ func chunkEntry(document string, chunk split.Chunk) core.Digest {
 // pieces are where the pieces of a document's text lie, in order.
 type pieces []struct{ start, frame int }
 
-// first is the frame of the first; -1 where there is no text.
-func (p pieces) first() int {
+// firstFrame is the frame of the first; -1 where there is no text.
+func (p pieces) firstFrame() int {
 	if len(p) == 0 {
 		return -1
 	}
@@ -274,15 +274,15 @@ func (m *splitMerge) moveText(document moving) (pieces, error) {
 	}
 }
 
-// extraction is that of a chunk; chunks are asked for in their order.
-func (s *movingSplit) extraction(id core.ID) ([]byte, error) {
+// findExtraction is that of a chunk; chunks are asked for in their order.
+func (s *movingSplit) findExtraction(id core.ID) ([]byte, error) {
 	for {
 		row, err, more := s.extracts()
 		if err != nil {
 			return nil, err
 		}
 		if !more {
-			return nil, s.unfit("its extractions do not follow its chunks: there is none of " + id.String())
+			return nil, s.toFault("its extractions do not follow its chunks: there is none of " + id.String())
 		}
 		if core.ID(row.Key) == id {
 			return slices.Clone(row.Value), nil
@@ -324,7 +324,7 @@ func (m *splitMerge) mergeMentions(ctx context.Context) error {
 			class, chunk = mention.class, mention.Number
 			m.sum.Add(core.Sum("mention", class.String(), mention.Chunk.String()))
 		}
-		m.tick()
+		m.tickProgress()
 	}
 	return nil
 }
@@ -366,7 +366,7 @@ func FirstChunk(file *split.File, part int) int {
 	return at
 }
 
-func (m *splitMerge) store(ctx context.Context) error {
+func (m *splitMerge) storeFiles(ctx context.Context) error {
 	for _, file := range []struct {
 		rows *artifact.Rows
 		made *core.Segment
@@ -386,7 +386,7 @@ func (m *splitMerge) store(ctx context.Context) error {
 	return nil
 }
 
-func (m *splitMerge) write(ctx context.Context) error {
+func (m *splitMerge) writeSplit(ctx context.Context) error {
 	made, expect, fresh, err := Split(ctx, SplitIn{
 		Artifacts: m.Artifacts, Spec: m.Spec, OnProgress: m.OnProgress,
 		Units: []SplitUnit{{Documents: m.out.Documents, Text: m.out.Text, Shards: []SplitShard{{
@@ -408,8 +408,8 @@ func (m *splitMerge) write(ctx context.Context) error {
 	return nil
 }
 
-// compare reads the split back from the store.
-func (m *splitMerge) compare(ctx context.Context) error {
+// compareSplit reads the split back from the store.
+func (m *splitMerge) compareSplit(ctx context.Context) error {
 	file, done, err := m.readSplit(ctx, m.out.Split)
 	if err != nil {
 		return err

@@ -105,7 +105,7 @@ func (in MergeIn) classesOf(ctx context.Context, number int) iter.Seq2[artifact.
 
 func (in MergeIn) compareRun(ctx context.Context, run core.Run, want core.SetHash) error {
 	file, done, err := readMapped(ctx, in, run.SHA256, func(path string) (*classrun.File, error) {
-		return classrun.Open(path, classrun.Expect{Analyser: language(in.Spec).Analyser(), Classes: int(run.Rows)})
+		return classrun.Open(path, classrun.Expect{Analyser: languageOf(in.Spec).Analyser(), Classes: int(run.Rows)})
 	})
 	if err != nil {
 		return err
@@ -124,7 +124,7 @@ func (in MergeIn) compareRun(ctx context.Context, run core.Run, want core.SetHas
 func (in MergeIn) readSplit(ctx context.Context, one core.Split) (*split.File, func(), error) {
 	return readMapped(ctx, in, one.SHA256, func(path string) (*split.File, error) {
 		return split.Open(path, split.Expect{
-			Analyser:  language(in.Spec).Analyser(),
+			Analyser:  languageOf(in.Spec).Analyser(),
 			Documents: int(one.Documents), Chunks: int(one.Chunks), Classes: int(one.Classes),
 		})
 	})

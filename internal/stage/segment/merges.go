@@ -18,7 +18,7 @@ type Merges struct{ Splits, Runs [][]int }
 // many files were new.
 func Merge(ctx context.Context, in MergeIn, groups Merges) (out core.Segments, fresh int64, err error) {
 	out = in.Listed
-	chunks := deadSide{name: core.ChunkSide, analyser: language(in.Spec).Analyser()}
+	chunks := deadSide{name: core.ChunkSide, analyser: languageOf(in.Spec).Analyser()}
 	for _, group := range groups.Splits {
 		in.Which = group
 		merged, err := MergeSplits(ctx, in)
@@ -28,7 +28,7 @@ func Merge(ctx context.Context, in MergeIn, groups Merges) (out core.Segments, f
 		fresh += merged.Fresh
 		for _, number := range group {
 			one := in.Listed.Splits[number]
-			chunks.leave(deletedstats.Count(in.Files.Splits[number].Words, in.deadChunks(number)))
+			chunks.dropSegment(deletedstats.Count(in.Files.Splits[number].Words, in.deadChunks(number)))
 			out.Splits = dropSplit(out.Splits, one.SHA256)
 			out.Tombs = dropTomb(out.Tombs, one.SHA256)
 			for _, list := range []*[]core.Segment{&out.Documents, &out.Text} {
@@ -46,7 +46,7 @@ func Merge(ctx context.Context, in MergeIn, groups Merges) (out core.Segments, f
 		out.Mentions = append(out.Mentions, numberedPart(merged.Mentions, merged.Split.Extract))
 		out.Chunks = append(out.Chunks, numberedPart(merged.Chunks, merged.Split.Extract))
 	}
-	classes := deadSide{name: core.ClassSide, analyser: language(in.Spec).Analyser()}
+	classes := deadSide{name: core.ClassSide, analyser: languageOf(in.Spec).Analyser()}
 	for _, group := range groups.Runs {
 		in.Which = group
 		merged, err := MergeRuns(ctx, in)
@@ -56,7 +56,7 @@ func Merge(ctx context.Context, in MergeIn, groups Merges) (out core.Segments, f
 		fresh += merged.Fresh
 		for _, number := range group {
 			one := in.Listed.Runs[number]
-			classes.leave(deletedstats.Count(in.Files.Runs[number].Words, neverNil(in.Files.DeadRows(one.SHA256))))
+			classes.dropSegment(deletedstats.Count(in.Files.Runs[number].Words, neverNil(in.Files.DeadRows(one.SHA256))))
 			out.Runs = slices.DeleteFunc(slices.Clone(out.Runs), func(run core.Run) bool { return run.SHA256 == one.SHA256 })
 			out.Tombs = dropTomb(out.Tombs, one.SHA256)
 			out.Classes = dropParts(out.Classes, one.Classes, one.Parts)
@@ -67,7 +67,7 @@ func Merge(ctx context.Context, in MergeIn, groups Merges) (out core.Segments, f
 	}
 	out.DeadStats = nil
 	for _, side := range []*deadSide{&chunks, &classes} {
-		listed, made, err := side.write(ctx, in.Artifacts, in.Listed, in.Files.DeadStats(side.name))
+		listed, made, err := side.writeStats(ctx, in.Artifacts, in.Listed, in.Files.DeadStats(side.name))
 		if err != nil {
 			return out, fresh, err
 		}
@@ -130,7 +130,7 @@ func CountDead(
 	ctx context.Context, index artifact.Index, spec core.Spec, listed core.Segments, files *segments.Files,
 	side string,
 ) (core.Segment, bool, error) {
-	counted := deadSide{name: side, analyser: language(spec).Analyser()}
+	counted := deadSide{name: side, analyser: languageOf(spec).Analyser()}
 	add := func(change deletedstats.Change) {
 		counted.rows += change.Documents
 		counted.changes = append(counted.changes, change)
@@ -145,7 +145,7 @@ func CountDead(
 			add(deletedstats.Count(file.Words, neverNil(files.DeadRows(listed.Runs[number].SHA256))))
 		}
 	}
-	made, fresh, err := counted.write(ctx, index, listed, nil)
+	made, fresh, err := counted.writeStats(ctx, index, listed, nil)
 	if err != nil || len(made) == 0 {
 		return core.Segment{}, false, err
 	}

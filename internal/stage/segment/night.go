@@ -50,8 +50,8 @@ func Night(ctx context.Context, in NightIn) (NightOut, error) {
 	if err := n.buryClasses(ctx); err != nil {
 		return n.out, err
 	}
-	n.lists()
-	if err := n.tombs(ctx); err != nil {
+	n.makeLists()
+	if err := n.writeTombs(ctx); err != nil {
 		return n.out, err
 	}
 	return n.out, n.deadStats(ctx)
@@ -74,7 +74,7 @@ func (n *night) close() {
 	n.classWords.Close()
 }
 
-func (n *night) tick() {
+func (n *night) tickProgress() {
 	if n.done++; n.done%256 == 0 {
 		n.OnProgress(n.done)
 	}
@@ -114,7 +114,7 @@ func (n *night) buryDocuments(ctx context.Context) error {
 	}
 	var graves []grave
 	for number := range n.Parent.Segments.Splits {
-		of, err := n.graves(number, keys[number])
+		of, err := n.cutGraves(number, keys[number])
 		if err != nil {
 			return err
 		}
@@ -125,12 +125,12 @@ func (n *night) buryDocuments(ctx context.Context) error {
 	})
 }
 
-// graves cuts the documents of one split that died into groups.
-func (n *night) graves(number int, keys []string) (out []grave, err error) {
+// cutGraves cuts the documents of one split that died into groups.
+func (n *night) cutGraves(number int, keys []string) (out []grave, err error) {
 	if len(keys) == 0 {
 		return nil, nil
 	}
-	walk, err := n.walk(number)
+	walk, err := n.openWalk(number)
 	if err != nil {
 		return nil, err
 	}
@@ -142,40 +142,40 @@ func (n *night) graves(number int, keys []string) (out []grave, err error) {
 		}
 	}
 	if len(keys) > 0 {
-		return nil, walk.unfit("document " + fault.Quoted(keys[0]) + " is in none of its parts")
+		return nil, walk.toFault("document " + fault.Quoted(keys[0]) + " is in none of its parts")
 	}
 	return out, nil
 }
 
-func (n *night) walk(number int) (*splitWalk, error) {
+func (n *night) openWalk(number int) (*splitWalk, error) {
 	return openSplit(n.Artifacts, n.Parent.Segments, number, n.Table.Splits[number])
 }
 
 // buryIn counts the chunks of a group of documents.
 func (n *night) buryIn(ctx context.Context, group grave) error {
-	walk, err := n.walk(group.split)
+	walk, err := n.openWalk(group.split)
 	if err != nil {
 		return err
 	}
 	found := 0
-	for document, err := range walk.documents(ctx, group.keys) {
+	for document, err := range walk.streamDocuments(ctx, group.keys) {
 		if err != nil {
 			return err
 		}
 		found++
-		if err := n.bury(ctx, walk, document); err != nil {
+		if err := n.buryDocument(ctx, walk, document); err != nil {
 			return err
 		}
 	}
 	if found != len(group.keys) {
-		return walk.unfit(fmt.Sprintf("its documents segments have %d of %d documents that it has", found, len(group.keys)))
+		return walk.toFault(fmt.Sprintf("its documents segments have %d of %d documents that it has", found, len(group.keys)))
 	}
 	return nil
 }
 
-func (n *night) bury(ctx context.Context, walk *splitWalk, document standing) error {
+func (n *night) buryDocument(ctx context.Context, walk *splitWalk, document standing) error {
 	for _, chunk := range document.chunks {
-		passage, err := walk.passage(ctx, document, chunk)
+		passage, err := walk.readPassage(ctx, document, chunk)
 		if err != nil {
 			return err
 		}
@@ -183,7 +183,7 @@ func (n *night) bury(ctx context.Context, walk *splitWalk, document standing) er
 		content := core.Sum("chunk", id, document.key, fmt.Sprint(chunk.Ordinal))
 		text := core.Sum("chunk", id, core.Sum(document.Title+"\n\n"+passage).String())
 		vector := core.Sum("chunk", id, chunk.Digest.String())
-		terms := language(n.Spec).Terms(passageText(n.Spec, document.Title, passage))
+		terms := languageOf(n.Spec).Terms(passageText(n.Spec, document.Title, passage))
 		n.counting.Lock()
 		n.out.Counts.Chunks++
 		n.out.Counts.Tokens += int64(chunk.Tokens)
@@ -191,8 +191,8 @@ func (n *night) bury(ctx context.Context, walk *splitWalk, document standing) er
 		n.out.Hashes.Content.Add(content)
 		n.out.Hashes.Text.Add(text)
 		n.out.Hashes.Vector.Add(vector)
-		n.chunkWords.add(terms)
-		n.tick()
+		n.chunkWords.addRow(terms)
+		n.tickProgress()
 		n.counting.Unlock()
 	}
 	return nil
@@ -209,19 +209,19 @@ func (n *night) buryClasses(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			terms := language(n.Spec).Surface(ended.Text)
+			terms := languageOf(n.Spec).Surface(ended.Text)
 			n.counting.Lock()
 			n.classes[ended.Segment] = append(n.classes[ended.Segment], uint32(ended.Row))
-			n.classWords.add(terms)
-			n.tick()
+			n.classWords.addRow(terms)
+			n.tickProgress()
 			n.counting.Unlock()
 		}
 		return nil
 	})
 }
 
-// lists gives the parent's lists without what nothing counts of, and what the build wrote behind them.
-func (n *night) lists() {
+// makeLists gives the parent's lists without what nothing counts of, and what the build wrote behind them.
+func (n *night) makeLists() {
 	n.dropped = map[string]bool{}
 	listed := &n.Parent.Segments
 	out := &n.out.Segments
@@ -234,7 +234,7 @@ func (n *night) lists() {
 		})
 	}
 	for i, one := range listed.Splits {
-		if n.left(one.SHA256, int(one.Documents), len(n.documents[i])) == 0 {
+		if n.countLeft(one.SHA256, int(one.Documents), len(n.documents[i])) == 0 {
 			n.dropped[one.SHA256] = true
 			continue
 		}
@@ -246,7 +246,7 @@ func (n *night) lists() {
 		out.Chunks = append(out.Chunks, within(listed.Chunks, one.Extract, one.Extracts)...)
 	}
 	for i, one := range listed.Runs {
-		if n.left(one.SHA256, int(one.Rows), len(n.classes[i])) == 0 {
+		if n.countLeft(one.SHA256, int(one.Rows), len(n.classes[i])) == 0 {
 			n.dropped[one.SHA256] = true
 			continue
 		}
@@ -263,16 +263,16 @@ func (n *night) lists() {
 	out.Classes = append(out.Classes, n.New.Classes...)
 }
 
-// left is how many rows of a segment count once so many more died.
-func (n *night) left(segment string, rows, died int) int {
+// countLeft is how many rows of a segment count once so many more died.
+func (n *night) countLeft(segment string, rows, died int) int {
 	if former := n.Table.Tomb(segment); former != nil {
 		died += former.Count()
 	}
 	return rows - died
 }
 
-// tombs writes the bitmaps of segments of which something died, side by side; those of the others stay.
-func (n *night) tombs(ctx context.Context) error {
+// writeTombs writes the bitmaps of segments of which something died, side by side; those of the others stay.
+func (n *night) writeTombs(ctx context.Context) error {
 	listed := &n.Parent.Segments
 	died := map[string][]uint32{}
 	var marked []deletions.Of // in the order of the lists
@@ -317,23 +317,23 @@ func (n *night) tombs(ctx context.Context) error {
 
 // deadStats writes what the dead rows of each side count that are still in segments.
 func (n *night) deadStats(ctx context.Context) error {
-	analyser := language(n.Spec).Analyser()
+	analyser := languageOf(n.Spec).Analyser()
 	sides := []deadSide{
-		{core.ChunkSide, analyser, n.chunkWords.rows, []deletedstats.Change{n.chunkWords.change()}},
-		{core.ClassSide, analyser, n.classWords.rows, []deletedstats.Change{n.classWords.change()}},
+		{core.ChunkSide, analyser, n.chunkWords.rows, []deletedstats.Change{n.chunkWords.toChange()}},
+		{core.ClassSide, analyser, n.classWords.rows, []deletedstats.Change{n.classWords.toChange()}},
 	}
 	for i, one := range n.Parent.Segments.Splits {
 		if n.dropped[one.SHA256] {
-			sides[0].leave(deletedstats.Count(n.Table.Splits[i].Words, nil))
+			sides[0].dropSegment(deletedstats.Count(n.Table.Splits[i].Words, nil))
 		}
 	}
 	for i, one := range n.Parent.Segments.Runs {
 		if n.dropped[one.SHA256] {
-			sides[1].leave(deletedstats.Count(n.Table.Runs[i].Words, nil))
+			sides[1].dropSegment(deletedstats.Count(n.Table.Runs[i].Words, nil))
 		}
 	}
 	for _, side := range sides {
-		listed, fresh, err := side.write(ctx, n.Artifacts, n.Parent.Segments, n.Table.DeadStats(side.name))
+		listed, fresh, err := side.writeStats(ctx, n.Artifacts, n.Parent.Segments, n.Table.DeadStats(side.name))
 		if err != nil {
 			return err
 		}
@@ -353,14 +353,14 @@ type deadSide struct {
 	changes  []deletedstats.Change
 }
 
-// leave takes away what a segment that is left out counts, of which every row is dead.
-func (s *deadSide) leave(counted deletedstats.Change) {
+// dropSegment takes away what a segment that is left out counts, of which every row is dead.
+func (s *deadSide) dropSegment(counted deletedstats.Change) {
 	s.rows -= counted.Documents
 	s.changes = append(s.changes, deletedstats.Negated(counted))
 }
 
-// write gives the side's entry of the manifest: none where nothing is dead, the former where nothing changed.
-func (s *deadSide) write(
+// writeStats gives the side's entry of the manifest: none where nothing is dead, the former where nothing changed.
+func (s *deadSide) writeStats(
 	ctx context.Context, index artifact.Index, listed core.Segments, former *deletedstats.File,
 ) ([]core.DeadStat, bool, error) {
 	dead, changed := s.rows, false

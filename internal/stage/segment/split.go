@@ -50,10 +50,10 @@ type SplitShard struct {
 func Split(ctx context.Context, in SplitIn) (core.Segment, split.Expect, bool, error) {
 	s := splitter{SplitIn: in, writer: split.NewWriter()}
 	defer s.writer.Close()
-	if err := s.chunks(ctx); err != nil {
+	if err := s.writeChunks(ctx); err != nil {
 		return core.Segment{}, split.Expect{}, false, err
 	}
-	if err := s.mentions(ctx); err != nil {
+	if err := s.addMentions(ctx); err != nil {
 		return core.Segment{}, split.Expect{}, false, err
 	}
 	file, err := artifact.NewFile()
@@ -61,7 +61,7 @@ func Split(ctx context.Context, in SplitIn) (core.Segment, split.Expect, bool, e
 		return core.Segment{}, split.Expect{}, false, err
 	}
 	defer file.Discard()
-	expect, err := s.writer.Write(file, language(in.Spec).Analyser(), in.Spec.Retrieval.Language)
+	expect, err := s.writer.Write(file, languageOf(in.Spec).Analyser(), in.Spec.Retrieval.Language)
 	if err != nil {
 		return core.Segment{}, expect, false, err
 	}
@@ -77,7 +77,7 @@ type splitter struct {
 	bases   []int64 // number of the first chunk of each shard
 }
 
-func (s *splitter) tick() {
+func (s *splitter) tickProgress() {
 	if s.done++; s.done%1024 == 0 {
 		s.OnProgress(s.done)
 	}
@@ -90,14 +90,14 @@ type piece struct {
 	text     string
 }
 
-// chunks writes documents and chunks: their terms are made on two cores, and added in order.
-func (s *splitter) chunks(ctx context.Context) error {
+// writeChunks writes documents and chunks: their terms are made on two cores, and added in order.
+func (s *splitter) writeChunks(ctx context.Context) error {
 	type cut struct {
 		pieces []piece
 		terms  [][]string
 	}
-	for batch, err := range parallel.Ordered(ctx, 2, s.batches(ctx), func(_ context.Context, pieces []piece) (cut, error) {
-		out, words := cut{pieces, make([][]string, len(pieces))}, language(s.Spec)
+	for batch, err := range parallel.Ordered(ctx, 2, s.batchPieces(ctx), func(_ context.Context, pieces []piece) (cut, error) {
+		out, words := cut{pieces, make([][]string, len(pieces))}, languageOf(s.Spec)
 		for i := range pieces {
 			if pieces[i].document == nil {
 				out.terms[i] = words.Terms(pieces[i].text)
@@ -117,16 +117,16 @@ func (s *splitter) chunks(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			s.tick()
+			s.tickProgress()
 		}
 	}
 	return nil
 }
 
-func (s *splitter) batches(ctx context.Context) iter.Seq2[[]piece, error] {
+func (s *splitter) batchPieces(ctx context.Context) iter.Seq2[[]piece, error] {
 	return func(yield func([]piece, error) bool) {
 		var batch []piece
-		for one, err := range s.pieces(ctx) {
+		for one, err := range s.streamPieces(ctx) {
 			if err != nil {
 				yield(nil, err)
 				return
@@ -144,13 +144,13 @@ func (s *splitter) batches(ctx context.Context) iter.Seq2[[]piece, error] {
 	}
 }
 
-// pieces walks the documents of all units beside the chunks, which follow the same order.
-func (s *splitter) pieces(ctx context.Context) iter.Seq2[piece, error] {
+// streamPieces walks the documents of all units beside the chunks, which follow the same order.
+func (s *splitter) streamPieces(ctx context.Context) iter.Seq2[piece, error] {
 	return func(yield func(piece, error) bool) {
 		extract := 0
 		for part := range s.Units {
 			u := unit{splitter: s, SplitUnit: &s.Units[part], part: part, extract: extract}
-			for one, err := range u.pieces(ctx) {
+			for one, err := range u.walkDocuments(ctx) {
 				if !yield(one, err) || err != nil {
 					return
 				}
@@ -176,7 +176,7 @@ type sharded struct {
 	shard int
 }
 
-func (u *unit) rows(ctx context.Context) iter.Seq2[sharded, error] {
+func (u *unit) scanShards(ctx context.Context) iter.Seq2[sharded, error] {
 	return func(yield func(sharded, error) bool) {
 		for shard := range u.Shards {
 			u.bases = append(u.bases, u.written)
@@ -190,7 +190,7 @@ func (u *unit) rows(ctx context.Context) iter.Seq2[sharded, error] {
 	}
 }
 
-func (u *unit) pieces(ctx context.Context) iter.Seq2[piece, error] {
+func (u *unit) walkDocuments(ctx context.Context) iter.Seq2[piece, error] {
 	return func(yield func(piece, error) bool) {
 		var err error
 		u.texts, err = textseg.Open(ctx, u.Artifacts.Store, u.Artifacts.SegmentKey(u.Text.SHA256))
@@ -198,7 +198,7 @@ func (u *unit) pieces(ctx context.Context) iter.Seq2[piece, error] {
 			yield(piece{}, err)
 			return
 		}
-		next, stop := iter.Pull2(u.rows(ctx))
+		next, stop := iter.Pull2(u.scanShards(ctx))
 		defer stop()
 		u.next = next
 		for row, err := range artifact.ScanAll(ctx, u.Artifacts.Store, u.Artifacts.SegmentKey(u.Documents.SHA256)) {
@@ -225,7 +225,7 @@ func (u *unit) pieces(ctx context.Context) iter.Seq2[piece, error] {
 				return
 			}
 			for range document.Chunks {
-				one, err := u.chunk(ctx, key, document.Title)
+				one, err := u.nextChunk(ctx, key, document.Title)
 				if !yield(one, err) || err != nil {
 					return
 				}
@@ -233,28 +233,28 @@ func (u *unit) pieces(ctx context.Context) iter.Seq2[piece, error] {
 		}
 		if row, err, more := next(); more {
 			if err == nil {
-				err = unlike(fmt.Sprintf("%x", row.Key), "no document has it")
+				err = mismatchFault(fmt.Sprintf("%x", row.Key), "no document has it")
 			}
 			yield(piece{}, err)
 		}
 	}
 }
 
-// chunk is the next of the unit's chunks, which a document has.
-func (u *unit) chunk(ctx context.Context, document, title string) (piece, error) {
+// nextChunk is the next of the unit's chunks, which a document has.
+func (u *unit) nextChunk(ctx context.Context, document, title string) (piece, error) {
 	row, err, more := u.next()
 	if err != nil {
 		return piece{}, err
 	}
 	if !more {
-		return piece{}, unlike("of "+fault.Quoted(document), "it is missing")
+		return piece{}, mismatchFault("of "+fault.Quoted(document), "it is missing")
 	}
 	chunk, err := rows.DecodeSplitChunk(row.Value)
 	if err != nil {
 		return piece{}, err
 	}
 	if chunk.Document != document {
-		return piece{}, unlike(fmt.Sprintf("%x", row.Key), "it is not of "+fault.Quoted(document))
+		return piece{}, mismatchFault(fmt.Sprintf("%x", row.Key), "it is not of "+fault.Quoted(document))
 	}
 	passage, err := u.texts.Slice(ctx, document, chunk.TextFrame, chunk.Start, chunk.End)
 	if err != nil {
@@ -270,13 +270,13 @@ func (u *unit) chunk(ctx context.Context, document, title string) (piece, error)
 	}}, nil
 }
 
-func unlike(chunk, why string) error {
+func mismatchFault(chunk, why string) error {
 	return fault.Internal.At("write split", "chunk "+chunk).Because(why + ": chunks do not follow documents").
 		Advise("report this")
 }
 
-// mentions adds to the split which classes its chunks mention.
-func (s *splitter) mentions(ctx context.Context) error {
+// addMentions adds to the split which classes its chunks mention.
+func (s *splitter) addMentions(ctx context.Context) error {
 	shard := 0
 	for _, unit := range s.Units {
 		for _, one := range unit.Shards {
@@ -306,7 +306,7 @@ func (s *splitter) mentionsOf(ctx context.Context, key string, base int64) error
 		if err := s.writer.Mention(core.ID(row.Key), uint32(number), mention.Position); err != nil {
 			return err
 		}
-		s.tick()
+		s.tickProgress()
 	}
 	return nil
 }
@@ -327,7 +327,7 @@ func ClassRun(ctx context.Context, in ClassRunIn) (core.Segment, classrun.Expect
 	for _, segment := range in.Classes {
 		for row, err := range artifact.ScanAll(ctx, in.Artifacts.Store, in.Artifacts.SegmentKey(segment.SHA256)) {
 			if err == nil {
-				err = addClass(writer, row.Value, language(in.Spec))
+				err = addClass(writer, row.Value, languageOf(in.Spec))
 			}
 			if err != nil {
 				return core.Segment{}, classrun.Expect{}, false, err
@@ -342,7 +342,7 @@ func ClassRun(ctx context.Context, in ClassRunIn) (core.Segment, classrun.Expect
 		return core.Segment{}, classrun.Expect{}, false, err
 	}
 	defer file.Discard()
-	expect, err := writer.Write(file, language(in.Spec).Analyser(), in.Spec.Retrieval.Language)
+	expect, err := writer.Write(file, languageOf(in.Spec).Analyser(), in.Spec.Retrieval.Language)
 	if err != nil {
 		return core.Segment{}, expect, false, err
 	}

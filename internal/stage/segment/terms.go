@@ -7,8 +7,8 @@ import (
 	"github.com/unweaver/unweaver/internal/text"
 )
 
-// language of the texts of a configuration, by whose rules they are cut into words.
-func language(spec core.Spec) *text.Language { return text.In(spec.Retrieval.Language) }
+// languageOf of the texts of a configuration, by whose rules they are cut into words.
+func languageOf(spec core.Spec) *text.Language { return text.In(spec.Retrieval.Language) }
 
 // termCounter counts in how many rows each term is. What is held does not grow with the rows.
 type termCounter struct {
@@ -18,8 +18,8 @@ type termCounter struct {
 	within map[string]bool
 }
 
-// add counts one row.
-func (c *termCounter) add(terms []string) {
+// addRow counts one row.
+func (c *termCounter) addRow(terms []string) {
 	if c.within == nil {
 		c.within = map[string]bool{}
 	}
@@ -34,8 +34,8 @@ func (c *termCounter) add(terms []string) {
 	}
 }
 
-// change returns what was counted; its entries can be read once.
-func (c *termCounter) change() deletedstats.Change {
+// toChange returns what was counted; its entries can be read once.
+func (c *termCounter) toChange() deletedstats.Change {
 	entries := func(yield func(deletedstats.Entry, error) bool) {
 		entry := deletedstats.Entry{}
 		for pair, err := range c.sorter.Sorted() {

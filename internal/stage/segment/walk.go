@@ -39,7 +39,7 @@ func openSplit(index artifact.Index, listed core.Segments, number int, file *spl
 	return w, err
 }
 
-func (w *splitWalk) unfit(why string) error {
+func (w *splitWalk) toFault(why string) error {
 	return fault.SegmentDamage.At("read split", w.index.SegmentKey(w.sha)).Because(why).Advise(w.index.Rebuild())
 }
 
@@ -53,8 +53,8 @@ type standing struct {
 	chunks []split.Chunk
 }
 
-// documents reads those of some keys, which increase; the split has them all.
-func (w *splitWalk) documents(ctx context.Context, keys []string) iter.Seq2[standing, error] {
+// streamDocuments reads those of some keys, which increase; the split has them all.
+func (w *splitWalk) streamDocuments(ctx context.Context, keys []string) iter.Seq2[standing, error] {
 	return func(yield func(standing, error) bool) {
 		for part, segment := range w.rows {
 			if len(keys) == 0 {
@@ -69,7 +69,7 @@ func (w *splitWalk) documents(ctx context.Context, keys []string) iter.Seq2[stan
 			for row, err := range artifact.RowsUnder(ctx, w.index.Store, key, segment.Bytes, slices.Values(of)) {
 				var found standing
 				if err == nil {
-					found, err = w.standing(part, row)
+					found, err = w.decodeStanding(part, row)
 				}
 				if !yield(found, err) || err != nil {
 					return
@@ -82,51 +82,51 @@ func (w *splitWalk) documents(ctx context.Context, keys []string) iter.Seq2[stan
 // ofPart gives those of keys that lie in a part: documents of parts follow each other in the order of keys.
 func (w *splitWalk) ofPart(part int, keys []string) []string {
 	end := sort.Search(len(keys), func(i int) bool {
-		row := w.place(keys[i])
+		row := w.findPlace(keys[i])
 		return row == len(w.file.Documents) || int(w.file.Documents[row].Part) > part
 	})
 	return keys[:end]
 }
 
-// place of the first document whose key is not less than one.
-func (w *splitWalk) place(key string) int {
+// findPlace of the first document whose key is not less than one.
+func (w *splitWalk) findPlace(key string) int {
 	return sort.Search(len(w.file.Documents), func(i int) bool { return string(w.file.KeyBytes(i)) >= key })
 }
 
-func (w *splitWalk) standing(part int, row artifact.Row) (standing, error) {
-	found := standing{key: string(row.Key), part: uint32(part), row: w.place(string(row.Key)), raw: row.Value}
+func (w *splitWalk) decodeStanding(part int, row artifact.Row) (standing, error) {
+	found := standing{key: string(row.Key), part: uint32(part), row: w.findPlace(string(row.Key)), raw: row.Value}
 	var err error
 	if found.Document, err = rows.DecodeDocument(row.Value); err != nil {
 		return found, err
 	}
 	if found.row == len(w.file.Documents) || string(w.file.KeyBytes(found.row)) != found.key {
-		return found, w.unfit("it does not have document " + fault.Quoted(found.key))
+		return found, w.toFault("it does not have document " + fault.Quoted(found.key))
 	}
 	known := w.file.Documents[found.row]
 	if len(found.Chunks) != int(known.Count) {
-		return found, w.unfit(fmt.Sprintf("it has %d chunks of document %s, its row %d", known.Count,
+		return found, w.toFault(fmt.Sprintf("it has %d chunks of document %s, its row %d", known.Count,
 			fault.Quoted(found.key), len(found.Chunks)))
 	}
 	found.chunks = w.file.Chunks[known.Chunks : known.Chunks+known.Count]
 	return found, nil
 }
 
-// passage is the text of a chunk.
-func (w *splitWalk) passage(ctx context.Context, document standing, chunk split.Chunk) (string, error) {
-	reader, err := w.text(ctx, chunk.Text)
+// readPassage is the text of a chunk.
+func (w *splitWalk) readPassage(ctx context.Context, document standing, chunk split.Chunk) (string, error) {
+	reader, err := w.openText(ctx, chunk.Text)
 	if err != nil {
 		return "", err
 	}
 	return reader.Slice(ctx, document.key, int(chunk.TextFrame), int(chunk.Start), int(chunk.End))
 }
 
-// text opens the texts of a part.
-func (w *splitWalk) text(ctx context.Context, part uint32) (*textseg.Reader, error) {
+// openText opens the texts of a part.
+func (w *splitWalk) openText(ctx context.Context, part uint32) (*textseg.Reader, error) {
 	if w.reader != nil && w.readerFor == part {
 		return w.reader, nil
 	}
 	if int(part) >= len(w.texts) {
-		return nil, w.unfit(fmt.Sprintf("it names part %d of %d of its texts", part, len(w.texts)))
+		return nil, w.toFault(fmt.Sprintf("it names part %d of %d of its texts", part, len(w.texts)))
 	}
 	segment := w.texts[part]
 	reader, err := textseg.OpenOf(ctx, w.index.Store, w.index.SegmentKey(segment.SHA256), segment.Bytes)

@@ -112,8 +112,8 @@ const (
 	mostWidth  = 512
 )
 
-// width is how many classes are in flight: as many as calls are allowed.
-func width(allowed core.Limits) int {
+// countFlights is how many classes are in flight: as many as calls are allowed.
+func countFlights(allowed core.Limits) int {
 	return min(max(limits.Concurrency(allowed.Concurrency), leastWidth), mostWidth)
 }
 
@@ -127,7 +127,7 @@ func Run(ctx context.Context, in In) (Result, error) {
 	}
 	defer out.Discard()
 	var failed error // returned behind the loop, which waits for the classes in flight
-	for short, err := range parallel.Ordered(ctx, width(in.Spec.Limits), s.long(ctx), s.shorten) {
+	for short, err := range parallel.Ordered(ctx, countFlights(in.Spec.Limits), s.streamLong(ctx), s.shortenClass) {
 		if err != nil {
 			failed = err
 			break
@@ -146,8 +146,8 @@ func Run(ctx context.Context, in In) (Result, error) {
 	return s.res, err
 }
 
-// long streams the classes of the partition that are too long.
-func (s *shortener) long(ctx context.Context) iter.Seq2[class, error] {
+// streamLong streams the classes of the partition that are too long.
+func (s *shortener) streamLong(ctx context.Context) iter.Seq2[class, error] {
 	return func(yield func(class, error) bool) {
 		for row, err := range artifact.ScanAll(ctx, s.Artifacts.Store, s.Source) {
 			if err != nil {
@@ -196,21 +196,21 @@ func Blocks(descriptions []string) [][]string {
 	return out
 }
 
-// shorten shortens one class.
-func (s *shortener) shorten(ctx context.Context, long class) (shortened, error) {
+// shortenClass shortens one class.
+func (s *shortener) shortenClass(ctx context.Context, long class) (shortened, error) {
 	limit := s.Spec.Shortening.Threshold
 	out := shortened{id: long.id}
 	if s.Spec.Parity { // one call on the whole text, and what comes of it is taken as it is
 		whole := embed.Fit(strings.Join(long.descriptions, " "), mostWhole)
 		var err error
-		out.row.Text, out.row.Keys, err = s.text(ctx, long.name, whole)
+		out.row.Text, out.row.Keys, err = s.shortenBlock(ctx, long.name, whole)
 		return out, err
 	}
 	blocks := Blocks(long.descriptions)
 	parts := make([]string, len(blocks))
 	keys := make([][]core.Digest, len(blocks))
 	if err := parallel.Each(ctx, len(blocks), len(blocks), func(ctx context.Context, i int) (err error) {
-		parts[i], keys[i], err = s.text(ctx, long.name, strings.Join(blocks[i], " "))
+		parts[i], keys[i], err = s.shortenBlock(ctx, long.name, strings.Join(blocks[i], " "))
 		return err
 	}); err != nil {
 		return out, err
@@ -218,7 +218,7 @@ func (s *shortener) shorten(ctx context.Context, long class) (shortened, error) 
 	out.row.Keys = slices.Concat(keys...)
 	out.row.Text = strings.Join(parts, " ")
 	if len(blocks) > 1 && utf8.RuneCountInString(out.row.Text) > limit/2 {
-		whole, keys, err := s.text(ctx, long.name, out.row.Text)
+		whole, keys, err := s.shortenBlock(ctx, long.name, out.row.Text)
 		if err != nil {
 			return out, err
 		}
@@ -237,11 +237,11 @@ type value struct {
 	Lasting     bool        `json:"lasting,omitempty"` // of a negative entry: it is about the text, for sure
 }
 
-// text shortens one block, and gives the keys of what was paid for.
-func (s *shortener) text(ctx context.Context, name, long string) (string, []core.Digest, error) {
+// shortenBlock shortens one block, and gives the keys of what was paid for.
+func (s *shortener) shortenBlock(ctx context.Context, name, long string) (string, []core.Digest, error) {
 	info := s.Chat.Info()
 	if !info.Paid {
-		v, _, err := s.ask(ctx, name, long)
+		v, _, err := s.askModel(ctx, name, long)
 		return s.orStart(v.Description, long), nil, err
 	}
 	prompt := version
@@ -250,9 +250,9 @@ func (s *shortener) text(ctx context.Context, name, long string) (string, []core
 	}
 	key := ledger.Key(ledger.Shorten, prompt, info.Model, info.Parameters, SchemaVersion, name+"\x00"+long)
 	key = ledger.In(info.Domain, key)
-	entry, fresh, err := s.Ledger.DoAccepting(ctx, ledger.Shorten, key, s.Attempt, usable,
+	entry, fresh, err := s.Ledger.DoAccepting(ctx, ledger.Shorten, key, s.Attempt, checkEntry,
 		func(ctx context.Context) (ledger.Result, error) {
-			v, lasts, err := s.ask(ctx, name, long)
+			v, lasts, err := s.askModel(ctx, name, long)
 			if err == nil && !lasts {
 				err = errPassing
 			}
@@ -269,7 +269,7 @@ func (s *shortener) text(ctx context.Context, name, long string) (string, []core
 	if err != nil {
 		return "", nil, err
 	}
-	v, err := read(*entry)
+	v, err := readEntry(*entry)
 	if err != nil {
 		return "", nil, err
 	}
@@ -284,8 +284,8 @@ func (s *shortener) text(ctx context.Context, name, long string) (string, []core
 // errPassing keeps the ledger from remembering a failure that may not last.
 var errPassing = errors.New("not worth remembering")
 
-// read reads a ledger entry.
-func read(entry ledger.Entry) (value, error) {
+// readEntry reads a ledger entry.
+func readEntry(entry ledger.Entry) (value, error) {
 	var v value
 	if err := json.Unmarshal(entry.Value, &v); err != nil {
 		return v, fault.SegmentDamage.At("read ledger entry of", "a shortened text").Because(err)
@@ -293,10 +293,10 @@ func read(entry ledger.Entry) (value, error) {
 	return v, nil
 }
 
-// usable refuses entries that are damaged, and negative ones that an earlier release made of any refusal: what was not
-// about the text need not last.
-func usable(entry ledger.Entry) error {
-	v, err := read(entry)
+// checkEntry refuses entries that are damaged, and negative ones that an earlier release made of any refusal: what was
+// not about the text need not last.
+func checkEntry(entry ledger.Entry) error {
+	v, err := readEntry(entry)
 	if err == nil && entry.Negative && v.Reason == string(fault.ModelRejected) && !v.Lasting {
 		return errPassing
 	}
@@ -318,8 +318,9 @@ func (s *shortener) orStart(description, long string) string {
 	return description
 }
 
-// ask calls the model, and once more when the answer holds no description. It reports whether what came of it lasts.
-func (s *shortener) ask(ctx context.Context, name, long string) (v value, lasts bool, err error) {
+// askModel calls the model, and once more when the answer holds no description. It reports whether what came of it
+// lasts.
+func (s *shortener) askModel(ctx context.Context, name, long string) (v value, lasts bool, err error) {
 	if err := s.round.Over(); err != nil {
 		return v, false, err
 	}
@@ -336,7 +337,7 @@ func (s *shortener) ask(ctx context.Context, name, long string) (v value, lasts 
 		call.System, call.User = "", before+"Name: "+name+"\n\nDescriptions:\n"+long
 	}
 	answer, err := stage.Ask(ctx, s.Chat, call, reminder, func(text string) (string, bool) {
-		description := parse(text)
+		description := parseAnswer(text)
 		return description, description != ""
 	}, s.Health)
 	v = value{Description: answer.Value, Usage: answer.Usage, Reason: answer.Reason}
@@ -347,8 +348,8 @@ func (s *shortener) ask(ctx context.Context, name, long string) (v value, lasts 
 // maxAnswer is how long an answer may be, in bytes; a longer one is not read.
 const maxAnswer = 1 << 20
 
-// parse accepts {"description": string} and a bare list of one string, with anything around it.
-func parse(answer string) string {
+// parseAnswer accepts {"description": string} and a bare list of one string, with anything around it.
+func parseAnswer(answer string) string {
 	if len(answer) > maxAnswer {
 		return ""
 	}

@@ -132,14 +132,14 @@ func TestOnlyLongTextsAreShortenedAndOnlyOnce(t *testing.T) {
 	b := newBench(t)
 	chat := &stagetest.Chat{Answer: brief}
 	all := []rows.Reduced{class("Alpha", 3), class("Beta", 40), class("Gamma", 60), class("Delta", 1)}
-	var told core.Progress
+	var reported core.Progress
 	for run, hits := range []int64{0, 2} {
 		in := b.in(chat, all...)
-		in.OnProgress = func(p core.Progress) { told = p }
+		in.OnProgress = func(p core.Progress) { reported = p }
 		res, got := b.short(in, "Beta", "Gamma")
 		want := core.Progress{Stage: "shorten", Done: 2, Hits: core.Calls{Shorten: hits}}
-		if res.Progress != want || told != want || len(chat.Calls()) != 2 {
-			t.Errorf("run %d: %+v, reported %+v, %d calls", run, res.Progress, told, len(chat.Calls()))
+		if res.Progress != want || reported != want || len(chat.Calls()) != 2 {
+			t.Errorf("run %d: %+v, reported %+v, %d calls", run, res.Progress, reported, len(chat.Calls()))
 		}
 		for name, short := range got {
 			assert.True(t, strings.HasPrefix(short.Text, "brief of ") && len(short.Keys) == 1, "%s: %+v", name, short)

@@ -9,8 +9,8 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact"
 )
 
-// batches reads a file's rows; a batch is valid until the next one.
-func batches[T any](file *parquet.File) func(yield func([]T, error) bool) {
+// readBatches reads a file's rows; a batch is valid until the next one.
+func readBatches[T any](file *parquet.File) func(yield func([]T, error) bool) {
 	return func(yield func([]T, error) bool) {
 		reader, err := readerOf[T](file)
 		if err != nil {
@@ -20,7 +20,7 @@ func batches[T any](file *parquet.File) func(yield func([]T, error) bool) {
 		defer func() { _ = reader.Close() }()
 		buffer := make([]T, batchKeys)
 		for {
-			n, err := read(reader, buffer)
+			n, err := readRows(reader, buffer)
 			if err != nil && !errors.Is(err, io.EOF) {
 				yield(nil, err)
 				return
@@ -45,7 +45,7 @@ func readerOf[T any](file *parquet.File) (reader *parquet.GenericReader[T], err 
 	return reader, err
 }
 
-func read[T any](reader *parquet.GenericReader[T], rows []T) (n int, err error) {
+func readRows[T any](reader *parquet.GenericReader[T], rows []T) (n int, err error) {
 	err = artifact.Guarded(func() (err error) {
 		n, err = reader.Read(rows)
 		return err
@@ -53,6 +53,6 @@ func read[T any](reader *parquet.GenericReader[T], rows []T) (n int, err error) 
 	return n, err
 }
 
-func seek[T any](reader *parquet.GenericReader[T], row int64) error {
+func seekRow[T any](reader *parquet.GenericReader[T], row int64) error {
 	return artifact.Guarded(func() error { return reader.SeekToRow(row) })
 }

@@ -38,7 +38,7 @@ type segment struct {
 	file *parquet.File
 }
 
-func open(ctx context.Context, in In) (*segment, error) {
+func openSegment(ctx context.Context, in In) (*segment, error) {
 	if !in.ReadOnly {
 		if err := in.Vectors.Create(ctx, in.Unit.Collection, in.Unit.Dimension); err != nil {
 			return nil, err
@@ -52,13 +52,13 @@ func open(ctx context.Context, in In) (*segment, error) {
 		return err
 	})
 	if err != nil {
-		return nil, s.damaged(ctx, err)
+		return nil, s.damageFault(ctx, err)
 	}
 	return s, nil
 }
 
-// damaged makes a fault of an error of reading the segment; errors of the store itself stay what they are.
-func (s *segment) damaged(ctx context.Context, err error) error {
+// damageFault makes a fault of an error of reading the segment; errors of the store itself stay what they are.
+func (s *segment) damageFault(ctx context.Context, err error) error {
 	if err == nil || fault.As(err) != nil || ctx.Err() != nil {
 		return err
 	}
@@ -73,17 +73,17 @@ func (s *segment) damaged(ctx context.Context, err error) error {
 // are asked for side by side.
 func checkVectors(ctx context.Context, in In, compare bool) (Result, error) {
 	var res Result
-	s, err := open(ctx, in)
+	s, err := openSegment(ctx, in)
 	if err != nil {
 		return res, err
 	}
 	var missing []bool // by row
 	lost := int64(0)
 	probes := !compare
-	ask := func(ctx context.Context, batch keyBatch) (answered, error) { return s.ask(ctx, batch, probes) }
-	for found, err := range parallel.Ordered(ctx, batchesAtOnce, s.keys(), ask) {
+	ask := func(ctx context.Context, batch keyBatch) (answered, error) { return s.checkBatch(ctx, batch, probes) }
+	for found, err := range parallel.Ordered(ctx, batchesAtOnce, s.streamKeys(), ask) {
 		if err != nil {
-			return res, s.damaged(ctx, err)
+			return res, s.damageFault(ctx, err)
 		}
 		missing = append(missing, make([]bool, found.rows)...)
 		for i, stored := range found.has {
@@ -94,21 +94,21 @@ func checkVectors(ctx context.Context, in In, compare bool) (Result, error) {
 		}
 		compare = compare || found.wrong
 		res.Checked += int64(len(found.at))
-		in.tell(res) // also of a batch of which nothing is live: it gets on
+		in.reportProgress(res) // also of a batch of which nothing is live: it gets on
 	}
-	if err := in.complete(int64(len(missing))); err != nil {
+	if err := in.checkComplete(int64(len(missing))); err != nil {
 		return res, err
 	}
 	if lost == 0 && !compare {
 		return res, nil
 	}
-	differing, err := s.rewrite(ctx, missing, compare)
+	differing, err := s.mendRows(ctx, missing, compare)
 	if in.ReadOnly {
 		res.Differing = differing
 	} else {
 		res.Rewritten = differing
 	}
-	return res, s.damaged(ctx, err)
+	return res, s.damageFault(ctx, err)
 }
 
 // keyBatch is some rows of a segment.
@@ -125,14 +125,14 @@ type answered struct {
 	wrong bool   // a vector is another one
 }
 
-// keys reads the keys of the segment, some at a time.
-func (s *segment) keys() iter.Seq2[keyBatch, error] {
+// streamKeys reads the keys of the segment, some at a time.
+func (s *segment) streamKeys() iter.Seq2[keyBatch, error] {
 	return func(yield func(keyBatch, error) bool) {
 		first := 0
-		for rows, err := range batches[keyRow](s.file) {
+		for rows, err := range readBatches[keyRow](s.file) {
 			batch := keyBatch{first: first, rows: len(rows)}
 			for i, row := range rows {
-				if s.live(row.Key) {
+				if s.isLive(row.Key) {
 					batch.keys, batch.at = append(batch.keys, strings.Clone(row.Key)), append(batch.at, i)
 				}
 			}
@@ -144,9 +144,9 @@ func (s *segment) keys() iter.Seq2[keyBatch, error] {
 	}
 }
 
-// ask looks the keys of a batch up, unless those that are missing will be reported with those that differ, and compares
-// some of its vectors where it probes.
-func (s *segment) ask(ctx context.Context, batch keyBatch, probes bool) (answered, error) {
+// checkBatch looks the keys of a batch up, unless those that are missing will be reported with those that differ, and
+// compares some of its vectors where it probes.
+func (s *segment) checkBatch(ctx context.Context, batch keyBatch, probes bool) (answered, error) {
 	out := answered{keyBatch: batch}
 	if len(batch.keys) == 0 {
 		return out, nil
@@ -154,9 +154,9 @@ func (s *segment) ask(ctx context.Context, batch keyBatch, probes bool) (answere
 	return out, parallel.Each(ctx, 2, 2, func(ctx context.Context, i int) (err error) {
 		switch {
 		case i == 0 && !s.Compare:
-			out.has, err = s.has(ctx, batch.keys)
+			out.has, err = s.hasRows(ctx, batch.keys)
 		case i == 1 && probes:
-			out.wrong, err = s.probe(ctx, batch.first+batch.at[0])
+			out.wrong, err = s.probeVectors(ctx, batch.first+batch.at[0])
 		}
 		return err
 	})
@@ -165,15 +165,15 @@ func (s *segment) ask(ctx context.Context, batch keyBatch, probes bool) (answere
 // checkSample looks at some live rows, from a place on that the seed chooses, and at all of them when one is missing or
 // wrong: a store that lost something lost more than a row.
 func checkSample(ctx context.Context, in In) (Result, error) {
-	s, err := open(ctx, in)
+	s, err := openSegment(ctx, in)
 	if err != nil {
 		return Result{}, err
 	}
-	sample, err := s.sample()
+	sample, err := s.drawSample()
 	if err != nil {
-		return Result{}, s.damaged(ctx, err)
+		return Result{}, s.damageFault(ctx, err)
 	}
-	wrong, missing, err := s.differing(ctx, sample)
+	wrong, missing, err := s.findDiffering(ctx, sample)
 	if err != nil {
 		return Result{}, err
 	}
@@ -183,8 +183,8 @@ func checkSample(ctx context.Context, in In) (Result, error) {
 	return Result{Checked: int64(len(sample))}, nil
 }
 
-// sample reads live rows from a place on, and from the beginning where the segment ends before there are enough.
-func (s *segment) sample() ([]vectors.Row, error) {
+// drawSample reads live rows from a place on, and from the beginning where the segment ends before there are enough.
+func (s *segment) drawSample() ([]vectors.Row, error) {
 	reader, err := readerOf[stage.VectorRow](s.file)
 	if err != nil {
 		return nil, err
@@ -199,23 +199,23 @@ func (s *segment) sample() ([]vectors.Row, error) {
 	if s.Seed == "" {
 		start = 0
 	}
-	if err := seek(reader, start); err != nil {
+	if err := seekRow(reader, start); err != nil {
 		return nil, err
 	}
 	var sample []vectors.Row
 	buffer := make([]stage.VectorRow, sampleRows)
 	for at, left := start, min(rows, sampleRead); left > 0 && len(sample) < sampleRows; {
-		n, err := read(reader, buffer[:min(left, rows-at, sampleRows)])
+		n, err := readRows(reader, buffer[:min(left, rows-at, sampleRows)])
 		if err != nil && !errors.Is(err, io.EOF) {
 			return nil, err
 		}
-		found := s.wanted(buffer[:n])
+		found := s.copyLive(buffer[:n])
 		sample = append(sample, found[:min(len(found), sampleRows-len(sample))]...)
 		at, left = at+int64(n), left-int64(n)
 		switch {
 		case at >= rows:
 			at = 0
-			if err := seek(reader, 0); err != nil {
+			if err := seekRow(reader, 0); err != nil {
 				return nil, err
 			}
 		case n == 0: // it gives fewer rows than it says
@@ -225,38 +225,39 @@ func (s *segment) sample() ([]vectors.Row, error) {
 	return sample, nil
 }
 
-// probe compares the vectors of the first rows of a batch that starts at a row, and reports whether one is wrong.
-func (s *segment) probe(ctx context.Context, start int) (bool, error) {
+// probeVectors compares the vectors of the first rows of a batch that starts at a row, and reports whether one is
+// wrong.
+func (s *segment) probeVectors(ctx context.Context, start int) (bool, error) {
 	reader, err := readerOf[stage.VectorRow](s.file)
 	if err != nil {
-		return false, s.damaged(ctx, err)
+		return false, s.damageFault(ctx, err)
 	}
 	defer func() { _ = reader.Close() }()
-	if err := seek(reader, int64(start)); err != nil {
-		return false, s.damaged(ctx, err)
+	if err := seekRow(reader, int64(start)); err != nil {
+		return false, s.damageFault(ctx, err)
 	}
 	buffer := make([]stage.VectorRow, probeRows)
-	n, err := read(reader, buffer)
+	n, err := readRows(reader, buffer)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return false, s.damaged(ctx, err)
+		return false, s.damageFault(ctx, err)
 	}
-	wrong, _, err := s.differing(ctx, s.wanted(buffer[:n]))
+	wrong, _, err := s.findDiffering(ctx, s.copyLive(buffer[:n]))
 	return len(wrong) > 0, err
 }
 
-// wanted copies the rows that are live: a batch is valid until the next one.
-func (s *segment) wanted(batch []stage.VectorRow) []vectors.Row {
+// copyLive copies the rows that are live: a batch is valid until the next one.
+func (s *segment) copyLive(batch []stage.VectorRow) []vectors.Row {
 	var out []vectors.Row
 	for _, row := range batch {
-		if s.live(row.Key) {
+		if s.isLive(row.Key) {
 			out = append(out, vectors.Row{Key: strings.Clone(row.Key), Vector: append([]float32(nil), row.Vector...)})
 		}
 	}
 	return out
 }
 
-// differing are the rows that the store has with another vector, and those that it does not have.
-func (s *segment) differing(ctx context.Context, want []vectors.Row) (wrong, missing []vectors.Row, err error) {
+// findDiffering are the rows that the store has with another vector, and those that it does not have.
+func (s *segment) findDiffering(ctx context.Context, want []vectors.Row) (wrong, missing []vectors.Row, err error) {
 	if len(want) == 0 {
 		return nil, nil, nil
 	}
@@ -264,7 +265,7 @@ func (s *segment) differing(ctx context.Context, want []vectors.Row) (wrong, mis
 	for i, row := range want {
 		keys[i] = row.Key
 	}
-	stored, err := s.fetch(ctx, keys)
+	stored, err := s.fetchVectors(ctx, keys)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -272,15 +273,15 @@ func (s *segment) differing(ctx context.Context, want []vectors.Row) (wrong, mis
 		switch {
 		case vector == nil:
 			missing = append(missing, want[i])
-		case !same(vector, want[i].Vector):
+		case !isClose(vector, want[i].Vector):
 			wrong = append(wrong, want[i])
 		}
 	}
 	return wrong, missing, nil
 }
 
-// has says of each key whether its row is stored. To one who only reads, a collection that is not there holds none.
-func (s *segment) has(ctx context.Context, keys []string) ([]bool, error) {
+// hasRows says of each key whether its row is stored. To one who only reads, a collection that is not there holds none.
+func (s *segment) hasRows(ctx context.Context, keys []string) ([]bool, error) {
 	has, err := s.Vectors.Has(ctx, s.Unit.Collection, keys)
 	if s.ReadOnly && fault.Is(err, fault.NotFound) {
 		return make([]bool, len(keys)), nil
@@ -288,8 +289,8 @@ func (s *segment) has(ctx context.Context, keys []string) ([]bool, error) {
 	return has, err
 }
 
-// fetch gives the vectors of keys; nil for one that is absent or damaged.
-func (s *segment) fetch(ctx context.Context, keys []string) ([][]float32, error) {
+// fetchVectors gives the vectors of keys; nil for one that is absent or damaged.
+func (s *segment) fetchVectors(ctx context.Context, keys []string) ([][]float32, error) {
 	stored, err := s.Vectors.Fetch(ctx, s.Unit.Collection, keys)
 	if s.ReadOnly && fault.Is(err, fault.NotFound) {
 		return make([][]float32, len(keys)), nil
@@ -320,7 +321,7 @@ func (s *segment) fetch(ctx context.Context, keys []string) ([][]float32, error)
 	return stored, nil
 }
 
-func same(stored, want []float32) bool {
+func isClose(stored, want []float32) bool {
 	if len(stored) != len(want) {
 		return false
 	}
@@ -334,22 +335,22 @@ func same(stored, want []float32) bool {
 // rewriteRows are written at once.
 const rewriteRows = 4 * batchKeys
 
-// whole refuses a segment whose bytes are not those that name it: Parquet has sums of its pages alone, and none of what
-// says where they are and how they are coded, so that a bit that is another there makes other vectors of it, which
-// would be written over the good rows of a store.
-func (s *segment) whole(ctx context.Context) error {
-	intact, err := s.Artifacts.Intact(ctx, s.Unit.Segment.SHA256, func() { s.tell(Result{}) })
+// checkIntact refuses a segment whose bytes are not those that name it: Parquet has sums of its pages alone, and none
+// of what says where they are and how they are coded, so that a bit that is another there makes other vectors of it,
+// which would be written over the good rows of a store.
+func (s *segment) checkIntact(ctx context.Context) error {
+	intact, err := s.Artifacts.Intact(ctx, s.Unit.Segment.SHA256, func() { s.reportProgress(Result{}) })
 	if err == nil && !intact {
-		err = s.damaged(ctx, errors.New("it is missing, or its content differs from its name"))
+		err = s.damageFault(ctx, errors.New("it is missing, or its content differs from its name"))
 	}
 	return err
 }
 
-// rewrite writes the rows that are missing and, on request, those that differ, and gives how many these are. None is
+// mendRows writes the rows that are missing and, on request, those that differ, and gives how many these are. None is
 // reported or written before the segment is found whole. A row under its key never changes for a store, so that a wrong
 // one is deleted first: right before it is written again, also where the segment cannot be read any further. One who
 // only reads gets no more than these reports.
-func (s *segment) rewrite(ctx context.Context, missing []bool, compare bool) (int64, error) {
+func (s *segment) mendRows(ctx context.Context, missing []bool, compare bool) (int64, error) {
 	var lost, spoiled []vectors.Row // those of spoiled are in lost
 	var written int64
 	flush := func() error {
@@ -357,7 +358,7 @@ func (s *segment) rewrite(ctx context.Context, missing []bool, compare bool) (in
 			return nil
 		}
 		if !s.ReadOnly {
-			if err := s.forget(ctx, spoiled); err != nil {
+			if err := s.deleteRows(ctx, spoiled); err != nil {
 				return err
 			}
 			if err := s.Vectors.Upsert(ctx, s.Unit.Collection, lost); err != nil {
@@ -369,7 +370,7 @@ func (s *segment) rewrite(ctx context.Context, missing []bool, compare bool) (in
 		return nil
 	}
 	at, whole := 0, false
-	for batch, err := range batches[stage.VectorRow](s.file) {
+	for batch, err := range readBatches[stage.VectorRow](s.file) {
 		if err != nil {
 			if failed := flush(); failed != nil { // these were reported as written
 				err = failed
@@ -378,28 +379,28 @@ func (s *segment) rewrite(ctx context.Context, missing []bool, compare bool) (in
 		}
 		var wrong, absent []vectors.Row
 		if compare {
-			if wrong, absent, err = s.differing(ctx, s.wanted(batch)); err != nil {
+			if wrong, absent, err = s.findDiffering(ctx, s.copyLive(batch)); err != nil {
 				return written, err
 			}
 		} else {
 			for i := range batch {
 				if missing[at+i] {
-					absent = append(absent, s.wanted(batch[i:i+1])...)
+					absent = append(absent, s.copyLive(batch[i:i+1])...)
 				}
 			}
 		}
 		if len(wrong)+len(absent) > 0 && !whole {
-			if err := s.whole(ctx); err != nil {
+			if err := s.checkIntact(ctx); err != nil {
 				return written, err
 			}
 			whole = true
 		}
 		spoiled = append(spoiled, wrong...)
-		s.told(wrong, true)
-		s.told(absent, false)
+		s.reportRows(wrong, true)
+		s.reportRows(absent, false)
 		lost = append(append(lost, wrong...), absent...)
 		at += len(batch)
-		s.tell(Result{Checked: int64(len(missing) + at)})
+		s.reportProgress(Result{Checked: int64(len(missing) + at)})
 		if len(lost) >= rewriteRows {
 			if err := flush(); err != nil {
 				return written, err
@@ -409,13 +410,13 @@ func (s *segment) rewrite(ctx context.Context, missing []bool, compare bool) (in
 	return written, flush()
 }
 
-func (s *segment) told(rows []vectors.Row, wrong bool) {
+func (s *segment) reportRows(rows []vectors.Row, wrong bool) {
 	for _, row := range rows {
-		s.found(row.Key, wrong)
+		s.reportFinding(row.Key, wrong)
 	}
 }
 
-func (s *segment) forget(ctx context.Context, wrong []vectors.Row) error {
+func (s *segment) deleteRows(ctx context.Context, wrong []vectors.Row) error {
 	if len(wrong) == 0 {
 		return nil
 	}
@@ -426,9 +427,9 @@ func (s *segment) forget(ctx context.Context, wrong []vectors.Row) error {
 	return s.Vectors.Delete(ctx, s.Unit.Collection, keys)
 }
 
-// live reports whether a row is wanted, and the generation still has it: its key holds the digest of the class or chunk
-// as it is now.
-func (s *segment) live(key string) bool {
+// isLive reports whether a row is wanted, and the generation still has it: its key holds the digest of the class or
+// chunk as it is now.
+func (s *segment) isLive(key string) bool {
 	if s.Within != nil {
 		name, _, _ := strings.Cut(key, "-")
 		if id, err := core.ParseID(name); err != nil || !s.Within(id) {

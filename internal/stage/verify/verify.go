@@ -138,7 +138,7 @@ type Result struct {
 	Rewritten int64 `json:"rewritten"`
 }
 
-func (in In) found(key string, wrong bool) {
+func (in In) reportFinding(key string, wrong bool) {
 	if in.Found != nil {
 		in.Found(Finding{key, wrong})
 	}
@@ -157,7 +157,7 @@ func Run(ctx context.Context, in In) (Result, error) {
 	return Result{}, fault.Internal.At("verify", string(in.Unit.Kind)).Because("a unit is records, vectors or a sample")
 }
 
-func (in In) tell(res Result) {
+func (in In) reportProgress(res Result) {
 	stage.Tell(in.OnProgress, core.Progress{Stage: "verify", Done: res.Checked})
 }
 
@@ -181,11 +181,11 @@ func checkRecords(ctx context.Context, in In) (Result, error) {
 			res.Rewritten += differing
 		}
 		for _, finding := range one.differing {
-			in.found(finding.Key, finding.Wrong)
+			in.reportFinding(finding.Key, finding.Wrong)
 		}
-		in.tell(res)
+		in.reportProgress(res)
 	}
-	return res, in.complete(read)
+	return res, in.checkComplete(read)
 }
 
 // compared is what came of some records.
@@ -268,9 +268,9 @@ func (in In) wantedRecord(row artifact.Row) (*records.Record, error) {
 	return &records.Record{Key: key, Value: class.Record}, nil
 }
 
-// complete refuses a segment that gave another number of rows than it has: what it does not give cannot be missed in a
-// store.
-func (in In) complete(read int64) error {
+// checkComplete refuses a segment that gave another number of rows than it has: what it does not give cannot be missed
+// in a store.
+func (in In) checkComplete(read int64) error {
 	if read == in.Unit.Segment.Rows {
 		return nil
 	}

@@ -481,11 +481,11 @@ func TestProgressIsToldBatchByBatch(t *testing.T) {
 		"vectors": b.classUnit(verify.Vectors),
 	} {
 		b.run(b.in(unit)) // rewrites, so that the second look only looks
-		var told []int64
+		var reported []int64
 		in := b.in(unit)
-		in.OnProgress = func(p core.Progress) { told = append(told, p.Done) }
+		in.OnProgress = func(p core.Progress) { reported = append(reported, p.Done) }
 		b.run(in)
-		assert.Equal(t, "[1000 2000 2300]", fmt.Sprint(told), "%s: reported %v", name, told)
+		assert.Equal(t, "[1000 2000 2300]", fmt.Sprint(reported), "%s: reported %v", name, reported)
 	}
 }
 

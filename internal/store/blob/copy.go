@@ -18,7 +18,7 @@ type Copier interface {
 // where the server cannot copy it by itself.
 func Copy(ctx context.Context, to Store, key string, from Store, source string) error {
 	if copier, ok := to.(Copier); ok {
-		resolved, err := resolve(ctx, from, source)
+		resolved, err := resolveKey(ctx, from, source)
 		if err != nil {
 			return err
 		}
@@ -42,8 +42,8 @@ type Resolver interface {
 	Resolve(ctx context.Context, key string) (string, error)
 }
 
-// resolve gives the key that an object has in the store beneath its decorators.
-func resolve(ctx context.Context, store Store, key string) (string, error) {
+// resolveKey gives the key that an object has in the store beneath its decorators.
+func resolveKey(ctx context.Context, store Store, key string) (string, error) {
 	for {
 		if resolver, ok := store.(Resolver); ok {
 			var err error

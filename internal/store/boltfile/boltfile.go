@@ -25,7 +25,7 @@ import (
 // name. A damaged file is fault.SegmentDamage, no panic; one that only running builds need is set aside under the name
 // that Aside gives, which is logged, and begun again.
 func Open(path string, replaceable bool, buckets ...[]byte) (*bbolt.DB, error) {
-	db, err := open(path, buckets)
+	db, err := openFile(path, buckets)
 	if !replaceable || !fault.Is(err, fault.SegmentDamage) {
 		return db, err
 	}
@@ -34,13 +34,13 @@ func Open(path string, replaceable bool, buckets ...[]byte) (*bbolt.DB, error) {
 	}
 	slog.Warn("a file that only running builds need is damaged: it is set aside and begun again",
 		"path", path, "aside", Aside(path), "error", err.Error())
-	return open(path, buckets)
+	return openFile(path, buckets)
 }
 
 // Aside is the name that a damaged file is set aside under.
 func Aside(path string) string { return path + ".damaged" }
 
-func open(path string, buckets [][]byte) (*bbolt.DB, error) {
+func openFile(path string, buckets [][]byte) (*bbolt.DB, error) {
 	db, err := openChecked(path)
 	if errors.Is(err, bberrors.ErrTimeout) {
 		return nil, fault.DataDirInUse.At("open", path).
@@ -53,7 +53,7 @@ func open(path string, buckets [][]byte) (*bbolt.DB, error) {
 		return nil, Wrap("open", path, err)
 	}
 	if err != nil {
-		return nil, damaged("open", path, err)
+		return nil, newDamageFault("open", path, err)
 	}
 	err = db.Update(func(tx *bbolt.Tx) error {
 		for _, bucket := range buckets {
@@ -84,15 +84,15 @@ func openChecked(path string) (db *bbolt.DB, err error) {
 	options.FreelistType = bbolt.FreelistMapType
 	options.NoFreelistSync = true
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
-		if err := create(path, &options); err != nil {
+		if err := createFile(path, &options); err != nil {
 			return nil, err
 		}
 	}
 	return bbolt.Open(path, 0o600, &options)
 }
 
-// create makes an empty file beside and renames it, so that a crash leaves none half made.
-func create(path string, options *bbolt.Options) error {
+// createFile makes an empty file beside and renames it, so that a crash leaves none half made.
+func createFile(path string, options *bbolt.Options) error {
 	fresh := path + ".new"
 	if err := os.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -107,7 +107,7 @@ func create(path string, options *bbolt.Options) error {
 	return durable.SyncFolder(filepath.Dir(path))
 }
 
-func damaged(op, path string, cause error) error {
+func newDamageFault(op, path string, cause error) error {
 	return fault.SegmentDamage.At(op, path).
 		Because(cause).
 		Advise("move the file away, start again, and run for every index: unweaver restore NAME")
@@ -116,12 +116,12 @@ func damaged(op, path string, cause error) error {
 // stumbled holds the files, by *bbolt.DB, of which a transaction panicked. bbolt may hold their locks for ever after.
 var stumbled sync.Map
 
-// guard runs a transaction and makes a fault of what fails in it. It is the second line behind Check: what bbolt
-// stumbles over all the same is fault.SegmentDamage and no end of the process. The file is not used any more then.
-// What callers stumble over by themselves goes on to them, and says nothing of the file.
-func guard(db *bbolt.DB, op, object string, transaction func() error) (err error) {
+// guardTransaction runs a transaction and makes a fault of what fails in it. It is the second line behind Check: what
+// bbolt stumbles over all the same is fault.SegmentDamage and no end of the process. The file is not used any more
+// then. What callers stumble over by themselves goes on to them, and says nothing of the file.
+func guardTransaction(db *bbolt.DB, op, object string, transaction func() error) (err error) {
 	if cause, known := stumbled.Load(db); known {
-		return damaged(op, object, cause.(error))
+		return newDamageFault(op, object, cause.(error))
 	}
 	defer func() {
 		panicked := recover()
@@ -133,7 +133,7 @@ func guard(db *bbolt.DB, op, object string, transaction func() error) (err error
 		}
 		cause := fmt.Errorf("%v", panicked)
 		stumbled.Store(db, cause)
-		err = damaged(op, object, cause)
+		err = newDamageFault(op, object, cause)
 	}()
 	return Wrap(op, object, transaction())
 }
@@ -172,12 +172,12 @@ const boltPackage = "go.etcd.io/bbolt"
 
 // View is a transaction that reads. What bbolt panics of is fault.SegmentDamage, also for all that come after.
 func View(db *bbolt.DB, op, object string, read func(*bbolt.Tx) error) error {
-	return guard(db, op, object, func() error { return db.View(read) })
+	return guardTransaction(db, op, object, func() error { return db.View(read) })
 }
 
 // Update is a transaction that writes; else it is as View.
 func Update(db *bbolt.DB, op, object string, write func(*bbolt.Tx) error) error {
-	return guard(db, op, object, func() error { return db.Update(write) })
+	return guardTransaction(db, op, object, func() error { return db.Update(write) })
 }
 
 // Close closes a file. One that bbolt stumbled over stays open until the process ends: closing it may wait for ever.

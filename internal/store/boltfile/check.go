@@ -52,7 +52,7 @@ func Check(path string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, unix.Munmap(data)) }()
-	return check(data)
+	return checkPages(data)
 }
 
 // tree is a file that is being looked through.
@@ -64,12 +64,12 @@ type tree struct {
 	depth int
 }
 
-func check(data []byte) error {
+func checkPages(data []byte) error {
 	walk, root, err := newestMeta(data)
 	if err != nil {
 		return err
 	}
-	return walk.visit(root, bounds{})
+	return walk.visitPage(root, bounds{})
 }
 
 // newestMeta finds the meta page that bbolt would start from.
@@ -114,12 +114,12 @@ const deepest = 64
 // bounds are what the branches above a page say of its keys: from low on, below high. Nil is no bound.
 type bounds struct{ low, high []byte }
 
-func (b bounds) hold(key []byte) bool {
+func (b bounds) holdsKey(key []byte) bool {
 	return (b.low == nil || bytes.Compare(b.low, key) <= 0) && (b.high == nil || bytes.Compare(key, b.high) < 0)
 }
 
-// visit looks through a page and all below it.
-func (t *tree) visit(id uint64, within bounds) error {
+// visitPage looks through a page and all below it.
+func (t *tree) visitPage(id uint64, within bounds) error {
 	if id < 2 || id >= t.high {
 		return fmt.Errorf("page %d is outside of the file's %d", id, t.high)
 	}
@@ -138,14 +138,14 @@ func (t *tree) visit(id uint64, within bounds) error {
 		return errors.New("its tree has no end")
 	}
 	defer func() { t.depth-- }()
-	if err := t.elements(head[:(overflow+1)*t.page], within); err != nil {
+	if err := t.checkElements(head[:(overflow+1)*t.page], within); err != nil {
 		return fmt.Errorf("page %d: %w", id, err)
 	}
 	return nil
 }
 
-// elements looks through the elements of a page.
-func (t *tree) elements(page []byte, within bounds) error {
+// checkElements looks through the elements of a page.
+func (t *tree) checkElements(page []byte, within bounds) error {
 	flags, count := binary.LittleEndian.Uint16(page[8:]), int(binary.LittleEndian.Uint16(page[10:]))
 	if flags != branchPage && flags != leafPage {
 		return fmt.Errorf("it is neither branch nor leaf: %#x", flags)
@@ -169,7 +169,7 @@ func (t *tree) elements(page []byte, within bounds) error {
 			return fmt.Errorf("element %d reaches beyond it", i)
 		}
 		keys[i], values[i] = element[at:at+keySize], element[at+keySize:at+keySize+valueSize]
-		if !within.hold(keys[i]) || (i > 0 && bytes.Compare(keys[i-1], keys[i]) >= 0) {
+		if !within.holdsKey(keys[i]) || (i > 0 && bytes.Compare(keys[i-1], keys[i]) >= 0) {
 			return fmt.Errorf("its keys are out of order at %d", i)
 		}
 	}
@@ -182,9 +182,9 @@ func (t *tree) elements(page []byte, within bounds) error {
 			if i+1 < count {
 				below.high = keys[i+1]
 			}
-			err = t.visit(binary.LittleEndian.Uint64(element[8:]), below)
+			err = t.visitPage(binary.LittleEndian.Uint64(element[8:]), below)
 		case binary.LittleEndian.Uint32(element)&bucketLeaf != 0:
-			err = t.bucket(values[i])
+			err = t.checkBucket(values[i])
 		}
 		if err != nil {
 			return err
@@ -193,16 +193,16 @@ func (t *tree) elements(page []byte, within bounds) error {
 	return nil
 }
 
-// bucket looks through a bucket, which lies in pages of its own or, where it is small, within its value.
-func (t *tree) bucket(value []byte) error {
+// checkBucket looks through a bucket, which lies in pages of its own or, where it is small, within its value.
+func (t *tree) checkBucket(value []byte) error {
 	if len(value) < bucketSize {
 		return errors.New("a bucket is cut")
 	}
 	if root := binary.LittleEndian.Uint64(value); root != 0 {
-		return t.visit(root, bounds{})
+		return t.visitPage(root, bounds{})
 	}
 	if inline := value[bucketSize:]; len(inline) >= headSize && binary.LittleEndian.Uint16(inline[8:]) == leafPage {
-		return t.elements(inline, bounds{})
+		return t.checkElements(inline, bounds{})
 	}
 	return errors.New("a bucket has no page")
 }

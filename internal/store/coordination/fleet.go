@@ -45,11 +45,11 @@ func Share(all map[string]Want, member string, turn int64) int {
 			others += want.Held
 		}
 	}
-	return max(0, min(fair(all, member, total, turn), total-others))
+	return max(0, min(fairShare(all, member, total, turn), total-others))
 }
 
-// fair is the member's part of a total, whatever each holds.
-func fair(all map[string]Want, member string, total int, turn int64) int {
+// fairShare is the member's part of a total, whatever each holds.
+func fairShare(all map[string]Want, member string, total int, turn int64) int {
 	left, hungry, level := total, len(all), -1
 	for hungry > 0 && left/hungry > level { // until all have what they need, or the level stays
 		settled := level

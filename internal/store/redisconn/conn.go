@@ -50,7 +50,7 @@ func Open(ctx context.Context, uri string) (*Conn, error) {
 		conn.name = u.Redacted()
 	}
 	var err error
-	if conn.Client, err = client(uri); err != nil {
+	if conn.Client, err = newClient(uri); err != nil {
 		return nil, fault.BadConfig.At("parse", "stores.classes").
 			Because(withoutURL(err)).
 			Advise("give redis://[:password@]host:port/db, rediss:// or redis+cluster://host,host")
@@ -71,7 +71,7 @@ func withoutURL(err error) error {
 	return err
 }
 
-func client(uri string) (redis.UniversalClient, error) {
+func newClient(uri string) (redis.UniversalClient, error) {
 	scheme, rest, _ := strings.Cut(uri, "://")
 	plain, cluster := strings.CutSuffix(scheme, "+cluster")
 	if !cluster {

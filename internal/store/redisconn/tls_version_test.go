@@ -11,7 +11,7 @@ import (
 
 func TestServersAreSpokenToInTLS12OrNewer(t *testing.T) {
 	for _, uri := range []string{"rediss://one.example:6379", "rediss+cluster://one.example:6379,two.example:6379"} {
-		made, err := client(uri)
+		made, err := newClient(uri)
 		require.NoError(t, err)
 		var settings *tls.Config
 		switch made := made.(type) {

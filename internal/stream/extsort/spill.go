@@ -61,14 +61,14 @@ func (s *Sorter) Add(key, value []byte) {
 		return
 	}
 	length := len(key) + len(value)
-	block := s.room(max(length, 1)) // no two rows lie in one place
+	block := s.findBlock(max(length, 1)) // no two rows lie in one place
 	at := len(*block)
 	*block = append(append(*block, key...), value...)
 	if length == 0 {
 		*block = append(*block, 0)
 	}
 	s.rows = append(s.rows, row{
-		prefix: prefix(key), block: uint32(s.block), at: uint32(at), key: uint32(len(key)), value: uint32(len(value)),
+		prefix: prefixOf(key), block: uint32(s.block), at: uint32(at), key: uint32(len(key)), value: uint32(len(value)),
 	})
 	s.size += length + rowBytes
 	limit := s.Run
@@ -76,12 +76,12 @@ func (s *Sorter) Add(key, value []byte) {
 		limit = RunBytes
 	}
 	if s.size >= limit {
-		s.err = s.spill()
+		s.err = s.spillRows()
 	}
 }
 
-// room is the block that has it, the last or one more.
-func (s *Sorter) room(length int) *[]byte {
+// findBlock is the block that has it, the last or one more.
+func (s *Sorter) findBlock(length int) *[]byte {
 	for ; s.block < len(s.blocks); s.block++ {
 		if block := &s.blocks[s.block]; cap(*block)-len(*block) >= length {
 			return block
@@ -92,7 +92,7 @@ func (s *Sorter) room(length int) *[]byte {
 	return &s.blocks[s.block]
 }
 
-func prefix(key []byte) uint64 {
+func prefixOf(key []byte) uint64 {
 	if len(key) >= 8 {
 		return binary.BigEndian.Uint64(key)
 	}
@@ -101,16 +101,16 @@ func prefix(key []byte) uint64 {
 	return binary.BigEndian.Uint64(padded[:])
 }
 
-func (s *Sorter) bytes(r row) pair {
+func (s *Sorter) pairOf(r row) pair {
 	raw := s.blocks[r.block][r.at : r.at+r.key+r.value : r.at+r.key+r.value]
 	return pair{raw[:r.key:r.key], raw[r.key:]}
 }
 
-func (s *Sorter) compare(a, b row) int {
+func (s *Sorter) compareRows(a, b row) int {
 	if a.prefix != b.prefix {
 		return cmp.Compare(a.prefix, b.prefix)
 	}
-	if order := bytes.Compare(s.bytes(a)[0], s.bytes(b)[0]); order != 0 {
+	if order := bytes.Compare(s.pairOf(a)[0], s.pairOf(b)[0]); order != 0 {
 		return order
 	}
 	if a.block != b.block {
@@ -119,10 +119,10 @@ func (s *Sorter) compare(a, b row) int {
 	return cmp.Compare(a.at, b.at)
 }
 
-func (s *Sorter) sort() { slices.SortFunc(s.rows, s.compare) }
+func (s *Sorter) sortRows() { slices.SortFunc(s.rows, s.compareRows) }
 
-func (s *Sorter) spill() error {
-	s.sort()
+func (s *Sorter) spillRows() error {
+	s.sortRows()
 	file, err := scratch.File()
 	if err != nil {
 		return err
@@ -136,14 +136,14 @@ func (s *Sorter) spill() error {
 		_, _ = writer.Write(s.blocks[r.block][r.at : r.at+r.key+r.value])
 	}
 	if err := writer.Flush(); err != nil {
-		return full(err)
+		return fullFault(err)
 	}
-	s.again()
+	s.reuseBlocks()
 	return nil
 }
 
-// again makes room for the next run in what the last one had. Blocks of large rows go.
-func (s *Sorter) again() {
+// reuseBlocks makes room for the next run in what the last one had. Blocks of large rows go.
+func (s *Sorter) reuseBlocks() {
 	s.rows, s.size, s.block = s.rows[:0], 0, 0
 	s.blocks = slices.DeleteFunc(s.blocks, func(block []byte) bool { return cap(block) > mostBlock })
 	for i := range s.blocks {
@@ -151,10 +151,10 @@ func (s *Sorter) again() {
 	}
 }
 
-func full(err error) error { return scratch.Full("sort", err) }
+func fullFault(err error) error { return scratch.Full("sort", err) }
 
-// memory gives the rows that never left it.
-func (s *Sorter) memory() merge.Next[pair] {
+// readMemory gives the rows that never left it.
+func (s *Sorter) readMemory() merge.Next[pair] {
 	rows := s.rows
 	return func() (pair, bool, error) {
 		if len(rows) == 0 {
@@ -162,12 +162,12 @@ func (s *Sorter) memory() merge.Next[pair] {
 		}
 		first := rows[0]
 		rows = rows[1:]
-		return s.bytes(first), true, nil
+		return s.pairOf(first), true, nil
 	}
 }
 
-// run reads a sorted run back, into blocks that many rows share and that are never written to again.
-func run(reader *bufio.Reader) merge.Next[pair] {
+// readRun reads a sorted run back, into blocks that many rows share and that are never written to again.
+func readRun(reader *bufio.Reader) merge.Next[pair] {
 	var block []byte
 	return func() (pair, bool, error) {
 		keyLen, err := binary.ReadUvarint(reader)
@@ -175,11 +175,11 @@ func run(reader *bufio.Reader) merge.Next[pair] {
 			return pair{}, false, nil
 		}
 		if err != nil {
-			return pair{}, false, full(err)
+			return pair{}, false, fullFault(err)
 		}
 		valueLen, err := binary.ReadUvarint(reader)
 		if err != nil {
-			return pair{}, false, full(err)
+			return pair{}, false, fullFault(err)
 		}
 		length := int(keyLen + valueLen)
 		if length > len(block) {
@@ -188,7 +188,7 @@ func run(reader *bufio.Reader) merge.Next[pair] {
 		raw := block[:length:length]
 		block = block[length:]
 		if _, err = io.ReadFull(reader, raw); err != nil {
-			return pair{}, false, full(err)
+			return pair{}, false, fullFault(err)
 		}
 		return pair{raw[:keyLen:keyLen], raw[keyLen:]}, true, nil
 	}
@@ -204,10 +204,10 @@ func (s *Sorter) Sorted() iter.Seq2[[2][]byte, error] {
 			yield(pair{}, s.err)
 			return
 		}
-		s.sort()
+		s.sortRows()
 		if len(s.files) == 0 { // nothing to merge
 			for _, r := range s.rows {
-				if !yield(s.bytes(r), nil) {
+				if !yield(s.pairOf(r), nil) {
 					return
 				}
 			}
@@ -216,12 +216,12 @@ func (s *Sorter) Sorted() iter.Seq2[[2][]byte, error] {
 		var sources []merge.Next[pair] // in the order in which rows came, which is the order of equal keys
 		for _, file := range s.files {
 			if _, err := file.Seek(0, io.SeekStart); err != nil {
-				yield(pair{}, full(err))
+				yield(pair{}, fullFault(err))
 				return
 			}
-			sources = append(sources, run(bufio.NewReaderSize(file, 128<<10)))
+			sources = append(sources, readRun(bufio.NewReaderSize(file, 128<<10)))
 		}
-		sources = append(sources, s.memory())
+		sources = append(sources, s.readMemory())
 		byKey := func(a, b pair) int { return bytes.Compare(a[0], b[0]) }
 		for sorted, err := range merge.Sorted(byKey, sources...) {
 			if !yield(sorted, err) || err != nil {

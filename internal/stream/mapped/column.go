@@ -24,7 +24,7 @@ func (c *Column) Put(b []byte) error {
 	if len(c.buf) < 1<<20 {
 		return nil
 	}
-	return c.flush()
+	return c.flushBuffer()
 }
 
 // PutRecord appends a fixed-width record without pointers.
@@ -40,7 +40,7 @@ func PutRecords[T any](c *Column, rs []T) error {
 	return c.Put(unsafe.Slice((*byte)(unsafe.Pointer(&rs[0])), len(rs)*int(unsafe.Sizeof(rs[0]))))
 }
 
-func (c *Column) flush() error {
+func (c *Column) flushBuffer() error {
 	if c.f == nil {
 		file, err := scratch.File()
 		if err != nil {
@@ -78,7 +78,7 @@ func (c *Column) mapFile() error {
 	if c.view != nil {
 		return nil
 	}
-	if err := c.flush(); err != nil {
+	if err := c.flushBuffer(); err != nil {
 		return err
 	}
 	state, err := c.f.Stat()
@@ -98,7 +98,7 @@ func (c *Column) CopyTo(writer io.Writer) error {
 		_, err := writer.Write(c.buf)
 		return err
 	}
-	if err := c.flush(); err != nil {
+	if err := c.flushBuffer(); err != nil {
 		return err
 	}
 	if _, err := c.f.Seek(0, io.SeekStart); err != nil {

@@ -73,17 +73,17 @@ func (t Front) Append(buf []byte, i int) []byte {
 	for n := range i%frontGroup + 1 {
 		shared := 0
 		if n > 0 {
-			shared, at = t.number(at)
+			shared, at = t.readVarint(at)
 		}
-		length, from := t.number(at)
+		length, from := t.readVarint(at)
 		at = from + length
 		buf = append(buf[:start+shared], t.bytes[from:at]...)
 	}
 	return buf
 }
 
-// number reads a varint, and says where the next byte lies; behind the bytes where there is none.
-func (t Front) number(at int) (value, next int) {
+// readVarint reads a varint, and says where the next byte lies; behind the bytes where there is none.
+func (t Front) readVarint(at int) (value, next int) {
 	if t.bytes[at] < 0x80 {
 		return int(t.bytes[at]), at + 1
 	}

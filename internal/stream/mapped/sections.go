@@ -56,11 +56,11 @@ type Writer struct {
 // NewWriter starts a file. Meta says what its content depends on (analyser fingerprints).
 func NewWriter(w io.Writer, kind string, version int, meta map[string]string) *Writer {
 	x := &Writer{w: w, t: table{Kind: kind, Version: version, Meta: meta}}
-	x.raw([]byte(head))
+	x.writeRaw([]byte(head))
 	return x
 }
 
-func (x *Writer) raw(raw []byte) {
+func (x *Writer) writeRaw(raw []byte) {
 	if x.err == nil {
 		_, x.err = x.w.Write(raw)
 	}
@@ -69,9 +69,9 @@ func (x *Writer) raw(raw []byte) {
 
 // Section starts a section; what is written next belongs to it.
 func (x *Writer) Section(name string) {
-	x.end()
+	x.closeBlock()
 	if p := x.n % align; p != 0 {
-		x.raw(make([]byte, align-p))
+		x.writeRaw(make([]byte, align-p))
 	}
 	x.t.Sections = append(x.t.Sections, entry{Name: name, Offset: x.n})
 }
@@ -89,11 +89,11 @@ func (x *Writer) Write(raw []byte) (int, error) {
 		rest = rest[n:]
 	}
 	s.Size += int64(len(raw))
-	x.raw(raw)
+	x.writeRaw(raw)
 	return len(raw), x.err
 }
 
-func (x *Writer) end() {
+func (x *Writer) closeBlock() {
 	if x.fill > 0 {
 		s := &x.t.Sections[len(x.t.Sections)-1]
 		s.CRC = append(s.CRC, x.crc)
@@ -103,17 +103,17 @@ func (x *Writer) end() {
 
 // Close writes the table.
 func (x *Writer) Close() error {
-	x.end()
+	x.closeBlock()
 	raw, err := json.Marshal(x.t)
 	if err != nil {
 		return err
 	}
 	at := x.n
-	x.raw(raw)
+	x.writeRaw(raw)
 	t := binary.LittleEndian.AppendUint64(nil, uint64(at))
 	t = binary.LittleEndian.AppendUint32(t, uint32(len(raw)))
 	t = binary.LittleEndian.AppendUint32(t, crc32.Checksum(raw, castagnoli))
-	x.raw(append(t, tail...))
+	x.writeRaw(append(t, tail...))
 	return x.err
 }
 
@@ -124,7 +124,7 @@ type File struct {
 	t    table
 }
 
-func damaged(path, why string) error {
+func damageFault(path, why string) error {
 	return fault.SegmentDamage.At("open segment", path).
 		Because(why).
 		Advise("delete the local copy; if that does not help run: unweaver restore --all")
@@ -150,36 +150,36 @@ func Open(path, kind string, version int) (*File, error) {
 		return nil, err
 	}
 	if st.Size() < int64(len(head)+24) {
-		return nil, damaged(path, "it is too short")
+		return nil, damageFault(path, "it is too short")
 	}
 	data, err := unix.Mmap(int(file.Fd()), 0, int(st.Size()), unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
 		return nil, fault.StoreDown.At("map", path).Because(err)
 	}
 	x := &File{path: path, data: data}
-	if err := x.check(kind, version); err != nil {
+	if err := x.checkTable(kind, version); err != nil {
 		x.Close()
 		return nil, err
 	}
 	return x, nil
 }
 
-func (x *File) check(kind string, version int) error {
+func (x *File) checkTable(kind string, version int) error {
 	raw := x.data
 	t := raw[len(raw)-24:]
 	at, n := binary.LittleEndian.Uint64(t), uint64(binary.LittleEndian.Uint32(t[8:]))
 	if string(t[16:]) != tail || string(raw[:len(head)]) != head || at > uint64(len(raw)) || at+n+24 != uint64(len(raw)) {
-		return damaged(x.path, "it is cut or is no segment")
+		return damageFault(x.path, "it is cut or is no segment")
 	}
 	b := raw[at : at+n]
 	if crc32.Checksum(b, castagnoli) != binary.LittleEndian.Uint32(t[12:]) {
-		return damaged(x.path, "checksum of the table")
+		return damageFault(x.path, "checksum of the table")
 	}
 	if err := json.Unmarshal(b, &x.t); err != nil {
-		return damaged(x.path, err.Error())
+		return damageFault(x.path, err.Error())
 	}
 	if x.t.Kind != kind {
-		return damaged(x.path, fmt.Sprintf("it is of kind %s, not %s", x.t.Kind, kind))
+		return damageFault(x.path, fmt.Sprintf("it is of kind %s, not %s", x.t.Kind, kind))
 	}
 	if x.t.Version != version {
 		return otherVersion(x.path, x.t, version)
@@ -188,18 +188,18 @@ func (x *File) check(kind string, version int) error {
 	seen := map[string]bool{}
 	for _, s := range x.t.Sections {
 		if s.Offset < next || seen[s.Name] {
-			return damaged(x.path, "section "+s.Name+" overlaps another")
+			return damageFault(x.path, "section "+s.Name+" overlaps another")
 		}
 		if s.Offset < 0 || s.Size < 0 || s.Offset > int64(at) || s.Size > int64(at)-s.Offset || s.Offset%align != 0 ||
 			int64(len(s.CRC)) != (s.Size+block-1)/block {
-			return damaged(x.path, "section "+s.Name+" lies outside")
+			return damageFault(x.path, "section "+s.Name+" lies outside")
 		}
 		next, seen[s.Name] = s.Offset+s.Size, true
 		for i, sum := range s.CRC {
 			from := s.Offset + int64(i)*block
 			to := min(from+block, s.Offset+s.Size)
 			if crc32.Checksum(raw[from:to], castagnoli) != sum {
-				return damaged(x.path, fmt.Sprintf("checksum of section %s block %d", s.Name, i))
+				return damageFault(x.path, fmt.Sprintf("checksum of section %s block %d", s.Name, i))
 			}
 		}
 	}
@@ -208,7 +208,7 @@ func (x *File) check(kind string, version int) error {
 
 // Unfit is the error of a reader that found sections that do not fit each other: their checksums can be right all the
 // same.
-func (x *File) Unfit(why string) error { return damaged(x.path, why) }
+func (x *File) Unfit(why string) error { return damageFault(x.path, why) }
 
 // Sections names the sections in their order.
 func (x *File) Sections() []string {

@@ -59,7 +59,7 @@ func Sorted[T any](compare func(a, b T) int, sources ...Next[T]) iter.Seq2[T, er
 			}
 		}
 		for i := len(heap)/2 - 1; i >= 0; i-- {
-			sink(heap, i, less)
+			siftDown(heap, i, less)
 		}
 		for len(heap) > 0 {
 			top := &heap[0]
@@ -77,13 +77,13 @@ func Sorted[T any](compare func(a, b T) int, sources ...Next[T]) iter.Seq2[T, er
 				heap[0] = heap[len(heap)-1]
 				heap = heap[:len(heap)-1]
 			}
-			sink(heap, 0, less)
+			siftDown(heap, 0, less)
 		}
 	}
 }
 
-// sink moves the value at i down to its place.
-func sink[T any](heap []head[T], i int, less func(a, b head[T]) bool) {
+// siftDown moves the value at i down to its place.
+func siftDown[T any](heap []head[T], i int, less func(a, b head[T]) bool) {
 	for {
 		child := 2*i + 1
 		if child >= len(heap) {

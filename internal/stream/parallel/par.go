@@ -20,7 +20,7 @@ import (
 func Caught(err *error) {
 	if cause := recover(); cause != nil {
 		if _, torn := cause.(interface{ Addr() uintptr }); torn {
-			*err = fault.SegmentDamage.At("read a mapped file", functions()).Because(ErrTorn).
+			*err = fault.SegmentDamage.At("read a mapped file", listFunctions()).Because(ErrTorn).
 				Advise("run: unweaver restore --all")
 			return
 		}
@@ -28,7 +28,7 @@ func Caught(err *error) {
 		if _, ok := cause.(runtime.Error); ok {
 			kind += " (" + withoutValues(cause.(error)) + ")"
 		}
-		*err = fault.Internal.At("work on an item", functions()).
+		*err = fault.Internal.At("work on an item", listFunctions()).
 			Because("panic: " + kind).
 			Advise("this is a fault of the program: report it with this text")
 	}
@@ -52,8 +52,8 @@ func withoutValues(err error) string {
 	return text
 }
 
-// functions are the innermost ones of the stack that panicked, without their arguments.
-func functions() string {
+// listFunctions are the innermost ones of the stack that panicked, without their arguments.
+func listFunctions() string {
 	const most = 8
 	callers := make([]uintptr, 32)
 	frames := runtime.CallersFrames(callers[:runtime.Callers(4, callers)]) // behind functions, Caught and the panic
@@ -70,8 +70,8 @@ func functions() string {
 	}
 }
 
-// safely calls f and makes an error of its panic, as Mapped does.
-func safely[A, B any](ctx context.Context, f func(context.Context, A) (B, error), item A) (value B, err error) {
+// callSafely calls f and makes an error of its panic, as Mapped does.
+func callSafely[A, B any](ctx context.Context, f func(context.Context, A) (B, error), item A) (value B, err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer Caught(&err)
 	return f(ctx, item)
@@ -98,7 +98,7 @@ func Ordered[A, B any](
 		queue := make(chan chan result, max(width, 1)-1) // one more is with the consumer
 		wg.Go(func() {
 			defer close(queue)
-			for item, err := range caught(source) {
+			for item, err := range catchPanics(source) {
 				out := make(chan result, 1)
 				if err != nil {
 					out <- result{err: err}
@@ -112,7 +112,7 @@ func Ordered[A, B any](
 					return
 				}
 				wg.Go(func() {
-					value, err := safely(ctx, f, item)
+					value, err := callSafely(ctx, f, item)
 					out <- result{value, err}
 				})
 			}
@@ -141,11 +141,11 @@ func Numbers(n int) iter.Seq2[int, error] {
 	}
 }
 
-// caught is a source whose panic is its last error.
-func caught[A any](source iter.Seq2[A, error]) iter.Seq2[A, error] {
+// catchPanics is a source whose panic is its last error.
+func catchPanics[A any](source iter.Seq2[A, error]) iter.Seq2[A, error] {
 	return func(yield func(A, error) bool) {
 		stopped := false
-		if err := drawn(source, func(item A, err error) bool {
+		if err := drawItems(source, func(item A, err error) bool {
 			stopped = !yield(item, err)
 			return !stopped
 		}); err != nil && !stopped {
@@ -155,7 +155,7 @@ func caught[A any](source iter.Seq2[A, error]) iter.Seq2[A, error] {
 	}
 }
 
-func drawn[A any](source iter.Seq2[A, error], yield func(A, error) bool) (err error) {
+func drawItems[A any](source iter.Seq2[A, error], yield func(A, error) bool) (err error) {
 	defer Caught(&err)
 	source(yield)
 	return nil
@@ -176,7 +176,7 @@ func Each(ctx context.Context, n, width int, f func(context.Context, int) error)
 	for range min(max(width, 1), n) {
 		wg.Go(func() {
 			for i := range next {
-				_, err := safely(ctx, func(ctx context.Context, i int) (struct{}, error) { return struct{}{}, f(ctx, i) }, i)
+				_, err := callSafely(ctx, func(ctx context.Context, i int) (struct{}, error) { return struct{}{}, f(ctx, i) }, i)
 				if err != nil {
 					cancel(err)
 					return

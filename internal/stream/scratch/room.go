@@ -23,7 +23,7 @@ func RoomOf(folder string) (Space, error) {
 	var stat unix.Statfs_t
 	var file unix.Stat_t
 	if err := errors.Join(unix.Statfs(folder, &stat), unix.Stat(folder, &file)); err != nil {
-		return out, denied("look at", out.Folder, err)
+		return out, deniedFault("look at", out.Folder, err)
 	}
 	out.Free = int64(min(stat.Bavail, 1<<62/uint64(stat.Bsize))) * int64(stat.Bsize)
 	out.Device = uint64(file.Dev) //nolint:unconvert // an int32 on macOS

@@ -36,18 +36,18 @@ var place struct {
 func Use(below string) error {
 	all := filepath.Join(below, name)
 	if err := durable.Private(all); err != nil {
-		return denied("make", all, err)
+		return deniedFault("make", all, err)
 	}
-	if err := sweep(all); err != nil {
-		return denied("sweep", all, err)
+	if err := sweepFolders(all); err != nil {
+		return deniedFault("sweep", all, err)
 	}
 	own, err := os.MkdirTemp(all, fmt.Sprintf("%d-*", os.Getpid()))
 	if err != nil {
-		return denied("make a folder in", all, err)
+		return deniedFault("make a folder in", all, err)
 	}
 	lock, err := os.Open(own)
 	if err != nil {
-		return denied("open", own, err)
+		return deniedFault("open", own, err)
 	}
 	// Where the file system has no locks, nothing is swept either.
 	_ = unix.Flock(int(lock.Fd()), unix.LOCK_SH|unix.LOCK_NB)
@@ -60,14 +60,14 @@ func Use(below string) error {
 	return nil
 }
 
-func denied(op, folder string, err error) error {
+func deniedFault(op, folder string, err error) error {
 	return fault.StoreDenied.At(op, folder).
 		Because(err).
 		Advise("temporary files lie there: check the owner and mode of the folder")
 }
 
-// sweep removes the folders of processes that are gone: their locks are free.
-func sweep(all string) error {
+// sweepFolders removes the folders of processes that are gone: their locks are free.
+func sweepFolders(all string) error {
 	entries, err := os.ReadDir(all)
 	if err != nil {
 		return err

@@ -42,15 +42,17 @@ func AskedEmbedder(embedder model.Embedder, observer Observer) model.Embedder {
 
 type asked struct{}
 
-func asking(ctx context.Context) context.Context { return context.WithValue(ctx, asked{}, time.Now()) }
+func markAsked(ctx context.Context) context.Context {
+	return context.WithValue(ctx, asked{}, time.Now())
+}
 
-func sending(ctx context.Context, observer Observer, request Request) {
+func reportWait(ctx context.Context, observer Observer, request Request) {
 	if since, ok := ctx.Value(asked{}).(time.Time); ok {
 		observer.Waited(request, time.Since(since))
 	}
 }
 
-func about(info model.Info, task string) Request {
+func requestOf(info model.Info, task string) Request {
 	return Request{Endpoint: info.Endpoint, Model: info.Model, Task: task}
 }
 
@@ -61,7 +63,7 @@ func (a askedChat) Unwrap() model.Chat { return a.Chat }
 
 // Complete implements model.Chat.
 func (a askedChat) Complete(ctx context.Context, call model.Call) (model.Reply, error) {
-	return a.Chat.Complete(asking(ctx), call)
+	return a.Chat.Complete(markAsked(ctx), call)
 }
 
 type askedEmbedder struct{ model.Embedder }
@@ -71,7 +73,7 @@ func (a askedEmbedder) Unwrap() model.Embedder { return a.Embedder }
 
 // Embed implements model.Embedder.
 func (a askedEmbedder) Embed(ctx context.Context, texts []string) ([][]float32, model.Usage, error) {
-	return a.Embedder.Embed(asking(ctx), texts)
+	return a.Embedder.Embed(markAsked(ctx), texts)
 }
 
 type sentChat struct {
@@ -84,8 +86,8 @@ func (s sentChat) Unwrap() model.Chat { return s.Chat }
 
 // Complete implements model.Chat.
 func (s sentChat) Complete(ctx context.Context, call model.Call) (reply model.Reply, err error) {
-	request := about(s.Info(), call.Task)
-	sending(ctx, s.observer, request)
+	request := requestOf(s.Info(), call.Task)
+	reportWait(ctx, s.observer, request)
 	ctx, end := s.observer.Model(ctx, request)
 	defer func() { end(reply.Usage, err) }()
 	return s.Chat.Complete(ctx, call)
@@ -101,8 +103,8 @@ func (s sentEmbedder) Unwrap() model.Embedder { return s.Embedder }
 
 // Embed implements model.Embedder.
 func (s sentEmbedder) Embed(ctx context.Context, texts []string) (out [][]float32, usage model.Usage, err error) {
-	request := about(s.Info(), model.EmbedTask)
-	sending(ctx, s.observer, request)
+	request := requestOf(s.Info(), model.EmbedTask)
+	reportWait(ctx, s.observer, request)
 	ctx, end := s.observer.Model(ctx, request)
 	defer func() { end(usage, err) }()
 	return s.Embedder.Embed(ctx, texts)
@@ -128,7 +130,7 @@ type askedRanker struct{ rerank.Ranker }
 
 // Rerank implements rerank.Ranker.
 func (a askedRanker) Rerank(ctx context.Context, question string, texts []string) ([]float64, model.Usage, error) {
-	return a.Ranker.Rerank(asking(ctx), question, texts)
+	return a.Ranker.Rerank(markAsked(ctx), question, texts)
 }
 
 type sentRanker struct {
@@ -140,8 +142,8 @@ type sentRanker struct {
 func (s sentRanker) Rerank(
 	ctx context.Context, question string, texts []string,
 ) (scores []float64, usage model.Usage, err error) {
-	request := about(s.Info(), rerank.Task)
-	sending(ctx, s.observer, request)
+	request := requestOf(s.Info(), rerank.Task)
+	reportWait(ctx, s.observer, request)
 	ctx, end := s.observer.Model(ctx, request)
 	defer func() { end(usage, err) }()
 	return s.Ranker.Rerank(ctx, question, texts)

@@ -80,10 +80,10 @@ func (b blobs) List(ctx context.Context, prefix, after string) iter.Seq2[blob.In
 func (b blobs) ListRange(ctx context.Context, prefix, after, until string) iter.Seq2[blob.Info, error] {
 	return func(yield func(blob.Info, error) bool) {
 		ctx, end := b.observer.Store(ctx, b.name, "list")
-		told := false
+		ended := false
 		tell := func(err error) {
-			if !told {
-				told = true
+			if !ended {
+				ended = true
 				end(err)
 			}
 		}

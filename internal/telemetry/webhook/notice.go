@@ -54,14 +54,14 @@ func Hooks(settings *config.Config) (func(index string) Hook, error) {
 		notify := settings.NotifyOf(index)
 		return Hook{URL: notify.Webhook, Secret: notify.Secret(), On: notify.On, Page: notify.Page}
 	}
-	for _, index := range append(indexes(settings), "") {
+	for _, index := range append(indexNames(settings), "") {
 		hook := of(index)
 		if hook.URL == "" {
 			continue
 		}
 		variable := settings.NotifyOf(index).SecretEnv
 		if hook.Secret == "" {
-			return nil, fault.BadConfig.At("use notify.webhook", address(hook.URL)).
+			return nil, fault.BadConfig.At("use notify.webhook", hostOf(hook.URL)).
 				Because("variable " + variable + ", which notify.secret_env names, is empty").
 				Advise("set it to the secret that the receiver verifies signatures with")
 		}
@@ -70,7 +70,7 @@ func Hooks(settings *config.Config) (func(index string) Hook, error) {
 	return of, nil
 }
 
-func indexes(settings *config.Config) []string {
+func indexNames(settings *config.Config) []string {
 	var out []string
 	for name := range settings.Indexes {
 		out = append(out, name)
@@ -169,7 +169,7 @@ func Send(ctx context.Context, hook Hook, body Body) error {
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, hook.URL, bytes.NewReader(raw))
 	if err != nil {
-		return fault.BadConfig.At("use notify.webhook", address(hook.URL)).Because("it is no URL")
+		return fault.BadConfig.At("use notify.webhook", hostOf(hook.URL)).Because("it is no URL")
 	}
 	timestamp := strconv.FormatInt(time.Now().Unix(), 10)
 	request.Header.Set("Content-Type", "application/json")
@@ -179,18 +179,18 @@ func Send(ctx context.Context, hook Hook, body Body) error {
 	request.Header.Set(HeaderSignature, Sign(hook.Secret, body.ID, timestamp, raw))
 	response, err := client.Do(request)
 	if err != nil {
-		return down(hook, withoutURL(err))
+		return newDownError(hook, withoutURL(err))
 	}
 	defer func() { _ = response.Body.Close() }()
 	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, longestAnswer)) // the connection may be used again
 	if response.StatusCode < 200 || response.StatusCode > 299 {
-		return down(hook, fmt.Errorf("it answered %d", response.StatusCode))
+		return newDownError(hook, fmt.Errorf("it answered %d", response.StatusCode))
 	}
 	return nil
 }
 
-func down(hook Hook, cause error) error {
-	return fault.WebhookDown.At("post to notify.webhook", address(hook.URL)).Because(cause).
+func newDownError(hook Hook, cause error) error {
+	return fault.WebhookDown.At("post to notify.webhook", hostOf(hook.URL)).Because(cause).
 		Advise("it is tried again for a day; see the receiver's log")
 }
 
@@ -202,8 +202,8 @@ func withoutURL(err error) error {
 	return err
 }
 
-// address is the host of a URL.
-func address(webhook string) string {
+// hostOf is the host of a URL.
+func hostOf(webhook string) string {
 	parsed, err := url.Parse(webhook)
 	if err != nil {
 		return "unnamed"

@@ -169,7 +169,7 @@ func (s *storm) build(ctx context.Context, number int) (Night, error) {
 		return Night{}, err
 	}
 	if number > 0 && number%2 == 0 { // from nothing again: everything is paid again, and is to be
-		if err := s.anew(ctx); err != nil {
+		if err := s.startFresh(ctx); err != nil {
 			return Night{}, err
 		}
 	}
@@ -213,7 +213,7 @@ func (s *storm) start(ctx context.Context) {
 }
 
 // startFresh begins again with an empty data directory and a model server that was paid nothing.
-func (s *storm) anew(ctx context.Context) error {
+func (s *storm) startFresh(ctx context.Context) error {
 	s.stack.Kill()
 	s.settle()
 	s.models.Reset()

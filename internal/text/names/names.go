@@ -25,8 +25,8 @@ func Key(name string, exact bool) string {
 	if exact {
 		return name
 	}
-	folded := collapse(fold(name))
-	key := strip(folded)
+	folded := collapseSpace(foldName(name))
+	key := stripMarks(folded)
 	if rest, ok := strings.CutPrefix(key, "the "); ok && rest != "" {
 		key = rest
 	}
@@ -36,15 +36,15 @@ func Key(name string, exact bool) string {
 	return key
 }
 
-// fold maps a string to NFKC, ASCII quotes and dashes and folded case.
-func fold(s string) string {
-	if ascii(s) {
+// foldName maps a string to NFKC, ASCII quotes and dashes and folded case.
+func foldName(s string) string {
+	if isASCII(s) {
 		return strings.ToLower(s)
 	}
-	return cases.Fold().String(strings.Map(plain, norm.NFKC.String(s)))
+	return cases.Fold().String(strings.Map(toPlain, norm.NFKC.String(s)))
 }
 
-func ascii(s string) bool {
+func isASCII(s string) bool {
 	for i := 0; i < len(s); i++ {
 		if s[i] >= utf8.RuneSelf {
 			return false
@@ -53,7 +53,7 @@ func ascii(s string) bool {
 	return true
 }
 
-func plain(r rune) rune {
+func toPlain(r rune) rune {
 	switch r {
 	case '‘', '’', '‚', '‛', '′', 'ʼ', '`', '´':
 		return '\''
@@ -67,11 +67,11 @@ func plain(r rune) rune {
 	return r
 }
 
-func collapse(s string) string { return strings.Join(strings.Fields(s), " ") }
+func collapseSpace(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 var pairs = map[byte]byte{'"': '"', '\'': '\'', '(': ')', '[': ']', '{': '}', '<': '>'}
 
-func strip(s string) string {
+func stripMarks(s string) string {
 	for {
 		t := strings.TrimRight(s, " .,;:!?")
 		t = strings.TrimLeft(t, " ,;:")
@@ -124,7 +124,7 @@ func NewText(s string) *Text {
 		}
 	}
 	var pos int32
-	if ascii(s) {
+	if isASCII(s) {
 		for i := 0; i < len(s); i++ {
 			c := s[i]
 			if c >= 'A' && c <= 'Z' {
@@ -147,7 +147,7 @@ func NewText(s string) *Text {
 		for !it.Done() {
 			before := it.Pos()
 			part := string(it.Next())
-			emit(caser.String(strings.Map(plain, part)), pos)
+			emit(caser.String(strings.Map(toPlain, part)), pos)
 			pos += int32(utf8.RuneCountInString(s[before:it.Pos()]))
 		}
 	}
@@ -169,8 +169,8 @@ func (t *Text) Spans(key string, max int) [][2]int {
 		}
 		i += from
 		end := i + len(key)
-		if t.border(i) && (t.border(end) || t.within && t.particle(end)) {
-			out = append(out, [2]int{int(t.at[i]), int(t.last(end)) + 1})
+		if t.isBorder(i) && (t.isBorder(end) || t.within && t.startsParticle(end)) {
+			out = append(out, [2]int{int(t.at[i]), int(t.runeBefore(end)) + 1})
 			from = end
 		} else {
 			_, n := utf8.DecodeRuneInString(t.folded[i:])
@@ -180,16 +180,16 @@ func (t *Text) Spans(key string, max int) [][2]int {
 	return out
 }
 
-// last is the code point that the byte before end came from.
-func (t *Text) last(end int) int32 {
+// runeBefore is the code point that the byte before end came from.
+func (t *Text) runeBefore(end int) int32 {
 	if end < len(t.at)-1 && t.at[end] > t.at[end-1]+1 {
 		return t.at[end] - 1 // combining marks after the last base belong to it
 	}
 	return t.at[end-1]
 }
 
-// border reports whether position i splits no word.
-func (t *Text) border(i int) bool {
+// isBorder reports whether position i splits no word.
+func (t *Text) isBorder(i int) bool {
 	s := t.folded
 	if i == 0 || i == len(s) {
 		return true
@@ -202,9 +202,9 @@ func (t *Text) border(i int) bool {
 	return !wordRune(a) || !wordRune(b)
 }
 
-// particle reports whether position i, within a word of Korean, is where a particle may begin: it is written together
-// with the noun before it.
-func (t *Text) particle(i int) bool {
+// startsParticle reports whether position i, within a word of Korean, is where a particle may begin: it is written
+// together with the noun before it.
+func (t *Text) startsParticle(i int) bool {
 	before, _ := utf8.DecodeLastRuneInString(t.folded[:i])
 	after, _ := utf8.DecodeRuneInString(t.folded[i:])
 	return unicode.Is(unicode.Hangul, before) && unicode.Is(unicode.Hangul, after)

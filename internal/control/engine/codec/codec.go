@@ -29,7 +29,7 @@ const (
 // Apply makes a client, and the workers made of it, exchange encrypted payloads only. It comes after everything else
 // that sets the options' interceptors.
 func Apply(options *client.Options, key *Key, log *slog.Logger) {
-	codec := &payloads{key: key, log: log, bound: bind("unbound")}
+	codec := &payloads{key: key, log: log, bound: bindParts("unbound")}
 	data := strict{converter.NewCodecDataConverter(converter.GetDefaultDataConverter(), codec)}
 	options.DataConverter = data
 	// Failures travel from activities through children to parents as they are: they are bound to the key alone.
@@ -39,7 +39,7 @@ func Apply(options *client.Options, key *Key, log *slog.Logger) {
 	sealing := &sealer{codec: codec, log: log}
 	options.Interceptors = append([]interceptor.ClientInterceptor{sealing}, options.Interceptors...)
 	options.ConnectionOptions.DialOptions = append(options.ConnectionOptions.DialOptions,
-		grpc.WithChainUnaryInterceptor(sealing.seal))
+		grpc.WithChainUnaryInterceptor(sealing.sealRequest))
 }
 
 // payloads is the codec of one context: what is encrypted for one workflow, or for one type of activity of it, opens
@@ -59,16 +59,16 @@ func (p *payloads) WithSerializationContext(context converter.SerializationConte
 	switch at := context.(type) {
 	case converter.WorkflowSerializationContext:
 		bound.place = "workflow " + at.WorkflowID
-		bound.bound = bind("workflow", at.Namespace, scheduled(at.WorkflowID))
+		bound.bound = bindParts("workflow", at.Namespace, scheduledID(at.WorkflowID))
 	case converter.ActivitySerializationContext:
 		bound.place = "activity " + at.ActivityType + " of " + at.WorkflowID
-		bound.bound = bind("activity", at.Namespace, at.WorkflowID, at.ActivityType)
+		bound.bound = bindParts("activity", at.Namespace, at.WorkflowID, at.ActivityType)
 	}
 	return &bound
 }
 
-// bind joins what a payload is bound to.
-func bind(parts ...string) []byte {
+// bindParts joins what a payload is bound to.
+func bindParts(parts ...string) []byte {
 	raw, _ := json.Marshal(append([]string{"unweaver/1"}, parts...)) // strings can be written
 	return raw
 }
@@ -76,8 +76,8 @@ func bind(parts ...string) []byte {
 // fired is what the engine adds to the id of a schedule's workflow when it starts one.
 var fired = regexp.MustCompile(`-\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$`)
 
-// scheduled returns the id that the workflow of a schedule had when its input was encrypted.
-func scheduled(id string) string { return fired.ReplaceAllString(id, "") }
+// scheduledID returns the id that the workflow of a schedule had when its input was encrypted.
+func scheduledID(id string) string { return fired.ReplaceAllString(id, "") }
 
 // Encode implements converter.PayloadCodec.
 func (p *payloads) Encode(plain []*common.Payload) ([]*common.Payload, error) {
@@ -100,7 +100,7 @@ func (p *payloads) Decode(closed []*common.Payload) ([]*common.Payload, error) {
 	out := make([]*common.Payload, len(closed))
 	for i, one := range closed {
 		var err error
-		if out[i], err = p.open(one); err != nil {
+		if out[i], err = p.openPayload(one); err != nil {
 			p.log.Warn("refused a payload of the engine: it was not written by this installation",
 				"at", p.place, "why", err.Error())
 			return nil, err
@@ -109,7 +109,7 @@ func (p *payloads) Decode(closed []*common.Payload) ([]*common.Payload, error) {
 	return out, nil
 }
 
-func (p *payloads) open(closed *common.Payload) (*common.Payload, error) {
+func (p *payloads) openPayload(closed *common.Payload) (*common.Payload, error) {
 	if string(closed.GetMetadata()[converter.MetadataEncoding]) != encoding {
 		return nil, errors.New("the payload is not encrypted")
 	}
@@ -150,8 +150,8 @@ func (s strict) WithSerializationContext(context converter.SerializationContext)
 	return strict{converter.WithDataConverterSerializationContext(s.DataConverter, context)}
 }
 
-// replace makes the fields of a header those of another one.
-func replace(header, with map[string]*common.Payload) {
+// replaceFields makes the fields of a header those of another one.
+func replaceFields(header, with map[string]*common.Payload) {
 	clear(header)
 	maps.Copy(header, with)
 }

@@ -13,8 +13,8 @@ func Sealed(
 	key *Key, kind, name, id, run string, at time.Time,
 ) (interceptor.WorkerInterceptor, *common.Header, error) {
 	log := slog.New(slog.DiscardHandler)
-	sealing := &sealer{codec: &payloads{key: key, log: log, bound: bind("unbound")}, log: log}
+	sealing := &sealer{codec: &payloads{key: key, log: log, bound: bindParts("unbound")}, log: log}
 	var header *common.Header
-	err := sealing.put(&header, seal{Kind: kind, Name: name, ID: id, Run: run, At: at})
+	err := sealing.putSeal(&header, seal{Kind: kind, Name: name, ID: id, Run: run, At: at})
 	return sealing, header, err
 }

@@ -35,28 +35,28 @@ const (
 func Load(path string) (*Key, error) {
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, bad(path, err, "give the file that the installation's other programs have, as a copy with mode 0600")
+		return nil, keyFault(path, err, "give the file that the installation's other programs have, as a copy with mode 0600")
 	}
 	defer func() { _ = file.Close() }()
 	info, err := file.Stat()
 	if err != nil {
-		return nil, bad(path, err, "see the file system")
+		return nil, keyFault(path, err, "see the file system")
 	}
-	if err := private(info); err != nil {
-		return nil, bad(path, err, "make it a plain file of the user who runs this program: chown, then chmod 600")
+	if err := checkPrivate(info); err != nil {
+		return nil, keyFault(path, err, "make it a plain file of the user who runs this program: chown, then chmod 600")
 	}
 	raw := make([]byte, 1024)
 	n, err := file.Read(raw)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, bad(path, err, "see the file system")
+		return nil, keyFault(path, err, "see the file system")
 	}
 	fields := strings.Fields(string(raw[:n]))
 	if len(fields) != 3 || fields[0] != keyFormat {
-		return nil, bad(path, errDamaged, adviseBackup)
+		return nil, keyFault(path, errDamaged, adviseBackup)
 	}
 	secret, err := base64.StdEncoding.DecodeString(fields[2])
-	if err != nil || len(secret) != keyBytes || identify(secret) != fields[1] {
-		return nil, bad(path, errDamaged, adviseBackup)
+	if err != nil || len(secret) != keyBytes || identifyKey(secret) != fields[1] {
+		return nil, keyFault(path, errDamaged, adviseBackup)
 	}
 	return newKey(secret)
 }
@@ -72,12 +72,12 @@ func adviseWithout(path, histories string) string {
 		"published stays, runs in flight and schedules are forgotten; then run `unweaver restore --all`"
 }
 
-func bad(path string, why error, advice string) error {
+func keyFault(path string, why error, advice string) error {
 	return fault.BadConfig.At("read the engine's codec key", path).Because(why).Advise(advice)
 }
 
-// private returns an error where others than the owner can read or replace a key.
-func private(info fs.FileInfo) error {
+// checkPrivate returns an error where others than the owner can read or replace a key.
+func checkPrivate(info fs.FileInfo) error {
 	owner, ok := info.Sys().(*syscall.Stat_t)
 	mode := info.Mode().Perm()
 	switch {
@@ -110,23 +110,23 @@ func Create(path, histories string) (*Key, error) {
 	case err == nil && otherErr == nil && key.ID == other.ID:
 		return key, nil
 	case err == nil && otherErr == nil:
-		return nil, bad(path, fmt.Errorf("it is key %s, but runs were recorded with key %s", key.ID, other.ID),
+		return nil, keyFault(path, fmt.Errorf("it is key %s, but runs were recorded with key %s", key.ID, other.ID),
 			adviseWithout(path, histories))
-	case err == nil && gone(otherErr):
+	case err == nil && isGone(otherErr):
 		return key, copyKey(path, copied)
-	case otherErr == nil && gone(err):
+	case otherErr == nil && isGone(err):
 		return other, copyKey(copied, path)
 	case errors.Is(err, fs.ErrNotExist) && errors.Is(otherErr, fs.ErrNotExist):
 		if _, stands := os.Lstat(histories); stands == nil {
-			return nil, bad(path, errors.New("it is lost, and runs were recorded with it"), adviseWithout(path, histories))
+			return nil, keyFault(path, errors.New("it is lost, and runs were recorded with it"), adviseWithout(path, histories))
 		}
 		if key, err = createOnly(path); err != nil {
 			return nil, err
 		}
 		return key, copyKey(path, copied)
-	case gone(err) && gone(otherErr):
-		return nil, bad(path, errDamaged, adviseWithout(path, histories))
-	case !gone(err) && err != nil:
+	case isGone(err) && isGone(otherErr):
+		return nil, keyFault(path, errDamaged, adviseWithout(path, histories))
+	case !isGone(err) && err != nil:
 		return nil, err
 	}
 	return nil, otherErr
@@ -134,19 +134,19 @@ func Create(path, histories string) (*Key, error) {
 
 const copySuffix = ".copy"
 
-// gone reports that a key file is lost or damaged: what its other copy holds may take its place.
-func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, errDamaged) }
+// isGone reports that a key file is lost or damaged: what its other copy holds may take its place.
+func isGone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, errDamaged) }
 
 // copyKey makes the file to a copy of from. What is there is of no use.
 func copyKey(from, to string) error {
 	raw, err := os.ReadFile(from)
 	if err == nil {
 		if err = os.Remove(to); err == nil || errors.Is(err, fs.ErrNotExist) {
-			err = write(to, strings.TrimSpace(string(raw)))
+			err = writeLine(to, strings.TrimSpace(string(raw)))
 		}
 	}
 	if err != nil {
-		return bad(to, err, "see the file system")
+		return keyFault(to, err, "see the file system")
 	}
 	return nil
 }
@@ -156,16 +156,16 @@ func createOnly(path string) (*Key, error) {
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		secret := make([]byte, keyBytes)
 		_, _ = rand.Read(secret) // never fails
-		text := strings.Join([]string{keyFormat, identify(secret), base64.StdEncoding.EncodeToString(secret)}, " ")
-		if err := write(path, text); err != nil {
+		text := strings.Join([]string{keyFormat, identifyKey(secret), base64.StdEncoding.EncodeToString(secret)}, " ")
+		if err := writeLine(path, text); err != nil {
 			return nil, fault.Usage.At("make the engine's codec key", path).Because(err).Advise("choose another data directory")
 		}
 	}
 	return Load(path)
 }
 
-// write makes a file of one line, or leaves the one that another process made meanwhile.
-func write(path, line string) error {
+// writeLine makes a file of one line, or leaves the one that another process made meanwhile.
+func writeLine(path, line string) error {
 	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
 	if err != nil {
 		return err
@@ -184,8 +184,8 @@ func write(path, line string) error {
 	return errors.Join(err, os.Remove(file.Name()), durable.SyncFolder(filepath.Dir(path)))
 }
 
-// identify returns the id of a key.
-func identify(secret []byte) string {
+// identifyKey returns the id of a key.
+func identifyKey(secret []byte) string {
 	sum := sha256.Sum256(append([]byte(keyFormat+"\x00id\x00"), secret...))
 	return hex.EncodeToString(sum[:8])
 }
@@ -196,5 +196,5 @@ func newKey(secret []byte) (*Key, error) {
 		return nil, err
 	}
 	aead, err := cipher.NewGCMWithRandomNonce(block)
-	return &Key{ID: identify(secret), aead: aead}, err
+	return &Key{ID: identifyKey(secret), aead: aead}, err
 }

@@ -24,7 +24,7 @@ func made(t *testing.T) (path, database string, key *codec.Key) {
 	return path, database, key
 }
 
-func write(t *testing.T, path, text string) {
+func writeLine(t *testing.T, path, text string) {
 	t.Helper()
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 }
@@ -33,7 +33,7 @@ func TestAKeyIsMadeOnceForItsOwnerAlone(t *testing.T) {
 	path, database, key := made(t)
 	info, err := os.Stat(path)
 	require.True(t, err == nil && info.Mode().Perm() == 0o600, "%v, %v", info, err)
-	write(t, database, "")
+	writeLine(t, database, "")
 	again, err := codec.Create(path, database)
 	assert.True(t, err == nil && again.ID == key.ID, "%v, %v", again, err)
 	if loaded, err := codec.Load(path); err != nil || loaded.ID != key.ID {
@@ -83,14 +83,14 @@ func TestAKeyFileThatCannotBeTrustedIsRefused(t *testing.T) {
 			require.NoError(t, os.Mkdir(path, 0o700))
 		}, "it is no plain file"},
 		"both are damaged": {func(t *testing.T, path, _ string) {
-			write(t, path, "")
-			write(t, path+".copy", "what?")
+			writeLine(t, path, "")
+			writeLine(t, path+".copy", "what?")
 		}, "it is damaged"},
 		"both are lost": {func(t *testing.T, path, database string) {
 			for _, one := range []string{path, path + ".copy"} {
 				require.NoError(t, os.Remove(one))
 			}
-			write(t, database, "histories")
+			writeLine(t, database, "histories")
 		}, "it is lost, and runs were recorded with it"},
 		"another one is in its place": {func(t *testing.T, path, _ string) {
 			other, _, _ := made(t)
@@ -123,12 +123,12 @@ func TestAKeyThatIsLostOrDamagedIsReadFromItsCopy(t *testing.T) {
 		} {
 			t.Run(name+which, func(t *testing.T) {
 				path, database, key := made(t)
-				write(t, database, "histories")
+				writeLine(t, database, "histories")
 				raw, err := os.ReadFile(path + which)
 				require.NoError(t, err)
 				require.NoError(t, os.Remove(path+which))
 				if raw = spoil(raw); raw != nil {
-					write(t, path+which, string(raw))
+					writeLine(t, path+which, string(raw))
 				}
 				if again, err := codec.Create(path, database); err != nil || again.ID != key.ID {
 					t.Fatalf("%v, %v", again, err)

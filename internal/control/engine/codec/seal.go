@@ -59,23 +59,23 @@ type sealer struct {
 	log   *slog.Logger
 }
 
-// bound is the codec of seals.
-func (s *sealer) bound() *payloads {
+// sealCodec is the codec of seals.
+func (s *sealer) sealCodec() *payloads {
 	out := *s.codec
-	out.bound, out.place = bind("seal"), "seal"
+	out.bound, out.place = bindParts("seal"), "seal"
 	return &out
 }
 
-// seal is a gRPC interceptor: schedules that are changed and commands of workflows pass no interceptor of the SDK that
-// could write their headers.
-func (s *sealer) seal(
+// sealRequest is a gRPC interceptor: schedules that are changed and commands of workflows pass no interceptor of the
+// SDK that could write their headers.
+func (s *sealer) sealRequest(
 	ctx context.Context, method string, request, reply any, connection *grpc.ClientConn, invoke grpc.UnaryInvoker,
 	options ...grpc.CallOption,
 ) error {
 	var err error
 	switch r := request.(type) {
 	case *workflowservice.StartWorkflowExecutionRequest:
-		err = s.put(&r.Header, seal{
+		err = s.putSeal(&r.Header, seal{
 			Kind: kindStart, Name: r.GetWorkflowType().GetName(), ID: r.GetWorkflowId(), At: time.Now().UTC(),
 		})
 	case *workflowservice.CreateScheduleRequest:
@@ -83,18 +83,18 @@ func (s *sealer) seal(
 	case *workflowservice.UpdateScheduleRequest:
 		err = s.putAction(r.GetSchedule())
 	case *workflowservice.SignalWorkflowExecutionRequest:
-		err = s.put(&r.Header, seal{
+		err = s.putSeal(&r.Header, seal{
 			Kind: kindSignal, Name: r.GetSignalName(), ID: r.GetWorkflowExecution().GetWorkflowId(),
 		})
 	case *workflowservice.QueryWorkflowRequest:
 		if r.GetQuery() != nil {
-			err = s.put(&r.Query.Header, seal{
+			err = s.putSeal(&r.Query.Header, seal{
 				Kind: kindQuery, Name: r.GetQuery().GetQueryType(), ID: r.GetExecution().GetWorkflowId(),
 			})
 		}
 	case *workflowservice.UpdateWorkflowExecutionRequest:
 		if input := r.GetRequest().GetInput(); input != nil {
-			err = s.put(&input.Header, seal{
+			err = s.putSeal(&input.Header, seal{
 				Kind: kindUpdate, Name: input.GetName(), ID: r.GetWorkflowExecution().GetWorkflowId(),
 				Update: r.GetRequest().GetMeta().GetUpdateId(),
 			})
@@ -113,7 +113,7 @@ func (s *sealer) putAction(of *schedule.Schedule) error {
 	if started == nil {
 		return nil
 	}
-	return s.put(&started.Header, seal{
+	return s.putSeal(&started.Header, seal{
 		Kind: kindSchedule, Name: started.GetWorkflowType().GetName(), ID: started.GetWorkflowId(),
 	})
 }
@@ -122,23 +122,23 @@ func (s *sealer) putCommands(commands []*command.Command) error {
 	var errs []error
 	for _, one := range commands {
 		if a := one.GetScheduleActivityTaskCommandAttributes(); a != nil {
-			errs = append(errs, s.put(&a.Header, seal{
+			errs = append(errs, s.putSeal(&a.Header, seal{
 				Kind: kindActivity, Name: a.GetActivityType().GetName(), ID: a.GetActivityId(),
 			}))
 		}
 		if a := one.GetStartChildWorkflowExecutionCommandAttributes(); a != nil {
-			errs = append(errs, s.put(&a.Header, seal{
+			errs = append(errs, s.putSeal(&a.Header, seal{
 				Kind: kindChild, Name: a.GetWorkflowType().GetName(), ID: a.GetWorkflowId(),
 				Run: takeBeginner(a.GetHeader()), At: time.Now().UTC(),
 			}))
 		}
 		if a := one.GetSignalExternalWorkflowExecutionCommandAttributes(); a != nil {
-			errs = append(errs, s.put(&a.Header, seal{
+			errs = append(errs, s.putSeal(&a.Header, seal{
 				Kind: kindSignal, Name: a.GetSignalName(), ID: a.GetExecution().GetWorkflowId(),
 			}))
 		}
 		if a := one.GetContinueAsNewWorkflowExecutionCommandAttributes(); a != nil {
-			errs = append(errs, s.put(&a.Header, seal{
+			errs = append(errs, s.putSeal(&a.Header, seal{
 				Kind: kindContinue, Name: a.GetWorkflowType().GetName(),
 				Run: takeBeginner(a.GetHeader()), At: time.Now().UTC(),
 			}))
@@ -155,8 +155,8 @@ func takeBeginner(header *common.Header) string {
 	return run
 }
 
-// put makes a seal the only field of a header. A request that is sent again has it already.
-func (s *sealer) put(header **common.Header, with seal) error {
+// putSeal makes a seal the only field of a header. A request that is sent again has it already.
+func (s *sealer) putSeal(header **common.Header, with seal) error {
 	fields := (*header).GetFields()
 	if fields[field] != nil && len(fields) == 1 {
 		return nil
@@ -166,7 +166,7 @@ func (s *sealer) put(header **common.Header, with seal) error {
 	if err != nil {
 		return err
 	}
-	closed, err := s.bound().Encode([]*common.Payload{{Data: raw}})
+	closed, err := s.sealCodec().Encode([]*common.Payload{{Data: raw}})
 	if err != nil {
 		return err
 	}
@@ -174,14 +174,14 @@ func (s *sealer) put(header **common.Header, with seal) error {
 	return nil
 }
 
-// open reads the seal of a header and puts the fields that travelled inside of it into the header.
-func (s *sealer) open(header map[string]*common.Payload) (seal, error) {
+// openSeal reads the seal of a header and puts the fields that travelled inside of it into the header.
+func (s *sealer) openSeal(header map[string]*common.Payload) (seal, error) {
 	var out seal
 	closed := header[field]
 	if closed == nil {
 		return out, errors.New("it has no seal")
 	}
-	plain, err := s.bound().open(closed)
+	plain, err := s.sealCodec().openPayload(closed)
 	if err == nil {
 		err = json.Unmarshal(plain.GetData(), &out)
 	}
@@ -192,26 +192,26 @@ func (s *sealer) open(header map[string]*common.Payload) (seal, error) {
 	for name, payload := range out.Header {
 		inside[name] = payload
 	}
-	replace(header, inside)
+	replaceFields(header, inside)
 	return out, nil
 }
 
-// refused logs and returns that a message is not let in.
-func (s *sealer) refused(message, workflow string, why error) error {
+// refuseMessage logs and returns that a message is not let in.
+func (s *sealer) refuseMessage(message, workflow string, why error) error {
 	s.log.Warn("refused a message of the engine: it was not written by this installation",
 		"message", message, "workflow", workflow, "why", why.Error())
 	return temporal.NewNonRetryableApplicationError("refused: "+why.Error(), "refused", nil)
 }
 
-// check compares the seal of a message in a workflow with what the engine says of it.
-func (s *sealer) check(ctx workflow.Context, want seal) error {
+// checkSeal compares the seal of a message in a workflow with what the engine says of it.
+func (s *sealer) checkSeal(ctx workflow.Context, want seal) error {
 	id := workflow.GetInfo(ctx).WorkflowExecution.ID
-	got, err := s.open(interceptor.WorkflowHeader(ctx))
+	got, err := s.openSeal(interceptor.WorkflowHeader(ctx))
 	if err == nil && (got.Kind != want.Kind || got.Name != want.Name || got.ID != id || got.Update != want.Update) {
 		err = fmt.Errorf("its seal is of %s %s", got.Kind, got.Name)
 	}
 	if err != nil {
-		return s.refused(want.Kind+" "+want.Name, id, err)
+		return s.refuseMessage(want.Kind+" "+want.Name, id, err)
 	}
 	return nil
 }
@@ -221,7 +221,7 @@ func (s *sealer) check(ctx workflow.Context, want seal) error {
 func (s *sealer) checkStart(ctx workflow.Context) error {
 	info := workflow.GetInfo(ctx)
 	id := info.WorkflowExecution.ID
-	got, err := s.open(interceptor.WorkflowHeader(ctx))
+	got, err := s.openSeal(interceptor.WorkflowHeader(ctx))
 	if err == nil {
 		var right bool
 		timely := got.At.Sub(info.WorkflowStartTime).Abs() <= fresh
@@ -229,7 +229,7 @@ func (s *sealer) checkStart(ctx workflow.Context) error {
 		case kindStart:
 			right = got.ID == id && timely
 		case kindSchedule:
-			right = got.ID == scheduled(id) && got.ID != id
+			right = got.ID == scheduledID(id) && got.ID != id
 		case kindChild:
 			parent := info.ParentWorkflowExecution
 			right = got.ID == id && timely && parent != nil && got.Run != "" && got.Run == parent.RunID
@@ -242,7 +242,7 @@ func (s *sealer) checkStart(ctx workflow.Context) error {
 		}
 	}
 	if err != nil {
-		return s.refused("start of "+info.WorkflowType.Name, id, err)
+		return s.refuseMessage("start of "+info.WorkflowType.Name, id, err)
 	}
 	return nil
 }
@@ -298,7 +298,7 @@ func (i *inbound) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteW
 // HandleSignal implements interceptor.WorkflowInboundInterceptor. A signal that is refused is dropped: an error would
 // keep the workflow from going on.
 func (i *inbound) HandleSignal(ctx workflow.Context, in *interceptor.HandleSignalInput) error {
-	if i.sealer.check(ctx, seal{Kind: kindSignal, Name: in.SignalName}) != nil {
+	if i.sealer.checkSeal(ctx, seal{Kind: kindSignal, Name: in.SignalName}) != nil {
 		return nil
 	}
 	return i.Next.HandleSignal(ctx, in)
@@ -306,7 +306,7 @@ func (i *inbound) HandleSignal(ctx workflow.Context, in *interceptor.HandleSigna
 
 // HandleQuery implements interceptor.WorkflowInboundInterceptor.
 func (i *inbound) HandleQuery(ctx workflow.Context, in *interceptor.HandleQueryInput) (any, error) {
-	if err := i.sealer.check(ctx, seal{Kind: kindQuery, Name: in.QueryType}); err != nil {
+	if err := i.sealer.checkSeal(ctx, seal{Kind: kindQuery, Name: in.QueryType}); err != nil {
 		return nil, err
 	}
 	return i.Next.HandleQuery(ctx, in)
@@ -314,7 +314,7 @@ func (i *inbound) HandleQuery(ctx workflow.Context, in *interceptor.HandleQueryI
 
 // ValidateUpdate implements interceptor.WorkflowInboundInterceptor.
 func (i *inbound) ValidateUpdate(ctx workflow.Context, in *interceptor.UpdateInput) error {
-	if err := i.sealer.check(ctx, updateOf(ctx, in)); err != nil {
+	if err := i.sealer.checkSeal(ctx, updateOf(ctx, in)); err != nil {
 		return err
 	}
 	return i.Next.ValidateUpdate(ctx, in)
@@ -322,7 +322,7 @@ func (i *inbound) ValidateUpdate(ctx workflow.Context, in *interceptor.UpdateInp
 
 // ExecuteUpdate implements interceptor.WorkflowInboundInterceptor.
 func (i *inbound) ExecuteUpdate(ctx workflow.Context, in *interceptor.UpdateInput) (any, error) {
-	if err := i.sealer.check(ctx, updateOf(ctx, in)); err != nil {
+	if err := i.sealer.checkSeal(ctx, updateOf(ctx, in)); err != nil {
 		return nil, err
 	}
 	return i.Next.ExecuteUpdate(ctx, in)
@@ -348,12 +348,12 @@ type tasks struct {
 // ExecuteActivity implements interceptor.ActivityInboundInterceptor.
 func (t *tasks) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
 	info := activity.GetInfo(ctx)
-	got, err := t.sealer.open(interceptor.Header(ctx))
+	got, err := t.sealer.openSeal(interceptor.Header(ctx))
 	if err == nil && (got.Kind != kindActivity || got.Name != info.ActivityType.Name || got.ID != info.ActivityID) {
 		err = fmt.Errorf("its seal is of %s %s", got.Kind, got.Name)
 	}
 	if err != nil {
-		return nil, t.sealer.refused("activity "+info.ActivityType.Name, info.WorkflowExecution.ID, err)
+		return nil, t.sealer.refuseMessage("activity "+info.ActivityType.Name, info.WorkflowExecution.ID, err)
 	}
 	return t.Next.ExecuteActivity(ctx, in)
 }

@@ -84,7 +84,7 @@ func (a Asker) Decide(ctx context.Context, pairs []Pair) ([]Decision, Counts, er
 	out := make([]Decision, len(pairs))
 	paid := make([]bool, len(pairs))
 	err := parallel.Each(ctx, len(pairs), min(width, len(pairs)), func(ctx context.Context, i int) (err error) {
-		out[i], paid[i], err = a.one(ctx, pairs[i])
+		out[i], paid[i], err = a.askPair(ctx, pairs[i])
 		if a.Touch != nil {
 			a.Touch()
 		}
@@ -116,7 +116,7 @@ func (p Pair) Call() model.Call {
 	var user strings.Builder
 	for i, side := range []Side{first, second} {
 		user.WriteString([]string{"A", "\n\nB"}[i] + ": " + strings.Join(strings.Fields(side.Name), " ") +
-			"\nSaid of it: " + strings.Join(strings.Fields(beginning(side.Text)), " "))
+			"\nSaid of it: " + strings.Join(strings.Fields(truncateText(side.Text)), " "))
 	}
 	return model.Call{Task: model.Pairs, System: system, User: user.String(), Schema: schema, Input: user.String()}
 }
@@ -134,7 +134,7 @@ type value struct {
 	Reason string      `json:"reason,omitempty"`
 }
 
-func (a Asker) one(ctx context.Context, pair Pair) (Decision, bool, error) {
+func (a Asker) askPair(ctx context.Context, pair Pair) (Decision, bool, error) {
 	out := Decision{
 		Name: pair.A.Name, Of: pair.Of.Name, Cosine: pair.Cosine, Spelled: pair.Spelled, Verdict: Undecided,
 	}
@@ -142,7 +142,7 @@ func (a Asker) one(ctx context.Context, pair Pair) (Decision, bool, error) {
 	var v value
 	fresh, passing, err := stage.Remembered(ctx, a.Ledger, ledger.Pairs, Key(a.Chat.Info(), call), a.Attempt,
 		func(ctx context.Context) (stage.Answer[value], error) {
-			return stage.Ask(ctx, a.Chat, call, Reminder, read, a.Health)
+			return stage.Ask(ctx, a.Chat, call, Reminder, parseAnswer, a.Health)
 		},
 		func(answer stage.Answer[value]) any {
 			answer.Value.Usage, answer.Value.Reason = answer.Usage, answer.Reason
@@ -161,16 +161,16 @@ func (a Asker) one(ctx context.Context, pair Pair) (Decision, bool, error) {
 	return out, fresh, nil
 }
 
-// shown leaves out of a model's words what a terminal would obey.
-func shown(r rune) rune {
+// dropUnprintable leaves out of a model's words what a terminal would obey.
+func dropUnprintable(r rune) rune {
 	if unicode.IsPrint(r) || unicode.IsSpace(r) {
 		return r
 	}
 	return -1
 }
 
-// read reads an answer.
-func read(text string) (value, bool) {
+// parseAnswer reads an answer.
+func parseAnswer(text string) (value, bool) {
 	begin, end := strings.Index(text, "{"), strings.LastIndex(text, "}")
 	if begin < 0 || end < begin {
 		return value{}, false
@@ -182,6 +182,6 @@ func read(text string) (value, bool) {
 	if err := json.Unmarshal([]byte(text[begin:end+1]), &answer); err != nil || answer.Same == nil {
 		return value{}, false
 	}
-	why := []rune(strings.Join(strings.Fields(strings.Map(shown, answer.Why)), " "))
+	why := []rune(strings.Join(strings.Fields(strings.Map(dropUnprintable, answer.Why)), " "))
 	return value{Same: *answer.Same, Why: string(why[:min(len(why), mostWhy)])}, true
 }

@@ -67,8 +67,8 @@ func Read(from io.Reader) (*File, error) {
 	return &f, nil
 }
 
-// compared is what the search compared, for the file.
-func (s *search) compared(near []aliases.Pair) Compared {
+// listCompared is what the search compared, for the file.
+func (s *search) listCompared(near []aliases.Pair) Compared {
 	out := Compared{Classes: make([]ComparedClass, len(s.classes)), Near: make([]NearPair, len(near))}
 	for i, class := range s.classes {
 		out.Classes[i] = ComparedClass{class.id.String(), class.name, class.vector.String()}
@@ -79,9 +79,9 @@ func (s *search) compared(near []aliases.Pair) Compared {
 	return out
 }
 
-// known says which classes are as they were when they were compared before, with the pairs of such. Where not all near
-// pairs were kept, or others count as near now, nothing is known.
-func (s *search) known() ([]bool, []aliases.Pair) {
+// findUnchanged says which classes are as they were when they were compared before, with the pairs of such. Where not
+// all near pairs were kept, or others count as near now, nothing is known.
+func (s *search) findUnchanged() ([]bool, []aliases.Pair) {
 	known := make([]bool, len(s.classes))
 	if s.Before == nil || s.Before.Rules != Rules || s.Before.Cosine != s.limits.Pair ||
 		len(s.Before.Compared.Near) >= MostNear {

@@ -93,18 +93,18 @@ func Find(ctx context.Context, in In) (Found, error) {
 		s.Touch = func() {}
 	}
 	var found Found
-	if err := s.read(ctx); err != nil {
+	if err := s.loadClasses(ctx); err != nil {
 		return found, err
 	}
-	if err := s.fetch(ctx); err != nil {
+	if err := s.loadVectors(ctx); err != nil {
 		return found, err
 	}
-	near, err := s.near(ctx)
+	near, err := s.findNearPairs(ctx)
 	if err != nil {
 		return found, err
 	}
-	found.Compared = s.compared(near)
-	s.pairs(near, &found)
+	found.Compared = s.listCompared(near)
+	s.decidePairs(near, &found)
 	found.Searched.Of, found.Searched.Classes = in.Manifest.Counts.Classes, len(s.classes)
 	found.Searched.Seconds = time.Since(began).Seconds()
 	return found, nil
@@ -126,8 +126,8 @@ type named struct {
 	mentions int64
 }
 
-// order has the class with more mentions first.
-func order(a, b named) int {
+// compareMentions has the class with more mentions first.
+func compareMentions(a, b named) int {
 	return cmp.Or(cmp.Compare(b.mentions, a.mentions), bytes.Compare(a.id[:], b.id[:]))
 }
 
@@ -135,7 +135,7 @@ func order(a, b named) int {
 type mostMentioned []named
 
 func (m mostMentioned) Len() int           { return len(m) }
-func (m mostMentioned) Less(i, j int) bool { return order(m[i], m[j]) > 0 }
+func (m mostMentioned) Less(i, j int) bool { return compareMentions(m[i], m[j]) > 0 }
 func (m mostMentioned) Swap(i, j int)      { m[i], m[j] = m[j], m[i] }
 func (m *mostMentioned) Push(one any)      { *m = append(*m, one.(named)) } //nolint:forcetypeassert // always named
 func (m *mostMentioned) Pop() any {
@@ -144,8 +144,8 @@ func (m *mostMentioned) Pop() any {
 	return last
 }
 
-// read finds the classes with the most mentions.
-func (s *search) read(ctx context.Context) error {
+// loadClasses finds the classes with the most mentions.
+func (s *search) loadClasses(ctx context.Context) error {
 	table, err := segments.OpenClasses(ctx, s.Cache, s.Index, s.Manifest)
 	if err != nil {
 		return err
@@ -166,7 +166,7 @@ func (s *search) read(ctx context.Context) error {
 				return err
 			}
 			heap.Push(&s.classes, named{
-				id: row.ID, name: record.Name, text: beginning(record.Text), whole: s.whole(record.Text), vector: row.Vector,
+				id: row.ID, name: record.Name, text: truncateText(record.Text), whole: s.keepText(record.Text), vector: row.Vector,
 				mentions: row.Mentions,
 			})
 			if len(s.classes) > s.Classes {
@@ -186,20 +186,20 @@ func (s *search) read(ctx context.Context) error {
 	if err := take(); err != nil {
 		return err
 	}
-	slices.SortFunc(s.classes, order)
+	slices.SortFunc(s.classes, compareMentions)
 	return nil
 }
 
-// whole is what is held of a text in case the store has lost its vector.
-func (s *search) whole(text string) string {
+// keepText is what is held of a text in case the store has lost its vector.
+func (s *search) keepText(text string) string {
 	if s.Lost == nil {
 		return ""
 	}
 	return text
 }
 
-// beginning of a text: whole words where it is cut.
-func beginning(text string) string {
+// truncateText of a text: whole words where it is cut.
+func truncateText(text string) string {
 	if len(text) <= mostText {
 		return text
 	}
@@ -210,7 +210,7 @@ func beginning(text string) string {
 	return strings.Clone(cut)
 }
 
-func (s *search) fetch(ctx context.Context) error {
+func (s *search) loadVectors(ctx context.Context) error {
 	s.vectors = make([][]float32, len(s.classes))
 	requests := (len(s.classes) + fetchVectors - 1) / fetchVectors
 	err := parallel.Each(ctx, requests, fetchWidth, func(ctx context.Context, n int) error {
@@ -252,8 +252,8 @@ func (s *search) fetch(ctx context.Context) error {
 	return err
 }
 
-// cosine of two classes: their vectors have length one.
-func (s *search) cosine(a, b int) float64 {
+// computeCosine of two classes: their vectors have length one.
+func (s *search) computeCosine(a, b int) float64 {
 	left, right := s.vectors[a], s.vectors[b]
 	var one, two, three, four float32
 	i := 0
@@ -269,8 +269,8 @@ func (s *search) cosine(a, b int) float64 {
 	return float64(one + two + three + four)
 }
 
-// letters is what names that are spelled the same share; empty for a name with too few letters to compare.
-func letters(name string) string {
+// normalizeSpelling is what names that are spelled the same share; empty for a name with too few letters to compare.
+func normalizeSpelling(name string) string {
 	count := 0
 	out := strings.Map(func(r rune) rune {
 		switch {
@@ -288,14 +288,14 @@ func letters(name string) string {
 	return out
 }
 
-// near are the pairs of vectors that are near enough, the nearest MostNear of them, of all but names without a letter:
-// 9 is not 9 %. Of two classes that were compared before it is known.
-func (s *search) near(ctx context.Context) ([]aliases.Pair, error) {
+// findNearPairs are the pairs of vectors that are near enough, the nearest MostNear of them, of all but names without a
+// letter: 9 is not 9 %. Of two classes that were compared before it is known.
+func (s *search) findNearPairs(ctx context.Context) ([]aliases.Pair, error) {
 	worded := make([]bool, len(s.classes))
 	for i, class := range s.classes {
 		worded[i] = strings.ContainsFunc(class.name, unicode.IsLetter)
 	}
-	known, out := s.known()
+	known, out := s.findUnchanged()
 	var mu sync.Mutex
 	blocks := (len(s.classes) + blockRows - 1) / blockRows
 	err := parallel.Each(ctx, blocks, fetchWidth, func(ctx context.Context, n int) error {
@@ -308,35 +308,35 @@ func (s *search) near(ctx context.Context) ([]aliases.Pair, error) {
 				if !worded[a] || known[a] && known[b] {
 					continue
 				}
-				if cosine := s.cosine(a, b); cosine >= s.limits.Pair {
+				if cosine := s.computeCosine(a, b); cosine >= s.limits.Pair {
 					found = append(found, aliases.Pair{A: a, B: b, Cosine: cosine})
 				}
 			}
 			if len(found) > 2*MostNear {
-				found = s.nearest(found)
+				found = s.keepNearest(found)
 			}
 		}
 		mu.Lock()
 		defer mu.Unlock()
 		if out = append(out, found...); len(out) > 2*MostNear {
-			out = s.nearest(out)
+			out = s.keepNearest(out)
 		}
 		s.Touch()
 		return ctx.Err()
 	})
-	return s.nearest(out), err
+	return s.keepNearest(out), err
 }
 
-// nearest sorts pairs, the nearest first, and keeps MostNear of them.
-func (s *search) nearest(pairs []aliases.Pair) []aliases.Pair {
+// keepNearest sorts pairs, the nearest first, and keeps MostNear of them.
+func (s *search) keepNearest(pairs []aliases.Pair) []aliases.Pair {
 	slices.SortFunc(pairs, func(a, b aliases.Pair) int {
 		return cmp.Or(cmp.Compare(b.Cosine, a.Cosine),
-			bytes.Compare(s.least(a), s.least(b)), bytes.Compare(s.greatest(a), s.greatest(b)))
+			bytes.Compare(s.minClassID(a), s.minClassID(b)), bytes.Compare(s.maxClassID(a), s.maxClassID(b)))
 	})
 	return pairs[:min(len(pairs), MostNear)]
 }
 
-func (s *search) least(pair aliases.Pair) []byte {
+func (s *search) minClassID(pair aliases.Pair) []byte {
 	a, b := s.classes[pair.A].id[:], s.classes[pair.B].id[:]
 	if bytes.Compare(a, b) < 0 {
 		return a
@@ -344,7 +344,7 @@ func (s *search) least(pair aliases.Pair) []byte {
 	return b
 }
 
-func (s *search) greatest(pair aliases.Pair) []byte {
+func (s *search) maxClassID(pair aliases.Pair) []byte {
 	a, b := s.classes[pair.A].id[:], s.classes[pair.B].id[:]
 	if bytes.Compare(a, b) < 0 {
 		return b
@@ -352,28 +352,28 @@ func (s *search) greatest(pair aliases.Pair) []byte {
 	return a
 }
 
-// pairs decides the candidates. Names that are spelled the same come first, and are near enough whatever their vectors
-// say: these are of what was said beside the names.
-func (s *search) pairs(near []aliases.Pair, found *Found) {
+// decidePairs decides the candidates. Names that are spelled the same come first, and are near enough whatever their
+// vectors say: these are of what was said beside the names.
+func (s *search) decidePairs(near []aliases.Pair, found *Found) {
 	all := make([]aliases.Name, len(s.classes))
 	spelled := make([]string, len(all))
 	for i, class := range s.classes {
-		all[i].Text, spelled[i] = class.name, letters(class.name)
+		all[i].Text, spelled[i] = class.name, normalizeSpelling(class.name)
 	}
-	alike := func(a, b int) bool { return spelled[a] != "" && spelled[a] == spelled[b] }
+	sameSpelling := func(a, b int) bool { return spelled[a] != "" && spelled[a] == spelled[b] }
 	looks := 0
 	judged := func(a, b int) float64 {
 		if looks++; looks%10_000 == 0 {
 			s.Touch()
 		}
-		if alike(a, b) {
+		if sameSpelling(a, b) {
 			return 1
 		}
-		return s.cosine(a, b)
+		return s.computeCosine(a, b)
 	}
 	candidates := slices.Clone(near)
 	for _, pair := range aliases.Spelled(all, judged) {
-		if alike(pair.A, pair.B) {
+		if sameSpelling(pair.A, pair.B) {
 			candidates = append(candidates, pair)
 		}
 	}
@@ -381,14 +381,14 @@ func (s *search) pairs(near []aliases.Pair, found *Found) {
 		candidates[i].Cosine = judged(pair.A, pair.B)
 	}
 	result := aliases.Merge(all, candidates, s.File, s.limits, judged)
-	found.Suggested = s.groups(result.Of, alike)
+	found.Suggested = s.suggestGroups(result.Of, sameSpelling)
 	found.Searched.Pairs, found.Searched.Refused = len(result.Decisions), map[string]int{}
 	for _, decision := range result.Decisions {
 		if decision.Merged {
 			continue
 		}
 		found.Searched.Refused[decision.Why]++
-		one := s.pair(max(decision.A, decision.B), min(decision.A, decision.B), alike)
+		one := s.newPair(max(decision.A, decision.B), min(decision.A, decision.B), sameSpelling)
 		one.Refused = decision.Why
 		found.Refused = append(found.Refused, one)
 	}
@@ -400,14 +400,14 @@ func (s *search) pairs(near []aliases.Pair, found *Found) {
 	}
 }
 
-func (s *search) pair(a, of int, alike func(a, b int) bool) Pair {
+func (s *search) newPair(a, of int, sameSpelling func(a, b int) bool) Pair {
 	side := func(i int) Side { return Side{s.classes[i].name, s.classes[i].text} }
-	return Pair{A: side(a), Of: side(of), Cosine: s.cosine(a, of), Spelled: alike(a, of)}
+	return Pair{A: side(a), Of: side(of), Cosine: s.computeCosine(a, of), Spelled: sameSpelling(a, of)}
 }
 
-// groups names, for each group, who stands for it: whom the file says, else who is mentioned most. What the file pins
-// is not suggested again.
-func (s *search) groups(of []int, alike func(a, b int) bool) (out []Pair) {
+// suggestGroups names, for each group, who stands for it: whom the file says, else who is mentioned most. What the file
+// pins is not suggested again.
+func (s *search) suggestGroups(of []int, sameSpelling func(a, b int) bool) (out []Pair) {
 	members := map[int][]int{}
 	for i, to := range of {
 		members[to] = append(members[to], i) // the most mentioned first
@@ -428,7 +428,7 @@ func (s *search) groups(of []int, alike func(a, b int) bool) (out []Pair) {
 		}
 		for _, member := range group {
 			if _, pinned := s.File.Pinned[names.Key(s.classes[member].name, false)]; member != stands && !pinned {
-				out = append(out, s.pair(member, stands, alike))
+				out = append(out, s.newPair(member, stands, sameSpelling))
 			}
 		}
 	}

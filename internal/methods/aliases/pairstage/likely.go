@@ -17,7 +17,7 @@ func Likeliest(pairs []Pair) []Pair {
 	out := slices.Clone(pairs)
 	rank := make(map[[2]string]int, len(out))
 	for _, pair := range out {
-		rank[[2]string{pair.A.Name, pair.Of.Name}] = likely(pair)
+		rank[[2]string{pair.A.Name, pair.Of.Name}] = rankPair(pair)
 	}
 	slices.SortStableFunc(out, func(a, b Pair) int {
 		return cmp.Or(
@@ -28,18 +28,18 @@ func Likeliest(pairs []Pair) []Pair {
 	return out
 }
 
-func likely(pair Pair) int {
-	first, second := words(pair.A.Name), words(pair.Of.Name)
+func rankPair(pair Pair) int {
+	first, second := splitWords(pair.A.Name), splitWords(pair.Of.Name)
 	switch {
 	case pair.Spelled:
 		return 0
-	case share(first, second), initials(first, second), initials(second, first):
+	case hasSharedWord(first, second), matchesInitials(first, second), matchesInitials(second, first):
 		return 1
 	}
 	return 2
 }
 
-func words(name string) []string {
+func splitWords(name string) []string {
 	parts := func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
 	return strings.FieldsFunc(names.Key(name, false), parts)
 }
@@ -47,14 +47,14 @@ func words(name string) []string {
 // leastWord is how many letters and digits a word needs to count: of and de do not.
 const leastWord = 3
 
-func share(first, second []string) bool {
+func hasSharedWord(first, second []string) bool {
 	return slices.ContainsFunc(first, func(word string) bool {
 		return utf8.RuneCountInString(word) >= leastWord && slices.Contains(second, word)
 	})
 }
 
-// initials reports whether a name is the first letters of another one's words.
-func initials(short, long []string) bool {
+// matchesInitials reports whether a name is the first letters of another one's words.
+func matchesInitials(short, long []string) bool {
 	if len(long) < 2 {
 		return false
 	}

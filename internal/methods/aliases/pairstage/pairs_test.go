@@ -111,10 +111,10 @@ func TestModelsThatCostNothingAreNotAsked(t *testing.T) {
 
 func TestAnswersThatCannotBeRead(t *testing.T) {
 	for _, answer := range []string{"", "{}", `{"same":"yes"}`, `{"why":"x"}`, "true", `{"same":tr`, "}{"} {
-		v, ok := read(answer)
+		v, ok := parseAnswer(answer)
 		assert.False(t, ok, "%q is %+v", answer, v)
 	}
-	if v, ok := read("```json\n{\"same\":false}\n```"); !ok || v.Same {
+	if v, ok := parseAnswer("```json\n{\"same\":false}\n```"); !ok || v.Same {
 		t.Errorf("%+v, %v", v, ok)
 	}
 }
@@ -163,8 +163,8 @@ func TestWhatWasComparedIsKnown(t *testing.T) {
 		class("a", "a"), class("b", "b"), class("c", "c"), class("e", "e"),
 	}}
 	near := []aliases.Pair{{A: 0, B: 1, Cosine: .99}, {A: 1, B: 2, Cosine: .98}, {A: 0, B: 3, Cosine: .97}}
-	now.Before = FileOf(Found{Compared: before.compared(near)}, 0, nil)
-	known, pairs := now.known()
+	now.Before = FileOf(Found{Compared: before.listCompared(near)}, 0, nil)
+	known, pairs := now.findUnchanged()
 	if want := []bool{false, true, true, false}; !slices.Equal(known, want) {
 		t.Errorf("known %v, want %v", known, want)
 	}
@@ -179,7 +179,7 @@ func TestWhatWasComparedIsKnown(t *testing.T) {
 		other(&file)
 		against := now
 		against.Before = &file
-		if known, pairs := against.known(); slices.Contains(known, true) || len(pairs) != 0 {
+		if known, pairs := against.findUnchanged(); slices.Contains(known, true) || len(pairs) != 0 {
 			t.Errorf("%v, %v", known, pairs)
 		}
 	}

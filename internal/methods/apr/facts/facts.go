@@ -93,8 +93,8 @@ func (f *File) Of() Of { return f.of }
 // Close unmaps it.
 func (f *File) Close() { f.file.Close() }
 
-// unfit says what does not fit, if anything.
-func (f *Facts) unfit(of Of) string {
+// checkFit says what does not fit, if anything.
+func (f *Facts) checkFit(of Of) string {
 	for _, one := range []struct {
 		name  string
 		table apr.Table
@@ -129,7 +129,7 @@ func (f *Facts) unfit(of Of) string {
 func Write(writer io.Writer, of Of, f Facts) error {
 	why := of.Wrong()
 	if why == "" {
-		why = f.unfit(of)
+		why = f.checkFit(of)
 	}
 	if why != "" {
 		return fault.Internal.At("write", "the facts of chunks").Because(why).

@@ -74,11 +74,11 @@ const window = 256
 // Pay has the ledger hold what Seal needs of chunks. What costs nothing is not asked for.
 func (in In) Pay(ctx context.Context, chunks iter.Seq2[Chunk, error]) (Counts, error) {
 	var counts Counts
-	for group, err := range grouped(chunks) {
+	for group, err := range groupChunks(chunks) {
 		if err != nil {
 			return counts, err
 		}
-		said, err := in.read(ctx, group, &counts)
+		said, err := in.readChunks(ctx, group, &counts)
 		if err != nil {
 			return counts, err
 		}
@@ -91,7 +91,7 @@ func (in In) Pay(ctx context.Context, chunks iter.Seq2[Chunk, error]) (Counts, e
 		}
 		book, _, _ := apr.Indexify([]apr.Document{{Triples: all}})
 		for _, texts := range [][]string{book.Entities, book.Relations, linesOf(book)} {
-			if err := in.pay(ctx, texts); err != nil {
+			if err := in.payVectors(ctx, texts); err != nil {
 				return counts, err
 			}
 		}
@@ -99,10 +99,10 @@ func (in In) Pay(ctx context.Context, chunks iter.Seq2[Chunk, error]) (Counts, e
 	return counts, nil
 }
 
-// pay has the ledger hold the vectors of texts, which are cut into requests by their content.
-func (in In) pay(ctx context.Context, texts []string) error {
+// payVectors has the ledger hold the vectors of texts, which are cut into requests by their content.
+func (in In) payVectors(ctx context.Context, texts []string) error {
 	var batches [][]embed.Item
-	for batch, err := range embed.Batches(in.items(slices.Sorted(slices.Values(texts)))) {
+	for batch, err := range embed.Batches(in.itemsOf(slices.Sorted(slices.Values(texts)))) {
 		if err != nil {
 			return err
 		}
@@ -114,7 +114,7 @@ func (in In) pay(ctx context.Context, texts []string) error {
 	})
 }
 
-func (in In) items(texts []string) iter.Seq2[embed.Item, error] {
+func (in In) itemsOf(texts []string) iter.Seq2[embed.Item, error] {
 	return func(yield func(embed.Item, error) bool) {
 		for _, one := range texts {
 			if !yield(embed.Item{Key: one, Digest: embed.Digest(one, in.Fingerprint), Text: one}, nil) {
@@ -130,11 +130,11 @@ func (in In) Seal(ctx context.Context, chunks iter.Seq2[Chunk, error], out io.Wr
 	var counts Counts
 	var read []placed
 	keys := map[core.Digest]bool{}
-	for group, err := range grouped(once(chunks)) {
+	for group, err := range groupChunks(skipRepeats(chunks)) {
 		if err != nil {
 			return counts, err
 		}
-		said, err := in.read(ctx, group, &counts)
+		said, err := in.readChunks(ctx, group, &counts)
 		if err != nil {
 			return counts, err
 		}
@@ -147,20 +147,20 @@ func (in In) Seal(ctx context.Context, chunks iter.Seq2[Chunk, error], out io.Wr
 	}
 	book, sequences, left := apr.Indexify(documentsOf(read))
 	counts.Left += int64(len(left))
-	facts := format.Facts{Book: book, Keys: slices.SortedFunc(maps(keys), func(a, b core.Digest) int {
+	facts := format.Facts{Book: book, Keys: slices.SortedFunc(keysOf(keys), func(a, b core.Digest) int {
 		return bytes.Compare(a[:], b[:])
 	})}
 	for _, one := range []struct {
 		texts []string
 		into  *apr.Table
 	}{{book.Entities, &facts.Entities}, {book.Relations, &facts.Relations}, {linesOf(book), &facts.Lines}} {
-		table, err := in.table(ctx, one.texts)
+		table, err := in.buildTable(ctx, one.texts)
 		if err != nil {
 			return counts, err
 		}
 		*one.into = table
 	}
-	book.Runs = in.runs(book, sequences, facts.Lines)
+	book.Runs = in.cutRuns(book, sequences, facts.Lines)
 	counts.Entities, counts.Relations = int64(len(book.Entities)), int64(len(book.Relations))
 	counts.Edges, counts.Runs = int64(len(book.Edges)), int64(len(book.Runs))
 	dimension := max(facts.Entities.Dim, in.Embedder.Dimension(), 1)
@@ -191,7 +191,7 @@ func documentsOf(read []placed) []apr.Document {
 	return out
 }
 
-func maps(set map[core.Digest]bool) iter.Seq[core.Digest] {
+func keysOf(set map[core.Digest]bool) iter.Seq[core.Digest] {
 	return func(yield func(core.Digest) bool) {
 		for key := range set {
 			if !yield(key) {
@@ -201,8 +201,8 @@ func maps(set map[core.Digest]bool) iter.Seq[core.Digest] {
 	}
 }
 
-// runs of all documents, each sequence of edges once.
-func (in In) runs(book *apr.Codebook, sequences []apr.Sequence, lines apr.Table) [][]uint32 {
+// cutRuns of all documents, each sequence of edges once.
+func (in In) cutRuns(book *apr.Codebook, sequences []apr.Sequence, lines apr.Table) [][]uint32 {
 	var out [][]uint32
 	seen := map[string]bool{}
 	for _, sequence := range sequences {
@@ -235,11 +235,11 @@ func linesOf(book *apr.Codebook) []string {
 	return out
 }
 
-// table of the vectors of texts, in their order.
-func (in In) table(ctx context.Context, texts []string) (apr.Table, error) {
+// buildTable of the vectors of texts, in their order.
+func (in In) buildTable(ctx context.Context, texts []string) (apr.Table, error) {
 	source := embed.Source{Embedder: in.Embedder, Ledger: in.Ledger}
 	var batches [][]embed.Item
-	for batch, err := range embed.Batches(in.items(texts)) {
+	for batch, err := range embed.Batches(in.itemsOf(texts)) {
 		if err != nil {
 			return apr.Table{}, err
 		}
@@ -284,8 +284,8 @@ type said struct {
 	keys    []core.Digest
 }
 
-// read gives what chunks say, in their order.
-func (in In) read(ctx context.Context, chunks []Chunk, counts *Counts) ([]said, error) {
+// readChunks gives what chunks say, in their order.
+func (in In) readChunks(ctx context.Context, chunks []Chunk, counts *Counts) ([]said, error) {
 	type job struct {
 		chunk int
 		part  triples.Part
@@ -298,7 +298,7 @@ func (in In) read(ctx context.Context, chunks []Chunk, counts *Counts) ([]said, 
 	}
 	results := make([]result, len(jobs))
 	err := parallel.Each(ctx, len(jobs), min(width, len(jobs)), func(ctx context.Context, i int) (err error) {
-		results[i], err = in.one(ctx, chunks[jobs[i].chunk], jobs[i].part)
+		results[i], err = in.readPart(ctx, chunks[jobs[i].chunk], jobs[i].part)
 		return err
 	})
 	if err != nil {
@@ -357,32 +357,32 @@ func Key(info model.Info, part triples.Part) core.Digest {
 		ledger.Key(ledger.Triples, triples.Prompt, info.Model, info.Parameters, triples.SchemaVersion, part.Text()))
 }
 
-// one gives what a part says: by the ledger, else by the model, else by rule.
-func (in In) one(ctx context.Context, chunk Chunk, part triples.Part) (result, error) {
+// readPart gives what a part says: by the ledger, else by the model, else by rule.
+func (in In) readPart(ctx context.Context, chunk Chunk, part triples.Part) (result, error) {
 	info := in.Chat.Info()
 	if !info.Paid {
-		answer, err := in.ask(ctx, chunk, part)
+		answer, err := in.askModel(ctx, chunk, part)
 		if err != nil {
 			return result{}, err
 		}
-		return in.readable(ctx, chunk, part, valueOf(answer), result{})
+		return in.readAnswer(ctx, chunk, part, valueOf(answer), result{})
 	}
 	key := Key(info, part)
 	var v value
 	fresh, passing, err := stage.Remembered(ctx, in.Ledger, ledger.Triples, key, in.Attempt,
-		func(ctx context.Context) (stage.Answer[string], error) { return in.ask(ctx, chunk, part) },
+		func(ctx context.Context) (stage.Answer[string], error) { return in.askModel(ctx, chunk, part) },
 		func(answer stage.Answer[string]) any { return valueOf(answer) }, &v)
 	if err != nil {
 		return result{}, err
 	}
 	if passing {
-		return in.readable(ctx, chunk, part, value{}, result{})
+		return in.readAnswer(ctx, chunk, part, value{}, result{})
 	}
-	return in.readable(ctx, chunk, part, v, result{key: key, paid: fresh})
+	return in.readAnswer(ctx, chunk, part, v, result{key: key, paid: fresh})
 }
 
-// readable reads an answer, or has rules find triples where there is none.
-func (in In) readable(ctx context.Context, chunk Chunk, part triples.Part, v value, out result) (result, error) {
+// readAnswer reads an answer, or has rules find triples where there is none.
+func (in In) readAnswer(ctx context.Context, chunk Chunk, part triples.Part, v value, out result) (result, error) {
 	var ok bool
 	if out.said, ok = part.Read(v.Answer); ok && v.Reason == "" {
 		return out, nil
@@ -396,8 +396,8 @@ func (in In) readable(ctx context.Context, chunk Chunk, part triples.Part, v val
 	return out, nil
 }
 
-// ask calls the model, and once more when the first answer cannot be read.
-func (in In) ask(ctx context.Context, chunk Chunk, part triples.Part) (stage.Answer[string], error) {
+// askModel calls the model, and once more when the first answer cannot be read.
+func (in In) askModel(ctx context.Context, chunk Chunk, part triples.Part) (stage.Answer[string], error) {
 	return stage.Ask(ctx, in.Chat, part.Call(chunk.Document), triples.Reminder,
 		func(text string) (string, bool) {
 			_, ok := part.Read(text)
@@ -411,8 +411,8 @@ func valueOf(answer stage.Answer[string]) value {
 	}
 }
 
-// once leaves out chunks that came already.
-func once(chunks iter.Seq2[Chunk, error]) iter.Seq2[Chunk, error] {
+// skipRepeats leaves out chunks that came already.
+func skipRepeats(chunks iter.Seq2[Chunk, error]) iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
 		seen := map[core.ID]bool{}
 		for chunk, err := range chunks {
@@ -427,8 +427,8 @@ func once(chunks iter.Seq2[Chunk, error]) iter.Seq2[Chunk, error] {
 	}
 }
 
-// grouped gives chunks in groups of at most window.
-func grouped(chunks iter.Seq2[Chunk, error]) iter.Seq2[[]Chunk, error] {
+// groupChunks gives chunks in groups of at most window.
+func groupChunks(chunks iter.Seq2[Chunk, error]) iter.Seq2[[]Chunk, error] {
 	return func(yield func([]Chunk, error) bool) {
 		var group []Chunk
 		for chunk, err := range chunks {

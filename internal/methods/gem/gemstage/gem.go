@@ -86,15 +86,15 @@ func (in In) Pay(ctx context.Context, chunks iter.Seq2[Chunk, error]) (Counts, e
 	}
 	group := make([]Chunk, 0, window)
 	pay := func() error {
-		asked, err := in.ask(ctx, group, &counts)
+		asked, err := in.askQuestions(ctx, group, &counts)
 		if err != nil || !in.Embedder.Info().Paid {
 			return err
 		}
 		var texts []string
 		for i, chunk := range group {
-			texts = append(append(texts, in.base(chunk)), asked[i]...)
+			texts = append(append(texts, in.firstWindow(chunk)), asked[i]...)
 		}
-		return in.batches(ctx, texts, func(ctx context.Context, source embed.Source, _ int, items []embed.Item) error {
+		return in.runBatches(ctx, texts, func(ctx context.Context, source embed.Source, _ int, items []embed.Item) error {
 			return source.Pay(ctx, items)
 		})
 	}
@@ -124,7 +124,7 @@ type Sealed struct {
 // of each chunk lie in temporary files, of which the vectors are read over and over.
 func (in In) Seal(ctx context.Context, chunks iter.Seq2[Chunk, error], out io.Writer) (Sealed, error) {
 	var sealed Sealed
-	all, err := spooled(chunks)
+	all, err := newSpool(chunks)
 	if err != nil {
 		return sealed, err
 	}
@@ -133,7 +133,7 @@ func (in In) Seal(ctx context.Context, chunks iter.Seq2[Chunk, error], out io.Wr
 	hash.Add(Rules)
 	of := questions.Of{Embedder: in.Fingerprint.String(), Dimension: in.Embedder.Dimension()}
 	if of.Dimension == 0 { // known from the first answer
-		vectors, err := in.embed(ledger.Noting(ctx, nil), []string{model.ProbeText})
+		vectors, err := in.embedTexts(ledger.Noting(ctx, nil), []string{model.ProbeText})
 		if err != nil {
 			return sealed, err
 		}
@@ -143,7 +143,7 @@ func (in In) Seal(ctx context.Context, chunks iter.Seq2[Chunk, error], out io.Wr
 	defer vectors.close()
 	asked := func(yield func(questions.Chunk, error) bool) {
 		for from := 0; from < len(all.places); from += window {
-			made, err := in.vectors(ctx, all.chunks(from, min(from+window, len(all.places))), &vectors, &sealed.Counts)
+			made, err := in.embedGroup(ctx, all.readChunks(from, min(from+window, len(all.places))), &vectors, &sealed.Counts)
 			if err != nil {
 				yield(questions.Chunk{}, err)
 				return
@@ -163,11 +163,11 @@ func (in In) Seal(ctx context.Context, chunks iter.Seq2[Chunk, error], out io.Wr
 		return sealed, err
 	}
 	sealed.Counts.Chunks = int64(len(all.places))
-	nodes, err := vectors.nodes(of.Dimension)
+	nodes, err := vectors.viewNodes(of.Dimension)
 	if err != nil {
 		return sealed, err
 	}
-	if err := in.themes(ctx, all, nodes, of, &sealed); err != nil {
+	if err := in.buildThemes(ctx, all, nodes, of, &sealed); err != nil {
 		return sealed, err
 	}
 	if file := sealed.Themes; file != nil {
@@ -183,18 +183,18 @@ func (in In) Seal(ctx context.Context, chunks iter.Seq2[Chunk, error], out io.Wr
 	return sealed, nil
 }
 
-// vectors asks for the questions of chunks and embeds them: each is compared by the mean of its direction and that of
-// its chunk. What a graph is made of is added to nodes.
-func (in In) vectors(ctx context.Context, group []Chunk, nodes *columns, counts *Counts) ([]questions.Chunk, error) {
-	asked, err := in.ask(ctx, group, counts)
+// embedGroup asks for the questions of chunks and embeds them: each is compared by the mean of its direction and that
+// of its chunk. What a graph is made of is added to nodes.
+func (in In) embedGroup(ctx context.Context, group []Chunk, nodes *columns, counts *Counts) ([]questions.Chunk, error) {
+	asked, err := in.askQuestions(ctx, group, counts)
 	if err != nil {
 		return nil, err
 	}
 	var texts []string
 	for i, chunk := range group {
-		texts = append(append(texts, in.base(chunk)), asked[i]...)
+		texts = append(append(texts, in.firstWindow(chunk)), asked[i]...)
 	}
-	vectors, err := in.embed(ctx, texts)
+	vectors, err := in.embedTexts(ctx, texts)
 	if err != nil {
 		return nil, err
 	}
@@ -222,12 +222,14 @@ func (in In) vectors(ctx context.Context, group []Chunk, nodes *columns, counts 
 	return out, nil
 }
 
-// base is the text of a chunk as it is embedded: its first window.
-func (in In) base(chunk Chunk) string { return embed.Windows(chunk.Title, chunk.Text, in.MaxTokens)[0] }
+// firstWindow is the text of a chunk as it is embedded: its first window.
+func (in In) firstWindow(chunk Chunk) string {
+	return embed.Windows(chunk.Title, chunk.Text, in.MaxTokens)[0]
+}
 
-func (in In) embed(ctx context.Context, texts []string) ([][]float32, error) {
+func (in In) embedTexts(ctx context.Context, texts []string) ([][]float32, error) {
 	out := make([][]float32, len(texts))
-	err := in.batches(ctx, texts, func(ctx context.Context, source embed.Source, at int, items []embed.Item) error {
+	err := in.runBatches(ctx, texts, func(ctx context.Context, source embed.Source, at int, items []embed.Item) error {
 		vectors, err := source.Vectors(ctx, items)
 		copy(out[at:], vectors)
 		return err
@@ -235,8 +237,8 @@ func (in In) embed(ctx context.Context, texts []string) ([][]float32, error) {
 	return out, err
 }
 
-// batches cuts texts into requests by their content, several at once. at is the place of a request's first text.
-func (in In) batches(
+// runBatches cuts texts into requests by their content, several at once. at is the place of a request's first text.
+func (in In) runBatches(
 	ctx context.Context, texts []string,
 	do func(ctx context.Context, source embed.Source, at int, items []embed.Item) error,
 ) error {
@@ -274,8 +276,8 @@ type answer struct {
 	failed     bool // the model was asked and gave nothing of use
 }
 
-// ask gives the questions of chunks, in their order.
-func (in In) ask(ctx context.Context, group []Chunk, counts *Counts) ([][]string, error) {
+// askQuestions gives the questions of chunks, in their order.
+func (in In) askQuestions(ctx context.Context, group []Chunk, counts *Counts) ([][]string, error) {
 	found := make([]answer, len(group))
 	err := parallel.Each(ctx, len(group), min(width, len(group)), func(ctx context.Context, i int) (err error) {
 		found[i], err = in.questionsOf(ctx, group[i].Document, group[i].Text)
@@ -306,14 +308,14 @@ func (in In) questionsOf(ctx context.Context, document, content string) (answer,
 		asked := readQuestions(reply, count)
 		return answer{Questions: asked}, len(asked) > 0
 	}
-	found, err := in.paid(ctx, promptOf(count), content, questionsCall(document, content, count), read)
+	found, err := in.askPaid(ctx, promptOf(count), content, questionsCall(document, content, count), read)
 	found.failed = err == nil && len(found.Questions) == 0
 	return found, err
 }
 
-// paid gives an answer by the ledger, or asks the model, once more where it cannot be read. What stays of no use is an
-// answer of nothing, which is remembered where it is about the text.
-func (in In) paid(
+// askPaid gives an answer by the ledger, or asks the model, once more where it cannot be read. What stays of no use is
+// an answer of nothing, which is remembered where it is about the text.
+func (in In) askPaid(
 	ctx context.Context, prompt, input string, call model.Call, read func(string) (answer, bool),
 ) (answer, error) {
 	info := in.Chat.Info()

@@ -83,8 +83,8 @@ func summaryCall(theme int, passages string) model.Call {
 // maxAnswer is how long an answer may be, in bytes; a longer one is not read.
 const maxAnswer = 1 << 18
 
-// object is the first JSON value of an answer, with anything around it.
-func object(reply string) json.RawMessage {
+// findJSON is the first JSON value of an answer, with anything around it.
+func findJSON(reply string) json.RawMessage {
 	if len(reply) > maxAnswer {
 		return nil
 	}
@@ -101,7 +101,7 @@ func object(reply string) json.RawMessage {
 
 // readQuestions accepts {"questions": [...]} and a bare list.
 func readQuestions(reply string, most int) []string {
-	raw := object(reply)
+	raw := findJSON(reply)
 	var asked struct {
 		Questions []string `json:"questions"`
 	}
@@ -115,7 +115,7 @@ func readSummary(reply string) string {
 	var said struct {
 		Description string `json:"description"`
 	}
-	if raw := object(reply); raw == nil || json.Unmarshal(raw, &said) != nil {
+	if raw := findJSON(reply); raw == nil || json.Unmarshal(raw, &said) != nil {
 		return ""
 	}
 	return strings.TrimSpace(said.Description)

@@ -21,8 +21,8 @@ type place struct {
 	from, to int
 }
 
-// spooled reads chunks, whatever order they come in. Close it; on an error nothing is left.
-func spooled(chunks iter.Seq2[Chunk, error]) (*spool, error) {
+// newSpool reads chunks, whatever order they come in. Close it; on an error nothing is left.
+func newSpool(chunks iter.Seq2[Chunk, error]) (*spool, error) {
 	s := &spool{}
 	end := 0
 	for chunk, err := range chunks {
@@ -50,17 +50,17 @@ func spooled(chunks iter.Seq2[Chunk, error]) (*spool, error) {
 
 func (s *spool) close() { s.column.Close() }
 
-// chunk is the one at a place, with its text.
-func (s *spool) chunk(i int) Chunk {
+// readChunk is the one at a place, with its text.
+func (s *spool) readChunk(i int) Chunk {
 	out := s.places[i].Chunk
 	out.Text = string(s.texts[s.places[i].from:s.places[i].to])
 	return out
 }
 
-func (s *spool) chunks(from, to int) []Chunk {
+func (s *spool) readChunks(from, to int) []Chunk {
 	out := make([]Chunk, 0, to-from)
 	for i := from; i < to; i++ {
-		out = append(out, s.chunk(i))
+		out = append(out, s.readChunk(i))
 	}
 	return out
 }
@@ -75,8 +75,8 @@ func (c *columns) put(base, mean []float32) error {
 	return mapped.PutRecords(&c.mean, mean)
 }
 
-// nodes views what was put; valid until close.
-func (c *columns) nodes(dimension int) (gem.Nodes, error) {
+// viewNodes views what was put; valid until close.
+func (c *columns) viewNodes(dimension int) (gem.Nodes, error) {
 	base, err := mapped.Records[float32](&c.base)
 	if err != nil {
 		return gem.Nodes{}, err

@@ -25,10 +25,10 @@ const (
 	usual = 2
 )
 
-// themes makes the graph, computes the spectrum, chooses themes and has them summarised. With too few chunks there is
-// the graph alone.
-func (in In) themes(ctx context.Context, all *spool, nodes gem.Nodes, of questions.Of, sealed *Sealed) error {
-	graph, nearest, form, err := in.graph(nodes)
+// buildThemes makes the graph, computes the spectrum, chooses themes and has them summarised. With too few chunks there
+// is the graph alone.
+func (in In) buildThemes(ctx context.Context, all *spool, nodes gem.Nodes, of questions.Of, sealed *Sealed) error {
+	graph, nearest, form, err := in.buildGraph(nodes)
 	if err != nil {
 		return err
 	}
@@ -43,11 +43,11 @@ func (in In) themes(ctx context.Context, all *spool, nodes gem.Nodes, of questio
 		}
 		for _, pair := range spectrum.Pairs {
 			for i, x := range pair.Vector {
-				pair.Vector[i] = component(x)
+				pair.Vector[i] = roundComponent(x)
 			}
-			file.Residuals = append(file.Residuals, above(pair.Residual))
+			file.Residuals = append(file.Residuals, boundResidual(pair.Residual))
 		}
-		file.Values, file.Distinct = rounded(spectrum.Values()), round(gem.Distinctness(graph))
+		file.Values, file.Distinct = roundValues(spectrum.Values()), roundValue(gem.Distinctness(graph))
 		file.Estimated = gem.CountThemes(file.Values, 0.05)
 		sealed.Counts.Missing = int64(spectrum.Missing)
 	}
@@ -58,25 +58,25 @@ func (in In) themes(ctx context.Context, all *spool, nodes gem.Nodes, of questio
 		count := gem.AutoThemes(file.Values, len(all.places), usual, in.Settings.Themes)
 		for i, theme := range gem.Themes(spectrum, gem.Choice{Count: count}) {
 			made := themes.Theme{
-				Pair: theme.Pair, Lambda: round(theme.Lambda), Beta: round(theme.Beta), Opposite: theme.Opposite,
+				Pair: theme.Pair, Lambda: roundValue(theme.Lambda), Beta: roundValue(theme.Beta), Opposite: theme.Opposite,
 			}
 			for at, node := range theme.Members {
 				made.Members = append(made.Members, themes.Member{
-					Chunk: all.places[node].ID.String(), Loading: round(theme.Loadings[at]),
+					Chunk: all.places[node].ID.String(), Loading: roundValue(theme.Loadings[at]),
 				})
 			}
-			if err := in.summarise(ctx, i, all, theme.Members, &made, &summaries, &sealed.Counts); err != nil {
+			if err := in.summariseTheme(ctx, i, all, theme.Members, &made, &summaries, &sealed.Counts); err != nil {
 				return err
 			}
 			file.Themes = append(file.Themes, made)
 		}
 	}
-	sealed.Graph = in.content(all, nodes, summaries, nearest, spectrum)
+	sealed.Graph = in.buildContent(all, nodes, summaries, nearest, spectrum)
 	return nil
 }
 
-// graph is what the spectrum is of, and the nearest of each chunk in it.
-func (in In) graph(nodes gem.Nodes) (graph gem.Graph, nearest *gem.Sparse, form string, err error) {
+// buildGraph is what the spectrum is of, and the nearest of each chunk in it.
+func (in In) buildGraph(nodes gem.Nodes) (graph gem.Graph, nearest *gem.Sparse, form string, err error) {
 	if nodes.Len() <= stored {
 		every, err := nodes.Matrix()
 		if err != nil {
@@ -89,9 +89,9 @@ func (in In) graph(nodes gem.Nodes) (graph gem.Graph, nearest *gem.Sparse, form 
 	return nearest, nearest, "nearest", err
 }
 
-// content is the file of the graph: the nearest of chunks, and behind them summaries, which are joined to the chunks
-// that are nearest to them. The spectrum is that of chunks alone.
-func (in In) content(
+// buildContent is the file of the graph: the nearest of chunks, and behind them summaries, which are joined to the
+// chunks that are nearest to them. The spectrum is that of chunks alone.
+func (in In) buildContent(
 	all *spool, nodes, summaries gem.Nodes, nearest *gem.Sparse, spectrum gem.Spectrum,
 ) spectral.Content {
 	chunks := len(all.places)
@@ -142,14 +142,14 @@ func (in In) content(
 	return out
 }
 
-// summarise makes the summary of members, in the order of documents, and its questions. Its vectors are added to
+// summariseTheme makes the summary of members, in the order of documents, and its questions. Its vectors are added to
 // summaries; one of nothing has vectors of zeros, which are near to none.
-func (in In) summarise(
+func (in In) summariseTheme(
 	ctx context.Context, number int, all *spool, members []int, made *themes.Theme, summaries *gem.Nodes, counts *Counts,
 ) error {
 	var ordered []Chunk
 	for _, node := range members {
-		ordered = append(ordered, all.chunk(node))
+		ordered = append(ordered, all.readChunk(node))
 	}
 	slices.SortFunc(ordered, func(a, b Chunk) int {
 		return cmp.Or(cmp.Compare(a.Document, b.Document), cmp.Compare(a.Ordinal, b.Ordinal))
@@ -165,7 +165,7 @@ func (in In) summarise(
 		builtin.SummaryIn(in.Language, whole, summaryRunes),
 	)
 	if in.Chat.Info().Paid {
-		said, err := in.paid(ctx, summaryPrompt, whole, summaryCall(number, whole), func(reply string) (answer, bool) {
+		said, err := in.askPaid(ctx, summaryPrompt, whole, summaryCall(number, whole), func(reply string) (answer, bool) {
 			summary := readSummary(reply)
 			return answer{Text: summary}, summary != ""
 		})
@@ -191,7 +191,7 @@ func (in In) summarise(
 	}
 	counts.Paid += asked.paid
 	counts.Hits += asked.hits
-	vectors, err := in.embed(ctx, append([]string{made.Summary}, asked.Questions...))
+	vectors, err := in.embedTexts(ctx, append([]string{made.Summary}, asked.Questions...))
 	if err != nil {
 		return err
 	}
@@ -211,18 +211,18 @@ func (in In) summarise(
 }
 
 // What is written is rounded, so that processors that round the last bits otherwise write the same.
-func round(x float64) float64 { return math.Round(x*1e6)/1e6 + 0 } // no -0
+func roundValue(x float64) float64 { return math.Round(x*1e6)/1e6 + 0 } // no -0
 
-func rounded(values []float64) []float64 {
+func roundValues(values []float64) []float64 {
 	out := make([]float64, len(values))
 	for i, x := range values {
-		out[i] = round(x)
+		out[i] = roundValue(x)
 	}
 	return out
 }
 
-// above is a power of ten that is not below a residual: its digits are noise.
-func above(residual float64) float64 {
+// boundResidual is a power of ten that is not below a residual: its digits are noise.
+func boundResidual(residual float64) float64 {
 	for bound := 1e-15; bound < 1; bound *= 10 {
 		if residual <= bound {
 			return bound
@@ -231,6 +231,6 @@ func above(residual float64) float64 {
 	return 1
 }
 
-// component is a number of an eigenvector as it is written: what the solver left of the last digits is noise, and
+// roundComponent is a number of an eigenvector as it is written: what the solver left of the last digits is noise, and
 // themes are chosen by what is written.
-func component(x float64) float64 { return float64(float32(round(x))) }
+func roundComponent(x float64) float64 { return float64(float32(roundValue(x))) }

@@ -79,7 +79,7 @@ func Open(path string, of Of) (*File, error) {
 	return f, nil
 }
 
-func finite(vector []float32) bool {
+func isFinite(vector []float32) bool {
 	for _, x := range vector {
 		if x-x != 0 {
 			return false
@@ -145,7 +145,7 @@ func (f *File) All() iter.Seq2[Chunk, error] {
 // the dimension or hold what is no finite number.
 func Write(writer io.Writer, of Of, chunks iter.Seq2[Chunk, error]) error {
 	if why := of.Wrong(); why != "" {
-		return wrong(why)
+		return newInternalError(why)
 	}
 	cols := columns{of: of}
 	defer cols.close()
@@ -179,7 +179,7 @@ func Write(writer io.Writer, of Of, chunks iter.Seq2[Chunk, error]) error {
 	return out.Close()
 }
 
-func wrong(why string) error {
+func newInternalError(why string) error {
 	return fault.Internal.At("write", "the questions of chunks").Because(why).
 		Advise("this is a fault of the program: report it with this text")
 }
@@ -195,12 +195,12 @@ type columns struct {
 
 func (c *columns) put(chunk Chunk) error {
 	if c.some && bytes.Compare(c.last[:], chunk.ID[:]) >= 0 {
-		return wrong("chunk " + chunk.ID.String() + " comes after " + c.last.String())
+		return newInternalError("chunk " + chunk.ID.String() + " comes after " + c.last.String())
 	}
 	c.last, c.some = chunk.ID, true
 	for _, question := range chunk.Questions {
-		if len(question.Vector) != c.of.Dimension || !finite(question.Vector) {
-			return wrong("a vector of chunk " + chunk.ID.String() + " is not of " + strconv.Itoa(c.of.Dimension) +
+		if len(question.Vector) != c.of.Dimension || !isFinite(question.Vector) {
+			return newInternalError("a vector of chunk " + chunk.ID.String() + " is not of " + strconv.Itoa(c.of.Dimension) +
 				" finite numbers")
 		}
 		c.end += uint64(len(question.Text))

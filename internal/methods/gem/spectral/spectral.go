@@ -62,7 +62,7 @@ func Open(path string) (*File, error) {
 	pairs, also := strconv.Atoi(file.Meta("pairs"))
 	if unread == nil && also == nil {
 		f.Summaries, f.Pairs = summaries, pairs
-		why = f.unfit()
+		why = f.checkFit()
 	}
 	if why != "" {
 		err := file.Unfit(why)
@@ -75,8 +75,8 @@ func Open(path string) (*File, error) {
 	return f, nil
 }
 
-// unfit says what does not fit, if anything.
-func (c Content) unfit() string {
+// checkFit says what does not fit, if anything.
+func (c Content) checkFit() string {
 	chunks := len(c.Chunks)
 	const most = 1 << 20 // themes and eigenvectors are a few dozen
 	if c.Summaries < 0 || c.Summaries > most || c.Pairs < 0 || c.Pairs > most {
@@ -111,7 +111,7 @@ func (c *Content) Vector(pair int) []float32 {
 
 // Write writes a file. Equal content is equal bytes. Content that Open would refuse is fault.Internal.
 func (c Content) Write(writer io.Writer) error {
-	why := c.unfit()
+	why := c.checkFit()
 	for _, numbers := range [][]float32{c.Weights, c.Degrees, c.Vectors} {
 		for _, x := range numbers {
 			if x-x != 0 {

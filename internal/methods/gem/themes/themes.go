@@ -68,7 +68,7 @@ type Vector = vector.JSON
 // Encode gives the bytes of a file. One that Decode would refuse is fault.Internal.
 func (f File) Encode() ([]byte, error) {
 	f.Version = Version
-	if why := f.unfit(); why != "" {
+	if why := f.checkFit(); why != "" {
 		return nil, fault.Internal.At("write", "the themes of a generation").Because(why).
 			Advise("this is a fault of the program: report it with this text")
 	}
@@ -90,7 +90,7 @@ func Decode(raw []byte) (*File, error) {
 			Because("it is of version " + strconv.Itoa(f.Version) + ", and this program reads " + strconv.Itoa(Version)).
 			Advise("build the index again with: unweaver index")
 	}
-	if why := f.unfit(); why != "" {
+	if why := f.checkFit(); why != "" {
 		return nil, fault.SegmentDamage.At("read", "the themes of a generation").Because(why)
 	}
 	return &f, nil
@@ -105,8 +105,8 @@ func Open(path string) (*File, error) {
 	return Decode(raw)
 }
 
-// unfit says what no file of themes has.
-func (f File) unfit() string {
+// checkFit says what no file of themes has.
+func (f File) checkFit() string {
 	if f.Embedder == "" || f.Dimension < 1 {
 		return "its vectors are of no embedder"
 	}

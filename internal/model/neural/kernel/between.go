@@ -16,7 +16,7 @@ func Divide(out []uint8, values []float32) float32 {
 		}
 		return 0
 	}
-	divide(out, values, finest/top)
+	divideRow(out, values, finest/top)
 	return top / finest
 }
 
@@ -95,8 +95,8 @@ func makeGelu() []float32 {
 	return out
 }
 
-// line reads a table at a place that is not below 0.
-func line(table []float32, at float32) float32 {
+// interpolateAt reads a table at a place that is not below 0.
+func interpolateAt(table []float32, at float32) float32 {
 	i := int32(at)
 	low := table[i]
 	return low + float32((table[i+1]-low)*float32(at-float32(i)))
@@ -109,7 +109,7 @@ func geluGo(values []float32) {
 			at = 0
 		}
 		if x < geluEnd {
-			values[i] = line(geluTable, at)
+			values[i] = interpolateAt(geluTable, at)
 		}
 	}
 }
@@ -128,7 +128,7 @@ func spreadGo(out []uint8, sums []int32, one float32, worth, mask, scratch []flo
 		if !(at < expSteps*expEnd) {
 			at = expSteps * expEnd
 		}
-		chance := Nearest(float32(line(expTable, at) * 255))
+		chance := Nearest(float32(interpolateAt(expTable, at) * 255))
 		out[i] = uint8(chance)
 		total += chance
 	}
@@ -138,13 +138,13 @@ func spreadGo(out []uint8, sums []int32, one float32, worth, mask, scratch []flo
 // Normalise adds y to x and gives it mean 0 and variance 1 before weight and bias. Sums have four parts.
 func Normalise(x, y, weight, bias []float32, epsilon float64) {
 	var parts [4]float64
-	add(x, y, &parts)
+	addRow(x, y, &parts)
 	count := float64(len(x))
 	mean := float32((parts[0] + parts[1] + parts[2] + parts[3]) / count)
 	parts = [4]float64{}
-	squares(x, mean, &parts)
+	sumSquares(x, mean, &parts)
 	factor := float32(1 / math.Sqrt((parts[0]+parts[1]+parts[2]+parts[3])/count+epsilon))
-	shift(x, mean, factor, weight, bias)
+	shiftRow(x, mean, factor, weight, bias)
 }
 
 func addGo(x, y []float32, parts *[4]float64) {

@@ -8,7 +8,7 @@ func Absolute(values []float32) float32 {
 	return absoluteAVX2(&values[0], len(values))
 }
 
-func divide(out []uint8, values []float32, factor float32) {
+func divideRow(out []uint8, values []float32, factor float32) {
 	if !avx2 {
 		divideGo(out, values, factor)
 		return
@@ -44,7 +44,7 @@ func Spread(out []uint8, sums []int32, one float32, worth, mask, scratch []float
 	return spreadAVX2(&out[:n][0], &sums[0], n, one, &worth[:n][0], &mask[:n][0], &scratch[:n][0], &expTable[0])
 }
 
-func add(x, y []float32, parts *[4]float64) {
+func addRow(x, y []float32, parts *[4]float64) {
 	if !avx2 {
 		addGo(x, y, parts)
 		return
@@ -52,7 +52,7 @@ func add(x, y []float32, parts *[4]float64) {
 	addAVX2(&x[0], &y[:len(x)][0], len(x), parts)
 }
 
-func squares(x []float32, mean float32, parts *[4]float64) {
+func sumSquares(x []float32, mean float32, parts *[4]float64) {
 	if !avx2 {
 		squaresGo(x, mean, parts)
 		return
@@ -60,7 +60,7 @@ func squares(x []float32, mean float32, parts *[4]float64) {
 	squaresAVX2(&x[0], len(x), mean, parts)
 }
 
-func shift(x []float32, mean, factor float32, weight, bias []float32) {
+func shiftRow(x []float32, mean, factor float32, weight, bias []float32) {
 	if !avx2 {
 		shiftGo(x, mean, factor, weight, bias)
 		return

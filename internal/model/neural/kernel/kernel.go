@@ -49,7 +49,7 @@ func Mul(out []int32, a []uint8, tokens, k int, panels []int8, start []int32, n 
 	_ = a[tokens*k-1]
 	_ = panels[n*k-1]
 	_ = start[n-1]
-	mul(out, a, tokens, k, panels, start, n)
+	mulPanels(out, a, tokens, k, panels, start, n)
 }
 
 // Plain is Mul without SIMD.

@@ -18,18 +18,18 @@ var (
 	avx2 = cpu.X86.HasAVX2
 )
 
-func mul(out []int32, a []uint8, tokens, k int, panels []int8, start []int32, n int) {
+func mulPanels(out []int32, a []uint8, tokens, k int, panels []int8, start []int32, n int) {
 	switch {
 	case vnni:
-		wide(out, a, tokens, k, panels, start, n)
+		mulWide(out, a, tokens, k, panels, start, n)
 	case avx2:
-		narrow(out, a, tokens, k, panels, start, n)
+		mulNarrow(out, a, tokens, k, panels, start, n)
 	default:
 		Plain(out, a, tokens, k, panels, start, n)
 	}
 }
 
-func wide(out []int32, a []uint8, tokens, k int, panels []int8, start []int32, n int) {
+func mulWide(out []int32, a []uint8, tokens, k int, panels []int8, start []int32, n int) {
 	for from := 0; from < n; from += Width {
 		for t := 0; t < tokens; t += 8 {
 			mul8VNNI(&out[t*n+from], n, &a[t*k], k, &panels[from*k], &start[from])
@@ -37,7 +37,7 @@ func wide(out []int32, a []uint8, tokens, k int, panels []int8, start []int32, n
 	}
 }
 
-func narrow(out []int32, a []uint8, tokens, k int, panels []int8, start []int32, n int) {
+func mulNarrow(out []int32, a []uint8, tokens, k int, panels []int8, start []int32, n int) {
 	for from := 0; from < n; from += Width {
 		for t := 0; t < tokens; t += 2 {
 			mul2AVX2(&out[t*n+from], n, &a[t*k], k, &panels[from*k], &start[from])

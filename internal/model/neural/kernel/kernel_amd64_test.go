@@ -20,7 +20,7 @@ func TestEveryPathGivesTheSameSums(t *testing.T) {
 	for _, path := range []struct {
 		has bool
 		mul func([]int32, []uint8, int, int, []int8, []int32, int)
-	}{{cpu.X86.HasAVX2, narrow}, {cpu.X86.HasAVX512VNNI, wide}} {
+	}{{cpu.X86.HasAVX2, mulNarrow}, {cpu.X86.HasAVX512VNNI, mulWide}} {
 		if !path.has {
 			continue
 		}

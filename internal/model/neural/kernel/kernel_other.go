@@ -5,14 +5,14 @@ package kernel
 // Name says what multiplies on this machine.
 var Name = "go"
 
-func mul(out []int32, a []uint8, tokens, k int, panels []int8, start []int32, n int) {
+func mulPanels(out []int32, a []uint8, tokens, k int, panels []int8, start []int32, n int) {
 	Plain(out, a, tokens, k, panels, start, n)
 }
 
 // Absolute returns the largest absolute value.
 func Absolute(values []float32) float32 { return absoluteGo(values) }
 
-func divide(out []uint8, values []float32, factor float32) { divideGo(out, values, factor) }
+func divideRow(out []uint8, values []float32, factor float32) { divideGo(out, values, factor) }
 
 // Scale writes sums as numbers: sum · one · scale + bias.
 func Scale(out []float32, sums []int32, one float32, scale, bias []float32) {
@@ -27,8 +27,8 @@ func Spread(out []uint8, sums []int32, one float32, worth, mask, scratch []float
 	return spreadGo(out, sums, one, worth, mask, scratch)
 }
 
-func add(x, y []float32, parts *[4]float64)                { addGo(x, y, parts) }
-func squares(x []float32, mean float32, parts *[4]float64) { squaresGo(x, mean, parts) }
-func shift(x []float32, mean, factor float32, weight, bias []float32) {
+func addRow(x, y []float32, parts *[4]float64)                { addGo(x, y, parts) }
+func sumSquares(x []float32, mean float32, parts *[4]float64) { squaresGo(x, mean, parts) }
+func shiftRow(x []float32, mean, factor float32, weight, bias []float32) {
 	shiftGo(x, mean, factor, weight, bias)
 }

@@ -73,12 +73,12 @@ func (s *near) Get(ctx context.Context, key string, part blob.Range) (io.ReadClo
 	if part.Match != "" || s.doubts {
 		return s.Store.Get(ctx, key, part)
 	}
-	if held := s.memory.find(key); held != nil {
-		return held.part(part)
+	if held := s.memory.findObject(key); held != nil {
+		return held.readPart(part)
 	}
 	body, info, err := s.Store.Get(ctx, key, part)
 	whole := part.Offset == 0 && (part.Length < 0 || part.Length >= info.Size)
-	if err != nil || !whole || info.Size > largest || digest(key) == "" {
+	if err != nil || !whole || info.Size > largest || digestOf(key) == "" {
 		return body, info, err
 	}
 	raw, err := io.ReadAll(io.LimitReader(body, largest+1))
@@ -89,16 +89,16 @@ func (s *near) Get(ctx context.Context, key string, part blob.Range) (io.ReadClo
 		return io.NopCloser(io.MultiReader(bytes.NewReader(raw), failing{err})), info, nil
 	}
 	if int64(len(raw)) == info.Size {
-		s.memory.keep(key, info, raw)
+		s.memory.keepObject(key, info, raw)
 	}
 	return io.NopCloser(bytes.NewReader(raw)), info, nil
 }
 
 // Put implements blob.Store.
 func (s *near) Put(ctx context.Context, key string, body io.Reader, size int64, cond blob.Cond) (blob.Info, error) {
-	stays := digest(key) != "" || (cond.Absent && ofRun(key))
+	stays := digestOf(key) != "" || (cond.Absent && ofRun(key))
 	if !stays || size < 0 || size > largest {
-		s.memory.forget(key)
+		s.memory.forgetObject(key)
 		return s.Store.Put(ctx, key, body, size, cond)
 	}
 	raw, err := io.ReadAll(io.LimitReader(body, size+1))
@@ -111,29 +111,29 @@ func (s *near) Put(ctx context.Context, key string, body io.Reader, size int64, 
 	}
 	info, err := s.Store.Put(ctx, key, bytes.NewReader(raw), size, cond)
 	if err != nil {
-		s.memory.forget(key)
+		s.memory.forgetObject(key)
 		return info, err
 	}
-	s.memory.keep(key, blob.Info{Key: key, Size: size, ETag: info.ETag, Modified: info.Modified}, raw)
+	s.memory.keepObject(key, blob.Info{Key: key, Size: size, ETag: info.ETag, Modified: info.Modified}, raw)
 	return info, nil
 }
 
 // Delete implements blob.Store.
 func (s *near) Delete(ctx context.Context, key string) error {
-	s.memory.forget(key)
+	s.memory.forgetObject(key)
 	return s.Store.Delete(ctx, key)
 }
 
 // DeleteAll implements blob.Store.
 func (s *near) DeleteAll(ctx context.Context, keys []string) error {
 	for _, key := range keys {
-		s.memory.forget(key)
+		s.memory.forgetObject(key)
 	}
 	return s.Store.DeleteAll(ctx, keys)
 }
 
-// part gives a range as a store does: what lies behind the end is not there.
-func (o *object) part(part blob.Range) (io.ReadCloser, blob.Info, error) {
+// readPart gives a range as a store does: what lies behind the end is not there.
+func (o *object) readPart(part blob.Range) (io.ReadCloser, blob.Info, error) {
 	from := min(max(part.Offset, 0), int64(len(o.raw)))
 	raw := o.raw[from:]
 	if part.Length >= 0 && part.Length < int64(len(raw)) {
@@ -150,7 +150,7 @@ func (m *Memory) Forget() {
 	m.recent.Init()
 }
 
-func (m *Memory) find(key string) *object {
+func (m *Memory) findObject(key string) *object {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	element, ok := m.held[key]
@@ -161,34 +161,34 @@ func (m *Memory) find(key string) *object {
 	return element.Value.(*object) //nolint:forcetypeassert // nothing else is in the list
 }
 
-// keep keeps an object. Bytes that are not what the name says are not kept.
-func (m *Memory) keep(key string, info blob.Info, raw []byte) {
-	if told := digest(key); told != "" {
+// keepObject keeps an object. Bytes that are not what the name says are not kept.
+func (m *Memory) keepObject(key string, info blob.Info, raw []byte) {
+	if want := digestOf(key); want != "" {
 		sum := sha256.Sum256(raw)
-		if !strings.HasPrefix(hex.EncodeToString(sum[:]), told) {
+		if !strings.HasPrefix(hex.EncodeToString(sum[:]), want) {
 			return
 		}
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.drop(key)
+	m.dropObject(key)
 	if m.held == nil {
 		m.held = map[string]*list.Element{}
 	}
 	info.Key = key
 	m.held[key] = m.recent.PushFront(&object{info, raw})
 	for m.bytes += len(raw); m.bytes > room; {
-		m.drop(m.recent.Back().Value.(*object).info.Key) //nolint:forcetypeassert // nothing else is in the list
+		m.dropObject(m.recent.Back().Value.(*object).info.Key) //nolint:forcetypeassert // nothing else is in the list
 	}
 }
 
-func (m *Memory) forget(key string) {
+func (m *Memory) forgetObject(key string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.drop(key)
+	m.dropObject(key)
 }
 
-func (m *Memory) drop(key string) {
+func (m *Memory) dropObject(key string) {
 	if element, ok := m.held[key]; ok {
 		m.bytes -= len(element.Value.(*object).raw) //nolint:forcetypeassert // nothing else is in the list
 		m.recent.Remove(element)
@@ -196,9 +196,9 @@ func (m *Memory) drop(key string) {
 	}
 }
 
-// digest is what a name says of the content: a sha256 in hexadecimal, or the first half of one behind a hyphen, as
+// digestOf is what a name says of the content: a sha256 in hexadecimal, or the first half of one behind a hyphen, as
 // artifact.File names segments and the files of units. Empty: nothing.
-func digest(key string) string {
+func digestOf(key string) string {
 	name := path.Base(key)
 	name = strings.TrimSuffix(name, path.Ext(name))
 	if folder := path.Base(path.Dir(key)); folder == "segments" && len(name) == 2*sha256.Size && isHex(name) {

@@ -11,8 +11,8 @@ import (
 // its tokens. They are reported by what they are, not by what a path calls them.
 type barred map[folderID]bool
 
-// bar looks at paths; what is not there yet holds nothing to keep.
-func bar(paths []string) barred {
+// newBarred looks at paths; what is not there yet holds nothing to keep.
+func newBarred(paths []string) barred {
 	out := barred{}
 	for _, path := range paths {
 		if info, err := os.Stat(path); err == nil {
@@ -22,8 +22,8 @@ func bar(paths []string) barred {
 	return out
 }
 
-// holds reports whether a path, resolved through links, is barred or lies in a folder that is.
-func (b barred) holds(path string) bool {
+// holdsPath reports whether a path, resolved through links, is barred or lies in a folder that is.
+func (b barred) holdsPath(path string) bool {
 	if len(b) == 0 {
 		return false
 	}
@@ -46,9 +46,9 @@ func (b barred) holds(path string) bool {
 	}
 }
 
-// outside refuses a corpus that is barred or lies in a folder that is.
-func (b barred) outside(root string) error {
-	if !b.holds(root) {
+// checkOutside refuses a corpus that is barred or lies in a folder that is.
+func (b barred) checkOutside(root string) error {
+	if !b.holdsPath(root) {
 		return nil
 	}
 	return fault.CorpusRefused.At("open corpus", root).
@@ -56,8 +56,8 @@ func (b barred) outside(root string) error {
 		Advise("move the documents to another folder, or choose another --data-dir")
 }
 
-// own is the fault of a key that leads to what is barred.
-func own(key string) error {
+// newBarredFault is the fault of a key that leads to what is barred.
+func newBarredFault(key string) error {
 	return notFollowed(key, "this program keeps its own files there").
 		Advise("choose a --data-dir outside the corpus, or leave it: it is never read as documents")
 }

@@ -50,14 +50,14 @@ func Open(root string) (*Store, error) {
 		return nil, err
 	}
 	if err := durable.Private(root); err != nil {
-		return nil, wrap("make", root, err)
+		return nil, wrapError("make", root, err)
 	}
 	if err := os.MkdirAll(filepath.Join(root, tmpDir), durable.PrivateFolder); err != nil {
-		return nil, wrap("make", root, err)
+		return nil, wrapError("make", root, err)
 	}
 	old, err := os.ReadDir(filepath.Join(root, tmpDir))
 	if err != nil {
-		return nil, wrap("read", root, err)
+		return nil, wrapError("read", root, err)
 	}
 	for _, e := range old {
 		_ = os.Remove(filepath.Join(root, tmpDir, e.Name()))
@@ -72,7 +72,7 @@ func OpenCorpus(root string, barred ...string) (*Store, error) {
 	st, err := os.Stat(root)
 	if err != nil {
 		return nil, fault.CorpusMissing.At("open corpus", root).
-			Because(cause(err)).
+			Because(causeOf(err)).
 			Advise("give an existing, readable folder")
 	}
 	if !st.IsDir() {
@@ -82,25 +82,25 @@ func OpenCorpus(root string, barred ...string) (*Store, error) {
 	}
 	if f, err := os.Open(root); err != nil {
 		return nil, fault.CorpusMissing.At("open corpus", root).
-			Because(cause(err)).
+			Because(causeOf(err)).
 			Advise("let the worker's user read it")
 	} else if err := f.Close(); err != nil {
-		return nil, wrap("close", root, err)
+		return nil, wrapError("close", root, err)
 	}
-	kept := bar(barred)
-	if err := kept.outside(root); err != nil {
+	kept := newBarred(barred)
+	if err := kept.checkOutside(root); err != nil {
 		return nil, err
 	}
 	return &Store{root: root, links: noLink, barred: kept}, nil
 }
 
-func (s *Store) path(key string) string { return filepath.Join(s.root, filepath.FromSlash(key)) }
+func (s *Store) pathOf(key string) string { return filepath.Join(s.root, filepath.FromSlash(key)) }
 
 // Location is the file's path.
-func (s *Store) Location(key string) string { return s.path(key) }
+func (s *Store) Location(key string) string { return s.pathOf(key) }
 
-// cause drops the path from an error that will be printed beside it.
-func cause(err error) error {
+// causeOf drops the path from an error that will be printed beside it.
+func causeOf(err error) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
 		return pe.Err
@@ -108,23 +108,23 @@ func cause(err error) error {
 	return err
 }
 
-func wrap(op, object string, err error) error {
+func wrapError(op, object string, err error) error {
 	switch {
 	case fault.As(err) != nil:
 		return err
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
-		return fault.NotFound.At(op, object).Because(cause(err))
+		return fault.NotFound.At(op, object).Because(causeOf(err))
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
-		return fault.StoreDenied.At(op, object).Because(cause(err)).Advise("check the owner and mode of the path")
+		return fault.StoreDenied.At(op, object).Because(causeOf(err)).Advise("check the owner and mode of the path")
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return fault.StoreFull.At(op, object).
-			Because(cause(err)).
+			Because(causeOf(err)).
 			Advise("free disk space before you stop this process: answers already paid for wait in its memory")
 	}
-	return fault.StoreDown.At(op, object).Because(cause(err))
+	return fault.StoreDown.At(op, object).Because(causeOf(err))
 }
 
-func info(key string, st fs.FileInfo) blob.Info {
+func infoOf(key string, st fs.FileInfo) blob.Info {
 	ino := uint64(0)
 	if sys, ok := st.Sys().(*syscall.Stat_t); ok {
 		ino = sys.Ino
@@ -142,75 +142,76 @@ func (s *Store) Put(ctx context.Context, key string, body io.Reader, size int64,
 	if err := errors.Join(ctx.Err(), blob.CheckKey(key)); err != nil {
 		return blob.Info{}, err
 	}
-	p := s.path(key)
+	p := s.pathOf(key)
 	folder := filepath.Dir(p)
-	if err := s.mkdir(folder); err != nil {
-		return blob.Info{}, wrap("make folder of", p, err)
+	if err := s.makeFolder(folder); err != nil {
+		return blob.Info{}, wrapError("make folder of", p, err)
 	}
 	if cond.Absent { // spare the write where the object is there already
 		if _, err := os.Lstat(p); err == nil {
-			return blob.Info{}, s.exists(p)
+			return blob.Info{}, s.reportExisting(p)
 		}
 	}
-	tmp := s.temporary()
+	tmp := s.temporaryPath()
 	defer func() { _ = os.Remove(tmp) }() // it is gone already where it was renamed
 	if err := writeSynced(tmp, body, size); err != nil {
-		return blob.Info{}, wrap("write", p, err)
+		return blob.Info{}, wrapError("write", p, err)
 	}
 	switch {
 	case cond.Absent:
 		if err := moveNew(tmp, p); errors.Is(err, fs.ErrExist) {
-			return blob.Info{}, s.exists(p)
+			return blob.Info{}, s.reportExisting(p)
 		} else if err != nil {
-			return blob.Info{}, wrap("write", p, err)
+			return blob.Info{}, wrapError("write", p, err)
 		}
 	default:
-		l := &s.locks[hash(key)%uint32(len(s.locks))]
+		l := &s.locks[hashString(key)%uint32(len(s.locks))]
 		l.Lock()
 		defer l.Unlock()
 		if cond.Match != "" {
 			st, err := os.Stat(p)
-			if err != nil || info(key, st).ETag != cond.Match {
-				return blob.Info{}, precondition(p, "it has changed")
+			if err != nil || infoOf(key, st).ETag != cond.Match {
+				return blob.Info{}, newPrecondition(p, "it has changed")
 			}
 		}
 		if err := os.Rename(tmp, p); err != nil {
-			return blob.Info{}, wrap("write", p, err)
+			return blob.Info{}, wrapError("write", p, err)
 		}
 	}
 	st, err := os.Stat(p)
 	if err != nil {
-		return blob.Info{}, wrap("stat", p, err)
+		return blob.Info{}, wrapError("stat", p, err)
 	}
-	return info(key, st), wrapped("sync the folder of", p, s.folders.sync(folder))
+	return infoOf(key, st), wrapNotNil("sync the folder of", p, s.folders.joinSync(folder))
 }
 
-// exists returns that an object exists, once its name is durable: the sync of who wrote it may be under way, or failed.
-func (s *Store) exists(path string) error {
-	if err := s.folders.sync(filepath.Dir(path)); err != nil {
-		return wrap("sync the folder of", path, err)
+// reportExisting returns that an object exists, once its name is durable: the sync of who wrote it may be under way, or
+// failed.
+func (s *Store) reportExisting(path string) error {
+	if err := s.folders.joinSync(filepath.Dir(path)); err != nil {
+		return wrapError("sync the folder of", path, err)
 	}
-	return precondition(path, "it exists")
+	return newPrecondition(path, "it exists")
 }
 
-// temporary names a file in flight.
-func (s *Store) temporary() string {
+// temporaryPath names a file in flight.
+func (s *Store) temporaryPath() string {
 	return filepath.Join(s.root, tmpDir, fmt.Sprintf("%d-%d", os.Getpid(), s.seq.Add(1)))
 }
 
-// wrapped is wrap, nil for nil.
-func wrapped(op, object string, err error) error {
+// wrapNotNil is wrap, nil for nil.
+func wrapNotNil(op, object string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return wrap(op, object, err)
+	return wrapError(op, object, err)
 }
 
-func precondition(object, why string) error {
+func newPrecondition(object, why string) error {
 	return fault.Precondition.At("write", object).Because(why)
 }
 
-func hash(s string) uint32 {
+func hashString(s string) uint32 {
 	h := uint32(2166136261)
 	for i := 0; i < len(s); i++ {
 		h = (h ^ uint32(s[i])) * 16777619
@@ -254,9 +255,9 @@ func (m matched) Read(out []byte) (int, error) {
 	}
 	st, statErr := m.f.Stat()
 	if statErr != nil {
-		return n, wrap("read", m.f.Name(), statErr)
+		return n, wrapError("read", m.f.Name(), statErr)
 	}
-	if info(m.key, st).ETag != m.etag {
+	if infoOf(m.key, st).ETag != m.etag {
 		return n, fault.Precondition.At("read", m.f.Name()).Because("it was written to while it was read")
 	}
 	return n, err
@@ -267,13 +268,13 @@ func (s *Store) Get(_ context.Context, key string, r blob.Range) (io.ReadCloser,
 	if err := blob.CheckKey(key); err != nil {
 		return nil, blob.Info{}, err
 	}
-	p := s.path(key)
-	if s.barred.holds(p) {
-		return nil, blob.Info{}, own(key)
+	p := s.pathOf(key)
+	if s.barred.holdsPath(p) {
+		return nil, blob.Info{}, newBarredFault(key)
 	}
-	file, err := s.open(key)
+	file, err := s.openObject(key)
 	if err != nil {
-		return nil, blob.Info{}, wrap("read", p, err)
+		return nil, blob.Info{}, wrapError("read", p, err)
 	}
 	st, err := file.Stat()
 	if err == nil && !st.Mode().IsRegular() {
@@ -281,9 +282,9 @@ func (s *Store) Get(_ context.Context, key string, r blob.Range) (io.ReadCloser,
 	}
 	if err != nil {
 		_ = file.Close()
-		return nil, blob.Info{}, wrap("read", p, err)
+		return nil, blob.Info{}, wrapError("read", p, err)
 	}
-	in := info(key, st)
+	in := infoOf(key, st)
 	if r.Match != "" && r.Match != in.ETag {
 		_ = file.Close()
 		return nil, in, fault.Precondition.At("read", p).Because("it has changed")
@@ -304,17 +305,17 @@ func (s *Store) Stat(_ context.Context, key string) (blob.Info, error) {
 	if err := blob.CheckKey(key); err != nil {
 		return blob.Info{}, err
 	}
-	if s.barred.holds(s.path(key)) {
-		return blob.Info{}, own(key)
+	if s.barred.holdsPath(s.pathOf(key)) {
+		return blob.Info{}, newBarredFault(key)
 	}
-	st, err := os.Stat(s.path(key))
+	st, err := os.Stat(s.pathOf(key))
 	if err == nil && st.IsDir() {
 		err = fs.ErrNotExist
 	}
 	if err != nil {
-		return blob.Info{}, wrap("stat", s.path(key), err)
+		return blob.Info{}, wrapError("stat", s.pathOf(key), err)
 	}
-	return info(key, st), nil
+	return infoOf(key, st), nil
 }
 
 // Folders implements blob.Store.
@@ -325,8 +326,8 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 	if err := errors.Join(blob.CheckKey(key), blob.Permitted(ctx)); err != nil {
 		return err
 	}
-	if err := os.Remove(s.path(key)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return wrap("delete", s.path(key), err)
+	if err := os.Remove(s.pathOf(key)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return wrapError("delete", s.pathOf(key), err)
 	}
 	return nil
 }
@@ -363,30 +364,30 @@ func (s *Store) ListRange(ctx context.Context, prefix, after, until string) iter
 				return
 			}
 		}
-		if s.barred.holds(s.path(base)) {
-			yield(blob.Info{Key: strings.TrimSuffix(base, "/")}, own(base))
+		if s.barred.holdsPath(s.pathOf(base)) {
+			yield(blob.Info{Key: strings.TrimSuffix(base, "/")}, newBarredFault(base))
 			return
 		}
 		listing := &walker{
 			Store: s, prefix: prefix, after: after, until: until, yield: yield, reached: map[folderID]string{},
 		}
-		if s.links == knownLinks && listing.enter("", false) != nil {
+		if s.links == knownLinks && listing.enterFolder("", false) != nil {
 			return
 		}
-		listing.folder(ctx, base)
+		listing.listFolder(ctx, base)
 	}
 }
 
 // yieldFile lists one file; what is none any more is left out.
 func (s *Store) yieldFile(key string, yield func(blob.Info, error) bool) bool {
-	st, err := os.Stat(s.path(key))
+	st, err := os.Stat(s.pathOf(key))
 	if errors.Is(err, fs.ErrNotExist) {
 		return true // removed since, or a broken link
 	}
 	in := blob.Info{Key: key}
 	if err != nil {
-		err = wrap("stat", s.path(key), err)
-	} else if in = info(key, st); !st.Mode().IsRegular() {
+		err = wrapError("stat", s.pathOf(key), err)
+	} else if in = infoOf(key, st); !st.Mode().IsRegular() {
 		return true
 	}
 	return yield(in, err)
@@ -396,8 +397,8 @@ func (s *Store) isDir(e fs.DirEntry, key string) bool {
 	if e.Type()&fs.ModeSymlink == 0 {
 		return e.IsDir()
 	}
-	st, err := os.Stat(s.path(key))
+	st, err := os.Stat(s.pathOf(key))
 	return err == nil && st.IsDir()
 }
 
-func overlaps(a, b string) bool { return strings.HasPrefix(a, b) || strings.HasPrefix(b, a) }
+func prefixesOverlap(a, b string) bool { return strings.HasPrefix(a, b) || strings.HasPrefix(b, a) }

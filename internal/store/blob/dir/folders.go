@@ -23,7 +23,7 @@ type round struct {
 	err  error
 }
 
-func (f *folders) sync(folder string) error {
+func (f *folders) joinSync(folder string) error {
 	f.mu.Lock()
 	if joined := f.waiting[folder]; joined != nil {
 		f.mu.Unlock()
@@ -37,7 +37,7 @@ func (f *folders) sync(folder string) error {
 	f.waiting[folder] = mine
 	f.mu.Unlock()
 
-	running := &f.running[hash(folder)%uint32(len(f.running))]
+	running := &f.running[hashString(folder)%uint32(len(f.running))]
 	running.Lock()
 	defer running.Unlock()
 	f.mu.Lock()
@@ -54,8 +54,8 @@ var (
 	syncFile   = (*os.File).Sync
 )
 
-// mkdir makes a folder and those above it, each durable in the one above.
-func (s *Store) mkdir(folder string) error {
+// makeFolder makes a folder and those above it, each durable in the one above.
+func (s *Store) makeFolder(folder string) error {
 	if _, ok := s.made.Load(folder); ok {
 		if _, err := os.Lstat(folder); err == nil {
 			return nil
@@ -65,7 +65,7 @@ func (s *Store) mkdir(folder string) error {
 		return durable.MkdirAll(folder, durable.PrivateFolder)
 	}
 	above := filepath.Dir(folder)
-	if err := s.mkdir(above); err != nil {
+	if err := s.makeFolder(above); err != nil {
 		return err
 	}
 	if err := os.Mkdir(folder, durable.PrivateFolder); err != nil {
@@ -73,7 +73,7 @@ func (s *Store) mkdir(folder string) error {
 			return err
 		}
 	}
-	if err := s.folders.sync(above); err != nil { // also where another made it: it may not be durable yet
+	if err := s.folders.joinSync(above); err != nil { // also where another made it: it may not be durable yet
 		return err
 	}
 	s.made.Store(folder, true)

@@ -103,7 +103,7 @@ func TestWritersOfOneFolderShareItsSyncs(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 100 {
 		wg.Go(func() {
-			assert.NoError(t, all.sync("folder"))
+			assert.NoError(t, all.joinSync("folder"))
 		})
 	}
 	wg.Wait()
@@ -123,9 +123,9 @@ func TestASyncThatHasBegunCoversNobodyElse(t *testing.T) {
 	})
 	var all folders
 	first, second := make(chan error, 1), make(chan error, 1)
-	go func() { first <- all.sync("folder") }()
+	go func() { first <- all.joinSync("folder") }()
 	<-begun
-	go func() { second <- all.sync("folder") }()
+	go func() { second <- all.joinSync("folder") }()
 	failed := errors.New("the first failed")
 	finish <- failed
 	assert.ErrorIs(t, <-first, failed, "the first")

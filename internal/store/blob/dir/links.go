@@ -56,8 +56,8 @@ type name struct {
 	skipped error
 }
 
-// classify says what an entry of a folder is.
-func (w *walker) classify(entry fs.DirEntry, key string) name {
+// classifyEntry says what an entry of a folder is.
+func (w *walker) classifyEntry(entry fs.DirEntry, key string) name {
 	if w.links == anyLink {
 		if w.isDir(entry, key) {
 			key += "/"
@@ -66,11 +66,11 @@ func (w *walker) classify(entry fs.DirEntry, key string) name {
 	}
 	kind := entry.Type()
 	if kind&fs.ModeSymlink != 0 {
-		return w.link(key)
+		return w.classifyLink(key)
 	}
 	if len(w.barred) > 0 { // the folder that it lies in is none of them
 		if info, err := entry.Info(); err == nil && w.barred[idOf(info)] {
-			return name{key, own(key)}
+			return name{key, newBarredFault(key)}
 		}
 	}
 	switch {
@@ -79,12 +79,12 @@ func (w *walker) classify(entry fs.DirEntry, key string) name {
 	case kind.IsRegular():
 		return name{key: key}
 	}
-	return name{key, notFollowed(key, "it is a "+special(kind)+", no file").Advise("keep it out of the corpus")}
+	return name{key, notFollowed(key, "it is a "+nameKind(kind)+", no file").Advise("keep it out of the corpus")}
 }
 
 func notFollowed(key, why string) *fault.Error { return fault.NotFollowed.At("read", key).Because(why) }
 
-func special(mode fs.FileMode) string {
+func nameKind(mode fs.FileMode) string {
 	switch {
 	case mode&fs.ModeNamedPipe != 0:
 		return "named pipe"
@@ -96,32 +96,32 @@ func special(mode fs.FileMode) string {
 	return "special file"
 }
 
-// link says what a link leads to, where links are followed.
-func (w *walker) link(key string) name {
+// classifyLink says what a link leads to, where links are followed.
+func (w *walker) classifyLink(key string) name {
 	if w.links == noLink {
 		return name{key, notFollowed(key, "links of a corpus are not followed").
 			Advise("set indexes.<name>.follow_links: true if all that links lead to may be indexed, also outside")}
 	}
-	info, err := os.Stat(w.path(key))
+	info, err := os.Stat(w.pathOf(key))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return name{key, notFollowed(key, "it is a link that leads nowhere")}
 	case err != nil:
-		return name{key, notFollowed(key, "it is a link: "+cause(err).Error())}
-	case w.barred.holds(w.path(key)):
-		return name{key, own(key)}
+		return name{key, notFollowed(key, "it is a link: "+causeOf(err).Error())}
+	case w.barred.holdsPath(w.pathOf(key)):
+		return name{key, newBarredFault(key)}
 	case info.Mode().IsRegular():
 		return name{key: key}
 	case !info.IsDir():
-		return name{key, notFollowed(key, "it is a link to a "+special(info.Mode())+", no file")}
+		return name{key, notFollowed(key, "it is a link to a "+nameKind(info.Mode())+", no file")}
 	}
 	return name{key: key + "/"}
 }
 
-// enter takes a folder onto the path, until leave; what it gives says why the folder is left out. linked: a link led to
-// it.
-func (w *walker) enter(key string, linked bool) error {
-	info, err := os.Stat(w.path(key))
+// enterFolder takes a folder onto the path, until leave; what it gives says why the folder is left out. linked: a link
+// led to it.
+func (w *walker) enterFolder(key string, linked bool) error {
+	info, err := os.Stat(w.pathOf(key))
 	if err != nil { // reading it gives the error; the path has a place for it all the same, which leave takes away
 		w.above = append(w.above, folderID{})
 		return nil
@@ -142,33 +142,33 @@ func (w *walker) enter(key string, linked bool) error {
 	return nil
 }
 
-func (w *walker) leave() { w.above = w.above[:len(w.above)-1] }
+func (w *walker) leaveFolder() { w.above = w.above[:len(w.above)-1] }
 
-// folder lists one folder; it reports whether to go on.
-func (w *walker) folder(ctx context.Context, base string) bool {
+// listFolder lists one folder; it reports whether to go on.
+func (w *walker) listFolder(ctx context.Context, base string) bool {
 	if strings.Count(base, "/") > maxDepth {
 		advice := "move what lies so deep to a higher folder"
 		if w.links == anyLink {
 			advice = "a link leads back to its own folder"
 		}
 		return w.yield(
-			blob.Info{}, fault.Unreadable.At("list", w.path(base)).Because("folders nest too deep").Advise(advice),
+			blob.Info{}, fault.Unreadable.At("list", w.pathOf(base)).Because("folders nest too deep").Advise(advice),
 		)
 	}
-	entries, err := os.ReadDir(w.path(base))
+	entries, err := os.ReadDir(w.pathOf(base))
 	if errors.Is(err, fs.ErrNotExist) {
 		return true
 	}
 	if err != nil {
-		return w.yield(blob.Info{}, wrap("list", w.path(base), err))
+		return w.yield(blob.Info{}, wrapError("list", w.pathOf(base), err))
 	}
 	names := make([]name, 0, len(entries))
 	linked := map[string]bool{}
 	for _, entry := range entries {
-		if key := base + entry.Name(); !w.listsFile(key) && !w.walks(key+"/") {
+		if key := base + entry.Name(); !w.listsFile(key) && !w.walksFolder(key+"/") {
 			continue
 		}
-		found := w.classify(entry, base+entry.Name())
+		found := w.classifyEntry(entry, base+entry.Name())
 		if found.key == tmpDir+"/" {
 			continue
 		}
@@ -180,57 +180,59 @@ func (w *walker) folder(ctx context.Context, base string) bool {
 		if ctx.Err() != nil {
 			return w.yield(blob.Info{}, ctx.Err())
 		}
-		if !w.one(ctx, found, linked[found.key]) {
+		if !w.listEntry(ctx, found, linked[found.key]) {
 			return false
 		}
 	}
 	return true
 }
 
-// within reports whether the range that is listed has a key.
-func (w *walker) within(key string) bool { return key > w.after && (w.until == "" || key <= w.until) }
+// isWithin reports whether the range that is listed has a key.
+func (w *walker) isWithin(key string) bool { return key > w.after && (w.until == "" || key <= w.until) }
 
 // listsFile reports whether a file of that key is listed.
-func (w *walker) listsFile(key string) bool { return strings.HasPrefix(key, w.prefix) && w.within(key) }
-
-// walks reports whether a folder has to be read: something in it may be listed or, where links are followed, reports
-// what comes behind it.
-func (w *walker) walks(folder string) bool {
-	before := folder < w.after && !strings.HasPrefix(w.after, folder)
-	behind := w.until != "" && folder > w.until
-	return overlaps(folder, w.prefix) && !behind && (!before || w.links == knownLinks)
+func (w *walker) listsFile(key string) bool {
+	return strings.HasPrefix(key, w.prefix) && w.isWithin(key)
 }
 
-// one lists an entry of a folder, and what is below it.
-func (w *walker) one(ctx context.Context, found name, linked bool) bool {
+// walksFolder reports whether a folder has to be read: something in it may be listed or, where links are followed,
+// reports what comes behind it.
+func (w *walker) walksFolder(folder string) bool {
+	before := folder < w.after && !strings.HasPrefix(w.after, folder)
+	behind := w.until != "" && folder > w.until
+	return prefixesOverlap(folder, w.prefix) && !behind && (!before || w.links == knownLinks)
+}
+
+// listEntry lists an entry of a folder, and what is below it.
+func (w *walker) listEntry(ctx context.Context, found name, linked bool) bool {
 	folder := strings.HasSuffix(found.key, "/")
-	if folder && !w.walks(found.key) || !folder && !w.listsFile(found.key) {
+	if folder && !w.walksFolder(found.key) || !folder && !w.listsFile(found.key) {
 		return true
 	}
 	if folder && w.links == knownLinks {
-		found.skipped = w.enter(found.key, linked)
+		found.skipped = w.enterFolder(found.key, linked)
 		if found.skipped == nil {
-			defer w.leave()
+			defer w.leaveFolder()
 		}
 	}
 	if found.skipped != nil {
-		if !w.within(found.key) { // a folder that is left out has its place in the order with its '/'
+		if !w.isWithin(found.key) { // a folder that is left out has its place in the order with its '/'
 			return true
 		}
 		key := strings.TrimSuffix(found.key, "/")
 		return w.yield(blob.Info{Key: key}, found.skipped)
 	}
 	if folder {
-		return w.folder(ctx, found.key)
+		return w.listFolder(ctx, found.key)
 	}
 	return w.yieldFile(found.key, w.yield)
 }
 
-// open opens an object for reading. What became a link after it was listed is not followed where links are not, and
-// nothing is waited for: a pipe has no end.
-func (s *Store) open(key string) (*os.File, error) {
+// openObject opens an object for reading. What became a link after it was listed is not followed where links are not,
+// and nothing is waited for: a pipe has no end.
+func (s *Store) openObject(key string) (*os.File, error) {
 	if s.links != noLink {
-		return os.OpenFile(s.path(key), os.O_RDONLY|unix.O_NONBLOCK, 0)
+		return os.OpenFile(s.pathOf(key), os.O_RDONLY|unix.O_NONBLOCK, 0)
 	}
 	root, err := os.Open(s.root)
 	if err != nil {
@@ -240,9 +242,9 @@ func (s *Store) open(key string) (*os.File, error) {
 	descriptor, err := openBeneath(root, key)
 	switch {
 	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.EXDEV):
-		return nil, notFollowed(s.path(key), "links of a corpus are not followed")
+		return nil, notFollowed(s.pathOf(key), "links of a corpus are not followed")
 	case err != nil:
-		return nil, &fs.PathError{Op: "open", Path: s.path(key), Err: err}
+		return nil, &fs.PathError{Op: "open", Path: s.pathOf(key), Err: err}
 	}
-	return os.NewFile(uintptr(descriptor), s.path(key)), nil
+	return os.NewFile(uintptr(descriptor), s.pathOf(key)), nil
 }

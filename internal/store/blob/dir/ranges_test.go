@@ -15,8 +15,8 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
 )
 
-// told returns what a listing gives, errors of objects too.
-func told(t *testing.T, store blob.Store, after, until string) (out []string) {
+// listAll returns what a listing gives, errors of objects too.
+func listAll(t *testing.T, store blob.Store, after, until string) (out []string) {
 	t.Helper()
 	for info, err := range store.ListRange(t.Context(), "", after, until) {
 		require.True(t, err == nil || info.Key != "", "%v", err)
@@ -36,11 +36,11 @@ func TestRangesOfACorpusWithLinksTellEverythingOnce(t *testing.T) {
 	store, err := dir.OpenCorpus(root)
 	require.NoError(t, err)
 	for name, store := range map[string]blob.Store{"named": store, "followed": blob.Following(store)} {
-		all := told(t, store, "", "")
+		all := listAll(t, store, "", "")
 		require.True(t, len(all) >= 12, "%s: %q", name, all)
 		for info := range store.ListRange(t.Context(), "", "", "") {
 			for _, cut := range []string{info.Key, info.Key + "-", info.Key + "/", info.Key + "/deep", info.Key + "0"} {
-				low, high := told(t, store, "", cut), told(t, store, cut, "")
+				low, high := listAll(t, store, "", cut), listAll(t, store, cut, "")
 				assert.True(t, slices.Equal(slices.Concat(low, high), all),
 					"%s, cut at %q: %q and %q, of %q", name, cut, low, high, all)
 			}

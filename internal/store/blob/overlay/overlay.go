@@ -23,7 +23,7 @@ func New(lower, upper blob.Store) Store { return Store{lower, upper} }
 // above marks the tags of the upper store: two stores may use one tag for different contents.
 const above = "above-"
 
-func marked(info blob.Info) blob.Info {
+func markAbove(info blob.Info) blob.Info {
 	info.ETag = above + info.ETag
 	return info
 }
@@ -43,7 +43,7 @@ func (s Store) Get(ctx context.Context, key string, part blob.Range) (io.ReadClo
 	if fault.Is(err, fault.NotFound) {
 		return s.lower.Get(ctx, key, part)
 	}
-	return body, marked(info), err
+	return body, markAbove(info), err
 }
 
 // Stat implements blob.Store.
@@ -52,7 +52,7 @@ func (s Store) Stat(ctx context.Context, key string) (blob.Info, error) {
 	if fault.Is(err, fault.NotFound) {
 		return s.lower.Stat(ctx, key)
 	}
-	return marked(info), err
+	return markAbove(info), err
 }
 
 // Put implements blob.Store: conditions are held to what is seen. The upper store holds them to what others write
@@ -73,7 +73,7 @@ func (s Store) Put(ctx context.Context, key string, body io.Reader, size int64, 
 		}
 	}
 	info, err := s.upper.Put(ctx, key, body, size, cond)
-	return marked(info), err
+	return markAbove(info), err
 }
 
 // List implements blob.Store.
@@ -93,13 +93,13 @@ func (s Store) ListRange(ctx context.Context, prefix, after, until string) iter.
 				return
 			}
 			for more && topErr == nil && top.Key < below.Key {
-				if !yield(marked(top), nil) {
+				if !yield(markAbove(top), nil) {
 					return
 				}
 				top, topErr, more = next()
 			}
 			if more && topErr == nil && top.Key == below.Key {
-				below = marked(top)
+				below = markAbove(top)
 				top, topErr, more = next()
 			}
 			if !yield(below, nil) {
@@ -107,7 +107,7 @@ func (s Store) ListRange(ctx context.Context, prefix, after, until string) iter.
 			}
 		}
 		for more && topErr == nil {
-			if !yield(marked(top), nil) {
+			if !yield(markAbove(top), nil) {
 				return
 			}
 			top, topErr, more = next()

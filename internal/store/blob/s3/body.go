@@ -33,12 +33,12 @@ func (b *body) Read(p []byte) (int, error) {
 	if err == nil || errors.Is(err, io.EOF) {
 		return n, err
 	}
-	err = b.s.wrap(b.ctx, "read", b.key, err)
+	err = b.s.wrapError(b.ctx, "read", b.key, err)
 	if b.left <= 0 || b.etag == "" || b.resumed == resumes || fault.KindOf(err) != fault.Transient {
 		return n, err
 	}
 	b.resumed++
-	rest, again := b.s.get(b.ctx, b.key, blob.Range{Offset: b.at, Length: b.left, Match: b.etag})
+	rest, again := b.s.getObject(b.ctx, b.key, blob.Range{Offset: b.at, Length: b.left, Match: b.etag})
 	if again != nil { // what broke the stream is reported: where the object has changed meanwhile, reading it again heals
 		return n, err
 	}

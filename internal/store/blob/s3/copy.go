@@ -25,17 +25,17 @@ func (s *Store) CopyFrom(ctx context.Context, key string, from blob.Store, sourc
 	if err := blob.CheckKey(key); err != nil {
 		return false, err
 	}
-	if err := readable(source); err != nil {
+	if err := checkReadable(source); err != nil {
 		return false, err
 	}
 	_, err := s.c.CopyObject(ctx, &s3.CopyObjectInput{
-		Bucket: &s.cfg.Bucket, Key: s.key(key), CopySource: aws.String(copySource(other.cfg.Bucket, other.prefix+source)),
+		Bucket: &s.cfg.Bucket, Key: s.fullKey(key), CopySource: aws.String(copySource(other.cfg.Bucket, other.prefix+source)),
 	})
 	if ctx.Err() != nil {
 		return false, ctx.Err()
 	}
-	if code(err) == "NoSuchKey" {
-		return false, fault.NotFound.At("copy", other.Location(source)).Because(reason(err))
+	if codeOf(err) == "NoSuchKey" {
+		return false, fault.NotFound.At("copy", other.Location(source)).Because(reasonOf(err))
 	}
 	return err == nil, nil
 }

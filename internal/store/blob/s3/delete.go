@@ -24,9 +24,9 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 	if err := blob.CheckKey(key); err != nil {
 		return err
 	}
-	_, err := retried(ctx, func(ctx context.Context) (*s3.DeleteObjectOutput, error) {
-		out, err := s.c.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &s.cfg.Bucket, Key: s.key(key)})
-		return out, s.wrap(ctx, "delete", key, err)
+	_, err := retryValue(ctx, func(ctx context.Context) (*s3.DeleteObjectOutput, error) {
+		out, err := s.c.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &s.cfg.Bucket, Key: s.fullKey(key)})
+		return out, s.wrapError(ctx, "delete", key, err)
 	})
 	if fault.Is(err, fault.NotFound) {
 		return nil
@@ -44,10 +44,10 @@ func (s *Store) DeleteAll(ctx context.Context, keys []string) error {
 	}
 	var failures blob.Failures
 	for part := range slices.Chunk(keys, perDelete) {
-		out, err := retried(ctx, func(ctx context.Context) (*s3.DeleteObjectsOutput, error) {
+		out, err := retryValue(ctx, func(ctx context.Context) (*s3.DeleteObjectsOutput, error) {
 			objects := make([]types.ObjectIdentifier, len(part))
 			for i, key := range part {
-				objects[i].Key = s.key(key)
+				objects[i].Key = s.fullKey(key)
 			}
 			out, err := s.c.DeleteObjects(ctx, &s3.DeleteObjectsInput{
 				Bucket: &s.cfg.Bucket, Delete: &types.Delete{Objects: objects, Quiet: aws.Bool(true)},
@@ -55,7 +55,7 @@ func (s *Store) DeleteAll(ctx context.Context, keys []string) error {
 			if oneByOne(err) {
 				return nil, err
 			}
-			return out, s.wrap(ctx, "delete", part[0], err)
+			return out, s.wrapError(ctx, "delete", part[0], err)
 		})
 		switch {
 		case oneByOne(err):
@@ -66,7 +66,7 @@ func (s *Store) DeleteAll(ctx context.Context, keys []string) error {
 			return err
 		default:
 			for _, refused := range out.Errors {
-				failures.Add(s.refused(ctx, refused))
+				failures.Add(s.toDeleteFault(ctx, refused))
 			}
 		}
 	}
@@ -102,23 +102,23 @@ func (s *Store) deleteEach(ctx context.Context, keys []string, failures *blob.Fa
 // oneByOne says that the store has no deletion of many objects, requires a checksum that is out of use, or refuses it:
 // for many objects some servers (SeaweedFS) ask for the right to the bucket, and for one that to its prefix is enough.
 func oneByOne(err error) bool {
-	switch code(err) {
+	switch codeOf(err) {
 	case "AccessDenied":
 		return true
 	case "MissingContentMD5", "NotImplemented", "MethodNotAllowed":
 		return true
 	}
-	st := status(err)
+	st := statusOf(err)
 	return st == http.StatusNotImplemented || st == http.StatusMethodNotAllowed
 }
 
-// refused is why one of many objects stayed.
-func (s *Store) refused(ctx context.Context, refused types.Error) error {
+// toDeleteFault is why one of many objects stayed.
+func (s *Store) toDeleteFault(ctx context.Context, refused types.Error) error {
 	key := aws.ToString(refused.Key)
 	if len(key) >= len(s.prefix) {
 		key = key[len(s.prefix):]
 	}
-	err := s.wrap(ctx, "delete", key, &smithy.GenericAPIError{
+	err := s.wrapError(ctx, "delete", key, &smithy.GenericAPIError{
 		Code: aws.ToString(refused.Code), Message: aws.ToString(refused.Message),
 	})
 	if fault.Is(err, fault.NotFound) {

@@ -15,8 +15,8 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
-// status is the HTTP status in an error's chain, or 0.
-func status(err error) int {
+// statusOf is the HTTP status in an error's chain, or 0.
+func statusOf(err error) int {
 	var re *smithyhttp.ResponseError
 	if errors.As(err, &re) {
 		return re.HTTPStatusCode()
@@ -24,7 +24,7 @@ func status(err error) int {
 	return 0
 }
 
-func code(err error) string {
+func codeOf(err error) string {
 	var ae smithy.APIError
 	if errors.As(err, &ae) {
 		return ae.ErrorCode()
@@ -32,33 +32,33 @@ func code(err error) string {
 	return ""
 }
 
-func conflict(err error) bool {
-	return status(err) == http.StatusConflict && code(err) != "BucketAlreadyExists"
+func isConflict(err error) bool {
+	return statusOf(err) == http.StatusConflict && codeOf(err) != "BucketAlreadyExists"
 }
 
 // wrapWrite is wrap for a write under a condition.
 func (s *Store) wrapWrite(ctx context.Context, key string, cond blob.Cond, err error) error {
-	st := status(err)
+	st := statusOf(err)
 	switch {
 	case err == nil || cond == (blob.Cond{}):
 	case st == http.StatusPreconditionFailed,
-		st == http.StatusNotFound && cond.Match != "" && code(err) != "NoSuchBucket":
+		st == http.StatusNotFound && cond.Match != "" && codeOf(err) != "NoSuchBucket":
 		why := "it has changed"
 		if cond.Absent {
 			why = "it exists"
 		}
 		return fault.Precondition.At("write", s.Location(key)).Because(why)
-	case st == http.StatusNotImplemented, code(err) == "NotImplemented":
+	case st == http.StatusNotImplemented, codeOf(err) == "NotImplemented":
 		return fault.StoreDenied.At("write", s.Location(key)).
 			Because(err).
 			Advise("the store has no conditional writes, which the build lease and the published pointer rest on: " +
 				"use one that has (AWS S3, SeaweedFS 4.16 or later, versitygw)")
 	}
-	return s.wrap(ctx, "write", key, err)
+	return s.wrapError(ctx, "write", key, err)
 }
 
-// wrap makes a fault of an SDK error: what failed, on which object, why, and which setting to mend.
-func (s *Store) wrap(ctx context.Context, op, key string, err error) error {
+// wrapError makes a fault of an SDK error: what failed, on which object, why, and which setting to mend.
+func (s *Store) wrapError(ctx context.Context, op, key string, err error) error {
 	if err == nil || fault.As(err) != nil {
 		return err
 	}
@@ -67,9 +67,9 @@ func (s *Store) wrap(ctx context.Context, op, key string, err error) error {
 	}
 	object := s.Location(key)
 	denied := func(hint string) error {
-		return fault.StoreDenied.At(op, object).Because(reason(err)).Advise(hint)
+		return fault.StoreDenied.At(op, object).Because(reasonOf(err)).Advise(hint)
 	}
-	switch code(err) {
+	switch codeOf(err) {
 	case "NoSuchBucket":
 		return denied(
 			"bucket " + s.cfg.Bucket + " does not exist there: make it, or correct " + s.cfg.Setting + " and stores.s3.endpoint",
@@ -77,7 +77,7 @@ func (s *Store) wrap(ctx context.Context, op, key string, err error) error {
 	case "InvalidObjectState":
 		return blob.ArchivedObject(object, archiveOf(err))
 	case "NoSuchKey", "NotFound", "NoSuchUpload":
-		return fault.NotFound.At(op, object).Because(reason(err))
+		return fault.NotFound.At(op, object).Because(reasonOf(err))
 	case "RequestTimeTooSkewed":
 		return denied("this machine's clock differs from the store's: set it by NTP")
 	case "InvalidAccessKeyId",
@@ -95,29 +95,29 @@ func (s *Store) wrap(ctx context.Context, op, key string, err error) error {
 		"IllegalLocationConstraintException",
 		"IncorrectEndpoint":
 		return fault.BadConfig.At(op, object).
-			Because(reason(err)).
+			Because(reasonOf(err)).
 			Advise("the bucket lies in another region than " + s.cfg.Region + ": set stores.s3.region")
 	case "AccessDenied", "AllAccessDisabled", "AccountProblem":
 		return denied("let these credentials list, read, write and delete below " + s.cfg.Setting)
 	case "QuotaExceeded", "XMinioStorageFull", "InsufficientStorage":
 		return fault.StoreFull.At(op, object).
-			Because(reason(err)).
+			Because(reasonOf(err)).
 			Advise("make room in the store, then resume: nothing paid is lost")
 	}
-	switch status(err) {
+	switch statusOf(err) {
 	case http.StatusNotFound:
-		return fault.NotFound.At(op, object).Because(reason(err))
+		return fault.NotFound.At(op, object).Because(reasonOf(err))
 	case http.StatusPreconditionFailed:
 		return fault.Precondition.At(op, object).Because("it has changed")
 	case http.StatusMovedPermanently, http.StatusTemporaryRedirect:
 		return fault.BadConfig.At(op, object).
-			Because(reason(err)).
+			Because(reasonOf(err)).
 			Advise("the bucket lies in another region than " + s.cfg.Region + ": set stores.s3.region")
 	case http.StatusForbidden, http.StatusUnauthorized:
 		return denied("let these credentials list, read, write and delete below " + s.cfg.Setting)
 	case http.StatusInsufficientStorage:
 		return fault.StoreFull.At(op, object).
-			Because(reason(err)).
+			Because(reasonOf(err)).
 			Advise("make room in the store, then resume: nothing paid is lost")
 	case http.StatusBadRequest, http.StatusNotImplemented, http.StatusMethodNotAllowed:
 		return denied("the store refuses the request: check stores.s3.endpoint, region and path_style")
@@ -129,7 +129,7 @@ func (s *Store) wrap(ctx context.Context, op, key string, err error) error {
 		)
 	}
 	return fault.StoreDown.At(op, object).
-		Because(cause{reason(err), err}).
+		Because(cause{reasonOf(err), err}).
 		Advise("check stores.s3.endpoint and the network")
 }
 
@@ -152,8 +152,8 @@ func isSigning(err error) bool {
 	return false
 }
 
-// reason leaves out what the SDK says around a cause: request ids and the name of the operation.
-func reason(err error) string {
+// reasonOf leaves out what the SDK says around a cause: request ids and the name of the operation.
+func reasonOf(err error) string {
 	var ae smithy.APIError
 	if errors.As(err, &ae) && ae.ErrorCode() != "" {
 		if ae.ErrorMessage() == "" {

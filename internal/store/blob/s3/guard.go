@@ -33,13 +33,13 @@ func (g guard) Do(request *http.Request) (*http.Response, error) {
 	watch.timer = time.AfterFunc(2*g.limit, func() { cancel(errStalled) })
 	request = request.WithContext(ctx)
 	if request.Body != nil && request.Body != http.NoBody {
-		watch.sent(g.limit)
+		watch.restartTimer(g.limit)
 		request.Body = &sending{request.Body, watch}
 	}
 	response, err := g.client.Do(request)
-	watch.answer()
+	watch.markAnswered()
 	if err != nil {
-		err = watch.cause(err)
+		err = watch.causeOf(err)
 		cancel(nil)
 		return response, err
 	}
@@ -57,9 +57,9 @@ type watch struct {
 	answered bool
 }
 
-// sent begins the time of a request again, unless the answer is there already: a store may answer early, while the rest
-// of the body is still asked for.
-func (w *watch) sent(limit time.Duration) {
+// restartTimer begins the time of a request again, unless the answer is there already: a store may answer early, while
+// the rest of the body is still asked for.
+func (w *watch) restartTimer(limit time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.answered {
@@ -67,16 +67,16 @@ func (w *watch) sent(limit time.Duration) {
 	}
 }
 
-// answer ends the time of the request.
-func (w *watch) answer() {
+// markAnswered ends the time of the request.
+func (w *watch) markAnswered() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.answered = true
 	w.timer.Stop()
 }
 
-// cause distinguishes a stall from other ends of the exchange.
-func (w *watch) cause(err error) error {
+// causeOf distinguishes a stall from other ends of the exchange.
+func (w *watch) causeOf(err error) error {
 	if errors.Is(context.Cause(w.ctx), errStalled) {
 		return errStalled
 	}
@@ -95,7 +95,7 @@ func (s *sending) Read(p []byte) (int, error) {
 	if err != nil {
 		limit *= 2 // the last part is on its way, and then it is the store's turn
 	}
-	s.watch.sent(limit)
+	s.watch.restartTimer(limit)
 	return n, err
 }
 
@@ -110,7 +110,7 @@ func (r *receiving) Read(p []byte) (int, error) {
 	n, err := r.ReadCloser.Read(p)
 	r.watch.timer.Stop()
 	if err != nil && !errors.Is(err, io.EOF) {
-		err = r.watch.cause(err)
+		err = r.watch.causeOf(err)
 	}
 	return n, err
 }

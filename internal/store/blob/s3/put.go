@@ -43,21 +43,21 @@ func (s *Store) Put(
 	n, err := io.ReadFull(reader, *buf)
 	last := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 	if err != nil && !last {
-		return blob.Info{}, s.read(key, err)
+		return blob.Info{}, s.newBodyFault(key, err)
 	}
 	if n == len(*buf) && size == int64(n) {
 		last = true
 	}
 	if !last {
-		return s.multipart(ctx, key, reader, *buf, size, cond)
+		return s.putMultipart(ctx, key, reader, *buf, size, cond)
 	}
 	if size >= 0 && int64(n) != size {
-		return blob.Info{}, s.read(key, fmt.Errorf("got %d of %d bytes", n, size))
+		return blob.Info{}, s.newBodyFault(key, fmt.Errorf("got %d of %d bytes", n, size))
 	}
-	in := &s3.PutObjectInput{Bucket: &s.cfg.Bucket, Key: s.key(key), ContentLength: aws.Int64(int64(n))}
-	in.IfNoneMatch, in.IfMatch = conditions(cond)
+	in := &s3.PutObjectInput{Bucket: &s.cfg.Bucket, Key: s.fullKey(key), ContentLength: aws.Int64(int64(n))}
+	in.IfNoneMatch, in.IfMatch = conditionsOf(cond)
 	var out *s3.PutObjectOutput
-	err = s.conditionally(ctx, cond, func(ctx context.Context) error {
+	err = s.writeConditionally(ctx, cond, func(ctx context.Context) error {
 		in.Body = bytes.NewReader((*buf)[:n])
 		var err error
 		out, err = s.c.PutObject(ctx, in)
@@ -69,15 +69,15 @@ func (s *Store) Put(
 	return blob.Info{Key: key, Size: int64(n), ETag: aws.ToString(out.ETag), Modified: time.Now()}, nil
 }
 
-// read is the failure of a body.
-func (s *Store) read(key string, err error) error {
+// newBodyFault is the failure of a body.
+func (s *Store) newBodyFault(key string, err error) error {
 	if fault.As(err) != nil {
 		return err
 	}
 	return fault.StoreDown.At("read the body of", s.Location(key)).Because(err)
 }
 
-func conditions(cond blob.Cond) (none, match *string) {
+func conditionsOf(cond blob.Cond) (none, match *string) {
 	if cond.Absent {
 		none = aws.String("*")
 	}
@@ -87,15 +87,15 @@ func conditions(cond blob.Cond) (none, match *string) {
 	return none, match
 }
 
-// conditionally repeats a write without a condition; one with a condition is sent once, except where S3 itself says
-// that it did nothing because another request was in its way (409).
-func (s *Store) conditionally(ctx context.Context, c blob.Cond, f func(context.Context) error) error {
+// writeConditionally repeats a write without a condition; one with a condition is sent once, except where S3 itself
+// says that it did nothing because another request was in its way (409).
+func (s *Store) writeConditionally(ctx context.Context, c blob.Cond, f func(context.Context) error) error {
 	if c == (blob.Cond{}) {
 		return retry.Do(ctx, f)
 	}
 	for i := 0; ; i++ {
 		err := f(ctx)
-		if i == 20 || !conflict(err) {
+		if i == 20 || !isConflict(err) {
 			return err
 		}
 		select {
@@ -106,9 +106,9 @@ func (s *Store) conditionally(ctx context.Context, c blob.Cond, f func(context.C
 	}
 }
 
-// multipart writes a body part by part; first is full. The object appears, under its condition, when all parts are
+// putMultipart writes a body part by part; first is full. The object appears, under its condition, when all parts are
 // there.
-func (s *Store) multipart(
+func (s *Store) putMultipart(
 	ctx context.Context,
 	key string,
 	reader io.Reader,
@@ -121,12 +121,12 @@ func (s *Store) multipart(
 			return info, fault.Precondition.At("write", s.Location(key)).Because("it exists")
 		}
 	}
-	up, err := retried(ctx, func(ctx context.Context) (*s3.CreateMultipartUploadOutput, error) {
+	up, err := retryValue(ctx, func(ctx context.Context) (*s3.CreateMultipartUploadOutput, error) {
 		out, err := s.c.CreateMultipartUpload(
 			ctx,
-			&s3.CreateMultipartUploadInput{Bucket: &s.cfg.Bucket, Key: s.key(key)},
+			&s3.CreateMultipartUploadInput{Bucket: &s.cfg.Bucket, Key: s.fullKey(key)},
 		)
-		return out, s.wrap(ctx, "write", key, err)
+		return out, s.wrapError(ctx, "write", key, err)
 	})
 	if err != nil {
 		return info, err
@@ -137,31 +137,31 @@ func (s *Store) multipart(
 			defer cancel()
 			_, aerr := s.c.AbortMultipartUpload(
 				actx,
-				&s3.AbortMultipartUploadInput{Bucket: &s.cfg.Bucket, Key: s.key(key), UploadId: up.UploadId},
+				&s3.AbortMultipartUploadInput{Bucket: &s.cfg.Bucket, Key: s.fullKey(key), UploadId: up.UploadId},
 			)
 			if aerr != nil && fault.As(err) == nil {
 				err = errors.Join(err, aerr)
 			}
 		}
 	}()
-	parts, total, err := s.parts(ctx, key, up.UploadId, reader, buf)
+	parts, total, err := s.putParts(ctx, key, up.UploadId, reader, buf)
 	if err != nil {
 		return info, err
 	}
 	if size >= 0 && total != size {
-		return info, s.read(key, fmt.Errorf("got %d of %d bytes", total, size))
+		return info, s.newBodyFault(key, fmt.Errorf("got %d of %d bytes", total, size))
 	}
 	in := &s3.CompleteMultipartUploadInput{
 		Bucket:          &s.cfg.Bucket,
-		Key:             s.key(key),
+		Key:             s.fullKey(key),
 		UploadId:        up.UploadId,
 		MultipartUpload: &types.CompletedMultipartUpload{Parts: parts},
 	}
-	in.IfNoneMatch, in.IfMatch = conditions(cond)
+	in.IfNoneMatch, in.IfMatch = conditionsOf(cond)
 	var out *s3.CompleteMultipartUploadOutput
 	// Completing is never repeated: a reply that was lost leaves an upload that is unknown, and the caller writes
 	// again.
-	if err = s.conditionally(ctx, blob.Cond{Match: "once"}, func(ctx context.Context) error {
+	if err = s.writeConditionally(ctx, blob.Cond{Match: "once"}, func(ctx context.Context) error {
 		var err error
 		out, err = s.c.CompleteMultipartUpload(ctx, in)
 		return s.wrapWrite(ctx, key, cond, err)
@@ -171,7 +171,7 @@ func (s *Store) multipart(
 	return blob.Info{Key: key, Size: total, ETag: aws.ToString(out.ETag), Modified: time.Now()}, nil
 }
 
-func (s *Store) parts(
+func (s *Store) putParts(
 	ctx context.Context,
 	key string,
 	upload *string,
@@ -182,15 +182,15 @@ func (s *Store) parts(
 	var total int64
 	for n, end := len(buf), false; n > 0; {
 		num := aws.Int32(int32(len(done) + 1))
-		out, err := retried(ctx, func(ctx context.Context) (*s3.UploadPartOutput, error) {
+		out, err := retryValue(ctx, func(ctx context.Context) (*s3.UploadPartOutput, error) {
 			out, err := s.c.UploadPart(
 				ctx,
 				&s3.UploadPartInput{
-					Bucket: &s.cfg.Bucket, Key: s.key(key), UploadId: upload, PartNumber: num,
+					Bucket: &s.cfg.Bucket, Key: s.fullKey(key), UploadId: upload, PartNumber: num,
 					Body: bytes.NewReader(buf[:n]), ContentLength: aws.Int64(int64(n)),
 				},
 			)
-			return out, s.wrap(ctx, "write", key, err)
+			return out, s.wrapError(ctx, "write", key, err)
 		})
 		if err != nil {
 			return nil, 0, err
@@ -206,7 +206,7 @@ func (s *Store) parts(
 		n, err = io.ReadFull(reader, buf)
 		end = errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 		if err != nil && !end {
-			return nil, 0, s.read(key, err)
+			return nil, 0, s.newBodyFault(key, err)
 		}
 	}
 	return done, total, nil

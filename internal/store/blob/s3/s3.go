@@ -94,12 +94,12 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 		options.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
 		options.DisableLogOutputChecksumValidationSkipped = true
 	})
-	_, err = retried(ctx, func(ctx context.Context) (*s3.ListObjectsV2Output, error) {
+	_, err = retryValue(ctx, func(ctx context.Context) (*s3.ListObjectsV2Output, error) {
 		out, err := store.c.ListObjectsV2(
 			ctx,
 			&s3.ListObjectsV2Input{Bucket: &c.Bucket, Prefix: aws.String(store.prefix), MaxKeys: aws.Int32(1)},
 		)
-		return out, store.wrap(ctx, "open bucket", "", err)
+		return out, store.wrapError(ctx, "open bucket", "", err)
 	})
 	if err != nil {
 		return nil, err
@@ -107,8 +107,8 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	return store, nil
 }
 
-// retried repeats what may be repeated.
-func retried[T any](ctx context.Context, f func(context.Context) (T, error)) (T, error) {
+// retryValue repeats what may be repeated.
+func retryValue[T any](ctx context.Context, f func(context.Context) (T, error)) (T, error) {
 	var out T
 	err := retry.Do(ctx, func(ctx context.Context) error {
 		var err error
@@ -118,16 +118,16 @@ func retried[T any](ctx context.Context, f func(context.Context) (T, error)) (T,
 	return out, err
 }
 
-func (s *Store) key(k string) *string { return aws.String(s.prefix + k) }
+func (s *Store) fullKey(k string) *string { return aws.String(s.prefix + k) }
 
 // Location is the object's URI.
 func (s *Store) Location(key string) string {
 	return "s3://" + s.cfg.Bucket + "/" + s.prefix + key
 }
 
-// readable refuses a key that some servers of S3 take for a path out of the bucket. A bucket may hold such an object:
-// as a document it is one that cannot be read.
-func readable(key string) error {
+// checkReadable refuses a key that some servers of S3 take for a path out of the bucket. A bucket may hold such an
+// object: as a document it is one that cannot be read.
+func checkReadable(key string) error {
 	if err := blob.CheckKey(key); err != nil {
 		return fault.Unreadable.At("read", fault.Quoted(key)).Because(err).Advise("give the object another key")
 	}
@@ -136,15 +136,15 @@ func readable(key string) error {
 
 // Get implements blob.Store.
 func (s *Store) Get(ctx context.Context, key string, r blob.Range) (io.ReadCloser, blob.Info, error) {
-	if err := readable(key); err != nil {
+	if err := checkReadable(key); err != nil {
 		return nil, blob.Info{}, err
 	}
 	if r.Length == 0 {
 		in, err := s.Stat(ctx, key)
 		return io.NopCloser(strings.NewReader("")), in, err
 	}
-	out, err := s.get(ctx, key, r)
-	if status(err) == http.StatusRequestedRangeNotSatisfiable { // nothing lies at or after the offset
+	out, err := s.getObject(ctx, key, r)
+	if statusOf(err) == http.StatusRequestedRangeNotSatisfiable { // nothing lies at or after the offset
 		info, serr := s.Stat(ctx, key)
 		if serr == nil && r.Match != "" && info.ETag != r.Match {
 			serr = fault.Precondition.At("read", s.Location(key)).Because("it has changed")
@@ -159,7 +159,7 @@ func (s *Store) Get(ctx context.Context, key string, r blob.Range) (io.ReadClose
 		Size:     aws.ToInt64(out.ContentLength),
 		ETag:     aws.ToString(out.ETag),
 		Modified: aws.ToTime(out.LastModified),
-		Encoding: packing(key, aws.ToString(out.ContentEncoding)),
+		Encoding: packingOf(key, aws.ToString(out.ContentEncoding)),
 	}
 	if r.Offset > 0 || r.Length > 0 { // the length is the part's: the whole's is behind the slash of Content-Range
 		if _, total, ok := strings.Cut(aws.ToString(out.ContentRange), "/"); ok {
@@ -171,9 +171,9 @@ func (s *Store) Get(ctx context.Context, key string, r blob.Range) (io.ReadClose
 	}, info, nil
 }
 
-// get asks for an object or a part of it, and again where that fails for a moment.
-func (s *Store) get(ctx context.Context, key string, r blob.Range) (*s3.GetObjectOutput, error) {
-	in := &s3.GetObjectInput{Bucket: &s.cfg.Bucket, Key: s.key(key)}
+// getObject asks for an object or a part of it, and again where that fails for a moment.
+func (s *Store) getObject(ctx context.Context, key string, r blob.Range) (*s3.GetObjectOutput, error) {
+	in := &s3.GetObjectInput{Bucket: &s.cfg.Bucket, Key: s.fullKey(key)}
 	switch {
 	case r.Length > 0:
 		in.Range = aws.String(fmt.Sprintf("bytes=%d-%d", r.Offset, r.Offset+r.Length-1))
@@ -183,20 +183,20 @@ func (s *Store) get(ctx context.Context, key string, r blob.Range) (*s3.GetObjec
 	if r.Match != "" {
 		in.IfMatch = aws.String(r.Match)
 	}
-	return retried(ctx, func(ctx context.Context) (*s3.GetObjectOutput, error) {
+	return retryValue(ctx, func(ctx context.Context) (*s3.GetObjectOutput, error) {
 		out, err := s.c.GetObject(ctx, in)
-		return out, s.wrap(ctx, "read", key, err)
+		return out, s.wrapError(ctx, "read", key, err)
 	})
 }
 
 // Stat implements blob.Store.
 func (s *Store) Stat(ctx context.Context, key string) (blob.Info, error) {
-	if err := readable(key); err != nil {
+	if err := checkReadable(key); err != nil {
 		return blob.Info{}, err
 	}
-	out, err := retried(ctx, func(ctx context.Context) (*s3.HeadObjectOutput, error) {
-		out, err := s.c.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &s.cfg.Bucket, Key: s.key(key)})
-		return out, s.wrap(ctx, "stat", key, err)
+	out, err := retryValue(ctx, func(ctx context.Context) (*s3.HeadObjectOutput, error) {
+		out, err := s.c.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &s.cfg.Bucket, Key: s.fullKey(key)})
+		return out, s.wrapError(ctx, "stat", key, err)
 	})
 	if err != nil {
 		return blob.Info{}, err
@@ -212,13 +212,13 @@ func (s *Store) Stat(ctx context.Context, key string) (blob.Info, error) {
 // Folders implements blob.Store.
 func (s *Store) Folders(ctx context.Context) ([]string, error) {
 	in := &s3.ListObjectsV2Input{
-		Bucket: &s.cfg.Bucket, Prefix: s.key(""), Delimiter: aws.String("/"), EncodingType: types.EncodingTypeUrl,
+		Bucket: &s.cfg.Bucket, Prefix: s.fullKey(""), Delimiter: aws.String("/"), EncodingType: types.EncodingTypeUrl,
 	}
 	var folders []string
 	for {
-		page, err := retried(ctx, func(ctx context.Context) (*s3.ListObjectsV2Output, error) {
+		page, err := retryValue(ctx, func(ctx context.Context) (*s3.ListObjectsV2Output, error) {
 			out, err := s.c.ListObjectsV2(ctx, in)
-			return out, s.wrap(ctx, "list folders of", "", err)
+			return out, s.wrapError(ctx, "list folders of", "", err)
 		})
 		if err != nil {
 			return nil, err
@@ -250,20 +250,20 @@ func (s *Store) ListRange(ctx context.Context, prefix, after, until string) iter
 	return func(yield func(blob.Info, error) bool) {
 		in := &s3.ListObjectsV2Input{
 			Bucket:       &s.cfg.Bucket,
-			Prefix:       s.key(prefix),
+			Prefix:       s.fullKey(prefix),
 			EncodingType: types.EncodingTypeUrl,
 		}
 		if after != "" {
-			in.StartAfter = s.key(after)
+			in.StartAfter = s.fullKey(after)
 		}
 		for {
-			page, err := s.page(ctx, in, prefix)
+			page, err := s.pageOf(ctx, in, prefix)
 			if err != nil {
 				yield(blob.Info{}, err)
 				return
 			}
 			for _, object := range page.Contents {
-				info := s.listed(page, object)
+				info := s.infoOf(page, object)
 				if until != "" && info.Key > until {
 					return
 				}
@@ -282,13 +282,13 @@ func (s *Store) ListRange(ctx context.Context, prefix, after, until string) iter
 	}
 }
 
-// page asks for a page of a listing. Where it has archived objects it is asked for again with what says which of these
-// are restored, as all that follow are: servers that know no archives need not know that.
-func (s *Store) page(ctx context.Context, in *s3.ListObjectsV2Input, prefix string) (*s3.ListObjectsV2Output, error) {
+// pageOf asks for a page of a listing. Where it has archived objects it is asked for again with what says which of
+// these are restored, as all that follow are: servers that know no archives need not know that.
+func (s *Store) pageOf(ctx context.Context, in *s3.ListObjectsV2Input, prefix string) (*s3.ListObjectsV2Output, error) {
 	ask := func(in *s3.ListObjectsV2Input) (*s3.ListObjectsV2Output, error) {
-		return retried(ctx, func(ctx context.Context) (*s3.ListObjectsV2Output, error) {
+		return retryValue(ctx, func(ctx context.Context) (*s3.ListObjectsV2Output, error) {
 			out, err := s.c.ListObjectsV2(ctx, in)
-			return out, s.wrap(ctx, "list", prefix, err)
+			return out, s.wrapError(ctx, "list", prefix, err)
 		})
 	}
 	page, err := ask(in)
@@ -304,8 +304,8 @@ func (s *Store) page(ctx context.Context, in *s3.ListObjectsV2Input, prefix stri
 	return page, nil
 }
 
-// listed is an object of a listing.
-func (s *Store) listed(page *s3.ListObjectsV2Output, object types.Object) blob.Info {
+// infoOf is an object of a listing.
+func (s *Store) infoOf(page *s3.ListObjectsV2Output, object types.Object) blob.Info {
 	key := aws.ToString(object.Key)
 	if page.EncodingType == types.EncodingTypeUrl {
 		if plain, err := url.QueryUnescape(key); err == nil {
@@ -333,8 +333,8 @@ func archiveClass(object types.Object) string {
 	return ""
 }
 
-// packing is how an object is packed by its Content-Encoding. That of a key which says the same itself packs it once.
-func packing(key, encoding string) string {
+// packingOf is how an object is packed by its Content-Encoding. That of a key which says the same itself packs it once.
+func packingOf(key, encoding string) string {
 	if strings.HasSuffix(strings.ToLower(key), ".gz") {
 		return ""
 	}

@@ -65,7 +65,7 @@ func (s *Store) Lease(ctx context.Context, index, generation, reader string, ttl
 // LeaseAll implements coordination.Readers, in one transaction.
 func (s *Store) LeaseAll(_ context.Context, held []coordination.Held, reader string, ttl time.Duration) error {
 	until := binary.BigEndian.AppendUint64(nil, uint64(time.Now().Add(ttl).UnixMilli()))
-	return s.update(func(tx *bbolt.Tx) error {
+	return s.updateStore(func(tx *bbolt.Tx) error {
 		for _, one := range held {
 			key := one.Index + "\x00" + one.Generation + "\x00" + reader
 			if err := tx.Bucket(leaseBucket).Put([]byte(key), until); err != nil {
@@ -81,7 +81,7 @@ func (s *Store) Leased(_ context.Context, index string) (map[string]bool, error)
 	out := map[string]bool{}
 	now := uint64(time.Now().UnixMilli())
 	prefix := []byte(index + "\x00")
-	err := s.view(func(tx *bbolt.Tx) error {
+	err := s.viewStore(func(tx *bbolt.Tx) error {
 		cursor := tx.Bucket(leaseBucket).Cursor()
 		for key, until := cursor.Seek(prefix); bytes.HasPrefix(key, prefix); key, until = cursor.Next() {
 			generation, _, _ := bytes.Cut(key[len(prefix):], []byte{0})
@@ -96,7 +96,7 @@ func (s *Store) Leased(_ context.Context, index string) (map[string]bool, error)
 
 // Mirror implements coordination.Readers.
 func (s *Store) Mirror(_ context.Context, index string, epoch int64, pointer []byte) error {
-	return s.update(func(tx *bbolt.Tx) error {
+	return s.updateStore(func(tx *bbolt.Tx) error {
 		value := append(binary.BigEndian.AppendUint64(nil, uint64(epoch)), pointer...)
 		if _, err := tx.Bucket(mirrorBucket).NextSequence(); err != nil {
 			return err
@@ -107,7 +107,7 @@ func (s *Store) Mirror(_ context.Context, index string, epoch int64, pointer []b
 
 // Mirrors implements coordination.Readers.
 func (s *Store) Mirrors(_ context.Context, known string) (version string, pointers map[string][]byte, err error) {
-	err = s.view(func(tx *bbolt.Tx) error {
+	err = s.viewStore(func(tx *bbolt.Tx) error {
 		bucket := tx.Bucket(mirrorBucket)
 		if version = strconv.FormatUint(bucket.Sequence(), 10); version == known {
 			return nil

@@ -12,21 +12,21 @@ import (
 	"github.com/unweaver/unweaver/internal/store/coordination"
 )
 
-func (s *Store) update(f func(tx *bbolt.Tx) error) error {
+func (s *Store) updateStore(f func(tx *bbolt.Tx) error) error {
 	return boltfile.Update(s.db, "write", s.path, f)
 }
 
-func (s *Store) view(f func(tx *bbolt.Tx) error) error {
+func (s *Store) viewStore(f func(tx *bbolt.Tx) error) error {
 	return boltfile.View(s.db, "read", s.path, f)
 }
 
 func (s *Store) put(bucket []byte, key string, value []byte) error {
-	return s.update(func(tx *bbolt.Tx) error { return tx.Bucket(bucket).Put([]byte(key), value) })
+	return s.updateStore(func(tx *bbolt.Tx) error { return tx.Bucket(bucket).Put([]byte(key), value) })
 }
 
 func (s *Store) get(bucket []byte, key string) ([]byte, error) {
 	var out []byte
-	err := s.view(func(tx *bbolt.Tx) error {
+	err := s.viewStore(func(tx *bbolt.Tx) error {
 		out = bytes.Clone(tx.Bucket(bucket).Get([]byte(key)))
 		return nil
 	})
@@ -46,9 +46,9 @@ func fieldsOf(tx *bbolt.Tx, bucket []byte, run string) map[string][]byte {
 	return out
 }
 
-func (s *Store) fields(bucket []byte, run string) (map[string][]byte, error) {
+func (s *Store) readFields(bucket []byte, run string) (map[string][]byte, error) {
 	var out map[string][]byte
-	err := s.view(func(tx *bbolt.Tx) error {
+	err := s.viewStore(func(tx *bbolt.Tx) error {
 		out = fieldsOf(tx, bucket, run)
 		return nil
 	})
@@ -62,7 +62,7 @@ func (s *Store) SetProgress(_ context.Context, run, field string, value []byte) 
 
 // Progress implements coordination.Runs.
 func (s *Store) Progress(_ context.Context, run string) (map[string][]byte, error) {
-	return s.fields(progressBucket, run)
+	return s.readFields(progressBucket, run)
 }
 
 // SetProblem implements coordination.Runs.
@@ -70,12 +70,12 @@ func (s *Store) SetProblem(_ context.Context, run, key string, value []byte) err
 	if value != nil {
 		return s.put(problemBucket, run+"\x00"+key, value)
 	}
-	return s.update(func(tx *bbolt.Tx) error { return tx.Bucket(problemBucket).Delete([]byte(run + "\x00" + key)) })
+	return s.updateStore(func(tx *bbolt.Tx) error { return tx.Bucket(problemBucket).Delete([]byte(run + "\x00" + key)) })
 }
 
 // Problems implements coordination.Runs.
 func (s *Store) Problems(_ context.Context, run string) (map[string][]byte, error) {
-	return s.fields(problemBucket, run)
+	return s.readFields(problemBucket, run)
 }
 
 // Account implements coordination.Runs.
@@ -85,14 +85,14 @@ func (s *Store) Account(_ context.Context, run, worker string, value []byte) err
 
 // Accounts implements coordination.Runs.
 func (s *Store) Accounts(_ context.Context, run string) (map[string][]byte, error) {
-	return s.fields(accountBucket, run)
+	return s.readFields(accountBucket, run)
 }
 
 // Spend implements coordination.Runs.
 func (s *Store) Spend(
 	_ context.Context, run, worker string, value []byte,
 ) (control []byte, all map[string][]byte, err error) {
-	err = s.update(func(tx *bbolt.Tx) error {
+	err = s.updateStore(func(tx *bbolt.Tx) error {
 		if err := tx.Bucket(accountBucket).Put([]byte(run+"\x00"+worker), value); err != nil {
 			return err
 		}
@@ -123,7 +123,7 @@ func (s *Store) Control(_ context.Context, run string) ([]byte, error) {
 
 // ForgetIndex implements coordination.Runs.
 func (s *Store) ForgetIndex(_ context.Context, index string) error {
-	return s.update(func(tx *bbolt.Tx) error {
+	return s.updateStore(func(tx *bbolt.Tx) error {
 		for _, bucket := range buckets {
 			var gone [][]byte
 			err := tx.Bucket(bucket).ForEach(func(key, _ []byte) error {
@@ -148,7 +148,7 @@ func (s *Store) ForgetIndex(_ context.Context, index string) error {
 // ForgetRun implements coordination.Runs.
 func (s *Store) ForgetRun(_ context.Context, run string) error {
 	prefix := prefixOf(run)
-	return s.update(func(tx *bbolt.Tx) error {
+	return s.updateStore(func(tx *bbolt.Tx) error {
 		for _, bucket := range [][]byte{progressBucket, problemBucket, accountBucket} {
 			cursor := tx.Bucket(bucket).Cursor()
 			for key, _ := cursor.Seek(prefix); bytes.HasPrefix(key, prefix); key, _ = cursor.Seek(prefix) {

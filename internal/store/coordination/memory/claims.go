@@ -41,45 +41,45 @@ func NewClaims() *Claims {
 	return &Claims{made: time.Now(), claims: map[string]claim{}, windows: map[string]*window{}}
 }
 
-func (c *Claims) now() time.Duration { return time.Since(c.made) }
+func (c *Claims) sinceStart() time.Duration { return time.Since(c.made) }
 
 // Claim implements coordination.Claims.
 func (c *Claims) Claim(_ context.Context, key, owner string, ttl time.Duration) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.claim(key, owner, c.now(), ttl), nil
+	return c.takeClaim(key, owner, c.sinceStart(), ttl), nil
 }
 
 // ClaimAll implements coordination.Claims.
 func (c *Claims) ClaimAll(_ context.Context, keys []string, owner string, ttl time.Duration) ([]bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := c.now()
+	now := c.sinceStart()
 	got := make([]bool, len(keys))
 	for i, key := range keys {
-		got[i] = c.claim(key, owner, now, ttl)
+		got[i] = c.takeClaim(key, owner, now, ttl)
 	}
 	return got, nil
 }
 
-func (c *Claims) claim(key, owner string, now, ttl time.Duration) bool {
+func (c *Claims) takeClaim(key, owner string, now, ttl time.Duration) bool {
 	if held, ok := c.claims[key]; ok && held.owner != owner && held.until > now {
 		return false
 	}
 	c.claims[key] = claim{owner, now + ttl}
 	c.most = max(c.most, len(c.claims))
 	if c.sweeper == nil {
-		c.sweeper = time.AfterFunc(sweepEvery, c.sweep)
+		c.sweeper = time.AfterFunc(sweepEvery, c.sweepClaims)
 	}
 	return true
 }
 
-// sweep lets claims go that ran out, and comes back as long as there are any. A map keeps the room that it once had, so
-// that one that few claims are left in is made again.
-func (c *Claims) sweep() {
+// sweepClaims lets claims go that ran out, and comes back as long as there are any. A map keeps the room that it once
+// had, so that one that few claims are left in is made again.
+func (c *Claims) sweepClaims() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := c.now()
+	now := c.sinceStart()
 	maps.DeleteFunc(c.claims, func(_ string, held claim) bool { return held.until <= now })
 	if len(c.claims) < c.most/4 {
 		left := make(map[string]claim, len(c.claims))
@@ -88,7 +88,7 @@ func (c *Claims) sweep() {
 	}
 	c.sweeper = nil
 	if len(c.claims) > 0 {
-		c.sweeper = time.AfterFunc(sweepEvery, c.sweep)
+		c.sweeper = time.AfterFunc(sweepEvery, c.sweepClaims)
 	}
 }
 
@@ -96,7 +96,7 @@ func (c *Claims) sweep() {
 func (c *Claims) Release(_ context.Context, key, owner string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.release(key, owner)
+	c.releaseClaim(key, owner)
 	return nil
 }
 
@@ -105,12 +105,12 @@ func (c *Claims) ReleaseAll(_ context.Context, keys []string, owner string) erro
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, key := range keys {
-		c.release(key, owner)
+		c.releaseClaim(key, owner)
 	}
 	return nil
 }
 
-func (c *Claims) release(key, owner string) {
+func (c *Claims) releaseClaim(key, owner string) {
 	if c.claims[key].owner == owner {
 		delete(c.claims, key)
 	}
@@ -136,10 +136,10 @@ func (c *Claims) Reserve(
 	w.tokens = min(float64(tokensPerMinute), w.tokens+passed*float64(tokensPerMinute))
 	var wait time.Duration
 	if perMinute > 0 {
-		wait = max(wait, lack(float64(requests), w.requests, perMinute))
+		wait = max(wait, refillTime(float64(requests), w.requests, perMinute))
 	}
 	if tokensPerMinute > 0 { // a request larger than a whole window goes alone
-		wait = max(wait, lack(min(float64(tokens), float64(tokensPerMinute)), w.tokens, tokensPerMinute))
+		wait = max(wait, refillTime(min(float64(tokens), float64(tokensPerMinute)), w.tokens, tokensPerMinute))
 	}
 	if wait == 0 {
 		w.requests -= float64(requests)
@@ -148,7 +148,7 @@ func (c *Claims) Reserve(
 	return coordination.Reserved{Wait: wait}, nil
 }
 
-func lack(want, have float64, perMinute int) time.Duration {
+func refillTime(want, have float64, perMinute int) time.Duration {
 	if want <= have {
 		return 0
 	}

@@ -12,7 +12,7 @@ import (
 type Fleet struct {
 	mu      sync.Mutex
 	members map[string]member
-	limits  map[string]map[string]told
+	limits  map[string]map[string]report
 }
 
 type member struct {
@@ -20,14 +20,14 @@ type member struct {
 	until time.Time
 }
 
-type told struct {
+type report struct {
 	coordination.Want
 	until time.Time
 }
 
 // NewFleet makes an empty one.
 func NewFleet() *Fleet {
-	return &Fleet{members: map[string]member{}, limits: map[string]map[string]told{}}
+	return &Fleet{members: map[string]member{}, limits: map[string]map[string]report{}}
 }
 
 // Beat implements coordination.Fleet.
@@ -37,31 +37,31 @@ func (f *Fleet) Beat(
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := time.Now()
-	f.members[name] = member{held(value), now.Add(ttl)}
+	f.members[name] = member{copyValue(value), now.Add(ttl)}
 	shares = make(map[string]int, len(wants))
 	for limit, want := range wants {
 		if f.limits[limit] == nil {
-			f.limits[limit] = map[string]told{}
+			f.limits[limit] = map[string]report{}
 		}
 		all := map[string]coordination.Want{name: want}
-		for other, told := range f.limits[limit] {
+		for other, report := range f.limits[limit] {
 			switch {
-			case !told.until.After(now):
+			case !report.until.After(now):
 				delete(f.limits[limit], other)
 			case other != name:
-				all[other] = told.Want
+				all[other] = report.Want
 			}
 		}
 		share := coordination.Share(all, name, now.UnixMilli()/coordination.Turn.Milliseconds())
 		shares[limit], want.Held = share, max(share, want.Held)
-		f.limits[limit][name] = told{want, now.Add(ttl)}
+		f.limits[limit][name] = report{want, now.Add(ttl)}
 	}
-	f.forget(now)
+	f.forgetDead(now)
 	return shares, len(f.members), nil
 }
 
-// forget drops who lives no more. The caller holds the lock.
-func (f *Fleet) forget(now time.Time) {
+// forgetDead drops who lives no more. The caller holds the lock.
+func (f *Fleet) forgetDead(now time.Time) {
 	for name, member := range f.members {
 		if !member.until.After(now) {
 			delete(f.members, name)
@@ -73,10 +73,10 @@ func (f *Fleet) forget(now time.Time) {
 func (f *Fleet) Living(context.Context) (map[string][]byte, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.forget(time.Now())
+	f.forgetDead(time.Now())
 	out := make(map[string][]byte, len(f.members))
 	for name, member := range f.members {
-		out[name] = held(member.value)
+		out[name] = copyValue(member.value)
 	}
 	return out, nil
 }

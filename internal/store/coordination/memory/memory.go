@@ -43,8 +43,8 @@ func New() *Store {
 // Close implements coordination.Store.
 func (s *Store) Close() error { return nil }
 
-// with calls f for a run, which is made where there is none.
-func (s *Store) with(id string, f func(r *run)) {
+// withRun calls f for a run, which is made where there is none.
+func (s *Store) withRun(id string, f func(r *run)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.runs[id] == nil {
@@ -53,33 +53,33 @@ func (s *Store) with(id string, f func(r *run)) {
 	f(s.runs[id])
 }
 
-// held is a value as a store keeps it: an empty one is there, unlike nil.
-func held(value []byte) []byte { return append([]byte{}, value...) }
+// copyValue is a value as a store keeps it: an empty one is there, unlike nil.
+func copyValue(value []byte) []byte { return append([]byte{}, value...) }
 
-func copied(from map[string][]byte) map[string][]byte {
+func copyFields(from map[string][]byte) map[string][]byte {
 	out := make(map[string][]byte, len(from))
 	for field, value := range from {
-		out[field] = held(value)
+		out[field] = copyValue(value)
 	}
 	return out
 }
 
 // SetProgress implements coordination.Runs.
 func (s *Store) SetProgress(_ context.Context, id, field string, value []byte) error {
-	s.with(id, func(r *run) { r.progress[field] = held(value) })
+	s.withRun(id, func(r *run) { r.progress[field] = copyValue(value) })
 	return nil
 }
 
 // Progress implements coordination.Runs.
 func (s *Store) Progress(_ context.Context, id string) (out map[string][]byte, err error) {
-	s.with(id, func(r *run) { out = copied(r.progress) })
+	s.withRun(id, func(r *run) { out = copyFields(r.progress) })
 	return out, nil
 }
 
 // SetProblem implements coordination.Runs.
 func (s *Store) SetProblem(_ context.Context, id, key string, value []byte) error {
-	s.with(id, func(r *run) {
-		if r.problems[key] = held(value); value == nil {
+	s.withRun(id, func(r *run) {
+		if r.problems[key] = copyValue(value); value == nil {
 			delete(r.problems, key)
 		}
 	})
@@ -88,7 +88,7 @@ func (s *Store) SetProblem(_ context.Context, id, key string, value []byte) erro
 
 // Problems implements coordination.Runs.
 func (s *Store) Problems(_ context.Context, id string) (out map[string][]byte, err error) {
-	s.with(id, func(r *run) { out = copied(r.problems) })
+	s.withRun(id, func(r *run) { out = copyFields(r.problems) })
 	return out, nil
 }
 
@@ -100,7 +100,7 @@ func (s *Store) Account(ctx context.Context, id, worker string, value []byte) er
 
 // Accounts implements coordination.Runs.
 func (s *Store) Accounts(_ context.Context, id string) (out map[string][]byte, err error) {
-	s.with(id, func(r *run) { out = copied(r.accounts) })
+	s.withRun(id, func(r *run) { out = copyFields(r.accounts) })
 	return out, nil
 }
 
@@ -108,40 +108,40 @@ func (s *Store) Accounts(_ context.Context, id string) (out map[string][]byte, e
 func (s *Store) Spend(
 	_ context.Context, id, worker string, value []byte,
 ) (control []byte, all map[string][]byte, err error) {
-	s.with(id, func(r *run) {
-		r.accounts[worker] = held(value)
-		control, all = bytes.Clone(r.control), copied(r.accounts)
+	s.withRun(id, func(r *run) {
+		r.accounts[worker] = copyValue(value)
+		control, all = bytes.Clone(r.control), copyFields(r.accounts)
 	})
 	return control, all, nil
 }
 
 // SetState implements coordination.Runs.
 func (s *Store) SetState(_ context.Context, id string, value []byte) error {
-	s.with(id, func(r *run) { r.state = held(value) })
+	s.withRun(id, func(r *run) { r.state = copyValue(value) })
 	return nil
 }
 
 // State implements coordination.Runs.
 func (s *Store) State(_ context.Context, id string) (out []byte, err error) {
-	s.with(id, func(r *run) { out = bytes.Clone(r.state) })
+	s.withRun(id, func(r *run) { out = bytes.Clone(r.state) })
 	return out, nil
 }
 
 // SetControl implements coordination.Runs.
 func (s *Store) SetControl(_ context.Context, id string, value []byte) error {
-	s.with(id, func(r *run) { r.control = held(value) })
+	s.withRun(id, func(r *run) { r.control = copyValue(value) })
 	return nil
 }
 
 // Control implements coordination.Runs.
 func (s *Store) Control(_ context.Context, id string) (out []byte, err error) {
-	s.with(id, func(r *run) { out = bytes.Clone(r.control) })
+	s.withRun(id, func(r *run) { out = bytes.Clone(r.control) })
 	return out, nil
 }
 
 // ForgetRun implements coordination.Runs.
 func (s *Store) ForgetRun(_ context.Context, id string) error {
-	s.with(id, func(r *run) {
+	s.withRun(id, func(r *run) {
 		clear(r.progress)
 		clear(r.problems)
 		clear(r.accounts)
@@ -196,7 +196,7 @@ func (s *Store) Leased(_ context.Context, index string) (map[string]bool, error)
 func (s *Store) Mirror(_ context.Context, index string, _ int64, pointer []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mirrors[index] = held(pointer)
+	s.mirrors[index] = copyValue(pointer)
 	s.changes++
 	return nil
 }
@@ -209,7 +209,7 @@ func (s *Store) Mirrors(_ context.Context, known string) (string, map[string][]b
 	if version == known {
 		return version, nil, nil
 	}
-	return version, copied(s.mirrors), nil
+	return version, copyFields(s.mirrors), nil
 }
 
 // Mirrored implements coordination.Readers.

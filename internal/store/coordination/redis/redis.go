@@ -108,7 +108,7 @@ func (s *Store) Mirror(ctx context.Context, index string, epoch int64, pointer [
 
 // Mirrors implements coordination.Readers.
 func (s *Store) Mirrors(ctx context.Context, known string) (string, map[string][]byte, error) {
-	version, err := s.bytes(ctx, "read the version of mirrors of", func(ctx context.Context) *redis.StringCmd {
+	version, err := s.readBytes(ctx, "read the version of mirrors of", func(ctx context.Context) *redis.StringCmd {
 		return s.conn.Client.Get(ctx, s.conn.Key("mirrors-version"))
 	})
 	if version == nil {
@@ -130,13 +130,13 @@ func (s *Store) Mirrors(ctx context.Context, known string) (string, map[string][
 
 // Mirrored implements coordination.Readers.
 func (s *Store) Mirrored(ctx context.Context, index string) ([]byte, error) {
-	return s.bytes(ctx, "read the mirror of", func(ctx context.Context) *redis.StringCmd {
+	return s.readBytes(ctx, "read the mirror of", func(ctx context.Context) *redis.StringCmd {
 		return s.conn.Client.HGet(ctx, s.conn.Key("mirror", index), "pointer")
 	})
 }
 
-// bytes is a value, or nil where there is none.
-func (s *Store) bytes(
+// readBytes is a value, or nil where there is none.
+func (s *Store) readBytes(
 	ctx context.Context, op string, command func(context.Context) *redis.StringCmd,
 ) ([]byte, error) {
 	var out []byte

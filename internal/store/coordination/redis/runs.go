@@ -32,17 +32,17 @@ func (s *Store) setField(ctx context.Context, op, key, field string, value []byt
 	})
 }
 
-func (s *Store) fields(ctx context.Context, op, key string) (map[string][]byte, error) {
+func (s *Store) readFields(ctx context.Context, op, key string) (map[string][]byte, error) {
 	var out map[string][]byte
 	err := s.conn.Again(ctx, op, func(ctx context.Context) error {
 		found, err := s.conn.Client.HGetAll(ctx, key).Result()
-		out = values(found)
+		out = toFields(found)
 		return err
 	})
 	return out, err
 }
 
-func values(found map[string]string) map[string][]byte {
+func toFields(found map[string]string) map[string][]byte {
 	out := make(map[string][]byte, len(found))
 	for field, value := range found {
 		out[field] = []byte(value)
@@ -57,7 +57,7 @@ func (s *Store) SetProgress(ctx context.Context, run, field string, value []byte
 
 // Progress implements coordination.Runs.
 func (s *Store) Progress(ctx context.Context, run string) (map[string][]byte, error) {
-	return s.fields(ctx, "read progress of", s.conn.Key("progress", run))
+	return s.readFields(ctx, "read progress of", s.conn.Key("progress", run))
 }
 
 // SetProblem implements coordination.Runs.
@@ -72,7 +72,7 @@ func (s *Store) SetProblem(ctx context.Context, run, key string, value []byte) e
 
 // Problems implements coordination.Runs.
 func (s *Store) Problems(ctx context.Context, run string) (map[string][]byte, error) {
-	return s.fields(ctx, "read problems of", s.conn.Key("problem", run))
+	return s.readFields(ctx, "read problems of", s.conn.Key("problem", run))
 }
 
 // Account implements coordination.Runs.
@@ -82,7 +82,7 @@ func (s *Store) Account(ctx context.Context, run, worker string, value []byte) e
 
 // Accounts implements coordination.Runs.
 func (s *Store) Accounts(ctx context.Context, run string) (map[string][]byte, error) {
-	return s.fields(ctx, "read accounts of", s.accountKey(run))
+	return s.readFields(ctx, "read accounts of", s.accountKey(run))
 }
 
 // Spend implements coordination.Runs: one transaction, so one journey to the server.
@@ -107,7 +107,7 @@ func (s *Store) Spend(
 		if err != nil {
 			return err
 		}
-		all = values(found)
+		all = toFields(found)
 		control, err = controlReply.Bytes()
 		if err == redis.Nil { //nolint:errorlint // as above
 			control, err = nil, nil
@@ -124,7 +124,7 @@ func (s *Store) set(ctx context.Context, kind, run string, value []byte) error {
 }
 
 func (s *Store) get(ctx context.Context, kind, run string) ([]byte, error) {
-	return s.bytes(ctx, "read "+kind+" of", func(ctx context.Context) *redis.StringCmd {
+	return s.readBytes(ctx, "read "+kind+" of", func(ctx context.Context) *redis.StringCmd {
 		return s.conn.Client.Get(ctx, s.conn.Key(kind, run))
 	})
 }

@@ -32,7 +32,7 @@ func (s *Store) setAside(name string, err error) error {
 		moved = durable.SyncFolder(s.root)
 	}
 	if moved != nil {
-		return errors.Join(err, wrap("set aside", folder, moved))
+		return errors.Join(err, wrapError("set aside", folder, moved))
 	}
 	slog.Warn("damaged collection set aside", "collection", name, "folder", aside, "why", err.Error())
 	return fault.NotFound.At("open collection", name).
@@ -40,9 +40,9 @@ func (s *Store) setAside(name string, err error) error {
 		Advise("fill it again with: unweaver restore --all")
 }
 
-// lose sets an open collection aside after an error that says that its files are damaged; c is nil where a file was cut
-// while it was opened.
-func (s *Store) lose(name string, c *collection, err error) error {
+// loseCollection sets an open collection aside after an error that says that its files are damaged; c is nil where a
+// file was cut while it was opened.
+func (s *Store) loseCollection(name string, c *collection, err error) error {
 	if !fault.Is(err, fault.SegmentDamage) {
 		return err
 	}

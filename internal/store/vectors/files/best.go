@@ -11,8 +11,8 @@ type ranked struct {
 	estimate float32
 }
 
-// before reports whether a is better: by its estimate, and by its number where they are equal.
-func (a ranked) before(b ranked) bool {
+// isBefore reports whether a is better: by its estimate, and by its number where they are equal.
+func (a ranked) isBefore(b ranked) bool {
 	return a.estimate > b.estimate || a.estimate == b.estimate && a.row < b.row
 }
 
@@ -28,7 +28,7 @@ type best struct {
 
 func newBest(most int, all *floors) *best {
 	b := &best{most: most, floor: float32(math.Inf(-1)), rows: make([]ranked, 0, 2*most+rowsPerBlock), all: all}
-	b.raise()
+	b.raiseFloor()
 	return b
 }
 
@@ -52,15 +52,15 @@ func floatOf(order uint32) float32 {
 	return math.Float32frombits(^order)
 }
 
-// raise makes the floor that of all where that is higher.
-func (b *best) raise() {
+// raiseFloor makes the floor that of all where that is higher.
+func (b *best) raiseFloor() {
 	if order := b.all.bits.Load(); order != 0 {
 		b.floor = max(b.floor, floatOf(order))
 	}
 }
 
-// tell makes the floor of all this one where it is higher.
-func (b *best) tell() {
+// shareFloor makes the floor of all this one where it is higher.
+func (b *best) shareFloor() {
 	for order := orderOf(b.floor); ; {
 		have := b.all.bits.Load()
 		if order <= have || b.all.bits.CompareAndSwap(have, order) {
@@ -76,15 +76,15 @@ func (b *best) add(row int32, estimate float32) {
 	b.rows = append(b.rows, ranked{row, estimate})
 	if len(b.rows) == cap(b.rows) {
 		b.floor = float32(math.Inf(1))
-		for _, r := range b.kept() {
+		for _, r := range b.keptRows() {
 			b.floor = min(b.floor, r.estimate)
 		}
-		b.tell()
+		b.shareFloor()
 	}
 }
 
-// kept gives the rows, in no order.
-func (b *best) kept() []ranked {
+// keptRows gives the rows, in no order.
+func (b *best) keptRows() []ranked {
 	if len(b.rows) > b.most {
 		firstOf(b.rows, b.most)
 		b.rows = b.rows[:b.most]
@@ -98,10 +98,10 @@ func firstOf(rows []ranked, n int) {
 		pivot := rows[low+(high-low)/2]
 		i, j := low, high
 		for i <= j {
-			for rows[i].before(pivot) {
+			for rows[i].isBefore(pivot) {
 				i++
 			}
-			for pivot.before(rows[j]) {
+			for pivot.isBefore(rows[j]) {
 				j--
 			}
 			if i <= j {

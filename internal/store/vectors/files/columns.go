@@ -37,22 +37,22 @@ const (
 // nearly all, since each row that has to be looked at for what was left out costs as much as a hundred that are summed.
 var askedShares = [...]float64{0.92, 0.98}
 
-// precision is the place in askedShares for a list of n rows.
-func precision(n int) int {
+// precisionOf is the place in askedShares for a list of n rows.
+func precisionOf(n int) int {
 	if n <= indexedAsks[0] {
 		return 0
 	}
 	return 1
 }
 
-// concentrated reports whether few numbers of a part's rows say most of what they say.
-func (p *part) concentrated() bool {
+// isConcentrated reports whether few numbers of a part's rows say most of what they say.
+func (p *part) isConcentrated() bool {
 	sampled := min(p.n, concentratedRows)
 	squares := make([]int, p.dim)
 	shares := 0.0
 	for i := range sampled {
 		all, largest := 0, 0
-		for j, code := range p.quantised(i * p.n / sampled) {
+		for j, code := range p.codesAt(i * p.n / sampled) {
 			squares[j] = int(code) * int(code)
 			all += squares[j]
 		}
@@ -83,7 +83,7 @@ func (p *part) fittedLevels() levels {
 	var count, sum, square [257]float64
 	sampled := min(p.n, levelRows)
 	for i := range sampled {
-		for _, code := range p.quantised(i * p.n / sampled) {
+		for _, code := range p.codesAt(i * p.n / sampled) {
 			count[int(code)+129]++
 		}
 	}
@@ -186,9 +186,9 @@ const (
 	apartAt     = 16
 )
 
-// tables prepares a question for a list of n rows.
-func (c *columned) tables(question []float32, n int) columnTables {
-	dims := heaviest(question, askedShares[precision(n)])
+// prepareTables prepares a question for a list of n rows.
+func (c *columned) prepareTables(question []float32, n int) columnTables {
+	dims := selectDims(question, askedShares[precisionOf(n)])
 	if len(dims) == 0 {
 		return columnTables{}
 	}
@@ -229,8 +229,8 @@ func (c *columned) tables(question []float32, n int) columnTables {
 	return out
 }
 
-// heaviest gives the dimensions of the largest numbers of a question, so many that they have a share of its squares.
-func heaviest(question []float32, share float64) []int32 {
+// selectDims gives the dimensions of the largest numbers of a question, so many that they have a share of its squares.
+func selectDims(question []float32, share float64) []int32 {
 	var dims []int32
 	all := 0.0
 	for i, x := range question {
@@ -266,9 +266,9 @@ type columnReader struct {
 
 var columnReaders = sync.Pool{New: func() any { return new(columnReader) }}
 
-// sums adds up what the tables say of the groups of rows of the block that begins with a row; what it gives is valid
-// until the next.
-func (c *columned) sums(r *columnReader, asked *columnTables, low int) []groupSums {
+// sumGroups adds up what the tables say of the groups of rows of the block that begins with a row; what it gives is
+// valid until the next.
+func (c *columned) sumGroups(r *columnReader, asked *columnTables, low int) []groupSums {
 	length := stripeBytes(c.p, low)
 	rows := min(c.p.n-low, rowsPerStripe)
 	out := r.room[:(rows+rowsPerGroup-1)/rowsPerGroup]
@@ -300,20 +300,20 @@ func columnSumsGo(tables []byte, offsets []uint32, levels []byte, out []groupSum
 	}
 }
 
-// precise implements sketch.
-func (*columned) precise(n int) int { return precision(n) }
+// precisionAt implements sketch.
+func (*columned) precisionAt(n int) int { return precisionOf(n) }
 
-// estimates implements sketch.
-func (c *columned) estimates(question []float32, n int, each func(low int, estimates []float32)) {
-	asked := c.tables(question, n)
+// estimateRows implements sketch.
+func (c *columned) estimateRows(question []float32, n int, each func(low int, estimates []float32)) {
+	asked := c.prepareTables(question, n)
 	reader := columnReaders.Get().(*columnReader)
 	defer columnReaders.Put(reader)
 	var out [rowsPerGroup]float32
 	for low := 0; low < c.p.n; {
-		for _, summed := range c.sums(reader, &asked, low) {
+		for _, summed := range c.sumGroups(reader, &asked, low) {
 			rows := min(rowsPerGroup, c.p.n-low)
 			for i := range rows {
-				out[i] = asked.estimate(summed[i/rowsAtOnce][i%rowsAtOnce], c.p.scales[low+i])
+				out[i] = asked.estimateScore(summed[i/rowsAtOnce][i%rowsAtOnce], c.p.scales[low+i])
 			}
 			each(low, out[:rows])
 			low += rows

@@ -34,7 +34,7 @@ func makeColumns(ctx context.Context, p *part, fitted levels, file *os.File) err
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if err := maker.make(jobs[job]); err != nil {
+			if err := maker.writeLevels(jobs[job]); err != nil {
 				return err
 			}
 		}
@@ -55,13 +55,13 @@ type columnMaker struct {
 	out    []byte // a piece of each stripe
 }
 
-// make writes the levels of the rows of a job, which begins with a row.
-func (m *columnMaker) make(low int) error {
+// writeLevels writes the levels of the rows of a job, which begins with a row.
+func (m *columnMaker) writeLevels(low int) error {
 	block := low / rowsPerStripe * rowsPerStripe
 	high := min(m.n, block+rowsPerStripe, low+rowsPerWrite)
 	length := (high - low + rowsPerGroup - 1) / rowsPerGroup * rowsAtOnce
 	for first := low; first < high; first += rowsPerGroup {
-		m.turn(first, high, (first-low)/2, length)
+		m.transposeGroup(first, high, (first-low)/2, length)
 	}
 	for dim := range m.dim {
 		at := columnsHead + m.dim*block/2 + dim*stripeBytes(m.part, block) + (low-block)/2
@@ -72,13 +72,14 @@ func (m *columnMaker) make(low int) error {
 	return nil
 }
 
-// turn puts the levels of the rows of a group, which begins with a row, at a place in the pieces of the stripes.
-func (m *columnMaker) turn(first, high, at, length int) {
+// transposeGroup puts the levels of the rows of a group, which begins with a row, at a place in the pieces of the
+// stripes.
+func (m *columnMaker) transposeGroup(first, high, at, length int) {
 	width := m.dim + apart
 	clear(m.group) // what fills up the last group is zero
 	for i := range min(rowsPerGroup, high-first) {
 		row := m.group[i*width : i*width+m.dim]
-		for j, code := range m.quantised(first + i) {
+		for j, code := range m.codesAt(first + i) {
 			row[j] = m.fitted.level[byte(code)]
 		}
 	}
@@ -107,7 +108,7 @@ func mixedQuestions(p *part) []question {
 		for j := range mixedRows {
 			row := (i*mixedRows + j) * p.n / (n * mixedRows)
 			vector := p.exactOf(row)
-			dims := heaviest(vector, 1)
+			dims := selectDims(vector, 1)
 			for _, dim := range dims[:min(mixedNumbers, len(dims))] {
 				asked.vector[dim] += vector[dim]
 			}

@@ -137,18 +137,18 @@ func TestEstimatesByColumnsAreThoseOfLevels(t *testing.T) {
 		for i := range asked {
 			asked[i] = float32(r.NormFloat64())
 		}
-		tables := c.tables(asked, 100)
+		tables := c.prepareTables(asked, 100)
 		next := 0
-		c.estimates(asked, 100, func(low int, estimates []float32) {
+		c.estimateRows(asked, 100, func(low int, estimates []float32) {
 			require.Equal(t, next, low, "%d rows: row", n)
 			next += len(estimates)
 			for i, got := range estimates {
 				var sum uint16
 				for lookup, of := range tables.dims {
-					level := fitted.level[byte(p.quantised(low + i)[of])]
+					level := fitted.level[byte(p.codesAt(low + i)[of])]
 					sum += uint16(tables.bytes[levelsOfCode*lookup+int(level)])
 				}
-				want := tables.estimate(sum, p.scales[low+i])
+				want := tables.estimateScore(sum, p.scales[low+i])
 				require.True(t, got == want, "%d rows, row %d: %g, want %g", n, low+i, got, want)
 			}
 		})
@@ -160,7 +160,7 @@ func TestEstimatesByColumnsAreThoseOfLevels(t *testing.T) {
 func columnedPart(t *testing.T, rows []vectors.Row, dim int) (*part, *columned) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "00000000"+partEnd)
-	require.NoError(t, writePart(path, dim, sourceOf(sorted(rows), dim)))
+	require.NoError(t, writePart(path, dim, sourceOf(sortRows(rows), dim)))
 	p, err := openPart(path)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = p.close() })
@@ -187,9 +187,9 @@ func TestEstimatesByColumnsAreCloseToScores(t *testing.T) {
 		p, c := columnedPart(t, rows, dim)
 		squares, n := 0.0, 0
 		for _, asked := range hashedRows(10, dim, uint64(dim)+1) {
-			c.estimates(asked.Vector, 100, func(low int, estimates []float32) {
+			c.estimateRows(asked.Vector, 100, func(low int, estimates []float32) {
 				for i, estimate := range estimates {
-					off := float64(estimate - dot32(asked.Vector, p.vec(low+i)))
+					off := float64(estimate - dot32(asked.Vector, p.vectorAt(low+i)))
 					squares += off * off
 					n++
 				}
@@ -207,7 +207,7 @@ func TestLevelsLieNearestToCodes(t *testing.T) {
 	fitted := p.fittedLevels()
 	var fit, even float64
 	for row := range p.n {
-		for _, code := range p.quantised(row) {
+		for _, code := range p.codesAt(row) {
 			own := math.Abs(float64(code) - float64(fitted.values[fitted.level[byte(code)]]))
 			for _, value := range fitted.values {
 				if value != 0 && math.Abs(float64(code)-float64(value)) < own-1e-3 { // a level without codes is 0
@@ -265,7 +265,7 @@ func TestFormerSignsAreUsedUntilColumnsAreMade(t *testing.T) {
 	store = indexed(t, dir)
 	counts(t, store, indexedRows)
 	store.open["c"].loaded = true
-	if x := store.open["c"].parts[0].index.Load(); x == nil || x.byDim || !x.useful() {
+	if x := store.open["c"].parts[0].index.Load(); x == nil || x.byDim || !x.isUseful() {
 		t.Fatal("the signs are not used")
 	}
 	if share := recall(t, store, rows, 10); share < 0.9 {
@@ -295,9 +295,9 @@ func TestOnlyConcentratedRowsHaveColumns(t *testing.T) {
 		"dense rows have columns")
 	for _, dim := range []int{64, 384, 1024} {
 		p, _ := columnedPart(t, vectorstest.Rows(300, dim, 4), dim)
-		assert.False(t, p.concentrated(), "dense rows of %d count as concentrated", dim)
+		assert.False(t, p.isConcentrated(), "dense rows of %d count as concentrated", dim)
 		p, _ = columnedPart(t, hashedRows(300, dim, 4), dim)
-		assert.True(t, dim <= 64 || p.concentrated(), "hashed rows of %d do not count as concentrated", dim)
+		assert.True(t, dim <= 64 || p.isConcentrated(), "hashed rows of %d do not count as concentrated", dim)
 	}
 }
 
@@ -343,9 +343,9 @@ func TestFloorsAreInTheOrderOfNumbers(t *testing.T) {
 	var all floors
 	low, high := newBest(1, &all), newBest(1, &all)
 	low.floor, high.floor = 0.25, 0.5
-	high.tell()
-	low.tell()
-	if low.raise(); low.floor != 0.5 {
+	high.shareFloor()
+	low.shareFloor()
+	if low.raiseFloor(); low.floor != 0.5 {
 		t.Errorf("the floor is %g, and another one has 0.5", low.floor)
 	}
 }

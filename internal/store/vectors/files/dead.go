@@ -28,11 +28,11 @@ const rewriteShare = 4
 // bits is a set of rows; nil is empty.
 type bits []uint64
 
-func (b bits) has(i int) bool { return b != nil && b[i/64]&(1<<(i%64)) != 0 }
+func (b bits) hasBit(i int) bool { return b != nil && b[i/64]&(1<<(i%64)) != 0 }
 
-// kill marks a row.
-func (p *part) kill(i int) {
-	if p.dead.has(i) {
+// killRow marks a row.
+func (p *part) killRow(i int) {
+	if p.dead.hasBit(i) {
 		return
 	}
 	if p.dead == nil {
@@ -42,7 +42,7 @@ func (p *part) kill(i int) {
 	p.gone++
 }
 
-func (p *part) live() int { return p.n - p.gone }
+func (p *part) countLive() int { return p.n - p.gone }
 
 func (p *part) deadPath() string { return strings.TrimSuffix(p.path, partEnd) + deadEnd }
 
@@ -50,7 +50,7 @@ func (p *part) deadPath() string { return strings.TrimSuffix(p.path, partEnd) + 
 func (p *part) saveDead() error {
 	raw := []byte(deadMagic)
 	for i := range p.n {
-		if p.dead.has(i) {
+		if p.dead.hasBit(i) {
 			raw = binary.LittleEndian.AppendUint32(raw, uint32(i))
 		}
 	}
@@ -69,27 +69,27 @@ func (p *part) loadDead() error {
 		return nil
 	}
 	if err != nil {
-		return wrap("read", p.deadPath(), err)
+		return wrapError("read", p.deadPath(), err)
 	}
 	end := len(raw) - 4
 	if end < len(deadMagic) || (end-len(deadMagic))%4 != 0 || string(raw[:len(deadMagic)]) != deadMagic ||
 		crc32.Checksum(raw[:end], castagnoli) != binary.LittleEndian.Uint32(raw[end:]) {
-		return broken(p.deadPath(), "it is no list of deleted rows, or its checksum differs")
+		return newDamageFault(p.deadPath(), "it is no list of deleted rows, or its checksum differs")
 	}
 	for at := len(deadMagic); at < end; at += 4 {
 		row := int(binary.LittleEndian.Uint32(raw[at:]))
 		if row >= p.n {
-			return broken(p.deadPath(), "it lists rows that the part does not have")
+			return newDamageFault(p.deadPath(), "it lists rows that the part does not have")
 		}
-		p.kill(row)
+		p.killRow(row)
 	}
 	p.saved = p.gone
 	return nil
 }
 
-// remove takes a part from the disk: its list of dead rows last, which must not be missed while the part is there, also
-// where power is lost between the two.
-func (p *part) remove() error {
+// removePart takes a part from the disk: its list of dead rows last, which must not be missed while the part is there,
+// also where power is lost between the two.
+func (p *part) removePart() error {
 	err := errors.Join(os.Remove(p.path), p.close())
 	if err == nil && p.gone > 0 {
 		err = durable.SyncFolder(filepath.Dir(p.path))
@@ -105,8 +105,8 @@ func (p *part) remove() error {
 	return err
 }
 
-// number is the number in the name of a part, or of what lies beside it.
-func number(name string) (int, bool) {
+// parseNumber is the number in the name of a part, or of what lies beside it.
+func parseNumber(name string) (int, bool) {
 	for _, end := range []string{partEnd, deadEnd, indexEnd, columnsEnd} {
 		if base, ok := strings.CutSuffix(name, end); ok {
 			n, err := strconv.Atoi(base)
@@ -118,5 +118,5 @@ func number(name string) (int, bool) {
 
 // writeFile writes a small file so that a crash leaves the old one or the new one.
 func writeFile(path string, raw []byte) error {
-	return wrap("write", path, durable.WriteFile(path, raw, durable.PrivateFile))
+	return wrapError("write", path, durable.WriteFile(path, raw, durable.PrivateFile))
 }

@@ -44,8 +44,8 @@ func dot32Go(vector, b []float32) float32 {
 	return float32(s0 + s1 + s2 + s3)
 }
 
-// quantise maps a vector to int8 with one scale: v ≈ scale * q.
-func quantise(vector []float32, q []int8) (scale float32) {
+// quantiseVector maps a vector to int8 with one scale: v ≈ scale * q.
+func quantiseVector(vector []float32, q []int8) (scale float32) {
 	var m float32
 	for _, x := range vector {
 		if x < 0 {
@@ -112,8 +112,8 @@ func coarseQuestion(question []float32) coarse {
 	return c
 }
 
-// bounds gives the range in which the score of a row lies, from the product of its codes and its scale.
-func (c *coarse) bounds(product int32, scale float32) (low, high float64) {
+// boundScore gives the range in which the score of a row lies, from the product of its codes and its scale.
+func (c *coarse) boundScore(product int32, scale float32) (low, high float64) {
 	estimate := c.scale * float64(scale) * float64(product)
 	slack := c.perStep * (float64(scale) + smallRow)
 	return estimate - slack, estimate + slack
@@ -122,5 +122,5 @@ func (c *coarse) bounds(product int32, scale float32) (low, high float64) {
 // bytesAhead of what is multiplied is brought near where rows follow each other.
 const bytesAhead = 2048
 
-// dots gives the inner products of a question with rows that follow each other.
-func dots(question []int16, rows []int8, out []int32) { dotsAhead(question, rows, out, bytesAhead) }
+// dotRows gives the inner products of a question with rows that follow each other.
+func dotRows(question []int16, rows []int8, out []int32) { dotsAhead(question, rows, out, bytesAhead) }

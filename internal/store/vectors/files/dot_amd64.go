@@ -28,16 +28,16 @@ func fetchAhead(from *float32, lines int)
 //go:noescape
 func overAVX2(sums *[rowsAtOnce]uint16, factors *float32, step, least, floor float32) uint32
 
-// over reports which rows the estimate is not below a floor: a bit for each, the lowest for the first.
-func (t *tables) over(sums *[rowsAtOnce]uint16, factors []float32, floor float32) uint32 {
+// rowsOver reports which rows the estimate is not below a floor: a bit for each, the lowest for the first.
+func (t *tables) rowsOver(sums *[rowsAtOnce]uint16, factors []float32, floor float32) uint32 {
 	if !cpu.X86.HasAVX2 || len(factors) < rowsAtOnce {
 		return t.overGo(sums, factors, floor)
 	}
 	return overAVX2(sums, &factors[0], t.step, t.least, floor)
 }
 
-// sums adds up, for each of 32 rows whose signs are interleaved, what the tables say of them.
-func sums(tables, signs []byte, out *[rowsAtOnce]uint16) {
+// sumTables adds up, for each of 32 rows whose signs are interleaved, what the tables say of them.
+func sumTables(tables, signs []byte, out *[rowsAtOnce]uint16) {
 	if !cpu.X86.HasAVX2 || len(signs) == 0 {
 		sumsGo(tables, signs, out)
 		return
@@ -46,8 +46,8 @@ func sums(tables, signs []byte, out *[rowsAtOnce]uint16) {
 	sumsAVX2(&tables[0], &signs[0], len(signs)/rowsAtOnce, out)
 }
 
-// soon says that a row is read soon.
-func soon(row []float32) {
+// prefetchRow says that a row is read soon.
+func prefetchRow(row []float32) {
 	if lines := len(row) / 16; lines > 0 {
 		fetchAhead(&row[0], lines)
 	}

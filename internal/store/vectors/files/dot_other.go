@@ -8,18 +8,18 @@ func dotsAhead(question []int16, rows []int8, out []int32, _ int) { dotsGo(quest
 // dot32 is the inner product in float64 arithmetic of fixed order, so that equal inputs score equal everywhere.
 func dot32(a, b []float32) float32 { return dot32Go(a, b) }
 
-// sums adds up, for each of 32 rows whose signs are interleaved, what the tables say of them.
-func sums(tables, signs []byte, out *[rowsAtOnce]uint16) { sumsGo(tables, signs, out) }
+// sumTables adds up, for each of 32 rows whose signs are interleaved, what the tables say of them.
+func sumTables(tables, signs []byte, out *[rowsAtOnce]uint16) { sumsGo(tables, signs, out) }
 
-// soon says that a row is read soon.
-func soon([]float32) {}
+// prefetchRow says that a row is read soon.
+func prefetchRow([]float32) {}
 
 // columnSums adds to the sums of groups of rows what the tables say of their levels: at each offset 32 bytes a group.
 func columnSums(tables []byte, offsets []uint32, levels []byte, out []groupSums, _ []uint32) {
 	columnSumsGo(tables, offsets, levels, out)
 }
 
-// over reports which rows the estimate is not below a floor: a bit for each, the lowest for the first.
-func (t *tables) over(sums *[rowsAtOnce]uint16, factors []float32, floor float32) uint32 {
+// rowsOver reports which rows the estimate is not below a floor: a bit for each, the lowest for the first.
+func (t *tables) rowsOver(sums *[rowsAtOnce]uint16, factors []float32, floor float32) uint32 {
 	return t.overGo(sums, factors, floor)
 }

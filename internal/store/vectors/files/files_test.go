@@ -46,7 +46,7 @@ func TestProductsEqualThoseOfPlainGo(t *testing.T) {
 			} {
 				fill(number)
 				got, want := make([]int32, rows), make([]int32, rows)
-				dots(question, codes, got)
+				dotRows(question, codes, got)
 				dotsGo(question, codes, want)
 				require.True(t, slices.Equal(got, want), "dimension %d: %v, want %v", dim, got, want)
 			}
@@ -67,7 +67,7 @@ func TestProductsEqualThoseOfPlainGo(t *testing.T) {
 
 func dots1(question []int16, codes []int8) int32 {
 	var out [1]int32
-	dots(question, codes, out[:])
+	dotRows(question, codes, out[:])
 	return out[0]
 }
 

@@ -50,14 +50,14 @@ func (p *part) indexPath(end string) string { return strings.TrimSuffix(p.path, 
 // lacksIndex reports whether the part has no index, or one of the kind that it should not have.
 func (p *part) lacksIndex() bool {
 	x := p.index.Load()
-	return x == nil || x.byDim != p.concentrated()
+	return x == nil || x.byDim != p.isConcentrated()
 }
 
-// checksum is what the part ends with: an index of other rows has another one.
-func (p *part) checksum() uint32 { return binary.LittleEndian.Uint32(p.data[len(p.data)-4:]) }
+// readChecksum is what the part ends with: an index of other rows has another one.
+func (p *part) readChecksum() uint32 { return binary.LittleEndian.Uint32(p.data[len(p.data)-4:]) }
 
-// blocks is how many times 32 rows there are.
-func blocks(rows int) int { return (rows + rowsAtOnce - 1) / rowsAtOnce }
+// countBlocks is how many times 32 rows there are.
+func countBlocks(rows int) int { return (rows + rowsAtOnce - 1) / rowsAtOnce }
 
 // openIndex maps the index of a part; nil where there is none that can be used.
 func (p *part) openIndex() *index {
@@ -90,24 +90,24 @@ func (p *part) mapIndex(end string) (*index, error) {
 	}
 	data, err := unix.Mmap(int(file.Fd()), 0, int(st.Size()), unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
-		return nil, wrap("map", path, err)
+		return nil, wrapError("map", path, err)
 	}
 	x := &index{path: path, data: data, byDim: end == columnsEnd}
-	if err := x.layout(p); err != nil {
+	if err := x.findSections(p); err != nil {
 		return nil, errors.Join(err, unix.Munmap(data))
 	}
 	return x, nil
 }
 
-// layout finds the sections and checks them: a header; the factors and the signs, or the levels and the stripes; a
-// checksum.
-func (x *index) layout(p *part) error {
+// findSections finds the sections and checks them: a header; the factors and the signs, or the levels and the stripes;
+// a checksum.
+func (x *index) findSections(p *part) error {
 	word := func(at int) int { return int(binary.LittleEndian.Uint32(x.data[at:])) }
 	magic := indexMagic
 	if x.byDim {
 		magic = columnsMagic
 	}
-	if string(x.data[:8]) != magic || word(8) != p.dim || word(12) != p.n || word(16) != int(p.checksum()) {
+	if string(x.data[:8]) != magic || word(8) != p.dim || word(12) != p.n || word(16) != int(p.readChecksum()) {
 		return errors.New("it is no index of this part")
 	}
 	for i := range x.keep {
@@ -116,7 +116,7 @@ func (x *index) layout(p *part) error {
 	end := len(x.data) - 4
 	size := indexHead
 	switch {
-	case !x.useful():
+	case !x.isUseful():
 	case x.byDim:
 		if size = columnsSize(p); size == end {
 			x.columns = columnsIn(p, x.data)
@@ -136,7 +136,7 @@ func (x *index) layout(p *part) error {
 	return nil
 }
 
-func (x *index) useful() bool { return x.keep != measures{} }
+func (x *index) isUseful() bool { return x.keep != measures{} }
 
 func (x *index) close() error {
 	if x == nil {
@@ -145,8 +145,8 @@ func (x *index) close() error {
 	return unix.Munmap(x.data)
 }
 
-// keeps is how many rows a search for the n best looks at by their codes; 0 where it has to look at all.
-func (x *index) keeps(n int) int {
+// countKept is how many rows a search for the n best looks at by their codes; 0 where it has to look at all.
+func (x *index) countKept(n int) int {
 	if x == nil {
 		return 0
 	}
@@ -166,8 +166,8 @@ func (x *index) keeps(n int) int {
 // indexSections says where in the file of an index its sections begin, and where the checksum does.
 func indexSections(p *part) (factors, signs, end int) {
 	factors = indexHead
-	signs = factors + 4*p.n + pad(factors+4*p.n)
-	return factors, signs, signs + rowsAtOnce*signBytes(p.dim)*blocks(p.n)
+	signs = factors + 4*p.n + paddingOf(factors+4*p.n)
+	return factors, signs, signs + rowsAtOnce*signBytes(p.dim)*countBlocks(p.n)
 }
 
 // signed is the content of an index by signs.
@@ -188,7 +188,7 @@ func signsIn(p *part, data []byte) *signed {
 // headOf is what the file of an index begins with.
 func headOf(magic string, p *part, keep measures) []byte {
 	out := []byte(magic)
-	for _, word := range []int{p.dim, p.n, int(p.checksum())} {
+	for _, word := range []int{p.dim, p.n, int(p.readChecksum())} {
 		out = binary.LittleEndian.AppendUint32(out, uint32(word))
 	}
 	for _, n := range keep {

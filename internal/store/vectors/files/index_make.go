@@ -29,7 +29,7 @@ var keptPerAsked = [len(indexedAsks)]int{8, 8, 8, 8}
 // nothing but the rows, and is made in the file itself: what is held in memory does not grow with them.
 func writeIndex(ctx context.Context, p *part) (end string, err error) {
 	end, fill := indexEnd, fillSigns
-	if p.concentrated() {
+	if p.isConcentrated() {
 		end, fill = columnsEnd, fillColumns
 	}
 	return end, writeIndexFile(ctx, p, p.indexPath(end), fill)
@@ -38,7 +38,7 @@ func writeIndex(ctx context.Context, p *part) (end string, err error) {
 func writeIndexFile(
 	ctx context.Context, p *part, path string, fill func(context.Context, *part, *os.File) error,
 ) error {
-	return wrap("write", path, durable.Replace(path, durable.PrivateFile, func(file *os.File) error {
+	return wrapError("write", path, durable.Replace(path, durable.PrivateFile, func(file *os.File) error {
 		return fill(ctx, p, file)
 	}))
 }
@@ -49,8 +49,8 @@ func fillSigns(ctx context.Context, p *part, file *os.File) error {
 		return err
 	}
 	_, _, size := indexSections(p)
-	return measured(file, size, func(data []byte) (measures, []byte, error) {
-		keep, err := measure(ctx, p, signsIn(p, data), rowQuestions(p, 2*measuredRows), keptPerAsked)
+	return measureWritten(file, size, func(data []byte) (measures, []byte, error) {
+		keep, err := measureRows(ctx, p, signsIn(p, data), rowQuestions(p, 2*measuredRows), keptPerAsked)
 		return keep, headOf(indexMagic, p, keep), err
 	})
 }
@@ -62,17 +62,17 @@ func fillColumns(ctx context.Context, p *part, file *os.File) error {
 		return err
 	}
 	questions := append(rowQuestions(p, measuredRows), mixedQuestions(p)...)
-	return measured(file, columnsSize(p), func(data []byte) (measures, []byte, error) {
+	return measureWritten(file, columnsSize(p), func(data []byte) (measures, []byte, error) {
 		made := columnsIn(p, data)
 		made.values = fitted.values // which the file does not say yet
-		keep, err := measure(ctx, p, made, questions, columnsPerAsked)
+		keep, err := measureRows(ctx, p, made, questions, columnsPerAsked)
 		return keep, columnsHeadOf(p, keep, fitted.values), err
 	})
 }
 
-// measured maps what was written of an index, has it measured where it lies, and writes what is known then: the header
-// and the checksum. Of an index that is of no use only that it is stays, so that none is made at each load.
-func measured(
+// measureWritten maps what was written of an index, has it measured where it lies, and writes what is known then: the
+// header and the checksum. Of an index that is of no use only that it is stays, so that none is made at each load.
+func measureWritten(
 	file *os.File, size int, measure func(data []byte) (measures, []byte, error),
 ) error {
 	data, err := unix.Mmap(int(file.Fd()), 0, size, unix.PROT_READ, unix.MAP_SHARED)
@@ -106,7 +106,7 @@ func (p *part) exactOf(row int) []float32 {
 }
 
 func (p *part) exactInto(row int, out []float32) {
-	for i, code := range p.quantised(row) {
+	for i, code := range p.codesAt(row) {
 		out[i] = float32(code) * p.scales[row]
 	}
 }
@@ -121,7 +121,7 @@ func makeSigns(ctx context.Context, p *part, file *os.File) error {
 		return err
 	}
 	turn := newRotation(p.dim)
-	jobs := (blocks(p.n) + blocksPerJob - 1) / blocksPerJob
+	jobs := (countBlocks(p.n) + blocksPerJob - 1) / blocksPerJob
 	workers := min(runtime.GOMAXPROCS(0), jobs)
 	return parallel.Each(ctx, workers, workers, func(ctx context.Context, worker int) error {
 		maker := newSignMaker(p, turn, file)
@@ -129,7 +129,7 @@ func makeSigns(ctx context.Context, p *part, file *os.File) error {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if err := maker.make(job * blocksPerJob * rowsAtOnce); err != nil {
+			if err := maker.writeSigns(job * blocksPerJob * rowsAtOnce); err != nil {
 				return err
 			}
 		}
@@ -157,15 +157,15 @@ func newSignMaker(p *part, turn *rotation, file *os.File) *signMaker {
 	}
 }
 
-// make makes the signs of the rows of a job, which begins with a row.
-func (m *signMaker) make(low int) error {
+// writeSigns makes the signs of the rows of a job, which begins with a row.
+func (m *signMaker) writeSigns(low int) error {
 	rows := min(m.n-low, blocksPerJob*rowsAtOnce)
 	width := len(m.signs)
-	interleaved := m.interleaved[:width*rowsAtOnce*blocks(rows)]
+	interleaved := m.interleaved[:width*rowsAtOnce*countBlocks(rows)]
 	clear(interleaved) // what fills up the last block is zero
 	for i := range rows {
 		m.exactInto(low+i, m.vector)
-		m.turn.turn(m.vector)
+		m.turn.rotateVector(m.vector)
 		m.factors[i] = signsOf(m.vector, m.signs)
 		block := interleaved[i/rowsAtOnce*rowsAtOnce*width:]
 		for j, b := range m.signs {
@@ -182,21 +182,21 @@ func (m *signMaker) make(low int) error {
 
 // sketch is what an index says of its rows.
 type sketch interface {
-	// estimates gives estimates of the scores of all rows, as a search for n of them makes them, in the order of the
+	// estimateRows gives estimates of the scores of all rows, as a search for n of them makes them, in the order of the
 	// rows: those of some that begin with a row at once, which are valid until the next.
-	estimates(question []float32, n int, each func(low int, estimates []float32))
-	// precise says how precise those for n rows are: equal numbers, equal estimates.
-	precise(n int) int
+	estimateRows(question []float32, n int, each func(low int, estimates []float32))
+	// precisionAt says how precise those for n rows are: equal numbers, equal estimates.
+	precisionAt(n int) int
 }
 
-// measure finds how many rows must be looked at by their codes to find the wanted share of the best, and at least so
-// many for each that is asked for.
-func measure(
+// measureRows finds how many rows must be looked at by their codes to find the wanted share of the best, and at least
+// so many for each that is asked for.
+func measureRows(
 	ctx context.Context, p *part, of sketch, questions []question, perAsked [len(indexedAsks)]int,
 ) (keep measures, err error) {
 	ranks := make([][len(indexedAsks)][]int, len(questions))
 	err = parallel.Each(ctx, len(questions), runtime.GOMAXPROCS(0), func(_ context.Context, q int) error {
-		ranks[q] = p.ranks(of, questions[q])
+		ranks[q] = p.rankRows(of, questions[q])
 		return nil
 	})
 	if err != nil {
@@ -247,21 +247,21 @@ func rowQuestions(p *part, most int) []question {
 	return out
 }
 
-// ranks gives for each of indexedAsks the places that the best rows of all have in the order of the estimates.
-func (p *part) ranks(of sketch, asked question) (out [len(indexedAsks)][]int) {
-	rows := p.best(asked)
+// rankRows gives for each of indexedAsks the places that the best rows of all have in the order of the estimates.
+func (p *part) rankRows(of sketch, asked question) (out [len(indexedAsks)][]int) {
+	rows := p.bestRows(asked)
 	var places []int
 	for a, ask := range indexedAsks {
-		if a == 0 || of.precise(ask) != of.precise(indexedAsks[a-1]) {
-			places = p.places(of, asked, ask, rows)
+		if a == 0 || of.precisionAt(ask) != of.precisionAt(indexedAsks[a-1]) {
+			places = p.findPlaces(of, asked, ask, rows)
 		}
 		out[a] = places[:min(ask, len(rows))]
 	}
 	return out
 }
 
-// places gives the places that rows have in the order of the estimates of a search for n.
-func (p *part) places(of sketch, asked question, n int, rows []ranked) []int {
+// findPlaces gives the places that rows have in the order of the estimates of a search for n.
+func (p *part) findPlaces(of sketch, asked question, n int, rows []ranked) []int {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -271,7 +271,7 @@ func (p *part) places(of sketch, asked question, n int, rows []ranked) []int {
 	}
 	slices.SortFunc(inOrder, func(a, b int) int { return cmp.Compare(rows[a].row, rows[b].row) })
 	estimates := make([]float32, len(rows)) // of the best rows
-	of.estimates(asked.vector, n, func(low int, block []float32) {
+	of.estimateRows(asked.vector, n, func(low int, block []float32) {
 		for len(inOrder) > 0 && int(rows[inOrder[0]].row) < low+len(block) {
 			estimates[inOrder[0]] = block[int(rows[inOrder[0]].row)-low]
 			inOrder = inOrder[1:]
@@ -279,7 +279,7 @@ func (p *part) places(of sketch, asked question, n int, rows []ranked) []int {
 	})
 	known := slices.Sorted(slices.Values(estimates))
 	better := make([]int, len(known)+1) // how many estimates lie above so many of the known ones, and not above more
-	of.estimates(asked.vector, n, func(_ int, block []float32) {
+	of.estimateRows(asked.vector, n, func(_ int, block []float32) {
 		for _, estimate := range block {
 			if estimate > known[0] {
 				at, _ := slices.BinarySearch(known, estimate)
@@ -298,41 +298,41 @@ func (p *part) places(of sketch, asked question, n int, rows []ranked) []int {
 	return places
 }
 
-// best gives the rows that are best by their codes, the best first, as many as anybody asks an index for.
-func (p *part) best(asked question) []ranked {
+// bestRows gives the rows that are best by their codes, the best first, as many as anybody asks an index for.
+func (p *part) bestRows(asked question) []ranked {
 	query := coarseQuestion(asked.vector)
 	found := newBest(indexedAsks[len(indexedAsks)-1], new(floors))
 	var products [rowsPerBlock]int32
 	for low := 0; low < p.n; low += rowsPerBlock {
 		high := min(low+rowsPerBlock, p.n)
-		dots(query.numbers, p.q[low*p.dim:high*p.dim], products[:high-low])
+		dotRows(query.numbers, p.q[low*p.dim:high*p.dim], products[:high-low])
 		for i, product := range products[:high-low] {
 			if row := low + i; !slices.Contains(asked.from, row) {
 				found.add(int32(row), float32(product)*p.scales[row])
 			}
 		}
 	}
-	rows := found.kept()
+	rows := found.keptRows()
 	slices.SortFunc(rows, func(a, b ranked) int {
 		return cmp.Or(cmp.Compare(b.estimate, a.estimate), cmp.Compare(a.row, b.row))
 	})
 	return rows
 }
 
-// precise implements sketch.
-func (*signed) precise(int) int { return 0 }
+// precisionAt implements sketch.
+func (*signed) precisionAt(int) int { return 0 }
 
-// estimates implements sketch.
-func (s *signed) estimates(question []float32, _ int, each func(low int, estimates []float32)) {
-	tables := newRotation(s.p.dim).tables(question)
+// estimateRows implements sketch.
+func (s *signed) estimateRows(question []float32, _ int, each func(low int, estimates []float32)) {
+	tables := newRotation(s.p.dim).buildTables(question)
 	width := signBytes(s.p.dim)
 	var summed [rowsAtOnce]uint16
 	var estimates [rowsAtOnce]float32
 	for low := 0; low < s.p.n; low += rowsAtOnce {
-		sums(tables.bytes, s.signs[low*width:(low+rowsAtOnce)*width], &summed)
+		sumTables(tables.bytes, s.signs[low*width:(low+rowsAtOnce)*width], &summed)
 		rows := min(rowsAtOnce, s.p.n-low)
 		for i := range rows {
-			estimates[i] = tables.estimate(summed[i], s.factors[low+i])
+			estimates[i] = tables.estimateScore(summed[i], s.factors[low+i])
 		}
 		each(low, estimates[:rows])
 	}

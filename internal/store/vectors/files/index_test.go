@@ -51,7 +51,7 @@ func reload(t *testing.T, store *Store) {
 // withIndex counts the parts that a search for n rows looks at by an index.
 func withIndex(store *Store, n int) (parts int) {
 	for _, p := range store.open["c"].parts {
-		if p.index.Load().keeps(n) > 0 {
+		if p.index.Load().countKept(n) > 0 {
 			parts++
 		}
 	}
@@ -196,8 +196,8 @@ func TestAnIndexGivesAsManyRowsAsLive(t *testing.T) {
 	last := exact(rows, rows[0].Vector, fewRows)[fewRows-5:]
 	p := store.open["c"].parts[0]
 	for row := range p.n {
-		if key := p.key(row); !slices.ContainsFunc(last, func(hit vectors.Hit) bool { return hit.Key == key }) {
-			p.kill(row)
+		if key := p.keyAt(row); !slices.ContainsFunc(last, func(hit vectors.Hit) bool { return hit.Key == key }) {
+			p.killRow(row)
 		}
 	}
 	if hits, err := store.Search(t.Context(), "c", rows[0].Vector, 10); err != nil || !slices.Equal(hits, last) {
@@ -253,10 +253,10 @@ func TestAPartThatIsMergedWhileItIsIndexedIsLetGo(t *testing.T) {
 	store := indexed(t, dir)
 	put(t, store, indexedDim, vectorstest.Rows(300, indexedDim, 43))
 	c := store.open["c"]
-	parts, err := c.load(1)
+	parts, err := c.loadParts(1)
 	require.True(t, err == nil && len(parts) != 0, "%v %v", parts, err)
 	c.mu.Lock()
-	err = c.merge(c.parts)
+	err = c.mergeParts(c.parts)
 	c.mu.Unlock()
 	require.NoError(t, err)
 	for _, p := range parts {
@@ -264,7 +264,7 @@ func TestAPartThatIsMergedWhileItIsIndexedIsLetGo(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	require.NoError(t, released(parts))
+	require.NoError(t, releaseParts(parts))
 	if left := matching(t, dir, "*"+indexEnd); len(left) != 0 {
 		t.Errorf("left: %v", left)
 	}

@@ -15,13 +15,13 @@ const indexBytes = 32 << 20
 // Load implements vectors.Store: it merges small parts, and makes the indexes of large ones. Searches go on meanwhile,
 // but for the merge.
 func (s *Store) Load(ctx context.Context, name string) error {
-	return s.on(name, func(c *collection) error { return c.ready(ctx, s.indexBytes) })
+	return s.withCollection(name, func(c *collection) error { return c.prepareIndexes(ctx, s.indexBytes) })
 }
 
-func (c *collection) ready(ctx context.Context, worth int) error {
-	parts, err := c.load(worth)
+func (c *collection) prepareIndexes(ctx context.Context, worth int) error {
+	parts, err := c.loadParts(worth)
 	if err != nil {
-		return errors.Join(err, released(parts))
+		return errors.Join(err, releaseParts(parts))
 	}
 	if len(parts) > 0 && c.indexing.TryLock() { // who finds another one at it searches without
 		defer c.indexing.Unlock()
@@ -31,24 +31,24 @@ func (c *collection) ready(ctx context.Context, worth int) error {
 			}
 		}
 	}
-	return errors.Join(err, released(parts))
+	return errors.Join(err, releaseParts(parts))
 }
 
-func released(parts []*part) error {
+func releaseParts(parts []*part) error {
 	var err error
 	for _, p := range parts {
-		err = errors.Join(err, p.release())
+		err = errors.Join(err, p.releasePart())
 	}
 	return err
 }
 
-// load merges parts, and gives those that want an index; they are held.
-func (c *collection) load(worth int) ([]*part, error) {
+// loadParts merges parts, and gives those that want an index; they are held.
+func (c *collection) loadParts(worth int) ([]*part, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.loaded = true
 	if len(c.parts) > maxParts {
-		if err := c.compact(); err != nil {
+		if err := c.compactParts(); err != nil {
 			return nil, err
 		}
 	}
@@ -58,7 +58,7 @@ func (c *collection) load(worth int) ([]*part, error) {
 	var parts []*part
 	for _, p := range c.parts {
 		if p.dim >= fewestSigns && p.n*p.dim >= worth && p.lacksIndex() {
-			p.hold()
+			p.holdPart()
 			parts = append(parts, p)
 		}
 	}
@@ -75,15 +75,15 @@ func (c *collection) joinTail(worth int) error {
 	tail, rest := 0, 0
 	for _, p := range c.parts {
 		if small(p) {
-			tail += p.live()
+			tail += p.countLive()
 		} else {
-			rest += p.live()
+			rest += p.countLive()
 		}
 	}
 	if tail*c.dim < worth || tail < rest/tailShare {
 		return nil
 	}
-	return c.merge(slices.DeleteFunc(slices.Clone(c.parts), func(p *part) bool { return !small(p) }))
+	return c.mergeParts(slices.DeleteFunc(slices.Clone(c.parts), func(p *part) bool { return !small(p) }))
 }
 
 // makeIndex makes the index of a part that the caller holds. Only an end of ctx is an error: without an index a search

@@ -28,7 +28,7 @@ func TestAnIndexIsMadeInMemoryThatDoesNotGrowWithItsRows(t *testing.T) {
 	const rows, dim = 8192, fewestSigns
 	made := func(rows int) int {
 		path := filepath.Join(t.TempDir(), "00000000"+partEnd)
-		require.NoError(t, writePart(path, dim, sourceOf(sorted(vectorstest.Rows(rows, dim, 7)), dim)))
+		require.NoError(t, writePart(path, dim, sourceOf(sortRows(vectorstest.Rows(rows, dim, 7)), dim)))
 		p, err := openPart(path)
 		require.NoError(t, err)
 		defer func() { _ = p.close() }()
@@ -60,7 +60,7 @@ func TestPartsAreMergedInMemoryThatDoesNotGrowWithTheirRows(t *testing.T) {
 		c := store.open["c"]
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		return allocated(t, func() error { return c.merge(c.parts) })
+		return allocated(t, func() error { return c.mergeParts(c.parts) })
 	}
 	few, many := merged(rows), merged(8*rows)
 	const column = 4 << 20 // what a column holds before it is written out, and what it was before it grew to that

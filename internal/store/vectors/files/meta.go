@@ -25,10 +25,10 @@ type meta struct {
 	Sum   uint32 `json:"sum"`   // of the rest
 }
 
-func (m meta) sum() uint32 { return crc32.Checksum(fmt.Append(nil, m.Dim, m.Parts), castagnoli) }
+func (m meta) computeSum() uint32 { return crc32.Checksum(fmt.Append(nil, m.Dim, m.Parts), castagnoli) }
 
 func writeMeta(dir string, m meta) error {
-	m.Sum = m.sum()
+	m.Sum = m.computeSum()
 	raw, err := json.Marshal(m)
 	if err != nil {
 		return err
@@ -36,11 +36,11 @@ func writeMeta(dir string, m meta) error {
 	return writeFile(filepath.Join(dir, metaName), raw)
 }
 
-// record writes which parts the collection has. The caller holds the lock.
-func (c *collection) record() error {
+// recordParts writes which parts the collection has. The caller holds the lock.
+func (c *collection) recordParts() error {
 	m := meta{Dim: c.dim}
 	for _, p := range c.parts {
-		n, _ := number(filepath.Base(p.path))
+		n, _ := parseNumber(filepath.Base(p.path))
 		m.Parts = append(m.Parts, n)
 	}
 	return writeMeta(c.dir, m)
@@ -55,10 +55,10 @@ func readMeta(dir string) (meta, error) {
 			Advise("rebuild it with: unweaver restore --all")
 	}
 	if err != nil {
-		return meta{}, wrap("open", dir, err)
+		return meta{}, wrapError("open", dir, err)
 	}
 	var known meta
-	if err := json.Unmarshal(raw, &known); err == nil && known.Dim > 0 && known.Sum == known.sum() {
+	if err := json.Unmarshal(raw, &known); err == nil && known.Dim > 0 && known.Sum == known.computeSum() {
 		return known, nil
 	}
 	return mendMeta(dir)
@@ -80,14 +80,14 @@ func mendMeta(dir string) (mended meta, err error) {
 			return mended, err
 		}
 		mended.Dim = p.dim
-		n, _ := number(filepath.Base(path))
+		n, _ := parseNumber(filepath.Base(path))
 		mended.Parts = append(mended.Parts, n)
 		if err := p.close(); err != nil {
 			return mended, err
 		}
 	}
 	if err := os.Remove(filepath.Join(dir, identityName)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return mended, wrap("mend", dir, err)
+		return mended, wrapError("mend", dir, err)
 	}
 	slog.Warn("a collection's meta.json was damaged, and is written again: the next build looks for every row",
 		"collection", filepath.Base(dir))
@@ -102,11 +102,11 @@ func (c *collection) keepParts() error {
 		if _, err := os.Stat(p.path); err == nil {
 			continue
 		} else if !errors.Is(err, os.ErrNotExist) {
-			return wrap("look at", p.path, err)
+			return wrapError("look at", p.path, err)
 		}
 		kept = false
 		slog.Warn("a file of vectors is gone, and is written again", "file", p.path)
-		err := wrap("make", c.dir, durable.MkdirAll(c.dir, durable.PrivateFolder))
+		err := wrapError("make", c.dir, durable.MkdirAll(c.dir, durable.PrivateFolder))
 		if err = errors.Join(err, writeFile(p.path, p.data), p.saveDead()); err != nil {
 			return err
 		}
@@ -114,5 +114,5 @@ func (c *collection) keepParts() error {
 	if kept {
 		return nil
 	}
-	return c.record()
+	return c.recordParts()
 }

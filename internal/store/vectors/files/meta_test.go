@@ -120,7 +120,7 @@ func TestADescriptionWithAnotherDimensionIsDamage(t *testing.T) {
 		before := identity(t, store)
 		require.NoError(t, store.Close())
 		whole := meta{Dim: vectorstest.Dim, Parts: []int{0, 1}}
-		change.Sum = whole.sum()
+		change.Sum = whole.computeSum()
 		raw, err := json.Marshal(change)
 		require.NoError(t, err)
 		write(t, filepath.Join(dir, "c", metaName), raw)

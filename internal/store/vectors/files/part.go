@@ -43,7 +43,7 @@ type part struct {
 	shut  bool         // by the collection
 }
 
-func (p *part) key(i int) string { return string(p.keyBytes(i)) }
+func (p *part) keyAt(i int) string { return string(p.keyBytes(i)) }
 
 // keyBytes are those of the mapping: they last as long as the part is held.
 func (p *part) keyBytes(i int) []byte {
@@ -54,18 +54,18 @@ func (p *part) keyBytes(i int) []byte {
 	return p.keys[start:p.ends[i]]
 }
 
-// find is the row of a key, or -1.
-func (p *part) find(key string) int {
+// findKey is the row of a key, or -1.
+func (p *part) findKey(key string) int {
 	i := sort.Search(p.n, func(i int) bool { return string(p.keyBytes(i)) >= key })
-	if i < p.n && string(p.keyBytes(i)) == key && !p.dead.has(i) {
+	if i < p.n && string(p.keyBytes(i)) == key && !p.dead.hasBit(i) {
 		return i
 	}
 	return -1
 }
 
-func (p *part) vec(i int) []float32 { return p.f[i*p.dim : (i+1)*p.dim] }
+func (p *part) vectorAt(i int) []float32 { return p.f[i*p.dim : (i+1)*p.dim] }
 
-func (p *part) quantised(i int) []int8 { return p.q[i*p.dim : (i+1)*p.dim] }
+func (p *part) codesAt(i int) []int8 { return p.q[i*p.dim : (i+1)*p.dim] }
 
 // placeOf is what a part says of its place: a part of another place has other rows, however whole it is.
 func placeOf(path string) uint32 {
@@ -73,26 +73,26 @@ func placeOf(path string) uint32 {
 	return crc32.Checksum([]byte(place), castagnoli)
 }
 
-func pad(n int) int { return (64 - n%64) % 64 }
+func paddingOf(n int) int { return (64 - n%64) % 64 }
 
 // openPart maps a file and checks everything but the exact rows, which are checked when they are used.
 func openPart(path string) (*part, error) {
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, wrap("open", path, err)
+		return nil, wrapError("open", path, err)
 	}
 	defer func() { _ = file.Close() }()
 	st, err := file.Stat()
 	if err != nil {
-		return nil, wrap("open", path, err)
+		return nil, wrapError("open", path, err)
 	}
 	size := int(st.Size())
 	if size < 20 {
-		return nil, broken(path, "it is too short")
+		return nil, newDamageFault(path, "it is too short")
 	}
 	data, err := unix.Mmap(int(file.Fd()), 0, size, unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
-		return nil, wrap("map", path, err)
+		return nil, wrapError("map", path, err)
 	}
 	p := &part{
 		path: path,
@@ -100,69 +100,69 @@ func openPart(path string) (*part, error) {
 		dim:  int(binary.LittleEndian.Uint32(data[8:])),
 		n:    int(binary.LittleEndian.Uint32(data[12:])),
 	}
-	if err := p.layout(); err != nil {
+	if err := p.findSections(); err != nil {
 		return nil, errors.Join(err, unix.Munmap(data))
 	}
 	p.index.Store(p.openIndex())
 	return p, nil
 }
 
-// layout finds the sections. The sizes in the header are compared with the file's before any is used.
-func (p *part) layout() error {
+// findSections finds the sections. The sizes in the header are compared with the file's before any is used.
+func (p *part) findSections() error {
 	raw := p.data
 	if string(raw[:8]) != magic || p.dim <= 0 || p.n <= 0 {
-		return broken(p.path, "it is no vector part")
+		return newDamageFault(p.path, "it is no vector part")
 	}
 	if p.n > len(raw)/8 || p.dim > len(raw)/5/p.n { // at least 8 bytes a row, and 5 for each of its numbers
-		return broken(p.path, "its size does not fit its header")
+		return newDamageFault(p.path, "its size does not fit its header")
 	}
 	at := 16
 	p.ends = unsafe.Slice((*uint32)(unsafe.Pointer(&raw[at])), p.n)
 	at += 4 * p.n
 	keys := int(p.ends[p.n-1])
-	vals := at + keys + pad(at+keys)
-	q := vals + 4*p.n + pad(vals+4*p.n)
-	sums := q + p.n*p.dim + pad(q+p.n*p.dim)
-	f := sums + 4*(p.n+1) + pad(sums+4*(p.n+1))
+	vals := at + keys + paddingOf(at+keys)
+	q := vals + 4*p.n + paddingOf(vals+4*p.n)
+	sums := q + p.n*p.dim + paddingOf(q+p.n*p.dim)
+	f := sums + 4*(p.n+1) + paddingOf(sums+4*(p.n+1))
 	if f+4*p.n*p.dim+4 != len(raw) {
-		return broken(p.path, "its size does not fit its header")
+		return newDamageFault(p.path, "its size does not fit its header")
 	}
 	if crc32.Checksum(raw[:f], castagnoli) != binary.LittleEndian.Uint32(raw[len(raw)-4:]) {
-		return broken(p.path, "its checksum differs")
+		return newDamageFault(p.path, "its checksum differs")
 	}
 	p.keys = raw[at : at+keys]
 	p.scales = unsafe.Slice((*float32)(unsafe.Pointer(&raw[vals])), p.n)
 	p.q = unsafe.Slice((*int8)(unsafe.Pointer(&raw[q])), p.n*p.dim)
 	p.sums = unsafe.Slice((*uint32)(unsafe.Pointer(&raw[sums])), p.n)
 	if binary.LittleEndian.Uint32(raw[sums+4*p.n:]) != placeOf(p.path) {
-		return broken(p.path, "it is a part of another name or collection")
+		return newDamageFault(p.path, "it is a part of another name or collection")
 	}
 	p.f = unsafe.Slice((*float32)(unsafe.Pointer(&raw[f])), p.n*p.dim)
-	return p.ordered()
+	return p.checkOrder()
 }
 
-// ordered refuses a part whose keys do not follow each other: a checksum can be made to fit anything.
-func (p *part) ordered() error {
+// checkOrder refuses a part whose keys do not follow each other: a checksum can be made to fit anything.
+func (p *part) checkOrder() error {
 	var before []byte
 	start := uint32(0)
 	for i, end := range p.ends {
 		if end < start || int(end) > len(p.keys) {
-			return broken(p.path, fmt.Sprintf("the key of row %d lies outside", i))
+			return newDamageFault(p.path, fmt.Sprintf("the key of row %d lies outside", i))
 		}
 		key := p.keys[start:end]
 		if i > 0 && bytes.Compare(before, key) >= 0 {
-			return broken(p.path, fmt.Sprintf("the key of row %d is out of order", i))
+			return newDamageFault(p.path, fmt.Sprintf("the key of row %d is out of order", i))
 		}
 		before, start = key, end
 	}
 	return nil
 }
 
-// hold keeps the part mapped until release. The caller holds the collection's lock.
-func (p *part) hold() { p.users.Add(1) }
+// holdPart keeps the part mapped until release. The caller holds the collection's lock.
+func (p *part) holdPart() { p.users.Add(1) }
 
-// release unmaps the part when it was the last one.
-func (p *part) release() error {
+// releasePart unmaps the part when it was the last one.
+func (p *part) releasePart() error {
 	if p.users.Add(-1) >= 0 {
 		return nil
 	}
@@ -175,16 +175,16 @@ func (p *part) close() error {
 		return nil
 	}
 	p.shut = true
-	return p.release()
+	return p.releasePart()
 }
 
-func broken(path, why string) error {
+func newDamageFault(path, why string) error {
 	return fault.SegmentDamage.At("open vectors", path).
 		Because(why).
 		Advise("run: unweaver restore --all")
 }
 
-func wrap(op, object string, err error) error {
+func wrapError(op, object string, err error) error {
 	switch {
 	case err == nil:
 		return nil
@@ -200,8 +200,8 @@ func wrap(op, object string, err error) error {
 	return fault.StoreDown.At(op, object).Because(err)
 }
 
-// sorted prepares rows for writePart: by key, each key once.
-func sorted(rows []vectors.Row) []vectors.Row {
+// sortRows prepares rows for writePart: by key, each key once.
+func sortRows(rows []vectors.Row) []vectors.Row {
 	out := append([]vectors.Row(nil), rows...)
 	sort.SliceStable(out, func(i, j int) bool { return out[i].Key < out[j].Key })
 	n := 0

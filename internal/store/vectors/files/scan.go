@@ -29,22 +29,22 @@ const (
 	rowsPerLook  = 512 // that lie anywhere are worth another worker
 )
 
-// candidates gives the rows that may be among the n best of those whose codes are looked at: of a part without an
+// findCandidates gives the rows that may be among the n best of those whose codes are looked at: of a part without an
 // index, or where that is of no use, all; of another those that are best by the index.
-func (c *collection) candidates(ctx context.Context, question []float32, n int) ([]candidate, error) {
+func (c *collection) findCandidates(ctx context.Context, question []float32, n int) ([]candidate, error) {
 	query := coarseQuestion(question)
 	var turned tables
 	columns, floors := make([]columnTables, len(c.parts)), make([]floors, len(c.parts))
 	var runs []run
 	rows := 0
 	for i, p := range c.parts {
-		of := p.runs(i, n)
+		of := p.splitRuns(i, n)
 		switch {
 		case of[0].keep == 0:
 		case p.index.Load().byDim:
-			columns[i] = p.index.Load().columns.tables(question, n)
+			columns[i] = p.index.Load().columns.prepareTables(question, n)
 		case turned.bytes == nil:
-			turned = c.rotation().tables(question)
+			turned = c.rotation().buildTables(question)
 		}
 		runs = append(runs, of...)
 		rows += p.n
@@ -57,29 +57,29 @@ func (c *collection) candidates(ctx context.Context, question []float32, n int) 
 			sketched: map[int]*best{},
 		}
 		for j := w; j < len(runs) && ctx.Err() == nil; j += workers {
-			scans[w].over(c.parts[runs[j].part], runs[j])
+			scans[w].scanRun(c.parts[runs[j].part], runs[j])
 		}
 		return ctx.Err()
 	})
 	if err != nil {
 		return nil, err
 	}
-	return c.joined(ctx, scans, n)
+	return c.joinScans(ctx, scans, n)
 }
 
-// joined puts together what the workers found, and looks at the codes of the rows that are best by an index, as many
+// joinScans puts together what the workers found, and looks at the codes of the rows that are best by an index, as many
 // beside each other. Whatever the number of workers, the same rows are left.
-func (c *collection) joined(ctx context.Context, scans []*scan, n int) ([]candidate, error) {
+func (c *collection) joinScans(ctx context.Context, scans []*scan, n int) ([]candidate, error) {
 	if len(scans) == 0 {
 		return nil, nil
 	}
 	all := scans[0]
 	for _, other := range scans[1:] {
-		all.take(other)
+		all.takeScan(other)
 	}
 	kept, rows := make([][]ranked, len(c.parts)), 0
 	for number, sketched := range all.sketched {
-		kept[number] = sketched.kept()
+		kept[number] = sketched.keptRows()
 		rows += len(kept[number])
 	}
 	workers := min(len(scans), 1+rows/rowsPerLook)
@@ -95,13 +95,13 @@ func (c *collection) joined(ctx context.Context, scans []*scan, n int) ([]candid
 		return nil, err
 	}
 	for _, look := range looks {
-		all.take(look)
+		all.takeScan(look)
 	}
-	return within(all.found, all.best), nil
+	return dropWorse(all.found, all.best), nil
 }
 
-// take adds what another worker found.
-func (s *scan) take(other *scan) {
+// takeScan adds what another worker found.
+func (s *scan) takeScan(other *scan) {
 	for _, low := range other.best.values {
 		s.best.add(low)
 	}
@@ -111,7 +111,7 @@ func (s *scan) take(other *scan) {
 			s.sketched[number] = more
 			continue
 		}
-		for _, row := range more.kept() {
+		for _, row := range more.keptRows() {
 			s.sketched[number].add(row.row, row.estimate)
 		}
 	}
@@ -122,14 +122,14 @@ func (s *scan) lookAt(p *part, number int, rows []ranked) {
 	var product [1]int32
 	for i, row := range rows {
 		ahead := int(rows[min(i+2, len(rows)-1)].row-row.row) * p.dim // each waits for memory
-		dotsAhead(s.query.numbers, p.quantised(int(row.row)), product[:], ahead)
-		s.look(p, number, int(row.row), product[0])
+		dotsAhead(s.query.numbers, p.codesAt(int(row.row)), product[:], ahead)
+		s.considerRow(p, number, int(row.row), product[0])
 	}
 }
 
-// runs of the rows of a part.
-func (p *part) runs(number, n int) []run {
-	keep := p.index.Load().keeps(n)
+// splitRuns of the rows of a part.
+func (p *part) splitRuns(number, n int) []run {
+	keep := p.index.Load().countKept(n)
 	length := rowsPerRun
 	switch {
 	case keep == 0:
@@ -157,7 +157,7 @@ type scan struct {
 	sketched map[int]*best // by the number of the part, the rows that are best by its index
 }
 
-func (s *scan) over(p *part, r run) {
+func (s *scan) scanRun(p *part, r run) {
 	if r.keep > 0 {
 		kept := s.sketched[r.part]
 		if kept == nil {
@@ -174,9 +174,9 @@ func (s *scan) over(p *part, r run) {
 	var products [rowsPerBlock]int32
 	for low := r.low; low < r.high; low += rowsPerBlock {
 		high := min(low+rowsPerBlock, r.high)
-		dots(s.query.numbers, p.q[low*p.dim:high*p.dim], products[:high-low])
+		dotRows(s.query.numbers, p.q[low*p.dim:high*p.dim], products[:high-low])
 		for i, product := range products[:high-low] {
-			s.look(p, r.part, low+i, product)
+			s.considerRow(p, r.part, low+i, product)
 		}
 	}
 }
@@ -187,9 +187,9 @@ func (s *scan) overSigns(p *part, r run, x *index, kept *best) {
 	var summed [rowsAtOnce]uint16
 	for low := r.low; low < r.high; low += rowsAtOnce {
 		at := low / rowsAtOnce * width
-		sums(s.turned.bytes, x.signs[at:at+width], &summed)
-		kept.raise()
-		s.turned.keep(p, low, x.factors[low:min(low+rowsAtOnce, r.high)], &summed, kept)
+		sumTables(s.turned.bytes, x.signs[at:at+width], &summed)
+		kept.raiseFloor()
+		s.turned.keepRows(p, low, x.factors[low:min(low+rowsAtOnce, r.high)], &summed, kept)
 	}
 }
 
@@ -198,46 +198,46 @@ func (s *scan) overColumns(p *part, r run, x *columned, kept *best) {
 	asked := &s.columns[r.part]
 	reader := columnReaders.Get().(*columnReader)
 	defer columnReaders.Put(reader)
-	for i, summed := range x.sums(reader, asked, r.low) {
-		kept.raise()
+	for i, summed := range x.sumGroups(reader, asked, r.low) {
+		kept.raiseFloor()
 		for half := range summed {
 			if low := r.low + i*rowsPerGroup + half*rowsAtOnce; low < r.high {
-				asked.keep(p, low, p.scales[low:min(low+rowsAtOnce, r.high)], &summed[half], kept)
+				asked.keepRows(p, low, p.scales[low:min(low+rowsAtOnce, r.high)], &summed[half], kept)
 			}
 		}
 	}
 }
 
-// keep adds those of 32 rows, which begin with one, to the best ones that belong to them.
-func (t *tables) keep(p *part, low int, factors []float32, summed *[rowsAtOnce]uint16, kept *best) {
-	for over := t.over(summed, factors, kept.floor); over != 0; over &= over - 1 {
+// keepRows adds those of 32 rows, which begin with one, to the best ones that belong to them.
+func (t *tables) keepRows(p *part, low int, factors []float32, summed *[rowsAtOnce]uint16, kept *best) {
+	for over := t.rowsOver(summed, factors, kept.floor); over != 0; over &= over - 1 {
 		i := mathbits.TrailingZeros32(over)
-		if !p.dead.has(low + i) {
-			kept.add(int32(low+i), t.estimate(summed[i], factors[i]))
+		if !p.dead.hasBit(low + i) {
+			kept.add(int32(low+i), t.estimateScore(summed[i], factors[i]))
 		}
 	}
 }
 
-// look takes a row for a candidate, unless it cannot be one.
-func (s *scan) look(p *part, number, row int, product int32) {
-	least, most := s.query.bounds(product, p.scales[row])
-	if s.best.full() && most < s.best.least() || p.dead.has(row) {
+// considerRow takes a row for a candidate, unless it cannot be one.
+func (s *scan) considerRow(p *part, number, row int, product int32) {
+	least, most := s.query.boundScore(product, p.scales[row])
+	if s.best.isFull() && most < s.best.leastValue() || p.dead.hasBit(row) {
 		return
 	}
 	s.best.add(least)
 	s.found = append(s.found, candidate{number, row, most})
 	if len(s.found) > max(s.sift, 4*rowsPerBlock) {
-		s.found = within(s.found, s.best)
+		s.found = dropWorse(s.found, s.best)
 		s.sift = 2 * len(s.found) // where many rows are equal, they are not looked through for each one more
 	}
 }
 
-// within leaves those candidates that may be among the best.
-func within(found []candidate, best smallest) []candidate {
-	if !best.full() {
+// dropWorse leaves those candidates that may be among the best.
+func dropWorse(found []candidate, best smallest) []candidate {
+	if !best.isFull() {
 		return found
 	}
-	return slices.DeleteFunc(found, func(k candidate) bool { return k.high < best.least() })
+	return slices.DeleteFunc(found, func(k candidate) bool { return k.high < best.leastValue() })
 }
 
 // smallest keeps the n largest of the numbers that it is given; the smallest of them is at hand.
@@ -248,10 +248,10 @@ type smallest struct {
 
 func newSmallest(n int) smallest { return smallest{most: n} }
 
-func (s *smallest) full() bool { return len(s.values) == s.most }
+func (s *smallest) isFull() bool { return len(s.values) == s.most }
 
-// least is the smallest of those that are kept.
-func (s *smallest) least() float64 {
+// leastValue is the smallest of those that are kept.
+func (s *smallest) leastValue() float64 {
 	if len(s.values) == 0 {
 		return math.Inf(-1)
 	}

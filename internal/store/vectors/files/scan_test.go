@@ -48,10 +48,10 @@ func TestTheScoreOfARowLiesWithinItsBounds(t *testing.T) {
 				for range 5 {
 					x, v := question(), row()
 					codes, product := make([]int8, dim), make([]int32, 1)
-					scale := quantise(v, codes)
+					scale := quantiseVector(v, codes)
 					query := coarseQuestion(x)
-					dots(query.numbers, codes, product)
-					low, high := query.bounds(product[0], scale)
+					dotRows(query.numbers, codes, product)
+					low, high := query.boundScore(product[0], scale)
 					if score := float64(dot32(x, v)); score < low || score > high {
 						t.Fatalf("dimension %d, %s question, %s row: %g is not within %g and %g", dim, asks, of, score, low, high)
 					}

@@ -36,8 +36,8 @@ func newRotation(dim int) *rotation {
 	return r
 }
 
-// turn rotates a vector in place.
-func (r *rotation) turn(v []float32) {
+// rotateVector rotates a vector in place.
+func (r *rotation) rotateVector(v []float32) {
 	rounds := signRounds
 	if r.power == r.dim {
 		rounds = 2 // all numbers are mixed at once
@@ -51,15 +51,15 @@ func (r *rotation) turn(v []float32) {
 		if i%2 == 1 {
 			mixed = v[r.dim-r.power:]
 		}
-		hadamard(mixed)
+		multiplyHadamard(mixed)
 		for j := range mixed {
 			mixed[j] *= scale
 		}
 	}
 }
 
-// hadamard multiplies a power of two numbers, at least four, with Hadamard's matrix.
-func hadamard(v []float32) {
+// multiplyHadamard multiplies a power of two numbers, at least four, with Hadamard's matrix.
+func multiplyHadamard(v []float32) {
 	for i := 0; i+4 <= len(v); i += 4 {
 		four := v[i : i+4 : i+4]
 		a, b, c, d := four[0]+four[1], four[0]-four[1], four[2]+four[3], four[2]-four[3]
@@ -106,10 +106,10 @@ type tables struct {
 	least float32 // the sum whose bytes are all zero
 }
 
-func (r *rotation) tables(question []float32) tables {
+func (r *rotation) buildTables(question []float32) tables {
 	v := make([]float32, 8*signBytes(r.dim))
 	copy(v, question)
-	r.turn(v[:r.dim])
+	r.rotateVector(v[:r.dim])
 	fours := len(v) / 4
 	t := tables{bytes: make([]byte, 16*fours)}
 	widest := 0.0
@@ -155,14 +155,14 @@ func sumsGo(tables, signs []byte, out *[rowsAtOnce]uint16) {
 	}
 }
 
-// estimate is about the score of a row, from what the tables say of its signs.
-func (t *tables) estimate(sum uint16, factor float32) float32 {
+// estimateScore is about the score of a row, from what the tables say of its signs.
+func (t *tables) estimateScore(sum uint16, factor float32) float32 {
 	return factor * (t.step*float32(sum) + t.least)
 }
 
 func (t *tables) overGo(sums *[rowsAtOnce]uint16, factors []float32, floor float32) (rows uint32) {
 	for i, factor := range factors {
-		if !(t.estimate(sums[i], factor) < floor) { // so that what is not a number is kept
+		if !(t.estimateScore(sums[i], factor) < floor) { // so that what is not a number is kept
 			rows |= 1 << i
 		}
 	}

@@ -28,7 +28,7 @@ func TestSumsEqualThoseOfPlainGo(t *testing.T) {
 				}
 			}
 			var got, want [rowsAtOnce]uint16
-			sums(tables, signs, &got)
+			sumTables(tables, signs, &got)
 			sumsGo(tables, signs, &want)
 			require.Equal(t, want, got, "%d bytes", length)
 		}
@@ -48,11 +48,11 @@ func TestRowsOverAFloorAreThoseOfPlainGo(t *testing.T) {
 				factors[i] = strange[r.IntN(len(strange))]
 			}
 		}
-		floor := asked.estimate(summed[3], factors[3]) // equal is not below
+		floor := asked.estimateScore(summed[3], factors[3]) // equal is not below
 		if turn%7 == 0 {
 			floor = float32(math.Inf(2*(turn%2) - 1))
 		}
-		got, want := asked.over(&summed, factors, floor), asked.overGo(&summed, factors, floor)
+		got, want := asked.rowsOver(&summed, factors, floor), asked.overGo(&summed, factors, floor)
 		require.Equal(t, want, got, "%v, floor %g", factors, floor)
 		require.True(t, turn%5 == 0 || turn%7 == 0 || want>>3&1 != 0, "a row as good as the floor was left out")
 	}
@@ -64,7 +64,7 @@ func TestARotationKeepsProducts(t *testing.T) {
 		rows := vectorstest.Rows(2, dim, uint64(dim))
 		before := dot32(rows[0].Vector, rows[1].Vector)
 		for _, row := range rows {
-			turn.turn(row.Vector)
+			turn.rotateVector(row.Vector)
 		}
 		after := dot32(rows[0].Vector, rows[1].Vector)
 		assert.False(t, math.Abs(float64(after-before)) > 1e-5, "dimension %d: a product of %g became %g", dim, before, after)
@@ -84,8 +84,8 @@ func TestEstimatesBySignsAreCloseToScores(t *testing.T) {
 				x, v := row(), row()
 				exact := float64(dot32(x, v))
 				lengths := math.Sqrt(float64(dot32(x, x))) * math.Sqrt(float64(dot32(v, v)))
-				tables := turn.tables(x)
-				turn.turn(v)
+				tables := turn.buildTables(x)
+				turn.rotateVector(v)
 				signs := make([]byte, signBytes(dim))
 				factor := signsOf(v, signs)
 				interleaved := make([]byte, rowsAtOnce*len(signs))
@@ -93,8 +93,8 @@ func TestEstimatesBySignsAreCloseToScores(t *testing.T) {
 					interleaved[rowsAtOnce*i+5] = b
 				}
 				var out [rowsAtOnce]uint16
-				sums(tables.bytes, interleaved, &out)
-				difference := (float64(tables.estimate(out[5], factor)) - exact) / lengths
+				sumTables(tables.bytes, interleaved, &out)
+				difference := (float64(tables.estimateScore(out[5], factor)) - exact) / lengths
 				squares += difference * difference
 			}
 			off := math.Sqrt(squares/float64(n)) * math.Sqrt(float64(dim))
@@ -107,7 +107,7 @@ func TestEstimatesBySignsAreCloseToScores(t *testing.T) {
 func bySigns(p *part, question []float32, n int) []vectors.Hit {
 	x := p.index.Load()
 	var estimates []float32
-	(&signed{p: p, factors: x.factors, signs: x.signs}).estimates(question, n,
+	(&signed{p: p, factors: x.factors, signs: x.signs}).estimateRows(question, n,
 		func(_ int, block []float32) { estimates = append(estimates, block...) })
 	rows := make([]int, p.n)
 	for i := range rows {
@@ -115,8 +115,8 @@ func bySigns(p *part, question []float32, n int) []vectors.Hit {
 	}
 	slices.SortStableFunc(rows, func(a, b int) int { return cmp.Compare(estimates[b], estimates[a]) })
 	var hits []vectors.Hit
-	for _, row := range rows[:x.keeps(n)] {
-		hits = append(hits, vectors.Hit{Key: p.key(row), Score: dot32(question, p.vec(row))})
+	for _, row := range rows[:x.countKept(n)] {
+		hits = append(hits, vectors.Hit{Key: p.keyAt(row), Score: dot32(question, p.vectorAt(row))})
 	}
 	slices.SortFunc(hits, func(a, b vectors.Hit) int {
 		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Key, b.Key))
@@ -131,7 +131,7 @@ func TestWorkersBesideEachOtherFindWhatAPlainSearchBySignsFinds(t *testing.T) {
 		before := runtime.GOMAXPROCS(workers)
 		defer runtime.GOMAXPROCS(before)
 		for i, n := range []int{1, 7, 20, 100, 140} {
-			require.True(t, p.index.Load().keeps(n) != 0, "no index for %d", n)
+			require.True(t, p.index.Load().countKept(n) != 0, "no index for %d", n)
 			question := slices.Clone(rows[i*700].Vector)
 			for j, x := range rows[i*300+5].Vector {
 				question[j] += x
@@ -158,7 +158,7 @@ func TestTheBestRowsAreThoseOfASort(t *testing.T) {
 			return cmp.Or(cmp.Compare(b.estimate, a.estimate), cmp.Compare(a.row, b.row))
 		}
 		slices.SortFunc(all, order)
-		got := found.kept()
+		got := found.keptRows()
 		slices.SortFunc(got, order)
 		if !slices.Equal(got, all[:most]) {
 			t.Errorf("the %d best: %v, want %v", most, got, all[:most])

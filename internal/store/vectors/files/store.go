@@ -54,7 +54,7 @@ const dropped = ".dropped-"
 // Open prepares the directory, and removes what a crash left of dropped collections.
 func Open(root string) (*Store, error) {
 	if err := durable.Private(root); err != nil {
-		return nil, wrap("make", root, err)
+		return nil, wrapError("make", root, err)
 	}
 	entries, err := os.ReadDir(root)
 	for _, entry := range entries {
@@ -63,7 +63,7 @@ func Open(root string) (*Store, error) {
 		}
 	}
 	if err != nil {
-		return nil, wrap("remove dropped collections of", root, err)
+		return nil, wrapError("remove dropped collections of", root, err)
 	}
 	return &Store{root: root, open: map[string]*collection{}, indexBytes: indexBytes}, nil
 }
@@ -94,12 +94,12 @@ func (c *collection) close() error {
 // Ping looks at the directory.
 func (s *Store) Ping(context.Context) error {
 	_, err := os.Stat(s.root)
-	return wrap("stat", s.root, err)
+	return wrapError("stat", s.root, err)
 }
 
 // Create implements vectors.Store.
 func (s *Store) Create(ctx context.Context, name string, dim int) error {
-	c, err := s.get(name)
+	c, err := s.getCollection(name)
 	if err == nil && c.dim == dim {
 		return nil
 	}
@@ -114,16 +114,16 @@ func (s *Store) Create(ctx context.Context, name string, dim int) error {
 	defer s.mu.Unlock()
 	dir := filepath.Join(s.root, name)
 	if err := os.MkdirAll(dir, durable.PrivateFolder); err != nil {
-		return wrap("make", dir, err)
+		return wrapError("make", dir, err)
 	}
 	if err := writeMeta(dir, meta{Dim: dim}); err != nil {
 		return err
 	}
-	return wrap("write", dir, durable.SyncFolder(s.root))
+	return wrapError("write", dir, durable.SyncFolder(s.root))
 }
 
-// get opens a collection once.
-func (s *Store) get(name string) (*collection, error) {
+// getCollection opens a collection once.
+func (s *Store) getCollection(name string) (*collection, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c := s.open[name]; c != nil {
@@ -136,43 +136,43 @@ func (s *Store) get(name string) (*collection, error) {
 	}
 	c := &collection{dir: dir, dim: known.Dim}
 	c.rotation = sync.OnceValue(func() *rotation { return newRotation(c.dim) })
-	if err := c.scan(known); err != nil {
+	if err := c.openParts(known); err != nil {
 		return nil, s.setAside(name, errors.Join(err, c.close()))
 	}
 	s.open[name] = c
 	return c, nil
 }
 
-// on calls f for a collection. One whose mapped files were cut or damaged meanwhile is set aside, as damaged ones that
-// are opened.
-func (s *Store) on(name string, f func(c *collection) error) error {
+// withCollection calls f for a collection. One whose mapped files were cut or damaged meanwhile is set aside, as
+// damaged ones that are opened.
+func (s *Store) withCollection(name string, f func(c *collection) error) error {
 	var c *collection
 	err := parallel.Mapped(func() (err error) {
-		if c, err = s.get(name); err != nil {
+		if c, err = s.getCollection(name); err != nil {
 			return err
 		}
 		return f(c)
 	})
 	switch {
 	case errors.Is(err, parallel.ErrTorn):
-		return s.lose(name, c, err)
+		return s.loseCollection(name, c, err)
 	case c != nil && fault.Is(err, fault.Internal): // a panic, by lengths of a damaged file or by a fault of the program
-		return cmp.Or(s.lose(name, c, parallel.Mapped(c.reopen)), err)
+		return cmp.Or(s.loseCollection(name, c, parallel.Mapped(c.reopenParts)), err)
 	}
 	return err
 }
 
 // Reopen implements vectors.Reopener. A collection that the next process would set aside is set aside now.
 func (s *Store) Reopen(_ context.Context, name string) error {
-	c, err := s.get(name)
+	c, err := s.getCollection(name)
 	if err != nil {
 		return err
 	}
-	return s.lose(name, c, parallel.Mapped(c.reopen))
+	return s.loseCollection(name, c, parallel.Mapped(c.reopenParts))
 }
 
-// reopen maps the files again and checks them as get does: they may have been damaged or replaced since.
-func (c *collection) reopen() error {
+// reopenParts maps the files again and checks them as get does: they may have been damaged or replaced since.
+func (c *collection) reopenParts() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -186,22 +186,22 @@ func (c *collection) reopen() error {
 		return err
 	}
 	again := &collection{dir: c.dir, dim: c.dim}
-	if err = again.scan(known); err == nil {
+	if err = again.openParts(known); err == nil {
 		c.parts, again.parts = again.parts, c.parts
 	}
 	return errors.Join(err, again.close())
 }
 
-// scan opens the parts, and refuses a collection that lacks one which its description lists, or has one of another
+// openParts opens the parts, and refuses a collection that lacks one which its description lists, or has one of another
 // dimension.
-func (c *collection) scan(known meta) error {
+func (c *collection) openParts(known meta) error {
 	entries, err := os.ReadDir(c.dir)
 	if err != nil {
-		return wrap("read", c.dir, err)
+		return wrapError("read", c.dir, err)
 	}
 	parts, beside := map[int]string{}, map[int][]string{}
 	for _, entry := range entries {
-		n, ok := number(entry.Name())
+		n, ok := parseNumber(entry.Name())
 		if !ok {
 			continue
 		}
@@ -218,7 +218,7 @@ func (c *collection) scan(known meta) error {
 		}
 		c.parts = append(c.parts, p)
 		if p.dim != c.dim {
-			return broken(path, fmt.Sprintf("its rows have %d numbers, and those of its collection %d", p.dim, c.dim))
+			return newDamageFault(path, fmt.Sprintf("its rows have %d numbers, and those of its collection %d", p.dim, c.dim))
 		}
 		if err := p.loadDead(); err != nil {
 			return err
@@ -226,7 +226,7 @@ func (c *collection) scan(known meta) error {
 	}
 	for _, n := range known.Parts {
 		if parts[n] == "" {
-			return broken(c.partPath(n), "it is missing")
+			return newDamageFault(c.partPath(n), "it is missing")
 		}
 	}
 	for n, paths := range beside {
@@ -239,7 +239,7 @@ func (c *collection) scan(known meta) error {
 	return nil
 }
 
-func (c *collection) path() string {
+func (c *collection) nextPath() string {
 	c.next++
 	return c.partPath(c.next - 1)
 }
@@ -250,16 +250,16 @@ func (c *collection) partPath(n int) string {
 
 // Upsert implements vectors.Store: rows that are stored already are left out, damaged ones are replaced.
 func (s *Store) Upsert(ctx context.Context, name string, rows []vectors.Row) error {
-	return s.on(name, func(c *collection) error { return c.upsert(ctx, rows) })
+	return s.withCollection(name, func(c *collection) error { return c.upsertRows(ctx, rows) })
 }
 
-func (c *collection) upsert(ctx context.Context, rows []vectors.Row) error {
+func (c *collection) upsertRows(ctx context.Context, rows []vectors.Row) error {
 	for _, r := range rows {
 		if err := vectors.Check(r.Vector, c.dim, r.Key); err != nil {
 			return err
 		}
 	}
-	rows = sorted(rows)
+	rows = sortRows(rows)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -267,7 +267,7 @@ func (c *collection) upsert(ctx context.Context, rows []vectors.Row) error {
 	}
 	fresh, damaged := rows[:0], []string(nil)
 	for _, r := range rows {
-		in, _, whole := c.find(r.Key)
+		in, _, whole := c.findRow(r.Key)
 		if whole {
 			continue
 		}
@@ -279,7 +279,7 @@ func (c *collection) upsert(ctx context.Context, rows []vectors.Row) error {
 	if len(fresh) == 0 {
 		return ctx.Err()
 	}
-	path := c.path()
+	path := c.nextPath()
 	err := writePart(path, c.dim, sourceOf(fresh, c.dim))
 	if err != nil {
 		return err
@@ -288,24 +288,24 @@ func (c *collection) upsert(ctx context.Context, rows []vectors.Row) error {
 	if err != nil {
 		return err
 	}
-	err = c.forget(damaged)
+	err = c.forgetRows(damaged)
 	c.parts = append(c.parts, p)
-	if err = errors.Join(err, c.record()); err != nil {
+	if err = errors.Join(err, c.recordParts()); err != nil {
 		return err
 	}
 	if len(c.parts) > 20*maxParts {
-		return c.compact()
+		return c.compactParts()
 	}
 	return nil
 }
 
-// forget marks damaged rows as deleted, after they were written again.
-func (c *collection) forget(damaged []string) error {
+// forgetRows marks damaged rows as deleted, after they were written again.
+func (c *collection) forgetRows(damaged []string) error {
 	var err error
 	for _, p := range c.parts {
 		for _, key := range damaged {
-			if at := p.find(key); at >= 0 {
-				p.kill(at)
+			if at := p.findKey(key); at >= 0 {
+				p.killRow(at)
 			}
 		}
 		if p.gone > p.saved {
@@ -318,11 +318,11 @@ func (c *collection) forget(damaged []string) error {
 // Has implements vectors.Store: a damaged row counts as missing.
 func (s *Store) Has(_ context.Context, name string, keys []string) ([]bool, error) {
 	out := make([]bool, len(keys))
-	return out, s.on(name, func(c *collection) error {
+	return out, s.withCollection(name, func(c *collection) error {
 		c.mu.RLock()
 		defer c.mu.RUnlock()
 		for i, k := range keys {
-			_, _, out[i] = c.find(k)
+			_, _, out[i] = c.findRow(k)
 		}
 		return nil
 	})
@@ -330,7 +330,7 @@ func (s *Store) Has(_ context.Context, name string, keys []string) ([]bool, erro
 
 // Count implements vectors.Store.
 func (s *Store) Count(_ context.Context, name string) (int64, error) {
-	c, err := s.get(name)
+	c, err := s.getCollection(name)
 	if err != nil {
 		return 0, err
 	}
@@ -338,7 +338,7 @@ func (s *Store) Count(_ context.Context, name string) (int64, error) {
 	defer c.mu.RUnlock()
 	var n int64
 	for _, p := range c.parts {
-		n += int64(p.live())
+		n += int64(p.countLive())
 	}
 	return n, nil
 }
@@ -346,7 +346,7 @@ func (s *Store) Count(_ context.Context, name string) (int64, error) {
 // Identity implements vectors.Store: a random value in the collection's folder, made when it is first asked for. Builds
 // ask for it, so that a part whose file is gone while it is mapped is written again here.
 func (s *Store) Identity(_ context.Context, name string) (string, error) {
-	c, err := s.get(name)
+	c, err := s.getCollection(name)
 	if err != nil {
 		return "", err
 	}
@@ -361,12 +361,12 @@ func (s *Store) Identity(_ context.Context, name string) (string, error) {
 		raw = []byte(rand.Text())
 		err = writeFile(path, raw)
 	}
-	return string(raw), wrap("identify", path, err)
+	return string(raw), wrapError("identify", path, err)
 }
 
 // Release implements vectors.Store.
 func (s *Store) Release(_ context.Context, name string) error {
-	c, err := s.get(name)
+	c, err := s.getCollection(name)
 	if err != nil {
 		return err
 	}
@@ -380,7 +380,7 @@ func (s *Store) Release(_ context.Context, name string) error {
 func (s *Store) List(_ context.Context, prefix string) ([]string, error) {
 	entries, err := os.ReadDir(s.root)
 	if err != nil {
-		return nil, wrap("list", s.root, err)
+		return nil, wrapError("list", s.root, err)
 	}
 	var out []string
 	for _, e := range entries {
@@ -404,12 +404,12 @@ func (s *Store) Drop(_ context.Context, name string) error {
 		err = c.close()
 	}
 	folder, aside := filepath.Join(s.root, name), filepath.Join(s.root, dropped+rand.Text())
-	err = errors.Join(err, wrap("drop", folder+damaged, os.RemoveAll(folder+damaged)))
+	err = errors.Join(err, wrapError("drop", folder+damaged, os.RemoveAll(folder+damaged)))
 	switch rerr := os.Rename(folder, aside); {
 	case errors.Is(rerr, os.ErrNotExist):
 		return err
 	case rerr != nil:
-		return errors.Join(err, wrap("drop", folder, rerr))
+		return errors.Join(err, wrapError("drop", folder, rerr))
 	}
-	return errors.Join(err, wrap("drop", folder, durable.SyncFolder(s.root)), os.RemoveAll(aside))
+	return errors.Join(err, wrapError("drop", folder, durable.SyncFolder(s.root)), os.RemoveAll(aside))
 }

@@ -20,19 +20,19 @@ import (
 
 func rowSum(vector []float32) uint32 { return crc32.Checksum(bytesOf(vector), castagnoli) }
 
-// whole reports whether an exact row is what was written.
-func (p *part) whole(i int) bool { return rowSum(p.vec(i)) == p.sums[i] }
+// isWhole reports whether an exact row is what was written.
+func (p *part) isWhole(i int) bool { return rowSum(p.vectorAt(i)) == p.sums[i] }
 
 // damagedRow is the error of who needs the row.
 func (p *part) damagedRow(op string, i int) error {
 	return fault.SegmentDamage.At(op, p.path).
-		Because(fmt.Sprintf("the checksum of row %s differs", p.key(i))).
+		Because(fmt.Sprintf("the checksum of row %s differs", p.keyAt(i))).
 		Advise("run: unweaver restore --all")
 }
 
-// doubt gives the collection a new identity after an error that reports a damaged row: a build that sees it looks for
-// every row, and writes the damaged one again. The caller does not hold the lock.
-func (c *collection) doubt(err error) error {
+// dropIdentity gives the collection a new identity after an error that reports a damaged row: a build that sees it
+// looks for every row, and writes the damaged one again. The caller does not hold the lock.
+func (c *collection) dropIdentity(err error) error {
 	if !fault.Is(err, fault.SegmentDamage) {
 		return err
 	}

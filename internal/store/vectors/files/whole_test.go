@@ -30,7 +30,7 @@ func exactAt(t *testing.T, path, key string) int {
 	p, err := openPart(path)
 	require.NoError(t, err)
 	defer func() { _ = p.close() }()
-	row := p.find(key)
+	row := p.findKey(key)
 	require.True(t, row >= 0, "no row %v", key)
 	return len(p.data) - 4 - 4*p.dim*(p.n-row)
 }
@@ -39,7 +39,7 @@ func exactAt(t *testing.T, path, key string) int {
 func twice(t *testing.T, dir string, rows []vectors.Row) {
 	t.Helper()
 	path := filepath.Join(dir, "c", "00000001"+partEnd)
-	require.NoError(t, writePart(path, vectorstest.Dim, sourceOf(sorted(rows), vectorstest.Dim)))
+	require.NoError(t, writePart(path, vectorstest.Dim, sourceOf(sortRows(rows), vectorstest.Dim)))
 }
 
 func write(t *testing.T, path string, raw []byte) {
@@ -115,7 +115,7 @@ func TestADamagedRowBesideAWholeOneIsPassedOver(t *testing.T) {
 	store = loaded(t, dir)
 	finds(t, store, rows[3])
 	store.open["c"].mu.Lock()
-	err := store.open["c"].merge(store.open["c"].parts)
+	err := store.open["c"].mergeParts(store.open["c"].parts)
 	store.open["c"].mu.Unlock()
 	require.NoError(t, err)
 	finds(t, store, rows[3])

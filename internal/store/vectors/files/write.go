@@ -37,7 +37,7 @@ func sourceOf(rows []vectors.Row, dim int) source {
 		vector: func(row int) []float32 { return rows[row].Vector },
 		coarse: func(row int) (float32, []int8) {
 			clear(scratch)
-			return quantise(rows[row].Vector, scratch), scratch
+			return quantiseVector(rows[row].Vector, scratch), scratch
 		},
 		sum: func(row int) uint32 { return rowSum(rows[row].Vector) },
 	}
@@ -48,7 +48,7 @@ func writePart(path string, dim int, rows source) error {
 	if rows.rows > math.MaxInt32 {
 		return fmt.Errorf("%d rows are too many for one part", rows.rows)
 	}
-	return wrap("write", path, durable.Replace(path, durable.PrivateFile, func(file *os.File) error {
+	return wrapError("write", path, durable.Replace(path, durable.PrivateFile, func(file *os.File) error {
 		writer := bufio.NewWriterSize(file, 1<<20)
 		if err := writeSections(writer, placeOf(path), dim, rows); err != nil {
 			return err
@@ -61,38 +61,38 @@ func writeSections(writer io.Writer, place uint32, dim int, rows source) error {
 	crc := crc32.New(castagnoli)
 	out := &counter{w: io.MultiWriter(writer, crc)}
 	out.put([]byte(magic))
-	out.word(uint32(dim))
-	out.word(uint32(rows.rows))
+	out.putWord(uint32(dim))
+	out.putWord(uint32(rows.rows))
 	end := uint32(0)
 	for row := range rows.rows {
 		end += uint32(len(rows.key(row)))
-		out.word(end)
+		out.putWord(end)
 	}
 	for row := range rows.rows {
 		out.put(rows.key(row))
 	}
-	out.align()
+	out.writePadding()
 	for row := range rows.rows {
 		scale, _ := rows.coarse(row)
-		out.word(math.Float32bits(scale))
+		out.putWord(math.Float32bits(scale))
 	}
-	out.align()
+	out.writePadding()
 	for row := range rows.rows {
 		_, quantised := rows.coarse(row)
 		out.put(unsafe.Slice((*byte)(unsafe.Pointer(&quantised[0])), dim))
 	}
-	out.align()
+	out.writePadding()
 	for row := range rows.rows {
-		out.word(rows.sum(row))
+		out.putWord(rows.sum(row))
 	}
-	out.word(place)
-	out.align()
+	out.putWord(place)
+	out.writePadding()
 	sum := crc.Sum32()
 	out.w = writer
 	for row := range rows.rows {
 		out.put(bytesOf(rows.vector(row)))
 	}
-	out.word(sum)
+	out.putWord(sum)
 	return out.err
 }
 
@@ -110,12 +110,12 @@ func (c *counter) put(raw []byte) {
 	c.n += len(raw)
 }
 
-func (c *counter) word(value uint32) {
+func (c *counter) putWord(value uint32) {
 	binary.LittleEndian.PutUint32(c.number[:], value)
 	c.put(c.number[:])
 }
 
-func (c *counter) align() { c.put(make([]byte, pad(c.n))) }
+func (c *counter) writePadding() { c.put(make([]byte, paddingOf(c.n))) }
 
 // bytesOf views a vector as it is stored: the supported machines are little endian.
 func bytesOf(vector []float32) []byte {

@@ -19,10 +19,10 @@ func (e *statusError) Error() string {
 	if r := e.st.GetReason(); r != "" {
 		return r
 	}
-	return e.old().String()
+	return e.oldCode().String()
 }
 
-func (e *statusError) old() commonpb.ErrorCode {
+func (e *statusError) oldCode() commonpb.ErrorCode {
 	return e.st.GetErrorCode() //nolint:staticcheck // old servers set it alone
 }
 
@@ -39,7 +39,7 @@ const (
 	codeAliasMissing = 1600
 )
 
-func (e *statusError) has(parts ...string) bool {
+func (e *statusError) mentionsAny(parts ...string) bool {
 	r := strings.ToLower(e.st.GetReason())
 	for _, p := range parts {
 		if strings.Contains(r, p) {
@@ -50,44 +50,44 @@ func (e *statusError) has(parts ...string) bool {
 }
 
 func (e *statusError) notFound() bool {
-	return e.st.GetCode() == codeNotFound || e.old() == commonpb.ErrorCode_CollectionNotExists ||
-		e.old() == commonpb.ErrorCode_CollectionNameNotFound ||
-		e.has("can't find collection", "collection not found")
+	return e.st.GetCode() == codeNotFound || e.oldCode() == commonpb.ErrorCode_CollectionNotExists ||
+		e.oldCode() == commonpb.ErrorCode_CollectionNameNotFound ||
+		e.mentionsAny("can't find collection", "collection not found")
 }
 
 func (e *statusError) notLoaded() bool {
 	c := e.st.GetCode()
 	return c == codeNotLoaded || c == codeNotFully ||
-		e.has("collection not loaded", "not been loaded", "has not been loaded", "not fully loaded")
+		e.mentionsAny("collection not loaded", "not been loaded", "has not been loaded", "not fully loaded")
 }
 
 func (e *statusError) noIndex() bool {
-	return e.st.GetCode() == codeNoIndex || e.old() == commonpb.ErrorCode_IndexNotExist ||
-		e.has("index not found", "index doesn't exist")
+	return e.st.GetCode() == codeNoIndex || e.oldCode() == commonpb.ErrorCode_IndexNotExist ||
+		e.mentionsAny("index not found", "index doesn't exist")
 }
 
-func (e *statusError) rate() bool {
-	return e.old() == commonpb.ErrorCode_RateLimit || e.st.GetCode() == codeRate || e.has("rate limit")
+func (e *statusError) isRateLimit() bool {
+	return e.oldCode() == commonpb.ErrorCode_RateLimit || e.st.GetCode() == codeRate || e.mentionsAny("rate limit")
 }
 
-func (e *statusError) full() bool {
-	switch e.old() {
+func (e *statusError) isFull() bool {
+	switch e.oldCode() {
 	case commonpb.ErrorCode_MemoryQuotaExhausted, commonpb.ErrorCode_DiskQuotaExhausted,
 		commonpb.ErrorCode_InsufficientMemoryToLoad, commonpb.ErrorCode_OutOfMemory:
 		return true
 	}
 	c := e.st.GetCode()
 	return c == codeMemory || c == codeDisk || c == codeQuota ||
-		e.has("quota exceeded", "quota exhausted", "insufficient memory", "no space left")
+		e.mentionsAny("quota exceeded", "quota exhausted", "insufficient memory", "no space left")
 }
 
-func (e *statusError) auth() bool {
-	return e.old() == commonpb.ErrorCode_PermissionDenied ||
-		e.has("auth check failure", "permission deny", "privilege not permitted")
+func (e *statusError) isAuth() bool {
+	return e.oldCode() == commonpb.ErrorCode_PermissionDenied ||
+		e.mentionsAny("auth check failure", "permission deny", "privilege not permitted")
 }
 
-// wrap makes a fault: which collection, why, and which setting or state of the server is to be mended.
-func (s *Store) wrap(ctx context.Context, op, object string, err error) error {
+// wrapError makes a fault: which collection, why, and which setting or state of the server is to be mended.
+func (s *Store) wrapError(ctx context.Context, op, object string, err error) error {
 	if err == nil || fault.As(err) != nil {
 		return err
 	}
@@ -107,13 +107,13 @@ func (s *Store) wrap(ctx context.Context, op, object string, err error) error {
 			return fault.NotFound.At(op, object).
 				Because("the collection does not exist").
 				Advise("rebuild it with: unweaver restore --all")
-		case se.full():
+		case se.isFull():
 			return fault.StoreFull.At(op, object).
 				Because(err).
 				Advise("Milvus is short of memory or disk: give it more, then resume: nothing paid is lost")
-		case se.auth():
+		case se.isAuth():
 			return denied()
-		case se.has("database not found", "database not exist"):
+		case se.mentionsAny("database not found", "database not exist"):
 			return fault.BadConfig.At(op, object).
 				Because(err).
 				Advise("create that database in Milvus, or correct stores.vectors")

@@ -25,8 +25,9 @@ var longRunning = map[string]bool{
 	"CreateCollection": true, "DropCollection": true,
 }
 
-// guard gives every call a deadline, turns every failed status into an error, and keeps the SDK from repeating calls.
-func guard(timeout time.Duration) grpc.UnaryClientInterceptor {
+// newGuard gives every call a deadline, turns every failed status into an error, and keeps the SDK from repeating
+// calls.
+func newGuard(timeout time.Duration) grpc.UnaryClientInterceptor {
 	if timeout <= 0 {
 		timeout = callTimeout
 	}
@@ -53,12 +54,12 @@ func guard(timeout time.Duration) grpc.UnaryClientInterceptor {
 			}
 			return err
 		}
-		return failed(reply)
+		return errorOfReply(reply)
 	}
 }
 
-// failed is the error that a reply carries as its status, or nil.
-func failed(reply any) error {
+// errorOfReply is the error that a reply carries as its status, or nil.
+func errorOfReply(reply any) error {
 	st, ok := reply.(*commonpb.Status)
 	if r, has := reply.(interface{ GetStatus() *commonpb.Status }); has {
 		st, ok = r.GetStatus(), true
@@ -67,7 +68,7 @@ func failed(reply any) error {
 		return nil
 	}
 	se := &statusError{st}
-	if se.old() == commonpb.ErrorCode_Success && st.GetCode() == 0 {
+	if se.oldCode() == commonpb.ErrorCode_Success && st.GetCode() == 0 {
 		return nil
 	}
 	return se

@@ -18,7 +18,7 @@ import (
 func (s *Store) Import(ctx context.Context, collection, path string) (string, error) {
 	id, err := s.c.BulkInsert(ctx, collection, "", []string{path})
 	if err != nil {
-		return "", s.wrap(ctx, "import "+path+" into", collection, err)
+		return "", s.wrapError(ctx, "import "+path+" into", collection, err)
 	}
 	return strconv.FormatInt(id, 10), nil
 }
@@ -30,7 +30,7 @@ func (s *Store) Imports(ctx context.Context, collection string) (map[string][]st
 		&milvuspb.ListImportTasksRequest{CollectionName: collection, Limit: 100_000},
 	)
 	if err != nil {
-		return nil, s.wrap(ctx, "list imports into", collection, err)
+		return nil, s.wrapError(ctx, "list imports into", collection, err)
 	}
 	out := map[string][]string{}
 	for _, t := range response.GetTasks() {
@@ -55,11 +55,11 @@ func (s *Store) ImportState(ctx context.Context, job string) (vectors.ImportStat
 	}
 	response, err := s.raw.GetImportState(ctx, &milvuspb.GetImportStateRequest{Task: id})
 	var se *statusError
-	if errors.As(err, &se) && se.has("failed to get import", "not found", "doesn't exist", "not exist") {
+	if errors.As(err, &se) && se.mentionsAny("failed to get import", "not found", "doesn't exist", "not exist") {
 		return vectors.ImportState{Unknown: true}, nil // Milvus forgets tasks after some hours
 	}
 	if err != nil {
-		return vectors.ImportState{}, s.wrap(ctx, "read import job", job, err)
+		return vectors.ImportState{}, s.wrapError(ctx, "read import job", job, err)
 	}
 	st := vectors.ImportState{
 		Rows: response.GetRowCount(),

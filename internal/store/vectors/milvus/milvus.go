@@ -103,7 +103,7 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 			grpc.WithTransportCredentials(creds), // given last, it wins over the SDK's
 			grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
 			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32)),
-			grpc.WithChainUnaryInterceptor(guard(config.Timeout)),
+			grpc.WithChainUnaryInterceptor(newGuard(config.Timeout)),
 		},
 	}
 	if u.User != nil {
@@ -115,7 +115,7 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 		defer cancel()
 		var err error
 		store.c, err = client.NewClient(cctx, cfg)
-		return store.wrap(ctx, "connect to", store.name, err)
+		return store.wrapError(ctx, "connect to", store.name, err)
 	})
 	if err != nil {
 		return nil, err
@@ -137,14 +137,14 @@ func (s *Store) Ping(ctx context.Context) error {
 	if err == nil && !r.GetIsHealthy() {
 		err = errors.New("not healthy: " + strings.Join(r.GetReasons(), ", "))
 	}
-	return s.wrap(ctx, "ping", s.name, err)
+	return s.wrapError(ctx, "ping", s.name, err)
 }
 
-// described is what Milvus says about a collection by its name, not by an alias.
-func (s *Store) described(ctx context.Context, name string) (*milvuspb.DescribeCollectionResponse, error) {
+// fetchDescription is what Milvus says about a collection by its name, not by an alias.
+func (s *Store) fetchDescription(ctx context.Context, name string) (*milvuspb.DescribeCollectionResponse, error) {
 	response, err := s.raw.DescribeCollection(ctx, &milvuspb.DescribeCollectionRequest{CollectionName: name})
 	if err != nil {
-		return nil, s.wrap(ctx, "describe collection", name, err)
+		return nil, s.wrapError(ctx, "describe collection", name, err)
 	}
 	if n := response.GetCollectionName(); n != "" && n != name {
 		return nil, fault.BadConfig.At("use collection", name).
@@ -157,23 +157,23 @@ func (s *Store) described(ctx context.Context, name string) (*milvuspb.DescribeC
 // Identity implements vectors.Store: the number of the collection, which no other one gets, when it was made, and its
 // dimension, since small servers number all of them the same.
 func (s *Store) Identity(ctx context.Context, name string) (string, error) {
-	response, dim, err := s.describe(ctx, name)
+	response, dim, err := s.describeSchema(ctx, name)
 	if err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("%d-%d-%d", response.GetCollectionID(), response.GetCreatedTimestamp(), dim), nil
 }
 
-// describe returns what Milvus says about a collection, and its dimension. One of another schema is fault.NotFound: no
-// row of it can be used.
-func (s *Store) describe(ctx context.Context, name string) (*milvuspb.DescribeCollectionResponse, int, error) {
-	response, err := s.described(ctx, name)
+// describeSchema returns what Milvus says about a collection, and its dimension. One of another schema is
+// fault.NotFound: no row of it can be used.
+func (s *Store) describeSchema(ctx context.Context, name string) (*milvuspb.DescribeCollectionResponse, int, error) {
+	response, err := s.fetchDescription(ctx, name)
 	if err != nil {
 		return nil, 0, err
 	}
 	dim := dimensionOf(response.GetSchema().GetFields())
 	if dim == 0 {
-		return nil, 0, damaged(name, "its schema is not that of vectors by key")
+		return nil, 0, newDamageFault(name, "its schema is not that of vectors by key")
 	}
 	return response, dim, nil
 }
@@ -200,8 +200,8 @@ func dimensionOf(fields []*schemapb.FieldSchema) (dim int) {
 	return dim
 }
 
-// damaged is the error of a collection that was made by something else than Create.
-func damaged(name, why string) error {
+// newDamageFault is the error of a collection that was made by something else than Create.
+func newDamageFault(name, why string) error {
 	return fault.NotFound.At("use collection", name).
 		Because("it is damaged: " + why).
 		Advise("fill it again with: unweaver restore --all")
@@ -209,14 +209,14 @@ func damaged(name, why string) error {
 
 // Create implements vectors.Store. A crash between the collection and its index is mended by the next call.
 func (s *Store) Create(ctx context.Context, name string, dim int) error {
-	response, err := s.described(ctx, name)
+	response, err := s.fetchDescription(ctx, name)
 	if have := dimensionOf(response.GetSchema().GetFields()); err == nil && have != dim {
 		slog.Warn("a damaged collection is made again, empty", "collection", name, "dimension", have, "want", dim)
 		if err = s.Drop(ctx, name); err == nil {
-			err = s.create(ctx, name, dim)
+			err = s.createCollection(ctx, name, dim)
 		}
 	} else if fault.Is(err, fault.NotFound) {
-		err = s.create(ctx, name, dim)
+		err = s.createCollection(ctx, name, dim)
 	}
 	if err != nil {
 		return err
@@ -224,14 +224,14 @@ func (s *Store) Create(ctx context.Context, name string, dim int) error {
 	return s.ensureIndex(ctx, name)
 }
 
-func (s *Store) create(ctx context.Context, name string, dim int) error {
+func (s *Store) createCollection(ctx context.Context, name string, dim int) error {
 	key := entity.NewField().WithName(fieldKey).WithDataType(entity.FieldTypeVarChar).
 		WithIsPrimaryKey(true).WithIsAutoID(false).WithMaxLength(maxKey)
 	vector := entity.NewField().WithName(fieldVector).WithDataType(entity.FieldTypeFloatVector).WithDim(int64(dim))
 	schema := entity.NewSchema().WithName(name).WithDescription("unweaver").WithField(key).WithField(vector)
 	err := s.c.CreateCollection(ctx, schema, 1, client.WithConsistencyLevel(entity.ClBounded))
-	if err = s.wrap(ctx, "create collection", name, err); err != nil {
-		if _, d, derr := s.describe(ctx, name); derr == nil && d == dim { // another worker was faster
+	if err = s.wrapError(ctx, "create collection", name, err); err != nil {
+		if _, d, derr := s.describeSchema(ctx, name); derr == nil && d == dim { // another worker was faster
 			return nil
 		}
 	}
@@ -245,13 +245,13 @@ func (s *Store) ensureIndex(ctx context.Context, name string) error {
 	}
 	var se *statusError
 	if err != nil && (!errors.As(err, &se) || !se.noIndex()) {
-		return s.wrap(ctx, "describe index of", name, err)
+		return s.wrapError(ctx, "describe index of", name, err)
 	}
 	idx, err := s.indexOf()
 	if err != nil {
 		return err
 	}
-	return s.wrap(ctx, "create index of", name, s.c.CreateIndex(ctx, name, fieldVector, idx, true))
+	return s.wrapError(ctx, "create index of", name, s.c.CreateIndex(ctx, name, fieldVector, idx, true))
 }
 
 func (s *Store) indexOf() (entity.Index, error) {
@@ -263,7 +263,7 @@ func (s *Store) indexOf() (entity.Index, error) {
 
 // Upsert implements vectors.Store. Rows are sent once; a failure is the caller's to repeat, which is harmless.
 func (s *Store) Upsert(ctx context.Context, name string, rows []vectors.Row) error {
-	_, dim, err := s.describe(ctx, name)
+	_, dim, err := s.describeSchema(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -275,7 +275,7 @@ func (s *Store) Upsert(ctx context.Context, name string, rows []vectors.Row) err
 			return fault.Internal.At("write row to", name).Because("its key is longer than " + strconv.Itoa(maxKey))
 		}
 	}
-	for rows = unique(rows); len(rows) > 0; {
+	for rows = dropRepeated(rows); len(rows) > 0; {
 		n, size := 0, 0
 		for n < len(rows) && (n == 0 || size < batchBytes) {
 			size += 4*dim + len(rows[n].Key) + 16
@@ -293,15 +293,15 @@ func (s *Store) Upsert(ctx context.Context, name string, rows []vectors.Row) err
 			entity.NewColumnFloatVector(fieldVector, dim, vs),
 		)
 		if err != nil {
-			return s.wrap(ctx, "write rows to", name, err)
+			return s.wrapError(ctx, "write rows to", name, err)
 		}
 		rows = rows[n:]
 	}
 	return nil
 }
 
-// unique leaves out repeated keys, which are undefined within one request; the rows are equal.
-func unique(rows []vectors.Row) []vectors.Row {
+// dropRepeated leaves out repeated keys, which are undefined within one request; the rows are equal.
+func dropRepeated(rows []vectors.Row) []vectors.Row {
 	seen := make(map[string]bool, len(rows))
 	out := make([]vectors.Row, 0, len(rows))
 	for _, r := range rows {
@@ -313,47 +313,47 @@ func unique(rows []vectors.Row) []vectors.Row {
 	return out
 }
 
-// in is an expression for keys. They are quoted: the SDK's own does not.
-func in(keys []string) string {
+// matchKeys is an expression for keys. They are quoted: the SDK's own does not.
+func matchKeys(keys []string) string {
 	var text strings.Builder
 	text.WriteString(fieldKey + " in [")
 	for i, k := range keys {
 		if i > 0 {
 			text.WriteByte(',')
 		}
-		text.WriteString(quote(k))
+		text.WriteString(quoteKey(k))
 	}
 	return text.String() + "]"
 }
 
-func quote(k string) string {
+func quoteKey(k string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(k) + `"`
 }
 
 // Load implements vectors.Store.
 func (s *Store) Load(ctx context.Context, name string) error {
-	if err := s.load(ctx, name); err != nil {
+	if err := s.loadCollection(ctx, name); err != nil {
 		return err
 	}
 	_, err := s.Count(ctx, name) // at consistency Strong: what was written before is searched from now on
 	return err
 }
 
-// load asks for the load and polls it: the SDK's own wait ends only with its context when a load fails.
-func (s *Store) load(ctx context.Context, name string) error {
-	if _, _, err := s.describe(ctx, name); err != nil {
+// loadCollection asks for the load and polls it: the SDK's own wait ends only with its context when a load fails.
+func (s *Store) loadCollection(ctx context.Context, name string) error {
+	if _, _, err := s.describeSchema(ctx, name); err != nil {
 		return err
 	}
 	if err := s.ensureIndex(ctx, name); err != nil {
 		return err
 	}
 	if err := s.c.LoadCollection(ctx, name, true); err != nil {
-		return s.wrap(ctx, "load", name, err)
+		return s.wrapError(ctx, "load", name, err)
 	}
 	for begin, wait := time.Now(), 20*time.Millisecond; ; wait = min(2*wait, time.Second) {
 		st, err := s.raw.GetLoadState(ctx, &milvuspb.GetLoadStateRequest{CollectionName: name})
 		if err != nil {
-			return s.wrap(ctx, "load", name, err)
+			return s.wrapError(ctx, "load", name, err)
 		}
 		switch st.GetState() {
 		case commonpb.LoadState_LoadStateLoaded:
@@ -378,7 +378,7 @@ func (s *Store) load(ctx context.Context, name string) error {
 
 // Release implements vectors.Store.
 func (s *Store) Release(ctx context.Context, name string) error {
-	err := s.wrap(ctx, "release", name, s.c.ReleaseCollection(ctx, name))
+	err := s.wrapError(ctx, "release", name, s.c.ReleaseCollection(ctx, name))
 	if fault.Is(err, fault.NotFound) {
 		return nil
 	}
@@ -390,17 +390,17 @@ func (s *Store) Release(ctx context.Context, name string) error {
 func (s *Store) Seal(ctx context.Context, name string) error {
 	err := s.c.Flush(ctx, name, true)
 	var se *statusError
-	if errors.As(err, &se) && se.rate() {
+	if errors.As(err, &se) && se.isRateLimit() {
 		return nil // it will be sealed by Milvus's own rules; rows are durable and searched already
 	}
-	return s.wrap(ctx, "flush", name, err)
+	return s.wrapError(ctx, "flush", name, err)
 }
 
 // Delete implements vectors.Store.
 func (s *Store) Delete(ctx context.Context, name string, keys []string) error {
 	for lo := 0; lo < len(keys); lo += keysPerQuery {
-		if err := s.c.Delete(ctx, name, "", in(keys[lo:min(lo+keysPerQuery, len(keys))])); err != nil {
-			return s.wrap(ctx, "delete rows of", name, err)
+		if err := s.c.Delete(ctx, name, "", matchKeys(keys[lo:min(lo+keysPerQuery, len(keys))])); err != nil {
+			return s.wrapError(ctx, "delete rows of", name, err)
 		}
 	}
 	return nil
@@ -410,7 +410,7 @@ func (s *Store) Delete(ctx context.Context, name string, keys []string) error {
 func (s *Store) List(ctx context.Context, prefix string) ([]string, error) {
 	response, err := s.raw.ShowCollections(ctx, &milvuspb.ShowCollectionsRequest{})
 	if err != nil {
-		return nil, s.wrap(ctx, "list collections of", s.name, err)
+		return nil, s.wrapError(ctx, "list collections of", s.name, err)
 	}
 	var out []string
 	for _, n := range response.GetCollectionNames() {
@@ -424,12 +424,12 @@ func (s *Store) List(ctx context.Context, prefix string) ([]string, error) {
 
 // Drop implements vectors.Store.
 func (s *Store) Drop(ctx context.Context, name string) error {
-	if _, err := s.described(ctx, name); fault.Is(err, fault.NotFound) {
+	if _, err := s.fetchDescription(ctx, name); fault.Is(err, fault.NotFound) {
 		return nil
 	} else if err != nil {
 		return err
 	}
-	err := s.wrap(ctx, "drop", name, s.c.DropCollection(ctx, name))
+	err := s.wrapError(ctx, "drop", name, s.c.DropCollection(ctx, name))
 	if fault.Is(err, fault.NotFound) {
 		return nil
 	}
@@ -443,5 +443,5 @@ func (s *Store) Alias(ctx context.Context, alias, collection string) error {
 	if errors.As(err, &se) {
 		err = s.c.CreateAlias(ctx, collection, alias)
 	}
-	return s.wrap(ctx, "point alias", fmt.Sprintf("%s at %s", alias, collection), err)
+	return s.wrapError(ctx, "point alias", fmt.Sprintf("%s at %s", alias, collection), err)
 }

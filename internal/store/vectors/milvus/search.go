@@ -14,18 +14,18 @@ import (
 	"github.com/unweaver/unweaver/internal/store/vectors"
 )
 
-// query reads by expression, loading the collection where it is not.
-func (s *Store) query(ctx context.Context, name, expr string, fields ...string) (client.ResultSet, error) {
+// queryRows reads by expression, loading the collection where it is not.
+func (s *Store) queryRows(ctx context.Context, name, expr string, fields ...string) (client.ResultSet, error) {
 	for loaded := false; ; loaded = true {
 		rs, err := s.c.Query(ctx, name, nil, expr, fields, client.WithSearchQueryConsistencyLevel(entity.ClStrong))
 		var se *statusError
 		if errors.As(err, &se) && se.notLoaded() && !loaded {
-			if err := s.load(ctx, name); err != nil {
+			if err := s.loadCollection(ctx, name); err != nil {
 				return nil, err
 			}
 			continue
 		}
-		return rs, s.wrap(ctx, "read", name, err)
+		return rs, s.wrapError(ctx, "read", name, err)
 	}
 }
 
@@ -37,7 +37,7 @@ func (s *Store) Has(ctx context.Context, name string, keys []string) ([]bool, er
 		at[k] = append(at[k], i)
 	}
 	for lo := 0; lo < len(keys); lo += keysPerQuery {
-		rs, err := s.query(ctx, name, in(keys[lo:min(lo+keysPerQuery, len(keys))]), fieldKey)
+		rs, err := s.queryRows(ctx, name, matchKeys(keys[lo:min(lo+keysPerQuery, len(keys))]), fieldKey)
 		if err != nil {
 			return nil, err
 		}
@@ -62,7 +62,7 @@ func (s *Store) Fetch(ctx context.Context, name string, keys []string) ([][]floa
 		at[k] = i
 	}
 	for lo := 0; lo < len(keys); lo += keysPerQuery {
-		rs, err := s.query(ctx, name, in(keys[lo:min(lo+keysPerQuery, len(keys))]), fieldKey, fieldVector)
+		rs, err := s.queryRows(ctx, name, matchKeys(keys[lo:min(lo+keysPerQuery, len(keys))]), fieldKey, fieldVector)
 		if err != nil {
 			return nil, err
 		}
@@ -80,7 +80,7 @@ func (s *Store) Fetch(ctx context.Context, name string, keys []string) ([][]floa
 
 // Count implements vectors.Store: rows that can be read now, after everything that was written before.
 func (s *Store) Count(ctx context.Context, name string) (int64, error) {
-	rs, err := s.query(ctx, name, "", "count(*)")
+	rs, err := s.queryRows(ctx, name, "", "count(*)")
 	if err != nil {
 		return 0, err
 	}
@@ -125,24 +125,24 @@ func (s *Store) Search(ctx context.Context, name string, vector []float32, n int
 		res, err = search(ctx)
 		var se *statusError
 		if errors.As(err, &se) && se.notLoaded() { // Milvus was restarted, or another program released it
-			if err := s.load(ctx, name); err != nil {
+			if err := s.loadCollection(ctx, name); err != nil {
 				return err
 			}
 			res, err = search(ctx)
 		}
-		return s.wrap(ctx, "search", name, err)
+		return s.wrapError(ctx, "search", name, err)
 	})
 	if fault.Is(err, fault.StoreDown) || err == nil && (len(res) == 0 || res[0].ResultCount == 0) {
 		// Servers refuse a question of another dimension than the rows in words of their own, and an empty collection not.
-		if _, dim, now := s.describe(ctx, name); now == nil && dim != len(vector) {
-			err = damaged(name, fmt.Sprintf("its vectors have %d numbers, and the question %d", dim, len(vector)))
+		if _, dim, now := s.describeSchema(ctx, name); now == nil && dim != len(vector) {
+			err = newDamageFault(name, fmt.Sprintf("its vectors have %d numbers, and the question %d", dim, len(vector)))
 		}
 	}
 	if err != nil || len(res) == 0 {
 		return nil, err
 	}
 	if res[0].Err != nil {
-		return nil, s.wrap(ctx, "search", name, res[0].Err)
+		return nil, s.wrapError(ctx, "search", name, res[0].Err)
 	}
 	ids, ok := res[0].IDs.(*entity.ColumnVarChar)
 	if !ok {
