@@ -34,6 +34,8 @@ func (a *Activities) RepairPart(ctx context.Context, u workflows.Unit) (workflow
 
 // SealRepair records that the stores hold everything again.
 func (a *Activities) SealRepair(ctx context.Context, b workflows.Build) (workflows.Receipt, error) {
-	err := a.runUnit(ctx, b, core.StageRepair, func(ctx context.Context, run *upkeep.Run) error { return run.Restored(ctx) })
+	err := a.runUnit(ctx, b, core.StageRepair, func(ctx context.Context, run *upkeep.Run) error {
+		return run.Restored(ctx)
+	})
 	return workflows.Receipt{}, err
 }

@@ -136,7 +136,9 @@ func (a *Activities) EnrichPart(ctx context.Context, u workflows.Unit) (workflow
 
 // SealEnrichment writes the files of the enrichments.
 func (a *Activities) SealEnrichment(ctx context.Context, b workflows.Build) (workflows.Receipt, error) {
-	err := a.runUnit(ctx, b, "enrich", func(ctx context.Context, work *upkeep.Run) error { return work.SealEnrichment(ctx) })
+	err := a.runUnit(ctx, b, "enrich", func(ctx context.Context, work *upkeep.Run) error {
+		return work.SealEnrichment(ctx)
+	})
 	return workflows.Receipt{}, err
 }
 

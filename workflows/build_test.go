@@ -74,7 +74,8 @@ func TestBeginStageIsToldEachStageBeforeItsUnits(t *testing.T) {
 func TestABuildThatComesToWhatItsParentIsEndsAfterChunk(t *testing.T) {
 	f := newFake(10)
 	f.sameStatus = "completed_with_errors"
-	if out, err := run(t, f, workflows.Build{Shape: workflows.DefaultShape()}, nil); err != nil || out.Status != f.sameStatus {
+	out, err := run(t, f, workflows.Build{Shape: workflows.DefaultShape()}, nil)
+	if err != nil || out.Status != f.sameStatus {
 		t.Fatal(out, err)
 	}
 	if f.count(workflows.ChunkDocuments) == 0 || f.count(workflows.ExtractChunks)+f.count(workflows.PublishBuild) != 0 {

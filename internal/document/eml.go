@@ -24,7 +24,7 @@ func parseEML(raw []byte, object string, limits Limits) (Doc, error) {
 	letter := letterReader{object: object, limits: limits, attached: attached{object: object, limits: limits}}
 	if len(header) == 0 {
 		return Doc{}, fault.Unreadable.At("read", object).Because(errors.New("it has no header")).
-			Advise("the file is no message: save it anew")
+			Advise("the file is no message: save it again")
 	}
 	meta := map[string]string{}
 	var out strings.Builder
@@ -48,7 +48,7 @@ func parseEML(raw []byte, object string, limits Limits) (Doc, error) {
 	subject := decodedHeader(header.Get("Subject"))
 	if body = strings.TrimSpace(body); body == "" && len(letter.attached.names) == 0 && subject == "" {
 		return Doc{}, fault.Unreadable.At("read", object).Because(errors.New("it has neither a subject nor text")).
-			Advise("the file is no message: save it anew")
+			Advise("the file is no message: save it again")
 	}
 	out.WriteString("\n" + body + "\n")
 	if names := letter.attached.names; len(names) > 0 {

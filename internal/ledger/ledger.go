@@ -123,7 +123,9 @@ func (l *Ledger) Get(ctx context.Context, task string, key core.Digest, attempt 
 // for again in its place. Other errors say that the entry should not be trusted any more.
 type Accept func(Entry) error
 
-func (l *Ledger) findEntry(ctx context.Context, task string, key core.Digest, attempt int, accept Accept) (*Entry, error) {
+func (l *Ledger) findEntry(
+	ctx context.Context, task string, key core.Digest, attempt int, accept Accept,
+) (*Entry, error) {
 	if e, err := l.fromPacks(ctx, task, key, accept); err != nil || e != nil {
 		return e, err
 	}

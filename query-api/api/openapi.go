@@ -81,7 +81,8 @@ func OpenAPI(methods *retrieve.Registry) []byte {
 		"components": map[string]any{"schemas": all.components, "responses": map[string]any{
 			// No operation has it: it is the answer to another method of an address.
 			"405": map[string]any{
-				"description": codesOf(http.StatusMethodNotAllowed), "content": contentOf("application/problem+json", newRef("Problem")),
+				"description": codesOf(http.StatusMethodNotAllowed),
+				"content":     contentOf("application/problem+json", newRef("Problem")),
 			},
 		}, "securitySchemes": map[string]any{
 			"key": map[string]any{

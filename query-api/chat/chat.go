@@ -45,7 +45,9 @@ type Service struct {
 
 // Complete answers POST /v1/chat/completions.
 func (s Service) Complete(w http.ResponseWriter, request *http.Request) {
-	s.answerRequest(w, request, readQuestion, s.streamAnswer, func(out *reply, found found) any { return out.newCompletion(found) })
+	s.answerRequest(w, request, readQuestion, s.streamAnswer, func(out *reply, found found) any {
+		return out.newCompletion(found)
+	})
 }
 
 // answerRequest answers a request of a form: read takes the question from its body, stream answers as events, and whole

@@ -117,7 +117,9 @@ func readResponse(raw []byte) (question, error) {
 
 // Respond answers POST /v1/responses.
 func (s Service) Respond(w http.ResponseWriter, request *http.Request) {
-	s.answerRequest(w, request, readResponse, s.streamResponse, func(out *reply, found found) any { return out.newResponse(&found) })
+	s.answerRequest(w, request, readResponse, s.streamResponse, func(out *reply, found found) any {
+		return out.newResponse(&found)
+	})
 }
 
 // newResponse is the whole answer; nil: as it is before anything of it is known.

@@ -231,7 +231,8 @@ func TestAProcessThatOnlyGotTheNumberOfAnEngineIsLeftAlone(t *testing.T) {
 	left, ended := leave(t, dir)
 	stale := fmt.Sprintf("%-10d %-40s\n", left.Process.Pid, "1")
 	require.NoError(t, os.WriteFile(filepath.Join(dir, pidFile), []byte(stale), 0o600))
-	if _, err := prepareFolder(t.Context(), dir); !fault.Is(err, fault.DataDirInUse) || !strings.Contains(err.Error(), pidFile) {
+	_, err := prepareFolder(t.Context(), dir)
+	if !fault.Is(err, fault.DataDirInUse) || !strings.Contains(err.Error(), pidFile) {
 		t.Error(err)
 	}
 	select {

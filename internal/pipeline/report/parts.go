@@ -26,7 +26,8 @@ func listParts(r core.Report) []part {
 	var out []part
 	for _, one := range []part{
 		{title: "What to do", lines: Next(r)},
-		formatFigures(r), formatChanges(r), formatEnrichments(r), formatGates(r), formatStages(r), formatCosts(r), formatEstimate(r), formatEvents(r),
+		formatFigures(r), formatChanges(r), formatEnrichments(r), formatGates(r), formatStages(r), formatCosts(r),
+		formatEstimate(r), formatEvents(r),
 		formatRetries(r), formatFailures(r), formatIdentity(r),
 	} {
 		if len(one.lines)+len(one.rows) > 0 {
@@ -74,7 +75,8 @@ func formatFigures(r core.Report) part {
 		lines:   []string{summarizeRun(r) + "."},
 		columns: []string{"#documents", "#passages", "#entities", "#mentions", "#dead letters", "#bytes written"},
 		rows: [][]string{{
-			toCount(r.Documents), toCount(r.Chunks), toCount(r.Classes), toCount(r.Mentions), toCount(r.DeadLetters), toSize(r.Bytes),
+			toCount(r.Documents), toCount(r.Chunks), toCount(r.Classes), toCount(r.Mentions), toCount(r.DeadLetters),
+			toSize(r.Bytes),
 		}},
 	}
 }

@@ -24,7 +24,9 @@ func (r *Run) paysForEnrichments() (bool, error) {
 
 // sealEnrichment has an enrichment seal, and lists the ledger entries that it asks for: as long as a generation names
 // the list they stay, and a purge knows by it what goes. Where nothing is paid for there is no list.
-func (r *Run) sealEnrichment(ctx context.Context, name string, made enrichment, manifest *core.Manifest) (Enriched, error) {
+func (r *Run) sealEnrichment(
+	ctx context.Context, name string, made enrichment, manifest *core.Manifest,
+) (Enriched, error) {
 	pays, err := r.paysForEnrichments()
 	if err != nil {
 		return Enriched{}, err

@@ -14,7 +14,9 @@ import (
 
 // purgeStates takes documents out of what the coordination store says of runs that are over. That of the run that works
 // is written by itself, and reports what its generation has.
-func (p *purging) purgeStates(ctx context.Context, runs map[string]bool, documents purges.Set) (dropped int64, err error) {
+func (p *purging) purgeStates(
+	ctx context.Context, runs map[string]bool, documents purges.Set,
+) (dropped int64, err error) {
 	for _, generation := range slices.Sorted(maps.Keys(runs)) {
 		name := p.Job.Index + "/" + generation
 		if name == p.Name() {

@@ -38,7 +38,9 @@ var rules = []Rule{
 	{RulePAV, "largest sum of harmonic satisfaction", func(e *elector) { e.electOptimal(gainHarmonic, nil) }},
 	{RuleSeqPAV, "harmonic satisfaction, seat by seat", func(e *elector) { e.electGreedy(gainHarmonic, nil) }},
 	{RuleCC, "most voters with a seat", func(e *elector) { e.electOptimal(gainFirst, e.completionGain()) }},
-	{RuleSeqCC, "most voters with a seat, seat by seat", func(e *elector) { e.electGreedy(gainFirst, e.completionGain()) }},
+	{RuleSeqCC, "most voters with a seat, seat by seat", func(e *elector) {
+		e.electGreedy(gainFirst, e.completionGain())
+	}},
 	{RulePhragmen, "equal loads of voters", func(e *elector) { e.electPhragmen(make([]float64, len(e.Ballots))) }},
 	{RuleMES, "equal shares of money", (*elector).equalShares},
 }

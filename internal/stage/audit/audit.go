@@ -208,7 +208,8 @@ func (a *auditor) endClass(class *classmerge.Class) error {
 	}
 	a.res.Content.Add(classmerge.Content(class.ID, made))
 	if differs := a.listDifferences(class.ID, made, stored, record); len(differs) > 0 {
-		a.reportDrift(core.DriftClass, class.ID.String(), "its row is not what its mentions come to: "+strings.Join(differs, ", "))
+		a.reportDrift(core.DriftClass, class.ID.String(),
+			"its row is not what its mentions come to: "+strings.Join(differs, ", "))
 	}
 	a.compareLive(class.ID, &stored)
 	return nil

@@ -89,7 +89,7 @@ func (r *rowReading) refuseRow(where string, err error) {
 // reportRefused enters the rows that cannot be used into the result.
 func (r *rowReading) reportRefused() {
 	for _, row := range r.refused {
-		r.listing.refuseObject(r.object, row.code, row.where, row.detail)
+		r.refuseObject(r.object, row.code, row.where, row.detail)
 	}
 	r.refused = nil
 }

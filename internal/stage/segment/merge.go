@@ -52,7 +52,8 @@ func MergeSplits(ctx context.Context, in MergeIn) (MergedSplit, error) {
 		}
 		*writer = made
 	}
-	for _, step := range []func(context.Context) error{m.mergeDocuments, m.mergeMentions, m.storeFiles, m.writeSplit, m.compareSplit} {
+	steps := []func(context.Context) error{m.mergeDocuments, m.mergeMentions, m.storeFiles, m.writeSplit, m.compareSplit}
+	for _, step := range steps {
 		if err := step(ctx); err != nil {
 			return m.out, err
 		}

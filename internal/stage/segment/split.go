@@ -96,7 +96,8 @@ func (s *splitter) writeChunks(ctx context.Context) error {
 		pieces []piece
 		terms  [][]string
 	}
-	for batch, err := range parallel.Ordered(ctx, 2, s.batchPieces(ctx), func(_ context.Context, pieces []piece) (cut, error) {
+	batches := s.batchPieces(ctx)
+	for batch, err := range parallel.Ordered(ctx, 2, batches, func(_ context.Context, pieces []piece) (cut, error) {
 		out, words := cut{pieces, make([][]string, len(pieces))}, languageOf(s.Spec)
 		for i := range pieces {
 			if pieces[i].document == nil {
