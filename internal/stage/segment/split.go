@@ -325,17 +325,15 @@ func ClassRun(ctx context.Context, in ClassRunIn) (core.Segment, classrun.Expect
 	writer := classrun.NewWriter()
 	defer writer.Close()
 	done := int64(0)
-	for _, segment := range in.Classes {
-		for row, err := range artifact.ScanAll(ctx, in.Artifacts.Store, in.Artifacts.SegmentKey(segment.SHA256)) {
-			if err == nil {
-				err = addClass(writer, row.Value, languageOf(in.Spec))
-			}
-			if err != nil {
-				return core.Segment{}, classrun.Expect{}, false, err
-			}
-			if done++; done%1024 == 0 {
-				in.OnProgress(done)
-			}
+	for row, err := range scanSegments(ctx, in.Artifacts, in.Classes) {
+		if err == nil {
+			err = addClass(writer, row.Value, languageOf(in.Spec))
+		}
+		if err != nil {
+			return core.Segment{}, classrun.Expect{}, false, err
+		}
+		if done++; done%1024 == 0 {
+			in.OnProgress(done)
 		}
 	}
 	file, err := artifact.NewFile()

@@ -47,9 +47,7 @@ func (w *splitWalk) toFault(why string) error {
 type standing struct {
 	rows.Document
 	key    string
-	part   uint32 // of the documents and texts
-	row    int    // in the split
-	raw    []byte // its row as it is stored
+	row    int // in the split
 	chunks []split.Chunk
 }
 
@@ -69,7 +67,7 @@ func (w *splitWalk) streamDocuments(ctx context.Context, keys []string) iter.Seq
 			for row, err := range artifact.RowsUnder(ctx, w.index.Store, key, segment.Bytes, slices.Values(of)) {
 				var found standing
 				if err == nil {
-					found, err = w.decodeStanding(part, row)
+					found, err = w.decodeStanding(row)
 				}
 				if !yield(found, err) || err != nil {
 					return
@@ -93,8 +91,9 @@ func (w *splitWalk) findPlace(key string) int {
 	return sort.Search(len(w.file.Documents), func(i int) bool { return string(w.file.KeyBytes(i)) >= key })
 }
 
-func (w *splitWalk) decodeStanding(part int, row artifact.Row) (standing, error) {
-	found := standing{key: string(row.Key), part: uint32(part), row: w.findPlace(string(row.Key)), raw: row.Value}
+// decodeStanding decodes the row of a document, and finds its chunks in the split.
+func (w *splitWalk) decodeStanding(row artifact.Row) (standing, error) {
+	found := standing{key: string(row.Key), row: w.findPlace(string(row.Key))}
 	var err error
 	if found.Document, err = rows.DecodeDocument(row.Value); err != nil {
 		return found, err
