@@ -132,7 +132,7 @@ func (x *File) AppendName(buf []byte, place int) []byte {
 	return x.names.Append(buf, place)
 }
 
-// NameID is the id of the class whose name is at a place of the order of names.
+// NameID returns the id of the class whose name is at a place of the order of names.
 func (x *File) NameID(place int) *core.ID { return &x.Rows[x.NameRow[place]].ID }
 
 // CompareNames orders two names with the ids of their classes, be they of one run or of two: as the name, a zero byte
@@ -153,13 +153,13 @@ func CompareNames(a []byte, idA *core.ID, b []byte, idB *core.ID) int {
 	return bytes.Compare(nameKey(a, idA), nameKey(b, idB))
 }
 
-// nameKey is what names are sorted by.
+// nameKey returns what names are sorted by.
 func nameKey(name []byte, id *core.ID) []byte { return slices.Concat(name, []byte{0}, id[:]) }
 
 // Close unmaps it.
 func (x *File) Close() { x.f.Close() }
 
-// Unfit is the error of a reader that found that it does not fit what lies beside it.
+// Unfit returns the error of a reader that found that it does not fit what lies beside it.
 func (x *File) Unfit(why string) error { return x.f.Unfit(why) }
 
 // Writer makes a run of classes that are given in the order of ids. Its memory does not grow with them but for four

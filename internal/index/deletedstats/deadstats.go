@@ -86,10 +86,10 @@ func (f *File) checkTotals(of Of) string {
 // Close unmaps it.
 func (f *File) Close() { f.file.Close() }
 
-// Totals of the dead documents.
+// Totals returns the totals of the dead documents.
 func (f *File) Totals() postings.Totals { return f.totals }
 
-// Frequency is how many dead documents hold a term.
+// Frequency returns how many dead documents hold a term.
 func (f *File) Frequency(term string) uint64 {
 	if i := f.terms.Find(term); i >= 0 {
 		return f.frequencies[i]
@@ -97,10 +97,10 @@ func (f *File) Frequency(term string) uint64 {
 	return 0
 }
 
-// Terms is how many there are.
+// Terms returns how many there are.
 func (f *File) Terms() int { return f.terms.Len() }
 
-// All goes through the terms in order.
+// All yields the terms in order.
 func (f *File) All() iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for i, df := range f.frequencies {

@@ -97,10 +97,10 @@ func (f *File) Close() { f.file.Close() }
 // Dead says of a row of the segment whether it is dead.
 func (f *File) Dead(row int) bool { return f.words[row/64]>>(row%64)&1 == 1 }
 
-// Count is how many rows are dead.
+// Count returns how many rows are dead.
 func (f *File) Count() int { return f.count }
 
-// Rows is how many the segment has, dead ones and others.
+// Rows returns how many the segment has, dead ones and others.
 func (f *File) Rows() int { return f.rows }
 
 // Write writes a bitmap. dead is asked once for each row, in order. Equal rows are equal bytes.

@@ -140,13 +140,14 @@ func (t *Table) Without(writer io.Writer, drop func(term string) bool) error {
 	return writeTable(writer, terms, counts, uint64(t.sampled), uint64(t.Total()))
 }
 
-// Total is how many chunks there were when it was learned.
+// Total returns how many chunks there were when it was learned.
 func (t *Table) Total() int64 { return int64(binary.LittleEndian.Uint64(t.file.Bytes("total"))) }
 
 // Close unmaps it.
 func (t *Table) Close() { t.file.Close() }
 
-// Weight is ln(1 + (N + 1)/(frequency + 0.5)), N the chunks that were looked at; a stem that none holds weighs most.
+// Weight returns ln(1 + (N + 1)/(frequency + 0.5)), N the chunks that were looked at; a stem that none holds weighs
+// most.
 func (t *Table) Weight(stem string) float64 {
 	frequency := 0.0
 	if i := t.terms.Find(stem); i >= 0 {

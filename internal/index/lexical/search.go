@@ -34,7 +34,7 @@ type Hit struct {
 	Score float64
 }
 
-// weighTerm of a term that a document of a length holds count times, without its idf.
+// weighTerm returns the weight of a term that a document of a length holds count times, without its idf.
 func (x *Index) weighTerm(count uint8, length uint32) float64 {
 	if row := int(count - 1); row < tabledCounts && length < tabledLengths { // count 0 is row 255
 		return float64(x.weights[row*tabledLengths+int(length)])
@@ -100,7 +100,7 @@ func pickRarest(idf []float64) []int {
 	return chosen
 }
 
-// countRows is how many live rows hold a term.
+// countRows returns how many live rows hold a term.
 func (x *Index) countRows(term string) uint64 { return x.lookUpWord(term).live }
 
 // Known reports whether a live row holds any of the terms.
@@ -113,7 +113,7 @@ func (x *Index) Known(terms []string) bool {
 	return false
 }
 
-// Weight is the idf of a term; 0 where no live row holds it.
+// Weight returns the idf of a term; 0 where no live row holds it.
 func (x *Index) Weight(term string) float64 {
 	df := x.countRows(term)
 	if df == 0 {
@@ -122,7 +122,7 @@ func (x *Index) Weight(term string) float64 {
 	return x.totals.IDF(df)
 }
 
-// Unknown is the idf of a term that is not indexed: it would be the rarest.
+// Unknown returns the idf of a term that is not indexed: it would be the rarest.
 func (x *Index) Unknown() float64 { return x.totals.IDF(0) }
 
 // Holds reports each term which of the rows have it; a dead row has none. Rows are given in any order.

@@ -124,7 +124,8 @@ func (b *Builder) Add(terms []string) error {
 	return b.err
 }
 
-// listOf of a term's list, which is made where there is none. A term is copied: it is often a part of a whole text.
+// listOf returns the place of a term's list, which is made where there is none. A term is copied: it is often a part of
+// a whole text.
 func (b *Builder) listOf(term string) uint32 {
 	place, known := b.places[term]
 	if known {

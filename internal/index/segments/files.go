@@ -37,10 +37,10 @@ func (f *Files) Release() {
 	}
 }
 
-// Tomb is the bitmap of the dead rows of a segment; nil where none is dead.
+// Tomb returns the bitmap of the dead rows of a segment; nil where none is dead.
 func (f *Files) Tomb(segment string) *deletions.File { return f.tombs[segment] }
 
-// DeadRows of a segment; nil where none is.
+// DeadRows returns the test for dead rows of a segment; nil where none is.
 func (f *Files) DeadRows(segment string) func(row int) bool {
 	if f == nil { // no dead row is known
 		return nil
@@ -51,7 +51,7 @@ func (f *Files) DeadRows(segment string) func(row int) bool {
 	return nil
 }
 
-// DeadStats of a side; nil where nothing is dead.
+// DeadStats returns what the dead rows of a side count; nil where nothing is dead.
 func (f *Files) DeadStats(side string) *deletedstats.File { return f.dead[side] }
 
 // openWidth is how many files are opened at once.

@@ -17,8 +17,8 @@ const Section = "titles"
 // a parenthesis at its end ("Mercury (planet)" is called Mercury elsewhere). 0 is none.
 type Named [2]uint64
 
-// Of a title, of which names may be aliases. Under parity names are compared as they stand, and no chunk mentions its
-// title: nothing is named.
+// Of returns the classes of a title, of which names may be aliases. Under parity names are compared as they stand, and
+// no chunk mentions its title: nothing is named.
 func Of(title string, parity bool, aliases core.Aliases) Named {
 	var out Named
 	key := names.Key(title, false)

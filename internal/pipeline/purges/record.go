@@ -35,7 +35,7 @@ func recordKey(index artifact.Index, id string) string {
 	return index.Name + folder + id + recordEnding
 }
 
-// TracesKey is where the traces of a purge lie.
+// TracesKey returns where the traces of a purge lie.
 func TracesKey(index artifact.Index, id string) string { return index.Name + folder + id + traceEnding }
 
 // List gives all purges of an index, in the order in which they were asked for.
@@ -135,7 +135,7 @@ type Set struct {
 	named bool // by a person: what is attached to them is meant too
 }
 
-// SetOf is that of documents.
+// SetOf returns the set of documents of an index.
 func SetOf(index string, documents []string) Set {
 	out := Set{Index: index, Keys: map[core.Digest]bool{}, named: true}
 	for _, document := range documents {
@@ -155,7 +155,7 @@ func (s Set) isAttached(document string) bool {
 	return within && s.named && s.Has(holder)
 }
 
-// Digests are those of its documents, in order.
+// Digests returns those of its documents, in order.
 func (s Set) Digests() []core.Digest {
 	out := slices.Collect(maps.Keys(s.Keys))
 	slices.SortFunc(out, func(a, b core.Digest) int { return slices.Compare(a[:], b[:]) })
@@ -174,8 +174,8 @@ func (s *Set) addKeys(index string, digests []core.Digest) {
 	}
 }
 
-// Excluded are the documents that a run leaves out: those of purges that are pending, and of others those that must not
-// return. Pending are the purges that are to be gone on with.
+// Excluded returns the documents that a run leaves out: those of purges that are pending, and of others those that must
+// not return. Pending are the purges that are to be gone on with.
 func Excluded(all []core.Purge) (excluded, pending Set) {
 	for _, one := range all {
 		if one.State == core.PurgePending {

@@ -147,7 +147,7 @@ func (a *act) flipPointer(ctx context.Context, move *core.Move, manifest *core.M
 	return nil
 }
 
-// newUnknownError is the fault of a generation that there is not.
+// newUnknownError returns the fault of a generation that there is not.
 func (a *act) newUnknownError(name string) error {
 	return fault.UnknownGen.At("find generation", name).
 		Because("index " + a.Index + " has none of that name").

@@ -84,8 +84,8 @@ type Lapsed struct {
 // MaxProblems is how many problems of one unit its result lists; a report lists the first hundred of all.
 const MaxProblems = 100
 
-// ProblemsKey is the scratch file of all problems that a unit found, one JSON object a line as in plan's. It is there
-// only where ProblemCount is not 0.
+// ProblemsKey returns the scratch file of all problems that a unit found, one JSON object a line as in plan's. It is
+// there only where ProblemCount is not 0.
 func ProblemsKey(scratch string, unit int) string {
 	return fmt.Sprintf("%s/chunk-%05d-problems.jsonl", scratch, unit)
 }

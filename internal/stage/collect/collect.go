@@ -155,10 +155,10 @@ func Run(ctx context.Context, in In) (Result, error) {
 	return c.res, c.deleteCopies(ctx)
 }
 
-// leastStep is what a clock may always go on by between two runs: half a grace, or the grace up to a day.
+// leastStep returns what a clock may always go on by between two runs: half a grace, or the grace up to a day.
 func leastStep(grace time.Duration) time.Duration { return max(grace/2, min(grace, 24*time.Hour)) }
 
-// clockKey is the time of the last run: what waits grows old by it.
+// clockKey returns the key of the time of the last run. What waits grows old by it.
 func clockKey(index artifact.Index) string { return index.Name + "/clock.json" }
 
 // readState reads the pointer, the references and the manifests.
@@ -294,7 +294,7 @@ type mark struct {
 	Purged bool      `json:"purged,omitempty"` // readers close it, too
 }
 
-// MarkKey is the object that says that a generation is collected: readers refuse it from then on.
+// MarkKey returns the object that says that a generation is collected: readers refuse it from then on.
 func MarkKey(index artifact.Index, gen string) string { return index.CollectedKey(gen) }
 
 func (c *collector) markOf(ctx context.Context, gen *generation) (mark, error) {
@@ -334,7 +334,7 @@ func (c *collector) markGenerations(ctx context.Context) ([]*generation, error) 
 	return due, nil
 }
 
-// confirmDelete is done before every batch of deletes: what was decided may have been overtaken.
+// confirmDelete runs before every batch of deletes: what was decided may have been overtaken.
 func (c *collector) confirmDelete(ctx context.Context, gen *generation) error {
 	if err := ctx.Err(); err != nil {
 		return err

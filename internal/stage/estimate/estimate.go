@@ -26,7 +26,7 @@ type Task struct {
 	Completion Range `json:"completion"` // tokens written
 }
 
-// Cost of a task by a price per million tokens.
+// Cost returns what a task costs by a price per million tokens.
 func (t Task) Cost(price core.Price) (low, high float64) {
 	low = float64(t.Prompt.Low)*price.Prompt + float64(t.Completion.Low)*price.Completion
 	high = float64(t.Prompt.High)*price.Prompt + float64(t.Completion.High)*price.Completion
@@ -48,14 +48,14 @@ const (
 	nameRunes     = 16.0
 )
 
-// perChunk is how many classes and mentions a chunk of so many tokens has: 8 classes and 13 mentions in one of 130
+// perChunk returns how many classes and mentions a chunk of so many tokens has: 8 classes and 13 mentions in one of 130
 // tokens, 21 and 39 in one of 970, and a power law through both.
 func perChunk(tokens float64) (classes, mentions float64) {
 	tokens = max(tokens, 1)
 	return 0.77 * math.Pow(tokens, 0.48), 0.91 * math.Pow(tokens, 0.547)
 }
 
-// chunkRates are the classes and mentions of a chunk, of the parent where there is one.
+// chunkRates returns the classes and mentions of a chunk, of the parent where there is one.
 func chunkRates(parent core.Counts, added New) (classes, mentions float64) {
 	if parent.Chunks > 0 {
 		return float64(parent.Classes) / float64(parent.Chunks), float64(parent.Mentions) / float64(parent.Chunks)

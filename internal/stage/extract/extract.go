@@ -78,12 +78,12 @@ type Result struct {
 	Paid      string        `json:"paid,omitempty"` // of the one at PaidKey
 }
 
-// BatchKey is the scratch file of a batch.
+// BatchKey returns the scratch file of a batch.
 func BatchKey(scratch string, shard, batch int) string {
 	return fmt.Sprintf("%s/extract-%05d-%05d.rows", scratch, shard, batch)
 }
 
-// PaidKey is the scratch file of a batch's ledger entries that no pack holds, by key.
+// PaidKey returns the scratch file of a batch's ledger entries that no pack holds, by key.
 func PaidKey(scratch string, shard, batch int) string {
 	return fmt.Sprintf("%s/paid-%05d-%05d.rows", scratch, shard, batch)
 }
@@ -226,7 +226,7 @@ func (in In) streamChunks(ctx context.Context) iter.Seq2[item, error] {
 	}
 }
 
-// encodeRow is the scratch row: the extraction with what seal needs of the chunk.
+// encodeRow returns the scratch row: the extraction with what seal needs of the chunk.
 func (x *item) encodeRow() []byte {
 	var enc rowfile.Enc
 	enc.S(x.doc)
@@ -311,8 +311,8 @@ func (b *batch) extractChunk(ctx context.Context, x *item) error {
 	return nil
 }
 
-// answerChunk is the ledger's entry for a chunk, else the model's, which enters the ledger. Models that cost nothing
-// are asked each time. A chunk that is not among the share that the model gets is extracted by rule.
+// answerChunk returns the ledger's entry for a chunk, else the model's, which enters the ledger. Models that cost
+// nothing are asked each time. A chunk that is not among the share that the model gets is extracted by rule.
 func (b *batch) answerChunk(ctx context.Context, x *item) (value, error) {
 	info := b.Chat.Info()
 	if !sendsChunk(b.Spec, info, x.text) {
@@ -416,7 +416,7 @@ func checkEntry(entry ledger.Entry) error {
 	return err
 }
 
-// Key of a chunk's extraction in the ledger.
+// Key returns the key of a chunk's extraction in the ledger.
 func Key(info model.Info, parity bool, text string) core.Digest {
 	key := ledger.Key(ledger.Extract, promptOf(parity).version, info.Model, info.Parameters, SchemaVersion, text)
 	return ledger.In(info.Domain, key)
@@ -451,7 +451,7 @@ func (b *batch) askModel(ctx context.Context, x *item) (v value, lasts bool, err
 	return v, true, nil
 }
 
-// toStored are the entities as a ledger entry has them.
+// toStored returns the entities as a ledger entry has them.
 func (r reading) toStored() []entity {
 	out := make([]entity, len(r.entities))
 	for i, e := range r.entities {

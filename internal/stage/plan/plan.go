@@ -121,10 +121,11 @@ type Kept struct {
 	Chunks    int64 `json:"chunks"` // of these
 }
 
-// GoneKey is the scratch file of the keys of the parent's documents that do not count any more: removed, or made again.
+// GoneKey returns the scratch file of the keys of the parent's documents that do not count any more: removed, or made
+// again.
 func GoneKey(scratch string) string { return scratch + "/gone.rows" }
 
-// RowsKey is the scratch file of the documents that are built.
+// RowsKey returns the scratch file of the documents that are built.
 func RowsKey(scratch string) string { return scratch + "/plan.rows" }
 
 // Run does the stage. It may be repeated.
@@ -163,7 +164,7 @@ func Run(ctx context.Context, in In) (Result, error) {
 	return p.makeResult(), err
 }
 
-// emptyFault is the error of a corpus without a document.
+// emptyFault returns the error of a corpus without a document.
 func (p *planner) emptyFault() error {
 	return fault.CorpusEmpty.At("list corpus", p.Spec.Corpus).
 		Because(fmt.Sprintf("it holds no document (%d objects cannot be read, %d are of other types)", p.res.Refused,

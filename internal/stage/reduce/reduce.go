@@ -43,7 +43,7 @@ type Result struct {
 	Gone string `json:"gone,omitempty"` // In.Night: of the one at GoneKey
 }
 
-// Key is the scratch file of a partition.
+// Key returns the scratch file of a partition.
 func Key(scratch string, partition int) string {
 	return fmt.Sprintf("%s/reduced-%03d.rows", scratch, partition)
 }

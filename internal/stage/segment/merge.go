@@ -374,16 +374,16 @@ func (m *splitMerge) compareSplit(ctx context.Context, made core.Split) error {
 	return nil
 }
 
-// documentEntry is what is compared of a document: one without chunks has nothing else.
+// documentEntry returns what is compared of a document: one without chunks has nothing else.
 func documentEntry(key string) core.Digest { return core.Sum("document", key) }
 
-// chunkEntry is what is compared of a chunk.
+// chunkEntry returns what is compared of a chunk.
 func chunkEntry(document string, chunk split.Chunk) core.Digest {
 	return core.Sum("chunk", document, chunk.ID.String(), chunk.Digest.String(), fmt.Sprint(chunk.Ordinal, chunk.Start,
 		chunk.End, chunk.Tokens, chunk.Windows))
 }
 
-// refusedMerge is the error of a merge whose result is not the sum of what was merged.
+// refusedMerge returns the error of a merge whose result is not the sum of what was merged.
 func refusedMerge(of, sha string, index artifact.Index) error {
 	return fault.Internal.At("merge "+of, sha).
 		Because("what came of it is not the sum of what was merged").

@@ -241,7 +241,7 @@ func (u *unit) walkDocuments(ctx context.Context) iter.Seq2[piece, error] {
 	}
 }
 
-// nextChunk is the next of the unit's chunks, which a document has.
+// nextChunk returns the next of the unit's chunks, which a document has.
 func (u *unit) nextChunk(ctx context.Context, document, title string) (piece, error) {
 	row, err, more := u.next()
 	if err != nil {

@@ -80,7 +80,7 @@ type Result struct {
 	Rows     string        `json:"rows,omitempty"` // name of the file at Key; see artifact.ScratchKey
 }
 
-// Key is the scratch file of a partition: long classes only.
+// Key returns the scratch file of a partition: long classes only.
 func Key(scratch string, partition int) string {
 	return fmt.Sprintf("%s/short-%03d.rows", scratch, partition)
 }
@@ -112,7 +112,7 @@ const (
 	mostWidth  = 512
 )
 
-// countFlights is how many classes are in flight: as many as calls are allowed.
+// countFlights returns how many classes are in flight: as many as calls are allowed.
 func countFlights(allowed core.Limits) int {
 	return min(max(limits.Concurrency(allowed.Concurrency), leastWidth), mostWidth)
 }
@@ -303,7 +303,7 @@ func checkEntry(entry ledger.Entry) error {
 	return err
 }
 
-// orStart is a description, cut where it is longer than any block, or the start of the text where there is none.
+// orStart returns a description, cut where it is longer than any block, or the start of the text where there is none.
 func (s *shortener) orStart(description, long string) string {
 	limit := s.Spec.Shortening.Threshold
 	if description == "" && s.Spec.Parity {

@@ -249,7 +249,7 @@ func (in In) wantedRecords(ctx context.Context, read *int64) iter.Seq2[[]records
 	}
 }
 
-// wantedRecord is the record of a row; nil where it does not count.
+// wantedRecord returns the record of a row; nil where it does not count.
 func (in In) wantedRecord(row artifact.Row) (*records.Record, error) {
 	if in.Within != nil && !in.Within(core.ID(row.Key)) {
 		return nil, nil
