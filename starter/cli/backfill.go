@@ -102,7 +102,8 @@ publishes them keeps to models.limits alone.`,
 	flags.StringVar(&options.list, "documents", "", "a file with a document's key a line; - is the standard input")
 	flags.IntVar(&options.Throttle.Concurrency, "concurrency", 0,
 		fmt.Sprintf("calls in flight at most (default %d)", core.DefaultBackfillConcurrency))
-	flags.IntVar(&options.Throttle.CallsPerMinute, "calls-per-minute", 0, "calls a minute on average (default: by the limits)")
+	flags.IntVar(&options.Throttle.CallsPerMinute, "calls-per-minute", 0,
+		"calls a minute on average (default: by the limits)")
 	flags.BoolVar(&options.wait, "wait", false, "wait for the end")
 	return a.addAuditFlags(requireIndex(command, &options.Index))
 }

@@ -33,8 +33,8 @@ type MergeIn struct {
 	OnProgress func(done int64)
 }
 
-// MergedSplit takes the place of some splits: it has their documents that count, in files of one part each, whose number
-// is 0.
+// MergedSplit takes the place of some splits: it has their documents that count, in files of one part each, whose
+// number is 0.
 type MergedSplit struct {
 	Split                                      core.Split
 	Documents, Text, Extract, Mentions, Chunks core.Segment
@@ -104,7 +104,7 @@ type splitMerge struct {
 	MergeIn
 	documents, text, extract, mentions, chunks *artifact.Rows
 	numbers                                    map[int][]uint32 // by split: the new number of each chunk, or deadNumber
-	sum                                        core.SetHash     // of documents, chunks, and which chunk mentions which class
+	sum                                        core.SetHash     // of what was copied: documents, chunks, mentions
 	done                                       int64
 }
 
@@ -117,8 +117,8 @@ func (m *splitMerge) tickProgress() {
 	}
 }
 
-// sourceSplit is a split that is copied from. Its texts and extractions are read once, beside its documents, whose order
-// they follow; a frame of them holds those of many small documents.
+// sourceSplit is a split that is copied from. Its texts and extractions are read once, beside its documents, whose
+// order they follow; a frame of them holds those of many small documents.
 type sourceSplit struct {
 	*splitWalk
 	dead     func(document int) bool // nil: none

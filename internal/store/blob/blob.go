@@ -14,8 +14,8 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// Info describes an object. ETag changes whenever the content may have changed. It is a hint about content, but an exact
-// name for conditional writes.
+// Info describes an object. ETag changes whenever the content may have changed. It is a hint about content, but an
+// exact name for conditional writes.
 type Info struct {
 	Key      string
 	Size     int64
@@ -41,8 +41,9 @@ func ArchivedObject(object, class string) *fault.Error {
 		Advise("the next run reads it then; or exclude it")
 }
 
-// Cond makes a write conditional: Absent (If-None-Match: *) or Match (If-Match: etag). Where the condition does not hold,
-// the write returns fault.Precondition and changes nothing. Of several writers with the same condition exactly one wins.
+// Cond makes a write conditional: Absent (If-None-Match: *) or Match (If-Match: etag). Where the condition does not
+// hold, the write returns fault.Precondition and changes nothing. Of several writers with the same condition exactly
+// one wins.
 type Cond struct {
 	Absent bool
 	Match  string
@@ -60,8 +61,9 @@ type Range struct {
 }
 
 // Store is the port. All methods may be called concurrently, and may be repeated: to Put the same bytes without a
-// condition, or to Delete an absent key, does no harm. Errors are fault.NotFound, Precondition, StoreDenied, StoreFull or
-// StoreDown (transient). Keys are relative, with '/' between their parts. Where a key exists, none begins with "key/".
+// condition, or to Delete an absent key, does no harm. Errors are fault.NotFound, Precondition, StoreDenied, StoreFull
+// or StoreDown (transient). Keys are relative, with '/' between their parts. Where a key exists, none begins with
+// "key/".
 type Store interface {
 	// Put stores body under key. When it returns, the object is durable and whole, or unchanged. size is the number of
 	// bytes, or -1 where it is not known.
