@@ -1,5 +1,5 @@
-// Package retrieve is the read path: question, ballots, election, chunks. It is pure of HTTP; it reads one generation
-// through a handle, so that a query sees exactly one.
+// Package retrieve answers a question with the chunks of one generation: it searches, collects the ballots of classes,
+// and elects chunks. It opens a generation as a handle, so that a query sees exactly one. It knows nothing of HTTP.
 //
 //	generation.go, rows.go   an open generation and what it holds; frames.go keeps what it unpacked
 //	method.go, param.go      what a method is, and the registry of them

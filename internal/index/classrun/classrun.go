@@ -1,6 +1,6 @@
-// Package classrun is the mapped file of a class run: the classes of a range of ids as one night made them, in the
-// order of ids, which is never written again. Rows go by their place in this file, and nothing in it names a place in
-// another. Which chunks mention a class is in the tables of splits, so that a row changes with its text alone.
+// Package classrun writes and maps the file of a class run: the classes that one build made, in the order of their ids.
+// The file is never changed. It numbers rows by their place in it and refers to no other file. The chunks that mention
+// a class are in the splits, so a row changes only when the text of its class changes.
 //
 //	rows       records in the order of ids     names, name_at     folded names in order (then by id), front-coded
 //	name_row   u32 row of each name            stats              Meta as JSON

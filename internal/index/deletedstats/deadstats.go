@@ -1,6 +1,6 @@
-// Package deletedstats is what the dead rows of one side's segments count: how many documents, of how many terms, and
-// for each term how many of them hold it. Sums over segments less these are the statistics of what is live, as if the
-// dead had never been there; integers, so that the difference is exact.
+// Package deletedstats writes and reads the term statistics of deleted rows: how many documents were deleted, how many
+// terms they have, and for each term how many of them hold it. A search subtracts them from the sums over all segments,
+// and so has the statistics of the live rows. All numbers are integers, so that the difference is exact.
 //
 //	terms  bytes of all terms in order    term_end  u64 end of each term
 //	df     u64 of each term: dead documents that hold it

@@ -1,4 +1,4 @@
-// Package graph is the bipartite graph of classes and chunks: adjacency lists in both directions.
+// Package graph holds the bipartite graph of classes and chunks, as adjacency lists in both directions.
 package graph
 
 import (

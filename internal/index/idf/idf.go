@@ -1,5 +1,5 @@
-// Package idf is the segment of document frequencies that the built-in embedder weighs stems by: learned from a
-// corpus's chunks, kept as an artifact, its digest part of the embedder's fingerprint.
+// Package idf writes and reads the document frequencies by which the built-in embedder weighs stems. They are learned
+// from the chunks of a corpus and stored as a segment. Its digest is part of the embedder's fingerprint.
 package idf
 
 import (

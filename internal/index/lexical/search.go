@@ -1,10 +1,9 @@
-// Package lexical is BM25 over the postings of one side or of many: the exact top n, by sums over windows of documents
-// that leave out the lists and the windows that cannot matter (window.go).
+// Package lexical searches by BM25 over the postings of one or more sides, and returns the exact top n. It sums scores
+// over windows of documents, and skips the lists and the windows that cannot change the result (window.go).
 //
-// Sides are immutable, number their rows from 0, and may hold rows that are dead. An answer over many sides has every
-// bit of the answer that one side of the live rows alone would give: statistics are sums of integers over sides, less
-// what the dead count (compose.go), weights follow from them, and a score is summed in the order of the question's
-// terms. One side is many sides of which there is one.
+// Sides are immutable, number their rows from 0, and may hold dead rows. An answer over many sides equals, bit for bit,
+// the answer over one side of the live rows alone: statistics are sums of integers over the sides, less those of the
+// dead rows (compose.go), and a score is summed in the order of the question's terms.
 package lexical
 
 import (

@@ -1,5 +1,6 @@
-// Package segments maps the files of a generation: its splits and class runs, which of their rows are
-// dead, and what the dead count. Generations of one process share mappings: the next one maps what has changed.
+// Package segments maps the files of a generation into memory: its splits and class runs, their deletion bitmaps, and
+// the statistics of the deleted rows. Generations of one process share these mappings, so opening the next generation
+// maps only the files that changed.
 package segments
 
 import (

@@ -1,7 +1,7 @@
-// Package split is the mapped file of one split: a set of whole documents with everything that is theirs, which is
-// never written again. It holds the tables of documents and of chunks, the classes that the chunks mention, and the
-// postings of their texts. Documents, chunks and classes go by their place in this file, and nothing in it names a
-// place in another: a split means the same beside any others.
+// Package split writes and maps the file of one split: a set of whole documents with everything that belongs to them.
+// It holds the tables of documents and of chunks, the classes that the chunks mention, and the postings of their texts.
+// The file is never changed. It numbers documents, chunks and classes by their place in it and refers to no other file,
+// so a split can be used beside any others.
 //
 //	documents  records in the order of keys      keys, meta   bytes of their keys and metadata (JSON)
 //	titles     which classes their titles name

@@ -1,11 +1,10 @@
-// Package purges knows which documents have to leave an index with everything that was made from them, and what of
-// them is stored.
+// Package purges records which documents must be erased from an index, and finds everything that was made from them.
 //
-// A purge is a wish in the artifacts. From then on every run of the index does its part: plan leaves the documents
-// out, segments that hold anything of them are written again, and collect deletes what is left. So a process may die
-// anywhere, and the next run goes on.
+// A purge is a record in the artifacts. From then on every run of the index does its part: plan leaves the documents
+// out, segments that hold anything of them are written again, and collect deletes what is left. A process may die
+// anywhere; the next run goes on.
 //
-//	<index>/purges/<id>.json     the wish: core.Purge. It stays, as nights leave out what it names
+//	<index>/purges/<id>.json     the record: core.Purge. It stays, as later builds leave out what it names
 //	<index>/purges/<id>.traces   what is looked for: digests alone, removed with the last of what they lead to
 package purges
 

@@ -1,7 +1,6 @@
-// Package runlog reads how runs stand and what became of them, from what the stores hold: reports, which lie with the
-// artifacts, and the state, accounts and problems of runs that go on, which their processes write to the coordination
-// store. It asks no engine. A run that was ended from outside looks here as it stood then: control/service,
-// which asks the engine too, says that it ended.
+// Package runlog returns the state and the reports of runs. Reports are stored with the artifacts. The state, accounts
+// and problems of a run that goes on are in the coordination store, where its processes write them. It does not ask the
+// engine: a run that was ended from outside is shown in its last state here, and control/service adds that it ended.
 package runlog
 
 import (

@@ -1,4 +1,5 @@
-// Package election elects committees of chunks from the ballots of classes.
+// Package election elects committees of chunks from the ballots of classes. Each class votes with the list of its
+// chunks, and a voting rule turns the ballots into a ranked list of chunks.
 package election
 
 import "sort"

@@ -1,5 +1,5 @@
-// Package fuse makes the start of the hybrid walk from search results, and the final ranking from its mass
-// (docs/retrieval.md).
+// Package fuse makes the start of the hybrid walk from search results. After the walk it makes the final ranking from
+// the mass of the walk (docs/retrieval.md).
 package fuse
 
 import (

@@ -1,5 +1,6 @@
-// Package snippet chooses what of a chunk is worth reading for a question: the run of sentences that holds most of what
-// was asked, and the places of the words that matched. Places are counted in code points of the chunk's text.
+// Package snippet returns the part of a chunk that is worth reading for a question: the run of sentences that holds
+// most of what was asked, and the places of the words that matched. Places are counted in code points of the chunk's
+// text.
 package snippet
 
 import (

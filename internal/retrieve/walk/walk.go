@@ -1,6 +1,6 @@
-// Package walk is the random walk with restart on the bipartite graph of classes and chunks, by push:
-// x = (1 - d) s + d T^t x with T the row-normalised adjacency, or what Steps make of it. It visits the neighbourhood
-// that mass reaches and nothing else. Its memory is in proportion to what mass reaches (scratch.go).
+// Package walk computes the random walk with restart on the bipartite graph of classes and chunks, by push:
+// x = (1 - d) s + d T^t x, where T is the row-normalised adjacency, or what Steps make of it. It visits only the nodes
+// that mass reaches, and its memory is in proportion to them (scratch.go).
 //
 // A node is pushed while its residual is above eps * (1 - d) * deg(u), deg its number of neighbours (the sum of their
 // weights where the graph has some). So a walk pushes along 1 / (eps * (1 - d)) edges at most, whatever the graph. No

@@ -1,5 +1,5 @@
-// Package classmerge makes a class of its mentions: what reduce writes, and what an audit compares with what was
-// written. What is held is bounded whatever the size of a class.
+// Package classmerge makes one class from its mentions: its name, its text and its counts. Package reduce writes the
+// result, and an audit compares it with what was written. Memory is bounded, whatever the size of the class.
 package classmerge
 
 import (

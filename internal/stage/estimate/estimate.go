@@ -1,10 +1,10 @@
-// Package estimate computes, before anything is paid, what the classes and the vectors of a build will cost. It is
-// arithmetic over what the parent generation and the plan tell: no model is called, no key is needed, nothing is
-// claimed or written. What extraction will cost is counted chunk by chunk, by package extract.
+// Package estimate computes, before anything is paid, what the classes and the vectors of a build will cost. It
+// computes this from the parent generation and the plan: it calls no model, needs no key and writes nothing. Package
+// extract counts chunk by chunk what extraction will cost.
 //
-// Which classes new chunks will name is not known before they are extracted, so that every number is a range. High
-// takes new chunks to be spread evenly over what the parent talks about, which names the most classes; low takes what
-// the parent leaves hardly any doubt about. Both are expectations: a corpus that turns to another subject leaves them.
+// Which classes new chunks name is known only after their extraction, so every number is a range. The high end assumes
+// that new chunks are spread evenly over the subjects of the parent, which names the most classes. The low end counts
+// what is almost certain. Both are expectations: a corpus that turns to another subject can leave the range.
 package estimate
 
 import (

@@ -1,15 +1,15 @@
 // Package extract turns chunks into entities. Steps of a batch:
 //
 //  1. Read the chunks' texts.
-//  2. For each chunk: the ledger, else one model call, else one re-ask. Calls that fail for a while are repeated in
-//     place; a chunk whose output stays bad gets a fallback mention, a negative ledger entry and a dead letter; one
-//     that the server refuses while it serves others, the same without an entry, so that the next run asks again; a
-//     system failure leaves it pending and fails the batch, which is repeated later at no cost for what is paid.
+//  2. For each chunk: look in the ledger, else call the model, else ask it once more. Calls that fail for a while are
+//     repeated in place. A chunk whose output stays bad gets a fallback mention, a negative ledger entry and a dead
+//     letter. A chunk that the server refuses while it serves others gets the same without the entry, so that the next
+//     run asks again. A system failure fails the batch, which is repeated later; what is paid is not paid again.
 //  3. Write extract-<shard>-<batch>.rows once every chunk has a result, and paid-<shard>-<batch>.rows: the ledger
 //     entries of the chunks that no pack holds yet.
 //
-// Seal then joins the batches of a shard: the extract segment, the mentions sorted by class, and a ledger pack, for
-// which no entry is read again.
+// Seal then joins the batches of a shard: it writes the extract segment, the mentions sorted by class, and a ledger
+// pack for which no entry is read again.
 package extract
 
 import (

@@ -1,6 +1,6 @@
-// Package join joins what earlier stages wrote into what has to be embedded and loaded: classes of a partition with
-// their final text, chunks of a shard with their text; and it knows which of them the parent generation holds
-// already. A build decides "already there" here, from the parent's segments, never by asking a store.
+// Package join reads what earlier stages wrote and yields what has to be embedded and loaded: the classes of a
+// partition with their final text, and the chunks of a shard with their text. It marks those that the parent generation
+// already has. It finds them in the parent's segments, and never asks a store.
 package join
 
 import (

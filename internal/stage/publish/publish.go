@@ -1,5 +1,5 @@
-// Package publish has what comes before a proven generation is served: gates, its number and its manifest. All of it
-// can be repeated, and no reader sees it.
+// Package publish prepares a verified generation for its publication: it applies the gates, gives the generation its
+// number and writes its manifest. All of it can be repeated, and readers see none of it.
 package publish
 
 import (

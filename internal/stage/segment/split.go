@@ -1,5 +1,6 @@
-// Package segment writes what queries map into memory: splits, class runs, which of their rows are dead, and what the
-// dead count; and merges them. All are made from other segments alone, and equal input gives equal bytes.
+// Package segment writes the files that queries map into memory: splits, class runs, deletion bitmaps, and the
+// statistics of the deleted rows. It also merges small splits and class runs into larger ones. It reads other segments
+// alone, and the same input gives the same bytes.
 package segment
 
 import (

@@ -1,6 +1,7 @@
-// Package shorten brings long class texts under the threshold. A text is cut at mentions into blocks, by content, so
-// that a new mention changes one block; each block is shortened on its own ledger key, then what they give is shortened
-// once more. A text that the model gave nothing for falls back to its own start, cut at a sentence.
+// Package shorten brings long class texts below the threshold. It cuts a text into blocks at mentions, chosen by
+// content, so that a new mention changes one block. It shortens each block under a ledger key of its own, and then
+// shortens the results together. Where the model gives nothing of use, the result is the start of the text, cut after a
+// sentence.
 package shorten
 
 import (

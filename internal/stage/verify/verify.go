@@ -1,6 +1,7 @@
-// Package verify proves that what a generation names is in the stores: every record and row that the run wrote, by key,
-// and a bounded sample of what it re-used; all that is live when a store lost its memory. What is missing or wrong is
-// rewritten from segments, so that no model is asked. Restore is the same walk with nothing taken for granted.
+// Package verify proves that the stores hold what a generation names. It reads back every record and row that the run
+// wrote, and a bounded sample of those that the run re-used; of a store that lost its memory it reads back everything.
+// It writes what is missing or wrong again from the segments, so that no model is called. Restore does the same for
+// everything that the generation names.
 package verify
 
 import (
