@@ -34,12 +34,10 @@ What is attached to a mail or PDF (mail.eml#plan.pdf) goes with it, or alone whe
 		Example: "  unweaver purge docs letters/2024-17.pdf --dry-run\n" +
 			"  unweaver purge docs letters/2024-17.pdf --yes --reason \"request 4711\" --wait",
 		Args: requireArgs(1, 1<<16, "DOCUMENTs"),
-		RunE: func(command *cobra.Command, args []string) error {
+		RunE: a.newControlRun(func(ctx context.Context, controller control.Control, args []string) error {
 			request.Documents = args
-			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
-				return a.runPurge(ctx, controller, request, wait)
-			})
-		},
+			return a.runPurge(ctx, controller, request, wait)
+		}),
 	}, &request.Index)
 	flags := command.Flags()
 	flags.BoolVar(&request.DryRun, "dry-run", false, "tell what would be done, and do nothing")
@@ -161,11 +159,9 @@ digests alone. --readmit lets the corpus bring purged documents back.`,
 		Example: "  unweaver purge list docs\n" +
 			"  unweaver purge list docs --readmit letters/2024-17.pdf --reason \"withdrawn\"",
 		Args: requireArgs(0, 0, "nothing"),
-		RunE: func(command *cobra.Command, _ []string) error {
-			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
-				return a.listPurges(ctx, controller, request)
-			})
-		},
+		RunE: a.newControlRun(func(ctx context.Context, controller control.Control, _ []string) error {
+			return a.listPurges(ctx, controller, request)
+		}),
 	}, &request.Index)
 	command.Flags().StringSliceVar(&request.Readmit, "readmit", nil, "documents that may come back")
 	return a.addAuditFlags(command)

@@ -236,7 +236,7 @@ func (r *Run) EndRestore(ctx context.Context, holder run.Holder, ending run.Endi
 	return r.Scratch.Remove(ctx)
 }
 
-// ShowProblem has status show what a unit failed with, as long as it lasts.
+// ShowProblem shows in the status what a unit failed with, as long as it lasts.
 func (r *Run) ShowProblem(ctx context.Context, key string, problem core.Problem) {
 	raw, err := json.Marshal(problem)
 	if err == nil {

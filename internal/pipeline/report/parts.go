@@ -21,7 +21,8 @@ type part struct {
 	rows    [][]string
 }
 
-// listParts of a report, in the order in which they are read. Those that have nothing to say are left out.
+// listParts returns the parts of a report, in the order in which they are read. Those that have nothing to say are left
+// out.
 func listParts(r core.Report) []part {
 	var out []part
 	for _, one := range []part{
@@ -42,7 +43,7 @@ func formatHeading(r core.Report) string {
 	return fmt.Sprintf("%s %s: %s", r.Index, r.Generation, strings.ReplaceAll(r.Status, "_", " "))
 }
 
-// summarizeRun is one sentence of what a run came to.
+// summarizeRun returns one sentence of what a run came to.
 func summarizeRun(r core.Report) string {
 	night := r.Night()
 	paid := ""
@@ -66,7 +67,7 @@ func summarizeRun(r core.Report) string {
 	return text
 }
 
-// Summary is one sentence of what a run came to. It names no document.
+// Summary returns one sentence of what a run came to. It names no document.
 func Summary(r core.Report) string { return summarizeRun(r) }
 
 func formatFigures(r core.Report) part {
@@ -262,7 +263,7 @@ func formatEstimate(r core.Report) part {
 	return out
 }
 
-// Missed is by how much an estimate was too low (+) or too high (-), see core.Missed.
+// Missed returns by how much an estimate was too low (+) or too high (-), see core.Missed.
 func Missed(share float64) string {
 	if share == 0 {
 		return "in range"
@@ -287,7 +288,7 @@ func formatRetries(r core.Report) part {
 	return out
 }
 
-// formatFailures are the problems with what to do about each kind.
+// formatFailures returns the problems with what to do about each kind.
 func formatFailures(r core.Report) part {
 	out := part{title: "Failures, and what to do", columns: []string{"code", "on", "why", "what to do"}}
 	for _, problem := range r.Problems {
@@ -409,7 +410,7 @@ func Next(r core.Report) []string {
 	return out
 }
 
-// findRemedy is what a person can do about problems of a code.
+// findRemedy returns what a person can do about problems of a code.
 func findRemedy(code string, r core.Report) string {
 	switch fault.Code(code) {
 	case fault.Unreadable, fault.EmptyDocument, fault.BinaryContent, fault.ParseCrashed, fault.ParseMemory,

@@ -23,7 +23,7 @@ import (
 // then those of the units in their order.
 const problemsName = plan.ProblemsName
 
-// ProblemsKey is where the list lies; scratch goes, it stays with its generation.
+// ProblemsKey returns where the list lies; scratch goes, it stays with its generation.
 func (r *Run) ProblemsKey() string { return r.Index.GenerationKey(r.Generation, problemsName) }
 
 // KeepProblems writes the list.
@@ -105,7 +105,7 @@ func (r *Run) FailedChunks(ctx context.Context, report *core.Report, manifest *c
 // lettersWidth is how many dead letters are read at once.
 const lettersWidth = 16
 
-// standingLetters are the first dead letters of a generation, by the ids of their chunks alone.
+// standingLetters returns the first dead letters of a generation, by the ids of their chunks alone.
 func (r *Run) standingLetters(ctx context.Context, generation string) (letters []extract.DeadLetter) {
 	folder := extract.DeadLetterKey(r.Index, generation, "")
 	for info, err := range r.Artifacts.List(ctx, folder, "") {

@@ -104,7 +104,7 @@ func (r *Run) Rename(
 	return func(key string) bool { return documents[key] }, nil
 }
 
-// withNames are the settings with the aliases that the run fixed.
+// withNames returns the settings with the aliases that the run fixed.
 func (r *Run) withNames(ctx context.Context) (core.Spec, error) {
 	settings := r.Settings
 	fixed, err := r.Fixed(ctx)

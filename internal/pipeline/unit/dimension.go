@@ -47,7 +47,7 @@ func (r *Run) findDimension(ctx context.Context, embedder model.Embedder) (int, 
 	return len(found[0]), nil
 }
 
-// ServedDimension is the dimension of an index that serves vectors of a model, from the same server and without a
+// ServedDimension returns the dimension of an index that serves vectors of a model, from the same server and without a
 // dimension in its configuration, as that would be a wish; 0 where there is none.
 func ServedDimension(
 	ctx context.Context, store blob.Store, info model.Info, wanted core.EmbedModel,
@@ -71,7 +71,7 @@ func ServedDimension(
 // indexesAtOnce is how many indexes are looked at side by side.
 const indexesAtOnce = 16
 
-// indexDimension is servedDimension of one index. What cannot be read is passed over, unless it may be read later.
+// indexDimension returns the dimension of one index. What cannot be read is passed over, unless it may be read later.
 func indexDimension(
 	ctx context.Context, index artifact.Index, info model.Info, wanted core.EmbedModel,
 ) (int, error) {

@@ -40,8 +40,8 @@ func (r *Run) Fixed(ctx context.Context) (run.Plan, error) {
 // ParityChunks is the template of chunks that are embedded without their title.
 const ParityChunks = "text/1"
 
-// Fingerprints of the embedders. A dimension that is not configured is the parent's, or that of another index which
-// was embedded by the same model, or what the ledger says; else it is asked for with one call.
+// Fingerprints returns the fingerprints of the embedders. A dimension that is not configured is the parent's, or that
+// of another index which was embedded by the same model, or what the ledger says; else it is asked for with one call.
 func (r *Run) Fingerprints(
 	ctx context.Context, models model.Set, parent *core.Manifest,
 ) (class, chunk core.Fingerprint, err error) {
@@ -235,7 +235,7 @@ func (r *Run) weighEmbedders(ctx context.Context, frozen run.Frozen, models *mod
 	return release, nil
 }
 
-// chooseCollections are the parent's where the fingerprint and whose vectors they are is the same, since rows are
+// chooseCollections returns the parent's where the fingerprint and whose vectors they are is the same, since rows are
 // shared by generations. Vectors of another server never lie beside those that are served: a collection that follows
 // one of another domain, or of another fingerprint, is named by its domain too. family is the index that they are named
 // after.

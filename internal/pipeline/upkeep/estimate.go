@@ -80,7 +80,7 @@ func Estimate(ctx context.Context, in Estimating) (core.Estimated, error) {
 	return report, nil
 }
 
-// newRun is a run whose stores are a folder over what it reads.
+// newRun returns a run whose stores are a folder over what it reads.
 func (in Estimating) newRun(folder string) (*Run, error) {
 	upper, err := in.Folder(folder + "/written")
 	if err != nil {
@@ -206,7 +206,7 @@ func (e *estimating) addPlan(report *core.Estimated) error {
 	return nil
 }
 
-// planEstimate is Run.plan without what needs a model or a store that is served.
+// planEstimate does what Run.Plan does, without what needs a model or a store that is served.
 func (e *estimating) planEstimate(ctx context.Context) (plan.Result, error) {
 	current, _, err := e.Index.Current(ctx)
 	if err != nil {

@@ -45,7 +45,8 @@ func EmbedChunks(in EmbedIn) Task {
 	}
 }
 
-// countWindows of a chunk of so many tokens: one, or one for each 110 words after the first 150.
+// countWindows returns how many windows a chunk of so many tokens has: one, or one for each 110 words after the first
+// 150.
 func countWindows(tokens float64, limit int) (low, high float64) {
 	if limit <= 0 || tokens <= float64(limit)/2 {
 		return 1, 1
@@ -57,7 +58,7 @@ func countWindows(tokens float64, limit int) (low, high float64) {
 	return count(tokens / 2), count(tokens)
 }
 
-// overlapFactor is how much longer windows are than the chunk they were cut from.
+// overlapFactor returns how much longer windows are than the chunk they were cut from.
 func overlapFactor(windows float64) float64 {
 	if windows <= 1 {
 		return 1
@@ -87,7 +88,7 @@ func EmbedClasses(in EmbedIn) Task {
 	}
 }
 
-// requestsOf that texts fall into, by twice the deviation of their mean.
+// requestsOf returns how many requests texts fall into, by twice the deviation of their mean.
 func requestsOf(texts, tokens float64, parts int) Range {
 	if texts <= 0 {
 		return Range{}
