@@ -133,7 +133,7 @@ that counts, and not the same a comment at the end.`,
 				}
 				elsewhere := strings.Contains(spec.Aliases, "://")
 				request.Suggest = true
-				if request.File, err = config.Aliases(&spec); err != nil {
+				if request.File, err = config.ReadAliases(&spec); err != nil {
 					return err
 				}
 				a.sayLine(fmt.Sprintf("comparing up to %d entities: one to two minutes for 20,000 on two cores, "+

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -90,6 +91,16 @@ func TestASchedulesLife(t *testing.T) {
 	}
 	assert.Len(t, applied.Next, 3, "%+v", applied)
 	apply(control.ScheduleUnchanged)
+	probes := filepath.Join(t.TempDir(), "probes.jsonl")
+	for _, change := range []string{"", "\n"} { // a file of this machine is there for the nights, as it is now
+		writeFile(t, probes, fmt.Sprintf("{\"question\": %q, \"documents\": [%q]}%s", fiveQuestion, fiveAnswer, change))
+		request.Spec.Gate.Probes = probes
+		var err error
+		request.Files, err = config.ReadFiles(&request.Spec)
+		must(t, err)
+		apply(control.ScheduleChanged)
+		apply(control.ScheduleUnchanged)
+	}
 	request.Schedule.Timezone = "America/New_York"
 	apply(control.ScheduleChanged)
 	apply(control.ScheduleUnchanged)
@@ -101,7 +112,7 @@ func TestASchedulesLife(t *testing.T) {
 		t.Fatalf("%+v", night)
 	}
 	if status, err := running.Control.Status(t.Context(), "docs"); err != nil || status.Run != first.Nights[0].Run ||
-		!status.Published {
+		!status.Published || status.Probes == nil || status.Probes.Asked != 1 {
 		t.Errorf("%+v, %v", status, err)
 	}
 
