@@ -127,8 +127,8 @@ func TestABadProbeFileEndsARunBeforeItReadsTheCorpus(t *testing.T) {
 		"/etc/hosts":                  "no object of a bucket",
 		"s3://probes/docs/none.jsonl": "there is no such object",
 		"s3://probes/docs/":           "no object of a bucket",
-		core.SentFile + "00":      "there is no such object",
-		core.SentFile + "../../x": "",
+		core.SentFile + "00":          "there is no such object",
+		core.SentFile + "../../x":     "",
 	} {
 		s.spec.Gate.Probes = where
 		if _, err := s.try(t, &how{}); err == nil || !strings.Contains(err.Error(), says) ||

@@ -93,7 +93,7 @@ func TestASchedulesLife(t *testing.T) {
 	apply(control.ScheduleUnchanged)
 	probes := filepath.Join(t.TempDir(), "probes.jsonl")
 	for _, change := range []string{"", "\n"} { // a file of this machine is there for the nights, as it is now
-		writeFile(t, probes, fmt.Sprintf("{\"question\": %q, \"documents\": [%q]}%s", fiveQuestion, fiveAnswer, change))
+		writeFile(t, probes, fmt.Sprintf("{\"question\": %q, \"documents\": [%q]}%s", "Who?", "corpus.jsonl#mt00000", change))
 		request.Spec.Gate.Probes = probes
 		var err error
 		request.Files, err = config.ReadFiles(&request.Spec)
