@@ -231,7 +231,7 @@ func TestPaidTokensWithoutAPriceAreNotSaidToCostNothing(t *testing.T) {
 func TestAReportNamesWhatFailedAndWhereTheRestIs(t *testing.T) {
 	bad := finished(core.StatusErrors)
 	bad.DeadLetters, bad.Refused, bad.DocumentsFailed, bad.ChunksFailed, bad.Stale = 2, 4, 3, 5, 2
-	bad.ProblemsTotal, bad.ProblemsPath = 117, "docs/generations/g1/problems.jsonl"
+	bad.DocumentsEmpty, bad.ProblemsTotal, bad.ProblemsPath = 1, 117, "docs/generations/g1/problems.jsonl"
 	for _, object := range []string{"a", "b", "c", "d", "e", "f", "g"} {
 		bad.Problems = append(bad.Problems, core.Problem{
 			Code: "unreadable_document", Object: object + ".pdf", Detail: "the file ends early",
@@ -242,6 +242,7 @@ func TestAReportNamesWhatFailedAndWhereTheRestIs(t *testing.T) {
 	contains(t, got.out,
 		"  not read: 4 of the files and rows\n",
 		"  failed: 3 documents, 5 passages; 2 documents serve what was there before (stale)\n",
+		"  without text: 1 document\n",
 		"  dead letters: 2 in docs/generations/g1/dead-letters/\n",
 		"  problems: 117, all of them in docs/generations/g1/problems.jsonl\n",
 		"  ! unreadable_document, 6 times: a.pdf, c.pdf, d.pdf and 3 more: the file ends early\n"+

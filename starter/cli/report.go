@@ -329,12 +329,9 @@ func showProblems(w io.Writer, report core.Report) {
 	if report.Refused > 0 {
 		fmt.Fprintf(w, "  not read: %d of the files and rows\n", report.Refused)
 	}
-	if report.DocumentsFailed > 0 || report.ChunksFailed > 0 || report.DocumentsEmpty > 0 {
+	if report.DocumentsFailed > 0 || report.ChunksFailed > 0 {
 		fmt.Fprintf(w, "  failed: %s, %s", countOf(report.DocumentsFailed, "document"),
 			countOf(report.ChunksFailed, "passage"))
-		if report.DocumentsEmpty > 0 {
-			fmt.Fprintf(w, "; without text: %s", countOf(report.DocumentsEmpty, "document"))
-		}
 		if report.Stale > 0 {
 			serve := "serve"
 			if report.Stale == 1 {
@@ -343,6 +340,9 @@ func showProblems(w io.Writer, report core.Report) {
 			fmt.Fprintf(w, "; %s %s what was there before (stale)", countOf(report.Stale, "document"), serve)
 		}
 		fmt.Fprintln(w)
+	}
+	if report.DocumentsEmpty > 0 {
+		fmt.Fprintf(w, "  without text: %s\n", countOf(report.DocumentsEmpty, "document"))
 	}
 	if report.DeadLetters > 0 {
 		fmt.Fprintf(w, "  dead letters: %d in %s/dead-letters/\n", report.DeadLetters, generation)

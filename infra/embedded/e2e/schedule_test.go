@@ -157,7 +157,11 @@ func TestASchedulesLife(t *testing.T) {
 	running = begin()
 	must(t, running.Control.ResumeSchedule(t.Context(), "docs", ""))
 	again := schedules(t, running.Control, func(control.Scheduled) bool { return true })
-	assert.True(t, !again.Paused && len(again.Next) == 3, "resumed: %+v", again)
+	assert.True(t, !again.Paused && len(again.Next) == 3 && again.Note == "", "resumed: %+v", again)
+	must(t, running.Control.PauseSchedule(t.Context(), "docs", ""))
+	again = schedules(t, running.Control, func(control.Scheduled) bool { return true })
+	assert.Equal(t, "no reason was given", again.Note)
+	must(t, running.Control.ResumeSchedule(t.Context(), "docs", ""))
 
 	must(t, os.Remove(filepath.Join(dir, "artifacts", "docs", "schedule.json")))
 	due()
@@ -183,7 +187,7 @@ func TestASchedulesLife(t *testing.T) {
 	assert.True(t, err == nil && len(all) == 0, "%+v, %v", all, err)
 	_, err = running.Control.Delete(t.Context(), control.DeleteRequest{Index: "docs", Confirmed: true})
 	assert.True(t, fault.Is(err, fault.UnknownIndex), "deleted twice: %v", err)
-	request.Spec.Budget.Calls = 0
+	request.Spec.Budget.Calls, request.Spec.Gate.Probes = 0, ""
 	calls := server.Stats().Chat
 	completed(t, index(t, running.Control, request.Spec))
 	assert.Equal(t, calls, server.Stats().Chat, "what was paid for before is not paid for again")

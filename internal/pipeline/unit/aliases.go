@@ -36,14 +36,15 @@ func (r *Run) readAliases(ctx context.Context) (core.Aliases, error) {
 func (r *Run) readSent(
 	ctx context.Context, where string, at func(sum string) string, most int64, bad *fault.Error,
 ) ([]byte, error) {
+	const sends = "unweaver index and unweaver schedule apply send the file: give the command again"
 	store, key := r.Artifacts, ""
-	if sum, ok := strings.CutPrefix(where, core.SentFile); ok {
+	sum, sent := strings.CutPrefix(where, core.SentFile)
+	if sent {
 		key = at(sum)
 	} else {
 		end := strings.LastIndex(where, "/") + 1
 		if !strings.Contains(where, "://") || end == len(where) {
-			return nil, bad.Because("it is no object of a bucket, and no file that was sent with the run").
-				Advise("unweaver index and unweaver schedule apply send a file: give the command again")
+			return nil, bad.Because("it is no object of a bucket, and no file that was sent with the run").Advise(sends)
 		}
 		folder, err := r.Corpora(ctx, where[:end])
 		if err != nil {
@@ -60,6 +61,9 @@ func (r *Run) readSent(
 		raw, _, err = blob.Read(ctx, store, key)
 	}
 	if fault.Is(err, fault.NotFound) {
+		if sent {
+			bad = bad.Advise(sends)
+		}
 		return nil, bad.Because("there is no such object")
 	}
 	return raw, err
