@@ -45,6 +45,8 @@ func TestIndexWaitsForTheEndAndExitsByIt(t *testing.T) {
 	letters.DeadLetters = 1
 	unread := finished(core.StatusCompleted)
 	unread.DocumentsFailed = 1
+	dry := unread
+	dry.Reason = "dry_run"
 	for _, tc := range []struct {
 		name string
 		last control.Status
@@ -59,6 +61,7 @@ func TestIndexWaitsForTheEndAndExitsByIt(t *testing.T) {
 		{"unchanged, with problems of the parent", standing, cli.ExitErrors},
 		{"completed, with dead letters of the parent", letters, cli.ExitErrors},
 		{"completed, with documents that stay unreadable", unread, cli.ExitErrors},
+		{"an estimate that finds them", dry, cli.ExitDone},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			fake := &fakeControl{statuses: []control.Status{running, tc.last}}

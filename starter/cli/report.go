@@ -41,7 +41,7 @@ func exitOf(report core.Report) int {
 	case core.StatusPaused:
 		return ExitPaused
 	case core.StatusCompleted:
-		if hasFailures(report) {
+		if hasFailures(report) && report.Reason != dryRun { // which failed at nothing
 			return ExitErrors
 		}
 	}
