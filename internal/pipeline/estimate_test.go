@@ -213,8 +213,8 @@ func (c counting) Embed(ctx context.Context, texts []string) ([][]float32, model
 	return c.Embedder.Embed(ctx, texts)
 }
 
-// What is embedded again for another embedder, for other texts of entities, or for another identity of the same model is
-// counted, and what was paid for once is not.
+// What is embedded again for another embedder, for other texts of entities, or for another identity of the same model
+// is counted, and what was paid for once is not.
 func TestAnEstimateCountsWhatIsEmbeddedAgain(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, sample(40))

@@ -136,8 +136,8 @@ func (a *App) purgeEnded(ctx context.Context, controller control.Control, index,
 		}
 		return fault.GenBusy.At("purge from", index).
 			Because(why).
-			Advise("give the same command again: it goes on where it is. Where a gate held it, first take the documents out of the " +
-				"file of indexes." + index + ".gate.probes, or: unweaver publish " + index + " GEN")
+			Advise("give the same command again: it goes on where it is. Where a gate held it, first take the documents out " +
+				"of the file of indexes." + index + ".gate.probes, or: unweaver publish " + index + " GEN")
 	}
 	return fault.NotFound.At("find purge", id).Because("index " + index + " has none of this id")
 }

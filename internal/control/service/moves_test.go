@@ -87,8 +87,8 @@ func TestNothingIsMovedOfAnIndexThatIsNot(t *testing.T) {
 	}
 }
 
-// A worker reads the probe questions from the artifacts: they come with the request, and are looked at before a run or a
-// schedule is started.
+// A worker reads the probe questions from the artifacts: they come with the request, and are looked at before a run or
+// a schedule is started.
 func TestProbeQuestionsComeWithTheRequest(t *testing.T) {
 	b := newBench(t)
 	request := indexRequest(b, "docs", "")
