@@ -135,7 +135,7 @@ func (a *App) suggestAliases(ctx context.Context, controller control.Control, re
 	}
 	request.Suggest = true
 	elsewhere := strings.Contains(spec.Aliases, "://")
-	if request.File, err = config.Aliases(&spec); err != nil {
+	if request.File, err = config.ReadAliases(&spec); err != nil {
 		return err
 	}
 	a.sayLine(fmt.Sprintf("comparing up to %d entities: one to two minutes for 20,000 on two cores, "+

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -51,6 +52,9 @@ What is attached to a mail or PDF (mail.eml#plan.pdf) goes with it, or alone whe
 func (a *App) runPurge(ctx context.Context, controller control.Control, request control.PurgeRequest, wait bool) error {
 	look := request
 	look.DryRun = request.DryRun || !request.Confirmed
+	if err := a.readGate(ctx, controller, &look); err != nil {
+		return err
+	}
 	waits := wait || a.started // a stack of this command's own would end with it
 	answer, err := inTurn(ctx, a, controller, request.Index, waits, anyRun, func() (control.PurgeAnswer, error) {
 		return controller.Purge(ctx, look)
@@ -87,6 +91,25 @@ func (a *App) runPurge(ctx context.Context, controller control.Control, request 
 	return a.purgeEnded(ctx, controller, request.Index, answer.Purge.ID)
 }
 
+// readGate adds the gate that the configuration has for the index now: that of the current generation may expect the
+// very document. An index that the configuration does not name keeps the latter.
+func (a *App) readGate(ctx context.Context, controller control.Control, request *control.PurgeRequest) error {
+	cfg, err := a.loadConfig()
+	if err != nil || request.DryRun {
+		return err
+	}
+	if _, named := cfg.Indexes[request.Index]; !named {
+		return nil
+	}
+	spec, err := a.specOf(ctx, controller, request.Index, "")
+	if err != nil {
+		return err
+	}
+	request.Probes, err = config.ReadProbes(&spec)
+	request.Gate = &spec.Gate
+	return err
+}
+
 // purgeEnded says how a purge stands once its run has ended; one that is not done is an error.
 func (a *App) purgeEnded(ctx context.Context, controller control.Control, index, id string) error {
 	stand, err := controller.Purges(ctx, control.PurgesRequest{Index: index})
@@ -111,7 +134,8 @@ func (a *App) purgeEnded(ctx context.Context, controller control.Control, index,
 		}
 		return fault.GenBusy.At("purge from", index).
 			Because(why).
-			Advise("give the same command again: it goes on where it is; a held generation is published with: unweaver publish")
+			Advise("give the same command again: it goes on where it is. Where a gate held it, first take the documents out " +
+				"of the file of indexes." + index + ".gate.probes, or: unweaver publish " + index + " GEN")
 	}
 	return fault.NotFound.At("find purge", id).Because("index " + index + " has none of this id")
 }

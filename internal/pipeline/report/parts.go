@@ -64,6 +64,9 @@ func summarizeRun(r core.Report) string {
 	if r.DocumentsFailed+r.DeadLetters > 0 {
 		text += fmt.Sprintf("; %s documents failed, %s dead letters", toCount(r.DocumentsFailed), toCount(r.DeadLetters))
 	}
+	if r.DocumentsEmpty > 0 {
+		text += fmt.Sprintf("; %s documents without text", toCount(r.DocumentsEmpty))
+	}
 	return text
 }
 
@@ -94,7 +97,7 @@ func formatChanges(r core.Report) part {
 	add("moved", r.Diff.Moved)
 	add("removed", r.Diff.Removed)
 	add("the same", r.Diff.Same)
-	add("cannot be used any more", r.Diff.Unusable)
+	add("cannot be used", r.Diff.Unusable)
 	add("refused: files and rows that cannot be read", r.Refused)
 	add("left out: hidden", r.LeftOut.Hidden)
 	add("left out: in node_modules and the like", r.LeftOut.Packages)
@@ -375,7 +378,7 @@ func toSize(bytes int64) string {
 func Next(r core.Report) []string {
 	var out []string
 	add := func(line string) { out = append(out, line) }
-	of := r.Index + " " + r.Generation
+	of, again := r.Index+" "+r.Generation, "unweaver index [CORPUS] --wait --index "+r.Index
 	switch {
 	case r.Status == core.StatusHeld && r.Published: // by an operator
 		add("Ask it: unweaver query " + r.Index + ` "..."`)
@@ -384,11 +387,16 @@ func Next(r core.Report) []string {
 		if slices.Contains(r.Reasons, core.AttachmentsOff) {
 			look = "Attachments are no longer read, as documents.attachments was switched off. If that is meant"
 		}
-		add(look + ": unweaver index CORPUS --wait --index " + r.Index +
-			" --set indexes." + r.Index + ".gate.max_removed=1")
+		add(look + ": " + again + " --set indexes." + r.Index + ".gate.max_removed=1")
 	case r.Status == core.StatusHeld && r.ContentHash == "":
 		add("See whether the corpus is whole, then index again.")
+	case r.Status == core.StatusHeld && r.Reason == publish.Empty:
+		add("Mend the files that gave nothing, then: " + again)
+		add("Or drop it: unweaver discard " + of + " --reason ...")
 	case r.Status == core.StatusHeld:
+		if r.Reason == publish.FailureBudget {
+			add("Mend what failed, then: " + again)
+		}
 		add("Ask it: unweaver query " + r.Index + ` "..." --generation ` + r.Generation)
 		add("Compare it: unweaver diff " + of)
 		add("Serve it as it is: unweaver publish " + of + " --reason ...")

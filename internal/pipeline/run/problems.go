@@ -69,6 +69,24 @@ func (r *Run) appendTo(ctx context.Context, file io.Writer, key string) error {
 	return errors.Join(err, body.Close())
 }
 
+// AddChunked adds what the units of chunk found to what plan reported. What they cannot use was not added.
+func (r *Run) AddChunked(ctx context.Context, report *core.Report, planned plan.Result) {
+	failed, empty := planned.Kept.Failed, planned.Kept.Empty
+	for unit := range planned.Units {
+		chunked, err := ChunkFile(unit).Read(ctx, r.Scratch)
+		if err != nil {
+			continue // it did not come to that
+		}
+		report.Problems = plan.Foremost(append(report.Problems, chunked.Problems...))
+		report.ProblemsTotal += chunked.ProblemCount
+		failed += chunked.Failed
+		empty += chunked.Empty
+		report.Diff.Added = max(0, report.Diff.Added-chunked.Unadded)
+	}
+	report.DocumentsFailed = max(report.DocumentsFailed, failed)
+	report.DocumentsEmpty = max(report.DocumentsEmpty, empty)
+}
+
 // FailedChunks adds the chunks from which nothing was extracted, the first of them by name: those of this run, or of
 // the generation that still stands. What cannot be read now is reported by its code alone, or is left out.
 func (r *Run) FailedChunks(ctx context.Context, report *core.Report, manifest *core.Manifest) {

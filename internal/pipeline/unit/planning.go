@@ -116,7 +116,7 @@ func (r *Run) planBuild(ctx context.Context) (run.Plan, error) {
 		fixed.Rebuild = fixed.Rebuild || len(fixed.Damage) > 0
 		reasons = append(reasons, run.ReasonsOf(fixed.Damage)...)
 	}
-	if fixed.Class, fixed.Chunk, err = r.Fingerprints(ctx, models, parent); err != nil {
+	if fixed.Class, fixed.Chunk, err = r.Fingerprints(ctx, models, parent, true); err != nil {
 		return fixed, err
 	}
 	if parent != nil {

@@ -117,7 +117,7 @@ func (r *Run) planBackfill(ctx context.Context, asked core.Backfill) (run.Plan, 
 	if err != nil {
 		return fixed, err
 	}
-	if fixed.Class, fixed.Chunk, err = r.Fingerprints(ctx, models, parent); err != nil {
+	if fixed.Class, fixed.Chunk, err = r.Fingerprints(ctx, models, parent, true); err != nil {
 		return fixed, err
 	}
 	changes, err := r.Reasons(ctx, parent, fixed.Frozen)

@@ -86,7 +86,7 @@ type Result struct {
 
 	LeftOut core.LeftOut `json:"left_out,omitzero"` // objects that were not looked at, as the index says
 
-	Diff         core.Diff `json:"diff"`          // of readable documents; Unusable = Unreadable + Lost
+	Diff         core.Diff `json:"diff"`          // of readable documents; Unusable = Unreadable + Lost + Empty
 	Moved        int64     `json:"moved"`         // documents under a new key with content that left under another
 	ParentListed int64     `json:"parent_listed"` // documents of the parent that have content
 	RemovedShare float64   `json:"removed_share"` // Diff.Removed of ParentListed; what moved or was lost is not removed
@@ -219,7 +219,7 @@ func (p *planner) settleDiff() error {
 	diff := &p.res.Diff
 	diff.Added -= moved
 	diff.Removed -= moved
-	diff.Unusable = p.res.Unreadable + p.res.Lost
+	diff.Unusable = p.res.Unreadable + p.res.Lost + p.res.Empty
 	p.res.Moved, diff.Moved = moved, moved
 	if p.res.ParentListed > 0 {
 		p.res.RemovedShare = float64(diff.Removed) / float64(p.res.ParentListed)
