@@ -27,6 +27,7 @@ type Account struct {
 	Done     map[string]int64 `json:"done"` // by stage, of finished and of running units
 	Cut      int64            `json:"cut,omitempty"`
 	Doubted  int64            `json:"doubted,omitempty"` // calls whose usage could not be
+	Damaged  int64            `json:"damaged,omitempty"` // objects of the ledger that could not be read
 
 	Again   map[string]int64      `json:"again,omitempty"`  // by stage, what was done and has to be done once more
 	Bytes   map[string]int64      `json:"bytes,omitempty"`  // by stage, of the work that Done counts
@@ -94,6 +95,7 @@ func (a *Account) addAccount(other Account) {
 	a.Cost += other.Cost
 	a.Cut += other.Cut
 	a.Doubted += other.Doubted
+	a.Damaged += other.Damaged
 	a.Written.Segments += other.Written.Segments
 	a.Written.Records += other.Written.Records
 	a.Written.Rows += other.Written.Rows

@@ -174,6 +174,9 @@ func (r *Run) Watch(ctx context.Context) (watched context.Context, end func()) {
 	return r.Book.Watch(ctx, r.Progress.Stage)
 }
 
+// CountDamage counts an object of the ledger that cannot be read: what it held is paid for again.
+func (r *Run) CountDamage(string, error) { r.Book.Change(func(account *Account) { account.Damaged++ }) }
+
 // Look says why the run must not go on, by a control record read after Look was called.
 func (r *Run) Look(ctx context.Context) error { return r.Book.Look(ctx) }
 
