@@ -13,7 +13,6 @@ import (
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/model/fleet"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
@@ -99,7 +98,7 @@ func (a *Activities) runCall(
 	c := &call{Activities: a, run: work, b: b}
 	working, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	working, c.shown = work.Telling(ledger.WatchDamage(working, work.CountDamage), c.problemKey(ctx))
+	working, c.shown = work.Telling(working, c.problemKey(ctx))
 	defer runBeside(func(stop <-chan struct{}) { c.sendHeartbeats(ctx, stop, cancel) })()
 	return c.mapError(ctx, callSafely(working, c, do))
 }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -90,6 +91,39 @@ func paying(s *site) *seller {
 	s.spec.Embedding = core.EmbedModel{Provider: "openai", Model: "m", MaxInputTokens: 60}
 	s.spec.Shortening.Threshold = 200
 	return sold
+}
+
+// A build from a damaged ledger pays for what was damaged, gives what a build from a whole one gives, and counts it.
+func TestADamagedLedgerIsPaidForAgain(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, long(15))
+	sold := paying(s)
+	first := s.night(t)
+	sold.sold(nil)
+	before := maps.Clone(sold.texts)
+	for info, err := range s.Artifacts.List(t.Context(), "ledger/", "") {
+		require.NoError(t, err)
+		if strings.Contains(info.Key, "/packs/") {
+			require.NoError(t, s.Artifacts.Delete(t.Context(), info.Key))
+		}
+		raw, _, err := blob.Read(t.Context(), s.Artifacts, info.Key)
+		if !strings.Contains(info.Key, "/loose/") || len(raw) < 8 || fault.Is(err, fault.NotFound) {
+			continue
+		}
+		raw[len(raw)-3] ^= 0x40
+		_, err = blob.Write(t.Context(), s.Artifacts, info.Key, raw, blob.Cond{})
+		require.NoError(t, err)
+	}
+	restart(s)
+	out, err := s.try(t, &how{rebuild: true})
+	require.NoError(t, err)
+	extract, shorten, texts, _ := sold.sold(before)
+	assert.True(t, extract > 0 && shorten > 0 && texts > 0, "paid for %d, %d, %d", extract, shorten, texts)
+	assert.Equal(t, first.manifest.Hashes, out.manifest.Hashes)
+	report := s.report(t)
+	assert.True(t, report.LedgerDamage > 0 && slices.ContainsFunc(report.Problems, func(problem core.Problem) bool {
+		return problem.Code == string(fault.LedgerDamage)
+	}), "%d damaged, %v", report.LedgerDamage, report.Problems)
 }
 
 // restart is what another process sees.
