@@ -1,6 +1,7 @@
 package pipeline_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"maps"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"unicode"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -103,14 +105,17 @@ func TestADamagedLedgerIsPaidForAgain(t *testing.T) {
 	before := maps.Clone(sold.texts)
 	for info, err := range s.Artifacts.List(t.Context(), "ledger/", "") {
 		require.NoError(t, err)
+		if strings.HasPrefix(info.Key, "ledger/texts/") {
+			continue // else the vectors would not be looked for
+		}
 		if strings.Contains(info.Key, "/packs/") {
 			require.NoError(t, s.Artifacts.Delete(t.Context(), info.Key))
-		}
-		raw, _, err := blob.Read(t.Context(), s.Artifacts, info.Key)
-		if !strings.Contains(info.Key, "/loose/") || len(raw) < 8 || fault.Is(err, fault.NotFound) {
 			continue
 		}
-		raw[len(raw)-3] ^= 0x40
+		raw, _, err := blob.Read(t.Context(), s.Artifacts, info.Key)
+		require.NoError(t, err)
+		letter := bytes.LastIndexFunc(raw, unicode.IsLower) // JSON that can be read as before, or a part of a number
+		raw[letter] ^= 1
 		_, err = blob.Write(t.Context(), s.Artifacts, info.Key, raw, blob.Cond{})
 		require.NoError(t, err)
 	}
