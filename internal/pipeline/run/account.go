@@ -32,6 +32,7 @@ type Account struct {
 	Again   map[string]int64      `json:"again,omitempty"`  // by stage, what was done and has to be done once more
 	Bytes   map[string]int64      `json:"bytes,omitempty"`  // by stage, of the work that Done counts
 	Worked  map[string]float64    `json:"worked,omitempty"` // by stage, seconds in which units of it ran here
+	Lately  map[string]Lately     `json:"lately,omitempty"` // by stage, its pace
 	Moved   time.Time             `json:"moved,omitzero"`   // when Done rose last
 	Retries map[string]core.Retry `json:"retries,omitempty"`
 }
@@ -158,7 +159,7 @@ func (a Account) Impossible() bool {
 // cloneAccount is a value that its owner may go on changing.
 func (a Account) cloneAccount() Account {
 	a.Done, a.Again, a.Bytes = maps.Clone(a.Done), maps.Clone(a.Again), maps.Clone(a.Bytes)
-	a.Worked, a.Retries = maps.Clone(a.Worked), maps.Clone(a.Retries)
+	a.Worked, a.Lately, a.Retries = maps.Clone(a.Worked), maps.Clone(a.Lately), maps.Clone(a.Retries)
 	return a
 }
 

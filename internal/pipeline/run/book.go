@@ -216,7 +216,7 @@ func (b *Book) Works(stage string) {
 func (b *Book) countTime() {
 	now := b.Clock()
 	if passed := now.Sub(b.counted); len(b.Stops) > 0 && b.working != "" && passed < 2*ExchangePatience {
-		b.Mine.Worked = addMap(b.Mine.Worked, map[string]float64{b.working: passed.Seconds()})
+		b.Mine.passTime(b.working, passed)
 	}
 	b.counted = now
 }
