@@ -41,8 +41,8 @@ func (o *outage) noteOutcome(err error, now time.Time) {
 	}
 }
 
-// refuseCall returns the cause where a call must not be sent for now. One that is about to be sent is the one that finds
-// out. Calls that a person waits for, and urgent ones, are always sent.
+// refuseCall returns the cause where a call must not be sent for now. Calls that a person waits for, and urgent ones, are
+// always sent. With sending, the caller sends the call right away, and is the one that finds out.
 func (g *Gate) refuseCall(ctx context.Context, sending bool) error {
 	if model.IsUrgent(ctx) || model.IsCallerBound(ctx) {
 		return nil

@@ -282,7 +282,7 @@ func warnOfCounts(report *core.Report) {
 			report.UsageDoubted, fault.BadOutput, "usage",
 			"answers have impossible token counts, or none: our own counts stand for them",
 		},
-		{report.LedgerDamage, fault.LedgerDamage, "ledger", "entries or packs were damaged: what they held is paid for again"},
+		{report.LedgerDamage, fault.LedgerDamage, "ledger", "entries or packs damaged: what they held is paid for again"},
 	} {
 		if one.count == 0 {
 			continue
