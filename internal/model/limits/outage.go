@@ -41,7 +41,7 @@ func (o *outage) noteOutcome(err error, now time.Time) {
 	}
 }
 
-// refuseCall returns the cause where a call must not be sent for now. Calls that a person waits for, and urgent ones, are
+// refuseCall returns the cause where a call must not be sent for now. Calls that a person waits for and urgent ones are
 // always sent. With sending, the caller sends the call right away, and is the one that finds out.
 func (g *Gate) refuseCall(ctx context.Context, sending bool) error {
 	if model.IsUrgent(ctx) || model.IsCallerBound(ctx) {
