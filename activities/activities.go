@@ -191,7 +191,7 @@ func (c *call) mapError(ctx context.Context, err error) error {
 	if code != fault.Paused && code != fault.Cancelled && c.run.Stage != stageSteer {
 		c.run.ShowProblem(ctx, problem, core.Problem{Code: failure.Code, Object: c.run.Stage, Detail: failure.Text})
 	}
-	final := kind != fault.Transient
+	final := kind != fault.Transient || code == fault.ModelUnavailable && c.run.Book.ModelAway() // then the run waits
 	if c.records && (code == fault.StoreFull || code == fault.StoreDown || code == fault.StoreDenied) {
 		final = false
 	}

@@ -98,6 +98,7 @@ type Report struct {
 
 	EntitiesCut  int64           `json:"entities_cut,omitempty"`  // dropped or shortened: above what is taken
 	UsageDoubted int64           `json:"usage_doubted,omitempty"` // calls whose tokens we counted ourselves
+	LedgerDamage int64           `json:"ledger_damage,omitempty"` // objects of the ledger that could not be read
 	Seconds      float64         `json:"seconds"`
 	Stages       []StageProgress `json:"stages"`
 	Rate         float64         `json:"rate"`

@@ -89,6 +89,7 @@ const (
 	StoreDenied   Code = "store_denied"
 	StoreOwned    Code = "store_owned_by_another"
 	SegmentDamage Code = "segment_damaged"
+	LedgerDamage  Code = "ledger_damaged" // what was paid for and cannot be read is paid for again
 	FormatUnknown Code = "format_unknown" // whole, but of another version than this program reads
 	// Drift is what an audit found to be otherwise than it was written, and did not mend.
 	Drift Code = "drift"
@@ -156,6 +157,7 @@ var kinds = map[Code]Kind{
 	NotRecorded:      Fatal,
 
 	Precondition: Bad, StoreDown: Transient, StoreFull: Fatal, StoreDenied: Fatal, StoreOwned: Fatal, SegmentDamage: Fatal,
+	LedgerDamage:  Fatal,
 	FormatUnknown: Fatal, ParentDamaged: Fatal, Outgrown: Fatal, Drift: Fatal,
 
 	LeaseHeld: Fatal, LeaseLost: Fatal, PointerMoved: Fatal, PlanMoved: Bad, Paused: Fatal, BudgetSpent: Fatal,

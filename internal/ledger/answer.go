@@ -32,7 +32,10 @@ const (
 	digestBytes = len(core.Digest{})
 )
 
-// encodeAnswer is the object of a request: u32 count, u32 dimension, digests, float32 rows, little endian.
+// infinite is set in the bits of infinity and of NaN.
+const infinite = 0x7f800000
+
+// encodeAnswer is the content of a request's object: u32 count, u32 dimension, digests, float32 rows, little endian.
 func encodeAnswer(texts []core.Digest, vectors [][]float32) []byte {
 	dimension := len(vectors[0])
 	out := make([]byte, 0, headBytes+len(texts)*(digestBytes+4*dimension))
@@ -73,10 +76,10 @@ func decodeHead(raw []byte, object core.Digest) (texts []core.Digest, want int) 
 	return texts, 0
 }
 
-// decodeAnswer reads a whole object; nil where it is not the one of its name.
+// decodeAnswer reads a whole object; nil where it is not what was stored under its name, or a number is not finite.
 func decodeAnswer(raw []byte, object core.Digest) (texts []core.Digest, vectors [][]float32) {
-	texts, _ = decodeHead(raw, object)
-	if texts == nil {
+	raw, ok := openEntry(looseKey(Embed, object), raw)
+	if texts, _ = decodeHead(raw, object); !ok || texts == nil {
 		return nil, nil
 	}
 	dimension := int(binary.LittleEndian.Uint32(raw[4:]))
@@ -86,7 +89,11 @@ func decodeAnswer(raw []byte, object core.Digest) (texts []core.Digest, vectors 
 	flat := make([]float32, len(texts)*dimension)
 	rows := raw[headBytes+len(texts)*digestBytes:]
 	for i := range flat {
-		flat[i] = math.Float32frombits(binary.LittleEndian.Uint32(rows[4*i:]))
+		bits := binary.LittleEndian.Uint32(rows[4*i:])
+		if bits&infinite == infinite {
+			return nil, nil
+		}
+		flat[i] = math.Float32frombits(bits)
 	}
 	vectors = make([][]float32, len(texts))
 	for i := range vectors {

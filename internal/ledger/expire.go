@@ -57,7 +57,7 @@ func (l *Ledger) Expire(
 		n, err := l.expireRun(ctx, task, r, keys, now)
 		var bad *unreadable
 		if errors.As(err, &bad) {
-			l.setAside(t, bad.pack, bad.err)
+			l.setAside(ctx, t, bad.pack, bad.err)
 			continue
 		}
 		if err != nil {

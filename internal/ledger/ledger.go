@@ -6,7 +6,8 @@
 // call is acknowledged: the first writer wins and a loser adopts what it finds. A content failure leaves a negative
 // entry under the same key; a positive always wins, and takes its place.
 //
-//	ledger/<task>/loose/<2 hex>/<key>           one validated result, or why there is none (negativeMark)
+//	ledger/<task>/loose/<2 hex>/<key>           one validated result, or why there is none (negativeMark), after a
+//	                                            checksum (sealEntry)
 //	ledger/<task>/packs/<sha256>                sorted entries of a shard, with a filter of its keys
 //	ledger/<task>/packs/<sha256>.swept          its loose entries are deleted
 //	ledger/<task>/merged/<run>-<first>-<last>   entries of several packs, each after its time, by range of first bytes
@@ -75,8 +76,8 @@ type Entry struct {
 
 // Ledger is safe for concurrent use.
 type Ledger struct {
-	// OnDamage receives packs that cannot be read, once each, and of loose entries that were removed because they could
-	// not be used. It may be nil. What they held is paid again where nothing else has it. Calls may come side by side.
+	// OnDamage receives packs that cannot be read, once each, and loose entries that were removed because they do not
+	// hold. It may be nil. What they held is paid again where nothing else has it. Calls may come side by side.
 	OnDamage func(object string, err error)
 
 	// Patience is how long a caller waits for its paid result to be stored; 0: ten seconds while the store is full, five
@@ -163,7 +164,11 @@ func (l *Ledger) readLoose(
 	if err != nil {
 		return nil, err
 	}
-	value, failed, negative := decodeNegative(raw)
+	content, ok := openEntry(name, raw)
+	if !ok {
+		return nil, l.removeDamaged(ctx, name)
+	}
+	value, failed, negative := decodeNegative(content)
 	found := Entry{Value: value, Negative: negative, Attempt: failed}
 	if negative && failed < attempt {
 		return nil, nil // a later round asks again
@@ -178,8 +183,8 @@ func (l *Ledger) readLoose(
 	if err := l.store.Delete(ctx, name); err != nil {
 		return nil, err
 	}
-	if l.OnDamage != nil && fault.Is(refused, fault.SegmentDamage) {
-		l.OnDamage(l.store.Location(name), refused)
+	if fault.Is(refused, fault.SegmentDamage) {
+		l.reportDamage(ctx, name, refused)
 	}
 	return nil, nil
 }
@@ -334,10 +339,11 @@ func (l *Ledger) writeOnce(
 ) (*Entry, error) {
 	ctx, cancel := context.WithTimeout(ctx, oneTry)
 	defer cancel()
-	name, raw := looseKey(task, key), result.Value
+	name, content := looseKey(task, key), result.Value
 	if result.Negative {
-		raw = encodeNegative(attempt, result.Value)
+		content = encodeNegative(attempt, result.Value)
 	}
+	raw := sealEntry(name, content)
 	for cond := (blob.Cond{Absent: true}); ; {
 		_, err := blob.Write(ctx, l.store, name, raw, cond)
 		if err == nil {
@@ -352,11 +358,17 @@ func (l *Ledger) writeOnce(
 		}
 		// Another writer was first, or this one, whose reply was lost. What went in between is written again.
 		stored, info, err := blob.Read(ctx, l.store, name)
-		switch value, failed, negative := decodeNegative(stored); {
+		content, ok := openEntry(name, stored)
+		switch value, failed, negative := decodeNegative(content); {
 		case fault.Is(err, fault.NotFound):
 			cond = blob.Cond{Absent: true}
 		case err != nil:
 			return nil, err
+		case !ok:
+			if err := l.removeDamaged(ctx, name); err != nil {
+				return nil, err
+			}
+			cond = blob.Cond{Absent: true}
 		case negative && (!result.Negative || failed < attempt): // a positive entry, and a later round, take its place
 			cond = blob.Cond{Match: info.ETag}
 		default:

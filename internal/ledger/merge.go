@@ -103,7 +103,7 @@ func (l *Ledger) Merge(ctx context.Context, task string, now time.Time) (int64, 
 		err = l.rewriteRuns(ctx, task, "merge/1", inputs, now, nil)
 		var bad *unreadable
 		if errors.As(err, &bad) {
-			l.setAside(t, bad.pack, bad.err)
+			l.setAside(ctx, t, bad.pack, bad.err)
 			continue
 		}
 		if err != nil {
@@ -279,9 +279,6 @@ func (w *packWriter) addRow(row timedRow) error {
 	var key core.Digest
 	if err := key.UnmarshalText([]byte(row.key)); err != nil {
 		return fault.SegmentDamage.At("read ledger entry", row.key).Because(err)
-	}
-	if _, _, negative := decodeNegative(row.value); negative {
-		return nil // a release before took it for a result
 	}
 	full := w.size >= mergedBytes || len(w.keys) >= mergedEntries
 	if full && key[0] != w.keys[len(w.keys)-1][0] {

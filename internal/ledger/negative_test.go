@@ -1,24 +1,16 @@
 package ledger_test
 
 import (
-	"bytes"
 	"context"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/ledger"
-	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 	"github.com/unweaver/unweaver/internal/testkit/distance"
 )
-
-func looseName(i int) string {
-	name := key(i).String()
-	return "ledger/extract/loose/" + name[:2] + "/" + name
-}
 
 // pays gives a result and counts.
 func pays(paid *int, result ledger.Result) func(context.Context) (ledger.Result, error) {
@@ -47,37 +39,6 @@ func TestAMissCostsOneLookAndItsResultOneWrite(t *testing.T) {
 		require.True(t, err == nil && entry.Negative == (i%2 == 0) && string(entry.Value) == "v", "%v %v %v", i, entry, err)
 	}
 	assert.True(t, paid == 101, "%d were paid for again", paid-101)
-}
-
-// A negative entry that came into a pack all the same does not count there.
-func TestANegativeEntryInAPackIsNone(t *testing.T) {
-	b := newBook(t)
-	bad := ledger.Result{Value: []byte("bad"), Negative: true}
-	_, err := b.Put(t.Context(), ledger.Extract, key(1), 0, bad)
-	require.NoError(t, err)
-	raw, _, err := blob.Read(t.Context(), b.store, looseName(1))
-	require.NoError(t, err)
-	entries := []ledger.Stored{{Key: key(1), Value: raw}, {Key: key(2), Value: []byte("good")}}
-	slices.SortFunc(entries, func(a, b ledger.Stored) int { return bytes.Compare(a.Key[:], b.Key[:]) })
-	if _, err := b.PackEntries(t.Context(), ledger.Extract, func(yield func(ledger.Stored, error) bool) {
-		for _, entry := range entries {
-			if !yield(entry, nil) {
-				return
-			}
-		}
-	}); err != nil {
-		t.Fatal(err)
-	}
-	for days := range 4 { // the pack is swept, and merged with others
-		b.now = day(1 + days)
-		b.reopen()
-		entry, err := b.Get(t.Context(), ledger.Extract, key(1), 0)
-		require.True(t, err == nil && entry != nil && entry.Negative && string(entry.Value) == "bad",
-			"day %d: %v %v", days, entry, err)
-		entry, err = b.Get(t.Context(), ledger.Extract, key(2), 0)
-		require.True(t, err == nil && entry != nil && !entry.Negative, "day %d: %v %v", days, entry, err)
-		b.upkeep(t, ledger.Extract, nil)
-	}
 }
 
 func TestALaterRoundTakesThePlaceOfANegativeEntryAndNoEarlierOneDoes(t *testing.T) {

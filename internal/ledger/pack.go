@@ -66,14 +66,22 @@ func (l *Ledger) packKeys(ctx context.Context, task string, keys []core.Digest) 
 		}
 	}
 	read := func(ctx context.Context, key core.Digest) (*Stored, error) {
-		raw, _, err := blob.Read(ctx, l.store, looseKey(task, key))
+		name := looseKey(task, key)
+		raw, _, err := blob.Read(ctx, l.store, name)
 		if fault.Is(err, fault.NotFound) {
 			return nil, nil
 		}
-		if _, _, negative := decodeNegative(raw); negative {
+		if err != nil {
+			return nil, err
+		}
+		content, ok := openEntry(name, raw)
+		if !ok {
+			return nil, l.removeDamaged(ctx, name)
+		}
+		if _, _, negative := decodeNegative(content); negative {
 			return nil, nil
 		}
-		return &Stored{key, raw}, err
+		return &Stored{key, content}, nil
 	}
 	return l.PackEntries(ctx, task, func(yield func(Stored, error) bool) {
 		for entry, err := range parallel.Ordered(ctx, readWidth, source, read) {
@@ -259,7 +267,7 @@ func (l *Ledger) sweepTask(ctx context.Context, task string, now time.Time) (tot
 		n, err := l.sweepLoose(ctx, task, due[i].key)
 		swept.Add(int64(n))
 		if err != nil && artifact.IsDamage(err) {
-			l.setAside(l.packs.packsOf(task), due[i].key, err) // what it should hold stays loose
+			l.setAside(ctx, l.packs.packsOf(task), due[i].key, err) // what it should hold stays loose
 			return nil
 		}
 		if err == nil {
@@ -294,9 +302,6 @@ func (l *Ledger) sweepLoose(ctx context.Context, task, pack string) (int, error)
 		}
 		if string(row.Key) == filterRow {
 			continue
-		}
-		if _, _, negative := decodeNegative(row.Value); negative {
-			continue // no look-up takes it from here
 		}
 		var key core.Digest
 		if err := key.UnmarshalText(row.Key); err != nil {

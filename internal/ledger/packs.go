@@ -180,14 +180,11 @@ func (l *Ledger) findPacked(ctx context.Context, task string, key core.Digest) (
 	for _, p := range open {
 		value, err := p.get(ctx, t.frames, key)
 		if err != nil && artifact.IsDamage(err) {
-			l.setAside(t, p.key, err)
+			l.setAside(ctx, t, p.key, err)
 			if fault.Is(err, fault.NotFound) { // it was written again, and what took its place is to be looked at before paying
 				t.forgetList()
 			}
 			continue
-		}
-		if _, _, negative := decodeNegative(value); err == nil && negative {
-			continue // a release before took it for a result; the loose entry says what it is
 		}
 		if err != nil || value != nil {
 			return value, err
@@ -197,14 +194,14 @@ func (l *Ledger) findPacked(ctx context.Context, task string, key core.Digest) (
 }
 
 // setAside leaves a pack out for the life of the process.
-func (l *Ledger) setAside(t *taskPacks, key string, err error) {
+func (l *Ledger) setAside(ctx context.Context, t *taskPacks, key string, err error) {
 	t.mu.Lock()
 	known := t.aside[key]
 	t.aside[key] = true
 	t.packs = slices.DeleteFunc(slices.Clone(t.packs), func(p *pack) bool { return p.key == key })
 	t.mu.Unlock()
-	if !known && l.OnDamage != nil && fault.Is(err, fault.SegmentDamage) {
-		l.OnDamage(l.store.Location(key), err)
+	if !known && fault.Is(err, fault.SegmentDamage) {
+		l.reportDamage(ctx, key, err)
 	}
 }
 
@@ -254,9 +251,7 @@ func (l *Ledger) openPacks(ctx context.Context, t *taskPacks, task string) ([]*p
 	for i, err := range failed {
 		if fault.Is(err, fault.SegmentDamage) { // one that went meanwhile was merged
 			t.aside[listed.files[i].key] = true
-			if l.OnDamage != nil {
-				l.OnDamage(l.store.Location(listed.files[i].key), err)
-			}
+			l.reportDamage(ctx, listed.files[i].key, err)
 		}
 	}
 	t.packs = slices.DeleteFunc(opened, func(p *pack) bool { return p == nil })

@@ -227,7 +227,8 @@ func (l *Ledger) removeTexts(
 			continue
 		}
 		made := &answer{object: answerKey(stay), texts: stay}
-		_, err = blob.Write(ctx, l.store, looseKey(Embed, made.object), encodeAnswer(stay, with), blob.Cond{})
+		name := looseKey(Embed, made.object)
+		_, err = blob.Write(ctx, l.store, name, sealEntry(name, encodeAnswer(stay, with)), blob.Cond{})
 		if err != nil {
 			return removed, err
 		}

@@ -304,7 +304,7 @@ func (l *Ledger) findCandidates(
 	err := parallel.Each(ctx, len(frames), readWidth, func(ctx context.Context, i int) error {
 		raw, err := frames[i].reader.Frame(ctx, frames[i].number)
 		if err != nil && artifact.IsDamage(err) { // one that went meanwhile was merged
-			l.setAside(l.packs.packsOf(Texts), frames[i].key, err)
+			l.setAside(ctx, l.packs.packsOf(Texts), frames[i].key, err)
 			l.packs.packsOf(Texts).forgetList()
 			return nil
 		}
@@ -345,7 +345,7 @@ func decodeIndexed(value []byte, merged bool) (core.Digest, bool) {
 func (l *Ledger) readHead(ctx context.Context, object core.Digest, fresh bool) (*answer, error) {
 	const usual = headBytes + 128*digestBytes // of the largest request
 	for length := usual; ; {
-		raw, err := l.readStart(ctx, looseKey(Embed, object), length)
+		raw, err := l.readStart(ctx, looseKey(Embed, object), sealBytes+length)
 		if fault.Is(err, fault.NotFound) {
 			if !fresh { // one that is being stored comes
 				l.texts.excludeAnswer(object)
@@ -355,6 +355,7 @@ func (l *Ledger) readHead(ctx context.Context, object core.Digest, fresh bool) (
 		if err != nil {
 			return nil, err
 		}
+		raw = raw[min(sealBytes, len(raw)):] // the name is checked by the texts, the vectors when they are read
 		texts, want := decodeHead(raw, object)
 		if texts != nil {
 			found := &answer{object: object, texts: texts, fresh: fresh}
@@ -362,8 +363,7 @@ func (l *Ledger) readHead(ctx context.Context, object core.Digest, fresh bool) (
 			return found, nil
 		}
 		if want <= length || len(raw) < length {
-			l.damagedAnswer(object)
-			return nil, nil
+			return nil, l.damagedAnswer(ctx, object)
 		}
 		length = want
 	}
@@ -382,11 +382,12 @@ func (l *Ledger) readStart(ctx context.Context, key string, length int) ([]byte,
 	return raw, nil
 }
 
-func (l *Ledger) damagedAnswer(object core.Digest) {
-	if l.texts.excludeAnswer(object) && l.OnDamage != nil {
-		where := l.store.Location(looseKey(Embed, object))
-		l.OnDamage(where, fault.SegmentDamage.At("read embeddings", where).Because("the object is not what its name says"))
+// damagedAnswer removes a damaged answer. Of several readers that come upon it at once one does.
+func (l *Ledger) damagedAnswer(ctx context.Context, object core.Digest) error {
+	if !l.texts.excludeAnswer(object) {
+		return nil
 	}
+	return l.removeDamaged(ctx, looseKey(Embed, object))
 }
 
 // ReadVectors gives the vectors of texts from the objects that FindTexts named; nil where one is gone or damaged, or
@@ -445,8 +446,7 @@ func (l *Ledger) readAnswer(ctx context.Context, object core.Digest) ([]core.Dig
 	}
 	texts, vectors := decodeAnswer(raw, object)
 	if texts == nil {
-		l.damagedAnswer(object)
-		return nil, nil, nil
+		return nil, nil, l.damagedAnswer(ctx, object)
 	}
 	l.texts.rememberVectors(object, vectors)
 	return texts, vectors, nil

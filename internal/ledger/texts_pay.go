@@ -157,20 +157,14 @@ func (l *Ledger) PutVectors(ctx context.Context, texts []core.Digest, vectors []
 	if len(texts) == 0 || len(vectors) != len(texts) || len(vectors[0]) == 0 {
 		return fault.Internal.At("store embeddings", "").Because("texts and vectors do not match")
 	}
-	object, raw := answerKey(texts), encodeAnswer(texts, vectors)
+	object := answerKey(texts)
 	var marked error
 	var marking sync.WaitGroup
 	marking.Go(func() { // it shows other processes, and this one after a crash, that the index lacks the answer
 		_, marked = l.Put(ctx, Texts, object, 0, Result{})
 	})
-	entry, err := l.Put(ctx, Embed, object, 0, Result{Value: raw})
+	_, err := l.Put(ctx, Embed, object, 0, Result{Value: encodeAnswer(texts, vectors)})
 	marking.Wait()
-	if err == nil && (entry == nil || !isAnswer(entry.Value, object)) {
-		// What was paid for is kept even when the caller has been asked to stop.
-		writing, cancel := context.WithTimeout(context.WithoutCancel(ctx), oneTry)
-		_, err = blob.Write(writing, l.store, looseKey(Embed, object), raw, blob.Cond{})
-		cancel()
-	}
 	if err == nil {
 		err = marked
 	}
@@ -222,17 +216,12 @@ func (l *Ledger) learnLater(ctx context.Context, texts []core.Digest, object cor
 		return
 	}
 	raw, _, err := blob.Read(ctx, l.store, looseKey(Embed, object))
-	if err != nil || !isAnswer(raw, object) {
+	if stored, _ := decodeAnswer(raw, object); err != nil || stored == nil {
 		return
 	}
 	if _, err := l.Put(ctx, Texts, object, 0, Result{}); err == nil {
 		l.texts.learnAnswer(&answer{object: object, texts: slices.Clone(texts), fresh: true, own: true})
 	}
-}
-
-func isAnswer(raw []byte, object core.Digest) bool {
-	texts, _ := decodeAnswer(raw, object)
-	return texts != nil
 }
 
 func (x *textIndex) countUnsealed() int {

@@ -89,7 +89,7 @@ func (l *Ledger) namedObjects(ctx context.Context) (keys *keyFile, whole bool, e
 		keys, err := sortKeys(ctx, l.streamObjects(ctx, runsOf(listed.files, t.isAside)))
 		var bad *unreadable
 		if errors.As(err, &bad) {
-			l.setAside(t, bad.pack, bad.err)
+			l.setAside(ctx, t, bad.pack, bad.err)
 			continue
 		}
 		if err != nil {

@@ -2,6 +2,7 @@ package pipeline_test
 
 import (
 	"context"
+	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -36,6 +37,16 @@ func TestAReportKeepsWhatHappenedAndTheRunLogReadsIt(t *testing.T) {
 		step("end", func(ctx context.Context, work *upkeep.Run) error { return work.End(ctx, holder, pause) })
 	}
 	step("steer", func(ctx context.Context, work *upkeep.Run) error { return work.Resumed(ctx) })
+	bytes := func() int64 {
+		var state core.RunState
+		raw, err := s.Coordination.State(t.Context(), job.Name())
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal(raw, &state))
+		return state.Bytes
+	}
+	before := bytes()
+	step("chunk", func(ctx context.Context, work *upkeep.Run) error { return work.BeginStage(ctx, holder, "chunk", 6) })
+	assert.True(t, before > 0 && bytes() == before, "a stage that begins again has as much to do: %d, %d", before, bytes())
 	step("chunk", func(ctx context.Context, work *upkeep.Run) error {
 		work.ShowProblem(ctx, "chunk/1", core.Problem{Code: "store_unavailable", Object: "chunk", Detail: "no answer"})
 		work.Progress.Done(2)

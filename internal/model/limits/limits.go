@@ -30,6 +30,9 @@ type ahead func(ctx context.Context) (*model.Admission, error)
 func (l Limits) enter(ctx context.Context, endpoint string, tokens int, admit ahead) (Ticket, *model.Admission, error) {
 	for {
 		_, _, changed := l.currentRates()
+		if err := l.Gate.refuseCall(ctx, false); err != nil {
+			return Ticket{}, nil, err
+		}
 		if err := l.reserveRequest(ctx, endpoint, tokens); err != nil {
 			return Ticket{}, nil, err
 		}
@@ -41,9 +44,15 @@ func (l Limits) enter(ctx context.Context, endpoint string, tokens int, admit ah
 		case <-changed: // while it waited: what it was let through by counts no more
 			admission.GiveBack()
 			l.Gate.giveBack()
+			continue
 		default:
-			return ticket, admission, nil
 		}
+		if err := l.Gate.refuseCall(ctx, true); err != nil {
+			admission.GiveBack()
+			l.Gate.giveBack()
+			return Ticket{}, nil, err
+		}
+		return ticket, admission, nil
 	}
 }
 

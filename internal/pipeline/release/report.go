@@ -134,7 +134,7 @@ func (r *Run) Report(ctx context.Context, holder run.Holder, ending run.Ending) 
 			r.fillResults(ctx, report, ending)
 		}
 		r.addWarning(ctx, report, ending.Warning)
-		warnOfAnswers(report)
+		warnOfCounts(report)
 		written = *report
 	})
 	if err != nil {
@@ -251,19 +251,27 @@ func (r *Run) ShowProblem(ctx context.Context, key string, problem core.Problem)
 	}
 }
 
-// warnOfAnswers says what was not taken of models' answers, once a run.
-func warnOfAnswers(report *core.Report) {
+// warnOfCounts says what was not taken of models' answers, and of the ledger, once a run.
+func warnOfCounts(report *core.Report) {
 	for _, one := range []struct {
 		count        int64
+		code         fault.Code
 		object, text string
 	}{
-		{report.EntitiesCut, "extract", "entities were dropped or cut: an answer held too many, or too long ones"},
-		{report.UsageDoubted, "usage", "answers have impossible token counts, or none: our own counts stand for them"},
+		{
+			report.EntitiesCut, fault.BadOutput, "extract",
+			"entities were dropped or cut: an answer held too many, or too long ones",
+		},
+		{
+			report.UsageDoubted, fault.BadOutput, "usage",
+			"answers have impossible token counts, or none: our own counts stand for them",
+		},
+		{report.LedgerDamage, fault.LedgerDamage, "ledger", "entries or packs damaged: what they held is paid for again"},
 	} {
 		if one.count == 0 {
 			continue
 		}
-		problem := core.Problem{Code: string(fault.BadOutput), Object: one.object}
+		problem := core.Problem{Code: string(one.code), Object: one.object}
 		problem.Detail = fmt.Sprintf("%d %s", one.count, one.text)
 		if !slices.Contains(report.Problems, problem) {
 			report.Problems = append(report.Problems, problem)

@@ -445,6 +445,8 @@ func findRemedy(code string, r core.Report) string {
 		return "see key, quota and name of the model, then: unweaver resume " + r.Run
 	case fault.StoreDown, fault.StoreFull, fault.StoreDenied:
 		return "see the store: unweaver doctor"
+	case fault.LedgerDamage:
+		return "nothing, what is missing is paid for again; the workers' log names the files: check their disk"
 	case fault.SegmentDamage, fault.ParentDamaged:
 		return "unweaver audit " + r.Index + " --repair --wait"
 	}

@@ -27,10 +27,12 @@ type Account struct {
 	Done     map[string]int64 `json:"done"` // by stage, of finished and of running units
 	Cut      int64            `json:"cut,omitempty"`
 	Doubted  int64            `json:"doubted,omitempty"` // calls whose usage could not be
+	Damaged  int64            `json:"damaged,omitempty"` // objects of the ledger that could not be read
 
 	Again   map[string]int64      `json:"again,omitempty"`  // by stage, what was done and has to be done once more
 	Bytes   map[string]int64      `json:"bytes,omitempty"`  // by stage, of the work that Done counts
 	Worked  map[string]float64    `json:"worked,omitempty"` // by stage, seconds in which units of it ran here
+	Lately  map[string]Lately     `json:"lately,omitempty"` // by stage, its pace
 	Moved   time.Time             `json:"moved,omitzero"`   // when Done rose last
 	Retries map[string]core.Retry `json:"retries,omitempty"`
 }
@@ -94,6 +96,7 @@ func (a *Account) addAccount(other Account) {
 	a.Cost += other.Cost
 	a.Cut += other.Cut
 	a.Doubted += other.Doubted
+	a.Damaged += other.Damaged
 	a.Written.Segments += other.Written.Segments
 	a.Written.Records += other.Written.Records
 	a.Written.Rows += other.Written.Rows
@@ -156,7 +159,7 @@ func (a Account) Impossible() bool {
 // cloneAccount returns a value that its owner may go on changing.
 func (a Account) cloneAccount() Account {
 	a.Done, a.Again, a.Bytes = maps.Clone(a.Done), maps.Clone(a.Again), maps.Clone(a.Bytes)
-	a.Worked, a.Retries = maps.Clone(a.Worked), maps.Clone(a.Retries)
+	a.Worked, a.Lately, a.Retries = maps.Clone(a.Worked), maps.Clone(a.Lately), maps.Clone(a.Retries)
 	return a
 }
 

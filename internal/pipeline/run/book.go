@@ -102,7 +102,24 @@ type Book struct {
 	Ledger   *ledger.Ledger // where results go; nil: nowhere
 	Paid     Paid
 	Limited  Limited
-	Factor   float64 // of prices; 0: 1
+	Factor   float64   // of prices; 0: 1
+	away     time.Time // when a unit failed first, since its model is away, after answered calls
+	answered int64
+}
+
+// awayFor is how long a model is away before its run waits for it: other workers may reach it meanwhile.
+const awayFor = 45 * time.Second
+
+// ModelAway takes that a unit failed because its model is away, and reports whether that lasts: no process of the run
+// had an answer for awayFor.
+func (b *Book) ModelAway() bool {
+	b.Mu.Lock()
+	defer b.Mu.Unlock()
+	now, total := b.Clock(), b.Total()
+	if answered := total.paidCalls(); b.away.IsZero() || answered > b.answered {
+		b.away, b.answered = now, answered
+	}
+	return now.Sub(b.away) >= awayFor
 }
 
 // Health returns the health of the model that does a task, over all units of the run in this process.
@@ -199,7 +216,7 @@ func (b *Book) Works(stage string) {
 func (b *Book) countTime() {
 	now := b.Clock()
 	if passed := now.Sub(b.counted); len(b.Stops) > 0 && b.working != "" && passed < 2*ExchangePatience {
-		b.Mine.Worked = addMap(b.Mine.Worked, map[string]float64{b.working: passed.Seconds()})
+		b.Mine.passTime(b.working, passed)
 	}
 	b.counted = now
 }

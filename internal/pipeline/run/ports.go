@@ -169,9 +169,11 @@ func unknownSpec(digest string, err error) error {
 	return fault.BadConfig.At("read configuration", digest).Because(err).Advise("start the run again")
 }
 
-// Watch cancels the context that it gives when the run is stopped. Call end when the unit is over.
+// Watch cancels the context that it gives when the run is stopped, and counts objects of the ledger that the unit finds
+// damaged. Call end when the unit is over.
 func (r *Run) Watch(ctx context.Context) (watched context.Context, end func()) {
-	return r.Book.Watch(ctx, r.Progress.Stage)
+	damaged := func(string, error) { r.Book.Change(func(account *Account) { account.Damaged++ }) }
+	return r.Book.Watch(ledger.WatchDamage(ctx, damaged), r.Progress.Stage)
 }
 
 // Look says why the run must not go on, by a control record read after Look was called.

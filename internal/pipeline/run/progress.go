@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
+	"math"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -21,6 +22,7 @@ type Progress struct {
 	Book  *Book
 	done  int64        // of this unit, in the account already
 	bytes int64        // likewise
+	fresh int64        // likewise, of done what the ledger did not have
 	last  atomic.Int64 // nanoseconds from epoch to its last sign of life
 }
 
@@ -28,28 +30,60 @@ type Progress struct {
 var epoch = time.Now()
 
 // Report takes absolute progress of this unit. Calls and tokens in it are ignored: the meter counts those.
-func (p *Progress) Report(now core.Progress) { p.Done(now.Done) }
+func (p *Progress) Report(now core.Progress) {
+	p.Touch()
+	p.Book.Change(func(account *Account) { p.advanceUnit(account, now) })
+}
 
 // Done takes how many pieces of the stage this unit has done so far.
-func (p *Progress) Done(done int64) {
-	p.Touch()
-	p.Book.Change(func(account *Account) {
-		account.advanceStage(p.Stage, done-p.done, 0)
-		p.done = done
-	})
-}
+func (p *Progress) Done(done int64) { p.Report(core.Progress{Done: done}) }
 
 // Worked does what Done does, with the bytes of the work so far, for stages whose pieces are of very different sizes.
-func (p *Progress) Worked(done, bytes int64) {
-	p.Touch()
-	p.Book.Change(func(account *Account) {
-		account.advanceStage(p.Stage, done-p.done, bytes-p.bytes)
-		p.done, p.bytes = done, bytes
-	})
+func (p *Progress) Worked(done, bytes int64) { p.Report(core.Progress{Done: done, Bytes: bytes}) }
+
+// advanceUnit takes absolute progress into the account.
+func (p *Progress) advanceUnit(account *Account, now core.Progress) {
+	bytes := max(p.bytes, now.Bytes)
+	fresh := max(0, now.Done-now.Hits.Sum())
+	account.advanceStage(p.Stage, now.Done-p.done, bytes-p.bytes, fresh-p.fresh)
+	p.done, p.bytes, p.fresh = now.Done, bytes, fresh
 }
 
-// advanceStage counts what a unit did more than it had done, or less.
-func (a *Account) advanceStage(stage string, done, bytes int64) {
+// Lately is what a process did of a stage in about the last minute of its work, or longer where it did little: the pace
+// at which the rest goes. What the ledger had takes no time, and says nothing of the rest.
+type Lately struct {
+	Done    float64 `json:"done"`
+	Bytes   float64 `json:"bytes,omitempty"`
+	Seconds float64 `json:"seconds"`
+}
+
+const (
+	latelyOver  = time.Minute
+	leastLately = 20 // pieces by which a pace is measured, whatever time they took
+)
+
+// passTime has time go by in which units of a stage ran: what was done before counts less.
+func (a *Account) passTime(stage string, passed time.Duration) {
+	a.Worked = addMap(a.Worked, map[string]float64{stage: passed.Seconds()})
+	lately, keep := a.Lately[stage], 1.0
+	if lately.Done > leastLately {
+		keep = math.Exp(-passed.Seconds() / latelyOver.Seconds())
+	}
+	a.setLately(stage, Lately{keep * lately.Done, keep * lately.Bytes, keep*lately.Seconds + passed.Seconds()})
+}
+
+func (a *Account) setLately(stage string, lately Lately) {
+	if a.Lately == nil {
+		a.Lately = map[string]Lately{}
+	}
+	a.Lately[stage] = lately
+}
+
+// advanceStage counts what a unit did more than it had done, or less; fresh is what of it the ledger did not have.
+func (a *Account) advanceStage(stage string, done, bytes, fresh int64) {
+	lately := a.Lately[stage]
+	lately.Done, lately.Bytes = max(0, lately.Done+float64(fresh)), max(0, lately.Bytes+float64(bytes))
+	a.setLately(stage, lately)
 	a.Done = addMap(a.Done, map[string]int64{stage: done})
 	if bytes != 0 {
 		a.Bytes = addMap(a.Bytes, map[string]int64{stage: bytes})
@@ -73,8 +107,8 @@ func (p *Progress) Touch() { p.last.Store(int64(time.Since(epoch))) }
 // Finish takes what a finished unit did. It counts once.
 func (p *Progress) Finish(all core.Progress) {
 	p.Book.Change(func(account *Account) {
-		account.advanceStage(p.Stage, all.Done-p.done, max(0, all.Bytes-p.bytes))
-		p.done, p.bytes = 0, 0 // finished: it stays in the account
+		p.advanceUnit(account, all)
+		p.done, p.bytes, p.fresh = 0, 0, 0 // finished: it stays in the account
 		account.addAccount(Account{Hits: all.Hits, Written: all.Written, Cut: all.Cut})
 	})
 }
@@ -89,7 +123,7 @@ func (p *Progress) Drop() {
 		account.Done = addMap(account.Done, map[string]int64{p.Stage: -p.done})
 		account.Bytes = addMap(account.Bytes, map[string]int64{p.Stage: -p.bytes})
 		account.Again = addMap(account.Again, map[string]int64{p.Stage: p.done, p.Stage + ofBytes: p.bytes})
-		p.done, p.bytes = 0, 0
+		p.done, p.bytes, p.fresh = 0, 0, 0
 	})
 }
 
@@ -144,8 +178,8 @@ func Pacing(
 	return total, measurePace(accounts, total, state, now), nil
 }
 
-// measurePace returns the pace, by what processes did in the time in which they worked: what a run paused, waited or
-// lay still because its process was killed does not count. A process that has counted nothing for long does not get on.
+// measurePace returns the pace, by what processes did lately in the time in which they worked: what a run paused, waited or lay still
+// because its process was killed does not count. A process that has counted nothing for long does not get on.
 func measurePace(accounts map[string][]byte, total Account, state core.RunState, now time.Time) core.Pace {
 	stage := state.Stage
 	shown := total.Done[stage] + max(0, total.Again[stage])
@@ -155,29 +189,22 @@ func measurePace(accounts map[string][]byte, total Account, state core.RunState,
 		out.Share = float64(out.Done) / float64(state.Total)
 	}
 	var bytesRate float64
-	reported := false
 	for _, raw := range accounts {
 		var account Account
 		if json.Unmarshal(raw, &account) != nil {
 			continue
 		}
 		worked, done := account.Worked[stage], float64(account.Done[stage])
-		if account.Moved.IsZero() {
-			continue // an older release does not report it
-		}
-		reported = true
 		quiet := still
 		if done > 0 {
 			quiet = max(quiet, time.Duration(3*worked/done*float64(time.Second)))
 		}
-		if worked <= 0 || now.Sub(account.Moved) > quiet {
+		lately := account.Lately[stage]
+		if lately.Seconds <= 0 || now.Sub(account.Moved) > quiet {
 			continue
 		}
-		out.Rate += done / worked
-		bytesRate += float64(account.Bytes[stage]) / worked
-	}
-	if elapsed := state.Elapsed(now); !reported && elapsed > 0 && state.Stopped == nil {
-		out.Rate = float64(total.Done[stage]) / elapsed
+		out.Rate += lately.Done / lately.Seconds
+		bytesRate += lately.Bytes / lately.Seconds
 	}
 	switch {
 	case state.Bytes > 0:

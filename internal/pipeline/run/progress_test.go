@@ -33,20 +33,48 @@ func TestAPaceIsOfTheProcessesThatGetOn(t *testing.T) {
 	begun := now.Add(-10 * time.Hour) // most of which nothing ran
 	state := core.RunState{Stage: "extract", Total: 100, StageAt: begun}
 	working := Account{
-		Done: map[string]int64{"extract": 20}, Worked: map[string]float64{"extract": 10}, Moved: now.Add(-time.Second),
+		Done: map[string]int64{"extract": 20}, Worked: map[string]float64{"extract": 90}, Moved: now.Add(-time.Second),
+		Lately: map[string]Lately{"extract": {Done: 20, Seconds: 10}},
 	}
 	killed := Account{
 		Done: map[string]int64{"extract": 30}, Worked: map[string]float64{"extract": 1}, Moved: now.Add(-time.Hour),
+		Lately: map[string]Lately{"extract": {Done: 30, Seconds: 1}},
 	}
 	pace := paced(t, state, now, working, killed)
 	assert.True(t, pace.Done == 50 && pace.Share == 0.5 && pace.Rate == 2 && pace.Seconds == 25,
 		"%+v, want 50 of 100, two a second by the one that works, 25 s left", pace)
 	pace = paced(t, state, now, killed)
 	assert.True(t, pace.Rate == 0 && pace.Seconds == 0 && pace.Done == 30, "nothing moves: %+v", pace)
-	old := Account{Done: map[string]int64{"extract": 50}} // of an older release
-	state.StageAt = now.Add(-10 * time.Second)
-	pace = paced(t, state, now, old)
-	assert.False(t, pace.Rate < 4.9 || pace.Rate > 5.1, "an account without times: %+v", pace)
+}
+
+// A restart finds most of a stage in the ledger: the rate and the time left are those of what is paid for since.
+func TestWhatTheLedgerHadIsNoPartOfTheRate(t *testing.T) {
+	store := memory.New()
+	through := worker(t, store, core.Spec{})
+	now := time.Now()
+	through.Clock = func() time.Time { return now }
+	state := core.RunState{Stage: "extract", Total: 1000, StageAt: now}
+	_, end := through.Watch(t.Context(), "extract")
+	defer end()
+	unit := &Progress{Stage: "extract", Book: through}
+	report := core.Progress{Done: 600, Hits: core.Calls{Extract: 600}}
+	pass := func(seconds int, each int64) core.Pace {
+		for range seconds {
+			now = now.Add(time.Second)
+			report.Done += each
+			unit.Report(report)
+			require.NoError(t, through.Flush(t.Context()))
+		}
+		_, pace, err := Pacing(t.Context(), store, "i/g", state, time.Now())
+		require.NoError(t, err)
+		return pace
+	}
+	pace := pass(1, 0)
+	assert.True(t, pace.Done == 600 && pace.Rate == 0 && pace.Seconds == 0, "from the ledger alone: %+v", pace)
+	pace = pass(10, 10)
+	assert.True(t, pace.Done == 700 && pace.Rate > 9 && pace.Rate <= 10 && pace.Seconds < 34, "ten a second: %+v", pace)
+	pace = pass(200, 1)
+	assert.True(t, pace.Rate > 0.9 && pace.Rate < 1.5, "one a second for some minutes: %+v", pace)
 }
 
 func TestAHugeDocumentIsFollowedByItsBytes(t *testing.T) {
@@ -55,6 +83,7 @@ func TestAHugeDocumentIsFollowedByItsBytes(t *testing.T) {
 	account := Account{
 		Done: map[string]int64{"chunk": 100}, Bytes: map[string]int64{"chunk": 16_000_000},
 		Worked: map[string]float64{"chunk": 16}, Moved: now,
+		Lately: map[string]Lately{"chunk": {Done: 100, Bytes: 16_000_000, Seconds: 16}},
 	}
 	pace := paced(t, state, now, account)
 	assert.False(t, pace.Done != 100 || pace.Share < 0.5 || pace.Share > 0.53 || pace.Seconds != 15,

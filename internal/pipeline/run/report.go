@@ -31,7 +31,7 @@ type Warning struct{ Code, Object, Ref string }
 func (a Account) FillAccount(report *core.Report) {
 	report.Calls, report.LedgerHits, report.Tokens = a.Calls, a.Hits, a.Tokens
 	report.Cost, report.Written, report.Retries = a.Cost, a.Written, a.listRetries()
-	report.EntitiesCut, report.UsageDoubted = a.Cut, a.Doubted
+	report.EntitiesCut, report.UsageDoubted, report.LedgerDamage = a.Cut, a.Doubted, a.Damaged
 	report.Unsettled = core.Spent{Calls: a.InFlight, Tokens: a.Expected, Cost: a.Risk}
 }
 

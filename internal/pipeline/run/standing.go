@@ -69,10 +69,10 @@ func (r *Run) BeginStage(ctx context.Context, holder Holder, stage string, total
 			state.Close(now, doneOf(state, paid))
 		}
 		if state.Stage != stage {
-			state.StageAt, state.StageIdle, state.Bytes = now, 0, 0
+			state.StageAt, state.StageIdle = now, 0
 			state.Report.Note(core.Event{At: now, Kind: core.EventStage, Stage: stage})
 		}
-		state.Stage, state.Total = stage, total
+		state.Stage, state.Total, state.Bytes = stage, total, 0
 		r.fillState(ctx, state)
 		paid.FillAccount(&state.Report)
 		addMoment(state, paid, now)

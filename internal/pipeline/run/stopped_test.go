@@ -2,6 +2,7 @@ package run
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -32,4 +33,32 @@ func TestACallOfARunThatIsStoppedIsRefused(t *testing.T) {
 			assert.Zero(t, through.Mine.InFlight.Sum(), "%+v in flight", through.Mine.InFlight)
 		})
 	}
+}
+
+// A model that other calls of the run reach is not away, however long one unit fails.
+func TestAModelIsAwayOnceNothingIsAnsweredForAWhile(t *testing.T) {
+	store := memory.New()
+	here, there := worker(t, store, core.Spec{}), worker(t, store, core.Spec{})
+	there.Worker = "another process"
+	now := time.Now()
+	here.Clock = func() time.Time { return now }
+	answer := func(through *Book) {
+		through.Change(func(account *Account) { account.Calls.Extract++ })
+		require.NoError(t, through.Flush(t.Context()))
+		require.NoError(t, here.Flush(t.Context()))
+	}
+	fails := func(passed time.Duration, away bool) {
+		t.Helper()
+		now = now.Add(passed)
+		assert.Equal(t, away, here.ModelAway())
+	}
+	fails(0, false)
+	fails(awayFor-1, false)
+	answer(here)
+	fails(1, false)
+	fails(awayFor-1, false)
+	answer(there)
+	fails(1, false)
+	fails(awayFor, true)
+	fails(10*time.Minute, true) // after a wait
 }
