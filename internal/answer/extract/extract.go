@@ -152,6 +152,7 @@ type window struct {
 	fits                          want
 	has                           found
 	preceding                     map[string]bool
+	above                         string // what stands above it and before it
 	runes                         int
 }
 
@@ -174,6 +175,9 @@ type question struct {
 	said     map[string]bool   // its words, plain
 	dates    map[string]string // its dates as they are said, by their terms
 	want     want
+	measures dimension
+	words    []string          // plain, in order
+	months   map[string]string // with their years, as text.MonthsOf has them
 	asked    []term
 	hints    map[string]bool // terms that say what is wanted
 }
@@ -191,17 +195,23 @@ func readQuestion(language *text.Language, asked string, weigh func(term string)
 		language: language, weight: map[string]float64{}, said: map[string]bool{}, hints: map[string]bool{},
 		dates: map[string]string{},
 	}
-	var words []string
 	for place := range language.Places(asked) {
 		word := language.Plain(asked[place.Start:place.End])
-		words = append(words, word)
+		out.words = append(out.words, word)
 		out.said[word] = true
 	}
-	out.want = out.findWant(words)
+	out.want, out.measures = out.findWant(out.words), asksFor(out.words)
+	if out.measures != 0 && out.want == anything {
+		out.want = number
+	}
+	if out.want != number {
+		out.measures = 0
+	}
 	for _, date := range slices.Backward(text.Dates(asked)) {
 		out.dates[dayTerm(date)] = asked[date.Start:date.End]
 		asked = asked[:date.Start] + dayTerm(date) + asked[date.End:]
 	}
+	out.months = text.MonthsOf(asked)
 	out.asked = out.askedTerms(asked, weigh, unknown)
 	for _, term := range language.Terms(asked) {
 		if language.Stop(term) || text.IsExact(term) || out.weight[term] > 0 || asking[term] != 0 {
@@ -295,6 +305,7 @@ func (q question) cutWindows(place int, passage Passage) []window {
 	passed := q.computeShare(whole)
 	var out []window
 	under, before := map[string]bool{}, map[string]bool{}
+	said := passage.Title + "\n" + passage.File + "\n" + strings.Join(passage.Heading, "\n")
 	heading := ""
 	if n := len(passage.Heading); n > 0 {
 		heading = passage.Heading[n-1]
@@ -303,8 +314,10 @@ func (q question) cutWindows(place int, passage Passage) []window {
 		switch piece.kind {
 		case head:
 			under, heading = own[i], piece.text
+			said += "\n" + piece.text
 		case header:
 			under, heading = mergeSets(under, own[i]), strings.TrimPrefix(heading+", "+piece.text, ", ")
+			said += "\n" + piece.text
 		}
 		beaten, tied := compareRows(pieces, own, i)
 		for j := i; piece.kind <= row && !beaten && j < min(i+2, len(pieces)); j++ {
@@ -323,6 +336,7 @@ func (q question) cutWindows(place int, passage Passage) []window {
 			if next.runes > longest {
 				break
 			}
+			next.above = said + "\n" + pieces[max(i-1, 0)].text
 			next.around = mergeSets(context, under)
 			next.held = q.computeShare(next.own)
 			few := next.others < 2 || next.others < 3 && next.held > 0.99
@@ -343,11 +357,11 @@ func (q question) cutWindows(place int, passage Passage) []window {
 			if above := q.chooseLabel(piece.kind, heading, passage.Title, next); above != "" {
 				next.text = above + ": " + next.text
 			}
-			said := next.text
+			body := next.text
 			if q.want == date {
-				said = q.withoutAsides(said)
+				body = q.withoutAsides(body)
 			}
-			if next.has = q.kindsIn(said); q.want.matchesText(next.has) {
+			if next.has = q.kindsIn(body); q.matchesText(next.has) {
 				next.fits = q.want
 				next.own = mergeSets(next.own, q.hints) // a sum of money answers what a thing costs
 				next.held = q.computeShare(next.own)
