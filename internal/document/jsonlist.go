@@ -10,7 +10,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// ErrMixed is given by Rows for a .json list that holds more than objects: it is one document.
+// ErrMixed is given by Rows for a .json list that holds more than objects, and for what is no list: it is one document.
 var ErrMixed = errors.New("the list holds more than objects")
 
 // ListsRecords reports whether a text that begins like this may be a list of JSON objects, each of which is a document,
@@ -30,17 +30,22 @@ func ListsRecords(text io.Reader) (records, empty bool) {
 func listRows(reader io.Reader, object string, limits Limits, f func(Row) error) error {
 	source := &bounded{reader: reader, left: limits.Row}
 	decoder := jsontext.NewDecoder(source, lenient)
+	if decoder.PeekKind() != '[' {
+		return ErrMixed
+	}
 	_, err := decoder.ReadToken()
 	number := 1
 	for ; err == nil && decoder.PeekKind() == '{'; number++ {
-		source.left, source.above = limits.Row, overMax(nameRecord(object, number), "row", limits.Row, "it has more bytes")
-		value, rerr := decoder.ReadValue()
-		if err = rerr; err == nil {
-			row := Row{Line: number}
-			row.parseRecord(value, nameRecord(object, number), limits)
-			if err := f(row); err != nil {
-				return err
-			}
+		where := nameRecord(object, number)
+		source.left, source.above = limits.Row, overMax(where, "row", limits.Row, "it has more bytes")
+		var value jsontext.Value
+		if value, err = decoder.ReadValue(); err != nil {
+			break
+		}
+		row := Row{Line: number}
+		row.parseRecord(value, where, limits)
+		if err := f(row); err != nil {
+			return err
 		}
 	}
 	switch kind := decoder.PeekKind(); {
@@ -60,7 +65,7 @@ func listRows(reader io.Reader, object string, limits Limits, f func(Row) error)
 	if known := fault.As(err); known != nil {
 		return known
 	}
-	return fault.Unreadable.At("read", nameRecord(object, number)).Because(describeSyntax(err, nil)).Advise(adviceFor(err, ""))
+	return syntaxFault(err, nil, nameRecord(object, number), "mend the file, or save it again")
 }
 
 func nameRecord(object string, number int) string { return fmt.Sprintf("%s record %d", object, number) }

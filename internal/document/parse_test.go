@@ -106,6 +106,7 @@ func TestWhatEachKindGives(t *testing.T) {
 			"M", "text", "map[lang:en title:M]",
 		},
 		"json, no text":    {document.JSON, `{"b":2,"a":"one"}`, "", "b: 2\na: one\n", "map[a:one b:2]"},
+		"json, a list":     {document.JSON, `{"text":"t","tags":["a","b"]}`, "", "t", "map[tags:a, b]"},
 		"json, no object":  {document.JSON, `[1,"x"]`, "", "1, x\n", ""},
 		"json, big number": {document.JSON, `{"text":"t","n":12345678901234567890}`, "", "t", "map[n:12345678901234567890]"},
 		"docx": {document.DOCX, docx(t, map[string]string{

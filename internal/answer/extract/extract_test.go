@@ -185,7 +185,7 @@ func TestEvidenceSaysWhatAnExtractLacks(t *testing.T) {
 		{"de", "Welches ist das neueste Boot?", of("Das älteste Boot ist die Terna aus Kiel."), "neueste", false},
 		{"en", "Who kept the tower before the war?", of("After the war Ada Moe kept the tower."), "before", false},
 		{"en", "Who kept the tower before the war?", of("In the war Ada Moe kept the tower."), "", false},
-		{"en", "Who kept the tower first, Ada or Ole?", of("Ada kept the tower in 1903. Ole came in 1910."), "", false},
+		{"en", "Did Ada keep the tower first?", of("Ada kept the tower, and Ole kept boats."), "", false},
 		{"en", "What is the first name of the keeper?", of("The keeper has a name, Ada."), "", false},
 		{"en", "Was the rent paid in May 2024?", of("The rent was paid on 3 March 2024. It is high."), "May 2024", false},
 		{"en", "Was the rent paid in May 2024?", of("The rent was paid on 2024-05-03."), "", false},
