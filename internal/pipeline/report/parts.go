@@ -248,7 +248,7 @@ func formatEstimate(r core.Report) part {
 		{"embed calls", r.Planned.Embed, float64(r.Calls.Embed), number},
 		{"tokens", r.Planned.Tokens, float64(r.Tokens.Sum()), number},
 		{"cost", r.Planned.Cost, r.Cost, amount},
-		{"time", r.Planned.Seconds, r.Seconds - r.IdleSeconds, toDuration},
+		{"time", r.Planned.Seconds, r.Worked(), toDuration},
 	} {
 		if line.want.High == 0 && line.actual == 0 {
 			continue
