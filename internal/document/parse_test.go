@@ -242,6 +242,8 @@ func TestTitles(t *testing.T) {
 func TestTitlesOfProgramsAreNone(t *testing.T) {
 	for given, want := range map[string]string{
 		"0000104169-18-000028": "", "Microsoft Word - Tides": "", "Untitled": "", "tides.indd": "", "1984": "1984",
+		`C:\wp\FILE94\ASA\MT_r1.wpd [PFP#1181003885]`: "", `\\srv\a b\tides`: "", "file:///a b": "", "Report of tides v2.DOC": "",
+		"How to open a .docx": "How to open a .docx", "Tides: and/or currents": "Tides: and/or currents",
 		"10-Q 2018": "10-Q 2018", "2001: A Space Odyssey": "2001: A Space Odyssey",
 	} {
 		if got := document.OwnTitle(given); got != want {

@@ -1,5 +1,5 @@
 // Package extract answers by quoting, where no model writes an answer: it chooses the sentences, rows or lines of the
-// first passages that add to a question what it asks for. markup.go finds what of a text no reader is shown.
+// first passages that add to a question what it asks for.
 package extract
 
 import (
@@ -12,6 +12,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/retrieve/snippet"
 	"github.com/unweaver/unweaver/internal/text"
+	"github.com/unweaver/unweaver/internal/text/markup"
 )
 
 // Passage is a text in the order in which it was found.
@@ -290,7 +291,7 @@ func mergeSets(sets ...map[string]bool) map[string]bool {
 
 // cutWindows of a passage: each piece, and with the one behind it.
 func (q question) cutWindows(place int, passage Passage) []window {
-	passage.Title = stripMarkup(passage.Title, joinPlaces(listMarks(passage.Title)), 0, len(passage.Title))
+	passage.Title = markup.Text(passage.Title)
 	titled, context := q.splitTerms(passage.Title)
 	title := slices.Collect(maps.Keys(titled))
 	_, above := q.splitTerms(passage.File + "\n" + strings.Join(passage.Heading, "\n"))
@@ -425,6 +426,21 @@ func (q question) addsName(sentence string) bool {
 // reference is a number in brackets, which would read as the mark of a passage.
 var reference = regexp.MustCompile(` ?\[(\d+(?:[,–‑ -]+\d+)*)\]`)
 
+// Markup returns what of a text is markup, in code points, in order. A hidden "|" alone parts two cells of a table.
+func Markup(content string) []snippet.Span {
+	var out []snippet.Span
+	at, runes := 0, 0
+	count := func(to int) int {
+		runes += utf8.RuneCountInString(content[at:to])
+		at = to
+		return runes
+	}
+	for _, place := range markup.Join(markup.List(content)) {
+		out = append(out, snippet.Span{Start: count(place[0]), End: count(place[1])})
+	}
+	return out
+}
+
 // Kinds of pieces.
 const (
 	sentence = iota
@@ -451,16 +467,16 @@ var hanging = regexp.MustCompile(`([^\n]{60})\n([ \t]+)`)
 // cutPassage returns the sentences, rows, lines and headings of a passage without markup.
 func cutPassage(language *text.Language, passage Passage) []piece {
 	content := passage.Text
-	lines, within := findMarkup(content)
-	split := language.Statements(hanging.ReplaceAllString(blankHidden(content, joinPlaces(within)), "$1$2\n"))
-	hidden := joinPlaces(append(lines, within...))
+	lines, within := markup.Find(content)
+	split := language.Statements(hanging.ReplaceAllString(markup.Blank(content, markup.Join(within)), "$1$2\n"))
+	hidden := markup.Join(append(lines, within...))
 	code := text.NotProse(content)
 	var out []piece
 	at, apart, open := 0, false, false
 	for _, statement := range split {
 		start, end := at, at+len(statement)
 		at = end
-		shown := stripMarkup(content, hidden, start, end)
+		shown := markup.Strip(content, hidden, start, end)
 		trimmed := strings.TrimSpace(statement)
 		behind := statement[len(strings.TrimRightFunc(statement, unicode.IsSpace)):]
 		blank := strings.Count(behind, "\n") > 1
@@ -481,7 +497,7 @@ func cutPassage(language *text.Language, passage Passage) []piece {
 			continue
 		case stamped:
 			next.kind = sentence
-		case strings.HasPrefix(trimmed, "#"), titling.MatchString(trimmed), shown == passage.Title,
+		case strings.HasPrefix(trimmed, "#"), markup.Titling.MatchString(trimmed), shown == passage.Title,
 			slices.Contains(passage.Heading, shown):
 			next.kind = head
 		case next.cells || silent && !ended:

@@ -114,9 +114,11 @@ func TestMarkupIsWhatAReaderIsNotShown(t *testing.T) {
 		"| a `x*y*` | | \\| |\r\n[**b**](http://x_y_z/(1)) [[1]](u)":   "a x*y* · · |\nb [1]",
 		"😀 **né**":          "😀 né",
 		"[]() ### []()Joey": " ### Joey",
-		"see [Zap][z], [Apex][] a[i][j]\n[z]: https://x/y":              "see Zap, Apex a[i][j]\n",
-		".TH T 1\n.SH NAME\n.B tide\n\\begin{x}\n\\section{Wind}\nWind": "\nNAME\ntide\n\nWind\nWind",
-		"[note]: this is no address":                                    "[note]: this is no address",
+		"see [Zap][z], [Apex][] a[i][j]\n[z]: https://x/y":                                 "see Zap, Apex a[i][j]\n",
+		".TH T 1\n.SH NAME\n.B tide\n\\begin{x}\n\\section{Wind}\nWind":                    "\nNAME\ntide\n\nWind\nWind",
+		":orphan:\n\nsee (`talk <https://x/1>`_) and `Zap`_, :ref:`a b <c>`, :py:func:`f`": "\n\nsee (talk) and Zap, a b, f",
+		"at 10:30:`x`, `a`_b ``c`` key: `v`":                                               "at 10:30:x, a_b c key: v",
+		"[note]: this is no address":                                                       "[note]: this is no address",
 	} {
 		runes := []rune(content)
 		for _, span := range slices.Backward(extract.Markup(content)) {
