@@ -28,7 +28,8 @@ func ownTitle(title string) string {
 }
 
 // fileName is a name with the extension of a type of document; blanks stand only in one of an office program.
-var fileName = regexp.MustCompile(`[^ ]\.(docx?|docm|pptx?|xlsx?|odt|wpd|wps|indd|qxd)$|^[^ ]+\.(pptx?|xlsx?|odt|pdf|rtf|txt|tex|dvi|html?|indd|qxd|p65|cdr|eps|ps)$`)
+var fileName = regexp.MustCompile(`[^ ]\.(docx?|docm|pptx?|xlsx?|odt|wpd|wps|indd|qxd)$|` +
+	`^[^ ]+\.(pdf|rtf|txt|tex|dvi|html?|p65|cdr|eps|ps)$`)
 
 // wholePath begins with the drive or the server that a file was on when its program named it.
 var wholePath = regexp.MustCompile(`^(?:[a-z]:[\\/]|\\\\|file:)`)

@@ -37,16 +37,18 @@ func wordsOf[B dimension | uint64](table map[B]string) map[string]B {
 
 // dimensions are words for what is measured, behind how or before of, and beside a number without a unit.
 var dimensions = wordsOf(map[dimension]string{
-	length | duration | extent:         "long lang length lange",
-	length:                             "tall deep wide broad thick height depth width tief breit dick hohe tiefe breite elevation altitude",
+	length | duration | extent: "long lang length lange",
+	length: `tall deep wide broad thick height depth width elevation altitude tief breit dick hohe tiefe
+breite`,
 	length | sum | share | heat | mass: "high hoch hohe",
 	length | duration:                  "far weit distance entfernung entfernt",
 	mass:                               "heavy schwer weight mass gewicht masse weighs wiegt",
-	age:                                "old alt age aged alter born founded established built erected geboren gegrundet gebaut erbaut",
-	duration:                           "duration dauer dauert lasts lasted since until seit bis",
-	speed | length | duration:          "fast schnell speed geschwindigkeit tempo",
-	heat:                               "hot cold warm heiss kalt temperature temperatur",
-	share:                              "percentage percent prozent prozentsatz",
+	age: `old alt age aged alter born founded established built erected geboren gegrundet gebaut
+erbaut`,
+	duration:                  "duration dauer dauert lasts lasted since until seit bis",
+	speed | length | duration: "fast schnell speed geschwindigkeit tempo",
+	heat:                      "hot cold warm heiss kalt temperature temperatur",
+	share:                     "percentage percent prozent prozentsatz",
 })
 
 // units are words behind a number that say what it measures.
@@ -167,22 +169,21 @@ func isYear(word string) bool {
 
 var (
 	// dialled is what may be the number of a telephone, and clock a time of day.
-	dialled = regexp.MustCompile(`(\+|\b)(\(?\d(?:[ ()/.-]{0,3}\d){4,})`)
+	dialled = regexp.MustCompile(`(?:\+|\b)\(?\d(?:[ ()/.-]{0,3}\d){4,}`)
 	clock   = regexp.MustCompile(`\b\d{1,2}[:h]\d\d\b|\b\d{1,2} ?[ap]\.?m\b|\bat \d`)
 	calling = regexp.MustCompile(`(?i)phone|\btel|fon\b|telef|fax|mobil|call`)
 )
 
-// hasPhone reports whether a text has the number of a telephone: one that is written as such, or one beside a word for it.
-// A date is none.
+// hasPhone reports whether a text has the number of a telephone: one that is written as such, or one beside a word for
+// it. A date is none.
 func hasPhone(body string) bool {
-	for _, at := range dialled.FindAllStringSubmatchIndex(withoutDates(body), -1) {
-		number := withoutDates(body)[at[0]:at[1]]
-		digits := strings.Count(strings.Map(func(r rune) rune {
+	for _, number := range dialled.FindAllString(withoutDates(body), -1) {
+		digits := 0
+		for _, r := range number {
 			if unicode.IsDigit(r) {
-				return '0'
+				digits++
 			}
-			return r
-		}, number), "0")
+		}
 		written := strings.ContainsAny(number[:1], "+0(") || strings.ContainsAny(number, " -/")
 		if digits <= 15 && (calling.MatchString(body) || digits > 5 && written) {
 			return true

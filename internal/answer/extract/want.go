@@ -84,7 +84,8 @@ func (q question) findWant(words []string) want {
 			continue
 		}
 		led = led || choosing[word] != 0 || word == "how" || word == "wie"
-		if (word == "how" || word == "wie") && i+1 < len(words) && (measures[words[i+1]] != 0 || dimensions[words[i+1]] != 0) {
+		next := words[min(i+1, len(words)-1)]
+		if (word == "how" || word == "wie") && (measures[next] != 0 || dimensions[next] != 0) {
 			kind = number
 		} else {
 			kind = asking[word]

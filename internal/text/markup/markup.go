@@ -1,5 +1,5 @@
-// Package markup finds what of a text no reader is shown: the marks of Markdown and reStructuredText, tags, and commands
-// of roff and LaTeX.
+// Package markup finds what of a text no reader is shown: the marks of Markdown and reStructuredText, tags, and
+// commands of roff and LaTeX.
 package markup
 
 import (
