@@ -55,12 +55,15 @@ func (r Range) Miss(actual float64) float64 {
 // Plus is the range of a sum.
 func (r Range) Plus(other Range) Range { return Range{r.Low + other.Low, r.High + other.High} }
 
+// Worked returns for how many seconds a run worked: without those in which it paused or waited.
+func (r Report) Worked() float64 { return max(0, r.Seconds-r.IdleSeconds) }
+
 // Night is the line of a report of a build.
 func (r Report) Night() Night {
 	changed := r.Diff.Added + r.Diff.Changed + r.Diff.Moved + r.Diff.Removed
 	out := Night{
 		Run: r.Run, RunID: r.RunID, Generation: r.Generation, Status: r.Status, Reason: r.Reason, Published: r.Published,
-		Unchanged: r.Unchanged, Started: r.Started, Seconds: max(0, r.Seconds-r.IdleSeconds), Documents: r.Documents,
+		Unchanged: r.Unchanged, Started: r.Started, Seconds: r.Worked(), Documents: r.Documents,
 		Chunks: r.Chunks, Changed: changed, Calls: r.Calls.Sum(), Tokens: r.Tokens.Sum(), Cost: r.Cost,
 		Currency: r.Currency, Failed: r.DocumentsFailed, Letters: r.DeadLetters, Bytes: r.Bytes,
 	}

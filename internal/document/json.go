@@ -17,7 +17,7 @@ import (
 var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
 func parseJSON(raw []byte, object string, limits Limits) (Doc, error) {
-	err := checkJSON(raw, object, "the file is not one JSON value; one on each line is a .jsonl", limits)
+	err := checkJSON(raw, object, "mend the file, or save it again", limits)
 	if err != nil {
 		return Doc{}, err
 	}
@@ -61,12 +61,37 @@ func checkJSON(raw []byte, object, advice string, limits Limits) error {
 		case err == nil && depth == 0:
 			if values++; values > 1 {
 				err = errors.New("something follows the first value")
+				advice = "the file is not one JSON value; one on each line is a .jsonl"
 			}
 		}
 		if err != nil {
-			return fault.Unreadable.At("read", object).Because(err).Advise(advice)
+			return syntaxFault(err, raw, object, advice)
 		}
 	}
+}
+
+// syntaxFault says what of a text is no JSON, and where. One that ends too soon is cut.
+func syntaxFault(err error, raw []byte, object, advice string) error {
+	var syntax *jsontext.SyntacticError
+	switch {
+	case errors.Is(err, io.EOF):
+		return emptyFile(object)
+	case errors.As(err, &syntax):
+		where := ""
+		if raw != nil {
+			at := min(int(syntax.ByteOffset), len(raw))
+			where = fmt.Sprintf(" in line %d", 1+bytes.Count(raw[:at], []byte("\n")))
+		}
+		if syntax.JSONPointer != "" {
+			where += fmt.Sprintf(" within %q", syntax.JSONPointer)
+		}
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			err, advice = errors.New("it is cut: it ends"+where), "the file is not complete: save or copy it again"
+		} else {
+			err = fmt.Errorf("it is no JSON%s: %w", where, syntax.Err)
+		}
+	}
+	return fault.Unreadable.At("read", object).Because(err).Advise(advice)
 }
 
 // field is one of a record: its name, and its value as JSON.
@@ -115,6 +140,30 @@ func (f field) readScalar() string {
 		return string(f.value)
 	}
 	return ""
+}
+
+// longestList is how long a list of scalars may be as metadata, in bytes.
+const longestList = 2000
+
+// readMeta is the value of a field as metadata: a scalar, or a list of scalars with commas between them; empty for what
+// holds more.
+func (f field) readMeta() string {
+	if f.value.Kind() != '[' || len(f.value) > longestList {
+		return f.readScalar()
+	}
+	decoder := jsontext.NewDecoder(bytes.NewReader(f.value), lenient)
+	_, _ = decoder.ReadToken() // fields have valid values
+	var all []string
+	for decoder.PeekKind() != ']' {
+		value, err := decoder.ReadValue()
+		if err != nil || value.Kind() == '[' || value.Kind() == '{' {
+			return ""
+		}
+		if said := strings.TrimSpace(field{value: value}.readScalar()); said != "" {
+			all = append(all, said)
+		}
+	}
+	return strings.Join(all, ", ")
 }
 
 // lines writes values of JSON, each on a line behind the path that leads to it, up to a number of bytes.

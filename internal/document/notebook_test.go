@@ -38,7 +38,7 @@ func TestANotebookIsReadAsMarkdown(t *testing.T) {
 			t.Errorf("%s: %q, %q, %v", name, text, doc.Missing, doc.Meta)
 		}
 	}
-	for _, broken := range []string{`{"nbformat":3,"worksheets":[]}`, `{"cells":[`, `{"nbformat":4,"cells":[{"source":7}]}`} {
+	for _, broken := range []string{`{"nbformat":3,"worksheets":[]}`, `{"cells":]`, `{"nbformat":4,"cells":[{"source":7}]}`} {
 		_, err := document.Parse(strings.NewReader(broken), document.Notebook, "a.ipynb", document.Limits{})
 		if !fault.Is(err, fault.Unreadable) || !strings.Contains(err.Error(), "nbconvert") {
 			t.Errorf("%s: %v", broken, err)

@@ -3,6 +3,8 @@ package document
 import (
 	"io"
 	"regexp"
+
+	"github.com/unweaver/unweaver/internal/fault"
 )
 
 // Doc is a parsed document. Text streams; nothing may be read from it after its source is closed.
@@ -36,6 +38,9 @@ func Parse(reader io.Reader, kind Kind, object string, limits Limits) (Doc, erro
 	if err != nil {
 		return Doc{}, wrapUnreadable("read", object, err)
 	}
+	if len(raw) == 0 && kind != HTML && kind != EML { // those may say nothing
+		return Doc{}, emptyFile(object)
+	}
 	switch kind {
 	case PDF:
 		return parsePDF(raw, object, limits)
@@ -63,6 +68,10 @@ func Parse(reader io.Reader, kind Kind, object string, limits Limits) (Doc, erro
 	}
 	doc, err := read(text, object, limits)
 	return doc.noteEncoding(guess), err
+}
+
+func emptyFile(object string) error {
+	return fault.Unreadable.At("read", object).Because("the file is empty").Advise("write it again, or remove it")
 }
 
 // readHTML decodes a page and reads it.

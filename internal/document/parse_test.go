@@ -106,6 +106,7 @@ func TestWhatEachKindGives(t *testing.T) {
 			"M", "text", "map[lang:en title:M]",
 		},
 		"json, no text":    {document.JSON, `{"b":2,"a":"one"}`, "", "b: 2\na: one\n", "map[a:one b:2]"},
+		"json, a list":     {document.JSON, `{"text":"t","tags":["a","b"]}`, "", "t", "map[tags:a, b]"},
 		"json, no object":  {document.JSON, `[1,"x"]`, "", "1, x\n", ""},
 		"json, big number": {document.JSON, `{"text":"t","n":12345678901234567890}`, "", "t", "map[n:12345678901234567890]"},
 		"docx": {document.DOCX, docx(t, map[string]string{
@@ -241,6 +242,8 @@ func TestTitles(t *testing.T) {
 func TestTitlesOfProgramsAreNone(t *testing.T) {
 	for given, want := range map[string]string{
 		"0000104169-18-000028": "", "Microsoft Word - Tides": "", "Untitled": "", "tides.indd": "", "1984": "1984",
+		`C:\wp\FILE94\ASA\MT_r1.wpd [PFP#1181003885]`: "", `\\srv\a b\tides`: "", "file:///a b": "", "Report of tides v2.DOC": "",
+		"How to open a .docx": "How to open a .docx", "Tides: and/or currents": "Tides: and/or currents",
 		"10-Q 2018": "10-Q 2018", "2001: A Space Odyssey": "2001: A Space Odyssey",
 	} {
 		if got := document.OwnTitle(given); got != want {

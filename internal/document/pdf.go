@@ -52,9 +52,6 @@ func parsePDF(raw []byte, object string, limits Limits) (Doc, error) {
 // readPDF reads the text of a PDF, unless that is not asked for, and the files in it.
 func readPDF(raw []byte, files *attached) (d Doc, err error) {
 	object, limits := files.object, files.limits
-	if len(raw) == 0 {
-		return Doc{}, fault.Unreadable.At("read", object).Because("the file is empty").Advise(adviseDamaged)
-	}
 	instance, err := newInstance(limits)
 	if err != nil {
 		return Doc{}, fault.Internal.At("read", object).Because(err)

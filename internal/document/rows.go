@@ -14,10 +14,10 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// Row is one document of a .jsonl or .csv object.
+// Row is one document of a .jsonl or .csv object, or of a .json list of objects.
 type Row struct {
 	ID        string
-	Line      int
+	Line      int    // its number in a .json
 	Canonical []byte // the record as JSON without blanks, its fields in their order; its sha256 is the version
 	Err       error  // the row cannot be used, or not wholly; the object's other rows can
 }
@@ -26,8 +26,11 @@ type Row struct {
 // costs no more memory than limits.Row; the rows behind it are read where they can be found.
 func Rows(reader io.Reader, k Kind, object string, limits Limits, f func(Row) error) error {
 	limits = limits.Whole()
-	if k == CSV {
+	switch k {
+	case CSV:
 		return csvRows(reader, object, limits, f)
+	case JSON:
+		return listRows(reader, object, limits, f)
 	}
 	in := newRecords(reader, nil, limits)
 	for {
@@ -37,7 +40,7 @@ func Rows(reader io.Reader, k Kind, object string, limits Limits, f func(Row) er
 			if read.long {
 				row.Err = overRow(object, read.line, limits)
 			} else {
-				row.parseLine(read.raw, object, limits)
+				row.parseRecord(read.raw, nameLine(object, read.line), limits)
 			}
 			if ferr := f(row); ferr != nil {
 				return ferr
@@ -58,9 +61,8 @@ func overRow(object string, line int, limits Limits) error {
 
 func nameLine(object string, line int) string { return fmt.Sprintf("%s line %d", object, line) }
 
-// parseLine fills a row from a line of JSON.
-func (r *Row) parseLine(raw []byte, object string, limits Limits) {
-	where := nameLine(object, r.Line)
+// parseRecord fills a row from a JSON object.
+func (r *Row) parseRecord(raw []byte, where string, limits Limits) {
 	if r.Err = checkJSON(raw, where, "every line is one JSON object", limits); r.Err != nil {
 		return
 	}
@@ -125,7 +127,7 @@ func firstOf(fields []field, names []string, is func(field) bool) int {
 	return -1
 }
 
-// Record is a row read back: the text field, the title, and every other scalar as metadata.
+// Record is a row read back: the text field, the title, and every other scalar or list of scalars as metadata.
 func Record(canonical []byte, limits Limits) (title, text string, meta map[string]string, err error) {
 	limits = limits.Whole()
 	fields, err := fieldsOf(canonical, "", limits)
@@ -153,7 +155,7 @@ func readRecord(fields []field, object string, limits Limits) (string, string, m
 		out.left -= int64(len(text))
 	}
 	for i, f := range fields {
-		switch value := f.readScalar(); {
+		switch value := f.readMeta(); {
 		case i == id, i == named, i == body, strings.TrimSpace(value) == "" && f.value.Kind() == '"':
 			continue
 		case f.name == "metadata" && f.value.Kind() == '{':
@@ -162,7 +164,7 @@ func readRecord(fields []field, object string, limits Limits) (string, string, m
 				return "", "", nil, err
 			}
 			for _, in := range inner {
-				if value := in.readScalar(); value != "" {
+				if value := in.readMeta(); value != "" {
 					meta[in.name] = value
 				} else if err := out.putField(in, "metadata"); err != nil {
 					return "", "", nil, err

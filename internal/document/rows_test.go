@@ -62,6 +62,10 @@ func TestARecordHasTitleTextAndMetadata(t *testing.T) {
 		"other names":   {document.JSONL, `{"name":"N","passage":"p","abstract":"a"}`, "N", "p", "map[abstract:a]"},
 		"text first":    {document.JSONL, `{"body":"b","text":"t"}`, "", "t", "map[body:b]"},
 		"no text field": {document.JSONL, `{"id":1,"k":"v","a":2}`, "", "k: v\na: 2\n", "map[a:2 k:v]"},
+		"a list":        {document.JSON, `[{"id":1,"name":"N","text":"t","n":1}]`, "N", "t", "map[n:1]"},
+		"lists":         {document.JSONL, `{"text":"t","tags":["a", 2, true],"of":[{"x":1}],"no":[]}`, "", "t\n\nof[0].x: 1\n", "map[tags:a, 2, true]"},
+		"no body, list": {document.JSONL, `{"id":1,"tags":["a","b"]}`, "", "tags: a, b\n", "map[tags:a, b]"},
+		"long list":     {document.JSONL, `{"text":"t","v":[` + strings.Repeat("1,", 2000) + `1]}`, "", "t\n\nv: " + strings.Repeat("1, ", 2000) + "1\n", "map[]"},
 		"csv":           {document.CSV, "id, title ,text,year\n1,T,\"a\nb\",1999\n", "T", "a\nb", "map[year:1999]"},
 		"csv, short":    {document.CSV, "id,text,year\n1,x\n", "", "x", "map[]"},
 		"csv, long":     {document.CSV, "id,text\n1,x,extra\n", "", "x\n\nextra\n", "map[]"},
@@ -99,6 +103,35 @@ func TestABadRowIsOneRow(t *testing.T) {
 		}
 	}
 }
+
+// A list of records ends where it is damaged, and says where. One that holds anything else is one document.
+func TestAListOfRecordsIsReadAsRows(t *testing.T) {
+	small := document.Limits{Row: 1000}
+	for content, c := range map[string]struct {
+		rows int
+		says string
+	}{
+		` [{"id":1},{"a":2} ]` + "\n":      {2, ""},
+		"[]":                               {0, ""},
+		`[{"id":1},{"a":"`:                 {1, "f record 2: it is cut: it ends within \"/1"},
+		`[{"id":1},{"id":2}`:               {2, "f record 3: it is cut"},
+		`[{"id":1} {"id":2}]`:              {1, "f record 2: it is no JSON"},
+		`[{"id":1}] x`:                     {1, "f record 2"},
+		`[{"id":1},` + long + `,{"id":3}]`: {1, "f record 2: it has more bytes, above limits.document.row: 1000"},
+		`[{"id":1},7]`:                     {1, document.ErrMixed.Error()},
+		`[[{"id":1}]]`:                     {0, document.ErrMixed.Error()},
+		`{"id":1}`:                         {0, document.ErrMixed.Error()},
+	} {
+		rows := 0
+		take := func(row document.Row) error { rows++; return row.Err }
+		err := document.Rows(strings.NewReader(content), document.JSON, "f", small, take)
+		if rows != c.rows || (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%.40s: %d rows, %v", content, rows, err)
+		}
+	}
+}
+
+var long = `{"id":2,"text":"` + strings.Repeat("x", 100_000) + `"}`
 
 func TestObjectsWithoutRows(t *testing.T) {
 	for content, kind := range map[string]document.Kind{

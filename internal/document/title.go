@@ -20,15 +20,19 @@ func ownTitle(title string) string {
 			return ""
 		}
 	}
-	if strings.ContainsAny(title, `\/`) && !strings.Contains(title, " ") || fileName.MatchString(low) ||
-		filingNumber.MatchString(title) {
+	if strings.ContainsAny(title, `\/`) && !strings.Contains(title, " ") || wholePath.MatchString(low) ||
+		fileName.MatchString(low) || filingNumber.MatchString(title) {
 		return ""
 	}
 	return title
 }
 
-// fileName is a name with the extension of a type of document, and no blank.
-var fileName = regexp.MustCompile(`^[^ ]+\.(docx?|pptx?|xlsx?|odt|pdf|rtf|txt|tex|dvi|html?|indd|qxd|p65|cdr|eps|ps)$`)
+// fileName is a name with the extension of a type of document; blanks stand only in one of an office program.
+var fileName = regexp.MustCompile(`[^ ]\.(docx?|docm|pptx?|xlsx?|odt|wpd|wps|indd|qxd)$|` +
+	`^[^ ]+\.(pdf|rtf|txt|tex|dvi|html?|p65|cdr|eps|ps)$`)
+
+// wholePath begins with the drive or the server that a file was on when its program named it.
+var wholePath = regexp.MustCompile(`^(?:[a-z]:[\\/]|\\\\|file:)`)
 
 // filingNumber is a number too long for a year, as registers give to what they take in.
 var filingNumber = regexp.MustCompile(`^[0-9][0-9._-]{5,}$`)

@@ -45,7 +45,7 @@ func TestNightsInALanguageComeToWhatABuildFromNothingComesTo(t *testing.T) {
 		h.change(t)
 		counted += len(h.night(t).manifest.Segments.DeadStats)
 	}
-	if made := h.current(t).Made; made.Analyser != "de/2" || made.Rules != "rules-5 de/2" || counted == 0 {
+	if made := h.current(t).Made; made.Analyser != "de/2" || made.Rules != "rules-6 de/2" || counted == 0 {
 		t.Errorf("made by %+v, %d dead statistics in all", made, counted)
 	}
 	fresh := h.freshSite(t)
@@ -86,7 +86,7 @@ func TestAnotherLanguageCountsFromTheNextGenerationOn(t *testing.T) {
 	if got := worded(t, s, "Häuser"); len(got) != 0 {
 		t.Fatalf("English finds %q", got)
 	}
-	if got := first.Made; got.Analyser != "en/3" || got.Rules != "rules-5" {
+	if got := first.Made; got.Analyser != "en/3" || got.Rules != "rules-6" {
 		t.Errorf("English was made by %+v", got)
 	}
 	s.spec.Retrieval.Language = "de"
@@ -96,7 +96,7 @@ func TestAnotherLanguageCountsFromTheNextGenerationOn(t *testing.T) {
 	restart(s)
 	second := s.night(t).manifest
 	reasons := strings.Join(s.report(t).Reasons, "; ")
-	for _, want := range []string{"config: language", "analyser en/3 → de/2", "rules of names rules-5 → rules-5 de/2"} {
+	for _, want := range []string{"config: language", "analyser en/3 → de/2", "rules of names rules-6 → rules-5 de/2"} {
 		if !strings.Contains(reasons, want) {
 			t.Errorf("the reasons are %s", reasons)
 		}

@@ -51,7 +51,7 @@ const steps = {
     await visit('#/sample/runs', { fake }, async (page) => {
       const trends = page.getByRole('region', { name: 'Trends' })
       await trends.waitFor()
-      assert.match(await trends.innerText(), /last 30 runs[\s\S]*26 published[\s\S]*4 held[\s\S]*46\.50 EUR/)
+      assert.match(await trends.innerText(), /last 30 builds[\s\S]*26 published[\s\S]*4 held[\s\S]*46\.50 EUR/)
       const cost = page.getByRole('img', { name: 'Cost of 30 runs, last 3.00 EUR' })
       assert.equal(await cost.locator('rect').count(), 30)
       assert.doesNotMatch(await trends.innerText(), /Dead letters|Estimate|unchanged|failed/) // zero in all runs

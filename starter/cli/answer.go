@@ -13,11 +13,18 @@ import (
 	"github.com/unweaver/unweaver/internal/retrieve"
 )
 
+// reasons say why an answer has no passage.
+var reasons = map[string]string{
+	retrieve.NoMatch:    "nothing here matches the question: say it in other words",
+	retrieve.NoDocument: "no document is left by the filter: check its fields and values",
+	retrieve.EmptyIndex: "this index is empty: index a folder, then ask again",
+}
+
 // ShowAnswer prints a response for people.
 func ShowAnswer(writer io.Writer, answer Answer) {
 	showText(writer, answer)
 	if answer.Reason != "" {
-		fmt.Fprintf(writer, "no passage: %s\n", answer.Reason)
+		fmt.Fprintln(writer, cmp.Or(reasons[answer.Reason], "no passage: "+answer.Reason))
 	}
 	bold := findTerminal(writer)
 	for _, chunk := range answer.Chunks {

@@ -93,7 +93,7 @@ func TestNothingIsQuotedWhereNothingFits(t *testing.T) {
 	}
 	body = `{"index":"docs","chunks":[],"reason":"no_match","answer":{"kind":"none","text":"No data","citations":[]}}`
 	got = ask(t, &queries{bodies: []string{body}}, "--index", "docs")
-	if !strings.HasPrefix(got.out, "no passage: no_match\n") {
+	if !strings.HasPrefix(got.out, "nothing here matches the question: ") {
 		t.Errorf("%s", got.out)
 	}
 }

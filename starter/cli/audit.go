@@ -66,8 +66,8 @@ webhook (failed, reason drift) and counted in unweaver_audit_drift_total.`,
 // showAudit prints what an audit looked at and found.
 func showAudit(w io.Writer, audit core.Audit) {
 	seen := audit.Checked
-	fmt.Fprintf(w, "  part %s of generation %s: %s (%d bytes), %s of %s, %s of %s, %s, %s\n", audit.Sample,
-		audit.Generation, countOf(seen.Segments, "file"), seen.Bytes, countOf(seen.Mentions, "mention"),
+	fmt.Fprintf(w, "  part %s of generation %s: %s (%s), %s of %s, %s of %s, %s, %s\n", audit.Sample,
+		audit.Generation, countOf(seen.Segments, "file"), core.FormatSize(seen.Bytes), countOf(seen.Mentions, "mention"),
 		countOf(seen.Classes, "entity"), countOf(seen.Chunks, "passage"), countOf(seen.Documents, "document"),
 		countOf(seen.Records, "record"), countOf(seen.Vectors, "vector"))
 	if len(audit.Drift) == 0 {

@@ -81,7 +81,7 @@ func showDeletion(w io.Writer, one core.Deletion) {
 		verb = "would be deleted"
 	}
 	fmt.Fprintf(w, "%s %s: %s, %s (%s)", one.Index, verb, countOf(one.Generations, "generation"),
-		countOf(one.Objects, "object"), formatSize(one.Bytes))
+		countOf(one.Objects, "object"), core.FormatSize(one.Bytes))
 	fmt.Fprintf(w, ", %s of vectors, %s\n", countOf(len(one.Collections), "collection"),
 		countOf(one.Records, "entity record"))
 	for _, line := range []struct {

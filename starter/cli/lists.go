@@ -61,7 +61,7 @@ func showCards(w io.Writer, cards []runlog.Card) {
 			last = runsNow(*run)
 		}
 		return fmt.Sprintf("%s\t%s\t%d\t%d\t%d\t%s\t%s\t%d\t%s", card.Index, card.State, card.Documents, card.Chunks,
-			card.Classes, formatSize(card.Bytes), since, card.Problems, last)
+			card.Classes, core.FormatSize(card.Bytes), since, card.Problems, last)
 	})
 	for _, card := range cards {
 		if card.Detail != "" {

@@ -47,7 +47,7 @@ func TestIndexesAreListedByLsAndByStatusWithoutARun(t *testing.T) {
 		got := run(t, fake, command)
 		contains(t, flat(got.out),
 			"index state documents passages entities size age problems last run\n",
-			"docs published 12 81 300 5.0 MB 3 days 2 completed, unchanged\n",
+			"docs published 12 81 300 5.2 MB 3 days 2 completed, unchanged\n",
 			"new not published 0 0 0 0 B - 0 running, extract, 40 %\n")
 		if got.exit != cli.ExitDone {
 			t.Errorf("%s: exit %d", command, got.exit)

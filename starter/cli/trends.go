@@ -81,12 +81,12 @@ func showNights(w io.Writer, trends runlog.Trends) {
 			calls.drawBar(float64(night.Calls)) + fmt.Sprintf(" %d", night.Calls), fmt.Sprint(night.Tokens),
 			cost.drawBar(night.Cost) + " " + moneyOf(night.Cost, night.Currency),
 			seconds.drawBar(night.Seconds) + " " + durationOf(night.Seconds), missedBy(night), fmt.Sprint(night.Letters),
-			formatSize(night.Bytes),
+			core.FormatSize(night.Bytes),
 		}, "\t")
 	})
 	fmt.Fprintf(w, "together: %s, %s, cost %s, %s, %s written\n", countOf(totals.Calls, "call"),
 		countOf(totals.Tokens, "token"), moneyOf(totals.Cost, trends.Nights[len(trends.Nights)-1].Currency),
-		durationOf(totals.Seconds), formatSize(totals.Bytes))
+		durationOf(totals.Seconds), core.FormatSize(totals.Bytes))
 }
 
 func describeOutcome(night core.Night) string {

@@ -45,20 +45,6 @@ func moneyOf(amount float64, currency string) string {
 	return text
 }
 
-// formatSize is a number of bytes for people.
-func formatSize(bytes int64) string {
-	const step = 1024
-	if bytes < step {
-		return fmt.Sprintf("%d B", bytes)
-	}
-	value, unit := float64(bytes), 0
-	for value >= step && unit < 5 {
-		value /= step
-		unit++
-	}
-	return fmt.Sprintf("%.1f %cB", value, " kMGTP"[unit])
-}
-
 // formatAge is a time since, in one unit: "40 s", "12 min", "5 h", "3 days".
 func formatAge(seconds float64) string {
 	switch {

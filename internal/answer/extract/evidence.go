@@ -1,7 +1,9 @@
 package extract
 
 import (
+	"maps"
 	"math"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -93,18 +95,26 @@ func (q question) judgeWindows(chosen []window) (out Evidence) {
 	if len(chosen) == 0 {
 		return out
 	}
-	terms, near := map[string]bool{}, map[string]bool{}
+	terms, near, seen := map[string]bool{}, map[string]bool{}, ""
 	out.Fails = true
 	if q.want != anything && q.want != place {
 		out.unfit = 1
 	}
 	for _, one := range chosen {
 		terms, near = mergeSets(terms, one.terms, one.own), mergeSets(near, one.around, one.preceding)
-		out.Fails = out.Fails && q.want.lacksValue(one.has, one.text)
+		out.Fails = out.Fails && q.lacksValue(one.has, one.text)
 		if one.fits != anything {
 			out.unfit = 0
 		}
 		out.joins = out.joins || one.tied
+		seen += "\n" + one.above + "\n" + one.text
+	}
+	out.Lacks = missingSides(q.words, q.sidesOf(seen))
+	dates := text.MonthsOf(seen)
+	for _, month := range slices.Sorted(maps.Keys(q.months)) {
+		if dates[month] == "" {
+			out.Lacks = append(out.Lacks, q.months[month])
+		}
 	}
 	total, joined := 0.0, 0.0
 	for _, asked := range q.asked {

@@ -1,5 +1,5 @@
 // Package extract answers by quoting, where no model writes an answer: it chooses the sentences, rows or lines of the
-// first passages that add to a question what it asks for. markup.go finds what of a text no reader is shown.
+// first passages that add to a question what it asks for.
 package extract
 
 import (
@@ -12,6 +12,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/retrieve/snippet"
 	"github.com/unweaver/unweaver/internal/text"
+	"github.com/unweaver/unweaver/internal/text/markup"
 )
 
 // Passage is a text in the order in which it was found.
@@ -152,6 +153,7 @@ type window struct {
 	fits                          want
 	has                           found
 	preceding                     map[string]bool
+	above                         string // what stands above it and before it
 	runes                         int
 }
 
@@ -174,6 +176,9 @@ type question struct {
 	said     map[string]bool   // its words, plain
 	dates    map[string]string // its dates as they are said, by their terms
 	want     want
+	measures dimension
+	words    []string          // plain, in order
+	months   map[string]string // with their years, as text.MonthsOf has them
 	asked    []term
 	hints    map[string]bool // terms that say what is wanted
 }
@@ -191,17 +196,23 @@ func readQuestion(language *text.Language, asked string, weigh func(term string)
 		language: language, weight: map[string]float64{}, said: map[string]bool{}, hints: map[string]bool{},
 		dates: map[string]string{},
 	}
-	var words []string
 	for place := range language.Places(asked) {
 		word := language.Plain(asked[place.Start:place.End])
-		words = append(words, word)
+		out.words = append(out.words, word)
 		out.said[word] = true
 	}
-	out.want = out.findWant(words)
+	out.want, out.measures = out.findWant(out.words), asksFor(out.words)
+	if out.measures != 0 && out.want == anything {
+		out.want = number
+	}
+	if out.want != number {
+		out.measures = 0
+	}
 	for _, date := range slices.Backward(text.Dates(asked)) {
 		out.dates[dayTerm(date)] = asked[date.Start:date.End]
 		asked = asked[:date.Start] + dayTerm(date) + asked[date.End:]
 	}
+	out.months = text.MonthsOf(asked)
 	out.asked = out.askedTerms(asked, weigh, unknown)
 	for _, term := range language.Terms(asked) {
 		if language.Stop(term) || text.IsExact(term) || out.weight[term] > 0 || asking[term] != 0 {
@@ -280,7 +291,7 @@ func mergeSets(sets ...map[string]bool) map[string]bool {
 
 // cutWindows of a passage: each piece, and with the one behind it.
 func (q question) cutWindows(place int, passage Passage) []window {
-	passage.Title = stripMarkup(passage.Title, joinPlaces(listMarks(passage.Title)), 0, len(passage.Title))
+	passage.Title = markup.Text(passage.Title)
 	titled, context := q.splitTerms(passage.Title)
 	title := slices.Collect(maps.Keys(titled))
 	_, above := q.splitTerms(passage.File + "\n" + strings.Join(passage.Heading, "\n"))
@@ -295,6 +306,7 @@ func (q question) cutWindows(place int, passage Passage) []window {
 	passed := q.computeShare(whole)
 	var out []window
 	under, before := map[string]bool{}, map[string]bool{}
+	said := passage.Title + "\n" + passage.File + "\n" + strings.Join(passage.Heading, "\n")
 	heading := ""
 	if n := len(passage.Heading); n > 0 {
 		heading = passage.Heading[n-1]
@@ -303,8 +315,10 @@ func (q question) cutWindows(place int, passage Passage) []window {
 		switch piece.kind {
 		case head:
 			under, heading = own[i], piece.text
+			said += "\n" + piece.text
 		case header:
 			under, heading = mergeSets(under, own[i]), strings.TrimPrefix(heading+", "+piece.text, ", ")
+			said += "\n" + piece.text
 		}
 		beaten, tied := compareRows(pieces, own, i)
 		for j := i; piece.kind <= row && !beaten && j < min(i+2, len(pieces)); j++ {
@@ -323,6 +337,7 @@ func (q question) cutWindows(place int, passage Passage) []window {
 			if next.runes > longest {
 				break
 			}
+			next.above = said + "\n" + pieces[max(i-1, 0)].text
 			next.around = mergeSets(context, under)
 			next.held = q.computeShare(next.own)
 			few := next.others < 2 || next.others < 3 && next.held > 0.99
@@ -343,11 +358,11 @@ func (q question) cutWindows(place int, passage Passage) []window {
 			if above := q.chooseLabel(piece.kind, heading, passage.Title, next); above != "" {
 				next.text = above + ": " + next.text
 			}
-			said := next.text
+			body := next.text
 			if q.want == date {
-				said = q.withoutAsides(said)
+				body = q.withoutAsides(body)
 			}
-			if next.has = q.kindsIn(said); q.want.matchesText(next.has) {
+			if next.has = q.kindsIn(body); q.matchesText(next.has) {
 				next.fits = q.want
 				next.own = mergeSets(next.own, q.hints) // a sum of money answers what a thing costs
 				next.held = q.computeShare(next.own)
@@ -411,6 +426,21 @@ func (q question) addsName(sentence string) bool {
 // reference is a number in brackets, which would read as the mark of a passage.
 var reference = regexp.MustCompile(` ?\[(\d+(?:[,–‑ -]+\d+)*)\]`)
 
+// Markup returns what of a text is markup, in code points, in order. A hidden "|" alone parts two cells of a table.
+func Markup(content string) []snippet.Span {
+	var out []snippet.Span
+	at, runes := 0, 0
+	count := func(to int) int {
+		runes += utf8.RuneCountInString(content[at:to])
+		at = to
+		return runes
+	}
+	for _, place := range markup.Join(markup.List(content)) {
+		out = append(out, snippet.Span{Start: count(place[0]), End: count(place[1])})
+	}
+	return out
+}
+
 // Kinds of pieces.
 const (
 	sentence = iota
@@ -437,16 +467,16 @@ var hanging = regexp.MustCompile(`([^\n]{60})\n([ \t]+)`)
 // cutPassage returns the sentences, rows, lines and headings of a passage without markup.
 func cutPassage(language *text.Language, passage Passage) []piece {
 	content := passage.Text
-	lines, within := findMarkup(content)
-	split := language.Statements(hanging.ReplaceAllString(blankHidden(content, joinPlaces(within)), "$1$2\n"))
-	hidden := joinPlaces(append(lines, within...))
+	lines, within := markup.Find(content)
+	split := language.Statements(hanging.ReplaceAllString(markup.Blank(content, markup.Join(within)), "$1$2\n"))
+	hidden := markup.Join(append(lines, within...))
 	code := text.NotProse(content)
 	var out []piece
 	at, apart, open := 0, false, false
 	for _, statement := range split {
 		start, end := at, at+len(statement)
 		at = end
-		shown := stripMarkup(content, hidden, start, end)
+		shown := markup.Strip(content, hidden, start, end)
 		trimmed := strings.TrimSpace(statement)
 		behind := statement[len(strings.TrimRightFunc(statement, unicode.IsSpace)):]
 		blank := strings.Count(behind, "\n") > 1
@@ -467,7 +497,7 @@ func cutPassage(language *text.Language, passage Passage) []piece {
 			continue
 		case stamped:
 			next.kind = sentence
-		case strings.HasPrefix(trimmed, "#"), titling.MatchString(trimmed), shown == passage.Title,
+		case strings.HasPrefix(trimmed, "#"), markup.Titling.MatchString(trimmed), shown == passage.Title,
 			slices.Contains(passage.Heading, shown):
 			next.kind = head
 		case next.cells || silent && !ended:

@@ -56,10 +56,9 @@ func kindsOf(words map[want]string) map[string]want {
 }
 
 var (
-	// measures stand behind how and wie where a number is wanted.
-	measures = kindsOf(map[want]string{number: `many much long old far often high large big tall fast
-viel viele lange alt weit oft hoch gross`})
-	months = kindsOf(map[want]string{date: strings.ReplaceAll(strings.Join(text.Months[:], " "), "may ", "")}) // a verb
+	// measures stand behind how and wie where a number is wanted, beside those of a dimension.
+	measures = kindsOf(map[want]string{number: "many much often large big viel viele oft gross"})
+	months   = kindsOf(map[want]string{date: strings.ReplaceAll(strings.Join(text.Months[:], " "), "may ", "")}) // a verb
 	// moments say when without a date.
 	moments = kindsOf(map[want]string{date: `monday tuesday wednesday thursday friday saturday sunday weekdays
 weekends century morning noon evening night midnight today yesterday tomorrow clock hour hours minute minutes day
@@ -69,7 +68,8 @@ monate monaten jahr jahre jahren heute gestern morgen fruhling sommer herbst lun
 samedi dimanche siecle heures jour jours semaine semaines mois ans annee annees lunes martes miercoles jueves
 viernes sabado domingo siglo hora horas dia dias semana semanas meses ano anos feira seculo`})
 	numerals = kindsOf(map[want]string{number: `two three four five six seven eight nine ten dozen hundred thousand million
-billion half twice`})
+billion half twice eleven twelve fifteen twenty thirty forty fifty sixty seventy eighty ninety zwei drei vier funf
+sechs sieben acht neun zehn elf zwolf dutzend hundert tausend millionen halb`})
 )
 
 // currencies are signs and words of money.
@@ -84,7 +84,8 @@ func (q question) findWant(words []string) want {
 			continue
 		}
 		led = led || choosing[word] != 0 || word == "how" || word == "wie"
-		if (word == "how" || word == "wie") && i+1 < len(words) && measures[words[i+1]] != 0 {
+		next := words[min(i+1, len(words)-1)]
+		if (word == "how" || word == "wie") && (measures[next] != 0 || dimensions[next] != 0) {
 			kind = number
 		} else {
 			kind = asking[word]
@@ -104,12 +105,6 @@ func (q question) findWant(words []string) want {
 	return kind
 }
 
-// dialled is a number of a telephone, and clock a time of day.
-var (
-	dialled = regexp.MustCompile(`\d(?:[ ()/.-]{0,3}\d){4,}`)
-	clock   = regexp.MustCompile(`\b\d{1,2}[:h]\d\d\b|\b\d{1,2} ?[ap]\.?m\b|\bat \d`)
-)
-
 // aside is a further statement of a sentence.
 var aside = regexp.MustCompile(`,? (?:and|und|et|y|e) (\p{Ll}+)[^.!?;]*`)
 
@@ -126,45 +121,76 @@ func (q question) withoutAsides(body string) string {
 }
 
 // found is what of the kinds that are wanted a text has, other than what the question says.
-type found struct{ digits, numeral, year, month, name, initial, currency, mail, phone, clock, moment bool }
+type found struct {
+	digits, numeral, year, month, name, initial, currency, mail, phone, clock, moment bool
+	count                                                                             bool // a number that is no date
+	measured                                                                          dimension
+}
 
 func (q question) kindsIn(body string) (out found) {
-	before := 0
+	undated := withoutDates(body)
+	before, last, year, counted, beside := 0, "", false, false, dimension(0)
 	for at := range q.language.Places(body) {
 		as := body[at.Start:at.End]
 		word := q.language.Plain(as)
 		between := strings.TrimSpace(body[min(before, at.Start):at.Start])
 		begins := before == 0 || between != "" && strings.ContainsRune(ends+":", lastRune(between))
 		before = at.End
+		number := strings.TrimRightFunc(word, unicode.IsLetter)
+		digits := strings.ContainsFunc(as, unicode.IsDigit)
+		if counted || quantities[last] != 0 {
+			out.measured |= units[word]
+		}
+		if digits {
+			out.measured |= units[word[len(number):]] // 12m
+		}
+		if strings.HasPrefix(body[at.End:], "%") || strings.HasPrefix(body[at.End:], " %") {
+			out.measured |= share
+		}
+		beside |= dimensions[word]
+		out.count = out.count || year && q.said[word] // 1975 cases
+		last, year, counted = word, false, false
 		if q.said[word] {
 			continue
 		}
-		digits := strings.ContainsFunc(as, unicode.IsDigit)
 		out.digits = out.digits || digits
+		year = digits && isYear(as)
+		counted = digits && undated[at.Start] != ' ' || numerals[word] != 0
+		out.count = out.count || counted && !year
 		out.numeral = out.numeral || numerals[word] != 0
-		out.year = out.year || digits && utf8.RuneCountInString(as) == 4
+		out.year = out.year || year
 		out.moment = out.moment || moments[word] != 0
 		out.month = out.month || months[word] != 0
 		for part := range strings.SplitSeq(as, "_") { // of the name of a column
-			out.currency = out.currency || currencies[q.language.Plain(part)] != 0
+			plain := q.language.Plain(part)
+			out.currency = out.currency || currencies[plain] != 0
+			beside |= dimensions[plain]
 		}
 		if r, _ := utf8.DecodeRuneInString(as); unicode.IsUpper(r) && !q.language.Common(word) {
 			out.name, out.initial = out.name || !begins, out.initial || begins
 		}
 	}
 	signed := strings.ContainsFunc(body, func(r rune) bool { return unicode.Is(unicode.Sc, r) })
-	out.currency = out.digits && (out.currency || signed)
-	out.phone = dialled.MatchString(body)
+	if out.currency = out.digits && (out.currency || signed); out.currency {
+		out.measured |= sum
+	}
+	if out.count {
+		out.measured |= beside
+	}
+	if out.year { // of what began then
+		out.measured |= beside & (age | duration)
+	}
+	out.phone = hasPhone(body)
 	out.clock = clock.MatchString(body)
 	out.mail = strings.ContainsRune(body, '@')
 	return out
 }
 
 // matchesText reports whether a text has what is wanted.
-func (want want) matchesText(has found) bool {
-	switch want {
+func (q question) matchesText(has found) bool {
+	switch q.want {
 	case number:
-		return has.digits || has.numeral
+		return (has.digits || has.numeral) && (q.measures == 0 || q.measures&has.measured != 0)
 	case date:
 		return has.month || has.year || has.clock
 	case name, place:
@@ -180,17 +206,20 @@ func (want want) matchesText(has found) bool {
 }
 
 // lacksValue reports whether a text has nothing that could be what is wanted.
-func (want want) lacksValue(has found, body string) bool {
-	switch want {
+func (q question) lacksValue(has found, body string) bool {
+	switch q.want {
 	case number, money:
-		return !has.digits && !has.numeral
+		if q.measures != 0 {
+			return q.measures&has.measured == 0
+		}
+		return !has.count && !has.numeral
 	case date:
 		latin := strings.ContainsFunc(body, func(r rune) bool { return unicode.Is(unicode.Latin, r) })
 		return !has.year && !has.month && !has.clock && !has.moment && (latin || !has.digits)
 	case name:
 		return !has.name && !has.initial && strings.ContainsFunc(body, unicode.IsLower) // other scripts have no capitals
 	case mail, phone:
-		return !want.matchesText(has)
+		return !q.matchesText(has)
 	}
 	return false
 }

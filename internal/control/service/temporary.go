@@ -62,7 +62,7 @@ func probeDisks(folders []string, manifest *core.Manifest) (string, error) {
 			need += segment.Bytes
 		}
 	}
-	wanted := "; a build may write about " + sizeOf(need)
+	wanted := "; a build may write about " + core.FormatSize(need)
 	var text []string
 	seen := map[uint64]bool{}
 	for _, folder := range folders {
@@ -70,7 +70,7 @@ func probeDisks(folders []string, manifest *core.Manifest) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		free := fmt.Sprintf("%s has %s free", folder, sizeOf(space.Free))
+		free := fmt.Sprintf("%s has %s free", folder, core.FormatSize(space.Free))
 		if space.Free < need {
 			return "", fault.StoreFull.At("find room in", folder).Because(free + wanted).
 				Advise("free disk space: a build waits where a disk is full")
@@ -103,16 +103,16 @@ func publishedManifest(ctx context.Context, artifacts blob.Store, name string) *
 
 func judgeSpace(space scratch.Space, name string, manifest *core.Manifest) (string, error) {
 	need := temporaryNeed(manifest)
-	wanted := fmt.Sprintf("a build of %s needs about %s", name, sizeOf(need))
+	wanted := fmt.Sprintf("a build of %s needs about %s", name, core.FormatSize(need))
 	if manifest == nil {
 		wanted = fmt.Sprintf("a first build needs about %s and %s a million passages",
-			sizeOf(need), sizeOf(needCopies*needChunk*1_000_000))
+			core.FormatSize(need), core.FormatSize(needCopies*needChunk*1_000_000))
 	}
 	kind := ""
 	if space.Memory {
 		kind = ", in memory (a tmpfs)"
 	}
-	text := fmt.Sprintf("%s has %s free%s; %s, there and in each worker's", space.Folder, sizeOf(space.Free), kind, wanted)
+	text := fmt.Sprintf("%s has %s free%s; %s, there and in each worker's", space.Folder, core.FormatSize(space.Free), kind, wanted)
 	if space.Free >= need {
 		return text, nil
 	}
@@ -122,13 +122,4 @@ func judgeSpace(space scratch.Space, name string, manifest *core.Manifest) (stri
 		advice = "put the folder on a disk: worker.cache_dir or UNWEAVER_CACHE_DIR, in a container a volume"
 	}
 	return "", fault.StoreFull.At("find temporary room in", space.Folder).Because(text).Advise(advice)
-}
-
-// sizeOf is a number of bytes for people.
-func sizeOf(bytes int64) string {
-	const unit = 1 << 10
-	if bytes < unit*unit*unit {
-		return fmt.Sprintf("%d MiB", (bytes+unit*unit-1)/(unit*unit))
-	}
-	return fmt.Sprintf("%.1f GiB", float64(bytes)/(unit*unit*unit))
 }

@@ -22,12 +22,12 @@ func TestTheTemporaryFolderIsComparedWithWhatABuildNeeds(t *testing.T) {
 		fails    bool
 		says     []string
 	}{
-		"room":                {scratch.Space{Free: 20 << 30}, built, false, []string{"/t has 20.0 GiB free;", "docs needs about 9.2 GiB"}},
-		"too little":          {scratch.Space{Free: 9 << 30}, built, true, []string{"9.0 GiB free", "9.2 GiB", "UNWEAVER_CACHE_DIR"}},
+		"room":                {scratch.Space{Free: 20 << 30}, built, false, []string{"/t has 21 GB free;", "docs needs about 9.9 GB"}},
+		"too little":          {scratch.Space{Free: 9 << 30}, built, true, []string{"9.7 GB free", "9.9 GB", "UNWEAVER_CACHE_DIR"}},
 		"a tmpfs with room":   {scratch.Space{Free: 20 << 30, Memory: true}, built, false, []string{"in memory (a tmpfs)"}},
 		"a tmpfs without":     {scratch.Space{Free: 4 << 30, Memory: true}, built, true, []string{"a tmpfs", "a volume"}},
-		"nothing built":       {scratch.Space{Free: 1 << 30}, nil, false, []string{"256 MiB and 11.4 GiB a million passages"}},
-		"nothing and no room": {scratch.Space{Free: 1 << 20}, nil, true, []string{"1 MiB free"}},
+		"nothing built":       {scratch.Space{Free: 1 << 30}, nil, false, []string{"268 MB and 12 GB a million passages"}},
+		"nothing and no room": {scratch.Space{Free: 1 << 20}, nil, true, []string{"1.0 MB free"}},
 	} {
 		c.space.Folder = "/t"
 		text, err := judgeSpace(c.space, "docs", c.manifest)

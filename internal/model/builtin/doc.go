@@ -8,7 +8,7 @@ import "github.com/unweaver/unweaver/internal/text"
 // Versions of the rules; a change of what is extracted, shortened or embedded raises them, since they are part of
 // identities. Answers are part of none.
 const (
-	ChatModel     = "rules-5"
+	ChatModel     = "rules-6"
 	EmbedderModel = "hashing-3"
 )
 

@@ -16,7 +16,7 @@ import (
 // What these rules find in English passages is in indexes: where this sum changes, the version must.
 // Promises: 75.
 func TestNamesInEnglishAreThoseOfTheirVersion(t *testing.T) {
-	const want = "b47c596da34b78d074d064c5ae63b41f6f7357b7f3f9259cdea52d5b41e3a31d"
+	const want = "5a8c8f351a0309263c772e8cc14553a8b8c5c4a71ac22466b36640d87f545dad"
 	file, err := os.Open("../../../testdata/musique/corpus.jsonl")
 	require.NoError(t, err)
 	defer func() { _ = file.Close() }()

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/unweaver/unweaver/internal/text"
+	"github.com/unweaver/unweaver/internal/text/markup"
 	"github.com/unweaver/unweaver/internal/text/names"
 )
 
@@ -110,7 +111,7 @@ func englishNames(sents []string) *extraction {
 func describeNames(language *text.Language, sents, found []string) []Entity {
 	folded, shown := make([]*names.Text, len(sents)), make([]string, len(sents))
 	for i, s := range sents {
-		folded[i], shown[i] = names.NewTextOf(language, s), beginningOf(strings.Join(strings.Fields(s), " "), maxSentence)
+		folded[i], shown[i] = names.NewTextOf(language, s), beginningOf(markup.Prose(s), maxSentence)
 	}
 	found = found[:min(len(found), maxNames)]
 	out, size := make([]Entity, 0, len(found)), 0

@@ -113,7 +113,7 @@ func TestNamesWithoutSpacesAreDescribed(t *testing.T) {
 func TestModelsOfALanguageHaveNamesOfTheirOwn(t *testing.T) {
 	english, german := builtin.Chat{}.Info(), builtin.Chat{Language: "de"}.Info()
 	if english.Model != builtin.ChatModel || english != (builtin.Chat{Language: "en"}).Info() ||
-		german.Model != "rules-5 de/2" {
+		german.Model != "rules-6 de/2" {
 		t.Errorf("%v, %v", english, german)
 	}
 	embedder := builtin.Embedder{Language: "de"}

@@ -132,8 +132,8 @@ func formatEnrichments(r core.Report) part {
 			out.lines = append(out.lines, toCount(failed)+" pairs of names are undecided, as the model gave no answer of use. "+
 				again)
 		default:
-			out.lines = append(out.lines, toCount(failed)+" passages have no questions, as the model gave no answer of use: they "+
-				"are compared by their texts. "+again)
+			out.lines = append(out.lines, toCount(failed)+" passages have no questions, as the model gave no answer of use: "+
+				"they are compared by their texts. "+again)
 		}
 		if same := one.Counts["same"]; one.Name == "aliases" && same > 0 {
 			out.lines = append(out.lines, toCount(same)+" of them may be one entity less each: unweaver aliases suggest prints "+
@@ -252,7 +252,7 @@ func formatEstimate(r core.Report) part {
 		{"embed calls", r.Planned.Embed, float64(r.Calls.Embed), number},
 		{"tokens", r.Planned.Tokens, float64(r.Tokens.Sum()), number},
 		{"cost", r.Planned.Cost, r.Cost, amount},
-		{"time", r.Planned.Seconds, r.Seconds - r.IdleSeconds, toDuration},
+		{"time", r.Planned.Seconds, r.Worked(), toDuration},
 	} {
 		if line.want.High == 0 && line.actual == 0 {
 			continue

@@ -178,8 +178,8 @@ func Pacing(
 	return total, measurePace(accounts, total, state, now), nil
 }
 
-// measurePace returns the pace, by what processes did lately in the time in which they worked: what a run paused, waited or lay still
-// because its process was killed does not count. A process that has counted nothing for long does not get on.
+// measurePace returns the pace, by what processes did lately in the time in which they worked: what a run paused, waited
+// or lay still because its process was killed does not count. A process that has counted nothing for long does not get on.
 func measurePace(accounts map[string][]byte, total Account, state core.RunState, now time.Time) core.Pace {
 	stage := state.Stage
 	shown := total.Done[stage] + max(0, total.Again[stage])

@@ -3,6 +3,7 @@ package runlog
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -42,7 +43,7 @@ type Summary struct {
 	Published  bool       `json:"published"`
 	Started    time.Time  `json:"started"`
 	Ended      *time.Time `json:"ended,omitempty"`
-	Seconds    float64    `json:"seconds"`
+	Seconds    float64    `json:"seconds" doc:"that it worked: pauses and waits are left out"`
 	Documents  int64      `json:"documents"`
 	Chunks     int64      `json:"chunks"`
 	Classes    int64      `json:"classes"`
@@ -52,6 +53,7 @@ type Summary struct {
 	Currency   string     `json:"currency,omitempty" doc:"of the cost; left out: that of the configured prices"`
 	Problems   int64      `json:"problems"`
 	Version    string     `json:"version,omitempty" doc:"of the program that ended it"`
+	Gone       bool       `json:"gone,omitempty" doc:"its report is gone: these figures are all that is kept of it"`
 }
 
 // Summarize returns a run as lists show it.
@@ -66,16 +68,27 @@ func Summarize(work Run) Summary {
 	return Summary{
 		Run: work.Run, Index: work.Index, Generation: work.Generation, Kind: kind, Status: work.Status, Reason: work.Reason,
 		Stage: work.Stage, Overall: work.Overall, Unchanged: work.Unchanged, Published: work.Published, Started: work.Started,
-		Ended: work.Ended, Seconds: work.Seconds, Documents: work.Documents, Chunks: work.Chunks, Classes: work.Classes,
+		Ended: work.Ended, Seconds: work.Worked(), Documents: work.Documents, Chunks: work.Chunks, Classes: work.Classes,
 		Calls: work.Calls.Sum(), Tokens: work.Tokens.Prompt + work.Tokens.Completion + work.Tokens.Embedding,
 		Cost: work.Cost, Currency: work.Currency, Problems: max(work.ProblemsTotal, int64(len(work.Problems))),
 		Version: work.Version,
 	}
 }
 
+// ofNight is a build whose report is gone, as lists show it.
+func ofNight(index string, night core.Night) Summary {
+	ended := night.Started.Add(time.Duration(night.Seconds * float64(time.Second)))
+	return Summary{
+		Run: night.Run, Index: index, Generation: night.Generation, Kind: KindBuild, Status: night.Status,
+		Reason: night.Reason, Overall: 1, Unchanged: night.Unchanged, Published: night.Published, Started: night.Started,
+		Ended: &ended, Seconds: night.Seconds, Documents: night.Documents, Chunks: night.Chunks, Calls: night.Calls,
+		Tokens: night.Tokens, Cost: night.Cost, Currency: night.Currency, Problems: night.Failed, Gone: true,
+	}
+}
+
 // List gives the runs of an index, the one that began last first: those that go on, the newest restore and audit, and
-// those whose reports are still there (of runs that gave no generation they stay for two weeks). limit bounds how many
-// reports are read, the newest of them; 0 reads all.
+// those that ended, as nights.json and the reports have them. limit bounds how many reports are read, the newest of
+// them; 0 reads all.
 func (s Source) List(ctx context.Context, index string, limit int) ([]Summary, error) {
 	if !core.ValidIndex(index) {
 		return nil, fault.InvalidParam.At("list runs of", fault.Quoted(index)).Because("it is no name of an index")
@@ -83,6 +96,17 @@ func (s Source) List(ctx context.Context, index string, limit int) ([]Summary, e
 	reports, err := s.listReports(ctx, index)
 	if err != nil {
 		return nil, err
+	}
+	nights, err := s.readNights(ctx, index)
+	if err != nil {
+		return nil, err
+	}
+	gone := map[string]Summary{}
+	for _, night := range nights.Nights {
+		gone[night.Run] = ofNight(index, night)
+	}
+	for _, report := range reports {
+		delete(gone, report.run)
 	}
 	if limit > 0 && len(reports) > limit {
 		reports = reports[:limit]
@@ -92,6 +116,7 @@ func (s Source) List(ctx context.Context, index string, limit int) ([]Summary, e
 		return nil, err
 	}
 	for name := range live {
+		delete(gone, name)
 		reports = slices.DeleteFunc(reports, func(report reported) bool { return report.run == name })
 	}
 	found := make([]Summary, len(reports))
@@ -114,9 +139,7 @@ func (s Source) List(ctx context.Context, index string, limit int) ([]Summary, e
 	if err != nil {
 		return nil, err
 	}
-	for _, work := range live {
-		found = append(found, work)
-	}
+	found = slices.AppendSeq(slices.AppendSeq(found, maps.Values(live)), maps.Values(gone))
 	found = slices.DeleteFunc(found, func(work Summary) bool { return work.Run == "" })
 	slices.SortFunc(found, func(one, two Summary) int {
 		return cmp.Or(two.Started.Compare(one.Started), cmp.Compare(two.Run, one.Run))

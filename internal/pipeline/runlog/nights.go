@@ -43,9 +43,8 @@ func (s Source) Trends(ctx context.Context, index string, most int) (Trends, err
 	if !core.ValidIndex(index) {
 		return out, fault.InvalidParam.At("read the nights of", fault.Quoted(index)).Because("it is no name of an index")
 	}
-	var kept core.Nights
-	_, err := blob.ReadJSON(ctx, s.Artifacts, artifact.Index{Name: index}.NightsKey(), &kept)
-	if artifact.IsDamage(err) {
+	kept, err := s.readNights(ctx, index)
+	if err == nil && len(kept.Nights) == 0 {
 		kept, err = s.reportedNights(ctx, index, most)
 	}
 	if err != nil {
@@ -61,6 +60,15 @@ func (s Source) Trends(ctx context.Context, index string, most int) (Trends, err
 		out.Totals.addNight(night)
 	}
 	return out, nil
+}
+
+// readNights reads the nights that an index keeps: none where they are not kept yet, or are damaged.
+func (s Source) readNights(ctx context.Context, index string) (kept core.Nights, err error) {
+	_, err = blob.ReadJSON(ctx, s.Artifacts, artifact.Index{Name: index}.NightsKey(), &kept)
+	if artifact.IsDamage(err) {
+		return core.Nights{}, nil
+	}
+	return kept, err
 }
 
 // reportedNights makes nights of the reports that are there: of installations that kept none.

@@ -118,6 +118,34 @@ func shown(list []runlog.Summary) string {
 	return strings.Join(out, ", ")
 }
 
+// A build whose report is gone is listed with what is kept of it, for as long as the trends count it.
+func TestRunsAndTrendsAreOfTheSameBuilds(t *testing.T) {
+	s := source()
+	kept, gone := report("g2", core.StatusCompleted, 2), report("g1", core.StatusHeld, 1)
+	kept.Seconds, kept.IdleSeconds, gone.Seconds = 33, 28, 7
+	ended(t, s, kept)
+	nights := core.Nights{Nights: []core.Night{gone.Night(), kept.Night()}}
+	raw, err := json.Marshal(nights)
+	require.NoError(t, err)
+	put(t, s, index.NightsKey(), string(raw))
+	trends, err := s.Trends(t.Context(), "docs", 30)
+	require.NoError(t, err)
+	for _, limit := range []int{0, 2} {
+		runs, err := s.List(t.Context(), "docs", limit)
+		require.NoError(t, err)
+		require.Len(t, runs, len(trends.Nights))
+		for i, run := range runs {
+			night := trends.Nights[len(runs)-1-i]
+			assert.Equal(t, []any{night.Run, night.Seconds, night.Status, night.Run == "docs/g1"},
+				[]any{run.Run, run.Seconds, run.Status, run.Gone})
+		}
+	}
+	put(t, s, index.NightsKey(), "{") // damaged: the reports are left
+	runs, err := s.List(t.Context(), "docs", 0)
+	require.NoError(t, err)
+	assert.Len(t, runs, 1)
+}
+
 func TestALogHasWhatTheStoresHoldAndAsMuchAsIsRead(t *testing.T) {
 	s := source()
 	var lines strings.Builder

@@ -380,7 +380,7 @@ func TestOutputOfThisVersion(t *testing.T) {
 	})
 	res := r.all()
 	got := fmt.Sprintf("%s %s: %s", document.ParserVersion, chunk.ChunkerVersion, res.Hashes.Content.Digest().Short(16))
-	if got != "parse/10 chunk/1: d709ddbf9da3df56" {
+	if got != "parse/11 chunk/1: d709ddbf9da3df56" {
 		t.Errorf("got %s", got)
 	}
 }

@@ -37,6 +37,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/join"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 	"github.com/unweaver/unweaver/internal/text"
+	"github.com/unweaver/unweaver/internal/text/markup"
 	"github.com/unweaver/unweaver/internal/text/names"
 )
 
@@ -246,7 +247,7 @@ func leadOf(chunk string) string {
 		chunk = strings.ToValidUTF8(chunk[:8<<10], "")
 	}
 	sentences := text.Sentences(chunk)
-	out := strings.Join(strings.Fields(strings.Join(sentences[:min(3, len(sentences))], "")), " ")
+	out := markup.Prose(strings.Join(sentences[:min(3, len(sentences))], ""))
 	if utf8.RuneCountInString(out) <= leadRunes {
 		return out
 	}
@@ -470,7 +471,8 @@ func (x *item) addFallback(reason string, parity bool) {
 	if runes := []rune(start); len(runes) > leadRunes {
 		start = string(runes[:leadRunes])
 	}
+	start = cmp.Or(markup.Prose(start), strings.Join(strings.Fields(start), " ")) // of marks alone
 	x.out.Entities = []rows.Entity{
-		{Name: x.chunk.Title + " " + x.chunk.ID.String()[:8], Description: strings.Join(strings.Fields(start), " ")},
+		{Name: x.chunk.Title + " " + x.chunk.ID.String()[:8], Description: start},
 	}
 }

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"strings"
 
@@ -182,10 +181,10 @@ func (p *planner) refuseTwin(doc planned) {
 		p.problems.add(fault.DuplicateRow, doc.row.Object, listedTwice(doc.row.Object).Error(), false)
 		return
 	}
-	err := fault.DuplicateRow.At("read", formatPlace(doc.row.Object, doc.row.Line)).
-		Because(fmt.Sprintf("line %d has the same id and is the document", doc.twin)).
+	err := fault.DuplicateRow.At("read", p.formatPlace(doc.row.Object, doc.row.Line)).
+		Because(p.countedIn(doc.row.Object, doc.twin) + " has the same id and is the document").
 		Advise("give every row an id of its own")
-	p.problems.add(fault.DuplicateRow, formatPlace(doc.row.Object, doc.row.Line), err.Error(), false)
+	p.problems.add(fault.DuplicateRow, p.formatPlace(doc.row.Object, doc.row.Line), err.Error(), false)
 }
 
 func (p *planner) failDocument(doc *planned, code fault.Code, detail string, standing bool) {

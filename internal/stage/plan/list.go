@@ -2,6 +2,7 @@ package plan
 
 import (
 	"context"
+	"errors"
 
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/core"
@@ -92,7 +93,11 @@ func (l *listing) listRange(ctx context.Context, after, until string) error {
 			Modified: info.Modified,
 			Archived: info.Archived,
 		}
-		if !kind.HasRows() {
+		records, err := l.listsRecords(ctx, row)
+		if err != nil {
+			return err
+		}
+		if !kind.HasRows() && !records {
 			l.addListed(core.ObjectKey(info.Key), firstReading, row)
 			continue
 		}
@@ -213,16 +218,20 @@ func (l *listing) readRows(ctx context.Context, row rows.Plan, kind document.Kin
 		row.ETag, row.Size, row.Modified = seen.ETag, seen.Size, seen.Modified
 		return reading.readAll(ctx, row, kind, seen)
 	})
-	if fault.Is(err, fault.DocumentChanged) {
+	if mixed := errors.Is(err, document.ErrMixed); mixed || fault.Is(err, fault.DocumentChanged) {
 		l.forgetReading(reading)
 		l.takeReading(row.Object, noReading)
+		if mixed {
+			l.addListed(core.ObjectKey(row.Object), noReading, row)
+			return nil
+		}
 		return l.noteUnusable(row.Object, err)
 	}
 	if reading.number > firstReading {
 		l.takeReading(row.Object, reading.number)
 	}
 	if err == nil && reading.listed == 0 && len(reading.refused) == 0 {
-		l.noteEmpty(row.Object)
+		l.noteBroken(row.Object, fault.EmptyDocument)
 	}
 	reading.reportRefused()
 	if err != nil && ctx.Err() == nil {
@@ -231,12 +240,51 @@ func (l *listing) readRows(ctx context.Context, row rows.Plan, kind document.Kin
 	return err
 }
 
-// noteEmpty records an object without a row: that is no problem of a new one, and where the parent has rows they are
-// lost.
-func (p *planner) noteEmpty(object string) {
+// listsRecords reports whether a .json may be a list of records, by its beginning. What the parent has of one that
+// cannot be read, or holds nothing, is lost, not removed.
+func (l *listing) listsRecords(ctx context.Context, row rows.Plan) (records bool, err error) {
+	if row.Kind != string(document.JSON) {
+		return false, nil
+	}
+	empty := false
+	if err = l.archivedFault(row); row.Archived == "" {
+		records, empty, err = l.peekRecords(ctx, row)
+	}
+	code, ofObject := blameError(err)
+	switch {
+	case err == nil && !empty:
+	case ctx.Err() != nil || err != nil && !ofObject:
+		return false, errors.Join(ctx.Err(), err)
+	case code == fault.DocumentChanged:
+		return true, nil // readRows reads it until it is at rest
+	case empty:
+		l.noteBroken(row.Object, fault.EmptyDocument)
+	case err != nil:
+		l.noteBroken(row.Object, code)
+	}
+	return records, nil
+}
+
+func (l *listing) peekRecords(ctx context.Context, row rows.Plan) (records, empty bool, err error) {
+	body, err := stage.Open(ctx, l.Corpus, infoOf(row))
+	if err != nil {
+		return false, false, err
+	}
+	defer func() { _ = body.Close() }() // only its beginning counts
+	text, err := l.decodeBody(row, document.JSON, body)
+	if err != nil {
+		return false, false, err
+	}
+	records, empty = document.ListsRecords(text)
+	return records, empty, nil
+}
+
+// noteBroken records an object that gives no row: that is no problem of a new one, and where the parent has rows they
+// are lost.
+func (p *planner) noteBroken(object string, code fault.Code) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.broken[object] = fault.EmptyDocument
+	p.broken[object] = code
 }
 
 // infoOf returns the object of a row as the listing had it.

@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -386,5 +388,41 @@ func TestUnitsCoverThePlan(t *testing.T) {
 	}
 	if len(res.Units) != 3 || total != 12_000 {
 		t.Errorf("%+v", res.Units)
+	}
+}
+
+// The objects of a .json list are documents, as lines of a .jsonl are; any other .json is one document. What cannot be
+// read, or is empty, removes none of them.
+func TestAListOfRecordsIsADocumentEach(t *testing.T) {
+	two := `[{"id":"1","text":"one"}, {"id":"2","text":"two"}]`
+	x := newIndex(t, map[string]string{
+		"list.json": two, "one.json": `{"text":"one"}`, "mixed.json": `[{"id":"1"},{"id":"2"},3]`, "numbers.json": "[1]",
+		"packed.json.gz": gzipped(t, two), "twice.json": `[{"id":"7"},{"id":"7"}]`,
+	})
+	res := x.night(nil)
+	planned := maps.Collect(x.planned())
+	want := "list.json#1 list.json#2 mixed.json numbers.json one.json packed.json.gz#1 packed.json.gz#2 twice.json#7"
+	if keys := slices.Sorted(maps.Keys(planned)); strings.Join(keys, " ") != want || res.Listed != 8 || res.Refused != 1 ||
+		!strings.Contains(res.Problems[0].Detail, "record 1 has the same id") {
+		t.Errorf("%v %+v", keys, res)
+	}
+	if row := planned["list.json#2"]; row.Kind != "jsonl" || string(row.Record) != `{"id":"2","text":"two"}` {
+		t.Errorf("%+v", row)
+	}
+	for content, want := range map[string]plan.Result{
+		two:                       {Documents: 8},
+		`[{"id":"1","text":"o`:    {Documents: 6, Lost: 2},
+		"":                        {Documents: 7, Lost: 2},
+		"[]":                      {Documents: 7, Lost: 2},
+		`[{"id":"1","text":"x"}]`: {Documents: 7, Diff: core.Diff{Changed: 1, Removed: 1}},
+		`{"id":"1"}`:              {Documents: 7, Diff: core.Diff{Added: 1, Removed: 2}},
+	} {
+		x.corpus.Set("list.json", content)
+		got, err := x.plan(t.Context())
+		want.Diff.Same = got.Diff.Same
+		if err != nil || got.Documents != want.Documents || got.Lost != want.Lost ||
+			len(content) > 4 && content != two && want.Lost == 0 && got.Diff != want.Diff {
+			t.Errorf("%s: %+v %v", content, got, err)
+		}
 	}
 }

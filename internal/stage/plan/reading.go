@@ -54,21 +54,19 @@ func (r *rowReading) readAll(ctx context.Context, row rows.Plan, kind document.K
 }
 
 func (r *rowReading) parseRows(ctx context.Context, row rows.Plan, kind document.Kind, body io.Reader) error {
-	plain, err := document.Gunzip(body, row.Gzip, row.Object, r.Limits)
-	if err != nil {
-		return err
-	}
-	plain = document.Transcode(plain, kind, stage.EncodingOf(r.Spec, row.Object))
-	text, err := document.Decode(plain, row.Object)
+	text, err := r.decodeBody(row, kind, body)
 	if err != nil {
 		return err
 	}
 	return document.Rows(text, kind, row.Object, r.Limits, func(read document.Row) error {
 		if read.Err != nil {
-			r.refuseRow(formatPlace(row.Object, read.Line), read.Err)
+			r.refuseRow(r.formatPlace(row.Object, read.Line), read.Err)
 			return ctx.Err()
 		}
 		one := row
+		if kind == document.JSON {
+			one.Kind = string(document.JSONL) // from here on a record is a record
+		}
 		one.Line, one.Record, one.Size = read.Line, read.Canonical, int64(len(read.Canonical))
 		one.Version = sha256.Sum256(read.Canonical)
 		r.listed++
@@ -77,7 +75,26 @@ func (r *rowReading) parseRows(ctx context.Context, row rows.Plan, kind document
 	})
 }
 
-func formatPlace(object string, line int) string { return fmt.Sprintf("%s line %d", object, line) }
+// decodeBody returns the text of an object.
+func (p *planner) decodeBody(row rows.Plan, kind document.Kind, body io.Reader) (io.Reader, error) {
+	plain, err := document.Gunzip(body, row.Gzip, row.Object, p.Limits)
+	if err != nil {
+		return nil, err
+	}
+	return document.Decode(document.Transcode(plain, kind, stage.EncodingOf(p.Spec, row.Object)), row.Object)
+}
+
+// formatPlace names a row of an object: its line, or the number of its record in a .json.
+func (p *planner) formatPlace(object string, line int) string {
+	return object + " " + p.countedIn(object, line)
+}
+
+func (p *planner) countedIn(object string, line int) string {
+	if kind, _, _ := stage.TypeOf(p.Spec, object); kind == document.JSON {
+		return fmt.Sprintf("record %d", line)
+	}
+	return fmt.Sprintf("line %d", line)
+}
 
 func (r *rowReading) refuseRow(where string, err error) {
 	if len(r.refused) == maxRefused {

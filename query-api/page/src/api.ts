@@ -193,6 +193,7 @@ export interface Run {
   diff?: Record<string, number>
   problems?: Problem[] | number // of a list: how many
   problems_total?: number
+  gone?: boolean // of a list: its report is gone
   documents_failed?: number
   chunks_failed?: number
   stale?: number

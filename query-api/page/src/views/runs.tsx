@@ -64,7 +64,11 @@ export function Runs({ route }: { route: Route }) {
           label="Runs"
           columns={['Run', 'Status', 'Began', '#Took', ...(paid ? ['#Cost'] : []), '#Problems']}
           rows={data.items.map((run) => [
-            <a href={href(index, 'runs', partOf(run))}>{run.generation ?? partOf(run)}</a>,
+            run.gone ? (
+              (run.generation ?? partOf(run))
+            ) : (
+              <a href={href(index, 'runs', partOf(run))}>{run.generation ?? partOf(run)}</a>
+            ),
             <>
               <State name={run.status} />
               {!over(run.status) && run.overall !== undefined && (

@@ -1,4 +1,4 @@
-// How the last runs went: a bar a run, a picture a figure. What was zero in all of them is left out.
+// How the last builds went: a bar a build, a picture a figure. What was zero in all of them is left out.
 
 import { api, Failure, type Night } from '../api'
 import { bytes, count, duration, money, percent, plural, when } from '../format'
@@ -32,7 +32,7 @@ const tone = (night: Night): string => {
   return night.unchanged ? 'quiet' : 'good'
 }
 
-const fewest = 3 // runs that make a trend
+const fewest = 3 // builds that make a trend
 const gap = 2
 const high = 56
 
@@ -48,7 +48,7 @@ function Bars({ figure, nights }: { figure: Figure; nights: Night[] }) {
       <figcaption>
         {figure.name} <b>{now}</b>
       </figcaption>
-      <svg width={width} height={high} role="img" aria-label={`${figure.name} of ${plural(nights.length, 'run')}, last ${now}`}>
+      <svg width={width} height={high} role="img" aria-label={`${figure.name} of ${plural(nights.length, 'build')}, last ${now}`}>
         {nights.map((night, i) => {
           const value = figure.of(night)
           const tall = value > 0 ? Math.max(2, (value / most) * (high - 2)) : 1
@@ -81,7 +81,7 @@ export function Trends({ index }: { index: string }) {
   ].filter(Boolean)
   return (
     <section class="trends" aria-label="Trends">
-      <h2>The last {plural(nights.length, 'run')}</h2>
+      <h2>The last {plural(nights.length, 'build')}</h2>
       <p class="meta">
         {ends.map((end) => `${count(totals[end])} ${end}`).join(', ')} · together {sums.join(', ')}
       </p>

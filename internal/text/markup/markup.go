@@ -1,13 +1,13 @@
-package extract
+// Package markup finds what of a text no reader is shown: the marks of Markdown and reStructuredText, tags, and
+// commands of roff and LaTeX.
+package markup
 
 import (
 	"cmp"
 	"regexp"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
-	"github.com/unweaver/unweaver/internal/retrieve/snippet"
 	"github.com/unweaver/unweaver/internal/text"
 )
 
@@ -22,7 +22,8 @@ var inline = map[byte]*regexp.Regexp{
 	'[': newForm(`(\[)[ \t]*!\[[^\]]*\](?:\([^)]*\)|\[[^\]]*\])[ \t]*(\](?:\([^)]*\)|\[[^\]]*\]))|` +
 		`(\[)(?:[^\[\]]|\[[^\[\]]*\])*(\]\([^()]*(?:\([^()]*\)[^()]*)*\))`),
 	'\\': newForm("(\\\\)[\\\\`*_{}\\[\\]()#+.!|<>~-]"),
-	'`':  newForm("(`+)[^`]+(`+)"),
+	'`':  newForm("(`)[^`<>]+?( *<[^<>`]*>`__?)|(`+)[^`]+(`+(?:__?\\b)?)"), // of RST a link ends with an underscore
+	':':  newForm("(:[a-z][a-z:-]*:`)[^`<>]+?((?: *<[^<>`]*>)?`)"),         // a role of RST
 	'*':  newForm(strong),
 	'_':  newForm(strong),
 }
@@ -50,7 +51,7 @@ func newForm(expression string) *regexp.Regexp { return regexp.MustCompile(`^(?:
 // only where the character stands that it begins with.
 func firstMark(line string) []int {
 	for at := 0; at < len(line); at++ {
-		next := strings.IndexAny(line[at:], "<&![\\`*_")
+		next := strings.IndexAny(line[at:], "<&![\\`*_:")
 		if next < 0 {
 			return nil
 		}
@@ -84,19 +85,22 @@ func shiftPlaces(places []int, by int) []int {
 	return places
 }
 
-// titling begins a heading of roff or LaTeX, setting a line of roff in another font: of their lines these have text.
+// Titling begins a heading of roff or LaTeX, setting a line of roff in another font: of their lines these have text.
 var (
-	titling = newForm(`\.S[HS][ \t]+|\\(?:chapter|(?:sub)*section|title)\*?\{`)
+	Titling = newForm(`\.S[HS][ \t]+|\\(?:chapter|(?:sub)*section|title)\*?\{`)
 	setting = newForm(`\.(?:[BIR][BIR]?|IP)[ \t]+`)
 )
+
+// field is a line of RST that names a setting alone.
+var field = newForm(`:[a-z-]+:$`)
 
 // parting is a tag that begins or ends a line.
 var parting = regexp.MustCompile(`^</?(?i:blockquote|br|center|dd|details|div|dl|dt|h[1-6]|hr|li|ol|p|pre|summary|` +
 	`table|tbody|td|th|thead|tr|ul)\b`)
 
-// findMarkup returns the places of a text, in bytes, that are marks of Markdown or tags: what a reader is not shown.
+// Find returns the places of a text, in bytes, that are marks of Markdown or tags: what a reader is not shown.
 // lines are those that begin or part lines, the others stand within. Of fenced code the fences alone are marks.
-func findMarkup(content string) (lines, within [][2]int) {
+func Find(content string) (lines, within [][2]int) {
 	fenced := false
 	for at := 0; at < len(content); {
 		line, _, _ := strings.Cut(content[at:], "\n")
@@ -106,7 +110,7 @@ func findMarkup(content string) (lines, within [][2]int) {
 			fenced = !fenced
 		}
 		switch {
-		case fence || !fenced && (definition.MatchString(line) ||
+		case fence || !fenced && (field.MatchString(trimmed) || definition.MatchString(line) ||
 			len(trimmed) > 2 && strings.Trim(trimmed, "|:-=*_ \t") == ""):
 			lines = append(lines, [2]int{at, at + len(line)})
 		case !fenced:
@@ -124,7 +128,7 @@ func findMarkup(content string) (lines, within [][2]int) {
 func findLineMarks(line string, at int) (out [][2]int) {
 	body := strings.TrimLeft(line, " \t")
 	start := len(line) - len(body)
-	mark := titling.FindString(body) + setting.FindString(body)
+	mark := Titling.FindString(body) + setting.FindString(body)
 	switch {
 	case body == "":
 	case mark != "" || text.Directive(body):
@@ -184,8 +188,8 @@ func findInnerMarks(line string, at int) (out [][2]int) {
 	return out
 }
 
-// joinPlaces sorts places and joins those that overlap. Those that only touch stay apart.
-func joinPlaces(places [][2]int) [][2]int {
+// Join sorts places and joins those that overlap. Those that only touch stay apart.
+func Join(places [][2]int) [][2]int {
 	slices.SortFunc(places, func(a, b [2]int) int { return cmp.Or(a[0]-b[0], b[1]-a[1]) })
 	var out [][2]int
 	for _, place := range places {
@@ -198,29 +202,14 @@ func joinPlaces(places [][2]int) [][2]int {
 	return out
 }
 
-// listMarks returns every mark of a text, in bytes.
-func listMarks(content string) [][2]int {
-	lines, within := findMarkup(content)
+// List returns every mark of a text, in bytes.
+func List(content string) [][2]int {
+	lines, within := Find(content)
 	return append(lines, within...)
 }
 
-// Markup returns what of a text is markup, in code points, in order. A hidden "|" alone parts two cells of a table.
-func Markup(content string) []snippet.Span {
-	var out []snippet.Span
-	at, runes := 0, 0
-	count := func(to int) int {
-		runes += utf8.RuneCountInString(content[at:to])
-		at = to
-		return runes
-	}
-	for _, place := range joinPlaces(listMarks(content)) {
-		out = append(out, snippet.Span{Start: count(place[0]), End: count(place[1])})
-	}
-	return out
-}
-
-// blankHidden returns a text with spaces in place of what is hidden.
-func blankHidden(content string, hidden [][2]int) string {
+// Blank returns a text with spaces in place of what is hidden.
+func Blank(content string, hidden [][2]int) string {
 	out := []byte(content)
 	for _, place := range hidden {
 		for i := place[0]; i < place[1]; i++ {
@@ -230,9 +219,9 @@ func blankHidden(content string, hidden [][2]int) string {
 	return string(out)
 }
 
-// stripMarkup returns a part of a text, in bytes, without its markup and in one line. Cells of a table are parted by
+// Strip returns a part of a text, in bytes, without its markup and in one line. Cells of a table are parted by
 // dots.
-func stripMarkup(content string, hidden [][2]int, start, end int) string {
+func Strip(content string, hidden [][2]int, start, end int) string {
 	var out strings.Builder
 	first, _ := slices.BinarySearchFunc(hidden, start+1, func(place [2]int, at int) int { return place[1] - at })
 	for _, place := range hidden[first:] {
@@ -252,3 +241,12 @@ func stripMarkup(content string, hidden [][2]int, start, end int) string {
 	out.WriteString(content[start:end])
 	return strings.Join(strings.Fields(out.String()), " ")
 }
+
+// Text returns a text without its markup, in one line.
+func Text(content string) string { return Strip(content, Join(List(content)), 0, len(content)) }
+
+// bullets begin an item of a list.
+var bullets = regexp.MustCompile(`(?m)^[ \t]*[-*+] +`)
+
+// Prose returns a text without its markup and the bullets of its lists, in one line.
+func Prose(content string) string { return Text(bullets.ReplaceAllString(content, "")) }
