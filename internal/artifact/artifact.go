@@ -1,4 +1,4 @@
-// Package artifact lays out what the artifact store holds (docs/contract.md, Artifacts): paths, segments named by
+// Package artifact lays out what the artifact store holds (docs/reference/formats.md, Artifacts): paths, segments named by
 // content, scratch files of runs, manifests and the pointer. It knows no technology; blob.Store does.
 package artifact
 

@@ -95,7 +95,7 @@ type Result struct {
 	Entities []Entity
 	Reason   string // where there are no chunks
 	Degraded []string
-	// Confidence is the calibrated chance that one of the first five chunks says what was asked for (docs/retrieval.md,
+	// Confidence is the calibrated chance that one of the first five chunks says what was asked for (docs/explain/retrieval.md,
 	// Confidence); nil: it is not known.
 	Confidence *float64
 	Notes      []Note // for the context, beside passages
@@ -193,7 +193,7 @@ func (r *Request) Context() context.Context { return r.ctx }
 func (r *Request) Allows(chunk *liveset.Chunk) bool { return r.allowed.allowsChunk(chunk) }
 
 // chanceSimilarity is what words that mean nothing reach with the built-in embedder by chance, in indexes of up to
-// 20,000 classes: of 300 questions of random letters, 296 stayed below (docs/retrieval.md, Confidence).
+// 20,000 classes: of 300 questions of random letters, 296 stayed below (docs/explain/retrieval.md, Confidence).
 const chanceSimilarity = 0.25
 
 // chooseFloor is the similarity below which a question whose words are not indexed matches nothing. A negative

@@ -23,7 +23,7 @@ import (
 	"github.com/unweaver/unweaver/internal/telemetry/observe"
 )
 
-var update = flag.Bool("update", false, "write docs/operations/metrics.md")
+var update = flag.Bool("update", false, "write docs/reference/metrics.md")
 
 func TestTheReferenceListsEveryMetric(t *testing.T) {
 	path := filepath.Join("..", "..", "docs", "operations", "metrics.md")

@@ -33,7 +33,7 @@ type Problem struct {
 
 const problemBase = "https://unweaver.dev/problems/"
 
-// statuses of the codes that a query can meet (docs/contract.md, HTTP).
+// statuses of the codes that a query can meet (docs/reference/formats.md, HTTP).
 var statuses = map[fault.Code]int{
 	fault.Usage:            http.StatusBadRequest,
 	fault.Unauthorized:     http.StatusUnauthorized,

@@ -16,9 +16,9 @@ import (
 	"github.com/unweaver/unweaver/query-api/api"
 )
 
-const referencePath = "../../docs/http.md"
+const referencePath = "../../docs/guides/api.md"
 
-// referenceHead is what docs/http.md says that the description has no place for.
+// referenceHead is what docs/guides/api.md says that the description has no place for.
 const referenceHead = "# HTTP reference\n\n<!-- Written by: go test ./query-api/api -run " +
 	"TestTheDescriptionIsTheOneInTheRepository -update -->\n\n" + `Routes, parameters and errors, for ` +
 	"developers. Generate clients\nfrom `/openapi.json`.\n" + `
@@ -65,7 +65,7 @@ Lists, except models, are ` + "`{\"items\": […], \"next_cursor\": \"…\"}`" +
 Reads of themes, documents, passages and entities take ` + "`?generation`" + `; the default is the current one.
 `
 
-// common are the parameters that the head of docs/http.md describes.
+// common are the parameters that the head of docs/guides/api.md describes.
 var common = []string{"limit", "cursor", "generation"}
 
 // elsewhere are the fields that other pages describe.
@@ -84,7 +84,7 @@ type referenceField struct {
 	Items       schemaRef
 }
 
-// newReference renders docs/http.md from the description.
+// newReference renders docs/guides/api.md from the description.
 func newReference(t *testing.T) string {
 	t.Helper()
 	var d struct {
@@ -173,7 +173,7 @@ func sorted[T any](of map[string]T) (out []string) {
 	return out
 }
 
-// compareReference fails where docs/http.md is not what the description says.
+// compareReference fails where docs/guides/api.md is not what the description says.
 func compareReference(t *testing.T) {
 	t.Helper()
 	got := newReference(t)
@@ -182,5 +182,5 @@ func compareReference(t *testing.T) {
 	}
 	want, err := os.ReadFile(referencePath)
 	require.NoError(t, err)
-	assert.Equal(t, string(want), got, "docs/http.md is not what the description says: run go test ./query-api/api -update")
+	assert.Equal(t, string(want), got, "docs/guides/api.md is not what the description says: run go test ./query-api/api -update")
 }

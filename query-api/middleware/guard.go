@@ -1,5 +1,5 @@
 // Package middleware stands before the routes of query-api: who asks, from which page, for which host, how fast, and
-// how slowly (docs/contract.md, HTTP). It knows nothing of indexes; handlers ask it what the caller may.
+// how slowly (docs/reference/formats.md, HTTP). It knows nothing of indexes; handlers ask it what the caller may.
 //
 //	guard.go   the policy, and the order in which a request is looked at
 //	cors.go    pages of other origins that may ask

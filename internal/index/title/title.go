@@ -1,5 +1,5 @@
 // Package title says in fixed width which classes the title of a document names, so that a walk knows which chunk a
-// class is the subject of without reading the document (docs/contract.md, Artifacts).
+// class is the subject of without reading the document (docs/reference/formats.md, Artifacts).
 package title
 
 import (
