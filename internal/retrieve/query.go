@@ -86,7 +86,9 @@ type Timing struct{ Search, Ballots, Election time.Duration }
 const (
 	NoMatch    = "no_match"
 	NoDocument = "no_document" // filter and without leave none
-	EmptyIndex = "empty_index"
+	// UnknownField is NoDocument by a field of metadata that no document of the generation has: probably a wrong name.
+	UnknownField = "unknown_field"
+	EmptyIndex   = "empty_index"
 )
 
 // Result of a query.
@@ -157,6 +159,9 @@ func (s Searcher) Run(ctx context.Context, generation *Generation, query Query) 
 	explain, err := method.Run(request)
 	if err == nil && len(result.Chunks) == 0 && request.allowed.allowsNone() {
 		result.Reason = NoDocument
+		if request.allowed.namesUnknownField() {
+			result.Reason = UnknownField
+		}
 	}
 	if err != nil || result.Reason != "" {
 		return result, err

@@ -63,6 +63,7 @@ func OpenAPI(methods *retrieve.Registry) []byte {
 			schema["description"] = text
 		}
 	}
+	all.describeFields()
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
