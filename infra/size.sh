@@ -55,7 +55,7 @@ count() { # count NAME FILES... prints the words and the number of Markdown file
   local files; files=$(cat)
   printf '%-22s %8d %8d\n' "$1" "$(printf '%s\n' "$files" | xargs -r cat | wc -w)" "$(printf '%s\n' "$files" | grep -c . || true)"
 }
-generated='docs/(reference/)?(cli|configuration|metrics)\.md'
+generated='docs/(reference/)?(cli|configuration|metrics|api|errors)\.md'
 git ls-files README.md | count README.md
 git ls-files '*.md' ':!query-api/page' | grep -vE "^($generated|README\.md)$" | count 'written by hand'
 git ls-files '*.md' | grep -E "^$generated$" | count generated

@@ -26,7 +26,7 @@ import (
 var update = flag.Bool("update", false, "write docs/reference/metrics.md")
 
 func TestTheReferenceListsEveryMetric(t *testing.T) {
-	path := filepath.Join("..", "..", "docs", "operations", "metrics.md")
+	path := filepath.Join("..", "..", "docs", "reference", "metrics.md")
 	want := telemetry.Reference()
 	if *update {
 		require.NoError(t, os.WriteFile(path, []byte(want), 0o644))

@@ -262,7 +262,7 @@ func codesOf(status int) string {
 	}
 	text := strings.Join(codes, ", ")
 	if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests {
-		text += " (see Retry-After)"
+		text += " (with Retry-After where waiting helps)"
 	}
 	return text
 }
