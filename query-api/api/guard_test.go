@@ -329,10 +329,10 @@ func TestAQueryKeyIsNotToldOfTheInside(t *testing.T) {
 func TestAKeyNarrowsWhatItsCallerMayWhereNoneIsRequired(t *testing.T) {
 	l := lock(t, func(_ *fixture, config *api.Config) { config.Policy.Required = false })
 	key := l.key(access.Request{Scope: access.Query, Index: "sampl?"})
-	for path, want := range map[string]int{"/readyz": 403, "/v1/indexes/sample": 200, "/v1/indexes/other": 404} {
+	for path, want := range map[string]int{"/metrics": 403, "/v1/indexes/sample": 200, "/v1/indexes/other": 404} {
 		assert.Equal(t, want, l.send("GET", path, "", bearer(key.Text)...).Code, "%s", path)
 	}
-	assert.Equal(t, 200, l.send("GET", "/readyz", "", bearer("sk-something")...).Code, "a text that is no key")
+	assert.Equal(t, 200, l.send("GET", "/metrics", "", bearer("sk-something")...).Code, "a text that is no key")
 }
 
 func TestLimitsOfAKeyAreKept(t *testing.T) {
