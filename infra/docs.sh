@@ -10,7 +10,8 @@ cp README.md "$DOCS/index.md"
 cp SECURITY.md CHANGELOG.md "$DOCS"
 here=https://github.com/unweaver/unweaver/blob/main
 find "$DOCS" -name '*.md' -exec sed -i.bak -E \
-  -e 's#\]\((\.\./)+README\.md#](index.md#g' -e 's#\]\(\.\./\.\./(SECURITY|CHANGELOG)\.md#](../\1.md#g' \
+  -e 's#\]\(\.\./README\.md#](index.md#g' -e 's#\]\(\.\./\.\./README\.md#](../index.md#g' \
+  -e 's#\]\(\.\./\.\./(SECURITY|CHANGELOG)\.md#](../\1.md#g' \
   -e 's#([(/])decisions\)#\1decisions/README.md)#g' {} +
 for page in index SECURITY CHANGELOG; do
   sed -i.bak -E -e "s#\]\(((infra|testdata)/[^)]*|LICENSE)\)#]($here/\1)#g" \
