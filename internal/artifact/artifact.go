@@ -305,8 +305,8 @@ func sumOf(id string) string {
 	return hex.EncodeToString(sum[:4])
 }
 
-// StoreID returns the random identity of an artifact store, and writes nothing: to ask whether the store answers it takes
-// one request. A store without an identity is fault.StoreDown: it was moved away or emptied, or never opened.
+// StoreID returns the random identity of an artifact store, and writes nothing: it takes one request, to ask whether the
+// store answers. A store without an identity is fault.StoreDown: it was moved away or emptied, or never opened.
 func StoreID(ctx context.Context, store blob.Store) (string, error) {
 	id, err := readID(ctx, store, storeFile)
 	if !isNoID(err) {

@@ -124,7 +124,7 @@ func TestTheDescriptionIsCompleteAndItsExamplesAreRight(t *testing.T) {
 	}
 }
 
-// checkItems fails where a schema of arrays does not say of what: generators of clients leave out all that refers to it.
+// checkItems fails where a schema of arrays does not say of what: generators of clients drop all that refers to it.
 func checkItems(t *testing.T, at string, schema any) {
 	switch schema := schema.(type) {
 	case map[string]any:

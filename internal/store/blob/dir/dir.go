@@ -66,8 +66,8 @@ func Open(root string) (*Store, error) {
 	return &Store{root: root, mark: filepath.Join(root, tmpDir)}, nil
 }
 
-// checkRoot returns an error where the store itself is missing: moved away, or not mounted. Without it an object of such
-// a store would pass for one that was never written, and its listing for an empty one.
+// checkRoot returns an error where the store itself is missing: moved away, or not mounted. Else an object of such a
+// store would pass for one that was never written, and its listing for an empty one.
 func (s *Store) checkRoot() error {
 	_, err := os.Stat(s.mark)
 	switch {
