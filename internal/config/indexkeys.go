@@ -237,7 +237,7 @@ var indexKeys = []key{
 	},
 	{
 		path:     "indexes.*.parity",
-		meaning:  "as the reference implementation, to compare with the paper (contract.md, Parity)",
+		meaning:  "as the reference implementation, to compare with the paper (formats.md, Parity)",
 		example:  "true",
 		rebuilds: paysParity,
 		rule:     allowAnything(),
