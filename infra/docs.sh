@@ -9,7 +9,7 @@ cp -R docs/. "$DOCS"
 cp README.md "$DOCS/index.md"
 cp SECURITY.md CHANGELOG.md "$DOCS"
 here=https://github.com/unweaver/unweaver/blob/main
-find "$DOCS" -name '*.md' -exec sed -i.bak -E \
+find "$DOCS" -name '*.md' -exec sed -i.bak -E -e 's/^```sh no-run$/```sh/' \
   -e 's#\]\(\.\./README\.md#](index.md#g' -e 's#\]\(\.\./\.\./README\.md#](../index.md#g' \
   -e 's#\]\(\.\./\.\./(SECURITY|CHANGELOG)\.md#](../\1.md#g' \
   -e 's#([(/])decisions\)#\1decisions/README.md)#g' {} +
