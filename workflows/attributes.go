@@ -28,7 +28,7 @@ func (r *run) upsertAttributes(ctx workflow.Context, status string) error {
 		ctx,
 		IndexAttribute.ValueSet(r.Index),
 		GenerationAttribute.ValueSet(r.Generation),
-		StageAttribute.ValueSet(r.stage),
+		StageAttribute.ValueSet(r.now.stage),
 		StatusAttribute.ValueSet(status),
 	)
 }

@@ -109,7 +109,7 @@ func (b *backfill) publishBackfill(ctx workflow.Context) error {
 		if err := b.recordNote(ctx, note); err != nil {
 			return err
 		}
-		if b.asked {
+		if b.steering.wish == wishPause {
 			return &halted{cause{code: codePaused}}
 		}
 		why, err := b.runBuild(ctx, next)
@@ -135,12 +135,12 @@ func (b *backfill) runBuild(ctx workflow.Context, next Build) (why string, err e
 		ParentClosePolicy:   enums.PARENT_CLOSE_POLICY_REQUEST_CANCEL,
 		Priority:            temporal.Priority{PriorityKey: BackfillLevel, FairnessKey: next.Index},
 	})
-	b.below, b.child = &next, BuildID(next.Index, next.Generation)
-	defer func() { b.below, b.child = nil, "" }()
+	b.publisher, b.now.child = &next, BuildID(next.Index, next.Generation)
+	defer func() { b.publisher, b.now.child = nil, "" }()
 	begun := workflow.ExecuteChildWorkflow(building, BuildIndexName, next)
 	waiting, done := workflow.NewDisconnectedContext(ctx) // a build that is cancelled is waited for
 	defer done()
-	if err := workflow.Await(waiting, func() bool { return begun.IsReady() || b.asked }); err != nil {
+	if err := workflow.Await(waiting, func() bool { return begun.IsReady() || b.steering.wish == wishPause }); err != nil {
 		return "", err
 	}
 	if !begun.IsReady() {
@@ -150,7 +150,7 @@ func (b *backfill) runBuild(ctx workflow.Context, next Build) (why string, err e
 	switch why := causeOf(err); {
 	case ctx.Err() != nil:
 		return "", ctx.Err()
-	case err != nil && why.code == codeCancelled && b.asked:
+	case err != nil && why.code == codeCancelled && b.steering.wish == wishPause:
 		return whyPaused, nil
 	case err != nil && why.code == codeCancelled:
 		return whyYielded, nil

@@ -102,7 +102,7 @@ func (b *build) beginAnew(ref string) {
 		b.Anew = "untold"
 	}
 	b.plan, b.chunked, b.parts, b.outcome = Planned{}, Chunked{}, Extracted{}, Outcome{}
-	b.tries++ // stages need ids of their own
+	b.now.tries++ // stages need ids of their own
 }
 
 // runStages does what follows the lease.
@@ -195,11 +195,11 @@ func (b *build) runStep(ctx workflow.Context, s step) error {
 		return b.runActivity(ctx, s.activity, s.items(b), unit, &b.outcome)
 	case s.name == "segment" && count == 0: // WriteSegments alone
 	case count == 1 && s.alone:
-		if b.left == nil {
+		if b.now.left == nil {
 			if err := b.runActivity(ctx, s.activity, s.items(b), unit, nil); err != nil {
 				return err
 			}
-			b.left = &StageResult{} // a pause in what follows does not run it again
+			b.now.left = &StageResult{} // a pause in what follows does not run it again
 		}
 	default:
 		in := StageInput{Build: b.Build, Stage: s.name, Activity: s.activity, Units: count, Items: s.items(b)}

@@ -29,13 +29,13 @@ func (r *run) listenCommands(ctx workflow.Context) error {
 
 func (r *run) mayPause() error {
 	switch {
-	case r.phase == PhaseEnding || r.cancelling:
+	case r.phase == PhaseEnding || r.steering.cancelling:
 		return newRefusal("the run is ending: it cannot be paused any more")
 	case r.phase == PhasePaused:
 		return newRefusal("the run is paused already (%s)", r.code)
-	case r.phase == PhasePausing || r.asked || r.busy == UpdatePause:
+	case r.phase == PhasePausing || r.steering.wish == wishPause || r.steering.writing == UpdatePause:
 		return newRefusal("the run is pausing already: what is in flight ends first")
-	case r.busy != "":
+	case r.steering.writing != "":
 		return newRefusal("the run is being resumed: try again in a moment")
 	}
 	return nil
@@ -43,11 +43,11 @@ func (r *run) mayPause() error {
 
 func (r *run) mayResume(in Resume) error {
 	switch {
-	case r.phase == PhaseEnding || r.cancelling:
+	case r.phase == PhaseEnding || r.steering.cancelling:
 		return newRefusal("the run is ending: it cannot be resumed any more")
-	case r.busy == UpdateResume:
+	case r.steering.writing == UpdateResume:
 		return newRefusal("the run is being resumed already")
-	case r.phase == PhaseRunning && !r.asked && r.busy != UpdatePause:
+	case r.phase == PhaseRunning && r.steering.wish != wishPause && r.steering.writing != UpdatePause:
 		return newRefusal("the run is not paused: it goes on by itself")
 	}
 	budget := in.Budget
@@ -73,7 +73,7 @@ func (r *run) mayCancel() error {
 	switch {
 	case r.phase == PhaseEnding:
 		return newRefusal("the run is ending by itself: it cannot be cancelled any more")
-	case r.cancelling:
+	case r.steering.cancelling:
 		return newRefusal("the run is being cancelled already")
 	}
 	return nil
@@ -89,18 +89,18 @@ func (r *run) writeCommand(ctx workflow.Context, command string, budget *Budget)
 func (r *run) writeSteer(ctx workflow.Context, steer Steer, reported *Stopped) error {
 	ctx, done := workflow.NewDisconnectedContext(ctx)
 	defer done()
-	if err := r.steer.Lock(ctx); err != nil {
+	if err := r.steering.lock.Lock(ctx); err != nil {
 		return err
 	}
-	defer r.steer.Unlock()
-	if r.cancelling && steer.Command != UpdateCancel { // it came while this one waited
+	defer r.steering.lock.Unlock()
+	if r.steering.cancelling && steer.Command != UpdateCancel { // it came while this one waited
 		return newRefusal("the run is being cancelled")
 	}
 	steer.Build = r.Build
 	err := executeActivity(withSteer(ctx, r.Build), SteerRun, steer, reported)
 	below := steer.Command == UpdatePause || steer.Command == UpdateCancel
-	if err == nil && r.below != nil && below {
-		ends := Steer{Build: *r.below, Command: UpdateCancel}
+	if err == nil && r.publisher != nil && below {
+		ends := Steer{Build: *r.publisher, Command: UpdateCancel}
 		err = executeActivity(withSteer(ctx, r.Build), SteerRun, ends, nil)
 	}
 	return err
@@ -113,8 +113,8 @@ func withReceipt[In any](obey func(workflow.Context, In) error) func(workflow.Co
 
 // endCommand is the end of what write wrote, unless a later command is being written down already.
 func (r *run) endCommand(command string) {
-	if r.busy == command {
-		r.busy = ""
+	if r.steering.writing == command {
+		r.steering.writing = ""
 	}
 }
 
@@ -123,22 +123,23 @@ func (r *run) endCommand(command string) {
 func (r *run) isIdle() bool { return r.phase == PhasePaused || r.phase == PhaseWaiting }
 
 func (r *run) obeyPause(ctx workflow.Context) (Stopped, error) {
-	r.busy, r.undone = UpdatePause, false
+	r.steering.writing = UpdatePause
+	r.steering.forgetResume()
 	defer r.endCommand(UpdatePause)
 	stopped, err := r.writeCommand(ctx, UpdatePause, nil)
-	if err != nil && (!r.isIdle() || r.cancelling) {
+	if err != nil && (!r.isIdle() || r.steering.cancelling) {
 		return Stopped{}, err
 	}
-	r.asked = true
+	r.steering.wish = wishPause
 	return stopped, nil
 }
 
 // obeyResume lets a run that is paused or waits go on, and takes back a pause that has not taken effect yet.
 func (r *run) obeyResume(ctx workflow.Context, in Resume) error {
-	r.busy = UpdateResume
+	r.steering.writing = UpdateResume
 	defer r.endCommand(UpdateResume)
 	// The stores may tell people of the pause before the workflow hears that it is written down.
-	settled := func() bool { return r.phase != PhasePausing && !r.noting || r.cancelling }
+	settled := func() bool { return r.phase != PhasePausing && !r.steering.noting || r.steering.cancelling }
 	if err := workflow.Await(ctx, settled); err != nil {
 		return err
 	}
@@ -150,23 +151,23 @@ func (r *run) obeyResume(ctx workflow.Context, in Resume) error {
 	if _, err := r.writeCommand(ctx, UpdateResume, budget); err != nil {
 		return err
 	}
-	if r.cancelling || r.phase == PhaseEnding {
+	if r.steering.cancelling || r.phase == PhaseEnding {
 		return newRefusal("the run ended before it could be resumed")
 	}
 	if budget != nil {
 		r.Budget = budget
 	}
-	r.asked, r.undone, r.outage = false, true, outage{}
+	r.steering.wish, r.outage = wishResume, outage{}
 	r.code, r.phase = "", PhaseRunning
 	return nil
 }
 
 func (r *run) obeyCancel(ctx workflow.Context) (Stopped, error) {
-	r.cancelling = true
+	r.steering.cancelling = true
 	idle := r.isIdle()
 	stopped, err := r.writeCommand(ctx, UpdateCancel, nil)
 	if err != nil && (!idle || !r.isIdle()) {
-		r.cancelling = false
+		r.steering.cancelling = false
 		return Stopped{}, err
 	}
 	// Activities may see the command, and the run end by it, before it is acknowledged.

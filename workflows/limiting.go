@@ -36,7 +36,7 @@ func (r *run) mayLimit() error {
 	switch {
 	case r.Spec == "":
 		return newRefusal("the run has no models to limit")
-	case r.phase == PhaseEnding || r.cancelling:
+	case r.phase == PhaseEnding || r.steering.cancelling:
 		return newRefusal("the run is ending: it cannot be limited any more")
 	}
 	return nil

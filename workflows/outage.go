@@ -35,8 +35,8 @@ func (r *run) shouldWait(code string) bool {
 	if !waited[code] {
 		return false
 	}
-	if r.left != nil && r.left.Done > r.outage.done { // it got on since: this is another outage
-		r.outage = outage{done: r.left.Done}
+	if r.now.left != nil && r.now.left.Done > r.outage.done { // it got on since: this is another outage
+		r.outage = outage{done: r.now.left.Done}
 	}
 	return r.outage.waited < r.Shape.Outage
 }
@@ -52,27 +52,27 @@ func (r *run) waitOutage(ctx workflow.Context, why cause) (next cause, err error
 	}
 	r.outage.Tries++
 	r.outage.Next, r.outage.waited = now.Add(delay), r.outage.waited+delay
-	r.phase, r.code, r.noting = PhaseWaiting, why.code, true
+	r.phase, r.code, r.steering.noting = PhaseWaiting, why.code, true
 	about := r.outage.Waiting
 	end := End{
 		Build: r.Build, Status: statusWaiting, Reason: why.code, Ref: why.ref, Detail: why.detail, Waiting: &about,
 	}
 	noted := executeActivity(withNote(ctx, r.Build), r.endActivity, end, nil)
-	r.noting = false
+	r.steering.noting = false
 	if noted != nil && ctx.Err() != nil { // else the store that would tell of the wait is what is waited for
 		return cause{}, ctx.Err()
 	}
 	if err := r.upsertAttributes(ctx, statusWaiting); err != nil {
 		return cause{}, err
 	}
-	over := func() bool { return r.phase != PhaseWaiting || r.asked }
+	over := func() bool { return r.phase != PhaseWaiting || r.steering.wish == wishPause }
 	if _, err := workflow.AwaitWithTimeout(ctx, delay, over); err != nil {
 		return cause{}, err
 	}
 	if !over() {
 		// Written down like a person's resume, which takes the old problems away, and shows whether stores answer.
 		_, failed := r.writeCommand(ctx, UpdateResume, nil)
-		if err := workflow.Await(ctx, func() bool { return !r.cancelling }); err != nil {
+		if err := workflow.Await(ctx, func() bool { return !r.steering.cancelling }); err != nil {
 			return cause{}, err
 		}
 		if next = causeOf(failed); failed != nil && !over() && waited[next.code] {

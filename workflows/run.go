@@ -27,27 +27,52 @@ type run struct {
 	endActivity string
 	phase       Phase
 	code        string // that pauses the run
-	stage       string
-	left        *StageResult // of the stage in progress, when it paused
-	total       int          // units of the stage in progress
-	child       string       // workflow that runs them
-	tries       int          // a resumed stage needs a new id
-	asked       bool         // a person asked for a pause
-	undone      bool         // a person took the pause back before the step in progress ended by it
-	busy        string       // the pause or resume that is being written down
-	outage      outage       // that the step in progress waits for
-	noting      bool         // the wait is being written down
-	cancelling  bool
 	status      string // that the run ends with
+	now         current
+	steering    steering
+	outage      outage // that the step in progress waits for
 	notices     int    // of a webhook
 	cancel      workflow.CancelFunc
-	steer       workflow.Mutex // one command at a time is written down
-	below       *Build         // of a backfill: the build that publishes it, which a pause ends too
+	publisher   *Build // of a backfill: the build that publishes it, which a pause ends too
+}
+
+// current is what a run knows of the stage in progress.
+type current struct {
+	stage string
+	left  *StageResult // when it paused
+	units int
+	child string // workflow that runs them
+	tries int    // a resumed stage needs a new id
+}
+
+// steering is what people asked of a run, and what of that is being written down.
+type steering struct {
+	lock       workflow.Mutex // one command at a time is written down
+	wish       wish
+	writing    string // the pause or resume that is being written down
+	noting     bool   // a wait is being written down
+	cancelling bool   // a cancel is being written down, or is
+}
+
+// wish is what a person asked for last, while it has not taken effect.
+type wish int
+
+const (
+	wishNone   wish = iota
+	wishPause       // the step in progress ends, and the run pauses
+	wishResume      // the pause was taken back before the step in progress ended by it
+)
+
+// forgetResume drops a resume that has taken effect.
+func (s *steering) forgetResume() {
+	if s.wish == wishResume {
+		s.wish = wishNone
+	}
 }
 
 // executeRun does the work of a run, obeys commands meanwhile and records how it ends, even when it was cancelled.
 func (r *run) executeRun(ctx workflow.Context, work func(workflow.Context) (End, error)) (Outcome, error) {
-	r.phase, r.steer = PhaseRunning, workflow.NewMutex(ctx)
+	r.phase, r.steering.lock = PhaseRunning, workflow.NewMutex(ctx)
 	working, cancel := workflow.WithCancel(ctx)
 	r.cancel = cancel
 	if err := r.listenCommands(ctx); err != nil {
@@ -117,14 +142,14 @@ func (b Build) validateInput() error {
 
 // runPausable does a step; while it ends with a code that can be mended, the run waits to be resumed and does it again.
 func (r *run) runPausable(ctx workflow.Context, stage string, step func(workflow.Context) error) error {
-	r.stage, r.left, r.total, r.child, r.outage = stage, nil, 1, "", outage{}
+	r.now, r.outage = current{stage: stage, units: 1, tries: r.now.tries}, outage{}
 	if err := r.upsertAttributes(ctx, statusRunning); err != nil {
 		return err
 	}
 	for {
 		var err error
-		r.undone = false
-		if r.asked {
+		r.steering.forgetResume()
+		if r.steering.wish == wishPause {
 			err = &halted{cause{code: codePaused}}
 		} else {
 			err = step(ctx)
@@ -144,20 +169,20 @@ func (r *run) runPausable(ctx workflow.Context, stage string, step func(workflow
 
 // holdRun keeps a run that cannot go on: for a while where time may mend the cause, else until a person resumes it.
 func (r *run) holdRun(ctx workflow.Context, why cause) error {
-	r.child = ""
-	r.tries++
+	r.now.child = ""
+	r.now.tries++
 	for why.code != "" {
 		// A resume that is being written down takes the pause back that it came after.
-		if err := workflow.Await(ctx, func() bool { return r.busy != UpdateResume }); err != nil {
+		if err := workflow.Await(ctx, func() bool { return r.steering.writing != UpdateResume }); err != nil {
 			return err
 		}
 		var err error
 		switch {
-		case why.code == codePaused && r.undone && !r.asked:
+		case why.code == codePaused && r.steering.wish == wishResume:
 			return nil
 		case !r.shouldWait(why.code):
 			return r.pauseRun(ctx, why)
-		case r.asked: // what a person asked for counts
+		case r.steering.wish == wishPause: // what a person asked for counts
 			return nil
 		}
 		if why, err = r.waitOutage(ctx, why); err != nil {
@@ -171,7 +196,7 @@ func (r *run) holdRun(ctx workflow.Context, why cause) error {
 func (r *run) pauseRun(ctx workflow.Context, why cause) error {
 	r.phase, r.code = PhasePausing, why.code
 	// A cancel that is being written down ends the run: it must not look paused in between.
-	if err := workflow.Await(ctx, func() bool { return !r.cancelling }); err != nil {
+	if err := workflow.Await(ctx, func() bool { return !r.steering.cancelling }); err != nil {
 		return err
 	}
 	end := End{Build: r.Build, Status: statusPaused, Reason: why.code, Ref: why.ref, Detail: why.detail}
@@ -191,22 +216,22 @@ func (r *run) pauseRun(ctx workflow.Context, why cause) error {
 // runUnits runs the units of a stage in a child workflow. Called again after a pause it runs those that are left, in a
 // child of another id; called again when all are finished it does nothing.
 func (r *run) runUnits(ctx workflow.Context, id string, in StageInput) error {
-	r.total = in.Units
-	if r.left != nil {
-		if len(r.left.Pending) == 0 {
+	r.now.units = in.Units
+	if r.now.left != nil {
+		if len(r.now.left.Pending) == 0 {
 			return nil
 		}
-		in.Pending, in.Partial, in.Done = r.left.Pending, r.left.Partial, r.left.Done
+		in.Pending, in.Partial, in.Done = r.now.left.Pending, r.now.left.Partial, r.now.left.Done
 	}
-	if r.tries > 0 {
-		id += fmt.Sprintf("/retry-%02d", r.tries)
+	if r.now.tries > 0 {
+		id += fmt.Sprintf("/retry-%02d", r.now.tries)
 	}
-	r.child = id
+	r.now.child = id
 	var result StageResult
 	if err := workflow.ExecuteChildWorkflow(withChild(ctx, id), StageName, in).Get(ctx, &result); err != nil {
 		return err
 	}
-	r.left, r.child = &result, ""
+	r.now.left, r.now.child = &result, ""
 	if result.Paused != "" {
 		return &halted{cause{result.Paused, result.Ref, result.Detail}}
 	}
@@ -245,8 +270,8 @@ func (r *run) endOf(ctx workflow.Context, err error) End {
 // describeState answers QueryState.
 func (r *run) describeState() (State, error) {
 	state := State{
-		Index: r.Index, Generation: r.Generation, Phase: r.phase, Stage: r.stage,
-		Total: r.total, Child: r.child, Budget: r.Budget,
+		Index: r.Index, Generation: r.Generation, Phase: r.phase, Stage: r.now.stage,
+		Total: r.now.units, Child: r.now.child, Budget: r.Budget,
 	}
 	switch r.phase {
 	case PhasePausing, PhasePaused:
@@ -255,8 +280,8 @@ func (r *run) describeState() (State, error) {
 		about := r.outage.Waiting
 		state.Paused, state.Waiting = r.code, &about
 	}
-	if r.left != nil {
-		state.Done = r.total - countUnits(r.left.Pending)
+	if r.now.left != nil {
+		state.Done = r.now.units - countUnits(r.now.left.Pending)
 	}
 	return state, nil
 }

@@ -19,10 +19,7 @@ type IndexRequest struct {
 	ReplaceCorpus bool      `json:"replace_corpus"`
 	Rebuild       bool      `json:"rebuild"` // trust nothing that earlier builds wrote but what was paid for
 	Priority      Priority  `json:"priority,omitzero"`
-	Probes        []byte    `json:"probes,omitempty"` // what the caller's file that Spec.Gate.Probes names holds
-
-	// Aliases is what the caller's file of aliases holds; Spec.Aliases has its sum.
-	Aliases []byte `json:"aliases,omitempty"`
+	core.Files
 
 	// Of an estimate: a document to explain, whether the plan is wanted, and that nothing but the plan is.
 	Why      string `json:"why,omitempty"`
@@ -35,10 +32,7 @@ type IndexRequest struct {
 
 // ReadFiles adds what lies in files of this machine that the specification names.
 func (r *IndexRequest) ReadFiles() (err error) {
-	if r.Probes, err = config.Probes(r.Spec); err != nil {
-		return err
-	}
-	r.Aliases, err = config.Aliases(&r.Spec)
+	r.Files, err = config.ReadFiles(&r.Spec)
 	return err
 }
 

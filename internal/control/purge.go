@@ -13,6 +13,10 @@ type PurgeRequest struct {
 	Return    bool     `json:"return,omitempty"`    // once they are gone, the corpus may bring them back
 	DryRun    bool     `json:"dry_run,omitempty"`   // tell what would be done, and do nothing
 	Confirmed bool     `json:"confirmed,omitempty"` // without it nothing is done: it cannot be undone
+
+	// Gate judges the generation that takes the place of the current one; nil: that of the current one does.
+	Gate *core.Gate `json:"gate,omitempty"`
+	core.Files
 }
 
 // PurgeAnswer is what was begun.

@@ -12,7 +12,7 @@ type ScheduleRequest struct {
 	Spec     core.Spec       `json:"spec"`
 	Schedule config.Schedule `json:"schedule"`
 	Priority Priority        `json:"priority,omitzero"`
-	Aliases  []byte          `json:"aliases,omitempty"` // as those of an IndexRequest
+	core.Files
 }
 
 // What applying a schedule did.

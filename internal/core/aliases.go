@@ -9,8 +9,6 @@ const (
 	MaxAliasBytes = 4 << 20
 	// MaxAliases bounds what a file maps: a manifest lists it.
 	MaxAliases = 50_000
-	// AliasesStored begins what a specification says of aliases that lie in the artifacts, as ProbesStored does.
-	AliasesStored = "sha256:"
 )
 
 // Of gives the key of the name that stands for one.

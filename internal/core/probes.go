@@ -34,9 +34,6 @@ const (
 	MaxProbes = 2000
 	// MaxProbeBytes bounds a probe file.
 	MaxProbeBytes = 2 << 20
-	// ProbesStored begins what a specification says of probe questions that lie in the artifacts: the sum of their bytes
-	// follows. Else it is the address of an object.
-	ProbesStored = "sha256:"
 	// longestQuestion is that of a query, in code points.
 	longestQuestion = 8192
 )

@@ -122,7 +122,8 @@ type Report struct {
 	ProblemsTotal   int64  `json:"problems_total"`
 	ProblemsPath    string `json:"problems_path"` // artifact with all of them
 	DocumentsFailed int64  `json:"documents_failed"`
-	Stale           int64  `json:"stale"` // of these, documents whose former content is served
+	DocumentsEmpty  int64  `json:"documents_empty,omitempty"` // without text: problems, and no failures
+	Stale           int64  `json:"stale"`                     // of these, documents whose former content is served
 	ChunksFailed    int64  `json:"chunks_failed"`
 
 	Estimate *Estimate `json:"estimate,omitempty"` // of a dry run

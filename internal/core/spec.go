@@ -39,7 +39,7 @@ type Spec struct {
 	// Enrich names what a build makes beside what every generation has, in order. The config digest does not cover it: a
 	// change makes, or drops, that alone.
 	Enrich []string `json:"enrich,omitempty"`
-	// Aliases is a file of names that mean the same: AliasesStored and a sum, the address of an object, or, before it is
+	// Aliases is a file of names that mean the same: SentFile and a sum, the address of an object, or, before it is
 	// sent with a run, a path. The config digest does not cover it: a change makes the documents again that name them.
 	Aliases string   `json:"aliases,omitempty"`
 	Exclude []string `json:"exclude,omitempty"`
@@ -203,7 +203,7 @@ type Failures struct {
 // Gate holds the checks before publication.
 type Gate struct {
 	MaxRemoved    float64 `json:"max_removed"`
-	Probes        string  `json:"probes"`
+	Probes        string  `json:"probes"` // a file as Spec.Aliases
 	MaxRecallDrop float64 `json:"max_recall_drop"`
 	MaxSizeChange float64 `json:"max_size_change,omitempty"` // share of the parent's chunks; 0: not looked at
 	MaxCost       float64 `json:"max_cost,omitempty"`        // of a run that has a parent; 0: not looked at

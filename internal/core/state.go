@@ -42,6 +42,7 @@ func (r *Report) Take(o Report) {
 	r.Models, r.Diff, r.Problems, r.Published = o.Models, o.Diff, o.Problems, o.Published
 	r.ProblemsTotal, r.ProblemsPath, r.Reasons = o.ProblemsTotal, o.ProblemsPath, o.Reasons
 	r.DocumentsFailed, r.ChunksFailed, r.Stale = o.DocumentsFailed, o.ChunksFailed, o.Stale
+	r.DocumentsEmpty = o.DocumentsEmpty
 	r.Bytes, r.Planned, r.Probes, r.Enriched = o.Bytes, o.Planned, o.Probes, o.Enriched
 }
 

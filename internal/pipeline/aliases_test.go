@@ -26,7 +26,7 @@ func (s *site) aliased(t *testing.T, content string) {
 	}
 	sum, err := artifact.Index{Store: s.Artifacts, Name: s.spec.Index}.PutAliases(t.Context(), []byte(content))
 	require.NoError(t, err)
-	s.spec.Aliases = core.AliasesStored + sum
+	s.spec.Aliases = core.SentFile + sum
 }
 
 // fromNothingAliased is fromNothing with a file of aliases.

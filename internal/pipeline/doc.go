@@ -1,2 +1,2 @@
-// Package pipeline holds the tests of a whole build, in which its rooms run, unit, release and upkeep work together.
+// Package pipeline holds the tests of whole builds, in which the packages run, unit, release and upkeep work together.
 package pipeline

@@ -25,6 +25,7 @@ import (
 	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
 func (s *site) estimating() upkeep.Estimating {
@@ -194,4 +195,85 @@ func TestAnEstimateOfBatchesTellsTheirPrice(t *testing.T) {
 		"%+v, online %+v", batched.Cost, online.Cost)
 	assert.True(t, batched.Tokens == online.Tokens && batched.Extract == online.Extract,
 		"%+v, online %+v", batched, online)
+}
+
+// counting is an embedder that counts what it is asked.
+type counting struct {
+	model.Embedder
+	identity string
+	calls    *atomic.Int64
+}
+
+func (c counting) Info() model.Info {
+	return model.Info{Provider: "openai", Model: c.identity, Paid: true}
+}
+
+func (c counting) Embed(ctx context.Context, texts []string) ([][]float32, model.Usage, error) {
+	c.calls.Add(1)
+	return c.Embedder.Embed(ctx, texts)
+}
+
+// What is embedded again for another embedder, for other texts of entities, or for another identity of the same model
+// is counted, and what was paid for once is not.
+func TestAnEstimateCountsWhatIsEmbeddedAgain(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, sample(40))
+	var calls atomic.Int64
+	sold, weights := &shop{sold: map[string]int{}}, ""
+	s.Models = func(spec core.Spec, _ model.Meter) (model.Set, error) {
+		embedder := counting{
+			&stagetest.Embedder{Dim: spec.Embedding.Dimension}, spec.Embedding.Model + weights, &calls,
+		}
+		return model.Set{Chat: shopChat{sold, spec.Chat.Model}, Classes: embedder, Chunks: embedder}, nil
+	}
+	s.spec.Chat.Provider, s.spec.Chat.Model = "openai", "c1"
+	s.spec.Embedding = core.EmbedModel{Provider: "openai", Model: "a", Dimension: 8}
+	for _, change := range []struct {
+		name string
+		do   func()
+		paid bool // surely
+	}{
+		{"a first build", func() {}, true},
+		{"nothing", func() {}, false},
+		{"another model", func() { s.spec.Embedding.Model = "b" }, true},
+		{"another dimension", func() { s.spec.Embedding.Dimension = 16 }, true},
+		{"a shorter input", func() { s.spec.Embedding.MaxInputTokens = 8 }, true},
+		{"other weights", func() { weights = " weights/2" }, true},
+		{"what was paid for before", func() {
+			s.spec.Embedding, weights = core.EmbedModel{
+				Provider: "openai", Model: "a", Dimension: 8,
+			}, ""
+		}, false},
+		{"another chat model", func() { s.spec.Chat.Model = "c2" }, false},
+		{"other short texts", func() { s.spec.Shortening.Threshold = 30 }, false},
+	} {
+		change.do()
+		expected := estimated(t, s.estimating()).Estimate.Embed
+		calls.Store(0)
+		s.night(t)
+		came := float64(calls.Load())
+		assert.True(t, expected.Low <= came && came <= expected.High && (expected.Low > 0) == change.paid,
+			"%s: expected %+v, came %v", change.name, expected, came)
+	}
+}
+
+// What cannot be read is reported by an estimate as the build reports it.
+func TestAnEstimateNamesWhatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, sample(2))
+	s.write(t, map[string]string{"blank.txt": " \n", "cut.json": `{"text": "Bern`, "cut.pdf": "%PDF-1.7\n"})
+	in := s.estimating()
+	in.Why = "cut.json"
+	report := estimated(t, in)
+	assert.True(t, report.DocumentsFailed == 2 && report.DocumentsEmpty == 1 && report.ProblemsTotal == 3 &&
+		report.Documents == 2 && len(report.Problems) == 3, "%+v", report.Report)
+	assert.Contains(t, report.Why.Detail, "unreadable_document: ")
+	s.night(t)
+	came := s.report(t)
+	for _, problem := range report.Problems {
+		assert.Contains(t, came.Problems, problem)
+	}
+	assert.True(t, came.DocumentsFailed == 2 && came.DocumentsEmpty == 1 && came.ProblemsTotal == 3, "%+v", came)
+	again := estimated(t, s.estimating())
+	assert.True(t, again.DocumentsFailed == 2 && again.DocumentsEmpty == 1 && again.Unchanged, "%+v", again.Report)
 }

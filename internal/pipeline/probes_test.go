@@ -22,7 +22,7 @@ func (s *site) probing(t *testing.T, lines ...string) {
 	t.Helper()
 	sum, err := s.index().PutProbes(t.Context(), []byte(strings.Join(lines, "\n")))
 	require.NoError(t, err)
-	s.spec.Gate.Probes = core.ProbesStored + sum
+	s.spec.Gate.Probes = core.SentFile + sum
 }
 
 func probeOf(place int) string {
@@ -127,8 +127,8 @@ func TestABadProbeFileEndsARunBeforeItReadsTheCorpus(t *testing.T) {
 		"/etc/hosts":                  "no object of a bucket",
 		"s3://probes/docs/none.jsonl": "there is no such object",
 		"s3://probes/docs/":           "no object of a bucket",
-		core.ProbesStored + "00":      "there is no such object",
-		core.ProbesStored + "../../x": "",
+		core.SentFile + "00":          "there is no such object",
+		core.SentFile + "../../x":     "",
 	} {
 		s.spec.Gate.Probes = where
 		if _, err := s.try(t, &how{}); err == nil || !strings.Contains(err.Error(), says) ||

@@ -58,8 +58,8 @@ func askFenced(context, question string) (system, user string) {
 		delimiter + "\n" + context + "\n" + delimiter + "\n\nQuestion: " + question
 }
 
-// askInSystem has the reference's wishes in other words, and its places: the context ends the system's message, and the
-// user's is the question alone.
+// askInSystem returns the two messages of the reference in other words, with its places: the context ends the system's
+// message, and the user's is the question alone.
 func askInSystem(context, question string) (system, user string) {
 	system = `Answer the question that the user asks.
 The answer has to be right, and nothing that was asked for may be missing.
@@ -130,7 +130,7 @@ func Context(ps []Passage, budget int) (context string, used []bool) {
 	return strings.TrimSpace(head + b.String()), used
 }
 
-// ContextCSV is the reference code's form: rows of place and text as CSV in a fenced block.
+// ContextCSV returns the reference code's form: rows of place and text as CSV in a fenced block.
 // Rows are counted as their cells joined by ", ", header included, and the list is cut before the first row that does
 // not fit.
 func ContextCSV(ps []Passage, budget int) (context string, used []bool) {
@@ -251,7 +251,7 @@ func Answer(
 	return answered, nil
 }
 
-// upperFirst is a sentence that begins with a capital.
+// upperFirst returns a sentence that begins with a capital.
 func upperFirst(sentence string) string { return strings.ToUpper(sentence[:1]) + sentence[1:] }
 
 func joinPassages(ps []Passage, used []bool) string {
@@ -264,7 +264,7 @@ func joinPassages(ps []Passage, used []bool) string {
 	return b.String()
 }
 
-// findClosest is the passage that holds the largest share of the answer's stems; earlier ones win ties.
+// findClosest returns the passage that holds the largest share of the answer's stems; earlier ones win ties.
 func findClosest(answer string, ps []Passage, used []bool) int {
 	want := map[string]bool{}
 	for _, t := range text.Terms(answer) {

@@ -39,7 +39,7 @@ type sideWords struct {
 	row    func(number uint32) uint32
 }
 
-// Search is lexical.Index.Search.
+// Search calls lexical.Index.Search.
 func (w sideWords) Search(
 	terms []string, n int, allow func(uint32) bool, rank func(uint32) uint32,
 ) []lexical.Hit {
@@ -63,7 +63,7 @@ func (w sideWords) Search(
 	return hits
 }
 
-// Holds is lexical.Index.Holds.
+// Holds calls lexical.Index.Holds.
 func (w sideWords) Holds(terms []string, docs []uint32) [][]bool {
 	rows := make([]uint32, len(docs))
 	for i, number := range docs {

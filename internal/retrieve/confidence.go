@@ -25,7 +25,7 @@ const judged = 5
 // tenth is the place that leads are measured against.
 const tenth = 10
 
-// measureSignals of a result, before chunks are filled up.
+// measureSignals returns the signals of a result, before chunks are filled up.
 func (r *Request) measureSignals(found lists) Signals {
 	var out Signals
 	words := r.Generation.chunkWords
@@ -66,7 +66,8 @@ func (r *Request) measureSignals(found lists) Signals {
 	return out
 }
 
-// measureLead of the best score of a list over the tenth, as a share of it; what a shorter list lacks has score 0.
+// measureLead returns the lead of the best score of a list over the tenth, as a share of it; what a shorter list lacks
+// has score 0.
 func measureLead(hits []fuse.Hit) float64 {
 	switch {
 	case len(hits) == 0:
@@ -82,8 +83,8 @@ func (g *Generation) isBuiltin() bool {
 	return g.Manifest.Class.Provider == "builtin" && g.Manifest.Chunk.Provider == "builtin"
 }
 
-// Features are what the chance is made of, in the order of the coefficients; a model by words alone leaves the last one
-// out.
+// Features returns what the chance is made of, in the order of the coefficients; a model by words alone leaves the last
+// one out.
 func (s Signals) Features() []float64 {
 	similarity := 0.0
 	if s.Similarity != nil {
@@ -144,7 +145,8 @@ func (s Signals) Confidence(language *text.Language) *float64 {
 	return &chance
 }
 
-// Chance by a logistic model: the constant first, then as many of the features as there are coefficients.
+// Chance returns the chance by a logistic model: the constant first, then as many of the features as there are
+// coefficients.
 func Chance(coefficients []float64, signals Signals) float64 {
 	z := coefficients[0]
 	for i, feature := range signals.Features()[:len(coefficients)-1] {

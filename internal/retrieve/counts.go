@@ -20,7 +20,7 @@ type countCache struct {
 	known map[[sha256.Size]byte]int
 }
 
-// countTokens is tokens.Count.
+// countTokens returns tokens.Count of a text, which it keeps.
 func (c *countCache) countTokens(text string) int {
 	digest := sha256.Sum256([]byte(text))
 	c.mu.Lock()

@@ -64,8 +64,8 @@ func (g *Generation) Facts(ctx context.Context) (*apr.Index, error) {
 // mostNames of a question are looked for among the facts.
 const mostNames = 16
 
-// QuestionNames are the names that rules find in a question, which method apr compares with the entities of facts. They
-// are embedded as the question is.
+// QuestionNames returns the names that rules find in a question, which method apr compares with the entities of facts.
+// They are embedded as the question is.
 func (g *Generation) QuestionNames(question string) []string {
 	var out []string
 	for _, entity := range rules.EntitiesIn(g.Language(), question) {
@@ -76,7 +76,7 @@ func (g *Generation) QuestionNames(question string) []string {
 	return out
 }
 
-// chunkOf is the id that a source of facts names.
+// chunkOf returns the id that a source of facts names.
 func chunkOf(source string) (id core.ID) {
 	copy(id[:], source)
 	return id

@@ -99,7 +99,7 @@ func (a *allowed) namesUnknownField() bool {
 	return len(unknown) > 0
 }
 
-// testNumbers is the test of chunk numbers; nil when every chunk is allowed.
+// testNumbers returns the test of chunk numbers; nil when every chunk is allowed.
 func (a *allowed) testNumbers() func(uint32) bool {
 	if a.all {
 		return nil
@@ -107,7 +107,7 @@ func (a *allowed) testNumbers() func(uint32) bool {
 	return a.allowsNumber
 }
 
-// testPlaces is the test of classes by place: a class is allowed with one allowed chunk; nil when every class is.
+// testPlaces returns the test of classes by place: a class is allowed with one allowed chunk; nil when every class is.
 func (a *allowed) testPlaces() func(uint32) bool {
 	if a.all && len(a.without.Entities) == 0 {
 		return nil
@@ -128,7 +128,7 @@ func (a *allowed) testPlaces() func(uint32) bool {
 	}
 }
 
-// toView is the induced subgraph for a walk.
+// toView returns the induced subgraph for a walk.
 func (a *allowed) toView() walk.View {
 	view := walk.View{Chunk: a.testNumbers()}
 	if len(a.without.Entities) > 0 {

@@ -40,7 +40,7 @@ func newFrame(raw []byte) *frame {
 	}
 }
 
-// countBytes that it holds.
+// countBytes returns how many bytes it holds.
 func (f *frame) countBytes() int { return len(f.raw) + 4*cap(f.rows) }
 
 // rowsFrom gives the rows from the first one of a key on; all of them where none has it, or they are in another order.

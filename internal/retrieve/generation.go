@@ -1,5 +1,5 @@
-// Package retrieve is the read path: question, ballots, election, chunks. It is pure of HTTP; it reads one generation
-// through a handle, so that a query sees exactly one.
+// Package retrieve answers a question with the chunks of one generation: it searches, collects the ballots of classes,
+// and elects chunks. It opens a generation as a handle, so that a query sees exactly one. It knows nothing of HTTP.
 //
 //	generation.go, rows.go   an open generation and what it holds; frames.go keeps what it unpacked
 //	method.go, param.go      what a method is, and the registry of them
@@ -183,19 +183,19 @@ func eachMapped(segments core.Segments, f func(core.Segment)) {
 	}
 }
 
-// mappedBytes is the size of the files that an open generation has mapped, with room for those of enrichments.
+// mappedBytes returns the size of the files that an open generation has mapped, with room for those of enrichments.
 func mappedBytes(segments core.Segments) (bytes int64) {
 	eachMapped(segments, func(one core.Segment) { bytes += one.Bytes })
 	return bytes
 }
 
-// mappedFiles are their contents.
+// mappedFiles returns the digests of their contents.
 func mappedFiles(segments core.Segments) (contents []string) {
 	eachMapped(segments, func(one core.Segment) { contents = append(contents, one.SHA256) })
 	return contents
 }
 
-// patienceOf is how long the opening of a generation may take: the larger its files, the longer.
+// patienceOf returns how long the opening of a generation may take: the larger its files, the longer.
 func patienceOf(manifest *core.Manifest) time.Duration {
 	return openPatience + time.Duration(mappedBytes(manifest.Segments)/slowestCopy)*time.Second
 }
@@ -220,8 +220,8 @@ const (
 	heldDocument = 256
 )
 
-// Footprint is how many bytes an open generation holds, those of mapped files among them, which is nearly all. The rest
-// is an estimate. Collections are the vector store's and not in it.
+// Footprint returns how many bytes an open generation holds, those of mapped files among them, which is nearly all. The
+// rest is an estimate. Collections are the vector store's and not in it.
 func Footprint(manifest *core.Manifest) int64 {
 	segments := manifest.Segments
 	ranged := [][]core.Segment{segments.Text, segments.Documents, segments.Extract}
@@ -233,7 +233,7 @@ func Footprint(manifest *core.Manifest) int64 {
 		sizeOf(ranged...)/framesHeld + manifest.Counts.Documents*heldDocument
 }
 
-// estimateLiveBytes is what the numbers of what is live hold (liveset.Set).
+// estimateLiveBytes returns what the numbers of what is live hold (liveset.Set).
 func estimateLiveBytes(manifest *core.Manifest) int64 {
 	classes := int64(0)
 	for _, run := range manifest.Segments.Runs {
@@ -315,13 +315,13 @@ func (g *Generation) loadVectors(ctx context.Context, store vectors.Store) error
 	return nil
 }
 
-// Language of its texts, by whose rules questions are cut into words.
+// Language returns the language of its texts, by whose rules questions are cut into words.
 func (g *Generation) Language() *text.Language { return text.In(g.Spec.Retrieval.Language) }
 
-// TermWeight is the idf of a term of its language among the chunks: 0 where none has it.
+// TermWeight returns the idf of a term of its language among the chunks: 0 where none has it.
 func (g *Generation) TermWeight(term string) float64 { return g.chunkWords.index.Weight(term) }
 
-// UnknownWeight is the idf of a term that no chunk has.
+// UnknownWeight returns the idf of a term that no chunk has.
 func (g *Generation) UnknownWeight() float64 { return g.chunkWords.index.Unknown() }
 
 // Hold takes the generation for one more user; false when it is closed already.

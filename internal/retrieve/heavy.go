@@ -71,8 +71,8 @@ func (r *Request) countVotes(n int) error {
 	return r.ctx.Err()
 }
 
-// walkSteps is how many edges a walk goes along, at most: by its precision, or by how often it can go over the graph
-// until what is left of its mass is below it.
+// walkSteps returns how many edges a walk goes along, at most: by its precision, or by how often it can go over the
+// graph until what is left of its mass is below it.
 func (r *Request) walkSteps(damping, eps float64) float64 {
 	edges := float64(len(r.Generation.Live.Graph.ClassTo))
 	return min(1/(eps*(1-damping)), edges*math.Log(eps)/math.Log(damping))

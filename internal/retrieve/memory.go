@@ -168,7 +168,7 @@ func (g *Generation) placeThemes(out *memory) {
 	}
 }
 
-// questionOf is the text of a question of a node; empty where there is none.
+// questionOf returns the text of a question of a node; empty where there is none.
 func (m *memory) questionOf(node, question int, id core.ID) string {
 	if node >= m.chunks {
 		return m.themes.Themes[node-m.chunks].Questions[question].Text

@@ -36,7 +36,7 @@ func (g *Generation) placeGraph(file *spectral.File, release func()) *memoryGrap
 	return out
 }
 
-// Len is the number of nodes.
+// Len returns the number of nodes.
 func (g *memoryGraph) Len() int { return len(g.places) }
 
 // Neighbours implements gem.Neighbourhood.

@@ -64,7 +64,7 @@ func (g *Generation) MemoryView(ctx context.Context, most int) (MemoryView, erro
 	return out, nil
 }
 
-// listLoadings are the chunks of the largest components in a theme, above 0, at most most.
+// listLoadings returns the chunks of the largest components in a theme, above 0, at most most.
 func (m *memory) listLoadings(graph *memoryGraph, theme themes.Theme, most int) []MemoryLoading {
 	if theme.Pair >= graph.Pairs {
 		return nil

@@ -100,13 +100,13 @@ var builtin = func() *Registry {
 	return registry
 }()
 
-// Methods is the registry of this program's methods.
+// Methods returns the registry of this program's methods.
 func Methods() *Registry { return builtin }
 
 // All methods in order.
 func (r *Registry) All() []Method { return slices.Clone(r.methods) }
 
-// Names of the methods in order.
+// Names returns the names of the methods in order.
 func (r *Registry) Names() []string {
 	var names []string
 	for _, method := range r.methods {
@@ -126,7 +126,7 @@ func (r *Registry) Plain() []string {
 	return names
 }
 
-// Rules of all methods in order, each once.
+// Rules returns the rules of all methods in order, each once.
 func (r *Registry) Rules() []string {
 	var names []string
 	for _, method := range r.methods {
@@ -139,7 +139,7 @@ func (r *Registry) Rules() []string {
 	return names
 }
 
-// Method of a name. An unknown one is fault.InvalidParam.
+// Method returns the method of a name. An unknown one is fault.InvalidParam.
 func (r *Registry) Method(name string) (Method, error) {
 	if method := r.byName[name]; method != nil {
 		return method, nil

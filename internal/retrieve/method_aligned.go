@@ -190,8 +190,8 @@ func (alignedMethod) Run(r *Request) (Explanation, error) {
 	return func() any { return r.explainAligned(p, prices, kept, winners) }, nil
 }
 
-// alignSteps is how long a pool of so many classes and votes takes: least squares by the third power of classes, prices
-// by rounds over all votes.
+// alignSteps returns how many steps a pool of so many classes and votes takes: least squares by the third power of
+// classes, prices by rounds over all votes.
 func (r *Request) alignSteps(classes, votes int) float64 {
 	if r.Query.Params.Text("solver") == "utility" {
 		return voteSteps*float64(votes) + 2*alignRounds*float64(votes)

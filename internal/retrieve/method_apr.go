@@ -181,7 +181,7 @@ func (r *Request) explainAPR(index *apr.Index, found apr.Found) APRExplain {
 	return out
 }
 
-// citedBy are the chunks that say edges, and that the question may see.
+// citedBy returns the chunks that say edges, and that the question may see.
 func (r *Request) citedBy(index *apr.Index, edges ...uint32) []*liveset.Chunk {
 	var out []*liveset.Chunk
 	for _, source := range index.Cite(edges) {

@@ -205,8 +205,8 @@ func (m *massShares) splitMass(number uint32, chunk *HybridChunk) {
 	chunk.Shares = all[:min(shares, len(all))]
 }
 
-// massOf of a class. The walk eliminates classes of one chunk where nothing is filtered; theirs follows from the
-// chunk's.
+// massOf returns the mass of a class. The walk eliminates classes of one chunk where nothing is filtered; theirs
+// follows from the chunk's.
 func (m *massShares) massOf(class, number uint32) float64 {
 	adjacency := m.r.Generation.Live.Graph
 	if len(adjacency.ChunksOf(class)) != 1 || m.allows != nil || len(m.r.Query.Without.Entities) > 0 {
@@ -216,7 +216,7 @@ func (m *massShares) massOf(class, number uint32) float64 {
 	return m.damping*m.chunkMass[number]*step + (1-m.damping)*m.classSeed[class]
 }
 
-// stepShare is the share of a node's mass that goes on to one of its neighbours, of those that are allowed.
+// stepShare returns the share of a node's mass that goes on to one of its neighbours, of those that are allowed.
 func stepShare(
 	by func(uint32, []uint32, []float64), from uint32, to []uint32, one uint32, allows func(uint32) bool,
 ) float64 {

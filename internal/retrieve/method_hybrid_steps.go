@@ -23,7 +23,7 @@ type wordScores struct {
 	best   float64 // 0: no allowed one holds a word
 }
 
-// shareOf is 0 to 1.
+// shareOf returns a share from 0 to 1.
 func (w *wordScores) shareOf(doc uint32) float64 {
 	if w.best == 0 {
 		return 0
@@ -39,7 +39,7 @@ func scoresOf(words sideWords, terms []string, list fuse.List) wordScores {
 	return out
 }
 
-// newSteps of a walk for the question; found has the scores of words.
+// newSteps returns the steps of a walk for the question; found has the scores of words.
 func (r *Request) newSteps(params fuse.Params, found lists) walk.Steps {
 	by := &questionSteps{
 		params: params, table: r.Generation.Live, chunks: found.chunkScores, classes: found.classScores,

@@ -120,7 +120,7 @@ func (r *Request) orderCandidates(bySimilarity bool) candidates {
 	return field
 }
 
-// electWeighted is the reference rule: ties by first appearance.
+// electWeighted elects by the reference rule: ties by first appearance.
 func (r *Request) electWeighted() error {
 	if r.Generation.Spec.Parity {
 		if err := r.countTimes(); err != nil {

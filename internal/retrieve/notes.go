@@ -78,7 +78,7 @@ func (r *Request) noteFacts(index *apr.Index, reported []uint32) {
 	}
 }
 
-// collectShown are the ids of the chunks of the result.
+// collectShown returns the ids of the chunks of the result.
 func (r *Request) collectShown() map[core.ID]bool {
 	out := make(map[core.ID]bool, len(r.Result.Chunks))
 	for _, chunk := range r.Result.Chunks {

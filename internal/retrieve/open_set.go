@@ -11,7 +11,7 @@ import (
 	"github.com/unweaver/unweaver/internal/index/segments"
 )
 
-// deadCounts of a side; nil where nothing is dead.
+// deadCounts returns what the dead rows of a side count; nil where nothing is dead.
 func deadCounts(files *segments.Files, side string) lexical.Dead {
 	if file := files.DeadStats(side); file != nil {
 		return file

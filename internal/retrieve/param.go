@@ -19,16 +19,16 @@ type Param struct {
 // Params are checked values by name, defaults included. Reading one that the method does not have gives zero.
 type Params map[string]any
 
-// Int is a whole number.
+// Int returns a parameter that is a whole number.
 func (p Params) Int(name string) int { n, _ := p[name].(int); return n }
 
-// Float is a number.
+// Float returns a parameter that is a number.
 func (p Params) Float(name string) float64 { n, _ := p[name].(float64); return n }
 
-// Text is a choice.
+// Text returns a parameter that is a choice.
 func (p Params) Text(name string) string { s, _ := p[name].(string); return s }
 
-// Flag is a switch; otherwise is what one counts as that the method does not have.
+// Flag returns a parameter that is a switch, and otherwise for one that the method does not have.
 func (p Params) Flag(name string, otherwise bool) bool {
 	if b, ok := p[name].(bool); ok {
 		return b
@@ -36,7 +36,7 @@ func (p Params) Flag(name string, otherwise bool) bool {
 	return otherwise
 }
 
-// Whole is a parameter that is a whole number from lo to hi.
+// Whole returns a parameter that is a whole number from lo to hi.
 func Whole(name, doc string, lo, hi, def int) Param {
 	return Param{
 		Name: name, Doc: doc, Default: def,
@@ -51,7 +51,7 @@ func Whole(name, doc string, lo, hi, def int) Param {
 	}
 }
 
-// Number is a parameter that is a number from lo to hi.
+// Number returns a parameter that is a number from lo to hi.
 func Number(name, doc string, lo, hi, def float64) Param {
 	return Param{
 		Name: name, Doc: doc, Default: def,
@@ -66,7 +66,7 @@ func Number(name, doc string, lo, hi, def float64) Param {
 	}
 }
 
-// Choice is a parameter that is one of some words; the first is the default.
+// Choice returns a parameter that is one of some words; the first is the default.
 func Choice(name, doc string, known ...string) Param {
 	return Param{
 		Name: name, Doc: doc, Default: known[0],
@@ -80,7 +80,7 @@ func Choice(name, doc string, known ...string) Param {
 	}
 }
 
-// Switch is a parameter that is true or false.
+// Switch returns a parameter that is true or false.
 func Switch(name, doc string, def bool) Param {
 	return Param{
 		Name: name, Doc: doc, Default: def,
@@ -95,7 +95,7 @@ func Switch(name, doc string, def bool) Param {
 	}
 }
 
-// toJSON is a value as JSON has it.
+// toJSON returns a value as JSON has it.
 func toJSON(given any) string {
 	raw, err := json.Marshal(given)
 	if err != nil {

@@ -191,7 +191,7 @@ type Request struct {
 	heavy   bool     // it has a place of Heavy
 }
 
-// Context of the query; it ends with it.
+// Context returns the context of the query, which ends with it.
 func (r *Request) Context() context.Context { return r.ctx }
 
 // Allows reports whether filter and without leave a chunk in.
@@ -201,7 +201,7 @@ func (r *Request) Allows(chunk *liveset.Chunk) bool { return r.allowed.allowsChu
 // 20,000 classes: of 300 questions of random letters, 296 stayed below (docs/explain/retrieval.md, Confidence).
 const chanceSimilarity = 0.25
 
-// chooseFloor is the similarity below which a question whose words are not indexed matches nothing. A negative
+// chooseFloor returns the similarity below which a question whose words are not indexed matches nothing. A negative
 // min_similarity says that everything shall do, and of other embedders only the index's own can be said.
 func (r *Request) chooseFloor() float64 {
 	if r.Query.MinSim < 0 || !r.Generation.isBuiltin() || len(r.terms)+len(r.surface) == 0 {

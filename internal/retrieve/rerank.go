@@ -2,7 +2,7 @@ package retrieve
 
 import "github.com/unweaver/unweaver/internal/model/rerank"
 
-// Ranked are the chunks that the method ranked: what filled up stands behind them.
+// Ranked returns the chunks that the method ranked: what filled up stands behind them.
 func (r *Result) Ranked() []Chunk {
 	for i, chunk := range r.Chunks {
 		if chunk.Filled {

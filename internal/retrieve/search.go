@@ -233,7 +233,7 @@ func (r *Request) similarChunks(question []float32, n int) ([]Chunk, error) {
 	}
 }
 
-// classPlace is the place of the live class of a vector row, or -1.
+// classPlace returns the place of the live class of a vector row, or -1.
 func (g *Generation) classPlace(key string) int {
 	idHex, digest, ok := strings.Cut(key, "-")
 	id, err := core.ParseID(idHex)

@@ -121,7 +121,7 @@ func listTitled(live *liveset.Set, class uint32, allows func(chunk uint32) bool)
 	return out
 }
 
-// titledElsewhere is titled without documents that have the title of the chunk's own.
+// titledElsewhere returns what listTitled returns, without documents that have the title of the chunk's own.
 func titledElsewhere(live *liveset.Set, class, chunk uint32, allows func(chunk uint32) bool) []uint32 {
 	if n := len(live.Graph.ChunksOf(class)); n < 2 || n > mostMentioned {
 		return nil

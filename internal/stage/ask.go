@@ -47,7 +47,7 @@ func Ask[T any](
 	return answer, err
 }
 
-// askSoundly is Ask without a look at other items.
+// askSoundly does what Ask does, without a look at other items.
 func askSoundly[T any](
 	ctx context.Context,
 	chat model.Chat,
@@ -125,8 +125,8 @@ func askEach[T any](
 	return answer, nil
 }
 
-// askWhole is one call, and once an item another with twice the room where the reply was cut: of the two the longer one
-// that can be read counts. It enters what the replies cost, and the last of them.
+// askWhole makes one call, and once an item another with twice the room where the reply was cut: of the two the
+// longer one that can be read counts. It enters what the replies cost, and the last of them.
 func askWhole[T any](
 	ctx context.Context, one *sender, call model.Call, read func(text string) (T, bool), answer *Answer[T],
 ) (value T, ok bool, err error) {
@@ -184,7 +184,8 @@ func (s *sender) reportUseless() {
 	}
 }
 
-// completeCall is one call, repeated in place while it fails for a while. It is not sent while the model is in doubt.
+// completeCall makes one call, repeated in place while it fails for a while. It is not sent while the model is in
+// doubt.
 func (s *sender) completeCall(ctx context.Context, call model.Call) (reply model.Reply, err error) {
 	began, inDoubt := time.Now(), false
 	ready := func() error {
@@ -210,7 +211,7 @@ func (s *sender) completeCall(ctx context.Context, call model.Call) (reply model
 	}
 }
 
-// clipText is what a dead letter keeps of an answer or an error: its beginning, without secrets.
+// clipText returns what a dead letter keeps of an answer or an error: its beginning, without secrets.
 func clipText(raw string) string {
 	if len(raw) <= rawBytes {
 		return redact.Text(raw)

@@ -1,6 +1,6 @@
-// Package stage lists the stages of a build in order and holds the few words that they share; each stage is a package
-// of its own, without Temporal in it, and stages never import each other. They meet in files of the run's scratch
-// folder (rows) and in segments.
+// Package stage lists the stages of a build in order, and holds the few types that they share. Each stage is a package
+// of its own, without Temporal in it. Stages never import each other: they exchange row files in the run's scratch
+// folder, and segments.
 //
 //	plan     corpus listing, versions, diff          -> plan.rows, units
 //	chunk    documents to chunks, a unit each        -> text and documents segments, chunks-<unit>.rows
@@ -15,7 +15,7 @@
 //	publish  manifest, gates, the flip of the pointer
 //	collect  what nothing names any more
 //
-// A stage has In, Result and Run. In.OnProgress, where there is one, receives absolute numbers of this attempt and may
-// be nil. Stages count what they did, what they wrote and what the ledger answered; what models were paid is counted
-// where models are called, so that it is true whatever becomes of a batch.
+// A stage has In, Result and Run. In.OnProgress, where there is one, receives the absolute numbers of this attempt; it
+// may be nil. Stages count what they did, what they wrote and what the ledger answered. What models are paid is counted
+// where they are called, so that the sum is right even if a batch fails.
 package stage

@@ -149,8 +149,8 @@ func (h *Health) checkServing(ctx context.Context, sent time.Time, probe func(co
 	return err
 }
 
-// awaitVerdict is serves for an item that waits meanwhile. mayGo says that the caller has a request that it would send:
-// goes says that it shall, though nothing is decided.
+// awaitVerdict does what checkServing does for an item that waits meanwhile. mayGo says that the caller has a request
+// that it would send: goes says that it shall, though nothing is decided.
 func (h *Health) awaitVerdict(
 	ctx context.Context, sent time.Time, probe func(context.Context) error, mayGo bool,
 ) (goes bool, err error) {
@@ -246,7 +246,7 @@ func newProbe[T any](chat model.Chat, call model.Call, read func(string) (T, boo
 	}
 }
 
-// firstWords of an answer to the probe, which holds no text of a document.
+// firstWords returns the beginning of an answer to the probe, which holds no text of a document.
 func firstWords(text string) string {
 	const most = 200
 	if runes := []rune(text); len(runes) > most {

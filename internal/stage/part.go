@@ -34,7 +34,7 @@ type Partition struct {
 	Short   string // scratch file of the shortened texts
 }
 
-// Unknown is the error of a part that is neither classes nor chunks.
+// Unknown returns the error of a part that is neither classes nor chunks.
 func (p Part) Unknown(op string) error {
 	return fault.Internal.At(op, string(p.Kind)).Because("a part holds classes or chunks")
 }

@@ -18,7 +18,7 @@ import (
 // pauses are waited out before an object that changed while it was read is read again.
 var pauses = []time.Duration{100 * time.Millisecond, 400 * time.Millisecond, 1600 * time.Millisecond}
 
-// Steady has an object of a corpus read, and read again in the version that the store has then, as long as read says
+// Steady reads an object of a corpus, and reads it again in the version that the store has then, as long as read says
 // that it changed meanwhile (fault.Precondition): three times more, after growing pauses. One that goes on changing, or
 // is gone by then, is fault.DocumentChanged. Other errors of read, and those of the store, are given as they are.
 func Steady(ctx context.Context, store blob.Store, seen blob.Info, read func(blob.Info) error) error {

@@ -76,34 +76,24 @@ func sameAs(all []core.MappedName, key string) []core.MappedName {
 	return out
 }
 
-// noneMapped says what an empty list means.
-func noneMapped(rows []string) string {
-	if len(rows) > 0 {
-		return ""
-	}
-	return " mapped: every name asked for stands for itself (names are mapped by the file of indexes.*.aliases)"
-}
-
 func showAliases(w io.Writer, list core.AliasList) {
-	rows := make([]string, len(list.Aliases))
-	for i, one := range list.Aliases {
-		rows[i] = one.Name + "\t" + one.StandsFor
-	}
-	fmt.Fprintf(w, "%s/%s: %s\n", list.Index, list.Generation, countOf(len(rows), "name")+noneMapped(rows))
-	if len(rows) > 0 {
-		showRows(w, "name\tis", rows)
+	fmt.Fprintf(w, "%s/%s: %s", list.Index, list.Generation, countOf(len(list.Aliases), "name"))
+	if len(list.Aliases) == 0 {
+		fmt.Fprintln(w,
+			" mapped: every name asked for stands for itself (names are mapped by the file of indexes.*.aliases)")
+	} else {
+		fmt.Fprintln(w)
+		showTable(w, "name\tis", list.Aliases, func(one core.MappedName) string { return one.Name + "\t" + one.StandsFor })
 	}
 	if len(list.Decided) == 0 {
 		return
 	}
-	rows = rows[:0]
-	for _, one := range list.Decided {
-		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%.3f\t%s", joinFields(one.Name), joinFields(one.Of), one.Verdict,
-			one.Cosine, joinFields(one.Why)))
-	}
 	fmt.Fprintf(w, "\n%s that a model decided when it was built; nothing is mapped by that alone\n",
-		countOf(len(rows), "pair"))
-	showRows(w, "name\tand\tare\tcosine\twhy", rows)
+		countOf(len(list.Decided), "pair"))
+	showTable(w, "name\tand\tare\tcosine\twhy", list.Decided, func(one core.SuggestedOne) string {
+		return fmt.Sprintf("%s\t%s\t%s\t%.3f\t%s", joinFields(one.Name), joinFields(one.Of), one.Verdict, one.Cosine,
+			joinFields(one.Why))
+	})
 }
 
 func (a *App) aliasesSuggestCmd() *cobra.Command {
@@ -125,30 +115,9 @@ that counts, and not the same a comment at the end.`,
 		Example: "  unweaver aliases suggest docs > aliases.txt\n" +
 			"  unweaver aliases suggest docs --cosine 0.97 --json | jq '.suggested[:10]'",
 		Args: requireArgs(0, 0, "no argument"),
-		RunE: func(command *cobra.Command, _ []string) error {
-			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
-				spec, err := a.specOf(ctx, controller, request.Index, "")
-				if err != nil {
-					return err
-				}
-				elsewhere := strings.Contains(spec.Aliases, "://")
-				request.Suggest = true
-				if request.File, err = config.Aliases(&spec); err != nil {
-					return err
-				}
-				a.sayLine(fmt.Sprintf("comparing up to %d entities: one to two minutes for 20,000 on two cores, "+
-					"four times that for twice as many", request.Classes))
-				found, err := controller.Aliases(ctx, request)
-				if err != nil {
-					return err
-				}
-				if elsewhere {
-					a.sayLine("what " + spec.Aliases + " forbids was not read: copy it to a file, and name that in indexes." +
-						request.Index + ".aliases for this command")
-				}
-				return a.printOut(found, func(w io.Writer) { suggestedFile(w, found, request.File) })
-			})
-		},
+		RunE: a.newControlRun(func(ctx context.Context, controller control.Control, _ []string) error {
+			return a.suggestAliases(ctx, controller, request)
+		}),
 	}
 	flags := command.Flags()
 	flags.StringVar(&request.Index, "index", "", "name of the index")
@@ -157,6 +126,29 @@ that counts, and not the same a comment at the end.`,
 	flags.BoolVar(&request.Refused, "refused", false, "also list the pairs that were refused, as comments")
 	_ = command.MarkFlagRequired("index") // the flag exists
 	return command
+}
+
+func (a *App) suggestAliases(ctx context.Context, controller control.Control, request control.AliasesRequest) error {
+	spec, err := a.specOf(ctx, controller, request.Index, "")
+	if err != nil {
+		return err
+	}
+	request.Suggest = true
+	elsewhere := strings.Contains(spec.Aliases, "://")
+	if request.File, err = config.ReadAliases(&spec); err != nil {
+		return err
+	}
+	a.sayLine(fmt.Sprintf("comparing up to %d entities: one to two minutes for 20,000 on two cores, "+
+		"four times that for twice as many", request.Classes))
+	found, err := controller.Aliases(ctx, request)
+	if err != nil {
+		return err
+	}
+	if elsewhere {
+		a.sayLine("what " + spec.Aliases + " forbids was not read: copy it to a file, and name that in indexes." +
+			request.Index + ".aliases for this command")
+	}
+	return a.printOut(found, func(w io.Writer) { suggestedFile(w, found, request.File) })
 }
 
 // suggestedFile prints a file of aliases: what there was, and what is suggested.

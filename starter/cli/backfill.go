@@ -70,10 +70,15 @@ top of what is served by then. While it goes on, nights leave to it the new docu
 	return command
 }
 
+// backfillOptions are the flags of backfill start: which documents, how fast, and whether to wait.
+type backfillOptions struct {
+	control.BackfillRequest
+	from, to, list string
+	wait           bool
+}
+
 func (a *App) backfillStartCmd() *cobra.Command {
-	var request control.BackfillRequest
-	var from, to, list string
-	var wait bool
+	var options backfillOptions
 	command := &cobra.Command{
 		Use:   "start NAME",
 		Short: "Begin a backfill of the documents that fit all that is given",
@@ -85,56 +90,59 @@ publishes them keeps to models.limits alone.`,
   unweaver backfill start docs spring --from 2026-03-01 --to 2026-06-01 --calls-per-minute 30
   unweaver backfill start docs some --documents keys.txt --concurrency 4 --wait`,
 		Args: requireArgs(1, 1, "a NAME"),
+		RunE: func(command *cobra.Command, args []string) error {
+			options.Name = args[0]
+			return a.startBackfill(command.Context(), options)
+		},
 	}
-	command.RunE = func(command *cobra.Command, args []string) error {
-		request.Name = args[0]
-		var err error
-		if request.Choice.From, err = parseTime("from", from); err != nil {
-			return err
-		}
-		if request.Choice.To, err = parseTime("to", to); err != nil {
-			return err
-		}
-		if list != "" {
-			if request.Choice.Documents, err = a.readKeys(list); err != nil {
-				return err
-			}
-		}
-		return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
-			started, err := controller.Backfill(ctx, request)
-			if err != nil {
-				return err
-			}
-			if wait || a.started { // a stack of this command's own would end with it
-				if started.Attached && !a.json {
-					fmt.Fprintf(a.Err, "backfill %s runs already: this waits for it\n", request.Name)
-				}
-				return a.waitBackfill(ctx, controller, control.BackfillNamed{Index: request.Index, Name: request.Name})
-			}
-			return a.printOut(started, func(w io.Writer) {
-				what := "started"
-				if started.Attached {
-					what = "runs already, nothing was begun"
-				} else if started.Again {
-					what = "goes on"
-				}
-				fmt.Fprintf(w, "backfill %s %s; watch it with: unweaver backfill status %s %s\n", request.Name, what,
-					request.Index, request.Name)
-			})
-		})
-	}
-	requireIndex(command, &request.Index)
 	flags := command.Flags()
-	flags.StringVar(&request.Choice.Prefix, "prefix", "", "documents whose keys start with this")
-	flags.StringVar(&from, "from", "", "objects modified at this time or later: 2006-01-02, or RFC 3339")
-	flags.StringVar(&to, "to", "", "objects modified before this time")
-	flags.StringVar(&list, "documents", "", "a file with a document's key a line; - is the standard input")
-	flags.IntVar(&request.Throttle.Concurrency, "concurrency", 0,
+	flags.StringVar(&options.Choice.Prefix, "prefix", "", "documents whose keys start with this")
+	flags.StringVar(&options.from, "from", "", "objects modified at this time or later: 2006-01-02, or RFC 3339")
+	flags.StringVar(&options.to, "to", "", "objects modified before this time")
+	flags.StringVar(&options.list, "documents", "", "a file with a document's key a line; - is the standard input")
+	flags.IntVar(&options.Throttle.Concurrency, "concurrency", 0,
 		fmt.Sprintf("calls in flight at most (default %d)", core.DefaultBackfillConcurrency))
-	flags.IntVar(&request.Throttle.CallsPerMinute, "calls-per-minute", 0,
+	flags.IntVar(&options.Throttle.CallsPerMinute, "calls-per-minute", 0,
 		"calls a minute on average (default: by the limits)")
-	flags.BoolVar(&wait, "wait", false, "wait for the end")
-	return a.addAuditFlags(command)
+	flags.BoolVar(&options.wait, "wait", false, "wait for the end")
+	return a.addAuditFlags(requireIndex(command, &options.Index))
+}
+
+func (a *App) startBackfill(ctx context.Context, options backfillOptions) (err error) {
+	request := options.BackfillRequest
+	if request.Choice.From, err = parseTime("from", options.from); err != nil {
+		return err
+	}
+	if request.Choice.To, err = parseTime("to", options.to); err != nil {
+		return err
+	}
+	if options.list != "" {
+		if request.Choice.Documents, err = a.readKeys(options.list); err != nil {
+			return err
+		}
+	}
+	return a.withControl(ctx, func(ctx context.Context, controller control.Control, _ string) error {
+		started, err := controller.Backfill(ctx, request)
+		if err != nil {
+			return err
+		}
+		if options.wait || a.started { // a stack of this command's own would end with it
+			if started.Attached && !a.json {
+				fmt.Fprintf(a.Err, "backfill %s runs already: this waits for it\n", request.Name)
+			}
+			return a.waitBackfill(ctx, controller, control.BackfillNamed{Index: request.Index, Name: request.Name})
+		}
+		return a.printOut(started, func(w io.Writer) {
+			what := "started"
+			if started.Attached {
+				what = "runs already, nothing was begun"
+			} else if started.Again {
+				what = "goes on"
+			}
+			fmt.Fprintf(w, "backfill %s %s; watch it with: unweaver backfill status %s %s\n", request.Name, what,
+				request.Index, request.Name)
+		})
+	})
 }
 
 // parseTime reads a time that a flag gives; a day begins in UTC.
@@ -212,19 +220,17 @@ func (a *App) backfillStatusCmd() *cobra.Command {
 		Example: "  unweaver backfill status docs archive\n" +
 			"  unweaver backfill status docs archive --wait --json",
 		Args: requireArgs(1, 1, "a NAME"),
-		RunE: func(command *cobra.Command, args []string) error {
+		RunE: a.newControlRun(func(ctx context.Context, controller control.Control, args []string) error {
 			named.Name = args[0]
-			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
-				if wait {
-					return a.waitBackfill(ctx, controller, named)
-				}
-				one, err := backfillOf(ctx, controller, named)
-				if err != nil {
-					return err
-				}
-				return a.printOut(one, func(w io.Writer) { showBackfill(w, one) })
-			})
-		},
+			if wait {
+				return a.waitBackfill(ctx, controller, named)
+			}
+			one, err := backfillOf(ctx, controller, named)
+			if err != nil {
+				return err
+			}
+			return a.printOut(one, func(w io.Writer) { showBackfill(w, one) })
+		}),
 	}, &named.Index)
 	command.Flags().BoolVar(&wait, "wait", false, "wait for the end, or for a pause")
 	return command

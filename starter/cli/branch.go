@@ -221,16 +221,14 @@ says. unweaver rollback goes back, to what was served before and to its settings
 It is refused where the base moved since the last run of the branch was planned: build the branch again.`,
 		Example: "  unweaver promote docs-large --reason \"recall@5 0.71, was 0.64\"",
 		Args:    requireArgs(1, 1, "a NAME"),
-		RunE: func(command *cobra.Command, args []string) error {
+		RunE: a.newControlRun(func(ctx context.Context, controller control.Control, args []string) error {
 			request := control.MoveRequest{Action: core.ActionPromote, Index: args[0]}
-			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
-				move, err := controller.Move(ctx, request)
-				if err != nil {
-					return err
-				}
-				return a.printOut(move, func(w io.Writer) { showPromotion(w, move) })
-			})
-		},
+			move, err := controller.Move(ctx, request)
+			if err != nil {
+				return err
+			}
+			return a.printOut(move, func(w io.Writer) { showPromotion(w, move) })
+		}),
 	}
 	return a.addAuditFlags(command)
 }

@@ -39,6 +39,8 @@ type fakeControl struct {
 	plan      *core.Plan // of an estimate
 	asked     []string
 	request   control.IndexRequest
+	sent      core.Files // with the last schedule or purge, whose gate names what
+	gate      core.Gate
 	budget    *core.Budget
 	spec      core.Spec
 	attached  bool
@@ -149,6 +151,9 @@ func (c *fakeControl) RetryFailed(_ context.Context, r control.LettersRequest) (
 
 func (c *fakeControl) Purge(_ context.Context, r control.PurgeRequest) (control.PurgeAnswer, error) {
 	answer := c.purging
+	if c.sent = r.Files; r.Gate != nil {
+		c.gate = *r.Gate
+	}
 	if r.DryRun {
 		answer.Run, answer.Purge = nil, nil
 	}
@@ -160,6 +165,7 @@ func (c *fakeControl) Purges(_ context.Context, r control.PurgesRequest) (contro
 }
 
 func (c *fakeControl) ApplySchedule(_ context.Context, r control.ScheduleRequest) (control.Applied, error) {
+	c.sent, c.gate = r.Files, r.Spec.Gate
 	return control.Applied{Index: r.Spec.Index, Change: "created"}, c.ask("schedule-apply",
 		fmt.Sprint(r.Spec.Index, " ", r.Schedule.Cron, " ", r.Schedule.Timezone))
 }

@@ -95,7 +95,9 @@ func (a *App) validateConfig() error {
 	names := slices.Sorted(maps.Keys(cfg.Indexes))
 	var wrong []error
 	for _, name := range names { // a file in a bucket is read by the worker alone
-		_, err := config.Aliases(&core.Spec{Index: name, Aliases: cfg.Indexes[name].Aliases})
+		_, err := config.ReadFiles(&core.Spec{
+			Index: name, Aliases: cfg.Indexes[name].Aliases, Gate: core.Gate{Probes: cfg.Indexes[name].Gate.Probes},
+		})
 		wrong = append(wrong, err)
 	}
 	if err := errors.Join(wrong...); err != nil {

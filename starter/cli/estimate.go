@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -47,13 +46,13 @@ With --out the plan is written to a file; index --plan FILE builds what it says,
 				if spec, err = a.specOf(ctx, controller, index, strings.Join(args, "")); err != nil {
 					return err
 				}
-				aliases, err := config.Aliases(&spec)
-				if err != nil {
+				request := control.IndexRequest{
+					Spec: spec, ReplaceCorpus: replace, Rebuild: rebuild, Why: why, Listed: out != "",
+				}
+				if err := request.ReadFiles(); err != nil {
 					return err
 				}
-				return a.printEstimate(ctx, controller, control.IndexRequest{
-					Aliases: aliases, Spec: spec, ReplaceCorpus: replace, Rebuild: rebuild, Why: why, Listed: out != "",
-				}, out)
+				return a.printEstimate(ctx, controller, request, out)
 			})
 		},
 	}

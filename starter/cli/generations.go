@@ -26,23 +26,30 @@ func (a *App) generationsCmd() *cobra.Command {
 		Example: "  unweaver generations docs",
 		Args:    requireArgs(0, 0, "no argument"),
 		RunE: a.newControlRun(func(ctx context.Context, controller control.Control, _ []string) error {
-			generations, err := controller.Generations(ctx, index)
-			if err != nil {
-				return err
-			}
-			return a.printOut(map[string]any{"index": index, "generations": generations}, func(w io.Writer) {
-				rows := make([]string, 0, len(generations))
-				for _, one := range generations {
-					rows = append(rows, fmt.Sprintf("%s\t%d\t%s\t%d\t%d\t%d\t%s\t%.16s\t%s", one.Generation, one.Seq, one.State,
-						one.Documents, one.Chunks, one.Classes, one.Created.Format(time.DateTime), one.ContentHash, keptBy(one)))
-				}
-				showRows(w, "generation\tseq\tstate\tdocuments\tpassages\tentities\tbuilt\tcontent hash\tkept by", rows)
-			})
+			return a.listGenerations(ctx, controller, index)
 		}),
 	}, &index)
 }
 
-// keptBy says what keeps a generation that the rules alone would not tell of: its tags.
+func (a *App) listGenerations(ctx context.Context, controller control.Control, index string) error {
+	generations, err := controller.Generations(ctx, index)
+	if err != nil {
+		return err
+	}
+	return a.printOut(map[string]any{"index": index, "generations": generations}, func(w io.Writer) {
+		showGenerations(w, generations)
+	})
+}
+
+func showGenerations(w io.Writer, generations []artifact.Generation) {
+	header := "generation\tseq\tstate\tdocuments\tpassages\tentities\tbuilt\tcontent hash\tkept by"
+	showTable(w, header, generations, func(one artifact.Generation) string {
+		return fmt.Sprintf("%s\t%d\t%s\t%d\t%d\t%d\t%s\t%.16s\t%s", one.Generation, one.Seq, one.State, one.Documents,
+			one.Chunks, one.Classes, one.Created.Format(time.DateTime), one.ContentHash, keptBy(one))
+	})
+}
+
+// keptBy returns what keeps a generation beyond the rules: its tags.
 func keptBy(generation artifact.Generation) string {
 	if len(generation.Tags) > 0 {
 		return strings.Join(generation.Tags, " ")
@@ -53,9 +60,14 @@ func keptBy(generation artifact.Generation) string {
 	return ""
 }
 
+// restoreOptions say what is restored: one index, or all.
+type restoreOptions struct {
+	index string
+	all   bool
+}
+
 func (a *App) restoreCmd() *cobra.Command {
-	var index string
-	var all bool
+	var options restoreOptions
 	command := &cobra.Command{
 		Use:   "restore",
 		Short: "Load an index's stores again from its artifacts, with no model call",
@@ -68,22 +80,26 @@ is said of each index, as the next build will fail.`,
 		Example: "  unweaver restore docs\n  unweaver restore --all",
 		Args:    requireArgs(0, 0, "no argument"),
 		RunE: func(command *cobra.Command, _ []string) error {
-			if (index == "") != all {
-				return fault.Usage.At("run unweaver", "restore").
-					Because("want either --index or --all").
-					Advise("give --index NAME, or --all for every index")
-			}
-			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
-				if all {
-					return a.restoreAll(ctx, controller)
-				}
-				return a.restoreIndex(ctx, controller, index)
-			})
+			return a.runRestore(command.Context(), options)
 		},
 	}
-	command.Flags().StringVar(&index, "index", "", "name of the index")
-	command.Flags().BoolVar(&all, "all", false, "restore every index")
+	command.Flags().StringVar(&options.index, "index", "", "name of the index")
+	command.Flags().BoolVar(&options.all, "all", false, "restore every index")
 	return a.addAuditFlags(command)
+}
+
+func (a *App) runRestore(ctx context.Context, options restoreOptions) error {
+	if (options.index == "") != options.all {
+		return fault.Usage.At("run unweaver", "restore").
+			Because("want either --index or --all").
+			Advise("give --index NAME, or --all for every index")
+	}
+	return a.withControl(ctx, func(ctx context.Context, controller control.Control, _ string) error {
+		if options.all {
+			return a.restoreAll(ctx, controller)
+		}
+		return a.restoreIndex(ctx, controller, options.index)
+	})
 }
 
 // restoreIndex restores an index and waits for it.
@@ -102,7 +118,7 @@ func (a *App) restoreIndex(ctx context.Context, controller control.Control, inde
 	return nil
 }
 
-// maxExitCode is the harder of two exit codes.
+// maxExitCode returns the harder of two exit codes.
 func maxExitCode(one, other int) int {
 	hardness := []int{ExitDone, ExitErrors, ExitHeld, ExitPaused, ExitUsage, ExitFailed}
 	if slices.Index(hardness, one) < slices.Index(hardness, other) {

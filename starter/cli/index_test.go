@@ -45,6 +45,8 @@ func TestIndexWaitsForTheEndAndExitsByIt(t *testing.T) {
 	letters.DeadLetters = 1
 	unread := finished(core.StatusCompleted)
 	unread.DocumentsFailed = 1
+	dry := unread
+	dry.Reason = "dry_run"
 	for _, tc := range []struct {
 		name string
 		last control.Status
@@ -59,6 +61,7 @@ func TestIndexWaitsForTheEndAndExitsByIt(t *testing.T) {
 		{"unchanged, with problems of the parent", standing, cli.ExitErrors},
 		{"completed, with dead letters of the parent", letters, cli.ExitErrors},
 		{"completed, with documents that stay unreadable", unread, cli.ExitErrors},
+		{"an estimate that finds them", dry, cli.ExitDone},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			fake := &fakeControl{statuses: []control.Status{running, tc.last}}
@@ -231,7 +234,7 @@ func TestPaidTokensWithoutAPriceAreNotSaidToCostNothing(t *testing.T) {
 func TestAReportNamesWhatFailedAndWhereTheRestIs(t *testing.T) {
 	bad := finished(core.StatusErrors)
 	bad.DeadLetters, bad.Refused, bad.DocumentsFailed, bad.ChunksFailed, bad.Stale = 2, 4, 3, 5, 2
-	bad.ProblemsTotal, bad.ProblemsPath = 117, "docs/generations/g1/problems.jsonl"
+	bad.DocumentsEmpty, bad.ProblemsTotal, bad.ProblemsPath = 1, 117, "docs/generations/g1/problems.jsonl"
 	for _, object := range []string{"a", "b", "c", "d", "e", "f", "g"} {
 		bad.Problems = append(bad.Problems, core.Problem{
 			Code: "unreadable_document", Object: object + ".pdf", Detail: "the file ends early",
@@ -242,6 +245,7 @@ func TestAReportNamesWhatFailedAndWhereTheRestIs(t *testing.T) {
 	contains(t, got.out,
 		"  not read: 4 of the files and rows\n",
 		"  failed: 3 documents, 5 passages; 2 documents serve what was there before (stale)\n",
+		"  without text: 1 document\n",
 		"  dead letters: 2 in docs/generations/g1/dead-letters/\n",
 		"  problems: 117, all of them in docs/generations/g1/problems.jsonl\n",
 		"  ! unreadable_document, 6 times: a.pdf, c.pdf, d.pdf and 3 more: the file ends early\n"+

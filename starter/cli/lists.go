@@ -45,8 +45,8 @@ func showCards(w io.Writer, cards []runlog.Card) {
 		fmt.Fprintln(w, "no index yet; build one with: unweaver index FOLDER --index NAME --wait")
 		return
 	}
-	rows := make([]string, 0, len(cards))
-	for _, card := range cards {
+	header := "index\tstate\tdocuments\tpassages\tentities\tsize\tage\tproblems\tlast run"
+	showTable(w, header, cards, func(card runlog.Card) string {
 		since, last := "-", "-"
 		if card.Published != nil {
 			since = formatAge(card.AgeSeconds)
@@ -60,10 +60,9 @@ func showCards(w io.Writer, cards []runlog.Card) {
 		if run := card.Running; run != nil {
 			last = runsNow(*run)
 		}
-		rows = append(rows, fmt.Sprintf("%s\t%s\t%d\t%d\t%d\t%s\t%s\t%d\t%s", card.Index, card.State, card.Documents,
-			card.Chunks, card.Classes, formatSize(card.Bytes), since, card.Problems, last))
-	}
-	showRows(w, "index\tstate\tdocuments\tpassages\tentities\tsize\tage\tproblems\tlast run", rows)
+		return fmt.Sprintf("%s\t%s\t%d\t%d\t%d\t%s\t%s\t%d\t%s", card.Index, card.State, card.Documents, card.Chunks,
+			card.Classes, formatSize(card.Bytes), since, card.Problems, last)
+	})
 	for _, card := range cards {
 		if card.Detail != "" {
 			fmt.Fprintf(w, "  ! %s: %s\n", card.Index, card.Detail)
@@ -97,16 +96,13 @@ of each index. The report of a run stays as long as its generation, and for two 
 		Args:    requireArgs(0, 1, "at most an INDEX"),
 	}
 	command.Flags().IntVar(&limit, "limit", 20, "how many to list; 0 = all that are known")
-	command.RunE = func(command *cobra.Command, args []string) error {
-		index := strings.Join(args, "")
-		return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
-			runs, err := controller.Runs(ctx, index, limit)
-			if err != nil {
-				return err
-			}
-			return a.printOut(map[string]any{"runs": runs}, func(w io.Writer) { showRuns(w, runs) })
-		})
-	}
+	command.RunE = a.newControlRun(func(ctx context.Context, controller control.Control, args []string) error {
+		runs, err := controller.Runs(ctx, strings.Join(args, ""), limit)
+		if err != nil {
+			return err
+		}
+		return a.printOut(map[string]any{"runs": runs}, func(w io.Writer) { showRuns(w, runs) })
+	})
 	return command
 }
 
@@ -115,8 +111,8 @@ func showRuns(w io.Writer, runs []runlog.Summary) {
 		fmt.Fprintln(w, "no run yet; begin one with: unweaver index FOLDER --index NAME --wait")
 		return
 	}
-	rows := make([]string, 0, len(runs))
-	for _, run := range runs {
+	header := "run\tstatus\tbegan\ttook\tdocuments\tpassages\tcalls\tcost\tproblems"
+	showTable(w, header, runs, func(run runlog.Summary) string {
 		status := run.Status
 		switch {
 		case !core.Terminal(run.Status):
@@ -126,10 +122,9 @@ func showRuns(w io.Writer, runs []runlog.Summary) {
 		case run.Reason != "" && run.Reason != run.Status:
 			status += " (" + run.Reason + ")"
 		}
-		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%d\t%d\t%d\t%s\t%d", run.Run, status, formatClock(run.Started),
-			durationOf(run.Seconds), run.Documents, run.Chunks, run.Calls, moneyOf(run.Cost, run.Currency), run.Problems))
-	}
-	showRows(w, "run\tstatus\tbegan\ttook\tdocuments\tpassages\tcalls\tcost\tproblems", rows)
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%d\t%d\t%d\t%s\t%d", run.Run, status, formatClock(run.Started),
+			durationOf(run.Seconds), run.Documents, run.Chunks, run.Calls, moneyOf(run.Cost, run.Currency), run.Problems)
+	})
 }
 
 func (a *App) logsCmd() *cobra.Command {
@@ -231,15 +226,13 @@ GENERATION is index/generation, or its name alone with --index. An index stands 
 		Args: requireArgs(1, 1, "a GENERATION"),
 	}
 	command.Flags().StringVar(&index, "index", "", "name of the index")
-	command.RunE = func(command *cobra.Command, args []string) error {
+	command.RunE = a.newControlRun(func(ctx context.Context, controller control.Control, args []string) error {
 		name := args[0]
 		if index != "" {
 			name = path.Join(index, name)
 		}
-		return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
-			return a.showGeneration(ctx, controller, name)
-		})
-	}
+		return a.showGeneration(ctx, controller, name)
+	})
 	return command
 }
 

@@ -227,17 +227,15 @@ reports (unweaver runs).`,
 		Example: "  unweaver operations docs\n" +
 			"  unweaver operations docs --limit 0 --json | jq '.operations[].by'",
 		Args: requireArgs(0, 0, "no argument"),
-		RunE: func(command *cobra.Command, _ []string) error {
-			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
-				operations, err := controller.Operations(ctx, index, limit)
-				if err != nil {
-					return err
-				}
-				return a.printOut(map[string]any{"index": index, "operations": operations}, func(w io.Writer) {
-					showOperations(w, operations)
-				})
+		RunE: a.newControlRun(func(ctx context.Context, controller control.Control, _ []string) error {
+			operations, err := controller.Operations(ctx, index, limit)
+			if err != nil {
+				return err
+			}
+			return a.printOut(map[string]any{"index": index, "operations": operations}, func(w io.Writer) {
+				showOperations(w, operations)
 			})
-		},
+		}),
 	}
 	command.Flags().StringVar(&index, "index", "", "name of the index")
 	command.Flags().IntVar(&limit, "limit", 50, "how many; 0: all")

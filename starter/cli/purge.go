@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -34,12 +35,10 @@ What is attached to a mail or PDF (mail.eml#plan.pdf) goes with it, or alone whe
 		Example: "  unweaver purge docs letters/2024-17.pdf --dry-run\n" +
 			"  unweaver purge docs letters/2024-17.pdf --yes --reason \"request 4711\" --wait",
 		Args: requireArgs(1, 1<<16, "DOCUMENTs"),
-		RunE: func(command *cobra.Command, args []string) error {
+		RunE: a.newControlRun(func(ctx context.Context, controller control.Control, args []string) error {
 			request.Documents = args
-			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
-				return a.runPurge(ctx, controller, request, wait)
-			})
-		},
+			return a.runPurge(ctx, controller, request, wait)
+		}),
 	}, &request.Index)
 	flags := command.Flags()
 	flags.BoolVar(&request.DryRun, "dry-run", false, "tell what would be done, and do nothing")
@@ -53,6 +52,9 @@ What is attached to a mail or PDF (mail.eml#plan.pdf) goes with it, or alone whe
 func (a *App) runPurge(ctx context.Context, controller control.Control, request control.PurgeRequest, wait bool) error {
 	look := request
 	look.DryRun = request.DryRun || !request.Confirmed
+	if err := a.readGate(ctx, controller, &look); err != nil {
+		return err
+	}
 	waits := wait || a.started // a stack of this command's own would end with it
 	answer, err := inTurn(ctx, a, controller, request.Index, waits, anyRun, func() (control.PurgeAnswer, error) {
 		return controller.Purge(ctx, look)
@@ -89,6 +91,25 @@ func (a *App) runPurge(ctx context.Context, controller control.Control, request 
 	return a.purgeEnded(ctx, controller, request.Index, answer.Purge.ID)
 }
 
+// readGate adds the gate that the configuration has for the index now: that of the current generation may expect the
+// very document. An index that the configuration does not name keeps the latter.
+func (a *App) readGate(ctx context.Context, controller control.Control, request *control.PurgeRequest) error {
+	cfg, err := a.loadConfig()
+	if err != nil || request.DryRun {
+		return err
+	}
+	if _, named := cfg.Indexes[request.Index]; !named {
+		return nil
+	}
+	spec, err := a.specOf(ctx, controller, request.Index, "")
+	if err != nil {
+		return err
+	}
+	request.Probes, err = config.ReadProbes(&spec)
+	request.Gate = &spec.Gate
+	return err
+}
+
 // purgeEnded says how a purge stands once its run has ended; one that is not done is an error.
 func (a *App) purgeEnded(ctx context.Context, controller control.Control, index, id string) error {
 	stand, err := controller.Purges(ctx, control.PurgesRequest{Index: index})
@@ -113,7 +134,8 @@ func (a *App) purgeEnded(ctx context.Context, controller control.Control, index,
 		}
 		return fault.GenBusy.At("purge from", index).
 			Because(why).
-			Advise("give the same command again: it goes on where it is; a held generation is published with: unweaver publish")
+			Advise("give the same command again: it goes on where it is. Where a gate held it, first take the documents out " +
+				"of the file of indexes." + index + ".gate.probes, or: unweaver publish " + index + " GEN")
 	}
 	return fault.NotFound.At("find purge", id).Because("index " + index + " has none of this id")
 }
@@ -161,11 +183,9 @@ digests alone. --readmit lets the corpus bring purged documents back.`,
 		Example: "  unweaver purge list docs\n" +
 			"  unweaver purge list docs --readmit letters/2024-17.pdf --reason \"withdrawn\"",
 		Args: requireArgs(0, 0, "nothing"),
-		RunE: func(command *cobra.Command, _ []string) error {
-			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
-				return a.listPurges(ctx, controller, request)
-			})
-		},
+		RunE: a.newControlRun(func(ctx context.Context, controller control.Control, _ []string) error {
+			return a.listPurges(ctx, controller, request)
+		}),
 	}, &request.Index)
 	command.Flags().StringSliceVar(&request.Readmit, "readmit", nil, "documents that may come back")
 	return a.addAuditFlags(command)

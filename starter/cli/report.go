@@ -41,7 +41,7 @@ func exitOf(report core.Report) int {
 	case core.StatusPaused:
 		return ExitPaused
 	case core.StatusCompleted:
-		if hasFailures(report) {
+		if hasFailures(report) && report.Reason != dryRun { // which failed at nothing
 			return ExitErrors
 		}
 	}
@@ -340,6 +340,9 @@ func showProblems(w io.Writer, report core.Report) {
 			fmt.Fprintf(w, "; %s %s what was there before (stale)", countOf(report.Stale, "document"), serve)
 		}
 		fmt.Fprintln(w)
+	}
+	if report.DocumentsEmpty > 0 {
+		fmt.Fprintf(w, "  without text: %s\n", countOf(report.DocumentsEmpty, "document"))
 	}
 	if report.DeadLetters > 0 {
 		fmt.Fprintf(w, "  dead letters: %d in %s/dead-letters/\n", report.DeadLetters, generation)

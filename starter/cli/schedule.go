@@ -118,12 +118,12 @@ func (a *App) readSchedules(
 		if err != nil {
 			return nil, err
 		}
-		aliases, err := config.Aliases(&spec)
+		files, err := config.ReadFiles(&spec)
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, control.ScheduleRequest{
-			Aliases: aliases, Spec: spec, Schedule: schedule, Priority: control.Priority(cfg.Priority(name)),
+			Files: files, Spec: spec, Schedule: schedule, Priority: control.Priority(cfg.Priority(name)),
 		})
 	}
 	if len(out) == 0 {

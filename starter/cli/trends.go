@@ -73,18 +73,17 @@ func showNights(w io.Writer, trends runlog.Trends) {
 		cost.noteFigure(night.Cost)
 		seconds.noteFigure(night.Seconds)
 	}
-	var rows []string
-	for _, night := range trends.Nights {
-		rows = append(rows, strings.Join([]string{
+	header := "night\tended\tpassages\tchanged\tcalls\ttokens\tcost\ttook\testimate off by\tdead letters\twritten"
+	showTable(w, header, trends.Nights, func(night core.Night) string {
+		return strings.Join([]string{
 			formatClock(night.Started), describeOutcome(night), fmt.Sprint(night.Chunks),
 			share.drawBar(night.Share) + fmt.Sprintf(" %.1f %%", 100*night.Share),
 			calls.drawBar(float64(night.Calls)) + fmt.Sprintf(" %d", night.Calls), fmt.Sprint(night.Tokens),
 			cost.drawBar(night.Cost) + " " + moneyOf(night.Cost, night.Currency),
 			seconds.drawBar(night.Seconds) + " " + durationOf(night.Seconds), missedBy(night), fmt.Sprint(night.Letters),
 			formatSize(night.Bytes),
-		}, "\t"))
-	}
-	showRows(w, "night\tended\tpassages\tchanged\tcalls\ttokens\tcost\ttook\testimate off by\tdead letters\twritten", rows)
+		}, "\t")
+	})
 	fmt.Fprintf(w, "together: %s, %s, cost %s, %s, %s written\n", countOf(totals.Calls, "call"),
 		countOf(totals.Tokens, "token"), moneyOf(totals.Cost, trends.Nights[len(trends.Nights)-1].Currency),
 		durationOf(totals.Seconds), formatSize(totals.Bytes))

@@ -80,10 +80,13 @@ func formatClock(at time.Time) string {
 	return at.Local().Format("2006-01-02 15:04:05")
 }
 
-// showRows prints rows in columns; cells are separated by tabs.
-func showRows(w io.Writer, header string, rows []string) {
+// showTable prints a row for each item, in columns. Cells are separated by tabs.
+func showTable[T any](w io.Writer, header string, items []T, row func(T) string) {
 	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	_, _ = io.WriteString(columns, strings.Join(append([]string{header}, rows...), "\n")+"\n")
+	_, _ = fmt.Fprintln(columns, header)
+	for _, item := range items {
+		_, _ = fmt.Fprintln(columns, row(item))
+	}
 	_ = columns.Flush() // what is printed goes to w, whose errors can be shown nowhere
 }
 

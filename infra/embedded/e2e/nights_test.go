@@ -319,12 +319,12 @@ func TestFiveNightsOnTheEmbeddedStack(t *testing.T) {
 	t.Cleanup(held.opened)
 	n := &fiveNights{t: t, control: shared.Control, base: shared.HTTP, server: server, gates: held, folder: t.TempDir()}
 	n.prepare(spec(t, "five", n.folder, server, probed(t, "five")...))
-	probes, err := config.Probes(n.spec)
+	files, err := config.ReadFiles(&n.spec)
 	must(t, err)
 	n.upload = func() {}
 	n.begin = func() string {
 		begun, err := n.control.Index(t.Context(), control.IndexRequest{
-			Spec: n.spec, Probes: probes, Generation: fmt.Sprintf("g%d", time.Now().UnixNano()),
+			Spec: n.spec, Files: files, Generation: fmt.Sprintf("g%d", time.Now().UnixNano()),
 		})
 		must(t, err)
 		return begun.Run
@@ -345,11 +345,11 @@ func TestFiveNightsOnRealServersWithAWorkerKilledInEach(t *testing.T) {
 	worker := c.worker()
 	n := &fiveNights{t: t, control: c.ctl, server: server, gates: held, folder: t.TempDir()}
 	n.prepare(spec(t, "k", ".", server, probed(t, "k")...))
-	probes, err := config.Probes(n.spec)
+	files, err := config.ReadFiles(&n.spec)
 	must(t, err)
 	n.base = c.replica()
 	n.upload = func() { c.upload(n.folder) }
-	n.begin = func() string { return c.begin(control.IndexRequest{Spec: n.spec, Probes: probes}) }
+	n.begin = func() string { return c.begin(control.IndexRequest{Spec: n.spec, Files: files}) }
 	n.kill = worker.restart
 	begun := time.Now()
 	last := n.play()

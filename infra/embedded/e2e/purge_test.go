@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -85,8 +86,22 @@ func TestNothingOfADataDirectoryTellsOfAPurgedDocument(t *testing.T) {
 		"%+v, %v", looked, err)
 	calls := server.Stats().Chat
 	request.DryRun = false
-	begun, err := own.Control.Purge(t.Context(), request)
-	require.NoError(t, err)
+	asks := func(lines ...string) control.PurgeAnswer { // purges, judged by these probe questions
+		t.Helper()
+		gated := sp
+		gated.Gate.Probes, gated.Gate.MaxRecallDrop = filepath.Join(t.TempDir(), "probes.jsonl"), 0.1
+		require.NoError(t, os.WriteFile(gated.Gate.Probes, []byte(strings.Join(lines, "\n")), 0o600))
+		request.Files, err = config.ReadFiles(&gated)
+		require.NoError(t, err)
+		request.Gate = &gated.Gate
+		begun, err := own.Control.Purge(t.Context(), request)
+		require.NoError(t, err)
+		return begun
+	}
+	stays := `{"question": "Who built the harbour of Port Alma?", "documents": ["a.md"]}`
+	held := wait(t, own.Control, asks(stays, `{"question": "Who paid in opals?", "documents": ["c.md"]}`).Run.Run)
+	assert.True(t, held.Status == core.StatusHeld && held.Reason == "recall", "a probe expects the document: %+v", held)
+	begun := asks(stays) // without its line
 	ended := completed(t, wait(t, own.Control, begun.Run.Run))
 	if server.Stats().Chat != calls || ended.Documents != 2 {
 		t.Errorf("%d calls, %+v", server.Stats().Chat-calls, ended.Report)

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -90,6 +91,16 @@ func TestASchedulesLife(t *testing.T) {
 	}
 	assert.Len(t, applied.Next, 3, "%+v", applied)
 	apply(control.ScheduleUnchanged)
+	probes := filepath.Join(t.TempDir(), "probes.jsonl")
+	for _, change := range []string{"", "\n"} { // a file of this machine is there for the nights, as it is now
+		writeFile(t, probes, fmt.Sprintf("{\"question\": %q, \"documents\": [%q]}%s", "Who?", "corpus.jsonl#mt00000", change))
+		request.Spec.Gate.Probes = probes
+		var err error
+		request.Files, err = config.ReadFiles(&request.Spec)
+		must(t, err)
+		apply(control.ScheduleChanged)
+		apply(control.ScheduleUnchanged)
+	}
 	request.Schedule.Timezone = "America/New_York"
 	apply(control.ScheduleChanged)
 	apply(control.ScheduleUnchanged)
@@ -101,7 +112,7 @@ func TestASchedulesLife(t *testing.T) {
 		t.Fatalf("%+v", night)
 	}
 	if status, err := running.Control.Status(t.Context(), "docs"); err != nil || status.Run != first.Nights[0].Run ||
-		!status.Published {
+		!status.Published || status.Probes == nil || status.Probes.Asked != 1 {
 		t.Errorf("%+v, %v", status, err)
 	}
 
@@ -146,7 +157,11 @@ func TestASchedulesLife(t *testing.T) {
 	running = begin()
 	must(t, running.Control.ResumeSchedule(t.Context(), "docs", ""))
 	again := schedules(t, running.Control, func(control.Scheduled) bool { return true })
-	assert.True(t, !again.Paused && len(again.Next) == 3, "resumed: %+v", again)
+	assert.True(t, !again.Paused && len(again.Next) == 3 && again.Note == "", "resumed: %+v", again)
+	must(t, running.Control.PauseSchedule(t.Context(), "docs", ""))
+	again = schedules(t, running.Control, func(control.Scheduled) bool { return true })
+	assert.Equal(t, "no reason was given", again.Note)
+	must(t, running.Control.ResumeSchedule(t.Context(), "docs", ""))
 
 	must(t, os.Remove(filepath.Join(dir, "artifacts", "docs", "schedule.json")))
 	due()
@@ -172,7 +187,7 @@ func TestASchedulesLife(t *testing.T) {
 	assert.True(t, err == nil && len(all) == 0, "%+v, %v", all, err)
 	_, err = running.Control.Delete(t.Context(), control.DeleteRequest{Index: "docs", Confirmed: true})
 	assert.True(t, fault.Is(err, fault.UnknownIndex), "deleted twice: %v", err)
-	request.Spec.Budget.Calls = 0
+	request.Spec.Budget.Calls, request.Spec.Gate.Probes = 0, ""
 	calls := server.Stats().Chat
 	completed(t, index(t, running.Control, request.Spec))
 	assert.Equal(t, calls, server.Stats().Chat, "what was paid for before is not paid for again")

@@ -59,10 +59,9 @@ func (s *Service) Index(ctx context.Context, request control.IndexRequest) (cont
 	if _, err := s.Stores.Corpus(ctx, spec.Corpus); err != nil {
 		return control.Run{}, err
 	}
-	if err := errors.Join(s.keepProbes(ctx, &request), s.keepAliases(ctx, request.Spec, request.Aliases)); err != nil {
+	if err := s.keepFiles(ctx, spec, request.Files); err != nil {
 		return control.Run{}, err
 	}
-	spec = request.Spec
 	digest, err := s.indexOf(spec.Index).PutSpec(ctx, spec)
 	if err != nil {
 		return control.Run{}, err
@@ -139,33 +138,34 @@ func freeName(generation string) error {
 	return nil
 }
 
-// keepProbes stores the probe questions that came with a request, and has the specification name what is stored: a
-// worker reads them there, whichever machine they were on.
-func (s *Service) keepProbes(ctx context.Context, request *control.IndexRequest) error {
-	where := request.Spec.Gate.Probes
-	if where == "" || strings.Contains(where, "://") || strings.HasPrefix(where, core.ProbesStored) {
-		return nil
-	}
-	bad := fault.BadConfig.At("read probe questions", where).
-		Advise("set indexes." + request.Spec.Index + ".gate.probes to a file or an object with a line " +
+// keepFiles stores the files that came with a request, which the specification names by their sums: a worker reads them
+// there, whichever machine they were on.
+func (s *Service) keepFiles(ctx context.Context, spec core.Spec, files core.Files) error {
+	bad := fault.BadConfig.At("read probe questions", spec.Gate.Probes).
+		Advise("set indexes." + spec.Index + ".gate.probes to a file or an object with a line " +
 			`{"question": "...", "documents": ["key"]} for each`)
-	if len(request.Probes) == 0 {
-		return bad.Because("what it holds was not sent with the request")
-	}
-	if _, err := core.ReadProbes(bytes.NewReader(request.Probes), true); err != nil {
-		return bad.Because(err)
-	}
-	sum, err := s.indexOf(request.Spec.Index).PutProbes(ctx, request.Probes)
-	request.Spec.Gate.Probes = core.ProbesStored + sum
-	return err
+	err := keepFile(ctx, spec.Gate.Probes, files.Probes, bad, s.indexOf(spec.Index).PutProbes, func(raw []byte) error {
+		_, err := core.ReadProbes(bytes.NewReader(raw), true)
+		return err
+	})
+	return errors.Join(err, s.keepAliases(ctx, spec, files.Aliases))
 }
 
-// keepAliases stores a file of aliases that came with a request; the specification names it by its sum.
 func (s *Service) keepAliases(ctx context.Context, spec core.Spec, raw []byte) error {
-	where := spec.Aliases
-	bad := fault.BadConfig.At("read aliases", where).
+	bad := fault.BadConfig.At("read aliases", spec.Aliases).
 		Advise("set indexes." + spec.Index + ".aliases to a file or an object with lines like: pin A | B")
-	sum, stored := strings.CutPrefix(where, core.AliasesStored)
+	return keepFile(ctx, spec.Aliases, raw, bad, s.indexOf(spec.Index).PutAliases, func(raw []byte) error {
+		_, err := aliases.ReadTable(raw)
+		return err
+	})
+}
+
+// keepFile checks and stores what was sent of a file that a specification names by where.
+func keepFile(
+	ctx context.Context, where string, raw []byte, bad *fault.Error,
+	put func(context.Context, []byte) (string, error), check func(raw []byte) error,
+) error {
+	sum, stored := strings.CutPrefix(where, core.SentFile)
 	switch {
 	case where == "" || strings.Contains(where, "://"):
 		return nil
@@ -174,10 +174,10 @@ func (s *Service) keepAliases(ctx context.Context, spec core.Spec, raw []byte) e
 	case len(raw) == 0: // of an earlier run
 		return nil
 	}
-	if _, err := aliases.ReadTable(raw); err != nil {
+	if err := check(raw); err != nil {
 		return bad.Because(err)
 	}
-	if put, err := s.indexOf(spec.Index).PutAliases(ctx, raw); err != nil || put == sum {
+	if got, err := put(ctx, raw); err != nil || got == sum {
 		return err
 	}
 	return bad.Because("what was sent has another sum")

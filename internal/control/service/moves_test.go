@@ -1,17 +1,18 @@
 package service_test
 
 import (
-	"strings"
+	"crypto/sha256"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/workflows"
 )
 
 // Promises: 40.
@@ -86,28 +87,34 @@ func TestNothingIsMovedOfAnIndexThatIsNot(t *testing.T) {
 	}
 }
 
-// A worker reads the probe questions from the artifacts: they come with the request, and are looked at before a run is
-// started.
+// A worker reads the probe questions from the artifacts: they come with the request, and are looked at before a run or
+// a schedule is started.
 func TestProbeQuestionsComeWithTheRequest(t *testing.T) {
 	b := newBench(t)
 	request := indexRequest(b, "docs", "")
-	request.Spec.Gate.Probes = "/home/ada/probes.jsonl"
-	_, err := b.Index(t.Context(), request)
-	wants(t, err, fault.BadConfig, "/home/ada/probes.jsonl", "was not sent")
-	request.Probes = []byte(`{"question":"Who?"}`)
-	_, err = b.Index(t.Context(), request)
-	wants(t, err, fault.BadConfig, "line 1: it names no document")
-	require.Empty(t, b.temporal.started, "a run was started all the same")
-	request.Probes = []byte(`{"question":"Who?","documents":["a.md"]}`)
-	_, err = b.Index(t.Context(), request)
-	b.must(err)
-	var digest core.Digest
-	b.must(digest.UnmarshalText([]byte(b.temporal.inputs[0].(workflows.Build).Spec)))
-	spec, err := b.art.Spec(t.Context(), digest)
-	b.must(err)
-	sum, stored := strings.CutPrefix(spec.Gate.Probes, core.ProbesStored)
-	if raw, _, err := blob.Read(t.Context(), b.art.Store, b.art.ProbesKey(sum)); !stored || err != nil ||
-		string(raw) != string(request.Probes) {
-		t.Errorf("%q: %s, %v", spec.Gate.Probes, raw, err)
+	good := []byte(`{"question":"Who?","documents":["a.md"]}`)
+	sum := fmt.Sprintf("%x", sha256.Sum256(good))
+	for _, c := range []struct {
+		where string
+		raw   []byte
+		want  string
+	}{
+		{"/home/ada/probes.jsonl", nil, "/home/ada/probes.jsonl: what it holds was not sent"},
+		{core.SentFile + "00", []byte(`{"question":"Who?"}`), "line 1: it names no document"},
+		{core.SentFile + "00", good, "another sum"},
+	} {
+		request.Spec.Gate.Probes, request.Probes = c.where, c.raw
+		_, err := b.Index(t.Context(), request)
+		wants(t, err, fault.BadConfig, c.want)
+		_, err = b.ApplySchedule(t.Context(), control.ScheduleRequest{
+			Spec: request.Spec, Files: request.Files, Schedule: config.Schedule{Cron: "@daily", Overlap: "skip"},
+		})
+		wants(t, err, fault.BadConfig, c.want)
 	}
+	require.Empty(t, b.temporal.started, "a run was started all the same")
+	request.Spec.Gate.Probes = core.SentFile + sum
+	_, err := b.Index(t.Context(), request)
+	b.must(err)
+	raw, _, err := blob.Read(t.Context(), b.art.Store, b.art.ProbesKey(sum))
+	assert.True(t, err == nil && string(raw) == string(good), "%s, %v", raw, err)
 }

@@ -55,7 +55,7 @@ func (s *Service) Purge(ctx context.Context, request control.PurgeRequest) (answ
 		return answer, err
 	}
 	wish.Operation = op.ID
-	err = s.beginPurge(ctx, index, manifest, wish, &answer)
+	err = s.beginPurge(ctx, index, manifest, wish, request, &answer)
 	ended := release.End(context.WithoutCancel(ctx), index, op, release.OutcomeOf(time.Now(), err))
 	return answer, errors.Join(err, ended)
 }
@@ -85,7 +85,8 @@ func checkUnshared(ctx context.Context, index artifact.Index) error {
 
 // beginPurge writes the wish, and starts the run that does it.
 func (s *Service) beginPurge(
-	ctx context.Context, index artifact.Index, manifest *core.Manifest, wish core.Purge, answer *control.PurgeAnswer,
+	ctx context.Context, index artifact.Index, manifest *core.Manifest, wish core.Purge, request control.PurgeRequest,
+	answer *control.PurgeAnswer,
 ) error {
 	wish, err := purges.Begin(ctx, index, wish)
 	if err != nil {
@@ -97,15 +98,38 @@ func (s *Service) beginPurge(
 		return err
 	}
 	name = workflows.PurgeGeneration + name
+	digest, err := s.gatePurge(ctx, manifest.Spec, request)
+	if err != nil {
+		return err
+	}
 	if err := upkeep.ChoosePurge(ctx, index, name, wish.ID); err != nil {
 		return err
 	}
 	run, err := s.startBuild(ctx, name, control.Priority{}, workflows.Build{
-		Index: index.Name, Generation: name, Spec: manifest.Spec.String(),
+		Index: index.Name, Generation: name, Spec: digest.String(),
 		Heartbeat: s.Heartbeat, Shape: workflows.DefaultShape(), SearchAttributes: s.SearchAttributes,
 	})
 	answer.Run = &run
 	return err
+}
+
+// gatePurge gives the configuration of a purge: what the current generation was built with, and the caller's gate.
+func (s *Service) gatePurge(
+	ctx context.Context, served core.Digest, request control.PurgeRequest,
+) (core.Digest, error) {
+	if request.Gate == nil {
+		return served, nil
+	}
+	index := s.indexOf(request.Index)
+	spec, err := index.Spec(ctx, served)
+	if err != nil {
+		return served, err
+	}
+	spec.Gate = *request.Gate
+	if err := s.keepFiles(ctx, spec, core.Files{Probes: request.Probes}); err != nil {
+		return served, err
+	}
+	return index.PutSpec(ctx, spec)
 }
 
 // purgedBefore gives the purge that was done already of documents that nothing holds any more. Of documents that no

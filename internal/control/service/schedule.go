@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -108,7 +109,7 @@ func (s *Service) ApplySchedule(ctx context.Context, request control.ScheduleReq
 	}
 	catchup := max(time.Duration(request.Schedule.Catchup), longest)
 	out.Catchup = core.Duration(catchup)
-	if err := s.keepAliases(ctx, request.Spec, request.Aliases); err != nil {
+	if err := s.keepFiles(ctx, request.Spec, request.Files); err != nil {
 		return out, err
 	}
 	digest, err := s.indexOf(index).PutSpec(ctx, request.Spec)
@@ -271,7 +272,9 @@ func (s *Service) describeSchedule(ctx context.Context, index string) (control.S
 		return out, s.newScheduleFault(index, err)
 	}
 	if state := description.Schedule.State; state != nil {
-		out.Paused, out.Note = state.Paused, state.Note
+		if out.Paused = state.Paused; out.Paused {
+			out.Note = state.Note
+		}
 	}
 	if spec := description.Schedule.Spec; spec != nil {
 		out.Timezone = spec.TimeZoneName
@@ -334,7 +337,9 @@ func (s *Service) nightOf(
 func (s *Service) PauseSchedule(ctx context.Context, index, note string) error {
 	handle := s.Client.ScheduleClient().GetHandle(ctx, workflows.ScheduleID(index))
 	return s.steerNights(ctx, core.ActionPauseNights, index, note, func() error {
-		if err := handle.Pause(ctx, client.SchedulePauseOptions{Note: note}); err != nil {
+		if err := handle.Pause(ctx, client.SchedulePauseOptions{
+			Note: cmp.Or(note, control.OperatorOf(ctx).By, "no reason was given"), // the engine's library has one of its own
+		}); err != nil {
 			return s.newScheduleFault(index, err)
 		}
 		return s.keepPaused(ctx, index, true, note)

@@ -1,6 +1,6 @@
-// Package classrun is the mapped file of a class run: the classes of a range of ids as one night made them, in the
-// order of ids, which is never written again. Rows go by their place in this file, and nothing in it names a place in
-// another. Which chunks mention a class is in the tables of splits, so that a row changes with its text alone.
+// Package classrun writes and maps the file of a class run: the classes that one build made, in the order of their ids.
+// The file is never changed. It numbers rows by their place in it and refers to no other file. The chunks that mention
+// a class are in the splits, so a row changes only when the text of its class changes.
 //
 //	rows       records in the order of ids     names, name_at     folded names in order (then by id), front-coded
 //	name_row   u32 row of each name            stats              Meta as JSON
@@ -132,7 +132,7 @@ func (x *File) AppendName(buf []byte, place int) []byte {
 	return x.names.Append(buf, place)
 }
 
-// NameID is the id of the class whose name is at a place of the order of names.
+// NameID returns the id of the class whose name is at a place of the order of names.
 func (x *File) NameID(place int) *core.ID { return &x.Rows[x.NameRow[place]].ID }
 
 // CompareNames orders two names with the ids of their classes, be they of one run or of two: as the name, a zero byte
@@ -153,13 +153,13 @@ func CompareNames(a []byte, idA *core.ID, b []byte, idB *core.ID) int {
 	return bytes.Compare(nameKey(a, idA), nameKey(b, idB))
 }
 
-// nameKey is what names are sorted by.
+// nameKey returns what names are sorted by.
 func nameKey(name []byte, id *core.ID) []byte { return slices.Concat(name, []byte{0}, id[:]) }
 
 // Close unmaps it.
 func (x *File) Close() { x.f.Close() }
 
-// Unfit is the error of a reader that found that it does not fit what lies beside it.
+// Unfit returns the error of a reader that found that it does not fit what lies beside it.
 func (x *File) Unfit(why string) error { return x.f.Unfit(why) }
 
 // Writer makes a run of classes that are given in the order of ids. Its memory does not grow with them but for four

@@ -1,6 +1,6 @@
-// Package deletedstats is what the dead rows of one side's segments count: how many documents, of how many terms, and
-// for each term how many of them hold it. Sums over segments less these are the statistics of what is live, as if the
-// dead had never been there; integers, so that the difference is exact.
+// Package deletedstats writes and reads the term statistics of deleted rows: how many documents were deleted, how many
+// terms they have, and for each term how many of them hold it. A search subtracts them from the sums over all segments,
+// and so has the statistics of the live rows. All numbers are integers, so that the difference is exact.
 //
 //	terms  bytes of all terms in order    term_end  u64 end of each term
 //	df     u64 of each term: dead documents that hold it
@@ -86,10 +86,10 @@ func (f *File) checkTotals(of Of) string {
 // Close unmaps it.
 func (f *File) Close() { f.file.Close() }
 
-// Totals of the dead documents.
+// Totals returns the totals of the dead documents.
 func (f *File) Totals() postings.Totals { return f.totals }
 
-// Frequency is how many dead documents hold a term.
+// Frequency returns how many dead documents hold a term.
 func (f *File) Frequency(term string) uint64 {
 	if i := f.terms.Find(term); i >= 0 {
 		return f.frequencies[i]
@@ -97,10 +97,10 @@ func (f *File) Frequency(term string) uint64 {
 	return 0
 }
 
-// Terms is how many there are.
+// Terms returns how many there are.
 func (f *File) Terms() int { return f.terms.Len() }
 
-// All goes through the terms in order.
+// All yields the terms in order.
 func (f *File) All() iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for i, df := range f.frequencies {

@@ -1,11 +1,11 @@
-// Package deletions is the bitmap of the rows of one segment that are dead: a segment is never changed, so what was
-// removed from the corpus, or stands in a newer segment, is kept beside it. What a row is belongs to the segment:
-// documents of a split (a document dies whole, with its chunks), class rows of a class run.
+// Package deletions writes and reads deletion bitmaps. A segment is never changed after it was written; its bitmap, a
+// file of its own, marks the rows that are dead: rows that were removed from the corpus, and rows that a newer segment
+// replaces. The rows of a split are its documents, each with all its chunks. The rows of a class run are its classes.
 //
 //	bits  u64 words, bit i%64 of word i/64 = row i is dead
 //	head  u64 rows, u64 dead rows
 //
-// Metadata name the segment and the unit, so that the bitmap of one segment is not read beside another of equal size.
+// The metadata name the segment and the unit, so that a bitmap is refused beside another segment of the same size.
 package deletions
 
 import (
@@ -19,30 +19,29 @@ import (
 	"github.com/unweaver/unweaver/internal/stream/mapped"
 )
 
-// Kind and Version of the file.
-// 1: bits and head.
+// Kind and Version of the file. Version 1 has bits and head.
 const (
 	Kind    = "tomb"
 	Version = 1
 )
 
-// MaxRows of a segment: its rows are numbered in 32 bits, with room to spare.
+// MaxRows is the largest number of rows of a segment. Row numbers have 32 bits.
 const MaxRows = 1 << 31
 
-// Units that rows are counted in.
+// Units say what the rows of a segment are.
 const (
 	Documents = "documents" // of a split
 	Classes   = "classes"   // rows of a class run
 )
 
-// Of says which segment a bitmap belongs to. What Open is given has to equal what Write was given.
+// Of names the segment that a bitmap belongs to. Open must be given the value that Write was given.
 type Of struct {
 	Segment string // digest of its content
 	Unit    string // Documents or Classes
 	Rows    int
 }
 
-// File is an open bitmap. It may be read by many at once until it is closed.
+// File is an open bitmap. Many goroutines may read it until it is closed.
 type File struct {
 	file  *mapped.File
 	words []uint64
@@ -50,8 +49,8 @@ type File struct {
 	count int
 }
 
-// Open maps a bitmap and checks that it is of this segment. Errors are those of mapped.Open; a bitmap that does not fit
-// the segment is fault.SegmentDamage.
+// Open maps a bitmap into memory, and checks that it belongs to the segment. Errors are those of mapped.Open, and
+// fault.SegmentDamage where the bitmap does not fit the segment.
 func Open(path string, of Of) (*File, error) {
 	file, err := mapped.Open(path, Kind, Version)
 	if err != nil {
@@ -66,7 +65,7 @@ func Open(path string, of Of) (*File, error) {
 	return bitmap, nil
 }
 
-// checkCount says what does not fit, if anything, and reads the count.
+// checkCount reads the number of dead rows. It returns what does not fit the segment, or an empty text.
 func (f *File) checkCount(of Of) string {
 	if segment := f.file.Meta("segment"); segment != of.Segment {
 		return "it is of segment " + strconv.Quote(segment) + ", not " + of.Segment
@@ -94,16 +93,16 @@ func wordsOf(rows int) int { return (rows + 63) / 64 }
 // Close unmaps it.
 func (f *File) Close() { f.file.Close() }
 
-// Dead says of a row of the segment whether it is dead.
+// Dead reports whether a row of the segment is dead.
 func (f *File) Dead(row int) bool { return f.words[row/64]>>(row%64)&1 == 1 }
 
-// Count is how many rows are dead.
+// Count returns how many rows are dead.
 func (f *File) Count() int { return f.count }
 
-// Rows is how many the segment has, dead ones and others.
+// Rows returns how many rows the segment has, including the dead ones.
 func (f *File) Rows() int { return f.rows }
 
-// Write writes a bitmap. dead is asked once for each row, in order. Equal rows are equal bytes.
+// Write writes a bitmap. It calls dead once for each row, in order. The same rows give the same bytes.
 func Write(writer io.Writer, of Of, dead func(row int) bool) error {
 	if of.Segment == "" || (of.Unit != Documents && of.Unit != Classes) {
 		return fault.Internal.At("write the dead rows of", of.Segment).Because("unit " + strconv.Quote(of.Unit))
@@ -114,7 +113,7 @@ func Write(writer io.Writer, of Of, dead func(row int) bool) error {
 	}
 	out := mapped.NewWriter(writer, Kind, Version, map[string]string{"segment": of.Segment, "unit": of.Unit})
 	out.Section("bits")
-	const batch = 1 << 10 // words that are written at once
+	const batch = 1 << 10 // words written at once
 	words := make([]uint64, 0, batch)
 	count := uint64(0)
 	for from := 0; from < of.Rows; from += 64 {
@@ -136,9 +135,9 @@ func Write(writer io.Writer, of Of, dead func(row int) bool) error {
 	return out.Close()
 }
 
-// Add writes the bitmap of a segment of which more rows have died: former (nil = none were dead) and those of died,
-// which increase. A row that was dead already stays so. Errors: fault.Internal where died does not increase, leaves
-// the segment, or former is of another number of rows.
+// Add writes the bitmap of a segment after more rows died. The dead rows are those of former (nil: none) and those of
+// died, whose numbers increase; the two may overlap. It returns fault.Internal where died is not in order, names a row
+// that the segment does not have, or former has another number of rows.
 func Add(writer io.Writer, of Of, former *File, died []uint32) error {
 	if former != nil && former.Rows() != of.Rows {
 		return fault.Internal.At("add to the dead rows of", of.Segment).

@@ -1,4 +1,4 @@
-// Package graph is the bipartite graph of classes and chunks: adjacency lists in both directions.
+// Package graph holds the bipartite graph of classes and chunks, as adjacency lists in both directions.
 package graph
 
 import (
@@ -27,18 +27,18 @@ type Adjacency struct {
 	ClassTo, ChunkTo   []uint32
 }
 
-// Classes is how many there are.
+// Classes returns how many there are.
 func (a *Adjacency) Classes() int { return max(0, len(a.ClassOff)-1) }
 
-// Chunks is how many there are.
+// Chunks returns how many there are.
 func (a *Adjacency) Chunks() int { return max(0, len(a.ChunkOff)-1) }
 
-// ChunksOf a class.
+// ChunksOf returns the chunks of a class.
 func (a *Adjacency) ChunksOf(class uint32) []uint32 {
 	return a.ClassTo[a.ClassOff[class]:a.ClassOff[class+1]]
 }
 
-// ClassesOf a chunk.
+// ClassesOf returns the classes of a chunk.
 func (a *Adjacency) ClassesOf(chunk uint32) []uint32 {
 	return a.ChunkTo[a.ChunkOff[chunk]:a.ChunkOff[chunk+1]]
 }

@@ -1,5 +1,5 @@
-// Package idf is the segment of document frequencies that the built-in embedder weighs stems by: learned from a
-// corpus's chunks, kept as an artifact, its digest part of the embedder's fingerprint.
+// Package idf writes and reads the document frequencies by which the built-in embedder weighs stems. They are learned
+// from the chunks of a corpus and stored as a segment. Its digest is part of the embedder's fingerprint.
 package idf
 
 import (
@@ -140,13 +140,14 @@ func (t *Table) Without(writer io.Writer, drop func(term string) bool) error {
 	return writeTable(writer, terms, counts, uint64(t.sampled), uint64(t.Total()))
 }
 
-// Total is how many chunks there were when it was learned.
+// Total returns how many chunks there were when it was learned.
 func (t *Table) Total() int64 { return int64(binary.LittleEndian.Uint64(t.file.Bytes("total"))) }
 
 // Close unmaps it.
 func (t *Table) Close() { t.file.Close() }
 
-// Weight is ln(1 + (N + 1)/(frequency + 0.5)), N the chunks that were looked at; a stem that none holds weighs most.
+// Weight returns ln(1 + (N + 1)/(frequency + 0.5)), N the chunks that were looked at; a stem that none holds weighs
+// most.
 func (t *Table) Weight(stem string) float64 {
 	frequency := 0.0
 	if i := t.terms.Find(stem); i >= 0 {

@@ -23,7 +23,7 @@ type piece struct {
 	raise   float64 // of maxima
 }
 
-// chainsOf of a question, in the order of its terms.
+// chainsOf returns the chains of a question, in the order of its terms.
 func (x *Index) chainsOf(asked question) []chain {
 	held := 0
 	for _, word := range asked.words {
@@ -54,7 +54,7 @@ func (x *Index) chainsOf(asked question) []chain {
 	return out
 }
 
-// lastRow is what no row of a block is behind.
+// lastRow returns what no row of a block is behind.
 func (p *piece) lastRow(block int) uint64 {
 	if block == p.blocks-1 {
 		return p.end
@@ -62,7 +62,7 @@ func (p *piece) lastRow(block int) uint64 {
 	return p.start + uint64(p.Last(block))
 }
 
-// firstRow is what no row of a block is before.
+// firstRow returns what no row of a block is before.
 func (p *piece) firstRow(block int) uint64 {
 	if block == 0 {
 		return p.start
@@ -77,7 +77,7 @@ func (s spot) isBefore(other spot) bool {
 	return s.piece < other.piece || (s.piece == other.piece && s.block < other.block)
 }
 
-// nextSpot is the block that follows one.
+// nextSpot returns the block that follows one.
 func (c *chain) nextSpot(at spot) spot {
 	if at.block+1 < c.pieces[at.piece].blocks {
 		return spot{at.piece, at.block + 1}

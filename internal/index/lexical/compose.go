@@ -108,10 +108,10 @@ func composeIndex(parts []Part, dead Dead, live postings.Totals) *Index {
 	return index
 }
 
-// Start is the number of the first row of a side.
+// Start returns the number of the first row of a side.
 func (x *Index) Start(side int) uint32 { return uint32(x.starts[side]) }
 
-// Totals are those of the live rows.
+// Totals returns those of the live rows.
 func (x *Index) Totals() postings.Totals { return x.totals }
 
 // place of a row: its side, and its number there. side is -1 for a row that is dead or that no side has.

@@ -61,7 +61,7 @@ func (x *Index) Scores(terms []string) *Scores {
 	return out
 }
 
-// placeOf of a row among the sums; false where it holds no term.
+// placeOf returns the place of a row among the sums; false where it holds no term.
 func (s *Scores) placeOf(row uint32) (uint32, bool) {
 	if int64(row/64) >= int64(len(s.held)) {
 		return 0, false
@@ -73,7 +73,7 @@ func (s *Scores) placeOf(row uint32) (uint32, bool) {
 	return s.before[row/64] + uint32(bits.OnesCount64(word&(bit-1))), true
 }
 
-// Of a row: 0 where it holds no term.
+// Of returns the score of a row: 0 where it holds no term.
 func (s *Scores) Of(row uint32) float64 {
 	if place, ok := s.placeOf(row); ok {
 		return s.sum[place]

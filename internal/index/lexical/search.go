@@ -1,10 +1,9 @@
-// Package lexical is BM25 over the postings of one side or of many: the exact top n, by sums over windows of documents
-// that leave out the lists and the windows that cannot matter (window.go).
+// Package lexical searches by BM25 over the postings of one or more sides, and returns the exact top n. It sums scores
+// over windows of documents, and skips the lists and the windows that cannot change the result (window.go).
 //
-// Sides are immutable, number their rows from 0, and may hold rows that are dead. An answer over many sides has every
-// bit of the answer that one side of the live rows alone would give: statistics are sums of integers over sides, less
-// what the dead count (compose.go), weights follow from them, and a score is summed in the order of the question's
-// terms. One side is many sides of which there is one.
+// Sides are immutable, number their rows from 0, and may hold dead rows. An answer over many sides equals, bit for bit,
+// the answer over one side of the live rows alone: statistics are sums of integers over the sides, less those of the
+// dead rows (compose.go), and a score is summed in the order of the question's terms.
 package lexical
 
 import (
@@ -34,7 +33,7 @@ type Hit struct {
 	Score float64
 }
 
-// weighTerm of a term that a document of a length holds count times, without its idf.
+// weighTerm returns the weight of a term that a document of a length holds count times, without its idf.
 func (x *Index) weighTerm(count uint8, length uint32) float64 {
 	if row := int(count - 1); row < tabledCounts && length < tabledLengths { // count 0 is row 255
 		return float64(x.weights[row*tabledLengths+int(length)])
@@ -100,7 +99,7 @@ func pickRarest(idf []float64) []int {
 	return chosen
 }
 
-// countRows is how many live rows hold a term.
+// countRows returns how many live rows hold a term.
 func (x *Index) countRows(term string) uint64 { return x.lookUpWord(term).live }
 
 // Known reports whether a live row holds any of the terms.
@@ -113,7 +112,7 @@ func (x *Index) Known(terms []string) bool {
 	return false
 }
 
-// Weight is the idf of a term; 0 where no live row holds it.
+// Weight returns the idf of a term; 0 where no live row holds it.
 func (x *Index) Weight(term string) float64 {
 	df := x.countRows(term)
 	if df == 0 {
@@ -122,7 +121,7 @@ func (x *Index) Weight(term string) float64 {
 	return x.totals.IDF(df)
 }
 
-// Unknown is the idf of a term that is not indexed: it would be the rarest.
+// Unknown returns the idf of a term that is not indexed: it would be the rarest.
 func (x *Index) Unknown() float64 { return x.totals.IDF(0) }
 
 // Holds reports each term which of the rows have it; a dead row has none. Rows are given in any order.

@@ -31,9 +31,9 @@ func (x *Index) Search(terms []string, n int, allow func(uint32) bool, rank func
 	return x.SearchBy(terms, n, allow, func(a, b uint32) bool { return rank(a) < rank(b) })
 }
 
-// SearchBy is Search with an order of rows that need have no numbers: before says which of two rows stands first where
-// their scores are equal (nil = the one of the lesser number). It is asked by several goroutines, and of rows of equal
-// scores alone.
+// SearchBy does what Search does, with an order of rows that need have no numbers: before says which of two rows stands
+// first where their scores are equal (nil = the one of the lesser number). It is asked by several goroutines, and of
+// rows of equal scores alone.
 //
 //  1. The rows of all sides, one side after another, are gone through in windows, each worker through its own share of
 //     them. A window has rows of as many sides as it holds. All workers know one bar: the n-th best score so far.
@@ -128,8 +128,8 @@ func (s *scan) scanRows(chains []chain, lo, hi uint64) {
 	rooms.Put(s.room) // not where it falls: what it leaves would be added to another question's
 }
 
-// searchDoc is the first place whose document is not less. It takes as many steps wherever that is, without a jump that
-// depends on what it finds.
+// searchDoc returns the first place whose document is not less. It takes as many steps wherever that is, without a jump
+// that depends on what it finds.
 func searchDoc(docs []uint32, doc uint32) int {
 	at := 0
 	for left := len(docs); left > 0; {
@@ -204,8 +204,8 @@ func (s *scan) scanWindow(base, end uint64) {
 	s.offerCandidates(words, base, left == 0)
 }
 
-// worthLooking is how many of the lists that could be left out are: to find a row in a list costs more than to sum a
-// posting, so that a list that is no longer than those that are summed is summed with them. What is left can then add
+// worthLooking returns how many of the lists that could be left out are: to find a row in a list costs more than to sum
+// a posting, so that a list that is no longer than those that are summed is summed with them. What is left can then add
 // less, too.
 func (s *scan) worthLooking(left int) int {
 	held := 0
@@ -223,8 +223,8 @@ func (s *scan) worthLooking(left int) int {
 	return left
 }
 
-// boundScore is what a list can add to a row before end, its last block that may hold one, and how many postings the
-// blocks up to there have.
+// boundScore returns what a list can add to a row before end, its last block that may hold one, and how many postings
+// the blocks up to there have.
 func (s *scan) boundScore(one *list, end uint64) (most float64, to spot, size int) {
 	to = spot{one.piece, one.at}
 	for at := to; ; {
@@ -241,7 +241,7 @@ func (s *scan) boundScore(one *list, end uint64) (most float64, to spot, size in
 	}
 }
 
-// maxWeight is the largest weight of a block.
+// maxWeight returns the largest weight of a block.
 func (s *scan) maxWeight(block *postings.Cursor, lengths postings.Lengths) (most float32) {
 	for i, doc := range block.Docs {
 		most = max(most, float32(s.index.weighTerm(block.Count(i), lengths.Of(doc))))
@@ -288,7 +288,7 @@ func (s *scan) addOnce(idf float64, docs []uint32, lengths postings.Lengths, shi
 	}
 }
 
-// addMany is the same for documents that hold it so many times.
+// addMany does the same for documents that hold it so many times.
 func (s *scan) addMany(idf float64, docs []uint32, counts []uint8, lengths postings.Lengths, shift uint32) {
 	of, found := &s.room.of, &s.room.found
 	for i, doc := range docs {

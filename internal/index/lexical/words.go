@@ -41,7 +41,7 @@ func newRemembered(sides int) remembered {
 	return remembered{maphash.MakeSeed(), make([]atomic.Pointer[word], words)}
 }
 
-// slotOf of a term.
+// slotOf returns the slot of a term.
 func (r *remembered) slotOf(term string) *atomic.Pointer[word] {
 	return &r.slots[maphash.String(r.seed, term)%uint64(len(r.slots))]
 }
@@ -99,5 +99,5 @@ func (x *Index) findWords(terms []string, at func(int) **word) {
 	}
 }
 
-// lookUpWord is what all sides have of one term.
+// lookUpWord returns what all sides have of one term.
 func (x *Index) lookUpWord(term string) *word { return x.lookUpWords([]string{term})[0] }

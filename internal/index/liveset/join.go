@@ -89,7 +89,7 @@ func (s *Set) joinPart(byID *merge, part int, tell func(place, of, class int)) e
 	return nil
 }
 
-// seekClass is the first place from one on, before another, whose id is not less than id. It is mostly near.
+// seekClass returns the first place from one on, before another, whose id is not less than id. It is mostly near.
 func (s *Set) seekClass(from, to int, id core.ID) int {
 	less := func(place int) bool { return bytes.Compare(s.rowAt(uint32(place)).ID[:], id[:]) < 0 }
 	step := 1
@@ -100,8 +100,8 @@ func (s *Set) seekClass(from, to int, id core.ID) int {
 	return from + sort.Search(min(step, to-from), func(i int) bool { return !less(from + i) })
 }
 
-// findBoundary is where a part begins among the classes of a split: at the first row of the part, dead or not, that
-// any run has.
+// findBoundary returns where a part begins among the classes of a split: at the first row of the part, dead or not,
+// that any run has.
 func (s *Set) findBoundary(byID *merge, part, split int) int {
 	file := s.splits[split].File
 	least := len(file.ClassIDs)

@@ -1,8 +1,8 @@
-// Package liveset numbers what is live in many splits and class runs together, as one split of a build from nothing
-// would be numbered: documents in the order of keys, chunks in the order of documents and within them, classes in the
-// order of ids, names in their order, and classes once more in the order of their first mentions. What is dead takes no
-// number. The numbers are made when a generation is opened, side by side and into flat arrays, and stored nowhere; they
-// hold about 12 bytes a chunk, 16 a document, 32 a class and 8 a mention in memory, besides 4 for each dead row.
+// Package liveset numbers the live rows of many splits and class runs together, as if a build from nothing had written
+// them into one split: documents in the order of keys, chunks in the order of documents and within them, classes in the
+// order of ids, names in their order, and classes once more in the order of their first mentions. Dead rows get no
+// number. The numbers are made in parallel when a generation is opened and are not stored. They take about 12 bytes a
+// chunk, 16 a document, 32 a class and 8 a mention in memory, and 4 for each dead row.
 package liveset
 
 import (

@@ -79,10 +79,10 @@ func (m *merge) divideParts(ctx context.Context) error {
 	return nil
 }
 
-// countEntries of the live entries.
+// countEntries returns how many live entries there are.
 func (m *merge) countEntries() int { return m.starts[len(m.starts)-1] }
 
-// countParts is how many there are.
+// countParts returns how many there are.
 func (m *merge) countParts() int { return len(m.starts) - 1 }
 
 // visitEntries calls put for every live entry with its number; parts go side by side, the entries of one in order. Two
@@ -129,7 +129,7 @@ func (h *heads) less(a, b int) bool {
 	return h.compare(int(x.file), int(x.row), int(y.file), int(y.row)) < 0
 }
 
-// skipDead is the first live entry of a list that is not before i; the list's end where there is none.
+// skipDead returns the first live entry of a list that is not before i; the list's end where there is none.
 func (h *heads) skipDead(list, i int) int {
 	for i < h.ends[list] && !h.live(list, i) {
 		i++

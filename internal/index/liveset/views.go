@@ -34,10 +34,10 @@ func newRows(numbers []uint32) Rows {
 // Dead says of a row whether it is.
 func (r Rows) Dead(row int) bool { return r.numbers[row] == None }
 
-// Count is how many rows are dead.
+// Count returns how many rows are dead.
 func (r Rows) Count() int { return r.dead }
 
-// Rows is how many there are, dead ones and others.
+// Rows returns how many there are, dead ones and others.
 func (r Rows) Rows() int { return len(r.numbers) }
 
 // Chunks says which chunks of a split are dead.
@@ -52,11 +52,11 @@ func (s *Set) AllNumbers() []uint32 { return s.numbers.all }
 // AllPlaces gives, of each row of the runs one after another, the place of its class; None of a dead one.
 func (s *Set) AllPlaces() []uint32 { return s.places.all }
 
-// ChunkRow is where a chunk lies among the rows of all splits together. A walk asks that of every chunk that it comes
-// to, and each look at a table elsewhere waits for memory: hence the one of its own.
+// ChunkRow returns where a chunk lies among the rows of all splits together. A walk asks that of every chunk that it
+// comes to, and each look at a table elsewhere waits for memory: hence the one of its own.
 func (s *Set) ChunkRow(number uint32) uint32 { return s.ahead[s.document[number]] + number }
 
-// ClassRow is where a class lies among the rows of all runs together.
+// ClassRow returns where a class lies among the rows of all runs together.
 func (s *Set) ClassRow(place uint32) uint32 {
 	where := s.classes[place]
 	return s.places.base[where.file] + where.row
@@ -82,7 +82,7 @@ func (s *Set) Title(document int) title.Named {
 	return s.splits[where.file].File.Titles[where.row]
 }
 
-// Counts of documents, chunks and classes.
+// Counts returns the numbers of documents, chunks and classes.
 func (s *Set) Counts() (documents, chunks, classes int) {
 	return len(s.documents), len(s.document), len(s.classes)
 }
@@ -92,10 +92,10 @@ func (s *Set) keyBytes(document int) []byte {
 	return s.splits[where.file].File.KeyBytes(int(where.row))
 }
 
-// Key of a document.
+// Key returns the key of a document.
 func (s *Set) Key(document int) string { return string(s.keyBytes(document)) }
 
-// DocumentAt is the document at a place of the order of keys.
+// DocumentAt returns the document at a place of the order of keys.
 func (s *Set) DocumentAt(document int) *Document {
 	where := s.documents[document]
 	of := s.splits[where.file]
@@ -105,12 +105,12 @@ func (s *Set) DocumentAt(document int) *Document {
 	}
 }
 
-// DocumentFrom is the place of the first document whose key is >= key.
+// DocumentFrom returns the place of the first document whose key is >= key.
 func (s *Set) DocumentFrom(key string) int {
 	return sort.Search(len(s.documents), func(i int) bool { return string(s.keyBytes(i)) >= key })
 }
 
-// Document is the place of the document of a key, or -1.
+// Document returns the place of the document of a key, or -1.
 func (s *Set) Document(key string) int {
 	if i := s.DocumentFrom(key); i < len(s.documents) && string(s.keyBytes(i)) == key {
 		return i
@@ -118,10 +118,10 @@ func (s *Set) Document(key string) int {
 	return -1
 }
 
-// DocumentOf is the document of the chunk of a number.
+// DocumentOf returns the document of the chunk of a number.
 func (s *Set) DocumentOf(number uint32) uint32 { return s.document[number] }
 
-// ByNumber is the chunk at a place of chunk order; nil: there is none.
+// ByNumber returns the chunk at a place of chunk order; nil: there is none.
 func (s *Set) ByNumber(number int) *Chunk {
 	if number < 0 || number >= len(s.document) {
 		return nil
@@ -156,8 +156,8 @@ func (s *Set) rowAt(place uint32) *classrun.Row {
 	return &s.runs[where.file].File.Rows[where.row]
 }
 
-// ClassAt is the class at a place of the order of ids. Of the digest of its vector it has what the vector's key has:
-// core.DigestPrefix, and zeros behind it.
+// ClassAt returns the class at a place of the order of ids. Of the digest of its vector it has what the vector's key
+// has: core.DigestPrefix, and zeros behind it.
 func (s *Set) ClassAt(place uint32) *Class {
 	row, chunks := s.rowAt(place), s.Graph.ChunksOf(place)
 	class := &Class{
@@ -167,7 +167,7 @@ func (s *Set) ClassAt(place uint32) *Class {
 	return class
 }
 
-// Mentions is how often a class is mentioned.
+// Mentions returns how often a class is mentioned.
 func (s *Set) Mentions(place uint32) (mentions int64) {
 	id := s.ClassID(place)
 	for i, one := range s.splits {
@@ -180,10 +180,10 @@ func (s *Set) Mentions(place uint32) (mentions int64) {
 	return mentions
 }
 
-// ClassID is the id of the class at a place.
+// ClassID returns the id of the class at a place.
 func (s *Set) ClassID(place uint32) core.ID { return s.rowAt(place).ID }
 
-// ClassPlace is the place of a class; -1 when it is not live.
+// ClassPlace returns the place of a class; -1 when it is not live.
 func (s *Set) ClassPlace(id core.ID) int {
 	return placeOf(&id, len(s.classes), func(i int) *core.ID { return &s.rowAt(uint32(i)).ID })
 }
@@ -196,7 +196,7 @@ func (s *Set) Class(id core.ID) *Class {
 	return nil
 }
 
-// Names is how many classes have a name: all of them.
+// Names returns how many classes have a name: all of them.
 func (s *Set) Names() int { return len(s.names) }
 
 func (s *Set) appendName(buf []byte, place int) []byte {
@@ -211,10 +211,10 @@ func (s *Set) nameAt(place int) (run, name int) {
 	return run, int(at - s.places.base[run])
 }
 
-// Name is the folded name at a place of the order of names.
+// Name returns the folded name at a place of the order of names.
 func (s *Set) Name(place int) string { return string(s.appendName(nil, place)) }
 
-// NamedFrom is the place of the first folded name >= prefix.
+// NamedFrom returns the place of the first folded name >= prefix.
 func (s *Set) NamedFrom(prefix string) int {
 	var buf []byte
 	return sort.Search(len(s.names), func(i int) bool {
@@ -223,7 +223,7 @@ func (s *Set) NamedFrom(prefix string) int {
 	})
 }
 
-// ByName is the class at a place of the order of names.
+// ByName returns the class at a place of the order of names.
 func (s *Set) ByName(place int) *Class {
 	run, name := s.nameAt(place)
 	return s.ClassAt(s.places.of[run][s.runs[run].File.NameRow[name]])

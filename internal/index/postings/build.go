@@ -1,5 +1,6 @@
-// Package postings is the inverted index of a split or a class run on disk: which documents hold a term, with block
-// maxima of BM25 weights (k1 = 1.2, b = 0.75), mapped into memory. It writes and reads lists and scores nothing.
+// Package postings writes and maps the inverted index of a split or a class run: for each term the documents that hold
+// it, and for each block of them the largest BM25 weight (k1 = 1.2, b = 0.75). It writes and reads lists; package
+// lexical computes scores.
 //
 // A side (chunks or classes) has these sections, each under its prefix:
 //
@@ -124,7 +125,8 @@ func (b *Builder) Add(terms []string) error {
 	return b.err
 }
 
-// listOf of a term's list, which is made where there is none. A term is copied: it is often a part of a whole text.
+// listOf returns the place of a term's list, which is made where there is none. A term is copied: it is often a part of
+// a whole text.
 func (b *Builder) listOf(term string) uint32 {
 	place, known := b.places[term]
 	if known {

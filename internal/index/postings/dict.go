@@ -84,7 +84,7 @@ func (e *entries) read() (postings int, ok bool) {
 	return postings, true
 }
 
-// decodeVarint is the number that a varint of up to four bytes is.
+// decodeVarint returns the number that a varint of up to four bytes is.
 func decodeVarint(raw uint64) uint64 {
 	return raw&0x7f | raw>>1&0x3f80 | raw>>2&0x1fc000 | raw>>3&0xfe00000
 }
@@ -133,7 +133,7 @@ func (e *entries) readNumber(to *int) bool {
 	return true
 }
 
-// firstTerm is the first term of a group.
+// firstTerm returns the first term of a group.
 func (s *Side) firstTerm(of int) []byte {
 	at := s.groups[of].Terms
 	length, size := binary.Uvarint(s.dict[at:])

@@ -5,14 +5,14 @@ import "encoding/binary"
 // headBytes is how many bytes of a term are compared as one number.
 const headBytes = 8
 
-// prefixOf is what a term begins with, as a number: where two differ, they are in the order of their terms.
+// prefixOf returns what a term begins with, as a number: where two differ, they are in the order of their terms.
 func prefixOf[T string | []byte](term T) uint64 {
 	var raw [headBytes]byte
 	copy(raw[:], term)
 	return binary.BigEndian.Uint64(raw[:])
 }
 
-// loadHeads are the heads of the terms that groups begin with. They lie side by side in memory, 8 bytes for each
+// loadHeads returns the heads of the terms that groups begin with. They lie side by side in memory, 8 bytes for each
 // groupTerms terms, from the first look-up on: a question looks each of its terms up in every side.
 func (s *Side) loadHeads() []uint64 {
 	s.headsOnce.Do(func() {
@@ -87,7 +87,7 @@ func (f *Finder) locateTerms(heads []uint64) {
 	}
 }
 
-// lastGroup is how many groups begin with a term that is not greater, where so many have a lesser head.
+// lastGroup returns how many groups begin with a term that is not greater, where so many have a lesser head.
 func (s *Side) lastGroup(term string, wanted uint64, less int) int {
 	heads := s.loadHeads()
 	if less == len(heads) || heads[less] != wanted {
@@ -147,7 +147,7 @@ func (s *Side) findFrom(of group, term string) (List, bool) {
 	return List{}, false
 }
 
-// commonPrefix is how many first bytes two strings share.
+// commonPrefix returns how many first bytes two strings share.
 func commonPrefix(a []byte, b string) int {
 	n := min(len(a), len(b))
 	for i := range n {

@@ -10,7 +10,7 @@ type Lengths struct {
 // longer stands for a length that a byte does not hold.
 const longer = 255
 
-// Of a document.
+// Of returns the length of a document.
 func (l Lengths) Of(doc uint32) uint32 {
 	if length := l.short[doc]; length < longer {
 		return uint32(length)

@@ -16,7 +16,7 @@ const singleHead = 4
 // maxStep is the unit of stored maxima, a power of two: a weight is less than K1+1, so that 16 bits hold it.
 const maxStep = 0x1p-14
 
-// roundMax is a maximum in units of maxStep, rounded up: a bound may be too high, never too low.
+// roundMax returns a maximum in units of maxStep, rounded up: a bound may be too high, never too low.
 func roundMax(largest float32) uint16 { return uint16(math.Ceil(float64(largest) / maxStep)) }
 
 // block is a record of the blocks section: one of a list that has more than one.
@@ -37,23 +37,23 @@ type List struct {
 	first    uint64 // block
 }
 
-// Len is how many documents hold the term.
+// Len returns how many documents hold the term.
 func (l List) Len() int { return l.postings }
 
-// Blocks is how many there are.
+// Blocks returns how many there are.
 func (l List) Blocks() int { return (l.postings + BlockSize - 1) / BlockSize }
 
-// countIn is how many postings a block has.
+// countIn returns how many postings a block has.
 func (l List) countIn(block int) int { return min(BlockSize, l.postings-block*BlockSize) }
 
 // Bounded says whether Last and Largest are there to be read: of a list of one block they are not, its postings give
 // them.
 func (l List) Bounded() bool { return l.postings > BlockSize }
 
-// Last is the last document of a block of a list that is Bounded.
+// Last returns the last document of a block of a list that is Bounded.
 func (l List) Last(block int) uint32 { return l.side.blocks[l.first+uint64(block)].Last }
 
-// Largest is at least the weight without idf of every posting in a block, by the average length of the side's own
+// Largest returns at least the weight without idf of every posting in a block, by the average length of the side's own
 // documents (see Raise); 0 of a list whose postings are so few that none is kept.
 func (l List) Largest(block int) float32 {
 	switch {
@@ -111,7 +111,7 @@ func (c *Cursor) unpackBlock(raw []byte, n, docBits, countBits int, before uint3
 	c.Docs, c.counted, c.packed, c.countBits = c.docs[:n], nil, raw[packedSize(n, docBits):], countBits
 }
 
-// Counts of the term in each document of the block at hand, 255 = at least; nil = once in each.
+// Counts returns the counts of the term in each document of the block at hand, 255 = at least; nil = once in each.
 func (c *Cursor) Counts() []uint8 {
 	if c.counted == nil && c.countBits > 0 {
 		unpackCounts(&c.counts, c.packed, len(c.Docs), c.countBits)
@@ -120,7 +120,7 @@ func (c *Cursor) Counts() []uint8 {
 	return c.counted
 }
 
-// Count is one of them, without the others.
+// Count returns one of them, without the others.
 func (c *Cursor) Count(at int) uint8 {
 	switch {
 	case c.counted != nil:

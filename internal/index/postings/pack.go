@@ -8,7 +8,7 @@ import (
 // slack is how many bytes lie behind the packed lists of a side: values are read eight at a time, in words.
 const slack = 64
 
-// bitWidth is how many bits the largest of the values takes.
+// bitWidth returns how many bits the largest of the values takes.
 func bitWidth(values []uint32) int {
 	all := uint32(0)
 	for _, value := range values {
@@ -17,7 +17,7 @@ func bitWidth(values []uint32) int {
 	return bits.Len32(all)
 }
 
-// packedSize is how many bytes so many values of a width take.
+// packedSize returns how many bytes so many values of a width take.
 func packedSize(values, width int) int { return (values*width + 7) / 8 }
 
 // packValues appends values of a width, one behind the other from the least bit on.
@@ -94,7 +94,7 @@ func unpackRising(docs *[BlockSize]uint32, raw []byte, n, width int, before uint
 	}
 }
 
-// unpackCounts is the same for counts, each less one and of eight bits at most.
+// unpackCounts does the same for counts, each less one and of eight bits at most.
 func unpackCounts(counts *[BlockSize]uint8, raw []byte, n, width int) {
 	step, mask := uint(width)&63, uint64(1)<<(uint(width)&63)-1
 	for at, i := 0, 0; i < n; at, i = at+width, i+8 {

@@ -35,10 +35,10 @@ func Open(file *mapped.File, prefix string, stats Stats) *Side {
 	}
 }
 
-// Stats of the side, as Open was given them.
+// Stats returns the statistics of the side, as Open was given them.
 func (s *Side) Stats() Stats { return s.stats }
 
-// Documents is how many there are.
+// Documents returns how many there are.
 func (s *Side) Documents() int { return int(s.stats.Documents) }
 
 // Has reports whether a document holds the term.
@@ -47,7 +47,7 @@ func (s *Side) Has(term string) bool {
 	return held
 }
 
-// Lists goes through the terms in order, each with its postings.
+// Lists yields the terms in order, each with its postings.
 func (s *Side) Lists() iter.Seq2[string, List] {
 	return func(yield func(string, List) bool) {
 		all := entries{side: s}
@@ -61,8 +61,8 @@ func (s *Side) Lists() iter.Seq2[string, List] {
 	}
 }
 
-// Raise is what a block's maximum is multiplied with so that no posting of the block weighs more where documents are
-// of another average length than those of this side, for which the maxima were computed.
+// Raise returns what a block's maximum is multiplied with so that no posting of the block weighs more where documents
+// are of another average length than those of this side, for which the maxima were computed.
 //
 // With an average that is not greater nothing weighs more: each step of Weight is rounded monotonically. With one that
 // is c times as great a weight is less than c times what it was; the stored maximum and the weight are both rounded to
@@ -81,10 +81,10 @@ type Totals struct {
 	Terms     uint64 // of all documents together
 }
 
-// Totals of a side.
+// Totals returns the totals of a side.
 func (s Stats) Totals() Totals { return Totals{uint64(s.Documents), s.Terms} }
 
-// IDF of a term that so many documents hold: ln(1 + (N - df + 0.5)/(df + 0.5)).
+// IDF returns the inverse document frequency of a term that so many documents hold: ln(1 + (N - df + 0.5)/(df + 0.5)).
 func (t Totals) IDF(df uint64) float64 {
 	holding := float64(df)
 	return math.Log(1 + (float64(t.Documents)-holding+0.5)/(holding+0.5))
@@ -105,8 +105,8 @@ func Average(stats Stats) float64 { return stats.Totals().Average() }
 // of a log is a hundred times the average, and no word in it would count.
 const longest = 3
 
-// Weight is BM25's factor of a term that a document of a length holds tf times, without its idf. Products are rounded
-// before they are added, so that it has the same bits on machines that could do both at once.
+// Weight returns BM25's factor of a term that a document of a length holds tf times, without its idf. Products are
+// rounded before they are added, so that it has the same bits on machines that could do both at once.
 func Weight(tf uint8, length uint32, average float64) float32 {
 	count := float64(tf)
 	norm := float64(K1 * (1 - B + min(float64(B*float64(length))/average, B*longest)))

@@ -20,7 +20,7 @@ type ClassRow struct {
 	Place Place
 }
 
-// Text of the class.
+// Text returns the text of the class.
 func (c ClassRow) Text() (string, error) {
 	record, err := rows.DecodeRecord(c.Record)
 	return record.Text, err

@@ -34,7 +34,7 @@ func OpenDiffering(
 	return tables[0], tables[1], nil
 }
 
-// Apart are the splits and class runs, with what is dead in them, that another generation does not have in the very
+// Apart returns the splits and class runs, with what is dead in them, that another generation does not have in the very
 // same way.
 func Apart(listed, other core.Segments) core.Segments {
 	dead := func(of core.Segments, sha string) string {
@@ -70,7 +70,7 @@ func Apart(listed, other core.Segments) core.Segments {
 	return out
 }
 
-// ClassesApart goes through the classes that count, but for those that count in another generation by the very same
+// ClassesApart yields the classes that count, but for those that count in another generation by the very same
 // row, in the order of ids.
 func (t *Table) ClassesApart(other *Table) iter.Seq2[ClassLeft, error] {
 	sources := make([]merge.Next[ClassLeft], len(t.Runs))
@@ -89,7 +89,7 @@ func (t *Table) ClassesApart(other *Table) iter.Seq2[ClassLeft, error] {
 	return merge.Sorted(func(a, b ClassLeft) int { return bytes.Compare(a.ID[:], b.ID[:]) }, sources...)
 }
 
-// ChunksApart is ClassesApart for chunks.
+// ChunksApart does what ClassesApart does, for chunks.
 func (t *Table) ChunksApart(other *Table) iter.Seq2[ChunkLeft, error] {
 	sources := make([]merge.Next[ChunkLeft], len(t.Splits))
 	for number, file := range t.Splits {
@@ -114,7 +114,7 @@ type DocumentLeft struct {
 	rows.Document
 }
 
-// DocumentsApart goes through the documents that count, but for those that count in another generation by the very same
+// DocumentsApart yields the documents that count, but for those that count in another generation by the very same
 // row, in the order of keys. listed are the documents segments of the manifest; frames that hold none are not read.
 func (t *Table) DocumentsApart(
 	ctx context.Context, index artifact.Index, listed []core.Segment, other *Table,

@@ -82,7 +82,7 @@ func splitDocuments(
 	}
 }
 
-// Parts are the segments of a list with the given numbers, in order: the files of one split or of one class run.
+// Parts returns the segments of a list with the given numbers, in order: the files of one split or of one class run.
 func Parts(list []core.Segment, kind string, first, count int) ([]core.Segment, error) {
 	from := slices.IndexFunc(list, func(segment core.Segment) bool { return segment.Part == first })
 	if count == 0 {

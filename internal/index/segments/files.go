@@ -1,5 +1,6 @@
-// Package segments maps the files of a generation: its splits and class runs, which of their rows are
-// dead, and what the dead count. Generations of one process share mappings: the next one maps what has changed.
+// Package segments maps the files of a generation into memory: its splits and class runs, their deletion bitmaps, and
+// the statistics of the deleted rows. Generations of one process share these mappings, so opening the next generation
+// maps only the files that changed.
 package segments
 
 import (
@@ -37,10 +38,10 @@ func (f *Files) Release() {
 	}
 }
 
-// Tomb is the bitmap of the dead rows of a segment; nil where none is dead.
+// Tomb returns the bitmap of the dead rows of a segment; nil where none is dead.
 func (f *Files) Tomb(segment string) *deletions.File { return f.tombs[segment] }
 
-// DeadRows of a segment; nil where none is.
+// DeadRows returns the test for dead rows of a segment; nil where none is.
 func (f *Files) DeadRows(segment string) func(row int) bool {
 	if f == nil { // no dead row is known
 		return nil
@@ -51,7 +52,7 @@ func (f *Files) DeadRows(segment string) func(row int) bool {
 	return nil
 }
 
-// DeadStats of a side; nil where nothing is dead.
+// DeadStats returns what the dead rows of a side count; nil where nothing is dead.
 func (f *Files) DeadStats(side string) *deletedstats.File { return f.dead[side] }
 
 // openWidth is how many files are opened at once.

@@ -21,7 +21,7 @@ type ChunkLeft struct {
 	Chunk
 }
 
-// ClassesLeft goes through the classes that count whose rows have at least a number, but for those that count in
+// ClassesLeft yields the classes that count whose rows have at least a number, but for those that count in
 // another generation by the very same row: those alone matter when a generation is removed. Its cost is that
 // of the segments that no other shares and of one bit for each row of the rest.
 func (t *Table) ClassesLeft(place int, others []*Table) iter.Seq[ClassLeft] {
@@ -42,7 +42,7 @@ func (t *Table) ClassesLeft(place int, others []*Table) iter.Seq[ClassLeft] {
 	}
 }
 
-// ChunksLeft is ClassesLeft for chunks.
+// ChunksLeft does what ClassesLeft does, for chunks.
 func (t *Table) ChunksLeft(place int, others []*Table) iter.Seq[ChunkLeft] {
 	return func(yield func(ChunkLeft) bool) {
 		base := 0

@@ -60,14 +60,14 @@ func openTable(
 	return &Table{listed: listed, Files: files}, nil
 }
 
-// OpenClasses is OpenTable for callers that need classes alone: no split is needed for them.
+// OpenClasses does what OpenTable does, for callers that need classes alone: no split is needed for them.
 func OpenClasses(
 	ctx context.Context, cache *localfile.Cache, index artifact.Index, manifest *core.Manifest,
 ) (*Table, error) {
 	return openSide(ctx, cache, index, manifest, nil, manifest.Segments.Runs)
 }
 
-// OpenChunks is OpenTable for callers that need documents and chunks alone.
+// OpenChunks does what OpenTable does, for callers that need documents and chunks alone.
 func OpenChunks(
 	ctx context.Context, cache *localfile.Cache, index artifact.Index, manifest *core.Manifest,
 ) (*Table, error) {
@@ -125,7 +125,7 @@ func (t *Table) Class(id core.ID) (Class, bool) {
 
 func classOf(row *classrun.Row) Class { return Class{row.Vector, row.Record} }
 
-// ClassRow is where the row of a class lies that counts.
+// ClassRow returns where the row of a class lies that counts.
 func (t *Table) ClassRow(id core.ID) (Place, bool) {
 	for i := len(t.Runs) - 1; i >= 0; i-- { // the newest is asked first: what changed changes again
 		rows := t.Runs[i].Rows
@@ -155,7 +155,7 @@ func (t *Table) Mentions(id core.ID) (chunks, mentions int64) {
 	return chunks, mentions
 }
 
-// Document is where the document of a key lies that counts.
+// Document returns where the document of a key lies that counts.
 func (t *Table) Document(key string) (Place, bool) {
 	for i, file := range t.Splits {
 		at := sort.Search(len(file.Documents), func(n int) bool { return string(file.KeyBytes(n)) >= key })
@@ -176,7 +176,7 @@ func (t *Table) classCounts(number, row int) bool {
 	return dead == nil || !dead.Dead(row)
 }
 
-// Documents is how many documents count.
+// Documents returns how many documents count.
 func (t *Table) Documents() (count int64) {
 	for i, file := range t.Splits {
 		count += int64(len(file.Documents))
@@ -187,7 +187,7 @@ func (t *Table) Documents() (count int64) {
 	return count
 }
 
-// Classes goes through the classes that count: of each run, in the order of ids.
+// Classes yields the classes that count: of each run, in the order of ids.
 func (t *Table) Classes() iter.Seq2[core.ID, Class] {
 	return func(yield func(core.ID, Class) bool) {
 		for i, file := range t.Runs {
@@ -200,7 +200,7 @@ func (t *Table) Classes() iter.Seq2[core.ID, Class] {
 	}
 }
 
-// Chunks goes through the chunks that count: of each split in chunk order.
+// Chunks yields the chunks that count: of each split in chunk order.
 func (t *Table) Chunks() iter.Seq2[core.ID, Chunk] {
 	return func(yield func(core.ID, Chunk) bool) {
 		for i, file := range t.Splits {
@@ -214,7 +214,7 @@ func (t *Table) Chunks() iter.Seq2[core.ID, Chunk] {
 	}
 }
 
-// ClassesIn goes through the classes that count whose raw ids lie in [from, to), where an empty to means the end, in
+// ClassesIn yields the classes that count whose raw ids lie in [from, to), where an empty to means the end, in
 // the order of ids.
 func (t *Table) ClassesIn(from, to string) iter.Seq2[core.ID, Class] {
 	var first core.ID

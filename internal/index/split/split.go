@@ -1,7 +1,7 @@
-// Package split is the mapped file of one split: a set of whole documents with everything that is theirs, which is
-// never written again. It holds the tables of documents and of chunks, the classes that the chunks mention, and the
-// postings of their texts. Documents, chunks and classes go by their place in this file, and nothing in it names a
-// place in another: a split means the same beside any others.
+// Package split writes and maps the file of one split: a set of whole documents with everything that belongs to them.
+// It holds the tables of documents and of chunks, the classes that the chunks mention, and the postings of their texts.
+// The file is never changed. It numbers documents, chunks and classes by their place in it and refers to no other file,
+// so a split can be used beside any others.
 //
 //	documents  records in the order of keys      keys, meta   bytes of their keys and metadata (JSON)
 //	titles     which classes their titles name
@@ -190,10 +190,10 @@ func (x *File) Expected(path string, expect Expect) error {
 // Close unmaps it.
 func (x *File) Close() { x.f.Close() }
 
-// Unfit is the error of a reader that found that it does not fit what lies beside it.
+// Unfit returns the error of a reader that found that it does not fit what lies beside it.
 func (x *File) Unfit(why string) error { return x.f.Unfit(why) }
 
-// KeyBytes are the key of document i, without a copy: they are valid until Close.
+// KeyBytes returns the key of document i, without a copy: they are valid until Close.
 func (x *File) KeyBytes(i int) []byte {
 	start := uint64(0)
 	if i > 0 {
@@ -215,7 +215,7 @@ func (x *File) Filtered(i int) (map[string]string, time.Time) {
 	return meta, time.UnixMilli(x.Documents[i].Modified).UTC()
 }
 
-// chunkRange are where the chunks of a class lie in class_to.
+// chunkRange returns where the chunks of a class lie in class_to.
 func (x *File) chunkRange(class int) (from, to uint64) {
 	return uint64(x.classOff[class]), uint64(x.classOff[class+1])
 }
@@ -250,7 +250,7 @@ func (x *File) MentionsOf(class int, counts func(chunk uint32) bool) (mentions i
 	return mentions
 }
 
-// ClassFrom is the place of the first class whose id is not less than one.
+// ClassFrom returns the place of the first class whose id is not less than one.
 func (x *File) ClassFrom(id core.ID) int {
 	return sort.Search(len(x.ClassIDs), func(i int) bool { return bytes.Compare(x.ClassIDs[i][:], id[:]) >= 0 })
 }

@@ -1,5 +1,5 @@
-// Package title says in fixed width which classes the title of a document names, so that a walk knows which chunk a
-// class is the subject of without reading the document (docs/reference/formats.md, Artifacts).
+// Package title returns, in a record of fixed width, which classes the title of a document names. So a walk knows
+// whether a class is the subject of a chunk without reading the document (docs/reference/formats.md, Artifacts).
 package title
 
 import (
@@ -17,8 +17,8 @@ const Section = "titles"
 // a parenthesis at its end ("Mercury (planet)" is called Mercury elsewhere). 0 is none.
 type Named [2]uint64
 
-// Of a title, of which names may be aliases. Under parity names are compared as they stand, and no chunk mentions its
-// title: nothing is named.
+// Of returns the classes of a title, of which names may be aliases. Under parity names are compared as they stand, and
+// no chunk mentions its title: nothing is named.
 func Of(title string, parity bool, aliases core.Aliases) Named {
 	var out Named
 	key := names.Key(title, false)

@@ -66,7 +66,7 @@ func WishOf(plan core.PurgePlan) (wish core.Purge) {
 	return wish
 }
 
-// listPurgeGenerations are the generations that hold something, the newest first.
+// listPurgeGenerations returns the generations that hold something, the newest first.
 func listPurgeGenerations(
 	ctx context.Context, index artifact.Index, traces *Traces, current core.Pointer,
 ) ([]core.PurgeGeneration, error) {
@@ -92,7 +92,7 @@ func listPurgeGenerations(
 	return out, nil
 }
 
-// listProbeFiles are the stored files of questions that expect one of the documents.
+// listProbeFiles returns the stored files of questions that expect one of the documents.
 func listProbeFiles(ctx context.Context, index artifact.Index, documents Set) (out []string, err error) {
 	for info, err := range index.Store.List(ctx, index.Name+"/specs/", "") {
 		if err != nil {

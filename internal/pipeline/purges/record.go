@@ -1,11 +1,10 @@
-// Package purges knows which documents have to leave an index with everything that was made from them, and what of
-// them is stored.
+// Package purges records which documents must be erased from an index, and finds everything that was made from them.
 //
-// A purge is a wish in the artifacts. From then on every run of the index does its part: plan leaves the documents
-// out, segments that hold anything of them are written again, and collect deletes what is left. So a process may die
-// anywhere, and the next run goes on.
+// A purge is a record in the artifacts. From then on every run of the index does its part: plan leaves the documents
+// out, segments that hold anything of them are written again, and collect deletes what is left. A process may die
+// anywhere; the next run goes on.
 //
-//	<index>/purges/<id>.json     the wish: core.Purge. It stays, as nights leave out what it names
+//	<index>/purges/<id>.json     the record: core.Purge. It stays, as later builds leave out what it names
 //	<index>/purges/<id>.traces   what is looked for: digests alone, removed with the last of what they lead to
 package purges
 
@@ -35,7 +34,7 @@ func recordKey(index artifact.Index, id string) string {
 	return index.Name + folder + id + recordEnding
 }
 
-// TracesKey is where the traces of a purge lie.
+// TracesKey returns where the traces of a purge lie.
 func TracesKey(index artifact.Index, id string) string { return index.Name + folder + id + traceEnding }
 
 // List gives all purges of an index, in the order in which they were asked for.
@@ -135,7 +134,7 @@ type Set struct {
 	named bool // by a person: what is attached to them is meant too
 }
 
-// SetOf is that of documents.
+// SetOf returns the set of documents of an index.
 func SetOf(index string, documents []string) Set {
 	out := Set{Index: index, Keys: map[core.Digest]bool{}, named: true}
 	for _, document := range documents {
@@ -155,7 +154,7 @@ func (s Set) isAttached(document string) bool {
 	return within && s.named && s.Has(holder)
 }
 
-// Digests are those of its documents, in order.
+// Digests returns those of its documents, in order.
 func (s Set) Digests() []core.Digest {
 	out := slices.Collect(maps.Keys(s.Keys))
 	slices.SortFunc(out, func(a, b core.Digest) int { return slices.Compare(a[:], b[:]) })
@@ -174,8 +173,8 @@ func (s *Set) addKeys(index string, digests []core.Digest) {
 	}
 }
 
-// Excluded are the documents that a run leaves out: those of purges that are pending, and of others those that must not
-// return. Pending are the purges that are to be gone on with.
+// Excluded returns the documents that a run leaves out: those of purges that are pending, and of others those that must
+// not return. Pending are the purges that are to be gone on with.
 func Excluded(all []core.Purge) (excluded, pending Set) {
 	for _, one := range all {
 		if one.State == core.PurgePending {

@@ -41,7 +41,7 @@ type Traces struct {
 // from it. Shorter ones stand in another text by chance.
 const derivedBytes = 24
 
-// WordOf is how traces know a word.
+// WordOf returns the digest by which traces know a word.
 func WordOf(word string) core.Digest { return core.Sum("purged-word/1", word) }
 
 // Gather finds what is stored of documents: in every generation with a reference, also rows that are dead there. alive

@@ -112,7 +112,7 @@ func mergeSuggestions(list *core.AliasList) {
 	})
 }
 
-// Decided are the pairs that a model decided when a generation was built; none where none was asked.
+// Decided returns the pairs that a model decided when a generation was built; none where none was asked.
 func Decided(
 	ctx context.Context, cache *localfile.Cache, index artifact.Index, manifest *core.Manifest,
 ) ([]core.SuggestedOne, error) {

@@ -325,7 +325,7 @@ func (d *Desk) DeleteBranch(
 	return branch, err
 }
 
-// OverlayOf is what the store says of the configuration of an index, and the corpus of a branch's base.
+// OverlayOf returns what the store says of the configuration of an index, and the corpus of a branch's base.
 func OverlayOf(ctx context.Context, index artifact.Index) (overlay core.Overlay, uri string, err error) {
 	overlay.Index = index.Name
 	if err := index.Check(); err != nil {

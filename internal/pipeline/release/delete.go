@@ -163,7 +163,7 @@ func (x *deletion) listCollections(ctx context.Context) (err error) {
 	return err
 }
 
-// listNames are those of branches that were deleted, and last of the index, which has the records that name them.
+// listNames returns those of branches that were deleted, and last of the index, which has the records that name them.
 func (x *deletion) listNames() []string { return append(slices.Clone(x.out.Branches), x.Index) }
 
 // countObjects counts objects, bytes and generations, and notes a schedule.
@@ -212,8 +212,8 @@ func (x *deletion) runGuarded(ctx context.Context, do func(context.Context) erro
 	return do(ctx)
 }
 
-// deletePointers has queries find no index: its pointer, whose mirror says so to every reader, and the references of
-// its generations.
+// deletePointers deletes what queries find the index by: its pointer, whose mirror every reader reads, and the
+// references of its generations.
 func (x *deletion) deletePointers(ctx context.Context) error {
 	if err := x.runGuarded(ctx, func(ctx context.Context) error {
 		return x.Artifacts.Delete(ctx, x.index.CurrentKey())

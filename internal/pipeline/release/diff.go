@@ -224,8 +224,8 @@ func (c *comparison) compareDocuments(ctx context.Context) error {
 	return nil
 }
 
-// dropUnserved is a document of which something is served; nil: what stands in the corpus never was one, or is none any
-// more.
+// dropUnserved returns a document of which something is served; nil: what stands in the corpus never was one, or is
+// none any more.
 func dropUnserved(document *segments.DocumentLeft) *segments.DocumentLeft {
 	if document != nil && document.Problem != "" && !document.Stale {
 		return nil

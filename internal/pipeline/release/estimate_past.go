@@ -10,7 +10,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
-// readExpected is what Expect kept; nil: nothing. It is for the report alone: a damaged one counts as none.
+// readExpected returns what Expect kept; nil: nothing. It is for the report alone: a damaged one counts as none.
 func (r *Run) readExpected(ctx context.Context) (*core.Estimate, error) {
 	var out core.Estimate
 	_, err := blob.ReadJSON(ctx, r.Artifacts, unit.ExpectedFile(r.Index, r.Generation), &out)

@@ -74,7 +74,7 @@ func (in FlipIn) newMovedError(current core.Pointer) error {
 			"unweaver diff " + in.Artifacts.Name + ", unweaver publish " + in.Artifacts.Name + " " + in.Generation + " --force")
 }
 
-// writePointer is the one place that writes current.json. It returns whether it did, also where the mirror fails then.
+// writePointer writes current.json; nothing else does. It returns whether it did, also where the mirror fails then.
 func writePointer(
 	ctx context.Context, index artifact.Index, mirror coordination.Readers, pointer core.Pointer, cond blob.Cond,
 ) (written bool, err error) {

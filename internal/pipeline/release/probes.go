@@ -28,8 +28,8 @@ const (
 	probeBatch, probeBatchBytes = 64, 60_000
 )
 
-// checkProbes is the gate of probe questions: it asks them of the built generation and of the one before, and says why
-// the built one must not be published, or nothing.
+// checkProbes applies the gate of probe questions: it asks them of the built generation and of the one before, and says
+// why the built one must not be published, or nothing.
 func (r *Run) checkProbes(
 	ctx context.Context, manifest *core.Manifest, fixed run.Plan,
 ) (reason, detail string, err error) {

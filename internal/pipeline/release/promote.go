@@ -13,7 +13,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
-// promoteBranch has the base of a branch serve what the branch serves, by the same conditional write as any
+// promoteBranch makes the base of a branch serve what the branch serves, by the same conditional write as any
 // publication: on the epoch that the branch's last night found. What the generation names is the base's already, so
 // nothing is copied; its settings come with it, as they are those of what is served (core.Overlay).
 func (a *act) promoteBranch(ctx context.Context) (core.Move, error) {
@@ -159,7 +159,7 @@ func (a *act) refuseRebased(ctx context.Context, member artifact.Index, served c
 		Advise(again)
 }
 
-// copyProven has an index believe of the stores what another of its family knows.
+// copyProven copies what another index of the family knows of the stores.
 func (a *act) copyProven(ctx context.Context, from, to artifact.Index) error {
 	err := blob.Copy(ctx, a.Artifacts, unit.ProvenKey(to), a.Artifacts, unit.ProvenKey(from))
 	if fault.Is(err, fault.NotFound) { // the next night verifies everything
@@ -168,7 +168,7 @@ func (a *act) copyProven(ctx context.Context, from, to artifact.Index) error {
 	return err
 }
 
-// beforePromotion is what was served before the current generation was promoted; empty: the trail does not tell.
+// beforePromotion returns what was served before the current generation was promoted; empty: the trail does not tell.
 func (a *act) beforePromotion(ctx context.Context) (string, error) {
 	operations, err := Operations(ctx, a.index, 0)
 	if err != nil {

@@ -170,7 +170,7 @@ func (r *Run) checkGates(ctx context.Context, fixed run.Plan, counts core.Counts
 	return reason, detail, nil
 }
 
-// finishManifest is the draft with what is known only now.
+// finishManifest returns the draft with what is known only now.
 func (r *Run) finishManifest(ctx context.Context, fixed run.Plan) (core.Manifest, error) {
 	manifest, err := run.ManifestFile.Read(ctx, r.Scratch)
 	if err != nil {

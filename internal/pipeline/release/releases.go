@@ -1,7 +1,7 @@
-// Package release moves what is served without a build: back to an earlier generation, on to one that a gate held;
-// drops held ones, and tags those that are to stay. Every such act of an operator is a record of the audit trail,
-// written before it takes effect. Nothing here takes the lease of the index or asks a model: the pointer moves by the
-// same conditional write as that of a build, which finds it moved and is held.
+// Package release changes which generation is served. A build publishes through it. Without a build it goes back to an
+// earlier generation, publishes or discards one that a gate held, tags generations, and manages branches. Every act of
+// an operator is written to the audit trail before it takes effect. Operators take no lease and call no model: the
+// pointer moves by a conditional write, and a build that finds it moved is held.
 package release
 
 import (
@@ -147,7 +147,7 @@ func (a *act) flipPointer(ctx context.Context, move *core.Move, manifest *core.M
 	return nil
 }
 
-// newUnknownError is the fault of a generation that there is not.
+// newUnknownError returns the fault of a generation that there is not.
 func (a *act) newUnknownError(name string) error {
 	return fault.UnknownGen.At("find generation", name).
 		Because("index " + a.Index + " has none of that name").

@@ -161,7 +161,7 @@ func (r *Run) fillResults(ctx context.Context, report *core.Report, ending run.E
 	room := min(len(fixed.Plan.Problems), plan.MaxProblems-len(report.Problems))
 	report.Problems = append(report.Problems, fixed.Plan.Problems[:room]...)
 	report.Reasons = fixed.Plan.Reasons
-	report.DocumentsFailed = fixed.Plan.Unreadable + fixed.Plan.Lost
+	report.DocumentsFailed, report.DocumentsEmpty = fixed.Plan.Unreadable+fixed.Plan.Lost, fixed.Plan.Empty
 	report.ProblemsTotal = fixed.Plan.ProblemCount + int64(len(fixed.Damage))
 	report.Documents, report.Within = fixed.Plan.Documents, fixed.Plan.Within
 	manifest := &core.Manifest{}
@@ -179,7 +179,7 @@ func (r *Run) fillResults(ctx context.Context, report *core.Report, ending run.E
 		return
 	}
 	if !ending.Unchanged || fixed.Plan.Again {
-		r.chunkProblems(ctx, report, len(fixed.Plan.Units))
+		r.AddChunked(ctx, report, fixed.Plan)
 	}
 	if ending.Unchanged { // what was tried again is what it was
 		report.Diff.Changed -= fixed.Plan.Retried
@@ -236,7 +236,7 @@ func (r *Run) EndRestore(ctx context.Context, holder run.Holder, ending run.Endi
 	return r.Scratch.Remove(ctx)
 }
 
-// ShowProblem has status show what a unit failed with, as long as it lasts.
+// ShowProblem shows in the status what a unit failed with, as long as it lasts.
 func (r *Run) ShowProblem(ctx context.Context, key string, problem core.Problem) {
 	raw, err := json.Marshal(problem)
 	if err == nil {
@@ -249,22 +249,6 @@ func (r *Run) ShowProblem(ctx context.Context, key string, problem core.Problem)
 	if err != nil {
 		r.Log.Warn("problem not shown", "run_id", r.Name(), "stage", r.Stage, "code", problem.Code)
 	}
-}
-
-// chunkProblems adds what the units of chunk found: plan reported its findings. What they cannot use was not added.
-func (r *Run) chunkProblems(ctx context.Context, report *core.Report, units int) {
-	failed := int64(0)
-	for unit := range units {
-		chunked, err := run.ChunkFile(unit).Read(ctx, r.Scratch)
-		if err != nil {
-			continue // it did not come to that
-		}
-		report.Problems = plan.Foremost(append(report.Problems, chunked.Problems...))
-		report.ProblemsTotal += chunked.ProblemCount
-		failed += chunked.Failed
-		report.Diff.Added = max(0, report.Diff.Added-chunked.Unadded)
-	}
-	report.DocumentsFailed = max(report.DocumentsFailed, failed)
 }
 
 // warnOfAnswers says what was not taken of models' answers, once a run.

@@ -14,7 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
-// rollBackIndex has the index serve a generation that was published before.
+// rollBackIndex makes the index serve a generation that was published before.
 func (a *act) rollBackIndex(ctx context.Context) (core.Move, error) {
 	if a.current.Generation == "" {
 		return core.Move{}, fault.UnknownIndex.At("roll back", a.Index).
@@ -58,7 +58,7 @@ func (a *act) rollBackIndex(ctx context.Context) (core.Move, error) {
 	return move, a.recordMove(ctx, &move, func() error { return a.flipPointer(ctx, &move, manifest, ref.Manifest) })
 }
 
-// findTarget is the generation that a rollback means.
+// findTarget returns the generation that a rollback means.
 func (a *act) findTarget(ctx context.Context) (string, error) {
 	switch {
 	case a.Generation != "":
@@ -101,8 +101,8 @@ type event struct {
 	at         time.Time
 }
 
-// servedAt is the generation that was served at a time, by when the kept ones were published and what operators moved
-// since. Where generations that are not kept any more may have been served then, it does not guess.
+// servedAt returns the generation that was served at a time, by when the kept ones were published and what operators
+// moved since. Where generations that are not kept any more may have been served then, it does not guess.
 func (a *act) servedAt(ctx context.Context) (string, error) {
 	published, err := a.index.Publications(ctx)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/verify"
 )
 
-// CheckFile is fault.SegmentDamage where the bytes of a segment are not those that name it.
+// CheckFile returns fault.SegmentDamage where the bytes of a segment are not those that name it.
 func (r *Run) CheckFile(ctx context.Context, segment core.Segment) error {
 	intact, err := r.Index.Intact(ctx, segment.SHA256, r.Progress.Touch)
 	if err == nil && !intact {

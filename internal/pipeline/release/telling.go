@@ -16,8 +16,9 @@ const tellingEvery = 5 * time.Second
 // tellingPatience is how long writing it down may take.
 const tellingPatience = 3 * time.Second
 
-// Telling has status show why a unit does not get on while its model calls are repeated in place: a server that hangs
-// would say nothing for as long as the unit tries. The key is that of ShowProblem; shown reports whether it is there.
+// Telling shows in the status why a unit does not get on while its model calls are repeated in place: a server that
+// hangs would say nothing for as long as the unit tries. The key is that of ShowProblem; shown reports whether it is
+// there.
 func (r *Run) Telling(ctx context.Context, key string) (telling context.Context, shown func() bool) {
 	var mu sync.Mutex
 	var last time.Time // zero: nothing is shown

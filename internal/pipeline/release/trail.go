@@ -48,7 +48,7 @@ func End(ctx context.Context, index artifact.Index, op core.Operation, outcome c
 	return err
 }
 
-// OutcomeOf is what is recorded of an error, or of none.
+// OutcomeOf returns what is recorded of an error, or of none.
 func OutcomeOf(at time.Time, err error) core.OperationOutcome {
 	if err == nil {
 		return core.OperationOutcome{At: at.UTC(), Result: core.OperationDone}
@@ -117,7 +117,7 @@ func readOperation(ctx context.Context, index artifact.Index, key string, ended 
 	return op, err
 }
 
-// recordKey is where an operation is recorded, without ending. The record of a deletion outlives the index.
+// recordKey returns where an operation is recorded, without ending. The record of a deletion outlives the index.
 func recordKey(op core.Operation) string {
 	key := op.Index + operationsFolder + op.ID
 	if op.Action == core.ActionDelete {
@@ -126,7 +126,7 @@ func recordKey(op core.Operation) string {
 	return key
 }
 
-// clipText is a text of at most n bytes that ends with a whole character.
+// clipText returns a text of at most n bytes that ends with a whole character.
 func clipText(text string, n int) string {
 	if len(text) <= n {
 		return text

@@ -7,7 +7,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 )
 
-// Markdown is report.md.
+// Markdown returns report.md.
 func Markdown(r core.Report) string {
 	var text strings.Builder
 	text.WriteString("# " + escapeMarkdown(formatHeading(r)) + "\n")
@@ -46,7 +46,7 @@ func Markdown(r core.Report) string {
 	return text.String()
 }
 
-// escapeMarkdown is text that Markdown shows as it is, on one line.
+// escapeMarkdown returns text that Markdown shows as it is, on one line.
 func escapeMarkdown(text string) string {
 	var out strings.Builder
 	for _, char := range oneLine(text) {
@@ -58,7 +58,8 @@ func escapeMarkdown(text string) string {
 	return out.String()
 }
 
-// oneLine has a space for what ends a line, and drops what a reader does not see or what turns the direction of text.
+// oneLine returns text with a space for what ends a line. It drops what a reader does not see or what turns the
+// direction of text.
 func oneLine(text string) string {
 	return strings.Map(func(char rune) rune {
 		switch {

@@ -21,7 +21,8 @@ type part struct {
 	rows    [][]string
 }
 
-// listParts of a report, in the order in which they are read. Those that have nothing to say are left out.
+// listParts returns the parts of a report, in the order in which they are read. Those that have nothing to say are left
+// out.
 func listParts(r core.Report) []part {
 	var out []part
 	for _, one := range []part{
@@ -42,7 +43,7 @@ func formatHeading(r core.Report) string {
 	return fmt.Sprintf("%s %s: %s", r.Index, r.Generation, strings.ReplaceAll(r.Status, "_", " "))
 }
 
-// summarizeRun is one sentence of what a run came to.
+// summarizeRun returns one sentence of what a run came to.
 func summarizeRun(r core.Report) string {
 	night := r.Night()
 	paid := ""
@@ -63,10 +64,13 @@ func summarizeRun(r core.Report) string {
 	if r.DocumentsFailed+r.DeadLetters > 0 {
 		text += fmt.Sprintf("; %s documents failed, %s dead letters", toCount(r.DocumentsFailed), toCount(r.DeadLetters))
 	}
+	if r.DocumentsEmpty > 0 {
+		text += fmt.Sprintf("; %s documents without text", toCount(r.DocumentsEmpty))
+	}
 	return text
 }
 
-// Summary is one sentence of what a run came to. It names no document.
+// Summary returns one sentence of what a run came to. It names no document.
 func Summary(r core.Report) string { return summarizeRun(r) }
 
 func formatFigures(r core.Report) part {
@@ -93,7 +97,7 @@ func formatChanges(r core.Report) part {
 	add("moved", r.Diff.Moved)
 	add("removed", r.Diff.Removed)
 	add("the same", r.Diff.Same)
-	add("cannot be used any more", r.Diff.Unusable)
+	add("cannot be used", r.Diff.Unusable)
 	add("refused: files and rows that cannot be read", r.Refused)
 	add("left out: hidden", r.LeftOut.Hidden)
 	add("left out: in node_modules and the like", r.LeftOut.Packages)
@@ -262,7 +266,7 @@ func formatEstimate(r core.Report) part {
 	return out
 }
 
-// Missed is by how much an estimate was too low (+) or too high (-), see core.Missed.
+// Missed returns by how much an estimate was too low (+) or too high (-), see core.Missed.
 func Missed(share float64) string {
 	if share == 0 {
 		return "in range"
@@ -287,7 +291,7 @@ func formatRetries(r core.Report) part {
 	return out
 }
 
-// formatFailures are the problems with what to do about each kind.
+// formatFailures returns the problems with what to do about each kind.
 func formatFailures(r core.Report) part {
 	out := part{title: "Failures, and what to do", columns: []string{"code", "on", "why", "what to do"}}
 	for _, problem := range r.Problems {
@@ -374,7 +378,7 @@ func toSize(bytes int64) string {
 func Next(r core.Report) []string {
 	var out []string
 	add := func(line string) { out = append(out, line) }
-	of := r.Index + " " + r.Generation
+	of, again := r.Index+" "+r.Generation, "unweaver index [CORPUS] --wait --index "+r.Index
 	switch {
 	case r.Status == core.StatusHeld && r.Published: // by an operator
 		add("Ask it: unweaver query " + r.Index + ` "..."`)
@@ -383,11 +387,16 @@ func Next(r core.Report) []string {
 		if slices.Contains(r.Reasons, core.AttachmentsOff) {
 			look = "Attachments are no longer read, as documents.attachments was switched off. If that is meant"
 		}
-		add(look + ": unweaver index CORPUS --wait --index " + r.Index +
-			" --set indexes." + r.Index + ".gate.max_removed=1")
+		add(look + ": " + again + " --set indexes." + r.Index + ".gate.max_removed=1")
 	case r.Status == core.StatusHeld && r.ContentHash == "":
 		add("See whether the corpus is whole, then index again.")
+	case r.Status == core.StatusHeld && r.Reason == publish.Empty:
+		add("Mend the files that gave nothing, then: " + again)
+		add("Or drop it: unweaver discard " + of + " --reason ...")
 	case r.Status == core.StatusHeld:
+		if r.Reason == publish.FailureBudget {
+			add("Mend what failed, then: " + again)
+		}
 		add("Ask it: unweaver query " + r.Index + ` "..." --generation ` + r.Generation)
 		add("Compare it: unweaver diff " + of)
 		add("Serve it as it is: unweaver publish " + of + " --reason ...")
@@ -409,7 +418,7 @@ func Next(r core.Report) []string {
 	return out
 }
 
-// findRemedy is what a person can do about problems of a code.
+// findRemedy returns what a person can do about problems of a code.
 func findRemedy(code string, r core.Report) string {
 	switch fault.Code(code) {
 	case fault.Unreadable, fault.EmptyDocument, fault.BinaryContent, fault.ParseCrashed, fault.ParseMemory,

@@ -54,6 +54,15 @@ func TestAReportSaysWhatHappenedAndWhatToDo(t *testing.T) {
 	served := sample()
 	served.Published = true
 	assert.NotContains(t, strings.Join(report.Next(served), "\n"), "unweaver publish")
+	for reason, first := range map[string]string{
+		"empty": "Mend the files", "failure_budget": "Mend what failed", "recall": "Ask it",
+	} {
+		held := sample()
+		held.Reason = reason
+		next := strings.Join(report.Next(held), "\n")
+		assert.True(t, strings.HasPrefix(next, first) && strings.Contains(next, "unweaver publish") == (reason != "empty"),
+			"%s: %s", reason, next)
+	}
 	text := report.Markdown(sample())
 	for _, wanted := range []string{
 		"gate.max_recall_drop", "0.500", "publish docs 20260301t030000z", "store it without its password",

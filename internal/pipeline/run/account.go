@@ -67,7 +67,7 @@ type Flight struct {
 // all calls that a run can have in flight would be sent for nothing but their prompts.
 const firstReply = 500
 
-// replyOf is about how many tokens an answer to a task has, by those that were counted.
+// replyOf returns about how many tokens an answer to a task has, by those that were counted.
 func (a Account) replyOf(task string) int64 {
 	calls, tokens := a.Calls.Of(task), a.Replies.Of(task)
 	switch {
@@ -153,7 +153,7 @@ func (a Account) Impossible() bool {
 	return !(a.Cost >= 0) || !(a.Risk > -1e-6) // NaN too
 }
 
-// cloneAccount is a value that its owner may go on changing.
+// cloneAccount returns a value that its owner may go on changing.
 func (a Account) cloneAccount() Account {
 	a.Done, a.Again, a.Bytes = maps.Clone(a.Done), maps.Clone(a.Again), maps.Clone(a.Bytes)
 	a.Worked, a.Retries = maps.Clone(a.Worked), maps.Clone(a.Retries)
@@ -183,8 +183,8 @@ func sumAccounts(run string, accounts map[string][]byte, but string) (Account, e
 	return total, nil
 }
 
-// Totals is what a run did and paid for, over all processes that worked on it. A damaged account is an error: a budget
-// that counts too little is none.
+// Totals returns what a run did and paid for, over all processes that worked on it. A damaged account is an error: a
+// budget that counts too little is none.
 func Totals(ctx context.Context, runs coordination.Runs, run string) (Account, error) {
 	accounts, err := runs.Accounts(ctx, run)
 	if err != nil {

@@ -11,7 +11,7 @@ type Renaming struct {
 	Documents int `json:"documents,omitempty"` // of the parent that name them, and are made again
 }
 
-// Why is the reason that a report gives; empty: the aliases are the parent's.
+// Why returns the reason that a report gives; empty: the aliases are the parent's.
 func (n Renaming) Why() string {
 	if n.Changed == 0 {
 		return ""

@@ -105,7 +105,7 @@ type Book struct {
 	Factor   float64 // of prices; 0: 1
 }
 
-// Health of the model that does a task, over all units of the run in this process.
+// Health returns the health of the model that does a task, over all units of the run in this process.
 func (b *Book) Health(task string) *stage.Health {
 	b.Mu.Lock()
 	defer b.Mu.Unlock()
@@ -310,7 +310,7 @@ func (b *Book) settleAll(waiting []*ticket, counted int, err error) {
 	}
 }
 
-// countRoom is how many of the waiting calls the budget has room for, by what is known now.
+// countRoom returns how many of the waiting calls the budget has room for, by what is known now.
 func (b *Book) countRoom(waiting []*ticket) int {
 	limit := b.Control.Limit(b.Settings.Budget).Calls
 	if limit <= 0 {
@@ -384,7 +384,7 @@ func (b *Book) decideTickets(waiting []*ticket, want int, at time.Time) {
 	}
 }
 
-// Total is what all processes did, as of the last exchange. The caller holds the lock.
+// Total returns what all processes did, as of the last exchange. The caller holds the lock.
 func (b *Book) Total() Account {
 	total := b.Mine.cloneAccount()
 	total.addAccount(b.others)
@@ -434,14 +434,14 @@ func (b *Book) Stored(ctx context.Context) error {
 	return b.Ledger.Ready(ctx)
 }
 
-// Reply is about how many tokens the answer to a request will have.
+// Reply returns about how many tokens the answer to a request will have.
 func (b *Book) Reply(task string) int64 {
 	b.Mu.Lock()
 	defer b.Mu.Unlock()
 	return Account{Calls: b.Mine.Calls.Plus(b.others.Calls), Replies: b.Mine.Replies.Plus(b.others.Replies)}.replyOf(task)
 }
 
-// Cost of tokens that a call used.
+// Cost returns what the tokens cost that a call used.
 func (b *Book) Cost(task string, usage model.Usage) float64 {
 	b.Mu.Lock()
 	defer b.Mu.Unlock()
@@ -468,7 +468,7 @@ func (b *Book) endCall(asked Flight, usage model.Usage, answered bool) {
 // Count counts an answer that was paid for.
 func (b *Book) Count(task string, usage model.Usage) { b.countUsage(task, usage, func(*Account) {}) }
 
-// countUsage is count with what else changes at that moment.
+// countUsage counts a call, with what else changes at that moment.
 func (b *Book) countUsage(task string, usage model.Usage, also func(*Account)) {
 	cost := b.Cost(task, usage)
 	b.Change(func(account *Account) {

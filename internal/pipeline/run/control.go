@@ -151,7 +151,7 @@ func (c Control) checkStopped(run string) error {
 		Advise("resume it with: unweaver resume " + run)
 }
 
-// Limit is the budget that counts.
+// Limit returns the budget that counts.
 func (c Control) Limit(configured core.Budget) core.Budget {
 	if c.Budget != nil {
 		return *c.Budget

@@ -42,7 +42,7 @@ func (r *Run) markCourse(ctx context.Context) {
 	}
 }
 
-// Course is what was noted of a run of the engine so far.
+// Course returns what was noted of a run of the engine so far.
 func (r *Run) Course(ctx context.Context, runID string) (noted []core.Moment) {
 	all, err := r.Coordination.Progress(ctx, r.Name())
 	if err != nil || json.Unmarshal(all[runID], &noted) != nil {

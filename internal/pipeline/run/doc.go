@@ -1,5 +1,5 @@
-// Package run is a build as one unit of work sees it, without the engine that drives it: who may build (lease.go,
-// fence.go), what it may pay and whether it must stop (control.go, book.go, account.go), the files that its units leave
-// for each other (scratch.go), and how far it is (standing.go, progress.go). The rooms above it embed its Run: unit
-// does the work of each activity, release makes a generation of it, upkeep keeps what is stored.
+// Package run is a build as one activity sees it, without the engine that drives it. It decides who may build
+// (lease.go, fence.go), what the build may pay for and whether it must stop (control.go, book.go, account.go). It keeps
+// the files that activities leave for each other (scratch.go), and the progress of the build (standing.go,
+// progress.go). The packages unit, release and upkeep embed its Run.
 package run

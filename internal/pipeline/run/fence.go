@@ -33,7 +33,7 @@ func (k *keeper) isDue(fence int64, every time.Duration) bool {
 	return k.fence != fence || time.Since(k.renewed) >= every
 }
 
-// beginTry is due for one unit at a time, which calls done.
+// beginTry reports whether a try is due. It is due for one unit at a time, which calls done.
 func (k *keeper) beginTry(fence int64, every time.Duration) bool {
 	due := k.isDue(fence, every)
 	k.mu.Lock()
@@ -59,7 +59,7 @@ func (k *keeper) noteRenewal(fence int64, at time.Time) {
 
 func (r *Run) heartbeatInterval() time.Duration { return heartbeatOf(r.Holder.Heartbeat) }
 
-// Permit is for how long a look at the lease lets things be deleted.
+// Permit returns for how long a look at the lease lets things be deleted.
 func (r *Run) Permit() time.Duration { return r.heartbeatInterval() / permits }
 
 // holdsLease reports whether a lease is this run's.

@@ -154,7 +154,7 @@ func (t *taker) watchLease(
 	}
 }
 
-// checkEnded is an error while the run that holds a lease may still be going on.
+// checkEnded returns an error while the run that holds a lease may still be going on.
 func (t *taker) checkEnded(ctx context.Context, old core.Lease) error {
 	run := runOf(old)
 	held := fault.LeaseHeld.At("build", t.index.Name)
@@ -189,7 +189,8 @@ func (t *taker) checkEnded(ctx context.Context, old core.Lease) error {
 		Advise("see that no worker works on it; " + lost)
 }
 
-// checkIdle is an error while the engine runs a build that may hold a lease which cannot be read: its scratch is there.
+// checkIdle returns an error while the engine runs a build that may hold a lease which cannot be read: its scratch is
+// there.
 func (t *taker) checkIdle(ctx context.Context, damage error) error {
 	works, _, err := listScratchRuns(ctx, t.index)
 	if err != nil {
@@ -221,7 +222,7 @@ func isDeletion(workflow string) bool {
 	return strings.HasPrefix(generation, DeletionGeneration)
 }
 
-// RefuseDeleted is fault.LeaseHeld while an index is being deleted, so that no command writes into it meanwhile.
+// RefuseDeleted returns fault.LeaseHeld while an index is being deleted, so that no command writes into it meanwhile.
 func RefuseDeleted(ctx context.Context, index artifact.Index) error {
 	lease, _, err := ReadLease(ctx, index)
 	if err == nil && isDeletion(lease.Workflow) {
@@ -255,10 +256,10 @@ func describeEngine(engine core.Engine) string {
 	return fmt.Sprintf("Temporal at %s, namespace %s", engine.Address, engine.Namespace)
 }
 
-// runOf is how people name the run that holds a lease.
+// runOf returns how people name the run that holds a lease.
 func runOf(lease core.Lease) string { return strings.TrimPrefix(lease.Workflow, workflowPrefix) }
 
-// heartbeatOf is the first heartbeat that is given, within bounds.
+// heartbeatOf returns the first heartbeat that is given, within bounds.
 func heartbeatOf(given ...time.Duration) time.Duration {
 	for _, heartbeat := range given {
 		if heartbeat > 0 {

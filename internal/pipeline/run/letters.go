@@ -74,7 +74,7 @@ func letterOf(found extract.DeadLetter) core.Letter {
 	}
 }
 
-// Letters are the dead letters of a generation, in the order of documents and their chunks.
+// Letters returns the dead letters of a generation, in the order of documents and their chunks.
 func Letters(ctx context.Context, index artifact.Index, generation string) ([]core.Letter, error) {
 	out := []core.Letter{}
 	for letter, err := range LettersOf(ctx, index, generation) {
@@ -110,7 +110,7 @@ func readLetter(
 	return letter, etag, nil
 }
 
-// FindLetter is a dead letter of a generation, with the text of its chunk.
+// FindLetter returns a dead letter of a generation, with the text of its chunk.
 func FindLetter(
 	ctx context.Context, index artifact.Index, manifest *core.Manifest, chunk string,
 ) (core.Letter, error) {

@@ -47,7 +47,7 @@ func (d Damage) formatReason() string {
 	return fmt.Sprintf("%s (%s) of the generation before is %s: everything is made again", d.Short(), d.Kind, d.Why)
 }
 
-// Problem is the damage as a report shows it.
+// Problem returns the damage as a report shows it.
 func (d Damage) Problem() core.Problem {
 	return core.Problem{Code: string(fault.ParentDamaged), Object: d.Object, Detail: d.formatReason()}
 }

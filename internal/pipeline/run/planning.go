@@ -36,7 +36,7 @@ type Plan struct {
 	Frozen // fingerprints here, the rest once the chunks are there: frozenFile
 }
 
-// Source is the manifest whose content a build may re-use; empty: none.
+// Source returns the manifest whose content a build may re-use; empty: none.
 func (p Plan) Source() string {
 	if p.Rebuild {
 		return ""

@@ -71,7 +71,7 @@ type Job struct {
 	Holder        Holder // of the lease, as far as it is known
 }
 
-// Name is how people name a build: index/generation.
+// Name returns how people name a build: index/generation.
 func (j Job) Name() string { return j.Index + "/" + j.Generation }
 
 // Run is a build as one unit of work sees it. Close it.
@@ -180,7 +180,7 @@ func (r *Run) Look(ctx context.Context) error { return r.Book.Look(ctx) }
 // Flush writes what this process did for the run.
 func (r *Run) Flush(ctx context.Context) error { return r.Book.Flush(ctx) }
 
-// LastSign is when this unit last showed that it gets on, by a clock that does not jump.
+// LastSign returns when this unit last showed that it gets on, by a clock that does not jump.
 func (r *Run) LastSign() time.Time { return epoch.Add(time.Duration(r.Progress.last.Load())) }
 
 // Steer steers the run. A resume is refused where the budget that would count is spent already.

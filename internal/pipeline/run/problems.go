@@ -23,7 +23,7 @@ import (
 // then those of the units in their order.
 const problemsName = plan.ProblemsName
 
-// ProblemsKey is where the list lies; scratch goes, it stays with its generation.
+// ProblemsKey returns where the list lies; scratch goes, it stays with its generation.
 func (r *Run) ProblemsKey() string { return r.Index.GenerationKey(r.Generation, problemsName) }
 
 // KeepProblems writes the list.
@@ -69,6 +69,24 @@ func (r *Run) appendTo(ctx context.Context, file io.Writer, key string) error {
 	return errors.Join(err, body.Close())
 }
 
+// AddChunked adds what the units of chunk found to what plan reported. What they cannot use was not added.
+func (r *Run) AddChunked(ctx context.Context, report *core.Report, planned plan.Result) {
+	failed, empty := planned.Kept.Failed, planned.Kept.Empty
+	for unit := range planned.Units {
+		chunked, err := ChunkFile(unit).Read(ctx, r.Scratch)
+		if err != nil {
+			continue // it did not come to that
+		}
+		report.Problems = plan.Foremost(append(report.Problems, chunked.Problems...))
+		report.ProblemsTotal += chunked.ProblemCount
+		failed += chunked.Failed
+		empty += chunked.Empty
+		report.Diff.Added = max(0, report.Diff.Added-chunked.Unadded)
+	}
+	report.DocumentsFailed = max(report.DocumentsFailed, failed)
+	report.DocumentsEmpty = max(report.DocumentsEmpty, empty)
+}
+
 // FailedChunks adds the chunks from which nothing was extracted, the first of them by name: those of this run, or of
 // the generation that still stands. What cannot be read now is reported by its code alone, or is left out.
 func (r *Run) FailedChunks(ctx context.Context, report *core.Report, manifest *core.Manifest) {
@@ -105,7 +123,7 @@ func (r *Run) FailedChunks(ctx context.Context, report *core.Report, manifest *c
 // lettersWidth is how many dead letters are read at once.
 const lettersWidth = 16
 
-// standingLetters are the first dead letters of a generation, by the ids of their chunks alone.
+// standingLetters returns the first dead letters of a generation, by the ids of their chunks alone.
 func (r *Run) standingLetters(ctx context.Context, generation string) (letters []extract.DeadLetter) {
 	folder := extract.DeadLetterKey(r.Index, generation, "")
 	for info, err := range r.Artifacts.List(ctx, folder, "") {

@@ -39,7 +39,7 @@ func (p *Progress) Done(done int64) {
 	})
 }
 
-// Worked is Done with the bytes of the work so far, for stages whose pieces are of very different sizes.
+// Worked does what Done does, with the bytes of the work so far, for stages whose pieces are of very different sizes.
 func (p *Progress) Worked(done, bytes int64) {
 	p.Touch()
 	p.Book.Change(func(account *Account) {
@@ -118,7 +118,7 @@ func (b *Book) tryAgain(stage, code, why string) {
 	})
 }
 
-// listRetries of all stages, the oldest first.
+// listRetries returns the retries of all stages, the oldest first.
 func (a Account) listRetries() []core.Retry {
 	return slices.SortedFunc(maps.Values(a.Retries), func(one, two core.Retry) int {
 		return cmp.Or(one.First.Compare(two.First), cmp.Compare(one.Stage+one.Code, two.Stage+two.Code))
@@ -128,7 +128,8 @@ func (a Account) listRetries() []core.Retry {
 // still is how long nothing may be counted before a process is taken to stand still, at least.
 const still = 30 * time.Second
 
-// Pacing is Totals with how far a stage of the run is, and how fast. state is the run's, its stage the one that counts.
+// Pacing returns Totals with how far a stage of the run is, and how fast. state is the run's, its stage the one that
+// counts.
 func Pacing(
 	ctx context.Context, runs coordination.Runs, run string, state core.RunState, now time.Time,
 ) (Account, core.Pace, error) {
@@ -143,8 +144,8 @@ func Pacing(
 	return total, measurePace(accounts, total, state, now), nil
 }
 
-// measurePace is by what processes did in the time in which they worked: what a run paused, waited or lay still because
-// its process was killed does not count. A process that has counted nothing for long does not get on.
+// measurePace returns the pace, by what processes did in the time in which they worked: what a run paused, waited or
+// lay still because its process was killed does not count. A process that has counted nothing for long does not get on.
 func measurePace(accounts map[string][]byte, total Account, state core.RunState, now time.Time) core.Pace {
 	stage := state.Stage
 	shown := total.Done[stage] + max(0, total.Again[stage])

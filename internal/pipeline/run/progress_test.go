@@ -122,7 +122,7 @@ func TestWhatUnitsFailWithIsCountedByStageAndCode(t *testing.T) {
 	total, err := Totals(t.Context(), store, "i/g")
 	require.NoError(t, err)
 	var report core.Report
-	total.Fill(&report)
+	total.FillAccount(&report)
 	if len(report.Retries) != 2 || report.Retries[0].Code != "model_rate_limited" || report.Retries[0].Count != 6 ||
 		report.Retries[0].Detail != "429 at "+two.Worker || report.Retries[1].Count != 2 {
 		t.Errorf("%+v", report.Retries)

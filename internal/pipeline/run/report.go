@@ -27,16 +27,13 @@ type Ending struct {
 // Warning is a failure that does not make its run fail; Ref is of its text.
 type Warning struct{ Code, Object, Ref string }
 
-// FillAccount takes what was paid for and written into a report.
+// FillAccount puts into a report what was paid for and what was written.
 func (a Account) FillAccount(report *core.Report) {
 	report.Calls, report.LedgerHits, report.Tokens = a.Calls, a.Hits, a.Tokens
 	report.Cost, report.Written, report.Retries = a.Cost, a.Written, a.listRetries()
 	report.EntitiesCut, report.UsageDoubted = a.Cut, a.Doubted
 	report.Unsettled = core.Spent{Calls: a.InFlight, Tokens: a.Expected, Cost: a.Risk}
 }
-
-// Fill is fill for those who show how a run stands.
-func (a Account) Fill(report *core.Report) { a.FillAccount(report) }
 
 // Detail resolves the reference of an error.
 func (r *Run) Detail(ctx context.Context, ending Ending) string {

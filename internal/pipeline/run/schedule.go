@@ -56,8 +56,8 @@ func OpenSchedule(ctx context.Context, index artifact.Index) (core.Digest, error
 	return index.PutSpec(ctx, spec)
 }
 
-// readPromotedSpec is the configuration of nights after a branch was promoted: what it was built with, which is kept
-// from then on. Else the nights would take it back.
+// readPromotedSpec returns the configuration of nights after a branch was promoted: what it was built with, which is
+// kept from then on. Else the nights would take it back.
 func readPromotedSpec(ctx context.Context, index artifact.Index, kept Scheduled) (core.Spec, error) {
 	spec := kept.Spec
 	current, _, err := index.Current(ctx)

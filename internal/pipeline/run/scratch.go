@@ -105,14 +105,14 @@ func ExtractFile(shard, batch int) File[extract.Result] {
 	return fileOf[extract.Result]("extract-%05d-%05d.json", shard, batch)
 }
 
-// ImportState is the file in which an import of a kind of vectors keeps how far it came.
+// ImportState returns the file in which an import of a kind of vectors keeps how far it came.
 func ImportState(kind string) string { return "import-" + kind + ".json" }
 
 func fileOf[T any](format string, numbers ...any) File[T] {
 	return File[T](fmt.Sprintf(format, numbers...))
 }
 
-// Key is where a file of the run lies.
+// Key returns where a file of the run lies.
 func (s Scratch) Key(name string) string { return s.Prefix + "/" + name }
 
 // Read reads the file.
@@ -122,7 +122,7 @@ func (f File[T]) Read(ctx context.Context, scratch Scratch) (T, error) {
 	return value, err
 }
 
-// Find is Read for a file that may not be there.
+// Find does what Read does, for a file that may not be there.
 func (f File[T]) Find(ctx context.Context, scratch Scratch) (value T, found bool, err error) {
 	value, err = f.Read(ctx, scratch)
 	if fault.Is(err, fault.NotFound) {
@@ -136,7 +136,7 @@ func Each[T any](ctx context.Context, r *Run, n int, file func(unit int) File[T]
 	return EachOf(ctx, r, Span{0, n}, file)
 }
 
-// EachOf is each for the units of a span.
+// EachOf yields the values of a file for the units of a span.
 func EachOf[T any](ctx context.Context, r *Run, of Span, file func(unit int) File[T]) iter.Seq2[T, error] {
 	return parallel.Ordered(ctx, readWidth, parallel.Numbers(of.Count()), func(ctx context.Context, n int) (T, error) {
 		return file(of.From+n).Read(ctx, r.Scratch)
@@ -146,8 +146,8 @@ func EachOf[T any](ctx context.Context, r *Run, of Span, file func(unit int) Fil
 // readWidth is how many small files of a run are read at once.
 const readWidth = 32
 
-// Kept is Read for a file that once wrote: those never change, so each process reads one once, however many units of
-// work begin with it. What is given is shared: do not write to it.
+// Kept does what Read does, for a file that once wrote: those never change, so each process reads one once, however
+// many units of work begin with it. What is given is shared: do not write to it.
 func Kept[T any](ctx context.Context, r *Run, file File[T]) (T, error) {
 	key := r.Scratch.Key(string(file))
 	if value, ok := r.Kept.Get(key); ok {

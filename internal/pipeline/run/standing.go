@@ -123,7 +123,7 @@ func (r *Run) fillState(ctx context.Context, state *core.RunState) {
 	}
 }
 
-// doneOf is how much a stage did that came to its end.
+// doneOf returns how much a stage did that came to its end.
 func doneOf(state *core.RunState, paid Account) int64 {
 	if state.Total > 0 {
 		return state.Total
@@ -180,7 +180,7 @@ func (r *Run) expectStages(ctx context.Context, state *core.RunState) {
 	}
 }
 
-// labelOf is how the extractor of a configuration is shown.
+// labelOf returns how the extractor of a configuration is shown.
 func labelOf(settings core.Spec) string {
 	return model.Info{Provider: settings.Chat.Provider, Model: settings.Chat.Model}.Label()
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/coordination"
 )
 
-// State is what the newest record of a run says, or nil where there is none that can be read.
+// State returns what the newest record of a run says, or nil where there is none that can be read.
 func State(ctx context.Context, runs coordination.Runs, run string) (*core.RunState, error) {
 	raw, err := runs.State(ctx, run)
 	if err != nil || raw == nil {
@@ -22,7 +22,7 @@ func State(ctx context.Context, runs coordination.Runs, run string) (*core.RunSt
 	return state, nil
 }
 
-// successKey is the key in the state of runs of when an index was last built. A colon is in no name of a run.
+// successKey returns the key in the state of runs of when an index was last built. A colon is in no name of a run.
 func successKey(index string) string { return "success:" + index }
 
 // Succeeded notes that a build of the index ended well, even if nothing changed.
@@ -30,7 +30,8 @@ func (r *Run) Succeeded(ctx context.Context, at time.Time) error {
 	return r.Coordination.SetState(ctx, successKey(r.Job.Index), []byte(at.UTC().Format(time.RFC3339Nano)))
 }
 
-// LastSuccess is when a build of the index last ended well, as far as the store of coordination remembers; else zero.
+// LastSuccess returns when a build of the index last ended well, as far as the store of coordination remembers; else
+// zero.
 func LastSuccess(ctx context.Context, runs coordination.Runs, index string) (time.Time, error) {
 	raw, err := runs.State(ctx, successKey(index))
 	if err != nil || raw == nil {

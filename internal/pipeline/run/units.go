@@ -16,7 +16,7 @@ type Shards struct {
 	Lapsed chunk.Lapsed    `json:"lapsed"`
 }
 
-// Made is how many chunks the build made.
+// Made returns how many chunks the build made.
 func (s Shards) Made() (chunks int64) {
 	for _, of := range s.Chunks {
 		chunks += int64(of)

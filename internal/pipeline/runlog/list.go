@@ -54,7 +54,7 @@ type Summary struct {
 	Version    string     `json:"version,omitempty" doc:"of the program that ended it"`
 }
 
-// Summarize is a run as lists show it.
+// Summarize returns a run as lists show it.
 func Summarize(work Run) Summary {
 	kind := KindBuild
 	if strings.HasPrefix(work.Generation, KindRestore+"-") {

@@ -1,7 +1,6 @@
-// Package runlog reads how runs stand and what became of them, from what the stores hold: reports, which lie with the
-// artifacts, and the state, accounts and problems of runs that go on, which their processes write to the coordination
-// store. It asks no engine. A run that was ended from outside looks here as it stood then: control/service,
-// which asks the engine too, says that it ended.
+// Package runlog returns the state and the reports of runs. Reports are stored with the artifacts. The state, accounts
+// and problems of a run that goes on are in the coordination store, where its processes write them. It does not ask the
+// engine: a run that was ended from outside is shown in its last state here, and control/service adds that it ended.
 package runlog
 
 import (
@@ -37,8 +36,8 @@ type Run struct {
 	Budget *core.Budget     `json:"budget,omitempty" doc:"that it was given while it runs; else the configuration's"`
 }
 
-// LatestBuild and the two below are keys of the state of runs that name the newest run of its kind of an index. A colon
-// is in no name, so that they cannot be those of a run.
+// LatestBuild and the two below return the keys, in the state of runs, that name the newest run of its kind of an
+// index. A colon is in no name, so that they cannot be those of a run.
 func LatestBuild(index string) string   { return "latest:" + index }
 func LatestRestore(index string) string { return "restore:" + index } //nolint:revive // the comment above is of all
 func LatestAudit(index string) string   { return "audit:" + index }   //nolint:revive // the same
@@ -76,7 +75,8 @@ func (s Source) Read(ctx context.Context, index, generation string) (Run, error)
 		Advise("see: unweaver runs " + index)
 }
 
-// State of a run as its activities wrote it; zero when there is none. One that cannot be read is fault.SegmentDamage.
+// State returns the state of a run as its activities wrote it; zero when there is none. One that cannot be read is
+// fault.SegmentDamage.
 func (s Source) State(ctx context.Context, work string) (core.RunState, error) {
 	var state core.RunState
 	raw, err := s.Runs.State(ctx, work)
@@ -92,13 +92,13 @@ func (s Source) State(ctx context.Context, work string) (core.RunState, error) {
 	return state, nil
 }
 
-// Report of a run that ended; false where there is none that can be read.
+// Report returns the report of a run that ended; false where there is none that can be read.
 func (s Source) Report(ctx context.Context, work string) (core.Report, bool) {
 	report, err := s.readReport(ctx, work)
 	return report, err == nil
 }
 
-// readReport of a run that ended; fault.NotFound where there is none.
+// readReport returns the report of a run that ended; fault.NotFound where there is none.
 func (s Source) readReport(ctx context.Context, work string) (core.Report, error) {
 	index, generation, _ := strings.Cut(work, "/")
 	var report core.Report
@@ -118,10 +118,10 @@ func Belongs(report core.Report, state core.RunState, id string) bool {
 	return id == "" || report.RunID == id
 }
 
-// Ended is a run that is over.
+// Ended returns a run that is over.
 func Ended(report core.Report) Run { return Run{Report: report, Overall: 1} }
 
-// Live is a run that goes on: its state, and what its processes wrote since.
+// Live returns a run that goes on: its state, and what its processes wrote since.
 func (s Source) Live(ctx context.Context, name string, state core.RunState) Run {
 	out := Run{Report: state.Report, Stage: state.Stage, Waiting: state.Waiting}
 	s.Control(ctx, name, &out)
@@ -195,7 +195,7 @@ func (s Source) Progress(ctx context.Context, work string, state core.RunState, 
 		out.Note(err)
 		return
 	}
-	total.Fill(&out.Report)
+	total.FillAccount(&out.Report)
 	out.Seconds = now.Sub(out.Started).Seconds()
 	out.IdleSeconds, _ = state.Idle(now)
 	if state.Stage == "" {

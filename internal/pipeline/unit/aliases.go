@@ -20,7 +20,7 @@ func (r *Run) readAliases(ctx context.Context) (core.Aliases, error) {
 	}
 	bad := fault.BadConfig.At("read aliases", where).
 		Advise("write lines like: pin A | B; or set indexes." + r.Settings.Index + ".aliases to another file")
-	raw, err := r.readSent(ctx, where, core.AliasesStored, r.Index.AliasesKey, core.MaxAliasBytes, bad)
+	raw, err := r.readSent(ctx, where, r.Index.AliasesKey, core.MaxAliasBytes, bad)
 	if err != nil {
 		return nil, err
 	}
@@ -34,15 +34,17 @@ func (r *Run) readAliases(ctx context.Context) (core.Aliases, error) {
 // readSent reads a file that was sent with the run, and lies in the artifacts under a sum, or an object of a bucket.
 // bad is what is said of an address that is neither, of one where nothing is, and of what is too large.
 func (r *Run) readSent(
-	ctx context.Context, where, stored string, at func(sum string) string, most int64, bad *fault.Error,
+	ctx context.Context, where string, at func(sum string) string, most int64, bad *fault.Error,
 ) ([]byte, error) {
+	const sends = "unweaver index and unweaver schedule apply send the file: give the command again"
 	store, key := r.Artifacts, ""
-	if sum, ok := strings.CutPrefix(where, stored); ok {
+	sum, sent := strings.CutPrefix(where, core.SentFile)
+	if sent {
 		key = at(sum)
 	} else {
 		end := strings.LastIndex(where, "/") + 1
 		if !strings.Contains(where, "://") || end == len(where) {
-			return nil, bad.Because("it is no object of a bucket, and no file that was sent with the run")
+			return nil, bad.Because("it is no object of a bucket, and no file that was sent with the run").Advise(sends)
 		}
 		folder, err := r.Corpora(ctx, where[:end])
 		if err != nil {
@@ -59,6 +61,9 @@ func (r *Run) readSent(
 		raw, _, err = blob.Read(ctx, store, key)
 	}
 	if fault.Is(err, fault.NotFound) {
+		if sent {
+			bad = bad.Advise(sends)
+		}
 		return nil, bad.Because("there is no such object")
 	}
 	return raw, err
@@ -104,7 +109,7 @@ func (r *Run) Rename(
 	return func(key string) bool { return documents[key] }, nil
 }
 
-// withNames are the settings with the aliases that the run fixed.
+// withNames returns the settings with the aliases that the run fixed.
 func (r *Run) withNames(ctx context.Context) (core.Spec, error) {
 	settings := r.Settings
 	fixed, err := r.Fixed(ctx)

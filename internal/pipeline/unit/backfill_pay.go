@@ -10,7 +10,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/join"
 )
 
-// Windows are the texts of chunks as they are embedded.
+// Windows returns the texts of chunks as they are embedded.
 func (r *Run) Windows(
 	ctx context.Context, chunked chunk.Result, unit, from, to int, fingerprint core.Fingerprint,
 ) ([]embed.Item, error) {

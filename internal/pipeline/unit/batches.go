@@ -35,7 +35,7 @@ type batcher interface {
 	Batches() batch.Server
 }
 
-// PayBatches has what the ledger lacks of the build's extractions answered in batches, and returns when they are, or
+// PayBatches pays in batches for the extractions that the ledger lacks, and returns when they are answered, or
 // when the deadline has passed: extraction finds them in the ledger, and asks for the others. It is one unit of work:
 // what it does is waiting, and one that reserves the tokens and the money of all reserves them exactly.
 func (r *Run) PayBatches(ctx context.Context) (run.Batched, error) {
@@ -217,7 +217,7 @@ func (r *Run) releaseTexts(ctx context.Context, ids []string) error {
 	return r.Coordination.ReleaseAll(ctx, heldNames(ids), r.Job.Index)
 }
 
-// firstOf is extract.First for a chunk that no batch has: of this index, or of another.
+// firstOf returns extract.First of a chunk that no batch has: of this index, or of another.
 func (r *Run) firstOf(ctx context.Context, in extract.In) (core.Digest, error) {
 	var held []string
 	asked, err := extract.First(ctx, in, func(ctx context.Context, key core.Digest) (bool, error) {
@@ -250,7 +250,7 @@ func (b *batching) makeBodies(ctx context.Context, part batch.Part, ids []string
 // stopPatience is how long batches are asked to end after a cancel.
 const stopPatience = 20 * time.Second
 
-// stopBatches has the batches at work end, as the run was cancelled. One that cannot be reached goes on; its answers
+// stopBatches ends the batches at work, as the run was cancelled. One that cannot be reached goes on; its answers
 // are taken by the next build in mode batch.
 func (b *batching) stopBatches(ctx context.Context, runner *batch.Runner) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopPatience)
@@ -361,7 +361,7 @@ func (r *Run) openBatchBook(ctx context.Context, pricedAt float64) (*batchBook, 
 
 func (b *batchBook) closeBook() { b.unwatch() }
 
-// flightOf of requests: n of them, each of the mean size.
+// flightOf returns the flight of requests: n of them, each of the mean size.
 func (b *batchBook) flightOf(n int, tokens int64) run.Flight {
 	usage := model.Usage{Prompt: tokens / int64(max(1, n)), Completion: b.Reply(model.Extract)}
 	return run.Flight{

@@ -17,13 +17,13 @@ import (
 const dimensionText = "dimension"
 
 // findDimension finds out what dimension an embedder has: that of an index which was embedded by it, else that of its
-// answer to one text, which the ledger keeps where it is paid for.
-func (r *Run) findDimension(ctx context.Context, embedder model.Embedder) (int, error) {
+// answer to one text, which the ledger keeps where it is paid for. 0: it would have to be asked, and pay is false.
+func (r *Run) findDimension(ctx context.Context, embedder model.Embedder, pay bool) (int, error) {
 	info := embedder.Info()
 	if dimension, err := ServedDimension(ctx, r.Artifacts, info, r.Settings.Embedding); err != nil || dimension != 0 {
 		return dimension, err
 	}
-	if !info.Paid || r.Ledger == nil {
+	if pay && (!info.Paid || r.Ledger == nil) {
 		dimension := 0
 		err := retry.Do(ctx, func(ctx context.Context) error {
 			found, _, err := embedder.Embed(ctx, []string{dimensionText})
@@ -38,16 +38,20 @@ func (r *Run) findDimension(ctx context.Context, embedder model.Embedder) (int, 
 		Provider: info.Provider, Model: info.Model, Template: dimensionText + " " + r.Settings.Embedding.BaseURL,
 	}
 	source := embed.Source{Embedder: embedder, Ledger: r.Ledger}
-	found, err := source.Vectors(ctx, []embed.Item{
-		{Digest: embed.Digest(dimensionText, asked.Digest()), Text: dimensionText},
-	})
+	item := []embed.Item{{Digest: embed.Digest(dimensionText, asked.Digest()), Text: dimensionText}}
+	if !pay {
+		if missing, err := source.Missing(ctx, item); err != nil || !info.Paid || len(missing) > 0 {
+			return 0, err
+		}
+	}
+	found, err := source.Vectors(ctx, item)
 	if err != nil {
 		return 0, err
 	}
 	return len(found[0]), nil
 }
 
-// ServedDimension is the dimension of an index that serves vectors of a model, from the same server and without a
+// ServedDimension returns the dimension of an index that serves vectors of a model, from the same server and without a
 // dimension in its configuration, as that would be a wish; 0 where there is none.
 func ServedDimension(
 	ctx context.Context, store blob.Store, info model.Info, wanted core.EmbedModel,
@@ -71,7 +75,7 @@ func ServedDimension(
 // indexesAtOnce is how many indexes are looked at side by side.
 const indexesAtOnce = 16
 
-// indexDimension is servedDimension of one index. What cannot be read is passed over, unless it may be read later.
+// indexDimension returns the dimension of one index. What cannot be read is passed over, unless it may be read later.
 func indexDimension(
 	ctx context.Context, index artifact.Index, info model.Info, wanted core.EmbedModel,
 ) (int, error) {

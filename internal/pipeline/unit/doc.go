@@ -1,4 +1,5 @@
-// Package unit is what each activity of a build does: plan what has to be built and why (planning.go), compare the
-// generation before with what is stored (parent.go), chunk, extract, reduce and shorten (units.go), embed, load and
-// import (vectors.go), write splits and class runs (splits.go, pieces.go), merge them (merging.go), and enrich.
+// Package unit does the work of each activity of a build. In the order of a build: it plans what has to be built and
+// why (planning.go), compares the parent generation with what is stored (parent.go), chunks, extracts, reduces and
+// shortens (units.go), embeds, loads and imports (vectors.go), writes splits and class runs (splits.go, pieces.go),
+// merges them (merging.go), and enriches.
 package unit

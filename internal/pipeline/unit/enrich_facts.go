@@ -90,7 +90,7 @@ func (factsEnrichment) Seal(ctx context.Context, r *Run, manifest *core.Manifest
 	return out, err
 }
 
-// factsIn is what facts are made of in this run. Release it when the models are not used any more.
+// factsIn returns what facts are made of in this run. Release it when the models are not used any more.
 func (r *Run) factsIn(ctx context.Context, manifest *core.Manifest) (factstage.In, model.Set, func(), error) {
 	fixed, err := r.Fixed(ctx)
 	if err != nil {
@@ -111,7 +111,7 @@ func (r *Run) factsIn(ctx context.Context, manifest *core.Manifest) (factstage.I
 	}, models, release, nil
 }
 
-// factChunks are the chunks of a part of a draft.
+// factChunks returns the chunks of a part of a draft.
 func (r *Run) factChunks(
 	ctx context.Context, manifest *core.Manifest, n, parts int,
 ) iter.Seq2[factstage.Chunk, error] {

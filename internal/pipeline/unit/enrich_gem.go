@@ -147,7 +147,7 @@ func (e *Enriched) keepFile(ctx context.Context, r *Run, file *artifact.File, of
 	return nil
 }
 
-// prepareInput is what a memory is made of, with the embedder as the generation has it; release it.
+// prepareInput returns what a memory is made of, with the embedder as the generation has it; release it.
 func (memoryOf) prepareInput(ctx context.Context, r *Run) (in gemstage.In, release func(), err error) {
 	release = func() {}
 	models, err := r.ModelSet()
@@ -169,7 +169,7 @@ func (memoryOf) prepareInput(ctx context.Context, r *Run) (in gemstage.In, relea
 	}, release, nil
 }
 
-// chunksOf are those of a draft as a memory takes them; under parity titles are not embedded.
+// chunksOf returns those of a draft as a memory takes them; under parity titles are not embedded.
 func (memoryOf) chunksOf(texts iter.Seq2[ChunkText, error], parity bool) iter.Seq2[gemstage.Chunk, error] {
 	return func(yield func(gemstage.Chunk, error) bool) {
 		for one, err := range texts {

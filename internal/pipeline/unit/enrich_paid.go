@@ -22,8 +22,8 @@ func (r *Run) paysForEnrichments() (bool, error) {
 	return models.Chat.Info().Paid || pays(models.Classes) || pays(models.Chunks), nil
 }
 
-// sealEnrichment has an enrichment seal, and lists the ledger entries that it asks for: as long as a generation names
-// the list they stay, and a purge knows by it what goes. Where nothing is paid for there is no list.
+// sealEnrichment lets an enrichment seal what it wrote, and lists the ledger entries that it asks for: as long as a
+// generation names the list they stay, and a purge knows by it what goes. Where nothing is paid for there is no list.
 func (r *Run) sealEnrichment(
 	ctx context.Context, name string, made enrichment, manifest *core.Manifest,
 ) (Enriched, error) {

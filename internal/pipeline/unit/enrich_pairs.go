@@ -105,7 +105,7 @@ func (p likelyPairs) Seal(ctx context.Context, r *Run, manifest *core.Manifest) 
 	return out, nil
 }
 
-// findPairs has pairs found while the processor is this unit's. What it asks for of vectors is listed by others.
+// findPairs finds pairs while the processor is this unit's. What it asks for of vectors is listed by others.
 func (likelyPairs) findPairs(ctx context.Context, r *Run, models model.Set, in pairstage.In) (pairstage.Found, error) {
 	done, err := r.Place(ctx)
 	if err != nil {
@@ -122,8 +122,8 @@ func (likelyPairs) findPairs(ctx context.Context, r *Run, models model.Set, in p
 	return pairstage.Find(ledger.Noting(ctx, nil), in)
 }
 
-// readParentPairs is what the generation that the build re-uses compared, where its classes have vectors of the same
-// embedder. One that is damaged, or was collected, is none.
+// readParentPairs returns what the generation that the build re-uses compared, where its classes have vectors of the
+// same embedder. One that is damaged, or was collected, is none.
 func (likelyPairs) readParentPairs(
 	ctx context.Context, r *Run, fixed run.Plan, manifest *core.Manifest,
 ) (*pairstage.File, error) {

@@ -44,8 +44,8 @@ const (
 	slowCall = 10.0
 )
 
-// estimateDuration is how long a run takes at the configured limits: by what earlier ones took, else by usual models,
-// whose calls are all that is known then. inside is what an embedder inside takes, by its speed.
+// estimateDuration returns how long a run takes at the configured limits: by what earlier ones took, else by usual
+// models, whose calls are all that is known then. inside is what an embedder inside takes, by its speed.
 func (r *Run) estimateDuration(out *core.Estimate, past estimate.Past, made int64, inside core.Range) core.Range {
 	embed := out.Embed
 	if inside.High > 0 {

@@ -44,7 +44,7 @@ func (r *Run) Past(ctx context.Context) (estimate.Past, error) {
 	return out, err
 }
 
-// readActual is what one generation came to; nil where it says nothing of tonight.
+// readActual returns what one generation came to; nil where it says nothing of tonight.
 func (r *Run) readActual(ctx context.Context, generation artifact.Generation) (*estimate.Actual, error) {
 	var report core.Report
 	key := r.Index.GenerationKey(generation.Generation, "report.json")
@@ -67,7 +67,7 @@ func (r *Run) readActual(ctx context.Context, generation artifact.Generation) (*
 	return estimate.ActualOf(report), nil
 }
 
-// ExpectedFile is where a build that was begun with a plan keeps what it is expected to come to.
+// ExpectedFile returns where a build that was begun with a plan keeps what it is expected to come to.
 func ExpectedFile(index artifact.Index, generation string) string {
 	return index.GenerationKey(generation, "estimate.json")
 }

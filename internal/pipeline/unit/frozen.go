@@ -40,10 +40,11 @@ func (r *Run) Fixed(ctx context.Context) (run.Plan, error) {
 // ParityChunks is the template of chunks that are embedded without their title.
 const ParityChunks = "text/1"
 
-// Fingerprints of the embedders. A dimension that is not configured is the parent's, or that of another index which
-// was embedded by the same model, or what the ledger says; else it is asked for with one call.
+// Fingerprints returns the fingerprints of the embedders. A dimension that is not configured is the parent's, or that
+// of another index which was embedded by the same model, or what the ledger says; else it is asked for with one call,
+// or is 0 without pay.
 func (r *Run) Fingerprints(
-	ctx context.Context, models model.Set, parent *core.Manifest,
+	ctx context.Context, models model.Set, parent *core.Manifest, pay bool,
 ) (class, chunk core.Fingerprint, err error) {
 	var old struct{ class, chunk core.Fingerprint }
 	if parent != nil {
@@ -53,15 +54,15 @@ func (r *Run) Fingerprints(
 	if r.Settings.Parity {
 		classTemplate, chunkTemplate = embed.ParityTemplate, ParityChunks
 	}
-	if class, err = r.fingerprintOf(ctx, models.Classes, classTemplate, old.class); err != nil {
+	if class, err = r.fingerprintOf(ctx, models.Classes, classTemplate, old.class, pay); err != nil {
 		return class, chunk, err
 	}
-	chunk, err = r.fingerprintOf(ctx, models.Chunks, chunkTemplate, old.chunk)
+	chunk, err = r.fingerprintOf(ctx, models.Chunks, chunkTemplate, old.chunk, pay)
 	return class, chunk, err
 }
 
 func (r *Run) fingerprintOf(
-	ctx context.Context, embedder model.Embedder, template string, old core.Fingerprint,
+	ctx context.Context, embedder model.Embedder, template string, old core.Fingerprint, pay bool,
 ) (core.Fingerprint, error) {
 	info, dimension := embedder.Info(), embedder.Dimension()
 	if dimension == 0 && old.Provider == info.Provider && old.Model == info.Model {
@@ -69,7 +70,7 @@ func (r *Run) fingerprintOf(
 	}
 	if dimension == 0 {
 		var err error
-		if dimension, err = r.findDimension(ctx, embedder); err != nil {
+		if dimension, err = r.findDimension(ctx, embedder, pay); err != nil {
 			return core.Fingerprint{}, err
 		}
 	}
@@ -235,7 +236,7 @@ func (r *Run) weighEmbedders(ctx context.Context, frozen run.Frozen, models *mod
 	return release, nil
 }
 
-// chooseCollections are the parent's where the fingerprint and whose vectors they are is the same, since rows are
+// chooseCollections returns the parent's where the fingerprint and whose vectors they are is the same, since rows are
 // shared by generations. Vectors of another server never lie beside those that are served: a collection that follows
 // one of another domain, or of another fingerprint, is named by its domain too. family is the index that they are named
 // after.

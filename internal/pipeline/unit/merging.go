@@ -41,7 +41,7 @@ func (m mergeable) deadRatio() float64 {
 	return float64(m.dead) / float64(m.rows)
 }
 
-// tierOf of a size.
+// tierOf returns the tier of a size.
 func tierOf(rows int64) (number int) {
 	for limit := int64(tierBase * TierWidth); rows >= limit; limit *= int64(TierWidth) {
 		number++
@@ -61,7 +61,7 @@ type mergeRule struct {
 	dead float64 // share from which one is written again, while the night's budget lasts
 }
 
-// mergeBudget is how many rows a night may write again.
+// mergeBudget returns how many rows a night may write again.
 func mergeBudget(rows, change int64) int64 { return max(changeTimes*change, rows/corpusShare) }
 
 // chooseGroups chooses of each tier with enough segments the smallest, as long as what comes of them is no larger than

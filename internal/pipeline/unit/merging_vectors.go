@@ -79,7 +79,7 @@ func (r *Run) MergeVectors(ctx context.Context, manifest *core.Manifest, written
 	return nil
 }
 
-// Rewriting is how vectors segments are written again with the rows that count in a generation.
+// Rewriting returns how vectors segments are written again with the rows that count in a generation.
 func (r *Run) Rewriting(table *stored.Table) load.Rewriting {
 	return load.Rewriting{
 		Artifacts: r.Index, Alive: r.Progress.Touch,

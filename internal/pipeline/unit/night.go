@@ -139,7 +139,7 @@ func (r *Run) goneKeys(ctx context.Context, fixed run.Plan) ([]string, error) {
 	return keys, nil
 }
 
-// goneKey is where the keys of documents of the parent lie that do not count any more.
+// goneKey returns where the keys of documents of the parent lie that do not count any more.
 func (r *Run) goneKey(fixed run.Plan) string {
 	return artifact.ScratchKey(plan.GoneKey(r.Scratch.Prefix), fixed.Plan.Gone)
 }
@@ -159,7 +159,7 @@ func (n *night) Gone() (out core.Counts) {
 	return out
 }
 
-// newReduceNight is what reduce finds of the parent.
+// newReduceNight returns what reduce finds of the parent.
 func (n *night) newReduceNight() (*reduce.Night, error) {
 	out := &reduce.Night{Ended: n.endedClasses}
 	for number, one := range n.parent.Segments.Splits {
@@ -253,7 +253,7 @@ func (n *night) carryLetters(ctx context.Context, out *run.Partitions) error {
 	return nil
 }
 
-// endedKeys are where load wrote the rows of classes that do not count any more.
+// endedKeys returns where load wrote the rows of classes that do not count any more.
 func (r *Run) endedKeys(ctx context.Context, partitions int) ([]string, error) {
 	var keys []string
 	for loaded, err := range run.Each(ctx, r.Base(), partitions, run.LoadFile) {
@@ -283,7 +283,7 @@ func (n *night) nextNumbers() numbers {
 	return numbers{text: next(listed.Text), extract: next(listed.Extract), class: next(listed.Classes)}
 }
 
-// newOutgrownError is the error of a build that makes a part of a generation whose embedder has to learn its words
+// newOutgrownError returns the error of a build that makes a part of a generation whose embedder has to learn its words
 // again.
 func newOutgrownError(index string, chunks, learned int64) error {
 	return fault.Outgrown.At("weigh the words of", index).

@@ -133,7 +133,7 @@ func (r *Run) Read(ctx context.Context, segments []run.Named) ([]run.Damage, err
 	return damage, err
 }
 
-// dropUnreadable is the parent with those of its documents that can be compared with.
+// dropUnreadable returns the parent with those of its documents that can be compared with.
 func dropUnreadable(parent *core.Manifest, damage []run.Damage) *core.Manifest {
 	if parent == nil || len(damage) == 0 {
 		return parent
@@ -163,7 +163,7 @@ func dropUnreadable(parent *core.Manifest, damage []run.Damage) *core.Manifest {
 	return &clone
 }
 
-// dropDamagedIDF is the parent without a table of word weights that is damaged: another one is learned.
+// dropDamagedIDF returns the parent without a table of word weights that is damaged: another one is learned.
 func dropDamagedIDF(parent *core.Manifest, damage []run.Damage) *core.Manifest {
 	if parent == nil || !slices.ContainsFunc(damage, func(found run.Damage) bool { return found.Kind == "idf" }) {
 		return parent
@@ -190,7 +190,7 @@ func (r *Run) mendReference(ctx context.Context, current core.Pointer) error {
 	return err
 }
 
-// LastPublished is what the references say was published last and can be read; zero where there is none. but is a
+// LastPublished returns what the references say was published last and can be read; zero where there is none. but is a
 // manifest that is known to be lost.
 func (r *Run) LastPublished(ctx context.Context, but string) (core.Pointer, error) {
 	refs, _, err := r.Index.ReadableRefs(ctx)

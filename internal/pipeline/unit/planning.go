@@ -60,7 +60,7 @@ func (r *Run) Plan(ctx context.Context) (Planned, error) {
 	return out, nil
 }
 
-// Standing is how a night ends that has nothing to do: problems are reported as long as they stand.
+// Standing returns how a night ends that has nothing to do: problems are reported as long as they stand.
 func (r *Run) Standing(ctx context.Context, fixed run.Plan) (string, error) {
 	parent, err := r.Parent(ctx, fixed.Parent)
 	if err != nil {
@@ -116,7 +116,7 @@ func (r *Run) planBuild(ctx context.Context) (run.Plan, error) {
 		fixed.Rebuild = fixed.Rebuild || len(fixed.Damage) > 0
 		reasons = append(reasons, run.ReasonsOf(fixed.Damage)...)
 	}
-	if fixed.Class, fixed.Chunk, err = r.Fingerprints(ctx, models, parent); err != nil {
+	if fixed.Class, fixed.Chunk, err = r.Fingerprints(ctx, models, parent, true); err != nil {
 		return fixed, err
 	}
 	if parent != nil {
@@ -198,8 +198,8 @@ func (r *Run) compareCorpus(
 	return err
 }
 
-// checkRemoval is the gate of mass deletion. Documents of the parent that cannot be read count as gone where the corpus
-// has not as many that the rest of the parent does not know.
+// checkRemoval applies the gate of mass deletion. Documents of the parent that cannot be read count as gone where the
+// corpus has not as many that the rest of the parent does not know.
 func (r *Run) checkRemoval(fixed run.Plan) (held, detail string) {
 	removed, before := fixed.Plan.Diff.Removed, fixed.Plan.ParentListed
 	unread := slices.ContainsFunc(fixed.Damage, func(found run.Damage) bool {
@@ -260,7 +260,7 @@ func (r *Run) findParent(ctx context.Context, fixed *run.Plan) (*core.Manifest, 
 	return parent, reasons, nil
 }
 
-// listReasons is why nothing is trusted from the beginning.
+// listReasons returns why nothing is trusted from the beginning.
 func (r *Run) listReasons(ctx context.Context) ([]string, error) {
 	switch {
 	case r.Anew != "":

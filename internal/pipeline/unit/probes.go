@@ -17,7 +17,7 @@ func (r *Run) ReadProbes(ctx context.Context) ([]core.Probe, error) {
 	}
 	bad := fault.BadConfig.At("read probe questions", where).
 		Advise(`write a line {"question": "...", "documents": ["key"]} for each; or set gate.probes to another file`)
-	raw, err := r.readSent(ctx, where, core.ProbesStored, r.Index.ProbesKey, core.MaxProbeBytes, bad)
+	raw, err := r.readSent(ctx, where, r.Index.ProbesKey, core.MaxProbeBytes, bad)
 	if err != nil {
 		return nil, err
 	}

@@ -22,7 +22,7 @@ func PurgeFile(index artifact.Index, generation string) string {
 	return index.GenerationKey(generation, "purge.json")
 }
 
-// chosenPurge is the purge that the run is for; empty: it is a run like others.
+// chosenPurge returns the purge that the run is for; empty: it is a run like others.
 func (r *Run) chosenPurge(ctx context.Context) (string, error) {
 	var chosen PurgeRun
 	_, err := blob.ReadJSON(ctx, r.Artifacts, PurgeFile(r.Index, r.Generation), &chosen)
@@ -63,8 +63,8 @@ func (r *Run) planPurges(ctx context.Context, fixed *run.Plan) error {
 	return nil
 }
 
-// findTraces are what a purge looks for. They are found once; a run that goes on with it adds what came since, such as
-// a generation that was held meanwhile.
+// findTraces returns what a purge looks for. They are found once; a run that goes on with it adds what came since, such
+// as a generation that was held meanwhile.
 func (r *Run) findTraces(ctx context.Context, purge core.Purge) (*purges.Traces, error) {
 	former, err := purges.Load(ctx, r.Index, purge.ID)
 	if err != nil && !artifact.IsDamage(err) {
@@ -89,7 +89,7 @@ func PurgedOf(excluded purges.Set) func(key string) bool {
 	return excluded.Has
 }
 
-// IndexesOf are all indexes of a store, in order.
+// IndexesOf returns all indexes of a store, in order.
 func IndexesOf(ctx context.Context, store blob.Store) ([]artifact.Index, error) {
 	names, err := artifact.Names(ctx, store)
 	if err != nil {

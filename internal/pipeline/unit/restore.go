@@ -94,9 +94,9 @@ func PartsOf(sha string, manifest *core.Manifest) []run.Part {
 	return parts
 }
 
-// listRepairs are the parts that a restore looks at: files that are made from others, once each, and what the stores
-// have; of the current generation also the files that no store is filled from. seen are the files that are listed
-// already.
+// listRepairs returns the parts that a restore looks at: files that are made from others, once each, and what the
+// stores have; of the current generation also the files that no store is filled from. seen are the files that are
+// listed already.
 func listRepairs(parts []run.Part, current bool, seen map[string]bool) (out []run.Part) {
 	filled := map[string]bool{}
 	for _, part := range parts {

@@ -12,10 +12,10 @@ import (
 	"github.com/unweaver/unweaver/internal/store/vectors"
 )
 
-// ProvenKey is where an index says which stores its current generation was proven in.
+// ProvenKey returns where an index says which stores its current generation was proven in.
 func ProvenKey(index artifact.Index) string { return index.Name + "/stores.json" }
 
-// ProvenKey is ProvenKey of the index of the run.
+// ProvenKey returns ProvenKey of the index of the run.
 func (r *Run) ProvenKey() string { return ProvenKey(r.Index) }
 
 func (r *Run) readIdentities(ctx context.Context, collections core.Collections) (run.Proven, error) {
@@ -87,8 +87,8 @@ func (r *Run) storesChanged(ctx context.Context, parent *core.Manifest) (bool, e
 	return was.Records != now.Records || was.Classes != now.Classes || was.Chunks != now.Chunks, err
 }
 
-// ReopenVectors has a store of files look at them again before it is asked for every row: a collection of which one is
-// damaged counts as missing from then on.
+// ReopenVectors lets a store of files read its files again before it is asked for every row: a collection of which one
+// is damaged counts as missing from then on.
 func (r *Run) ReopenVectors(ctx context.Context, collections core.Collections) error {
 	store, ok := vectors.As[vectors.Reopener](r.Vectors)
 	for _, name := range []string{collections.Classes, collections.Chunks} {

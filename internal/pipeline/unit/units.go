@@ -255,9 +255,9 @@ func (r *Run) planPartitions(ctx context.Context) (run.Partitions, error) {
 // reads all of it. On two corpora it was 25 to 40.
 const classReach = 40
 
-// countTouched is about how many mentions reduce reads: the new ones, and, where a build makes a part of a generation,
-// what the parent has of their classes and of those of chunks that do not count any more. Made is how many classes the
-// build makes or ends at most. Dead letters of the parent's other chunks are this generation's too.
+// countTouched returns about how many mentions reduce reads: the new ones, and, where a build makes a part of a
+// generation, what the parent has of their classes and of those of chunks that do not count any more. Made is how many
+// classes the build makes or ends at most. Dead letters of the parent's other chunks are this generation's too.
 func (r *Run) countTouched(ctx context.Context, out *run.Partitions) (touched, made int64, err error) {
 	fixed, err := run.Kept(ctx, r.Base(), run.PlanFile)
 	if err != nil {
@@ -315,12 +315,12 @@ func (r *Run) Reduce(ctx context.Context, partition int) (reduce.Result, error) 
 	})
 }
 
-// ChunksKey is where the chunks of a unit lie.
+// ChunksKey returns where the chunks of a unit lie.
 func (r *Run) ChunksKey(unit int, chunked chunk.Result) string {
 	return artifact.ScratchKey(join.ChunksKey(r.Scratch.Prefix, unit), chunked.Chunks)
 }
 
-// reducedKey is where the reduced classes of a partition lie.
+// reducedKey returns where the reduced classes of a partition lie.
 func (r *Run) reducedKey(ctx context.Context, partition int) (string, error) {
 	reduced, err := run.Kept(ctx, r.Base(), run.ReduceFile(partition))
 	return artifact.ScratchKey(reduce.Key(r.Scratch.Prefix, partition), reduced.Rows), err
@@ -369,7 +369,7 @@ func Finished[R any](
 // Touch notes that the unit goes on. It is for stages that count something else than the unit does.
 func (r *Run) Touch(int64) { r.Progress.Touch() }
 
-// Alive is Touch for stages that report a whole progress.
+// Alive does what Touch does, for stages that report a whole progress.
 func (r *Run) Alive(core.Progress) { r.Progress.Touch() }
 
 // openJoinEnv gives the joins of items what plan fixed. Release it when they are not used any more.

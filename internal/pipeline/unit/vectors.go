@@ -51,7 +51,7 @@ func (r *Run) countTexts(ctx context.Context, part int, piece stage.Part) (int64
 	return 0, nil
 }
 
-// sourceOf is who embeds a part.
+// sourceOf returns who embeds a part.
 func (r *Run) sourceOf(models model.Set, part stage.Part) embed.Source {
 	if part.Kind == stage.Classes {
 		return embed.Source{Embedder: models.Classes, Ledger: r.Ledger}
@@ -169,7 +169,7 @@ func (r *Run) loadPart(ctx context.Context, part int) (load.Result, error) {
 	return load.Run(ctx, in)
 }
 
-// Import has the vector store import what load wrote for collections that are new.
+// Import lets the vector store import what load wrote for collections that are new.
 func (r *Run) Import(ctx context.Context) error {
 	fixed, err := r.Fixed(ctx)
 	if err != nil {

@@ -216,7 +216,7 @@ func deadDocuments(
 	return nil, nil
 }
 
-// auditSource is where the mentions and classes of a generation lie.
+// auditSource returns where the mentions and classes of a generation lie.
 func auditSource(manifest *core.Manifest, table *stored.Table) (source audit.Source, err error) {
 	listed := manifest.Segments
 	for number, one := range listed.Splits {

@@ -46,9 +46,10 @@ func (r *Run) holdGeneration(ctx context.Context, generation string) (end func()
 	}
 }
 
-// checkKept is fault.GenCollected where a generation was collected, or is marked to be: without a reader's lease, as an
-// audit that stood still has been, its records and rows may be gone before its files are. One that is not marked keeps
-// all of them for as long as the lease lasts that the caller has by now; a mark on the one that is served is taken off.
+// checkKept returns fault.GenCollected where a generation was collected, or is marked to be: without a reader's lease,
+// as an audit that stood still has been, its records and rows may be gone before its files are. One that is not marked
+// keeps all of them for as long as the lease lasts that the caller has by now; a mark on the one that is served is
+// taken off.
 func (r *Run) checkKept(ctx context.Context, generation string) error {
 	_, err := r.Index.GenerationRef(ctx, generation)
 	if err == nil || fault.Is(err, fault.SegmentDamage) { // a damaged reference is no part of an audit

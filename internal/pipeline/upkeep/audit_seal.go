@@ -60,7 +60,7 @@ func (r *Run) SealAudit(ctx context.Context) (err error) {
 	return newDriftedError(r.Name(), report)
 }
 
-// newDamage is a unit's result without the damage of segments that another unit reported.
+// newDamage returns a unit's result without the damage of segments that another unit reported.
 func newDamage(unit audit.Result, seen map[string]bool) audit.Result {
 	out := audit.Result{Checked: unit.Checked, Content: unit.Content, Unread: unit.Unread}
 	for _, drift := range unit.Drift {
@@ -123,8 +123,8 @@ func (r *Run) auditWhole(ctx context.Context, fixed run.AuditPlan, all *audit.Re
 	return nil
 }
 
-// newDriftedError is the error of an audit that left something as it is: the first finding of each kind, and what to
-// do.
+// newDriftedError returns the error of an audit that left something as it is: the first finding of each kind, and what
+// to do.
 func newDriftedError(run string, report core.Audit) error {
 	var seen, remedies []string
 	kinds := map[string]bool{}

@@ -94,7 +94,7 @@ func (r *Run) writeBackfill(ctx context.Context, file string, what any) error {
 	return err
 }
 
-// planBackfill is plan for payments alone.
+// planBackfill plans for payments alone.
 func (r *Run) planBackfill(ctx context.Context, asked core.Backfill) (run.Plan, error) {
 	fixed := run.Plan{Started: time.Now().UTC()}
 	current, _, err := r.Index.Current(ctx)
@@ -117,7 +117,7 @@ func (r *Run) planBackfill(ctx context.Context, asked core.Backfill) (run.Plan, 
 	if err != nil {
 		return fixed, err
 	}
-	if fixed.Class, fixed.Chunk, err = r.Fingerprints(ctx, models, parent); err != nil {
+	if fixed.Class, fixed.Chunk, err = r.Fingerprints(ctx, models, parent, true); err != nil {
 		return fixed, err
 	}
 	changes, err := r.Reasons(ctx, parent, fixed.Frozen)
@@ -254,7 +254,7 @@ func (r *Run) EndBackfill(ctx context.Context, ending run.Ending) error {
 	return r.Scratch.Remove(ctx) // names of documents are in it
 }
 
-// parentOf is the generation that one was made from.
+// parentOf returns the generation that one was made from.
 func (r *Run) parentOf(ctx context.Context, manifest string) (string, error) {
 	made, err := r.Parent(ctx, manifest)
 	if err != nil || made == nil {

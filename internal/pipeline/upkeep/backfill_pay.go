@@ -242,7 +242,7 @@ func (p *backfillPayer) writeProgress(ctx context.Context, done int, all bool) e
 	})
 }
 
-// readAccount is what the payments came to.
+// readAccount returns what the payments came to.
 func (r *Run) readAccount(ctx context.Context) (run.Account, error) {
 	if err := r.Flush(ctx); err != nil {
 		return run.Account{}, err

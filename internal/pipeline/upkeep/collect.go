@@ -49,7 +49,7 @@ func (r *Run) Collect(ctx context.Context, holder run.Holder) error {
 	return nil
 }
 
-// prepareCollect is what collect works on.
+// prepareCollect returns what collect works on.
 func (r *Run) prepareCollect(ctx context.Context) (collect.In, error) {
 	base, err := r.Index.Base(ctx)
 	return collect.In{

@@ -1,4 +1,4 @@
-// Package upkeep keeps what is stored right: audit and restore compare stores with the artifacts, purge takes a
-// document out of everything, backfill pays for chosen documents beside builds, and estimate says beforehand what a
+// Package upkeep keeps what is stored correct. Audit and restore compare the stores with the artifacts, purge removes a
+// document from everything, backfill pays for chosen documents beside the builds, and estimate says in advance what a
 // build costs.
 package upkeep

@@ -1,7 +1,9 @@
 package upkeep
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"os"
@@ -10,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/localfile"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/document"
@@ -19,6 +22,7 @@ import (
 	"github.com/unweaver/unweaver/internal/pipeline/purges"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/pipeline/unit"
+	"github.com/unweaver/unweaver/internal/stage/chunk"
 	"github.com/unweaver/unweaver/internal/stage/estimate"
 	"github.com/unweaver/unweaver/internal/stage/extract"
 	"github.com/unweaver/unweaver/internal/stage/plan"
@@ -80,7 +84,7 @@ func Estimate(ctx context.Context, in Estimating) (core.Estimated, error) {
 	return report, nil
 }
 
-// newRun is a run whose stores are a folder over what it reads.
+// newRun returns a run whose stores are a folder over what it reads.
 func (in Estimating) newRun(folder string) (*Run, error) {
 	upper, err := in.Folder(folder + "/written")
 	if err != nil {
@@ -114,6 +118,9 @@ type estimating struct {
 	fixed     run.Plan
 	models    model.Set
 	fresh     estimate.New
+	print     run.Frozen // fingerprints of the embedders; a dimension of 0 is not known
+	vectors   vectorCount
+	cut       bool // the embedder takes longer texts than for the parent, or shorter ones
 	decisions *decisions
 	excluded  purges.Set // documents that were purged
 	asked     []int      // chunks of the unit that belong to the document that is asked about
@@ -127,7 +134,8 @@ func (e *estimating) estimateBuild(ctx context.Context, report *core.Estimated) 
 	report.Documents, report.Diff, report.Refused = planned.Documents, planned.Diff, planned.Refused
 	report.LeftOut = planned.LeftOut
 	report.Reasons, report.Problems, report.ProblemsTotal = planned.Reasons, planned.Problems, planned.ProblemCount
-	report.DocumentsFailed, report.Unchanged = planned.Unreadable+planned.Lost, planned.Unchanged
+	report.DocumentsFailed, report.DocumentsEmpty = planned.Unreadable+planned.Lost, planned.Empty
+	report.Unchanged = planned.Unchanged
 	reason, detail := publish.Removal(e.Settings, planned.Diff.Removed, 0, planned.ParentListed, planned.Reasons)
 	if reason != "" {
 		report.Problems = append(report.Problems, core.Problem{Code: reason, Object: e.Job.Index, Detail: detail})
@@ -144,6 +152,8 @@ func (e *estimating) estimateBuild(ctx context.Context, report *core.Estimated) 
 				return err
 			}
 		}
+		report.Documents = planned.Kept.Documents
+		e.AddChunked(ctx, &report.Report, planned)
 		if err := e.decisions.walkReasons(); err != nil {
 			return err
 		}
@@ -158,14 +168,14 @@ func (e *estimating) estimateBuild(ctx context.Context, report *core.Estimated) 
 	}
 	report.Shares = e.decisions.shares
 	slices.SortFunc(report.Shares, func(a, b core.Share) int { return strings.Compare(a.Reason, b.Reason) })
-	if err := e.explainDocument(&report.Report); err != nil {
+	if err := e.explainDocument(ctx, &report.Report); err != nil {
 		return err
 	}
 	return e.addPlan(report)
 }
 
 // explainDocument reports the document that is asked about.
-func (e *estimating) explainDocument(report *core.Report) error {
+func (e *estimating) explainDocument(ctx context.Context, report *core.Report) error {
 	if e.in.Why == "" {
 		return nil
 	}
@@ -183,7 +193,36 @@ func (e *estimating) explainDocument(report *core.Report) error {
 			Advise("give its key: the path below the corpus, with /; of a row, OBJECT#ID. It may be left out by the index's " +
 				"include and exclude, or of a type that is not read")
 	}
-	return nil
+	found, err := e.findProblem(ctx, e.in.Why)
+	if err == nil && found.Code != "" {
+		report.Why.Detail = found.Code + ": " + found.Detail
+	}
+	return err
+}
+
+// findProblem gives what chunk found of a document; zero: nothing.
+func (e *estimating) findProblem(ctx context.Context, document string) (core.Problem, error) {
+	for unit := range e.fixed.Plan.Units {
+		chunked, written, err := run.ChunkFile(unit).Find(ctx, e.Scratch)
+		if err != nil || !written || chunked.ProblemCount == 0 {
+			if err != nil {
+				return core.Problem{}, err
+			}
+			continue
+		}
+		key := artifact.ScratchKey(chunk.ProblemsKey(e.Scratch.Prefix, unit), chunked.ProblemsFile)
+		raw, _, err := blob.Read(ctx, e.Artifacts, key)
+		if err != nil {
+			return core.Problem{}, err
+		}
+		for line := range bytes.Lines(raw) {
+			var problem core.Problem
+			if err := json.Unmarshal(line, &problem); err != nil || problem.Object == document {
+				return problem, err
+			}
+		}
+	}
+	return core.Problem{}, nil
 }
 
 // addPlan adds the plan.
@@ -206,7 +245,7 @@ func (e *estimating) addPlan(report *core.Estimated) error {
 	return nil
 }
 
-// planEstimate is Run.plan without what needs a model or a store that is served.
+// planEstimate does what Run.Plan does, without what needs a model or a store that is served.
 func (e *estimating) planEstimate(ctx context.Context) (plan.Result, error) {
 	current, _, err := e.Index.Current(ctx)
 	if err != nil {
@@ -222,6 +261,10 @@ func (e *estimating) planEstimate(ctx context.Context) (plan.Result, error) {
 	if e.models, err = e.ModelSet(); err != nil {
 		return plan.Result{}, err
 	}
+	e.print.Class, e.print.Chunk, err = e.Fingerprints(ctx, e.models, e.parent, false)
+	if err != nil {
+		return plan.Result{}, err
+	}
 	fixed := run.Plan{Parent: current.Manifest, Trust: domains, Rebuild: e.Rebuild || domains.Moved}
 	if e.Rebuild {
 		reasons = append(reasons, "asked for with --rebuild")
@@ -230,8 +273,7 @@ func (e *estimating) planEstimate(ctx context.Context) (plan.Result, error) {
 		if fixed.Foreign, err = e.Foreign(ctx, e.parent); err != nil {
 			return plan.Result{}, err
 		}
-		frozen := run.Frozen{Class: e.parent.Class, Chunk: e.parent.Chunk} // of the models the configuration's reasons tell
-		changes, err := e.Reasons(ctx, e.parent, frozen)
+		changes, err := e.Reasons(ctx, e.parent, e.print)
 		if err != nil {
 			return plan.Result{}, err
 		}
@@ -285,13 +327,24 @@ func (e *estimating) countCalls(ctx context.Context, units int, report *core.Rep
 	if err != nil {
 		return err
 	}
+	var old core.Spec
+	if e.parent != nil {
+		if old, err = e.Index.Spec(ctx, e.parent.Spec); err != nil {
+			return err
+		}
+		e.cut = old.Embedding.MaxInputTokens != e.Settings.Embedding.MaxInputTokens
+	}
 	var extracting extract.Estimate
 	for unit := range units {
 		chunked, err := run.ChunkFile(unit).Read(ctx, e.Scratch)
 		if err != nil {
 			return err
 		}
+		report.Documents += chunked.Counts.Documents
 		report.Chunks += chunked.Counts.Chunks
+		if err := e.countVectors(ctx, unit, chunked, known); err != nil {
+			return err
+		}
 		e.asked = e.asked[:0]
 		shares, err := e.compareUnit(ctx, unit, chunked, known)
 		if err != nil {
@@ -336,7 +389,7 @@ func (e *estimating) countCalls(ctx context.Context, units int, report *core.Rep
 		}
 	}
 	report.LedgerHits.Extract = extracting.Hits
-	return e.fillRanges(ctx, report, extracting)
+	return e.fillRanges(ctx, report, extracting, old)
 }
 
 // knownChunks says which chunks the parent has.
@@ -366,24 +419,20 @@ func (e *estimating) countEnded(ctx context.Context) (int64, error) {
 }
 
 // fillRanges turns what was counted into ranges of calls, tokens, money and time.
-func (e *estimating) fillRanges(ctx context.Context, report *core.Report, extracting extract.Estimate) error {
+func (e *estimating) fillRanges(
+	ctx context.Context, report *core.Report, extracting extract.Estimate, old core.Spec,
+) error {
 	var parent core.Counts
 	shorten := estimate.ShortenIn{
 		Paid: e.models.Chat.Info().Paid, Shortening: e.Settings.Shortening, New: e.fresh,
 	}
-	vectors := parent
+	var again estimate.Range
 	if e.parent != nil {
 		parent = e.parent.Counts
 		shorten.Parent = parent
-		old, err := e.Index.Spec(ctx, e.parent.Spec)
-		if err != nil {
-			return err
-		}
 		shorten.Again = old.Shortening != e.Settings.Shortening || old.Chat.Model != e.Settings.Chat.Model ||
 			old.Chat.Provider != e.Settings.Chat.Provider || old.ExtractionShare() != e.Settings.ExtractionShare()
-		if old.Embedding.Provider == e.Settings.Embedding.Provider && old.Embedding.Model == e.Settings.Embedding.Model {
-			vectors = parent
-		}
+		again = e.countAgain(extracting, shorten.Again)
 	}
 	past, err := e.Past(ctx)
 	if err != nil {
@@ -396,13 +445,15 @@ func (e *estimating) fillRanges(ctx context.Context, report *core.Report, extrac
 		extracting = extracting.Taught(calls, parent.Tokens/parent.Chunks, prompt, completion)
 	}
 	embedding := estimate.EmbedIn{
-		Paid: e.models.Chunks.Info().Paid, Parent: vectors, New: e.fresh,
+		Paid: e.models.Chunks.Info().Paid, Parent: parent, New: e.vectors.missing, Again: again,
 		MaxInputTokens: e.Settings.Embedding.MaxInputTokens, Parts: 1,
 	}
 	chunks := estimate.EmbedChunks(embedding)
-	embedding.Paid = e.models.Classes.Info().Paid
-	classes := past.Narrow(estimate.EmbedClasses(embedding), made, chunks.Calls.Low,
-		func(calls core.Calls) int64 { return calls.Embed })
+	embedding.Paid, embedding.New = e.models.Classes.Info().Paid, e.fresh
+	classes := estimate.EmbedClasses(embedding)
+	if again.High == 0 { // no run before embedded as many
+		classes = past.Narrow(classes, made, chunks.Calls.Low, func(calls core.Calls) int64 { return calls.Embed })
+	}
 	out := report.Estimate
 	out.Extract = core.Range{Low: float64(extracting.Calls), High: float64(extracting.Calls)}
 	out.Rules = extracting.Rules

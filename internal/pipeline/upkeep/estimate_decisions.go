@@ -42,7 +42,7 @@ func (d *decisions) close() {
 	d.reasons.Close()
 }
 
-// findShare of a reason, which is entered where it is new.
+// findShare returns the share of a reason, which is entered where it is new.
 func (d *decisions) findShare(reason string) int {
 	number, ok := d.number[reason]
 	if !ok {
@@ -60,7 +60,7 @@ func orEmpty(digest core.Digest) string {
 	return digest.String()
 }
 
-// addDecision is plan.In.OnDecision.
+// addDecision receives the decisions of plan (plan.In.OnDecision).
 func (d *decisions) addDecision(seen plan.Decision) {
 	if d.why != "" && seen.Key == d.why {
 		d.asked = &core.Why{
@@ -81,7 +81,7 @@ func (d *decisions) addDecision(seen plan.Decision) {
 	}
 }
 
-// encodeDecision is how many chunks the parent has of a document, and its key.
+// encodeDecision returns how many chunks the parent has of a document, and its key.
 func encodeDecision(seen plan.Decision) []byte {
 	return append(binary.BigEndian.AppendUint64(nil, uint64(seen.Chunks)), seen.Key...)
 }

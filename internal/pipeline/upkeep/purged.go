@@ -65,7 +65,7 @@ func (r *Run) beginPurge(ctx context.Context, in *collect.In) (*purging, error) 
 	return p, err
 }
 
-// listSegments are the names of all files of the index.
+// listSegments returns the names of all files of the index.
 func (p *purging) listSegments(ctx context.Context) (map[string]bool, error) {
 	out := map[string]bool{}
 	prefix := p.index.SegmentKey("") + "/"

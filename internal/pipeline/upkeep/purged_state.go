@@ -49,7 +49,7 @@ func (p *purging) purgeStates(
 	return dropped, nil
 }
 
-// overwriteStores has stores that keep bytes of what was deleted let go of them.
+// overwriteStores makes stores that keep bytes of what was deleted drop them.
 func (p *purging) overwriteStores(ctx context.Context) error {
 	if scrubber, ok := records.ScrubberOf(p.Records); ok {
 		if err := scrubber.Scrub(ctx); err != nil {

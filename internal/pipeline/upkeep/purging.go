@@ -17,8 +17,8 @@ func ChoosePurge(ctx context.Context, index artifact.Index, generation, purge st
 	return err
 }
 
-// listPurged are the documents that nothing may be made of any more, as far as is known now: those of the index, or of
-// the base of a branch.
+// listPurged returns the documents that nothing may be made of any more, as far as is known now: those of the index, or
+// of the base of a branch.
 func (r *Run) listPurged(ctx context.Context) (purges.Set, error) {
 	base, err := r.Index.Base(ctx)
 	if err != nil {
@@ -29,7 +29,7 @@ func (r *Run) listPurged(ctx context.Context) (purges.Set, error) {
 	return excluded, err
 }
 
-// excludedOf are the documents that were purged and stay out of an index, or of the branches of it.
+// excludedOf returns the documents that were purged and stay out of an index, or of the branches of it.
 func excludedOf(ctx context.Context, index artifact.Index) (purges.Set, error) {
 	base, err := index.Base(ctx)
 	if err != nil {

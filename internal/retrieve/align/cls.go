@@ -103,7 +103,7 @@ func (p Problem) mergeRows() (rows []Row, agree bool) {
 	return rows, agree
 }
 
-// scaleTolerance of a constraint.
+// scaleTolerance returns the tolerance of a constraint.
 func (p Problem) scaleTolerance() float64 {
 	scale := 1.0
 	for _, one := range p.Rows {

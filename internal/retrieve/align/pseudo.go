@@ -62,7 +62,7 @@ func solvePseudo(ctx context.Context, a []float64, n int, b []float64) (x, value
 	return x, values, err
 }
 
-// reduceBidiagonal is LAPACK's dgebrd of a square matrix, with a look at the context before each panel.
+// reduceBidiagonal does what LAPACK's dgebrd does with a square matrix, with a look at the context before each panel.
 func reduceBidiagonal(ctx context.Context, a []float64, n int, d, e, tauQ, tauP, work []float64) error {
 	var lapacks lapackgo.Implementation
 	var blases blasgo.Implementation

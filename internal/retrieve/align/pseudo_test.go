@@ -10,7 +10,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// bySVD is what pseudo computes, from stored singular vectors.
+// bySVD returns what solvePseudo computes, from stored singular vectors.
 func bySVD(t *testing.T, a *mat.Dense, b []float64) (x, values []float64) {
 	t.Helper()
 	var svd mat.SVD

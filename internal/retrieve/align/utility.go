@@ -1,5 +1,5 @@
-// Package align is aligned retrieval: classes get strengths under capacities of chunks, by
-// utility prices or by constrained least squares. It computes on small pools and touches no store.
+// Package align computes aligned retrieval: it gives classes strengths under the capacities of chunks, by utility
+// prices or by constrained least squares. It works on small pools and reads no store.
 package align
 
 import (

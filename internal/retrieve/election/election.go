@@ -45,7 +45,7 @@ var rules = []Rule{
 	{RuleMES, "equal shares of money", (*elector).equalShares},
 }
 
-// Rules that Elect knows.
+// Rules returns the rules that Elect knows.
 func Rules() []Rule { return slices.Clone(rules) }
 
 // Profile is who approves what. Candidates are 0..Candidates-1 in the order that breaks ties.
@@ -152,7 +152,7 @@ func Elect(ctx context.Context, rule string, profile Profile, options Options) (
 	return e.out, nil
 }
 
-// countVotes that count.
+// countVotes returns how many votes count.
 func (p Profile) countVotes() float64 {
 	sum := 0
 	for _, ballot := range p.Ballots {
@@ -304,8 +304,9 @@ func (e *elector) electPhragmen(loads []float64) {
 	}
 }
 
-// equalShares is the Method of Equal Shares: every voter has the same share of the seats to spend, a candidate costs 1,
-// and the cheapest per unit of weight is bought while anything can be. What is left elects the rest by Phragmén.
+// equalShares elects by the Method of Equal Shares: every voter has the same share of the seats to spend, a candidate
+// costs 1, and the cheapest per unit of weight is bought while anything can be. What is left elects the rest by
+// Phragmén.
 func (e *elector) equalShares() {
 	all := 0.0
 	for _, w := range e.w {
@@ -346,7 +347,7 @@ func (e *elector) equalShares() {
 	e.out.Score = 0
 }
 
-// priceOf is the smallest price per unit of weight at which a candidate's supporters can pay 1; infinite when they
+// priceOf returns the smallest price per unit of weight at which a candidate's supporters can pay 1; infinite when they
 // cannot.
 func (e *elector) priceOf(c int, budget []float64) float64 {
 	vs := append([]int(nil), e.supporters[c]...)

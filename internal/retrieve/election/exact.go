@@ -134,7 +134,7 @@ func (s *search) keepUseful(members []int) []int {
 	return out
 }
 
-// binomial is n over k, as a float, so that it cannot overflow.
+// binomial returns n over k, as a float, so that it cannot overflow.
 func binomial(n, k int) float64 {
 	b := 1.0
 	for i := range min(k, n-k) {

@@ -1,4 +1,5 @@
-// Package election elects committees of chunks from the ballots of classes.
+// Package election elects committees of chunks from the ballots of classes. Each class votes with the list of its
+// chunks, and a voting rule turns the ballots into a ranked list of chunks.
 package election
 
 import "sort"
@@ -10,7 +11,7 @@ type Scored struct {
 	Why       []int
 }
 
-// Weighted is the paper's rule as the reference code has it: score = cnt/N * (1 - pos/k0), where cnt is the
+// Weighted elects by the paper's rule as the reference code has it: score = cnt/N * (1 - pos/k0), where cnt is the
 // number of times that ballots list the chunk, N the sum of all cnt, pos the place of the first such ballot, and k0 the
 // requested number of voters, even if fewer came. Scores are compared as the integers cnt * (k0 - pos), so ties are
 // exact; they are broken by first appearance. A ballot that lists a chunk twice votes twice. At most r chunks come

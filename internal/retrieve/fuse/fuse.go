@@ -1,5 +1,5 @@
-// Package fuse makes the start of the hybrid walk from search results, and the final ranking from its mass
-// (docs/explain/retrieval.md).
+// Package fuse makes the start of the hybrid walk from search results. After the walk it makes the final ranking from
+// the mass of the walk (docs/explain/retrieval.md).
 package fuse
 
 import (
@@ -293,7 +293,7 @@ func (h lowest) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
 func (h *lowest) Push(x any)        { *h = append(*h, x.(float64)) }
 func (h *lowest) Pop() any          { n := len(*h) - 1; x := (*h)[n]; *h = (*h)[:n]; return x }
 
-// nthScore is the n-th best score.
+// nthScore returns the n-th best score.
 func nthScore(hs []Hit, n int) float64 {
 	h := make(lowest, 0, n)
 	for _, hit := range hs {

@@ -1,5 +1,6 @@
-// Package snippet chooses what of a chunk is worth reading for a question: the run of sentences that holds most of what
-// was asked, and the places of the words that matched. Places are counted in code points of the chunk's text.
+// Package snippet returns the part of a chunk that is worth reading for a question: the run of sentences that holds
+// most of what was asked, and the places of the words that matched. Places are counted in code points of the chunk's
+// text.
 package snippet
 
 import (
@@ -174,7 +175,7 @@ type running struct {
 	start int
 }
 
-// indexNames by their first word. Those of which the question has every word are found as its terms.
+// indexNames groups names by their first word. Those of which the question has every word are found as its terms.
 func (q *Question) indexNames(given []Name) map[string][]named {
 	strongest := 0.0
 	for _, name := range given {
@@ -316,7 +317,7 @@ func chooseRun(pieces []piece, matches []match) (first, last int) {
 	return first, last
 }
 
-// withText has a run that ends with a heading take in what stands below it, which is what the heading matched for. What
+// withText extends a run that ends with a heading by what stands below it, which is what the heading matched for. What
 // comes before the heading gives way where a snippet has no place for both.
 func withText(content string, pieces []piece, first, last int) (int, int) {
 	for last+1 < len(pieces) && isHeading(content[pieces[last].start:pieces[last].end]) {
@@ -338,7 +339,7 @@ func isHeading(piece string) bool {
 	return level > 0 && strings.HasPrefix(piece[level:], " ")
 }
 
-// runLen of the run of pieces from i to j, in code points.
+// runLen returns the length of the run of pieces from i to j, in code points.
 func runLen(pieces []piece, i, j int) int {
 	return pieces[j].at + pieces[j].runes - pieces[i].at
 }

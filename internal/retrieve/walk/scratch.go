@@ -61,7 +61,7 @@ func (s *scratch) releaseScratch() {
 	scratches.Put(s)
 }
 
-// findSlot is where the table has a node, or where it would have it.
+// findSlot returns where the table has a node, or where it would have it.
 func (s *scratch) findSlot(id uint32) uint32 {
 	mask := uint32(len(s.table) - 1)
 	at := (id * 0x9e3779b1) >> 7 & mask
@@ -71,7 +71,7 @@ func (s *scratch) findSlot(id uint32) uint32 {
 	return at
 }
 
-// placeNode is where nodes has a node; it is made where mass comes to it for the first time.
+// placeNode returns where nodes has a node; it is made where mass comes to it for the first time.
 func (s *scratch) placeNode(id uint32) uint32 {
 	at := s.findSlot(id)
 	if found := s.table[at]; found != 0 {

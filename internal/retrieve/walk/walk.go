@@ -1,6 +1,6 @@
-// Package walk is the random walk with restart on the bipartite graph of classes and chunks, by push:
-// x = (1 - d) s + d T^t x with T the row-normalised adjacency, or what Steps make of it. It visits the neighbourhood
-// that mass reaches and nothing else. Its memory is in proportion to what mass reaches (scratch.go).
+// Package walk computes the random walk with restart on the bipartite graph of classes and chunks, by push:
+// x = (1 - d) s + d T^t x, where T is the row-normalised adjacency, or what Steps make of it. It visits only the nodes
+// that mass reaches, and its memory is in proportion to them (scratch.go).
 //
 // A node is pushed while its residual is above eps * (1 - d) * deg(u), deg its number of neighbours (the sum of their
 // weights where the graph has some). So a walk pushes along 1 / (eps * (1 - d)) edges at most, whatever the graph. No
@@ -70,9 +70,9 @@ type Mass struct {
 	Left            float64 // mass that was not pushed on
 }
 
-// RunToChunks is Run on the whole graph for those who want the mass of chunks: classes with one chunk, nine of ten,
-// are eliminated. What a chunk gives to such classes, a share s of what it gives on, comes back: it settles
-// r / (1 - d^2 s) at once. Their own mass is left out; it is d * x(chunk) * share + (1 - d) * start.
+// RunToChunks does what Run does on the whole graph, for those who want the mass of chunks: classes with one chunk,
+// nine of ten, are eliminated. What a chunk gives to such classes, a share s of what it gives on, comes back: it
+// settles r / (1 - d^2 s) at once. Their own mass is left out; it is d * x(chunk) * share + (1 - d) * start.
 func (g *Graph) RunToChunks(start Start, d, eps float64, steps Steps) Mass {
 	return g.runWalk(start, d, eps, View{}, steps, g.ClassWeight == nil && g.ChunkWeight == nil)
 }
@@ -83,7 +83,7 @@ func (g *Graph) Run(start Start, d, eps float64, v View) Mass {
 	return g.RunBy(start, d, eps, v, Steps{})
 }
 
-// RunBy is Run by steps, which stand for the weights of a graph that has some.
+// RunBy does what Run does, by steps, which stand for the weights of a graph that has some.
 func (g *Graph) RunBy(start Start, d, eps float64, v View, steps Steps) Mass {
 	return g.runWalk(start, d, eps, v, steps, false)
 }
@@ -142,7 +142,8 @@ type walker struct {
 	parts    []float64 // of what it gives, by Steps
 }
 
-// neighboursOf of a node: ids, where they begin among nodes, the graph's weights and the test of the other side.
+// neighboursOf returns the neighbours of a node: ids, where they begin among nodes, the graph's weights and the test of
+// the other side.
 func (w *walker) neighboursOf(u uint32) (to []uint32, base uint32, weight []float64, ok func(uint32) bool) {
 	if u < w.n {
 		lo, hi := w.g.ClassOff[u], w.g.ClassOff[u+1]
@@ -230,7 +231,7 @@ func (w *walker) eliminateClasses(node *node, to []uint32) {
 	}
 }
 
-// eliminateBy is eliminate by the weights of steps, whose sum is given too.
+// eliminateBy does what eliminateClasses does, by the weights of steps, whose sum is given too.
 func (w *walker) eliminateBy(node *node, to []uint32, weights []float64, sum float64) {
 	w.several, w.parts = w.several[:0], w.parts[:0]
 	alone := 0.0

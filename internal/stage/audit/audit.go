@@ -1,6 +1,6 @@
-// Package audit reads back what a generation says of itself: it makes classes again from their mentions and compares
-// them with their rows and with what counts, and the chunks of documents with those that count. It asks no model
-// and writes nothing. What the stores hold is looked at by package verify.
+// Package audit checks a generation against itself. It makes the classes again from their mentions and compares them
+// with the class rows, and it compares the chunks of the documents segments with those of the splits. It calls no model
+// and writes nothing. Package verify checks what the stores hold.
 package audit
 
 import (

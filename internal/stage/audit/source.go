@@ -32,7 +32,7 @@ type mention struct {
 	rows.Mention
 }
 
-// inOrder is the order of a class's mentions, wherever they lie.
+// inOrder compares two mentions of a class, wherever they lie, by their order.
 func inOrder(a, b mention) int {
 	return cmp.Or(
 		bytes.Compare(a.class[:], b.class[:]), strings.Compare(a.Document, b.Document),

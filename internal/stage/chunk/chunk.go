@@ -1,13 +1,12 @@
-// Package chunk turns documents into chunks. A unit of the plan becomes one text segment (the decoded documents in
-// pieces), one documents segment and one scratch file of chunks. Documents are streamed; what is held is one chunk
-// and the places of one document's chunks; the text of a document that is not read to its end yet waits beside them, in
-// memory up to 8 MiB.
+// Package chunk turns documents into chunks. From a unit of the plan it writes one text segment (the decoded documents
+// in pieces), one documents segment and one scratch file of chunks. It streams documents: memory holds one chunk, the
+// places of one document's chunks, and up to 8 MiB of the text of a document that is not read to its end yet.
 //
-// A document that cannot be used keeps what the parent generation has of it: the same text is cut again, into the same
-// chunks, and the document is stale.
+// A document that cannot be read now keeps the text that the parent generation has of it. The text is cut into the same
+// chunks again, and the document is marked as stale.
 //
-// Text pieces are keyed by document key; a value is the piece's start (code points) and its text. Pieces of a document
-// are consecutive, so the text of a chunk is a slice of the pieces from its frame on.
+// The key of a text piece is the key of its document; its value is the start of the piece (in code points) and its
+// text. Pieces of a document are consecutive, so the text of a chunk is a slice of the pieces from its frame on.
 package chunk
 
 import (
@@ -84,8 +83,8 @@ type Lapsed struct {
 // MaxProblems is how many problems of one unit its result lists; a report lists the first hundred of all.
 const MaxProblems = 100
 
-// ProblemsKey is the scratch file of all problems that a unit found, one JSON object a line as in plan's. It is there
-// only where ProblemCount is not 0.
+// ProblemsKey returns the scratch file of all problems that a unit found, one JSON object a line as in plan's. It is
+// there only where ProblemCount is not 0.
 func ProblemsKey(scratch string, unit int) string {
 	return fmt.Sprintf("%s/chunk-%05d-problems.jsonl", scratch, unit)
 }

@@ -105,7 +105,7 @@ func cutPacked(r io.Reader, c core.Chunking, emit func(cutting) error) error {
 	return nil
 }
 
-// chooseCount is how many units of the buffer make the next chunk; next is the unit after the buffer.
+// chooseCount returns how many units of the buffer make the next chunk; next is the unit after the buffer.
 func (p *packer) chooseCount(next unit) int {
 	if !p.stable {
 		for i := len(p.buf); i > 0; i-- {
@@ -203,7 +203,7 @@ func cutFixed(r io.Reader, chunking core.Chunking, emit func(cutting) error) err
 	}
 }
 
-// bytesOf is the length of the first n tokens, moved to the border of a rune.
+// bytesOf returns the length of the first n tokens, moved to the border of a rune.
 func bytesOf(s string, lens []int, n int) int {
 	b := 0
 	for _, l := range lens[:n] {

@@ -82,7 +82,7 @@ func (u *units) readBlock() (block string, end bool, err error) {
 	}
 }
 
-// cutAt is a place at or before limit to cut a text: after a sentence, else after a space, else on a rune.
+// cutAt returns a place at or before limit to cut a text: after a sentence, else after a space, else on a rune.
 func cutAt(s string, limit int) int {
 	if i := strings.LastIndex(s[:limit], ". "); i > limit/2 {
 		return i + 2
@@ -115,7 +115,7 @@ func (u *units) splitBlock(block string, end bool) {
 	}
 }
 
-// hash64 is FNV-1a with a final mix: equal on every machine.
+// hash64 returns FNV-1a with a final mix: equal on every machine.
 func hash64(parts ...string) uint64 {
 	h := uint64(14695981039346656037)
 	for _, p := range parts {

@@ -1,5 +1,5 @@
-// Package classmerge makes a class of its mentions: what reduce writes, and what an audit compares with what was
-// written. What is held is bounded whatever the size of a class.
+// Package classmerge makes one class from its mentions: its name, its text and its counts. Package reduce writes the
+// result, and an audit compares it with what was written. Memory is bounded, whatever the size of the class.
 package classmerge
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 )
 
-// Recipe is the version of how a class text is made from its mentions.
+// Recipe returns the version of how a class text is made from its mentions.
 // text/1: name, colon, sampled descriptions in chunk order, joined by spaces; of names seen equally often the first.
 // text/2: descriptions in the order of the hash that samples them, of names seen equally often the least. Neither
 // depends on what documents are called, so that a document that moved leaves the texts of its classes as they are.
@@ -120,7 +120,7 @@ func (c *Class) flushChunk() {
 	c.count = 0
 }
 
-// chooseName is the most frequent surface form, then the least in byte order; for parity the one seen first.
+// chooseName returns the most frequent surface form, then the least in byte order; for parity the one seen first.
 func (c *Class) chooseName() string {
 	best, name := surface{}, ""
 	for form, seen := range c.surfaces {
@@ -160,7 +160,7 @@ func (c *Class) End() rows.Reduced {
 	return c.out
 }
 
-// Content is a class's entry of the content hash.
+// Content returns a class's entry of the content hash.
 func Content(id core.ID, reduced rows.Reduced) core.Digest {
 	return core.Sum("class", id.String(), reduced.Name, reduced.Members.String(), reduced.Text.String())
 }

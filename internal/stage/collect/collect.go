@@ -1,18 +1,18 @@
-// Package collect removes what nothing names any more. A generation goes in two steps: once no rule keeps it, it is
-// marked as collected, so that no reader opens it any more; when the mark is a grace period old and no reader holds the
-// generation, it is deleted. Steps of a run:
+// Package collect deletes what no generation names any more. A generation goes in two steps. Once no rule keeps it, it
+// is marked as collected, so that no reader opens it any more. When the mark is a grace period old and no reader holds
+// the generation, it is deleted. Steps of a run:
 //
-//  1. The manifests of all generations, read again: which are kept, and which were marked long enough ago.
-//  2. Scratch of this run and of those before it.
-//  3. Of each generation that goes: the class records and vector rows that no generation that stays lists (computed
-//     from what its segments say that no other shares, never by asking a store), then its folder.
-//  4. Reports of runs that gave no generation, once they are old.
-//  5. Segments and collections that no manifest names: condemned at first, deleted a grace period later. Those of a
-//     generation that went have waited with it.
-//  6. Copies for bulk import that runs which are over left in the bucket that the vector store reads.
+//  1. Read the manifests of all generations: which are kept, and which were marked long enough ago.
+//  2. Delete the scratch files of this run and of earlier ones.
+//  3. For each generation to delete: delete the class records and vector rows that no remaining generation lists, then
+//     its folder. Which ones these are is computed from segments, never by asking a store.
+//  4. Delete old reports of runs that made no generation.
+//  5. Mark segments and collections that no manifest names, and delete them a grace period later. Those of a deleted
+//     generation have waited with it.
+//  6. Delete copies for bulk import that finished runs left in the bucket that the vector store reads.
 //
-// Every step may be repeated, and ended after any write or delete: the next run goes on. Before every batch of deletes
-// the caller's Guard, the pointer and the readers' leases are asked again.
+// Every step may be repeated, and may end after any write or delete: the next run goes on from there. Before every
+// batch of deletes the caller's Guard, the pointer and the readers' leases are checked again.
 package collect
 
 import (
@@ -155,10 +155,10 @@ func Run(ctx context.Context, in In) (Result, error) {
 	return c.res, c.deleteCopies(ctx)
 }
 
-// leastStep is what a clock may always go on by between two runs: half a grace, or the grace up to a day.
+// leastStep returns what a clock may always go on by between two runs: half a grace, or the grace up to a day.
 func leastStep(grace time.Duration) time.Duration { return max(grace/2, min(grace, 24*time.Hour)) }
 
-// clockKey is the time of the last run: what waits grows old by it.
+// clockKey returns the key of the time of the last run. What waits grows old by it.
 func clockKey(index artifact.Index) string { return index.Name + "/clock.json" }
 
 // readState reads the pointer, the references and the manifests.
@@ -294,7 +294,7 @@ type mark struct {
 	Purged bool      `json:"purged,omitempty"` // readers close it, too
 }
 
-// MarkKey is the object that says that a generation is collected: readers refuse it from then on.
+// MarkKey returns the object that says that a generation is collected: readers refuse it from then on.
 func MarkKey(index artifact.Index, gen string) string { return index.CollectedKey(gen) }
 
 func (c *collector) markOf(ctx context.Context, gen *generation) (mark, error) {
@@ -334,7 +334,7 @@ func (c *collector) markGenerations(ctx context.Context) ([]*generation, error) 
 	return due, nil
 }
 
-// confirmDelete is done before every batch of deletes: what was decided may have been overtaken.
+// confirmDelete runs before every batch of deletes: what was decided may have been overtaken.
 func (c *collector) confirmDelete(ctx context.Context, gen *generation) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -47,7 +47,7 @@ func (c *collector) deleteCopies(ctx context.Context) error {
 	return nil
 }
 
-// causeOf is why a store failed, without its own advice, which is about all that it may hold.
+// causeOf returns why a store failed, without its own advice, which is about all that it may hold.
 func causeOf(err error) error {
 	if known := fault.As(err); known != nil && known.Err != nil {
 		return known.Err

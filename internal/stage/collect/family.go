@@ -124,7 +124,8 @@ func (c *collector) addForeign(ctx context.Context, index artifact.Index, name s
 	return nil
 }
 
-// keyOf is what a generation is called in gens: names of two indexes may be equal, and no generation's holds a slash.
+// keyOf returns what a generation is called in gens: names of two indexes may be equal, and no generation's holds a
+// slash.
 func (c *collector) keyOf(gen *generation) string {
 	if gen.index.Name == c.Artifacts.Name {
 		return gen.name

@@ -53,10 +53,10 @@ func (c *collector) deleteWhere(
 	return deleted, flush()
 }
 
-// runsPrefix is what the keys of the scratch of all runs of the index start with.
+// runsPrefix returns what the keys of the scratch of all runs of the index start with.
 func (c *collector) runsPrefix() string { return strings.TrimSuffix(c.Artifacts.RunKey(""), "/") + "/" }
 
-// fenceOf is the fence in <generation>/<fence>/…, what follows runsPrefix in a key of scratch, or of a copy of it.
+// fenceOf returns the fence in <generation>/<fence>/…, what follows runsPrefix in a key of scratch, or of a copy of it.
 func fenceOf(rest string) (fence int64, ok bool) {
 	_, rest, _ = strings.Cut(rest, "/")
 	name, _, _ := strings.Cut(rest, "/")

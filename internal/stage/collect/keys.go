@@ -88,7 +88,7 @@ func (c *collector) sweepKeys(ctx context.Context, gen *generation) error {
 	return s.sweepSections(ctx)
 }
 
-// listNames of the generations, in order.
+// listNames returns the names of the generations, in order.
 func (c *collector) listNames() []string {
 	names := make([]string, 0, len(c.gens))
 	for name := range c.gens {
@@ -98,7 +98,7 @@ func (c *collector) listNames() []string {
 	return names
 }
 
-// listGenerations are the generations that are there, those of other indexes that share segments too.
+// listGenerations returns the generations that are there, those of other indexes that share segments too.
 func (c *collector) listGenerations() []*generation {
 	var out []*generation
 	for _, name := range c.listNames() {
@@ -107,7 +107,7 @@ func (c *collector) listGenerations() []*generation {
 	return append(out, c.others...)
 }
 
-// tableKey is the object that could not be read, as far as that is known, or the manifest's.
+// tableKey returns the object that could not be read, as far as that is known, or the manifest's.
 func (c *collector) tableKey(manifest *core.Manifest, cause error) string {
 	if reported := fault.As(cause); reported != nil && reported.Object != "" {
 		return reported.Object
@@ -151,7 +151,7 @@ func (s *keySweep) othersIn(of func(core.Collections) string) []other {
 	return out
 }
 
-// tablesOf of generations.
+// tablesOf returns the tables of generations.
 func tablesOf(others []other) []*segments.Table {
 	out := make([]*segments.Table, len(others))
 	for i, o := range others {

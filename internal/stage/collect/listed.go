@@ -93,7 +93,7 @@ func listManifests(ctx context.Context, index artifact.Index) ([]*core.Manifest,
 	return out, nil
 }
 
-// listingSegments are the segments of an index whose rows list keys of a task, and those that list what enrichments
+// listingSegments returns the segments of an index whose rows list keys of a task, and those that list what enrichments
 // were made from, each once, and the trust domains of keys that rows of the former hold without.
 func listingSegments(
 	ctx context.Context, index artifact.Index, task string,

@@ -69,7 +69,7 @@ func (l condemned) writeList(ctx context.Context, index artifact.Index, tag stri
 	return info.ETag, err
 }
 
-// entriesOf are the things that a manifest names, itself among them.
+// entriesOf returns the things that a manifest names, itself among them.
 func entriesOf(manifest *core.Manifest, sha string) []string {
 	out := []string{
 		segmentEntry + sha,
@@ -227,8 +227,8 @@ func Settle(ctx context.Context, index artifact.Index, store vectors.Store, perm
 	return err
 }
 
-// namedNow is what the generations of an index, and of those that share its segments, name; not known where one of them
-// cannot be read.
+// namedNow returns what the generations of an index, and of those that share its segments, name; not known where one of
+// them cannot be read.
 func namedNow(ctx context.Context, index artifact.Index) (named map[string]bool, known bool, err error) {
 	family, err := index.FamilyRefs(ctx)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package embed pays for the vectors that the parent does not have: of classes, a partition each, and of chunks, a
-// shard each. What it pays for lies in the ledger, where load finds it; built-in embedders cost nothing and are left
-// to load.
+// Package embed pays for the vectors that the parent generation does not have: for classes one partition at a time, for
+// chunks one shard at a time. The vectors are kept in the ledger, where package load finds them. Built-in embedders
+// cost nothing, so load computes those vectors itself.
 package embed
 
 import (

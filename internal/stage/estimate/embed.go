@@ -9,10 +9,11 @@ import (
 // EmbedIn is what the cost of vectors is estimated from.
 type EmbedIn struct {
 	Paid           bool        // by a model that costs something; else the estimate is zero
-	Parent         core.Counts // zero: no parent, or one with another embedder, none of whose vectors serve
+	Parent         core.Counts // zero: no parent
 	New            New
-	MaxInputTokens int // of the embedder; 0: no limit
-	Parts          int // partitions or shards: each ends with a request that may be small
+	Again          Range // classes of the parent that are embedded again
+	MaxInputTokens int   // of the embedder; 0: no limit
+	Parts          int   // partitions or shards: each ends with a request that may be small
 }
 
 // A request ends at a text chosen by its content once it has 160, at the latest with 256: with 197 on average, and a
@@ -25,27 +26,26 @@ const (
 	classTokens = (nameRunes + mentionRunes*1.3) / runesPerToken
 )
 
-// EmbedChunks estimates the requests for the vectors of new chunks. Low has those alone that no run ever extracted, as
-// the ledger may have the vectors of others; low and high also differ by how texts fall into requests, and by the
-// windows of chunks that are too long for the embedder.
+// EmbedChunks estimates the requests for the vectors of New.Chunks, none of which the ledger has. Low and high differ
+// by how texts fall into requests, and by the windows of chunks that are too long for the embedder.
 func EmbedChunks(in EmbedIn) Task {
 	if !in.Paid || in.New.Chunks == 0 {
 		return Task{}
 	}
-	chunks, tokens, unseen := float64(in.New.Chunks), float64(in.New.Tokens), float64(in.New.Unseen)
-	least := tokens * unseen / chunks
+	chunks, tokens := float64(in.New.Chunks), float64(in.New.Tokens)
 	low, high := countWindows(tokens/chunks, in.MaxInputTokens)
 	title := nameRunes / runesPerToken
 	return Task{
 		Calls: Range{
-			requestsOf(low*unseen, least, in.Parts).Low,
+			requestsOf(low*chunks, tokens, in.Parts).Low,
 			requestsOf(high*chunks, tokens*overlapFactor(high), in.Parts).High,
 		},
-		Prompt: Range{int64(least), ceil(tokens*overlapFactor(high) + title*high*chunks)},
+		Prompt: Range{in.New.Tokens, ceil(tokens*overlapFactor(high) + title*high*chunks)},
 	}
 }
 
-// countWindows of a chunk of so many tokens: one, or one for each 110 words after the first 150.
+// countWindows returns how many windows a chunk of so many tokens has: one, or one for each 110 words after the first
+// 150.
 func countWindows(tokens float64, limit int) (low, high float64) {
 	if limit <= 0 || tokens <= float64(limit)/2 {
 		return 1, 1
@@ -57,7 +57,7 @@ func countWindows(tokens float64, limit int) (low, high float64) {
 	return count(tokens / 2), count(tokens)
 }
 
-// overlapFactor is how much longer windows are than the chunk they were cut from.
+// overlapFactor returns how much longer windows are than the chunk they were cut from.
 func overlapFactor(windows float64) float64 {
 	if windows <= 1 {
 		return 1
@@ -67,7 +67,7 @@ func overlapFactor(windows float64) float64 {
 
 // EmbedClasses estimates the requests for the vectors of new and changed classes: low, as many as the parent has for
 // each of its chunks (only chunks that no run ever extracted count); high, one for every mention of every new chunk,
-// and for every mention that goes.
+// and for every mention that goes. Those that are embedded again come on top.
 func EmbedClasses(in EmbedIn) Task {
 	if !in.Paid {
 		return Task{}
@@ -77,7 +77,8 @@ func EmbedClasses(in EmbedIn) Task {
 	if in.Parent.Chunks == 0 {
 		low /= 2 // what is known of other corpora
 	}
-	high := max(low, mentions*float64(in.New.Chunks+in.New.Gone))
+	low += float64(in.Again.Low)
+	high := max(low, mentions*float64(in.New.Chunks+in.New.Gone)+float64(in.Again.High))
 	if high == 0 {
 		return Task{}
 	}
@@ -87,7 +88,7 @@ func EmbedClasses(in EmbedIn) Task {
 	}
 }
 
-// requestsOf that texts fall into, by twice the deviation of their mean.
+// requestsOf returns how many requests texts fall into, by twice the deviation of their mean.
 func requestsOf(texts, tokens float64, parts int) Range {
 	if texts <= 0 {
 		return Range{}

@@ -1,10 +1,10 @@
-// Package estimate computes, before anything is paid, what the classes and the vectors of a build will cost. It is
-// arithmetic over what the parent generation and the plan tell: no model is called, no key is needed, nothing is
-// claimed or written. What extraction will cost is counted chunk by chunk, by package extract.
+// Package estimate computes, before anything is paid, what the classes and the vectors of a build will cost. It
+// computes this from the parent generation and the plan: it calls no model, needs no key and writes nothing. Package
+// extract counts chunk by chunk what extraction will cost.
 //
-// Which classes new chunks will name is not known before they are extracted, so that every number is a range. High
-// takes new chunks to be spread evenly over what the parent talks about, which names the most classes; low takes what
-// the parent leaves hardly any doubt about. Both are expectations: a corpus that turns to another subject leaves them.
+// Which classes new chunks name is known only after their extraction, so every number is a range. The high end assumes
+// that new chunks are spread evenly over the subjects of the parent, which names the most classes. The low end counts
+// what is almost certain. Both are expectations: a corpus that turns to another subject can leave the range.
 package estimate
 
 import (
@@ -26,7 +26,7 @@ type Task struct {
 	Completion Range `json:"completion"` // tokens written
 }
 
-// Cost of a task by a price per million tokens.
+// Cost returns what a task costs by a price per million tokens.
 func (t Task) Cost(price core.Price) (low, high float64) {
 	low = float64(t.Prompt.Low)*price.Prompt + float64(t.Completion.Low)*price.Completion
 	high = float64(t.Prompt.High)*price.Prompt + float64(t.Completion.High)*price.Completion
@@ -48,14 +48,14 @@ const (
 	nameRunes     = 16.0
 )
 
-// perChunk is how many classes and mentions a chunk of so many tokens has: 8 classes and 13 mentions in one of 130
+// perChunk returns how many classes and mentions a chunk of so many tokens has: 8 classes and 13 mentions in one of 130
 // tokens, 21 and 39 in one of 970, and a power law through both.
 func perChunk(tokens float64) (classes, mentions float64) {
 	tokens = max(tokens, 1)
 	return 0.77 * math.Pow(tokens, 0.48), 0.91 * math.Pow(tokens, 0.547)
 }
 
-// chunkRates are the classes and mentions of a chunk, of the parent where there is one.
+// chunkRates returns the classes and mentions of a chunk, of the parent where there is one.
 func chunkRates(parent core.Counts, added New) (classes, mentions float64) {
 	if parent.Chunks > 0 {
 		return float64(parent.Classes) / float64(parent.Chunks), float64(parent.Mentions) / float64(parent.Chunks)

@@ -69,19 +69,6 @@ func TestShorteningOfAFirstBuildIsNotForgotten(t *testing.T) {
 	}
 }
 
-// Vectors of chunks that some run extracted may be paid for: they count at most.
-func TestVectorsOfExtractedChunksMayBePaidFor(t *testing.T) {
-	in := estimate.EmbedIn{Paid: true, New: estimate.New{Chunks: 2000, Tokens: 200_000, Unseen: 500}, Parts: 1}
-	some := estimate.EmbedChunks(in)
-	in.New.Unseen = 0
-	none := estimate.EmbedChunks(in)
-	if some.Calls.Low < 2 || some.Calls.Low > 4 || some.Prompt.Low != 50_000 ||
-		none.Calls.Low != 0 || none.Prompt.Low != 0 ||
-		none.Calls.High != some.Calls.High || some.Calls.High < 10 {
-		t.Errorf("a quarter unseen: %+v, none: %+v", some, none)
-	}
-}
-
 // Requests are cut by the embedder's own rule: the estimate must hold what it really makes of texts.
 func TestRequestsOfNewChunksAreWithinTheRange(t *testing.T) {
 	for name, c := range map[string]struct{ chunks, words, limit int }{
@@ -116,7 +103,6 @@ func TestRequestsOfNewChunksAreWithinTheRange(t *testing.T) {
 				New: estimate.New{
 					Chunks: int64(c.chunks),
 					Tokens: int64(c.chunks * c.words),
-					Unseen: int64(c.chunks),
 				},
 				MaxInputTokens: c.limit, Parts: 1,
 			})

@@ -71,8 +71,8 @@ func (p Past) selectNearest(documents int64) Past {
 	return out[:min(len(out), nearest)]
 }
 
-// Charged is what chat calls were charged for in all. Runs in which more than a twentieth of them shortened are left
-// out, as their reports do not tell the two apart.
+// Charged returns what chat calls were charged for in all. Runs in which more than a twentieth of them shortened are
+// left out, as their reports do not tell the two apart.
 func (p Past) Charged() (calls, prompt, completion int64) {
 	for _, run := range p {
 		if 20*run.Calls.Shorten <= run.Calls.Extract {
@@ -127,7 +127,7 @@ func (p Past) Narrow(task Task, chunks, besides int64, calls func(core.Calls) in
 	return task
 }
 
-// Seconds that a run of so many documents and calls takes; ok: there are runs to go by.
+// Seconds returns how long a run of so many documents and calls takes; ok: there are runs to go by.
 func (p Past) Seconds(documents int64, extract, shorten, embed core.Range) (seconds core.Range, ok bool) {
 	seconds.Low = math.Inf(1)
 	for _, run := range p.selectNearest(documents) {

@@ -44,7 +44,7 @@ func Shorten(in ShortenIn, past Past) Task {
 	return in.priceCalls(0, min(callsPerMention*mentions*float64(in.New.Chunks+in.New.Gone), all))
 }
 
-// countCalls is how many calls so many chunks take at most. The share of the descriptions that classes over the
+// countCalls returns how many calls so many chunks take at most. The share of the descriptions that classes over the
 // threshold hold grew with the root of the number of chunks (1.0 % of 500, 1.3 % of 1,000, 2.1 % of 1,890); three times
 // that is allowed for.
 func (in ShortenIn) countCalls(of New) float64 {

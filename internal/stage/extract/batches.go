@@ -103,7 +103,7 @@ func (b *Batches) markUseless(id string) {
 	b.useless[id] = true
 }
 
-// Left is how many were answered, or refused, without use.
+// Left returns how many were answered, or refused, without use.
 func (b *Batches) Left() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
-// DeadLetterKey is where the dead letter of a chunk lies, and with an empty id the folder of all.
+// DeadLetterKey returns where the dead letter of a chunk lies, and with an empty id the folder of all.
 func DeadLetterKey(index artifact.Index, generation, chunk string) string {
 	folder := index.GenerationKey(generation, "dead-letters") + "/"
 	if chunk == "" {
@@ -38,7 +38,7 @@ type DeadLetter struct {
 // rawShown bounds what a problem shows of an answer, in runes.
 const rawShown = 160
 
-// Problem is the dead letter as a report shows it: the file, the chunk and the cause.
+// Problem returns the dead letter as a report shows it: the file, the chunk and the cause.
 func (d DeadLetter) Problem() core.Problem {
 	words := strings.Join(strings.Fields(d.Raw), " ")
 	if runes := []rune(words); len(runes) > rawShown {
@@ -62,8 +62,8 @@ func (d DeadLetter) Problem() core.Problem {
 	}
 }
 
-// deadLetters are written when nothing can turn the failures of a batch into something else any more: a batch that is
-// repeated because the run paused may find that a chunk is fine.
+// deadLetters writes dead letters once nothing can turn the failures of a batch into something else any more: a batch
+// that is repeated because the run paused may find that a chunk is fine.
 func (b *batch) deadLetters(ctx context.Context, chunks []item) error {
 	return parallel.Each(ctx, len(chunks), min(width, len(chunks)), func(ctx context.Context, i int) error {
 		if chunks[i].dead == nil {

@@ -65,8 +65,8 @@ const (
 	briefAnswer = 150
 )
 
-// Charged is what the calls would be charged for, at least and at most: prompt and completion tokens. maxTokens bounds
-// the answer to one call where it is configured; 0: it is not.
+// Charged returns what the calls would be charged for, at least and at most: prompt and completion tokens. maxTokens
+// bounds the answer to one call where it is configured; 0: it is not.
 func (e Estimate) Charged(maxTokens int) (prompt, completion [2]int64) {
 	between := func(least, most float64) [2]int64 { return [2]int64{int64(least), int64(math.Ceil(most))} }
 	reckoned, tokens := float64(e.Prompt), float64(e.Tokens)

@@ -1,15 +1,15 @@
 // Package extract turns chunks into entities. Steps of a batch:
 //
 //  1. Read the chunks' texts.
-//  2. For each chunk: the ledger, else one model call, else one re-ask. Calls that fail for a while are repeated in
-//     place; a chunk whose output stays bad gets a fallback mention, a negative ledger entry and a dead letter; one
-//     that the server refuses while it serves others, the same without an entry, so that the next run asks again; a
-//     system failure leaves it pending and fails the batch, which is repeated later at no cost for what is paid.
+//  2. For each chunk: look in the ledger, else call the model, else ask it once more. Calls that fail for a while are
+//     repeated in place. A chunk whose output stays bad gets a fallback mention, a negative ledger entry and a dead
+//     letter. A chunk that the server refuses while it serves others gets the same without the entry, so that the next
+//     run asks again. A system failure fails the batch, which is repeated later; what is paid is not paid again.
 //  3. Write extract-<shard>-<batch>.rows once every chunk has a result, and paid-<shard>-<batch>.rows: the ledger
 //     entries of the chunks that no pack holds yet.
 //
-// Seal then joins the batches of a shard: the extract segment, the mentions sorted by class, and a ledger pack, for
-// which no entry is read again.
+// Seal then joins the batches of a shard: it writes the extract segment, the mentions sorted by class, and a ledger
+// pack for which no entry is read again.
 package extract
 
 import (
@@ -78,12 +78,12 @@ type Result struct {
 	Paid      string        `json:"paid,omitempty"` // of the one at PaidKey
 }
 
-// BatchKey is the scratch file of a batch.
+// BatchKey returns the scratch file of a batch.
 func BatchKey(scratch string, shard, batch int) string {
 	return fmt.Sprintf("%s/extract-%05d-%05d.rows", scratch, shard, batch)
 }
 
-// PaidKey is the scratch file of a batch's ledger entries that no pack holds, by key.
+// PaidKey returns the scratch file of a batch's ledger entries that no pack holds, by key.
 func PaidKey(scratch string, shard, batch int) string {
 	return fmt.Sprintf("%s/paid-%05d-%05d.rows", scratch, shard, batch)
 }
@@ -226,7 +226,7 @@ func (in In) streamChunks(ctx context.Context) iter.Seq2[item, error] {
 	}
 }
 
-// encodeRow is the scratch row: the extraction with what seal needs of the chunk.
+// encodeRow returns the scratch row: the extraction with what seal needs of the chunk.
 func (x *item) encodeRow() []byte {
 	var enc rowfile.Enc
 	enc.S(x.doc)
@@ -311,8 +311,8 @@ func (b *batch) extractChunk(ctx context.Context, x *item) error {
 	return nil
 }
 
-// answerChunk is the ledger's entry for a chunk, else the model's, which enters the ledger. Models that cost nothing
-// are asked each time. A chunk that is not among the share that the model gets is extracted by rule.
+// answerChunk returns the ledger's entry for a chunk, else the model's, which enters the ledger. Models that cost
+// nothing are asked each time. A chunk that is not among the share that the model gets is extracted by rule.
 func (b *batch) answerChunk(ctx context.Context, x *item) (value, error) {
 	info := b.Chat.Info()
 	if !sendsChunk(b.Spec, info, x.text) {
@@ -416,7 +416,7 @@ func checkEntry(entry ledger.Entry) error {
 	return err
 }
 
-// Key of a chunk's extraction in the ledger.
+// Key returns the key of a chunk's extraction in the ledger.
 func Key(info model.Info, parity bool, text string) core.Digest {
 	key := ledger.Key(ledger.Extract, promptOf(parity).version, info.Model, info.Parameters, SchemaVersion, text)
 	return ledger.In(info.Domain, key)
@@ -451,7 +451,7 @@ func (b *batch) askModel(ctx context.Context, x *item) (v value, lasts bool, err
 	return v, true, nil
 }
 
-// toStored are the entities as a ledger entry has them.
+// toStored returns the entities as a ledger entry has them.
 func (r reading) toStored() []entity {
 	out := make([]entity, len(r.entities))
 	for i, e := range r.entities {

@@ -69,7 +69,7 @@ func isRepeated(entries []entity, places []int, description string) bool {
 	return len(places) > mostPlaces && description == ""
 }
 
-// numberOf that a name begins with as an entry of a list; 0 where it has none.
+// numberOf returns the number that a name begins with as an entry of a list; 0 where it has none.
 func numberOf(name string) int {
 	found := numberRE.FindStringSubmatch(strings.TrimLeft(name, "*_ "))
 	if found == nil {
@@ -128,7 +128,8 @@ func stripSigns(name string) string {
 	return name
 }
 
-// joinWords of a name are apart by single spaces. A control character is a space, unless the text has the name without.
+// joinWords separates the words of a name by single spaces. A control character is a space, unless the text has the
+// name without.
 func joinWords(name, content string) string {
 	spaced := strings.Join(strings.Fields(strings.Map(spaceControl, name)), " ")
 	joined := strings.Join(strings.Fields(strings.Map(dropControl, name)), " ")

@@ -20,7 +20,7 @@ type prompt struct {
 	schema   json.RawMessage
 }
 
-// promptOf is the product's prompt. Under parity it has the reference's jobs, places and names of fields, in other
+// promptOf returns the product's prompt. Under parity it has the reference's jobs, places and names of fields, in other
 // words; the list stands in an object, as a response format demands.
 func promptOf(parity bool) prompt {
 	if parity {
@@ -65,12 +65,12 @@ func schemaOf(name, description string) json.RawMessage {
 		`"required":["entities"],"additionalProperties":false}`, name, description))
 }
 
-// call is the request for a chunk of a document.
+// call returns the request for a chunk of a document.
 func (p prompt) call(document, text string) model.Call {
 	return model.Call{
 		Task: model.Extract, System: p.system, User: p.before + text, Schema: p.schema, Input: text, Ref: document,
 	}
 }
 
-// countTokens of what is sent beside a chunk.
+// countTokens counts the tokens of what is sent beside a chunk.
 func (p prompt) countTokens() int64 { return int64(tokens.Count(p.system + p.before)) }

@@ -7,8 +7,8 @@ import (
 	"github.com/unweaver/unweaver/internal/index/segments"
 )
 
-// EndedKey is the scratch file of the rows of classes that do not count any more once those of this part are there: of
-// each the id, then an Ended.
+// EndedKey returns the scratch file of the rows of classes that do not count any more once those of this part are
+// there: of each the id, then an Ended.
 func EndedKey(scratch string, partition int) string {
 	return fmt.Sprintf("%s/ended-%03d.rows", scratch, partition)
 }

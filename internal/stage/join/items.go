@@ -1,6 +1,6 @@
-// Package join joins what earlier stages wrote into what has to be embedded and loaded: classes of a partition with
-// their final text, chunks of a shard with their text; and it knows which of them the parent generation holds
-// already. A build decides "already there" here, from the parent's segments, never by asking a store.
+// Package join reads what earlier stages wrote and yields what has to be embedded and loaded: the classes of a
+// partition with their final text, and the chunks of a shard with their text. It marks those that the parent generation
+// already has. It finds them in the parent's segments, and never asks a store.
 package join
 
 import (
@@ -37,7 +37,7 @@ type Table interface {
 	Chunk(id core.ID) (segments.Chunk, bool)
 }
 
-// Records is the index that records are named after.
+// Records returns the index that records are named after.
 func (e Env) Records() string { return cmp.Or(e.Family, e.Spec.Index) }
 
 // sameClasses reports whether the parent's class vectors are in the collection that this build writes to.
@@ -62,7 +62,7 @@ type Class struct {
 	Record    []byte
 }
 
-// Item is the class's text as an embedding request.
+// Item returns the class's text as an embedding request.
 func (c Class) Item() embed.Item {
 	return embed.Item{Key: core.ClassRow(c.ID, c.Vector), Digest: c.Vector, Text: c.Embedded}
 }
@@ -172,7 +172,7 @@ type Chunk struct {
 	HasVector bool
 }
 
-// Items are the chunk's windows as embedding requests.
+// Items returns the chunk's windows as embedding requests.
 func (c Chunk) Items(fp core.Digest) []embed.Item {
 	out := make([]embed.Item, len(c.Windows))
 	for i, w := range c.Windows {
@@ -233,7 +233,8 @@ func (e Env) Chunks(ctx context.Context, sh Shard, refs iter.Seq2[Ref, error]) i
 	}
 }
 
-// chunkTitle is empty under parity: the reference code embeds the text alone.
+// chunkTitle returns the title that is embedded with a chunk. It is empty under parity: the reference code embeds the
+// text alone.
 func (e Env) chunkTitle(t string) string {
 	if e.Spec.Parity {
 		return ""

@@ -10,7 +10,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
-// ChunksKey is the scratch file of a unit's chunks, which its result may give another name.
+// ChunksKey returns the scratch file of a unit's chunks, which its result may give another name.
 func ChunksKey(scratch string, unit int) string {
 	return fmt.Sprintf("%s/chunks-%05d.rows", scratch, unit)
 }

@@ -124,7 +124,7 @@ func (im *importing) overtakenFault() error {
 		Advise("nothing: what is repeated goes on where that one stands")
 }
 
-// checkGuard is asked before the collection is emptied or filled.
+// checkGuard asks the caller's guard before the collection is emptied or filled.
 func (im *importing) checkGuard(ctx context.Context) error {
 	if im.Guard == nil {
 		return nil
@@ -181,7 +181,7 @@ func (im *importing) emptyCollection(ctx context.Context) error {
 	}
 }
 
-// fileOf is the state of a segment's file.
+// fileOf returns the state of a segment's file.
 func (im *importing) fileOf(seg core.Segment) *importFile {
 	file := im.state.Files[seg.SHA256]
 	if file == nil {
@@ -191,7 +191,7 @@ func (im *importing) fileOf(seg core.Segment) *importFile {
 	return file
 }
 
-// pathOf of a file's copy. Each copy has another name, so that a job of an earlier one finds nothing.
+// pathOf returns the path of a file's copy. Each copy has another name, so that a job of an earlier one finds nothing.
 func (im *importing) pathOf(seg core.Segment) string {
 	try := ""
 	if file := im.fileOf(seg); file.Try > 0 {

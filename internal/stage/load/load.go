@@ -1,5 +1,6 @@
-// Package load writes what queries read from stores: vector rows, class records, and the segments that the stores can
-// be restored from. Everything is written under content keys, so an activity may be repeated.
+// Package load writes what queries read from the stores: vector rows and class records. It also writes the vectors and
+// classes segments, from which the stores can be restored. Every key is made from content, so an activity may be
+// repeated.
 package load
 
 import (

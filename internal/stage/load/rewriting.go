@@ -182,7 +182,7 @@ func (r Rewriting) compareSegment(ctx context.Context, merged core.Segment, want
 		Advise("report this; " + r.Artifacts.Rebuild())
 }
 
-// rowEntry is what is compared of a row: its key and every bit of its vector.
+// rowEntry returns what is compared of a row: its key and every bit of its vector.
 func rowEntry(row VectorRow) core.Digest {
 	raw := make([]byte, 0, 4*len(row.Vector))
 	for _, value := range row.Vector {

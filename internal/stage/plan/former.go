@@ -32,7 +32,7 @@ type former struct {
 	causes map[string]string // by document
 }
 
-// detailOf of a problem that still stands: its cause as it was found, however many nights ago.
+// detailOf returns the detail of a problem that still stands: its cause as it was found, however many nights ago.
 func (f *former) detailOf(index artifact.Index, document string) string {
 	if f.causes == nil {
 		f.causes = map[string]string{}

@@ -336,7 +336,7 @@ func (p *planner) sortPassed(over iter.Seq2[string, rows.Document], yield func(p
 	return true
 }
 
-// asKept is a document of the parent that is left as it is.
+// asKept returns a document of the parent that is left as it is.
 func asKept(key string, old rows.Document) planned {
 	return planned{key: key, old: old, known: true, kept: true, row: rows.Plan{
 		Object: old.Object, Kind: old.Kind, ETag: old.ETag, Size: old.Size, Modified: old.Modified,

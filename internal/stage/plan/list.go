@@ -128,13 +128,13 @@ func (l *listing) refuseAgain(object string) {
 	l.found.add(l.number, problemOf(fault.DuplicateRow, object, listedTwice(object).Error(), false))
 }
 
-// listedTwice is the fault of an object that the store lists again.
+// listedTwice returns the fault of an object that the store lists again.
 func listedTwice(object string) *fault.Error {
 	return fault.DuplicateRow.At("list", object).Because("the store lists this key twice; it is read once").
 		Advise("see the listing of the store: a key names one object")
 }
 
-// archivedFault is the fault of an object that must be restored before it can be read.
+// archivedFault returns the fault of an object that must be restored before it can be read.
 func (p *planner) archivedFault(row rows.Plan) *fault.Error {
 	return blob.ArchivedObject(p.Corpus.Location(row.Object), row.Archived)
 }
@@ -165,7 +165,7 @@ func (l *listing) refuseObject(object string, code fault.Code, where, detail str
 	l.found.add(l.number, problem)
 }
 
-// listedRow is a document in the sort: the row, behind the number of the reading of its object that gave it.
+// listedRow returns a document in the sort: the row, behind the number of the reading of its object that gave it.
 func listedRow(reading byte, row rows.Plan) []byte { return append([]byte{reading}, row.Encode()...) }
 
 func (p *planner) addListed(key string, reading byte, row rows.Plan) {
@@ -239,7 +239,7 @@ func (p *planner) noteEmpty(object string) {
 	p.broken[object] = fault.EmptyDocument
 }
 
-// infoOf is the object of a row as the listing had it.
+// infoOf returns the object of a row as the listing had it.
 func infoOf(row rows.Plan) blob.Info {
 	return blob.Info{Key: row.Object, Size: row.Size, ETag: row.ETag, Modified: row.Modified}
 }

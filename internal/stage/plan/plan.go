@@ -1,12 +1,12 @@
 // Package plan lists a corpus and decides what has to be built. Steps:
 //
-//  1. List the corpus; rows of .jsonl and .csv objects are read and become documents of their own; types that are not
-//     read are refused by name. Everything goes through an external sort by document key. An object that is written to
-//     while it is read is read again.
-//  2. Merge-join with the parent's documents. A file whose ETag and size equal the parent's keeps its version unread;
-//     others are read and hashed. A duplicate row id is an error that names both lines. A document of the parent whose
-//     object or row cannot be read is planned with its problem, so that its former content is kept.
-//  3. Match what left with what came by content: a renamed document is moved, not removed.
+//  1. List the corpus. Each row of a .jsonl or .csv object becomes a document. Types that cannot be read are refused by
+//     name. Everything goes through an external sort by document key. An object that changes while it is read is read
+//     again.
+//  2. Join with the parent's documents. A file with the ETag and size that the parent recorded keeps its version and is
+//     not read; others are read and hashed. A duplicate row id is an error that names both lines. A document of the
+//     parent whose object or row cannot be read is planned with its problem, so that its former content is kept.
+//  3. Match removed documents with new ones by content: a renamed document is moved, not removed.
 //  4. Write plan.rows, cut into units of work, the problems, and the counts.
 package plan
 
@@ -86,7 +86,7 @@ type Result struct {
 
 	LeftOut core.LeftOut `json:"left_out,omitzero"` // objects that were not looked at, as the index says
 
-	Diff         core.Diff `json:"diff"`          // of readable documents; Unusable = Unreadable + Lost
+	Diff         core.Diff `json:"diff"`          // of readable documents; Unusable = Unreadable + Lost + Empty
 	Moved        int64     `json:"moved"`         // documents under a new key with content that left under another
 	ParentListed int64     `json:"parent_listed"` // documents of the parent that have content
 	RemovedShare float64   `json:"removed_share"` // Diff.Removed of ParentListed; what moved or was lost is not removed
@@ -121,10 +121,11 @@ type Kept struct {
 	Chunks    int64 `json:"chunks"` // of these
 }
 
-// GoneKey is the scratch file of the keys of the parent's documents that do not count any more: removed, or made again.
+// GoneKey returns the scratch file of the keys of the parent's documents that do not count any more: removed, or made
+// again.
 func GoneKey(scratch string) string { return scratch + "/gone.rows" }
 
-// RowsKey is the scratch file of the documents that are built.
+// RowsKey returns the scratch file of the documents that are built.
 func RowsKey(scratch string) string { return scratch + "/plan.rows" }
 
 // Run does the stage. It may be repeated.
@@ -163,7 +164,7 @@ func Run(ctx context.Context, in In) (Result, error) {
 	return p.makeResult(), err
 }
 
-// emptyFault is the error of a corpus without a document.
+// emptyFault returns the error of a corpus without a document.
 func (p *planner) emptyFault() error {
 	return fault.CorpusEmpty.At("list corpus", p.Spec.Corpus).
 		Because(fmt.Sprintf("it holds no document (%d objects cannot be read, %d are of other types)", p.res.Refused,
@@ -218,7 +219,7 @@ func (p *planner) settleDiff() error {
 	diff := &p.res.Diff
 	diff.Added -= moved
 	diff.Removed -= moved
-	diff.Unusable = p.res.Unreadable + p.res.Lost
+	diff.Unusable = p.res.Unreadable + p.res.Lost + p.res.Empty
 	p.res.Moved, diff.Moved = moved, moved
 	if p.res.ParentListed > 0 {
 		p.res.RemovedShare = float64(diff.Removed) / float64(p.res.ParentListed)

@@ -13,8 +13,8 @@ import (
 	"github.com/unweaver/unweaver/internal/stream/extsort"
 )
 
-// ProblemsKey is the scratch file of all problems, one Problem a line, in the order in which they were found. It is
-// there, perhaps empty, when the stage is done.
+// ProblemsKey returns the scratch file of all problems, one Problem a line, in the order in which they were found. It
+// is there, perhaps empty, when the stage is done.
 func ProblemsKey(scratch string) string { return scratch + "/plan-problems.jsonl" }
 
 // Problem is a line of the file at ProblemsKey. Standing ones are the parent's, found again: the same code for the same
@@ -54,7 +54,7 @@ func newProblems() (*problems, error) {
 
 func (p *problems) discardFile() { p.file.Discard() }
 
-// problemOf is a problem as it is shown to people.
+// problemOf returns a problem as it is shown to people.
 func problemOf(code fault.Code, object, detail string, standing bool) Problem {
 	object, detail = redact.Text(object), redact.Text(detail)
 	return Problem{core.Problem{Code: string(code), Object: object, Detail: detail}, standing}

@@ -45,7 +45,7 @@ func TestProblemsAreReportedEveryNightForAsLongAsTheyStand(t *testing.T) {
 			t.Errorf("night %d: %s", night+2, got)
 		}
 		if !res.Unchanged || res.Documents != 5 || res.Unreadable != 2 || res.Empty != 1 || res.Refused != 2 ||
-			res.Diff.Unusable != 2 || len(res.Problems) != 5 {
+			res.Diff.Unusable != 3 || len(res.Problems) != 5 {
 			t.Errorf("night %d: %+v", night+2, res)
 		}
 	}

@@ -73,7 +73,7 @@ func (p *planner) findCuts(ctx context.Context) ([]string, error) {
 	return slices.DeleteFunc(cuts, func(key string) bool { return key == "" }), nil
 }
 
-// frameAt is the first key of the frame that a row of a file lies in; none has an empty one.
+// frameAt returns the first key of the frame that a row of a file lies in; none has an empty one.
 func frameAt(reader *artifact.Reader, row int64) string {
 	for _, frame := range reader.Frames {
 		if row -= frame.Rows; row < 0 {
@@ -83,7 +83,7 @@ func frameAt(reader *artifact.Reader, row int64) string {
 	return ""
 }
 
-// objectOf is the object that the document of that key is of, or a row of: core.ObjectKey and core.RowKey undone.
+// objectOf returns the object that the document of that key is of, or a row of: core.ObjectKey and core.RowKey undone.
 func objectOf(document string) string {
 	object, _, _ := strings.Cut(document, "#")
 	return strings.NewReplacer("%23", "#", "%25", "%").Replace(object)

@@ -98,7 +98,7 @@ func (r *rowReading) reportRefused() {
 func (p *planner) isText(ctx context.Context, row rows.Plan) (bool, error) {
 	body, err := stage.Open(ctx, p.Corpus, infoOf(row))
 	if code, ofObject := blameError(err); ofObject {
-		return code == fault.DocumentChanged, nil // version reads it until it is at rest
+		return code == fault.DocumentChanged, nil // hashVersion reads it until it is at rest
 	}
 	if err != nil {
 		return false, err

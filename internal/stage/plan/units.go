@@ -26,7 +26,7 @@ var textShare = map[document.Kind]float64{
 
 const gzipShare = 3 // bytes of text in a byte of it packed
 
-// expectedText of a document, in bytes.
+// expectedText returns how much text a document is expected to have, in bytes.
 func (doc planned) expectedText() int64 {
 	size := doc.row.Size
 	if doc.known && doc.old.Runes > 0 && doc.old.Size > 0 {

@@ -77,7 +77,7 @@ const firstShare = 0.5
 // defaultFloor is how many failures never hold a run: in a small corpus one failure is a large share.
 const defaultFloor = 5
 
-// floorOf of a budget.
+// floorOf returns the floor of a budget.
 func floorOf(budget core.Failures) int64 {
 	if budget.Floor == 0 {
 		return defaultFloor
@@ -85,7 +85,7 @@ func floorOf(budget core.Failures) int64 {
 	return int64(budget.Floor)
 }
 
-// countTolerated is how many failures never hold a run.
+// countTolerated returns how many failures never hold a run.
 func countTolerated(budget core.Failures) int64 { return max(floorOf(budget)-1, int64(budget.Count)) }
 
 // canHoldRun reports whether so many failures can hold a run at all.

@@ -1,5 +1,5 @@
-// Package publish has what comes before a proven generation is served: gates, its number and its manifest. All of it
-// can be repeated, and no reader sees it.
+// Package publish prepares a verified generation for its publication: it applies the gates, gives the generation its
+// number and writes its manifest. All of it can be repeated, and readers see none of it.
 package publish
 
 import (
@@ -14,8 +14,9 @@ import (
 	"github.com/unweaver/unweaver/internal/store/vectors"
 )
 
-// Seq is more than that of any generation, also of those of indexes that share its segments; the caller holds the
-// lease. A generation whose reference cannot be read had one of the numbers before it, so as many are left out.
+// Seq returns a number greater than that of any generation, also of those of indexes that share its segments; the
+// caller holds the lease. A generation whose reference cannot be read had one of the numbers before it, so as many are
+// left out.
 func Seq(ctx context.Context, art artifact.Index) (int64, error) {
 	family, branches, err := art.Family(ctx)
 	if err != nil {
@@ -78,7 +79,7 @@ func Unused(ctx context.Context, art artifact.Index, generation string) error {
 	return Taken(generation, there)
 }
 
-// Taken is the fault of a name that a generation has already.
+// Taken returns the fault of a name that a generation has already.
 func Taken(generation string, there core.GenerationRef) error {
 	return fault.Usage.At("name generation", generation).
 		Because("it was built already and is " + there.State).

@@ -34,7 +34,7 @@ type Part struct {
 	Is      func(chunk int64) bool // and counts still
 }
 
-// GoneKey is the scratch file of the ids of a partition's classes that no mention is left of.
+// GoneKey returns the scratch file of the ids of a partition's classes that no mention is left of.
 func GoneKey(scratch string, partition int) string {
 	return fmt.Sprintf("%s/gone-%03d.rows", scratch, partition)
 }
@@ -45,7 +45,7 @@ type seen struct {
 	was, is bool
 }
 
-// inOrder is the order of a class's mentions wherever they lie: that of documents, of chunks in them, and of positions.
+// inOrder compares two mentions of a class, wherever they lie: by document, by chunk in it, and by position.
 func inOrder(a, b seen) int {
 	return cmp.Or(
 		bytes.Compare(a.id[:], b.id[:]), strings.Compare(a.Document, b.Document), cmp.Compare(a.Ordinal, b.Ordinal),

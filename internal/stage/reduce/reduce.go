@@ -1,10 +1,10 @@
-// Package reduce groups mentions into classes. One activity owns one partition: a range of class ids, so a class has
+// Package reduce groups mentions into classes. One activity does one partition, a range of class ids, so each class has
 // one writer. Steps:
 //
-//  1. Merge the shards' mention files, which are sorted by class id; shards are in chunk order, so equal ids come in
-//     chunk order. Many shards are merged into runs on local disk first.
-//  2. Stream each class once: members digest, sample, surface forms. What is held is bounded whatever the size of a
-//     class.
+//  1. Merge the mention files of the shards, which are sorted by class id. Shards are in chunk order, so the mentions
+//     of one class come in chunk order. Many shards are merged into runs on the local disk first.
+//  2. Read the mentions of each class once, and make its digest of members, its sample and its surface forms. Memory is
+//     bounded, whatever the size of a class.
 //  3. Write reduced-<partition>.rows.
 package reduce
 
@@ -43,7 +43,7 @@ type Result struct {
 	Gone string `json:"gone,omitempty"` // In.Night: of the one at GoneKey
 }
 
-// Key is the scratch file of a partition.
+// Key returns the scratch file of a partition.
 func Key(scratch string, partition int) string {
 	return fmt.Sprintf("%s/reduced-%03d.rows", scratch, partition)
 }

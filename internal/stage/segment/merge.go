@@ -8,6 +8,7 @@ import (
 	"iter"
 	"math"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/unweaver/unweaver/internal/artifact"
@@ -21,7 +22,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stream/merge"
 )
 
-// MergeIn is what is merged: some splits, or some class runs, of a generation.
+// MergeIn names what is merged: some splits, or some class runs, of a generation.
 type MergeIn struct {
 	Artifacts  artifact.Index
 	Cache      *localfile.Cache
@@ -32,55 +33,83 @@ type MergeIn struct {
 	OnProgress func(done int64)
 }
 
-// MergedSplit is what takes the place of some splits: one of the documents of them that count, with files of one part
-// each, whose number is 0.
+// MergedSplit takes the place of some splits: it has their documents that count, in files of one part each, whose
+// number is 0.
 type MergedSplit struct {
 	Split                                      core.Split
 	Documents, Text, Extract, Mentions, Chunks core.Segment
-	Fresh                                      int64
+	Fresh                                      int64 // files that the store did not have
 }
 
-// MergeSplits writes the documents of splits that count into one, with everything that is theirs. What was merged is
-// read back and compared: a split that is not the sum of the others is refused.
-func MergeSplits(ctx context.Context, in MergeIn) (MergedSplit, error) {
+// MergeSplits writes the documents of splits that count into one new split, with everything that belongs to them:
+//
+//  1. It copies the documents in the order of their keys, each with its text, its chunks and their extractions. This
+//     numbers the chunks.
+//  2. It copies the mentions in those chunks, in the order of their classes, with the new numbers.
+//  3. It stores these files, and writes the split from them.
+//  4. It reads the split back from the store, and refuses one that is not the sum of what was copied.
+func MergeSplits(ctx context.Context, in MergeIn) (out MergedSplit, err error) {
 	m := &splitMerge{MergeIn: in, numbers: map[int][]uint32{}}
-	defer m.close()
-	for _, writer := range []**artifact.Rows{&m.documents, &m.text, &m.extract, &m.mentions, &m.chunks} {
-		made, err := artifact.NewRows()
-		if err != nil {
-			return m.out, err
-		}
-		*writer = made
+	files := []struct {
+		rows    **artifact.Rows
+		segment *core.Segment
+	}{
+		{&m.documents, &out.Documents}, {&m.text, &out.Text}, {&m.extract, &out.Extract},
+		{&m.mentions, &out.Mentions}, {&m.chunks, &out.Chunks},
 	}
-	steps := []func(context.Context) error{m.mergeDocuments, m.mergeMentions, m.storeFiles, m.writeSplit, m.compareSplit}
-	for _, step := range steps {
-		if err := step(ctx); err != nil {
-			return m.out, err
+	for _, file := range files {
+		if *file.rows, err = artifact.NewRows(); err != nil {
+			return out, err
+		}
+		defer (*file.rows).Discard()
+	}
+	if err := m.copyDocuments(ctx); err != nil {
+		return out, err
+	}
+	if err := m.copyMentions(ctx); err != nil {
+		return out, err
+	}
+	var fresh bool
+	for _, file := range files {
+		if *file.segment, fresh, err = (*file.rows).Segment(ctx, in.Artifacts, 0); err != nil {
+			return out, err
+		}
+		if fresh {
+			out.Fresh++
 		}
 	}
-	return m.out, nil
+	made, expect, fresh, err := Split(ctx, SplitIn{
+		Artifacts: in.Artifacts, Spec: in.Spec, OnProgress: in.OnProgress,
+		Units: []SplitUnit{{Documents: out.Documents, Text: out.Text, Shards: []SplitShard{{
+			Chunks:   in.Artifacts.SegmentKey(out.Chunks.SHA256),
+			Mentions: in.Artifacts.SegmentKey(out.Mentions.SHA256),
+		}}}},
+	})
+	if err != nil {
+		return out, err
+	}
+	if fresh {
+		out.Fresh++
+	}
+	made.Rows = int64(expect.Chunks)
+	out.Split = core.Split{
+		Segment: made, Documents: int64(expect.Documents), Chunks: int64(expect.Chunks), Classes: int64(expect.Classes),
+		Texts: 1, Extracts: 1,
+	}
+	return out, m.compareSplit(ctx, out.Split)
 }
 
+// splitMerge is a merge of splits under way.
 type splitMerge struct {
 	MergeIn
 	documents, text, extract, mentions, chunks *artifact.Rows
-	numbers                                    map[int][]uint32 // of each split: old number of a chunk -> new one, or dead
-	count                                      uint32           // chunks
-	sum                                        core.SetHash     // of documents, of chunks, and of who mentions what
+	numbers                                    map[int][]uint32 // by split: the new number of each chunk, or deadNumber
+	sum                                        core.SetHash     // of what was copied: documents, chunks, mentions
 	done                                       int64
-	out                                        MergedSplit
 }
 
-// deadNumber is that of a chunk that does not count.
+// deadNumber stands for a chunk that does not count.
 const deadNumber = math.MaxUint32
-
-func (m *splitMerge) close() {
-	for _, writer := range []*artifact.Rows{m.documents, m.text, m.extract, m.mentions, m.chunks} {
-		if writer != nil {
-			writer.Discard()
-		}
-	}
-}
 
 func (m *splitMerge) tickProgress() {
 	if m.done++; m.done%256 == 0 {
@@ -88,71 +117,88 @@ func (m *splitMerge) tickProgress() {
 	}
 }
 
-// moving is a document on its way from one split to another.
-type moving struct {
-	standing
-	from *movingSplit
-}
-
-// movingSplit is a split that is being read, in order.
-type movingSplit struct {
+// sourceSplit is a split that is copied from. Its texts and extractions are read once, beside its documents, whose
+// order they follow; a frame of them holds those of many small documents.
+type sourceSplit struct {
 	*splitWalk
-	number   int
+	dead     func(document int) bool // nil: none
 	numbers  []uint32
-	dead     func(document int) bool
-	extracts func() (artifact.Row, error, bool)
-	pieces   func() (artifact.Row, error, bool)
-	piece    artifact.Row // that was read last; none: its key is nil
+	texts    merge.Next[artifact.Row]
+	text     artifact.Row // the next piece of text; without a key: the next is still to be read
+	extracts merge.Next[artifact.Row]
 }
 
-func (m *splitMerge) mergeDocuments(ctx context.Context) error {
-	var sources []merge.Next[moving]
+// sourceDocument is a document with the split that it comes from.
+type sourceDocument struct {
+	standing
+	from *sourceSplit
+}
+
+// copyDocuments copies the documents that count, with their texts, chunks and extractions, and numbers the chunks.
+func (m *splitMerge) copyDocuments(ctx context.Context) error {
+	var sources []merge.Next[sourceDocument]
 	for _, number := range m.Which {
-		walk, err := openSplit(m.Artifacts, m.Listed, number, m.Files.Splits[number])
+		listed, file := m.Listed.Splits[number], m.Files.Splits[number]
+		walk, err := openSplit(m.Artifacts, m.Listed, number, file)
 		if err != nil {
 			return err
 		}
-		one := m.Listed.Splits[number]
-		extracts, err := segments.Parts(m.Listed.Extract, "extractions", one.Extract, one.Extracts)
+		extracts, err := segments.Parts(m.Listed.Extract, "extractions", listed.Extract, listed.Extracts)
 		if err != nil {
 			return err
 		}
-		from := &movingSplit{
-			splitWalk: walk, number: number, dead: m.Files.DeadRows(one.SHA256),
-			numbers: make([]uint32, len(m.Files.Splits[number].Chunks)),
-		}
-		for i := range from.numbers {
-			from.numbers[i] = deadNumber
-		}
-		m.numbers[number] = from.numbers
-		next, stop := iter.Pull2(m.streamRows(ctx, extracts))
+		m.numbers[number] = slices.Repeat([]uint32{deadNumber}, len(file.Chunks))
+		from := &sourceSplit{splitWalk: walk, dead: m.Files.DeadRows(listed.SHA256), numbers: m.numbers[number]}
+		var stop func()
+		from.texts, stop = merge.Pull(scanSegments(ctx, m.Artifacts, walk.texts))
 		defer stop()
-		from.extracts = next
-		next, stop = iter.Pull2(m.streamRows(ctx, walk.texts))
+		from.extracts, stop = merge.Pull(scanSegments(ctx, m.Artifacts, extracts))
 		defer stop()
-		from.pieces = next
-		source, end := merge.Pull(from.streamCounting(ctx))
-		defer end()
+		source, stop := merge.Pull(from.liveDocuments(ctx))
+		defer stop()
 		sources = append(sources, source)
 	}
-	byKey := func(a, b moving) int { return strings.Compare(a.key, b.key) }
+	count := uint32(0) // chunks that were copied
+	byKey := func(a, b sourceDocument) int { return strings.Compare(a.key, b.key) }
 	for document, err := range merge.Sorted(byKey, sources...) {
-		if err == nil {
-			err = m.moveDocument(ctx, document)
-		}
 		if err != nil {
 			return err
+		}
+		row, from := document.Document, document.from
+		pieces, err := m.copyText(document)
+		if err != nil {
+			return err
+		}
+		if row.Frame = -1; len(pieces) > 0 {
+			row.Frame = pieces[0].frame
+		}
+		m.documents.Append(document.key, row.Encode())
+		m.sum.Add(documentEntry(document.key))
+		for i, chunk := range document.chunks {
+			extraction, err := from.findExtraction(chunk.ID)
+			if err != nil {
+				return err
+			}
+			copied := rows.SplitChunk{
+				Document: document.key, Digest: chunk.Digest, Ordinal: int(chunk.Ordinal), Start: int(chunk.Start),
+				End: int(chunk.End), Tokens: int(chunk.Tokens), TextFrame: frameOf(pieces, int(chunk.Start)),
+				ExtFrame: m.extract.Append(string(chunk.ID[:]), extraction), Windows: int(chunk.Windows),
+			}
+			m.chunks.Append(string(chunk.ID[:]), copied.Encode())
+			m.sum.Add(chunkEntry(document.key, chunk))
+			from.numbers[from.file.Documents[document.row].Chunks+uint32(i)] = count
+			count++
 		}
 		m.tickProgress()
 	}
 	return nil
 }
 
-// streamRows gives the rows of segments, one after another.
-func (m *splitMerge) streamRows(ctx context.Context, list []core.Segment) iter.Seq2[artifact.Row, error] {
+// scanSegments yields the rows of segments, one segment after the other.
+func scanSegments(ctx context.Context, index artifact.Index, list []core.Segment) iter.Seq2[artifact.Row, error] {
 	return func(yield func(artifact.Row, error) bool) {
 		for _, segment := range list {
-			for row, err := range artifact.ScanAll(ctx, m.Artifacts.Store, m.Artifacts.SegmentKey(segment.SHA256)) {
+			for row, err := range artifact.ScanAll(ctx, index.Store, index.SegmentKey(segment.SHA256)) {
 				if !yield(row, err) || err != nil {
 					return
 				}
@@ -161,124 +207,66 @@ func (m *splitMerge) streamRows(ctx context.Context, list []core.Segment) iter.S
 	}
 }
 
-// streamCounting gives the documents of the split that count.
-func (s *movingSplit) streamCounting(ctx context.Context) iter.Seq2[moving, error] {
-	return func(yield func(moving, error) bool) {
-		number := 0
-		for part, segment := range s.rows {
-			for row, err := range artifact.ScanAll(ctx, s.index.Store, s.index.SegmentKey(segment.SHA256)) {
-				if err != nil {
-					yield(moving{}, err)
-					return
-				}
-				if number++; s.dead != nil && number <= len(s.file.Documents) && s.dead(number-1) {
+// liveDocuments yields the documents of the split that count.
+func (s *sourceSplit) liveDocuments(ctx context.Context) iter.Seq2[sourceDocument, error] {
+	return func(yield func(sourceDocument, error) bool) {
+		place := -1
+		for row, err := range scanSegments(ctx, s.index, s.rows) {
+			document := sourceDocument{from: s}
+			if place++; err == nil {
+				if s.dead != nil && place < len(s.file.Documents) && s.dead(place) {
 					continue
 				}
-				found, err := s.decodeStanding(part, row)
-				if !yield(moving{found, s}, err) || err != nil {
-					return
-				}
+				document.standing, err = s.decodeStanding(row)
+			}
+			if !yield(document, err) || err != nil {
+				return
 			}
 		}
 	}
 }
 
-// moveDocument writes a document with its text, its chunks and their extractions.
-func (m *splitMerge) moveDocument(ctx context.Context, document moving) error {
-	pieces, err := m.moveText(document)
-	if err != nil {
-		return err
-	}
-	first := document.from.file.Documents[document.row].Chunks
-	for i, chunk := range document.chunks {
-		extracted, err := document.from.findExtraction(chunk.ID)
-		if err != nil {
-			return err
-		}
-		frame := m.extract.Append(string(chunk.ID[:]), extracted)
-		moved := rows.SplitChunk{
-			Document: document.key, Digest: chunk.Digest, Ordinal: int(chunk.Ordinal), Start: int(chunk.Start),
-			End: int(chunk.End), Tokens: int(chunk.Tokens), TextFrame: pieces.frameOf(int(chunk.Start)), ExtFrame: frame,
-			Windows: int(chunk.Windows),
-		}
-		m.chunks.Append(string(chunk.ID[:]), moved.Encode())
-		m.sum.Add(chunkEntry(document.key, chunk))
-		document.from.numbers[first+uint32(i)] = m.count
-		m.count++
-	}
-	row := document.Document
-	row.Frame = pieces.firstFrame()
-	m.documents.Append(document.key, row.Encode())
-	m.sum.Add(documentEntry(document.key))
-	return nil
-}
+// textPiece says where a piece of a document's text begins, and in which frame it was written.
+type textPiece struct{ start, frame int }
 
-// documentEntry is what is compared of a document: one without chunks has nothing else.
-func documentEntry(key string) core.Digest { return core.Sum("document", key) }
-
-// chunkEntry is what is compared of a chunk.
-func chunkEntry(document string, chunk split.Chunk) core.Digest {
-	return core.Sum("chunk", document, chunk.ID.String(), chunk.Digest.String(), fmt.Sprint(chunk.Ordinal, chunk.Start,
-		chunk.End, chunk.Tokens, chunk.Windows))
-}
-
-// pieces are where the pieces of a document's text lie, in order.
-type pieces []struct{ start, frame int }
-
-// firstFrame is the frame of the first; -1 where there is no text.
-func (p pieces) firstFrame() int {
-	if len(p) == 0 {
-		return -1
-	}
-	return p[0].frame
-}
-
-// frameOf is the frame of the piece that a place is in.
-func (p pieces) frameOf(start int) int {
-	frame := 0
-	for _, piece := range p {
-		if piece.start > start {
-			break
-		}
-		frame = piece.frame
-	}
-	return frame
-}
-
-// moveText writes the pieces of a document's text. Texts are read once, beside the documents, whose order they follow:
-// a frame holds those of many small documents.
-func (m *splitMerge) moveText(document moving) (pieces, error) {
+// copyText copies the pieces of a document's text, and passes over those of documents that do not count.
+func (m *splitMerge) copyText(document sourceDocument) (out []textPiece, err error) {
 	if document.Frame < 0 {
 		return nil, nil
 	}
-	var out pieces
-	for from := document.from; ; from.piece.Key = nil {
-		if from.piece.Key == nil {
-			row, err, more := from.pieces()
-			if err != nil || !more {
+	for from := document.from; ; from.text.Key = nil {
+		if from.text.Key == nil {
+			var more bool
+			if from.text, more, err = from.texts(); err != nil || !more {
 				return out, err
 			}
-			from.piece = row
 		}
-		key := string(from.piece.Key)
-		switch {
-		case key > document.key:
+		switch strings.Compare(string(from.text.Key), document.key) {
+		case 1:
 			return out, nil
-		case key < document.key: // of one that does not count
-			continue
+		case 0:
+			start, err := textseg.Start(from.text.Value)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, textPiece{start, m.text.Append(document.key, from.text.Value)})
 		}
-		start, err := textseg.Start(from.piece.Value)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, struct{ start, frame int }{start, m.text.Append(document.key, from.piece.Value)})
 	}
 }
 
-// findExtraction is that of a chunk; chunks are asked for in their order.
-func (s *movingSplit) findExtraction(id core.ID) ([]byte, error) {
+// frameOf returns the frame of the piece that a place of a text is in.
+func frameOf(pieces []textPiece, place int) int {
+	after := sort.Search(len(pieces), func(i int) bool { return pieces[i].start > place })
+	if after == 0 {
+		return 0
+	}
+	return pieces[after-1].frame
+}
+
+// findExtraction returns the extraction of a chunk. It reads on from the one that it returned last.
+func (s *sourceSplit) findExtraction(id core.ID) ([]byte, error) {
 	for {
-		row, err, more := s.extracts()
+		row, more, err := s.extracts()
 		if err != nil {
 			return nil, err
 		}
@@ -286,32 +274,33 @@ func (s *movingSplit) findExtraction(id core.ID) ([]byte, error) {
 			return nil, s.toFault("its extractions do not follow its chunks: there is none of " + id.String())
 		}
 		if core.ID(row.Key) == id {
-			return slices.Clone(row.Value), nil
+			return row.Value, nil
 		}
 	}
 }
 
-// moved is a mention with the class that it is of.
-type moved struct {
+// classMention is a mention with the class that it belongs to.
+type classMention struct {
 	class core.ID
 	rows.Mention
 }
 
-func (m *splitMerge) mergeMentions(ctx context.Context) error {
-	var sources []merge.Next[moved]
+// copyMentions copies the mentions in chunks that count, in the order of classes and then of chunks.
+func (m *splitMerge) copyMentions(ctx context.Context) error {
+	var sources []merge.Next[classMention]
 	for _, number := range m.Which {
-		one := m.Listed.Splits[number]
-		parts, err := segments.Parts(m.Listed.Mentions, "mentions", one.Extract, one.Extracts)
+		listed := m.Listed.Splits[number]
+		parts, err := segments.Parts(m.Listed.Mentions, "mentions", listed.Extract, listed.Extracts)
 		if err != nil {
 			return err
 		}
 		for part, segment := range parts {
-			next, stop := merge.Pull(m.mentionsOf(ctx, number, part, segment))
+			source, stop := merge.Pull(m.liveMentions(ctx, number, part, segment))
 			defer stop()
-			sources = append(sources, next)
+			sources = append(sources, source)
 		}
 	}
-	inOrder := func(a, b moved) int {
+	inOrder := func(a, b classMention) int {
 		return cmp.Or(bytes.Compare(a.class[:], b.class[:]), cmp.Compare(a.Number, b.Number),
 			cmp.Compare(a.Position, b.Position))
 	}
@@ -330,26 +319,27 @@ func (m *splitMerge) mergeMentions(ctx context.Context) error {
 	return nil
 }
 
-func (m *splitMerge) mentionsOf(
+// liveMentions yields the mentions of a part in chunks that count, with the new numbers of these.
+func (m *splitMerge) liveMentions(
 	ctx context.Context, number, part int, segment core.Segment,
-) iter.Seq2[moved, error] {
-	file, numbers := m.Files.Splits[number], m.numbers[number]
-	base := int64(FirstChunk(file, part))
-	return func(yield func(moved, error) bool) {
-		for row, err := range artifact.ScanAll(ctx, m.Artifacts.Store, m.Artifacts.SegmentKey(segment.SHA256)) {
-			var found moved
+) iter.Seq2[classMention, error] {
+	key, numbers := m.Artifacts.SegmentKey(segment.SHA256), m.numbers[number]
+	first := int64(FirstChunk(m.Files.Splits[number], part))
+	return func(yield func(classMention, error) bool) {
+		for row, err := range artifact.ScanAll(ctx, m.Artifacts.Store, key) {
+			var found classMention
 			if err == nil {
 				found.class = core.ID(row.Key)
 				found.Mention, err = rows.DecodeMention(row.Value)
 			}
-			if at := base + found.Number; err == nil {
-				if at < 0 || at >= int64(len(numbers)) {
-					err = fault.SegmentDamage.At("read mentions", m.Artifacts.SegmentKey(segment.SHA256)).
-						Because(fmt.Sprintf("one is by chunk %d of %d", at, len(numbers))).Advise(m.Artifacts.Rebuild())
-				} else if numbers[at] == deadNumber {
+			if place := first + found.Number; err == nil {
+				if place < 0 || place >= int64(len(numbers)) {
+					err = fault.SegmentDamage.At("read mentions", key).
+						Because(fmt.Sprintf("one is by chunk %d of %d", place, len(numbers))).Advise(m.Artifacts.Rebuild())
+				} else if numbers[place] == deadNumber {
 					continue
 				} else {
-					found.Number = int64(numbers[at])
+					found.Number = int64(numbers[place])
 				}
 			}
 			if !yield(found, err) || err != nil {
@@ -359,59 +349,9 @@ func (m *splitMerge) mentionsOf(
 	}
 }
 
-// FirstChunk is the number of the first chunk of a part of a split's extractions.
-func FirstChunk(file *split.File, part int) int {
-	at, _ := slices.BinarySearchFunc(file.Chunks, part, func(chunk split.Chunk, part int) int {
-		return cmp.Compare(int(chunk.Extract), part)
-	})
-	return at
-}
-
-func (m *splitMerge) storeFiles(ctx context.Context) error {
-	for _, file := range []struct {
-		rows *artifact.Rows
-		made *core.Segment
-	}{
-		{m.documents, &m.out.Documents}, {m.text, &m.out.Text}, {m.extract, &m.out.Extract},
-		{m.mentions, &m.out.Mentions}, {m.chunks, &m.out.Chunks},
-	} {
-		made, fresh, err := file.rows.Segment(ctx, m.Artifacts, 0)
-		if err != nil {
-			return err
-		}
-		*file.made = made
-		if fresh {
-			m.out.Fresh++
-		}
-	}
-	return nil
-}
-
-func (m *splitMerge) writeSplit(ctx context.Context) error {
-	made, expect, fresh, err := Split(ctx, SplitIn{
-		Artifacts: m.Artifacts, Spec: m.Spec, OnProgress: m.OnProgress,
-		Units: []SplitUnit{{Documents: m.out.Documents, Text: m.out.Text, Shards: []SplitShard{{
-			Chunks:   m.Artifacts.SegmentKey(m.out.Chunks.SHA256),
-			Mentions: m.Artifacts.SegmentKey(m.out.Mentions.SHA256),
-		}}}},
-	})
-	if err != nil {
-		return err
-	}
-	if fresh {
-		m.out.Fresh++
-	}
-	made.Rows = int64(expect.Chunks)
-	m.out.Split = core.Split{
-		Segment: made, Documents: int64(expect.Documents), Chunks: int64(expect.Chunks), Classes: int64(expect.Classes),
-		Texts: 1, Extracts: 1,
-	}
-	return nil
-}
-
-// compareSplit reads the split back from the store.
-func (m *splitMerge) compareSplit(ctx context.Context) error {
-	file, done, err := m.readSplit(ctx, m.out.Split)
+// compareSplit reads the split back from the store and compares it with what was copied.
+func (m *splitMerge) compareSplit(ctx context.Context, made core.Split) error {
+	file, done, err := m.readSplit(ctx, made)
 	if err != nil {
 		return err
 	}
@@ -429,13 +369,31 @@ func (m *splitMerge) compareSplit(ctx context.Context) error {
 		}
 	}
 	if sum != m.sum {
-		return refusedMerge("splits", m.out.Split.SHA256, m.Artifacts)
+		return refusedMerge("splits", made.SHA256, m.Artifacts)
 	}
 	return nil
 }
 
+// documentEntry returns what is compared of a document: one without chunks has nothing else.
+func documentEntry(key string) core.Digest { return core.Sum("document", key) }
+
+// chunkEntry returns what is compared of a chunk.
+func chunkEntry(document string, chunk split.Chunk) core.Digest {
+	return core.Sum("chunk", document, chunk.ID.String(), chunk.Digest.String(), fmt.Sprint(chunk.Ordinal, chunk.Start,
+		chunk.End, chunk.Tokens, chunk.Windows))
+}
+
+// refusedMerge returns the error of a merge whose result is not the sum of what was merged.
 func refusedMerge(of, sha string, index artifact.Index) error {
 	return fault.Internal.At("merge "+of, sha).
 		Because("what came of it is not the sum of what was merged").
 		Advise("report this; " + index.Rebuild())
+}
+
+// FirstChunk returns the number of the first chunk of a part of a split's extractions.
+func FirstChunk(file *split.File, part int) int {
+	at, _ := slices.BinarySearchFunc(file.Chunks, part, func(chunk split.Chunk, part int) int {
+		return cmp.Compare(int(chunk.Extract), part)
+	})
+	return at
 }

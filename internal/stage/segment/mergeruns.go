@@ -89,15 +89,13 @@ func (in MergeIn) classesOf(ctx context.Context, number int) iter.Seq2[artifact.
 			return
 		}
 		dead, place := in.Files.DeadRows(one.SHA256), -1
-		for _, part := range parts {
-			for row, err := range artifact.ScanAll(ctx, in.Artifacts.Store, in.Artifacts.SegmentKey(part.SHA256)) {
-				place++
-				if err == nil && dead != nil && place < int(one.Rows) && dead(place) {
-					continue
-				}
-				if !yield(row, err) || err != nil {
-					return
-				}
+		for row, err := range scanSegments(ctx, in.Artifacts, parts) {
+			place++
+			if err == nil && dead != nil && place < int(one.Rows) && dead(place) {
+				continue
+			}
+			if !yield(row, err) || err != nil {
+				return
 			}
 		}
 	}

@@ -88,7 +88,7 @@ func (in MergeIn) deadChunks(number int) func(row int) bool {
 	return func(row int) bool { return dead(int(file.Chunks[row].Document)) }
 }
 
-// neverNil is a function also where nothing is dead: counting takes nil for all.
+// neverNil returns a function also where nothing is dead: counting takes nil for all.
 func neverNil(dead func(row int) bool) func(row int) bool {
 	if dead == nil {
 		return func(int) bool { return false }
@@ -96,7 +96,7 @@ func neverNil(dead func(row int) bool) func(row int) bool {
 	return dead
 }
 
-// NextPart is a number that no part of some lists has.
+// NextPart returns a number that no part of some lists has.
 func NextPart(lists ...[]core.Segment) (number int) {
 	for _, list := range lists {
 		for _, segment := range list {

@@ -263,7 +263,7 @@ func (n *night) makeLists() {
 	out.Classes = append(out.Classes, n.New.Classes...)
 }
 
-// countLeft is how many rows of a segment count once so many more died.
+// countLeft returns how many rows of a segment count once so many more died.
 func (n *night) countLeft(segment string, rows, died int) int {
 	if former := n.Table.Tomb(segment); former != nil {
 		died += former.Count()

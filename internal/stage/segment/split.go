@@ -1,5 +1,6 @@
-// Package segment writes what queries map into memory: splits, class runs, which of their rows are dead, and what the
-// dead count; and merges them. All are made from other segments alone, and equal input gives equal bytes.
+// Package segment writes the files that queries map into memory: splits, class runs, deletion bitmaps, and the
+// statistics of the deleted rows. It also merges small splits and class runs into larger ones. It reads other segments
+// alone, and the same input gives the same bytes.
 package segment
 
 import (
@@ -241,7 +242,7 @@ func (u *unit) walkDocuments(ctx context.Context) iter.Seq2[piece, error] {
 	}
 }
 
-// nextChunk is the next of the unit's chunks, which a document has.
+// nextChunk returns the next of the unit's chunks, which a document has.
 func (u *unit) nextChunk(ctx context.Context, document, title string) (piece, error) {
 	row, err, more := u.next()
 	if err != nil {
@@ -325,17 +326,15 @@ func ClassRun(ctx context.Context, in ClassRunIn) (core.Segment, classrun.Expect
 	writer := classrun.NewWriter()
 	defer writer.Close()
 	done := int64(0)
-	for _, segment := range in.Classes {
-		for row, err := range artifact.ScanAll(ctx, in.Artifacts.Store, in.Artifacts.SegmentKey(segment.SHA256)) {
-			if err == nil {
-				err = addClass(writer, row.Value, languageOf(in.Spec))
-			}
-			if err != nil {
-				return core.Segment{}, classrun.Expect{}, false, err
-			}
-			if done++; done%1024 == 0 {
-				in.OnProgress(done)
-			}
+	for row, err := range scanSegments(ctx, in.Artifacts, in.Classes) {
+		if err == nil {
+			err = addClass(writer, row.Value, languageOf(in.Spec))
+		}
+		if err != nil {
+			return core.Segment{}, classrun.Expect{}, false, err
+		}
+		if done++; done%1024 == 0 {
+			in.OnProgress(done)
 		}
 	}
 	file, err := artifact.NewFile()

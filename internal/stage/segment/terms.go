@@ -7,7 +7,7 @@ import (
 	"github.com/unweaver/unweaver/internal/text"
 )
 
-// languageOf of the texts of a configuration, by whose rules they are cut into words.
+// languageOf returns the language of the texts of a configuration, by whose rules they are cut into words.
 func languageOf(spec core.Spec) *text.Language { return text.In(spec.Retrieval.Language) }
 
 // termCounter counts in how many rows each term is. What is held does not grow with the rows.

@@ -17,7 +17,7 @@ import (
 	"github.com/unweaver/unweaver/internal/ledger/embed"
 )
 
-// splitWalk reads documents of a split that was written before.
+// splitWalk reads documents of a split of an earlier generation.
 type splitWalk struct {
 	index     artifact.Index
 	sha       string
@@ -43,13 +43,11 @@ func (w *splitWalk) toFault(why string) error {
 	return fault.SegmentDamage.At("read split", w.index.SegmentKey(w.sha)).Because(why).Advise(w.index.Rebuild())
 }
 
-// standing is a document of a split that was written before.
+// standing is a document of such a split.
 type standing struct {
 	rows.Document
 	key    string
-	part   uint32 // of the documents and texts
-	row    int    // in the split
-	raw    []byte // its row as it is stored
+	row    int // in the split
 	chunks []split.Chunk
 }
 
@@ -69,7 +67,7 @@ func (w *splitWalk) streamDocuments(ctx context.Context, keys []string) iter.Seq
 			for row, err := range artifact.RowsUnder(ctx, w.index.Store, key, segment.Bytes, slices.Values(of)) {
 				var found standing
 				if err == nil {
-					found, err = w.decodeStanding(part, row)
+					found, err = w.decodeStanding(row)
 				}
 				if !yield(found, err) || err != nil {
 					return
@@ -88,13 +86,14 @@ func (w *splitWalk) ofPart(part int, keys []string) []string {
 	return keys[:end]
 }
 
-// findPlace of the first document whose key is not less than one.
+// findPlace returns the place of the first document whose key is not less than one.
 func (w *splitWalk) findPlace(key string) int {
 	return sort.Search(len(w.file.Documents), func(i int) bool { return string(w.file.KeyBytes(i)) >= key })
 }
 
-func (w *splitWalk) decodeStanding(part int, row artifact.Row) (standing, error) {
-	found := standing{key: string(row.Key), part: uint32(part), row: w.findPlace(string(row.Key)), raw: row.Value}
+// decodeStanding decodes the row of a document, and finds its chunks in the split.
+func (w *splitWalk) decodeStanding(row artifact.Row) (standing, error) {
+	found := standing{key: string(row.Key), row: w.findPlace(string(row.Key))}
 	var err error
 	if found.Document, err = rows.DecodeDocument(row.Value); err != nil {
 		return found, err
@@ -111,7 +110,7 @@ func (w *splitWalk) decodeStanding(part int, row artifact.Row) (standing, error)
 	return found, nil
 }
 
-// readPassage is the text of a chunk.
+// readPassage returns the text of a chunk.
 func (w *splitWalk) readPassage(ctx context.Context, document standing, chunk split.Chunk) (string, error) {
 	reader, err := w.openText(ctx, chunk.Text)
 	if err != nil {
@@ -137,7 +136,7 @@ func (w *splitWalk) openText(ctx context.Context, part uint32) (*textseg.Reader,
 	return reader, nil
 }
 
-// passageText is the text whose terms are searched.
+// passageText returns the text whose terms are searched.
 func passageText(spec core.Spec, title, passage string) string {
 	if spec.Parity {
 		title = ""

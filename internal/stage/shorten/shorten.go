@@ -1,6 +1,7 @@
-// Package shorten brings long class texts under the threshold. A text is cut at mentions into blocks, by content, so
-// that a new mention changes one block; each block is shortened on its own ledger key, then what they give is shortened
-// once more. A text that the model gave nothing for falls back to its own start, cut at a sentence.
+// Package shorten brings long class texts below the threshold. It cuts a text into blocks at mentions, chosen by
+// content, so that a new mention changes one block. It shortens each block under a ledger key of its own, and then
+// shortens the results together. Where the model gives nothing of use, the result is the start of the text, cut after a
+// sentence.
 package shorten
 
 import (
@@ -80,7 +81,7 @@ type Result struct {
 	Rows     string        `json:"rows,omitempty"` // name of the file at Key; see artifact.ScratchKey
 }
 
-// Key is the scratch file of a partition: long classes only.
+// Key returns the scratch file of a partition: long classes only.
 func Key(scratch string, partition int) string {
 	return fmt.Sprintf("%s/short-%03d.rows", scratch, partition)
 }
@@ -112,7 +113,7 @@ const (
 	mostWidth  = 512
 )
 
-// countFlights is how many classes are in flight: as many as calls are allowed.
+// countFlights returns how many classes are in flight: as many as calls are allowed.
 func countFlights(allowed core.Limits) int {
 	return min(max(limits.Concurrency(allowed.Concurrency), leastWidth), mostWidth)
 }
@@ -303,7 +304,7 @@ func checkEntry(entry ledger.Entry) error {
 	return err
 }
 
-// orStart is a description, cut where it is longer than any block, or the start of the text where there is none.
+// orStart returns a description, cut where it is longer than any block, or the start of the text where there is none.
 func (s *shortener) orStart(description, long string) string {
 	limit := s.Spec.Shortening.Threshold
 	if description == "" && s.Spec.Parity {

@@ -256,7 +256,7 @@ func (s *segment) copyLive(batch []stage.VectorRow) []vectors.Row {
 	return out
 }
 
-// findDiffering are the rows that the store has with another vector, and those that it does not have.
+// findDiffering returns the rows that the store has with another vector, and those that it does not have.
 func (s *segment) findDiffering(ctx context.Context, want []vectors.Row) (wrong, missing []vectors.Row, err error) {
 	if len(want) == 0 {
 		return nil, nil, nil

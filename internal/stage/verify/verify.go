@@ -1,6 +1,7 @@
-// Package verify proves that what a generation names is in the stores: every record and row that the run wrote, by key,
-// and a bounded sample of what it re-used; all that is live when a store lost its memory. What is missing or wrong is
-// rewritten from segments, so that no model is asked. Restore is the same walk with nothing taken for granted.
+// Package verify proves that the stores hold what a generation names. It reads back every record and row that the run
+// wrote, and a bounded sample of those that the run re-used; of a store that lost its memory it reads back everything.
+// It writes what is missing or wrong again from the segments, so that no model is called. Restore does the same for
+// everything that the generation names.
 package verify
 
 import (
@@ -249,7 +250,7 @@ func (in In) wantedRecords(ctx context.Context, read *int64) iter.Seq2[[]records
 	}
 }
 
-// wantedRecord is the record of a row; nil where it does not count.
+// wantedRecord returns the record of a row; nil where it does not count.
 func (in In) wantedRecord(row artifact.Row) (*records.Record, error) {
 	if in.Within != nil && !in.Within(core.ID(row.Key)) {
 		return nil, nil

@@ -1,5 +1,5 @@
-// Package blob is the port to an object store: corpus objects, and the artifacts (manifests, ledger, segments, reports,
-// the build lease, the generation pointer). Its contract is proven by blobtest, which every adapter must pass.
+// Package blob defines the port to an object store. A store holds the corpus, and the artifacts: manifests, ledger,
+// segments, reports, the build lease and the generation pointer. Every adapter must pass the tests of blobtest.
 package blob
 
 import (
@@ -14,24 +14,24 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// Info describes an object. ETag changes whenever the content may have changed; it is a hint about content and an exact
-// name for conditional writes.
+// Info describes an object. ETag changes whenever the content may have changed. It is a hint about content, but an
+// exact name for conditional writes.
 type Info struct {
 	Key      string
 	Size     int64
 	ETag     string
 	Modified time.Time
 
-	// Encoding is how the bytes of an object are packed though its key does not say so: gzip, or empty. Get gives it.
+	// Encoding says how the bytes are compressed: Gzip, or empty. Get sets it.
 	Encoding string
-	// Archived is the storage class of an object that must be restored before it can be read. List gives it.
+	// Archived is the storage class of an object that must be restored before it can be read. List sets it.
 	Archived string
 }
 
 // Gzip is an Info.Encoding.
 const Gzip = "gzip"
 
-// ArchivedObject is the fault of reading an object that must be restored before; class may be empty.
+// ArchivedObject returns the error of reading an object that must be restored first. class may be empty.
 func ArchivedObject(object, class string) *fault.Error {
 	why := "it is archived"
 	if class != "" {
@@ -41,55 +41,57 @@ func ArchivedObject(object, class string) *fault.Error {
 		Advise("the next run reads it then; or exclude it")
 }
 
-// Cond makes a write conditional: Absent (If-None-Match: *) or Match (If-Match: etag). A condition that does not hold
-// is fault.Precondition and leaves the store as it was; of writers that race with one condition exactly one wins.
+// Cond makes a write conditional: Absent (If-None-Match: *) or Match (If-Match: etag). Where the condition does not
+// hold, the write returns fault.Precondition and changes nothing. Of several writers with the same condition exactly
+// one wins.
 type Cond struct {
 	Absent bool
 	Match  string
 }
 
-// All reads a whole object in Get.
+// All is the range of a whole object.
 var All = Range{Length: -1}
 
-// Range is a part of an object; Length -1 means to the end. Match, where set, refuses another version of the object
-// with fault.Precondition, at once or, where the object is written to while it is read, at the end.
+// Range is a part of an object; Length -1 means to the end. Where Match is set, reading another version of the object
+// returns fault.Precondition. This error comes at the end where the object is overwritten while it is read.
 type Range struct {
 	Offset int64
 	Length int64
 	Match  string
 }
 
-// Store is the port. All methods may be called concurrently and may be repeated: a Put without condition of the same
-// bytes and a Delete of an absent key are harmless. Errors are fault.NotFound, Precondition, StoreDenied, StoreFull or
-// StoreDown (transient). Keys are '/'-separated and relative; a key is never also the prefix "key/" of another.
+// Store is the port. All methods may be called concurrently, and may be repeated: to Put the same bytes without a
+// condition, or to Delete an absent key, does no harm. Errors are fault.NotFound, Precondition, StoreDenied, StoreFull
+// or StoreDown (transient). Keys are relative, with '/' between their parts. Where a key exists, none begins with
+// "key/".
 type Store interface {
-	// Put stores body under key; when it returns the object is durable and whole, or unchanged. size is the number of
-	// bytes, or -1 when unknown.
+	// Put stores body under key. When it returns, the object is durable and whole, or unchanged. size is the number of
+	// bytes, or -1 where it is not known.
 	Put(ctx context.Context, key string, body io.Reader, size int64, c Cond) (Info, error)
-	// Get streams a range. The caller closes it.
+	// Get returns a reader of a range, which the caller closes.
 	Get(ctx context.Context, key string, r Range) (io.ReadCloser, Info, error)
-	// Stat describes an object without reading it.
+	// Stat returns what is known of an object, without reading it.
 	Stat(ctx context.Context, key string) (Info, error)
-	// List gives objects whose key starts with prefix and is greater than after, in byte order of the key.
+	// List yields the objects whose keys start with prefix and are greater than after, in byte order of the keys.
 	List(ctx context.Context, prefix, after string) iter.Seq2[Info, error]
-	// ListRange is the part of List up to and with the key until; empty: to the end. Parts that follow one another, each
-	// after the key that the one before it reaches to, give together what List gives, errors of objects too, whatever the
-	// keys between them; they may be listed side by side. It is no interface of its own, which a decorator could hide.
+	// ListRange yields what List yields, up to and including the key until; an empty until means the end. A caller may
+	// cut a listing into ranges and list them at the same time: each range starts after the until of the range before.
+	// Together they yield what List yields, including its errors. The keys to cut at need not exist.
 	ListRange(ctx context.Context, prefix, after, until string) iter.Seq2[Info, error]
-	// Folders names what stands before the first '/' of the keys that have one, each once, in byte order. With an object
-	// store it takes a request for each thousand.
+	// Folders returns what stands before the first '/' of the keys that have one, each once, in byte order. An object
+	// store needs one request for each thousand of them.
 	Folders(ctx context.Context) ([]string, error)
-	// Delete removes an object; an absent one is no error.
+	// Delete removes an object. To delete an absent one is no error.
 	Delete(ctx context.Context, key string) error
-	// DeleteAll removes many objects in few requests; absent ones are no error. After an error some may be gone, and it
-	// may be repeated. The error names how many stayed, and the first of them.
+	// DeleteAll removes many objects in few requests; absent ones are no error. After an error some of them are gone, and
+	// the call may be repeated. The error says how many were not deleted, and names the first of them.
 	DeleteAll(ctx context.Context, keys []string) error
-	// Location is where a key lies, for people and error texts.
+	// Location returns where a key lies, for people and error texts.
 	Location(key string) string
 }
 
-// Versioned is a store that never gives bytes of two versions under one ETag, whatever is written beside the reading. A
-// folder is none: a file can be overwritten in place within one tick of its clock.
+// Versioned is a store that never returns bytes of two versions under one ETag, even while the object is written to. A
+// folder is not versioned: a file can be overwritten in place within one tick of its clock.
 type Versioned interface{ Versioned() bool }
 
 // IsVersioned reports whether the bytes that an ETag names are always the same, so that one reading of them is enough.
@@ -98,10 +100,10 @@ func IsVersioned(store Store) bool {
 	return ok && versioned.Versioned()
 }
 
-// Linked is a store that may hold links, which it follows only when asked.
+// Linked is a store that may hold symbolic links. It follows them only in the store that Following returns.
 type Linked interface{ Following() Store }
 
-// Following gives the same store with its links followed, where it may hold any.
+// Following returns a store that follows links, where the store may hold any; otherwise the store itself.
 func Following(store Store) Store {
 	if linked, ok := store.(Linked); ok {
 		return linked.Following()
@@ -109,7 +111,7 @@ func Following(store Store) Store {
 	return store
 }
 
-// Read is a whole object in memory; for small ones.
+// Read returns a whole object in memory. It is for small objects.
 func Read(ctx context.Context, store Store, key string) ([]byte, Info, error) {
 	body, info, err := store.Get(ctx, key, All)
 	if err != nil {
@@ -117,17 +119,17 @@ func Read(ctx context.Context, store Store, key string) ([]byte, Info, error) {
 	}
 	defer func() { _ = body.Close() }()
 	ahead := min(max(info.Size, 0), mostAhead)
-	buffer := bytes.NewBuffer(make([]byte, 0, ahead+bytes.MinRead)) // which looks for the end without growing
+	buffer := bytes.NewBuffer(make([]byte, 0, ahead+bytes.MinRead)) // ReadFrom finds the end without growing it
 	if _, err := buffer.ReadFrom(body); err != nil {
 		return nil, info, fault.StoreDown.At("read", store.Location(key)).Because(err)
 	}
 	return buffer.Bytes(), info, nil
 }
 
-// mostAhead is how much memory is taken on a store's word, before the bytes are there.
+// mostAhead limits the memory that is allocated by the size that a store reports, before any byte has arrived.
 const mostAhead = 64 << 20
 
-// Write puts bytes.
+// Write stores b under key.
 func Write(ctx context.Context, s Store, key string, b []byte, c Cond) (Info, error) {
 	return s.Put(ctx, key, bytes.NewReader(b), int64(len(b)), c)
 }
@@ -155,8 +157,8 @@ func WriteJSON(ctx context.Context, store Store, key string, v any, cond Cond) (
 	return Write(ctx, store, key, append(raw, '\n'), cond)
 }
 
-// CheckKey refuses what can be no key: one that is absolute, that leads out of its store or to its root, or that holds
-// a NUL. Names come from documents, from stored files and from any client of the engine.
+// CheckKey returns an error for a key that is empty or absolute, has a part "." or "..", or holds a NUL byte. Keys come
+// from documents, from stored files and from clients of the engine: none of them may lead out of the store.
 func CheckKey(key string) error {
 	inside := key != "" && key[0] != '/' && strings.IndexByte(key, 0) < 0
 	for part := range strings.SplitSeq(key, "/") {

@@ -118,11 +118,11 @@ func (w *walker) classifyLink(key string) name {
 	return name{key: key + "/"}
 }
 
-// enterFolder takes a folder onto the path, until leave; what it gives says why the folder is left out. linked: a link
-// led to it.
+// enterFolder takes a folder onto the path, until leaveFolder; what it gives says why the folder is left out. linked: a
+// link led to it.
 func (w *walker) enterFolder(key string, linked bool) error {
 	info, err := os.Stat(w.pathOf(key))
-	if err != nil { // reading it gives the error; the path has a place for it all the same, which leave takes away
+	if err != nil { // reading it gives the error; leaveFolder takes its place on the path away
 		w.above = append(w.above, folderID{})
 		return nil
 	}

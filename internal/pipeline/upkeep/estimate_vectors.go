@@ -1,0 +1,98 @@
+package upkeep
+
+import (
+	"context"
+
+	"github.com/unweaver/unweaver/internal/artifact/textseg"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/ledger/embed"
+	"github.com/unweaver/unweaver/internal/stage/chunk"
+	"github.com/unweaver/unweaver/internal/stage/estimate"
+	"github.com/unweaver/unweaver/internal/stage/extract"
+	"github.com/unweaver/unweaver/internal/stage/join"
+)
+
+// vectorCount counts chunks whose vectors the parent does not have.
+type vectorCount struct {
+	looked  int64        // up in the ledger
+	missing estimate.New // there, too: they would be paid for
+}
+
+// vectorsAtOnce is how many chunks are looked up together.
+const vectorsAtOnce = 512
+
+// countVectors looks the vectors of a unit's chunks up in the ledger: all of them where another embedder makes them, or
+// makes them elsewhere, else those of chunks that the parent does not have.
+func (e *estimating) countVectors(
+	ctx context.Context, unit int, chunked chunk.Result, known func(core.ID) bool,
+) error {
+	if !e.models.Chunks.Info().Paid || chunked.Counts.Chunks == 0 {
+		return nil
+	}
+	texts, err := textseg.Open(ctx, e.Artifacts, e.Index.SegmentKey(chunked.Text.SHA256))
+	if err != nil {
+		return err
+	}
+	all := e.cut || e.embedsAgain(e.print.Chunk, func(parent *core.Manifest) core.Fingerprint { return parent.Chunk })
+	source := embed.Source{Embedder: e.models.Chunks, Ledger: e.Ledger}
+	var items []embed.Item
+	var sizes []int64 // of chunks, in tokens; Item.Window is the number of one here
+	look := func() error {
+		missing, err := source.Missing(ctx, items)
+		last := -1
+		for _, item := range missing {
+			if item.Window != last {
+				e.vectors.missing.Chunks++
+				e.vectors.missing.Tokens += sizes[item.Window]
+			}
+			last = item.Window
+		}
+		items, sizes = items[:0], sizes[:0]
+		return err
+	}
+	fingerprint := e.print.Chunk.Digest()
+	for ref, err := range join.Refs(ctx, e.Artifacts, e.ChunksKey(unit, chunked), 0, int(chunked.Counts.Chunks)) {
+		if err != nil {
+			return err
+		}
+		if !all && known(ref.ID) {
+			continue
+		}
+		text, err := texts.Slice(ctx, ref.Document, ref.Frame, ref.Start, ref.End)
+		if err != nil {
+			return err
+		}
+		title := ref.Title
+		if e.Settings.Parity {
+			title = ""
+		}
+		for _, window := range embed.Windows(title, text, e.Settings.Embedding.MaxInputTokens) {
+			items = append(items, embed.Item{Digest: embed.Digest(window, fingerprint), Text: window, Window: len(sizes)})
+		}
+		e.vectors.looked++
+		if sizes = append(sizes, int64(ref.Tokens)); len(sizes) == vectorsAtOnce {
+			if err := look(); err != nil {
+				return err
+			}
+		}
+	}
+	return look()
+}
+
+// embedsAgain reports whether no vector of the parent serves.
+func (e *estimating) embedsAgain(now core.Fingerprint, was func(*core.Manifest) core.Fingerprint) bool {
+	return e.parent == nil || e.fixed.Trust.Moved || now != was(e.parent)
+}
+
+// countAgain estimates how many classes of the parent are embedded again. With another embedder all are, as far as the
+// ledger lacks them as it lacks those of chunks. With other texts any may be: which of them, the extraction says.
+func (e *estimating) countAgain(extracting extract.Estimate, texts bool) (out estimate.Range) {
+	counts := e.parent.Counts
+	if e.embedsAgain(e.print.Class, func(parent *core.Manifest) core.Fingerprint { return parent.Class }) {
+		out = estimate.Range{Low: counts.Classes * e.vectors.missing.Chunks / max(1, e.vectors.looked), High: counts.Classes}
+	} else if texts || e.cut {
+		out.High = counts.Classes
+	}
+	out.High += counts.Mentions * (extracting.Calls - e.fresh.Unseen) / max(1, counts.Chunks)
+	return out
+}
