@@ -11,6 +11,7 @@ GITLEAKS      := github.com/zricethezav/gitleaks/v8@v8.30.1
 GORELEASER    := github.com/goreleaser/goreleaser/v2@v2.15.1
 SYFT          := github.com/anchore/syft/cmd/syft@v1.57.1
 SCHEMATHESIS  := 4.32.5
+MKDOCS        := 9.8.1
 
 .DEFAULT_GOAL := help
 
@@ -165,6 +166,13 @@ storm: build ## 200 kills of builds on the embedded stack, 60 on the servers of 
 	@if [ -f .servers/env ]; then set -a; . ./.servers/env; set +a; else echo "no real servers: make servers adds their storms"; fi; \
 	UNWEAVER_TEST_NIGHTLY=1 UNWEAVER_TEST_BIN=$(BIN) UNWEAVER_STORM=$(KILLS) UNWEAVER_STORM_OUT=$(BIN)/storm $(GO) test -count=1 -timeout 120m -v \
 	  -run 'TestKilledInEveryStage|TestEveryPartOfAClusterIsKilledInTurn|TestAWorkerThatWasFrozen|TestBadConnections' ./infra/embedded/e2e
+
+docs: $(TOOLS)/mkdocs-$(MKDOCS) ## the documentation as a website into site/ (needs python3 with venv); broken links fail
+	@infra/docs.sh $</bin/mkdocs $(CURDIR)/site && echo "open site/index.html"
+
+$(TOOLS)/mkdocs-$(MKDOCS):
+	@echo "installing mkdocs-material $(MKDOCS)"; rm -rf $@; mkdir -p $(TOOLS); python3 -m venv $@ && \
+	  $@/bin/pip install -q --disable-pip-version-check 'mkdocs==1.6.1' 'mkdocs-material==$(MKDOCS)' || { rm -rf $@; exit 1; }
 
 size: ## lines of each room against its budget, lines of tests, words of the docs
 	@infra/size.sh

@@ -192,7 +192,7 @@ func TestMemoryLimitsFitTheStatedMachine(t *testing.T) {
 		}
 		total += n
 	}
-	stated := regexp.MustCompile(`(\d+) GB of\s+memory`).FindStringSubmatch(readFile(t, "../docs/operations/cluster.md"))
+	stated := regexp.MustCompile(`(\d+) GB of\s+memory`).FindStringSubmatch(readFile(t, "../docs/guides/cluster.md"))
 	require.NotNil(t, stated)
 	gigabytes, err := strconv.Atoi(stated[1])
 	require.NoError(t, err)

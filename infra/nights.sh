@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Five nights of an index on the embedded stack, as docs/operations/nights.md tells them: nights.sh [FOLDER]. The stack
+# Five nights of an index on the embedded stack, as docs/guides/nights.md tells them: nights.sh [FOLDER]. The stack
 # listens on loopback, takes the built-in models, and is stopped at the end; with a FOLDER, which must be new, everything
 # stays there, else it is removed. UNWEAVER names the program (bin/unweaver).
 set -euo pipefail

@@ -51,11 +51,12 @@ printf '%-22s %8d %8d %8d\n' internal/testkit "$(source_files internal/testkit |
 
 echo
 printf '%-22s %8s %8s\n' docs words pages
-count() { # count NAME FILES... prints the words and the number of Markdown files read from standard input.
+count() { # count NAME FILES... prints the words (with a letter or digit) and the number of files read from standard input.
   local files; files=$(cat)
-  printf '%-22s %8d %8d\n' "$1" "$(printf '%s\n' "$files" | xargs -r cat | wc -w)" "$(printf '%s\n' "$files" | grep -c . || true)"
+  printf '%-22s %8d %8d\n' "$1" "$(printf '%s\n' "$files" | xargs -r cat | tr -s '[:space:]' '\n' | grep -c '[[:alnum:]]' || true)" \
+    "$(printf '%s\n' "$files" | grep -c . || true)"
 }
-generated='docs/(reference/)?(cli|configuration|metrics)\.md'
+generated='docs/reference/(cli|configuration|metrics|api|errors)\.md'
 git ls-files README.md | count README.md
-git ls-files '*.md' ':!query-api/page' | grep -vE "^($generated|README\.md)$" | count 'written by hand'
-git ls-files '*.md' | grep -E "^$generated$" | count generated
+git ls-files 'docs/*.md' | grep -vE "^$generated$" | count 'docs, by hand'
+git ls-files 'docs/*.md' | grep -E "^$generated$" | count 'docs, generated'

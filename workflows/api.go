@@ -1,5 +1,5 @@
 // Package workflows orchestrates builds: order, fan-out, options, ids, progress, pause. It is deterministic and reaches
-// no technology; what it passes around are references, counts and codes, never text (docs/contract.md, Workflows and
+// no technology; what it passes around are references, counts and codes, never text (docs/reference/formats.md, Workflows and
 // Invariants).
 package workflows
 

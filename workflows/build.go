@@ -26,7 +26,7 @@ type step struct {
 	alone    bool               // one unit is an activity, without a child workflow
 }
 
-// steps between plan and publish, in order (docs/contract.md, Workflows).
+// steps between plan and publish, in order (docs/reference/formats.md, Workflows).
 var steps = []step{
 	{"chunk", ChunkDocuments, (*build).countPlanUnits, (*build).countDocuments, (*build).perUnit, false},
 	{stageBatch, PayBatches, (*build).countOne, (*build).countChunks, (*build).countChunks, true},

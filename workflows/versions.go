@@ -4,7 +4,7 @@ package workflows
 // that a run started by another version of the program is not cut up wrongly.
 //
 // A new number is due when the same input must be cut or ordered in another way. Where a run in progress must meet
-// changed code (workers without deployment versions, docs/decisions/0007-worker-versions.md), the change of commands
+// changed code (workers without deployment versions, docs/decisions/README.md), the change of commands
 // stands behind workflow.GetVersion with a separate change id, named here with one line of reason, and a history
 // recorded before the change joins testdata/histories.
 const Format = 1

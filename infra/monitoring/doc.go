@@ -1,3 +1,3 @@
 // Package monitoring holds a Grafana dashboard (dashboard.json) and alert rules of Prometheus (rules.yml), over the
-// metrics of docs/operations/metrics.md. Its tests hold them to what the programs really serve.
+// metrics of docs/reference/metrics.md. Its tests hold them to what the programs really serve.
 package monitoring

@@ -64,11 +64,11 @@ func expressions(t *testing.T) map[string][]string {
 	return out
 }
 
-// served are the metrics of docs/operations/metrics.md, which internal/telemetry makes from its table, as queries have
+// served are the metrics of docs/reference/metrics.md, which internal/telemetry makes from its table, as queries have
 // them: histograms with their three suffixes.
 func served(t *testing.T) map[string]bool {
 	t.Helper()
-	raw, err := os.ReadFile("../../docs/operations/metrics.md")
+	raw, err := os.ReadFile("../../docs/reference/metrics.md")
 	require.NoError(t, err)
 	out := map[string]bool{}
 	for _, row := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\| (\\w+)").FindAllStringSubmatch(string(raw), -1) {

@@ -208,6 +208,16 @@ func TestARequestThatMakesNoSenseMakesNoKey(t *testing.T) {
 	}
 }
 
+func TestAKeyForNoIndexThereIsIsMadeWithAWarning(t *testing.T) {
+	w := newWorld(t)
+	_, err := blob.Write(t.Context(), w.store, "docs/current.json", []byte("{}"), blob.Cond{})
+	require.NoError(t, err)
+	for index, warned := range map[string]bool{"docs": false, "d*": false, "": false, "dosc": true, "x*": true} {
+		made := w.create(access.Request{Scope: access.Query, Index: index})
+		assert.Equal(t, warned, made.Warning != "", "%q: %s", index, made.Warning)
+	}
+}
+
 func TestAScopeIncludesTheNarrowerOnes(t *testing.T) {
 	for i, have := range access.Scopes {
 		for j, need := range access.Scopes {

@@ -39,6 +39,8 @@ type Request struct {
 type Made struct {
 	Key  Key    `json:"key"`
 	Text string `json:"text"`
+	// Warning says that no index goes by the name that the key is for, which is allowed: it may be built later.
+	Warning string `json:"warning,omitempty"`
 }
 
 // Keeper makes and ends keys. Errors are faults.
@@ -155,7 +157,7 @@ func (s *stored) addKey(key Key) Made {
 	text := drawKey(key.ID)
 	key.Digest = digestOf(text)
 	s.Keys = append(s.Keys, key)
-	return Made{key.toPublic(), text}
+	return Made{Key: key.toPublic(), Text: text}
 }
 
 // findKey a key by id.
@@ -186,6 +188,13 @@ func (b Book) CreateKey(ctx context.Context, request Request) (made Made, err er
 	err = b.changeKeys(ctx, func(keys *stored) error { made = keys.addKey(key); return nil })
 	if err != nil {
 		return Made{}, err
+	}
+	folders, err := b.Store.Folders(ctx)
+	if err == nil && made.Key.Index != "*" && !slices.ContainsFunc(folders, func(name string) bool {
+		ok, _ := path.Match(made.Key.Index, name) // the pattern was checked
+		return ok
+	}) {
+		made.Warning = "no index is called " + made.Key.Index + " yet"
 	}
 	return made, nil
 }

@@ -1,4 +1,4 @@
-// Package access is who may ask query-api what: API keys, what they allow, and where they are kept (docs/contract.md,
+// Package access is who may ask query-api what: API keys, what they allow, and where they are kept (docs/reference/formats.md,
 // HTTP). A key is shown once, when it is made; the store holds the sha256 of it alone.
 //
 //	key.go   a key: its form, scope, indexes and limits

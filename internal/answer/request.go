@@ -18,7 +18,7 @@ import (
 	"github.com/unweaver/unweaver/internal/retrieve"
 )
 
-// Request is the body of a query (docs/contract.md, HTTP). What the tags say is in the schema.
+// Request is the body of a query (docs/reference/formats.md, HTTP). What the tags say is in the schema.
 type Request struct {
 	Query            string         `json:"query" length:"1,8192" pattern:"\\S" required:"true" doc:"max 8,192 characters"`
 	Method           string         `json:"method" doc:"default: the index's retrieval.method"`

@@ -23,7 +23,7 @@ type Response struct {
 	Method     string         `json:"method"`
 	Rule       *string        `json:"rule"`
 	Params     map[string]any `json:"params"`
-	Reason     *string        `json:"reason" enum:"no_match,no_document,empty_index" doc:"no_document: filter leaves none"`
+	Reason     *string        `json:"reason" enum:"no_match,no_document,unknown_field,empty_index" doc:"why no passage"`
 	Confidence *float64       `json:"confidence" doc:"that one of the first five passages says it; null: not known"`
 	Degraded   []string       `json:"degraded" doc:"what it is without; notes_budget, notes_filter, notes_passages: notes"`
 	Chunks     []Chunk        `json:"chunks"`

@@ -1,4 +1,4 @@
-// Package artifact lays out what the artifact store holds (docs/contract.md, Artifacts): paths, segments named by
+// Package artifact lays out what the artifact store holds (docs/reference/formats.md, Artifacts): paths, segments named by
 // content, scratch files of runs, manifests and the pointer. It knows no technology; blob.Store does.
 package artifact
 
@@ -264,7 +264,7 @@ func (x Index) Spec(ctx context.Context, d core.Digest) (core.Spec, error) {
 		if err != nil || related {
 			return spec, err
 		}
-		return core.Spec{}, fault.InvalidParam.At("read configuration", x.Store.Location(x.SpecKey(d))).
+		return core.Spec{}, fault.InvalidParam.At("read configuration", x.SpecKey(d)).
 			Because("it is one of index " + fault.Quoted(spec.Index) + ", not of " + x.Name)
 	}
 	return spec, nil
@@ -305,43 +305,58 @@ func sumOf(id string) string {
 	return hex.EncodeToString(sum[:4])
 }
 
-// OpenStoreID returns what StoreID does, and writes the copy again where it is lost and the store can be written to. It
-// is for the start of a process: to ask whether the store answers, StoreID takes one request.
-func OpenStoreID(ctx context.Context, store blob.Store) (string, error) {
-	id, err := StoreID(ctx, store)
-	if err != nil {
-		return "", err
-	}
-	if known, lost := readID(ctx, store, storeCopy); lost == nil && known != id ||
-		fault.Is(lost, fault.NotFound) || fault.Is(lost, fault.SegmentDamage) {
-		_, _ = putID(ctx, store, storeCopy, id, blob.Cond{Absent: fault.Is(lost, fault.NotFound)})
-	}
-	return id, nil
-}
-
-// StoreID returns the random identity of an artifact store. It is made once, with If-None-Match; one that was lost or
-// damaged is written again from its copy.
+// StoreID returns the random identity of an artifact store, and writes nothing: it takes one request, to ask whether the
+// store answers. A store without an identity is fault.StoreDown: it was moved away or emptied, or never opened.
 func StoreID(ctx context.Context, store blob.Store) (string, error) {
 	id, err := readID(ctx, store, storeFile)
-	if !fault.Is(err, fault.NotFound) && !fault.Is(err, fault.SegmentDamage) {
+	if !isNoID(err) {
 		return id, err
 	}
 	known, copyErr := readID(ctx, store, storeCopy)
-	if fault.Is(copyErr, fault.NotFound) && fault.Is(err, fault.NotFound) { // a new store
+	if fault.Is(err, fault.NotFound) && fault.Is(copyErr, fault.NotFound) {
+		return "", fault.StoreDown.At("open store", store.Location("")).
+			Because("it has no " + storeFile + ": it is gone or was emptied").
+			Advise("mount it or put it back; an empty store begins with a restart")
+	}
+	return chooseID(store, known, copyErr)
+}
+
+// OpenStoreID returns the identity of a store for the start of a process: a new store gets one, with If-None-Match, and
+// of the two files the one that is lost or damaged is written again from the other.
+func OpenStoreID(ctx context.Context, store blob.Store) (string, error) {
+	id, err := readID(ctx, store, storeFile)
+	known, copyErr := readID(ctx, store, storeCopy)
+	switch {
+	case fault.Is(err, fault.NotFound) && fault.Is(copyErr, fault.NotFound):
 		raw := make([]byte, 16)
 		_, _ = rand.Read(raw) // never fails
 		known, copyErr = putID(ctx, store, storeCopy, hex.EncodeToString(raw), blob.Cond{Absent: true})
+	case err == nil && (isNoID(copyErr) || copyErr == nil && known != id):
+		_, _ = putID(ctx, store, storeCopy, id, blob.Cond{Absent: fault.Is(copyErr, fault.NotFound)})
 	}
-	switch {
-	case copyErr == nil:
-		return putID(ctx, store, storeFile, known, blob.Cond{Absent: fault.Is(err, fault.NotFound)})
-	case fault.Is(copyErr, fault.NotFound) || fault.Is(copyErr, fault.SegmentDamage):
+	if !isNoID(err) {
+		return id, err
+	}
+	if known, copyErr = chooseID(store, known, copyErr); copyErr != nil {
+		return "", copyErr
+	}
+	return putID(ctx, store, storeFile, known, blob.Cond{Absent: fault.Is(err, fault.NotFound)})
+}
+
+// isNoID reports whether a file of the identity is lost or damaged, rather than that the store does not answer.
+func isNoID(err error) bool {
+	return fault.Is(err, fault.NotFound) || fault.Is(err, fault.SegmentDamage)
+}
+
+// chooseID returns the identity of the copy, where the first file has none.
+func chooseID(store blob.Store, known string, err error) (string, error) {
+	if isNoID(err) {
 		return "", fault.SegmentDamage.At("read", store.Location(storeFile)).
 			Because("it and its copy hold no store id").
 			Advise("put " + store.Location(storeFile) + " back from a backup; or remove both and start again: a file of " +
 				"stores.classes then names the id to write into it; with Redis run: unweaver restore --all")
 	}
-	return "", copyErr
+	return known, err
 }
 
 func readID(ctx context.Context, store blob.Store, key string) (string, error) {

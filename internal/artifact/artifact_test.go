@@ -185,7 +185,7 @@ func TestProgramsThatStartTogetherAgreeOnTheStoreID(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range ids {
 		all.Go(func() {
-			id, err := artifact.StoreID(
+			id, err := artifact.OpenStoreID(
 				t.Context(),
 				&late{Memory: store, wait: func() { once[i].Do(func() { meet.Done(); meet.Wait() }) }},
 			)
@@ -197,7 +197,7 @@ func TestProgramsThatStartTogetherAgreeOnTheStoreID(t *testing.T) {
 	for _, id := range ids {
 		assert.True(t, len(id) == 32 && id == ids[0], "ids %v", ids)
 	}
-	if id, err := artifact.StoreID(t.Context(), store); err != nil || id != ids[0] {
+	if id, err := artifact.OpenStoreID(t.Context(), store); err != nil || id != ids[0] {
 		t.Errorf("later it is %s, %v", id, err)
 	}
 }
@@ -218,7 +218,7 @@ func (l *late) Get(ctx context.Context, key string, r blob.Range) (body io.ReadC
 
 func TestAStoreIDIsReadFromItsCopy(t *testing.T) {
 	store := artifacttest.New()
-	id, err := artifact.StoreID(t.Context(), store)
+	id, err := artifact.OpenStoreID(t.Context(), store)
 	require.NoError(t, err)
 	whole, _, err := blob.Read(t.Context(), store, "store.json")
 	require.NoError(t, err)
@@ -227,7 +227,7 @@ func TestAStoreIDIsReadFromItsCopy(t *testing.T) {
 	for _, damaged := range [][]byte{changed, whole[:len(whole)/2], {}} {
 		_, err := blob.Write(t.Context(), store, "store.json", damaged, blob.Cond{})
 		require.NoError(t, err)
-		again, err := artifact.StoreID(t.Context(), store)
+		again, err := artifact.OpenStoreID(t.Context(), store)
 		assert.True(t, err == nil && again == id, "%q: %s, %v", damaged, again, err)
 		mended, _, err := blob.Read(t.Context(), store, "store.json")
 		assert.True(t, err == nil && bytes.Equal(mended, whole), "%q is left as %q, %v", damaged, mended, err)
@@ -237,7 +237,7 @@ func TestAStoreIDIsReadFromItsCopy(t *testing.T) {
 // A copy that is lost unseen would be no copy on the day it is needed.
 func TestTheCopyOfAStoreIDIsWrittenAnew(t *testing.T) {
 	store := artifacttest.New()
-	id, err := artifact.StoreID(t.Context(), store)
+	id, err := artifact.OpenStoreID(t.Context(), store)
 	require.NoError(t, err)
 	for _, damaged := range []string{"", "{", `{"id":"` + strings.Repeat("0", 32) + `"}`, "none"} {
 		if damaged == "none" {
@@ -257,7 +257,7 @@ func TestTheCopyOfAStoreIDIsWrittenAnew(t *testing.T) {
 // Replicas ask for it at every beat, to see whether the store answers.
 func TestAStoreIDThatIsThereTakesOneRequest(t *testing.T) {
 	store := artifacttest.New()
-	_, err := artifact.StoreID(t.Context(), store)
+	_, err := artifact.OpenStoreID(t.Context(), store)
 	require.NoError(t, err)
 	asked := 0
 	store.Fail = func(artifacttest.Op, string) error { asked++; return nil }
@@ -272,7 +272,7 @@ func TestAStoreIDThatCannotBeReadIsNeverReplaced(t *testing.T) {
 		if _, err := blob.Write(t.Context(), store, "store.json", []byte(content), blob.Cond{}); err != nil {
 			t.Fatal(err)
 		}
-		_, err := artifact.StoreID(t.Context(), store)
+		_, err := artifact.OpenStoreID(t.Context(), store)
 		if !fault.Is(err, fault.SegmentDamage) || !strings.Contains(fault.As(err).Hint, "store.json back from a backup") {
 			t.Errorf("%s: %v", situation, err)
 		}
@@ -281,9 +281,20 @@ func TestAStoreIDThatCannotBeReadIsNeverReplaced(t *testing.T) {
 	}
 	down := artifacttest.New()
 	down.Fail = func(artifacttest.Op, string) error { return fault.StoreDown.At("read", "store.json") }
-	if _, err := artifact.StoreID(t.Context(), down); !fault.Is(err, fault.StoreDown) || len(down.Keys("")) != 0 {
+	if _, err := artifact.OpenStoreID(t.Context(), down); !fault.Is(err, fault.StoreDown) || len(down.Keys("")) != 0 {
 		t.Errorf("a store that is down: %v, %v", err, down.Keys(""))
 	}
+}
+
+func TestAStoreWithoutAnIDIsUnavailableAndGetsNone(t *testing.T) {
+	store := artifacttest.New()
+	_, err := artifact.StoreID(t.Context(), store)
+	assert.True(t, fault.Is(err, fault.StoreDown) && len(store.Keys("")) == 0, "%v, %v", err, store.Keys(""))
+	id, err := artifact.OpenStoreID(t.Context(), store)
+	require.NoError(t, err)
+	require.NoError(t, store.Delete(t.Context(), "store.json"))
+	known, err := artifact.StoreID(t.Context(), store)
+	assert.True(t, err == nil && known == id && len(store.Keys("")) == 1, "of the copy: %s, %v", known, err)
 }
 
 func TestDeleteAllGoesByBatches(t *testing.T) {

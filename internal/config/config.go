@@ -3,7 +3,7 @@
 // with line and column.
 //
 // Types say which keys there are, keys.go says of each what it means and which values it takes. Checks, the reference
-// (docs/configuration.md), the file that `unweaver config init` writes and what `unweaver config show` prints are all
+// (docs/reference/configuration.md), the file that `unweaver config init` writes and what `unweaver config show` prints are all
 // made from these two.
 package config
 

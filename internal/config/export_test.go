@@ -35,7 +35,7 @@ var sections = []struct{ title, below, about string }{
 	{"indexes.NAME", "indexes.*.", "An index that the file does not name has the defaults."},
 }
 
-// Reference is docs/configuration.md.
+// Reference is docs/reference/configuration.md.
 func Reference() string {
 	var text strings.Builder
 	text.WriteString(preamble)

@@ -237,7 +237,7 @@ var indexKeys = []key{
 	},
 	{
 		path:     "indexes.*.parity",
-		meaning:  "as the reference implementation, to compare with the paper (contract.md, Parity)",
+		meaning:  "as the reference implementation, to compare with the paper (formats.md, Parity)",
 		example:  "true",
 		rebuilds: paysParity,
 		rule:     allowAnything(),
@@ -315,7 +315,7 @@ var indexKeys = []key{
 	},
 	{
 		path: "indexes.*.aliases",
-		meaning: "file, or object of a bucket, of names that are one (docs/aliases.md); " +
+		meaning: "file, or object of a bucket, of names that are one (docs/explain/methods.md); " +
 			"a change makes the documents again that have such a name, and extracts nothing",
 		example: "s3://bucket/aliases.txt",
 		rule:    allowEmpty(fileOrObject()),

@@ -81,7 +81,7 @@ func notifyKeys(prefix, standard string) []key {
 	return []key{
 		{
 			path: prefix + "webhook",
-			meaning: "URL that a worker posts to when a run ends badly or needs a person (docs/contract.md, " +
+			meaning: "URL that a worker posts to when a run ends badly or needs a person (docs/reference/formats.md, " +
 				"Webhooks), best https; workers read it from their own configuration" + standard,
 			example: "https://ops.example.org/unweaver",
 			rule:    allowEmpty(requireURL()),

@@ -13,7 +13,7 @@ const sampleIndex = "docs"
 // supported yet are left out.
 func Sample() string {
 	var text strings.Builder
-	text.WriteString("# Every key with its default. Remove what you do not change: docs/configuration.md lists them.\n")
+	text.WriteString("# Every key with its default. Remove what you do not change: docs/reference/configuration.md lists them.\n")
 	config := Default()
 	config.Indexes[sampleIndex] = defaultIndex()
 	byPath := describeKeys()

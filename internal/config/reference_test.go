@@ -17,9 +17,9 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 )
 
-var update = flag.Bool("update", false, "write docs/configuration.md again")
+var update = flag.Bool("update", false, "write docs/reference/configuration.md again")
 
-const referencePath = "../../docs/configuration.md"
+const referencePath = "../../docs/reference/configuration.md"
 
 func TestTheReferenceIsMadeFromTheTypes(t *testing.T) {
 	want := config.Reference()

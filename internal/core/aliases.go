@@ -1,6 +1,6 @@
 package core
 
-// Aliases map names that mean the same to the one that stands for them, by keys of names (docs/contract.md, Mentions).
+// Aliases map names that mean the same to the one that stands for them, by keys of names (docs/reference/formats.md, Mentions).
 // No name stands for another and is itself an alias. nil: every name stands for itself.
 type Aliases map[string]string
 

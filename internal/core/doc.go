@@ -1,5 +1,5 @@
 // Package core holds the nouns that two or more stages share: identities, documents, chunks, mentions, classes,
-// manifests and reports. It imports the standard library only; what a noun means is fixed in docs/contract.md,
+// manifests and reports. It imports the standard library only; what a noun means is fixed in docs/reference/formats.md,
 // Identity and Artifacts.
 //
 // Order. Chunk order is (document key in byte order, chunk ordinal, position in the extractor's list). Class order is

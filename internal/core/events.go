@@ -6,7 +6,7 @@ import (
 )
 
 // Kinds of events of a run. What follows a stream of them, one JSON object a line, adds EventProgress, EventProblem and
-// EventReport (docs/cli.md).
+// EventReport (docs/reference/cli.md).
 const (
 	EventStarted  = "started"
 	EventStage    = "stage"   // it begins

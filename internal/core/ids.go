@@ -102,7 +102,7 @@ func (s *Summing) Add(fields ...string) {
 func (s *Summing) Digest() Digest { return Digest(s.hash.Sum(nil)) }
 
 // ChunkID is sha256(document key, 0x00, text, 0x00, n) cut to 16 bytes; n counts earlier identical texts in the
-// document (docs/contract.md, Identity). A chunk keeps its id when text around it changes.
+// document (docs/reference/formats.md, Identity). A chunk keeps its id when text around it changes.
 func ChunkID(document, text string, n int) ID {
 	hash := sha256.New()
 	hash.Write([]byte(document))
@@ -122,7 +122,7 @@ func ClassID(key string) ID {
 }
 
 // SetHash is a hash of a set that can be updated: the sum modulo 2^256 of the digests of its entries. A night subtracts
-// what left and adds what came (docs/contract.md, Identity). The zero value is the empty set.
+// what left and adds what came (docs/reference/formats.md, Identity). The zero value is the empty set.
 type SetHash [4]uint64 // little-endian words
 
 // Add puts an entry in.

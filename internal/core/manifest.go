@@ -247,7 +247,7 @@ type Counts struct {
 	Tokens      int64 `json:"tokens"`            // o200k tokens of all chunks
 }
 
-// Hashes are the three content hashes (docs/contract.md, Identity).
+// Hashes are the three content hashes (docs/reference/formats.md, Identity).
 type Hashes struct {
 	Content SetHash `json:"content_hash"`
 	Text    SetHash `json:"text_hash"`

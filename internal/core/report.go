@@ -68,7 +68,7 @@ type Problem struct {
 	Detail string `json:"detail,omitempty"`
 }
 
-// Report is report.json and what index --wait --json and status --json print (docs/contract.md, Artifacts).
+// Report is report.json and what index --wait --json and status --json print (docs/reference/formats.md, Artifacts).
 type Report struct {
 	Index       string  `json:"index"`
 	Generation  string  `json:"generation"`

@@ -19,10 +19,10 @@ type Trust struct {
 	Embedding string `json:"embedding,omitempty"`
 }
 
-// Domain is whose answers the model's are (docs/contract.md, Identity).
+// Domain is whose answers the model's are (docs/reference/formats.md, Identity).
 func (m ChatModel) Domain() string { return domainOf(m.Provider, m.TrustDomain, m.BaseURL) }
 
-// Domain is whose answers the model's are (docs/contract.md, Identity).
+// Domain is whose answers the model's are (docs/reference/formats.md, Identity).
 func (m EmbedModel) Domain() string { return domainOf(m.Provider, m.TrustDomain, m.BaseURL) }
 
 func domainOf(provider, configured, baseURL string) string {

@@ -40,7 +40,7 @@ var filingNumber = regexp.MustCompile(`^[0-9][0-9._-]{5,}$`)
 // pageMark is what a page prints of itself; it names no document.
 var pageMark = regexp.MustCompile(`(?i)^(page )?[0-9]+( of [0-9]+)?$`)
 
-// maxTitleLine is the longest first line that counts as a title (docs/contract.md, Class text and titles).
+// maxTitleLine is the longest first line that counts as a title (docs/reference/formats.md, Class text and titles).
 const maxTitleLine = 150
 
 // TitleOf returns the title of a document: the given one, else the first heading, else the first line that is apart

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -134,62 +135,17 @@ const (
 	Bad                   // the caller's input: reported, never retried
 )
 
-// kinds says of every code how it heals, in one place: whether a failure is retried must not depend on the line that
-// found it.
-var kinds = map[Code]Kind{
-	Usage: Bad, BadConfig: Bad, UnknownIndex: Bad, UnknownGen: Bad, GenCollected: Bad, NotFound: Bad, InvalidParam: Bad,
-	TooLarge: Content, DataDirInUse: Bad, PortTaken: Bad, CorpusChanged: Fatal,
-	EndpointRefused: Fatal, CorpusRefused: Fatal,
-
-	Unauthorized: Bad, Forbidden: Bad, Misdirected: Bad, MediaType: Bad, BodyTimeout: Bad, NoSuchMethod: Bad,
-	RateLimited: Transient, KeysUnknown: Transient,
-
-	CorpusMissing: Fatal, CorpusEmpty: Fatal, DuplicateRow: Content, Unreadable: Content,
-	Encrypted: Content, BinaryContent: Content, EmptyDocument: Content, PartsMissing: Content, DocumentChanged: Content,
-	ParseCrashed: Content, ParseMemory: Content, ParseTimeout: Content, Quarantined: Content,
-	NotFollowed: Content,
-
-	ModelUnavailable: Transient, ModelRateLimited: Transient, ModelAuth: Fatal, ModelUnknown: Fatal, ModelQuota: Fatal,
-	ModelRejected: Content, ModelRefused: Fatal, ModelUnreadable: Fatal,
-	BadOutput: Content, BadVector: Content, BadEmbeddings: Fatal,
-	BadRerank:        Fatal,
-	DimensionChanged: Fatal,
-	NotRecorded:      Fatal,
-
-	Precondition: Bad, StoreDown: Transient, StoreFull: Fatal, StoreDenied: Fatal, StoreOwned: Fatal, SegmentDamage: Fatal,
-	LedgerDamage:  Fatal,
-	FormatUnknown: Fatal, ParentDamaged: Fatal, Outgrown: Fatal, Drift: Fatal,
-
-	LeaseHeld: Fatal, LeaseLost: Fatal, PointerMoved: Fatal, PlanMoved: Bad, Paused: Fatal, BudgetSpent: Fatal,
-	Internal: Fatal, EmbedderDown: Transient, Cancelled: Fatal, Stalled: Transient, ControlUnreadable: Fatal,
-	ParserDown: Transient,
-	GenBusy:    Transient, EngineDown: Transient, RunNotFound: Bad,
-	ActivityFailed: Fatal, RunEnded: Bad, WebhookDown: Transient, Interrupted: Fatal,
-}
-
 // Kind of the code; a code without one is a fault of this program.
-func (c Code) Kind() Kind {
-	if k, ok := kinds[c]; ok {
-		return k
-	}
-	return Fatal
-}
+func (c Code) Kind() Kind { return c.Meaning().Kind }
 
 // Known reports whether the code is one of those above.
 func Known(code Code) bool {
-	_, ok := kinds[code]
+	_, ok := meanings[code]
 	return ok
 }
 
 // Codes lists every code.
-func Codes() []Code {
-	out := make([]Code, 0, len(kinds))
-	for c := range kinds {
-		out = append(out, c)
-	}
-	slices.Sort(out)
-	return out
-}
+func Codes() []Code { return slices.Sorted(maps.Keys(meanings)) }
 
 // longestQuoted bounds what is shown of a name that is none, in bytes.
 const longestQuoted = 100

@@ -3,11 +3,13 @@ package fault_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"io"
+	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -46,7 +48,7 @@ func declared(t *testing.T) map[string]fault.Code {
 }
 
 // Promises: 20.
-func TestEveryCodeHasAKindAndANameOfItsOwn(t *testing.T) {
+func TestEveryCodeHasAMeaningAndANameOfItsOwn(t *testing.T) {
 	listed := fault.Codes()
 	assert.True(t, slices.IsSorted(listed), "Codes is not sorted")
 	names := declared(t)
@@ -61,6 +63,54 @@ func TestEveryCodeHasAKindAndANameOfItsOwn(t *testing.T) {
 		assert.False(t, ok, "%s and %s are both %q", name, other, code)
 		seen[code] = name
 	}
+}
+
+var update = flag.Bool("update", false, "write docs/reference/errors.md")
+
+const referencePath = "../../docs/reference/errors.md"
+
+const referenceHead = `# Errors
+
+<!-- Made from internal/fault/codes.go by: go test ./internal/fault -run Reference -update. Change it there. -->
+
+For everybody who meets an error: what happened, why, and what to do, by code. The code stands in the answers of the
+API (` + "`code`, and the end of `type`" + `), in the JSON of commands (` + "`code`" + `), in reports and in logs.
+`
+
+// The codes in the order of what they mean for who meets them.
+var referenceKinds = []struct {
+	kind fault.Kind
+	head string
+}{
+	{fault.Bad, "What you asked for\n\nThe command or request is refused. Nothing happened; correct it and ask again."},
+	{fault.Transient, "What passes\n\nA run tries again by itself. A client of the API waits as `Retry-After` says."},
+	{fault.Content, "One document or passage\n\nIt is left out and reported; the run goes on."},
+	{fault.Fatal, "The run or the installation\n\nThe run pauses or ends, and nothing that was paid for is lost. A person " +
+		"has to act, unless the code says otherwise."},
+}
+
+func TestTheReferenceOfErrorsIsTheTable(t *testing.T) {
+	var text strings.Builder
+	text.WriteString(referenceHead)
+	for _, group := range referenceKinds {
+		text.WriteString("\n## " + group.head + "\n")
+		for _, code := range fault.Codes() {
+			meaning := code.Meaning()
+			for _, part := range []string{meaning.What, meaning.Why, meaning.Do} {
+				assert.Regexp(t, "^[A-Z`].*[.]$", part, "%s", code)
+			}
+			if code.Kind() == group.kind {
+				fmt.Fprintf(&text, "\n### %s\n\n%s\n\n* Why: %s\n* What to do: %s\n", code, meaning.What, meaning.Why,
+					meaning.Do)
+			}
+		}
+	}
+	if *update {
+		require.NoError(t, os.WriteFile(referencePath, []byte(text.String()), 0o644))
+	}
+	have, err := os.ReadFile(referencePath)
+	require.NoError(t, err)
+	assert.Equal(t, string(have), text.String(), "run: go test ./internal/fault -run Reference -update")
 }
 
 // How the codes heal that decide about money and loss; what is not here is checked to have some kind.

@@ -1,4 +1,4 @@
-// Package ledger records what was paid for, so that nothing is paid twice in one artifact store (docs/contract.md,
+// Package ledger records what was paid for, so that nothing is paid twice in one artifact store (docs/reference/formats.md,
 // Identity).
 //
 // Steps of a look-up, in this order: packs, a claim on the key, the loose entry, then pay. The loose entry is read

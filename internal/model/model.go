@@ -1,4 +1,4 @@
-// Package model is the port to models: structured chat, embeddings and token counts (docs/contract.md, Model servers).
+// Package model is the port to models: structured chat, embeddings and token counts (docs/reference/formats.md, Model servers).
 // Adapters: any OpenAI-compatible endpoint (openai), built-in models that need no key and no network (builtin), and a
 // file of recorded extractions (recorded). Decorators wrap them: limits (outside) and a Meter (inside). Retries are not
 // here: Temporal and the stages own them.

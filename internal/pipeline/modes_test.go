@@ -35,7 +35,7 @@ func (s *site) onDisk(t *testing.T, data string) {
 	t.Cleanup(func() { _ = vectors.Close() })
 	cache, err := localfile.New(filepath.Join(data, "cache"), 0)
 	require.NoError(t, err)
-	id, err := artifact.StoreID(t.Context(), artifacts)
+	id, err := artifact.OpenStoreID(t.Context(), artifacts)
 	require.NoError(t, err)
 	s.Artifacts, s.Coordination, s.Records, s.Vectors, s.Cache = artifacts, coordination, records, vectors, cache
 	s.Ledger, s.StoreID = ledger.New(artifacts, coordination), id

@@ -174,7 +174,7 @@ func (s *paidSite) onDisk(t *testing.T) (folder string) {
 	})
 	s.Cache, err = localfile.New(filepath.Join(folder, "cache"), 0)
 	require.NoError(t, err)
-	s.StoreID, err = artifact.StoreID(t.Context(), artifacts)
+	s.StoreID, err = artifact.OpenStoreID(t.Context(), artifacts)
 	require.NoError(t, err)
 	s.Records, s.Vectors = classes, dense
 	s.blobs = artifacts

@@ -53,7 +53,7 @@ func servedSite(t *testing.T, s *site) (l *lives, forget func(context.Context) e
 	require.NoError(t, err)
 	keptAt, _ := redistest.Start(t)
 	lostAt, _ := redistest.Start(t)
-	id, err := artifact.StoreID(t.Context(), artifacts)
+	id, err := artifact.OpenStoreID(t.Context(), artifacts)
 	require.NoError(t, err)
 	records := recordsredis.New(redistest.Open(t, "redis://"+keptAt))
 	require.NoError(t, records.Own(t.Context(), id))

@@ -105,7 +105,7 @@ func (s *site) open(
 	coordination := coordmemory.New()
 	cache, err := localfile.New(s.cache, 0)
 	require.NoError(t, err)
-	id, err := artifact.StoreID(t.Context(), artifacts)
+	id, err := artifact.OpenStoreID(t.Context(), artifacts)
 	require.NoError(t, err)
 	s.Ports = &run.Ports{
 		Artifacts: artifacts, Coordination: coordination, Records: records, Vectors: vectors,

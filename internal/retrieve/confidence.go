@@ -9,7 +9,7 @@ import (
 )
 
 // Signals are what a query knows of how well its result fits the question. They mean the same in every index, unlike
-// scores, and come from the lists and the first chunks of hybrid (docs/retrieval.md, Confidence).
+// scores, and come from the lists and the first chunks of hybrid (docs/explain/retrieval.md, Confidence).
 type Signals struct {
 	Known    float64 `json:"known" doc:"share of the question's idf whose terms are indexed"`
 	Together float64 `json:"together" doc:"share of the question's idf that the first five chunks hold together"`
@@ -96,7 +96,7 @@ func (s Signals) Features() []float64 {
 // coefficients of the chance: the constant, then the features. byWords is without similarity.
 type coefficients struct{ bySimilarity, byWords []float64 }
 
-// Coefficients by how a language is cut into words (docs/retrieval.md, Confidence): with stems, fitted to English; into
+// Coefficients by how a language is cut into words (docs/explain/retrieval.md, Confidence): with stems, fitted to English; into
 // runs of characters, fitted to Japanese, Thai and Chinese; into plain words, fitted to Arabic, Korean, Russian and
 // Turkish.
 var (

@@ -125,7 +125,7 @@ type asked struct {
 }
 
 // sample is a part of the cases that the coefficients were fitted to, each with its weight: corpora weigh the same, and
-// in each the kinds as docs/retrieval.md (Confidence) says.
+// in each the kinds as docs/explain/retrieval.md (Confidence) says.
 func sample(t *testing.T, file string) (cases []asked) {
 	t.Helper()
 	raw, err := os.ReadFile("testdata/confidence/" + file)

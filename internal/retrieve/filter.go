@@ -1,6 +1,7 @@
 package retrieve
 
 import (
+	"maps"
 	"slices"
 	"sort"
 	"strings"
@@ -85,6 +86,17 @@ func (a *allowed) allowsNone() bool {
 		}
 	}
 	return true
+}
+
+// namesUnknownField reports whether the filter names a field of metadata that no document has.
+func (a *allowed) namesUnknownField() bool {
+	documents, _, _ := a.generation.Live.Counts()
+	unknown := maps.Clone(a.filter.Metadata)
+	for i := 0; i < documents && len(unknown) > 0; i++ {
+		meta, _ := a.generation.Live.Filtered(i)
+		maps.DeleteFunc(unknown, func(name string, _ []string) bool { _, known := meta[name]; return known })
+	}
+	return len(unknown) > 0
 }
 
 // testNumbers returns the test of chunk numbers; nil when every chunk is allowed.

@@ -71,11 +71,12 @@ func (m *memory) close() {
 	}
 }
 
-// ensureMemory opens what the method gem reads, once. A generation without it is fault.InvalidParam.
-func (g *Generation) ensureMemory(ctx context.Context) (*memory, error) {
+// ensureMemory opens what the method gem reads, once. A generation without it is fault.InvalidParam of the field that
+// asked for it.
+func (g *Generation) ensureMemory(ctx context.Context, field string) (*memory, error) {
 	if g.Manifest.Enrichment(MemoryEnrichment) == nil {
-		return nil, fault.InvalidParam.At("read the memory of", "generation "+g.Manifest.Generation).
-			Because("it was built without questions of its passages").
+		return nil, fault.InvalidParam.At("read query", field).
+			Because("generation " + g.Manifest.Generation + " was built without questions of its passages").
 			Advise("add gem to indexes.*.enrich of index " + g.Manifest.Index + " and run: unweaver index; " +
 				"a query can use another method")
 	}

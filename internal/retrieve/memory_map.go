@@ -35,7 +35,7 @@ type MemoryLoading struct {
 // MemoryView reads the themes, with at most most chunks in all: as many of each theme as of any other. Errors are
 // fault.InvalidParam where the generation has no memory, and those of the store.
 func (g *Generation) MemoryView(ctx context.Context, most int) (MemoryView, error) {
-	known, err := g.ensureMemory(ctx)
+	known, err := g.ensureMemory(ctx, "generation")
 	if err != nil {
 		return MemoryView{}, err
 	}

@@ -88,7 +88,7 @@ func (gemMethod) Run(r *Request) (Explanation, error) {
 			Advise("leave one of the two out")
 	}
 	start := time.Now()
-	known, err := r.Generation.ensureMemory(r.ctx)
+	known, err := r.Generation.ensureMemory(r.ctx, "method")
 	if err != nil {
 		return nil, err
 	}

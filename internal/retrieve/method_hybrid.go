@@ -18,7 +18,7 @@ const Hybrid = "hybrid"
 const autoSetting = "auto"
 
 // hybridMethod is the default: BM25 and similarity find chunks and classes, the two are fused, and a walk over the
-// graph from the best of them ranks the chunks (docs/retrieval.md).
+// graph from the best of them ranks the chunks (docs/explain/retrieval.md).
 type hybridMethod struct{}
 
 // Spec implements Method.

@@ -8,7 +8,7 @@ import (
 )
 
 // questionSteps weighs the steps of a walk by the question: towards chunks and classes that hold its words, and from a
-// class to the chunk whose title it is (docs/retrieval.md, How hybrid walks).
+// class to the chunk whose title it is (docs/explain/retrieval.md, How hybrid walks).
 type questionSteps struct {
 	params  fuse.Params
 	table   *liveset.Set

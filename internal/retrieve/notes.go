@@ -10,8 +10,8 @@ import (
 
 // Kinds of notes.
 const (
-	NoteFacts   = "facts"   // triples in an encoding of AutoPrunedRetriever (docs/methods/apr.md)
-	NoteSummary = "summary" // what a model or a rule wrote of a theme (docs/methods/gem.md)
+	NoteFacts   = "facts"   // triples in an encoding of AutoPrunedRetriever (docs/explain/methods.md)
+	NoteSummary = "summary" // what a model or a rule wrote of a theme (docs/explain/methods.md)
 )
 
 // What stands in Result.Degraded where notes were left out, by why.

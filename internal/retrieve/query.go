@@ -86,7 +86,9 @@ type Timing struct{ Search, Ballots, Election time.Duration }
 const (
 	NoMatch    = "no_match"
 	NoDocument = "no_document" // filter and without leave none
-	EmptyIndex = "empty_index"
+	// UnknownField is NoDocument by a field of metadata that no document of the generation has: probably a wrong name.
+	UnknownField = "unknown_field"
+	EmptyIndex   = "empty_index"
 )
 
 // Result of a query.
@@ -95,7 +97,7 @@ type Result struct {
 	Entities []Entity
 	Reason   string // where there are no chunks
 	Degraded []string
-	// Confidence is the calibrated chance that one of the first five chunks says what was asked for (docs/retrieval.md,
+	// Confidence is the calibrated chance that one of the first five chunks says what was asked for (docs/explain/retrieval.md,
 	// Confidence); nil: it is not known.
 	Confidence *float64
 	Notes      []Note // for the context, beside passages
@@ -157,6 +159,9 @@ func (s Searcher) Run(ctx context.Context, generation *Generation, query Query) 
 	explain, err := method.Run(request)
 	if err == nil && len(result.Chunks) == 0 && request.allowed.allowsNone() {
 		result.Reason = NoDocument
+		if request.allowed.namesUnknownField() {
+			result.Reason = UnknownField
+		}
 	}
 	if err != nil || result.Reason != "" {
 		return result, err
@@ -193,7 +198,7 @@ func (r *Request) Context() context.Context { return r.ctx }
 func (r *Request) Allows(chunk *liveset.Chunk) bool { return r.allowed.allowsChunk(chunk) }
 
 // chanceSimilarity is what words that mean nothing reach with the built-in embedder by chance, in indexes of up to
-// 20,000 classes: of 300 questions of random letters, 296 stayed below (docs/retrieval.md, Confidence).
+// 20,000 classes: of 300 questions of random letters, 296 stayed below (docs/explain/retrieval.md, Confidence).
 const chanceSimilarity = 0.25
 
 // chooseFloor returns the similarity below which a question whose words are not indexed matches nothing. A negative

@@ -14,7 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/text/names"
 )
 
-// What chooses the setting of an index, and bounds of titles (docs/retrieval.md, Setting by index).
+// What chooses the setting of an index, and bounds of titles (docs/explain/retrieval.md, Setting by index).
 const (
 	linkedFrom    = 0.1  // least share of documents that name another by its title
 	longFrom      = 500  // least mean of tokens a chunk

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// Reference is docs/operations/metrics.md.
+// Reference is docs/reference/metrics.md.
 func Reference() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "# Metrics\n\nFor operators who scrape UnWeaver with Prometheus: every metric, its labels and meaning. "+
-		"A dashboard and alert rules are in `infra/monitoring`; what to do is in the [runbook](README.md#be-alerted).\n\n"+
+		"A dashboard and alert rules are in `infra/monitoring`; what to do is in the [runbook](../guides/nights.md#be-alerted).\n\n"+
 		"Labels hold names and codes, no text or keys of documents. Each label has at most %d values in a process; "+
 		"further ones count as `%s`. `go_*` and `process_*` are those of Prometheus's Go client. "+
 		"`go test ./internal/telemetry -update` writes this page from `families.go`.\n",

@@ -1,5 +1,5 @@
 // Package telemetry counts, times and traces what a process does. families.go lists every metric once: the registry
-// and docs/operations/metrics.md are made from it. trace.go exports spans where that is asked for. Names, codes,
+// and docs/reference/metrics.md are made from it. trace.go exports spans where that is asked for. Names, codes,
 // counts and times are exported, never text or keys of documents.
 package telemetry
 

@@ -23,10 +23,10 @@ import (
 	"github.com/unweaver/unweaver/internal/telemetry/observe"
 )
 
-var update = flag.Bool("update", false, "write docs/operations/metrics.md")
+var update = flag.Bool("update", false, "write docs/reference/metrics.md")
 
 func TestTheReferenceListsEveryMetric(t *testing.T) {
-	path := filepath.Join("..", "..", "docs", "operations", "metrics.md")
+	path := filepath.Join("..", "..", "docs", "reference", "metrics.md")
 	want := telemetry.Reference()
 	if *update {
 		require.NoError(t, os.WriteFile(path, []byte(want), 0o644))

@@ -8,7 +8,7 @@ import (
 
 // What a text in Latin letters needs to be of a language: many function words, or clearly more than of others. Of the
 // words of a text 0.34 to 0.56 are function words of its own language, of tables and code fewer, and up to 0.3 of a
-// related one (docs/decisions/0014-languages.md).
+// related one (docs/decisions/README.md).
 const (
 	many, leading      = 0.3, 1.2
 	some, outstripping = 0.05, 2.5

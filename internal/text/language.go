@@ -14,7 +14,7 @@ import (
 )
 
 // Language is how texts of one language are read: as words without function words, reduced to stems, and where no space
-// parts words (Chinese, Japanese, Thai) as overlapping runs of a few characters (docs/decisions/0014-languages.md).
+// parts words (Chinese, Japanese, Thai) as overlapping runs of a few characters (docs/decisions/README.md).
 // Words of every language are compared without case, compatibility forms (NFKC), accents and what has no width.
 type Language struct {
 	code     string

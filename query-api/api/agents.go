@@ -4,10 +4,8 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"time"
 
 	"github.com/unweaver/unweaver/internal/answer"
-	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/query-api/chat"
 	"github.com/unweaver/unweaver/query-api/mcp"
@@ -159,18 +157,15 @@ func writeAgentProblem(w http.ResponseWriter, request *http.Request, problem Pro
 
 // inForm returns an error in the form that agents read.
 func (s *Server) inForm(ctx context.Context, err error) *problem.Problem {
+	err = s.explainAbsence(ctx, err)
 	reported, _ := s.toProblem(ctx, "agents", err)
 	return toAgentProblem(reported, err)
 }
 
 // toAgentProblem is a problem as the forms of agents take it.
 func toAgentProblem(reported Problem, err error) *problem.Problem {
-	out := &problem.Problem{
+	return &problem.Problem{
 		Status: reported.Status, Code: reported.Code, Detail: reported.Detail, Hint: reported.Hint, Param: reported.Param,
-		Reference: reported.Reference,
+		Reference: reported.Reference, RetryAfter: retryAfter(reported.Status, err),
 	}
-	if reported.Status == http.StatusServiceUnavailable || reported.Status == http.StatusTooManyRequests {
-		out.RetryAfter = max(time.Second, fault.RetryAfter(err))
-	}
-	return out
 }

@@ -185,6 +185,7 @@ func TestAFilterIsMetOrSaysThatItLeavesNothing(t *testing.T) {
 		"of a list":     {map[string]any{"metadata": map[string]any{"lang": "no"}}, nil},
 		"half a word":   {map[string]any{"metadata": map[string]any{"lang": "n"}}, "no_document"},
 		"none of them":  {map[string]any{"metadata": map[string]any{"kind": []string{"moon"}}}, "no_document"},
+		"no such field": {map[string]any{"metadata": map[string]any{"Kind": "city"}}, "unknown_field"},
 		"no such key":   {map[string]any{"document_prefix": "zzz/"}, "no_document"},
 		"a later day":   {map[string]any{"modified": map[string]any{"from": "2999-01-01"}}, "no_document"},
 		"an early day":  {map[string]any{"modified": map[string]any{"to": "1970-01-01"}}, "no_document"},

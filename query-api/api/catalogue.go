@@ -36,6 +36,9 @@ func (s *Server) listIndexes(w http.ResponseWriter, request *http.Request) {
 // listPublished are the indexes that the context's caller may know of, by name.
 func (s *Server) listPublished(ctx context.Context) ([]IndexInfo, error) {
 	names, err := artifact.Names(ctx, s.Artifacts)
+	if err == nil && len(names) == 0 { // empty, or missing
+		_, err = artifact.StoreID(ctx, s.Artifacts)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -235,6 +235,8 @@ func TestAPageOfAnotherOriginNeitherReadsNorSpends(t *testing.T) {
 		"a name that points here":     {421, append(json, "Host", "evil.example:8080")},
 		"a name that ends like ours":  {421, append(json, "Host", "localhost.evil.example")},
 		"no name":                     {421, append(json, "Host", "")},
+		"packed":                      {415, []string{"Content-Type", "application/json", "Content-Encoding", "gzip"}},
+		"in Latin-1":                  {415, []string{"Content-Type", "application/json; charset=latin1"}},
 		"a form":                      {415, []string{"Content-Type", "text/plain"}},
 		"a form of another kind":      {415, []string{"Content-Type", "application/x-www-form-urlencoded"}},
 		"no kind":                     {415, nil},
@@ -280,6 +282,8 @@ func TestEveryAnswerHasItsHeadersAndEveryErrorIsAProblem(t *testing.T) {
 		got := f.send(method, path, "")
 		header := got.Header()
 		assert.True(t, got.Code == status, "%s: %d %s", route, got.Code, got.Body)
+		assert.True(t, status != 405 || strings.Contains(got.Body.String(), method) &&
+			strings.Contains(got.Body.String(), header.Get("Allow")), "%s: %s", route, got.Body)
 		if status >= 300 && header.Get("Content-Type") != "application/problem+json" || header.Get("Location") != "" {
 			t.Errorf("%s: %v", route, header)
 		}
@@ -319,6 +323,16 @@ func TestAQueryKeyIsNotToldOfTheInside(t *testing.T) {
 		assert.Contains(t, full.Body.String(), "10.0.0.7", "%s: the operator does not see it: %s", code, full.Body)
 	}
 	assert.False(t, strings.Contains(logged.String(), query.Text[14:]), "a key is in the log")
+}
+
+// Without keys everybody on this machine is the operator, but for who sends a key: so a key can be tried.
+func TestAKeyNarrowsWhatItsCallerMayWhereNoneIsRequired(t *testing.T) {
+	l := lock(t, func(_ *fixture, config *api.Config) { config.Policy.Required = false })
+	key := l.key(access.Request{Scope: access.Query, Index: "sampl?"})
+	for path, want := range map[string]int{"/metrics": 403, "/v1/indexes/sample": 200, "/v1/indexes/other": 404} {
+		assert.Equal(t, want, l.send("GET", path, "", bearer(key.Text)...).Code, "%s", path)
+	}
+	assert.Equal(t, 200, l.send("GET", "/metrics", "", bearer("sk-something")...).Code, "a text that is no key")
 }
 
 func TestLimitsOfAKeyAreKept(t *testing.T) {

@@ -44,10 +44,14 @@ func TestAnIndexWithoutAMemoryNamesTheSetting(t *testing.T) {
 	f := serve(t, nil)
 	plain := retrievetest.Build(t, f.stores, "plain", retrievetest.Sample(), retrievetest.Options{Unasked: true})
 	retrievetest.Publish(t, plain, 1)
-	for _, path := range []string{"/memory"} {
-		status, problem, _ := f.do(http.MethodGet, "/v1/indexes/plain"+path, nil)
-		if status != http.StatusUnprocessableEntity || !strings.Contains(problem["hint"].(string), "indexes.*.enrich") {
-			t.Errorf("%s: %d %v", path, status, problem)
-		}
+	for param, ask := range map[string]func() (int, map[string]any, http.Header){
+		"generation": func() (int, map[string]any, http.Header) { return f.do("GET", "/v1/indexes/plain/memory", nil) },
+		"method": func() (int, map[string]any, http.Header) {
+			return f.do("POST", "/v1/indexes/plain/query", map[string]any{"query": "Oslo", "method": "gem"})
+		},
+	} {
+		status, problem, _ := ask()
+		assert.True(t, status == http.StatusUnprocessableEntity && problem["param"] == param &&
+			strings.Contains(problem["hint"].(string), "indexes.*.enrich"), "%d %v", status, problem)
 	}
 }

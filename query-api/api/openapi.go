@@ -63,6 +63,7 @@ func OpenAPI(methods *retrieve.Registry) []byte {
 			schema["description"] = text
 		}
 	}
+	all.describeFields()
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
@@ -261,7 +262,7 @@ func codesOf(status int) string {
 	}
 	text := strings.Join(codes, ", ")
 	if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests {
-		text += " (see Retry-After)"
+		text += " (with Retry-After where waiting helps)"
 	}
 	return text
 }

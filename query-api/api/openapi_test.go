@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -113,8 +114,29 @@ func TestTheDescriptionIsCompleteAndItsExamplesAreRight(t *testing.T) {
 		}
 	}
 	for name, schema := range d.Components.Schemas {
-		_, object := schema["properties"]
+		properties, object := schema["properties"].(map[string]any)
 		assert.True(t, !object || schema["description"] != nil, "schema %s is not described", name)
+		for field, property := range properties {
+			of := property.(map[string]any)
+			assert.NotEmpty(t, cmp.Or(of["description"], of["$ref"]), "%s.%s is not described", name, field)
+		}
+		checkItems(t, name, schema)
+	}
+}
+
+// checkItems fails where a schema of arrays does not say of what: generators of clients drop all that refers to it.
+func checkItems(t *testing.T, at string, schema any) {
+	switch schema := schema.(type) {
+	case map[string]any:
+		_, listed := schema["items"]
+		assert.True(t, listed || !strings.Contains(fmt.Sprint(schema["type"]), "array"), "%s: an array has no items", at)
+		for key, inner := range schema {
+			checkItems(t, at+"."+key, inner)
+		}
+	case []any:
+		for _, inner := range schema {
+			checkItems(t, at, inner)
+		}
 	}
 }
 

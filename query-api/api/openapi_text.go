@@ -11,8 +11,9 @@ import (
 const apiText = "Ask an index built by UnWeaver, and read what it contains. v1 only gains response fields: clients " +
 	"must accept new ones.\n\n" +
 	"Errors are RFC 9457 problems with a stable `type`; `code` is its last part. Below /v1/chat, /v1/models, " +
-	"/v1/embeddings and /v1/responses they have OpenAI's form, with the same codes. With status 429 or 503, " +
-	"Retry-After says when to ask again. A request reads one generation of an index, which the response names; " +
+	"/v1/embeddings and /v1/responses they have OpenAI's form, with the same codes, but model_not_found and " +
+	"unsupported_parameter. With status 429 or 503, Retry-After says when to ask again; without it an operator has to " +
+	"act first. A request reads one generation of an index, which the response names; " +
 	"`generation` selects it.\n\n" +
 	"Lists have `next_cursor`; empty means the end. HEAD works like GET, OPTIONS returns Allow. Responses are " +
 	"compressed with gzip if the client accepts it."

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/access"
+	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/fault/redact"
 	"github.com/unweaver/unweaver/query-api/middleware"
@@ -33,7 +34,7 @@ type Problem struct {
 
 const problemBase = "https://unweaver.dev/problems/"
 
-// statuses of the codes that a query can meet (docs/contract.md, HTTP).
+// statuses of the codes that a query can meet (docs/reference/formats.md, HTTP).
 var statuses = map[fault.Code]int{
 	fault.Usage:            http.StatusBadRequest,
 	fault.Unauthorized:     http.StatusUnauthorized,
@@ -75,16 +76,39 @@ var statuses = map[fault.Code]int{
 
 // writeError writes an error.
 func (s *Server) writeError(w http.ResponseWriter, request *http.Request, err error) {
+	err = s.explainAbsence(request.Context(), err)
 	problem, status := s.toProblem(request.Context(), request.Pattern, err)
 	if writeAgentProblem(w, request, problem, err) {
 		return
 	}
-	if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests {
-		w.Header().Set("Retry-After", strconv.Itoa(max(1, int(fault.RetryAfter(err)/time.Second))))
+	if wait := retryAfter(status, err); wait > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)))
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(problem) // the caller may have gone
+}
+
+// retryAfter returns when to ask again; zero where no waiting helps, as a person has to act first.
+func retryAfter(status int, err error) time.Duration {
+	wish := fault.RetryAfter(err)
+	passes := wish > 0 || fault.KindOf(err) == fault.Transient || errors.Is(err, context.Canceled)
+	if !passes || status != http.StatusServiceUnavailable && status != http.StatusTooManyRequests {
+		return 0
+	}
+	return max(time.Second, wish)
+}
+
+// explainAbsence returns fault.StoreDown in place of an error that says that something does not exist, where the store
+// itself is missing: clients take a 404 for final.
+func (s *Server) explainAbsence(ctx context.Context, err error) error {
+	switch fault.CodeOf(err) {
+	case fault.UnknownIndex, fault.UnknownGen, fault.GenCollected, fault.RunNotFound:
+		if _, missing := artifact.StoreID(ctx, s.Artifacts); fault.Is(missing, fault.StoreDown) {
+			return missing
+		}
+	}
+	return err
 }
 
 // toProblem is an error as the caller sees it; the log has the rest.

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -12,98 +14,111 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/query-api/api"
 )
 
-const referencePath = "../../docs/http.md"
+const referencePath = "../../docs/reference/api.md"
 
-// referenceHead is what docs/http.md says that the description has no place for.
-const referenceHead = "# HTTP reference\n\n<!-- Written by: go test ./query-api/api -run " +
-	"TestTheDescriptionIsTheOneInTheRepository -update -->\n\n" + `Routes, parameters and errors, for ` +
-	"developers. Generate clients\nfrom `/openapi.json`.\n" + `
-    curl -s http://127.0.0.1:8080/v1/indexes
-    curl -s http://127.0.0.1:8080/v1/indexes/docs/query -H 'Content-Type: application/json' \
-      -d '{"query": "Who signed the lease?", "top_k": 5, "answer": true}'
-    curl -s "$SERVER/v1/indexes/docs/documents?prefix=guides/&limit=20" -H "Authorization: Bearer $KEY"
+const referenceHead = `# API
 
-Routes require a key with scope ` + "`query`" + ` unless they name another. None changes documents. Fields for clients of
-OpenAI and agents: [agents.md](agents.md). Send the key as ` + "`Authorization: Bearer KEY`" + ` or ` + "`X-API-Key: KEY`" + `. A body is
-at most 64 KiB, of chat 1 MiB, of MCP 256 KiB.
+<!-- Made from query-api/api by: go test ./query-api/api -run TestTheDescriptionIsTheOneInTheRepository -update. -->
 
-## Filters
-
-    {"query": "rent", "filter": {
-      "document_prefix": "contracts/2026/",
-      "metadata": {"author": ["Ada", "Eve"], "language": "en"},
-      "modified": {"from": "2026-01-01", "to": "2026-07-01T12:00:00Z"}}}
-
-Only documents that match every field influence the result. A list allows any of its values; case counts.
-A document's list, stored as ` + "`lease, Bergen`" + `, matches by each element.
-` + "`from`" + ` is included, ` + "`to`" + ` is not; a date is its first moment, UTC. If no document matches: ` +
-	"`reason: \"no_document\"`" + `.
-
-| file | metadata |
-|---|---|
-| Markdown | fields of the front matter |
-| HTML | author, keywords, description, date |
-| ` + "`.eml`" + ` | from, to, cc, date, attachments; an attachment: attached_to |
-| notebooks | language, kernel, author |
-| EPUB | author, language, date |
-| JSON, JSONL, CSV | all fields except title and text |
-| guessed encoding | encoding |
-| PDF, Word, Excel, PowerPoint | none |
-
-## Lists and generations
-
-Lists, except models, are ` + "`{\"items\": […], \"next_cursor\": \"…\"}`" + ` and take two parameters:
-
-* ` + "`?limit`" + `: 1 to 1,000, default 50
-* ` + "`?cursor`" + `: the last ` + "`next_cursor`" + `, with the same order and filters (else 422); empty means the end. After
-  410 begin again: its generation or entry is gone
-
-Reads of themes, documents, passages and entities take ` + "`?generation`" + `; the default is the current one.
+For application developers: every route, parameter, field and status of query-api, as ` + "`/openapi.json`" + ` describes
+them to programs. How to ask, filter and page: [guide](../guides/api.md). What a code means: [errors.md](errors.md).
 `
 
-// common are the parameters that the head of docs/http.md describes.
-var common = []string{"limit", "cursor", "generation"}
-
-// elsewhere are the fields that other pages describe.
-var elsewhere = map[string]string{"method": "default: the index's `retrieval.method`; see [retrieval.md](retrieval.md)"}
-
-// schemaRef names a schema of the description.
-type schemaRef struct {
-	Ref string `json:"$ref"`
-}
-
-// referenceField is a field of a body.
-type referenceField struct {
-	schemaRef
+// referenceSchema is a schema as the reference shows it.
+type referenceSchema struct {
+	Ref         string `json:"$ref"`
+	Type        any
 	Description string
-	OneOf       []schemaRef
-	Items       schemaRef
+	Enum        []any
+	Items       *referenceSchema
+	AnyOf       []referenceSchema
+	OneOf       []referenceSchema
+	Properties  map[string]referenceSchema
+	Values      any `json:"additionalProperties"`
+	Required    []string
 }
 
-// newReference renders docs/http.md from the description.
+// name of the type, with links to schemas.
+func (s referenceSchema) name() string {
+	parts := []string{}
+	for _, one := range append(s.OneOf, s.AnyOf...) {
+		parts = append(parts, one.name())
+	}
+	kinds, listed := s.Type.([]any)
+	if !listed && s.Type != nil {
+		kinds = []any{s.Type}
+	}
+	for _, kind := range kinds {
+		values, mapped := s.Values.(map[string]any)
+		switch {
+		case kind == "array" && s.Items != nil:
+			parts = append(parts, "list of "+s.Items.name())
+		case kind == "object" && mapped:
+			var inner referenceSchema
+			raw, _ := json.Marshal(values) // it was read from JSON
+			_ = json.Unmarshal(raw, &inner)
+			parts = append(parts, "object of "+inner.name())
+		default:
+			parts = append(parts, fmt.Sprint(kind))
+		}
+	}
+	if name := strings.TrimPrefix(s.Ref, "#/components/schemas/"); name != "" {
+		parts = append(parts, "["+name+"](#"+strings.ToLower(name)+")")
+	}
+	slices.SortStableFunc(parts, func(a, b string) int { return cmp.Compare(isNull(a), isNull(b)) })
+	return cmp.Or(strings.Join(slices.Compact(parts), " or "), "any")
+}
+
+func isNull(kind string) int { return strings.Count(kind, "null") }
+
+// meaning of a field: what is said of it, else of its type, and the values that it may have.
+func (s referenceSchema) meaning(all map[string]referenceSchema) string {
+	text := cmp.Or(s.Description, all[strings.TrimPrefix(s.Ref, "#/components/schemas/")].Description)
+	var values []string
+	for _, value := range s.Enum {
+		if value != nil {
+			values = append(values, fmt.Sprintf("`%v`", value))
+		}
+	}
+	if len(values) > 0 && len(values) < 20 {
+		text += ". One of " + strings.Join(values, ", ")
+	}
+	return strings.ReplaceAll(strings.ReplaceAll(text, "\n", " "), "|", `\|`)
+}
+
+var word = regexp.MustCompile(`[a-z_]+`)
+
+// newReference renders docs/reference/api.md from the description.
 func newReference(t *testing.T) string {
 	t.Helper()
 	var d struct {
-		Tags  []struct{ Name string }
+		Tags  []struct{ Name, Description string }
 		Paths map[string]map[string]struct {
 			Tags                 []string
 			Summary, Description string
-			Parameters           []struct{ Name, In, Description string }
-			RequestBody          *struct {
+			Parameters           []struct {
+				Name, In, Description string
+				Example               any
+				Schema                referenceSchema
+			}
+			RequestBody *struct {
 				Content map[string]struct {
-					Schema struct {
-						Ref string `json:"$ref"`
-					}
+					Schema   referenceSchema
+					Examples map[string]struct{ Value any }
 				}
 			}
-			Responses map[string]struct{ Description string }
+			Responses map[string]struct {
+				Description string
+				Content     map[string]struct{ Schema referenceSchema }
+			}
 		}
 		Components struct {
-			Schemas   map[string]struct{ Properties map[string]referenceField }
+			Schemas   map[string]referenceSchema
 			Responses map[string]struct{ Description string }
 		}
 	}
@@ -112,57 +127,91 @@ func newReference(t *testing.T) string {
 	out.WriteString(referenceHead)
 	codes := map[string]string{"405": d.Components.Responses["405"].Description}
 	for _, tag := range d.Tags {
-		fmt.Fprintf(&out, "\n## %s\n", strings.ToUpper(tag.Name[:1])+tag.Name[1:])
+		fmt.Fprintf(&out, "\n## Routes: %s\n\n%s\n", tag.Name, tag.Description)
 		for _, path := range sorted(d.Paths) {
 			for _, method := range sorted(d.Paths[path]) {
 				one := d.Paths[path][method]
-				for status, answer := range one.Responses {
-					if status >= "400" && len(answer.Description) > len(codes[status]) {
-						codes[status] = answer.Description
-					}
-				}
 				if one.Tags[0] != tag.Name {
 					continue
 				}
-				fmt.Fprintf(&out, "\n### `%s %s`\n\n%s. %s\n", strings.ToUpper(method), path, one.Summary,
-					strings.TrimSuffix(one.Description, " Scope of the key: query."))
-				var lines []string
+				fmt.Fprintf(&out, "\n### `%s %s`\n\n%s. %s\n", strings.ToUpper(method), path, one.Summary, one.Description)
+				address, rows := path, ""
 				for _, parameter := range one.Parameters {
-					if parameter.In == "query" && !slices.Contains(common, parameter.Name) {
-						lines = append(lines, fmt.Sprintf("* `?%s`: %s\n", parameter.Name, parameter.Description))
+					if parameter.In == "path" {
+						value := url.PathEscape(fmt.Sprint(parameter.Example))
+						address = strings.ReplaceAll(address, "{"+parameter.Name+"}", value)
 					}
+					rows += fmt.Sprintf("| `%s` | %s | %s | %s |\n", parameter.Name, parameter.In, parameter.Schema.name(),
+						strings.ReplaceAll(parameter.Description, "|", `\|`))
 				}
+				call := "curl -s http://127.0.0.1:8080" + address
 				if one.RequestBody != nil {
-					body := one.RequestBody.Content["application/json"].Schema.Ref
-					var describe func(of, within string)
-					describe = func(of, within string) {
-						fields := d.Components.Schemas[strings.TrimPrefix(of, "#/components/schemas/")].Properties
-						for _, name := range sorted(fields) {
-							field := fields[name]
-							require.NotEmpty(t, field.Description, "%s %s%s has no description", path, within, name)
-							if within == "" && tag.Name != "agents" {
-								lines = append(lines, fmt.Sprintf("* `%s`: %s\n", name, cmp.Or(elsewhere[name], field.Description)))
-							}
-							for _, part := range append(field.OneOf, field.schemaRef, field.Items) {
-								describe(part.Ref, within+name+".")
-							}
-						}
+					body := one.RequestBody.Content["application/json"]
+					sent, err := json.Marshal(body.Examples[sorted(body.Examples)[0]].Value)
+					require.NoError(t, err)
+					call += " -H 'Content-Type: application/json' \\\n  -d '" + string(sent) + "'"
+					rows += fmt.Sprintf("| | body | %s | |\n", body.Schema.name())
+				}
+				fmt.Fprintf(&out, "\n```sh no-run\n%s\n```\n", call)
+				if rows != "" {
+					out.WriteString("\n| parameter | in | type | meaning |\n| --- | --- | --- | --- |\n" + rows)
+				}
+				var answers, errors []string
+				for _, status := range sorted(one.Responses) {
+					answer := one.Responses[status]
+					if status >= "400" {
+						errors = append(errors, status)
+						codes[status] = longer(codes[status], answer.Description)
+						continue
 					}
-					describe(body, "")
+					answers = append(answers, status)
+					for _, kind := range sorted(answer.Content) {
+						answers = append(answers, answer.Content[kind].Schema.name()+" as "+kind)
+					}
 				}
-				if len(lines) > 0 {
-					out.WriteString("\n" + strings.Join(lines, ""))
-				}
+				fmt.Fprintf(&out, "\nAnswers: %s. Errors: %s.\n", strings.Join(answers, ", "), strings.Join(errors, ", "))
 			}
 		}
 	}
-	out.WriteString("\n## Errors\n\nA problem is `{type, title, status, code, detail, hint, param, request_id}` (RFC 9457). " +
-		"`param` is the field at fault; `type` is a name, not a page.\nBelow `/v1/chat`, `/v1/models`, `/v1/embeddings` and `/v1/responses` it has OpenAI's form.\n\n" +
-		"| status | codes |\n|---|---|\n")
+	out.WriteString("\n## Statuses of errors\n\n| status | codes |\n| --- | --- |\n")
 	for _, status := range sorted(codes) {
-		fmt.Fprintf(&out, "| %s | %s |\n", status, codes[status])
+		linked := word.ReplaceAllStringFunc(codes[status], func(code string) string {
+			if fault.Known(fault.Code(code)) {
+				return "[" + code + "](errors.md#" + code + ")"
+			}
+			return code
+		})
+		fmt.Fprintf(&out, "| %s | %s |\n", status, linked)
+	}
+	out.WriteString("\n## Schemas\n\nA response field that is marked with ? may be absent. A request requires the fields " +
+		"that are not.\n")
+	for _, name := range sorted(d.Components.Schemas) {
+		schema := d.Components.Schemas[name]
+		fmt.Fprintf(&out, "\n### %s\n\n%s\n", name, strings.ReplaceAll(schema.Description, "\n", " "))
+		if kinds := append(schema.OneOf, schema.AnyOf...); len(kinds) > 0 {
+			fmt.Fprintf(&out, "\nOne of: %s.\n", schema.name())
+		}
+		if len(schema.Properties) > 0 {
+			out.WriteString("\n| field | type | meaning |\n| --- | --- | --- |\n")
+		}
+		for _, field := range sorted(schema.Properties) {
+			mark := "?"
+			if slices.Contains(schema.Required, field) {
+				mark = ""
+			}
+			property := schema.Properties[field]
+			fmt.Fprintf(&out, "| `%s`%s | %s | %s |\n", field, mark, property.name(), property.meaning(d.Components.Schemas))
+		}
 	}
 	return out.String()
+}
+
+// longer is the longer one of two texts.
+func longer(a, b string) string {
+	if len(b) > len(a) {
+		return b
+	}
+	return a
 }
 
 func sorted[T any](of map[string]T) (out []string) {
@@ -173,7 +222,7 @@ func sorted[T any](of map[string]T) (out []string) {
 	return out
 }
 
-// compareReference fails where docs/http.md is not what the description says.
+// compareReference fails where docs/reference/api.md is not what the description says.
 func compareReference(t *testing.T) {
 	t.Helper()
 	got := newReference(t)
@@ -182,5 +231,6 @@ func compareReference(t *testing.T) {
 	}
 	want, err := os.ReadFile(referencePath)
 	require.NoError(t, err)
-	assert.Equal(t, string(want), got, "docs/http.md is not what the description says: run go test ./query-api/api -update")
+	assert.True(t, string(want) == got, "docs/reference/api.md is not what the description says: "+
+		"run go test ./query-api/api -run TestTheDescriptionIsTheOneInTheRepository -update")
 }

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"cmp"
+	_ "embed"
 	"encoding"
 	"reflect"
 	"strconv"
@@ -72,6 +74,34 @@ func (s *schemas) schemaOf(t reflect.Type) map[string]any {
 		return map[string]any{}
 	}
 	return map[string]any{"type": "integer"}
+}
+
+//go:embed fields.txt
+var fieldLines string
+
+// fieldTexts says what response fields mean that carry no tag doc: by Schema.field, else by field.
+var fieldTexts = func() map[string]string {
+	out := map[string]string{}
+	for line := range strings.Lines(fieldLines) {
+		if name, text, ok := strings.Cut(strings.TrimSpace(line), ": "); ok && line[0] != '#' {
+			out[name] = text
+		}
+	}
+	return out
+}()
+
+// describeFields adds the descriptions of fields that have none. A reference has that of its schema.
+func (s *schemas) describeFields() {
+	for name, component := range s.components {
+		properties, _ := component.(map[string]any)["properties"].(map[string]any)
+		for key, one := range properties {
+			property := one.(map[string]any)
+			text := cmp.Or(fieldTexts[name+"."+key], fieldTexts[key])
+			if text != "" && property["description"] == nil && property["$ref"] == nil {
+				property["description"] = text
+			}
+		}
+	}
 }
 
 // allowNull lets a schema be null as well.
@@ -167,6 +197,9 @@ func (s *schemas) describeField(field reflect.StructField) map[string]any {
 	}
 	if kinds := field.Tag.Get("types"); kinds != "" {
 		schema["type"] = strings.Split(kinds, ",")
+		if strings.Contains(kinds, "array") {
+			schema["items"] = map[string]any{"type": "object"} // readers of schemas require it of every array
+		}
 	}
 	if pattern := field.Tag.Get("pattern"); pattern != "" {
 		schema["pattern"] = pattern

@@ -1,4 +1,4 @@
-// Package api serves queries over HTTP (docs/contract.md, HTTP): JSON, errors as RFC 9457, OpenAPI 3.1. One query sees
+// Package api serves queries over HTTP (docs/reference/formats.md, HTTP): JSON, errors as RFC 9457, OpenAPI 3.1. One query sees
 // one generation; a replica switches when it has the new one open. The package reaches no engine.
 //
 //	server.go, routes.go     the server and its table of routes, from which mux and OpenAPI are made

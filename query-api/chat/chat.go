@@ -1,5 +1,5 @@
 // Package chat speaks the form of OpenAI's chat completions, so that programs which know that form can ask an index
-// (docs/agents.md). A model is an index. Questions are asked in the name of who asks: keys, limits and money are
+// (docs/guides/agents.md). A model is an index. Questions are asked in the name of who asks: keys, limits and money are
 // those of the query route.
 //
 //	request.go   what is read of a request, and what is refused

@@ -1,5 +1,5 @@
 // Package mcp lets agents search and ask indexes by the Model Context Protocol: over HTTP without sessions, and on
-// standard input and output (docs/agents.md). Keys, limits and errors are those of query-api's routes; nothing that a
+// standard input and output (docs/guides/agents.md). Keys, limits and errors are those of query-api's routes; nothing that a
 // tool does changes anything.
 //
 //	mcp.go      the server, and what it asks

@@ -115,7 +115,7 @@ type Found struct {
 	Index      string    `json:"index"`
 	Generation string    `json:"generation"`
 	Method     string    `json:"method"`
-	Reason     string    `json:"reason,omitempty" jsonschema:"why not: no_match, no_document (by the filter), empty_index"`
+	Reason     string    `json:"reason,omitempty" jsonschema:"no_match, empty_index, no_document (filter), unknown_field"`
 	Confidence *float64  `json:"confidence,omitempty" jsonschema:"0 to 1: that one of the first five passages says it"`
 	Degraded   []string  `json:"degraded,omitempty" jsonschema:"parts of the search that are down, notes left out"`
 	Passages   []Passage `json:"passages"`

@@ -1,5 +1,5 @@
 // Package middleware stands before the routes of query-api: who asks, from which page, for which host, how fast, and
-// how slowly (docs/contract.md, HTTP). It knows nothing of indexes; handlers ask it what the caller may.
+// how slowly (docs/reference/formats.md, HTTP). It knows nothing of indexes; handlers ask it what the caller may.
 //
 //	guard.go   the policy, and the order in which a request is looked at
 //	cors.go    pages of other origins that may ask
@@ -34,7 +34,7 @@ type Keys interface {
 // Policy is what a server asks of requests. The zero value asks for nothing; a server that is reached beyond loopback
 // must not have it unless that is meant.
 type Policy struct {
-	Keys   Keys   // who may ask; looked at where Required
+	Keys   Keys   // who may ask; where not Required, a valid key narrows what its caller may
 	Token  string // accepted like a key of scope admin; empty: none
 	Hosts  []string
 	Limits access.Limits
@@ -207,7 +207,17 @@ func (g *Guard) knowsHost(host string) bool {
 
 // NeedJSON refuses bodies that a page of another origin could send without asking.
 func NeedJSON(request *http.Request) error {
-	kind, _, err := mime.ParseMediaType(request.Header.Get("Content-Type"))
+	kind, parameters, err := mime.ParseMediaType(request.Header.Get("Content-Type"))
+	if packed := request.Header.Get("Content-Encoding"); packed != "" && !strings.EqualFold(packed, "identity") {
+		return fault.MediaType.At("read body", "").
+			Because("its Content-Encoding is " + fault.Quoted(packed)).
+			Advise("send it without compression")
+	}
+	if charset := parameters["charset"]; charset != "" && !strings.EqualFold(charset, "utf-8") {
+		return fault.MediaType.At("read body", "").
+			Because("its charset is " + fault.Quoted(charset)).
+			Advise("send UTF-8")
+	}
 	if err != nil || kind != "application/json" {
 		return fault.MediaType.At("read body", "").
 			Because("it is not said to be JSON").
@@ -231,10 +241,18 @@ func Sent(request *http.Request) string {
 
 // identifyCaller finds out who asks.
 func (g *Guard) identifyCaller(request *http.Request, self bool) (*Caller, error) {
-	if !g.policy.Required || self || Open(request) {
+	if self || Open(request) {
 		return g.addressCaller(request), nil
 	}
 	text := Sent(request)
+	if !g.policy.Required { // clients that must send a key send any text; one of ours counts, so that it can be tried
+		if text != "" && g.policy.Keys != nil {
+			if key, err := g.policy.Keys.Check(request.Context(), text); err == nil {
+				return &Caller{scope: key.Scope, index: key.Index, account: g.limits.ofKey(key)}, nil
+			}
+		}
+		return g.addressCaller(request), nil
+	}
 	switch {
 	case text == "":
 		return nil, errNoKey

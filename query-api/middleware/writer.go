@@ -77,7 +77,7 @@ func (w *writer) WriteHeader(status int) {
 		w.Header().Del("Content-Length")
 		plain := *w
 		plain.swallow = false
-		w.guard.fail(&plain, w.request, plainFault(status))
+		w.guard.fail(&plain, w.request, plainFault(w.request.Method, w.Header().Get("Allow"), status))
 		w.began = true
 		return
 	}
@@ -85,11 +85,12 @@ func (w *writer) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// plainFault is the fault of an error of the router or the library, that knows its status alone.
-func plainFault(status int) error {
+// plainFault is the fault of an error of the router or the library, which writes a status and no cause.
+func plainFault(method, allow string, status int) error {
 	switch {
 	case status == http.StatusMethodNotAllowed:
-		return fault.NoSuchMethod.At("find", "this address").Because("it does not take that method")
+		return fault.NoSuchMethod.At("find", "this address").Because("it does not take the method " + fault.Quoted(method)).
+			Advise("it takes " + allow)
 	case status == http.StatusUnauthorized:
 		return errNoKey
 	case status < 500:

@@ -23,7 +23,7 @@ func (a *App) aliasesCmd() *cobra.Command {
 		Use:   "aliases",
 		Short: "Names that are one: which are mapped, and which may be",
 		Long: `Names that are one: which are mapped in what is served, and which may be. What is mapped is what the file of
-indexes.*.aliases says (docs/aliases.md).`,
+indexes.*.aliases says (docs/explain/methods.md).`,
 	}
 	command.AddCommand(a.aliasesShowCmd(), a.aliasesSuggestCmd())
 	return command
@@ -35,7 +35,7 @@ func (a *App) aliasesShowCmd() *cobra.Command {
 		Use:   "show [NAME]",
 		Short: "List the names that are mapped in what is served: all, or those of one name",
 		Long: `List the names that are mapped in what is served, with the one that stands for each. With NAME, those that are
-one with it. Names are shown by their keys: in lower case, without a leading "the" (docs/contract.md, Mentions).
+one with it. Names are shown by their keys: in lower case, without a leading "the" (docs/reference/formats.md, Mentions).
 Behind them come the pairs that a model decided when it was built, where indexes.*.enrich has aliases.`,
 		Example: "  unweaver aliases show docs\n  unweaver aliases show docs IBM --json",
 		Args:    requireArgs(0, 1, "at most a NAME"),
@@ -182,7 +182,7 @@ func suggestedFile(w io.Writer, list core.AliasList, before []byte) {
 		case strings.Contains(one.Name+one.Of, "|"):
 			fmt.Fprintf(w, "# %s, but a name has the sign that parts two names: %s\n", why, line)
 		case one.Verdict == "different", one.Verdict == "" && !one.Spelled:
-			// most that are near are not the same (docs/aliases.md)
+			// most that are near are not the same (docs/explain/methods.md)
 			fmt.Fprintf(w, "# %s: %s\n", why, line)
 		default:
 			fmt.Fprintf(w, "# %s\n%s\n", why, line)

@@ -24,7 +24,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault/redact"
 )
 
-// Exit codes (docs/contract.md, Configuration).
+// Exit codes (docs/reference/formats.md, Configuration).
 const (
 	ExitDone   = 0
 	ExitFailed = 1

@@ -14,7 +14,7 @@ import (
 const quietest = 10 * time.Second
 
 // stream writes what happens to a run as JSON lines: each event once, progress when it moves but at most once a second,
-// each problem once. docs/cli.md describes it.
+// each problem once. docs/reference/cli.md describes it.
 type stream struct {
 	to   *json.Encoder
 	seen map[string]bool

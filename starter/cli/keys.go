@@ -116,6 +116,9 @@ func showMade(w io.Writer, made access.Made) {
 	fmt.Fprintf(w, "%s\n\nkey %s: scope %s, indexes %s, expires %s\n", made.Text, made.Key.ID, made.Key.Scope,
 		made.Key.Index, formatMoment(made.Key.Expires))
 	fmt.Fprintln(w, "It cannot be shown again: put it where secrets are kept.")
+	if made.Warning != "" {
+		fmt.Fprintln(w, "Warning: "+made.Warning+".")
+	}
 }
 
 func formatMoment(t *time.Time) string {

@@ -13,9 +13,9 @@ import (
 	"github.com/unweaver/unweaver/starter/cli"
 )
 
-var update = flag.Bool("update", false, "write docs/cli.md again")
+var update = flag.Bool("update", false, "write docs/reference/cli.md again")
 
-const referencePath = "../../docs/cli.md"
+const referencePath = "../../docs/reference/cli.md"
 
 const preamble = `# Command line
 

@@ -30,7 +30,7 @@ UnWeaver, UnWeaverPPR, VectorRAG, ClosedBook and Oracle over the published files
 parity, five chunks and nothing filled up. RAPTOR, GraphRAG and HippoRAG2 are left out: this program has none.
 
 What it costs is printed first, and --yes goes on. Answers and judgements are kept in --out as they come: the same
-command goes on after a stop and pays for nothing twice. docs/reproduce.md has the steps.`,
+command goes on after a stop and pays for nothing twice. docs/guides/measure.md has the steps.`,
 		Args: requireArgs(2, 2, "table1 and the folder of the published files"),
 		RunE: func(command *cobra.Command, args []string) error {
 			if args[0] != "table1" {
@@ -128,7 +128,7 @@ func readPublished(dir string, sets []string) ([]*eval.Dataset, error) {
 
 func newMissingError(dir, name string) error {
 	return fault.Usage.At("read published sets", dir).Because("it has no file of " + name).
-		Advise("RAGBench: covidqa/train-*.parquet and so on; MuSiQue: musique_ans_v1.0_dev.jsonl (docs/reproduce.md)")
+		Advise("RAGBench: covidqa/train-*.parquet and so on; MuSiQue: musique_ans_v1.0_dev.jsonl (docs/guides/measure.md)")
 }
 
 // newReproduction checks everything that can be checked before something is paid for, and prints what answers cost.

@@ -38,7 +38,7 @@ func Published(dir, name string) (*Dataset, error) {
 		for _, file := range files {
 			if err := read(file, dataset); err != nil {
 				return nil, fault.Usage.At("read published set", file).Because(err).
-					Advise("it must be a file of the set as it was published (docs/reproduce.md)")
+					Advise("it must be a file of the set as it was published (docs/guides/measure.md)")
 			}
 		}
 		if len(dataset.Questions) == 0 {

@@ -145,7 +145,7 @@ func (r *Report) writePairs(text *strings.Builder) {
 	}
 }
 
-// choosers are the sets whose questions chose the setting of hybrid (docs/retrieval.md), as their folders are called.
+// choosers are the sets whose questions chose the setting of hybrid (docs/explain/retrieval.md), as their folders are called.
 var choosers = []string{"musique", "2wiki", "covid_qa"}
 
 // writeChosen says on which questions the setting was chosen.

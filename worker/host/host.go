@@ -59,7 +59,7 @@ type Config struct {
 	Limits document.Limits // of one document; zero: those of document.DefaultLimits
 
 	// A versioned worker belongs to a version of a deployment, and takes runs of that version only: see
-	// docs/decisions/0007-worker-versions.md. DeploymentName and BuildID are needed then.
+	// docs/decisions/README.md. DeploymentName and BuildID are needed then.
 	Versioned      bool
 	DeploymentName string
 	BuildID        string

@@ -296,7 +296,7 @@ func Arguments(database string, port int) []string {
 	return out
 }
 
-// pragmas have SQLite keep a log that is synced at every commit (docs/decisions/0008-power-loss.md).
+// pragmas have SQLite keep a log that is synced at every commit (docs/decisions/README.md).
 var pragmas = []string{"journal_mode=wal", "synchronous=2", "busy_timeout=10000"}
 
 // childEnv of the child: it needs no keys of models and stores.

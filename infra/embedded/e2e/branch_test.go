@@ -42,7 +42,7 @@ func command(t *testing.T, out any, args ...string) {
 	}
 }
 
-// A branch with another embedder is built and compared with its base by the commands that docs/operations/nights.md
+// A branch with another embedder is built and compared with its base by the commands that docs/guides/nights.md
 // names, then served by the base, and taken back: each answer is of the generation that was said to be served.
 // Promises: 42.
 func TestABranchIsComparedWithItsBaseThenPromotedAndTakenBack(t *testing.T) {

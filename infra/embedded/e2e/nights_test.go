@@ -165,7 +165,7 @@ func (n *fiveNights) diff(st control.Status, documents int64, want core.Diff) {
 	}
 }
 
-// play has the nights of docs/operations/nights.md, and gives the last one.
+// play has the nights of docs/guides/nights.md, and gives the last one.
 func (n *fiveNights) play() control.Status {
 	t := n.t
 	index := n.spec.Index
@@ -362,7 +362,7 @@ func TestFiveNightsOnRealServersWithAWorkerKilledInEach(t *testing.T) {
 	assert.True(t, server.Stats().Duplicates != 0, "nothing was in flight when workers were killed")
 }
 
-// What docs/operations/nights.md has a reader begin with goes through, and leaves nothing behind.
+// What docs/guides/nights.md has a reader begin with goes through, and leaves nothing behind.
 func TestTheScriptOfFiveNights(t *testing.T) {
 	longtest.Nightly(t)
 	t.Parallel() // it has a stack or servers of its own

@@ -36,7 +36,7 @@ const (
 const muchJoined = 0.15
 
 // Confidence is the chance that the extracts hold the answer, by that of the passages. Its coefficients were fitted on
-// questions with short answers (docs/retrieval.md, Answers).
+// questions with short answers (docs/explain/retrieval.md, Answers).
 func (e Evidence) Confidence(passages float64) float64 {
 	passages = min(max(passages, 0.02), 0.98)
 	z := -3.4 + 2.692*e.held + 1.848*e.near - 0.655*e.unfit - 0.281*e.place + 0.677*e.score +

@@ -31,7 +31,7 @@ type Extract struct {
 }
 
 // weights of what counts for a window, as tuned on half of the questions of MuSiQue, 2Wiki and CovidQA that have short
-// answers (docs/retrieval.md, Answers).
+// answers (docs/explain/retrieval.md, Answers).
 type weights struct {
 	gate            float64 // least share of the question in a passage
 	floor           float64 // least score

@@ -11,7 +11,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// FrameBytes is the size of a frame before compression (docs/contract.md, Artifacts).
+// FrameBytes is the size of a frame before compression (docs/reference/formats.md, Artifacts).
 const FrameBytes = 64 << 10
 
 // MaxFrame is the largest frame before compression that is read: one row, where the row is larger than FrameBytes.

@@ -289,6 +289,8 @@ func newBench(t *testing.T) *bench {
 	root := t.TempDir()
 	artifacts, err := dir.Open(filepath.Join(root, "artifacts"))
 	require.NoError(t, err)
+	_, err = artifact.OpenStoreID(t.Context(), artifacts)
+	require.NoError(t, err)
 	vectors, err := files.Open(filepath.Join(root, "vectors"))
 	require.NoError(t, err)
 	store, kept := &faulty{Store: memory.New()}, &deaf{Store: recordsmemory.New()}

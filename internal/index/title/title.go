@@ -1,5 +1,5 @@
 // Package title returns, in a record of fixed width, which classes the title of a document names. So a walk knows
-// whether a class is the subject of a chunk without reading the document (docs/contract.md, Artifacts).
+// whether a class is the subject of a chunk without reading the document (docs/reference/formats.md, Artifacts).
 package title
 
 import (

@@ -10,7 +10,7 @@ import (
 	"github.com/unweaver/unweaver/internal/text/names"
 )
 
-// File is what people say of names, by the keys of docs/contract.md, Mentions. Its lines are
+// File is what people say of names, by the keys of docs/reference/formats.md, Mentions. Its lines are
 //
 //	pin A | B      A is always B
 //	forbid A | B   A and B are never one

@@ -21,7 +21,7 @@ type Document struct {
 }
 
 // Codebook gives numbers to entities, relations and edges, in the order in which documents in byte order of their keys
-// have them first. Symbols whose names are equivalent (docs/contract.md, Mentions) are one, shown as the first was.
+// have them first. Symbols whose names are equivalent (docs/reference/formats.md, Mentions) are one, shown as the first was.
 type Codebook struct {
 	Entities, Relations []string
 	Edges               []Edge

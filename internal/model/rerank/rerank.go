@@ -1,5 +1,5 @@
 // Package rerank is the port to rerankers: models that read a question beside a text and say how well the one answers
-// the other (docs/contract.md, Model servers). The adapter for servers is in package openai; what is done with scores,
+// the other (docs/reference/formats.md, Model servers). The adapter for servers is in package openai; what is done with scores,
 // and with a reranker that gives none, is the caller's.
 package rerank
 

@@ -1,5 +1,5 @@
 // Package sampling decides which chunks are worth a model's call where an index pays for a share of them
-// (docs/decisions/0013-spend.md). The decision is a function of a chunk's text and the share alone: it is the same on
+// (docs/decisions/README.md). The decision is a function of a chunk's text and the share alone: it is the same on
 // every night and in a build from nothing, whatever else is in the corpus, and a larger share takes all that a smaller
 // one took.
 package sampling

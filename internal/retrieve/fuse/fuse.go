@@ -1,5 +1,5 @@
 // Package fuse makes the start of the hybrid walk from search results. After the walk it makes the final ranking from
-// the mass of the walk (docs/retrieval.md).
+// the mass of the walk (docs/explain/retrieval.md).
 package fuse
 
 import (
@@ -49,7 +49,7 @@ var Default = Params{
 	ClassFloor: 0.1,
 }
 
-// Kinds of indexes, each of which has a setting (docs/retrieval.md, Setting by index).
+// Kinds of indexes, each of which has a setting (docs/explain/retrieval.md, Setting by index).
 const (
 	Linked = "linked" // documents name the titles of others, as articles of an encyclopaedia do
 	Short  = "short"  // they do not

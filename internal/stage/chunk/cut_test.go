@@ -114,7 +114,7 @@ func TestStableChunksLieBetweenTheirBounds(t *testing.T) {
 	}
 }
 
-// Property: an edit changes few chunks, 1.5 on average (docs/contract.md, Chunking).
+// Property: an edit changes few chunks, 1.5 on average (docs/reference/formats.md, Chunking).
 func TestAnEditChangesFewChunks(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
 	const edits = 40

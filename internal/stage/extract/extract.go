@@ -461,7 +461,7 @@ func (r reading) toStored() []entity {
 	return out
 }
 
-// addFallback makes the chunk reachable though nothing was extracted from it (docs/contract.md, Invariants): a mention
+// addFallback makes the chunk reachable though nothing was extracted from it (docs/reference/formats.md, Invariants): a mention
 // named by the title and the first 8 digits of the chunk id. Under parity such a chunk has no mention.
 func (x *item) addFallback(reason string, parity bool) {
 	if x.out.Fallback = reason; parity {

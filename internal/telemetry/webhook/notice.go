@@ -100,7 +100,7 @@ func (h Hook) Wants(status, reason string) (event string, wanted bool) {
 	return event, h.URL != "" && event != "" && slices.Contains(h.On, event)
 }
 
-// Body is what is sent (docs/contract.md, Webhooks). It holds names, codes and counts, never text or keys of documents.
+// Body is what is sent (docs/reference/formats.md, Webhooks). It holds names, codes and counts, never text or keys of documents.
 type Body struct {
 	ID         string    `json:"id"` // the same in every attempt
 	Event      string    `json:"event"`

@@ -66,8 +66,11 @@ func NewStores(t testing.TB) Stores {
 	cache, err := localfile.New(t.TempDir(), 0)
 	check(t, err)
 	t.Cleanup(func() { check(t, vecs.Close()) })
+	blobs := blobmemory.New()
+	_, err = artifact.OpenStoreID(t.Context(), blobs)
+	check(t, err)
 	return Stores{
-		Blobs: blobmemory.New(), Records: NewRecords(), Readers: NewReaders(), Vectors: &Vectors{Store: vecs}, Cache: cache,
+		Blobs: blobs, Records: NewRecords(), Readers: NewReaders(), Vectors: &Vectors{Store: vecs}, Cache: cache,
 	}
 }
 

@@ -1,4 +1,4 @@
-// Package classtext makes the text of a class from its name and descriptions (docs/contract.md, Class text and titles),
+// Package classtext makes the text of a class from its name and descriptions (docs/reference/formats.md, Class text and titles),
 // for the stages that shorten, embed and load it.
 package classtext
 

@@ -1,4 +1,4 @@
-// Package names decides when two entity names are equivalent (docs/contract.md, Mentions) and finds a name in a text.
+// Package names decides when two entity names are equivalent (docs/reference/formats.md, Mentions) and finds a name in a text.
 //
 // The canonical key of a name is: NFKC, typographic quotes and dashes to ASCII, case folded, white space collapsed,
 // enclosing quotes and brackets and trailing punctuation stripped, a leading "the" dropped. A name of which nothing is

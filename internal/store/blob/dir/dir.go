@@ -32,6 +32,7 @@ const maxDepth = 100
 // Store implements blob.Store.
 type Store struct {
 	root    string
+	mark    string         // a folder that exists as long as the store does
 	locks   [64]sync.Mutex // by key, for conditional writes
 	seq     atomic.Int64
 	made    sync.Map // directories known to exist durably
@@ -62,7 +63,31 @@ func Open(root string) (*Store, error) {
 	for _, e := range old {
 		_ = os.Remove(filepath.Join(root, tmpDir, e.Name()))
 	}
-	return &Store{root: root}, nil
+	return &Store{root: root, mark: filepath.Join(root, tmpDir)}, nil
+}
+
+// checkRoot returns an error where the store itself is missing: moved away, or not mounted. Else an object of such a
+// store would pass for one that was never written, and its listing for an empty one.
+func (s *Store) checkRoot() error {
+	_, err := os.Stat(s.mark)
+	switch {
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil
+	case s.mark == s.root:
+		return fault.CorpusMissing.At("read corpus", s.root).Because(causeOf(err)).Advise("put the folder back")
+	}
+	return fault.StoreDown.At("open store", s.root).Because("its folder is gone, or is another one").
+		Advise("mount it or move it back; an empty store begins with a restart")
+}
+
+// wrapMissing is wrapError for what reads an object: where the store itself is missing, that is the error.
+func (s *Store) wrapMissing(op, object string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		if missing := s.checkRoot(); missing != nil {
+			return missing
+		}
+	}
+	return wrapError(op, object, err)
 }
 
 // OpenCorpus opens an existing folder for reading; nothing is written to it. The folder may be a link; links in it are
@@ -91,7 +116,7 @@ func OpenCorpus(root string, barred ...string) (*Store, error) {
 	if err := kept.checkOutside(root); err != nil {
 		return nil, err
 	}
-	return &Store{root: root, links: noLink, barred: kept}, nil
+	return &Store{root: root, mark: root, links: noLink, barred: kept}, nil
 }
 
 func (s *Store) pathOf(key string) string { return filepath.Join(s.root, filepath.FromSlash(key)) }
@@ -155,7 +180,7 @@ func (s *Store) Put(ctx context.Context, key string, body io.Reader, size int64,
 	tmp := s.temporaryPath()
 	defer func() { _ = os.Remove(tmp) }() // it is gone already where it was renamed
 	if err := writeSynced(tmp, body, size); err != nil {
-		return blob.Info{}, wrapError("write", p, err)
+		return blob.Info{}, s.wrapMissing("write", p, err)
 	}
 	switch {
 	case cond.Absent:
@@ -274,7 +299,7 @@ func (s *Store) Get(_ context.Context, key string, r blob.Range) (io.ReadCloser,
 	}
 	file, err := s.openObject(key)
 	if err != nil {
-		return nil, blob.Info{}, wrapError("read", p, err)
+		return nil, blob.Info{}, s.wrapMissing("read", p, err)
 	}
 	st, err := file.Stat()
 	if err == nil && !st.Mode().IsRegular() {
@@ -313,7 +338,7 @@ func (s *Store) Stat(_ context.Context, key string) (blob.Info, error) {
 		err = fs.ErrNotExist
 	}
 	if err != nil {
-		return blob.Info{}, wrapError("stat", s.pathOf(key), err)
+		return blob.Info{}, s.wrapMissing("stat", s.pathOf(key), err)
 	}
 	return infoOf(key, st), nil
 }
@@ -326,7 +351,9 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 	if err := errors.Join(blob.CheckKey(key), blob.Permitted(ctx)); err != nil {
 		return err
 	}
-	if err := os.Remove(s.pathOf(key)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(s.pathOf(key)); errors.Is(err, fs.ErrNotExist) {
+		return s.checkRoot()
+	} else if err != nil {
 		return wrapError("delete", s.pathOf(key), err)
 	}
 	return nil

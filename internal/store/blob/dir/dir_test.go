@@ -70,6 +70,43 @@ func TestAFolderThatWasRemovedIsMadeAgain(t *testing.T) {
 	}
 }
 
+// A store that was moved away, and its mount point without the mount, hold no objects and are not empty either.
+func TestAStoreWhoseFolderIsGoneIsUnavailable(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "store")
+	store, err := dir.Open(root)
+	require.NoError(t, err)
+	_, err = blob.Write(t.Context(), store, "a/b", []byte("x"), blob.Cond{})
+	require.NoError(t, err)
+	for _, empty := range []bool{false, true} {
+		require.NoError(t, os.Rename(root, root+".away"))
+		if empty {
+			require.NoError(t, os.Mkdir(root, 0o700))
+		}
+		for name, use := range map[string]func() error{
+			"read":    func() error { _, _, err := blob.Read(t.Context(), store, "a/b"); return err },
+			"stat":    func() error { _, err := store.Stat(t.Context(), "a/b"); return err },
+			"folders": func() error { _, err := store.Folders(t.Context()); return err },
+			"delete":  func() error { return store.Delete(t.Context(), "a/b") },
+			"write":   func() error { _, err := blob.Write(t.Context(), store, "c/d", nil, blob.Cond{}); return err },
+			"replace": func() error { _, err := blob.Write(t.Context(), store, "a/b", nil, blob.Cond{Match: "x"}); return err },
+		} {
+			err := use()
+			assert.True(t, fault.Is(err, fault.StoreDown), "%s, empty %t: %v", name, empty, err)
+		}
+		if empty {
+			require.NoError(t, os.RemoveAll(root))
+		}
+		require.NoError(t, os.Rename(root+".away", root))
+	}
+	raw, _, err := blob.Read(t.Context(), store, "a/b")
+	assert.True(t, err == nil && string(raw) == "x", "%q, %v", raw, err)
+	corpus, err := dir.OpenCorpus(root)
+	require.NoError(t, err)
+	require.NoError(t, os.RemoveAll(root))
+	_, err = corpus.Folders(t.Context())
+	assert.True(t, fault.Is(err, fault.CorpusMissing), "a corpus that is gone passes for an empty one: %v", err)
+}
+
 // A key that cannot be removed must not keep the others, and must be named.
 func TestDeletingManyGoesOnPastAFailureAndNamesIt(t *testing.T) {
 	root := t.TempDir()

@@ -61,8 +61,8 @@ func (s *Store) makeFolder(folder string) error {
 			return nil
 		}
 	}
-	if folder == s.root || folder == filepath.Dir(folder) {
-		return durable.MkdirAll(folder, durable.PrivateFolder)
+	if folder == s.root {
+		return s.checkRoot()
 	}
 	above := filepath.Dir(folder)
 	if err := s.makeFolder(above); err != nil {

@@ -27,7 +27,7 @@ const (
 // Following gives the same corpus with links followed, also those that leave its folder. A link that leads to a folder
 // on its own path, or to one that another link led to, is named and not followed.
 func (s *Store) Following() blob.Store {
-	return &Store{root: s.root, links: knownLinks, barred: s.barred}
+	return &Store{root: s.root, mark: s.mark, links: knownLinks, barred: s.barred}
 }
 
 // folderID distinguishes one folder from others, whatever it is called.
@@ -156,8 +156,9 @@ func (w *walker) listFolder(ctx context.Context, base string) bool {
 		)
 	}
 	entries, err := os.ReadDir(w.pathOf(base))
-	if errors.Is(err, fs.ErrNotExist) {
-		return true
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0 {
+		err = w.checkRoot()
+		return err == nil || w.yield(blob.Info{}, err)
 	}
 	if err != nil {
 		return w.yield(blob.Info{}, wrapError("list", w.pathOf(base), err))
