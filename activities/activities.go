@@ -27,8 +27,8 @@ import (
 type Engine interface {
 	// Identity names the engine.
 	Identity(ctx context.Context) (core.Engine, error)
-	// Standing says what it knows about a run.
-	Standing(ctx context.Context, holder run.Holder) (run.Standing, error)
+	// DescribeRun says what it knows about a run.
+	DescribeRun(ctx context.Context, holder run.Holder) (run.Standing, error)
 	// Cancel asks for the end of a run, and does not wait for it. One that is over is no error.
 	Cancel(ctx context.Context, holder run.Holder) error
 }
@@ -47,7 +47,7 @@ type Activities struct {
 
 // newJob is the build as the packages below see it.
 func newJob(b workflows.Build) run.Job {
-	shape := b.Shape.Filled()
+	shape := b.Shape.WithDefaults()
 	return run.Job{
 		Index: b.Index, Generation: b.Generation, Spec: b.Spec, Fence: b.Fence, Attempt: b.Attempt,
 		Backfill:      b.Backfill,
@@ -63,7 +63,7 @@ func (a *Activities) withRun(
 	if err := checkBuild(b, stage, true); err != nil {
 		return a.refuseInput(err)
 	}
-	work := upkeep.Bare(a.Ports, newHeldJob(ctx, b), stage, "")
+	work := upkeep.OpenBare(a.Ports, newHeldJob(ctx, b), stage, "")
 	return a.superviseCall(ctx, work, b, func(ctx context.Context, c *call) error {
 		if err := work.Configure(ctx); err != nil {
 			c.records = true
@@ -93,18 +93,18 @@ func (a *Activities) superviseCall(
 func (a *Activities) runCall(
 	ctx context.Context, work *upkeep.Run, b workflows.Build, do func(context.Context, *call) error,
 ) (err error) {
-	defer parallel.Caught(&err)
+	defer parallel.CatchPanic(&err)
 	defer work.Close()
 	c := &call{Activities: a, run: work, b: b}
 	working, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	working, c.shown = work.Telling(working, c.problemKey(ctx))
+	working, c.shown = work.WithTrouble(working, c.problemKey(ctx))
 	defer runBeside(func(stop <-chan struct{}) { c.sendHeartbeats(ctx, stop, cancel) })()
 	return c.mapError(ctx, callSafely(working, c, do))
 }
 
 func callSafely(ctx context.Context, c *call, do func(context.Context, *call) error) (err error) {
-	defer parallel.Caught(&err)
+	defer parallel.CatchPanic(&err)
 	return do(ctx, c)
 }
 

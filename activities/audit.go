@@ -17,7 +17,7 @@ func (a *Activities) OpenAudit(ctx context.Context, in workflows.Audited) (workf
 	if in.Part == 0 && in.Of == 0 {
 		sample = core.Everything
 	}
-	if !sample.Valid() {
+	if !sample.IsValid() {
 		return out, a.refuseInput(newFault("audit "+in.Index, sample.String(), "it is no part of a whole"))
 	}
 	err := a.openBare(ctx, in.Build, func(ctx context.Context, work *upkeep.Run) error {
@@ -55,7 +55,7 @@ func (a *Activities) EndAudit(ctx context.Context, end workflows.End) (workflows
 	}
 	record := func(ctx context.Context, work *upkeep.Run) error {
 		if end.Status == core.StatusWaiting {
-			if err := work.Waits(ctx, holderOf(ctx), toEnding(end)); err != nil {
+			if err := work.NoteWait(ctx, holderOf(ctx), toEnding(end)); err != nil {
 				return err
 			}
 			a.reportEnd(ctx, work, end)
@@ -73,8 +73,8 @@ func (a *Activities) EndAudit(ctx context.Context, end workflows.End) (workflows
 
 // countDrift counts what an audit that ended found, by kind.
 func (a *Activities) countDrift(ctx context.Context, work *upkeep.Run, end workflows.End) {
-	state, err := run.State(ctx, a.Ports.Coordination, work.Name())
-	if err != nil || state == nil || state.Report.Audit == nil || !core.Terminal(end.Status) {
+	state, err := run.ReadState(ctx, a.Ports.Coordination, work.Name())
+	if err != nil || state == nil || state.Report.Audit == nil || !core.IsTerminal(end.Status) {
 		return
 	}
 	a.Telemetry.Count(telemetry.Audits, 1, end.Index, end.Status)

@@ -26,7 +26,7 @@ func (a *Activities) openPayments(
 	if err != nil {
 		return a.refuseInput(err)
 	}
-	work := upkeep.Bare(a.Ports, newJob(b), stageBackfill, upkeep.BackfillFolder)
+	work := upkeep.OpenBare(a.Ports, newJob(b), stageBackfill, upkeep.BackfillFolder)
 	return a.superviseCall(ctx, work, b, func(ctx context.Context, c *call) error {
 		c.records = !unit
 		if err := work.Configure(ctx); err != nil {
@@ -69,7 +69,7 @@ func (a *Activities) AimBackfill(ctx context.Context, b workflows.Build) (workfl
 	var out workflows.Aimed
 	err := a.openPayments(ctx, b, func(ctx context.Context, work *upkeep.Run) error {
 		aim, err := work.AimBackfill(ctx, func(ctx context.Context) (string, error) {
-			name, err := run.Building(ctx, work.Index, a.Engine.Standing)
+			name, err := run.FindBuilder(ctx, work.Index, a.Engine.DescribeRun)
 			if err != nil || name != "" {
 				return name, err
 			}
@@ -85,14 +85,14 @@ func (a *Activities) AimBackfill(ctx context.Context, b workflows.Build) (workfl
 // does not go first, and one that is paused needs nothing.
 func (a *Activities) newBuildFinder(work *upkeep.Run) upkeep.Going {
 	return func(ctx context.Context) (string, error) {
-		name, err := run.Building(ctx, work.Index, a.Engine.Standing)
+		name, err := run.FindBuilder(ctx, work.Index, a.Engine.DescribeRun)
 		if err == nil && (name == "" || workflows.ForBackfill(name)) {
 			name, err = a.findNewestBuild(ctx, work)
 		}
 		if err != nil || name == "" {
 			return "", err
 		}
-		state, err := run.State(ctx, work.Coordination, name)
+		state, err := run.ReadState(ctx, work.Coordination, name)
 		if err == nil && state != nil && state.Report.Status == core.StatusPaused {
 			return "", nil
 		}
@@ -102,12 +102,12 @@ func (a *Activities) newBuildFinder(work *upkeep.Run) upkeep.Going {
 
 // findNewestBuild names the build of the index that was begun last, where it goes on: it may not have the lease yet.
 func (a *Activities) findNewestBuild(ctx context.Context, work *upkeep.Run) (string, error) {
-	raw, err := work.Coordination.State(ctx, runlog.LatestBuild(work.Index.Name))
+	raw, err := work.Coordination.ReadState(ctx, runlog.LatestBuild(work.Index.Name))
 	index, generation, _ := strings.Cut(string(raw), "/")
 	if err != nil || index != work.Index.Name || !core.ValidSlug(generation) {
 		return "", err
 	}
-	standing, err := a.Engine.Standing(ctx, run.Holder{Workflow: workflows.BuildID(index, generation)})
+	standing, err := a.Engine.DescribeRun(ctx, run.Holder{Workflow: workflows.BuildID(index, generation)})
 	if err != nil || standing != run.StandingOpen {
 		return "", err
 	}
@@ -153,7 +153,7 @@ func (a *Activities) takeLease(ctx context.Context, work *upkeep.Run, taker run.
 		if err := a.preemptBackfill(ctx, work); err != nil {
 			return 0, err
 		}
-		fence, err := run.TakeLease(ctx, work.Index, taker, a.Engine.Standing)
+		fence, err := run.TakeLease(ctx, work.Index, taker, a.Engine.DescribeRun)
 		// The next build of a backfill may have been faster, once: it looks who builds the index before it begins.
 		if !fault.Is(err, fault.LeaseHeld) || a.findBackfill(ctx, work) == nil || time.Since(begun) > preemptPatience {
 			return fence, err
@@ -170,7 +170,7 @@ func (a *Activities) findBackfill(ctx context.Context, work *upkeep.Run) *run.Ho
 		return nil
 	}
 	holder := run.Holder{Workflow: lease.Workflow, Run: lease.Run, Engine: lease.Engine}
-	if standing, err := a.Engine.Standing(ctx, holder); err != nil || standing != run.StandingOpen {
+	if standing, err := a.Engine.DescribeRun(ctx, holder); err != nil || standing != run.StandingOpen {
 		return nil
 	}
 	return &holder
@@ -186,7 +186,7 @@ func (a *Activities) preemptBackfill(ctx context.Context, work *upkeep.Run) erro
 	_, name, _ := strings.Cut(before.Workflow, "/")
 	reported := false
 	for begun := time.Now(); time.Since(begun) < preemptPatience; {
-		standing, err := a.Engine.Standing(ctx, *before)
+		standing, err := a.Engine.DescribeRun(ctx, *before)
 		if err != nil || standing != run.StandingOpen {
 			return err
 		}

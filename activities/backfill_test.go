@@ -24,7 +24,7 @@ type yielding struct {
 	cancelled []string
 }
 
-func (y *yielding) Standing(_ context.Context, holder run.Holder) (run.Standing, error) {
+func (y *yielding) DescribeRun(_ context.Context, holder run.Holder) (run.Standing, error) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	if holder.Workflow == y.open {

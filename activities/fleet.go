@@ -30,8 +30,8 @@ func (a *Activities) MeasureFleet(ctx context.Context, b workflows.Build) (workf
 }
 
 func (a *Activities) measureCapacity(ctx context.Context, b workflows.Build) (capacity workflows.Capacity, err error) {
-	defer parallel.Caught(&err)
-	work := a.Ports.Bare(newHeldJob(ctx, b), "fleet", "")
+	defer parallel.CatchPanic(&err)
+	work := a.Ports.OpenBare(newHeldJob(ctx, b), "fleet", "")
 	defer work.Close()
 	if b.Spec != "" {
 		if err := work.Configure(ctx); err != nil {
@@ -47,7 +47,7 @@ func (a *Activities) measureCapacity(ctx context.Context, b workflows.Build) (ca
 	if err != nil {
 		return workflows.Capacity{}, err
 	}
-	concurrency := limits.Concurrency(control.Limits.Of(work.Settings.Limits).Concurrency)
+	concurrency := limits.Concurrency(control.Limits.ApplyTo(work.Settings.Limits).Concurrency)
 	if work.Settings.Chat.Provider == "openai" {
 		capacity.Chat = concurrency
 	}

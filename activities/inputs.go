@@ -84,7 +84,7 @@ func checkRef(b workflows.Build, ref string) error {
 }
 
 func newFault(op, object, why string) error {
-	return fault.InvalidParam.At(op, fault.Quoted(object)).Because(why)
+	return fault.InvalidParam.At(op, fault.QuoteName(object)).Because(why)
 }
 
 // refuseInput ends an activity whose input is none, before anything is opened for it: the code for the engine, the text

@@ -35,7 +35,7 @@ func (closed) Identity(context.Context) (core.Engine, error) {
 	return core.Engine{Cluster: "c", Address: "here:7233", Namespace: "default"}, nil
 }
 
-func (closed) Standing(context.Context, run.Holder) (run.Standing, error) {
+func (closed) DescribeRun(context.Context, run.Holder) (run.Standing, error) {
 	return run.StandingClosed, nil
 }
 

@@ -20,7 +20,7 @@ func (a *Activities) OpenNight(ctx context.Context, in workflows.Night) (workflo
 		}
 		out.Spec = digest.String()
 		if in.Skip {
-			if out.By, err = run.Building(ctx, work.Index, a.Engine.Standing); err != nil {
+			if out.By, err = run.FindBuilder(ctx, work.Index, a.Engine.DescribeRun); err != nil {
 				return err
 			}
 			if out.By != "" && !workflows.ForBackfill(out.By) {

@@ -24,14 +24,14 @@ func (a *Activities) checkNotice(end workflows.End) workflows.Ended {
 	if a.Notify == nil {
 		return workflows.Ended{}
 	}
-	_, wanted := a.Notify(end.Index).Wants(end.Status, end.Reason)
+	_, wanted := a.Notify(end.Index).WantsEvent(end.Status, end.Reason)
 	return workflows.Ended{Notify: wanted}
 }
 
 // reportEnd writes one line of what a run came to, once that is recorded, and counts it.
 func (a *Activities) reportEnd(ctx context.Context, work *upkeep.Run, end workflows.End) {
 	var report core.Report
-	state, err := run.State(ctx, a.Ports.Coordination, work.Name())
+	state, err := run.ReadState(ctx, a.Ports.Coordination, work.Name())
 	if err == nil && state != nil {
 		report = state.Report
 	}
@@ -60,7 +60,7 @@ func (a *Activities) reportEnd(ctx context.Context, work *upkeep.Run, end workfl
 	}
 	a.Log.Log(ctx, level, message, fields...)
 	a.Telemetry.Count(telemetry.RunsEnded, 1, end.Index, end.Status)
-	if !core.Terminal(end.Status) {
+	if !core.IsTerminal(end.Status) {
 		return
 	}
 	a.Telemetry.Time(telemetry.RunSeconds, time.Duration(report.Seconds*float64(time.Second)), end.Index)
@@ -68,7 +68,7 @@ func (a *Activities) reportEnd(ctx context.Context, work *upkeep.Run, end workfl
 	if !built || end.Status != core.StatusCompleted && end.Status != core.StatusErrors {
 		return
 	}
-	if err := work.Succeeded(ctx, time.Now()); err != nil {
+	if err := work.NoteSuccess(ctx, time.Now()); err != nil {
 		a.Log.Warn("last success not noted", "run_id", work.Name(), "code", string(fault.CodeOf(err)))
 	}
 }
@@ -85,12 +85,12 @@ func (a *Activities) SendNotice(ctx context.Context, in workflows.Notice) (_ wor
 			err = a.notSent(ctx, in, err)
 		}
 	}()
-	defer parallel.Caught(&err)
+	defer parallel.CatchPanic(&err)
 	if a.Notify == nil {
 		return workflows.Receipt{}, nil
 	}
 	hook := a.Notify(in.Index)
-	event, wanted := hook.Wants(in.Status, in.Reason)
+	event, wanted := hook.WantsEvent(in.Status, in.Reason)
 	if !wanted { // the configuration changed since
 		return workflows.Receipt{}, nil
 	}
@@ -100,7 +100,8 @@ func (a *Activities) SendNotice(ctx context.Context, in workflows.Notice) (_ wor
 		Status: in.Status, Reason: in.Reason,
 	}
 	// What cannot be read now is left out: that the run ended matters more.
-	if state, err := run.State(ctx, a.Ports.Coordination, work); err == nil && state != nil && state.RunID == in.RunID {
+	if state, err := run.ReadState(ctx, a.Ports.Coordination, work); err == nil && state != nil &&
+		state.RunID == in.RunID {
 		body.Fill(state.Report)
 	}
 	body.Advise(hook)

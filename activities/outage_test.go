@@ -115,7 +115,7 @@ func newPlant(t *testing.T) *plant {
 func (p *plant) state(t *testing.T) core.RunState {
 	t.Helper()
 	var state core.RunState
-	raw, err := p.Ports.Coordination.State(t.Context(), "docs/g1")
+	raw, err := p.Ports.Coordination.ReadState(t.Context(), "docs/g1")
 	if err == nil && raw != nil {
 		err = json.Unmarshal(raw, &state)
 	}

@@ -35,7 +35,7 @@ func (a *Activities) RepairPart(ctx context.Context, u workflows.Unit) (workflow
 // SealRepair records that the stores hold everything again.
 func (a *Activities) SealRepair(ctx context.Context, b workflows.Build) (workflows.Receipt, error) {
 	err := a.runUnit(ctx, b, core.StageRepair, func(ctx context.Context, run *upkeep.Run) error {
-		return run.Restored(ctx)
+		return run.FinishRestore(ctx)
 	})
 	return workflows.Receipt{}, err
 }

@@ -22,7 +22,7 @@ func (a *Activities) openBare(
 	if strings.HasPrefix(b.Generation, workflows.AuditGeneration) {
 		stage, folder = core.StageAudit, upkeep.AuditFolder
 	}
-	run := upkeep.Bare(a.Ports, newJob(b), stage, folder)
+	run := upkeep.OpenBare(a.Ports, newJob(b), stage, folder)
 	return a.superviseCall(ctx, run, b, func(ctx context.Context, c *call) error {
 		if unit {
 			return c.workUnit(ctx, do)
@@ -70,14 +70,14 @@ func (a *Activities) EndRestore(ctx context.Context, end workflows.End) (workflo
 	}
 	record := func(ctx context.Context, run *upkeep.Run) error {
 		if end.Status == core.StatusWaiting {
-			if err := run.Waits(ctx, holderOf(ctx), toEnding(end)); err != nil {
+			if err := run.NoteWait(ctx, holderOf(ctx), toEnding(end)); err != nil {
 				return err
 			}
 			a.reportEnd(ctx, run, end)
 			return nil
 		}
 		if end.Status == core.StatusCompleted {
-			if err := run.Restored(ctx); err != nil {
+			if err := run.FinishRestore(ctx); err != nil {
 				return err
 			}
 		}

@@ -13,7 +13,7 @@ func (a *Activities) ChunkDocuments(ctx context.Context, u workflows.Unit) (work
 	return a.runCounted(ctx, u, func(ctx context.Context, work *upkeep.Run) (int64, error) {
 		result, err := work.Chunk(ctx, u.N)
 		if err == nil && u.N == 0 {
-			err = work.Preflight(ctx, u.N)
+			err = work.RunPreflight(ctx, u.N)
 		}
 		return result.Counts.Documents, err
 	})
@@ -23,14 +23,14 @@ func (a *Activities) ChunkDocuments(ctx context.Context, u workflows.Unit) (work
 func (a *Activities) SealChunks(ctx context.Context, b workflows.Build) (workflows.Chunked, error) {
 	var out workflows.Chunked
 	err := a.runUnit(ctx, b, "chunk", func(ctx context.Context, work *upkeep.Run) error {
-		status, unchanged, err := work.Alike(ctx)
+		status, unchanged, err := work.CompareParent(ctx)
 		if err != nil || unchanged {
 			out.Unchanged, out.Status = unchanged, status
 			return err
 		}
 		shards, frozen, err := work.SealChunks(ctx)
 		out = workflows.Chunked{
-			Shards: shards.Chunks, Chunks: shards.Made(), Import: frozen.Import != run.Importing{}, Spec: frozen.Spec,
+			Shards: shards.Chunks, Chunks: shards.CountMade(), Import: frozen.Import != run.Importing{}, Spec: frozen.Spec,
 		}
 		if err == nil && out.Chunks > 0 {
 			out.Batch, err = work.InBatches(ctx)

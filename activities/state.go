@@ -31,7 +31,7 @@ func (a *Activities) EndBuild(ctx context.Context, end workflows.End) (workflows
 	return a.recordEnd(end, func() error {
 		return a.runShort(ctx, end.Build, "end", func(ctx context.Context, work *upkeep.Run) error {
 			if end.Status == core.StatusWaiting {
-				if err := work.Waits(ctx, holderOf(ctx), toEnding(end)); err != nil {
+				if err := work.NoteWait(ctx, holderOf(ctx), toEnding(end)); err != nil {
 					return err
 				}
 			} else if err := work.End(ctx, leaseHolderOf(ctx, work), toEnding(end)); err != nil {
@@ -73,7 +73,7 @@ func (a *Activities) SteerRun(ctx context.Context, steer workflows.Steer) (stopp
 		}
 		switch steer.Command {
 		case run.CommandConcurrency, run.CommandBudget, run.CommandRates:
-			return work.Limit(ctx, budget, (*core.LiveLimits)(steer.NewLimits))
+			return work.LimitRun(ctx, budget, (*core.LiveLimits)(steer.NewLimits))
 		}
 		stopped.InFlight, err = work.Steer(ctx, steer.Command, budget)
 		return err
@@ -88,6 +88,6 @@ func (a *Activities) SteerRun(ctx context.Context, steer workflows.Steer) (stopp
 
 // overlayBudget lays what a person gave at a resume over the budget before it.
 func overlayBudget(budget *workflows.Budget, older core.Budget) core.Budget {
-	all := budget.Over(workflows.Budget{Calls: older.Calls, Tokens: older.Tokens, Money: older.Money})
+	all := budget.LayOver(workflows.Budget{Calls: older.Calls, Tokens: older.Tokens, Money: older.Money})
 	return core.Budget{Calls: all.Calls, Tokens: all.Tokens, Money: all.Money}
 }

@@ -21,7 +21,7 @@ var stall = 12 * time.Minute
 func (c *call) workUnit(ctx context.Context, do func(context.Context, *upkeep.Run) error) error {
 	watched, end := c.run.Watch(ctx)
 	defer end()
-	if err := c.run.Look(watched); err != nil {
+	if err := c.run.CheckControl(watched); err != nil {
 		return err
 	}
 	watched, cancel := context.WithCancelCause(watched)
@@ -99,6 +99,6 @@ func callEvery(interval time.Duration, stop <-chan struct{}, do func() (more boo
 
 // runGuarded makes an error of a panic, without what the panic says: that may hold a document's text.
 func runGuarded(ctx context.Context, run *upkeep.Run, do func(context.Context, *upkeep.Run) error) (err error) {
-	defer parallel.Caught(&err)
+	defer parallel.CatchPanic(&err)
 	return do(ctx, run)
 }

@@ -163,7 +163,7 @@ func TestUsersOfRedisMayDoWhatTheirProgramDoes(t *testing.T) {
 	ports := map[string]*redis.Store{}
 	for _, user := range []string{"worker", "query-api", "cli"} { // the worker first: it takes the store's prefix
 		conn := redistest.Open(t, url(user))
-		require.NoError(t, conn.Own(t.Context(), store), "%s", user)
+		require.NoError(t, conn.TakePrefix(t.Context(), store), "%s", user)
 		ports[user] = redis.New(conn)
 	}
 	ctx, worker, query, cli := t.Context(), ports["worker"], ports["query-api"], ports["cli"]
@@ -177,18 +177,18 @@ func TestUsersOfRedisMayDoWhatTheirProgramDoes(t *testing.T) {
 		"the worker claims":                second(worker.ClaimAll(ctx, []string{"k", "l"}, "o", time.Minute)),
 		"the worker reserves":              second(worker.Reserve(ctx, "e", 1, 1, 10, 10)),
 		"the worker mirrors the pointer":   worker.Mirror(ctx, "docs", 1, []byte("{}")),
-		"the worker asks who reads":        second(worker.Leased(ctx, "docs")),
+		"the worker asks who reads":        second(worker.ListLeased(ctx, "docs")),
 		"query-api reads records":          second(read.GetRecords(ctx, []string{key})),
-		"query-api reads the mirror":       second(query.Mirrored(ctx, "docs")),
+		"query-api reads the mirror":       second(query.ReadMirror(ctx, "docs")),
 		"query-api leases a generation":    query.Lease(ctx, "docs", "g", "r", time.Minute),
 		"query-api reserves a model call":  second(query.Reserve(ctx, "e", 1, 1, 10, 10)),
 		"query-api settles it":             query.Settle(ctx, "e", 1),
 		"the command line writes a state":  cli.SetState(ctx, "docs/g", []byte("x")),
-		"the command line reads progress":  second(cli.Progress(ctx, "docs/g")),
-		"the command line reads a control": second(cli.Control(ctx, "docs/g")),
+		"the command line reads progress":  second(cli.ReadProgress(ctx, "docs/g")),
+		"the command line reads a control": second(cli.ReadControl(ctx, "docs/g")),
 		"the worker forgets a run":         worker.ForgetRun(ctx, "docs/g"),
 		"the command line moves a mirror":  cli.Mirror(ctx, "docs", 2, []byte("{}")),
-		"the command line asks who reads":  second(cli.Leased(ctx, "docs")),
+		"the command line asks who reads":  second(cli.ListLeased(ctx, "docs")),
 	} {
 		assert.NoError(t, err, "%s", what)
 	}

@@ -24,7 +24,7 @@ import (
 )
 
 func main() {
-	config.Main(program, "Serve queries until SIGTERM.",
+	config.RunServer(program, "Serve queries until SIGTERM.",
 		"ask the running query-api whether it answers, and exit (for health checks)", runService, checkHealth)
 }
 
@@ -36,7 +36,7 @@ func runService(ctx context.Context, cfg *config.Config, log *slog.Logger) (err 
 		return err
 	}
 	// Replicas on one machine need one each.
-	folder, err := localfile.Folder(os.Getenv("UNWEAVER_CACHE_DIR"), "query-api")
+	folder, err := localfile.MakeFolder(os.Getenv("UNWEAVER_CACHE_DIR"), "query-api")
 	if err != nil {
 		return err
 	}
@@ -55,9 +55,9 @@ func runService(ctx context.Context, cfg *config.Config, log *slog.Logger) (err 
 		return err
 	}
 	defer func() { err = errors.Join(err, stores.Close()) }()
-	stores.Observe(process)
+	stores.SetObserver(process)
 	models := app.NewModels(stores.Coordination, cfg)
-	models.Observe(process)
+	models.SetObserver(process)
 	cache, err := localfile.New(folder, 64<<30)
 	if err != nil {
 		return err
@@ -78,7 +78,7 @@ func runService(ctx context.Context, cfg *config.Config, log *slog.Logger) (err 
 	following, unfollow := context.WithCancel(context.Background())
 	defer unfollow()
 	if policy.Required {
-		go keys.Follow(following)
+		go keys.WatchKeys(following)
 	}
 	middleware.Warn(log, listener.Addr(), encrypted != nil)
 	server := api.New(
@@ -100,7 +100,7 @@ func runService(ctx context.Context, cfg *config.Config, log *slog.Logger) (err 
 	log.Info("query-api started", "address", listener.Addr().String(), "tls", encrypted != nil, "keys", policy.Required)
 	served := make(chan error, 1)
 	go func() {
-		served <- server.Serve(middleware.Listener(listener, encrypted, cfg.QueryAPI.Limits.Connections))
+		served <- server.Serve(middleware.WrapListener(listener, encrypted, cfg.QueryAPI.Limits.Connections))
 	}()
 	select {
 	case err = <-served:
@@ -121,9 +121,9 @@ func checkHealth(ctx context.Context, cfg *config.Config) error {
 		host = "127.0.0.1"
 	}
 	scheme, client := "http", &http.Client{}
-	if settings := cfg.QueryAPI.TLS; settings.On() {
+	if settings := cfg.QueryAPI.TLS; settings.IsOn() {
 		scheme = "https"
-		client.Transport = &http.Transport{TLSClientConfig: middleware.Probe(settings)}
+		client.Transport = &http.Transport{TLSClientConfig: middleware.NewProbeTLS(settings)}
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet,
 		scheme+"://"+net.JoinHostPort(host, port)+"/livez", nil)

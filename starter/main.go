@@ -10,7 +10,7 @@ import (
 )
 
 func main() {
-	sandbox.Child()
+	sandbox.RunChild()
 	app := &cli.App{Out: os.Stdout, Err: os.Stderr, Env: os.Environ()}
 	os.Exit(app.Run(context.Background(), os.Args[1:]))
 }

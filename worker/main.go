@@ -25,8 +25,8 @@ import (
 )
 
 func main() {
-	sandbox.Child()
-	config.Main(program, "Host workflows and activities until SIGTERM, then drain.",
+	sandbox.RunChild()
+	config.RunServer(program, "Host workflows and activities until SIGTERM, then drain.",
 		"ask whether a worker polls the task queue, and exit (for health checks)", runWorker, checkHealth)
 }
 
@@ -50,7 +50,7 @@ func serveHealth(
 		return nil, nil //nolint:nilnil // none is wanted
 	}
 	server, err := host.Serve(cfg.Worker.Address, engine, process, log)
-	if err != nil && !cfg.Given("worker.address") {
+	if err != nil && !cfg.IsGiven("worker.address") {
 		log.Warn("no metrics are served: another process has the default of worker.address; set it",
 			"address", cfg.Worker.Address)
 		return nil, nil //nolint:nilnil // as above
@@ -73,14 +73,14 @@ func runWorker(ctx context.Context, cfg *config.Config, log *slog.Logger) (err e
 	if err := cfg.Stores.NoPaths("unweaver-worker"); err != nil {
 		return err
 	}
-	cache, err := localfile.Folder(cacheDir(cfg.Worker.CacheDir), "worker")
+	cache, err := localfile.MakeFolder(cacheDir(cfg.Worker.CacheDir), "worker")
 	if err != nil {
 		return err
 	}
 	if err := scratch.Use(cache); err != nil {
 		return err
 	}
-	hooks, err := webhook.Hooks(cfg)
+	hooks, err := webhook.ReadHooks(cfg)
 	if err != nil {
 		return err
 	}
@@ -95,8 +95,8 @@ func runWorker(ctx context.Context, cfg *config.Config, log *slog.Logger) (err e
 	if err != nil {
 		return err
 	}
-	stores.Observe(process)
-	stores.Bar(cache)
+	stores.SetObserver(process)
+	stores.BarPaths(cache)
 	defer func() { err = errors.Join(err, stores.Close()) }()
 	client, err := dialEngine(ctx, cfg.Engine, stores, log)
 	if err != nil {
@@ -112,7 +112,7 @@ func runWorker(ctx context.Context, cfg *config.Config, log *slog.Logger) (err e
 		defer func() { err = errors.Join(err, server.Close()) }()
 	}
 	models := app.NewModels(stores.Coordination, cfg)
-	models.Observe(process)
+	models.SetObserver(process)
 	running, err := host.Start(
 		host.Config{
 			Client:    client,
@@ -129,7 +129,7 @@ func runWorker(ctx context.Context, cfg *config.Config, log *slog.Logger) (err e
 			Telemetry: process,
 			Notify:    hooks,
 
-			Role: host.Role(cfg.Worker.Role), Slots: cfg.Slots(runtime.GOMAXPROCS(0)), CPUSlots: cfg.Worker.CPU,
+			Role: host.Role(cfg.Worker.Role), Slots: cfg.CountSlots(runtime.GOMAXPROCS(0)), CPUSlots: cfg.Worker.CPU,
 			ActivityPollers: cfg.Worker.Pollers, WorkflowCache: cfg.WorkflowCache(runtime.GOMAXPROCS(0)),
 			CacheBytes: cfg.Worker.CacheBytes, Versioned: cfg.Engine.Deployment.Versioned,
 			DeploymentName: cfg.Engine.Deployment.Name, BuildID: cfg.Engine.Deployment.BuildID,
@@ -155,8 +155,8 @@ func checkHealth(ctx context.Context, cfg *config.Config) error {
 		return err
 	}
 	defer client.Close()
-	if err := host.Polled(ctx, client, cfg.Engine.TaskQueue, host.Role(cfg.Worker.Role)); err != nil {
-		return engine.Fault(err, cfg.Engine)
+	if err := host.RequirePoller(ctx, client, cfg.Engine.TaskQueue, host.Role(cfg.Worker.Role)); err != nil {
+		return engine.ToFault(err, cfg.Engine)
 	}
 	return nil
 }

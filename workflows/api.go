@@ -1,6 +1,6 @@
 // Package workflows orchestrates builds: order, fan-out, options, ids, progress, pause. It is deterministic and reaches
-// no technology; what it passes around are references, counts and codes, never text (docs/reference/formats.md, Workflows and
-// Invariants).
+// no technology; what it passes around are references, counts and codes, never text (docs/reference/formats.md,
+// Workflows and Invariants).
 package workflows
 
 import (
@@ -168,8 +168,8 @@ type Budget struct {
 	Money  float64 `json:"money,omitempty"`
 }
 
-// Over lays b over an older budget: what b gives counts, the rest is the older one's. A nil b changes nothing.
-func (b *Budget) Over(older Budget) Budget {
+// LayOver lays b over an older budget: what b gives counts, the rest is the older one's. A nil b changes nothing.
+func (b *Budget) LayOver(older Budget) Budget {
 	if b == nil {
 		return older
 	}

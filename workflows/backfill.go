@@ -104,7 +104,7 @@ func (b *backfill) publishBackfill(ctx workflow.Context) error {
 		next := b.Build
 		next.Generation, next.Spec = fmt.Sprintf("%s-%d", b.Generation, b.number), aim.Spec
 		next.Shape.ShardChunks, next.Shape.BatchChunks = 0, 0 // those of payments follow their throttle
-		next.Shape = next.Shape.Filled()
+		next.Shape = next.Shape.WithDefaults()
 		note := BackfillNote{Status: statusPublishing, Run: b.Index + "/" + next.Generation, Parent: aim.Parent}
 		if err := b.recordNote(ctx, note); err != nil {
 			return err

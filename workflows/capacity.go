@@ -171,7 +171,7 @@ type openShard struct {
 
 // newSpread measures where the shape leaves the windows open and there are more batches than are usual at once.
 func newSpread(ctx workflow.Context, f *fanOut, in StageInput) *spread {
-	shape := in.Shape.Filled()
+	shape := in.Shape.WithDefaults()
 	s := &spread{in: in, shards: maxWindow, waiting: countUnits(in.Pending)}
 	if shape.Windows.Extract > 0 {
 		s.shards = shape.Windows.Extract
@@ -212,14 +212,14 @@ func (s *spread) countLeft(n int) int {
 	if shard := s.in.newShardInput(n); shard.Begun {
 		return max(1, countUnits(shard.Pending))
 	}
-	return max(1, s.in.Shape.Batches(s.in.Sizes[n]))
+	return max(1, s.in.Shape.CountBatches(s.in.Sizes[n]))
 }
 
 // computeWindow is how many batches a shard may have in flight. Where fewer shards have something to begin than
 // extraction is spread over, those have all that is wanted: a fleet with two batches a worker has one without any again
 // and again.
 func (s *spread) computeWindow() int {
-	if own := s.in.Shape.Filled().ShardWindow; own > 0 {
+	if own := s.in.Shape.WithDefaults().ShardWindow; own > 0 {
 		return own
 	}
 	if s.shards < leastShards { // by the shape

@@ -61,7 +61,7 @@ func (r *run) mayResume(in Resume) error {
 	if budget.isNegative() {
 		return newRefusal("a budget cannot be below zero")
 	}
-	if old := r.Budget.Over(Budget{}); r.code == codeBudgetSpent && r.Budget != nil &&
+	if old := r.Budget.LayOver(Budget{}); r.code == codeBudgetSpent && r.Budget != nil &&
 		budget.Calls <= old.Calls && budget.Tokens <= old.Tokens && budget.Money <= old.Money {
 		return newRefusal("the run has spent its budget, and the new one is no bigger: calls %d, tokens %d, money %g; "+
 			"give more with --budget-calls, --budget-tokens or --budget-money", old.Calls, old.Tokens, old.Money)
@@ -145,7 +145,7 @@ func (r *run) obeyResume(ctx workflow.Context, in Resume) error {
 	}
 	var budget *Budget
 	if in.Budget != nil && *in.Budget != (Budget{}) {
-		merged := in.Budget.Over(r.Budget.Over(Budget{}))
+		merged := in.Budget.LayOver(r.Budget.LayOver(Budget{}))
 		budget = &merged
 	}
 	if _, err := r.writeCommand(ctx, UpdateResume, budget); err != nil {

@@ -43,7 +43,7 @@ const (
 // fails it, so that a schedule may pause on that.
 func Nightly(ctx workflow.Context, in Night) (NightOutcome, error) {
 	in.Generation = strings.ToLower(workflow.Now(ctx).UTC().Format("20060102T150405Z"))
-	in.Shape = in.Shape.Filled()
+	in.Shape = in.Shape.WithDefaults()
 	if in.Heartbeat <= 0 {
 		in.Heartbeat = DefaultHeartbeat
 	}

@@ -79,7 +79,7 @@ func (r *run) executeRun(ctx workflow.Context, work func(workflow.Context) (End,
 		return Outcome{}, err
 	}
 	invalid := r.validateInput()
-	r.Shape = r.Shape.Filled()
+	r.Shape = r.Shape.WithDefaults()
 	if r.Heartbeat <= 0 {
 		r.Heartbeat = DefaultHeartbeat
 	}

@@ -52,8 +52,8 @@ const (
 	maxOutage  = 7 * 24 * time.Hour // some 1,000 tries of 40 events
 )
 
-// Filled returns s with the values of DefaultShape where it has none.
-func (s Shape) Filled() Shape {
+// WithDefaults returns s with the values of DefaultShape where it has none.
+func (s Shape) WithDefaults() Shape {
 	first := DefaultShape()
 	fillDefault(&s.ShardChunks, first.ShardChunks)
 	fillDefault(&s.BatchChunks, first.BatchChunks)
@@ -69,7 +69,7 @@ func fillDefault[T int | time.Duration](value *T, first T) {
 
 // Validate returns what is wrong with a shape, in one sentence.
 func (s Shape) Validate() error {
-	s = s.Filled()
+	s = s.WithDefaults()
 	if s.Format != Format {
 		return fmt.Errorf("shape.format is %d, this worker runs %d alone: bring the workers to the version of the "+
 			"program that started the run, or start it again with this one", s.Format, Format)
@@ -98,27 +98,28 @@ func (s Shape) Validate() error {
 	if s.Outage < 0 || s.Outage > maxOutage {
 		return fmt.Errorf("shape.outage is %s, it must be from 0 to %s", s.Outage, maxOutage)
 	}
-	if batches := s.Batches(s.ShardChunks); batches > maxBatches {
+	if batches := s.CountBatches(s.ShardChunks); batches > maxBatches {
 		return fmt.Errorf("a shard of %d chunks in batches of %d has %d batches, at most %d are possible: "+
 			"raise shape.batch_chunks or lower shape.shard_chunks", s.ShardChunks, s.BatchChunks, batches, maxBatches)
 	}
 	return nil
 }
 
-// Batches is how many batches a shard of so many chunks has.
-func (s Shape) Batches(chunks int) int { return countPieces(chunks, s.Filled().BatchChunks) }
+// CountBatches is how many batches a shard of so many chunks has.
+func (s Shape) CountBatches(chunks int) int { return countPieces(chunks, s.WithDefaults().BatchChunks) }
 
-// Batch gives the chunks [from, to) of a batch, counted from the first chunk of its shard, which has chunks of them.
-func (s Shape) Batch(batch, chunks int) (from, to int) {
-	return boundsOf(batch, chunks, s.Filled().BatchChunks)
+// BatchRange gives the chunks [from, to) of a batch, counted from the first chunk of its shard, which has chunks of
+// them.
+func (s Shape) BatchRange(batch, chunks int) (from, to int) {
+	return boundsOf(batch, chunks, s.WithDefaults().BatchChunks)
 }
 
-// Shards is how many shards so many chunks of one chunking unit make.
-func (s Shape) Shards(chunks int) int { return countPieces(chunks, s.Filled().ShardChunks) }
+// CountShards is how many shards so many chunks of one chunking unit make.
+func (s Shape) CountShards(chunks int) int { return countPieces(chunks, s.WithDefaults().ShardChunks) }
 
-// Shard gives the chunks [from, to) of a chunking unit's nth shard.
-func (s Shape) Shard(n, chunks int) (from, to int) {
-	return boundsOf(n, chunks, s.Filled().ShardChunks)
+// ShardRange gives the chunks [from, to) of a chunking unit's nth shard.
+func (s Shape) ShardRange(n, chunks int) (from, to int) {
+	return boundsOf(n, chunks, s.WithDefaults().ShardChunks)
 }
 
 func countPieces(items, size int) int { return (items + size - 1) / size }

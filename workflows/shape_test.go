@@ -12,7 +12,7 @@ import (
 )
 
 func TestAShapeWithoutSizesHasThoseOfTheDefault(t *testing.T) {
-	assert.Equal(t, workflows.DefaultShape(), (workflows.Shape{Format: workflows.Format}).Filled())
+	assert.Equal(t, workflows.DefaultShape(), (workflows.Shape{Format: workflows.Format}).WithDefaults())
 	assert.NoError(t, workflows.DefaultShape().Validate())
 }
 
@@ -26,13 +26,13 @@ func TestPiecesCoverEveryChunkOnce(t *testing.T) {
 	for _, shape := range []workflows.Shape{{}, {ShardChunks: 10, BatchChunks: 3}, {ShardChunks: 64, BatchChunks: 64}} {
 		for _, chunks := range []int{0, 1, 3, 10, 64, 65, 4999, 5000, 5001, 12_345} {
 			covered := 0
-			for n := range shape.Shards(chunks) {
-				from, to := shape.Shard(n, chunks)
+			for n := range shape.CountShards(chunks) {
+				from, to := shape.ShardRange(n, chunks)
 				require.True(t, from == covered && to > from,
 					"%+v: shard %d of %d chunks is [%d, %d), after %d", shape, n, chunks, from, to, covered)
 				within := 0
-				for batch := range shape.Batches(to - from) {
-					lower, upper := shape.Batch(batch, to-from)
+				for batch := range shape.CountBatches(to - from) {
+					lower, upper := shape.BatchRange(batch, to-from)
 					require.True(t, lower == within && upper > lower,
 						"%+v: batch %d of %d is [%d, %d)", shape, batch, to-from, lower, upper)
 					within = upper
@@ -81,6 +81,6 @@ func TestTheShapeDecidesTheFanOut(t *testing.T) {
 func TestABudgetLaidOverAnotherKeepsWhatItDoesNotGive(t *testing.T) {
 	older := workflows.Budget{Calls: 10, Tokens: 20, Money: 3}
 	over := &workflows.Budget{Calls: 50}
-	assert.Equal(t, workflows.Budget{Calls: 50, Tokens: 20, Money: 3}, over.Over(older))
-	assert.Equal(t, older, (*workflows.Budget)(nil).Over(older))
+	assert.Equal(t, workflows.Budget{Calls: 50, Tokens: 20, Money: 3}, over.LayOver(older))
+	assert.Equal(t, older, (*workflows.Budget)(nil).LayOver(older))
 }

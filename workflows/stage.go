@@ -35,7 +35,7 @@ func Stage(ctx workflow.Context, in StageInput) (StageResult, error) {
 	var open *spread // of extraction
 	f := fanOut{
 		pending: in.Pending,
-		window:  in.Shape.Filled().Windows.windowOf(in.Stage),
+		window:  in.Shape.WithDefaults().Windows.windowOf(in.Stage),
 		start: func(n int) workflow.Future {
 			if in.Activity != "" {
 				unit := Unit{Build: in.Build, Stage: in.Stage, N: n}
@@ -113,14 +113,14 @@ const signalDrain = "drain"
 // ExtractShard runs the batches of a shard and seals it. It pauses as a stage does. A shard has at most 2,000 batches,
 // with the default shape 79: some 500 events.
 func ExtractShard(ctx workflow.Context, in ShardInput) (StageResult, error) {
-	batches := in.Shape.Batches(in.Chunks)
+	batches := in.Shape.CountBatches(in.Chunks)
 	if !in.Begun && batches > 0 {
 		in.Pending = []UnitRange{{0, batches}}
 	}
 	drain := workflow.GetSignalChannel(ctx, signalDrain)
 	running, cancel := workflow.WithCancel(ctx)
 	defer cancel()
-	items := int64(min(in.Chunks, in.Shape.Filled().BatchChunks))
+	items := int64(min(in.Chunks, in.Shape.WithDefaults().BatchChunks))
 	f := fanOut{
 		pending: in.Pending,
 		start: func(n int) workflow.Future {

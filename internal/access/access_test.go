@@ -85,7 +85,7 @@ func TestAKeyIsKnownByItsTextAlone(t *testing.T) {
 	made := w.create(access.Request{Name: "page", Scope: access.Query, Index: "docs-*", Expires: time.Hour})
 	w.check(made.Text, "")
 	key, err := w.ring.Check(w.t.Context(), made.Text)
-	assert.True(t, err == nil && key.ID == made.Key.ID && key.May("docs-1") && !key.May("other") && !key.May(""),
+	assert.True(t, err == nil && key.ID == made.Key.ID && key.MayRead("docs-1") && !key.MayRead("other") && !key.MayRead(""),
 		"%+v %v", key, err)
 	other := w.create(access.Request{Scope: access.Query})
 	mixed := made.Text[:13] + other.Text[13:]
@@ -110,7 +110,7 @@ func TestTheStoreHoldsNothingThatOneCanAskWith(t *testing.T) {
 	if err != nil || strings.Contains(string(raw), made.Text[14:]) || !strings.Contains(string(raw), made.Key.ID) {
 		t.Errorf("%s %v", raw, err)
 	}
-	list, err := w.book.Keys(t.Context())
+	list, err := w.book.ListKeys(t.Context())
 	assert.True(t, err == nil && len(list) == 1 && list[0].Digest == "" && made.Key.Digest == "",
 		"a list shows digests: %+v %v", list, err)
 	if _, err := w.book.RevokeKey(t.Context(), made.Text); err == nil || strings.Contains(err.Error(), made.Text[14:]) {
@@ -176,7 +176,7 @@ func TestManyWhoMakeKeysAtOnceLoseNone(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	if list, err := w.book.Keys(t.Context()); len(list) != 6 {
+	if list, err := w.book.ListKeys(t.Context()); len(list) != 6 {
 		t.Errorf("%d keys, %v", len(list), err)
 	}
 }
@@ -251,7 +251,7 @@ func TestARevokedKeyEndsWithinASecondWhereTheKeysAreFollowed(t *testing.T) {
 		var rings []*access.Ring
 		for range 3 {
 			ring := access.NewRing(store, slog.New(slog.DiscardHandler), nil)
-			go ring.Follow(ctx)
+			go ring.WatchKeys(ctx)
 			rings = append(rings, ring)
 			time.Sleep(access.RefreshEvery / 3) // they do not look at the same time
 		}

@@ -46,8 +46,8 @@ type Made struct {
 // Keeper makes and ends keys. Errors are faults.
 type Keeper interface {
 	CreateKey(ctx context.Context, request Request) (Made, error)
-	// Keys lists all keys, also those that have ended, the oldest first.
-	Keys(ctx context.Context) ([]Key, error)
+	// ListKeys lists all keys, also those that have ended, the oldest first.
+	ListKeys(ctx context.Context) ([]Key, error)
 	// RotateKey makes a key like another, which ends after overlap.
 	RotateKey(ctx context.Context, id string, overlap time.Duration) (Made, error)
 	// RevokeKey ends a key at once; one that has ended is no error.
@@ -119,10 +119,10 @@ func (r *Request) Validate() error {
 		r.Index = "*"
 	}
 	if strings.Contains(r.Index, ",") {
-		return bad("index "+fault.Quoted(r.Index), "a key is for one name or one pattern: make a key for each")
+		return bad("index "+fault.QuoteName(r.Index), "a key is for one name or one pattern: make a key for each")
 	}
 	if _, err := path.Match(r.Index, ""); err != nil || !indexPattern.MatchString(r.Index) {
-		return bad("index "+fault.Quoted(r.Index), "want a name of an index, or a pattern of * ? [ ] and its letters")
+		return bad("index "+fault.QuoteName(r.Index), "want a name of an index, or a pattern of * ? [ ] and its letters")
 	}
 	if !slices.Contains(Scopes, r.Scope) {
 		return bad("scope "+string(r.Scope), "use query, operate or admin")
@@ -131,7 +131,7 @@ func (r *Request) Validate() error {
 		return bad("name", fmt.Sprintf("want at most 200 bytes, got %d", len(r.Name)))
 	}
 	if !utf8.ValidString(r.Name) || strings.ContainsFunc(r.Name, isHidden) {
-		return bad("name "+fault.Quoted(r.Name), "want letters that can be seen")
+		return bad("name "+fault.QuoteName(r.Name), "want letters that can be seen")
 	}
 	if r.Expires < 0 {
 		return bad("expires "+r.Expires.String(), "want a time that lies ahead; 0: until it is revoked")
@@ -189,7 +189,7 @@ func (b Book) CreateKey(ctx context.Context, request Request) (made Made, err er
 	if err != nil {
 		return Made{}, err
 	}
-	folders, err := b.Store.Folders(ctx)
+	folders, err := b.Store.ListFolders(ctx)
 	if err == nil && made.Key.Index != "*" && !slices.ContainsFunc(folders, func(name string) bool {
 		ok, _ := path.Match(made.Key.Index, name) // the pattern was checked
 		return ok
@@ -199,8 +199,8 @@ func (b Book) CreateKey(ctx context.Context, request Request) (made Made, err er
 	return made, nil
 }
 
-// Keys implements Keeper.
-func (b Book) Keys(ctx context.Context) ([]Key, error) {
+// ListKeys implements Keeper.
+func (b Book) ListKeys(ctx context.Context) ([]Key, error) {
 	keys, _, err := readKeys(ctx, b.Store)
 	out := make([]Key, 0, len(keys.Keys))
 	for _, key := range keys.Keys {
@@ -220,7 +220,7 @@ func (b Book) RotateKey(ctx context.Context, id string, overlap time.Duration) (
 			return err
 		}
 		now := b.currentTime()
-		if state := old.State(now); state != "valid" {
+		if state := old.StateAt(now); state != "valid" {
 			return fault.Usage.At("rotate key", id).Because("it is " + state).Advise("make a new one: unweaver keys create")
 		}
 		next := *old

@@ -1,5 +1,5 @@
-// Package access is who may ask query-api what: API keys, what they allow, and where they are kept (docs/reference/formats.md,
-// HTTP). A key is shown once, when it is made; the store holds the sha256 of it alone.
+// Package access is who may ask query-api what: API keys, what they allow, and where they are kept
+// (docs/reference/formats.md, HTTP). A key is shown once, when it is made; the store holds the sha256 of it alone.
 //
 //	key.go   a key: its form, scope, indexes and limits
 //	book.go  making, listing, replacing and revoking keys, by conditional writes of one object
@@ -47,8 +47,8 @@ type Limits struct {
 	MoneyPerDay       float64 `json:"money_per_day,omitempty"` // answers, questions; a day of UTC
 }
 
-// Over gives these limits, with others where these say nothing.
-func (l Limits) Over(others Limits) Limits {
+// WithDefaults gives these limits, with others where these say nothing.
+func (l Limits) WithDefaults(others Limits) Limits {
 	if l.RequestsPerSecond == 0 {
 		l.RequestsPerSecond = others.RequestsPerSecond
 		if l.Burst == 0 {
@@ -80,14 +80,14 @@ type Key struct {
 	Limits  Limits     `json:"limits"`
 }
 
-// May reports whether the key allows to read an index.
-func (k *Key) May(index string) bool {
+// MayRead reports whether the key allows to read an index.
+func (k *Key) MayRead(index string) bool {
 	ok, err := path.Match(k.Index, index)
 	return err == nil && ok
 }
 
-// State is valid, expired or revoked.
-func (k *Key) State(now time.Time) string {
+// StateAt is valid, expired or revoked.
+func (k *Key) StateAt(now time.Time) string {
 	switch {
 	case k.Revoked != nil && !now.Before(*k.Revoked):
 		return "revoked"

@@ -52,8 +52,8 @@ func NewRing(store blob.Store, log *slog.Logger, now func() time.Time) *Ring {
 	return &Ring{store: store, log: log, now: now}
 }
 
-// Follow refreshes the ring until ctx ends.
-func (r *Ring) Follow(ctx context.Context) {
+// WatchKeys refreshes the ring until ctx ends.
+func (r *Ring) WatchKeys(ctx context.Context) {
 	tick := time.NewTicker(RefreshEvery)
 	defer tick.Stop()
 	for {
@@ -161,7 +161,7 @@ func (r *Ring) Check(ctx context.Context, text string) (*Key, error) {
 	if key == nil {
 		key = decoyKey
 	}
-	if !key.matchesDigest(digestOf(text)) || key.State(now) != "valid" {
+	if !key.matchesDigest(digestOf(text)) || key.StateAt(now) != "valid" {
 		return nil, unauthorizedFault()
 	}
 	return key, nil

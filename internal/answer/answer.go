@@ -55,8 +55,8 @@ func New(models Models, searcher retrieve.Searcher, log *slog.Logger) *Service {
 
 // Caller is who asks, as far as questions cost money.
 type Caller interface {
-	// Answer admits a question that the chat model is asked about.
-	Answer() error
+	// AdmitAnswer admits a question that the chat model is asked about.
+	AdmitAnswer() error
 	// Spend counts what a question cost.
 	Spend(money float64)
 }
@@ -81,7 +81,7 @@ func (s *Service) Ask(
 		return response, err
 	}
 	if body.Answer || plan.parser == retrieve.ByChat { // counted once nothing of the request can be refused
-		if err := caller.Answer(); err != nil {
+		if err := caller.AdmitAnswer(); err != nil {
 			return response, err
 		}
 	}
@@ -325,7 +325,16 @@ func (s *Service) completeResponse(
 		short = text != whole
 		return text
 	}
-	answered, err := retrieve.Answer(model.CallerBound(ctx), chat, form, request.Query, text, passages, used, quote)
+	answered, err := retrieve.AnswerQuestion(
+		model.CallerBound(ctx),
+		chat,
+		form,
+		request.Query,
+		text,
+		passages,
+		used,
+		quote,
+	)
 	if err != nil {
 		return err
 	}
@@ -366,7 +375,7 @@ func quoteExtracts(
 			}
 		}
 	}
-	found, evidence := extract.Best(
+	found, evidence := extract.ChooseExtracts(
 		generation.Language(), question, generation.TermWeight, generation.UnknownWeight(), passages,
 	)
 	if len(found) == 0 {

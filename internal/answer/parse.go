@@ -73,12 +73,12 @@ func (s *Service) parseQuestion(
 ) (apr.Asks, error) {
 	ctx, cancel := context.WithTimeout(model.CallerBound(ctx), parseTimeout)
 	defer cancel()
-	part := triples.Question(generation.Language(), plan.Text)
+	part := triples.QuestionPart(generation.Language(), plan.Text)
 	chat, err := s.models.Chat(generation.Spec)
 	if err != nil {
 		return apr.Asks{}, err
 	}
-	call := part.Asking()
+	call := part.QuestionCall()
 	reply, err := billed{chat, generation.Spec.Chat.Price, cost, call.Most}.Complete(ctx, call)
 	response.Usage.PromptTokens += reply.Usage.Prompt
 	response.Usage.CompletionTokens += reply.Usage.Completion

@@ -26,11 +26,11 @@ const degradedRerank = "rerank"
 // needsRerank reports whether a query's chunks are ordered again: where the index has a reranker, unless the query says
 // no.
 func (q *Request) needsRerank(settings core.RerankModel) (bool, error) {
-	if q.Rerank != nil && *q.Rerank && !settings.On() {
+	if q.Rerank != nil && *q.Rerank && !settings.IsOn() {
 		return false, newFault("read query", "rerank", "the index has no reranker",
 			"set models.rerank and build the index, or leave rerank out")
 	}
-	return settings.On() && (q.Rerank == nil || *q.Rerank), nil
+	return settings.IsOn() && (q.Rerank == nil || *q.Rerank), nil
 }
 
 // findChunks searches, and has the best chunks ordered again where that is wanted. A reranker that is down, slow or
@@ -48,7 +48,7 @@ func (s *Service) findChunks(
 		return found, err
 	}
 	at := time.Now()
-	scores, err := s.scoreChunks(ctx, generation, plan.Text, found.Ranked(), response, cost)
+	scores, err := s.scoreChunks(ctx, generation, plan.Text, found.ListRanked(), response, cost)
 	response.Timings.Rerank = Milliseconds(time.Since(at))
 	if err == nil {
 		response.Rerank.Applied = true

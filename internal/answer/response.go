@@ -209,7 +209,7 @@ func (r *Response) fillResponse(
 	}); err != nil {
 		return err
 	}
-	asked := snippet.Of(generation.Language(), request.Query, generation.TermWeight)
+	asked := snippet.NewQuestion(generation.Language(), request.Query, generation.TermWeight)
 	shown := map[core.ID]bool{}
 	for i, hit := range found.Chunks {
 		chunk := chunks[i]
@@ -229,7 +229,7 @@ func (r *Response) fillResponse(
 			chunk.Entities = append(chunk.Entities, EntityRef{entity.ID.String(), entity.Name})
 			names = append(names, snippet.Name{Text: entity.Name, Weight: entity.Score})
 		}
-		chunk.showSnippet(asked.In(chunk.Text, names))
+		chunk.showSnippet(asked.FindSnippet(chunk.Text, names))
 		shown[hit.Live.ID] = true
 		r.Chunks = append(r.Chunks, chunk)
 	}
@@ -262,7 +262,7 @@ func (c *Chunk) includeSpan(language *text.Language, part snippet.Span) {
 	if both.End-both.Start > snippet.Most {
 		both = part
 	}
-	c.showSnippet(snippet.Found{Span: snippet.Around(language, c.Text, both)})
+	c.showSnippet(snippet.Found{Span: snippet.CutAround(language, c.Text, both)})
 }
 
 // showSnippet says what of a chunk is worth reading.
@@ -278,12 +278,12 @@ func (c *Chunk) showSnippet(found snippet.Found) {
 func PassageOf(ctx context.Context, generation *retrieve.Generation, chunk *liveset.Chunk) (Passage, error) {
 	var document rows.Document
 	var text string
-	if err := parallel.Together(ctx,
+	if err := parallel.RunTogether(ctx,
 		func(ctx context.Context) (err error) {
-			document, err = generation.Document(ctx, int(chunk.Document))
+			document, err = generation.ReadDocument(ctx, int(chunk.Document))
 			return err
 		},
-		func(ctx context.Context) (err error) { text, err = generation.Text(ctx, chunk); return err },
+		func(ctx context.Context) (err error) { text, err = generation.ReadText(ctx, chunk); return err },
 	); err != nil {
 		return Passage{}, err
 	}
@@ -307,7 +307,7 @@ func PassageOf(ctx context.Context, generation *retrieve.Generation, chunk *live
 		Start:    int(chunk.Start),
 		End:      int(chunk.End),
 		Text:     text,
-		Markup:   extract.Markup(text),
+		Markup:   extract.FindMarkup(text),
 	}, nil
 }
 
@@ -325,7 +325,7 @@ func rectsOf(document rows.Document, start, end int) (out []Rect) {
 
 // MentionsIn reads what was extracted from a chunk, with places in the document, and whether it is a fallback.
 func MentionsIn(ctx context.Context, generation *retrieve.Generation, chunk *liveset.Chunk) ([]Mention, bool, error) {
-	extract, err := generation.Extraction(ctx, chunk)
+	extract, err := generation.ReadExtraction(ctx, chunk)
 	if err != nil {
 		return nil, false, err
 	}

@@ -25,15 +25,15 @@ func newAllowed(own *config.Config) *allowed {
 	if own == nil {
 		return &allowed{}
 	}
-	return &allowed{endpoints: own.Endpoints(), recordings: own.Recordings(), folders: own.BatchFolders()}
+	return &allowed{endpoints: own.ListEndpoints(), recordings: own.ListRecordings(), folders: own.BatchFolders()}
 }
 
-// Allow adds endpoints to those that the configuration of this process names.
-func (m *Models) Allow(endpoints ...config.Endpoint) {
+// AllowEndpoints adds endpoints to those that the configuration of this process names.
+func (m *Models) AllowEndpoints(endpoints ...config.Endpoint) {
 	m.allowed.mu.Lock()
 	defer m.allowed.mu.Unlock()
 	for _, endpoint := range endpoints {
-		m.allowed.endpoints = append(m.allowed.endpoints, endpoint.Whole())
+		m.allowed.endpoints = append(m.allowed.endpoints, endpoint.Normalise())
 	}
 }
 
@@ -52,7 +52,7 @@ func (m *Models) AllowRecording(path string) {
 }
 
 func (a *allowed) checkEndpoint(setting, url, variable string) error {
-	asked := config.Endpoint{BaseURL: url, APIKeyEnv: variable}.Whole()
+	asked := config.Endpoint{BaseURL: url, APIKeyEnv: variable}.Normalise()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if slices.Contains(a.endpoints, asked) {
@@ -75,14 +75,14 @@ func (a *allowed) checkRecording(path string) error {
 	if err == nil && slices.Contains(a.recordings, asked) {
 		return nil
 	}
-	return fault.EndpointRefused.At("use models.chat.file", fault.Quoted(path)).
+	return fault.EndpointRefused.At("use models.chat.file", fault.QuoteName(path)).
 		Because("the configuration of this process does not name it").
 		Advise("set models.chat.provider and models.chat.file in the configuration of worker, query-api or unweaver dev")
 }
 
 // batchServer gives who answers batches; nil: the Batch API of the chat model's server.
 func (a *allowed) batchServer(settings core.BatchMode) (batch.Server, error) {
-	if !settings.On() || settings.Folder == "" {
+	if !settings.IsOn() || settings.Folder == "" {
 		return nil, nil
 	}
 	asked, err := filepath.Abs(settings.Folder)
@@ -91,7 +91,7 @@ func (a *allowed) batchServer(settings core.BatchMode) (batch.Server, error) {
 	if err == nil && slices.Contains(a.folders, asked) {
 		return batch.Folder{Dir: asked}, nil
 	}
-	return nil, fault.EndpointRefused.At("use models.chat.batch.folder", fault.Quoted(settings.Folder)).
+	return nil, fault.EndpointRefused.At("use models.chat.batch.folder", fault.QuoteName(settings.Folder)).
 		Because("the configuration of this process does not name it").
 		Advise("set models.chat.mode and models.chat.batch.folder in the configuration of worker or unweaver dev")
 }
@@ -112,16 +112,16 @@ func (m *Models) Check(spec core.Spec) error {
 			return err
 		}
 	}
-	if spec.Rerank.On() {
+	if spec.Rerank.IsOn() {
 		if err := m.allowed.checkEndpoint("models.rerank", spec.Rerank.BaseURL, spec.Rerank.APIKeyEnv); err != nil {
 			return err
 		}
 	}
 	switch {
-	case spec.Embedding.Inside() && m.remote:
+	case spec.Embedding.IsInside() && m.remote:
 		_, err := neural.Describe(spec.Embedding.Model, m.weights)
 		return err
-	case spec.Embedding.Inside():
+	case spec.Embedding.IsInside():
 		return neural.Verify(spec.Embedding.Model, m.weights)
 	case spec.Embedding.Provider == "builtin":
 		return nil

@@ -33,7 +33,7 @@ func TestEndpointsThatTheProcessDoesNotNameAreRefused(t *testing.T) {
 		"another server for embeddings": {embedding, "models.endpoints"},
 		"another file":                  {file, "models.chat.file"},
 	} {
-		_, built := models.Build(c.spec, nil)
+		_, built := models.NewBuildSet(c.spec, nil)
 		_, chat := models.Chat(c.spec)
 		if c.spec.Chat == good.Chat {
 			_, chat = models.Embedder(c.spec, "openai", 8)
@@ -56,7 +56,7 @@ func TestEndpointsThatTheProcessDoesNotNameAreRefused(t *testing.T) {
 	if err := none.Check(good); !fault.Is(err, fault.EndpointRefused) {
 		t.Errorf("a process without configuration: %v", err)
 	}
-	none.Allow(config.Endpoint{BaseURL: good.Chat.BaseURL, APIKeyEnv: keyVariable})
+	none.AllowEndpoints(config.Endpoint{BaseURL: good.Chat.BaseURL, APIKeyEnv: keyVariable})
 	assert.NoError(t, none.Check(good), "allowed since")
 }
 

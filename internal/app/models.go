@@ -37,14 +37,14 @@ type Models struct {
 	remote   bool             // models inside run in other processes
 }
 
-// Remote says that models inside run in other processes, of workers and query-api: their weights need not be here.
-func (m *Models) Remote() *Models {
+// UseRemote says that models inside run in other processes, of workers and query-api: their weights need not be here.
+func (m *Models) UseRemote() *Models {
 	m.remote = true
 	return m
 }
 
-// Observe has an observer of every request to a model server. Call it before models are made.
-func (m *Models) Observe(observer observe.Observer) { m.observer = observer }
+// SetObserver has an observer of every request to a model server. Call it before models are made.
+func (m *Models) SetObserver(observer observe.Observer) { m.observer = observer }
 
 // NewModels makes a factory over the shared limits. Beside built-in models it makes those that the process's own
 // configuration names (config.Config.Endpoints, Recordings); nil: none.
@@ -77,9 +77,9 @@ func (m *Models) limitsOf(endpoint string, spec core.Spec) limits.Limits {
 		m.gates[endpoint] = gate
 	}
 	now, rates := m.configureLimits(spec)
-	gate.Limit(spec.Index, now.Concurrency)
+	gate.SetLimit(spec.Index, now.Concurrency)
 	if made && m.fleet != nil {
-		m.fleet.Share(endpoint, gate)
+		m.fleet.ShareGate(endpoint, gate)
 	}
 	return limits.Limits{
 		Gate:   gate,
@@ -95,7 +95,7 @@ func (m *Models) ShareWith(fleet *fleet.Member) {
 	defer m.mu.Unlock()
 	m.fleet = fleet
 	for endpoint, gate := range m.gates {
-		fleet.Share(endpoint, gate)
+		fleet.ShareGate(endpoint, gate)
 	}
 }
 
@@ -136,7 +136,7 @@ func (m *Models) Chat(spec core.Spec) (model.Chat, error) { return m.openChat(sp
 
 // Provider of a spec's embedder, as fingerprints name it.
 func Provider(spec core.Spec) string {
-	if spec.Embedding.Inside() {
+	if spec.Embedding.IsInside() {
 		return model.Neural
 	}
 	return spec.Embedding.Provider
@@ -151,7 +151,7 @@ func (m *Models) Embedder(spec core.Spec, provider string, dimension int) (model
 // Ranker makes the reranker of a spec; nil where there is none.
 func (m *Models) Ranker(spec core.Spec) (rerank.Ranker, error) {
 	settings := spec.Rerank
-	if !settings.On() {
+	if !settings.IsOn() {
 		return nil, nil //nolint:nilnil // none is an answer
 	}
 	if err := m.allowed.checkEndpoint("models.rerank", settings.BaseURL, settings.APIKeyEnv); err != nil {
@@ -170,9 +170,9 @@ func (m *Models) Ranker(spec core.Spec) (rerank.Ranker, error) {
 	return observe.AskedRanker(limited, m.observer), nil
 }
 
-// Build makes what activities of a build need. The meter admits and counts every request that is paid for; it sits
-// between the limits and the adapter, so that nothing waits between admission and sending. Nil meters nothing.
-func (m *Models) Build(spec core.Spec, meter model.Meter) (model.Set, error) {
+// NewBuildSet makes what activities of a build need. The meter admits and counts every request that is paid for; it
+// sits between the limits and the adapter, so that nothing waits between admission and sending. Nil meters nothing.
+func (m *Models) NewBuildSet(spec core.Spec, meter model.Meter) (model.Set, error) {
 	var set model.Set
 	var err error
 	if set.Chat, err = m.openChat(spec, meter); err != nil {
@@ -289,7 +289,7 @@ func (m *Models) Describe(spec core.Spec) (model.Set, error) {
 		})
 		set.Chat = model.MeterChat(client, uncallable{})
 	}
-	if spec.Embedding.Inside() {
+	if spec.Embedding.IsInside() {
 		described, err := neural.Describe(spec.Embedding.Model, m.weights)
 		if err != nil {
 			return set, err

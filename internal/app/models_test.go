@@ -91,7 +91,7 @@ func TestProcessesShareTheConcurrencyOfAnEndpoint(t *testing.T) {
 		member := fleet.Join(store, fleet.Worker{Queue: "q"}, slog.New(slog.DiscardHandler))
 		models := factory(slow)
 		models.ShareWith(member)
-		set, err := models.Build(slow, meter)
+		set, err := models.NewBuildSet(slow, meter)
 		require.NoError(t, err)
 		defer func() {
 			assert.NoError(t, member.Leave(t.Context()))
@@ -112,7 +112,7 @@ func TestProcessesShareTheConcurrencyOfAnEndpoint(t *testing.T) {
 func TestABuildsModelsAreMeteredBelowTheirLimits(t *testing.T) {
 	meter := &meter{}
 	slow := spec(t, modeltest.Options{Latency: 5 * time.Millisecond})
-	set, err := factory(slow).Build(slow, meter)
+	set, err := factory(slow).NewBuildSet(slow, meter)
 	require.NoError(t, err)
 	var wg sync.WaitGroup
 	for range 12 {
@@ -149,7 +149,7 @@ func TestWhatCostsNothingIsNotMetered(t *testing.T) {
 	}{"built-in": {builtin, 0}, "recorded": {recorded, 0}, "lexical class vectors": {lexical, 1}} {
 		t.Run(name, func(t *testing.T) {
 			clear(meter.tasks)
-			set, err := models.Build(c.spec, meter)
+			set, err := models.NewBuildSet(c.spec, meter)
 			require.NoError(t, err)
 			call := model.Call{Task: model.Extract, Input: "Niels Bohr", User: "Niels Bohr", Ref: "f#1"}
 			_, err = set.Chat.Complete(t.Context(), call)
@@ -177,7 +177,7 @@ func TestModelsThatCannotBeOpenedSayWhichSetting(t *testing.T) {
 		"no recording":             {noFile, fault.BadConfig, "/nowhere.jsonl"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := factory(c.spec).Build(c.spec, nil)
+			_, err := factory(c.spec).NewBuildSet(c.spec, nil)
 			if e := fault.As(err); e == nil || e.Code != c.code || e.Object != c.object || e.Hint == "" {
 				t.Errorf("got %v", err)
 			}
@@ -190,7 +190,7 @@ func TestAServerOfOnesOwnNeedsNoKeyThatNobodyNamed(t *testing.T) {
 	spec := spec(t, modeltest.Options{})
 	t.Setenv(core.DefaultKeyVariable, "")
 	spec.Chat.APIKeyEnv, spec.Embedding.APIKeyEnv = core.DefaultKeyVariable, core.DefaultKeyVariable
-	made, err := factory(spec).Build(spec, nil)
+	made, err := factory(spec).NewBuildSet(spec, nil)
 	require.NoError(t, err)
 	_, err = made.Chat.Complete(t.Context(), model.Call{Task: model.Answer, User: "hello"})
 	assert.NoError(t, err)

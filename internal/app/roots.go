@@ -28,8 +28,8 @@ type roots struct {
 	barred  []string // never part of a corpus, beside the stores
 }
 
-// Bar keeps files and folders of this process, and all that lies below them, out of every corpus.
-func (s *Stores) Bar(paths ...string) {
+// BarPaths keeps files and folders of this process, and all that lies below them, out of every corpus.
+func (s *Stores) BarPaths(paths ...string) {
 	s.roots.mu.Lock()
 	defer s.roots.mu.Unlock()
 	s.roots.barred = append(s.roots.barred, paths...)
@@ -51,8 +51,9 @@ func (s *Stores) ownPaths() []string {
 	return out
 }
 
-// Grants lets the owner of a data directory grant corpora, and reads those that were granted before from a file there.
-func (s *Stores) Grants(file string) error {
+// LoadGrants lets the owner of a data directory grant corpora, and reads those that were granted before from a file
+// there.
+func (s *Stores) LoadGrants(file string) error {
 	s.roots.mu.Lock()
 	defer s.roots.mu.Unlock()
 	s.roots.file = file
@@ -72,9 +73,9 @@ func (s *Stores) Grants(file string) error {
 	return nil
 }
 
-// Grant lets runs read the corpora below a directory; keep: also after a restart. It is for what the owner of the data
-// directory asks for, and for no one else.
-func (s *Stores) Grant(directory string, keep bool) error {
+// GrantCorpora lets runs read the corpora below a directory; keep: also after a restart. It is for what the owner of
+// the data directory asks for, and for no one else.
+func (s *Stores) GrantCorpora(directory string, keep bool) error {
 	resolved, err := filepath.EvalSymlinks(directory)
 	if err != nil { // opening it says why
 		return nil //nolint:nilerr // as above

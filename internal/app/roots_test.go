@@ -20,18 +20,18 @@ func TestACorpusOutsideOfEveryRootIsRefused(t *testing.T) {
 	if err := os.Symlink(outside, link); err != nil {
 		t.Skip("no links here:", err)
 	}
-	stores := open(t, app.Embedded(config.Stores{CorpusRoots: []string{root}}, data))
-	if _, err := stores.Corpus(t.Context(), filepath.Join(root, "docs")); err != nil {
+	stores := open(t, app.FillPaths(config.Stores{CorpusRoots: []string{root}}, data))
+	if _, err := stores.OpenCorpus(t.Context(), filepath.Join(root, "docs")); err != nil {
 		t.Error(err)
 	}
 	for _, path := range []string{outside, link, root + "/../" + filepath.Base(outside), "/etc", root + "x"} {
-		_, err := stores.Corpus(t.Context(), path)
+		_, err := stores.OpenCorpus(t.Context(), path)
 		wants(t, err, fault.CorpusRefused, "stores.corpus_roots")
 	}
-	if err := stores.Grant(outside, true); err != nil { // a process without an owner's data directory grants nothing
+	if err := stores.GrantCorpora(outside, true); err != nil { // a process without an owner's data directory grants nothing
 		t.Fatal(err)
 	}
-	_, err := stores.Corpus(t.Context(), outside)
+	_, err := stores.OpenCorpus(t.Context(), outside)
 	wants(t, err, fault.CorpusRefused, outside)
 }
 
@@ -39,15 +39,15 @@ func TestWhatTheOwnerGrantsIsReadAlsoAfterARestart(t *testing.T) {
 	kept, once, data := t.TempDir(), t.TempDir(), t.TempDir()
 	file := filepath.Join(data, "roots.json")
 	for round := range 2 {
-		stores := open(t, app.Embedded(config.Stores{}, t.TempDir()))
-		require.NoError(t, stores.Grants(file))
+		stores := open(t, app.FillPaths(config.Stores{}, t.TempDir()))
+		require.NoError(t, stores.LoadGrants(file))
 		if round == 0 {
-			require.NoError(t, stores.Grant(kept, true))
-			require.NoError(t, stores.Grant(once, false))
+			require.NoError(t, stores.GrantCorpora(kept, true))
+			require.NoError(t, stores.GrantCorpora(once, false))
 		}
-		_, err := stores.Corpus(t.Context(), kept)
+		_, err := stores.OpenCorpus(t.Context(), kept)
 		assert.NoError(t, err, "start %d", round)
-		_, err = stores.Corpus(t.Context(), once)
+		_, err = stores.OpenCorpus(t.Context(), once)
 		assert.True(t, (err == nil) == (round == 0), "start %d, granted for a moment: %v", round, err)
 	}
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
@@ -56,10 +56,10 @@ func TestWhatTheOwnerGrantsIsReadAlsoAfterARestart(t *testing.T) {
 }
 
 func TestABucketOfWhatIsBuiltIsNoCorpus(t *testing.T) {
-	stores := open(t, app.Embedded(config.Stores{}, t.TempDir()))
+	stores := open(t, app.FillPaths(config.Stores{}, t.TempDir()))
 	stores.Place(config.Stores{Artifacts: "s3://own/artifacts", Milvus: config.Milvus{Bucket: "milvus"}})
 	for _, uri := range []string{"s3://own", "s3://own/artifacts", "s3://own/artifacts/docs/segments", "s3://milvus/files"} {
-		_, err := stores.Corpus(t.Context(), uri)
+		_, err := stores.OpenCorpus(t.Context(), uri)
 		wants(t, err, fault.CorpusRefused, "prefix or a bucket of its own")
 	}
 }
@@ -68,11 +68,11 @@ func TestWhatThisProcessKeepsIsNoPartOfACorpus(t *testing.T) {
 	project := t.TempDir()
 	data := filepath.Join(project, "unweaver-data")
 	require.NoError(t, os.WriteFile(filepath.Join(project, "a.txt"), []byte("a"), 0o600))
-	stores := open(t, app.Embedded(config.Stores{CorpusRoots: []string{project}}, data))
+	stores := open(t, app.FillPaths(config.Stores{CorpusRoots: []string{project}}, data))
 	token := filepath.Join(data, "dev.json")
 	require.NoError(t, os.WriteFile(token, []byte("{}"), 0o600))
 	listed := func() (keys []string) {
-		corpus, err := stores.Corpus(t.Context(), project)
+		corpus, err := stores.OpenCorpus(t.Context(), project)
 		require.NoError(t, err)
 		for info, err := range corpus.List(t.Context(), "", "") {
 			if err == nil {
@@ -82,10 +82,10 @@ func TestWhatThisProcessKeepsIsNoPartOfACorpus(t *testing.T) {
 		return keys
 	}
 	assert.Equal(t, []string{"a.txt", "unweaver-data/dev.json"}, listed(), "stores alone")
-	stores.Bar(data)
+	stores.BarPaths(data)
 	assert.Equal(t, []string{"a.txt"}, listed(), "with the data directory")
 	for _, path := range []string{data, filepath.Join(data, "artifacts"), filepath.Join(data, "vectors")} {
-		_, err := stores.Corpus(t.Context(), path)
+		_, err := stores.OpenCorpus(t.Context(), path)
 		wants(t, err, fault.CorpusRefused, "own files")
 	}
 }

@@ -51,8 +51,8 @@ type Stores struct {
 	observer observe.Observer // nil: none
 }
 
-// Observe has an observer of every operation from now on. Call it once, before the stores are used.
-func (s *Stores) Observe(observer observe.Observer) {
+// SetObserver has an observer of every operation from now on. Call it once, before the stores are used.
+func (s *Stores) SetObserver(observer observe.Observer) {
 	s.observer = observer
 	s.Artifacts = observe.Blob(s.Artifacts, observe.Artifacts, observer)
 	s.Staging = observe.Blob(s.Staging, observe.Staging, observer)
@@ -79,8 +79,8 @@ func (s *Stores) Close() error {
 	return err
 }
 
-// Embedded fills in paths below a data directory for the stores that the configuration does not name.
-func Embedded(stores config.Stores, dataDir string) config.Stores {
+// FillPaths fills in paths below a data directory for the stores that the configuration does not name.
+func FillPaths(stores config.Stores, dataDir string) config.Stores {
 	or := func(s *string, name string) {
 		if *s == "" {
 			*s = filepath.Join(dataDir, name)
@@ -92,8 +92,8 @@ func Embedded(stores config.Stores, dataDir string) config.Stores {
 	return stores
 }
 
-// Folders lists the folders of this machine that the stores write to.
-func (s *Stores) Folders() []string {
+// ListFolders lists the folders of this machine that the stores write to.
+func (s *Stores) ListFolders() []string {
 	var out []string
 	for _, place := range []string{s.places.Artifacts, s.places.Vectors, s.places.Classes} {
 		if place != "" && IsPath(place) {
@@ -137,14 +137,14 @@ func (s *Stores) openStores(ctx context.Context, stores config.Stores) (err erro
 	if s.Artifacts, err = s.openBlob(ctx, stores.Artifacts, "stores.artifacts"); err != nil {
 		return err
 	}
-	s.Artifacts = artifact.Branched(s.Artifacts)
+	s.Artifacts = artifact.NewBranched(s.Artifacts)
 	if s.StoreID, err = artifact.OpenStoreID(ctx, s.Artifacts); err != nil {
 		return err
 	}
 	if err = s.openClasses(ctx, stores.Classes); err != nil {
 		return err
 	}
-	if err = s.Records.Own(ctx, s.StoreID); err != nil {
+	if err = s.Records.RecordOwner(ctx, s.StoreID); err != nil {
 		return err
 	}
 	switch scheme, _, isURL := strings.Cut(stores.Vectors, "://"); {
@@ -162,14 +162,14 @@ func (s *Stores) openStores(ctx context.Context, stores config.Stores) (err erro
 	return err
 }
 
-// Artifacts opens the artifact store alone, for what needs nothing else.
-func Artifacts(ctx context.Context, c config.Stores) (blob.Store, error) {
+// OpenArtifacts opens the artifact store alone, for what needs nothing else.
+func OpenArtifacts(ctx context.Context, c config.Stores) (blob.Store, error) {
 	stores := &Stores{s3: c.S3, buckets: map[string]blob.Store{}}
 	store, err := stores.openBlob(ctx, c.Artifacts, "stores.artifacts")
 	if err != nil {
 		return nil, err
 	}
-	return artifact.Branched(store), nil
+	return artifact.NewBranched(store), nil
 }
 
 // runsSuffix names the file of running builds beside that of records.
@@ -232,8 +232,8 @@ func (s *Stores) openBlob(ctx context.Context, uri, setting string) (blob.Store,
 	)
 }
 
-// Corpus opens a corpus by its URI; buckets are those of stores.s3.
-func (s *Stores) Corpus(ctx context.Context, uri string) (blob.Store, error) {
+// OpenCorpus opens a corpus by its URI; buckets are those of stores.s3.
+func (s *Stores) OpenCorpus(ctx context.Context, uri string) (blob.Store, error) {
 	if uri == "" {
 		return nil, fault.CorpusMissing.At("open corpus", "").
 			Because("none is configured").
@@ -266,5 +266,5 @@ func (s *Stores) Corpus(ctx context.Context, uri string) (blob.Store, error) {
 	return store, err
 }
 
-// Folder makes a blob store in a folder.
-func Folder(path string) (blob.Store, error) { return dir.Open(path) }
+// OpenFolder makes a blob store in a folder.
+func OpenFolder(path string) (blob.Store, error) { return dir.Open(path) }

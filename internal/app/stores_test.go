@@ -35,16 +35,16 @@ func TestADataDirectoryHoldsEveryStoreAndIsOpenedAgain(t *testing.T) {
 	dir := t.TempDir()
 	var id string
 	for i := range 2 {
-		stores := open(t, app.Embedded(config.Stores{}, dir))
+		stores := open(t, app.FillPaths(config.Stores{}, dir))
 		if i == 0 {
 			id = stores.StoreID
 			require.NoError(t, stores.Records.PutRecords(t.Context(), []records.Record{{Key: "k", Value: []byte("v")}}))
-			require.NoError(t, stores.Coordination.Account(t.Context(), "i/g", "w", []byte("7")))
+			require.NoError(t, stores.Coordination.SetAccount(t.Context(), "i/g", "w", []byte("7")))
 			require.NoError(t, stores.Vectors.Create(t.Context(), "c", 4))
 		}
 		values, err := stores.Records.GetRecords(t.Context(), []string{"k"})
 		assert.True(t, err == nil && string(values[0]) == "v", "records: %q, %v", values, err)
-		accounts, err := stores.Coordination.Accounts(t.Context(), "i/g")
+		accounts, err := stores.Coordination.ReadAccounts(t.Context(), "i/g")
 		assert.True(t, err == nil && string(accounts["w"]) == "7", "accounts: %q, %v", accounts, err)
 		n, err := stores.Vectors.Count(t.Context(), "c")
 		assert.True(t, err == nil && n == 0, "vectors: %d, %v", n, err)
@@ -60,8 +60,8 @@ func TestADataDirectoryHoldsEveryStoreAndIsOpenedAgain(t *testing.T) {
 
 func TestADataDirectoryInUseIsRefusedAndNotHarmed(t *testing.T) {
 	dir := t.TempDir()
-	first := open(t, app.Embedded(config.Stores{}, dir))
-	_, err := app.Open(t.Context(), app.Embedded(config.Stores{}, dir))
+	first := open(t, app.FillPaths(config.Stores{}, dir))
+	_, err := app.Open(t.Context(), app.FillPaths(config.Stores{}, dir))
 	wants(t, err, fault.DataDirInUse, "classes.bolt")
 	assert.NoError(t, first.Coordination.SetState(t.Context(), "i/g", []byte("x")))
 }
@@ -69,18 +69,18 @@ func TestADataDirectoryInUseIsRefusedAndNotHarmed(t *testing.T) {
 // Records are named by content alone: those of another artifact store would be taken for one's own.
 func TestRecordsOfAnotherArtifactStoreAreRefused(t *testing.T) {
 	first, second := t.TempDir(), t.TempDir()
-	require.NoError(t, open(t, app.Embedded(config.Stores{}, first)).Close())
-	mixed := app.Embedded(config.Stores{Classes: filepath.Join(first, "classes.bolt")}, second)
+	require.NoError(t, open(t, app.FillPaths(config.Stores{}, first)).Close())
+	mixed := app.FillPaths(config.Stores{Classes: filepath.Join(first, "classes.bolt")}, second)
 	_, err := app.Open(t.Context(), mixed)
 	wants(t, err, fault.StoreOwned, "another artifact store")
-	open(t, app.Embedded(config.Stores{}, first)) // what was refused was closed again
+	open(t, app.FillPaths(config.Stores{}, first)) // what was refused was closed again
 }
 
 // A store.json that was lost or damaged with its copy has a way back without a backup: the file of records knows the
 // id.
 func TestALostStoreIDIsToldByTheRecordsAndWrittenBack(t *testing.T) {
 	dir := t.TempDir()
-	embedded := app.Embedded(config.Stores{}, dir)
+	embedded := app.FillPaths(config.Stores{}, dir)
 	first := open(t, embedded)
 	id := first.StoreID
 	require.NoError(t, first.Close())
@@ -111,13 +111,13 @@ func TestAURLWithoutAnAdapterNamesTheSetting(t *testing.T) {
 		"stores.classes":   {Classes: "memcached://x"},
 		"stores.vectors":   {Vectors: "qdrant://x"},
 	} {
-		_, err := app.Open(t.Context(), app.Embedded(stores, t.TempDir()))
+		_, err := app.Open(t.Context(), app.FillPaths(stores, t.TempDir()))
 		wants(t, err, fault.BadConfig, setting)
 	}
 }
 
 func TestBothPortsOverRedisShareOneConnection(t *testing.T) {
-	stores := open(t, app.Embedded(config.Stores{Classes: redistest.Server(t)}, t.TempDir()))
+	stores := open(t, app.FillPaths(config.Stores{Classes: redistest.Server(t)}, t.TempDir()))
 	require.NoError(t, stores.Coordination.SetState(t.Context(), "i/g", []byte("x")))
 	key := stores.StoreID[:8] + ":state:i/g" // the prefix that records took is coordination's too
 	if n, err := redistest.Raw(t, redistest.Server(t)).Exists(t.Context(), key).Result(); err != nil || n != 1 {
@@ -129,8 +129,8 @@ func TestBothPortsOverRedisShareOneConnection(t *testing.T) {
 func TestACorpusIsAFolderOrABucket(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.txt"), []byte("text"), 0o600))
-	stores := open(t, app.Embedded(config.Stores{CorpusRoots: []string{dir}}, t.TempDir()))
-	corpus, err := stores.Corpus(t.Context(), dir)
+	stores := open(t, app.FillPaths(config.Stores{CorpusRoots: []string{dir}}, t.TempDir()))
+	corpus, err := stores.OpenCorpus(t.Context(), dir)
 	require.NoError(t, err)
 	if raw, _, err := blob.Read(t.Context(), corpus, "a.txt"); err != nil || string(raw) != "text" {
 		t.Errorf("got %q, %v", raw, err)
@@ -144,7 +144,7 @@ func TestACorpusIsAFolderOrABucket(t *testing.T) {
 		"ftp://host/folder":           {fault.BadConfig, "ftp://"},
 		"s3://":                       {fault.BadConfig, "s3://bucket/prefix"},
 	} {
-		_, err := stores.Corpus(t.Context(), uri)
+		_, err := stores.OpenCorpus(t.Context(), uri)
 		wants(t, err, want.code, want.says)
 	}
 }

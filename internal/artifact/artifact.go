@@ -1,5 +1,5 @@
-// Package artifact lays out what the artifact store holds (docs/reference/formats.md, Artifacts): paths, segments named by
-// content, scratch files of runs, manifests and the pointer. It knows no technology; blob.Store does.
+// Package artifact lays out what the artifact store holds (docs/reference/formats.md, Artifacts): paths, segments named
+// by content, scratch files of runs, manifests and the pointer. It knows no technology; blob.Store does.
 package artifact
 
 import (
@@ -69,8 +69,8 @@ func (x Index) RunKey(gen string, parts ...string) string {
 	return x.joinKey(append([]string{"runs", refuseSlash(gen)}, parts...)...)
 }
 
-// Current reads the pointer. An index that was never published has the zero pointer and no error.
-func (x Index) Current(ctx context.Context) (core.Pointer, string, error) {
+// ReadPointer reads the pointer. An index that was never published has the zero pointer and no error.
+func (x Index) ReadPointer(ctx context.Context) (core.Pointer, string, error) {
 	var pointer core.Pointer
 	in, err := blob.ReadJSON(ctx, x.Store, x.CurrentKey(), &pointer)
 	if fault.Is(err, fault.NotFound) {
@@ -92,7 +92,7 @@ func (x Index) Manifest(ctx context.Context, sha string) (*core.Manifest, error)
 	if fault.Is(err, fault.NotFound) {
 		return nil, fault.SegmentDamage.At("read manifest", x.Store.Location(x.SegmentKey(sha))).
 			Because("it is missing").
-			Advise(x.Rebuild())
+			Advise(x.AdviseRebuild())
 	}
 	if err != nil {
 		return nil, err
@@ -100,38 +100,38 @@ func (x Index) Manifest(ctx context.Context, sha string) (*core.Manifest, error)
 	if s := sha256.Sum256(raw); hex.EncodeToString(s[:]) != sha {
 		return nil, fault.SegmentDamage.At("read manifest", x.Store.Location(x.SegmentKey(sha))).
 			Because("content differs from its name").
-			Advise(x.Rebuild())
+			Advise(x.AdviseRebuild())
 	}
 	manifest := new(core.Manifest)
 	if err := json.Unmarshal(raw, manifest); err != nil {
-		return nil, fault.SegmentDamage.At("read manifest", sha).Because(err).Advise(x.Rebuild())
+		return nil, fault.SegmentDamage.At("read manifest", sha).Because(err).Advise(x.AdviseRebuild())
 	}
 	if manifest.Format != core.ManifestFormat {
 		return nil, fault.SegmentDamage.At("read manifest", manifest.Generation).
 			Because(fmt.Sprintf("it is of format %d, this program reads format %d", manifest.Format, core.ManifestFormat)).
-			Advise("use the program version that wrote it, or " + x.Rebuild())
+			Advise("use the program version that wrote it, or " + x.AdviseRebuild())
 	}
 	counts := manifest.Counts
 	if len(manifest.Segments.Splits) == 0 && (counts.Documents > 0 || counts.Chunks > 0) {
 		return nil, fault.SegmentDamage.At("read manifest", manifest.Generation).
 			Because(fmt.Sprintf("it counts %d documents and %d chunks and names no split", counts.Documents, counts.Chunks)).
-			Advise(x.Rebuild())
+			Advise(x.AdviseRebuild())
 	}
 	return manifest, nil
 }
 
-// Pointed reads the manifest that a pointer names, which must be of the generation that the pointer names. A pointer
+// ManifestOf reads the manifest that a pointer names, which must be of the generation that the pointer names. A pointer
 // that names two is fault.SegmentDamage: a damaged one must not have one generation served under another's name.
-func (x Index) Pointed(ctx context.Context, pointer core.Pointer) (*core.Manifest, error) {
+func (x Index) ManifestOf(ctx context.Context, pointer core.Pointer) (*core.Manifest, error) {
 	manifest, err := x.Manifest(ctx, pointer.Manifest)
 	if err != nil {
 		return nil, err
 	}
-	return manifest, x.Agree(pointer, manifest)
+	return manifest, x.CheckPointer(pointer, manifest)
 }
 
-// Agree is the check of Pointed.
-func (x Index) Agree(pointer core.Pointer, manifest *core.Manifest) error {
+// CheckPointer is the check of Pointed.
+func (x Index) CheckPointer(pointer core.Pointer, manifest *core.Manifest) error {
 	if pointer.Generation == manifest.Generation && pointer.Seq == manifest.Seq {
 		return nil
 	}
@@ -146,15 +146,15 @@ func (x Index) damagedPointer(why any) error {
 		Advise("write it again from what was published last: unweaver restore " + x.Name)
 }
 
-// Rebuild advises to make everything of the index again.
-func (x Index) Rebuild() string {
+// AdviseRebuild advises to make everything of the index again.
+func (x Index) AdviseRebuild() string {
 	return "make it again from what was paid for: unweaver index --rebuild --index " + x.Name
 }
 
-// Intact reports whether the bytes under a content's name are that content. An absent object is not. alive is called as
-// bytes come in; nil is allowed.
-func (x Index) Intact(ctx context.Context, sha string, alive func()) (bool, error) {
-	body, _, err := blobcache.Stored(x.Store).Get(ctx, x.SegmentKey(sha), blob.All)
+// IsIntact reports whether the bytes under a content's name are that content. An absent object is not. alive is called
+// as bytes come in; nil is allowed.
+func (x Index) IsIntact(ctx context.Context, sha string, alive func()) (bool, error) {
+	body, _, err := blobcache.UnwrapMemory(x.Store).Get(ctx, x.SegmentKey(sha), blob.All)
 	if fault.Is(err, fault.NotFound) {
 		return false, nil
 	}
@@ -233,11 +233,11 @@ func DeleteAll(ctx context.Context, store blob.Store, keys []string) error {
 	if len(batches) == 0 {
 		return nil
 	}
-	if err := blob.Permitted(ctx); err != nil {
+	if err := blob.CheckContext(ctx); err != nil {
 		return err
 	}
 	return parallel.Each(ctx, len(batches), deleteWidth, func(ctx context.Context, i int) error {
-		if err := blob.Permitted(ctx); err != nil {
+		if err := blob.CheckContext(ctx); err != nil {
 			return err
 		}
 		return store.DeleteAll(ctx, batches[i])
@@ -254,7 +254,7 @@ func (x Index) Spec(ctx context.Context, d core.Digest) (core.Spec, error) {
 	if sha256.Sum256(raw) != d {
 		return spec, fault.SegmentDamage.At("read configuration", x.Store.Location(x.SpecKey(d))).
 			Because("content differs from its name").
-			Advise(x.Rebuild())
+			Advise(x.AdviseRebuild())
 	}
 	if err := json.Unmarshal(raw, &spec); err != nil {
 		return spec, fault.SegmentDamage.At("read configuration", x.Store.Location(x.SpecKey(d))).Because(err)
@@ -265,7 +265,7 @@ func (x Index) Spec(ctx context.Context, d core.Digest) (core.Spec, error) {
 			return spec, err
 		}
 		return core.Spec{}, fault.InvalidParam.At("read configuration", x.SpecKey(d)).
-			Because("it is one of index " + fault.Quoted(spec.Index) + ", not of " + x.Name)
+			Because("it is one of index " + fault.QuoteName(spec.Index) + ", not of " + x.Name)
 	}
 	return spec, nil
 }
@@ -305,8 +305,8 @@ func sumOf(id string) string {
 	return hex.EncodeToString(sum[:4])
 }
 
-// StoreID returns the random identity of an artifact store, and writes nothing: it takes one request, to ask whether the
-// store answers. A store without an identity is fault.StoreDown: it was moved away or emptied, or never opened.
+// StoreID returns the random identity of an artifact store, and writes nothing: it takes one request, to ask whether
+// the store answers. A store without an identity is fault.StoreDown: it was moved away or emptied, or never opened.
 func StoreID(ctx context.Context, store blob.Store) (string, error) {
 	id, err := readID(ctx, store, storeFile)
 	if !isNoID(err) {
@@ -388,7 +388,7 @@ type File struct {
 
 // NewFile starts a temporary file.
 func NewFile() (*File, error) {
-	file, err := scratch.File()
+	file, err := scratch.CreateFile()
 	if err != nil {
 		return nil, err
 	}
@@ -401,7 +401,7 @@ func (t *File) Write(b []byte) (int, error) {
 	t.h.Write(b[:n])
 	t.n += int64(n)
 	if err != nil {
-		return n, scratch.Full("write", err)
+		return n, scratch.FullError("write", err)
 	}
 	return n, nil
 }
@@ -427,7 +427,7 @@ func (t *File) PutSegment(ctx context.Context, index Index) (seg core.Segment, f
 	if err == nil && there.Size == t.n {
 		intact := true
 		if index.Doubt {
-			intact, err = index.Intact(ctx, sha, nil)
+			intact, err = index.IsIntact(ctx, sha, nil)
 		}
 		if intact || err != nil {
 			return seg, false, err
@@ -473,8 +473,8 @@ func NewRows() (*Rows, error) {
 // Discard removes the temporary file; call it always.
 func (r *Rows) Discard() { r.file.Discard() }
 
-// Segment ends the file and stores it by content.
-func (r *Rows) Segment(ctx context.Context, index Index, part int) (core.Segment, bool, error) {
+// StoreSegment ends the file and stores it by content.
+func (r *Rows) StoreSegment(ctx context.Context, index Index, part int) (core.Segment, bool, error) {
 	if err := r.Close(); err != nil {
 		return core.Segment{}, false, err
 	}
@@ -483,8 +483,8 @@ func (r *Rows) Segment(ctx context.Context, index Index, part int) (core.Segment
 	return seg, fresh, err
 }
 
-// Scratch ends the file and stores it under a key.
-func (r *Rows) Scratch(ctx context.Context, store blob.Store, key string) error {
+// StoreScratch ends the file and stores it under a key.
+func (r *Rows) StoreScratch(ctx context.Context, store blob.Store, key string) error {
 	if err := r.Close(); err != nil {
 		return err
 	}

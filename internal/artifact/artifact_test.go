@@ -147,12 +147,12 @@ func TestAManifestIsReadBackOnlyWhole(t *testing.T) {
 
 func TestAnIndexThatWasNeverPublishedHasTheZeroPointer(t *testing.T) {
 	x, store := index()
-	if pointer, tag, err := x.Current(t.Context()); err != nil || pointer != (core.Pointer{}) || tag != "" {
+	if pointer, tag, err := x.ReadPointer(t.Context()); err != nil || pointer != (core.Pointer{}) || tag != "" {
 		t.Errorf("%+v %q %v", pointer, tag, err)
 	}
 	_, err := blob.Write(t.Context(), store, x.CurrentKey(), []byte("{"), blob.Cond{})
 	require.NoError(t, err)
-	if _, _, err := x.Current(t.Context()); !fault.Is(err, fault.SegmentDamage) {
+	if _, _, err := x.ReadPointer(t.Context()); !fault.Is(err, fault.SegmentDamage) {
 		t.Errorf("a damaged pointer: %v", err)
 	}
 }

@@ -62,8 +62,8 @@ func (x Index) BranchKey(name string) string { return x.joinKey("branches", refu
 // RebaseKey is what the last planned run of a branch found its base serving.
 func (x Index) RebaseKey() string { return x.joinKey("rebase.json") }
 
-// Branches gives the records of the branches of this index, deleted ones too, in order of their names.
-func (x Index) Branches(ctx context.Context) ([]core.Branch, error) {
+// ListBranches gives the records of the branches of this index, deleted ones too, in order of their names.
+func (x Index) ListBranches(ctx context.Context) ([]core.Branch, error) {
 	prefix := x.joinKey("branches") + "/"
 	var out []core.Branch
 	for info, err := range x.Store.List(ctx, prefix, "") {
@@ -86,20 +86,20 @@ func (x Index) Branches(ctx context.Context) ([]core.Branch, error) {
 	return out, nil
 }
 
-// Base is this index's base: itself, where it is no branch.
-func (x Index) Base(ctx context.Context) (Index, error) {
+// FindBase is this index's base: itself, where it is no branch.
+func (x Index) FindBase(ctx context.Context) (Index, error) {
 	base, err := BaseOf(ctx, x.Store, x.Name)
 	x.Name = base
 	return x, err
 }
 
-// Family gives every index that shares this one's segments: the base first, then its branches by their names.
-func (x Index) Family(ctx context.Context) ([]Index, []core.Branch, error) {
-	base, err := x.Base(ctx)
+// ListFamily gives every index that shares this one's segments: the base first, then its branches by their names.
+func (x Index) ListFamily(ctx context.Context) ([]Index, []core.Branch, error) {
+	base, err := x.FindBase(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	branches, err := base.Branches(ctx)
+	branches, err := base.ListBranches(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -115,19 +115,19 @@ func (x Index) Family(ctx context.Context) ([]Index, []core.Branch, error) {
 // FamilyRefs gives the references of every index that shares this one's segments, by index and generation, with those
 // of pointers and of what branches that are being made begin with. One that cannot be read is an error.
 func (x Index) FamilyRefs(ctx context.Context) (map[string]map[string]core.GenerationRef, error) {
-	family, branches, err := x.Family(ctx)
+	family, branches, err := x.ListFamily(ctx)
 	if err != nil {
 		return nil, err
 	}
 	out := map[string]map[string]core.GenerationRef{}
 	for _, member := range family {
-		if out[member.Name], err = member.Named(ctx); err != nil {
+		if out[member.Name], err = member.ListByName(ctx); err != nil {
 			return nil, err
 		}
 	}
 	for _, branch := range branches {
 		if _, there := out[branch.Name][branch.Generation]; branch.State == core.BranchOpen && !there {
-			begun, err := New(x.Store, branch.Name).Begun(ctx)
+			begun, err := New(x.Store, branch.Name).HasPointer(ctx)
 			if err != nil {
 				return nil, err
 			}
@@ -144,8 +144,8 @@ func (x Index) FamilyRefs(ctx context.Context) (map[string]map[string]core.Gener
 // New is an index by its name.
 func New(store blob.Store, name string) Index { return Index{Store: store, Name: name} }
 
-// Begun reports whether an index has a pointer: a branch then has references of its own.
-func (x Index) Begun(ctx context.Context) (bool, error) {
+// HasPointer reports whether an index has a pointer: a branch then has references of its own.
+func (x Index) HasPointer(ctx context.Context) (bool, error) {
 	_, err := x.Store.Stat(ctx, x.CurrentKey())
 	if fault.Is(err, fault.NotFound) {
 		return false, nil

@@ -107,8 +107,8 @@ func (f *Frames[T]) Forget(files map[*Reader]bool) {
 	})
 }
 
-// Held returns how many bytes are remembered, and how many frames are being read.
-func (f *Frames[T]) Held() (bytes, underWay int) {
+// CountHeld returns how many bytes are remembered, and how many frames are being read.
+func (f *Frames[T]) CountHeld() (bytes, underWay int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.bytes, len(f.known) - len(f.order)

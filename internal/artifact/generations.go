@@ -32,9 +32,9 @@ type Generation struct {
 	Collected   bool      `json:"collected,omitempty"` // no reader opens it any more, and a grace later it is deleted
 }
 
-// Names lists the indexes of a store: its folders but those of the program, such as the ledger's.
-func Names(ctx context.Context, store blob.Store) ([]string, error) {
-	folders, err := store.Folders(ctx)
+// ListIndexes lists the indexes of a store: its folders but those of the program, such as the ledger's.
+func ListIndexes(ctx context.Context, store blob.Store) ([]string, error) {
+	folders, err := store.ListFolders(ctx)
 	return slices.DeleteFunc(folders, func(name string) bool { return !core.ValidIndex(name) }), err
 }
 
@@ -43,8 +43,8 @@ func IsDamage(err error) bool {
 	return fault.Is(err, fault.SegmentDamage) || fault.Is(err, fault.NotFound) || fault.Is(err, fault.UnknownGen)
 }
 
-// Refs gives every generation that has a manifest, by name. A reference that is damaged is an error.
-func (x Index) Refs(ctx context.Context) (map[string]core.GenerationRef, error) {
+// ListRefs gives every generation that has a manifest, by name. A reference that is damaged is an error.
+func (x Index) ListRefs(ctx context.Context) (map[string]core.GenerationRef, error) {
 	refs, damaged, err := x.ReadableRefs(ctx)
 	if err == nil && len(damaged) > 0 {
 		_, err = x.GenerationRef(ctx, damaged[0])
@@ -103,8 +103,8 @@ type Publication struct {
 	At         time.Time
 }
 
-// Publications gives those of the published generations that are kept, by their numbers.
-func (x Index) Publications(ctx context.Context) ([]Publication, error) {
+// ListPublications gives those of the published generations that are kept, by their numbers.
+func (x Index) ListPublications(ctx context.Context) ([]Publication, error) {
 	found, err := x.listGenerations(ctx)
 	if err != nil {
 		return nil, err
@@ -119,10 +119,10 @@ func (x Index) Publications(ctx context.Context) ([]Publication, error) {
 	return out, nil
 }
 
-// Generations lists what has a manifest: the current one first, then the newest first. One whose manifest cannot be
+// ListGenerations lists what has a manifest: the current one first, then the newest first. One whose manifest cannot be
 // read is listed with the state damaged and what its reference says; a current one that cannot be read is an error.
-func (x Index) Generations(ctx context.Context) ([]Generation, error) {
-	current, _, err := x.Current(ctx)
+func (x Index) ListGenerations(ctx context.Context) ([]Generation, error) {
+	current, _, err := x.ReadPointer(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +148,7 @@ func (x Index) Generations(ctx context.Context) ([]Generation, error) {
 	for gen, ref := range refs {
 		manifest, err := x.Manifest(ctx, ref.Manifest)
 		if err == nil && gen == current.Generation {
-			err = x.Agree(current, manifest)
+			err = x.CheckPointer(current, manifest)
 		}
 		switch {
 		case err == nil:
@@ -158,7 +158,7 @@ func (x Index) Generations(ctx context.Context) ([]Generation, error) {
 			out = append(out, Generation{Generation: gen, Seq: ref.Seq, State: Damaged, Manifest: ref.Manifest})
 			continue
 		}
-		out = append(out, Describe(gen, ref, manifest))
+		out = append(out, DescribeGeneration(gen, ref, manifest))
 	}
 	for i := range out {
 		name := out[i].Generation
@@ -179,8 +179,8 @@ func (x Index) Generations(ctx context.Context) ([]Generation, error) {
 // Damaged is the state of a generation whose manifest cannot be read.
 const Damaged = "damaged"
 
-// Describe a generation as lists show it.
-func Describe(gen string, ref core.GenerationRef, manifest *core.Manifest) Generation {
+// DescribeGeneration a generation as lists show it.
+func DescribeGeneration(gen string, ref core.GenerationRef, manifest *core.Manifest) Generation {
 	return Generation{
 		Generation:  gen,
 		Seq:         ref.Seq,

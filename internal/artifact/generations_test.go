@@ -52,7 +52,7 @@ func cut(raw []byte) []byte { return raw[:len(raw)/2] }
 
 func listed(t *testing.T, x artifact.Index) (names, states []string) {
 	t.Helper()
-	all, err := x.Generations(t.Context())
+	all, err := x.ListGenerations(t.Context())
 	require.NoError(t, err)
 	for _, g := range all {
 		names, states = append(names, g.Generation), append(states, g.State)
@@ -67,11 +67,11 @@ func TestGenerationsAreListedTheCurrentFirstThenTheNewest(t *testing.T) {
 		!slices.Equal(states, []string{"current", "held", "published"}) {
 		t.Errorf("%v %v", names, states)
 	}
-	all, err := x.Generations(t.Context())
+	all, err := x.ListGenerations(t.Context())
 	if err != nil || all[0].Chunks != 200 || all[0].Seq != 2 || all[0].Manifest != manifests["g2"] {
 		t.Errorf("%+v %v", all[0], err)
 	}
-	refs, err := x.Refs(t.Context())
+	refs, err := x.ListRefs(t.Context())
 	assert.True(t, err == nil && len(refs) == 3 && refs["g3"].State == "held", "%v %v", refs, err)
 }
 
@@ -101,7 +101,7 @@ func TestDamageOfAnOlderGenerationIsNamedAndHidesNoOther(t *testing.T) {
 		refs, damaged, err := x.ReadableRefs(t.Context())
 		assert.True(t, err == nil && len(refs) == c.readable && len(refs)+len(damaged) == 3,
 			"%s: %v %v %v", c.situation, refs, damaged, err)
-		_, err = x.Refs(t.Context())
+		_, err = x.ListRefs(t.Context())
 		assert.True(t, (err != nil) == (c.readable == 2), "%s: strict references: %v", c.situation, err)
 	}
 }
@@ -113,7 +113,7 @@ func TestADamagedCurrentManifestIsAnErrorAndItsReferenceIsNotNeeded(t *testing.T
 		t.Errorf("without its reference: %v %v", names, states)
 	}
 	store.Change(x.SegmentKey(manifests["g2"]), cut)
-	if _, err := x.Generations(t.Context()); !fault.Is(err, fault.SegmentDamage) {
+	if _, err := x.ListGenerations(t.Context()); !fault.Is(err, fault.SegmentDamage) {
 		t.Errorf("%v", err)
 	}
 }
@@ -128,7 +128,7 @@ func TestAStoreThatDoesNotAnswerIsNotTakenForDamage(t *testing.T) {
 			}
 			return nil
 		}
-		_, err := x.Generations(t.Context())
+		_, err := x.ListGenerations(t.Context())
 		assert.True(t, fault.Is(err, fault.StoreDown), "%s: %v", key, err)
 	}
 	store.Fail = nil
@@ -145,7 +145,7 @@ func TestAGenerationThatIsNotThereIsUnknown(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	empty, _ := index()
-	if all, err := empty.Generations(t.Context()); err != nil || all == nil || len(all) != 0 {
+	if all, err := empty.ListGenerations(t.Context()); err != nil || all == nil || len(all) != 0 {
 		t.Errorf("an index without any: %v %v", all, err)
 	}
 }

@@ -46,6 +46,6 @@ func (x Index) Check() error {
 	if core.ValidIndex(x.Name) {
 		return nil
 	}
-	return fault.InvalidParam.At("name index", fault.Quoted(x.Name)).
+	return fault.InvalidParam.At("name index", fault.QuoteName(x.Name)).
 		Because("letters a-z, digits and hyphens, at most 63, no hyphen first; ledger and doctor are taken")
 }

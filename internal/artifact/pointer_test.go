@@ -18,7 +18,7 @@ import (
 // Promises: 139.
 func TestAPointerNamesOneGenerationOrIsDamaged(t *testing.T) {
 	x := artifact.Index{Store: blobmemory.New(), Name: "docs"}
-	if pointer, etag, err := x.Current(t.Context()); err != nil || etag != "" || pointer != (core.Pointer{}) {
+	if pointer, etag, err := x.ReadPointer(t.Context()); err != nil || etag != "" || pointer != (core.Pointer{}) {
 		t.Errorf("before the first publication: %+v %q %v", pointer, etag, err)
 	}
 	sha, err := x.PutManifest(t.Context(), &core.Manifest{Generation: "g1", Seq: 3, Format: core.ManifestFormat})
@@ -39,15 +39,15 @@ func TestAPointerNamesOneGenerationOrIsDamaged(t *testing.T) {
 	} {
 		_, err := blob.Write(t.Context(), x.Store, x.CurrentKey(), []byte(c.raw), blob.Cond{})
 		require.NoError(t, err)
-		pointer, _, err := x.Current(t.Context())
+		pointer, _, err := x.ReadPointer(t.Context())
 		if c.read && err == nil {
-			_, err = x.Pointed(t.Context(), pointer)
+			_, err = x.ManifestOf(t.Context(), pointer)
 		} else if c.read {
 			t.Errorf("%s: %v", name, err)
 		}
 		assert.True(t, fault.Is(err, fault.SegmentDamage), "%s: %+v %v", name, pointer, err)
 	}
-	manifest, err := x.Pointed(t.Context(), core.Pointer{Generation: "g1", Manifest: sha, Seq: 3, Epoch: 1})
+	manifest, err := x.ManifestOf(t.Context(), core.Pointer{Generation: "g1", Manifest: sha, Seq: 3, Epoch: 1})
 	assert.True(t, err == nil && manifest.Generation == "g1", "%+v %v", manifest, err)
 }
 
@@ -80,11 +80,11 @@ func TestAnObjectIsIntactWhereItIsWhatItsNameSays(t *testing.T) {
 		key := x.SegmentKey(segment.SHA256)
 		_, err := blob.Write(t.Context(), x.Store, key, []byte(c.content), blob.Cond{})
 		require.NoError(t, err)
-		intact, err := x.Intact(t.Context(), segment.SHA256, nil)
+		intact, err := x.IsIntact(t.Context(), segment.SHA256, nil)
 		assert.True(t, err == nil && intact == c.intact, "%q is intact: %t, %v", c.content, intact, err)
 	}
 	require.NoError(t, x.Store.Delete(t.Context(), x.SegmentKey(segment.SHA256)))
-	if intact, err := x.Intact(t.Context(), segment.SHA256, nil); err != nil || intact {
+	if intact, err := x.IsIntact(t.Context(), segment.SHA256, nil); err != nil || intact {
 		t.Errorf("one that is gone is intact: %t, %v", intact, err)
 	}
 }

@@ -34,7 +34,7 @@ func rowFile(t *testing.T, store blob.Store, key string) *artifact.Reader {
 	for i := range rowCount {
 		rows.Append(rowKey(i), []byte(rowValue(i)))
 	}
-	require.NoError(t, rows.Scratch(t.Context(), store, key))
+	require.NoError(t, rows.StoreScratch(t.Context(), store, key))
 	info, err := store.Stat(t.Context(), key)
 	require.NoError(t, err)
 	reader, err := artifact.OpenRowsOf(t.Context(), store, key, info.Size)

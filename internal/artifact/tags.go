@@ -31,8 +31,8 @@ func (x Index) Tags(ctx context.Context) (map[string][]string, error) {
 	return tags, nil
 }
 
-// Tagged is the generation that has a tag; empty: none.
-func Tagged(tags map[string][]string, tag string) string {
+// FindTagged is the generation that has a tag; empty: none.
+func FindTagged(tags map[string][]string, tag string) string {
 	for gen, names := range tags {
 		if slices.Contains(names, tag) {
 			return gen
@@ -54,9 +54,9 @@ func (x Index) PutTag(ctx context.Context, gen, tag string, content any) error {
 // alone names is deleted a grace later.
 func (x Index) CollectedKey(gen string) string { return x.GenerationKey(gen, "collected") }
 
-// Purged reports whether a generation is collected because it holds what has to leave the index: who has it open closes
-// it, and it is not opened any more.
-func (x Index) Purged(ctx context.Context, gen string) (bool, error) {
+// IsPurged reports whether a generation is collected because it holds what has to leave the index: who has it open
+// closes it, and it is not opened any more.
+func (x Index) IsPurged(ctx context.Context, gen string) (bool, error) {
 	var mark struct {
 		Purged bool `json:"purged"`
 	}

@@ -3,8 +3,8 @@
 // with line and column.
 //
 // Types say which keys there are, keys.go says of each what it means and which values it takes. Checks, the reference
-// (docs/reference/configuration.md), the file that `unweaver config init` writes and what `unweaver config show` prints are all
-// made from these two.
+// (docs/reference/configuration.md), the file that `unweaver config init` writes and what `unweaver config show` prints
+// are all made from these two.
 package config
 
 import (
@@ -94,8 +94,8 @@ type QueryACME struct {
 	Cache   string `yaml:"cache"` // folder
 }
 
-// On reports whether query-api itself speaks TLS.
-func (t QueryTLS) On() bool { return t.Cert != "" || t.ACME.Domains != "" }
+// IsOn reports whether query-api itself speaks TLS.
+func (t QueryTLS) IsOn() bool { return t.Cert != "" || t.ACME.Domains != "" }
 
 // QueryLimits bound what one key, or one address without a key, may ask of one process. 0 is no bound.
 type QueryLimits struct {
@@ -107,8 +107,8 @@ type QueryLimits struct {
 	Connections       int     `yaml:"connections"` // of the process, for all callers
 }
 
-// List splits a comma-separated value.
-func List(text string) []string {
+// SplitList splits a comma-separated value.
+func SplitList(text string) []string {
 	var out []string
 	for part := range strings.SplitSeq(text, ",") {
 		if part = strings.TrimSpace(part); part != "" {
@@ -140,11 +140,11 @@ const (
 	mostKeptWorkflows = 10_000
 )
 
-// Slots are the activities that one worker on a machine of so many cores runs at once of those that mostly wait:
+// CountSlots are the activities that one worker on a machine of so many cores runs at once of those that mostly wait:
 // worker.slots where it is given, else so many that one and a half times the models' concurrency is in flight, as far
 // as the cores can feed it.
-func (c *Config) Slots(cores int) int {
-	if c.Given("worker.slots") {
+func (c *Config) CountSlots(cores int) int {
+	if c.IsGiven("worker.slots") {
 		return c.Worker.Slots
 	}
 	concurrency := c.Models.Limits.Concurrency
@@ -196,8 +196,8 @@ type Judge struct {
 	Price     core.Price `yaml:"price"`
 }
 
-// Or returns the judge, or, where none is set, the model that answers.
-func (j Judge) Or(chat core.ChatModel) core.ChatModel {
+// ChooseChat returns the judge, or, where none is set, the model that answers.
+func (j Judge) ChooseChat(chat core.ChatModel) core.ChatModel {
 	if j.Model == "" {
 		return chat
 	}
@@ -344,7 +344,7 @@ func (c *Config) Spec(index, corpusURI string) (core.Spec, error) {
 	}
 	models := c.modelsOf(index)
 	if built, ok := neural.Find(models.Embedding.Model); ok && models.Embedding.Provider == providerBuiltin {
-		models.Embedding.MaxInputTokens = built.Fitting(models.Embedding.MaxInputTokens)
+		models.Embedding.MaxInputTokens = built.FitTokens(models.Embedding.MaxInputTokens)
 	}
 	if models.Embedding.Classes == "auto" {
 		models.Embedding.Classes = "model"
@@ -360,7 +360,7 @@ func (c *Config) Spec(index, corpusURI string) (core.Spec, error) {
 			*timeout = 0
 		}
 	}
-	if !models.Rerank.On() {
+	if !models.Rerank.IsOn() {
 		models.Rerank = core.RerankModel{}
 	}
 	var extraction *core.Extraction
@@ -416,10 +416,10 @@ func (c *Config) Spec(index, corpusURI string) (core.Spec, error) {
 // chunkLikeReference cuts an index under parity as the reference does, except for what is configured.
 func (c *Config) chunkLikeReference(index string, chunking *core.Chunking) {
 	path := "indexes." + index + ".chunking."
-	if !c.Given(path + "strategy") {
+	if !c.IsGiven(path + "strategy") {
 		chunking.Strategy = "fixed"
 	}
-	if !c.Given(path+"overlap") && chunking.Strategy == "fixed" {
+	if !c.IsGiven(path+"overlap") && chunking.Strategy == "fixed" {
 		chunking.Overlap = min(128, chunking.MaxTokens-1)
 	}
 }
@@ -430,7 +430,7 @@ func (c *Config) modelsOf(index string) Models {
 	prefix := "indexes." + index + ".models"
 	own := map[string]reflect.Value{}
 	walkValues(reflect.ValueOf(c.Indexes[index].Models), prefix, func(path string, value reflect.Value) {
-		if c.Given(path) || !value.IsZero() {
+		if c.IsGiven(path) || !value.IsZero() {
 			own[path] = value
 		}
 	})

@@ -25,9 +25,9 @@ type Endpoint struct {
 // defaultURL of provider openai.
 const defaultURL = "https://api.openai.com/v1"
 
-// Whole gives the endpoint with the URL that an empty one stands for, and without a slash at its end: two that mean the
-// same are equal.
-func (e Endpoint) Whole() Endpoint {
+// Normalise gives the endpoint with the URL that an empty one stands for, and without a slash at its end: two that mean
+// the same are equal.
+func (e Endpoint) Normalise() Endpoint {
 	if e.BaseURL == "" {
 		e.BaseURL = defaultURL
 	}
@@ -35,22 +35,22 @@ func (e Endpoint) Whole() Endpoint {
 	return e
 }
 
-// Endpoints are what a process with this configuration may send documents, questions and keys to: those of its models,
-// general and of indexes, and those that it lists beside them.
-func (c *Config) Endpoints() []Endpoint {
+// ListEndpoints are what a process with this configuration may send documents, questions and keys to: those of its
+// models, general and of indexes, and those that it lists beside them.
+func (c *Config) ListEndpoints() []Endpoint {
 	var out []Endpoint
 	add := func(models Models) {
 		if models.Chat.Provider == providerOpenAI {
-			out = append(out, Endpoint{models.Chat.BaseURL, models.Chat.APIKeyEnv}.Whole())
+			out = append(out, Endpoint{models.Chat.BaseURL, models.Chat.APIKeyEnv}.Normalise())
 		}
 		if models.Embedding.Provider == providerOpenAI {
-			out = append(out, Endpoint{models.Embedding.BaseURL, models.Embedding.APIKeyEnv}.Whole())
+			out = append(out, Endpoint{models.Embedding.BaseURL, models.Embedding.APIKeyEnv}.Normalise())
 		}
-		if models.Rerank.On() {
-			out = append(out, Endpoint{models.Rerank.BaseURL, models.Rerank.APIKeyEnv}.Whole())
+		if models.Rerank.IsOn() {
+			out = append(out, Endpoint{models.Rerank.BaseURL, models.Rerank.APIKeyEnv}.Normalise())
 		}
 		for _, listed := range models.Endpoints {
-			out = append(out, listed.Whole())
+			out = append(out, listed.Normalise())
 		}
 	}
 	add(c.Models)
@@ -70,8 +70,8 @@ const (
 	providerRecorded = "recorded"
 )
 
-// Recordings are the files that a process with this configuration may replay models from, as absolute paths.
-func (c *Config) Recordings() []string {
+// ListRecordings are the files that a process with this configuration may replay models from, as absolute paths.
+func (c *Config) ListRecordings() []string {
 	var out []string
 	add := func(models Models) {
 		if models.Chat.Provider != providerRecorded {

@@ -44,13 +44,13 @@ func TestEndpointsAreThoseThatTheConfigurationNames(t *testing.T) {
 		{BaseURL: "http://chat:1/v1", APIKeyEnv: "CHAT"}, {BaseURL: "http://more:2/v1", APIKeyEnv: "MORE"},
 		{BaseURL: "http://own:3/v1", APIKeyEnv: "OWN"}, {BaseURL: "https://api.openai.com/v1", APIKeyEnv: "OPENAI"},
 	}
-	if got := cfg.Endpoints(); !slices.Equal(got, want) {
+	if got := cfg.ListEndpoints(); !slices.Equal(got, want) {
 		t.Errorf("%+v", got)
 	}
 	recording, _ := filepath.Abs("replay.jsonl")
-	assert.Equal(t, []string{recording}, cfg.Recordings())
+	assert.Equal(t, []string{recording}, cfg.ListRecordings())
 	assert.Equal(t, []string{"/data/a", "/data/b"}, cfg.Stores.CorpusRoots)
-	if got := config.Default().Endpoints(); len(got) != 0 {
+	if got := config.Default().ListEndpoints(); len(got) != 0 {
 		t.Errorf("built-in models name %v", got)
 	}
 }
@@ -92,7 +92,7 @@ models:
 `, []string{}, nil)
 	require.NoError(t, err)
 	want := []config.Endpoint{{BaseURL: "http://chat:1/v1"}, {BaseURL: "http://more:2/v1"}}
-	if got := cfg.Endpoints(); !slices.Equal(got, want) {
+	if got := cfg.ListEndpoints(); !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	for _, setting := range []string{"chat", "embedding"} {

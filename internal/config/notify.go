@@ -54,8 +54,8 @@ func (c *Config) NotifyOf(index string) Notify {
 	return out
 }
 
-// Given reports whether a value was given: in the file, by a variable or by --set.
-func (c *Config) Given(path string) bool {
+// IsGiven reports whether a value was given: in the file, by a variable or by --set.
+func (c *Config) IsGiven(path string) bool {
 	_, given := c.places[path]
 	return given
 }

@@ -49,9 +49,9 @@ func CheckOverlay(set map[string]string) error {
 	return l.joinMistakes()
 }
 
-// Uncarried are the settings of an overlay that the configuration does not say without it: a file that carries one
+// FindMissing are the settings of an overlay that the configuration does not say without it: a file that carries one
 // releases it.
-func (c *Config) Uncarried(overlay core.Overlay) map[string]string {
+func (c *Config) FindMissing(overlay core.Overlay) map[string]string {
 	out := map[string]string{}
 	plain := map[string]string{}
 	for _, setting := range c.Settings() {

@@ -91,7 +91,7 @@ func TestSettingsThatAreNoValueAreRefused(t *testing.T) {
 // FuzzLoad holds that no file can make the reader panic, that what it refuses is a configuration's fault, and that what
 // it accepts is resolved.
 func FuzzLoad(f *testing.F) {
-	f.Add([]byte(config.Sample()))
+	f.Add([]byte(config.RenderSample()))
 	f.Add([]byte("indexes: {docs: {models: {chat: {price: {prompt: -1}}}}}\n"))
 	f.Add([]byte("a: &a {b: *a}\n"))
 	f.Add([]byte("engine: !!binary aGk=\n---\n"))

@@ -41,7 +41,7 @@ func ParseProcess(name, about, probe string, args, env []string, out io.Writer) 
 	flags := flag.NewFlagSet(name, flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	var tell bool
-	flags.StringVar(&process.Source.Path, "config", Variable(env, "UNWEAVER_CONFIG"), "")
+	flags.StringVar(&process.Source.Path, "config", FindVariable(env, "UNWEAVER_CONFIG"), "")
 	flags.Func("set", "", func(setting string) error {
 		process.Source.Set = append(process.Source.Set, setting)
 		return nil
@@ -72,15 +72,15 @@ func ParseProcess(name, about, probe string, args, env []string, out io.Writer) 
 	return process, nil
 }
 
-// Main runs a server process until SIGTERM, or with --probe asks the running one, and exits with a code that says how
-// it went. What it writes is its owner's alone.
-func Main(
+// RunServer runs a server process until SIGTERM, or with --probe asks the running one, and exits with a code that says
+// how it went. What it writes is its owner's alone.
+func RunServer(
 	name, about, probe string, run func(context.Context, *Config, *slog.Logger) error,
 	ask func(context.Context, *Config) error,
 ) {
 	syscall.Umask(0o077)
 	process, err := ParseProcess(name, about, probe, os.Args[1:], os.Environ(), os.Stdout)
-	if err == nil && !process.Done() {
+	if err == nil && !process.IsDone() {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
 		var cfg *Config
@@ -129,11 +129,11 @@ func (p *Process) Logger(to io.Writer) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(to, &options)).With("program", p.name, "version", version.String())
 }
 
-// Done says that the flags asked for something that is answered already.
-func (p *Process) Done() bool { return p.done }
+// IsDone says that the flags asked for something that is answered already.
+func (p *Process) IsDone() bool { return p.done }
 
-// Variable of an environment of NAME=value entries, or empty. The first one counts.
-func Variable(env []string, name string) string {
+// FindVariable of an environment of NAME=value entries, or empty. The first one counts.
+func FindVariable(env []string, name string) string {
 	for _, entry := range env {
 		if len(entry) > len(name) && entry[len(name)] == '=' && entry[:len(name)] == name {
 			return entry[len(name)+1:]
@@ -156,7 +156,7 @@ func (p *Process) Exit(err error, to io.Writer) int {
 	} else {
 		fmt.Fprintf(to, "%s: %s\n", p.name, redact.Text(err.Error()))
 	}
-	if fault.Refused(err) {
+	if fault.IsRefusal(err) {
 		return 2
 	}
 	return 1

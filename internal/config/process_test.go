@@ -56,14 +56,14 @@ func TestAServerProcessFindsItsConfigurationAsTheCommandLineDoes(t *testing.T) {
 
 func TestFlagsOfAServerProcess(t *testing.T) {
 	process, help, err := parsed(t, nil, "--help")
-	if err != nil || !process.Done() || !strings.Contains(help, "--set") || !strings.Contains(help, "Host workflows.") {
+	if err != nil || !process.IsDone() || !strings.Contains(help, "--set") || !strings.Contains(help, "Host workflows.") {
 		t.Errorf("%v\n%s", err, help)
 	}
-	if process, out, err := parsed(t, nil, "--version"); err != nil || !process.Done() ||
+	if process, out, err := parsed(t, nil, "--version"); err != nil || !process.IsDone() ||
 		!strings.HasPrefix(out, "unweaver-worker ") {
 		t.Errorf("%v %s", err, out)
 	}
-	if process, _, err := parsed(t, nil, "-probe"); err != nil || !process.Probe || process.Done() {
+	if process, _, err := parsed(t, nil, "-probe"); err != nil || !process.Probe || process.IsDone() {
 		t.Errorf("%+v, %v", process, err)
 	}
 	for _, args := range [][]string{{"--colour"}, {"docs"}, {"--config"}} {

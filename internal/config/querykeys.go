@@ -175,7 +175,7 @@ func (l *loader) queryAPI() {
 	for path, names := range map[string]string{
 		"query_api.hosts": settings.Hosts, "query_api.tls.acme.domains": authority.Domains,
 	} {
-		for _, name := range List(names) {
+		for _, name := range SplitList(names) {
 			l.checkKey(!strings.ContainsAny(name, "/ *") && !strings.Contains(name, "://"), path,
 				"%q is no name of a host", name)
 		}

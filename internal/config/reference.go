@@ -9,11 +9,13 @@ import (
 // sampleIndex is the index of a fresh configuration file.
 const sampleIndex = "docs"
 
-// Sample is a configuration file with every default, commented: what `unweaver config init` writes. Keys that are not
-// supported yet are left out.
-func Sample() string {
+// RenderSample is a configuration file with every default, commented: what `unweaver config init` writes. Keys that are
+// not supported yet are left out.
+func RenderSample() string {
 	var text strings.Builder
-	text.WriteString("# Every key with its default. Remove what you do not change: docs/reference/configuration.md lists them.\n")
+	text.WriteString(
+		"# Every key with its default. Remove what you do not change: docs/reference/configuration.md lists them.\n",
+	)
 	config := Default()
 	config.Indexes[sampleIndex] = defaultIndex()
 	byPath := describeKeys()

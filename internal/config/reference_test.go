@@ -145,7 +145,7 @@ func TestTheDigestOfTheDefaultsHasNotMoved(t *testing.T) {
 
 func TestAFreshFileHoldsTheDefaults(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "unweaver.yaml")
-	require.NoError(t, os.WriteFile(path, []byte(config.Sample()), 0o600))
+	require.NoError(t, os.WriteFile(path, []byte(config.RenderSample()), 0o600))
 	cfg, err := config.Load(config.Source{Path: path})
 	require.NoError(t, err)
 	got, _ := cfg.Spec("docs", "/corpus")
@@ -167,7 +167,7 @@ func TestAFreshFileHoldsTheDefaults(t *testing.T) {
 			t.Errorf("%s: in the file %t, unsupported %t", r.path, given[r.path], r.unsupported())
 		}
 	}
-	for n, line := range strings.Split(strings.TrimSpace(config.Sample()), "\n") {
+	for n, line := range strings.Split(strings.TrimSpace(config.RenderSample()), "\n") {
 		assert.True(t, strings.Contains(line, "#") || strings.HasSuffix(line, ":") || line == "",
 			"line %d has no comment: %s", n+1, line)
 	}

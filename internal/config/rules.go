@@ -67,7 +67,7 @@ func eachOf(known ...string) rule {
 func requireLanguage() rule {
 	list := core.LanguageAuto + ", " + strings.Join(text.Languages(), ", ")
 	return newTextRule(list, func(code string) string {
-		if text.Known(code) || code == core.LanguageAuto {
+		if text.IsKnown(code) || code == core.LanguageAuto {
 			return ""
 		}
 		return fmt.Sprintf("%q has no rules of its own here; use %s (%s: plain words, for every other language)", code,

@@ -151,7 +151,11 @@ func (l *loader) modelsNeed(path string, models Models) {
 		l.checkKey(!openAI || endpoint.APIKeyEnv != "" || endpoint.BaseURL != "", setting+".api_key_env",
 			"OpenAI requires a key: name the variable that holds it; only a server of base_url may want none")
 	}
-	l.checkKey(!models.Rerank.On() || models.Rerank.BaseURL != "", path+".rerank.base_url", "provider http needs a server")
+	l.checkKey(
+		!models.Rerank.IsOn() || models.Rerank.BaseURL != "",
+		path+".rerank.base_url",
+		"provider http needs a server",
+	)
 	l.checkKey(
 		models.Embedding.Provider != "openai" || models.Embedding.Model != "",
 		path+".embedding.model",

@@ -24,7 +24,7 @@ func TestSlotsFollowTheModelsAndTheMachineUnlessTheyAreGiven(t *testing.T) {
 	} {
 		cfg, err := load(t, "", nil, strings.Fields(c.set))
 		require.NoError(t, err)
-		assert.Equal(t, c.want, cfg.Slots(c.cores), "%q on %d cores", c.set, c.cores)
+		assert.Equal(t, c.want, cfg.CountSlots(c.cores), "%q on %d cores", c.set, c.cores)
 	}
 }
 

@@ -144,8 +144,8 @@ type Run struct {
 	Begun *time.Time `json:"begun,omitempty"`
 }
 
-// Exactly names this run alone, for Status: not one that had the same name before it.
-func (r Run) Exactly() string {
+// ExactName names this run alone, for Status: not one that had the same name before it.
+func (r Run) ExactName() string {
 	if r.RunID == "" {
 		return r.Run
 	}
@@ -183,71 +183,71 @@ type Check struct {
 // Control is the port of the command line. Errors are faults. A run is index/generation; where one is asked for, an
 // index stands for its newest run.
 type Control interface {
-	Index(ctx context.Context, r IndexRequest) (Run, error)
-	// Estimate says what a build would do and cost. It takes nothing: no lease, no run, no key, no model, no write.
-	Estimate(ctx context.Context, r IndexRequest) (core.Estimated, error)
-	Status(ctx context.Context, run string) (Status, error)
-	// Pause returns once no paid call of the run can start any more; what is in flight is paid for and kept.
-	Pause(ctx context.Context, run string) (Stopped, error)
-	// Resume goes on with a paused run; budget, where not nil, is what it may pay for from its beginning.
-	Resume(ctx context.Context, run string, budget *core.Budget) error
-	// Cancel returns once no paid call of the run can start any more.
-	Cancel(ctx context.Context, run string) (Stopped, error)
-	// Limit gives a run that is not over other limits or another budget, effective within two seconds.
-	Limit(ctx context.Context, r LimitRequest) error
-	// Lost declares that a run will never go on, whose engine is gone or does not know it, and frees the lease of its
+	BuildIndex(ctx context.Context, r IndexRequest) (Run, error)
+	// EstimateBuild says what a build would do and cost. It takes nothing: no lease, no run, no key, no model, no write.
+	EstimateBuild(ctx context.Context, r IndexRequest) (core.Estimated, error)
+	ReadStatus(ctx context.Context, run string) (Status, error)
+	// PauseRun returns once no paid call of the run can start any more; what is in flight is paid for and kept.
+	PauseRun(ctx context.Context, run string) (Stopped, error)
+	// ResumeRun goes on with a paused run; budget, where not nil, is what it may pay for from its beginning.
+	ResumeRun(ctx context.Context, run string, budget *core.Budget) error
+	// CancelRun returns once no paid call of the run can start any more.
+	CancelRun(ctx context.Context, run string) (Stopped, error)
+	// LimitRun gives a run that is not over other limits or another budget, effective within two seconds.
+	LimitRun(ctx context.Context, r LimitRequest) error
+	// MarkLost declares that a run will never go on, whose engine is gone or does not know it, and frees the lease of its
 	// index. It is refused while the engine runs it or a process renews the lease; where the lease cannot be read, run
 	// is the index, and a new one is written.
-	Lost(ctx context.Context, run string) error
-	Generations(ctx context.Context, index string) ([]artifact.Generation, error)
-	// Branch makes a branch of an index, or deletes one. It is an operation.
-	Branch(ctx context.Context, r BranchRequest) (core.Branch, error)
-	// Delete deletes everything of an index, or shows what would go. It is an operation, and may be repeated.
-	Delete(ctx context.Context, r DeleteRequest) (core.Deletion, error)
-	// Branches lists the branches of an index.
-	Branches(ctx context.Context, index string) ([]core.Branch, error)
-	// Overlay says what the store says of the configuration of an index: every command that resolves it asks first.
-	Overlay(ctx context.Context, index string) (Overlaid, error)
-	// Move changes what is served, or what is kept, among the generations that are there. It is an operation.
-	Move(ctx context.Context, r MoveRequest) (core.Move, error)
-	// Difference returns what changed from one generation to another; see release.Difference for names left empty.
-	Difference(ctx context.Context, r DifferenceRequest) (core.Difference, error)
-	// Aliases lists the names that are mapped, and suggests pairs.
-	Aliases(ctx context.Context, r AliasesRequest) (core.AliasList, error)
-	// Operations gives the newest records of the audit trail of an index, the last first. 0 gives all.
-	Operations(ctx context.Context, index string, limit int) ([]core.Operation, error)
-	// Indexes describes every index.
-	Indexes(ctx context.Context) ([]runlog.Card, error)
-	// Runs lists the newest runs, the last begun first: of an index, or of all where it is empty. 0 lists all.
-	Runs(ctx context.Context, index string, limit int) ([]runlog.Summary, error)
-	// Trends gives the last nights of an index, or of each where it is empty.
-	Trends(ctx context.Context, index string, nights int) ([]runlog.Trends, error)
-	// Log returns everything that the stores hold about a run.
-	Log(ctx context.Context, run string) (runlog.Log, error)
-	Restore(ctx context.Context, index string) (Run, error)
-	// Audit compares the served generation with what it was made of, and with what the stores hold.
-	Audit(ctx context.Context, r AuditRequest) (Run, error)
-	Doctor(ctx context.Context, spec core.Spec) ([]Check, error)
+	MarkLost(ctx context.Context, run string) error
+	ListGenerations(ctx context.Context, index string) ([]artifact.Generation, error)
+	// ChangeBranch makes a branch of an index, or deletes one. It is an operation.
+	ChangeBranch(ctx context.Context, r BranchRequest) (core.Branch, error)
+	// DeleteIndex deletes everything of an index, or shows what would go. It is an operation, and may be repeated.
+	DeleteIndex(ctx context.Context, r DeleteRequest) (core.Deletion, error)
+	// ListBranches lists the branches of an index.
+	ListBranches(ctx context.Context, index string) ([]core.Branch, error)
+	// ReadOverlay says what the store says of the configuration of an index: every command that resolves it asks first.
+	ReadOverlay(ctx context.Context, index string) (Overlaid, error)
+	// MoveGeneration changes what is served, or what is kept, among the generations that are there. It is an operation.
+	MoveGeneration(ctx context.Context, r MoveRequest) (core.Move, error)
+	// CompareGenerations returns what changed from one generation to another; see release.Difference for names left empty.
+	CompareGenerations(ctx context.Context, r DifferenceRequest) (core.Difference, error)
+	// ListAliases lists the names that are mapped, and suggests pairs.
+	ListAliases(ctx context.Context, r AliasesRequest) (core.AliasList, error)
+	// ListOperations gives the newest records of the audit trail of an index, the last first. 0 gives all.
+	ListOperations(ctx context.Context, index string, limit int) ([]core.Operation, error)
+	// ListIndexes describes every index.
+	ListIndexes(ctx context.Context) ([]runlog.Card, error)
+	// ListRuns lists the newest runs, the last begun first: of an index, or of all where it is empty. 0 lists all.
+	ListRuns(ctx context.Context, index string, limit int) ([]runlog.Summary, error)
+	// ReadTrends gives the last nights of an index, or of each where it is empty.
+	ReadTrends(ctx context.Context, index string, nights int) ([]runlog.Trends, error)
+	// ReadLog returns everything that the stores hold about a run.
+	ReadLog(ctx context.Context, run string) (runlog.Log, error)
+	RestoreIndex(ctx context.Context, index string) (Run, error)
+	// AuditIndex compares the served generation with what it was made of, and with what the stores hold.
+	AuditIndex(ctx context.Context, r AuditRequest) (Run, error)
+	RunDoctor(ctx context.Context, spec core.Spec) ([]Check, error)
 	// DeadLetters lists the chunks of the published generation that nothing could be extracted from.
 	DeadLetters(ctx context.Context, index string) ([]core.Letter, error)
 	// DeadLetter is one of them, with the chunk's text.
 	DeadLetter(ctx context.Context, index, chunk string) (core.Letter, error)
-	// Discard marks dead letters that need no more attention.
-	Discard(ctx context.Context, r LettersRequest) error
+	// DiscardLetters marks dead letters that need no more attention.
+	DiscardLetters(ctx context.Context, r LettersRequest) error
 	// ApplySchedule makes the schedule of an index what its configuration says; a paused one stays paused.
 	ApplySchedule(ctx context.Context, r ScheduleRequest) (Applied, error)
-	// Schedules says how all schedules stand.
-	Schedules(ctx context.Context) ([]Scheduled, error)
+	// ListSchedules says how all schedules stand.
+	ListSchedules(ctx context.Context) ([]Scheduled, error)
 	// PauseSchedule has no night begin until ResumeSchedule.
 	PauseSchedule(ctx context.Context, index, note string) error
 	ResumeSchedule(ctx context.Context, index, note string) error
 	// TriggerSchedule begins a night now; where a build of the index runs it names that and does nothing.
 	TriggerSchedule(ctx context.Context, index string) (Triggered, error)
 	DeleteSchedule(ctx context.Context, index string) error
-	// Backfill begins a backfill. One that runs already is left as it is, and the answer says so.
-	Backfill(ctx context.Context, r BackfillRequest) (BackfillStarted, error)
-	// Backfills says how the backfills of an index stand, the last begun first; or that of a name.
-	Backfills(ctx context.Context, r BackfillNamed) ([]core.Backfill, error)
+	// StartBackfill begins a backfill. One that runs already is left as it is, and the answer says so.
+	StartBackfill(ctx context.Context, r BackfillRequest) (BackfillStarted, error)
+	// ListBackfills says how the backfills of an index stand, the last begun first; or that of a name.
+	ListBackfills(ctx context.Context, r BackfillNamed) ([]core.Backfill, error)
 	PauseBackfill(ctx context.Context, r BackfillNamed) error
 	// ResumeBackfill goes on with a backfill that is paused, or ended before it was published; what was paid for is kept.
 	ResumeBackfill(ctx context.Context, r BackfillNamed) error

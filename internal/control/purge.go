@@ -40,7 +40,7 @@ type PurgesAnswer struct {
 
 // Purger removes documents from everything that is stored.
 type Purger interface {
-	// Purge begins a run that does nothing else, or goes on with a purge of the same documents that did not end.
-	Purge(ctx context.Context, r PurgeRequest) (PurgeAnswer, error)
-	Purges(ctx context.Context, r PurgesRequest) (PurgesAnswer, error)
+	// PurgeDocuments begins a run that does nothing else, or goes on with a purge of the same documents that did not end.
+	PurgeDocuments(ctx context.Context, r PurgeRequest) (PurgeAnswer, error)
+	ListPurges(ctx context.Context, r PurgesRequest) (PurgesAnswer, error)
 }

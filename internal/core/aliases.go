@@ -1,7 +1,7 @@
 package core
 
-// Aliases map names that mean the same to the one that stands for them, by keys of names (docs/reference/formats.md, Mentions).
-// No name stands for another and is itself an alias. nil: every name stands for itself.
+// Aliases map names that mean the same to the one that stands for them, by keys of names (docs/reference/formats.md,
+// Mentions). No name stands for another and is itself an alias. nil: every name stands for itself.
 type Aliases map[string]string
 
 const (
@@ -11,19 +11,19 @@ const (
 	MaxAliases = 50_000
 )
 
-// Of gives the key of the name that stands for one.
-func (a Aliases) Of(key string) string {
+// ResolveKey gives the key of the name that stands for one.
+func (a Aliases) ResolveKey(key string) string {
 	if to, mapped := a[key]; mapped {
 		return to
 	}
 	return key
 }
 
-// Differ gives the keys whose names the two tables map to others.
-func (a Aliases) Differ(other Aliases) []string {
+// DiffKeys gives the keys whose names the two tables map to others.
+func (a Aliases) DiffKeys(other Aliases) []string {
 	var keys []string
 	for key, to := range a {
-		if other.Of(key) != to {
+		if other.ResolveKey(key) != to {
 			keys = append(keys, key)
 		}
 	}

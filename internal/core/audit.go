@@ -23,21 +23,21 @@ const mostParts = 10_000
 func ParseSample(text string) (Sample, error) {
 	var s Sample
 	var rest string
-	if n, _ := fmt.Sscanf(text, "%d/%d%s", &s.Part, &s.Of, &rest); n != 2 || !s.Valid() {
+	if n, _ := fmt.Sscanf(text, "%d/%d%s", &s.Part, &s.Of, &rest); n != 2 || !s.IsValid() {
 		return Sample{}, fmt.Errorf(
 			"%q is no part of a whole: want n/t, with n from 1 to t and t at most %d", text, mostParts)
 	}
 	return s, nil
 }
 
-// Valid reports whether it is a part of a whole.
-func (s Sample) Valid() bool { return s.Part >= 1 && s.Part <= s.Of && s.Of <= mostParts }
+// IsValid reports whether it is a part of a whole.
+func (s Sample) IsValid() bool { return s.Part >= 1 && s.Part <= s.Of && s.Of <= mostParts }
 
 // String writes "n/t".
 func (s Sample) String() string { return fmt.Sprintf("%d/%d", s.Part, s.Of) }
 
-// Whole reports whether nothing is left out.
-func (s Sample) Whole() bool { return s.Of == 1 }
+// IsWhole reports whether nothing is left out.
+func (s Sample) IsWhole() bool { return s.Of == 1 }
 
 // Holds reports whether the part has an id or a digest.
 func (s Sample) Holds(id []byte) bool {

@@ -46,6 +46,6 @@ func TestASampleIsReadAndWritten(t *testing.T) {
 		sample, err := core.ParseSample(text)
 		assert.True(t, (err == nil) == valid && (!valid || sample.String() == text), "%q: %v, %v", text, sample, err)
 	}
-	assert.True(t, core.Everything.Valid() && core.Everything.Whole() && !(core.Sample{Part: 1, Of: 2}).Whole(),
+	assert.True(t, core.Everything.IsValid() && core.Everything.IsWhole() && !(core.Sample{Part: 1, Of: 2}).IsWhole(),
 		"everything is not the whole, or a half is")
 }

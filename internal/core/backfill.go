@@ -18,8 +18,8 @@ type BackfillChoice struct {
 	Purged int `json:"purged,omitempty"`
 }
 
-// Without is a choice that names none of some documents.
-func (c BackfillChoice) Without(purged func(document string) bool) BackfillChoice {
+// DropPurged is a choice that names none of some documents.
+func (c BackfillChoice) DropPurged(purged func(document string) bool) BackfillChoice {
 	kept := make([]string, 0, len(c.Documents))
 	for _, key := range c.Documents {
 		if !purged(key) {
@@ -44,8 +44,8 @@ func (c BackfillChoice) Equal(other BackfillChoice) bool {
 		strings.Join(c.Documents, "\x00") == strings.Join(other.Documents, "\x00")
 }
 
-// Mistake says what is wrong with a choice; empty: nothing.
-func (c BackfillChoice) Mistake() string {
+// FindMistake says what is wrong with a choice; empty: nothing.
+func (c BackfillChoice) FindMistake() string {
 	switch {
 	case c.IsZero():
 		return "nothing is chosen"
@@ -55,8 +55,8 @@ func (c BackfillChoice) Mistake() string {
 	return ""
 }
 
-// Chooser says of a document, by its key and the time of its object, whether it is chosen.
-func (c BackfillChoice) Chooser() func(key string, modified time.Time) bool {
+// NewChooser says of a document, by its key and the time of its object, whether it is chosen.
+func (c BackfillChoice) NewChooser() func(key string, modified time.Time) bool {
 	listed := make(map[string]bool, len(c.Documents))
 	for _, key := range c.Documents {
 		listed[key] = true
@@ -82,8 +82,8 @@ const DefaultBackfillConcurrency = 16
 // mostBackfillConcurrency is the largest part of a unit that is asked for at once.
 const mostBackfillConcurrency = 64
 
-// Mistake says what is wrong with a throttle; empty: nothing.
-func (t BackfillThrottle) Mistake() string {
+// FindMistake says what is wrong with a throttle; empty: nothing.
+func (t BackfillThrottle) FindMistake() string {
 	switch {
 	case t.Concurrency < 0 || t.Concurrency > mostBackfillConcurrency:
 		return fmt.Sprintf("a concurrency of %d: want 1 to %d", t.Concurrency, mostBackfillConcurrency)
@@ -178,8 +178,8 @@ type BackfillProgress struct {
 	Progress       float64 `json:"progress"`            // of the payments, 0 to 1
 }
 
-// Estimated fills what follows from the other figures.
-func (p *BackfillProgress) Estimated() {
+// FillEstimates fills what follows from the other figures.
+func (p *BackfillProgress) FillEstimates() {
 	p.SecondsLeft = -1
 	if p.Bytes > 0 {
 		p.Progress = min(1, float64(p.BytesDone)/float64(p.Bytes))

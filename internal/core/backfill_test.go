@@ -28,12 +28,12 @@ func TestWhatABackfillChooses(t *testing.T) {
 		{"its neighbour", BackfillChoice{Documents: []string{"a.jsonl#7"}}, "a.jsonl#8", 1, false},
 		{"all that is given", BackfillChoice{Prefix: "old/", From: at(3)}, "old/a", 2, false},
 	} {
-		if got := test.choice.Chooser()(test.key, at(test.day)); got != test.want || test.choice.Mistake() != "" {
-			t.Errorf("%s: %v, %q", test.name, got, test.choice.Mistake())
+		if got := test.choice.NewChooser()(test.key, at(test.day)); got != test.want || test.choice.FindMistake() != "" {
+			t.Errorf("%s: %v, %q", test.name, got, test.choice.FindMistake())
 		}
 	}
 	for _, wrong := range []BackfillChoice{{}, {From: at(3), To: at(3)}} {
-		assert.True(t, wrong.Mistake() != "", "%+v is taken", wrong)
+		assert.True(t, wrong.FindMistake() != "", "%+v is taken", wrong)
 	}
 }
 
@@ -49,9 +49,9 @@ func TestBatchesOfAThrottledBackfill(t *testing.T) {
 		{BackfillThrottle{CallsPerMinute: 6000, Concurrency: 8}, 8},
 	} {
 		got := test.throttle.Batch()
-		assert.True(t, got == test.want && test.throttle.Mistake() == "", "%+v: %d, want %d", test.throttle, got, test.want)
+		assert.True(t, got == test.want && test.throttle.FindMistake() == "", "%+v: %d, want %d", test.throttle, got, test.want)
 	}
 	for _, wrong := range []BackfillThrottle{{Concurrency: 65}, {Concurrency: -1}, {CallsPerMinute: -1}} {
-		assert.True(t, wrong.Mistake() != "", "%+v is taken", wrong)
+		assert.True(t, wrong.FindMistake() != "", "%+v is taken", wrong)
 	}
 }

@@ -11,8 +11,8 @@ import (
 // mostDifferences is how many differences of two configurations are listed.
 const mostDifferences = 5
 
-// Differences says which settings of an index are not what they were: "models.chat.model: a, was b".
-func (s Spec) Differences(was Spec) []string {
+// ListDifferences says which settings of an index are not what they were: "models.chat.model: a, was b".
+func (s Spec) ListDifferences(was Spec) []string {
 	before, after := was.listSettings(), s.listSettings()
 	names := maps.Clone(before)
 	maps.Copy(names, after)

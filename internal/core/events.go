@@ -46,8 +46,8 @@ const (
 	mostEvents  = 200
 )
 
-// Note adds an event. One that equals the last one is the last one again: activities may be repeated.
-func (r *Report) Note(event Event) {
+// AddEvent adds an event. One that equals the last one is the last one again: activities may be repeated.
+func (r *Report) AddEvent(event Event) {
 	if n := len(r.Events); n > 0 {
 		last := &r.Events[n-1]
 		if last.Kind == event.Kind && last.Stage == event.Stage && last.Code == event.Code {
@@ -79,8 +79,8 @@ func (s *RunState) GoOn(now time.Time) {
 	s.Stopped = nil
 }
 
-// Idle is for how many seconds the run paused or waited so far, in all and in the running stage.
-func (s RunState) Idle(now time.Time) (run, stage float64) {
+// IdleSeconds is for how many seconds the run paused or waited so far, in all and in the running stage.
+func (s RunState) IdleSeconds(now time.Time) (run, stage float64) {
 	s.GoOn(now)
 	return s.Report.IdleSeconds, s.StageIdle
 }

@@ -149,8 +149,8 @@ func (s *SetHash) Merge(o SetHash) {
 	}
 }
 
-// Without takes all entries of another set out.
-func (s *SetHash) Without(o SetHash) {
+// Subtract takes all entries of another set out.
+func (s *SetHash) Subtract(o SetHash) {
 	var c uint64
 	for i := range 4 {
 		s[i], c = bits.Sub64(s[i], o[i], c)
@@ -233,8 +233,8 @@ const ImportRoot = "unweaver-import/"
 // unweaver-import/<8 hex of store id>/. Behind it a copy has the key of its run's scratch.
 func ImportPrefix(store string) string { return ImportRoot + store[:8] + "/" }
 
-// Collection names a vector collection: uw_<8 hex of sha256(store id, index)>_<kind>_<8 hex of fingerprint>_<n>.
-func Collection(store, index, kind string, fingerprint Digest, n int) string {
+// NameCollection names a vector collection: uw_<8 hex of sha256(store id, index)>_<kind>_<8 hex of fingerprint>_<n>.
+func NameCollection(store, index, kind string, fingerprint Digest, n int) string {
 	return fmt.Sprintf("%s%s_%s_%d", CollectionPrefix(store, index), kind, fingerprint.Short(8), n)
 }
 

@@ -200,8 +200,8 @@ type Made struct {
 	Rules string `json:"rules,omitempty"`
 }
 
-// Since gives a reason for every version that is not the parent's: "chunker chunk/1 → chunk/2".
-func (m Made) Since(parent Made) []string {
+// ListChanges gives a reason for every version that is not the parent's: "chunker chunk/1 → chunk/2".
+func (m Made) ListChanges(parent Made) []string {
 	var reasons []string
 	for _, version := range []struct{ what, was, now string }{
 		{"parser", parent.Parser, m.Parser},
@@ -285,8 +285,8 @@ type Pointer struct {
 	Epoch      int64  `json:"epoch"`
 }
 
-// Stored is the index that records and collections of the generation are named after: a branch shares its base's.
-func (m *Manifest) Stored() string {
+// StoredIndex is the index that records and collections of the generation are named after: a branch shares its base's.
+func (m *Manifest) StoredIndex() string {
 	if m.Family != "" {
 		return m.Family
 	}
@@ -314,8 +314,8 @@ type Engine struct {
 	Namespace string `json:"namespace"` // of the cluster
 }
 
-// Same reports whether two names mean the same engine.
-func (e Engine) Same(other Engine) bool {
+// IsSame reports whether two names mean the same engine.
+func (e Engine) IsSame(other Engine) bool {
 	return e.Cluster == other.Cluster && e.Namespace == other.Namespace
 }
 

@@ -41,8 +41,8 @@ type Missed struct {
 	Seconds float64 `json:"seconds"`
 }
 
-// Miss is by how much of an actual figure a range misses it; see Missed.
-func (r Range) Miss(actual float64) float64 {
+// MeasureMiss is by how much of an actual figure a range misses it; see Missed.
+func (r Range) MeasureMiss(actual float64) float64 {
 	switch {
 	case actual > r.High:
 		return (actual - r.High) / actual
@@ -58,8 +58,8 @@ func (r Range) Plus(other Range) Range { return Range{r.Low + other.Low, r.High 
 // Worked returns for how many seconds a run worked: without those in which it paused or waited.
 func (r Report) Worked() float64 { return max(0, r.Seconds-r.IdleSeconds) }
 
-// Night is the line of a report of a build.
-func (r Report) Night() Night {
+// ToNight is the line of a report of a build.
+func (r Report) ToNight() Night {
 	changed := r.Diff.Added + r.Diff.Changed + r.Diff.Moved + r.Diff.Removed
 	out := Night{
 		Run: r.Run, RunID: r.RunID, Generation: r.Generation, Status: r.Status, Reason: r.Reason, Published: r.Published,
@@ -73,8 +73,8 @@ func (r Report) Night() Night {
 	if planned := r.Planned; planned != nil {
 		calls := planned.Extract.Plus(planned.Shorten).Plus(planned.Embed)
 		out.Planned = &Missed{
-			Calls: calls.Miss(float64(out.Calls)), Tokens: planned.Tokens.Miss(float64(out.Tokens)),
-			Cost: planned.Cost.Miss(out.Cost), Seconds: planned.Seconds.Miss(out.Seconds),
+			Calls: calls.MeasureMiss(float64(out.Calls)), Tokens: planned.Tokens.MeasureMiss(float64(out.Tokens)),
+			Cost: planned.Cost.MeasureMiss(out.Cost), Seconds: planned.Seconds.MeasureMiss(out.Seconds),
 		}
 	}
 	return out

@@ -13,7 +13,7 @@ import (
 func TestACourseStaysBoundedAndOfTheWholeRun(t *testing.T) {
 	var course []core.Moment
 	for second := range 5000 {
-		course = core.Course(course, core.Moment{Seconds: float64(second), Share: float64(second) / 5000})
+		course = core.MergeMoments(course, core.Moment{Seconds: float64(second), Share: float64(second) / 5000})
 		require.True(t, len(course) <= 240, "%d moments after %d", len(course), second)
 	}
 	if first, last := course[0], course[len(course)-1]; first.Seconds != 0 || last.Seconds != 4999 {
@@ -24,7 +24,7 @@ func TestACourseStaysBoundedAndOfTheWholeRun(t *testing.T) {
 			t.Fatalf("moment %d: %v after %v", i, course[i].Seconds, course[i-1].Seconds)
 		}
 	}
-	again := core.Course(course, course...)
+	again := core.MergeMoments(course, course...)
 	assert.Len(t, again, len(course), "reported twice")
 }
 
@@ -47,7 +47,7 @@ func TestWhatANightComesTo(t *testing.T) {
 			Cost:   core.Range{Low: 3, High: 4}, Seconds: core.Range{Low: 10, High: 20},
 		},
 	}
-	night := report.Night()
+	night := report.ToNight()
 	if night.Changed != 9 || night.Share != 9.0/101 || night.Seconds != 40 || night.Calls != 10 || night.Tokens != 100 {
 		t.Errorf("%+v", night)
 	}

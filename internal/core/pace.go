@@ -13,8 +13,8 @@ type Pace struct {
 	Seconds float64 // that the rest of the stage takes at this pace; 0: unknown
 }
 
-// Units are what the pieces of a stage are called, one and many.
-func Units(stage string) (one, many string) {
+// UnitNames are what the pieces of a stage are called, one and many.
+func UnitNames(stage string) (one, many string) {
 	switch stage {
 	case StagePlan, StageChunk:
 		return "document", "documents"
@@ -64,10 +64,10 @@ func (s RunState) weighStages() (weights map[string]float64, measured bool) {
 	return weights, false
 }
 
-// Overall is the done share of a run, 0 to 1, and how many seconds are left; 0: unknown. What is left of the
+// EstimateProgress is the done share of a run, 0 to 1, and how many seconds are left; 0: unknown. What is left of the
 // running stage goes by its pace. Later stages go by what they took in the run before, scaled by the number of
 // chunks; without one they go by the pace of extraction, and nothing is reported before that moves.
-func (s RunState) Overall(pace Pace) (share, seconds float64) {
+func (s RunState) EstimateProgress(pace Pace) (share, seconds float64) {
 	if s.Stage == StageRestore || s.Stage == StageAudit {
 		return pace.Share, pace.Seconds
 	}
@@ -120,8 +120,8 @@ func (s RunState) unitSeconds(weights map[string]float64, measured bool, pace Pa
 	return 0, false
 }
 
-// Elapsed is for how many seconds the running stage has worked, pauses not counted.
-func (s RunState) Elapsed(now time.Time) float64 {
-	_, idle := s.Idle(now)
+// StageSeconds is for how many seconds the running stage has worked, pauses not counted.
+func (s RunState) StageSeconds(now time.Time) float64 {
+	_, idle := s.IdleSeconds(now)
 	return max(0, now.Sub(s.StageAt).Seconds()-idle)
 }

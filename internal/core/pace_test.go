@@ -17,24 +17,24 @@ func about(t *testing.T, what string, got, want float64) {
 
 func TestTimeLeftGoesByWhatWasMeasured(t *testing.T) {
 	state := core.RunState{Stage: core.StageChunk}
-	if _, left := state.Overall(core.Pace{Share: 0.5, Seconds: 60}); left != 0 {
+	if _, left := state.EstimateProgress(core.Pace{Share: 0.5, Seconds: 60}); left != 0 {
 		t.Errorf("a first build that still cuts chunks: %g s left, of stages that were not seen", left)
 	}
 	state = core.RunState{Stage: core.StageExtract, Paid: true}
-	share, left := state.Overall(core.Pace{Share: 0.5, Seconds: 70})
+	share, left := state.EstimateProgress(core.Pace{Share: 0.5, Seconds: 70})
 	about(t, "half of extraction", share, 0.39)
 	about(t, "its other half, and 26 hundredths of all after it", left, 70+26*140/70.0)
 	state.Stage = core.StageLoad
 	state.Report.Stages = []core.StageProgress{{Name: core.StageExtract, Seconds: 140}}
-	_, left = state.Overall(core.Pace{Share: 0.5, Seconds: 3})
+	_, left = state.EstimateProgress(core.Pace{Share: 0.5, Seconds: 3})
 	about(t, "after extraction, by its pace", left, 3+4*140/70.0)
 }
 
 // An embedder inside takes most of a build, which stays far from its end until that has embedded.
 func TestABuildIsAsFarAsItsEmbedderInside(t *testing.T) {
 	state := core.RunState{Stage: core.StageEmbed, Inside: true}
-	share, _ := state.Overall(core.Pace{})
-	later, _ := state.Overall(core.Pace{Share: 0.5})
+	share, _ := state.EstimateProgress(core.Pace{})
+	later, _ := state.EstimateProgress(core.Pace{Share: 0.5})
 	assert.True(t, share < 0.2 && later > 0.4 && later < 0.6, "%.2f, half embedded %.2f", share, later)
 }
 
@@ -46,25 +46,25 @@ func TestTimeLeftGoesByTheRunBeforeScaledByChunks(t *testing.T) {
 			{Name: core.StageExtract, Seconds: 50}, {Name: core.StageLoad, Seconds: 10},
 		},
 	}
-	share, left := state.Overall(core.Pace{Share: 0.5, Seconds: 20})
+	share, left := state.EstimateProgress(core.Pace{Share: 0.5, Seconds: 20})
 	about(t, "share by seconds", share, 0.25)
 	about(t, "left", left, 20+60)
 	state.Report.Chunks = 300
-	_, left = state.Overall(core.Pace{Share: 0.5, Seconds: 20})
+	_, left = state.EstimateProgress(core.Pace{Share: 0.5, Seconds: 20})
 	about(t, "left of three times as many chunks", left, 20+180)
 	stopped := time.Now()
 	state.Stopped = &stopped
-	if _, left := state.Overall(core.Pace{Share: 0.5, Seconds: 20}); left != 0 {
+	if _, left := state.EstimateProgress(core.Pace{Share: 0.5, Seconds: 20}); left != 0 {
 		t.Errorf("a run that pauses: %g s left", left)
 	}
-	if _, left := state.Overall(core.Pace{Share: 0.5}); left != 0 {
+	if _, left := state.EstimateProgress(core.Pace{Share: 0.5}); left != 0 {
 		t.Errorf("nothing moves: %g s left", left)
 	}
 }
 
 func TestARestoreIsAsFarAsItsParts(t *testing.T) {
 	state := core.RunState{Stage: core.StageRestore}
-	if share, left := state.Overall(core.Pace{Share: 0.25, Seconds: 30}); share != 0.25 || left != 30 {
+	if share, left := state.EstimateProgress(core.Pace{Share: 0.25, Seconds: 30}); share != 0.25 || left != 30 {
 		t.Errorf("%g, %g s left", share, left)
 	}
 }
@@ -74,7 +74,7 @@ func TestPausesDoNotCountAndAStageThatWasCancelledIsNotDone(t *testing.T) {
 	state := core.RunState{Stage: core.StageExtract, Total: 100, StageAt: begin}
 	state.Stop(begin.Add(10 * time.Second))
 	state.Stop(begin.Add(20 * time.Second)) // reported again
-	if run, _ := state.Idle(begin.Add(40 * time.Second)); run != 30 {
+	if run, _ := state.IdleSeconds(begin.Add(40 * time.Second)); run != 30 {
 		t.Errorf("idle for %g s so far", run)
 	}
 	state.GoOn(begin.Add(70 * time.Second))
@@ -88,16 +88,16 @@ func TestPausesDoNotCountAndAStageThatWasCancelledIsNotDone(t *testing.T) {
 
 func TestEventsThatAreToldAgainAreOneAndTheFirstAndLastOfManyStay(t *testing.T) {
 	var report core.Report
-	report.Note(core.Event{Kind: core.EventStarted})
+	report.AddEvent(core.Event{Kind: core.EventStarted})
 	for tries := range 5 {
-		report.Note(core.Event{Kind: core.EventWaiting, Code: "store_unavailable", Count: tries + 1})
+		report.AddEvent(core.Event{Kind: core.EventWaiting, Code: "store_unavailable", Count: tries + 1})
 	}
 	assert.True(t, len(report.Events) == 2 && report.Events[1].Count == 5, "%+v", report.Events)
 	for range 300 {
-		report.Note(core.Event{Kind: core.EventPaused})
-		report.Note(core.Event{Kind: core.EventResumed})
+		report.AddEvent(core.Event{Kind: core.EventPaused})
+		report.AddEvent(core.Event{Kind: core.EventResumed})
 	}
-	report.Note(core.Event{Kind: core.EventEnded})
+	report.AddEvent(core.Event{Kind: core.EventEnded})
 	n := len(report.Events)
 	if n > 200 || report.Events[0].Kind != core.EventStarted || report.Events[n-1].Kind != core.EventEnded {
 		t.Errorf("%d events, the first %+v, the last %+v", n, report.Events[0], report.Events[n-1])

@@ -68,9 +68,9 @@ type Planned struct {
 // mostMoved is how many documents are listed that were not planned as they would be now.
 const mostMoved = 10
 
-// Differences says what a plan that is made now says otherwise than this one. None: the same would be done.
-func (p Plan) Differences(now Plan) []string {
-	out := now.Spec.Differences(p.Spec)
+// ListDifferences says what a plan that is made now says otherwise than this one. None: the same would be done.
+func (p Plan) ListDifferences(now Plan) []string {
+	out := now.Spec.ListDifferences(p.Spec)
 	if p.Manifest != now.Manifest {
 		out = append(out, fmt.Sprintf("parent: generation %s, was %s", orNone(now.Parent), orNone(p.Parent)))
 	}

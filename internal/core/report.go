@@ -35,8 +35,8 @@ const (
 	StatusCancelled = "cancelled"
 )
 
-// Terminal reports whether a status is final.
-func Terminal(status string) bool {
+// IsTerminal reports whether a status is final.
+func IsTerminal(status string) bool {
 	switch status {
 	case StatusCompleted, StatusErrors, StatusHeld, StatusFailed, StatusCancelled:
 		return true

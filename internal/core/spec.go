@@ -124,8 +124,8 @@ type Gem struct {
 // DefaultGem is what an index has that says nothing else.
 var DefaultGem = Gem{Questions: 5, Themes: 12, Neighbours: 20}
 
-// Memory gives the settings of the enrichment gem.
-func (s Spec) Memory() Gem {
+// GemSettings gives the settings of the enrichment gem.
+func (s Spec) GemSettings() Gem {
 	if s.Gem == nil {
 		return DefaultGem
 	}
@@ -142,8 +142,8 @@ type Pairs struct {
 // DefaultPairs is what an index has that says nothing else.
 var DefaultPairs = Pairs{Ask: 500, Classes: 20_000, Cosine: 0.93}
 
-// Likely gives the settings of the enrichment aliases.
-func (s Spec) Likely() Pairs {
+// PairSettings gives the settings of the enrichment aliases.
+func (s Spec) PairSettings() Pairs {
 	if s.Pairs == nil {
 		return DefaultPairs
 	}
@@ -175,8 +175,8 @@ func (b Budget) ExceededBy(expected Estimate, currency string) string {
 	return strings.Join(over, ", ")
 }
 
-// Flags are the flags of the command line that give a larger one of what is bounded.
-func (b Budget) Flags() string {
+// NameFlags are the flags of the command line that give a larger one of what is bounded.
+func (b Budget) NameFlags() string {
 	out := ""
 	if b.Calls > 0 {
 		out += " --budget-calls N"
@@ -244,8 +244,8 @@ type BatchMode struct {
 	Folder   string   `json:"folder,omitempty"` // where another program answers; empty: the server's Batch API
 }
 
-// On reports whether batches are asked for.
-func (m BatchMode) On() bool { return m.Deadline > 0 }
+// IsOn reports whether batches are asked for.
+func (m BatchMode) IsOn() bool { return m.Deadline > 0 }
 
 // EmbedModel says who embeds classes, chunks and questions.
 type EmbedModel struct {
@@ -262,13 +262,13 @@ type EmbedModel struct {
 	Timeout Duration `json:"timeout,omitempty"` // of one request; 0: DefaultModelTimeout
 }
 
-// Inside says whether the embedder is a model inside the program (package neural), rather than its lexical vectors or
+// IsInside says whether the embedder is a model inside the program (package neural), rather than its lexical vectors or
 // a server.
-func (m EmbedModel) Inside() bool { return m.Provider == "builtin" && m.Model != "" }
+func (m EmbedModel) IsInside() bool { return m.Provider == "builtin" && m.Model != "" }
 
 // ByModel reports whether a model embeds chunks, and classes too; the lexical vectors do what it does not.
 func (m EmbedModel) ByModel() (chunks, classes bool) {
-	chunks = m.Provider != "builtin" || m.Inside()
+	chunks = m.Provider != "builtin" || m.IsInside()
 	return chunks, chunks && m.Classes != "lexical"
 }
 
@@ -285,8 +285,8 @@ type RerankModel struct {
 	Price          RerankPrice `json:"price,omitzero"`
 }
 
-// On reports whether there is a reranker.
-func (r RerankModel) On() bool { return r.Provider != "" }
+// IsOn reports whether there is a reranker.
+func (r RerankModel) IsOn() bool { return r.Provider != "" }
 
 // RerankPrice is money per million tokens, and for each request: servers charge one or the other.
 type RerankPrice struct {
@@ -309,9 +309,9 @@ type Limits struct {
 	TokensPerMinute   int `json:"tokens_per_minute"`
 }
 
-// ConfigDigest covers what a generation is computed from and nothing else (docs/reference/formats.md, Configuration), so that
-// a change of prices, limits, retrieval defaults or gates rebuilds nothing. Trust domains are not in it: a build
-// compares them with those of the generation before.
+// ConfigDigest covers what a generation is computed from and nothing else (docs/reference/formats.md, Configuration),
+// so that a change of prices, limits, retrieval defaults or gates rebuilds nothing. Trust domains are not in it: a
+// build compares them with those of the generation before.
 func (s Spec) ConfigDigest() Digest {
 	covered := struct {
 		Corpus     string

@@ -11,7 +11,7 @@ func (s *RunState) Close(now time.Time, done int64) {
 	if s.Total > 0 {
 		done = min(done, s.Total)
 	}
-	closed := StageProgress{Name: s.Stage, Done: done, Total: max(s.Total, done), Seconds: s.Elapsed(now)}
+	closed := StageProgress{Name: s.Stage, Done: done, Total: max(s.Total, done), Seconds: s.StageSeconds(now)}
 	for i, earlier := range s.Report.Stages {
 		if earlier.Name == s.Stage { // it was resumed
 			s.Report.Stages[i] = closed
@@ -34,8 +34,8 @@ func (r *Report) FromManifest(m *Manifest) {
 	r.Models, r.Stale, r.Enriched = m.Models, m.Counts.Stale, m.Enriched
 }
 
-// Take keeps the results of an earlier report of the same run.
-func (r *Report) Take(o Report) {
+// TakeResults keeps the results of an earlier report of the same run.
+func (r *Report) TakeResults(o Report) {
 	r.ContentHash, r.TextHash, r.VectorHash = o.ContentHash, o.TextHash, o.VectorHash
 	r.Documents, r.Chunks, r.Classes, r.Mentions, r.DeadLetters, r.Refused = o.Documents, o.Chunks, o.Classes,
 		o.Mentions, o.DeadLetters, o.Refused
@@ -66,8 +66,8 @@ func (c *Calls) Count(task string, n int64) {
 	}
 }
 
-// Of is the number of a task; 0 of tasks that builds do not have.
-func (c Calls) Of(task string) int64 {
+// CountOf is the number of a task; 0 of tasks that builds do not have.
+func (c Calls) CountOf(task string) int64 {
 	switch task {
 	case "extract", "triples", "pairs":
 		return c.Extract

@@ -102,7 +102,7 @@ func IsCharset(name string) bool { return charsetOf(name) != nil }
 // by itself, as it is.
 func Transcode(reader io.Reader, kind Kind, name string) io.Reader {
 	known := charsetOf(name)
-	if name == "" || known == nil || !kind.Streams() && kind != HTML && kind != JSON {
+	if name == "" || known == nil || !kind.IsStreamed() && kind != HTML && kind != JSON {
 		return reader
 	}
 	return io.MultiReader(strings.NewReader(mark8), transform.NewReader(reader, known.NewDecoder()))

@@ -307,8 +307,8 @@ func TestTextThatIsMostlyNoTextIsAnError(t *testing.T) {
 	} {
 		sound := document.NewSound(iotest.OneByteReader(strings.NewReader(content)), "dir/x")
 		text, err := io.ReadAll(iotest.OneByteReader(sound))
-		if lost := strings.Count(content, "\uFFFD"); (lost > 0) != strings.HasSuffix(sound.Missing(), fmt.Sprintf(": %d", lost)) {
-			t.Errorf("%.40q: %q", content, sound.Missing())
+		if lost := strings.Count(content, "\uFFFD"); (lost > 0) != strings.HasSuffix(sound.DescribeLoss(), fmt.Sprintf(": %d", lost)) {
+			t.Errorf("%.40q: %q", content, sound.DescribeLoss())
 		}
 		if (err != nil) != bad || string(text) != content || bad && !strings.Contains(err.Error(), "dir/x") {
 			t.Errorf("%.40q: %d bytes, %v", content, len(text), err)

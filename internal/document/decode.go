@@ -27,7 +27,7 @@ const sniff = 64 << 10
 
 // Gunzip unpacks a stream where asked to. Where more comes out than limits.Ratio allows, reading it is fault.TooLarge.
 func Gunzip(reader io.Reader, gz bool, object string, limits Limits) (io.Reader, error) {
-	limits = limits.Whole()
+	limits = limits.WithDefaults()
 	if !gz {
 		return reader, nil
 	}

@@ -32,14 +32,14 @@ func ExampleParse() {
 }
 
 // Each line of JSON Lines is a document. One that cannot be used has an error; the others are read.
-func ExampleRows() {
+func ExampleStreamRows() {
 	source := strings.NewReader(`{"id": "a", "title": "Fram", "text": "A ship."}` + "\n" + `{"id": "b", ` + "\n")
-	err := document.Rows(source, document.JSONL, "ships.jsonl", document.DefaultLimits(), func(row document.Row) error {
+	err := document.StreamRows(source, document.JSONL, "ships.jsonl", document.DefaultLimits(), func(row document.Row) error {
 		if row.Err != nil {
 			fmt.Println("line", row.Line, "cannot be used")
 			return nil
 		}
-		title, text, _, err := document.Record(row.Canonical, document.DefaultLimits())
+		title, text, _, err := document.DecodeRecord(row.Canonical, document.DefaultLimits())
 		fmt.Println(row.ID, title, text)
 		return err
 	})

@@ -39,12 +39,12 @@ func DefaultLimits() Limits {
 
 // Key distinguishes limits: it is the same for limits that refuse the same.
 func (l Limits) Key() string {
-	bounds, _, _ := strings.Cut(fmt.Sprintf("%+v", l.Whole()), " Reading:")
+	bounds, _, _ := strings.Cut(fmt.Sprintf("%+v", l.WithDefaults()), " Reading:")
 	return bounds + "}"
 }
 
-// Whole gives limits in which what is zero is that of DefaultLimits.
-func (l Limits) Whole() Limits {
+// WithDefaults gives limits in which what is zero is that of DefaultLimits.
+func (l Limits) WithDefaults() Limits {
 	usual := DefaultLimits()
 	return Limits{
 		Bytes: cmp.Or(l.Bytes, usual.Bytes), Ratio: cmp.Or(l.Ratio, usual.Ratio), Text: cmp.Or(l.Text, usual.Text),
@@ -98,14 +98,14 @@ func (l Limits) ofText(reader io.Reader, object string) io.Reader {
 	return &bounded{reader, l.Text, l.overText(object)}
 }
 
-// Size refuses an object that is not packed by its size alone: one that is read whole, and a text that is too long in
-// every encoding (UTF-16 takes two bytes for what UTF-8 has one for). Rows are bounded one by one.
-func (l Limits) Size(kind Kind, object string, size int64) error {
-	l = l.Whole()
+// CheckSize refuses an object that is not packed by its size alone: one that is read whole, and a text that is too long
+// in every encoding (UTF-16 takes two bytes for what UTF-8 has one for). Rows are bounded one by one.
+func (l Limits) CheckSize(kind Kind, object string, size int64) error {
+	l = l.WithDefaults()
 	switch {
-	case kind.Streams() && !kind.HasRows() && size/2 > l.Text:
+	case kind.IsStreamed() && !kind.HasRows() && size/2 > l.Text:
 		return l.overText(object)
-	case !kind.Streams() && size > l.Bytes:
+	case !kind.IsStreamed() && size > l.Bytes:
 		return l.overBytes(object)
 	}
 	return nil

@@ -167,7 +167,7 @@ func TestRowsBehindALongOneAreRead(t *testing.T) {
 		},
 	} {
 		var got []string
-		err := document.Rows(strings.NewReader(c.content), c.kind, "f", limits, func(row document.Row) error {
+		err := document.StreamRows(strings.NewReader(c.content), c.kind, "f", limits, func(row document.Row) error {
 			id := row.ID
 			if row.Err != nil {
 				if id = "!"; fault.KindOf(row.Err) != fault.Content ||
@@ -190,7 +190,7 @@ func TestOpenQuotesAreNotReadAgainWithoutEnd(t *testing.T) {
 	limits.Row = 1 << 20
 	content := "id,text\n" + strings.Repeat("1,\"open\n", 1<<18)
 	start, rows := time.Now(), 0
-	err := document.Rows(strings.NewReader(content), document.CSV, "f", limits, func(document.Row) error {
+	err := document.StreamRows(strings.NewReader(content), document.CSV, "f", limits, func(document.Row) error {
 		rows++
 		return nil
 	})
@@ -207,7 +207,7 @@ func TestABrokenSourceBehindALongRowIsTold(t *testing.T) {
 		document.JSONL: strings.Repeat("x", 100), document.CSV: "a,b\n1,\"open\n" + strings.Repeat("2,b\n", 40),
 	} {
 		source := io.MultiReader(strings.NewReader(content), failing{broken})
-		err := document.Rows(source, kind, "f", limits, func(document.Row) error { return nil })
+		err := document.StreamRows(source, kind, "f", limits, func(document.Row) error { return nil })
 		if !errors.Is(err, broken) {
 			t.Errorf("%s: %v", kind, err)
 		}
@@ -288,7 +288,7 @@ func FuzzRecordsAreThoseOfTheStandardLibrary(f *testing.F) {
 			return // what is faulty is a problem
 		}
 		var got []string
-		err = document.Rows(strings.NewReader(content), document.CSV, "f", document.DefaultLimits(),
+		err = document.StreamRows(strings.NewReader(content), document.CSV, "f", document.DefaultLimits(),
 			func(row document.Row) error {
 				decoder, fields := json.NewDecoder(bytes.NewReader(row.Canonical)), []string(nil)
 				for token, err := decoder.Token(); err == nil; token, err = decoder.Token() {
@@ -364,7 +364,7 @@ func TestSamplesAreSound(t *testing.T) {
 func TestARowOfTooManyColumnsIsABadRowAndTheNextIsRead(t *testing.T) {
 	content := "id,text\n2,a\n3" + strings.Repeat(",", 10_000) + "\n4" + strings.Repeat(",b", 9_999) + "\n"
 	var got []string
-	err := document.Rows(strings.NewReader(content), document.CSV, "f", document.DefaultLimits(),
+	err := document.StreamRows(strings.NewReader(content), document.CSV, "f", document.DefaultLimits(),
 		func(row document.Row) error {
 			bad := fault.Is(row.Err, fault.TooLarge) && strings.Contains(row.Err.Error(), "10001 columns, above 10000")
 			got = append(got, fmt.Sprintf("%d:%v:%v", row.Line, row.Err == nil, bad))
@@ -374,7 +374,7 @@ func TestARowOfTooManyColumnsIsABadRowAndTheNextIsRead(t *testing.T) {
 		t.Errorf("%v, %v", got, err)
 	}
 	wide := strings.Repeat("x,", 10_000) + "x\n1\n"
-	err = document.Rows(strings.NewReader(wide), document.CSV, "f", document.DefaultLimits(),
+	err = document.StreamRows(strings.NewReader(wide), document.CSV, "f", document.DefaultLimits(),
 		func(document.Row) error { return nil })
 	if !fault.Is(err, fault.TooLarge) || !strings.Contains(err.Error(), "columns") {
 		t.Errorf("a head: %v", err)

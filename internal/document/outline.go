@@ -42,8 +42,8 @@ const (
 // NewOutline begins a text of a type.
 func NewOutline(kind Kind) *Outline { return &Outline{kind: kind} }
 
-// Outlined reports whether texts of the type may have headings or pages.
-func (k Kind) Outlined() bool { return k.hasHeadings() || k.hasPages() || k == RST }
+// HasOutline reports whether texts of the type may have headings or pages.
+func (k Kind) HasOutline() bool { return k.hasHeadings() || k.hasPages() || k == RST }
 
 func (k Kind) hasHeadings() bool {
 	switch k {
@@ -66,7 +66,7 @@ func (k Kind) hasPages() bool { return k == PDF || k == PPTX }
 
 // Add takes the next piece of the text.
 func (o *Outline) Add(piece string) {
-	if !o.kind.Outlined() {
+	if !o.kind.HasOutline() {
 		return
 	}
 	for piece != "" {

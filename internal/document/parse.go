@@ -22,7 +22,7 @@ type Doc struct {
 // Parse reads one object of a type without rows. What is above the limits is fault.TooLarge, of the types that stream
 // when the text is read.
 func Parse(reader io.Reader, kind Kind, object string, limits Limits) (Doc, error) {
-	limits = limits.Whole()
+	limits = limits.WithDefaults()
 	if kind == Text || kind == Markdown || kind == RST {
 		decoded, guess, err := decodeText(reader, object)
 		if err != nil {

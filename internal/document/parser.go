@@ -13,12 +13,12 @@ type Parser interface {
 
 type again struct{}
 
-// Again has a document be parsed once more where the first try says nothing of the document: by a process that had no
-// other before, where a Parser has processes.
-func Again(ctx context.Context) context.Context { return context.WithValue(ctx, again{}, true) }
+// WithRetry has a document be parsed once more where the first try says nothing of the document: by a process that had
+// no other before, where a Parser has processes.
+func WithRetry(ctx context.Context) context.Context { return context.WithValue(ctx, again{}, true) }
 
-// IsAgain reports whether ctx is of Again.
-func IsAgain(ctx context.Context) bool { return ctx.Value(again{}) != nil }
+// IsRetry reports whether ctx is of Again.
+func IsRetry(ctx context.Context) bool { return ctx.Value(again{}) != nil }
 
 // Reading says what of an object is read. Nothing said, it is what the object shows.
 type Reading struct {
@@ -44,6 +44,6 @@ func ReadingOf(ctx context.Context) Reading {
 	return reading
 }
 
-// Streams reports whether objects of the type are read as a stream, in bounded memory and by rules so simple that they
-// need no process of their own.
-func (k Kind) Streams() bool { return k == Text || k == Markdown || k == RST || k.HasRows() }
+// IsStreamed reports whether objects of the type are read as a stream, in bounded memory and by rules so simple that
+// they need no process of their own.
+func (k Kind) IsStreamed() bool { return k == Text || k == Markdown || k == RST || k.HasRows() }

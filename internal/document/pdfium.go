@@ -42,7 +42,7 @@ const (
 // take, half is PDFium's: the other is for the file and for its text.
 func PreparePDF(cache string, limits Limits) error {
 	engine.once.Do(func() {
-		memory := max(limits.Whole().Memory/2, leastMemory)
+		memory := max(limits.WithDefaults().Memory/2, leastMemory)
 		for try := 0; cache != "" && try < 2; try++ {
 			if engine.pool, engine.err = startEngine(cache, memory); engine.err == nil {
 				return

@@ -42,13 +42,13 @@ func consume(t *testing.T, name string, content io.Reader, limits document.Limit
 		if err != nil {
 			return outcome{err: err}
 		}
-		out.err = document.Rows(text, kind, name, limits, func(row document.Row) error {
+		out.err = document.StreamRows(text, kind, name, limits, func(row document.Row) error {
 			if row.Err != nil {
 				out.bad = append(out.bad, row.Err)
 				return nil
 			}
 			out.rows++
-			title, text, _, err := document.Record(row.Canonical, document.DefaultLimits())
+			title, text, _, err := document.DecodeRecord(row.Canonical, document.DefaultLimits())
 			out.title = document.TitleOf(title, "", kind, name, limits)
 			out.text = max(out.text, int64(len(text)))
 			check(t, name, out, limits)

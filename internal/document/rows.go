@@ -22,10 +22,10 @@ type Row struct {
 	Err       error  // the row cannot be used, or not wholly; the object's other rows can
 }
 
-// Rows streams the rows of an object. f returns an error to stop. A row above the limits is a row with an error, and
-// costs no more memory than limits.Row; the rows behind it are read where they can be found.
-func Rows(reader io.Reader, k Kind, object string, limits Limits, f func(Row) error) error {
-	limits = limits.Whole()
+// StreamRows streams the rows of an object. f returns an error to stop. A row above the limits is a row with an error,
+// and costs no more memory than limits.Row; the rows behind it are read where they can be found.
+func StreamRows(reader io.Reader, k Kind, object string, limits Limits, f func(Row) error) error {
+	limits = limits.WithDefaults()
 	switch k {
 	case CSV:
 		return csvRows(reader, object, limits, f)
@@ -127,9 +127,9 @@ func firstOf(fields []field, names []string, is func(field) bool) int {
 	return -1
 }
 
-// Record is a row read back: the text field, the title, and every other scalar or list of scalars as metadata.
-func Record(canonical []byte, limits Limits) (title, text string, meta map[string]string, err error) {
-	limits = limits.Whole()
+// DecodeRecord is a row read back: the text field, the title, and every other scalar or list of scalars as metadata.
+func DecodeRecord(canonical []byte, limits Limits) (title, text string, meta map[string]string, err error) {
+	limits = limits.WithDefaults()
 	fields, err := fieldsOf(canonical, "", limits)
 	if err != nil {
 		return "", "", nil, err

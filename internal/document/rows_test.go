@@ -16,7 +16,7 @@ func rowsOf(t *testing.T, content string, kind document.Kind) []document.Row {
 	t.Helper()
 	var out []document.Row
 	take := func(row document.Row) error { out = append(out, row); return nil }
-	err := document.Rows(strings.NewReader(content), kind, "f", document.DefaultLimits(), take)
+	err := document.StreamRows(strings.NewReader(content), kind, "f", document.DefaultLimits(), take)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,12 +72,12 @@ func TestARecordHasTitleTextAndMetadata(t *testing.T) {
 		"csv, quotes":   {document.CSV, "id,text\n1,say \"x\" now\n", "", "say \"x\" now", "map[]"},
 	} {
 		rows := rowsOf(t, c.content, c.kind)
-		title, text, meta, err := document.Record(rows[0].Canonical, document.DefaultLimits())
+		title, text, meta, err := document.DecodeRecord(rows[0].Canonical, document.DefaultLimits())
 		if err != nil || title != c.title || text != c.text || fmt.Sprint(meta) != c.meta {
 			t.Errorf("%s: %q %q %v %v", name, title, text, meta, err)
 		}
 	}
-	if _, _, _, err := document.Record([]byte("no json"), document.DefaultLimits()); err == nil {
+	if _, _, _, err := document.DecodeRecord([]byte("no json"), document.DefaultLimits()); err == nil {
 		t.Error("a damaged record")
 	}
 }
@@ -124,7 +124,7 @@ func TestAListOfRecordsIsReadAsRows(t *testing.T) {
 	} {
 		rows := 0
 		take := func(row document.Row) error { rows++; return row.Err }
-		err := document.Rows(strings.NewReader(content), document.JSON, "f", small, take)
+		err := document.StreamRows(strings.NewReader(content), document.JSON, "f", small, take)
 		if rows != c.rows || (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%.40s: %d rows, %v", content, rows, err)
 		}
@@ -150,14 +150,14 @@ func TestRowsEndWhereTheyAreToldTo(t *testing.T) {
 	} {
 		seen := 0
 		take := func(document.Row) error { seen++; return stop }
-		err := document.Rows(strings.NewReader(content), kind, "f", document.DefaultLimits(), take)
+		err := document.StreamRows(strings.NewReader(content), kind, "f", document.DefaultLimits(), take)
 		if !errors.Is(err, stop) || seen != 1 {
 			t.Errorf("%s: %d rows, %v", kind, seen, err)
 		}
 		broken := io.MultiReader(strings.NewReader(content), iotest.ErrReader(io.ErrUnexpectedEOF))
 		seen = 0
 		take = func(document.Row) error { seen++; return nil }
-		err = document.Rows(broken, kind, "f", document.DefaultLimits(), take)
+		err = document.StreamRows(broken, kind, "f", document.DefaultLimits(), take)
 		if !fault.Is(err, fault.Unreadable) || seen != 2 {
 			t.Errorf("%s, broken: %d rows, %v", kind, seen, err)
 		}

@@ -22,8 +22,8 @@ type Sound struct {
 // NewSound reads a text of an object.
 func NewSound(text io.Reader, object string) *Sound { return &Sound{reader: text, object: object} }
 
-// Missing says how many characters of what was read could not be decoded; empty: none.
-func (s *Sound) Missing() string {
+// DescribeLoss says how many characters of what was read could not be decoded; empty: none.
+func (s *Sound) DescribeLoss() string {
 	if s.lost == 0 {
 		return ""
 	}

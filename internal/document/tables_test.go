@@ -21,12 +21,12 @@ func tableOf(t *testing.T, name, content string) string {
 			out = append(out, fmt.Sprintf("!%d", row.Line))
 			return nil
 		}
-		title, text, _, err := document.Record(row.Canonical, document.DefaultLimits())
+		title, text, _, err := document.DecodeRecord(row.Canonical, document.DefaultLimits())
 		out = append(out, title+"> "+strings.ReplaceAll(strings.TrimSpace(text), "\n", "/"))
 		return err
 	}
 	kind := kindOf(t, name)
-	if err := document.Rows(strings.NewReader(content), kind, name, document.DefaultLimits(), take); err != nil {
+	if err := document.StreamRows(strings.NewReader(content), kind, name, document.DefaultLimits(), take); err != nil {
 		t.Errorf("%s: %v", name, err)
 	}
 	return strings.Join(out, " & ")

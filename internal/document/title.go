@@ -48,7 +48,7 @@ const maxTitleLine = 150
 // without a letter or digit, but a name. head is the start of the decoded text. Whatever it is, it is one line of at
 // most limits.Title runes.
 func TitleOf(given, head string, kind Kind, object string, limits Limits) string {
-	limits = limits.Whole()
+	limits = limits.WithDefaults()
 	title := cutTitle(given, limits.Title)
 	if !saysSomething(title) {
 		title = cutTitle(titleFrom(head, kind, object), limits.Title)

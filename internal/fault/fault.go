@@ -138,8 +138,8 @@ const (
 // Kind of the code; a code without one is a fault of this program.
 func (c Code) Kind() Kind { return c.Meaning().Kind }
 
-// Known reports whether the code is one of those above.
-func Known(code Code) bool {
+// IsKnown reports whether the code is one of those above.
+func IsKnown(code Code) bool {
 	_, ok := meanings[code]
 	return ok
 }
@@ -150,8 +150,8 @@ func Codes() []Code { return slices.Sorted(maps.Keys(meanings)) }
 // longestQuoted bounds what is shown of a name that is none, in bytes.
 const longestQuoted = 100
 
-// Quoted is a name from outside that is none, fit to be shown: quoted, and not longer than people read.
-func Quoted(name string) string {
+// QuoteName is a name from outside that is none, fit to be shown: quoted, and not longer than people read.
+func QuoteName(name string) string {
 	if len(name) > longestQuoted {
 		return strconv.Quote(name[:longestQuoted]) + "…"
 	}
@@ -264,9 +264,9 @@ var asked = map[Code]bool{
 	LeaseHeld: true, BudgetSpent: true, CorpusMissing: true, CorpusRefused: true, EndpointRefused: true,
 }
 
-// Refused says of the error that ends a command whether the command is refused: for its input, for the configuration,
+// IsRefusal says of the error that ends a command whether the command is refused: for its input, for the configuration,
 // or as a run stands. Else it failed. What ends a command so exits with 2.
-func Refused(err error) bool {
+func IsRefusal(err error) bool {
 	return err != nil && (KindOf(err) == Bad || asked[CodeOf(err)])
 }
 

@@ -156,7 +156,7 @@ func listing(keys ...core.Digest) iter.Seq2[core.Digest, error] {
 func (b *book) upkeep(t *testing.T, task string, listed iter.Seq2[core.Digest, error]) ledger.Kept {
 	t.Helper()
 	b.reopen()
-	kept, err := b.Upkeep(t.Context(), task, listed, b.now)
+	kept, err := b.RunUpkeep(t.Context(), task, listed, b.now)
 	require.True(t, err == nil && !kept.Busy, "%v %v", kept, err)
 	return kept
 }

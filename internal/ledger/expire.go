@@ -184,14 +184,14 @@ func sortKeys(ctx context.Context, listed iter.Seq2[core.Digest, error]) (*keyFi
 		}
 		sorter.Add(key[:], nil)
 	}
-	file, err := scratch.File()
+	file, err := scratch.CreateFile()
 	if err != nil {
 		return nil, err
 	}
 	keys := &keyFile{file: file}
 	writer := bufio.NewWriter(file)
 	var last []byte
-	for row, err := range sorter.Sorted() {
+	for row, err := range sorter.StreamSorted() {
 		if err != nil {
 			keys.close()
 			return nil, err
@@ -211,7 +211,7 @@ func sortKeys(ctx context.Context, listed iter.Seq2[core.Digest, error]) (*keyFi
 }
 
 func noRoom(err error) error {
-	return scratch.Full("sort ledger keys", err)
+	return scratch.FullError("sort ledger keys", err)
 }
 
 func (k *keyFile) close() {
@@ -237,7 +237,7 @@ func (w *keyWalk) containsKey(key core.Digest) (bool, error) {
 		case errors.Is(err, io.EOF):
 			w.state = 2
 		case err != nil:
-			return false, scratch.Full("read ledger keys", err)
+			return false, scratch.FullError("read ledger keys", err)
 		default:
 			w.state = 1
 		}
@@ -278,10 +278,10 @@ func (l *Ledger) mustClaimUpkeep(ctx context.Context, task string) (release func
 	return release, err
 }
 
-// Upkeep keeps a task's part of the ledger small: it deletes what packs took in, drops once a day what listed does not
-// give (nil drops nothing), packs what lies about, and merges packs. One process does it at a time. It may be repeated,
-// and ended at any point.
-func (l *Ledger) Upkeep(
+// RunUpkeep keeps a task's part of the ledger small: it deletes what packs took in, drops once a day what listed does
+// not give (nil drops nothing), packs what lies about, and merges packs. One process does it at a time. It may be
+// repeated, and ended at any point.
+func (l *Ledger) RunUpkeep(
 	ctx context.Context, task string, listed iter.Seq2[core.Digest, error], now time.Time,
 ) (kept Kept, err error) {
 	if task == Embed {

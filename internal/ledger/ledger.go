@@ -1,5 +1,5 @@
-// Package ledger records what was paid for, so that nothing is paid twice in one artifact store (docs/reference/formats.md,
-// Identity).
+// Package ledger records what was paid for, so that nothing is paid twice in one artifact store
+// (docs/reference/formats.md, Identity).
 //
 // Steps of a look-up, in this order: packs, a claim on the key, the loose entry, then pay. The loose entry is read
 // under the claim alone, so that a miss costs one look at it. A paid result is stored with If-None-Match before the
@@ -45,8 +45,8 @@ func OfEnrichments() []string { return []string{Triples, Questions, Pairs} }
 // Tasks lists all: their entries are packed, merged and expired.
 func Tasks() []string { return append([]string{Extract, Shorten, Embed}, OfEnrichments()...) }
 
-// Holds reports whether the store has anything of a task.
-func (l *Ledger) Holds(ctx context.Context, task string) (bool, error) {
+// HasEntries reports whether the store has anything of a task.
+func (l *Ledger) HasEntries(ctx context.Context, task string) (bool, error) {
 	for _, err := range l.store.List(ctx, "ledger/"+task+"/", "") {
 		return err == nil, err
 	}
@@ -58,8 +58,8 @@ func Key(task, prompt, model, parameters, schema, input string) core.Digest {
 	return core.Sum("ledger/1", task, prompt, model, parameters, schema, input)
 }
 
-// In is a key within a trust domain, so that one server cannot answer for another; in none it is the key itself.
-func In(domain string, key core.Digest) core.Digest {
+// ScopeKey is a key within a trust domain, so that one server cannot answer for another; in none it is the key itself.
+func ScopeKey(domain string, key core.Digest) core.Digest {
 	if domain == "" {
 		return key
 	}
@@ -217,7 +217,7 @@ func (l *Ledger) DoAccepting(
 	accept Accept,
 	pay func(context.Context) (Result, error),
 ) (*Entry, bool, error) {
-	Note(ctx, task, key)
+	NoteKeys(ctx, task, key)
 	if e, err := l.fromPacks(ctx, task, key, accept); err != nil || e != nil {
 		return e, false, err
 	}

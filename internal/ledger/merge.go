@@ -307,7 +307,7 @@ func (w *packWriter) flushPack() error {
 	w.rows.Cut()
 	w.rows.Append(filterRow, bloomOf(w.keys, w.bits))
 	object := w.prefix + "-" + w.keys[0].Short(2) + "-" + w.keys[len(w.keys)-1].Short(2)
-	if err := w.rows.Scratch(w.ctx, w.store, object); err != nil {
+	if err := w.rows.StoreScratch(w.ctx, w.store, object); err != nil {
 		return err
 	}
 	w.written = append(w.written, object)

@@ -84,7 +84,7 @@ func (l *Ledger) packKeys(ctx context.Context, task string, keys []core.Digest) 
 		return &Stored{key, content}, nil
 	}
 	return l.PackEntries(ctx, task, func(yield func(Stored, error) bool) {
-		for entry, err := range parallel.Ordered(ctx, readWidth, source, read) {
+		for entry, err := range parallel.MapOrdered(ctx, readWidth, source, read) {
 			switch {
 			case err != nil:
 				yield(Stored{}, err)
@@ -128,7 +128,7 @@ func (l *Ledger) PackEntries(ctx context.Context, task string, entries iter.Seq2
 	if _, err := l.store.Stat(ctx, key); err == nil {
 		return len(packed), nil
 	}
-	return len(packed), rows.Scratch(ctx, l.store, key)
+	return len(packed), rows.StoreScratch(ctx, l.store, key)
 }
 
 // looseObject is a listed loose entry.
@@ -191,7 +191,7 @@ func (l *Ledger) looseObjects(ctx context.Context, task string) iter.Seq2[looseO
 			}
 			return all, nil
 		}
-		for listed, err := range parallel.Ordered(ctx, looseFolders, folders, list) {
+		for listed, err := range parallel.MapOrdered(ctx, looseFolders, folders, list) {
 			if err != nil {
 				yield(looseObject{}, err)
 				return

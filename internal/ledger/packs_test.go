@@ -245,7 +245,7 @@ func TestLookUpsAndUpkeepGoOnSideBySide(t *testing.T) {
 	all.Go(func() {
 		for hours := range 11 { // less than LooseGrace: what the workers listed at first stays there
 			now := time.Now().Add(time.Duration(hours) * 2 * time.Hour)
-			_, err := ledger.New(b.store, shared).Upkeep(t.Context(), ledger.Extract, nil, now)
+			_, err := ledger.New(b.store, shared).RunUpkeep(t.Context(), ledger.Extract, nil, now)
 			assert.NoError(t, err)
 		}
 	})
@@ -257,7 +257,7 @@ func TestACancelledUpkeepSaysSoAndLosesNothing(t *testing.T) {
 	b.pay(t, ledger.Extract, 0, 20)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := b.Upkeep(ctx, ledger.Extract, listing(), day(30)); !errors.Is(err, context.Canceled) {
+	if _, err := b.RunUpkeep(ctx, ledger.Extract, listing(), day(30)); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 	if _, err := b.Expire(ctx, ledger.Extract, listing(key(1)), day(30)); !errors.Is(err, context.Canceled) {

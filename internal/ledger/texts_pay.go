@@ -29,8 +29,8 @@ func (l *Ledger) PayTexts(ctx context.Context, texts []core.Digest, pay func(con
 	left := firstPlaces(texts)
 	since := time.Now().Add(-lookAgain)
 	for wait := 20 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		if l.Trouble() != nil { // some of them may be paid for, and held until they can be stored
-			if err := l.Ready(ctx); err != nil {
+		if l.FindTrouble() != nil { // some of them may be paid for, and held until they can be stored
+			if err := l.AwaitReady(ctx); err != nil {
 				return err
 			}
 			since = time.Now()
@@ -53,7 +53,7 @@ func (l *Ledger) PayTexts(ctx context.Context, texts []core.Digest, pay func(con
 		}
 		if len(mine) > 0 {
 			err := pay(ctx, mine)
-			if err != nil && l.Trouble() != nil { // no other call may pay for what is held
+			if err != nil && l.FindTrouble() != nil { // no other call may pay for what is held
 				go func() {
 					_ = l.Drain(context.WithoutCancel(ctx))
 					release(true)
@@ -169,7 +169,7 @@ func (l *Ledger) PutVectors(ctx context.Context, texts []core.Digest, vectors []
 		err = marked
 	}
 	if err != nil {
-		if l.Trouble() != nil {
+		if l.FindTrouble() != nil {
 			go l.learnLater(context.WithoutCancel(ctx), texts, object)
 		}
 		return err
@@ -336,7 +336,7 @@ func (l *Ledger) writeIndex(ctx context.Context, answers []*answer) error {
 	rows.Cut()
 	rows.Append(filterRow, bloomOf(texts, indexBits))
 	key := packPrefix(Texts) + core.Sum(names...).String()
-	if err := rows.Scratch(ctx, l.store, key); err != nil {
+	if err := rows.StoreScratch(ctx, l.store, key); err != nil {
 		return err
 	}
 	l.packs.packsOf(Texts).readmitPack(key)

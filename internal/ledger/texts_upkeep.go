@@ -171,7 +171,7 @@ func (l *Ledger) upkeepTexts(
 	if err != nil {
 		return kept, err
 	}
-	kept, err = l.Upkeep(ctx, Texts, listed, now)
+	kept, err = l.RunUpkeep(ctx, Texts, listed, now)
 	if kept.Gathered += gathered; err != nil || listed == nil {
 		return kept, err
 	}

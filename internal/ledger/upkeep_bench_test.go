@@ -115,7 +115,7 @@ func benchmarkUpkeep(b *testing.B, task string, entries, size int) {
 			now = day(night.day)
 			requests.Take()
 			begin := time.Now()
-			kept, err := l.Upkeep(b.Context(), task, listed(night.gone), now)
+			kept, err := l.RunUpkeep(b.Context(), task, listed(night.gone), now)
 			require.True(b, err == nil && !kept.Busy, "%v %v %v", night.name, kept, err)
 			passed, counted := time.Since(begin), requests.Take()
 			if night.name == "" {

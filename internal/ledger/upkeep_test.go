@@ -134,7 +134,7 @@ func TestUpkeepMayEndAfterAnyWriteOrDelete(t *testing.T) {
 			}
 			return nil
 		}
-		_, err := b.Upkeep(t.Context(), ledger.Extract, listed(), b.now)
+		_, err := b.RunUpkeep(t.Context(), ledger.Extract, listed(), b.now)
 		b.store.Fail = nil
 		if err == nil {
 			assert.True(t, crash >= 8, "it ends after %d changes", crash)
@@ -196,7 +196,7 @@ func TestUpkeepShowsThatItGetsOn(t *testing.T) {
 		keys = append(keys, key(i))
 	}
 	var signs atomic.Int64
-	ctx := ledger.Watched(t.Context(), func() { signs.Add(1) })
+	ctx := ledger.WithAlive(t.Context(), func() { signs.Add(1) })
 	for _, part := range []struct {
 		name  string
 		do    func() error
@@ -283,7 +283,7 @@ func TestNothingExpiresWhenTheListOfLiveKeysFails(t *testing.T) {
 			yield(core.Digest{}, lost)
 		}
 	}
-	if kept, err := b.Upkeep(t.Context(), ledger.Extract, broken, b.now); !errors.Is(err, lost) || kept.Expired != 0 {
+	if kept, err := b.RunUpkeep(t.Context(), ledger.Extract, broken, b.now); !errors.Is(err, lost) || kept.Expired != 0 {
 		t.Errorf("%+v %v", kept, err)
 	}
 	b.want(t, ledger.Extract, 20, all)
@@ -337,7 +337,7 @@ func testDamagedPack(t *testing.T, task string) {
 			t.Fatalf("%s: %v %v", situation, e, err)
 		}
 		b.now = day(3)
-		_, err := b.Upkeep(t.Context(), task, nil, b.now)
+		_, err := b.RunUpkeep(t.Context(), task, nil, b.now)
 		require.NoError(t, err, "%s", situation)
 		for i := range 240 {
 			e, paid, err := b.Do(t.Context(), task, key(i), 0, func(context.Context) (ledger.Result, error) {
@@ -357,9 +357,9 @@ func TestOneProcessAtATimeKeepsALedger(t *testing.T) {
 	require.NoError(t, err)
 	b.Ledger = ledger.New(b.store, shared)
 	b.store.Reset()
-	kept, err := b.Upkeep(t.Context(), ledger.Extract, listing(), b.now)
+	kept, err := b.RunUpkeep(t.Context(), ledger.Extract, listing(), b.now)
 	assert.True(t, err == nil && kept.Busy && b.store.Calls(artifacttest.List) == 0, "%+v %v", kept, err)
-	kept, err = b.Upkeep(t.Context(), ledger.Shorten, listing(), b.now)
+	kept, err = b.RunUpkeep(t.Context(), ledger.Shorten, listing(), b.now)
 	assert.True(t, err == nil && !kept.Busy, "another task: %+v %v", kept, err)
 }
 

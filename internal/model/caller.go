@@ -29,16 +29,16 @@ func BeforeSend(ctx context.Context, check func() error) context.Context {
 	return context.WithValue(ctx, beforeSend{}, check)
 }
 
-// Sending asks the check of BeforeSend, if there is one. Decorators that wait call it when they have waited.
-func Sending(ctx context.Context) error {
+// CheckSend asks the check of BeforeSend, if there is one. Decorators that wait call it when they have waited.
+func CheckSend(ctx context.Context) error {
 	if check, ok := ctx.Value(beforeSend{}).(func() error); ok {
 		return check()
 	}
 	return nil
 }
 
-// Urgent marks a request that others wait for: it does not queue behind them.
-func Urgent(ctx context.Context) context.Context { return context.WithValue(ctx, urgent{}, true) }
+// WithUrgency marks a request that others wait for: it does not queue behind them.
+func WithUrgency(ctx context.Context) context.Context { return context.WithValue(ctx, urgent{}, true) }
 
 // IsUrgent reports whether others wait for the request.
 func IsUrgent(ctx context.Context) bool {
@@ -48,9 +48,9 @@ func IsUrgent(ctx context.Context) bool {
 
 type alive struct{}
 
-// Alive has sign called while a model inside this process gets on with a request, or waits for its turn: neither is a
-// hang. It may be called concurrently.
-func Alive(ctx context.Context, sign func()) context.Context {
+// WithSign has sign called while a model inside this process gets on with a request, or waits for its turn: neither is
+// a hang. It may be called concurrently.
+func WithSign(ctx context.Context, sign func()) context.Context {
 	return context.WithValue(ctx, alive{}, sign)
 }
 
@@ -63,14 +63,14 @@ func SignOfLife(ctx context.Context) {
 
 type embedding struct{}
 
-// Embedding has done called with how many more texts of a request have their vector, where a model inside this process
-// embeds them. It may be called concurrently.
-func Embedding(ctx context.Context, done func(texts int)) context.Context {
+// WithProgress has done called with how many more texts of a request have their vector, where a model inside this
+// process embeds them. It may be called concurrently.
+func WithProgress(ctx context.Context, done func(texts int)) context.Context {
 	return context.WithValue(ctx, embedding{}, done)
 }
 
-// Embedded passes a number of texts on to who waits for the request.
-func Embedded(ctx context.Context, texts int) {
+// ReportProgress passes a number of texts on to who waits for the request.
+func ReportProgress(ctx context.Context, texts int) {
 	if done, ok := ctx.Value(embedding{}).(func(int)); ok {
 		done(texts)
 	}
@@ -92,12 +92,12 @@ func BeforeAgain(ctx context.Context, again func() error) context.Context {
 	})
 }
 
-// Again asks what BeforeAgain left, and then as Sending does.
-func Again(ctx context.Context) error {
+// CheckAgain asks what BeforeAgain left, and then as Sending does.
+func CheckAgain(ctx context.Context) error {
 	if again, ok := ctx.Value(beforeAgain{}).(func() error); ok {
 		if err := again(); err != nil {
 			return err
 		}
 	}
-	return Sending(ctx)
+	return CheckSend(ctx)
 }

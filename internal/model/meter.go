@@ -73,7 +73,7 @@ func (m meteredChat) Complete(ctx context.Context, call Call) (reply Reply, err 
 	if err := counted.beginRequest(ctx); err != nil {
 		return Reply{}, err
 	}
-	if err := Sending(ctx); err != nil {
+	if err := CheckSend(ctx); err != nil {
 		counted.end(Usage{}, false)
 		return Reply{}, err
 	}

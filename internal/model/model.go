@@ -1,7 +1,7 @@
-// Package model is the port to models: structured chat, embeddings and token counts (docs/reference/formats.md, Model servers).
-// Adapters: any OpenAI-compatible endpoint (openai), built-in models that need no key and no network (builtin), and a
-// file of recorded extractions (recorded). Decorators wrap them: limits (outside) and a Meter (inside). Retries are not
-// here: Temporal and the stages own them.
+// Package model is the port to models: structured chat, embeddings and token counts (docs/reference/formats.md, Model
+// servers). Adapters: any OpenAI-compatible endpoint (openai), built-in models that need no key and no network
+// (builtin), and a file of recorded extractions (recorded). Decorators wrap them: limits (outside) and a Meter
+// (inside). Retries are not here: Temporal and the stages own them.
 package model
 
 import (
@@ -68,8 +68,8 @@ const nothing = "the model gave no answer"
 // IsNothing reports whether words are those of Reply.Nothing.
 func IsNothing(words string) bool { return strings.HasPrefix(words, nothing) }
 
-// Nothing says why a reply is empty, in words for people.
-func (r Reply) Nothing() string {
+// ExplainEmpty says why a reply is empty, in words for people.
+func (r Reply) ExplainEmpty() string {
 	why := nothing + " (finish_reason " + cmp.Or(r.Finish, "not given")
 	if r.Thinking {
 		why += ", within its thoughts"
@@ -176,8 +176,8 @@ type Timed interface {
 	Speed(ctx context.Context) (float64, error)
 }
 
-// Watched has sign called while embedders of a set that run inside this process get on (see Alive).
-func (s Set) Watched(sign func()) Set {
+// WithSign has sign called while embedders of a set that run inside this process get on (see Alive).
+func (s Set) WithSign(sign func()) Set {
 	s.Classes, s.Chunks = watchedEmbedder{s.Classes, sign}, watchedEmbedder{s.Chunks, sign}
 	return s
 }
@@ -189,7 +189,7 @@ type watchedEmbedder struct {
 
 // Embed implements Embedder.
 func (w watchedEmbedder) Embed(ctx context.Context, texts []string) ([][]float32, Usage, error) {
-	return w.Embedder.Embed(Alive(ctx, w.sign), texts)
+	return w.Embedder.Embed(WithSign(ctx, w.sign), texts)
 }
 
 // Unwrap gives the embedder below, for As.

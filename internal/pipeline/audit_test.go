@@ -34,11 +34,11 @@ func TestAnAuditKeepsWhatItReadsUntilItEnds(t *testing.T) {
 		_, err := work.AuditPart(t.Context(), part)
 		require.NoError(t, err)
 	}
-	leased, err := s.Coordination.Leased(t.Context(), s.spec.Index)
+	leased, err := s.Coordination.ListLeased(t.Context(), s.spec.Index)
 	require.True(t, err == nil && leased[s.current(t).Generation], "%v, %v", leased, err)
 	require.NoError(t, work.SealAudit(t.Context()))
 	require.Eventually(t, func() bool {
-		leased, err := s.Coordination.Leased(t.Context(), s.spec.Index)
+		leased, err := s.Coordination.ListLeased(t.Context(), s.spec.Index)
 		return err == nil && len(leased) == 0
 	}, time.Minute, time.Millisecond)
 }
@@ -65,7 +65,7 @@ func (s *site) audit(t *testing.T, sample core.Sample, repair bool) (core.Audit,
 	if left := keysBelow(t, s.Artifacts, s.spec.Index+"/runs/"+job.Generation+"/"); len(left) > 0 {
 		t.Errorf("it left scratch: %v", left)
 	}
-	state, stateErr := run.State(t.Context(), s.Coordination, job.Name())
+	state, stateErr := run.ReadState(t.Context(), s.Coordination, job.Name())
 	require.NoError(t, stateErr)
 	if state.Report.Audit == nil {
 		return core.Audit{}, err
@@ -86,7 +86,7 @@ func drift(found core.Audit) map[string]int64 {
 func (s *site) forge(t *testing.T, change func(manifest *core.Manifest)) {
 	t.Helper()
 	index := s.index()
-	pointer, etag, err := index.Current(t.Context())
+	pointer, etag, err := index.ReadPointer(t.Context())
 	require.NoError(t, err)
 	manifest := s.current(t)
 	change(manifest)
@@ -117,7 +117,7 @@ func (s *site) rewrite(
 		}
 		at++
 	}
-	written, _, err := out.Segment(t.Context(), s.index(), segment.Part)
+	written, _, err := out.StoreSegment(t.Context(), s.index(), segment.Part)
 	require.NoError(t, err)
 	return written
 }
@@ -135,7 +135,7 @@ func TestAnAuditOfWhatWasJustBuiltFindsNothing(t *testing.T) {
 		after := keysBelow(t, s.Artifacts, "")
 		assert.True(t, len(after) == len(before), "%s: there were %d objects, and are %d", name, len(before), len(after))
 		manifest := s.current(t)
-		if part.Whole() && (found.Checked.Classes != manifest.Counts.Classes ||
+		if part.IsWhole() && (found.Checked.Classes != manifest.Counts.Classes ||
 			found.Checked.Mentions != manifest.Counts.Mentions || found.Checked.Chunks != manifest.Counts.Chunks ||
 			found.Checked.Documents != manifest.Counts.Documents || found.Checked.Records != manifest.Counts.Classes ||
 			found.Checked.Vectors != manifest.Counts.Classes+manifest.Counts.Windows) {
@@ -182,7 +182,7 @@ func (s *site) folded(t *testing.T, manifest *core.Manifest) map[string]rows.Red
 			require.NoError(t, err)
 			key := string(row.Key)
 			if folds[key] == nil {
-				folds[key] = classmerge.Begin(core.ID(row.Key), s.spec)
+				folds[key] = classmerge.BeginClass(core.ID(row.Key), s.spec)
 			}
 			folds[key].Add(mention)
 		}

@@ -82,10 +82,10 @@ func TestAListOfABackfillNamesNoPurgedDocument(t *testing.T) {
 	if where := s.holding(t, "secret.md"); len(where) > 0 {
 		t.Errorf("still named in %q", where)
 	}
-	all, err := run.Backfills(t.Context(), s.index())
+	all, err := run.ReadBackfills(t.Context(), s.index())
 	require.True(t, err == nil && len(all) == 2, "%+v, %v", all, err)
 	for _, one := range all {
-		chosen := one.Choice.Chooser()
+		chosen := one.Choice.NewChooser()
 		if chosen("secret.md", time.Now()) || chosen("place-002.md", time.Now()) ||
 			chosen("place-001.md", time.Now()) != (one.Name == "two") || one.Status != core.StatusCompleted {
 			t.Errorf("%s: %+v", one.Name, one)

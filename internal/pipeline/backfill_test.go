@@ -48,7 +48,7 @@ func (f *filling) unit(ctx context.Context, do func(context.Context, *upkeep.Run
 	}
 	watched, end := work.Watch(ctx)
 	defer end()
-	if err := work.Look(watched); err != nil {
+	if err := work.CheckControl(watched); err != nil {
 		return err
 	}
 	err := do(watched, work)
@@ -260,7 +260,7 @@ func TestABackfillOfAnIndexThatIsMadeAgainIsRefused(t *testing.T) {
 func TestBackfillsAreListedTheLastBegunFirst(t *testing.T) {
 	s := newSite(t, sample(1))
 	index := artifact.Index{Store: s.Artifacts, Name: "docs"}
-	if all, err := run.Backfills(t.Context(), index); err != nil || len(all) != 0 {
+	if all, err := run.ReadBackfills(t.Context(), index); err != nil || len(all) != 0 {
 		t.Fatal(all, err)
 	}
 	begun := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
@@ -269,7 +269,7 @@ func TestBackfillsAreListedTheLastBegunFirst(t *testing.T) {
 		err := upkeep.KeepBackfill(t.Context(), index, one)
 		require.NoError(t, err)
 	}
-	all, err := run.Backfills(t.Context(), index)
+	all, err := run.ReadBackfills(t.Context(), index)
 	var names []string
 	for _, one := range all {
 		names = append(names, one.Name)

@@ -59,7 +59,7 @@ func TestABranchOrAPromoteThatDiedAtAnyWriteIsFinishedByTheSameCommand(t *testin
 				}
 				died := &dying{Store: whole}
 				died.left.Store(at)
-				s.Artifacts = artifact.Branched(died)
+				s.Artifacts = artifact.NewBranched(died)
 				do := func() error {
 					if action == core.ActionBranch {
 						_, err := s.branch(t, "exp", nil)
@@ -69,7 +69,7 @@ func TestABranchOrAPromoteThatDiedAtAnyWriteIsFinishedByTheSameCommand(t *testin
 					return err
 				}
 				failed := do()
-				s.Artifacts = artifact.Branched(whole)
+				s.Artifacts = artifact.NewBranched(whole)
 				again := failed
 				if failed != nil {
 					require.ErrorIs(t, failed, errDied, "at write %d", at)
@@ -86,7 +86,7 @@ func TestABranchOrAPromoteThatDiedAtAnyWriteIsFinishedByTheSameCommand(t *testin
 				require.NoError(t, again, "again after write %d", at)
 				s.entire(t, "exp")
 				s.entire(t, "docs")
-				branches, err := release.Branches(t.Context(), artifact.New(s.Artifacts, "docs"))
+				branches, err := release.ListBranches(t.Context(), artifact.New(s.Artifacts, "docs"))
 				assert.True(t, err == nil && len(branches) == 1 && branches[0].State == core.BranchOpen,
 					"at write %d: branches %+v, %v", at, branches, err)
 				return at - died.left.Load()

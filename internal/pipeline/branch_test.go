@@ -27,7 +27,7 @@ import (
 func branchSite(t *testing.T) *site {
 	t.Helper()
 	s := newSite(t, sample(40))
-	s.Artifacts = artifact.Branched(s.Artifacts)
+	s.Artifacts = artifact.NewBranched(s.Artifacts)
 	s.night(t)
 	s.changed(t)
 	return s
@@ -35,7 +35,7 @@ func branchSite(t *testing.T) *site {
 
 func (s *site) branch(t testing.TB, name string, set map[string]string) (core.Branch, error) {
 	t.Helper()
-	return s.desk().Branch(t.Context(), release.Branching{
+	return s.desk().MakeBranch(t.Context(), release.Branching{
 		Base: "docs", Name: name, Set: set, Operator: core.Operator{By: "ada@desk", Reason: "to compare"},
 	})
 }
@@ -60,12 +60,12 @@ func (s *site) promote(t testing.TB, name string) (core.Move, error) {
 func (s *site) entire(t testing.TB, name string) {
 	t.Helper()
 	index := artifact.New(s.Artifacts, name)
-	pointer, _, err := index.Current(t.Context())
+	pointer, _, err := index.ReadPointer(t.Context())
 	require.True(t, err == nil && pointer.Manifest != "", "%s serves %+v, %v", name, pointer, err)
-	manifest, err := index.Pointed(t.Context(), pointer)
+	manifest, err := index.ManifestOf(t.Context(), pointer)
 	require.NoError(t, err)
 	for _, segment := range manifest.Segments.All() {
-		intact, err := index.Intact(t.Context(), segment.SHA256, nil)
+		intact, err := index.IsIntact(t.Context(), segment.SHA256, nil)
 		assert.True(t, err == nil && intact, "%s: segment %s: intact %t, %v", name, segment.SHA256, intact, err)
 	}
 	generation, err := retrieve.Open(t.Context(), s.Artifacts, s.Cache, s.Vectors, name, pointer.Manifest, 0)
@@ -106,7 +106,7 @@ func (s *site) recordKeys(t testing.TB, manifest *core.Manifest) []string {
 	defer table.Release()
 	var keys []string
 	for class := range table.ClassesLeft(0, nil) {
-		keys = append(keys, core.RecordKey(manifest.Store, manifest.Stored(), class.ID, class.Record))
+		keys = append(keys, core.RecordKey(manifest.Store, manifest.StoredIndex(), class.ID, class.Record))
 	}
 	return keys
 }
@@ -274,7 +274,7 @@ func testADeletedBranchFreesWhatItAloneUsed(t *testing.T) {
 // onlyNamed looks that the stores hold nothing that no generation of docs lists.
 func (s *site) onlyNamed(t testing.TB) {
 	t.Helper()
-	refs, err := s.index().Named(t.Context())
+	refs, err := s.index().ListByName(t.Context())
 	require.NoError(t, err)
 	named := map[string]bool{}
 	for _, ref := range refs {
@@ -331,7 +331,7 @@ func testBadBranches(t *testing.T) {
 	for _, asked := range []release.Branching{
 		{Base: "exp", Name: "second"}, {Base: "nothing", Name: "second"}, {Base: "docs", Name: "second", Generation: "never"},
 	} {
-		_, err := s.desk().Branch(t.Context(), asked)
+		_, err := s.desk().MakeBranch(t.Context(), asked)
 		assert.Error(t, err, "%+v is made", asked)
 	}
 	if _, err := s.promote(t, "docs"); !fault.Is(err, fault.Usage) {
@@ -368,7 +368,7 @@ func TestABranchAndADeletionOfItsBase(t *testing.T) {
 		_, err = s.branch(t, "third", nil)
 		require.True(t, fault.Is(err, fault.LeaseHeld), "%v", err)
 		for _, name := range []string{"second", "third"} {
-			current, _, err := artifact.New(s.Artifacts, name).Current(t.Context())
+			current, _, err := artifact.New(s.Artifacts, name).ReadPointer(t.Context())
 			require.True(t, err == nil && current.Manifest == "", "%s serves %+v, %v", name, current, err)
 		}
 	})
@@ -398,6 +398,6 @@ func testOfTwoPromotesAtOnceOneIsServed(t *testing.T) {
 		assert.True(t, err == nil || fault.Is(err, fault.PointerMoved), "%v", err)
 	}
 	s.entire(t, "docs")
-	refs, err := artifact.New(s.Artifacts, "docs").Refs(t.Context())
+	refs, err := artifact.New(s.Artifacts, "docs").ListRefs(t.Context())
 	assert.True(t, err == nil && len(refs) == 3, "generations %v, %v", refs, err)
 }

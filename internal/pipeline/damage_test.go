@@ -81,7 +81,7 @@ func (s *site) index() artifact.Index { return artifact.Index{Store: s.Artifacts
 
 func (s *site) current(t *testing.T) *core.Manifest {
 	t.Helper()
-	pointer, _, err := s.index().Current(t.Context())
+	pointer, _, err := s.index().ReadPointer(t.Context())
 	require.NoError(t, err)
 	manifest, err := s.index().Manifest(t.Context(), pointer.Manifest)
 	require.NoError(t, err)
@@ -103,7 +103,7 @@ func (s *site) restore(t *testing.T) error {
 		err = work.SealRestore(t.Context())
 	}
 	if err == nil {
-		err = work.Restored(t.Context())
+		err = work.FinishRestore(t.Context())
 	}
 	return err
 }
@@ -114,7 +114,7 @@ func (s *site) whole(t *testing.T) {
 	manifest := s.current(t)
 	for _, kind := range manifest.Segments.Kinds() {
 		for _, segment := range kind.Segments {
-			intact, err := s.index().Intact(t.Context(), segment.SHA256, nil)
+			intact, err := s.index().IsIntact(t.Context(), segment.SHA256, nil)
 			if err != nil || !intact {
 				t.Errorf("%s %s is damaged still: %v", kind.Name, segment.SHA256[:12], err)
 			}
@@ -157,7 +157,7 @@ var damages = map[string]func(*testing.T, blob.Store, string){
 // several kinds, each.
 func (s *site) objects(t *testing.T) [][2]string {
 	t.Helper()
-	pointer, _, err := s.index().Current(t.Context())
+	pointer, _, err := s.index().ReadPointer(t.Context())
 	require.NoError(t, err)
 	manifest := s.current(t)
 	var out [][2]string
@@ -477,7 +477,7 @@ func TestOlderGenerationsThatAreDamagedAreLeftOut(t *testing.T) {
 				night, err := s.try(t, &how{})
 				assert.True(t, err == nil && night.published.Status == core.StatusCompleted,
 					"a build: %+v, %v", night.published, err)
-				if list, err := s.index().Generations(t.Context()); err != nil || list[0].Generation != night.manifest.Generation {
+				if list, err := s.index().ListGenerations(t.Context()); err != nil || list[0].Generation != night.manifest.Generation {
 					t.Errorf("generations %+v, %v", list, err)
 				}
 			})

@@ -29,7 +29,7 @@ func deletable(t *testing.T) (*site, *shop) {
 	s, sold := newSite(t, sample(40)), &shop{sold: map[string]int{}}
 	s.Models = sold.models
 	stored := s.Artifacts
-	s.Artifacts = artifact.Branched(stored)
+	s.Artifacts = artifact.NewBranched(stored)
 	s.night(t)
 	s.changed(t)
 	_, err := s.act(t, core.ActionTag, fmt.Sprintf("g%03d", s.runs))
@@ -57,7 +57,7 @@ func deletable(t *testing.T) (*site, *shop) {
 func (s *site) delete(t *testing.T, died *mortal, dry bool) (core.Deletion, error) {
 	t.Helper()
 	desk := &release.Desk{
-		Artifacts: artifact.Branched(mortalBlobs{s.Artifacts, died}), Mirror: s.Coordination,
+		Artifacts: artifact.NewBranched(mortalBlobs{s.Artifacts, died}), Mirror: s.Coordination,
 		Records: mortalRecords{s.Records, died}, Vectors: mortalVectors{s.Vectors, died},
 	}
 	return desk.DeleteIndex(t.Context(), release.Deleting{
@@ -95,7 +95,7 @@ func (s *site) stored(t *testing.T) map[string]string {
 		require.NoError(t, err)
 		out["collection "+collection] = fmt.Sprint(rows)
 	}
-	_, mirrors, err := s.Coordination.Mirrors(t.Context(), "")
+	_, mirrors, err := s.Coordination.ReadMirrors(t.Context(), "")
 	require.NoError(t, err)
 	for index, pointer := range mirrors {
 		out["mirror "+index] = string(pointer)
@@ -115,7 +115,7 @@ func TestADeletionThatDiedAnywhereIsFinishedByTheSameCommand(t *testing.T) {
 		_, failed := s.delete(t, died, false)
 		if failed != nil {
 			require.ErrorIs(t, failed, errKilled, "at write %d", at)
-			current, _, err := artifact.New(s.Artifacts, "docs").Current(t.Context())
+			current, _, err := artifact.New(s.Artifacts, "docs").ReadPointer(t.Context())
 			require.NoError(t, err)
 			if current.Manifest != "" {
 				s.entire(t, "docs")
@@ -133,7 +133,7 @@ func TestADeletionThatDiedAnywhereIsFinishedByTheSameCommand(t *testing.T) {
 			assert.True(t, err != nil || done.Begun, "write %d: it goes on with an earlier one: %v", at, done.Begun)
 		}
 		after := s.stored(t)
-		trail, err := release.Operations(t.Context(), artifact.New(s.Artifacts, "docs"), 0)
+		trail, err := release.ListOperations(t.Context(), artifact.New(s.Artifacts, "docs"), 0)
 		require.NoError(t, err)
 		assert.True(t, len(trail) > 0 && trail[0].Action == core.ActionDelete && trail[0].By == "ada@desk", "%+v", trail)
 		maps.DeleteFunc(after, func(key, _ string) bool { return strings.HasPrefix(key, "object _deleted/docs/") })
@@ -167,7 +167,7 @@ func TestADeletedIndexIsBuiltAgainForNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, sold := deletable(t)
 		index := artifact.New(s.Artifacts, "docs")
-		current, _, err := index.Current(t.Context())
+		current, _, err := index.ReadPointer(t.Context())
 		require.NoError(t, err)
 		first, err := index.Manifest(t.Context(), current.Manifest)
 		require.NoError(t, err)
@@ -206,14 +206,14 @@ func TestADeletionIsAlone(t *testing.T) {
 			t.Helper()
 			_, err := s.delete(t, &mortal{}, false)
 			assert.True(t, fault.Is(err, code) && strings.Contains(err.Error(), way), "%v", err)
-			s.Artifacts = artifact.Branched(stored)
+			s.Artifacts = artifact.NewBranched(stored)
 			s.entire(t, "docs")
 			s.Artifacts = stored
 		}
 		job, holder := s.leased(t)
 		refused(fault.LeaseHeld, "unweaver cancel "+job.Name())
 		require.NoError(t, run.GiveLease(t.Context(), artifact.New(stored, "docs"), holder))
-		s.Artifacts = artifact.Branched(stored)
+		s.Artifacts = artifact.NewBranched(stored)
 		_, err := s.branch(t, "twin", nil)
 		require.NoError(t, err)
 		s.Artifacts = stored

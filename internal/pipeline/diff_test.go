@@ -23,7 +23,7 @@ func (s *site) difference(t *testing.T, from, to string) core.Difference {
 	t.Helper()
 	cache, err := localfile.New(t.TempDir(), 0)
 	require.NoError(t, err)
-	out, err := release.Difference(t.Context(), cache, s.index(), from, to)
+	out, err := release.CompareGenerations(t.Context(), cache, s.index(), from, to)
 	require.NoError(t, err)
 	return out
 }
@@ -116,7 +116,7 @@ func TestADifferenceOverNightsIsThatOfTheCorpora(t *testing.T) {
 	require.NoError(t, err)
 	other, err := s.index().Manifest(t.Context(), refs["g013"].Manifest)
 	require.NoError(t, err)
-	apart := segments.Apart(other.Segments, one.Segments)
+	apart := segments.DiffSegments(other.Segments, one.Segments)
 	assert.True(t, len(apart.Splits) < len(other.Segments.Splits) || len(other.Segments.Splits) <= 2,
 		"%d of %d splits are opened", len(apart.Splits), len(other.Segments.Splits))
 	// Documents segments of splits that both have can be gone: they are not read.
@@ -145,7 +145,7 @@ func TestADifferenceWithWhatIsNotThere(t *testing.T) {
 	cache, err := localfile.New(t.TempDir(), 0)
 	require.NoError(t, err)
 	ask := func(from, to string) error {
-		_, err := release.Difference(t.Context(), cache, s.index(), from, to)
+		_, err := release.CompareGenerations(t.Context(), cache, s.index(), from, to)
 		return err
 	}
 	if err := ask("", ""); !fault.Is(err, fault.UnknownGen) {
@@ -170,6 +170,6 @@ func TestAFirstGenerationHasNothingToBeComparedWith(t *testing.T) {
 	s.night(t)
 	cache, err := localfile.New(t.TempDir(), 0)
 	require.NoError(t, err)
-	_, err = release.Difference(t.Context(), cache, s.index(), "", "")
+	_, err = release.CompareGenerations(t.Context(), cache, s.index(), "", "")
 	assert.True(t, fault.Is(err, fault.UnknownGen) && strings.Contains(err.Error(), "made from none before it"), "%v", err)
 }

@@ -129,7 +129,7 @@ func TestAModelDecidesPairsOfNamesAndNightsAskForNewOnes(t *testing.T) {
 func TestDecisionsComeWithSuggestions(t *testing.T) {
 	s, _ := pairSite(t, 6)
 	s.night(t)
-	list, err := release.Aliases(t.Context(), s.Cache, artifact.New(s.Artifacts, "docs"), s.Vectors,
+	list, err := release.ListAliases(t.Context(), s.Cache, artifact.New(s.Artifacts, "docs"), s.Vectors,
 		&release.Suggest{Classes: 1000, Cosine: 0.5})
 	require.True(t, err == nil && len(list.Suggested) >= 2 && len(list.Decided) == len(list.Suggested),
 		"%+v, %v", list, err)
@@ -137,7 +137,7 @@ func TestDecisionsComeWithSuggestions(t *testing.T) {
 	if first.Name != "CarlaRuiz" || first.Verdict != pairstage.Same || first.Why != "one spelling" || last.Verdict != pairstage.Different {
 		t.Errorf("%+v to %+v", first, last)
 	}
-	list, err = release.Aliases(t.Context(), s.Cache, artifact.New(s.Artifacts, "docs"), s.Vectors, nil)
+	list, err = release.ListAliases(t.Context(), s.Cache, artifact.New(s.Artifacts, "docs"), s.Vectors, nil)
 	assert.True(t, err == nil && len(list.Decided) >= 2 && len(list.Suggested) == 0, "%+v, %v", list, err)
 }
 
@@ -201,7 +201,7 @@ func TestABuildThatIsKilledWhileItDecidesPairsPaysForNothingTwice(t *testing.T) 
 			died++
 			store.left.Store(math.MaxInt64)
 			// Behind the flip the engine repeats the publication alone, never the plan.
-			pointer, _, reading := s.index().Current(t.Context())
+			pointer, _, reading := s.index().ReadPointer(t.Context())
 			if reading == nil && pointer.Generation == job.Generation {
 				continue
 			}

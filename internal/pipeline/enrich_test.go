@@ -26,7 +26,7 @@ func (l *Listing) Register(t *testing.T) {
 	t.Cleanup(func() { delete(unit.Enrichments, "listing") })
 }
 
-func (l *Listing) Rules(*unit.Run) (string, error) { return l.Version, nil }
+func (l *Listing) DigestRules(*unit.Run) (string, error) { return l.Version, nil }
 
 func (l *Listing) Pay(ctx context.Context, r *unit.Run, manifest *core.Manifest, n, parts int) error {
 	for chunk, err := range r.ChunkTexts(ctx, manifest, n, parts) {
@@ -59,7 +59,7 @@ func (l *Listing) Seal(ctx context.Context, r *unit.Run, manifest *core.Manifest
 		id, text, _ := strings.Cut(line, " ")
 		rows.Append(id, []byte(text))
 	}
-	made, fresh, err := rows.Segment(ctx, r.Index, 0)
+	made, fresh, err := rows.StoreSegment(ctx, r.Index, 0)
 	out := unit.Enriched{
 		Enrichment: core.Enrichment{
 			Name: "listing", Rules: l.Version, Hash: core.Sum(lines...),

@@ -39,7 +39,7 @@ func (s *site) estimating() upkeep.Estimating {
 
 func estimated(t *testing.T, in upkeep.Estimating) core.Estimated {
 	t.Helper()
-	report, err := upkeep.Estimate(t.Context(), in)
+	report, err := upkeep.EstimateBuild(t.Context(), in)
 	require.NoError(t, err)
 	return report
 }
@@ -119,7 +119,7 @@ func TestAnEstimateSaysWhichSettingHasAllMadeAgain(t *testing.T) {
 		t.Errorf("%s, %+v", got, report.Why)
 	}
 	in.Why = "nowhere.md"
-	if _, err := upkeep.Estimate(t.Context(), in); !fault.Is(err, fault.NotFound) ||
+	if _, err := upkeep.EstimateBuild(t.Context(), in); !fault.Is(err, fault.NotFound) ||
 		!strings.Contains(err.Error(), "nowhere.md") {
 		t.Errorf("a document that is not there: %v", err)
 	}
@@ -135,7 +135,7 @@ func TestAPlanTellsWhatHasMovedSince(t *testing.T) {
 	again := func() []string {
 		in := s.estimating()
 		in.Unpriced = true
-		return plan.Differences(*estimated(t, in).Plan)
+		return plan.ListDifferences(*estimated(t, in).Plan)
 	}
 	if moved := again(); len(moved) != 0 {
 		t.Fatalf("nothing moved: %q", moved)
@@ -165,7 +165,7 @@ func TestAReportTellsWhatWasExpected(t *testing.T) {
 	index := artifact.Index{Store: s.Artifacts, Name: "docs"}
 	job, holder := s.leased(t)
 	expected := core.Estimate{Extract: core.Range{Low: 3, High: 7}}
-	require.NoError(t, upkeep.Expect(t.Context(), index, job.Generation, expected))
+	require.NoError(t, upkeep.WriteExpected(t.Context(), index, job.Generation, expected))
 	out, err := s.stages(t.Context(), job, holder)
 	require.NoError(t, err)
 	err = s.unit(t.Context(), job, "end", func(ctx context.Context, work *upkeep.Run) error {

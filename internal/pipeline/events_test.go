@@ -36,10 +36,10 @@ func TestAReportKeepsWhatHappenedAndTheRunLogReadsIt(t *testing.T) {
 	for range 2 { // the second is a repeated attempt
 		step("end", func(ctx context.Context, work *upkeep.Run) error { return work.End(ctx, holder, pause) })
 	}
-	step("steer", func(ctx context.Context, work *upkeep.Run) error { return work.Resumed(ctx) })
+	step("steer", func(ctx context.Context, work *upkeep.Run) error { return work.ClearPause(ctx) })
 	bytes := func() int64 {
 		var state core.RunState
-		raw, err := s.Coordination.State(t.Context(), job.Name())
+		raw, err := s.Coordination.ReadState(t.Context(), job.Name())
 		require.NoError(t, err)
 		require.NoError(t, json.Unmarshal(raw, &state))
 		return state.Bytes
@@ -49,7 +49,7 @@ func TestAReportKeepsWhatHappenedAndTheRunLogReadsIt(t *testing.T) {
 	assert.True(t, before > 0 && bytes() == before, "a stage that begins again has as much to do: %d, %d", before, bytes())
 	step("chunk", func(ctx context.Context, work *upkeep.Run) error {
 		work.ShowProblem(ctx, "chunk/1", core.Problem{Code: "store_unavailable", Object: "chunk", Detail: "no answer"})
-		work.Progress.Done(2)
+		work.Progress.SetDone(2)
 		return work.Flush(ctx)
 	})
 	step("end", func(ctx context.Context, work *upkeep.Run) error {
@@ -82,7 +82,7 @@ func TestACardShowsWhatIsServedAndTheRunThatEndedLast(t *testing.T) {
 	s.night(t)
 	s.night(t) // unchanged
 	source := runlog.Source{Artifacts: s.Artifacts, Runs: s.Coordination}
-	cards, err := source.Cards(t.Context())
+	cards, err := source.ListCards(t.Context())
 	require.True(t, err == nil && len(cards) == 1, "%+v, %v", cards, err)
 	card := cards[0]
 	if card.State != runlog.StatePublished || card.Documents != 6 || card.Bytes == 0 || card.Generation != "g001" ||

@@ -65,7 +65,7 @@ func TestARunThatLostItsLeasePublishesNothing(t *testing.T) {
 			_, err := s.stages(t.Context(), job, job.Holder)
 			assert.True(t, lost && fault.Is(err, fault.LeaseLost) && strings.Contains(err.Error(), "docs/other"),
 				"the run ended with %v", err)
-			current, _, err := index.Current(t.Context())
+			current, _, err := index.ReadPointer(t.Context())
 			assert.True(t, err == nil && current.Generation == first.manifest.Generation, "current is %+v, %v", current, err)
 			if _, err := index.GenerationRef(t.Context(), job.Generation); !fault.Is(err, fault.UnknownGen) {
 				t.Errorf("its generation has a reference: %v", err)
@@ -149,7 +149,7 @@ func TestTheLeaseIsRenewedOnceInHalfAHeartbeatByAllUnitsOfAProcess(t *testing.T)
 		store.fail.Store(true)
 		time.Sleep(beats)
 		assert.NoError(t, runs[0].Renew(t.Context()), "a store that is away fails the unit")
-		if err := runs[0].Guard(t.Context()); !fault.Is(err, fault.StoreDown) {
+		if err := runs[0].GuardLease(t.Context()); !fault.Is(err, fault.StoreDown) {
 			t.Errorf("it is not known whether the lease is held: %v", err)
 		}
 		store.fail.Store(false)
@@ -177,12 +177,12 @@ func TestALookThatFindsTheLeaseOldRenewsIt(t *testing.T) {
 			taken <- time.Now()
 		}()
 		time.Sleep(beats - beats/16) // a process that wakes up just before its lease passes on
-		require.NoError(t, work.Guard(t.Context()))
+		require.NoError(t, work.GuardLease(t.Context()))
 		looked := time.Now()
 		if at := <-taken; at.Sub(looked) < beats {
 			t.Errorf("taken %s after a look that permitted deletes", at.Sub(looked))
 		}
-		if err := work.Guard(t.Context()); !fault.Is(err, fault.LeaseLost) {
+		if err := work.GuardLease(t.Context()); !fault.Is(err, fault.LeaseLost) {
 			t.Error(err)
 		}
 	})
@@ -194,11 +194,11 @@ func TestALeaseThatWasGivenBackOrDeclaredLostIsLost(t *testing.T) {
 	work := s.Bare(job, "extract", "")
 	defer work.Close()
 	require.NoError(t, run.GiveLease(t.Context(), index, job.Holder))
-	if err := work.Guard(t.Context()); !fault.Is(err, fault.LeaseLost) {
+	if err := work.GuardLease(t.Context()); !fault.Is(err, fault.LeaseLost) {
 		t.Error(err)
 	}
 	require.NoError(t, s.Artifacts.Delete(t.Context(), index.LeaseKey()))
-	if err := work.Guard(t.Context()); !fault.Is(err, fault.LeaseLost) {
+	if err := work.GuardLease(t.Context()); !fault.Is(err, fault.LeaseLost) {
 		t.Error(err)
 	}
 }
@@ -235,7 +235,7 @@ func TestANameThatAGenerationHasIsRefusedByTheRunItself(t *testing.T) {
 	if now := s.report(t); now.Status != report.Status || now.RunID != report.RunID {
 		t.Errorf("the report of the published generation says %s of run %q", now.Status, now.RunID)
 	}
-	if current, _, err := index.Current(t.Context()); err != nil || current.Generation != "g001" {
+	if current, _, err := index.ReadPointer(t.Context()); err != nil || current.Generation != "g001" {
 		t.Errorf("current is %+v, %v", current, err)
 	}
 }
@@ -262,7 +262,7 @@ func TestARestoreKnowsWhatIsServedAndLeavesNoScratch(t *testing.T) {
 				require.NoError(t, err)
 			}
 			for range 2 { // its answer may be lost
-				require.NoError(t, work.Restored(t.Context()))
+				require.NoError(t, work.FinishRestore(t.Context()))
 				require.NoError(t, work.EndRestore(t.Context(), holder, run.Ending{Status: core.StatusCompleted}))
 			}
 			if left := keysBelow(t, s.Artifacts, "docs/runs/restore-1/"); len(left) > 0 {

@@ -66,7 +66,7 @@ func TestARunThatLosesItsLeaseAmidAPublicationPublishesNothing(t *testing.T) {
 			}
 			_, err := s.stages(t.Context(), job, job.Holder)
 			assert.True(t, fault.Is(err, fault.LeaseLost), "the run ended with %v", err)
-			current, _, err := index.Current(t.Context())
+			current, _, err := index.ReadPointer(t.Context())
 			assert.True(t, err == nil && current.Generation == first.manifest.Generation, "current is %+v, %v", current, err)
 			if _, err := index.GenerationRef(t.Context(), job.Generation); fault.Is(err, fault.UnknownGen) == c.named {
 				t.Errorf("its reference: %v", err)

@@ -231,7 +231,7 @@ func sameGeneration(t *testing.T, night int, got, want *core.Manifest) {
 
 func openGeneration(t *testing.T, s *site) *retrieve.Generation {
 	t.Helper()
-	current, _, err := s.index().Current(t.Context())
+	current, _, err := s.index().ReadPointer(t.Context())
 	require.NoError(t, err)
 	generation, err := retrieve.Open(t.Context(), s.Artifacts, s.Cache, s.Vectors, s.spec.Index, current.Manifest, 1)
 	require.NoError(t, err)
@@ -251,7 +251,7 @@ func sameAnswers(t *testing.T, got, want *site, night, questions int) {
 	defer have.Close()
 	defer other.Close()
 	found := 0
-	for _, method := range retrieve.Methods().Plain() {
+	for _, method := range retrieve.RegisterMethods().ListPlain() {
 		for range questions {
 			question := questionOf(random)
 			first, second := answerOf(t, got, have, method, question), answerOf(t, want, other, method, question)
@@ -283,7 +283,7 @@ type scored struct {
 
 func answersOf(t *testing.T, s *site, generation *retrieve.Generation, method, question string) (out []scored) {
 	t.Helper()
-	m, err := retrieve.Methods().Method(method)
+	m, err := retrieve.RegisterMethods().Method(method)
 	require.NoError(t, err)
 	spec := m.Spec()
 	query := retrieve.Query{Text: question, Method: method, TopEntities: spec.Entities, TopChunks: 8, MinSim: -1}

@@ -49,9 +49,9 @@ func stopMerging(t testing.TB) {
 // rowsOf returns what reports whether a vector row counts in a generation, by its key.
 func rowsOf(t *testing.T, ports *run.Ports, manifest *core.Manifest) func(key string) bool {
 	t.Helper()
-	begun := upkeep.Bare(ports, run.Job{Index: manifest.Index}, core.StageSegment, "test")
+	begun := upkeep.OpenBare(ports, run.Job{Index: manifest.Index}, core.StageSegment, "test")
 	t.Cleanup(begun.Close)
-	table, err := begun.Table(t.Context(), manifest)
+	table, err := begun.OpenTable(t.Context(), manifest)
 	require.NoError(t, err)
 	t.Cleanup(table.Release)
 	return func(key string) bool { return verify.RowCounts(table, key) }
@@ -81,5 +81,5 @@ func (s *site) Open(ctx context.Context, job run.Job, stage string) (*upkeep.Run
 
 // Bare begins a unit of work without its configuration.
 func (s *site) Bare(job run.Job, stage, scratch string) *upkeep.Run {
-	return upkeep.Bare(s.Ports, job, stage, scratch)
+	return upkeep.OpenBare(s.Ports, job, stage, scratch)
 }

@@ -35,7 +35,7 @@ func lettersSite(t *testing.T, better *atomic.Bool) *paidSite {
 
 func (s *paidSite) letters(t *testing.T, generation string) []core.Letter {
 	t.Helper()
-	letters, err := run.Letters(t.Context(), artifact.Index{Store: s.Artifacts, Name: "docs"}, generation)
+	letters, err := run.ReadLetters(t.Context(), artifact.Index{Store: s.Artifacts, Name: "docs"}, generation)
 	require.NoError(t, err)
 	return letters
 }

@@ -68,7 +68,7 @@ func TestAStoreThatLostItsMemoryIsFilledAgainAlsoWhenNothingChanged(t *testing.T
 
 func collections(s *site) core.Collections {
 	index := artifact.Index{Store: s.Artifacts, Name: s.spec.Index}
-	current, _, err := index.Current(context.Background())
+	current, _, err := index.ReadPointer(context.Background())
 	if err != nil {
 		panic(err)
 	}
@@ -166,7 +166,7 @@ func TestAPublicationThatIsRepeatedKnowsItsOwnFlip(t *testing.T) {
 	require.NoError(t, err)
 	// As a worker that was killed between the flip and its answer; meanwhile more was counted.
 	account := []byte(`{"calls":{"extract":7},"tokens":{"prompt":700},"cost":1}`)
-	require.NoError(t, s.Coordination.Account(t.Context(), job.Name(), "another", account))
+	require.NoError(t, s.Coordination.SetAccount(t.Context(), job.Name(), "another", account))
 	job.Generation = "g002"
 	s.runs = 1
 	fence := job.Fence
@@ -192,7 +192,7 @@ func TestManyNightsDoNotFillTheStores(t *testing.T) {
 		require.True(t, out.published.Status == core.StatusCompleted, "night %d: %+v", night, out.published)
 	}
 	index := artifact.Index{Store: s.Artifacts, Name: "docs"}
-	refs, err := index.Refs(t.Context())
+	refs, err := index.ListRefs(t.Context())
 	require.NoError(t, err)
 	named := map[string]bool{}
 	classes, rows := int64(0), int64(0)

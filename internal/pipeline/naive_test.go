@@ -71,7 +71,7 @@ func scanRows[T any](
 func readPlain(t *testing.T, s *site) *plainIndex {
 	t.Helper()
 	out := &plainIndex{holding: map[string]int{}}
-	listed, language := s.current(t).Segments, text.In(s.spec.Retrieval.Language)
+	listed, language := s.current(t).Segments, text.LanguageOf(s.spec.Retrieval.Language)
 	for part := range listed.Documents {
 		texts, err := textseg.Open(t.Context(), s.Artifacts, s.index().SegmentKey(listed.Text[part].SHA256))
 		require.NoError(t, err)
@@ -132,7 +132,7 @@ func (p *plainIndex) compare(t *testing.T, s *site, night, questions int) {
 	random := rand.New(rand.NewPCG(uint64(night), 21))
 	for range questions {
 		question := questionOf(random)
-		terms := text.In(s.spec.Retrieval.Language).Terms(question)
+		terms := text.LanguageOf(s.spec.Retrieval.Language).Terms(question)
 		vector := stagetest.Vector(question, s.spec.Embedding.Dimension)
 		for method, score := range map[string]func(plainChunk) float64{
 			retrieve.BM25:   func(chunk plainChunk) float64 { return p.weigh(terms, chunk.terms) },
@@ -167,7 +167,7 @@ func (p *plainIndex) sameChunks(t *testing.T, generation *retrieve.Generation) {
 	}
 	for number, want := range p.chunks {
 		chunk := generation.Live.ByNumber(number)
-		passage, err := generation.Text(t.Context(), chunk)
+		passage, err := generation.ReadText(t.Context(), chunk)
 		if err != nil || chunk.ID != want.id || passage != want.passage ||
 			generation.Live.Key(int(chunk.Document)) != want.document {
 			t.Fatalf("chunk %d: %+v of %q, want %s of %q, %v", number, chunk, passage, want.id, want.passage, err)

@@ -38,7 +38,7 @@ func TestARebuildReplacesADamagedManifestAlsoWhereTheStoresWereLost(t *testing.T
 	s.night(t)
 	s.write(t, map[string]string{"more.md": "# More\n\nMore salt of Tolmin goes to Port Alma 3.\n"})
 	want := s.night(t).manifest.Hashes
-	pointer, _, err := s.index().Current(t.Context())
+	pointer, _, err := s.index().ReadPointer(t.Context())
 	require.NoError(t, err)
 	damages["flipped"](t, s.Artifacts, s.index().SegmentKey(pointer.Manifest))
 	s.Records = recordsmemory.New()

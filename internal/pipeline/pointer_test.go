@@ -20,7 +20,7 @@ func TestARestoreWritesADamagedPointerAgain(t *testing.T) {
 	s := newSite(t, sample(4))
 	s.night(t)
 	key := s.index().CurrentKey()
-	before, _, err := s.index().Current(t.Context())
+	before, _, err := s.index().ReadPointer(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func TestARestoreWritesADamagedPointerAgain(t *testing.T) {
 		if err := s.restore(t); err != nil {
 			t.Fatalf("%q: %v", content, err)
 		}
-		after, _, err := s.index().Current(t.Context())
+		after, _, err := s.index().ReadPointer(t.Context())
 		if err != nil || after.Manifest != before.Manifest || after.Epoch <= before.Epoch {
 			t.Errorf("%q: %+v, %v; it was %+v", content, after, err, before)
 		}
@@ -67,7 +67,7 @@ func asJSON(t *testing.T, value any) string {
 func TestANightWritesADamagedPointerAgain(t *testing.T) {
 	s := newSite(t, sample(4))
 	s.night(t)
-	before, _, err := s.index().Current(t.Context())
+	before, _, err := s.index().ReadPointer(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,11 +86,11 @@ func TestANightWritesADamagedPointerAgain(t *testing.T) {
 		if night, err := s.try(t, &how{}); err != nil || !night.planned.Unchanged {
 			t.Errorf("%q: %+v, %v", content, night.planned, err)
 		}
-		after, _, err := s.index().Current(t.Context())
+		after, _, err := s.index().ReadPointer(t.Context())
 		if err != nil || after.Manifest != before.Manifest || after.Epoch <= before.Epoch {
 			t.Errorf("%q: %+v, %v; it was %+v", content, after, err, before)
 		}
-		trail, err := release.Operations(t.Context(), s.index(), 0)
+		trail, err := release.ListOperations(t.Context(), s.index(), 0)
 		if err != nil || len(trail) != n+1 || trail[0].Action != core.ActionRestore || trail[0].Outcome == nil {
 			t.Errorf("%q: recorded %+v, %v", content, trail, err)
 		}
@@ -150,7 +150,7 @@ func TestADeletedBranchGetsNoPointerAgain(t *testing.T) {
 			if err := work.MendPointer(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			pointer, _, err := work.Index.Current(t.Context())
+			pointer, _, err := work.Index.ReadPointer(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}

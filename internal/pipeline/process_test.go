@@ -90,13 +90,13 @@ func (s processRuns) ReleaseAll(ctx context.Context, keys []string, owner string
 	return s.claims.ReleaseAll(ctx, keys, owner)
 }
 
-func (s processRuns) Spend(
+func (s processRuns) ExchangeAccount(
 	ctx context.Context, work, worker string, value []byte,
 ) ([]byte, map[string][]byte, error) {
 	if err := s.alive(); err != nil {
 		return nil, nil, err
 	}
-	return s.Store.Spend(ctx, work, worker, value)
+	return s.Store.ExchangeAccount(ctx, work, worker, value)
 }
 
 // paidSite is a site whose models are those of a server that keeps a book.
@@ -146,11 +146,11 @@ func (s *paidSite) begin() *process {
 		CPU: make(chan struct{}, 2), Log: old.Log, Parser: old.Parser, Limits: old.Limits,
 	}
 	models := app.NewModels(s.Coordination, nil)
-	models.Allow(
+	models.AllowEndpoints(
 		config.Endpoint{BaseURL: s.spec.Chat.BaseURL, APIKeyEnv: s.spec.Chat.APIKeyEnv},
 		config.Endpoint{BaseURL: s.spec.Embedding.BaseURL, APIKeyEnv: s.spec.Embedding.APIKeyEnv},
 	)
-	s.Models = models.Build
+	s.Models = models.NewBuildSet
 	s.Ledger = ledger.New(s.Artifacts, s.Coordination)
 	return next
 }

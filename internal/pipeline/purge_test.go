@@ -365,7 +365,7 @@ func TestFailuresOfAPurgedDocumentGoWithIt(t *testing.T) {
 	s.night(t)
 	texts := append(slices.Clone(secrets), "the heron of Quastenberg")
 	state := func(work string) string {
-		raw, err := s.Coordination.State(t.Context(), work)
+		raw, err := s.Coordination.ReadState(t.Context(), work)
 		require.NoError(t, err)
 		return string(raw)
 	}

@@ -57,7 +57,7 @@ func TestWhatARunPaidForThatWasNeverPublishedOutlastsAPurgeByTheLedgersGraceAlon
 	index := []artifact.Index{{Store: s.Artifacts, Name: s.spec.Index}}
 	for _, task := range ledger.Tasks() {
 		later := time.Now().Add(ledger.Unlisted + time.Hour)
-		_, err := s.Ledger.Expire(t.Context(), task, collect.Listed(t.Context(), index, task), later)
+		_, err := s.Ledger.Expire(t.Context(), task, collect.ListKeys(t.Context(), index, task), later)
 		require.NoError(t, err)
 	}
 	if where := s.holding(t, secrets...); len(where) > 0 {

@@ -89,7 +89,7 @@ func TestAPromoteThatIsOvertakenTakesNothingFromTheBase(t *testing.T) {
 	if !fault.Is(err, fault.PointerMoved) || s.pointer(t).Generation != first {
 		t.Errorf("%v; %s is served", err, s.pointer(t).Generation)
 	}
-	refs, err := artifact.New(s.Artifacts, "docs").Refs(t.Context())
+	refs, err := artifact.New(s.Artifacts, "docs").ListRefs(t.Context())
 	assert.True(t, err == nil && refs[promoted].State == core.GenerationPublished,
 		"the base does not know %s any more: %+v, %v", promoted, refs, err)
 	_, err = s.act(t, core.ActionRollback, promoted)

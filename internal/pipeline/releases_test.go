@@ -38,14 +38,14 @@ func (s *site) act(t testing.TB, action, generation string) (core.Move, error) {
 
 func (s *site) operations(t testing.TB) []core.Operation {
 	t.Helper()
-	operations, err := release.Operations(t.Context(), s.index(), 0)
+	operations, err := release.ListOperations(t.Context(), s.index(), 0)
 	require.NoError(t, err)
 	return operations
 }
 
 func (s *site) pointer(t testing.TB) core.Pointer {
 	t.Helper()
-	pointer, _, err := s.index().Current(t.Context())
+	pointer, _, err := s.index().ReadPointer(t.Context())
 	require.NoError(t, err)
 	return pointer
 }
@@ -84,7 +84,7 @@ func TestARollbackFlipsThePointerAndIsRecorded(t *testing.T) {
 	}
 	after := s.pointer(t)
 	assert.True(t, after.Generation == "g002" && after.Epoch == before.Epoch+1 && after.Seq == 2, "%+v", after)
-	if mirrored, err := s.Coordination.Mirrored(t.Context(), "docs"); err != nil ||
+	if mirrored, err := s.Coordination.ReadMirror(t.Context(), "docs"); err != nil ||
 		!strings.Contains(string(mirrored), `"g002"`) {
 		t.Errorf("the mirror says %s, %v", mirrored, err)
 	}
@@ -100,7 +100,7 @@ func TestARollbackFlipsThePointerAndIsRecorded(t *testing.T) {
 	for _, op := range operations {
 		assert.True(t, op.Outcome != nil && op.Outcome.Result == core.OperationDone && op.Outcome.Release != 0, "%+v", op)
 	}
-	if limited, err := release.Operations(t.Context(), s.index(), 1); err != nil || len(limited) != 1 ||
+	if limited, err := release.ListOperations(t.Context(), s.index(), 1); err != nil || len(limited) != 1 ||
 		limited[0].ID != operations[0].ID {
 		t.Errorf("the last one: %+v, %v", limited, err)
 	}
@@ -128,7 +128,7 @@ func TestNightsAfterARollbackNumberAndKeepOn(t *testing.T) {
 		s.changed(t)
 	}
 	var left, tagged []string
-	generations, err := s.index().Generations(t.Context())
+	generations, err := s.index().ListGenerations(t.Context())
 	require.NoError(t, err)
 	for _, generation := range generations {
 		if !generation.Collected {

@@ -56,7 +56,7 @@ func servedSite(t *testing.T, s *site) (l *lives, forget func(context.Context) e
 	id, err := artifact.OpenStoreID(t.Context(), artifacts)
 	require.NoError(t, err)
 	records := recordsredis.New(redistest.Open(t, "redis://"+keptAt))
-	require.NoError(t, records.Own(t.Context(), id))
+	require.NoError(t, records.RecordOwner(t.Context(), id))
 	s.Artifacts, s.Records, s.Vectors, s.StoreID = artifacts, records, vectors, id
 	out := &lives{
 		history: &history{site: s, files: map[string]string{}}, shop: &shop{sold: map[string]int{}},
@@ -175,8 +175,8 @@ func nearAnswers(t *testing.T, got, want *site, night, questions int) {
 	have, other := openGeneration(t, got), openGeneration(t, want)
 	defer have.Close()
 	defer other.Close()
-	for _, method := range retrieve.Methods().Plain() {
-		m, err := retrieve.Methods().Method(method)
+	for _, method := range retrieve.RegisterMethods().ListPlain() {
+		m, err := retrieve.RegisterMethods().Method(method)
 		require.NoError(t, err)
 		exact := m.Spec().Needs.Embedding == retrieve.NoEmbedding
 		bits, equal, found := 0, 0, 0

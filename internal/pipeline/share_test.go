@@ -30,7 +30,7 @@ func TestNightsOfAShareComeToWhatABuildFromNothingComesTo(t *testing.T) {
 			if call.Task != model.Extract {
 				return builtin.Chat{}.Complete(t.Context(), call)
 			}
-			if !sampling.Sends(call.Input, s.spec.ExtractionShare()) {
+			if !sampling.ShouldSend(call.Input, s.spec.ExtractionShare()) {
 				return model.Reply{}, fmt.Errorf("a chunk was sent that is not of the share: %.40q", call.Input)
 			}
 			sent.Add(1)

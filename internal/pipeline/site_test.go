@@ -201,7 +201,7 @@ func (s *site) night(t testing.TB) outcome {
 		return nil
 	})
 	index := artifact.Index{Store: s.Artifacts, Name: job.Index}
-	current, _, err := index.Current(t.Context())
+	current, _, err := index.ReadPointer(t.Context())
 	require.NoError(t, err)
 	if current.Manifest != "" {
 		out.manifest, err = index.Manifest(t.Context(), current.Manifest)
@@ -222,7 +222,7 @@ func (s *site) unit(ctx context.Context, job run.Job, stage string, do func(cont
 	defer work.Close()
 	watched, end := work.Watch(ctx)
 	defer end()
-	if err := work.Look(watched); err != nil {
+	if err := work.CheckControl(watched); err != nil {
 		return err
 	}
 	if err := do(watched, work); err != nil {
@@ -254,7 +254,7 @@ func (s *site) stages(ctx context.Context, job run.Job, holder run.Holder) (out 
 		}
 	}
 	if out.planned.Repair > 0 {
-		err = s.unit(ctx, job, "repair", func(ctx context.Context, work *upkeep.Run) error { return work.Restored(ctx) })
+		err = s.unit(ctx, job, "repair", func(ctx context.Context, work *upkeep.Run) error { return work.FinishRestore(ctx) })
 	}
 	if err != nil || out.planned.Unchanged {
 		return out, err
@@ -267,12 +267,12 @@ func (s *site) stages(ctx context.Context, job run.Job, holder run.Holder) (out 
 	do("chunk", out.planned.Units, func(ctx context.Context, work *upkeep.Run, piece int) error {
 		_, err := work.Chunk(ctx, piece)
 		if err == nil && piece == 0 {
-			err = work.Preflight(ctx, piece)
+			err = work.RunPreflight(ctx, piece)
 		}
 		return err
 	})
 	do("chunk", 1, func(ctx context.Context, work *upkeep.Run, _ int) error {
-		_, equalsParent, err := work.Alike(ctx)
+		_, equalsParent, err := work.CompareParent(ctx)
 		if out.equalsParent = equalsParent; err != nil || equalsParent {
 			return err
 		}

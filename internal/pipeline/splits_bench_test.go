@@ -115,7 +115,7 @@ func BenchmarkSplitsOverHTTP(b *testing.B) {
 		layouts = append(layouts, serveSplits(b, documents, splits))
 	}
 	for b.Loop() {
-		for _, method := range retrieve.Methods().Plain() {
+		for _, method := range retrieve.RegisterMethods().ListPlain() {
 			took, used := make([][]time.Duration, len(layouts)), make([]time.Duration, len(layouts))
 			for round := range rounds + 1 { // the first warms up
 				for i, layout := range layouts {

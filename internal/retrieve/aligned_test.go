@@ -31,7 +31,7 @@ func TestAlignedKeepsToCapacities(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			key := o.generation.Live.Key(int(o.generation.Live.Chunk(id).Document))
+			key := o.generation.Live.Key(int(o.generation.Live.FindChunk(id).Document))
 			want := 1.0
 			switch {
 			case key == "cities/oslo.txt":

@@ -29,7 +29,7 @@ func FormOf(parity bool) Form {
 	if parity {
 		return Form{Pack: ContextCSV, Ask: askInSystem, Whole: true}
 	}
-	return Form{Pack: Context, Ask: askFenced}
+	return Form{Pack: PackContext, Ask: askFenced}
 }
 
 // answerWishes are how the evaluation of the paper asks every method to answer.
@@ -84,10 +84,10 @@ type Passage struct {
 	Text  string
 }
 
-// Context packs passages into a token budget, counted on the final string: "[n] (title)" and the text. A passage that
-// does not fit is skipped; when none fits, the first is cut at the end of a sentence. used says which passages are
+// PackContext packs passages into a token budget, counted on the final string: "[n] (title)" and the text. A passage
+// that does not fit is skipped; when none fits, the first is cut at the end of a sentence. used says which passages are
 // in.
-func Context(ps []Passage, budget int) (context string, used []bool) {
+func PackContext(ps []Passage, budget int) (context string, used []bool) {
 	used = make([]bool, len(ps))
 	var b strings.Builder
 	n := 0                 // tokens that are in, at most
@@ -177,11 +177,12 @@ type Answered struct {
 	Truncated bool // it stopped at a limit of its length
 }
 
-// Answer asks the chat model with the passages that are in the context. Where it writes nothing, and where there is no
-// model that writes, the text is what quote returns, with marks [n] of passages; where quote returns nothing either, it
-// names the best passage. Citations are those that the text names; where a model names none, the passage that shares
-// most of its words. The receiver of deltas (model.Deltas) gets all of Answered.Text; an error leaves it unfinished.
-func Answer(
+// AnswerQuestion asks the chat model with the passages that are in the context. Where it writes nothing, and where
+// there is no model that writes, the text is what quote returns, with marks [n] of passages; where quote returns
+// nothing either, it names the best passage. Citations are those that the text names; where a model names none, the
+// passage that shares most of its words. The receiver of deltas (model.Deltas) gets all of Answered.Text; an error
+// leaves it unfinished.
+func AnswerQuestion(
 	ctx context.Context,
 	chat model.Chat,
 	form Form,
@@ -190,13 +191,13 @@ func Answer(
 	used []bool,
 	quote func() string,
 ) (Answered, error) {
-	given := citing{passages: ps, used: used, take: model.Taker(ctx)}
+	given := citing{passages: ps, used: used, take: model.FindTaker(ctx)}
 	if len(ps) == 0 || form.Whole && context == "" {
 		said, err := given.endAnswer("No data was found for this question; please rephrase it.")
 		return Answered{Kind: NoAnswer, Text: said}, err
 	}
 	if given.take != nil {
-		ctx = model.Deltas(ctx, given.write)
+		ctx = model.WithDeltas(ctx, given.write)
 	}
 	answered := Answered{Kind: ByModel}
 	if context != "" && !isExtractive(chat) {
@@ -219,7 +220,7 @@ func Answer(
 		}
 		answered.Usage, answered.Truncated = reply.Usage, reply.Truncated || given.cut
 		if given.isEmpty() {
-			answered.Missing = reply.Nothing()
+			answered.Missing = reply.ExplainEmpty()
 		}
 	}
 	best := max(0, slices.Index(used, true))

@@ -19,15 +19,15 @@ func TestTheContextKeepsItsBudgetAndSkipsWhatDoesNotFit(t *testing.T) {
 		{ID: "b", Title: "B", Text: long},
 		{ID: "c", Title: "C", Text: "Short three."},
 	}
-	ctx, used := retrieve.Context(ps, 200)
+	ctx, used := retrieve.PackContext(ps, 200)
 	if !used[0] || used[1] || !used[2] || tokens.Count(ctx) > 200 || !strings.Contains(ctx, "[3] (C)") {
 		t.Errorf("%v %q", used, ctx)
 	}
-	ctx, used = retrieve.Context(ps[1:2], 100)
+	ctx, used = retrieve.PackContext(ps[1:2], 100)
 	if !used[0] || tokens.Count(ctx) > 100 || !strings.HasSuffix(ctx, ".") {
 		t.Errorf("one that does not fit: %v %q", used, ctx)
 	}
-	if ctx, _ = retrieve.Context(nil, 100); ctx != "" {
+	if ctx, _ = retrieve.PackContext(nil, 100); ctx != "" {
 		t.Errorf("nothing: %q", ctx)
 	}
 }
@@ -43,8 +43,8 @@ func TestTheContextIsThatOfCountingEveryPassage(t *testing.T) {
 			}
 		}
 		budget := 1 + source.IntN(500)
-		_, got := retrieve.Context(ps, budget)
-		if _, again := retrieve.Context(ps, budget); !slices.Equal(got, again) { // what was counted is remembered
+		_, got := retrieve.PackContext(ps, budget)
+		if _, again := retrieve.PackContext(ps, budget); !slices.Equal(got, again) { // what was counted is remembered
 			t.Fatalf("round %d, budget %d: %v, then %v", round, budget, got, again)
 		}
 		want, n := make([]bool, len(ps)), 0
@@ -77,8 +77,8 @@ func TestAnAnswerCitesWhatItRestsOn(t *testing.T) {
 			[]string{"a"}},
 		"nothing was found": {nil, 1000, "", "No data was found for this question; please rephrase it.", retrieve.NoAnswer, nil},
 	} {
-		text, used := retrieve.Context(c.passages, c.budget)
-		answered, err := retrieve.Answer(t.Context(), builtin.Chat{}, retrieve.FormOf(false), "?", text, c.passages, used,
+		text, used := retrieve.PackContext(c.passages, c.budget)
+		answered, err := retrieve.AnswerQuestion(t.Context(), builtin.Chat{}, retrieve.FormOf(false), "?", text, c.passages, used,
 			func() string { return c.quoted })
 		if err != nil || answered.Text != c.text || answered.Kind != c.kind || !slices.Equal(answered.Citations, c.cited) {
 			t.Errorf("%s: %+v %v", name, answered, err)

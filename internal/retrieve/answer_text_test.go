@@ -24,7 +24,7 @@ type speaking struct {
 func (speaking) Info() model.Info { return model.Info{} }
 
 func (s speaking) Complete(ctx context.Context, _ model.Call) (model.Reply, error) {
-	take := model.Taker(ctx)
+	take := model.FindTaker(ctx)
 	for _, piece := range s.pieces {
 		if take == nil {
 			break
@@ -69,7 +69,7 @@ func TestAnAnswerInPiecesIsTheAnswer(t *testing.T) {
 	used := []bool{true, true, false}
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // places to cut at
 	for _, c := range said {
-		whole, err := retrieve.Answer(t.Context(), speaking{pieces: []string{c.raw}}, retrieve.FormOf(false), "?", "context",
+		whole, err := retrieve.AnswerQuestion(t.Context(), speaking{pieces: []string{c.raw}}, retrieve.FormOf(false), "?", "context",
 			passages, used, silence)
 		if err != nil || whole.Text != c.want || !slices.Equal(whole.Citations, c.cited) {
 			t.Fatalf("%.60q: %.60q %v %v", c.raw, whole.Text, whole.Citations, err)
@@ -86,8 +86,8 @@ func TestAnAnswerInPiecesIsTheAnswer(t *testing.T) {
 				runes = runes[size:]
 			}
 			var heard strings.Builder
-			ctx := model.Deltas(t.Context(), func(text string) error { heard.WriteString(text); return nil })
-			parts, err := retrieve.Answer(ctx, speaking{pieces: pieces}, retrieve.FormOf(false), "?", "context", passages, used,
+			ctx := model.WithDeltas(t.Context(), func(text string) error { heard.WriteString(text); return nil })
+			parts, err := retrieve.AnswerQuestion(ctx, speaking{pieces: pieces}, retrieve.FormOf(false), "?", "context", passages, used,
 				silence)
 			if err != nil || parts.Text != c.want || heard.String() != c.want || !slices.Equal(parts.Citations, c.cited) {
 				t.Fatalf("%q: heard %.60q, text %.60q %v %v", pieces, heard.String(), parts.Text, parts.Citations, err)
@@ -119,8 +119,8 @@ func TestAModelThatGivesNothingIsToldAsTheModel(t *testing.T) {
 		"words": {model.Reply{Text: "Oslo.", Finish: "stop"}, "not said", "Oslo.", retrieve.ByModel, ""},
 	} {
 		heard := ""
-		ctx := model.Deltas(t.Context(), func(text string) error { heard += text; return nil })
-		answered, err := retrieve.Answer(ctx, giving{reply: c.reply}, retrieve.FormOf(false), "?", "context", passages, []bool{true},
+		ctx := model.WithDeltas(t.Context(), func(text string) error { heard += text; return nil })
+		answered, err := retrieve.AnswerQuestion(ctx, giving{reply: c.reply}, retrieve.FormOf(false), "?", "context", passages, []bool{true},
 			func() string { return c.quoted })
 		if err != nil || answered.Text != c.text || heard != c.text || answered.Kind != c.kind ||
 			answered.Missing != c.missing {
@@ -142,14 +142,14 @@ func (g giving) Complete(context.Context, model.Call) (model.Reply, error) { ret
 
 func TestAnAnswerWithoutPiecesComesInOne(t *testing.T) {
 	heard := ""
-	ctx := model.Deltas(t.Context(), func(text string) error { heard += text; return nil })
+	ctx := model.WithDeltas(t.Context(), func(text string) error { heard += text; return nil })
 	form := retrieve.FormOf(false)
-	answered, err := retrieve.Answer(ctx, silent{}, form, "?", "context", []retrieve.Passage{{ID: "a"}}, []bool{true}, silence)
+	answered, err := retrieve.AnswerQuestion(ctx, silent{}, form, "?", "context", []retrieve.Passage{{ID: "a"}}, []bool{true}, silence)
 	if err != nil || heard != "Oslo [1]." || answered.Text != heard || answered.Kind != retrieve.ByModel {
 		t.Errorf("%q %+v %v", heard, answered, err)
 	}
 	heard = ""
-	answered, err = retrieve.Answer(ctx, silent{}, form, "?", "", nil, nil, silence)
+	answered, err = retrieve.AnswerQuestion(ctx, silent{}, form, "?", "", nil, nil, silence)
 	if err != nil || heard == "" || answered.Text != heard || answered.Kind != retrieve.NoAnswer {
 		t.Errorf("nothing found: %q %+v %v", heard, answered, err)
 	}
@@ -164,9 +164,9 @@ func (silent) Complete(context.Context, model.Call) (model.Reply, error) {
 
 func TestAnAnswerThatBreaksOffIsNone(t *testing.T) {
 	broken := errors.New("broken")
-	ctx := model.Deltas(t.Context(), func(string) error { return nil })
+	ctx := model.WithDeltas(t.Context(), func(string) error { return nil })
 	chat := speaking{[]string{"Oslo"}, broken}
-	_, err := retrieve.Answer(ctx, chat, retrieve.FormOf(false), "?", "context", []retrieve.Passage{{ID: "a"}}, []bool{true},
+	_, err := retrieve.AnswerQuestion(ctx, chat, retrieve.FormOf(false), "?", "context", []retrieve.Passage{{ID: "a"}}, []bool{true},
 		silence)
 	if !errors.Is(err, broken) {
 		t.Errorf("%v", err)

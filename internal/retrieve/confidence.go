@@ -44,7 +44,7 @@ func (r *Request) measureSignals(found lists) Signals {
 		if weight > 0 {
 			out.Known += weight
 		} else {
-			weight = words.index.Unknown()
+			weight = words.index.UnknownWeight()
 		}
 		if slices.Contains(holds, true) {
 			out.Together += weight
@@ -96,9 +96,9 @@ func (s Signals) Features() []float64 {
 // coefficients of the chance: the constant, then the features. byWords is without similarity.
 type coefficients struct{ bySimilarity, byWords []float64 }
 
-// Coefficients by how a language is cut into words (docs/explain/retrieval.md, Confidence): with stems, fitted to English; into
-// runs of characters, fitted to Japanese, Thai and Chinese; into plain words, fitted to Arabic, Korean, Russian and
-// Turkish.
+// Coefficients by how a language is cut into words (docs/explain/retrieval.md, Confidence): with stems, fitted to
+// English; into runs of characters, fitted to Japanese, Thai and Chinese; into plain words, fitted to Arabic, Korean,
+// Russian and Turkish.
 var (
 	ofStems = coefficients{
 		bySimilarity: []float64{-10.142, 3.188, 3.275, 3.829, 1.106, 3.364},
@@ -119,9 +119,9 @@ func coefficientsOf(language *text.Language) *coefficients {
 	switch code := language.Code(); {
 	case code == text.Undetermined:
 		return &ofPlainWords
-	case !text.Known(code):
+	case !text.IsKnown(code):
 		return nil
-	case language.Stems():
+	case language.HasStems():
 		return &ofStems
 	}
 	return &ofRuns
@@ -141,13 +141,13 @@ func (s Signals) Confidence(language *text.Language) *float64 {
 	if s.Similarity == nil {
 		chosen = of.byWords
 	}
-	chance := Chance(chosen, s)
+	chance := ComputeChance(chosen, s)
 	return &chance
 }
 
-// Chance returns the chance by a logistic model: the constant first, then as many of the features as there are
+// ComputeChance returns the chance by a logistic model: the constant first, then as many of the features as there are
 // coefficients.
-func Chance(coefficients []float64, signals Signals) float64 {
+func ComputeChance(coefficients []float64, signals Signals) float64 {
 	z := coefficients[0]
 	for i, feature := range signals.Features()[:len(coefficients)-1] {
 		z += coefficients[1+i] * feature

@@ -45,14 +45,14 @@ func TestConfidenceIsMadeOfTheSignalsThatAreExplained(t *testing.T) {
 		signals.Lead != 1 || signals.Similarity == nil || *signals.Similarity <= 0 {
 		t.Fatalf("%+v", signals)
 	}
-	if want := *signals.Confidence(text.In("en")); result.Confidence == nil || *result.Confidence != want {
+	if want := *signals.Confidence(text.LanguageOf("en")); result.Confidence == nil || *result.Confidence != want {
 		t.Errorf("%v, and the signals say %v", result.Confidence, want)
 	}
 }
 
 func TestConfidenceIsNotToldWhereItIsNotKnown(t *testing.T) {
 	o := open(t, retrievetest.Options{})
-	for _, method := range retrieve.Methods().Plain() {
+	for _, method := range retrieve.RegisterMethods().ListPlain() {
 		result := o.run(t, o.query(t, method, "Who reached the South Pole?"))
 		if reported := result.Confidence != nil; reported != (method == retrieve.Hybrid) {
 			t.Errorf("%s: reported %v: hybrid alone was calibrated", method, reported)
@@ -86,7 +86,7 @@ func TestWhereAnotherEmbedderServedItsSimilaritiesDoNotCount(t *testing.T) {
 // Promises: 107.
 func TestWordsThatMeanNothingMatchNothingByDefault(t *testing.T) {
 	o := open(t, retrievetest.Options{})
-	for _, method := range retrieve.Methods().Plain() {
+	for _, method := range retrieve.RegisterMethods().ListPlain() {
 		query := o.query(t, method, "asdfghjkl qwertyuiop")
 		query.MinSim = 0
 		if result := o.run(t, query); result.Reason != retrieve.NoMatch || len(result.Chunks) != 0 {
@@ -105,12 +105,12 @@ func TestWordsThatMeanNothingMatchNothingByDefault(t *testing.T) {
 }
 
 func TestAChanceIsOne(t *testing.T) {
-	if got := retrieve.Chance([]float64{0}, retrieve.Signals{}); got != 0.5 {
+	if got := retrieve.ComputeChance([]float64{0}, retrieve.Signals{}); got != 0.5 {
 		t.Errorf("%v", got)
 	}
 	similarity := 1.0
 	full := retrieve.Signals{Known: 1, Together: 1, Lead: 1, Terms: 1 << 20, Similarity: &similarity}
-	if most := *full.Confidence(text.In("en")); most > 1 || math.IsNaN(most) || most < 0.9 {
+	if most := *full.Confidence(text.LanguageOf("en")); most > 1 || math.IsNaN(most) || most < 0.9 {
 		t.Errorf("%v", most)
 	}
 }
@@ -189,7 +189,7 @@ func measure(cases []asked, chance func(asked) float64) (distance, ordered, brie
 func TestConfidenceCanBeBelievedOnTheSample(t *testing.T) {
 	cases := sample(t, "cases.jsonl")
 	distance, ordered, brier := measure(cases, func(one asked) float64 {
-		return *one.Signals.Confidence(text.In(one.Language))
+		return *one.Signals.Confidence(text.LanguageOf(one.Language))
 	})
 	if len(cases) != 375 || distance > 0.08 || ordered < 0.85 || brier > 0.7 {
 		t.Errorf("%d cases: distance from the truth %.3f, AUC %.3f, Brier %.3f of the mean's", len(cases), distance, ordered,
@@ -208,7 +208,7 @@ func fit(cases []asked, features int) []float64 {
 		hessian, gradient := mat.NewDense(len(out), len(out), nil), mat.NewVecDense(len(out), nil)
 		for _, one := range cases {
 			x := append([]float64{1}, one.Signals.Features()[:features]...)
-			chance, weight := retrieve.Chance(out, one.Signals), one.weight/total
+			chance, weight := retrieve.ComputeChance(out, one.Signals), one.weight/total
 			for i := range x {
 				gradient.SetVec(i, gradient.AtVec(i)+weight*(one.truth()-chance)*x[i])
 				for j := range x {
@@ -244,7 +244,7 @@ func TestConfidenceIsFittedByHowWordsAreCut(t *testing.T) {
 				of, corpora[one.Corpus] = append(of, one), true
 			}
 		}
-		bySimilarity, byWords := retrieve.Coefficients(text.In(strings.Fields(group)[0]))
+		bySimilarity, byWords := retrieve.Coefficients(text.LanguageOf(strings.Fields(group)[0]))
 		assert.InDeltaSlice(t, bySimilarity, fit(of, 5), 0.002, "%s: %.3f", group, fit(of, 5))
 		assert.InDeltaSlice(t, byWords, fit(of, 4), 0.002, "%s: %.3f", group, fit(of, 4))
 		for corpus := range corpora {
@@ -257,12 +257,12 @@ func TestConfidenceIsFittedByHowWordsAreCut(t *testing.T) {
 				}
 			}
 			fitted := fit(others, 5)
-			distance, ordered, brier := measure(held, func(one asked) float64 { return retrieve.Chance(fitted, one.Signals) })
+			distance, ordered, brier := measure(held, func(one asked) float64 { return retrieve.ComputeChance(fitted, one.Signals) })
 			assert.True(t, distance < 0.15 && ordered > 0.85 && brier < 0.7, "%s, fitted to the others: ECE %.3f, AUC %.3f, "+
 				"Brier %.3f of the mean's", corpus, distance, ordered, brier)
 			t.Logf("%s: %d cases, fitted to the others: ECE %.3f, AUC %.3f, Brier %.3f of the mean's", corpus, len(held),
 				distance, ordered, brier)
 		}
 	}
-	assert.Nil(t, (retrieve.Signals{Known: 1}).Confidence(text.In("xx")), "nothing was fitted to a language without rules")
+	assert.Nil(t, (retrieve.Signals{Known: 1}).Confidence(text.LanguageOf("xx")), "nothing was fitted to a language without rules")
 }

@@ -27,8 +27,8 @@ func (g *Generation) DocumentsFrom(prefix string, at, limit int) (from, to, next
 	return from, to, next
 }
 
-// Documents reads the rows of the documents at [from, to). Neighbours lie in one frame, which is read once.
-func (g *Generation) Documents(ctx context.Context, from, to int) ([]rows.Document, error) {
+// ReadDocuments reads the rows of the documents at [from, to). Neighbours lie in one frame, which is read once.
+func (g *Generation) ReadDocuments(ctx context.Context, from, to int) ([]rows.Document, error) {
 	frames := make([]artifact.FrameID, max(0, to-from))
 	var distinct []artifact.FrameID
 	for n := range frames {

@@ -33,7 +33,7 @@ func ExampleSearcher_Run() {
 		return
 	}
 	for _, found := range result.Chunks {
-		passage, err := generation.Text(ctx, found.Live)
+		passage, err := generation.ReadText(ctx, found.Live)
 		fmt.Println(generation.Live.Key(int(found.Live.Document)), passage, err)
 	}
 	// Output: people/grieg.txt Edvard Grieg composed in Bergen, Norway.  <nil>
@@ -45,7 +45,7 @@ func ExampleContext() {
 		{ID: "c1", Title: "Edvard Grieg", Text: "Edvard Grieg composed in Bergen, Norway."},
 		{ID: "c2", Title: "Bergen", Text: "Bergen is a port on the west coast of Norway."},
 	}
-	text, used := retrieve.Context(passages, 1000)
+	text, used := retrieve.PackContext(passages, 1000)
 	fmt.Println(text)
 	fmt.Println(used)
 	// Output:

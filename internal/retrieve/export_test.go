@@ -8,13 +8,13 @@ import (
 
 // KeptFrameBytes is what unpacked frames hold.
 func KeptFrameBytes() int {
-	bytes, _ := unpacked.Held()
+	bytes, _ := unpacked.CountHeld()
 	return bytes
 }
 
 // FramesUnderWay is how many frames are being read.
 func FramesUnderWay() int {
-	_, underWay := unpacked.Held()
+	_, underWay := unpacked.CountHeld()
 	return underWay
 }
 

@@ -29,9 +29,9 @@ func (f *factsOf) close() {
 	}
 }
 
-// Facts gives the index over the generation's facts, which the first who asks has copied and mapped; others wait for
-// it. fault.InvalidParam: the generation has none.
-func (g *Generation) Facts(ctx context.Context) (*apr.Index, error) {
+// OpenFacts gives the index over the generation's facts, which the first who asks has copied and mapped; others wait
+// for it. fault.InvalidParam: the generation has none.
+func (g *Generation) OpenFacts(ctx context.Context) (*apr.Index, error) {
 	segments := g.Manifest.Segments.FilesOf(EnrichedFacts, facts.Kind)
 	if len(segments) == 0 {
 		return nil, newInvalid("method", "generation "+g.Manifest.Generation+" has no facts",

@@ -67,7 +67,7 @@ func (a *allowed) allowsDocument(i int) bool {
 	if len(a.filter.Metadata) == 0 && a.filter.From.IsZero() && a.filter.To.IsZero() {
 		return true
 	}
-	meta, modified := a.generation.Live.Filtered(i)
+	meta, modified := a.generation.Live.FilterFields(i)
 	for name, values := range a.filter.Metadata {
 		listed := ", " + meta[name] + ", " // a list is stored with commas between its elements
 		if !slices.ContainsFunc(values, func(one string) bool { return strings.Contains(listed, ", "+one+", ") }) {
@@ -93,7 +93,7 @@ func (a *allowed) namesUnknownField() bool {
 	documents, _, _ := a.generation.Live.Counts()
 	unknown := maps.Clone(a.filter.Metadata)
 	for i := 0; i < documents && len(unknown) > 0; i++ {
-		meta, _ := a.generation.Live.Filtered(i)
+		meta, _ := a.generation.Live.FilterFields(i)
 		maps.DeleteFunc(unknown, func(name string, _ []string) bool { _, known := meta[name]; return known })
 	}
 	return len(unknown) > 0

@@ -75,13 +75,13 @@ func TestWhatWasReadIsNotReadAgainUntilTheGenerationCloses(t *testing.T) {
 	generation, store := openCounted(t)
 	chunk := generation.Live.ByNumber(0)
 	for round, want := range []int{3, 0, 0} { // a frame of documents, one of text, one of extractions
-		if _, err := generation.Document(t.Context(), int(chunk.Document)); err != nil {
+		if _, err := generation.ReadDocument(t.Context(), int(chunk.Document)); err != nil {
 			t.Fatal(err)
 		}
-		if text, err := generation.Text(t.Context(), chunk); err != nil || text == "" {
+		if text, err := generation.ReadText(t.Context(), chunk); err != nil || text == "" {
 			t.Fatal(text, err)
 		}
-		if _, err := generation.Extraction(t.Context(), chunk); err != nil {
+		if _, err := generation.ReadExtraction(t.Context(), chunk); err != nil {
 			t.Fatal(err)
 		}
 		if got := store.since(); got != want {
@@ -105,7 +105,7 @@ func TestAFrameThatManyWantIsReadOnce(t *testing.T) {
 	var beside sync.WaitGroup
 	errs := make([]error, 8)
 	for i := range errs {
-		beside.Go(func() { _, errs[i] = generation.Text(t.Context(), chunk) })
+		beside.Go(func() { _, errs[i] = generation.ReadText(t.Context(), chunk) })
 	}
 	for retrieve.FramesUnderWay() == 0 { // a later caller waits for it, or finds it read
 		time.Sleep(time.Millisecond)
@@ -126,10 +126,10 @@ func TestAReadThatFailsIsTriedAgainByTheNext(t *testing.T) {
 	failure := errors.New("the store is away")
 	store.set(nil, failure)
 	chunk := generation.Live.ByNumber(0)
-	if _, err := generation.Text(t.Context(), chunk); !errors.Is(err, failure) {
+	if _, err := generation.ReadText(t.Context(), chunk); !errors.Is(err, failure) {
 		t.Errorf("got %v", err)
 	}
-	if text, err := generation.Text(t.Context(), chunk); err != nil || text == "" {
+	if text, err := generation.ReadText(t.Context(), chunk); err != nil || text == "" {
 		t.Errorf("%q %v", text, err)
 	}
 }
@@ -142,11 +142,11 @@ func TestWhoLosesPatienceTakesTheFrameFromNobody(t *testing.T) {
 	chunk := generation.Live.ByNumber(0)
 	first, cancel := context.WithCancel(t.Context())
 	gone, stayed := make(chan error, 1), make(chan error, 1)
-	go func() { _, err := generation.Text(first, chunk); gone <- err }()
+	go func() { _, err := generation.ReadText(first, chunk); gone <- err }()
 	for retrieve.FramesUnderWay() == 0 {
 		time.Sleep(time.Millisecond)
 	}
-	go func() { _, err := generation.Text(t.Context(), chunk); stayed <- err }()
+	go func() { _, err := generation.ReadText(t.Context(), chunk); stayed <- err }()
 	cancel()
 	if err := <-gone; !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
@@ -163,10 +163,10 @@ func TestTheCacheOfFramesKeepsItsBound(t *testing.T) {
 		t.Cleanup(generation.Close)
 		for i := range generation.Manifest.Counts.Chunks {
 			chunk := generation.Live.ByNumber(int(i))
-			if text, err := generation.Text(t.Context(), chunk); err != nil || text == "" {
+			if text, err := generation.ReadText(t.Context(), chunk); err != nil || text == "" {
 				t.Fatal(text, err)
 			}
-			if _, err := generation.Extraction(t.Context(), chunk); err != nil {
+			if _, err := generation.ReadExtraction(t.Context(), chunk); err != nil {
 				t.Fatal(err)
 			}
 		}

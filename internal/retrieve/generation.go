@@ -108,7 +108,7 @@ func (o Opening) Open(ctx context.Context) (*Generation, error) {
 		return nil, err
 	}
 	if o.Admit != nil {
-		if err := o.Admit(ctx, Footprint(content)); err != nil {
+		if err := o.Admit(ctx, EstimateFootprint(content)); err != nil {
 			return nil, err
 		}
 	}
@@ -220,9 +220,9 @@ const (
 	heldDocument = 256
 )
 
-// Footprint returns how many bytes an open generation holds, those of mapped files among them, which is nearly all. The
-// rest is an estimate. Collections are the vector store's and not in it.
-func Footprint(manifest *core.Manifest) int64 {
+// EstimateFootprint returns how many bytes an open generation holds, those of mapped files among them, which is nearly
+// all. The rest is an estimate. Collections are the vector store's and not in it.
+func EstimateFootprint(manifest *core.Manifest) int64 {
 	segments := manifest.Segments
 	ranged := [][]core.Segment{segments.Text, segments.Documents, segments.Extract}
 	parts := int64(0)
@@ -257,9 +257,9 @@ func (g *Generation) mapIDF(ctx context.Context, cache *localfile.Cache) (err er
 	return err
 }
 
-// Changed says whether another program wrote to a file that the generation has mapped. It is then to be opened again:
-// what it reads there may be anything.
-func (g *Generation) Changed() bool { return slices.ContainsFunc(g.mapped, g.cache.Changed) }
+// HasChanged says whether another program wrote to a file that the generation has mapped. It is then to be opened
+// again: what it reads there may be anything.
+func (g *Generation) HasChanged() bool { return slices.ContainsFunc(g.mapped, g.cache.HasChanged) }
 
 // openWidth is how many footers are read at once.
 const openWidth = 32
@@ -316,13 +316,13 @@ func (g *Generation) loadVectors(ctx context.Context, store vectors.Store) error
 }
 
 // Language returns the language of its texts, by whose rules questions are cut into words.
-func (g *Generation) Language() *text.Language { return text.In(g.Spec.Retrieval.Language) }
+func (g *Generation) Language() *text.Language { return text.LanguageOf(g.Spec.Retrieval.Language) }
 
 // TermWeight returns the idf of a term of its language among the chunks: 0 where none has it.
 func (g *Generation) TermWeight(term string) float64 { return g.chunkWords.index.Weight(term) }
 
 // UnknownWeight returns the idf of a term that no chunk has.
-func (g *Generation) UnknownWeight() float64 { return g.chunkWords.index.Unknown() }
+func (g *Generation) UnknownWeight() float64 { return g.chunkWords.index.UnknownWeight() }
 
 // Hold takes the generation for one more user; false when it is closed already.
 func (g *Generation) Hold() bool {
@@ -337,11 +337,11 @@ func (g *Generation) Hold() bool {
 	}
 }
 
-// Held reports whether anyone still has the generation: its mappings stand, and its reader lease must be renewed.
-func (g *Generation) Held() bool { return g.refs.Load() > 0 }
+// IsHeld reports whether anyone still has the generation: its mappings stand, and its reader lease must be renewed.
+func (g *Generation) IsHeld() bool { return g.refs.Load() > 0 }
 
-// Shared reports whether more than one has the generation.
-func (g *Generation) Shared() bool { return g.refs.Load() > 1 }
+// IsShared reports whether more than one has the generation.
+func (g *Generation) IsShared() bool { return g.refs.Load() > 1 }
 
 // Close lets go of the generation; the last holder's Close unmaps its files.
 func (g *Generation) Close() {
@@ -376,9 +376,9 @@ type Names struct {
 	ByChunks     bool   // those with the most chunks first; else in the order of names
 }
 
-// Named returns at most limit classes from a place of their list on; 0 is the first. next is the place behind them, or
-// 0 where they are the last.
-func (g *Generation) Named(of Names, at, limit int) (found []*liveset.Class, next int) {
+// ListClasses returns at most limit classes from a place of their list on; 0 is the first. next is the place behind
+// them, or 0 where they are the last.
+func (g *Generation) ListClasses(of Names, at, limit int) (found []*liveset.Class, next int) {
 	prefix, part := names.Key(of.Prefix, false), names.Key(of.Part, false)
 	first := g.Live.NamedFrom(prefix)
 	if !of.ByChunks {

@@ -77,18 +77,18 @@ func TestMappingsGoWithTheLastHolder(t *testing.T) {
 	if n := mappings(t, folder); n != 3 { // live, search, idf
 		t.Errorf("%d files are mapped, want 3", n)
 	}
-	if !generation.Hold() || !generation.Held() { // a query
+	if !generation.Hold() || !generation.IsHeld() { // a query
 		t.Fatal("an open generation cannot be held")
 	}
 	generation.Close() // the server has switched
-	if mappings(t, folder) != 3 || !generation.Held() {
+	if mappings(t, folder) != 3 || !generation.IsHeld() {
 		t.Error("unmapped under a query")
 	}
 	if chunk := generation.Live.ByNumber(2); chunk == nil || chunk.Ordinal != 0 {
 		t.Errorf("%+v", chunk)
 	}
 	generation.Close() // the query is over
-	if n := mappings(t, folder); n != 0 || generation.Held() {
+	if n := mappings(t, folder); n != 0 || generation.IsHeld() {
 		t.Errorf("%d files stay mapped", n)
 	}
 	if generation.Hold() {
@@ -119,7 +119,7 @@ func TestHoldersRaceWithTheLastClose(t *testing.T) {
 	time.Sleep(5 * time.Millisecond)
 	generation.Close()
 	all.Wait()
-	if generation.Held() {
+	if generation.IsHeld() {
 		t.Error("held by none, and yet held")
 	}
 }
@@ -128,17 +128,17 @@ func TestTextsDocumentsAndExtractionsAreReadByRange(t *testing.T) {
 	o := open(t, retrievetest.Options{})
 	number := 0
 	for d, document := range retrievetest.Sample() {
-		row, err := o.generation.Document(t.Context(), d)
+		row, err := o.generation.ReadDocument(t.Context(), d)
 		if err != nil || row.Title != document.Title || len(row.Chunks) != len(document.Chunks) {
 			t.Fatalf("document %d: %+v %v", d, row, err)
 		}
 		for _, want := range document.Chunks {
 			chunk := o.generation.Live.ByNumber(number)
-			text, err := o.generation.Text(t.Context(), chunk)
+			text, err := o.generation.ReadText(t.Context(), chunk)
 			if err != nil || text != want.Text {
 				t.Errorf("chunk %d: %q %v", number, text, err)
 			}
-			extract, err := o.generation.Extraction(t.Context(), chunk)
+			extract, err := o.generation.ReadExtraction(t.Context(), chunk)
 			if err != nil || len(extract.Entities) != len(want.Entities) || extract.Entities[0].Name != want.Entities[0] {
 				t.Errorf("chunk %d: %+v %v", number, extract, err)
 			}
@@ -182,7 +182,7 @@ func TestAFrameOfExtractionsIsReadOnce(t *testing.T) {
 	before := store.gets
 	for range 5 {
 		for n := range 9 {
-			if _, err := generation.Extraction(t.Context(), generation.Live.ByNumber(n)); err != nil {
+			if _, err := generation.ReadExtraction(t.Context(), generation.Live.ByNumber(n)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -285,7 +285,7 @@ func TestClassesAreListedByNameAndByChunks(t *testing.T) {
 		{}: live.Names(), {Prefix: "OSLO"}: 1, {Prefix: "o"}: 2, {Prefix: "zzz"}: 0, {Part: "SLO"}: 1, {Part: "o"}: -1,
 		{ByChunks: true}: live.Names(), {Part: "slo", ByChunks: true}: 1, {Prefix: "o", Part: "s", ByChunks: true}: -1,
 	} {
-		whole, next := o.generation.Named(of, 0, 1000)
+		whole, next := o.generation.ListClasses(of, 0, 1000)
 		assert.Zero(t, next)
 		if want < 0 { // by the names themselves
 			want = 0
@@ -305,12 +305,12 @@ func TestClassesAreListedByNameAndByChunks(t *testing.T) {
 		var paged []*liveset.Class
 		for at, first := 0, true; first || at > 0; first = false {
 			var found []*liveset.Class
-			found, at = o.generation.Named(of, at, 4)
+			found, at = o.generation.ListClasses(of, at, 4)
 			paged = append(paged, found...)
 		}
 		assert.Equal(t, whole, paged, "%+v", of)
 	}
-	most, _ := o.generation.Named(retrieve.Names{ByChunks: true}, 0, 1)
+	most, _ := o.generation.ListClasses(retrieve.Names{ByChunks: true}, 0, 1)
 	assert.Greater(t, most[0].Chunks, uint32(1), "the sample has nothing to sort")
 }
 
@@ -328,7 +328,7 @@ func TestListsGoOnFromAPlace(t *testing.T) {
 	if from, to, next := o.generation.DocumentsFrom("cities/", 99, 5); from != to || next != 0 { // behind the last
 		t.Errorf("behind the last city: %d to %d, then %d", from, to, next)
 	}
-	found, err := o.generation.Documents(t.Context(), 2, 5)
+	found, err := o.generation.ReadDocuments(t.Context(), 2, 5)
 	if err != nil || len(found) != 3 {
 		t.Fatal(found, err)
 	}

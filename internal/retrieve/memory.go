@@ -105,10 +105,10 @@ func (g *Generation) openMemory(ctx context.Context, out *memory) error {
 			return err
 		}
 		asked := askedFile{File: file, release: release}
-		_, starts := file.Flat()
+		_, starts := file.FlatVectors()
 		for i := range file.Chunks() {
 			node := -1
-			if chunk := g.Live.Chunk(file.Owner(i)); chunk != nil {
+			if chunk := g.Live.FindChunk(file.Owner(i)); chunk != nil {
 				node = int(chunk.Number)
 			}
 			for q := starts[i]; q < starts[i+1]; q++ {
@@ -153,7 +153,7 @@ func (g *Generation) placeThemes(out *memory) {
 	for k, theme := range out.themes.Themes {
 		node := out.chunks + k
 		for _, member := range theme.Members {
-			if chunk := g.Live.Chunk(member.ID()); chunk != nil {
+			if chunk := g.Live.FindChunk(member.ID()); chunk != nil {
 				out.members[node] = append(out.members[node], int(chunk.Number))
 				out.inThemes[chunk.Number] = append(out.inThemes[chunk.Number], k)
 			}
@@ -175,7 +175,7 @@ func (m *memory) questionOf(node, question int, id core.ID) string {
 	}
 	for _, file := range m.files {
 		if i := file.Find(id); i >= 0 {
-			_, starts := file.Flat()
+			_, starts := file.FlatVectors()
 			return file.Text(int(starts[i]) + question)
 		}
 	}
@@ -207,8 +207,8 @@ func (m *memory) findNearest(ctx context.Context, a comparison) (ranked []gem.Ma
 		}
 	}
 	for _, file := range m.files {
-		vectors, _ := file.Flat()
-		dim := file.Of().Dimension
+		vectors, _ := file.FlatVectors()
+		dim := file.DescribeVectors().Dimension
 		matches := make([]gem.Match, 0, len(file.of))
 		for from := 0; from < len(file.of) && ctx.Err() == nil; from += compared {
 			to := min(from+compared, len(file.of))

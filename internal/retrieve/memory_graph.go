@@ -25,7 +25,7 @@ func (g *Generation) placeGraph(file *spectral.File, release func()) *memoryGrap
 	}
 	for at, id := range file.Chunks {
 		out.nodes[at] = -1
-		if chunk := g.Live.Chunk(id); chunk != nil {
+		if chunk := g.Live.FindChunk(id); chunk != nil {
 			out.nodes[at], out.places[chunk.Number] = int32(chunk.Number), int32(at)
 		}
 	}
@@ -57,12 +57,12 @@ func (g *memoryGraph) Neighbours(node int) (to []int32, weights []float64) {
 // node.
 func (g *memoryGraph) walkEdges(ranked, every []gem.Match, members gem.MembersOf, alpha float64, most int) []gem.Step {
 	return gem.Search{
-		Graph: g, Heaviest: g.Heaviest(), Alpha: alpha, Summaries: members,
+		Graph: g, Heaviest: g.MaxWeight(), Alpha: alpha, Summaries: members,
 		Match: func(node int) (gem.Match, bool) {
 			if node >= len(every) || every[node].Question < 0 {
 				return gem.Match{}, false
 			}
 			return every[node], true
 		},
-	}.Along(ranked, most)
+	}.OrderNodes(ranked, most)
 }

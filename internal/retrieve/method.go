@@ -100,8 +100,8 @@ var builtin = func() *Registry {
 	return registry
 }()
 
-// Methods returns the registry of this program's methods.
-func Methods() *Registry { return builtin }
+// RegisterMethods returns the registry of this program's methods.
+func RegisterMethods() *Registry { return builtin }
 
 // All methods in order.
 func (r *Registry) All() []Method { return slices.Clone(r.methods) }
@@ -115,8 +115,8 @@ func (r *Registry) Names() []string {
 	return names
 }
 
-// Plain gives the names of those that any generation answers: that need no enrichment.
-func (r *Registry) Plain() []string {
+// ListPlain gives the names of those that any generation answers: that need no enrichment.
+func (r *Registry) ListPlain() []string {
 	var names []string
 	for _, method := range r.methods {
 		if spec := method.Spec(); spec.Needs.Enriched == "" {

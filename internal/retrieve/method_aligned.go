@@ -64,9 +64,9 @@ func (alignedMethod) Spec() Spec {
 		Doc:      "strengths of entities under the capacities of passages",
 		Entities: 10,
 		Params: []Param{
-			Choice("solver", "least squares or utility", "cls", "utility"),
-			Whole("classes", "entities that vote: the most similar of the pool", 1, 1000, 10),
-			Number("eps", "certified gap", 1e-9, 1, 1e-3),
+			NewChoice("solver", "least squares or utility", "cls", "utility"),
+			NewWhole("classes", "entities that vote: the most similar of the pool", 1, 1000, 10),
+			NewNumber("eps", "certified gap", 1e-9, 1, 1e-3),
 			capacities,
 		},
 		Needs: Needs{Embedding: ByClassEmbedder},
@@ -271,7 +271,7 @@ func (r *Request) explainAligned(p pool, prices align.Prices, kept map[int]bool,
 func (r *Request) solvePrices(p pool) (align.Prices, error) {
 	if r.Query.Params.Text("solver") == "utility" {
 		problem := align.Pool{Gamma: p.gamma, Columns: p.columns, F: p.capacity}
-		return align.Utility(r.ctx, problem, r.Query.Params.Float("eps"), alignRounds)
+		return align.MaximiseUtility(r.ctx, problem, r.Query.Params.Float("eps"), alignRounds)
 	}
 	vectors, err := r.classVectors()
 	if err != nil {

@@ -65,14 +65,14 @@ func (aprMethod) Spec() Spec {
 	return Spec{
 		Name: APR, Doc: "runs of facts (AutoPrunedRetriever); the index needs enrich: [facts]", Entities: 10,
 		Params: []Param{
-			Whole("coarse", "runs that are compared as wholes", 1, 10_000, apr.DefaultSettings.Coarse),
-			Whole("runs", "runs that stay", 1, 1000, apr.DefaultSettings.Fine),
-			Whole("facts_budget", "tokens of the facts that are reported", 64, 100_000, 2000),
-			Choice(ParamContext, "what a chat model reads: passages, the facts of the question instead of them, or both",
+			NewWhole("coarse", "runs that are compared as wholes", 1, 10_000, apr.DefaultSettings.Coarse),
+			NewWhole("runs", "runs that stay", 1, 1000, apr.DefaultSettings.Fine),
+			NewWhole("facts_budget", "tokens of the facts that are reported", 64, 100_000, 2000),
+			NewChoice(ParamContext, "what a chat model reads: passages, the facts of the question instead of them, or both",
 				ContextPassages, ContextFacts, ContextBoth),
-			Choice("variant", "of the fine score: raw cosines, the authors' program, or the paper's formula",
+			NewChoice("variant", "of the fine score: raw cosines, the authors' program, or the paper's formula",
 				"raw", "code_compat", "paper"),
-			Choice(ParamTriples, "of the question: by rule, or by the chat model, which is paid for", ByRules, ByChat),
+			NewChoice(ParamTriples, "of the question: by rule, or by the chat model, which is paid for", ByRules, ByChat),
 		},
 		Needs:    Needs{Embedding: ByClassEmbedder, Names: true, Enriched: EnrichedFacts, FillByClassVector: true},
 		Explains: []Shape{{"ExplainAPR", "apr", APRExplain{}}},
@@ -92,7 +92,7 @@ var aprVariants = map[string]apr.Variant{"raw": apr.Raw, "code_compat": apr.Code
 
 // Run implements Method.
 func (aprMethod) Run(r *Request) (Explanation, error) {
-	index, err := r.Generation.Facts(r.ctx)
+	index, err := r.Generation.OpenFacts(r.ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func (aprMethod) Run(r *Request) (Explanation, error) {
 		Coarse: r.Query.Params.Int("coarse"), Fine: r.Query.Params.Int("runs"),
 		Variant: aprVariants[r.Query.Params.Text("variant")],
 		Allow: func(source string) bool {
-			chunk := r.Generation.Live.Chunk(chunkOf(source))
+			chunk := r.Generation.Live.FindChunk(chunkOf(source))
 			return chunk != nil && r.Allows(chunk)
 		},
 	}
@@ -114,7 +114,7 @@ func (aprMethod) Run(r *Request) (Explanation, error) {
 		Words: r.Query.Asked.Words, Lines: r.Query.Asked.LineRows,
 		Query: apr.Query{Entities: r.Query.Names, Relations: r.Query.Asked.RelationRows, Whole: r.Query.Vector},
 	}
-	if err := r.Admit(index.Steps(asked, settings)); err != nil {
+	if err := r.Admit(index.EstimateSteps(asked, settings)); err != nil {
 		return nil, err
 	}
 	found := index.Find(asked, settings)
@@ -127,7 +127,7 @@ func (aprMethod) Run(r *Request) (Explanation, error) {
 		most = len(found.Chunks)
 	}
 	for _, one := range found.Chunks[:min(len(found.Chunks), most)] {
-		chunk := Chunk{Live: r.Generation.Live.Chunk(chunkOf(one.Chunk)), Score: one.Score}
+		chunk := Chunk{Live: r.Generation.Live.FindChunk(chunkOf(one.Chunk)), Score: one.Score}
 		r.Result.Chunks = append(r.Result.Chunks, chunk)
 	}
 	if noted {
@@ -184,8 +184,8 @@ func (r *Request) explainAPR(index *apr.Index, found apr.Found) APRExplain {
 // citedBy returns the chunks that say edges, and that the question may see.
 func (r *Request) citedBy(index *apr.Index, edges ...uint32) []*liveset.Chunk {
 	var out []*liveset.Chunk
-	for _, source := range index.Cite(edges) {
-		if chunk := r.Generation.Live.Chunk(chunkOf(source)); chunk != nil && r.Allows(chunk) {
+	for _, source := range index.CiteChunks(edges) {
+		if chunk := r.Generation.Live.FindChunk(chunkOf(source)); chunk != nil && r.Allows(chunk) {
 			out = append(out, chunk)
 		}
 	}

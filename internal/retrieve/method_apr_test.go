@@ -34,7 +34,7 @@ func withFacts(t *testing.T) (o opened, embedder builtin.Embedder) {
 	t.Cleanup(first.Close)
 	embedder = builtin.Embedder{IDF: first.IDF.Weight}
 	in := factstage.In{
-		Language: text.In("en"), Chat: builtin.Chat{}, Embedder: embedder,
+		Language: text.LanguageOf("en"), Chat: builtin.Chat{}, Embedder: embedder,
 		Fingerprint: core.Sum("sample"), Segmenter: apr.DefaultSegmenter,
 	}
 	var content bytes.Buffer
@@ -105,7 +105,7 @@ func TestFactsLeadToTheChunksThatSayThem(t *testing.T) {
 	for _, fact := range explain.Told {
 		for _, chunk := range fact.Chunks {
 			id, err := core.ParseID(chunk)
-			if err != nil || o.generation.Live.Chunk(id) == nil {
+			if err != nil || o.generation.Live.FindChunk(id) == nil {
 				t.Errorf("%+v cites no chunk of the generation: %v", fact, err)
 			}
 		}

@@ -55,18 +55,24 @@ func (gemMethod) Spec() Spec {
 		Name: Gem, Doc: "questions that passages answer, and summaries of themes (enrich: [gem])", Entities: 10,
 		Needs: Needs{Embedding: ByChunkEmbedder, Enriched: "gem"},
 		Params: []Param{
-			Choice("aggregate", "what a passage's score is: that of its best question, or the mean of the best two",
+			NewChoice("aggregate", "what a passage's score is: that of its best question, or the mean of the best two",
 				"best", "best_two"),
-			Switch("summaries", "summaries of themes bring the nearest of their passages, and a chat model reads them too",
+			NewSwitch("summaries", "summaries of themes bring the nearest of their passages, and a chat model reads them too",
 				true),
-			Whole("themes", "for questions about a whole corpus: summaries of so many themes, the strongest first, are what a "+
-				"chat model reads, and a passage of each comes first", 0, 50, 0),
-			Choice("search", "nearest: by their questions alone; graph: from the nearest along the edges of the similarity "+
+			NewWhole(
+				"themes",
+				"for questions about a whole corpus: summaries of so many themes, the strongest first, are what a "+
+					"chat model reads, and a passage of each comes first",
+				0,
+				50,
+				0,
+			),
+			NewChoice("search", "nearest: by their questions alone; graph: from the nearest along the edges of the similarity "+
 				"graph, so that what is like a passage that was found comes before what is only a little like the query",
 				"nearest", "graph"),
-			Number("alpha", "search graph: the part of the similarity to the query in what is next; the rest is the weight "+
+			NewNumber("alpha", "search graph: the part of the similarity to the query in what is next; the rest is the weight "+
 				"of the edge, as a share of the heaviest", 0, 1, 0.7),
-			Whole("tokens", "tokens of the passages in all; what does not fit is passed over; 0: no limit",
+			NewWhole("tokens", "tokens of the passages in all; what does not fit is passed over; 0: no limit",
 				0, 10_000_000, 0),
 		},
 		Explains: []Shape{{"ExplainGem", "gem", GemExplain{}}},

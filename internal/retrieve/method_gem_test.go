@@ -18,7 +18,7 @@ import (
 )
 
 // english is the language of the texts that questions are made of.
-var english = text.In("en")
+var english = text.LanguageOf("en")
 
 // explained runs a query by gem and returns its explanation.
 func (o opened) explained(t *testing.T, query retrieve.Query) (retrieve.Result, retrieve.GemExplain) {
@@ -47,20 +47,20 @@ func TestGemRanksChunksByTheBestOfTheirQuestions(t *testing.T) {
 	_, chunks, _ := o.generation.Live.Counts()
 	for number := range chunks {
 		chunk := o.generation.Live.ByNumber(number)
-		text, err := o.generation.Text(t.Context(), chunk)
+		text, err := o.generation.ReadText(t.Context(), chunk)
 		if err != nil {
 			t.Fatal(err)
 		}
 		best := scored{number: chunk.Number, score: -2}
 		asked := builtin.QuestionsIn(english, text, 5)
 		for _, question := range asked {
-			vector := gem.Averaged(o.embedder().Vector(question), o.embedder().Vector(text))
-			if score := dot(vector, gem.Unit(query.ChunkVector)); score > best.score+1e-7 {
+			vector := gem.AverageQuestion(o.embedder().Vector(question), o.embedder().Vector(text))
+			if score := dot(vector, gem.ToUnit(query.ChunkVector)); score > best.score+1e-7 {
 				best.score, best.question = score, question
 			}
 		}
 		if len(asked) == 0 {
-			best.score, best.question = dot(gem.Unit(o.embedder().Vector(text)), gem.Unit(query.ChunkVector)), text
+			best.score, best.question = dot(gem.ToUnit(o.embedder().Vector(text)), gem.ToUnit(query.ChunkVector)), text
 		}
 		want = append(want, best)
 	}
@@ -117,7 +117,7 @@ func TestASummaryBringsAMemberAndCitesIt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		query.Without.Documents[o.generation.Live.Key(int(o.generation.Live.Chunk(parsed).Document))] = true
+		query.Without.Documents[o.generation.Live.Key(int(o.generation.Live.FindChunk(parsed).Document))] = true
 	}
 	if _, reported = o.explained(t, query); len(reported.Summaries) != 0 {
 		t.Errorf("%+v", reported.Summaries)
@@ -260,13 +260,13 @@ func TestAGraphSearchOfGemIsThatOfDenseComputation(t *testing.T) {
 	ids := make([]string, chunks)
 	for number := range chunks {
 		chunk := o.generation.Live.ByNumber(number)
-		text, err := o.generation.Text(t.Context(), chunk)
+		text, err := o.generation.ReadText(t.Context(), chunk)
 		if err != nil {
 			t.Fatal(err)
 		}
-		ids[number], base[number] = chunk.ID.String(), gem.Unit(embed.Vector(text))
+		ids[number], base[number] = chunk.ID.String(), gem.ToUnit(embed.Vector(text))
 		for _, question := range builtin.QuestionsIn(english, text, 5) {
-			questionsOf[number] = append(questionsOf[number], gem.Averaged(embed.Vector(question), embed.Vector(text)))
+			questionsOf[number] = append(questionsOf[number], gem.AverageQuestion(embed.Vector(question), embed.Vector(text)))
 		}
 		if len(questionsOf[number]) == 0 {
 			questionsOf[number] = [][]float32{base[number]}
@@ -310,7 +310,7 @@ func TestAGraphSearchOfGemIsThatOfDenseComputation(t *testing.T) {
 		query.TopChunks, query.MinSim = 6, -1
 		query.Params = retrieve.Params{"search": "graph", "alpha": alpha, "summaries": false}
 		result, reported := o.explained(t, query)
-		prompt := gem.Unit(query.ChunkVector)
+		prompt := gem.ToUnit(query.ChunkVector)
 		score := make([]float64, chunks)
 		for i := range chunks {
 			score[i] = -2
@@ -394,7 +394,7 @@ func TestAGraphSearchGoesThroughSummariesAndCitesMembers(t *testing.T) {
 		}
 		if from := reported.Chunks[i].Step.From; from != "" {
 			id, err := core.ParseID(from)
-			if err != nil || o.generation.Live.Key(int(o.generation.Live.Chunk(id).Document)) == first {
+			if err != nil || o.generation.Live.Key(int(o.generation.Live.FindChunk(id).Document)) == first {
 				t.Errorf("place %d was come to by way of what is left out (%v)", i, err)
 			}
 		}
@@ -402,7 +402,7 @@ func TestAGraphSearchGoesThroughSummariesAndCitesMembers(t *testing.T) {
 }
 
 func TestParametersOfAGraphSearchAreChecked(t *testing.T) {
-	method, err := retrieve.Methods().Method(retrieve.Gem)
+	method, err := retrieve.RegisterMethods().Method(retrieve.Gem)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,9 +28,9 @@ func (hybridMethod) Spec() Spec {
 		Doc:      "words and similarity, fused and spread over the graph",
 		Entities: fuse.Default.Classes,
 		Params: []Param{
-			Whole("list", "length of the lists", 1, 1000, fuse.Default.List),
-			Whole("k_chunks", "passage seeds", 0, 1000, fuse.Default.Chunks),
-			Choice("setting", "weights of lists, walk and titles; auto: by the kind of index",
+			NewWhole("list", "length of the lists", 1, 1000, fuse.Default.List),
+			NewWhole("k_chunks", "passage seeds", 0, 1000, fuse.Default.Chunks),
+			NewChoice("setting", "weights of lists, walk and titles; auto: by the kind of index",
 				autoSetting, fuse.Linked, fuse.Short, fuse.Long),
 		},
 		Needs: Needs{Embedding: ByClassEmbedder, Hashed: true, Degrades: true},
@@ -58,7 +58,7 @@ func (hybridMethod) Run(r *Request) (Explanation, error) {
 		kind = r.Generation.chooseKind()
 	}
 	hashed := r.Generation.Manifest.Chunk.Provider == "builtin"
-	params := fuse.For(kind, hashed)
+	params := fuse.ParamsFor(kind, hashed)
 	if hashed {
 		found.chunkDense.Weight = params.Hashed
 	}
@@ -69,7 +69,7 @@ func (hybridMethod) Run(r *Request) (Explanation, error) {
 	if kind == fuse.Linked {
 		titles = r.newTitles(params, &found.classScores)
 	}
-	seeds := fuse.Make(params, found.chunkLists(), found.classLists(), r.allowedChunksOfRank, titles)
+	seeds := fuse.MakeSeeds(params, found.chunkLists(), found.classLists(), r.allowedChunksOfRank, titles)
 	walkStart := walk.Start{Chunks: seeds.Start.Chunks}
 	for _, class := range seeds.Start.Classes {
 		place := r.Generation.Live.Place[class.ID]
@@ -150,13 +150,13 @@ func (r *Request) searchLists(n int) (lists, error) {
 	var classErr, chunkErr error
 	if r.Query.Vector != nil {
 		beside.Go(func() {
-			defer parallel.Caught(&classErr)
+			defer parallel.CatchPanic(&classErr)
 			found.classDense.Hits, classErr = r.denseClasses(n)
 		})
 	}
 	if r.Query.ChunkVector != nil {
 		beside.Go(func() {
-			defer parallel.Caught(&chunkErr)
+			defer parallel.CatchPanic(&chunkErr)
 			found.chunkDense.Hits, chunkErr = r.denseChunks(n)
 		})
 	}

@@ -28,13 +28,13 @@ func (w *wordScores) shareOf(doc uint32) float64 {
 	if w.best == 0 {
 		return 0
 	}
-	return w.scores.Of(w.words.row(doc)) / w.best
+	return w.scores.ScoreOf(w.words.row(doc)) / w.best
 }
 
 func scoresOf(words sideWords, terms []string, list fuse.List) wordScores {
 	out := wordScores{words: words}
 	if len(list.Hits) > 0 {
-		out.best, out.scores = list.Hits[0].Score, words.index.Scores(terms)
+		out.best, out.scores = list.Hits[0].Score, words.index.ScoreAll(terms)
 	}
 	return out
 }
@@ -57,7 +57,7 @@ func (s *questionSteps) toChunks(class uint32, chunks []uint32, weights []float6
 	id := s.table.ClassID(class)
 	for i, chunk := range chunks {
 		document := int(s.table.DocumentOf(chunk))
-		if s.table.Title(document).Names(id) { // chunks of one document share what its title is worth
+		if s.table.Title(document).HasClass(id) { // chunks of one document share what its title is worth
 			weights[i] *= max(1, s.params.Title/float64(s.table.DocumentAt(document).Count))
 		}
 	}

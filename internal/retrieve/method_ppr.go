@@ -31,7 +31,7 @@ func (pprMethod) Spec() Spec {
 		Name:     PPR,
 		Doc:      "a walk over the graph from the most similar entities",
 		Entities: 10,
-		Params:   []Param{Number("damping", "probability of following an edge", 0.01, 0.99, 0.5)},
+		Params:   []Param{NewNumber("damping", "probability of following an edge", 0.01, 0.99, 0.5)},
 		Needs:    Needs{Embedding: ByClassEmbedder},
 		Explains: []Shape{{"ExplainPPR", "ppr", PPRExplain{}}},
 	}

@@ -13,22 +13,22 @@ import (
 )
 
 func TestConfigurationKnowsTheMethodsAndRulesOfTheRegistry(t *testing.T) {
-	if got := retrieve.Methods().Names(); !slices.Equal(got, config.Methods) {
+	if got := retrieve.RegisterMethods().Names(); !slices.Equal(got, config.Methods) {
 		t.Errorf("registry %v, configuration %v", got, config.Methods)
 	}
-	for _, method := range retrieve.Methods().All() {
+	for _, method := range retrieve.RegisterMethods().All() {
 		spec := method.Spec()
 		if want := config.MethodEnrichments[spec.Name]; spec.Needs.Enriched != want {
 			t.Errorf("%s needs %q, the configuration says %q", spec.Name, spec.Needs.Enriched, want)
 		}
 	}
-	if got := retrieve.Methods().Rules(); !slices.Equal(got, config.Rules) {
+	if got := retrieve.RegisterMethods().Rules(); !slices.Equal(got, config.Rules) {
 		t.Errorf("registry %v, configuration %v", got, config.Rules)
 	}
 }
 
 func TestEveryMethodSaysWhatItIs(t *testing.T) {
-	for _, method := range retrieve.Methods().All() {
+	for _, method := range retrieve.RegisterMethods().All() {
 		spec := method.Spec()
 		if spec.Doc == "" || spec.Entities < 1 || spec.Entities > 1000 || len(spec.Explains) == 0 {
 			t.Errorf("%+v", spec)
@@ -57,7 +57,7 @@ func (n named) Spec() retrieve.Spec { return retrieve.Spec{Name: n.name, Params:
 func (named) Run(*retrieve.Request) (retrieve.Explanation, error) { return nil, nil }
 
 func TestARegistryRefusesWhatIsAmbiguous(t *testing.T) {
-	size := retrieve.Whole("size", "", 1, 2, 1)
+	size := retrieve.NewWhole("size", "", 1, 2, 1)
 	for name, methods := range map[string][]retrieve.Method{
 		"two of a name":       {named{name: "a"}, named{name: "b"}, named{name: "a"}},
 		"no name":             {named{}},
@@ -75,10 +75,10 @@ func TestARegistryRefusesWhatIsAmbiguous(t *testing.T) {
 
 func TestParametersAreCheckedAndHaveDefaults(t *testing.T) {
 	spec := retrieve.Spec{Name: "m", Params: []retrieve.Param{
-		retrieve.Whole("whole", "", 2, 9, 5),
-		retrieve.Number("number", "", 0.5, 1.5, 1),
-		retrieve.Choice("choice", "", "a", "b"),
-		retrieve.Switch("switch", "", true),
+		retrieve.NewWhole("whole", "", 2, 9, 5),
+		retrieve.NewNumber("number", "", 0.5, 1.5, 1),
+		retrieve.NewChoice("choice", "", "a", "b"),
+		retrieve.NewSwitch("switch", "", true),
 	}}
 	for name, c := range map[string]struct {
 		given map[string]any
@@ -124,7 +124,7 @@ func TestParametersAreCheckedAndHaveDefaults(t *testing.T) {
 }
 
 func TestRulesBelongToTheirMethod(t *testing.T) {
-	methods := retrieve.Methods()
+	methods := retrieve.RegisterMethods()
 	for _, rule := range config.Rules {
 		if err := methods.CheckRule(retrieve.Unweaver, rule); err != nil {
 			t.Error(err)

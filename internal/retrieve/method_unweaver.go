@@ -31,9 +31,9 @@ func (unweaverMethod) Spec() Spec {
 		Doc:      "the entities most similar to the question elect passages",
 		Entities: 10,
 		Params: []Param{
-			Choice("weights", "weights of voters (rules other than weighted)", "none", "similarity", "rank"),
-			Choice("ties", "what decides between equal passages", "reference", "similarity"),
-			Switch("fill", "fill up with the most similar passages", true),
+			NewChoice("weights", "weights of voters (rules other than weighted)", "none", "similarity", "rank"),
+			NewChoice("ties", "what decides between equal passages", "reference", "similarity"),
+			NewSwitch("fill", "fill up with the most similar passages", true),
 		},
 		Rules: append([]election.Rule{weighted}, election.Rules()...),
 		Needs: Needs{Embedding: ByClassEmbedder, FillByClassVector: true},
@@ -138,7 +138,7 @@ func (r *Request) electWeighted() error {
 			ballots[i] = append(ballots[i], slices.Repeat([]uint32{number}, entity.Times[at])...)
 		}
 	}
-	for _, winner := range election.Weighted(ballots, r.Query.TopEntities, r.Query.TopChunks) {
+	for _, winner := range election.ElectWeighted(ballots, r.Query.TopEntities, r.Query.TopChunks) {
 		chunk := Chunk{
 			Live: r.Generation.Live.ByNumber(int(winner.Candidate)), Score: winner.Score, Why: winner.Why,
 		}
@@ -158,10 +158,10 @@ func (r *Request) countTimes() error {
 	numbers = slices.Compact(numbers)
 	named := make([]map[core.ID]int, len(numbers))
 	if err := parallel.Each(r.ctx, len(numbers), framesWidth, func(ctx context.Context, i int) error {
-		extract, err := r.Generation.Extraction(ctx, r.Generation.Live.ByNumber(int(numbers[i])))
+		extract, err := r.Generation.ReadExtraction(ctx, r.Generation.Live.ByNumber(int(numbers[i])))
 		named[i] = map[core.ID]int{}
 		for _, one := range extract.Entities {
-			named[i][core.ClassID(r.Generation.Manifest.Aliases.Of(names.Key(one.Name, true)))]++
+			named[i][core.ClassID(r.Generation.Manifest.Aliases.ResolveKey(names.Key(one.Name, true)))]++
 		}
 		return err
 	}); err != nil {
@@ -183,7 +183,7 @@ func (r *Request) electChunks(field candidates) (Explanation, error) {
 	options := election.Options{
 		Seats: r.Query.TopChunks, Completion: "pav", Prefer: field.score, ExactLimit: exactLimit,
 	}
-	if err := r.Admit(election.Steps(r.Query.Rule, profile, options)); err != nil {
+	if err := r.Admit(election.EstimateSteps(r.Query.Rule, profile, options)); err != nil {
 		return nil, err
 	}
 	committee, err := election.Elect(r.ctx, r.Query.Rule, profile, options)

@@ -73,7 +73,7 @@ func (r *Request) noteFacts(index *apr.Index, reported []uint32) {
 		r.Result.Degraded = append(r.Result.Degraded, NotesPassages)
 	} else {
 		r.Result.NotesAlone = alone
-		_, note.Text, _ = apr.Smallest(words, tokens.Count)
+		_, note.Text, _ = apr.ChooseEncoding(words, tokens.Count)
 		r.Result.Notes = append(r.Result.Notes, note)
 	}
 }

@@ -96,7 +96,7 @@ func TestAGenerationOfManySegmentsIsOpenedByItsManifest(t *testing.T) {
 	}
 	sameTable(t, generation, now.generation)
 	many := opened{now.stores, now.built, generation}
-	for _, method := range retrieve.Methods().Plain() {
+	for _, method := range retrieve.RegisterMethods().ListPlain() {
 		for question := range 10 {
 			query := now.ask(t, method, question)
 			if got, want := renderResult(t, many.run(t, query)), renderResult(t, now.run(t, query)); !slices.Equal(got, want) {
@@ -106,8 +106,8 @@ func TestAGenerationOfManySegmentsIsOpenedByItsManifest(t *testing.T) {
 	}
 	for number := range 20 {
 		chunk := now.generation.Live.ByNumber(number)
-		want, err := now.generation.Text(t.Context(), chunk)
-		got, gotErr := generation.Text(t.Context(), generation.Live.Chunk(chunk.ID))
+		want, err := now.generation.ReadText(t.Context(), chunk)
+		got, gotErr := generation.ReadText(t.Context(), generation.Live.FindChunk(chunk.ID))
 		if err != nil || gotErr != nil || got != want {
 			t.Errorf("text of chunk %d: %q, want %q, %v, %v", number, got, want, gotErr, err)
 		}
@@ -134,7 +134,7 @@ func TestAGenerationOfManySegmentsIsOpenedByItsManifest(t *testing.T) {
 	for _, segment := range manifest.Segments.All() {
 		mapped += segment.Bytes
 	}
-	if held := retrieve.Footprint(&manifest); held < retrieve.Footprint(now.built.Manifest) || held > 2*mapped {
+	if held := retrieve.EstimateFootprint(&manifest); held < retrieve.EstimateFootprint(now.built.Manifest) || held > 2*mapped {
 		t.Errorf("%d bytes are held of segments of %d", held, mapped)
 	}
 }

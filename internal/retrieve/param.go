@@ -36,8 +36,8 @@ func (p Params) Flag(name string, otherwise bool) bool {
 	return otherwise
 }
 
-// Whole returns a parameter that is a whole number from lo to hi.
-func Whole(name, doc string, lo, hi, def int) Param {
+// NewWhole returns a parameter that is a whole number from lo to hi.
+func NewWhole(name, doc string, lo, hi, def int) Param {
 	return Param{
 		Name: name, Doc: doc, Default: def,
 		Schema: map[string]any{"type": "integer", "minimum": lo, "maximum": hi},
@@ -51,8 +51,8 @@ func Whole(name, doc string, lo, hi, def int) Param {
 	}
 }
 
-// Number returns a parameter that is a number from lo to hi.
-func Number(name, doc string, lo, hi, def float64) Param {
+// NewNumber returns a parameter that is a number from lo to hi.
+func NewNumber(name, doc string, lo, hi, def float64) Param {
 	return Param{
 		Name: name, Doc: doc, Default: def,
 		Schema: map[string]any{"type": "number", "minimum": lo, "maximum": hi},
@@ -66,8 +66,8 @@ func Number(name, doc string, lo, hi, def float64) Param {
 	}
 }
 
-// Choice returns a parameter that is one of some words; the first is the default.
-func Choice(name, doc string, known ...string) Param {
+// NewChoice returns a parameter that is one of some words; the first is the default.
+func NewChoice(name, doc string, known ...string) Param {
 	return Param{
 		Name: name, Doc: doc, Default: known[0],
 		Schema: map[string]any{"type": "string", "enum": known},
@@ -80,8 +80,8 @@ func Choice(name, doc string, known ...string) Param {
 	}
 }
 
-// Switch returns a parameter that is true or false.
-func Switch(name, doc string, def bool) Param {
+// NewSwitch returns a parameter that is true or false.
+func NewSwitch(name, doc string, def bool) Param {
 	return Param{
 		Name: name, Doc: doc, Default: def,
 		Schema: map[string]any{"type": "boolean"},

@@ -97,8 +97,8 @@ type Result struct {
 	Entities []Entity
 	Reason   string // where there are no chunks
 	Degraded []string
-	// Confidence is the calibrated chance that one of the first five chunks says what was asked for (docs/explain/retrieval.md,
-	// Confidence); nil: it is not known.
+	// Confidence is the calibrated chance that one of the first five chunks says what was asked for
+	// (docs/explain/retrieval.md, Confidence); nil: it is not known.
 	Confidence *float64
 	Notes      []Note // for the context, beside passages
 	NotesAlone bool   // the context has no passages
@@ -123,7 +123,7 @@ type Searcher struct {
 // generation lacks what the method needs, and those of the stores.
 func (s Searcher) Run(ctx context.Context, generation *Generation, query Query) (Result, error) {
 	if s.Methods == nil {
-		s.Methods = Methods()
+		s.Methods = RegisterMethods()
 	}
 	method, err := s.Methods.Method(query.Method)
 	if err != nil {
@@ -134,7 +134,7 @@ func (s Searcher) Run(ctx context.Context, generation *Generation, query Query) 
 		result.Reason = EmptyIndex
 		return result, nil
 	}
-	if !text.Says(query.Text) {
+	if !text.HasContent(query.Text) {
 		result.Reason = NoMatch
 		return result, nil
 	}
@@ -153,7 +153,7 @@ func (s Searcher) Run(ctx context.Context, generation *Generation, query Query) 
 		needs:      spec.Needs,
 		allowed:    generation.newAllowed(query),
 		terms:      generation.Language().Terms(text.WithDays(query.Text)),
-		surface:    generation.Language().Surface(query.Text),
+		surface:    generation.Language().SurfaceWords(query.Text),
 	}
 	defer request.leavePlace()
 	explain, err := method.Run(request)
@@ -215,7 +215,7 @@ func (r *Request) noMatch() bool {
 	if r.Generation.Spec.Parity { // the reference always answers
 		return false
 	}
-	known := r.Generation.chunkWords.index.Known(r.terms) || r.Generation.classWords.index.Known(r.surface)
+	known := r.Generation.chunkWords.index.HasAnyTerm(r.terms) || r.Generation.classWords.index.HasAnyTerm(r.surface)
 	best := -2.0
 	for _, chunk := range r.Result.Chunks {
 		if chunk.HasSim {

@@ -27,7 +27,7 @@ func (o opened) embedder() builtin.Embedder { return builtin.Embedder{IDF: o.gen
 // query is a question with the vectors and defaults that the API gives it.
 func (o opened) query(t testing.TB, method, question string) retrieve.Query {
 	t.Helper()
-	m, err := retrieve.Methods().Method(method)
+	m, err := retrieve.RegisterMethods().Method(method)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func dot(a, b []float32) float64 {
 
 func TestEveryMethodPutsTheAnswerFirst(t *testing.T) {
 	o := open(t, retrievetest.Options{})
-	for _, method := range retrieve.Methods().Plain() {
+	for _, method := range retrieve.RegisterMethods().ListPlain() {
 		query := o.query(t, method, "Who reached the South Pole first?")
 		query.TopEntities = 1
 		result := o.run(t, query)
@@ -101,7 +101,7 @@ func TestEveryMethodPutsTheAnswerFirst(t *testing.T) {
 
 func TestExplanationsAreOfTheTypesThatAMethodNames(t *testing.T) {
 	o := open(t, retrievetest.Options{})
-	for _, method := range retrieve.Methods().All() {
+	for _, method := range retrieve.RegisterMethods().All() {
 		spec := method.Spec()
 		if spec.Needs.Enriched != "" { // a test of its own asks it
 			continue
@@ -177,7 +177,7 @@ func TestWeightedVotingCountsTheBallotsOfTheNearestClasses(t *testing.T) {
 
 func TestEveryRuleElectsWithReasons(t *testing.T) {
 	o := open(t, retrievetest.Options{})
-	for _, rule := range retrieve.Methods().Rules() {
+	for _, rule := range retrieve.RegisterMethods().Rules() {
 		for _, params := range []retrieve.Params{
 			nil, {"weights": "similarity"}, {"weights": "rank"}, {"ties": "similarity"},
 		} {
@@ -324,7 +324,7 @@ func TestFillingUpStopsAtWhatIsAllowed(t *testing.T) {
 
 func TestNothingThatFitsIsNoMatch(t *testing.T) {
 	o := open(t, retrievetest.Options{})
-	for _, method := range retrieve.Methods().Plain() {
+	for _, method := range retrieve.RegisterMethods().ListPlain() {
 		query := o.query(t, method, "zzzq wxyv")
 		query.MinSim = 0.99
 		result := o.run(t, query)
@@ -369,7 +369,7 @@ func TestAnEmptyIndexSaysSo(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer generation.Close()
-	for _, method := range retrieve.Methods().Plain() {
+	for _, method := range retrieve.RegisterMethods().ListPlain() {
 		query := retrieve.Query{Text: "x", Method: method, TopChunks: 3, TopEntities: 3}
 		result, err := retrieve.Searcher{Vectors: stores.Vectors, Records: stores.Records}.Run(t.Context(), generation, query)
 		if err != nil || result.Reason != retrieve.EmptyIndex {

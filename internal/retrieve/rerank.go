@@ -2,8 +2,8 @@ package retrieve
 
 import "github.com/unweaver/unweaver/internal/model/rerank"
 
-// Ranked returns the chunks that the method ranked: what filled up stands behind them.
-func (r *Result) Ranked() []Chunk {
+// ListRanked returns the chunks that the method ranked: what filled up stands behind them.
+func (r *Result) ListRanked() []Chunk {
 	for i, chunk := range r.Chunks {
 		if chunk.Filled {
 			return r.Chunks[:i]
@@ -15,7 +15,7 @@ func (r *Result) Ranked() []Chunk {
 // Rerank puts the ranked chunks in the order of scores, of which there is one for each, equal ones as they were, and
 // keeps top of all chunks.
 func (r *Result) Rerank(scores []float64, top int) {
-	ranked := r.Ranked()
+	ranked := r.ListRanked()
 	chunks := make([]Chunk, 0, len(r.Chunks))
 	for _, place := range rerank.Order(scores) {
 		chunk := ranked[place]

@@ -10,8 +10,8 @@ import (
 	"github.com/unweaver/unweaver/internal/index/liveset"
 )
 
-// Document reads the row of document i.
-func (g *Generation) Document(ctx context.Context, i int) (rows.Document, error) {
+// ReadDocument reads the row of document i.
+func (g *Generation) ReadDocument(ctx context.Context, i int) (rows.Document, error) {
 	key := g.Live.Key(i)
 	reader := g.docs[g.Live.DocumentAt(i).Part]
 	if reader == nil {
@@ -38,14 +38,14 @@ func (g *Generation) newDamageError(kind string) error {
 		Advise("publish another generation, or rebuild the index")
 }
 
-// Text reads the text of a chunk.
-func (g *Generation) Text(ctx context.Context, chunk *liveset.Chunk) (string, error) {
+// ReadText reads the text of a chunk.
+func (g *Generation) ReadText(ctx context.Context, chunk *liveset.Chunk) (string, error) {
 	reader := g.texts[chunk.Text]
 	if reader == nil {
 		return "", g.newDamageError("text")
 	}
 	key := g.Live.Key(int(chunk.Document))
-	return reader.Through(func(ctx context.Context, file *artifact.Reader, number int) ([]byte, error) {
+	return reader.WithFrames(func(ctx context.Context, file *artifact.Reader, number int) ([]byte, error) {
 		one, err := unpacked.Read(ctx, file, number)
 		if err != nil {
 			return nil, err
@@ -56,7 +56,7 @@ func (g *Generation) Text(ctx context.Context, chunk *liveset.Chunk) (string, er
 
 // DocumentText reads [start, end) of a document's decoded text, in code points; end < 0 means its end.
 func (g *Generation) DocumentText(ctx context.Context, i, start, end int) (string, error) {
-	document, err := g.Document(ctx, i)
+	document, err := g.ReadDocument(ctx, i)
 	if err != nil {
 		return "", err
 	}
@@ -70,8 +70,8 @@ func (g *Generation) DocumentText(ctx context.Context, i, start, end int) (strin
 	return reader.Clone().Slice(ctx, g.Live.Key(i), document.Frame, start, end) // it may be all that there is
 }
 
-// Extraction reads what a model said about a chunk.
-func (g *Generation) Extraction(ctx context.Context, chunk *liveset.Chunk) (rows.Extract, error) {
+// ReadExtraction reads what a model said about a chunk.
+func (g *Generation) ReadExtraction(ctx context.Context, chunk *liveset.Chunk) (rows.Extract, error) {
 	reader := g.extracts[chunk.Extract]
 	if reader == nil {
 		return rows.Extract{}, g.newDamageError("extract")

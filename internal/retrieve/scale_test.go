@@ -142,9 +142,9 @@ func hybridAt(b *testing.B, chunks, perChunk int) {
 		}
 		<-done
 		at := time.Now()
-		s := fuse.Make(fuse.Default, []fuse.List{kl}, []fuse.List{cl}, g.ChunksOf, fuse.Titles{})
+		s := fuse.MakeSeeds(fuse.Default, []fuse.List{kl}, []fuse.List{cl}, g.ChunksOf, fuse.Titles{})
 		scoring := time.Now()
-		steps := byWords(kc.Scores(names), cc.Scores(names), kl, cl)
+		steps := byWords(kc.ScoreAll(names), cc.ScoreAll(names), kl, cl)
 		summed = append(summed, float64(time.Since(scoring).Microseconds())/1000)
 		mass := g.RunToChunks(s.Start, fuse.Default.Damping, fuse.Eps, steps)
 		fuse.Rank(fuse.Default, mass.Chunks, s.P, 10)
@@ -168,7 +168,7 @@ func byWords(chunks, classes *lexical.Scores, chunkList, classList fuse.List) wa
 	weigh := func(scores *lexical.Scores, list fuse.List, floor float64) func(uint32, []uint32, []float64) {
 		return func(_ uint32, to []uint32, weights []float64) {
 			for i, one := range to {
-				weights[i] = floor + scores.Of(one)/list.Hits[0].Score
+				weights[i] = floor + scores.ScoreOf(one)/list.Hits[0].Score
 			}
 		}
 	}
@@ -221,7 +221,7 @@ func BenchmarkElections(b *testing.B) {
 			}
 			b.Run(fmt.Sprintf("weighted/voters=%d/candidates=%d", k0, candidates), func(b *testing.B) {
 				for b.Loop() {
-					election.Weighted(profile.Ballots, k0, 5)
+					election.ElectWeighted(profile.Ballots, k0, 5)
 				}
 			})
 		}

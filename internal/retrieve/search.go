@@ -159,7 +159,7 @@ func (s Searcher) ClassRecords(
 ) ([]rows.Record, error) {
 	keys := make([]string, len(classes))
 	for i, class := range classes {
-		keys[i] = core.RecordKey(generation.Manifest.Store, generation.Manifest.Stored(), class.ID, class.Record)
+		keys[i] = core.RecordKey(generation.Manifest.Store, generation.Manifest.StoredIndex(), class.ID, class.Record)
 	}
 	values, err := s.Records.GetRecords(ctx, keys)
 	if err != nil {
@@ -258,7 +258,7 @@ func (g *Generation) chunkOfRow(key string) *liveset.Chunk {
 	if err != nil || werr != nil {
 		return nil
 	}
-	chunk := g.Live.Chunk(id)
+	chunk := g.Live.FindChunk(id)
 	if chunk == nil || window < 0 || window >= int(chunk.Windows) || chunk.Digest.Short(8) != parts[2] {
 		return nil
 	}

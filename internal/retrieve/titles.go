@@ -92,7 +92,7 @@ func (r *Request) titlesAsked() []uint32 {
 func (r *Request) titledBy(title string) []uint32 {
 	key := names.Key(title, false)
 	for _, form := range []string{key, strings.TrimSuffix(key, "'s")} {
-		id := core.ClassID(r.Generation.Manifest.Aliases.Of(form))
+		id := core.ClassID(r.Generation.Manifest.Aliases.ResolveKey(form))
 		if place := r.Generation.Live.ClassPlace(id); place >= 0 && !r.Query.Without.Entities[id] {
 			if chunks := listTitled(r.Generation.Live, uint32(place), r.allowed.testNumbers()); len(chunks) > 0 {
 				return chunks
@@ -107,7 +107,7 @@ func listTitled(live *liveset.Set, class uint32, allows func(chunk uint32) bool)
 	id, last := live.ClassID(class), -1
 	for _, chunk := range live.Graph.ChunksOf(class) {
 		document := int(live.DocumentOf(chunk))
-		if document == last || !live.Title(document).Names(id) || (allows != nil && !allows(chunk)) {
+		if document == last || !live.Title(document).HasClass(id) || (allows != nil && !allows(chunk)) {
 			continue
 		}
 		if len(out) == mostTitled {

@@ -73,7 +73,7 @@ func TestAQuestionFindsWhatIsWrittenInAnotherWay(t *testing.T) {
 // Promises: 74.
 func TestAQuestionWithoutAWordMatchesNothing(t *testing.T) {
 	o := open(t, retrievetest.Options{})
-	for _, method := range retrieve.Methods().Plain() {
+	for _, method := range retrieve.RegisterMethods().ListPlain() {
 		for _, question := range []string{"???", " … !", "+#*", "\u200b"} {
 			query := o.query(t, method, question)
 			query.MinSim = -1

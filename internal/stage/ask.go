@@ -142,7 +142,7 @@ func askWhole[T any](
 		answer.Usage.Completion += reply.Usage.Completion
 		answer.Raw = clipText(reply.Text)
 		if reply.Text == "" {
-			answer.Raw = reply.Nothing()
+			answer.Raw = reply.ExplainEmpty()
 		}
 		if whole, readable := readAnswer(read, reply.Text); readable {
 			value, ok = whole, true
@@ -159,7 +159,7 @@ func askWhole[T any](
 func readAnswer[T any](read func(string) (T, bool), text string) (value T, ok bool) {
 	var crash error
 	func() {
-		defer parallel.Caught(&crash)
+		defer parallel.CatchPanic(&crash)
 		value, ok = read(text)
 	}()
 	return value, ok && crash == nil

@@ -139,7 +139,7 @@ func outage(t *testing.T, failing bool) {
 		return model.Reply{Text: "ok"}, nil
 	}}
 	gate := limits.NewGate()
-	gate.Limit("docs", width)
+	gate.SetLimit("docs", width)
 	chat, health := limits.Chat{Chat: server, Limits: limits.Limits{Gate: gate}}, stage.NewHealth()
 	read := func(text string) (string, bool) { return text, text == "ok" }
 	open := map[int]bool{}
@@ -216,7 +216,7 @@ func stumbling(t *testing.T, seed uint64, items, width int) (twice int) {
 		return model.Reply{Text: "ok"}, nil
 	}}
 	gate := limits.NewGate()
-	gate.Limit("docs", width)
+	gate.SetLimit("docs", width)
 	chat, health := limits.Chat{Chat: server, Limits: limits.Limits{Gate: gate}}, stage.NewHealth()
 	read := func(text string) (string, bool) { return text, text == "ok" }
 	open := map[int]bool{}

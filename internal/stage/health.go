@@ -223,7 +223,7 @@ func newProbe[T any](chat model.Chat, call model.Call, read func(string) (T, boo
 		call.Input, call.Name, call.Ref = model.ProbeText, "Marie Curie", ""
 		var reply model.Reply
 		var unreadable error // where a plain sentence brings that, too, asking again brings nothing else
-		err := retry.Do(model.Urgent(ctx), func(ctx context.Context) error {
+		err := retry.Do(model.WithUrgency(ctx), func(ctx context.Context) error {
 			var err error
 			if reply, err = chat.Complete(ctx, call); fault.Is(err, fault.ModelUnreadable) {
 				unreadable, err = err, nil

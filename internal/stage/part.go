@@ -34,20 +34,20 @@ type Partition struct {
 	Short   string // scratch file of the shortened texts
 }
 
-// Unknown returns the error of a part that is neither classes nor chunks.
-func (p Part) Unknown(op string) error {
+// UnknownError returns the error of a part that is neither classes nor chunks.
+func (p Part) UnknownError(op string) error {
 	return fault.Internal.At(op, string(p.Kind)).Because("a part holds classes or chunks")
 }
 
-// Classes streams the classes of the part.
-func (p Part) Classes(ctx context.Context, env join.Env) iter.Seq2[join.Class, error] {
-	return env.Classes(ctx, p.Partition.Reduced, p.Partition.Short)
+// StreamClasses streams the classes of the part.
+func (p Part) StreamClasses(ctx context.Context, env join.Env) iter.Seq2[join.Class, error] {
+	return env.JoinClasses(ctx, p.Partition.Reduced, p.Partition.Short)
 }
 
-// Chunks streams the chunks of the part.
-func (p Part) Chunks(ctx context.Context, env join.Env, scratch string) iter.Seq2[join.Chunk, error] {
+// StreamChunks streams the chunks of the part.
+func (p Part) StreamChunks(ctx context.Context, env join.Env, scratch string) iter.Seq2[join.Chunk, error] {
 	key := cmp.Or(p.Shard.Rows, join.ChunksKey(scratch, p.Shard.Unit))
-	return env.Chunks(ctx, p.Shard, join.Refs(ctx, env.Artifacts.Store, key, p.Shard.From, p.Shard.To))
+	return env.JoinChunks(ctx, p.Shard, join.StreamRefs(ctx, env.Artifacts.Store, key, p.Shard.From, p.Shard.To))
 }
 
 // NewTexts streams the texts of the part whose vectors the parent does not have, in the order of classes or chunks, so
@@ -59,17 +59,17 @@ func (p Part) NewTexts(ctx context.Context, env join.Env, scratch string) iter.S
 	case Chunks:
 		return p.newWindows(ctx, env, scratch)
 	}
-	return func(yield func(embed.Item, error) bool) { yield(embed.Item{}, p.Unknown("list texts")) }
+	return func(yield func(embed.Item, error) bool) { yield(embed.Item{}, p.UnknownError("list texts")) }
 }
 
 func (p Part) newClasses(ctx context.Context, env join.Env) iter.Seq2[embed.Item, error] {
 	return func(yield func(embed.Item, error) bool) {
-		for class, err := range p.Classes(ctx, env) {
+		for class, err := range p.StreamClasses(ctx, env) {
 			if err != nil {
 				yield(embed.Item{}, err)
 				return
 			}
-			if !class.HasVector && !yield(class.Item(), nil) {
+			if !class.HasVector && !yield(class.EmbedItem(), nil) {
 				return
 			}
 		}
@@ -79,7 +79,7 @@ func (p Part) newClasses(ctx context.Context, env join.Env) iter.Seq2[embed.Item
 func (p Part) newWindows(ctx context.Context, env join.Env, scratch string) iter.Seq2[embed.Item, error] {
 	fingerprint := env.Chunk.Digest()
 	return func(yield func(embed.Item, error) bool) {
-		for chunk, err := range p.Chunks(ctx, env, scratch) {
+		for chunk, err := range p.StreamChunks(ctx, env, scratch) {
 			if err != nil {
 				yield(embed.Item{}, err)
 				return
@@ -87,7 +87,7 @@ func (p Part) newWindows(ctx context.Context, env join.Env, scratch string) iter
 			if chunk.HasVector {
 				continue
 			}
-			for _, window := range chunk.Items(fingerprint) {
+			for _, window := range chunk.EmbedItems(fingerprint) {
 				if !yield(window, nil) {
 					return
 				}
@@ -102,8 +102,8 @@ type VectorRow struct {
 	Vector []float32 `parquet:"vector,list"`
 }
 
-// Tell reports progress to its receiver; nil receives none.
-func Tell(to func(core.Progress), progress core.Progress) {
+// ReportProgress reports progress to its receiver; nil receives none.
+func ReportProgress(to func(core.Progress), progress core.Progress) {
 	if to != nil {
 		to(progress)
 	}

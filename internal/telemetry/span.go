@@ -41,9 +41,9 @@ func endSpan(span trace.Span, err error) {
 	span.End()
 }
 
-// Request begins the span of an HTTP request that this process answers, below that of who asks. It is named when its
-// route is known: paths hold keys of documents.
-func Request(ctx context.Context, header http.Header) (context.Context, func(route string, status int)) {
+// BeginRequest begins the span of an HTTP request that this process answers, below that of who asks. It is named when
+// its route is known: paths hold keys of documents.
+func BeginRequest(ctx context.Context, header http.Header) (context.Context, func(route string, status int)) {
 	ctx = otel.GetTextMapPropagator().Extract(ctx, propagation.HeaderCarrier(header))
 	ctx, span := otel.Tracer(scope).Start(ctx, "HTTP", trace.WithSpanKind(trace.SpanKindServer))
 	return ctx, func(route string, status int) {

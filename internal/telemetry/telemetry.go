@@ -216,8 +216,8 @@ func Code(err error) string {
 	return string(fault.CodeOf(err))
 }
 
-// Store implements observe.Observer.
-func (p *Process) Store(ctx context.Context, store, operation string) (context.Context, func(error)) {
+// BeginStore implements observe.Observer.
+func (p *Process) BeginStore(ctx context.Context, store, operation string) (context.Context, func(error)) {
 	began := time.Now()
 	ctx, span := beginSpan(ctx, store+" "+operation)
 	return ctx, func(err error) {
@@ -232,8 +232,8 @@ func (p *Process) Store(ctx context.Context, store, operation string) (context.C
 	}
 }
 
-// Model implements observe.Observer.
-func (p *Process) Model(ctx context.Context, request observe.Request) (context.Context, func(model.Usage, error)) {
+// BeginModel implements observe.Observer.
+func (p *Process) BeginModel(ctx context.Context, request observe.Request) (context.Context, func(model.Usage, error)) {
 	began, server := time.Now(), hostOf(request.Endpoint)
 	ctx, span := beginSpan(ctx, "model "+request.Task, "endpoint", server, "model", request.Model)
 	p.Add(ModelInFlight, 1, server)
@@ -258,13 +258,13 @@ func (p *Process) Model(ctx context.Context, request observe.Request) (context.C
 	}
 }
 
-// Waited implements observe.Observer.
-func (p *Process) Waited(request observe.Request, waited time.Duration) {
+// NoteWait implements observe.Observer.
+func (p *Process) NoteWait(request observe.Request, waited time.Duration) {
 	p.Time(ModelWait, waited, hostOf(request.Endpoint), request.Task)
 }
 
-// Paid counts what a run of an index paid for.
-func (p *Process) Paid(index, task string, usage model.Usage, cost float64) {
+// CountPaid counts what a run of an index paid for.
+func (p *Process) CountPaid(index, task string, usage model.Usage, cost float64) {
 	p.Count(IndexCalls, 1, index, task)
 	p.Count(IndexCost, max(0, cost), index)
 	if task == model.EmbedTask {

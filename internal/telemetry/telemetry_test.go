@@ -55,7 +55,7 @@ func has(t *testing.T, text string, lines ...string) {
 
 func TestNamesKeepToTheConventionsOfPrometheus(t *testing.T) {
 	process := telemetry.New("worker")
-	_, end := process.Store(t.Context(), observe.Artifacts, "get")
+	_, end := process.BeginStore(t.Context(), observe.Artifacts, "get")
 	end(errors.New("broken"))
 	problems, err := testutil.GatherAndLint(process.Registry())
 	require.NoError(t, err)
@@ -76,16 +76,16 @@ func TestOneProcessTellsWhatRunsAndHowItIs(t *testing.T) {
 func TestRequestsToModelsAreCountedByTheirOutcome(t *testing.T) {
 	process := telemetry.New("worker")
 	request := observe.Request{Endpoint: "https://user:secret@llm.example:8000/v1?key=k", Model: "m", Task: model.Extract}
-	_, end := process.Model(t.Context(), request)
+	_, end := process.BeginModel(t.Context(), request)
 	has(t, scrape(t, process), `unweaver_model_requests_in_flight{endpoint="llm.example:8000"} 1`)
 	end(model.Usage{Prompt: 10, Completion: 3}, nil)
-	_, end = process.Model(t.Context(), request)
+	_, end = process.BeginModel(t.Context(), request)
 	end(model.Usage{}, fault.ModelRateLimited.At("call", "the text of a document"))
 	embed := request
 	embed.Task = model.EmbedTask
-	_, end = process.Model(t.Context(), embed)
+	_, end = process.BeginModel(t.Context(), embed)
 	end(model.Usage{Prompt: 7}, nil)
-	process.Waited(request, 2*time.Second)
+	process.NoteWait(request, 2*time.Second)
 	text := scrape(t, process)
 	has(t, text,
 		`unweaver_model_requests_total{code="ok",endpoint="llm.example:8000",model="m",task="extract"} 1`,
@@ -141,7 +141,7 @@ func TestAbsentObjectsAreAnswersOfAStore(t *testing.T) {
 		"internal":          errors.New("broken"),
 	} {
 		process := telemetry.New("worker")
-		_, end := process.Store(t.Context(), observe.Artifacts, "get")
+		_, end := process.BeginStore(t.Context(), observe.Artifacts, "get")
 		end(want)
 		has(t, scrape(t, process),
 			`unweaver_store_errors_total{code="`+code+`",operation="get",store="artifacts"} 1`,

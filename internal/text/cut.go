@@ -18,9 +18,9 @@ func (l *Language) Terms(s string) []string {
 	return out
 }
 
-// Surface gives the words of a text as they stand, folded, without stop words: what names are matched by. A name is not
-// inflected, and stems make different names equal (Nation, National; docs/decisions/0006).
-func (l *Language) Surface(s string) []string {
+// SurfaceWords gives the words of a text as they stand, folded, without stop words: what names are matched by. A name
+// is not inflected, and stems make different names equal (Nation, National; docs/decisions/0006).
+func (l *Language) SurfaceWords(s string) []string {
 	var out []string
 	for place := range l.allPlaces(s) {
 		l.walkForms(s[place.Start:place.End], func(form string) {
@@ -67,9 +67,9 @@ func (l *Language) stemForm(form string) string {
 	return l.stem(form)
 }
 
-// Plain is what stands at one of Places as Surface has it, whole, but also where Surface leaves it out: names may hold
-// such words.
-func (l *Language) Plain(word string) (plain string) {
+// PlainForm is what stands at one of Places as Surface has it, whole, but also where Surface leaves it out: names may
+// hold such words.
+func (l *Language) PlainForm(word string) (plain string) {
 	l.walkForms(word, func(form string) {
 		if plain == "" {
 			plain = stripAccents(foldCase(form))
@@ -224,11 +224,11 @@ func splitUnits(s string, piece Place) iter.Seq[Place] {
 // isUnspaced reports whether a piece is of a script that parts words by no space.
 func isUnspaced(piece string) bool {
 	r, _ := utf8.DecodeRuneInString(piece)
-	return Unspaced(r)
+	return IsUnspaced(r)
 }
 
-// Unspaced reports whether a character is of a script that parts words by no space.
-func Unspaced(r rune) bool {
+// IsUnspaced reports whether a character is of a script that parts words by no space.
+func IsUnspaced(r rune) bool {
 	return r >= 0x0e00 && (r == 'ー' || r == 'ｰ' || unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana,
 		unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar))
 }

@@ -66,7 +66,7 @@ func MonthsOf(s string) map[string]string {
 
 // monthOf returns the month of a name or of its beginning, 0 for none.
 func monthOf(name string) int {
-	plain := english.Plain(name)
+	plain := english.PlainForm(name)
 	for i, names := range Months {
 		if name != "" && strings.Contains(" "+names, " "+plain) {
 			return i + 1

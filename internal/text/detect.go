@@ -87,7 +87,7 @@ func detectLatin(s string) string {
 		}
 		total++
 		for _, language := range languages {
-			if language.function[word] || language.stop[word] || language.Elided(word) > 0 {
+			if language.function[word] || language.stop[word] || language.ElisionLength(word) > 0 {
 				counts[language]++
 			}
 		}

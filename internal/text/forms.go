@@ -76,7 +76,7 @@ func (l *Language) walkForms(word string, each func(form string)) {
 // that is written together with it (l'été), and the one before an ending (İstanbul'da). It is empty after a
 // contraction, which is its only form.
 func (l *Language) splitApostrophe(word string, each func(form string)) string {
-	if elided := l.Elided(word); elided > 0 {
+	if elided := l.ElisionLength(word); elided > 0 {
 		return strings.ReplaceAll(word[elided:], "'", "")
 	}
 	word = strings.ToLower(word)
@@ -256,7 +256,7 @@ func ownsDot(s string, at int) bool {
 	}
 	first, _ := utf8.DecodeRuneInString(s[at:])
 	before, _ := utf8.DecodeLastRuneInString(s[:at-1])
-	return unicode.IsLetter(first) && (at == 1 || Unspaced(before) || !isLetterlike(before) && before != '.')
+	return unicode.IsLetter(first) && (at == 1 || IsUnspaced(before) || !isLetterlike(before) && before != '.')
 }
 
 // includeSigns is the end of a word with the signs behind it that belong to it: +, ++ and # of letters, * of one
@@ -277,7 +277,7 @@ func includeSigns(s string, word Place) int {
 		}
 		next := firstRune(rest)
 		switch {
-		case unicode.IsLetter(next) && !Unspaced(next) || strings.ContainsRune("+#*", next):
+		case unicode.IsLetter(next) && !IsUnspaced(next) || strings.ContainsRune("+#*", next):
 		case unicode.IsDigit(next) && sign != "++" && sign != "＋＋":
 		case sign == "*" && (!isSingleLetter(name) || strings.HasSuffix(s[:word.Start], "*")):
 		case strings.ContainsAny(sign, "#＃♯") && utf8.RuneCountInString(name) > longestSigned:
@@ -301,7 +301,7 @@ func continuesWord(s string, held, last, piece Place) bool {
 	}
 	before, _ := utf8.DecodeLastRuneInString(s[:held.End])
 	after := firstRune(s[piece.Start:])
-	if Unspaced(before) || Unspaced(after) {
+	if IsUnspaced(before) || IsUnspaced(after) {
 		return false
 	}
 	letters := unicode.IsLetter(before) && unicode.IsLetter(after)

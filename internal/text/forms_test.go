@@ -43,8 +43,8 @@ func TestWaysToWriteAWordHaveOneTerm(t *testing.T) {
 		{"MAX_RETRY_COUNT", "maxRetryCount", "MaxRetryCount", "max_retry_count"},
 	} {
 		for _, code := range text.Languages() {
-			language := text.In(code)
-			for what, terms := range map[string]func(string) []string{"terms": language.Terms, "surface": language.Surface} {
+			language := text.LanguageOf(code)
+			for what, terms := range map[string]func(string) []string{"terms": language.Terms, "surface": language.SurfaceWords} {
 				for _, way := range ways {
 					if !slices.ContainsFunc(terms(ways[0]), func(term string) bool {
 						return !text.IsExact(term) && slices.Contains(terms(way), term)
@@ -106,7 +106,7 @@ func TestCompoundsAreFoundWholeAndByTheirParts(t *testing.T) {
 		"Ankara'da":          "ankara ankarada",
 		"U.S.A. Ph.D.":       "usa phd ph",
 	} {
-		assert.Equal(t, want, strings.Join(text.Surface(in), " "), "%q", in)
+		assert.Equal(t, want, strings.Join(text.SurfaceWords(in), " "), "%q", in)
 	}
 	long := strings.Repeat("aBcDeFgH", 30)
 	if got := text.Terms(long); len(got) != 1 || got[0] != strings.ToLower(long) {
@@ -139,7 +139,7 @@ func TestWordsAreFoundWithoutTheirAccents(t *testing.T) {
 		bare := strings.NewReplacer("ä", "a", "ö", "o", "ü", "u", "Ü", "U", "ß", "ss", "é", "e", "è", "e", "ê", "e", "â", "a",
 			"ç", "c", "ó", "o", "á", "a", "ñ", "n", "í", "i", "ã", "a", "õ", "o", "Ż", "Z", "ł", "l", "ć", "c", "Å", "A",
 			"Č", "C", "ở", "o", "ú", "u", "ù", "u").Replace(content)
-		language := text.In(code)
+		language := text.LanguageOf(code)
 		all := language.Terms(content)
 		for _, term := range language.Terms(bare) {
 			assert.True(t, !text.IsExact(term) && slices.Contains(all, term),
@@ -153,7 +153,7 @@ func TestAQuestionSaysSomething(t *testing.T) {
 		"": false, "???": false, " … !": false, "\u200b\u00ad": false, "+#*": false,
 		"C": true, "7": true, "漢": true, "☂": true, "¿qué?": true,
 	} {
-		assert.True(t, text.Says(question) == want, "%q: %v", question, !want)
+		assert.True(t, text.HasContent(question) == want, "%q: %v", question, !want)
 	}
 }
 

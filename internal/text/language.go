@@ -73,9 +73,9 @@ func Languages() []string {
 	return out
 }
 
-// In is the language of a code; an empty one is English, as in specifications older than the setting. One that is not
-// known is read by plain words, under the name of an analyser that no program writes by other rules.
-func In(code string) *Language {
+// LanguageOf is the language of a code; an empty one is English, as in specifications older than the setting. One that
+// is not known is read by plain words, under the name of an analyser that no program writes by other rules.
+func LanguageOf(code string) *Language {
 	if code == "" {
 		return english
 	}
@@ -96,18 +96,18 @@ func (l *Language) Name() string { return l.name }
 // Analyser names the rules of Terms and Surface; it is part of identities.
 func (l *Language) Analyser() string { return fmt.Sprintf("%s/%d", l.code, l.revision) }
 
-// Stems reports whether words are reduced to stems.
-func (l *Language) Stems() bool { return l.stem != nil }
+// HasStems reports whether words are reduced to stems.
+func (l *Language) HasStems() bool { return l.stem != nil }
 
-// Stop reports whether a lower-case word carries no meaning of its own.
-func (l *Language) Stop(word string) bool { return l.stop[word] }
+// IsStopWord reports whether a lower-case word carries no meaning of its own.
+func (l *Language) IsStopWord(word string) bool { return l.stop[word] }
 
-// Common reports whether a lower-case word is too common to be a name by itself at the start of a sentence.
-func (l *Language) Common(word string) bool { return l.stop[word] || l.common[word] }
+// IsCommon reports whether a lower-case word is too common to be a name by itself at the start of a sentence.
+func (l *Language) IsCommon(word string) bool { return l.stop[word] || l.common[word] }
 
-// Elided is the length in bytes of an article or particle that is written together with the word that follows it: of
-// l' in l'eau. 0: there is none, or the language writes none so.
-func (l *Language) Elided(word string) int {
+// ElisionLength is the length in bytes of an article or particle that is written together with the word that follows
+// it: of l' in l'eau. 0: there is none, or the language writes none so.
+func (l *Language) ElisionLength(word string) int {
 	if !l.elides {
 		return 0
 	}
@@ -162,5 +162,5 @@ func joinSets(sets ...map[string]bool) map[string]bool {
 	return out
 }
 
-// Known reports whether there are rules for a code.
-func Known(code string) bool { return slices.Contains(Languages(), code) }
+// IsKnown reports whether there are rules for a code.
+func IsKnown(code string) bool { return slices.Contains(Languages(), code) }

@@ -13,8 +13,8 @@ import (
 
 // Promises: 75.
 func TestEnglishIsWhatTheFunctionsSay(t *testing.T) {
-	english := text.In("en")
-	if english != text.In("") || english.Analyser() != text.Analyser {
+	english := text.LanguageOf("en")
+	if english != text.LanguageOf("") || english.Analyser() != text.Analyser {
 		t.Fatalf("the analyser of English is %s", english.Analyser())
 	}
 	for _, s := range []string{
@@ -23,7 +23,7 @@ func TestEnglishIsWhatTheFunctionsSay(t *testing.T) {
 	} {
 		for what, same := range map[string]bool{
 			"terms":     slices.Equal(english.Terms(s), text.Terms(s)),
-			"surface":   slices.Equal(english.Surface(s), text.Surface(s)),
+			"surface":   slices.Equal(english.SurfaceWords(s), text.SurfaceWords(s)),
 			"sentences": slices.Equal(english.Sentences(s), text.Sentences(s)),
 		} {
 			assert.True(t, same, "%q: other %s", s, what)
@@ -32,8 +32,8 @@ func TestEnglishIsWhatTheFunctionsSay(t *testing.T) {
 }
 
 func TestALanguageThatIsNotKnownIsReadByPlainWordsUnderItsOwnName(t *testing.T) {
-	assert.True(t, !text.Known("tlh") && text.Known("de") && text.Known(text.Undetermined), "what is known is not")
-	plain, unknown := text.In(text.Undetermined), text.In("tlh")
+	assert.True(t, !text.IsKnown("tlh") && text.IsKnown("de") && text.IsKnown(text.Undetermined), "what is known is not")
+	plain, unknown := text.LanguageOf(text.Undetermined), text.LanguageOf("tlh")
 	const s = "Die Häuser der l'eau and the houses: 東京大学"
 	if got, want := unknown.Terms(s), plain.Terms(s); !slices.Equal(got, want) {
 		t.Errorf("%q, plain words are %q", got, want)
@@ -51,7 +51,7 @@ func TestFormsOfAWordHaveOneTermByLanguage(t *testing.T) {
 		"es": {"canciones canción", "informaciones información", "trabajadores trabajador", "naciones nación"},
 		"pt": {"decisões decisão", "cidades cidade", "trabalhadores trabalhador", "animais animal", "nações nação"},
 	} {
-		language := text.In(code)
+		language := text.LanguageOf(code)
 		for _, forms := range words {
 			var shared []string
 			for i, form := range strings.Fields(forms) {
@@ -62,7 +62,7 @@ func TestFormsOfAWordHaveOneTermByLanguage(t *testing.T) {
 				shared = slices.DeleteFunc(shared, func(term string) bool { return !slices.Contains(terms, term) })
 			}
 			assert.Len(t, shared, 1, "%s: %s share the terms %q", code, forms, shared)
-			plain := text.In(text.Undetermined).Surface(forms)
+			plain := text.LanguageOf(text.Undetermined).SurfaceWords(forms)
 			assert.True(t, len(slices.Compact(plain)) != 1 || code == "fr" || strings.Contains(forms, "MÜNCHEN"),
 				"%s: plain words of %s are the same already", code, forms)
 		}
@@ -77,9 +77,9 @@ func TestFunctionWordsAndElisionsAreLeftOut(t *testing.T) {
 		{"pt", "Quem fundou a cidade de São Paulo?", "fund cidad sao sa =sã paul", "fundou cidade sao paulo"},
 		{"und", "Die Ｄie Straße, Bohr's", "die die strasse =straße bohr", "die die strasse bohr"},
 	} {
-		language := text.In(c.code)
+		language := text.LanguageOf(c.code)
 		assert.Equal(t, c.terms, strings.Join(language.Terms(c.text), " "), "%s: terms of %q", c.code, c.text)
-		assert.Equal(t, c.surface, strings.Join(language.Surface(c.text), " "), "%s: surface of %q", c.code, c.text)
+		assert.Equal(t, c.surface, strings.Join(language.SurfaceWords(c.text), " "), "%s: surface of %q", c.code, c.text)
 	}
 }
 
@@ -94,7 +94,7 @@ func TestWordsWithoutSpacesAreFoundByTheirCharacters(t *testing.T) {
 		{"th", "รถ ก", "รถ ก", "รถ ก"},
 		{"de", "Das Wort 漢字", "wort 漢 字 漢字", "Das Wort 漢字"},
 	} {
-		language := text.In(c.code)
+		language := text.LanguageOf(c.code)
 		assert.Equal(t, c.terms, strings.Join(language.Terms(c.text), " "), "%s: terms of %q", c.code, c.text)
 		var places []string
 		for place := range language.Places(c.text) {
@@ -117,7 +117,7 @@ func TestSentencesGoOnAfterWhatALanguageShortens(t *testing.T) {
 		{"zh", "他来了。她走了。", 2},
 		{"und", "Am 3. Oktober kam er.", 2},
 	} {
-		got := text.In(c.code).Sentences(c.text)
+		got := text.LanguageOf(c.code).Sentences(c.text)
 		assert.True(t, len(got) == c.sentences, "%s: %q", c.code, got)
 	}
 }
@@ -128,7 +128,7 @@ func TestAWordAsLongAsAFileIsLeftAsItIs(t *testing.T) {
 		word := strings.Repeat(part, 1<<18) + "z"
 		plain := strings.ToLower(strings.NewReplacer("'", "", "_", "", "&", "").Replace(word))
 		for _, code := range text.Languages() {
-			if terms := text.In(code).Terms(word); len(terms) != 1 || terms[0] != plain {
+			if terms := text.LanguageOf(code).Terms(word); len(terms) != 1 || terms[0] != plain {
 				t.Errorf("%s: a word of %d bytes has %d terms", code, len(word), len(terms))
 			}
 		}
@@ -143,7 +143,7 @@ func FuzzTermsOfPlaces(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		for _, code := range text.Languages() {
-			language := text.In(code)
+			language := text.LanguageOf(code)
 			known := map[string]bool{}
 			for _, term := range language.Terms(s) {
 				require.True(t, term != "", "%s: %q has an empty term", code, s)

@@ -78,8 +78,8 @@ func proseLine(line string) bool {
 	return float64(words) >= wordy*float64(signs)
 }
 
-// Prose is a text with blank lines in place of those of NotProse, so that no sentence goes on over them.
-func Prose(s string) string {
+// KeepProse is a text with blank lines in place of those of NotProse, so that no sentence goes on over them.
+func KeepProse(s string) string {
 	var out strings.Builder
 	at := 0
 	for _, place := range NotProse(s) {

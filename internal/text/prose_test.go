@@ -15,13 +15,13 @@ func TestProseIsWhatStandsInSentences(t *testing.T) {
 		"unweaver index --wait docs", "$ make build", "chunk_size: 400", "return x.Find(a[i], b) == nil {",
 		"```\nAnna met Bob.\n```",
 	} {
-		assert.Empty(t, strings.TrimSpace(text.Prose(line)), "%q is prose", line)
+		assert.Empty(t, strings.TrimSpace(text.KeepProse(line)), "%q is prose", line)
 	}
 	for _, line := range []string{
 		"Ada Lovelace met Charles Babbage in London.", "`unweaver diff` compares two generations (of one index).",
 		"Note: the Rhine flows through Basel and Cologne", "莱茵河流经巴塞尔。", "1999–2000 Premier League",
 		"He was – in 1815 – born in Paris;\nhis sister (1817), too.",
 	} {
-		assert.Equal(t, line, text.Prose(line))
+		assert.Equal(t, line, text.KeepProse(line))
 	}
 }

@@ -47,13 +47,13 @@ func (l *Language) Statements(s string) []string {
 	var out []string
 	for _, sentence := range l.Sentences(s) {
 		if n := len(out) - 1; n >= 0 && !strings.HasSuffix(out[n], "\n") &&
-			(strings.HasSuffix(out[n], ".") || Stamped(out[n])) {
+			(strings.HasSuffix(out[n], ".") || IsStamped(out[n])) {
 			sentence = out[n] + sentence
 			out = out[:n]
 		}
 		start := 0
 		for i := range len(sentence) - 1 {
-			if sentence[i] == '\n' && (hasMarker(sentence[i+1:]) || Directive(sentence[start:i])) {
+			if sentence[i] == '\n' && (hasMarker(sentence[i+1:]) || IsDirective(sentence[start:i])) {
 				out = append(out, sentence[start:i+1])
 				start = i + 1
 			}
@@ -79,7 +79,7 @@ func hasMarker(line string) bool {
 	}
 	rest := strings.TrimLeft(line, "0123456789")
 	return len(rest) < len(line) && (strings.HasPrefix(rest, ". ") || strings.HasPrefix(rest, ") ")) ||
-		Stamped(line) || Directive(line)
+		IsStamped(line) || IsDirective(line)
 }
 
 // stamp begins an entry of a log: a date with a time, that of syslog, a time alone, and that of web servers.
@@ -87,14 +87,14 @@ var stamp = regexp.MustCompile(`^[\[(<]?(?:\d{4}[-/.]\d\d[-/.]\d\d[T ,]+\d\d:\d\
 	`\d\d[-/.](?:\d\d|[A-Z][a-z]{2})[-/.]\d{2,4}[:, ]+\d\d:\d\d|[A-Z][a-z]{2} [ \d]?\d \d\d:\d\d:\d\d|` +
 	`\d\d:\d\d:\d\d\b)|^\S+ \S+ \S+ \[\d\d/[A-Z][a-z]{2}/\d{4}:\d\d`)
 
-// Stamped reports whether a line is an entry of a log: it begins with its time.
-func Stamped(line string) bool { return stamp.MatchString(line) }
+// IsStamped reports whether a line is an entry of a log: it begins with its time.
+func IsStamped(line string) bool { return stamp.MatchString(line) }
 
 var directive = regexp.MustCompile(`^[ \t]*(?:\.(?:[A-Z][A-Z]?|\\")(?:[ \t].*)?|` +
 	`\\[a-zA-Z]+\*?(?:\[[^\]\n]*\]|\{[^{}\n]*\})*[ \t]*)(?:\r?\n|$)`)
 
-// Directive reports whether a line is one of roff, or one of LaTeX that has commands alone.
-func Directive(line string) bool { return directive.MatchString(line) }
+// IsDirective reports whether a line is one of roff, or one of LaTeX that has commands alone.
+func IsDirective(line string) bool { return directive.MatchString(line) }
 
 // wrapped is the length from which a line that ends without a sign counts as wrapped.
 const wrapped = 60
@@ -165,8 +165,9 @@ func isSpoken(segment string) bool {
 	return strings.IndexFunc(segment, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) >= 0
 }
 
-// Says reports whether a text has anything that a question may be about: a letter, a digit, or a symbol such as ☂.
-func Says(s string) bool {
+// HasContent reports whether a text has anything that a question may be about: a letter, a digit, or a symbol such as
+// ☂.
+func HasContent(s string) bool {
 	return strings.ContainsFunc(s, func(r rune) bool {
 		return unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.Is(unicode.So, r)
 	})
@@ -213,8 +214,8 @@ func isSeparator(c byte) bool {
 // Terms gives the stems of a text in order, without function words: what passages and questions are matched by.
 func Terms(s string) []string { return english.Terms(s) }
 
-// Surface gives the words of a text as they stand, folded, without stop words: what names are matched by.
-func Surface(s string) []string { return english.Surface(s) }
+// SurfaceWords gives the words of a text as they stand, folded, without stop words: what names are matched by.
+func SurfaceWords(s string) []string { return english.SurfaceWords(s) }
 
 // Stem takes plural endings (after Harman, How effective is suffixing?, 1991), -ed and -ing off a lower-case English
 // word. It is light on purpose, and so some forms stay apart: the plural of a word in a hissing sound keeps its e
@@ -251,11 +252,11 @@ func toSingular(w string) string {
 	return w
 }
 
-// Stop reports whether a lower-case word carries no meaning of its own.
-func Stop(w string) bool { return stopWords[w] }
+// IsStopWord reports whether a lower-case word carries no meaning of its own.
+func IsStopWord(w string) bool { return stopWords[w] }
 
-// Common reports whether a lower-case word is too common to be a name by itself at the start of a sentence.
-func Common(w string) bool { return stopWords[w] || commonWords[w] }
+// IsCommon reports whether a lower-case word is too common to be a name by itself at the start of a sentence.
+func IsCommon(w string) bool { return stopWords[w] || commonWords[w] }
 
 // setOf is of words, with and without their accents.
 func setOf(s string) map[string]bool {

@@ -54,7 +54,7 @@ func TestStatementsPartTablesAndLists(t *testing.T) {
 	want := "| " + long + "\n~| " + long +
 		"\nIt goes on:\n~* one\n~  2. two of a list\n~# head\nwrapped - not\nan item. ~End.\n~" +
 		".SH NAME\n~tide shows\n~2026-01-02 03:04 Up. Now\n~[02/Jan/2026 03:05] down"
-	got := text.In("en").Statements(content)
+	got := text.LanguageOf("en").Statements(content)
 	assert.True(t, strings.Join(got, "") == content && strings.Join(got, "~") == want, "%q", got)
 }
 
@@ -83,10 +83,10 @@ func TestWordsHoldALetterOrADigit(t *testing.T) {
 func TestPlacesAreThoseOfTheWords(t *testing.T) {
 	content := "Café’s e\u0301te\u0301, 漢字 — the RIVERS' 3.14"
 	var terms, plain []string
-	for place := range text.In("en").Places(content) {
+	for place := range text.LanguageOf("en").Places(content) {
 		word := content[place.Start:place.End]
-		plain = append(plain, text.In("en").Plain(word))
-		terms = append(terms, text.In("en").TermsOf(word)...)
+		plain = append(plain, text.LanguageOf("en").PlainForm(word))
+		terms = append(terms, text.LanguageOf("en").TermsOf(word)...)
 	}
 	if got, want := strings.Join(terms, " "), strings.Join(text.Terms(content), " "); got != want {
 		t.Errorf("terms %q, want %q", got, want)
@@ -111,7 +111,7 @@ func TestSurfaceKeepsNamesAsTheyStand(t *testing.T) {
 		"National": "national",
 		"The Who":  "",
 	} {
-		assert.Equal(t, want, strings.Join(text.Surface(in), " "), "%q", in)
+		assert.Equal(t, want, strings.Join(text.SurfaceWords(in), " "), "%q", in)
 	}
 }
 
@@ -155,8 +155,8 @@ func TestWordsThatAreNoNames(t *testing.T) {
 		"the": {true, true}, "isn't": {true, true}, "according": {false, true}, "zero": {false, true},
 		"bohr": {false, false}, "The": {false, false}, "": {false, false},
 	} {
-		if text.Stop(word) != want[0] || text.Common(word) != want[1] {
-			t.Errorf("%q: stop %v, common %v", word, text.Stop(word), text.Common(word))
+		if text.IsStopWord(word) != want[0] || text.IsCommon(word) != want[1] {
+			t.Errorf("%q: stop %v, common %v", word, text.IsStopWord(word), text.IsCommon(word))
 		}
 	}
 }
@@ -164,7 +164,7 @@ func TestWordsThatAreNoNames(t *testing.T) {
 func FuzzSentencesAreTheText(f *testing.F) {
 	f.Add("a. b\nc\r\n\r\nD. E")
 	f.Fuzz(func(t *testing.T, s string) {
-		for _, cut := range [][]string{text.Sentences(s), text.In("en").Statements(s)} {
+		for _, cut := range [][]string{text.Sentences(s), text.LanguageOf("en").Statements(s)} {
 			assert.Equal(t, s, strings.Join(cut, ""))
 		}
 	})
@@ -173,7 +173,7 @@ func FuzzSentencesAreTheText(f *testing.F) {
 func FuzzTermsOfTermsAreFolded(f *testing.F) {
 	f.Add("The Rivers' DAMS")
 	f.Fuzz(func(t *testing.T, s string) {
-		for _, term := range append(text.Terms(s), text.Surface(s)...) {
+		for _, term := range append(text.Terms(s), text.SurfaceWords(s)...) {
 			assert.True(t, term != "" && !strings.ContainsAny(term, " \n\t"), "%q gave the term %q", s, term)
 		}
 	})

@@ -92,7 +92,7 @@ func (s *Server) observeRequest(next http.Handler) http.Handler {
 		plain.Header().Set(HeaderRequestID, id)
 		route := &matched{}
 		ctx := context.WithValue(context.WithValue(request.Context(), requestID{}, id), matchedKey{}, route)
-		ctx, end := telemetry.Request(ctx, request.Header)
+		ctx, end := telemetry.BeginRequest(ctx, request.Header)
 		w := &statusWriter{ResponseWriter: plain}
 		defer func() {
 			if w.status == 0 {

@@ -45,13 +45,13 @@ func (s *Server) agentRoutes() []route {
 		{
 			method: "GET", pattern: "/v1/models", id: "listModels", tag: tagAgents,
 			summary: "List indexes in OpenAI's form", doc: "Those that the key may read.",
-			answer: chat.Models{}, problems: ofStores, failure: chat.Failure{}, handler: service.Models,
+			answer: chat.Models{}, problems: ofStores, failure: chat.Failure{}, handler: service.ServeModels,
 		},
 		{
 			method: "GET", pattern: "/v1/models/{model...}", path: "/v1/models/{model}", id: "getModel",
 			tag: tagAgents, summary: "Get one index in OpenAI's form",
 			doc: "The slash of the name may stay unescaped.", answer: chat.Model{}, failure: chat.Failure{},
-			problems: append([]int{http.StatusNotFound}, ofStores...), handler: service.Model,
+			problems: append([]int{http.StatusNotFound}, ofStores...), handler: service.ServeModel,
 		},
 	}
 }
@@ -77,8 +77,8 @@ type tools struct{ *Server }
 
 var _ mcp.Backend = tools{}
 
-// Indexes implements mcp.Backend.
-func (t tools) Indexes(ctx context.Context) (out []mcp.Index, err error) {
+// ListIndexes implements mcp.Backend.
+func (t tools) ListIndexes(ctx context.Context) (out []mcp.Index, err error) {
 	ctx, cancel := context.WithTimeout(ctx, t.Timeout)
 	defer cancel()
 	found, err := t.listPublished(ctx)
@@ -96,8 +96,8 @@ func (t tools) Ask(ctx context.Context, index string, body []byte) (answer.Respo
 	return out, t.wrapError(ctx, err)
 }
 
-// Chunk implements mcp.Backend.
-func (t tools) Chunk(ctx context.Context, index, generation, id string) (out mcp.Detail, err error) {
+// ReadChunk implements mcp.Backend.
+func (t tools) ReadChunk(ctx context.Context, index, generation, id string) (out mcp.Detail, err error) {
 	err = t.readGeneration(ctx, index, generation, func(ctx context.Context, generation *retrieve.Generation) error {
 		found, err := chunkDetail(ctx, generation, id)
 		out = mcp.Detail{
@@ -108,8 +108,12 @@ func (t tools) Chunk(ctx context.Context, index, generation, id string) (out mcp
 	return out, err
 }
 
-// Text implements mcp.Backend.
-func (t tools) Text(ctx context.Context, index, document string, values url.Values) (out mcp.DocumentText, err error) {
+// ReadText implements mcp.Backend.
+func (t tools) ReadText(
+	ctx context.Context,
+	index, document string,
+	values url.Values,
+) (out mcp.DocumentText, err error) {
 	err = t.readGeneration(ctx, index, values.Get("generation"), func(ctx context.Context, of *retrieve.Generation) error {
 		found, err := textOf(ctx, of, document, values)
 		out = mcp.DocumentText{
@@ -128,7 +132,7 @@ func (t tools) readGeneration(
 ) error {
 	ctx, cancel := context.WithTimeout(ctx, t.Timeout)
 	defer cancel()
-	if !middleware.Of(ctx).May(index) {
+	if !middleware.CallerOf(ctx).MayRead(index) {
 		return t.wrapError(ctx, unknownIndex(index))
 	}
 	held, err := t.pinGeneration(ctx, index, generation)
@@ -148,10 +152,10 @@ func (t tools) wrapError(ctx context.Context, err error) error {
 
 // writeAgentProblem writes a problem in the form that the path speaks.
 func writeAgentProblem(w http.ResponseWriter, request *http.Request, problem Problem, err error) bool {
-	if !chat.Speaks(request.URL.Path) {
+	if !chat.IsChatPath(request.URL.Path) {
 		return false
 	}
-	chat.Fail(w, toAgentProblem(problem, err))
+	chat.WriteProblem(w, toAgentProblem(problem, err))
 	return true
 }
 

@@ -26,7 +26,7 @@ func (sellingChat) Info() model.Info { return model.Info{Provider: "openai", Mod
 
 func (c sellingChat) Complete(ctx context.Context, _ model.Call) (model.Reply, error) {
 	if c.send {
-		if err := model.Sending(ctx); err != nil {
+		if err := model.CheckSend(ctx); err != nil {
 			return model.Reply{}, err
 		}
 	}

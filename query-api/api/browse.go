@@ -101,7 +101,7 @@ func (s *Server) listGenerations(w http.ResponseWriter, request *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(request.Context(), s.Timeout)
 	defer cancel()
-	list, err := artifact.Index{Store: s.Artifacts, Name: name}.Generations(ctx)
+	list, err := artifact.Index{Store: s.Artifacts, Name: name}.ListGenerations(ctx)
 	if err == nil && len(list) == 0 {
 		err = unknownIndex(name)
 	}
@@ -143,7 +143,7 @@ func (s *Server) listEntities(w http.ResponseWriter, request *http.Request) {
 		if query.Has("order") && order != byName && order != byPassages {
 			return nil, newFault("read request", "order", fmt.Sprintf("want %s or %s, got %.80q", byName, byPassages, order), "")
 		}
-		classes, after := generation.Named(retrieve.Names{
+		classes, after := generation.ListClasses(retrieve.Names{
 			Prefix: query.Get("prefix"), Part: query.Get("contains"), ByChunks: order == byPassages,
 		}, place, n)
 		records, err := s.searcher.ClassRecords(ctx, generation, classes)
@@ -168,7 +168,7 @@ func (s *Server) findEntity(
 	id, err := core.ParseID(request.PathValue("id"))
 	var class *liveset.Class
 	if err == nil {
-		class = generation.Live.Class(id)
+		class = generation.Live.FindClass(id)
 	}
 	if class == nil {
 		return nil, rows.Record{}, notFound("entity", request.PathValue("id"), generation)
@@ -241,7 +241,7 @@ func (s *Server) getChunk(w http.ResponseWriter, request *http.Request) {
 func chunkDetail(ctx context.Context, generation *retrieve.Generation, id string) (out ChunkDetail, err error) {
 	var row *liveset.Chunk
 	if parsed, err := core.ParseID(id); err == nil {
-		row = generation.Live.Chunk(parsed)
+		row = generation.Live.FindChunk(parsed)
 	}
 	if row == nil {
 		return out, notFound("chunk", id, generation)

@@ -35,15 +35,15 @@ func (s *Server) listIndexes(w http.ResponseWriter, request *http.Request) {
 
 // listPublished are the indexes that the context's caller may know of, by name.
 func (s *Server) listPublished(ctx context.Context) ([]IndexInfo, error) {
-	names, err := artifact.Names(ctx, s.Artifacts)
+	names, err := artifact.ListIndexes(ctx, s.Artifacts)
 	if err == nil && len(names) == 0 { // empty, or missing
 		_, err = artifact.StoreID(ctx, s.Artifacts)
 	}
 	if err != nil {
 		return nil, err
 	}
-	caller := middleware.Of(ctx)
-	names = slices.DeleteFunc(names, func(name string) bool { return !caller.May(name) })
+	caller := middleware.CallerOf(ctx)
+	names = slices.DeleteFunc(names, func(name string) bool { return !caller.MayRead(name) })
 	reread := s.findOutdated(names)
 	found := make([]IndexInfo, len(names))
 	if err := parallel.Each(ctx, len(names), listWidth, func(ctx context.Context, i int) (err error) {
@@ -94,7 +94,7 @@ func (s *Server) indexInfo(ctx context.Context, name string, reread bool) (Index
 			return *info, nil
 		}
 		var manifest *core.Manifest
-		if manifest, err = (artifact.Index{Store: s.Artifacts, Name: name}).Pointed(ctx, pointer); err == nil {
+		if manifest, err = (artifact.Index{Store: s.Artifacts, Name: name}).ManifestOf(ctx, pointer); err == nil {
 			info := infoOf(name, pointer, manifest)
 			x.setInfo(pointer, &info)
 			return info, nil
@@ -115,7 +115,7 @@ func (s *Server) standingOf(ctx context.Context, name string, reread bool) (core
 	switch {
 	case x == nil:
 		began := time.Now()
-		pointer, _, err := artifact.Index{Store: s.Artifacts, Name: name}.Current(ctx)
+		pointer, _, err := artifact.Index{Store: s.Artifacts, Name: name}.ReadPointer(ctx)
 		if err == nil && pointer.Manifest != "" {
 			s.ensureIndex(name).learnPointer(pointer, core.Pointer{}, began)
 		}

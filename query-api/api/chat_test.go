@@ -299,7 +299,7 @@ func asking(t *testing.T, f *fixture) (pieces []string, reply model.Reply, err e
 	server := httptest.NewServer(f.server.Handler())
 	t.Cleanup(server.Close)
 	client := openai.New(openai.Config{BaseURL: server.URL + "/v1", APIKey: "none", Model: "unweaver/sample"})
-	ctx := model.Deltas(t.Context(), func(text string) error {
+	ctx := model.WithDeltas(t.Context(), func(text string) error {
 		pieces = append(pieces, text)
 		return nil
 	})

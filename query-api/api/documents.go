@@ -19,7 +19,7 @@ func (s *Server) listDocuments(w http.ResponseWriter, request *http.Request) {
 			return nil, err
 		}
 		from, to, after := generation.DocumentsFrom(request.URL.Query().Get("prefix"), place, n)
-		found, err := generation.Documents(ctx, from, to)
+		found, err := generation.ReadDocuments(ctx, from, to)
 		if err != nil {
 			return nil, err
 		}
@@ -68,11 +68,11 @@ func (s *Server) serveDocument(w http.ResponseWriter, request *http.Request) {
 			}
 		}
 		key := request.PathValue("rest")
-		i := generation.Live.Document(key)
+		i := generation.Live.FindDocument(key)
 		if i < 0 {
 			return nil, notFound("document", key, generation)
 		}
-		document, err := generation.Document(ctx, i)
+		document, err := generation.ReadDocument(ctx, i)
 		if err != nil {
 			return nil, err
 		}
@@ -103,11 +103,11 @@ func (s *Server) documentText(w http.ResponseWriter, request *http.Request) {
 func textOf(
 	ctx context.Context, generation *retrieve.Generation, key string, parameters url.Values,
 ) (out DocumentText, err error) {
-	i := generation.Live.Document(key)
+	i := generation.Live.FindDocument(key)
 	if i < 0 {
 		return out, notFound("document", key, generation)
 	}
-	document, err := generation.Document(ctx, i)
+	document, err := generation.ReadDocument(ctx, i)
 	if err != nil {
 		return out, err
 	}
@@ -120,7 +120,7 @@ func textOf(
 	}
 	if out.Start, out.End, err = rangeOf(parameters, document.Runes); err == nil {
 		out.Text, err = generation.DocumentText(ctx, i, out.Start, out.End)
-		out.Markup = extract.Markup(out.Text)
+		out.Markup = extract.FindMarkup(out.Text)
 	}
 	return out, err
 }

@@ -97,7 +97,7 @@ func (s *Server) cardOf(ctx context.Context, name string) (IndexCard, error) {
 		return IndexCard{}, unknownIndex(name)
 	}
 	index := artifact.Index{Store: s.Artifacts, Name: name}
-	pointer, _, err := index.Current(ctx)
+	pointer, _, err := index.ReadPointer(ctx)
 	if err == nil && pointer.Manifest == "" {
 		err = unknownIndex(name)
 	}
@@ -107,8 +107,8 @@ func (s *Server) cardOf(ctx context.Context, name string) (IndexCard, error) {
 	var manifest *core.Manifest
 	var report *core.Report
 	var stored blob.Info
-	if err := parallel.Together(ctx,
-		func(ctx context.Context) (err error) { manifest, err = index.Pointed(ctx, pointer); return err },
+	if err := parallel.RunTogether(ctx,
+		func(ctx context.Context) (err error) { manifest, err = index.ManifestOf(ctx, pointer); return err },
 		func(ctx context.Context) (err error) {
 			report, err = reportOf(ctx, index, pointer.Generation)
 			return err
@@ -146,7 +146,7 @@ func (s *Server) serveGeneration(w http.ResponseWriter, request *http.Request) {
 		s.writeError(w, request, err)
 		return
 	}
-	if !middleware.Of(ctx).Includes(access.Operate) {
+	if !middleware.CallerOf(ctx).Includes(access.Operate) {
 		out.Report = nil
 	}
 	s.writeTagged(w, request, out)
@@ -164,8 +164,8 @@ func (s *Server) generationOf(ctx context.Context, name, wanted string) (Generat
 	var pointer core.Pointer
 	var ref core.GenerationRef
 	var missing error
-	if err := parallel.Together(ctx,
-		func(ctx context.Context) (err error) { pointer, _, err = index.Current(ctx); return err },
+	if err := parallel.RunTogether(ctx,
+		func(ctx context.Context) (err error) { pointer, _, err = index.ReadPointer(ctx); return err },
 		func(ctx context.Context) (err error) { out.Report, err = reportOf(ctx, index, wanted); return err },
 		func(ctx context.Context) (err error) {
 			if ref, err = index.GenerationRef(ctx, wanted); artifact.IsDamage(err) {
@@ -190,7 +190,7 @@ func (s *Server) generationOf(ctx context.Context, name, wanted string) (Generat
 	if err != nil {
 		return out, err
 	}
-	out.Generation = artifact.Describe(wanted, ref, manifest)
+	out.Generation = artifact.DescribeGeneration(wanted, ref, manifest)
 	out.Bytes, out.Tokens, out.Cost = sizeOf(manifest), manifest.Tokens, manifest.Cost
 	if out.Report != nil {
 		out.Diff = &out.Report.Diff

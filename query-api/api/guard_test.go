@@ -89,7 +89,7 @@ func routes(t *testing.T) map[string]access.Scope {
 			Description string `json:"description"`
 		} `json:"paths"`
 	}
-	require.NoError(t, json.Unmarshal(api.OpenAPI(retrieve.Methods()), &description))
+	require.NoError(t, json.Unmarshal(api.OpenAPI(retrieve.RegisterMethods()), &description))
 	out := map[string]access.Scope{
 		"POST /admin/v1/status": "", "GET /admin/v1/": "", "GET /nowhere": "",
 		"OPTIONS /v1/indexes": "", "DELETE /v1/indexes": "", "POST /": "", "POST /livez": "", "GET //livez": "",
@@ -161,7 +161,7 @@ func TestNoRouteIsServedWithoutAKeyThatAllowsIt(t *testing.T) {
 			got := l.attempt(route, headers)
 			kind := got.Header().Get("Content-Type")
 			form := "application/problem+json"
-			if chat.Speaks(strings.Fields(route)[1]) { // that of OpenAI
+			if chat.IsChatPath(strings.Fields(route)[1]) { // that of OpenAI
 				form = "application/json"
 			}
 			if got.Code != http.StatusUnauthorized || kind != form ||
@@ -208,7 +208,7 @@ func TestARevokedKeyEndsOnEveryReplica(t *testing.T) {
 		ring := access.NewRing(store, slog.New(slog.DiscardHandler), nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		t.Cleanup(cancel)
-		go ring.Follow(ctx)
+		go ring.WatchKeys(ctx)
 		replicas = append(replicas, serve(t, func(_ *fixture, config *api.Config) {
 			config.Policy = middleware.Policy{Keys: ring, Required: true, AnyHost: true}
 		}))

@@ -103,7 +103,7 @@ func (s *Server) readPointer(ctx context.Context, name string) (core.Pointer, er
 	if served {
 		reading, cancel = context.WithTimeout(ctx, s.patience)
 	}
-	stored, _, err := artifact.Index{Store: s.Artifacts, Name: name}.Current(reading)
+	stored, _, err := artifact.Index{Store: s.Artifacts, Name: name}.ReadPointer(reading)
 	cancel()
 	switch {
 	case err != nil && served: // what was served is never wrong; the watcher goes on asking
@@ -138,7 +138,7 @@ func (s *Server) readMirror(ctx context.Context, name string) core.Pointer {
 	ctx, cancel := context.WithTimeout(ctx, mirrorPatience)
 	defer cancel()
 	var pointer core.Pointer
-	if raw, err := s.Readers.Mirrored(ctx, name); err == nil && raw != nil && json.Unmarshal(raw, &pointer) != nil {
+	if raw, err := s.Readers.ReadMirror(ctx, name); err == nil && raw != nil && json.Unmarshal(raw, &pointer) != nil {
 		return core.Pointer{}
 	}
 	return pointer
@@ -278,7 +278,7 @@ func (x *index) startOpening(server *Server, name string, pointer core.Pointer) 
 	if x.opening != nil {
 		return x.opening
 	}
-	if x.current != nil && x.current.Changed() { // a question waits, rather than read what is wrong
+	if x.current != nil && x.current.HasChanged() { // a question waits, rather than read what is wrong
 		x.retireGeneration(x.current)
 		x.current, x.manifest = nil, ""
 	}
@@ -384,7 +384,7 @@ func (x *index) releaseIdle(server *Server, idle *retrieve.Generation) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.current != nil && x.current.Generation == idle {
-		if x.waiting > 0 || idle.Shared() {
+		if x.waiting > 0 || idle.IsShared() {
 			return false
 		}
 		x.retireGeneration(x.current)
@@ -392,7 +392,7 @@ func (x *index) releaseIdle(server *Server, idle *retrieve.Generation) bool {
 		return true
 	}
 	for i, one := range x.pinned {
-		if one.Generation == idle && !idle.Shared() {
+		if one.Generation == idle && !idle.IsShared() {
 			x.retireGeneration(one)
 			x.pinned = slices.Delete(x.pinned, i, i+1)
 			return true
@@ -410,7 +410,7 @@ func (s *Server) openPointed(name string, pointer core.Pointer, admit admission)
 	if err != nil {
 		return nil, err
 	}
-	if err := (artifact.Index{Store: s.Artifacts, Name: name}).Agree(pointer, opened.Manifest); err != nil {
+	if err := (artifact.Index{Store: s.Artifacts, Name: name}).CheckPointer(pointer, opened.Manifest); err != nil {
 		opened.Close()
 		return nil, err
 	}
@@ -430,7 +430,7 @@ func (s *Server) openGeneration(
 			mine.noteHolders(0)
 		}
 	}()
-	defer parallel.Caught(&err)
+	defer parallel.CatchPanic(&err)
 	ctx := s.ctx // the opening bounds itself; Shutdown ends it too
 	s.leaseGeneration(ctx, name, generation)
 	opening := retrieve.Opening{
@@ -469,7 +469,7 @@ func (s *Server) isCollected(ctx context.Context, name, generation, manifest str
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
 	index := artifact.Index{Store: s.Artifacts, Name: name}
-	pointer, _, err := index.Current(ctx)
+	pointer, _, err := index.ReadPointer(ctx)
 	if err != nil || pointer.Manifest == manifest {
 		return false
 	}
@@ -480,11 +480,11 @@ func (s *Server) isCollected(ctx context.Context, name, generation, manifest str
 // retireGeneration lets go of a generation that is no longer offered; queries that hold it go on. The caller holds the
 // lock.
 func (x *index) retireGeneration(generation *open) {
-	x.retired = slices.DeleteFunc(x.retired, func(old *open) bool { return !old.Held() })
+	x.retired = slices.DeleteFunc(x.retired, func(old *open) bool { return !old.IsHeld() })
 	if generation == nil {
 		return
 	}
-	if generation.Close(); generation.Held() {
+	if generation.Close(); generation.IsHeld() {
 		x.retired = append(x.retired, generation)
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 // serveMetrics gives the metrics, whose labels name every index.
 func (s *Server) serveMetrics(w http.ResponseWriter, request *http.Request) {
-	if err := middleware.Of(request.Context()).NeedAll(); err != nil {
+	if err := middleware.CallerOf(request.Context()).NeedAll(); err != nil {
 		s.writeError(w, request, err)
 		return
 	}

@@ -69,7 +69,7 @@ func TestAnIndexThatIsRemovedAndBuiltAnewIsServed(t *testing.T) {
 	status, _, _ := f.do(http.MethodPost, "/v1/indexes/sample/query", fram)
 	assert.Equal(t, http.StatusNotFound, status, "the very next query finds none")
 	eventually(t, "its lease is given back", func() bool {
-		leased, err := f.stores.Readers.Leased(t.Context(), "sample")
+		leased, err := f.stores.Readers.ListLeased(t.Context(), "sample")
 		return err == nil && !leased["g2"]
 	})
 	retrievetest.Publish(t, f.built, 1)

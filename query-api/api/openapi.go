@@ -229,7 +229,7 @@ func (s *schemas) describeError(route route, status int) map[string]any {
 		return problem
 	}
 	failure := contentOf("application/json", s.schemaOf(reflect.TypeOf(route.failure)))
-	if !chat.Speaks(route.docPath()) {
+	if !chat.IsChatPath(route.docPath()) {
 		failure["application/problem+json"] = problem["application/problem+json"] // the guard's
 		return failure
 	}

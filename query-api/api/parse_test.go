@@ -46,7 +46,7 @@ func (p parsing) Complete(ctx context.Context, call model.Call) (model.Reply, er
 	if p.seen != nil {
 		*p.seen = append(*p.seen, call)
 	}
-	if err := model.Sending(ctx); err != nil {
+	if err := model.CheckSend(ctx); err != nil {
 		return model.Reply{}, err
 	}
 	if p.wait {

@@ -28,11 +28,11 @@ type pinning struct {
 // explainUnpublished returns the error for an index of which nothing is published: err, unless its build goes on or was
 // held.
 func (s *Server) explainUnpublished(ctx context.Context, name string, err error) error {
-	work, failed := s.Runs.State(ctx, runlog.LatestBuild(name))
+	work, failed := s.Runs.ReadState(ctx, runlog.LatestBuild(name))
 	if failed != nil || len(work) == 0 {
 		return err
 	}
-	state, failed := s.newRunlog().State(ctx, string(work))
+	state, failed := s.newRunlog().ReadState(ctx, string(work))
 	report := state.Report
 	if failed == nil && report.Status == core.StatusHeld && report.ContentHash != "" {
 		return fault.UnknownIndex.At("query", name).
@@ -40,7 +40,7 @@ func (s *Server) explainUnpublished(ctx context.Context, name string, err error)
 			Advise("serve it: unweaver publish " + name + " " + report.Generation + " --reason ..., or ask it " +
 				"with generation " + report.Generation)
 	}
-	if failed != nil || report.Run == "" || core.Terminal(report.Status) {
+	if failed != nil || report.Run == "" || core.IsTerminal(report.Status) {
 		return err
 	}
 	return fault.UnknownIndex.At("query", name).
@@ -92,12 +92,12 @@ func noGeneration(index, name, why string) error {
 func (x *index) holdOpen(server *Server, wanted string) *retrieve.Generation {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.current != nil && x.current.Manifest.Generation == wanted && !x.current.Changed() && x.current.Hold() {
+	if x.current != nil && x.current.Manifest.Generation == wanted && !x.current.HasChanged() && x.current.Hold() {
 		server.room.touchShare(x.current.share)
 		return x.current.Generation
 	}
 	for i, generation := range x.pinned {
-		if generation.Manifest.Generation == wanted && !generation.Changed() && generation.Hold() {
+		if generation.Manifest.Generation == wanted && !generation.HasChanged() && generation.Hold() {
 			x.pinned = append(append(x.pinned[:i:i], x.pinned[i+1:]...), generation)
 			server.room.touchShare(generation.share)
 			return generation.Generation
@@ -108,7 +108,7 @@ func (x *index) holdOpen(server *Server, wanted string) *retrieve.Generation {
 
 // openNamed opens a generation that somebody asks for by name, but none that a purge waits to be closed.
 func (s *Server) openNamed(name, wanted, manifest string) (*open, error) {
-	purged, err := artifact.Index{Store: s.Artifacts, Name: name}.Purged(s.ctx, wanted)
+	purged, err := artifact.Index{Store: s.Artifacts, Name: name}.IsPurged(s.ctx, wanted)
 	if purged {
 		err = fault.GenCollected.At("open generation", wanted).
 			Because("it holds a document that is being purged").

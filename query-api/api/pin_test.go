@@ -30,7 +30,7 @@ func named(t *testing.T) (*fixture, *coordination.Store) {
 // leased reports whether a reader's lease keeps a generation of the sample from being collected.
 func leased(t *testing.T, shared *coordination.Store, generation string) bool {
 	t.Helper()
-	found, err := shared.Leased(t.Context(), "sample")
+	found, err := shared.ListLeased(t.Context(), "sample")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -145,7 +145,7 @@ func (s *Server) toProblem(ctx context.Context, route string, err error) (proble
 	logged := []any{
 		"request_id", problem.RequestID, "code", string(code), "status", status, "route", route,
 	}
-	if !isCallerFault(err) && !middleware.Of(ctx).Includes(access.Operate) {
+	if !isCallerFault(err) && !middleware.CallerOf(ctx).Includes(access.Operate) {
 		problem.Reference = newReference()
 		problem.Hint = ""
 		problem.Detail = "the operator finds the cause in the log, by the reference"

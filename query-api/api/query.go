@@ -78,7 +78,7 @@ func (s *Server) askRaw(ctx context.Context, name string, raw []byte) (answer.Re
 func (s *Server) askQuestion(
 	ctx context.Context, name string, body answer.Request, found answer.Found,
 ) (response answer.Response, err error) {
-	start, caller := time.Now(), middleware.Of(ctx)
+	start, caller := time.Now(), middleware.CallerOf(ctx)
 	timeout := s.Timeout
 	if body.Answer {
 		timeout = answerTimeout
@@ -93,7 +93,7 @@ func (s *Server) askQuestion(
 		}
 		s.Telemetry.Count(telemetry.Queries, 1, name, response.Method, outcome)
 	}()
-	if !caller.May(name) {
+	if !caller.MayRead(name) {
 		return response, unknownIndex(name)
 	}
 	pinned := ""

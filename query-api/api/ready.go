@@ -120,7 +120,7 @@ func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
 	if one := r.URL.Query().Get("index"); one != "" {
 		out.Indexes, err = s.readinessOf(ctx, one)
 	} else {
-		out.Indexes = s.allReadiness(middleware.Of(r.Context()))
+		out.Indexes = s.allReadiness(middleware.CallerOf(r.Context()))
 		if !s.listed.Load() {
 			out.Checks["indexes"], ready = "they are being listed", false
 		}
@@ -177,7 +177,7 @@ func (s *Server) probeStores(ctx context.Context) map[string]string {
 func (s *Server) allReadiness(caller *middleware.Caller) []IndexReadiness {
 	out := []IndexReadiness{}
 	for name, x := range s.listServed() {
-		if !caller.May(name) {
+		if !caller.MayRead(name) {
 			continue // as if it were not there: names do not leak
 		}
 		if one, published := x.checkReadiness(name); published {
@@ -191,7 +191,7 @@ func (s *Server) allReadiness(caller *middleware.Caller) []IndexReadiness {
 // readinessOf one index; fault.UnknownIndex where nothing is published under its name. One that was published since the
 // start is opened.
 func (s *Server) readinessOf(ctx context.Context, name string) ([]IndexReadiness, error) {
-	if !middleware.Of(ctx).May(name) {
+	if !middleware.CallerOf(ctx).MayRead(name) {
 		return nil, unknownIndex(name)
 	}
 	pointer, err := s.findPointer(ctx, name)

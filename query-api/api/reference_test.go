@@ -122,7 +122,7 @@ func newReference(t *testing.T) string {
 			Responses map[string]struct{ Description string }
 		}
 	}
-	require.NoError(t, json.Unmarshal(api.OpenAPI(retrieve.Methods()), &d))
+	require.NoError(t, json.Unmarshal(api.OpenAPI(retrieve.RegisterMethods()), &d))
 	var out strings.Builder
 	out.WriteString(referenceHead)
 	codes := map[string]string{"405": d.Components.Responses["405"].Description}
@@ -176,7 +176,7 @@ func newReference(t *testing.T) string {
 	out.WriteString("\n## Statuses of errors\n\n| status | codes |\n| --- | --- |\n")
 	for _, status := range sorted(codes) {
 		linked := word.ReplaceAllStringFunc(codes[status], func(code string) string {
-			if fault.Known(fault.Code(code)) {
+			if fault.IsKnown(fault.Code(code)) {
 				return "[" + code + "](errors.md#" + code + ")"
 			}
 			return code

@@ -141,7 +141,7 @@ func (r *room) tryTake(mine *share, bytes int64, all bool) (*share, *retrieve.Ge
 	for one := range r.shares {
 		switch {
 		case one.generation == nil:
-		case one.generation.Shared():
+		case one.generation.IsShared():
 			held = held || !one.steady
 		case one.pinned && time.Since(one.used) < pinIdle:
 		case victim == nil || one.isBefore(victim):

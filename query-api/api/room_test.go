@@ -72,7 +72,7 @@ func roomFor(n, copies int) func(*fixture, *api.Config) {
 	return func(f *fixture, config *api.Config) {
 		f.copies(copies)
 		config.Warm = []string{"sample"}
-		config.OpenBytes = int64(n) * retrieve.Footprint(f.built.Manifest)
+		config.OpenBytes = int64(n) * retrieve.EstimateFootprint(f.built.Manifest)
 	}
 }
 
@@ -113,7 +113,7 @@ func TestAThousandIndexesAskedAtOnceWithRoomForTen(t *testing.T) {
 	const all = 1000
 	f := serve(t, roomFor(10, all))
 	f.ready()
-	most := 10 * retrieve.Footprint(f.built.Manifest)
+	most := 10 * retrieve.EstimateFootprint(f.built.Manifest)
 	var asked sync.WaitGroup
 	var failed atomic.Int64
 	for i := range all {
@@ -322,7 +322,7 @@ func TestAnIndexThatIsDroppedWhileItOpensIsGone(t *testing.T) {
 	assert.True(t, status == http.StatusGone || status == http.StatusNotFound, "%d %v", status, out)
 	eventually(t, "it is unknown", func() bool { status, _, _ := f.askOf(name(0)); return status == http.StatusNotFound })
 	assert.Equal(t, int64(1), f.metric("unweaver_open_generations"))
-	assert.Equal(t, retrieve.Footprint(f.built.Manifest), f.metric("unweaver_open_bytes"), "it still takes room")
+	assert.Equal(t, retrieve.EstimateFootprint(f.built.Manifest), f.metric("unweaver_open_bytes"), "it still takes room")
 }
 
 func TestAFileThatIsDamagedWhileItsIndexIsClosedIsBroughtAgain(t *testing.T) {

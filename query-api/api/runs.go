@@ -66,8 +66,8 @@ func (s *Server) getRun(w http.ResponseWriter, request *http.Request) {
 		return
 	}
 	detail := RunDetail{Run: out}
-	if core.Terminal(out.Status) || out.Status == core.StatusPaused {
-		detail.Next = report.Next(out.Report)
+	if core.IsTerminal(out.Status) || out.Status == core.StatusPaused {
+		detail.Next = report.AdviseNext(out.Report)
 	}
 	s.writeTagged(w, request, detail)
 }

@@ -140,7 +140,7 @@ func TestARunThatGoesOnTellsWhenItWillBeOverAndWhatItFailsWith(t *testing.T) {
 		Done: map[string]int64{"extract": 30}, Worked: map[string]float64{"extract": 60}, Moved: now,
 	})
 	if err == nil {
-		err = f.runs.Account(t.Context(), "sample/n1", "worker", account)
+		err = f.runs.SetAccount(t.Context(), "sample/n1", "worker", account)
 	}
 	if err == nil {
 		err = f.runs.SetProblem(t.Context(), "sample/n1", "unit", []byte(`{"code":"model_unavailable","object":"chat"}`))

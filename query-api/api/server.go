@@ -1,8 +1,8 @@
-// Package api serves queries over HTTP (docs/reference/formats.md, HTTP): JSON, errors as RFC 9457, OpenAPI 3.1. One query sees
-// one generation; a replica switches when it has the new one open. The package reaches no engine.
+// Package api serves queries over HTTP (docs/reference/formats.md, HTTP): JSON, errors as RFC 9457, OpenAPI 3.1. One
+// query sees one generation; a replica switches when it has the new one open. The package reaches no engine.
 //
 //	server.go, routes.go     the server and its table of routes, from which mux and OpenAPI are made
-//	query.go, stream.go      questions, which package answer answers; strict.go reads their bodies
+//	query.go, stream.go      questions, which package answer answers; read_body.go reads their bodies
 //	browse.go, documents.go, generations.go, runs.go  what an index holds; lists.go their bodies, cursor.go their pages
 //	catalogue.go             what indexes there are
 //	etag.go, compress.go     what clients may keep, and packed answers
@@ -95,7 +95,7 @@ func New(config Config) *Server {
 		config.OpenBytes = hostinfo.Memory() / 2
 	}
 	if config.Methods == nil {
-		config.Methods = retrieve.Methods()
+		config.Methods = retrieve.RegisterMethods()
 	}
 	if config.Telemetry == nil {
 		config.Telemetry = telemetry.New("unweaver-query-api")
@@ -159,13 +159,13 @@ func (s *Server) runSafely(run func()) {
 			time.Sleep(watchEvery)
 		}
 	}()
-	defer parallel.Caught(&err)
+	defer parallel.CatchPanic(&err)
 	run()
 }
 
 // Serve answers on a listener until Shutdown.
 func (s *Server) Serve(l net.Listener) error {
-	if policy := s.Policy; !policy.Required && !policy.Public && !middleware.Loopback(l.Addr()) {
+	if policy := s.Policy; !policy.Required && !policy.Public && !middleware.IsLoopback(l.Addr()) {
 		return fault.BadConfig.At("serve queries at", l.Addr().String()).
 			Because("others than this machine reach the address, and no key is asked for")
 	}

@@ -206,7 +206,7 @@ func TestAGenerationThatIsReadIsLeased(t *testing.T) {
 	eventually(t, "switched", func() bool { return f.ask(map[string]any{"query": "Fram"})["generation"] == "g2" })
 	f.stores.Readers.Forget()
 	f.ask(map[string]any{"query": "Fram", "generation": "g1"})
-	leased, err := f.stores.Readers.Leased(t.Context(), "sample")
+	leased, err := f.stores.Readers.ListLeased(t.Context(), "sample")
 	assert.True(t, err == nil && leased["g1"], "a pinned generation is not leased when it is opened: %v %v", leased, err)
 }
 
@@ -247,7 +247,7 @@ type seventh struct{}
 func (seventh) Spec() retrieve.Spec {
 	return retrieve.Spec{
 		Name: "first", Doc: "the first chunks", Entities: 3,
-		Params:   []retrieve.Param{retrieve.Whole("skip", "chunks to leave out", 0, 5, 1)},
+		Params:   []retrieve.Param{retrieve.NewWhole("skip", "chunks to leave out", 0, 5, 1)},
 		Explains: []retrieve.Shape{{Name: "ExplainFirst", Doc: "first", Zero: seventhExplain{}}},
 	}
 }
@@ -268,7 +268,7 @@ func (seventh) Run(r *retrieve.Request) (retrieve.Explanation, error) {
 }
 
 func TestAFurtherMethodNeedsNothingButTheRegistry(t *testing.T) {
-	registry, err := retrieve.NewRegistry(append(retrieve.Methods().All(), seventh{})...)
+	registry, err := retrieve.NewRegistry(append(retrieve.RegisterMethods().All(), seventh{})...)
 	require.NoError(t, err)
 	f := serve(t, func(_ *fixture, config *api.Config) { config.Methods = registry })
 	f.unchecked = true // it is described with the six methods of the program

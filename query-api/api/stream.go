@@ -47,7 +47,7 @@ func (s *stream) sendFound(ctx context.Context, response answer.Response) (conte
 	if s == nil {
 		return ctx, nil
 	}
-	ctx = model.Deltas(ctx, func(text string) error { return s.events.JSON(eventDelta, Delta{text}) })
+	ctx = model.WithDeltas(ctx, func(text string) error { return s.events.JSON(eventDelta, Delta{text}) })
 	return ctx, s.events.JSON(eventFound, selectFields(response, s.fields))
 }
 
@@ -57,7 +57,7 @@ func (s *Server) writeResponse(w http.ResponseWriter, request *http.Request, to 
 		defer to.events.Close()
 	}
 	switch {
-	case err != nil && to != nil && to.events.Began():
+	case err != nil && to != nil && to.events.HasBegun():
 		problem, _ := s.toProblem(request.Context(), request.Pattern, err)
 		_ = to.events.JSON(eventError, problem) // the caller may have gone
 	case err != nil:

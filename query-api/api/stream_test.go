@@ -44,7 +44,7 @@ func (m writing) Complete(ctx context.Context, _ model.Call) (model.Reply, error
 }
 
 func (m writing) write(ctx context.Context) error {
-	take := model.Taker(ctx)
+	take := model.FindTaker(ctx)
 	for i, piece := range m.pieces {
 		if m.next != nil && i > 0 {
 			select {

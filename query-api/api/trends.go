@@ -24,7 +24,7 @@ func (s *Server) serveTrends(w http.ResponseWriter, request *http.Request) {
 	}
 	var out runlog.Trends
 	if err == nil {
-		out, err = s.newRunlog().Trends(ctx, index, nights)
+		out, err = s.newRunlog().ReadTrends(ctx, index, nights)
 	}
 	if fault.Is(err, fault.RunNotFound) {
 		err = unknownIndex(index)
@@ -53,5 +53,5 @@ func (s *Server) runReport(w http.ResponseWriter, request *http.Request) {
 	header.Set("Content-Type", "text/markdown; charset=utf-8")
 	header.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; sandbox")
 	header.Set("X-Content-Type-Options", "nosniff")
-	_, _ = w.Write([]byte(report.Markdown(found.Report))) // the caller may have gone
+	_, _ = w.Write([]byte(report.RenderMarkdown(found.Report))) // the caller may have gone
 }

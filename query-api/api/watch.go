@@ -62,7 +62,7 @@ func (s *Server) watchIndexes() {
 func (s *Server) readMirrors() {
 	ctx, cancel := context.WithTimeout(s.ctx, mirrorPatience)
 	defer cancel()
-	version, all, err := s.Readers.Mirrors(ctx, s.mirrors)
+	version, all, err := s.Readers.ReadMirrors(ctx, s.mirrors)
 	if err != nil { // it is unknown what is news: the artifacts are asked as often as without a mirror
 		s.mirrors = ""
 		for _, x := range s.listServed() {
@@ -148,7 +148,7 @@ func (s *Server) openListed() {
 		ctx, cancel := context.WithTimeout(s.ctx, pollTimeout)
 		defer cancel()
 		var err error
-		if names, err = artifact.Names(ctx, s.Artifacts); err != nil {
+		if names, err = artifact.ListIndexes(ctx, s.Artifacts); err != nil {
 			s.log.Warn("indexes not listed", "code", string(fault.CodeOf(err)))
 			return
 		}
@@ -243,7 +243,7 @@ func (s *Server) readCurrent(ctx context.Context, name string, x *index) error {
 	heard := x.heard
 	x.mu.Unlock()
 	began := time.Now()
-	pointer, _, err := artifact.Index{Store: s.Artifacts, Name: name}.Current(ctx)
+	pointer, _, err := artifact.Index{Store: s.Artifacts, Name: name}.ReadPointer(ctx)
 	if err != nil {
 		x.noteDamage(err, began)
 		return err
@@ -299,7 +299,7 @@ func (s *Server) leavePurged() {
 	defer cancel()
 	for name, x := range s.listServed() {
 		for _, generation := range x.listPinned() {
-			purged, err := artifact.Index{Store: s.Artifacts, Name: name}.Purged(ctx, generation)
+			purged, err := artifact.Index{Store: s.Artifacts, Name: name}.IsPurged(ctx, generation)
 			if err != nil {
 				return // asked again by the next round
 			}
@@ -322,7 +322,7 @@ func (x *index) leaveIdle() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.pinned = slices.DeleteFunc(x.pinned, func(one *open) bool {
-		if one.Shared() || one.share.idleTime() < namedIdle {
+		if one.IsShared() || one.share.idleTime() < namedIdle {
 			return false
 		}
 		x.retireGeneration(one)

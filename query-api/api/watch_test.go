@@ -42,7 +42,7 @@ func (f *fixture) mirrorIn(shared *coordination.Store, index string) {
 	f.t.Helper()
 	at := f.built.Index
 	at.Name = index
-	pointer, _, err := at.Current(f.t.Context())
+	pointer, _, err := at.ReadPointer(f.t.Context())
 	require.NoError(f.t, err)
 	raw, err := json.Marshal(pointer)
 	if err == nil {
@@ -56,7 +56,7 @@ func leasedOf(t *testing.T, shared *coordination.Store, copies int) int {
 	t.Helper()
 	n := 0
 	for i := range copies {
-		leased, err := shared.Leased(t.Context(), name(i))
+		leased, err := shared.ListLeased(t.Context(), name(i))
 		require.NoError(t, err)
 		n += len(leased)
 	}
@@ -168,7 +168,7 @@ func TestAMirrorThatHasNewsOfOneOfAThousandIsFollowedAtOnce(t *testing.T) {
 		f.must(name(900))
 		index := f.built.Index
 		index.Name = name(900)
-		pointer, _, err := index.Current(t.Context())
+		pointer, _, err := index.ReadPointer(t.Context())
 		require.NoError(t, err)
 		f.flip(name(900), core.Pointer{
 			Generation: pointer.Generation, Manifest: pointer.Manifest, Seq: pointer.Seq, Epoch: 2,
@@ -188,7 +188,7 @@ func TestOfAThousandIndexesTheArtifactsCountAlsoWithoutAMirror(t *testing.T) {
 		f.must(name(3))
 		index := f.built.Index
 		index.Name = name(3)
-		pointer, _, err := index.Current(t.Context())
+		pointer, _, err := index.ReadPointer(t.Context())
 		require.NoError(t, err)
 		pointer.Epoch = 5
 		f.flip(name(3), pointer)

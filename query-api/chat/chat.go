@@ -102,8 +102,8 @@ func newReadError(err error) error {
 func (s Service) streamAnswer(w http.ResponseWriter, request *http.Request, asked question, out *reply) {
 	events := sse.New(w)
 	defer events.Close()
-	ctx := model.Deltas(request.Context(), func(text string) error {
-		if !events.Began() {
+	ctx := model.WithDeltas(request.Context(), func(text string) error {
+		if !events.HasBegun() {
 			if err := events.JSON("", out.newFirstChunk()); err != nil {
 				return err
 			}
@@ -112,7 +112,7 @@ func (s Service) streamAnswer(w http.ResponseWriter, request *http.Request, aske
 	})
 	found, err := s.askQuestion(ctx, asked)
 	switch {
-	case err != nil && !events.Began():
+	case err != nil && !events.HasBegun():
 		s.writeError(w, request, err)
 		return
 	case err != nil:
@@ -129,7 +129,7 @@ func (s Service) streamAnswer(w http.ResponseWriter, request *http.Request, aske
 			return
 		}
 	}
-	_ = events.Text("", "[DONE]")
+	_ = events.SendText("", "[DONE]")
 }
 
 // askQuestion has a question answered. An error names the field of this form that is at fault.

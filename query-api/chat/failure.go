@@ -28,13 +28,13 @@ type FailureBody struct {
 // spoken are the addresses below which clients of this form ask.
 var spoken = []string{"/v1/chat", "/v1/completions", "/v1/embeddings", "/v1/models", "/v1/responses"}
 
-// Speaks reports whether a path is one of this form, so that its errors are too.
-func Speaks(path string) bool {
+// IsChatPath reports whether a path is one of this form, so that its errors are too.
+func IsChatPath(path string) bool {
 	return slices.ContainsFunc(spoken, func(known string) bool { return strings.HasPrefix(path+"/", known+"/") })
 }
 
-// Fail writes a problem in the form of OpenAI.
-func Fail(w http.ResponseWriter, wrong *problem.Problem) {
+// WriteProblem writes a problem in the form of OpenAI.
+func WriteProblem(w http.ResponseWriter, wrong *problem.Problem) {
 	if wrong.RetryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(wrong.RetryAfter/time.Second)))
 	}
@@ -49,7 +49,7 @@ func FailureOf(wrong problem.Problem) Failure {
 }
 
 func (s Service) writeError(w http.ResponseWriter, request *http.Request, err error) {
-	Fail(w, s.problemOf(request.Context(), err))
+	WriteProblem(w, s.problemOf(request.Context(), err))
 }
 
 // problemOf is an error of this package, or one of what it asked.

@@ -19,8 +19,8 @@ type Model struct {
 	OwnedBy string `json:"owned_by"`
 }
 
-// Models answers GET /v1/models: the indexes that the caller may ask.
-func (s Service) Models(w http.ResponseWriter, request *http.Request) {
+// ServeModels answers GET /v1/models: the indexes that the caller may ask.
+func (s Service) ServeModels(w http.ResponseWriter, request *http.Request) {
 	models, err := s.Indexes(request.Context())
 	if err != nil {
 		s.writeError(w, request, err)
@@ -29,8 +29,8 @@ func (s Service) Models(w http.ResponseWriter, request *http.Request) {
 	writeJSON(w, http.StatusOK, Models{Object: "list", Data: models})
 }
 
-// Model answers GET /v1/models/{model}.
-func (s Service) Model(w http.ResponseWriter, request *http.Request) {
+// ServeModel answers GET /v1/models/{model}.
+func (s Service) ServeModel(w http.ResponseWriter, request *http.Request) {
 	name := strings.TrimPrefix(request.URL.Path, "/v1/models/")
 	models, err := s.Indexes(request.Context())
 	if err != nil {

@@ -177,8 +177,8 @@ func (s Service) streamResponse(w http.ResponseWriter, request *http.Request, as
 		_ = send("response.output_item.added", map[string]any{"output_index": 0, "item": out.newItem("in_progress")})
 		return send("response.content_part.added", part("part", out.newText(nil)))
 	}
-	ctx := model.Deltas(request.Context(), func(text string) error {
-		if !events.Began() {
+	ctx := model.WithDeltas(request.Context(), func(text string) error {
+		if !events.HasBegun() {
 			if err := begin(); err != nil {
 				return err
 			}
@@ -187,14 +187,14 @@ func (s Service) streamResponse(w http.ResponseWriter, request *http.Request, as
 	})
 	found, err := s.askQuestion(ctx, asked)
 	switch {
-	case err != nil && !events.Began():
+	case err != nil && !events.HasBegun():
 		s.writeError(w, request, err)
 		return
 	case err != nil:
 		_, failure := failureOf(s.problemOf(request.Context(), err))
 		_ = send("error", map[string]any{"code": failure.Error.Code, "message": failure.Error.Message, "param": nil})
 		return
-	case !events.Began():
+	case !events.HasBegun():
 		_ = begin()
 	}
 	text, whole := out.newText(&found), out.newResponse(&found)

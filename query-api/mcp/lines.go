@@ -10,8 +10,9 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Lines is a transport of one message a line. It answers a line that is no message, at which the library would end.
-func Lines(in io.Reader, out io.Writer) sdk.Transport {
+// NewTransport is a transport of one message a line. It answers a line that is no message, at which the library would
+// end.
+func NewTransport(in io.Reader, out io.Writer) sdk.Transport {
 	to := &lineWriter{Writer: out}
 	return &sdk.IOTransport{Reader: &lineReader{in: bufio.NewReader(in), out: to}, Writer: to}
 }

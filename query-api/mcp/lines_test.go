@@ -15,7 +15,7 @@ func TestALineThatIsNoMessageIsAnswered(t *testing.T) {
 	const good = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
 	var out strings.Builder
 	lines := strings.Join([]string{"garbage", good, "", `{"jsonrpc":"2.0","id":5}`, "5", good + "\r", `{"jsonrpc":`}, "\n")
-	passed, err := io.ReadAll(mcp.Lines(strings.NewReader(lines), &out).(*sdk.IOTransport).Reader)
+	passed, err := io.ReadAll(mcp.NewTransport(strings.NewReader(lines), &out).(*sdk.IOTransport).Reader)
 	assert.NoError(t, err)
 	assert.Equal(t, good+"\n"+good+"\n", string(passed))
 	sent := strings.Split(strings.TrimSpace(out.String()), "\n")

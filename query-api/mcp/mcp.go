@@ -1,6 +1,6 @@
 // Package mcp lets agents search and ask indexes by the Model Context Protocol: over HTTP without sessions, and on
-// standard input and output (docs/guides/agents.md). Keys, limits and errors are those of query-api's routes; nothing that a
-// tool does changes anything.
+// standard input and output (docs/guides/agents.md). Keys, limits and errors are those of query-api's routes; nothing
+// that a tool does changes anything.
 //
 //	mcp.go      the server, and what it asks
 //	remote.go   asking another process over HTTP
@@ -35,13 +35,13 @@ const instructions = `UnWeaver finds passages in indexed documents. ` +
 // Backend is what tools ask: this process (package api), or another one (Remote). Errors are *problem.Problem where a
 // route has something against what is asked.
 type Backend interface {
-	// Indexes that the caller may ask.
-	Indexes(ctx context.Context) ([]Index, error)
+	// ListIndexes that the caller may ask.
+	ListIndexes(ctx context.Context) ([]Index, error)
 	// Ask answers a question; the body is that of the query route.
 	Ask(ctx context.Context, index string, body []byte) (answer.Response, error)
-	Chunk(ctx context.Context, index, generation, id string) (Detail, error)
-	// Text reads a document, with the parameters of its route.
-	Text(ctx context.Context, index, document string, parameters url.Values) (DocumentText, error)
+	ReadChunk(ctx context.Context, index, generation, id string) (Detail, error)
+	// ReadText reads a document, with the parameters of its route.
+	ReadText(ctx context.Context, index, document string, parameters url.Values) (DocumentText, error)
 }
 
 // Detail is a chunk with what was extracted from it.
@@ -121,7 +121,7 @@ func (s *server) resolveIndex(ctx context.Context, given string) (string, error)
 	if given != "" {
 		return given, checkNames(given)
 	}
-	all, err := s.to.Indexes(ctx)
+	all, err := s.to.ListIndexes(ctx)
 	switch {
 	case err != nil:
 		return "", toToolError(err)

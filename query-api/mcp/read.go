@@ -11,7 +11,7 @@ import (
 )
 
 func (s *server) listAll(ctx context.Context, _ *sdk.CallToolRequest, _ struct{}) (*sdk.CallToolResult, List, error) {
-	all, err := s.to.Indexes(ctx)
+	all, err := s.to.ListIndexes(ctx)
 	if err != nil {
 		return nil, List{}, toToolError(err)
 	}
@@ -50,7 +50,7 @@ func (s *server) getChunk(ctx context.Context, _ *sdk.CallToolRequest, asked OfC
 	if err := checkNames(asked.Chunk); err != nil {
 		return nil, out, err
 	}
-	detail, err := s.to.Chunk(ctx, index, asked.Generation, asked.Chunk)
+	detail, err := s.to.ReadChunk(ctx, index, asked.Generation, asked.Chunk)
 	if err != nil {
 		return nil, out, toToolError(err)
 	}
@@ -112,7 +112,7 @@ func (s *server) readDocument(ctx context.Context, asked OfDocument) (DocumentTe
 	if err := checkNames(asked.Document); err != nil {
 		return out, err
 	}
-	out, err = s.to.Text(ctx, index, asked.Document, values)
+	out, err = s.to.ReadText(ctx, index, asked.Document, values)
 	return out, toToolError(err)
 }
 

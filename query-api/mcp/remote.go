@@ -23,8 +23,8 @@ type Remote struct {
 	Key    string // an API key; empty: none is sent
 }
 
-// Indexes implements Backend.
-func (r Remote) Indexes(ctx context.Context) ([]Index, error) {
+// ListIndexes implements Backend.
+func (r Remote) ListIndexes(ctx context.Context) ([]Index, error) {
 	var all []Index
 	query := url.Values{"limit": {"1000"}}
 	for {
@@ -48,14 +48,14 @@ func (r Remote) Ask(ctx context.Context, index string, body []byte) (out answer.
 	return out, r.sendRequest(ctx, http.MethodPost, "indexes/"+url.PathEscape(index)+"/query", body, &out)
 }
 
-// Chunk implements Backend.
-func (r Remote) Chunk(ctx context.Context, index, generation, id string) (out Detail, err error) {
+// ReadChunk implements Backend.
+func (r Remote) ReadChunk(ctx context.Context, index, generation, id string) (out Detail, err error) {
 	path := "indexes/" + url.PathEscape(index) + "/chunks/" + url.PathEscape(id) + "?" + paramsOf(generation).Encode()
 	return out, r.sendRequest(ctx, http.MethodGet, path, nil, &out)
 }
 
-// Text implements Backend.
-func (r Remote) Text(ctx context.Context, index, document string, values url.Values) (out DocumentText, err error) {
+// ReadText implements Backend.
+func (r Remote) ReadText(ctx context.Context, index, document string, values url.Values) (out DocumentText, err error) {
 	parts := strings.Split(document, "/") // slashes of a key are the path's
 	for i, part := range parts {
 		parts[i] = url.PathEscape(part)

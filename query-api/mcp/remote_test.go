@@ -29,7 +29,7 @@ func TestWhatAnotherServerSaysAgainstAQuestionIsTold(t *testing.T) {
 	}))
 	defer server.Close()
 	remote := mcp.Remote{Client: server.Client(), Base: server.URL}
-	if all, err := remote.Indexes(t.Context()); err != nil || len(all) != 1 || all[0].Index != "docs" || all[0].Chunks != 7 {
+	if all, err := remote.ListIndexes(t.Context()); err != nil || len(all) != 1 || all[0].Index != "docs" || all[0].Chunks != 7 {
 		t.Errorf("%v %v", all, err)
 	}
 	_, err := remote.Ask(t.Context(), "busy", []byte("{}"))
@@ -50,11 +50,11 @@ func TestAServerThatIsNotReachedIsAnOutageButNotForWhoLeft(t *testing.T) {
 	remote := mcp.Remote{Client: server.Client(), Base: server.URL}
 	server.Close()
 	ctx, leave := context.WithCancel(t.Context())
-	if _, err := remote.Indexes(ctx); !fault.Is(err, fault.StoreDown) || problem.As(err) != nil {
+	if _, err := remote.ListIndexes(ctx); !fault.Is(err, fault.StoreDown) || problem.As(err) != nil {
 		t.Error(err)
 	}
 	leave()
-	if _, err := remote.Indexes(ctx); !errors.Is(err, context.Canceled) {
+	if _, err := remote.ListIndexes(ctx); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }

@@ -18,8 +18,8 @@ type Caller struct {
 // noCaller is the caller of a request that did not pass a guard: it may do nothing.
 var noCaller = &Caller{account: unlimited}
 
-// Of gives the caller of a request.
-func Of(ctx context.Context) *Caller {
+// CallerOf gives the caller of a request.
+func CallerOf(ctx context.Context) *Caller {
 	if caller, ok := ctx.Value(callerKey{}).(*Caller); ok {
 		return caller
 	}
@@ -29,8 +29,8 @@ func Of(ctx context.Context) *Caller {
 // Includes reports whether the caller may do what needs a scope.
 func (c *Caller) Includes(scope access.Scope) bool { return c.scope.Includes(scope) }
 
-// Need is the error of a caller whose scope is too narrow.
-func (c *Caller) Need(scope access.Scope) error {
+// RequireScope is the error of a caller whose scope is too narrow.
+func (c *Caller) RequireScope(scope access.Scope) error {
 	if c.Includes(scope) {
 		return nil
 	}
@@ -49,8 +49,8 @@ func (c *Caller) NeedAll() error {
 		Advise("what is asked for shows all of them: it takes a key made with --index '*'")
 }
 
-// May reports whether the caller may know of an index.
-func (c *Caller) May(index string) bool {
+// MayRead reports whether the caller may know of an index.
+func (c *Caller) MayRead(index string) bool {
 	ok, err := path.Match(c.index, index)
 	return err == nil && ok && c.Includes(access.Query)
 }
@@ -58,8 +58,8 @@ func (c *Caller) May(index string) bool {
 // enterRequest counts a request in, or says why it has to wait.
 func (c *Caller) enterRequest() (leave func(), err error) { return c.account.enterRequest() }
 
-// Answer admits a question that the chat model is to answer.
-func (c *Caller) Answer() error { return c.account.checkMoney() }
+// AdmitAnswer admits a question that the chat model is to answer.
+func (c *Caller) AdmitAnswer() error { return c.account.checkMoney() }
 
 // Spend counts what an answer cost.
 func (c *Caller) Spend(money float64) { c.account.addSpent(money) }

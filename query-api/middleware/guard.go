@@ -52,9 +52,9 @@ type Policy struct {
 // NewPolicy makes the policy of a listener of a configuration. Without a key only loopback may ask, unless
 // that is said twice.
 func NewPolicy(settings config.QueryAPI, listens net.Addr, keys Keys) (Policy, error) {
-	local := Loopback(listens)
+	local := IsLoopback(listens)
 	out := Policy{
-		Keys: keys, Hosts: config.List(settings.Hosts), Public: settings.Public, Origins: settings.CORS.Origins,
+		Keys: keys, Hosts: config.SplitList(settings.Hosts), Public: settings.Public, Origins: settings.CORS.Origins,
 		Limits: access.Limits{
 			RequestsPerSecond: settings.Limits.RequestsPerSecond, Burst: settings.Limits.Burst,
 			Concurrency: settings.Limits.Concurrency, AnswersPerMinute: settings.Limits.AnswersPerMinute,
@@ -82,8 +82,8 @@ func NewPolicy(settings config.QueryAPI, listens net.Addr, keys Keys) (Policy, e
 	return out, nil
 }
 
-// Loopback reports whether only this machine reaches an address.
-func Loopback(address net.Addr) bool {
+// IsLoopback reports whether only this machine reaches an address.
+func IsLoopback(address net.Addr) bool {
 	tcp, ok := address.(*net.TCPAddr)
 	return ok && tcp.IP.IsLoopback()
 }
@@ -112,9 +112,9 @@ func New(policy Policy, fail Fail) *Guard {
 	}
 }
 
-// Open reports whether a request needs no key: /livez says nothing but that the process answers, the page and the
+// IsOpen reports whether a request needs no key: /livez says nothing but that the process answers, the page and the
 // description of the API hold no data.
-func Open(request *http.Request) bool {
+func IsOpen(request *http.Request) bool {
 	get := request.Method == http.MethodGet || request.Method == http.MethodHead
 	switch request.URL.Path {
 	case "/livez", "/", described, "/page/app.js", "/page/style.css", "/page/icon.svg":
@@ -150,7 +150,7 @@ func (g *Guard) Wrap(next http.Handler, self func(path string) bool) http.Handle
 			return
 		}
 		request = request.WithContext(withCaller(request.Context(), caller))
-		if !Open(request) || request.URL.Path == described {
+		if !IsOpen(request) || request.URL.Path == described {
 			leave, err := caller.enterRequest()
 			if err != nil {
 				g.fail(writer, request, err)
@@ -170,7 +170,7 @@ func (g *Guard) checkOrigin(request *http.Request) error {
 			Because("this server does not go by that name").
 			Advise("set query_api.hosts where it does")
 	}
-	if !ofBrowser(request) || Open(request) || g.allowsOrigin(request) {
+	if !ofBrowser(request) || IsOpen(request) || g.allowsOrigin(request) {
 		return nil
 	}
 	unsafe := *request
@@ -210,12 +210,12 @@ func NeedJSON(request *http.Request) error {
 	kind, parameters, err := mime.ParseMediaType(request.Header.Get("Content-Type"))
 	if packed := request.Header.Get("Content-Encoding"); packed != "" && !strings.EqualFold(packed, "identity") {
 		return fault.MediaType.At("read body", "").
-			Because("its Content-Encoding is " + fault.Quoted(packed)).
+			Because("its Content-Encoding is " + fault.QuoteName(packed)).
 			Advise("send it without compression")
 	}
 	if charset := parameters["charset"]; charset != "" && !strings.EqualFold(charset, "utf-8") {
 		return fault.MediaType.At("read body", "").
-			Because("its charset is " + fault.Quoted(charset)).
+			Because("its charset is " + fault.QuoteName(charset)).
 			Advise("send UTF-8")
 	}
 	if err != nil || kind != "application/json" {
@@ -230,8 +230,8 @@ var errNoKey = fault.Unauthorized.At("check the API key", "").
 	Because("none was sent").
 	Advise("send Authorization: Bearer KEY; keys are made with: unweaver keys create")
 
-// Sent is the key of a request, or empty.
-func Sent(request *http.Request) string {
+// ReadKey is the key of a request, or empty.
+func ReadKey(request *http.Request) string {
 	if scheme, text, ok := strings.Cut(request.Header.Get("Authorization"), " "); ok &&
 		strings.EqualFold(scheme, "Bearer") {
 		return strings.TrimSpace(text)
@@ -241,10 +241,10 @@ func Sent(request *http.Request) string {
 
 // identifyCaller finds out who asks.
 func (g *Guard) identifyCaller(request *http.Request, self bool) (*Caller, error) {
-	if self || Open(request) {
+	if self || IsOpen(request) {
 		return g.addressCaller(request), nil
 	}
-	text := Sent(request)
+	text := ReadKey(request)
 	if !g.policy.Required { // clients that must send a key send any text; one of ours counts, so that it can be tried
 		if text != "" && g.policy.Keys != nil {
 			if key, err := g.policy.Keys.Check(request.Context(), text); err == nil {

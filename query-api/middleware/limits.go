@@ -37,7 +37,7 @@ func newLimits(by access.Limits) *limits {
 
 // ofKey gives the account of a valid key.
 func (l *limits) ofKey(key *access.Key) *account {
-	by := key.Limits.Over(l.by)
+	by := key.Limits.WithDefaults(l.by)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	found := l.keys[key.ID]

@@ -16,17 +16,17 @@ func TestMoneyOfADayIsSpentOnce(t *testing.T) {
 	key := &access.Key{ID: "one"}
 	caller := Caller{account: all.ofKey(key)}
 	caller.Spend(0.6)
-	require.NoError(t, caller.Answer())
+	require.NoError(t, caller.AdmitAnswer())
 	caller.Spend(0.6)
-	err := (&Caller{account: all.ofKey(key)}).Answer()
+	err := (&Caller{account: all.ofKey(key)}).AdmitAnswer()
 	assert.True(t, fault.Is(err, fault.BudgetSpent) && fault.RetryAfter(err) > 0, "%v", err)
-	assert.NoError(t, (&Caller{account: all.ofKey(&access.Key{ID: "two"})}).Answer(), "another key pays for it")
+	assert.NoError(t, (&Caller{account: all.ofKey(&access.Key{ID: "two"})}).AdmitAnswer(), "another key pays for it")
 	key.Limits.RequestsPerSecond = 5 // another limit forgets nothing
-	if err := (&Caller{account: all.ofKey(key)}).Answer(); !fault.Is(err, fault.BudgetSpent) {
+	if err := (&Caller{account: all.ofKey(key)}).AdmitAnswer(); !fault.Is(err, fault.BudgetSpent) {
 		t.Errorf("%v", err)
 	}
 	key.Limits.MoneyPerDay = 2
-	assert.NoError(t, (&Caller{account: all.ofKey(key)}).Answer(), "a higher limit of the key's own")
+	assert.NoError(t, (&Caller{account: all.ofKey(key)}).AdmitAnswer(), "a higher limit of the key's own")
 }
 
 func TestOnlySoManyRequestsRunAtOnce(t *testing.T) {

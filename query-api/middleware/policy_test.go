@@ -26,7 +26,7 @@ func passed(t *testing.T, policy Policy, change func(*http.Request)) (fault.Code
 	request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, address, http.NoBody)
 	change(request)
 	guard.Wrap(
-		http.HandlerFunc(func(_ http.ResponseWriter, request *http.Request) { caller = Of(request.Context()) }),
+		http.HandlerFunc(func(_ http.ResponseWriter, request *http.Request) { caller = CallerOf(request.Context()) }),
 		func(string) bool { return false },
 	).ServeHTTP(httptest.NewRecorder(), request)
 	assert.Equal(t, caller != nil, refused == nil, "refused with %v, and answered %+v", refused, caller)
@@ -131,9 +131,9 @@ func TestAKeyAllowsItsScopeAndItsIndexesAlone(t *testing.T) {
 			continue
 		}
 		got := want
-		got.docs, got.deeds, got.other = caller.May("docs"), caller.May("deeds"), caller.May("other")
+		got.docs, got.deeds, got.other = caller.MayRead("docs"), caller.MayRead("deeds"), caller.MayRead("other")
 		got.all = caller.NeedAll() == nil
-		got.operate, got.admin = caller.Need(access.Operate) == nil, caller.Need(access.Admin) == nil
+		got.operate, got.admin = caller.RequireScope(access.Operate) == nil, caller.RequireScope(access.Admin) == nil
 		assert.Equal(t, want, got, "%s", name)
 	}
 	for name, change := range map[string]func(*http.Request){
@@ -147,7 +147,7 @@ func TestAKeyAllowsItsScopeAndItsIndexesAlone(t *testing.T) {
 		code, _ := passed(t, policy, func(request *http.Request) { request.URL.Path = path })
 		assert.True(t, code == "", "%s: %q", path, code)
 	}
-	if noCaller := Of(t.Context()); noCaller.May("docs") || noCaller.Need(access.Query) == nil {
+	if noCaller := CallerOf(t.Context()); noCaller.MayRead("docs") || noCaller.RequireScope(access.Query) == nil {
 		t.Error("a request that passed no guard may ask")
 	}
 }

@@ -22,7 +22,7 @@ func TLS(settings config.QueryTLS, log *slog.Logger) (*tls.Config, error) {
 	case settings.ACME.Domains != "":
 		manager := &autocert.Manager{
 			Prompt:     autocert.AcceptTOS,
-			HostPolicy: autocert.HostWhitelist(config.List(settings.ACME.Domains)...),
+			HostPolicy: autocert.HostWhitelist(config.SplitList(settings.ACME.Domains)...),
 			Email:      settings.ACME.Email,
 			Cache:      autocert.DirCache(settings.ACME.Cache),
 		}
@@ -107,17 +107,18 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return c.pair, nil
 }
 
-// Probe is what a health check needs to reach the process it runs in: it sends no key, and does not ask who answers.
-func Probe(settings config.QueryTLS) *tls.Config {
+// NewProbeTLS is what a health check needs to reach the process it runs in: it sends no key, and does not ask who
+// answers.
+func NewProbeTLS(settings config.QueryTLS) *tls.Config {
 	out := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true} //nolint:gosec // only /livez, by ourselves
-	if names := config.List(settings.ACME.Domains); len(names) > 0 {
+	if names := config.SplitList(settings.ACME.Domains); len(names) > 0 {
 		out.ServerName = names[0]
 	}
 	return out
 }
 
-// Listener bounds the connections of a listener, 0 not, and speaks TLS where it is configured.
-func Listener(plain net.Listener, encrypted *tls.Config, connections int) net.Listener {
+// WrapListener bounds the connections of a listener, 0 not, and speaks TLS where it is configured.
+func WrapListener(plain net.Listener, encrypted *tls.Config, connections int) net.Listener {
 	if connections > 0 {
 		plain = netutil.LimitListener(plain, connections)
 	}
@@ -129,7 +130,7 @@ func Listener(plain net.Listener, encrypted *tls.Config, connections int) net.Li
 
 // Warn logs once at start where keys and texts travel readable.
 func Warn(log *slog.Logger, listens net.Addr, encrypted bool) {
-	if !encrypted && !Loopback(listens) {
+	if !encrypted && !IsLoopback(listens) {
 		log.Warn("queries are served without TLS beyond this machine: set query_api.tls, or let a proxy that speaks "+
 			"TLS stand before it", "address", listens.String())
 	}

@@ -21,7 +21,7 @@ func TestNothingBelowTLS12IsSpoken(t *testing.T) {
 	folder := t.TempDir()
 	authority, err := pki.New("test", time.Hour)
 	require.NoError(t, err)
-	pair, err := authority.Server([]string{"localhost"}, time.Hour)
+	pair, err := authority.IssueServer([]string{"localhost"}, time.Hour)
 	require.NoError(t, err)
 	files := []pki.File{{Name: pki.ServerFile, Content: pair.Cert}, {Name: pki.ServerKeyFile, Content: pair.Key}}
 	require.NoError(t, pki.Write(folder, files, false))
@@ -30,7 +30,7 @@ func TestNothingBelowTLS12IsSpoken(t *testing.T) {
 	ofAuthority.ACME.Domains, ofAuthority.ACME.Cache = "docs.example.org", folder
 	for name, settings := range map[string]config.QueryTLS{"files": ofFiles, "an authority": ofAuthority} {
 		serving, err := TLS(settings, slog.New(slog.DiscardHandler))
-		assert.True(t, err == nil && serving.MinVersion >= tls.VersionTLS12 && Probe(settings).MinVersion >= tls.VersionTLS12,
+		assert.True(t, err == nil && serving.MinVersion >= tls.VersionTLS12 && NewProbeTLS(settings).MinVersion >= tls.VersionTLS12,
 			"certificates of %s: %+v, %v", name, serving, err)
 	}
 	serving, err := TLS(ofFiles, slog.New(slog.DiscardHandler))

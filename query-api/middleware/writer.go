@@ -89,8 +89,15 @@ func (w *writer) WriteHeader(status int) {
 func plainFault(method, allow string, status int) error {
 	switch {
 	case status == http.StatusMethodNotAllowed:
-		return fault.NoSuchMethod.At("find", "this address").Because("it does not take the method " + fault.Quoted(method)).
-			Advise("it takes " + allow)
+		return fault.NoSuchMethod.At(
+			"find",
+			"this address",
+		).Because(
+			"it does not take the method " + fault.QuoteName(method),
+		).
+			Advise(
+				"it takes " + allow,
+			)
 	case status == http.StatusUnauthorized:
 		return errNoKey
 	case status < 500:

@@ -33,8 +33,8 @@ func New(plain http.ResponseWriter) *Writer {
 	return &Writer{plain: plain, control: http.NewResponseController(plain)}
 }
 
-// Began reports whether an event was sent, so that the answer can be no other any more.
-func (w *Writer) Began() bool {
+// HasBegun reports whether an event was sent, so that the answer can be no other any more.
+func (w *Writer) HasBegun() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.began
@@ -48,11 +48,11 @@ func (w *Writer) JSON(name string, value any) error {
 	if err := encoder.Encode(value); err != nil {
 		return err
 	}
-	return w.Text(name, string(bytes.TrimSpace(data.Bytes())))
+	return w.SendText(name, string(bytes.TrimSpace(data.Bytes())))
 }
 
-// Text sends a line as an event of a name; empty: without one.
-func (w *Writer) Text(name, line string) error {
+// SendText sends a line as an event of a name; empty: without one.
+func (w *Writer) SendText(name, line string) error {
 	event := "data: " + line + "\n\n"
 	if name != "" {
 		event = "event: " + name + "\n" + event

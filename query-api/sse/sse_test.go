@@ -18,22 +18,22 @@ import (
 func TestEventsAreWrittenAsReadersOfStreamsTakeThem(t *testing.T) {
 	recorder := httptest.NewRecorder()
 	events := sse.New(recorder)
-	assert.True(t, !events.Began() && recorder.Header().Get("Content-Type") == "", "it began before the first event")
+	assert.True(t, !events.HasBegun() && recorder.Header().Get("Content-Type") == "", "it began before the first event")
 	for _, err := range []error{
-		events.JSON("delta", map[string]string{"text": "a\n<b> & c"}), events.JSON("", []int{1}), events.Text("", "[DONE]"),
+		events.JSON("delta", map[string]string{"text": "a\n<b> & c"}), events.JSON("", []int{1}), events.SendText("", "[DONE]"),
 	} {
 		require.NoError(t, err)
 	}
 	events.Close()
 	want := "event: delta\ndata: {\"text\":\"a\\n<b> & c\"}\n\ndata: [1]\n\ndata: [DONE]\n\n"
-	if got := recorder.Body.String(); got != want || !events.Began() || !recorder.Flushed {
+	if got := recorder.Body.String(); got != want || !events.HasBegun() || !recorder.Flushed {
 		t.Errorf("%q", got)
 	}
 	header := recorder.Header()
 	if header.Get("Content-Type") != "text/event-stream" || header.Get("Cache-Control") != "no-store, no-transform" {
 		t.Errorf("%v", header)
 	}
-	if err := events.Text("", "late"); err == nil || recorder.Body.String() != want {
+	if err := events.SendText("", "late"); err == nil || recorder.Body.String() != want {
 		t.Errorf("behind the end: %v, %q", err, recorder.Body)
 	}
 }
@@ -42,7 +42,7 @@ func TestWhatIsNoJSONBeginsNothing(t *testing.T) {
 	recorder := httptest.NewRecorder()
 	events := sse.New(recorder)
 	defer events.Close()
-	if err := events.JSON("", func() {}); err == nil || events.Began() || recorder.Body.Len() > 0 {
+	if err := events.JSON("", func() {}); err == nil || events.HasBegun() || recorder.Body.Len() > 0 {
 		t.Errorf("%v, %q", err, recorder.Body)
 	}
 }
@@ -51,7 +51,7 @@ func TestAQuietStreamIsKeptAliveUntilItIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		recorder := httptest.NewRecorder()
 		events := sse.New(recorder)
-		require.NoError(t, events.Text("", "x"))
+		require.NoError(t, events.SendText("", "x"))
 		time.Sleep(25 * time.Second)
 		events.Close()
 		time.Sleep(time.Minute)
@@ -70,6 +70,6 @@ func TestAClientThatWentAwayIsToldAsACancelledRequest(t *testing.T) {
 	events := sse.New(gone{httptest.NewRecorder()})
 	defer events.Close()
 	for range 2 {
-		assert.ErrorIs(t, events.Text("", "x"), context.Canceled)
+		assert.ErrorIs(t, events.SendText("", "x"), context.Canceled)
 	}
 }

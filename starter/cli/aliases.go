@@ -35,12 +35,13 @@ func (a *App) aliasesShowCmd() *cobra.Command {
 		Use:   "show [NAME]",
 		Short: "List the names that are mapped in what is served: all, or those of one name",
 		Long: `List the names that are mapped in what is served, with the one that stands for each. With NAME, those that are
-one with it. Names are shown by their keys: in lower case, without a leading "the" (docs/reference/formats.md, Mentions).
+one with it. Names are shown by their keys: in lower case, without a leading "the" (docs/reference/formats.md,
+Mentions).
 Behind them come the pairs that a model decided when it was built, where indexes.*.enrich has aliases.`,
 		Example: "  unweaver aliases show docs\n  unweaver aliases show docs IBM --json",
 		Args:    requireArgs(0, 1, "at most a NAME"),
 		RunE: a.newControlRun(func(ctx context.Context, controller control.Control, args []string) error {
-			found, err := controller.Aliases(ctx, control.AliasesRequest{Index: index})
+			found, err := controller.ListAliases(ctx, control.AliasesRequest{Index: index})
 			if err != nil {
 				return err
 			}
@@ -140,7 +141,7 @@ func (a *App) suggestAliases(ctx context.Context, controller control.Control, re
 	}
 	a.sayLine(fmt.Sprintf("comparing up to %d entities: one to two minutes for 20,000 on two cores, "+
 		"four times that for twice as many", request.Classes))
-	found, err := controller.Aliases(ctx, request)
+	found, err := controller.ListAliases(ctx, request)
 	if err != nil {
 		return err
 	}

@@ -132,7 +132,7 @@ func TestTheLessonSaysWhatPlainSearchDoesNotFind(t *testing.T) {
 		if err := json.Unmarshal([]byte(body), &answer); err != nil {
 			t.Fatal(err)
 		}
-		return cli.Lesson(answer, "Hall")
+		return cli.DescribeLesson(answer, "Hall")
 	}
 	through := ": the walk came to it through APA, of which [1] speaks as well."
 	for places, want := range map[string]string{
@@ -145,7 +145,7 @@ func TestTheLessonSaysWhatPlainSearchDoesNotFind(t *testing.T) {
 			t.Errorf("%s: %s", places, got)
 		}
 	}
-	if got := cli.Lesson(cli.Answer{}, "Hall"); got != "" {
+	if got := cli.DescribeLesson(cli.Answer{}, "Hall"); got != "" {
 		t.Errorf("nothing was found, and yet %q", got)
 	}
 }

@@ -42,7 +42,7 @@ webhook (failed, reason drift) and counted in unweaver_audit_drift_total.`,
 				return fault.Usage.At("read --sample", sample).Because(err).Advise("give --sample 1/7 for the first of seven parts")
 			}
 			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
-				run, err := controller.Audit(ctx, control.AuditRequest{Index: index, Sample: part, Repair: repair})
+				run, err := controller.AuditIndex(ctx, control.AuditRequest{Index: index, Sample: part, Repair: repair})
 				if err != nil {
 					return err
 				}

@@ -122,7 +122,7 @@ func (a *App) startBackfill(ctx context.Context, options backfillOptions) (err e
 		}
 	}
 	return a.withControl(ctx, func(ctx context.Context, controller control.Control, _ string) error {
-		started, err := controller.Backfill(ctx, request)
+		started, err := controller.StartBackfill(ctx, request)
 		if err != nil {
 			return err
 		}
@@ -155,7 +155,7 @@ func parseTime(flag, text string) (time.Time, error) {
 			return at.UTC(), nil
 		}
 	}
-	return time.Time{}, fault.Usage.At("read --"+flag, fault.Quoted(text)).
+	return time.Time{}, fault.Usage.At("read --"+flag, fault.QuoteName(text)).
 		Because("it is no time").
 		Advise("give a day as 2026-11-23, which begins in UTC, or a time as 2026-11-23T08:00:00+01:00")
 }
@@ -197,7 +197,7 @@ func (a *App) backfillListCmd() *cobra.Command {
 		Example: "  unweaver backfill list docs",
 		Args:    requireArgs(0, 0, "no argument"),
 		RunE: a.newControlRun(func(ctx context.Context, controller control.Control, _ []string) error {
-			all, err := controller.Backfills(ctx, named)
+			all, err := controller.ListBackfills(ctx, named)
 			if err != nil {
 				return err
 			}
@@ -237,7 +237,7 @@ func (a *App) backfillStatusCmd() *cobra.Command {
 }
 
 func backfillOf(ctx context.Context, controller control.Control, named control.BackfillNamed) (core.Backfill, error) {
-	all, err := controller.Backfills(ctx, named)
+	all, err := controller.ListBackfills(ctx, named)
 	if err == nil && len(all) != 1 {
 		err = fault.NotFound.At("find backfill", named.Name).Because("it was not answered")
 	}
@@ -257,7 +257,7 @@ func (a *App) waitBackfill(ctx context.Context, controller control.Control, name
 		if err != nil {
 			return err
 		}
-		if core.Terminal(one.Status) || one.Status == core.StatusPaused {
+		if core.IsTerminal(one.Status) || one.Status == core.StatusPaused {
 			a.exit = exitOf(core.Report{Status: one.Status})
 			return a.printOut(one, func(w io.Writer) { showBackfill(w, one) })
 		}
@@ -307,7 +307,7 @@ func showBackfill(w io.Writer, one core.Backfill) {
 	fmt.Fprintf(w, ")\n  calls:     extract %d, embed %d; tokens %d; cost %.4f; %d in the ledger already\n",
 		one.Calls.Extract, one.Calls.Embed, one.Tokens.Prompt+one.Tokens.Completion+one.Tokens.Embedding, one.Cost,
 		one.LedgerHits.Extract)
-	if one.YieldsTo != "" && !core.Terminal(one.Status) {
+	if one.YieldsTo != "" && !core.IsTerminal(one.Status) {
 		fmt.Fprintf(w, "  waits for: %s, which goes first\n", one.YieldsTo)
 	}
 	for _, build := range one.Builds {

@@ -28,12 +28,12 @@ func (a *App) applyOverlays(
 	}
 	found := map[string]control.Overlaid{}
 	for _, index := range indexes {
-		overlay, err := controller.Overlay(ctx, index)
+		overlay, err := controller.ReadOverlay(ctx, index)
 		if err != nil {
 			return nil, err
 		}
 		if overlay.Base == "" {
-			overlay.Set = plain.Uncarried(overlay.Overlay)
+			overlay.Set = plain.FindMissing(overlay.Overlay)
 		}
 		if overlay.Base != "" || len(overlay.Set) > 0 {
 			found[index] = overlay
@@ -94,7 +94,7 @@ the next runs of INDEX, as its grace says. Without --as and --delete the branche
 						return err
 					}
 				}
-				branch, err := controller.Branch(ctx, request)
+				branch, err := controller.ChangeBranch(ctx, request)
 				if err != nil {
 					return err
 				}
@@ -151,7 +151,7 @@ func (a *App) checkBranch(ctx context.Context, controller control.Control, reque
 			Because("the configuration has an index of that name").
 			Advise("choose another name")
 	}
-	base, err := controller.Overlay(ctx, request.Index)
+	base, err := controller.ReadOverlay(ctx, request.Index)
 	if err != nil {
 		return err
 	}
@@ -190,7 +190,7 @@ func showBranch(w io.Writer, branch core.Branch) {
 }
 
 func (a *App) listBranches(ctx context.Context, controller control.Control, index string) error {
-	branches, err := controller.Branches(ctx, index)
+	branches, err := controller.ListBranches(ctx, index)
 	if err != nil {
 		return err
 	}
@@ -223,7 +223,7 @@ It is refused where the base moved since the last run of the branch was planned:
 		Args:    requireArgs(1, 1, "a NAME"),
 		RunE: a.newControlRun(func(ctx context.Context, controller control.Control, args []string) error {
 			request := control.MoveRequest{Action: core.ActionPromote, Index: args[0]}
-			move, err := controller.Move(ctx, request)
+			move, err := controller.MoveGeneration(ctx, request)
 			if err != nil {
 				return err
 			}

@@ -106,11 +106,11 @@ func newCertificates(hosts []string, valid time.Duration) ([]pki.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	server, err := authority.Server(hosts, valid)
+	server, err := authority.IssueServer(hosts, valid)
 	if err != nil {
 		return nil, err
 	}
-	client, err := authority.Client(clientName, valid)
+	client, err := authority.IssueClient(clientName, valid)
 	if err != nil {
 		return nil, err
 	}

@@ -110,7 +110,7 @@ func listEndSignals() []os.Signal {
 // exitOfError is 2 where the caller asked for what cannot be: a flag, a setting, a name, or a command that the run
 // refuses as it stands.
 func exitOfError(err error) int {
-	if fault.Refused(err) {
+	if fault.IsRefusal(err) {
 		return ExitUsage
 	}
 	return ExitFailed

@@ -74,12 +74,12 @@ func (c *fakeControl) ask(what, name string) error {
 	return c.err
 }
 
-func (c *fakeControl) Index(_ context.Context, r control.IndexRequest) (control.Run, error) {
+func (c *fakeControl) BuildIndex(_ context.Context, r control.IndexRequest) (control.Run, error) {
 	c.request = r
 	return control.Run{Run: r.Spec.Index + "/g1", RunID: c.runID, Attached: c.attached}, c.ask("index", r.Spec.Index)
 }
 
-func (c *fakeControl) Status(_ context.Context, run string) (control.Status, error) {
+func (c *fakeControl) ReadStatus(_ context.Context, run string) (control.Status, error) {
 	if err := c.ask("status", run); err != nil {
 		return control.Status{}, err
 	}
@@ -88,22 +88,22 @@ func (c *fakeControl) Status(_ context.Context, run string) (control.Status, err
 	return status, nil
 }
 
-func (c *fakeControl) Pause(_ context.Context, run string) (control.Stopped, error) {
+func (c *fakeControl) PauseRun(_ context.Context, run string) (control.Stopped, error) {
 	return c.stopped, c.ask("pause", run)
 }
 
-func (c *fakeControl) Cancel(_ context.Context, run string) (control.Stopped, error) {
+func (c *fakeControl) CancelRun(_ context.Context, run string) (control.Stopped, error) {
 	return c.stopped, c.ask("cancel", run)
 }
 
-func (c *fakeControl) Limit(_ context.Context, r control.LimitRequest) error {
+func (c *fakeControl) LimitRun(_ context.Context, r control.LimitRequest) error {
 	c.limit = r
 	return c.ask("limit", r.Run)
 }
 
-func (c *fakeControl) Lost(_ context.Context, run string) error { return c.ask("lost", run) }
+func (c *fakeControl) MarkLost(_ context.Context, run string) error { return c.ask("lost", run) }
 
-func (c *fakeControl) Resume(_ context.Context, run string, budget *core.Budget) error {
+func (c *fakeControl) ResumeRun(_ context.Context, run string, budget *core.Budget) error {
 	c.budget = budget
 	return c.ask("resume", run)
 }
@@ -119,16 +119,16 @@ func (c *fakeControl) DeadLetter(_ context.Context, index, chunk string) (core.L
 	return c.letters[0], nil
 }
 
-func (c *fakeControl) Discard(_ context.Context, r control.LettersRequest) error {
+func (c *fakeControl) DiscardLetters(_ context.Context, r control.LettersRequest) error {
 	return c.ask("discard", fmt.Sprint(r.Name, " ", r.Chunks, " ", r.Why))
 }
 
-func (c *fakeControl) Backfill(_ context.Context, r control.BackfillRequest) (control.BackfillStarted, error) {
+func (c *fakeControl) StartBackfill(_ context.Context, r control.BackfillRequest) (control.BackfillStarted, error) {
 	c.backfill = r
 	return control.BackfillStarted{Index: r.Index, Name: r.Name, Attached: c.attached}, c.ask("backfill", r.Index+"/"+r.Name)
 }
 
-func (c *fakeControl) Backfills(_ context.Context, r control.BackfillNamed) ([]core.Backfill, error) {
+func (c *fakeControl) ListBackfills(_ context.Context, r control.BackfillNamed) ([]core.Backfill, error) {
 	return c.backfills, c.ask("backfills", r.Index+"/"+r.Name)
 }
 
@@ -149,7 +149,7 @@ func (c *fakeControl) RetryFailed(_ context.Context, r control.LettersRequest) (
 	return c.retried, c.ask("retry-failed", fmt.Sprint(r.Name, " ", r.Chunks))
 }
 
-func (c *fakeControl) Purge(_ context.Context, r control.PurgeRequest) (control.PurgeAnswer, error) {
+func (c *fakeControl) PurgeDocuments(_ context.Context, r control.PurgeRequest) (control.PurgeAnswer, error) {
 	answer := c.purging
 	if c.sent = r.Files; r.Gate != nil {
 		c.gate = *r.Gate
@@ -160,7 +160,7 @@ func (c *fakeControl) Purge(_ context.Context, r control.PurgeRequest) (control.
 	return answer, c.ask("purge", fmt.Sprint(r.Index, " ", r.Documents, " ", r.Return, " ", r.DryRun, " ", r.Confirmed))
 }
 
-func (c *fakeControl) Purges(_ context.Context, r control.PurgesRequest) (control.PurgesAnswer, error) {
+func (c *fakeControl) ListPurges(_ context.Context, r control.PurgesRequest) (control.PurgesAnswer, error) {
 	return c.purges, c.ask("purges", fmt.Sprint(r.Index, " ", r.Readmit))
 }
 
@@ -170,7 +170,7 @@ func (c *fakeControl) ApplySchedule(_ context.Context, r control.ScheduleRequest
 		fmt.Sprint(r.Spec.Index, " ", r.Schedule.Cron, " ", r.Schedule.Timezone))
 }
 
-func (c *fakeControl) Schedules(context.Context) ([]control.Scheduled, error) {
+func (c *fakeControl) ListSchedules(context.Context) ([]control.Scheduled, error) {
 	return c.schedules, c.ask("schedules", "")
 }
 
@@ -190,7 +190,7 @@ func (c *fakeControl) DeleteSchedule(_ context.Context, index string) error {
 	return c.ask("schedule-delete", index)
 }
 
-func (c *fakeControl) Estimate(_ context.Context, request control.IndexRequest) (core.Estimated, error) {
+func (c *fakeControl) EstimateBuild(_ context.Context, request control.IndexRequest) (core.Estimated, error) {
 	if request.Accounts {
 		return core.Estimated{IndexTokens: c.tokens}, nil
 	}
@@ -201,11 +201,11 @@ func (c *fakeControl) Estimate(_ context.Context, request control.IndexRequest) 
 	return core.Estimated{Report: c.statuses[0].Report, Plan: c.plan}, nil
 }
 
-func (c *fakeControl) Generations(_ context.Context, index string) ([]artifact.Generation, error) {
+func (c *fakeControl) ListGenerations(_ context.Context, index string) ([]artifact.Generation, error) {
 	return c.kept, c.ask("generations", index)
 }
 
-func (c *fakeControl) Move(ctx context.Context, r control.MoveRequest) (core.Move, error) {
+func (c *fakeControl) MoveGeneration(ctx context.Context, r control.MoveRequest) (core.Move, error) {
 	c.move, c.operator = r, control.OperatorOf(ctx)
 	out := core.Move{
 		Index: r.Index, Action: r.Action, From: "g2", To: r.Generation, Name: r.Name, Release: 7, Unchanged: c.unchanged,
@@ -216,7 +216,7 @@ func (c *fakeControl) Move(ctx context.Context, r control.MoveRequest) (core.Mov
 	return out, c.ask(r.Action, r.Index+" "+r.Generation)
 }
 
-func (c *fakeControl) Delete(ctx context.Context, r control.DeleteRequest) (core.Deletion, error) {
+func (c *fakeControl) DeleteIndex(ctx context.Context, r control.DeleteRequest) (core.Deletion, error) {
 	c.operator = control.OperatorOf(ctx)
 	return core.Deletion{
 		Index: r.Index, DryRun: r.DryRun, Serves: "g2", Generations: 2, Tags: []string{"release"}, Objects: 61, Bytes: 5 << 20,
@@ -224,7 +224,7 @@ func (c *fakeControl) Delete(ctx context.Context, r control.DeleteRequest) (core
 	}, c.ask("delete", fmt.Sprintf("%s %t %t", r.Index, r.DryRun, r.Confirmed))
 }
 
-func (c *fakeControl) Branch(ctx context.Context, r control.BranchRequest) (core.Branch, error) {
+func (c *fakeControl) ChangeBranch(ctx context.Context, r control.BranchRequest) (core.Branch, error) {
 	c.branched, c.operator = r, control.OperatorOf(ctx)
 	state := core.BranchOpen
 	if r.Delete {
@@ -234,45 +234,45 @@ func (c *fakeControl) Branch(ctx context.Context, r control.BranchRequest) (core
 	return out, c.ask("branch", r.Index+" "+r.Name)
 }
 
-func (c *fakeControl) Branches(_ context.Context, index string) ([]core.Branch, error) {
+func (c *fakeControl) ListBranches(_ context.Context, index string) ([]core.Branch, error) {
 	return c.branches, c.ask("branches", index)
 }
 
-// Overlay is asked by every command that resolves a configuration, so it is not counted as a call.
-func (c *fakeControl) Overlay(_ context.Context, index string) (control.Overlaid, error) {
+// ReadOverlay is asked by every command that resolves a configuration, so it is not counted as a call.
+func (c *fakeControl) ReadOverlay(_ context.Context, index string) (control.Overlaid, error) {
 	return c.overlays[index], nil
 }
 
-func (c *fakeControl) Difference(_ context.Context, r control.DifferenceRequest) (core.Difference, error) {
+func (c *fakeControl) CompareGenerations(_ context.Context, r control.DifferenceRequest) (core.Difference, error) {
 	return c.difference, c.ask("diff", r.Index+" "+r.From+" "+r.To)
 }
 
-func (c *fakeControl) Aliases(_ context.Context, r control.AliasesRequest) (core.AliasList, error) {
+func (c *fakeControl) ListAliases(_ context.Context, r control.AliasesRequest) (core.AliasList, error) {
 	c.aliasesAsked = r
 	return c.aliases, c.ask("aliases", r.Index)
 }
 
-func (c *fakeControl) Operations(_ context.Context, index string, limit int) ([]core.Operation, error) {
+func (c *fakeControl) ListOperations(_ context.Context, index string, limit int) ([]core.Operation, error) {
 	return c.operations, c.ask("operations", fmt.Sprint(index, " ", limit))
 }
 
-func (c *fakeControl) Indexes(context.Context) ([]runlog.Card, error) {
+func (c *fakeControl) ListIndexes(context.Context) ([]runlog.Card, error) {
 	return c.cards, c.ask("indexes", "")
 }
 
-func (c *fakeControl) Runs(_ context.Context, index string, limit int) ([]runlog.Summary, error) {
+func (c *fakeControl) ListRuns(_ context.Context, index string, limit int) ([]runlog.Summary, error) {
 	return c.runs, c.ask("runs", fmt.Sprint(index, " ", limit))
 }
 
-func (c *fakeControl) Trends(_ context.Context, index string, nights int) ([]runlog.Trends, error) {
+func (c *fakeControl) ReadTrends(_ context.Context, index string, nights int) ([]runlog.Trends, error) {
 	return c.trends, c.ask("trends", fmt.Sprint(index, " ", nights))
 }
 
-func (c *fakeControl) Log(_ context.Context, run string) (runlog.Log, error) {
+func (c *fakeControl) ReadLog(_ context.Context, run string) (runlog.Log, error) {
 	return c.log, c.ask("log", run)
 }
 
-func (c *fakeControl) Audit(_ context.Context, request control.AuditRequest) (control.Run, error) {
+func (c *fakeControl) AuditIndex(_ context.Context, request control.AuditRequest) (control.Run, error) {
 	args := request.Index + " " + request.Sample.String()
 	if request.Repair {
 		args += " repair"
@@ -280,11 +280,11 @@ func (c *fakeControl) Audit(_ context.Context, request control.AuditRequest) (co
 	return control.Run{Run: request.Index + "/audit-1"}, c.ask("audit", args)
 }
 
-func (c *fakeControl) Restore(_ context.Context, index string) (control.Run, error) {
+func (c *fakeControl) RestoreIndex(_ context.Context, index string) (control.Run, error) {
 	return control.Run{Run: index + "/restore-1", NoCorpus: c.noCorpus}, c.ask("restore", index)
 }
 
-func (c *fakeControl) Doctor(_ context.Context, spec core.Spec) ([]control.Check, error) {
+func (c *fakeControl) RunDoctor(_ context.Context, spec core.Spec) ([]control.Check, error) {
 	c.spec = spec
 	return c.checks, c.ask("doctor", spec.Index)
 }

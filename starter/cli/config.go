@@ -56,7 +56,7 @@ func (a *App) initConfig() (err error) {
 			Because(err).
 			Advise("name another file with --config")
 	}
-	_, err = file.WriteString(config.Sample())
+	_, err = file.WriteString(config.RenderSample())
 	if err = errors.Join(err, file.Close()); err != nil {
 		return fault.StoreFull.At("write configuration", path).Because(errors.Join(err, os.Remove(path)))
 	}

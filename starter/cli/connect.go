@@ -110,16 +110,16 @@ func (a *App) withQueries(ctx context.Context, f func(ctx context.Context, queri
 			return f(ctx, queries)
 		})
 	}
-	return f(withKey(ctx, a.lookupEnv(a.keyEnv)), Queries(cfg))
+	return f(withKey(ctx, a.lookupEnv(a.keyEnv)), FindQueryURL(cfg))
 }
 
-// Queries is the URL of the query-api of a configuration, without a slash at its end.
-func Queries(cfg *config.Config) string {
+// FindQueryURL is the URL of the query-api of a configuration, without a slash at its end.
+func FindQueryURL(cfg *config.Config) string {
 	address := cfg.QueryAPI.Address
 	switch {
 	case isURL(address):
 		return strings.TrimRight(address, "/")
-	case cfg.QueryAPI.TLS.On():
+	case cfg.QueryAPI.TLS.IsOn():
 		return "https://" + address
 	default:
 		return "http://" + address
@@ -187,7 +187,7 @@ func (a *App) runningDev(ctx context.Context) (dev stack.Dev, running bool, err 
 	if !running {
 		return dev, false, nil
 	}
-	proven, err := httpapi.Knows(ctx, dev.HTTP, dev.Token)
+	proven, err := httpapi.HasToken(ctx, dev.HTTP, dev.Token)
 	switch {
 	case ctx.Err() != nil:
 		return dev, false, ctx.Err()

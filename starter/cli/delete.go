@@ -47,7 +47,7 @@ func (a *App) deleteIndex(
 	if request.DryRun || !request.Confirmed {
 		look := request
 		look.DryRun, look.Confirmed = true, false
-		plan, err := controller.Delete(ctx, look)
+		plan, err := controller.DeleteIndex(ctx, look)
 		if err != nil {
 			return err
 		}
@@ -68,7 +68,7 @@ func (a *App) deleteIndex(
 		}
 		request.Confirmed = true
 	}
-	gone, err := controller.Delete(ctx, request)
+	gone, err := controller.DeleteIndex(ctx, request)
 	if err != nil {
 		return err
 	}

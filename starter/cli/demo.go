@@ -87,7 +87,7 @@ func (a *App) runDemo(ctx context.Context, keep bool) (err error) {
 	if err != nil {
 		return err
 	}
-	run, err := s.Control.Index(ctx, control.IndexRequest{Spec: spec})
+	run, err := s.Control.BuildIndex(ctx, control.IndexRequest{Spec: spec})
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func (a *App) askDemo(ctx context.Context, server string, asked asked) error {
 	if err := json.Unmarshal(raw, &answer); err != nil {
 		return err
 	}
-	lesson := Lesson(answer, asked.answer)
+	lesson := DescribeLesson(answer, asked.answer)
 	answer.Explain = nil
 	ShowAnswer(a.Out, answer)
 	if lesson != "" {
@@ -135,7 +135,7 @@ func (a *App) askDemo(ctx context.Context, server string, asked asked) error {
 func (a *App) followDemo(ctx context.Context, s *stack.Stack, run string) error {
 	last := ""
 	for {
-		st, err := s.Control.Status(ctx, run)
+		st, err := s.Control.ReadStatus(ctx, run)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -146,7 +146,7 @@ func (a *App) followDemo(ctx context.Context, s *stack.Stack, run string) error 
 			last = st.Stage
 			fmt.Fprintf(a.Out, "  %3.0f %%  %s\n", 100*st.Overall, st.Stage)
 		}
-		if err == nil && core.Terminal(st.Status) {
+		if err == nil && core.IsTerminal(st.Status) {
 			fmt.Fprintf(
 				a.Out,
 				"  %s in %.1f s: %d documents, %d passages, %d entities [%s]\n",

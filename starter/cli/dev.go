@@ -123,7 +123,7 @@ func (a *App) runDev(ctx context.Context, temporalPort, httpPort int, portGiven 
 	select {
 	case <-ctx.Done():
 		fmt.Fprintln(a.Out, "stopping: work in flight is kept, what is left goes on at the next start")
-	case err = <-running.Failed():
+	case err = <-running.WatchFailure():
 	}
 	return errors.Join(err, running.Stop(context.WithoutCancel(ctx)))
 }
@@ -157,7 +157,7 @@ func (a *App) indexAtOnce(ctx context.Context, running *stack.Stack, cfg *config
 	if err := request.ReadFiles(); err != nil {
 		return err
 	}
-	run, err := running.Control.Index(ctx, request)
+	run, err := running.Control.BuildIndex(ctx, request)
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 // DevPort is the port of loopback on which unweaver dev serves HTTP: the flag's where it was given, else that of
 // query_api.address. note says what dev does not take from the configuration; TLS, which it does not speak, fails.
 func DevPort(cfg *config.Config, flag int, given bool) (port int, note string, err error) {
-	if cfg.QueryAPI.TLS.On() {
+	if cfg.QueryAPI.TLS.IsOn() {
 		return 0, "", fault.BadConfig.At("serve with", "query_api.tls").
 			Because("unweaver dev serves plain HTTP on this machine only").
 			Advise("leave query_api.tls out of the configuration of unweaver dev, and let a proxy that speaks TLS stand " +

@@ -47,7 +47,7 @@ whose first five passages are others. Where models.embedding is a server, each q
 				return err
 			}
 			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, base string) error {
-				difference, err := controller.Difference(ctx, request)
+				difference, err := controller.CompareGenerations(ctx, request)
 				if err != nil {
 					return err
 				}
@@ -113,7 +113,7 @@ func askBoth(
 				} `json:"chunks"`
 			}
 			if err := json.Unmarshal(raw, &answer); err != nil {
-				return fault.Internal.At("read the answer to", fault.Quoted(asked[i].Question)).Because(err)
+				return fault.Internal.At("read the answer to", fault.QuoteName(asked[i].Question)).Because(err)
 			}
 			documents[side] = []string{}
 			for _, chunk := range answer.Chunks {

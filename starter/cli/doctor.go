@@ -26,7 +26,7 @@ func (a *App) doctorCmd() *cobra.Command {
 				if spec, err = a.specOf(ctx, controller, index, ""); err != nil {
 					return err
 				}
-				checks, err := controller.Doctor(ctx, spec)
+				checks, err := controller.RunDoctor(ctx, spec)
 				if err != nil {
 					return err
 				}

@@ -69,7 +69,7 @@ With --out the plan is written to a file; index --plan FILE builds what it says,
 func (a *App) printEstimate(
 	ctx context.Context, controller control.Control, request control.IndexRequest, out string,
 ) error {
-	report, err := controller.Estimate(ctx, request)
+	report, err := controller.EstimateBuild(ctx, request)
 	if err == nil && out != "" {
 		err = writePlan(out, *report.Plan)
 	}
@@ -111,11 +111,11 @@ func (a *App) asPlanned(
 		return nil, fault.Usage.At("read the plan", path).Because(err).Advise("make it with: unweaver estimate --out " + path)
 	}
 	request.Listed, request.Unpriced = true, true
-	report, err := controller.Estimate(ctx, request)
+	report, err := controller.EstimateBuild(ctx, request)
 	if err != nil {
 		return nil, err
 	}
-	if moved := plan.Differences(*report.Plan); len(moved) > 0 {
+	if moved := plan.ListDifferences(*report.Plan); len(moved) > 0 {
 		return nil, fault.PlanMoved.At("build as planned in", path).
 			Because("what would be done now is not what was planned: " + strings.Join(moved, "; ")).
 			Advise("look at it and plan again: unweaver estimate --out " + path)

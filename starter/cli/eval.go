@@ -207,7 +207,7 @@ func (a *App) evalStage(dataset *eval.Dataset) (string, error) {
 	if err != nil {
 		return "", fault.Usage.At("make absolute", a.dataDir).Because(err)
 	}
-	folder, err := localfile.Folder("", "eval")
+	folder, err := localfile.MakeFolder("", "eval")
 	if err != nil {
 		return "", err
 	}
@@ -220,7 +220,7 @@ func (a *App) evalSpec(flags evalFlags, dataset *eval.Dataset) (core.Spec, error
 	if err != nil {
 		return core.Spec{}, err
 	}
-	if err := dataset.Stage(stage); err != nil {
+	if err := dataset.StageCorpus(stage); err != nil {
 		return core.Spec{}, fault.StoreDenied.At("copy the corpus to", stage).Because(err)
 	}
 	spec, err := a.resolveSpec(flags.index, stage)
@@ -237,7 +237,7 @@ func (a *App) evalSpec(flags evalFlags, dataset *eval.Dataset) (core.Spec, error
 	if err != nil {
 		return spec, err
 	}
-	if !spec.Parity && !cfg.Given("indexes."+flags.index+".chunking.strategy") {
+	if !spec.Parity && !cfg.IsGiven("indexes."+flags.index+".chunking.strategy") {
 		spec.Chunking.Strategy = "document"
 	}
 	if flags.extraction == "auto" && dataset.Recorded != "" && spec.Chat.Provider == "builtin" {
@@ -265,7 +265,7 @@ func (a *App) evalBuild(
 	if err := request.ReadFiles(); err != nil {
 		return control.Status{}, err
 	}
-	run, err := controller.Index(ctx, request)
+	run, err := controller.BuildIndex(ctx, request)
 	if err != nil {
 		return control.Status{}, err
 	}
@@ -300,7 +300,7 @@ func (a *App) runEval(ctx context.Context, flags evalFlags) error {
 			return fault.StoreDenied.At("write reports to", out).Because(err).Advise("choose another --out")
 		}
 		return a.printOut(report, func(w io.Writer) {
-			fmt.Fprint(w, report.Markdown())
+			fmt.Fprint(w, report.RenderMarkdown())
 			fmt.Fprintf(w, "\nwritten: %s/report.md, report.json, recall.svg\n", out)
 		})
 	})
@@ -308,7 +308,7 @@ func (a *App) runEval(ctx context.Context, flags evalFlags) error {
 
 // evalSuite evaluates every dataset of a folder.
 func (a *App) evalSuite(ctx context.Context, flags evalFlags) error {
-	sets, err := eval.Sets(flags.suite)
+	sets, err := eval.ListSets(flags.suite)
 	if err != nil {
 		return err
 	}
@@ -345,7 +345,7 @@ func (a *App) evalSuite(ctx context.Context, flags evalFlags) error {
 			return fault.StoreDenied.At("write the suite to", out).Because(err).Advise("choose another --out")
 		}
 		return a.printOut(suite, func(w io.Writer) {
-			fmt.Fprint(w, suite.Markdown())
+			fmt.Fprint(w, suite.RenderMarkdown())
 			fmt.Fprintf(w, "\nwritten: %s/suite.md, suite.json, suite.svg\n", out)
 		})
 	})
@@ -466,7 +466,7 @@ func (a *App) estimateCost(ctx context.Context, controller control.Control, spec
 	if err := request.ReadFiles(); err != nil {
 		return core.IndexTokens{}, err
 	}
-	estimated, err := controller.Estimate(ctx, request)
+	estimated, err := controller.EstimateBuild(ctx, request)
 	if err != nil || estimated.IndexTokens == nil {
 		return core.IndexTokens{}, err
 	}
@@ -486,7 +486,7 @@ func (a *App) chooseJudges(flags evalFlags) (answers, judges core.ChatModel, err
 		return answers, judges, err
 	}
 	index, err := cfg.Spec(flags.index, "")
-	return index.Chat, cfg.Models.Judge.Or(index.Chat), err
+	return index.Chat, cfg.Models.Judge.ChooseChat(index.Chat), err
 }
 
 // tellAnswerCost prints what answers and judgements cost that are in no journal, and refuses to go on without --yes.
@@ -511,7 +511,7 @@ func (a *App) tellAnswerCost(plan eval.Plan, about string, flags evalFlags) erro
 	}
 	rows := len(plan.Systems) + 2
 	calls := answered * rows * (1 + eval.CallsPerAnswer*flags.runs)
-	answers, judgements := plan.Unpaid(journal)
+	answers, judgements := plan.CountUnpaid(journal)
 	asked, judged := float64(answers), float64(judgements)
 	cost := (asked*(answerPrompt*index.Price.Prompt+answerReply*index.Price.Completion) +
 		judged*(judgePrompt*judge.Price.Prompt+judgeReply*judge.Price.Completion)) / 1e6

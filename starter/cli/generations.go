@@ -32,7 +32,7 @@ func (a *App) generationsCmd() *cobra.Command {
 }
 
 func (a *App) listGenerations(ctx context.Context, controller control.Control, index string) error {
-	generations, err := controller.Generations(ctx, index)
+	generations, err := controller.ListGenerations(ctx, index)
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (a *App) runRestore(ctx context.Context, options restoreOptions) error {
 
 // restoreIndex restores an index and waits for it.
 func (a *App) restoreIndex(ctx context.Context, controller control.Control, index string) error {
-	run, err := controller.Restore(ctx, index)
+	run, err := controller.RestoreIndex(ctx, index)
 	if err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func maxExitCode(one, other int) int {
 
 // restoreAll restores every index of which a generation was built.
 func (a *App) restoreAll(ctx context.Context, controller control.Control) error {
-	cards, err := controller.Indexes(ctx)
+	cards, err := controller.ListIndexes(ctx)
 	if err != nil {
 		return err
 	}

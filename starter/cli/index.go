@@ -70,7 +70,7 @@ line.
 					return err
 				}
 				waits := wait || a.started // a stack of this command's own would end with it
-				begin := func() (control.Run, error) { return controller.Index(ctx, request) }
+				begin := func() (control.Run, error) { return controller.BuildIndex(ctx, request) }
 				yields := leavesCorpus
 				if rebuild { // a build that goes on may trust what is there
 					yields = anyRun
@@ -113,11 +113,11 @@ func inTurn[T any](
 		if !wait || !fault.Is(err, fault.LeaseHeld) {
 			return run, err
 		}
-		other, unknown := controller.Status(ctx, index)
+		other, unknown := controller.ReadStatus(ctx, index)
 		if unknown != nil || other.Status == core.StatusPaused {
 			return run, err
 		}
-		if core.Terminal(other.Status) { // it ended after the refusal, so a second refusal has another cause
+		if core.IsTerminal(other.Status) { // it ended after the refusal, so a second refusal has another cause
 			if over {
 				return run, err
 			}
@@ -131,7 +131,7 @@ func inTurn[T any](
 			fmt.Fprintf(a.Err, "%s runs: this begins once it has ended\n", other.Run)
 		}
 		first := control.Run{Run: other.Run, RunID: other.RunID}
-		if _, err := a.followRun(ctx, controller, first.Exactly(), newBar(a.Err, a.json)); err != nil {
+		if _, err := a.followRun(ctx, controller, first.ExactName(), newBar(a.Err, a.json)); err != nil {
 			return run, err
 		}
 	}
@@ -198,7 +198,7 @@ Exit codes are those of index.
 				if watch {
 					return a.watchRun(ctx, controller, name)
 				}
-				status, err := controller.Status(ctx, name)
+				status, err := controller.ReadStatus(ctx, name)
 				if err != nil {
 					return err
 				}
@@ -213,7 +213,7 @@ Exit codes are those of index.
 
 // watchRun follows a run that is there.
 func (a *App) watchRun(ctx context.Context, controller control.Control, name string) error {
-	status, err := controller.Status(ctx, name) // an index stands for the run that is its newest now
+	status, err := controller.ReadStatus(ctx, name) // an index stands for the run that is its newest now
 	if err != nil {
 		return err
 	}

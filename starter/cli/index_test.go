@@ -93,12 +93,12 @@ type late struct {
 	misses int
 }
 
-func (l *late) Status(ctx context.Context, run string) (control.Status, error) {
+func (l *late) ReadStatus(ctx context.Context, run string) (control.Status, error) {
 	if l.misses > 0 {
 		l.misses--
 		return control.Status{}, fault.RunNotFound.At("find run", run)
 	}
-	return l.fakeControl.Status(ctx, run)
+	return l.fakeControl.ReadStatus(ctx, run)
 }
 
 // interrupted is a control whose user goes when the run is seen to go on.
@@ -107,11 +107,11 @@ type interrupted struct {
 	leave func()
 }
 
-func (i *interrupted) Status(ctx context.Context, run string) (control.Status, error) {
+func (i *interrupted) ReadStatus(ctx context.Context, run string) (control.Status, error) {
 	if i.looks > 0 {
 		i.leave()
 	}
-	return i.fakeControl.Status(ctx, run)
+	return i.fakeControl.ReadStatus(ctx, run)
 }
 
 func TestAnInterruptLeavesTheRunAlone(t *testing.T) {

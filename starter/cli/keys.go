@@ -135,7 +135,7 @@ func (a *App) listKeysCmd() *cobra.Command {
 		Args:  requireArgs(0, 0, "no argument"),
 		RunE: func(command *cobra.Command, _ []string) error {
 			return a.withKeys(command.Context(), func(keys access.Keeper) error {
-				list, err := keys.Keys(command.Context())
+				list, err := keys.ListKeys(command.Context())
 				if err != nil {
 					return err
 				}
@@ -143,7 +143,7 @@ func (a *App) listKeysCmd() *cobra.Command {
 					fmt.Fprintf(w, "%-8s  %-7s  %-7s  %-20s  %-19s  %-19s  %s\n", "id", "state", "scope", "indexes", "created",
 						"expires", "name")
 					for _, key := range list {
-						fmt.Fprintf(w, "%-8s  %-7s  %-7s  %-20s  %-19s  %-19s  %s\n", key.ID, key.State(time.Now()), key.Scope,
+						fmt.Fprintf(w, "%-8s  %-7s  %-7s  %-20s  %-19s  %-19s  %s\n", key.ID, key.StateAt(time.Now()), key.Scope,
 							key.Index, formatMoment(&key.Created), formatMoment(key.Expires), key.Name)
 					}
 				})

@@ -8,9 +8,9 @@ import (
 	"github.com/unweaver/unweaver/internal/retrieve"
 )
 
-// Lesson says in one sentence where the known answer of a question stands in a response of hybrid with its explanation,
-// and where plain search has that chunk; empty where no chunk says it.
-func Lesson(answer Answer, known string) string {
+// DescribeLesson says in one sentence where the known answer of a question stands in a response of hybrid with its
+// explanation, and where plain search has that chunk; empty where no chunk says it.
+func DescribeLesson(answer Answer, known string) string {
 	var explain retrieve.HybridExplain
 	if json.Unmarshal(answer.Explain, &explain) != nil {
 		return ""

@@ -146,7 +146,7 @@ reports still count them; replay asks for them all the same.`,
 		Example: "  unweaver dead-letters discard 0123456789abcdef0123456789abcdef --index docs --why \"a table of numbers\"",
 		Args:    requireArgs(1, 1<<20, "PASSAGEs"),
 		RunE: a.newControlRun(func(ctx context.Context, controller control.Control, args []string) error {
-			if err := controller.Discard(ctx, control.LettersRequest{Name: index, Chunks: args, Why: why}); err != nil {
+			if err := controller.DiscardLetters(ctx, control.LettersRequest{Name: index, Chunks: args, Why: why}); err != nil {
 				return err
 			}
 			return a.printOut(map[string]any{"index": index, "discarded": args}, func(w io.Writer) {

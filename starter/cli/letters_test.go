@@ -77,8 +77,8 @@ func (q *queued) refused(what string) error {
 	return nil
 }
 
-func (q *queued) Index(ctx context.Context, r control.IndexRequest) (control.Run, error) {
-	run, err := q.fakeControl.Index(ctx, r)
+func (q *queued) BuildIndex(ctx context.Context, r control.IndexRequest) (control.Run, error) {
+	run, err := q.fakeControl.BuildIndex(ctx, r)
 	return run, errors.Join(err, q.refused("index"))
 }
 
@@ -87,8 +87,8 @@ func (q *queued) RetryFailed(ctx context.Context, r control.LettersRequest) (con
 	return run, errors.Join(err, q.refused("ask again"))
 }
 
-func (q *queued) Purge(ctx context.Context, r control.PurgeRequest) (control.PurgeAnswer, error) {
-	answer, err := q.fakeControl.Purge(ctx, r)
+func (q *queued) PurgeDocuments(ctx context.Context, r control.PurgeRequest) (control.PurgeAnswer, error) {
+	answer, err := q.fakeControl.PurgeDocuments(ctx, r)
 	return answer, errors.Join(err, q.refused("purge"))
 }
 

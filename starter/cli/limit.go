@@ -55,7 +55,7 @@ A budget counts from the run's beginning; a run that paused since its budget is 
 			asked.Limits, text = &limits, ", "+limits.String()
 		}
 		return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
-			if err := controller.Limit(ctx, asked); err != nil {
+			if err := controller.LimitRun(ctx, asked); err != nil {
 				return err
 			}
 			shown := struct {

@@ -32,7 +32,7 @@ the run that ended last left standing. Size is that of the files of the current 
 // listIndexes lists the indexes.
 func (a *App) listIndexes(ctx context.Context) error {
 	return a.withControl(ctx, func(ctx context.Context, controller control.Control, _ string) error {
-		cards, err := controller.Indexes(ctx)
+		cards, err := controller.ListIndexes(ctx)
 		if err != nil {
 			return err
 		}
@@ -97,7 +97,7 @@ of each index. The report of a run stays as long as its generation, and for two 
 	}
 	command.Flags().IntVar(&limit, "limit", 20, "how many to list; 0 = all that are known")
 	command.RunE = a.newControlRun(func(ctx context.Context, controller control.Control, args []string) error {
-		runs, err := controller.Runs(ctx, strings.Join(args, ""), limit)
+		runs, err := controller.ListRuns(ctx, strings.Join(args, ""), limit)
 		if err != nil {
 			return err
 		}
@@ -115,7 +115,7 @@ func showRuns(w io.Writer, runs []runlog.Summary) {
 	showTable(w, header, runs, func(run runlog.Summary) string {
 		status := run.Status
 		switch {
-		case !core.Terminal(run.Status):
+		case !core.IsTerminal(run.Status):
 			status = runsNow(run)
 		case run.Unchanged:
 			status += ", unchanged"
@@ -139,7 +139,7 @@ sense of. It reads what the stores hold; processes write logs of their own.
 		Example: "  unweaver logs docs\n  unweaver logs docs/20261122t020000z --json | jq '.events'",
 		Args:    requireArgs(1, 1, "a RUN"),
 		RunE: a.newControlRun(func(ctx context.Context, controller control.Control, args []string) error {
-			log, err := controller.Log(ctx, args[0])
+			log, err := controller.ReadLog(ctx, args[0])
 			if err != nil {
 				return err
 			}
@@ -238,7 +238,7 @@ GENERATION is index/generation, or its name alone with --index. An index stands 
 
 func (a *App) showGeneration(ctx context.Context, controller control.Control, name string) error {
 	index, wanted, _ := strings.Cut(name, "/")
-	kept, err := controller.Generations(ctx, index)
+	kept, err := controller.ListGenerations(ctx, index)
 	if err != nil && (wanted == "" || !fault.Is(err, fault.UnknownIndex)) {
 		return err
 	}
@@ -256,7 +256,7 @@ func (a *App) showGeneration(ctx context.Context, controller control.Control, na
 	if generation != nil {
 		wanted = generation.Generation
 	}
-	run, err := controller.Status(ctx, index+"/"+wanted)
+	run, err := controller.ReadStatus(ctx, index+"/"+wanted)
 	if err != nil && (generation == nil || !fault.Is(err, fault.RunNotFound)) {
 		return err
 	}

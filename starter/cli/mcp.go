@@ -21,7 +21,7 @@ func (a *App) mcpCmd() *cobra.Command {
 			in, out := command.InOrStdin(), command.OutOrStdout()
 			return a.withQueries(command.Context(), func(ctx context.Context, queries string) error {
 				tools := mcp.New(mcp.Remote{Client: queryClient, Base: queries, Key: keyOf(ctx)})
-				err := tools.Run(ctx, mcp.Lines(in, out))
+				err := tools.Run(ctx, mcp.NewTransport(in, out))
 				if ctx.Err() != nil { // the client has ended this program, as they do
 					return nil
 				}

@@ -53,7 +53,7 @@ func (a *App) listModelsCmd() *cobra.Command {
 			}
 			list := modelList{Dir: dir, OK: true}
 			for _, m := range neural.Models {
-				state := m.State(dir, false)
+				state := m.CheckState(dir, false)
 				list.OK = list.OK && state.Status != neural.Damaged
 				list.Models = append(list.Models, state)
 			}
@@ -90,7 +90,7 @@ func (a *App) pullModelCmd() *cobra.Command {
 			if err != nil || !known {
 				return err
 			}
-			state := m.State(dir, false)
+			state := m.CheckState(dir, false)
 			return a.printOut(struct {
 				neural.State
 				Fetched bool `json:"fetched"`
@@ -170,7 +170,7 @@ func (l *modelList) add(m neural.Model, named []string) {
 	if !wanted {
 		return
 	}
-	state := m.State(l.Dir, true)
+	state := m.CheckState(l.Dir, true)
 	if len(named) == 0 && state.Status == neural.Missing {
 		return
 	}

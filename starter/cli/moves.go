@@ -52,7 +52,7 @@ func (a *App) moveCmd(
 			return err
 		}
 		return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
-			move, err := controller.Move(ctx, *request)
+			move, err := controller.MoveGeneration(ctx, *request)
 			if err != nil {
 				return err
 			}
@@ -70,7 +70,7 @@ func (a *App) moveCmd(
 
 // sameContent reports whether what is served now has the content of what was served before.
 func sameContent(ctx context.Context, controller control.Control, move core.Move) bool {
-	kept, _ := controller.Generations(ctx, move.Index) // what cannot be listed is not compared
+	kept, _ := controller.ListGenerations(ctx, move.Index) // what cannot be listed is not compared
 	hashes := map[string]string{}
 	for _, one := range kept {
 		hashes[one.Generation] = one.ContentHash
@@ -147,7 +147,7 @@ func momentOf(text string) (time.Time, error) {
 			return at, nil
 		}
 	}
-	return time.Time{}, fault.Usage.At("read --to", fault.Quoted(text)).
+	return time.Time{}, fault.Usage.At("read --to", fault.QuoteName(text)).
 		Because("it is no time").
 		Advise("write it as 2026-11-22T18:00:00Z, or \"2026-11-22 18:00\" for this machine's time zone")
 }
@@ -228,7 +228,7 @@ reports (unweaver runs).`,
 			"  unweaver operations docs --limit 0 --json | jq '.operations[].by'",
 		Args: requireArgs(0, 0, "no argument"),
 		RunE: a.newControlRun(func(ctx context.Context, controller control.Control, _ []string) error {
-			operations, err := controller.Operations(ctx, index, limit)
+			operations, err := controller.ListOperations(ctx, index, limit)
 			if err != nil {
 				return err
 			}

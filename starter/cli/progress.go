@@ -28,7 +28,7 @@ func (a *App) waitForRun(ctx context.Context, controller control.Control, run co
 		events.writeBegin(run)
 		watching = events
 	}
-	status, err := a.followRun(ctx, controller, run.Exactly(), watching)
+	status, err := a.followRun(ctx, controller, run.ExactName(), watching)
 	if err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func (a *App) streamRun(ctx context.Context, controller control.Control, run con
 	}
 	events := newStream(a.Out)
 	events.writeBegin(run)
-	status, err := a.followRun(ctx, controller, run.Exactly(), events)
+	status, err := a.followRun(ctx, controller, run.ExactName(), events)
 	if err != nil {
 		return err
 	}
@@ -55,13 +55,13 @@ func (a *App) followRun(
 	ctx context.Context, controller control.Control, run string, watching watcher,
 ) (control.Status, error) {
 	for delay := 50 * time.Millisecond; ; delay = min(delay*3/2, 500*time.Millisecond) {
-		status, err := controller.Status(ctx, run)
+		status, err := controller.ReadStatus(ctx, run)
 		if err != nil && ctx.Err() == nil && !fault.Is(err, fault.RunNotFound) {
 			return status, err
 		}
 		if err == nil {
 			watching.showStatus(status)
-			if core.Terminal(status.Status) || status.Status == core.StatusPaused {
+			if core.IsTerminal(status.Status) || status.Status == core.StatusPaused {
 				watching.endStatus()
 				return status, nil
 			}
@@ -162,7 +162,7 @@ func unitsDone(status control.Status) string {
 	if n := len(status.Stages); n > 0 {
 		stage = status.Stages[n-1]
 	}
-	one, many := core.Units(status.Stage)
+	one, many := core.UnitNames(status.Stage)
 	if one == "chunk" {
 		one, many = "passage", "passages"
 	}

@@ -57,7 +57,7 @@ func (a *App) runPurge(ctx context.Context, controller control.Control, request 
 	}
 	waits := wait || a.started // a stack of this command's own would end with it
 	answer, err := inTurn(ctx, a, controller, request.Index, waits, anyRun, func() (control.PurgeAnswer, error) {
-		return controller.Purge(ctx, look)
+		return controller.PurgeDocuments(ctx, look)
 	})
 	if err != nil {
 		return err
@@ -112,7 +112,7 @@ func (a *App) readGate(ctx context.Context, controller control.Control, request 
 
 // purgeEnded says how a purge stands once its run has ended; one that is not done is an error.
 func (a *App) purgeEnded(ctx context.Context, controller control.Control, index, id string) error {
-	stand, err := controller.Purges(ctx, control.PurgesRequest{Index: index})
+	stand, err := controller.ListPurges(ctx, control.PurgesRequest{Index: index})
 	if err != nil {
 		return err
 	}
@@ -192,7 +192,7 @@ digests alone. --readmit lets the corpus bring purged documents back.`,
 }
 
 func (a *App) listPurges(ctx context.Context, controller control.Control, request control.PurgesRequest) error {
-	answer, err := controller.Purges(ctx, request)
+	answer, err := controller.ListPurges(ctx, request)
 	if err != nil {
 		return err
 	}

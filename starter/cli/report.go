@@ -58,7 +58,7 @@ func hasFailures(report core.Report) bool {
 func showReport(w io.Writer, status control.Status) {
 	showState(w, status)
 	showFound(w, status.Report)
-	if nothing := status.Documents == 0 && status.Calls.Sum() == 0; !nothing || !core.Terminal(status.Status) {
+	if nothing := status.Documents == 0 && status.Calls.Sum() == 0; !nothing || !core.IsTerminal(status.Status) {
 		showCost(w, status.Report)
 	}
 	for _, retry := range status.Retries {
@@ -74,8 +74,8 @@ func showReport(w io.Writer, status control.Status) {
 		fmt.Fprintf(w, "  content hash %s\n", status.ContentHash)
 	}
 	showProblems(w, status.Report)
-	if core.Terminal(status.Status) || status.Status == core.StatusPaused {
-		for _, line := range reports.Next(status.Report) {
+	if core.IsTerminal(status.Status) || status.Status == core.StatusPaused {
+		for _, line := range reports.AdviseNext(status.Report) {
 			fmt.Fprintf(w, "  next: %s\n", line)
 		}
 	}
@@ -97,7 +97,7 @@ func showFound(w io.Writer, report core.Report) {
 		showAudit(w, *report.Audit)
 		return
 	}
-	if report.Documents+report.Chunks == 0 && core.Terminal(report.Status) {
+	if report.Documents+report.Chunks == 0 && core.IsTerminal(report.Status) {
 		return
 	}
 	fmt.Fprintf(w, "  %s", countOf(report.Documents, "document"))
@@ -224,7 +224,7 @@ func showCost(w io.Writer, report core.Report) {
 	}
 	if lost := report.Unsettled; lost.Calls.Sum() > 0 {
 		why := "not answered before a process died, and perhaps paid"
-		if !core.Terminal(report.Status) {
+		if !core.IsTerminal(report.Status) {
 			why = "in flight, or lost as a process died"
 		}
 		fmt.Fprintf(w, "  %s %s: about %d prompt, %d completion, %d embedding tokens; cost %s\n",

@@ -87,7 +87,7 @@ func (a *App) reproduceTables(ctx context.Context, dir string, sets []string, fl
 				return err
 			}
 			if err := a.printOut(report, func(w io.Writer) {
-				fmt.Fprint(w, report.Markdown())
+				fmt.Fprint(w, report.RenderMarkdown())
 				fmt.Fprintf(w, "\nwritten: %s/report.md, report.json, questions.jsonl\n", one.flags.out)
 			}); err != nil {
 				return err
@@ -110,7 +110,7 @@ func readPublished(dir string, sets []string) ([]*eval.Dataset, error) {
 			return nil, fault.Usage.At("read --dataset", name).Because("it is not known").
 				Advise("known: " + strings.Join(known, ", "))
 		}
-		dataset, err := eval.Published(dir, name)
+		dataset, err := eval.LoadPublished(dir, name)
 		if err != nil {
 			return nil, err
 		}
@@ -153,7 +153,7 @@ func (a *App) newReproduction(dataset *eval.Dataset, flags evalFlags) (reproduct
 
 // tellIndexCost prints what the index of a set costs now: nothing where it is there.
 func (a *App) tellIndexCost(ctx context.Context, controller control.Control, one reproduction) error {
-	estimated, err := controller.Estimate(ctx, control.IndexRequest{Spec: one.spec, ReplaceCorpus: true})
+	estimated, err := controller.EstimateBuild(ctx, control.IndexRequest{Spec: one.spec, ReplaceCorpus: true})
 	if err != nil || estimated.Estimate == nil {
 		return err
 	}

@@ -156,7 +156,7 @@ func (a *App) scheduleListCmd() *cobra.Command {
 		Example: "  unweaver schedule list\n  unweaver schedule list --json",
 		Args:    requireArgs(0, 0, "no argument"),
 		RunE: a.newControlRun(func(ctx context.Context, controller control.Control, _ []string) error {
-			schedules, err := controller.Schedules(ctx)
+			schedules, err := controller.ListSchedules(ctx)
 			if err != nil {
 				return err
 			}
@@ -215,7 +215,7 @@ func (a *App) scheduleSteerCmd(
 		Args:    requireArgs(1, 1, "an INDEX"),
 		RunE: func(command *cobra.Command, args []string) error {
 			if !core.ValidIndex(args[0]) {
-				return fault.InvalidParam.At("name index", fault.Quoted(args[0])).
+				return fault.InvalidParam.At("name index", fault.QuoteName(args[0])).
 					Because("it is no name of an index").
 					Advise("see: unweaver schedule list")
 			}

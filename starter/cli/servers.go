@@ -25,7 +25,7 @@ func (a *App) onServers(cfg *config.Config) bool {
 
 // serverKeys opens the artifact store, which keeps the keys, and nothing else.
 func serverKeys(ctx context.Context, cfg *config.Config) (access.Keeper, error) {
-	store, err := app.Artifacts(ctx, cfg.Stores)
+	store, err := app.OpenArtifacts(ctx, cfg.Stores)
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +34,7 @@ func serverKeys(ctx context.Context, cfg *config.Config) (access.Keeper, error) 
 
 // connectServers opens Temporal and the stores: this process is the control service then.
 func connectServers(ctx context.Context, cfg *config.Config) (Connection, error) {
-	if folder, err := localfile.Folder("", "cli"); err == nil {
+	if folder, err := localfile.MakeFolder("", "cli"); err == nil {
 		_ = scratch.Use(folder) // else the system's folder: files there have no name, folders are this user's alone
 	}
 	stores, err := app.Open(ctx, cfg.Stores)
@@ -53,13 +53,13 @@ func connectServers(ctx context.Context, cfg *config.Config) (Connection, error)
 			Client:    client,
 			Engine:    cfg.Engine,
 			Stores:    stores,
-			Models:    app.NewModels(stores.Coordination, cfg).Remote(),
+			Models:    app.NewModels(stores.Coordination, cfg).UseRemote(),
 			Limits:    cfg.DocumentLimits(),
 			Heartbeat: workflows.DefaultHeartbeat,
 
 			SearchAttributes: isSearchable(ctx, client, cfg.Engine.Namespace),
 		},
-		HTTP: Queries(cfg),
+		HTTP: FindQueryURL(cfg),
 		Close: func() error {
 			client.Close()
 			return stores.Close()
@@ -69,6 +69,6 @@ func connectServers(ctx context.Context, cfg *config.Config) (Connection, error)
 
 // isSearchable reports whether the namespace knows the search attributes of runs; where it is unknown, runs do without.
 func isSearchable(ctx context.Context, client client.Client, namespace string) bool {
-	known, err := visibility.Registered(ctx, client.OperatorService(), namespace)
+	known, err := visibility.IsRegistered(ctx, client.OperatorService(), namespace)
 	return err == nil && known
 }

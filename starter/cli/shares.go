@@ -82,7 +82,7 @@ func ofShares(systems []eval.System, shares []eval.Share, base string) []eval.Sy
 	var out []eval.System
 	for _, share := range shares {
 		for _, system := range systems {
-			if share.Index != base && !system.Variant() {
+			if share.Index != base && !system.IsVariant() {
 				system.Index = share.Index
 				out = append(out, system)
 			}

@@ -31,7 +31,7 @@ func (a *App) startDev(ctx context.Context) (stop func(), err error) {
 	}
 	a.started = true
 	a.sayLine("no embedded stack runs in " + a.dataDir + ": starting one for this command")
-	if err := durable.Private(a.dataDir); err != nil {
+	if err := durable.MkdirPrivate(a.dataDir); err != nil {
 		return nil, fault.StoreDenied.At("make", a.dataDir).Because(err).Advise("choose another --data-dir")
 	}
 	logPath := filepath.Join(a.dataDir, "dev.log")

@@ -16,7 +16,7 @@ import (
 const runForm = "RUN is index/generation as index and status print it, or an index for its newest run."
 
 func (a *App) pauseCmd() *cobra.Command {
-	return a.steerCmd("pause", "Pause a run: what is in flight is kept, nothing new is paid for", control.Control.Pause)
+	return a.steerCmd("pause", "Pause a run: what is in flight is kept, nothing new is paid for", control.Control.PauseRun)
 }
 
 func (a *App) cancelCmd() *cobra.Command {
@@ -24,9 +24,9 @@ func (a *App) cancelCmd() *cobra.Command {
 	command := a.steerCmd("cancel", "Cancel a run: what queries see does not change",
 		func(controller control.Control, ctx context.Context, run string) (control.Stopped, error) {
 			if lost {
-				return control.Stopped{}, controller.Lost(ctx, run)
+				return control.Stopped{}, controller.MarkLost(ctx, run)
 			}
-			return controller.Cancel(ctx, run)
+			return controller.CancelRun(ctx, run)
 		})
 	command.Long = `Cancel a run: what queries see does not change.
 
@@ -101,7 +101,7 @@ to be larger than what was spent; a bound that is not given stays as it was.
 	command.RunE = func(command *cobra.Command, args []string) error {
 		given := givenBudget(command, budget)
 		return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
-			if err := controller.Resume(ctx, args[0], given); err != nil {
+			if err := controller.ResumeRun(ctx, args[0], given); err != nil {
 				return err
 			}
 			shown := struct {

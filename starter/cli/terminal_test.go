@@ -22,7 +22,7 @@ const evil = "x\x1b]0;PWNED\a\x1b[2J\u009b31m\x9d\u202egpj.exe\u2066\x7f\rend"
 // evilControl answers every question with it.
 type evilControl struct{ control.Control }
 
-func (evilControl) Status(context.Context, string) (control.Status, error) {
+func (evilControl) ReadStatus(context.Context, string) (control.Status, error) {
 	var status control.Status
 	status.Index, status.Generation, status.Status = "docs", "g1", core.StatusFailed
 	status.Reason, status.Detail = "internal", evil
@@ -30,15 +30,15 @@ func (evilControl) Status(context.Context, string) (control.Status, error) {
 	return status, nil
 }
 
-func (evilControl) Overlay(context.Context, string) (control.Overlaid, error) {
+func (evilControl) ReadOverlay(context.Context, string) (control.Overlaid, error) {
 	return control.Overlaid{}, nil
 }
 
-func (evilControl) Pause(context.Context, string) (control.Stopped, error) {
+func (evilControl) PauseRun(context.Context, string) (control.Stopped, error) {
 	return control.Stopped{}, fault.EngineDown.At("pause", evil).Because(evil).Advise(evil)
 }
 
-func (evilControl) Doctor(context.Context, core.Spec) ([]control.Check, error) {
+func (evilControl) RunDoctor(context.Context, core.Spec) ([]control.Check, error) {
 	return []control.Check{{Name: "corpus", Detail: evil, Hint: evil}}, nil
 }
 

@@ -39,7 +39,7 @@ more than it keeps generations.`,
 			return fault.Usage.At("read", "--nights").Because(fmt.Sprintf("want 1 to %d", runlog.MostNights))
 		}
 		return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
-			trends, err := controller.Trends(ctx, strings.Join(args, ""), nights)
+			trends, err := controller.ReadTrends(ctx, strings.Join(args, ""), nights)
 			if err != nil {
 				return err
 			}
@@ -109,7 +109,7 @@ func missedBy(night core.Night) string {
 	if night.Cost == 0 {
 		share = night.Planned.Calls
 	}
-	return report.Missed(share)
+	return report.FormatMiss(share)
 }
 
 // highest is the greatest figure of a column.

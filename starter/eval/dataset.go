@@ -199,8 +199,8 @@ func (d *Dataset) QuestionsSum() string {
 	return core.Sum(append([]string{"questions/1"}, asked...)...).String()
 }
 
-// Stage puts the corpus alone into a folder that can be indexed.
-func (d *Dataset) Stage(dir string) error {
+// StageCorpus puts the corpus alone into a folder that can be indexed.
+func (d *Dataset) StageCorpus(dir string) error {
 	raw := d.corpus
 	if raw == nil {
 		var err error

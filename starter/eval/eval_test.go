@@ -177,7 +177,7 @@ func TestAnEvaluationRanksJudgesAndReports(t *testing.T) {
 		b, err := os.ReadFile(filepath.Join(out, f))
 		assert.True(t, err == nil && len(b) >= 200, "%s: %d bytes, %v", f, len(b), err)
 	}
-	if md := rep.Markdown(); !strings.Contains(md, "seed 7") || !strings.Contains(md, "closed book") ||
+	if md := rep.RenderMarkdown(); !strings.Contains(md, "seed 7") || !strings.Contains(md, "closed book") ||
 		!strings.Contains(md, "oracle") ||
 		!strings.Contains(md, fmt.Sprint(Resamples)) {
 		t.Error(md)

@@ -163,7 +163,7 @@ func (m *matcher) findGold(pieces []string) (out []string) {
 
 // listTerms lists the words of a text, each once.
 func listTerms(content string) []string {
-	out := text.In("en").Terms(content)
+	out := text.LanguageOf("en").Terms(content)
 	slices.Sort(out)
 	return slices.Compact(out)
 }

@@ -20,9 +20,10 @@ import (
 // PaperSets are the sets of the paper's Table 1, and how many questions it has of each.
 var PaperSets = map[string]int{"covidqa": 1234, "emanual": 522, "techqa": 596, "musique": 2417}
 
-// Published reads a set of Table 1 below dir as its authors publish it: of RAGBench the files of split train (Parquet
-// as they are, or JSON lines), of MuSiQue the answerable questions of the development set. A nil set is not there.
-func Published(dir, name string) (*Dataset, error) {
+// LoadPublished reads a set of Table 1 below dir as its authors publish it: of RAGBench the files of split train
+// (Parquet as they are, or JSON lines), of MuSiQue the answerable questions of the development set. A nil set is not
+// there.
+func LoadPublished(dir, name string) (*Dataset, error) {
 	patterns := []string{name + "/train*.parquet", name + "/train*.jsonl"}
 	read := readRAGBench
 	if name == "musique" {

@@ -34,7 +34,7 @@ func TestPublishedFilesAreReadOrRefusedWithTheReason(t *testing.T) {
 		path := filepath.Join(dir, c.file)
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		require.NoError(t, os.WriteFile(path, []byte(c.content), 0o600))
-		dataset, err := Published(dir, c.set)
+		dataset, err := LoadPublished(dir, c.set)
 		if c.says != "" {
 			assert.True(t, fault.Is(err, fault.Usage), "%s: %v", c.content, err)
 			assert.ErrorContains(t, err, c.says, c.content)
@@ -52,9 +52,9 @@ func TestPublishedFilesAreReadOrRefusedWithTheReason(t *testing.T) {
 		ID       string `parquet:"id"`
 		Question string `parquet:"question"`
 	}{{"1", "q"}}))
-	_, err := Published(dir, "techqa")
+	_, err := LoadPublished(dir, "techqa")
 	assert.ErrorContains(t, err, "it has no column documents")
-	none, err := Published(dir, "emanual")
+	none, err := LoadPublished(dir, "emanual")
 	assert.True(t, none == nil && err == nil, "%v", err)
 }
 

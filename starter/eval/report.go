@@ -38,8 +38,8 @@ var published = map[string][]struct {
 	},
 }
 
-// Markdown of a report.
-func (r *Report) Markdown() string {
+// RenderMarkdown of a report.
+func (r *Report) RenderMarkdown() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "# %s: %d questions (%d with answers)\n\n", r.Dataset, r.N, r.WithAnswers)
 	fmt.Fprintf(
@@ -145,7 +145,8 @@ func (r *Report) writePairs(text *strings.Builder) {
 	}
 }
 
-// choosers are the sets whose questions chose the setting of hybrid (docs/explain/retrieval.md), as their folders are called.
+// choosers are the sets whose questions chose the setting of hybrid (docs/explain/retrieval.md), as their folders are
+// called.
 var choosers = []string{"musique", "2wiki", "covid_qa"}
 
 // writeChosen says on which questions the setting was chosen.
@@ -311,7 +312,7 @@ func (r *Report) Write(dir string) error {
 	}
 	return writeAll(dir, map[string]string{
 		"questions.jsonl": r.formatAnswers(), "spend.svg": r.SpendSVG(), "report.json": string(raw) + "\n",
-		"report.md": r.Markdown(), "recall.svg": r.SVG(),
+		"report.md": r.RenderMarkdown(), "recall.svg": r.SVG(),
 	})
 }
 

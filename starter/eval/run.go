@@ -26,8 +26,8 @@ type System struct {
 	Settings   map[string]any `json:"settings,omitempty"` // fields of the query: top_entities, params
 }
 
-// Variant reports whether anything but method and rule is another.
-func (s System) Variant() bool { return s.Index != "" || s.Generation != "" || len(s.Settings) > 0 }
+// IsVariant reports whether anything but method and rule is another.
+func (s System) IsVariant() bool { return s.Index != "" || s.Generation != "" || len(s.Settings) > 0 }
 
 // Name of a system in tables.
 func (s System) Name() string {
@@ -246,7 +246,7 @@ func (r *Report) add(row Row, drawn [][]int32, notice func(string)) {
 	if len(r.Rows) > 0 {
 		row.compareFirst(r.Rows[0], r.Ks, drawn)
 	}
-	if row.System.Variant() {
+	if row.System.IsVariant() {
 		r.pairVariant(&row, drawn)
 	}
 	r.Rows = append(r.Rows, row)
@@ -256,7 +256,7 @@ func (r *Report) add(row Row, drawn [][]int32, notice func(string)) {
 // pairVariant compares a variant with the row of the same method and rule that is none.
 func (r *Report) pairVariant(row *Row, drawn [][]int32) {
 	for _, base := range r.Rows {
-		if base.System.Variant() || base.System.Method != row.System.Method || base.System.Rule != row.System.Rule {
+		if base.System.IsVariant() || base.System.Method != row.System.Method || base.System.Rule != row.System.Rule {
 			continue
 		}
 		row.Base = base.Name
@@ -314,7 +314,7 @@ func (p Plan) runSystem(ctx context.Context, system System, rep *Report) (Row, e
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		if row.Generation = got.Generation; !system.Variant() {
+		if row.Generation = got.Generation; !system.IsVariant() {
 			rep.Generation, rep.Models = got.Generation, got.Models
 		}
 		row.scores[i] = scoreRanking(got.listPassages(), question.Gold, p.Ks)
@@ -382,7 +382,7 @@ func (p Plan) askSystem(ctx context.Context, ask Asker, system System, question 
 
 // addIndex takes over what a method needs of what the index cost.
 func (t *Tokens) addIndex(name string, fills bool, spent core.IndexTokens) {
-	method, err := retrieve.Methods().Method(name)
+	method, err := retrieve.RegisterMethods().Method(name)
 	if err != nil {
 		return
 	}
@@ -539,9 +539,9 @@ func (unasked) Complete(context.Context, model.Call) (model.Reply, error) {
 	return model.Reply{}, errUnasked
 }
 
-// Unpaid counts the calls for answers and judgements that a journal does not save. A judgement of which one call is
-// missing counts whole.
-func (p Plan) Unpaid(journal *Journal) (answers, judgements int) {
+// CountUnpaid counts the calls for answers and judgements that a journal does not save. A judgement of which one call
+// is missing counts whole.
+func (p Plan) CountUnpaid(journal *Journal) (answers, judgements int) {
 	ctx := context.Background()
 	judge := Judge{Chat: unasked{p.Judge.Chat.Info()}, Parity: p.Judge.Parity, Journal: journal}
 	if p.Judge.Other != nil {

@@ -320,7 +320,7 @@ func TestReportsCanBeReadAgain(t *testing.T) {
 	if err := json.Unmarshal(raw, &again); err != nil || again.Rows[1].Against.Mean != rep.Rows[1].Against.Mean {
 		t.Errorf("%v %+v", err, again)
 	}
-	text := rep.Markdown()
+	text := rep.RenderMarkdown()
 	for _, part := range []string{
 		"# musique: 3 questions (2 with answers)", "| good | 83.3 (", "| poor/borda |", "recall@2 against good",
 		"-50.0 (", "| good | – | – | – | – | 9 | 9 | 15 |", "VectorRAG 0.2007 (1.47e-06)",
@@ -382,7 +382,7 @@ func TestACorpusIsStagedAloneAndKeepsItsTime(t *testing.T) {
 	staged := filepath.Join(t.TempDir(), "staged")
 	stat := func() os.FileInfo {
 		t.Helper()
-		require.NoError(t, loaded.Stage(staged))
+		require.NoError(t, loaded.StageCorpus(staged))
 		info, err := os.Stat(filepath.Join(staged, "corpus.jsonl"))
 		require.NoError(t, err)
 		return info
@@ -410,7 +410,7 @@ func TestTheTableSaysHowOftenWhatIsShownHoldsTheGoldAnswer(t *testing.T) {
 	asked.Dataset.Questions[1].Answers = []string{"Beta."}
 	report, err := eval.Run(t.Context(), asked)
 	if err != nil || *report.Rows[0].Held != (eval.Held{N: 2, Extract: 1, Snippet: 1, None: 1}) ||
-		!strings.Contains(report.Markdown(), "| good | 2 | 50.0 | 50.0 | 50.0 |") {
+		!strings.Contains(report.RenderMarkdown(), "| good | 2 | 50.0 | 50.0 | 50.0 |") {
 		t.Errorf("%+v %v", report, err)
 	}
 }

@@ -25,7 +25,7 @@ func (d *Dataset) ShareOf(share float64, index string) Share {
 	for _, text := range d.Passages {
 		n := int64(tokens.Count(text))
 		out.Tokens += n
-		if sampling.Sends(text, share) {
+		if sampling.ShouldSend(text, share) {
 			out.Sent++
 			out.Paid += n
 		}
@@ -33,8 +33,8 @@ func (d *Dataset) ShareOf(share float64, index string) Share {
 	return out
 }
 
-// Money is the share of the tokens of all chunks that was paid for.
-func (s Share) Money() float64 { return float64(s.Paid) / float64(max(1, s.Tokens)) }
+// PaidShare is the share of the tokens of all chunks that was paid for.
+func (s Share) PaidShare() float64 { return float64(s.Paid) / float64(max(1, s.Tokens)) }
 
 // findRow of a share by the first method; nil: none was asked.
 func (r *Report) findRow(share Share) *Row {
@@ -67,7 +67,7 @@ func (r *Report) writeShares(text *strings.Builder) {
 		if row == nil {
 			continue
 		}
-		fmt.Fprintf(text, "| %g | %d of %d | %.1f %% |", share.Share, share.Sent, share.Chunks, 100*share.Money())
+		fmt.Fprintf(text, "| %g | %d of %d | %.1f %% |", share.Share, share.Sent, share.Chunks, 100*share.PaidShare())
 		for k, recall := range row.Recall {
 			difference := "–"
 			if k < len(row.Paired) {
@@ -110,7 +110,7 @@ func (r *Report) SpendSVG() string {
 			if row == nil {
 				continue
 			}
-			at, recall := x(share.Money())+float64(3*(k-1)), row.Recall[k]
+			at, recall := x(share.PaidShare())+float64(3*(k-1)), row.Recall[k]
 			points = append(points, fmt.Sprintf("%.1f,%.1f", at, svgY(recall.Mean)))
 			fmt.Fprintf(&text, `<line x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f" stroke="%s"/>`+
 				`<circle cx="%.1f" cy="%.1f" r="3" fill="%s"/>`,

@@ -28,7 +28,7 @@ func TestRecallIsToldAgainstWhatIsPaidFor(t *testing.T) {
 	dataset, err := eval.Load(dir)
 	require.NoError(t, err)
 	none, half, all := dataset.ShareOf(0, "i-share-0"), dataset.ShareOf(0.5, "i-share-50"), dataset.ShareOf(1, "i")
-	if none.Sent != 0 || none.Money() != 0 || all.Sent != 40 || all.Money() != 1 || half.Sent == 0 || half.Sent == 40 {
+	if none.Sent != 0 || none.PaidShare() != 0 || all.Sent != 40 || all.PaidShare() != 1 || half.Sent == 0 || half.Sent == 40 {
 		t.Fatalf("%+v %+v %+v", none, half, all)
 	}
 	// the index of share 0 finds nothing, the others everything
@@ -53,11 +53,11 @@ func TestRecallIsToldAgainstWhatIsPaidFor(t *testing.T) {
 	})
 	require.NoError(t, err)
 	report.Index, report.Shares = "i", []eval.Share{none, half, all}
-	page := report.Markdown()
+	page := report.RenderMarkdown()
 	for _, want := range []string{
 		"| 0 | 0 of 40 | 0.0 % | 0.0 (0.0–0.0) | -100.0 (-100.0 to -100.0): less |",
 		fmt.Sprintf("| 0.5 | %d of 40 | %.1f %% | 100.0 (100.0–100.0) | +0.0 (+0.0 to +0.0): not told apart |", half.Sent,
-			100*half.Money()),
+			100*half.PaidShare()),
 		"| 1 | 40 of 40 | 100.0 % | 100.0 (100.0–100.0) | – |",
 		"Questions " + dataset.QuestionsSum()[:12],
 	} {

@@ -51,8 +51,8 @@ const mostHops = 4
 // suiteFile is what a run leaves for the next one.
 const suiteFile = "suite.json"
 
-// Sets lists the datasets of a folder by name.
-func Sets(dir string) ([]*Dataset, error) {
+// ListSets lists the datasets of a folder by name.
+func ListSets(dir string) ([]*Dataset, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, fault.Usage.At("read suite", dir).Because(err)
@@ -158,8 +158,8 @@ func (s *Suite) findRow(now SuiteRow, ks []int) *SuiteRow {
 	return nil
 }
 
-// Markdown returns one table of all sets, and one by the number of gold passages.
-func (s *Suite) Markdown() string {
+// RenderMarkdown returns one table of all sets, and one by the number of gold passages.
+func (s *Suite) RenderMarkdown() string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "# Suite, %s UTC\n\nRecall in percent at %v. Differences: paired, 95 %% (bootstrap, %d resamples); "+
 		"bold where the interval leaves out 0.\n\n| set | questions | method |",
@@ -232,5 +232,8 @@ func (s *Suite) Write(dir string) error {
 	if err != nil {
 		return err
 	}
-	return writeAll(dir, map[string]string{suiteFile: string(raw) + "\n", "suite.md": s.Markdown(), "suite.svg": s.SVG()})
+	return writeAll(
+		dir,
+		map[string]string{suiteFile: string(raw) + "\n", "suite.md": s.RenderMarkdown(), "suite.svg": s.SVG()},
+	)
 }

@@ -45,10 +45,10 @@ func TestASuiteComparesSetsWithTheBaseAndWithTheLastRun(t *testing.T) {
 
 func TestASuiteIsAFolderOfDatasets(t *testing.T) {
 	dir := t.TempDir()
-	_, err := eval.Sets(dir)
+	_, err := eval.ListSets(dir)
 	assert.ErrorContains(t, err, "it has no folder")
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "empty"), 0o755))
-	_, err = eval.Sets(dir)
+	_, err = eval.ListSets(dir)
 	assert.ErrorContains(t, err, "a dataset is a folder")
 }
 
@@ -73,7 +73,7 @@ func TestGraphRAGBenchIsReadByThePassagesThatMatchBest(t *testing.T) {
 	require.Len(t, dataset.Questions, 1)
 	assert.Equal(t, []string{"Medical-0", "Medical-1"}, dataset.Questions[0].Gold)
 	assert.Equal(t, 1, dataset.LeftOut)
-	require.NoError(t, dataset.Stage(filepath.Join(dir, "staged")))
+	require.NoError(t, dataset.StageCorpus(filepath.Join(dir, "staged")))
 	raw, err := os.ReadFile(filepath.Join(dir, "staged", "corpus.jsonl"))
 	require.NoError(t, err)
 	assert.Contains(t, string(raw), `{"id":"Medical-1","text":"Surgery removes a tumour of the liver."}`)

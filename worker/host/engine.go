@@ -33,9 +33,9 @@ func (e Engine) Identity(ctx context.Context) (core.Engine, error) {
 	return engine.Identity(ctx, e.Client.WorkflowService(), config.Engine{Address: e.Address, Namespace: e.Namespace})
 }
 
-// Standing implements activities.Engine.
-func (e Engine) Standing(ctx context.Context, holder run.Holder) (run.Standing, error) {
-	return engine.Standing(ctx, e.Client, config.Engine{Address: e.Address, Namespace: e.Namespace}, holder)
+// DescribeRun implements activities.Engine.
+func (e Engine) DescribeRun(ctx context.Context, holder run.Holder) (run.Standing, error) {
+	return engine.DescribeRun(ctx, e.Client, config.Engine{Address: e.Address, Namespace: e.Namespace}, holder)
 }
 
 // Cancel implements activities.Engine.
@@ -45,7 +45,7 @@ func (e Engine) Cancel(ctx context.Context, holder run.Holder) error {
 	if err == nil || errors.As(err, &unknown) {
 		return nil
 	}
-	return engine.Fault(err, config.Engine{Address: e.Address, Namespace: e.Namespace})
+	return engine.ToFault(err, config.Engine{Address: e.Address, Namespace: e.Namespace})
 }
 
 // Register makes the search attributes of runs known to the namespace, and reports whether it has them. A server that
@@ -56,7 +56,7 @@ func Register(ctx context.Context, client client.Client, namespace string, log *
 	if err == nil {
 		return true
 	}
-	if known, listErr := visibility.Registered(ctx, operator, namespace); listErr == nil && known {
+	if known, listErr := visibility.IsRegistered(ctx, operator, namespace); listErr == nil && known {
 		return true // a person with the right added them
 	}
 	log.Warn("search attributes are not registered: runs cannot be searched by stage and status",
@@ -64,8 +64,8 @@ func Register(ctx context.Context, client client.Client, namespace string, log *
 	return false
 }
 
-// Polled is an error where no worker asks for the activities that one of a role takes from the task queue.
-func Polled(ctx context.Context, client client.Client, queue string, role Role) error {
+// RequirePoller is an error where no worker asks for the activities that one of a role takes from the task queue.
+func RequirePoller(ctx context.Context, client client.Client, queue string, role Role) error {
 	if role == RoleCPU {
 		queue = workflows.ComputingQueue(queue)
 	}

@@ -127,7 +127,7 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.CacheDir == "" {
 		var err error
-		if c.CacheDir, err = localfile.Folder("", "worker"); err != nil {
+		if c.CacheDir, err = localfile.MakeFolder("", "worker"); err != nil {
 			return c, err
 		}
 	}
@@ -235,14 +235,14 @@ func Start(config Config) (*Host, error) {
 		config.Log.Warn("ledger object set aside: it cannot be read", "object", location, "code", string(fault.CodeOf(err)))
 	}
 	ports := &run.Ports{
-		Artifacts: stores.Artifacts, Corpora: stores.Corpus, Staging: stores.Staging, Records: stores.Records,
-		Coordination: stores.Coordination, Vectors: stores.Vectors, Models: config.Models.Build,
+		Artifacts: stores.Artifacts, Corpora: stores.OpenCorpus, Staging: stores.Staging, Records: stores.Records,
+		Coordination: stores.Coordination, Vectors: stores.Vectors, Models: config.Models.NewBuildSet,
 		Ledger: paid, StoreID: stores.StoreID,
 		Cache: cache, CPU: make(chan struct{}, config.CPUSlots), Log: config.Log,
-		Parser: parser, Limits: parser.Limits(), Limited: config.Models.Limit,
+		Parser: parser, Limits: parser.Limits(), Limited: config.Models.SetLimits,
 	}
 	if config.Telemetry != nil {
-		ports.Paid = config.Telemetry.Paid
+		ports.Paid = config.Telemetry.CountPaid
 	}
 	var due *activities.Due
 	if config.Alone {
@@ -307,8 +307,8 @@ func (h *Host) watchIndexes(config Config) {
 	}()
 }
 
-// Problems says what keeps a run from going on in this process and may be written down nowhere.
-func (h *Host) Problems(work string) []core.Problem { return h.ports.Problems(work) }
+// ListProblems says what keeps a run from going on in this process and may be written down nowhere.
+func (h *Host) ListProblems(work string) []core.Problem { return h.ports.ListProblems(work) }
 
 // noticePatience is how long Stop of the only worker waits for the notices of what ended before; what is not
 // sent by then is sent when it is started again.

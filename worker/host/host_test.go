@@ -35,7 +35,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	sandbox.Child()
+	sandbox.RunChild()
 	os.Exit(m.Run())
 }
 
@@ -172,7 +172,7 @@ func connect(t *testing.T, s *server) client.Client {
 // configured is a worker over stores in a folder of the test.
 func configured(t *testing.T, s *server) host.Config {
 	t.Helper()
-	stores, err := app.Open(t.Context(), app.Embedded(config.Default().Stores, t.TempDir()))
+	stores, err := app.Open(t.Context(), app.FillPaths(config.Default().Stores, t.TempDir()))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = stores.Close() })
 	return host.Config{
@@ -292,7 +292,7 @@ func TestWhatTheEngineKnowsAboutARun(t *testing.T) {
 		{"the server does not tell", enums.WORKFLOW_EXECUTION_STATUS_TERMINATED, run.StandingUnknown, true},
 	} {
 		engine := host.Engine{Client: connect(t, &server{status: test.status})}
-		got, err := engine.Standing(t.Context(), run.Holder{Workflow: "build/i/g", Run: "r"})
+		got, err := engine.DescribeRun(t.Context(), run.Holder{Workflow: "build/i/g", Run: "r"})
 		assert.True(t, got == test.want && (err != nil) == test.fails, "%s: %v, %v", test.name, got, err)
 	}
 }
@@ -353,9 +353,9 @@ func TestAServerThatDoesNotLetUsIsNoError(t *testing.T) {
 func TestTheProbeWantsAWorkerOnTheQueue(t *testing.T) {
 	s := &server{}
 	connected := connect(t, s)
-	if err := host.Polled(t.Context(), connected, "q", host.RoleAll); !fault.Is(err, fault.EngineDown) {
+	if err := host.RequirePoller(t.Context(), connected, "q", host.RoleAll); !fault.Is(err, fault.EngineDown) {
 		t.Error(err)
 	}
 	s.pollers = []*taskqueue.PollerInfo{{Identity: "w"}}
-	assert.NoError(t, host.Polled(t.Context(), connected, "q", host.RoleAll))
+	assert.NoError(t, host.RequirePoller(t.Context(), connected, "q", host.RoleAll))
 }

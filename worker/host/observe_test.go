@@ -93,7 +93,7 @@ func TestAWorkerTellsHowIndexesStand(t *testing.T) {
 	s := &server{}
 	config := configured(t, s)
 	config.Telemetry = telemetry.New("worker")
-	config.Stores.Observe(config.Telemetry)
+	config.Stores.SetObserver(config.Telemetry)
 	index := artifact.Index{Store: config.Stores.Artifacts, Name: "docs"}
 	made := time.Now().Add(-2 * time.Hour).UTC()
 	manifest := &core.Manifest{
@@ -118,11 +118,11 @@ func TestAWorkerTellsHowIndexesStand(t *testing.T) {
 	for key, value := range map[string][]byte{"docs/g2": raw, runlog.LatestBuild("docs"): []byte("docs/g2")} {
 		require.NoError(t, runs.SetState(t.Context(), key, value))
 	}
-	require.NoError(t, runs.Account(t.Context(), "docs/g2", "w", account))
+	require.NoError(t, runs.SetAccount(t.Context(), "docs/g2", "w", account))
 	config.CPUSlots = 6
 	authority, err := pki.New("test", time.Hour)
 	require.NoError(t, err)
-	pair, err := authority.Client("worker", time.Hour)
+	pair, err := authority.IssueClient("worker", time.Hour)
 	require.NoError(t, err)
 	config.CertFile = filepath.Join(t.TempDir(), "client.pem")
 	require.NoError(t, os.WriteFile(config.CertFile, pair.Cert, 0o600))
@@ -142,6 +142,6 @@ func TestAWorkerTellsHowIndexesStand(t *testing.T) {
 	} {
 		metrics(t, config.Telemetry, want) // one look at the indexes sets them one after another
 	}
-	config.Telemetry.Paid("docs", model.Extract, model.Usage{Prompt: 5, Completion: 2}, 0.5)
+	config.Telemetry.CountPaid("docs", model.Extract, model.Usage{Prompt: 5, Completion: 2}, 0.5)
 	metrics(t, config.Telemetry, `unweaver_index_cost_total{index="docs"} 0.5`)
 }

@@ -40,9 +40,9 @@ func Register(ctx context.Context, operator Operator, namespace string) error {
 	return err
 }
 
-// Registered reports whether the namespace has all of them; only then may a run be started with
+// IsRegistered reports whether the namespace has all of them; only then may a run be started with
 // workflows.Build.SearchAttributes.
-func Registered(ctx context.Context, operator Operator, namespace string) (bool, error) {
+func IsRegistered(ctx context.Context, operator Operator, namespace string) (bool, error) {
 	missing, err := findMissing(ctx, operator, namespace)
 	return err == nil && len(missing) == 0, err
 }

@@ -84,7 +84,7 @@ func TestRunsUseTheAttributesOnlyWhenAllAreThereWithTheirType(t *testing.T) {
 		"one of another type":  {text, nil, false},
 		"the server is silent": {all(), serviceerror.NewUnavailable("down"), false},
 	} {
-		got, err := visibility.Registered(t.Context(), &operator{known: test.known, lists: test.lists}, "default")
+		got, err := visibility.IsRegistered(t.Context(), &operator{known: test.known, lists: test.lists}, "default")
 		assert.True(t, got == test.want && (err != nil) == (test.lists != nil), "%s: %v, %v", name, got, err)
 	}
 }

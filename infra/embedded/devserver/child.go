@@ -116,8 +116,8 @@ func (s *Server) beginChild(ctx context.Context) error {
 	}
 }
 
-// Failed gives an error when the engine died again and again and is not started any more. It is closed by Stop.
-func (s *Server) Failed() <-chan error { return s.failed }
+// WatchFailure gives an error when the engine died again and again and is not started any more. It is closed by Stop.
+func (s *Server) WatchFailure() <-chan error { return s.failed }
 
 // Stop ends the engine. A second call does nothing.
 func (s *Server) Stop() error {

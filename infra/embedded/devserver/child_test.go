@@ -363,7 +363,7 @@ func TestAnEngineThatEndsAgainAndAgainIsGivenUp(t *testing.T) {
 	server := start(t, with)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "broken"), nil, 0o600))
 	require.NoError(t, syscall.Kill(pidOf(t, dir), syscall.SIGKILL))
-	err := <-server.Failed()
+	err := <-server.WatchFailure()
 	if !fault.Is(err, fault.EngineDown) || !strings.Contains(err.Error(), "it is broken") ||
 		!strings.Contains(err.Error(), logFile) {
 		t.Errorf("%v; it logged %s", err, log)

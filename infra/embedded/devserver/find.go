@@ -87,7 +87,7 @@ func (f Finder) Fetch(ctx context.Context) (string, error) {
 		return "", err
 	}
 	path := filepath.Join(folder, pin.file.Name)
-	if status, _ := pin.file.State(folder, true); status == wheel.Sound {
+	if status, _ := pin.file.CheckState(folder, true); status == wheel.Sound {
 		return path, nil
 	}
 	unlock, err := waitForLock(ctx, filepath.Join(folder, ".lock"), func() {
@@ -97,7 +97,7 @@ func (f Finder) Fetch(ctx context.Context) (string, error) {
 		return "", fault.StoreDenied.At("lock", folder).Because(err).Advise("let its user write there")
 	}
 	defer unlock()
-	status, problem := pin.file.State(folder, true) // another process may have fetched it meanwhile
+	status, problem := pin.file.CheckState(folder, true) // another process may have fetched it meanwhile
 	switch status {
 	case wheel.Sound:
 		return path, nil

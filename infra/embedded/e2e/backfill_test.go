@@ -28,10 +28,10 @@ func backfilled(
 	var last []core.Backfill
 	for begin := time.Now(); time.Since(begin) < 3*time.Minute; time.Sleep(50 * time.Millisecond) {
 		var err error
-		if last, err = serving().Backfills(t.Context(), named); err == nil && wanted(last[0]) {
+		if last, err = serving().ListBackfills(t.Context(), named); err == nil && wanted(last[0]) {
 			return last[0]
 		}
-		if err == nil && core.Terminal(last[0].Status) {
+		if err == nil && core.IsTerminal(last[0].Status) {
 			break
 		}
 	}
@@ -79,15 +79,15 @@ func TestABackfillBesideANight(t *testing.T) {
 		Index: "docs", Name: "old", Choice: core.BackfillChoice{Prefix: "archive/"},
 		Throttle: core.BackfillThrottle{Concurrency: 2},
 	}
-	started, err := serving().Backfill(t.Context(), request)
+	started, err := serving().StartBackfill(t.Context(), request)
 	must(t, err)
 	assert.True(t, !started.Attached && !started.Again, "%+v", started)
-	if again, err := serving().Backfill(t.Context(), request); err != nil || !again.Attached {
+	if again, err := serving().StartBackfill(t.Context(), request); err != nil || !again.Attached {
 		t.Errorf("a second start of what runs: %+v, %v", again, err)
 	}
 	other := request
 	other.Choice.Prefix = "news/"
-	if _, err := serving().Backfill(t.Context(), other); err == nil || !strings.Contains(err.Error(), "another choice") {
+	if _, err := serving().StartBackfill(t.Context(), other); err == nil || !strings.Contains(err.Error(), "another choice") {
 		t.Errorf("a second start with another choice: %v", err)
 	}
 	some := func(least int64) func(core.Backfill) bool {
@@ -112,7 +112,7 @@ func TestABackfillBesideANight(t *testing.T) {
 	must(t, running.Stop(t.Context()))
 	begin()
 
-	end := backfilled(t, serving, named, func(one core.Backfill) bool { return core.Terminal(one.Status) })
+	end := backfilled(t, serving, named, func(one core.Backfill) bool { return core.IsTerminal(one.Status) })
 	if end.Status != core.StatusCompleted || !end.Rebased || end.Base != base.Generation ||
 		end.Parent != night.Generation || end.Progress != 1 || end.ChunksDone != archived {
 		t.Errorf("%+v", end)
@@ -130,7 +130,7 @@ func TestABackfillBesideANight(t *testing.T) {
 	}
 	assert.Zero(t, server.Stats().Duplicates)
 	assert.Equal(t, int64(archived+5), server.Stats().Tasks["extract"].Calls)
-	operations, err := serving().Operations(t.Context(), "docs", 0)
+	operations, err := serving().ListOperations(t.Context(), "docs", 0)
 	must(t, err)
 	var actions []string
 	for _, one := range operations {
@@ -176,7 +176,7 @@ func TestANightGoesBeforeTheBuildOfABackfill(t *testing.T) {
 		return modeltest.Injection{}
 	}})
 	named := control.BackfillNamed{Index: "yields", Name: "old"}
-	_, err := serving().Backfill(t.Context(), control.BackfillRequest{
+	_, err := serving().StartBackfill(t.Context(), control.BackfillRequest{
 		Index: "yields", Name: "old", Choice: core.BackfillChoice{Prefix: "archive"},
 	})
 	must(t, err)
@@ -187,7 +187,7 @@ func TestANightGoesBeforeTheBuildOfABackfill(t *testing.T) {
 		return one.Status == core.BackfillPublishing
 	})
 	<-arrived
-	begun, err := serving().Index(t.Context(), control.IndexRequest{Spec: sp})
+	begun, err := serving().BuildIndex(t.Context(), control.IndexRequest{Spec: sp})
 	must(t, err)
 	require.False(t, begun.Attached, "a night joined the build of a backfill: %+v", begun)
 	close(night)
@@ -195,8 +195,8 @@ func TestANightGoesBeforeTheBuildOfABackfill(t *testing.T) {
 	assert.True(t, first.Documents == 4 && first.LeftOut.Backfills == 6,
 		"%d documents, left out %+v", first.Documents, first.LeftOut)
 	end := core.Backfill{}
-	for begin := time.Now(); time.Since(begin) < time.Minute && !core.Terminal(end.Status); {
-		all, err := serving().Backfills(t.Context(), named)
+	for begin := time.Now(); time.Since(begin) < time.Minute && !core.IsTerminal(end.Status); {
+		all, err := serving().ListBackfills(t.Context(), named)
 		must(t, err)
 		end = all[0]
 		time.Sleep(50 * time.Millisecond)

@@ -40,7 +40,7 @@ func TestBadCorporaAreNamed(t *testing.T) {
 				t.Skip("root reads every folder")
 			}
 			sp := spec(t, "bad", c.dir, nil)
-			r, err := shared.Control.Index(
+			r, err := shared.Control.BuildIndex(
 				t.Context(),
 				control.IndexRequest{Spec: sp, Generation: strings.ReplaceAll(name, " ", "-")},
 			)
@@ -64,7 +64,7 @@ func TestAnotherCorpusNeedsAWord(t *testing.T) {
 		t.Fatalf("%s %s", st.Status, st.Reason)
 	}
 	sp.Gate.MaxRemoved = 1
-	r, err := shared.Control.Index(
+	r, err := shared.Control.BuildIndex(
 		t.Context(),
 		control.IndexRequest{Spec: sp, Generation: "swapped", ReplaceCorpus: true},
 	)
@@ -80,7 +80,7 @@ func TestAChangedEmbeddingDimensionPausesWithTheWayOut(t *testing.T) {
 		!strings.Contains(st.Detail, "models.embedding.dimension") {
 		t.Errorf("%s %s %s", st.Status, st.Reason, st.Detail)
 	}
-	_, err := shared.Control.Cancel(t.Context(), st.Run)
+	_, err := shared.Control.CancelRun(t.Context(), st.Run)
 	assert.NoError(t, err)
 }
 
@@ -164,7 +164,7 @@ func TestReadinessMetricsAndContract(t *testing.T) {
 }
 
 func TestDoctorProbesEveryPart(t *testing.T) {
-	checks, err := shared.Control.Doctor(t.Context(), spec(t, "doc", t.TempDir(), nil))
+	checks, err := shared.Control.RunDoctor(t.Context(), spec(t, "doc", t.TempDir(), nil))
 	require.True(t, err == nil && len(checks) >= 8, "%v %v", checks, err)
 	for _, c := range checks {
 		assert.True(t, c.OK, "%s: %s", c.Name, c.Detail)
@@ -179,7 +179,7 @@ func TestDoctorProbesEveryPart(t *testing.T) {
 		"models.chat.base_url=http://127.0.0.1:1/v1",
 		"models.chat.api_key_env=E2E_KEY",
 	)
-	checks, err = shared.Control.Doctor(t.Context(), bad)
+	checks, err = shared.Control.RunDoctor(t.Context(), bad)
 	require.NoError(t, err)
 	failed := map[string]bool{}
 	for _, c := range checks {

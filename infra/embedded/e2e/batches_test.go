@@ -65,18 +65,18 @@ func TestNightsInBatches(t *testing.T) {
 			require.True(t, time.Since(begun) <= time.Minute, "no batch is sent")
 		}
 	}
-	night, err := running.Control.Index(t.Context(), control.IndexRequest{Spec: sp})
+	night, err := running.Control.BuildIndex(t.Context(), control.IndexRequest{Spec: sp})
 	must(t, err)
 	run := night.Run
 	atWork(created + 1)
-	if st, err := running.Control.Status(t.Context(), run); err != nil || st.Stage != core.StageBatch {
+	if st, err := running.Control.ReadStatus(t.Context(), run); err != nil || st.Stage != core.StageBatch {
 		t.Errorf("it is at stage %s: %v", st.Stage, err)
 	}
 	must(t, running.Stop(t.Context()))
 	begin()
-	_, err = running.Control.Pause(t.Context(), run)
+	_, err = running.Control.PauseRun(t.Context(), run)
 	must(t, err)
-	must(t, running.Control.Resume(t.Context(), run, nil))
+	must(t, running.Control.ResumeRun(t.Context(), run, nil))
 	server.SetBatchFaults(modeltest.BatchFaults{})
 	completed(t, wait(t, running.Control, run))
 	if stats := server.Stats(); stats.Duplicates != 0 || stats.Extract != 60 {

@@ -39,11 +39,11 @@ func TestAPurgeWaitsForABranchToBeDeletedAndTakesWhatBothHad(t *testing.T) {
 	})
 	words := []string{"quastenberg", "zuckmayer", "ferryman"}
 	base := completed(t, index(t, own.Control, spec(t, "base", documents, nil)))
-	_, err = own.Control.Branch(t.Context(), control.BranchRequest{
+	_, err = own.Control.ChangeBranch(t.Context(), control.BranchRequest{
 		Index: "base", Name: "side", Set: map[string]string{"shortening.threshold": "200"},
 	})
 	must(t, err)
-	overlay, err := own.Control.Overlay(t.Context(), "side")
+	overlay, err := own.Control.ReadOverlay(t.Context(), "side")
 	must(t, err)
 	side := spec(t, "side", documents, nil, "indexes.side.shortening.threshold=200")
 	side.Overlay = overlay.Set
@@ -63,31 +63,31 @@ func TestAPurgeWaitsForABranchToBeDeletedAndTakesWhatBothHad(t *testing.T) {
 	refused := func(when string) {
 		t.Helper()
 		for _, name := range []string{"base", "side"} {
-			_, err := own.Control.Purge(t.Context(), control.PurgeRequest{
+			_, err := own.Control.PurgeDocuments(t.Context(), control.PurgeRequest{
 				Index: name, Documents: []string{"c.md"}, Confirmed: true,
 			})
 			require.True(t, fault.Is(err, fault.Usage) && strings.Contains(err.Error(), "segments"),
 				"a purge from %s, %s: %v", name, when, err)
 		}
-		stand, err := own.Control.Purges(t.Context(), control.PurgesRequest{Index: "base"})
+		stand, err := own.Control.ListPurges(t.Context(), control.PurgesRequest{Index: "base"})
 		assert.True(t, err == nil && len(stand.Purges) == 0, "a refused purge is on record, %s: %+v, %v", when, stand, err)
 		assert.Equal(t, 2, found(), "%s the document is served by", when)
 	}
 	refused("beside a branch")
-	_, err = own.Control.Move(t.Context(), control.MoveRequest{Action: core.ActionPromote, Index: "side"})
+	_, err = own.Control.MoveGeneration(t.Context(), control.MoveRequest{Action: core.ActionPromote, Index: "side"})
 	must(t, err)
 	refused("after a promotion")
 
-	_, err = own.Control.Branch(t.Context(), control.BranchRequest{Index: "base", Name: "side", Delete: true})
+	_, err = own.Control.ChangeBranch(t.Context(), control.BranchRequest{Index: "base", Name: "side", Delete: true})
 	must(t, err)
-	begun, err := own.Control.Purge(t.Context(), control.PurgeRequest{
+	begun, err := own.Control.PurgeDocuments(t.Context(), control.PurgeRequest{
 		Index: "base", Documents: []string{"c.md"}, Confirmed: true,
 	})
 	must(t, err)
 	completed(t, wait(t, own.Control, begun.Run.Run))
-	stand, err := own.Control.Purges(t.Context(), control.PurgesRequest{Index: "base"})
+	stand, err := own.Control.ListPurges(t.Context(), control.PurgesRequest{Index: "base"})
 	require.True(t, err == nil && len(stand.Purges) == 1 && stand.Purges[0].State == core.PurgeDone, "%+v, %v", stand, err)
-	after, err := own.Control.Overlay(t.Context(), "base")
+	after, err := own.Control.ReadOverlay(t.Context(), "base")
 	assert.True(t, err == nil && after.Set["shortening.threshold"] == "200",
 		"what the branch brought is lost with the purge: %+v, %v", after, err)
 	for _, chunk := range chunksOf(ask(t, own.HTTP, "base", "Who built the harbour? Who paid the ferryman?", nil)) {

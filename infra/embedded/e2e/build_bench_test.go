@@ -171,11 +171,11 @@ func (at benchStack) build(b *testing.B, spec core.Spec) measured {
 	b.Helper()
 	got := measured{during: map[string]float64{}}
 	began, used := time.Now(), at.usage()
-	run, err := at.Control.Index(b.Context(), control.IndexRequest{Spec: spec})
+	run, err := at.Control.BuildIndex(b.Context(), control.IndexRequest{Spec: spec})
 	require.NoError(b, err)
-	for !core.Terminal(got.Status.Status) {
+	for !core.IsTerminal(got.Status.Status) {
 		time.Sleep(50 * time.Millisecond)
-		got.Status, err = at.Control.Status(b.Context(), run.Run)
+		got.Status, err = at.Control.ReadStatus(b.Context(), run.Run)
 		require.NoError(b, err)
 		now := at.usage().anonymous
 		got.most, got.during[got.Stage] = max(got.most, now), max(got.during[got.Stage], now)

@@ -81,7 +81,7 @@ func TestAPurgeOnRealServersEndsThoughWorkersAreKilled(t *testing.T) {
 		t.Fatalf("the search finds too little of what is there: %q", where)
 	}
 	paid, begun := server.Stats().Chat, time.Now()
-	purging, err := c.ctl.Purge(t.Context(), control.PurgeRequest{
+	purging, err := c.ctl.PurgeDocuments(t.Context(), control.PurgeRequest{
 		Index: "k", Documents: []string{document}, Confirmed: true,
 	})
 	must(t, err)
@@ -91,9 +91,9 @@ func TestAPurgeOnRealServersEndsThoughWorkersAreKilled(t *testing.T) {
 	}
 	var killedIn []string
 	for {
-		st, err := c.ctl.Status(t.Context(), purging.Run.Run)
+		st, err := c.ctl.ReadStatus(t.Context(), purging.Run.Run)
 		must(t, err)
-		if core.Terminal(st.Status) || time.Since(begun) > 5*time.Minute {
+		if core.IsTerminal(st.Status) || time.Since(begun) > 5*time.Minute {
 			break
 		}
 		if n := len(st.Stages); n > 0 {
@@ -108,7 +108,7 @@ func TestAPurgeOnRealServersEndsThoughWorkersAreKilled(t *testing.T) {
 	t.Logf("%.0f s; killed in %q", time.Since(begun).Seconds(), killedIn)
 	assert.True(t, len(killedIn) >= 3 && slices.Contains(killedIn, core.StageCollect),
 		"it was killed in %q alone", killedIn)
-	stand, err := c.ctl.Purges(t.Context(), control.PurgesRequest{Index: "k"})
+	stand, err := c.ctl.ListPurges(t.Context(), control.PurgesRequest{Index: "k"})
 	must(t, err)
 	assert.True(t, len(stand.Purges) == 1 && stand.Purges[0].State == core.PurgeDone, "%+v", stand.Purges)
 	if where := storedWords(t, c, words...); len(where) > 0 {
@@ -137,7 +137,7 @@ func TestLimitsOnRealServersHoldThoughWorkersAreKilledAmidTheChange(t *testing.T
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		changed := make(chan error, 1)
 		go func() {
-			changed <- c.ctl.Limit(ctx, control.LimitRequest{Run: run, Limits: &core.LiveLimits{Concurrency: &limit}})
+			changed <- c.ctl.LimitRun(ctx, control.LimitRequest{Run: run, Limits: &core.LiveLimits{Concurrency: &limit}})
 		}()
 		worker.restart()
 		err := <-changed
@@ -150,7 +150,7 @@ func TestLimitsOnRealServersHoldThoughWorkersAreKilledAmidTheChange(t *testing.T
 			require.True(t, now.ChatInFlight <= int64(limit), "%d calls are in flight, the limit is %d", now.ChatInFlight, limit)
 			return now.Extract >= after+6
 		})
-		st, err := c.ctl.Status(t.Context(), run)
+		st, err := c.ctl.ReadStatus(t.Context(), run)
 		assert.True(t, err == nil && st.Limits != nil && st.Limits.Concurrency != nil && *st.Limits.Concurrency == limit,
 			"status shows limits %+v, want %d (%v)", st.Limits, limit, err)
 	}

@@ -128,7 +128,7 @@ func (s *clusterStorm) inFlight(run string, since time.Time) (aim storm.Flight, 
 				return flight, true
 			}
 		}
-		if status, err := s.c.ctl.Status(s.t.Context(), run); err == nil && status.Status == core.StatusPaused {
+		if status, err := s.c.ctl.ReadStatus(s.t.Context(), run); err == nil && status.Status == core.StatusPaused {
 			return aim, false
 		}
 	}
@@ -184,7 +184,7 @@ func (s *clusterStorm) progress(run string, since time.Time) float64 {
 		if !open || slices.ContainsFunc(flights, begun) || slices.ContainsFunc(before, gone) {
 			break
 		}
-		status, err := s.c.ctl.Status(s.t.Context(), run)
+		status, err := s.c.ctl.ReadStatus(s.t.Context(), run)
 		if err == nil && status.Status == core.StatusPaused {
 			break // resumed when the storm is over
 		}

@@ -187,7 +187,7 @@ func (c *cluster) set(redisPort, temporalPort int, more []string) {
 // upload replaces the corpus by a folder's files.
 func (c *cluster) upload(dir string) {
 	c.t.Helper()
-	store, err := c.ctl.Stores.Corpus(c.t.Context(), c.docs)
+	store, err := c.ctl.Stores.OpenCorpus(c.t.Context(), c.docs)
 	require.NoError(c.t, err)
 	keep := map[string]bool{}
 	err = filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
@@ -264,7 +264,7 @@ func (c *cluster) begin(req control.IndexRequest) string {
 	if req.Generation == "" {
 		req.Generation = fmt.Sprintf("g%d", time.Now().UnixNano())
 	}
-	r, err := c.ctl.Index(c.t.Context(), req)
+	r, err := c.ctl.BuildIndex(c.t.Context(), req)
 	require.NoError(c.t, err)
 	return r.Run
 }
@@ -273,7 +273,7 @@ func (c *cluster) begin(req control.IndexRequest) string {
 func (c *cluster) reach(run, stage string, done int64) {
 	c.t.Helper()
 	for range 30_000 {
-		st, err := c.ctl.Status(c.t.Context(), run)
+		st, err := c.ctl.ReadStatus(c.t.Context(), run)
 		if err == nil {
 			if st.Ended != nil {
 				return

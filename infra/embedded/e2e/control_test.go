@@ -79,11 +79,11 @@ func TestASpentBudgetNeedsANewOne(t *testing.T) {
 		"models.limits.concurrency=8", "indexes.budget.budget.calls=20", "models.embedding.dimension=256")
 	status := index(t, shared.Control, sp)
 	require.Equal(t, string(fault.BudgetSpent), status.Reason, "%s", status.Status)
-	err := shared.Control.Resume(t.Context(), status.Run, nil)
+	err := shared.Control.ResumeRun(t.Context(), status.Run, nil)
 	assert.True(t, err != nil && strings.Contains(err.Error(), "--budget-calls"), "resumed without a budget: %v", err)
-	err = shared.Control.Resume(t.Context(), status.Run, &core.Budget{Calls: 10})
+	err = shared.Control.ResumeRun(t.Context(), status.Run, &core.Budget{Calls: 10})
 	assert.Error(t, err, "resumed with a budget that is spent already")
-	require.NoError(t, shared.Control.Resume(t.Context(), status.Run, &core.Budget{Calls: 50}))
+	require.NoError(t, shared.Control.ResumeRun(t.Context(), status.Run, &core.Budget{Calls: 50}))
 	calls := func() int64 { stats := server.Stats(); return stats.Chat + stats.Embed }
 	for begin := time.Now(); calls() < 50 && time.Since(begin) < time.Minute; {
 		time.Sleep(20 * time.Millisecond)
@@ -91,7 +91,7 @@ func TestASpentBudgetNeedsANewOne(t *testing.T) {
 	if status = wait(t, shared.Control, status.Run); status.Reason != string(fault.BudgetSpent) || calls() != 50 {
 		t.Errorf("%s %s after %d calls, the new budget is 50", status.Status, status.Reason, calls())
 	}
-	require.NoError(t, shared.Control.Resume(t.Context(), status.Run, &core.Budget{Calls: 10_000}))
+	require.NoError(t, shared.Control.ResumeRun(t.Context(), status.Run, &core.Budget{Calls: 10_000}))
 	status = completed(t, onward(t, status.Run))
 	paid(t, "completed", status.Report, server)
 	if stats := server.Stats(); stats.Duplicates != 0 || stats.EmbedTwice != 0 {
@@ -104,7 +104,7 @@ func TestNoCallStartsAfterPauseOrCancelAndTheAccountIsTrue(t *testing.T) {
 	server := serve(t, modeltest.Options{Latency: 150 * time.Millisecond})
 	sp := spec(t, "binds", copySample(t), server, "indexes.binds.chunking.strategy=document",
 		"models.limits.concurrency=8", "models.embedding.dimension=256")
-	begun, err := shared.Control.Index(t.Context(), control.IndexRequest{Spec: sp})
+	begun, err := shared.Control.BuildIndex(t.Context(), control.IndexRequest{Spec: sp})
 	require.NoError(t, err)
 	quiet := func(what string, mark time.Time) {
 		t.Helper()
@@ -117,21 +117,21 @@ func TestNoCallStartsAfterPauseOrCancelAndTheAccountIsTrue(t *testing.T) {
 		for begin := time.Now(); server.Stats().Chat < int64(10+20*round) && time.Since(begin) < time.Minute; {
 			time.Sleep(10 * time.Millisecond)
 		}
-		_, err := shared.Control.Pause(t.Context(), begun.Run)
+		_, err := shared.Control.PauseRun(t.Context(), begun.Run)
 		require.NoError(t, err)
 		quiet("pause", time.Now())
 		status := wait(t, shared.Control, begun.Run)
 		paid(t, "paused", status.Report, server)
-		_, err = shared.Control.Pause(t.Context(), begun.Run)
+		_, err = shared.Control.PauseRun(t.Context(), begun.Run)
 		assert.Error(t, err, "a paused run was paused again without a word")
-		require.NoError(t, shared.Control.Resume(t.Context(), begun.Run, nil))
+		require.NoError(t, shared.Control.ResumeRun(t.Context(), begun.Run, nil))
 	}
 	for begin := time.Now(); server.Stats().Chat < 60 && time.Since(begin) < time.Minute; {
 		time.Sleep(10 * time.Millisecond)
 	}
 	two, asked := 2, time.Now()
 	limit := control.LimitRequest{Run: begun.Run, Limits: &core.LiveLimits{Concurrency: &two}}
-	require.NoError(t, shared.Control.Limit(t.Context(), limit))
+	require.NoError(t, shared.Control.LimitRun(t.Context(), limit))
 	last := time.Duration(0)
 	for time.Since(asked) < 2*time.Second {
 		if server.Stats().ChatInFlight > 2 {
@@ -146,14 +146,14 @@ func TestNoCallStartsAfterPauseOrCancelAndTheAccountIsTrue(t *testing.T) {
 		time.Sleep(5 * time.Millisecond)
 	}
 	asked = time.Now()
-	stopped, err := shared.Control.Cancel(t.Context(), begun.Run)
+	stopped, err := shared.Control.CancelRun(t.Context(), begun.Run)
 	require.True(t, err == nil && stopped.InFlight != nil && *stopped.InFlight <= 2, "%+v %v", stopped, err)
 	t.Logf("cancel: %s, %d in flight", time.Since(asked).Round(time.Millisecond), *stopped.InFlight)
 	quiet("cancel", time.Now())
 	status := wait(t, shared.Control, begun.Run)
 	require.True(t, status.Status == core.StatusCancelled, "%s %s", status.Status, status.Reason)
 	paid(t, "cancelled", status.Report, server)
-	_, err = shared.Control.Pause(t.Context(), begun.Run)
+	_, err = shared.Control.PauseRun(t.Context(), begun.Run)
 	assert.Error(t, err, "a run that ended was paused")
 	assert.Zero(t, server.Stats().Duplicates)
 }
@@ -162,13 +162,13 @@ func TestAServerThatRefusesEveryCallLeavesAnEmptyAccount(t *testing.T) {
 	server := serve(t, modeltest.Options{Status: 503})
 	sp := spec(t, "refused", copySample(t), server, "indexes.refused.chunking.strategy=document",
 		"models.embedding.dimension=256")
-	begun, err := shared.Control.Index(t.Context(), control.IndexRequest{Spec: sp})
+	begun, err := shared.Control.BuildIndex(t.Context(), control.IndexRequest{Spec: sp})
 	require.NoError(t, err)
 	// The status shows it while the unit that meets it is tried again; minutes later the run waits for the server.
 	var status control.Status
 	for begin := time.Now(); len(status.Retries) == 0 && time.Since(begin) < 5*time.Minute; {
 		time.Sleep(100 * time.Millisecond)
-		status, err = shared.Control.Status(t.Context(), begun.Run)
+		status, err = shared.Control.ReadStatus(t.Context(), begun.Run)
 		require.NoError(t, err)
 	}
 	if len(status.Retries) == 0 || status.Retries[0].Code != string(fault.ModelUnavailable) ||
@@ -178,7 +178,7 @@ func TestAServerThatRefusesEveryCallLeavesAnEmptyAccount(t *testing.T) {
 	if status.LedgerHits.Sum() != 0 || status.Calls.Sum() != 0 || server.Stats().Refused == 0 {
 		t.Errorf("calls %+v, from the ledger %+v, %d refused", status.Calls, status.LedgerHits, server.Stats().Refused)
 	}
-	_, err = shared.Control.Cancel(t.Context(), begun.Run)
+	_, err = shared.Control.CancelRun(t.Context(), begun.Run)
 	require.NoError(t, err)
 	wait(t, shared.Control, begun.Run)
 }

@@ -32,15 +32,15 @@ func TestAnEngineThatIsKilledAmidABuildChangesNothing(t *testing.T) {
 		defer func() { must(t, running.Stop(context.Background())) }()
 		server := serve(t, modeltest.Options{Latency: 300 * time.Millisecond})
 		sp := spec(t, "killed", docs, server, "indexes.killed.chunking.strategy=document", "models.limits.concurrency=2")
-		run, err := running.Control.Index(t.Context(), control.IndexRequest{Spec: sp, Generation: "g"})
+		run, err := running.Control.BuildIndex(t.Context(), control.IndexRequest{Spec: sp, Generation: "g"})
 		require.NoError(t, err)
 		for n := range kills {
 			before := server.Stats().Chat
 			for begin := time.Now(); server.Stats().Chat < before+3 && time.Since(begin) < time.Minute; {
 				time.Sleep(10 * time.Millisecond)
 			}
-			status, err := running.Control.Status(t.Context(), run.Run)
-			require.True(t, err != nil || !core.Terminal(status.Status), "it ended before kill %d", n+1)
+			status, err := running.Control.ReadStatus(t.Context(), run.Run)
+			require.True(t, err != nil || !core.IsTerminal(status.Status), "it ended before kill %d", n+1)
 			require.NoError(t, syscall.Kill(engineOf(t, dir), syscall.SIGKILL))
 		}
 		return completed(t, wait(t, running.Control, run.Run)), server.Stats()

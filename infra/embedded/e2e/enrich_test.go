@@ -55,11 +55,11 @@ func (e *enriching) begin() {
 // amid begins a run and waits until its enrichments are paid for.
 func (e *enriching) amid() (run string) {
 	e.t.Helper()
-	begun, err := e.running.Control.Index(e.t.Context(), control.IndexRequest{Spec: e.spec})
+	begun, err := e.running.Control.BuildIndex(e.t.Context(), control.IndexRequest{Spec: e.spec})
 	must(e.t, err)
 	for since := time.Now(); time.Since(since) < time.Minute; time.Sleep(10 * time.Millisecond) {
 		// 24 extractions and a dozen of what enrichments ask
-		status, err := e.running.Control.Status(e.t.Context(), begun.Run)
+		status, err := e.running.Control.ReadStatus(e.t.Context(), begun.Run)
 		must(e.t, err)
 		if status.Stage == core.StageEnrich && e.server.Stats().Chat >= 36 {
 			return begun.Run
@@ -113,22 +113,22 @@ func TestRunsAreInterruptedAmidTheirEnrichments(t *testing.T) {
 	t.Run("paused, and out of budget", func(t *testing.T) {
 		e := enrich(t)
 		run := e.amid()
-		_, err := e.running.Control.Pause(t.Context(), run)
+		_, err := e.running.Control.PauseRun(t.Context(), run)
 		must(t, err)
 		status := wait(t, e.running.Control, run)
 		paid(t, "paused", status.Report, e.server)
 		stats := e.server.Stats()
 		bound := stats.Chat + stats.Embed + 6
-		must(t, e.running.Control.Resume(t.Context(), run, &core.Budget{Calls: bound}))
+		must(t, e.running.Control.ResumeRun(t.Context(), run, &core.Budget{Calls: bound}))
 		for since := time.Now(); status.Reason != string(fault.BudgetSpent) && time.Since(since) < time.Minute; {
 			time.Sleep(50 * time.Millisecond)
-			status, err = e.running.Control.Status(t.Context(), run)
+			status, err = e.running.Control.ReadStatus(t.Context(), run)
 			must(t, err)
 		}
 		stats = e.server.Stats()
 		assert.True(t, status.Stage == core.StageEnrich && stats.Chat+stats.Embed == bound,
 			"%s at stage %s, %d calls of %d", status.Reason, status.Stage, stats.Chat+stats.Embed, bound)
-		must(t, e.running.Control.Resume(t.Context(), run, &core.Budget{Calls: 10_000}))
+		must(t, e.running.Control.ResumeRun(t.Context(), run, &core.Budget{Calls: 10_000}))
 		status = e.ends(run)
 		paid(t, "completed", status.Report, e.server)
 		checkSame(t, e, status, 0)
@@ -136,7 +136,7 @@ func TestRunsAreInterruptedAmidTheirEnrichments(t *testing.T) {
 	t.Run("cancelled, and begun again", func(t *testing.T) {
 		e := enrich(t)
 		run := e.amid()
-		_, err := e.running.Control.Cancel(t.Context(), run)
+		_, err := e.running.Control.CancelRun(t.Context(), run)
 		must(t, err)
 		if status := wait(t, e.running.Control, run); status.Status != core.StatusCancelled {
 			t.Errorf("%s %s", status.Status, status.Reason)

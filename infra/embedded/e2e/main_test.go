@@ -35,7 +35,7 @@ const sample = "../../../testdata/musique"
 var shared *stack.Stack // one stack serves the tests that do not kill it
 
 func TestMain(m *testing.M) {
-	sandbox.Child()
+	sandbox.RunChild()
 	if storm.Serve() { // this process is a stack that is to be killed
 		return
 	}
@@ -82,7 +82,7 @@ func startWith(options stack.Options) (*stack.Stack, error) {
 func follows(models *app.Models) {
 	served.Lock()
 	defer served.Unlock()
-	models.Allow(served.endpoints...)
+	models.AllowEndpoints(served.endpoints...)
 	served.models = append(served.models, models)
 }
 
@@ -100,7 +100,7 @@ func name(url string) {
 	endpoint := config.Endpoint{BaseURL: url, APIKeyEnv: "E2E_KEY"}
 	served.endpoints = append(served.endpoints, endpoint)
 	for _, models := range served.models {
-		models.Allow(endpoint)
+		models.AllowEndpoints(endpoint)
 	}
 }
 
@@ -159,8 +159,8 @@ func spec(t testing.TB, index, docs string, server *modeltest.Server, set ...str
 func wait(t testing.TB, c control.Control, run string) control.Status {
 	t.Helper()
 	for begin := time.Now(); time.Since(begin) < 3*time.Minute; time.Sleep(30 * time.Millisecond) {
-		st, err := c.Status(t.Context(), run)
-		if err == nil && (core.Terminal(st.Status) || st.Status == core.StatusPaused) {
+		st, err := c.ReadStatus(t.Context(), run)
+		if err == nil && (core.IsTerminal(st.Status) || st.Status == core.StatusPaused) {
 			return st
 		}
 	}
@@ -170,7 +170,7 @@ func wait(t testing.TB, c control.Control, run string) control.Status {
 
 func index(t testing.TB, serving control.Control, sp core.Spec) control.Status {
 	t.Helper()
-	r, err := serving.Index(
+	r, err := serving.BuildIndex(
 		t.Context(),
 		control.IndexRequest{Spec: sp, Generation: fmt.Sprintf("g%d", time.Now().UnixNano())},
 	)

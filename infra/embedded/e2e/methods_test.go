@@ -288,7 +288,7 @@ func TestADamagedSplitIsMadeAgain(t *testing.T) {
 	st := completed(t, index(t, shared.Control, sp))
 	store := shared.Control.Stores.Artifacts
 	art := artifact.Index{Store: store, Name: "broken"}
-	cur, _, err := art.Current(t.Context())
+	cur, _, err := art.ReadPointer(t.Context())
 	require.NoError(t, err)
 	manifest, err := art.Manifest(t.Context(), cur.Manifest)
 	require.NoError(t, err)
@@ -299,7 +299,7 @@ func TestADamagedSplitIsMadeAgain(t *testing.T) {
 	bad[len(bad)/2] ^= 1
 	_, err = blob.Write(t.Context(), store, key, bad, blob.Cond{})
 	require.NoError(t, err)
-	r, err := shared.Control.Restore(t.Context(), "broken")
+	r, err := shared.Control.RestoreIndex(t.Context(), "broken")
 	require.NoError(t, err)
 	res := completed(t, wait(t, shared.Control, r.Run))
 	if again, _, err := blob.Read(t.Context(), store, key); err != nil || string(again) != string(good) ||

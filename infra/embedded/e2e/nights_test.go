@@ -208,7 +208,7 @@ func (n *fiveNights) play() control.Status {
 		{Action: core.ActionPublish, Index: index, Generation: third.Generation},
 		{Action: core.ActionRollback, Index: index, Generation: second.Generation},
 	} {
-		_, err := n.control.Move(operator, move)
+		_, err := n.control.MoveGeneration(operator, move)
 		require.NoError(t, err)
 		if out := n.serves(move.Generation); answered(out) != (move.Generation == second.Generation) {
 			t.Errorf("after %s: %v", move.Action, chunksOf(out))
@@ -225,7 +225,7 @@ func (n *fiveNights) play() control.Status {
 	assert.True(t, answered(n.serves(fourth.Generation)), "the fourth night lacks the answer")
 
 	n.backfill(fourth)
-	trends, err := n.control.Trends(t.Context(), index, 30)
+	trends, err := n.control.ReadTrends(t.Context(), index, 30)
 	must(t, err)
 	var ended []string
 	for _, night := range trends[0].Nights {
@@ -256,7 +256,7 @@ func (n *fiveNights) backfill(fourth control.Status) {
 	defer letter.release()
 	named := control.BackfillNamed{Index: n.spec.Index, Name: "archive"}
 	before := n.server.Stats().Extract
-	_, err := n.control.Backfill(t.Context(), control.BackfillRequest{
+	_, err := n.control.StartBackfill(t.Context(), control.BackfillRequest{
 		Index: named.Index, Name: named.Name, Choice: core.BackfillChoice{Prefix: "archive/"},
 		Throttle: core.BackfillThrottle{Concurrency: 2},
 	})
@@ -267,7 +267,7 @@ func (n *fiveNights) backfill(fourth control.Status) {
 	assert.Equal(t, int64(archived), fifth.LeftOut.Backfills, "the night left out %+v", fifth.LeftOut)
 	letter.release()
 	end := backfilled(t, func() *service.Service { return n.control }, named, func(one core.Backfill) bool {
-		return core.Terminal(one.Status)
+		return core.IsTerminal(one.Status)
 	})
 	if end.Status != core.StatusCompleted || !end.Rebased || end.Base != fourth.Generation ||
 		end.Parent != fifth.Generation || end.Documents != archived || end.ChunksDone != archived {
@@ -323,7 +323,7 @@ func TestFiveNightsOnTheEmbeddedStack(t *testing.T) {
 	must(t, err)
 	n.upload = func() {}
 	n.begin = func() string {
-		begun, err := n.control.Index(t.Context(), control.IndexRequest{
+		begun, err := n.control.BuildIndex(t.Context(), control.IndexRequest{
 			Spec: n.spec, Files: files, Generation: fmt.Sprintf("g%d", time.Now().UnixNano()),
 		})
 		must(t, err)

@@ -134,7 +134,7 @@ func TestRestoreBringsTheIndexBackWithoutAModelCall(t *testing.T) {
 		lost.Audit.Left != a.Classes+lost.Audit.Checked.Vectors {
 		t.Errorf("an audit of wiped stores: %s (%s) %+v", lost.Status, lost.Reason, lost.Audit)
 	}
-	r, err := st.Control.Restore(t.Context(), "r")
+	r, err := st.Control.RestoreIndex(t.Context(), "r")
 	require.NoError(t, err)
 	rep := completed(t, wait(t, st.Control, r.Run))
 	assert.True(t, rep.Written.Rows != 0 && rep.Written.Records == a.Classes,
@@ -160,7 +160,7 @@ func TestRestoreBringsTheIndexBackWithoutAModelCall(t *testing.T) {
 // audited audits all of an index, with nothing written.
 func audited(t *testing.T, serving control.Control, index string) core.Report {
 	t.Helper()
-	run, err := serving.Audit(t.Context(), control.AuditRequest{Index: index})
+	run, err := serving.AuditIndex(t.Context(), control.AuditRequest{Index: index})
 	require.NoError(t, err)
 	report := wait(t, serving, run.Run)
 	require.True(t, report.Audit != nil, "%s (%s) reports no audit: %s", report.Status, report.Reason, report.Detail)
@@ -314,7 +314,7 @@ func TestAModelThatRefusesPausesTheRunAndResumeFinishesIt(t *testing.T) {
 				t.Fatalf("%s %s %s", st.Status, st.Reason, st.Detail)
 			}
 			server.Set(modeltest.Options{})
-			require.NoError(t, shared.Control.Resume(t.Context(), st.Run, nil))
+			require.NoError(t, shared.Control.ResumeRun(t.Context(), st.Run, nil))
 			for range 6000 {
 				if st = wait(t, shared.Control, st.Run); st.Status != core.StatusPaused {
 					break
@@ -336,19 +336,19 @@ func TestPauseAndCancelByHand(t *testing.T) {
 		"indexes.hand.chunking.strategy=document",
 		"models.limits.concurrency=4",
 	)
-	r, err := shared.Control.Index(t.Context(), control.IndexRequest{Spec: sp})
+	r, err := shared.Control.BuildIndex(t.Context(), control.IndexRequest{Spec: sp})
 	require.NoError(t, err)
-	again, err := shared.Control.Index(t.Context(), control.IndexRequest{Spec: sp})
+	again, err := shared.Control.BuildIndex(t.Context(), control.IndexRequest{Spec: sp})
 	assert.True(t, err == nil && again.Attached && again.Run == r.Run,
 		"a second index does not attach: %+v %v", again, err)
 	for range 3000 {
-		if st, err := shared.Control.Status(t.Context(), r.Run); err == nil && st.Calls.Extract > 3 {
+		if st, err := shared.Control.ReadStatus(t.Context(), r.Run); err == nil && st.Calls.Extract > 3 {
 			assert.False(t, st.Rate <= 0 || st.ETASeconds <= 0 || st.Overall <= 0, "no rate or time left: %+v", st)
 			break
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	_, err = shared.Control.Pause(t.Context(), r.Run)
+	_, err = shared.Control.PauseRun(t.Context(), r.Run)
 	require.NoError(t, err)
 	st := wait(t, shared.Control, r.Run)
 	require.True(t, st.Status == core.StatusPaused && st.Reason == "paused", "%s %s", st.Status, st.Reason)
@@ -358,7 +358,7 @@ func TestPauseAndCancelByHand(t *testing.T) {
 		t.Errorf("a paused run paid %d calls", n-at)
 	}
 	server.Set(modeltest.Options{})
-	require.NoError(t, shared.Control.Resume(t.Context(), r.Run, nil))
+	require.NoError(t, shared.Control.ResumeRun(t.Context(), r.Run, nil))
 	for range 6000 {
 		if st = wait(t, shared.Control, r.Run); st.Status != core.StatusPaused {
 			break
@@ -369,10 +369,10 @@ func TestPauseAndCancelByHand(t *testing.T) {
 	assert.Zero(t, server.Stats().Duplicates)
 	server.Set(modeltest.Options{Latency: time.Second, Capacity: 2})
 	sp.Chat.Model = "slower"
-	r, err = shared.Control.Index(t.Context(), control.IndexRequest{Spec: sp, Generation: "cancelled"})
+	r, err = shared.Control.BuildIndex(t.Context(), control.IndexRequest{Spec: sp, Generation: "cancelled"})
 	require.NoError(t, err)
 	time.Sleep(1500 * time.Millisecond)
-	_, err = shared.Control.Cancel(t.Context(), r.Run)
+	_, err = shared.Control.CancelRun(t.Context(), r.Run)
 	require.NoError(t, err)
 	st = wait(t, shared.Control, r.Run)
 	assert.True(t, st.Status == core.StatusCancelled, "%s %s", st.Status, st.Reason)
@@ -383,13 +383,13 @@ func TestADryRunCountsAndTakesNothing(t *testing.T) {
 	server := serve(t, modeltest.Options{})
 	sp := spec(t, "dry", copySample(t), server, "indexes.dry.chunking.strategy=document", "models.chat.model=dry",
 		"models.embedding.dimension=256", "models.chat.api_key_env=NO_SUCH_KEY")
-	report, err := shared.Control.Estimate(t.Context(), control.IndexRequest{Spec: sp})
+	report, err := shared.Control.EstimateBuild(t.Context(), control.IndexRequest{Spec: sp})
 	require.NoError(t, err)
 	if report.Estimate == nil || report.Estimate.Extract != (core.Range{Low: 120, High: 120}) || report.Chunks != 120 ||
 		report.Estimate.Tokens.Low <= 0 || report.Estimate.Embed.Low <= 0 || server.Stats().Started != 0 {
 		t.Errorf("%+v, estimate %+v, server %+v", report, report.Estimate, server.Stats())
 	}
-	_, err = shared.Control.Generations(t.Context(), "dry")
+	_, err = shared.Control.ListGenerations(t.Context(), "dry")
 	assert.Error(t, err, "an estimate left a generation behind")
 	if status, _ := do(t, shared.HTTP, http.MethodPost, "/v1/indexes/dry/query",
 		map[string]any{"query": "x"}); status != http.StatusNotFound {

@@ -96,7 +96,7 @@ func TestWhoHasTheEnginesPortAloneLearnsNothingAndPublishesNothing(t *testing.T)
 		id := "build/harbour/evil-" + string(rune('a'+i))
 		startForeign(t, other, id, start)
 	}
-	generations, err := shared.Control.Generations(t.Context(), "harbour")
+	generations, err := shared.Control.ListGenerations(t.Context(), "harbour")
 	assert.True(t, err == nil && len(generations) == 1 && generations[0].Generation == own.Generation,
 		"generations %+v, %v", generations, err)
 	again := completed(t, index(t, shared.Control, spec(t, "harbour", docs, nil)))

@@ -73,15 +73,15 @@ func TestNothingOfADataDirectoryTellsOfAPurgedDocument(t *testing.T) {
 		t.Fatalf("the search finds too little of what is there: %q", where)
 	}
 	request := control.PurgeRequest{Index: "del", Documents: []string{"c.md"}}
-	if _, err := own.Control.Purge(t.Context(), request); !fault.Is(err, fault.Usage) {
+	if _, err := own.Control.PurgeDocuments(t.Context(), request); !fault.Is(err, fault.Usage) {
 		t.Errorf("without a confirmation: %v", err)
 	}
 	request.Documents, request.Confirmed = []string{"x.md"}, true
-	if _, err := own.Control.Purge(t.Context(), request); !fault.Is(err, fault.NotFound) {
+	if _, err := own.Control.PurgeDocuments(t.Context(), request); !fault.Is(err, fault.NotFound) {
 		t.Errorf("of a document that no index has: %v", err)
 	}
 	request.Documents, request.DryRun = []string{"c.md"}, true
-	looked, err := own.Control.Purge(t.Context(), request)
+	looked, err := own.Control.PurgeDocuments(t.Context(), request)
 	require.True(t, err == nil && looked.Run == nil && len(looked.Plan.Drops) == 2 && looked.Plan.Documents[0].Known,
 		"%+v, %v", looked, err)
 	calls := server.Stats().Chat
@@ -94,7 +94,7 @@ func TestNothingOfADataDirectoryTellsOfAPurgedDocument(t *testing.T) {
 		request.Files, err = config.ReadFiles(&gated)
 		require.NoError(t, err)
 		request.Gate = &gated.Gate
-		begun, err := own.Control.Purge(t.Context(), request)
+		begun, err := own.Control.PurgeDocuments(t.Context(), request)
 		require.NoError(t, err)
 		return begun
 	}
@@ -106,7 +106,7 @@ func TestNothingOfADataDirectoryTellsOfAPurgedDocument(t *testing.T) {
 	if server.Stats().Chat != calls || ended.Documents != 2 {
 		t.Errorf("%d calls, %+v", server.Stats().Chat-calls, ended.Report)
 	}
-	stand, err := own.Control.Purges(t.Context(), control.PurgesRequest{Index: "del"})
+	stand, err := own.Control.ListPurges(t.Context(), control.PurgesRequest{Index: "del"})
 	require.True(t, err == nil && len(stand.Purges) == 1, "%+v, %v", stand, err)
 	if one := stand.Purges[0]; one.State != core.PurgeDone || one.Gone.Generations != 2 || one.Gone.Ledger == 0 {
 		t.Errorf("%+v", one)
@@ -120,10 +120,10 @@ func TestNothingOfADataDirectoryTellsOfAPurgedDocument(t *testing.T) {
 	}); status != http.StatusGone && status != http.StatusNotFound {
 		t.Errorf("a generation that was dropped answers %d", status)
 	}
-	again, err := own.Control.Purge(t.Context(), request)
+	again, err := own.Control.PurgeDocuments(t.Context(), request)
 	assert.True(t, err == nil && again.Run == nil && again.Purge != nil && again.Purge.State == core.PurgeDone,
 		"once more: %+v, %v", again, err)
-	trail, err := own.Control.Operations(t.Context(), "del", 1)
+	trail, err := own.Control.ListOperations(t.Context(), "del", 1)
 	if err != nil || len(trail) != 1 || trail[0].Action != core.ActionPurge ||
 		!strings.HasPrefix(begun.Plan.Documents[0].Digest.String(), trail[0].Name) {
 		t.Errorf("%+v, %v", trail, err)

@@ -127,7 +127,7 @@ func TestQueriesDuringFiftyPublishesAndRollbacksSeeOneGeneration(t *testing.T) {
 	ctx := control.WithOperator(t.Context(), core.Operator{By: "ada@desk", Reason: "drill"})
 	for ; moves < 50; moves++ {
 		target := kept[moves%len(kept)]
-		move, err := client.Move(ctx, control.MoveRequest{Action: core.ActionRollback, Index: "moves", Generation: target})
+		move, err := client.MoveGeneration(ctx, control.MoveRequest{Action: core.ActionRollback, Index: "moves", Generation: target})
 		require.NoError(t, err)
 		if !move.Unchanged {
 			load.next(t, target)
@@ -144,7 +144,7 @@ func TestQueriesDuringFiftyPublishesAndRollbacksSeeOneGeneration(t *testing.T) {
 		}
 	}
 	assert.Len(t, load.seen, len(kept), "answers came from")
-	operations, err := client.Operations(t.Context(), "moves", 0)
+	operations, err := client.ListOperations(t.Context(), "moves", 0)
 	require.True(t, err == nil && len(operations) >= 40, "%d operations, %v", len(operations), err)
 	for _, op := range operations {
 		if op.Outcome == nil || op.Outcome.Result != core.OperationDone || op.By != "ada@desk" || op.Via != "token" ||
@@ -153,7 +153,7 @@ func TestQueriesDuringFiftyPublishesAndRollbacksSeeOneGeneration(t *testing.T) {
 		}
 	}
 	t.Logf("%d moves, %d answers, none failed", moves, len(got))
-	if _, err := client.Move(ctx, control.MoveRequest{
+	if _, err := client.MoveGeneration(ctx, control.MoveRequest{
 		Action: core.ActionRollback, Index: "moves", Generation: "none",
 	}); !fault.Is(err, fault.UnknownGen) {
 		t.Errorf("back to one that never was: %v", err)

@@ -77,7 +77,7 @@ func killRounds(t *testing.T, mode string, stages []string) {
 		completed(t, wait(t, own.Control, round.Run))
 		letters, err := own.Control.DeadLetters(t.Context(), "docs")
 		assert.True(t, err == nil && len(letters) == 0, "killed at %q: letters %+v, %v", stage, letters, err)
-		night, err := own.Control.Index(t.Context(), control.IndexRequest{Spec: sp})
+		night, err := own.Control.BuildIndex(t.Context(), control.IndexRequest{Spec: sp})
 		must(t, err)
 		completed(t, wait(t, own.Control, night.Run))
 	}
@@ -91,9 +91,9 @@ func reach(t *testing.T, serving control.Control, run, stage string) {
 	t.Helper()
 	at := slices.Index(retryStages, stage)
 	for begun := time.Now(); at > 0; time.Sleep(5 * time.Millisecond) {
-		status, err := serving.Status(t.Context(), run)
+		status, err := serving.ReadStatus(t.Context(), run)
 		must(t, err)
-		if slices.Index(retryStages, status.Stage) >= at || core.Terminal(status.Status) {
+		if slices.Index(retryStages, status.Stage) >= at || core.IsTerminal(status.Status) {
 			return
 		}
 		require.True(t, time.Since(begun) <= 2*time.Minute, "%s does not come to %s: it is at %s", run, stage, status.Stage)
@@ -107,11 +107,11 @@ func meetRound(t *testing.T, serving control.Control, sp core.Spec, round contro
 	again, err := serving.RetryFailed(t.Context(), control.LettersRequest{Name: "docs"})
 	assert.True(t, err == nil && (again.Run == "" || again.Run == round.Run && again.Attached),
 		"beside %s: %+v, %v", round.Run, again, err)
-	status, err := serving.Status(t.Context(), round.Run)
+	status, err := serving.ReadStatus(t.Context(), round.Run)
 	must(t, err)
-	if again.Run == "" || core.Terminal(status.Status) {
+	if again.Run == "" || core.IsTerminal(status.Status) {
 		return
 	}
-	_, err = serving.Index(t.Context(), control.IndexRequest{Spec: sp})
+	_, err = serving.BuildIndex(t.Context(), control.IndexRequest{Spec: sp})
 	assert.True(t, err == nil || fault.Is(err, fault.LeaseHeld), "a build beside %s: %v", round.Run, err)
 }

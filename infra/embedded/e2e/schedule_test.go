@@ -29,7 +29,7 @@ func schedules(t *testing.T, controller *service.Service, wanted func(control.Sc
 	var all []control.Scheduled
 	for begin := time.Now(); time.Since(begin) < 3*time.Minute; time.Sleep(100 * time.Millisecond) {
 		var err error
-		all, err = controller.Schedules(t.Context())
+		all, err = controller.ListSchedules(t.Context())
 		require.NoError(t, err)
 		for _, one := range all {
 			if one.Index == "docs" && wanted(one) {
@@ -111,7 +111,7 @@ func TestASchedulesLife(t *testing.T) {
 	if night := first.Nights[0]; night.Status != core.StatusCompleted || !strings.HasPrefix(night.Run, "docs/20") {
 		t.Fatalf("%+v", night)
 	}
-	if status, err := running.Control.Status(t.Context(), "docs"); err != nil || status.Run != first.Nights[0].Run ||
+	if status, err := running.Control.ReadStatus(t.Context(), "docs"); err != nil || status.Run != first.Nights[0].Run ||
 		!status.Published || status.Probes == nil || status.Probes.Asked != 1 {
 		t.Errorf("%+v, %v", status, err)
 	}
@@ -119,7 +119,7 @@ func TestASchedulesLife(t *testing.T) {
 	// A build that is paused holds its index: a second trigger is refused, and a night that is due is skipped.
 	writeFile(t, filepath.Join(docs, "more.txt"), "Another document\n\nIt came in the night.")
 	request.Spec.Budget.Calls = 1
-	held, err := running.Control.Index(t.Context(), control.IndexRequest{Spec: request.Spec, Generation: "held"})
+	held, err := running.Control.BuildIndex(t.Context(), control.IndexRequest{Spec: request.Spec, Generation: "held"})
 	must(t, err)
 	require.Equal(t, core.StatusPaused, wait(t, running.Control, held.Run).Status)
 	triggered, err := running.Control.TriggerSchedule(t.Context(), "docs")
@@ -135,7 +135,7 @@ func TestASchedulesLife(t *testing.T) {
 	if night := skipped.Nights[0]; night.Status != "skipped" || night.By != "docs/held" || night.Run != "" {
 		t.Errorf("%+v", night)
 	}
-	_, err = running.Control.Cancel(t.Context(), held.Run)
+	_, err = running.Control.CancelRun(t.Context(), held.Run)
 	must(t, err)
 	wait(t, running.Control, held.Run)
 
@@ -173,19 +173,19 @@ func TestASchedulesLife(t *testing.T) {
 	if err := running.Control.DeleteSchedule(t.Context(), "docs"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("deleted twice: %v", err)
 	}
-	if all, err := running.Control.Schedules(t.Context()); err != nil || len(all) != 0 {
+	if all, err := running.Control.ListSchedules(t.Context()); err != nil || len(all) != 0 {
 		t.Errorf("%+v, %v", all, err)
 	}
 
 	apply(control.ScheduleCreated) // an index that is deleted leaves no schedule, and no answer
-	deleted, err := running.Control.Delete(t.Context(), control.DeleteRequest{Index: "docs", Confirmed: true})
+	deleted, err := running.Control.DeleteIndex(t.Context(), control.DeleteRequest{Index: "docs", Confirmed: true})
 	must(t, err)
 	assert.True(t, deleted.Generations > 0 && deleted.Records > 0 && len(deleted.Collections) > 0, "%+v", deleted)
 	status, _ := do(t, running.HTTP, http.MethodPost, "/v1/indexes/docs/query", map[string]any{"query": "night"})
 	assert.Equal(t, http.StatusNotFound, status)
-	all, err := running.Control.Schedules(t.Context())
+	all, err := running.Control.ListSchedules(t.Context())
 	assert.True(t, err == nil && len(all) == 0, "%+v, %v", all, err)
-	_, err = running.Control.Delete(t.Context(), control.DeleteRequest{Index: "docs", Confirmed: true})
+	_, err = running.Control.DeleteIndex(t.Context(), control.DeleteRequest{Index: "docs", Confirmed: true})
 	assert.True(t, fault.Is(err, fault.UnknownIndex), "deleted twice: %v", err)
 	request.Spec.Budget.Calls, request.Spec.Gate.Probes = 0, ""
 	calls := server.Stats().Chat
@@ -202,15 +202,15 @@ func restoredElsewhere(t *testing.T, artifacts string, answer map[string]any, wa
 	elsewhere, err := start(folder)
 	must(t, err)
 	defer func() { must(t, elsewhere.Stop(t.Context())) }()
-	none, err := elsewhere.Control.Schedules(t.Context())
+	none, err := elsewhere.Control.ListSchedules(t.Context())
 	assert.True(t, err == nil && len(none) == 0, "the engine begins without: %+v, %v", none, err)
 	for _, want := range []string{"made again, paused as before", ""} { // the second time it is there
-		restored, err := elsewhere.Control.Restore(t.Context(), "docs")
+		restored, err := elsewhere.Control.RestoreIndex(t.Context(), "docs")
 		must(t, err)
 		assert.Equal(t, want, restored.Schedule)
 		completed(t, wait(t, elsewhere.Control, restored.Run))
 	}
-	all, err := elsewhere.Control.Schedules(t.Context())
+	all, err := elsewhere.Control.ListSchedules(t.Context())
 	must(t, err)
 	was.Nights, was.Missed, was.Overlapped = []control.NightRun{}, 0, 0 // those are the engine's, and gone with it
 	assert.Equal(t, []control.Scheduled{was}, all)

@@ -335,7 +335,7 @@ func TestKilledPartsOfAClusterEndInTheSameIndex(t *testing.T) {
 			st := wait(t, c.ctl, run)
 			if st.Status == core.StatusPaused { // a store was away for longer than retries last: a person resumes
 				t.Logf("paused: %s %s", st.Reason, st.Detail)
-				require.NoError(t, c.ctl.Resume(t.Context(), run, nil))
+				require.NoError(t, c.ctl.ResumeRun(t.Context(), run, nil))
 				st = wait(t, c.ctl, run)
 			}
 			completed(t, st)
@@ -381,7 +381,7 @@ func TestRestoreBringsBackWipedStoresWithoutAModelCall(t *testing.T) {
 					require.NoError(t, c.ctl.Stores.Vectors.Drop(t.Context(), n))
 				}
 			}
-			r, err := c.ctl.Restore(t.Context(), "k")
+			r, err := c.ctl.RestoreIndex(t.Context(), "k")
 			require.NoError(t, err)
 			res := completed(t, wait(t, c.ctl, r.Run))
 			if strings.Contains(what, "Redis") != (res.Written.Records == st.Classes) ||

@@ -137,11 +137,11 @@ func resumed(t *testing.T, c *cluster, run string) (control.Status, int) {
 	const longest = 20 * time.Minute
 	pauses, reported := 0, time.Now()
 	for begun := time.Now(); time.Since(begun) < longest; time.Sleep(50 * time.Millisecond) {
-		status, err := c.ctl.Status(t.Context(), run)
+		status, err := c.ctl.ReadStatus(t.Context(), run)
 		if err != nil {
 			continue
 		}
-		if core.Terminal(status.Status) {
+		if core.IsTerminal(status.Status) {
 			return completed(t, status), pauses
 		}
 		if time.Since(reported) > 20*time.Second {
@@ -152,7 +152,7 @@ func resumed(t *testing.T, c *cluster, run string) (control.Status, int) {
 		if status.Status != core.StatusPaused {
 			continue
 		}
-		if err := c.ctl.Resume(t.Context(), run, nil); err == nil { // it may be resumed already
+		if err := c.ctl.ResumeRun(t.Context(), run, nil); err == nil { // it may be resumed already
 			pauses++
 			t.Logf("paused: %s %s %v", status.Reason, status.Detail, status.Problems)
 		}

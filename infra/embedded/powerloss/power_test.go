@@ -294,7 +294,7 @@ func (r *replay) published(tree map[string]leaf, at time.Time) error {
 func complete(store blob.Store) (string, error) {
 	ctx := context.Background()
 	x := artifact.Index{Store: store, Name: index}
-	pointer, _, err := x.Current(ctx)
+	pointer, _, err := x.ReadPointer(ctx)
 	if err != nil || pointer.Manifest == "" {
 		return "", err
 	}

@@ -93,12 +93,12 @@ func (p *process) ended(run string) (control.Status, error) {
 	for begin := time.Now(); time.Since(begin) < 10*time.Minute; time.Sleep(30 * time.Millisecond) {
 		ctx, cancel := context.WithTimeout(p.t.Context(), time.Minute)
 		var status control.Status
-		status, err = p.control().Status(ctx, run)
+		status, err = p.control().ReadStatus(ctx, run)
 		cancel()
 		if err == nil {
 			last = status
 		}
-		if err == nil && (core.Terminal(status.Status) || status.Status == core.StatusPaused) {
+		if err == nil && (core.IsTerminal(status.Status) || status.Status == core.StatusPaused) {
 			return status, nil
 		}
 	}
@@ -108,7 +108,7 @@ func (p *process) ended(run string) (control.Status, error) {
 // build indexes the corpus. A run that has just ended may still have the lease.
 func (p *process) build(spec core.Spec, generation string) (status control.Status, err error) {
 	for range 10 {
-		run, err := p.control().Index(p.t.Context(), control.IndexRequest{Spec: spec, Generation: generation})
+		run, err := p.control().BuildIndex(p.t.Context(), control.IndexRequest{Spec: spec, Generation: generation})
 		if err != nil {
 			return control.Status{}, err
 		}

@@ -53,16 +53,16 @@ func (r *replay) stack(t *testing.T, tree map[string]leaf, synced string, at tim
 	begin := time.Now()
 	p := start(t, filepath.Join(folder, "data"))
 	started := time.Since(begin)
-	generations, err := p.control().Generations(t.Context(), index)
+	generations, err := p.control().ListGenerations(t.Context(), index)
 	assert.True(t, err == nil && len(generations) != 0, "generations: %v, %v", generations, err)
 	assert.NoError(t, p.answers())
 	how := "went on"
-	status, err := p.control().Status(t.Context(), index+"/g2")
+	status, err := p.control().ReadStatus(t.Context(), index+"/g2")
 	if err != nil { // it had not begun when the power went
 		how = "was begun again"
 		status, err = p.build(r.rec.spec, "g2")
 		require.NoError(t, err)
-	} else if !core.Terminal(status.Status) {
+	} else if !core.IsTerminal(status.Status) {
 		status, err = p.ended(index + "/g2")
 		require.NoError(t, err)
 	}

@@ -25,7 +25,7 @@ type owner struct {
 // lockArtifacts makes this process the only one that works on an artifacts folder: two stacks over one would each have
 // an engine of their own, that knows nothing of the other's runs.
 func lockArtifacts(folder, dataDir string) (*os.File, error) {
-	if err := durable.Private(folder); err != nil {
+	if err := durable.MkdirPrivate(folder); err != nil {
 		return nil, fault.StoreDenied.At("make", folder).Because(err).Advise("set stores.artifacts to another folder")
 	}
 	path := filepath.Join(folder, artifactsLock)

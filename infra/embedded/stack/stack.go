@@ -88,7 +88,7 @@ func Start(ctx context.Context, options Options) (stack *Stack, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := durable.Private(dir); err != nil {
+	if err := durable.MkdirPrivate(dir); err != nil {
 		return nil, fault.Usage.At("make data directory", dir).Because(err).Advise("choose another --data-dir")
 	}
 	stack = &Stack{dir: dir, served: make(chan error, 2)}
@@ -111,7 +111,7 @@ func Start(ctx context.Context, options Options) (stack *Stack, err error) {
 			Advise("another program has the port: choose one with --http-port (0 = any free)")
 	}
 	phase("starting stores in " + dir)
-	places := app.Embedded(options.Config.Stores, dir)
+	places := app.FillPaths(options.Config.Stores, dir)
 	if app.IsPath(places.Artifacts) {
 		if stack.shared, err = lockArtifacts(places.Artifacts, dir); err != nil {
 			return stack, errors.Join(err, listener.Close())
@@ -122,9 +122,9 @@ func Start(ctx context.Context, options Options) (stack *Stack, err error) {
 	}
 	process := telemetry.New(Program)
 	process.Log = options.Log
-	stack.stores.Observe(process)
-	stack.stores.Bar(dir) // its token, the engine's database, the cache, and what else lies there
-	if err = stack.stores.Grants(filepath.Join(dir, "roots.json")); err != nil {
+	stack.stores.SetObserver(process)
+	stack.stores.BarPaths(dir) // its token, the engine's database, the cache, and what else lies there
+	if err = stack.stores.LoadGrants(filepath.Join(dir, "roots.json")); err != nil {
 		return stack, errors.Join(err, listener.Close())
 	}
 	if err = stack.startEngine(ctx, options, phase); err != nil {
@@ -132,8 +132,8 @@ func Start(ctx context.Context, options Options) (stack *Stack, err error) {
 	}
 	phase("starting worker")
 	models := app.NewModels(stack.stores.Coordination, options.Config)
-	models.Observe(process)
-	hooks, err := webhook.Hooks(options.Config)
+	models.SetObserver(process)
+	hooks, err := webhook.ReadHooks(options.Config)
 	if err != nil {
 		return stack, errors.Join(err, listener.Close())
 	}
@@ -143,7 +143,7 @@ func Start(ctx context.Context, options Options) (stack *Stack, err error) {
 		CacheDir: filepath.Join(dir, "cache"),
 		Alone:    true, Sticky: time.Second, Heartbeat: time.Second, Drain: 20 * time.Second, Log: options.Log,
 		Telemetry: process, Notify: hooks,
-		Slots: options.Config.Slots(runtime.GOMAXPROCS(0)), CPUSlots: options.Config.Worker.CPU,
+		Slots: options.Config.CountSlots(runtime.GOMAXPROCS(0)), CPUSlots: options.Config.Worker.CPU,
 		ActivityPollers: options.Config.Worker.Pollers, CacheBytes: options.Config.Worker.CacheBytes,
 	}); err != nil {
 		return stack, errors.Join(err, listener.Close())
@@ -162,8 +162,8 @@ func (s *Stack) newControl(ctx context.Context, options Options, models *app.Mod
 		Limits:    options.Config.DocumentLimits(),
 		Models:    models,
 		Heartbeat: Heartbeat,
-		Problems:  s.worker.Problems,
-		Grant:     s.stores.Grant,
+		Problems:  s.worker.ListProblems,
+		Grant:     s.stores.GrantCorpora,
 
 		SearchAttributes: host.Register(ctx, s.client, s.place.Namespace, options.Log),
 	}
@@ -193,7 +193,7 @@ func (s *Stack) serveAPI(
 	policy.Token = s.Token // who can read it owns the data directory
 	var following context.Context
 	following, s.unfollow = context.WithCancel(context.Background())
-	go keys.Follow(following)
+	go keys.WatchKeys(following)
 	s.api = api.New(
 		api.Config{
 			Policy:    policy,
@@ -293,7 +293,7 @@ func (s *Stack) startEngine(ctx context.Context, options Options, phase func(str
 		return err
 	}
 	go func() {
-		if err, failed := <-s.engine.Failed(); failed {
+		if err, failed := <-s.engine.WatchFailure(); failed {
 			s.served <- err
 		}
 	}()
@@ -302,8 +302,8 @@ func (s *Stack) startEngine(ctx context.Context, options Options, phase func(str
 	return err
 }
 
-// Failed says when a part of the stack ends by itself.
-func (s *Stack) Failed() <-chan error { return s.served }
+// WatchFailure says when a part of the stack ends by itself.
+func (s *Stack) WatchFailure() <-chan error { return s.served }
 
 // Stop drains the worker, lets queries finish and closes the stores.
 func (s *Stack) Stop(ctx context.Context) error {

@@ -56,9 +56,9 @@ func New(name string, valid time.Duration) (*Authority, error) {
 // Pair is the authority itself. Its key is enough to make certificates.
 func (a *Authority) Pair() Pair { return a.pair }
 
-// Server makes the certificate of a server that is reached by names or IP addresses. It is a client's, too: the parts
-// of one server call each other.
-func (a *Authority) Server(hosts []string, valid time.Duration) (Pair, error) {
+// IssueServer makes the certificate of a server that is reached by names or IP addresses. It is a client's, too: the
+// parts of one server call each other.
+func (a *Authority) IssueServer(hosts []string, valid time.Duration) (Pair, error) {
 	if len(hosts) == 0 {
 		return Pair{}, errors.New("a server needs a name or an address")
 	}
@@ -74,8 +74,8 @@ func (a *Authority) Server(hosts []string, valid time.Duration) (Pair, error) {
 	})
 }
 
-// Client makes the certificate of a client. No server can be had with it.
-func (a *Authority) Client(name string, valid time.Duration) (Pair, error) {
+// IssueClient makes the certificate of a client. No server can be had with it.
+func (a *Authority) IssueClient(name string, valid time.Duration) (Pair, error) {
 	return a.issuePair(name, valid, func(cert *x509.Certificate) {
 		cert.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
 	})

@@ -73,19 +73,19 @@ func greeted(address string, config *tls.Config) error {
 func TestOnlyClientsOfTheAuthorityAreLetIn(t *testing.T) {
 	own, other := authority(t), authority(t)
 	hosts := []string{"localhost", "127.0.0.1"}
-	serving, calling, err := pkitest.Mutual(own.Pair().Cert, must(t)(own.Server(hosts, time.Hour)), "")
+	serving, calling, err := pkitest.Mutual(own.Pair().Cert, must(t)(own.IssueServer(hosts, time.Hour)), "")
 	require.NoError(t, err)
 	address := serve(t, serving)
-	_, client, err := pkitest.Mutual(own.Pair().Cert, must(t)(own.Client("c", time.Hour)), "")
+	_, client, err := pkitest.Mutual(own.Pair().Cert, must(t)(own.IssueClient("c", time.Hour)), "")
 	require.NoError(t, err)
 	assert.NoError(t, greeted(address, client), "a client of the authority")
 	assert.NoError(t, greeted(address, calling), "a server of the authority, calling")
-	_, stranger, err := pkitest.Mutual(own.Pair().Cert, must(t)(other.Client("c", time.Hour)), "")
+	_, stranger, err := pkitest.Mutual(own.Pair().Cert, must(t)(other.IssueClient("c", time.Hour)), "")
 	require.NoError(t, err)
 	none := client.Clone()
 	none.Certificates = nil
 	expired := client.Clone()
-	old := must(t)(own.Client("c", -time.Minute))
+	old := must(t)(own.IssueClient("c", -time.Minute))
 	pair, err := tls.X509KeyPair(old.Cert, old.Key)
 	require.NoError(t, err)
 	expired.Certificates = []tls.Certificate{pair}
@@ -98,16 +98,16 @@ func TestOnlyClientsOfTheAuthorityAreLetIn(t *testing.T) {
 
 func TestAClientTalksToNoServerButTheOneThatItMeans(t *testing.T) {
 	own, other := authority(t), authority(t)
-	_, client, err := pkitest.Mutual(own.Pair().Cert, must(t)(own.Client("c", time.Hour)), "temporal")
+	_, client, err := pkitest.Mutual(own.Pair().Cert, must(t)(own.IssueClient("c", time.Hour)), "temporal")
 	require.NoError(t, err)
 	for name, c := range map[string]struct {
 		pair pki.Pair
 		want bool
 	}{
-		"the named server":             {must(t)(own.Server([]string{"temporal"}, time.Hour)), true},
-		"one of another name":          {must(t)(own.Server([]string{"elsewhere", "127.0.0.1"}, time.Hour)), false},
-		"one of another authority":     {must(t)(other.Server([]string{"temporal"}, time.Hour)), false},
-		"a client that plays a server": {must(t)(own.Client("temporal", time.Hour)), false},
+		"the named server":             {must(t)(own.IssueServer([]string{"temporal"}, time.Hour)), true},
+		"one of another name":          {must(t)(own.IssueServer([]string{"elsewhere", "127.0.0.1"}, time.Hour)), false},
+		"one of another authority":     {must(t)(other.IssueServer([]string{"temporal"}, time.Hour)), false},
+		"a client that plays a server": {must(t)(own.IssueClient("temporal", time.Hour)), false},
 	} {
 		serving, _, err := pkitest.Mutual(own.Pair().Cert, c.pair, "")
 		require.NoError(t, err)
@@ -118,7 +118,7 @@ func TestAClientTalksToNoServerButTheOneThatItMeans(t *testing.T) {
 
 func TestACertificateOfAClientMakesNoOthers(t *testing.T) {
 	own := authority(t)
-	pair := must(t)(own.Client("c", time.Hour))
+	pair := must(t)(own.IssueClient("c", time.Hour))
 	block, _ := pem.Decode(pair.Cert)
 	cert, err := x509.ParseCertificate(block.Bytes)
 	assert.True(t, err == nil && !cert.IsCA && cert.KeyUsage&x509.KeyUsageCertSign == 0, "%+v, %v", cert, err)

@@ -23,8 +23,8 @@ type Evidence struct {
 	score float64  // of the first extract
 }
 
-// Partial reports whether extracts cannot be the whole answer.
-func (e Evidence) Partial() bool { return e.Fails || len(e.Lacks) > 0 }
+// IsPartial reports whether extracts cannot be the whole answer.
+func (e Evidence) IsPartial() bool { return e.Fails || len(e.Lacks) > 0 }
 
 // The highest confidence in a partial answer, and in one that the reader has to put together.
 const (
@@ -43,7 +43,7 @@ func (e Evidence) Confidence(passages float64) float64 {
 		0.669*math.Log(passages/(1-passages))
 	chance := 1 / (1 + math.Exp(-z))
 	switch {
-	case e.Partial():
+	case e.IsPartial():
 		return min(chance, mostPartial)
 	case e.joins:
 		return min(chance, mostJoined)
@@ -65,15 +65,15 @@ func (q question) askedTerms(asked string, weigh func(term string) float64, unkn
 		r, _ := utf8.DecodeRuneInString(word)
 		digits := strings.ContainsFunc(word, unicode.IsDigit)
 		inner := strings.ContainsFunc(word[utf8.RuneLen(r):], unicode.IsUpper)
-		named := unicode.IsUpper(r) && !first && !language.Common(language.Plain(word)) && language.Code() != "de"
+		named := unicode.IsUpper(r) && !first && !language.IsCommon(language.PlainForm(word)) && language.Code() != "de"
 		first = false
 		share := 1.0
 		if chosen {
 			share = chosenShare
 		}
-		chosen = choosing[language.Plain(word)] != anything
+		chosen = choosing[language.PlainForm(word)] != anything
 		for _, stem := range language.Terms(word) {
-			if seen[stem] || language.Stop(stem) || text.IsExact(stem) || asking[stem] != 0 {
+			if seen[stem] || language.IsStopWord(stem) || text.IsExact(stem) || asking[stem] != 0 {
 				continue
 			}
 			seen[stem] = true

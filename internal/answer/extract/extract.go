@@ -58,9 +58,9 @@ const (
 	bridged = 5   // passages that the second is of
 )
 
-// Best returns at most two extracts, the better first, and what speaks for them; none where no sentence fits. weigh is
-// the idf of a term in the index, 0 where no passage has it; unknown is what such a term weighs.
-func Best(
+// ChooseExtracts returns at most two extracts, the better first, and what speaks for them; none where no sentence fits.
+// weigh is the idf of a term in the index, 0 where no passage has it; unknown is what such a term weighs.
+func ChooseExtracts(
 	language *text.Language,
 	question string,
 	weigh func(term string) float64,
@@ -197,7 +197,7 @@ func readQuestion(language *text.Language, asked string, weigh func(term string)
 		dates: map[string]string{},
 	}
 	for place := range language.Places(asked) {
-		word := language.Plain(asked[place.Start:place.End])
+		word := language.PlainForm(asked[place.Start:place.End])
 		out.words = append(out.words, word)
 		out.said[word] = true
 	}
@@ -215,7 +215,7 @@ func readQuestion(language *text.Language, asked string, weigh func(term string)
 	out.months = text.MonthsOf(asked)
 	out.asked = out.askedTerms(asked, weigh, unknown)
 	for _, term := range language.Terms(asked) {
-		if language.Stop(term) || text.IsExact(term) || out.weight[term] > 0 || asking[term] != 0 {
+		if language.IsStopWord(term) || text.IsExact(term) || out.weight[term] > 0 || asking[term] != 0 {
 			continue
 		}
 		weight := weigh(term)
@@ -249,7 +249,7 @@ func (q question) computeShare(terms map[string]bool) float64 {
 func (q question) splitTerms(content string) (all, own map[string]bool) {
 	all, own = map[string]bool{}, map[string]bool{}
 	for _, term := range q.language.Terms(content) {
-		if q.language.Stop(term) || text.IsExact(term) {
+		if q.language.IsStopWord(term) || text.IsExact(term) {
 			continue
 		}
 		all[term] = true
@@ -415,8 +415,8 @@ func (q question) addsName(sentence string) bool {
 	for place := range q.language.Places(sentence) {
 		word := sentence[place.Start:place.End]
 		first, _ := utf8.DecodeRuneInString(word)
-		plain := q.language.Plain(word)
-		if (unicode.IsUpper(first) || unicode.IsDigit(first)) && !q.said[plain] && !q.language.Stop(plain) {
+		plain := q.language.PlainForm(word)
+		if (unicode.IsUpper(first) || unicode.IsDigit(first)) && !q.said[plain] && !q.language.IsStopWord(plain) {
 			return true
 		}
 	}
@@ -426,8 +426,8 @@ func (q question) addsName(sentence string) bool {
 // reference is a number in brackets, which would read as the mark of a passage.
 var reference = regexp.MustCompile(` ?\[(\d+(?:[,–‑ -]+\d+)*)\]`)
 
-// Markup returns what of a text is markup, in code points, in order. A hidden "|" alone parts two cells of a table.
-func Markup(content string) []snippet.Span {
+// FindMarkup returns what of a text is markup, in code points, in order. A hidden "|" alone parts two cells of a table.
+func FindMarkup(content string) []snippet.Span {
 	var out []snippet.Span
 	at, runes := 0, 0
 	count := func(to int) int {
@@ -481,7 +481,7 @@ func cutPassage(language *text.Language, passage Passage) []piece {
 		behind := statement[len(strings.TrimRightFunc(statement, unicode.IsSpace)):]
 		blank := strings.Count(behind, "\n") > 1
 		next := piece{text: shown, start: start, end: end - len(behind)}
-		stamped := text.Stamped(trimmed)
+		stamped := text.IsStamped(trimmed)
 		next.cells, next.apart = stamped || strings.HasPrefix(trimmed, "|"), apart || stamped
 		last := strings.TrimRight(trimmed, "\"'”’»)*_]`")
 		ended := last != "" && (strings.ContainsRune(ends, lastRune(last)) || unicode.In(lastRune(last), unsigned...))
@@ -489,7 +489,7 @@ func cutPassage(language *text.Language, passage Passage) []piece {
 			return line[0] < end && start < line[1]
 		})
 		switch {
-		case !text.Says(shown), salutation.MatchString(shown):
+		case !text.HasContent(shown), salutation.MatchString(shown):
 			if n := len(out); n > 0 && out[n-1].kind == row && strings.Trim(trimmed, "|:- ") == "" && len(trimmed) > 1 {
 				out[n-1].kind = header
 			}

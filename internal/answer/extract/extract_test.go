@@ -43,7 +43,7 @@ func TestAnExtractAddsWhatIsAsked(t *testing.T) {
 	} {
 		var got []string
 		passages := []extract.Passage{{Title: c.title, Text: c.content}}
-		found, _ := extract.Best(text.In(c.language), c.question, weighEqually, 1, passages)
+		found, _ := extract.ChooseExtracts(text.LanguageOf(c.language), c.question, weighEqually, 1, passages)
 		for _, found := range found {
 			got = append(got, found.Text+" [1]")
 		}
@@ -81,7 +81,7 @@ func TestAnExtractBeginsWhereASentenceDoes(t *testing.T) {
 		{"What was found on deck?", "Dear all,\n\nA brown spaniel called Biscuit was found on the deck.\n", "A brown spaniel called Biscuit was found on the deck."},
 	} {
 		passages := []extract.Passage{{Title: "Bridge report", Text: c.content}}
-		got, _ := extract.Best(text.In("en"), c.question, weighEqually, 1, passages)
+		got, _ := extract.ChooseExtracts(text.LanguageOf("en"), c.question, weighEqually, 1, passages)
 		if len(got) != 1 || got[0].Text != c.want {
 			t.Errorf("%s: %+v", c.question, got)
 		}
@@ -98,7 +98,7 @@ func TestASecondExtractGoesOnFromTheFirst(t *testing.T) {
 		{}, // of one that is not in the context
 		{Title: "Raoul Walsh", Text: "He was born in New York. His spouse was Miriam Cooper. He liked boats."},
 	}
-	got, _ := extract.Best(text.In("en"), "Who is the spouse of the director of Jump for Glory?", weighEqually, 1, passages)
+	got, _ := extract.ChooseExtracts(text.LanguageOf("en"), "Who is the spouse of the director of Jump for Glory?", weighEqually, 1, passages)
 	if len(got) != 2 || got[0].Passage != 0 || got[1].Passage != 3 || !strings.Contains(got[1].Text, "Miriam Cooper") {
 		t.Errorf("%+v", got)
 	}
@@ -121,7 +121,7 @@ func TestMarkupIsWhatAReaderIsNotShown(t *testing.T) {
 		"[note]: this is no address":                                                       "[note]: this is no address",
 	} {
 		runes := []rune(content)
-		for _, span := range slices.Backward(extract.Markup(content)) {
+		for _, span := range slices.Backward(extract.FindMarkup(content)) {
 			shown := ""
 			if string(runes[span.Start:span.End]) == "|" {
 				shown = "·"
@@ -193,11 +193,11 @@ func TestEvidenceSaysWhatAnExtractLacks(t *testing.T) {
 		{"en", "Was the rent paid in May 2024?", of("The rent was paid on 2024-05-03."), "", false},
 		{"en", "How high is the tide on 2 June 2026?", of("date: 2026-06-01\nhigh_tide: 3.9 metres\n"), "2 June 2026", false},
 	} {
-		found, evidence := extract.Best(text.In(c.language), c.question, weighEqually, 2, []extract.Passage{c.passage})
+		found, evidence := extract.ChooseExtracts(text.LanguageOf(c.language), c.question, weighEqually, 2, []extract.Passage{c.passage})
 		if len(found) == 0 || strings.Join(evidence.Lacks, " ") != c.lacks || evidence.Fails != c.fails {
 			t.Errorf("%s: %+v %+v", c.question, found, evidence)
 		}
-		if high := evidence.Confidence(1) > 0.4; high == evidence.Partial() {
+		if high := evidence.Confidence(1) > 0.4; high == evidence.IsPartial() {
 			t.Errorf("%s: %g", c.question, evidence.Confidence(1))
 		}
 	}
@@ -211,7 +211,7 @@ func TestEvidenceSaysWhatAnExtractLacks(t *testing.T) {
 		{"What is the adult fare?", of("Fares:\n\n" + fares), false},
 		{"How much did the refit of the Saint Olan cost?", refit, true},
 	} {
-		_, evidence := extract.Best(text.In("en"), c.question, weighEqually, 2, []extract.Passage{c.passage})
+		_, evidence := extract.ChooseExtracts(text.LanguageOf("en"), c.question, weighEqually, 2, []extract.Passage{c.passage})
 		if sure := evidence.Confidence(0.94) >= 0.7; sure != c.high {
 			t.Errorf("%s: %g", c.question, evidence.Confidence(0.94))
 		}

@@ -138,7 +138,7 @@ const (
 // sidesOf returns the sides of opposites that the words of a text are on.
 func (q question) sidesOf(content string) (out uint64) {
 	for at := range q.language.Places(content) {
-		out |= sides[q.language.Plain(content[at.Start:at.End])]
+		out |= sides[q.language.PlainForm(content[at.Start:at.End])]
 	}
 	return out
 }

@@ -13,11 +13,11 @@ import (
 // ownerOf gives the user that a file belongs to; a variable so that a test can be another user.
 var ownerOf = durable.Owner
 
-// Folder gives the folder of a program's cache and makes it: the configured one, or where none is configured one of
+// MakeFolder gives the folder of a program's cache and makes it: the configured one, or where none is configured one of
 // this user for this program. It is this user's alone. In a folder that is meant for all users (the sticky bit: /tmp, a
 // tmpfs of a container) the cache gets a separate one; a folder of another user is refused, as the one who writes to it
 // decides what is served.
-func Folder(configured, program string) (string, error) {
+func MakeFolder(configured, program string) (string, error) {
 	folder := configured
 	if folder == "" {
 		base, err := os.UserCacheDir()
@@ -35,7 +35,7 @@ func makePrivate(folder string) (string, error) {
 	if info, err := os.Stat(folder); err == nil && info.Mode()&fs.ModeSticky != 0 {
 		folder = filepath.Join(folder, fmt.Sprintf("unweaver-%d", os.Geteuid()))
 	}
-	if err := durable.Private(folder); err != nil {
+	if err := durable.MkdirPrivate(folder); err != nil {
 		return "", localFault("make cache", folder, err)
 	}
 	if why := durable.CheckOwn(folder, ownerOf); why != nil {

@@ -98,7 +98,7 @@ func TestAFolderThatOthersMayWriteToIsTightened(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cache")
 	require.NoError(t, os.Mkdir(dir, 0o700))
 	require.NoError(t, os.Chmod(dir, 0o777))
-	if folder, err := localfile.Folder(dir, "worker"); err != nil || folder != dir {
+	if folder, err := localfile.MakeFolder(dir, "worker"); err != nil || folder != dir {
 		t.Fatalf("%s, %v", folder, err)
 	}
 	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
@@ -111,7 +111,7 @@ func TestInAFolderForAllUsersTheCacheHasItsOwn(t *testing.T) {
 	shared := filepath.Join(t.TempDir(), "cache")
 	require.NoError(t, os.Mkdir(shared, 0o700))
 	require.NoError(t, os.Chmod(shared, 0o777|fs.ModeSticky))
-	folder, err := localfile.Folder(shared, "worker")
+	folder, err := localfile.MakeFolder(shared, "worker")
 	require.True(t, err == nil && folder == filepath.Join(shared, fmt.Sprintf("unweaver-%d", os.Geteuid())),
 		"%s, %v", folder, err)
 	if info, err := os.Stat(folder); err != nil || info.Mode().Perm() != 0o700 {
@@ -125,13 +125,13 @@ func TestInAFolderForAllUsersTheCacheHasItsOwn(t *testing.T) {
 func TestWithoutConfigurationACacheIsTheUsersOwn(t *testing.T) {
 	base := t.TempDir()
 	t.Setenv("XDG_CACHE_HOME", base)
-	if folder, err := localfile.Folder("", "worker"); err != nil ||
+	if folder, err := localfile.MakeFolder("", "worker"); err != nil ||
 		folder != filepath.Join(base, "unweaver", "worker") {
 		t.Errorf("%s, %v", folder, err)
 	}
 	t.Setenv("XDG_CACHE_HOME", "")
 	t.Setenv("HOME", "")
-	if _, err := localfile.Folder("", "worker"); !fault.Is(err, fault.BadConfig) ||
+	if _, err := localfile.MakeFolder("", "worker"); !fault.Is(err, fault.BadConfig) ||
 		!strings.Contains(err.Error(), "UNWEAVER_CACHE_DIR") {
 		t.Error(err)
 	}

@@ -267,8 +267,8 @@ func (f *Footer) decodeFrames(raw []byte, end int64) error {
 	return nil
 }
 
-// Between is the range of frames that may hold keys in [from, to), where an empty to means the end.
-func (f *Footer) Between(from, to string) (first, end int) {
+// FrameRange is the range of frames that may hold keys in [from, to), where an empty to means the end.
+func (f *Footer) FrameRange(from, to string) (first, end int) {
 	first = max(0, f.Find(from))
 	for first > 0 && f.Frames[first].First >= from { // equal keys may begin in the frame before
 		first--

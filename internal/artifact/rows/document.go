@@ -39,8 +39,8 @@ type Document struct {
 	Found    core.Digest // of a stale document: version of what could not be used; zero where it could not be read
 }
 
-// Listed is the version of what the corpus had under the document's key; zero where that could not be read.
-func (x Document) Listed() core.Digest {
+// ListedVersion is the version of what the corpus had under the document's key; zero where that could not be read.
+func (x Document) ListedVersion() core.Digest {
 	if x.Stale {
 		return x.Found
 	}

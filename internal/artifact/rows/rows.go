@@ -104,8 +104,8 @@ func (p Plan) Encode() []byte {
 	return enc.B
 }
 
-// Within reports whether the document is a row of its object, or attached to it.
-func (p Plan) Within() bool { return p.Line > 0 || p.Part != "" }
+// IsNested reports whether the document is a row of its object, or attached to it.
+func (p Plan) IsNested() bool { return p.Line > 0 || p.Part != "" }
 
 // DecodePlan reads one.
 func DecodePlan(b []byte) (Plan, error) {

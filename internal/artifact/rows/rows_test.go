@@ -173,9 +173,9 @@ func TestTheBytesOfVersionOne(t *testing.T) {
 
 func TestAStaleDocumentListsWhatWasFound(t *testing.T) {
 	document := rows.Document{Object: "a", Version: digestA, Modified: noon, Chunks: []rows.Place{{one, 0, 10, nil}}}
-	assert.Equal(t, digestA, document.Listed(), "%+v", document)
+	assert.Equal(t, digestA, document.ListedVersion(), "%+v", document)
 	document.Stale, document.Found = true, digestB
-	assert.True(t, document.Listed() == digestB && document.Version == digestA, "%+v", document)
+	assert.True(t, document.ListedVersion() == digestB && document.Version == digestA, "%+v", document)
 }
 
 // Bytes of any origin are a row or an error; a count that the row cannot hold allocates nothing of its size.

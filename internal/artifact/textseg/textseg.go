@@ -14,16 +14,16 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
-// Piece is the value of a row.
-func Piece(start int, text string) []byte {
+// EncodePiece is the value of a row.
+func EncodePiece(start int, text string) []byte {
 	var e rowfile.Enc
 	e.U(uint64(start))
 	e.S(text)
 	return e.B
 }
 
-// Start is where in its document a piece begins, in code points.
-func Start(value []byte) (int, error) {
+// DecodeStart is where in its document a piece begins, in code points.
+func DecodeStart(value []byte) (int, error) {
 	dec := rowfile.Dec{B: value}
 	start := int(dec.U())
 	return start, dec.Err
@@ -159,10 +159,10 @@ func sliceRunes(s string, lo, hi int) string {
 }
 
 // Clone gives a reader of the same segment for another goroutine; it costs nothing.
-func (t *Reader) Clone() *Reader { return t.Through(fromStore) }
+func (t *Reader) Clone() *Reader { return t.WithFrames(fromStore) }
 
-// Through is Clone with frames that come from elsewhere.
-func (t *Reader) Through(read ReadFrame) *Reader {
+// WithFrames is Clone with frames that come from elsewhere.
+func (t *Reader) WithFrames(read ReadFrame) *Reader {
 	return &Reader{r: t.r, where: t.where, read: read, frame: -1}
 }
 

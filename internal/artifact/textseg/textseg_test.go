@@ -32,12 +32,12 @@ func segment(t *testing.T, documents []string, piece int) (store blob.Store, fra
 	for i, text := range documents {
 		for rest, at := []rune(text), 0; len(rest) > 0; {
 			n := min(len(rest), 1+r.IntN(piece))
-			frames[i] = append(frames[i], out.Append(name(i), textseg.Piece(at, string(rest[:n]))))
+			frames[i] = append(frames[i], out.Append(name(i), textseg.EncodePiece(at, string(rest[:n]))))
 			starts[i] = append(starts[i], at)
 			rest, at = rest[n:], at+n
 		}
 	}
-	require.NoError(t, out.Scratch(t.Context(), store, "text"))
+	require.NoError(t, out.StoreScratch(t.Context(), store, "text"))
 	return store, frames, starts
 }
 

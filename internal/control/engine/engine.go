@@ -24,7 +24,7 @@ import (
 // Dial connects and proves that the namespace is there.
 func Dial(ctx context.Context, engine config.Engine, log *slog.Logger) (client.Client, error) {
 	options := client.Options{HostPort: engine.Address, Namespace: engine.Namespace, Logger: Logger(log)}
-	if err := Traced(&options); err != nil {
+	if err := AddTracing(&options); err != nil {
 		return nil, err
 	}
 	secured, err := newTLSConfig(engine)
@@ -61,7 +61,7 @@ func Dial(ctx context.Context, engine config.Engine, log *slog.Logger) (client.C
 	request := &workflowservice.DescribeNamespaceRequest{Namespace: engine.Namespace}
 	if _, err = t.WorkflowService().DescribeNamespace(ctx, request); err != nil {
 		t.Close()
-		return nil, Fault(err, engine)
+		return nil, ToFault(err, engine)
 	}
 	return t, nil
 }
@@ -107,8 +107,8 @@ func newTLSConfig(engine config.Engine) (*tls.Config, error) {
 	return out, nil
 }
 
-// Fault makes a fault of an error of Temporal.
-func Fault(err error, engine config.Engine) error {
+// ToFault makes a fault of an error of Temporal.
+func ToFault(err error, engine config.Engine) error {
 	if err == nil || fault.As(err) != nil {
 		return err
 	}

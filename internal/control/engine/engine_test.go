@@ -35,13 +35,13 @@ func TestErrorsOfTemporalBecomeFaults(t *testing.T) {
 		"a fault of ours": {own, fault.StoreDown, "redis"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := engine.Fault(c.err, at)
+			got := engine.ToFault(c.err, at)
 			if !fault.Is(got, c.code) || !strings.Contains(got.Error(), c.says) {
 				t.Errorf("got %v (%s), want %s", got, fault.CodeOf(got), c.code)
 			}
 		})
 	}
-	assert.NoError(t, engine.Fault(nil, at), "nil became an error")
+	assert.NoError(t, engine.ToFault(nil, at), "nil became an error")
 }
 
 func TestATemporalThatCannotBeReached(t *testing.T) {

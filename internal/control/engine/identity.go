@@ -26,7 +26,7 @@ func Identity(
 	case errors.As(err, &denied) || errors.As(err, &unknown):
 		return out, nil
 	case err != nil:
-		return out, Fault(err, configured)
+		return out, ToFault(err, configured)
 	case response.GetClusterId() != "":
 		out.Cluster = response.GetClusterId()
 	}

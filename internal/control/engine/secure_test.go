@@ -44,9 +44,9 @@ func secured(t *testing.T, name string) config.Engine {
 	t.Helper()
 	authority, err := pki.New("test", time.Hour)
 	require.NoError(t, err)
-	pair, err := authority.Server([]string{name}, time.Hour)
+	pair, err := authority.IssueServer([]string{name}, time.Hour)
 	require.NoError(t, err)
-	client, err := authority.Client("c", time.Hour)
+	client, err := authority.IssueClient("c", time.Hour)
 	require.NoError(t, err)
 	folder := t.TempDir()
 	if err := pki.Write(folder, []pki.File{

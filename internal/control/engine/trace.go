@@ -10,10 +10,10 @@ import (
 	"github.com/unweaver/unweaver/internal/telemetry/tracing"
 )
 
-// Traced has, in a process that exports traces, a client, and the workers made of it, carry spans from a command
+// AddTracing has, in a process that exports traces, a client, and the workers made of it, carry spans from a command
 // through its workflow to its activities. Spans name workflows, runs and activities, and errors by their codes.
-func Traced(options *client.Options) error {
-	if !tracing.Active() {
+func AddTracing(options *client.Options) error {
+	if !tracing.IsActive() {
 		return nil
 	}
 	traces, err := opentelemetry.NewTracingInterceptor(opentelemetry.TracerOptions{

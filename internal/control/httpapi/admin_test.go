@@ -37,25 +37,25 @@ func (r *recorder) ask(method string, input ...any) error {
 	return r.err
 }
 
-func (r *recorder) Index(_ context.Context, request control.IndexRequest) (control.Run, error) {
+func (r *recorder) BuildIndex(_ context.Context, request control.IndexRequest) (control.Run, error) {
 	return control.Run{Run: "docs/g1", Attached: true}, r.ask("index", request)
 }
 
-func (r *recorder) Status(_ context.Context, run string) (control.Status, error) {
+func (r *recorder) ReadStatus(_ context.Context, run string) (control.Status, error) {
 	status := control.Status{Report: core.Report{Run: run, Status: core.StatusRunning}, Stage: "extract", Overall: 0.5}
 	status.Problems = []core.Problem{{Code: "no_worker", Object: "unweaver", Detail: "none polls"}}
 	return status, r.ask("status", run)
 }
-func (r *recorder) Pause(_ context.Context, run string) (control.Stopped, error) {
+func (r *recorder) PauseRun(_ context.Context, run string) (control.Stopped, error) {
 	return r.stopped(), r.ask("pause", run)
 }
-func (r *recorder) Resume(_ context.Context, run string, budget *core.Budget) error {
+func (r *recorder) ResumeRun(_ context.Context, run string, budget *core.Budget) error {
 	if budget == nil {
 		return r.ask("resume", run)
 	}
 	return r.ask("resume", run, *budget)
 }
-func (r *recorder) Cancel(_ context.Context, run string) (control.Stopped, error) {
+func (r *recorder) CancelRun(_ context.Context, run string) (control.Stopped, error) {
 	return r.stopped(), r.ask("cancel", run)
 }
 
@@ -64,8 +64,10 @@ func (r *recorder) stopped() control.Stopped {
 	calls := int64(7)
 	return control.Stopped{InFlight: &calls}
 }
-func (r *recorder) Limit(_ context.Context, in control.LimitRequest) error { return r.ask("limit", in) }
-func (r *recorder) Lost(_ context.Context, run string) error               { return r.ask("lost", run) }
+func (r *recorder) LimitRun(_ context.Context, in control.LimitRequest) error {
+	return r.ask("limit", in)
+}
+func (r *recorder) MarkLost(_ context.Context, run string) error { return r.ask("lost", run) }
 
 func (r *recorder) DeadLetters(_ context.Context, index string) ([]core.Letter, error) {
 	return []core.Letter{{Chunk: "c1", Kind: core.LetterContent}}, r.ask("dead-letters", index)
@@ -75,7 +77,7 @@ func (r *recorder) DeadLetter(_ context.Context, index, chunk string) (core.Lett
 	return core.Letter{Chunk: chunk, Text: "words"}, r.ask("dead-letter", index, chunk)
 }
 
-func (r *recorder) Discard(_ context.Context, request control.LettersRequest) error {
+func (r *recorder) DiscardLetters(_ context.Context, request control.LettersRequest) error {
 	return r.ask("discard", request.Name, request.Chunks, request.Why)
 }
 
@@ -83,11 +85,11 @@ func (r *recorder) RetryFailed(_ context.Context, request control.LettersRequest
 	return control.Run{Run: request.Name + "/retry-1"}, r.ask("retry-failed", request.Name, request.Chunks)
 }
 
-func (r *recorder) Purge(_ context.Context, request control.PurgeRequest) (control.PurgeAnswer, error) {
+func (r *recorder) PurgeDocuments(_ context.Context, request control.PurgeRequest) (control.PurgeAnswer, error) {
 	return control.PurgeAnswer{Run: &control.Run{Run: request.Index + "/purge-1"}}, r.ask("purge", request)
 }
 
-func (r *recorder) Purges(_ context.Context, request control.PurgesRequest) (control.PurgesAnswer, error) {
+func (r *recorder) ListPurges(_ context.Context, request control.PurgesRequest) (control.PurgesAnswer, error) {
 	return control.PurgesAnswer{Readmits: 1}, r.ask("purges", request)
 }
 
@@ -95,7 +97,7 @@ func (r *recorder) ApplySchedule(_ context.Context, request control.ScheduleRequ
 	return control.Applied{Index: request.Spec.Index, Change: "created"}, r.ask("schedule-apply", request)
 }
 
-func (r *recorder) Schedules(context.Context) ([]control.Scheduled, error) {
+func (r *recorder) ListSchedules(context.Context) ([]control.Scheduled, error) {
 	return []control.Scheduled{{Index: "docs", Paused: true}}, r.ask("schedules")
 }
 
@@ -115,79 +117,79 @@ func (r *recorder) DeleteSchedule(_ context.Context, index string) error {
 	return r.ask("schedule-delete", index)
 }
 
-func (r *recorder) Estimate(_ context.Context, request control.IndexRequest) (core.Estimated, error) {
+func (r *recorder) EstimateBuild(_ context.Context, request control.IndexRequest) (core.Estimated, error) {
 	report := core.Report{Index: request.Spec.Index, Reason: "dry_run"}
 	return core.Estimated{Report: report}, r.ask("estimate", request.Spec.Index)
 }
 
-func (r *recorder) Generations(_ context.Context, index string) ([]artifact.Generation, error) {
+func (r *recorder) ListGenerations(_ context.Context, index string) ([]artifact.Generation, error) {
 	return []artifact.Generation{{Generation: "g1", Seq: 7, State: "current"}}, r.ask("generations", index)
 }
 
-func (r *recorder) Indexes(context.Context) ([]runlog.Card, error) {
+func (r *recorder) ListIndexes(context.Context) ([]runlog.Card, error) {
 	return []runlog.Card{{Index: "docs", Documents: 7}}, r.ask("indexes")
 }
 
-func (r *recorder) Runs(_ context.Context, index string, limit int) ([]runlog.Summary, error) {
+func (r *recorder) ListRuns(_ context.Context, index string, limit int) ([]runlog.Summary, error) {
 	return []runlog.Summary{{Run: "docs/g1"}}, r.ask("runs", index, limit)
 }
 
-func (r *recorder) Trends(_ context.Context, index string, nights int) ([]runlog.Trends, error) {
+func (r *recorder) ReadTrends(_ context.Context, index string, nights int) ([]runlog.Trends, error) {
 	return []runlog.Trends{{Index: "docs", Totals: runlog.Totals{Nights: 3}}}, r.ask("trends", index, nights)
 }
 
-func (r *recorder) Log(_ context.Context, run string) (runlog.Log, error) {
+func (r *recorder) ReadLog(_ context.Context, run string) (runlog.Log, error) {
 	return runlog.Log{Letters: []core.Problem{{Code: "dead_letter"}}}, r.ask("log", run)
 }
 
-func (r *recorder) Restore(_ context.Context, index string) (control.Run, error) {
+func (r *recorder) RestoreIndex(_ context.Context, index string) (control.Run, error) {
 	return control.Run{Run: index + "/restore-1"}, r.ask("restore", index)
 }
 
-func (r *recorder) Audit(_ context.Context, request control.AuditRequest) (control.Run, error) {
+func (r *recorder) AuditIndex(_ context.Context, request control.AuditRequest) (control.Run, error) {
 	return control.Run{Run: request.Index + "/audit-1"}, r.ask("audit", request)
 }
 
-func (r *recorder) Move(ctx context.Context, request control.MoveRequest) (core.Move, error) {
+func (r *recorder) MoveGeneration(ctx context.Context, request control.MoveRequest) (core.Move, error) {
 	r.operator = control.OperatorOf(ctx)
 	return core.Move{Index: request.Index, To: request.Generation, Release: 7}, r.ask("move", request)
 }
 
-func (r *recorder) Branch(_ context.Context, request control.BranchRequest) (core.Branch, error) {
+func (r *recorder) ChangeBranch(_ context.Context, request control.BranchRequest) (core.Branch, error) {
 	return core.Branch{Name: request.Name, Base: request.Index, Set: request.Set}, r.ask("branch", request)
 }
 
-func (r *recorder) Branches(_ context.Context, index string) ([]core.Branch, error) {
+func (r *recorder) ListBranches(_ context.Context, index string) ([]core.Branch, error) {
 	return []core.Branch{{Name: "exp", Base: index, Own: true}}, r.ask("branches", index)
 }
 
-func (r *recorder) Overlay(_ context.Context, index string) (control.Overlaid, error) {
+func (r *recorder) ReadOverlay(_ context.Context, index string) (control.Overlaid, error) {
 	overlay := core.Overlay{Index: index, Base: "docs", Set: map[string]string{"keep": "2"}}
 	return control.Overlaid{Overlay: overlay, Corpus: "/c"}, r.ask("overlay", index)
 }
 
-func (r *recorder) Difference(_ context.Context, request control.DifferenceRequest) (core.Difference, error) {
+func (r *recorder) CompareGenerations(_ context.Context, request control.DifferenceRequest) (core.Difference, error) {
 	return core.Difference{Index: request.Index, Chunks: core.ChunkDifference{Added: 3}}, r.ask("diff", request)
 }
 
-func (r *recorder) Aliases(_ context.Context, request control.AliasesRequest) (core.AliasList, error) {
+func (r *recorder) ListAliases(_ context.Context, request control.AliasesRequest) (core.AliasList, error) {
 	return core.AliasList{Index: request.Index, Searched: core.AliasSearch{Pairs: 3}}, r.ask("aliases", request)
 }
 
-func (r *recorder) Operations(_ context.Context, index string, limit int) ([]core.Operation, error) {
+func (r *recorder) ListOperations(_ context.Context, index string, limit int) ([]core.Operation, error) {
 	return []core.Operation{{ID: "o1", Action: core.ActionTag, Outcome: &core.OperationOutcome{Result: "done"}}},
 		r.ask("operations", index, limit)
 }
 
-func (r *recorder) Backfill(_ context.Context, request control.BackfillRequest) (control.BackfillStarted, error) {
+func (r *recorder) StartBackfill(_ context.Context, request control.BackfillRequest) (control.BackfillStarted, error) {
 	return control.BackfillStarted{Index: request.Index, Name: request.Name, Again: true}, r.ask("backfill", request)
 }
 
-func (r *recorder) Backfills(_ context.Context, named control.BackfillNamed) ([]core.Backfill, error) {
+func (r *recorder) ListBackfills(_ context.Context, named control.BackfillNamed) ([]core.Backfill, error) {
 	return []core.Backfill{{Index: named.Index, Name: "old"}}, r.ask("backfills", named)
 }
 
-func (r *recorder) Delete(_ context.Context, request control.DeleteRequest) (core.Deletion, error) {
+func (r *recorder) DeleteIndex(_ context.Context, request control.DeleteRequest) (core.Deletion, error) {
 	return core.Deletion{Index: request.Index, Generations: 2}, r.ask("delete", request)
 }
 
@@ -203,7 +205,7 @@ func (r *recorder) CancelBackfill(_ context.Context, named control.BackfillNamed
 	return r.ask("backfill-cancel", named)
 }
 
-func (r *recorder) Doctor(_ context.Context, spec core.Spec) ([]control.Check, error) {
+func (r *recorder) RunDoctor(_ context.Context, spec core.Spec) ([]control.Check, error) {
 	return []control.Check{{Name: "worker", Detail: "none polls", Hint: "start one"}}, r.ask("doctor", spec)
 }
 
@@ -214,79 +216,79 @@ func methods(ctx context.Context, controller control.Control) map[string]func() 
 	spec := core.Spec{Index: "docs", Corpus: "/c", Keep: 3, Budget: core.Budget{Calls: 5}}
 	return map[string]func() (any, error){
 		"index": func() (any, error) {
-			return controller.Index(ctx, control.IndexRequest{Spec: spec, Generation: "g1", ReplaceCorpus: true})
+			return controller.BuildIndex(ctx, control.IndexRequest{Spec: spec, Generation: "g1", ReplaceCorpus: true})
 		},
-		"status": func() (any, error) { return controller.Status(ctx, "docs/g1") },
-		"pause":  func() (any, error) { return controller.Pause(ctx, "docs/g1") },
-		"resume": func() (any, error) { return none(controller.Resume(ctx, "docs/g1", nil)) },
+		"status": func() (any, error) { return controller.ReadStatus(ctx, "docs/g1") },
+		"pause":  func() (any, error) { return controller.PauseRun(ctx, "docs/g1") },
+		"resume": func() (any, error) { return none(controller.ResumeRun(ctx, "docs/g1", nil)) },
 		"resume with a budget": func() (any, error) {
-			return none(controller.Resume(ctx, "docs/g1",
+			return none(controller.ResumeRun(ctx, "docs/g1",
 				&core.Budget{Money: 2.5}))
 		},
-		"cancel": func() (any, error) { return controller.Cancel(ctx, "docs/g1") },
+		"cancel": func() (any, error) { return controller.CancelRun(ctx, "docs/g1") },
 		"limit": func() (any, error) {
-			return none(controller.Limit(ctx, control.LimitRequest{Run: "docs/g1", Budget: &core.Budget{Calls: 3}}))
+			return none(controller.LimitRun(ctx, control.LimitRequest{Run: "docs/g1", Budget: &core.Budget{Calls: 3}}))
 		},
-		"lost": func() (any, error) { return none(controller.Lost(ctx, "docs/g1")) },
+		"lost": func() (any, error) { return none(controller.MarkLost(ctx, "docs/g1")) },
 		"estimate": func() (any, error) {
-			return controller.Estimate(ctx, control.IndexRequest{Spec: spec})
+			return controller.EstimateBuild(ctx, control.IndexRequest{Spec: spec})
 		},
-		"generations": func() (any, error) { return controller.Generations(ctx, "docs") },
-		"restore":     func() (any, error) { return controller.Restore(ctx, "docs") },
+		"generations": func() (any, error) { return controller.ListGenerations(ctx, "docs") },
+		"restore":     func() (any, error) { return controller.RestoreIndex(ctx, "docs") },
 		"move": func() (any, error) {
-			return controller.Move(ctx, control.MoveRequest{
+			return controller.MoveGeneration(ctx, control.MoveRequest{
 				Action: core.ActionRollback, Index: "docs", To: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC), Force: true,
 			})
 		},
 		"branch": func() (any, error) {
-			return controller.Branch(ctx, control.BranchRequest{
+			return controller.ChangeBranch(ctx, control.BranchRequest{
 				Index: "docs", Name: "exp", Set: map[string]string{"keep": "2"}, Generation: "g1",
 			})
 		},
 		"delete": func() (any, error) {
-			return controller.Delete(ctx, control.DeleteRequest{Index: "docs", Confirmed: true})
+			return controller.DeleteIndex(ctx, control.DeleteRequest{Index: "docs", Confirmed: true})
 		},
-		"branches": func() (any, error) { return controller.Branches(ctx, "docs") },
-		"overlay":  func() (any, error) { return controller.Overlay(ctx, "exp") },
+		"branches": func() (any, error) { return controller.ListBranches(ctx, "docs") },
+		"overlay":  func() (any, error) { return controller.ReadOverlay(ctx, "exp") },
 		"diff": func() (any, error) {
-			return controller.Difference(ctx, control.DifferenceRequest{Index: "docs", From: "g1", To: "g2"})
+			return controller.CompareGenerations(ctx, control.DifferenceRequest{Index: "docs", From: "g1", To: "g2"})
 		},
 		"aliases": func() (any, error) {
-			return controller.Aliases(ctx, control.AliasesRequest{Index: "docs", Suggest: true, File: []byte("prefer A"), Classes: 9})
+			return controller.ListAliases(ctx, control.AliasesRequest{Index: "docs", Suggest: true, File: []byte("prefer A"), Classes: 9})
 		},
-		"operations": func() (any, error) { return controller.Operations(ctx, "docs", 5) },
+		"operations": func() (any, error) { return controller.ListOperations(ctx, "docs", 5) },
 		"audit": func() (any, error) {
-			return controller.Audit(ctx, control.AuditRequest{Index: "docs", Sample: core.Sample{Part: 2, Of: 7}, Repair: true})
+			return controller.AuditIndex(ctx, control.AuditRequest{Index: "docs", Sample: core.Sample{Part: 2, Of: 7}, Repair: true})
 		},
-		"doctor":       func() (any, error) { return controller.Doctor(ctx, spec) },
+		"doctor":       func() (any, error) { return controller.RunDoctor(ctx, spec) },
 		"dead-letters": func() (any, error) { return controller.DeadLetters(ctx, "docs") },
 		"dead-letter":  func() (any, error) { return controller.DeadLetter(ctx, "docs", "c1") },
 		"discard": func() (any, error) {
-			return none(controller.Discard(ctx, control.LettersRequest{Name: "docs", Chunks: []string{"c1"}, Why: "a table"}))
+			return none(controller.DiscardLetters(ctx, control.LettersRequest{Name: "docs", Chunks: []string{"c1"}, Why: "a table"}))
 		},
 		"schedule-apply": func() (any, error) {
 			return controller.ApplySchedule(ctx, control.ScheduleRequest{Spec: spec, Schedule: config.Schedule{Cron: "@daily"}})
 		},
-		"schedules":        func() (any, error) { return controller.Schedules(ctx) },
+		"schedules":        func() (any, error) { return controller.ListSchedules(ctx) },
 		"schedule-pause":   func() (any, error) { return none(controller.PauseSchedule(ctx, "docs", "why")) },
 		"schedule-resume":  func() (any, error) { return none(controller.ResumeSchedule(ctx, "docs", "why")) },
 		"schedule-trigger": func() (any, error) { return controller.TriggerSchedule(ctx, "docs") },
 		"schedule-delete":  func() (any, error) { return none(controller.DeleteSchedule(ctx, "docs")) },
 		"backfill": func() (any, error) {
-			return controller.Backfill(ctx, control.BackfillRequest{
+			return controller.StartBackfill(ctx, control.BackfillRequest{
 				Index: "docs", Name: "old", Choice: core.BackfillChoice{Prefix: "2019/", Documents: []string{"a.md"}},
 				Throttle: core.BackfillThrottle{CallsPerMinute: 9},
 			})
 		},
-		"backfills":       func() (any, error) { return controller.Backfills(ctx, control.BackfillNamed{Index: "docs"}) },
+		"backfills":       func() (any, error) { return controller.ListBackfills(ctx, control.BackfillNamed{Index: "docs"}) },
 		"backfill-pause":  func() (any, error) { return none(controller.PauseBackfill(ctx, backfill)) },
 		"backfill-resume": func() (any, error) { return none(controller.ResumeBackfill(ctx, backfill)) },
 		"backfill-cancel": func() (any, error) { return none(controller.CancelBackfill(ctx, backfill)) },
 		"purge": func() (any, error) {
-			return controller.Purge(ctx, control.PurgeRequest{Index: "docs", Documents: []string{"a.md"}, Confirmed: true})
+			return controller.PurgeDocuments(ctx, control.PurgeRequest{Index: "docs", Documents: []string{"a.md"}, Confirmed: true})
 		},
 		"purges": func() (any, error) {
-			return controller.Purges(ctx, control.PurgesRequest{Index: "docs", Readmit: []string{"a.md"}})
+			return controller.ListPurges(ctx, control.PurgesRequest{Index: "docs", Readmit: []string{"a.md"}})
 		},
 		"retry-failed": func() (any, error) {
 			return controller.RetryFailed(ctx, control.LettersRequest{Name: "docs", Chunks: []string{"c1"}})
@@ -322,7 +324,7 @@ func TestWhoAsksArrivesWithWhatTheyHaveShown(t *testing.T) {
 	remote := &recorder{}
 	client := serve(t, remote)
 	said := core.Operator{By: "Žofie <z@büro>", Reason: "bad answers\nsince 2%", Via: "key of nobody"}
-	_, err := client.Move(control.WithOperator(t.Context(), said), control.MoveRequest{Action: "tag", Index: "docs"})
+	_, err := client.MoveGeneration(control.WithOperator(t.Context(), said), control.MoveRequest{Action: "tag", Index: "docs"})
 	if want := (core.Operator{By: said.By, Reason: said.Reason, Via: "token"}); err != nil || remote.operator != want {
 		t.Errorf("%+v, want %+v; %v", remote.operator, want, err)
 	}
@@ -349,7 +351,7 @@ func TestEveryMethodsFaultComesBackWhole(t *testing.T) {
 }
 
 func TestAnErrorOfNoCodeIsInternal(t *testing.T) {
-	_, err := serve(t, &recorder{err: errors.New("odd")}).Status(t.Context(), "docs")
+	_, err := serve(t, &recorder{err: errors.New("odd")}).ReadStatus(t.Context(), "docs")
 	assert.True(t, fault.Is(err, fault.Internal) && strings.Contains(err.Error(), "odd"), "got %v", err)
 }
 
@@ -364,7 +366,7 @@ func TestTheTokenIsNeeded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			stranger := &httpapi.Client{Base: client.Base, Token: token}
-			_, err := stranger.Cancel(t.Context(), "docs/g1")
+			_, err := stranger.CancelRun(t.Context(), "docs/g1")
 			if !fault.Is(err, fault.EngineDown) || !strings.Contains(err.Error(), "401") ||
 				!strings.Contains(err.Error(), "dev.json") {
 				t.Errorf("got %v", err)
@@ -380,9 +382,9 @@ type whose struct {
 	another []bool
 }
 
-func (w *whose) Index(ctx context.Context, request control.IndexRequest) (control.Run, error) {
+func (w *whose) BuildIndex(ctx context.Context, request control.IndexRequest) (control.Run, error) {
 	w.another = append(w.another, control.OfAnother(ctx))
-	return w.recorder.Index(ctx, request)
+	return w.recorder.BuildIndex(ctx, request)
 }
 
 func TestAKeyThatOnlyOperatesDoesNotAskAsTheOwner(t *testing.T) {
@@ -395,7 +397,7 @@ func TestAKeyThatOnlyOperatesDoesNotAskAsTheOwner(t *testing.T) {
 			},
 		}))
 		client := &httpapi.Client{Base: server.URL, Token: text}
-		_, err := client.Index(t.Context(), control.IndexRequest{Spec: core.Spec{Index: "docs"}})
+		_, err := client.BuildIndex(t.Context(), control.IndexRequest{Spec: core.Spec{Index: "docs"}})
 		assert.NoError(t, err)
 		want := []bool{another}
 		assert.True(t, reflect.DeepEqual(controller.another, want), "%s: %v, want %v", text, controller.another, want)
@@ -453,7 +455,7 @@ func TestAnAddressThatIsNoStack(t *testing.T) {
 		"another version of us": {answer(404, "404 page not found"), "with this version"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := (&httpapi.Client{Base: c.base, Token: "token"}).Status(t.Context(), "docs")
+			_, err := (&httpapi.Client{Base: c.base, Token: "token"}).ReadStatus(t.Context(), "docs")
 			if !fault.Is(err, fault.EngineDown) || !strings.Contains(err.Error(), c.says) ||
 				!strings.Contains(err.Error(), c.base) {
 				t.Errorf("got %v", err)
@@ -462,7 +464,7 @@ func TestAnAddressThatIsNoStack(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := (&httpapi.Client{Base: "http://127.0.0.1:1"}).Pause(ctx, "docs"); !errors.Is(err, context.Canceled) {
+	if _, err := (&httpapi.Client{Base: "http://127.0.0.1:1"}).PauseRun(ctx, "docs"); !errors.Is(err, context.Canceled) {
 		t.Errorf("the caller's own end is %v", err)
 	}
 }

@@ -9,133 +9,133 @@ import (
 	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 )
 
-// Estimate implements control.Control.
-func (c *Client) Estimate(ctx context.Context, r control.IndexRequest) (core.Estimated, error) {
+// EstimateBuild implements control.Control.
+func (c *Client) EstimateBuild(ctx context.Context, r control.IndexRequest) (core.Estimated, error) {
 	return callMethod[core.Estimated](ctx, c, "estimate", r)
 }
 
-// Index implements control.Control.
-func (c *Client) Index(ctx context.Context, r control.IndexRequest) (control.Run, error) {
+// BuildIndex implements control.Control.
+func (c *Client) BuildIndex(ctx context.Context, r control.IndexRequest) (control.Run, error) {
 	return callMethod[control.Run](ctx, c, "index", r)
 }
 
-// Status implements control.Control.
-func (c *Client) Status(ctx context.Context, run string) (control.Status, error) {
+// ReadStatus implements control.Control.
+func (c *Client) ReadStatus(ctx context.Context, run string) (control.Status, error) {
 	return callMethod[control.Status](ctx, c, "status", named{run})
 }
 
-// Pause implements control.Control.
-func (c *Client) Pause(ctx context.Context, run string) (control.Stopped, error) {
+// PauseRun implements control.Control.
+func (c *Client) PauseRun(ctx context.Context, run string) (control.Stopped, error) {
 	return callMethod[control.Stopped](ctx, c, "pause", named{run})
 }
 
-// Resume implements control.Control.
-func (c *Client) Resume(ctx context.Context, run string, budget *core.Budget) error {
+// ResumeRun implements control.Control.
+func (c *Client) ResumeRun(ctx context.Context, run string, budget *core.Budget) error {
 	return doCall(ctx, c, "resume", resumed{run, budget})
 }
 
-// Cancel implements control.Control.
-func (c *Client) Cancel(ctx context.Context, run string) (control.Stopped, error) {
+// CancelRun implements control.Control.
+func (c *Client) CancelRun(ctx context.Context, run string) (control.Stopped, error) {
 	return callMethod[control.Stopped](ctx, c, "cancel", named{run})
 }
 
-// Limit implements control.Control.
-func (c *Client) Limit(ctx context.Context, r control.LimitRequest) error {
+// LimitRun implements control.Control.
+func (c *Client) LimitRun(ctx context.Context, r control.LimitRequest) error {
 	return doCall(ctx, c, "limit", r)
 }
 
-// Lost implements control.Control.
-func (c *Client) Lost(ctx context.Context, run string) error {
+// MarkLost implements control.Control.
+func (c *Client) MarkLost(ctx context.Context, run string) error {
 	return doCall(ctx, c, "lost", named{run})
 }
 
-// Generations implements control.Control.
-func (c *Client) Generations(ctx context.Context, index string) ([]artifact.Generation, error) {
+// ListGenerations implements control.Control.
+func (c *Client) ListGenerations(ctx context.Context, index string) ([]artifact.Generation, error) {
 	return callMethod[[]artifact.Generation](ctx, c, "generations", named{index})
 }
 
-// Indexes implements control.Control.
-func (c *Client) Indexes(ctx context.Context) ([]runlog.Card, error) {
+// ListIndexes implements control.Control.
+func (c *Client) ListIndexes(ctx context.Context) ([]runlog.Card, error) {
 	return callMethod[[]runlog.Card](ctx, c, "indexes", struct{}{})
 }
 
-// Runs implements control.Control.
-func (c *Client) Runs(ctx context.Context, index string, limit int) ([]runlog.Summary, error) {
+// ListRuns implements control.Control.
+func (c *Client) ListRuns(ctx context.Context, index string, limit int) ([]runlog.Summary, error) {
 	return callMethod[[]runlog.Summary](ctx, c, "runs", list{index, limit})
 }
 
-// Trends implements control.Control.
-func (c *Client) Trends(ctx context.Context, index string, nights int) ([]runlog.Trends, error) {
+// ReadTrends implements control.Control.
+func (c *Client) ReadTrends(ctx context.Context, index string, nights int) ([]runlog.Trends, error) {
 	return callMethod[[]runlog.Trends](ctx, c, "trends", list{index, nights})
 }
 
-// Log implements control.Control.
-func (c *Client) Log(ctx context.Context, run string) (runlog.Log, error) {
+// ReadLog implements control.Control.
+func (c *Client) ReadLog(ctx context.Context, run string) (runlog.Log, error) {
 	return callMethod[runlog.Log](ctx, c, "log", named{run})
 }
 
-// Audit implements control.Control.
-func (c *Client) Audit(ctx context.Context, request control.AuditRequest) (control.Run, error) {
+// AuditIndex implements control.Control.
+func (c *Client) AuditIndex(ctx context.Context, request control.AuditRequest) (control.Run, error) {
 	return callMethod[control.Run](ctx, c, "audit", request)
 }
 
-// Move implements control.Control.
-func (c *Client) Move(ctx context.Context, r control.MoveRequest) (core.Move, error) {
+// MoveGeneration implements control.Control.
+func (c *Client) MoveGeneration(ctx context.Context, r control.MoveRequest) (core.Move, error) {
 	return callMethod[core.Move](ctx, c, "move", r)
 }
 
-// Difference implements control.Control.
-func (c *Client) Difference(ctx context.Context, r control.DifferenceRequest) (core.Difference, error) {
+// CompareGenerations implements control.Control.
+func (c *Client) CompareGenerations(ctx context.Context, r control.DifferenceRequest) (core.Difference, error) {
 	return callMethod[core.Difference](ctx, c, "diff", r)
 }
 
-// Aliases implements control.Control.
-func (c *Client) Aliases(ctx context.Context, r control.AliasesRequest) (core.AliasList, error) {
+// ListAliases implements control.Control.
+func (c *Client) ListAliases(ctx context.Context, r control.AliasesRequest) (core.AliasList, error) {
 	return callMethod[core.AliasList](ctx, c, "aliases", r)
 }
 
-// Operations implements control.Control.
-func (c *Client) Operations(ctx context.Context, index string, limit int) ([]core.Operation, error) {
+// ListOperations implements control.Control.
+func (c *Client) ListOperations(ctx context.Context, index string, limit int) ([]core.Operation, error) {
 	return callMethod[[]core.Operation](ctx, c, "operations", list{index, limit})
 }
 
-// Restore implements control.Control.
-func (c *Client) Restore(ctx context.Context, index string) (control.Run, error) {
+// RestoreIndex implements control.Control.
+func (c *Client) RestoreIndex(ctx context.Context, index string) (control.Run, error) {
 	return callMethod[control.Run](ctx, c, "restore", named{index})
 }
 
-// Doctor implements control.Control.
-func (c *Client) Doctor(ctx context.Context, spec core.Spec) ([]control.Check, error) {
+// RunDoctor implements control.Control.
+func (c *Client) RunDoctor(ctx context.Context, spec core.Spec) ([]control.Check, error) {
 	return callMethod[[]control.Check](ctx, c, "doctor", spec)
 }
 
-// Branch implements control.Control.
-func (c *Client) Branch(ctx context.Context, r control.BranchRequest) (core.Branch, error) {
+// ChangeBranch implements control.Control.
+func (c *Client) ChangeBranch(ctx context.Context, r control.BranchRequest) (core.Branch, error) {
 	return callMethod[core.Branch](ctx, c, "branch", r)
 }
 
-// Delete implements control.Control.
-func (c *Client) Delete(ctx context.Context, r control.DeleteRequest) (core.Deletion, error) {
+// DeleteIndex implements control.Control.
+func (c *Client) DeleteIndex(ctx context.Context, r control.DeleteRequest) (core.Deletion, error) {
 	return callMethod[core.Deletion](ctx, c, "delete", r)
 }
 
-// Branches implements control.Control.
-func (c *Client) Branches(ctx context.Context, index string) ([]core.Branch, error) {
+// ListBranches implements control.Control.
+func (c *Client) ListBranches(ctx context.Context, index string) ([]core.Branch, error) {
 	return callMethod[[]core.Branch](ctx, c, "branches", named{index})
 }
 
-// Overlay implements control.Control.
-func (c *Client) Overlay(ctx context.Context, index string) (control.Overlaid, error) {
+// ReadOverlay implements control.Control.
+func (c *Client) ReadOverlay(ctx context.Context, index string) (control.Overlaid, error) {
 	return callMethod[control.Overlaid](ctx, c, "overlay", named{index})
 }
 
-// Backfill implements control.Control.
-func (c *Client) Backfill(ctx context.Context, request control.BackfillRequest) (control.BackfillStarted, error) {
+// StartBackfill implements control.Control.
+func (c *Client) StartBackfill(ctx context.Context, request control.BackfillRequest) (control.BackfillStarted, error) {
 	return callMethod[control.BackfillStarted](ctx, c, "backfill", request)
 }
 
-// Backfills implements control.Control.
-func (c *Client) Backfills(ctx context.Context, named control.BackfillNamed) ([]core.Backfill, error) {
+// ListBackfills implements control.Control.
+func (c *Client) ListBackfills(ctx context.Context, named control.BackfillNamed) ([]core.Backfill, error) {
 	return callMethod[[]core.Backfill](ctx, c, "backfills", named)
 }
 
@@ -164,8 +164,8 @@ func (c *Client) DeadLetter(ctx context.Context, index, chunk string) (core.Lett
 	return callMethod[core.Letter](ctx, c, "dead-letter", letter{index, chunk})
 }
 
-// Discard implements control.Control.
-func (c *Client) Discard(ctx context.Context, request control.LettersRequest) error {
+// DiscardLetters implements control.Control.
+func (c *Client) DiscardLetters(ctx context.Context, request control.LettersRequest) error {
 	return doCall(ctx, c, "discard-letters", request)
 }
 
@@ -174,13 +174,13 @@ func (c *Client) RetryFailed(ctx context.Context, request control.LettersRequest
 	return callMethod[control.Run](ctx, c, "retry-failed", request)
 }
 
-// Purge implements control.Control.
-func (c *Client) Purge(ctx context.Context, request control.PurgeRequest) (control.PurgeAnswer, error) {
+// PurgeDocuments implements control.Control.
+func (c *Client) PurgeDocuments(ctx context.Context, request control.PurgeRequest) (control.PurgeAnswer, error) {
 	return callMethod[control.PurgeAnswer](ctx, c, "purge", request)
 }
 
-// Purges implements control.Control.
-func (c *Client) Purges(ctx context.Context, request control.PurgesRequest) (control.PurgesAnswer, error) {
+// ListPurges implements control.Control.
+func (c *Client) ListPurges(ctx context.Context, request control.PurgesRequest) (control.PurgesAnswer, error) {
 	return callMethod[control.PurgesAnswer](ctx, c, "purges", request)
 }
 
@@ -189,8 +189,8 @@ func (c *Client) ApplySchedule(ctx context.Context, request control.ScheduleRequ
 	return callMethod[control.Applied](ctx, c, "schedule-apply", request)
 }
 
-// Schedules implements control.Control.
-func (c *Client) Schedules(ctx context.Context) ([]control.Scheduled, error) {
+// ListSchedules implements control.Control.
+func (c *Client) ListSchedules(ctx context.Context) ([]control.Scheduled, error) {
 	return callMethod[[]control.Scheduled](ctx, c, "schedules", struct{}{})
 }
 

@@ -20,7 +20,7 @@ type keyed struct {
 func handleKeys(mux *http.ServeMux, keeper access.Keeper) {
 	handleMethod(mux, keysPrefix+"create", keeper.CreateKey)
 	handleMethod(mux, keysPrefix+"list", func(ctx context.Context, _ struct{}) ([]access.Key, error) {
-		return keeper.Keys(ctx)
+		return keeper.ListKeys(ctx)
 	})
 	handleMethod(mux, keysPrefix+"rotate", func(ctx context.Context, key keyed) (access.Made, error) {
 		return keeper.RotateKey(ctx, key.ID, key.Overlap)
@@ -37,8 +37,8 @@ func (c *Client) CreateKey(ctx context.Context, request access.Request) (access.
 	return callMethod[access.Made](ctx, c, keysPrefix+"create", request)
 }
 
-// Keys implements access.Keeper.
-func (c *Client) Keys(ctx context.Context) ([]access.Key, error) {
+// ListKeys implements access.Keeper.
+func (c *Client) ListKeys(ctx context.Context) ([]access.Key, error) {
 	return callMethod[[]access.Key](ctx, c, keysPrefix+"list", struct{}{})
 }
 

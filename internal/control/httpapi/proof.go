@@ -40,9 +40,9 @@ func (a Access) answerChallenge(w http.ResponseWriter, request *http.Request) {
 	_, _ = io.WriteString(w, hex.EncodeToString(proofOf(a.Token, request.Host, challenge))) // the caller may have gone
 }
 
-// Knows reports whether the server at base (http://host:port) has a token, without telling it the token. The error
+// HasToken reports whether the server at base (http://host:port) has a token, without telling it the token. The error
 // is of an address where somebody listens and does not answer in time.
-func Knows(ctx context.Context, base, token string) (bool, error) {
+func HasToken(ctx context.Context, base, token string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, proofDeadline)
 	defer cancel()
 	challenge := make([]byte, challengeSize)

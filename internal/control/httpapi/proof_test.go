@@ -17,10 +17,10 @@ func TestWhoHasTheTokenProvesIt(t *testing.T) {
 	server := httptest.NewServer(httpapi.Handler(&recorder{}, httpapi.Access{Token: "right"}))
 	defer server.Close()
 	for token, want := range map[string]bool{"right": true, "wrong": false, "": false} {
-		got, err := httpapi.Knows(t.Context(), server.URL, token)
+		got, err := httpapi.HasToken(t.Context(), server.URL, token)
 		assert.True(t, got == want && err == nil, "%q: %v, %v", token, got, err)
 	}
-	if got, err := httpapi.Knows(t.Context(), "http://127.0.0.1:1", "right"); got || err != nil {
+	if got, err := httpapi.HasToken(t.Context(), "http://127.0.0.1:1", "right"); got || err != nil {
 		t.Errorf("nothing listens: %v, %v", got, err)
 	}
 	for _, challenge := range []string{"", "00", strings.Repeat("g", 64), strings.Repeat("0", 66)} {
@@ -41,7 +41,7 @@ func TestAProofIsOfOneAddress(t *testing.T) {
 		http.Redirect(w, request, server.URL+request.URL.String(), http.StatusTemporaryRedirect)
 	}))
 	defer relay.Close()
-	if got, err := httpapi.Knows(t.Context(), relay.URL, "right"); got || err != nil {
+	if got, err := httpapi.HasToken(t.Context(), relay.URL, "right"); got || err != nil {
 		t.Errorf("%v, %v", got, err)
 	}
 }
@@ -51,7 +51,7 @@ func TestAnAddressThatStaysSilentIsAnError(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { _ = listener.Close() }()
 	httpapi.ProofDeadline(t)
-	if got, err := httpapi.Knows(t.Context(), "http://"+listener.Addr().String(), "right"); got || err == nil {
+	if got, err := httpapi.HasToken(t.Context(), "http://"+listener.Addr().String(), "right"); got || err == nil {
 		t.Errorf("%v, %v", got, err)
 	}
 }

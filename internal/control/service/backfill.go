@@ -27,15 +27,15 @@ func checkBackfill(index, name string) error {
 	case !core.ValidIndex(index):
 		return newNameFault("index", index)
 	case !core.ValidSlug(name) || len(name) > longestBackfillName:
-		return fault.InvalidParam.At("name backfill", fault.Quoted(name)).
+		return fault.InvalidParam.At("name backfill", fault.QuoteName(name)).
 			Because("letters a-z, digits and hyphens, at most 32, no hyphen first")
 	}
 	return nil
 }
 
-// Backfill implements Control. It takes the configuration of the generation that is served, as retry-failed does: with
-// another one everything would be made again.
-func (s *Service) Backfill(ctx context.Context, r control.BackfillRequest) (control.BackfillStarted, error) {
+// StartBackfill implements Control. It takes the configuration of the generation that is served, as retry-failed does:
+// with another one everything would be made again.
+func (s *Service) StartBackfill(ctx context.Context, r control.BackfillRequest) (control.BackfillStarted, error) {
 	out := control.BackfillStarted{Index: r.Index, Name: r.Name}
 	if err := checkBackfill(r.Index, r.Name); err != nil {
 		return out, err
@@ -60,7 +60,7 @@ func (s *Service) Backfill(ctx context.Context, r control.BackfillRequest) (cont
 		}
 	}
 	r.Choice.Documents = slices.Compact(slices.Sorted(slices.Values(r.Choice.Documents)))
-	for _, mistake := range []string{r.Choice.Mistake(), r.Throttle.Mistake()} {
+	for _, mistake := range []string{r.Choice.FindMistake(), r.Throttle.FindMistake()} {
 		if mistake != "" {
 			return out, fault.Usage.At("begin backfill", r.Name).
 				Because(mistake).
@@ -144,8 +144,8 @@ func (s *Service) beginBackfill(ctx context.Context, r control.BackfillRequest, 
 	return errors.Join(s.toFault(err), ended)
 }
 
-// Backfills implements Control.
-func (s *Service) Backfills(ctx context.Context, r control.BackfillNamed) ([]core.Backfill, error) {
+// ListBackfills implements Control.
+func (s *Service) ListBackfills(ctx context.Context, r control.BackfillNamed) ([]core.Backfill, error) {
 	if !core.ValidIndex(r.Index) {
 		return nil, newNameFault("index", r.Index)
 	}
@@ -153,7 +153,7 @@ func (s *Service) Backfills(ctx context.Context, r control.BackfillNamed) ([]cor
 	var all []core.Backfill
 	var err error
 	if r.Name == "" {
-		if all, err = run.Backfills(ctx, index); err == nil && len(all) == 0 {
+		if all, err = run.ReadBackfills(ctx, index); err == nil && len(all) == 0 {
 			err = s.checkKnown(ctx, r.Index, "list the backfills")
 		}
 	} else if err = checkBackfill(r.Index, r.Name); err == nil {
@@ -174,16 +174,16 @@ func (s *Service) Backfills(ctx context.Context, r control.BackfillNamed) ([]cor
 
 // completeBackfill completes what the stores tell of a backfill.
 func (s *Service) completeBackfill(ctx context.Context, one *core.Backfill) error {
-	one.Estimated()
+	one.FillEstimates()
 	if n := len(one.Builds); n > 0 {
 		work := one.Builds[n-1].Run
-		if report, ok := s.runLog().Report(ctx, work); ok {
+		if report, ok := s.runLog().FindReport(ctx, work); ok {
 			one.PublishedCalls = report.Calls
-		} else if state, err := s.runLog().State(ctx, work); err == nil {
+		} else if state, err := s.runLog().ReadState(ctx, work); err == nil {
 			one.PublishedCalls = state.Report.Calls
 		}
 	}
-	if core.Terminal(one.Status) {
+	if core.IsTerminal(one.Status) {
 		return nil
 	}
 	runs, err := s.isRunning(ctx, workflows.BackfillID(one.Index, one.Name), "")
@@ -194,7 +194,7 @@ func (s *Service) completeBackfill(ctx context.Context, one *core.Backfill) erro
 	if err != nil {
 		return err
 	}
-	if one.BackfillState = again.BackfillState; !core.Terminal(one.Status) { // it was ended from outside
+	if one.BackfillState = again.BackfillState; !core.IsTerminal(one.Status) { // it was ended from outside
 		one.Status, one.Code = core.StatusFailed, "gone"
 		one.Detail = "the engine does not run it, and it has recorded no end; resume it: what was paid for is kept"
 	}
@@ -228,7 +228,7 @@ func (s *Service) ResumeBackfill(ctx context.Context, r control.BackfillNamed) e
 			Because("it is " + strings.ReplaceAll(before.Status, "_", " ")).
 			Advise("what its choice has had since: unweaver backfill start " + r.Index + " " + r.Name)
 	}
-	_, err = s.Backfill(ctx, control.BackfillRequest{Index: r.Index, Name: r.Name})
+	_, err = s.StartBackfill(ctx, control.BackfillRequest{Index: r.Index, Name: r.Name})
 	return err
 }
 
@@ -252,7 +252,7 @@ func (s *Service) steerBackfill(
 		return err
 	}
 	work := workflows.BackfillRun(r.Index, r.Name)
-	switch absent := !running && !core.Terminal(before.Status); {
+	switch absent := !running && !core.IsTerminal(before.Status); {
 	case absent && action == core.ActionCancel:
 		return s.recordCommand(ctx, action, work, func() error {
 			return upkeep.EndAbsentBackfill(ctx, s.indexOf(r.Index), r.Name, core.StatusCancelled,

@@ -15,8 +15,8 @@ import (
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 )
 
-// Branch implements Control.
-func (s *Service) Branch(ctx context.Context, r control.BranchRequest) (core.Branch, error) {
+// ChangeBranch implements Control.
+func (s *Service) ChangeBranch(ctx context.Context, r control.BranchRequest) (core.Branch, error) {
 	for _, name := range []string{r.Index, r.Name} {
 		if !core.ValidIndex(name) {
 			return core.Branch{}, newNameFault("index", name)
@@ -30,20 +30,20 @@ func (s *Service) Branch(ctx context.Context, r control.BranchRequest) (core.Bra
 			return core.Branch{}, err
 		}
 		building := func(ctx context.Context, index artifact.Index) (string, error) {
-			return run.Building(ctx, index, s.standingOf)
+			return run.FindBuilder(ctx, index, s.standingOf)
 		}
 		return s.newDesk().DeleteBranch(ctx, asked, building)
 	}
 	if err := config.CheckOverlay(r.Set); err != nil {
 		return core.Branch{}, err
 	}
-	return s.newDesk().Branch(ctx, asked)
+	return s.newDesk().MakeBranch(ctx, asked)
 }
 
 // unscheduledBranch deletes the schedule of a branch that is about to be deleted, where it has one: a night of it would
 // fail.
 func (s *Service) unscheduledBranch(ctx context.Context, r control.BranchRequest) error {
-	base, err := s.indexOf(r.Name).Base(ctx)
+	base, err := s.indexOf(r.Name).FindBase(ctx)
 	if err != nil || base.Name != r.Index || base.Name == r.Name {
 		return err // which the deletion reports
 	}
@@ -57,12 +57,12 @@ func (s *Service) unscheduledBranch(ctx context.Context, r control.BranchRequest
 	return s.DeleteSchedule(ctx, r.Name)
 }
 
-// Branches implements Control.
-func (s *Service) Branches(ctx context.Context, index string) ([]core.Branch, error) {
+// ListBranches implements Control.
+func (s *Service) ListBranches(ctx context.Context, index string) ([]core.Branch, error) {
 	if !core.ValidIndex(index) {
 		return nil, newNameFault("index", index)
 	}
-	branches, err := release.Branches(ctx, s.indexOf(index))
+	branches, err := release.ListBranches(ctx, s.indexOf(index))
 	if err == nil && len(branches) == 0 {
 		err = s.checkKnown(ctx, index, "list the branches")
 	}
@@ -79,8 +79,8 @@ func (s *Service) checkKnown(ctx context.Context, index, what string) error {
 		Advise("list the indexes: unweaver ls")
 }
 
-// Overlay implements Control.
-func (s *Service) Overlay(ctx context.Context, index string) (out control.Overlaid, err error) {
+// ReadOverlay implements Control.
+func (s *Service) ReadOverlay(ctx context.Context, index string) (out control.Overlaid, err error) {
 	if !core.ValidIndex(index) {
 		return out, newNameFault("index", index)
 	}

@@ -91,4 +91,4 @@ func (s *Service) grantCorpus(ctx context.Context, corpusURI string, keep bool) 
 	return s.Grant(corpusURI, keep)
 }
 
-func (s *Service) toFault(err error) error { return engine.Fault(err, s.Engine) }
+func (s *Service) toFault(err error) error { return engine.ToFault(err, s.Engine) }

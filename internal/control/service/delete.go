@@ -14,8 +14,8 @@ import (
 	"github.com/unweaver/unweaver/workflows"
 )
 
-// Delete implements Control. It needs no worker.
-func (s *Service) Delete(ctx context.Context, r control.DeleteRequest) (core.Deletion, error) {
+// DeleteIndex implements Control. It needs no worker.
+func (s *Service) DeleteIndex(ctx context.Context, r control.DeleteRequest) (core.Deletion, error) {
 	if !core.ValidIndex(r.Index) {
 		return core.Deletion{}, newNameFault("index", r.Index)
 	}
@@ -62,7 +62,7 @@ func (s *Service) refuseWork(ctx context.Context, index string) error {
 			return cmp.Or(err, going(kind, work, "unweaver cancel "+work))
 		}
 	}
-	backfills, err := run.Backfills(ctx, s.indexOf(index))
+	backfills, err := run.ReadBackfills(ctx, s.indexOf(index))
 	if err != nil {
 		return err
 	}
@@ -76,5 +76,5 @@ func (s *Service) refuseWork(ctx context.Context, index string) error {
 
 // standingOf asks the engine about the holder of a lease.
 func (s *Service) standingOf(ctx context.Context, holder run.Holder) (run.Standing, error) {
-	return engine.Standing(ctx, s.Client, s.Engine, holder)
+	return engine.DescribeRun(ctx, s.Client, s.Engine, holder)
 }

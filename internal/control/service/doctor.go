@@ -20,8 +20,8 @@ import (
 	"github.com/unweaver/unweaver/workflows"
 )
 
-// Doctor implements Control: it probes every dependency and says what to do about what fails.
-func (s *Service) Doctor(ctx context.Context, spec core.Spec) ([]control.Check, error) {
+// RunDoctor implements Control: it probes every dependency and says what to do about what fails.
+func (s *Service) RunDoctor(ctx context.Context, spec core.Spec) ([]control.Check, error) {
 	var out []control.Check
 	probe := func(name string, f func() (string, error)) {
 		check := control.Check{Name: name, OK: true}
@@ -57,16 +57,16 @@ func (s *Service) Doctor(ctx context.Context, spec core.Spec) ([]control.Check, 
 			if err := s.grantCorpus(ctx, spec.Corpus, false); err != nil {
 				return spec.Corpus, err
 			}
-			_, err := s.Stores.Corpus(ctx, spec.Corpus)
+			_, err := s.Stores.OpenCorpus(ctx, spec.Corpus)
 			return spec.Corpus, err
 		})
 	}
 	probe("chat model", func() (string, error) { return s.probeChat(ctx, spec) })
 	probe("embedding model", func() (string, error) { return s.probeEmbedder(ctx, spec) })
-	if spec.Rerank.On() {
+	if spec.Rerank.IsOn() {
 		probe("reranker", func() (string, error) { return s.probeRanker(ctx, spec) })
 	}
-	if folders := s.Stores.Folders(); len(folders) > 0 {
+	if folders := s.Stores.ListFolders(); len(folders) > 0 {
 		probe("disks", func() (string, error) {
 			return probeDisks(folders, publishedManifest(ctx, s.Stores.Artifacts, spec.Index))
 		})
@@ -82,7 +82,7 @@ func (s *Service) probeChat(ctx context.Context, spec core.Spec) (string, error)
 		return "", err
 	}
 	label := chat.Info().Label()
-	if spec.Chat.Batch.On() {
+	if spec.Chat.Batch.IsOn() {
 		label += ", extraction in batches,"
 	}
 	if !chat.Info().Paid {
@@ -96,7 +96,7 @@ func (s *Service) probeChat(ctx context.Context, spec core.Spec) (string, error)
 }
 
 func (s *Service) probeEmbedder(ctx context.Context, spec core.Spec) (string, error) {
-	if spec.Embedding.Inside() { // an embedder that is open already says nothing of the files
+	if spec.Embedding.IsInside() { // an embedder that is open already says nothing of the files
 		if err := s.Models.Check(spec); err != nil || s.Models.IsRemote() {
 			return "built-in " + spec.Embedding.Model + ": its weights are read by worker and query-api, not here", err
 		}
@@ -110,7 +110,7 @@ func (s *Service) probeEmbedder(ctx context.Context, spec core.Spec) (string, er
 		return "", err
 	}
 	detail := fmt.Sprintf("%s, dimension %d", embedder.Info().Label(), len(embedded[0]))
-	if spec.Embedding.Inside() {
+	if spec.Embedding.IsInside() {
 		detail += ", weights are whole in " + s.Models.Weights()
 	}
 	return detail, nil

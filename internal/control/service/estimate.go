@@ -12,8 +12,8 @@ import (
 	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 )
 
-// Estimate implements Control.
-func (s *Service) Estimate(ctx context.Context, request control.IndexRequest) (core.Estimated, error) {
+// EstimateBuild implements Control.
+func (s *Service) EstimateBuild(ctx context.Context, request control.IndexRequest) (core.Estimated, error) {
 	spec := request.Spec
 	if !core.ValidIndex(spec.Index) {
 		return core.Estimated{}, newNameFault("index", spec.Index)
@@ -34,9 +34,9 @@ func (s *Service) Estimate(ctx context.Context, request control.IndexRequest) (c
 		return core.Estimated{}, err
 	}
 	defer parser.Close()
-	report, err := upkeep.Estimate(ctx, upkeep.Estimating{
-		Artifacts: s.Stores.Artifacts, Corpora: s.Stores.Corpus, StoreID: s.Stores.StoreID,
-		Models: s.Models.Describe, Folder: app.Folder,
+	report, err := upkeep.EstimateBuild(ctx, upkeep.Estimating{
+		Artifacts: s.Stores.Artifacts, Corpora: s.Stores.OpenCorpus, StoreID: s.Stores.StoreID,
+		Models: s.Models.Describe, Folder: app.OpenFolder,
 		Settings: spec, ReplaceCorpus: request.ReplaceCorpus, Rebuild: request.Rebuild,
 		Why: request.Why, Listed: request.Listed, Unpriced: request.Unpriced, Accounts: request.Accounts,
 		Parser: parser, Limits: parser.Limits(),

@@ -242,18 +242,18 @@ type deaf struct {
 	ping error
 }
 
-func (f *faulty) State(ctx context.Context, run string) ([]byte, error) {
+func (f *faulty) ReadState(ctx context.Context, run string) ([]byte, error) {
 	if f.state != nil {
 		return nil, f.state
 	}
-	return f.Store.State(ctx, run)
+	return f.Store.ReadState(ctx, run)
 }
 
-func (f *faulty) Accounts(ctx context.Context, run string) (map[string][]byte, error) {
+func (f *faulty) ReadAccounts(ctx context.Context, run string) (map[string][]byte, error) {
 	if f.progress != nil {
 		return nil, f.progress
 	}
-	return f.Store.Accounts(ctx, run)
+	return f.Store.ReadAccounts(ctx, run)
 }
 
 func (d *deaf) Ping(ctx context.Context) error {
@@ -273,14 +273,14 @@ type bench struct {
 	art      artifact.Index // of index docs
 }
 
-// Pause and Cancel are those of the service without their answer.
-func (b *bench) Pause(ctx context.Context, run string) error {
-	_, err := b.Service.Pause(ctx, run)
+// PauseRun and Cancel are those of the service without their answer.
+func (b *bench) PauseRun(ctx context.Context, run string) error {
+	_, err := b.Service.PauseRun(ctx, run)
 	return err
 }
 
-func (b *bench) Cancel(ctx context.Context, run string) error {
-	_, err := b.Service.Cancel(ctx, run)
+func (b *bench) CancelRun(ctx context.Context, run string) error {
+	_, err := b.Service.CancelRun(ctx, run)
 	return err
 }
 
@@ -304,14 +304,14 @@ func newBench(t *testing.T) *bench {
 	own.Models.Endpoints = []config.Endpoint{
 		{APIKeyEnv: "OPS_TEST_UNSET"}, {BaseURL: "http://127.0.0.1:1/v1", APIKeyEnv: "OPS_TEST_KEY"},
 	}
-	require.NoError(t, stores.Grants(filepath.Join(root, "roots.json")))
+	require.NoError(t, stores.LoadGrants(filepath.Join(root, "roots.json")))
 	svc := &service.Service{
 		Client:    fake,
 		Engine:    config.Engine{Address: "127.0.0.1:7233", Namespace: "default", TaskQueue: "unweaver"},
 		Stores:    stores,
 		Models:    app.NewModels(store, own),
 		Heartbeat: time.Minute,
-		Grant:     stores.Grant,
+		Grant:     stores.GrantCorpora,
 	}
 	return &bench{svc, t, fake, store, kept, artifact.Index{Store: artifacts, Name: "docs"}}
 }

@@ -29,8 +29,8 @@ import (
 // newStamp names a generation after the present.
 func newStamp() string { return strings.ToLower(time.Now().UTC().Format("20060102T150405Z")) }
 
-// Index implements Control.
-func (s *Service) Index(ctx context.Context, request control.IndexRequest) (control.Run, error) {
+// BuildIndex implements Control.
+func (s *Service) BuildIndex(ctx context.Context, request control.IndexRequest) (control.Run, error) {
 	spec := request.Spec
 	if !core.ValidIndex(spec.Index) {
 		return control.Run{}, newNameFault("index", spec.Index)
@@ -56,7 +56,7 @@ func (s *Service) Index(ctx context.Context, request control.IndexRequest) (cont
 	if err := s.grantCorpus(ctx, spec.Corpus, true); err != nil {
 		return control.Run{}, err
 	}
-	if _, err := s.Stores.Corpus(ctx, spec.Corpus); err != nil {
+	if _, err := s.Stores.OpenCorpus(ctx, spec.Corpus); err != nil {
 		return control.Run{}, err
 	}
 	if err := s.keepFiles(ctx, spec, request.Files); err != nil {
@@ -89,7 +89,7 @@ func (s *Service) Index(ctx context.Context, request control.IndexRequest) (cont
 		return control.Run{}, err
 	}
 	if request.Expected != nil {
-		if err := upkeep.Expect(ctx, s.indexOf(spec.Index), generation, *request.Expected); err != nil {
+		if err := upkeep.WriteExpected(ctx, s.indexOf(spec.Index), generation, *request.Expected); err != nil {
 			return control.Run{}, err
 		}
 	}
@@ -109,7 +109,7 @@ func (s *Service) Index(ctx context.Context, request control.IndexRequest) (cont
 // awaitName refuses the name of another generation, and waits for a build that wrote its report: it holds the lease for
 // a moment more.
 func (s *Service) awaitName(ctx context.Context, index, generation string) error {
-	if err := publish.Unused(ctx, s.indexOf(index), generation); err != nil {
+	if err := publish.CheckUnused(ctx, s.indexOf(index), generation); err != nil {
 		return err
 	}
 	_, err := s.goingBuilds(ctx, index)
@@ -187,7 +187,7 @@ func keepFile(
 func (s *Service) nameGeneration(ctx context.Context, index string) (string, error) {
 	name := newStamp()
 	for number := 2; ; number++ {
-		state, err := s.runLog().State(ctx, index+"/"+name)
+		state, err := s.runLog().ReadState(ctx, index+"/"+name)
 		if err != nil {
 			return "", err
 		}
@@ -195,7 +195,7 @@ func (s *Service) nameGeneration(ctx context.Context, index string) (string, err
 		if err != nil {
 			return "", err
 		}
-		_, reported := s.runLog().Report(ctx, index+"/"+name)
+		_, reported := s.runLog().FindReport(ctx, index+"/"+name)
 		if state.Report.Run == "" && !reported && latest != index+"/"+name {
 			return name, nil
 		}
@@ -241,11 +241,11 @@ func priorityOf(index string, priority control.Priority) temporal.Priority {
 func (s *Service) joinBuild(ctx context.Context, work string) (joined control.Run, over bool, err error) {
 	bounded, cancel := context.WithTimeout(ctx, endPatience)
 	defer cancel()
-	state, err := s.runLog().State(ctx, work)
+	state, err := s.runLog().ReadState(ctx, work)
 	if err != nil {
 		return control.Run{}, false, err
 	}
-	if state.Stage == core.StageCollect || core.Terminal(state.Report.Status) {
+	if state.Stage == core.StageCollect || core.IsTerminal(state.Report.Status) {
 		over, err := s.awaitEnd(bounded, work)
 		if over || err != nil && bounded.Err() == nil || ctx.Err() != nil {
 			return control.Run{}, over, errors.Join(err, ctx.Err())
@@ -302,7 +302,7 @@ func (s *Service) findRunning(ctx context.Context, spec core.Spec, digest core.D
 				Because("run " + work + " asks again for what failed, and leaves the corpus as it was").
 				Advise("add --wait: the build begins once that run has ended; or: unweaver cancel " + work)
 		}
-		state, err := s.runLog().State(ctx, work)
+		state, err := s.runLog().ReadState(ctx, work)
 		if err != nil {
 			return "", err
 		}
@@ -352,12 +352,12 @@ func (s *Service) goingBuilds(ctx context.Context, index string) ([]string, erro
 			continue
 		}
 		cancelled, err := s.isCancelled(ctx, work)
-		state, unread := s.runLog().State(ctx, work)
+		state, unread := s.runLog().ReadState(ctx, work)
 		if err = errors.Join(err, unread); err != nil {
 			return nil, err
 		}
 		over := false
-		if cancelled || core.Terminal(state.Report.Status) {
+		if cancelled || core.IsTerminal(state.Report.Status) {
 			over, err = s.awaitEnd(bounded, work)
 		}
 		switch {
@@ -384,12 +384,12 @@ func (s *Service) isCancelled(ctx context.Context, work string) (bool, error) {
 	return control.Stop == run.CommandCancel, err
 }
 
-// Generations implements Control.
-func (s *Service) Generations(ctx context.Context, index string) ([]artifact.Generation, error) {
+// ListGenerations implements Control.
+func (s *Service) ListGenerations(ctx context.Context, index string) ([]artifact.Generation, error) {
 	if !core.ValidIndex(index) {
 		return nil, newNameFault("index", index)
 	}
-	generations, err := s.indexOf(index).Generations(ctx)
+	generations, err := s.indexOf(index).ListGenerations(ctx)
 	if err == nil && len(generations) == 0 {
 		err = fault.UnknownIndex.At("list generations of", index).
 			Because("no generation of it was built").
@@ -403,13 +403,13 @@ func (s *Service) isMendable(ctx context.Context, index string, wrong error) boo
 	if !fault.Is(wrong, fault.SegmentDamage) {
 		return false
 	}
-	_, _, err := s.indexOf(index).Current(ctx)
+	_, _, err := s.indexOf(index).ReadPointer(ctx)
 	return fault.Is(err, fault.SegmentDamage)
 }
 
-// Restore implements Control. An index is restored once at a time; a damaged pointer does not keep it from being.
-func (s *Service) Restore(ctx context.Context, index string) (control.Run, error) {
-	if _, err := s.Generations(ctx, index); err != nil && !s.isMendable(ctx, index, err) {
+// RestoreIndex implements Control. An index is restored once at a time; a damaged pointer does not keep it from being.
+func (s *Service) RestoreIndex(ctx context.Context, index string) (control.Run, error) {
+	if _, err := s.ListGenerations(ctx, index); err != nil && !s.isMendable(ctx, index, err) {
 		return control.Run{}, err
 	}
 	if err := run.RefuseDeleted(ctx, s.indexOf(index)); err != nil {
@@ -439,7 +439,7 @@ func (s *Service) whyNoCorpus(ctx context.Context, index string) string {
 		return ""
 	}
 	if err = s.grantCorpus(ctx, spec.Corpus, false); err == nil {
-		_, err = s.Stores.Corpus(ctx, spec.Corpus)
+		_, err = s.Stores.OpenCorpus(ctx, spec.Corpus)
 	}
 	if err != nil {
 		return err.Error()
@@ -447,17 +447,17 @@ func (s *Service) whyNoCorpus(ctx context.Context, index string) string {
 	return ""
 }
 
-// Audit implements Control. An index is audited once at a time.
-func (s *Service) Audit(ctx context.Context, request control.AuditRequest) (control.Run, error) {
+// AuditIndex implements Control. An index is audited once at a time.
+func (s *Service) AuditIndex(ctx context.Context, request control.AuditRequest) (control.Run, error) {
 	if request.Sample == (core.Sample{}) {
 		request.Sample = core.Everything
 	}
-	if !request.Sample.Valid() {
-		return control.Run{}, fault.InvalidParam.At("audit", fault.Quoted(request.Index)).
+	if !request.Sample.IsValid() {
+		return control.Run{}, fault.InvalidParam.At("audit", fault.QuoteName(request.Index)).
 			Because("sample " + request.Sample.String() + " is no part of a whole").
 			Advise("want n/t, with n from 1 to t")
 	}
-	if _, err := s.Generations(ctx, request.Index); err != nil {
+	if _, err := s.ListGenerations(ctx, request.Index); err != nil {
 		return control.Run{}, err
 	}
 	build := s.newSingleBuild(request.Index, workflows.AuditGeneration)
@@ -517,8 +517,8 @@ func (s *Service) startAlone(
 
 // hasEnded returns whether a run that wrote its report has ended by now. It waits for the end, which is a moment away.
 func (s *Service) hasEnded(ctx context.Context, work string) bool {
-	status, err := s.Status(ctx, work)
-	if err != nil || !core.Terminal(status.Status) {
+	status, err := s.ReadStatus(ctx, work)
+	if err != nil || !core.IsTerminal(status.Status) {
 		return false
 	}
 	bounded, cancel := context.WithTimeout(ctx, endPatience)

@@ -25,13 +25,13 @@ func indexRequest(b *bench, index, generation string) control.IndexRequest {
 func TestABuildIsStartedOnce(t *testing.T) {
 	b := newBench(t)
 	request := indexRequest(b, "docs", "")
-	first, err := b.Index(t.Context(), request)
+	first, err := b.BuildIndex(t.Context(), request)
 	b.must(err)
 	if first.Attached || !regexp.MustCompile(`^docs/\d{8}t\d{6}z$`).MatchString(first.Run) {
 		t.Errorf("started %+v", first)
 	}
 	b.temporal.hidden["build/"+first.Run] = true // visibility lags behind
-	again, err := b.Index(t.Context(), request)
+	again, err := b.BuildIndex(t.Context(), request)
 	b.must(err)
 	if !again.Attached || again.Run != first.Run || len(b.temporal.started) != 1 {
 		t.Errorf("again %+v, %d starts", again, len(b.temporal.started))
@@ -47,9 +47,9 @@ func TestARunHasThePriorityOfItsIndex(t *testing.T) {
 	b := newBench(t)
 	request := indexRequest(b, "docs", "")
 	request.Priority = control.Priority{Level: 2, Weight: 4}
-	_, err := b.Index(t.Context(), request)
+	_, err := b.BuildIndex(t.Context(), request)
 	b.must(err)
-	_, err = b.Index(t.Context(), indexRequest(b, "other", ""))
+	_, err = b.BuildIndex(t.Context(), indexRequest(b, "other", ""))
 	b.must(err)
 	for i, want := range []temporal.Priority{
 		{PriorityKey: 2, FairnessKey: "docs", FairnessWeight: 4}, {FairnessKey: "other"},
@@ -63,7 +63,7 @@ func TestARunHasThePriorityOfItsIndex(t *testing.T) {
 func TestABuildWithAnotherConfigurationIsNotJoined(t *testing.T) {
 	b := newBench(t)
 	request := indexRequest(b, "docs", "")
-	first, err := b.Index(t.Context(), request)
+	first, err := b.BuildIndex(t.Context(), request)
 	b.must(err)
 	digest, err := b.art.PutSpec(t.Context(), request.Spec)
 	b.must(err)
@@ -71,13 +71,13 @@ func TestABuildWithAnotherConfigurationIsNotJoined(t *testing.T) {
 
 	priced := request
 	priced.Spec.Chat.Price.Prompt = 3 // rebuilds nothing
-	joined, err := b.Index(t.Context(), priced)
+	joined, err := b.BuildIndex(t.Context(), priced)
 	if err != nil || joined.Run != first.Run {
 		t.Errorf("another price: %+v, %v", joined, err)
 	}
 	other := request
 	other.Spec.Shortening.Threshold = 99
-	_, err = b.Index(t.Context(), other)
+	_, err = b.BuildIndex(t.Context(), other)
 	wants(t, err, fault.LeaseHeld, first.Run, "another configuration", "unweaver cancel "+first.Run)
 }
 
@@ -87,7 +87,7 @@ func TestABuildThatStandsStillIsJoinedWithItsOwnSettingsAlone(t *testing.T) {
 	for _, status := range []string{core.StatusPaused, core.StatusWaiting} {
 		b := newBench(t)
 		request := indexRequest(b, "docs", "")
-		first, err := b.Index(t.Context(), request)
+		first, err := b.BuildIndex(t.Context(), request)
 		b.must(err)
 		digest, err := b.art.PutSpec(t.Context(), request.Spec)
 		b.must(err)
@@ -95,20 +95,20 @@ func TestABuildThatStandsStillIsJoinedWithItsOwnSettingsAlone(t *testing.T) {
 		state.Report.Run, state.Report.Status, state.Report.Reason = first.Run, status, string(fault.ModelAuth)
 		b.setState(first.Run, state)
 
-		if same, err := b.Index(t.Context(), request); err != nil || !same.Attached || same.Run != first.Run {
+		if same, err := b.BuildIndex(t.Context(), request); err != nil || !same.Attached || same.Run != first.Run {
 			t.Errorf("%s, the same settings: %+v, %v", status, same, err)
 		}
 		other := request
 		other.Spec.Chat.Price.Prompt = 3                         // rebuilds nothing
 		other.Spec.Chunking.MaxTokens = 77                       // rebuilds everything
 		other.Spec.Chat.Timeout = core.Duration(7 * time.Minute) // was not set
-		_, err = b.Index(t.Context(), other)
+		_, err = b.BuildIndex(t.Context(), other)
 		wants(t, err, fault.LeaseHeld, first.Run, status+" (model_auth)", "unweaver resume "+first.Run,
 			"unweaver cancel "+first.Run, "models.chat.price.prompt: 3, was 0", "models.chat.timeout: 7m0s, was not set",
 			"indexes.docs.chunking.max_tokens: 77, was ")
 		many := other
 		many.Spec.Keep, many.Spec.Parity, many.Spec.Limits.Concurrency = 99, true, 99
-		_, err = b.Index(t.Context(), many)
+		_, err = b.BuildIndex(t.Context(), many)
 		wants(t, err, fault.LeaseHeld, "and 1 more")
 	}
 }
@@ -134,7 +134,7 @@ func TestABuildThatIsJoinedSaysSinceWhenAndOneThatEndsIsNotJoined(t *testing.T) 
 			synctest.Test(t, func(t *testing.T) {
 				b := newBench(t)
 				request := indexRequest(b, "docs", "")
-				first, err := b.Index(t.Context(), request)
+				first, err := b.BuildIndex(t.Context(), request)
 				b.must(err)
 				digest, err := b.art.PutSpec(t.Context(), request.Spec)
 				b.must(err)
@@ -152,7 +152,7 @@ func TestABuildThatIsJoinedSaysSinceWhenAndOneThatEndsIsNotJoined(t *testing.T) 
 					})
 					defer end.Stop()
 				}
-				second, err := b.Index(t.Context(), request)
+				second, err := b.BuildIndex(t.Context(), request)
 				if err != nil || second.Attached != c.joined || (second.Run == first.Run) != c.joined {
 					t.Fatalf("%+v, %v", second, err)
 				}
@@ -169,7 +169,7 @@ func TestAnAuditBeginsOnceOneThatWroteItsReportHasEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		publish(b, "g1")
-		first, err := b.Audit(t.Context(), control.AuditRequest{Index: "docs"})
+		first, err := b.AuditIndex(t.Context(), control.AuditRequest{Index: "docs"})
 		b.must(err)
 		b.setState(first.Run, core.RunState{Report: core.Report{Run: first.Run, Status: core.StatusCompleted}})
 		end := time.AfterFunc(3*time.Second, func() {
@@ -178,7 +178,7 @@ func TestAnAuditBeginsOnceOneThatWroteItsReportHasEnded(t *testing.T) {
 			b.temporal.executions["audit/docs"] = completed
 		})
 		defer end.Stop()
-		second, err := b.Audit(t.Context(), control.AuditRequest{Index: "docs"})
+		second, err := b.AuditIndex(t.Context(), control.AuditRequest{Index: "docs"})
 		if err != nil || second.Run == first.Run || len(b.temporal.started) != 2 {
 			t.Errorf("%+v, %v: %d started", second, err, len(b.temporal.started))
 		}
@@ -189,12 +189,12 @@ func TestARebuildIsStartedAsOneAndJoinsNoOther(t *testing.T) {
 	b := newBench(t)
 	request := indexRequest(b, "docs", "")
 	request.Rebuild = true
-	first, err := b.Index(t.Context(), request)
+	first, err := b.BuildIndex(t.Context(), request)
 	b.must(err)
 	if input := b.temporal.inputs[0].(workflows.Build); !input.Rebuild {
 		t.Errorf("%+v", input)
 	}
-	_, err = b.Index(t.Context(), request)
+	_, err = b.BuildIndex(t.Context(), request)
 	wants(t, err, fault.LeaseHeld, first.Run, "unweaver cancel "+first.Run)
 }
 
@@ -211,7 +211,7 @@ func TestMoreRunsThanOnePageOfVisibility(t *testing.T) {
 			b.temporal.executions["build/docs-old/g9"] = running
 			b.temporal.executions["build/docs/g0"] = completed
 			b.temporal.executions["build/docs/g1"] = running
-			run, err := b.Index(t.Context(), indexRequest(b, "docs", ""))
+			run, err := b.BuildIndex(t.Context(), indexRequest(b, "docs", ""))
 			if err != nil || !run.Attached || run.Run != "docs/g1" {
 				t.Errorf("got %+v, %v; want to join docs/g1", run, err)
 			}
@@ -245,7 +245,7 @@ func TestTheLeaseShowsABuildThatVisibilityDoesNot(t *testing.T) {
 			if c.lease != "" {
 				b.write(b.art.LeaseKey(), c.lease)
 			}
-			run, err := b.Index(t.Context(), indexRequest(b, "docs", ""))
+			run, err := b.BuildIndex(t.Context(), indexRequest(b, "docs", ""))
 			if err != nil || run.Attached != c.attached || (c.attached && run.Run != "docs/g1") {
 				t.Errorf("got %+v, %v", run, err)
 			}
@@ -266,13 +266,13 @@ func unreadableLease(t *testing.T, lease string) {
 	b := newBench(t)
 	b.write(b.art.LeaseKey(), lease)
 	b.writeReport("g1", core.StatusCompleted)
-	status, err := b.Status(t.Context(), "docs")
+	status, err := b.ReadStatus(t.Context(), "docs")
 	if err != nil || status.Status != core.StatusCompleted || len(status.Problems) != 1 ||
 		!strings.Contains(status.Problems[0].Object, "lease.json") {
 		t.Errorf("status %+v, %v", status, err)
 	}
 	// The build that is started decides by the engine who has the lease.
-	if _, err := b.Index(t.Context(), indexRequest(b, "docs", "")); err != nil || len(b.temporal.started) != 1 {
+	if _, err := b.BuildIndex(t.Context(), indexRequest(b, "docs", "")); err != nil || len(b.temporal.started) != 1 {
 		t.Errorf("%d builds were started, %v", len(b.temporal.started), err)
 	}
 }
@@ -280,12 +280,12 @@ func unreadableLease(t *testing.T, lease string) {
 // The newest start of an index is remembered under a key that no run can have.
 func TestAnIndexNamedLatest(t *testing.T) {
 	b := newBench(t)
-	first, err := b.Index(t.Context(), indexRequest(b, "latest", "docs"))
+	first, err := b.BuildIndex(t.Context(), indexRequest(b, "latest", "docs"))
 	b.must(err)
 	b.setState(first.Run, core.RunState{Stage: "extract", Total: 7})
-	_, err = b.Index(t.Context(), indexRequest(b, "docs", "g1"))
+	_, err = b.BuildIndex(t.Context(), indexRequest(b, "docs", "g1"))
 	b.must(err)
-	status, err := b.Status(t.Context(), first.Run)
+	status, err := b.ReadStatus(t.Context(), first.Run)
 	if err != nil || status.Stage != "extract" || len(status.Problems) != 0 {
 		t.Errorf("the state of %s was overwritten: %+v, %v", first.Run, status, err)
 	}
@@ -307,7 +307,7 @@ func TestNamesThatCannotBeBuilt(t *testing.T) {
 		"a corpus that is not there": {nowhere, fault.CorpusMissing, "/nowhere/at/all"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := b.Index(t.Context(), c.request)
+			_, err := b.BuildIndex(t.Context(), c.request)
 			wants(t, err, c.code, c.says)
 		})
 	}
@@ -332,24 +332,24 @@ func publish(b *bench, generation string) {
 
 func TestARestoreIsStartedOnceSeenAndCancelled(t *testing.T) {
 	b := newBench(t)
-	_, err := b.Restore(t.Context(), "docs")
+	_, err := b.RestoreIndex(t.Context(), "docs")
 	wants(t, err, fault.UnknownIndex, "docs", "unweaver index")
 	publish(b, "g1")
-	run, err := b.Restore(t.Context(), "docs")
+	run, err := b.RestoreIndex(t.Context(), "docs")
 	if err != nil || !strings.HasPrefix(run.Run, "docs/restore-") || run.NoCorpus != "" || b.temporal.started[0].ID != "restore/docs" {
 		t.Fatalf("%+v, %v", run, err)
 	}
-	_, err = b.Restore(t.Context(), "docs")
+	_, err = b.RestoreIndex(t.Context(), "docs")
 	wants(t, err, fault.LeaseHeld, "runs already", "unweaver status "+run.Run, "unweaver cancel "+run.Run)
-	status, err := b.Status(t.Context(), "docs")
+	status, err := b.ReadStatus(t.Context(), "docs")
 	if err != nil || status.Run != run.Run || status.Status != core.StatusRunning {
 		t.Errorf("status of the index: %+v, %v", status, err)
 	}
-	b.must(b.Cancel(t.Context(), "docs"))
+	b.must(b.CancelRun(t.Context(), "docs"))
 	if last := b.temporal.updates[0]; last.WorkflowID != "restore/docs" || last.UpdateName != "cancel" {
 		t.Errorf("%s of %s", last.UpdateName, last.WorkflowID)
 	}
-	generations, err := b.Generations(t.Context(), "docs")
+	generations, err := b.ListGenerations(t.Context(), "docs")
 	if err != nil || len(generations) != 1 || generations[0].Generation != "g1" {
 		t.Errorf("generations %+v, %v", generations, err)
 	}
@@ -357,20 +357,20 @@ func TestARestoreIsStartedOnceSeenAndCancelled(t *testing.T) {
 
 func TestAnAuditIsStartedOnceWithItsPart(t *testing.T) {
 	b := newBench(t)
-	_, err := b.Audit(t.Context(), control.AuditRequest{Index: "docs"})
+	_, err := b.AuditIndex(t.Context(), control.AuditRequest{Index: "docs"})
 	wants(t, err, fault.UnknownIndex, "no generation")
 	publish(b, "g1")
-	run, err := b.Audit(t.Context(), control.AuditRequest{Index: "docs", Sample: core.Sample{Part: 2, Of: 7}, Repair: true})
+	run, err := b.AuditIndex(t.Context(), control.AuditRequest{Index: "docs", Sample: core.Sample{Part: 2, Of: 7}, Repair: true})
 	if err != nil || !strings.HasPrefix(run.Run, "docs/audit-") || b.temporal.started[0].ID != "audit/docs" {
 		t.Fatalf("%+v, %v: %+v", run, err, b.temporal.started)
 	}
-	_, err = b.Audit(t.Context(), control.AuditRequest{Index: "docs"})
+	_, err = b.AuditIndex(t.Context(), control.AuditRequest{Index: "docs"})
 	wants(t, err, fault.LeaseHeld, "an audit of it runs already", run.Run)
-	_, err = b.Audit(t.Context(), control.AuditRequest{Index: "docs", Sample: core.Sample{Part: 8, Of: 7}})
+	_, err = b.AuditIndex(t.Context(), control.AuditRequest{Index: "docs", Sample: core.Sample{Part: 8, Of: 7}})
 	wants(t, err, fault.InvalidParam, "8/7")
-	_, err = b.Index(t.Context(), indexRequest(b, "docs", "audit-x"))
+	_, err = b.BuildIndex(t.Context(), indexRequest(b, "docs", "audit-x"))
 	wants(t, err, fault.Usage, "those of audits")
-	wants(t, b.Lost(t.Context(), run.Run), fault.Usage, "audit")
+	wants(t, b.MarkLost(t.Context(), run.Run), fault.Usage, "audit")
 }
 
 // A restore and a build write a damaged current.json again: they must start, and not fail on it.
@@ -381,13 +381,13 @@ func TestARestoreAndABuildAreStartedWhereThePointerIsDamaged(t *testing.T) {
 		b := newBench(t)
 		publish(b, "g1")
 		b.write(b.art.CurrentKey(), content)
-		_, err := b.Generations(t.Context(), "docs")
+		_, err := b.ListGenerations(t.Context(), "docs")
 		wants(t, err, fault.SegmentDamage, "current.json", "unweaver restore docs")
-		run, err := b.Restore(t.Context(), "docs")
+		run, err := b.RestoreIndex(t.Context(), "docs")
 		if err != nil || len(b.temporal.started) != 1 || b.temporal.started[0].ID != "restore/docs" {
 			t.Errorf("%s: %+v, %v", situation, run, err)
 		}
-		if run, err := b.Index(t.Context(), indexRequest(b, "docs", "g2")); err != nil || len(b.temporal.started) != 2 {
+		if run, err := b.BuildIndex(t.Context(), indexRequest(b, "docs", "g2")); err != nil || len(b.temporal.started) != 2 {
 			t.Errorf("%s: a build: %+v, %v", situation, run, err)
 		}
 	}
@@ -399,10 +399,10 @@ func TestOnlyTheOwnerReplaysAnotherRecording(t *testing.T) {
 	spec := b.spec("docs")
 	spec.Chat = core.ChatModel{Provider: "recorded", File: filepath.Join(t.TempDir(), "extractions.jsonl")}
 	stranger := control.ForAnother(t.Context())
-	if _, err := b.Index(stranger, control.IndexRequest{Spec: spec}); !fault.Is(err, fault.EndpointRefused) {
+	if _, err := b.BuildIndex(stranger, control.IndexRequest{Spec: spec}); !fault.Is(err, fault.EndpointRefused) {
 		t.Errorf("it may: %v", err)
 	}
-	_, err := b.Index(t.Context(), control.IndexRequest{Spec: spec})
+	_, err := b.BuildIndex(t.Context(), control.IndexRequest{Spec: spec})
 	b.must(err)
 }
 
@@ -410,18 +410,18 @@ func TestOnlyTheOwnerOpensAnotherFolder(t *testing.T) {
 	b := newBench(t)
 	spec := b.spec("docs")
 	stranger := control.ForAnother(t.Context())
-	if _, err := b.Index(stranger, control.IndexRequest{Spec: spec}); !fault.Is(err, fault.CorpusRefused) {
+	if _, err := b.BuildIndex(stranger, control.IndexRequest{Spec: spec}); !fault.Is(err, fault.CorpusRefused) {
 		t.Errorf("it may: %v", err)
 	}
-	checks, err := b.Doctor(stranger, spec)
+	checks, err := b.RunDoctor(stranger, spec)
 	b.must(err)
 	for _, check := range checks {
 		if check.Name == "corpus" && check.OK {
 			t.Errorf("%+v", check)
 		}
 	}
-	_, err = b.Index(t.Context(), control.IndexRequest{Spec: spec})
+	_, err = b.BuildIndex(t.Context(), control.IndexRequest{Spec: spec})
 	b.must(err)
-	_, err = b.Index(stranger, control.IndexRequest{Spec: spec})
+	_, err = b.BuildIndex(stranger, control.IndexRequest{Spec: spec})
 	b.must(err) // granted by then
 }

@@ -18,7 +18,7 @@ func (s *Service) readPublished(ctx context.Context, index, what string) (*core.
 	if !core.ValidIndex(index) {
 		return nil, newNameFault("index", index)
 	}
-	current, _, err := s.indexOf(index).Current(ctx)
+	current, _, err := s.indexOf(index).ReadPointer(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -27,7 +27,7 @@ func (s *Service) readPublished(ctx context.Context, index, what string) (*core.
 			Because("no generation of it is published").
 			Advise("build it with: unweaver index CORPUS --index " + index)
 	}
-	return s.indexOf(index).Pointed(ctx, current)
+	return s.indexOf(index).ManifestOf(ctx, current)
 }
 
 // DeadLetters implements Control.
@@ -36,7 +36,7 @@ func (s *Service) DeadLetters(ctx context.Context, index string) ([]core.Letter,
 	if err != nil {
 		return nil, err
 	}
-	return run.Letters(ctx, s.indexOf(index), manifest.Generation)
+	return run.ReadLetters(ctx, s.indexOf(index), manifest.Generation)
 }
 
 // DeadLetter implements Control.
@@ -48,8 +48,8 @@ func (s *Service) DeadLetter(ctx context.Context, index, chunk string) (core.Let
 	return run.FindLetter(ctx, s.indexOf(index), manifest, chunk)
 }
 
-// Discard implements Control.
-func (s *Service) Discard(ctx context.Context, request control.LettersRequest) error {
+// DiscardLetters implements Control.
+func (s *Service) DiscardLetters(ctx context.Context, request control.LettersRequest) error {
 	manifest, err := s.readPublished(ctx, request.Name, "discard dead letters")
 	if err != nil {
 		return err
@@ -164,13 +164,13 @@ func (s *Service) runRetry(ctx context.Context, index, name string, spec core.Di
 func (s *Service) chooseLetters(
 	ctx context.Context, index string, manifest *core.Manifest, chunks []string,
 ) (chosen []string, round int, err error) {
-	letters, err := run.Letters(ctx, s.indexOf(index), manifest.Generation)
+	letters, err := run.ReadLetters(ctx, s.indexOf(index), manifest.Generation)
 	if err != nil {
 		return nil, 0, err
 	}
 	for _, chunk := range chunks {
 		if !slices.ContainsFunc(letters, func(letter core.Letter) bool { return letter.Chunk == chunk }) {
-			return nil, 0, fault.NotFound.At("replay dead letter", fault.Quoted(chunk)).
+			return nil, 0, fault.NotFound.At("replay dead letter", fault.QuoteName(chunk)).
 				Because(fmt.Sprintf("generation %s of %s has none of this passage, and %d of others", manifest.Generation, index,
 					len(letters))).
 				Advise("see: unweaver dead-letters list " + index)

@@ -59,7 +59,7 @@ func TestARestoreSaysWhyTheNextBuildWillFail(t *testing.T) {
 	spec, err := b.art.Spec(t.Context(), b.publish())
 	b.must(err)
 	b.must(os.Remove(spec.Corpus))
-	run, err := b.Restore(t.Context(), "docs")
+	run, err := b.RestoreIndex(t.Context(), "docs")
 	if err != nil || !strings.Contains(run.NoCorpus, spec.Corpus) {
 		t.Errorf("%+v, %v", run, err)
 	}
@@ -70,12 +70,14 @@ func TestAListOfAnUnknownIndexIsAnError(t *testing.T) {
 	b := newBench(t)
 	b.publish()
 	for name, list := range map[string]func(index string) error{
-		"purges": func(index string) error { return second(b.Purges(t.Context(), control.PurgesRequest{Index: index})) },
-		"backfills": func(index string) error {
-			return second(b.Backfills(t.Context(), control.BackfillNamed{Index: index}))
+		"purges": func(index string) error {
+			return second(b.ListPurges(t.Context(), control.PurgesRequest{Index: index}))
 		},
-		"operations": func(index string) error { return second(b.Operations(t.Context(), index, 0)) },
-		"branches":   func(index string) error { return second(b.Branches(t.Context(), index)) },
+		"backfills": func(index string) error {
+			return second(b.ListBackfills(t.Context(), control.BackfillNamed{Index: index}))
+		},
+		"operations": func(index string) error { return second(b.ListOperations(t.Context(), index, 0)) },
+		"branches":   func(index string) error { return second(b.ListBranches(t.Context(), index)) },
 	} {
 		assert.NoError(t, list("docs"), name)
 		assert.True(t, fault.Is(list("dosc"), fault.UnknownIndex), name)
@@ -105,7 +107,7 @@ func TestARoundOfRetryFailedIsABuildOfWhatFailed(t *testing.T) {
 	}
 	run, err := b.RetryFailed(t.Context(), control.LettersRequest{Name: "docs/g1"})
 	require.True(t, err == nil && strings.HasPrefix(run.Run, "docs/"+workflows.RetryGeneration), "%+v, %v", run, err)
-	operations, err := b.Operations(t.Context(), "docs", 0)
+	operations, err := b.ListOperations(t.Context(), "docs", 0)
 	b.must(err)
 	assert.True(t, len(operations) == 1 && operations[0].Action == core.ActionRetry && operations[0].Run == run.Run,
 		"recorded are %+v", operations)
@@ -117,7 +119,7 @@ func TestARoundOfRetryFailedIsABuildOfWhatFailed(t *testing.T) {
 	}
 	_, err = b.RetryFailed(t.Context(), control.LettersRequest{Name: "docs", Chunks: []string{chunk}})
 	wants(t, err, fault.LeaseHeld, run.Run+" asks again for others", "add --wait")
-	if _, err := b.Index(t.Context(), control.IndexRequest{Spec: b.spec("docs")}); !fault.Is(err, fault.LeaseHeld) ||
+	if _, err := b.BuildIndex(t.Context(), control.IndexRequest{Spec: b.spec("docs")}); !fault.Is(err, fault.LeaseHeld) ||
 		!strings.Contains(err.Error(), "leaves the corpus as it was") || !strings.Contains(err.Error(), "add --wait") {
 		t.Errorf("a build does not join it: %v", err)
 	}
@@ -130,9 +132,9 @@ func TestADiscardedLetterIsRecorded(t *testing.T) {
 	b.publish()
 	chunk := strings.Repeat("ab", 16)
 	b.fail(extract.DeadLetter{Chunk: chunk, Document: "a.md"})
-	b.must(b.Discard(ctx, control.LettersRequest{Name: "docs", Chunks: []string{chunk}, Why: "a table"}))
-	wants(t, b.Discard(ctx, control.LettersRequest{Name: "docs", Chunks: []string{"\x1b[31m"}}), fault.NotFound)
-	operations, err := b.Operations(ctx, "docs", 0)
+	b.must(b.DiscardLetters(ctx, control.LettersRequest{Name: "docs", Chunks: []string{chunk}, Why: "a table"}))
+	wants(t, b.DiscardLetters(ctx, control.LettersRequest{Name: "docs", Chunks: []string{"\x1b[31m"}}), fault.NotFound)
+	operations, err := b.ListOperations(ctx, "docs", 0)
 	b.must(err)
 	if len(operations) != 2 || operations[1].Action != core.ActionDiscardLetters || operations[1].By != "ada@desk" ||
 		operations[1].To != "g1" || operations[1].Name != chunk || operations[1].Reason != "a table" ||
@@ -233,10 +235,10 @@ func TestARoundOfRetryFailedIsOneWhereverItsStartIsKilled(t *testing.T) {
 			require.True(t, err == nil && round.Attached == (begun == 1) && len(b.temporal.started) == 1,
 				"write %d, done %t: %+v, %v after %d starts", step, done, round, err, len(b.temporal.started))
 			joins += begun
-			_, err = b.Index(t.Context(), indexRequest(b, "docs", ""))
+			_, err = b.BuildIndex(t.Context(), indexRequest(b, "docs", ""))
 			wants(t, err, fault.LeaseHeld, round.Run)
 			b.temporal.executions["build/"+round.Run] = completed
-			if build, err := b.Index(t.Context(), indexRequest(b, "docs", "")); err != nil || build.Attached {
+			if build, err := b.BuildIndex(t.Context(), indexRequest(b, "docs", "")); err != nil || build.Attached {
 				t.Errorf("write %d, done %t: the build after it: %+v, %v", step, done, build, err)
 			}
 		}
@@ -271,9 +273,9 @@ func TestARunThatWroteItsReportIsWaitedFor(t *testing.T) {
 				case "a round":
 					started, err = b.RetryFailed(t.Context(), control.LettersRequest{Name: "docs"})
 				case "a named build":
-					started, err = b.Index(t.Context(), indexRequest(b, "docs", "mine"))
+					started, err = b.BuildIndex(t.Context(), indexRequest(b, "docs", "mine"))
 				default:
-					started, err = b.Index(t.Context(), indexRequest(b, "docs", ""))
+					started, err = b.BuildIndex(t.Context(), indexRequest(b, "docs", ""))
 				}
 				if err != nil || started.Attached || started.Run == ending.Report.Run || len(b.temporal.started) != 1 ||
 					time.Since(began) < 3*time.Second {

@@ -12,16 +12,16 @@ import (
 	"github.com/unweaver/unweaver/workflows"
 )
 
-// Limit implements Control. What is given is sent as one update each, and each is obeyed or refused by itself: the
+// LimitRun implements Control. What is given is sent as one update each, and each is obeyed or refused by itself: the
 // error says which was refused, and what took effect before it.
-func (s *Service) Limit(ctx context.Context, r control.LimitRequest) error {
+func (s *Service) LimitRun(ctx context.Context, r control.LimitRequest) error {
 	run, _, err := s.resolveRun(ctx, r.Run)
 	if err != nil {
 		return err
 	}
 	commands, change, err := limitCommands(r)
 	if r.Budget != nil && err == nil {
-		if state, unread := s.runLog().State(ctx, run); unread == nil {
+		if state, unread := s.runLog().ReadState(ctx, run); unread == nil {
 			if why := describeExhausted(state.Report, *r.Budget); why != "" {
 				err = errors.New(why)
 			}

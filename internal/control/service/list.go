@@ -18,9 +18,9 @@ import (
 // listWidth is how many indexes, or runs, are asked about at once.
 const listWidth = 8
 
-// Indexes implements Control.
-func (s *Service) Indexes(ctx context.Context) ([]runlog.Card, error) {
-	cards, err := s.runLog().Cards(ctx)
+// ListIndexes implements Control.
+func (s *Service) ListIndexes(ctx context.Context) ([]runlog.Card, error) {
+	cards, err := s.runLog().ListCards(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +33,7 @@ func (s *Service) Indexes(ctx context.Context) ([]runlog.Card, error) {
 		if cards[i].Running == nil {
 			return nil
 		}
-		if s.confirmRun(ctx, cards[i].Running); core.Terminal(cards[i].Running.Status) {
+		if s.confirmRun(ctx, cards[i].Running); core.IsTerminal(cards[i].Running.Status) {
 			cards[i].Running, cards[i].LastRun = nil, cards[i].Running
 		}
 		return nil
@@ -50,11 +50,11 @@ func (s *Service) checkServed(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, servedPatience)
 	defer cancel()
 	index := s.indexOf(name)
-	current, _, err := index.Current(ctx)
+	current, _, err := index.ReadPointer(ctx)
 	if err != nil || current.Manifest == "" {
 		return err
 	}
-	manifest, err := index.Pointed(ctx, current)
+	manifest, err := index.ManifestOf(ctx, current)
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (s *Service) checkServed(ctx context.Context, name string) error {
 
 // probeServed checks every index, and names the first of those that cannot be served.
 func (s *Service) probeServed(ctx context.Context) (string, error) {
-	names, err := artifact.Names(ctx, s.Stores.Artifacts)
+	names, err := artifact.ListIndexes(ctx, s.Stores.Artifacts)
 	if err != nil {
 		return "", err
 	}
@@ -93,12 +93,12 @@ func (s *Service) probeServed(ctx context.Context) (string, error) {
 	return "", fmt.Errorf("%d of %d cannot be served: %w", len(bad), len(names), bad[0])
 }
 
-// Runs implements Control.
-func (s *Service) Runs(ctx context.Context, index string, limit int) ([]runlog.Summary, error) {
+// ListRuns implements Control.
+func (s *Service) ListRuns(ctx context.Context, index string, limit int) ([]runlog.Summary, error) {
 	names := []string{index}
 	if index == "" {
 		var err error
-		if names, err = artifact.Names(ctx, s.Stores.Artifacts); err != nil {
+		if names, err = artifact.ListIndexes(ctx, s.Stores.Artifacts); err != nil {
 			return nil, err
 		}
 	} else if !core.ValidIndex(index) {
@@ -132,7 +132,7 @@ func (s *Service) Runs(ctx context.Context, index string, limit int) ([]runlog.S
 // confirmRun asks the engine about a run that goes on by what the stores say: it may have been ended from outside. What
 // the engine does not answer stays as it is.
 func (s *Service) confirmRun(ctx context.Context, run *runlog.Summary) {
-	if core.Terminal(run.Status) || run.Status == runlog.Damaged {
+	if core.IsTerminal(run.Status) || run.Status == runlog.Damaged {
 		return
 	}
 	if runs, err := s.isRunning(ctx, workflows.WorkflowID(run.Run), ""); err == nil && !runs {
@@ -140,11 +140,11 @@ func (s *Service) confirmRun(ctx context.Context, run *runlog.Summary) {
 	}
 }
 
-// Log implements Control.
-func (s *Service) Log(ctx context.Context, name string) (runlog.Log, error) {
-	run, err := s.Status(ctx, name)
+// ReadLog implements Control.
+func (s *Service) ReadLog(ctx context.Context, name string) (runlog.Log, error) {
+	run, err := s.ReadStatus(ctx, name)
 	if err != nil {
 		return runlog.Log{}, err
 	}
-	return s.runLog().Log(ctx, run)
+	return s.runLog().ReadLog(ctx, run)
 }

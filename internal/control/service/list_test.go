@@ -29,24 +29,24 @@ func TestRunsAreListedTheFinishedOnesToo(t *testing.T) {
 	})
 	b.remember("docs/g3")
 	b.temporal.executions["build/docs/g3"] = running
-	runs, err := b.Runs(t.Context(), "", 0)
+	runs, err := b.ListRuns(t.Context(), "", 0)
 	b.must(err)
 	if len(runs) != 3 || runs[0].Run != "docs/g3" || runs[0].Status != core.StatusRunning || runs[0].Stage != "extract" {
 		t.Fatalf("%+v", runs)
 	}
 	b.temporal.executions["build/docs/g3"] = terminated
-	if runs, err = b.Runs(t.Context(), "docs", 1); err != nil || len(runs) != 1 ||
+	if runs, err = b.ListRuns(t.Context(), "docs", 1); err != nil || len(runs) != 1 ||
 		runs[0].Status != core.StatusFailed || runs[0].Reason != "gone" {
 		t.Errorf("a run that was ended from outside: %+v, %v", runs, err)
 	}
-	cards, err := b.Indexes(t.Context())
+	cards, err := b.ListIndexes(t.Context())
 	if err != nil || len(cards) != 1 || cards[0].State != runlog.StateEmpty || cards[0].Running != nil ||
 		cards[0].LastRun == nil || cards[0].LastRun.Run != "docs/g3" {
 		t.Errorf("%+v, %v", cards, err)
 	}
-	_, err = b.Runs(t.Context(), "other", 0)
+	_, err = b.ListRuns(t.Context(), "other", 0)
 	wants(t, err, fault.RunNotFound, "never built", "--index other")
-	_, err = b.Runs(t.Context(), "../docs", 0)
+	_, err = b.ListRuns(t.Context(), "../docs", 0)
 	wants(t, err, fault.InvalidParam, "name index")
 }
 
@@ -57,13 +57,13 @@ func TestALogHoldsProblemsAndDeadLetters(t *testing.T) {
 		`{"code":"unreadable_document","object":"a.pdf","detail":"it ends early","standing":true}`+"\n{half\n")
 	b.write(b.art.GenerationKey("g1", "dead-letters/ff.json"),
 		`{"chunk":"ff","document":"b.md","ordinal":1,"reason":"no JSON"}`)
-	log, err := b.Log(t.Context(), "docs")
+	log, err := b.ReadLog(t.Context(), "docs")
 	b.must(err)
 	assert.True(t, log.Run.Run == "docs/g1" && len(log.Listed) == 1 && log.Listed[0].Object == "a.pdf", "%+v", log)
 	if len(log.Letters) != 1 || log.Letters[0].Object != "b.md, chunk 2 (ff)" || log.Letters[0].Detail != "no JSON" {
 		t.Errorf("letters %+v", log.Letters)
 	}
-	_, err = b.Log(t.Context(), "docs/none")
+	_, err = b.ReadLog(t.Context(), "docs/none")
 	wants(t, err, fault.RunNotFound, "see: unweaver status")
 }
 
@@ -77,7 +77,7 @@ func cancelling(b *bench, work string) {
 func TestABuildDoesNotJoinOneThatIsBeingCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
-		first, err := b.Index(t.Context(), indexRequest(b, "docs", ""))
+		first, err := b.BuildIndex(t.Context(), indexRequest(b, "docs", ""))
 		b.must(err)
 		cancelling(b, first.Run)
 		go func() {
@@ -87,23 +87,23 @@ func TestABuildDoesNotJoinOneThatIsBeingCancelled(t *testing.T) {
 			b.temporal.executions["build/"+first.Run] = terminated
 		}()
 		began := time.Now()
-		second, err := b.Index(t.Context(), indexRequest(b, "docs", ""))
+		second, err := b.BuildIndex(t.Context(), indexRequest(b, "docs", ""))
 		assert.True(t, err == nil && !second.Attached && second.Run != first.Run, "%+v, %v", second, err)
 		if waited := time.Since(began); waited < 3*time.Second || waited > 10*time.Second {
 			t.Errorf("it waited %s for the end of the other", waited)
 		}
 		cancelling(b, second.Run) // and no worker is there to end it
-		_, err = b.Index(t.Context(), indexRequest(b, "docs", ""))
+		_, err = b.BuildIndex(t.Context(), indexRequest(b, "docs", ""))
 		wants(t, err, fault.LeaseHeld, second.Run+" is being cancelled", "unweaver status "+second.Run)
 	})
 }
 
 func TestAnIndexWithoutAReportNamesWhoHoldsItsLease(t *testing.T) {
 	b := newBench(t)
-	_, err := b.Status(t.Context(), "docs")
+	_, err := b.ReadStatus(t.Context(), "docs")
 	wants(t, err, fault.RunNotFound, "never built")
 	b.hold(foreign)
-	_, err = b.Status(t.Context(), "docs")
+	_, err = b.ReadStatus(t.Context(), "docs")
 	wants(t, err, fault.RunNotFound, "run docs/g1 of Temporal at temporal.example:7233 holds the lease",
 		"unweaver cancel docs/g1 --lost")
 }
@@ -112,7 +112,7 @@ func TestAnIndexWithoutAReportNamesWhoHoldsItsLease(t *testing.T) {
 func TestAnIndexThatCannotBeServedIsSeen(t *testing.T) {
 	look := func(b *bench) (runlog.Card, control.Check) {
 		t.Helper()
-		cards, err := b.Indexes(t.Context())
+		cards, err := b.ListIndexes(t.Context())
 		b.must(err)
 		require.Len(t, cards, 1, "%+v", cards)
 		return cards[0], checks(t, b, b.spec("docs"))["indexes"]
@@ -135,11 +135,11 @@ func TestAnIndexThatCannotBeServedIsSeen(t *testing.T) {
 			for _, collection := range []string{"docs-classes", "docs-chunks"} {
 				b.must(b.Stores.Vectors.Create(t.Context(), collection, 3))
 			}
-			current, _, err := b.art.Current(t.Context())
+			current, _, err := b.art.ReadPointer(t.Context())
 			b.must(err)
-			manifest, err := b.art.Pointed(t.Context(), current)
+			manifest, err := b.art.ManifestOf(t.Context(), current)
 			b.must(err)
-			proven, err := unit.Identities(t.Context(), b.Stores.Records, b.Stores.Vectors, manifest.Collections)
+			proven, err := unit.ReadIdentities(t.Context(), b.Stores.Records, b.Stores.Vectors, manifest.Collections)
 			b.must(err)
 			proven.Manifest = current.Manifest
 			_, err = blob.WriteJSON(t.Context(), b.art.Store, unit.ProvenKey(b.art), proven, blob.Cond{})

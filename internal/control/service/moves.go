@@ -17,8 +17,9 @@ import (
 	"github.com/unweaver/unweaver/internal/stream/scratch"
 )
 
-// Move implements Control. It needs neither the engine nor a worker: what is served can be changed while both are down.
-func (s *Service) Move(ctx context.Context, r control.MoveRequest) (core.Move, error) {
+// MoveGeneration implements Control. It needs neither the engine nor a worker: what is served can be changed while both
+// are down.
+func (s *Service) MoveGeneration(ctx context.Context, r control.MoveRequest) (core.Move, error) {
 	if !core.ValidIndex(r.Index) {
 		return core.Move{}, newNameFault("index", r.Index)
 	}
@@ -34,25 +35,28 @@ func (s *Service) newDesk() *release.Desk {
 	}
 }
 
-// Operations implements Control.
-func (s *Service) Operations(ctx context.Context, index string, limit int) ([]core.Operation, error) {
+// ListOperations implements Control.
+func (s *Service) ListOperations(ctx context.Context, index string, limit int) ([]core.Operation, error) {
 	if !core.ValidIndex(index) {
 		return nil, newNameFault("index", index)
 	}
-	trail, err := release.Operations(ctx, s.indexOf(index), limit)
+	trail, err := release.ListOperations(ctx, s.indexOf(index), limit)
 	if err == nil && len(trail) == 0 { // that of a deleted index stays
 		err = s.checkKnown(ctx, index, "list the operations")
 	}
 	return trail, err
 }
 
-// Difference implements Control. What differs is copied to a folder of its own for as long.
-func (s *Service) Difference(ctx context.Context, r control.DifferenceRequest) (out core.Difference, err error) {
+// CompareGenerations implements Control. What differs is copied to a folder of its own for as long.
+func (s *Service) CompareGenerations(
+	ctx context.Context,
+	r control.DifferenceRequest,
+) (out core.Difference, err error) {
 	if !core.ValidIndex(r.Index) {
 		return out, newNameFault("index", r.Index)
 	}
 	err = withTempCache(func(cache *localfile.Cache) error {
-		out, err = release.Difference(ctx, cache, s.indexOf(r.Index), r.From, r.To)
+		out, err = release.CompareGenerations(ctx, cache, s.indexOf(r.Index), r.From, r.To)
 		return err
 	})
 	return out, err
@@ -60,7 +64,7 @@ func (s *Service) Difference(ctx context.Context, r control.DifferenceRequest) (
 
 // withTempCache runs f with a cache in a folder of its own.
 func withTempCache(f func(cache *localfile.Cache) error) error {
-	folder, err := scratch.Folder()
+	folder, err := scratch.CreateFolder()
 	if err != nil {
 		return err
 	}
@@ -76,8 +80,8 @@ func withTempCache(f func(cache *localfile.Cache) error) error {
 // with the square.
 const MostSuggested = 100_000
 
-// Aliases implements Control.
-func (s *Service) Aliases(ctx context.Context, r control.AliasesRequest) (out core.AliasList, err error) {
+// ListAliases implements Control.
+func (s *Service) ListAliases(ctx context.Context, r control.AliasesRequest) (out core.AliasList, err error) {
 	if !core.ValidIndex(r.Index) {
 		return out, newNameFault("index", r.Index)
 	}
@@ -91,7 +95,7 @@ func (s *Service) Aliases(ctx context.Context, r control.AliasesRequest) (out co
 		suggest = &release.Suggest{File: r.File, Classes: r.Classes, Cosine: r.Cosine, Refused: r.Refused}
 	}
 	err = withTempCache(func(cache *localfile.Cache) error {
-		out, err = release.Aliases(ctx, cache, s.indexOf(r.Index), s.Stores.Vectors, suggest)
+		out, err = release.ListAliases(ctx, cache, s.indexOf(r.Index), s.Stores.Vectors, suggest)
 		return err
 	})
 	return out, err

@@ -20,13 +20,13 @@ func TestCommandsOnRunsAreRecordedWithWhoAndWhy(t *testing.T) {
 	b := newBench(t)
 	ctx := control.WithOperator(t.Context(), core.Operator{By: "ada@desk", Via: "token", Reason: "too expensive"})
 	b.temporal.executions["build/docs/g1"] = running
-	b.must(b.Pause(ctx, "docs/g1"))
-	b.must(b.Resume(ctx, "docs/g1", nil))
-	b.must(b.Cancel(ctx, "docs"))
+	b.must(b.PauseRun(ctx, "docs/g1"))
+	b.must(b.ResumeRun(ctx, "docs/g1", nil))
+	b.must(b.CancelRun(ctx, "docs"))
 	b.temporal.executions["build/docs/g1"] = completed
 	b.writeReport("g1", core.StatusCompleted)
-	wants(t, b.Pause(ctx, "docs/g1"), fault.RunEnded)
-	operations, err := b.Operations(t.Context(), "docs", 0)
+	wants(t, b.PauseRun(ctx, "docs/g1"), fault.RunEnded)
+	operations, err := b.ListOperations(t.Context(), "docs", 0)
 	b.must(err)
 	var text []string
 	for _, op := range operations {
@@ -41,7 +41,7 @@ func TestCommandsOnRunsAreRecordedWithWhoAndWhy(t *testing.T) {
 	for i := range want {
 		assert.Equal(t, want[i], text[i], "%q, want %q", text, want)
 	}
-	_, err = b.Operations(t.Context(), "../docs", 0)
+	_, err = b.ListOperations(t.Context(), "../docs", 0)
 	wants(t, err, fault.InvalidParam)
 }
 
@@ -50,7 +50,7 @@ func TestARunIsPausedAlsoWhereThatCannotBeRecorded(t *testing.T) {
 	b := newBench(t)
 	b.temporal.executions["build/docs/g1"] = running
 	b.Stores.Artifacts = readOnly{b.Stores.Artifacts}
-	wants(t, b.Pause(t.Context(), "docs/g1"), fault.StoreDenied, "record pause of docs/g1", "it took effect")
+	wants(t, b.PauseRun(t.Context(), "docs/g1"), fault.StoreDenied, "record pause of docs/g1", "it took effect")
 	assert.Len(t, b.temporal.updates, 1)
 }
 
@@ -63,26 +63,26 @@ func TestNothingIsMovedOfAnIndexThatIsNot(t *testing.T) {
 		core.ActionDiscard: fault.UnknownGen, core.ActionTag: fault.UnknownGen, core.ActionUntag: fault.NotFound,
 		"burn": fault.Usage,
 	} {
-		_, err := b.Move(t.Context(), control.MoveRequest{Action: action, Index: "docs", Generation: "g1", Name: "kept"})
+		_, err := b.MoveGeneration(t.Context(), control.MoveRequest{Action: action, Index: "docs", Generation: "g1", Name: "kept"})
 		wants(t, err, code)
 	}
-	_, err := b.Move(t.Context(), control.MoveRequest{Action: core.ActionPublish, Index: "docs"})
+	_, err := b.MoveGeneration(t.Context(), control.MoveRequest{Action: core.ActionPublish, Index: "docs"})
 	wants(t, err, fault.Usage, "no generation is named")
 	for _, bad := range []control.MoveRequest{
 		{Action: core.ActionPublish, Index: "../x", Generation: "g1"},
 		{Action: core.ActionTag, Index: "docs", Generation: "g1", Name: "../x"},
 	} {
-		_, err := b.Move(t.Context(), bad)
+		_, err := b.MoveGeneration(t.Context(), bad)
 		wants(t, err, fault.InvalidParam)
 	}
-	_, err = b.Move(t.Context(), control.MoveRequest{Action: core.ActionPublish, Index: "docs", Generation: "../x"})
+	_, err = b.MoveGeneration(t.Context(), control.MoveRequest{Action: core.ActionPublish, Index: "docs", Generation: "../x"})
 	wants(t, err, fault.UnknownGen)
 	// One that was held before it was built says why.
 	b.write(b.art.GenerationKey("g2", "report.json"),
 		`{"status":"held","reason":"mass_deletion","detail":"5 of 10 documents are gone"}`)
-	_, err = b.Move(t.Context(), control.MoveRequest{Action: core.ActionPublish, Index: "docs", Generation: "g2"})
+	_, err = b.MoveGeneration(t.Context(), control.MoveRequest{Action: core.ActionPublish, Index: "docs", Generation: "g2"})
 	wants(t, err, fault.UnknownGen, "5 of 10 documents are gone", "gate.max_removed=1")
-	if keys, err := b.Operations(t.Context(), "docs", 0); err != nil || len(keys) != 0 {
+	if keys, err := b.ListOperations(t.Context(), "docs", 0); err != nil || len(keys) != 0 {
 		t.Errorf("refused, and recorded: %+v, %v", keys, err)
 	}
 }
@@ -104,7 +104,7 @@ func TestProbeQuestionsComeWithTheRequest(t *testing.T) {
 		{core.SentFile + "00", good, "another sum"},
 	} {
 		request.Spec.Gate.Probes, request.Probes = c.where, c.raw
-		_, err := b.Index(t.Context(), request)
+		_, err := b.BuildIndex(t.Context(), request)
 		wants(t, err, fault.BadConfig, c.want)
 		_, err = b.ApplySchedule(t.Context(), control.ScheduleRequest{
 			Spec: request.Spec, Files: request.Files, Schedule: config.Schedule{Cron: "@daily", Overlap: "skip"},
@@ -113,7 +113,7 @@ func TestProbeQuestionsComeWithTheRequest(t *testing.T) {
 	}
 	require.Empty(t, b.temporal.started, "a run was started all the same")
 	request.Spec.Gate.Probes = core.SentFile + sum
-	_, err := b.Index(t.Context(), request)
+	_, err := b.BuildIndex(t.Context(), request)
 	b.must(err)
 	raw, _, err := blob.Read(t.Context(), b.art.Store, b.art.ProbesKey(sum))
 	assert.True(t, err == nil && string(raw) == string(good), "%s, %v", raw, err)

@@ -19,7 +19,7 @@ func buildOf(id, index string) (run string, ok bool) {
 
 // newNameFault is the fault of a name of the wrong form.
 func newNameFault(what, name string) error {
-	return fault.InvalidParam.At("name "+what, fault.Quoted(name)).
+	return fault.InvalidParam.At("name "+what, fault.QuoteName(name)).
 		Because("letters a-z, digits and hyphens, at most 63, no hyphen first; ledger and doctor are taken")
 }
 
@@ -31,7 +31,7 @@ func parseRun(name string) (index, generation string, err error) {
 		parts = parts[1:]
 	}
 	if len(parts) > 2 || len(parts) == 2 && !core.ValidSlug(parts[1]) {
-		return "", "", fault.InvalidParam.At("read run", fault.Quoted(name)).
+		return "", "", fault.InvalidParam.At("read run", fault.QuoteName(name)).
 			Because("a run is index/generation").
 			Advise("give it as index and status print it, or an index for its newest run")
 	}

@@ -16,19 +16,19 @@ func TestEveryCommandRefusesWhatIsNoName(t *testing.T) {
 		"../../../../etc", "..", "ledger", "doctor", "", "docs/../../x", "ledger/g1", "a b", "docs/g1/",
 	} {
 		for command, err := range map[string]error{
-			"index": second(b.Index(t.Context(), control.IndexRequest{Spec: b.spec(name)})),
-			"generation": second(b.Index(t.Context(), control.IndexRequest{
+			"index": second(b.BuildIndex(t.Context(), control.IndexRequest{Spec: b.spec(name)})),
+			"generation": second(b.BuildIndex(t.Context(), control.IndexRequest{
 				Spec: b.spec("docs"), Generation: "../" + name,
 			})),
-			"estimate":    second(b.Estimate(t.Context(), control.IndexRequest{Spec: b.spec(name)})),
-			"status":      second(b.Status(t.Context(), name)),
-			"pause":       b.Pause(t.Context(), name),
-			"resume":      b.Resume(t.Context(), name, &core.Budget{Calls: 1}),
-			"cancel":      b.Cancel(t.Context(), name),
-			"lost":        b.Lost(t.Context(), name),
-			"generations": second(b.Generations(t.Context(), name)),
-			"restore":     second(b.Restore(t.Context(), name)),
-			"audit":       second(b.Audit(t.Context(), control.AuditRequest{Index: name})),
+			"estimate":    second(b.EstimateBuild(t.Context(), control.IndexRequest{Spec: b.spec(name)})),
+			"status":      second(b.ReadStatus(t.Context(), name)),
+			"pause":       b.PauseRun(t.Context(), name),
+			"resume":      b.ResumeRun(t.Context(), name, &core.Budget{Calls: 1}),
+			"cancel":      b.CancelRun(t.Context(), name),
+			"lost":        b.MarkLost(t.Context(), name),
+			"generations": second(b.ListGenerations(t.Context(), name)),
+			"restore":     second(b.RestoreIndex(t.Context(), name)),
+			"audit":       second(b.AuditIndex(t.Context(), control.AuditRequest{Index: name})),
 		} {
 			assert.True(t, fault.Is(err, fault.InvalidParam), "%s %q: %v", command, name, err)
 		}

@@ -17,8 +17,11 @@ import (
 	"github.com/unweaver/unweaver/workflows"
 )
 
-// Purge implements Control. The operation is recorded with digests in the place of the documents' keys.
-func (s *Service) Purge(ctx context.Context, request control.PurgeRequest) (answer control.PurgeAnswer, err error) {
+// PurgeDocuments implements Control. The operation is recorded with digests in the place of the documents' keys.
+func (s *Service) PurgeDocuments(
+	ctx context.Context,
+	request control.PurgeRequest,
+) (answer control.PurgeAnswer, err error) {
 	if len(request.Documents) == 0 {
 		return answer, fault.Usage.At("purge from", request.Index).Because("no document is named")
 	}
@@ -62,7 +65,7 @@ func (s *Service) Purge(ctx context.Context, request control.PurgeRequest) (answ
 
 // checkUnshared refuses an index that shares its segments: with a branch there a purge could not end.
 func checkUnshared(ctx context.Context, index artifact.Index) error {
-	base, err := index.Base(ctx)
+	base, err := index.FindBase(ctx)
 	if err != nil {
 		return err
 	}
@@ -71,7 +74,7 @@ func checkUnshared(ctx context.Context, index artifact.Index) error {
 			Because("it is a branch of " + base.Name + ", whose segments it shares").
 			Advise("delete it, after a promotion where what it serves is to stay, then purge from " + base.Name)
 	}
-	branches, err := index.Branches(ctx)
+	branches, err := index.ListBranches(ctx)
 	for _, branch := range branches {
 		if err == nil && branch.State == core.BranchOpen {
 			err = fault.Usage.At("purge from", index.Name).
@@ -144,7 +147,7 @@ func purgedBefore(ctx context.Context, index artifact.Index, plan core.PurgePlan
 	for _, document := range plan.Documents {
 		was := slices.IndexFunc(all, func(one core.Purge) bool { return slices.Contains(one.Documents, document.Digest) })
 		if was < 0 && !document.Known {
-			return nil, fault.NotFound.At("purge from "+index.Name, fault.Quoted(document.Key)).
+			return nil, fault.NotFound.At("purge from "+index.Name, fault.QuoteName(document.Key)).
 				Because("no generation that is kept has a document of this key").
 				Advise("see its keys: GET /v1/indexes/" + index.Name + "/documents; a row is object#id")
 		}
@@ -180,8 +183,11 @@ func (s *Service) checkFree(ctx context.Context, index string) error {
 		Advise("add --wait: the purge begins once that run has ended; or: unweaver cancel " + run)
 }
 
-// Purges implements Control.
-func (s *Service) Purges(ctx context.Context, request control.PurgesRequest) (answer control.PurgesAnswer, err error) {
+// ListPurges implements Control.
+func (s *Service) ListPurges(
+	ctx context.Context,
+	request control.PurgesRequest,
+) (answer control.PurgesAnswer, err error) {
 	if !core.ValidIndex(request.Index) {
 		return answer, newNameFault("index", request.Index)
 	}
@@ -196,7 +202,7 @@ func (s *Service) Purges(ctx context.Context, request control.PurgesRequest) (an
 	}
 	if len(request.Readmit) > 0 {
 		op := core.Operation{
-			Action: core.ActionReadmit, Name: joinIDs(purges.SetOf(index.Name, request.Readmit).Digests()),
+			Action: core.ActionReadmit, Name: joinIDs(purges.SetOf(index.Name, request.Readmit).ListDigests()),
 		}
 		if err := s.recordOperation(ctx, op, index.Name, func() (err error) {
 			answer.Readmits, err = purges.Allow(ctx, index, request.Readmit)

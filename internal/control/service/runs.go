@@ -110,7 +110,7 @@ func (s *Service) readLease(ctx context.Context, index string) (core.Lease, erro
 
 // recallRun is the run that a key of the state of runs names, or none.
 func (s *Service) recallRun(ctx context.Context, key string) (string, error) {
-	raw, err := s.Stores.Coordination.State(ctx, key)
+	raw, err := s.Stores.Coordination.ReadState(ctx, key)
 	if err != nil {
 		return "", err
 	}

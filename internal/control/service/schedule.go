@@ -49,7 +49,7 @@ var overlaps = map[string]enums.ScheduleOverlapPolicy{
 
 // longestRun is how long the longest of the last runs took.
 func (s *Service) longestRun(ctx context.Context, index string) (time.Duration, error) {
-	generations, err := s.indexOf(index).Generations(ctx)
+	generations, err := s.indexOf(index).ListGenerations(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -91,7 +91,7 @@ func (s *Service) checkSchedulable(ctx context.Context, request control.Schedule
 	if err := s.grantCorpus(ctx, request.Spec.Corpus, true); err != nil {
 		return err
 	}
-	_, err := s.Stores.Corpus(ctx, request.Spec.Corpus)
+	_, err := s.Stores.OpenCorpus(ctx, request.Spec.Corpus)
 	return err
 }
 
@@ -225,9 +225,9 @@ func (s *Service) keepPaused(ctx context.Context, index string, paused bool, not
 	return run.KeepSchedule(ctx, s.indexOf(index), kept)
 }
 
-// Schedules implements Control.
-func (s *Service) Schedules(ctx context.Context) ([]control.Scheduled, error) {
-	names, err := artifact.Names(ctx, s.Stores.Artifacts)
+// ListSchedules implements Control.
+func (s *Service) ListSchedules(ctx context.Context) ([]control.Scheduled, error) {
+	names, err := artifact.ListIndexes(ctx, s.Stores.Artifacts)
 	if err != nil {
 		return nil, err
 	}
@@ -421,7 +421,7 @@ func (s *Service) newScheduleFault(index string, err error) error {
 	var invalid *serviceerror.InvalidArgument
 	switch {
 	case errors.As(err, &unknown):
-		return fault.NotFound.At("find the schedule of", fault.Quoted(index)).
+		return fault.NotFound.At("find the schedule of", fault.QuoteName(index)).
 			Because("it has none").
 			Advise("see: unweaver schedule list; make it with: unweaver schedule apply")
 	case errors.As(err, &invalid):

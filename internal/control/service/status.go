@@ -17,22 +17,22 @@ import (
 	"github.com/unweaver/unweaver/workflows"
 )
 
-// Status implements Control. It says what it can: a source that cannot be read is a problem of the status, and an
+// ReadStatus implements Control. It says what it can: a source that cannot be read is a problem of the status, and an
 // error only where nothing is left to tell. Of a run that is named with the id of its workflow's run nothing is given
 // that another run of the same name left.
-func (s *Service) Status(ctx context.Context, name string) (control.Status, error) {
+func (s *Service) ReadStatus(ctx context.Context, name string) (control.Status, error) {
 	name, id, _ := strings.Cut(name, control.RunMark)
 	run, damaged, err := s.resolveRun(ctx, name)
 	if err != nil {
 		return control.Status{}, err
 	}
-	state, stateErr := s.runLog().State(ctx, run)
+	state, stateErr := s.runLog().ReadState(ctx, run)
 	if id != "" && state.RunID != "" && state.RunID != id {
 		state = core.RunState{}
 	}
-	over := core.Terminal(state.Report.Status)
+	over := core.IsTerminal(state.Report.Status)
 	if over || state.Report.Run == "" {
-		report, ok := s.runLog().Report(ctx, run)
+		report, ok := s.runLog().FindReport(ctx, run)
 		if ok && runlog.Belongs(report, state, id) {
 			return s.endedStatus(ctx, report, damaged), nil
 		}
@@ -44,18 +44,18 @@ func (s *Service) Status(ctx context.Context, name string) (control.Status, erro
 		return control.Status{}, stateErr
 	}
 	out, err := s.mergeLive(ctx, run, id, state)
-	out.Note(damaged)
-	out.Note(stateErr)
+	out.NoteError(damaged)
+	out.NoteError(stateErr)
 	return out, err
 }
 
 // endedStatus is a run that is over. One that a gate held counts as published once an operator had it served.
 func (s *Service) endedStatus(ctx context.Context, report core.Report, damaged error) control.Status {
 	if report.Status == core.StatusHeld {
-		current, _, err := s.indexOf(report.Index).Current(ctx)
+		current, _, err := s.indexOf(report.Index).ReadPointer(ctx)
 		report.Published = err == nil && current.Generation == report.Generation
 	}
-	return noteDamage(runlog.Ended(report), damaged)
+	return noteDamage(runlog.NewEnded(report), damaged)
 }
 
 // mergeLive merges the state with the progress of batches and with what Temporal says.
@@ -73,26 +73,26 @@ func (s *Service) mergeLive(ctx context.Context, run, id string, state core.RunS
 		return out, s.toFault(err)
 	case errors.As(err, &unknown):
 		out.Status, out.Reason, out.Waiting = core.StatusFailed, "gone", nil
-		out.Note(fault.RunNotFound.At("find workflow", workflow).
+		out.NoteError(fault.RunNotFound.At("find workflow", workflow).
 			Because("Temporal does not know it any more, and it left no report").
 			Advise("what was paid for is kept; if the index cannot be built because this run holds its lease: " +
 				"unweaver cancel " + run + " --lost"))
 		return out, nil
 	case err != nil:
-		out.Note(s.toFault(err))
+		out.NoteError(s.toFault(err))
 	case response.GetWorkflowExecutionInfo().GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_RUNNING:
 		// It was ended from outside, or between its last step and our look.
-		again, err := s.runLog().State(ctx, run)
-		if err == nil && core.Terminal(again.Report.Status) && (id == "" || again.RunID == id) {
-			return runlog.Ended(again.Report), nil
+		again, err := s.runLog().ReadState(ctx, run)
+		if err == nil && core.IsTerminal(again.Report.Status) && (id == "" || again.RunID == id) {
+			return runlog.NewEnded(again.Report), nil
 		}
-		out.Name(run)
+		out.SetName(run)
 		out.Status, out.Waiting = core.StatusFailed, nil
 		out.Reason = strings.ToLower(response.GetWorkflowExecutionInfo().GetStatus().String())
 		return out, nil
 	}
 	if unbegun {
-		out.Name(run)
+		out.SetName(run)
 		out.Status, out.Started = core.StatusRunning, time.Now().UTC()
 		if err := s.checkWorkers(ctx); err != nil {
 			problem := core.Problem{Code: "no_worker", Object: s.Engine.TaskQueue, Detail: err.Error()}
@@ -102,10 +102,10 @@ func (s *Service) mergeLive(ctx context.Context, run, id string, state core.RunS
 	if out.Status == core.StatusRunning {
 		s.noteUnpolled(ctx, response.GetWorkflowExecutionInfo(), &out)
 	}
-	s.runLog().Control(ctx, run, &out)
-	s.runLog().Progress(ctx, run, state, &out)
+	s.runLog().CheckControl(ctx, run, &out)
+	s.runLog().AddProgress(ctx, run, state, &out)
 	if s.Problems != nil {
-		out.Add(s.Problems(run))
+		out.AddProblems(s.Problems(run))
 	}
 	return out, nil
 }
@@ -120,7 +120,7 @@ func (s *Service) noteUnpolled(ctx context.Context, build *workflow.WorkflowExec
 	polled, err := s.Client.DescribeTaskQueue(ctx, queue, enums.TASK_QUEUE_TYPE_ACTIVITY)
 	switch {
 	case err != nil:
-		out.Note(s.toFault(err))
+		out.NoteError(s.toFault(err))
 	case len(polled.GetPollers()) == 0:
 		problem := core.Problem{Code: "no_worker", Object: queue, Detail: noComputers(queue).Error()}
 		out.Problems = append(out.Problems, problem)
@@ -129,6 +129,6 @@ func (s *Service) noteUnpolled(ctx context.Context, build *workflow.WorkflowExec
 
 // noteDamage adds to the status of a run what could not be read.
 func noteDamage(run control.Status, damaged error) control.Status {
-	run.Note(damaged)
+	run.NoteError(damaged)
 	return run
 }

@@ -32,7 +32,7 @@ func working(b *bench) {
 		}
 	}
 	for worker, done := range map[string]run.Account{"a": account(30, 30), "b": account(7, 7)} {
-		b.must(b.Stores.Coordination.Account(b.t.Context(), "docs/g1", worker, encode(b.t, done)))
+		b.must(b.Stores.Coordination.SetAccount(b.t.Context(), "docs/g1", worker, encode(b.t, done)))
 	}
 	for key, problem := range map[string]core.Problem{
 		"b": {Code: "model_rejected", Object: "d2", Detail: "second"},
@@ -46,7 +46,7 @@ func TestAStatusMergesWhatIsKnown(t *testing.T) {
 	b := newBench(t)
 	working(b)
 	for _, name := range []string{"docs/g1", "build/docs/g1", "docs"} {
-		got, err := b.Status(t.Context(), name)
+		got, err := b.ReadStatus(t.Context(), name)
 		require.True(t, err == nil && got.Run == "docs/g1" && got.Status == core.StatusRunning && got.Stage == "extract",
 			"%s: %+v, %v", name, got, err)
 		last := got.Stages[len(got.Stages)-1]
@@ -71,7 +71,7 @@ func TestAStatusHoldsWhatTheProcessCouldNotWriteDown(t *testing.T) {
 		assert.Equal(t, "docs/g1", work, "asked about")
 		return []core.Problem{full, shown}
 	}
-	got, err := b.Status(t.Context(), "docs")
+	got, err := b.ReadStatus(t.Context(), "docs")
 	assert.True(t, err == nil && len(got.Problems) == 3 && got.Problems[2] == full, "%+v, %v", got.Problems, err)
 }
 
@@ -141,7 +141,7 @@ func TestAStatusWithoutOneOfItsSources(t *testing.T) {
 			b := newBench(t)
 			working(b)
 			c.prepare(b)
-			got, err := b.Status(t.Context(), "docs/g1")
+			got, err := b.ReadStatus(t.Context(), "docs/g1")
 			require.True(t, err == nil && got.Status == c.status && got.Reason == c.reason && got.Run == "docs/g1",
 				"%+v, %v; want %s %s", got, err, c.status, c.reason)
 			assert.Equal(t, strings.Contains(name, "operator published"), got.Published)
@@ -178,7 +178,7 @@ func TestAStatusThatCannotBeTold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			c.prepare(b)
-			_, err := b.Status(t.Context(), c.run)
+			_, err := b.ReadStatus(t.Context(), c.run)
 			wants(t, err, c.code, c.says)
 		})
 	}
@@ -207,7 +207,7 @@ func TestAnIndexStandsForItsNewestRun(t *testing.T) {
 			b.writeReport("g3", core.StatusFailed)
 			b.write(b.art.GenerationKey("g4", "dead-letters/report.json"), "{}")
 			c.prepare(b)
-			got, err := b.Status(t.Context(), "docs")
+			got, err := b.ReadStatus(t.Context(), "docs")
 			assert.True(t, err == nil && got.Run == c.want, "got %s, %v; want %s", got.Run, err, c.want)
 		})
 	}
@@ -218,11 +218,11 @@ func TestAReportFromTheFutureDoesNotHideTheOthers(t *testing.T) {
 	b := newBench(t)
 	b.writeReport("g1", core.StatusFailed)
 	b.dated("g1", time.Now().AddDate(1, 0, 0))
-	if got, err := b.Status(t.Context(), "docs"); err != nil || got.Run != "docs/g1" {
+	if got, err := b.ReadStatus(t.Context(), "docs"); err != nil || got.Run != "docs/g1" {
 		t.Errorf("the only one: %s, %v", got.Run, err)
 	}
 	b.writeReport("g2", core.StatusCompleted)
-	if got, err := b.Status(t.Context(), "docs"); err != nil || got.Run != "docs/g2" {
+	if got, err := b.ReadStatus(t.Context(), "docs"); err != nil || got.Run != "docs/g2" {
 		t.Errorf("got %s, %v", got.Run, err)
 	}
 }
@@ -242,7 +242,7 @@ func TestARunThatWaitsSaysForWhatSinceWhenAndUntilWhen(t *testing.T) {
 	waits.Report.Reason, waits.Report.Detail = "store_unavailable", "read from s3: connection refused"
 	waits.Waiting = &core.Waiting{Since: since, Next: since.Add(70 * time.Minute), Tries: 9}
 	b.setState("docs/g1", waits)
-	got, err := b.Status(t.Context(), "docs/g1")
+	got, err := b.ReadStatus(t.Context(), "docs/g1")
 	if err != nil || got.Status != core.StatusWaiting || got.Reason != "store_unavailable" || got.Detail == "" {
 		t.Fatalf("%+v, %v", got, err)
 	}
@@ -251,7 +251,7 @@ func TestARunThatWaitsSaysForWhatSinceWhenAndUntilWhen(t *testing.T) {
 		t.Errorf("waiting %+v", got.Waiting)
 	}
 	b.temporal.executions["build/docs/g1"] = terminated
-	got, err = b.Status(t.Context(), "docs/g1")
+	got, err = b.ReadStatus(t.Context(), "docs/g1")
 	assert.True(t, err == nil && got.Waiting == nil && got.Status == core.StatusFailed, "terminated: %+v, %v", got, err)
 }
 
@@ -259,10 +259,10 @@ func TestARunThatWaitsSaysForWhatSinceWhenAndUntilWhen(t *testing.T) {
 func TestARestoreThatHasJustBegunHasAStatus(t *testing.T) {
 	b := newBench(t)
 	publish(b, "g1")
-	work, err := b.Restore(t.Context(), "docs")
+	work, err := b.RestoreIndex(t.Context(), "docs")
 	require.NoError(t, err)
 	for _, name := range []string{work.Run, "docs"} {
-		got, err := b.Status(t.Context(), name)
+		got, err := b.ReadStatus(t.Context(), name)
 		assert.True(t, err == nil && got.Status == core.StatusRunning && got.Run == work.Run && got.Index == "docs",
 			"%s: %+v, %v", name, got, err)
 	}
@@ -276,7 +276,7 @@ func (b *bench) remember(work string) {
 // checks of doctor by name.
 func checks(t *testing.T, b *bench, spec core.Spec) map[string]control.Check {
 	t.Helper()
-	all, err := b.Doctor(t.Context(), spec)
+	all, err := b.RunDoctor(t.Context(), spec)
 	b.must(err)
 	out := map[string]control.Check{}
 	for _, check := range all {

@@ -27,8 +27,8 @@ var (
 	errUnanswered    = errors.New("no worker obeyed")
 )
 
-// Pause implements Control.
-func (s *Service) Pause(ctx context.Context, name string) (stopped control.Stopped, err error) {
+// PauseRun implements Control.
+func (s *Service) PauseRun(ctx context.Context, name string) (stopped control.Stopped, err error) {
 	work, _, err := s.resolveRun(ctx, name)
 	if err != nil {
 		return stopped, err
@@ -39,8 +39,8 @@ func (s *Service) Pause(ctx context.Context, name string) (stopped control.Stopp
 	return stopped, err
 }
 
-// Resume implements Control.
-func (s *Service) Resume(ctx context.Context, name string, budget *core.Budget) error {
+// ResumeRun implements Control.
+func (s *Service) ResumeRun(ctx context.Context, name string, budget *core.Budget) error {
 	work, _, err := s.resolveRun(ctx, name)
 	if err != nil {
 		return err
@@ -49,14 +49,14 @@ func (s *Service) Resume(ctx context.Context, name string, budget *core.Budget) 
 		return fault.Usage.At("resume run", work).Because("a budget cannot be below zero")
 	}
 	// The workflow refuses this too; what it was spent on is in the state.
-	if state, err := s.runLog().State(ctx, work); err == nil && budget == nil && isBudgetSpent(state.Report) {
+	if state, err := s.runLog().ReadState(ctx, work); err == nil && budget == nil && isBudgetSpent(state.Report) {
 		return fault.BudgetSpent.At("resume run", work).
 			Because(fmt.Sprintf("its budget is spent: %d calls, %d tokens, money %.4f so far",
 				sumCalls(state.Report), sumTokens(state.Report), state.Report.Cost)).
 			Advise("give it a new one, counted from the run's beginning: " +
 				"--budget-calls, --budget-tokens or --budget-money")
 	}
-	if state, err := s.runLog().State(ctx, work); err == nil && budget != nil {
+	if state, err := s.runLog().ReadState(ctx, work); err == nil && budget != nil {
 		if why := describeExhausted(state.Report, *budget); why != "" {
 			return fault.Usage.At("resume run", work).
 				Because(why).
@@ -106,10 +106,10 @@ func sumTokens(report core.Report) int64 {
 	return report.Tokens.Prompt + report.Tokens.Completion + report.Tokens.Embedding
 }
 
-// Cancel implements Control. What was paid for is kept; nothing that queries see changes. A worker that does not know
-// the update is asked through Temporal, which acknowledges at once; so is one that does not answer in time, and then
-// the error says that calls may still start.
-func (s *Service) Cancel(ctx context.Context, name string) (stopped control.Stopped, err error) {
+// CancelRun implements Control. What was paid for is kept; nothing that queries see changes. A worker that does not
+// know the update is asked through Temporal, which acknowledges at once; so is one that does not answer in time, and
+// then the error says that calls may still start.
+func (s *Service) CancelRun(ctx context.Context, name string) (stopped control.Stopped, err error) {
 	work, _, err := s.resolveRun(ctx, name)
 	if err != nil {
 		return stopped, err
@@ -134,8 +134,8 @@ func (s *Service) cancelRun(ctx context.Context, work string, stopped *control.S
 	return err
 }
 
-// Lost implements Control.
-func (s *Service) Lost(ctx context.Context, name string) error {
+// MarkLost implements Control.
+func (s *Service) MarkLost(ctx context.Context, name string) error {
 	index, generation, err := parseRun(name)
 	if err != nil {
 		return err
@@ -225,7 +225,7 @@ func (s *Service) mapRefusal(ctx context.Context, work, update string, err error
 // code where it comes from this program.
 func (s *Service) newRefusal(ctx context.Context, app *temporal.ApplicationError, work, update string) error {
 	code := fault.Code(app.Type())
-	if !fault.Known(code) {
+	if !fault.IsKnown(code) {
 		code = fault.Usage
 	}
 	advice := "see: unweaver status " + work
@@ -251,9 +251,9 @@ func (s *Service) failureText(ctx context.Context, app *temporal.ApplicationErro
 // newEndedFault is the fault of a command to a run that is no more, or never was.
 func (s *Service) newEndedFault(ctx context.Context, work, update string) error {
 	status := ""
-	if report, ok := s.runLog().Report(ctx, work); ok {
+	if report, ok := s.runLog().FindReport(ctx, work); ok {
 		status = report.Status
-	} else if state, err := s.runLog().State(ctx, work); err == nil {
+	} else if state, err := s.runLog().ReadState(ctx, work); err == nil {
 		status = state.Report.Status
 	}
 	if status == "" {
@@ -262,7 +262,7 @@ func (s *Service) newEndedFault(ctx context.Context, work, update string) error 
 			Because("there is no such run").
 			Advise("see: unweaver status " + index)
 	}
-	if !core.Terminal(status) {
+	if !core.IsTerminal(status) {
 		status = "outside of its own control while it was " + status
 	}
 	return fault.RunEnded.At(update+" run", work).

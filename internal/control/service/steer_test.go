@@ -56,10 +56,10 @@ func TestCommandsReachTheWorkflowOfTheirRun(t *testing.T) {
 			b.temporal.executions["build/docs/g1"] = running
 			b.temporal.executions["restore/docs"] = running
 			budget := &core.Budget{Calls: 10, Money: 2.5}
-			b.must(b.Pause(t.Context(), c.run))
-			b.must(b.Resume(t.Context(), c.run, nil))
-			b.must(b.Resume(t.Context(), c.run, budget))
-			b.must(b.Cancel(t.Context(), c.run))
+			b.must(b.PauseRun(t.Context(), c.run))
+			b.must(b.ResumeRun(t.Context(), c.run, nil))
+			b.must(b.ResumeRun(t.Context(), c.run, budget))
+			b.must(b.CancelRun(t.Context(), c.run))
 			names := []string{}
 			for _, update := range b.temporal.updates {
 				names = append(names, update.UpdateName)
@@ -96,7 +96,7 @@ func TestWhatAWorkflowRefusesIsTold(t *testing.T) {
 			b := newBench(t)
 			b.temporal.executions["build/docs/g1"] = running
 			b.temporal.answer = refuse(c.message, c.kind)
-			wants(t, b.Resume(t.Context(), "docs/g1", nil), c.code, c.says...)
+			wants(t, b.ResumeRun(t.Context(), "docs/g1", nil), c.code, c.says...)
 		})
 	}
 }
@@ -109,20 +109,20 @@ func TestASpentBudgetNeedsANewOne(t *testing.T) {
 		Calls: core.Calls{Extract: 20, Embed: 3}, Tokens: core.Tokens{Prompt: 100, Embedding: 11},
 	}}
 	b.setState("docs/g1", state)
-	err := b.Resume(t.Context(), "docs/g1", nil)
+	err := b.ResumeRun(t.Context(), "docs/g1", nil)
 	wants(t, err, fault.BudgetSpent, "docs/g1", "23 calls", "111 tokens", "1.5", "--budget-calls", "--budget-money")
 	assert.Empty(t, b.temporal.updates, "the workflow was asked all the same")
-	wants(t, b.Resume(t.Context(), "docs/g1", &core.Budget{Calls: -1}), fault.Usage, "below zero")
+	wants(t, b.ResumeRun(t.Context(), "docs/g1", &core.Budget{Calls: -1}), fault.Usage, "below zero")
 	for _, spent := range []core.Budget{{Calls: 23}, {Tokens: 100}, {Money: 1.5}, {Calls: 1000, Tokens: 111}} {
-		err := b.Resume(t.Context(), "docs/g1", &spent)
+		err := b.ResumeRun(t.Context(), "docs/g1", &spent)
 		wants(t, err, fault.Usage, "docs/g1", "leaves nothing of", "give a larger one")
 		assert.True(t, strings.Count(err.Error(), "larger") == 1 && len(b.temporal.updates) == 0,
 			"%d updates, %v", len(b.temporal.updates), err)
 	}
-	b.must(b.Resume(t.Context(), "docs/g1", &core.Budget{Calls: 40}))
+	b.must(b.ResumeRun(t.Context(), "docs/g1", &core.Budget{Calls: 40}))
 	state.Report.Reason = "paused"
 	b.setState("docs/g1", state)
-	b.must(b.Resume(t.Context(), "docs/g1", nil))
+	b.must(b.ResumeRun(t.Context(), "docs/g1", nil))
 }
 
 func TestCommandsToARunThatIsOver(t *testing.T) {
@@ -150,9 +150,9 @@ func TestCommandsToARunThatIsOver(t *testing.T) {
 			b := newBench(t)
 			c.prepare(b)
 			for command, do := range map[string]func() error{
-				"pause":  func() error { return b.Pause(t.Context(), "docs/g1") },
-				"resume": func() error { return b.Resume(t.Context(), "docs/g1", nil) },
-				"cancel": func() error { return b.Cancel(t.Context(), "docs/g1") },
+				"pause":  func() error { return b.PauseRun(t.Context(), "docs/g1") },
+				"resume": func() error { return b.ResumeRun(t.Context(), "docs/g1", nil) },
+				"cancel": func() error { return b.CancelRun(t.Context(), "docs/g1") },
 			} {
 				wants(t, do(), c.code, command+" run docs/g1", c.says, "unweaver status")
 			}
@@ -171,7 +171,7 @@ func TestAnOldWorkerIsCancelledThroughTemporal(t *testing.T) {
 			b.temporal.executions["build/docs/g1"] = running
 			b.temporal.executions["restore/docs"] = running
 			b.temporal.answer = oldWorker
-			b.must(b.Cancel(t.Context(), run))
+			b.must(b.CancelRun(t.Context(), run))
 			want := map[string]string{"a build": "build/docs/g1", "a restore": "restore/docs"}[name]
 			assert.True(t, reflect.DeepEqual(b.temporal.cancelled, []string{want}),
 				"cancelled %q, want %q", b.temporal.cancelled, want)
@@ -180,7 +180,7 @@ func TestAnOldWorkerIsCancelledThroughTemporal(t *testing.T) {
 	b := newBench(t)
 	b.temporal.executions["restore/docs"] = running
 	b.temporal.answer = oldWorker
-	wants(t, b.Pause(t.Context(), "docs/restore-1"), fault.Usage, "does not know this command", "unweaver cancel")
+	wants(t, b.PauseRun(t.Context(), "docs/restore-1"), fault.Usage, "does not know this command", "unweaver cancel")
 }
 
 func TestACommandThatNoWorkerObeys(t *testing.T) {
@@ -202,13 +202,13 @@ func TestACommandThatNoWorkerObeys(t *testing.T) {
 				b.temporal.executions["build/docs/g1"] = running
 				b.temporal.answer, b.temporal.pollers = hang, c.pollers
 				begin := time.Now()
-				wants(t, b.Pause(t.Context(), "docs/g1"), fault.EngineDown, "pause run docs/g1", c.says)
+				wants(t, b.PauseRun(t.Context(), "docs/g1"), fault.EngineDown, "pause run docs/g1", c.says)
 				assert.Equal(t, 90*time.Second, time.Since(begin), "waited")
-				wants(t, b.Cancel(t.Context(), "docs/g1"), fault.EngineDown, c.says, "Temporal was asked to cancel it")
+				wants(t, b.CancelRun(t.Context(), "docs/g1"), fault.EngineDown, c.says, "Temporal was asked to cancel it")
 				assert.Len(t, b.temporal.cancelled, c.cancelled, "cancelled %q", b.temporal.cancelled)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
-				assert.ErrorIs(t, b.Pause(ctx, "docs/g1"), context.DeadlineExceeded, "the caller's own end")
+				assert.ErrorIs(t, b.PauseRun(ctx, "docs/g1"), context.DeadlineExceeded, "the caller's own end")
 			})
 		})
 	}
@@ -218,11 +218,11 @@ func TestATemporalThatIsDownIsNamed(t *testing.T) {
 	b := newBench(t)
 	b.temporal.down = serviceerror.NewUnavailable("connection refused")
 	for name, do := range map[string]func() error{
-		"pause":  func() error { return b.Pause(t.Context(), "docs/g1") },
-		"cancel": func() error { return b.Cancel(t.Context(), "docs/g1") },
-		"status": func() error { _, err := b.Status(t.Context(), "docs/g1"); return err },
-		"index":  func() error { _, err := b.Index(t.Context(), indexRequest(b, "docs", "g1")); return err },
-		"attach": func() error { _, err := b.Index(t.Context(), indexRequest(b, "docs", "")); return err },
+		"pause":  func() error { return b.PauseRun(t.Context(), "docs/g1") },
+		"cancel": func() error { return b.CancelRun(t.Context(), "docs/g1") },
+		"status": func() error { _, err := b.ReadStatus(t.Context(), "docs/g1"); return err },
+		"index":  func() error { _, err := b.BuildIndex(t.Context(), indexRequest(b, "docs", "g1")); return err },
+		"attach": func() error { _, err := b.BuildIndex(t.Context(), indexRequest(b, "docs", "")); return err },
 	} {
 		t.Run(name, func(t *testing.T) { wants(t, do(), fault.EngineDown, "127.0.0.1:7233", "connection refused") })
 	}
@@ -235,7 +235,7 @@ func TestPauseAndCancelTellWhatIsInFlight(t *testing.T) {
 	for says, want := range map[string]string{`{"in_flight":5}`: "5", `{"in_flight":0}`: "0", "": "untold"} {
 		b.temporal.says = says
 		for name, command := range map[string]func(context.Context, string) (control.Stopped, error){
-			"pause": b.Service.Pause, "cancel": b.Service.Cancel,
+			"pause": b.Service.PauseRun, "cancel": b.Service.CancelRun,
 		} {
 			stopped, err := command(t.Context(), "docs/g1")
 			got := "untold"

@@ -10,23 +10,23 @@ import (
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
-// Trends implements Control.
-func (s *Service) Trends(ctx context.Context, index string, nights int) ([]runlog.Trends, error) {
+// ReadTrends implements Control.
+func (s *Service) ReadTrends(ctx context.Context, index string, nights int) ([]runlog.Trends, error) {
 	if nights < 1 || nights > runlog.MostNights {
 		nights = runlog.MostNights
 	}
 	if index != "" {
-		one, err := s.runLog().Trends(ctx, index, nights)
+		one, err := s.runLog().ReadTrends(ctx, index, nights)
 		return []runlog.Trends{one}, err
 	}
-	names, err := artifact.Names(ctx, s.Stores.Artifacts)
+	names, err := artifact.ListIndexes(ctx, s.Stores.Artifacts)
 	if err != nil {
 		return nil, err
 	}
 	out := make([]runlog.Trends, len(names))
 	err = parallel.Each(ctx, len(names), listWidth, func(ctx context.Context, i int) error {
 		var err error
-		if out[i], err = s.runLog().Trends(ctx, names[i], nights); fault.Is(err, fault.RunNotFound) {
+		if out[i], err = s.runLog().ReadTrends(ctx, names[i], nights); fault.Is(err, fault.RunNotFound) {
 			err = nil // nothing of it has ended yet
 		}
 		return err

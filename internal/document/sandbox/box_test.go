@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) {
 	misbehave()
-	sandbox.Child()
+	sandbox.RunChild()
 	os.Exit(m.Run())
 }
 

@@ -36,9 +36,9 @@ type settings struct {
 // armed is set where this program knows how to be a child: another one would do again what it was started for.
 var armed atomic.Bool
 
-// Child is the first call of a main that may make a Pool. Where this process was started to parse, it does that until
-// its standard input ends, and never returns.
-func Child() {
+// RunChild is the first call of a main that may make a Pool. Where this process was started to parse, it does that
+// until its standard input ends, and never returns.
+func RunChild() {
 	if len(os.Args) == 3 && os.Args[0] == childName && os.Args[1] == childMark {
 		if err := serveRequests(os.Args[2], os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -78,9 +78,9 @@ func readWhole(ctx context.Context, pool *sandbox.Pool, name string, content []b
 		if err != nil {
 			return err
 		}
-		return document.Rows(text, kind, name, pool.Limits(), func(row document.Row) error {
+		return document.StreamRows(text, kind, name, pool.Limits(), func(row document.Row) error {
 			if row.Err == nil {
-				_, _, _, err = document.Record(row.Canonical, document.DefaultLimits())
+				_, _, _, err = document.DecodeRecord(row.Canonical, document.DefaultLimits())
 				return err
 			}
 			return row.Err

@@ -41,7 +41,7 @@ func New(places int, limits document.Limits) (*Pool, error) {
 			Because("its main does not call box.Child").
 			Advise("this is a fault of the program: report it with this text")
 	}
-	limits = limits.Whole()
+	limits = limits.WithDefaults()
 	p := &Pool{
 		limits: limits, places: make(chan struct{}, max(places, 1)), starts: make(chan func()),
 		running: map[*child]bool{}, closing: closingTime,
@@ -121,7 +121,7 @@ const maxKept = 16 << 20
 func (p *Pool) Parse(
 	ctx context.Context, reader io.Reader, kind document.Kind, object string,
 ) (document.Doc, error) {
-	if kind.Streams() {
+	if kind.IsStreamed() {
 		return document.Parse(reader, kind, object, p.limits)
 	}
 	if ctx.Err() != nil {
@@ -136,7 +136,7 @@ func (p *Pool) Parse(
 	waiting := clock{left: p.limits.Time}
 	pdf := kind == document.PDF || document.ReadingOf(ctx).Part.Kind == document.PDF
 	for again := false; ; again = true {
-		one, err := p.takeChild(ctx, pdf, again || document.IsAgain(ctx))
+		one, err := p.takeChild(ctx, pdf, again || document.IsRetry(ctx))
 		if err != nil {
 			<-p.places
 			return document.Doc{}, err

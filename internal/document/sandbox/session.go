@@ -220,7 +220,7 @@ func (s *session) readRefusal(content []byte, ofSource error) error {
 		return fault.Unreadable.At("read", s.object).Because(ofSource)
 	}
 	code := fault.Code(failure.Code)
-	if !fault.Known(code) || code.Kind() != fault.Content {
+	if !fault.IsKnown(code) || code.Kind() != fault.Content {
 		return fault.ParseCrashed.At("parse", s.object).Because(garbage("an unknown fault")).Advise(adviseCrashed)
 	}
 	out := code.At(toBrief(failure.Op), s.object).Advise(toBrief(failure.Hint))

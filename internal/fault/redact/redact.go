@@ -102,9 +102,9 @@ func Text(text string) string {
 // plainest value that Known takes out, in bytes: a shorter one may be a word of the documents themselves.
 const plainest = 12
 
-// Known gives a text without the secrets that this process holds, by their exact values alone: for texts that are
+// HideKnown gives a text without the secrets that this process holds, by their exact values alone: for texts that are
 // results, such as what a model wrote, in which what merely looks like a secret has its place.
-func Known(text string) string {
+func HideKnown(text string) string {
 	known.RLock()
 	defer known.RUnlock()
 	for _, form := range known.forms {
@@ -115,9 +115,9 @@ func Known(text string) string {
 	return text
 }
 
-// Tail is the length of the longest end of text, in bytes, that a secret which Known would take out may begin with: who
-// passes text on as it comes holds it back.
-func Tail(text string) int {
+// MeasureTail is the length of the longest end of text, in bytes, that a secret which Known would take out may begin
+// with: who passes text on as it comes holds it back.
+func MeasureTail(text string) int {
 	known.RLock()
 	defer known.RUnlock()
 	longest := 0

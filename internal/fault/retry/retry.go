@@ -21,9 +21,9 @@ const (
 
 type telling struct{}
 
-// Telling has notify called with the failure of each call that is about to be repeated, and with nil when a repetition
-// succeeds. It may be called concurrently.
-func Telling(ctx context.Context, notify func(error)) context.Context {
+// WithNotify has notify called with the failure of each call that is about to be repeated, and with nil when a
+// repetition succeeds. It may be called concurrently.
+func WithNotify(ctx context.Context, notify func(error)) context.Context {
 	return context.WithValue(ctx, telling{}, notify)
 }
 

@@ -85,7 +85,7 @@ func Open(path string, expect Expect) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := &File{f: file, NameRow: mapped.Slice[uint32](file, "name_row"), Rows: mapped.Slice[Row](file, "rows")}
+	x := &File{f: file, NameRow: mapped.ViewSection[uint32](file, "name_row"), Rows: mapped.ViewSection[Row](file, "rows")}
 	x.names = mapped.FrontOf(file, "names", "name_at", len(x.Rows))
 	if err := x.checkMeta(path, expect); err != nil {
 		file.Close()
@@ -96,14 +96,14 @@ func Open(path string, expect Expect) (*File, error) {
 
 func (x *File) checkMeta(path string, expect Expect) error {
 	if err := json.Unmarshal(x.f.Bytes(metaSection), &x.Meta); err != nil {
-		return x.f.Unfit(err.Error())
+		return x.f.UnfitError(err.Error())
 	}
-	if err := x.Expected(path, expect); err != nil {
+	if err := x.CheckExpected(path, expect); err != nil {
 		return err
 	}
 	x.Words = postings.Open(x.f, Side, x.Meta.Words)
 	if len(x.NameRow) != len(x.Rows) || x.Words.Documents() != len(x.Rows) {
-		return x.f.Unfit("its sections are of different lengths")
+		return x.f.UnfitError("its sections are of different lengths")
 	}
 	if x.f.Bytes(nodes) != nil {
 		return fault.FormatUnknown.At("open class run", path).
@@ -113,16 +113,16 @@ func (x *File) checkMeta(path string, expect Expect) error {
 	return nil
 }
 
-// Expected reports whether it is what is expected: for a caller that shares it with its opener. Errors are those of
-// Open.
-func (x *File) Expected(path string, expect Expect) error {
+// CheckExpected reports whether it is what is expected: for a caller that shares it with its opener. Errors are those
+// of Open.
+func (x *File) CheckExpected(path string, expect Expect) error {
 	if expect.Analyser != "" && x.Meta.Analyser != expect.Analyser {
 		return fault.FormatUnknown.At("open class run", path).
 			Because("its words were cut by analyser " + x.Meta.Analyser + ", questions are cut by " + expect.Analyser).
 			Advise("build the index again with: unweaver index, or use the program version that built it")
 	}
 	if len(x.Rows) != expect.Classes {
-		return x.f.Unfit(fmt.Sprintf("it has %d classes, the manifest says %d", len(x.Rows), expect.Classes))
+		return x.f.UnfitError(fmt.Sprintf("it has %d classes, the manifest says %d", len(x.Rows), expect.Classes))
 	}
 	return nil
 }
@@ -159,8 +159,8 @@ func nameKey(name []byte, id *core.ID) []byte { return slices.Concat(name, []byt
 // Close unmaps it.
 func (x *File) Close() { x.f.Close() }
 
-// Unfit returns the error of a reader that found that it does not fit what lies beside it.
-func (x *File) Unfit(why string) error { return x.f.Unfit(why) }
+// UnfitError returns the error of a reader that found that it does not fit what lies beside it.
+func (x *File) UnfitError(why string) error { return x.f.UnfitError(why) }
 
 // Writer makes a run of classes that are given in the order of ids. Its memory does not grow with them but for four
 // bytes a class; equal input gives equal bytes. Close it always.
@@ -214,7 +214,7 @@ func (w *Writer) Write(to io.Writer, analyser, language string) (Expect, error) 
 		return Expect{}, w.err
 	}
 	out := mapped.NewWriter(to, Kind, Version, nil)
-	out.Section("rows")
+	out.BeginSection("rows")
 	if err := errors.Join(w.rows.CopyTo(out), w.writeNames(out)); err != nil {
 		return Expect{}, err
 	}
@@ -227,7 +227,7 @@ func (w *Writer) Write(to io.Writer, analyser, language string) (Expect, error) 
 	if err != nil {
 		return Expect{}, err
 	}
-	out.Section(metaSection)
+	out.BeginSection(metaSection)
 	_, _ = out.Write(raw) // Close reports errors
 	return Expect{Analyser: analyser, Classes: int(w.count)}, out.Close()
 }
@@ -238,7 +238,7 @@ func (w *Writer) writeNames(out *mapped.Writer) error {
 	defer names.Close()
 	var rows mapped.Column
 	defer rows.Close()
-	for sorted, err := range w.byName.Sorted() {
+	for sorted, err := range w.byName.StreamSorted() {
 		if err != nil {
 			return err
 		}
@@ -251,6 +251,6 @@ func (w *Writer) writeNames(out *mapped.Writer) error {
 	if err := names.Write(out, "names", "name_at"); err != nil {
 		return err
 	}
-	out.Section("name_row")
+	out.BeginSection("name_row")
 	return rows.CopyTo(out)
 }

@@ -121,7 +121,7 @@ func TestARunWithAccessLabelsIsRefused(t *testing.T) {
 			if name == "" {
 				continue
 			}
-			writer.Section(name)
+			writer.BeginSection(name)
 			_, err := writer.Write(from.Bytes(name))
 			require.NoError(t, err)
 		}

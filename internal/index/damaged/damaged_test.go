@@ -103,7 +103,7 @@ func TestDamageIsRefusedOrHarmless(t *testing.T) {
 var words = [][]string{{"capital", "oslo", "norway", "ship"}, {"fram", "nansen", "expedition", "city"}}
 
 func writeIDF(out *bytes.Buffer) error {
-	return idf.Learn(context.Background(), out, text.In(""), 3, func(yield func(string, error) bool) {
+	return idf.Learn(context.Background(), out, text.LanguageOf(""), 3, func(yield func(string, error) bool) {
 		_ = yield("the river rises", nil) && yield("the river falls", nil) && yield("a mountain stands", nil)
 	})
 }
@@ -133,9 +133,9 @@ func readTomb(_ context.Context, path string) (string, error) {
 		return "", err
 	}
 	defer bitmap.Close()
-	said := fmt.Sprint(bitmap.Count())
-	for row := range bitmap.Rows() {
-		said += fmt.Sprint(" ", bitmap.Dead(row))
+	said := fmt.Sprint(bitmap.CountDead())
+	for row := range bitmap.CountRows() {
+		said += fmt.Sprint(" ", bitmap.IsDead(row))
 	}
 	return said, nil
 }
@@ -186,7 +186,7 @@ func readQuestions(_ context.Context, path string) (string, error) {
 		return "", err
 	}
 	defer file.Close()
-	said := fmt.Sprint(file.Of())
+	said := fmt.Sprint(file.DescribeVectors())
 	for chunk := range file.All() {
 		said += fmt.Sprint(" ", chunk, file.Find(chunk.ID))
 	}
@@ -207,7 +207,7 @@ func readSpectral(_ context.Context, path string) (string, error) {
 		return "", err
 	}
 	defer file.Close()
-	said := fmt.Sprint(file.Content, file.Heaviest())
+	said := fmt.Sprint(file.Content, file.MaxWeight())
 	for node := range len(file.Chunks) + file.Summaries {
 		to, weights := file.Edges(node)
 		said += fmt.Sprint(" ", to, weights)
@@ -244,6 +244,6 @@ func readFacts(_ context.Context, path string) (string, error) {
 	}
 	defer file.Close()
 	var again bytes.Buffer
-	err = errors.Join(facts.Write(&again, file.Of(), file.Facts))
+	err = errors.Join(facts.Write(&again, file.DescribeVectors(), file.Facts))
 	return again.String(), err
 }

@@ -68,10 +68,10 @@ func textWhole(t *testing.T) []byte {
 	writer := rowfile.NewWriter(&file)
 	at := 0
 	for _, piece := range pieces {
-		writer.Append("doc", textseg.Piece(at, piece))
+		writer.Append("doc", textseg.EncodePiece(at, piece))
 		at += len([]rune(piece))
 	}
-	writer.Append("other", textseg.Piece(0, "another document"))
+	writer.Append("other", textseg.EncodePiece(0, "another document"))
 	require.NoError(t, writer.Close())
 	return file.Bytes()
 }

@@ -44,13 +44,13 @@ var segmentsWhole = sync.OnceValues(func() (splitRaw, runRaw []byte) {
 	defer classes.Close()
 	number := 0
 	for n := range 4 {
-		must(documents.Document(split.Row{Key: fmt.Sprint("document ", n), Meta: map[string]string{"n": fmt.Sprint(n)}}))
+		must(documents.BeginDocument(split.Row{Key: fmt.Sprint("document ", n), Meta: map[string]string{"n": fmt.Sprint(n)}}))
 		for range n {
 			chunk := split.Chunk{ID: chunkOf(number), End: 5, Windows: 1}
-			must(documents.Chunk(chunk, words[n%2]))
-			must(documents.Mention(classOf(number), uint32(number), 0))
-			must(documents.Mention(classOf(number+1), uint32(number), 1))
-			must(documents.Mention(classOf(number+1), uint32(number), 3))
+			must(documents.AddChunk(chunk, words[n%2]))
+			must(documents.AddMention(classOf(number), uint32(number), 0))
+			must(documents.AddMention(classOf(number+1), uint32(number), 1))
+			must(documents.AddMention(classOf(number+1), uint32(number), 3))
 			number++
 		}
 	}
@@ -157,14 +157,14 @@ func readSet(ctx context.Context, splitPath, runPath string) (string, error) {
 func readAll(set *liveset.Set) (said string, err error) {
 	documents, chunks, classes := set.Counts()
 	for i := range documents {
-		meta, moment := set.Filtered(i)
+		meta, moment := set.FilterFields(i)
 		said += fmt.Sprintln(set.Key(i), set.DocumentAt(i), meta, moment)
-		if set.Document(set.Key(i)) != i {
+		if set.FindDocument(set.Key(i)) != i {
 			return "", fmt.Errorf("document %d is not found", i)
 		}
 	}
 	for number := range chunks {
-		found := set.Chunk(set.ByNumber(number).ID)
+		found := set.FindChunk(set.ByNumber(number).ID)
 		if found == nil || int(found.Number) != number {
 			return "", fmt.Errorf("chunk %d is not found", number)
 		}

@@ -51,7 +51,7 @@ func Open(path string, of Of) (*File, error) {
 	table := &File{
 		file:        file,
 		terms:       mapped.StringsOf(file, "terms", "term_end"),
-		frequencies: mapped.Slice[uint64](file, "df"),
+		frequencies: mapped.ViewSection[uint64](file, "df"),
 	}
 	if analyser := file.Meta("analyser"); of.Analyser != "" && analyser != of.Analyser {
 		file.Close()
@@ -60,7 +60,7 @@ func Open(path string, of Of) (*File, error) {
 			Advise("build the index again with: unweaver index, or use the program version that built it")
 	}
 	if why := table.checkTotals(of); why != "" {
-		err := file.Unfit(why)
+		err := file.UnfitError(why)
 		file.Close()
 		return nil, err
 	}
@@ -154,8 +154,8 @@ func Count(side *postings.Side, dead func(row int) bool) Change {
 	return change
 }
 
-// Negated takes away what a change adds.
-func Negated(change Change) Change {
+// NegateChange takes away what a change adds.
+func NegateChange(change Change) Change {
 	return Change{-change.Documents, -change.Terms, func(yield func(Entry, error) bool) {
 		for entry, err := range change.Entries {
 			entry.Documents = -entry.Documents
@@ -204,12 +204,12 @@ func Write(writer io.Writer, of Of, former *File, changes ...Change) error {
 		name   string
 		column *mapped.Column
 	}{{"terms", &cols.terms}, {"term_end", &cols.ends}, {"df", &cols.frequencies}} {
-		out.Section(section.name)
+		out.BeginSection(section.name)
 		if err := section.column.CopyTo(out); err != nil {
 			return err
 		}
 	}
-	out.Section("head")
+	out.BeginSection("head")
 	mapped.Put(out, []uint64{uint64(totals.Documents), uint64(totals.Terms)})
 	return out.Close()
 }

@@ -90,7 +90,7 @@ func TestNightsAddUpAndMergesTakeAway(t *testing.T) {
 		require.True(t, bytes.Equal(both, once), "two nights are other bytes than one")
 		former, err := open(t, both, chunks)
 		require.NoError(t, err)
-		merged := write(t, former, deletedstats.Negated(deletedstats.Count(sides[0], two)))
+		merged := write(t, former, deletedstats.NegateChange(deletedstats.Count(sides[0], two)))
 		want := write(t, nil, deletedstats.Count(sides[1], two))
 		require.True(t, bytes.Equal(merged, want), "what a merge left out still counts, or less than it does")
 		var left [][]string // as if they were all

@@ -56,9 +56,9 @@ func Open(path string, of Of) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	bitmap := &File{file: file, words: mapped.Slice[uint64](file, "bits"), rows: of.Rows}
+	bitmap := &File{file: file, words: mapped.ViewSection[uint64](file, "bits"), rows: of.Rows}
 	if why := bitmap.checkCount(of); why != "" {
-		err := file.Unfit(why)
+		err := file.UnfitError(why)
 		file.Close()
 		return nil, err
 	}
@@ -93,14 +93,14 @@ func wordsOf(rows int) int { return (rows + 63) / 64 }
 // Close unmaps it.
 func (f *File) Close() { f.file.Close() }
 
-// Dead reports whether a row of the segment is dead.
-func (f *File) Dead(row int) bool { return f.words[row/64]>>(row%64)&1 == 1 }
+// IsDead reports whether a row of the segment is dead.
+func (f *File) IsDead(row int) bool { return f.words[row/64]>>(row%64)&1 == 1 }
 
-// Count returns how many rows are dead.
-func (f *File) Count() int { return f.count }
+// CountDead returns how many rows are dead.
+func (f *File) CountDead() int { return f.count }
 
-// Rows returns how many rows the segment has, including the dead ones.
-func (f *File) Rows() int { return f.rows }
+// CountRows returns how many rows the segment has, including the dead ones.
+func (f *File) CountRows() int { return f.rows }
 
 // Write writes a bitmap. It calls dead once for each row, in order. The same rows give the same bytes.
 func Write(writer io.Writer, of Of, dead func(row int) bool) error {
@@ -112,7 +112,7 @@ func Write(writer io.Writer, of Of, dead func(row int) bool) error {
 			Because(fmt.Sprintf("it has %d rows, of %d that there may be", of.Rows, MaxRows))
 	}
 	out := mapped.NewWriter(writer, Kind, Version, map[string]string{"segment": of.Segment, "unit": of.Unit})
-	out.Section("bits")
+	out.BeginSection("bits")
 	const batch = 1 << 10 // words written at once
 	words := make([]uint64, 0, batch)
 	count := uint64(0)
@@ -130,7 +130,7 @@ func Write(writer io.Writer, of Of, dead func(row int) bool) error {
 		}
 	}
 	mapped.Put(out, words)
-	out.Section("head")
+	out.BeginSection("head")
 	mapped.Put(out, []uint64{uint64(of.Rows), count})
 	return out.Close()
 }
@@ -139,9 +139,9 @@ func Write(writer io.Writer, of Of, dead func(row int) bool) error {
 // died, whose numbers increase; the two may overlap. It returns fault.Internal where died is not in order, names a row
 // that the segment does not have, or former has another number of rows.
 func Add(writer io.Writer, of Of, former *File, died []uint32) error {
-	if former != nil && former.Rows() != of.Rows {
+	if former != nil && former.CountRows() != of.Rows {
 		return fault.Internal.At("add to the dead rows of", of.Segment).
-			Because(fmt.Sprintf("it has %d rows, the former bitmap %d", of.Rows, former.Rows()))
+			Because(fmt.Sprintf("it has %d rows, the former bitmap %d", of.Rows, former.CountRows()))
 	}
 	if !slices.IsSorted(died) || (len(died) > 0 && int64(died[len(died)-1]) >= int64(of.Rows)) {
 		return fault.Internal.At("add to the dead rows of", of.Segment).Because("rows out of order or range")
@@ -151,6 +151,6 @@ func Add(writer io.Writer, of Of, former *File, died []uint32) error {
 		for len(died) > 0 && int(died[0]) == row {
 			hit, died = true, died[1:]
 		}
-		return hit || (former != nil && former.Dead(row))
+		return hit || (former != nil && former.IsDead(row))
 	})
 }

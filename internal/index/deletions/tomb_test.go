@@ -52,11 +52,11 @@ func TestBitmapsSayOfEveryRowWhatWasWritten(t *testing.T) {
 		content := write(t, rows, func(row int) bool { return dead[row] })
 		bitmap, err := open(t, content, of(rows))
 		require.NoError(t, err)
-		if bitmap.Count() != count || bitmap.Rows() != rows {
-			t.Errorf("%d of %d are dead, want %d of %d", bitmap.Count(), bitmap.Rows(), count, rows)
+		if bitmap.CountDead() != count || bitmap.CountRows() != rows {
+			t.Errorf("%d of %d are dead, want %d of %d", bitmap.CountDead(), bitmap.CountRows(), count, rows)
 		}
 		for i := range dead {
-			require.Equal(t, dead[i], bitmap.Dead(i), "row %d of %d", i, rows)
+			require.Equal(t, dead[i], bitmap.IsDead(i), "row %d of %d", i, rows)
 		}
 	}
 }

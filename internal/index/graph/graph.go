@@ -11,8 +11,8 @@ import (
 // and the postings of each side have fewer still.
 const MaxNodes = 1 << 31
 
-// Room reports whether a graph of so many classes and chunks can be numbered: fault.TooLarge where it cannot.
-func Room(index string, classes, chunks int) error {
+// CheckRoom reports whether a graph of so many classes and chunks can be numbered: fault.TooLarge where it cannot.
+func CheckRoom(index string, classes, chunks int) error {
 	if classes+chunks <= MaxNodes {
 		return nil
 	}

@@ -32,9 +32,9 @@ func TestNeighboursAreTheListsBetweenOffsets(t *testing.T) {
 
 func TestAGraphWhoseNodesCannotBeNumberedIsRefused(t *testing.T) {
 	for _, size := range [][2]int{{0, 0}, {7_000_000, 1_000_000}, {graph.MaxNodes - 5, 5}} {
-		assert.NoError(t, graph.Room("docs", size[0], size[1]), "%d", size)
+		assert.NoError(t, graph.CheckRoom("docs", size[0], size[1]), "%d", size)
 	}
-	if err := graph.Room("docs", graph.MaxNodes-5, 6); !fault.Is(err, fault.TooLarge) {
+	if err := graph.CheckRoom("docs", graph.MaxNodes-5, 6); !fault.Is(err, fault.TooLarge) {
 		t.Errorf("one too many: %v", err)
 	}
 }

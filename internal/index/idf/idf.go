@@ -52,7 +52,7 @@ func Learn(
 		}
 		sampled++
 		seen := map[string]bool{}
-		for _, t := range language.Surface(chunkText) {
+		for _, t := range language.SurfaceWords(chunkText) {
 			if !seen[t] {
 				seen[t] = true
 				frequencies[t]++
@@ -74,7 +74,7 @@ func Learn(
 // writeTable writes a table of terms, which are sorted.
 func writeTable(writer io.Writer, terms []string, counts []uint32, sampled, total uint64) error {
 	segment := mapped.NewWriter(writer, kind, version, nil)
-	segment.Section("terms")
+	segment.BeginSection("terms")
 	for _, t := range terms {
 		_, _ = io.WriteString(segment, t) // Close reports errors
 	}
@@ -83,13 +83,13 @@ func writeTable(writer io.Writer, terms []string, counts []uint32, sampled, tota
 		end += uint64(len(t))
 		ends[i] = end
 	}
-	segment.Section("term_end")
+	segment.BeginSection("term_end")
 	mapped.Put(segment, ends)
-	segment.Section("df")
+	segment.BeginSection("df")
 	mapped.Put(segment, counts)
-	segment.Section("n")
+	segment.BeginSection("n")
 	_, _ = segment.Write(binary.LittleEndian.AppendUint64(nil, sampled))
-	segment.Section("total")
+	segment.BeginSection("total")
 	_, _ = segment.Write(binary.LittleEndian.AppendUint64(nil, total))
 	return segment.Close()
 }
@@ -103,11 +103,11 @@ func Open(path string) (*Table, error) {
 	table := &Table{
 		file:        file,
 		terms:       mapped.StringsOf(file, "terms", "term_end"),
-		frequencies: mapped.Slice[uint32](file, "df"),
+		frequencies: mapped.ViewSection[uint32](file, "df"),
 	}
 	sampled, total := file.Bytes("n"), file.Bytes("total")
 	if len(table.frequencies) != table.terms.Len() || len(sampled) != 8 || len(total) != 8 {
-		err := file.Unfit("its sections are of different lengths")
+		err := file.UnfitError("its sections are of different lengths")
 		file.Close()
 		return nil, err
 	}
@@ -126,8 +126,8 @@ func (t *Table) Terms() iter.Seq[string] {
 	}
 }
 
-// Without writes the table without some of its terms. Every other term weighs what it weighed.
-func (t *Table) Without(writer io.Writer, drop func(term string) bool) error {
+// WriteWithout writes the table without some of its terms. Every other term weighs what it weighed.
+func (t *Table) WriteWithout(writer io.Writer, drop func(term string) bool) error {
 	var terms []string
 	var counts []uint32
 	number := 0

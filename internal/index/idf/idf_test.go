@@ -36,7 +36,7 @@ func texts(all ...string) iter.Seq2[string, error] {
 func learn(t *testing.T, all ...string) []byte {
 	t.Helper()
 	var file bytes.Buffer
-	require.NoError(t, idf.Learn(t.Context(), &file, text.In(""), int64(len(all)), texts(all...)))
+	require.NoError(t, idf.Learn(t.Context(), &file, text.LanguageOf(""), int64(len(all)), texts(all...)))
 	return file.Bytes()
 }
 
@@ -84,11 +84,11 @@ func flip(raw []byte, at int) []byte {
 
 func TestLearningStopsAtAnErrorAndWhenItIsCancelled(t *testing.T) {
 	boom := errors.New("boom")
-	err := idf.Learn(t.Context(), &bytes.Buffer{}, text.In(""), 2, func(yield func(string, error) bool) {
+	err := idf.Learn(t.Context(), &bytes.Buffer{}, text.LanguageOf(""), 2, func(yield func(string, error) bool) {
 		yield("", boom)
 	})
 	assert.ErrorIs(t, err, boom)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	assert.ErrorIs(t, idf.Learn(ctx, &bytes.Buffer{}, text.In(""), 1, texts("a b")), context.Canceled)
+	assert.ErrorIs(t, idf.Learn(ctx, &bytes.Buffer{}, text.LanguageOf(""), 1, texts("a b")), context.Canceled)
 }

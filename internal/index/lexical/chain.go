@@ -41,11 +41,11 @@ func (x *Index) chainsOf(asked question) []chain {
 				continue
 			}
 			one := piece{
-				List: list, lengths: x.parts[i].Side.Shortened(), start: x.starts[i], end: x.starts[i+1] - 1,
+				List: list, lengths: x.parts[i].Side.ShortLengths(), start: x.starts[i], end: x.starts[i+1] - 1,
 				blocks: list.Blocks(), raise: x.raises[i],
 			}
-			if list.Bounded() {
-				one.end = one.start + uint64(list.Last(one.blocks-1))
+			if list.HasBounds() {
+				one.end = one.start + uint64(list.LastDoc(one.blocks-1))
 			}
 			pieces = append(pieces, one)
 		}
@@ -59,7 +59,7 @@ func (p *piece) lastRow(block int) uint64 {
 	if block == p.blocks-1 {
 		return p.end
 	}
-	return p.start + uint64(p.Last(block))
+	return p.start + uint64(p.LastDoc(block))
 }
 
 // firstRow returns what no row of a block is before.
@@ -67,7 +67,7 @@ func (p *piece) firstRow(block int) uint64 {
 	if block == 0 {
 		return p.start
 	}
-	return p.start + uint64(p.Last(block-1)) + 1
+	return p.start + uint64(p.LastDoc(block-1)) + 1
 }
 
 // spot is a block of a chain.

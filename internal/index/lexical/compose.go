@@ -14,9 +14,9 @@ const MaxRows = math.MaxUint32
 
 // Rows says which rows of a side are dead (deletions.File, deletions.Bits). Dead is called by several goroutines.
 type Rows interface {
-	Dead(row int) bool
-	Count() int // of dead rows
-	Rows() int  // of the side
+	IsDead(row int) bool
+	CountDead() int // of dead rows
+	CountRows() int // of the side
 }
 
 // Dead is what the dead rows of all sides count (deletedstats.File). It is called by several goroutines.
@@ -58,12 +58,12 @@ func Compose(parts []Part, dead Dead) (*Index, error) {
 		if rows == nil {
 			continue
 		}
-		if rows.Rows() != parts[i].Side.Documents() {
+		if rows.CountRows() != parts[i].Side.Documents() {
 			return nil, newComposeError(fmt.Sprintf("side %d has %d rows, its bitmap of dead ones %d",
-				i, parts[i].Side.Documents(), rows.Rows()))
+				i, parts[i].Side.Documents(), rows.CountRows()))
 		}
-		died.Documents += uint64(rows.Count())
-		if rows.Count() == 0 {
+		died.Documents += uint64(rows.CountDead())
+		if rows.CountDead() == 0 {
 			parts[i].Dead = nil // nothing is asked then
 		}
 	}
@@ -99,7 +99,7 @@ func composeIndex(parts []Part, dead Dead, live postings.Totals) *Index {
 	}
 	for i := range parts {
 		index.starts = append(index.starts, index.starts[i]+uint64(parts[i].Side.Documents()))
-		index.raises = append(index.raises, parts[i].Side.Raise(index.average))
+		index.raises = append(index.raises, parts[i].Side.RaiseFactor(index.average))
 	}
 	for i := range index.weights {
 		count, length := uint8(1+i/tabledLengths), uint32(i%tabledLengths)
@@ -108,8 +108,8 @@ func composeIndex(parts []Part, dead Dead, live postings.Totals) *Index {
 	return index
 }
 
-// Start returns the number of the first row of a side.
-func (x *Index) Start(side int) uint32 { return uint32(x.starts[side]) }
+// FirstRow returns the number of the first row of a side.
+func (x *Index) FirstRow(side int) uint32 { return uint32(x.starts[side]) }
 
 // Totals returns those of the live rows.
 func (x *Index) Totals() postings.Totals { return x.totals }
@@ -129,7 +129,7 @@ func (x *Index) placesOf(rows []uint32) []place {
 			continue
 		}
 		out[i] = place{side, row - uint32(x.starts[side])}
-		if dead := x.parts[side].Dead; dead != nil && dead.Dead(int(out[i].row)) {
+		if dead := x.parts[side].Dead; dead != nil && dead.IsDead(int(out[i].row)) {
 			out[i].side = -1
 		}
 	}

@@ -106,7 +106,7 @@ func (l layout) composed(t testing.TB) (index *lexical.Index, keys []int) {
 			require.NoError(t, err)
 			t.Cleanup(bitmap.Close)
 			part.Dead = bitmap
-			changes = append(changes, deletedstats.Count(part.Side, bitmap.Dead))
+			changes = append(changes, deletedstats.Count(part.Side, bitmap.IsDead))
 		}
 		parts = append(parts, part)
 	}
@@ -150,7 +150,7 @@ func same(t *testing.T, r *rand.Rand, one, many *lexical.Index, keys []int, term
 		}
 		wanted, found = append(wanted, want[i].Doc), append(found, got[i].Doc)
 	}
-	for i, score := range many.Score(terms, found) {
+	for i, score := range many.ScoreRows(terms, found) {
 		if math.Float64bits(score) != math.Float64bits(got[i].Score) {
 			t.Fatalf("%v: row %d alone has %v, in the search %v", terms, found[i], score, got[i].Score)
 		}
@@ -162,8 +162,8 @@ func same(t *testing.T, r *rand.Rand, one, many *lexical.Index, keys []int, term
 			t.Fatalf("%s weighs %v, of one side %v", term, many.Weight(term), one.Weight(term))
 		}
 	}
-	if one.Known(terms) != many.Known(terms) || one.Unknown() != many.Unknown() || one.Totals() != many.Totals() {
-		t.Fatalf("%v: known %v, unknown %v, totals %v", terms, many.Known(terms), many.Unknown(), many.Totals())
+	if one.HasAnyTerm(terms) != many.HasAnyTerm(terms) || one.UnknownWeight() != many.UnknownWeight() || one.Totals() != many.Totals() {
+		t.Fatalf("%v: known %v, unknown %v, totals %v", terms, many.HasAnyTerm(terms), many.UnknownWeight(), many.Totals())
 	}
 }
 
@@ -300,15 +300,15 @@ func TestRowsAndTermsThatAreDeadAreNotThere(t *testing.T) {
 	require.NoError(t, err)
 	defer bitmap.Close()
 	parts := []lexical.Part{{Side: open(t, nil)}, {Side: side, Dead: bitmap}, {Side: open(t, [][]string{{"c"}})}}
-	index, err := lexical.Compose(parts, counted(t, deletedstats.Count(side, bitmap.Dead)))
+	index, err := lexical.Compose(parts, counted(t, deletedstats.Count(side, bitmap.IsDead)))
 	require.NoError(t, err)
-	if index.Known([]string{"gone"}) || index.Weight("gone") != 0 || len(index.Search([]string{"gone"}, 9, nil, nil)) > 0 {
+	if index.HasAnyTerm([]string{"gone"}) || index.Weight("gone") != 0 || len(index.Search([]string{"gone"}, 9, nil, nil)) > 0 {
 		t.Error("a term that only a dead row holds is known")
 	}
 	hits := index.Search([]string{"a", "c"}, 9, nil, nil)
-	assert.True(t, len(hits) == 2 && hits[0].Doc == 2 && hits[1].Doc == 1 && index.Start(1) == 0 && index.Start(2) == 2,
+	assert.True(t, len(hits) == 2 && hits[0].Doc == 2 && hits[1].Doc == 1 && index.FirstRow(1) == 0 && index.FirstRow(2) == 2,
 		"hits %v", hits)
-	if scores := index.Score([]string{"a"}, []uint32{0, 1, 2, 99}); scores[0] != 0 || scores[1] == 0 || scores[3] != 0 {
+	if scores := index.ScoreRows([]string{"a"}, []uint32{0, 1, 2, 99}); scores[0] != 0 || scores[1] == 0 || scores[3] != 0 {
 		t.Errorf("scores %v: of a dead row, a live one, one without the term, and none", scores)
 	}
 	assert.Equal(t, "[[false true false]]", fmt.Sprint(index.Holds([]string{"a"}, []uint32{0, 1, 99})), "held by")
@@ -383,17 +383,17 @@ func TestScoresOfAllRowsAreThoseOfASearchToTheLastBit(t *testing.T) {
 		many, keys := cut(r, live, dead, 1+r.IntN(30)).composed(t)
 		for range 20 {
 			terms := ask(r, append(slices.Clip(live), dead...), []int{2, 12, 60}[r.IntN(3)])
-			scores := many.Scores(terms)
+			scores := many.ScoreAll(terms)
 			found := map[uint32]float64{}
 			for _, hit := range many.Search(terms, len(keys), nil, nil) {
 				found[hit.Doc] = hit.Score
 			}
 			for row, key := range keys {
-				if key >= 0 && math.Float64bits(scores.Of(uint32(row))) != math.Float64bits(found[uint32(row)]) {
-					t.Fatalf("%v: row %d has %v, in the search %v", terms, row, scores.Of(uint32(row)), found[uint32(row)])
+				if key >= 0 && math.Float64bits(scores.ScoreOf(uint32(row))) != math.Float64bits(found[uint32(row)]) {
+					t.Fatalf("%v: row %d has %v, in the search %v", terms, row, scores.ScoreOf(uint32(row)), found[uint32(row)])
 				}
 			}
-			require.Zero(t, scores.Of(uint32(len(keys)+64)), "a row that is not there has a score")
+			require.Zero(t, scores.ScoreOf(uint32(len(keys)+64)), "a row that is not there has a score")
 		}
 	}
 }

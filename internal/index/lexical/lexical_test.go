@@ -94,13 +94,13 @@ func TestSearchEqualsScoringEveryDocument(t *testing.T) {
 				t.Fatalf("%v: place %d has %v, want %v", terms, i, got[i], want[i])
 			}
 		}
-		for i, s := range index.Score(terms, ids) {
+		for i, s := range index.ScoreRows(terms, ids) {
 			if math.Abs(s-got[i].Score) > 1e-9 {
 				t.Fatalf("score of %d alone is %g, in the search %g", ids[i], s, got[i].Score)
 			}
 		}
 	}
-	assert.True(t, !index.Known([]string{"no-such-term"}) && index.Known([]string{"no-such-term", docs[0][0]}),
+	assert.True(t, !index.HasAnyTerm([]string{"no-such-term"}) && index.HasAnyTerm([]string{"no-such-term", docs[0][0]}),
 		"Known is wrong")
 }
 
@@ -111,7 +111,7 @@ func inOrder(index *lexical.Index, terms []string, docs, n int) []lexical.Hit {
 		all[i] = uint32(i)
 	}
 	var hits []lexical.Hit
-	for i, score := range index.Score(terms, all) {
+	for i, score := range index.ScoreRows(terms, all) {
 		if score > 0 {
 			hits = append(hits, lexical.Hit{Doc: uint32(i), Score: score})
 		}
@@ -176,8 +176,8 @@ func TestHoldsAndWeightsAreThoseOfTheDocuments(t *testing.T) {
 		t.Errorf("%s, want %s", got, want)
 	}
 	rare, common := index.Weight("b"), index.Weight("a")
-	if index.Weight("none") != 0 || rare <= common || index.Unknown() <= rare {
-		t.Errorf("rare %g, common %g, unknown %g", rare, common, index.Unknown())
+	if index.Weight("none") != 0 || rare <= common || index.UnknownWeight() <= rare {
+		t.Errorf("rare %g, common %g, unknown %g", rare, common, index.UnknownWeight())
 	}
 }
 

@@ -14,9 +14,9 @@ type Scores struct {
 	sum    []float64
 }
 
-// Scores sums the scores of all rows that hold a term, dead ones among them: those are not read. A score has every
+// ScoreAll sums the scores of all rows that hold a term, dead ones among them: those are not read. A score has every
 // bit of what Search and Score give.
-func (x *Index) Scores(terms []string) *Scores {
+func (x *Index) ScoreAll(terms []string) *Scores {
 	asked := x.openQuestion(terms)
 	if asked.postings == 0 {
 		return &Scores{}
@@ -45,7 +45,7 @@ func (x *Index) Scores(terms []string) *Scores {
 	}
 	out.sum = make([]float64, rows)
 	for i := range x.parts {
-		start, lengths := uint32(x.starts[i]), x.parts[i].Side.Shortened()
+		start, lengths := uint32(x.starts[i]), x.parts[i].Side.ShortLengths()
 		for j, word := range asked.words { // in the order of the question's terms, as every sum of them
 			list := word.lists[i]
 			cursor.Reset(list)
@@ -53,7 +53,7 @@ func (x *Index) Scores(terms []string) *Scores {
 				cursor.Load(block)
 				for at, doc := range cursor.Docs {
 					place, _ := out.placeOf(start + doc)
-					out.sum[place] += float64(asked.idf[j] * x.weighTerm(cursor.Count(at), lengths.Of(doc)))
+					out.sum[place] += float64(asked.idf[j] * x.weighTerm(cursor.Count(at), lengths.LengthOf(doc)))
 				}
 			}
 		}
@@ -73,8 +73,8 @@ func (s *Scores) placeOf(row uint32) (uint32, bool) {
 	return s.before[row/64] + uint32(bits.OnesCount64(word&(bit-1))), true
 }
 
-// Of returns the score of a row: 0 where it holds no term.
-func (s *Scores) Of(row uint32) float64 {
+// ScoreOf returns the score of a row: 0 where it holds no term.
+func (s *Scores) ScoreOf(row uint32) float64 {
 	if place, ok := s.placeOf(row); ok {
 		return s.sum[place]
 	}

@@ -102,8 +102,8 @@ func pickRarest(idf []float64) []int {
 // countRows returns how many live rows hold a term.
 func (x *Index) countRows(term string) uint64 { return x.lookUpWord(term).live }
 
-// Known reports whether a live row holds any of the terms.
-func (x *Index) Known(terms []string) bool {
+// HasAnyTerm reports whether a live row holds any of the terms.
+func (x *Index) HasAnyTerm(terms []string) bool {
 	for _, t := range terms {
 		if x.countRows(t) > 0 {
 			return true
@@ -121,8 +121,8 @@ func (x *Index) Weight(term string) float64 {
 	return x.totals.IDF(df)
 }
 
-// Unknown returns the idf of a term that is not indexed: it would be the rarest.
-func (x *Index) Unknown() float64 { return x.totals.IDF(0) }
+// UnknownWeight returns the idf of a term that is not indexed: it would be the rarest.
+func (x *Index) UnknownWeight() float64 { return x.totals.IDF(0) }
 
 // Holds reports each term which of the rows have it; a dead row has none. Rows are given in any order.
 func (x *Index) Holds(terms []string, rows []uint32) [][]bool {
@@ -146,21 +146,21 @@ func (x *Index) Holds(terms []string, rows []uint32) [][]bool {
 	return out
 }
 
-// Score gives the scores of chosen rows, in their order; of a dead row 0.
-func (x *Index) Score(terms []string, rows []uint32) []float64 {
+// ScoreRows gives the scores of chosen rows, in their order; of a dead row 0.
+func (x *Index) ScoreRows(terms []string, rows []uint32) []float64 {
 	out := make([]float64, len(rows))
 	asked, places := x.openQuestion(terms), x.placesOf(rows)
 	cursor := new(postings.Cursor)
 	for i, idf := range asked.idf { // of every row in this order
 		for side := range x.parts {
-			lengths := x.parts[side].Side.Shortened()
+			lengths := x.parts[side].Side.ShortLengths()
 			cursor.Reset(asked.words[i].lists[side])
 			for j, place := range places {
 				if place.side != side {
 					continue
 				}
 				if count, held := cursor.Seek(place.row); held {
-					out[j] += float64(idf * x.weighTerm(count, lengths.Of(place.row)))
+					out[j] += float64(idf * x.weighTerm(count, lengths.LengthOf(place.row)))
 				}
 			}
 		}

@@ -71,7 +71,7 @@ func (x *Index) SearchBy(terms []string, n int, allow func(uint32) bool, before 
 	fell := make([]error, workers)
 	for i := 1; i < workers; i++ {
 		beside.Go(func() {
-			defer parallel.Caught(&fell[i])
+			defer parallel.CatchPanic(&fell[i])
 			run(i)
 		})
 	}
@@ -230,7 +230,7 @@ func (s *scan) boundScore(one *list, end uint64) (most float64, to spot, size in
 	for at := to; ; {
 		piece := &one.pieces[at.piece]
 		size += min(postings.BlockSize, piece.Len()-at.block*postings.BlockSize)
-		largest, raise := piece.Largest(at.block), piece.raise
+		largest, raise := piece.MaxWeight(at.block), piece.raise
 		if largest == 0 {
 			largest, raise = s.maxWeight(one.loadBlock(at), piece.lengths), 1
 		}
@@ -244,7 +244,7 @@ func (s *scan) boundScore(one *list, end uint64) (most float64, to spot, size in
 // maxWeight returns the largest weight of a block.
 func (s *scan) maxWeight(block *postings.Cursor, lengths postings.Lengths) (most float32) {
 	for i, doc := range block.Docs {
-		most = max(most, float32(s.index.weighTerm(block.Count(i), lengths.Of(doc))))
+		most = max(most, float32(s.index.weighTerm(block.Count(i), lengths.LengthOf(doc))))
 	}
 	return most
 }
@@ -278,7 +278,7 @@ func (s *scan) addOnce(idf float64, docs []uint32, lengths postings.Lengths, shi
 	of, found := &s.room.of, &s.room.found
 	weights := (*[tabledLengths]float32)(s.index.weights[:])
 	for _, doc := range docs {
-		at, length := (doc+shift)%windowDocs, lengths.Of(doc)
+		at, length := (doc+shift)%windowDocs, lengths.LengthOf(doc)
 		if length < tabledLengths {
 			of[at] += float64(idf * float64(weights[length]))
 		} else {
@@ -293,7 +293,7 @@ func (s *scan) addMany(idf float64, docs []uint32, counts []uint8, lengths posti
 	of, found := &s.room.of, &s.room.found
 	for i, doc := range docs {
 		at := (doc + shift) % windowDocs
-		of[at] += float64(idf * s.index.weighTerm(counts[i], lengths.Of(doc)))
+		of[at] += float64(idf * s.index.weighTerm(counts[i], lengths.LengthOf(doc)))
 		found[at/64] |= 1 << (at % 64)
 	}
 }
@@ -339,7 +339,7 @@ func (s *scan) lookUpRows(part *part, words []uint64, base uint64, rest float64)
 			}
 			if docs[0] == doc {
 				count := one.cursor.Count(len(one.cursor.Docs) - len(docs))
-				s.room.of[place] += float64(one.idf * s.index.weighTerm(count, piece.lengths.Of(doc)))
+				s.room.of[place] += float64(one.idf * s.index.weighTerm(count, piece.lengths.LengthOf(doc)))
 			}
 		}
 	}
@@ -381,7 +381,7 @@ func (s *scan) isDead(row uint64) bool {
 		s.side++
 	}
 	dead := s.index.parts[s.side].Dead
-	return dead != nil && dead.Dead(int(row-s.index.starts[s.side]))
+	return dead != nil && dead.IsDead(int(row-s.index.starts[s.side]))
 }
 
 // scoreRow sums what all lists give to a row, in their order. Rows are asked for in theirs.
@@ -399,7 +399,7 @@ func (s *scan) scoreRow(row uint64) float64 {
 		}
 		docs, doc := one.loadBlock(part.probe).Docs, uint32(row-piece.start)
 		if at := searchDoc(docs, doc); at < len(docs) && docs[at] == doc {
-			sum += float64(one.idf * s.index.weighTerm(one.cursor.Count(at), piece.lengths.Of(doc)))
+			sum += float64(one.idf * s.index.weighTerm(one.cursor.Count(at), piece.lengths.LengthOf(doc)))
 		}
 	}
 	return sum

@@ -77,7 +77,7 @@ func (x *Index) findWords(terms []string, at func(int) **word) {
 	finder, sides := postings.NewFinder(terms), len(x.parts)
 	found := make([]postings.List, 0, len(terms)*sides)
 	for i := range x.parts {
-		found = finder.In(x.parts[i].Side, found)
+		found = finder.AppendLists(x.parts[i].Side, found)
 	}
 	for j, term := range terms {
 		one := &word{term: term}

@@ -82,7 +82,7 @@ func (s *Set) joinPart(byID *merge, part int, tell func(place, of, class int)) e
 				continue
 			}
 			if slices.ContainsFunc(one.File.ChunksOf(class), func(chunk uint32) bool { return s.numbers.of[i][chunk] != None }) {
-				return one.File.Unfit("a live chunk of it mentions class " + id.String() + ", which no run has")
+				return one.File.UnfitError("a live chunk of it mentions class " + id.String() + ", which no run has")
 			}
 		}
 	}
@@ -123,7 +123,7 @@ func (s *Set) sortChunks(from, to int) error {
 		if len(list) == 0 {
 			where := s.classes[place]
 			file := s.runs[where.file].File
-			return file.Unfit("class " + file.Rows[where.row].ID.String() + " has no live mention")
+			return file.UnfitError("class " + file.Rows[where.row].ID.String() + " has no live mention")
 		}
 	}
 	return nil

@@ -92,7 +92,7 @@ func New(ctx context.Context, index string, splits []Split, runs []Run) (*Set, e
 	for _, one := range runs {
 		classes += len(one.File.Rows)
 	}
-	if err := graph.Room(index, classes, chunks); err != nil {
+	if err := graph.CheckRoom(index, classes, chunks); err != nil {
 		return nil, err
 	}
 	byID, err := s.numberRows(ctx)
@@ -152,7 +152,7 @@ func (s *Set) numberDocuments(ctx context.Context) error {
 	})
 	if both, ok := asTwice(err); ok {
 		file := s.splits[both.second.file].File
-		return file.Unfit(fmt.Sprintf("its document %d is live in another split too", both.second.row))
+		return file.UnfitError(fmt.Sprintf("its document %d is live in another split too", both.second.row))
 	}
 	if err != nil {
 		return err
@@ -208,7 +208,7 @@ func (s *Set) orderChunks(ctx context.Context) error {
 	})
 	if both, ok := asTwice(err); ok {
 		file := s.splits[both.second.file].File
-		return file.Unfit(fmt.Sprintf("its chunk %d is live in another split too", file.ByID[both.second.row]))
+		return file.UnfitError(fmt.Sprintf("its chunk %d is live in another split too", file.ByID[both.second.row]))
 	}
 	return err
 }
@@ -235,7 +235,7 @@ func (s *Set) numberClasses(ctx context.Context) (*merge, error) {
 	if both, ok := asTwice(err); ok {
 		file := s.runs[both.second.file].File
 		id := file.Rows[both.second.row].ID
-		return nil, file.Unfit("class " + id.String() + " is live in another run too")
+		return nil, file.UnfitError("class " + id.String() + " is live in another run too")
 	}
 	return byID, err
 }

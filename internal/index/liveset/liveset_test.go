@@ -103,15 +103,15 @@ func (c *invented) splits(t testing.TB, n int) []liveset.Split {
 				continue
 			}
 			dead = append(dead, copied)
-			check(t, writer.Document(split.Row{Key: c.key[d], Modified: time.UnixMilli(int64(d))}))
+			check(t, writer.BeginDocument(split.Row{Key: c.key[d], Modified: time.UnixMilli(int64(d))}))
 			for n := range perDocument {
 				number := d*perDocument + n
 				for _, class := range c.classes[number] {
 					known[class] = true
 				}
-				check(t, writer.Chunk(split.Chunk{ID: mixed('k', number)}, nil))
+				check(t, writer.AddChunk(split.Chunk{ID: mixed('k', number)}, nil))
 				for position, class := range c.classes[number] {
-					check(t, writer.Mention(class, uint32(expect.Chunks), position))
+					check(t, writer.AddMention(class, uint32(expect.Chunks), position))
 				}
 				expect.Chunks++
 			}
@@ -196,7 +196,7 @@ func TestNumbersAreThoseOfSortingEverything(t *testing.T) {
 		of := make([][]uint32, classes)
 		for number, mentioned := range c.classes {
 			chunk := set.ByNumber(number)
-			require.True(t, chunk.ID == mixed('k', number) && set.Chunk(chunk.ID).Number == uint32(number),
+			require.True(t, chunk.ID == mixed('k', number) && set.FindChunk(chunk.ID).Number == uint32(number),
 				"chunk %d is %s", number, chunk.ID)
 			var places []uint32
 			for _, id := range mentioned {

@@ -31,20 +31,20 @@ func newRows(numbers []uint32) Rows {
 	return rows
 }
 
-// Dead says of a row whether it is.
-func (r Rows) Dead(row int) bool { return r.numbers[row] == None }
+// IsDead says of a row whether it is.
+func (r Rows) IsDead(row int) bool { return r.numbers[row] == None }
 
-// Count returns how many rows are dead.
-func (r Rows) Count() int { return r.dead }
+// CountDead returns how many rows are dead.
+func (r Rows) CountDead() int { return r.dead }
 
-// Rows returns how many there are, dead ones and others.
-func (r Rows) Rows() int { return len(r.numbers) }
+// CountRows returns how many there are, dead ones and others.
+func (r Rows) CountRows() int { return len(r.numbers) }
 
-// Chunks says which chunks of a split are dead.
-func (s *Set) Chunks(split int) Rows { return newRows(s.numbers.of[split]) }
+// ChunkRows says which chunks of a split are dead.
+func (s *Set) ChunkRows(split int) Rows { return newRows(s.numbers.of[split]) }
 
-// Classes says which rows of a run are dead.
-func (s *Set) Classes(run int) Rows { return newRows(s.places.of[run]) }
+// ClassRows says which rows of a run are dead.
+func (s *Set) ClassRows(run int) Rows { return newRows(s.places.of[run]) }
 
 // AllNumbers gives, of each chunk of the splits one after another, its number; None of a dead one.
 func (s *Set) AllNumbers() []uint32 { return s.numbers.all }
@@ -70,10 +70,10 @@ func (s *Set) ChunkAt(number uint32) (split, chunk int) {
 	return int(where.file), int(local)
 }
 
-// Filtered gives what filters look at: the metadata and the time of a document.
-func (s *Set) Filtered(document int) (map[string]string, time.Time) {
+// FilterFields gives what filters look at: the metadata and the time of a document.
+func (s *Set) FilterFields(document int) (map[string]string, time.Time) {
 	where := s.documents[document]
-	return s.splits[where.file].File.Filtered(int(where.row))
+	return s.splits[where.file].File.FilterFields(int(where.row))
 }
 
 // Title says which classes the title of a document names.
@@ -110,8 +110,8 @@ func (s *Set) DocumentFrom(key string) int {
 	return sort.Search(len(s.documents), func(i int) bool { return string(s.keyBytes(i)) >= key })
 }
 
-// Document returns the place of the document of a key, or -1.
-func (s *Set) Document(key string) int {
+// FindDocument returns the place of the document of a key, or -1.
+func (s *Set) FindDocument(key string) int {
 	if i := s.DocumentFrom(key); i < len(s.documents) && string(s.keyBytes(i)) == key {
 		return i
 	}
@@ -142,8 +142,8 @@ func (s *Set) chunkID(number uint32) *core.ID {
 	return &s.splits[split].File.Chunks[local].ID
 }
 
-// Chunk finds a chunk; nil when it is not live.
-func (s *Set) Chunk(id core.ID) *Chunk {
+// FindChunk finds a chunk; nil when it is not live.
+func (s *Set) FindChunk(id core.ID) *Chunk {
 	i := placeOf(&id, len(s.byID), func(i int) *core.ID { return s.chunkID(s.byID[i]) })
 	if i < 0 {
 		return nil
@@ -188,8 +188,8 @@ func (s *Set) ClassPlace(id core.ID) int {
 	return placeOf(&id, len(s.classes), func(i int) *core.ID { return &s.rowAt(uint32(i)).ID })
 }
 
-// Class finds a class; nil when it is not live.
-func (s *Set) Class(id core.ID) *Class {
+// FindClass finds a class; nil when it is not live.
+func (s *Set) FindClass(id core.ID) *Class {
 	if place := s.ClassPlace(id); place >= 0 {
 		return s.ClassAt(uint32(place))
 	}

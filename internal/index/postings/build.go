@@ -153,7 +153,7 @@ func (b *Builder) takeSorted() []list {
 
 // spillRun writes what is gathered as a sorted run.
 func (b *Builder) spillRun() error {
-	file, err := scratch.File()
+	file, err := scratch.CreateFile()
 	if err != nil {
 		return err
 	}
@@ -168,7 +168,7 @@ func (b *Builder) spillRun() error {
 		_, _ = writer.Write(l.posts)
 	}
 	if err := writer.Flush(); err != nil {
-		return scratch.Full("write", err)
+		return scratch.FullError("write", err)
 	}
 	_, err = file.Seek(0, io.SeekStart)
 	return err
@@ -234,7 +234,7 @@ func (b *Builder) Write(writer *mapped.Writer, prefix string) (Stats, error) {
 			return stats, err
 		}
 	}
-	lens, err := mapped.Records[uint32](&b.len)
+	lens, err := mapped.ViewRecords[uint32](&b.len)
 	if err != nil {
 		return stats, err
 	}
@@ -256,12 +256,12 @@ func (b *Builder) Write(writer *mapped.Writer, prefix string) (Stats, error) {
 		return stats, err
 	}
 	for i, name := range []string{"dict", "dict_at", "lists", "blocks"} {
-		writer.Section(prefix + name)
+		writer.BeginSection(prefix + name)
 		if err := cols.listColumns()[i].CopyTo(writer); err != nil {
 			return stats, err
 		}
 	}
-	writer.Section(prefix + "len")
+	writer.BeginSection(prefix + "len")
 	return stats, b.len.CopyTo(writer)
 }
 

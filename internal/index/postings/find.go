@@ -47,8 +47,9 @@ func NewFinder(terms []string) *Finder {
 	return f
 }
 
-// In appends the postings that a side has of each term, in their order; of a term that no document holds an empty list.
-func (f *Finder) In(side *Side, lists []List) []List {
+// AppendLists appends the postings that a side has of each term, in their order; of a term that no document holds an
+// empty list.
+func (f *Finder) AppendLists(side *Side, lists []List) []List {
 	f.locateTerms(side.loadHeads())
 	for i, at := range f.at {
 		if f.at[i] = side.lastGroup(f.terms[i], f.heads[i], at); f.at[i] > 0 {

@@ -10,17 +10,17 @@ type Lengths struct {
 // longer stands for a length that a byte does not hold.
 const longer = 255
 
-// Of returns the length of a document.
-func (l Lengths) Of(doc uint32) uint32 {
+// LengthOf returns the length of a document.
+func (l Lengths) LengthOf(doc uint32) uint32 {
 	if length := l.short[doc]; length < longer {
 		return uint32(length)
 	}
 	return l.long[doc]
 }
 
-// Shortened gives the lengths for sums. They are made when they are first asked for, and stay with the side: a byte a
-// document.
-func (s *Side) Shortened() Lengths {
+// ShortLengths gives the lengths for sums. They are made when they are first asked for, and stay with the side: a byte
+// a document.
+func (s *Side) ShortLengths() Lengths {
 	s.shortOnce.Do(func() {
 		s.short = make([]uint8, len(s.Lengths))
 		for doc, length := range s.Lengths {

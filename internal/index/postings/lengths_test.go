@@ -8,8 +8,8 @@ import (
 
 func TestLengthsAreWhatTheyAre(t *testing.T) {
 	side := &Side{Lengths: []uint32{0, 1, 254, 255, 256, 511, 70_000, 1 << 31}}
-	lengths := side.Shortened()
+	lengths := side.ShortLengths()
 	for doc, want := range side.Lengths {
-		assert.Equal(t, want, lengths.Of(uint32(doc)), "document %d", doc)
+		assert.Equal(t, want, lengths.LengthOf(uint32(doc)), "document %d", doc)
 	}
 }

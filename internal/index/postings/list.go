@@ -46,16 +46,16 @@ func (l List) Blocks() int { return (l.postings + BlockSize - 1) / BlockSize }
 // countIn returns how many postings a block has.
 func (l List) countIn(block int) int { return min(BlockSize, l.postings-block*BlockSize) }
 
-// Bounded says whether Last and Largest are there to be read: of a list of one block they are not, its postings give
+// HasBounds says whether Last and Largest are there to be read: of a list of one block they are not, its postings give
 // them.
-func (l List) Bounded() bool { return l.postings > BlockSize }
+func (l List) HasBounds() bool { return l.postings > BlockSize }
 
-// Last returns the last document of a block of a list that is Bounded.
-func (l List) Last(block int) uint32 { return l.side.blocks[l.first+uint64(block)].Last }
+// LastDoc returns the last document of a block of a list that is Bounded.
+func (l List) LastDoc(block int) uint32 { return l.side.blocks[l.first+uint64(block)].Last }
 
-// Largest returns at least the weight without idf of every posting in a block, by the average length of the side's own
-// documents (see Raise); 0 of a list whose postings are so few that none is kept.
-func (l List) Largest(block int) float32 {
+// MaxWeight returns at least the weight without idf of every posting in a block, by the average length of the side's
+// own documents (see Raise); 0 of a list whose postings are so few that none is kept.
+func (l List) MaxWeight(block int) float32 {
 	switch {
 	case l.postings > BlockSize:
 		return float32(l.side.blocks[l.first+uint64(block)].Largest) * maxStep
@@ -164,7 +164,7 @@ func (c *Cursor) Seek(doc uint32) (count uint8, held bool) {
 		return 0, false
 	}
 	for last := hi - 1; lo < last; {
-		if middle := int(uint(lo+last) >> 1); c.list.Last(middle) < doc {
+		if middle := int(uint(lo+last) >> 1); c.list.LastDoc(middle) < doc {
 			lo = middle + 1
 		} else {
 			last = middle

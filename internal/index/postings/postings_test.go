@@ -116,7 +116,7 @@ func TestEveryBlockHasItsLargestWeight(t *testing.T) {
 		for i := b * postings.BlockSize; i < min(len(docs), (b+1)*postings.BlockSize); i++ {
 			largest = max(largest, postings.Weight(counts[i], side.Lengths[docs[i]], side.Average))
 		}
-		stored := list.Largest(b)
+		stored := list.MaxWeight(b)
 		assert.False(t, stored < largest || stored >= largest+0x1p-14, "block %d: %g, want %g", b, stored, largest)
 	}
 }
@@ -137,14 +137,14 @@ func TestARaisedMaximumIsNeverBelowAWeight(t *testing.T) {
 		}
 		side := write(t, builder)
 		list, _ := side.Find("t")
-		stored := float64(list.Largest(0))
+		stored := float64(list.MaxWeight(0))
 		docs, counts := list.All()
 		for range 200 {
 			average := side.Average * math.Exp(6*r.Float64()-3)
 			if r.IntN(4) == 0 { // a few bits beside the side's own
 				average = math.Float64frombits(math.Float64bits(side.Average) + uint64(r.IntN(9)) - 4)
 			}
-			bound := stored * side.Raise(average)
+			bound := stored * side.RaiseFactor(average)
 			for i, doc := range docs {
 				weight := float64(postings.Weight(counts[i], side.Lengths[doc], average))
 				if weight > bound {

@@ -29,9 +29,9 @@ type Side struct {
 // Open views a side of a file that holds what Builder.Write wrote under the prefix.
 func Open(file *mapped.File, prefix string, stats Stats) *Side {
 	return &Side{
-		stats: stats, Lengths: mapped.Slice[uint32](file, prefix+"len"), Average: Average(stats),
-		dict: file.Bytes(prefix + "dict"), groups: mapped.Slice[group](file, prefix+"dict_at"),
-		lists: file.Bytes(prefix + "lists"), blocks: mapped.Slice[block](file, prefix+"blocks"),
+		stats: stats, Lengths: mapped.ViewSection[uint32](file, prefix+"len"), Average: Average(stats),
+		dict: file.Bytes(prefix + "dict"), groups: mapped.ViewSection[group](file, prefix+"dict_at"),
+		lists: file.Bytes(prefix + "lists"), blocks: mapped.ViewSection[block](file, prefix+"blocks"),
 	}
 }
 
@@ -61,13 +61,13 @@ func (s *Side) Lists() iter.Seq2[string, List] {
 	}
 }
 
-// Raise returns what a block's maximum is multiplied with so that no posting of the block weighs more where documents
-// are of another average length than those of this side, for which the maxima were computed.
+// RaiseFactor returns what a block's maximum is multiplied with so that no posting of the block weighs more where
+// documents are of another average length than those of this side, for which the maxima were computed.
 //
 // With an average that is not greater nothing weighs more: each step of Weight is rounded monotonically. With one that
 // is c times as great a weight is less than c times what it was; the stored maximum and the weight are both rounded to
 // 24 bits, which the last factor is twice as much as.
-func (s *Side) Raise(average float64) float64 {
+func (s *Side) RaiseFactor(average float64) float64 {
 	if average <= s.Average {
 		return 1
 	}

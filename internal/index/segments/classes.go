@@ -20,8 +20,8 @@ type ClassRow struct {
 	Place Place
 }
 
-// Text returns the text of the class.
-func (c ClassRow) Text() (string, error) {
+// ReadText returns the text of the class.
+func (c ClassRow) ReadText() (string, error) {
 	record, err := rows.DecodeRecord(c.Record)
 	return record.Text, err
 }
@@ -66,7 +66,7 @@ func (t *Table) rowsOfRun(
 	ctx context.Context, index artifact.Index, listed []core.Segment, run int, ids []core.ID,
 ) iter.Seq2[ClassRow, error] {
 	return func(yield func(ClassRow, error) bool) {
-		parts, err := Parts(listed, "classes", t.listed.Runs[run].Classes, t.listed.Runs[run].Parts)
+		parts, err := SelectParts(listed, "classes", t.listed.Runs[run].Classes, t.listed.Runs[run].Parts)
 		if err != nil {
 			yield(ClassRow{}, err)
 			return
@@ -95,7 +95,7 @@ func (t *Table) rowsOfRun(
 			}
 			return out, nil
 		}
-		for part, err := range parallel.Ordered(ctx, classesWidth, each, read) {
+		for part, err := range parallel.MapOrdered(ctx, classesWidth, each, read) {
 			if err != nil {
 				yield(ClassRow{}, err)
 				return
@@ -125,5 +125,5 @@ func (t *Table) classRow(index artifact.Index, run int, stored artifact.Row) (ro
 
 func (t *Table) damageOf(index artifact.Index, run int, why string) error {
 	return fault.SegmentDamage.At("read", index.SegmentKey(t.listed.Runs[run].SHA256)).Because(why).
-		Advise(index.Rebuild())
+		Advise(index.AdviseRebuild())
 }

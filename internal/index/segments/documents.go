@@ -24,9 +24,9 @@ const (
 	documentsWhole = 2 << 20
 )
 
-// Documents gives the rows of the documents segments of a generation in the order of keys, those alone that count:
-// dead reports a split which of its documents do not, nil of all none. Rows are valid until the next one.
-func Documents(
+// StreamDocuments gives the rows of the documents segments of a generation in the order of keys, those alone that
+// count: dead reports a split which of its documents do not, nil of all none. Rows are valid until the next one.
+func StreamDocuments(
 	ctx context.Context, index artifact.Index, listed core.Segments, dead *Files,
 ) iter.Seq2[artifact.Row, error] {
 	return func(yield func(artifact.Row, error) bool) {
@@ -37,7 +37,7 @@ func Documents(
 			sources[i] = next
 		}
 		err := parallel.Each(ctx, len(sources), openWidth, func(_ context.Context, i int) error {
-			sources[i] = sources[i].Begun()
+			sources[i] = sources[i].Prefetch()
 			return nil
 		})
 		if err != nil {
@@ -45,7 +45,7 @@ func Documents(
 			return
 		}
 		byKey := func(a, b artifact.Row) int { return strings.Compare(string(a.Key), string(b.Key)) }
-		for row, err := range merge.Sorted(byKey, sources...) {
+		for row, err := range merge.MergeSorted(byKey, sources...) {
 			if !yield(row, err) || err != nil {
 				return
 			}
@@ -58,7 +58,7 @@ func splitDocuments(
 	ctx context.Context, index artifact.Index, listed core.Segments, one core.Split, dead func(row int) bool,
 ) iter.Seq2[artifact.Row, error] {
 	return func(yield func(artifact.Row, error) bool) {
-		parts, err := Parts(listed.Documents, "documents", one.Text, one.Texts)
+		parts, err := SelectParts(listed.Documents, "documents", one.Text, one.Texts)
 		if err != nil {
 			yield(artifact.Row{}, err)
 			return
@@ -82,8 +82,9 @@ func splitDocuments(
 	}
 }
 
-// Parts returns the segments of a list with the given numbers, in order: the files of one split or of one class run.
-func Parts(list []core.Segment, kind string, first, count int) ([]core.Segment, error) {
+// SelectParts returns the segments of a list with the given numbers, in order: the files of one split or of one class
+// run.
+func SelectParts(list []core.Segment, kind string, first, count int) ([]core.Segment, error) {
 	from := slices.IndexFunc(list, func(segment core.Segment) bool { return segment.Part == first })
 	if count == 0 {
 		return nil, nil
@@ -108,7 +109,7 @@ func rowsOf(ctx context.Context, index artifact.Index, list []core.Segment) iter
 				}
 			}
 		}
-		for segment, err := range parallel.Ordered(ctx, documentsAhead, listed, open) {
+		for segment, err := range parallel.MapOrdered(ctx, documentsAhead, listed, open) {
 			if err != nil {
 				yield(artifact.Row{}, err)
 				return

@@ -38,8 +38,8 @@ func (f *Files) Release() {
 	}
 }
 
-// Tomb returns the bitmap of the dead rows of a segment; nil where none is dead.
-func (f *Files) Tomb(segment string) *deletions.File { return f.tombs[segment] }
+// FindTomb returns the bitmap of the dead rows of a segment; nil where none is dead.
+func (f *Files) FindTomb(segment string) *deletions.File { return f.tombs[segment] }
 
 // DeadRows returns the test for dead rows of a segment; nil where none is.
 func (f *Files) DeadRows(segment string) func(row int) bool {
@@ -47,7 +47,7 @@ func (f *Files) DeadRows(segment string) func(row int) bool {
 		return nil
 	}
 	if file := f.tombs[segment]; file != nil {
-		return file.Dead
+		return file.IsDead
 	}
 	return nil
 }
@@ -178,7 +178,7 @@ func (o *opening) addSplits(splits []core.Split) {
 				return err
 			}
 			o.files.Splits[i] = file
-			return file.Expected(one.SHA256, expect)
+			return file.CheckExpected(one.SHA256, expect)
 		})
 	}
 }
@@ -195,7 +195,7 @@ func (o *opening) addRuns(runs []core.Run) {
 				return err
 			}
 			o.files.Runs[i] = file
-			return file.Expected(one.SHA256, expect)
+			return file.CheckExpected(one.SHA256, expect)
 		})
 	}
 }
@@ -215,9 +215,9 @@ func (o *opening) addTombs(tombs []core.Tomb) error {
 			if err != nil {
 				return err
 			}
-			if file.Rows() != of.Rows {
+			if file.CountRows() != of.Rows {
 				return notListed("open dead rows of", one.Of,
-					fmt.Sprintf("they are of %d rows, the segment has %d", file.Rows(), of.Rows))
+					fmt.Sprintf("they are of %d rows, the segment has %d", file.CountRows(), of.Rows))
 			}
 			o.tombs[i] = file
 			return nil

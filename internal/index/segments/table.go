@@ -45,7 +45,7 @@ func OpenTable(
 	if len(manifest.Segments.Splits) == 0 {
 		return nil, fault.SegmentDamage.At("open generation", manifest.Generation).
 			Because("its manifest names no split").
-			Advise("publish another generation, or " + index.Rebuild())
+			Advise("publish another generation, or " + index.AdviseRebuild())
 	}
 	return openTable(ctx, cache, index, manifest.Segments)
 }
@@ -96,8 +96,8 @@ func (t *Table) Release() {
 	}
 }
 
-// Chunk finds a chunk that counts.
-func (t *Table) Chunk(id core.ID) (Chunk, bool) {
+// FindChunk finds a chunk that counts.
+func (t *Table) FindChunk(id core.ID) (Chunk, bool) {
 	for i, file := range t.Splits {
 		at := sort.Search(len(file.ByID), func(n int) bool {
 			return bytes.Compare(file.Chunks[file.ByID[n]].ID[:], id[:]) >= 0
@@ -114,8 +114,8 @@ func (t *Table) Chunk(id core.ID) (Chunk, bool) {
 
 func chunkOf(found *split.Chunk) Chunk { return Chunk{found.Digest, int(found.Windows)} }
 
-// Class finds a class that counts.
-func (t *Table) Class(id core.ID) (Class, bool) {
+// FindClass finds a class that counts.
+func (t *Table) FindClass(id core.ID) (Class, bool) {
 	place, ok := t.ClassRow(id)
 	if !ok {
 		return Class{}, false
@@ -155,8 +155,8 @@ func (t *Table) Mentions(id core.ID) (chunks, mentions int64) {
 	return chunks, mentions
 }
 
-// Document returns where the document of a key lies that counts.
-func (t *Table) Document(key string) (Place, bool) {
+// FindDocument returns where the document of a key lies that counts.
+func (t *Table) FindDocument(key string) (Place, bool) {
 	for i, file := range t.Splits {
 		at := sort.Search(len(file.Documents), func(n int) bool { return string(file.KeyBytes(n)) >= key })
 		if at < len(file.Documents) && string(file.KeyBytes(at)) == key && t.documentCounts(i, at) {
@@ -167,28 +167,28 @@ func (t *Table) Document(key string) (Place, bool) {
 }
 
 func (t *Table) documentCounts(number, row int) bool {
-	dead := t.Tomb(t.listed.Splits[number].SHA256)
-	return dead == nil || !dead.Dead(row)
+	dead := t.FindTomb(t.listed.Splits[number].SHA256)
+	return dead == nil || !dead.IsDead(row)
 }
 
 func (t *Table) classCounts(number, row int) bool {
-	dead := t.Tomb(t.listed.Runs[number].SHA256)
-	return dead == nil || !dead.Dead(row)
+	dead := t.FindTomb(t.listed.Runs[number].SHA256)
+	return dead == nil || !dead.IsDead(row)
 }
 
-// Documents returns how many documents count.
-func (t *Table) Documents() (count int64) {
+// CountDocuments returns how many documents count.
+func (t *Table) CountDocuments() (count int64) {
 	for i, file := range t.Splits {
 		count += int64(len(file.Documents))
-		if dead := t.Tomb(t.listed.Splits[i].SHA256); dead != nil {
-			count -= int64(dead.Count())
+		if dead := t.FindTomb(t.listed.Splits[i].SHA256); dead != nil {
+			count -= int64(dead.CountDead())
 		}
 	}
 	return count
 }
 
-// Classes yields the classes that count: of each run, in the order of ids.
-func (t *Table) Classes() iter.Seq2[core.ID, Class] {
+// WalkClasses yields the classes that count: of each run, in the order of ids.
+func (t *Table) WalkClasses() iter.Seq2[core.ID, Class] {
 	return func(yield func(core.ID, Class) bool) {
 		for i, file := range t.Runs {
 			for row := range file.Rows {
@@ -200,8 +200,8 @@ func (t *Table) Classes() iter.Seq2[core.ID, Class] {
 	}
 }
 
-// Chunks yields the chunks that count: of each split in chunk order.
-func (t *Table) Chunks() iter.Seq2[core.ID, Chunk] {
+// WalkChunks yields the chunks that count: of each split in chunk order.
+func (t *Table) WalkChunks() iter.Seq2[core.ID, Chunk] {
 	return func(yield func(core.ID, Chunk) bool) {
 		for i, file := range t.Splits {
 			for row := range file.Chunks {
@@ -226,7 +226,7 @@ func (t *Table) ClassesIn(from, to string) iter.Seq2[core.ID, Class] {
 			sources[i] = t.rowsFrom(i, first)
 		}
 		byID := func(a, b *classrun.Row) int { return bytes.Compare(a.ID[:], b.ID[:]) }
-		for row, err := range merge.Sorted(byID, sources...) {
+		for row, err := range merge.MergeSorted(byID, sources...) {
 			if err != nil || beyond(&row.ID) || !yield(row.ID, classOf(row)) { // tables in memory have no errors
 				return
 			}
@@ -257,7 +257,7 @@ type Placed struct {
 
 // ChunksOf gives the chunks of a document, in order; false where it does not count.
 func (t *Table) ChunksOf(key string) (chunks []Placed, counts bool) {
-	place, counts := t.Document(key)
+	place, counts := t.FindDocument(key)
 	if !counts {
 		return nil, false
 	}

@@ -64,9 +64,9 @@ func (s shelf) split(into *core.Segments, keys string) {
 	defer documents.Discard()
 	part := len(into.Documents)
 	for key := range strings.FieldsSeq(keys) {
-		s.check(writer.Document(split.Row{Key: key}))
+		s.check(writer.BeginDocument(split.Row{Key: key}))
 		chunk := split.Chunk{ID: chunkID(key), Digest: core.Sum(keys, key), Windows: 1}
-		s.check(writer.Chunk(chunk, []string{key}))
+		s.check(writer.AddChunk(chunk, []string{key}))
 		documents.Append(key, rows.Document{Object: keys, Chunks: []rows.Place{{ID: chunk.ID}}}.Encode())
 	}
 	var expect split.Expect
@@ -74,7 +74,7 @@ func (s shelf) split(into *core.Segments, keys string) {
 		expect, err = writer.Write(to, text.Analyser, "en")
 		return err
 	})
-	listed, _, err := documents.Segment(s.Context(), s.index, part)
+	listed, _, err := documents.StoreSegment(s.Context(), s.index, part)
 	s.check(err)
 	into.Documents = append(into.Documents, listed)
 	into.Splits = append(into.Splits, core.Split{
@@ -147,8 +147,8 @@ func TestWhatIsDeadInOneSegmentCountsByAnother(t *testing.T) {
 		split, row int
 		of         string
 	}{"a": {0, 0, "a b c"}, "b": {1, 0, "b d"}, "c": {0, 2, "a b c"}, "d": {1, 1, "b d"}} {
-		place, ok := table.Document(key)
-		chunk, found := table.Chunk(chunkID(key))
+		place, ok := table.FindDocument(key)
+		chunk, found := table.FindChunk(chunkID(key))
 		if !ok || place != (segments.Place{Segment: want.split, Row: want.row}) || !found ||
 			chunk.Digest != core.Sum(want.of, key) {
 			t.Errorf("%s: %v %v, %v %v", key, place, ok, chunk, found)
@@ -157,13 +157,13 @@ func TestWhatIsDeadInOneSegmentCountsByAnother(t *testing.T) {
 		assert.True(t, counts && len(chunks) == 1 && chunks[0].ID == chunkID(key), "chunks of %s: %v", key, chunks)
 	}
 	for name, of := range map[string]string{"x": "x y z", "y": "y", "z": "x y z"} {
-		class, ok := table.Class(core.ClassID(name))
+		class, ok := table.FindClass(core.ClassID(name))
 		assert.True(t, ok && class.Record == core.Sum("record", of, name), "%s: %v %v", name, class, ok)
 	}
-	if _, ok := table.Document("e"); ok || table.Documents() != 4 {
-		t.Errorf("%d documents", table.Documents())
+	if _, ok := table.FindDocument("e"); ok || table.CountDocuments() != 4 {
+		t.Errorf("%d documents", table.CountDocuments())
 	}
-	if _, ok := s.open(was).Chunk(chunkID("d")); ok {
+	if _, ok := s.open(was).FindChunk(chunkID("d")); ok {
 		t.Error("a chunk counts before it was there")
 	}
 	var ordered []string
@@ -180,7 +180,7 @@ func TestDocumentsOfManySplitsComeInTheOrderOfKeys(t *testing.T) {
 	s.check(err)
 	defer dead.Release()
 	var got []string
-	for row, err := range segments.Documents(t.Context(), s.index, is, dead) {
+	for row, err := range segments.StreamDocuments(t.Context(), s.index, is, dead) {
 		s.check(err)
 		document, err := rows.DecodeDocument(row.Value)
 		s.check(err)
@@ -189,7 +189,7 @@ func TestDocumentsOfManySplitsComeInTheOrderOfKeys(t *testing.T) {
 	want := []string{"a of a b c", "b of b d", "c of a b c", "d of b d"}
 	assert.True(t, slices.Equal(got, want), "%q", got)
 	is.Splits[1].Texts = 2
-	for _, err = range segments.Documents(t.Context(), s.index, is, dead) {
+	for _, err = range segments.StreamDocuments(t.Context(), s.index, is, dead) {
 	}
 	assert.True(t, fault.Is(err, fault.SegmentDamage), "a part that is not listed: %v", err)
 }

@@ -123,17 +123,17 @@ func Open(path string, expect Expect) (*File, error) {
 	}
 	x := &File{
 		f:         file,
-		Documents: mapped.Slice[Document](file, "documents"),
-		Chunks:    mapped.Slice[Chunk](file, "chunks"),
-		ByID:      mapped.Slice[uint32](file, "by_id"),
-		ClassIDs:  mapped.Slice[core.ID](file, "class_ids"),
-		classOff:  mapped.Slice[uint32](file, "class_off"),
-		classTo:   mapped.Slice[uint32](file, "class_to"),
-		classAt:   mapped.Slice[uint16](file, "class_at"),
-		more:      mapped.Slice[More](file, "more"),
+		Documents: mapped.ViewSection[Document](file, "documents"),
+		Chunks:    mapped.ViewSection[Chunk](file, "chunks"),
+		ByID:      mapped.ViewSection[uint32](file, "by_id"),
+		ClassIDs:  mapped.ViewSection[core.ID](file, "class_ids"),
+		classOff:  mapped.ViewSection[uint32](file, "class_off"),
+		classTo:   mapped.ViewSection[uint32](file, "class_to"),
+		classAt:   mapped.ViewSection[uint16](file, "class_at"),
+		more:      mapped.ViewSection[More](file, "more"),
 		keys:      file.Bytes("keys"),
 		meta:      file.Bytes("meta"),
-		Titles:    mapped.Slice[title.Named](file, title.Section),
+		Titles:    mapped.ViewSection[title.Named](file, title.Section),
 	}
 	if err := x.checkMeta(path, expect); err != nil {
 		file.Close()
@@ -144,15 +144,15 @@ func Open(path string, expect Expect) (*File, error) {
 
 func (x *File) checkMeta(path string, expect Expect) error {
 	if err := json.Unmarshal(x.f.Bytes(metaSection), &x.Meta); err != nil {
-		return x.f.Unfit(err.Error())
+		return x.f.UnfitError(err.Error())
 	}
-	if err := x.Expected(path, expect); err != nil {
+	if err := x.CheckExpected(path, expect); err != nil {
 		return err
 	}
 	x.Words = postings.Open(x.f, Side, x.Meta.Words)
 	if x.Words.Documents() != len(x.Chunks) || len(x.ByID) != len(x.Chunks) || len(x.Titles) != len(x.Documents) ||
 		len(x.classOff) != len(x.ClassIDs)+1 || len(x.classAt) != len(x.classTo) {
-		return x.f.Unfit("its sections are of different lengths")
+		return x.f.UnfitError("its sections are of different lengths")
 	}
 	for i := range x.Documents {
 		if x.Documents[i].Label != 0 {
@@ -164,9 +164,9 @@ func (x *File) checkMeta(path string, expect Expect) error {
 	return nil
 }
 
-// Expected reports whether it is what is expected: for a caller that shares it with its opener. Errors are those of
-// Open.
-func (x *File) Expected(path string, expect Expect) error {
+// CheckExpected reports whether it is what is expected: for a caller that shares it with its opener. Errors are those
+// of Open.
+func (x *File) CheckExpected(path string, expect Expect) error {
 	if expect.Analyser != "" && x.Meta.Analyser != expect.Analyser {
 		return fault.FormatUnknown.At("open split", path).
 			Because("its words were cut by analyser " + x.Meta.Analyser + ", questions are cut by " + expect.Analyser).
@@ -181,7 +181,7 @@ func (x *File) Expected(path string, expect Expect) error {
 		{"classes", len(x.ClassIDs), expect.Classes},
 	} {
 		if count.have != count.want {
-			return x.f.Unfit(fmt.Sprintf("it has %d %s, the manifest says %d", count.have, count.of, count.want))
+			return x.f.UnfitError(fmt.Sprintf("it has %d %s, the manifest says %d", count.have, count.of, count.want))
 		}
 	}
 	return nil
@@ -190,8 +190,8 @@ func (x *File) Expected(path string, expect Expect) error {
 // Close unmaps it.
 func (x *File) Close() { x.f.Close() }
 
-// Unfit returns the error of a reader that found that it does not fit what lies beside it.
-func (x *File) Unfit(why string) error { return x.f.Unfit(why) }
+// UnfitError returns the error of a reader that found that it does not fit what lies beside it.
+func (x *File) UnfitError(why string) error { return x.f.UnfitError(why) }
 
 // KeyBytes returns the key of document i, without a copy: they are valid until Close.
 func (x *File) KeyBytes(i int) []byte {
@@ -202,8 +202,8 @@ func (x *File) KeyBytes(i int) []byte {
 	return x.keys[start:x.Documents[i].Key]
 }
 
-// Filtered gives what filters look at: the metadata and the time of document i.
-func (x *File) Filtered(i int) (map[string]string, time.Time) {
+// FilterFields gives what filters look at: the metadata and the time of document i.
+func (x *File) FilterFields(i int) (map[string]string, time.Time) {
 	start := uint64(0)
 	if i > 0 {
 		start = x.Documents[i-1].Meta

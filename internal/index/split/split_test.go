@@ -41,14 +41,14 @@ var expect = split.Expect{Analyser: "v1", Documents: 3, Chunks: 3, Classes: 3}
 func fill(t *testing.T, writer *split.Writer, turned bool) {
 	t.Helper()
 	for n, document := range sample {
-		if err := writer.Document(split.Row{
+		if err := writer.BeginDocument(split.Row{
 			Key: document.key, Part: 1, Frame: uint32(n), Modified: day, Meta: maps.Clone(document.meta),
 		}); err != nil {
 			t.Fatal(err)
 		}
 		for i, chunk := range document.chunks {
 			row := split.Chunk{ID: id(document.key + chunk.words), Start: uint32(i), End: uint32(i + 1), Windows: 1}
-			require.NoError(t, writer.Chunk(row, strings.Fields(chunk.words)))
+			require.NoError(t, writer.AddChunk(row, strings.Fields(chunk.words)))
 		}
 	}
 	mentions := mentions()
@@ -56,7 +56,7 @@ func fill(t *testing.T, writer *split.Writer, turned bool) {
 		slices.Reverse(mentions)
 	}
 	for _, one := range mentions {
-		require.NoError(t, writer.Mention(one.class, one.chunk, one.position))
+		require.NoError(t, writer.AddMention(one.class, one.chunk, one.position))
 	}
 }
 
@@ -110,7 +110,7 @@ func TestASplitSaysWhatWasGiven(t *testing.T) {
 	at := 0
 	for i, document := range sample {
 		row := file.Documents[i]
-		meta, modified := file.Filtered(i)
+		meta, modified := file.FilterFields(i)
 		if string(file.KeyBytes(i)) != document.key || !maps.Equal(meta, document.meta) || !modified.Equal(day) ||
 			row.Part != 1 || row.Frame != uint32(i) || int(row.Chunks) != at || int(row.Count) != len(document.chunks) {
 			t.Errorf("document %d: %q %v %v %+v", i, file.KeyBytes(i), meta, modified, row)
@@ -163,9 +163,9 @@ func TestASplitSaysWhereAndHowOftenAClassIsMentioned(t *testing.T) {
 func TestPlacesBehindTheLastAreThatOne(t *testing.T) {
 	writer := split.NewWriter()
 	defer writer.Close()
-	given := []error{writer.Document(split.Row{Key: "a"}), writer.Chunk(split.Chunk{ID: id("a")}, nil)}
+	given := []error{writer.BeginDocument(split.Row{Key: "a"}), writer.AddChunk(split.Chunk{ID: id("a")}, nil)}
 	for i, position := range []int{-1, 0, split.MaxPlace - 2, split.MaxPlace - 1, 1 << 40} {
-		given = append(given, writer.Mention(core.ID{byte(i)}, 0, position))
+		given = append(given, writer.AddMention(core.ID{byte(i)}, 0, position))
 	}
 	require.NoError(t, errors.Join(given...))
 	file, err := split.Open(stored(t, written(t, writer)), split.Expect{Analyser: "v1", Documents: 1, Chunks: 1, Classes: 5})
@@ -181,27 +181,27 @@ func TestPlacesBehindTheLastAreThatOne(t *testing.T) {
 func TestAChunkThatThereIsNotMentionsNothing(t *testing.T) {
 	none := split.NewWriter()
 	defer none.Close()
-	assert.Error(t, none.Mention(id("Rhine"), 0, 0), "a chunk that there is not mentions a class")
+	assert.Error(t, none.AddMention(id("Rhine"), 0, 0), "a chunk that there is not mentions a class")
 }
 
 func TestWhatCannotBeNumberedOrOrderedIsRefused(t *testing.T) {
 	writer := split.NewWriter()
 	defer writer.Close()
-	assert.Error(t, writer.Chunk(split.Chunk{}, nil), "a chunk of no document")
+	assert.Error(t, writer.AddChunk(split.Chunk{}, nil), "a chunk of no document")
 	for _, next := range []string{"a", "b"} {
 		unordered := split.NewWriter()
 		defer unordered.Close()
-		require.NoError(t, unordered.Document(split.Row{Key: "b"}))
-		assert.Error(t, unordered.Document(split.Row{Key: next}), "%s comes after b", next)
+		require.NoError(t, unordered.BeginDocument(split.Row{Key: "b"}))
+		assert.Error(t, unordered.BeginDocument(split.Row{Key: next}), "%s comes after b", next)
 		_, err := unordered.Write(&bytes.Buffer{}, "v1", "en")
 		assert.Error(t, err, "a split without what was refused")
 	}
 	small := split.NewWriter()
 	defer small.Close()
 	small.SetLimit(2)
-	require.NoError(t, small.Document(split.Row{Key: "a"}))
+	require.NoError(t, small.BeginDocument(split.Row{Key: "a"}))
 	for n := range 3 {
-		err := small.Chunk(split.Chunk{ID: core.ID{byte(n)}}, nil)
+		err := small.AddChunk(split.Chunk{ID: core.ID{byte(n)}}, nil)
 		assert.True(t, (n >= 2 || err == nil) && (n != 2 || fault.Is(err, fault.TooLarge)), "chunk %d of 2: %v", n, err)
 	}
 	classes := split.NewWriter()
@@ -229,7 +229,7 @@ func TestASplitThatIsAnotherIsRefused(t *testing.T) {
 	}
 	writer := split.NewWriter()
 	defer writer.Close()
-	require.NoError(t, writer.Document(split.Row{Key: "a"}))
+	require.NoError(t, writer.BeginDocument(split.Row{Key: "a"}))
 	writer.SetLabel(1)
 	labelled := stored(t, written(t, writer))
 	if _, err := split.Open(labelled, split.Expect{Analyser: "v1", Documents: 1}); !fault.Is(err, fault.FormatUnknown) {

@@ -62,14 +62,14 @@ type Row struct {
 	Title    title.Named
 }
 
-// Document begins the next document; its key is greater than those before.
-func (w *Writer) Document(row Row) error {
+// BeginDocument begins the next document; its key is greater than those before.
+func (w *Writer) BeginDocument(row Row) error {
 	if w.err != nil {
 		return w.err
 	}
 	if w.documents > 0 && row.Key <= w.last {
-		w.err = fault.Internal.At("write split", fault.Quoted(row.Key)).
-			Because("it comes after " + fault.Quoted(w.last) + ", documents are given in the order of keys")
+		w.err = fault.Internal.At("write split", fault.QuoteName(row.Key)).
+			Because("it comes after " + fault.QuoteName(w.last) + ", documents are given in the order of keys")
 		return w.err
 	}
 	if w.err = w.checkRoom("documents", w.documents); w.err != nil {
@@ -102,9 +102,9 @@ func (w *Writer) endDocument() error {
 	return mapped.PutRecord(&w.docs, w.document)
 }
 
-// Chunk takes the next chunk of the document at hand with the terms of its text. Document, Ordinal and Label of the
+// AddChunk takes the next chunk of the document at hand with the terms of its text. Document, Ordinal and Label of the
 // record are set here.
-func (w *Writer) Chunk(chunk Chunk, terms []string) error {
+func (w *Writer) AddChunk(chunk Chunk, terms []string) error {
 	if w.err != nil {
 		return w.err
 	}
@@ -124,8 +124,8 @@ func (w *Writer) Chunk(chunk Chunk, terms []string) error {
 	return w.err
 }
 
-// Mention reports a mention of a class at a position of a chunk, which was given before. They come in any order.
-func (w *Writer) Mention(class core.ID, chunk uint32, position int) error {
+// AddMention reports a mention of a class at a position of a chunk, which was given before. They come in any order.
+func (w *Writer) AddMention(class core.ID, chunk uint32, position int) error {
 	if w.err == nil && uint64(chunk) >= w.chunks {
 		w.err = fault.Internal.At("write split", "class "+class.String()).
 			Because(fmt.Sprintf("it is mentioned by chunk %d of %d", chunk, w.chunks))
@@ -161,7 +161,7 @@ func (w *Writer) Write(to io.Writer, analyser, language string) (Expect, error) 
 		name   string
 		column *mapped.Column
 	}{{"documents", &w.docs}, {"keys", &w.keys}, {"meta", &w.meta}, {title.Section, &w.titles}, {"chunks", &w.chunk}} {
-		out.Section(section.name)
+		out.BeginSection(section.name)
 		if err := section.column.CopyTo(out); err != nil {
 			return Expect{}, err
 		}
@@ -178,7 +178,7 @@ func (w *Writer) Write(to io.Writer, analyser, language string) (Expect, error) 
 	if err != nil {
 		return Expect{}, err
 	}
-	out.Section(metaSection)
+	out.BeginSection(metaSection)
 	_, _ = out.Write(raw) // Close reports errors
 	return Expect{
 		Analyser: analyser, Documents: int(w.documents), Chunks: int(w.chunks), Classes: int(w.classes),
@@ -187,10 +187,10 @@ func (w *Writer) Write(to io.Writer, analyser, language string) (Expect, error) 
 
 func (w *Writer) writeByID(out *mapped.Writer) error {
 	defer w.byID.Close()
-	out.Section("by_id")
+	out.BeginSection("by_id")
 	var column mapped.Column
 	defer column.Close()
-	for row, err := range w.byID.Sorted() {
+	for row, err := range w.byID.StreamSorted() {
 		if err != nil {
 			return err
 		}
@@ -206,7 +206,7 @@ func (w *Writer) writeClasses(out *mapped.Writer) error {
 	defer w.mentions.Close()
 	var classes classWriter
 	defer classes.close()
-	for row, err := range w.mentions.Sorted() {
+	for row, err := range w.mentions.StreamSorted() {
 		if err != nil {
 			return err
 		}
@@ -281,7 +281,7 @@ func (c *classWriter) writeSections(out *mapped.Writer) error {
 		{"class_ids", &c.ids}, {"class_off", &c.offsets}, {"class_to", &c.chunks}, {"class_at", &c.places},
 		{"more", &c.more},
 	} {
-		out.Section(section.name)
+		out.BeginSection(section.name)
 		if err := section.column.CopyTo(out); err != nil {
 			return err
 		}

@@ -17,23 +17,23 @@ const Section = "titles"
 // a parenthesis at its end ("Mercury (planet)" is called Mercury elsewhere). 0 is none.
 type Named [2]uint64
 
-// Of returns the classes of a title, of which names may be aliases. Under parity names are compared as they stand, and
-// no chunk mentions its title: nothing is named.
-func Of(title string, parity bool, aliases core.Aliases) Named {
+// ParseTitle returns the classes of a title, of which names may be aliases. Under parity names are compared as they
+// stand, and no chunk mentions its title: nothing is named.
+func ParseTitle(title string, parity bool, aliases core.Aliases) Named {
 	var out Named
 	key := names.Key(title, false)
 	if parity || key == "" {
 		return out
 	}
-	out[0] = leadingBits(core.ClassID(aliases.Of(key)))
+	out[0] = leadingBits(core.ClassID(aliases.ResolveKey(key)))
 	if open := strings.LastIndex(key, " ("); open > 0 && strings.HasSuffix(key, ")") {
-		out[1] = leadingBits(core.ClassID(aliases.Of(names.Key(key[:open], false))))
+		out[1] = leadingBits(core.ClassID(aliases.ResolveKey(names.Key(key[:open], false))))
 	}
 	return out
 }
 
-// Names reports whether the title names a class.
-func (n Named) Names(class core.ID) bool {
+// HasClass reports whether the title names a class.
+func (n Named) HasClass(class core.ID) bool {
 	id := leadingBits(class)
 	return id != 0 && (id == n[0] || id == n[1])
 }

@@ -25,8 +25,8 @@ func TestATitleNamesTheClassOfItsNameAndOfThatWithoutItsParenthesis(t *testing.T
 		{"", "", false, false},
 		{"Mercury", "mercury", true, false},
 	} {
-		got := title.Of(one.title, one.parity, nil).Names(core.ClassID(one.class))
+		got := title.ParseTitle(one.title, one.parity, nil).HasClass(core.ClassID(one.class))
 		assert.True(t, got == one.want, "%q names %q: %v", one.title, one.class, got)
 	}
-	assert.False(t, (title.Named{}).Names(core.ID{}), "no title names the class of id zero")
+	assert.False(t, (title.Named{}).HasClass(core.ID{}), "no title names the class of id zero")
 }

@@ -51,8 +51,8 @@ func ChunkText(title, text string) string {
 	return title + "\n\n" + text
 }
 
-// Windows cuts a chunk that is too long for the embedder: 150 words a window, step 110, the title in front of each.
-func Windows(title, text string, maxTokens int) []string {
+// CutWindows cuts a chunk that is too long for the embedder: 150 words a window, step 110, the title in front of each.
+func CutWindows(title, text string, maxTokens int) []string {
 	whole := ChunkText(title, text)
 	if maxTokens <= 0 || len(whole) <= maxTokens || tokens.Count(whole) <= maxTokens {
 		return []string{whole}
@@ -98,8 +98,8 @@ const (
 	minItems = 160
 )
 
-// Batches cuts a sequence into requests by content.
-func Batches(src iter.Seq2[Item, error]) iter.Seq2[[]Item, error] {
+// CutBatches cuts a sequence into requests by content.
+func CutBatches(src iter.Seq2[Item, error]) iter.Seq2[[]Item, error] {
 	return func(yield func([]Item, error) bool) {
 		var cur []Item
 		n := 0
@@ -135,8 +135,8 @@ type Source struct {
 	Ledger   *ledger.Ledger
 }
 
-// Missing gives those of the items whose vectors would have to be paid for.
-func (s Source) Missing(ctx context.Context, items []Item) ([]Item, error) {
+// FindMissing gives those of the items whose vectors would have to be paid for.
+func (s Source) FindMissing(ctx context.Context, items []Item) ([]Item, error) {
 	if !s.Embedder.Info().Paid {
 		return nil, nil
 	}
@@ -157,7 +157,7 @@ func (s Source) Missing(ctx context.Context, items []Item) ([]Item, error) {
 // where the model takes them.
 func (s Source) Pay(ctx context.Context, items []Item) error {
 	keys := s.keysOf(items)
-	ledger.Note(ctx, ledger.Embed, keys...)
+	ledger.NoteKeys(ctx, ledger.Embed, keys...)
 	return s.Ledger.PayTexts(ctx, keys, func(ctx context.Context, places []int) error {
 		wanted := make([]Item, len(places))
 		for n, i := range places {
@@ -208,7 +208,7 @@ func (s Source) keysOf(items []Item) []core.Digest {
 	domain := s.Embedder.Info().Domain
 	keys := make([]core.Digest, len(items))
 	for i, it := range items {
-		keys[i] = ledger.In(domain, it.Digest)
+		keys[i] = ledger.ScopeKey(domain, it.Digest)
 	}
 	return keys
 }
@@ -216,7 +216,7 @@ func (s Source) keysOf(items []Item) []core.Digest {
 // findObjects returns the keys of items and the objects that hold their vectors, zero where none does.
 func (s Source) findObjects(ctx context.Context, items []Item) (keys, objects []core.Digest, err error) {
 	keys = s.keysOf(items)
-	ledger.Note(ctx, ledger.Embed, keys...)
+	ledger.NoteKeys(ctx, ledger.Embed, keys...)
 	objects, err = s.Ledger.FindTexts(ctx, keys)
 	return keys, objects, err
 }

@@ -18,7 +18,7 @@ func TestALongChunkIsCutIntoOverlappingWindowsWithItsTitle(t *testing.T) {
 	for i := range 400 {
 		words = append(words, fmt.Sprint("w", i))
 	}
-	ws := embed.Windows("The title", strings.Join(words, " "), 600)
+	ws := embed.CutWindows("The title", strings.Join(words, " "), 600)
 	if len(ws) != 4 { // 0–150, 110–260, 220–370, 330–400
 		t.Fatalf("%d windows", len(ws))
 	}
@@ -27,7 +27,7 @@ func TestALongChunkIsCutIntoOverlappingWindowsWithItsTitle(t *testing.T) {
 	}
 	assert.True(t, strings.HasSuffix(ws[3], "w399") && strings.Contains(ws[0], "w149") && !strings.Contains(ws[0], "w150"),
 		"%q", ws)
-	if one := embed.Windows("T", "short text", 900); len(one) != 1 || one[0] != "T\n\nshort text" {
+	if one := embed.CutWindows("T", "short text", 900); len(one) != 1 || one[0] != "T\n\nshort text" {
 		t.Errorf("%q", one)
 	}
 }
@@ -47,7 +47,7 @@ func TestFitCutsToTokensOnRunes(t *testing.T) {
 func TestRequestsAreCutByContent(t *testing.T) {
 	cut := func(skip int) map[string]bool {
 		out := map[string]bool{}
-		for items, err := range embed.Batches(func(yield func(embed.Item, error) bool) {
+		for items, err := range embed.CutBatches(func(yield func(embed.Item, error) bool) {
 			for i := range 2000 {
 				s := fmt.Sprint("text ", i)
 				if i != skip && !yield(embed.Item{Text: s, Digest: embed.Digest(s, core.Digest{})}, nil) {

@@ -125,7 +125,7 @@ func TestWhatIsMissingIsToldWithoutAsking(t *testing.T) {
 	e := &embedder{paid: true}
 	src, _ := source(t, e)
 	require.NoError(t, src.Pay(t.Context(), batch("a", "bb")))
-	missing, err := src.Missing(t.Context(), batch("a", "ccc", "bb", "dddd"))
+	missing, err := src.FindMissing(t.Context(), batch("a", "ccc", "bb", "dddd"))
 	if err != nil || len(missing) != 2 || missing[0].Text != "ccc" || missing[1].Text != "dddd" || len(e.asked) != 1 {
 		t.Errorf("%+v, %v, %d requests", missing, err, len(e.asked))
 	}
@@ -275,7 +275,7 @@ func TestADamagedLedgerObjectIsNeverTakenForVectorsAndIsMended(t *testing.T) {
 func TestBatchesAreBoundedByItemsAndTextAndPassErrorsOn(t *testing.T) {
 	boom := errors.New("boom")
 	count := 0
-	for items, err := range embed.Batches(func(yield func(embed.Item, error) bool) {
+	for items, err := range embed.CutBatches(func(yield func(embed.Item, error) bool) {
 		for range 10 {
 			if !yield(embed.Item{Text: strings.Repeat("x", 50_000)}, nil) {
 				return

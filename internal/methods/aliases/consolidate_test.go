@@ -46,8 +46,8 @@ func TestGuards(t *testing.T) {
 		{Name{"Alpha Corp", ""}, Name{"AlphaCorp", "company"}, ""},
 		{Name{"neural network", ""}, Name{"neural networks", ""}, ""},
 	} {
-		assert.Equal(t, c.want, Guard(c.a, c.b), "%q and %q", c.a.Text, c.b.Text)
-		assert.Equal(t, c.want, Guard(c.b, c.a), "%q and %q", c.b.Text, c.a.Text)
+		assert.Equal(t, c.want, FindObjection(c.a, c.b), "%q and %q", c.a.Text, c.b.Text)
+		assert.Equal(t, c.want, FindObjection(c.b, c.a), "%q and %q", c.b.Text, c.a.Text)
 	}
 }
 
@@ -119,7 +119,7 @@ func TestTheOrderOfPairsDoesNotMatterAndRepresentativesStay(t *testing.T) {
 
 func TestNamesSpelledAlikeAreCandidates(t *testing.T) {
 	all := []Name{{Text: "Alpha-Corp"}, {Text: "Other"}, {Text: "AlphaCorp"}, {Text: "alpha corp"}}
-	got := Spelled(all, func(a, b int) float64 { return .5 })
+	got := PairSpellings(all, func(a, b int) float64 { return .5 })
 	if want := []Pair{{3, 0, .5}, {3, 2, .5}}; !slices.Equal(got, want) {
 		t.Errorf("pairs %v, want %v", got, want)
 	}

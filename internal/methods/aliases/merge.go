@@ -143,7 +143,7 @@ func (m *merger) explainPair(pair Pair, all []Name, limits Limits, cosine func(a
 			if m.file.Forbidden[[2]string{m.keys[a], m.keys[b]}] {
 				return WhyForbidden
 			}
-			if why := Guard(all[a], all[b]); why != "" {
+			if why := FindObjection(all[a], all[b]); why != "" {
 				return why
 			}
 			if cosine(a, b) < limits.Complete {
@@ -195,8 +195,8 @@ func (m *merger) chooseRepresentative(group []int, cosine func(a, b int) float64
 	return best
 }
 
-// Guard says why two names must not be one, empty where nothing is against it.
-func Guard(a, b Name) string {
+// FindObjection says why two names must not be one, empty where nothing is against it.
+func FindObjection(a, b Name) string {
 	if a.Type != "" && b.Type != "" && a.Type != b.Type {
 		return WhyType
 	}
@@ -235,7 +235,7 @@ func foldAll(of []string) []string {
 
 func isProperNoun(word string) bool {
 	for _, r := range word {
-		return unicode.IsUpper(r) && !text.Common(strings.ToLower(word))
+		return unicode.IsUpper(r) && !text.IsCommon(strings.ToLower(word))
 	}
 	return false
 }
@@ -252,9 +252,9 @@ func pickDigitWords(of []string) []string {
 	return out
 }
 
-// Spelled gives the pairs of names of the same letters and digits, whatever stands between them (Alpha Corp,
+// PairSpellings gives the pairs of names of the same letters and digits, whatever stands between them (Alpha Corp,
 // AlphaCorp). Of names in one such set each is paired with the first by key.
-func Spelled(all []Name, cosine func(a, b int) float64) []Pair {
+func PairSpellings(all []Name, cosine func(a, b int) float64) []Pair {
 	order := make([]int, len(all))
 	keys := make([]string, len(all))
 	for i, name := range all {

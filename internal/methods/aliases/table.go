@@ -18,13 +18,13 @@ func ReadTable(raw []byte) (core.Aliases, error) {
 	if err != nil {
 		return nil, err
 	}
-	return file.Table()
+	return file.ToTable()
 }
 
-// Table is what the pins of a file come to: each name by the one that stands for it, which is a preferred one of its
+// ToTable is what the pins of a file come to: each name by the one that stands for it, which is a preferred one of its
 // group or else the one at the end of its pins. Lines that only forbid change nothing here: they are for who
 // suggests pins.
-func (f File) Table() (core.Aliases, error) {
+func (f File) ToTable() (core.Aliases, error) {
 	if len(f.Pinned) > core.MaxAliases {
 		return nil, newFault("it pins " + strconv.Itoa(len(f.Pinned)) + " names; at most " + strconv.Itoa(core.MaxAliases) +
 			" may be")

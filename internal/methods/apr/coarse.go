@@ -70,10 +70,10 @@ type Candidate struct {
 	Score float64
 }
 
-// Top gives the k best runs, the best first, of equal ones the lower. Each symbol of the codebook is compared with the
-// query once, whatever the number of runs that have it, and the result is that of comparing every pair. A vector of
+// FindTop gives the k best runs, the best first, of equal ones the lower. Each symbol of the codebook is compared with
+// the query once, whatever the number of runs that have it, and the result is that of comparing every pair. A vector of
 // another dimension than the codebook's is compared with nothing.
-func (c *Coarse) Top(entities, relations [][]float32, k int) []Candidate {
+func (c *Coarse) FindTop(entities, relations [][]float32, k int) []Candidate {
 	return c.findTop(entities, relations, k, nil, func() bool { return false })
 }
 

@@ -21,7 +21,8 @@ type Document struct {
 }
 
 // Codebook gives numbers to entities, relations and edges, in the order in which documents in byte order of their keys
-// have them first. Symbols whose names are equivalent (docs/reference/formats.md, Mentions) are one, shown as the first was.
+// have them first. Symbols whose names are equivalent (docs/reference/formats.md, Mentions) are one, shown as the first
+// was.
 type Codebook struct {
 	Entities, Relations []string
 	Edges               []Edge
@@ -151,8 +152,8 @@ func (c *Codebook) Text(edge uint32) string {
 	return head + " " + relation + " " + tail
 }
 
-// Cite gives the chunks that edges were read from, each once, in the order of the edges.
-func (c *Codebook) Cite(edges []uint32) []string {
+// CiteChunks gives the chunks that edges were read from, each once, in the order of the edges.
+func (c *Codebook) CiteChunks(edges []uint32) []string {
 	var chunks []string
 	seen := map[string]bool{}
 	for _, edge := range edges {

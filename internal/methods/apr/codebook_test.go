@@ -44,7 +44,7 @@ func TestEdgesSayWhatTheTriplesSaid(t *testing.T) {
 				t.Fatalf("%s %d: %q, want %v", sequence.Document, i, book.Text(edge), triple)
 			}
 			if !slices.Contains(book.Sources[edge], triple.Source) ||
-				!slices.Contains(book.Cite([]uint32{edge}), triple.Source.Chunk) {
+				!slices.Contains(book.CiteChunks([]uint32{edge}), triple.Source.Chunk) {
 				t.Fatalf("edge %d does not tell of %v", edge, triple.Source)
 			}
 		}

@@ -6,7 +6,7 @@
 //  2. Runs: a document's triples are cut where one does not fit the run so far; borders are then looked at again
 //     (segment.go).
 //  3. Coarse: a run's score is that of its best entity and its best relation (coarse.go).
-//  4. Fine: five terms over the cosines of the query's triples and the run's (fine.go).
+//  4. Fine: five terms over the cosines of the query's triples and the run's (fine_score.go).
 //  5. Selection of what is not said twice (select.go), the encoding with the fewest tokens (encode.go), and what of it
 //     is sent within a budget (policy.go).
 //

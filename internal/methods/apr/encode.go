@@ -74,8 +74,8 @@ func Render(facts []Word, encoding Encoding, withRules bool) string {
 	return "{" + strings.Join(fields, ",") + "}"
 }
 
-// Smallest gives the encoding of the fewest tokens with its rules, of equal ones that of words, then that of ids.
-func Smallest(facts []Word, count func(string) int) (encoding Encoding, text string, tokens int) {
+// ChooseEncoding gives the encoding of the fewest tokens with its rules, of equal ones that of words, then that of ids.
+func ChooseEncoding(facts []Word, count func(string) int) (encoding Encoding, text string, tokens int) {
 	for i, one := range Encodings {
 		rendered := Render(facts, one, true)
 		if n := count(rendered); i == 0 || n < tokens {

@@ -41,8 +41,8 @@ func (x *Index) Words(edge uint32) (head, relation, tail string) { return x.book
 // Text of an edge.
 func (x *Index) Text(edge uint32) string { return x.book.Text(edge) }
 
-// Cite gives the chunks that edges were read from, each once, in the order of the edges.
-func (x *Index) Cite(edges []uint32) []string { return x.book.Cite(edges) }
+// CiteChunks gives the chunks that edges were read from, each once, in the order of the edges.
+func (x *Index) CiteChunks(edges []uint32) []string { return x.book.CiteChunks(edges) }
 
 // averageEdges is the direction of the sum of the vectors of edges.
 func (x *Index) averageEdges(edges []uint32) []float32 {
@@ -158,7 +158,7 @@ func (x *Index) Find(q Asked, s Settings) Found {
 		if len(q.Whole) == x.lines.Dim {
 			whole = float64(dot(x.averageEdges(edges), q.Whole))
 		}
-		run.Terms = Fine(x.computeCosines(lines, edges), whole, s.Variant)
+		run.Terms = ScoreFine(x.computeCosines(lines, edges), whole, s.Variant)
 		run.Score = run.Terms.Score()
 		of[one.Run] = run
 		fine = append(fine, Candidate{one.Run, run.Score})
@@ -168,16 +168,16 @@ func (x *Index) Find(q Asked, s Settings) Found {
 	for i, one := range fine {
 		ranked[i] = of[one.Run]
 	}
-	out.Runs = ranked[:len(Keep(fine, s.Fine))]
+	out.Runs = ranked[:len(KeepBest(fine, s.Fine))]
 	x.markKept(&out, s.Stopped)
 	x.citeChunks(&out, ranked, lines, s)
 	x.decideFacts(&out, lines, s)
 	return out
 }
 
-// Steps estimates how many sums of four products Find takes beyond one pass over all vectors: for the runs that are
-// compared line by line, for those that stay pair by pair, and so for the facts that are stated.
-func (x *Index) Steps(q Asked, s Settings) float64 {
+// EstimateSteps estimates how many sums of four products Find takes beyond one pass over all vectors: for the runs that
+// are compared line by line, for those that stay pair by pair, and so for the facts that are stated.
+func (x *Index) EstimateSteps(q Asked, s Settings) float64 {
 	runs := len(x.book.Runs)
 	each := float64(len(x.book.Edges)) / float64(max(1, runs))
 	compared, stay := float64(min(s.Coarse, runs)), float64(min(s.Fine, s.Coarse, runs))
@@ -215,7 +215,7 @@ func (x *Index) markKept(out *Found, stopped func() bool) {
 	for i, run := range out.Runs {
 		scores[i], lengths[i], means[i] = run.Score, len(run.Edges), x.averageEdges(x.book.Runs[run.Run])
 	}
-	for _, i := range Medoids(scores, lengths, func(a, b int) float64 {
+	for _, i := range SelectMedoids(scores, lengths, func(a, b int) float64 {
 		if stopped() {
 			return 0
 		}
@@ -302,7 +302,7 @@ func (x *Index) decideFacts(out *Found, lines []probe, s Settings) {
 	}
 	text := func(edge uint32) string { return x.book.Text(edge) }
 	near := func(edge uint32) float64 { return x.maxCosine(lines, edge) }
-	unique, all := Unique(lists, equal, Nearest(near, text)), slices.Concat(lists...)
+	unique, all := SelectUnique(lists, equal, PreferNearest(near, text)), slices.Concat(lists...)
 	out.Choice = Decide(x.listWords(unique), x.listWords(all), s.Budget, s.Count)
 	if out.Choice.Text == "" {
 		return

@@ -102,7 +102,7 @@ func TestWhatIsFoundCitesTheChunksThatSayIt(t *testing.T) {
 			t.Errorf("%s: stated %+v, sizes %v", name, found.Choice, found.Sizes)
 		}
 		for _, edge := range found.Told {
-			if len(book.Cite([]uint32{edge})) == 0 {
+			if len(book.CiteChunks([]uint32{edge})) == 0 {
 				t.Errorf("%s: edge %d is stated and not cited", name, edge)
 			}
 		}

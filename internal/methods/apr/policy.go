@@ -31,7 +31,7 @@ func Decide(unique, all []Word, budget int, count func(string) int) Choice {
 }
 
 func chooseEncoding(facts []Word, count func(string) int) Choice {
-	encoding, text, tokens := Smallest(facts, count)
+	encoding, text, tokens := ChooseEncoding(facts, count)
 	return Choice{Encoding: encoding, Text: text, Tokens: tokens, Facts: len(facts)}
 }
 

@@ -93,7 +93,7 @@ func TestVectorsOfAnotherCodebookAreToldAndOfAnotherEmbedderIgnored(t *testing.T
 		t.Errorf("tables without vectors: %v", err)
 	}
 	c := coarse(t, entities, relations, [][]Edge{{{0, 0, 0}}, {{1, 0, 1}}})
-	if got := c.Top([][]float32{{1}, {0, 1, 0}}, nil, 2); len(got) != 2 || got[0].Score != 0 {
+	if got := c.FindTop([][]float32{{1}, {0, 1, 0}}, nil, 2); len(got) != 2 || got[0].Score != 0 {
 		t.Errorf("vectors of another dimension give %v", got)
 	}
 	if got, _ := c.Ask(Query{}, 5); len(got) != 0 {
@@ -109,11 +109,11 @@ func TestCoarseScoreOfAnExample(t *testing.T) {
 		relations [][]float32
 		want      float64
 	}{{[][]float32{{0, 1}}, 0.888}, {nil, 0.6}} { // but for what codes lose
-		got := c.Top([][]float32{{1, 0}}, one.relations, 5)[0].Score
+		got := c.FindTop([][]float32{{1, 0}}, one.relations, 5)[0].Score
 		assert.False(t, math.Abs(got-one.want) > 0.002, "score %f, want %f", got, one.want)
 	}
 	for _, k := range []int{0, -5} {
-		got := c.Top([][]float32{{1, 0}}, nil, k)
+		got := c.FindTop([][]float32{{1, 0}}, nil, k)
 		assert.True(t, len(got) == 0, "%d were asked for, got %v", k, got)
 	}
 }
@@ -178,7 +178,7 @@ func TestCoarseIsWhatComparingEveryPairGives(t *testing.T) {
 			want = append(want, Candidate{i, score})
 		}
 		slices.SortFunc(want, byScore)
-		if got := coarse(t, entities, relations, runs).Top(asked, linked, 20); !slices.Equal(got, want[:20]) {
+		if got := coarse(t, entities, relations, runs).FindTop(asked, linked, 20); !slices.Equal(got, want[:20]) {
 			t.Fatalf("got %v\nwant %v", got, want[:20])
 		}
 	}
@@ -203,7 +203,7 @@ func TestFineScoresOfAnExample(t *testing.T) {
 		{Paper, Terms{.733333, 2, 1.101584, 1.131371, .219999}, 1.288787},
 		{CodeCompat, Terms{.366667, 1, .193281, 0, .219999}, 0.527323},
 	} {
-		got := Fine(cosines, .62, c.variant)
+		got := ScoreFine(cosines, .62, c.variant)
 		near(t, "top", got.Top, c.want.Top)
 		near(t, "cover", got.Cover, c.want.Cover)
 		near(t, "pairs", got.Pairs, c.want.Pairs)
@@ -212,21 +212,21 @@ func TestFineScoresOfAnExample(t *testing.T) {
 		near(t, "total", got.Score(), c.total)
 	}
 	for _, variant := range []Variant{Raw, CodeCompat} {
-		got := Fine(cosines[:1], .62, variant)
+		got := ScoreFine(cosines[:1], .62, variant)
 		near(t, "top of one row", got.Top, .5)
 		near(t, "cover of one row", got.Cover, 1)
 		near(t, "pairs of one row", got.Pairs, .520384)
 		near(t, "distinct of one row", got.Distinct, .9)
 	}
-	assert.Equal(t, Terms{}, Fine(nil, .9, Raw), "a query without triples has terms")
+	assert.Equal(t, Terms{}, ScoreFine(nil, .9, Raw), "a query without triples has terms")
 }
 
 func TestCandidatesFarBelowTheBestAreLeft(t *testing.T) {
-	got := Keep([]Candidate{{4, .59}, {3, .6}, {2, 1}, {1, 1}}, 20)
+	got := KeepBest([]Candidate{{4, .59}, {3, .6}, {2, 1}, {1, 1}}, 20)
 	if want := []Candidate{{1, 1}, {2, 1}, {3, .6}}; !slices.Equal(got, want) {
 		t.Errorf("kept %v, want %v", got, want)
 	}
-	if got := Keep([]Candidate{{1, -.1}, {2, -.2}}, 1); !slices.Equal(got, []Candidate{{1, -.1}}) {
+	if got := KeepBest([]Candidate{{1, -.1}, {2, -.2}}, 1); !slices.Equal(got, []Candidate{{1, -.1}}) {
 		t.Errorf("of scores below 0 the best is to stay, not %v", got)
 	}
 }
@@ -249,7 +249,7 @@ func BenchmarkCoarse(b *testing.B) {
 			for b.Loop() {
 				query := randomRows(random, 3, 256)
 				start := time.Now()
-				c.Top(query[:2], query[2:], 200)
+				c.FindTop(query[:2], query[2:], 200)
 				took = append(took, time.Since(start))
 			}
 			slices.Sort(took)

@@ -3,11 +3,11 @@ package apr
 // SameAt is the cosine from which two runs or edges say the same.
 const SameAt = 0.93
 
-// Unique selects from lists of edges, and gives one list. Edges of different lists of which same holds are one
+// SelectUnique selects from lists of edges, and gives one list. Edges of different lists of which same holds are one
 // component, and so is an edge with itself; edges of one list are only so through others. Of a component the edge stays
 // that prefer puts first: it says whether a is to stay rather than b, and must be a strict order. Pairs are asked for
 // where nothing else has shown yet that they are one, so that what is selected from should be some hundred edges.
-func Unique(lists [][]uint32, same, prefer func(a, b uint32) bool) []uint32 {
+func SelectUnique(lists [][]uint32, same, prefer func(a, b uint32) bool) []uint32 {
 	var flat []uint32
 	var list []int
 	for i, edges := range lists {
@@ -47,8 +47,8 @@ func Unique(lists [][]uint32, same, prefer func(a, b uint32) bool) []uint32 {
 	return out
 }
 
-// Nearest prefers edges that are nearer to the query, then longer texts, then lower numbers.
-func Nearest(near func(uint32) float64, text func(uint32) string) func(a, b uint32) bool {
+// PreferNearest prefers edges that are nearer to the query, then longer texts, then lower numbers.
+func PreferNearest(near func(uint32) float64, text func(uint32) string) func(a, b uint32) bool {
 	return func(a, b uint32) bool {
 		if na, nb := near(a), near(b); na != nb {
 			return na > nb
@@ -60,10 +60,10 @@ func Nearest(near func(uint32) float64, text func(uint32) string) func(a, b uint
 	}
 }
 
-// Medoids selects from runs, which stand in the order of their scores: of those that are linked by cosines of at least
-// SameAt, the one whose cosines with its group sum up highest stays; of equal ones the better, then the shorter. It
-// gives places in the order of the runs.
-func Medoids(scores []float64, lengths []int, cosine func(a, b int) float64) []int {
+// SelectMedoids selects from runs, which stand in the order of their scores: of those that are linked by cosines of at
+// least SameAt, the one whose cosines with its group sum up highest stays; of equal ones the better, then the shorter.
+// It gives places in the order of the runs.
+func SelectMedoids(scores []float64, lengths []int, cosine func(a, b int) float64) []int {
 	groups := newForest(len(scores))
 	for i := range scores {
 		for j := range i {

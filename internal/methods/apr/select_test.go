@@ -19,15 +19,15 @@ func TestOneOfEdgesThatSayTheSame(t *testing.T) {
 	same := func(a, b uint32) bool { return a == 1 && b == 2 }
 	length := []int{20, 18, 25, 10}
 	prefer := longest(func(edge uint32) string { return strings.Repeat("x", length[edge]) })
-	if got := Unique(lists, same, prefer); !slices.Equal(got, []uint32{0, 2, 3}) {
+	if got := SelectUnique(lists, same, prefer); !slices.Equal(got, []uint32{0, 2, 3}) {
 		t.Errorf("stay %v", got)
-	} else if again := Unique([][]uint32{got}, same, prefer); !slices.Equal(again, got) {
+	} else if again := SelectUnique([][]uint32{got}, same, prefer); !slices.Equal(again, got) {
 		t.Errorf("again %v, was %v", again, got)
 	}
 	cosines := []float64{0, .9, .8, 0, 0, 0, 0}
-	near := Nearest(func(edge uint32) float64 { return cosines[edge] }, func(uint32) string { return "" })
-	assert.Equal(t, []uint32{0, 1, 3}, Unique(lists, same, near), "the edge nearer to the query does not stay")
-	assert.Equal(t, []uint32{5, 6}, Unique([][]uint32{{5}, {5, 6}}, same, near), "an edge of two lists stands twice")
+	near := PreferNearest(func(edge uint32) float64 { return cosines[edge] }, func(uint32) string { return "" })
+	assert.Equal(t, []uint32{0, 1, 3}, SelectUnique(lists, same, near), "the edge nearer to the query does not stay")
+	assert.Equal(t, []uint32{5, 6}, SelectUnique([][]uint32{{5}, {5, 6}}, same, near), "an edge of two lists stands twice")
 }
 
 func TestPairsThatAreKnownToBeOneAreNotCompared(t *testing.T) {
@@ -39,7 +39,7 @@ func TestPairsThatAreKnownToBeOneAreNotCompared(t *testing.T) {
 	}
 	asked := 0
 	same := func(a, b uint32) bool { asked++; return true }
-	got := Unique(lists, same, longest(func(uint32) string { return "" }))
+	got := SelectUnique(lists, same, longest(func(uint32) string { return "" }))
 	if all := 480 * 479 / 2; asked > all/100 {
 		t.Errorf("%d of %d pairs compared", asked, all)
 	}
@@ -49,9 +49,9 @@ func TestPairsThatAreKnownToBeOneAreNotCompared(t *testing.T) {
 func TestTheMiddleOfRunsThatSayTheSameStays(t *testing.T) {
 	cosines := map[[2]int]float64{{0, 1}: .95, {1, 2}: .94, {0, 2}: .85}
 	cosine := func(a, b int) float64 { return cosines[[2]int{a, b}] }
-	assert.Equal(t, []int{1, 3}, Medoids([]float64{.9, .8, .7, .6}, []int{3, 3, 3, 3}, cosine), "stay")
+	assert.Equal(t, []int{1, 3}, SelectMedoids([]float64{.9, .8, .7, .6}, []int{3, 3, 3, 3}, cosine), "stay")
 	equal := func(a, b int) float64 { return 1 }
-	assert.Equal(t, []int{1}, Medoids([]float64{.5, .5}, []int{4, 2}, equal), "of equal runs the shorter is to stay")
+	assert.Equal(t, []int{1}, SelectMedoids([]float64{.5, .5}, []int{4, 2}, equal), "of equal runs the shorter is to stay")
 }
 
 func TestWhatIsWrittenOfFacts(t *testing.T) {
@@ -123,7 +123,7 @@ func TestEveryEncodingSaysTheSameAndTheSmallestIsTaken(t *testing.T) {
 			got := decode(t, text)
 			require.True(t, slices.Equal(got, facts), "%v decodes to %v, want %v", encoding, got, facts)
 		}
-		encoding, text, n := Smallest(facts, tokens.Count)
+		encoding, text, n := ChooseEncoding(facts, tokens.Count)
 		require.True(t, n == least && tokens.Count(text) == n, "%v with %d tokens, the least is %d", encoding, n, least)
 		taken[encoding] = true
 	}

@@ -113,9 +113,9 @@ func (m *Matrix) sumSquares(scale []float64) float64 {
 	return sum
 }
 
-// Nearest is the graph of the nearest of each node, as NewNearest makes it: an edge is there where one of both has it
-// among its nearest. A node that is near to none has no edge.
-func (m *Matrix) Nearest(neighbours int) (*Sparse, error) {
+// NearestGraph is the graph of the nearest of each node, as NewNearest makes it: an edge is there where one of both has
+// it among its nearest. A node that is near to none has no edge.
+func (m *Matrix) NearestGraph(neighbours int) (*Sparse, error) {
 	f := &finder{most: neighbours, blank: make([]bool, m.n), best: make([][]near, m.n), closest: make([]near, m.n)}
 	for i := range m.n {
 		f.closest[i].to = -1

@@ -37,7 +37,7 @@ func (m MembersOf) Members(node int) []int { return m[node] }
 // Compare gives the cosine of a prompt with every question: row i of questions is of unit length and question of[i].
 func Compare(prompt []float32, questions Rows, of []Match) []Match {
 	unit := make([]float64, len(prompt))
-	for k, x := range Unit(prompt) {
+	for k, x := range ToUnit(prompt) {
 		unit[k] = float64(x)
 	}
 	out := slices.Clone(of)
@@ -171,9 +171,9 @@ func (f *frontier) Pop() any {
 	return last
 }
 
-// Along orders most nodes by the search. ranked has the best of all, the best first, as many as most at least where
-// there are as many.
-func (s Search) Along(ranked []Match, most int) []Step {
+// OrderNodes orders most nodes by the search. ranked has the best of all, the best first, as many as most at least
+// where there are as many.
+func (s Search) OrderNodes(ranked []Match, most int) []Step {
 	var out []Step
 	var open frontier
 	chosen := map[int]bool{}

@@ -78,7 +78,7 @@ func TestFlatRetrievalIsABestFirstSearchOfTheCompleteGraph(t *testing.T) {
 		}
 		rows, of := questions(nodes)
 		flat := gem.Rank(gem.Compare(prompt, rows, of), gem.Best, gem.MembersOf{})
-		got := matchesOf(along(flat, stored, 1, gem.MembersOf{}).Along(flat, 60))
+		got := matchesOf(along(flat, stored, 1, gem.MembersOf{}).OrderNodes(flat, 60))
 		require.True(t, reflect.DeepEqual(got, flat), "the search gives another order")
 	}
 }
@@ -92,11 +92,11 @@ func TestASearchGoesAlongEdges(t *testing.T) {
 		0:   {0, 1, 2, 4, 3},
 		0.7: {0, 1, 2, 4, 3}, // 1: .14 + .15, 4: .21 + .03
 	} {
-		got := nodesOf(matchesOf(along(ranked, g, alpha, gem.MembersOf{}).Along(ranked, 9)))
+		got := nodesOf(matchesOf(along(ranked, g, alpha, gem.MembersOf{}).OrderNodes(ranked, 9)))
 		assert.True(t, slices.Equal(got, want), "alpha %g: %v, should be %v", alpha, got, want)
 	}
-	assert.Equal(t, []int{0, 4}, nodesOf(matchesOf(along(ranked, g, 1, gem.MembersOf{}).Along(ranked, 2))), "two nodes")
-	steps := along(ranked, g, 0.7, gem.MembersOf{}).Along(ranked, 9)
+	assert.Equal(t, []int{0, 4}, nodesOf(matchesOf(along(ranked, g, 1, gem.MembersOf{}).OrderNodes(ranked, 2))), "two nodes")
+	steps := along(ranked, g, 0.7, gem.MembersOf{}).OrderNodes(ranked, 9)
 	near(t, "priorities", []float64{steps[0].Priority, steps[1].Priority, steps[2].Priority, steps[4].Priority},
 		[]float64{.9, .29, .3, .8}, 1e-12)
 	if steps[0].From != -1 || steps[1].From != 0 || steps[1].Weight != .5 || steps[2].From != 1 || steps[4].From != -1 {
@@ -105,7 +105,7 @@ func TestASearchGoesAlongEdges(t *testing.T) {
 	closed := along(ranked, g, 0.7, gem.MembersOf{})
 	all := closed.Match
 	closed.Match = func(node int) (gem.Match, bool) { m, ok := all(node); return m, ok && node != 1 }
-	assert.Equal(t, []int{0, 4, 3}, nodesOf(matchesOf(closed.Along(ranked[:3], 9))), "around a node that is left out")
+	assert.Equal(t, []int{0, 4, 3}, nodesOf(matchesOf(closed.OrderNodes(ranked[:3], 9))), "around a node that is left out")
 }
 
 // along is a search in which a node that is not ranked scores 0.
@@ -169,7 +169,7 @@ func TestASearchAlongEdgesIsThatOfAllPairs(t *testing.T) {
 			Graph: g, Heaviest: heaviest, Alpha: alpha, Summaries: summaries,
 			Match: func(node int) (gem.Match, bool) { return gem.Match{Node: node, Score: score[node]}, !closed[node] },
 		}
-		got := nodesOf(matchesOf(search.Along(flat[:min(most, len(flat))], most)))
+		got := nodesOf(matchesOf(search.OrderNodes(flat[:min(most, len(flat))], most)))
 
 		var want []int
 		for len(want) < min(most, len(flat)) {
@@ -202,7 +202,7 @@ func TestWithoutQuestionsTextsAreCompared(t *testing.T) {
 	text := []float32{3, 4}
 	assert.Equal(t, []float32{.6, .8}, gem.Mean(text, nil), "the mean of no question")
 	rows := gem.Rows{}
-	rows.Append(gem.Unit(text))
+	rows.Append(gem.ToUnit(text))
 	got := gem.Compare([]float32{6, 8}, rows, []gem.Match{{}})
 	near(t, "cosine", []float64{got[0].Score}, []float64{1}, 1e-7)
 }
@@ -214,9 +214,9 @@ func TestVectorsOfQuestionsAreOfUnitLength(t *testing.T) {
 		for k := range q {
 			q[k], b[k] = float32(r.NormFloat64()*30), float32(r.NormFloat64()/30)
 		}
-		v := gem.Averaged(q, b)
+		v := gem.AverageQuestion(q, b)
 		sum, toQuestion, toText := 0.0, 0.0, 0.0
-		unitQ, unitB := gem.Unit(q), gem.Unit(b)
+		unitQ, unitB := gem.ToUnit(q), gem.ToUnit(b)
 		for k, x := range v {
 			sum += float64(x) * float64(x)
 			toQuestion += float64(x) * float64(unitQ[k])
@@ -224,7 +224,7 @@ func TestVectorsOfQuestionsAreOfUnitLength(t *testing.T) {
 		}
 		near(t, "length, and as near to the one as to the other", []float64{sum, toQuestion}, []float64{1, toText}, 1e-6)
 	}
-	assert.Equal(t, []float32{0, 0}, gem.Averaged([]float32{0, 0}, []float32{0, 0}), "of nothing")
+	assert.Equal(t, []float32{0, 0}, gem.AverageQuestion([]float32{0, 0}, []float32{0, 0}), "of nothing")
 }
 
 func TestARankingDoesNotDependOnTheOrderOfDocuments(t *testing.T) {

@@ -116,7 +116,7 @@ func (want *expected) compare(t *testing.T, got gem.Spectrum, e int) {
 		if min(same, turned) > 1e-7 {
 			t.Errorf("eigenvector %d is off by %g", v.Index, min(same, turned))
 		}
-		top := gem.Top(vector, e, gem.Absolute)
+		top := gem.SelectTop(vector, e, gem.Absolute)
 		slices.Sort(top)
 		expected := slices.Sorted(slices.Values(v.Top)) // which fills up with components of 0
 		expected = slices.DeleteFunc(expected, func(node int) bool { return math.Abs(v.Vector[node]) <= 1e-9 })
@@ -184,7 +184,7 @@ func spreadBy(far float64, n, dim, questions, clusters int, seed uint64) gem.Nod
 				out[k] += around[k]
 			}
 		}
-		return gem.Unit(out)
+		return gem.ToUnit(out)
 	}
 	centres := make([][]float32, clusters)
 	for c := range centres {
@@ -200,7 +200,7 @@ func spreadBy(far float64, n, dim, questions, clusters int, seed uint64) gem.Nod
 		text := direction(around, spread)
 		var averaged [][]float32
 		for range questions {
-			averaged = append(averaged, gem.Averaged(direction(text, spread), text))
+			averaged = append(averaged, gem.AverageQuestion(direction(text, spread), text))
 		}
 		nodes.Base.Append(text)
 		nodes.Mean.Append(gem.Mean(text, averaged))
@@ -386,7 +386,7 @@ func TestASolverThatDoesNotConvergeLeavesPairsOutAndEnds(t *testing.T) {
 		s, err := gem.Compute(context.Background(), stored, gem.Options{Pairs: 5, Direct: direct})
 		assert.True(t, err == nil && len(s.Pairs) == 1 && s.Missing == 4 && s.Pairs[0].Overview,
 			"direct %d: %d pairs, %d missing (%v)", direct, len(s.Pairs), s.Missing, err)
-		themes := gem.Themes(s, gem.Choice{Count: 3})
+		themes := gem.SelectThemes(s, gem.Choice{Count: 3})
 		assert.True(t, len(themes) == 1, "%d themes", len(themes))
 	}
 }

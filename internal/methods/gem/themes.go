@@ -17,9 +17,9 @@ const (
 	Absolute
 )
 
-// Top are the nodes of the count largest components. Components that are equal to 1e-9 are in order of nodes. Of
+// SelectTop are the nodes of the count largest components. Components that are equal to 1e-9 are in order of nodes. Of
 // Positive and Both those of components at or below 0 are left out, of Absolute those of 0.
-func Top(vector []float64, count int, side Side) []int {
+func SelectTop(vector []float64, count int, side Side) []int {
 	key := func(node int) float64 { return vector[node] }
 	if side == Absolute {
 		key = func(node int) float64 { return math.Abs(vector[node]) }
@@ -61,9 +61,9 @@ type Choice struct {
 	Overlap float64 // with an earlier theme, above which one is left out for the next (Jaccard); 0: 0.6
 }
 
-// Themes takes themes from the pairs of a spectrum, in their order. There are fewer than asked for where there are
-// fewer pairs, or the rest say what others said.
-func Themes(s Spectrum, c Choice) []Theme {
+// SelectThemes takes themes from the pairs of a spectrum, in their order. There are fewer than asked for where there
+// are fewer pairs, or the rest say what others said.
+func SelectThemes(s Spectrum, c Choice) []Theme {
 	count, members := cmp.Or(c.Count, 2), cmp.Or(c.Members, 5)
 	var out []Theme
 	take := func(t Theme) {
@@ -74,7 +74,7 @@ func Themes(s Spectrum, c Choice) []Theme {
 		}
 	}
 	for i, p := range s.Pairs {
-		t := Theme{Pair: i, Lambda: p.Lambda, Beta: computeBeta(s, i), Members: Top(p.Vector, members, c.Side)}
+		t := Theme{Pair: i, Lambda: p.Lambda, Beta: computeBeta(s, i), Members: SelectTop(p.Vector, members, c.Side)}
 		for _, node := range t.Members {
 			t.Loadings = append(t.Loadings, p.Vector[node])
 		}
@@ -89,7 +89,7 @@ func Themes(s Spectrum, c Choice) []Theme {
 			if mass < cmp.Or(c.Least, 0.3) {
 				continue
 			}
-			t.Opposite, t.Members, t.Loadings = true, Top(turned, members, Positive), nil
+			t.Opposite, t.Members, t.Loadings = true, SelectTop(turned, members, Positive), nil
 			for _, node := range t.Members {
 				t.Loadings = append(t.Loadings, p.Vector[node])
 			}

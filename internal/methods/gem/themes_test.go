@@ -39,9 +39,9 @@ func TestThemesOfTheWorkedExample(t *testing.T) {
 		{gem.Choice{Count: 9, Members: 4}, [][]int{{2, 1, 3, 0}, {0, 1}, {1, 3}, {3, 0}}},
 		{gem.Choice{Count: 9, Members: 4, Side: gem.Absolute}, [][]int{{2, 1, 3, 0}}},
 	} {
-		assert.Equal(t, c.want, members(gem.Themes(s, c.choice)), "%+v", c.choice)
+		assert.Equal(t, c.want, members(gem.SelectThemes(s, c.choice)), "%+v", c.choice)
 	}
-	themes := gem.Themes(s, gem.Choice{Count: 3, Members: 2, Side: gem.Both})
+	themes := gem.SelectThemes(s, gem.Choice{Count: 3, Members: 2, Side: gem.Both})
 	near(t, "loadings", themes[2].Loadings, []float64{-.5080848, -.4681387}, 1e-7)
 	near(t, "beta", []float64{themes[2].Beta}, []float64{.36617923}, 1e-7)
 	assert.True(t, !themes[1].Opposite && themes[2].Opposite, "the third is the other side of the second")
@@ -135,8 +135,8 @@ func TestTreesFindNearlyAllNearestNodes(t *testing.T) {
 func TestANodeNearToNoneIsLinkedAndOneWithoutDirectionIsIsolated(t *testing.T) {
 	var nodes gem.Nodes
 	for _, v := range [][]float32{{1, 0}, {1, 0.1}, {-1, 0}, {0, 0}} {
-		nodes.Base.Append(gem.Unit(v))
-		nodes.Mean.Append(gem.Mean(gem.Unit(v), nil))
+		nodes.Base.Append(gem.ToUnit(v))
+		nodes.Mean.Append(gem.Mean(gem.ToUnit(v), nil))
 	}
 	g, err := nodes.NewNearest(gem.Nearest{})
 	require.NoError(t, err)
@@ -164,8 +164,8 @@ func TestEveryPartOfAGraphHasAnOverviewOfItsOwn(t *testing.T) {
 		for k := range 4 {
 			v[4*group+k] = float32(1 + r.Float64())
 		}
-		nodes.Base.Append(gem.Unit(v))
-		nodes.Mean.Append(gem.Mean(gem.Unit(v), nil))
+		nodes.Base.Append(gem.ToUnit(v))
+		nodes.Mean.Append(gem.Mean(gem.ToUnit(v), nil))
 	}
 	g, err := nodes.NewNearest(gem.Nearest{Neighbours: 40})
 	require.NoError(t, err)
@@ -192,7 +192,7 @@ func TestThemesOfClustersAreClusters(t *testing.T) {
 	g, err := nodes.NewNearest(gem.Nearest{Neighbours: 40})
 	require.NoError(t, err)
 	s := spectrum(t, g, gem.Options{Pairs: 8})
-	themes := gem.Themes(s, gem.Choice{Count: clusters + 1, Members: 8, Side: gem.Both})
+	themes := gem.SelectThemes(s, gem.Choice{Count: clusters + 1, Members: 8, Side: gem.Both})
 	for _, theme := range themes {
 		if s.Pairs[theme.Pair].Overview {
 			continue
@@ -245,7 +245,7 @@ func TestNearestNodesOfAMatrixAreThoseOfNodes(t *testing.T) {
 	require.NoError(t, err)
 	stored, err := nodes.Matrix()
 	require.NoError(t, err)
-	ofMatrix, err := stored.Nearest(6)
+	ofMatrix, err := stored.NearestGraph(6)
 	require.NoError(t, err)
 	for i := range 120 { // sums of the matrix are taken in another order
 		to, weights := ofMatrix.Neighbours(i)

@@ -35,8 +35,8 @@ func (r *Rows) Append(vector []float32) {
 	r.Data = append(r.Data, vector...)
 }
 
-// Unit is vector at length 1, in new memory. One of zeros stays so: what has no direction is near nothing.
-func Unit(vector []float32) []float32 {
+// ToUnit is vector at length 1, in new memory. One of zeros stays so: what has no direction is near nothing.
+func ToUnit(vector []float32) []float32 {
 	sum := 0.0
 	for _, x := range vector {
 		sum += float64(float64(x) * float64(x))
@@ -52,20 +52,20 @@ func Unit(vector []float32) []float32 {
 	return out
 }
 
-// Averaged is the vector v_ij of a question on a text: the mean of both directions, at length 1.
-func Averaged(question, text []float32) []float32 {
-	q, b := Unit(question), Unit(text)
+// AverageQuestion is the vector v_ij of a question on a text: the mean of both directions, at length 1.
+func AverageQuestion(question, text []float32) []float32 {
+	q, b := ToUnit(question), ToUnit(text)
 	for i := range q {
 		q[i] += b[i]
 	}
-	return Unit(q)
+	return ToUnit(q)
 }
 
 // Mean is u_i of a node: the mean of its averaged questions, which are of unit length. A node without questions is
 // compared by its text: its mean is the text's direction.
 func Mean(text []float32, averaged [][]float32) []float32 {
 	if len(averaged) == 0 {
-		return Unit(text)
+		return ToUnit(text)
 	}
 	sum := make([]float64, len(text))
 	for _, v := range averaged {

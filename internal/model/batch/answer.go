@@ -18,11 +18,11 @@ type Answer struct {
 // Expired is the code of a request that the server did not get to in time. It is not charged.
 const Expired = "batch_expired"
 
-// Answered reports whether the request was answered, and so is paid for.
-func (a Answer) Answered() bool { return a.Status == http.StatusOK }
+// IsAnswered reports whether the request was answered, and so is paid for.
+func (a Answer) IsAnswered() bool { return a.Status == http.StatusOK }
 
-// Again reports whether the request may be answered when it is asked again: nothing about it was refused.
-func (a Answer) Again() bool {
+// CanRetry reports whether the request may be answered when it is asked again: nothing about it was refused.
+func (a Answer) CanRetry() bool {
 	return a.Status == 0 || a.Status == http.StatusTooManyRequests || a.Status == http.StatusRequestTimeout ||
 		a.Status == http.StatusConflict || a.Status >= 500
 }
@@ -52,7 +52,7 @@ func Read(sent map[string]bool, files ...[]byte) Outcome {
 				out.Foreign++
 				continue
 			}
-			if before, got := out.Answers[answer.ID]; !got || answer.Answered() && !before.Answered() {
+			if before, got := out.Answers[answer.ID]; !got || answer.IsAnswered() && !before.IsAnswered() {
 				out.Answers[answer.ID] = answer
 			}
 		}
@@ -78,7 +78,7 @@ func readLine(line []byte) (Answer, bool) {
 		var body struct {
 			Error *reason `json:"error"`
 		}
-		if !answer.Answered() && json.Unmarshal(answer.Body, &body) == nil && body.Error != nil {
+		if !answer.IsAnswered() && json.Unmarshal(answer.Body, &body) == nil && body.Error != nil {
 			answer.Code, answer.Message = string(body.Error.Code), body.Error.Message
 		}
 	}

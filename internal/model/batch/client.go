@@ -48,13 +48,13 @@ type Batch struct {
 	} `json:"errors"`
 }
 
-// Ended reports whether nothing more comes of it.
-func (b Batch) Ended() bool {
+// HasEnded reports whether nothing more comes of it.
+func (b Batch) HasEnded() bool {
 	return b.Status == Completed || b.Status == Failed || b.Status == Over || b.Status == Cancelled
 }
 
-// Pushed reports whether it failed as too many tokens wait: back-pressure, and no failure of its requests.
-func (b Batch) Pushed() bool {
+// IsPushedBack reports whether it failed as too many tokens wait: back-pressure, and no failure of its requests.
+func (b Batch) IsPushedBack() bool {
 	for _, failure := range b.Failure.Data {
 		if failure.Code == TooManyTokens {
 			return b.Status == Failed

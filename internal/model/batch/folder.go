@@ -45,7 +45,7 @@ func (f Folder) newFolderFault(what, object string, err error) error {
 // fileName of a file that is within the folder.
 func fileName(id string) (string, error) {
 	if id == "" || strings.ContainsAny(id, "/\\") || strings.HasPrefix(id, ".") {
-		return "", fault.Internal.At("name a file of a batch", fault.Quoted(id)).Because("it is no plain name")
+		return "", fault.Internal.At("name a file of a batch", fault.QuoteName(id)).Because("it is no plain name")
 	}
 	return strings.TrimSuffix(id, ".jsonl") + ".jsonl", nil
 }

@@ -64,9 +64,9 @@ func TestAFolderIsAnsweredByAnotherProgram(t *testing.T) {
 		"left %d, known %d: %v", len(left), len(w.book), err)
 	refused := 0
 	for _, answer := range w.book {
-		if !answer.Answered() {
+		if !answer.IsAnswered() {
 			refused++
-			assert.True(t, answer.Code == "400" && answer.Message == "too long" && !answer.Again(), "%+v", answer)
+			assert.True(t, answer.Code == "400" && answer.Message == "too long" && !answer.CanRetry(), "%+v", answer)
 		}
 	}
 	assert.Equal(t, 1, refused)

@@ -86,7 +86,7 @@ func (a *run) releaseTokens(l *lot, batch Batch) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.endRound(l, batch.Status)
-	if !batch.Pushed() {
+	if !batch.IsPushedBack() {
 		a.room, l.alone = a.Tokens, 0
 		return
 	}

@@ -54,8 +54,8 @@ no line
 `)
 	got := batch.Read(map[string]bool{"a": true, "b": true, "c": true, "d": true}, output, failures)
 	assert.True(t, len(got.Answers) == 3 && got.Foreign == 1 && got.Broken == 1, "%+v", got)
-	assert.True(t, got.Answers["a"].Answered() && string(got.Answers["b"].Body) == `{"x":1}`, "%+v", got.Answers)
-	if expired := got.Answers["c"]; expired.Code != batch.Expired || !expired.Again() || expired.Answered() {
+	assert.True(t, got.Answers["a"].IsAnswered() && string(got.Answers["b"].Body) == `{"x":1}`, "%+v", got.Answers)
+	if expired := got.Answers["c"]; expired.Code != batch.Expired || !expired.CanRetry() || expired.IsAnswered() {
 		t.Errorf("%+v", expired)
 	}
 }

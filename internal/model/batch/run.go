@@ -246,7 +246,7 @@ func (r *Runner) Stop(ctx context.Context) error {
 			return err
 		}
 		batch, err := a.Client.Get(ctx, l.rec.Batch)
-		if err != nil || batch.Ended() {
+		if err != nil || batch.HasEnded() {
 			return err
 		}
 		return a.Client.Cancel(ctx, l.rec.Batch)
@@ -441,7 +441,7 @@ func (a *run) pollLot(ctx context.Context, l *lot) error {
 	if err != nil {
 		return a.deferTransient(err)
 	}
-	if !batch.Ended() {
+	if !batch.HasEnded() {
 		if (a.isLate() || l.old) && !l.stop {
 			err = a.Client.Cancel(ctx, batch.ID)
 			l.stop = err == nil

@@ -89,7 +89,7 @@ func (w *world) runnerOf(t *testing.T, server batch.Server) *batch.Runner {
 			defer w.mu.Unlock()
 			return slices.DeleteFunc(slices.Clone(ids), func(id string) bool {
 				answer, got := w.book[id]
-				return got && !answer.Again()
+				return got && !answer.CanRetry()
 			}), nil
 		},
 		Take: func(_ context.Context, answers []batch.Answer) error {
@@ -164,7 +164,7 @@ func TestNoOutputFileWhenAllFail(t *testing.T) {
 	left, err := w.runner(t).Run(t.Context(), parts(t, 5))
 	require.True(t, err == nil && len(left) == 0, "left %d: %v", len(left), err)
 	for id, answer := range w.book {
-		assert.True(t, answer.Status == 400 && answer.Code == "content_filter" && !answer.Again(), "%s: %+v", id, answer)
+		assert.True(t, answer.Status == 400 && answer.Code == "content_filter" && !answer.CanRetry(), "%s: %+v", id, answer)
 	}
 	assert.Len(t, w.book, 5)
 }

@@ -11,7 +11,7 @@ import (
 func TestNamesAndTermsByRule(t *testing.T) {
 	text := `Mother-to-child transmission (MTCT) is the main cause of HIV-1 infection in children. The Journal of Mathematical Physics is published by the American Institute of Physics. Shortly after, Lothair II's mother met Ermengarde of Tours. In "The Lord of the Rings" the ring is destroyed. The iPhone uses H5N1 data.`
 	got := map[string]string{}
-	for _, e := range builtin.Entities(text) {
+	for _, e := range builtin.FindEntities(text) {
 		got[e.Name] = e.Description
 	}
 	for _, want := range []string{"MTCT", "Mother-to-child transmission", "HIV-1", "Journal of Mathematical Physics",
@@ -62,7 +62,7 @@ func TestASummaryKeepsItsLimitAndItsOrder(t *testing.T) {
 		"The bridge spans the river. ",
 		3,
 	) + "The bridge was built in 1890 of river stone. Nothing else is known about cats."
-	s := builtin.Summary(long, 80)
+	s := builtin.Summarize(long, 80)
 	if len([]rune(s)) > 80 || strings.Count(s, "The bridge spans the river.") != 1 {
 		t.Errorf("%q", s)
 	}

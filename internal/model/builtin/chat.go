@@ -22,7 +22,7 @@ var _ model.Chat = Chat{}
 
 // Info implements model.Chat.
 func (c Chat) Info() model.Info {
-	return model.Info{Provider: "builtin", Model: rulesName(text.In(c.Language))}
+	return model.Info{Provider: "builtin", Model: rulesName(text.LanguageOf(c.Language))}
 }
 
 // Complete implements model.Chat; it fails only when ctx is done.
@@ -30,7 +30,7 @@ func (c Chat) Complete(ctx context.Context, call model.Call) (model.Reply, error
 	if err := ctx.Err(); err != nil {
 		return model.Reply{}, err
 	}
-	language := text.In(c.Language)
+	language := text.LanguageOf(c.Language)
 	var v any
 	switch call.Task {
 	case model.Extract:
@@ -77,8 +77,8 @@ func dropNonProse(language *text.Language, content string, found []triples.Tripl
 	return slices.DeleteFunc(found, func(triple triples.Triple) bool { return silent[triple.Source.Sentence] })
 }
 
-// Summary is SummaryIn of English.
-func Summary(s string, limit int) string { return SummaryIn(english, s, limit) }
+// Summarize is SummaryIn of English.
+func Summarize(s string, limit int) string { return SummaryIn(english, s, limit) }
 
 // SummaryIn keeps the sentences with the most frequent stems, in their order, up to limit runes; repeated sentences
 // once.

@@ -28,4 +28,4 @@ func embedderName(language *text.Language) string {
 	return EmbedderModel + " " + language.Analyser()
 }
 
-var english = text.In("en")
+var english = text.LanguageOf("en")

@@ -36,7 +36,7 @@ func (e Embedder) WithIDF(weight func(string) float64) model.Embedder {
 
 // Info implements model.Embedder.
 func (e Embedder) Info() model.Info {
-	return model.Info{Provider: "builtin", Model: embedderName(text.In(e.Language))}
+	return model.Info{Provider: "builtin", Model: embedderName(text.LanguageOf(e.Language))}
 }
 
 // Dimension implements model.Embedder.
@@ -57,7 +57,7 @@ func (e Embedder) Embed(ctx context.Context, texts []string) ([][]float32, model
 // Vector is the embedding of one text.
 func (e Embedder) Vector(s string) []float32 {
 	tf := map[string]int{}
-	for _, t := range text.In(e.Language).Surface(s) {
+	for _, t := range text.LanguageOf(e.Language).SurfaceWords(s) {
 		tf[t]++
 	}
 	if len(tf) == 0 { // stop words and signs only: the text itself is the feature

@@ -25,7 +25,7 @@ func TestNamesInEnglishAreThoseOfTheirVersion(t *testing.T) {
 	for lines := bufio.NewScanner(file); lines.Scan(); passages++ {
 		var passage struct{ Title, Text string }
 		require.NoError(t, json.Unmarshal(lines.Bytes(), &passage))
-		found, err := json.Marshal([]any{builtin.Entities(passage.Text), builtin.Summary(passage.Text, 200)})
+		found, err := json.Marshal([]any{builtin.FindEntities(passage.Text), builtin.Summarize(passage.Text, 200)})
 		require.NoError(t, err)
 		_, _ = sum.Write(found) // never fails
 	}

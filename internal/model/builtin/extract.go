@@ -67,8 +67,8 @@ var connectors = map[string]bool{
 	"in":  true,
 }
 
-// Entities is EntitiesIn of English.
-func Entities(chunk string) []Entity { return EntitiesIn(english, chunk) }
+// FindEntities is EntitiesIn of English.
+func FindEntities(chunk string) []Entity { return EntitiesIn(english, chunk) }
 
 // unseen are characters within words that show nothing: soft hyphens and the like.
 var unseen = strings.NewReplacer("\u00ad", "", "\u200b", "", "\u2060", "", "\ufeff", "")
@@ -223,10 +223,10 @@ func skipConnectors(toks []token, j int) int {
 
 // addPhrase adds a run of words, cleaned at its start.
 func (x *extraction) addPhrase(run []token) {
-	for len(run) > 0 && (text.Stop(run[0].lower) || connectors[run[0].lower]) && !allCaps(run[0].s) {
+	for len(run) > 0 && (text.IsStopWord(run[0].lower) || connectors[run[0].lower]) && !allCaps(run[0].s) {
 		run = run[1:]
 	}
-	if len(run) > 1 && run[0].start && text.Common(run[0].lower) && !x.inner[run[0].s] {
+	if len(run) > 1 && run[0].start && text.IsCommon(run[0].lower) && !x.inner[run[0].s] {
 		run = run[1:]
 	}
 	for len(run) > 0 && !isCapital(run[0].s) && !isTechnical(run[0].s) {
@@ -243,7 +243,7 @@ func (x *extraction) addPhrase(run []token) {
 		if t.start && !x.inner[t.s] && !isTechnical(t.s) && (x.lower[t.lower] || strings.HasSuffix(t.lower, "ly")) {
 			return // the first word of a sentence, and a plain one
 		}
-		if text.Common(t.lower) && !isTechnical(t.s) {
+		if text.IsCommon(t.lower) && !isTechnical(t.s) {
 			return
 		}
 	}

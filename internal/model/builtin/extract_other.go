@@ -33,7 +33,7 @@ func otherNames(language *text.Language, sents []string) *extraction {
 	}
 	switch language.Code() {
 	case "zh", "th":
-		x.addRepeated(strings.Join(sents, "\n"), text.Unspaced)
+		x.addRepeated(strings.Join(sents, "\n"), text.IsUnspaced)
 	case text.Undetermined:
 		x.addRepeated(strings.Join(sents, "\n"), isCaseless)
 	}
@@ -58,7 +58,7 @@ func (l *latin) readWords() {
 		last, first := 0, true
 		for _, m := range latinRE.FindAllStringIndex(sentence, -1) {
 			word := trimName(sentence[m[0]:m[1]])
-			at, elided := m[0], l.language.Elided(word)
+			at, elided := m[0], l.language.ElisionLength(word)
 			for _, part := range []string{word[:elided], word[elided:]} {
 				if part == "" {
 					continue
@@ -154,7 +154,7 @@ func (l *latin) addPhrase(i, j int) {
 	for i < j {
 		t := toks[i]
 		leave := !isCapital(t.s) && !isTechnical(t.s) || (l.isStop(t.lower) || l.grammar.inner[t.lower]) && !allCaps(t.s)
-		if j-i > 1 && l.language.Common(t.lower) && !isTechnical(t.s) {
+		if j-i > 1 && l.language.IsCommon(t.lower) && !isTechnical(t.s) {
 			leave = leave || l.grammar.nouns || t.start && !l.inner[t.s]
 		}
 		leave = leave || l.isOpener(t)
@@ -170,7 +170,7 @@ func (l *latin) addPhrase(i, j int) {
 		return
 	}
 	if !slices.ContainsFunc(toks[i:j], func(t token) bool {
-		return isTechnical(t.s) || isCapital(t.s) && !l.language.Common(t.lower)
+		return isTechnical(t.s) || isCapital(t.s) && !l.language.IsCommon(t.lower)
 	}) {
 		return
 	}
@@ -182,12 +182,14 @@ func (l *latin) addPhrase(i, j int) {
 }
 
 // isStop reports whether a word carries no meaning; texts of any language quote English.
-func (l *latin) isStop(lower string) bool { return l.language.Stop(lower) || text.Stop(lower) }
+func (l *latin) isStop(lower string) bool {
+	return l.language.IsStopWord(lower) || text.IsStopWord(lower)
+}
 
 // isOrdinary reports whether a word is a noun of the language.
 func (l *latin) isOrdinary(i int) bool {
 	t := l.toks[i]
-	return l.language.Common(t.lower) || germanNoun.MatchString(t.lower) || 2*l.asNoun[t.s] > l.asName[t.s]
+	return l.language.IsCommon(t.lower) || germanNoun.MatchString(t.lower) || 2*l.asNoun[t.s] > l.asName[t.s]
 }
 
 // isOpener recognises by its ending a word that only opens a sentence: a verb or an adverb.
@@ -209,7 +211,7 @@ func (l *latin) isSingleName(i int) bool {
 	if isTechnical(t.s) {
 		return true
 	}
-	if l.language.Common(t.lower) || text.Stop(t.lower) {
+	if l.language.IsCommon(t.lower) || text.IsStopWord(t.lower) {
 		return false
 	}
 	if t.start && !l.inner[t.s] && l.lower[t.lower] {
@@ -259,7 +261,7 @@ func shortestOf(r rune) int {
 	switch {
 	case unicode.In(r, unicode.Han, unicode.Hangul):
 		return shortestRepeat
-	case text.Unspaced(r):
+	case text.IsUnspaced(r):
 		return shortestThai
 	}
 	return shortestWord
@@ -281,7 +283,7 @@ func (x *extraction) addRepeated(chunk string, of func(rune) bool) {
 		chars = chars[:min(len(chars), mostLooked-looked)]
 		looked += len(chars)
 		for i := range chars {
-			spaced := !text.Unspaced(chars[i])
+			spaced := !text.IsUnspaced(chars[i])
 			if unicode.Is(unicode.M, chars[i]) || spaced && i > 0 {
 				continue
 			}

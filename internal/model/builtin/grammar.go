@@ -81,13 +81,14 @@ func (l *latin) isNoun(i int) bool {
 		return false
 	}
 	before := l.toks[i-1]
-	if before.joined && before.s == before.lower && germanArticles[l.toks[i-2].lower] && !l.language.Stop(before.lower) {
+	if before.joined && before.s == before.lower && germanArticles[l.toks[i-2].lower] &&
+		!l.language.IsStopWord(before.lower) {
 		return true // der alte Hund
 	}
 	switch {
 	case germanArticles[before.lower] || isNumber(before.s):
 		return true
-	case before.s != before.lower || l.language.Common(before.lower):
+	case before.s != before.lower || l.language.IsCommon(before.lower):
 		return false
 	}
 	for _, ending := range []string{"te", "ten", "rn", "ln"} { // of verbs

@@ -20,14 +20,14 @@ const markdown = "## How Unweaver walks\n\n| words, Fusion Walk, Graph Store | 1
 	"`\"chunk/2\", \"config: Chunking\", Graph Store)`\n\nAda Lovelace met Charles Babbage in London.\n"
 
 func TestRulesPassOverWhatIsNoProse(t *testing.T) {
-	questions := builtin.QuestionsIn(text.In("en"), markdown, 20)
+	questions := builtin.QuestionsIn(text.LanguageOf("en"), markdown, 20)
 	reply, err := builtin.Chat{Language: "en"}.Complete(t.Context(), model.Call{Task: model.Triples, Input: markdown})
 	require.True(t, err == nil && len(questions) != 0 && strings.Contains(reply.Text, "Lovelace"),
 		"%q %q %v", questions, reply.Text, err)
 	for _, said := range append(questions, reply.Text) {
 		assert.True(t, !strings.ContainsAny(said, "|#`") && !strings.Contains(said, "Fusion"), "asked or stated: %q", said)
 	}
-	if code := builtin.QuestionsIn(text.In("en"), "```\nGraph Store calls Fusion Walk\n```", 5); len(code) != 0 {
+	if code := builtin.QuestionsIn(text.LanguageOf("en"), "```\nGraph Store calls Fusion Walk\n```", 5); len(code) != 0 {
 		t.Errorf("code is asked: %q", code)
 	}
 }

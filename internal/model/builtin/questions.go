@@ -66,7 +66,7 @@ func sentencesWithNames(language *text.Language, chunk string) []asked {
 		keys = append(keys, names.Key(entity.Name, false))
 	}
 	var out []asked
-	for _, sentence := range language.Sentences(text.Prose(chunk)) {
+	for _, sentence := range language.Sentences(text.KeepProse(chunk)) {
 		one := asked{runes: []rune(strings.Join(strings.Fields(sentence), " "))}
 		if len(one.runes) > longestQuestion {
 			continue

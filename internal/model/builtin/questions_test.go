@@ -51,7 +51,7 @@ func TestQuestionsByRule(t *testing.T) {
 		"what is too long is not asked": {"en", "We met Niels Bohr " + strings.Repeat("and so on ", 40) + ".", 5, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := builtin.QuestionsIn(text.In(c.language), c.chunk, c.count)
+			got := builtin.QuestionsIn(text.LanguageOf(c.language), c.chunk, c.count)
 			assert.True(t, slices.Equal(got, c.want), "questions of %q:\n%q, not\n%q", c.chunk, got, c.want)
 		})
 	}
@@ -63,7 +63,7 @@ func FuzzQuestionsAreFewAndDifferentAndTheSameAgain(f *testing.F) {
 	f.Add("東京タワーは東京都港区にある。東京タワーは赤い。", "ja", uint8(3))
 	f.Add("\xff Ab\u0300c Bohr ﬁn", "fr", uint8(1))
 	f.Fuzz(func(t *testing.T, chunk, code string, count uint8) {
-		language := text.In(code)
+		language := text.LanguageOf(code)
 		got := builtin.QuestionsIn(language, chunk, int(count))
 		require.True(t, len(got) <= int(count), "%d questions, of %d asked for", len(got), count)
 		seen := map[string]bool{}

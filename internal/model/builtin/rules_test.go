@@ -17,7 +17,7 @@ import (
 // found are the names of a text.
 func found(text string) []string {
 	var out []string
-	for _, entity := range builtin.Entities(text) {
+	for _, entity := range builtin.FindEntities(text) {
 		out = append(out, entity.Name)
 	}
 	return out
@@ -76,7 +76,7 @@ func TestAcronymsBringTheirExpansion(t *testing.T) {
 
 func TestADescriptionIsTheFirstSentencesThatNameIt(t *testing.T) {
 	text := "Bohr was born in 1885. Einstein wrote. Later Bohr taught. Then Bohr won. At last Bohr died."
-	for _, entity := range builtin.Entities(text) {
+	for _, entity := range builtin.FindEntities(text) {
 		if entity.Name == "Bohr" {
 			if entity.Description != "Bohr was born in 1885. Later Bohr taught. Then Bohr won." {
 				t.Errorf("%q", entity.Description)
@@ -119,7 +119,7 @@ func TestSummariesStayBelowTheirLimit(t *testing.T) {
 		"nothing":           "  \n ",
 	} {
 		for _, limit := range []int{1, 20, 100} {
-			short := builtin.Summary(text, limit)
+			short := builtin.Summarize(text, limit)
 			if n := utf8.RuneCountInString(short); n > limit || !utf8.ValidString(short) {
 				t.Errorf("%s: %d runes, limit %d", name, n, limit)
 			}

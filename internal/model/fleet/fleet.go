@@ -61,7 +61,7 @@ type Size struct {
 
 // Measure adds up the workers that live and take from the same queue as one like this, in the same version.
 func Measure(ctx context.Context, store coordination.Fleet, like Worker) (Size, error) {
-	all, err := store.Living(ctx)
+	all, err := store.ListMembers(ctx)
 	if err != nil {
 		return Size{}, err
 	}
@@ -131,8 +131,8 @@ func newIdentity() string {
 	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), hex.EncodeToString(unique[:]))
 }
 
-// Share has a gate share its concurrency with all that name the same limit.
-func (m *Member) Share(limit string, gate *limits.Gate) {
+// ShareGate has a gate share its concurrency with all that name the same limit.
+func (m *Member) ShareGate(limit string, gate *limits.Gate) {
 	m.mu.Lock()
 	m.gates[limit] = gate
 	m.mu.Unlock()
@@ -203,7 +203,7 @@ func (m *Member) sendBeat(ctx context.Context) {
 	wants := make(map[string]coordination.Want, len(m.gates))
 	for name, gate := range m.gates {
 		gates[name] = gate
-		if want, used := gate.Want(); used {
+		if want, used := gate.ReportWant(); used {
 			wants[name] = want
 		}
 	}
@@ -220,13 +220,13 @@ func (m *Member) sendBeat(ctx context.Context) {
 		}
 		m.silent = true
 		for _, gate := range gates {
-			gate.Unheard()
+			gate.NoteUnsent()
 		}
 		return
 	}
 	m.silent = false
 	for name, places := range shares {
-		gates[name].Share(places, sent.Add(ttl)) // by the store's clock it counts longer
+		gates[name].SetShare(places, sent.Add(ttl)) // by the store's clock it counts longer
 	}
 	pairs := time.Duration(living * living)
 	m.interval = min(max(Beat, pairs*perPair), longestBeat)

@@ -64,8 +64,8 @@ func join(t *testing.T, store coordination.Fleet, total int) *process {
 	t.Helper()
 	p := &process{gate: limits.NewGate()}
 	p.member = Join(store, Worker{Queue: "q", Slots: 64, CPU: 4}, slog.New(slog.DiscardHandler))
-	p.gate.Limit("index", total)
-	p.member.Share("chat", p.gate)
+	p.gate.SetLimit("index", total)
+	p.member.ShareGate("chat", p.gate)
 	p.stop = func() {}
 	return p
 }
@@ -305,7 +305,7 @@ func TestFewPlacesGoRound(t *testing.T) {
 		fleet := startMany(t, store, to, 8, 64, 20)
 		strict := start(t, store, to, 2, 0)
 		for _, p := range fleet {
-			p.gate.Limit("index", 64)
+			p.gate.SetLimit("index", 64)
 		}
 		time.Sleep(20 * time.Second)
 		to.most.Store(0)
@@ -315,7 +315,7 @@ func TestFewPlacesGoRound(t *testing.T) {
 		for range 7 { // the others are used on
 			time.Sleep(2 * time.Minute)
 			for _, p := range fleet {
-				p.gate.Limit("index", 64)
+				p.gate.SetLimit("index", 64)
 			}
 		}
 		if part := filled(to, 64, 5*time.Second); part < 0.95 {

@@ -67,11 +67,11 @@ func TestPlacesOfAnIdleProcessAreUsedWithinABeat(t *testing.T) {
 				time.Sleep(Beat)
 				part := filled(to, total, Beat)
 				assert.False(t, part < 0.95, "of %d processes one is idle: %.1f %% of the places are used", processes, 100*part)
-				want, _ := first.gate.Want()
+				want, _ := first.gate.ReportWant()
 				assert.True(t, want.Held == 0, "of %d processes one is idle, and holds %d places", processes, want.Held)
 				first.stop = first.call(t, to, 3*each, fast)
 				time.Sleep(Beat)
-				if want, _ := first.gate.Want(); want.Held < each-1 {
+				if want, _ := first.gate.ReportWant(); want.Held < each-1 {
 					t.Errorf("of %d processes, one that calls again has %d of its %d places", processes, want.Held, each)
 				}
 				part = filled(to, total, Beat)

@@ -70,9 +70,9 @@ func Concurrency(configured int) int {
 	return configured
 }
 
-// Limit says that owner wants at most this many calls in flight (0 = 64) and uses the gate now. What the gate learned
-// of the server stays: no bound widens what refusals have narrowed.
-func (g *Gate) Limit(owner string, concurrency int) {
+// SetLimit says that owner wants at most this many calls in flight (0 = 64) and uses the gate now. What the gate
+// learned of the server stays: no bound widens what refusals have narrowed.
+func (g *Gate) SetLimit(owner string, concurrency int) {
 	concurrency = Concurrency(concurrency)
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -81,8 +81,8 @@ func (g *Gate) Limit(owner string, concurrency int) {
 	g.admitWaiters()
 }
 
-// Relimit is Limit for an owner that uses the gate already; it says nothing of whether it uses it now.
-func (g *Gate) Relimit(owner string, concurrency int) {
+// ChangeLimit is Limit for an owner that uses the gate already; it says nothing of whether it uses it now.
+func (g *Gate) ChangeLimit(owner string, concurrency int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	known, uses := g.bounds[owner]
@@ -200,12 +200,12 @@ type Ticket struct{ number, answered int64 }
 
 // Enter waits for admission; urgent calls (model.Urgent) before the others. The caller must Leave when it returns nil.
 func (g *Gate) Enter(ctx context.Context) error {
-	_, err := g.Ticket(ctx)
+	_, err := g.TakeTicket(ctx)
 	return err
 }
 
-// Ticket is Enter for who will tell what the answer says of the quota.
-func (g *Gate) Ticket(ctx context.Context) (Ticket, error) {
+// TakeTicket is Enter for who will tell what the answer says of the quota.
+func (g *Gate) TakeTicket(ctx context.Context) (Ticket, error) {
 	ticket, _, err := g.enterGate(ctx, nil)
 	return ticket, err
 }

@@ -24,7 +24,7 @@ func refused(after time.Duration) error {
 // gate of one owner.
 func gate(concurrency int) *limits.Gate {
 	made := limits.NewGate()
-	made.Limit("index", concurrency)
+	made.SetLimit("index", concurrency)
 	return made
 }
 
@@ -183,17 +183,17 @@ func TestADeadContextIsNotAdmitted(t *testing.T) {
 func TestIndexesThatShareAnEndpoint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := gate(16)
-		gate.Limit("other", 4)
+		gate.SetLimit("other", 4)
 		assert.Equal(t, 4, crowd(t, gate, 40, nil))
 		for range 3 { // each activity and each query says its own again
-			gate.Limit("other", 4)
-			gate.Limit("index", 16)
+			gate.SetLimit("other", 4)
+			gate.SetLimit("index", 16)
 		}
 		assert.Equal(t, 4, crowd(t, gate, 40, nil))
-		gate.Limit("other", 12) // its configuration was changed
+		gate.SetLimit("other", 12) // its configuration was changed
 		assert.Equal(t, 12, crowd(t, gate, 40, nil))
 		time.Sleep(11 * time.Minute) // the other index is not used any more
-		gate.Limit("index", 16)
+		gate.SetLimit("index", 16)
 		assert.Equal(t, 16, crowd(t, gate, 40, nil))
 	})
 }
@@ -203,12 +203,12 @@ func TestWhatTheGateLearnedOutlivesItsConfiguration(t *testing.T) {
 		gate := gate(16)
 		refuse(t, gate, 0) // 8
 		for range 5 {
-			gate.Limit("other", 32)
-			gate.Limit("index", 16)
+			gate.SetLimit("other", 32)
+			gate.SetLimit("index", 16)
 		}
 		assert.Equal(t, 8, crowd(t, gate, 40, errors.New("other")))
-		gate.Limit("index", 5)
-		gate.Limit("index", 16)
+		gate.SetLimit("index", 5)
+		gate.SetLimit("index", 16)
 		if most := crowd(t, gate, 40, errors.New("other")); most > 8 {
 			t.Errorf("%d in flight: a configuration widened what refusals narrowed", most)
 		}

@@ -89,7 +89,7 @@ func (l Limits) settleTokens(ctx context.Context, endpoint string, estimated int
 
 // hearQuota has the gate hear what answers say of the quota.
 func (l Limits) hearQuota(ctx context.Context, ticket Ticket, tokens int) context.Context {
-	return model.OnQuota(ctx, func(quota model.Quota) { l.Gate.Told(ticket, quota, tokens) })
+	return model.OnQuota(ctx, func(quota model.Quota) { l.Gate.TakeQuota(ticket, quota, tokens) })
 }
 
 // errPanicked is the outcome that the gate hears of a call that never returned; it learns nothing from it.
@@ -112,7 +112,7 @@ func (c Chat) Unwrap() model.Chat { return c.Chat }
 func (c Chat) Complete(ctx context.Context, call model.Call) (model.Reply, error) {
 	estimated := (len(call.System)+len(call.User))/4 + len(call.Input)/4
 	endpoint := c.Info().Endpoint + " chat"
-	admit := model.Ahead(c.Chat, call.Task, call.System, call.User)
+	admit := model.NewAdmitter(c.Chat, call.Task, call.System, call.User)
 	ticket, admission, err := c.enter(ctx, endpoint, estimated, admit)
 	if err != nil {
 		return model.Reply{}, err
@@ -121,7 +121,7 @@ func (c Chat) Complete(ctx context.Context, call model.Call) (model.Reply, error
 	var reply model.Reply
 	err = errPanicked
 	defer func() { c.Gate.Leave(err) }()
-	if err = model.Sending(ctx); err != nil {
+	if err = model.CheckSend(ctx); err != nil {
 		if c.limitsTokens() {
 			_ = c.Shared.Settle(ctx, endpoint, -estimated) // as in settle
 		}
@@ -134,7 +134,7 @@ func (c Chat) Complete(ctx context.Context, call model.Call) (model.Reply, error
 	}
 	admitted := model.BeforeAgain(kept, func() error { return c.reserveRequest(ctx, endpoint, 0) })
 	admitted = c.hearQuota(admitted, ticket, estimated)
-	reply, err = c.Chat.Complete(model.Admitted(admitted, admission), call)
+	reply, err = c.Chat.Complete(model.WithAdmission(admitted, admission), call)
 	c.settleTokens(ctx, endpoint, estimated, reply.Usage.Prompt+reply.Usage.Completion)
 	return reply, err
 }
@@ -161,7 +161,7 @@ func (e Embedder) keepContext(ctx context.Context) context.Context {
 func (e Embedder) Embed(ctx context.Context, texts []string) ([][]float32, model.Usage, error) {
 	estimated := estimateTokens(texts)
 	endpoint := e.Info().Endpoint + " embed"
-	ticket, admission, err := e.enter(ctx, endpoint, estimated, model.Ahead(e.Embedder, model.EmbedTask, texts...))
+	ticket, admission, err := e.enter(ctx, endpoint, estimated, model.NewAdmitter(e.Embedder, model.EmbedTask, texts...))
 	if err != nil {
 		return nil, model.Usage{}, err
 	}
@@ -171,7 +171,7 @@ func (e Embedder) Embed(ctx context.Context, texts []string) ([][]float32, model
 	var embedded [][]float32
 	var usage model.Usage
 	admitted := model.BeforeAgain(e.keepContext(ctx), func() error { return e.reserveRequest(ctx, endpoint, 0) })
-	admitted = model.Admitted(e.hearQuota(admitted, ticket, estimated), admission)
+	admitted = model.WithAdmission(e.hearQuota(admitted, ticket, estimated), admission)
 	embedded, usage, err = e.Embedder.Embed(admitted, texts)
 	e.settleTokens(ctx, endpoint, estimated, usage.Prompt)
 	return embedded, usage, err
@@ -204,7 +204,7 @@ func (r Ranker) Rerank(
 	}
 	err = errPanicked
 	defer func() { r.Gate.Leave(err) }()
-	if err = model.Sending(ctx); err != nil {
+	if err = model.CheckSend(ctx); err != nil {
 		return nil, model.Usage{}, err
 	}
 	err = errPanicked

@@ -208,7 +208,7 @@ func (startled) Begin(context.Context, string, int64) (func(model.Usage, bool), 
 	return func(model.Usage, bool) {}, nil
 }
 
-func (startled) Ahead(context.Context, string, int64) (*model.Admission, error) { panic("boom") }
+func (startled) AdmitAhead(context.Context, string, int64) (*model.Admission, error) { panic("boom") }
 
 func TestAPanicOfWhoPaysGivesThePlaceBackThatIsStillToCome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

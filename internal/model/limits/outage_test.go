@@ -53,7 +53,7 @@ func TestAStoppedServerIsAskedNowAndThen(t *testing.T) {
 		callers.Wait()
 		asked := server.asked.Load()
 		assert.True(t, 25 < asked && asked < 60, "asked %d times in five minutes", asked)
-		for _, ctx := range []context.Context{model.CallerBound(t.Context()), model.Urgent(t.Context())} {
+		for _, ctx := range []context.Context{model.CallerBound(t.Context()), model.WithUrgency(t.Context())} {
 			_, _ = chat.Complete(ctx, model.Call{})
 		}
 		assert.Equal(t, asked+2, server.asked.Load())

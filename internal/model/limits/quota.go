@@ -33,9 +33,9 @@ func (g *grant) untilOpen(inflight int) time.Duration {
 	return wait
 }
 
-// Told takes what the answer to a call says of the quota; tokens is about how many the call has. The server knew of the
-// calls that had come back when this one was admitted; of all others it may have heard later.
-func (g *Gate) Told(of Ticket, quota model.Quota, tokens int) {
+// TakeQuota takes what the answer to a call says of the quota; tokens is about how many the call has. The server knew
+// of the calls that had come back when this one was admitted; of all others it may have heard later.
+func (g *Gate) TakeQuota(of Ticket, quota model.Quota, tokens int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	grant := &g.quota

@@ -32,7 +32,7 @@ func TestARateThatIsGivenHoldsWhatIsQueuedAlready(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		below := &slow{waits: time.Second}
 		gate, rates := limits.NewGate(), limits.NewRates(0, 0)
-		gate.Limit("docs", 1)
+		gate.SetLimit("docs", 1)
 		chat := limits.Chat{Chat: below, Limits: limits.Limits{Gate: gate, Shared: memory.New(), Rates: rates}}
 		for range 10 {
 			go func() { _, _ = chat.Complete(t.Context(), model.Call{}) }()
@@ -53,14 +53,14 @@ func TestAConcurrencyThatIsGivenCountsForWhoWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		below := &slow{waits: time.Minute}
 		gate := limits.NewGate()
-		gate.Limit("docs", 1)
+		gate.SetLimit("docs", 1)
 		chat := limits.Chat{Chat: below, Limits: limits.Limits{Gate: gate}}
 		for range 10 {
 			go func() { _, _ = chat.Complete(t.Context(), model.Call{}) }()
 		}
 		synctest.Wait()
-		gate.Relimit("docs", 4)
-		gate.Relimit("nobody", 1)
+		gate.ChangeLimit("docs", 4)
+		gate.ChangeLimit("nobody", 1)
 		synctest.Wait()
 		assert.Equal(t, int64(4), below.calls.Load())
 		time.Sleep(10 * time.Minute)

@@ -64,10 +64,10 @@ func (g *Gate) askShare() {
 	}
 }
 
-// Want is what others should know of this gate: its peak since it was asked before, as the least moment between two
-// calls would say too little. used is false where it was unused for long: then nothing is reported of it. What of its
-// share the gate did not need it gives up with that, before it hears the answer: others may have it at once.
-func (g *Gate) Want() (want coordination.Want, used bool) {
+// ReportWant is what others should know of this gate: its peak since it was asked before, as the least moment between
+// two calls would say too little. used is false where it was unused for long: then nothing is reported of it. What of
+// its share the gate did not need it gives up with that, before it hears the answer: others may have it at once.
+func (g *Gate) ReportWant() (want coordination.Want, used bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := g.inflight + g.waiting.Len()
@@ -86,9 +86,9 @@ func (g *Gate) Want() (want coordination.Want, used bool) {
 	return want, used
 }
 
-// Share says how many calls the gate may have in flight until a time. What it has learned of the server moves with its
-// share: where the server bears half of what all have configured, it bears half of each share.
-func (g *Gate) Share(places int, until time.Time) {
+// SetShare says how many calls the gate may have in flight until a time. What it has learned of the server moves with
+// its share: where the server bears half of what all have configured, it bears half of each share.
+func (g *Gate) SetShare(places int, until time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.shared == nil {
@@ -106,8 +106,8 @@ func (g *Gate) Share(places int, until time.Time) {
 	g.admitWaiters()
 }
 
-// Unheard is to be called when the share could not be sent: once it is too old the gate falls back to one call.
-func (g *Gate) Unheard() {
+// NoteUnsent is to be called when the share could not be sent: once it is too old the gate falls back to one call.
+func (g *Gate) NoteUnsent() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.admitWaiters()

@@ -116,8 +116,8 @@ func Directory() string {
 	return filepath.Join(caches, "unweaver", "models")
 }
 
-// Fitting is the longest input where a configuration names one; 0 is none.
-func (m Model) Fitting(tokens int) int {
+// FitTokens is the longest input where a configuration names one; 0 is none.
+func (m Model) FitTokens(tokens int) int {
 	if tokens <= 0 {
 		return m.MaxTokens
 	}
@@ -132,7 +132,7 @@ func (m Model) advisePull(directory string) string {
 
 // newUnknownFault is the error of a name that no model has.
 func newUnknownFault(name string) error {
-	return fault.BadConfig.At("use built-in model", fault.Quoted(name)).
+	return fault.BadConfig.At("use built-in model", fault.QuoteName(name)).
 		Because("there is none of this name").
 		Advise("name one of " + strings.Join(Names(), ", "))
 }

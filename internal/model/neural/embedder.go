@@ -221,7 +221,7 @@ func (e Embedder) Embed(ctx context.Context, texts []string) ([][]float32, model
 			for i, vector := range e.loaded.encoder.encodeTexts(memory, ids) {
 				out[batch[i].at] = vector
 			}
-			model.Embedded(ctx, len(batch))
+			model.ReportProgress(ctx, len(batch))
 			return ctx.Err()
 		})
 	}

@@ -32,7 +32,7 @@ func TestAQuestionDoesNotWaitForPassages(t *testing.T) {
 	_, _, err := e.Questions().Embed(t.Context(), []string{"the river"})
 	require.NoError(t, err)
 	signs := make(chan struct{}, 100)
-	waiting, cancel := context.WithCancel(model.Alive(t.Context(), func() { signs <- struct{}{} }))
+	waiting, cancel := context.WithCancel(model.WithSign(t.Context(), func() { signs <- struct{}{} }))
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() {
@@ -64,7 +64,7 @@ func TestQuestionsAndPassagesHaveTheirPrefix(t *testing.T) {
 		t.Error("e5 requires its prefixes")
 	}
 	// Decorators are passed through.
-	set := model.Set{Chunks: e, Classes: e}.Watched(func() {})
+	set := model.Set{Chunks: e, Classes: e}.WithSign(func() {})
 	assert.True(t, slices.Equal(vector(model.ForQuestions(set.Chunks), "a"), vector(bare, "query: a")),
 		"a decorator hides questions")
 	minilm := randomModels()[1].open(t)

@@ -116,7 +116,7 @@ var unbiased [headSize]float32
 // attendText gives the attention of one text: qkv has query, key and value of each of its tokens side by side.
 func (e *encoder) attendText(s *space, out, qkv []float32, tokens int) {
 	h := e.hidden
-	wide, padded := kernel.Up(tokens, kernel.Width), kernel.Up(tokens, kernel.Tokens)
+	wide, padded := kernel.RoundUp(tokens, kernel.Width), kernel.RoundUp(tokens, kernel.Tokens)
 	query, key := resizeSlice(&s.query, padded*headSize), resizeSlice(&s.key, wide*headSize)
 	value, start := resizeSlice(&s.value, wide*headSize), resizeSlice(&s.start, wide)
 	queryWorth, keyWorth := resizeSlice(&s.worth, tokens), resizeSlice(&s.keyWorth, wide)
@@ -135,7 +135,7 @@ func (e *encoder) attendText(s *space, out, qkv []float32, tokens int) {
 		at := head * headSize
 		for t := range tokens {
 			from := qkv[t*3*h+at:]
-			queryWorth[t] = float32(kernel.Divide(query[t*headSize:], from[:headSize]) * scale)
+			queryWorth[t] = float32(kernel.Quantise(query[t*headSize:], from[:headSize]) * scale)
 			keyWorth[t] = packKey(key, start, t, from[h:h+headSize])
 		}
 		valueWorth := e.packValues(value, qkv[2*h+at:], tokens, wide)
@@ -156,16 +156,16 @@ func (e *encoder) attendText(s *space, out, qkv []float32, tokens int) {
 
 // packKey writes the key of a token as a row of panels and returns what one of it is worth.
 func packKey(panels []int8, start []int32, t int, key []float32) float32 {
-	top := kernel.Absolute(key)
+	top := kernel.MaxAbsolute(key)
 	if !(top > 0) {
 		return 0
 	}
 	factor := kernel.Largest / top
 	sum := int32(0)
 	for c := 0; c < len(key); c += kernel.Group {
-		group := panels[kernel.At(t, c, headSize):]
+		group := panels[kernel.PlaceOf(t, c, headSize):]
 		for i, v := range key[c : c+kernel.Group] {
-			q := kernel.Nearest(float32(v * factor))
+			q := kernel.RoundNearest(float32(v * factor))
 			group[i] = int8(q)
 			sum += q
 		}
@@ -190,9 +190,9 @@ func (e *encoder) packValues(packed []int8, from []float32, tokens, wide int) (w
 	}
 	clear(packed)
 	for t := range tokens {
-		column := packed[kernel.At(0, t, wide):]
+		column := packed[kernel.PlaceOf(0, t, wide):]
 		for c, v := range from[t*3*e.hidden : t*3*e.hidden+headSize] {
-			column[c*kernel.Group] = int8(kernel.Nearest(float32(v * factor[c])))
+			column[c*kernel.Group] = int8(kernel.RoundNearest(float32(v * factor[c])))
 		}
 	}
 	return worth

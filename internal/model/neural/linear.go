@@ -17,14 +17,14 @@ func newLinear(in, out int, bias []float32, row func(r int) []float32) linear {
 	whole := make([]int8, out*in)
 	for r := range out {
 		weights := row(r)
-		top := kernel.Absolute(weights)
+		top := kernel.MaxAbsolute(weights)
 		if top == 0 {
 			continue
 		}
 		layer.scale[r] = top / kernel.Largest
 		factor := kernel.Largest / top
 		for c, weight := range weights {
-			whole[r*in+c] = int8(kernel.Nearest(float32(weight * factor)))
+			whole[r*in+c] = int8(kernel.RoundNearest(float32(weight * factor)))
 		}
 	}
 	layer.panels, layer.start = kernel.Pack(whole, out, in)
@@ -55,10 +55,10 @@ func resizeSlice[T any](slice *[]T, n int) []T {
 
 // applyLayer gives y of each of rows inputs.
 func (l *linear) applyLayer(s *space, y, x []float32, rows int) {
-	padded := kernel.Up(rows, kernel.Tokens)
+	padded := kernel.RoundUp(rows, kernel.Tokens)
 	whole, worth := resizeSlice(&s.whole, padded*l.in), resizeSlice(&s.worth, rows)
 	for t := range rows {
-		worth[t] = kernel.Divide(whole[t*l.in:], x[t*l.in:(t+1)*l.in])
+		worth[t] = kernel.Quantise(whole[t*l.in:], x[t*l.in:(t+1)*l.in])
 	}
 	width := len(l.start)
 	sums := resizeSlice(&s.sums, padded*width)

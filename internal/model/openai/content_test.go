@@ -36,8 +36,8 @@ func TestTheTextOfAMessageIsReadInEveryForm(t *testing.T) {
 		body := `{"choices":[{"finish_reason":"length","message":` + c.message + `}]}`
 		reply, err := hostile(t, sends("application/json", body)).Complete(t.Context(), model.Call{User: "Where?"})
 		assert.True(t, err == nil && reply.Text == c.want && reply.Truncated, "%s: %+v %v, want %q", name, reply, err, c.want)
-		if c.nothing != "" && !strings.Contains(reply.Nothing(), c.nothing) {
-			t.Errorf("%s: %s", name, reply.Nothing())
+		if c.nothing != "" && !strings.Contains(reply.ExplainEmpty(), c.nothing) {
+			t.Errorf("%s: %s", name, reply.ExplainEmpty())
 		}
 	}
 }

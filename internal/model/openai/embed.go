@@ -54,7 +54,7 @@ func (e *Embedder) Embed(ctx context.Context, texts []string) ([][]float32, mode
 	if err == nil || plain || !sent.refusesBase64() {
 		return out, usage, err
 	}
-	if held := model.Again(ctx); held != nil { // paused meanwhile: nothing more is sent
+	if held := model.CheckAgain(ctx); held != nil { // paused meanwhile: nothing more is sent
 		return nil, usage, held
 	}
 	if out, usage, _, err = e.embedOnce(ctx, texts, true); err == nil {

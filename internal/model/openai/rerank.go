@@ -57,7 +57,7 @@ func (r *Reranker) Rerank(
 	if err == nil || asTexts || !sent.wantsTexts() {
 		return scores, usage, err
 	}
-	if held := model.Again(ctx); held != nil {
+	if held := model.CheckAgain(ctx); held != nil {
 		return nil, usage, held
 	}
 	if scores, usage, _, err = r.rerankOnce(ctx, question, texts, true); err == nil {
@@ -95,7 +95,7 @@ func (r *Reranker) rerankOnce(
 			results[i].Score = one.Score
 		}
 	}
-	if scores, err = rerank.Scores(len(texts), results); err != nil {
+	if scores, err = rerank.AlignScores(len(texts), results); err != nil {
 		return nil, usage, sent, sent.markError(fault.BadRerank.At(sent.op, sent.objectName()).Because(err).
 			Advise("the server breaks the contract of POST /rerank: check models.rerank, or use another one"))
 	}

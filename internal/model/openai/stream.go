@@ -41,7 +41,7 @@ func (c *Client) exchangeCompletion(
 	answer *completion,
 ) error {
 	whole := func(body []byte) error { return json.Unmarshal(body, answer) }
-	take := model.Taker(ctx)
+	take := model.FindTaker(ctx)
 	if take == nil {
 		return sent.sendRequest(ctx, params, whole)
 	}
@@ -72,7 +72,7 @@ func (c *Client) exchangeCompletion(
 			}
 			return err
 		}
-		if held := model.Again(ctx); held != nil { // paused meanwhile: nothing more is sent
+		if held := model.CheckAgain(ctx); held != nil { // paused meanwhile: nothing more is sent
 			*sent = stream
 			return held
 		}
@@ -91,7 +91,7 @@ func emitWhole(take func(string) error, answer *completion) error {
 	if len(answer.Choices) == 0 {
 		return nil
 	}
-	text, _ := model.TakeAnswer(redact.Known(string(answer.Choices[0].Message.Content)))
+	text, _ := model.TakeAnswer(redact.HideKnown(string(answer.Choices[0].Message.Content)))
 	if text == "" {
 		return nil
 	}
@@ -275,8 +275,8 @@ func (h *holding) addText(text string) error {
 	if text == "" {
 		return nil
 	}
-	text = redact.Known(h.held + text)
-	ready := len(text) - redact.Tail(text)
+	text = redact.HideKnown(h.held + text)
+	ready := len(text) - redact.MeasureTail(text)
 	h.held = text[ready:]
 	if ready == 0 {
 		return nil

@@ -41,7 +41,7 @@ const (
 // streaming asks with a taker and gives what it was given.
 func streaming(t *testing.T, serve http.HandlerFunc) (taken []string, reply model.Reply, err error) {
 	t.Helper()
-	ctx := model.Deltas(t.Context(), func(text string) error {
+	ctx := model.WithDeltas(t.Context(), func(text string) error {
 		taken = append(taken, text)
 		return nil
 	})
@@ -95,7 +95,7 @@ func TestTheFirstPieceComesBeforeTheServerHasFinished(t *testing.T) {
 	})
 	client.LearnThoughts(true)
 	came := false
-	ctx := model.Deltas(t.Context(), func(string) error { // the server waits for it
+	ctx := model.WithDeltas(t.Context(), func(string) error { // the server waits for it
 		came = true
 		close(finish)
 		return nil
@@ -168,7 +168,7 @@ func TestAStreamHoldsThoughtsBack(t *testing.T) {
 			client := hostile(t, sends(kind, c.answers[0]))
 			for i, want := range c.taken {
 				var taken []string
-				ctx := model.Deltas(t.Context(), func(text string) error {
+				ctx := model.WithDeltas(t.Context(), func(text string) error {
 					taken = append(taken, text)
 					return nil
 				})
@@ -186,7 +186,7 @@ func TestAThoughtThatComesAsAnAnswerEndsTheStream(t *testing.T) {
 	client.LearnThoughts(true)
 	for i, want := range []string{"Is it?", "Oslo."} {
 		taken := ""
-		ctx := model.Deltas(t.Context(), func(text string) error { taken += text; return nil })
+		ctx := model.WithDeltas(t.Context(), func(text string) error { taken += text; return nil })
 		_, err := client.Complete(ctx, model.Call{User: "Where?"})
 		assert.True(t, taken == want && (err != nil) == (i == 0), "%d: %q %v", i, taken, err)
 	}
@@ -243,7 +243,7 @@ func TestACallerThatGoesEndsTheStream(t *testing.T) {
 	})
 	client.LearnThoughts(true)
 	ctx, leave := context.WithCancel(t.Context())
-	ctx = model.Deltas(ctx, func(string) error { leave(); return nil })
+	ctx = model.WithDeltas(ctx, func(string) error { leave(); return nil })
 	reply, err := client.Complete(ctx, model.Call{User: "Who painted it?"})
 	assert.True(t, errors.Is(err, context.Canceled) && reply.Usage.Prompt != 0 && reply.Usage.Completion >= 3,
 		"%+v %v", reply, err)
@@ -258,7 +258,7 @@ func TestWhoTakesTheTextCanEndIt(t *testing.T) {
 	enough := errors.New("enough")
 	client := hostile(t, sends("text/event-stream", event("a")+event("b")+stop+done))
 	times := 0
-	ctx := model.Deltas(t.Context(), func(string) error { times++; return enough })
+	ctx := model.WithDeltas(t.Context(), func(string) error { times++; return enough })
 	_, err := client.Complete(ctx, model.Call{User: "x"})
 	assert.True(t, errors.Is(err, enough) && times == 1, "%v after %d", err, times)
 }

@@ -77,7 +77,7 @@ func TestBodiesAreWhatTheyWere(t *testing.T) {
 	}
 	_, err := openai.New(cfg).Complete(t.Context(), asked)
 	require.NoError(t, err)
-	streamed := model.Deltas(t.Context(), func(string) error { return nil })
+	streamed := model.WithDeltas(t.Context(), func(string) error { return nil })
 	_, err = openai.New(cfg).Complete(streamed, model.Call{User: "u"})
 	require.NoError(t, err)
 	_, _, err = openai.NewEmbedder(cfg).Embed(t.Context(), []string{"a < b", "\u2028\xff"})

@@ -1,6 +1,6 @@
 // Package rerank is the port to rerankers: models that read a question beside a text and say how well the one answers
-// the other (docs/reference/formats.md, Model servers). The adapter for servers is in package openai; what is done with scores,
-// and with a reranker that gives none, is the caller's.
+// the other (docs/reference/formats.md, Model servers). The adapter for servers is in package openai; what is done with
+// scores, and with a reranker that gives none, is the caller's.
 package rerank
 
 import (
@@ -31,9 +31,9 @@ type Result struct {
 	Score *float64
 }
 
-// Scores puts results in the order of the count texts that were sent. The error says what a caller cannot rely on: a
-// text that is missing, named twice or not at all, or a score that is no number.
-func Scores(count int, results []Result) ([]float64, error) {
+// AlignScores puts results in the order of the count texts that were sent. The error says what a caller cannot rely on:
+// a text that is missing, named twice or not at all, or a score that is no number.
+func AlignScores(count int, results []Result) ([]float64, error) {
 	scores := make([]float64, count)
 	seen := make([]bool, count)
 	for at, result := range results {

@@ -12,7 +12,7 @@ import (
 func TestScoresThatAreNoNumbersAreRefused(t *testing.T) {
 	for _, score := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 		place := 0
-		got, err := rerank.Scores(1, []rerank.Result{{Index: &place, Score: &score}})
+		got, err := rerank.AlignScores(1, []rerank.Result{{Index: &place, Score: &score}})
 		assert.True(t, err != nil, "%v: %v", score, got)
 	}
 }

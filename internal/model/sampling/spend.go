@@ -14,9 +14,9 @@ import (
 	"github.com/unweaver/unweaver/internal/text/names"
 )
 
-// Sends says whether a chunk is sent to the model. Of chunks whose ranks are spread evenly nearly the share is; never
-// more than twice the share of any corpus, but for chance.
-func Sends(text string, share float64) bool {
+// ShouldSend says whether a chunk is sent to the model. Of chunks whose ranks are spread evenly nearly the share is;
+// never more than twice the share of any corpus, but for chance.
+func ShouldSend(text string, share float64) bool {
 	switch {
 	case share >= 1:
 		return true
@@ -48,7 +48,7 @@ func Rank(text string) float64 {
 		return 0
 	}
 	distinct := map[string]bool{}
-	for _, entity := range builtin.Entities(text) {
+	for _, entity := range builtin.FindEntities(text) {
 		distinct[names.Key(entity.Name, false)] = true
 	}
 	score := float64(len(distinct)) / math.Sqrt(float64(words))

@@ -46,7 +46,7 @@ func TestALargerShareSendsAllThatASmallerOneSent(t *testing.T) {
 	for _, text := range texts() {
 		before := false
 		for _, share := range []float64{0, 0.01, 0.1, 0.3, 0.5, 0.9, 0.99, 1} {
-			sent := sampling.Sends(text, share)
+			sent := sampling.ShouldSend(text, share)
 			require.True(t, (!before || sent) && (share != 0 || !sent) && (share != 1 || sent),
 				"%q at %v: %v", text, share, sent)
 			before = sent
@@ -60,7 +60,7 @@ func TestOfCorporaOfAnyKindNeverMoreThanTwiceTheShareIsSent(t *testing.T) {
 			sent := 0
 			const all = 400
 			for i := range all {
-				if sampling.Sends(text(i, count), share) {
+				if sampling.ShouldSend(text(i, count), share) {
 					sent++
 				}
 			}
@@ -75,10 +75,10 @@ func TestOfCorporaOfAnyKindNeverMoreThanTwiceTheShareIsSent(t *testing.T) {
 func TestChunksOfManyNamesAreSentRather(t *testing.T) {
 	poor, rich := 0, 0
 	for i := range 300 {
-		if sampling.Sends(text(i, 2), 0.3) {
+		if sampling.ShouldSend(text(i, 2), 0.3) {
 			poor++
 		}
-		if sampling.Sends(text(i, 20), 0.3) {
+		if sampling.ShouldSend(text(i, 20), 0.3) {
 			rich++
 		}
 	}
@@ -92,7 +92,7 @@ func TestChunksOfManyNamesAreSentRather(t *testing.T) {
 func TestWhatThisVersionSends(t *testing.T) {
 	got := ""
 	for i, text := range texts()[:48] {
-		if sampling.Sends(text, 0.3) {
+		if sampling.ShouldSend(text, 0.3) {
 			got += fmt.Sprint(i, " ")
 		}
 	}

@@ -24,7 +24,7 @@ const piece = 8 << 10
 func Count(s string) int {
 	n := 0
 	for s != "" {
-		p := Piece(s)
+		p := FirstPiece(s)
 		s = s[len(p):]
 		k, err := codec().Count(p)
 		if err != nil { // only invalid UTF-8 could do this; a byte is at most a token
@@ -35,8 +35,8 @@ func Count(s string) int {
 	return n
 }
 
-// Piece is the first part of s that is tokenised by itself: at most 8 KiB, cut before a space where there is one.
-func Piece(s string) string {
+// FirstPiece is the first part of s that is tokenised by itself: at most 8 KiB, cut before a space where there is one.
+func FirstPiece(s string) string {
 	if len(s) <= piece {
 		return s
 	}
@@ -54,7 +54,7 @@ func Piece(s string) string {
 func Split(s string) []int {
 	var out []int
 	for s != "" {
-		p := Piece(s)
+		p := FirstPiece(s)
 		s = s[len(p):]
 		_, toks, err := codec().Encode(p)
 		sum := 0

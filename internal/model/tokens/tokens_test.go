@@ -36,7 +36,7 @@ func TestPiecesCoverATextWithoutCuttingARune(t *testing.T) {
 			valid := utf8.ValidString(text)
 			covered := 0
 			for rest := text; rest != ""; {
-				piece := tokens.Piece(rest)
+				piece := tokens.FirstPiece(rest)
 				require.True(t, piece != "" && len(piece) <= 8<<10 && strings.HasPrefix(rest, piece),
 					"a piece of %d bytes at %d", len(piece), covered)
 				require.True(t, !valid || utf8.ValidString(piece), "a rune is cut at %d", covered)

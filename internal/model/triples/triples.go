@@ -55,8 +55,8 @@ type Part struct {
 	Sentences []string
 }
 
-// Parts of a text, which together are all its sentences; none where nothing is said.
-func Parts(language *text.Language, content string) []Part {
+// CutParts of a text, which together are all its sentences; none where nothing is said.
+func CutParts(language *text.Language, content string) []Part {
 	var out []Part
 	room := 0
 	for i, sentence := range language.Sentences(content) {
@@ -102,15 +102,15 @@ Answer with JSON only: {"triples":[{"sentence":0,"head":"?x","relation":"...","t
 // MostAsked is how long the reply to Asking may be, in tokens.
 const MostAsked = 512
 
-// Asking is the call for the triples of a question, in which what is asked for is ?x.
-func (p Part) Asking() model.Call {
+// QuestionCall is the call for the triples of a question, in which what is asked for is ?x.
+func (p Part) QuestionCall() model.Call {
 	call := p.Call("")
 	call.System, call.Most = asking, MostAsked
 	return call
 }
 
-// Question asks for the triples of a question, as one sentence.
-func Question(language *text.Language, question string) Part {
+// QuestionPart asks for the triples of a question, as one sentence.
+func QuestionPart(language *text.Language, question string) Part {
 	return Part{Language: language, Sentences: []string{question}}
 }
 

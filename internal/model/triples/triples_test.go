@@ -19,7 +19,7 @@ const content = "Marie Curie was born in Warsaw. She discovered radium in Paris.
 
 func part(t *testing.T) triples.Part {
 	t.Helper()
-	parts := triples.Parts(text.In("en"), content)
+	parts := triples.CutParts(text.LanguageOf("en"), content)
 	require.True(t, len(parts) == 1 && len(parts[0].Sentences) == 3, "parts %+v", parts)
 	return parts[0]
 }
@@ -79,7 +79,7 @@ func TestTenThousandTriplesAreCut(t *testing.T) {
 
 func TestPartsAreTheWholeTextAndNumberItsSentences(t *testing.T) {
 	long := strings.Repeat(content+" ", 200)
-	parts := triples.Parts(text.In("en"), long)
+	parts := triples.CutParts(text.LanguageOf("en"), long)
 	var whole string
 	next := 0
 	for _, p := range parts {
@@ -92,10 +92,10 @@ func TestPartsAreTheWholeTextAndNumberItsSentences(t *testing.T) {
 	said, _ := parts[1].Read(`[["Oslo","lies in","Norway"]]`)
 	assert.True(t, len(said.Triples) == 1 && said.Triples[0].Source.Sentence >= parts[1].From,
 		"a triple of the second part stands at %+v", said.Triples)
-	for _, p := range triples.Parts(text.In("en"), strings.Repeat("Oslo is old. ", 130)) {
+	for _, p := range triples.CutParts(text.LanguageOf("en"), strings.Repeat("Oslo is old. ", 130)) {
 		assert.True(t, len(p.Sentences) <= triples.MostSentences, "a part of %d sentences", len(p.Sentences))
 	}
-	if got := triples.Parts(text.In("en"), " \n"); got != nil {
+	if got := triples.CutParts(text.LanguageOf("en"), " \n"); got != nil {
 		t.Errorf("parts of nothing: %v", got)
 	}
 }

@@ -271,8 +271,8 @@ const (
 	Damaged = "damaged"
 )
 
-// State looks at the file in a folder; whole reads it and compares its SHA-256, else its size is compared.
-func (f File) State(folder string, whole bool) (status, problem string) {
+// CheckState looks at the file in a folder; whole reads it and compares its SHA-256, else its size is compared.
+func (f File) CheckState(folder string, whole bool) (status, problem string) {
 	name := filepath.Join(folder, f.Name)
 	info, err := os.Stat(name)
 	switch {

@@ -89,7 +89,7 @@ func TestTheIndexThatTheMachineNamesIsAsked(t *testing.T) {
 			}
 			info, err := os.Stat(filepath.Join(order.Target, "tool"))
 			assert.True(t, err == nil && info.Mode().Perm() == 0o755, "%v %v", info, err)
-			if status, problem := order.Files[0].State(order.Target, true); status != wheel.Sound {
+			if status, problem := order.Files[0].CheckState(order.Target, true); status != wheel.Sound {
 				t.Error(problem)
 			}
 			order.Home = "https://files.invalid/ab/some_tool-2.0-py3-none-any.whl"

@@ -28,7 +28,7 @@ func Plan(ctx context.Context, index artifact.Index, documents []string) (core.P
 			Key: document, Digest: digest, Known: known, Chunks: chunks, Attached: i >= len(documents),
 		})
 	}
-	current, _, err := index.Current(ctx)
+	current, _, err := index.ReadPointer(ctx)
 	if err != nil {
 		return plan, err
 	}
@@ -70,7 +70,7 @@ func WishOf(plan core.PurgePlan) (wish core.Purge) {
 func listPurgeGenerations(
 	ctx context.Context, index artifact.Index, traces *Traces, current core.Pointer,
 ) ([]core.PurgeGeneration, error) {
-	refs, err := index.Named(ctx)
+	refs, err := index.ListByName(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -154,15 +154,15 @@ func (s Set) isAttached(document string) bool {
 	return within && s.named && s.Has(holder)
 }
 
-// Digests returns those of its documents, in order.
-func (s Set) Digests() []core.Digest {
+// ListDigests returns those of its documents, in order.
+func (s Set) ListDigests() []core.Digest {
 	out := slices.Collect(maps.Keys(s.Keys))
 	slices.SortFunc(out, func(a, b core.Digest) int { return slices.Compare(a[:], b[:]) })
 	return out
 }
 
-// Empty reports whether it has none.
-func (s Set) Empty() bool { return len(s.Keys) == 0 }
+// IsEmpty reports whether it has none.
+func (s Set) IsEmpty() bool { return len(s.Keys) == 0 }
 
 func (s *Set) addKeys(index string, digests []core.Digest) {
 	if s.Keys == nil {
@@ -173,9 +173,9 @@ func (s *Set) addKeys(index string, digests []core.Digest) {
 	}
 }
 
-// Excluded returns the documents that a run leaves out: those of purges that are pending, and of others those that must
-// not return. Pending are the purges that are to be gone on with.
-func Excluded(all []core.Purge) (excluded, pending Set) {
+// ListExcluded returns the documents that a run leaves out: those of purges that are pending, and of others those that
+// must not return. Pending are the purges that are to be gone on with.
+func ListExcluded(all []core.Purge) (excluded, pending Set) {
 	for _, one := range all {
 		if one.State == core.PurgePending {
 			pending.addKeys(one.Index, one.Documents)

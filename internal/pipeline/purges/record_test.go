@@ -19,7 +19,7 @@ import (
 func begin(t *testing.T, index artifact.Index, documents ...string) core.Purge {
 	t.Helper()
 	purge, err := Begin(t.Context(), index, core.Purge{
-		At: time.Date(2026, 11, 27, 0, 0, 0, 0, time.UTC), Documents: SetOf(index.Name, documents).Digests(),
+		At: time.Date(2026, 11, 27, 0, 0, 0, 0, time.UTC), Documents: SetOf(index.Name, documents).ListDigests(),
 	})
 	require.NoError(t, err)
 	return purge
@@ -30,7 +30,7 @@ func left(t *testing.T, index artifact.Index, documents ...string) (excluded, pe
 	t.Helper()
 	all, err := List(t.Context(), index)
 	require.NoError(t, err)
-	out, now := Excluded(all)
+	out, now := ListExcluded(all)
 	for _, document := range documents {
 		if out.Has(document) {
 			excluded = append(excluded, document)

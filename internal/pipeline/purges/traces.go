@@ -47,7 +47,7 @@ func WordOf(word string) core.Digest { return core.Sum("purged-word/1", word) }
 // Gather finds what is stored of documents: in every generation with a reference, also rows that are dead there. alive
 // is called as it gets on.
 func Gather(ctx context.Context, index artifact.Index, documents Set, alive func()) (*Traces, error) {
-	refs, err := index.Named(ctx)
+	refs, err := index.ListByName(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +169,7 @@ func (g *gathering) gatherDocument(
 	g.found[core.PurgedKey(g.index.Name, key)] += int64(len(document.Chunks))
 	if class := names.Key(document.Title, spec.Parity); class != "" {
 		g.Classes[core.ClassID(class)] = true
-		g.Classes[core.ClassID(manifest.Aliases.Of(class))] = true
+		g.Classes[core.ClassID(manifest.Aliases.ResolveKey(class))] = true
 	}
 	if len(document.Chunks) == 0 {
 		return nil
@@ -188,10 +188,10 @@ func (g *gathering) gatherDocument(
 		if err != nil {
 			return err
 		}
-		for _, window := range embed.Windows(title, content, spec.Embedding.MaxInputTokens) {
+		for _, window := range embed.CutWindows(title, content, spec.Embedding.MaxInputTokens) {
 			g.noteEmbedded(manifest, embed.Digest(window, manifest.Chunk.Digest()))
 		}
-		for _, word := range text.In(spec.Retrieval.Language).Surface(title + " " + content) {
+		for _, word := range text.LanguageOf(spec.Retrieval.Language).SurfaceWords(title + " " + content) {
 			g.Words[WordOf(word)] = true
 		}
 	}
@@ -202,7 +202,7 @@ func (g *gathering) gatherDocument(
 func (g *gathering) noteEmbedded(manifest *core.Manifest, key core.Digest) {
 	g.Keys[ledger.Embed][key] = true
 	if trust := manifest.Trust; trust != nil && trust.Embedding != "" {
-		g.Keys[ledger.Embed][ledger.In(trust.Embedding, key)] = true
+		g.Keys[ledger.Embed][ledger.ScopeKey(trust.Embedding, key)] = true
 	}
 }
 
@@ -234,7 +234,7 @@ func (g *gathering) gatherExtractions(
 			}
 			if class := names.Key(entity.Name, spec.Parity); class != "" {
 				g.Classes[core.ClassID(class)] = true
-				g.Classes[core.ClassID(aliases.Of(class))] = true
+				g.Classes[core.ClassID(aliases.ResolveKey(class))] = true
 			}
 		}
 	}

@@ -26,13 +26,13 @@ type Suggest struct {
 	Refused bool    // also list the pairs that a guard refuses
 }
 
-// Aliases lists the names that are mapped in the current generation; with suggest it also looks for pairs of classes
-// that may be one. Memory is bounded by how many classes are compared.
-func Aliases(
+// ListAliases lists the names that are mapped in the current generation; with suggest it also looks for pairs of
+// classes that may be one. Memory is bounded by how many classes are compared.
+func ListAliases(
 	ctx context.Context, cache *localfile.Cache, index artifact.Index, store vectors.Store, suggest *Suggest,
 ) (core.AliasList, error) {
 	out := core.AliasList{Index: index.Name, Aliases: []core.MappedName{}}
-	current, _, err := index.Current(ctx)
+	current, _, err := index.ReadPointer(ctx)
 	if err != nil {
 		return out, err
 	}
@@ -50,7 +50,7 @@ func Aliases(
 		out.Aliases = append(out.Aliases, core.MappedName{Name: name, StandsFor: manifest.Aliases[name]})
 	}
 	if suggest == nil {
-		out.Decided, err = Decided(ctx, cache, index, manifest)
+		out.Decided, err = ListDecided(ctx, cache, index, manifest)
 		return out, err
 	}
 	file, err := aliases.ParseFile(bytes.NewReader(suggest.File))
@@ -66,7 +66,7 @@ func Aliases(
 	if err != nil {
 		return out, err
 	}
-	if out.Decided, err = Decided(ctx, cache, index, manifest); err != nil {
+	if out.Decided, err = ListDecided(ctx, cache, index, manifest); err != nil {
 		return out, err
 	}
 	out.Searched = found.Searched
@@ -112,11 +112,11 @@ func mergeSuggestions(list *core.AliasList) {
 	})
 }
 
-// Decided returns the pairs that a model decided when a generation was built; none where none was asked.
-func Decided(
+// ListDecided returns the pairs that a model decided when a generation was built; none where none was asked.
+func ListDecided(
 	ctx context.Context, cache *localfile.Cache, index artifact.Index, manifest *core.Manifest,
 ) ([]core.SuggestedOne, error) {
-	file, err := pairstage.Of(ctx, cache, index, manifest)
+	file, err := pairstage.LoadFile(ctx, cache, index, manifest)
 	if err != nil || file == nil {
 		return nil, err
 	}

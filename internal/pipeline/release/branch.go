@@ -28,12 +28,12 @@ type Branching struct {
 // its name is no branch.
 const settles = artifact.BaseLasts + 500*time.Millisecond
 
-// Branch makes a second line of generations over the ledger, segments, records and collections of an index: it copies a
-// reference and writes a pointer, whatever the size of the index. The branch is written down beside the base first, so
-// that every collector that begins from then on counts what it begins with; one that began before deletes nothing of a
-// generation that was not marked by then. A crash between two writes leaves a record that the same command finishes,
-// and --delete takes back.
-func (d *Desk) Branch(ctx context.Context, asked Branching) (core.Branch, error) {
+// MakeBranch makes a second line of generations over the ledger, segments, records and collections of an index: it
+// copies a reference and writes a pointer, whatever the size of the index. The branch is written down beside the base
+// first, so that every collector that begins from then on counts what it begins with; one that began before deletes
+// nothing of a generation that was not marked by then. A crash between two writes leaves a record that the same command
+// finishes, and --delete takes back.
+func (d *Desk) MakeBranch(ctx context.Context, asked Branching) (core.Branch, error) {
 	base := artifact.New(d.Artifacts, asked.Base)
 	a := act{Desk: d, index: base, Request: Request{
 		Action: core.ActionBranch, Index: asked.Base, Name: asked.Name, Operator: asked.Operator,
@@ -48,7 +48,7 @@ func (d *Desk) Branch(ctx context.Context, asked Branching) (core.Branch, error)
 	if err != nil {
 		return branch, err
 	}
-	if a.current, _, err = base.Current(ctx); err != nil {
+	if a.current, _, err = base.ReadPointer(ctx); err != nil {
 		return branch, err
 	}
 	if a.current.Generation == "" {
@@ -122,7 +122,7 @@ func (a *act) checkBranchName(ctx context.Context) (core.Branch, string, error) 
 	case err != nil:
 		return found, "", err
 	}
-	begun, err := member.Begun(ctx)
+	begun, err := member.HasPointer(ctx)
 	if err != nil {
 		return found, "", err
 	}
@@ -234,16 +234,16 @@ func (a *act) copyFiles(ctx context.Context, from, to artifact.Index, generation
 	return nil
 }
 
-// Branches lists the branches of an index that are there, with what each serves.
-func Branches(ctx context.Context, base artifact.Index) ([]core.Branch, error) {
+// ListBranches lists the branches of an index that are there, with what each serves.
+func ListBranches(ctx context.Context, base artifact.Index) ([]core.Branch, error) {
 	if err := base.Check(); err != nil {
 		return nil, err
 	}
-	all, err := base.Branches(ctx)
+	all, err := base.ListBranches(ctx)
 	if err != nil {
 		return nil, err
 	}
-	current, _, err := base.Current(ctx)
+	current, _, err := base.ReadPointer(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -252,7 +252,7 @@ func Branches(ctx context.Context, base artifact.Index) ([]core.Branch, error) {
 		if branch.State != core.BranchOpen {
 			continue
 		}
-		served, _, err := artifact.New(base.Store, branch.Name).Current(ctx)
+		served, _, err := artifact.New(base.Store, branch.Name).ReadPointer(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -296,11 +296,11 @@ func (d *Desk) DeleteBranch(
 			Because("run " + work + " builds it").
 			Advise("wait for it, or: unweaver cancel " + work)
 	}
-	current, _, err := member.Current(ctx)
+	current, _, err := member.ReadPointer(ctx)
 	if err != nil && !artifact.IsDamage(err) {
 		return branch, err
 	}
-	if a.current, _, err = base.Current(ctx); err != nil {
+	if a.current, _, err = base.ReadPointer(ctx); err != nil {
 		return branch, err
 	}
 	move := a.newMove(current.Generation)
@@ -331,11 +331,11 @@ func OverlayOf(ctx context.Context, index artifact.Index) (overlay core.Overlay,
 	if err := index.Check(); err != nil {
 		return overlay, "", err
 	}
-	base, err := index.Base(ctx)
+	base, err := index.FindBase(ctx)
 	if err != nil {
 		return overlay, "", err
 	}
-	current, _, err := base.Current(ctx)
+	current, _, err := base.ReadPointer(ctx)
 	var manifest *core.Manifest
 	if err == nil && current.Manifest != "" {
 		manifest, err = base.Manifest(ctx, current.Manifest)

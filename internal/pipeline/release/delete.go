@@ -91,7 +91,7 @@ func (x *deletion) checkIndex(ctx context.Context) error {
 	if err := x.index.Check(); err != nil {
 		return err
 	}
-	base, err := x.index.Base(ctx)
+	base, err := x.index.FindBase(ctx)
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (x *deletion) checkIndex(ctx context.Context) error {
 			Because("the store has nothing of that name").
 			Advise("list the indexes: unweaver ls")
 	}
-	current, _, err := x.index.Current(ctx)
+	current, _, err := x.index.ReadPointer(ctx)
 	if err != nil && !artifact.IsDamage(err) {
 		return err
 	}
@@ -136,7 +136,7 @@ func (x *deletion) checkIndex(ctx context.Context) error {
 // listBranches lists the branches that were deleted, and refuses one that is open or being made.
 func (x *deletion) listBranches(ctx context.Context) error {
 	x.out.Branches = nil
-	branches, err := x.index.Branches(ctx)
+	branches, err := x.index.ListBranches(ctx)
 	if err != nil { // also damage: a branch that is not known would lose its files
 		return err
 	}
@@ -229,7 +229,7 @@ func (x *deletion) deletePointers(ctx context.Context) error {
 // awaitReaders waits until no process has a generation open: a query that began before ends as it began.
 func (x *deletion) awaitReaders(ctx context.Context) error {
 	for waited := time.Duration(0); ; waited += readersEvery {
-		leased, err := x.Mirror.Leased(ctx, x.Index)
+		leased, err := x.Mirror.ListLeased(ctx, x.Index)
 		if x.out.Reading = len(leased) > 0; err != nil || !x.out.Reading || waited > readersPatience {
 			return err
 		}

@@ -21,9 +21,9 @@ import (
 // listedChanges is how many changes of a kind are listed.
 const listedChanges = 20
 
-// Difference says what changed from a generation to another. Without to it is the current one, without from what to
-// was made from; where only one is named and it is not served, it is compared with what is.
-func Difference(
+// CompareGenerations says what changed from a generation to another. Without to it is the current one, without from
+// what to was made from; where only one is named and it is not served, it is compared with what is.
+func CompareGenerations(
 	ctx context.Context, cache *localfile.Cache, index artifact.Index, from, to string,
 ) (core.Difference, error) {
 	out := core.Difference{Index: index.Name}
@@ -38,7 +38,7 @@ func Difference(
 	defer c.before.Release()
 	defer c.after.Release()
 	steps := []func(context.Context) error{c.compareDocuments, c.compareChunks, c.compareClasses}
-	return out, parallel.Together(ctx, steps...)
+	return out, parallel.RunTogether(ctx, steps...)
 }
 
 type comparison struct {
@@ -50,7 +50,7 @@ type comparison struct {
 
 // readSides reads the manifests of the two generations.
 func (c *comparison) readSides(ctx context.Context, from, to string) error {
-	current, _, err := c.index.Current(ctx)
+	current, _, err := c.index.ReadPointer(ctx)
 	if err != nil {
 		return err
 	}
@@ -61,8 +61,8 @@ func (c *comparison) readSides(ctx context.Context, from, to string) error {
 	if to == "" {
 		to = current.Generation
 	}
-	artifact.Lay(refs, current)
-	family, _, err := c.index.Family(ctx)
+	artifact.LayPointer(refs, current)
+	family, _, err := c.index.ListFamily(ctx)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (c *comparison) readSides(ctx context.Context, from, to string) error {
 				if member.Name != name {
 					continue
 				}
-				pointer, _, err := member.Current(ctx)
+				pointer, _, err := member.ReadPointer(ctx)
 				if err != nil {
 					return nil, err
 				}
@@ -85,7 +85,7 @@ func (c *comparison) readSides(ctx context.Context, from, to string) error {
 			}
 		}
 		if !there {
-			return nil, fault.UnknownGen.At("compare generation", fault.Quoted(name)).
+			return nil, fault.UnknownGen.At("compare generation", fault.QuoteName(name)).
 				Because("index " + c.index.Name + " has none of that name").
 				Advise("list them with: unweaver generations " + c.index.Name)
 		}
@@ -243,7 +243,7 @@ func pairMoves(contents *extsort.Sorter, added, moved, removed *limited) (int64,
 		}
 		went = went[:0]
 	}
-	for row, err := range contents.Sorted() {
+	for row, err := range contents.StreamSorted() {
 		if err != nil {
 			return 0, err
 		}

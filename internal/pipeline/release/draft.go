@@ -10,9 +10,9 @@ import (
 
 // WriteSegments writes what queries map, and the manifest as a draft.
 func (r *Run) WriteSegments(ctx context.Context) (core.Manifest, error) {
-	return unit.Finished(ctx, r.Run, run.ManifestFile, func(ctx context.Context) (core.Manifest, core.Progress, error) {
+	return unit.FinishUnit(ctx, r.Run, run.ManifestFile, func(ctx context.Context) (core.Manifest, core.Progress, error) {
 		progress := core.Progress{Done: 1}
-		release, err := r.Place(ctx)
+		release, err := r.TakePlace(ctx)
 		if err != nil {
 			return core.Manifest{}, progress, err
 		}
@@ -36,7 +36,7 @@ func (r *Run) WriteSegments(ctx context.Context) (core.Manifest, error) {
 
 // draftManifest gathers what the stages wrote into a manifest.
 func (r *Run) draftManifest(ctx context.Context) (manifest core.Manifest, err error) {
-	fixed, err := r.Fixed(ctx)
+	fixed, err := r.ReadPlan(ctx)
 	if err != nil {
 		return manifest, err
 	}
@@ -58,7 +58,7 @@ func (r *Run) draftManifest(ctx context.Context) (manifest core.Manifest, err er
 		Config: r.Settings.ConfigDigest(), Made: run.MadeBy(r.Settings), Created: fixed.Started, Limits: r.Limits.Key(),
 		Class: fixed.Class, Chunk: fixed.Chunk,
 		Partitions: partitions.Partitions, Collections: fixed.Collections, Counts: shards.Counts, Hashes: shards.Hashes,
-		Trust: fixed.Trust.Recorded(), Aliases: fixed.Aliases,
+		Trust: fixed.Trust.RecordedTrust(), Aliases: fixed.Aliases,
 		Models: core.ModelSummary{Chat: models.Chat.Info().Label(), Embedding: models.Chunks.Info().Label()},
 	}
 	if err := manifest.Spec.UnmarshalText([]byte(r.Spec)); err != nil {
@@ -76,21 +76,21 @@ func (r *Run) draftManifest(ctx context.Context) (manifest core.Manifest, err er
 
 // addSegments adds what chunk, extract and reduce wrote.
 func (r *Run) addSegments(ctx context.Context, manifest *core.Manifest, units, shards int) error {
-	for chunked, err := range run.Each(ctx, r.Base(), units, run.ChunkFile) {
+	for chunked, err := range run.ReadEach(ctx, r.BaseRun(), units, run.ChunkFile) {
 		if err != nil {
 			return err
 		}
 		manifest.Segments.Text = append(manifest.Segments.Text, chunked.Text)
 		manifest.Segments.Documents = append(manifest.Segments.Documents, chunked.Documents)
 	}
-	for seal, err := range run.Each(ctx, r.Base(), shards, run.SealFile) {
+	for seal, err := range run.ReadEach(ctx, r.BaseRun(), shards, run.SealFile) {
 		if err != nil {
 			return err
 		}
 		manifest.Segments.Extract = append(manifest.Segments.Extract, seal.Extract)
 		manifest.Segments.Mentions = append(manifest.Segments.Mentions, seal.Kept)
 	}
-	for reduced, err := range run.Each(ctx, r.Base(), manifest.Partitions, run.ReduceFile) {
+	for reduced, err := range run.ReadEach(ctx, r.BaseRun(), manifest.Partitions, run.ReduceFile) {
 		if err != nil {
 			return err
 		}
@@ -104,7 +104,7 @@ func (r *Run) addSegments(ctx context.Context, manifest *core.Manifest, units, s
 
 // addVectors adds what load wrote, and the parent's vectors that are still used.
 func (r *Run) addVectors(ctx context.Context, manifest *core.Manifest, parentSHA string, shards int) error {
-	parent, err := r.Parent(ctx, parentSHA)
+	parent, err := r.ReadParent(ctx, parentSHA)
 	if err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (r *Run) addVectors(ctx context.Context, manifest *core.Manifest, parentSHA
 		segments.ChunkVecs = append(segments.ChunkVecs, parent.Segments.ChunkVecs...)
 	}
 	part := -1
-	for loaded, err := range run.Each(ctx, r.Base(), manifest.Partitions+shards, run.LoadFile) {
+	for loaded, err := range run.ReadEach(ctx, r.BaseRun(), manifest.Partitions+shards, run.LoadFile) {
 		if err != nil {
 			return err
 		}

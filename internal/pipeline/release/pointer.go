@@ -28,7 +28,7 @@ type FlipIn struct {
 // second flip by the same run finds its own work done and succeeds; so does one whose answer was lost. When only the
 // mirror fails, the pointer that comes back with the error is served already.
 func Flip(ctx context.Context, in FlipIn) (core.Pointer, error) {
-	current, etag, err := in.Artifacts.Current(ctx)
+	current, etag, err := in.Artifacts.ReadPointer(ctx)
 	if err != nil {
 		return current, err
 	}
@@ -45,7 +45,7 @@ func Flip(ctx context.Context, in FlipIn) (core.Pointer, error) {
 	}
 	written, err := writePointer(ctx, in.Artifacts, in.Mirror, next, condition)
 	if fault.Is(err, fault.Precondition) { // another run, or this write, repeated below after its answer was lost
-		if current, _, err = in.Artifacts.Current(ctx); err == nil && !in.isDone(current) {
+		if current, _, err = in.Artifacts.ReadPointer(ctx); err == nil && !in.isDone(current) {
 			err = in.newMovedError(current)
 		}
 		if err == nil {
@@ -97,7 +97,7 @@ func Mirror(ctx context.Context, art artifact.Index, mirror coordination.Readers
 // or by the mirror where an operator went back after that. Its epoch is above any that the mirror knows. The trail of
 // operations records it.
 func (r *Run) MendPointer(ctx context.Context) error {
-	current, etag, wrong := r.Index.Current(ctx)
+	current, etag, wrong := r.Index.ReadPointer(ctx)
 	cond := blob.Cond{Match: etag}
 	switch {
 	case wrong == nil && current.Manifest == "":
@@ -113,7 +113,7 @@ func (r *Run) MendPointer(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if wrong = r.Index.Agree(current, manifest); wrong == nil {
+		if wrong = r.Index.CheckPointer(current, manifest); wrong == nil {
 			return nil
 		}
 	}
@@ -127,10 +127,10 @@ func (r *Run) MendPointer(ctx context.Context) error {
 	case pointer.Manifest == "":
 		return fault.SegmentDamage.At("write again", r.Artifacts.Location(r.Index.CurrentKey())).
 			Because("it is damaged, and no published generation of the index can be read").
-			Advise("put the file back from a backup; or remove it, then " + r.Index.Rebuild())
+			Advise("put the file back from a backup; or remove it, then " + r.Index.AdviseRebuild())
 	}
 	var mirrored core.Pointer
-	raw, err := r.Coordination.Mirrored(ctx, r.Job.Index)
+	raw, err := r.Coordination.ReadMirror(ctx, r.Job.Index)
 	if err != nil {
 		return err
 	}
@@ -163,12 +163,12 @@ func (r *Run) isServable(ctx context.Context, pointer core.Pointer) bool {
 		return false
 	}
 	manifest, err := r.Index.Manifest(ctx, pointer.Manifest)
-	return err == nil && r.Index.Agree(pointer, manifest) == nil
+	return err == nil && r.Index.CheckPointer(pointer, manifest) == nil
 }
 
 // deletedBranch reports whether the index was a branch: one that is deleted keeps its references, and serves nothing.
 func (r *Run) deletedBranch(ctx context.Context) (bool, error) {
-	base, err := r.Index.Base(ctx)
+	base, err := r.Index.FindBase(ctx)
 	if err != nil || base.Name == r.Index.Name {
 		return false, err
 	}

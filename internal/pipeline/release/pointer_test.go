@@ -47,9 +47,9 @@ func (b bench) flipIn(gen string, seq, expected int64) release.FlipIn {
 // pointers are what the artifacts and the mirror say.
 func (b bench) pointers() (current core.Pointer, mirrored string) {
 	b.Helper()
-	current, _, err := b.art.Current(b.Context())
+	current, _, err := b.art.ReadPointer(b.Context())
 	stagetest.Ok(b, err)
-	raw, err := b.mirror.Mirrored(b.Context(), "i")
+	raw, err := b.mirror.ReadMirror(b.Context(), "i")
 	stagetest.Ok(b, err)
 	return current, string(raw)
 }

@@ -36,7 +36,7 @@ func (r *Run) checkProbes(
 	if r.Settings.Gate.Probes == "" {
 		return "", "", nil
 	}
-	result, err := run.Once(ctx, r.Base(), run.ProbesFile, func(ctx context.Context) (core.Probed, error) {
+	result, err := run.MakeOnce(ctx, r.BaseRun(), run.ProbesFile, func(ctx context.Context) (core.Probed, error) {
 		return r.runProbes(ctx, manifest, fixed)
 	})
 	if err != nil {
@@ -128,11 +128,11 @@ func (r *Run) askGeneration(ctx context.Context, sha string, probes []core.Probe
 	defer generation.Close()
 	for _, probe := range probes {
 		for _, document := range probe.Documents {
-			out.knows[document] = generation.Live.Document(document) >= 0
+			out.knows[document] = generation.Live.FindDocument(document) >= 0
 		}
 	}
 	settings := generation.Spec.Retrieval
-	method, err := retrieve.Methods().Method(settings.Method)
+	method, err := retrieve.RegisterMethods().Method(settings.Method)
 	if err != nil {
 		return out, err
 	}

@@ -18,7 +18,7 @@ import (
 // nothing is copied; its settings come with it, as they are those of what is served (core.Overlay).
 func (a *act) promoteBranch(ctx context.Context) (core.Move, error) {
 	member, served := a.index, a.current
-	base, err := member.Base(ctx)
+	base, err := member.FindBase(ctx)
 	if err != nil {
 		return core.Move{}, err
 	}
@@ -35,7 +35,7 @@ func (a *act) promoteBranch(ctx context.Context) (core.Move, error) {
 	if _, err := blob.ReadJSON(ctx, a.Artifacts, base.BranchKey(member.Name), &branch); err != nil {
 		return core.Move{}, err
 	}
-	current, _, err := base.Current(ctx)
+	current, _, err := base.ReadPointer(ctx)
 	if err != nil {
 		return core.Move{}, err
 	}
@@ -90,7 +90,7 @@ func (a *act) takeOver(
 			return cause
 		}
 		// It is not served: it must not pass for one that was. Where another promote just did, its reference stays.
-		current, _, err := a.index.Current(ctx)
+		current, _, err := a.index.ReadPointer(ctx)
 		if err != nil || current.Manifest == served.Manifest {
 			return cause
 		}
@@ -170,7 +170,7 @@ func (a *act) copyProven(ctx context.Context, from, to artifact.Index) error {
 
 // beforePromotion returns what was served before the current generation was promoted; empty: the trail does not tell.
 func (a *act) beforePromotion(ctx context.Context) (string, error) {
-	operations, err := Operations(ctx, a.index, 0)
+	operations, err := ListOperations(ctx, a.index, 0)
 	if err != nil {
 		return "", err
 	}

@@ -17,7 +17,7 @@ import (
 // Verify checks what one class partition or one shard of chunks wrote to the stores, row by row.
 func (r *Run) Verify(ctx context.Context, part int) (verify.Result, error) {
 	file := run.VerifyFile(part)
-	return unit.Finished(ctx, r.Run, file, func(ctx context.Context) (verify.Result, core.Progress, error) {
+	return unit.FinishUnit(ctx, r.Run, file, func(ctx context.Context) (verify.Result, core.Progress, error) {
 		var result verify.Result
 		progress := core.Progress{Done: 1}
 		manifest, err := run.ManifestFile.Read(ctx, r.Scratch)
@@ -77,13 +77,13 @@ func (r *Run) Publish(ctx context.Context) (Published, error) {
 }
 
 func (r *Run) publishGeneration(ctx context.Context) (Published, error) {
-	fixed, err := r.Fixed(ctx)
+	fixed, err := r.ReadPlan(ctx)
 	if err != nil {
 		return Published{}, err
 	}
 	// What is paid goes on being counted: the manifest is made final once, so that a repeated attempt knows its own
 	// flip.
-	manifest, err := run.Once(ctx, r.Base(), run.FinalFile, func(ctx context.Context) (core.Manifest, error) {
+	manifest, err := run.MakeOnce(ctx, r.BaseRun(), run.FinalFile, func(ctx context.Context) (core.Manifest, error) {
 		return r.finishManifest(ctx, fixed)
 	})
 	if err != nil {
@@ -96,7 +96,7 @@ func (r *Run) publishGeneration(ctx context.Context) (Published, error) {
 		return out, err
 	}
 	if reason == "" && fixed.Purge == "" { // a purge changes the size by what was asked for
-		reason, detail = publish.Jump(r.Settings, manifest.Counts.Chunks, fixed.ParentChunks, manifest.Cost)
+		reason, detail = publish.CheckJump(r.Settings, manifest.Counts.Chunks, fixed.ParentChunks, manifest.Cost)
 	}
 	if err := r.ensureServable(ctx, &manifest, fixed.Source()); err != nil {
 		return out, err
@@ -112,7 +112,7 @@ func (r *Run) publishGeneration(ctx context.Context) (Published, error) {
 	case manifest.Counts.Failed > 0 || manifest.Counts.DeadLetters > 0:
 		out.Status = core.StatusErrors
 	}
-	if err := r.Guard(ctx); err != nil {
+	if err := r.GuardLease(ctx); err != nil {
 		return out, err
 	}
 	sha, err := publish.Store(ctx, r.Index, &manifest, state)
@@ -125,7 +125,7 @@ func (r *Run) publishGeneration(ctx context.Context) (Published, error) {
 	if state == core.GenerationHeld {
 		return out, run.HeldFile.Write(ctx, r.Scratch, run.Failure{Code: reason, Text: detail})
 	}
-	if err := r.Guard(ctx); err != nil {
+	if err := r.GuardLease(ctx); err != nil {
 		return out, err
 	}
 	if _, err = Flip(ctx, FlipIn{
@@ -138,7 +138,7 @@ func (r *Run) publishGeneration(ctx context.Context) (Published, error) {
 		return out, err
 	}
 	r.pointAliases(ctx, &manifest)
-	return out, r.Proven(ctx, sha)
+	return out, r.RecordProof(ctx, sha)
 }
 
 // storeHeld notes that a generation which another overtook was held: else it could pass for one that was served.
@@ -146,7 +146,7 @@ func (r *Run) storeHeld(ctx context.Context, manifest *core.Manifest, cause erro
 	if !fault.Is(cause, fault.PointerMoved) {
 		return nil
 	}
-	if err := r.Guard(ctx); err != nil {
+	if err := r.GuardLease(ctx); err != nil {
 		return err
 	}
 	_, err := publish.Store(ctx, r.Index, manifest, core.GenerationHeld)
@@ -159,7 +159,7 @@ func (r *Run) checkGates(ctx context.Context, fixed run.Plan, counts core.Counts
 	if err != nil {
 		return "", "", err
 	}
-	reason, detail = publish.Gate(r.Settings,
+	reason, detail = publish.CheckGeneration(r.Settings,
 		publish.Documents{
 			Readable: counts.Documents, Failed: counts.Failed, Parent: fixed.Plan.ParentListed,
 			Lapsed: shards.Lapsed.Documents,
@@ -183,13 +183,13 @@ func (r *Run) finishManifest(ctx context.Context, fixed run.Plan) (core.Manifest
 	if err != nil {
 		return manifest, err
 	}
-	total, err := run.Totals(ctx, r.Coordination, r.Name())
+	total, err := run.ReadTotals(ctx, r.Coordination, r.Name())
 	if err != nil {
 		return manifest, err
 	}
 	manifest.Tokens, manifest.Cost = total.Tokens, total.Cost
 	manifest.Counts.Failed = shards.Failed
-	manifest.Seq, err = publish.Seq(ctx, r.Index)
+	manifest.Seq, err = publish.NextSeq(ctx, r.Index)
 	return manifest, err
 }
 
@@ -210,8 +210,8 @@ func (r *Run) ensureServable(ctx context.Context, manifest *core.Manifest, paren
 // readBack reads every segment that the generation does not have from its parent, which plan looked after: one that
 // was there already, of an older generation, may have been damaged since.
 func (r *Run) readBack(ctx context.Context, manifest *core.Manifest, parentSHA string) error {
-	damage, err := run.Once(ctx, r.Base(), run.ReadBackFile, func(ctx context.Context) ([]run.Damage, error) {
-		parent, err := r.Parent(ctx, parentSHA)
+	damage, err := run.MakeOnce(ctx, r.BaseRun(), run.ReadBackFile, func(ctx context.Context) ([]run.Damage, error) {
+		parent, err := r.ReadParent(ctx, parentSHA)
 		if err != nil {
 			return nil, err
 		}
@@ -221,25 +221,28 @@ func (r *Run) readBack(ctx context.Context, manifest *core.Manifest, parentSHA s
 				known[segment.SHA256] = true
 			}
 		}
-		return r.Read(ctx, slices.DeleteFunc(unit.SegmentsOf(manifest), func(s run.Named) bool { return known[s.SHA256] }))
+		return r.CheckSegments(
+			ctx,
+			slices.DeleteFunc(unit.SegmentsOf(manifest), func(s run.Named) bool { return known[s.SHA256] }),
+		)
 	})
 	if err != nil || len(damage) == 0 {
 		return err
 	}
 	return fault.SegmentDamage.At("read back", r.Artifacts.Location(r.Index.SegmentKey(damage[0].Object))).
 		Because("its content is not what its name says").
-		Advise(r.Index.Rebuild())
+		Advise(r.Index.AdviseRebuild())
 }
 
 // sampleReused samples the vectors that the parent wrote; what this run wrote is verified row by row. A bounded number
 // of segments is looked at, which the generation's name chooses, and all of them once a row of one is missing or wrong.
 // A store that lost its memory, or was exchanged, is known by its identity, and everything is verified then.
 func (r *Run) sampleReused(ctx context.Context, manifest *core.Manifest, parentSHA string) error {
-	parent, err := r.Parent(ctx, parentSHA)
+	parent, err := r.ReadParent(ctx, parentSHA)
 	if err != nil || parent == nil {
 		return err
 	}
-	units := slices.DeleteFunc(verify.Samples(parent, manifest.Generation), func(unit verify.Unit) bool {
+	units := slices.DeleteFunc(verify.SampleUnits(parent, manifest.Generation), func(unit verify.Unit) bool {
 		return unit.Collection != manifest.Collections.Classes && unit.Collection != manifest.Collections.Chunks
 	})
 	return verify.EachSample(ctx, units, func(ctx context.Context, unit verify.Unit) (verify.Result, error) {
@@ -256,13 +259,13 @@ func (r *Run) pointAliases(ctx context.Context, manifest *core.Manifest) {
 
 // collectionsReady makes sure that both collections are there and loaded.
 func (r *Run) collectionsReady(ctx context.Context, manifest *core.Manifest) error {
-	total, err := run.Totals(ctx, r.Coordination, r.Name())
+	total, err := run.ReadTotals(ctx, r.Coordination, r.Name())
 	if err != nil {
 		return err
 	}
 	wrote := total.Written.Rows > 0
 	ready := func(name string, dimension int) error {
-		if err := r.Guard(ctx); err != nil {
+		if err := r.GuardLease(ctx); err != nil {
 			return err
 		}
 		if err := r.Vectors.Create(ctx, name, dimension); err != nil {

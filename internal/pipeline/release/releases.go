@@ -54,11 +54,11 @@ func (d *Desk) Do(ctx context.Context, request Request) (core.Move, error) {
 	}
 	a := act{Desk: d, Request: request, index: index}
 	var err error
-	if a.current, _, err = index.Current(ctx); err != nil {
+	if a.current, _, err = index.ReadPointer(ctx); err != nil {
 		return core.Move{}, err
 	}
 	if request.Generation != "" && !core.ValidSlug(request.Generation) {
-		return core.Move{}, a.newUnknownError(fault.Quoted(request.Generation))
+		return core.Move{}, a.newUnknownError(fault.QuoteName(request.Generation))
 	}
 	switch {
 	case request.Action == core.ActionRollback:
@@ -78,7 +78,12 @@ func (d *Desk) Do(ctx context.Context, request Request) (core.Move, error) {
 	case request.Action == core.ActionUntag:
 		return a.removeTag(ctx)
 	}
-	return core.Move{}, fault.Usage.At("change", request.Index).Because("unknown action " + fault.Quoted(request.Action))
+	return core.Move{}, fault.Usage.At(
+		"change",
+		request.Index,
+	).Because(
+		"unknown action " + fault.QuoteName(request.Action),
+	)
 }
 
 // act is one request on its way.

@@ -24,7 +24,7 @@ func (r *Run) End(ctx context.Context, holder run.Holder, ending run.Ending) err
 		return err
 	}
 	if state.Report.Ended == nil || state.RunID != holder.Run {
-		err = r.Report(ctx, holder, ending)
+		err = r.WriteReport(ctx, holder, ending)
 	} else { // a repeated attempt must not read accounts that it forgot; the files may not be written yet
 		err = r.writeReport(ctx, state.Report)
 	}
@@ -34,7 +34,7 @@ func (r *Run) End(ctx context.Context, holder run.Holder, ending run.Ending) err
 	if ending.Status == core.StatusPaused {
 		return nil
 	}
-	if state, err = r.ReadState(ctx); err == nil && core.Terminal(state.Report.Status) {
+	if state, err = r.ReadState(ctx); err == nil && core.IsTerminal(state.Report.Status) {
 		r.KeepNight(ctx, state.Report)
 	}
 	if err := run.GiveLease(ctx, r.Index, holder); fault.Is(err, fault.SegmentDamage) {
@@ -82,13 +82,13 @@ func WriteReports(ctx context.Context, index artifact.Index, generation string, 
 		return err
 	}
 	markdown := index.GenerationKey(generation, "report.md")
-	_, err := blob.Write(ctx, index.Store, markdown, []byte(shown.Markdown(report)), blob.Cond{})
+	_, err := blob.Write(ctx, index.Store, markdown, []byte(shown.RenderMarkdown(report)), blob.Cond{})
 	return err
 }
 
 // isNameTaken says that another run built a generation of this name.
 func (r *Run) isNameTaken(ctx context.Context, report core.Report) (bool, error) {
-	if err := publish.Unused(ctx, r.Index, r.Generation); !fault.Is(err, fault.Usage) {
+	if err := publish.CheckUnused(ctx, r.Index, r.Generation); !fault.Is(err, fault.Usage) {
 		if fault.Is(err, fault.SegmentDamage) { // whose it is is not known
 			err = nil
 		}
@@ -102,9 +102,9 @@ func (r *Run) isNameTaken(ctx context.Context, report core.Report) (bool, error)
 	return there.RunID != report.RunID, err
 }
 
-// Report brings the run's state up to date and writes report.json and report.md.
-func (r *Run) Report(ctx context.Context, holder run.Holder, ending run.Ending) error {
-	paid, err := run.Totals(ctx, r.Coordination, r.Name())
+// WriteReport brings the run's state up to date and writes report.json and report.md.
+func (r *Run) WriteReport(ctx context.Context, holder run.Holder, ending run.Ending) error {
+	paid, err := run.ReadTotals(ctx, r.Coordination, r.Name())
 	if err != nil {
 		return err
 	}
@@ -115,21 +115,21 @@ func (r *Run) Report(ctx context.Context, holder run.Holder, ending run.Ending) 
 	}
 	var written core.Report
 	now := time.Now().UTC()
-	err = r.State(ctx, func(state *core.RunState) {
-		r.Begun(state, holder, now)
+	err = r.ChangeState(ctx, func(state *core.RunState) {
+		r.StartState(state, holder, now)
 		report := &state.Report
 		state.Waiting = nil
 		report.Status, report.Reason, report.Unchanged = ending.Status, ending.Reason, ending.Unchanged
-		report.Detail = r.Detail(ctx, ending)
+		report.Detail = r.ResolveDetail(ctx, ending)
 		paid.FillAccount(report)
 		report.Seconds = now.Sub(report.Started).Seconds()
-		r.Ending(ctx, state, paid, ending, now)
-		report.Course = core.Course(report.Course, r.Course(ctx, state.RunID)...)
+		r.NoteEnding(ctx, state, paid, ending, now)
+		report.Course = core.MergeMoments(report.Course, r.ReadCourse(ctx, state.RunID)...)
 		// Scratch may be collected once the run has ended, or collects: that report is whole, and may hold warnings. The
 		// report of a pause holds what was known by then.
-		whole := core.Terminal(old.Status) || old.Status == core.StatusRunning
+		whole := core.IsTerminal(old.Status) || old.Status == core.StatusRunning
 		if whole && old.Documents > 0 && old.Started.Equal(report.Started) {
-			report.Take(old)
+			report.TakeResults(old)
 		} else {
 			r.fillResults(ctx, report, ending)
 		}
@@ -191,7 +191,7 @@ func (r *Run) fillResults(ctx context.Context, report *core.Report, ending run.E
 	}
 	report.FromManifest(manifest)
 	if !ending.Unchanged {
-		report.Bytes = r.Fresh(ctx, manifest)
+		report.Bytes = r.CountFresh(ctx, manifest)
 	}
 	report.ChunksFailed = manifest.Counts.DeadLetters
 	r.FailedChunks(ctx, report, manifest)
@@ -199,14 +199,14 @@ func (r *Run) fillResults(ctx context.Context, report *core.Report, ending run.E
 	if _, err := r.Artifacts.Stat(ctx, r.ProblemsKey()); err == nil {
 		report.ProblemsPath = r.ProblemsKey()
 	}
-	current, _, err := r.Index.Current(ctx)
+	current, _, err := r.Index.ReadPointer(ctx)
 	report.Published = err == nil && current.Generation == r.Generation
 }
 
 // EndRestore records how a restore or an audit ends, or that it pauses: it has no report of its own and no lease. One
 // that ends removes its scratch: no night does, as it may be in use. It may be repeated.
 func (r *Run) EndRestore(ctx context.Context, holder run.Holder, ending run.Ending) error {
-	paid, err := run.Totals(ctx, r.Coordination, r.Name())
+	paid, err := run.ReadTotals(ctx, r.Coordination, r.Name())
 	if err != nil {
 		return err
 	}
@@ -215,22 +215,22 @@ func (r *Run) EndRestore(ctx context.Context, holder run.Holder, ending run.Endi
 		return err
 	}
 	now := time.Now().UTC()
-	err = r.State(ctx, func(state *core.RunState) {
+	err = r.ChangeState(ctx, func(state *core.RunState) {
 		if state.RunID == holder.Run && state.Report.Ended != nil { // a repeated attempt: its scratch is gone
 			return
 		}
-		r.Begun(state, holder, now)
+		r.StartState(state, holder, now)
 		report := &state.Report
 		state.Waiting = nil
-		report.Status, report.Reason, report.Detail = ending.Status, ending.Reason, r.Detail(ctx, ending)
+		report.Status, report.Reason, report.Detail = ending.Status, ending.Reason, r.ResolveDetail(ctx, ending)
 		if isAudit {
 			report.Audit = &audited
 		}
 		report.Seconds = now.Sub(report.Started).Seconds()
 		paid.FillAccount(report)
-		r.Ending(ctx, state, paid, ending, now)
+		r.NoteEnding(ctx, state, paid, ending, now)
 	})
-	if err != nil || !core.Terminal(ending.Status) {
+	if err != nil || !core.IsTerminal(ending.Status) {
 		return err
 	}
 	return r.Scratch.Remove(ctx)
@@ -244,7 +244,7 @@ func (r *Run) ShowProblem(ctx context.Context, key string, problem core.Problem)
 	}
 	r.Unshown.Set(r.Name(), key, problem, err != nil)
 	if problem.Code != string(fault.BudgetSpent) { // nothing is tried again before a resume
-		r.Progress.Failed(problem)
+		r.Progress.CountFailure(problem)
 	}
 	if err != nil {
 		r.Log.Warn("problem not shown", "run_id", r.Name(), "stage", r.Stage, "code", problem.Code)
@@ -286,7 +286,7 @@ func (r *Run) addWarning(ctx context.Context, report *core.Report, warning *run.
 		return
 	}
 	problem := core.Problem{Code: warning.Code, Object: warning.Object}
-	problem.Detail = r.Detail(ctx, run.Ending{Ref: warning.Ref})
+	problem.Detail = r.ResolveDetail(ctx, run.Ending{Ref: warning.Ref})
 	if !slices.Contains(report.Problems, problem) {
 		report.Problems = append(report.Problems, problem)
 		report.ProblemsTotal++

@@ -66,7 +66,7 @@ func (a *act) findTarget(ctx context.Context) (string, error) {
 	case !a.To.IsZero():
 		return a.servedAt(ctx)
 	}
-	manifest, err := a.index.Pointed(ctx, a.current)
+	manifest, err := a.index.ManifestOf(ctx, a.current)
 	if err != nil {
 		return "", err
 	}
@@ -104,11 +104,11 @@ type event struct {
 // servedAt returns the generation that was served at a time, by when the kept ones were published and what operators
 // moved since. Where generations that are not kept any more may have been served then, it does not guess.
 func (a *act) servedAt(ctx context.Context) (string, error) {
-	published, err := a.index.Publications(ctx)
+	published, err := a.index.ListPublications(ctx)
 	if err != nil {
 		return "", err
 	}
-	operations, err := Operations(ctx, a.index, 0)
+	operations, err := ListOperations(ctx, a.index, 0)
 	if err != nil {
 		return "", err
 	}

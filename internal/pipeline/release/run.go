@@ -8,8 +8,8 @@ import (
 // Run is a build with what this room does for it. Close it.
 type Run struct{ *unit.Run }
 
-// Bare begins a unit of work that needs no configuration, such as a restore. scratch names its folder; where it is
+// OpenBare begins a unit of work that needs no configuration, such as a restore. scratch names its folder; where it is
 // empty, the fence does.
-func Bare(ports *run.Ports, job run.Job, stage, scratch string) *Run {
-	return &Run{unit.Bare(ports, job, stage, scratch)}
+func OpenBare(ports *run.Ports, job run.Job, stage, scratch string) *Run {
+	return &Run{unit.OpenBare(ports, job, stage, scratch)}
 }

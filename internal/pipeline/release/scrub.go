@@ -13,7 +13,7 @@ import (
 
 // CheckFile returns fault.SegmentDamage where the bytes of a segment are not those that name it.
 func (r *Run) CheckFile(ctx context.Context, segment core.Segment) error {
-	intact, err := r.Index.Intact(ctx, segment.SHA256, r.Progress.Touch)
+	intact, err := r.Index.IsIntact(ctx, segment.SHA256, r.Progress.Touch)
 	if err == nil && !intact {
 		err = fault.SegmentDamage.At("read", r.Artifacts.Location(r.Index.SegmentKey(segment.SHA256))).
 			Because("it is missing, or its content differs from its name")
@@ -38,7 +38,7 @@ func (r *Run) CheckStore(ctx context.Context, in verify.In) (verify.Result, erro
 }
 
 func (r *Run) storesOf(in verify.In) verify.In {
-	in.Artifacts, in.Classes, in.Vectors, in.OnProgress = r.Index, r.Records, r.Vectors, r.Alive
+	in.Artifacts, in.Classes, in.Vectors, in.OnProgress = r.Index, r.Records, r.Vectors, r.TouchProgress
 	return in
 }
 
@@ -56,7 +56,7 @@ func (r *Run) RepairPart(
 	}
 	sha := part.Unit.Segment.SHA256
 	damage := r.CheckFile(ctx, part.Unit.Segment)
-	if !unit.Remade(part) || !fault.Is(damage, fault.SegmentDamage) {
+	if !unit.IsRemade(part) || !fault.Is(damage, fault.SegmentDamage) {
 		return written, damage
 	}
 	r.Cache.Drop(sha) // what the store holds counts, not a copy of it
@@ -69,7 +69,7 @@ func (r *Run) RepairPart(
 	if err == nil && again.SHA256 != sha {
 		err = fault.SegmentDamage.At("make "+part.Kind+" segment of", manifest.Generation).
 			Because("it comes out with other content: this program's rules of words are newer").
-			Advise(r.Index.Rebuild())
+			Advise(r.Index.AdviseRebuild())
 	}
 	if fresh {
 		written.Segments = 1

@@ -7,8 +7,8 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
-// Proven records which stores a generation was proven in: those that were remembered before they were verified.
-func (r *Run) Proven(ctx context.Context, sha string) error {
+// RecordProof records which stores a generation was proven in: those that were remembered before they were verified.
+func (r *Run) RecordProof(ctx context.Context, sha string) error {
 	was, found, err := run.StoresFile.Find(ctx, r.Scratch)
 	if err != nil || !found { // the end of a restore that is repeated: it was recorded
 		return err

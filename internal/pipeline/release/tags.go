@@ -24,7 +24,7 @@ func (a *act) addTag(ctx context.Context) (core.Move, error) {
 	if err != nil {
 		return move, err
 	}
-	other := artifact.Tagged(tags, a.Name)
+	other := artifact.FindTagged(tags, a.Name)
 	if other == a.Generation {
 		move.Unchanged = true
 		return move, nil
@@ -71,7 +71,7 @@ func (a *act) removeTag(ctx context.Context) (core.Move, error) {
 func (a *act) readTags(ctx context.Context) (core.Move, map[string][]string, error) {
 	move := a.newMove(a.Generation)
 	if !core.ValidSlug(a.Name) {
-		return move, nil, fault.InvalidParam.At("name tag", fault.Quoted(a.Name)).
+		return move, nil, fault.InvalidParam.At("name tag", fault.QuoteName(a.Name)).
 			Because("letters a-z, digits and hyphens, at most 63, no hyphen first")
 	}
 	tags, err := a.index.Tags(ctx)

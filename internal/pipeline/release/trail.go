@@ -59,9 +59,9 @@ func OutcomeOf(at time.Time, err error) core.OperationOutcome {
 	}
 }
 
-// Operations gives the newest records of the trail, the last first; 0 gives all. The record that an earlier index of
-// this name was deleted is one of them. One that cannot be read is reported as such.
-func Operations(ctx context.Context, index artifact.Index, limit int) ([]core.Operation, error) {
+// ListOperations gives the newest records of the trail, the last first; 0 gives all. The record that an earlier index
+// of this name was deleted is one of them. One that cannot be read is reported as such.
+func ListOperations(ctx context.Context, index artifact.Index, limit int) ([]core.Operation, error) {
 	if err := index.Check(); err != nil {
 		return nil, err
 	}

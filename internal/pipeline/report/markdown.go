@@ -7,8 +7,8 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 )
 
-// Markdown returns report.md.
-func Markdown(r core.Report) string {
+// RenderMarkdown returns report.md.
+func RenderMarkdown(r core.Report) string {
 	var text strings.Builder
 	text.WriteString("# " + escapeMarkdown(formatHeading(r)) + "\n")
 	if line := joinSentence(r.Reason, r.Detail); line != "" && line != r.Status {

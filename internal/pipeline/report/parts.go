@@ -26,7 +26,7 @@ type part struct {
 func listParts(r core.Report) []part {
 	var out []part
 	for _, one := range []part{
-		{title: "What to do", lines: Next(r)},
+		{title: "What to do", lines: AdviseNext(r)},
 		formatFigures(r), formatChanges(r), formatEnrichments(r), formatGates(r), formatStages(r), formatCosts(r),
 		formatEstimate(r), formatEvents(r),
 		formatRetries(r), formatFailures(r), formatIdentity(r),
@@ -45,7 +45,7 @@ func formatHeading(r core.Report) string {
 
 // summarizeRun returns one sentence of what a run came to.
 func summarizeRun(r core.Report) string {
-	night := r.Night()
+	night := r.ToNight()
 	paid := ""
 	if night.Calls+night.Tokens > 0 {
 		paid = fmt.Sprintf("; %s calls, %s tokens, cost %s", toCount(night.Calls), toCount(night.Tokens),
@@ -58,7 +58,7 @@ func summarizeRun(r core.Report) string {
 		text = "nothing had changed; " + text
 	case r.Published:
 		text = "published; " + text
-	case core.Terminal(r.Status):
+	case core.IsTerminal(r.Status):
 		text = "not published; " + text
 	}
 	if r.DocumentsFailed+r.DeadLetters > 0 {
@@ -70,8 +70,8 @@ func summarizeRun(r core.Report) string {
 	return text
 }
 
-// Summary returns one sentence of what a run came to. It names no document.
-func Summary(r core.Report) string { return summarizeRun(r) }
+// Summarize returns one sentence of what a run came to. It names no document.
+func Summarize(r core.Report) string { return summarizeRun(r) }
 
 func formatFigures(r core.Report) part {
 	return part{
@@ -149,7 +149,7 @@ func formatGates(r core.Report) part {
 	switch {
 	case r.Status == core.StatusHeld:
 		out.lines = append(out.lines, joinSentence("Held by "+gateOf(r.Reason), r.Detail))
-	case core.Terminal(r.Status) && r.Published:
+	case core.IsTerminal(r.Status) && r.Published:
 		out.lines = append(out.lines, "No gate held it.")
 	}
 	if probed := r.Probes; probed != nil {
@@ -261,13 +261,16 @@ func formatEstimate(r core.Report) part {
 		if low != high {
 			low += " to " + high
 		}
-		out.rows = append(out.rows, []string{line.name, low, line.text(line.actual), Missed(line.want.Miss(line.actual))})
+		out.rows = append(
+			out.rows,
+			[]string{line.name, low, line.text(line.actual), FormatMiss(line.want.MeasureMiss(line.actual))},
+		)
 	}
 	return out
 }
 
-// Missed returns by how much an estimate was too low (+) or too high (-), see core.Missed.
-func Missed(share float64) string {
+// FormatMiss returns by how much an estimate was too low (+) or too high (-), see core.Missed.
+func FormatMiss(share float64) string {
 	if share == 0 {
 		return "in range"
 	}
@@ -374,8 +377,8 @@ func toSize(bytes int64) string {
 	return fmt.Sprintf("%.1f %cB", value, " kMGTP"[unit])
 }
 
-// Next returns what a person would do next, each with its command.
-func Next(r core.Report) []string {
+// AdviseNext returns what a person would do next, each with its command.
+func AdviseNext(r core.Report) []string {
 	var out []string
 	add := func(line string) { out = append(out, line) }
 	of, again := r.Index+" "+r.Generation, "unweaver index [CORPUS] --wait --index "+r.Index

@@ -41,7 +41,7 @@ func TestNothingOfADocumentBecomesMarkup(t *testing.T) {
 	r.Run, r.ProblemsPath, r.Currency, r.Version, r.Reasons = hostile, hostile, hostile, hostile, []string{hostile}
 	r.Stages[0].Name, r.Events[0].Detail, r.Probes.Missing = hostile, hostile, []string{hostile}
 	r.Retries = []core.Retry{{Stage: hostile, Code: hostile, Detail: hostile, Count: 2}}
-	text := report.Markdown(r)
+	text := report.RenderMarkdown(r)
 	for line := range strings.Lines(text) {
 		bare := strings.NewReplacer(`\\`, "", "\\`", "", `\*`, "", `\[`, "", `\]`, "", `\<`, "", `\>`, "", `\|`, "", `\~`,
 			"", `\!`, "").Replace(line)
@@ -53,41 +53,41 @@ func TestNothingOfADocumentBecomesMarkup(t *testing.T) {
 func TestAReportSaysWhatHappenedAndWhatToDo(t *testing.T) {
 	served := sample()
 	served.Published = true
-	assert.NotContains(t, strings.Join(report.Next(served), "\n"), "unweaver publish")
+	assert.NotContains(t, strings.Join(report.AdviseNext(served), "\n"), "unweaver publish")
 	for reason, first := range map[string]string{
 		"empty": "Mend the files", "failure_budget": "Mend what failed", "recall": "Ask it",
 	} {
 		held := sample()
 		held.Reason = reason
-		next := strings.Join(report.Next(held), "\n")
+		next := strings.Join(report.AdviseNext(held), "\n")
 		assert.True(t, strings.HasPrefix(next, first) && strings.Contains(next, "unweaver publish") == (reason != "empty"),
 			"%s: %s", reason, next)
 	}
-	text := report.Markdown(sample())
+	text := report.RenderMarkdown(sample())
 	for _, wanted := range []string{
 		"gate.max_recall_drop", "0.500", "publish docs 20260301t030000z", "store it without its password",
 		"retry-failed docs", "1,200", "1.2500 USD", "1.0 MB", "chunker chunk/1 → chunk/2", "+17 %", "paused or waited",
 	} {
 		assert.Contains(t, text, wanted, "the report does not say")
 	}
-	assert.Equal(t, text, report.Markdown(sample()), "equal reports give other bytes")
-	idle := report.Markdown(core.Report{Planned: &core.Estimate{Seconds: core.Range{High: 9}}})
+	assert.Equal(t, text, report.RenderMarkdown(sample()), "equal reports give other bytes")
+	idle := report.RenderMarkdown(core.Report{Planned: &core.Estimate{Seconds: core.Range{High: 9}}})
 	assert.Contains(t, idle, "## What was paid for\n\n* Nothing.\n")
 	assert.NotContains(t, idle, "extract calls", "what is nothing is shown")
-	if empty := report.Markdown(core.Report{}); empty == "" || strings.Contains(empty, "NaN") {
+	if empty := report.RenderMarkdown(core.Report{}); empty == "" || strings.Contains(empty, "NaN") {
 		t.Errorf("an empty report is %q", empty)
 	}
 }
 
 func TestEnrichmentsAreToldWithWhatFailedOfThem(t *testing.T) {
 	r := sample()
-	assert.False(t, strings.Contains(report.Markdown(r), "Enrichments"),
+	assert.False(t, strings.Contains(report.RenderMarkdown(r), "Enrichments"),
 		"enrichments are shown for a generation without any")
 	r.Enriched = []core.Enrichment{{
 		Name:   "gem",
 		Counts: map[string]int64{"chunks": 4300, "failed": 12, "themes": 0},
 	}}
-	text := report.Markdown(r)
+	text := report.RenderMarkdown(r)
 	for _, want := range []string{"12 passages have no questions", "12 failed"} {
 		assert.Contains(t, text, want, "no")
 	}

@@ -43,8 +43,8 @@ func (a Account) paidTokens() int64 {
 	return a.Tokens.Prompt + a.Tokens.Completion + a.Tokens.Embedding
 }
 
-// Fly counts calls as in flight, or, below zero, no longer.
-func (a *Account) Fly(one Flight, n int64) {
+// CountFlight counts calls as in flight, or, below zero, no longer.
+func (a *Account) CountFlight(one Flight, n int64) {
 	a.InFlight.Count(one.Task, n)
 	if one.Task == taskEmbed {
 		a.Expected.Embedding += n * one.Prompt
@@ -71,7 +71,7 @@ const firstReply = 500
 
 // replyOf returns about how many tokens an answer to a task has, by those that were counted.
 func (a Account) replyOf(task string) int64 {
-	calls, tokens := a.Calls.Of(task), a.Replies.Of(task)
+	calls, tokens := a.Calls.CountOf(task), a.Replies.CountOf(task)
 	switch {
 	case task == taskEmbed:
 		return 0
@@ -142,8 +142,8 @@ func (a *Account) countRetry(retry core.Retry) {
 	a.Retries[key] = known
 }
 
-// Impossible reports damage: nothing that is counted here falls below zero. Done may, while units are taken back.
-func (a Account) Impossible() bool {
+// IsDamaged reports damage: nothing that is counted here falls below zero. Done may, while units are taken back.
+func (a Account) IsDamaged() bool {
 	for _, number := range []int64{
 		a.Calls.Extract, a.Calls.Shorten, a.Calls.Embed, a.InFlight.Extract, a.InFlight.Shorten, a.InFlight.Embed,
 		a.Tokens.Prompt, a.Tokens.Completion, a.Tokens.Embedding, a.paidCalls(), a.paidTokens(),
@@ -174,22 +174,22 @@ func sumAccounts(run string, accounts map[string][]byte, but string) (Account, e
 		if err := json.Unmarshal(accounts[worker], &account); err != nil {
 			return total, fault.ControlUnreadable.At("read account of", run+" by "+worker).Because(err)
 		}
-		if string(accounts[worker]) == "null" || account.Impossible() {
+		if string(accounts[worker]) == "null" || account.IsDamaged() {
 			return total, fault.ControlUnreadable.At("read account of", run+" by "+worker).
 				Because("it holds numbers that no account can have")
 		}
 		total.addAccount(account)
 	}
-	if total.Impossible() {
+	if total.IsDamaged() {
 		return total, fault.ControlUnreadable.At("sum accounts of", run).Because("they overflow")
 	}
 	return total, nil
 }
 
-// Totals returns what a run did and paid for, over all processes that worked on it. A damaged account is an error: a
-// budget that counts too little is none.
-func Totals(ctx context.Context, runs coordination.Runs, run string) (Account, error) {
-	accounts, err := runs.Accounts(ctx, run)
+// ReadTotals returns what a run did and paid for, over all processes that worked on it. A damaged account is an error:
+// a budget that counts too little is none.
+func ReadTotals(ctx context.Context, runs coordination.Runs, run string) (Account, error) {
+	accounts, err := runs.ReadAccounts(ctx, run)
 	if err != nil {
 		return Account{}, err
 	}

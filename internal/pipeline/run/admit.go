@@ -16,10 +16,10 @@ func (b *Book) Begin(ctx context.Context, task string, prompt int64) (func(model
 	return admitted.End, nil
 }
 
-// Ahead implements model.Foresight. What is admitted counts as in flight until it is used or given back. Near the end
-// of a budget nothing is: what waits would take the room of what is sent, and the budget would be over before it is
+// AdmitAhead implements model.Foresight. What is admitted counts as in flight until it is used or given back. Near the
+// end of a budget nothing is: what waits would take the room of what is sent, and the budget would be over before it is
 // spent.
-func (b *Book) Ahead(ctx context.Context, task string, prompt int64) (*model.Admission, error) {
+func (b *Book) AdmitAhead(ctx context.Context, task string, prompt int64) (*model.Admission, error) {
 	if !b.hasRoom() {
 		return nil, nil //nolint:nilnil // none, and no failure
 	}
@@ -37,7 +37,7 @@ const (
 func (b *Book) hasRoom() bool {
 	b.Mu.Lock()
 	defer b.Mu.Unlock()
-	budget, total := b.Control.Limit(b.Settings.Budget), b.Total()
+	budget, total := b.Control.LimitBudget(b.Settings.Budget), b.Total()
 	tokens := total.Tokens.Sum() + total.Expected.Sum()
 	return (budget.Calls <= 0 || budget.Calls-b.countPromised() >= roomyCalls) &&
 		(budget.Tokens <= 0 || float64(tokens) < (1-roomyShare)*float64(budget.Tokens)) &&
@@ -46,10 +46,10 @@ func (b *Book) hasRoom() bool {
 
 // admitCall waits for the admission of a call.
 func (b *Book) admitCall(ctx context.Context, task string, prompt int64) (*model.Admission, error) {
-	usage := model.Usage{Prompt: prompt, Completion: b.Reply(task)}
+	usage := model.Usage{Prompt: prompt, Completion: b.EstimateReply(task)}
 	asked := Flight{Task: task, Prompt: prompt, Completion: usage.Completion, Cost: b.Cost(task, usage)}
 	for {
-		if err := b.Stored(ctx); err != nil {
+		if err := b.AwaitStored(ctx); err != nil {
 			return nil, err
 		}
 		mine := &ticket{Flight: asked, granted: make(chan error, 1)}
@@ -67,11 +67,11 @@ func (b *Book) admitCall(ctx context.Context, task string, prompt int64) (*model
 		if ctx.Err() == nil && fresh() {
 			return &model.Admission{
 				Until: mine.at.Add(admission),
-				Holds: func() bool { return fresh() && (b.Ledger == nil || b.Ledger.Trouble() == nil) },
+				Holds: func() bool { return fresh() && (b.Ledger == nil || b.Ledger.FindTrouble() == nil) },
 				End:   func(usage model.Usage, answered bool) { b.endCall(asked, usage, answered) },
 			}, nil
 		}
-		b.Change(func(account *Account) { account.Fly(asked, -1) })
+		b.Change(func(account *Account) { account.CountFlight(asked, -1) })
 		if err := context.Cause(ctx); err != nil {
 			return nil, err
 		}

@@ -11,8 +11,8 @@ type Renaming struct {
 	Documents int `json:"documents,omitempty"` // of the parent that name them, and are made again
 }
 
-// Why returns the reason that a report gives; empty: the aliases are the parent's.
-func (n Renaming) Why() string {
+// FindReason returns the reason that a report gives; empty: the aliases are the parent's.
+func (n Renaming) FindReason() string {
 	if n.Changed == 0 {
 		return ""
 	}

@@ -25,7 +25,7 @@ func ReadBackfill(ctx context.Context, index artifact.Index, name string) (core.
 	var out core.Backfill
 	if _, err := blob.ReadJSON(ctx, index.Store, index.BackfillKey(name, BackfillBegun), &out); err != nil {
 		if fault.Is(err, fault.NotFound) {
-			err = fault.NotFound.At("find backfill", fault.Quoted(name)).
+			err = fault.NotFound.At("find backfill", fault.QuoteName(name)).
 				Because("index " + index.Name + " has none of this name").
 				Advise("see: unweaver backfill list " + index.Name)
 		}
@@ -40,8 +40,8 @@ func ReadBackfill(ctx context.Context, index artifact.Index, name string) (core.
 	return out, nil
 }
 
-// Backfills reads all backfills of an index, the last begun first.
-func Backfills(ctx context.Context, index artifact.Index) ([]core.Backfill, error) {
+// ReadBackfills reads all backfills of an index, the last begun first.
+func ReadBackfills(ctx context.Context, index artifact.Index) ([]core.Backfill, error) {
 	out := []core.Backfill{}
 	prefix := index.BackfillKey("", "") + "/"
 	for info, err := range index.Store.List(ctx, prefix, "") {
@@ -65,8 +65,9 @@ func Backfills(ctx context.Context, index artifact.Index) ([]core.Backfill, erro
 // chooser says of a document whether it is meant.
 type chooser = func(key string, modified time.Time) bool
 
-// Backfills says what a build is to make, where it is for a backfill, and else what it leaves to those that go on.
-func (r *Run) Backfills(ctx context.Context, fixed Plan, reasons []string) (chosen, leave chooser, err error) {
+// ChooseBackfills says what a build is to make, where it is for a backfill, and else what it leaves to those that go
+// on.
+func (r *Run) ChooseBackfills(ctx context.Context, fixed Plan, reasons []string) (chosen, leave chooser, err error) {
 	if r.Backfill != "" {
 		found, err := ReadBackfill(ctx, r.Index, r.Backfill)
 		if err != nil {
@@ -77,16 +78,16 @@ func (r *Run) Backfills(ctx context.Context, fixed Plan, reasons []string) (chos
 				Because("everything is made again: " + strings.Join(reasons, "; ")).
 				Advise("let a night do that first: unweaver index --index " + r.Job.Index)
 		}
-		return found.Choice.Chooser(), nil, nil
+		return found.Choice.NewChooser(), nil, nil
 	}
-	all, err := Backfills(ctx, r.Index)
+	all, err := ReadBackfills(ctx, r.Index)
 	if err != nil {
 		return nil, nil, err
 	}
 	var open []chooser
 	for _, one := range all {
-		if !core.Terminal(one.Status) {
-			open = append(open, one.Choice.Chooser())
+		if !core.IsTerminal(one.Status) {
+			open = append(open, one.Choice.NewChooser())
 		}
 	}
 	if len(open) == 0 {

@@ -122,8 +122,8 @@ func (b *Book) ModelAway() bool {
 	return now.Sub(b.away) >= awayFor
 }
 
-// Health returns the health of the model that does a task, over all units of the run in this process.
-func (b *Book) Health(task string) *stage.Health {
+// HealthOf returns the health of the model that does a task, over all units of the run in this process.
+func (b *Book) HealthOf(task string) *stage.Health {
 	b.Mu.Lock()
 	defer b.Mu.Unlock()
 	if b.tasks == nil {
@@ -132,7 +132,7 @@ func (b *Book) Health(task string) *stage.Health {
 	if b.tasks[task] == nil {
 		b.tasks[task] = stage.NewHealth()
 	}
-	b.tasks[task].Resumed(b.Control.Resumed)
+	b.tasks[task].NoteResume(b.Control.Resumed)
 	return b.tasks[task]
 }
 
@@ -203,8 +203,8 @@ func (b *Book) Watch(ctx context.Context, stage string) (context.Context, func()
 	}
 }
 
-// Works says which stage units are at from now on.
-func (b *Book) Works(stage string) {
+// SetStage says which stage units are at from now on.
+func (b *Book) SetStage(stage string) {
 	b.Mu.Lock()
 	defer b.Mu.Unlock()
 	b.countTime()
@@ -268,7 +268,7 @@ func (b *Book) exchangeAccounts(ctx context.Context) {
 	b.waiting, b.looking = nil, nil
 	want := b.countRoom(waiting)
 	for _, ticket := range waiting[:want] {
-		b.Mine.Fly(ticket.Flight, 1)
+		b.Mine.CountFlight(ticket.Flight, 1)
 	}
 	b.dirty = false
 	b.countTime()
@@ -278,7 +278,7 @@ func (b *Book) exchangeAccounts(ctx context.Context) {
 	var control []byte
 	var accounts map[string][]byte
 	if err == nil {
-		control, accounts, err = b.Runs.Spend(ctx, b.Run, b.Worker, raw)
+		control, accounts, err = b.Runs.ExchangeAccount(ctx, b.Run, b.Worker, raw)
 	}
 	at := b.Clock()
 	b.Mu.Lock()
@@ -317,7 +317,7 @@ func (b *Book) exchangeAccounts(ctx context.Context) {
 func (b *Book) settleAll(waiting []*ticket, counted int, err error) {
 	for i, ticket := range waiting {
 		if i < counted {
-			b.Mine.Fly(ticket.Flight, -1)
+			b.Mine.CountFlight(ticket.Flight, -1)
 			b.dirty = true
 		}
 		ticket.granted <- err
@@ -329,7 +329,7 @@ func (b *Book) settleAll(waiting []*ticket, counted int, err error) {
 
 // countRoom returns how many of the waiting calls the budget has room for, by what is known now.
 func (b *Book) countRoom(waiting []*ticket) int {
-	limit := b.Control.Limit(b.Settings.Budget).Calls
+	limit := b.Control.LimitBudget(b.Settings.Budget).Calls
 	if limit <= 0 {
 		return len(waiting)
 	}
@@ -349,17 +349,17 @@ func (b *Book) decideTickets(waiting []*ticket, want int, at time.Time) {
 		b.stopUnits(stop)
 		return
 	}
-	budget := b.Control.Limit(b.Settings.Budget)
+	budget := b.Control.LimitBudget(b.Settings.Budget)
 	before := b.Total() // those who wait are no reason to refuse the first of them
 	for _, ticket := range waiting[:want] {
-		before.Fly(ticket.Flight, -1)
+		before.CountFlight(ticket.Flight, -1)
 	}
 	used := core.Budget{Tokens: budget.Tokens, Money: budget.Money}
 	sure := before // without what is in flight here, which may cost less than is expected of it
 	if b.Mine.InFlight.Sum() > int64(want) {
 		sure.Expected, sure.Risk = core.Tokens{}, 0
 	}
-	if spent := Spent(used, sure, b.Run); spent != nil {
+	if spent := CheckBudget(used, sure, b.Run); spent != nil {
 		b.settleAll(waiting, want, spent)
 		return
 	}
@@ -368,14 +368,14 @@ func (b *Book) decideTickets(waiting []*ticket, want int, at time.Time) {
 		grant = int(max(0, int64(want)-max(0, b.countPromised()-budget.Calls)))
 	}
 	fits := 0 // of those that the others leave room for; the rest waits for what these really cost
-	for fits < grant && Spent(used, before, b.Run) == nil {
-		before.Fly(waiting[fits].Flight, 1)
+	for fits < grant && CheckBudget(used, before, b.Run) == nil {
+		before.CountFlight(waiting[fits].Flight, 1)
 		fits++
 	}
 	full := fits < grant
 	grant = fits
 	for _, ticket := range waiting[grant:want] {
-		b.Mine.Fly(ticket.Flight, -1)
+		b.Mine.CountFlight(ticket.Flight, -1)
 		b.dirty = true
 	}
 	for _, ticket := range waiting[:grant] {
@@ -386,7 +386,7 @@ func (b *Book) decideTickets(waiting []*ticket, want int, at time.Time) {
 	if len(rest) == 0 {
 		return
 	}
-	if spent := Spent(core.Budget{Calls: budget.Calls}, b.Total(), b.Run); spent != nil {
+	if spent := CheckBudget(core.Budget{Calls: budget.Calls}, b.Total(), b.Run); spent != nil {
 		b.settleAll(rest, 0, spent)
 		return
 	}
@@ -414,9 +414,9 @@ func (b *Book) stopUnits(cause error) {
 	}
 }
 
-// Look says why the run must not go on, by a control record that is read after look was asked; the account is written
-// on the way.
-func (b *Book) Look(ctx context.Context) error {
+// CheckControl says why the run must not go on, by a control record that is read after look was asked; the account is
+// written on the way.
+func (b *Book) CheckControl(ctx context.Context) error {
 	answer := make(chan error, 1)
 	b.Mu.Lock()
 	b.looking = append(b.looking, answer)
@@ -433,26 +433,26 @@ func (b *Book) Look(ctx context.Context) error {
 
 // Flush writes the account.
 func (b *Book) Flush(ctx context.Context) error {
-	err := b.Look(ctx)
+	err := b.CheckControl(ctx)
 	if fault.Is(err, fault.Paused) || fault.Is(err, fault.Cancelled) {
 		return nil
 	}
 	return err
 }
 
-// Stored waits while what was paid for cannot be stored: until then nothing more is paid for in this process. A run
-// that is stopped meanwhile does not wait.
-func (b *Book) Stored(ctx context.Context) error {
-	if b.Ledger == nil || b.Ledger.Trouble() == nil {
+// AwaitStored waits while what was paid for cannot be stored: until then nothing more is paid for in this process. A
+// run that is stopped meanwhile does not wait.
+func (b *Book) AwaitStored(ctx context.Context) error {
+	if b.Ledger == nil || b.Ledger.FindTrouble() == nil {
 		return nil
 	}
 	ctx, end := b.Watch(ctx, "")
 	defer end()
-	return b.Ledger.Ready(ctx)
+	return b.Ledger.AwaitReady(ctx)
 }
 
-// Reply returns about how many tokens the answer to a request will have.
-func (b *Book) Reply(task string) int64 {
+// EstimateReply returns about how many tokens the answer to a request will have.
+func (b *Book) EstimateReply(task string) int64 {
 	b.Mu.Lock()
 	defer b.Mu.Unlock()
 	return Account{Calls: b.Mine.Calls.Plus(b.others.Calls), Replies: b.Mine.Replies.Plus(b.others.Replies)}.replyOf(task)
@@ -476,10 +476,10 @@ func (b *Book) Cost(task string, usage model.Usage) float64 {
 // endCall counts an admitted call: paid for when the server answered.
 func (b *Book) endCall(asked Flight, usage model.Usage, answered bool) {
 	if !answered {
-		b.Change(func(account *Account) { account.Fly(asked, -1) })
+		b.Change(func(account *Account) { account.CountFlight(asked, -1) })
 		return
 	}
-	b.countUsage(asked.Task, usage, func(account *Account) { account.Fly(asked, -1) })
+	b.countUsage(asked.Task, usage, func(account *Account) { account.CountFlight(asked, -1) })
 }
 
 // Count counts an answer that was paid for.

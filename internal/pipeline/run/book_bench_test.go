@@ -18,7 +18,7 @@ func BenchmarkLook(b *testing.B) {
 			store := memory.New()
 			for i := range workers {
 				account := []byte(`{"calls":{"extract":17000},"tokens":{"prompt":9000000},"done":{"extract":17000}}`)
-				require.NoError(b, store.Account(b.Context(), "i/g", fmt.Sprint("w", i), account))
+				require.NoError(b, store.SetAccount(b.Context(), "i/g", fmt.Sprint("w", i), account))
 			}
 			all := &books{}
 			through := all.openBook(&Ports{Coordination: store}, "i/g", 1)
@@ -26,7 +26,7 @@ func BenchmarkLook(b *testing.B) {
 			_, end := through.Watch(b.Context(), "extract")
 			defer end()
 			for b.Loop() {
-				require.NoError(b, through.Look(b.Context()))
+				require.NoError(b, through.CheckControl(b.Context()))
 			}
 		})
 	}

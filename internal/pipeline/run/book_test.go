@@ -29,13 +29,13 @@ type far struct {
 	looks atomic.Int64
 }
 
-func (f *far) Spend(ctx context.Context, run, worker string, value []byte) ([]byte, map[string][]byte, error) {
+func (f *far) ExchangeAccount(ctx context.Context, run, worker string, value []byte) ([]byte, map[string][]byte, error) {
 	time.Sleep(f.wait)
 	if f.away.Load() {
 		return nil, nil, fault.StoreDown.At("reach", "the store")
 	}
 	f.looks.Add(1)
-	control, accounts, err := f.Store.Spend(ctx, run, worker, value)
+	control, accounts, err := f.Store.ExchangeAccount(ctx, run, worker, value)
 	time.Sleep(f.back)
 	return control, accounts, err
 }
@@ -221,7 +221,7 @@ func TestACommandThatStopsARunTellsWhatIsInFlight(t *testing.T) {
 				}
 			}
 		}
-		total, err := Totals(t.Context(), store, "i/g")
+		total, err := ReadTotals(t.Context(), store, "i/g")
 		assert.True(t, err == nil && total.Calls.Extract == 1 && total.InFlight.Extract == 3, "%+v %v", total, err)
 	})
 }
@@ -237,7 +237,7 @@ func TestLimitsAreToldBeforeACallIsAdmittedAndOutliveAPause(t *testing.T) {
 			}
 		}
 		for _, want := range []int{2, 7} {
-			require.NoError(t, Limit(t.Context(), store, "i/g", nil, &core.LiveLimits{Concurrency: &want}))
+			require.NoError(t, WriteLimits(t.Context(), store, "i/g", nil, &core.LiveLimits{Concurrency: &want}))
 			for _, command := range []string{CommandPause, CommandResume} {
 				_, err := Steer(t.Context(), store, "i/g", command, nil)
 				require.NoError(t, err)
@@ -248,7 +248,7 @@ func TestLimitsAreToldBeforeACallIsAdmittedAndOutliveAPause(t *testing.T) {
 			end(model.Usage{}, false)
 		}
 		zero := 0
-		err := Limit(t.Context(), store, "i/g", nil, &core.LiveLimits{Concurrency: &zero})
+		err := WriteLimits(t.Context(), store, "i/g", nil, &core.LiveLimits{Concurrency: &zero})
 		assert.Error(t, err, "a concurrency of 0 was written down")
 	})
 }
@@ -282,7 +282,7 @@ func TestAccountsEqualWhatTheServerCounted(t *testing.T) {
 		for _, through := range opened {
 			require.NoError(t, through.Flush(t.Context()))
 		}
-		total, err := Totals(t.Context(), store, "i/g")
+		total, err := ReadTotals(t.Context(), store, "i/g")
 		require.NoError(t, err)
 		calls := to.calls.Load()
 		if total.Calls.Extract != calls || total.Tokens.Prompt != 100*calls || total.Tokens.Completion != 10*calls ||
@@ -302,7 +302,7 @@ func TestACallAfterItsCallerGaveUpIsNotSent(t *testing.T) {
 			t.Errorf("begin gave %v", err)
 		}
 		require.NoError(t, through.Flush(t.Context()))
-		total, err := Totals(t.Context(), store, "i/g")
+		total, err := ReadTotals(t.Context(), store, "i/g")
 		assert.True(t, err == nil && total.InFlight.Sum() == 0, "in flight: %+v, %v", total.InFlight, err)
 	})
 }
@@ -320,7 +320,7 @@ func TestAStoreThatIsAwayAdmitsNothingAndForgetsNothing(t *testing.T) {
 		store.away.Store(false)
 		require.NoError(t, call(t.Context(), through, to))
 		require.NoError(t, through.Flush(t.Context()))
-		total, err := Totals(t.Context(), store, "i/g")
+		total, err := ReadTotals(t.Context(), store, "i/g")
 		assert.True(t, err == nil && total.Calls.Extract == 2 && total.InFlight.Sum() == 0, "%+v, %v", total, err)
 	})
 }
@@ -337,7 +337,7 @@ func TestAStoreThatLostItsMemoryHearsTheWholeAccountAgain(t *testing.T) {
 		require.NoError(t, store.ForgetRun(t.Context(), "i/g"))
 		require.NoError(t, call(t.Context(), through, to))
 		require.NoError(t, through.Flush(t.Context()))
-		if total, err := Totals(t.Context(), store, "i/g"); err != nil || total.Calls.Extract != 6 {
+		if total, err := ReadTotals(t.Context(), store, "i/g"); err != nil || total.Calls.Extract != 6 {
 			t.Errorf("%+v, %v", total, err)
 		}
 	})
@@ -358,12 +358,12 @@ func TestAWatchedUnitIsStoppedWithoutAPaidCall(t *testing.T) {
 		case <-time.After(10 * time.Second):
 			t.Fatal("a paused run's unit went on")
 		}
-		if err := through.Look(t.Context()); !fault.Is(err, fault.Paused) {
+		if err := through.CheckControl(t.Context()); !fault.Is(err, fault.Paused) {
 			t.Errorf("a unit that begins now: %v", err)
 		}
 		_, err = Steer(t.Context(), store, "i/g", CommandResume, nil)
 		require.NoError(t, err)
-		assert.NoError(t, through.Look(t.Context()), "resumed")
+		assert.NoError(t, through.CheckControl(t.Context()), "resumed")
 		if control, err := ReadControl(t.Context(), store, "i/g"); err != nil || control.Resumed.IsZero() {
 			t.Errorf("%+v, %v", control, err)
 		}
@@ -394,15 +394,15 @@ func TestProgressCountsFinishedUnitsOnceAndUnfinishedOnesNot(t *testing.T) {
 		through := worker(t, store, core.Spec{})
 		unit := func() *Progress { return &Progress{Stage: "extract", Book: through} }
 		one, two, three := unit(), unit(), unit()
-		one.Done(10)
-		one.Done(20)
+		one.SetDone(10)
+		one.SetDone(20)
 		one.Finish(core.Progress{Done: 64, Hits: core.Calls{Extract: 4}, Written: core.Written{Segments: 1}})
 		one.Drop() // it is finished: nothing to take back
-		two.Done(30)
-		three.Done(5)
+		two.SetDone(30)
+		three.SetDone(5)
 		two.Drop()
 		require.NoError(t, through.Flush(t.Context()))
-		total, err := Totals(t.Context(), store, "i/g")
+		total, err := ReadTotals(t.Context(), store, "i/g")
 		assert.True(t, err == nil && total.Done["extract"] == 69 && total.Hits.Extract == 4 && total.Written.Segments == 1,
 			"%+v, %v", total, err)
 	})
@@ -450,7 +450,7 @@ func TestUnansweredCallsAreReckonedWithAnAnswer(t *testing.T) {
 			require.NoError(t, err)
 		}
 		require.NoError(t, through.Flush(t.Context()))
-		total, err := Totals(t.Context(), store, "i/g")
+		total, err := ReadTotals(t.Context(), store, "i/g")
 		require.NoError(t, err)
 		assert.True(t, total.Expected.Completion == 10+500 && total.Risk == 100+20+100+1000 && total.Expected.Prompt == 200,
 			"unsettled: %+v, cost %v", total.Expected, total.Risk)

@@ -65,7 +65,7 @@ func parseControl(run string, raw []byte) (Control, error) {
 
 // ReadControl reads the control record of a run; no record asks for nothing.
 func ReadControl(ctx context.Context, runs coordination.Runs, run string) (Control, error) {
-	raw, err := runs.Control(ctx, run)
+	raw, err := runs.ReadControl(ctx, run)
 	if err != nil {
 		return Control{}, err
 	}
@@ -101,16 +101,16 @@ func Steer(
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}
-	total, err := Totals(ctx, runs, run)
+	total, err := ReadTotals(ctx, runs, run)
 	if err != nil { // the command binds, and is not refused because counting failed
 		return 0, nil //nolint:nilerr // see above
 	}
 	return total.InFlight.Sum(), nil
 }
 
-// Limit writes other limits into what the units of a run look at: each process that works on it looks every second, and
-// before it admits a call. What is nil stays as it was.
-func Limit(
+// WriteLimits writes other limits into what the units of a run look at: each process that works on it looks every
+// second, and before it admits a call. What is nil stays as it was.
+func WriteLimits(
 	ctx context.Context, runs coordination.Runs, run string, budget *core.Budget, limits *core.LiveLimits,
 ) error {
 	control, err := ReadControl(ctx, runs, run)
@@ -128,7 +128,7 @@ func Limit(
 		if control.Limits != nil {
 			older = *control.Limits
 		}
-		merged := limits.Over(older)
+		merged := limits.LayOver(older)
 		control.Limits = &merged
 	}
 	raw, err := json.Marshal(control)
@@ -151,16 +151,16 @@ func (c Control) checkStopped(run string) error {
 		Advise("resume it with: unweaver resume " + run)
 }
 
-// Limit returns the budget that counts.
-func (c Control) Limit(configured core.Budget) core.Budget {
+// LimitBudget returns the budget that counts.
+func (c Control) LimitBudget(configured core.Budget) core.Budget {
 	if c.Budget != nil {
 		return *c.Budget
 	}
 	return configured
 }
 
-// Spent says that a budget is used up, with the true numbers, or nothing. What is in flight counts as called.
-func Spent(budget core.Budget, total Account, run string) error {
+// CheckBudget says that a budget is used up, with the true numbers, or nothing. What is in flight counts as called.
+func CheckBudget(budget core.Budget, total Account, run string) error {
 	calls, tokens := total.paidCalls(), total.paidTokens()
 	inFlight := total.InFlight.Sum()
 	expected := total.Expected.Prompt + total.Expected.Completion + total.Expected.Embedding
@@ -177,7 +177,7 @@ func Spent(budget core.Budget, total Account, run string) error {
 	why += "; the budget is " + describeBudget(budget)
 	return fault.BudgetSpent.At("work on", run).
 		Because(why).
-		Advise("go on with a larger one: unweaver resume " + run + budget.Flags())
+		Advise("go on with a larger one: unweaver resume " + run + budget.NameFlags())
 }
 
 func describeBudget(budget core.Budget) string {

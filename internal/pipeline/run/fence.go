@@ -59,8 +59,8 @@ func (k *keeper) noteRenewal(fence int64, at time.Time) {
 
 func (r *Run) heartbeatInterval() time.Duration { return heartbeatOf(r.Holder.Heartbeat) }
 
-// Permit returns for how long a look at the lease lets things be deleted.
-func (r *Run) Permit() time.Duration { return r.heartbeatInterval() / permits }
+// PermitTime returns for how long a look at the lease lets things be deleted.
+func (r *Run) PermitTime() time.Duration { return r.heartbeatInterval() / permits }
 
 // holdsLease reports whether a lease is this run's.
 func (r *Run) holdsLease(lease core.Lease) bool {
@@ -71,10 +71,10 @@ func (r *Run) holdsLease(lease core.Lease) bool {
 	return (own.Workflow == "" || lease.Workflow == own.Workflow) && (own.Run == "" || lease.Run == own.Run)
 }
 
-// Guard looks at the lease, and is fault.LeaseLost where it is not this run's any more. It is called right before
+// GuardLease looks at the lease, and is fault.LeaseLost where it is not this run's any more. It is called right before
 // what only the holder of the lease may do; what takes longer than permit is done in pieces. A run without a fence, a
 // restore, does nothing of that kind and is let through.
-func (r *Run) Guard(ctx context.Context) error {
+func (r *Run) GuardLease(ctx context.Context) error {
 	if r.Fence == 0 {
 		return nil
 	}
@@ -125,7 +125,7 @@ func (r *Run) Renew(ctx context.Context) error {
 	defer kept.endTry()
 	ctx, cancel := context.WithTimeout(ctx, r.heartbeatInterval())
 	defer cancel()
-	err := r.Guard(ctx)
+	err := r.GuardLease(ctx)
 	if err == nil {
 		r.markCourse(ctx)
 		return nil

@@ -8,9 +8,9 @@ import (
 	"github.com/unweaver/unweaver/internal/text"
 )
 
-// Language returns the language of the settings. Where they leave it to the corpus it is that of the parent, so that
-// nights do not change it; it is still core.LanguageAuto where no parent says it.
-func (r *Run) Language(ctx context.Context, parent *core.Manifest) (string, error) {
+// FindLanguage returns the language of the settings. Where they leave it to the corpus it is that of the parent, so
+// that nights do not change it; it is still core.LanguageAuto where no parent says it.
+func (r *Run) FindLanguage(ctx context.Context, parent *core.Manifest) (string, error) {
 	if r.Settings.Retrieval.Language != core.LanguageAuto || parent == nil {
 		return r.Settings.Retrieval.Language, nil
 	}
@@ -27,9 +27,9 @@ func (r *Run) Language(ctx context.Context, parent *core.Manifest) (string, erro
 	return old.Retrieval.Language, err
 }
 
-// Speak stores the configuration with its language, for a run whose configuration leaves that to the corpus. It returns
-// the digest of what is stored, by which the run goes on and which the manifest names.
-func (r *Run) Speak(ctx context.Context, language string) (string, error) {
+// StoreLanguage stores the configuration with its language, for a run whose configuration leaves that to the corpus. It
+// returns the digest of what is stored, by which the run goes on and which the manifest names.
+func (r *Run) StoreLanguage(ctx context.Context, language string) (string, error) {
 	spec, err := r.specs.getSpec(ctx, r.Index, r.Spec) // r.Settings may have another budget
 	if err != nil {
 		return "", err

@@ -167,7 +167,7 @@ func (t *taker) checkEnded(ctx context.Context, old core.Lease) error {
 			Advise("finish that first: unweaver delete " + t.index.Name + " --yes; it can be built again afterwards")
 	}
 	lost := "if that run will never end it: unweaver cancel " + run + " --lost"
-	if old.Engine != (core.Engine{}) && !old.Engine.Same(t.holder.Engine) {
+	if old.Engine != (core.Engine{}) && !old.Engine.IsSame(t.holder.Engine) {
 		return held.
 			Because(fmt.Sprintf("run %s (%s) of another engine holds it: %s", run, old.Run, describeEngine(old.Engine))).
 			Advise("wait for it, or cancel it there; " + lost)

@@ -173,7 +173,7 @@ func TestWhatALookPermitsIsOverBeforeAnotherRunHasTheLease(t *testing.T) {
 			Ports: &Ports{Artifacts: index.Store}, Index: index, Book: &Book{},
 			Job: Job{Index: "docs", Generation: "g1", Fence: fence, Holder: one},
 		}
-		if err := work.Guard(t.Context()); err != nil { // it renews what it has not renewed itself yet
+		if err := work.GuardLease(t.Context()); err != nil { // it renews what it has not renewed itself yet
 			t.Fatal(err)
 		}
 		taken := make(chan time.Time)
@@ -187,13 +187,13 @@ func TestWhatALookPermitsIsOverBeforeAnotherRunHasTheLease(t *testing.T) {
 		}()
 		time.Sleep(one.Heartbeat/renewals - time.Millisecond)
 		before, _, _ := ReadLease(t.Context(), index)
-		if err := work.Guard(t.Context()); err != nil {
+		if err := work.GuardLease(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if after, _, err := ReadLease(t.Context(), index); err != nil || after != before {
 			t.Errorf("it was renewed: %+v, %v", after, err)
 		}
-		permitted := time.Now().Add(work.Permit())
+		permitted := time.Now().Add(work.PermitTime())
 		if at := <-taken; !at.After(permitted) {
 			t.Errorf("another run has the lease %s before the permit is over", permitted.Sub(at))
 		}

@@ -74,8 +74,8 @@ func letterOf(found extract.DeadLetter) core.Letter {
 	}
 }
 
-// Letters returns the dead letters of a generation, in the order of documents and their chunks.
-func Letters(ctx context.Context, index artifact.Index, generation string) ([]core.Letter, error) {
+// ReadLetters returns the dead letters of a generation, in the order of documents and their chunks.
+func ReadLetters(ctx context.Context, index artifact.Index, generation string) ([]core.Letter, error) {
 	out := []core.Letter{}
 	for letter, err := range LettersOf(ctx, index, generation) {
 		if err != nil {
@@ -103,7 +103,7 @@ func readLetter(
 		}
 	}
 	if err != nil {
-		return letter, "", fault.NotFound.At("find dead letter", fault.Quoted(chunk)).
+		return letter, "", fault.NotFound.At("find dead letter", fault.QuoteName(chunk)).
 			Because("generation " + generation + " of " + index.Name + " has none of this passage").
 			Advise("see: unweaver dead-letters list " + index.Name)
 	}

@@ -8,10 +8,11 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
-// Lineage finds whether the index is a branch, whose records and collections are named after its base, and notes what
-// the base serves now: what the base publishes from then on, this run does not know of (see release.Desk, promote).
-func (r *Run) Lineage(ctx context.Context, fixed *Plan) error {
-	base, err := r.Index.Base(ctx)
+// ReadLineage finds whether the index is a branch, whose records and collections are named after its base, and notes
+// what the base serves now: what the base publishes from then on, this run does not know of (see release.Desk,
+// promote).
+func (r *Run) ReadLineage(ctx context.Context, fixed *Plan) error {
+	base, err := r.Index.FindBase(ctx)
 	if err != nil || base.Name == r.Index.Name {
 		return err
 	}
@@ -23,7 +24,7 @@ func (r *Run) Lineage(ctx context.Context, fixed *Plan) error {
 		return deletedBranch("build", branch)
 	}
 	fixed.Family = base.Name
-	current, _, err := base.Current(ctx)
+	current, _, err := base.ReadPointer(ctx)
 	if err != nil {
 		return err
 	}

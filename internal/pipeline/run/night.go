@@ -31,7 +31,7 @@ func LettersOf(
 		return letter, err
 	}
 	return func(yield func(extract.DeadLetter, error) bool) {
-		for letter, err := range parallel.Ordered(ctx, LettersAtOnce, keys, read) {
+		for letter, err := range parallel.MapOrdered(ctx, LettersAtOnce, keys, read) {
 			if (err != nil || letter.Chunk != "") && !yield(letter, err) || err != nil {
 				return
 			}

@@ -35,8 +35,8 @@ type Damage struct {
 	Why    string `json:"why"`    // missing, cut, damaged
 }
 
-// Short names the object in a sentence.
-func (d Damage) Short() string {
+// ShortName names the object in a sentence.
+func (d Damage) ShortName() string {
 	if len(d.Object) == 2*len(core.Digest{}) {
 		return "segment " + d.Object[:12]
 	}
@@ -44,7 +44,7 @@ func (d Damage) Short() string {
 }
 
 func (d Damage) formatReason() string {
-	return fmt.Sprintf("%s (%s) of the generation before is %s: everything is made again", d.Short(), d.Kind, d.Why)
+	return fmt.Sprintf("%s (%s) of the generation before is %s: everything is made again", d.ShortName(), d.Kind, d.Why)
 }
 
 // Problem returns the damage as a report shows it.
@@ -71,9 +71,9 @@ type Named struct {
 	core.Segment
 }
 
-// Due chooses what is read tonight: what plan reads anyway or everything depends on, the segments whose turn it is by
-// their hash, and the next ones until it is enough.
-func (c Checks) Due(segments []Named) []Named {
+// ChooseDue chooses what is read tonight: what plan reads anyway or everything depends on, the segments whose turn it
+// is by their hash, and the next ones until it is enough.
+func (c Checks) ChooseDue(segments []Named) []Named {
 	nights, least, now := c.Nights, c.Bytes, time.Now
 	if nights <= 0 {
 		nights = checkNights

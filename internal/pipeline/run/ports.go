@@ -88,7 +88,7 @@ type Run struct {
 
 // Open begins a unit of work of a stage.
 func (p *Ports) Open(ctx context.Context, job Job, stage string) (*Run, error) {
-	run := p.Bare(job, stage, "")
+	run := p.OpenBare(job, stage, "")
 	return run, run.Configure(ctx)
 }
 
@@ -109,16 +109,16 @@ func (r *Run) Grant(budget core.Budget) {
 // anewFolder is where a run works that began again from plan, below its folder.
 const anewFolder = "/anew"
 
-// Bare begins a unit of work that needs no configuration, such as a restore. scratch names its folder; empty: the
+// OpenBare begins a unit of work that needs no configuration, such as a restore. scratch names its folder; empty: the
 // fence.
-func (p *Ports) Bare(job Job, stage, scratch string) *Run {
+func (p *Ports) OpenBare(job Job, stage, scratch string) *Run {
 	store := p.Artifacts
 	if scratch == "" {
 		scratch = fenceName(job.Fence)
 		if job.Rebuild || stage == core.StagePlan || stage == core.StageAudit {
-			store = blobcache.Beside(store, &p.near)
+			store = blobcache.WithWriteMemory(store, &p.near)
 		} else {
-			store = blobcache.Over(store, &p.near)
+			store = blobcache.WithMemory(store, &p.near)
 		}
 	}
 	index := artifact.Index{Store: store, Name: job.Index, Doubt: job.Rebuild}
@@ -141,8 +141,8 @@ func (r *Run) Close() {
 	r.Book.closeBook()
 }
 
-// Place waits for a place among the units that fill a core; the caller gives it back.
-func (r *Run) Place(ctx context.Context) (release func(), err error) {
+// TakePlace waits for a place among the units that fill a core; the caller gives it back.
+func (r *Run) TakePlace(ctx context.Context) (release func(), err error) {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
 	for {
@@ -157,8 +157,8 @@ func (r *Run) Place(ctx context.Context) (release func(), err error) {
 	}
 }
 
-// Parent reads a manifest by its digest; an empty digest is no parent.
-func (r *Run) Parent(ctx context.Context, sha string) (*core.Manifest, error) {
+// ReadParent reads a manifest by its digest; an empty digest is no parent.
+func (r *Run) ReadParent(ctx context.Context, sha string) (*core.Manifest, error) {
 	if sha == "" {
 		return nil, nil
 	}
@@ -176,8 +176,8 @@ func (r *Run) Watch(ctx context.Context) (watched context.Context, end func()) {
 	return r.Book.Watch(ledger.WatchDamage(ctx, damaged), r.Progress.Stage)
 }
 
-// Look says why the run must not go on, by a control record read after Look was called.
-func (r *Run) Look(ctx context.Context) error { return r.Book.Look(ctx) }
+// CheckControl says why the run must not go on, by a control record read after Look was called.
+func (r *Run) CheckControl(ctx context.Context) error { return r.Book.CheckControl(ctx) }
 
 // Flush writes what this process did for the run.
 func (r *Run) Flush(ctx context.Context) error { return r.Book.Flush(ctx) }
@@ -196,18 +196,18 @@ func (r *Run) Steer(ctx context.Context, command string, budget *core.Budget) (i
 	if err != nil || command != CommandResume {
 		return inFlight, err
 	}
-	return 0, r.Resumed(ctx)
+	return 0, r.ClearPause(ctx)
 }
 
-// Limit gives the run another budget and other limits than those that count now. What is nil stays as it was. A budget
-// that is spent already is refused.
-func (r *Run) Limit(ctx context.Context, budget *core.Budget, limits *core.LiveLimits) error {
+// LimitRun gives the run another budget and other limits than those that count now. What is nil stays as it was. A
+// budget that is spent already is refused.
+func (r *Run) LimitRun(ctx context.Context, budget *core.Budget, limits *core.LiveLimits) error {
 	if budget != nil {
 		if err := r.checkBudget(ctx, budget); err != nil {
 			return err
 		}
 	}
-	return Limit(ctx, r.Coordination, r.Name(), budget, limits)
+	return WriteLimits(ctx, r.Coordination, r.Name(), budget, limits)
 }
 
 // checkBudget refuses a resume that would pause again at once.
@@ -217,18 +217,18 @@ func (r *Run) checkBudget(ctx context.Context, budget *core.Budget) error {
 		return err
 	}
 	if budget == nil {
-		limit := control.Limit(r.Settings.Budget)
+		limit := control.LimitBudget(r.Settings.Budget)
 		budget = &limit
 	}
-	total, err := Totals(ctx, r.Coordination, r.Name())
+	total, err := ReadTotals(ctx, r.Coordination, r.Name())
 	if err != nil {
 		return err
 	}
-	return Spent(*budget, total, r.Name())
+	return CheckBudget(*budget, total, r.Name())
 }
 
-// Base returns the run itself, for rooms above that have it inside a run of their own.
-func (r *Run) Base() *Run { return r }
+// BaseRun returns the run itself, for rooms above that have it inside a run of their own.
+func (r *Run) BaseRun() *Run { return r }
 
 // Forget drops what this process remembers of the artifact store, as a process that begins has nothing to remember.
 func (p *Ports) Forget() { p.near.Forget() }

@@ -33,13 +33,13 @@ func (r *Run) KeepProblems(ctx context.Context, units int) error {
 		return err
 	}
 	defer file.Discard()
-	fixed, err := Kept(ctx, r, PlanFile)
+	fixed, err := ReadKept(ctx, r, PlanFile)
 	if err != nil {
 		return err
 	}
 	keys := []string{artifact.ScratchKey(plan.ProblemsKey(r.Scratch.Prefix), fixed.Plan.ProblemsFile)}
 	unit := 0
-	for chunked, err := range Each(ctx, r, units, ChunkFile) {
+	for chunked, err := range ReadEach(ctx, r, units, ChunkFile) {
 		if err != nil {
 			return err
 		}
@@ -77,7 +77,7 @@ func (r *Run) AddChunked(ctx context.Context, report *core.Report, planned plan.
 		if err != nil {
 			continue // it did not come to that
 		}
-		report.Problems = plan.Foremost(append(report.Problems, chunked.Problems...))
+		report.Problems = plan.OrderProblems(append(report.Problems, chunked.Problems...))
 		report.ProblemsTotal += chunked.ProblemCount
 		failed += chunked.Failed
 		empty += chunked.Empty
@@ -116,7 +116,7 @@ func (r *Run) FailedChunks(ctx context.Context, report *core.Report, manifest *c
 			report.Problems = append(report.Problems, letter.Problem())
 		}
 	}
-	report.Problems = plan.Foremost(report.Problems)
+	report.Problems = plan.OrderProblems(report.Problems)
 	report.ProblemsTotal += manifest.Counts.DeadLetters
 }
 
@@ -165,12 +165,12 @@ func (u *unshown) forgetRun(run string) {
 	delete(u.byRun, run)
 }
 
-// Problems says what keeps a run from going on in this process and may be written down nowhere, since the store that
-// is full, or away, is the one to write it to.
-func (p *Ports) Problems(run string) []core.Problem {
+// ListProblems says what keeps a run from going on in this process and may be written down nowhere, since the store
+// that is full, or away, is the one to write it to.
+func (p *Ports) ListProblems(run string) []core.Problem {
 	var out []core.Problem
 	if p.Ledger != nil {
-		if err := p.Ledger.Trouble(); err != nil {
+		if err := p.Ledger.FindTrouble(); err != nil {
 			out = append(out, core.Problem{
 				Code: string(fault.CodeOf(err)), Object: "ledger",
 				Detail: "what was paid for is held in memory until it can be stored: " + err.Error(),

@@ -35,11 +35,11 @@ func (p *Progress) Report(now core.Progress) {
 	p.Book.Change(func(account *Account) { p.advanceUnit(account, now) })
 }
 
-// Done takes how many pieces of the stage this unit has done so far.
-func (p *Progress) Done(done int64) { p.Report(core.Progress{Done: done}) }
+// SetDone takes how many pieces of the stage this unit has done so far.
+func (p *Progress) SetDone(done int64) { p.Report(core.Progress{Done: done}) }
 
-// Worked does what Done does, with the bytes of the work so far, for stages whose pieces are of very different sizes.
-func (p *Progress) Worked(done, bytes int64) { p.Report(core.Progress{Done: done, Bytes: bytes}) }
+// SetWork does what Done does, with the bytes of the work so far, for stages whose pieces are of very different sizes.
+func (p *Progress) SetWork(done, bytes int64) { p.Report(core.Progress{Done: done, Bytes: bytes}) }
 
 // advanceUnit takes absolute progress into the account.
 func (p *Progress) advanceUnit(account *Account, now core.Progress) {
@@ -130,8 +130,8 @@ func (p *Progress) Drop() {
 // longestRetry is how much of an error's text an account holds, in characters.
 const longestRetry = 400
 
-// Failed counts what a unit failed with.
-func (p *Progress) Failed(problem core.Problem) {
+// CountFailure counts what a unit failed with.
+func (p *Progress) CountFailure(problem core.Problem) {
 	p.Book.tryAgain(problem.Object, problem.Code, problem.Detail)
 }
 
@@ -162,12 +162,12 @@ func (a Account) listRetries() []core.Retry {
 // still is how long nothing may be counted before a process is taken to stand still, at least.
 const still = 30 * time.Second
 
-// Pacing returns Totals with how far a stage of the run is, and how fast. state is the run's, its stage the one that
+// ReadPace returns Totals with how far a stage of the run is, and how fast. state is the run's, its stage the one that
 // counts.
-func Pacing(
+func ReadPace(
 	ctx context.Context, runs coordination.Runs, run string, state core.RunState, now time.Time,
 ) (Account, core.Pace, error) {
-	accounts, err := runs.Accounts(ctx, run)
+	accounts, err := runs.ReadAccounts(ctx, run)
 	if err != nil {
 		return Account{}, core.Pace{}, err
 	}
@@ -178,8 +178,9 @@ func Pacing(
 	return total, measurePace(accounts, total, state, now), nil
 }
 
-// measurePace returns the pace, by what processes did lately in the time in which they worked: what a run paused, waited
-// or lay still because its process was killed does not count. A process that has counted nothing for long does not get on.
+// measurePace returns the pace, by what processes did lately in the time in which they worked: what a run paused,
+// waited or lay still because its process was killed does not count. A process that has counted nothing for long does
+// not get on.
 func measurePace(accounts map[string][]byte, total Account, state core.RunState, now time.Time) core.Pace {
 	stage := state.Stage
 	shown := total.Done[stage] + max(0, total.Again[stage])

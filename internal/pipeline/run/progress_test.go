@@ -21,9 +21,9 @@ func paced(t *testing.T, state core.RunState, now time.Time, accounts ...Account
 	for number, account := range accounts {
 		raw, err := json.Marshal(account)
 		require.NoError(t, err)
-		require.NoError(t, store.Account(t.Context(), "i/g", string(rune('a'+number)), raw))
+		require.NoError(t, store.SetAccount(t.Context(), "i/g", string(rune('a'+number)), raw))
 	}
-	_, pace, err := Pacing(t.Context(), store, "i/g", state, now)
+	_, pace, err := ReadPace(t.Context(), store, "i/g", state, now)
 	require.NoError(t, err)
 	return pace
 }
@@ -65,7 +65,7 @@ func TestWhatTheLedgerHadIsNoPartOfTheRate(t *testing.T) {
 			unit.Report(report)
 			require.NoError(t, through.Flush(t.Context()))
 		}
-		_, pace, err := Pacing(t.Context(), store, "i/g", state, time.Now())
+		_, pace, err := ReadPace(t.Context(), store, "i/g", state, time.Now())
 		require.NoError(t, err)
 		return pace
 	}
@@ -97,18 +97,18 @@ func TestProgressDoesNotFallBackWhileAUnitIsDoneAgain(t *testing.T) {
 	shown := func() (int64, float64) {
 		t.Helper()
 		require.NoError(t, through.Flush(t.Context()))
-		_, pace, err := Pacing(t.Context(), store, "i/g", state, time.Now())
+		_, pace, err := ReadPace(t.Context(), store, "i/g", state, time.Now())
 		require.NoError(t, err)
 		return pace.Done, pace.Share
 	}
 	first := &Progress{Stage: "chunk", Book: through}
-	first.Worked(30, 300)
+	first.SetWork(30, 300)
 	first.Drop()
 	if done, share := shown(); done != 30 || share != 0.3 {
 		t.Errorf("after a unit was given up: %d, %g", done, share)
 	}
 	second := &Progress{Stage: "chunk", Book: through}
-	second.Worked(20, 200)
+	second.SetWork(20, 200)
 	if done, share := shown(); done != 30 || share != 0.3 {
 		t.Errorf("while it is done again: %d, %g", done, share)
 	}
@@ -144,11 +144,11 @@ func TestWhatUnitsFailWithIsCountedByStageAndCode(t *testing.T) {
 		through.Refused("extract", fault.ModelRateLimited.At("call", "m"))
 		for _, code := range []string{"model_rate_limited", "model_rate_limited", "store_unavailable"} {
 			unit := &Progress{Stage: "extract", Book: through}
-			unit.Failed(core.Problem{Code: code, Object: "extract", Detail: "429 at " + through.Worker})
+			unit.CountFailure(core.Problem{Code: code, Object: "extract", Detail: "429 at " + through.Worker})
 		}
 		require.NoError(t, through.Flush(t.Context()))
 	}
-	total, err := Totals(t.Context(), store, "i/g")
+	total, err := ReadTotals(t.Context(), store, "i/g")
 	require.NoError(t, err)
 	var report core.Report
 	total.FillAccount(&report)

@@ -35,8 +35,8 @@ func (a Account) FillAccount(report *core.Report) {
 	report.Unsettled = core.Spent{Calls: a.InFlight, Tokens: a.Expected, Cost: a.Risk}
 }
 
-// Detail resolves the reference of an error.
-func (r *Run) Detail(ctx context.Context, ending Ending) string {
+// ResolveDetail resolves the reference of an error.
+func (r *Run) ResolveDetail(ctx context.Context, ending Ending) string {
 	if ending.Ref == "" && ending.Status == core.StatusHeld {
 		held, err := HeldFile.Read(ctx, r.Scratch)
 		if err == nil && held.Code == ending.Reason {

@@ -60,7 +60,7 @@ func OpenSchedule(ctx context.Context, index artifact.Index) (core.Digest, error
 // kept from then on. Else the nights would take it back.
 func readPromotedSpec(ctx context.Context, index artifact.Index, kept Scheduled) (core.Spec, error) {
 	spec := kept.Spec
-	current, _, err := index.Current(ctx)
+	current, _, err := index.ReadPointer(ctx)
 	var manifest *core.Manifest
 	if err == nil && current.Manifest != "" {
 		manifest, err = index.Manifest(ctx, current.Manifest)
@@ -84,8 +84,9 @@ func readPromotedSpec(ctx context.Context, index artifact.Index, kept Scheduled)
 	return made, KeepSchedule(ctx, index, kept)
 }
 
-// Building names the run that holds the lease of an index and goes on; empty: none does, as far as this engine knows.
-func Building(ctx context.Context, index artifact.Index, standing Standings) (string, error) {
+// FindBuilder names the run that holds the lease of an index and goes on; empty: none does, as far as this engine
+// knows.
+func FindBuilder(ctx context.Context, index artifact.Index, standing Standings) (string, error) {
 	lease, _, err := ReadLease(ctx, index)
 	if fault.Is(err, fault.NotFound) || err == nil && lease.Workflow == "" {
 		return "", nil

@@ -131,14 +131,14 @@ func (f File[T]) Find(ctx context.Context, scratch Scratch) (value T, found bool
 	return value, err == nil, err
 }
 
-// Each reads the files of units below n, side by side, and gives them in their order.
-func Each[T any](ctx context.Context, r *Run, n int, file func(unit int) File[T]) iter.Seq2[T, error] {
+// ReadEach reads the files of units below n, side by side, and gives them in their order.
+func ReadEach[T any](ctx context.Context, r *Run, n int, file func(unit int) File[T]) iter.Seq2[T, error] {
 	return EachOf(ctx, r, Span{0, n}, file)
 }
 
 // EachOf yields the values of a file for the units of a span.
 func EachOf[T any](ctx context.Context, r *Run, of Span, file func(unit int) File[T]) iter.Seq2[T, error] {
-	return parallel.Ordered(ctx, readWidth, parallel.Numbers(of.Count()), func(ctx context.Context, n int) (T, error) {
+	return parallel.MapOrdered(ctx, readWidth, parallel.Numbers(of.Count()), func(ctx context.Context, n int) (T, error) {
 		return file(of.From+n).Read(ctx, r.Scratch)
 	})
 }
@@ -146,9 +146,9 @@ func EachOf[T any](ctx context.Context, r *Run, of Span, file func(unit int) Fil
 // readWidth is how many small files of a run are read at once.
 const readWidth = 32
 
-// Kept does what Read does, for a file that once wrote: those never change, so each process reads one once, however
+// ReadKept does what Read does, for a file that once wrote: those never change, so each process reads one once, however
 // many units of work begin with it. What is given is shared: do not write to it.
-func Kept[T any](ctx context.Context, r *Run, file File[T]) (T, error) {
+func ReadKept[T any](ctx context.Context, r *Run, file File[T]) (T, error) {
 	key := r.Scratch.Key(string(file))
 	if value, ok := r.Kept.Get(key); ok {
 		return value.(T), nil //nolint:forcetypeassert // the name of a file says of what type it is
@@ -210,9 +210,10 @@ func (s Scratch) Remove(ctx context.Context) error {
 	return artifact.DeleteAll(ctx, s.Store, keys)
 }
 
-// Once gives what the file holds, or makes it and writes it. Where another attempt that lives on wrote it meanwhile,
-// that is what holds, and is given: what has begun may rest on it, and it names files of its own (artifact.PutScratch).
-func Once[T any](ctx context.Context, r *Run, file File[T], do func(context.Context) (T, error)) (T, error) {
+// MakeOnce gives what the file holds, or makes it and writes it. Where another attempt that lives on wrote it
+// meanwhile, that is what holds, and is given: what has begun may rest on it, and it names files of its own
+// (artifact.PutScratch).
+func MakeOnce[T any](ctx context.Context, r *Run, file File[T], do func(context.Context) (T, error)) (T, error) {
 	value, found, err := file.Find(ctx, r.Scratch)
 	if found || err != nil {
 		return value, err

@@ -23,20 +23,20 @@ func TestAProcessReadsAFileOfItsRunOnce(t *testing.T) {
 	requests := distance.New(0)
 	ports := &Ports{Artifacts: distance.Blob(blobmemory.New(), requests)}
 	run := scratchRun(ports)
-	_, err := Kept(t.Context(), run, ShardsFile)
+	_, err := ReadKept(t.Context(), run, ShardsFile)
 	require.Error(t, err, "a file that is not there was read")
 	want := Shards{Chunks: []int{3, 1}}
 	require.NoError(t, ShardsFile.Write(t.Context(), run.Scratch, want))
 	requests.Take()
 	for range 100 {
-		got, err := Kept(t.Context(), scratchRun(ports), ShardsFile)
+		got, err := ReadKept(t.Context(), scratchRun(ports), ShardsFile)
 		require.True(t, err == nil && fmt.Sprint(got) == fmt.Sprint(want), "%v, %v", got, err)
 	}
 	assert.Equal(t, int64(1), requests.Take().Of(""), "it was read")
 	for unit := range 3 * mostKept {
 		file := fileOf[int]("other-%d.json", unit)
 		require.NoError(t, file.Write(t.Context(), run.Scratch, unit))
-		got, err := Kept(t.Context(), run, file)
+		got, err := ReadKept(t.Context(), run, file)
 		require.True(t, err == nil && got == unit, "%d, %v", got, err)
 	}
 	if n := len(ports.Kept.values); n != mostKept || len(ports.Kept.order) != mostKept {
@@ -56,7 +56,7 @@ func TestFilesOfUnitsAreReadSideBySide(t *testing.T) {
 	requests := distance.New(15 * time.Millisecond)
 	far := scratchRun(&Ports{Artifacts: distance.Blob(near, requests)})
 	want := 0
-	for unit, err := range Each(t.Context(), far, units, file) {
+	for unit, err := range ReadEach(t.Context(), far, units, file) {
 		require.True(t, err == nil && unit == want, "unit %d, want %d, %v", unit, want, err)
 		want++
 	}

@@ -14,7 +14,7 @@ import (
 // it.
 type segments struct{}
 
-func (segments) Idf(ctx context.Context, r *Run, sha string) (*idf.Table, func(), error) {
+func (segments) OpenIdf(ctx context.Context, r *Run, sha string) (*idf.Table, func(), error) {
 	return ensureRelease(localfile.Acquire(ctx, r.Cache, r.Artifacts, r.Index.SegmentKey(sha), sha, idf.Open))
 }
 

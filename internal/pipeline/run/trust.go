@@ -13,9 +13,9 @@ type Trusted struct {
 	Moved bool `json:"moved,omitempty"` // vectors of the parent are of another domain
 }
 
-// Trust compares the domains of the configuration with the parent's, and returns a reason for each that changed: what a
-// server made is not re-used for another.
-func (r *Run) Trust(parent *core.Manifest) (now Trusted, reasons []string) {
+// CompareTrust compares the domains of the configuration with the parent's, and returns a reason for each that changed:
+// what a server made is not re-used for another.
+func (r *Run) CompareTrust(parent *core.Manifest) (now Trusted, reasons []string) {
 	now.Trust = core.Trust{Chat: r.Settings.Chat.Domain(), Embedding: r.Settings.Embedding.Domain()}
 	if parent == nil || parent.Trust == nil {
 		return now, nil
@@ -39,11 +39,11 @@ func (r *Run) ModelSet() (model.Set, error) {
 	if err != nil || (!set.Chat.Info().Paid && !set.Chunks.Info().Paid) {
 		return set, err
 	}
-	return set.Watched(r.Progress.Touch), nil
+	return set.WithSign(r.Progress.Touch), nil
 }
 
-// Recorded returns what a manifest holds of the domains; nothing where no model is asked over a network.
-func (t Trusted) Recorded() *core.Trust {
+// RecordedTrust returns what a manifest holds of the domains; nothing where no model is asked over a network.
+func (t Trusted) RecordedTrust() *core.Trust {
 	if t.Chat == "" && t.Embedding == "" {
 		return nil
 	}

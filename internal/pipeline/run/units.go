@@ -16,8 +16,8 @@ type Shards struct {
 	Lapsed chunk.Lapsed    `json:"lapsed"`
 }
 
-// Made returns how many chunks the build made.
-func (s Shards) Made() (chunks int64) {
+// CountMade returns how many chunks the build made.
+func (s Shards) CountMade() (chunks int64) {
 	for _, of := range s.Chunks {
 		chunks += int64(of)
 	}

@@ -43,23 +43,24 @@ type Card struct {
 	Running    *Summary          `json:"running,omitempty"`
 }
 
-// Cards lists the indexes, by name.
-func (s Source) Cards(ctx context.Context) ([]Card, error) {
-	names, err := artifact.Names(ctx, s.Artifacts)
+// ListCards lists the indexes, by name.
+func (s Source) ListCards(ctx context.Context) ([]Card, error) {
+	names, err := artifact.ListIndexes(ctx, s.Artifacts)
 	if err != nil {
 		return nil, err
 	}
 	cards := make([]Card, len(names))
 	err = parallel.Each(ctx, len(names), listWidth, func(ctx context.Context, i int) error {
 		var err error
-		cards[i], err = s.Card(ctx, names[i])
+		cards[i], err = s.ReadCard(ctx, names[i])
 		return err
 	})
 	return slices.DeleteFunc(cards, func(card Card) bool { return card.State == StateDeleted }), err
 }
 
-// Card describes an index. One that is damaged has a card that says so; an error is of a store that does not answer.
-func (s Source) Card(ctx context.Context, name string) (Card, error) {
+// ReadCard describes an index. One that is damaged has a card that says so; an error is of a store that does not
+// answer.
+func (s Source) ReadCard(ctx context.Context, name string) (Card, error) {
 	index := artifact.Index{Store: s.Artifacts, Name: name}
 	card := Card{Index: name, State: StatePublished}
 	if err := index.Check(); err != nil {
@@ -78,7 +79,7 @@ func (s Source) Card(ctx context.Context, name string) (Card, error) {
 		return card, err
 	}
 	for i := range runs {
-		switch over := core.Terminal(runs[i].Status) || runs[i].Status == Damaged; {
+		switch over := core.IsTerminal(runs[i].Status) || runs[i].Status == Damaged; {
 		case !over && card.Running == nil:
 			card.Running = &runs[i]
 		case over && card.LastRun == nil && runs[i].Kind == KindBuild:
@@ -90,13 +91,13 @@ func (s Source) Card(ctx context.Context, name string) (Card, error) {
 
 // fillServed fills in what is published.
 func (s Source) fillServed(ctx context.Context, index artifact.Index, card *Card) error {
-	current, _, err := index.Current(ctx)
+	current, _, err := index.ReadPointer(ctx)
 	if err == nil && current.Manifest == "" {
 		return s.fillUnserved(ctx, index, card)
 	}
 	var manifest *core.Manifest
 	if err == nil {
-		manifest, err = index.Pointed(ctx, current)
+		manifest, err = index.ManifestOf(ctx, current)
 	}
 	if artifact.IsDamage(err) {
 		card.State, card.Detail, card.Generation = StateDamaged, err.Error(), current.Generation
@@ -122,7 +123,7 @@ func (s Source) fillServed(ctx context.Context, index artifact.Index, card *Card
 
 // fillUnserved fills in why nothing is published.
 func (s Source) fillUnserved(ctx context.Context, index artifact.Index, card *Card) error {
-	base, err := index.Base(ctx)
+	base, err := index.FindBase(ctx)
 	if err != nil {
 		return err
 	}

@@ -91,7 +91,7 @@ func ofNight(index string, night core.Night) Summary {
 // them; 0 reads all.
 func (s Source) List(ctx context.Context, index string, limit int) ([]Summary, error) {
 	if !core.ValidIndex(index) {
-		return nil, fault.InvalidParam.At("list runs of", fault.Quoted(index)).Because("it is no name of an index")
+		return nil, fault.InvalidParam.At("list runs of", fault.QuoteName(index)).Because("it is no name of an index")
 	}
 	reports, err := s.listReports(ctx, index)
 	if err != nil {
@@ -129,11 +129,11 @@ func (s Source) List(ctx context.Context, index string, limit int) ([]Summary, e
 			return nil
 		case artifact.IsDamage(err):
 			work := Run{Report: core.Report{Status: Damaged, Started: reports[i].modified}}
-			work.Name(reports[i].run)
+			work.SetName(reports[i].run)
 			found[i] = Summarize(work)
 			return nil
 		}
-		found[i] = Summarize(Ended(report))
+		found[i] = Summarize(NewEnded(report))
 		return err
 	})
 	if err != nil {
@@ -192,7 +192,7 @@ func (s Source) readKnownRuns(ctx context.Context, index string) (map[string]Sum
 			}
 			return nil // a lease that cannot be read hides at most one run, whose state shows it
 		}
-		raw, err := s.Runs.State(ctx, []string{LatestBuild(index), LatestRestore(index), LatestAudit(index)}[i])
+		raw, err := s.Runs.ReadState(ctx, []string{LatestBuild(index), LatestRestore(index), LatestAudit(index)}[i])
 		names[i] = string(raw)
 		return err
 	})
@@ -205,16 +205,16 @@ func (s Source) readKnownRuns(ctx context.Context, index string) (map[string]Sum
 		if of != index || !core.ValidSlug(generation) {
 			continue
 		}
-		state, err := s.State(ctx, name)
+		state, err := s.ReadState(ctx, name)
 		switch {
 		case err != nil && !fault.Is(err, fault.SegmentDamage):
 			return nil, err
 		case state.Report.Run == "" || err != nil:
 			continue
 		}
-		if !core.Terminal(state.Report.Status) {
-			out[name] = Summarize(s.Live(ctx, name, state))
-		} else if work := Summarize(Ended(state.Report)); work.Kind != KindBuild {
+		if !core.IsTerminal(state.Report.Status) {
+			out[name] = Summarize(s.ReadLive(ctx, name, state))
+		} else if work := Summarize(NewEnded(state.Report)); work.Kind != KindBuild {
 			out[name] = work
 		}
 	}

@@ -32,8 +32,8 @@ type Log struct {
 	LettersPath string         `json:"letters_path,omitempty"`
 }
 
-// Log reads what the stores hold about a run that was read already.
-func (s Source) Log(ctx context.Context, run Run) (Log, error) {
+// ReadLog reads what the stores hold about a run that was read already.
+func (s Source) ReadLog(ctx context.Context, run Run) (Log, error) {
 	out := Log{Run: run}
 	index := artifact.Index{Store: s.Artifacts, Name: run.Index}
 	if err := index.Check(); err != nil {

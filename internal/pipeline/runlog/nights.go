@@ -36,12 +36,12 @@ type Totals struct {
 // MostNights bounds how many nights are asked for at once.
 const MostNights = core.MostNights
 
-// Trends gives the last nights of an index, at most so many: one read, or, where they were not kept yet, one listing
-// and the reports that are there, side by side. The error is fault.RunNotFound where there was none.
-func (s Source) Trends(ctx context.Context, index string, most int) (Trends, error) {
+// ReadTrends gives the last nights of an index, at most so many: one read, or, where they were not kept yet, one
+// listing and the reports that are there, side by side. The error is fault.RunNotFound where there was none.
+func (s Source) ReadTrends(ctx context.Context, index string, most int) (Trends, error) {
 	out := Trends{Index: index, Nights: []core.Night{}}
 	if !core.ValidIndex(index) {
-		return out, fault.InvalidParam.At("read the nights of", fault.Quoted(index)).Because("it is no name of an index")
+		return out, fault.InvalidParam.At("read the nights of", fault.QuoteName(index)).Because("it is no name of an index")
 	}
 	kept, err := s.readNights(ctx, index)
 	if err == nil && len(kept.Nights) == 0 {
@@ -83,7 +83,7 @@ func (s Source) reportedNights(ctx context.Context, index string, most int) (cor
 	err = parallel.Each(ctx, len(reports), listWidth, func(ctx context.Context, i int) error {
 		report, err := s.readReport(ctx, reports[i].run)
 		if err == nil {
-			found[i] = report.Night()
+			found[i] = report.ToNight()
 		} else if artifact.IsDamage(err) {
 			err = nil
 		}

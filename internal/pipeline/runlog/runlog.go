@@ -46,25 +46,25 @@ func LatestAudit(index string) string   { return "audit:" + index }   //nolint:r
 // read is a problem of the run as long as another one can be read.
 func (s Source) Read(ctx context.Context, index, generation string) (Run, error) {
 	if !core.ValidIndex(index) || !core.ValidSlug(generation) {
-		return Run{}, fault.InvalidParam.At("read run", fault.Quoted(index+"/"+generation)).
+		return Run{}, fault.InvalidParam.At("read run", fault.QuoteName(index+"/"+generation)).
 			Because("a run is index/generation")
 	}
 	name := index + "/" + generation
-	state, stateErr := s.State(ctx, name)
-	over := core.Terminal(state.Report.Status)
+	state, stateErr := s.ReadState(ctx, name)
+	over := core.IsTerminal(state.Report.Status)
 	var reportErr error
 	if over || state.Report.Run == "" {
 		var report core.Report
 		report, reportErr = s.readReport(ctx, name)
 		if reportErr == nil && Belongs(report, state, "") {
-			return Ended(report), nil
+			return NewEnded(report), nil
 		}
 	}
 	switch {
 	case over:
-		return Ended(state.Report), nil
+		return NewEnded(state.Report), nil
 	case state.Report.Run != "":
-		return s.Live(ctx, name, state), nil
+		return s.ReadLive(ctx, name, state), nil
 	case stateErr != nil:
 		return Run{}, stateErr
 	case reportErr != nil && !fault.Is(reportErr, fault.NotFound):
@@ -75,11 +75,11 @@ func (s Source) Read(ctx context.Context, index, generation string) (Run, error)
 		Advise("see: unweaver runs " + index)
 }
 
-// State returns the state of a run as its activities wrote it; zero when there is none. One that cannot be read is
+// ReadState returns the state of a run as its activities wrote it; zero when there is none. One that cannot be read is
 // fault.SegmentDamage.
-func (s Source) State(ctx context.Context, work string) (core.RunState, error) {
+func (s Source) ReadState(ctx context.Context, work string) (core.RunState, error) {
 	var state core.RunState
-	raw, err := s.Runs.State(ctx, work)
+	raw, err := s.Runs.ReadState(ctx, work)
 	if err != nil || len(raw) == 0 {
 		return state, err
 	}
@@ -92,8 +92,8 @@ func (s Source) State(ctx context.Context, work string) (core.RunState, error) {
 	return state, nil
 }
 
-// Report returns the report of a run that ended; false where there is none that can be read.
-func (s Source) Report(ctx context.Context, work string) (core.Report, bool) {
+// FindReport returns the report of a run that ended; false where there is none that can be read.
+func (s Source) FindReport(ctx context.Context, work string) (core.Report, bool) {
 	report, err := s.readReport(ctx, work)
 	return report, err == nil
 }
@@ -104,7 +104,7 @@ func (s Source) readReport(ctx context.Context, work string) (core.Report, error
 	var report core.Report
 	key := artifact.Index{Name: index}.GenerationKey(generation, "report.json")
 	_, err := blob.ReadJSON(ctx, s.Artifacts, key, &report)
-	if err == nil && !core.Terminal(report.Status) {
+	if err == nil && !core.IsTerminal(report.Status) {
 		err = fault.NotFound.At("find the report of run", work).Because("it is that of a run that goes on")
 	}
 	return report, err
@@ -118,19 +118,19 @@ func Belongs(report core.Report, state core.RunState, id string) bool {
 	return id == "" || report.RunID == id
 }
 
-// Ended returns a run that is over.
-func Ended(report core.Report) Run { return Run{Report: report, Overall: 1} }
+// NewEnded returns a run that is over.
+func NewEnded(report core.Report) Run { return Run{Report: report, Overall: 1} }
 
-// Live returns a run that goes on: its state, and what its processes wrote since.
-func (s Source) Live(ctx context.Context, name string, state core.RunState) Run {
+// ReadLive returns a run that goes on: its state, and what its processes wrote since.
+func (s Source) ReadLive(ctx context.Context, name string, state core.RunState) Run {
 	out := Run{Report: state.Report, Stage: state.Stage, Waiting: state.Waiting}
-	s.Control(ctx, name, &out)
-	s.Progress(ctx, name, state, &out)
+	s.CheckControl(ctx, name, &out)
+	s.AddProgress(ctx, name, state, &out)
 	return out
 }
 
-// Note shows an error as a problem: which object, why, and what to do.
-func (r *Run) Note(err error) {
+// NoteError shows an error as a problem: which object, why, and what to do.
+func (r *Run) NoteError(err error) {
 	if err == nil {
 		return
 	}
@@ -141,14 +141,14 @@ func (r *Run) Note(err error) {
 	r.Problems = append(r.Problems, problem)
 }
 
-// Name fills in what the name of a run says.
-func (r *Run) Name(work string) {
+// SetName fills in what the name of a run says.
+func (r *Run) SetName(work string) {
 	r.Run = work
 	r.Index, r.Generation, _ = strings.Cut(work, "/")
 }
 
-// Add adds problems that are not reported yet.
-func (r *Run) Add(problems []core.Problem) {
+// AddProblems adds problems that are not reported yet.
+func (r *Run) AddProblems(problems []core.Problem) {
 	for _, problem := range problems {
 		if !slices.Contains(r.Problems, problem) {
 			r.Problems = append(r.Problems, problem)
@@ -165,46 +165,46 @@ func (r *Run) addProblems(problems map[string][]byte) {
 			found = append(found, problem)
 		}
 	}
-	r.Add(found)
+	r.AddProblems(found)
 	slices.SortStableFunc(r.Problems, func(a, b core.Problem) int { return strings.Compare(a.Detail, b.Detail) })
 }
 
-// Control notes a control record that the activities of the run cannot read.
-func (s Source) Control(ctx context.Context, work string, out *Run) {
-	raw, err := s.Runs.Control(ctx, work)
+// CheckControl notes a control record that the activities of the run cannot read.
+func (s Source) CheckControl(ctx context.Context, work string, out *Run) {
+	raw, err := s.Runs.ReadControl(ctx, work)
 	if err == nil && raw != nil && !json.Valid(raw) {
 		err = fault.SegmentDamage.At("read the control record of run", work).
 			Because("it is no valid JSON").
 			Advise("pause or resume the run: that writes it again")
 	}
-	out.Note(err)
+	out.NoteError(err)
 	var given run.Control
 	if err == nil && json.Unmarshal(raw, &given) == nil { // nothing, where there is no record
 		out.Limits, out.Budget = given.Limits, given.Budget
 	}
 }
 
-// Progress adds what the processes that work on the run wrote, and how far that is.
-func (s Source) Progress(ctx context.Context, work string, state core.RunState, out *Run) {
-	problems, err := s.Runs.Problems(ctx, work)
-	out.Note(err)
+// AddProgress adds what the processes that work on the run wrote, and how far that is.
+func (s Source) AddProgress(ctx context.Context, work string, state core.RunState, out *Run) {
+	problems, err := s.Runs.ReadProblems(ctx, work)
+	out.NoteError(err)
 	out.addProblems(problems)
 	now := time.Now().UTC()
-	total, pace, err := run.Pacing(ctx, s.Runs, work, state, now)
+	total, pace, err := run.ReadPace(ctx, s.Runs, work, state, now)
 	if err != nil {
-		out.Note(err)
+		out.NoteError(err)
 		return
 	}
 	total.FillAccount(&out.Report)
 	out.Seconds = now.Sub(out.Started).Seconds()
-	out.IdleSeconds, _ = state.Idle(now)
+	out.IdleSeconds, _ = state.IdleSeconds(now)
 	if state.Stage == "" {
 		return
 	}
-	_, out.Unit = core.Units(state.Stage)
+	_, out.Unit = core.UnitNames(state.Stage)
 	out.Stages = append(slices.Clone(out.Stages), core.StageProgress{
-		Name: state.Stage, Done: pace.Done, Total: state.Total, Seconds: state.Elapsed(now),
+		Name: state.Stage, Done: pace.Done, Total: state.Total, Seconds: state.StageSeconds(now),
 	})
 	out.Rate = pace.Rate
-	out.Overall, out.ETASeconds = state.Overall(pace)
+	out.Overall, out.ETASeconds = state.EstimateProgress(pace)
 }

@@ -67,7 +67,7 @@ func TestARunIsReadFromItsReportOrFromItsState(t *testing.T) {
 		"%+v, %v", over, err)
 	places := 8
 	limits, budget := core.LiveLimits{Concurrency: &places}, core.Budget{Calls: 90}
-	require.NoError(t, run.Limit(t.Context(), s.Runs, "docs/g2", &budget, &limits))
+	require.NoError(t, run.WriteLimits(t.Context(), s.Runs, "docs/g2", &budget, &limits))
 	live, err := s.Read(t.Context(), "docs", "g2")
 	if err != nil || live.Status != core.StatusRunning || live.Stage != "extract" || live.Unit == "" ||
 		live.Overall >= 1 || len(live.Problems) != 1 || live.Problems[0].Code != "model_auth" {
@@ -124,11 +124,11 @@ func TestRunsAndTrendsAreOfTheSameBuilds(t *testing.T) {
 	kept, gone := report("g2", core.StatusCompleted, 2), report("g1", core.StatusHeld, 1)
 	kept.Seconds, kept.IdleSeconds, gone.Seconds = 33, 28, 7
 	ended(t, s, kept)
-	nights := core.Nights{Nights: []core.Night{gone.Night(), kept.Night()}}
+	nights := core.Nights{Nights: []core.Night{gone.ToNight(), kept.ToNight()}}
 	raw, err := json.Marshal(nights)
 	require.NoError(t, err)
 	put(t, s, index.NightsKey(), string(raw))
-	trends, err := s.Trends(t.Context(), "docs", 30)
+	trends, err := s.ReadTrends(t.Context(), "docs", 30)
 	require.NoError(t, err)
 	for _, limit := range []int{0, 2} {
 		runs, err := s.List(t.Context(), "docs", limit)
@@ -156,14 +156,14 @@ func TestALogHasWhatTheStoresHoldAndAsMuchAsIsRead(t *testing.T) {
 	put(t, s, index.GenerationKey("g1", "dead-letters/one.json"),
 		`{"document":"a.md","ordinal":2,"chunk":"c0ffee","reason":"no JSON"}`)
 	put(t, s, index.GenerationKey("g1", "dead-letters/two.json"), "{half")
-	log, err := s.Log(t.Context(), runlog.Ended(report("g1", core.StatusErrors, 1)))
+	log, err := s.ReadLog(t.Context(), runlog.NewEnded(report("g1", core.StatusErrors, 1)))
 	if err != nil || len(log.Listed) != 1000 || log.Listed[0].Object != "0.pdf" || len(log.Letters) != 2 ||
 		log.LettersPath == "" {
 		t.Fatalf("%d listed, %+v, %v", len(log.Listed), log.Letters, err)
 	}
 	assert.True(t, log.Letters[0].Object == "a.md, chunk 3 (c0ffee)" && log.Letters[1].Code == string(fault.SegmentDamage),
 		"%+v", log.Letters)
-	none, err := s.Log(t.Context(), runlog.Ended(report("g2", core.StatusCompleted, 2)))
+	none, err := s.ReadLog(t.Context(), runlog.NewEnded(report("g2", core.StatusCompleted, 2)))
 	assert.True(t, err == nil && len(none.Listed)+len(none.Letters) == 0, "%+v, %v", none, err)
 }
 
@@ -171,23 +171,23 @@ func TestACardTellsAnIndexThatIsNotPublishedFromOneThatIsDamaged(t *testing.T) {
 	s := source()
 	ended(t, s, report("g1", core.StatusFailed, 1))
 	running(t, s, report("g2", core.StatusRunning, 2))
-	card, err := s.Card(t.Context(), "docs")
+	card, err := s.ReadCard(t.Context(), "docs")
 	if err != nil || card.State != runlog.StateEmpty || card.LastRun == nil || card.LastRun.Generation != "g1" ||
 		card.Running == nil || card.Running.Generation != "g2" {
 		t.Errorf("%+v, %v", card, err)
 	}
 	put(t, s, index.LeaseKey(), `{"fence":1,"run":"r","workflow":"build/docs/`+run.DeletionGeneration+`20261129t000000z"}`)
-	card, err = s.Card(t.Context(), "docs")
+	card, err = s.ReadCard(t.Context(), "docs")
 	assert.True(t, err == nil && card.State == runlog.StateDeleting && strings.Contains(card.Detail, "unweaver delete docs"),
 		"%+v, %v", card, err)
 	put(t, s, artifact.LineKey("docs"), `{"base":"whole"}`)
-	card, err = s.Card(t.Context(), "docs")
+	card, err = s.ReadCard(t.Context(), "docs")
 	assert.True(t, err == nil && strings.Contains(card.Detail, "unweaver delete whole"), "a branch: %+v, %v", card, err)
 	require.NoError(t, s.Artifacts.Delete(t.Context(), index.LeaseKey()))
 	put(t, s, artifact.Index{Name: "whole"}.BranchKey("docs"), `{"state":"deleted"}`)
-	cards, err := s.Cards(t.Context())
+	cards, err := s.ListCards(t.Context())
 	assert.True(t, err == nil && len(cards) == 1 && cards[0].Index == "whole", "a deleted branch: %+v, %v", cards, err)
 	put(t, s, index.CurrentKey(), "{half")
-	card, err = s.Card(t.Context(), "docs")
+	card, err = s.ReadCard(t.Context(), "docs")
 	assert.True(t, err == nil && card.State == runlog.StateDamaged && card.Detail != "", "%+v, %v", card, err)
 }

@@ -69,9 +69,9 @@ func (r *Run) readSent(
 	return raw, err
 }
 
-// Rename fixes the aliases of a run, and finds the documents of a parent that name what is mapped otherwise now; nil:
-// there are none, or everything is made anyway. A round of retry-failed, and a purge, keep the parent's.
-func (r *Run) Rename(
+// FixAliases fixes the aliases of a run, and finds the documents of a parent that name what is mapped otherwise now;
+// nil: there are none, or everything is made anyway. A round of retry-failed, and a purge, keep the parent's.
+func (r *Run) FixAliases(
 	ctx context.Context, fixed *run.Plan, parent *core.Manifest,
 ) (renamed func(key string) bool, err error) {
 	if fixed.Aliases, err = r.readAliases(ctx); err != nil {
@@ -84,19 +84,19 @@ func (r *Run) Rename(
 	if parent == nil {
 		return nil, nil
 	}
-	changed := fixed.Aliases.Differ(parent.Aliases)
+	changed := fixed.Aliases.DiffKeys(parent.Aliases)
 	fixed.Renaming.Changed = len(changed)
 	if len(changed) == 0 || !fixed.Part {
 		return nil, nil
 	}
-	table, err := r.Table(ctx, parent)
+	table, err := r.OpenTable(ctx, parent)
 	if err != nil {
 		return nil, err
 	}
 	defer table.Release()
 	classes := map[core.ID]bool{}
 	for _, key := range changed {
-		classes[core.ClassID(parent.Aliases.Of(key))] = true
+		classes[core.ClassID(parent.Aliases.ResolveKey(key))] = true
 	}
 	documents := map[string]bool{}
 	for key := range table.DocumentsNaming(classes) {
@@ -112,7 +112,7 @@ func (r *Run) Rename(
 // withNames returns the settings with the aliases that the run fixed.
 func (r *Run) withNames(ctx context.Context) (core.Spec, error) {
 	settings := r.Settings
-	fixed, err := r.Fixed(ctx)
+	fixed, err := r.ReadPlan(ctx)
 	settings.Names = fixed.Aliases
 	return settings, err
 }

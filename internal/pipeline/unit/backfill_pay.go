@@ -10,8 +10,8 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/join"
 )
 
-// Windows returns the texts of chunks as they are embedded.
-func (r *Run) Windows(
+// ReadWindows returns the texts of chunks as they are embedded.
+func (r *Run) ReadWindows(
 	ctx context.Context, chunked chunk.Result, unit, from, to int, fingerprint core.Fingerprint,
 ) ([]embed.Item, error) {
 	texts, err := textseg.Open(ctx, r.Artifacts, r.Index.SegmentKey(chunked.Text.SHA256))
@@ -19,7 +19,7 @@ func (r *Run) Windows(
 		return nil, err
 	}
 	var wanted []embed.Item
-	for ref, err := range join.Refs(ctx, r.Artifacts, r.ChunksKey(unit, chunked), from, to) {
+	for ref, err := range join.StreamRefs(ctx, r.Artifacts, r.ChunksKey(unit, chunked), from, to) {
 		if err != nil {
 			return nil, err
 		}
@@ -31,7 +31,7 @@ func (r *Run) Windows(
 		if r.Settings.Parity {
 			title = ""
 		}
-		for _, window := range embed.Windows(title, text, r.Settings.Embedding.MaxInputTokens) {
+		for _, window := range embed.CutWindows(title, text, r.Settings.Embedding.MaxInputTokens) {
 			wanted = append(wanted, embed.Item{Digest: embed.Digest(window, fingerprint.Digest()), Text: window})
 		}
 	}

@@ -18,7 +18,7 @@ import (
 
 // InBatches reports whether extraction is answered in batches.
 func (r *Run) InBatches(ctx context.Context) (bool, error) {
-	if !r.Settings.Chat.Batch.On() {
+	if !r.Settings.Chat.Batch.IsOn() {
 		return false, nil
 	}
 	models, err := r.ModelSet()
@@ -39,7 +39,7 @@ type batcher interface {
 // when the deadline has passed: extraction finds them in the ledger, and asks for the others. It is one unit of work:
 // what it does is waiting, and one that reserves the tokens and the money of all reserves them exactly.
 func (r *Run) PayBatches(ctx context.Context) (run.Batched, error) {
-	return Finished(ctx, r, run.BatchesFile, func(ctx context.Context) (run.Batched, core.Progress, error) {
+	return FinishUnit(ctx, r, run.BatchesFile, func(ctx context.Context) (run.Batched, core.Progress, error) {
 		var progress core.Progress
 		out, err := r.payBatches(ctx)
 		progress.Done = out.Known
@@ -54,10 +54,10 @@ func (r *Run) payBatches(ctx context.Context) (run.Batched, error) {
 	}
 	server, can := model.As[batcher](models.Chat)
 	settings := r.Settings.Chat.Batch
-	if !can || !settings.On() {
+	if !can || !settings.IsOn() {
 		return run.Batched{}, nil
 	}
-	fixed, err := run.Kept(ctx, r.Base(), run.PlanFile)
+	fixed, err := run.ReadKept(ctx, r.BaseRun(), run.PlanFile)
 	if err != nil {
 		return run.Batched{}, err
 	}
@@ -77,13 +77,13 @@ func (r *Run) payBatches(ctx context.Context) (run.Batched, error) {
 	runner := &batch.Runner{
 		Client: server.Batches(), Store: r.Artifacts, Prefix: r.Index.BatchesKey(),
 		Tokens: settings.Tokens, Hourly: settings.Hourly, Until: fixed.Started.Add(time.Duration(settings.Deadline)),
-		Now: time.Now, Missing: b.calls.Missing, Bodies: b.makeBodies,
+		Now: time.Now, Missing: b.calls.FindMissing, Bodies: b.makeBodies,
 		Admit: money.admitRequests, Adopted: money.countAdopted, Ended: money.countEnded, Free: b.releaseTexts,
 		Take: func(ctx context.Context, answers []batch.Answer) error {
-			if err := b.calls.Take(ctx, answers); err != nil {
+			if err := b.calls.TakeAnswers(ctx, answers); err != nil {
 				return err
 			}
-			r.Progress.Done(b.taken.Add(int64(len(answers))))
+			r.Progress.SetDone(b.taken.Add(int64(len(answers))))
 			return money.Flush(ctx)
 		},
 		Wait: func(ctx context.Context, least time.Duration) error {
@@ -91,7 +91,7 @@ func (r *Run) payBatches(ctx context.Context) (run.Batched, error) {
 		},
 	}
 	runner.Hold = func(ctx context.Context, ids []string) ([]string, error) { return b.holdTexts(ctx, ids, runner.Until) }
-	begun, err := run.Once(ctx, r.Base(), run.BatchingFile, func(ctx context.Context) (run.BatchForm, error) {
+	begun, err := run.MakeOnce(ctx, r.BaseRun(), run.BatchingFile, func(ctx context.Context) (run.BatchForm, error) {
 		// What an earlier run left at work is ended and taken first: else it may be asked for below, and paid for twice.
 		if _, err := runner.Run(ctx, nil); err != nil {
 			return run.BatchForm{}, err
@@ -114,7 +114,7 @@ func (r *Run) payBatches(ctx context.Context) (run.Batched, error) {
 		}
 		return run.Batched{}, err
 	}
-	out := run.Batched{Requests: b.requests, Online: int64(len(left)) + b.calls.Left()}
+	out := run.Batched{Requests: b.requests, Online: int64(len(left)) + b.calls.CountLeft()}
 	out.Known = out.Requests - out.Online
 	return out, money.Flush(ctx)
 }
@@ -122,7 +122,7 @@ func (r *Run) payBatches(ctx context.Context) (run.Batched, error) {
 // askFirst asks online for one chunk that is not paid for, before anything is in a batch: a file of requests in a form
 // that the server does not take would come back whole.
 func (b *batching) askFirst(ctx context.Context, chat model.Chat) error {
-	shards, err := run.Kept(ctx, b.Base(), run.ShardsFile)
+	shards, err := run.ReadKept(ctx, b.BaseRun(), run.ShardsFile)
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (b *batching) askFirst(ctx context.Context, chat model.Chat) error {
 			return err
 		}
 		in.Gen, in.Attempt, in.Chat, in.Ledger = b.Generation, b.Attempt, chat, b.Ledger
-		in.Health, in.OnProgress = b.Book.Health(model.Extract), b.Alive
+		in.Health, in.OnProgress = b.Book.HealthOf(model.Extract), b.TouchProgress
 		if asked, err := b.firstOf(ctx, in); err != nil || !asked.IsZero() {
 			return err
 		}
@@ -152,7 +152,7 @@ type batching struct {
 // cutParts cuts the calls of all chunks into parts, shard by shard: a shard of the same chunks has the same parts
 // whatever became of the others. Bodies are forgotten, so that 64 bytes a chunk stay.
 func (b *batching) cutParts(ctx context.Context, settings core.BatchMode) ([]batch.Part, error) {
-	shards, err := run.Kept(ctx, b.Base(), run.ShardsFile)
+	shards, err := run.ReadKept(ctx, b.BaseRun(), run.ShardsFile)
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +162,7 @@ func (b *batching) cutParts(ctx context.Context, settings core.BatchMode) ([]bat
 		if err != nil {
 			return nil, err
 		}
-		requests, err := b.calls.Requests(ctx, in)
+		requests, err := b.calls.BuildRequests(ctx, in)
 		if err != nil {
 			return nil, err
 		}
@@ -220,7 +220,7 @@ func (r *Run) releaseTexts(ctx context.Context, ids []string) error {
 // firstOf returns extract.First of a chunk that no batch has: of this index, or of another.
 func (r *Run) firstOf(ctx context.Context, in extract.In) (core.Digest, error) {
 	var held []string
-	asked, err := extract.First(ctx, in, func(ctx context.Context, key core.Digest) (bool, error) {
+	asked, err := extract.ExtractFirst(ctx, in, func(ctx context.Context, key core.Digest) (bool, error) {
 		mine, err := r.holdTexts(ctx, []string{key.String()}, time.Time{})
 		held = append(held, mine...)
 		return len(mine) == 1, err
@@ -244,7 +244,7 @@ func (b *batching) makeBodies(ctx context.Context, part batch.Part, ids []string
 	if err != nil {
 		return nil, err
 	}
-	return b.calls.Bodies(ctx, in, ids)
+	return b.calls.SelectRequests(ctx, in, ids)
 }
 
 // stopPatience is how long batches are asked to end after a cancel.
@@ -339,13 +339,13 @@ type batchBook struct {
 const batchWorker = "batches"
 
 func (r *Run) openBatchBook(ctx context.Context, pricedAt float64) (*batchBook, error) {
-	accounts, err := r.Coordination.Accounts(ctx, r.Name())
+	accounts, err := r.Coordination.ReadAccounts(ctx, r.Name())
 	if err != nil {
 		return nil, err
 	}
 	mine := run.Account{Done: map[string]int64{}}
 	if raw := accounts[batchWorker]; raw != nil {
-		if err := json.Unmarshal(raw, &mine); err != nil || mine.Impossible() {
+		if err := json.Unmarshal(raw, &mine); err != nil || mine.IsDamaged() {
 			return nil, fault.ControlUnreadable.At("read account of", r.Name()+" by "+batchWorker).Because(err)
 		}
 		mine.InFlight, mine.Expected, mine.Risk = core.Calls{}, core.Tokens{}, 0 // counted again by adopted
@@ -363,7 +363,7 @@ func (b *batchBook) closeBook() { b.unwatch() }
 
 // flightOf returns the flight of requests: n of them, each of the mean size.
 func (b *batchBook) flightOf(n int, tokens int64) run.Flight {
-	usage := model.Usage{Prompt: tokens / int64(max(1, n)), Completion: b.Reply(model.Extract)}
+	usage := model.Usage{Prompt: tokens / int64(max(1, n)), Completion: b.EstimateReply(model.Extract)}
 	return run.Flight{
 		Task: model.Extract, Prompt: usage.Prompt, Completion: usage.Completion, Cost: b.Cost(model.Extract, usage),
 	}
@@ -371,36 +371,36 @@ func (b *batchBook) flightOf(n int, tokens int64) run.Flight {
 
 // admitRequests lets requests be sent where the run goes on and its budget has room for all of them.
 func (b *batchBook) admitRequests(ctx context.Context, n int, tokens int64) error {
-	if err := b.Stored(ctx); err != nil {
+	if err := b.AwaitStored(ctx); err != nil {
 		return err
 	}
-	if err := b.Look(ctx); err != nil {
+	if err := b.CheckControl(ctx); err != nil {
 		return err
 	}
 	asked := b.flightOf(n, tokens)
 	b.Mu.Lock()
 	total := b.Total()
-	total.Fly(asked, int64(n-1))
-	spent := run.Spent(b.Control.Limit(b.Settings.Budget), total, b.Run)
+	total.CountFlight(asked, int64(n-1))
+	spent := run.CheckBudget(b.Control.LimitBudget(b.Settings.Budget), total, b.Run)
 	b.Mu.Unlock()
 	if spent != nil {
 		return spent
 	}
-	b.Change(func(account *run.Account) { account.Fly(asked, int64(n)) })
+	b.Change(func(account *run.Account) { account.CountFlight(asked, int64(n)) })
 	return b.Flush(ctx)
 }
 
 // countAdopted counts what an earlier process sent.
 func (b *batchBook) countAdopted(n int, tokens int64) {
 	asked := b.flightOf(n, tokens)
-	b.Change(func(account *run.Account) { account.Fly(asked, int64(n)) })
+	b.Change(func(account *run.Account) { account.CountFlight(asked, int64(n)) })
 }
 
 // countEnded counts requests that are not at work any more.
 func (b *batchBook) countEnded(n int, tokens int64) {
 	asked := b.flightOf(n, tokens)
 	b.Change(func(account *run.Account) {
-		account.Fly(asked, -int64(n))
+		account.CountFlight(asked, -int64(n))
 		if account.InFlight.Sum() <= 0 { // the mean reply, and so what is expected, changed meanwhile
 			account.InFlight, account.Expected, account.Risk = core.Calls{}, core.Tokens{}, 0
 		}

@@ -40,7 +40,7 @@ func (r *Run) findDimension(ctx context.Context, embedder model.Embedder, pay bo
 	source := embed.Source{Embedder: embedder, Ledger: r.Ledger}
 	item := []embed.Item{{Digest: embed.Digest(dimensionText, asked.Digest()), Text: dimensionText}}
 	if !pay {
-		if missing, err := source.Missing(ctx, item); err != nil || !info.Paid || len(missing) > 0 {
+		if missing, err := source.FindMissing(ctx, item); err != nil || !info.Paid || len(missing) > 0 {
 			return 0, err
 		}
 	}
@@ -56,7 +56,7 @@ func (r *Run) findDimension(ctx context.Context, embedder model.Embedder, pay bo
 func ServedDimension(
 	ctx context.Context, store blob.Store, info model.Info, wanted core.EmbedModel,
 ) (int, error) {
-	names, err := artifact.Names(ctx, store)
+	names, err := artifact.ListIndexes(ctx, store)
 	if err != nil {
 		return 0, err
 	}
@@ -64,7 +64,7 @@ func ServedDimension(
 		index := artifact.Index{Store: store, Name: names[i]}
 		return indexDimension(ctx, index, info, wanted)
 	}
-	for dimension, err := range parallel.Ordered(ctx, indexesAtOnce, parallel.Numbers(len(names)), look) {
+	for dimension, err := range parallel.MapOrdered(ctx, indexesAtOnce, parallel.Numbers(len(names)), look) {
 		if err != nil || dimension != 0 {
 			return dimension, err
 		}
@@ -79,7 +79,7 @@ const indexesAtOnce = 16
 func indexDimension(
 	ctx context.Context, index artifact.Index, info model.Info, wanted core.EmbedModel,
 ) (int, error) {
-	current, _, err := index.Current(ctx)
+	current, _, err := index.ReadPointer(ctx)
 	if err != nil || current.Manifest == "" {
 		return 0, nil //nolint:nilerr // an index that serves nothing
 	}

@@ -15,5 +15,5 @@ func DocumentsOf(
 	if err != nil || !settings.FollowLinks {
 		return documents, err
 	}
-	return blob.Following(documents), nil
+	return blob.FollowLinks(documents), nil
 }

@@ -18,9 +18,9 @@ import (
 // enrichment is what a build makes of a generation beside what every one has, where the configuration names it. It
 // works from the draft of the generation, whose chunks are fixed.
 type enrichment interface {
-	// Rules is a digest of all that shapes it: settings, models, versions of its own rules. Where the parent's has the
-	// same and no chunk changed, the parent's files stay.
-	Rules(r *Run) (string, error)
+	// DigestRules is a digest of all that shapes it: settings, models, versions of its own rules. Where the parent's has
+	// the same and no chunk changed, the parent's files stay.
+	DigestRules(r *Run) (string, error)
 	// Pay puts into the ledger what it needs of part n of the chunks, of parts. It may be repeated.
 	Pay(ctx context.Context, r *Run, manifest *core.Manifest, n, parts int) error
 	// Seal makes the files, asking the ledger. Equal chunks and rules give equal bytes, whatever the parent.
@@ -29,8 +29,8 @@ type enrichment interface {
 
 // explained is an enrichment with settings of its own: what changed of them, and what that has made again.
 type explained interface {
-	// Since names what the settings of a generation have made otherwise now, where its enrichment is what made says.
-	Since(was, now core.Spec) []string
+	// ListChanges names what the settings of a generation have made otherwise now, where its enrichment is what made says.
+	ListChanges(was, now core.Spec) []string
 }
 
 // Enriched is what one enrichment made.
@@ -63,7 +63,7 @@ func (r *Run) enrichDue(ctx context.Context, parent *core.Manifest) ([]string, e
 			return nil, fault.BadConfig.At("enrich", name).Because("this program knows no enrichment of that name").
 				Advise("bring the workers to the version of the program that started the run")
 		}
-		rules, err := made.Rules(r)
+		rules, err := made.DigestRules(r)
 		if err != nil {
 			return nil, err
 		}
@@ -74,7 +74,7 @@ func (r *Run) enrichDue(ctx context.Context, parent *core.Manifest) ([]string, e
 		}
 		var named []string
 		if one, ok := made.(explained); ok && unread == nil {
-			named = one.Since(settings, r.Settings)
+			named = one.ListChanges(settings, r.Settings)
 		}
 		if was.Rules != rules && len(named) == 0 {
 			named = []string{name + " is made by other rules or models"}
@@ -109,13 +109,13 @@ func (r *Run) findEnrichment(name string) (enrichment, error) {
 
 // EnrichPart pays for what enrichments need of a part of the chunks.
 func (r *Run) EnrichPart(ctx context.Context, n int) error {
-	_, err := Finished(ctx, r, run.EnrichFile(n), func(ctx context.Context) (struct{}, core.Progress, error) {
+	_, err := FinishUnit(ctx, r, run.EnrichFile(n), func(ctx context.Context) (struct{}, core.Progress, error) {
 		progress := core.Progress{Done: 1}
-		manifest, err := run.Kept(ctx, r.Base(), run.ManifestFile)
+		manifest, err := run.ReadKept(ctx, r.BaseRun(), run.ManifestFile)
 		if err != nil {
 			return struct{}{}, progress, err
 		}
-		partitions, err := run.Kept(ctx, r.Base(), run.PartitionsFile)
+		partitions, err := run.ReadKept(ctx, r.BaseRun(), run.PartitionsFile)
 		if err != nil {
 			return struct{}{}, progress, err
 		}
@@ -135,9 +135,9 @@ func (r *Run) EnrichPart(ctx context.Context, n int) error {
 
 // SealEnrichment writes the files of the enrichments.
 func (r *Run) SealEnrichment(ctx context.Context) error {
-	_, err := Finished(ctx, r, enrichedFile, func(ctx context.Context) ([]Enriched, core.Progress, error) {
+	_, err := FinishUnit(ctx, r, enrichedFile, func(ctx context.Context) ([]Enriched, core.Progress, error) {
 		progress := core.Progress{Done: 1}
-		manifest, err := run.Kept(ctx, r.Base(), run.ManifestFile)
+		manifest, err := run.ReadKept(ctx, r.BaseRun(), run.ManifestFile)
 		if err != nil {
 			return nil, progress, err
 		}
@@ -191,7 +191,7 @@ func (r *Run) ChunkTexts(
 ) iter.Seq2[ChunkText, error] {
 	return func(yield func(ChunkText, error) bool) {
 		failed := func(err error) { yield(ChunkText{}, err) }
-		table, err := r.Table(ctx, manifest)
+		table, err := r.OpenTable(ctx, manifest)
 		if err != nil {
 			failed(err)
 			return

@@ -23,8 +23,8 @@ func init() { Enrichments[factsName] = factsEnrichment{} }
 // factsEnrichment makes the facts of a generation: what its chunks say as triples.
 type factsEnrichment struct{}
 
-// Rules implements enrichment.
-func (factsEnrichment) Rules(r *Run) (string, error) {
+// DigestRules implements enrichment.
+func (factsEnrichment) DigestRules(r *Run) (string, error) {
 	models, err := r.Models(r.Settings, r.Book)
 	if err != nil {
 		return "", err
@@ -52,7 +52,7 @@ func (factsEnrichment) Pay(ctx context.Context, r *Run, manifest *core.Manifest,
 // Seal implements enrichment.
 func (factsEnrichment) Seal(ctx context.Context, r *Run, manifest *core.Manifest) (Enriched, error) {
 	out := Enriched{Enrichment: core.Enrichment{Name: factsName}}
-	place, err := r.Place(ctx)
+	place, err := r.TakePlace(ctx)
 	if err != nil {
 		return out, err
 	}
@@ -80,7 +80,7 @@ func (factsEnrichment) Seal(ctx context.Context, r *Run, manifest *core.Manifest
 		out.Fresh = 1
 	}
 	out.Files = []core.EnrichedFile{{Segment: made, Of: factsName, Kind: format.Kind}}
-	out.Enrichment.Rules, err = factsEnrichment{}.Rules(r)
+	out.Enrichment.Rules, err = factsEnrichment{}.DigestRules(r)
 	out.Enrichment.Hash = core.Sum(made.SHA256)
 	out.Enrichment.Models = models.Chat.Info().Label()
 	out.Enrichment.Counts = map[string]int64{ // what a build from nothing counts, too
@@ -92,7 +92,7 @@ func (factsEnrichment) Seal(ctx context.Context, r *Run, manifest *core.Manifest
 
 // factsIn returns what facts are made of in this run. Release it when the models are not used any more.
 func (r *Run) factsIn(ctx context.Context, manifest *core.Manifest) (factstage.In, model.Set, func(), error) {
-	fixed, err := r.Fixed(ctx)
+	fixed, err := r.ReadPlan(ctx)
 	if err != nil {
 		return factstage.In{}, model.Set{}, nil, err
 	}
@@ -105,7 +105,7 @@ func (r *Run) factsIn(ctx context.Context, manifest *core.Manifest) (factstage.I
 		return factstage.In{}, models, nil, err
 	}
 	return factstage.In{
-		Language: text.In(r.Settings.Retrieval.Language), Chat: models.Chat, Health: r.Book.Health(model.Triples),
+		Language: text.LanguageOf(r.Settings.Retrieval.Language), Chat: models.Chat, Health: r.Book.HealthOf(model.Triples),
 		Ledger: r.Ledger, Embedder: models.Classes, Fingerprint: manifest.Class.Digest(),
 		Segmenter: apr.DefaultSegmenter, Attempt: r.Attempt,
 	}, models, release, nil

@@ -23,22 +23,22 @@ func init() { Enrichments[memoryName] = memoryOf{} } //nolint:gochecknoinits // 
 // memoryOf makes the enrichment gem: questions of chunks, and themes.
 type memoryOf struct{}
 
-// Rules implements enrichment. The embedder is not in it: another one is a reason of its own to make all again.
-func (memoryOf) Rules(r *Run) (string, error) {
+// DigestRules implements enrichment. The embedder is not in it: another one is a reason of its own to make all again.
+func (memoryOf) DigestRules(r *Run) (string, error) {
 	models, err := r.Models(r.Settings, r.Book)
 	if err != nil {
 		return "", err
 	}
-	info, set := models.Chat.Info(), r.Settings.Memory()
+	info, set := models.Chat.Info(), r.Settings.GemSettings()
 	return core.Sum(
-		gemstage.Prompts().String(), info.Provider, info.Model, info.Parameters,
+		gemstage.DigestPrompts().String(), info.Provider, info.Model, info.Parameters,
 		strconv.Itoa(set.Questions), strconv.Itoa(set.Themes), strconv.Itoa(set.Neighbours),
 	).String(), nil
 }
 
-// Since implements explained.
-func (memoryOf) Since(was, now core.Spec) []string {
-	before, set := was.Memory(), now.Memory()
+// ListChanges implements explained.
+func (memoryOf) ListChanges(was, now core.Spec) []string {
+	before, set := was.GemSettings(), now.GemSettings()
 	var out []string
 	changed := func(name string, a, b int, costs string) {
 		if a != b {
@@ -71,7 +71,7 @@ func (m memoryOf) Seal(ctx context.Context, r *Run, manifest *core.Manifest) (En
 	if err != nil {
 		return out, err
 	}
-	done, err := r.Place(ctx)
+	done, err := r.TakePlace(ctx)
 	if err != nil {
 		return out, err
 	}
@@ -81,7 +81,7 @@ func (m memoryOf) Seal(ctx context.Context, r *Run, manifest *core.Manifest) (En
 		return out, err
 	}
 	defer file.Discard()
-	rules, err := m.Rules(r)
+	rules, err := m.DigestRules(r)
 	if err != nil {
 		return out, err
 	}
@@ -154,7 +154,7 @@ func (memoryOf) prepareInput(ctx context.Context, r *Run) (in gemstage.In, relea
 	if err != nil {
 		return in, release, err
 	}
-	fixed, err := r.Fixed(ctx)
+	fixed, err := r.ReadPlan(ctx)
 	if err != nil {
 		return in, release, err
 	}
@@ -162,10 +162,10 @@ func (memoryOf) prepareInput(ctx context.Context, r *Run) (in gemstage.In, relea
 		return in, release, err
 	}
 	return gemstage.In{
-		Language: text.In(r.Settings.Retrieval.Language), Chat: models.Chat, Health: r.Book.Health(model.Extract),
+		Language: text.LanguageOf(r.Settings.Retrieval.Language), Chat: models.Chat, Health: r.Book.HealthOf(model.Extract),
 		Ledger: r.Ledger, Embedder: models.Chunks, Fingerprint: fixed.Chunk.Digest(),
 		MaxTokens: r.Settings.Embedding.MaxInputTokens, Attempt: r.Attempt,
-		Settings: r.Settings.Memory(),
+		Settings: r.Settings.GemSettings(),
 	}, release, nil
 }
 

@@ -19,23 +19,23 @@ func init() { Enrichments[pairstage.Enrichment] = likelyPairs{} } //nolint:goche
 // likelyPairs makes the enrichment aliases: pairs of names that may be one, and what a model says of them.
 type likelyPairs struct{}
 
-// Rules implements enrichment. The embedder of classes is not in it: another one is a reason of its own to make all
-// again.
-func (likelyPairs) Rules(r *Run) (string, error) {
+// DigestRules implements enrichment. The embedder of classes is not in it: another one is a reason of its own to make
+// all again.
+func (likelyPairs) DigestRules(r *Run) (string, error) {
 	models, err := r.Models(r.Settings, r.Book)
 	if err != nil {
 		return "", err
 	}
-	chat, set := models.Chat.Info(), r.Settings.Likely()
+	chat, set := models.Chat.Info(), r.Settings.PairSettings()
 	return core.Sum(
 		pairstage.Rules, pairstage.Prompt, pairstage.Schema, chat.Provider, chat.Model, chat.Parameters, chat.Domain,
 		strconv.Itoa(set.Ask), strconv.Itoa(set.Classes), strconv.FormatFloat(set.Cosine, 'g', -1, 64),
 	).String(), nil
 }
 
-// Since implements explained.
-func (likelyPairs) Since(was, now core.Spec) []string {
-	before, set := was.Likely(), now.Likely()
+// ListChanges implements explained.
+func (likelyPairs) ListChanges(was, now core.Spec) []string {
+	before, set := was.PairSettings(), now.PairSettings()
 	var out []string
 	changed := func(name string, a, b any, costs string) {
 		if a != b {
@@ -58,7 +58,7 @@ func (p likelyPairs) Seal(ctx context.Context, r *Run, manifest *core.Manifest) 
 	if err != nil {
 		return out, err
 	}
-	fixed, err := r.Fixed(ctx)
+	fixed, err := r.ReadPlan(ctx)
 	if err != nil {
 		return out, err
 	}
@@ -67,7 +67,7 @@ func (p likelyPairs) Seal(ctx context.Context, r *Run, manifest *core.Manifest) 
 		return out, err
 	}
 	defer release()
-	rules, err := p.Rules(r)
+	rules, err := p.DigestRules(r)
 	if err != nil {
 		return out, err
 	}
@@ -75,7 +75,7 @@ func (p likelyPairs) Seal(ctx context.Context, r *Run, manifest *core.Manifest) 
 	if err != nil {
 		return out, err
 	}
-	set := r.Settings.Likely()
+	set := r.Settings.PairSettings()
 	found, err := p.findPairs(ctx, r, models, pairstage.In{
 		Cache: r.Cache, Index: r.Index, Manifest: manifest, Vectors: r.Vectors, Classes: set.Classes, Cosine: set.Cosine,
 		Before: before, Touch: r.Progress.Touch,
@@ -84,9 +84,10 @@ func (p likelyPairs) Seal(ctx context.Context, r *Run, manifest *core.Manifest) 
 		return out, err
 	}
 	asker := pairstage.Asker{
-		Chat: models.Chat, Health: r.Book.Health(model.Pairs), Ledger: r.Ledger, Attempt: r.Attempt, Touch: r.Progress.Touch,
+		Chat: models.Chat, Health: r.Book.HealthOf(model.Pairs), Ledger: r.Ledger, Attempt: r.Attempt,
+		Touch: r.Progress.Touch,
 	}
-	decided, counts, err := asker.Decide(ctx, pairstage.Likeliest(found.Suggested)[:min(len(found.Suggested), set.Ask)])
+	decided, counts, err := asker.Decide(ctx, pairstage.OrderPairs(found.Suggested)[:min(len(found.Suggested), set.Ask)])
 	if err != nil {
 		return out, err
 	}
@@ -107,7 +108,7 @@ func (p likelyPairs) Seal(ctx context.Context, r *Run, manifest *core.Manifest) 
 
 // findPairs finds pairs while the processor is this unit's. What it asks for of vectors is listed by others.
 func (likelyPairs) findPairs(ctx context.Context, r *Run, models model.Set, in pairstage.In) (pairstage.Found, error) {
-	done, err := r.Place(ctx)
+	done, err := r.TakePlace(ctx)
 	if err != nil {
 		return pairstage.Found{}, err
 	}
@@ -119,7 +120,7 @@ func (likelyPairs) findPairs(ctx context.Context, r *Run, models model.Set, in p
 		}
 		return source.Vectors(ctx, texts)
 	}
-	return pairstage.Find(ledger.Noting(ctx, nil), in)
+	return pairstage.Find(ledger.WithNote(ctx, nil), in)
 }
 
 // readParentPairs returns what the generation that the build re-uses compared, where its classes have vectors of the
@@ -127,11 +128,11 @@ func (likelyPairs) findPairs(ctx context.Context, r *Run, models model.Set, in p
 func (likelyPairs) readParentPairs(
 	ctx context.Context, r *Run, fixed run.Plan, manifest *core.Manifest,
 ) (*pairstage.File, error) {
-	parent, err := r.Parent(ctx, fixed.Source())
+	parent, err := r.ReadParent(ctx, fixed.Source())
 	if err != nil || parent == nil || parent.Class.Digest() != manifest.Class.Digest() {
 		return nil, err
 	}
-	file, err := pairstage.Of(ctx, r.Cache, r.Index, parent)
+	file, err := pairstage.LoadFile(ctx, r.Cache, r.Index, parent)
 	if artifact.IsDamage(err) {
 		return nil, nil
 	}

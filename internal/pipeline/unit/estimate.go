@@ -5,16 +5,16 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/estimate"
 )
 
-// Charge turns what tasks ask of models into tokens, money and time. The calls of extraction are known by then. speed
-// is of an embedder inside, in tokens a second; 0: there is none, or its speed is not known.
-func (r *Run) Charge(
+// PriceTasks turns what tasks ask of models into tokens, money and time. The calls of extraction are known by then.
+// speed is of an embedder inside, in tokens a second; 0: there is none, or its speed is not known.
+func (r *Run) PriceTasks(
 	out *core.Estimate, past estimate.Past, made int64, extracted, shortening, chunks, classes estimate.Task,
 	speed float64,
 ) {
 	out.Shorten = toRange(shortening.Calls)
 	out.Embed = toRange(chunks.Calls).Plus(toRange(classes.Calls))
 	batched := 1.0
-	if batches := r.Settings.Chat.Batch; batches.On() { // what is late or refused is asked for online
+	if batches := r.Settings.Chat.Batch; batches.IsOn() { // what is late or refused is asked for online
 		batched = batches.PricedAt
 	}
 	for _, task := range []struct {
@@ -31,7 +31,7 @@ func (r *Run) Charge(
 		low, high := task.Cost(task.price)
 		out.Cost = out.Cost.Plus(core.Range{Low: low * task.least, High: high})
 	}
-	out.Seconds, out.Runs = r.estimateDuration(out, past, made, estimate.Inside(chunks, classes, speed)), len(past)
+	out.Seconds, out.Runs = r.estimateDuration(out, past, made, estimate.EstimateInside(chunks, classes, speed)), len(past)
 }
 
 func toRange(r estimate.Range) core.Range {
@@ -51,7 +51,7 @@ func (r *Run) estimateDuration(out *core.Estimate, past estimate.Past, made int6
 	if inside.High > 0 {
 		embed = core.Range{}
 	}
-	seconds, known := past.Seconds(made, out.Extract, out.Shorten, embed)
+	seconds, known := past.EstimateSeconds(made, out.Extract, out.Shorten, embed)
 	if !known {
 		concurrency := float64(max(r.Settings.Limits.Concurrency, 1))
 		seconds.Low = (out.Extract.Low + out.Shorten.Low + embed.Low) * fastCall / concurrency

@@ -20,13 +20,13 @@ import (
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
-// Table opens what counts in a generation; release it.
-func (r *Run) Table(ctx context.Context, manifest *core.Manifest) (*stored.Table, error) {
+// OpenTable opens what counts in a generation; release it.
+func (r *Run) OpenTable(ctx context.Context, manifest *core.Manifest) (*stored.Table, error) {
 	return stored.OpenTable(ctx, r.Cache, r.Index, manifest)
 }
 
-// Tombs opens which documents of a parent do not count. Release it.
-func (r *Run) Tombs(ctx context.Context, parent *core.Manifest) (*stored.Files, func(), error) {
+// OpenTombs opens which documents of a parent do not count. Release it.
+func (r *Run) OpenTombs(ctx context.Context, parent *core.Manifest) (*stored.Files, func(), error) {
 	if parent == nil {
 		return nil, func() {}, nil
 	}
@@ -37,10 +37,10 @@ func (r *Run) Tombs(ctx context.Context, parent *core.Manifest) (*stored.Files, 
 	return files, files.Release, nil
 }
 
-// Part reports whether a build makes a part of a generation and leaves the rest of the parent's segments as they are:
-// where nothing but documents changed. Everything else is made from all documents, with what is paid taken over; other
-// limits may let other titles and texts in.
-func (r *Run) Part(fixed run.Plan, parent *core.Manifest, reasons []string) bool {
+// IsPartial reports whether a build makes a part of a generation and leaves the rest of the parent's segments as they
+// are: where nothing but documents changed. Everything else is made from all documents, with what is paid taken over;
+// other limits may let other titles and texts in.
+func (r *Run) IsPartial(fixed run.Plan, parent *core.Manifest, reasons []string) bool {
 	return parent != nil && !fixed.Rebuild && !fixed.Foreign && len(reasons) == 0 && len(fixed.Damage) == 0 &&
 		parent.Limits == r.Limits.Key()
 }
@@ -85,19 +85,19 @@ type night struct {
 	ended  map[int]map[uint32]bool // of each split the documents that do not count any more
 }
 
-// Night opens the parent, and finds what of it does not count any more; nil where all of a generation is made. Release
-// it.
-func (r *Run) Night(ctx context.Context, fixed run.Plan) (*night, func(), error) {
+// OpenNight opens the parent, and finds what of it does not count any more; nil where all of a generation is made.
+// Release it.
+func (r *Run) OpenNight(ctx context.Context, fixed run.Plan) (*night, func(), error) {
 	none := func() {}
 	if !fixed.Part {
 		return nil, none, nil
 	}
-	parent, err := r.Parent(ctx, fixed.Parent)
+	parent, err := r.ReadParent(ctx, fixed.Parent)
 	if err != nil {
 		return nil, none, err
 	}
 	n := &night{Run: r, fixed: fixed, parent: parent, ended: map[int]map[uint32]bool{}}
-	if n.table, err = r.Table(ctx, parent); err != nil {
+	if n.table, err = r.OpenTable(ctx, parent); err != nil {
 		return nil, none, err
 	}
 	keys, err := r.goneKeys(ctx, fixed)
@@ -106,12 +106,12 @@ func (r *Run) Night(ctx context.Context, fixed run.Plan) (*night, func(), error)
 		return nil, none, err
 	}
 	for _, key := range keys {
-		place, ok := n.table.Document(key)
+		place, ok := n.table.FindDocument(key)
 		if !ok {
 			n.table.Release()
-			return nil, none, fault.Internal.At("take out document", fault.Quoted(key)).
+			return nil, none, fault.Internal.At("take out document", fault.QuoteName(key)).
 				Because("it does not count in the generation before").
-				Advise("report this; " + r.Index.Rebuild())
+				Advise("report this; " + r.Index.AdviseRebuild())
 		}
 		if n.ended[place.Segment] == nil {
 			n.ended[place.Segment] = map[uint32]bool{}
@@ -144,8 +144,8 @@ func (r *Run) goneKey(fixed run.Plan) string {
 	return artifact.ScratchKey(plan.GoneKey(r.Scratch.Prefix), fixed.Plan.Gone)
 }
 
-// Gone counts the chunks that do not count any more.
-func (n *night) Gone() (out core.Counts) {
+// CountGone counts the chunks that do not count any more.
+func (n *night) CountGone() (out core.Counts) {
 	for number, documents := range n.ended {
 		file := n.table.Splits[number]
 		for row := range documents {
@@ -163,7 +163,7 @@ func (n *night) Gone() (out core.Counts) {
 func (n *night) newReduceNight() (*reduce.Night, error) {
 	out := &reduce.Night{Ended: n.endedClasses}
 	for number, one := range n.parent.Segments.Splits {
-		parts, err := stored.Parts(n.parent.Segments.Mentions, "mentions", one.Extract, one.Extracts)
+		parts, err := stored.SelectParts(n.parent.Segments.Mentions, "mentions", one.Extract, one.Extracts)
 		if err != nil {
 			return nil, err
 		}
@@ -228,7 +228,7 @@ func (n *night) carryLetters(ctx context.Context, out *run.Partitions) error {
 		return nil
 	}
 	carry := func(ctx context.Context, letter extract.DeadLetter) (*extract.DeadLetter, error) {
-		place, counts := n.table.Document(letter.Document)
+		place, counts := n.table.FindDocument(letter.Document)
 		if !counts || n.ended[place.Segment][uint32(place.Row)] {
 			return nil, nil
 		}
@@ -236,7 +236,7 @@ func (n *night) carryLetters(ctx context.Context, out *run.Partitions) error {
 			blob.Cond{})
 		return &letter, err
 	}
-	for letter, err := range parallel.Ordered(ctx, run.LettersAtOnce, n.readLetters(ctx, n.parent.Generation), carry) {
+	for letter, err := range parallel.MapOrdered(ctx, run.LettersAtOnce, n.readLetters(ctx, n.parent.Generation), carry) {
 		if err != nil {
 			return err
 		}
@@ -256,7 +256,7 @@ func (n *night) carryLetters(ctx context.Context, out *run.Partitions) error {
 // endedKeys returns where load wrote the rows of classes that do not count any more.
 func (r *Run) endedKeys(ctx context.Context, partitions int) ([]string, error) {
 	var keys []string
-	for loaded, err := range run.Each(ctx, r.Base(), partitions, run.LoadFile) {
+	for loaded, err := range run.ReadEach(ctx, r.BaseRun(), partitions, run.LoadFile) {
 		if err != nil {
 			return nil, err
 		}

@@ -42,13 +42,13 @@ func (r *Run) checkParent(ctx context.Context, parent *core.Manifest) ([]run.Dam
 	var damage []run.Damage
 	var there []run.Named
 	for _, segment := range SegmentsOf(parent) {
-		if why := sizes.Damage(segment.Segment); why != "" {
+		if why := sizes.FindDamage(segment.Segment); why != "" {
 			damage = append(damage, run.Damage{Kind: segment.Kind, Object: segment.SHA256, Why: why})
 			continue
 		}
 		there = append(there, segment)
 	}
-	read, err := r.Read(ctx, r.Checks.Due(there))
+	read, err := r.CheckSegments(ctx, r.Checks.ChooseDue(there))
 	if err != nil {
 		return nil, err
 	}
@@ -70,8 +70,8 @@ func (r *Run) checkParent(ctx context.Context, parent *core.Manifest) ([]run.Dam
 // Sizes are those of stored segments, by their sums.
 type Sizes map[string]int64
 
-// Damage says what the size of a segment shows; empty: nothing.
-func (s Sizes) Damage(segment core.Segment) string {
+// FindDamage says what the size of a segment shows; empty: nothing.
+func (s Sizes) FindDamage(segment core.Segment) string {
 	size, found := s[segment.SHA256]
 	switch {
 	case !found:
@@ -106,19 +106,19 @@ func LostSegment(ctx context.Context, index artifact.Index, manifest *core.Manif
 		return "", err
 	}
 	for _, segment := range manifest.Segments.All() {
-		if why := sizes.Damage(segment); why != "" {
+		if why := sizes.FindDamage(segment); why != "" {
 			return "segment " + index.Store.Location(index.SegmentKey(segment.SHA256)) + ": it is " + why, nil
 		}
 	}
 	return "", nil
 }
 
-// Read compares the content of segments with their names.
-func (r *Run) Read(ctx context.Context, segments []run.Named) ([]run.Damage, error) {
+// CheckSegments compares the content of segments with their names.
+func (r *Run) CheckSegments(ctx context.Context, segments []run.Named) ([]run.Damage, error) {
 	var mu sync.Mutex
 	var damage []run.Damage
 	err := parallel.Each(ctx, len(segments), run.CheckWidth, func(ctx context.Context, i int) error {
-		intact, err := r.Index.Intact(ctx, segments[i].SHA256, r.Progress.Touch)
+		intact, err := r.Index.IsIntact(ctx, segments[i].SHA256, r.Progress.Touch)
 		if err != nil || intact {
 			return err
 		}
@@ -147,7 +147,7 @@ func dropUnreadable(parent *core.Manifest, damage []run.Damage) *core.Manifest {
 		broken[one.Of] = lost(one.Segment)
 	}
 	clone.Segments.Splits = slices.DeleteFunc(slices.Clone(parent.Segments.Splits), func(one core.Split) bool {
-		parts, err := stored.Parts(parent.Segments.Documents, "documents", one.Text, one.Texts)
+		parts, err := stored.SelectParts(parent.Segments.Documents, "documents", one.Text, one.Texts)
 		return err != nil || broken[one.SHA256] || slices.ContainsFunc(parts, lost)
 	})
 	if len(parent.Segments.Splits) > 0 && len(clone.Segments.Splits) == 0 {
@@ -230,5 +230,5 @@ func (r *Run) ReusedDamage(err error) error {
 	}
 	return fault.ParentDamaged.At("re-use segment", found[1]).
 		Because(err).
-		Advise(r.Index.Rebuild())
+		Advise(r.Index.AdviseRebuild())
 }

@@ -31,7 +31,7 @@ type SplitCut struct{ units, shards run.Span }
 
 // splitCuts cuts the units of a build into splits.
 func splitCuts(units int, shards run.Shards) []SplitCut {
-	most := int(pieceOf(shards.Made(), LeastChunks, mostChunks))
+	most := int(pieceOf(shards.CountMade(), LeastChunks, mostChunks))
 	var cuts []SplitCut
 	var open SplitCut
 	gathered, shard := 0, 0
@@ -107,14 +107,14 @@ func (r *Run) writtenOr(
 
 // WritePiece writes a split or a class run of the build, by its place: splits come first.
 func (r *Run) WritePiece(ctx context.Context, n int) error {
-	_, err := Finished(ctx, r, run.PieceFile(n), func(ctx context.Context) (run.Piece, core.Progress, error) {
+	_, err := FinishUnit(ctx, r, run.PieceFile(n), func(ctx context.Context) (run.Piece, core.Progress, error) {
 		progress := core.Progress{Done: 1}
-		release, err := r.Place(ctx)
+		release, err := r.TakePlace(ctx)
 		if err != nil {
 			return run.Piece{}, progress, err
 		}
 		defer release()
-		partitions, err := run.Kept(ctx, r.Base(), run.PartitionsFile)
+		partitions, err := run.ReadKept(ctx, r.BaseRun(), run.PartitionsFile)
 		if err != nil {
 			return run.Piece{}, progress, err
 		}
@@ -134,11 +134,11 @@ func (r *Run) WritePiece(ctx context.Context, n int) error {
 
 // splitPiece writes a split from the files of its own units and shards.
 func (r *Run) splitPiece(ctx context.Context, n int, partitions run.Partitions) (run.Piece, error) {
-	fixed, err := run.Kept(ctx, r.Base(), run.PlanFile)
+	fixed, err := run.ReadKept(ctx, r.BaseRun(), run.PlanFile)
 	if err != nil {
 		return run.Piece{}, err
 	}
-	shards, err := run.Kept(ctx, r.Base(), run.ShardsFile)
+	shards, err := run.ReadKept(ctx, r.BaseRun(), run.ShardsFile)
 	if err != nil {
 		return run.Piece{}, err
 	}
@@ -149,7 +149,7 @@ func (r *Run) splitPiece(ctx context.Context, n int, partitions run.Partitions) 
 	}
 	copy(segments.Mentions[cut.shards.From:], partitions.Kept[cut.shards.From:cut.shards.To])
 	unit := cut.units.From
-	for chunked, err := range run.EachOf(ctx, r.Base(), cut.units, run.ChunkFile) {
+	for chunked, err := range run.EachOf(ctx, r.BaseRun(), cut.units, run.ChunkFile) {
 		if err != nil {
 			return run.Piece{}, err
 		}
@@ -158,7 +158,7 @@ func (r *Run) splitPiece(ctx context.Context, n int, partitions run.Partitions) 
 	}
 	shard := cut.shards.From
 	at := run.Span{From: partitions.Partitions + cut.shards.From, To: partitions.Partitions + cut.shards.To}
-	for loaded, err := range run.EachOf(ctx, r.Base(), at, run.LoadFile) {
+	for loaded, err := range run.EachOf(ctx, r.BaseRun(), at, run.LoadFile) {
 		if err != nil {
 			return run.Piece{}, err
 		}
@@ -171,7 +171,7 @@ func (r *Run) splitPiece(ctx context.Context, n int, partitions run.Partitions) 
 // runPiece writes a class run, if there are so many.
 func (r *Run) runPiece(ctx context.Context, n int, partitions run.Partitions) (run.Piece, error) {
 	var classes []core.Segment
-	for loaded, err := range run.Each(ctx, r.Base(), partitions.Partitions, run.LoadFile) {
+	for loaded, err := range run.ReadEach(ctx, r.BaseRun(), partitions.Partitions, run.LoadFile) {
 		if err != nil {
 			return run.Piece{}, err
 		}
@@ -186,7 +186,7 @@ func (r *Run) runPiece(ctx context.Context, n int, partitions run.Partitions) (r
 
 // writeSplit writes a split of the units and shards of a cut.
 func (r *Run) writeSplit(ctx context.Context, cut SplitCut, segments *core.Segments) (run.Piece, error) {
-	shards, err := run.Kept(ctx, r.Base(), run.ShardsFile)
+	shards, err := run.ReadKept(ctx, r.BaseRun(), run.ShardsFile)
 	if err != nil {
 		return run.Piece{}, err
 	}
@@ -206,7 +206,7 @@ func (r *Run) writeSplit(ctx context.Context, cut SplitCut, segments *core.Segme
 	if err != nil {
 		return run.Piece{}, err
 	}
-	made, expect, fresh, err := segment.Split(ctx, segment.SplitIn{
+	made, expect, fresh, err := segment.WriteSplit(ctx, segment.SplitIn{
 		Artifacts: r.Index, Spec: settings, Units: units, OnProgress: r.Touch,
 	})
 	made.Rows = int64(expect.Chunks)

@@ -14,11 +14,11 @@ import (
 // preflightChunks is how many chunks of a unit are looked at for one that would be paid for.
 const preflightChunks = 64
 
-// Preflight asks the models for something small as soon as the first chunks are there, so that a server, key or model
-// that is wrong pauses the run within seconds, and not after all documents are read. It asks where the ledger does not
-// have everything that it looks at: for the extraction of one chunk and the vector of one, which are kept. A run that
-// would ask for nothing asks for nothing.
-func (r *Run) Preflight(ctx context.Context, unit int) error {
+// RunPreflight asks the models for something small as soon as the first chunks are there, so that a server, key or
+// model that is wrong pauses the run within seconds, and not after all documents are read. It asks where the ledger
+// does not have everything that it looks at: for the extraction of one chunk and the vector of one, which are kept. A
+// run that would ask for nothing asks for nothing.
+func (r *Run) RunPreflight(ctx context.Context, unit int) error {
 	return r.ReusedDamage(r.checkModels(ctx, unit))
 }
 
@@ -40,7 +40,7 @@ func (r *Run) checkModels(ctx context.Context, unit int) error {
 		done.Asked, err = r.firstOf(ctx, extract.In{
 			Spec: r.Settings, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Gen: r.Generation, Text: chunked.Text,
 			Chunks: r.ChunksKey(unit, chunked), Shard: extract.Shard{Unit: unit, To: most}, To: most, Attempt: r.Attempt,
-			Chat: models.Chat, Health: r.Book.Health(model.Extract), Ledger: r.Ledger, OnProgress: r.Alive,
+			Chat: models.Chat, Health: r.Book.HealthOf(model.Extract), Ledger: r.Ledger, OnProgress: r.TouchProgress,
 		})
 		if err == nil {
 			err = run.PreflightFile.Write(ctx, r.Scratch, done)
@@ -65,16 +65,16 @@ func (r *Run) preflightEmbedding(
 	if err != nil || !models.Chunks.Info().Paid || most == 0 {
 		return err
 	}
-	wanted, err := r.Windows(ctx, chunked, unit, 0, most, fixed.Chunk)
+	wanted, err := r.ReadWindows(ctx, chunked, unit, 0, most, fixed.Chunk)
 	if err != nil {
 		return err
 	}
 	source := embed.Source{Embedder: models.Chunks, Ledger: r.Ledger}
-	missing, err := source.Missing(ctx, wanted)
+	missing, err := source.FindMissing(ctx, wanted)
 	if err != nil || len(missing) == 0 {
 		return err
 	}
-	if err = source.Pay(model.Urgent(ctx), missing[:1]); fault.KindOf(err) == fault.Content {
+	if err = source.Pay(model.WithUrgency(ctx), missing[:1]); fault.KindOf(err) == fault.Content {
 		return nil
 	}
 	return err

@@ -17,8 +17,8 @@ import (
 // remade are the kinds of segments that are made from others, and made again where they are damaged.
 var remade = map[string]bool{"split": true, "class run": true, "dead statistics": true}
 
-// Remade reports whether a part is a file that is made from others.
-func Remade(part run.Part) bool { return part.Check == run.CheckFile && remade[part.Kind] }
+// IsRemade reports whether a part is a file that is made from others.
+func IsRemade(part run.Part) bool { return part.Check == run.CheckFile && remade[part.Kind] }
 
 // Remake makes a segment again from those that it is made from, and says whether it was new.
 func (r *Run) Remake(
@@ -33,13 +33,13 @@ func (r *Run) Remake(
 		if err != nil {
 			return made, false, err
 		}
-		made, _, fresh, err = segment.Split(ctx, segment.SplitIn{
+		made, _, fresh, err = segment.WriteSplit(ctx, segment.SplitIn{
 			Artifacts: r.Index, Spec: settings, Units: units, OnProgress: r.Touch,
 		})
 		return made, fresh, err
 	case "class run":
 		at := slices.IndexFunc(listed.Runs, func(one core.Run) bool { return one.SHA256 == sha })
-		parts, err := stored.Parts(listed.Classes, "classes", listed.Runs[at].Classes, listed.Runs[at].Parts)
+		parts, err := stored.SelectParts(listed.Classes, "classes", listed.Runs[at].Classes, listed.Runs[at].Parts)
 		if err != nil {
 			return made, false, err
 		}
@@ -61,19 +61,19 @@ func (r *Run) Remake(
 
 // unitsOf finds which shards are of which unit of a split: of the last one that begins with no greater a key.
 func (r *Run) unitsOf(ctx context.Context, listed core.Segments, one core.Split) ([]segment.SplitUnit, error) {
-	documents, err := stored.Parts(listed.Documents, "documents", one.Text, one.Texts)
+	documents, err := stored.SelectParts(listed.Documents, "documents", one.Text, one.Texts)
 	if err != nil {
 		return nil, err
 	}
-	texts, err := stored.Parts(listed.Text, "texts", one.Text, one.Texts)
+	texts, err := stored.SelectParts(listed.Text, "texts", one.Text, one.Texts)
 	if err != nil {
 		return nil, err
 	}
-	chunks, err := stored.Parts(listed.Chunks, "chunks", one.Extract, one.Extracts)
+	chunks, err := stored.SelectParts(listed.Chunks, "chunks", one.Extract, one.Extracts)
 	if err != nil {
 		return nil, err
 	}
-	mentions, err := stored.Parts(listed.Mentions, "mentions", one.Extract, one.Extracts)
+	mentions, err := stored.SelectParts(listed.Mentions, "mentions", one.Extract, one.Extracts)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func (r *Run) unitsOf(ctx context.Context, listed core.Segments, one core.Split)
 			unit := sort.Search(len(begins), func(n int) bool { return begins[n] > chunk.Document }) - 1
 			if unit < 0 {
 				return nil, fault.SegmentDamage.At("read chunks", r.Artifacts.Location(key)).
-					Because("they are of no unit of their split").Advise(r.Index.Rebuild())
+					Because("they are of no unit of their split").Advise(r.Index.AdviseRebuild())
 			}
 			units[unit].Shards = append(units[unit].Shards, segment.SplitShard{
 				Chunks: key, Mentions: r.Index.SegmentKey(mentions[i].SHA256),

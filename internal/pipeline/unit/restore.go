@@ -13,10 +13,10 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/verify"
 )
 
-// Parts lists them. Of records and rows only those count that are live in their generation, so they are listed for
+// ListParts lists them. Of records and rows only those count that are live in their generation, so they are listed for
 // each. A generation that cannot be read is left out, unless it is the current one.
-func (r *Run) Parts(ctx context.Context) ([]run.Part, error) {
-	current, _, err := r.Index.Current(ctx)
+func (r *Run) ListParts(ctx context.Context) ([]run.Part, error) {
+	current, _, err := r.Index.ReadPointer(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -29,7 +29,7 @@ func (r *Run) Parts(ctx context.Context) ([]run.Part, error) {
 			r.leftOut(generation)
 		}
 	}
-	artifact.Lay(refs, current)
+	artifact.LayPointer(refs, current)
 	if len(refs) == 0 {
 		return nil, fault.UnknownIndex.At("restore", r.Job.Index).
 			Because("no generation of it was ever built").
@@ -106,9 +106,9 @@ func listRepairs(parts []run.Part, current bool, seen map[string]bool) (out []ru
 		sha := part.Unit.Segment.SHA256
 		switch {
 		case part.Check == run.CheckStore:
-		case Remade(part) && seen[sha], !Remade(part) && (!current || filled[sha]):
+		case IsRemade(part) && seen[sha], !IsRemade(part) && (!current || filled[sha]):
 			continue
-		case Remade(part):
+		case IsRemade(part):
 			seen[sha] = true
 		}
 		out = append(out, part)

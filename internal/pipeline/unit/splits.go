@@ -15,11 +15,11 @@ import (
 func (r *Run) WriteSplits(
 	ctx context.Context, manifest *core.Manifest, written *core.Written,
 ) error {
-	fixed, err := r.Fixed(ctx)
+	fixed, err := r.ReadPlan(ctx)
 	if err != nil {
 		return err
 	}
-	n, release, err := r.Night(ctx, fixed)
+	n, release, err := r.OpenNight(ctx, fixed)
 	defer release()
 	if err != nil {
 		return err
@@ -80,7 +80,7 @@ func (r *Run) makeSplits(
 	if err != nil {
 		return 0, err
 	}
-	partitions, err := run.Kept(ctx, r.Base(), run.PartitionsFile)
+	partitions, err := run.ReadKept(ctx, r.BaseRun(), run.PartitionsFile)
 	if err != nil {
 		return 0, err
 	}
@@ -105,7 +105,7 @@ func (r *Run) makeSplits(
 
 // makeRuns writes class runs of whole partitions, those that no unit of work has written.
 func (r *Run) makeRuns(ctx context.Context, segments *core.Segments, first numbers) (fresh int64, err error) {
-	partitions, err := run.Kept(ctx, r.Base(), run.PartitionsFile)
+	partitions, err := run.ReadKept(ctx, r.BaseRun(), run.PartitionsFile)
 	if err != nil {
 		return 0, err
 	}
@@ -144,7 +144,7 @@ func (n *night) joinSplits(ctx context.Context, manifest *core.Manifest, written
 	if err != nil {
 		return err
 	}
-	out, err := segment.Night(ctx, segment.NightIn{
+	out, err := segment.JoinNight(ctx, segment.NightIn{
 		Artifacts: n.Index, Spec: settings, Parent: n.parent, Table: n.table, Gone: n.goneKey(n.fixed), Ended: ended,
 		New: manifest.Segments, OnProgress: n.Touch,
 	})
@@ -160,7 +160,7 @@ func (n *night) joinSplits(ctx context.Context, manifest *core.Manifest, written
 	made.Windows += was.Windows - out.Counts.Windows
 	take := func(now *core.SetHash, before, gone core.SetHash) {
 		now.Merge(before)
-		now.Without(gone)
+		now.Subtract(gone)
 	}
 	take(&manifest.Hashes.Content, n.parent.Hashes.Content, out.Hashes.Content)
 	take(&manifest.Hashes.Text, n.parent.Hashes.Text, out.Hashes.Text)
@@ -171,16 +171,16 @@ func (n *night) joinSplits(ctx context.Context, manifest *core.Manifest, written
 // checkComplete looks whether what a generation lists is as much as it counts: a fault of a build must not be
 // published.
 func (r *Run) checkComplete(ctx context.Context, manifest *core.Manifest) error {
-	table, err := r.Table(ctx, manifest)
+	table, err := r.OpenTable(ctx, manifest)
 	if err != nil {
 		return err
 	}
 	defer table.Release()
 	var classes, chunks int64
-	for range table.Classes() {
+	for range table.WalkClasses() {
 		classes++
 	}
-	for range table.Chunks() {
+	for range table.WalkChunks() {
 		chunks++
 	}
 	for _, count := range []struct {
@@ -190,7 +190,7 @@ func (r *Run) checkComplete(ctx context.Context, manifest *core.Manifest) error 
 		if count.listed != count.want {
 			return fault.Internal.At("draft", r.Name()).
 				Because(fmt.Sprintf("its segments have %d %s, it should have %d", count.listed, count.of, count.want)).
-				Advise("report this; " + r.Index.Rebuild())
+				Advise("report this; " + r.Index.AdviseRebuild())
 		}
 	}
 	return nil

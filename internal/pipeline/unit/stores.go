@@ -19,11 +19,11 @@ func ProvenKey(index artifact.Index) string { return index.Name + "/stores.json"
 func (r *Run) ProvenKey() string { return ProvenKey(r.Index) }
 
 func (r *Run) readIdentities(ctx context.Context, collections core.Collections) (run.Proven, error) {
-	return Identities(ctx, r.Records, r.Vectors, collections)
+	return ReadIdentities(ctx, r.Records, r.Vectors, collections)
 }
 
-// Identities asks the stores who they are now. A collection that is not there has the empty identity.
-func Identities(
+// ReadIdentities asks the stores who they are now. A collection that is not there has the empty identity.
+func ReadIdentities(
 	ctx context.Context, classes records.Store, rows vectors.Store, collections core.Collections,
 ) (run.Proven, error) {
 	var now run.Proven
@@ -50,7 +50,7 @@ func Identities(
 func StoresLost(
 	ctx context.Context, index artifact.Index, classes records.Store, rows vectors.Store, manifest *core.Manifest,
 ) (bool, error) {
-	now, err := Identities(ctx, classes, rows, manifest.Collections)
+	now, err := ReadIdentities(ctx, classes, rows, manifest.Collections)
 	if err != nil || now.Classes == "" || now.Chunks == "" {
 		return err == nil, err
 	}
@@ -105,8 +105,8 @@ func (r *Run) ReopenVectors(ctx context.Context, collections core.Collections) e
 // Remember keeps who the stores are before they are verified: a store that loses its memory afterwards then has another
 // identity than the one that is recorded as proven.
 func (r *Run) Remember(ctx context.Context, manifest *core.Manifest) error {
-	_, err := run.Once(ctx, r.Base(), run.StoresFile, func(ctx context.Context) (run.Proven, error) {
-		if err := r.Guard(ctx); err != nil {
+	_, err := run.MakeOnce(ctx, r.BaseRun(), run.StoresFile, func(ctx context.Context) (run.Proven, error) {
+		if err := r.GuardLease(ctx); err != nil {
 			return run.Proven{}, err
 		}
 		if err := r.Vectors.Create(ctx, manifest.Collections.Classes, manifest.Class.Dimension); err != nil {

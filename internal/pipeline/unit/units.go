@@ -18,14 +18,14 @@ import (
 
 // Chunk chunks one unit of the plan.
 func (r *Run) Chunk(ctx context.Context, unit int) (chunk.Result, error) {
-	return Finished(ctx, r, run.ChunkFile(unit), func(ctx context.Context) (chunk.Result, core.Progress, error) {
+	return FinishUnit(ctx, r, run.ChunkFile(unit), func(ctx context.Context) (chunk.Result, core.Progress, error) {
 		var progress core.Progress
-		release, err := r.Place(ctx)
+		release, err := r.TakePlace(ctx)
 		if err != nil {
 			return chunk.Result{}, progress, err
 		}
 		defer release()
-		fixed, err := run.Kept(ctx, r.Base(), run.PlanFile)
+		fixed, err := run.ReadKept(ctx, r.BaseRun(), run.PlanFile)
 		if err != nil {
 			return chunk.Result{}, progress, err
 		}
@@ -40,14 +40,14 @@ func (r *Run) Chunk(ctx context.Context, unit int) (chunk.Result, error) {
 			Tries: r.Tries, Parser: r.Parser, Limits: r.Limits,
 			Plan: artifact.ScratchKey(plan.RowsKey(r.Scratch.Prefix), fixed.Plan.Rows),
 			From: planned.From, To: planned.To, OnBytes: bytes.Store,
-			OnProgress: func(documents int64) { r.Progress.Worked(documents, bytes.Load()) },
+			OnProgress: func(documents int64) { r.Progress.SetWork(documents, bytes.Load()) },
 		}
 		if !fixed.Foreign {
-			if in.Parent, err = r.Parent(ctx, fixed.Parent); err != nil {
+			if in.Parent, err = r.ReadParent(ctx, fixed.Parent); err != nil {
 				return chunk.Result{}, progress, err
 			}
 			in.Parent = dropUnreadable(in.Parent, fixed.Damage)
-			dead, release, err := r.Tombs(ctx, in.Parent)
+			dead, release, err := r.OpenTombs(ctx, in.Parent)
 			defer release()
 			if err != nil {
 				return chunk.Result{}, progress, err
@@ -62,11 +62,11 @@ func (r *Run) Chunk(ctx context.Context, unit int) (chunk.Result, error) {
 
 // SealChunks cuts the units' chunks into shards and fixes what depends on them.
 func (r *Run) SealChunks(ctx context.Context) (run.Shards, run.Frozen, error) {
-	shards, err := run.Once(ctx, r.Base(), run.ShardsFile, r.cutShards)
+	shards, err := run.MakeOnce(ctx, r.BaseRun(), run.ShardsFile, r.cutShards)
 	if err != nil {
 		return shards, run.Frozen{}, r.ReusedDamage(err)
 	}
-	frozen, err := run.Once(ctx, r.Base(), run.FrozenFile, func(ctx context.Context) (run.Frozen, error) {
+	frozen, err := run.MakeOnce(ctx, r.BaseRun(), run.FrozenFile, func(ctx context.Context) (run.Frozen, error) {
 		return r.freezeBuild(ctx, shards)
 	})
 	return shards, frozen, r.ReusedDamage(err)
@@ -83,7 +83,7 @@ func (r *Run) cutShards(ctx context.Context) (run.Shards, error) {
 		return out, err
 	}
 	unit := -1
-	for chunked, err := range run.Each(ctx, r.Base(), len(fixed.Plan.Units), run.ChunkFile) {
+	for chunked, err := range run.ReadEach(ctx, r.BaseRun(), len(fixed.Plan.Units), run.ChunkFile) {
 		if err != nil {
 			return out, err
 		}
@@ -113,12 +113,12 @@ func (r *Run) cutShards(ctx context.Context) (run.Shards, error) {
 
 // addKept adds what stays of the parent as it is, where the build makes a part of a generation.
 func (r *Run) addKept(ctx context.Context, fixed run.Plan, out *run.Shards) error {
-	n, release, err := r.Night(ctx, fixed)
+	n, release, err := r.OpenNight(ctx, fixed)
 	defer release()
 	if err != nil || n == nil {
 		return err
 	}
-	gone, kept := n.Gone(), fixed.Plan.Kept
+	gone, kept := n.CountGone(), fixed.Plan.Kept
 	out.Counts.Documents += kept.Documents
 	out.Counts.Stale += kept.Stale
 	out.Counts.Chunks += n.parent.Counts.Chunks - gone.Chunks
@@ -131,12 +131,12 @@ func (r *Run) addKept(ctx context.Context, fixed run.Plan, out *run.Shards) erro
 
 // readShard reads where a shard of chunks and its text lie.
 func (r *Run) readShard(ctx context.Context, number int) (extract.Shard, chunk.Result, error) {
-	shards, err := run.Kept(ctx, r.Base(), run.ShardsFile)
+	shards, err := run.ReadKept(ctx, r.BaseRun(), run.ShardsFile)
 	if err != nil {
 		return extract.Shard{}, chunk.Result{}, err
 	}
 	shard := shards.Shards[number]
-	chunked, err := run.Kept(ctx, r.Base(), run.ChunkFile(shard.Unit))
+	chunked, err := run.ReadKept(ctx, r.BaseRun(), run.ChunkFile(shard.Unit))
 	return shard, chunked, err
 }
 
@@ -152,7 +152,7 @@ func (r *Run) Extract(ctx context.Context, number, batch int) (extract.Result, e
 			return extract.Result{}, core.Progress{}, err
 		}
 		if !models.Chat.Info().Paid {
-			release, err := r.Place(ctx)
+			release, err := r.TakePlace(ctx)
 			if err != nil {
 				return extract.Result{}, core.Progress{}, err
 			}
@@ -163,23 +163,23 @@ func (r *Run) Extract(ctx context.Context, number, batch int) (extract.Result, e
 			Spec: r.Settings, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Gen: r.Generation, Text: chunked.Text,
 			Chunks: r.ChunksKey(shard.Unit, chunked), Shard: shard, Batch: batch,
 			From: from, To: min(from+r.Batch, shard.To), Attempt: r.Attempt,
-			Chat: models.Chat, Health: r.Book.Health(model.Extract), Ledger: r.Ledger, OnProgress: r.Progress.Report,
+			Chat: models.Chat, Health: r.Book.HealthOf(model.Extract), Ledger: r.Ledger, OnProgress: r.Progress.Report,
 		})
 		return result, result.Progress, err
 	}
-	return Finished(ctx, r, run.ExtractFile(number, batch), do)
+	return FinishUnit(ctx, r, run.ExtractFile(number, batch), do)
 }
 
 // SealShard joins a shard's batches.
 func (r *Run) SealShard(ctx context.Context, number, batches int) (extract.SealResult, error) {
 	do := func(ctx context.Context) (extract.SealResult, core.Progress, error) {
 		var progress core.Progress
-		release, err := r.Place(ctx)
+		release, err := r.TakePlace(ctx)
 		if err != nil {
 			return extract.SealResult{}, progress, err
 		}
 		defer release()
-		shards, err := run.Kept(ctx, r.Base(), run.ShardsFile)
+		shards, err := run.ReadKept(ctx, r.BaseRun(), run.ShardsFile)
 		if err != nil {
 			return extract.SealResult{}, progress, err
 		}
@@ -193,7 +193,7 @@ func (r *Run) SealShard(ctx context.Context, number, batches int) (extract.SealR
 		}
 		result, err := extract.Seal(ctx, extract.SealIn{
 			Spec: settings, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Shard: shards.Shards[number], Batches: batches,
-			Paid: models.Chat.Info().Paid, Ledger: r.Ledger, OnProgress: r.Alive,
+			Paid: models.Chat.Info().Paid, Ledger: r.Ledger, OnProgress: r.TouchProgress,
 			Batch: func(ctx context.Context, batch int) (extract.Result, error) {
 				return run.ExtractFile(number, batch).Read(ctx, r.Scratch)
 			},
@@ -203,7 +203,7 @@ func (r *Run) SealShard(ctx context.Context, number, batches int) (extract.SealR
 		}
 		return result, progress, err
 	}
-	return Finished(ctx, r, run.SealFile(number), do)
+	return FinishUnit(ctx, r, run.SealFile(number), do)
 }
 
 // MentionsPerPartition is how many mentions a class partition holds at most while there are fewer than MaxPartitions:
@@ -215,7 +215,7 @@ const MaxPartitions = 256
 
 // SealExtraction gathers the shards' mentions and chooses the number of class partitions.
 func (r *Run) SealExtraction(ctx context.Context) (run.Partitions, error) {
-	partitions, err := run.Once(ctx, r.Base(), run.PartitionsFile, r.planPartitions)
+	partitions, err := run.MakeOnce(ctx, r.BaseRun(), run.PartitionsFile, r.planPartitions)
 	return partitions, r.ReusedDamage(err)
 }
 
@@ -225,7 +225,7 @@ func (r *Run) planPartitions(ctx context.Context) (run.Partitions, error) {
 	if err != nil {
 		return out, err
 	}
-	for seal, err := range run.Each(ctx, r.Base(), len(shards.Shards), run.SealFile) {
+	for seal, err := range run.ReadEach(ctx, r.BaseRun(), len(shards.Shards), run.SealFile) {
 		if err != nil {
 			return out, err
 		}
@@ -243,7 +243,7 @@ func (r *Run) planPartitions(ctx context.Context) (run.Partitions, error) {
 	for out.Partitions < MaxPartitions && touched > int64(out.Partitions)*MentionsPerPartition {
 		out.Partitions *= 2
 	}
-	fixed, err := run.Kept(ctx, r.Base(), run.PlanFile)
+	fixed, err := run.ReadKept(ctx, r.BaseRun(), run.PlanFile)
 	if err != nil {
 		return out, err
 	}
@@ -259,11 +259,11 @@ const classReach = 40
 // generation, what the parent has of their classes and of those of chunks that do not count any more. Made is how many
 // classes the build makes or ends at most. Dead letters of the parent's other chunks are this generation's too.
 func (r *Run) countTouched(ctx context.Context, out *run.Partitions) (touched, made int64, err error) {
-	fixed, err := run.Kept(ctx, r.Base(), run.PlanFile)
+	fixed, err := run.ReadKept(ctx, r.BaseRun(), run.PlanFile)
 	if err != nil {
 		return 0, 0, err
 	}
-	n, release, err := r.Night(ctx, fixed)
+	n, release, err := r.OpenNight(ctx, fixed)
 	defer release()
 	if err != nil || n == nil || n.parent.Counts.Chunks == 0 {
 		return out.Mentions, out.Mentions, err
@@ -271,29 +271,29 @@ func (r *Run) countTouched(ctx context.Context, out *run.Partitions) (touched, m
 	if err := n.carryLetters(ctx, out); err != nil {
 		return 0, 0, err
 	}
-	gone := n.Gone().Chunks * (n.parent.Counts.Mentions/n.parent.Counts.Chunks + 1)
+	gone := n.CountGone().Chunks * (n.parent.Counts.Mentions/n.parent.Counts.Chunks + 1)
 	made = out.Mentions + gone
 	return out.Mentions + min(made*classReach, n.parent.Counts.Mentions), made, nil
 }
 
 // Reduce reduces one partition of classes.
 func (r *Run) Reduce(ctx context.Context, partition int) (reduce.Result, error) {
-	return Finished(ctx, r, run.ReduceFile(partition), func(ctx context.Context) (reduce.Result, core.Progress, error) {
+	return FinishUnit(ctx, r, run.ReduceFile(partition), func(ctx context.Context) (reduce.Result, core.Progress, error) {
 		progress := core.Progress{Done: 1}
-		release, err := r.Place(ctx)
+		release, err := r.TakePlace(ctx)
 		if err != nil {
 			return reduce.Result{}, progress, err
 		}
 		defer release()
-		all, err := run.Kept(ctx, r.Base(), run.PartitionsFile)
+		all, err := run.ReadKept(ctx, r.BaseRun(), run.PartitionsFile)
 		if err != nil {
 			return reduce.Result{}, progress, err
 		}
-		fixed, err := run.Kept(ctx, r.Base(), run.PlanFile)
+		fixed, err := run.ReadKept(ctx, r.BaseRun(), run.PlanFile)
 		if err != nil {
 			return reduce.Result{}, progress, err
 		}
-		n, done, err := r.Night(ctx, fixed)
+		n, done, err := r.OpenNight(ctx, fixed)
 		defer done()
 		if err != nil {
 			return reduce.Result{}, progress, err
@@ -322,39 +322,44 @@ func (r *Run) ChunksKey(unit int, chunked chunk.Result) string {
 
 // reducedKey returns where the reduced classes of a partition lie.
 func (r *Run) reducedKey(ctx context.Context, partition int) (string, error) {
-	reduced, err := run.Kept(ctx, r.Base(), run.ReduceFile(partition))
+	reduced, err := run.ReadKept(ctx, r.BaseRun(), run.ReduceFile(partition))
 	return artifact.ScratchKey(reduce.Key(r.Scratch.Prefix, partition), reduced.Rows), err
 }
 
 // Shorten shortens the long class texts of a partition.
 func (r *Run) Shorten(ctx context.Context, partition int) (shorten.Result, error) {
-	return Finished(ctx, r, run.ShortenFile(partition), func(ctx context.Context) (shorten.Result, core.Progress, error) {
-		models, err := r.ModelSet()
-		if err != nil {
-			return shorten.Result{}, core.Progress{}, err
-		}
-		source, err := r.reducedKey(ctx, partition)
-		if err != nil {
-			return shorten.Result{}, core.Progress{}, err
-		}
-		in := shorten.In{
-			Spec: r.Settings, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Partition: partition,
-			Source: source, Attempt: r.Attempt, Chat: models.Chat,
-			Health: r.Book.Health(model.Shorten), Ledger: r.Ledger, OnProgress: r.Alive,
-		}
-		result, err := shorten.Run(ctx, in)
-		progress := result.Progress
-		progress.Done = 1
-		return result, progress, err
-	})
+	return FinishUnit(
+		ctx,
+		r,
+		run.ShortenFile(partition),
+		func(ctx context.Context) (shorten.Result, core.Progress, error) {
+			models, err := r.ModelSet()
+			if err != nil {
+				return shorten.Result{}, core.Progress{}, err
+			}
+			source, err := r.reducedKey(ctx, partition)
+			if err != nil {
+				return shorten.Result{}, core.Progress{}, err
+			}
+			in := shorten.In{
+				Spec: r.Settings, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Partition: partition,
+				Source: source, Attempt: r.Attempt, Chat: models.Chat,
+				Health: r.Book.HealthOf(model.Shorten), Ledger: r.Ledger, OnProgress: r.TouchProgress,
+			}
+			result, err := shorten.Run(ctx, in)
+			progress := result.Progress
+			progress.Done = 1
+			return result, progress, err
+		},
+	)
 }
 
-// Finished does a unit that has not been done yet, and counts what it did.
-func Finished[R any](
+// FinishUnit does a unit that has not been done yet, and counts what it did.
+func FinishUnit[R any](
 	ctx context.Context, r *Run, file run.File[R], do func(context.Context) (R, core.Progress, error),
 ) (R, error) {
 	var progress core.Progress
-	result, err := run.Once(ctx, r.Base(), file, func(ctx context.Context) (R, error) {
+	result, err := run.MakeOnce(ctx, r.BaseRun(), file, func(ctx context.Context) (R, error) {
 		var err error
 		var result R
 		result, progress, err = do(ctx)
@@ -369,23 +374,23 @@ func Finished[R any](
 // Touch notes that the unit goes on. It is for stages that count something else than the unit does.
 func (r *Run) Touch(int64) { r.Progress.Touch() }
 
-// Alive does what Touch does, for stages that report a whole progress.
-func (r *Run) Alive(core.Progress) { r.Progress.Touch() }
+// TouchProgress does what Touch does, for stages that report a whole progress.
+func (r *Run) TouchProgress(core.Progress) { r.Progress.Touch() }
 
 // openJoinEnv gives the joins of items what plan fixed. Release it when they are not used any more.
 func (r *Run) openJoinEnv(ctx context.Context) (env join.Env, fixed run.Plan, release func(), err error) {
 	release = func() {}
-	if fixed, err = r.Fixed(ctx); err != nil {
+	if fixed, err = r.ReadPlan(ctx); err != nil {
 		return env, fixed, release, err
 	}
 	env = join.Env{
 		Spec: r.Settings, Artifacts: r.Index, Store: r.StoreID, Family: fixed.Family, Class: fixed.Class, Chunk: fixed.Chunk,
 		Collections: fixed.Collections,
 	}
-	if env.Parent, err = r.Parent(ctx, fixed.Source()); err != nil || env.Parent == nil {
+	if env.Parent, err = r.ReadParent(ctx, fixed.Source()); err != nil || env.Parent == nil {
 		return env, fixed, release, err
 	}
-	table, err := r.Table(ctx, env.Parent)
+	table, err := r.OpenTable(ctx, env.Parent)
 	if err != nil {
 		return env, fixed, release, err
 	}

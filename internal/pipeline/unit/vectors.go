@@ -19,7 +19,7 @@ import (
 
 // partOf says what a part of the stages with two kinds is: a class partition, or a shard of chunks.
 func (r *Run) partOf(ctx context.Context, part int) (stage.Part, error) {
-	partitions, err := run.Kept(ctx, r.Base(), run.PartitionsFile)
+	partitions, err := run.ReadKept(ctx, r.BaseRun(), run.PartitionsFile)
 	if err != nil {
 		return stage.Part{}, err
 	}
@@ -28,7 +28,7 @@ func (r *Run) partOf(ctx context.Context, part int) (stage.Part, error) {
 		if err != nil {
 			return stage.Part{}, err
 		}
-		short, err := run.Kept(ctx, r.Base(), run.ShortenFile(part))
+		short, err := run.ReadKept(ctx, r.BaseRun(), run.ShortenFile(part))
 		return stage.Part{Kind: stage.Classes, Number: part, Partition: stage.Partition{
 			Reduced: reduced, Short: artifact.ScratchKey(shorten.Key(r.Scratch.Prefix, part), short.Rows),
 		}}, err
@@ -45,7 +45,7 @@ func (r *Run) countTexts(ctx context.Context, part int, piece stage.Part) (int64
 	case piece.Kind == stage.Chunks && chunks:
 		return int64(piece.Shard.To - piece.Shard.From), nil
 	case piece.Kind == stage.Classes && classes:
-		reduced, err := run.Kept(ctx, r.Base(), run.ReduceFile(part))
+		reduced, err := run.ReadKept(ctx, r.BaseRun(), run.ReduceFile(part))
 		return max(0, reduced.Counts.Classes), err
 	}
 	return 0, nil
@@ -77,7 +77,7 @@ func (r *Run) shardItems(ctx context.Context, number int) (join.Shard, error) {
 
 // Embed pays for the new vectors of a class partition or of a shard of chunks.
 func (r *Run) Embed(ctx context.Context, part int) (embedstage.Result, error) {
-	return Finished(ctx, r, run.EmbedFile(part), func(ctx context.Context) (embedstage.Result, core.Progress, error) {
+	return FinishUnit(ctx, r, run.EmbedFile(part), func(ctx context.Context) (embedstage.Result, core.Progress, error) {
 		var out embedstage.Result
 		models, err := r.ModelSet()
 		if err != nil {
@@ -110,8 +110,8 @@ func (r *Run) Embed(ctx context.Context, part int) (embedstage.Result, error) {
 
 // Load writes the new rows and records of a class partition, or the new rows of a shard of chunks.
 func (r *Run) Load(ctx context.Context, part int) (load.Result, error) {
-	return Finished(ctx, r, run.LoadFile(part), func(ctx context.Context) (load.Result, core.Progress, error) {
-		release, err := r.Place(ctx)
+	return FinishUnit(ctx, r, run.LoadFile(part), func(ctx context.Context) (load.Result, core.Progress, error) {
+		release, err := r.TakePlace(ctx)
 		if err != nil {
 			return load.Result{}, core.Progress{}, err
 		}
@@ -143,11 +143,11 @@ func (r *Run) loadPart(ctx context.Context, part int) (load.Result, error) {
 		return load.Result{}, err
 	}
 	in := load.In{
-		Env: env, Scratch: r.Scratch.Prefix, Part: piece, Classes: r.Records, Vectors: r.Vectors, OnProgress: r.Alive,
+		Env: env, Scratch: r.Scratch.Prefix, Part: piece, Classes: r.Records, Vectors: r.Vectors, OnProgress: r.TouchProgress,
 		Source: r.sourceOf(models, piece), Import: fixed.Import.Chunks,
 	}
 	if table, ok := env.Table.(*stored.Table); ok && fixed.Part && piece.Kind == stage.Classes {
-		reduced, err := run.Kept(ctx, r.Base(), run.ReduceFile(part))
+		reduced, err := run.ReadKept(ctx, r.BaseRun(), run.ReduceFile(part))
 		if err != nil {
 			return load.Result{}, err
 		}
@@ -160,7 +160,7 @@ func (r *Run) loadPart(ctx context.Context, part int) (load.Result, error) {
 		in.Import = fixed.Import.Classes
 		collection, dimension = fixed.Collections.Classes, fixed.Class.Dimension
 	}
-	if err := r.Guard(ctx); err != nil {
+	if err := r.GuardLease(ctx); err != nil {
 		return load.Result{}, err
 	}
 	if err := r.Vectors.Create(ctx, collection, dimension); err != nil {
@@ -171,7 +171,7 @@ func (r *Run) loadPart(ctx context.Context, part int) (load.Result, error) {
 
 // Import lets the vector store import what load wrote for collections that are new.
 func (r *Run) Import(ctx context.Context) error {
-	fixed, err := r.Fixed(ctx)
+	fixed, err := r.ReadPlan(ctx)
 	if err != nil {
 		return err
 	}
@@ -188,7 +188,7 @@ func (r *Run) Import(ctx context.Context) error {
 		{Kind: "chunks", Collection: fixed.Collections.Chunks, Dimension: fixed.Chunk.Dimension},
 	}
 	part := -1
-	for loaded, err := range run.Each(ctx, r.Base(), partitions.Partitions+len(shards.Shards), run.LoadFile) {
+	for loaded, err := range run.ReadEach(ctx, r.BaseRun(), partitions.Partitions+len(shards.Shards), run.LoadFile) {
 		if err != nil {
 			return err
 		}
@@ -213,11 +213,11 @@ func (r *Run) Import(ctx context.Context) error {
 		in.Artifacts, in.Staging, in.Vectors = r.Index, r.Staging, r.Vectors
 		in.State = r.Scratch.Key(run.ImportState(in.Kind))
 		in.Prefix = core.ImportPrefix(r.StoreID) + r.Scratch.Prefix + "/" + in.Kind
-		in.Guard = r.Guard
+		in.Guard = r.GuardLease
 		before := imported
 		in.OnProgress = func(rows core.Progress) {
 			r.Progress.Touch()
-			progress.Done(before + rows.Done)
+			progress.SetDone(before + rows.Done)
 		}
 		for _, file := range in.Files {
 			imported += file.Rows
@@ -245,7 +245,7 @@ func (r *Run) beginImport(ctx context.Context, kinds []load.ImportIn, wanted []b
 	if err != nil {
 		return nil, err
 	}
-	r.Book.Works(core.StageImport)
+	r.Book.SetStage(core.StageImport)
 	holder := run.Holder{Workflow: state.Workflow, Run: state.RunID}
 	return &run.Progress{Stage: core.StageImport, Book: r.Book}, r.BeginStage(ctx, holder, core.StageImport, rows)
 }

@@ -42,7 +42,7 @@ func (e *estimating) countTokens(ctx context.Context) (*core.IndexTokens, error)
 	if e.parent == nil {
 		return &a.spent, nil
 	}
-	table, err := a.Table(ctx, a.parent)
+	table, err := a.OpenTable(ctx, a.parent)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ func (a *accounting) listExtractions(ctx context.Context, table *segments.Table)
 			if err != nil {
 				return err
 			}
-			if _, counts := table.Chunk(core.ID(row.Key)); !counts {
+			if _, counts := table.FindChunk(core.ID(row.Key)); !counts {
 				continue
 			}
 			found, err := rows.DecodeExtract(row.Value)
@@ -80,7 +80,7 @@ func (a *accounting) listExtractions(ctx context.Context, table *segments.Table)
 
 func (a *accounting) countClasses(ctx context.Context, table *segments.Table) error {
 	ids := make([]core.ID, 0, a.parent.Counts.Classes)
-	for id := range table.Classes() {
+	for id := range table.WalkClasses() {
 		ids = append(ids, id)
 	}
 	for row, err := range table.ClassRows(ctx, a.Index, a.parent.Segments.Classes, ids) {
@@ -90,7 +90,7 @@ func (a *accounting) countClasses(ctx context.Context, table *segments.Table) er
 		for _, key := range row.Keys {
 			a.noteEntry(ledger.Shorten, key)
 		}
-		text, err := row.Text()
+		text, err := row.ReadText()
 		if err != nil {
 			return err
 		}
@@ -110,7 +110,7 @@ func (a *accounting) countChunks(ctx context.Context) error {
 		if a.Settings.Parity {
 			chunk.Title = ""
 		}
-		for _, window := range embed.Windows(chunk.Title, chunk.Text, a.Settings.Embedding.MaxInputTokens) {
+		for _, window := range embed.CutWindows(chunk.Title, chunk.Text, a.Settings.Embedding.MaxInputTokens) {
 			a.spent.Chunks += a.countEmbedded(a.models.Chunks, "chunk", window)
 		}
 	}

@@ -22,7 +22,7 @@ const AuditFolder = "audit"
 
 // OpenAudit lists what a part of the served generation is made of, and gives the number of units.
 func (r *Run) OpenAudit(ctx context.Context, sample core.Sample, repair bool) (int, error) {
-	fixed, err := run.Once(ctx, r.Base(), run.AuditPlanFile, func(ctx context.Context) (run.AuditPlan, error) {
+	fixed, err := run.MakeOnce(ctx, r.BaseRun(), run.AuditPlanFile, func(ctx context.Context) (run.AuditPlan, error) {
 		return r.planAudit(ctx, sample, repair)
 	})
 	if err != nil {
@@ -34,7 +34,7 @@ func (r *Run) OpenAudit(ctx context.Context, sample core.Sample, repair bool) (i
 
 func (r *Run) planAudit(ctx context.Context, sample core.Sample, repair bool) (run.AuditPlan, error) {
 	fixed := run.AuditPlan{Sample: sample, Repair: repair}
-	current, _, err := r.Index.Current(ctx)
+	current, _, err := r.Index.ReadPointer(ctx)
 	if err != nil {
 		return fixed, err
 	}
@@ -51,8 +51,8 @@ func (r *Run) planAudit(ctx context.Context, sample core.Sample, repair bool) (r
 	if err := r.ReopenVectors(ctx, manifest.Collections); err != nil {
 		return fixed, err
 	}
-	if repair && !sample.Whole() { // it would fill a part of a lost collection, which the next process would search
-		stores, err := unit.Identities(ctx, r.Records, r.Vectors, manifest.Collections)
+	if repair && !sample.IsWhole() { // it would fill a part of a lost collection, which the next process would search
+		stores, err := unit.ReadIdentities(ctx, r.Records, r.Vectors, manifest.Collections)
 		if err == nil && (stores.Classes == "" || stores.Chunks == "") {
 			err = fault.Drift.At("audit", r.Job.Index).
 				Because("the store of vectors has lost more than a sample can mend").
@@ -78,7 +78,7 @@ func auditParts(sha string, manifest *core.Manifest, sample core.Sample) (parts 
 		sum, err := hex.DecodeString(part.Unit.Segment.SHA256)
 		if err != nil || len(sum) < 8 {
 			return nil, fault.SegmentDamage.At("audit", manifest.Generation).
-				Because("its manifest names a segment that is no sha256: " + fault.Quoted(part.Unit.Segment.SHA256))
+				Because("its manifest names a segment that is no sha256: " + fault.QuoteName(part.Unit.Segment.SHA256))
 		}
 		if !sample.Holds(sum) {
 			continue
@@ -111,7 +111,7 @@ func auditPartitions(manifest *core.Manifest, sample core.Sample) []run.Part {
 
 // auditBounds gives the raw class ids of a partition that are in a sample, and reports whether there can be any.
 func auditBounds(partitions int, sample core.Sample, partition int) (from, to string, some bool) {
-	from, to = reduce.Bounds(partition, partitions)
+	from, to = reduce.PartitionBounds(partition, partitions)
 	first, end := sample.Bounds()
 	from = max(from, first)
 	if to == "" || end != "" && end < to {
@@ -124,9 +124,9 @@ func auditBounds(partitions int, sample core.Sample, partition int) (from, to st
 // rows missing or wrong writes them again.
 func (r *Run) AuditPart(ctx context.Context, number int) (audit.Result, error) {
 	file := run.AuditedFile(number)
-	return unit.Finished(ctx, r.Run.Run, file, func(ctx context.Context) (audit.Result, core.Progress, error) {
+	return unit.FinishUnit(ctx, r.Run.Run, file, func(ctx context.Context) (audit.Result, core.Progress, error) {
 		progress := core.Progress{Done: 1}
-		fixed, err := run.Kept(ctx, r.Base(), run.AuditPlanFile)
+		fixed, err := run.ReadKept(ctx, r.BaseRun(), run.AuditPlanFile)
 		if err != nil {
 			return audit.Result{}, progress, err
 		}
@@ -162,7 +162,7 @@ func (r *Run) auditPart(
 	if part.Check == run.CheckStore {
 		return r.auditStore(ctx, fixed, part, manifest, progress)
 	}
-	table, err := r.Table(ctx, manifest)
+	table, err := r.OpenTable(ctx, manifest)
 	if err != nil {
 		return result, err
 	}
@@ -171,7 +171,7 @@ func (r *Run) auditPart(
 	if err != nil {
 		return result, err
 	}
-	free, err := r.Place(ctx)
+	free, err := r.TakePlace(ctx)
 	if err != nil {
 		return result, err
 	}
@@ -182,14 +182,14 @@ func (r *Run) auditPart(
 		if err != nil {
 			return result, err
 		}
-		return audit.Documents(ctx, in, part.Unit.Segment, dead)
+		return audit.AuditDocuments(ctx, in, part.Unit.Segment, dead)
 	}
 	source, err := auditSource(manifest, table)
 	if err != nil {
 		return result, err
 	}
 	from, to, _ := auditBounds(part.Partitions, fixed.Sample, part.Partition)
-	return audit.Classes(ctx, in, source, from, to)
+	return audit.AuditClasses(ctx, in, source, from, to)
 }
 
 // deadDocuments says which rows of a documents segment do not count; nil of all none.
@@ -200,7 +200,7 @@ func deadDocuments(
 		if segment.Part < one.Text || segment.Part >= one.Text+one.Texts {
 			continue
 		}
-		parts, err := stored.Parts(manifest.Segments.Documents, "documents", one.Text, one.Texts)
+		parts, err := stored.SelectParts(manifest.Segments.Documents, "documents", one.Text, one.Texts)
 		if err != nil {
 			return nil, err
 		}
@@ -220,7 +220,7 @@ func deadDocuments(
 func auditSource(manifest *core.Manifest, table *stored.Table) (source audit.Source, err error) {
 	listed := manifest.Segments
 	for number, one := range listed.Splits {
-		parts, err := stored.Parts(listed.Mentions, "mentions", one.Extract, one.Extracts)
+		parts, err := stored.SelectParts(listed.Mentions, "mentions", one.Extract, one.Extracts)
 		if err != nil {
 			return source, err
 		}
@@ -234,7 +234,7 @@ func auditSource(manifest *core.Manifest, table *stored.Table) (source audit.Sou
 		}
 	}
 	for _, one := range listed.Runs {
-		parts, err := stored.Parts(listed.Classes, "classes", one.Classes, one.Parts)
+		parts, err := stored.SelectParts(listed.Classes, "classes", one.Classes, one.Parts)
 		if err != nil {
 			return source, err
 		}
@@ -273,7 +273,7 @@ func (r *Run) auditStore(
 			if drifted.Wrong {
 				why = "its store has something else under its key"
 			}
-			result.Tell(core.Found{Kind: kind, Object: drifted.Key, Why: why, Remedy: remedy}, fixed.Repair)
+			result.AddFinding(core.Found{Kind: kind, Object: drifted.Key, Why: why, Remedy: remedy}, fixed.Repair)
 		},
 	})
 	if kind == core.DriftRecord {
@@ -296,8 +296,8 @@ func (r *Run) noteUnreadable(
 		object = seen.Object
 	}
 	result.Unread = true
-	result.Tell(core.Found{
-		Kind: core.DriftSegment, Object: object, Why: part.Kind + ": " + cause.Error(), Remedy: r.Index.Rebuild(),
+	result.AddFinding(core.Found{
+		Kind: core.DriftSegment, Object: object, Why: part.Kind + ": " + cause.Error(), Remedy: r.Index.AdviseRebuild(),
 	}, false)
 	return nil
 }

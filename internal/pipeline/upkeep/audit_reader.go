@@ -57,7 +57,7 @@ func (r *Run) checkKept(ctx context.Context, generation string) error {
 			return nil
 		}
 		if err == nil {
-			current, _, err := r.Index.Current(ctx)
+			current, _, err := r.Index.ReadPointer(ctx)
 			if err != nil || current.Generation == generation {
 				return err
 			}

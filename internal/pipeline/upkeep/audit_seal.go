@@ -16,7 +16,7 @@ import (
 
 // SealAudit adds up what the units found, and fails with fault.Drift where something was left as it is.
 func (r *Run) SealAudit(ctx context.Context) (err error) {
-	fixed, err := run.Kept(ctx, r.Base(), run.AuditPlanFile)
+	fixed, err := run.ReadKept(ctx, r.BaseRun(), run.AuditPlanFile)
 	if err != nil {
 		return err
 	}
@@ -28,7 +28,7 @@ func (r *Run) SealAudit(ctx context.Context) (err error) {
 	defer r.holdGeneration(ctx, fixed.Generation)()
 	var all audit.Result
 	damaged := map[string]bool{}
-	for unit, err := range run.Each(ctx, r.Base(), len(fixed.Parts), run.AuditedFile) {
+	for unit, err := range run.ReadEach(ctx, r.BaseRun(), len(fixed.Parts), run.AuditedFile) {
 		if err != nil {
 			return err
 		}
@@ -37,7 +37,7 @@ func (r *Run) SealAudit(ctx context.Context) (err error) {
 	}
 	if !all.Unread {
 		err := r.auditWhole(ctx, fixed, &all)
-		if err == nil && fixed.Repair && fixed.Sample.Whole() { // a collection that was lost is there again
+		if err == nil && fixed.Repair && fixed.Sample.IsWhole() { // a collection that was lost is there again
 			err = r.loadVectors(ctx, fixed.Manifest)
 		}
 		if artifact.IsDamage(err) {
@@ -74,7 +74,7 @@ func newDamage(unit audit.Result, seen map[string]bool) audit.Result {
 			out.Findings = append(out.Findings, found)
 		case !seen[found.Object]: // a unit ends with the first segment that it cannot read
 			seen[found.Object] = true
-			out.Tell(found, false)
+			out.AddFinding(found, false)
 		}
 	}
 	return out
@@ -87,35 +87,35 @@ func (r *Run) auditWhole(ctx context.Context, fixed run.AuditPlan, all *audit.Re
 	if err != nil {
 		return err
 	}
-	table, err := r.Table(ctx, manifest)
+	table, err := r.OpenTable(ctx, manifest)
 	if err != nil {
 		return err
 	}
 	defer table.Release()
 	var wanted int64
-	for id := range table.Classes() {
+	for id := range table.WalkClasses() {
 		if fixed.Sample.Holds(id[:]) {
 			wanted++
 		}
 	}
-	for id, chunk := range table.Chunks() {
+	for id, chunk := range table.WalkChunks() {
 		if fixed.Sample.Holds(id[:]) {
 			wanted += int64(chunk.Windows)
 		}
 	}
 	if wanted > all.Checked.Vectors { // a row may lie in several segments
-		all.Tell(core.Found{
-			Kind: core.DriftVector, Object: fixed.Generation, Remedy: r.Index.Rebuild(),
+		all.AddFinding(core.Found{
+			Kind: core.DriftVector, Object: fixed.Generation, Remedy: r.Index.AdviseRebuild(),
 			Why: fmt.Sprintf("%d vectors count, and its vectors segments hold %d of them", wanted, all.Checked.Vectors),
 		}, false)
 	}
-	if !fixed.Sample.Whole() {
+	if !fixed.Sample.IsWhole() {
 		return nil
 	}
-	if made, documents := manifest.Hashes.Content, table.Documents(); made != all.Content ||
+	if made, documents := manifest.Hashes.Content, table.CountDocuments(); made != all.Content ||
 		documents != all.Checked.Documents {
-		all.Tell(core.Found{
-			Kind: core.DriftHash, Object: fixed.Generation, Remedy: r.Index.Rebuild(),
+		all.AddFinding(core.Found{
+			Kind: core.DriftHash, Object: fixed.Generation, Remedy: r.Index.AdviseRebuild(),
 			Why: fmt.Sprintf("its manifest says content hash %s of %d documents, its segments come to %s of %d",
 				made.Digest(), documents, all.Content.Digest(), all.Checked.Documents),
 		}, false)

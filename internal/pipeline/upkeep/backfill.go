@@ -47,7 +47,7 @@ func EndAbsentBackfill(ctx context.Context, index artifact.Index, name, status, 
 	var state core.BackfillState
 	key := index.BackfillKey(name, run.BackfillState)
 	_, err := blob.ReadJSON(ctx, index.Store, key, &state)
-	if err != nil && !fault.Is(err, fault.NotFound) || core.Terminal(state.Status) {
+	if err != nil && !fault.Is(err, fault.NotFound) || core.IsTerminal(state.Status) {
 		return err
 	}
 	state.Status, state.Since, state.Code, state.Detail = status, time.Now().UTC(), "gone", detail
@@ -69,13 +69,13 @@ func (r *Run) OpenBackfill(ctx context.Context) (OpenedBackfill, error) {
 		return OpenedBackfill{}, err
 	}
 	var base string
-	fixed, err := run.Once(ctx, r.Base(), run.PlanFile, func(ctx context.Context) (run.Plan, error) {
+	fixed, err := run.MakeOnce(ctx, r.BaseRun(), run.PlanFile, func(ctx context.Context) (run.Plan, error) {
 		return r.planBackfill(ctx, asked)
 	})
 	if err != nil {
 		return OpenedBackfill{}, err
 	}
-	if parent, err := r.Parent(ctx, fixed.Parent); err == nil && parent != nil {
+	if parent, err := r.ReadParent(ctx, fixed.Parent); err == nil && parent != nil {
 		base = parent.Generation
 	}
 	progress := core.BackfillProgress{Documents: fixed.Plan.Made, Units: len(fixed.Plan.Units)}
@@ -97,11 +97,11 @@ func (r *Run) writeBackfill(ctx context.Context, file string, what any) error {
 // planBackfill plans for payments alone.
 func (r *Run) planBackfill(ctx context.Context, asked core.Backfill) (run.Plan, error) {
 	fixed := run.Plan{Started: time.Now().UTC()}
-	current, _, err := r.Index.Current(ctx)
+	current, _, err := r.Index.ReadPointer(ctx)
 	if err != nil {
 		return fixed, err
 	}
-	parent, err := r.Parent(ctx, current.Manifest)
+	parent, err := r.ReadParent(ctx, current.Manifest)
 	if err == nil && parent == nil {
 		err = fault.UnknownIndex.At("backfill", r.Job.Index).
 			Because("no generation of it is published").
@@ -111,22 +111,22 @@ func (r *Run) planBackfill(ctx context.Context, asked core.Backfill) (run.Plan, 
 		return fixed, err
 	}
 	fixed.Parent, fixed.Epoch = current.Manifest, current.Epoch
-	domains, reasons := r.Trust(parent)
+	domains, reasons := r.CompareTrust(parent)
 	fixed.Trust, fixed.Rebuild = domains, domains.Moved
 	models, err := r.ModelSet()
 	if err != nil {
 		return fixed, err
 	}
-	if fixed.Class, fixed.Chunk, err = r.Fingerprints(ctx, models, parent, true); err != nil {
+	if fixed.Class, fixed.Chunk, err = r.FindFingerprints(ctx, models, parent, true); err != nil {
 		return fixed, err
 	}
-	changes, err := r.Reasons(ctx, parent, fixed.Frozen)
+	changes, err := r.ListReasons(ctx, parent, fixed.Frozen)
 	if err != nil {
 		return fixed, err
 	}
 	reasons = append(reasons, changes...)
-	fixed.Part = r.Part(fixed, parent, reasons)
-	if _, _, err := r.Backfills(ctx, fixed, reasons); err != nil { // it could not be published
+	fixed.Part = r.IsPartial(fixed, parent, reasons)
+	if _, _, err := r.ChooseBackfills(ctx, fixed, reasons); err != nil { // it could not be published
 		return fixed, err
 	}
 	documents, err := unit.DocumentsOf(ctx, r.Corpora, r.Settings)
@@ -136,7 +136,7 @@ func (r *Run) planBackfill(ctx context.Context, asked core.Backfill) (run.Plan, 
 	if fixed.Excluded, err = r.listPurged(ctx); err != nil {
 		return fixed, err
 	}
-	dead, release, err := r.Tombs(ctx, parent)
+	dead, release, err := r.OpenTombs(ctx, parent)
 	defer release()
 	if err != nil {
 		return fixed, err
@@ -144,9 +144,9 @@ func (r *Run) planBackfill(ctx context.Context, asked core.Backfill) (run.Plan, 
 	fixed.Plan, err = plan.Run(ctx, plan.In{
 		Spec: r.Settings, Corpus: documents, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Limits: r.Limits,
 		Parser: r.Parser,
-		Parent: parent, Dead: dead, Part: fixed.Part, Chosen: asked.Choice.Chooser(),
+		Parent: parent, Dead: dead, Part: fixed.Part, Chosen: asked.Choice.NewChooser(),
 		Purged:     unit.PurgedOf(fixed.Excluded),
-		OnProgress: r.Progress.Done, OnBytes: r.Progress.Touch,
+		OnProgress: r.Progress.SetDone, OnBytes: r.Progress.Touch,
 	})
 	return fixed, err
 }
@@ -168,11 +168,11 @@ func (r *Run) AimBackfill(ctx context.Context, going Going) (Aim, error) {
 	if err := p.waitTurn(ctx); err != nil {
 		return Aim{}, err
 	}
-	current, _, err := r.Index.Current(ctx)
+	current, _, err := r.Index.ReadPointer(ctx)
 	if err != nil {
 		return Aim{}, err
 	}
-	manifest, err := r.Parent(ctx, current.Manifest)
+	manifest, err := r.ReadParent(ctx, current.Manifest)
 	if err == nil && manifest == nil {
 		err = fault.UnknownIndex.At("publish backfill", r.Backfill).Because("no generation is published any more")
 	}
@@ -242,7 +242,7 @@ func (r *Run) EndBackfill(ctx context.Context, ending run.Ending) error {
 			now.Generation, now.Parent, now.Rebased = last, parent, parent != now.Base
 		}
 	})
-	if err != nil || !core.Terminal(ending.Status) {
+	if err != nil || !core.IsTerminal(ending.Status) {
 		return err
 	}
 	if err := r.Coordination.ForgetRun(ctx, r.Name()); err != nil {
@@ -256,14 +256,14 @@ func (r *Run) EndBackfill(ctx context.Context, ending run.Ending) error {
 
 // parentOf returns the generation that one was made from.
 func (r *Run) parentOf(ctx context.Context, manifest string) (string, error) {
-	made, err := r.Parent(ctx, manifest)
+	made, err := r.ReadParent(ctx, manifest)
 	if err != nil || made == nil {
 		return "", err
 	}
 	if made.Parent == "" {
 		return "", nil
 	}
-	before, err := r.Parent(ctx, made.Parent)
+	before, err := r.ReadParent(ctx, made.Parent)
 	if artifact.IsDamage(err) || err != nil && fault.Is(err, fault.NotFound) {
 		return "", nil
 	}

@@ -38,7 +38,7 @@ func (r *Run) PayBackfill(ctx context.Context, unit int, going Going) error {
 		return err
 	}
 	begun := time.Now()
-	if p.fixed, err = run.Kept(ctx, r.Base(), run.PlanFile); err != nil {
+	if p.fixed, err = run.ReadKept(ctx, r.BaseRun(), run.PlanFile); err != nil {
 		return err
 	}
 	if err := p.refusePurged(ctx); err != nil {
@@ -153,14 +153,14 @@ func (p *backfillPayer) payBatch(ctx context.Context, from, to int) error {
 	begun := time.Now()
 	var calls atomic.Int64
 	number := from / p.Batch
-	_, err := unit.Finished(ctx, p.Run.Run.Run, run.ExtractFile(p.unit, number), func(
+	_, err := unit.FinishUnit(ctx, p.Run.Run.Run, run.ExtractFile(p.unit, number), func(
 		ctx context.Context,
 	) (extract.Result, core.Progress, error) {
 		result, err := extract.Run(ctx, extract.In{
 			Spec: p.Settings, Artifacts: p.Index, Scratch: p.Scratch.Prefix, Gen: p.Generation, Text: p.chunked.Text,
 			Chunks: p.ChunksKey(p.unit, p.chunked),
 			Shard:  extract.Shard{Number: p.unit, Unit: p.unit, To: int(p.chunked.Counts.Chunks)}, Batch: number,
-			From: from, To: to, Chat: counted{p.models.Chat, &calls}, Health: p.Book.Health(model.Extract),
+			From: from, To: to, Chat: counted{p.models.Chat, &calls}, Health: p.Book.HealthOf(model.Extract),
 			Ledger: p.Ledger, OnProgress: p.Progress.Report,
 		})
 		if err == nil {
@@ -187,16 +187,16 @@ func (p *backfillPayer) payVectors(ctx context.Context, from, to int, calls *ato
 	if !p.models.Chunks.Info().Paid {
 		return nil
 	}
-	wanted, err := p.Windows(ctx, p.chunked, p.unit, from, to, p.fixed.Chunk)
+	wanted, err := p.ReadWindows(ctx, p.chunked, p.unit, from, to, p.fixed.Chunk)
 	if err != nil {
 		return err
 	}
 	source := embed.Source{Embedder: p.models.Chunks, Ledger: p.Ledger}
-	missing, err := source.Missing(ctx, wanted)
+	missing, err := source.FindMissing(ctx, wanted)
 	if err != nil {
 		return err
 	}
-	for some, err := range embed.Batches(func(yield func(embed.Item, error) bool) {
+	for some, err := range embed.CutBatches(func(yield func(embed.Item, error) bool) {
 		for _, item := range missing {
 			if !yield(item, nil) {
 				return
@@ -247,7 +247,7 @@ func (r *Run) readAccount(ctx context.Context) (run.Account, error) {
 	if err := r.Flush(ctx); err != nil {
 		return run.Account{}, err
 	}
-	return run.Totals(ctx, r.Coordination, r.Name())
+	return run.ReadTotals(ctx, r.Coordination, r.Name())
 }
 
 // changeProgress rewrites how far the payments are: one unit works at a time.

@@ -18,7 +18,7 @@ import (
 // generation of any index lists. The report comes first: it is made from scratch. A generation that cannot be read is
 // listed in the report, and so are copies that cannot be deleted.
 func (r *Run) Collect(ctx context.Context, holder run.Holder) error {
-	if err := r.Report(ctx, holder, run.Ending{Status: core.StatusRunning}); err != nil {
+	if err := r.WriteReport(ctx, holder, run.Ending{Status: core.StatusRunning}); err != nil {
 		return err
 	}
 	in, err := r.prepareCollect(ctx)
@@ -51,15 +51,15 @@ func (r *Run) Collect(ctx context.Context, holder run.Holder) error {
 
 // prepareCollect returns what collect works on.
 func (r *Run) prepareCollect(ctx context.Context) (collect.In, error) {
-	base, err := r.Index.Base(ctx)
+	base, err := r.Index.FindBase(ctx)
 	return collect.In{
 		Artifacts: r.Index, Keep: r.Settings.Keep, Grace: time.Duration(r.Settings.Grace), Fence: r.Fence,
 		Readers: r.Coordination, Records: r.Records, Vectors: r.Vectors,
 		Collections: core.CollectionPrefix(r.StoreID, base.Name),
 		Staging:     r.Staging, Copies: core.ImportPrefix(r.StoreID),
-		OpenTable:  r.Table,
-		Guard:      r.Guard,
-		Permit:     r.Permit(),
+		OpenTable:  r.OpenTable,
+		Guard:      r.GuardLease,
+		Permit:     r.PermitTime(),
 		Now:        time.Now().UTC(),
 		OnProgress: r.Touch,
 	}, err
@@ -67,7 +67,7 @@ func (r *Run) prepareCollect(ctx context.Context) (collect.In, error) {
 
 // keepLedger keeps every task's part of the ledger small. A generation that cannot be read keeps everything.
 func (r *Run) keepLedger(ctx context.Context) error {
-	names, err := artifact.Names(ctx, r.Artifacts)
+	names, err := artifact.ListIndexes(ctx, r.Artifacts)
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (r *Run) keepLedger(ctx context.Context) error {
 	for _, name := range slices.Sorted(slices.Values(names)) {
 		indexes = append(indexes, artifact.Index{Store: r.Artifacts, Name: name})
 	}
-	ctx = ledger.Watched(ctx, r.Progress.Touch)
+	ctx = ledger.WithAlive(ctx, r.Progress.Touch)
 	tasks := ledger.Tasks()
 	return parallel.Each(ctx, len(tasks), tasksAtOnce, func(ctx context.Context, i int) error {
 		return r.keepTask(ctx, indexes, tasks[i])
@@ -87,15 +87,15 @@ const tasksAtOnce = 4
 
 // keepTask keeps a task's part of the ledger small.
 func (r *Run) keepTask(ctx context.Context, indexes []artifact.Index, task string) error {
-	if err := r.Guard(ctx); err != nil {
+	if err := r.GuardLease(ctx); err != nil {
 		return err
 	}
 	if len(r.Settings.Enrich) == 0 && slices.Contains(ledger.OfEnrichments(), task) {
-		if holds, err := r.Ledger.Holds(ctx, task); err != nil || !holds { // most installations never had any
+		if holds, err := r.Ledger.HasEntries(ctx, task); err != nil || !holds { // most installations never had any
 			return err
 		}
 	}
-	_, err := r.Ledger.Upkeep(ctx, task, collect.Listed(ctx, indexes, task), time.Now())
+	_, err := r.Ledger.RunUpkeep(ctx, task, collect.ListKeys(ctx, indexes, task), time.Now())
 	if artifact.IsDamage(err) {
 		r.Log.Warn("ledger not cleaned: what it must keep cannot be read", "run_id", r.Name(), "task", task)
 		return nil
@@ -112,5 +112,5 @@ func (r *Run) Settle(ctx context.Context) error {
 	if err := r.MendPointer(ctx); err != nil {
 		return err
 	}
-	return collect.Settle(ctx, r.Index, r.Vectors, collect.Permit{Look: r.Guard, Lasts: r.Permit()})
+	return collect.Settle(ctx, r.Index, r.Vectors, collect.Permit{Look: r.GuardLease, Lasts: r.PermitTime()})
 }

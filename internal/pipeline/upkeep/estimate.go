@@ -51,15 +51,15 @@ type Estimating struct {
 	Limits        document.Limits
 }
 
-// Estimate says what a build would find and pay for. It plans and chunks as a build does, over a folder of its own
+// EstimateBuild says what a build would find and pay for. It plans and chunks as a build does, over a folder of its own
 // that goes when it returns: no lease is taken, no run is begun, no model is called and nothing is written to a
 // store.
-func Estimate(ctx context.Context, in Estimating) (core.Estimated, error) {
+func EstimateBuild(ctx context.Context, in Estimating) (core.Estimated, error) {
 	report := core.Estimated{Report: core.Report{
 		Index: in.Settings.Index, Status: core.StatusCompleted, Reason: "dry_run", Started: time.Now().UTC(),
 		Currency: in.Settings.Currency,
 	}}
-	folder, err := scratch.Folder()
+	folder, err := scratch.CreateFolder()
 	if err != nil {
 		return report, err
 	}
@@ -105,7 +105,7 @@ func (in Estimating) newRun(folder string) (*Run, error) {
 		Index: in.Settings.Index, Generation: "estimate", ReplaceCorpus: in.ReplaceCorpus, Shard: 1 << 30,
 		Rebuild: in.Rebuild,
 	}
-	begun := Bare(ports, job, core.StagePlan, "estimate")
+	begun := OpenBare(ports, job, core.StagePlan, "estimate")
 	begun.Settings = in.Settings
 	return begun, nil
 }
@@ -136,7 +136,7 @@ func (e *estimating) estimateBuild(ctx context.Context, report *core.Estimated) 
 	report.Reasons, report.Problems, report.ProblemsTotal = planned.Reasons, planned.Problems, planned.ProblemCount
 	report.DocumentsFailed, report.DocumentsEmpty = planned.Unreadable+planned.Lost, planned.Empty
 	report.Unchanged = planned.Unchanged
-	reason, detail := publish.Removal(e.Settings, planned.Diff.Removed, 0, planned.ParentListed, planned.Reasons)
+	reason, detail := publish.CheckRemoval(e.Settings, planned.Diff.Removed, 0, planned.ParentListed, planned.Reasons)
 	if reason != "" {
 		report.Problems = append(report.Problems, core.Problem{Code: reason, Object: e.Job.Index, Detail: detail})
 	}
@@ -184,11 +184,11 @@ func (e *estimating) explainDocument(ctx context.Context, report *core.Report) e
 		report.Why = &core.Why{
 			Document: e.in.Why, Reason: plan.DecidedPurged,
 			Detail: "it is left out whatever the corpus has; to let it return: unweaver purge list " + e.Index.Name +
-				" --readmit " + fault.Quoted(e.in.Why),
+				" --readmit " + fault.QuoteName(e.in.Why),
 		}
 	}
 	if report.Why == nil {
-		return fault.NotFound.At("explain document", fault.Quoted(e.in.Why)).
+		return fault.NotFound.At("explain document", fault.QuoteName(e.in.Why)).
 			Because("neither the corpus nor the published generation has it").
 			Advise("give its key: the path below the corpus, with /; of a row, OBJECT#ID. It may be left out by the index's " +
 				"include and exclude, or of a type that is not read")
@@ -247,21 +247,21 @@ func (e *estimating) addPlan(report *core.Estimated) error {
 
 // planEstimate does what Run.Plan does, without what needs a model or a store that is served.
 func (e *estimating) planEstimate(ctx context.Context) (plan.Result, error) {
-	current, _, err := e.Index.Current(ctx)
+	current, _, err := e.Index.ReadPointer(ctx)
 	if err != nil {
 		return plan.Result{}, err
 	}
-	if e.parent, err = e.Parent(ctx, current.Manifest); err != nil {
+	if e.parent, err = e.ReadParent(ctx, current.Manifest); err != nil {
 		return plan.Result{}, err
 	}
-	if e.Settings.Retrieval.Language, err = e.Language(ctx, e.parent); err != nil {
+	if e.Settings.Retrieval.Language, err = e.FindLanguage(ctx, e.parent); err != nil {
 		return plan.Result{}, err
 	}
-	domains, reasons := e.Trust(e.parent)
+	domains, reasons := e.CompareTrust(e.parent)
 	if e.models, err = e.ModelSet(); err != nil {
 		return plan.Result{}, err
 	}
-	e.print.Class, e.print.Chunk, err = e.Fingerprints(ctx, e.models, e.parent, false)
+	e.print.Class, e.print.Chunk, err = e.FindFingerprints(ctx, e.models, e.parent, false)
 	if err != nil {
 		return plan.Result{}, err
 	}
@@ -270,10 +270,10 @@ func (e *estimating) planEstimate(ctx context.Context) (plan.Result, error) {
 		reasons = append(reasons, "asked for with --rebuild")
 	}
 	if e.parent != nil {
-		if fixed.Foreign, err = e.Foreign(ctx, e.parent); err != nil {
+		if fixed.Foreign, err = e.IsForeign(ctx, e.parent); err != nil {
 			return plan.Result{}, err
 		}
-		changes, err := e.Reasons(ctx, e.parent, e.print)
+		changes, err := e.ListReasons(ctx, e.parent, e.print)
 		if err != nil {
 			return plan.Result{}, err
 		}
@@ -283,21 +283,21 @@ func (e *estimating) planEstimate(ctx context.Context) (plan.Result, error) {
 	if err != nil {
 		return plan.Result{}, err
 	}
-	fixed.Part = e.Part(fixed, e.parent, reasons)
+	fixed.Part = e.IsPartial(fixed, e.parent, reasons)
 	retry, err := e.Refused(ctx, fixed, e.parent)
 	if err != nil {
 		return plan.Result{}, err
 	}
-	renamed, err := e.Rename(ctx, &fixed, e.parent)
+	renamed, err := e.FixAliases(ctx, &fixed, e.parent)
 	if err != nil {
 		return plan.Result{}, err
 	}
-	dead, release, err := e.Tombs(ctx, e.parent)
+	dead, release, err := e.OpenTombs(ctx, e.parent)
 	defer release()
 	if err != nil {
 		return plan.Result{}, err
 	}
-	_, leave, err := e.Backfills(ctx, fixed, nil)
+	_, leave, err := e.ChooseBackfills(ctx, fixed, nil)
 	if err != nil {
 		return plan.Result{}, err
 	}
@@ -309,7 +309,7 @@ func (e *estimating) planEstimate(ctx context.Context) (plan.Result, error) {
 		Spec: e.Settings, Corpus: documents, Artifacts: e.Index, Scratch: e.Scratch.Prefix,
 		Limits: e.Limits, Parser: e.Parser, Parent: e.parent, Dead: dead, Part: fixed.Part, Retry: retry, Renamed: renamed,
 		Leave: leave, Purged: unit.PurgedOf(e.excluded), Foreign: fixed.Foreign, Reasons: reasons,
-		OnProgress: e.Progress.Done, OnBytes: e.Progress.Touch,
+		OnProgress: e.Progress.SetDone, OnBytes: e.Progress.Touch,
 		OnDecision: e.decisions.addDecision,
 	})
 	if err != nil {
@@ -353,7 +353,7 @@ func (e *estimating) countCalls(ctx context.Context, units int, report *core.Rep
 		at := 0
 		found, err := extract.Count(ctx, extract.CountIn{
 			Spec: e.Settings, Model: e.models.Chat.Info(), Ledger: e.Ledger,
-			Chunks: extract.Texts(ctx, extract.In{
+			Chunks: extract.StreamTexts(ctx, extract.In{
 				Artifacts: e.Index, Scratch: e.Scratch.Prefix, Text: chunked.Text,
 				Chunks: e.ChunksKey(unit, chunked),
 				Shard:  extract.Shard{Unit: unit, To: int(chunked.Counts.Chunks)}, To: int(chunked.Counts.Chunks),
@@ -398,24 +398,24 @@ func (e *estimating) knownChunks(ctx context.Context) (known func(core.ID) bool,
 	if e.parent == nil {
 		return none, func() {}, nil
 	}
-	table, err := e.Table(ctx, e.parent)
+	table, err := e.OpenTable(ctx, e.parent)
 	if err != nil {
 		return none, func() {}, err
 	}
 	return func(id core.ID) bool {
-		_, counts := table.Chunk(id)
+		_, counts := table.FindChunk(id)
 		return counts
 	}, table.Release, nil
 }
 
 // countEnded counts the parent's chunks that do not count any more, or are made again.
 func (e *estimating) countEnded(ctx context.Context) (int64, error) {
-	n, release, err := e.Night(ctx, e.fixed)
+	n, release, err := e.OpenNight(ctx, e.fixed)
 	defer release()
 	if err != nil || n == nil {
 		return 0, err
 	}
-	return n.Gone().Chunks, nil
+	return n.CountGone().Chunks, nil
 }
 
 // fillRanges turns what was counted into ranges of calls, tokens, money and time.
@@ -434,15 +434,15 @@ func (e *estimating) fillRanges(
 			old.Chat.Provider != e.Settings.Chat.Provider || old.ExtractionShare() != e.Settings.ExtractionShare()
 		again = e.countAgain(extracting, shorten.Again)
 	}
-	past, err := e.Past(ctx)
+	past, err := e.ReadPast(ctx)
 	if err != nil {
 		return err
 	}
-	shortening := estimate.Shorten(shorten, past)
+	shortening := estimate.EstimateShorten(shorten, past)
 	made := extracting.Calls + extracting.Hits
-	shortening = past.Narrow(shortening, made, 0, func(calls core.Calls) int64 { return calls.Shorten })
-	if calls, prompt, completion := past.Charged(); calls > 0 && parent.Chunks > 0 {
-		extracting = extracting.Taught(calls, parent.Tokens/parent.Chunks, prompt, completion)
+	shortening = past.NarrowTask(shortening, made, 0, func(calls core.Calls) int64 { return calls.Shorten })
+	if calls, prompt, completion := past.SumCharged(); calls > 0 && parent.Chunks > 0 {
+		extracting = extracting.LearnCharges(calls, parent.Tokens/parent.Chunks, prompt, completion)
 	}
 	embedding := estimate.EmbedIn{
 		Paid: e.models.Chunks.Info().Paid, Parent: parent, New: e.vectors.missing, Again: again,
@@ -452,19 +452,19 @@ func (e *estimating) fillRanges(
 	embedding.Paid, embedding.New = e.models.Classes.Info().Paid, e.fresh
 	classes := estimate.EmbedClasses(embedding)
 	if again.High == 0 { // no run before embedded as many
-		classes = past.Narrow(classes, made, chunks.Calls.Low, func(calls core.Calls) int64 { return calls.Embed })
+		classes = past.NarrowTask(classes, made, chunks.Calls.Low, func(calls core.Calls) int64 { return calls.Embed })
 	}
 	out := report.Estimate
 	out.Extract = core.Range{Low: float64(extracting.Calls), High: float64(extracting.Calls)}
 	out.Rules = extracting.Rules
-	prompt, completion := extracting.Charged(e.Settings.Chat.MaxTokens)
+	prompt, completion := extracting.EstimateCharge(e.Settings.Chat.MaxTokens)
 	speed := 0.0
 	if timed, ok := model.As[model.Timed](e.models.Chunks); ok && chunks.Calls.High+classes.Calls.High > 0 {
 		if speed, err = timed.Speed(ctx); err != nil { // the weights are on other machines
 			speed = 0
 		}
 	}
-	e.Charge(out, past, e.fixed.Plan.Made, estimate.Task{
+	e.PriceTasks(out, past, e.fixed.Plan.Made, estimate.Task{
 		Prompt:     estimate.Range{Low: prompt[0], High: prompt[1]},
 		Completion: estimate.Range{Low: completion[0], High: completion[1]},
 	}, shortening, chunks, classes, speed)

@@ -93,12 +93,12 @@ func (d *decisions) addReason(key, reason string, version core.Digest) {
 
 // matchMoves says what moved: of each version as many as left under one key and came under another, the first ones.
 func (d *decisions) matchMoves() error {
-	next, stop := iter.Pull2(d.arrivals.Sorted())
+	next, stop := iter.Pull2(d.arrivals.StreamSorted())
 	defer stop()
 	ahead, err, ok := next()
 	var version []byte
 	var moved, cameNow, wentNow int64
-	for pair, failed := range d.matched.Sorted() {
+	for pair, failed := range d.matched.StreamSorted() {
 		if failed != nil {
 			return failed
 		}
@@ -145,7 +145,7 @@ func (d *decisions) matchMoves() error {
 
 // walkReasons walks the reasons in the order of keys.
 func (d *decisions) walkReasons() error {
-	d.next, d.stop = iter.Pull2(d.reasons.Sorted())
+	d.next, d.stop = iter.Pull2(d.reasons.StreamSorted())
 	return d.nextReason()
 }
 
@@ -162,7 +162,7 @@ func (d *decisions) shareOf(key string) (int, error) {
 		}
 	}
 	if !d.ok || string(d.row[0]) != key {
-		return 0, fault.Internal.At("tell why document is made", fault.Quoted(key)).
+		return 0, fault.Internal.At("tell why document is made", fault.QuoteName(key)).
 			Because("nothing was decided of it").Advise("report this")
 	}
 	return d.findShare(string(d.row[1][len(core.Digest{}):])), nil
@@ -171,7 +171,7 @@ func (d *decisions) shareOf(key string) (int, error) {
 // listPlanned gives what was decided, instead of walking it.
 func (d *decisions) listPlanned() ([]core.Planned, error) {
 	out := []core.Planned{}
-	for pair, err := range d.reasons.Sorted() {
+	for pair, err := range d.reasons.StreamSorted() {
 		if err != nil {
 			return nil, err
 		}
@@ -191,7 +191,7 @@ func (e *estimating) compareUnit(
 	ctx context.Context, unit int, chunked chunk.Result, known func(core.ID) bool,
 ) (shares []int, err error) {
 	last, share := "", 0
-	for ref, err := range join.Refs(ctx, e.Artifacts, e.ChunksKey(unit, chunked), 0, int(chunked.Counts.Chunks)) {
+	for ref, err := range join.StreamRefs(ctx, e.Artifacts, e.ChunksKey(unit, chunked), 0, int(chunked.Counts.Chunks)) {
 		if err != nil {
 			return nil, err
 		}

@@ -38,7 +38,7 @@ func (e *estimating) countVectors(
 	var items []embed.Item
 	var sizes []int64 // of chunks, in tokens; Item.Window is the number of one here
 	look := func() error {
-		missing, err := source.Missing(ctx, items)
+		missing, err := source.FindMissing(ctx, items)
 		last := -1
 		for _, item := range missing {
 			if item.Window != last {
@@ -51,7 +51,7 @@ func (e *estimating) countVectors(
 		return err
 	}
 	fingerprint := e.print.Chunk.Digest()
-	for ref, err := range join.Refs(ctx, e.Artifacts, e.ChunksKey(unit, chunked), 0, int(chunked.Counts.Chunks)) {
+	for ref, err := range join.StreamRefs(ctx, e.Artifacts, e.ChunksKey(unit, chunked), 0, int(chunked.Counts.Chunks)) {
 		if err != nil {
 			return err
 		}
@@ -66,7 +66,7 @@ func (e *estimating) countVectors(
 		if e.Settings.Parity {
 			title = ""
 		}
-		for _, window := range embed.Windows(title, text, e.Settings.Embedding.MaxInputTokens) {
+		for _, window := range embed.CutWindows(title, text, e.Settings.Embedding.MaxInputTokens) {
 			items = append(items, embed.Item{Digest: embed.Digest(window, fingerprint), Text: window, Window: len(sizes)})
 		}
 		e.vectors.looked++

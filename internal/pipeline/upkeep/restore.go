@@ -21,7 +21,7 @@ func (r *Run) OpenRestore(ctx context.Context) (int, error) {
 	if err := r.MendPointer(ctx); err != nil {
 		return 0, err
 	}
-	parts, err := r.Parts(ctx)
+	parts, err := r.ListParts(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -53,7 +53,7 @@ func (r *Run) RestorePart(ctx context.Context, number int) (core.Progress, error
 
 // handleLostPart decides what a part that cannot be read means.
 func (r *Run) handleLostPart(ctx context.Context, number int, part run.Part, cause error) error {
-	current, _, err := r.Index.Current(ctx)
+	current, _, err := r.Index.ReadPointer(ctx)
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (r *Run) SealRestore(ctx context.Context) error {
 	var seen []string
 	for _, found := range damage {
 		if found != nil {
-			seen = append(seen, fmt.Sprintf("%s (%s): %s", found.Short(), found.Kind, found.Why))
+			seen = append(seen, fmt.Sprintf("%s (%s): %s", found.ShortName(), found.Kind, found.Why))
 		}
 	}
 	if len(seen) == 0 {
@@ -101,12 +101,12 @@ func (r *Run) SealRestore(ctx context.Context) error {
 	}
 	return fault.SegmentDamage.At("restore", r.Job.Index).
 		Because(fmt.Sprintf("%d of its segments are lost, all else is restored: %s", len(seen), strings.Join(seen, "; "))).
-		Advise(r.Index.Rebuild())
+		Advise(r.Index.AdviseRebuild())
 }
 
-// Restored loads the collections of the current generation, renews the mirror and records which stores it was proven
-// in.
-func (r *Run) Restored(ctx context.Context) error {
+// FinishRestore loads the collections of the current generation, renews the mirror and records which stores it was
+// proven in.
+func (r *Run) FinishRestore(ctx context.Context) error {
 	err := r.loadServed(ctx)
 	if r.Rebuild && artifact.IsDamage(err) { // nothing is served; what replaces it is proven when it is published
 		return nil
@@ -114,16 +114,16 @@ func (r *Run) Restored(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	current, _, err := r.Index.Current(ctx)
+	current, _, err := r.Index.ReadPointer(ctx)
 	if err != nil || current.Manifest == "" {
 		return err
 	}
-	return r.Proven(ctx, current.Manifest)
+	return r.RecordProof(ctx, current.Manifest)
 }
 
 // loadServed loads the collections of the current generation and renews the mirror.
 func (r *Run) loadServed(ctx context.Context) error {
-	current, _, err := r.Index.Current(ctx)
+	current, _, err := r.Index.ReadPointer(ctx)
 	if err != nil || current.Manifest == "" {
 		return err
 	}

@@ -71,7 +71,7 @@ func TestUtilityOfTheReferenceVectors(t *testing.T) {
 			}
 		}
 		// The product's solver: feasible, and as near to the optimum as its certificate says.
-		rough, err := align.Utility(t.Context(), p, 1e-3, 500)
+		rough, err := align.MaximiseUtility(t.Context(), p, 1e-3, 500)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -169,7 +169,7 @@ func close6(t *testing.T, what string, got, want []float64) {
 // T1 to T4 of the specification.
 func TestSpecification(t *testing.T) {
 	t1 := [][]float64{{1, 0, 1}, {0, 1, 1}}
-	prices, _ := align.Utility(t.Context(), pool(t1, []float64{1, 1, 1}, []float64{1, 1}), 1e-3, 500)
+	prices, _ := align.MaximiseUtility(t.Context(), pool(t1, []float64{1, 1, 1}, []float64{1, 1}), 1e-3, 500)
 	close6(t, "T1 x", prices.X, []float64{2. / 3, 2. / 3, 1. / 3})
 	close6(t, "T1 lambda", prices.Lambda, []float64{1.5, 1.5})
 	v := cls{V: [][]float64{{1, 0, .5}, {0, 1, .5}}, Q: []float64{1, 1}, C: t1, F: []float64{1, 1}, S: 3}
@@ -179,7 +179,7 @@ func TestSpecification(t *testing.T) {
 		t.Errorf("T2 is %s", least.Status)
 	}
 	p3 := pool([][]float64{{1, 1, 0}, {0, 1, 1}, {0, 0, 1}}, []float64{3, 1, 2}, []float64{1, 1, 1})
-	prices, _ = align.Utility(t.Context(), p3, 1e-8, 500)
+	prices, _ = align.MaximiseUtility(t.Context(), p3, 1e-8, 500)
 	close6(t, "T3 x", prices.X, []float64{5. / 6, 1. / 6, 5. / 6})
 	if prices.Rounds < 85 || prices.Rounds > 97 {
 		t.Errorf("T3 took %d rounds, want 91", prices.Rounds)
@@ -204,7 +204,7 @@ func TestBadPoolsAreRefused(t *testing.T) {
 		{Gamma: []float64{1}, Columns: [][]uint32{{0}}, F: []float64{0}},
 		{Gamma: []float64{1}, Columns: [][]uint32{{}}, F: []float64{1}},
 	} {
-		if _, err := align.Utility(t.Context(), p, 1e-3, 500); err == nil {
+		if _, err := align.MaximiseUtility(t.Context(), p, 1e-3, 500); err == nil {
 			t.Errorf("%+v was taken", p)
 		}
 	}

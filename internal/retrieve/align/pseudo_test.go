@@ -90,7 +90,7 @@ func TestASolverStopsAtTheFirstLookAfterTheEnd(t *testing.T) {
 	}{
 		"ridge":   {n + 2*n/strip, func(ctx context.Context) error { _, err := CLS(ctx, contradicting, 0, 0); return err }},
 		"holding": {n + 4*n/strip, func(ctx context.Context) error { _, err := CLS(ctx, holding, 0, 0); return err }},
-		"utility": {20, func(ctx context.Context) error { _, err := Utility(ctx, pool, 1e-9, 20); return err }},
+		"utility": {20, func(ctx context.Context) error { _, err := MaximiseUtility(ctx, pool, 1e-9, 20); return err }},
 	} {
 		whole := &looks{Context: t.Context(), left: 1 << 30}
 		if err := test.run(whole); err != nil {

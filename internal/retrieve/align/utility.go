@@ -43,10 +43,10 @@ func (p Pool) checkPool() error {
 	return nil
 }
 
-// Utility maximises sum gamma_s log x_s under C x <= f by multiplicative price updates: lambda_i *= load_i /
+// MaximiseUtility maximises sum gamma_s log x_s under C x <= f by multiplicative price updates: lambda_i *= load_i /
 // f_i. From the second round on x / M with M = max load/f is feasible and its duality gap is sum(gamma) * log M,
 // which certifies the stop at log M <= eps. It looks at the context once a round.
-func Utility(ctx context.Context, pool Pool, eps float64, rounds int) (Prices, error) {
+func MaximiseUtility(ctx context.Context, pool Pool, eps float64, rounds int) (Prices, error) {
 	if err := pool.checkPool(); err != nil {
 		return Prices{}, err
 	}

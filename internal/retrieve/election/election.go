@@ -161,8 +161,8 @@ func (p Profile) countVotes() float64 {
 	return float64(sum)
 }
 
-// Steps estimates how many votes Elect looks at, at most.
-func Steps(rule string, profile Profile, options Options) float64 {
+// EstimateSteps estimates how many votes Elect looks at, at most.
+func EstimateSteps(rule string, profile Profile, options Options) float64 {
 	votes, seats := profile.countVotes(), float64(min(options.Seats, profile.Candidates))
 	switch rule {
 	case RuleAV, RuleSAV, RuleWeighted:

@@ -8,13 +8,13 @@ import (
 )
 
 // Three classes vote, each with the chunks that mention it, best first. Chunk 7 stands on all three ballots.
-func ExampleWeighted() {
+func ExampleElectWeighted() {
 	ballots := [][]uint32{
 		{7, 3},
 		{5, 7},
 		{9, 7},
 	}
-	for _, seat := range election.Weighted(ballots, len(ballots), 3) {
+	for _, seat := range election.ElectWeighted(ballots, len(ballots), 3) {
 		fmt.Printf("chunk %d: score %.3f, approved by classes %v\n", seat.Candidate, seat.Score, seat.Why)
 	}
 	// Output:

@@ -56,8 +56,9 @@ const (
 	Long   = "long"   // nor do they, and chunks are so long that each has many words and names of any question
 )
 
-// For returns the setting of a kind of index. Its chunks are embedded by a model, or hashed by the built-in embedder.
-func For(kind string, hashed bool) Params {
+// ParamsFor returns the setting of a kind of index. Its chunks are embedded by a model, or hashed by the built-in
+// embedder.
+func ParamsFor(kind string, hashed bool) Params {
 	params := Default
 	switch kind {
 	case Linked:
@@ -88,8 +89,8 @@ type List struct {
 	Weight  float64 // of its scaled scores; 0 is as good as 1
 }
 
-// Scaled maps a list's scores to 0..1 by its floor and its best; entries at 0 are left out.
-func Scaled(list List, n int) []Hit {
+// ScaleList maps a list's scores to 0..1 by its floor and its best; entries at 0 are left out.
+func ScaleList(list List, n int) []Hit {
 	if len(list.Hits) == 0 {
 		return nil
 	}
@@ -118,7 +119,7 @@ func Fuse(lists []List, n int) []Hit {
 		if weight == 0 {
 			weight = 1
 		}
-		for _, h := range Scaled(l, n) {
+		for _, h := range ScaleList(l, n) {
 			sum[h.ID] += float64(weight * h.Score)
 		}
 	}
@@ -197,8 +198,8 @@ func (t Titles) addTo(seeds []walk.Weighted) []walk.Weighted {
 	return seeds
 }
 
-// Make gives the restart distribution. chunksOf lists the (allowed) chunks of a class.
-func Make(params Params, chunks, classes []List, chunksOf func(class uint32) []uint32, titles Titles) Seeds {
+// MakeSeeds gives the restart distribution. chunksOf lists the (allowed) chunks of a class.
+func MakeSeeds(params Params, chunks, classes []List, chunksOf func(class uint32) []uint32, titles Titles) Seeds {
 	var asked List
 	for _, chunk := range titles.Asked {
 		asked.Hits = append(asked.Hits, Hit{chunk, 1})

@@ -129,7 +129,7 @@ func TestReferenceVectors(t *testing.T) {
 	for _, v := range read(t) {
 		g := graph(v.Classes, v.NumChunks)
 		params := v.params()
-		s := fuse.Make(params, lists(v.ChunkLists), lists(v.ClassLists), g.ChunksOf, fuse.Titles{})
+		s := fuse.MakeSeeds(params, lists(v.ChunkLists), lists(v.ClassLists), g.ChunksOf, fuse.Titles{})
 		seeds(t, v.ID, s.Start.Classes, v.Expected.ClassSeeds)
 		seeds(t, v.ID, s.Start.Chunks, v.Expected.ChunkSeeds)
 		m := g.Run(s.Start, params.Damping, 1e-14, walk.View{})
@@ -210,7 +210,7 @@ func order(t *testing.T, v vector, got []fuse.Hit) {
 }
 
 func TestNothingFoundIsNothing(t *testing.T) {
-	s := fuse.Make(fuse.Default, nil, []fuse.List{{Lexical: true}}, func(uint32) []uint32 { return nil }, fuse.Titles{})
+	s := fuse.MakeSeeds(fuse.Default, nil, []fuse.List{{Lexical: true}}, func(uint32) []uint32 { return nil }, fuse.Titles{})
 	if len(s.Start.Chunks)+len(s.Start.Classes) != 0 || len(fuse.Rank(fuse.Default, nil, nil, 5)) != 0 {
 		t.Errorf("%+v", s)
 	}
@@ -245,9 +245,9 @@ func TestTitlesAreSeedsAndLeadAStepFurther(t *testing.T) {
 	titles := fuse.Titles{
 		Asked: []uint32{3, 9}, Named: func(chunk uint32) []walk.Weighted { return named[chunk] },
 	}
-	params := fuse.For(fuse.Linked, true)
+	params := fuse.ParamsFor(fuse.Linked, true)
 	got := map[uint32]float64{}
-	for _, seed := range fuse.Make(params, []fuse.List{list}, nil, nil, titles).Start.Chunks {
+	for _, seed := range fuse.MakeSeeds(params, []fuse.List{list}, nil, nil, titles).Start.Chunks {
 		got[seed.ID] = seed.Weight
 	}
 	weights := map[uint32]float64{ // best: 0.25 by words, and 1 for its title
@@ -270,7 +270,7 @@ func TestTitlesAreSeedsAndLeadAStepFurther(t *testing.T) {
 // Only linked indexes whose chunks a model embeds have sharper seeds.
 func TestSeedsAreSharperWhereAModelEmbedsLinkedChunks(t *testing.T) {
 	for _, kind := range []string{fuse.Linked, fuse.Short, fuse.Long} {
-		hashed, byModel := fuse.For(kind, true), fuse.For(kind, false)
+		hashed, byModel := fuse.ParamsFor(kind, true), fuse.ParamsFor(kind, false)
 		assert.Equal(t, kind == fuse.Linked, byModel.PowChunk > hashed.PowChunk, kind)
 		byModel.PowChunk = hashed.PowChunk
 		assert.Equal(t, hashed, byModel, kind)

@@ -53,12 +53,12 @@ type word struct {
 	plain string
 }
 
-// Of reads a question to texts of a language. weigh gives the weight of a term in the index, 0 for one that it does not
-// know; nil lets all weigh the same.
-func Of(language *text.Language, question string, weigh func(term string) float64) *Question {
+// NewQuestion reads a question to texts of a language. weigh gives the weight of a term in the index, 0 for one that it
+// does not know; nil lets all weigh the same.
+func NewQuestion(language *text.Language, question string, weigh func(term string) float64) *Question {
 	out := &Question{language: language, weight: map[string]float64{}, words: map[string]word{}}
 	for _, term := range language.Terms(question) {
-		if language.Stop(term) || text.IsExact(term) {
+		if language.IsStopWord(term) || text.IsExact(term) {
 			continue // the index knows it, but no passage is read for it
 		}
 		weight := 1.0
@@ -82,8 +82,8 @@ type Found struct {
 	Highlights []Span // in order, apart from each other
 }
 
-// In chooses the snippet of a text and marks what matched: the question's terms, and the names.
-func (q *Question) In(content string, names []Name) Found {
+// FindSnippet chooses the snippet of a text and marks what matched: the question's terms, and the names.
+func (q *Question) FindSnippet(content string, names []Name) Found {
 	matches := q.findMatches(content, names)
 	pieces := cutPieces(q.language, content)
 	first, last := chooseRun(pieces, matches)
@@ -98,8 +98,8 @@ func (q *Question) In(content string, names []Name) Found {
 	return found
 }
 
-// Around returns the snippet that shows a part of a text, with as much before and then behind it as has a place.
-func Around(language *text.Language, content string, part Span) Span {
+// CutAround returns the snippet that shows a part of a text, with as much before and then behind it as has a place.
+func CutAround(language *text.Language, content string, part Span) Span {
 	pieces := cutPieces(language, content)
 	first, last := 0, len(pieces)-1
 	for first < last && pieces[first].at+pieces[first].runes <= part.Start {
@@ -194,7 +194,7 @@ func (q *Question) indexNames(given []Name) map[string][]named {
 		for place := range q.language.Places(name.Text) {
 			seen := q.findWord(name.Text[place.Start:place.End])
 			one.words = append(one.words, seen.plain)
-			further = further || (seen.term == "" && !q.language.Stop(seen.plain))
+			further = further || (seen.term == "" && !q.language.IsStopWord(seen.plain))
 		}
 		if len(one.words) == 0 || !further {
 			continue
@@ -209,7 +209,7 @@ func (q *Question) indexNames(given []Name) map[string][]named {
 func (q *Question) findWord(as string) word {
 	seen, known := q.words[as]
 	if !known {
-		seen.plain = q.language.Plain(as)
+		seen.plain = q.language.PlainForm(as)
 		for _, term := range q.language.TermsOf(as) { // whole, then by its parts
 			if q.weight[term] > q.weight[seen.term] {
 				seen.term = term

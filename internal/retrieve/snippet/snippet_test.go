@@ -30,7 +30,7 @@ const filler = "Nothing of this matters to anyone who asks about it, and it goes
 
 func TestTheSnippetIsTheSentencesThatMatchedAndNotTheBeginning(t *testing.T) {
 	content := strings.Repeat(filler, 20) + "The lease was signed by Mrs. Ødegård in Bergen. " + strings.Repeat(filler, 20)
-	found := snippet.Of(text.In(""), "Who signed the lease?", nil).In(content, nil)
+	found := snippet.NewQuestion(text.LanguageOf(""), "Who signed the lease?", nil).FindSnippet(content, nil)
 	if got := part(content, found.Span); !strings.Contains(got, "The lease was signed by Mrs. Ødegård in Bergen.") {
 		t.Errorf("snippet %q", got)
 	}
@@ -46,7 +46,7 @@ func TestSnippetsAreChosenByTheLanguage(t *testing.T) {
 		{"ja", "雨が降った。彼は東京大学で学んだ。", "東京の大学", "彼は東京大学で学んだ。", "東京大学"},
 		{"th", "ฝนตกหนัก เราอยู่ใกล้ภูเขาไฟฟูจิ", "ภูเขาไฟ", "เราอยู่ใกล้ภูเขาไฟฟูจิ", "ภูเขาไฟ"},
 	} {
-		found := snippet.Of(text.In(c.code), c.question, nil).In(c.content, nil)
+		found := snippet.NewQuestion(text.LanguageOf(c.code), c.question, nil).FindSnippet(c.content, nil)
 		if got := part(c.content, found.Span); !strings.Contains(got, c.sentence) {
 			t.Errorf("%s: snippet %q", c.code, got)
 		}
@@ -62,7 +62,7 @@ func TestRareTermsOutweighCommonOnes(t *testing.T) {
 	weigh := func(term string) float64 {
 		return map[string]float64{"quokka": 8, "system": 0.5, "start": 0.5, "user": 0.5}[term]
 	}
-	found := snippet.Of(text.In(""), "Which users started the system about the quokka?", weigh).In(content, nil)
+	found := snippet.NewQuestion(text.LanguageOf(""), "Which users started the system about the quokka?", weigh).FindSnippet(content, nil)
 	if got := part(content, found.Span); !strings.HasPrefix(got, "A quokka lives") {
 		t.Errorf("snippet %q", got)
 	}
@@ -72,7 +72,7 @@ func TestANameThatLedToTheChunkIsShownWhereTheQuestionHasNoWordOfIt(t *testing.T
 	content := strings.Repeat(filler, 6) + "Hall was the first president of the American Psychological Association. " +
 		strings.Repeat(filler, 6) + "American films were shown. "
 	names := []snippet.Name{{Text: "American Psychological Association", Weight: 2}, {Text: "films", Weight: 0.01}}
-	found := snippet.Of(text.In(""), "What is the Journal?", nil).In(content, names)
+	found := snippet.NewQuestion(text.LanguageOf(""), "What is the Journal?", nil).FindSnippet(content, names)
 	if got := part(content, found.Span); !strings.Contains(got, "Hall was the first president") {
 		t.Errorf("snippet %q", got)
 	}
@@ -83,12 +83,12 @@ func TestANameThatLedToTheChunkIsShownWhereTheQuestionHasNoWordOfIt(t *testing.T
 
 func TestATextWithoutAMatchIsShownFromItsBeginning(t *testing.T) {
 	content := "  \n Oslo is a city. " + strings.Repeat(filler, 9)
-	found := snippet.Of(text.In(""), "zebra", nil).In(content, nil)
+	found := snippet.NewQuestion(text.LanguageOf(""), "zebra", nil).FindSnippet(content, nil)
 	if got := part(content, found.Span); !strings.HasPrefix(got, "Oslo is a city.") || len(found.Highlights) != 0 {
 		t.Errorf("%q %v", got, found.Highlights)
 	}
 	for _, empty := range []string{"", " \n\t "} {
-		found := snippet.Of(text.In(""), "zebra", nil).In(empty, nil)
+		found := snippet.NewQuestion(text.LanguageOf(""), "zebra", nil).FindSnippet(empty, nil)
 		if found.Start != found.End || len(found.Highlights) != 0 {
 			t.Errorf("%q: %+v", empty, found)
 		}
@@ -97,7 +97,7 @@ func TestATextWithoutAMatchIsShownFromItsBeginning(t *testing.T) {
 
 func TestAHeadingDoesNotStandAlone(t *testing.T) {
 	content := "Deployment\nPut the file on the server and start it there. " + strings.Repeat(filler, 4)
-	found := snippet.Of(text.In(""), "deployment", nil).In(content, nil)
+	found := snippet.NewQuestion(text.LanguageOf(""), "deployment", nil).FindSnippet(content, nil)
 	if got := part(content, found.Span); !strings.Contains(got, "start it there.") {
 		t.Errorf("snippet %q", got)
 	}
@@ -115,14 +115,14 @@ func TestASnippetDoesNotEndWithAHeading(t *testing.T) {
 		},
 	} {
 		content := "# Lease\n\n" + test.before + "\n\n## Rent\n\nIt is 41,500 kroner.\n\n" + strings.Repeat(filler, 9)
-		found := snippet.Of(text.In(""), "How high is the rent?", nil).In(content, names)
+		found := snippet.NewQuestion(text.LanguageOf(""), "How high is the rent?", nil).FindSnippet(content, names)
 		if got := part(content, found.Span); !strings.Contains(got, test.want) ||
 			utf8.RuneCountInString(got) > snippet.Most {
 			t.Errorf("%s: %q", test.name, got)
 		}
 	}
 	content := "# Lease\n\n" + strings.Repeat("x", snippet.Most-3) + ". \n\n## Rent"
-	if got := part(content, snippet.Of(text.In(""), "rent", nil).In(content, nil).Span); got != "## Rent" {
+	if got := part(content, snippet.NewQuestion(text.LanguageOf(""), "rent", nil).FindSnippet(content, nil).Span); got != "## Rent" {
 		t.Errorf("a heading at the end of a text: %q", got)
 	}
 }
@@ -132,7 +132,7 @@ func TestARowOfATableStandsForItself(t *testing.T) {
 	content := strings.Repeat(row, 6) +
 		"| the ferry sails at noon | unless there is ice on the fjord, as in February |\n" +
 		strings.Repeat(row, 6)
-	found := snippet.Of(text.In(""), "When do I do the ferry?", nil).In(content, nil)
+	found := snippet.NewQuestion(text.LanguageOf(""), "When do I do the ferry?", nil).FindSnippet(content, nil)
 	if got := part(content, found.Span); !strings.HasPrefix(got, "| the ferry sails at noon") {
 		t.Errorf("snippet %q", got)
 	}
@@ -144,7 +144,7 @@ func TestARowOfATableStandsForItself(t *testing.T) {
 func TestASnippetIsMovedToAPart(t *testing.T) {
 	content := strings.Repeat(filler, 9) + "\n\n| Fare | Adult |\n| Single | 4 |\n| Return | 7 |\n\n" + strings.Repeat(filler, 9)
 	at := utf8.RuneCountInString(content[:strings.Index(content, "| Return")])
-	span := snippet.Around(text.In("en"), content, snippet.Span{Start: at, End: at + 14})
+	span := snippet.CutAround(text.LanguageOf("en"), content, snippet.Span{Start: at, End: at + 14})
 	if got := part(content, span); !strings.Contains(got, "| Fare | Adult |\n| Single | 4 |\n| Return | 7 |") || span.End-span.Start > snippet.Most {
 		t.Errorf("%q", got)
 	}
@@ -161,7 +161,7 @@ func TestHighlightsKeepToCharactersOfEveryScript(t *testing.T) {
 		{"القاهرة", "تقع القاهرة على النيل.", "القاهرة"},
 		{"Oslo", "Oslo’s and OSLO's fjord", "Oslo’s|OSLO's"},
 	} {
-		found := snippet.Of(text.In(""), tc.question, nil).In(tc.content, nil)
+		found := snippet.NewQuestion(text.LanguageOf(""), tc.question, nil).FindSnippet(tc.content, nil)
 		if got := marks(tc.content, found); got != tc.want {
 			t.Errorf("%q in %q: %q, want %q", tc.question, tc.content, got, tc.want)
 		}
@@ -171,7 +171,7 @@ func TestHighlightsKeepToCharactersOfEveryScript(t *testing.T) {
 func TestAVeryLongSentenceIsPartedBetweenWords(t *testing.T) {
 	content := strings.Repeat("word and more words, ", 200) + "then the zebra came, " +
 		strings.Repeat("further words, ", 200)
-	found := snippet.Of(text.In(""), "zebra", nil).In(content, nil)
+	found := snippet.NewQuestion(text.LanguageOf(""), "zebra", nil).FindSnippet(content, nil)
 	got := part(content, found.Span)
 	if !strings.Contains(got, "zebra") || utf8.RuneCountInString(got) > snippet.Most {
 		t.Errorf("snippet %q", got)
@@ -181,7 +181,7 @@ func TestAVeryLongSentenceIsPartedBetweenWords(t *testing.T) {
 		t.Errorf("a word is parted: %q", got)
 	}
 	solid := strings.Repeat("字", 5000) + "漢" + strings.Repeat("字", 5000)
-	found = snippet.Of(text.In(""), "漢", nil).In(solid, nil)
+	found = snippet.NewQuestion(text.LanguageOf(""), "漢", nil).FindSnippet(solid, nil)
 	if got := part(solid, found.Span); !strings.Contains(got, "漢") || utf8.RuneCountInString(got) > snippet.Most {
 		t.Errorf("without a space: %q", got)
 	}
@@ -189,7 +189,7 @@ func TestAVeryLongSentenceIsPartedBetweenWords(t *testing.T) {
 
 func TestHighlightsAreBoundedAndThoseOfTheSnippetAreAmongThem(t *testing.T) {
 	content := strings.Repeat("zebra, ", 3000) + ". " + "Zebra and quagga. "
-	found := snippet.Of(text.In(""), "zebra quagga", nil).In(content, nil)
+	found := snippet.NewQuestion(text.LanguageOf(""), "zebra quagga", nil).FindSnippet(content, nil)
 	if len(found.Highlights) != snippet.MostHighlights || !strings.HasSuffix(marks(content, found), "quagga") {
 		t.Errorf("%d highlights", len(found.Highlights))
 	}
@@ -226,7 +226,7 @@ func FuzzSpans(f *testing.F) {
 
 func check(t *testing.T, question, content string, names []snippet.Name) {
 	t.Helper()
-	found := snippet.Of(text.In(""), question, nil).In(content, names)
+	found := snippet.NewQuestion(text.LanguageOf(""), question, nil).FindSnippet(content, names)
 	runes := []rune(content)
 	if found.Start < 0 || found.Start > found.End || found.End > len(runes) || found.End-found.Start > snippet.Most {
 		t.Fatalf("%q: snippet %+v of %d", content, found.Span, len(runes))
@@ -238,7 +238,7 @@ func check(t *testing.T, question, content string, names []snippet.Name) {
 	for _, term := range text.Terms(question) {
 		terms[term] = true
 	}
-	english := text.In("en")
+	english := text.LanguageOf("en")
 	words := func(s string) (out []string) {
 		for place := range english.Places(s) {
 			out = append(out, s[place.Start:place.End])
@@ -247,7 +247,7 @@ func check(t *testing.T, question, content string, names []snippet.Name) {
 	}
 	for _, name := range names {
 		for _, word := range words(name.Text) {
-			terms[english.Plain(word)] = true
+			terms[english.PlainForm(word)] = true
 		}
 	}
 	before := -1
@@ -259,7 +259,7 @@ func check(t *testing.T, question, content string, names []snippet.Name) {
 		marked := part(content, span)
 		for _, word := range words(marked) {
 			asked := slices.ContainsFunc(english.TermsOf(word), func(term string) bool { return terms[term] })
-			if !asked && !terms[english.Plain(word)] {
+			if !asked && !terms[english.PlainForm(word)] {
 				t.Fatalf("%q: %q is marked, and %q was not asked for by %q", content, marked, word, question)
 			}
 		}
@@ -277,9 +277,9 @@ func BenchmarkTenChunksOfThreeThousandSigns(b *testing.B) {
 	}
 	names := []snippet.Name{{Text: "Mrs. Ødegård", Weight: 1}, {Text: "Bergen", Weight: 1}}
 	for b.Loop() {
-		question := snippet.Of(text.In(""), "Who signed the lease of the house?", nil)
+		question := snippet.NewQuestion(text.LanguageOf(""), "Who signed the lease of the house?", nil)
 		for _, chunk := range chunks {
-			question.In(chunk, names)
+			question.FindSnippet(chunk, names)
 		}
 	}
 }

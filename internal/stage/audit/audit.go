@@ -40,8 +40,8 @@ type Result struct {
 // Examples is how many findings of each kind are reported.
 const Examples = 10
 
-// Tell counts a finding, and keeps it where there are not many of its kind.
-func (r *Result) Tell(found core.Found, mended bool) {
+// AddFinding counts a finding, and keeps it where there are not many of its kind.
+func (r *Result) AddFinding(found core.Found, mended bool) {
 	count := core.Drift{Kind: found.Kind, Found: 1}
 	if mended {
 		count.Mended = 1
@@ -85,11 +85,11 @@ func (r *Result) keepExample(found core.Found) {
 	}
 }
 
-// Classes makes the classes again whose raw ids lie in [from, to), where an empty to means the end. It holds one class
-// at a time.
-func Classes(ctx context.Context, in In, from Source, first, end string) (Result, error) {
+// AuditClasses makes the classes again whose raw ids lie in [from, to), where an empty to means the end. It holds one
+// class at a time.
+func AuditClasses(ctx context.Context, in In, from Source, first, end string) (Result, error) {
 	a := &auditor{In: in, fingerprint: in.Manifest.Class.Digest()}
-	a.sameRules = in.Manifest.Made.ClassText == classmerge.Recipe(in.Spec.Parity)
+	a.sameRules = in.Manifest.Made.ClassText == classmerge.RecipeVersion(in.Spec.Parity)
 	next, stop := iter.Pull2(from.mergeRows(ctx, in.Artifacts, first, end))
 	defer stop()
 	a.next = next
@@ -106,7 +106,7 @@ func Classes(ctx context.Context, in In, from Source, first, end string) (Result
 			if err := a.endClass(class); err != nil {
 				return a.res, err
 			}
-			class = classmerge.Begin(mention.class, in.Spec)
+			class = classmerge.BeginClass(mention.class, in.Spec)
 		}
 		class.Add(mention.Mention)
 		if a.res.Checked.Mentions++; a.res.Checked.Mentions%1024 == 0 {
@@ -219,9 +219,9 @@ func (a *auditor) endClass(class *classmerge.Class) error {
 // model's: of it only the row is compared.
 func (a *auditor) listDifferences(id core.ID, made rows.Reduced, stored rows.Class, record rows.Record) []string {
 	final := record.Text
-	long := classtext.Long(made.Name, made.Descriptions, a.Spec.Shortening.Threshold, a.Spec.Parity)
+	long := classtext.IsLong(made.Name, made.Descriptions, a.Spec.Shortening.Threshold, a.Spec.Parity)
 	if a.sameRules && !long {
-		final = classtext.Final(made.Name, made.Descriptions, "", a.Spec.Parity)
+		final = classtext.FinalText(made.Name, made.Descriptions, "", a.Spec.Parity)
 	}
 	vector := embed.Digest(embed.Fit(final, a.Spec.Embedding.MaxInputTokens), a.fingerprint)
 	var out []string
@@ -265,12 +265,12 @@ func (a *auditor) compareLive(id core.ID, stored *rows.Class) {
 }
 
 func (a *auditor) reportDrift(kind, object, why string) {
-	a.res.Tell(core.Found{Kind: kind, Object: object, Why: why, Remedy: a.Artifacts.Rebuild()}, false)
+	a.res.AddFinding(core.Found{Kind: kind, Object: object, Why: why, Remedy: a.Artifacts.AdviseRebuild()}, false)
 }
 
-// Documents compares the chunks of a documents segment with those that count. dead says which of its rows do not; nil
-// of all none.
-func Documents(ctx context.Context, in In, segment core.Segment, dead func(row int) bool) (Result, error) {
+// AuditDocuments compares the chunks of a documents segment with those that count. dead says which of its rows do not;
+// nil of all none.
+func AuditDocuments(ctx context.Context, in In, segment core.Segment, dead func(row int) bool) (Result, error) {
 	a := &auditor{In: in}
 	number := -1
 	for row, err := range artifact.ScanAll(ctx, in.Artifacts.Store, in.Artifacts.SegmentKey(segment.SHA256)) {

@@ -49,7 +49,7 @@ func (s Source) mergeMentions(ctx context.Context, index artifact.Index, from, t
 			defer stop()
 			sources[i] = next
 		}
-		for m, err := range merge.Sorted(inOrder, sources...) {
+		for m, err := range merge.MergeSorted(inOrder, sources...) {
 			if !yield(m, err) || err != nil {
 				return
 			}
@@ -85,7 +85,7 @@ func (s Source) mergeRows(ctx context.Context, index artifact.Index, from, to st
 			sources[i] = next
 		}
 		byKey := func(a, b artifact.Row) int { return bytes.Compare(a.Key, b.Key) }
-		for row, err := range merge.Sorted(byKey, sources...) {
+		for row, err := range merge.MergeSorted(byKey, sources...) {
 			if err == nil { // it is looked at after the next one is read
 				row = artifact.Row{Key: slices.Clone(row.Key), Value: slices.Clone(row.Value), Frame: row.Frame}
 			}
@@ -123,7 +123,7 @@ func (p Part) streamNumbered(ctx context.Context, index artifact.Index, from, to
 			yield(numberedRow{}, err)
 			return
 		}
-		first, end := reader.Between(from, to)
+		first, end := reader.FrameRange(from, to)
 		number := int64(-1)
 		for _, frame := range reader.Frames[:first] {
 			number += frame.Rows

@@ -161,7 +161,7 @@ func (b *builder) chunkUnit(ctx context.Context, plan iter.Seq2[artifact.Row, er
 	room := semaphore.NewWeighted(aheadRoom)
 	source := &aheadStore{Store: b.Corpus}
 	b.source = source
-	for next, err := range parallel.Ordered(ctx, aheadReaders, streamUpcoming(ctx, plan, room), b.readAhead) {
+	for next, err := range parallel.MapOrdered(ctx, aheadReaders, streamUpcoming(ctx, plan, room), b.readAhead) {
 		if err == nil {
 			source.expectObject(next)
 			err = b.chunkUpcoming(ctx, next, stop)
@@ -197,10 +197,10 @@ func (b *builder) chunkUpcoming(ctx context.Context, next upcoming, stop func())
 func (b *builder) finishUnit(ctx context.Context) (Result, error) {
 	var err error
 	var fresh [2]bool
-	if b.res.Text, fresh[0], err = b.text.Segment(ctx, b.Artifacts, b.Unit); err != nil {
+	if b.res.Text, fresh[0], err = b.text.StoreSegment(ctx, b.Artifacts, b.Unit); err != nil {
 		return b.res, err
 	}
-	if b.res.Documents, fresh[1], err = b.docs.Segment(ctx, b.Artifacts, b.Unit); err != nil {
+	if b.res.Documents, fresh[1], err = b.docs.StoreSegment(ctx, b.Artifacts, b.Unit); err != nil {
 		return b.res, err
 	}
 	for _, f := range fresh {

@@ -69,12 +69,12 @@ func (b *builder) readDocument(ctx context.Context, key string, d *draft) error 
 		begun := time.Now()
 		err := b.readSteadily(ctx, d)
 		if fault.Is(err, fault.Quarantined) && time.Since(begun) < rereadWithin && ctx.Err() == nil {
-			err = b.readSteadily(document.Again(ctx), d)
+			err = b.readSteadily(document.WithRetry(ctx), d)
 		}
 		return err
 	}
 	d.reset()
-	title, text, meta, err := document.Record(d.plan.Record, b.Limits)
+	title, text, meta, err := document.DecodeRecord(d.plan.Record, b.Limits)
 	if err != nil {
 		return fault.Unreadable.At("read row", key).Because(err)
 	}
@@ -88,7 +88,7 @@ const rereadWithin = time.Minute
 func (b *builder) readSteadily(ctx context.Context, d *draft) error {
 	seen := blob.Info{Key: d.plan.Object, Size: d.plan.Size, ETag: d.plan.ETag, Modified: d.plan.Modified}
 	planned := true
-	return stage.Steady(ctx, b.source, seen, func(now blob.Info) error {
+	return stage.ReadSteady(ctx, b.source, seen, func(now blob.Info) error {
 		d.reset()
 		b.within.Store(0)
 		b.reportProgress()
@@ -188,7 +188,7 @@ func (b *builder) cutDocument(ctx context.Context, object string, doc document.D
 	}
 	head := text[:min(len(text), headBytes)]
 	d.row.Meta, d.row.Missing, d.places = doc.Meta, doc.Missing, doc.Places
-	if lost := sound.Missing(); lost != "" {
+	if lost := sound.DescribeLoss(); lost != "" {
 		d.row.Missing = strings.TrimPrefix(d.row.Missing+"; "+lost, "; ")
 	}
 	d.row.Title = document.TitleOf(
@@ -206,7 +206,7 @@ func bufferText(text io.Reader, in *mapped.Column) ([]byte, error) {
 			return nil, put
 		}
 		if errors.Is(err, io.EOF) {
-			return mapped.Records[byte](in)
+			return mapped.ViewRecords[byte](in)
 		}
 		if err != nil {
 			return nil, err
@@ -231,7 +231,7 @@ func (b *builder) writeDocument(ctx context.Context, key string, d *draft) error
 	row.Object, row.ETag, row.Size, row.Frame = d.plan.Object, d.plan.ETag, d.plan.Size, -1
 	seen := map[core.ID]int{}
 	outline := document.NewOutline(document.Kind(row.Kind))
-	for pair, err := range d.cuts.Sorted() {
+	for pair, err := range d.cuts.StreamSorted() {
 		if err == nil {
 			err = ctx.Err()
 		}
@@ -242,7 +242,7 @@ func (b *builder) writeDocument(ctx context.Context, key string, d *draft) error
 		if err != nil {
 			return err
 		}
-		frame := b.text.Append(key, textseg.Piece(row.Runes, c.piece))
+		frame := b.text.Append(key, textseg.EncodePiece(row.Runes, c.piece))
 		if row.Frame < 0 {
 			row.Frame = frame
 		}

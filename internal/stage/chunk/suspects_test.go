@@ -25,7 +25,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	sandbox.Child()
+	sandbox.RunChild()
 	os.Exit(m.Run())
 }
 
@@ -219,7 +219,7 @@ type interrupted struct {
 }
 
 func (p *interrupted) Parse(ctx context.Context, r io.Reader, kind document.Kind, object string) (document.Doc, error) {
-	p.tries = append(p.tries, document.IsAgain(ctx))
+	p.tries = append(p.tries, document.IsRetry(ctx))
 	doc, err := p.Here.Parse(ctx, r, kind, object)
 	if len(p.tries) <= p.times {
 		doc.Text = io.MultiReader(io.LimitReader(doc.Text, 3),

@@ -14,11 +14,11 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 )
 
-// Recipe returns the version of how a class text is made from its mentions.
+// RecipeVersion returns the version of how a class text is made from its mentions.
 // text/1: name, colon, sampled descriptions in chunk order, joined by spaces; of names seen equally often the first.
 // text/2: descriptions in the order of the hash that samples them, of names seen equally often the least. Neither
 // depends on what documents are called, so that a document that moved leaves the texts of its classes as they are.
-func Recipe(parity bool) string {
+func RecipeVersion(parity bool) string {
 	if parity {
 		return "text/1"
 	}
@@ -69,8 +69,8 @@ type Class struct {
 	surfaces map[string]surface
 }
 
-// Begin begins a class, under the settings that decide of its name and text.
-func Begin(id core.ID, spec core.Spec) *Class {
+// BeginClass begins a class, under the settings that decide of its name and text.
+func BeginClass(id core.ID, spec core.Spec) *Class {
 	limit := spec.Shortening.Sample
 	if spec.Parity {
 		limit = 0
@@ -151,7 +151,7 @@ func (c *Class) End() rows.Reduced {
 	c.flushChunk()
 	c.out.Name = c.chooseName()
 	c.members.Sum(c.out.Members[:0])
-	fields := []string{Recipe(c.parity), c.out.Name}
+	fields := []string{RecipeVersion(c.parity), c.out.Name}
 	for _, s := range c.sortSample() {
 		c.out.Descriptions = append(c.out.Descriptions, s.text)
 		fields = append(fields, s.text)

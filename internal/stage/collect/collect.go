@@ -32,7 +32,7 @@ import (
 
 // Readers says which generations are in use.
 type Readers interface {
-	Leased(ctx context.Context, index string) (map[string]bool, error)
+	ListLeased(ctx context.Context, index string) (map[string]bool, error)
 }
 
 // OpenTable opens what counts in a generation. It is released once it is not needed any more.
@@ -164,15 +164,15 @@ func clockKey(index artifact.Index) string { return index.Name + "/clock.json" }
 // readState reads the pointer, the references and the manifests.
 func (c *collector) readState(ctx context.Context) error {
 	var err error
-	if c.current, _, err = c.Artifacts.Current(ctx); err != nil {
+	if c.current, _, err = c.Artifacts.ReadPointer(ctx); err != nil {
 		return err
 	}
 	refs, damaged, err := c.Artifacts.ReadableRefs(ctx)
 	if err != nil {
 		return err
 	}
-	artifact.Lay(refs, c.current)
-	leased, err := c.Readers.Leased(ctx, c.Artifacts.Name)
+	artifact.LayPointer(refs, c.current)
+	leased, err := c.Readers.ListLeased(ctx, c.Artifacts.Name)
 	if err != nil {
 		return err
 	}
@@ -347,7 +347,7 @@ func (c *collector) confirmDelete(ctx context.Context, gen *generation) error {
 }
 
 func (c *collector) askPointer(ctx context.Context) error {
-	current, _, err := c.Artifacts.Current(ctx)
+	current, _, err := c.Artifacts.ReadPointer(ctx)
 	if err == nil && current != c.current {
 		err = overtakenFault(c.Artifacts.Name, "another generation was published meanwhile")
 	}
@@ -355,7 +355,7 @@ func (c *collector) askPointer(ctx context.Context) error {
 }
 
 func (c *collector) askReaders(ctx context.Context, gen *generation) error {
-	leased, err := c.Readers.Leased(ctx, gen.index.Name)
+	leased, err := c.Readers.ListLeased(ctx, gen.index.Name)
 	if err == nil && leased[gen.name] {
 		err = overtakenFault(gen.name, "a reader opened it meanwhile")
 	}

@@ -84,7 +84,7 @@ func chunkTexts(
 			if err != nil {
 				return fail(err)
 			}
-			for _, window := range embed.Windows(title, content, spec.Embedding.MaxInputTokens) {
+			for _, window := range embed.CutWindows(title, content, spec.Embedding.MaxInputTokens) {
 				if !yield(embed.Digest(window, fingerprint), nil) {
 					return false
 				}

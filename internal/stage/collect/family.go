@@ -20,7 +20,7 @@ import (
 // made meanwhile begins with a generation that is not marked, which it looks at after it was written down: nothing of
 // such a generation is deleted by a run that does not see the branch.
 func (c *collector) readFamily(ctx context.Context) error {
-	family, branches, err := c.Artifacts.Family(ctx)
+	family, branches, err := c.Artifacts.ListFamily(ctx)
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func (c *collector) readFamily(ctx context.Context) error {
 			continue
 		}
 		ref := core.GenerationRef{Manifest: branch.Manifest, Seq: branch.Seq, State: core.GenerationPublished}
-		begun, err := artifact.New(c.Artifacts.Store, branch.Name).Begun(ctx)
+		begun, err := artifact.New(c.Artifacts.Store, branch.Name).HasPointer(ctx)
 		if err != nil {
 			return err
 		}
@@ -62,11 +62,11 @@ func (c *collector) addMember(ctx context.Context, member artifact.Index, goes b
 	if err != nil {
 		return err
 	}
-	current, _, err := member.Current(ctx)
+	current, _, err := member.ReadPointer(ctx)
 	switch {
 	case err == nil:
 		if !goes {
-			artifact.Lay(refs, current)
+			artifact.LayPointer(refs, current)
 		}
 	case artifact.IsDamage(err):
 		c.noteDamage(current.Generation, member.CurrentKey(), err)
@@ -85,7 +85,7 @@ func (c *collector) addMember(ctx context.Context, member artifact.Index, goes b
 		if len(refs)+len(damaged) == 0 {
 			c.empty = append(c.empty, member)
 		}
-		if leased, err = c.Readers.Leased(ctx, member.Name); err != nil {
+		if leased, err = c.Readers.ListLeased(ctx, member.Name); err != nil {
 			return err
 		}
 	}

@@ -167,7 +167,7 @@ func (s *keySweep) deleteRecords(ctx context.Context) error {
 		s.cursor.Place = class.Place
 		listed := false
 		for _, o := range s.others {
-			same, ok := o.table.Class(class.ID)
+			same, ok := o.table.FindClass(class.ID)
 			listed = listed || ok && same.Record == class.Record
 		}
 		if listed {
@@ -191,7 +191,7 @@ func (s *keySweep) classRows(ctx context.Context) error {
 		s.cursor.Place = class.Place
 		listed := false
 		for _, o := range others {
-			same, ok := o.table.Class(class.ID)
+			same, ok := o.table.FindClass(class.ID)
 			listed = listed || ok && same.Vector == class.Vector
 		}
 		if listed {
@@ -214,7 +214,7 @@ func (s *keySweep) chunkRows(ctx context.Context) error {
 		s.cursor.Place = chunk.Place
 		listed := 0 // windows below this are
 		for _, o := range others {
-			same, ok := o.table.Chunk(chunk.ID)
+			same, ok := o.table.FindChunk(chunk.ID)
 			if ok && bytes.Equal(same.Digest[:chunkRowBytes], chunk.Digest[:chunkRowBytes]) {
 				listed = max(listed, same.Windows)
 			}

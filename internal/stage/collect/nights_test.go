@@ -107,10 +107,10 @@ func simulate(w *world, nights int, claims coordination.Claims, stored func() (r
 		w.collect(night)
 		for _, task := range ledger.Tasks() {
 			book = ledger.New(w.store, claims) // another worker
-			_, err := book.Upkeep(
+			_, err := book.RunUpkeep(
 				t.Context(),
 				task,
-				collect.Listed(t.Context(), []artifact.Index{w.index}, task),
+				collect.ListKeys(t.Context(), []artifact.Index{w.index}, task),
 				w.now,
 			)
 			w.check(err)

@@ -39,7 +39,7 @@ func (p Permit) eraseKeys(ctx context.Context, store blob.Store, keys []string) 
 		}
 		permitted, cancel := context.WithDeadline(ctx, began.Add(lasts))
 		err := artifact.DeleteAll(permitted, store, keys)
-		over := blob.Permitted(permitted) != nil && ctx.Err() == nil
+		over := blob.CheckContext(permitted) != nil && ctx.Err() == nil
 		cancel()
 		if err == nil || !over {
 			return err

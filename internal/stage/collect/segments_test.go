@@ -197,7 +197,7 @@ func TestAListThatCannotBeReadBeginsAnew(t *testing.T) {
 func listedKeys(t *testing.T, w *world, task string) (map[core.Digest]bool, error) {
 	t.Helper()
 	got := map[core.Digest]bool{}
-	for key, err := range collect.Listed(t.Context(), []artifact.Index{w.index}, task) {
+	for key, err := range collect.ListKeys(t.Context(), []artifact.Index{w.index}, task) {
 		if err != nil {
 			return nil, err
 		}

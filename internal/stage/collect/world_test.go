@@ -132,7 +132,7 @@ func (m *memoryVectors) Drop(_ context.Context, collection string) error {
 // leases are the generations that readers use.
 type leases map[string]bool
 
-func (l leases) Leased(context.Context, string) (map[string]bool, error) { return l, nil }
+func (l leases) ListLeased(context.Context, string) (map[string]bool, error) { return l, nil }
 
 // content is what a generation holds: texts of classes and of chunks, by name. A text may end in "*n": n windows.
 type content struct {
@@ -242,7 +242,7 @@ func (w *world) rowSegment(fill func(*artifact.Rows)) core.Segment {
 	w.check(err)
 	defer out.Discard()
 	fill(out)
-	seg, _, err := out.Segment(context.Background(), w.index, 0)
+	seg, _, err := out.StoreSegment(context.Background(), w.index, 0)
 	w.check(err)
 	return seg
 }
@@ -309,9 +309,9 @@ func (w *world) tables(into *core.Segments, classes []liveset.Class, chunks []li
 	documents, run := split.NewWriter(), classrun.NewWriter()
 	defer documents.Close()
 	defer run.Close()
-	w.check(documents.Document(split.Row{Key: "d"}))
+	w.check(documents.BeginDocument(split.Row{Key: "d"}))
 	for _, chunk := range chunks {
-		w.check(documents.Chunk(split.Chunk{ID: chunk.ID, Digest: chunk.Digest, Windows: chunk.Windows}, nil))
+		w.check(documents.AddChunk(split.Chunk{ID: chunk.ID, Digest: chunk.Digest, Windows: chunk.Windows}, nil))
 	}
 	for _, class := range classes {
 		w.check(run.Add(classrun.Row{ID: class.ID, Vector: class.Vector.Prefix(), Record: class.Record}, "", nil))
@@ -382,7 +382,7 @@ func (w *world) publish(gen string, c content) {
 
 // point makes a generation the current one.
 func (w *world) point(gen string, seq int64) {
-	current, _, err := w.index.Current(context.Background())
+	current, _, err := w.index.ReadPointer(context.Background())
 	w.check(err)
 	next := core.Pointer{Generation: gen, Manifest: w.manifest[gen], Seq: seq, Epoch: current.Epoch + 1}
 	_, err = blob.WriteJSON(context.Background(), w.store, w.index.CurrentKey(), next, blob.Cond{})

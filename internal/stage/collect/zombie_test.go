@@ -25,7 +25,7 @@ type oneByOne struct {
 
 func (o oneByOne) DeleteAll(ctx context.Context, keys []string) error {
 	for _, key := range keys {
-		if err := blob.Permitted(ctx); err != nil {
+		if err := blob.CheckContext(ctx); err != nil {
 			return err
 		}
 		o.before()
@@ -157,7 +157,7 @@ func TestWhatThePointerNamesStaysWhateverItsReferenceSays(t *testing.T) {
 			if missing := w.missing("g1", first); len(missing) > 0 {
 				t.Errorf("gone: %q", missing)
 			}
-			refs, err := w.index.Named(t.Context())
+			refs, err := w.index.ListByName(t.Context())
 			assert.True(t, err == nil && refs["g1"].Manifest == w.manifest["g1"], "named are %+v, %v", refs, err)
 		})
 	}

@@ -46,7 +46,7 @@ func Run(ctx context.Context, in In) (Result, error) {
 		return e.res, nil
 	}
 	var failed error // returned behind the loop, which waits for the requests in flight
-	for _, err := range parallel.Ordered(ctx, width, embed.Batches(e.streamMissing(ctx)), e.payTexts) {
+	for _, err := range parallel.MapOrdered(ctx, width, embed.CutBatches(e.streamMissing(ctx)), e.payTexts) {
 		if err != nil {
 			failed = err
 			break
@@ -70,7 +70,7 @@ func (e *embedder) countDone(done, had int) {
 	defer e.mu.Unlock()
 	e.res.Progress.Done += int64(done)
 	e.res.Progress.Hits.Embed += int64(had)
-	stage.Tell(e.OnProgress, e.res.Progress)
+	stage.ReportProgress(e.OnProgress, e.res.Progress)
 }
 
 // payTexts pays for a request. A model inside this process says meanwhile how far it is; what was counted of a request
@@ -83,7 +83,7 @@ func (e *embedder) payTexts(ctx context.Context, texts []embed.Item) (struct{}, 
 		e.countDone(done-counted, 0)
 		counted = done
 	}
-	err := e.Source.Pay(model.Embedding(ctx, func(more int) {
+	err := e.Source.Pay(model.WithProgress(ctx, func(more int) {
 		mu.Lock()
 		defer mu.Unlock()
 		vectors = min(vectors+more, len(texts))
@@ -111,7 +111,7 @@ func countItems(texts []embed.Item) (n int) {
 // streamMissing streams the texts of the part that the ledger does not have.
 func (e *embedder) streamMissing(ctx context.Context) iter.Seq2[embed.Item, error] {
 	look := func(ctx context.Context, texts []embed.Item) ([]embed.Item, error) {
-		missing, err := e.Source.Missing(ctx, texts)
+		missing, err := e.Source.FindMissing(ctx, texts)
 		if err == nil {
 			e.countDone(countItems(texts)-countItems(missing), len(texts)-len(missing))
 		}
@@ -119,7 +119,7 @@ func (e *embedder) streamMissing(ctx context.Context) iter.Seq2[embed.Item, erro
 	}
 	return func(yield func(embed.Item, error) bool) {
 		texts := cutWindows(e.Part.NewTexts(ctx, e.Env, e.Scratch))
-		for missing, err := range parallel.Ordered(ctx, lookWidth, texts, look) {
+		for missing, err := range parallel.MapOrdered(ctx, lookWidth, texts, look) {
 			if err != nil {
 				yield(embed.Item{}, err)
 				return

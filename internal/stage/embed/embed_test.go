@@ -143,13 +143,13 @@ type steps struct {
 }
 
 func (s *steps) Embed(ctx context.Context, texts []string) ([][]float32, model.Usage, error) {
-	model.Embedded(ctx, len(texts)/2)
+	model.ReportProgress(ctx, len(texts)/2)
 	s.look()
 	if !s.failed {
 		s.failed = true
 		return nil, model.Usage{}, fault.ModelAuth.At("embed", "a text")
 	}
-	model.Embedded(ctx, len(texts)-len(texts)/2)
+	model.ReportProgress(ctx, len(texts)-len(texts)/2)
 	return s.Embedder.Embed(ctx, texts)
 }
 
@@ -254,19 +254,19 @@ func TestLongChunksAreEmbeddedInWindows(t *testing.T) {
 // former is what a parent has.
 type former map[core.ID]segments.Class
 
-func (f former) Class(id core.ID) (segments.Class, bool) {
+func (f former) FindClass(id core.ID) (segments.Class, bool) {
 	found, ok := f[id]
 	return found, ok
 }
 
-func (former) Chunk(core.ID) (segments.Chunk, bool) { return segments.Chunk{}, false }
+func (former) FindChunk(core.ID) (segments.Chunk, bool) { return segments.Chunk{}, false }
 
 func TestWhatTheParentHasIsNotEmbeddedAgain(t *testing.T) {
 	b := newBench(t)
 	part := b.classes(100)
 	in := b.in(&stagetest.Embedder{Dim: 4}, part)
 	table := former{}
-	for class, err := range part.Classes(t.Context(), in.Env) {
+	for class, err := range part.StreamClasses(t.Context(), in.Env) {
 		stagetest.Ok(t, err)
 		row := segments.Class{Record: rows.RecordDigest(class.Record), Vector: class.Vector.Prefix()}
 		switch class.ID[15] {

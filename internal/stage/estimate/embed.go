@@ -108,8 +108,9 @@ const (
 	faster = 1.25
 )
 
-// Inside returns the seconds that an embedder inside takes for tasks at a speed in tokens a second; 0 where that is 0.
-func Inside(chunks, classes Task, speed float64) core.Range {
+// EstimateInside returns the seconds that an embedder inside takes for tasks at a speed in tokens a second; 0 where
+// that is 0.
+func EstimateInside(chunks, classes Task, speed float64) core.Range {
 	if speed <= 0 {
 		return core.Range{}
 	}

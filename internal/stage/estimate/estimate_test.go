@@ -28,7 +28,7 @@ func TestShorteningOfANight(t *testing.T) {
 	first := estimate.ShortenIn{
 		Paid: true, Shortening: again.Shortening, New: estimate.New{Chunks: 1000, Tokens: 150_000},
 	}
-	whole := estimate.Shorten(first, nil).Calls.High
+	whole := estimate.EstimateShorten(first, nil).Calls.High
 	for name, c := range map[string]struct {
 		in   estimate.ShortenIn
 		past estimate.Past
@@ -45,7 +45,7 @@ func TestShorteningOfANight(t *testing.T) {
 		"a model that costs nothing":           {free, nil, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := estimate.Shorten(c.in, c.past)
+			got := estimate.EstimateShorten(c.in, c.past)
 			assert.True(t, got.Calls == (estimate.Range{High: c.high}), "got %+v, want up to %d", got.Calls, c.high)
 			for _, tokens := range []estimate.Range{got.Prompt, got.Completion} {
 				assert.True(t, tokens.Low <= tokens.High && (tokens.High == 0) == (got.Calls.High == 0),
@@ -57,7 +57,7 @@ func TestShorteningOfANight(t *testing.T) {
 
 func TestShorteningOfAFirstBuildIsNotForgotten(t *testing.T) {
 	for chunks, most := range map[int64]int64{100: 10, 1890: 80, 100_000: 40_000} {
-		got := estimate.Shorten(estimate.ShortenIn{
+		got := estimate.EstimateShorten(estimate.ShortenIn{
 			Paid: true, Shortening: core.Shortening{Threshold: 4000, Sample: 256},
 			New: estimate.New{Chunks: chunks, Tokens: 120 * chunks, Unseen: chunks},
 		}, nil)
@@ -82,9 +82,9 @@ func TestRequestsOfNewChunksAreWithinTheRange(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			text := strings.TrimSpace(strings.Repeat("word ", c.words))
 			var requests, tokens int64
-			for texts, err := range embed.Batches(func(yield func(embed.Item, error) bool) {
+			for texts, err := range embed.CutBatches(func(yield func(embed.Item, error) bool) {
 				for i := range c.chunks {
-					for w, window := range embed.Windows("Title", text, c.limit) {
+					for w, window := range embed.CutWindows("Title", text, c.limit) {
 						digest := core.Sum(fmt.Sprint(i, w))
 						if !yield(embed.Item{Digest: digest, Text: window}, nil) {
 							return
@@ -161,11 +161,11 @@ func TestVectorsOfClasses(t *testing.T) {
 
 func TestAnEmbedderInsideTakesAsLongAsItsTokens(t *testing.T) {
 	chunks, classes := estimate.Task{Prompt: estimate.Range{Low: 1000, High: 2000}}, estimate.Task{}
-	got := estimate.Inside(chunks, classes, 100)
+	got := estimate.EstimateInside(chunks, classes, 100)
 	assert.True(t, got.Low > 5 && got.Low < 10 && got.High > 20 && got.High < 60, "%+v", got)
 	classes.Prompt.High = 2000
-	assert.Equal(t, 2*got.High, estimate.Inside(chunks, classes, 100).High)
-	assert.Zero(t, estimate.Inside(chunks, classes, 0))
+	assert.Equal(t, 2*got.High, estimate.EstimateInside(chunks, classes, 100).High)
+	assert.Zero(t, estimate.EstimateInside(chunks, classes, 0))
 }
 
 func TestCostIsByTheMillionTokens(t *testing.T) {

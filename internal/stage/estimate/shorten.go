@@ -25,10 +25,11 @@ const (
 	callsPerMention = 3
 )
 
-// Shorten estimates the calls that bring long class texts under the threshold. Which classes are long is not known
-// before chunks are extracted, so that low is none. High has each new mention, and each that goes, in a long class; but
-// no more than all long texts take, which the parent's size and the most expensive of the earlier runs let expect.
-func Shorten(in ShortenIn, past Past) Task {
+// EstimateShorten estimates the calls that bring long class texts under the threshold. Which classes are long is not
+// known before chunks are extracted, so that low is none. High has each new mention, and each that goes, in a long
+// class; but no more than all long texts take, which the parent's size and the most expensive of the earlier runs let
+// expect.
+func EstimateShorten(in ShortenIn, past Past) Task {
 	whole := New{Chunks: in.Parent.Chunks + in.New.Chunks, Tokens: in.Parent.Tokens + in.New.Tokens}
 	switch {
 	case !in.Paid:

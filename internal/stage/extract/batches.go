@@ -29,8 +29,9 @@ type Batches struct {
 	useless map[string]bool // answered, and of no use: left to calls of their own
 }
 
-// Requests gives the calls of a range of chunks, answered or not. tokens of a prompt are estimated at four bytes each.
-func (b *Batches) Requests(ctx context.Context, in In) ([]batchapi.Request, error) {
+// BuildRequests gives the calls of a range of chunks, answered or not. tokens of a prompt are estimated at four bytes
+// each.
+func (b *Batches) BuildRequests(ctx context.Context, in In) ([]batchapi.Request, error) {
 	info := b.Chat.Info()
 	var out []batchapi.Request
 	for x, err := range in.streamChunks(ctx) {
@@ -52,9 +53,9 @@ func (b *Batches) Requests(ctx context.Context, in In) ([]batchapi.Request, erro
 	return out, nil
 }
 
-// Missing gives those of the keys that a batch is to be asked for: the ledger has nothing of them, and no answer of no
-// use came.
-func (b *Batches) Missing(ctx context.Context, ids []string) ([]string, error) {
+// FindMissing gives those of the keys that a batch is to be asked for: the ledger has nothing of them, and no answer of
+// no use came.
+func (b *Batches) FindMissing(ctx context.Context, ids []string) ([]string, error) {
 	known := make([]bool, len(ids))
 	err := parallel.Each(ctx, len(ids), min(width, max(1, len(ids))), func(ctx context.Context, i int) error {
 		b.mu.Lock()
@@ -80,12 +81,12 @@ func (b *Batches) Missing(ctx context.Context, ids []string) ([]string, error) {
 	return missing, err
 }
 
-// Take puts answers into the ledger. What cannot be used is left to calls of their own, which ask once more and tell
-// why nothing came of it.
-func (b *Batches) Take(ctx context.Context, answers []batchapi.Answer) error {
+// TakeAnswers puts answers into the ledger. What cannot be used is left to calls of their own, which ask once more and
+// tell why nothing came of it.
+func (b *Batches) TakeAnswers(ctx context.Context, answers []batchapi.Answer) error {
 	return parallel.Each(ctx, len(answers), min(width, max(1, len(answers))), func(ctx context.Context, i int) error {
-		if !answers[i].Answered() {
-			if !answers[i].Again() {
+		if !answers[i].IsAnswered() {
+			if !answers[i].CanRetry() {
 				b.markUseless(answers[i].ID)
 			}
 			return nil
@@ -103,8 +104,8 @@ func (b *Batches) markUseless(id string) {
 	b.useless[id] = true
 }
 
-// Left returns how many were answered, or refused, without use.
-func (b *Batches) Left() int64 {
+// CountLeft returns how many were answered, or refused, without use.
+func (b *Batches) CountLeft() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return int64(len(b.useless))
@@ -142,7 +143,7 @@ func (b *Batches) takeAnswer(ctx context.Context, answer batchapi.Answer) error 
 func parseAnswer(text string) (out []entity, rung string, ok bool) {
 	var crash error
 	func() {
-		defer parallel.Caught(&crash)
+		defer parallel.CatchPanic(&crash)
 		var found reading
 		found.entities, found.rung, ok = Parse(text)
 		out, rung = found.toStored(), found.rung
@@ -150,9 +151,9 @@ func parseAnswer(text string) (out []entity, rung string, ok bool) {
 	return out, rung, ok && crash == nil
 }
 
-// Bodies gives some of the calls of a range of chunks.
-func (b *Batches) Bodies(ctx context.Context, in In, ids []string) ([]batchapi.Request, error) {
-	all, err := b.Requests(ctx, in)
+// SelectRequests gives some of the calls of a range of chunks.
+func (b *Batches) SelectRequests(ctx context.Context, in In, ids []string) ([]batchapi.Request, error) {
+	all, err := b.BuildRequests(ctx, in)
 	if err != nil {
 		return nil, err
 	}

@@ -65,9 +65,9 @@ const (
 	briefAnswer = 150
 )
 
-// Charged returns what the calls would be charged for, at least and at most: prompt and completion tokens. maxTokens
-// bounds the answer to one call where it is configured; 0: it is not.
-func (e Estimate) Charged(maxTokens int) (prompt, completion [2]int64) {
+// EstimateCharge returns what the calls would be charged for, at least and at most: prompt and completion tokens.
+// maxTokens bounds the answer to one call where it is configured; 0: it is not.
+func (e Estimate) EstimateCharge(maxTokens int) (prompt, completion [2]int64) {
 	between := func(least, most float64) [2]int64 { return [2]int64{int64(least), int64(math.Ceil(most))} }
 	reckoned, tokens := float64(e.Prompt), float64(e.Tokens)
 	if m := e.Measured; m.Calls >= measuredEnough && m.Tokens > 0 && m.Reckoned > 0 {
@@ -85,9 +85,9 @@ func (e Estimate) Charged(maxTokens int) (prompt, completion [2]int64) {
 	return prompt, completion
 }
 
-// Taught takes what earlier runs were charged for so many calls over chunks of so many tokens each, where the ledger
-// says too little.
-func (e Estimate) Taught(calls, perChunk, prompt, completion int64) Estimate {
+// LearnCharges takes what earlier runs were charged for so many calls over chunks of so many tokens each, where the
+// ledger says too little.
+func (e Estimate) LearnCharges(calls, perChunk, prompt, completion int64) Estimate {
 	if e.Measured.Calls >= measuredEnough || calls < measuredEnough {
 		return e
 	}
@@ -119,8 +119,8 @@ type Text struct {
 	Tokens int
 }
 
-// Texts streams the chunks of a range for Count.
-func Texts(ctx context.Context, in In) iter.Seq2[Text, error] {
+// StreamTexts streams the chunks of a range for Count.
+func StreamTexts(ctx context.Context, in In) iter.Seq2[Text, error] {
 	return func(yield func(Text, error) bool) {
 		for x, err := range in.streamChunks(ctx) {
 			if !yield(Text{x.text, x.chunk.Tokens}, err) || err != nil {
@@ -150,7 +150,7 @@ func Count(ctx context.Context, in CountIn) (Estimate, error) {
 		entry, err := in.Ledger.Get(ctx, ledger.Extract, Key(in.Model, in.Spec.Parity, chunk.Text), in.Attempt)
 		return looked{tokens: int64(chunk.Tokens), entry: entry}, err
 	}
-	for chunk, err := range parallel.Ordered(ctx, width, in.Chunks, look) {
+	for chunk, err := range parallel.MapOrdered(ctx, width, in.Chunks, look) {
 		if err != nil {
 			return estimate, err
 		}

@@ -49,7 +49,7 @@ func TestCountTellsWhatWouldBePaidAndTakesNothing(t *testing.T) {
 			Model:   info,
 			Ledger:  ledger.New(readOnly, noClaims{t: t}),
 			Attempt: attempt,
-			Chunks:  extract.Texts(t.Context(), in),
+			Chunks:  extract.StreamTexts(t.Context(), in),
 		})
 		stagetest.Ok(t, err)
 		return estimate
@@ -82,7 +82,7 @@ func TestCountTellsThatTheLedgerCannotBeRead(t *testing.T) {
 	_, err := extract.Count(t.Context(), extract.CountIn{
 		Model:  (&stagetest.Chat{}).Info(),
 		Ledger: brokenLedger{fault.StoreDenied.At("read", "ledger")},
-		Chunks: extract.Texts(t.Context(), in),
+		Chunks: extract.StreamTexts(t.Context(), in),
 	})
 	assert.True(t, fault.Is(err, fault.StoreDenied), "got %v", err)
 }
@@ -90,15 +90,15 @@ func TestCountTellsThatTheLedgerCannotBeRead(t *testing.T) {
 // What an answer costs is known of a model that has answered; of one that has not, hardly.
 func TestWhatCallsAreChargedForIsARangeThatHoldsIt(t *testing.T) {
 	guess := extract.Estimate{Calls: 100, Prompt: 40_000, Tokens: 20_000}
-	prompt, completion := guess.Charged(0)
+	prompt, completion := guess.EstimateCharge(0)
 	assert.True(t, prompt[0] < 40_000 && prompt[1] > 40_000 && completion[0] <= 10_000 && completion[1] >= 60_000,
 		"nothing is measured: %v, %v", prompt, completion)
-	if _, completion = guess.Charged(64); completion[1] != 6400 || completion[0] > completion[1] {
+	if _, completion = guess.EstimateCharge(64); completion[1] != 6400 || completion[0] > completion[1] {
 		t.Errorf("an answer has 64 tokens at most: %v", completion)
 	}
 	known := guess
 	known.Measured = extract.Measured{Calls: 40, Tokens: 8000, Reckoned: 16_000, Prompt: 20_000, Completion: 32_000}
-	prompt, completion = known.Charged(0)
+	prompt, completion = known.EstimateCharge(0)
 	if prompt[0] > 50_000 || prompt[1] < 50_000 || completion[0] > 80_000 || completion[1] < 80_000 ||
 		completion[1] > 110_000 {
 		t.Errorf("a model that writes four times the text: %v, %v", prompt, completion)

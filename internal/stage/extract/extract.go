@@ -118,7 +118,7 @@ type unproven struct {
 
 // Run does one batch. Result.Progress counts chunks done and ledger entries that answered, also when it fails.
 func Run(ctx context.Context, in In) (Result, error) {
-	b := &batch{In: in, round: in.Health.Round()}
+	b := &batch{In: in, round: in.Health.BeginRound()}
 	b.res.Progress.Stage = "extract"
 	chunks, err := b.loadChunks(ctx)
 	if err != nil {
@@ -131,7 +131,7 @@ func Run(ctx context.Context, in In) (Result, error) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.res.Progress.Done++
-		stage.Tell(in.OnProgress, b.res.Progress)
+		stage.ReportProgress(in.OnProgress, b.res.Progress)
 		return nil
 	})
 	if err != nil {
@@ -215,7 +215,7 @@ func (in In) streamChunks(ctx context.Context) iter.Seq2[item, error] {
 			return
 		}
 		chunks := cmp.Or(in.Chunks, join.ChunksKey(in.Scratch, in.Shard.Unit))
-		for ref, err := range join.Refs(ctx, in.Artifacts.Store, chunks, in.From, in.To) {
+		for ref, err := range join.StreamRefs(ctx, in.Artifacts.Store, chunks, in.From, in.To) {
 			x := item{doc: ref.Document, chunk: ref.Chunk}
 			if err == nil {
 				x.text, err = texts.Slice(ctx, ref.Document, ref.Frame, ref.Start, ref.End)
@@ -273,7 +273,7 @@ type entity struct {
 
 // extractChunk extracts one chunk.
 func (b *batch) extractChunk(ctx context.Context, x *item) error {
-	if err := b.round.Over(); err != nil {
+	if err := b.round.CheckEnd(); err != nil {
 		return err
 	}
 	v, err := b.answerChunk(ctx, x)
@@ -289,7 +289,7 @@ func (b *batch) extractChunk(ctx context.Context, x *item) error {
 		return nil
 	}
 	x.out.Rung = v.Rung
-	folded := names.NewTextOf(text.In(b.Spec.Retrieval.Language), x.text)
+	folded := names.NewTextOf(text.LanguageOf(b.Spec.Retrieval.Language), x.text)
 	found := v.Entities
 	if b.Chat.Info().Provider != "builtin" && v.Rung != RungRule && !b.Spec.Parity {
 		found = cleanEntities(found, x.text)
@@ -331,7 +331,7 @@ func (b *batch) answerChunk(ctx context.Context, x *item) (value, error) {
 			if err != nil {
 				return ledger.Result{}, err
 			}
-			if !lasts || v.Reason != "" && !b.round.Proven() {
+			if !lasts || v.Reason != "" && !b.round.IsProven() {
 				passing = v
 				return ledger.Result{}, errPassing
 			}
@@ -358,7 +358,7 @@ func (b *batch) answerChunk(ctx context.Context, x *item) (value, error) {
 		return value{}, err
 	}
 	// What no pack has in mode batch, this run's batches answered: it is counted with what was paid for.
-	batched := b.Spec.Chat.Batch.On() && !entry.Packed
+	batched := b.Spec.Chat.Batch.IsOn() && !entry.Packed
 	if !fresh && !batched && (b.Shard.Asked.IsZero() || x.out.Key != b.Shard.Asked) {
 		b.mu.Lock()
 		b.res.Progress.Hits.Extract++
@@ -371,7 +371,7 @@ func (b *batch) answerChunk(ctx context.Context, x *item) (value, error) {
 // something: what ends the batch before its end has nothing paid for again. The others are asked for again by the next
 // build that needs them.
 func (b *batch) rememberFailures(ctx context.Context) error {
-	if !b.round.Proven() {
+	if !b.round.IsProven() {
 		return nil
 	}
 	b.mu.Lock()
@@ -420,7 +420,7 @@ func checkEntry(entry ledger.Entry) error {
 // Key returns the key of a chunk's extraction in the ledger.
 func Key(info model.Info, parity bool, text string) core.Digest {
 	key := ledger.Key(ledger.Extract, promptOf(parity).version, info.Model, info.Parameters, SchemaVersion, text)
-	return ledger.In(info.Domain, key)
+	return ledger.ScopeKey(info.Domain, key)
 }
 
 // reading is an answer as the parser read it.
@@ -461,8 +461,8 @@ func (r reading) toStored() []entity {
 	return out
 }
 
-// addFallback makes the chunk reachable though nothing was extracted from it (docs/reference/formats.md, Invariants): a mention
-// named by the title and the first 8 digits of the chunk id. Under parity such a chunk has no mention.
+// addFallback makes the chunk reachable though nothing was extracted from it (docs/reference/formats.md, Invariants): a
+// mention named by the title and the first 8 digits of the chunk id. Under parity such a chunk has no mention.
 func (x *item) addFallback(reason string, parity bool) {
 	if x.out.Fallback = reason; parity {
 		return

@@ -77,7 +77,7 @@ func Seal(ctx context.Context, in SealIn) (SealResult, error) {
 	defer sorter.Close()
 	paid := &paidEntries{}
 	defer paid.entries.Close()
-	for batch, err := range parallel.Ordered(ctx, loadWidth, parallel.Numbers(in.Batches), in.loadBatch) {
+	for batch, err := range parallel.MapOrdered(ctx, loadWidth, parallel.Numbers(in.Batches), in.loadBatch) {
 		if err != nil {
 			return res, err
 		}
@@ -85,7 +85,7 @@ func Seal(ctx context.Context, in SealIn) (SealResult, error) {
 			return res, err
 		}
 	}
-	if res.Extract, res.Fresh, err = seg.Segment(ctx, in.Artifacts, in.Shard.Number); err != nil {
+	if res.Extract, res.Fresh, err = seg.StoreSegment(ctx, in.Artifacts, in.Shard.Number); err != nil {
 		return res, err
 	}
 	if err := paid.packEntries(ctx, in.Ledger); err != nil {
@@ -156,7 +156,7 @@ func (in SealIn) joinBatch(
 			res.countFailed(m, extract.Fallback)
 		}
 		if res.Chunks%64 == 0 {
-			stage.Tell(in.OnProgress, core.Progress{Stage: "extract", Done: res.Chunks})
+			stage.ReportProgress(in.OnProgress, core.Progress{Stage: "extract", Done: res.Chunks})
 		}
 	}
 	return paid.addRows(batch.paid)
@@ -187,7 +187,7 @@ func (p *paidEntries) packEntries(ctx context.Context, into *ledger.Ledger) erro
 		return nil
 	}
 	entries := func(yield func(ledger.Stored, error) bool) {
-		for row, err := range p.entries.Sorted() {
+		for row, err := range p.entries.StreamSorted() {
 			if err != nil {
 				yield(ledger.Stored{}, err)
 				return
@@ -207,13 +207,13 @@ func writeMentions(ctx context.Context, in SealIn, res *SealResult, sorter *exts
 		return err
 	}
 	defer w.Discard()
-	for kv, err := range sorter.Sorted() {
+	for kv, err := range sorter.StreamSorted() {
 		if err != nil {
 			return err
 		}
 		w.Append(string(kv[0]), kv[1])
 	}
-	res.Kept, _, err = w.Segment(ctx, in.Artifacts, in.Shard.Number)
+	res.Kept, _, err = w.StoreSegment(ctx, in.Artifacts, in.Shard.Number)
 	return err
 }
 
@@ -259,4 +259,4 @@ func (m mentioner) addMentions(extract rows.Extract, title, lead string, sorter 
 	return n
 }
 
-func (m mentioner) keyOf(name string) string { return m.aliases.Of(names.Key(name, m.parity)) }
+func (m mentioner) keyOf(name string) string { return m.aliases.ResolveKey(names.Key(name, m.parity)) }

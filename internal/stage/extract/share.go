@@ -15,7 +15,7 @@ const RungRule = "rule"
 
 // sendsChunk reports whether the model extracts from a chunk.
 func sendsChunk(spec core.Spec, info model.Info, text string) bool {
-	return info.Provider == "builtin" || sampling.Sends(text, spec.ExtractionShare())
+	return info.Provider == "builtin" || sampling.ShouldSend(text, spec.ExtractionShare())
 }
 
 // byRule extracts as the built-in model does.

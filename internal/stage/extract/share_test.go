@@ -31,14 +31,14 @@ func TestAShareOfTheChunksIsSentAndTheOthersAreExtractedByRule(t *testing.T) {
 			chat := &stagetest.Chat{Answer: stagetest.Says(entities("By the model"))}
 			in := shared(b.in(chat, docs...), share)
 			estimate, err := extract.Count(t.Context(), extract.CountIn{
-				Spec: in.Spec, Model: chat.Info(), Ledger: in.Ledger, Chunks: extract.Texts(t.Context(), in),
+				Spec: in.Spec, Model: chat.Info(), Ledger: in.Ledger, Chunks: extract.StreamTexts(t.Context(), in),
 			})
 			stagetest.Ok(t, err)
 			_, err = extract.Run(t.Context(), in)
 			stagetest.Ok(t, err)
 			sent := 0
 			for i, row := range b.extracted(in) {
-				want := sampling.Sends(docs[i].Chunks[0], share)
+				want := sampling.ShouldSend(docs[i].Chunks[0], share)
 				byModel := row.Entities[0].Name == "By the model"
 				assert.True(t, byModel == want && byModel != (row.Rung == extract.RungRule) && byModel != row.Key.IsZero(),
 					"chunk %d: %+v, sent %v", i, row, want)
@@ -63,12 +63,12 @@ func TestThePreflightAsksForAChunkThatIsSent(t *testing.T) {
 	b := newBench(t)
 	chat := &stagetest.Chat{Answer: stagetest.Says(entities("X"))}
 	docs := stagetest.Numbered(60, "Ada Lovelace met Charles Babbage in London %d times.")
-	key, err := extract.First(t.Context(), shared(b.in(chat, docs...), 0.2), nil)
+	key, err := extract.ExtractFirst(t.Context(), shared(b.in(chat, docs...), 0.2), nil)
 	stagetest.Ok(t, err)
-	if calls := chat.Calls(); len(calls) != 1 || key.IsZero() || !sampling.Sends(calls[0].Input, 0.2) {
+	if calls := chat.Calls(); len(calls) != 1 || key.IsZero() || !sampling.ShouldSend(calls[0].Input, 0.2) {
 		t.Errorf("%d calls, key %v", len(calls), key)
 	}
-	key, err = extract.First(t.Context(), shared(b.in(chat, docs...), 0), nil)
+	key, err = extract.ExtractFirst(t.Context(), shared(b.in(chat, docs...), 0), nil)
 	if err != nil || !key.IsZero() || len(chat.Calls()) != 1 {
 		t.Errorf("of no share: %v %v, %d calls", key, err, len(chat.Calls()))
 	}
@@ -80,7 +80,7 @@ func TestAShareOfTheBuiltInModelIsAllOfIt(t *testing.T) {
 	in := b.in(nil, stagetest.Numbered(3, "Ada Lovelace %d.")...)
 	estimate, err := extract.Count(t.Context(), extract.CountIn{
 		Spec: shared(in, 0).Spec, Model: model.Info{Provider: "builtin"},
-		Ledger: ledger.New(b.art.Store, b.claims), Chunks: extract.Texts(context.Background(), in),
+		Ledger: ledger.New(b.art.Store, b.claims), Chunks: extract.StreamTexts(context.Background(), in),
 	})
 	assert.True(t, err == nil && estimate == (extract.Estimate{Chunks: 3}), "%+v %v", estimate, err)
 }

@@ -33,12 +33,12 @@ type Env struct {
 
 // Table says what counts in a generation, by id; see segments.Table.
 type Table interface {
-	Class(id core.ID) (segments.Class, bool)
-	Chunk(id core.ID) (segments.Chunk, bool)
+	FindClass(id core.ID) (segments.Class, bool)
+	FindChunk(id core.ID) (segments.Chunk, bool)
 }
 
-// Records returns the index that records are named after.
-func (e Env) Records() string { return cmp.Or(e.Family, e.Spec.Index) }
+// RecordsIndex returns the index that records are named after.
+func (e Env) RecordsIndex() string { return cmp.Or(e.Family, e.Spec.Index) }
 
 // sameClasses reports whether the parent's class vectors are in the collection that this build writes to.
 func (e Env) sameClasses() bool {
@@ -62,8 +62,8 @@ type Class struct {
 	Record    []byte
 }
 
-// Item returns the class's text as an embedding request.
-func (c Class) Item() embed.Item {
+// EmbedItem returns the class's text as an embedding request.
+func (c Class) EmbedItem() embed.Item {
 	return embed.Item{Key: core.ClassRow(c.ID, c.Vector), Digest: c.Vector, Text: c.Embedded}
 }
 
@@ -106,8 +106,8 @@ func (p *pull) seekKey(key string) []byte {
 	return nil
 }
 
-// Classes joins the reduced and the shortened rows of a partition with what the parent has of its classes.
-func (e Env) Classes(ctx context.Context, reduced, short string) iter.Seq2[Class, error] {
+// JoinClasses joins the reduced and the shortened rows of a partition with what the parent has of its classes.
+func (e Env) JoinClasses(ctx context.Context, reduced, short string) iter.Seq2[Class, error] {
 	return func(yield func(Class, error) bool) {
 		shorts := newPull(artifact.ScanAll(ctx, e.Artifacts.Store, short))
 		defer shorts.stop()
@@ -147,14 +147,14 @@ func (e Env) decodeClass(key string, reduced, short []byte, fp core.Digest) (Cla
 		}
 		text, class.Keys = s.Text, s.Keys
 	}
-	class.Final = classtext.Final(r.Name, r.Descriptions, text, e.Spec.Parity)
+	class.Final = classtext.FinalText(r.Name, r.Descriptions, text, e.Spec.Parity)
 	class.Embedded = embed.Fit(class.Final, e.Spec.Embedding.MaxInputTokens)
 	class.Vector = embed.Digest(class.Embedded, fp)
 	class.Record = rows.Record{ID: class.ID, Name: r.Name, Text: class.Final}.Encode()
 	if e.Table == nil {
 		return class, nil
 	}
-	if parent, ok := e.Table.Class(class.ID); ok {
+	if parent, ok := e.Table.FindClass(class.ID); ok {
 		class.HasVector = e.sameClasses() && parent.Vector == class.Vector.Prefix() // its row has the very key
 		class.HasRecord = parent.Record == rows.RecordDigest(class.Record)
 	}
@@ -172,8 +172,8 @@ type Chunk struct {
 	HasVector bool
 }
 
-// Items returns the chunk's windows as embedding requests.
-func (c Chunk) Items(fp core.Digest) []embed.Item {
+// EmbedItems returns the chunk's windows as embedding requests.
+func (c Chunk) EmbedItems(fp core.Digest) []embed.Item {
 	out := make([]embed.Item, len(c.Windows))
 	for i, w := range c.Windows {
 		out[i] = embed.Item{Key: core.ChunkRow(c.ID, i, c.Digest), Digest: embed.Digest(w, fp), Text: w, Window: i}
@@ -190,8 +190,8 @@ type Shard struct {
 	Extract  core.Segment
 }
 
-// Chunks joins the chunks of a shard with their text, their extract frame and the parent.
-func (e Env) Chunks(ctx context.Context, sh Shard, refs iter.Seq2[Ref, error]) iter.Seq2[Chunk, error] {
+// JoinChunks joins the chunks of a shard with their text, their extract frame and the parent.
+func (e Env) JoinChunks(ctx context.Context, sh Shard, refs iter.Seq2[Ref, error]) iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
 		texts, err := textseg.Open(ctx, e.Artifacts.Store, e.Artifacts.SegmentKey(sh.Text.SHA256))
 		if err != nil {
@@ -221,9 +221,9 @@ func (e Env) Chunks(ctx context.Context, sh Shard, refs iter.Seq2[Ref, error]) i
 				return
 			}
 			chunk.Digest = embed.ChunkDigest(e.chunkTitle(chunk.Title), chunk.Text, fp)
-			chunk.Windows = embed.Windows(e.chunkTitle(chunk.Title), chunk.Text, e.Spec.Embedding.MaxInputTokens)
+			chunk.Windows = embed.CutWindows(e.chunkTitle(chunk.Title), chunk.Text, e.Spec.Embedding.MaxInputTokens)
 			if e.sameChunks() {
-				parent, ok := e.Table.Chunk(chunk.ID)
+				parent, ok := e.Table.FindChunk(chunk.ID)
 				chunk.HasVector = ok && parent.Digest == chunk.Digest && parent.Windows == len(chunk.Windows)
 			}
 			if !yield(chunk, nil) {

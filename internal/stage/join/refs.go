@@ -15,8 +15,8 @@ func ChunksKey(scratch string, unit int) string {
 	return fmt.Sprintf("%s/chunks-%05d.rows", scratch, unit)
 }
 
-// Refs streams rows [lo, hi) of the file of a unit's chunks; hi < 0 means to the end.
-func Refs(ctx context.Context, s blob.Store, key string, lo, hi int) iter.Seq2[Ref, error] {
+// StreamRefs streams rows [lo, hi) of the file of a unit's chunks; hi < 0 means to the end.
+func StreamRefs(ctx context.Context, s blob.Store, key string, lo, hi int) iter.Seq2[Ref, error] {
 	return func(yield func(Ref, error) bool) {
 		reader, err := artifact.OpenRows(ctx, s, key)
 		if err != nil {

@@ -107,7 +107,7 @@ func (im *importing) settleJobs(ctx context.Context) (why string, err error) {
 
 // adoptJobs gives files the jobs that the store knows for their paths, and those files back for which it knows none.
 func (im *importing) adoptJobs(ctx context.Context, lost []core.Segment) (left []core.Segment, why string, err error) {
-	jobs, err := im.store.Imports(ctx, im.Collection)
+	jobs, err := im.store.ListImports(ctx, im.Collection)
 	if err != nil {
 		return nil, "", err
 	}
@@ -209,7 +209,7 @@ func (im *importing) pollJobs(ctx context.Context) error {
 			progress.Done += seg.Rows
 		}
 	}
-	stage.Tell(im.OnProgress, progress)
+	stage.ReportProgress(im.OnProgress, progress)
 	if !changed {
 		return nil
 	}

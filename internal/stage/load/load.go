@@ -65,7 +65,7 @@ func Run(ctx context.Context, in In) (Result, error) {
 		l.collection, l.dimension = in.Env.Collections.Chunks, in.Env.Chunk.Dimension
 		err = l.writeChunks(ctx)
 	default:
-		err = in.Part.Unknown("load")
+		err = in.Part.UnknownError("load")
 	}
 	if err == nil {
 		err = l.writeVectors(ctx)
@@ -81,7 +81,7 @@ type loader struct {
 	res        Result
 }
 
-func (l *loader) reportProgress() { stage.Tell(l.OnProgress, l.res.Progress) }
+func (l *loader) reportProgress() { stage.ReportProgress(l.OnProgress, l.res.Progress) }
 
 func (l *loader) countDone() {
 	if l.res.Progress.Done++; l.res.Progress.Done%256 == 0 {
@@ -123,7 +123,7 @@ func (l *loader) writeClasses(ctx context.Context) error {
 			return
 		}
 		writes.Go(func() (err error) {
-			defer parallel.Caught(&err)
+			defer parallel.CatchPanic(&err)
 			if err = l.Classes.PutRecords(writing, full); err == nil {
 				written.Add(int64(len(full)))
 			}
@@ -131,7 +131,7 @@ func (l *loader) writeClasses(ctx context.Context) error {
 		})
 		l.reportProgress()
 	}
-	for class, err := range l.Part.Classes(ctx, l.Env) {
+	for class, err := range l.Part.StreamClasses(ctx, l.Env) {
 		if err != nil {
 			return err
 		}
@@ -139,7 +139,7 @@ func (l *loader) writeClasses(ctx context.Context) error {
 			l.changed = append(l.changed, class.ID)
 		}
 		if !class.HasRecord {
-			key := core.RecordKey(l.Env.Store, l.Env.Records(), class.ID, rows.RecordDigest(class.Record))
+			key := core.RecordKey(l.Env.Store, l.Env.RecordsIndex(), class.ID, rows.RecordDigest(class.Record))
 			batch = append(batch, records.Record{Key: key, Value: class.Record})
 			if len(batch) == recordBatch {
 				if flush(); writing.Err() != nil {
@@ -161,7 +161,7 @@ func (l *loader) writeClasses(ctx context.Context) error {
 		return err
 	}
 	var fresh bool
-	l.res.Rows, fresh, err = segment.Segment(ctx, l.Env.Artifacts, l.Part.Number)
+	l.res.Rows, fresh, err = segment.StoreSegment(ctx, l.Env.Artifacts, l.Part.Number)
 	l.countSegment(fresh)
 	return err
 }
@@ -180,7 +180,7 @@ func (l *loader) writeChunks(ctx context.Context) error {
 		return err
 	}
 	defer out.Discard()
-	for chunk, err := range l.Part.Chunks(ctx, l.Env, l.Scratch) {
+	for chunk, err := range l.Part.StreamChunks(ctx, l.Env, l.Scratch) {
 		if err != nil {
 			return err
 		}
@@ -190,7 +190,7 @@ func (l *loader) writeChunks(ctx context.Context) error {
 		l.res.Counts.Windows += int64(len(chunk.Windows))
 		l.countDone()
 	}
-	l.res.Chunks, _, err = out.Segment(ctx, l.Env.Artifacts, l.Part.Number)
+	l.res.Chunks, _, err = out.StoreSegment(ctx, l.Env.Artifacts, l.Part.Number)
 	return err
 }
 

@@ -181,12 +181,12 @@ func TestAPartitionIsInStoresAndSegmentsUnderOneKey(t *testing.T) {
 // former is what a parent has, whose classes are those of a load.
 type former map[core.ID]segments.Class
 
-func (f former) Class(id core.ID) (segments.Class, bool) {
+func (f former) FindClass(id core.ID) (segments.Class, bool) {
 	found, ok := f[id]
 	return found, ok
 }
 
-func (former) Chunk(core.ID) (segments.Chunk, bool) { return segments.Chunk{}, false }
+func (former) FindChunk(core.ID) (segments.Chunk, bool) { return segments.Chunk{}, false }
 
 // after gives a build the parent that a load made.
 func (b bench) after(in *load.In, collections core.Collections, res load.Result) {
@@ -307,7 +307,7 @@ func TestLoadTakesWhatEmbedPaidForAndPaysNothing(t *testing.T) {
 	paid := &stagetest.Embedder{Dim: dim}
 	part := b.partition(numbered(300)...)
 	in := b.in(paid, part)
-	for texts, err := range embed.Batches(part.NewTexts(t.Context(), in.Env, scratch)) { // as the embed stage does
+	for texts, err := range embed.CutBatches(part.NewTexts(t.Context(), in.Env, scratch)) { // as the embed stage does
 		stagetest.Ok(t, err)
 		stagetest.Ok(t, in.Source.Pay(t.Context(), texts))
 	}

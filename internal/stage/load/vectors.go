@@ -40,7 +40,7 @@ func (l *loader) writeVectors(ctx context.Context) error {
 		got, err := l.Source.Vectors(ctx, texts)
 		return batch{texts, got}, err
 	}
-	for got, err := range parallel.Ordered(ctx, embedWidth, embed.Batches(texts), embedded) {
+	for got, err := range parallel.MapOrdered(ctx, embedWidth, embed.CutBatches(texts), embedded) {
 		if err == nil {
 			err = out.addBatch(ctx, got)
 		}

@@ -69,7 +69,7 @@ func (n numbered) published(b *testing.B, index artifact.Index) *core.Manifest {
 				Chunks: []rows.Place{{ID: core.ChunkID(info.Key, version.String(), 0), End: 1000}},
 			}.Encode())
 		}
-		segment, _, err := out.Segment(b.Context(), index, len(parent.Segments.Documents))
+		segment, _, err := out.StoreSegment(b.Context(), index, len(parent.Segments.Documents))
 		out.Discard()
 		require.NoError(b, err)
 		parent.Segments = oneSplit(append(parent.Segments.Documents, segment)...)

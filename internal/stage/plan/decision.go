@@ -42,7 +42,7 @@ func (p *planner) reportDecision(doc *planned, made bool) {
 	}
 	reported := Decision{Key: doc.key, Made: made, Version: doc.row.Version, Chunks: len(doc.old.Chunks)}
 	if doc.known {
-		reported.Was = doc.old.Listed()
+		reported.Was = doc.old.ListedVersion()
 	}
 	switch {
 	case doc.row.Problem != "":

@@ -34,7 +34,7 @@ type planned struct {
 
 // isSame reports whether the parent found these bytes.
 func (doc planned) isSame() bool {
-	return doc.known && doc.bad == nil && doc.row.Version == doc.old.Listed()
+	return doc.known && doc.bad == nil && doc.row.Version == doc.old.ListedVersion()
 }
 
 // isLasting says whether a problem is one of the bytes, which the same bytes will have again. Documents that break what
@@ -71,7 +71,7 @@ func (p *planner) joinParent(ctx context.Context) error {
 	}
 	parent := newCursor(ctx, p.Artifacts, p.Parent, p.Dead)
 	defer parent.stop()
-	for doc, err := range parallel.Ordered(ctx, readers, p.streamJoined(ctx, parent), p.hashVersion) {
+	for doc, err := range parallel.MapOrdered(ctx, readers, p.streamJoined(ctx, parent), p.hashVersion) {
 		if err != nil {
 			return err
 		}
@@ -207,7 +207,7 @@ func (p *planner) addGone(key string, old rows.Document) { p.gone.Add([]byte(key
 
 // countGone enters what left into the result, in the order of the keys.
 func (p *planner) countGone() error {
-	for pair, err := range p.gone.Sorted() {
+	for pair, err := range p.gone.StreamSorted() {
 		if err != nil {
 			return err
 		}
@@ -235,7 +235,7 @@ func (p *planner) countGone() error {
 // streamSorted gives what was listed, in the order of keys.
 func (p *planner) streamSorted() iter.Seq2[planned, error] {
 	return func(yield func(planned, error) bool) {
-		for pair, err := range p.documents.Sorted() {
+		for pair, err := range p.documents.StreamSorted() {
 			if err != nil {
 				yield(planned{}, err)
 				return
@@ -291,8 +291,8 @@ func (p *planner) streamJoined(ctx context.Context, parent *cursor) iter.Seq2[pl
 				p.spared++
 				continue
 			}
-			if doc.known && !doc.row.Within() && canSkipRead(doc.row, doc.old) {
-				doc.row.Version = doc.old.Listed()
+			if doc.known && !doc.row.IsNested() && canSkipRead(doc.row, doc.old) {
+				doc.row.Version = doc.old.ListedVersion()
 			}
 			if !yield(doc, nil) {
 				return
@@ -339,7 +339,7 @@ func (p *planner) sortPassed(over iter.Seq2[string, rows.Document], yield func(p
 func asKept(key string, old rows.Document) planned {
 	return planned{key: key, old: old, known: true, kept: true, row: rows.Plan{
 		Object: old.Object, Kind: old.Kind, ETag: old.ETag, Size: old.Size, Modified: old.Modified,
-		Version: old.Listed(), Problem: old.Problem,
+		Version: old.ListedVersion(), Problem: old.Problem,
 	}}
 }
 

@@ -212,7 +212,7 @@ func (l *listing) readRows(ctx context.Context, row rows.Plan, kind document.Kin
 		return ctx.Err()
 	}
 	var reading rowReading
-	err := stage.Steady(ctx, l.Corpus, infoOf(row), func(seen blob.Info) error {
+	err := stage.ReadSteady(ctx, l.Corpus, infoOf(row), func(seen blob.Info) error {
 		l.forgetReading(reading)
 		reading = rowReading{listing: l, number: reading.number + 1, object: row.Object}
 		row.ETag, row.Size, row.Modified = seen.ETag, seen.Size, seen.Modified

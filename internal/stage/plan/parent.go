@@ -27,7 +27,7 @@ func newCursor(ctx context.Context, art artifact.Index, parent *core.Manifest, d
 		if parent == nil {
 			return
 		}
-		for row, err := range segments.Documents(ctx, art, parent.Segments, dead) {
+		for row, err := range segments.StreamDocuments(ctx, art, parent.Segments, dead) {
 			if !yield(row, err) || err != nil {
 				return
 			}

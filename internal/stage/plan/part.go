@@ -18,11 +18,11 @@ func (p *planner) canStay(doc *planned) bool {
 		return false
 	}
 	old, row := &doc.old, &doc.row
-	if old.Object != row.Object || old.Problem != row.Problem || old.Listed() != row.Version ||
+	if old.Object != row.Object || old.Problem != row.Problem || old.ListedVersion() != row.Version ||
 		!old.Stale && old.Kind != row.Kind { // what else a stale row says is of what is served
 		return false
 	}
-	return row.Within() || old.ETag == row.ETag && old.Size == row.Size
+	return row.IsNested() || old.ETag == row.ETag && old.Size == row.Size
 }
 
 // isRetried reports whether a document that is the same is made again all the same.
@@ -70,7 +70,7 @@ func (p *planner) writeGone(ctx context.Context) error {
 		return err
 	}
 	defer out.Discard()
-	for pair, err := range p.ended.Sorted() {
+	for pair, err := range p.ended.StreamSorted() {
 		if err != nil {
 			return err
 		}

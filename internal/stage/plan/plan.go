@@ -206,7 +206,7 @@ func (p *planner) close() {
 
 func (p *planner) makeResult() Result {
 	p.res.ProblemCount = p.problems.count
-	p.res.Problems = Foremost(slices.Concat(p.problems.ranks[0], p.problems.ranks[1]))
+	p.res.Problems = OrderProblems(slices.Concat(p.problems.ranks[0], p.problems.ranks[1]))
 	return p.res
 }
 

@@ -112,7 +112,7 @@ func (x *index) publish(broken map[string]fault.Code) {
 		}
 		out.Append(key, document.Encode())
 	}
-	segment, _, err := out.Segment(x.t.Context(), x.art, 0)
+	segment, _, err := out.StoreSegment(x.t.Context(), x.art, 0)
 	if err != nil {
 		x.t.Fatal(err)
 	}
@@ -315,7 +315,7 @@ func TestADocumentIsComparedByItsBytes(t *testing.T) {
 			Object: row.Object, Version: row.Version, ETag: etag, Size: row.Size, Chunks: []rows.Place{{End: 1}},
 		}.Encode())
 	}
-	segment, _, err := out.Segment(t.Context(), x.art, 0)
+	segment, _, err := out.StoreSegment(t.Context(), x.art, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,9 +24,9 @@ type Problem struct {
 	Standing bool `json:"standing"`
 }
 
-// Foremost orders problems as they are shown, and cuts them to MaxProblems: documents that failed come before what was
-// never going to be one.
-func Foremost(found []core.Problem) []core.Problem {
+// OrderProblems orders problems as they are shown, and cuts them to MaxProblems: documents that failed come before what
+// was never going to be one.
+func OrderProblems(found []core.Problem) []core.Problem {
 	slices.SortStableFunc(found, func(a, b core.Problem) int { return rankOf(a) - rankOf(b) })
 	return found[:min(len(found), MaxProblems)]
 }
@@ -83,7 +83,7 @@ func (f *found) close() { f.sorted.Close() }
 
 // tellListed records the problems of the listing, once all of its ranges are over.
 func (p *planner) tellListed() error {
-	for pair, err := range p.found.sorted.Sorted() {
+	for pair, err := range p.found.sorted.StreamSorted() {
 		if err != nil {
 			return err
 		}

@@ -244,7 +244,7 @@ func TestVersionsAndConfigurationGiveTheirReasons(t *testing.T) {
 			"[names none → names/1 analyser none → en/2]",
 		},
 	} {
-		if got := fmt.Sprint(now.Since(c.parent)); got != c.want {
+		if got := fmt.Sprint(now.ListChanges(c.parent)); got != c.want {
 			t.Errorf("got %s, want %s", got, c.want)
 		}
 	}

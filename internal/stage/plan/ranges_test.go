@@ -92,7 +92,7 @@ func (x *index) split(rows int) {
 		if count == 0 {
 			return
 		}
-		segment, _, err := out.Segment(x.t.Context(), x.art, len(segments))
+		segment, _, err := out.StoreSegment(x.t.Context(), x.art, len(segments))
 		if err != nil {
 			x.t.Fatal(err)
 		}

@@ -36,7 +36,7 @@ func (doc planned) expectedText() int64 {
 	if !ok || doc.row.Line > 0 {
 		share = 1
 	}
-	if doc.row.Gzip && !doc.row.Within() {
+	if doc.row.Gzip && !doc.row.IsNested() {
 		share *= gzipShare
 	}
 	return int64(share * float64(size))

@@ -32,10 +32,10 @@ type Chunks struct {
 	Lapsed int64 // of these, the ones of documents that failed
 }
 
-// Gate looks at a built generation and says why it must not be published, or nothing. Documents and chunks are measured
-// apart, and against the build as well as against what the generation before had: one document is as many chunks as
-// is not known, and what fails among a few old documents must not drown in many new ones.
-func Gate(spec core.Spec, documents Documents, chunks Chunks) (reason, detail string) {
+// CheckGeneration looks at a built generation and says why it must not be published, or nothing. Documents and chunks
+// are measured apart, and against the build as well as against what the generation before had: one document is as many
+// chunks as is not known, and what fails among a few old documents must not drown in many new ones.
+func CheckGeneration(spec core.Spec, documents Documents, chunks Chunks) (reason, detail string) {
 	budget := spec.Failures
 	if budget.DocumentsShare == 0 {
 		budget.DocumentsShare = budget.Share
@@ -121,10 +121,10 @@ func percentOf(part, all int64) float64 {
 	return 100 * float64(part) / float64(all)
 }
 
-// Removal says why a corpus that lost so many documents must not be built, or nothing; it is known before anything is
-// paid. Removed counts keys of the parent that are gone; moved of them stand under another key with the same content,
-// and are not lost. Reasons are why all is made again.
-func Removal(
+// CheckRemoval says why a corpus that lost so many documents must not be built, or nothing; it is known before anything
+// is paid. Removed counts keys of the parent that are gone; moved of them stand under another key with the same
+// content, and are not lost. Reasons are why all is made again.
+func CheckRemoval(
 	spec core.Spec, removed, moved, parentDocuments int64, reasons []string,
 ) (reason, detail string) {
 	gone := removed - moved
@@ -141,9 +141,10 @@ func Removal(
 	return MassDeletion, detail
 }
 
-// Jump says why a run that is out of proportion with the generation before must not be published unseen, or nothing:
-// its chunks are many more or fewer, or it cost more than such a run may. A first build has nothing to be measured by.
-func Jump(spec core.Spec, chunks, parentChunks int64, cost float64) (reason, detail string) {
+// CheckJump says why a run that is out of proportion with the generation before must not be published unseen, or
+// nothing: its chunks are many more or fewer, or it cost more than such a run may. A first build has nothing to be
+// measured by.
+func CheckJump(spec core.Spec, chunks, parentChunks int64, cost float64) (reason, detail string) {
 	if parentChunks <= 0 {
 		return "", ""
 	}

@@ -143,7 +143,7 @@ func TestGateMeasuresDocumentsAndChunksApart(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			reason, detail := publish.Gate(core.Spec{Index: "i", Failures: c.budget}, c.documents, c.chunks)
+			reason, detail := publish.CheckGeneration(core.Spec{Index: "i", Failures: c.budget}, c.documents, c.chunks)
 			if reason != c.reason || !strings.Contains(detail, c.says) || (reason == "") != (detail == "") {
 				t.Errorf("%q: %q", reason, detail)
 			}
@@ -173,7 +173,7 @@ func TestRemovalIsHeldBeforeAnythingIsPaid(t *testing.T) {
 		"nor against an unknown one":        {5, 0, -1, 0.2, "", ""},
 	} {
 		spec := core.Spec{Index: "i", Gate: core.Gate{MaxRemoved: c.share}}
-		reason, detail := publish.Removal(spec, c.removed, c.moved, c.parent, []string{c.reason})
+		reason, detail := publish.CheckRemoval(spec, c.removed, c.moved, c.parent, []string{c.reason})
 		if (reason == publish.MassDeletion) != (c.says != "") || !strings.Contains(detail, c.says) ||
 			(reason == "") != (detail == "") {
 			t.Errorf("%s: %q %q", name, reason, detail)

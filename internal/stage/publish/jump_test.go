@@ -29,7 +29,7 @@ func TestARunOutOfProportionIsNotPublishedUnseen(t *testing.T) {
 		"both":                     {0.5, 2, 1000, 100, 100, publish.SizeJump, "(indexes.i.gate.max_size_change)"},
 	} {
 		spec := core.Spec{Index: "i", Gate: core.Gate{MaxSizeChange: c.size, MaxCost: c.money}}
-		reason, detail := publish.Jump(spec, c.chunks, c.parent, c.cost)
+		reason, detail := publish.CheckJump(spec, c.chunks, c.parent, c.cost)
 		assert.True(t, reason == c.reason && strings.Contains(detail, c.says) && (reason == "") == (detail == ""),
 			"%s: %q %q", name, reason, detail)
 	}

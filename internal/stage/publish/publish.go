@@ -14,11 +14,11 @@ import (
 	"github.com/unweaver/unweaver/internal/store/vectors"
 )
 
-// Seq returns a number greater than that of any generation, also of those of indexes that share its segments; the
+// NextSeq returns a number greater than that of any generation, also of those of indexes that share its segments; the
 // caller holds the lease. A generation whose reference cannot be read had one of the numbers before it, so as many are
 // left out.
-func Seq(ctx context.Context, art artifact.Index) (int64, error) {
-	family, branches, err := art.Family(ctx)
+func NextSeq(ctx context.Context, art artifact.Index) (int64, error) {
+	family, branches, err := art.ListFamily(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -27,7 +27,7 @@ func Seq(ctx context.Context, art artifact.Index) (int64, error) {
 		most = max(most, branch.Seq)
 	}
 	for _, member := range family {
-		current, _, err := member.Current(ctx)
+		current, _, err := member.ReadPointer(ctx)
 		if err != nil {
 			return 0, err
 		}
@@ -60,15 +60,15 @@ func Store(ctx context.Context, art artifact.Index, manifest *core.Manifest, sta
 	switch {
 	case err != nil || there == ref:
 	case there.Manifest != sha:
-		err = Taken(manifest.Generation, there)
+		err = TakenError(manifest.Generation, there)
 	default:
 		_, err = blob.WriteJSON(ctx, art.Store, key, ref, blob.Cond{})
 	}
 	return sha, err
 }
 
-// Unused refuses the name of a generation that has a manifest.
-func Unused(ctx context.Context, art artifact.Index, generation string) error {
+// CheckUnused refuses the name of a generation that has a manifest.
+func CheckUnused(ctx context.Context, art artifact.Index, generation string) error {
 	there, err := art.GenerationRef(ctx, generation)
 	switch {
 	case fault.Is(err, fault.UnknownGen):
@@ -76,11 +76,11 @@ func Unused(ctx context.Context, art artifact.Index, generation string) error {
 	case err != nil:
 		return err
 	}
-	return Taken(generation, there)
+	return TakenError(generation, there)
 }
 
-// Taken returns the fault of a name that a generation has already.
-func Taken(generation string, there core.GenerationRef) error {
+// TakenError returns the fault of a name that a generation has already.
+func TakenError(generation string, there core.GenerationRef) error {
 	return fault.Usage.At("name generation", generation).
 		Because("it was built already and is " + there.State).
 		Advise("leave --generation out, or choose another name")

@@ -73,10 +73,10 @@ func TestSeqIsOneMoreThanTheLargest(t *testing.T) {
 		_, err := publish.Store(t.Context(), art, &core.Manifest{Generation: fmt.Sprint("g", i), Seq: seq}, "held")
 		stagetest.Ok(t, err)
 	}
-	if got, err := publish.Seq(t.Context(), art); err != nil || got != 13 {
+	if got, err := publish.NextSeq(t.Context(), art); err != nil || got != 13 {
 		t.Errorf("%v: %d", err, got)
 	}
-	if got, err := publish.Seq(t.Context(), newIndex(t)); err != nil || got != 1 {
+	if got, err := publish.NextSeq(t.Context(), newIndex(t)); err != nil || got != 1 {
 		t.Errorf("of a new index: %v, %d", err, got)
 	}
 }

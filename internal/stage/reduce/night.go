@@ -75,7 +75,7 @@ func (r *reducer) reduceNight(ctx context.Context) (Result, error) {
 		}
 		if is == nil || is.ID != m.id {
 			end()
-			was, is = classmerge.Begin(m.id, r.Spec), classmerge.Begin(m.id, r.Spec)
+			was, is = classmerge.BeginClass(m.id, r.Spec), classmerge.BeginClass(m.id, r.Spec)
 		}
 		if m.was {
 			was.Add(m.Mention)
@@ -118,7 +118,7 @@ func (r *reducer) writeDifference(was, is *classmerge.Class, gone *artifact.Rows
 // findTouched gives the classes of the partition that new mentions or ended ones belong to, in the order of ids. They
 // are as many as a partition has at most, whatever the size of the corpus.
 func (r *reducer) findTouched(ctx context.Context) ([]core.ID, error) {
-	from, to := Bounds(r.Partition, r.Partitions)
+	from, to := PartitionBounds(r.Partition, r.Partitions)
 	found := make([][]core.ID, len(r.Shards))
 	err := parallel.Each(ctx, len(r.Shards), openWidth, func(ctx context.Context, i int) error {
 		for m, err := range shardPart(ctx, r.In, r.Shards[i], from, to) {
@@ -142,7 +142,7 @@ func (r *reducer) findTouched(ctx context.Context) ([]core.ID, error) {
 // streamTouched gives the mentions of touched classes, the parent's and the new ones, in order.
 func (r *reducer) streamTouched(ctx context.Context, touched []core.ID) iter.Seq2[seen, error] {
 	return func(yield func(seen, error) bool) {
-		from, to := Bounds(r.Partition, r.Partitions)
+		from, to := PartitionBounds(r.Partition, r.Partitions)
 		var sources []merge.Next[seen]
 		add := func(source iter.Seq2[seen, error]) (stop func()) {
 			next, stop := merge.Pull(source)
@@ -162,14 +162,14 @@ func (r *reducer) streamTouched(ctx context.Context, touched []core.ID) iter.Seq
 			})()
 		}
 		err := parallel.Each(ctx, len(sources), openWidth, func(_ context.Context, i int) error {
-			sources[i] = sources[i].Begun()
+			sources[i] = sources[i].Prefetch()
 			return nil
 		})
 		if err != nil {
 			yield(seen{}, err)
 			return
 		}
-		for m, err := range merge.Sorted(inOrder, sources...) {
+		for m, err := range merge.MergeSorted(inOrder, sources...) {
 			if !yield(m, err) || err != nil {
 				return
 			}

@@ -48,8 +48,8 @@ func Key(scratch string, partition int) string {
 	return fmt.Sprintf("%s/reduced-%03d.rows", scratch, partition)
 }
 
-// Bounds gives the ids of a partition as raw keys: from is inclusive, to exclusive; an empty to means the end.
-func Bounds(partition, partitions int) (from, to string) {
+// PartitionBounds gives the ids of a partition as raw keys: from is inclusive, to exclusive; an empty to means the end.
+func PartitionBounds(partition, partitions int) (from, to string) {
 	step := 256 / partitions
 	from = string([]byte{byte(partition * step)})
 	if partition+1 < partitions {
@@ -75,7 +75,7 @@ func Run(ctx context.Context, in In) (Result, error) {
 		}
 		if r.cur == nil || r.cur.ID != m.id {
 			r.endClass()
-			r.cur = classmerge.Begin(m.id, r.Spec)
+			r.cur = classmerge.BeginClass(m.id, r.Spec)
 		}
 		r.cur.Add(m.Mention)
 		r.res.Counts.Mentions++
@@ -107,7 +107,7 @@ func shardPart(ctx context.Context, in In, shard, from, to string) iter.Seq2[men
 			yield(mention{}, err)
 			return
 		}
-		first, end := reader.Between(from, to)
+		first, end := reader.FrameRange(from, to)
 		for row, err := range reader.Scan(ctx, first, end) {
 			if err != nil {
 				yield(mention{}, err)
@@ -146,7 +146,7 @@ func (r *reducer) endClass() {
 
 // putClass writes a class.
 func (r *reducer) putClass(id core.ID, class rows.Reduced) {
-	if classtext.Long(class.Name, class.Descriptions, r.Spec.Shortening.Threshold, r.Spec.Parity) {
+	if classtext.IsLong(class.Name, class.Descriptions, r.Spec.Shortening.Threshold, r.Spec.Parity) {
 		r.res.Long++
 	}
 	r.out.Append(string(id[:]), class.Encode())

@@ -39,11 +39,11 @@ func shard(t testing.TB, art artifact.Index, name string, ms []mention) {
 	w, err := artifact.NewRows()
 	require.NoError(t, err)
 	defer w.Discard()
-	for kv, err := range sorter.Sorted() {
+	for kv, err := range sorter.StreamSorted() {
 		require.NoError(t, err)
 		w.Append(string(kv[0]), kv[1])
 	}
-	require.NoError(t, w.Scratch(t.Context(), art.Store, name))
+	require.NoError(t, w.StoreScratch(t.Context(), art.Store, name))
 }
 
 func store(t *testing.T) artifact.Index {
@@ -327,7 +327,7 @@ func TestPartitionsDivideTheIds(t *testing.T) {
 	for _, partitions := range []int{1, 2, 64, 256} {
 		before := ""
 		for p := range partitions {
-			from, to := reduce.Bounds(p, partitions)
+			from, to := reduce.PartitionBounds(p, partitions)
 			require.True(t, (p <= 0 || from == before) && (to == "") == (p == partitions-1) && (to == "" || to > from),
 				"%d of %d: %x to %x after %x", p, partitions, from, to, before)
 			before = to

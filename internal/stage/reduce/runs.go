@@ -59,7 +59,7 @@ func relayMentions(source iter.Seq2[mention, error], yield func(mention, error) 
 // mergeShards merges shards that are open side by side: their number does not enter the chain of requests.
 func mergeShards(ctx context.Context, in In, shards []string) iter.Seq2[mention, error] {
 	return func(yield func(mention, error) bool) {
-		from, to := Bounds(in.Partition, in.Partitions)
+		from, to := PartitionBounds(in.Partition, in.Partitions)
 		sources := make([]merge.Next[mention], len(shards))
 		for i, shard := range shards {
 			next, stop := merge.Pull(shardPart(ctx, in, shard, from, to))
@@ -67,14 +67,14 @@ func mergeShards(ctx context.Context, in In, shards []string) iter.Seq2[mention,
 			sources[i] = next
 		}
 		err := parallel.Each(ctx, len(sources), openWidth, func(_ context.Context, i int) error {
-			sources[i] = sources[i].Begun()
+			sources[i] = sources[i].Prefetch()
 			return nil
 		})
 		if err != nil {
 			yield(mention{}, err)
 			return
 		}
-		relayMentions(merge.Sorted(byClass, sources...), yield)
+		relayMentions(merge.MergeSorted(byClass, sources...), yield)
 	}
 }
 
@@ -107,7 +107,7 @@ type level struct {
 type run struct{ from, to int64 }
 
 func newLevel() (*level, error) {
-	file, err := scratch.File()
+	file, err := scratch.CreateFile()
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +116,7 @@ func newLevel() (*level, error) {
 
 func (l *level) close() { _ = l.file.Close() }
 
-func mergeFault(err error) error { return scratch.Full("merge mentions", err) }
+func mergeFault(err error) error { return scratch.FullError("merge mentions", err) }
 
 // addRun writes a run.
 func (l *level) addRun(source iter.Seq2[mention, error]) error {
@@ -149,7 +149,7 @@ func (l *level) mergeRuns(ctx context.Context, runs []run) iter.Seq2[mention, er
 		section := io.NewSectionReader(l.file, r.from, r.to-r.from)
 		sources[i] = readRun(ctx, bufio.NewReaderSize(section, runBuffer))
 	}
-	return merge.Sorted(byClass, sources...)
+	return merge.MergeSorted(byClass, sources...)
 }
 
 // narrowRuns merges the runs into a level of fewer, and gives up this one.

@@ -134,7 +134,7 @@ func writeSegments(b *testing.B, all []passage, splitOut, runOut io.Writer) {
 	for i := range all {
 		one := &all[i]
 		id := core.ChunkID(one.ID, one.Text, 0)
-		must(documents.Document(split.Row{Key: one.ID}))
+		must(documents.BeginDocument(split.Row{Key: one.ID}))
 		var mentioned []core.ID
 		for _, entity := range one.Entities {
 			key := names.Key(entity.Name, false)
@@ -149,15 +149,15 @@ func writeSegments(b *testing.B, all []passage, splitOut, runOut io.Writer) {
 		chunk := split.Chunk{
 			ID: id, Digest: core.Sum(one.Text), End: uint32(len(one.Text)), Tokens: uint32(len(one.Text) / 4), Windows: 1,
 		}
-		must(documents.Chunk(chunk, text.Terms(embed.ChunkText(one.Title, one.Text))))
+		must(documents.AddChunk(chunk, text.Terms(embed.ChunkText(one.Title, one.Text))))
 		for n, class := range mentioned {
-			must(documents.Mention(class, uint32(i), n))
+			must(documents.AddMention(class, uint32(i), n))
 		}
 	}
 	for _, one := range slices.SortedFunc(maps.Values(found), func(a, b *class) int {
 		return bytes.Compare(a.row.ID[:], b.row.ID[:])
 	}) {
-		must(classes.Add(one.row, one.name, text.Surface(strings.Join(one.text, " "))))
+		must(classes.Add(one.row, one.name, text.SurfaceWords(strings.Join(one.text, " "))))
 	}
 	_, err := documents.Write(splitOut, text.Analyser, "en")
 	must(err)

@@ -71,14 +71,14 @@ func MergeSplits(ctx context.Context, in MergeIn) (out MergedSplit, err error) {
 	}
 	var fresh bool
 	for _, file := range files {
-		if *file.segment, fresh, err = (*file.rows).Segment(ctx, in.Artifacts, 0); err != nil {
+		if *file.segment, fresh, err = (*file.rows).StoreSegment(ctx, in.Artifacts, 0); err != nil {
 			return out, err
 		}
 		if fresh {
 			out.Fresh++
 		}
 	}
-	made, expect, fresh, err := Split(ctx, SplitIn{
+	made, expect, fresh, err := WriteSplit(ctx, SplitIn{
 		Artifacts: in.Artifacts, Spec: in.Spec, OnProgress: in.OnProgress,
 		Units: []SplitUnit{{Documents: out.Documents, Text: out.Text, Shards: []SplitShard{{
 			Chunks:   in.Artifacts.SegmentKey(out.Chunks.SHA256),
@@ -143,7 +143,7 @@ func (m *splitMerge) copyDocuments(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		extracts, err := segments.Parts(m.Listed.Extract, "extractions", listed.Extract, listed.Extracts)
+		extracts, err := segments.SelectParts(m.Listed.Extract, "extractions", listed.Extract, listed.Extracts)
 		if err != nil {
 			return err
 		}
@@ -160,7 +160,7 @@ func (m *splitMerge) copyDocuments(ctx context.Context) error {
 	}
 	count := uint32(0) // chunks that were copied
 	byKey := func(a, b sourceDocument) int { return strings.Compare(a.key, b.key) }
-	for document, err := range merge.Sorted(byKey, sources...) {
+	for document, err := range merge.MergeSorted(byKey, sources...) {
 		if err != nil {
 			return err
 		}
@@ -245,7 +245,7 @@ func (m *splitMerge) copyText(document sourceDocument) (out []textPiece, err err
 		case 1:
 			return out, nil
 		case 0:
-			start, err := textseg.Start(from.text.Value)
+			start, err := textseg.DecodeStart(from.text.Value)
 			if err != nil {
 				return nil, err
 			}
@@ -290,7 +290,7 @@ func (m *splitMerge) copyMentions(ctx context.Context) error {
 	var sources []merge.Next[classMention]
 	for _, number := range m.Which {
 		listed := m.Listed.Splits[number]
-		parts, err := segments.Parts(m.Listed.Mentions, "mentions", listed.Extract, listed.Extracts)
+		parts, err := segments.SelectParts(m.Listed.Mentions, "mentions", listed.Extract, listed.Extracts)
 		if err != nil {
 			return err
 		}
@@ -305,7 +305,7 @@ func (m *splitMerge) copyMentions(ctx context.Context) error {
 			cmp.Compare(a.Position, b.Position))
 	}
 	class, chunk := core.ID{}, int64(-1)
-	for mention, err := range merge.Sorted(inOrder, sources...) {
+	for mention, err := range merge.MergeSorted(inOrder, sources...) {
 		if err != nil {
 			return err
 		}
@@ -335,7 +335,7 @@ func (m *splitMerge) liveMentions(
 			if place := first + found.Number; err == nil {
 				if place < 0 || place >= int64(len(numbers)) {
 					err = fault.SegmentDamage.At("read mentions", key).
-						Because(fmt.Sprintf("one is by chunk %d of %d", place, len(numbers))).Advise(m.Artifacts.Rebuild())
+						Because(fmt.Sprintf("one is by chunk %d of %d", place, len(numbers))).Advise(m.Artifacts.AdviseRebuild())
 				} else if numbers[place] == deadNumber {
 					continue
 				} else {
@@ -387,7 +387,7 @@ func chunkEntry(document string, chunk split.Chunk) core.Digest {
 func refusedMerge(of, sha string, index artifact.Index) error {
 	return fault.Internal.At("merge "+of, sha).
 		Because("what came of it is not the sum of what was merged").
-		Advise("report this; " + index.Rebuild())
+		Advise("report this; " + index.AdviseRebuild())
 }
 
 // FirstChunk returns the number of the first chunk of a part of a split's extractions.

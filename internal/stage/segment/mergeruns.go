@@ -40,7 +40,7 @@ func MergeRuns(ctx context.Context, in MergeIn) (MergedRun, error) {
 	}
 	done := int64(0)
 	byID := func(a, b artifact.Row) int { return bytes.Compare(a.Key, b.Key) }
-	for row, err := range merge.Sorted(byID, sources...) {
+	for row, err := range merge.MergeSorted(byID, sources...) {
 		if err != nil {
 			return out, err
 		}
@@ -55,7 +55,7 @@ func MergeRuns(ctx context.Context, in MergeIn) (MergedRun, error) {
 		}
 	}
 	var fresh bool
-	if out.Classes, fresh, err = classes.Segment(ctx, in.Artifacts, 0); err != nil {
+	if out.Classes, fresh, err = classes.StoreSegment(ctx, in.Artifacts, 0); err != nil {
 		return out, err
 	}
 	if fresh {
@@ -83,7 +83,7 @@ func classEntry(id core.ID, vector core.DigestPrefix, record core.Digest) core.D
 func (in MergeIn) classesOf(ctx context.Context, number int) iter.Seq2[artifact.Row, error] {
 	return func(yield func(artifact.Row, error) bool) {
 		one := in.Listed.Runs[number]
-		parts, err := segments.Parts(in.Listed.Classes, "classes", one.Classes, one.Parts)
+		parts, err := segments.SelectParts(in.Listed.Classes, "classes", one.Classes, one.Parts)
 		if err != nil {
 			yield(artifact.Row{}, err)
 			return

@@ -38,10 +38,10 @@ type NightOut struct {
 	Fresh    int64 // files that were new
 }
 
-// Night joins what a build wrote with its parent: what died is marked in bitmaps beside the parent's segments and
+// JoinNight joins what a build wrote with its parent: what died is marked in bitmaps beside the parent's segments and
 // counted, and a segment of which nothing counts any more is left out. Its cost follows the change. The same input
 // gives the same bytes.
-func Night(ctx context.Context, in NightIn) (NightOut, error) {
+func JoinNight(ctx context.Context, in NightIn) (NightOut, error) {
 	n := &night{NightIn: in, documents: map[int][]uint32{}, classes: map[int][]uint32{}}
 	defer n.close()
 	if err := n.buryDocuments(ctx); err != nil {
@@ -103,11 +103,11 @@ func (n *night) buryDocuments(ctx context.Context) error {
 			return err
 		}
 		key := string(row.Key)
-		place, ok := n.Table.Document(key)
+		place, ok := n.Table.FindDocument(key)
 		if !ok {
-			return fault.Internal.At("take out document", fault.Quoted(key)).
+			return fault.Internal.At("take out document", fault.QuoteName(key)).
 				Because("it does not count in the generation before").
-				Advise("report this; " + n.Artifacts.Rebuild())
+				Advise("report this; " + n.Artifacts.AdviseRebuild())
 		}
 		n.documents[place.Segment] = append(n.documents[place.Segment], uint32(place.Row))
 		keys[place.Segment] = append(keys[place.Segment], key)
@@ -142,7 +142,7 @@ func (n *night) cutGraves(number int, keys []string) (out []grave, err error) {
 		}
 	}
 	if len(keys) > 0 {
-		return nil, walk.toFault("document " + fault.Quoted(keys[0]) + " is in none of its parts")
+		return nil, walk.toFault("document " + fault.QuoteName(keys[0]) + " is in none of its parts")
 	}
 	return out, nil
 }
@@ -209,7 +209,7 @@ func (n *night) buryClasses(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			terms := languageOf(n.Spec).Surface(ended.Text)
+			terms := languageOf(n.Spec).SurfaceWords(ended.Text)
 			n.counting.Lock()
 			n.classes[ended.Segment] = append(n.classes[ended.Segment], uint32(ended.Row))
 			n.classWords.addRow(terms)
@@ -265,8 +265,8 @@ func (n *night) makeLists() {
 
 // countLeft returns how many rows of a segment count once so many more died.
 func (n *night) countLeft(segment string, rows, died int) int {
-	if former := n.Table.Tomb(segment); former != nil {
-		died += former.Count()
+	if former := n.Table.FindTomb(segment); former != nil {
+		died += former.CountDead()
 	}
 	return rows - died
 }
@@ -302,7 +302,7 @@ func (n *night) writeTombs(ctx context.Context) error {
 		of := marked[i]
 		made[i].Of = of.Segment
 		made[i].Segment, fresh[i], err = putFile(ctx, n.Artifacts, func(to io.Writer) error {
-			return deletions.Add(to, of, n.Table.Tomb(of.Segment), died[of.Segment])
+			return deletions.Add(to, of, n.Table.FindTomb(of.Segment), died[of.Segment])
 		})
 		return err
 	})
@@ -356,7 +356,7 @@ type deadSide struct {
 // dropSegment takes away what a segment that is left out counts, of which every row is dead.
 func (s *deadSide) dropSegment(counted deletedstats.Change) {
 	s.rows -= counted.Documents
-	s.changes = append(s.changes, deletedstats.Negated(counted))
+	s.changes = append(s.changes, deletedstats.NegateChange(counted))
 }
 
 // writeStats gives the side's entry of the manifest: none where nothing is dead, the former where nothing changed.

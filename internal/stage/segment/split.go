@@ -46,9 +46,9 @@ type SplitShard struct {
 	Mentions string // and its mentions, by class, whose numbers are places among those chunks
 }
 
-// Split writes a split, says what to expect of it, and whether it was new. Its memory does not grow with the documents
-// but for four bytes a chunk.
-func Split(ctx context.Context, in SplitIn) (core.Segment, split.Expect, bool, error) {
+// WriteSplit writes a split, says what to expect of it, and whether it was new. Its memory does not grow with the
+// documents but for four bytes a chunk.
+func WriteSplit(ctx context.Context, in SplitIn) (core.Segment, split.Expect, bool, error) {
 	s := splitter{SplitIn: in, writer: split.NewWriter()}
 	defer s.writer.Close()
 	if err := s.writeChunks(ctx); err != nil {
@@ -98,7 +98,7 @@ func (s *splitter) writeChunks(ctx context.Context) error {
 		terms  [][]string
 	}
 	batches := s.batchPieces(ctx)
-	for batch, err := range parallel.Ordered(ctx, 2, batches, func(_ context.Context, pieces []piece) (cut, error) {
+	for batch, err := range parallel.MapOrdered(ctx, 2, batches, func(_ context.Context, pieces []piece) (cut, error) {
 		out, words := cut{pieces, make([][]string, len(pieces))}, languageOf(s.Spec)
 		for i := range pieces {
 			if pieces[i].document == nil {
@@ -112,9 +112,9 @@ func (s *splitter) writeChunks(ctx context.Context) error {
 		}
 		for i, piece := range batch.pieces {
 			if piece.document != nil {
-				err = s.writer.Document(*piece.document)
+				err = s.writer.BeginDocument(*piece.document)
 			} else {
-				err = s.writer.Chunk(piece.chunk, batch.terms[i])
+				err = s.writer.AddChunk(piece.chunk, batch.terms[i])
 			}
 			if err != nil {
 				return err
@@ -222,7 +222,7 @@ func (u *unit) walkDocuments(ctx context.Context) iter.Seq2[piece, error] {
 			}
 			if !yield(piece{document: &split.Row{
 				Key: key, Part: uint32(u.part), Frame: uint32(row.Frame), Modified: document.Modified, Meta: document.Meta,
-				Title: title.Of(document.Title, u.Spec.Parity, u.Spec.Names),
+				Title: title.ParseTitle(document.Title, u.Spec.Parity, u.Spec.Names),
 			}}, nil) {
 				return
 			}
@@ -249,14 +249,14 @@ func (u *unit) nextChunk(ctx context.Context, document, title string) (piece, er
 		return piece{}, err
 	}
 	if !more {
-		return piece{}, mismatchFault("of "+fault.Quoted(document), "it is missing")
+		return piece{}, mismatchFault("of "+fault.QuoteName(document), "it is missing")
 	}
 	chunk, err := rows.DecodeSplitChunk(row.Value)
 	if err != nil {
 		return piece{}, err
 	}
 	if chunk.Document != document {
-		return piece{}, mismatchFault(fmt.Sprintf("%x", row.Key), "it is not of "+fault.Quoted(document))
+		return piece{}, mismatchFault(fmt.Sprintf("%x", row.Key), "it is not of "+fault.QuoteName(document))
 	}
 	passage, err := u.texts.Slice(ctx, document, chunk.TextFrame, chunk.Start, chunk.End)
 	if err != nil {
@@ -305,7 +305,7 @@ func (s *splitter) mentionsOf(ctx context.Context, key string, base int64) error
 			return fault.Internal.At("write split", fmt.Sprintf("mention by chunk %d", mention.Number)).
 				Because("there is no such number").Advise("report this")
 		}
-		if err := s.writer.Mention(core.ID(row.Key), uint32(number), mention.Position); err != nil {
+		if err := s.writer.AddMention(core.ID(row.Key), uint32(number), mention.Position); err != nil {
 			return err
 		}
 		s.tickProgress()
@@ -361,5 +361,5 @@ func addClass(writer *classrun.Writer, raw []byte, words *text.Language) error {
 	}
 	return writer.Add(classrun.Row{
 		ID: record.ID, Vector: class.Vector.Prefix(), Record: rows.RecordDigest(class.Record),
-	}, names.Key(record.Name, false), words.Surface(record.Text))
+	}, names.Key(record.Name, false), words.SurfaceWords(record.Text))
 }

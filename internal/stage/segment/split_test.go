@@ -77,7 +77,7 @@ func TestASplitAndARunSayWhatTheirDocumentsSay(t *testing.T) {
 	built := retrievetest.Build(t, stores, "sample", retrievetest.Sample(), retrievetest.Options{})
 	made := built.Manifest.Segments.Splits[0].Segment
 	made.Rows = 0 // a manifest says it
-	if again, _, fresh, err := segment.Split(t.Context(), splitIn(built)); err != nil || fresh || again != made {
+	if again, _, fresh, err := segment.WriteSplit(t.Context(), splitIn(built)); err != nil || fresh || again != made {
 		t.Errorf("the same split once more: %+v, new %v, %v", again, fresh, err)
 	}
 	documents, classes := opened(t, stores, built)
@@ -85,7 +85,7 @@ func TestASplitAndARunSayWhatTheirDocumentsSay(t *testing.T) {
 	require.NoError(t, err)
 	number, mentioned := uint32(0), map[string][]uint32{}
 	for i, document := range retrievetest.Sample() {
-		meta, modified := set.Filtered(i)
+		meta, modified := set.FilterFields(i)
 		if set.Key(i) != document.Key || !maps.Equal(meta, document.Meta) || !modified.Equal(document.Modified) {
 			t.Errorf("document %d: %s, %v at %s", i, set.Key(i), meta, modified)
 		}
@@ -109,7 +109,7 @@ func TestASplitAndARunSayWhatTheirDocumentsSay(t *testing.T) {
 		if !slices.Equal(set.Graph.ChunksOf(place), chunks) {
 			t.Errorf("%s is mentioned by %v, want %v", name, set.Graph.ChunksOf(place), chunks)
 		}
-		for _, term := range text.Surface(name) {
+		for _, term := range text.SurfaceWords(name) {
 			assert.True(t, slices.Contains(holding(classes.Words, term), place), "%s does not hold %q", name, term)
 		}
 	}
@@ -127,7 +127,7 @@ func TestChunksThatDoNotFollowTheDocumentsAreNoSplit(t *testing.T) {
 	} {
 		in := splitIn(built)
 		in.Units[0].From, in.Units[0].To = keys[0], keys[1]
-		made, _, _, err := segment.Split(t.Context(), in)
+		made, _, _, err := segment.WriteSplit(t.Context(), in)
 		assert.True(t, err != nil, "%s: %+v", name, made)
 	}
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // languageOf returns the language of the texts of a configuration, by whose rules they are cut into words.
-func languageOf(spec core.Spec) *text.Language { return text.In(spec.Retrieval.Language) }
+func languageOf(spec core.Spec) *text.Language { return text.LanguageOf(spec.Retrieval.Language) }
 
 // termCounter counts in how many rows each term is. What is held does not grow with the rows.
 type termCounter struct {
@@ -38,7 +38,7 @@ func (c *termCounter) addRow(terms []string) {
 func (c *termCounter) toChange() deletedstats.Change {
 	entries := func(yield func(deletedstats.Entry, error) bool) {
 		entry := deletedstats.Entry{}
-		for pair, err := range c.sorter.Sorted() {
+		for pair, err := range c.sorter.StreamSorted() {
 			if err != nil {
 				yield(deletedstats.Entry{}, err)
 				return

@@ -32,15 +32,15 @@ func openSplit(index artifact.Index, listed core.Segments, number int, file *spl
 	one := listed.Splits[number]
 	w := &splitWalk{index: index, sha: one.SHA256, file: file}
 	var err error
-	if w.rows, err = segments.Parts(listed.Documents, "documents", one.Text, one.Texts); err != nil {
+	if w.rows, err = segments.SelectParts(listed.Documents, "documents", one.Text, one.Texts); err != nil {
 		return nil, err
 	}
-	w.texts, err = segments.Parts(listed.Text, "texts", one.Text, one.Texts)
+	w.texts, err = segments.SelectParts(listed.Text, "texts", one.Text, one.Texts)
 	return w, err
 }
 
 func (w *splitWalk) toFault(why string) error {
-	return fault.SegmentDamage.At("read split", w.index.SegmentKey(w.sha)).Because(why).Advise(w.index.Rebuild())
+	return fault.SegmentDamage.At("read split", w.index.SegmentKey(w.sha)).Because(why).Advise(w.index.AdviseRebuild())
 }
 
 // standing is a document of such a split.
@@ -99,12 +99,12 @@ func (w *splitWalk) decodeStanding(row artifact.Row) (standing, error) {
 		return found, err
 	}
 	if found.row == len(w.file.Documents) || string(w.file.KeyBytes(found.row)) != found.key {
-		return found, w.toFault("it does not have document " + fault.Quoted(found.key))
+		return found, w.toFault("it does not have document " + fault.QuoteName(found.key))
 	}
 	known := w.file.Documents[found.row]
 	if len(found.Chunks) != int(known.Count) {
 		return found, w.toFault(fmt.Sprintf("it has %d chunks of document %s, its row %d", known.Count,
-			fault.Quoted(found.key), len(found.Chunks)))
+			fault.QuoteName(found.key), len(found.Chunks)))
 	}
 	found.chunks = w.file.Chunks[known.Chunks : known.Chunks+known.Count]
 	return found, nil

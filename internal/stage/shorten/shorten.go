@@ -120,7 +120,7 @@ func countFlights(allowed core.Limits) int {
 
 // Run does one partition. Result.Progress counts classes done and ledger entries that answered, also when it fails.
 func Run(ctx context.Context, in In) (Result, error) {
-	s := &shortener{In: in, round: in.Health.Round()}
+	s := &shortener{In: in, round: in.Health.BeginRound()}
 	s.res.Progress.Stage = "shorten"
 	out, err := artifact.NewRows()
 	if err != nil {
@@ -128,7 +128,7 @@ func Run(ctx context.Context, in In) (Result, error) {
 	}
 	defer out.Discard()
 	var failed error // returned behind the loop, which waits for the classes in flight
-	for short, err := range parallel.Ordered(ctx, countFlights(in.Spec.Limits), s.streamLong(ctx), s.shortenClass) {
+	for short, err := range parallel.MapOrdered(ctx, countFlights(in.Spec.Limits), s.streamLong(ctx), s.shortenClass) {
 		if err != nil {
 			failed = err
 			break
@@ -137,7 +137,7 @@ func Run(ctx context.Context, in In) (Result, error) {
 		s.mu.Lock()
 		s.res.Classes++
 		s.res.Progress.Done++
-		stage.Tell(in.OnProgress, s.res.Progress)
+		stage.ReportProgress(in.OnProgress, s.res.Progress)
 		s.mu.Unlock()
 	}
 	if failed != nil {
@@ -157,7 +157,7 @@ func (s *shortener) streamLong(ctx context.Context) iter.Seq2[class, error] {
 			}
 			reduced, err := rows.DecodeReduced(row.Value)
 			if err == nil &&
-				!classtext.Long(reduced.Name, reduced.Descriptions, s.Spec.Shortening.Threshold, s.Spec.Parity) {
+				!classtext.IsLong(reduced.Name, reduced.Descriptions, s.Spec.Shortening.Threshold, s.Spec.Parity) {
 				continue
 			}
 			if !yield(class{core.ID(row.Key), reduced.Name, reduced.Descriptions}, err) || err != nil {
@@ -250,7 +250,7 @@ func (s *shortener) shortenBlock(ctx context.Context, name, long string) (string
 		prompt = parityVersion
 	}
 	key := ledger.Key(ledger.Shorten, prompt, info.Model, info.Parameters, SchemaVersion, name+"\x00"+long)
-	key = ledger.In(info.Domain, key)
+	key = ledger.ScopeKey(info.Domain, key)
 	entry, fresh, err := s.Ledger.DoAccepting(ctx, ledger.Shorten, key, s.Attempt, checkEntry,
 		func(ctx context.Context) (ledger.Result, error) {
 			v, lasts, err := s.askModel(ctx, name, long)
@@ -322,7 +322,7 @@ func (s *shortener) orStart(description, long string) string {
 // askModel calls the model, and once more when the answer holds no description. It reports whether what came of it
 // lasts.
 func (s *shortener) askModel(ctx context.Context, name, long string) (v value, lasts bool, err error) {
-	if err := s.round.Over(); err != nil {
+	if err := s.round.CheckEnd(); err != nil {
 		return v, false, err
 	}
 	call := model.Call{
@@ -343,7 +343,7 @@ func (s *shortener) askModel(ctx context.Context, name, long string) (v value, l
 	}, s.Health)
 	v = value{Description: answer.Value, Usage: answer.Usage, Reason: answer.Reason}
 	v.Lasting = answer.Reason != "" && !answer.Passing
-	return v, answer.Reason == "" || !answer.Passing && s.round.Proven(), err
+	return v, answer.Reason == "" || !answer.Passing && s.round.IsProven(), err
 }
 
 // maxAnswer is how long an answer may be, in bytes; a longer one is not read.

@@ -47,7 +47,7 @@ func openSegment(ctx context.Context, in In) (*segment, error) {
 	s := &segment{In: in}
 	key := in.Artifacts.SegmentKey(in.Unit.Segment.SHA256)
 	body := artifact.SizedReaderAt(ctx, in.Artifacts.Store, key, in.Unit.Segment.Bytes)
-	err := artifact.Guarded(func() (err error) {
+	err := artifact.GuardRead(func() (err error) {
 		s.file, err = parquet.OpenFile(body, in.Unit.Segment.Bytes, parquet.ReadBufferSize(1<<20))
 		return err
 	})
@@ -81,7 +81,7 @@ func checkVectors(ctx context.Context, in In, compare bool) (Result, error) {
 	lost := int64(0)
 	probes := !compare
 	ask := func(ctx context.Context, batch keyBatch) (answered, error) { return s.checkBatch(ctx, batch, probes) }
-	for found, err := range parallel.Ordered(ctx, batchesAtOnce, s.streamKeys(), ask) {
+	for found, err := range parallel.MapOrdered(ctx, batchesAtOnce, s.streamKeys(), ask) {
 		if err != nil {
 			return res, s.damageFault(ctx, err)
 		}
@@ -339,7 +339,7 @@ const rewriteRows = 4 * batchKeys
 // of what says where they are and how they are coded, so that a bit that is another there makes other vectors of it,
 // which would be written over the good rows of a store.
 func (s *segment) checkIntact(ctx context.Context) error {
-	intact, err := s.Artifacts.Intact(ctx, s.Unit.Segment.SHA256, func() { s.reportProgress(Result{}) })
+	intact, err := s.Artifacts.IsIntact(ctx, s.Unit.Segment.SHA256, func() { s.reportProgress(Result{}) })
 	if err == nil && !intact {
 		err = s.damageFault(ctx, errors.New("it is missing, or its content differs from its name"))
 	}
@@ -447,10 +447,10 @@ func RowCounts(table Table, key string) bool {
 	case err != nil:
 		return false
 	case len(parts) == 2:
-		class, counts := table.Class(id)
+		class, counts := table.FindClass(id)
 		return counts && core.ClassRowOf(id, class.Vector) == key
 	case len(parts) == 3:
-		chunk, counts := table.Chunk(id)
+		chunk, counts := table.FindChunk(id)
 		window, err := strconv.Atoi(parts[1])
 		return err == nil && counts && window < chunk.Windows && core.ChunkRow(id, window, chunk.Digest) == key
 	}

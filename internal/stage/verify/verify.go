@@ -51,9 +51,9 @@ func Units(manifest *core.Manifest) []Unit {
 	return out
 }
 
-// Samples lists the vectors segments of a generation to be sampled, those first that come first for the seed: another
-// seed begins with others, so that each has its turn in some night.
-func Samples(manifest *core.Manifest, seed string) []Unit {
+// SampleUnits lists the vectors segments of a generation to be sampled, those first that come first for the seed:
+// another seed begins with others, so that each has its turn in some night.
+func SampleUnits(manifest *core.Manifest, seed string) []Unit {
 	units := vectorUnits(manifest, Sample)
 	place := func(unit Unit) core.Digest { return core.Sum("sample", seed, unit.Collection, unit.Segment.SHA256) }
 	slices.SortFunc(units, func(a, b Unit) int {
@@ -122,8 +122,8 @@ type In struct {
 
 // Table says what counts in a generation, by id; see segments.Table.
 type Table interface {
-	Class(id core.ID) (segments.Class, bool)
-	Chunk(id core.ID) (segments.Chunk, bool)
+	FindClass(id core.ID) (segments.Class, bool)
+	FindChunk(id core.ID) (segments.Chunk, bool)
 }
 
 // Finding is a record or row that is missing in its store, or another than was written.
@@ -159,7 +159,7 @@ func Run(ctx context.Context, in In) (Result, error) {
 }
 
 func (in In) reportProgress(res Result) {
-	stage.Tell(in.OnProgress, core.Progress{Stage: "verify", Done: res.Checked})
+	stage.ReportProgress(in.OnProgress, core.Progress{Stage: "verify", Done: res.Checked})
 }
 
 // batchKeys are asked for at once.
@@ -171,7 +171,7 @@ const batchesAtOnce = 8
 func checkRecords(ctx context.Context, in In) (Result, error) {
 	var res Result
 	read := int64(0)
-	for one, err := range parallel.Ordered(ctx, batchesAtOnce, in.wantedRecords(ctx, &read), in.compareRecords) {
+	for one, err := range parallel.MapOrdered(ctx, batchesAtOnce, in.wantedRecords(ctx, &read), in.compareRecords) {
 		if err != nil {
 			return res, err
 		}
@@ -261,11 +261,11 @@ func (in In) wantedRecord(row artifact.Row) (*records.Record, error) {
 	}
 	digest := rows.RecordDigest(class.Record)
 	if in.Live != nil { // a segment lives longer than its rows
-		if counts, ok := in.Live.Class(core.ID(row.Key)); !ok || counts.Record != digest {
+		if counts, ok := in.Live.FindClass(core.ID(row.Key)); !ok || counts.Record != digest {
 			return nil, nil
 		}
 	}
-	key := core.RecordKey(in.Manifest.Store, in.Manifest.Stored(), core.ID(row.Key), digest)
+	key := core.RecordKey(in.Manifest.Store, in.Manifest.StoredIndex(), core.ID(row.Key), digest)
 	return &records.Record{Key: key, Value: class.Record}, nil
 }
 

@@ -44,8 +44,8 @@ type counting struct {
 	Chunks  []liveset.Chunk
 }
 
-// Class implements verify.Table.
-func (c counting) Class(id core.ID) (segments.Class, bool) {
+// FindClass implements verify.Table.
+func (c counting) FindClass(id core.ID) (segments.Class, bool) {
 	at := slices.IndexFunc(c.Classes, func(class liveset.Class) bool { return class.ID == id })
 	if at < 0 {
 		return segments.Class{}, false
@@ -53,8 +53,8 @@ func (c counting) Class(id core.ID) (segments.Class, bool) {
 	return segments.Class{Vector: c.Classes[at].Vector.Prefix(), Record: c.Classes[at].Record}, true
 }
 
-// Chunk implements verify.Table.
-func (c counting) Chunk(id core.ID) (segments.Chunk, bool) {
+// FindChunk implements verify.Table.
+func (c counting) FindChunk(id core.ID) (segments.Chunk, bool) {
 	at := slices.IndexFunc(c.Chunks, func(chunk liveset.Chunk) bool { return chunk.ID == id })
 	if at < 0 {
 		return segments.Chunk{}, false
@@ -387,7 +387,7 @@ func TestASampleLooksAtAllOnlyWhenARowIsMissingOrWrong(t *testing.T) {
 	assert.Equal(t, verify.Result{Checked: 64}, b.run(sample), "a whole one")
 	b.spoil(func(key string) []float32 { return stagetest.Vector("other "+key, dim) }, 30, 1400, 1001)
 	assert.Equal(t, verify.Result{Checked: 1500, Rewritten: 3}, b.run(sample), "a wrong vector")
-	units := verify.Samples(b.manifest, "g")
+	units := verify.SampleUnits(b.manifest, "g")
 	assert.True(t, len(units) == 2 && slices.Contains(units, sample.Unit) && units[0].Collection != units[1].Collection,
 		"%+v", units)
 }
@@ -432,7 +432,7 @@ func TestANightSamplesABoundedNumberAndAllWhereSomethingIsWrong(t *testing.T) {
 			}
 			return verify.Result{}, nil
 		}
-		stagetest.Ok(t, verify.EachSample(t.Context(), verify.Samples(manifest, seed), check))
+		stagetest.Ok(t, verify.EachSample(t.Context(), verify.SampleUnits(manifest, seed), check))
 		return looked
 	}
 	assert.Equal(t, 32, len(look("g1", 0)))

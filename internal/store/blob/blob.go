@@ -78,9 +78,9 @@ type Store interface {
 	// cut a listing into ranges and list them at the same time: each range starts after the until of the range before.
 	// Together they yield what List yields, including its errors. The keys to cut at need not exist.
 	ListRange(ctx context.Context, prefix, after, until string) iter.Seq2[Info, error]
-	// Folders returns what stands before the first '/' of the keys that have one, each once, in byte order. An object
+	// ListFolders returns what stands before the first '/' of the keys that have one, each once, in byte order. An object
 	// store needs one request for each thousand of them.
-	Folders(ctx context.Context) ([]string, error)
+	ListFolders(ctx context.Context) ([]string, error)
 	// Delete removes an object. To delete an absent one is no error.
 	Delete(ctx context.Context, key string) error
 	// DeleteAll removes many objects in few requests; absent ones are no error. After an error some of them are gone, and
@@ -92,21 +92,21 @@ type Store interface {
 
 // Versioned is a store that never returns bytes of two versions under one ETag, even while the object is written to. A
 // folder is not versioned: a file can be overwritten in place within one tick of its clock.
-type Versioned interface{ Versioned() bool }
+type Versioned interface{ IsVersioned() bool }
 
 // IsVersioned reports whether the bytes that an ETag names are always the same, so that one reading of them is enough.
 func IsVersioned(store Store) bool {
 	versioned, ok := store.(Versioned)
-	return ok && versioned.Versioned()
+	return ok && versioned.IsVersioned()
 }
 
 // Linked is a store that may hold symbolic links. It follows them only in the store that Following returns.
-type Linked interface{ Following() Store }
+type Linked interface{ FollowLinks() Store }
 
-// Following returns a store that follows links, where the store may hold any; otherwise the store itself.
-func Following(store Store) Store {
+// FollowLinks returns a store that follows links, where the store may hold any; otherwise the store itself.
+func FollowLinks(store Store) Store {
 	if linked, ok := store.(Linked); ok {
-		return linked.Following()
+		return linked.FollowLinks()
 	}
 	return store
 }
@@ -167,5 +167,5 @@ func CheckKey(key string) error {
 	if inside {
 		return nil
 	}
-	return fault.InvalidParam.At("use key", fault.Quoted(key)).Because("it leads out of its store")
+	return fault.InvalidParam.At("use key", fault.QuoteName(key)).Because("it leads out of its store")
 }

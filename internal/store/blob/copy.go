@@ -59,8 +59,8 @@ func resolveKey(ctx context.Context, store Store, key string) (string, error) {
 	}
 }
 
-// Beneath gives the store under decorators that only pass calls on: those that have Unwrap.
-func Beneath(store Store) Store {
+// UnwrapStore gives the store under decorators that only pass calls on: those that have Unwrap.
+func UnwrapStore(store Store) Store {
 	for {
 		decorator, ok := store.(interface{ Unwrap() Store })
 		if !ok {

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Permitted is the error of ctx. A deadline that has passed counts also where its timer has not gone off yet, as in a
-// process that stood still and has just gone on: what deletes many objects asks it before each.
-func Permitted(ctx context.Context) error {
+// CheckContext is the error of ctx. A deadline that has passed counts also where its timer has not gone off yet, as in
+// a process that stood still and has just gone on: what deletes many objects asks it before each.
+func CheckContext(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}

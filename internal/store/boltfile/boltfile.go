@@ -29,16 +29,16 @@ func Open(path string, replaceable bool, buckets ...[]byte) (*bbolt.DB, error) {
 	if !replaceable || !fault.Is(err, fault.SegmentDamage) {
 		return db, err
 	}
-	if renamed := os.Rename(path, Aside(path)); renamed != nil {
+	if renamed := os.Rename(path, DamagedPath(path)); renamed != nil {
 		return nil, errors.Join(err, Wrap("set aside", path, renamed))
 	}
 	slog.Warn("a file that only running builds need is damaged: it is set aside and begun again",
-		"path", path, "aside", Aside(path), "error", err.Error())
+		"path", path, "aside", DamagedPath(path), "error", err.Error())
 	return openFile(path, buckets)
 }
 
-// Aside is the name that a damaged file is set aside under.
-func Aside(path string) string { return path + ".damaged" }
+// DamagedPath is the name that a damaged file is set aside under.
+func DamagedPath(path string) string { return path + ".damaged" }
 
 func openFile(path string, buckets [][]byte) (*bbolt.DB, error) {
 	db, err := openChecked(path)

@@ -83,7 +83,7 @@ func TestATornVolatileFileIsSetAsideAndBegunAnew(t *testing.T) {
 			db, err := boltfile.Open(path, true, []byte("a"))
 			require.NoError(t, err)
 			defer func() { _ = db.Close() }()
-			if aside, err := os.ReadFile(boltfile.Aside(path)); err != nil || len(aside) != len(damaged) {
+			if aside, err := os.ReadFile(boltfile.DamagedPath(path)); err != nil || len(aside) != len(damaged) {
 				t.Errorf("%d bytes are aside, %v", len(aside), err)
 			}
 			err = db.Update(func(tx *bbolt.Tx) error { return tx.Bucket([]byte("a")).Put([]byte("k"), []byte("v")) })
@@ -153,7 +153,7 @@ func TestAFileThatAnotherHoldsIsLeftAlone(t *testing.T) {
 	if _, err := boltfile.Open(path, true, []byte("a")); !fault.Is(err, fault.DataDirInUse) {
 		t.Errorf("got %v", err)
 	}
-	_, err = os.Stat(boltfile.Aside(path))
+	_, err = os.Stat(boltfile.DamagedPath(path))
 	assert.Error(t, err, "a file in use was set aside")
 }
 

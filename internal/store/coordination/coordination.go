@@ -35,22 +35,26 @@ type Claims interface {
 type Runs interface {
 	// SetProgress writes absolute progress of one batch attempt: writing it twice changes nothing.
 	SetProgress(ctx context.Context, run, field string, value []byte) error
-	Progress(ctx context.Context, run string) (map[string][]byte, error)
+	ReadProgress(ctx context.Context, run string) (map[string][]byte, error)
 	// SetProblem writes what keeps a run from going on, under a key of its own; nil is its end.
 	SetProblem(ctx context.Context, run, key string, value []byte) error
-	Problems(ctx context.Context, run string) (map[string][]byte, error)
-	// Account writes what one worker process has spent on a run, as absolute totals: writing it twice changes nothing,
+	ReadProblems(ctx context.Context, run string) (map[string][]byte, error)
+	// SetAccount writes what one worker process has spent on a run, as absolute totals: writing it twice changes nothing,
 	// and the sum over Accounts is what the run has spent. It outlives the process.
-	Account(ctx context.Context, run, worker string, value []byte) error
-	Accounts(ctx context.Context, run string) (map[string][]byte, error)
-	// Spend is Account, Control and Accounts in one journey: a worker says what it spent and learns at once whether it
-	// may go on. all holds what was just written.
-	Spend(ctx context.Context, run, worker string, value []byte) (control []byte, all map[string][]byte, err error)
+	SetAccount(ctx context.Context, run, worker string, value []byte) error
+	ReadAccounts(ctx context.Context, run string) (map[string][]byte, error)
+	// ExchangeAccount is Account, Control and Accounts in one journey: a worker says what it spent and learns at once
+	// whether it may go on. all holds what was just written.
+	ExchangeAccount(
+		ctx context.Context,
+		run, worker string,
+		value []byte,
+	) (control []byte, all map[string][]byte, err error)
 	SetState(ctx context.Context, run string, value []byte) error
-	State(ctx context.Context, run string) ([]byte, error) // nil when unknown
+	ReadState(ctx context.Context, run string) ([]byte, error) // nil when unknown
 	// SetControl writes what activities of a run poll (pause, concurrency, budget).
 	SetControl(ctx context.Context, run string, value []byte) error
-	Control(ctx context.Context, run string) ([]byte, error)
+	ReadControl(ctx context.Context, run string) ([]byte, error)
 	// ForgetRun drops progress, problems, accounts and control, and keeps the state.
 	ForgetRun(ctx context.Context, run string) error
 	// ForgetIndex drops everything of an index: its runs with their states, its readers' leases and its mirror.
@@ -72,14 +76,14 @@ type Readers interface {
 	Lease(ctx context.Context, index, generation, reader string, ttl time.Duration) error
 	// LeaseAll is Lease for everything that one reader holds, in one journey. After an error some may be leased.
 	LeaseAll(ctx context.Context, held []Held, reader string, ttl time.Duration) error
-	Leased(ctx context.Context, index string) (map[string]bool, error) // generations with a live lease
+	ListLeased(ctx context.Context, index string) (map[string]bool, error) // generations with a live lease
 	// Mirror records the pointer of an index: the last write wins, also where its epoch is lower, as after a backup
 	// was put back. It is a hint: who reads another pointer than the one it knows asks the artifacts.
 	Mirror(ctx context.Context, index string, epoch int64, pointer []byte) error
-	Mirrored(ctx context.Context, index string) ([]byte, error)
-	// Mirrors gives the mirrored pointers of all indexes, and a version that changes whenever one does. Where the
+	ReadMirror(ctx context.Context, index string) ([]byte, error)
+	// ReadMirrors gives the mirrored pointers of all indexes, and a version that changes whenever one does. Where the
 	// version is the one that the caller knows it gives none of them (nil), in one small request.
-	Mirrors(ctx context.Context, known string) (version string, pointers map[string][]byte, err error)
+	ReadMirrors(ctx context.Context, known string) (version string, pointers map[string][]byte, err error)
 }
 
 // Store is the port.

@@ -24,8 +24,8 @@ type Fleet interface {
 	Beat(
 		ctx context.Context, member string, value []byte, wants map[string]Want, ttl time.Duration,
 	) (shares map[string]int, living int, err error)
-	// Living reports every process that lives with the value of its last beat. One request.
-	Living(ctx context.Context) (map[string][]byte, error)
+	// ListMembers reports every process that lives with the value of its last beat. One request.
+	ListMembers(ctx context.Context) (map[string][]byte, error)
 	// Leave ends a process's entry and gives back its shares of limits.
 	Leave(ctx context.Context, member string, limits []string) error
 }
@@ -34,9 +34,9 @@ type Fleet interface {
 // turns.
 const Turn = 10 * time.Second
 
-// Share is what a process may use of a limit, given what all that live said last, itself included; turn counts Turns
-// of the store's clock. It is the arithmetic of Fleet.Beat.
-func Share(all map[string]Want, member string, turn int64) int {
+// ComputeShare is what a process may use of a limit, given what all that live said last, itself included; turn counts
+// Turns of the store's clock. It is the arithmetic of Fleet.Beat.
+func ComputeShare(all map[string]Want, member string, turn int64) int {
 	mine := all[member]
 	total, others := mine.Total, 0
 	for name, want := range all {

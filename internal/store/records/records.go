@@ -20,8 +20,8 @@ type Store interface {
 	ScanRecords(ctx context.Context, prefix string, f func(keys []string) error) error
 	// Identity changes when the store lost its memory; a build that sees it change verifies everything.
 	Identity(ctx context.Context) (string, error)
-	// Own claims the store for an artifact store; another owner's prefix is refused with fault.StoreOwned.
-	Own(ctx context.Context, storeID string) error
+	// RecordOwner claims the store for an artifact store; another owner's prefix is refused with fault.StoreOwned.
+	RecordOwner(ctx context.Context, storeID string) error
 	Ping(ctx context.Context) error
 	Close() error
 }

@@ -117,7 +117,7 @@ func newClient(uri string) (redis.UniversalClient, error) {
 
 // refuseEviction refuses servers that evict: a record that is gone is a wrong answer, not a slow one.
 func (c *Conn) refuseEviction(ctx context.Context) error {
-	return c.Masters(ctx, func(ctx context.Context, server *redis.Client) error {
+	return c.EachMaster(ctx, func(ctx context.Context, server *redis.Client) error {
 		info, err := server.Info(ctx, "memory").Result()
 		if err != nil {
 			return c.Wrap(ctx, "open", err)
@@ -142,8 +142,8 @@ func Field(info, name string) string {
 	return ""
 }
 
-// Masters calls f for every server that holds data, one after another, and ends with the first error of f as it is.
-func (c *Conn) Masters(ctx context.Context, f func(context.Context, *redis.Client) error) error {
+// EachMaster calls f for every server that holds data, one after another, and ends with the first error of f as it is.
+func (c *Conn) EachMaster(ctx context.Context, f func(context.Context, *redis.Client) error) error {
 	switch client := c.Client.(type) {
 	case *redis.ClusterClient:
 		var mu sync.Mutex // go-redis calls in parallel
@@ -166,15 +166,15 @@ func (c *Conn) Masters(ctx context.Context, f func(context.Context, *redis.Clien
 	return nil
 }
 
-// Again repeats f, a few times, as long as it fails transiently: only for what may arrive twice.
-func (c *Conn) Again(ctx context.Context, op string, f func(context.Context) error) error {
+// Retry repeats f, a few times, as long as it fails transiently: only for what may arrive twice.
+func (c *Conn) Retry(ctx context.Context, op string, f func(context.Context) error) error {
 	return retry.Do(ctx, func(ctx context.Context) error { return c.Wrap(ctx, op, f(ctx)) })
 }
 
-// Pipelined sends n commands in pipelines; add adds the i-th. They may arrive twice.
-func (c *Conn) Pipelined(ctx context.Context, op string, n int, add func(pipe redis.Pipeliner, i int)) error {
+// SendPipelines sends n commands in pipelines; add adds the i-th. They may arrive twice.
+func (c *Conn) SendPipelines(ctx context.Context, op string, n int, add func(pipe redis.Pipeliner, i int)) error {
 	for at := 0; at < n; at += Pipeline {
-		if err := c.Again(ctx, op, func(ctx context.Context) error {
+		if err := c.Retry(ctx, op, func(ctx context.Context) error {
 			_, err := c.Client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 				for i := at; i < min(at+Pipeline, n); i++ {
 					add(pipe, i)
@@ -201,10 +201,10 @@ var glob = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
 // Scan calls f with batches of keys that start with prefix, in any order, each key at least once. A cluster is scanned
 // server by server: go-redis's cluster-wide scan misses keys.
 func (c *Conn) Scan(ctx context.Context, prefix string, f func(keys []string) error) error {
-	return c.Masters(ctx, func(ctx context.Context, server *redis.Client) error {
+	return c.EachMaster(ctx, func(ctx context.Context, server *redis.Client) error {
 		for cursor, first := uint64(0), true; first || cursor != 0; first = false {
 			var keys []string
-			err := c.Again(ctx, "scan", func(ctx context.Context) error {
+			err := c.Retry(ctx, "scan", func(ctx context.Context) error {
 				found, next, err := server.Scan(ctx, cursor, glob.Replace(prefix)+"*", Pipeline).Result()
 				if err == nil {
 					keys, cursor = found, next
@@ -235,12 +235,12 @@ func (c *Conn) Key(parts ...string) string {
 	return c.prefix + strings.Join(parts, ":")
 }
 
-// Own takes the prefix of an artifact store. Prefixes are 8 digits of ids: two stores may meet, and then the second
-// is refused.
-func (c *Conn) Own(ctx context.Context, storeID string) error {
+// TakePrefix takes the prefix of an artifact store. Prefixes are 8 digits of ids: two stores may meet, and then the
+// second is refused.
+func (c *Conn) TakePrefix(ctx context.Context, storeID string) error {
 	prefix := storeID[:min(8, len(storeID))] + ":"
 	var owner string
-	err := c.Again(ctx, "own", func(ctx context.Context) error {
+	err := c.Retry(ctx, "own", func(ctx context.Context) error {
 		var err error
 		if owner, err = c.Client.Get(ctx, prefix+"owner").Result(); err != redis.Nil { //nolint:errorlint // never wrapped
 			return err // also for a user who may only read: somebody else took the prefix

@@ -39,7 +39,7 @@ func TestWhatAServerRefusesNamesTheFix(t *testing.T) {
 		{"ERR This instance has cluster support disabled", fault.BadConfig, "no cluster"},
 	} {
 		conn := redistest.Open(t, redistest.Fake(t, func([]string) string { return "-" + c.reply }))
-		wants(t, conn.Own(t.Context(), "aaaaaaaa0000"), c.code, c.says)
+		wants(t, conn.TakePrefix(t.Context(), "aaaaaaaa0000"), c.code, c.says)
 	}
 }
 
@@ -50,7 +50,7 @@ func TestOnlyWhatHealsIsAskedAgain(t *testing.T) {
 		asked := 0
 		conn := redistest.Open(t, redistest.Fake(t, func([]string) string { asked++; return reply }))
 		begin := time.Now()
-		if err := conn.Own(t.Context(), "aaaaaaaa0000"); err == nil || asked != want {
+		if err := conn.TakePrefix(t.Context(), "aaaaaaaa0000"); err == nil || asked != want {
 			t.Errorf("%s: asked %d times in %s, %v", reply, asked, time.Since(begin), err)
 		}
 	}
@@ -111,8 +111,8 @@ func TestKeysBeginWithTheOwner(t *testing.T) {
 		return "+OK"
 	}))
 	assert.Equal(t, "state:i/g", conn.Key("state", "i/g"), "before it is owned")
-	wants(t, conn.Own(t.Context(), "abcdef01ffff"), fault.StoreOwned, "prefix abcdef01:")
-	require.NoError(t, conn.Own(t.Context(), "abcdef012345"))
+	wants(t, conn.TakePrefix(t.Context(), "abcdef01ffff"), fault.StoreOwned, "prefix abcdef01:")
+	require.NoError(t, conn.TakePrefix(t.Context(), "abcdef012345"))
 	assert.Equal(t, "abcdef01:state:i/g", conn.Key("state", "i/g"), "key")
 }
 

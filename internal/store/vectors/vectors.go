@@ -148,7 +148,7 @@ type ImportState struct {
 type Importer interface {
 	// Import asks for a file to be imported and gives the job. It is sent once; after an error it may have been taken.
 	Import(ctx context.Context, collection, path string) (job string, err error)
-	// Imports gives the jobs of a collection that the store remembers, by path.
-	Imports(ctx context.Context, collection string) (map[string][]string, error)
+	// ListImports gives the jobs of a collection that the store remembers, by path.
+	ListImports(ctx context.Context, collection string) (map[string][]string, error)
 	ImportState(ctx context.Context, job string) (ImportState, error)
 }

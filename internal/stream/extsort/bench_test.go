@@ -25,7 +25,7 @@ func BenchmarkSorting(b *testing.B) {
 					binary.BigEndian.PutUint64(key[8:], r.Uint64())
 					sorter.Add(key, value)
 				}
-				for _, err := range sorter.Sorted() {
+				for _, err := range sorter.StreamSorted() {
 					require.NoError(b, err)
 				}
 				sorter.Close()

@@ -123,7 +123,7 @@ func (s *Sorter) sortRows() { slices.SortFunc(s.rows, s.compareRows) }
 
 func (s *Sorter) spillRows() error {
 	s.sortRows()
-	file, err := scratch.File()
+	file, err := scratch.CreateFile()
 	if err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func (s *Sorter) reuseBlocks() {
 	}
 }
 
-func fullFault(err error) error { return scratch.Full("sort", err) }
+func fullFault(err error) error { return scratch.FullError("sort", err) }
 
 // readMemory gives the rows that never left it.
 func (s *Sorter) readMemory() merge.Next[pair] {
@@ -197,8 +197,8 @@ func readRun(reader *bufio.Reader) merge.Next[pair] {
 // readBlock is what rows of a run that is read back share.
 const readBlock = 16 << 10
 
-// Sorted gives all rows once; nothing may be added after. An error of Add comes here. What it gives may be kept.
-func (s *Sorter) Sorted() iter.Seq2[[2][]byte, error] {
+// StreamSorted gives all rows once; nothing may be added after. An error of Add comes here. What it gives may be kept.
+func (s *Sorter) StreamSorted() iter.Seq2[[2][]byte, error] {
 	return func(yield func([2][]byte, error) bool) {
 		if s.err != nil {
 			yield(pair{}, s.err)
@@ -223,7 +223,7 @@ func (s *Sorter) Sorted() iter.Seq2[[2][]byte, error] {
 		}
 		sources = append(sources, s.readMemory())
 		byKey := func(a, b pair) int { return bytes.Compare(a[0], b[0]) }
-		for sorted, err := range merge.Sorted(byKey, sources...) {
+		for sorted, err := range merge.MergeSorted(byKey, sources...) {
 			if !yield(sorted, err) || err != nil {
 				return
 			}

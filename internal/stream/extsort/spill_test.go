@@ -31,7 +31,7 @@ func inDir(t *testing.T, run int) (*extsort.Sorter, func() int) {
 func sorted(t *testing.T, sorter *extsort.Sorter) [][2]string {
 	t.Helper()
 	var out [][2]string
-	for pair, err := range sorter.Sorted() {
+	for pair, err := range sorter.StreamSorted() {
 		require.NoError(t, err)
 		out = append(out, [2]string{string(pair[0]), string(pair[1])})
 	}
@@ -101,7 +101,7 @@ func TestRowsMayBeKept(t *testing.T) {
 			sorter.Add(fmt.Appendf(nil, "%04d", 2999-i), bytes.Repeat([]byte{byte(i)}, i%9))
 		}
 		var kept [][2][]byte
-		for pair, err := range sorter.Sorted() {
+		for pair, err := range sorter.StreamSorted() {
 			require.NoError(t, err)
 			kept = append(kept, pair)
 		}
@@ -126,7 +126,7 @@ func TestRowsOfASorterTakeNoAllocationEach(t *testing.T) {
 			binary.BigEndian.PutUint64(key, i*i*i)
 			sorter.Add(key, nil)
 		}
-		for _, err := range sorter.Sorted() {
+		for _, err := range sorter.StreamSorted() {
 			require.NoError(t, err)
 		}
 	}); got > 100 {
@@ -139,7 +139,7 @@ func TestAConsumerMayStop(t *testing.T) {
 	for i := range 100 {
 		sorter.Add(fmt.Append(nil, i), nil)
 	}
-	for range sorter.Sorted() {
+	for range sorter.StreamSorted() {
 		break
 	}
 	if sorter.Close(); files() > 0 {
@@ -157,7 +157,7 @@ func TestADiskWithoutRoomIsTold(t *testing.T) {
 		sorter.Add(bytes.Repeat([]byte("k"), 60), nil)
 	}
 	count := 0
-	for _, err := range sorter.Sorted() {
+	for _, err := range sorter.StreamSorted() {
 		count++
 		assert.True(t, fault.Is(err, fault.StoreFull) && strings.Contains(err.Error(), gone), "%v", err)
 	}
@@ -178,7 +178,7 @@ func TestACutRunIsAnError(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.Truncate(files[0], info.Size()-3))
 	var last error
-	for _, err := range sorter.Sorted() {
+	for _, err := range sorter.StreamSorted() {
 		last = err
 	}
 	assert.Error(t, last, "the cut was not seen")

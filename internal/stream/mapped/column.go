@@ -42,7 +42,7 @@ func PutRecords[T any](c *Column, rs []T) error {
 
 func (c *Column) flushBuffer() error {
 	if c.f == nil {
-		file, err := scratch.File()
+		file, err := scratch.CreateFile()
 		if err != nil {
 			return err
 		}
@@ -51,14 +51,14 @@ func (c *Column) flushBuffer() error {
 	_, err := c.f.Write(c.buf)
 	c.buf = c.buf[:0]
 	if err != nil {
-		return scratch.Full("write", err)
+		return scratch.FullError("write", err)
 	}
 	return nil
 }
 
-// Records views a column that is complete as fixed-width records without pointers. What lies in the temporary file is
-// mapped, so that nothing of it is held in memory. They are valid until Close; nothing may be put after.
-func Records[T any](c *Column) ([]T, error) {
+// ViewRecords views a column that is complete as fixed-width records without pointers. What lies in the temporary file
+// is mapped, so that nothing of it is held in memory. They are valid until Close; nothing may be put after.
+func ViewRecords[T any](c *Column) ([]T, error) {
 	raw := c.buf
 	if c.f != nil {
 		if err := c.mapFile(); err != nil {
@@ -86,7 +86,7 @@ func (c *Column) mapFile() error {
 		c.view, err = unix.Mmap(int(c.f.Fd()), 0, int(state.Size()), unix.PROT_READ, unix.MAP_SHARED)
 	}
 	if err != nil {
-		return scratch.Full("map", err)
+		return scratch.FullError("map", err)
 	}
 	c.buf = nil
 	return nil

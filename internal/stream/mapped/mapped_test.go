@@ -35,7 +35,7 @@ func write(t testing.TB, sections []section) []byte {
 	var buffer bytes.Buffer
 	writer := mapped.NewWriter(&buffer, "test", 3, map[string]string{"analyser": "en/2"})
 	for _, s := range sections {
-		writer.Section(s.name)
+		writer.BeginSection(s.name)
 		for rest := s.content; len(rest) > 0; { // in uneven pieces, across the borders of blocks
 			n := min(len(rest), 700_001)
 			_, err := writer.Write(rest[:n])
@@ -79,19 +79,19 @@ func TestRecordsAreReadAsTheyWereWritten(t *testing.T) {
 	records := []record{{1, 0.5, 7}, {1 << 60, -1, 0}}
 	var buffer bytes.Buffer
 	writer := mapped.NewWriter(&buffer, "test", 3, nil)
-	writer.Section("odd")
+	writer.BeginSection("odd")
 	_, _ = writer.Write([]byte{1, 2, 3}) // Close reports errors
-	writer.Section("records")
+	writer.BeginSection("records")
 	mapped.Put(writer, records)
 	mapped.Put(writer, []record(nil))
 	require.NoError(t, writer.Close())
 	file, err := open(t, buffer.Bytes())
 	require.NoError(t, err)
 	defer file.Close()
-	if got := mapped.Slice[record](file, "records"); !slices.Equal(got, records) {
+	if got := mapped.ViewSection[record](file, "records"); !slices.Equal(got, records) {
 		t.Errorf("%v", got)
 	}
-	assert.True(t, mapped.Slice[record](file, "missing") == nil && mapped.Slice[record](file, "odd") == nil,
+	assert.True(t, mapped.ViewSection[record](file, "missing") == nil && mapped.ViewSection[record](file, "odd") == nil,
 		"records of a section that has none")
 }
 
@@ -105,9 +105,9 @@ func TestSortedStringsAreFound(t *testing.T) {
 	}
 	var buffer bytes.Buffer
 	writer := mapped.NewWriter(&buffer, "test", 3, nil)
-	writer.Section("text")
+	writer.BeginSection("text")
 	_, _ = writer.Write(text) // Close reports errors
-	writer.Section("ends")
+	writer.BeginSection("ends")
 	mapped.Put(writer, ends)
 	require.NoError(t, writer.Close())
 	file, err := open(t, buffer.Bytes())
@@ -115,13 +115,13 @@ func TestSortedStringsAreFound(t *testing.T) {
 	defer file.Close()
 	table := mapped.StringsOf(file, "text", "ends")
 	for i, word := range words {
-		if table.At(i) != word || table.Find(word) != i || table.From(word) != i {
+		if table.At(i) != word || table.Find(word) != i || table.FindFrom(word) != i {
 			t.Errorf("%q at %d: %q, found at %d", word, i, table.At(i), table.Find(word))
 		}
 	}
 	for word, place := range map[string]int{"aa": 2, "c": 4, "zz": 4, "ü": 5} {
-		if table.Find(word) != -1 || table.From(word) != place {
-			t.Errorf("%q: found at %d, belongs at %d", word, table.Find(word), table.From(word))
+		if table.Find(word) != -1 || table.FindFrom(word) != place {
+			t.Errorf("%q: found at %d, belongs at %d", word, table.Find(word), table.FindFrom(word))
 		}
 	}
 	assert.True(t, table.Len() == len(words) && mapped.StringsOf(file, "missing", "missing").Find("a") == -1,
@@ -206,7 +206,7 @@ func (f *failing) Write(b []byte) (int, error) {
 func TestAWriteErrorIsToldByClose(t *testing.T) {
 	for _, left := range []int{0, 8, 64, 100} {
 		writer := mapped.NewWriter(&failing{left}, "test", 3, nil)
-		writer.Section("one")
+		writer.BeginSection("one")
 		mapped.Put(writer, make([]record, 10))
 		assert.ErrorIs(t, writer.Close(), io.ErrShortWrite, "room for %d bytes", left)
 	}
@@ -228,7 +228,7 @@ func TestColumnsComeOutWhole(t *testing.T) {
 		require.NoError(t, errors.Join(numbers.CopyTo(&gotNumbers), text.CopyTo(&gotText)))
 		assert.True(t, gotNumbers.Len() == count*16 && bytes.Equal(gotText.Bytes(), want.Bytes()),
 			"%d records: %d bytes and %d bytes of text", count, gotNumbers.Len(), gotText.Len())
-		viewed, err := mapped.Records[record](&numbers)
+		viewed, err := mapped.ViewRecords[record](&numbers)
 		require.True(t, err == nil && len(viewed) == count, "%d of %d records, %v", len(viewed), count, err)
 		for i, one := range viewed {
 			require.Equal(t, uint64(i), one.ID, "record %d of %d", i, count)

@@ -67,8 +67,8 @@ func (x *Writer) writeRaw(raw []byte) {
 	x.n += int64(len(raw))
 }
 
-// Section starts a section; what is written next belongs to it.
-func (x *Writer) Section(name string) {
+// BeginSection starts a section; what is written next belongs to it.
+func (x *Writer) BeginSection(name string) {
 	x.closeBlock()
 	if p := x.n % align; p != 0 {
 		x.writeRaw(make([]byte, align-p))
@@ -206,9 +206,9 @@ func (x *File) checkTable(kind string, version int) error {
 	return nil
 }
 
-// Unfit is the error of a reader that found sections that do not fit each other: their checksums can be right all the
-// same.
-func (x *File) Unfit(why string) error { return damageFault(x.path, why) }
+// UnfitError is the error of a reader that found sections that do not fit each other: their checksums can be right all
+// the same.
+func (x *File) UnfitError(why string) error { return damageFault(x.path, why) }
 
 // Sections names the sections in their order.
 func (x *File) Sections() []string {
@@ -240,9 +240,9 @@ func (x *File) Close() {
 	}
 }
 
-// Slice views a section as records of a fixed-width type without pointers, in the machine's byte order (all supported
-// machines are little endian). What the records say of other sections is for the reader to check.
-func Slice[T any](x *File, name string) []T {
+// ViewSection views a section as records of a fixed-width type without pointers, in the machine's byte order (all
+// supported machines are little endian). What the records say of other sections is for the reader to check.
+func ViewSection[T any](x *File, name string) []T {
 	raw := x.Bytes(name)
 	var z T
 	n := len(raw) / int(unsafe.Sizeof(z))

@@ -16,9 +16,9 @@ func Pull[T any](sequence iter.Seq2[T, error]) (next Next[T], stop func()) {
 	}, stop
 }
 
-// Begun asks a source for its first value now, so that many sources can be begun side by side, and gives the source as
-// if it had not been asked.
-func (next Next[T]) Begun() Next[T] {
+// Prefetch asks a source for its first value now, so that many sources can be begun side by side, and gives the source
+// as if it had not been asked.
+func (next Next[T]) Prefetch() Next[T] {
 	value, ok, err := next()
 	asked := false
 	return func() (T, bool, error) {
@@ -36,9 +36,9 @@ type head[T any] struct {
 	next  Next[T]
 }
 
-// Sorted yields the values of all sources in order. Each source must be in order by itself; equal values come in the
-// order of their sources. The first error ends it. A yielded value is valid until the next one is asked for.
-func Sorted[T any](compare func(a, b T) int, sources ...Next[T]) iter.Seq2[T, error] {
+// MergeSorted yields the values of all sources in order. Each source must be in order by itself; equal values come in
+// the order of their sources. The first error ends it. A yielded value is valid until the next one is asked for.
+func MergeSorted[T any](compare func(a, b T) int, sources ...Next[T]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var zero T
 		heap := make([]head[T], 0, len(sources))

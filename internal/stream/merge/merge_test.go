@@ -62,7 +62,7 @@ func TestSortedSourcesBecomeOneAndEqualsKeepTheOrderOfTheirSources(t *testing.T)
 		"equal keys":       {[][]int{{1, 3}, {1, 1}, {1}}, "[{1 0} {1 1} {1 1} {1 2} {3 0}]"},
 		"an empty between": {[][]int{{2}, {}, {1, 3}}, "[{1 2} {2 0} {3 2}]"},
 	} {
-		assert.Equal(t, c.want, fmt.Sprint(collect(t, merge.Sorted(byKey, sources(t, c.lists...)...))), "%s", name)
+		assert.Equal(t, c.want, fmt.Sprint(collect(t, merge.MergeSorted(byKey, sources(t, c.lists...)...))), "%s", name)
 	}
 }
 
@@ -82,7 +82,7 @@ func TestAMergeIsAStableSort(t *testing.T) {
 			}
 		}
 		slices.SortStableFunc(want, byKey)
-		got := collect(t, merge.Sorted(byKey, sources(t, lists...)...))
+		got := collect(t, merge.MergeSorted(byKey, sources(t, lists...)...))
 		require.True(t, slices.Equal(got, want), "%v: got %v", lists, got)
 	}
 }
@@ -99,7 +99,7 @@ func TestAnErrorEndsTheMerge(t *testing.T) {
 		defer stop()
 		var last error
 		count := 0
-		for _, err := range merge.Sorted(byKey, append(sources(t, []int{1, 4, 5}), next)...) {
+		for _, err := range merge.MergeSorted(byKey, append(sources(t, []int{1, 4, 5}), next)...) {
 			assert.NoError(t, last, "%s: something follows the error", name)
 			if last = err; err == nil {
 				count++
@@ -112,7 +112,7 @@ func TestAnErrorEndsTheMerge(t *testing.T) {
 func TestAConsumerThatStopsAsksForNothingMore(t *testing.T) {
 	asked := 0
 	next := func() (pair, bool, error) { asked++; return pair{key: asked}, true, nil }
-	for value := range merge.Sorted(byKey, next) {
+	for value := range merge.MergeSorted(byKey, next) {
 		if value.key == 3 {
 			break
 		}

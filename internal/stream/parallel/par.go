@@ -14,10 +14,10 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// Caught is deferred by work whose panic must not end the process: it becomes the work's error, of code
+// CatchPanic is deferred by work whose panic must not end the process: it becomes the work's error, of code
 // fault.Internal. The error names the kind of the panic and the functions it came through; what the panic says is left
 // out, since it may hold the text that was worked on. A page of a mapped file that cannot be read is ErrTorn.
-func Caught(err *error) {
+func CatchPanic(err *error) {
 	if cause := recover(); cause != nil {
 		if _, torn := cause.(interface{ Addr() uintptr }); torn {
 			*err = fault.SegmentDamage.At("read a mapped file", listFunctions()).Because(ErrTorn).
@@ -38,10 +38,10 @@ func Caught(err *error) {
 // this program cut the file, or its disk fails.
 var ErrTorn = errors.New("a page of it cannot be read: the file was cut while it was open")
 
-// Mapped calls f, which reads mapped files. Without it a page that cannot be read ends the process (SIGBUS).
-func Mapped(f func() error) (err error) {
+// GuardMapped calls f, which reads mapped files. Without it a page that cannot be read ends the process (SIGBUS).
+func GuardMapped(f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer Caught(&err)
+	defer CatchPanic(&err)
 	return f()
 }
 
@@ -73,14 +73,14 @@ func listFunctions() string {
 // callSafely calls f and makes an error of its panic, as Mapped does.
 func callSafely[A, B any](ctx context.Context, f func(context.Context, A) (B, error), item A) (value B, err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer Caught(&err)
+	defer CatchPanic(&err)
 	return f(ctx, item)
 }
 
-// Ordered applies f to every item, at most width at once, and yields the results in the order of the items. It stops at
-// the first error of the source, of f or of ctx, or when the consumer does; what it started has ended by then. The
+// MapOrdered applies f to every item, at most width at once, and yields the results in the order of the items. It stops
+// at the first error of the source, of f or of ctx, or when the consumer does; what it started has ended by then. The
 // source must end when ctx does, where it may block. A panic of f or of the source is an error (Caught).
-func Ordered[A, B any](
+func MapOrdered[A, B any](
 	ctx context.Context,
 	width int,
 	source iter.Seq2[A, error],
@@ -156,13 +156,13 @@ func catchPanics[A any](source iter.Seq2[A, error]) iter.Seq2[A, error] {
 }
 
 func drawItems[A any](source iter.Seq2[A, error], yield func(A, error) bool) (err error) {
-	defer Caught(&err)
+	defer CatchPanic(&err)
 	source(yield)
 	return nil
 }
 
-// Together runs what does not depend on each other, side by side, as Each does.
-func Together(ctx context.Context, steps ...func(context.Context) error) error {
+// RunTogether runs what does not depend on each other, side by side, as Each does.
+func RunTogether(ctx context.Context, steps ...func(context.Context) error) error {
 	return Each(ctx, len(steps), len(steps), func(ctx context.Context, i int) error { return steps[i](ctx) })
 }
 

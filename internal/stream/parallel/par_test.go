@@ -52,7 +52,7 @@ func TestResultsComeInTheOrderOfTheItems(t *testing.T) {
 				running.Add(-1)
 				return i * i, nil
 			}
-			for value, err := range parallel.Ordered(t.Context(), width, numbers(20, -1), slow) {
+			for value, err := range parallel.MapOrdered(t.Context(), width, numbers(20, -1), slow) {
 				require.NoError(t, err)
 				got = append(got, value)
 			}
@@ -81,7 +81,7 @@ func TestAnErrorInTheMiddleEndsIt(t *testing.T) {
 		isolated(t, name, func(t *testing.T) {
 			var got []int
 			var last error
-			for value, err := range parallel.Ordered(t.Context(), 4, numbers(1000, failAt.source), work(failAt.work)) {
+			for value, err := range parallel.MapOrdered(t.Context(), 4, numbers(1000, failAt.source), work(failAt.work)) {
 				assert.NoError(t, last, "something follows the error")
 				if last = err; err == nil {
 					got = append(got, value)
@@ -103,7 +103,7 @@ func TestAConsumerThatStopsEarlyStopsTheWork(t *testing.T) {
 			}
 			return i, ctx.Err()
 		}
-		for value := range parallel.Ordered(t.Context(), 4, numbers(1000, -1), work) {
+		for value := range parallel.MapOrdered(t.Context(), 4, numbers(1000, -1), work) {
 			if value == 2 {
 				break
 			}
@@ -127,7 +127,7 @@ func TestACancelledSourceIsTold(t *testing.T) {
 		var got int
 		var last error
 		go func() { time.Sleep(time.Second); cancel() }()
-		for _, err := range parallel.Ordered(ctx, 2, source, func(_ context.Context, i int) (int, error) { return i, nil }) {
+		for _, err := range parallel.MapOrdered(ctx, 2, source, func(_ context.Context, i int) (int, error) { return i, nil }) {
 			if last = err; err == nil {
 				got++
 			}
@@ -203,7 +203,7 @@ func TestAPanicIsTheErrorOfItsItemAndTellsNoText(t *testing.T) {
 		return nil
 	}
 	isolated(t, "of an ordered item", func(t *testing.T) {
-		check(t, last(parallel.Ordered(t.Context(), 2, numbers(5, -1), func(ctx context.Context, i int) (int, error) {
+		check(t, last(parallel.MapOrdered(t.Context(), 2, numbers(5, -1), func(ctx context.Context, i int) (int, error) {
 			return i, boom(ctx, i)
 		})))
 	})
@@ -213,6 +213,6 @@ func TestAPanicIsTheErrorOfItsItemAndTellsNoText(t *testing.T) {
 			panic(secret)
 		}
 		same := func(_ context.Context, i int) (int, error) { return i, nil }
-		check(t, last(parallel.Ordered(t.Context(), 2, source, same)))
+		check(t, last(parallel.MapOrdered(t.Context(), 2, source, same)))
 	})
 }

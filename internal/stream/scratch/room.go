@@ -14,8 +14,8 @@ type Space struct {
 	Memory bool // it is a tmpfs: what is written there is taken from the memory of the machine
 }
 
-// Room looks at the folder of this process's scratch.
-func Room() (Space, error) { return RoomOf(Place()) }
+// ReadRoom looks at the folder of this process's scratch.
+func ReadRoom() (Space, error) { return RoomOf(Place()) }
 
 // RoomOf looks at the file system of a folder.
 func RoomOf(folder string) (Space, error) {

@@ -35,7 +35,7 @@ var place struct {
 // processes left there that are gone. Mains call it once, at start: what was made before stays where it is.
 func Use(below string) error {
 	all := filepath.Join(below, name)
-	if err := durable.Private(all); err != nil {
+	if err := durable.MkdirPrivate(all); err != nil {
 		return deniedFault("make", all, err)
 	}
 	if err := sweepFolders(all); err != nil {
@@ -115,30 +115,30 @@ func Place() string {
 	return place.folder
 }
 
-// File makes a temporary file, open for reading and writing, that has no name any more: no other user can open it, and
-// it is gone when it is closed or the process ends.
-func File() (*os.File, error) {
+// CreateFile makes a temporary file, open for reading and writing, that has no name any more: no other user can open
+// it, and it is gone when it is closed or the process ends.
+func CreateFile() (*os.File, error) {
 	file, err := os.CreateTemp(Place(), "unweaver-*")
 	if err != nil {
-		return nil, Full("make a temporary file", err)
+		return nil, FullError("make a temporary file", err)
 	}
 	if err := os.Remove(file.Name()); err != nil {
-		return nil, errors.Join(Full("make a temporary file", err), file.Close())
+		return nil, errors.Join(FullError("make a temporary file", err), file.Close())
 	}
 	return file, nil
 }
 
-// Folder makes a temporary folder; the caller removes it with all that is in it.
-func Folder() (string, error) {
+// CreateFolder makes a temporary folder; the caller removes it with all that is in it.
+func CreateFolder() (string, error) {
 	folder, err := os.MkdirTemp(Place(), "unweaver-*")
 	if err != nil {
-		return "", Full("make a temporary folder", err)
+		return "", FullError("make a temporary folder", err)
 	}
 	return folder, nil
 }
 
-// Full is the fault of scratch that cannot be made or written.
-func Full(op string, err error) error {
+// FullError is the fault of scratch that cannot be made or written.
+func FullError(op string, err error) error {
 	return fault.StoreFull.At(op+" in", Place()).
 		Because(err).
 		Advise("free space there, or choose another place: --data-dir of unweaver dev, worker.cache_dir or " +

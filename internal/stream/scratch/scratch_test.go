@@ -24,11 +24,11 @@ func TestMain(m *testing.M) {
 		if err := scratch.Use(below); err != nil {
 			panic(err)
 		}
-		folder, err := scratch.Folder()
+		folder, err := scratch.CreateFolder()
 		if err != nil {
 			panic(err)
 		}
-		file, err := scratch.File()
+		file, err := scratch.CreateFile()
 		if err != nil {
 			panic(err)
 		}
@@ -87,7 +87,7 @@ func TestAKilledProcessLeavesNoFileAndItsFoldersGoWithTheNext(t *testing.T) {
 func TestScratchIsItsOwnersAloneAndBelowTheGivenFolder(t *testing.T) {
 	below := t.TempDir()
 	require.NoError(t, scratch.Use(below))
-	folder, err := scratch.Folder()
+	folder, err := scratch.CreateFolder()
 	require.NoError(t, err)
 	assert.True(t, strings.HasPrefix(folder, filepath.Join(below, "scratch")+"/"), "%s lies elsewhere", folder)
 	for path := folder; path != below; path = filepath.Dir(path) {
@@ -95,7 +95,7 @@ func TestScratchIsItsOwnersAloneAndBelowTheGivenFolder(t *testing.T) {
 			t.Errorf("%s: %v, %v", path, info.Mode(), err)
 		}
 	}
-	file, err := scratch.File()
+	file, err := scratch.CreateFile()
 	require.NoError(t, err)
 	info, err := file.Stat()
 	if err != nil || info.Mode().Perm() != 0o600 {

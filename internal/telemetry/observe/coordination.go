@@ -26,7 +26,7 @@ func OfCoordination(store coordination.Store, observer Observer) coordination.St
 
 // Claim implements coordination.Claims.
 func (s shared) Claim(ctx context.Context, key, owner string, ttl time.Duration) (has bool, err error) {
-	ctx, end := s.observer.Store(ctx, Coordination, "claim")
+	ctx, end := s.observer.BeginStore(ctx, Coordination, "claim")
 	defer func() { end(err) }()
 	return s.Store.Claim(ctx, key, owner, ttl)
 }
@@ -35,7 +35,7 @@ func (s shared) Claim(ctx context.Context, key, owner string, ttl time.Duration)
 func (s shared) ClaimAll(
 	ctx context.Context, keys []string, owner string, ttl time.Duration,
 ) (got []bool, err error) {
-	ctx, end := s.observer.Store(ctx, Coordination, "claim_all")
+	ctx, end := s.observer.BeginStore(ctx, Coordination, "claim_all")
 	defer func() { end(err) }()
 	return s.Store.ClaimAll(ctx, keys, owner, ttl)
 }
@@ -44,51 +44,51 @@ func (s shared) ClaimAll(
 func (s shared) Reserve(
 	ctx context.Context, endpoint string, requests, tokens, perMinute, tokensPerMinute int,
 ) (reserved coordination.Reserved, err error) {
-	ctx, end := s.observer.Store(ctx, Coordination, "reserve")
+	ctx, end := s.observer.BeginStore(ctx, Coordination, "reserve")
 	defer func() { end(err) }()
 	return s.Store.Reserve(ctx, endpoint, requests, tokens, perMinute, tokensPerMinute)
 }
 
-// Spend implements coordination.Runs.
-func (s shared) Spend(
+// ExchangeAccount implements coordination.Runs.
+func (s shared) ExchangeAccount(
 	ctx context.Context, run, worker string, value []byte,
 ) (control []byte, all map[string][]byte, err error) {
-	ctx, end := s.observer.Store(ctx, Coordination, "spend")
+	ctx, end := s.observer.BeginStore(ctx, Coordination, "spend")
 	defer func() { end(err) }()
-	return s.Store.Spend(ctx, run, worker, value)
+	return s.Store.ExchangeAccount(ctx, run, worker, value)
 }
 
 // SetState implements coordination.Runs.
 func (s shared) SetState(ctx context.Context, run string, value []byte) (err error) {
-	ctx, end := s.observer.Store(ctx, Coordination, "set_state")
+	ctx, end := s.observer.BeginStore(ctx, Coordination, "set_state")
 	defer func() { end(err) }()
 	return s.Store.SetState(ctx, run, value)
 }
 
-// State implements coordination.Runs.
-func (s shared) State(ctx context.Context, run string) (value []byte, err error) {
-	ctx, end := s.observer.Store(ctx, Coordination, "state")
+// ReadState implements coordination.Runs.
+func (s shared) ReadState(ctx context.Context, run string) (value []byte, err error) {
+	ctx, end := s.observer.BeginStore(ctx, Coordination, "state")
 	defer func() { end(err) }()
-	return s.Store.State(ctx, run)
+	return s.Store.ReadState(ctx, run)
 }
 
-// Accounts implements coordination.Runs.
-func (s shared) Accounts(ctx context.Context, run string) (all map[string][]byte, err error) {
-	ctx, end := s.observer.Store(ctx, Coordination, "accounts")
+// ReadAccounts implements coordination.Runs.
+func (s shared) ReadAccounts(ctx context.Context, run string) (all map[string][]byte, err error) {
+	ctx, end := s.observer.BeginStore(ctx, Coordination, "accounts")
 	defer func() { end(err) }()
-	return s.Store.Accounts(ctx, run)
+	return s.Store.ReadAccounts(ctx, run)
 }
 
-// Control implements coordination.Runs.
-func (s shared) Control(ctx context.Context, run string) (value []byte, err error) {
-	ctx, end := s.observer.Store(ctx, Coordination, "control")
+// ReadControl implements coordination.Runs.
+func (s shared) ReadControl(ctx context.Context, run string) (value []byte, err error) {
+	ctx, end := s.observer.BeginStore(ctx, Coordination, "control")
 	defer func() { end(err) }()
-	return s.Store.Control(ctx, run)
+	return s.Store.ReadControl(ctx, run)
 }
 
 // Lease implements coordination.Readers.
 func (s shared) Lease(ctx context.Context, index, generation, reader string, ttl time.Duration) (err error) {
-	ctx, end := s.observer.Store(ctx, Coordination, "lease")
+	ctx, end := s.observer.BeginStore(ctx, Coordination, "lease")
 	defer func() { end(err) }()
 	return s.Store.Lease(ctx, index, generation, reader, ttl)
 }
@@ -97,21 +97,21 @@ func (s shared) Lease(ctx context.Context, index, generation, reader string, ttl
 func (s shared) LeaseAll(
 	ctx context.Context, held []coordination.Held, reader string, ttl time.Duration,
 ) (err error) {
-	ctx, end := s.observer.Store(ctx, Coordination, "lease_all")
+	ctx, end := s.observer.BeginStore(ctx, Coordination, "lease_all")
 	defer func() { end(err) }()
 	return s.Store.LeaseAll(ctx, held, reader, ttl)
 }
 
-// Mirrors implements coordination.Readers.
-func (s shared) Mirrors(ctx context.Context, known string) (version string, all map[string][]byte, err error) {
-	ctx, end := s.observer.Store(ctx, Coordination, "mirrors")
+// ReadMirrors implements coordination.Readers.
+func (s shared) ReadMirrors(ctx context.Context, known string) (version string, all map[string][]byte, err error) {
+	ctx, end := s.observer.BeginStore(ctx, Coordination, "mirrors")
 	defer func() { end(err) }()
-	return s.Store.Mirrors(ctx, known)
+	return s.Store.ReadMirrors(ctx, known)
 }
 
-// Mirrored implements coordination.Readers.
-func (s shared) Mirrored(ctx context.Context, index string) (value []byte, err error) {
-	ctx, end := s.observer.Store(ctx, Coordination, "mirrored")
+// ReadMirror implements coordination.Readers.
+func (s shared) ReadMirror(ctx context.Context, index string) (value []byte, err error) {
+	ctx, end := s.observer.BeginStore(ctx, Coordination, "mirrored")
 	defer func() { end(err) }()
-	return s.Store.Mirrored(ctx, index)
+	return s.Store.ReadMirror(ctx, index)
 }

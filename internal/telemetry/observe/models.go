@@ -48,7 +48,7 @@ func markAsked(ctx context.Context) context.Context {
 
 func reportWait(ctx context.Context, observer Observer, request Request) {
 	if since, ok := ctx.Value(asked{}).(time.Time); ok {
-		observer.Waited(request, time.Since(since))
+		observer.NoteWait(request, time.Since(since))
 	}
 }
 
@@ -88,7 +88,7 @@ func (s sentChat) Unwrap() model.Chat { return s.Chat }
 func (s sentChat) Complete(ctx context.Context, call model.Call) (reply model.Reply, err error) {
 	request := requestOf(s.Info(), call.Task)
 	reportWait(ctx, s.observer, request)
-	ctx, end := s.observer.Model(ctx, request)
+	ctx, end := s.observer.BeginModel(ctx, request)
 	defer func() { end(reply.Usage, err) }()
 	return s.Chat.Complete(ctx, call)
 }
@@ -105,7 +105,7 @@ func (s sentEmbedder) Unwrap() model.Embedder { return s.Embedder }
 func (s sentEmbedder) Embed(ctx context.Context, texts []string) (out [][]float32, usage model.Usage, err error) {
 	request := requestOf(s.Info(), model.EmbedTask)
 	reportWait(ctx, s.observer, request)
-	ctx, end := s.observer.Model(ctx, request)
+	ctx, end := s.observer.BeginModel(ctx, request)
 	defer func() { end(usage, err) }()
 	return s.Embedder.Embed(ctx, texts)
 }
@@ -144,7 +144,7 @@ func (s sentRanker) Rerank(
 ) (scores []float64, usage model.Usage, err error) {
 	request := requestOf(s.Info(), rerank.Task)
 	reportWait(ctx, s.observer, request)
-	ctx, end := s.observer.Model(ctx, request)
+	ctx, end := s.observer.BeginModel(ctx, request)
 	defer func() { end(usage, err) }()
 	return s.Ranker.Rerank(ctx, question, texts)
 }

@@ -23,12 +23,12 @@ const (
 // Observer receives calls. Its methods may be called concurrently; the functions that they return are called once,
 // when the call is over.
 type Observer interface {
-	// Store receives an operation of a store before it begins. The operation uses the context that it gives.
-	Store(ctx context.Context, store, operation string) (context.Context, func(err error))
-	// Model receives a request to a model server right before it is sent, after all that it waited for.
-	Model(ctx context.Context, request Request) (context.Context, func(usage model.Usage, err error))
-	// Waited receives how long a request waited for the limits of its endpoint and for admission by its run.
-	Waited(request Request, waited time.Duration)
+	// BeginStore receives an operation of a store before it begins. The operation uses the context that it gives.
+	BeginStore(ctx context.Context, store, operation string) (context.Context, func(err error))
+	// BeginModel receives a request to a model server right before it is sent, after all that it waited for.
+	BeginModel(ctx context.Context, request Request) (context.Context, func(usage model.Usage, err error))
+	// NoteWait receives how long a request waited for the limits of its endpoint and for admission by its run.
+	NoteWait(request Request, waited time.Duration)
 }
 
 // Request is a request to a model server.

@@ -35,7 +35,7 @@ type noted struct {
 	waited []time.Duration
 }
 
-func (n *noted) Store(ctx context.Context, store, operation string) (context.Context, func(error)) {
+func (n *noted) BeginStore(ctx context.Context, store, operation string) (context.Context, func(error)) {
 	return n.begin(ctx, store+" "+operation)
 }
 
@@ -50,12 +50,12 @@ func (n *noted) begin(ctx context.Context, what string) (context.Context, func(e
 	}
 }
 
-func (n *noted) Model(ctx context.Context, request observe.Request) (context.Context, func(model.Usage, error)) {
+func (n *noted) BeginModel(ctx context.Context, request observe.Request) (context.Context, func(model.Usage, error)) {
 	ctx, end := n.begin(ctx, "model "+request.Model+" "+request.Task)
 	return ctx, func(_ model.Usage, err error) { end(err) }
 }
 
-func (n *noted) Waited(_ observe.Request, waited time.Duration) {
+func (n *noted) NoteWait(_ observe.Request, waited time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.waited = append(n.waited, waited)
@@ -102,9 +102,9 @@ func (aliasing) Alias(context.Context, string, string) error { return nil }
 // corpus is a store of versions that can follow its links.
 type corpus struct{ blob.Store }
 
-func (corpus) Versioned() bool { return true }
+func (corpus) IsVersioned() bool { return true }
 
-func (c corpus) Following() blob.Store { return followed(c) }
+func (c corpus) FollowLinks() blob.Store { return followed(c) }
 
 // followed has what lies behind a link.
 type followed struct{ blob.Store }
@@ -120,7 +120,7 @@ func TestCapabilitiesAreFoundBelowAnObserver(t *testing.T) {
 		!blob.IsVersioned(observe.Blob(corpus{blobmemory.New()}, "x", &noted{})) {
 		t.Error("an observer hides whether its store gives bytes of one version under an ETag")
 	}
-	followed := blob.Following(observe.Blob(corpus{blobmemory.New()}, "x", &noted{}))
+	followed := blob.FollowLinks(observe.Blob(corpus{blobmemory.New()}, "x", &noted{}))
 	_, err := followed.Stat(t.Context(), "behind a link")
 	assert.NoError(t, err, "an observer hides the links of its store")
 	var none vectors.Store

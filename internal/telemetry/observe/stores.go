@@ -25,12 +25,12 @@ func Blob(store blob.Store, name string, observer Observer) blob.Store {
 	return blobs{store, observer, name}
 }
 
-// Versioned implements blob.Versioned.
-func (b blobs) Versioned() bool { return blob.IsVersioned(b.Store) }
+// IsVersioned implements blob.Versioned.
+func (b blobs) IsVersioned() bool { return blob.IsVersioned(b.Store) }
 
-// Following implements blob.Linked.
-func (b blobs) Following() blob.Store {
-	b.Store = blob.Following(b.Store)
+// FollowLinks implements blob.Linked.
+func (b blobs) FollowLinks() blob.Store {
+	b.Store = blob.FollowLinks(b.Store)
 	return b
 }
 
@@ -43,7 +43,7 @@ func (b blobs) CopyFrom(ctx context.Context, key string, from blob.Store, source
 	if !ok {
 		return false, nil
 	}
-	ctx, end := b.observer.Store(ctx, b.name, "copy")
+	ctx, end := b.observer.BeginStore(ctx, b.name, "copy")
 	defer func() { end(err) }()
 	return copier.CopyFrom(ctx, key, from, source)
 }
@@ -52,21 +52,21 @@ func (b blobs) CopyFrom(ctx context.Context, key string, from blob.Store, source
 func (b blobs) Put(
 	ctx context.Context, key string, body io.Reader, size int64, cond blob.Cond,
 ) (info blob.Info, err error) {
-	ctx, end := b.observer.Store(ctx, b.name, "put")
+	ctx, end := b.observer.BeginStore(ctx, b.name, "put")
 	defer func() { end(err) }()
 	return b.Store.Put(ctx, key, body, size, cond)
 }
 
 // Get implements blob.Store. It is over when the store answers: how fast the body is read is its reader's affair.
 func (b blobs) Get(ctx context.Context, key string, part blob.Range) (body io.ReadCloser, info blob.Info, err error) {
-	ctx, end := b.observer.Store(ctx, b.name, "get")
+	ctx, end := b.observer.BeginStore(ctx, b.name, "get")
 	defer func() { end(err) }()
 	return b.Store.Get(ctx, key, part)
 }
 
 // Stat implements blob.Store.
 func (b blobs) Stat(ctx context.Context, key string) (info blob.Info, err error) {
-	ctx, end := b.observer.Store(ctx, b.name, "stat")
+	ctx, end := b.observer.BeginStore(ctx, b.name, "stat")
 	defer func() { end(err) }()
 	return b.Store.Stat(ctx, key)
 }
@@ -79,7 +79,7 @@ func (b blobs) List(ctx context.Context, prefix, after string) iter.Seq2[blob.In
 // ListRange implements blob.Store. It is over with the first object, for the reason of Get.
 func (b blobs) ListRange(ctx context.Context, prefix, after, until string) iter.Seq2[blob.Info, error] {
 	return func(yield func(blob.Info, error) bool) {
-		ctx, end := b.observer.Store(ctx, b.name, "list")
+		ctx, end := b.observer.BeginStore(ctx, b.name, "list")
 		ended := false
 		tell := func(err error) {
 			if !ended {
@@ -97,23 +97,23 @@ func (b blobs) ListRange(ctx context.Context, prefix, after, until string) iter.
 	}
 }
 
-// Folders implements blob.Store.
-func (b blobs) Folders(ctx context.Context) (names []string, err error) {
-	ctx, end := b.observer.Store(ctx, b.name, "folders")
+// ListFolders implements blob.Store.
+func (b blobs) ListFolders(ctx context.Context) (names []string, err error) {
+	ctx, end := b.observer.BeginStore(ctx, b.name, "folders")
 	defer func() { end(err) }()
-	return b.Store.Folders(ctx)
+	return b.Store.ListFolders(ctx)
 }
 
 // Delete implements blob.Store.
 func (b blobs) Delete(ctx context.Context, key string) (err error) {
-	ctx, end := b.observer.Store(ctx, b.name, "delete")
+	ctx, end := b.observer.BeginStore(ctx, b.name, "delete")
 	defer func() { end(err) }()
 	return b.Store.Delete(ctx, key)
 }
 
 // DeleteAll implements blob.Store.
 func (b blobs) DeleteAll(ctx context.Context, keys []string) (err error) {
-	ctx, end := b.observer.Store(ctx, b.name, "delete_all")
+	ctx, end := b.observer.BeginStore(ctx, b.name, "delete_all")
 	defer func() { end(err) }()
 	return b.Store.DeleteAll(ctx, keys)
 }
@@ -137,28 +137,28 @@ func OfRecords(store records.Store, observer Observer) records.Store {
 
 // PutRecords implements records.Store.
 func (r classRecords) PutRecords(ctx context.Context, rows []records.Record) (err error) {
-	ctx, end := r.observer.Store(ctx, Records, "put")
+	ctx, end := r.observer.BeginStore(ctx, Records, "put")
 	defer func() { end(err) }()
 	return r.Store.PutRecords(ctx, rows)
 }
 
 // GetRecords implements records.Store.
 func (r classRecords) GetRecords(ctx context.Context, keys []string) (values [][]byte, err error) {
-	ctx, end := r.observer.Store(ctx, Records, "get")
+	ctx, end := r.observer.BeginStore(ctx, Records, "get")
 	defer func() { end(err) }()
 	return r.Store.GetRecords(ctx, keys)
 }
 
 // DeleteRecords implements records.Store.
 func (r classRecords) DeleteRecords(ctx context.Context, keys []string) (err error) {
-	ctx, end := r.observer.Store(ctx, Records, "delete")
+	ctx, end := r.observer.BeginStore(ctx, Records, "delete")
 	defer func() { end(err) }()
 	return r.Store.DeleteRecords(ctx, keys)
 }
 
 // Ping implements records.Store.
 func (r classRecords) Ping(ctx context.Context) (err error) {
-	ctx, end := r.observer.Store(ctx, Records, "ping")
+	ctx, end := r.observer.BeginStore(ctx, Records, "ping")
 	defer func() { end(err) }()
 	return r.Store.Ping(ctx)
 }
@@ -182,42 +182,42 @@ func (v vectorStore) Unwrap() vectors.Store { return v.Store }
 
 // Create implements vectors.Store.
 func (v vectorStore) Create(ctx context.Context, collection string, dim int) (err error) {
-	ctx, end := v.observer.Store(ctx, Vectors, "create")
+	ctx, end := v.observer.BeginStore(ctx, Vectors, "create")
 	defer func() { end(err) }()
 	return v.Store.Create(ctx, collection, dim)
 }
 
 // Upsert implements vectors.Store.
 func (v vectorStore) Upsert(ctx context.Context, collection string, rows []vectors.Row) (err error) {
-	ctx, end := v.observer.Store(ctx, Vectors, "upsert")
+	ctx, end := v.observer.BeginStore(ctx, Vectors, "upsert")
 	defer func() { end(err) }()
 	return v.Store.Upsert(ctx, collection, rows)
 }
 
 // Has implements vectors.Store.
 func (v vectorStore) Has(ctx context.Context, collection string, keys []string) (found []bool, err error) {
-	ctx, end := v.observer.Store(ctx, Vectors, "has")
+	ctx, end := v.observer.BeginStore(ctx, Vectors, "has")
 	defer func() { end(err) }()
 	return v.Store.Has(ctx, collection, keys)
 }
 
 // Fetch implements vectors.Store.
 func (v vectorStore) Fetch(ctx context.Context, collection string, keys []string) (found [][]float32, err error) {
-	ctx, end := v.observer.Store(ctx, Vectors, "fetch")
+	ctx, end := v.observer.BeginStore(ctx, Vectors, "fetch")
 	defer func() { end(err) }()
 	return v.Store.Fetch(ctx, collection, keys)
 }
 
 // Count implements vectors.Store.
 func (v vectorStore) Count(ctx context.Context, collection string) (rows int64, err error) {
-	ctx, end := v.observer.Store(ctx, Vectors, "count")
+	ctx, end := v.observer.BeginStore(ctx, Vectors, "count")
 	defer func() { end(err) }()
 	return v.Store.Count(ctx, collection)
 }
 
 // Load implements vectors.Store.
 func (v vectorStore) Load(ctx context.Context, collection string) (err error) {
-	ctx, end := v.observer.Store(ctx, Vectors, "load")
+	ctx, end := v.observer.BeginStore(ctx, Vectors, "load")
 	defer func() { end(err) }()
 	return v.Store.Load(ctx, collection)
 }
@@ -226,21 +226,21 @@ func (v vectorStore) Load(ctx context.Context, collection string) (err error) {
 func (v vectorStore) Search(
 	ctx context.Context, collection string, question []float32, n int,
 ) (hits []vectors.Hit, err error) {
-	ctx, end := v.observer.Store(ctx, Vectors, "search")
+	ctx, end := v.observer.BeginStore(ctx, Vectors, "search")
 	defer func() { end(err) }()
 	return v.Store.Search(ctx, collection, question, n)
 }
 
 // Delete implements vectors.Store.
 func (v vectorStore) Delete(ctx context.Context, collection string, keys []string) (err error) {
-	ctx, end := v.observer.Store(ctx, Vectors, "delete")
+	ctx, end := v.observer.BeginStore(ctx, Vectors, "delete")
 	defer func() { end(err) }()
 	return v.Store.Delete(ctx, collection, keys)
 }
 
 // Ping implements vectors.Store.
 func (v vectorStore) Ping(ctx context.Context) (err error) {
-	ctx, end := v.observer.Store(ctx, Vectors, "ping")
+	ctx, end := v.observer.BeginStore(ctx, Vectors, "ping")
 	defer func() { end(err) }()
 	return v.Store.Ping(ctx)
 }

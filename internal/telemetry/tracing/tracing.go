@@ -25,11 +25,11 @@ const flushPatience = 3 * time.Second
 
 var active atomic.Bool
 
-// Active reports whether Start began to export: what only traces need is left out elsewhere.
-func Active() bool { return active.Load() }
+// IsActive reports whether Start began to export: what only traces need is left out elsewhere.
+func IsActive() bool { return active.Load() }
 
-// Wanted reports whether spans go anywhere.
-func Wanted(endpoint string) bool {
+// IsWanted reports whether spans go anywhere.
+func IsWanted(endpoint string) bool {
 	if os.Getenv("OTEL_SDK_DISABLED") == "true" || os.Getenv("OTEL_TRACES_EXPORTER") == "none" {
 		return false
 	}
@@ -39,7 +39,7 @@ func Wanted(endpoint string) bool {
 
 // Start begins to export the spans of a program, where that is wanted. Call stop at its end: it sends what is left.
 func Start(ctx context.Context, program, endpoint string) (stop func(), err error) {
-	if !Wanted(endpoint) {
+	if !IsWanted(endpoint) {
 		return func() {}, nil
 	}
 	var options []otlptracehttp.Option

@@ -47,9 +47,9 @@ type Hook struct {
 	Page   string   // address of query-api for people; empty: none is known
 }
 
-// Hooks gives the webhook of each index, of the configuration of this process alone. A webhook whose secret is not in
-// the environment is fault.BadConfig.
-func Hooks(settings *config.Config) (func(index string) Hook, error) {
+// ReadHooks gives the webhook of each index, of the configuration of this process alone. A webhook whose secret is not
+// in the environment is fault.BadConfig.
+func ReadHooks(settings *config.Config) (func(index string) Hook, error) {
 	of := func(index string) Hook {
 		notify := settings.NotifyOf(index)
 		return Hook{URL: notify.Webhook, Secret: notify.Secret(), On: notify.On, Page: notify.Page}
@@ -79,9 +79,9 @@ func indexNames(settings *config.Config) []string {
 	return out
 }
 
-// Wants says whether the webhook is to be called for a run's status, and the name of that event. A pause that a person
-// asked for is no news to them.
-func (h Hook) Wants(status, reason string) (event string, wanted bool) {
+// WantsEvent says whether the webhook is to be called for a run's status, and the name of that event. A pause that a
+// person asked for is no news to them.
+func (h Hook) WantsEvent(status, reason string) (event string, wanted bool) {
 	switch status {
 	case core.StatusFailed:
 		event = config.OnFailed
@@ -100,7 +100,8 @@ func (h Hook) Wants(status, reason string) (event string, wanted bool) {
 	return event, h.URL != "" && event != "" && slices.Contains(h.On, event)
 }
 
-// Body is what is sent (docs/reference/formats.md, Webhooks). It holds names, codes and counts, never text or keys of documents.
+// Body is what is sent (docs/reference/formats.md, Webhooks). It holds names, codes and counts, never text or keys of
+// documents.
 type Body struct {
 	ID         string    `json:"id"` // the same in every attempt
 	Event      string    `json:"event"`
@@ -131,7 +132,7 @@ type Body struct {
 
 // Fill takes the counts of a report.
 func (b *Body) Fill(report core.Report) {
-	b.Summary = shown.Summary(report)
+	b.Summary = shown.Summarize(report)
 	b.Published, b.Documents, b.Chunks, b.Classes = report.Published, report.Documents, report.Chunks, report.Classes
 	b.DeadLetters, b.DocumentsFailed = report.DeadLetters, report.DocumentsFailed
 	b.ChunksFailed, b.ProblemsTotal = report.ChunksFailed, report.ProblemsTotal

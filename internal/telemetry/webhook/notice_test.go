@@ -115,9 +115,9 @@ func TestWhichEventsAWebhookIsToldOf(t *testing.T) {
 		{"cancelled", "cancelled", "", false},
 	} {
 		hook := webhook.Hook{URL: "https://ops.example", Secret: "s", On: config.Default().Notify.On}
-		event, wanted := hook.Wants(c.status, c.reason)
+		event, wanted := hook.WantsEvent(c.status, c.reason)
 		assert.True(t, event == c.event && wanted == c.wanted, "%s (%s): %q, %v", c.status, c.reason, event, wanted)
-		_, wanted = (webhook.Hook{On: everything}).Wants(c.status, c.reason)
+		_, wanted = (webhook.Hook{On: everything}).WantsEvent(c.status, c.reason)
 		assert.False(t, wanted, "%s: no event is chosen", c.status)
 	}
 }
@@ -131,7 +131,7 @@ func TestAnIndexMayHaveAWebhookOfItsOwn(t *testing.T) {
 		"indexes.own.notify.on=failed",
 	}})
 	require.NoError(t, err)
-	of, err := webhook.Hooks(settings)
+	of, err := webhook.ReadHooks(settings)
 	require.NoError(t, err)
 	if hook := of("own"); hook.URL != "https://own.example" || hook.Secret != "own" || len(hook.On) != 1 ||
 		hook.Page != "https://page.example" {
@@ -141,7 +141,7 @@ func TestAnIndexMayHaveAWebhookOfItsOwn(t *testing.T) {
 		t.Errorf("%+v", hook)
 	}
 	t.Setenv("OWN_SECRET", "")
-	if _, err := webhook.Hooks(settings); !fault.Is(err, fault.BadConfig) || !strings.Contains(err.Error(), "OWN_SECRET") {
+	if _, err := webhook.ReadHooks(settings); !fault.Is(err, fault.BadConfig) || !strings.Contains(err.Error(), "OWN_SECRET") {
 		t.Errorf("a webhook without a secret: %v", err)
 	}
 }

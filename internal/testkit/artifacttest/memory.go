@@ -192,8 +192,10 @@ func (m *Memory) ListRange(ctx context.Context, prefix, after, until string) ite
 	}
 }
 
-// Folders implements blob.Store.
-func (m *Memory) Folders(ctx context.Context) ([]string, error) { return blob.FoldersOf(ctx, m.List) }
+// ListFolders implements blob.Store.
+func (m *Memory) ListFolders(ctx context.Context) ([]string, error) {
+	return blob.FoldersOf(ctx, m.List)
+}
 
 // Delete implements blob.Store.
 func (m *Memory) Delete(ctx context.Context, key string) error {

@@ -149,8 +149,8 @@ func (s *Store) ListRange(ctx context.Context, prefix, after, until string) iter
 	}
 }
 
-// Folders implements blob.Store.
-func (s *Store) Folders(ctx context.Context) ([]string, error) {
+// ListFolders implements blob.Store.
+func (s *Store) ListFolders(ctx context.Context) ([]string, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	found := map[string]bool{}

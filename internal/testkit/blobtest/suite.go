@@ -32,7 +32,7 @@ func Run(t *testing.T, open func(t *testing.T) blob.Store) {
 }
 
 func folders(t *testing.T, store blob.Store) {
-	if names, err := store.Folders(t.Context()); len(names) != 0 || err != nil {
+	if names, err := store.ListFolders(t.Context()); len(names) != 0 || err != nil {
 		t.Errorf("of an empty store: %q %v", names, err)
 	}
 	var want []string
@@ -46,7 +46,7 @@ func folders(t *testing.T, store blob.Store) {
 	must(t, store, "a b+c/d", "x")
 	must(t, store, "zz", "x")
 	want = append([]string{"a b+c"}, want...)
-	if names, err := store.Folders(t.Context()); !slices.Equal(names, want) || err != nil {
+	if names, err := store.ListFolders(t.Context()); !slices.Equal(names, want) || err != nil {
 		t.Errorf("%q, want %q: %v", names, want, err)
 	}
 }

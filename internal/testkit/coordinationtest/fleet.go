@@ -23,7 +23,7 @@ func beat(t *testing.T, store coordination.Store, member string, want coordinati
 
 func fleet(t *testing.T, store coordination.Store) {
 	ctx := t.Context()
-	if all, err := store.Living(ctx); len(all) != 0 || err != nil {
+	if all, err := store.ListMembers(ctx); len(all) != 0 || err != nil {
 		t.Errorf("a fleet without a member: %q, %v", all, err)
 	}
 	for i, value := range []string{"", "two words", "{\"slots\": 64}\n\x00"} {
@@ -33,20 +33,20 @@ func fleet(t *testing.T, store coordination.Store) {
 				t.Errorf("%d live, want %d", living, i+1)
 			}
 		}
-		all, err := store.Living(ctx)
+		all, err := store.ListMembers(ctx)
 		if got, is := all[fmt.Sprint("worker ", i)]; err != nil || !is || string(got) != value || len(all) != i+1 {
 			t.Errorf("%q of %d, %v; want %q of %d", got, len(all), err, value, i+1)
 		}
 	}
 	ok(t, store.Leave(ctx, "worker 1", nil))
 	ok(t, store.Leave(ctx, "nobody", []string{limit}))
-	if all, err := store.Living(ctx); len(all) != 2 || all["worker 1"] != nil || err != nil {
+	if all, err := store.ListMembers(ctx); len(all) != 2 || all["worker 1"] != nil || err != nil {
 		t.Errorf("after one left: %q, %v", all, err)
 	}
 	_, _, err := store.Beat(ctx, "worker 0", nil, nil, 20*time.Millisecond)
 	ok(t, err)
 	eventually(t, "who is silent still lives", func() bool {
-		all, err := store.Living(ctx)
+		all, err := store.ListMembers(ctx)
 		return err == nil && len(all) == 1
 	})
 }
@@ -119,7 +119,7 @@ func shareOfMany(t *testing.T, store coordination.Store) {
 		member := fmt.Sprint("w", random.IntN(40))
 		want := coordination.Want{Total: total, Demand: random.IntN(120), Held: using[member]}
 		state[member] = want
-		share := coordination.Share(state, member, 0)
+		share := coordination.ComputeShare(state, member, 0)
 		got := beat(t, store, member, want)
 		if level := total / len(state); got != share && level > 0 {
 			t.Fatalf("round %d: the store gives %d, the arithmetic %d", round, got, share)
@@ -153,7 +153,7 @@ func sharers(t *testing.T, store coordination.Store) {
 		})
 	}
 	wg.Wait()
-	all, err := store.Living(t.Context())
+	all, err := store.ListMembers(t.Context())
 	if ok(t, err); sum > 100 || len(all) != 30 {
 		t.Errorf("%d of 100 places given to %d of 30", sum, len(all))
 	}
@@ -168,7 +168,7 @@ func turns(t *testing.T, _ coordination.Store) {
 	for turn := range int64(7) {
 		sum := 0
 		for member := range all {
-			share := coordination.Share(all, member, turn)
+			share := coordination.ComputeShare(all, member, turn)
 			had[member] += share
 			sum += share
 		}

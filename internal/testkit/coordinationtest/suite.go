@@ -176,19 +176,19 @@ func runs(t *testing.T, store coordination.Store) {
 	ok(t, store.SetProgress(ctx, "i/g2", "a/1", []byte("other")))
 	ok(t, store.SetState(ctx, "i/g", []byte("state")))
 	ok(t, store.SetControl(ctx, "i/g", []byte("control")))
-	progress, err := store.Progress(ctx, "i/g")
+	progress, err := store.ReadProgress(ctx, "i/g")
 	ok(t, err)
 	same(t, "progress", progress, map[string]string{"a/1": "1", "a/2": "2"})
-	if control, err := store.Control(ctx, "i/g"); err != nil || string(control) != "control" {
+	if control, err := store.ReadControl(ctx, "i/g"); err != nil || string(control) != "control" {
 		t.Errorf("control %q, %v", control, err)
 	}
-	if state, err := store.State(ctx, "i/g"); err != nil || string(state) != "state" {
+	if state, err := store.ReadState(ctx, "i/g"); err != nil || string(state) != "state" {
 		t.Errorf("state %q, %v", state, err)
 	}
-	if state, err := store.State(ctx, "unknown"); state != nil || err != nil {
+	if state, err := store.ReadState(ctx, "unknown"); state != nil || err != nil {
 		t.Errorf("state of an unknown run: %q %v", state, err)
 	}
-	if control, err := store.Control(ctx, "unknown"); control != nil || err != nil {
+	if control, err := store.ReadControl(ctx, "unknown"); control != nil || err != nil {
 		t.Errorf("control of an unknown run: %q %v", control, err)
 	}
 }
@@ -211,16 +211,16 @@ func problems(t *testing.T, store coordination.Store) {
 	ok(t, store.SetProblem(ctx, "i/g", "store", []byte("full")))
 	ok(t, store.SetProblem(ctx, "i/g", "chat", []byte("still none")))
 	ok(t, store.SetProblem(ctx, "i/g2", "chat", []byte("another's")))
-	got, err := store.Problems(ctx, "i/g")
+	got, err := store.ReadProblems(ctx, "i/g")
 	ok(t, err)
 	same(t, "problems", got, map[string]string{"chat": "still none", "store": "full"})
 	for range 2 {
 		ok(t, store.SetProblem(ctx, "i/g", "chat", nil))
 	}
-	got, err = store.Problems(ctx, "i/g")
+	got, err = store.ReadProblems(ctx, "i/g")
 	ok(t, err)
 	same(t, "problems after one is over", got, map[string]string{"store": "full"})
-	got, err = store.Progress(ctx, "i/g")
+	got, err = store.ReadProgress(ctx, "i/g")
 	ok(t, err)
 	same(t, "progress", got, map[string]string{})
 }
@@ -228,38 +228,38 @@ func problems(t *testing.T, store coordination.Store) {
 func accounts(t *testing.T, store coordination.Store) {
 	ctx := t.Context()
 	for range 2 {
-		ok(t, store.Account(ctx, "i/g", "worker-1", []byte("10")))
+		ok(t, store.SetAccount(ctx, "i/g", "worker-1", []byte("10")))
 	}
-	ok(t, store.Account(ctx, "i/g", "worker-2", []byte("5")))
-	ok(t, store.Account(ctx, "i/g", "worker-1", []byte("12")))
-	ok(t, store.Account(ctx, "i/g2", "worker-1", []byte("99")))
-	got, err := store.Accounts(ctx, "i/g")
+	ok(t, store.SetAccount(ctx, "i/g", "worker-2", []byte("5")))
+	ok(t, store.SetAccount(ctx, "i/g", "worker-1", []byte("12")))
+	ok(t, store.SetAccount(ctx, "i/g2", "worker-1", []byte("99")))
+	got, err := store.ReadAccounts(ctx, "i/g")
 	ok(t, err)
 	same(t, "accounts", got, map[string]string{"worker-1": "12", "worker-2": "5"})
-	got, err = store.Accounts(ctx, "unknown")
+	got, err = store.ReadAccounts(ctx, "unknown")
 	ok(t, err)
 	same(t, "accounts of an unknown run", got, map[string]string{})
 }
 
 func spend(t *testing.T, store coordination.Store) {
 	ctx := t.Context()
-	control, all, err := store.Spend(ctx, "i/g", "worker-1", []byte("1"))
+	control, all, err := store.ExchangeAccount(ctx, "i/g", "worker-1", []byte("1"))
 	ok(t, err)
 	if control != nil {
 		t.Errorf("control %q before there is one", control)
 	}
 	same(t, "accounts", all, map[string]string{"worker-1": "1"})
 	ok(t, store.SetControl(ctx, "i/g", []byte("pause")))
-	ok(t, store.Account(ctx, "i/g", "worker-2", []byte("7")))
+	ok(t, store.SetAccount(ctx, "i/g", "worker-2", []byte("7")))
 	for range 2 {
-		control, all, err = store.Spend(ctx, "i/g", "worker-1", []byte("3"))
+		control, all, err = store.ExchangeAccount(ctx, "i/g", "worker-1", []byte("3"))
 		ok(t, err)
 		if string(control) != "pause" {
 			t.Errorf("control %q", control)
 		}
 		same(t, "accounts", all, map[string]string{"worker-1": "3", "worker-2": "7"})
 	}
-	all, err = store.Accounts(ctx, "i/g")
+	all, err = store.ReadAccounts(ctx, "i/g")
 	ok(t, err)
 	same(t, "accounts read again", all, map[string]string{"worker-1": "3", "worker-2": "7"})
 }
@@ -271,7 +271,7 @@ func spenders(t *testing.T, store coordination.Store) {
 			me := fmt.Sprint("worker-", w)
 			for total := range 20 {
 				value := []byte(fmt.Sprint(total))
-				_, all, err := store.Spend(t.Context(), "i/g", me, value)
+				_, all, err := store.ExchangeAccount(t.Context(), "i/g", me, value)
 				if err != nil || !slices.Equal(all[me], value) {
 					t.Errorf("%s wrote %s and reads %s, %v", me, value, all[me], err)
 				}
@@ -279,7 +279,7 @@ func spenders(t *testing.T, store coordination.Store) {
 		})
 	}
 	wg.Wait()
-	all, err := store.Accounts(t.Context(), "i/g")
+	all, err := store.ReadAccounts(t.Context(), "i/g")
 	ok(t, err)
 	if len(all) != 8 {
 		t.Fatalf("%d accounts", len(all))
@@ -294,15 +294,15 @@ func spenders(t *testing.T, store coordination.Store) {
 func forget(t *testing.T, store coordination.Store) {
 	ctx := t.Context()
 	reads := map[string]func(run string) (map[string][]byte, error){
-		"progress": func(run string) (map[string][]byte, error) { return store.Progress(ctx, run) },
-		"problems": func(run string) (map[string][]byte, error) { return store.Problems(ctx, run) },
-		"accounts": func(run string) (map[string][]byte, error) { return store.Accounts(ctx, run) },
+		"progress": func(run string) (map[string][]byte, error) { return store.ReadProgress(ctx, run) },
+		"problems": func(run string) (map[string][]byte, error) { return store.ReadProblems(ctx, run) },
+		"accounts": func(run string) (map[string][]byte, error) { return store.ReadAccounts(ctx, run) },
 	}
 	for _, run := range []string{"i/g", "i/g2"} {
 		for _, field := range []string{"a", "b", "c"} {
 			ok(t, store.SetProgress(ctx, run, field, []byte("1")))
 			ok(t, store.SetProblem(ctx, run, field, []byte("1")))
-			ok(t, store.Account(ctx, run, field, []byte("1")))
+			ok(t, store.SetAccount(ctx, run, field, []byte("1")))
 		}
 		ok(t, store.SetState(ctx, run, []byte("state")))
 		ok(t, store.SetControl(ctx, run, []byte("control")))
@@ -320,10 +320,10 @@ func forget(t *testing.T, store coordination.Store) {
 		}
 	}
 	for run, want := range map[string]string{"i/g": "", "i/g2": "control"} {
-		if control, err := store.Control(ctx, run); err != nil || string(control) != want {
+		if control, err := store.ReadControl(ctx, run); err != nil || string(control) != want {
 			t.Errorf("control of %s is %q, %v", run, control, err)
 		}
-		if state, err := store.State(ctx, run); err != nil || string(state) != "state" {
+		if state, err := store.ReadState(ctx, run); err != nil || string(state) != "state" {
 			t.Errorf("state of %s is %q, %v", run, state, err)
 		}
 	}
@@ -333,23 +333,23 @@ func forgetIndex(t *testing.T, store coordination.Store) {
 	ctx := t.Context()
 	read := func(index string) (out []string) {
 		for _, name := range []string{index + "/g1", "latest:" + index, "audit:" + index} {
-			progress, err := store.Progress(ctx, name)
+			progress, err := store.ReadProgress(ctx, name)
 			ok(t, err)
-			problems, err := store.Problems(ctx, name)
+			problems, err := store.ReadProblems(ctx, name)
 			ok(t, err)
-			accounts, err := store.Accounts(ctx, name)
+			accounts, err := store.ReadAccounts(ctx, name)
 			ok(t, err)
-			control, err := store.Control(ctx, name)
+			control, err := store.ReadControl(ctx, name)
 			ok(t, err)
-			state, err := store.State(ctx, name)
+			state, err := store.ReadState(ctx, name)
 			ok(t, err)
 			out = append(out, fmt.Sprint(len(progress), len(problems), len(accounts), string(control), string(state)))
 		}
-		mirrored, err := store.Mirrored(ctx, index)
+		mirrored, err := store.ReadMirror(ctx, index)
 		ok(t, err)
-		_, all, err := store.Mirrors(ctx, "")
+		_, all, err := store.ReadMirrors(ctx, "")
 		ok(t, err)
-		leased, err := store.Leased(ctx, index)
+		leased, err := store.ListLeased(ctx, index)
 		ok(t, err)
 		return append(out, fmt.Sprint(string(mirrored), string(all[index]), len(leased)))
 	}
@@ -359,7 +359,7 @@ func forgetIndex(t *testing.T, store coordination.Store) {
 		for _, name := range []string{index + "/g1", "latest:" + index, "audit:" + index} {
 			ok(t, store.SetProgress(ctx, name, "f", []byte("1")))
 			ok(t, store.SetProblem(ctx, name, "f", []byte("1")))
-			ok(t, store.Account(ctx, name, "w", []byte("1")))
+			ok(t, store.SetAccount(ctx, name, "w", []byte("1")))
 			ok(t, store.SetState(ctx, name, []byte("state")))
 			ok(t, store.SetControl(ctx, name, []byte("control")))
 		}
@@ -367,7 +367,7 @@ func forgetIndex(t *testing.T, store coordination.Store) {
 		ok(t, store.Lease(ctx, index, "g1", "r", time.Minute))
 	}
 	full := read("i")
-	version, _, err := store.Mirrors(ctx, "")
+	version, _, err := store.ReadMirrors(ctx, "")
 	ok(t, err)
 	for range 2 {
 		ok(t, store.ForgetIndex(ctx, "i"))
@@ -376,7 +376,7 @@ func forgetIndex(t *testing.T, store coordination.Store) {
 	for _, index := range indexes[1:] {
 		assert.Equal(t, full, read(index), "of %s", index)
 	}
-	now, _, err := store.Mirrors(ctx, version)
+	now, _, err := store.ReadMirrors(ctx, version)
 	ok(t, err)
 	assert.NotEqual(t, version, now, "readers learn that a mirror is gone")
 }
@@ -386,7 +386,7 @@ func leases(t *testing.T, store coordination.Store) {
 	ok(t, store.Lease(t.Context(), "i", "g2", "r1", 20*time.Millisecond))
 	ok(t, store.Lease(t.Context(), "j", "g3", "r1", time.Minute))
 	time.Sleep(50 * time.Millisecond)
-	l, err := store.Leased(t.Context(), "i")
+	l, err := store.ListLeased(t.Context(), "i")
 	ok(t, err)
 	if !l["g1"] || l["g2"] || l["g3"] {
 		t.Errorf("leased %v", l)
@@ -397,34 +397,35 @@ func leases(t *testing.T, store coordination.Store) {
 	ok(t, store.LeaseAll(t.Context(), held, "r2", time.Minute))
 	ok(t, store.LeaseAll(t.Context(), nil, "r2", time.Minute))
 	for index, want := range map[string]int{"i": 3, "j": 1, "k": 1} {
-		if l, err := store.Leased(t.Context(), index); err != nil || len(l) != want {
+		if l, err := store.ListLeased(t.Context(), index); err != nil || len(l) != want {
 			t.Errorf("%s: leased %v, %v", index, l, err)
 		}
 	}
 }
 
 func mirror(t *testing.T, store coordination.Store) {
-	if v, err := store.Mirrored(t.Context(), "i"); v != nil || err != nil {
+	if v, err := store.ReadMirror(t.Context(), "i"); v != nil || err != nil {
 		t.Errorf("nothing mirrored: %q %v", v, err)
 	}
 	ok(t, store.Mirror(t.Context(), "i", 2, []byte("two")))
 	ok(t, store.Mirror(t.Context(), "j", 7, []byte("another's")))
 	for epoch, pointer := range []string{"zero", "one", "two", "three"} { // below the epoch that is there, and above it
 		ok(t, store.Mirror(t.Context(), "i", int64(epoch), []byte(pointer)))
-		if v, err := store.Mirrored(t.Context(), "i"); string(v) != pointer || err != nil {
+		if v, err := store.ReadMirror(t.Context(), "i"); string(v) != pointer || err != nil {
 			t.Errorf("mirrored %q, want %q: %v", v, pointer, err)
 		}
 	}
-	version, all, err := store.Mirrors(t.Context(), "")
+	version, all, err := store.ReadMirrors(t.Context(), "")
 	ok(t, err)
 	if len(all) != 2 || string(all["i"]) != "three" || string(all["j"]) != "another's" {
 		t.Errorf("all of them: %q", all)
 	}
-	if again, all, err := store.Mirrors(t.Context(), version); again != version || all != nil || err != nil {
+	if again, all, err := store.ReadMirrors(t.Context(), version); again != version || all != nil || err != nil {
 		t.Errorf("nothing changed: %q, %q: %v", again, all, err)
 	}
 	ok(t, store.Mirror(t.Context(), "i", 4, []byte("four")))
-	if next, all, err := store.Mirrors(t.Context(), version); next == version || string(all["i"]) != "four" || err != nil {
+	if next, all, err := store.ReadMirrors(t.Context(), version); next == version || string(all["i"]) != "four" ||
+		err != nil {
 		t.Errorf("after a change: %q, %q: %v", next, all, err)
 	}
 }

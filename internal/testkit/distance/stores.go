@@ -20,12 +20,12 @@ type blobs struct {
 // Blob puts a blob store at a distance.
 func Blob(store blob.Store, requests *Requests) blob.Store { return blobs{store, requests} }
 
-// Versioned implements blob.Versioned.
-func (s blobs) Versioned() bool { return blob.IsVersioned(s.Store) }
+// IsVersioned implements blob.Versioned.
+func (s blobs) IsVersioned() bool { return blob.IsVersioned(s.Store) }
 
-// Following implements blob.Linked.
-func (s blobs) Following() blob.Store {
-	s.Store = blob.Following(s.Store)
+// FollowLinks implements blob.Linked.
+func (s blobs) FollowLinks() blob.Store {
+	s.Store = blob.FollowLinks(s.Store)
 	return s
 }
 
@@ -81,9 +81,9 @@ func (s blobs) ListRange(ctx context.Context, prefix, after, until string) iter.
 	}
 }
 
-// Folders implements blob.Store.
-func (s blobs) Folders(ctx context.Context) ([]string, error) {
-	folders, err := s.Store.Folders(ctx)
+// ListFolders implements blob.Store.
+func (s blobs) ListFolders(ctx context.Context) ([]string, error) {
+	folders, err := s.Store.ListFolders(ctx)
 	for range 1 + len(folders)/perRequest {
 		if err := s.request(ctx, List, ""); err != nil {
 			return nil, err
@@ -170,20 +170,20 @@ func (s claims) LeaseAll(ctx context.Context, held []coordination.Held, reader s
 	return s.Store.LeaseAll(ctx, held, reader, ttl)
 }
 
-// Mirrored implements coordination.Readers.
-func (s claims) Mirrored(ctx context.Context, index string) ([]byte, error) {
+// ReadMirror implements coordination.Readers.
+func (s claims) ReadMirror(ctx context.Context, index string) ([]byte, error) {
 	if err := s.request(ctx, Get, "coordination/mirror"); err != nil {
 		return nil, err
 	}
-	return s.Store.Mirrored(ctx, index)
+	return s.Store.ReadMirror(ctx, index)
 }
 
-// Mirrors implements coordination.Readers.
-func (s claims) Mirrors(ctx context.Context, known string) (string, map[string][]byte, error) {
+// ReadMirrors implements coordination.Readers.
+func (s claims) ReadMirrors(ctx context.Context, known string) (string, map[string][]byte, error) {
 	if err := s.request(ctx, Get, "coordination/mirrors"); err != nil {
 		return "", nil, err
 	}
-	return s.Store.Mirrors(ctx, known)
+	return s.Store.ReadMirrors(ctx, known)
 }
 
 // Reserve implements coordination.Claims.
@@ -196,14 +196,14 @@ func (s claims) Reserve(
 	return s.Store.Reserve(ctx, endpoint, requests, tokens, perMinute, tokensPerMinute)
 }
 
-// Spend implements coordination.Runs.
-func (s claims) Spend(
+// ExchangeAccount implements coordination.Runs.
+func (s claims) ExchangeAccount(
 	ctx context.Context, run, worker string, value []byte,
 ) (control []byte, all map[string][]byte, err error) {
 	if err := s.request(ctx, "spend", "coordination"); err != nil {
 		return nil, nil, err
 	}
-	return s.Store.Spend(ctx, run, worker, value)
+	return s.Store.ExchangeAccount(ctx, run, worker, value)
 }
 
 // classes is a distant store of class records.

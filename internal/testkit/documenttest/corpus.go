@@ -34,8 +34,8 @@ type Corpus struct {
 	OneVersion bool
 }
 
-// Versioned implements blob.Versioned.
-func (c *Corpus) Versioned() bool { return c.OneVersion }
+// IsVersioned implements blob.Versioned.
+func (c *Corpus) IsVersioned() bool { return c.OneVersion }
 
 type object struct {
 	content  []byte
@@ -205,8 +205,10 @@ func (c *Corpus) Put(context.Context, string, io.Reader, int64, blob.Cond) (blob
 	return blob.Info{}, fault.StoreDenied.At("write", "corpus")
 }
 
-// Folders implements blob.Store.
-func (c *Corpus) Folders(ctx context.Context) ([]string, error) { return blob.FoldersOf(ctx, c.List) }
+// ListFolders implements blob.Store.
+func (c *Corpus) ListFolders(ctx context.Context) ([]string, error) {
+	return blob.FoldersOf(ctx, c.List)
+}
 
 // Delete implements blob.Store: nothing may delete in a corpus.
 func (c *Corpus) Delete(context.Context, string) error {

@@ -114,16 +114,16 @@ func (s *Server) content(task, user string) string {
 				return string(entities)
 			}
 		}
-		entities, _ := json.Marshal(map[string]any{"entities": builtin.Entities(user)}) // strings always marshal
+		entities, _ := json.Marshal(map[string]any{"entities": builtin.FindEntities(user)}) // strings always marshal
 		return string(entities)
 	case "shorten":
-		description, _ := json.Marshal(map[string]string{"description": builtin.Summary(user, 800)})
+		description, _ := json.Marshal(map[string]string{"description": builtin.Summarize(user, 800)})
 		return string(description)
 	case "judge":
 		return judgement(user)
 	case kindQuestions:
 		questions := []string{}
-		for _, entity := range builtin.Entities(user) {
+		for _, entity := range builtin.FindEntities(user) {
 			questions = append(questions, "What is said of "+entity.Name+"?")
 		}
 		return marshal(map[string]any{"questions": questions})

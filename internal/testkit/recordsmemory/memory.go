@@ -88,8 +88,8 @@ func (s *Store) ScanRecords(ctx context.Context, prefix string, f func(keys []st
 // Identity implements records.Store.
 func (s *Store) Identity(context.Context) (string, error) { return s.identity, nil }
 
-// Own implements records.Store.
-func (s *Store) Own(_ context.Context, storeID string) error {
+// RecordOwner implements records.Store.
+func (s *Store) RecordOwner(_ context.Context, storeID string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.owner != "" && s.owner != storeID {

@@ -204,9 +204,9 @@ func concurrent(t *testing.T, store records.Store) {
 func owner(t *testing.T, store records.Store) {
 	a, b := "0123456789abcdef0123456789abcdef", "0123456789abcdef0123456789abcdee"
 	for range 2 {
-		ok(t, store.Own(t.Context(), a))
+		ok(t, store.RecordOwner(t.Context(), a))
 	}
-	if err := store.Own(t.Context(), b); !fault.Is(err, fault.StoreOwned) {
+	if err := store.RecordOwner(t.Context(), b); !fault.Is(err, fault.StoreOwned) {
 		t.Errorf("another owner: %v", err)
 	}
 	x, err := store.Identity(t.Context())

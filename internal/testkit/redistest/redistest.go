@@ -62,7 +62,7 @@ func Open(t *testing.T, url string) *redisconn.Conn {
 func Empty(t *testing.T, url string) *redisconn.Conn {
 	t.Helper()
 	conn := Open(t, url)
-	err := conn.Masters(t.Context(), func(ctx context.Context, server *goredis.Client) error {
+	err := conn.EachMaster(t.Context(), func(ctx context.Context, server *goredis.Client) error {
 		return server.FlushDB(ctx).Err()
 	})
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 // writeFacts writes the enrichment facts: the triples that rules find in the chunks.
 func (b *builder) writeFacts() {
 	in := factstage.In{
-		Language: text.In("en"), Chat: builtin.Chat{}, Embedder: b.embedder,
+		Language: text.LanguageOf("en"), Chat: builtin.Chat{}, Embedder: b.embedder,
 		Fingerprint: b.manifest.Class.Digest(), Segmenter: apr.DefaultSegmenter,
 	}
 	file, err := artifact.NewFile()

@@ -269,7 +269,7 @@ func (b *builder) learnIDF() {
 	file, err := artifact.NewFile()
 	check(b.t, err)
 	defer file.Discard()
-	check(b.t, idf.Learn(b.ctx, file, text.In(""), int64(len(b.chunks)), func(yield func(string, error) bool) {
+	check(b.t, idf.Learn(b.ctx, file, text.LanguageOf(""), int64(len(b.chunks)), func(yield func(string, error) bool) {
 		for _, c := range b.chunks {
 			if !yield(embed.ChunkText(b.documents[c.document].Title, c.Text), nil) {
 				return
@@ -285,8 +285,8 @@ func (b *builder) learnIDF() {
 	}
 	b.manifest.Class, b.manifest.Chunk = fingerprint, fingerprint
 	b.manifest.Collections = core.Collections{
-		Classes: core.Collection(StoreID, b.index.Name, "classes", fingerprint.Digest(), 1),
-		Chunks:  core.Collection(StoreID, b.index.Name, "chunks", fingerprint.Digest(), 1),
+		Classes: core.NameCollection(StoreID, b.index.Name, "classes", fingerprint.Digest(), 1),
+		Chunks:  core.NameCollection(StoreID, b.index.Name, "chunks", fingerprint.Digest(), 1),
 	}
 	path, err := b.cache.Get(b.ctx, b.stores.Blobs, b.index.SegmentKey(segment.SHA256), segment.SHA256)
 	check(b.t, err)
@@ -302,7 +302,7 @@ func (b *builder) rowFile(write func(*artifact.Rows)) core.Segment {
 	check(b.t, err)
 	defer file.Discard()
 	write(file)
-	segment, _, err := file.Segment(b.ctx, b.index, 0)
+	segment, _, err := file.StoreSegment(b.ctx, b.index, 0)
 	check(b.t, err)
 	return segment
 }
@@ -311,7 +311,7 @@ func (b *builder) writeDocuments() {
 	segments := &b.manifest.Segments
 	segments.Text = []core.Segment{b.rowFile(func(file *artifact.Rows) {
 		for _, document := range b.documents {
-			b.starts = append(b.starts, file.Append(document.Key, textseg.Piece(0, document.text())))
+			b.starts = append(b.starts, file.Append(document.Key, textseg.EncodePiece(0, document.text())))
 		}
 	})}
 	segments.Documents = []core.Segment{b.rowFile(func(file *artifact.Rows) {
@@ -399,7 +399,7 @@ func (b *builder) writeChunks() {
 // writeSplit writes one split and one class run of everything.
 func (b *builder) writeSplit(analyser string) {
 	segments := &b.manifest.Segments
-	made, expect, _, err := segment.Split(b.ctx, segment.SplitIn{
+	made, expect, _, err := segment.WriteSplit(b.ctx, segment.SplitIn{
 		Artifacts: b.index, Spec: b.spec, OnProgress: func(int64) {},
 		Units: []segment.SplitUnit{{
 			Documents: segments.Documents[0], Text: segments.Text[0],
@@ -442,7 +442,7 @@ func (b *builder) analysedBy(made core.Segment, analyser string) core.Segment {
 		if name == "stats" {
 			content = []byte(strings.ReplaceAll(string(content), text.Analyser, analyser))
 		}
-		writer.Section(name)
+		writer.BeginSection(name)
 		_, err := writer.Write(content)
 		check(b.t, err)
 	}

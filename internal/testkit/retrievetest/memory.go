@@ -22,12 +22,12 @@ func (b *builder) writeMemory() {
 	var chunks []questions.Chunk
 	for _, c := range b.chunks {
 		asked := questions.Chunk{ID: c.id}
-		for _, text := range builtin.QuestionsIn(text.In("en"), c.Text, 5) {
-			vector := gem.Averaged(b.vector(text), b.vector(c.Text))
+		for _, text := range builtin.QuestionsIn(text.LanguageOf("en"), c.Text, 5) {
+			vector := gem.AverageQuestion(b.vector(text), b.vector(c.Text))
 			asked.Questions = append(asked.Questions, questions.Question{Text: text, Vector: vector})
 		}
 		if len(asked.Questions) == 0 {
-			asked.Questions = []questions.Question{{Text: c.Text, Vector: gem.Unit(b.vector(c.Text))}}
+			asked.Questions = []questions.Question{{Text: c.Text, Vector: gem.ToUnit(b.vector(c.Text))}}
 		}
 		chunks = append(chunks, asked)
 	}
@@ -57,7 +57,7 @@ func (b *builder) writeMemory() {
 			Members: []themes.Member{
 				{Chunk: b.chunks[0].id.String(), Loading: 0.8}, {Chunk: b.chunks[1].id.String(), Loading: 0.6},
 			},
-			Questions: []themes.Question{{Text: SummaryQuestion, Vector: gem.Unit(b.vector(SummaryQuestion))}},
+			Questions: []themes.Question{{Text: SummaryQuestion, Vector: gem.ToUnit(b.vector(SummaryQuestion))}},
 		}},
 	}.Encode()
 	check(b.t, err)
@@ -87,14 +87,14 @@ func (b *builder) writeGraph(chunks []questions.Chunk) {
 		for _, question := range chunk.Questions {
 			averaged = append(averaged, question.Vector)
 		}
-		nodes.Base.Append(gem.Unit(b.vector(text)))
+		nodes.Base.Append(gem.ToUnit(b.vector(text)))
 		nodes.Mean.Append(gem.Mean(b.vector(text), averaged))
 		content.Chunks = append(content.Chunks, chunk.ID)
 		content.Vectors = append(content.Vectors, loading)
 	}
 	every, err := nodes.Matrix()
 	check(b.t, err)
-	nearest, err := every.Nearest(3)
+	nearest, err := every.NearestGraph(3)
 	check(b.t, err)
 	for _, degree := range every.Degrees() {
 		content.Degrees = append(content.Degrees, float32(degree))

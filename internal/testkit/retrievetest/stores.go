@@ -114,8 +114,8 @@ func (r *Records) ScanRecords(_ context.Context, prefix string, f func(keys []st
 // Identity implements records.Store.
 func (r *Records) Identity(context.Context) (string, error) { return "memory", nil }
 
-// Own implements records.Store.
-func (r *Records) Own(context.Context, string) error { return nil }
+// RecordOwner implements records.Store.
+func (r *Records) RecordOwner(context.Context, string) error { return nil }
 
 // Ping implements records.Store.
 func (r *Records) Ping(context.Context) error {
@@ -167,8 +167,8 @@ func (r *Readers) Forget() {
 	clear(r.leases)
 }
 
-// Leased implements coordination.Readers.
-func (r *Readers) Leased(_ context.Context, index string) (map[string]bool, error) {
+// ListLeased implements coordination.Readers.
+func (r *Readers) ListLeased(_ context.Context, index string) (map[string]bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	out := map[string]bool{}
@@ -189,8 +189,8 @@ func (r *Readers) Mirror(_ context.Context, index string, _ int64, pointer []byt
 	return nil
 }
 
-// Mirrors implements coordination.Readers.
-func (r *Readers) Mirrors(_ context.Context, known string) (string, map[string][]byte, error) {
+// ReadMirrors implements coordination.Readers.
+func (r *Readers) ReadMirrors(_ context.Context, known string) (string, map[string][]byte, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	version := strconv.Itoa(r.changes)
@@ -200,8 +200,8 @@ func (r *Readers) Mirrors(_ context.Context, known string) (string, map[string][
 	return version, maps.Clone(r.mirrors), nil
 }
 
-// Mirrored implements coordination.Readers.
-func (r *Readers) Mirrored(_ context.Context, index string) ([]byte, error) {
+// ReadMirror implements coordination.Readers.
+func (r *Readers) ReadMirror(_ context.Context, index string) ([]byte, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.mirrors[index], nil

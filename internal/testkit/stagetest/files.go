@@ -46,7 +46,7 @@ func Chunks(t testing.TB, art artifact.Index, scratch string, unit int, docs ...
 	for _, doc := range docs {
 		at := 0
 		for ordinal, chunk := range doc.Chunks {
-			frame := text.Append(doc.Key, textseg.Piece(at, chunk))
+			frame := text.Append(doc.Key, textseg.EncodePiece(at, chunk))
 			end := at + utf8.RuneCountInString(chunk)
 			chunks.Append(doc.Key, rows.Chunk{
 				ID:      core.ChunkID(doc.Key, chunk, 0),
@@ -60,9 +60,9 @@ func Chunks(t testing.TB, art artifact.Index, scratch string, unit int, docs ...
 			at = end
 		}
 	}
-	segment, _, err := text.Segment(t.Context(), art, unit)
+	segment, _, err := text.StoreSegment(t.Context(), art, unit)
 	Ok(t, err)
-	Ok(t, chunks.Scratch(t.Context(), art.Store, join.ChunksKey(scratch, unit)))
+	Ok(t, chunks.StoreScratch(t.Context(), art.Store, join.ChunksKey(scratch, unit)))
 	return segment
 }
 
@@ -77,7 +77,7 @@ func Rows(t testing.TB, art artifact.Index, key string, list ...Row) {
 	for _, row := range list {
 		out.Append(row.Key, []byte(row.Value))
 	}
-	Ok(t, out.Scratch(t.Context(), art.Store, key))
+	Ok(t, out.StoreScratch(t.Context(), art.Store, key))
 }
 
 // Segment writes rows as a segment.
@@ -88,7 +88,7 @@ func Segment(t testing.TB, art artifact.Index, list ...Row) core.Segment {
 	for _, row := range list {
 		out.Append(row.Key, []byte(row.Value))
 	}
-	segment, _, err := out.Segment(t.Context(), art, 0)
+	segment, _, err := out.StoreSegment(t.Context(), art, 0)
 	Ok(t, err)
 	return segment
 }

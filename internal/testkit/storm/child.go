@@ -68,7 +68,7 @@ func serve(raw string) error {
 		running.Control.Heartbeat = child.Heartbeat
 	}
 	running.Control.Client = shaper{running.Control.Client, child.Shape}
-	return <-running.Failed()
+	return <-running.WatchFailure()
 }
 
 // shaper starts builds in another shape than the starter's: small pieces make a small corpus last.

@@ -208,7 +208,7 @@ func (s *storm) start(ctx context.Context) {
 	s.started = begun
 	go func() {
 		defer close(begun)
-		_, _ = control.Index(ctx, s.request) // the engine is asked whether it is there
+		_, _ = control.BuildIndex(ctx, s.request) // the engine is asked whether it is there
 	}()
 }
 
@@ -234,8 +234,8 @@ func (s *storm) settle() {
 // finish waits for a run's end and asks the index.
 func (s *storm) finish(ctx context.Context, run string) (night Night, err error) {
 	for begun := time.Now(); time.Since(begun) < 5*time.Minute; time.Sleep(20 * time.Millisecond) {
-		night.Status, err = s.stack.Control.Status(ctx, run)
-		if err != nil || !core.Terminal(night.Status.Status) {
+		night.Status, err = s.stack.Control.ReadStatus(ctx, run)
+		if err != nil || !core.IsTerminal(night.Status.Status) {
 			continue
 		}
 		if night.Status.Status != core.StatusCompleted {

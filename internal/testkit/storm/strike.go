@@ -166,7 +166,7 @@ func earlier(a, b time.Time) time.Time {
 
 // paused is an error where the run waits for a person: nothing of a storm may need one.
 func (s *storm) paused(ctx context.Context, run string) error {
-	status, err := s.stack.Control.Status(ctx, run)
+	status, err := s.stack.Control.ReadStatus(ctx, run)
 	if err == nil && status.Status == core.StatusPaused {
 		return fmt.Errorf("%w: %s %s %v", errPaused, status.Reason, status.Detail, status.Problems)
 	}

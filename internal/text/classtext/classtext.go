@@ -1,5 +1,5 @@
-// Package classtext makes the text of a class from its name and descriptions (docs/reference/formats.md, Class text and titles),
-// for the stages that shorten, embed and load it.
+// Package classtext makes the text of a class from its name and descriptions (docs/reference/formats.md, Class text and
+// titles), for the stages that shorten, embed and load it.
 package classtext
 
 import (
@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// Join is the whole text: `name: descriptions`, or the descriptions alone for parity with the reference code. A class
-// without any description is its name.
-func Join(name string, descriptions []string, parity bool) string {
+// JoinText is the whole text: `name: descriptions`, or the descriptions alone for parity with the reference code. A
+// class without any description is its name.
+func JoinText(name string, descriptions []string, parity bool) string {
 	d := strings.Join(descriptions, " ")
 	switch {
 	case d == "":
@@ -20,16 +20,16 @@ func Join(name string, descriptions []string, parity bool) string {
 	return name + ": " + d
 }
 
-// Final is the embedded and shown text: the shortened description where there is one, else the whole text.
-func Final(name string, descriptions []string, short string, parity bool) string {
+// FinalText is the embedded and shown text: the shortened description where there is one, else the whole text.
+func FinalText(name string, descriptions []string, short string, parity bool) string {
 	if short == "" {
-		return Join(name, descriptions, parity)
+		return JoinText(name, descriptions, parity)
 	}
-	return Join(name, []string{short}, parity)
+	return JoinText(name, []string{short}, parity)
 }
 
-// Long reports whether the whole text is over the threshold, in runes.
-func Long(name string, descriptions []string, threshold int, parity bool) bool {
+// IsLong reports whether the whole text is over the threshold, in runes.
+func IsLong(name string, descriptions []string, threshold int, parity bool) bool {
 	n := -1 // one space less than there are descriptions
 	for _, d := range descriptions {
 		n += utf8.RuneCountInString(d) + 1

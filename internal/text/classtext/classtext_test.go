@@ -26,8 +26,8 @@ func TestTheTextOfAClass(t *testing.T) {
 		{[]string{"A physicist.", "From Denmark."}, "A Dane.", false, "Bohr: A Dane."},
 		{[]string{"A physicist.", "From Denmark."}, "A Dane.", true, "A Dane."},
 	} {
-		assert.Equal(t, c.want, classtext.Final("Bohr", c.descriptions, c.short, c.parity), "%+v", c)
-		assert.True(t, c.short != "" || classtext.Join("Bohr", c.descriptions, c.parity) == c.want,
+		assert.Equal(t, c.want, classtext.FinalText("Bohr", c.descriptions, c.short, c.parity), "%+v", c)
+		assert.True(t, c.short != "" || classtext.JoinText("Bohr", c.descriptions, c.parity) == c.want,
 			"%+v: the whole text is another", c)
 	}
 }
@@ -42,8 +42,8 @@ func TestLongIsAboutRunesOfTheWholeText(t *testing.T) {
 			descriptions[i] = strings.Repeat("漢", 1+r.IntN(30))
 		}
 		for _, parity := range []bool{false, true} {
-			runes := utf8.RuneCountInString(classtext.Join(name, descriptions, parity))
-			if !classtext.Long(name, descriptions, runes-1, parity) || classtext.Long(name, descriptions, runes, parity) {
+			runes := utf8.RuneCountInString(classtext.JoinText(name, descriptions, parity))
+			if !classtext.IsLong(name, descriptions, runes-1, parity) || classtext.IsLong(name, descriptions, runes, parity) {
 				t.Fatalf("%d runes, parity %v: long is not reported", runes, parity)
 			}
 		}

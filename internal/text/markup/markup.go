@@ -131,7 +131,7 @@ func findLineMarks(line string, at int) (out [][2]int) {
 	mark := Titling.FindString(body) + setting.FindString(body)
 	switch {
 	case body == "":
-	case mark != "" || text.Directive(body):
+	case mark != "" || text.IsDirective(body):
 		out = append(out, [2]int{at, at + start + len(cmp.Or(mark, body))})
 		if strings.HasSuffix(mark, "{") {
 			out = append(out, [2]int{at + max(start+len(mark), strings.LastIndexByte(line, '}')), at + len(line)})

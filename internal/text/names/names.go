@@ -1,4 +1,5 @@
-// Package names decides when two entity names are equivalent (docs/reference/formats.md, Mentions) and finds a name in a text.
+// Package names decides when two entity names are equivalent (docs/reference/formats.md, Mentions) and finds a name in
+// a text.
 //
 // The canonical key of a name is: NFKC, typographic quotes and dashes to ASCII, case folded, white space collapsed,
 // enclosing quotes and brackets and trailing punctuation stripped, a leading "the" dropped. A name of which nothing is
@@ -96,7 +97,7 @@ type Text struct {
 // Japanese, Thai) are found within such text, too, and names of Korean before a particle.
 func NewTextOf(language *text.Language, s string) *Text {
 	of := NewText(s)
-	of.within = language != text.In("en")
+	of.within = language != text.LanguageOf("en")
 	return of
 }
 
@@ -196,7 +197,7 @@ func (t *Text) isBorder(i int) bool {
 	}
 	a, _ := utf8.DecodeLastRuneInString(s[:i])
 	b, _ := utf8.DecodeRuneInString(s[i:])
-	if t.within && !unicode.Is(unicode.M, b) && (text.Unspaced(a) || text.Unspaced(b)) {
+	if t.within && !unicode.Is(unicode.M, b) && (text.IsUnspaced(a) || text.IsUnspaced(b)) {
 		return true
 	}
 	return !wordRune(a) || !wordRune(b)

@@ -72,7 +72,7 @@ func TestNamesStandWithinTextWithoutSpaces(t *testing.T) {
 		{"de", "Haustür", "Haus", 0},
 		{"en", "彼は東京大学で", "東京", 0}, // as in every index of English that stands
 	} {
-		if got := names.NewTextOf(text.In(c.code), c.text).Spans(names.Key(c.name, false), 8); len(got) != c.places {
+		if got := names.NewTextOf(text.LanguageOf(c.code), c.text).Spans(names.Key(c.name, false), 8); len(got) != c.places {
 			t.Errorf("%s: %q in %q is at %v", c.code, c.name, c.text, got)
 		}
 	}

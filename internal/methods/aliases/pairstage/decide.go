@@ -123,7 +123,7 @@ func (p Pair) Call() model.Call {
 
 // Key of a pair in the ledger.
 func Key(info model.Info, call model.Call) core.Digest {
-	return ledger.In(info.Domain, ledger.Key(ledger.Pairs, Prompt, info.Model, info.Parameters, Schema, call.Input))
+	return ledger.ScopeKey(info.Domain, ledger.Key(ledger.Pairs, Prompt, info.Model, info.Parameters, Schema, call.Input))
 }
 
 // value is a ledger entry: an answer that can be read, or why there is none.
@@ -140,7 +140,7 @@ func (a Asker) askPair(ctx context.Context, pair Pair) (Decision, bool, error) {
 	}
 	call := pair.Call()
 	var v value
-	fresh, passing, err := stage.Remembered(ctx, a.Ledger, ledger.Pairs, Key(a.Chat.Info(), call), a.Attempt,
+	fresh, passing, err := stage.RecallOrAsk(ctx, a.Ledger, ledger.Pairs, Key(a.Chat.Info(), call), a.Attempt,
 		func(ctx context.Context) (stage.Answer[value], error) {
 			return stage.Ask(ctx, a.Chat, call, Reminder, parseAnswer, a.Health)
 		},

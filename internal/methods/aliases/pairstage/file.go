@@ -137,8 +137,8 @@ func (f *File) Hash() core.Digest {
 // Enrichment is how indexes.*.enrich names what makes the file.
 const Enrichment = "aliases"
 
-// Of reads the file of a generation; nil: it has none.
-func Of(
+// LoadFile reads the file of a generation; nil: it has none.
+func LoadFile(
 	ctx context.Context, cache *localfile.Cache, index artifact.Index, manifest *core.Manifest,
 ) (*File, error) {
 	listed := manifest.Segments.FilesOf(Enrichment, Kind)

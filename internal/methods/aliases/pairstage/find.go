@@ -372,7 +372,7 @@ func (s *search) decidePairs(near []aliases.Pair, found *Found) {
 		return s.computeCosine(a, b)
 	}
 	candidates := slices.Clone(near)
-	for _, pair := range aliases.Spelled(all, judged) {
+	for _, pair := range aliases.PairSpellings(all, judged) {
 		if sameSpelling(pair.A, pair.B) {
 			candidates = append(candidates, pair)
 		}

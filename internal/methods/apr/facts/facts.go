@@ -68,27 +68,27 @@ func Open(path string, of Of) (*File, error) {
 func (f *File) read(path string, asked Of) (err error) {
 	ok := false
 	if f.of, ok, err = vector.Read(f.file, path, asked); !ok {
-		return f.file.Unfit("its dimension or embedder is none")
+		return f.file.UnfitError("its dimension or embedder is none")
 	}
 	if err != nil {
 		return err
 	}
 	if f.Book, err = apr.Unmarshal(f.file.Bytes("codebook")); err != nil {
-		return errors.Join(f.file.Unfit("its codebook cannot be read"), err)
+		return errors.Join(f.file.UnfitError("its codebook cannot be read"), err)
 	}
 	table := func(name string) apr.Table {
 		return apr.Table{
-			Dim: f.of.Dimension, Scales: mapped.Slice[float32](f.file, name+scales),
-			Ends: mapped.Slice[uint64](f.file, name+ends), Codes: f.file.Bytes(name + codes),
+			Dim: f.of.Dimension, Scales: mapped.ViewSection[float32](f.file, name+scales),
+			Ends: mapped.ViewSection[uint64](f.file, name+ends), Codes: f.file.Bytes(name + codes),
 		}
 	}
 	f.Entities, f.Relations, f.Lines = table(entities), table(relations), table(edges)
-	f.Keys = slices.Clone(mapped.Slice[core.Digest](f.file, "keys"))
+	f.Keys = slices.Clone(mapped.ViewSection[core.Digest](f.file, "keys"))
 	return nil
 }
 
-// Of says what the vectors are.
-func (f *File) Of() Of { return f.of }
+// DescribeVectors says what the vectors are.
+func (f *File) DescribeVectors() Of { return f.of }
 
 // Close unmaps it.
 func (f *File) Close() { f.file.Close() }
@@ -127,7 +127,7 @@ func (f *Facts) checkFit(of Of) string {
 
 // Write writes the file. Equal facts are equal bytes. fault.Internal: what does not fit each other.
 func Write(writer io.Writer, of Of, f Facts) error {
-	why := of.Wrong()
+	why := of.FindMistake()
 	if why == "" {
 		why = f.checkFit(of)
 	}
@@ -136,7 +136,7 @@ func Write(writer io.Writer, of Of, f Facts) error {
 			Advise("this is a fault of the program: report it with this text")
 	}
 	out := mapped.NewWriter(writer, Kind, Version, of.Meta())
-	out.Section("codebook")
+	out.BeginSection("codebook")
 	if _, err := out.Write(f.Book.Marshal()); err != nil {
 		return err
 	}
@@ -144,16 +144,16 @@ func Write(writer io.Writer, of Of, f Facts) error {
 		name  string
 		table apr.Table
 	}{{entities, f.Entities}, {relations, f.Relations}, {edges, f.Lines}} {
-		out.Section(section.name + scales)
+		out.BeginSection(section.name + scales)
 		mapped.Put(out, section.table.Scales)
-		out.Section(section.name + ends)
+		out.BeginSection(section.name + ends)
 		mapped.Put(out, section.table.Ends)
-		out.Section(section.name + codes)
+		out.BeginSection(section.name + codes)
 		if _, err := out.Write(section.table.Codes); err != nil {
 			return err
 		}
 	}
-	out.Section("keys")
+	out.BeginSection("keys")
 	mapped.Put(out, f.Keys)
 	return out.Close()
 }

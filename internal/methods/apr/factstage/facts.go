@@ -102,7 +102,7 @@ func (in In) Pay(ctx context.Context, chunks iter.Seq2[Chunk, error]) (Counts, e
 // payVectors has the ledger hold the vectors of texts, which are cut into requests by their content.
 func (in In) payVectors(ctx context.Context, texts []string) error {
 	var batches [][]embed.Item
-	for batch, err := range embed.Batches(in.itemsOf(slices.Sorted(slices.Values(texts)))) {
+	for batch, err := range embed.CutBatches(in.itemsOf(slices.Sorted(slices.Values(texts)))) {
 		if err != nil {
 			return err
 		}
@@ -239,7 +239,7 @@ func linesOf(book *apr.Codebook) []string {
 func (in In) buildTable(ctx context.Context, texts []string) (apr.Table, error) {
 	source := embed.Source{Embedder: in.Embedder, Ledger: in.Ledger}
 	var batches [][]embed.Item
-	for batch, err := range embed.Batches(in.itemsOf(texts)) {
+	for batch, err := range embed.CutBatches(in.itemsOf(texts)) {
 		if err != nil {
 			return apr.Table{}, err
 		}
@@ -292,7 +292,7 @@ func (in In) readChunks(ctx context.Context, chunks []Chunk, counts *Counts) ([]
 	}
 	var jobs []job
 	for i, chunk := range chunks {
-		for _, part := range triples.Parts(in.Language, chunk.Text) {
+		for _, part := range triples.CutParts(in.Language, chunk.Text) {
 			jobs = append(jobs, job{i, part})
 		}
 	}
@@ -353,7 +353,7 @@ type value struct {
 
 // Key of a part's triples in the ledger.
 func Key(info model.Info, part triples.Part) core.Digest {
-	return ledger.In(info.Domain,
+	return ledger.ScopeKey(info.Domain,
 		ledger.Key(ledger.Triples, triples.Prompt, info.Model, info.Parameters, triples.SchemaVersion, part.Text()))
 }
 
@@ -369,7 +369,7 @@ func (in In) readPart(ctx context.Context, chunk Chunk, part triples.Part) (resu
 	}
 	key := Key(info, part)
 	var v value
-	fresh, passing, err := stage.Remembered(ctx, in.Ledger, ledger.Triples, key, in.Attempt,
+	fresh, passing, err := stage.RecallOrAsk(ctx, in.Ledger, ledger.Triples, key, in.Attempt,
 		func(ctx context.Context) (stage.Answer[string], error) { return in.askModel(ctx, chunk, part) },
 		func(answer stage.Answer[string]) any { return valueOf(answer) }, &v)
 	if err != nil {

@@ -74,7 +74,7 @@ func says(call model.Call) (model.Reply, error) {
 
 func maker(store blob.Store, chat model.Chat, embedder model.Embedder) factstage.In {
 	return factstage.In{
-		Language: text.In("en"), Chat: chat, Ledger: ledger.New(store, claims.New()), Embedder: embedder,
+		Language: text.LanguageOf("en"), Chat: chat, Ledger: ledger.New(store, claims.New()), Embedder: embedder,
 		Fingerprint: core.Sum("embedder"), Segmenter: apr.DefaultSegmenter,
 	}
 }
@@ -192,7 +192,7 @@ func TestEveryEdgeNamesItsChunkAndSentence(t *testing.T) {
 	}
 	for edge, sources := range file.Book.Sources {
 		for _, source := range sources {
-			sentences := text.In("en").Sentences(texts[source.Chunk])
+			sentences := text.LanguageOf("en").Sentences(texts[source.Chunk])
 			if source.Sentence >= len(sentences) ||
 				strings.TrimRight(sentences[source.Sentence], " .") != file.Book.Text(uint32(edge)) {
 				t.Errorf("%q is not sentence %d of %q", file.Book.Text(uint32(edge)), source.Sentence, texts[source.Chunk])

@@ -133,7 +133,7 @@ func (in In) Seal(ctx context.Context, chunks iter.Seq2[Chunk, error], out io.Wr
 	hash.Add(Rules)
 	of := questions.Of{Embedder: in.Fingerprint.String(), Dimension: in.Embedder.Dimension()}
 	if of.Dimension == 0 { // known from the first answer
-		vectors, err := in.embedTexts(ledger.Noting(ctx, nil), []string{model.ProbeText})
+		vectors, err := in.embedTexts(ledger.WithNote(ctx, nil), []string{model.ProbeText})
 		if err != nil {
 			return sealed, err
 		}
@@ -200,11 +200,11 @@ func (in In) embedGroup(ctx context.Context, group []Chunk, nodes *columns, coun
 	}
 	out := make([]questions.Chunk, len(group))
 	for i, chunk := range group {
-		base := gem.Unit(vectors[0])
+		base := gem.ToUnit(vectors[0])
 		made := questions.Chunk{ID: chunk.ID}
 		var averaged [][]float32
 		for q, question := range asked[i] {
-			vector := gem.Averaged(vectors[1+q], base)
+			vector := gem.AverageQuestion(vectors[1+q], base)
 			averaged = append(averaged, vector)
 			made.Questions = append(made.Questions, questions.Question{Text: question, Vector: vector})
 		}
@@ -224,7 +224,7 @@ func (in In) embedGroup(ctx context.Context, group []Chunk, nodes *columns, coun
 
 // firstWindow is the text of a chunk as it is embedded: its first window.
 func (in In) firstWindow(chunk Chunk) string {
-	return embed.Windows(chunk.Title, chunk.Text, in.MaxTokens)[0]
+	return embed.CutWindows(chunk.Title, chunk.Text, in.MaxTokens)[0]
 }
 
 func (in In) embedTexts(ctx context.Context, texts []string) ([][]float32, error) {
@@ -253,7 +253,7 @@ func (in In) runBatches(
 	var requests [][]embed.Item
 	var starts []int
 	at := 0
-	for request, err := range embed.Batches(items) {
+	for request, err := range embed.CutBatches(items) {
 		if err != nil {
 			return err
 		}
@@ -302,7 +302,7 @@ func (in In) questionsOf(ctx context.Context, document, content string) (answer,
 		return answer{}, nil
 	}
 	if !in.Chat.Info().Paid {
-		return answer{Questions: Valid(builtin.QuestionsIn(in.Language, content, count), count)}, nil
+		return answer{Questions: FilterQuestions(builtin.QuestionsIn(in.Language, content, count), count)}, nil
 	}
 	read := func(reply string) (answer, bool) {
 		asked := readQuestions(reply, count)
@@ -319,9 +319,9 @@ func (in In) askPaid(
 	ctx context.Context, prompt, input string, call model.Call, read func(string) (answer, bool),
 ) (answer, error) {
 	info := in.Chat.Info()
-	key := ledger.In(info.Domain, ledger.Key(Task, prompt, info.Model, info.Parameters, SchemaVersion, input))
+	key := ledger.ScopeKey(info.Domain, ledger.Key(Task, prompt, info.Model, info.Parameters, SchemaVersion, input))
 	var out answer
-	fresh, passing, err := stage.Remembered(ctx, in.Ledger, Task, key, in.Attempt,
+	fresh, passing, err := stage.RecallOrAsk(ctx, in.Ledger, Task, key, in.Attempt,
 		func(ctx context.Context) (stage.Answer[answer], error) {
 			return stage.Ask(ctx, in.Chat, call, reminder, read, in.Health)
 		},
@@ -338,9 +338,9 @@ func (in In) askPaid(
 	return out, nil
 }
 
-// Valid leaves out of questions what is empty and what was asked already, in any case of letters, and what is more than
-// most.
-func Valid(asked []string, most int) []string {
+// FilterQuestions leaves out of questions what is empty and what was asked already, in any case of letters, and what is
+// more than most.
+func FilterQuestions(asked []string, most int) []string {
 	var out []string
 	seen := map[string]bool{}
 	for _, question := range asked {

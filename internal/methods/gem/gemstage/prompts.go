@@ -27,8 +27,10 @@ func promptOf(count int) string {
 	return questionsPrompt + "/" + strconv.Itoa(count)
 }
 
-// Prompts is a digest of what models are asked.
-func Prompts() core.Digest { return core.Sum(Rules, questionsPrompt, summaryPrompt, SchemaVersion) }
+// DigestPrompts is a digest of what models are asked.
+func DigestPrompts() core.Digest {
+	return core.Sum(Rules, questionsPrompt, summaryPrompt, SchemaVersion)
+}
 
 const reminder = "\n\nAnswer again with nothing but JSON of the form that was asked for."
 
@@ -108,7 +110,7 @@ func readQuestions(reply string, most int) []string {
 	if raw == nil || json.Unmarshal(raw, &asked) != nil {
 		_ = json.Unmarshal(raw, &asked.Questions) // nothing, where it is no list either
 	}
-	return Valid(asked.Questions, most)
+	return FilterQuestions(asked.Questions, most)
 }
 
 func readSummary(reply string) string {

@@ -41,7 +41,7 @@ func newSpool(chunks iter.Seq2[Chunk, error]) (*spool, error) {
 	slices.SortStableFunc(s.places, func(a, b place) int { return slices.Compare(a.ID[:], b.ID[:]) })
 	s.places = slices.CompactFunc(s.places, func(a, b place) bool { return a.ID == b.ID })
 	var err error
-	if s.texts, err = mapped.Records[byte](&s.column); err != nil {
+	if s.texts, err = mapped.ViewRecords[byte](&s.column); err != nil {
 		s.close()
 		return nil, err
 	}
@@ -77,11 +77,11 @@ func (c *columns) put(base, mean []float32) error {
 
 // viewNodes views what was put; valid until close.
 func (c *columns) viewNodes(dimension int) (gem.Nodes, error) {
-	base, err := mapped.Records[float32](&c.base)
+	base, err := mapped.ViewRecords[float32](&c.base)
 	if err != nil {
 		return gem.Nodes{}, err
 	}
-	mean, err := mapped.Records[float32](&c.mean)
+	mean, err := mapped.ViewRecords[float32](&c.mean)
 	return gem.Nodes{Base: gem.Rows{Dim: dimension, Data: base}, Mean: gem.Rows{Dim: dimension, Data: mean}}, err
 }
 

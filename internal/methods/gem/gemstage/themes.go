@@ -56,7 +56,7 @@ func (in In) buildThemes(ctx context.Context, all *spool, nodes gem.Nodes, of qu
 		sealed.Counts.Nodes = file.Nodes
 		sealed.Themes = file
 		count := gem.AutoThemes(file.Values, len(all.places), usual, in.Settings.Themes)
-		for i, theme := range gem.Themes(spectrum, gem.Choice{Count: count}) {
+		for i, theme := range gem.SelectThemes(spectrum, gem.Choice{Count: count}) {
 			made := themes.Theme{
 				Pair: theme.Pair, Lambda: roundValue(theme.Lambda), Beta: roundValue(theme.Beta), Opposite: theme.Opposite,
 			}
@@ -82,7 +82,7 @@ func (in In) buildGraph(nodes gem.Nodes) (graph gem.Graph, nearest *gem.Sparse, 
 		if err != nil {
 			return nil, nil, "", err
 		}
-		nearest, err = every.Nearest(in.Settings.Neighbours)
+		nearest, err = every.NearestGraph(in.Settings.Neighbours)
 		return every, nearest, "matrix", err
 	}
 	nearest, err = nodes.NewNearest(gem.Nearest{Neighbours: in.Settings.Neighbours})
@@ -157,7 +157,7 @@ func (in In) summariseTheme(
 	var passages, prose []string
 	for _, chunk := range ordered {
 		passages = append(passages, chunk.Text)
-		prose = append(prose, text.Prose(chunk.Text))
+		prose = append(prose, text.KeepProse(chunk.Text))
 	}
 	whole := strings.Join(passages, "\n\n")
 	made.Summary = cmp.Or(
@@ -195,10 +195,10 @@ func (in In) summariseTheme(
 	if err != nil {
 		return err
 	}
-	base := gem.Unit(vectors[0])
+	base := gem.ToUnit(vectors[0])
 	var averaged [][]float32
 	for i, question := range asked.Questions {
-		vector := gem.Averaged(vectors[1+i], base)
+		vector := gem.AverageQuestion(vectors[1+i], base)
 		averaged = append(averaged, vector)
 		made.Questions = append(made.Questions, themes.Question{Text: question, Vector: vector})
 	}

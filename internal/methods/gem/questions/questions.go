@@ -61,16 +61,16 @@ func Open(path string, of Of) (*File, error) {
 	}
 	f := &File{
 		file:    file,
-		chunks:  mapped.Slice[core.ID](file, "chunks"),
-		starts:  mapped.Slice[uint64](file, "starts"),
+		chunks:  mapped.ViewSection[core.ID](file, "chunks"),
+		starts:  mapped.ViewSection[uint64](file, "starts"),
 		texts:   mapped.StringsOf(file, "texts", "text_end"),
-		vectors: mapped.Slice[float32](file, "vectors"),
+		vectors: mapped.ViewSection[float32](file, "vectors"),
 	}
 	ok := false
 	if f.of, ok, err = vector.Read(file, path, of); !ok {
-		err = file.Unfit("its dimension or embedder is none")
+		err = file.UnfitError("its dimension or embedder is none")
 	} else if len(f.starts) != len(f.chunks)+1 || len(f.vectors) != f.of.Dimension*f.texts.Len() {
-		err = file.Unfit("its sections are of different lengths")
+		err = file.UnfitError("its sections are of different lengths")
 	}
 	if err != nil {
 		file.Close()
@@ -91,8 +91,8 @@ func isFinite(vector []float32) bool {
 // Close unmaps it; vectors that it gave are not valid any more.
 func (f *File) Close() { f.file.Close() }
 
-// Of says what the vectors are.
-func (f *File) Of() Of { return f.of }
+// DescribeVectors says what the vectors are.
+func (f *File) DescribeVectors() Of { return f.of }
 
 // Chunks is how many there are.
 func (f *File) Chunks() int { return len(f.chunks) }
@@ -119,9 +119,9 @@ func (f *File) Chunk(i int) Chunk {
 	return out
 }
 
-// Flat is all vectors, one after another, and where those of each chunk begin, with one more for the end. Both are
-// valid until Close, and must not be written to.
-func (f *File) Flat() (vectors []float32, starts []uint64) { return f.vectors, f.starts }
+// FlatVectors is all vectors, one after another, and where those of each chunk begin, with one more for the end. Both
+// are valid until Close, and must not be written to.
+func (f *File) FlatVectors() (vectors []float32, starts []uint64) { return f.vectors, f.starts }
 
 // Owner is the chunk at a place.
 func (f *File) Owner(i int) core.ID { return f.chunks[i] }
@@ -144,7 +144,7 @@ func (f *File) All() iter.Seq2[Chunk, error] {
 // bytes. Errors: those of the chunks, and fault.Internal for chunks that do not increase and vectors that are not of
 // the dimension or hold what is no finite number.
 func Write(writer io.Writer, of Of, chunks iter.Seq2[Chunk, error]) error {
-	if why := of.Wrong(); why != "" {
+	if why := of.FindMistake(); why != "" {
 		return newInternalError(why)
 	}
 	cols := columns{of: of}
@@ -171,7 +171,7 @@ func Write(writer io.Writer, of Of, chunks iter.Seq2[Chunk, error]) error {
 		{"text_end", &cols.ends},
 		{"vectors", &cols.vectors},
 	} {
-		out.Section(section.name)
+		out.BeginSection(section.name)
 		if err := section.column.CopyTo(out); err != nil {
 			return err
 		}

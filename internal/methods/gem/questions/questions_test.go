@@ -95,7 +95,7 @@ func TestVectorsOfAnotherEmbedderAreRefused(t *testing.T) {
 		assert.True(t, fault.Is(err, fault.FormatUnknown), "%v: %v", of, err)
 	}
 	file, err := open(t, content, questions.Of{})
-	assert.True(t, err == nil && file.Of() == hashing, "for who compares no vector: %v", err)
+	assert.True(t, err == nil && file.DescribeVectors() == hashing, "for who compares no vector: %v", err)
 }
 
 func TestWhatCannotBeWrittenIsRefused(t *testing.T) {

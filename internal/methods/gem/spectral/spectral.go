@@ -50,12 +50,12 @@ func Open(path string) (*File, error) {
 		return nil, err
 	}
 	f := &File{file: file, Content: Content{
-		Chunks:  mapped.Slice[core.ID](file, "chunks"),
-		Starts:  mapped.Slice[uint64](file, "starts"),
-		To:      mapped.Slice[uint32](file, "to"),
-		Weights: mapped.Slice[float32](file, "weights"),
-		Degrees: mapped.Slice[float32](file, "degrees"),
-		Vectors: mapped.Slice[float32](file, "vectors"),
+		Chunks:  mapped.ViewSection[core.ID](file, "chunks"),
+		Starts:  mapped.ViewSection[uint64](file, "starts"),
+		To:      mapped.ViewSection[uint32](file, "to"),
+		Weights: mapped.ViewSection[float32](file, "weights"),
+		Degrees: mapped.ViewSection[float32](file, "degrees"),
+		Vectors: mapped.ViewSection[float32](file, "vectors"),
 	}}
 	why := "its numbers of summaries and eigenvectors are none"
 	summaries, unread := strconv.Atoi(file.Meta("summaries"))
@@ -65,7 +65,7 @@ func Open(path string) (*File, error) {
 		why = f.checkFit()
 	}
 	if why != "" {
-		err := file.Unfit(why)
+		err := file.UnfitError(why)
 		file.Close()
 		return nil, err
 	}
@@ -95,8 +95,8 @@ func (c Content) checkFit() string {
 // Close unmaps it.
 func (f *File) Close() { f.file.Close() }
 
-// Heaviest is the weight of the heaviest edge; 0 where there is none.
-func (f *File) Heaviest() float64 { return f.heaviest }
+// MaxWeight is the weight of the heaviest edge; 0 where there is none.
+func (f *File) MaxWeight() float64 { return f.heaviest }
 
 // Edges of a node: the other ends, rising, and their weights.
 func (c *Content) Edges(node int) (to []uint32, weights []float32) {
@@ -125,17 +125,17 @@ func (c Content) Write(writer io.Writer) error {
 	}
 	out := mapped.NewWriter(writer, Kind, Version,
 		map[string]string{"summaries": strconv.Itoa(c.Summaries), "pairs": strconv.Itoa(c.Pairs)})
-	out.Section("chunks")
+	out.BeginSection("chunks")
 	mapped.Put(out, c.Chunks)
-	out.Section("starts")
+	out.BeginSection("starts")
 	mapped.Put(out, c.Starts)
-	out.Section("to")
+	out.BeginSection("to")
 	mapped.Put(out, c.To)
-	out.Section("weights")
+	out.BeginSection("weights")
 	mapped.Put(out, c.Weights)
-	out.Section("degrees")
+	out.BeginSection("degrees")
 	mapped.Put(out, c.Degrees)
-	out.Section("vectors")
+	out.BeginSection("vectors")
 	mapped.Put(out, c.Vectors)
 	return out.Close()
 }

@@ -18,20 +18,20 @@ const Largest = 64
 // Zero is what stands for 0 among inputs that may be negative.
 const Zero = 128
 
-// Up rounds n up to a multiple of step.
-func Up(n, step int) int { return (n + step - 1) / step * step }
+// RoundUp rounds n up to a multiple of step.
+func RoundUp(n, step int) int { return (n + step - 1) / step * step }
 
-// At returns the place of row r, column c, of a matrix of k columns in its panels.
-func At(r, c, k int) int { return r/Width*Width*k + (c/Group*Width+r%Width)*Group + c%Group }
+// PlaceOf returns the place of row r, column c, of a matrix of k columns in its panels.
+func PlaceOf(r, c, k int) int { return r/Width*Width*k + (c/Group*Width+r%Width)*Group + c%Group }
 
 // Pack lays out n rows of a matrix, each of k numbers, for Mul: panels of Width rows, in them groups of columns, in
 // these the rows. k is a multiple of Group; rows that fill up the last panel are zero. start holds what sums begin
 // with where inputs are shifted by Zero.
 func Pack(rows []int8, n, k int) (panels []int8, start []int32) {
-	panels, start = make([]int8, Up(n, Width)*k), make([]int32, Up(n, Width))
+	panels, start = make([]int8, RoundUp(n, Width)*k), make([]int32, RoundUp(n, Width))
 	for r := range n {
 		for c, v := range rows[r*k : (r+1)*k] {
-			panels[At(r, c, k)] = v
+			panels[PlaceOf(r, c, k)] = v
 			start[r] -= Zero * int32(v)
 		}
 	}
@@ -52,8 +52,8 @@ func Mul(out []int32, a []uint8, tokens, k int, panels []int8, start []int32, n 
 	mulPanels(out, a, tokens, k, panels, start, n)
 }
 
-// Plain is Mul without SIMD.
-func Plain(out []int32, a []uint8, tokens, k int, panels []int8, start []int32, n int) {
+// MulPlain is Mul without SIMD.
+func MulPlain(out []int32, a []uint8, tokens, k int, panels []int8, start []int32, n int) {
 	for from := 0; from < n; from += Width {
 		panel := panels[from*k : (from+Width)*k]
 		for t := range tokens {

@@ -25,7 +25,7 @@ func mulPanels(out []int32, a []uint8, tokens, k int, panels []int8, start []int
 	case avx2:
 		mulNarrow(out, a, tokens, k, panels, start, n)
 	default:
-		Plain(out, a, tokens, k, panels, start, n)
+		MulPlain(out, a, tokens, k, panels, start, n)
 	}
 }
 

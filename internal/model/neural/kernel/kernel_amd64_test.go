@@ -15,7 +15,7 @@ func TestEveryPathGivesTheSameSums(t *testing.T) {
 	const tokens, k, n = 16, 384, 64
 	m := newMatrices(rand.New(rand.NewPCG(3, 4)), tokens, k, n)
 	want := slices.Clone(m.out)
-	Plain(want, m.a, tokens, k, m.panels, m.start, n)
+	MulPlain(want, m.a, tokens, k, m.panels, m.start, n)
 	paths := 0
 	for _, path := range []struct {
 		has bool

@@ -6,11 +6,11 @@ package kernel
 var Name = "go"
 
 func mulPanels(out []int32, a []uint8, tokens, k int, panels []int8, start []int32, n int) {
-	Plain(out, a, tokens, k, panels, start, n)
+	MulPlain(out, a, tokens, k, panels, start, n)
 }
 
-// Absolute returns the largest absolute value.
-func Absolute(values []float32) float32 { return absoluteGo(values) }
+// MaxAbsolute returns the largest absolute value.
+func MaxAbsolute(values []float32) float32 { return absoluteGo(values) }
 
 func divideRow(out []uint8, values []float32, factor float32) { divideGo(out, values, factor) }
 

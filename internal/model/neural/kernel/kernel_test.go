@@ -15,7 +15,7 @@ type matrices struct {
 
 // newMatrices makes random ones, with the largest numbers among them.
 func newMatrices(random *rand.Rand, tokens, k, n int) matrices {
-	m := matrices{a: make([]uint8, tokens*k), rows: make([]int8, n*k), out: make([]int32, tokens*Up(n, Width))}
+	m := matrices{a: make([]uint8, tokens*k), rows: make([]int8, n*k), out: make([]int32, tokens*RoundUp(n, Width))}
 	for i := range m.a {
 		if m.a[i] = uint8(random.IntN(256)); random.IntN(3) == 0 {
 			m.a[i] = 255
@@ -36,10 +36,10 @@ func TestProductsAreThoseOfTheDefinition(t *testing.T) {
 		{8, 4, 32}, {8, 32, 32}, {16, 384, 96}, {24, 1536, 64}, {64, 36, 20},
 	} {
 		m := newMatrices(random, size.tokens, size.k, size.n)
-		width := Up(size.n, Width)
+		width := RoundUp(size.n, Width)
 		plain := make([]int32, len(m.out))
 		Mul(m.out, m.a, size.tokens, size.k, m.panels, m.start, width)
-		Plain(plain, m.a, size.tokens, size.k, m.panels, m.start, width)
+		MulPlain(plain, m.a, size.tokens, size.k, m.panels, m.start, width)
 		for token := range size.tokens {
 			for r := range width {
 				want := int32(0)

@@ -50,7 +50,7 @@ func Open(root string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := durable.Private(root); err != nil {
+	if err := durable.MkdirPrivate(root); err != nil {
 		return nil, wrapError("make", root, err)
 	}
 	if err := os.MkdirAll(filepath.Join(root, tmpDir), durable.PrivateFolder); err != nil {
@@ -343,12 +343,14 @@ func (s *Store) Stat(_ context.Context, key string) (blob.Info, error) {
 	return infoOf(key, st), nil
 }
 
-// Folders implements blob.Store.
-func (s *Store) Folders(ctx context.Context) ([]string, error) { return blob.FoldersOf(ctx, s.List) }
+// ListFolders implements blob.Store.
+func (s *Store) ListFolders(ctx context.Context) ([]string, error) {
+	return blob.FoldersOf(ctx, s.List)
+}
 
 // Delete implements blob.Store. Folders that become empty stay: a writer may be about to use them.
 func (s *Store) Delete(ctx context.Context, key string) error {
-	if err := errors.Join(blob.CheckKey(key), blob.Permitted(ctx)); err != nil {
+	if err := errors.Join(blob.CheckKey(key), blob.CheckContext(ctx)); err != nil {
 		return err
 	}
 	if err := os.Remove(s.pathOf(key)); errors.Is(err, fs.ErrNotExist) {
@@ -363,7 +365,7 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 func (s *Store) DeleteAll(ctx context.Context, keys []string) error {
 	var failures blob.Failures
 	for _, key := range keys {
-		if err := blob.Permitted(ctx); err != nil {
+		if err := blob.CheckContext(ctx); err != nil {
 			return err
 		}
 		failures.Add(s.Delete(ctx, key))

@@ -85,7 +85,7 @@ func TestAStoreWhoseFolderIsGoneIsUnavailable(t *testing.T) {
 		for name, use := range map[string]func() error{
 			"read":    func() error { _, _, err := blob.Read(t.Context(), store, "a/b"); return err },
 			"stat":    func() error { _, err := store.Stat(t.Context(), "a/b"); return err },
-			"folders": func() error { _, err := store.Folders(t.Context()); return err },
+			"folders": func() error { _, err := store.ListFolders(t.Context()); return err },
 			"delete":  func() error { return store.Delete(t.Context(), "a/b") },
 			"write":   func() error { _, err := blob.Write(t.Context(), store, "c/d", nil, blob.Cond{}); return err },
 			"replace": func() error { _, err := blob.Write(t.Context(), store, "a/b", nil, blob.Cond{Match: "x"}); return err },
@@ -103,7 +103,7 @@ func TestAStoreWhoseFolderIsGoneIsUnavailable(t *testing.T) {
 	corpus, err := dir.OpenCorpus(root)
 	require.NoError(t, err)
 	require.NoError(t, os.RemoveAll(root))
-	_, err = corpus.Folders(t.Context())
+	_, err = corpus.ListFolders(t.Context())
 	assert.True(t, fault.Is(err, fault.CorpusMissing), "a corpus that is gone passes for an empty one: %v", err)
 }
 

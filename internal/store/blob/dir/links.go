@@ -24,9 +24,9 @@ const (
 	knownLinks                 // links of a corpus whose owner was asked, each folder once
 )
 
-// Following gives the same corpus with links followed, also those that leave its folder. A link that leads to a folder
-// on its own path, or to one that another link led to, is named and not followed.
-func (s *Store) Following() blob.Store {
+// FollowLinks gives the same corpus with links followed, also those that leave its folder. A link that leads to a
+// folder on its own path, or to one that another link led to, is named and not followed.
+func (s *Store) FollowLinks() blob.Store {
 	return &Store{root: s.root, mark: s.mark, links: knownLinks, barred: s.barred}
 }
 

@@ -82,7 +82,7 @@ func TestLinksOfACorpusAreNamedAndNotFollowed(t *testing.T) {
 func TestFollowedLinksLeadOutOnceAndNeverRound(t *testing.T) {
 	corpus, err := dir.OpenCorpus(hostile(t))
 	require.NoError(t, err)
-	store := corpus.Following()
+	store := corpus.FollowLinks()
 	keys, left := listed(t, store)
 	want := []string{"a.txt", "in.txt", "out.txt", "outdir/deep/c.txt", "outdir/key.txt", "sub/b.txt"}
 	assert.True(t, slices.Equal(keys, want), "listed %v, want %v", keys, want)
@@ -153,7 +153,7 @@ func TestLinksCannotMultiplyFolders(t *testing.T) {
 	require.NoError(t, os.Symlink(folders[0], filepath.Join(root, "begin")))
 	corpus, err := dir.OpenCorpus(root)
 	require.NoError(t, err)
-	if keys, left := listed(t, corpus.Following()); len(keys) > 100 || len(left) == 0 {
+	if keys, left := listed(t, corpus.FollowLinks()); len(keys) > 100 || len(left) == 0 {
 		t.Errorf("%d documents of 40, %d left out", len(keys), len(left))
 	}
 }
@@ -171,7 +171,7 @@ func TestFoldersThatVanishWhileACorpusIsListedLoseNothingElse(t *testing.T) {
 	corpus, err := dir.OpenCorpus(root)
 	require.NoError(t, err)
 	var keys []string
-	for info, err := range corpus.Following().List(t.Context(), "", "") {
+	for info, err := range corpus.FollowLinks().List(t.Context(), "", "") {
 		require.True(t, err == nil || fault.Is(err, fault.NotFollowed), "%v", err)
 		keys = append(keys, info.Key)
 		if info.Key == "top/a/x.txt" {
@@ -200,7 +200,7 @@ func TestAFolderThatMayBeListedAndNotEnteredIsAnErrorNotAPanic(t *testing.T) {
 	corpus, err := dir.OpenCorpus(root)
 	require.NoError(t, err)
 	failures := 0
-	for _, err := range corpus.Following().List(t.Context(), "", "") {
+	for _, err := range corpus.FollowLinks().List(t.Context(), "", "") {
 		if err != nil {
 			failures++
 		}

@@ -35,7 +35,7 @@ func TestRangesOfACorpusWithLinksTellEverythingOnce(t *testing.T) {
 	}
 	store, err := dir.OpenCorpus(root)
 	require.NoError(t, err)
-	for name, store := range map[string]blob.Store{"named": store, "followed": blob.Following(store)} {
+	for name, store := range map[string]blob.Store{"named": store, "followed": blob.FollowLinks(store)} {
 		all := listAll(t, store, "", "")
 		require.True(t, len(all) >= 12, "%s: %q", name, all)
 		for info := range store.ListRange(t.Context(), "", "", "") {

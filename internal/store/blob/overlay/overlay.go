@@ -118,8 +118,8 @@ func (s Store) ListRange(ctx context.Context, prefix, after, until string) iter.
 	}
 }
 
-// Folders implements blob.Store.
-func (s Store) Folders(ctx context.Context) ([]string, error) { return blob.FoldersOf(ctx, s.List) }
+// ListFolders implements blob.Store.
+func (s Store) ListFolders(ctx context.Context) ([]string, error) { return blob.FoldersOf(ctx, s.List) }
 
 // Delete implements blob.Store for what was written here.
 func (s Store) Delete(ctx context.Context, key string) error { return s.upper.Delete(ctx, key) }

@@ -18,7 +18,7 @@ var _ blob.Copier = (*Store)(nil)
 // (rights that a copy needs and a write does not, an object over 5 GB, a server that has no copies or takes minutes for
 // one) is no error: the caller has another way, which says what is wrong if that fails too. So it is tried once.
 func (s *Store) CopyFrom(ctx context.Context, key string, from blob.Store, source string) (bool, error) {
-	other, ok := blob.Beneath(from).(*Store)
+	other, ok := blob.UnwrapStore(from).(*Store)
 	if !ok || other.cfg.Endpoint != s.cfg.Endpoint || other.cfg.Region != s.cfg.Region {
 		return false, nil
 	}

@@ -78,7 +78,7 @@ const deleteWidth = 8
 
 // deleteEach deletes one object, and once that has shown that it is allowed, of the rest several at once.
 func (s *Store) deleteEach(ctx context.Context, keys []string, failures *blob.Failures) error {
-	if err := blob.Permitted(ctx); err != nil {
+	if err := blob.CheckContext(ctx); err != nil {
 		return err
 	}
 	err := s.Delete(ctx, keys[0])
@@ -88,7 +88,7 @@ func (s *Store) deleteEach(ctx context.Context, keys []string, failures *blob.Fa
 	failures.Add(err)
 	var mu sync.Mutex
 	return parallel.Each(ctx, len(keys)-1, deleteWidth, func(ctx context.Context, i int) error {
-		if err := blob.Permitted(ctx); err != nil {
+		if err := blob.CheckContext(ctx); err != nil {
 			return err
 		}
 		err := s.Delete(ctx, keys[i+1])

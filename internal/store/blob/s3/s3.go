@@ -58,9 +58,9 @@ var (
 	_ blob.Versioned = (*Store)(nil)
 )
 
-// Versioned implements blob.Versioned: an object is replaced as a whole, and a stream that breaks goes on in the
+// IsVersioned implements blob.Versioned: an object is replaced as a whole, and a stream that breaks goes on in the
 // version that it began with, or not at all.
-func (s *Store) Versioned() bool { return true }
+func (s *Store) IsVersioned() bool { return true }
 
 // Open makes a client and proves that the bucket is there and may be read.
 func Open(ctx context.Context, c Config) (*Store, error) {
@@ -129,7 +129,7 @@ func (s *Store) Location(key string) string {
 // object: as a document it is one that cannot be read.
 func checkReadable(key string) error {
 	if err := blob.CheckKey(key); err != nil {
-		return fault.Unreadable.At("read", fault.Quoted(key)).Because(err).Advise("give the object another key")
+		return fault.Unreadable.At("read", fault.QuoteName(key)).Because(err).Advise("give the object another key")
 	}
 	return nil
 }
@@ -209,8 +209,8 @@ func (s *Store) Stat(ctx context.Context, key string) (blob.Info, error) {
 	}, nil
 }
 
-// Folders implements blob.Store.
-func (s *Store) Folders(ctx context.Context) ([]string, error) {
+// ListFolders implements blob.Store.
+func (s *Store) ListFolders(ctx context.Context) ([]string, error) {
 	in := &s3.ListObjectsV2Input{
 		Bucket: &s.cfg.Bucket, Prefix: s.fullKey(""), Delimiter: aws.String("/"), EncodingType: types.EncodingTypeUrl,
 	}

@@ -76,8 +76,8 @@ func (s *Store) LeaseAll(_ context.Context, held []coordination.Held, reader str
 	})
 }
 
-// Leased implements coordination.Readers.
-func (s *Store) Leased(_ context.Context, index string) (map[string]bool, error) {
+// ListLeased implements coordination.Readers.
+func (s *Store) ListLeased(_ context.Context, index string) (map[string]bool, error) {
 	out := map[string]bool{}
 	now := uint64(time.Now().UnixMilli())
 	prefix := []byte(index + "\x00")
@@ -105,8 +105,8 @@ func (s *Store) Mirror(_ context.Context, index string, epoch int64, pointer []b
 	})
 }
 
-// Mirrors implements coordination.Readers.
-func (s *Store) Mirrors(_ context.Context, known string) (version string, pointers map[string][]byte, err error) {
+// ReadMirrors implements coordination.Readers.
+func (s *Store) ReadMirrors(_ context.Context, known string) (version string, pointers map[string][]byte, err error) {
 	err = s.viewStore(func(tx *bbolt.Tx) error {
 		bucket := tx.Bucket(mirrorBucket)
 		if version = strconv.FormatUint(bucket.Sequence(), 10); version == known {
@@ -123,8 +123,8 @@ func (s *Store) Mirrors(_ context.Context, known string) (version string, pointe
 	return version, pointers, err
 }
 
-// Mirrored implements coordination.Readers.
-func (s *Store) Mirrored(_ context.Context, index string) ([]byte, error) {
+// ReadMirror implements coordination.Readers.
+func (s *Store) ReadMirror(_ context.Context, index string) ([]byte, error) {
 	raw, err := s.get(mirrorBucket, index)
 	if len(raw) < 8 {
 		return nil, err

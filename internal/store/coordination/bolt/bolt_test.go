@@ -38,7 +38,7 @@ func TestAccountsAndControlOutliveAKilledProcess(t *testing.T) {
 	if path := os.Getenv(victim); path != "" {
 		store := open(t, path)
 		require.NoError(t, store.SetControl(t.Context(), "i/g", []byte("paused")))
-		_, _, err := store.Spend(t.Context(), "i/g", "worker-1", []byte("41 calls"))
+		_, _, err := store.ExchangeAccount(t.Context(), "i/g", "worker-1", []byte("41 calls"))
 		require.NoError(t, err)
 		require.NoError(t, store.SetProblem(t.Context(), "i/g", "chat", []byte("no answer")))
 		self, _ := os.FindProcess(os.Getpid())
@@ -52,10 +52,10 @@ func TestAccountsAndControlOutliveAKilledProcess(t *testing.T) {
 		t.Fatalf("the child ended by itself: %v\n%s", err, out)
 	}
 	store := open(t, path)
-	control, all, err := store.Spend(t.Context(), "i/g", "worker-2", []byte("1 call"))
+	control, all, err := store.ExchangeAccount(t.Context(), "i/g", "worker-2", []byte("1 call"))
 	assert.True(t, err == nil && string(control) == "paused" && string(all["worker-1"]) == "41 calls" && len(all) == 2,
 		"control %q, accounts %q, %v", control, all, err)
-	if problems, err := store.Problems(t.Context(), "i/g"); err != nil || string(problems["chat"]) != "no answer" {
+	if problems, err := store.ReadProblems(t.Context(), "i/g"); err != nil || string(problems["chat"]) != "no answer" {
 		t.Errorf("problems %q, %v", problems, err)
 	}
 }
@@ -88,7 +88,7 @@ func TestAFileInUseIsNamedAndKept(t *testing.T) {
 	}
 	require.NoError(t, store.SetState(t.Context(), "r", []byte("x")))
 	require.NoError(t, store.Close())
-	if state, err := open(t, path).State(t.Context(), "r"); err != nil || string(state) != "x" {
+	if state, err := open(t, path).ReadState(t.Context(), "r"); err != nil || string(state) != "x" {
 		t.Errorf("state %q, %v", state, err)
 	}
 }
@@ -96,10 +96,10 @@ func TestAFileInUseIsNamedAndKept(t *testing.T) {
 func TestOneRunIsNoPrefixOfAnother(t *testing.T) {
 	store := open(t, filepath.Join(t.TempDir(), "c.bolt.runs"))
 	for _, run := range []string{"i/g", "i/g1"} {
-		require.NoError(t, store.Account(t.Context(), run, "w", []byte(run)))
+		require.NoError(t, store.SetAccount(t.Context(), run, "w", []byte(run)))
 	}
 	require.NoError(t, store.ForgetRun(t.Context(), "i/g"))
-	if all, err := store.Accounts(t.Context(), "i/g1"); err != nil || string(all["w"]) != "i/g1" {
+	if all, err := store.ReadAccounts(t.Context(), "i/g1"); err != nil || string(all["w"]) != "i/g1" {
 		t.Errorf("accounts %q, %v", all, err)
 	}
 }
@@ -107,8 +107,8 @@ func TestOneRunIsNoPrefixOfAnother(t *testing.T) {
 func TestAClosedStoreFailsTransiently(t *testing.T) {
 	store := open(t, filepath.Join(t.TempDir(), "c.bolt.runs"))
 	require.NoError(t, store.Close())
-	_, _, spendErr := store.Spend(t.Context(), "r", "w", nil)
-	_, leasedErr := store.Leased(t.Context(), "i")
+	_, _, spendErr := store.ExchangeAccount(t.Context(), "r", "w", nil)
+	_, leasedErr := store.ListLeased(t.Context(), "i")
 	for name, err := range map[string]error{
 		"forget": store.ForgetRun(t.Context(), "r"),
 		"mirror": store.Mirror(t.Context(), "i", 1, nil),

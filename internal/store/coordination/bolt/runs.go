@@ -60,8 +60,8 @@ func (s *Store) SetProgress(_ context.Context, run, field string, value []byte) 
 	return s.put(progressBucket, run+"\x00"+field, value)
 }
 
-// Progress implements coordination.Runs.
-func (s *Store) Progress(_ context.Context, run string) (map[string][]byte, error) {
+// ReadProgress implements coordination.Runs.
+func (s *Store) ReadProgress(_ context.Context, run string) (map[string][]byte, error) {
 	return s.readFields(progressBucket, run)
 }
 
@@ -73,23 +73,23 @@ func (s *Store) SetProblem(_ context.Context, run, key string, value []byte) err
 	return s.updateStore(func(tx *bbolt.Tx) error { return tx.Bucket(problemBucket).Delete([]byte(run + "\x00" + key)) })
 }
 
-// Problems implements coordination.Runs.
-func (s *Store) Problems(_ context.Context, run string) (map[string][]byte, error) {
+// ReadProblems implements coordination.Runs.
+func (s *Store) ReadProblems(_ context.Context, run string) (map[string][]byte, error) {
 	return s.readFields(problemBucket, run)
 }
 
-// Account implements coordination.Runs.
-func (s *Store) Account(_ context.Context, run, worker string, value []byte) error {
+// SetAccount implements coordination.Runs.
+func (s *Store) SetAccount(_ context.Context, run, worker string, value []byte) error {
 	return s.put(accountBucket, run+"\x00"+worker, value)
 }
 
-// Accounts implements coordination.Runs.
-func (s *Store) Accounts(_ context.Context, run string) (map[string][]byte, error) {
+// ReadAccounts implements coordination.Runs.
+func (s *Store) ReadAccounts(_ context.Context, run string) (map[string][]byte, error) {
 	return s.readFields(accountBucket, run)
 }
 
-// Spend implements coordination.Runs.
-func (s *Store) Spend(
+// ExchangeAccount implements coordination.Runs.
+func (s *Store) ExchangeAccount(
 	_ context.Context, run, worker string, value []byte,
 ) (control []byte, all map[string][]byte, err error) {
 	err = s.updateStore(func(tx *bbolt.Tx) error {
@@ -108,16 +108,18 @@ func (s *Store) SetState(_ context.Context, run string, value []byte) error {
 	return s.put(stateBucket, run, value)
 }
 
-// State implements coordination.Runs.
-func (s *Store) State(_ context.Context, run string) ([]byte, error) { return s.get(stateBucket, run) }
+// ReadState implements coordination.Runs.
+func (s *Store) ReadState(_ context.Context, run string) ([]byte, error) {
+	return s.get(stateBucket, run)
+}
 
 // SetControl implements coordination.Runs.
 func (s *Store) SetControl(_ context.Context, run string, value []byte) error {
 	return s.put(controlBucket, run, value)
 }
 
-// Control implements coordination.Runs.
-func (s *Store) Control(_ context.Context, run string) ([]byte, error) {
+// ReadControl implements coordination.Runs.
+func (s *Store) ReadControl(_ context.Context, run string) ([]byte, error) {
 	return s.get(controlBucket, run)
 }
 

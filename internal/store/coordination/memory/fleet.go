@@ -52,7 +52,7 @@ func (f *Fleet) Beat(
 				all[other] = report.Want
 			}
 		}
-		share := coordination.Share(all, name, now.UnixMilli()/coordination.Turn.Milliseconds())
+		share := coordination.ComputeShare(all, name, now.UnixMilli()/coordination.Turn.Milliseconds())
 		shares[limit], want.Held = share, max(share, want.Held)
 		f.limits[limit][name] = report{want, now.Add(ttl)}
 	}
@@ -69,8 +69,8 @@ func (f *Fleet) forgetDead(now time.Time) {
 	}
 }
 
-// Living implements coordination.Fleet.
-func (f *Fleet) Living(context.Context) (map[string][]byte, error) {
+// ListMembers implements coordination.Fleet.
+func (f *Fleet) ListMembers(context.Context) (map[string][]byte, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.forgetDead(time.Now())

@@ -70,8 +70,8 @@ func (s *Store) SetProgress(_ context.Context, id, field string, value []byte) e
 	return nil
 }
 
-// Progress implements coordination.Runs.
-func (s *Store) Progress(_ context.Context, id string) (out map[string][]byte, err error) {
+// ReadProgress implements coordination.Runs.
+func (s *Store) ReadProgress(_ context.Context, id string) (out map[string][]byte, err error) {
 	s.withRun(id, func(r *run) { out = copyFields(r.progress) })
 	return out, nil
 }
@@ -86,26 +86,26 @@ func (s *Store) SetProblem(_ context.Context, id, key string, value []byte) erro
 	return nil
 }
 
-// Problems implements coordination.Runs.
-func (s *Store) Problems(_ context.Context, id string) (out map[string][]byte, err error) {
+// ReadProblems implements coordination.Runs.
+func (s *Store) ReadProblems(_ context.Context, id string) (out map[string][]byte, err error) {
 	s.withRun(id, func(r *run) { out = copyFields(r.problems) })
 	return out, nil
 }
 
-// Account implements coordination.Runs.
-func (s *Store) Account(ctx context.Context, id, worker string, value []byte) error {
-	_, _, err := s.Spend(ctx, id, worker, value)
+// SetAccount implements coordination.Runs.
+func (s *Store) SetAccount(ctx context.Context, id, worker string, value []byte) error {
+	_, _, err := s.ExchangeAccount(ctx, id, worker, value)
 	return err
 }
 
-// Accounts implements coordination.Runs.
-func (s *Store) Accounts(_ context.Context, id string) (out map[string][]byte, err error) {
+// ReadAccounts implements coordination.Runs.
+func (s *Store) ReadAccounts(_ context.Context, id string) (out map[string][]byte, err error) {
 	s.withRun(id, func(r *run) { out = copyFields(r.accounts) })
 	return out, nil
 }
 
-// Spend implements coordination.Runs.
-func (s *Store) Spend(
+// ExchangeAccount implements coordination.Runs.
+func (s *Store) ExchangeAccount(
 	_ context.Context, id, worker string, value []byte,
 ) (control []byte, all map[string][]byte, err error) {
 	s.withRun(id, func(r *run) {
@@ -121,8 +121,8 @@ func (s *Store) SetState(_ context.Context, id string, value []byte) error {
 	return nil
 }
 
-// State implements coordination.Runs.
-func (s *Store) State(_ context.Context, id string) (out []byte, err error) {
+// ReadState implements coordination.Runs.
+func (s *Store) ReadState(_ context.Context, id string) (out []byte, err error) {
 	s.withRun(id, func(r *run) { out = bytes.Clone(r.state) })
 	return out, nil
 }
@@ -133,8 +133,8 @@ func (s *Store) SetControl(_ context.Context, id string, value []byte) error {
 	return nil
 }
 
-// Control implements coordination.Runs.
-func (s *Store) Control(_ context.Context, id string) (out []byte, err error) {
+// ReadControl implements coordination.Runs.
+func (s *Store) ReadControl(_ context.Context, id string) (out []byte, err error) {
 	s.withRun(id, func(r *run) { out = bytes.Clone(r.control) })
 	return out, nil
 }
@@ -179,8 +179,8 @@ func (s *Store) LeaseAll(_ context.Context, held []coordination.Held, reader str
 	return nil
 }
 
-// Leased implements coordination.Readers.
-func (s *Store) Leased(_ context.Context, index string) (map[string]bool, error) {
+// ListLeased implements coordination.Readers.
+func (s *Store) ListLeased(_ context.Context, index string) (map[string]bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := map[string]bool{}
@@ -201,8 +201,8 @@ func (s *Store) Mirror(_ context.Context, index string, _ int64, pointer []byte)
 	return nil
 }
 
-// Mirrors implements coordination.Readers.
-func (s *Store) Mirrors(_ context.Context, known string) (string, map[string][]byte, error) {
+// ReadMirrors implements coordination.Readers.
+func (s *Store) ReadMirrors(_ context.Context, known string) (string, map[string][]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	version := strconv.Itoa(s.changes)
@@ -212,8 +212,8 @@ func (s *Store) Mirrors(_ context.Context, known string) (string, map[string][]b
 	return version, copyFields(s.mirrors), nil
 }
 
-// Mirrored implements coordination.Readers.
-func (s *Store) Mirrored(_ context.Context, index string) ([]byte, error) {
+// ReadMirror implements coordination.Readers.
+func (s *Store) ReadMirror(_ context.Context, index string) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return bytes.Clone(s.mirrors[index]), nil

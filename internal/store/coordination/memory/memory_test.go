@@ -23,18 +23,18 @@ func TestWhatIsReadIsTheReadersOwn(t *testing.T) {
 		func() error { return store.SetState(t.Context(), "r", value) },
 		func() error { return store.SetControl(t.Context(), "r", value) },
 		func() error { return store.SetProgress(t.Context(), "r", "f", value) },
-		func() error { return store.Account(t.Context(), "r", "w", value) },
+		func() error { return store.SetAccount(t.Context(), "r", "w", value) },
 		func() error { return store.Mirror(t.Context(), "i", 1, value) },
 	} {
 		require.NoError(t, set())
 	}
 	value[0] = 'X' // the writer goes on with its buffer
 	read := func() [][]byte {
-		state, _ := store.State(t.Context(), "r")
-		control, _ := store.Control(t.Context(), "r")
-		progress, _ := store.Progress(t.Context(), "r")
-		accounts, _ := store.Accounts(t.Context(), "r")
-		mirrored, _ := store.Mirrored(t.Context(), "i")
+		state, _ := store.ReadState(t.Context(), "r")
+		control, _ := store.ReadControl(t.Context(), "r")
+		progress, _ := store.ReadProgress(t.Context(), "r")
+		accounts, _ := store.ReadAccounts(t.Context(), "r")
+		mirrored, _ := store.ReadMirror(t.Context(), "i")
 		return [][]byte{state, control, progress["f"], accounts["w"], mirrored}
 	}
 	for range 2 {

@@ -10,7 +10,7 @@ import (
 // ClaimAll is Claim for many keys in one journey. It says for each whether the owner has it now.
 func (s *Store) ClaimAll(ctx context.Context, keys []string, owner string, ttl time.Duration) ([]bool, error) {
 	answers := make([]*redis.Cmd, len(keys))
-	err := s.conn.Pipelined(ctx, "claim in", len(keys), func(pipe redis.Pipeliner, i int) {
+	err := s.conn.SendPipelines(ctx, "claim in", len(keys), func(pipe redis.Pipeliner, i int) {
 		answers[i] = claimScript.Eval(ctx, pipe, []string{s.conn.Key("claim", keys[i])}, owner, ttl.Milliseconds())
 	})
 	if err != nil {
@@ -29,7 +29,7 @@ func (s *Store) ClaimAll(ctx context.Context, keys []string, owner string, ttl t
 
 // ReleaseAll is Release for many keys in one journey.
 func (s *Store) ReleaseAll(ctx context.Context, keys []string, owner string) error {
-	return s.conn.Pipelined(ctx, "release in", len(keys), func(pipe redis.Pipeliner, i int) {
+	return s.conn.SendPipelines(ctx, "release in", len(keys), func(pipe redis.Pipeliner, i int) {
 		releaseScript.Eval(ctx, pipe, []string{s.conn.Key("claim", keys[i])}, owner)
 	})
 }

@@ -25,7 +25,7 @@ func (s *Store) Beat(
 		limits, keys = append(limits, limit), append(keys, s.fleetKey(limit))
 		args = append(args, want.Total, want.Demand, want.Held)
 	}
-	err = s.conn.Again(ctx, "beat in", func(ctx context.Context) error {
+	err = s.conn.Retry(ctx, "beat in", func(ctx context.Context) error {
 		answer, err := beatScript.Run(ctx, s.conn.Client, keys, args...).Int64Slice()
 		if err != nil {
 			return err
@@ -39,10 +39,10 @@ func (s *Store) Beat(
 	return shares, living, err
 }
 
-// Living implements coordination.Fleet.
-func (s *Store) Living(ctx context.Context) (map[string][]byte, error) {
+// ListMembers implements coordination.Fleet.
+func (s *Store) ListMembers(ctx context.Context) (map[string][]byte, error) {
 	var out map[string][]byte
-	err := s.conn.Again(ctx, "read the fleet in", func(ctx context.Context) error {
+	err := s.conn.Retry(ctx, "read the fleet in", func(ctx context.Context) error {
 		answer, err := livingScript.Run(ctx, s.conn.Client, []string{s.fleetKey()}).StringSlice()
 		out = make(map[string][]byte, len(answer)/2)
 		for i := 0; i+1 < len(answer); i += 2 {
@@ -59,7 +59,7 @@ func (s *Store) Leave(ctx context.Context, member string, limits []string) error
 	for _, limit := range limits {
 		keys = append(keys, s.fleetKey(limit))
 	}
-	return s.conn.Pipelined(ctx, "leave the fleet in", len(keys), func(pipe redis.Pipeliner, i int) {
+	return s.conn.SendPipelines(ctx, "leave the fleet in", len(keys), func(pipe redis.Pipeliner, i int) {
 		pipe.HDel(ctx, keys[i], member)
 	})
 }

@@ -28,7 +28,7 @@ func (s *Store) Close() error { return s.conn.Close() }
 // Claim implements coordination.Claims.
 func (s *Store) Claim(ctx context.Context, key, owner string, ttl time.Duration) (bool, error) {
 	var taken int
-	err := s.conn.Again(ctx, "claim in", func(ctx context.Context) error {
+	err := s.conn.Retry(ctx, "claim in", func(ctx context.Context) error {
 		var err error
 		taken, err = claimScript.Run(ctx, s.conn.Client, []string{s.conn.Key("claim", key)}, owner, ttl.Milliseconds()).
 			Int()
@@ -39,7 +39,7 @@ func (s *Store) Claim(ctx context.Context, key, owner string, ttl time.Duration)
 
 // Release implements coordination.Claims.
 func (s *Store) Release(ctx context.Context, key, owner string) error {
-	return s.conn.Again(ctx, "release in", func(ctx context.Context) error {
+	return s.conn.Retry(ctx, "release in", func(ctx context.Context) error {
 		return releaseScript.Run(ctx, s.conn.Client, []string{s.conn.Key("claim", key)}, owner).Err()
 	})
 }
@@ -62,23 +62,23 @@ func (s *Store) Settle(ctx context.Context, endpoint string, delta int) error {
 // Lease implements coordination.Readers.
 func (s *Store) Lease(ctx context.Context, index, generation, reader string, ttl time.Duration) error {
 	keys := []string{s.conn.Key("lease", index)}
-	return s.conn.Again(ctx, "lease in", func(ctx context.Context) error {
+	return s.conn.Retry(ctx, "lease in", func(ctx context.Context) error {
 		return leaseScript.Run(ctx, s.conn.Client, keys, generation+"\x00"+reader, ttl.Milliseconds()).Err()
 	})
 }
 
 // LeaseAll implements coordination.Readers.
 func (s *Store) LeaseAll(ctx context.Context, held []coordination.Held, reader string, ttl time.Duration) error {
-	return s.conn.Pipelined(ctx, "lease in", len(held), func(pipe redis.Pipeliner, i int) {
+	return s.conn.SendPipelines(ctx, "lease in", len(held), func(pipe redis.Pipeliner, i int) {
 		keys := []string{s.conn.Key("lease", held[i].Index)}
 		leaseScript.Eval(ctx, pipe, keys, held[i].Generation+"\x00"+reader, ttl.Milliseconds())
 	})
 }
 
-// Leased implements coordination.Readers.
-func (s *Store) Leased(ctx context.Context, index string) (map[string]bool, error) {
+// ListLeased implements coordination.Readers.
+func (s *Store) ListLeased(ctx context.Context, index string) (map[string]bool, error) {
 	out := map[string]bool{}
-	err := s.conn.Again(ctx, "read leases of", func(ctx context.Context) error {
+	err := s.conn.Retry(ctx, "read leases of", func(ctx context.Context) error {
 		leases, err := leasedScript.Run(ctx, s.conn.Client, []string{s.conn.Key("lease", index)}).StringSlice()
 		for _, lease := range leases {
 			generation, _, _ := strings.Cut(lease, "\x00")
@@ -93,7 +93,7 @@ func (s *Store) Leased(ctx context.Context, index string) (map[string]bool, erro
 // index, and in the table of all, whose version is written after it: who reads the version first reads what it names,
 // or something newer.
 func (s *Store) Mirror(ctx context.Context, index string, epoch int64, pointer []byte) error {
-	return s.conn.Again(ctx, "mirror in", func(ctx context.Context) error {
+	return s.conn.Retry(ctx, "mirror in", func(ctx context.Context) error {
 		_, err := s.conn.Client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 			pipe.HSet(ctx, s.conn.Key("mirror", index), "epoch", epoch, "pointer", pointer)
 			pipe.HSet(ctx, s.conn.Key("mirrors"), index, pointer)
@@ -106,8 +106,8 @@ func (s *Store) Mirror(ctx context.Context, index string, epoch int64, pointer [
 	})
 }
 
-// Mirrors implements coordination.Readers.
-func (s *Store) Mirrors(ctx context.Context, known string) (string, map[string][]byte, error) {
+// ReadMirrors implements coordination.Readers.
+func (s *Store) ReadMirrors(ctx context.Context, known string) (string, map[string][]byte, error) {
 	version, err := s.readBytes(ctx, "read the version of mirrors of", func(ctx context.Context) *redis.StringCmd {
 		return s.conn.Client.Get(ctx, s.conn.Key("mirrors-version"))
 	})
@@ -118,7 +118,7 @@ func (s *Store) Mirrors(ctx context.Context, known string) (string, map[string][
 		return string(version), nil, err
 	}
 	pointers := map[string][]byte{}
-	err = s.conn.Again(ctx, "read the mirrors of", func(ctx context.Context) error {
+	err = s.conn.Retry(ctx, "read the mirrors of", func(ctx context.Context) error {
 		all, err := s.conn.Client.HGetAll(ctx, s.conn.Key("mirrors")).Result()
 		for index, pointer := range all {
 			pointers[index] = []byte(pointer)
@@ -128,8 +128,8 @@ func (s *Store) Mirrors(ctx context.Context, known string) (string, map[string][
 	return string(version), pointers, err
 }
 
-// Mirrored implements coordination.Readers.
-func (s *Store) Mirrored(ctx context.Context, index string) ([]byte, error) {
+// ReadMirror implements coordination.Readers.
+func (s *Store) ReadMirror(ctx context.Context, index string) ([]byte, error) {
 	return s.readBytes(ctx, "read the mirror of", func(ctx context.Context) *redis.StringCmd {
 		return s.conn.Client.HGet(ctx, s.conn.Key("mirror", index), "pointer")
 	})
@@ -140,7 +140,7 @@ func (s *Store) readBytes(
 	ctx context.Context, op string, command func(context.Context) *redis.StringCmd,
 ) ([]byte, error) {
 	var out []byte
-	err := s.conn.Again(ctx, op, func(ctx context.Context) error {
+	err := s.conn.Retry(ctx, op, func(ctx context.Context) error {
 		raw, err := command(ctx).Bytes()
 		if err == redis.Nil { //nolint:errorlint // the sentinel is never wrapped
 			return nil

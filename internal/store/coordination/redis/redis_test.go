@@ -32,17 +32,17 @@ func TestInstallationsShareAServerAndNeverMeet(t *testing.T) {
 	stores := map[string]*redis.Store{}
 	for _, id := range []string{"aaaaaaaa00000000", "bbbbbbbb00000000"} {
 		conn := redistest.Open(t, url)
-		require.NoError(t, conn.Own(t.Context(), id))
+		require.NoError(t, conn.TakePrefix(t.Context(), id))
 		stores[id] = redis.New(conn)
 	}
 	for id, store := range stores {
 		require.NoError(t, store.SetState(t.Context(), "i/g", []byte(id)))
-		require.NoError(t, store.Account(t.Context(), "i/g", id, []byte("1")))
+		require.NoError(t, store.SetAccount(t.Context(), "i/g", id, []byte("1")))
 	}
 	for id, store := range stores {
-		state, err := store.State(t.Context(), "i/g")
+		state, err := store.ReadState(t.Context(), "i/g")
 		assert.True(t, err == nil && string(state) == id, "%s reads the state %q, %v", id, state, err)
-		all, err := store.Accounts(t.Context(), "i/g")
+		all, err := store.ReadAccounts(t.Context(), "i/g")
 		assert.True(t, err == nil && len(all) == 1, "%s reads the accounts %q, %v", id, all, err)
 		got, err := store.Claim(t.Context(), "k", id, time.Minute)
 		assert.True(t, err == nil && got, "%s is kept from its own claim by the other's: %v", id, err)
@@ -74,7 +74,7 @@ func TestSpendingWhoseReplyIsLostIsSentAgainAndCountsOnce(t *testing.T) {
 	store := redis.New(redistest.Open(t, "redis://"+redistest.Proxy(t, address, cut)))
 	require.NoError(t, store.SetControl(t.Context(), "i/g", []byte("go on")))
 	cut <- true
-	control, all, err := store.Spend(t.Context(), "i/g", "w", []byte("41"))
+	control, all, err := store.ExchangeAccount(t.Context(), "i/g", "w", []byte("41"))
 	assert.True(t, err == nil && string(control) == "go on" && len(all) == 1 && string(all["w"]) == "41",
 		"control %q, accounts %q, %v", control, all, err)
 }
@@ -91,7 +91,7 @@ func TestSpendingIsOneTransactionOnOneServer(t *testing.T) {
 		}
 		return "+QUEUED"
 	})))
-	control, all, err := store.Spend(t.Context(), "i/g", "w", []byte("3"))
+	control, all, err := store.ExchangeAccount(t.Context(), "i/g", "w", []byte("3"))
 	assert.True(t, err == nil && control == nil && string(all["w"]) == "3",
 		"control %q, accounts %q, %v", control, all, err)
 	// The hash tag of the accounts is the key of the control record, which has none: a cluster keeps both together.
@@ -130,11 +130,11 @@ func TestAServerThatRefusesIsAFault(t *testing.T) {
 	store := redis.New(redistest.Open(t, redistest.Fake(t, func([]string) string { return "-OOM full" })))
 	ctx := t.Context()
 	_, claimErr := store.Claim(ctx, "k", "o", time.Minute)
-	_, _, spendErr := store.Spend(ctx, "r", "w", nil)
-	_, progressErr := store.Progress(ctx, "r")
-	_, stateErr := store.State(ctx, "r")
-	_, leasedErr := store.Leased(ctx, "i")
-	_, mirroredErr := store.Mirrored(ctx, "i")
+	_, _, spendErr := store.ExchangeAccount(ctx, "r", "w", nil)
+	_, progressErr := store.ReadProgress(ctx, "r")
+	_, stateErr := store.ReadState(ctx, "r")
+	_, leasedErr := store.ListLeased(ctx, "i")
+	_, mirroredErr := store.ReadMirror(ctx, "i")
 	for name, err := range map[string]error{
 		"claim": claimErr, "spend": spendErr, "progress": progressErr, "state": stateErr, "leased": leasedErr,
 		"mirrored": mirroredErr, "forget": store.ForgetRun(ctx, "r"),

@@ -23,7 +23,7 @@ func (s *Store) accountKey(run string) string {
 
 // setField writes a field of a hash that is forgotten in time.
 func (s *Store) setField(ctx context.Context, op, key, field string, value []byte) error {
-	return s.conn.Pipelined(ctx, op, 2, func(pipe redis.Pipeliner, i int) {
+	return s.conn.SendPipelines(ctx, op, 2, func(pipe redis.Pipeliner, i int) {
 		if i == 0 {
 			pipe.HSet(ctx, key, field, value)
 		} else {
@@ -34,7 +34,7 @@ func (s *Store) setField(ctx context.Context, op, key, field string, value []byt
 
 func (s *Store) readFields(ctx context.Context, op, key string) (map[string][]byte, error) {
 	var out map[string][]byte
-	err := s.conn.Again(ctx, op, func(ctx context.Context) error {
+	err := s.conn.Retry(ctx, op, func(ctx context.Context) error {
 		found, err := s.conn.Client.HGetAll(ctx, key).Result()
 		out = toFields(found)
 		return err
@@ -55,42 +55,42 @@ func (s *Store) SetProgress(ctx context.Context, run, field string, value []byte
 	return s.setField(ctx, "write progress to", s.conn.Key("progress", run), field, value)
 }
 
-// Progress implements coordination.Runs.
-func (s *Store) Progress(ctx context.Context, run string) (map[string][]byte, error) {
+// ReadProgress implements coordination.Runs.
+func (s *Store) ReadProgress(ctx context.Context, run string) (map[string][]byte, error) {
 	return s.readFields(ctx, "read progress of", s.conn.Key("progress", run))
 }
 
 // SetProblem implements coordination.Runs.
 func (s *Store) SetProblem(ctx context.Context, run, key string, value []byte) error {
 	if value == nil {
-		return s.conn.Again(ctx, "write problems to", func(ctx context.Context) error {
+		return s.conn.Retry(ctx, "write problems to", func(ctx context.Context) error {
 			return s.conn.Client.HDel(ctx, s.conn.Key("problem", run), key).Err()
 		})
 	}
 	return s.setField(ctx, "write problems to", s.conn.Key("problem", run), key, value)
 }
 
-// Problems implements coordination.Runs.
-func (s *Store) Problems(ctx context.Context, run string) (map[string][]byte, error) {
+// ReadProblems implements coordination.Runs.
+func (s *Store) ReadProblems(ctx context.Context, run string) (map[string][]byte, error) {
 	return s.readFields(ctx, "read problems of", s.conn.Key("problem", run))
 }
 
-// Account implements coordination.Runs.
-func (s *Store) Account(ctx context.Context, run, worker string, value []byte) error {
+// SetAccount implements coordination.Runs.
+func (s *Store) SetAccount(ctx context.Context, run, worker string, value []byte) error {
 	return s.setField(ctx, "write accounts to", s.accountKey(run), worker, value)
 }
 
-// Accounts implements coordination.Runs.
-func (s *Store) Accounts(ctx context.Context, run string) (map[string][]byte, error) {
+// ReadAccounts implements coordination.Runs.
+func (s *Store) ReadAccounts(ctx context.Context, run string) (map[string][]byte, error) {
 	return s.readFields(ctx, "read accounts of", s.accountKey(run))
 }
 
-// Spend implements coordination.Runs: one transaction, so one journey to the server.
-func (s *Store) Spend(
+// ExchangeAccount implements coordination.Runs: one transaction, so one journey to the server.
+func (s *Store) ExchangeAccount(
 	ctx context.Context, run, worker string, value []byte,
 ) (control []byte, all map[string][]byte, err error) {
 	accounts := s.accountKey(run)
-	err = s.conn.Again(ctx, "write accounts to", func(ctx context.Context) error {
+	err = s.conn.Retry(ctx, "write accounts to", func(ctx context.Context) error {
 		var controlReply *redis.StringCmd
 		var accountsReply *redis.MapStringStringCmd
 		_, err := s.conn.Client.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
@@ -118,7 +118,7 @@ func (s *Store) Spend(
 }
 
 func (s *Store) set(ctx context.Context, kind, run string, value []byte) error {
-	return s.conn.Again(ctx, "write "+kind+" to", func(ctx context.Context) error {
+	return s.conn.Retry(ctx, "write "+kind+" to", func(ctx context.Context) error {
 		return s.conn.Client.Set(ctx, s.conn.Key(kind, run), value, keep).Err()
 	})
 }
@@ -134,8 +134,8 @@ func (s *Store) SetState(ctx context.Context, run string, value []byte) error {
 	return s.set(ctx, "state", run, value)
 }
 
-// State implements coordination.Runs.
-func (s *Store) State(ctx context.Context, run string) ([]byte, error) {
+// ReadState implements coordination.Runs.
+func (s *Store) ReadState(ctx context.Context, run string) ([]byte, error) {
 	return s.get(ctx, "state", run)
 }
 
@@ -144,8 +144,8 @@ func (s *Store) SetControl(ctx context.Context, run string, value []byte) error 
 	return s.set(ctx, "control", run, value)
 }
 
-// Control implements coordination.Runs.
-func (s *Store) Control(ctx context.Context, run string) ([]byte, error) {
+// ReadControl implements coordination.Runs.
+func (s *Store) ReadControl(ctx context.Context, run string) ([]byte, error) {
 	return s.get(ctx, "control", run)
 }
 
@@ -154,7 +154,7 @@ func (s *Store) ForgetRun(ctx context.Context, run string) error {
 	keys := []string{
 		s.conn.Key("progress", run), s.conn.Key("problem", run), s.conn.Key("control", run), s.accountKey(run),
 	}
-	return s.conn.Pipelined(ctx, "forget a run in", len(keys), func(pipe redis.Pipeliner, i int) {
+	return s.conn.SendPipelines(ctx, "forget a run in", len(keys), func(pipe redis.Pipeliner, i int) {
 		pipe.Unlink(ctx, keys[i])
 	})
 }
@@ -179,12 +179,12 @@ func (s *Store) ForgetIndex(ctx context.Context, index string) error {
 	if err != nil {
 		return err
 	}
-	if err := s.conn.Pipelined(ctx, "forget an index in", len(keys), func(pipe redis.Pipeliner, i int) {
+	if err := s.conn.SendPipelines(ctx, "forget an index in", len(keys), func(pipe redis.Pipeliner, i int) {
 		pipe.Unlink(ctx, keys[i])
 	}); err != nil {
 		return err
 	}
-	return s.conn.Again(ctx, "forget an index in", func(ctx context.Context) error {
+	return s.conn.Retry(ctx, "forget an index in", func(ctx context.Context) error {
 		if err := s.conn.Client.HDel(ctx, s.conn.Key("mirrors"), index).Err(); err != nil {
 			return err
 		}

@@ -62,8 +62,8 @@ func (s *Store) Identity(context.Context) (string, error) {
 	return id, err
 }
 
-// Own records the owner.
-func (s *Store) Own(_ context.Context, storeID string) error {
+// RecordOwner records the owner.
+func (s *Store) RecordOwner(_ context.Context, storeID string) error {
 	return boltfile.Update(s.db, "own", s.path, func(tx *bbolt.Tx) error {
 		bucket := tx.Bucket(metaBucket)
 		if v := bucket.Get([]byte("owner")); v != nil {

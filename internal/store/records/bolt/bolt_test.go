@@ -33,7 +33,7 @@ func TestRecordsAndIdentitySurviveReopening(t *testing.T) {
 	require.NoError(t, store.PutRecords(t.Context(), []records.Record{{Key: "k", Value: []byte("v")}}))
 	before, err := store.Identity(t.Context())
 	require.NoError(t, err)
-	require.NoError(t, store.Own(t.Context(), "aaaaaaaa0000"))
+	require.NoError(t, store.RecordOwner(t.Context(), "aaaaaaaa0000"))
 	require.NoError(t, store.Close())
 	store = open(t, path)
 	if values, err := store.GetRecords(t.Context(), []string{"k"}); err != nil || string(values[0]) != "v" {
@@ -42,7 +42,7 @@ func TestRecordsAndIdentitySurviveReopening(t *testing.T) {
 	if after, err := store.Identity(t.Context()); err != nil || after != before {
 		t.Errorf("identity was %q and is %q, %v", before, after, err)
 	}
-	if err := store.Own(t.Context(), "bbbbbbbb0000"); !fault.Is(err, fault.StoreOwned) {
+	if err := store.RecordOwner(t.Context(), "bbbbbbbb0000"); !fault.Is(err, fault.StoreOwned) {
 		t.Errorf("another owner: %v", err)
 	}
 }
@@ -91,7 +91,7 @@ func TestAClosedStoreFailsTransiently(t *testing.T) {
 		"ping":     store.Ping(t.Context()),
 		"put":      store.PutRecords(t.Context(), []records.Record{{Key: "k"}}),
 		"delete":   store.DeleteRecords(t.Context(), []string{"k"}),
-		"own":      store.Own(t.Context(), "x"),
+		"own":      store.RecordOwner(t.Context(), "x"),
 		"scan":     store.ScanRecords(t.Context(), "", func([]string) error { return errors.New("called") }),
 		"get":      getErr,
 		"identity": identityErr,

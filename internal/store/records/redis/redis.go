@@ -29,8 +29,10 @@ func (s *Store) Ping(ctx context.Context) error { return s.conn.Ping(ctx) }
 // Close closes the connection, also for those that share it.
 func (s *Store) Close() error { return s.conn.Close() }
 
-// Own implements records.Store.
-func (s *Store) Own(ctx context.Context, storeID string) error { return s.conn.Own(ctx, storeID) }
+// RecordOwner implements records.Store.
+func (s *Store) RecordOwner(ctx context.Context, storeID string) error {
+	return s.conn.TakePrefix(ctx, storeID)
+}
 
 // Identity is a random value kept with the records, and the run ids of the servers: one that was restarted may have
 // forgotten what it said yes to.
@@ -38,7 +40,7 @@ func (s *Store) Identity(ctx context.Context) (string, error) {
 	raw := make([]byte, 16)
 	_, _ = rand.Read(raw) // never fails
 	var parts []string
-	err := s.conn.Again(ctx, "identify", func(ctx context.Context) error {
+	err := s.conn.Retry(ctx, "identify", func(ctx context.Context) error {
 		key := s.conn.Key("identity")
 		if err := s.conn.Client.SetNX(ctx, key, hex.EncodeToString(raw), 0).Err(); err != nil {
 			return err
@@ -48,7 +50,7 @@ func (s *Store) Identity(ctx context.Context) (string, error) {
 			return err
 		}
 		var servers []string
-		if err := s.conn.Masters(ctx, func(ctx context.Context, server *redis.Client) error {
+		if err := s.conn.EachMaster(ctx, func(ctx context.Context, server *redis.Client) error {
 			info, err := server.Info(ctx, "server").Result()
 			servers = append(servers, redisconn.Field(info, "run_id"))
 			return err
@@ -64,7 +66,7 @@ func (s *Store) Identity(ctx context.Context) (string, error) {
 
 // PutRecords implements records.Store.
 func (s *Store) PutRecords(ctx context.Context, rs []records.Record) error {
-	return s.conn.Pipelined(ctx, "write records to", len(rs), func(pipe redis.Pipeliner, i int) {
+	return s.conn.SendPipelines(ctx, "write records to", len(rs), func(pipe redis.Pipeliner, i int) {
 		pipe.Set(ctx, rs[i].Key, rs[i].Value, 0)
 	})
 }
@@ -75,7 +77,7 @@ func (s *Store) GetRecords(ctx context.Context, keys []string) ([][]byte, error)
 	for at := 0; at < len(keys); at += redisconn.Pipeline {
 		part := keys[at:min(at+redisconn.Pipeline, len(keys))]
 		replies := make([]*redis.StringCmd, len(part))
-		err := s.conn.Again(ctx, "read records of", func(ctx context.Context) error {
+		err := s.conn.Retry(ctx, "read records of", func(ctx context.Context) error {
 			_, err := s.conn.Client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 				for i, key := range part {
 					replies[i] = pipe.Get(ctx, key)
@@ -106,7 +108,7 @@ func (s *Store) GetRecords(ctx context.Context, keys []string) ([][]byte, error)
 
 // DeleteRecords implements records.Store. The server frees the memory behind the reply.
 func (s *Store) DeleteRecords(ctx context.Context, keys []string) error {
-	return s.conn.Pipelined(ctx, "delete records of", len(keys), func(pipe redis.Pipeliner, i int) {
+	return s.conn.SendPipelines(ctx, "delete records of", len(keys), func(pipe redis.Pipeliner, i int) {
 		pipe.Unlink(ctx, keys[i])
 	})
 }

@@ -30,7 +30,7 @@ func (c *collection) mergeParts(old []*part) error {
 	if err := inOrder(old, &column); err != nil {
 		return err
 	}
-	places, err := mapped.Records[place](&column)
+	places, err := mapped.ViewRecords[place](&column)
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func inOrder(parts []*part, column *mapped.Column) error {
 	byKey := func(a, b place) int { return bytes.Compare(key(a), key(b)) }
 	var last place
 	held := false
-	for at, err := range merge.Sorted(byKey, sources...) {
+	for at, err := range merge.MergeSorted(byKey, sources...) {
 		switch {
 		case err != nil:
 			return err

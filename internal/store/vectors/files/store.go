@@ -53,7 +53,7 @@ const dropped = ".dropped-"
 
 // Open prepares the directory, and removes what a crash left of dropped collections.
 func Open(root string) (*Store, error) {
-	if err := durable.Private(root); err != nil {
+	if err := durable.MkdirPrivate(root); err != nil {
 		return nil, wrapError("make", root, err)
 	}
 	entries, err := os.ReadDir(root)
@@ -147,7 +147,7 @@ func (s *Store) getCollection(name string) (*collection, error) {
 // damaged ones that are opened.
 func (s *Store) withCollection(name string, f func(c *collection) error) error {
 	var c *collection
-	err := parallel.Mapped(func() (err error) {
+	err := parallel.GuardMapped(func() (err error) {
 		if c, err = s.getCollection(name); err != nil {
 			return err
 		}
@@ -157,7 +157,7 @@ func (s *Store) withCollection(name string, f func(c *collection) error) error {
 	case errors.Is(err, parallel.ErrTorn):
 		return s.loseCollection(name, c, err)
 	case c != nil && fault.Is(err, fault.Internal): // a panic, by lengths of a damaged file or by a fault of the program
-		return cmp.Or(s.loseCollection(name, c, parallel.Mapped(c.reopenParts)), err)
+		return cmp.Or(s.loseCollection(name, c, parallel.GuardMapped(c.reopenParts)), err)
 	}
 	return err
 }
@@ -168,7 +168,7 @@ func (s *Store) Reopen(_ context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	return s.loseCollection(name, c, parallel.Mapped(c.reopenParts))
+	return s.loseCollection(name, c, parallel.GuardMapped(c.reopenParts))
 }
 
 // reopenParts maps the files again and checks them as get does: they may have been damaged or replaced since.

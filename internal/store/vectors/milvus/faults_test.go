@@ -350,7 +350,7 @@ func TestImportsAreFoundByTheirPath(t *testing.T) {
 		{Status: &commonpb.Status{}, Id: 4, Infos: []*commonpb.KeyValuePair{{Key: "files", Value: "b.parquet"}}},
 		{Status: &commonpb.Status{}, Id: 5, Infos: []*commonpb.KeyValuePair{{Key: "files", Value: "b.parquet"}}},
 	}})
-	got, err := store.Imports(t.Context(), "uw_c")
+	got, err := store.ListImports(t.Context(), "uw_c")
 	assert.True(t, err == nil && slices.Equal(got["a.parquet"], []string{"3"}) && len(got["b.parquet"]) == 2,
 		"got %v, %v", got, err)
 }

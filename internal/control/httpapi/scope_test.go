@@ -1,0 +1,80 @@
+package httpapi_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/unweaver/unweaver/internal/access"
+	"github.com/unweaver/unweaver/internal/control/httpapi"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+)
+
+// Control is of all indexes, so it takes a key of all of them; keys are made by those who may make every key.
+// Promises: 140.
+func TestAKeyControlsByItsScopeAndOnlyWhereItIsOfAllIndexes(t *testing.T) {
+	keys := map[string]*access.Key{
+		"query": {Scope: access.Query, Index: "*"}, "operate": {Scope: access.Operate, Index: "*"},
+		"admin": {Scope: access.Admin, Index: "*"}, "operate one": {Scope: access.Operate, Index: "docs"},
+		"admin of some": {Scope: access.Admin, Index: "d*"},
+	}
+	server := httptest.NewServer(httpapi.Handler(&recorder{}, httpapi.Access{
+		Token: "token", Keys: access.Book{Store: blobmemory.New()},
+		Check: func(_ context.Context, text string) (*access.Key, error) {
+			if key := keys[text]; key != nil {
+				return key, nil
+			}
+			return nil, errors.New("no such key")
+		},
+	}))
+	defer server.Close()
+	for text, want := range map[string]struct{ control, keys bool }{
+		"token": {true, true}, "admin": {true, true}, "operate": {true, false}, "query": {}, "operate one": {},
+		"admin of some": {}, "another": {}, "": {},
+	} {
+		client := &httpapi.Client{Base: server.URL, Token: text}
+		_, err := client.ListGenerations(t.Context(), "docs")
+		assert.True(t, (err == nil) == want.control, "%q controls: %v", text, err)
+		_, err = client.ListKeys(t.Context())
+		assert.True(t, (err == nil) == want.keys, "%q sees keys: %v", text, err)
+	}
+}
+
+// A program at the port of a dead stack may ask a living one itself, and give its answer for its own.
+func TestAProofThatIsPassedOnProvesNothing(t *testing.T) {
+	server := httptest.NewServer(httpapi.Handler(&recorder{}, httpapi.Access{Token: "right"}))
+	defer server.Close()
+	var passed atomic.Int32
+	relay := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		answer, err := http.Get(server.URL + request.URL.String())
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		passed.Add(1)
+		w.WriteHeader(answer.StatusCode)
+		_, _ = io.Copy(w, answer.Body)
+		_ = answer.Body.Close()
+	}))
+	defer relay.Close()
+	if got, err := httpapi.HasToken(t.Context(), relay.URL, "right"); got || err != nil || passed.Load() != 1 {
+		t.Errorf("%v, %v after %d questions", got, err, passed.Load())
+	}
+}
+
+func TestAQuestionForAProofGoesNowhereElse(t *testing.T) {
+	var asked atomic.Int32
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
+	defer other.Close()
+	away := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusTemporaryRedirect))
+	defer away.Close()
+	if got, err := httpapi.HasToken(t.Context(), away.URL, "right"); got || err != nil || asked.Load() != 0 {
+		t.Errorf("%v, %v; the other address was asked %d times", got, err, asked.Load())
+	}
+}

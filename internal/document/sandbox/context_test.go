@@ -1,0 +1,201 @@
+package sandbox_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/document"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/testkit/documenttest"
+)
+
+// A context may be over before a document is begun, or while its child is taken.
+func TestAContextThatIsOverAlreadyHarmsNobody(t *testing.T) {
+	pool := newPool(t, 1, limits())
+	if _, _, err := parseDocument(t.Context(), pool, "warm.html", "<p>x</p>"); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 300 {
+		ctx, cancel := context.WithCancel(t.Context())
+		if i%2 == 0 {
+			cancel()
+		} else {
+			go cancel()
+		}
+		_, _, err := parseDocument(ctx, pool, "a.html", "<p>x</p>")
+		if err != nil && !errors.Is(err, context.Canceled) || err == nil && i%2 == 0 {
+			t.Fatalf("%d: %v", i, err)
+		}
+		cancel()
+	}
+	if _, _, err := parseDocument(t.Context(), pool, "b.html", "<p>x</p>"); err != nil {
+		t.Error(err)
+	}
+}
+
+// A watcher of a context that ends before the session is whole must not find half of one.
+func TestASessionOfAContextThatIsOverGivesItsChildUp(t *testing.T) {
+	pool := newPool(t, 1, limits())
+	if _, _, err := parseDocument(t.Context(), pool, "warm.html", "<p>x</p>"); err != nil {
+		t.Fatal(err)
+	}
+	pid := pool.PIDs()[0]
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := pool.Session(ctx); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if !gone(pid) {
+		t.Error("the child is kept")
+	}
+}
+
+// kill ends every child from outside, as the system does where memory is short.
+func kill(pids []int) {
+	for _, pid := range pids {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+}
+
+func TestADocumentWhoseChildSomebodyElseKillsIsNotBlamedForIt(t *testing.T) {
+	pool := newPool(t, 1, limits())
+	long := "<p>" + strings.Repeat("salt and ships of the sea ", 20_000) + "</p>"
+	for _, which := range []string{"a fresh child", "a child that had others"} {
+		doc, err := pool.Parse(t.Context(), strings.NewReader(long), document.HTML, "a.html")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := doc.Text.Read(make([]byte, 10)); err != nil {
+			t.Fatal(err)
+		}
+		kill(pool.PIDs())
+		if _, err := io.Copy(io.Discard, doc.Text); !fault.Is(err, fault.Quarantined) {
+			t.Errorf("%s: %v", which, err)
+		}
+		if _, _, err := parseDocument(t.Context(), pool, "b.html", "<p>x</p>"); err != nil {
+			t.Errorf("%s: the next document: %v", which, err)
+		}
+	}
+}
+
+func TestOfAnObjectThatIsTooLargeToKeepAKilledChildTellsNothing(t *testing.T) {
+	pool := newPool(t, 1, limits())
+	reader, writer := io.Pipe()
+	go func() {
+		large := strings.Repeat("<p>salt</p>", 20<<20/11)
+		_, _ = io.WriteString(writer, large)
+		kill(pool.PIDs())
+		_, _ = io.WriteString(writer, large)
+		_ = writer.Close()
+	}()
+	if _, err := pool.Parse(t.Context(), reader, document.HTML, "a.html"); !fault.Is(err, fault.Quarantined) {
+		t.Error(err)
+	}
+	_ = reader.Close()
+}
+
+// Once more means a child that had no other document, so that what it does is the document's.
+func TestOnceMoreIsInAChildOfItsOwn(t *testing.T) {
+	pool := newPool(t, 1, limits())
+	if _, _, err := parseDocument(t.Context(), pool, "a.html", "<p>x</p>"); err != nil {
+		t.Fatal(err)
+	}
+	before := pool.PIDs()
+	if _, _, err := parseDocument(document.WithRetry(t.Context()), pool, "a.html", "<p>x</p>"); err != nil {
+		t.Fatal(err)
+	}
+	if after := pool.PIDs(); len(before) != 1 || len(after) != 2 {
+		t.Errorf("%v, then %v", before, after)
+	}
+}
+
+func TestAChildReadsWhatIsHiddenWhereItIsAskedTo(t *testing.T) {
+	pool := newPool(t, 1, limits())
+	content := documenttest.Zip(documenttest.Part{Name: "word/document.xml", Content: "<d><p><r><t>shown</t></r>" +
+		"<r><rPr><vanish/></rPr><t> hid</t></r></p></d>"})
+	hidden := document.WithReading(t.Context(), document.Reading{Hidden: true})
+	for _, ctx := range []context.Context{t.Context(), hidden, t.Context()} {
+		doc, text, err := parseDocument(ctx, pool, "a.docx", content)
+		want, missing := "shown", "left out: hidden pieces of text: 1 (documents.hidden: include reads them)"
+		if document.ReadingOf(ctx).Hidden {
+			want, missing = "shown hid", ""
+		}
+		if err != nil || text != want || doc.Missing != missing {
+			t.Errorf("%q %q %v", text, doc.Missing, err)
+		}
+	}
+}
+
+// A PDF in a mail is read by a child that reads PDFs.
+func TestAChildReadsWhatIsAttached(t *testing.T) {
+	pool := newPool(t, 1, limits())
+	content := documenttest.MailWith("s", documenttest.Part{Name: "p.pdf", Content: documenttest.PDFWith("pages")})
+	list := document.WithReading(t.Context(), document.Reading{Attached: true, List: true})
+	doc, text, err := parseDocument(list, pool, "a.eml", content)
+	if err != nil || text != "" || len(doc.Attached) != 1 || doc.Attached[0].Name != "p.pdf" {
+		t.Fatalf("%+v, %q, %v", doc.Attached, text, err)
+	}
+	one := document.WithReading(t.Context(), document.Reading{Attached: true, Part: doc.Attached[0]})
+	if _, text, err = parseDocument(one, pool, "a.eml", content); err != nil || strings.TrimSpace(text) != "pages" {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
+func TestATimeoutThatTheDocumentEarnedIsItsOwn(t *testing.T) {
+	short := limits()
+	short.Time, short.Memory = time.Second, 4<<30 // its time is over long before
+	pool := newPool(t, 1, short)
+	for range 5 { // on a busy machine it is not given its time
+		_, _, err := parseDocument(t.Context(), pool, "hang.pdf", documenttest.Tireless())
+		if fault.Is(err, fault.ParseTimeout) {
+			return
+		}
+		if !fault.Is(err, fault.Quarantined) {
+			t.Fatal(err)
+		}
+	}
+	t.Skip("the machine is too busy to tell")
+}
+
+func TestAPoolThatClosesBlamesNoDocument(t *testing.T) {
+	pool := newPool(t, 1, limits())
+	reader, writer := io.Pipe()
+	go func() {
+		_, _ = io.WriteString(writer, "<html>")
+		go pool.Close()
+		for !pool.Closed() {
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(100 * time.Millisecond) // it is killed, and not waited for yet
+		_, _ = io.WriteString(writer, strings.Repeat("x", 1<<20))
+		_ = writer.Close()
+	}()
+	if _, err := pool.Parse(t.Context(), reader, document.HTML, "a.html"); !fault.Is(err, fault.ParserDown) {
+		t.Error(err)
+	}
+	_ = reader.Close()
+}
+
+func TestClosingDoesNotWaitForAStoreThatHangs(t *testing.T) {
+	pool := newPool(t, 1, limits())
+	pool.Closing(200 * time.Millisecond)
+	reader, writer := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := pool.Parse(t.Context(), reader, document.HTML, "a.html")
+		ended <- err
+	}()
+	if _, err := io.WriteString(writer, "<html>"); err != nil {
+		t.Fatal(err)
+	}
+	pool.Close() // else it waits for what the next line does
+	_ = writer.Close()
+	if err := <-ended; !fault.Is(err, fault.ParserDown) {
+		t.Error(err)
+	}
+}

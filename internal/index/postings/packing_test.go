@@ -1,0 +1,172 @@
+package postings_test
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/unweaver/unweaver/internal/index/postings"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// texts have terms that are in one document, in a few, in a block, in many blocks and in all, with names that begin
+// the same way, and now and then a hundred times in one document.
+func texts(documents int) [][]string {
+	r := rand.New(rand.NewPCG(6, uint64(documents)))
+	zipf := rand.NewZipf(r, 1.2, 3, 3000)
+	out := make([][]string, documents)
+	for i := range out {
+		out[i] = []string{"everywhere", fmt.Sprint("document", i)}
+		for range r.IntN(30) {
+			term := fmt.Sprintf("%x", zipf.Uint64()*zipf.Uint64()*7919)
+			for range 1 + r.IntN(3)*r.IntN(2)*r.IntN(80)/40 {
+				out[i] = append(out[i], term)
+			}
+		}
+		if r.IntN(40) == 0 {
+			out[i] = append(out[i], slices.Repeat([]string{"often"}, 1+r.IntN(400))...)
+		}
+		if r.IntN(3) == 0 {
+			out[i] = append(out[i], "third", "", "\xff\xff")
+		}
+	}
+	return out
+}
+
+// plain is which documents hold a term, and how often.
+type plain struct {
+	docs   []uint32
+	counts []uint8
+}
+
+// sideOf writes a side of documents, and gives what it has to say.
+func sideOf(t *testing.T, documents [][]string) (side *postings.Side, lists map[string]plain, stats postings.Stats) {
+	t.Helper()
+	builder := postings.NewBuilder()
+	add(t, builder, documents...)
+	lists, stats.Documents = map[string]plain{}, uint32(len(documents))
+	for doc, terms := range documents {
+		counts := map[string]int{}
+		for _, term := range terms {
+			counts[term]++
+		}
+		for term, count := range counts {
+			list := lists[term]
+			lists[term] = plain{append(list.docs, uint32(doc)), append(list.counts, uint8(min(count, 255)))}
+		}
+		stats.Terms += uint64(len(terms))
+	}
+	return write(t, builder), lists, stats
+}
+
+// Promises: 82.
+func TestASideSaysWhatItsDocumentsSay(t *testing.T) {
+	for _, documents := range []int{0, 1, 2, 16, 17, 127, 128, 129, 130, 257, 3000} {
+		side, want, stats := sideOf(t, texts(documents))
+		if got := side.Stats(); !side.Fits() || got.Documents != stats.Documents || got.Terms != stats.Terms {
+			t.Fatalf("%d documents: %+v, %+v", documents, got, stats)
+		}
+		for doc, terms := range texts(documents) {
+			if side.Lengths[doc] != uint32(len(terms)) {
+				t.Fatalf("document %d has %d terms, want %d", doc, side.Lengths[doc], len(terms))
+			}
+		}
+		var cursor postings.Cursor
+		before, terms := "", 0
+		for term, list := range side.Lists() {
+			require.True(t, terms <= 0 || term > before, "%q follows %q", term, before)
+			before = term
+			terms++
+			found, held := side.Find(term)
+			docs, counts := list.All()
+			wantDocs, wantCounts := want[term].docs, want[term].counts
+			require.True(t, held && found == list && slices.Equal(docs, wantDocs) && slices.Equal(counts, wantCounts),
+				"%q of %d documents: %v %v, want %v %v", term, documents, docs, counts, wantDocs, wantCounts)
+			cursor.Reset(list)
+			for _, doc := range []uint32{0, 1, 128, 129, docs[0], docs[len(docs)-1], uint32(documents - 1), uint32(documents)} {
+				at, there := slices.BinarySearch(docs, doc)
+				count, held := cursor.Seek(doc)
+				require.True(t, held == there && (!there || count == counts[at]), "%q in %d: %d times, %v", term, doc, count, held)
+			}
+			for _, other := range []string{term + "\x00", term + "z", term[:len(term)/2], term[:max(0, len(term)-1)] + "!"} {
+				if _, there := want[other]; side.Has(other) != there {
+					t.Fatalf("%q is in the index: %v, found: %v", other, there, side.Has(other))
+				}
+			}
+		}
+		if terms != len(want) || side.Has("zzz") || side.Has("\xff\xff\xff") || (documents == 0 && side.Has("")) {
+			t.Errorf("%d terms, want %d", terms, len(want))
+		}
+	}
+}
+
+func TestAFinderFindsWhatTermsFoundOneByOneAre(t *testing.T) {
+	r := rand.New(rand.NewPCG(6, 7))
+	for _, documents := range []int{0, 1, 17, 3000} {
+		side, _, _ := sideOf(t, texts(documents))
+		other, _, _ := sideOf(t, texts(documents+1))
+		terms := []string{"", "zzz", "document", "document1", "\xff\xff", "\xff\xff\xff\xff\xff\xff\xff\xff\xff"}
+		for term := range side.Lists() {
+			if r.IntN(3) == 0 {
+				terms = append(terms, term, term+"a", term[:len(term)/2])
+			}
+		}
+		r.Shuffle(len(terms), func(i, j int) { terms[i], terms[j] = terms[j], terms[i] })
+		for _, some := range [][]string{nil, terms[:1], terms[:5], terms} {
+			finder := postings.NewFinder(some)
+			lists := finder.AppendLists(other, finder.AppendLists(side, nil)) // one after another
+			for i, term := range some {
+				first, _ := side.Find(term)
+				second, _ := other.Find(term)
+				if lists[i] != first || lists[len(some)+i] != second {
+					t.Fatalf("%q of %d documents: %v, alone %v", term, documents, lists[i].Len(), first.Len())
+				}
+			}
+		}
+	}
+}
+
+// Promises: 82.
+func TestDecodingAllocatesNothing(t *testing.T) {
+	side, _, _ := sideOf(t, texts(3000))
+	var terms []string
+	for term := range side.Lists() {
+		terms = append(terms, term)
+	}
+	cursor := new(postings.Cursor)
+	sum := 0
+	if allocations := testing.AllocsPerRun(3, func() {
+		for _, term := range terms {
+			list, _ := side.Find(term)
+			cursor.Reset(list)
+			for block := range list.Blocks() {
+				cursor.Load(block)
+				sum += len(cursor.Docs) + len(cursor.Counts())
+			}
+		}
+	}); allocations != 0 || sum == 0 {
+		t.Errorf("%v allocations", allocations)
+	}
+}
+
+// The bytes of a side are those of the stored one: other bytes are another content hash of every segment.
+func TestBytesOfThisVersion(t *testing.T) {
+	builder := postings.NewBuilder()
+	add(t, builder, texts(300)...)
+	got, path := bytesOf(t, builder), filepath.Join("testdata", "side.segment")
+	if *update {
+		require.NoError(t, os.WriteFile(path, got, 0o644))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.True(t, bytes.Equal(got, want), "%d bytes differ from the %d that were written before", len(got), len(want))
+}

@@ -1,0 +1,63 @@
+package ledger
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+)
+
+// However many loose entries there are, and wherever the listing goes side by side, each is given once, by key.
+func TestLooseEntriesAreListedOnceEach(t *testing.T) {
+	was := looseListed
+	t.Cleanup(func() { looseListed = was })
+	store := blobmemory.New()
+	const entries = 700
+	for n := range entries {
+		key := looseKey(Extract, core.Sum("entry", fmt.Sprint(n)))
+		_, err := blob.Write(t.Context(), store, key, []byte("{}"), blob.Cond{})
+		require.NoError(t, err)
+	}
+	l := New(store, coordmemory.New())
+	for _, looseListed = range []int64{1, 2, 3, 350, entries - 1, entries, entries + 1, 100_000} {
+		var last core.Digest
+		given := 0
+		for entry, err := range l.looseObjects(t.Context(), Extract) {
+			require.NoError(t, err)
+			if given++; entry.key.String() <= last.String() && given > 1 {
+				t.Fatalf("side by side from %d on: %s comes behind %s", looseListed, entry.key, last)
+			}
+			last = entry.key
+		}
+		assert.Equal(t, entries, given, "side by side from %d on", looseListed)
+	}
+}
+
+func TestTheEntriesOfAnEnrichmentAreForgotten(t *testing.T) {
+	l := New(blobmemory.New(), coordmemory.New())
+	key := core.Sum("a chunk")
+	for _, task := range []string{Triples, Questions, Pairs, Extract} {
+		for _, one := range []core.Digest{key, core.Sum("another chunk")} {
+			_, err := l.Put(t.Context(), task, one, 0, Result{Value: []byte("{}")})
+			require.NoError(t, err)
+		}
+	}
+	kept, err := l.RunUpkeep(t.Context(), Triples, nil, time.Now().Add(2*LooseGrace)) // what is packed goes, too
+	require.True(t, kept.Gathered == 2 && err == nil, "%+v, %v: nothing is packed", kept, err)
+	for _, task := range OfEnrichments() {
+		n, err := l.Forget(t.Context(), task, time.Now())
+		assert.True(t, n == 2 && err == nil, "%s: %d, %v", task, n, err)
+		entry, err := l.Get(t.Context(), task, key, 0)
+		assert.True(t, entry == nil && err == nil, "%s: %v, %v", task, entry, err)
+	}
+	if entry, err := l.Get(t.Context(), Extract, key, 0); entry == nil || err != nil {
+		t.Errorf("an extraction went, too: %v", err)
+	}
+}

@@ -1,0 +1,382 @@
+package pipeline_test
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/unweaver/unweaver/internal/app"
+	"github.com/unweaver/unweaver/internal/artifact/localfile"
+	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/builtin"
+	"github.com/unweaver/unweaver/internal/model/rerank"
+	"github.com/unweaver/unweaver/internal/testkit/longtest"
+	"github.com/unweaver/unweaver/query-api/api"
+)
+
+// A data directory is damaged at one place, opened, and asked. What it answers is what it answered before, or an error
+// with a code; it may refuse to open. It is never wrong, and no process dies of it.
+//
+// The damages are tried in child processes: one that dies is seen, and which damage it died of.
+const (
+	damagedFolder = "UNWEAVER_TEST_DAMAGED_DIR" // the child's
+	damagedFrom   = "UNWEAVER_TEST_DAMAGED_FROM"
+	damagedTo     = "UNWEAVER_TEST_DAMAGED_TO"
+)
+
+// embedded opens the stores of a data directory.
+func embedded(ctx context.Context, dir string) (*app.Stores, error) {
+	return app.Open(ctx, app.FillPaths(config.Stores{}, dir))
+}
+
+// dataDirectory builds two generations of passages in a data directory.
+func dataDirectory(t *testing.T, dir string) {
+	t.Helper()
+	raw, err := os.ReadFile("../../testdata/musique/corpus.jsonl")
+	require.NoError(t, err)
+	lines := strings.SplitAfter(string(raw), "\n")
+	s := newSite(t, map[string]string{"passages.jsonl": strings.Join(lines[:90], "")})
+	stores, err := embedded(t.Context(), dir)
+	require.NoError(t, err)
+	s.Artifacts, s.Coordination, s.Records = stores.Artifacts, stores.Coordination, stores.Records
+	s.Vectors, s.StoreID = stores.Vectors, stores.StoreID
+	s.night(t)
+	s.write(t, map[string]string{"more.jsonl": strings.Join(lines[90:110], "")})
+	s.night(t)
+	require.NoError(t, stores.Close())
+}
+
+// longest is more than all questions to a directory take, also on a machine that has much else to do.
+const longest = 10 * time.Minute
+
+type builtinModels struct{}
+
+func (builtinModels) Chat(core.Spec) (model.Chat, error) { return builtin.Chat{}, nil }
+
+func (builtinModels) Finder(core.Spec) (model.Chat, error) { return nil, nil } //nolint:nilnil // none is configured
+
+func (builtinModels) Ranker(core.Spec) (rerank.Ranker, error) {
+	return nil, nil //nolint:nilnil // none is configured
+}
+
+func (builtinModels) Embedder(core.Spec, string, int) (model.Embedder, error) {
+	return builtin.Embedder{}, nil
+}
+
+// answers opens a data directory and asks everything; an error is one of opening it.
+func answers(t *testing.T, dir string, ask []request) ([]answer, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), longest)
+	defer cancel()
+	stores, err := embedded(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = stores.Close() }()
+	cache, err := localfile.New(filepath.Join(dir, "cache"), 0)
+	if err != nil {
+		return nil, err
+	}
+	server := api.New(api.Config{
+		Artifacts: stores.Artifacts, Records: stores.Records, Readers: stores.Coordination, Vectors: stores.Vectors,
+		Models: builtinModels{}, Cache: cache, Log: slog.New(slog.DiscardHandler), Timeout: longest,
+	})
+	defer func() { _ = server.Shutdown(ctx) }()
+	handler := server.Handler()
+	out := make([]answer, len(ask))
+	for i, r := range ask {
+		recorder := httptest.NewRecorder()
+		request := httptest.NewRequestWithContext(ctx, r.method, "http://localhost"+r.path, strings.NewReader(r.body))
+		request.Header.Set("Content-Type", "application/json")
+		handler.ServeHTTP(recorder, request)
+		out[i] = answer{status: recorder.Code}
+		if err := json.Unmarshal(recorder.Body.Bytes(), &out[i].body); err != nil {
+			return nil, fmt.Errorf("%s %s: %d %w", r.method, r.path, recorder.Code, err)
+		}
+		delete(out[i].body, "timings_ms")
+	}
+	return out, nil
+}
+
+type request struct{ method, path, body string }
+
+type answer struct {
+	status int
+	body   map[string]any
+}
+
+func (a answer) text(t *testing.T) string {
+	t.Helper()
+	return asJSON(t, a.body)
+}
+
+const docs = "/v1/indexes/docs"
+
+// questions are all that can be asked of an index.
+func questions(t *testing.T, dir string) []request {
+	t.Helper()
+	var out []request
+	texts := []string{
+		"Who wrote the novel that the film is based on?", "university founded in the nineteenth century",
+		"river and city",
+	}
+	for _, text := range texts {
+		for _, method := range []string{"hybrid", "unweaver", "vector", "bm25", "ppr", "aligned"} {
+			body := map[string]any{"query": text, "method": method, "explain": method == "hybrid"}
+			out = append(out, request{http.MethodPost, docs + "/query", asJSON(t, body)})
+		}
+	}
+	body := map[string]any{"query": texts[0], "answer": true}
+	out = append(out, request{http.MethodPost, docs + "/query", asJSON(t, body)})
+	get := func(path string) { out = append(out, request{http.MethodGet, path, ""}) }
+	get("/v1/indexes")
+	get(docs + "/entities?limit=40")
+	found, err := answers(t, dir, out)
+	require.NoError(t, err)
+	first := func(body map[string]any, list string, n int) map[string]any {
+		all, ok := body[list].([]any)
+		require.True(t, ok && len(all) > n, "no %d %s in %v", n, list, body)
+		return all[n].(map[string]any)
+	}
+	for _, n := range []int{2, 11, 30} {
+		id := fmt.Sprint(first(found[len(found)-1].body, "items", n)["id"])
+		get(docs + "/entities/" + id)
+		get(docs + "/entities/" + id + "/chunks")
+	}
+	for _, n := range []int{0, 2} {
+		chunk := first(found[0].body, "chunks", n)
+		get(docs + "/chunks/" + fmt.Sprint(chunk["id"]))
+		get(docs + "/documents/" + fmt.Sprint(chunk["document"]) + "/text")
+	}
+	return out
+}
+
+func TestADamagedDataDirectoryIsNeverWrong(t *testing.T) {
+	if dir := os.Getenv(damagedFolder); dir != "" {
+		damagedChild(t, dir)
+		return
+	}
+	root := t.TempDir()
+	dir := filepath.Join(root, "whole")
+	require.NoError(t, os.MkdirAll(dir, 0o700))
+	dataDirectory(t, dir)
+	ask := questions(t, dir)
+	before, err := answers(t, dir, ask)
+	require.NoError(t, err)
+	for i, a := range before {
+		if a.status != http.StatusOK {
+			t.Fatalf("%s %s: %d %v", ask[i].method, ask[i].path, a.status, a.body)
+		}
+	}
+	asked := []byte(asJSON(t, exported(ask, before)))
+	require.NoError(t, os.WriteFile(filepath.Join(root, "questions.json"), asked, 0o600))
+	total := longtest.Count(8, 400)
+	counts := map[string]int{}
+	for next := 0; next < total; {
+		next = runDamaged(t, root, next, total, counts)
+	}
+	var table strings.Builder
+	for _, class := range slices.Sorted(func(yield func(string) bool) {
+		for class := range counts {
+			if !yield(class) {
+				return
+			}
+		}
+	}) {
+		fmt.Fprintf(&table, "\n%-60s %5d", class, counts[class])
+	}
+	t.Logf("%d damages, %d requests each:%s", total, len(ask), table.String())
+}
+
+// tried is what child processes read: what to ask, and what was answered.
+type tried struct {
+	Method, Path, Body, Answer string
+}
+
+func exported(ask []request, before []answer) []tried {
+	var out []tried
+	for i, r := range ask {
+		raw, err := json.Marshal(before[i].body)
+		if err != nil {
+			panic(err) // it was JSON
+		}
+		out = append(out, tried{r.method, r.path, r.body, string(raw)})
+	}
+	return out
+}
+
+// runDamaged tries damages in one child process, and gives the first that was not tried.
+func runDamaged(t *testing.T, root string, from, to int, counts map[string]int) int {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(to-from)*longest)
+	defer cancel()
+	child := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestADamagedDataDirectoryIsNeverWrong$", "-test.count=1")
+	child.Env = append(os.Environ(), damagedFolder+"="+root,
+		fmt.Sprint(damagedFrom, "=", from), fmt.Sprint(damagedTo, "=", to))
+	var reported bytes.Buffer
+	child.Stderr = &reported
+	out, err := child.StdoutPipe()
+	if err == nil {
+		err = child.Start()
+	}
+	require.NoError(t, err)
+	next, begun := from, ""
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		word, rest, _ := strings.Cut(lines.Text(), " ")
+		switch word {
+		case "TRY":
+			begun = rest
+		case "END":
+			class, detail, _ := strings.Cut(rest, "|")
+			counts[class]++
+			assert.False(t, strings.HasPrefix(class, "WRONG"), "%s: %s %s", begun, class, detail)
+			begun = ""
+			next++
+		}
+	}
+	if err := child.Wait(); begun != "" {
+		counts["CRASH"]++
+		t.Errorf("%s: CRASH %v\n%.3000s", begun, err, reported.String())
+		next++
+	} else if err != nil && next < to {
+		t.Fatalf("the child process failed before %d: %v\n%.3000s", next, err, reported.String())
+	}
+	return next
+}
+
+func damagedChild(t *testing.T, root string) {
+	raw, err := os.ReadFile(filepath.Join(root, "questions.json"))
+	var all []tried
+	if err == nil {
+		err = json.Unmarshal(raw, &all)
+	}
+	from, fromErr := strconv.Atoi(os.Getenv(damagedFrom))
+	to, toErr := strconv.Atoi(os.Getenv(damagedTo))
+	require.NoError(t, cmp.Or(err, fromErr, toErr))
+	slog.SetDefault(slog.New(slog.DiscardHandler))
+	for number := from; number < to; number++ {
+		copied := filepath.Join(root, fmt.Sprint("copy-", number))
+		require.NoError(t, os.CopyFS(copied, os.DirFS(filepath.Join(root, "whole"))))
+		fmt.Println("TRY", number, damageOne(t, copied, rand.New(rand.NewPCG(11, uint64(number)))))
+		fmt.Println("END " + classified(t, copied, all))
+		require.NoError(t, os.RemoveAll(copied))
+	}
+}
+
+// damageOne damages a random file of a directory and says what it did.
+func damageOne(t *testing.T, dir string, random *rand.Rand) string {
+	t.Helper()
+	var files []string
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.Type().IsRegular() {
+			if info, err := entry.Info(); err == nil && info.Size() > 0 {
+				files = append(files, path)
+			}
+		}
+		return err
+	})
+	require.True(t, err == nil && len(files) >= 10, "%v %v", len(files), err)
+	path := files[random.IntN(len(files))]
+	raw, err := os.ReadFile(path)
+	require.NoError(t, err)
+	at := random.IntN(len(raw))
+	kinds := []string{"bit", "byte", "page", "cut", "junk", "swap"}
+	kind := kinds[random.IntN(len(kinds))]
+	switch kind {
+	case "bit":
+		raw[at] ^= 1 << random.IntN(8)
+	case "byte":
+		raw[at] = byte(random.IntN(256))
+	case "page":
+		at &^= 4095
+		clear(raw[at:min(at+4096, len(raw))])
+	case "cut":
+		raw = raw[:at]
+	case "junk":
+		for i := range min(64, len(raw)-at) {
+			raw[at+i] = byte(random.Uint32())
+		}
+	case "swap":
+		raw, err = os.ReadFile(files[random.IntN(len(files))])
+		require.NoError(t, err)
+	}
+	require.NoError(t, os.WriteFile(path, raw, 0o600))
+	name, _ := filepath.Rel(dir, path)
+	return fmt.Sprintf("%s at %d of %s", kind, at, name)
+}
+
+// classified opens a damaged directory, asks, and says in a word what came of it.
+func classified(t *testing.T, dir string, all []tried) string {
+	t.Helper()
+	ask := make([]request, len(all))
+	for i, r := range all {
+		ask[i] = request{r.Method, r.Path, r.Body}
+	}
+	after, err := answers(t, dir, ask)
+	if err != nil {
+		code := fault.CodeOf(err)
+		if code == fault.Internal || code == "" {
+			return "WRONG: an error without a code|" + oneLine(err.Error())
+		}
+		return "refused to open: " + string(code)
+	}
+	class := "same"
+	for i, a := range after {
+		switch {
+		case a.status != http.StatusOK:
+			code := fmt.Sprint(a.body["code"])
+			if a.status == http.StatusInternalServerError || code == "" || code == string(fault.Internal) {
+				return fmt.Sprintf("WRONG: %d|%s %s", a.status, ask[i].path, oneLine(a.text(t)))
+			}
+			class = fmt.Sprintf("error %d %s", a.status, code)
+		case a.text(t) == all[i].Answer:
+		case isDegraded(a.body["degraded"]):
+			class = "degraded, and says so"
+		case saysDamaged(a.body["indexes"]):
+			class = "listed as damaged"
+		default:
+			return fmt.Sprintf("WRONG with 200|%s %s: %s, it was %s",
+				ask[i].path, ask[i].body, oneLine(a.text(t)), all[i].Answer)
+		}
+	}
+	return class
+}
+
+// isDegraded reports whether an answer says that it is degraded.
+func isDegraded(degraded any) bool {
+	all, ok := degraded.([]any)
+	return ok && len(all) > 0
+}
+
+// saysDamaged reports whether a list of indexes says that one cannot be read.
+func saysDamaged(indexes any) bool {
+	all, _ := indexes.([]any)
+	return slices.ContainsFunc(all, func(one any) bool {
+		index, _ := one.(map[string]any)
+		return index["state"] == "damaged"
+	})
+}
+
+func oneLine(text string) string { return strings.ReplaceAll(fmt.Sprintf("%.900s", text), "\n", " ") }

@@ -1,0 +1,214 @@
+package pipeline_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/ledger"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/builtin"
+	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
+	"github.com/unweaver/unweaver/internal/testkit/longtest"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
+)
+
+// bill counts what models in memory were asked for, and what of it twice.
+type bill struct {
+	mu    sync.Mutex
+	paid  map[string]int
+	twice int
+}
+
+func (b *bill) pay(text string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.paid[text]++; b.paid[text] > 1 {
+		b.twice++
+	}
+}
+
+// answer is what a good model says to a call; it takes its time.
+func (b *bill) answer(call model.Call) (model.Reply, error) {
+	b.pay(call.System + call.User)
+	time.Sleep(50 * time.Millisecond)
+	content := any(map[string]any{"entities": builtin.FindEntities(call.Input)})
+	if call.Task == model.Shorten {
+		content = map[string]string{"description": builtin.Summarize(call.Input, 200)}
+	}
+	raw, err := json.Marshal(content)
+	return model.Reply{Text: string(raw), Usage: model.Usage{Prompt: 10, Completion: 10}}, err
+}
+
+// fillingSite is a site whose artifact store refuses the writes that refuse names, with models in memory.
+func fillingSite(t *testing.T, refuse func(key string) error) (*site, *bill) {
+	t.Helper()
+	s, owed := newSite(t, sample(6)), &bill{paid: map[string]int{}}
+	s.spec.Shortening.Threshold = 300
+	s.spec.Embedding.Classes, s.spec.Embedding.Dimension = "model", 8
+	one := &process{put: refuse}
+	s.Artifacts = processBlobs{s.Artifacts, one}
+	s.Coordination = processRuns{s.Coordination, one, coordmemory.NewClaims()}
+	s.Ledger = ledger.New(s.Artifacts, s.Coordination)
+	s.Models = func(_ core.Spec, meter model.Meter) (model.Set, error) {
+		embedder := model.MeterEmbedder(&stagetest.Embedder{Dim: 8, Before: func(texts []string) error {
+			for _, text := range texts {
+				owed.pay("embed " + text)
+			}
+			return nil
+		}}, meter)
+		chat := model.MeterChat(&stagetest.Chat{Answer: owed.answer}, meter)
+		return model.Set{Chat: chat, Classes: embedder, Chunks: embedder}, nil
+	}
+	return s, owed
+}
+
+// built does the stages of a run, and again as a person resumes it, until it is done; halted receives each error, and
+// may resume it itself.
+func built(t *testing.T, s *site, halted func(err error, resume func() error)) {
+	t.Helper()
+	job, holder := s.leased(t)
+	collects := false
+	run := func() error {
+		if collects {
+			return s.collect(t.Context(), job, holder)
+		}
+		out, err := s.stages(t.Context(), job, holder)
+		collects = out.collects
+		return err
+	}
+	for err := run(); err != nil; err = run() {
+		halted(err, run)
+	}
+}
+
+// The disk fills, or the store goes away, at every write in turn: the run halts with that name, in the process where
+// something paid for is held; when it is mended the same index comes out, and nothing was paid for twice.
+// Promises: 64.
+func TestAStoreThatFailsAtEveryWriteInTurnCostsNothing(t *testing.T) {
+	var count atomic.Int64
+	var want core.Hashes
+	synctest.Test(t, func(t *testing.T) {
+		undisturbed, _ := fillingSite(t, func(string) error { count.Add(1); return nil })
+		built(t, undisturbed, func(err error, _ func() error) { t.Fatal(err) })
+		want = hashesOf(t, undisturbed)
+	})
+	writes, step := count.Load(), int64(longtest.Count(10, 1))
+	for _, code := range []fault.Code{fault.StoreFull, fault.StoreDown} {
+		t.Run(string(code), func(t *testing.T) {
+			t.Parallel()
+			held := 0
+			for at := int64(3); at <= writes; at += step { // configuration and lease are there before the run
+				synctest.Test(t, func(t *testing.T) { // they wait more than they work
+					if failsAt(t, code, at, want) {
+						held++
+					}
+				})
+				if t.Failed() {
+					return
+				}
+			}
+			assert.True(t, held != 0, "%s: nothing was ever held", code)
+			t.Logf("%s at each of %d writes: something paid for was held %d times", code, (writes-2)/step, held)
+		})
+	}
+}
+
+// failsAt has a build's writes fail from one on until the run is resumed, and says whether anything paid for was held.
+func failsAt(t *testing.T, code fault.Code, at int64, want core.Hashes) (held bool) {
+	t.Helper()
+	var count atomic.Int64
+	var mended atomic.Bool
+	s, owed := fillingSite(t, func(key string) error {
+		if count.Add(1) >= at && !mended.Load() {
+			return code.At("write", key)
+		}
+		return nil
+	})
+	s.Ledger.Patience = 30 * time.Millisecond
+	halts := 0
+	built(t, s, func(err error, resume func() error) {
+		if halts++; !fault.Is(err, code) || halts > 1 {
+			t.Fatalf("%s at write %d: halt %d is %v", code, at, halts, err)
+		}
+		defer mended.Store(true)
+		if s.Ledger.FindTrouble() == nil {
+			return
+		}
+		held = true
+		if shown := s.ListProblems("docs/g001"); len(shown) != 1 || shown[0].Code != string(code) {
+			t.Errorf("%s at write %d: the process shows %+v", code, at, shown)
+		}
+		paid := owed.sum()
+		if again := resume(); !fault.Is(again, code) || owed.sum() != paid {
+			t.Errorf("%s at write %d: resumed while nothing can be stored: %v, paid %d more", code, at, again,
+				owed.sum()-paid)
+		}
+	})
+	if got := hashesOf(t, s); got != want || owed.twice != 0 || len(s.ListProblems("docs/g001")) != 0 {
+		t.Errorf("%s at write %d: same hashes %v, paid twice %d, still %v", code, at, got == want, owed.twice,
+			s.ListProblems("docs/g001"))
+	}
+	return held
+}
+
+func (b *bill) sum() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.paid) + b.twice
+}
+
+// hashesOf is what is published.
+func hashesOf(t *testing.T, s *site) core.Hashes {
+	t.Helper()
+	index := artifact.Index{Store: s.Artifacts, Name: s.spec.Index}
+	current, _, err := index.ReadPointer(context.Background())
+	require.NoError(t, err)
+	manifest, err := index.Manifest(context.Background(), current.Manifest)
+	require.NoError(t, err)
+	return manifest.Hashes
+}
+
+// A chunk that the server refused while it served others is a failure of that night; the next asks again, although
+// nothing changed in the corpus.
+func TestARefusedChunkIsAskedForAgainByTheNextNight(t *testing.T) {
+	s, owed := fillingSite(t, func(string) error { return nil })
+	refusing := true
+	s.Models = func(_ core.Spec, meter model.Meter) (model.Set, error) {
+		chat := &stagetest.Chat{Answer: func(call model.Call) (model.Reply, error) {
+			if refusing && call.Task == model.Extract && strings.Contains(call.Input, "Port Alma 3 was") {
+				return model.Reply{}, fault.ModelRefused.At("call chat model", "m").Because("451 not this one")
+			}
+			return owed.answer(call)
+		}}
+		return model.Set{
+			Chat: model.MeterChat(chat, meter), Classes: builtin.Embedder{}, Chunks: builtin.Embedder{},
+		}, nil
+	}
+	s.spec.Embedding = core.EmbedModel{Provider: "builtin"}
+	first := s.night(t)
+	if first.published.Status != core.StatusErrors || first.manifest.Counts.DeadLetters != 1 ||
+		first.manifest.Counts.Refused != 1 {
+		t.Fatalf("%+v, %+v", first.published, first.manifest.Counts)
+	}
+	refusing = false
+	next := s.night(t)
+	if next.planned.Unchanged || next.published.Status != core.StatusCompleted ||
+		next.manifest.Counts.DeadLetters != 0 {
+		t.Errorf("the next night: %+v, %+v", next.planned, next.published)
+	}
+	if last := s.night(t); !last.planned.Unchanged {
+		t.Errorf("and the one after: %+v", last.planned)
+	}
+}

@@ -1,0 +1,341 @@
+package pipeline_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"unicode"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/ledger"
+	"github.com/unweaver/unweaver/internal/ledger/embed"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/builtin"
+	"github.com/unweaver/unweaver/internal/model/tokens"
+	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
+	"github.com/unweaver/unweaver/internal/stage/collect"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/blob/dir"
+	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+)
+
+// seller is a model that is paid for; it counts what it sold.
+type seller struct {
+	mu     sync.Mutex
+	texts  map[string]int // embedded
+	calls  map[string]int // of the chat, by task
+	refuse func(texts []string) bool
+}
+
+func (s *seller) Info() model.Info { return model.Info{Provider: "openai", Model: "m", Paid: true} }
+func (s *seller) Dimension() int   { return 16 }
+
+func (s *seller) Embed(ctx context.Context, texts []string) ([][]float32, model.Usage, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.refuse != nil && s.refuse(texts) {
+		return nil, model.Usage{}, fault.ModelAuth.At("embed", "m")
+	}
+	vectors := make([][]float32, len(texts))
+	for i, text := range texts {
+		s.texts[text]++
+		digest := core.Sum(text)
+		vectors[i] = make([]float32, 16)
+		for j := range vectors[i] {
+			vectors[i][j] = float32(digest[j]) + 1
+		}
+	}
+	return vectors, model.Usage{Prompt: int64(len(texts))}, nil
+}
+
+type chat struct{ *seller }
+
+func (c chat) Complete(ctx context.Context, call model.Call) (model.Reply, error) {
+	c.mu.Lock()
+	c.calls[call.Task]++
+	c.mu.Unlock()
+	reply, err := builtin.Chat{}.Complete(ctx, call)
+	reply.Usage = model.Usage{Prompt: 100, Completion: 7}
+	return reply, err
+}
+
+// sold is what was paid for since the last look: calls, texts, and texts that had been paid for before.
+func (s *seller) sold(before map[string]int) (extract, shorten, texts, twice int) {
+	for text, n := range s.texts {
+		texts += n - before[text]
+		twice += n - max(1, before[text])
+	}
+	extract, shorten = s.calls[model.Extract], s.calls[model.Shorten]
+	clear(s.calls)
+	return extract, shorten, texts, twice
+}
+
+// paying has a site's models paid for. Classes are shortened early, so that there is something to shorten.
+func paying(s *site) *seller {
+	sold := &seller{texts: map[string]int{}, calls: map[string]int{}}
+	s.Models = func(core.Spec, model.Meter) (model.Set, error) {
+		return model.Set{Chat: chat{sold}, Classes: sold, Chunks: sold}, nil
+	}
+	s.spec.Chat = core.ChatModel{Provider: "openai", Model: "m"}
+	s.spec.Embedding = core.EmbedModel{Provider: "openai", Model: "m", MaxInputTokens: 60}
+	s.spec.Shortening.Threshold = 200
+	return sold
+}
+
+// A build from a damaged ledger pays for what was damaged, gives what a build from a whole one gives, and counts it.
+func TestADamagedLedgerIsPaidForAgain(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, long(15))
+	sold := paying(s)
+	first := s.night(t)
+	sold.sold(nil)
+	before := maps.Clone(sold.texts)
+	for info, err := range s.Artifacts.List(t.Context(), "ledger/", "") {
+		require.NoError(t, err)
+		if strings.HasPrefix(info.Key, "ledger/texts/") {
+			continue // else the vectors would not be looked for
+		}
+		if strings.Contains(info.Key, "/packs/") {
+			require.NoError(t, s.Artifacts.Delete(t.Context(), info.Key))
+			continue
+		}
+		raw, _, err := blob.Read(t.Context(), s.Artifacts, info.Key)
+		require.NoError(t, err)
+		letter := bytes.LastIndexFunc(raw, unicode.IsLower) // JSON that can be read as before, or a part of a number
+		raw[letter] ^= 1
+		_, err = blob.Write(t.Context(), s.Artifacts, info.Key, raw, blob.Cond{})
+		require.NoError(t, err)
+	}
+	restart(s)
+	out, err := s.try(t, &how{rebuild: true})
+	require.NoError(t, err)
+	extract, shorten, texts, _ := sold.sold(before)
+	assert.True(t, extract > 0 && shorten > 0 && texts > 0, "paid for %d, %d, %d", extract, shorten, texts)
+	assert.Equal(t, first.manifest.Hashes, out.manifest.Hashes)
+	report := s.report(t)
+	assert.True(t, report.LedgerDamage > 0 && slices.ContainsFunc(report.Problems, func(problem core.Problem) bool {
+		return problem.Code == string(fault.LedgerDamage)
+	}), "%d damaged, %v", report.LedgerDamage, report.Problems)
+}
+
+// restart is what another process sees.
+func restart(s *site) { s.Ledger = ledger.New(s.Artifacts, coordmemory.New()) }
+
+// long has chunks of several windows too.
+func long(n int) map[string]string {
+	files := sample(n)
+	for i := range 3 {
+		var words []string
+		for j := range 150 {
+			words = append(words, fmt.Sprintf("word%d-%d", i, j))
+		}
+		files[fmt.Sprintf("long-%d.md", i)] = fmt.Sprintf("# Long %d\n\nLake Verin %s.\n", i, strings.Join(words, " "))
+	}
+	return files
+}
+
+func move(t *testing.T, s *site, folder string) {
+	t.Helper()
+	entries, err := os.ReadDir(s.corpus)
+	require.NoError(t, err)
+	require.NoError(t, os.Mkdir(filepath.Join(s.corpus, folder), 0o755))
+	for n, entry := range entries { // the order changes too
+		name := fmt.Sprintf("%03d-%s", (n*37+11)%len(entries), entry.Name())
+		require.NoError(t, os.Rename(filepath.Join(s.corpus, entry.Name()), filepath.Join(s.corpus, folder, name)))
+	}
+}
+
+// Promises: 60.
+func TestAFolderThatMovedPaysNothing(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, long(15))
+	sold := paying(s)
+	s.night(t)
+	if extract, shorten, texts, twice := sold.sold(nil); extract == 0 || shorten == 0 || texts == 0 || twice != 0 {
+		t.Fatalf("the first build: %d extractions, %d shortenings, %d texts, %d twice", extract, shorten, texts, twice)
+	}
+	restart(s)
+	before := maps.Clone(sold.texts)
+	move(t, s, "archive")
+	if night := s.night(t); night.planned.Unchanged || night.published.Status != core.StatusCompleted {
+		t.Fatalf("%+v", night)
+	}
+	if extract, shorten, texts, _ := sold.sold(before); extract+shorten+texts != 0 {
+		t.Errorf("it paid %d extractions, %d shortenings and %d texts", extract, shorten, texts)
+	}
+}
+
+// Promises: 59.
+func TestNoIndexPaysForATextThatAnotherPaidFor(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, long(15))
+	sold := paying(s)
+	s.night(t)
+	first := maps.Clone(sold.texts)
+	sold.sold(nil)
+	for _, c := range []struct {
+		situation string
+		change    func()
+		paid      bool
+	}{
+		{"a second index of the corpus", func() { s.spec.Index = "second" }, false},
+		{"a third with five documents more", func() {
+			s.spec.Index = "third"
+			for i := range 5 {
+				s.write(t, map[string]string{fmt.Sprintf("new-%d.md", i): fmt.Sprintf("# New %d\n\nTolmin sells tin %d.\n", i, i)})
+			}
+		}, true},
+		{"of documents under other names", func() { s.spec.Index = "fourth"; move(t, s, "elsewhere") }, false},
+	} {
+		restart(s)
+		before := maps.Clone(sold.texts)
+		c.change()
+		require.Equal(t, core.StatusCompleted, s.night(t).published.Status, "%s", c.situation)
+		_, _, texts, twice := sold.sold(before)
+		assert.True(t, twice == 0 && (texts > 0) == c.paid && texts <= 40,
+			"%s: %d texts, %d of them a second time, of %d", c.situation, texts, twice, len(first))
+	}
+}
+
+// A build that ended early leaves what it paid for to the next one, also where a document changed in between.
+// Promises: 59.
+func TestAHeldOrCancelledBuildIsNotPaidForAgain(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, long(40))
+	sold := paying(s)
+	asked := 0
+	sold.refuse = func([]string) bool { asked++; return asked > 2 }
+	job, holder := s.job(t)
+	if _, err := s.stages(t.Context(), job, holder); !fault.Is(err, fault.ModelAuth) {
+		t.Fatal(err)
+	}
+	sold.refuse = nil
+	before := maps.Clone(sold.texts)
+	require.True(t, len(before) != 0, "nothing was paid for before it ended")
+	restart(s)
+	s.write(t, map[string]string{"place-007.md": "# Another\n\nQuite another text about Tolmin and tin.\n"})
+	s.night(t)
+	if _, _, texts, twice := sold.sold(before); twice != 0 || texts == 0 {
+		t.Errorf("%d texts, %d of them a second time; %d had been paid for", texts, twice, len(before))
+	}
+}
+
+func TestAccountsAreWhatAnEmptyStoreWouldPay(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, long(15))
+	sold := paying(s)
+	s.night(t)
+	var want core.IndexTokens
+	calls := int64(sold.calls[model.Extract] + sold.calls[model.Shorten])
+	want.Prompt, want.Completion = 100*calls, 7*calls
+	for text := range sold.texts {
+		want.Classes += int64(tokens.Count(text))
+	}
+	for range 2 {
+		in := s.estimating()
+		in.Accounts = true
+		got := *estimated(t, in).IndexTokens
+		assert.True(t, got.Classes > 0 && got.Chunks > 0, "%+v", got)
+		got.Classes, got.Chunks = got.Classes+got.Chunks, 0
+		assert.Equal(t, want, got)
+		s.write(t, map[string]string{"place-007.md": "# Another\n\nQuite another text about Tolmin and tin.\n"})
+		s.night(t)
+		s.write(t, map[string]string{"place-007.md": long(15)["place-007.md"]})
+		s.night(t) // pays for nothing: what it makes was paid for before
+	}
+}
+
+// What generations list must be what was embedded: a text that is left out goes after two weeks.
+func TestEveryEmbeddedTextOfAGenerationIsListed(t *testing.T) {
+	t.Parallel()
+	for _, parity := range []bool{false, true} {
+		s := newSite(t, long(15))
+		sold := paying(s)
+		s.spec.Parity = parity
+		night := s.night(t)
+		listed := map[core.Digest]bool{}
+		index := artifact.Index{Store: s.Artifacts, Name: "docs"}
+		for key, err := range collect.ListKeys(t.Context(), []artifact.Index{index}, ledger.Embed) {
+			require.NoError(t, err)
+			listed[key] = true
+		}
+		missing := 0
+		for text := range sold.texts {
+			if !listed[embed.Digest(text, night.manifest.Class.Digest())] &&
+				!listed[embed.Digest(text, night.manifest.Chunk.Digest())] {
+				missing++
+			}
+		}
+		assert.True(t, missing <= 0 && len(listed) != 0,
+			"parity %v: %d of %d texts are not listed", parity, missing, len(sold.texts))
+	}
+}
+
+func TestAnEstimateCountsOnlyTextsThatNobodyPaidFor(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, long(15))
+	paying(s)
+	estimated := func() core.Range {
+		report, err := upkeep.EstimateBuild(t.Context(), upkeep.Estimating{
+			Artifacts: s.Artifacts, Corpora: s.Corpora, StoreID: s.StoreID, Settings: s.spec,
+			Models: func(spec core.Spec) (model.Set, error) { return s.Models(spec, nil) },
+			Folder: func(path string) (blob.Store, error) { return dir.Open(path) },
+			Parser: s.Parser, Limits: s.Limits,
+		})
+		require.NoError(t, err)
+		return report.Estimate.Embed
+	}
+	if first := estimated(); first.Low < 1 {
+		t.Errorf("a first build: %+v", first)
+	}
+	s.night(t)
+	s.spec.Index = "second"
+	assert.Zero(t, estimated().Low, "a second index")
+}
+
+// wide is an embedder whose dimension is in no configuration.
+type wide struct{ *seller }
+
+func (w wide) Dimension() int { return 0 }
+
+func TestTheDimensionOfAModelIsPaidForOnce(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, long(10))
+	sold := paying(s)
+	s.Models = func(core.Spec, model.Meter) (model.Set, error) {
+		return model.Set{Chat: chat{sold}, Classes: wide{sold}, Chunks: wide{sold}}, nil
+	}
+	job, _ := s.job(t) // a run that ends before anything is published
+	if err := s.unit(t.Context(), job, "plan", func(ctx context.Context, run *upkeep.Run) error {
+		_, err := run.Plan(ctx)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	restart(s)
+	s.night(t)
+	s.spec.Index = "second"
+	restart(s)
+	s.night(t)
+	assert.Equal(t, 1, sold.texts["dimension"], "it was asked for")
+	s.Ledger = ledger.New(blobmemory.New(), coordmemory.New()) // an index that is served says it too
+	s.spec.Index = "third"
+	s.night(t)
+	assert.Equal(t, 1, sold.texts["dimension"], "it was asked for")
+	s.spec.Index, s.spec.Embedding.BaseURL = "fourth", "http://another/v1" // whose model of this name may be another
+	s.night(t)
+	assert.Equal(t, 2, sold.texts["dimension"], "another server was not asked")
+}

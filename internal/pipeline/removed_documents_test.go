@@ -1,0 +1,457 @@
+package pipeline_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/index/segments"
+	"github.com/unweaver/unweaver/internal/store/blob"
+)
+
+// essay is a text of about so many chunks of 60 tokens.
+func essay(topic string, chunks int) string {
+	var text strings.Builder
+	for i := range chunks {
+		fmt.Fprintf(&text, "Harbour %s was surveyed by Carla Ruiz in year %d. Salt, tin and rye left Port %s-%d for Lake "+
+			"Verin on %d barges, each with a crew of nine. The ledger of that year names every captain and cargo.\n\n",
+			topic, 1700+i, topic, i, i+3)
+	}
+	return text.String()
+}
+
+func zipped(t *testing.T, text string) string {
+	t.Helper()
+	var out bytes.Buffer
+	writer := gzip.NewWriter(&out)
+	for _, line := range strings.SplitAfter(text, "\n") { // flushed, so that a cut file gives what lies before the cut
+		_, err := writer.Write([]byte(line))
+		require.NoError(t, err)
+		require.NoError(t, writer.Flush())
+	}
+	require.NoError(t, writer.Close())
+	return out.String()
+}
+
+func (s *site) remove(t *testing.T, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		require.NoError(t, os.RemoveAll(filepath.Join(s.corpus, name)))
+	}
+}
+
+// served reads the documents of the generation that is served, or of another by its manifest.
+func (s *site) served(t *testing.T, manifest *core.Manifest) map[string]rows.Document {
+	t.Helper()
+	index := artifact.Index{Store: s.Artifacts, Name: s.spec.Index}
+	all := map[string]rows.Document{}
+	dead, err := segments.OpenTombs(t.Context(), s.Cache, index, manifest.Segments)
+	require.NoError(t, err)
+	defer dead.Release()
+	for row, err := range segments.StreamDocuments(t.Context(), index, manifest.Segments, dead) {
+		require.NoError(t, err)
+		all[string(row.Key)], err = rows.DecodeDocument(row.Value)
+		require.NoError(t, err)
+	}
+	return all
+}
+
+// built reads the manifest of the last night, published or held; nil where it built nothing.
+func (s *site) built(t *testing.T) *core.Manifest {
+	t.Helper()
+	index := artifact.Index{Store: s.Artifacts, Name: s.spec.Index}
+	ref, err := index.GenerationRef(t.Context(), fmt.Sprintf("g%03d", s.runs))
+	if fault.Is(err, fault.UnknownGen) {
+		return nil
+	}
+	require.NoError(t, err)
+	manifest, err := index.Manifest(t.Context(), ref.Manifest)
+	require.NoError(t, err)
+	return manifest
+}
+
+func contents(documents map[string]rows.Document) (chunks, stale int) {
+	for _, document := range documents {
+		chunks += len(document.Chunks)
+		if document.Stale {
+			stale++
+		}
+	}
+	return chunks, stale
+}
+
+// small is forty files of two chunks, large ten of twenty-one, packed six objects of sixty rows, foldered three
+// folders of ten files.
+func small() map[string]string { return essays("%02d.md", 40, 1) }
+func large() map[string]string { return essays("%02d.md", 10, 20) }
+func foldered() map[string]string {
+	files := map[string]string{}
+	for _, folder := range []string{"a", "b", "c"} {
+		for name, text := range essays(folder+"/%02d.md", 10, 2) {
+			files[name] = text
+		}
+	}
+	return files
+}
+
+func essays(name string, files, chunks int) map[string]string {
+	all := map[string]string{}
+	for i := range files {
+		key := fmt.Sprintf(name, i)
+		all[key] = "# About " + key + "\n\n" + essay(key, chunks)
+	}
+	return all
+}
+
+func packedRows(object, rows int) string {
+	var text strings.Builder
+	for i := range rows {
+		fmt.Fprintf(&text, `{"id":"%d-%d","title":"Row %d","text":"Barge %d-%d carried rye to Tolmin for Ana Verk."}`+"\n",
+			object, i, i, object, i)
+	}
+	return text.String()
+}
+
+func packed(t *testing.T) map[string]string {
+	files := map[string]string{}
+	for i := range 6 {
+		files[fmt.Sprintf("rows-%d.jsonl.gz", i)] = zipped(t, packedRows(i, 60))
+	}
+	return files
+}
+
+func emptied(objects, rows int) map[string]string {
+	files := map[string]string{}
+	for i := range objects {
+		files[fmt.Sprintf("rows-%d.jsonl", i)] = packedRows(i, rows)
+	}
+	return files
+}
+
+// happening is what may happen to a corpus between two nights, and what must come of it.
+type happening struct {
+	what   string
+	files  map[string]string
+	change func(*testing.T, *site)
+	status string
+	reason string
+	failed int64 // documents
+	stale  int
+	kept   bool // every chunk of the parent is in what was built
+}
+
+const rubbish = "\x7fELF\x00\x00\x01"
+
+// overwritten gives files [0, n) another content.
+func overwritten(n int, content string) func(*testing.T, *site) {
+	return func(t *testing.T, s *site) {
+		files := map[string]string{}
+		for i := range n {
+			files[fmt.Sprintf("%02d.md", i)] = content
+		}
+		s.write(t, files)
+	}
+}
+
+func brokenDocuments(t *testing.T) []happening {
+	return []happening{
+		{"nothing", small(), func(*testing.T, *site) {}, core.StatusCompleted, "", 0, 0, true},
+		{
+			"35 of 40 files truncated to 0 bytes", small(), overwritten(35, ""),
+			core.StatusHeld, "failure_budget", 35, 35, true,
+		},
+		{"4 of 40 files truncated to 0 bytes", small(), overwritten(4, ""), core.StatusErrors, "", 4, 4, true},
+		{
+			"5 of 10 large files are rubbish", large(), overwritten(5, rubbish),
+			core.StatusHeld, "failure_budget", 5, 5, true,
+		},
+		{"1 of 10 large files is rubbish", large(), overwritten(1, rubbish), core.StatusErrors, "", 1, 1, true},
+		{
+			"1 of 6 .jsonl.gz truncated (60 of 360 rows, 40 behind the cut)", packed(t), func(t *testing.T, s *site) {
+				raw := zipped(t, packedRows(3, 20)) // and 13 bytes that end it
+				s.write(t, map[string]string{"rows-3.jsonl.gz": raw[:len(raw)-13]})
+			}, core.StatusHeld, "failure_budget", 40, 40, true,
+		},
+		{
+			"1 of 6 .jsonl.gz is rubbish", packed(t), func(t *testing.T, s *site) {
+				s.write(t, map[string]string{"rows-3.jsonl.gz": rubbish})
+			}, core.StatusHeld, "failure_budget", 60, 60, true,
+		},
+		{
+			"1 of 10 .jsonl emptied (40 of 400 rows)", emptied(10, 40), func(t *testing.T, s *site) {
+				s.write(t, map[string]string{"rows-3.jsonl": ""})
+			}, core.StatusHeld, "failure_budget", 40, 40, true,
+		},
+		{
+			"1 of 20 .jsonl emptied (4 of 80 rows)", emptied(20, 4), func(t *testing.T, s *site) {
+				s.write(t, map[string]string{"rows-3.jsonl": ""})
+			}, core.StatusErrors, "", 4, 4, true,
+		},
+		{
+			"the last 3 rows of a .jsonl are cut off in a line",
+			map[string]string{"rows.jsonl": packedRows(0, 50), "a.md": essay("a", 3)}, func(t *testing.T, s *site) {
+				text := packedRows(0, 47)
+				s.write(t, map[string]string{"rows.jsonl": text + `{"id":"0-47","title":"Ro`})
+			}, core.StatusErrors, "", 3, 3, true,
+		},
+	}
+}
+
+func documentsThatComeAndGo(t *testing.T) []happening {
+	return []happening{
+		{
+			"a folder with a third of the files renamed", foldered(), func(t *testing.T, s *site) {
+				require.NoError(t, os.Rename(filepath.Join(s.corpus, "b"), filepath.Join(s.corpus, "z")))
+			}, core.StatusCompleted, "", 0, 0, false,
+		},
+		{
+			"every .jsonl.gz renamed", packed(t), func(t *testing.T, s *site) {
+				for i := range 6 {
+					name := filepath.Join(s.corpus, fmt.Sprintf("rows-%d.jsonl.gz", i))
+					require.NoError(t, os.Rename(name, name[:len(name)-len(".jsonl.gz")]+"-v2.jsonl.gz"))
+				}
+			}, core.StatusCompleted, "", 0, 0, false,
+		},
+		{
+			"every file copied again (other ETags, the same bytes)", small(), func(t *testing.T, s *site) {
+				s.remove(t, ".")
+				s.write(t, small())
+			}, core.StatusCompleted, "", 0, 0, true,
+		},
+		{
+			"a third of the files deleted", foldered(), func(t *testing.T, s *site) { s.remove(t, "b") },
+			core.StatusHeld, "mass_deletion", 0, 0, true,
+		},
+		{
+			"4 of 40 files deleted", small(), func(t *testing.T, s *site) {
+				s.remove(t, "00.md", "01.md", "02.md", "03.md")
+			}, core.StatusCompleted, "", 0, 0, false,
+		},
+		{
+			"a new file that is rubbish", small(), func(t *testing.T, s *site) {
+				s.write(t, map[string]string{"new.md": rubbish})
+			}, core.StatusErrors, "", 1, 0, true,
+		},
+		{
+			"a new file that is empty", small(), func(t *testing.T, s *site) {
+				s.write(t, map[string]string{"new.md": ""})
+			}, core.StatusCompleted, "", 0, 0, true,
+		},
+	}
+}
+
+// firstNight is a corpus and what was built of it, from which several second nights may begin.
+type firstNight struct {
+	site  *site
+	files string // the corpus as it was, under other names
+	out   outcome
+}
+
+func newFirstNight(t *testing.T, files map[string]string) *firstNight {
+	t.Helper()
+	n := &firstNight{site: newSite(t, files), files: t.TempDir()}
+	n.site.spec.Chunking.MaxTokens = 60
+	linked(t, n.site.corpus, n.files)
+	n.out = n.site.night(t)
+	require.True(t, n.out.published.Status == core.StatusCompleted, "%+v", n.out.published)
+	return n
+}
+
+// again is the installation after that night, over the corpus as it was then.
+func (n *firstNight) again(t *testing.T) (*site, outcome) {
+	t.Helper()
+	n.site.remove(t, ".")
+	linked(t, n.files, n.site.corpus)
+	return n.site.copied(t), n.out
+}
+
+// What may happen to a corpus, and what comes of it. Nothing that was served is lost without a word: it is kept, or the
+// night is held, or somebody removed it.
+// Promises: 57.
+func TestWhatIsLostIsHeldOrKeptAndTold(t *testing.T) {
+	var shown strings.Builder
+	shown.WriteString("\n| what happened to the corpus | run | chunks before | in what was built | failed | stale |\n" +
+		"|---|---|---|---|---|---|\n")
+	nights := map[core.Digest]*firstNight{}
+	for _, c := range append(brokenDocuments(t), documentsThatComeAndGo(t)...) {
+		name := core.Sum(fmt.Sprint(c.files))
+		if nights[name] == nil {
+			nights[name] = newFirstNight(t, c.files)
+		}
+		t.Run(c.what, func(t *testing.T) {
+			s, first := nights[name].again(t)
+			before := s.served(t, first.manifest)
+			c.change(t, s)
+			night := s.night(t)
+			report := s.report(t)
+			built := s.built(t)
+			if built == nil { // unchanged, or held before anything was built
+				built = night.manifest
+			}
+			after := s.served(t, built)
+			chunks, _ := contents(before)
+			now, stale := contents(after)
+			assert.True(t, report.Status == c.status && report.Reason == c.reason,
+				"%s (%s): %s", report.Status, report.Reason, report.Detail)
+			assert.True(t, report.DocumentsFailed == c.failed && stale == c.stale,
+				"%d failed, %d stale; want %d, %d", report.DocumentsFailed, stale, c.failed, c.stale)
+			assert.True(t, !strings.HasPrefix(c.what, "a new file") || report.Diff.Added == 0,
+				"%d added, and none can be used", report.Diff.Added)
+			assert.True(t, report.Stale == int64(stale) && built.Counts.Stale == int64(stale),
+				"%d documents are stale, the report says %d", stale, report.Stale)
+			for key, old := range before {
+				assert.True(t, !c.kept || fmt.Sprint(after[key].Chunks) == fmt.Sprint(old.Chunks),
+					"%s had %d chunks and has %d", key, len(old.Chunks), len(after[key].Chunks))
+			}
+			assert.True(t, c.kept || c.status != core.StatusCompleted || !strings.Contains(c.what, "renamed") || now == chunks,
+				"%d chunks became %d", chunks, now)
+			name := report.Status
+			if report.Reason != "" {
+				name += " (" + report.Reason + ")"
+			}
+			fmt.Fprintf(&shown, "| %s | %s | %d | %d | %d | %d |\n", c.what, name, chunks, now, report.DocumentsFailed, stale)
+		})
+	}
+	t.Log(shown.String())
+}
+
+// A document that breaks costs nothing while it is broken: the generation has the hashes that it had, nothing is
+// written to the stores, and unchanged nights write nothing at all and say so every time.
+// Promises: 57.
+func TestAStaleDocumentStandsAndHealsAndCostsNothing(t *testing.T) {
+	s := newSite(t, sample(12))
+	first := s.night(t)
+	s.write(t, map[string]string{"place-003.md": ""})
+	night := s.night(t)
+	report := s.report(t)
+	if night.published.Status != core.StatusErrors || night.manifest.Hashes != first.manifest.Hashes ||
+		report.Written.Records+report.Written.Rows != 0 || report.Stale != 1 || report.DocumentsFailed != 1 {
+		t.Fatalf("%+v, hashes equal: %v, written %+v, stale %d", night.published,
+			night.manifest.Hashes == first.manifest.Hashes, report.Written, report.Stale)
+	}
+	for range 2 {
+		again := s.night(t)
+		report := s.report(t)
+		if !again.planned.Unchanged || again.planned.Status != core.StatusErrors || report.Stale != 1 ||
+			report.Written != (core.Written{}) || report.DocumentsFailed != 1 || len(report.Problems) != 1 {
+			t.Errorf("%+v, %+v", again.planned, report)
+		}
+		list, _, err := blob.Read(t.Context(), s.Artifacts, report.ProblemsPath)
+		if err != nil || !strings.Contains(string(list), `"standing":true`) ||
+			!strings.Contains(string(list), "empty_document") {
+			t.Errorf("%s, %v", list, err)
+		}
+	}
+	s.write(t, map[string]string{"other.md": "# Other\n\nTin from Tolmin.\n"})
+	if other := s.night(t); other.published.Status != core.StatusErrors || s.report(t).Stale != 1 ||
+		other.manifest.Counts.Documents != 12 || len(s.served(t, other.manifest)["place-003.md"].Chunks) == 0 {
+		t.Errorf("a night on which something else changes: %+v", other.manifest.Counts)
+	}
+	s.write(t, map[string]string{"place-003.md": "# Harbour 3\n\nPort Alma 3 was rebuilt by Ivo Kralj.\n"})
+	healed := s.night(t)
+	if row := s.served(t, healed.manifest)["place-003.md"]; row.Stale || row.Problem != "" ||
+		healed.published.Status != core.StatusCompleted || healed.manifest.Counts.Stale != 0 {
+		t.Errorf("healed: %+v, %+v", row, healed.published)
+	}
+}
+
+// A document that should be empty is removed; then it is gone like any other, and may come back empty.
+func TestAStaleDocumentThatIsRemovedIsGone(t *testing.T) {
+	s := newSite(t, sample(12))
+	s.night(t)
+	s.write(t, map[string]string{"place-003.md": ""})
+	s.night(t)
+	s.remove(t, "place-003.md")
+	night := s.night(t)
+	_, there := s.served(t, night.manifest)["place-003.md"]
+	if there || night.published.Status != core.StatusCompleted || s.report(t).Diff.Removed != 1 {
+		t.Fatalf("there %v, %+v, %+v", there, night.published, s.report(t).Diff)
+	}
+	s.write(t, map[string]string{"place-003.md": ""})
+	s.night(t)
+	if report := s.report(t); report.DocumentsFailed != 0 || report.Stale != 0 || report.Status != core.StatusCompleted {
+		t.Errorf("empty from now on: %+v", report)
+	}
+}
+
+// A corpus that goes to and fro between two states comes to the same two generations again and again.
+func TestACorpusThatFlapsBetweenTwoStatesLosesAndPaysNothing(t *testing.T) {
+	other := map[string]string{
+		"place-001.md": "", "place-002.md": "# Harbour 2\n\nPort Alma 2 was sold to Ana Verk.\n",
+		"rows.jsonl": `{"id":"1","text":"Tin of Tolmin."}` + "\n" + `{"id":"2","te`,
+	}
+	good := map[string]string{
+		"place-001.md": sample(12)["place-001.md"], "place-002.md": sample(12)["place-002.md"],
+		"rows.jsonl": `{"id":"1","text":"Tin of Tolmin."}` + "\n" + `{"id":"2","text":"Salt of Lake Verin."}` + "\n",
+	}
+	s := newSite(t, sample(12))
+	s.write(t, good)
+	hashes := [2]core.Hashes{s.night(t).manifest.Hashes}
+	for night := range 6 {
+		state := (night + 1) % 2
+		s.write(t, []map[string]string{good, other}[state])
+		out := s.night(t)
+		report := s.report(t)
+		if hashes[state] == (core.Hashes{}) {
+			hashes[state] = out.manifest.Hashes
+		}
+		want := int64(2 * state)
+		if out.manifest.Hashes != hashes[state] || report.Stale != want || out.manifest.Counts.Stale != want ||
+			len(s.served(t, out.manifest)) != 14 {
+			t.Errorf("night %d: %+v, stale %d", night, out.manifest.Counts, report.Stale)
+		}
+		for key, document := range s.served(t, out.manifest) {
+			assert.True(t, len(document.Chunks) != 0, "night %d: %s is lost", night, key)
+		}
+	}
+}
+
+// A document that is saved after it was planned is published as it was saved, in the same night.
+func TestADocumentThatIsSavedDuringTheBuildIsPublishedAsItIs(t *testing.T) {
+	s := newSite(t, sample(12))
+	s.night(t)
+	s.write(t, map[string]string{"place-004.md": "# Harbour 4\n\nA first draft about Port Alma 4.\n"})
+	last := "# Harbour 4\n\nThe last word about Port Alma 4, by Carla Ruiz.\n"
+	s.before = func(stage string) {
+		if stage == "chunk" {
+			s.write(t, map[string]string{"place-004.md": last})
+			s.before = nil
+		}
+	}
+	night := s.night(t)
+	row := s.served(t, night.manifest)["place-004.md"]
+	if row.Version != core.Digest(sha256.Sum256([]byte(last))) || row.Problem != "" || row.Size != int64(len(last)) ||
+		night.published.Status != core.StatusCompleted {
+		t.Fatalf("%+v, %+v", row, night.published)
+	}
+	if again := s.night(t); !again.planned.Unchanged {
+		t.Errorf("the night after: %+v", again.planned)
+	}
+}
+
+// What another corpus had under the same keys is none of this one's.
+func TestNothingIsKeptWhereTheCorpusIsReplaced(t *testing.T) {
+	s := newSite(t, sample(12))
+	s.night(t)
+	s.corpus = t.TempDir()
+	s.spec.Corpus, s.spec.Gate.MaxRemoved, s.replace = s.corpus, 1, true
+	s.write(t, map[string]string{"place-001.md": "", "own.md": "# Own\n\nSalt of Lake Verin.\n"})
+	night := s.night(t)
+	documents := s.served(t, night.manifest)
+	if night.published.Status != core.StatusCompleted || len(documents) != 2 ||
+		len(documents["place-001.md"].Chunks) != 0 || night.manifest.Counts.Stale != 0 {
+		t.Errorf("%+v, %+v", night.published, documents)
+	}
+}

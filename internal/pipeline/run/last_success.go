@@ -1,0 +1,45 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/store/coordination"
+)
+
+// ReadState returns what the newest record of a run says, or nil where there is none that can be read.
+func ReadState(ctx context.Context, runs coordination.Runs, run string) (*core.RunState, error) {
+	raw, err := runs.ReadState(ctx, run)
+	if err != nil || raw == nil {
+		return nil, err
+	}
+	state := &core.RunState{}
+	if json.Unmarshal(raw, state) != nil {
+		return nil, nil
+	}
+	return state, nil
+}
+
+// successKey returns the key in the state of runs of when an index was last built. A colon is in no name of a run.
+func successKey(index string) string { return "success:" + index }
+
+// NoteSuccess notes that a build of the index ended well, even if nothing changed.
+func (r *Run) NoteSuccess(ctx context.Context, at time.Time) error {
+	return r.Coordination.SetState(ctx, successKey(r.Job.Index), []byte(at.UTC().Format(time.RFC3339Nano)))
+}
+
+// LastSuccess returns when a build of the index last ended well, as far as the store of coordination remembers; else
+// zero.
+func LastSuccess(ctx context.Context, runs coordination.Runs, index string) (time.Time, error) {
+	raw, err := runs.ReadState(ctx, successKey(index))
+	if err != nil || raw == nil {
+		return time.Time{}, err
+	}
+	at, err := time.Parse(time.RFC3339Nano, string(raw))
+	if err != nil {
+		return time.Time{}, nil //nolint:nilerr // what cannot be read is not known
+	}
+	return at, nil
+}

@@ -1,0 +1,75 @@
+package unit
+
+import (
+	"bytes"
+	"context"
+	"sync"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/ledger"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/stream/extsort"
+)
+
+// paysForEnrichments reports whether anything that enrichments ask is paid for.
+func (r *Run) paysForEnrichments() (bool, error) {
+	models, err := r.Models(r.Settings, r.Book)
+	if err != nil {
+		return false, err
+	}
+	pays := func(embedder model.Embedder) bool { return embedder != nil && embedder.Info().Paid }
+	return models.Chat.Info().Paid || pays(models.Classes) || pays(models.Chunks), nil
+}
+
+// sealEnrichment lets an enrichment seal what it wrote, and lists the ledger entries that it asks for: as long as a
+// generation names the list they stay, and a purge knows by it what goes. Where nothing is paid for there is no list.
+func (r *Run) sealEnrichment(
+	ctx context.Context, name string, made enrichment, manifest *core.Manifest,
+) (Enriched, error) {
+	pays, err := r.paysForEnrichments()
+	if err != nil {
+		return Enriched{}, err
+	}
+	if !pays {
+		return made.Seal(ctx, r, manifest)
+	}
+	var mu sync.Mutex
+	var sorter extsort.Sorter
+	defer sorter.Close()
+	out, err := made.Seal(ledger.WithNote(ctx, func(task string, key core.Digest) {
+		mu.Lock()
+		defer mu.Unlock()
+		sorter.Add([]byte(ledger.EncodeLine(task, key)), nil)
+	}), r, manifest)
+	if err != nil {
+		return out, err
+	}
+	list, err := artifact.NewRows()
+	if err != nil {
+		return out, err
+	}
+	defer list.Discard()
+	var last []byte
+	for row, err := range sorter.StreamSorted() {
+		if err != nil {
+			return out, err
+		}
+		if !bytes.Equal(row[0], last) {
+			last = append(last[:0], row[0]...)
+			list.Append(string(last), nil)
+		}
+	}
+	segment, fresh, err := list.StoreSegment(ctx, r.Index, 0)
+	if fresh {
+		out.Fresh++
+	}
+	out.Files = append(out.Files, core.EnrichedFile{Segment: segment, Of: name, Kind: core.EnrichedLedger})
+	return out, err
+}
+
+// Whose list a row is of.
+var (
+	OfHolder = []byte("goes")
+	OfOther  = []byte("stays")
+)

@@ -1,0 +1,496 @@
+package upkeep
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/ledger"
+	"github.com/unweaver/unweaver/internal/pipeline/purges"
+	"github.com/unweaver/unweaver/internal/pipeline/release"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/pipeline/unit"
+	"github.com/unweaver/unweaver/internal/stage/collect"
+	"github.com/unweaver/unweaver/internal/stage/extract"
+	"github.com/unweaver/unweaver/internal/stage/plan"
+	"github.com/unweaver/unweaver/internal/store/blob"
+)
+
+// purging is what collect does for purges that are pending; nil: there are none.
+type purging struct {
+	*Run
+	index   artifact.Index // as it is stored
+	pending []core.Purge
+	traces  []*purges.Traces
+	files   map[string]bool // segments that there were before
+}
+
+// beginPurge finds what is to be done, and has collect let it go.
+func (r *Run) beginPurge(ctx context.Context, in *collect.In) (*purging, error) {
+	p := &purging{Run: r, index: artifact.Index{Store: r.Artifacts, Name: r.Job.Index}}
+	all, err := purges.List(ctx, p.index)
+	if err != nil {
+		return nil, err
+	}
+	for _, purge := range all {
+		if purge.State != core.PurgePending {
+			continue
+		}
+		traces, err := purges.Load(ctx, p.index, purge.ID)
+		if err != nil && !artifact.IsDamage(err) {
+			return nil, err
+		}
+		if traces == nil || err != nil { // it was asked for while this run was on its way: the next one begins with it
+			continue
+		}
+		p.pending, p.traces = append(p.pending, purge), append(p.traces, traces)
+	}
+	if len(p.pending) == 0 {
+		return nil, nil
+	}
+	in.Purged = func(generation string) bool {
+		return slices.ContainsFunc(p.traces, func(t *purges.Traces) bool { return t.Holders[generation] })
+	}
+	if err := p.enrichedPurge(ctx); err != nil {
+		return nil, err
+	}
+	p.files, err = p.listSegments(ctx)
+	return p, err
+}
+
+// listSegments returns the names of all files of the index.
+func (p *purging) listSegments(ctx context.Context) (map[string]bool, error) {
+	out := map[string]bool{}
+	prefix := p.index.SegmentKey("") + "/"
+	for info, err := range p.index.Store.List(ctx, prefix, "") {
+		if err != nil {
+			return nil, err
+		}
+		out[strings.TrimPrefix(info.Key, prefix)] = true
+	}
+	return out, nil
+}
+
+// finishPurges does the rest of the purges once collect has run: it waits until no process has open what has to go, and
+// takes paid results out of the ledger. What it cannot end is recorded, and the next run goes on.
+func (p *purging) finishPurges(ctx context.Context, in collect.In, result collect.Result) error {
+	if p == nil {
+		return nil
+	}
+	gone := core.Purged{}
+	add := func(result collect.Result) {
+		gone.Generations += result.Generations
+		gone.Segments += result.Deleted
+		gone.Records += result.Records
+		gone.Rows += result.Rows
+	}
+	add(result)
+	for until := time.Now().Add(purgePatience); ; { // what was marked goes with the next look
+		before := result
+		var err error
+		in.Now = time.Now().UTC()
+		if result, err = collect.Run(ctx, in); err != nil {
+			return err
+		}
+		add(result)
+		nothing := result.Deleted+result.Generations == 0 || len(result.Damaged) > 0
+		if result.Purged == 0 && nothing || time.Now().After(until) {
+			break
+		}
+		if result.Purged > 0 && result.Purged == before.Purged {
+			p.Progress.Touch()
+			if err := p.pauseForReaders(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	var left []string
+	if result.Purged > 0 {
+		left = append(left, stillOpen(result.Purged))
+	}
+	shares, err := p.checkBranches(ctx)
+	if err != nil {
+		return err
+	}
+	left = append(left, shares...)
+	paying, err := p.listBackfills(ctx)
+	if err != nil {
+		return err
+	}
+	left = append(left, paying...)
+	if len(result.Damaged) > 0 {
+		left = append(left, "a generation cannot be read, so that nothing is deleted that it might need: "+
+			strings.Join(result.Damaged, ", "))
+	}
+	if err := p.removeTags(ctx, in); err != nil {
+		return err
+	}
+	after, err := p.listSegments(ctx)
+	if err != nil {
+		return err
+	}
+	for sha := range p.files {
+		if !after[sha] {
+			p.Cache.Forget(sha)
+		}
+	}
+	for i := range p.pending {
+		gone := gone
+		if i > 0 { // they went together
+			gone = core.Purged{}
+		}
+		if err := p.finishPurge(ctx, &p.pending[i], p.traces[i], gone, slices.Clone(left)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkBranches says of each branch that is there that its generations have what they share with the index.
+func (p *purging) checkBranches(ctx context.Context) (left []string, err error) {
+	all, err := p.index.ListBranches(ctx)
+	for _, branch := range all {
+		if branch.State == core.BranchOpen {
+			left = append(left, "branch "+branch.Name+" shares its segments: delete it, after a promotion where "+
+				"what it serves is to stay")
+		}
+	}
+	return left, err
+}
+
+// listBackfills lists each backfill that goes on since before a purge: it may have texts in its scratch, or pay for
+// them.
+func (p *purging) listBackfills(ctx context.Context) (left []string, err error) {
+	all, err := run.ReadBackfills(ctx, p.index)
+	if err != nil {
+		return nil, err
+	}
+	for _, one := range all {
+		before := slices.ContainsFunc(p.pending, func(purge core.Purge) bool { return one.Started.Before(purge.At) })
+		if before && !core.IsTerminal(one.Status) {
+			left = append(left, "backfill "+one.Name+" was begun before and goes on: unweaver backfill cancel "+one.Name+
+				" --index "+p.index.Name+"; one that the engine does not run is resumed first")
+		}
+	}
+	return left, nil
+}
+
+// pauseForReaders waits a second. It counts as idle, as no work is done: later estimates of time go by work alone.
+func (p *purging) pauseForReaders(ctx context.Context) error {
+	if err := p.ChangeState(ctx, func(state *core.RunState) { state.Stop(time.Now().UTC()) }); err != nil {
+		return err
+	}
+	if err := sleepContext(ctx, time.Second); err != nil {
+		return err
+	}
+	return p.ChangeState(ctx, func(state *core.RunState) { state.GoOn(time.Now().UTC()) })
+}
+
+func sleepContext(ctx context.Context, wait time.Duration) error {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// removeTags takes the tags off generations that are gone because of a purge.
+func (p *purging) removeTags(ctx context.Context, in collect.In) error {
+	tags, err := p.index.Tags(ctx)
+	if err != nil {
+		return err
+	}
+	refs, err := p.index.ListByName(ctx)
+	if err != nil {
+		return err
+	}
+	var keys []string
+	for generation, names := range tags {
+		if _, there := refs[generation]; there || !in.Purged(generation) {
+			continue
+		}
+		for _, name := range names {
+			keys = append(keys, p.index.TagKey(generation, name))
+		}
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	if err := p.GuardLease(ctx); err != nil {
+		return err
+	}
+	return artifact.DeleteAll(ctx, p.index.Store, keys)
+}
+
+// finishPurge does what is left of one purge.
+func (p *purging) finishPurge(
+	ctx context.Context, purge *core.Purge, traces *purges.Traces, gone core.Purged, left []string,
+) error {
+	documents, _ := purges.ListExcluded([]core.Purge{*purge})
+	if holds, err := p.isServed(ctx, documents); err != nil {
+		return err
+	} else if holds {
+		left = append(left, "the generation that is served has it: a run that leaves it out was held or did not end")
+	}
+	letters, err := p.purgeLetters(ctx, documents)
+	if err != nil {
+		return err
+	}
+	gone.Letters = letters
+	if err := p.purgeChoices(ctx, documents); err != nil {
+		return err
+	}
+	if len(left) == 0 { // before, a generation still lists its entries
+		removed, shared, err := p.purgeLedger(ctx, traces)
+		switch {
+		case fault.Is(err, fault.GenBusy):
+			left = append(left, err.Error())
+		case artifact.IsDamage(err):
+			left = append(left, "the ledger keeps its entries: what others need of it cannot be read: "+err.Error())
+		case err != nil:
+			return err
+		}
+		gone.Ledger, purge.Shared = removed, shared
+		if traces.Unlisted {
+			purge.Forgotten = ledger.OfEnrichments()
+		}
+	}
+	if err := p.overwriteStores(ctx); err != nil {
+		return err
+	}
+	purge.Left, purge.Run = left, p.Generation
+	was := purge.Gone
+	purge.Gone = core.Purged{
+		Generations: was.Generations + gone.Generations, Segments: was.Segments + gone.Segments,
+		Records: was.Records + gone.Records, Rows: was.Rows + gone.Rows, Ledger: was.Ledger + gone.Ledger,
+		Letters: was.Letters + gone.Letters,
+	}
+	if len(left) == 0 {
+		purge.State, purge.Ended = core.PurgeDone, time.Now().UTC()
+	}
+	if err := p.GuardLease(ctx); err != nil {
+		return err
+	}
+	if err := purges.Write(ctx, p.index, *purge); err != nil || len(left) > 0 {
+		return err
+	}
+	return p.index.Store.Delete(ctx, purges.TracesKey(p.index, purge.ID))
+}
+
+// isServed reports whether the generation that is served has one of the documents, even a dead one.
+func (p *purging) isServed(ctx context.Context, documents purges.Set) (bool, error) {
+	current, _, err := p.index.ReadPointer(ctx)
+	if err != nil || current.Manifest == "" {
+		return false, err
+	}
+	manifest, err := p.index.Manifest(ctx, current.Manifest)
+	if err != nil {
+		return false, err
+	}
+	for _, segment := range manifest.Segments.Documents {
+		for row, err := range artifact.ScanAll(ctx, p.index.Store, p.index.SegmentKey(segment.SHA256)) {
+			if err != nil {
+				return false, err
+			}
+			if documents.Has(string(row.Key)) {
+				return true, nil
+			}
+		}
+		p.Progress.Touch()
+	}
+	return false, nil
+}
+
+// purgeLedger takes out of the ledger what was paid for the documents alone. It gives how many entries went, and how
+// many stay as a generation of some index lists them for others.
+func (p *purging) purgeLedger(ctx context.Context, traces *purges.Traces) (removed, shared int64, err error) {
+	indexes, err := unit.IndexesOf(ctx, p.Artifacts)
+	if err != nil {
+		return 0, 0, err
+	}
+	watched := ledger.WithAlive(ctx, p.Progress.Touch)
+	for _, task := range ledger.Tasks() {
+		keys := maps.Clone(traces.Keys[task])
+		if len(keys) == 0 {
+			continue
+		}
+		for key, err := range collect.ListKeys(watched, indexes, task) {
+			if err != nil {
+				return removed, shared, err
+			}
+			if keys[key] {
+				shared++
+				delete(keys, key)
+			}
+		}
+		if err := p.GuardLease(ctx); err != nil {
+			return removed, shared, err
+		}
+		count, err := p.Ledger.Remove(watched, task, keys, time.Now())
+		removed += count
+		if err != nil {
+			return removed, shared, err
+		}
+	}
+	if !traces.Unlisted {
+		return removed, shared, nil
+	}
+	for _, task := range ledger.OfEnrichments() { // nothing says which of these are of the documents: all of them go
+		if err := p.GuardLease(ctx); err != nil {
+			return removed, shared, err
+		}
+		count, err := p.Ledger.Forget(watched, task, time.Now())
+		removed += count
+		if err != nil {
+			return removed, shared, err
+		}
+	}
+	return removed, shared, nil
+}
+
+// purgeLetters takes dead letters of the documents out of the folders of all runs, and the documents out of the
+// problems that their reports list.
+func (p *purging) purgeLetters(ctx context.Context, documents purges.Set) (count int64, err error) {
+	var dead []string
+	runs := map[string]bool{} // that a report was kept of, or that gave a generation which is gone
+	for _, traces := range p.traces {
+		maps.Copy(runs, traces.Holders)
+	}
+	prefix := p.index.GenerationKey("", "") + "/"
+	for info, err := range p.index.Store.List(ctx, prefix, "") {
+		if err != nil {
+			return count, err
+		}
+		generation, file, _ := strings.Cut(strings.TrimPrefix(info.Key, prefix), "/")
+		runs[generation] = true
+		switch {
+		case strings.HasPrefix(info.Key, extract.DeadLetterKey(p.index, generation, "")):
+			var letter extract.DeadLetter
+			_, err := blob.ReadJSON(ctx, p.index.Store, info.Key, &letter)
+			if err != nil && !artifact.IsDamage(err) {
+				return count, err
+			}
+			if err != nil || documents.Has(letter.Document) {
+				dead = append(dead, info.Key)
+			}
+		case file == plan.ProblemsName:
+			n, err := p.purgeProblems(ctx, info.Key, documents)
+			if count += n; err != nil {
+				return count, err
+			}
+		case file == reportName:
+			n, err := p.purgeReport(ctx, generation, info.Key, documents)
+			if count += n; err != nil {
+				return count, err
+			}
+		}
+		p.Progress.Touch()
+	}
+	n, err := p.purgeStates(ctx, runs, documents)
+	if count += n; err != nil || len(dead) == 0 {
+		return count, err
+	}
+	if err := p.GuardLease(ctx); err != nil {
+		return count, err
+	}
+	return count + int64(len(dead)), artifact.DeleteAll(ctx, p.index.Store, dead)
+}
+
+// purgeChoices takes the names of the documents out of what backfills were begun for. One that is begun meanwhile is
+// looked at again.
+func (p *purging) purgeChoices(ctx context.Context, documents purges.Set) error {
+	prefix := p.index.BackfillKey("", "") + "/"
+	for listed, err := range p.index.Store.List(ctx, prefix, "") {
+		if err != nil {
+			return err
+		}
+		if path.Base(listed.Key) != run.BackfillBegun {
+			continue
+		}
+		for again := true; again; {
+			var begun core.Backfill
+			info, err := blob.ReadJSON(ctx, p.index.Store, listed.Key, &begun)
+			if artifact.IsDamage(err) || fault.Is(err, fault.NotFound) {
+				break
+			}
+			if err != nil {
+				return err
+			}
+			before := begun.Choice.Purged
+			if begun.Choice = begun.Choice.DropPurged(documents.Has); begun.Choice.Purged == before {
+				break
+			}
+			if err := p.GuardLease(ctx); err != nil {
+				return err
+			}
+			_, err = blob.WriteJSON(ctx, p.index.Store, listed.Key, begun, blob.Cond{Match: info.ETag})
+			if again = fault.Is(err, fault.Precondition); err != nil && !again {
+				return err
+			}
+		}
+		p.Progress.Touch()
+	}
+	return nil
+}
+
+const reportName = "report.json"
+
+// purgeProblems writes a list of problems without those of the documents.
+func (p *purging) purgeProblems(ctx context.Context, key string, documents purges.Set) (int64, error) {
+	raw, _, err := blob.Read(ctx, p.index.Store, key)
+	if err != nil {
+		return 0, unlessNotFound(err)
+	}
+	var out strings.Builder
+	dropped := int64(0)
+	for line := range strings.Lines(string(raw)) {
+		var problem core.Problem
+		if json.Unmarshal([]byte(line), &problem) == nil && documents.Has(problem.Object) {
+			dropped++
+			continue
+		}
+		out.WriteString(line)
+	}
+	if dropped == 0 {
+		return 0, nil
+	}
+	_, err = blob.Write(ctx, p.index.Store, key, []byte(out.String()), blob.Cond{})
+	return dropped, err
+}
+
+// purgeReport writes a report without the problems of the documents, and what people read of it again.
+func (p *purging) purgeReport(ctx context.Context, generation, key string, documents purges.Set) (int64, error) {
+	var report core.Report
+	if _, err := blob.ReadJSON(ctx, p.index.Store, key, &report); err != nil {
+		if artifact.IsDamage(err) {
+			return 0, nil
+		}
+		return 0, err
+	}
+	all := len(report.Problems)
+	report.Problems = slices.DeleteFunc(report.Problems, func(problem core.Problem) bool {
+		return documents.Has(problem.Object)
+	})
+	dropped := int64(all - len(report.Problems))
+	if dropped == 0 {
+		return 0, nil
+	}
+	return dropped, release.WriteReports(ctx, p.index, generation, report)
+}
+
+func unlessNotFound(err error) error {
+	if fault.Is(err, fault.NotFound) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,498 @@
+package retrieve_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"sort"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/index/classrun"
+	"github.com/unweaver/unweaver/internal/index/deletedstats"
+	"github.com/unweaver/unweaver/internal/index/liveset"
+	"github.com/unweaver/unweaver/internal/index/split"
+	"github.com/unweaver/unweaver/internal/index/title"
+	"github.com/unweaver/unweaver/internal/ledger/embed"
+	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/store/vectors"
+	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
+	"github.com/unweaver/unweaver/internal/text"
+)
+
+// Words of the corpus: few, so that many scores are equal.
+var (
+	syllables = []string{"ka", "ro", "mi", "tel", "van", "os", "du", "bri", "sen", "gul"}
+	kinds     = []string{"city", "person", "ship"}
+)
+
+func coined(r *rand.Rand, parts int) string {
+	var out strings.Builder
+	for range parts {
+		out.WriteString(syllables[r.IntN(len(syllables))])
+	}
+	return out.String()
+}
+
+// invented documents, whose keys, words and entities follow from the seed; some have no chunk.
+func invented(seed uint64, documents int) []retrievetest.Document {
+	r := rand.New(rand.NewPCG(seed, 1))
+	byKey := map[string]retrievetest.Document{}
+	for len(byKey) < documents {
+		document := retrievetest.Document{
+			Key: fmt.Sprintf("%s/%s.txt", kinds[r.IntN(3)], coined(r, 2)), Title: strings.ToUpper(syllables[r.IntN(len(syllables))]) + " " + coined(r, 1), // as entities are called
+			Meta:     map[string]string{"kind": kinds[r.IntN(3)]},
+			Modified: time.Date(2026, time.January, 1+r.IntN(28), 0, 0, 0, 0, time.UTC),
+		}
+		for range r.IntN(5) {
+			var chunk retrievetest.Chunk
+			words := make([]string, 6+r.IntN(20))
+			for i := range words {
+				words[i] = coined(r, 1+r.IntN(2))
+			}
+			for range r.IntN(4) {
+				name := strings.ToUpper(syllables[r.IntN(len(syllables))]) + " " + coined(r, 1)
+				words[r.IntN(len(words))] = name
+				if !slices.Contains(chunk.Entities, name) {
+					chunk.Entities = append(chunk.Entities, name)
+				}
+			}
+			chunk.Text = strings.Join(words, " ") + ". "
+			document.Chunks = append(document.Chunks, chunk)
+		}
+		byKey[document.Key] = document
+	}
+	var out []retrievetest.Document
+	for _, document := range byKey {
+		out = append(out, document)
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i].Key < out[j].Key })
+	return out
+}
+
+// openIndex builds documents and opens them.
+func openIndex(t *testing.T, stores retrievetest.Stores, name string, documents []retrievetest.Document) opened {
+	t.Helper()
+	built := retrievetest.Build(t, stores, name, documents, retrievetest.Options{})
+	generation, err := retrieve.Open(t.Context(), stores.Blobs, stores.Cache, stores.Vectors, name, built.SHA, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(generation.Close)
+	return opened{stores, built, generation}
+}
+
+// shuffled cuts what is live now at random into splits and runs, among which lie documents and classes of another
+// time, dead.
+type shuffled struct {
+	t        *testing.T
+	r        *rand.Rand
+	now, old opened
+}
+
+// row is a document or a class of one of the two times.
+type row struct {
+	from  opened
+	place int
+	dead  bool
+}
+
+func (s shuffled) counts() (documents, classes int) {
+	documents, _, classes = s.now.generation.Live.Counts()
+	return documents, classes
+}
+
+// deal puts rows that are live now into n piles, and those of the other time where no row of the same name lies.
+func (s shuffled) deal(n, live, dead int, name func(from opened, place int) string) []map[string]row {
+	piles := make([]map[string]row, n)
+	for i := range piles {
+		piles[i] = map[string]row{}
+	}
+	for place := range live {
+		piles[s.r.IntN(n)][name(s.now, place)] = row{s.now, place, false}
+	}
+	for place := range dead {
+		pile := piles[s.r.IntN(n)]
+		if key := name(s.old, place); pile[key].from.generation == nil {
+			pile[key] = row{s.old, place, true}
+		}
+	}
+	return piles
+}
+
+// sorted gives the rows of a pile by name.
+func sorted(pile map[string]row) (keys []string, rows []row) {
+	for key := range pile {
+		keys = append(keys, key)
+	}
+	sort.Strings(keys)
+	for _, key := range keys {
+		rows = append(rows, pile[key])
+	}
+	return keys, rows
+}
+
+// segment is a file with which of its rows are dead.
+type segment[File, Expect any] struct {
+	path   string
+	file   File
+	expect Expect
+	rows   []row
+}
+
+func (s segment[File, Expect]) dead(i int) bool { return s.rows[i].dead }
+
+type (
+	splitSegment = segment[*split.File, split.Expect]
+	runSegment   = segment[*classrun.File, classrun.Expect]
+)
+
+func (s shuffled) splits(n int) []splitSegment {
+	documents, _ := s.counts()
+	dead, _, _ := s.old.generation.Live.Counts()
+	var out []splitSegment
+	for _, pile := range s.deal(n, documents, dead, func(from opened, i int) string {
+		return from.generation.Live.Key(i)
+	}) {
+		keys, rows := sorted(pile)
+		writer := split.NewWriter()
+		chunks := uint32(0)
+		for i, row := range rows {
+			chunks = s.document(writer, keys[i], row, chunks)
+		}
+		path, file := s.create()
+		expect, err := writer.Write(file, text.Analyser, "en")
+		s.check(err, file.Close())
+		writer.Close()
+		made, err := split.Open(path, expect)
+		s.check(err)
+		s.t.Cleanup(made.Close)
+		out = append(out, splitSegment{path, made, expect, rows})
+	}
+	return out
+}
+
+// document writes one with its chunks behind so many, and says how many there are then.
+func (s shuffled) document(writer *split.Writer, key string, row row, chunks uint32) uint32 {
+	generation := row.from.generation
+	document, err := generation.ReadDocument(s.t.Context(), row.place)
+	s.check(err)
+	at := generation.Live.DocumentAt(row.place)
+	s.check(writer.BeginDocument(split.Row{
+		Key: key, Part: at.Part, Frame: at.Frame, Modified: document.Modified, Meta: document.Meta,
+		Title: title.ParseTitle(document.Title, false, nil),
+	}))
+	for number := at.Chunks; number < at.Chunks+at.Count; number++ {
+		chunk := generation.Live.ByNumber(int(number))
+		passage, err := generation.ReadText(s.t.Context(), chunk)
+		s.check(err)
+		s.check(writer.AddChunk(split.Chunk{
+			ID: chunk.ID, Digest: chunk.Digest, Start: chunk.Start, End: chunk.End, Tokens: chunk.Tokens,
+			Text: chunk.Text, TextFrame: chunk.TextFrame, Extract: chunk.Extract, ExtFrame: chunk.ExtFrame,
+			Windows: chunk.Windows,
+		}, text.Terms(embed.ChunkText(document.Title, passage))))
+		for _, place := range generation.Live.Graph.ClassesOf(number) {
+			class, position := generation.Live.ClassAt(place), 1<<10
+			if class.FirstChunk == number { // the others are not asked for
+				position = int(generation.Live.Rank[place])
+			}
+			s.check(writer.AddMention(class.ID, chunks, position))
+		}
+		chunks++
+	}
+	return chunks
+}
+
+func (s shuffled) runs(n int) []runSegment {
+	_, classes := s.counts()
+	_, _, dead := s.old.generation.Live.Counts()
+	var out []runSegment
+	for _, pile := range s.deal(n, classes, dead, func(from opened, i int) string {
+		id := from.generation.Live.ClassID(uint32(i))
+		return string(id[:])
+	}) {
+		_, rows := sorted(pile)
+		writer := classrun.NewWriter()
+		for _, row := range rows {
+			table := row.from.generation.Live
+			class := table.ClassAt(uint32(row.place))
+			records, err := row.from.searcher().ClassRecords(s.t.Context(), row.from.generation, []*liveset.Class{class})
+			s.check(err)
+			s.check(writer.Add(classrun.Row{
+				ID: class.ID, Vector: class.Vector.Prefix(), Record: class.Record,
+			}, table.Name(int(class.Name)), text.SurfaceWords(records[0].Text)))
+		}
+		path, file := s.create()
+		expect, err := writer.Write(file, text.Analyser, "en")
+		s.check(err, file.Close())
+		writer.Close()
+		made, err := classrun.Open(path, expect)
+		s.check(err)
+		s.t.Cleanup(made.Close)
+		out = append(out, runSegment{path, made, expect, rows})
+	}
+	return out
+}
+
+func (s shuffled) create() (string, *os.File) {
+	path := filepath.Join(s.t.TempDir(), "segment")
+	file, err := os.Create(path)
+	s.check(err)
+	return path, file
+}
+
+func (s shuffled) check(errs ...error) {
+	s.t.Helper()
+	for _, err := range errs {
+		if err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// leave puts vectors of the other time beside those of now, as nights leave them until they are collected.
+func (s shuffled) leave() {
+	var classes, chunks []vectors.Row
+	old := s.old.generation
+	_, numbers, places := old.Live.Counts()
+	for place := range uint32(places) {
+		class := old.Live.ClassAt(place)
+		classes = append(classes, vectors.Row{
+			Key:    core.ClassRow(class.ID, class.Vector),
+			Vector: s.now.embedder().Vector(old.Live.Name(int(class.Name))),
+		})
+	}
+	for number := range numbers {
+		chunk := old.Live.ByNumber(number)
+		passage, err := old.ReadText(s.t.Context(), chunk)
+		s.check(err)
+		chunks = append(chunks, vectors.Row{
+			Key: core.ChunkRow(chunk.ID, 0, chunk.Digest), Vector: s.now.embedder().Vector(passage),
+		})
+	}
+	store, collections := s.now.stores.Vectors, s.now.generation.Manifest.Collections
+	s.check(store.Upsert(s.t.Context(), collections.Classes, classes))
+	s.check(store.Upsert(s.t.Context(), collections.Chunks, chunks))
+	s.check(store.Load(s.t.Context(), collections.Classes), store.Load(s.t.Context(), collections.Chunks))
+}
+
+// cut is an index cut into segments.
+type cut struct {
+	splits []splitSegment
+	runs   []runSegment
+	set    *liveset.Set
+	dead   map[string]string // by side, the file of what the dead rows count
+}
+
+func (s shuffled) cut(n int) cut {
+	out := cut{splits: s.splits(n), runs: s.runs(n), dead: map[string]string{}}
+	var splits []liveset.Split
+	var runs []liveset.Run
+	for _, one := range out.splits {
+		splits = append(splits, liveset.Split{File: one.file, Dead: one.dead})
+	}
+	for _, one := range out.runs {
+		runs = append(runs, liveset.Run{File: one.file, Dead: one.dead})
+	}
+	var err error
+	out.set, err = liveset.New(context.Background(), "now", splits, runs)
+	s.check(err)
+	var chunks, classes []deletedstats.Change
+	for i, one := range out.splits {
+		chunks = append(chunks, deletedstats.Count(one.file.Words, out.set.ChunkRows(i).IsDead))
+	}
+	for i, one := range out.runs {
+		classes = append(classes, deletedstats.Count(one.file.Words, out.set.ClassRows(i).IsDead))
+	}
+	for side, changes := range map[string][]deletedstats.Change{core.ChunkSide: chunks, core.ClassSide: classes} {
+		path, file := s.create()
+		of := deletedstats.Of{Side: side, Analyser: text.Analyser}
+		s.check(deletedstats.Write(file, of, nil, changes...), file.Close())
+		out.dead[side] = path
+	}
+	return out
+}
+
+// compose makes a generation of n splits and n runs.
+func (s shuffled) compose(n int) opened {
+	made := s.cut(n)
+	generation, err := retrieve.Composed(s.now.generation, made.set,
+		s.openDead(made, core.ChunkSide), s.openDead(made, core.ClassSide))
+	s.check(err)
+	return opened{s.now.stores, s.now.built, generation}
+}
+
+func (s shuffled) openDead(of cut, side string) *deletedstats.File {
+	table, err := deletedstats.Open(of.dead[side], deletedstats.Of{Side: side, Analyser: text.Analyser})
+	s.check(err)
+	s.t.Cleanup(table.Close)
+	return table
+}
+
+// ask is the n-th question for a method: every third is narrowed by a filter, every fifth leaves something out.
+func (o opened) ask(t *testing.T, method string, n int) retrieve.Query {
+	r := rand.New(rand.NewPCG(uint64(n), 7))
+	words := make([]string, 1+r.IntN(9))
+	for i := range words {
+		words[i] = coined(r, 1+r.IntN(2))
+	}
+	if n%2 == 0 {
+		words = append(words, strings.ToUpper(syllables[r.IntN(len(syllables))])+" "+coined(r, 1))
+	}
+	query := o.query(t, method, strings.Join(words, " "))
+	query.TopChunks = 1 + r.IntN(20)
+	if method == retrieve.Hybrid && n%4 < 2 {
+		query.Params = retrieve.Params{"setting": "linked"}
+	}
+	if query.Vector != nil && n%4 == 0 {
+		query.ChunkVector = query.Vector
+	}
+	if found, err := retrieve.RegisterMethods().Method(method); err == nil && query.Rule != "" {
+		rules := found.Spec().Rules
+		query.Rule = rules[n%len(rules)].Name
+		if strings.HasPrefix(query.Rule, "exact") || query.Rule == "pav" || query.Rule == "cc" {
+			query.TopChunks = 2
+		}
+	}
+	switch n % 9 {
+	case 0:
+		query.Filter.Prefix = kinds[n%3] + "/"
+	case 3:
+		query.Filter.Metadata = map[string][]string{"kind": {kinds[n%2]}}
+	case 6:
+		query.Filter.From = time.Date(2026, time.January, 9, 0, 0, 0, 0, time.UTC)
+	}
+	if n%5 == 0 {
+		_, _, classes := o.generation.Live.Counts()
+		query.Without.Entities = map[core.ID]bool{o.generation.Live.ClassID(uint32(n % classes)): true}
+		query.Without.Documents = map[string]bool{o.generation.Live.Key(n % 7): true}
+	}
+	return query
+}
+
+// renderResult renders all of a result that must be equal, scores by their bits.
+func renderResult(t *testing.T, result retrieve.Result) []string {
+	t.Helper()
+	bits := func(value float64) uint64 { return math.Float64bits(value) }
+	out := []string{result.Reason, fmt.Sprint(result.Degraded)}
+	for _, chunk := range result.Chunks {
+		out = append(out, fmt.Sprintf("chunk %+v score %x %x %v %x %v filled %v why %v", *chunk.Live,
+			bits(chunk.Score), bits(chunk.Similarity), chunk.HasSim, bits(chunk.BM25), chunk.HasBM25, chunk.Filled,
+			chunk.Why))
+	}
+	for _, entity := range result.Entities {
+		out = append(out, fmt.Sprintf("entity %s %d %s %x %x %v of %d", entity.ID, entity.Place, entity.Name,
+			bits(entity.Score), bits(entity.Similarity), entity.Votes, entity.Total))
+	}
+	if result.Confidence != nil {
+		out = append(out, fmt.Sprintf("confidence %x", bits(*result.Confidence)))
+	}
+	raw, err := json.Marshal(result.Explain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(out, string(raw))
+}
+
+// sameTable fails where one table says anything that another does not.
+func sameTable(t *testing.T, got, want *retrieve.Generation) {
+	t.Helper()
+	documents, chunks, classes := want.Live.Counts()
+	if d, k, c := got.Live.Counts(); d != documents || k != chunks || c != classes {
+		t.Fatalf("%d documents, %d chunks, %d classes; want %d, %d, %d", d, k, c, documents, chunks, classes)
+	}
+	same := func(what string, at int, a, b any) {
+		if !reflect.DeepEqual(a, b) {
+			t.Fatalf("%s %d: %+v, want %+v", what, at, a, b)
+		}
+	}
+	for i := range documents {
+		key := want.Live.Key(i)
+		meta, modified := got.Live.FilterFields(i)
+		wantMeta, wantModified := want.Live.FilterFields(i)
+		same("metadata of document", i, meta, wantMeta)
+		same("time of document", i, modified, wantModified)
+		same("key of document", i, got.Live.Key(i), key)
+		same("title of document", i, got.Live.Title(i), want.Live.Title(i))
+		same("place of document", i, got.Live.FindDocument(key), i)
+		same("document", i, got.Live.DocumentAt(i), want.Live.DocumentAt(i))
+	}
+	for i := range chunks {
+		chunk := want.Live.ByNumber(i)
+		same("chunk", i, got.Live.ByNumber(i), chunk)
+		same("chunk by id", i, got.Live.FindChunk(chunk.ID), chunk)
+		same("document of chunk", i, got.Live.DocumentOf(uint32(i)), chunk.Document)
+	}
+	for i := range classes {
+		class := want.Live.ClassAt(uint32(i))
+		same("class", i, got.Live.ClassAt(uint32(i)), class)
+		same("place of class", i, got.Live.ClassPlace(class.ID), i)
+		same("name", i, got.Live.Name(i), want.Live.Name(i))
+		same("class by name", i, got.Live.ByName(i).ID, want.Live.ByName(i).ID)
+		same("first of name", i, got.Live.NamedFrom(want.Live.Name(i)), want.Live.NamedFrom(want.Live.Name(i)))
+	}
+	same("graph", 0, got.Live.Graph, want.Live.Graph)
+	same("ranks", 0, got.Live.Rank, want.Live.Rank)
+	same("places", 0, got.Live.Place, want.Live.Place)
+}
+
+// twoTimes builds a corpus as it is and as it was once.
+func twoTimes(t *testing.T, stores retrievetest.Stores) (now, old opened) {
+	t.Helper()
+	documents := invented(1, 60)
+	before := append(invented(2, 25), documents[10:40]...) // what some say has changed since, and some have gone
+	for i := range before {
+		if i >= 25 && i%2 == 0 {
+			before[i].Chunks = append(invented(uint64(i), 1)[0].Chunks, before[i].Chunks...)
+		}
+	}
+	byKey := map[string]retrievetest.Document{}
+	for _, document := range before {
+		byKey[document.Key] = document
+	}
+	before = before[:0]
+	for _, document := range byKey {
+		before = append(before, document)
+	}
+	sort.Slice(before, func(i, j int) bool { return before[i].Key < before[j].Key })
+	now, old = openIndex(t, stores, "now", documents), openIndex(t, stores, "old", before)
+	shuffled{t: t, now: now, old: old}.leave()
+	return now, old
+}
+
+func TestEveryMethodAnswersFromManySegmentsAsFromOne(t *testing.T) {
+	one, old := twoTimes(t, retrievetest.NewStores(t))
+	setting := one.run(t, one.query(t, retrieve.Hybrid, "ka")).Explain.(retrieve.HybridExplain).Setting
+	if setting.TitlesNamed == 0 {
+		t.Fatal("no document names another: what is measured of titles compares nothing")
+	}
+	for _, n := range []int{1, 3, 17} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			many := shuffled{t, rand.New(rand.NewPCG(uint64(n), 2)), one, old}.compose(n)
+			sameTable(t, many.generation, one.generation)
+			found := 0
+			for _, method := range retrieve.RegisterMethods().ListPlain() {
+				for question := range 150 {
+					query := one.ask(t, method, question)
+					want, got := renderResult(t, one.run(t, query)), renderResult(t, many.run(t, query))
+					if !slices.Equal(got, want) {
+						t.Fatalf("%s, %s, %q:\n%s\nwant\n%s", method, query.Rule, query.Text,
+							strings.Join(got, "\n"), strings.Join(want, "\n"))
+					}
+					found += len(want)
+				}
+			}
+			if found < 150*6*5 {
+				t.Errorf("%d lines in all: hardly anything was found", found)
+			}
+		})
+	}
+}

@@ -1,0 +1,133 @@
+package extract_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/stage"
+	"github.com/unweaver/unweaver/internal/stage/extract"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
+)
+
+// aboutTexts counts the calls but for those that ask after the health of the model.
+func aboutTexts(chat *stagetest.Chat) (asked int) {
+	for _, call := range chat.Calls() {
+		if call.Input != model.ProbeText {
+			asked++
+		}
+	}
+	return asked
+}
+
+// A model answers a plain sentence, and no chunk of the corpus: the run pauses after twenty, and nothing of that is
+// remembered. Who resumes it all the same gets on: what failed then is remembered.
+// Promises: 62, 66.
+func TestAModelThatFailsTheFirstTwentyChunksAlikePausesTheRun(t *testing.T) {
+	for name, bad := range map[string]struct {
+		answer func(model.Call) (model.Reply, error)
+		says   string
+	}{
+		"nonsense": {
+			stagetest.Says("I am a teapot."), "(bad_model_output); to the last one it said: I am a teapot.",
+		},
+		"a window too small": {
+			stagetest.Fails(fault.ModelRejected.At("call", "m").Because("400 at most 99")), "400 at most 99",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			able := false
+			chat := &stagetest.Chat{Answer: func(call model.Call) (model.Reply, error) {
+				if able || !strings.HasPrefix(call.Input, "Text ") {
+					return stagetest.Says(entities("Text"))(call)
+				}
+				return bad.answer(call)
+			}}
+			in := b.in(chat, stagetest.Numbered(120, "Text %d.")...)
+			in.Health = stage.NewHealth()
+			_, err := extract.Run(t.Context(), in)
+			if !fault.Is(err, fault.ModelRefused) || !strings.Contains(err.Error(), "all of the first 20 texts") ||
+				!strings.Contains(err.Error(), bad.says) {
+				t.Fatalf("%v", err)
+			}
+			if n := len(chat.Calls()); n > 5*64+40 {
+				t.Errorf("%d calls to find out", n)
+			}
+			asked := aboutTexts(chat)
+			able = true
+			in.Health.NoteResume(time.Unix(1, 0))
+			res, err := extract.Run(t.Context(), in)
+			stagetest.Ok(t, err)
+			if res.Dead != 0 || len(b.deadLetters()) != 0 || res.Progress.Hits.Extract != 0 ||
+				aboutTexts(chat) != asked+120 {
+				t.Errorf("when it is mended: %+v after %d calls", res, aboutTexts(chat)-asked)
+			}
+		})
+	}
+	t.Run("and takes twice as many in another process of a run that a person resumed", func(t *testing.T) {
+		b := newBench(t)
+		refusing := stagetest.Fails(fault.ModelRejected.At("call", "m").Because("no"))
+		in := b.in(&stagetest.Chat{Answer: refusing}, stagetest.Numbered(120, "Text %d.")...)
+		in.Health = stage.NewHealth()
+		in.Health.NoteResume(time.Unix(1, 0))
+		if _, err := extract.Run(t.Context(), in); err == nil || !strings.Contains(err.Error(), "all of the first 40 texts") {
+			t.Error(err)
+		}
+	})
+	t.Run("and goes on when a person resumes it", func(t *testing.T) {
+		b := newBench(t)
+		chat := &stagetest.Chat{Answer: func(call model.Call) (model.Reply, error) {
+			if strings.HasPrefix(call.Input, "Text ") {
+				return model.Reply{}, fault.ModelRejected.At("call", "m").Because("no")
+			}
+			return stagetest.Says(entities("Text"))(call)
+		}}
+		in := b.in(chat, stagetest.Numbered(100, "Text %d.")...)
+		in.Health = stage.NewHealth()
+		resumes := 0
+		for ; resumes < 10; resumes++ {
+			in.Health.NoteResume(time.Unix(int64(resumes), 0))
+			if _, err := extract.Run(t.Context(), in); err == nil {
+				break
+			}
+		}
+		if resumes < 1 || resumes > 4 || len(b.deadLetters()) != 100 {
+			t.Errorf("%d resumes, %d dead letters", resumes, len(b.deadLetters()))
+		}
+	})
+}
+
+// What failed before anything worked is remembered as soon as something does, and not where nothing does.
+// Promises: 66.
+func TestAFailureBeforeTheFirstSuccessIsRememberedOnceThereIsOne(t *testing.T) {
+	for _, c := range []struct{ bad, again int }{{3, 0}, {10, 10}} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBench(t)
+			chat := &stagetest.Chat{Answer: func(call model.Call) (model.Reply, error) {
+				for i := range c.bad {
+					if call.Input == fmt.Sprintf("Text %d.", i) {
+						return model.Reply{}, fault.ModelRejected.At("call", "m").Because("no")
+					}
+				}
+				time.Sleep(20 * time.Millisecond) // what fails is first
+				return stagetest.Says(entities("Text"))(call)
+			}}
+			in := b.in(chat, stagetest.Numbered(10, "Text %d.")...)
+			in.Health = stage.NewHealth()
+			res, err := extract.Run(t.Context(), in)
+			stagetest.Ok(t, err)
+			asked := len(chat.Calls())
+			in.Health = stage.NewHealth()
+			again, err := extract.Run(t.Context(), in)
+			stagetest.Ok(t, err)
+			if res.Dead != int64(c.bad) || again.Dead != res.Dead || len(chat.Calls())-asked != c.again {
+				t.Errorf("%d bad: %+v, then %+v after %d calls more", c.bad, res, again, len(chat.Calls())-asked)
+			}
+		})
+	}
+}

@@ -1,0 +1,48 @@
+package mapped
+
+import "sort"
+
+// Strings is a table of sorted strings: their bytes one after another, and where each ends.
+type Strings struct {
+	bytes []byte
+	ends  []uint64
+}
+
+// StringsOf views two sections as a table.
+func StringsOf(f *File, bytes, ends string) Strings {
+	return Strings{f.Bytes(bytes), ViewSection[uint64](f, ends)}
+}
+
+// Len is how many there are.
+func (s Strings) Len() int { return len(s.ends) }
+
+// At is the i-th.
+func (s Strings) At(i int) string {
+	lo := uint64(0)
+	if i > 0 {
+		lo = s.ends[i-1]
+	}
+	return string(s.bytes[lo:s.ends[i]])
+}
+
+// FindFrom is the place of the first that is not less than t.
+func (s Strings) FindFrom(t string) int {
+	return sort.Search(len(s.ends), func(i int) bool { return s.At(i) >= t })
+}
+
+// Find is the place of t, or -1.
+func (s Strings) Find(t string) int {
+	if i := s.FindFrom(t); i < len(s.ends) && s.At(i) == t {
+		return i
+	}
+	return -1
+}
+
+// Bytes of the i-th, without a copy: they are valid until the file is closed.
+func (s Strings) Bytes(i int) []byte {
+	lo := uint64(0)
+	if i > 0 {
+		lo = s.ends[i-1]
+	}
+	return s.bytes[lo:s.ends[i]:s.ends[i]]
+}

@@ -1,0 +1,171 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/unweaver/unweaver/internal/answer"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/query-api/middleware"
+)
+
+// errEmpty refuses an empty name: null is as good as nothing, an empty name is a mistake.
+var errEmpty = errors.New("it is empty")
+
+// readText reads a string. Null is refused in a list, in a map and for the question.
+func readText(decoder *jsontext.Decoder, text *string) error {
+	method := decoder.StackDepth() == 1 && decoder.StackPointer() == "/method" // writing a pointer takes all levels
+	raw, err := decoder.ReadValue()
+	if err != nil {
+		return err
+	}
+	switch kind := raw.Kind(); {
+	case kind == '"' && method && string(raw) == `""`:
+		return errEmpty
+	case kind == '"':
+		unquoted, _ := jsontext.AppendUnquote(nil, raw) // the decoder has checked it
+		*text = string(unquoted)
+	case kind != 'n':
+		return errors.New("want a text, got " + answer.KindName(kind))
+	case !method:
+		return errors.New("want a value, got null")
+	}
+	return nil
+}
+
+// bodyOptions refuse what a body cannot mean; that names come twice or in other letters is refused anyhow.
+var bodyOptions = json.JoinOptions(
+	json.RejectUnknownMembers(true), json.WithUnmarshalers(json.UnmarshalFromFunc(readText)),
+)
+
+// readBody reads the one JSON object that a body is.
+func readBody(raw []byte, request *answer.Request) error {
+	if err := middleware.CheckJSON(raw); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(raw, request, bodyOptions); err != nil {
+		return refuseBody(err)
+	}
+	return nil
+}
+
+// refuseBody names the field that an error is about, and what to do.
+func refuseBody(err error) error {
+	var form *jsontext.SyntacticError
+	var meaning *json.SemanticError
+	if errors.As(err, &form) { // it is JSON: nothing else is left
+		return newFault("read query", fieldOf(form.JSONPointer), "it stands twice", "")
+	}
+	if !errors.As(err, &meaning) {
+		return fault.Usage.At("read body", "").Because(err)
+	}
+	field := fieldOf(meaning.JSONPointer)
+	switch {
+	case errors.Is(meaning.Err, json.ErrUnknownName):
+		return newFault("read query", field, "unknown field", "known: "+strings.Join(keysOf(meaning.GoType), ", "))
+	case errors.Is(meaning.Err, errEmpty):
+		return newFault("read query", field, errEmpty.Error(), "leave it out, or give null, for the index's own")
+	case meaning.Err != nil: // what the types of fields say
+		return newFault("read query", field, meaning.Err.Error(), "")
+	}
+	return newFault("read query", field, "want "+kindOf(meaning.GoType)+", got "+answer.KindName(meaning.JSONKind), "")
+}
+
+// kindOf says in words of JSON what a field takes.
+func kindOf(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Slice:
+		return "a list"
+	}
+	return "an object"
+}
+
+// fieldOf writes a place in a body as its fields, with points between them.
+func fieldOf(place jsontext.Pointer) string { return strings.Join(slices.Collect(place.Tokens()), ".") }
+
+// keysOf returns the fields of a body, for people who misspelt one.
+func keysOf(t reflect.Type) []string {
+	var keys []string
+	for _, field := range reflect.VisibleFields(t) {
+		keys = append(keys, field.Tag.Get("json"))
+	}
+	return keys
+}
+
+// checkRoute lets through to a route who may use it and what it takes.
+func (s *Server) checkRoute(route route) http.HandlerFunc {
+	known := map[string]bool{}
+	for _, parameter := range route.query {
+		known[parameter.name] = true
+	}
+	return func(w http.ResponseWriter, request *http.Request) {
+		caller := middleware.CallerOf(request.Context())
+		err := caller.RequireScope(route.scope)
+		if middleware.IsOpen(request) {
+			err = nil
+		}
+		index := request.PathValue("index")
+		switch {
+		case err != nil:
+		case index != "" && !caller.MayRead(index):
+			err = unknownIndex(index) // as if it were not there: names do not leak
+		default:
+			err = parametersOf(request.URL.RawQuery, known)
+		}
+		if err == nil && route.body != nil {
+			err = middleware.NeedJSON(request)
+		}
+		if err != nil {
+			s.writeError(w, request, err)
+			return
+		}
+		route.handler(w, request)
+	}
+}
+
+// parametersOf checks a query string: each parameter is known and stands once.
+func parametersOf(raw string, known map[string]bool) error {
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return fault.Usage.At("read request", "the query string").Because("it is not well formed")
+	}
+	for name, list := range values {
+		switch {
+		case !known[name]:
+			return newFault("read request", name, "unknown parameter", "")
+		case len(list) > 1:
+			return newFault("read request", name, "it stands twice", "")
+		case !utf8.ValidString(list[0]):
+			return newFault("read request", name, "it is not UTF-8", "")
+		}
+	}
+	return nil
+}
+
+var digits = regexp.MustCompile(`^(0|[1-9][0-9]{0,15})$`)
+
+// readNumber reads a parameter that is a whole number; one that is not there is otherwise.
+func readNumber(values url.Values, name string, lo, hi, otherwise int) (int, error) {
+	if !values.Has(name) {
+		return otherwise, nil
+	}
+	text := values.Get(name)
+	n, err := strconv.Atoi(text)
+	if err != nil || !digits.MatchString(text) || n < lo || n > hi {
+		return 0, newFault("read request", name, fmt.Sprintf("want a whole number from %d to %d, got %q", lo, hi, text), "")
+	}
+	return n, nil
+}
