@@ -4,6 +4,7 @@
 //
 //	request.go   what is asked
 //	answer.go    the way through: embed, find, take, complete
+//	several.go   one question to several indexes
 //	parse.go     the triples of a question
 //	rerank.go    the order of the best chunks
 //	bill.go      what it costs
@@ -26,6 +27,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/model/rerank"
 	"github.com/unweaver/unweaver/internal/model/tokens"
 	"github.com/unweaver/unweaver/internal/retrieve"
@@ -69,33 +71,59 @@ type Found func(ctx context.Context, response Response) (context.Context, error)
 func (s *Service) Ask(
 	ctx context.Context, generation *retrieve.Generation, body Request, caller Caller, found Found,
 ) (Response, error) {
-	var response Response
-	plan, err := body.planQuery(generation.Spec.Retrieval, s.searcher.Methods)
-	if err != nil {
-		return response, err
+	asked := &question{generation: generation, body: body, cost: &bill{}}
+	defer func() { caller.Spend(asked.cost.money) }() // also of a request that fails, or whose client has gone
+	ctx = asked.cost.watchSends(ctx)
+	err := s.prepareQuestion(ctx, asked, caller.AdmitAnswer)
+	if err == nil {
+		err = s.searchPassages(ctx, asked)
 	}
-	if plan.reranks, err = body.needsRerank(generation.Spec.Rerank); err != nil {
-		return response, err
+	if err == nil {
+		err = s.completeResponse(ctx, asked, found)
 	}
-	if plan.parser, err = plan.parsedBy(generation.Spec); err != nil {
-		return response, err
+	return asked.response, err
+}
+
+// question is one that a generation is asked, on its way to the answer.
+type question struct {
+	generation *retrieve.Generation
+	body       Request
+	plan       planned
+	result     retrieve.Result
+	response   Response
+	cost       *bill
+}
+
+// prepareQuestion checks what is asked, admits it and embeds it.
+func (s *Service) prepareQuestion(ctx context.Context, asked *question, admit func() error) (err error) {
+	body, spec := &asked.body, asked.generation.Spec
+	if asked.plan, err = body.planQuery(spec.Retrieval, s.searcher.Methods); err != nil {
+		return err
+	}
+	plan := &asked.plan
+	if plan.reranks, err = body.needsRerank(spec.Rerank); err != nil {
+		return err
+	}
+	if plan.parser, err = plan.parsedBy(spec); err != nil {
+		return err
 	}
 	if body.Answer || plan.parser == retrieve.ByChat { // counted once nothing of the request can be refused
-		if err := caller.AdmitAnswer(); err != nil {
-			return response, err
+		if err := admit(); err != nil {
+			return err
 		}
 	}
-	response = newResponse(body, generation)
-	cost := &bill{}
-	defer func() { caller.Spend(cost.money) }() // also of a request that fails, or whose client has gone
-	ctx = cost.watchSends(ctx)
-	if err := s.embedQuestion(ctx, generation, &plan, &response, cost); err != nil {
-		return response, err
-	}
-	result, err := s.findChunks(ctx, generation, &plan, &response, cost)
+	asked.response = newResponse(*body, asked.generation)
+	return s.embedQuestion(ctx, asked.generation, plan, &asked.response, asked.cost)
+}
+
+// searchPassages enters into the response what is found.
+func (s *Service) searchPassages(ctx context.Context, asked *question) error {
+	response := &asked.response
+	result, err := s.findChunks(ctx, asked.generation, &asked.plan, response, asked.cost)
 	if err != nil {
-		return response, err
+		return err
 	}
+	asked.result = result
 	timings := &response.Timings
 	timings.Search, timings.Ballots = Milliseconds(result.Timing.Search), Milliseconds(result.Timing.Ballots)
 	timings.Election = Milliseconds(result.Timing.Election)
@@ -104,13 +132,13 @@ func (s *Service) Ask(
 	}
 	response.Confidence = result.Confidence
 	at := time.Now()
-	if err := response.fillResponse(ctx, generation, result, body); err != nil {
-		return response, err
+	if err := response.fillResponse(ctx, asked.generation, result, asked.body); err != nil {
+		return err
 	}
 	timings.Chunks = Milliseconds(time.Since(at))
 	response.Explain = result.Explain
 	response.Degraded = append(response.Degraded, result.Degraded...)
-	return response, s.completeResponse(ctx, generation, body, &plan, &response, cost, result, found)
+	return nil
 }
 
 // embedQuestion embeds the question as its method needs. A method that degrades goes on without vectors while the
@@ -158,6 +186,7 @@ func (s *Service) embedEach(
 ) ([][]float32, error) {
 	vectors, used, bills := make([][]float32, len(texts)), make([]Response, len(texts)), make([]bill, len(texts))
 	err := parallel.Each(ctx, len(texts), min(len(texts), embedsAtOnce), func(ctx context.Context, i int) (err error) {
+		bills[i].vectors = cost.vectors
 		own := bills[i].watchSends(ctx)
 		vectors[i], err = s.askEmbedder(own, generation, generation.Manifest.Class, texts[i], &used[i], &bills[i])
 		return err
@@ -203,7 +232,7 @@ func (s *Service) askEmbedder(
 		"%s %q %s %s %d %s ", generation.Manifest.Index, generation.Spec.Embedding.Domain(), fingerprint.Provider,
 		fingerprint.Model, fingerprint.Dimension, fingerprint.IDF,
 	)
-	vector, used, cached, err := s.embeds.get(ctx, key+question, func(ctx context.Context) ([]float32, int64, error) {
+	paid := func(ctx context.Context) ([]float32, int64, error) {
 		vectors, usage, err := embedder.Embed(model.CallerBound(ctx), []string{question})
 		if embedder.Info().Paid {
 			cost.add(generation.Spec.Embedding.Price, usage, err, question)
@@ -217,8 +246,19 @@ func (s *Service) askEmbedder(
 			return nil, 0, err
 		}
 		return vectors[0], usage.Prompt, nil
-	})
-	if cached {
+	}
+	shared := false // another index of the same request has paid
+	embed := paid
+	if cost.vectors != nil {
+		server := generation.Spec.Embedding
+		once := fmt.Sprintf("%q %q %s", server.BaseURL, server.APIKeyEnv, strings.TrimPrefix(key, generation.Manifest.Index))
+		embed = func(ctx context.Context) (vector []float32, used int64, err error) {
+			vector, used, shared, err = cost.vectors.get(ctx, once+question, paid)
+			return vector, used, err
+		}
+	}
+	vector, used, cached, err := s.embeds.get(ctx, key+question, embed)
+	if cached || shared {
 		response.Usage.SavedTokens += used
 	} else {
 		response.Usage.EmbeddingTokens += used
@@ -266,16 +306,8 @@ func weighEmbedder(embedder model.Embedder, weight func(stem string) float64) mo
 const degradedAnswer = "chat_model"
 
 // completeResponse packs the context and, where asked for, answers.
-func (s *Service) completeResponse(
-	ctx context.Context,
-	generation *retrieve.Generation,
-	request Request,
-	plan *planned,
-	response *Response,
-	cost *bill,
-	result retrieve.Result,
-	found Found,
-) error {
+func (s *Service) completeResponse(ctx context.Context, asked *question, found Found) error {
+	generation, plan, response, result := asked.generation, &asked.plan, &asked.response, asked.result
 	passages := make([]retrieve.Passage, len(response.Chunks))
 	for i, chunk := range response.Chunks {
 		passages[i] = retrieve.Passage{ID: chunk.ID, Title: chunk.Title, Text: chunk.Text}
@@ -296,7 +328,7 @@ func (s *Service) completeResponse(
 		}
 	}
 	response.Timings.Context = Milliseconds(time.Since(packing))
-	if !request.Answer {
+	if !asked.body.Answer {
 		return nil
 	}
 	if found != nil {
@@ -310,7 +342,10 @@ func (s *Service) completeResponse(
 	if err != nil {
 		return err
 	}
-	chat = billed{chat, generation.Spec.Chat.Price, cost, plan.most}
+	chat = billed{chat, generation.Spec.Chat.Price, asked.cost, plan.most}
+	if plan.unasked != "" {
+		chat = builtin.Chat{}
+	}
 	short := false
 	var confidence *float64 // in what is quoted
 	var lacks []string
@@ -318,7 +353,7 @@ func (s *Service) completeResponse(
 		whole := response.quotedNotes()
 		if whole == "" || !result.NotesAlone {
 			var quotation string
-			quotation, confidence, lacks = quoteExtracts(generation, request.Query, response, used)
+			quotation, confidence, lacks = quoteExtracts(generation, asked.body.Query, response, used)
 			whole = cmp.Or(quotation, whole)
 		}
 		text := firstTokens(whole, plan.most)
@@ -329,7 +364,7 @@ func (s *Service) completeResponse(
 		model.CallerBound(ctx),
 		chat,
 		form,
-		request.Query,
+		asked.body.Query,
 		text,
 		passages,
 		used,
@@ -338,7 +373,7 @@ func (s *Service) completeResponse(
 	if err != nil {
 		return err
 	}
-	if answered.Missing != "" {
+	if answered.Missing = cmp.Or(answered.Missing, plan.unasked); answered.Missing != "" {
 		response.Degraded = append(response.Degraded, degradedAnswer)
 	}
 	if answered.Citations == nil {

@@ -16,6 +16,8 @@ import (
 type bill struct {
 	money float64
 	sent  bool // something was, since the last entry
+
+	vectors *embedCache // of the question, by embedder, for a request to several indexes; nil: it is to one
 }
 
 // watchSends has the bill know what is sent.

@@ -39,6 +39,15 @@ type Request struct {
 	Fields           []string       `json:"fields" doc:"fields of the response; empty: all"`
 }
 
+// MostIndexes that one question is asked.
+const MostIndexes = 16
+
+// SeveralRequest is the body of a query to several indexes.
+type SeveralRequest struct {
+	Indexes []string `json:"indexes" items:"^[a-z0-9*][a-z0-9*-]{0,62}$" doc:"names and patterns with *; at most 16 indexes"`
+	Request
+}
+
 // Filter narrows a query to documents.
 type Filter struct {
 	DocumentPrefix *string           `json:"document_prefix" doc:"start of the key"`
@@ -131,6 +140,7 @@ type planned struct {
 
 	parser  string // who finds the triples of the question, as parameter triples has it; empty: none
 	reranks bool   // the best chunks are ordered again
+	unasked string // why no chat model is asked; empty: it is
 }
 
 // planQuery checks a request and fills in what the generation's configuration and the method say by default.

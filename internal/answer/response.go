@@ -17,8 +17,8 @@ import (
 
 // Response is the answer to a query.
 type Response struct {
-	Index      string         `json:"index"`
-	Generation string         `json:"generation"`
+	Index      string         `json:"index" doc:"of several: those that answered, with + between them"`
+	Generation string         `json:"generation" doc:"empty where several indexes answered: see chunks and indexes"`
 	Release    int64          `json:"release" doc:"counts what the index published, rollbacks too"`
 	Method     string         `json:"method"`
 	Rule       *string        `json:"rule"`
@@ -35,6 +35,21 @@ type Response struct {
 	Timings    Timings        `json:"timings_ms"`
 	Models     string         `json:"models"`
 	Rerank     *Reranked      `json:"rerank,omitempty" doc:"absent: no reranker was to be asked"`
+	Indexes    []IndexPart    `json:"indexes,omitempty" doc:"of /v1/query: each index that was asked"`
+}
+
+// IndexPart is what one of several indexes had to do with a response.
+type IndexPart struct {
+	Index      string    `json:"index"`
+	Generation string    `json:"generation"`
+	Code       string    `json:"code,omitempty" doc:"of the error by which it did not answer; the others did"`
+	Method     string    `json:"method"`
+	Reason     *string   `json:"reason" doc:"why it found nothing"`
+	Confidence *float64  `json:"confidence" doc:"that one of its own first five passages says it"`
+	Degraded   []string  `json:"degraded"`
+	Chunks     int       `json:"chunks" doc:"how many of the response's passages are its own"`
+	Rerank     *Reranked `json:"rerank,omitempty"`
+	Explain    any       `json:"explain,omitempty" ref:"Explain"`
 }
 
 // Passage is a chunk as its document has it.
@@ -66,6 +81,9 @@ type Chunk struct {
 	Filled     bool        `json:"filled"`
 	Rerank     *float64    `json:"rerank,omitempty" doc:"the reranker's score, by which passages are ordered then"`
 	FoundRank  int         `json:"found_rank,omitempty" doc:"place before reranking, from 1"`
+	Index      string      `json:"index,omitempty" doc:"of /v1/query: where it stands"`
+	Generation string      `json:"generation,omitempty" doc:"of /v1/query: that of its index"`
+	IndexRank  int         `json:"index_rank,omitempty" doc:"of /v1/query: place in its own index, from 1"`
 	InContext  bool        `json:"in_context"`
 	Entities   []EntityRef `json:"entities"`
 	Mentions   []Mention   `json:"mentions,omitempty" doc:"with explain: what was extracted from the passage"`
@@ -120,6 +138,7 @@ type Entity struct {
 	Rank       int      `json:"rank"`
 	Chunks     []string `json:"chunks"`
 	ChunkTotal int64    `json:"chunk_total"`
+	Index      string   `json:"index,omitempty" doc:"of /v1/query: where it stands"`
 }
 
 // Answer of a response.

@@ -26,17 +26,18 @@ func OpenAPI(methods *retrieve.Registry) []byte {
 		components: map[string]any{},
 		types:      map[string]reflect.Type{},
 		names: map[reflect.Type]string{
-			reflect.TypeFor[answer.Request]():       "Query",
-			reflect.TypeFor[answer.Response]():      "Result",
-			reflect.TypeFor[retrieve.Place]():       "ListPlace",
-			reflect.TypeFor[retrieve.ListSum]():     "ListSummary",
-			reflect.TypeFor[retrieve.ExplainVote](): "WeightedVote",
-			reflect.TypeFor[core.Problem]():         "RunProblem",
-			reflect.TypeFor[runlog.Run]():           "RunDetail",
-			reflect.TypeFor[runlog.Summary]():       "RunSummary",
+			reflect.TypeFor[answer.Request]():        "Query",
+			reflect.TypeFor[answer.SeveralRequest](): "SeveralQuery",
+			reflect.TypeFor[answer.Response]():       "Result",
+			reflect.TypeFor[retrieve.Place]():        "ListPlace",
+			reflect.TypeFor[retrieve.ListSum]():      "ListSummary",
+			reflect.TypeFor[retrieve.ExplainVote]():  "WeightedVote",
+			reflect.TypeFor[core.Problem]():          "RunProblem",
+			reflect.TypeFor[runlog.Run]():            "RunDetail",
+			reflect.TypeFor[runlog.Summary]():        "RunSummary",
 		},
 		strict: map[reflect.Type]bool{
-			reflect.TypeFor[answer.Request](): true, reflect.TypeFor[answer.Filter](): true,
+			reflect.TypeFor[answer.Request](): true, reflect.TypeFor[answer.SeveralRequest](): true, reflect.TypeFor[answer.Filter](): true,
 			reflect.TypeFor[answer.Modified](): true,
 			reflect.TypeFor[answer.Without]():  true,
 		},
@@ -163,7 +164,7 @@ func (s *schemas) describeResponses(route route) map[string]any {
 	switch {
 	case route.answer != nil:
 		schema := s.schemaOf(reflect.TypeOf(route.answer))
-		if route.id == "query" {
+		if route.id == "query" || route.id == "querySeveral" {
 			schema = map[string]any{"anyOf": []any{schema, newRef("Chosen")}}
 		}
 		ok["content"] = contentOf("application/json", schema)
@@ -316,6 +317,14 @@ func (s *schemas) queryOf(methods *retrieve.Registry) {
 		"type": []string{"object", "null"}, "description": "by method; a parameter of another method is an error",
 		"properties": params, "additionalProperties": false,
 	}
+	several := s.components["SeveralQuery"].(map[string]any)
+	several["required"] = []string{"query", "indexes"}
+	fields := several["properties"].(map[string]any)
+	for _, name := range []string{"method", "rule", "top_entities", "params", "fields"} {
+		fields[name] = properties[name]
+	}
+	delete(fields, "generation") // it is one index's
+	fields["indexes"].(map[string]any)["minItems"] = 1
 	s.components["Explain"] = map[string]any{"description": "typed by method", "anyOf": explanations}
 }
 

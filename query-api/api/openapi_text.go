@@ -104,6 +104,8 @@ var schemaTexts = map[string]string{
 	"HybridChunk":      "A passage's score and what it is made of.",
 	"IndexCard":        "One index.",
 	"IndexInfo":        "One index of a list.",
+	"IndexPart":        "What one of several indexes had to do with a result.",
+	"SeveralQuery":     "A query to several indexes, of which filter and all other fields are the same for each.",
 	"IndexReadiness":   "Whether an index is served by this replica, and what to do where it is not.",
 	"Indexes":          "The published indexes.",
 	"ListPlace":        "Place of a hit in a list.",
@@ -199,6 +201,12 @@ var requestExamples = map[string]map[string]any{
 				"query": "Who sailed with the Fram?", "method": "unweaver", "rule": "weighted", "explain": true,
 				"top_entities": 50,
 			},
+		},
+	},
+	"querySeveral": {
+		"pattern": map[string]any{
+			"summary": "every index whose name begins with sam",
+			"value":   map[string]any{"indexes": []any{"sam*"}, "query": "What is the capital of Norway?", "answer": true},
 		},
 	},
 	"createChatCompletion": {

@@ -22,18 +22,29 @@ const (
 
 // serveQuery answers POST /v1/indexes/{index}/query.
 func (s *Server) serveQuery(w http.ResponseWriter, request *http.Request) {
+	var body answer.Request
+	err := decodeRequest(w, request, &body)
+	s.answerQuery(w, request, &body, err, func(found answer.Found) (answer.Response, error) {
+		return s.askQuestion(request.Context(), request.PathValue("index"), body, found)
+	})
+}
+
+// answerQuery answers a body that was read, or not for an error, by what ask finds.
+func (s *Server) answerQuery(
+	w http.ResponseWriter, request *http.Request, body *answer.Request, err error,
+	ask func(answer.Found) (answer.Response, error),
+) {
 	var to *stream
 	var response answer.Response
-	body, err := decodeRequest(w, request)
 	if err == nil {
 		err = checkFields(body.Fields)
 	}
 	body.Explain = body.Explain || slices.Contains(body.Fields, "explain")
 	if err == nil {
-		to, err = beginStream(w, body)
+		to, err = beginStream(w, *body)
 	}
 	if err == nil {
-		response, err = s.askQuestion(request.Context(), request.PathValue("index"), body, to.sendFound)
+		response, err = ask(to.sendFound)
 	} else {
 		s.Telemetry.Count(telemetry.Queries, 1, "", "", string(fault.CodeOf(err)))
 	}
@@ -41,19 +52,18 @@ func (s *Server) serveQuery(w http.ResponseWriter, request *http.Request) {
 }
 
 // decodeRequest reads a body strictly: what a query means must not depend on a misspelt field.
-func decodeRequest(w http.ResponseWriter, r *http.Request) (request answer.Request, err error) {
+func decodeRequest(w http.ResponseWriter, r *http.Request, to any) error {
 	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	var tooBig *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooBig):
-		return request, tooLarge()
+		return tooLarge()
 	case fault.Is(err, fault.BodyTimeout):
-		return request, err
+		return err
 	case err != nil:
-		return request, fault.Usage.At("read body", "").Because("it broke off")
+		return fault.Usage.At("read body", "").Because("it broke off")
 	}
-	err = readBody(raw, &request)
-	return request, err
+	return readBody(raw, to)
 }
 
 func tooLarge() error {
@@ -62,16 +72,23 @@ func tooLarge() error {
 		Advise("shorten it")
 }
 
-// askRaw is ask with a body that was not read yet.
+// askRaw asks with a body that was not read yet; with no name, the indexes that the body names.
 func (s *Server) askRaw(ctx context.Context, name string, raw []byte) (answer.Response, error) {
-	var body answer.Request
+	var body answer.SeveralRequest
+	var to any = &body
+	if name != "" {
+		to = &body.Request
+	}
 	if len(raw) > maxBody {
 		return answer.Response{}, tooLarge()
 	}
-	if err := readBody(raw, &body); err != nil {
+	if err := readBody(raw, to); err != nil {
 		return answer.Response{}, err
 	}
-	return s.askQuestion(ctx, name, body, nil)
+	if name == "" {
+		return s.askSeveral(ctx, body, nil)
+	}
+	return s.askQuestion(ctx, name, body.Request, nil)
 }
 
 // askQuestion answers a question in the name of the context's caller: it pins a generation, and counts what came of it.
@@ -108,14 +125,19 @@ func (s *Server) askQuestion(
 	defer generation.Close()
 	opened := time.Since(opening)
 	response, err = s.answers.Ask(ctx, generation, body, caller, found)
-	if reranked := response.Rerank; reranked != nil && (reranked.Applied || reranked.Reason != "") {
+	s.countRerank(name, response.Rerank)
+	response.Timings.Open = answer.Milliseconds(opened)
+	response.Timings.End(time.Since(start))
+	return response, err
+}
+
+// countRerank counts what came of ordering passages again, where that was tried.
+func (s *Server) countRerank(index string, reranked *answer.Reranked) {
+	if reranked != nil && (reranked.Applied || reranked.Reason != "") {
 		outcome := reranked.Reason
 		if reranked.Applied {
 			outcome = "ok"
 		}
-		s.Telemetry.Count(telemetry.Reranks, 1, name, outcome)
+		s.Telemetry.Count(telemetry.Reranks, 1, index, outcome)
 	}
-	response.Timings.Open = answer.Milliseconds(opened)
-	response.Timings.End(time.Since(start))
-	return response, err
 }

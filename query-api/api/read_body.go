@@ -50,11 +50,11 @@ var bodyOptions = json.JoinOptions(
 )
 
 // readBody reads the one JSON object that a body is.
-func readBody(raw []byte, request *answer.Request) error {
+func readBody(raw []byte, to any) error {
 	if err := middleware.CheckJSON(raw); err != nil {
 		return err
 	}
-	if err := json.Unmarshal(raw, request, bodyOptions); err != nil {
+	if err := json.Unmarshal(raw, to, bodyOptions); err != nil {
 		return refuseBody(err)
 	}
 	return nil
@@ -100,7 +100,9 @@ func fieldOf(place jsontext.Pointer) string { return strings.Join(slices.Collect
 func keysOf(t reflect.Type) []string {
 	var keys []string
 	for _, field := range reflect.VisibleFields(t) {
-		keys = append(keys, field.Tag.Get("json"))
+		if !field.Anonymous {
+			keys = append(keys, field.Tag.Get("json"))
+		}
 	}
 	return keys
 }

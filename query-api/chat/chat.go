@@ -35,7 +35,7 @@ const maxBody = 1 << 20
 
 // Service answers by what a server does.
 type Service struct {
-	// Ask answers a question; the body is that of the query route.
+	// Ask answers a question; the body is that of the query route, or with no index that of several.
 	Ask func(ctx context.Context, index string, body []byte) (answer.Response, error)
 	// Indexes lists those that the caller may ask, as models.
 	Indexes func(ctx context.Context) ([]Model, error)
@@ -143,6 +143,8 @@ func (s Service) askQuestion(ctx context.Context, asked question) (found, error)
 	case "":
 	case "query":
 		wrong.Param = asked.input
+	case "indexes":
+		wrong.Param = "model"
 	default:
 		wrong.Param = "unweaver." + wrong.Param
 	}

@@ -17,7 +17,7 @@ import (
 
 // Request is the body of POST /v1/chat/completions, as far as it is looked at: other fields are let be.
 type Request struct {
-	Model         string           `json:"model" pattern:"^unweaver/[a-z0-9][a-z0-9-]{0,62}$" doc:"unweaver/INDEX"`
+	Model         string           `json:"model" pattern:"^unweaver/[a-z0-9*][a-z0-9*+-]*$" doc:"unweaver/INDEX, or A+B*"`
 	Messages      []RequestMessage `json:"messages" doc:"the last user message is the question"`
 	Stream        *bool            `json:"stream,omitempty" doc:"send the answer as events"`
 	StreamOptions *StreamOptions   `json:"stream_options,omitempty" doc:"options of a stream"`
@@ -42,7 +42,7 @@ type StreamOptions struct {
 // question is what a request asks.
 type question struct {
 	model  string
-	index  string
+	index  string // empty: the body names several
 	query  []byte // body for the query route
 	stream bool
 	usage  bool   // tell it at the end of a stream
@@ -96,9 +96,10 @@ var options = []string{
 }
 
 // elsewhere are fields of a query that this form has no place for.
-var elsewhere = []string{"query", "answer", "explain", "fields", "max_answer_tokens"}
+var elsewhere = []string{"query", "indexes", "answer", "explain", "fields", "max_answer_tokens"}
 
-var indexName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
+// indexName is the name of an index, or several names and patterns with + between them.
+var indexName = regexp.MustCompile(`^([a-z0-9][a-z0-9-]{0,62}|[a-z0-9*][a-z0-9*+-]*)$`)
 
 // readQuestion takes the question from a body.
 func readQuestion(raw []byte) (question, error) {
@@ -166,12 +167,17 @@ func readFields(fields map[string]json.RawMessage) (question, error) {
 	if !ok || !indexName.MatchString(index) {
 		return out, noModel(out.model)
 	}
-	out.index = index
+	var several []string
+	if strings.ContainsAny(index, "+*") {
+		several = strings.Split(index, "+")
+	} else {
+		out.index = index
+	}
 	text, err := lastQuestion(fields["messages"])
 	if err != nil {
 		return out, err
 	}
-	out.query, err = queryOf(text, most, fields["unweaver"])
+	out.query, err = queryOf(text, several, most, fields["unweaver"])
 	return out, err
 }
 
@@ -252,7 +258,7 @@ func textOf(raw json.RawMessage) (string, error) {
 }
 
 // queryOf makes the body for the query route.
-func queryOf(text string, most int, given json.RawMessage) ([]byte, error) {
+func queryOf(text string, indexes []string, most int, given json.RawMessage) ([]byte, error) {
 	body := map[string]json.RawMessage{}
 	if given != nil && (json.Unmarshal(given, &body) != nil || body == nil && string(given) != "null") {
 		return nil, newParamError("unweaver", "want an object")
@@ -270,6 +276,11 @@ func queryOf(text string, most int, given json.RawMessage) ([]byte, error) {
 		return nil, err
 	}
 	body["query"], body["answer"] = quoted, json.RawMessage("true")
+	if indexes != nil {
+		if body["indexes"], err = json.Marshal(indexes); err != nil {
+			return nil, err
+		}
+	}
 	if most > 0 {
 		body["max_answer_tokens"] = json.RawMessage(strconv.Itoa(most))
 	}
@@ -292,6 +303,6 @@ func newUnsupported(param, why string) *problem.Problem {
 func noModel(name string) *problem.Problem {
 	return &problem.Problem{
 		Status: 404, Code: "model_not_found", Param: "model", Detail: "The model `" + name + "` does not exist",
-		Hint: "models are called " + Prefix + "INDEX and listed at /v1/models",
+		Hint: "models are called " + Prefix + "INDEX and listed at /v1/models; several are " + Prefix + "A+B",
 	}
 }

@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"cmp"
 	"net/url"
 	"regexp"
 	"slices"
@@ -56,6 +57,7 @@ type URLCitation struct {
 
 // Source is the passage that a citation names. Start and end are code points of the document's decoded text.
 type Source struct {
+	Index    string   `json:"index,omitempty" doc:"where several were asked"`
 	Chunk    string   `json:"chunk"`
 	Document string   `json:"document"`
 	Version  string   `json:"version"`
@@ -86,6 +88,8 @@ type Details struct {
 	Confidence *float64 `json:"confidence" doc:"that one of the first five passages says it; null: unknown"`
 	Answered   *float64 `json:"answer_confidence,omitempty" doc:"of best_sentence: the chance that it answers"`
 	AnswerKind string   `json:"answer_kind" enum:"model,best_sentence,none" doc:"best_sentence: quoted from passages"`
+
+	Indexes []answer.IndexPart `json:"indexes,omitempty" doc:"where several were asked: each, with the code of its error"`
 
 	Notes []answer.Note `json:"notes,omitempty" doc:"facts and summaries that were read beside passages"`
 	Usage answer.Usage  `json:"usage" doc:"tokens by what they were for"`
@@ -127,7 +131,7 @@ func (f found) newDetails() Details {
 	return Details{
 		Index: f.Index, Generation: f.Generation, Release: f.Release, Method: f.Method, Reason: f.Reason,
 		Degraded: f.Degraded, Confidence: f.Confidence, AnswerKind: f.Answer.Kind, Notes: f.Notes, Usage: f.Usage,
-		Answered: f.Answer.Confidence,
+		Answered: f.Answer.Confidence, Indexes: f.Indexes,
 	}
 }
 
@@ -181,10 +185,10 @@ func (f found) canCite(i int) bool {
 
 func (f found) newAnnotation(base string, i, start, end int) Annotation {
 	chunk := f.Chunks[i]
-	address := base + "/v1/indexes/" + url.PathEscape(f.Index) + "/chunks/" + chunk.ID +
-		"?generation=" + url.QueryEscape(f.Generation)
+	address := base + "/v1/indexes/" + url.PathEscape(cmp.Or(chunk.Index, f.Index)) + "/chunks/" + chunk.ID +
+		"?generation=" + url.QueryEscape(cmp.Or(chunk.Generation, f.Generation))
 	return Annotation{"url_citation", URLCitation{start, end, address, chunk.Title}, Source{
-		Chunk: chunk.ID, Document: chunk.Document, Version: chunk.Version, Start: chunk.Start, End: chunk.End,
+		Index: chunk.Index, Chunk: chunk.ID, Document: chunk.Document, Version: chunk.Version, Start: chunk.Start, End: chunk.End,
 		Rank: chunk.Rank, Stale: chunk.Stale, Heading: chunk.Heading, Page: chunk.Page, PageEnd: chunk.PageEnd,
 	}}
 }

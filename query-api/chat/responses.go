@@ -13,7 +13,7 @@ import (
 
 // ResponseRequest is the body of POST /v1/responses, as far as it is looked at: other fields are let be.
 type ResponseRequest struct {
-	Model  string `json:"model" pattern:"^unweaver/[a-z0-9][a-z0-9-]{0,62}$" doc:"unweaver/INDEX"`
+	Model  string `json:"model" pattern:"^unweaver/[a-z0-9*][a-z0-9*+-]*$" doc:"unweaver/INDEX, or A+B*"`
 	Input  any    `json:"input" types:"string,array" doc:"the question, or messages whose last user message is it"`
 	Stream *bool  `json:"stream,omitempty" doc:"send the answer as events"`
 

@@ -37,7 +37,7 @@ const instructions = `UnWeaver finds passages in indexed documents. ` +
 type Backend interface {
 	// ListIndexes that the caller may ask.
 	ListIndexes(ctx context.Context) ([]Index, error)
-	// Ask answers a question; the body is that of the query route.
+	// Ask answers a question; the body is that of the query route, or with no index that of several.
 	Ask(ctx context.Context, index string, body []byte) (answer.Response, error)
 	ReadChunk(ctx context.Context, index, generation, id string) (Detail, error)
 	// ReadText reads a document, with the parameters of its route.

@@ -45,7 +45,11 @@ func (r Remote) ListIndexes(ctx context.Context) ([]Index, error) {
 
 // Ask implements Backend.
 func (r Remote) Ask(ctx context.Context, index string, body []byte) (out answer.Response, err error) {
-	return out, r.sendRequest(ctx, http.MethodPost, "indexes/"+url.PathEscape(index)+"/query", body, &out)
+	path := "query"
+	if index != "" {
+		path = "indexes/" + url.PathEscape(index) + "/query"
+	}
+	return out, r.sendRequest(ctx, http.MethodPost, path, body, &out)
 }
 
 // ReadChunk implements Backend.

@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -27,15 +28,21 @@ func (s *server) queryIndex(ctx context.Context, asked Question, more string) (
 	if err != nil {
 		return out, Found{}, 0, err
 	}
-	index, err := s.resolveIndex(ctx, asked.Index)
-	if err != nil {
-		return out, Found{}, 0, err
+	index := ""
+	switch {
+	case asked.Indexes == nil:
+		if index, err = s.resolveIndex(ctx, asked.Index); err != nil {
+			return out, Found{}, 0, err
+		}
+	case asked.Index != "":
+		return out, Found{}, 0, errors.New("index and indexes are both given: give one of them")
 	}
 	raw, err := json.Marshal(struct {
 		Asked
-		Answer  bool `json:"answer"`
-		Explain bool `json:"explain"`
-	}{asked.Asked, more == "answer", more == "explain"})
+		Indexes []string `json:"indexes,omitempty"`
+		Answer  bool     `json:"answer"`
+		Explain bool     `json:"explain"`
+	}{asked.Asked, asked.Indexes, more == "answer", more == "explain"})
 	if err != nil {
 		return out, Found{}, 0, err
 	}
@@ -53,7 +60,7 @@ func (s *server) queryIndex(ctx context.Context, asked Question, more string) (
 	}
 	for _, next := range out.Chunks {
 		passage := passageOf(next.Passage)
-		passage.Rank, passage.Score = next.Rank, next.Score
+		passage.Rank, passage.Score, passage.Index = next.Rank, next.Score, next.Index
 		for _, entity := range next.Entities {
 			passage.Entities = append(passage.Entities, entity.Name)
 		}

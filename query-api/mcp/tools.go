@@ -12,8 +12,9 @@ import (
 
 // Question is what search, answer and explain take.
 type Question struct {
-	Index     string `json:"index,omitempty" jsonschema:"the index; may be left out where there is one"`
-	MaxTokens *int   `json:"max_tokens,omitempty" jsonschema:"longest text, 1 to 131072; default 6000"`
+	Index     string   `json:"index,omitempty" jsonschema:"the index; may be left out where there is one"`
+	Indexes   []string `json:"indexes,omitempty" jsonschema:"several at once, in place of index: names, patterns with *"`
+	MaxTokens *int     `json:"max_tokens,omitempty" jsonschema:"longest text, 1 to 131072; default 6000"`
 	Asked
 }
 
@@ -57,6 +58,7 @@ type Modified struct {
 // Passage is a chunk of a document. Start and end are code points of the document's decoded text.
 type Passage struct {
 	Rank     int               `json:"rank,omitempty" jsonschema:"its place, and its mark [n] in an answer"`
+	Index    string            `json:"index,omitempty" jsonschema:"where it stands, of several"`
 	Chunk    string            `json:"chunk" jsonschema:"id, for get_chunk"`
 	Document string            `json:"document" jsonschema:"key, for get_document"`
 	Version  string            `json:"version,omitempty" jsonschema:"of the document: sha256 of its bytes"`
@@ -79,7 +81,11 @@ func (p Passage) renderText() string {
 	if p.Rank > 0 {
 		fmt.Fprintf(&out, "[%d] ", p.Rank)
 	}
-	fmt.Fprintf(&out, "%s (%s", p.Title, p.Document)
+	fmt.Fprintf(&out, "%s (", p.Title)
+	if p.Index != "" {
+		out.WriteString("index " + p.Index + ", ")
+	}
+	out.WriteString(p.Document)
 	if p.Page > 0 {
 		fmt.Fprintf(&out, ", page %d", p.Page)
 		if p.PageEnd > p.Page {

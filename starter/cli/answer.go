@@ -31,12 +31,23 @@ func ShowAnswer(writer io.Writer, answer Answer) {
 		showChunk(writer, answer, chunk, bold)
 	}
 	showExplain(writer, answer)
+	for _, part := range answer.Indexes {
+		if part.Code != "" {
+			fmt.Fprintf(writer, "index %s did not answer: %s\n", part.Index, part.Code)
+		}
+		if len(part.Explain) > 0 {
+			fmt.Fprintf(writer, "\nindex %s\n", part.Index)
+			own := answer
+			own.Explain, own.Method = part.Explain, part.Method
+			showExplain(writer, own)
+		}
+	}
 	fmt.Fprintf(
 		writer,
 		"\n%s, generation %s, method %s, %s, %.0f ms%s\n",
 		answer.Index,
-		answer.Generation,
-		answer.Method,
+		cmp.Or(answer.Generation, "current"),
+		cmp.Or(answer.Method, "of each"),
 		answer.Models,
 		answer.Timings.Total,
 		describeConfidence(answer),
@@ -144,12 +155,16 @@ func showChunk(writer io.Writer, answer Answer, chunk AnswerChunk, bold io.Write
 	if chunk.Stale {
 		mark += " stale"
 	}
-	where := fmt.Sprintf("%s, %d–%d", shortenKey(chunk.Document), chunk.Start, chunk.End)
+	document := shortenKey(chunk.Document)
+	if chunk.Index != "" && chunk.Index != answer.Index {
+		document = chunk.Index + ": " + document
+	}
+	where := fmt.Sprintf("%s, %d–%d", document, chunk.Start, chunk.End)
 	switch {
 	case chunk.Page > 0 && chunk.PageEnd > chunk.Page:
-		where = fmt.Sprintf("%s, pages %d–%d", shortenKey(chunk.Document), chunk.Page, chunk.PageEnd)
+		where = fmt.Sprintf("%s, pages %d–%d", document, chunk.Page, chunk.PageEnd)
 	case chunk.Page > 0:
-		where = fmt.Sprintf("%s, page %d", shortenKey(chunk.Document), chunk.Page)
+		where = fmt.Sprintf("%s, page %d", document, chunk.Page)
 	}
 	fmt.Fprintf(writer, "[%d] %s  (%s)  %s%s\n", chunk.Rank, chunk.Title, where, drawStrength(answer, chunk), mark)
 	if len(chunk.Heading) > 0 {

@@ -39,6 +39,7 @@ var examples = map[string]string{
 	"pause":         "  unweaver pause docs",
 	"limit":         "  unweaver limit docs --concurrency 8 --budget-money 20",
 	"query": `  unweaver query docs "Who signed the lease?"
+  unweaver query docs+handbook "Who signed the lease?"
   unweaver query docs "Who signed the lease?" --method unweaver --rule mes --explain
   unweaver query docs "Who signed the lease?" --top-chunks 10 --json | jq '.chunks[].document'`,
 	"resume":  "  unweaver resume docs\n  unweaver resume docs --budget-calls 20000",

@@ -44,6 +44,13 @@ type Answer struct {
 		Reason     string   `json:"reason"`
 	} `json:"answer"`
 	Explain json.RawMessage `json:"explain"`
+	Indexes []struct {
+		Index      string          `json:"index"`
+		Generation string          `json:"generation"`
+		Code       string          `json:"code"`
+		Method     string          `json:"method"`
+		Explain    json.RawMessage `json:"explain"`
+	} `json:"indexes"`
 	Timings struct {
 		Total float64 `json:"total"`
 	} `json:"timings_ms"`
@@ -51,6 +58,7 @@ type Answer struct {
 
 // AnswerChunk is a chunk of a response.
 type AnswerChunk struct {
+	Index    string   `json:"index"` // empty: one index was asked
 	ID       string   `json:"id"`
 	Document string   `json:"document"`
 	Title    string   `json:"title"`
@@ -98,7 +106,7 @@ func (a *App) queryCmd() *cobra.Command {
 			if len(args) == 2 && index == "" {
 				index = args[1]
 			}
-			if !core.ValidIndex(index) || len(args) == 2 && index != args[1] {
+			if !isIndexes(index) || len(args) == 2 && index != args[1] {
 				return fault.Usage.At("query index", index).
 					Because("one index is to be named").
 					Advise("write: unweaver query NAME \"QUESTION\"")
@@ -146,7 +154,7 @@ func (a *App) queryCmd() *cobra.Command {
 		},
 	}
 	set := command.Flags()
-	set.StringVar(&index, "index", "", "name of the index")
+	set.StringVar(&index, "index", "", "name of the index; several: a+b, or a pattern 'a*'")
 	set.StringVar(&method, "method", "", "retrieval method (default: the index's)")
 	set.StringVar(&rule, "rule", "", "election rule of method unweaver")
 	set.StringVar(&generation, "generation", "", "a kept generation instead of the current one")
@@ -163,6 +171,16 @@ func (a *App) queryCmd() *cobra.Command {
 	set.BoolVar(&rerank, "rerank", false, "have the index's reranker order the passages, or not (default: if it has one)")
 	set.IntVar(&top, "top-chunks", 0, "number of passages (default: the index's)")
 	return leastOne(command, "top-entities", "top-chunks")
+}
+
+// isIndexes reports whether a name is that of an index, or several names and patterns with + between them.
+func isIndexes(name string) bool {
+	for one := range strings.SplitSeq(name, "+") {
+		if plain := strings.ReplaceAll(one, "*", "x"); !core.ValidIndex(plain) {
+			return false
+		}
+	}
+	return true
 }
 
 // queryParams reads name=value, where a value is JSON or a word.
@@ -230,8 +248,13 @@ func keyOf(ctx context.Context) string {
 	return key
 }
 
-// Ask posts a query and gives the raw response.
+// Ask posts a query and gives the raw response. Several indexes have + between their names, and may be patterns.
 func Ask(ctx context.Context, base, index string, body map[string]any) ([]byte, error) {
+	path := "/v1/indexes/" + url.PathEscape(index) + "/query"
+	if strings.ContainsAny(index, "+*") {
+		path = "/v1/query"
+		body["indexes"] = strings.Split(index, "+")
+	}
 	sent, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
@@ -239,7 +262,7 @@ func Ask(ctx context.Context, base, index string, body map[string]any) ([]byte, 
 	req, err := http.NewRequestWithContext(
 		ctx,
 		http.MethodPost,
-		base+"/v1/indexes/"+url.PathEscape(index)+"/query",
+		base+path,
 		bytes.NewReader(sent),
 	)
 	if err != nil {
