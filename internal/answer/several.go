@@ -19,6 +19,9 @@ const (
 	// fusionRank is the constant k of reciprocal rank fusion: rank r counts 1/(k+r). It is that of the five passages that
 	// a confidence is about, so that an index of half the confidence begins behind the seventh passage of the other.
 	fusionRank = 5
+	// unknownConfidence is that of an index whose own is not known, as it has none of the question's words: it may be in
+	// another language.
+	unknownConfidence = 0.5
 	// indexesAtOnce are asked beside each other.
 	indexesAtOnce = 8
 	// degradedIndex begins the entry in Response.Degraded of an index that did not answer.
@@ -182,23 +185,25 @@ func isSameChat(a, b core.ChatModel) bool {
 }
 
 // fuseChunks orders the passages of several indexes by reciprocal rank, weighted by the confidence of their index where
-// all have one; those that only fill up come last. Equal ones stand in the order of the indexes. A passage that two
+// one has any; those that only fill up come last. Equal ones stand in the order of the indexes. A passage that two
 // indexes have is taken once.
 func fuseChunks(asked []*question) []Chunk {
-	most, weighted := 0, true
-	for _, one := range asked {
-		most = max(most, one.plan.TopChunks)
-		weighted = weighted && (one.response.Confidence != nil || len(one.response.Chunks) == 0)
-	}
+	most := 0
+	weighted := slices.ContainsFunc(asked, func(one *question) bool { return one.response.Confidence != nil })
 	out := []Chunk{}
 	for _, one := range asked {
+		most = max(most, one.plan.TopChunks)
+		weight := 1.0
+		switch known := one.response.Confidence; {
+		case known != nil:
+			weight = *known
+		case weighted:
+			weight = unknownConfidence
+		}
 		for _, chunk := range one.response.Chunks {
 			chunk.Score = 0
 			if !chunk.Filled {
-				chunk.Score = 1 / float64(fusionRank+chunk.IndexRank)
-			}
-			if weighted {
-				chunk.Score *= *one.response.Confidence
+				chunk.Score = weight / float64(fusionRank+chunk.IndexRank)
 			}
 			out = append(out, chunk)
 		}
@@ -245,12 +250,11 @@ func fuseEntities(asked []*question, chunks []Chunk) []Entity {
 }
 
 // joinResponses returns what several responses have in common, with the sums of what they used and the longest of their
-// times. The confidence is the highest, where all are known.
+// times. The confidence is the highest that is known.
 func joinResponses(asked []*question) Response {
 	out := asked[0].response
 	out.Degraded = slices.Clone(out.Degraded)
-	names, models, known := []string{}, []string{}, true
-	var highest float64
+	names, models := []string{}, []string{}
 	for i, one := range asked {
 		next := &one.response
 		names = append(names, next.Index)
@@ -266,10 +270,9 @@ func joinResponses(asked []*question) Response {
 		if next.Reason == nil {
 			out.Reason = nil
 		}
-		if next.Confidence != nil {
-			highest = max(highest, *next.Confidence)
+		if known := next.Confidence; known != nil && (out.Confidence == nil || *known > *out.Confidence) {
+			out.Confidence = known
 		}
-		known = known && (next.Confidence != nil || len(next.Chunks) == 0)
 		for _, what := range next.Degraded {
 			out.addDegraded(what)
 		}
@@ -279,10 +282,7 @@ func joinResponses(asked []*question) Response {
 		}
 	}
 	out.Index, out.Models, out.Generation, out.Release = strings.Join(names, "+"), strings.Join(models, ", "), "", 0
-	out.Confidence, out.Rerank, out.Explain = nil, nil, nil
-	if known && out.Reason == nil {
-		out.Confidence = &highest
-	}
+	out.Rerank, out.Explain = nil, nil
 	return out
 }
 

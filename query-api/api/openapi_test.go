@@ -243,6 +243,8 @@ func TestEveryAnswerIsAsDescribed(t *testing.T) {
 			assert.True(t, out["explain"] != nil, "%s %v explains nothing", spec.Name, rule)
 		}
 	}
+	f.askSeveral(map[string]any{"query": "Oslo", "explain": true, "answer": true}, "sam*")
+	seen["POST /v1/query"] = true
 	seen["POST "+completions], seen["POST /v1/responses"], seen["POST /mcp"] = true, true, true
 	for status, message := range map[int]string{http.StatusOK: listing, http.StatusBadRequest: "{"} {
 		got, out, _ := f.say(message)

@@ -1,0 +1,259 @@
+package api_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/unweaver/unweaver/internal/access"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
+	"github.com/unweaver/unweaver/query-api/api"
+)
+
+// lakes are of another index than the sample.
+var lakes = []retrievetest.Document{
+	{Key: "lakes/mjosa.txt", Title: "Mjøsa", Chunks: []retrievetest.Chunk{
+		{Text: "Mjøsa is the largest lake of Norway. ", Entities: []string{"Mjøsa", "Norway"}},
+	}},
+	{Key: "lakes/vanern.txt", Title: "Vänern", Chunks: []retrievetest.Chunk{
+		{Text: "Vänern is the largest lake of Sweden. ", Entities: []string{"Vänern", "Sweden"}},
+	}},
+}
+
+// withIndexes publishes more indexes beside the sample: lakes, a copy of a part of the sample, and one that is damaged.
+func withIndexes(f *fixture, _ *api.Config) {
+	for index, documents := range map[string][]retrievetest.Document{
+		"lakes": lakes, "sample-copy": retrievetest.Sample()[:3],
+	} {
+		retrievetest.Publish(f.t, retrievetest.Build(f.t, f.stores, index, documents, retrievetest.Options{}), 1)
+	}
+	damaged := retrievetest.Options{Analyser: "en/1"}
+	retrievetest.Publish(f.t, retrievetest.Build(f.t, f.stores, "damaged", lakes, damaged), 1)
+}
+
+// askSeveral asks indexes, and requires an answer.
+func (f *fixture) askSeveral(body map[string]any, indexes ...string) map[string]any {
+	f.t.Helper()
+	body["indexes"] = indexes
+	status, out, _ := f.do(http.MethodPost, "/v1/query", body)
+	require.True(f.t, status == http.StatusOK, "%v of %v: %d %v", body, indexes, status, out)
+	return out
+}
+
+// placesOf are the passages of an answer, as index, place there and document.
+func placesOf(out map[string]any) (places []string) {
+	for _, one := range out["chunks"].([]any) {
+		chunk := one.(map[string]any)
+		places = append(places, fmt.Sprint(chunk["index"], " ", chunk["index_rank"], " ", chunk["document"]))
+	}
+	return places
+}
+
+func TestOneOfSeveralIndexesIsAnsweredAsByItsOwnRoute(t *testing.T) {
+	f := serve(t, withIndexes)
+	for _, method := range methodsOfTest {
+		body := func() map[string]any {
+			return map[string]any{"query": "port coast Norway", "method": method, "explain": true, "answer": true}
+		}
+		want := f.ask(body())
+		got := f.askSeveral(body(), "sample")
+		part := got["indexes"].([]any)[0].(map[string]any)
+		assert.True(t, part["index"] == "sample" && part["chunks"] == float64(len(want["chunks"].([]any))), "%v", part)
+		delete(got, "indexes")
+		for _, list := range []string{"chunks", "entities"} {
+			for _, one := range got[list].([]any) {
+				assert.Equal(t, "sample", one.(map[string]any)["index"])
+				for _, own := range []string{"index", "generation", "index_rank"} {
+					delete(one.(map[string]any), own)
+				}
+			}
+		}
+		for _, out := range []map[string]any{want, got} {
+			delete(out, "timings_ms")
+			delete(out, "usage")
+		}
+		assert.Equal(t, want, got, "%s", method)
+	}
+}
+
+func TestPassagesOfSeveralIndexesAreFusedByRankAndStandOnce(t *testing.T) {
+	f := serve(t, withIndexes)
+	body := func() map[string]any {
+		return map[string]any{"query": "largest lake, Norway", "method": "bm25", "top_chunks": 6, "answer": true}
+	}
+	out := f.askSeveral(body(), "sample", "lakes", "sample-*")
+	places := placesOf(out)
+	require.Len(t, places, 6)
+	assert.Equal(t, []string{"sample 1", "lakes 1"}, []string{places[0][:8], places[1][:7]},
+		"equal ranks stand in the order of the indexes: %v", places)
+	texts, last := map[string]bool{}, 2.0
+	for i, one := range out["chunks"].([]any) {
+		chunk := one.(map[string]any)
+		assert.True(t, !texts[chunk["text"].(string)] && chunk["rank"] == float64(i+1) && chunk["generation"] == "g1", "%v", chunk)
+		score := chunk["score"].(float64)
+		assert.LessOrEqual(t, score, last)
+		texts[chunk["text"].(string)], last = true, score
+	}
+	assert.True(t, out["index"] == "sample+lakes+sample-copy" && out["generation"] == "" && out["method"] == "bm25", "%v", out)
+	cited := out["answer"].(map[string]any)["citations"].([]any)
+	assert.Subset(t, idsOf(out), []string{cited[0].(string)})
+	for range 5 {
+		assert.Equal(t, places, placesOf(f.askSeveral(body(), "sample", "lakes", "sample-*")), "another order")
+	}
+	other := placesOf(f.askSeveral(body(), "lakes", "sample"))
+	assert.True(t, strings.HasPrefix(other[0], "lakes 1"), "%v", other)
+
+	surer := f.askSeveral(map[string]any{"query": "largest lake of Norway", "method": "hybrid"}, "sample", "lakes")
+	sureOf := func(i int) float64 { return surer["indexes"].([]any)[i].(map[string]any)["confidence"].(float64) }
+	assert.Equal(t, "lakes 1 lakes/mjosa.txt", placesOf(surer)[0], "the index that is surer comes first")
+	assert.True(t, sureOf(1) > sureOf(0) && surer["confidence"] == sureOf(1), "%v", surer["indexes"])
+}
+
+func TestWhatCannotBeAskedOfSeveralIndexesIsRefused(t *testing.T) {
+	f := serve(t, withIndexes)
+	many := make([]string, 17)
+	for i := range many {
+		many[i] = fmt.Sprint("i", i)
+	}
+	for name, c := range map[string]struct {
+		indexes any
+		more    map[string]any
+		status  int
+		param   string
+		says    string
+	}{
+		"none":            {[]string{}, nil, 422, "indexes", "no index is named"},
+		"left out":        {nil, nil, 422, "indexes", "no index is named"},
+		"a text":          {"sample", nil, 422, "indexes", "want a list"},
+		"too many":        {many, nil, 422, "indexes", "at most 16"},
+		"no name":         {[]string{"../x"}, nil, 422, "indexes", "no name of an index"},
+		"unknown":         {[]string{"sample", "nowhere"}, nil, 404, "", "no index of that name"},
+		"nothing fits":    {[]string{"zz*"}, nil, 422, "indexes", "no index fits"},
+		"a generation":    {[]string{"sample"}, map[string]any{"generation": "g1"}, 422, "generation", "of one index"},
+		"an unknown one":  {[]string{"sample"}, map[string]any{"depth": 2}, 422, "depth", "unknown field"},
+		"no question":     {[]string{"sample", "lakes"}, map[string]any{"query": " "}, 422, "query", "empty"},
+		"another's param": {[]string{"s*"}, map[string]any{"params": map[string]any{"x": 1}}, 422, "params.x", "x"},
+	} {
+		body := map[string]any{"query": "Norway", "indexes": c.indexes}
+		for field, value := range c.more {
+			body[field] = value
+		}
+		status, out, _ := f.do(http.MethodPost, "/v1/query", body)
+		param, _ := out["param"].(string)
+		assert.True(t, status == c.status && param == c.param && strings.Contains(fmt.Sprint(out["detail"]), c.says),
+			"%s: %d %v", name, status, out)
+	}
+}
+
+func TestAnIndexThatFailsIsNamedAndTheOthersAnswer(t *testing.T) {
+	f := serve(t, withIndexes)
+	out := f.askSeveral(map[string]any{"query": "largest lake", "answer": true}, "damaged", "lakes", "sample")
+	part := out["indexes"].([]any)[0].(map[string]any)
+	assert.True(t, part["index"] == "damaged" && part["code"] == "format_unknown" &&
+		slices.Contains(out["degraded"].([]any), any("index:damaged")) && out["index"] == "lakes+sample", "%v", out)
+	assert.True(t, strings.HasPrefix(placesOf(out)[0], "lakes 1"), "%v", placesOf(out))
+	status, out, _ := f.do(http.MethodPost, "/v1/query", map[string]any{"query": "lake", "indexes": []string{"dam*"}})
+	assert.True(t, status == 503 && out["code"] == "format_unknown", "all fail: %d %v", status, out)
+}
+
+// A key asks what it may read: a pattern passes over the rest, and a name is as one that is not there.
+func TestAKeyAsksOfSeveralIndexesThoseItMayRead(t *testing.T) {
+	l := lock(t, withIndexes)
+	key := l.key(access.Request{Scope: access.Query, Index: "sample*"})
+	ask := func(indexes string) (int, string) {
+		got := l.send("POST", "/v1/query", `{"query":"largest lake of Norway","indexes":[`+indexes+`]}`,
+			append(bearer(key.Text), "Content-Type", "application/json")...)
+		return got.Code, got.Body.String()
+	}
+	status, body := ask(`"*"`)
+	assert.True(t, status == 200 && strings.Contains(body, `"index":"sample-copy"`) && !strings.Contains(body, "lakes"),
+		"%d %s", status, body)
+	status, body = ask(`"lake*"`)
+	assert.True(t, status == 422 && strings.Contains(body, "no index fits lake*"), "%d %s", status, body)
+	_, foreign := ask(`"sample","lakes"`)
+	_, absent := ask(`"sample","nolak"`)
+	without := func(body, name string) string {
+		body, _, _ = strings.Cut(strings.ReplaceAll(body, name, "NAME"), `"request_id"`)
+		return body
+	}
+	assert.Equal(t, without(absent, "nolak"), without(foreign, "lakes"))
+	assert.Contains(t, foreign, "unknown_index")
+}
+
+// The lakes have other weights of words, and so another vector of the question.
+func TestAQuestionToSeveralIndexesIsEmbeddedOnceByEachEmbedder(t *testing.T) {
+	var calls atomic.Int64
+	f := serve(t, func(f *fixture, config *api.Config) {
+		withIndexes(f, config)
+		twin := retrievetest.Build(t, f.stores, "twin", retrievetest.Sample(), retrievetest.Options{})
+		retrievetest.Publish(t, twin, 1)
+		config.Models = models{embedder: func(inner model.Embedder) model.Embedder {
+			return counted{sellingEmbedder{inner}, &calls}
+		}}
+	})
+	for n, indexes := range map[int64][]string{1: {"sample", "twin"}, 2: {"sample", "twin", "lakes"}} {
+		calls.Store(0)
+		question := fmt.Sprint("Which ship of ", n, " is it?")
+		out := f.askSeveral(map[string]any{"query": question, "method": "vector"}, indexes...)
+		used := out["usage"].(map[string]any)
+		assert.True(t, calls.Load() == n && used["embedding_tokens"] == float64(5*n) &&
+			used["saved_embedding_tokens"] == 5.0, "%v: %d calls, %v", indexes, calls.Load(), used)
+	}
+}
+
+// Passages of an index go to no chat model but its own.
+func TestIndexesOfDifferentChatModelsAreQuoted(t *testing.T) {
+	for name, other := range map[string]bool{"the same model": false, "another model": true} {
+		f := serve(t, func(f *fixture, config *api.Config) {
+			for index, documents := range map[string][]retrievetest.Document{
+				"here": retrievetest.Sample(), "there": lakes,
+			} {
+				built := retrievetest.Build(t, f.stores, index, documents, retrievetest.Options{Spec: func(spec *core.Spec) {
+					spec.Chat = core.ChatModel{Provider: "openai", BaseURL: "http://one.example", Model: "m"}
+					if other && index == "there" {
+						spec.Chat.BaseURL = "http://two.example"
+					}
+				}})
+				retrievetest.Publish(t, built, 1)
+			}
+			config.Models = models{chat: writing{pieces: []string{"Written [1]."}}}
+		})
+		out := f.askSeveral(map[string]any{"query": "largest lake of Norway", "answer": true}, "here", "there")
+		answer := out["answer"].(map[string]any)
+		quoted := answer["kind"] != "model" && strings.Contains(fmt.Sprint(answer["reason"]), "different chat models") &&
+			slices.Contains(out["degraded"].([]any), any("chat_model"))
+		assert.Equal(t, other, quoted, "%s: %v", name, answer)
+	}
+}
+
+func TestEveryDoorAsksSeveralIndexes(t *testing.T) {
+	f := serve(t, withIndexes)
+	want := f.askSeveral(map[string]any{"query": "largest lake of Sweden", "answer": true}, "sample", "lak*")
+	status, out := f.chat(`{"model":"unweaver/sample+lak*","messages":[{"role":"user","content":"largest lake of Sweden"}]}`)
+	require.Equal(t, http.StatusOK, status, "%v", out)
+	message := out["choices"].([]any)[0].(map[string]any)["message"].(map[string]any)
+	assert.Equal(t, want["answer"].(map[string]any)["text"], message["content"])
+	note := message["annotations"].([]any)[0].(map[string]any)["url_citation"].(map[string]any)
+	assert.Contains(t, note["url"], "/v1/indexes/lakes/chunks/")
+	assert.NotEmpty(t, f.get(note["url"].(string))["chunk"])
+	status, out = f.chat(`{"model":"unweaver/zz*","messages":[{"role":"user","content":"lake"}]}`)
+	assert.True(t, status == 422 && out["error"].(map[string]any)["param"] == "model", "%d %v", status, out)
+
+	text, found, failed := call(t, f.agent(""), "search", map[string]any{
+		"indexes": []string{"sample", "lak*"}, "query": "largest lake of Sweden",
+	})
+	first := found["passages"].([]any)[0].(map[string]any)
+	assert.True(t, !failed && first["index"] == "lakes" && strings.Contains(text, "(index lakes, lakes/vanern.txt"), "%s", text)
+
+	events := f.send("POST", "/v1/query", `{"indexes":["sample","lakes"],"query":"lake","answer":true,"stream":true}`,
+		"Content-Type", "application/json").Body.String()
+	assert.True(t, strings.Contains(events, "event: found") && strings.Contains(events, "event: response"), "%s", events)
+}
