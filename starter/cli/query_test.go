@@ -89,6 +89,29 @@ docs, generation g1, method hybrid, built-in models, 12 ms, ` +
 	assert.Equal(t, answered+"\n", ask(t, served, "--index", "docs", "--json").out, "JSON is the server's own")
 }
 
+func TestSeveralIndexesAreAskedAtOnce(t *testing.T) {
+	served := &queries{bodies: []string{`{"index":"docs+wiki-a","method":"hybrid","chunks":[
+{"id":"c1","index":"wiki-a","document":"a.md","title":"Arachne","end":4,"text":"Wove.","score":0.1,"rank":1}],
+"indexes":[{"index":"docs"},{"index":"wiki-a"},{"index":"wiki-b","code":"generation_busy"}]}`}}
+	server := httptest.NewServer(served)
+	defer server.Close()
+	for _, args := range [][]string{{"Who?", "--index", "docs+wiki-*"}, {"docs+wiki-*", "Who?"}} {
+		got := in(t, withConnection(&fakeControl{}, server.URL), nil, append([]string{"query"}, args...)...)
+		for _, want := range []string{
+			"[1] Arachne  (wiki-a: a.md, 0–4)", "index wiki-b did not answer: generation_busy\n", "docs+wiki-a, generation current",
+		} {
+			assert.Contains(t, got.out, want, "%v %s", args, got.err)
+		}
+		last := len(served.asked) - 1
+		assert.True(t, served.paths[last] == "/v1/query" &&
+			assert.ObjectsAreEqual([]any{"docs", "wiki-*"}, served.asked[last]["indexes"]), "%v", served.asked[last])
+	}
+	for _, wrong := range []string{"docs+", "+", "a+B", "docs/*"} {
+		got := ask(t, served, "--index", wrong)
+		assert.Equal(t, cli.ExitUsage, got.exit, "%s: %+v", wrong, got)
+	}
+}
+
 func TestEveryFlagOfAQuestionReachesTheServer(t *testing.T) {
 	served := &queries{bodies: []string{answered}}
 	got := ask(t, served, "--index", "my-docs", "--method", "unweaver", "--rule", "seqpav", "--generation", "g7",
