@@ -477,7 +477,8 @@ func TestOlderGenerationsThatAreDamagedAreLeftOut(t *testing.T) {
 				night, err := s.try(t, &how{})
 				assert.True(t, err == nil && night.published.Status == core.StatusCompleted,
 					"a build: %+v, %v", night.published, err)
-				if list, err := s.index().ListGenerations(t.Context()); err != nil || list[0].Generation != night.manifest.Generation {
+				if list, err := s.index().ListGenerations(t.Context()); err != nil ||
+					list[0].Generation != night.manifest.Generation {
 					t.Errorf("generations %+v, %v", list, err)
 				}
 			})

@@ -134,7 +134,8 @@ func TestAGenerationOfManySegmentsIsOpenedByItsManifest(t *testing.T) {
 	for _, segment := range manifest.Segments.All() {
 		mapped += segment.Bytes
 	}
-	if held := retrieve.EstimateFootprint(&manifest); held < retrieve.EstimateFootprint(now.built.Manifest) || held > 2*mapped {
+	if held := retrieve.EstimateFootprint(&manifest); held < retrieve.EstimateFootprint(now.built.Manifest) ||
+		held > 2*mapped {
 		t.Errorf("%d bytes are held of segments of %d", held, mapped)
 	}
 }

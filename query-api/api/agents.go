@@ -110,9 +110,7 @@ func (t tools) ReadChunk(ctx context.Context, index, generation, id string) (out
 
 // ReadText implements mcp.Backend.
 func (t tools) ReadText(
-	ctx context.Context,
-	index, document string,
-	values url.Values,
+	ctx context.Context, index, document string, values url.Values,
 ) (out mcp.DocumentText, err error) {
 	err = t.readGeneration(ctx, index, values.Get("generation"), func(ctx context.Context, of *retrieve.Generation) error {
 		found, err := textOf(ctx, of, document, values)

@@ -90,8 +90,7 @@ func plainFault(method, allow string, status int) error {
 	switch {
 	case status == http.StatusMethodNotAllowed:
 		return fault.NoSuchMethod.At(
-			"find",
-			"this address",
+			"find", "this address",
 		).Because(
 			"it does not take the method " + fault.QuoteName(method),
 		).

@@ -113,11 +113,7 @@ func judgeSpace(space scratch.Space, name string, manifest *core.Manifest) (stri
 		kind = ", in memory (a tmpfs)"
 	}
 	text := fmt.Sprintf(
-		"%s has %s free%s; %s, there and in each worker's",
-		space.Folder,
-		core.FormatSize(space.Free),
-		kind,
-		wanted,
+		"%s has %s free%s; %s, there and in each worker's", space.Folder, core.FormatSize(space.Free), kind, wanted,
 	)
 	if space.Free >= need {
 		return text, nil

@@ -49,8 +49,7 @@ func (s *Service) ListOperations(ctx context.Context, index string, limit int) (
 
 // CompareGenerations implements Control. What differs is copied to a folder of its own for as long.
 func (s *Service) CompareGenerations(
-	ctx context.Context,
-	r control.DifferenceRequest,
+	ctx context.Context, r control.DifferenceRequest,
 ) (out core.Difference, err error) {
 	if !core.ValidIndex(r.Index) {
 		return out, newNameFault("index", r.Index)

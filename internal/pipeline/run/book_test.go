@@ -29,7 +29,9 @@ type far struct {
 	looks atomic.Int64
 }
 
-func (f *far) ExchangeAccount(ctx context.Context, run, worker string, value []byte) ([]byte, map[string][]byte, error) {
+func (f *far) ExchangeAccount(
+	ctx context.Context, run, worker string, value []byte,
+) ([]byte, map[string][]byte, error) {
 	time.Sleep(f.wait)
 	if f.away.Load() {
 		return nil, nil, fault.StoreDown.At("reach", "the store")
