@@ -28,6 +28,7 @@ func working(b *bench) {
 	account := func(done, calls int64) run.Account {
 		return run.Account{
 			Done: map[string]int64{"chunk": 50, "extract": done}, Calls: core.Calls{Extract: calls},
+			Lately: map[string]run.Lately{"extract": {Done: float64(done), Seconds: 10.9}}, Moved: time.Now(),
 			Tokens: core.Tokens{Prompt: 10 * calls},
 		}
 	}
