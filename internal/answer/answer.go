@@ -219,7 +219,7 @@ func (s *Service) askEmbedder(
 	return vector, err
 }
 
-// hintOf of what to do about an error, where it has one.
+// hintOf returns the hint of an error, which says what to do about it; empty where it has none.
 func hintOf(err error) string {
 	if known := fault.As(err); known != nil {
 		return known.Hint

@@ -19,7 +19,7 @@ func describeKeys() map[string]key {
 	return out
 }
 
-// findPlace of a value: where it was given, else where the nearest key above it was.
+// findPlace returns the place of a value: where it was given, else where the nearest key above it was.
 func (l *loader) findPlace(path string) place {
 	for above := path; ; {
 		if at, ok := l.cfg.places[above]; ok {
@@ -72,7 +72,7 @@ func (l *loader) checkRules() {
 	})
 }
 
-// defaultValues by the path of their key.
+// defaultValues returns the default values by the path of their key.
 func defaultValues() map[string]reflect.Value {
 	out := map[string]reflect.Value{}
 	config := Default()

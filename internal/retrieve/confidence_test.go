@@ -124,8 +124,8 @@ type asked struct {
 	weight float64
 }
 
-// sample is a part of the cases that the coefficients were fitted to, each with its weight: corpora weigh the same, and
-// in each the kinds as docs/explain/retrieval.md (Confidence) says.
+// sample reads a part of the cases that the coefficients were fitted to, each with its weight: corpora weigh the same,
+// and in each the kinds as docs/explain/retrieval.md (Confidence) says.
 func sample(t *testing.T, file string) (cases []asked) {
 	t.Helper()
 	raw, err := os.ReadFile("testdata/confidence/" + file)

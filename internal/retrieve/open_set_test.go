@@ -48,7 +48,7 @@ func (s shuffled) putTomb(of core.Segment, unit string, rows []row) core.Tomb {
 	})}
 }
 
-// manifest is that of now, with n splits and n runs in place of its own.
+// manifest returns that of now, with n splits and n runs in place of the original ones.
 func (s shuffled) manifest(n int) core.Manifest {
 	made := s.cut(n)
 	manifest := *s.now.built.Manifest

@@ -67,7 +67,7 @@ var (
 	_ Temporal        = client.Client(nil)
 )
 
-// runLog is where runs are read from.
+// runLog returns the source that runs are read from.
 func (s *Service) runLog() runlog.Source {
 	return runlog.Source{Artifacts: s.Stores.Artifacts, Runs: s.Stores.Coordination}
 }

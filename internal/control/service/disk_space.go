@@ -83,8 +83,8 @@ func probeDisks(folders []string, manifest *core.Manifest) (string, error) {
 	return strings.Join(text, ", ") + wanted, nil
 }
 
-// publishedManifest is the manifest of an index; nil where there is none, or where it cannot be read, as another probe
-// reports.
+// publishedManifest returns the manifest of an index; nil where there is none, or where it cannot be read, as another
+// probe reports.
 func publishedManifest(ctx context.Context, artifacts blob.Store, name string) *core.Manifest {
 	if !core.ValidIndex(name) {
 		return nil

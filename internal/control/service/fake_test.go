@@ -70,8 +70,8 @@ type temporalFake struct {
 	queries   []string
 }
 
-// ScheduleClient is that of a server without any schedule, and GetWorkflow that of none: schedules are tested on real
-// ones.
+// ScheduleClient returns the client of a server without any schedule, and GetWorkflow that of none: schedules are
+// tested on real ones.
 func (f *temporalFake) ScheduleClient() client.ScheduleClient { return noSchedules{} }
 
 type noSchedules struct{ client.ScheduleClient }
@@ -336,7 +336,7 @@ func (b *bench) write(key, content string) {
 	b.must(err)
 }
 
-// spec of an index whose corpus is an empty folder, with built-in models.
+// spec returns the spec of an index whose corpus is an empty folder, with built-in models.
 func (b *bench) spec(index string) core.Spec {
 	return core.Spec{
 		Index: index, Corpus: b.t.TempDir(),

@@ -126,7 +126,7 @@ func (s *Service) recordCommand(ctx context.Context, action, run string, do func
 	return s.recordedChange(ctx, action, run, "", do)
 }
 
-// recordedChange is recorded for a command that gives the run something.
+// recordedChange runs a command that gives the run something, and records it.
 func (s *Service) recordedChange(ctx context.Context, action, run, change string, do func() error) error {
 	name, _, _ := strings.Cut(run, "/")
 	index := s.indexOf(name)

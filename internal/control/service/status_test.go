@@ -17,7 +17,7 @@ import (
 	"github.com/unweaver/unweaver/workflows"
 )
 
-// working is a run in its extract stage, with what two batches and an older attempt of one wrote.
+// working writes the state of a run in its extract stage, with what two batches and an older attempt of one wrote.
 func working(b *bench) {
 	b.t.Helper()
 	now := time.Now().UTC()
@@ -274,7 +274,7 @@ func (b *bench) remember(work string) {
 	b.must(b.Stores.Coordination.SetState(b.t.Context(), "latest:docs", []byte(work)))
 }
 
-// checks of doctor by name.
+// checks returns the checks of doctor by name.
 func checks(t *testing.T, b *bench, spec core.Spec) map[string]control.Check {
 	t.Helper()
 	all, err := b.RunDoctor(t.Context(), spec)

@@ -42,7 +42,7 @@ func (f *far) ExchangeAccount(
 	return control, accounts, err
 }
 
-// worker is a process of its own: the accounts of two never share memory.
+// worker returns the book of a separate process: the accounts of two never share memory.
 func worker(t *testing.T, store coordination.Store, spec core.Spec) *Book {
 	t.Helper()
 	all := &books{}
@@ -73,7 +73,7 @@ func (s *server) ask() model.Usage {
 	return model.Usage{Prompt: 100, Completion: 10}
 }
 
-// call is one paid call through the gate.
+// call makes one paid call through the gate.
 func call(ctx context.Context, through *Book, to *server) error {
 	end, err := through.Begin(ctx, "extract", 100)
 	if err != nil {
