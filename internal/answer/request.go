@@ -44,7 +44,7 @@ const MostIndexes = 16
 
 // SeveralRequest is the body of a query to several indexes.
 type SeveralRequest struct {
-	Indexes []string `json:"indexes" items:"^[a-z0-9*][a-z0-9*-]{0,62}$" doc:"names and patterns with *; at most 16 indexes"`
+	Indexes []string `json:"indexes" items:"^[a-z0-9*][a-z0-9*-]{0,62}$" doc:"names, patterns with *; at most 16 indexes"`
 	Request
 }
 

@@ -139,8 +139,8 @@ func (s *Service) newIndexPart(index Opened, asked *question, response *Response
 	return out
 }
 
-// fuseQuestions makes one question of those that several indexes were asked: with the best passages of all, and what the
-// answer needs of the index that has the best one. A single one keeps its order and scores.
+// fuseQuestions makes one question of those that several indexes were asked: with the best passages of all, and what
+// the answer needs of the index that has the best one. A single one keeps its order and scores.
 func fuseQuestions(asked []*question) *question {
 	for _, one := range asked {
 		for i := range one.response.Chunks {

@@ -37,7 +37,8 @@ func OpenAPI(methods *retrieve.Registry) []byte {
 			reflect.TypeFor[runlog.Summary]():        "RunSummary",
 		},
 		strict: map[reflect.Type]bool{
-			reflect.TypeFor[answer.Request](): true, reflect.TypeFor[answer.SeveralRequest](): true, reflect.TypeFor[answer.Filter](): true,
+			reflect.TypeFor[answer.Request](): true, reflect.TypeFor[answer.SeveralRequest](): true,
+			reflect.TypeFor[answer.Filter]():   true,
 			reflect.TypeFor[answer.Modified](): true,
 			reflect.TypeFor[answer.Without]():  true,
 		},

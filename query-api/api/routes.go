@@ -116,8 +116,8 @@ func (s *Server) indexRoutes() []route {
 		},
 		{
 			method: "POST", pattern: "/v1/query", id: "querySeveral", tag: tagQuery, summary: "Ask several indexes at once",
-			doc: "Asks each index beside the others and fuses their passages by rank. One that fails is named in `indexes` and " +
-				"`degraded`, and the others answer. A name that the key may not read is a 404, as one that does not exist; a " +
+			doc: "Asks each index beside the others and fuses their passages by rank. One that fails is named in `indexes` " +
+				"and `degraded`, and the others answer. A name that the key may not read is a 404, as one that does not exist; a " +
 				"pattern leaves it out.",
 			body: answer.SeveralRequest{}, answer: answer.Response{}, problems: ofAQuery, handler: s.serveSeveral,
 			events: queryEvents,

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -29,7 +30,8 @@ var lakes = []retrievetest.Document{
 }
 
 // withIndexes publishes more indexes beside the sample: lakes, a copy of a part of the sample, and one that is damaged.
-func withIndexes(f *fixture, _ *api.Config) {
+func withIndexes(f *fixture, config *api.Config) {
+	config.Warm = []string{"sample"}
 	for index, documents := range map[string][]retrievetest.Document{
 		"lakes": lakes, "sample-copy": retrievetest.Sample()[:3],
 	} {
@@ -162,6 +164,21 @@ func TestAnIndexThatFailsIsNamedAndTheOthersAnswer(t *testing.T) {
 	assert.True(t, strings.HasPrefix(placesOf(out)[0], "lakes 1"), "%v", placesOf(out))
 	status, out, _ := f.do(http.MethodPost, "/v1/query", map[string]any{"query": "lake", "indexes": []string{"dam*"}})
 	assert.True(t, status == 503 && out["code"] == "format_unknown", "all fail: %d %v", status, out)
+}
+
+func TestAnIndexThatIsStillBeingOpenedDoesNotHoldTheOthersUp(t *testing.T) {
+	var release func()
+	f := serve(t, func(f *fixture, config *api.Config) {
+		config.Warm, config.Timeout = []string{"sample"}, 4*time.Second
+		slow := retrievetest.Build(t, f.stores, "slow", lakes, retrievetest.Options{})
+		retrievetest.Publish(t, slow, 1)
+		release = f.store.stall(slow.Manifest.Segments.Splits[0].SHA256)
+	})
+	defer release()
+	eventually(t, "ready", func() bool { status, _ := ready(f); return status == http.StatusOK })
+	out := f.askSeveral(map[string]any{"query": "Fram"}, "slow", "sample")
+	part := out["indexes"].([]any)[0].(map[string]any)
+	assert.True(t, part["code"] == "generation_busy" && out["index"] == "sample" && out["reason"] == nil, "%v", out)
 }
 
 // A key asks what it may read: a pattern passes over the rest, and a name is as one that is not there.

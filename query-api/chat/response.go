@@ -188,7 +188,8 @@ func (f found) newAnnotation(base string, i, start, end int) Annotation {
 	address := base + "/v1/indexes/" + url.PathEscape(cmp.Or(chunk.Index, f.Index)) + "/chunks/" + chunk.ID +
 		"?generation=" + url.QueryEscape(cmp.Or(chunk.Generation, f.Generation))
 	return Annotation{"url_citation", URLCitation{start, end, address, chunk.Title}, Source{
-		Index: chunk.Index, Chunk: chunk.ID, Document: chunk.Document, Version: chunk.Version, Start: chunk.Start, End: chunk.End,
+		Index: chunk.Index, Chunk: chunk.ID, Document: chunk.Document, Version: chunk.Version,
+		Start: chunk.Start, End: chunk.End,
 		Rank: chunk.Rank, Stale: chunk.Stale, Heading: chunk.Heading, Page: chunk.Page, PageEnd: chunk.PageEnd,
 	}}
 }
