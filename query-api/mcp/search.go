@@ -92,7 +92,7 @@ func (s *server) answerQuestion(ctx context.Context, _ *sdk.CallToolRequest, ask
 	out := Answered{Found: found}
 	if said := response.Answer; said != nil {
 		out.Answer, out.Citations, out.Kind, out.Truncated = said.Text, said.Citations, said.Kind, said.Truncated
-		out.Reason, out.Sure, out.Lacks = said.Reason, said.Confidence, said.Lacks
+		out.Missing, out.Sure, out.Lacks = said.Reason, said.Confidence, said.Lacks
 	}
 	out.Notes = response.Notes
 	if out.Citations == nil {
