@@ -100,7 +100,7 @@ func (s *Service) Ask(
 	timings.Search, timings.Ballots = Milliseconds(result.Timing.Search), Milliseconds(result.Timing.Ballots)
 	timings.Election = Milliseconds(result.Timing.Election)
 	if result.Reason != "" {
-		response.Reason = &result.Reason
+		response.Reason, response.ReasonText = &result.Reason, result.Words
 	}
 	response.Confidence = result.Confidence
 	at := time.Now()
@@ -294,13 +294,19 @@ func (s *Service) completeResponse(
 	at := time.Now()
 	chat, err := s.models.Chat(generation.Spec)
 	if err != nil {
-		return err
+		chat = unmade{err}
 	}
 	chat = billed{chat, generation.Spec.Chat.Price, cost, plan.most}
+	if !request.NeedsModel {
+		chat = excused{chat, s.log.With("index", generation.Manifest.Index)}
+	}
 	short := false
 	var confidence *float64 // in what is quoted
 	var lacks []string
 	quote := func() string {
+		if len(passages) == 0 {
+			return result.Words
+		}
 		whole := response.quotedNotes()
 		if whole == "" || !result.NotesAlone {
 			var quotation string

@@ -62,8 +62,13 @@ func tooLarge() error {
 		Advise("shorten it")
 }
 
+// askModel asks in the form of OpenAI, whose clients try again by the status of a model's error.
+func (s *Server) askModel(ctx context.Context, name string, raw []byte) (answer.Response, error) {
+	return s.askRaw(ctx, name, raw, true)
+}
+
 // askRaw asks with a body that was not read yet.
-func (s *Server) askRaw(ctx context.Context, name string, raw []byte) (answer.Response, error) {
+func (s *Server) askRaw(ctx context.Context, name string, raw []byte, needsModel bool) (answer.Response, error) {
 	var body answer.Request
 	if len(raw) > maxBody {
 		return answer.Response{}, tooLarge()
@@ -71,6 +76,7 @@ func (s *Server) askRaw(ctx context.Context, name string, raw []byte) (answer.Re
 	if err := readBody(raw, &body); err != nil {
 		return answer.Response{}, err
 	}
+	body.NeedsModel = needsModel
 	return s.askQuestion(ctx, name, body, nil)
 }
 
