@@ -103,7 +103,8 @@ func (r *request) newStatusFault(refused refusal) error {
 	}
 	switch status := refused.status; {
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
-		return at(fault.ModelAuth).Advise("set the key in the variable that models.*.api_key_env names; resume a run that paused")
+		return at(fault.ModelAuth).
+			Advise("set the key in the variable that models.*.api_key_env names; resume a run that paused")
 	case status == http.StatusNotFound:
 		return at(fault.ModelUnknown).Advise("check models.*.model and models.*.base_url")
 	case status == http.StatusPaymentRequired,
