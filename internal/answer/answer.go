@@ -128,7 +128,7 @@ func (s *Service) searchPassages(ctx context.Context, asked *question) error {
 	timings.Search, timings.Ballots = Milliseconds(result.Timing.Search), Milliseconds(result.Timing.Ballots)
 	timings.Election = Milliseconds(result.Timing.Election)
 	if result.Reason != "" {
-		response.Reason = &result.Reason
+		response.Reason, response.ReasonText = &result.Reason, result.Words
 	}
 	response.Confidence = result.Confidence
 	at := time.Now()
@@ -332,16 +332,21 @@ func (s *Service) completeResponse(ctx context.Context, asked *question, found F
 	at := time.Now()
 	chat, err := s.models.Chat(generation.Spec)
 	if err != nil {
-		return err
+		chat = unmade{err}
 	}
 	chat = billed{chat, generation.Spec.Chat.Price, asked.cost, plan.most}
 	if plan.unasked != "" {
 		chat = builtin.Chat{}
+	} else if !asked.body.NeedsModel {
+		chat = excused{chat, s.log.With("index", generation.Manifest.Index)}
 	}
 	short := false
 	var confidence *float64 // in what is quoted
 	var lacks []string
 	quote := func() string {
+		if len(passages) == 0 {
+			return result.Words
+		}
 		whole := response.quotedNotes()
 		if whole == "" || !result.NotesAlone {
 			var quotation string

@@ -3,6 +3,7 @@ package answer
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"unicode/utf8"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/tokens"
+	"github.com/unweaver/unweaver/internal/retrieve"
 )
 
 // bill is what one request spends on models, whatever becomes of it.
@@ -69,6 +71,40 @@ func (b billed) Complete(ctx context.Context, call model.Call) (model.Reply, err
 		b.cost.add(b.price, reply.Usage, err, call.System, call.User)
 	} else if text := firstTokens(reply.Text, b.most); text != reply.Text { // rules know of no tokens
 		reply.Text, reply.Truncated = text, true
+	}
+	return reply, err
+}
+
+// unmade is a chat model that cannot be made.
+type unmade struct{ err error }
+
+// Info implements model.Chat.
+func (unmade) Info() model.Info { return model.Info{} }
+
+// Complete implements model.Chat.
+func (u unmade) Complete(context.Context, model.Call) (model.Reply, error) {
+	return model.Reply{}, u.err
+}
+
+// excused is a chat model in whose place passages are quoted where it fails for a reason that is not the caller's.
+type excused struct {
+	model.Chat
+	log *slog.Logger
+}
+
+// excusable are the faults of a chat model that a caller cannot help.
+var excusable = map[fault.Code]bool{
+	fault.ModelUnavailable: true, fault.ModelRateLimited: true, fault.ModelAuth: true, fault.ModelUnknown: true,
+	fault.ModelQuota: true, fault.ModelRejected: true, fault.ModelRefused: true, fault.ModelUnreadable: true,
+	fault.EndpointRefused: true, fault.BadConfig: true,
+}
+
+// Complete implements model.Chat.
+func (e excused) Complete(ctx context.Context, call model.Call) (model.Reply, error) {
+	reply, err := e.Chat.Complete(ctx, call)
+	if code := fault.CodeOf(err); ctx.Err() == nil && excusable[code] {
+		e.log.Warn("the chat model gave no answer", "code", string(code), "error", err.Error())
+		err = retrieve.Excused{Err: err}
 	}
 	return reply, err
 }

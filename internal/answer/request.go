@@ -37,6 +37,8 @@ type Request struct {
 	Generation       *string        `json:"generation" doc:"the generation to ask; default: the current one"`
 	Rerank           *bool          `json:"rerank" doc:"default: if the index has a reranker; true requires one"`
 	Fields           []string       `json:"fields" doc:"fields of the response; empty: all"`
+
+	NeedsModel bool `json:"-"` // a chat model that fails is an error, and passages are not quoted in its place
 }
 
 // MostIndexes that one question is asked.
@@ -78,6 +80,9 @@ func (v *Values) UnmarshalJSON(raw []byte) error {
 	}
 	*v = Values{}
 	for _, text := range list {
+		if *text == "" { // no document has it, and an unset variable must not turn a filter off
+			return errors.New("a value is empty: give one, or leave the field out")
+		}
 		*v = append(*v, *text)
 	}
 	return nil

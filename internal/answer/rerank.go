@@ -119,7 +119,7 @@ func (b *bill) addRerank(price core.RerankPrice, usage model.Usage, err error, t
 // codeOf returns the code of a model's error, or timeout.
 func codeOf(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) {
-		return "timeout"
+		return string(fault.Timeout)
 	}
 	return string(fault.CodeOf(err))
 }

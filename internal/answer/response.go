@@ -19,11 +19,12 @@ import (
 type Response struct {
 	Index      string         `json:"index" doc:"of several: those that answered, with + between them"`
 	Generation string         `json:"generation" doc:"empty where several indexes answered: see chunks and indexes"`
-	Release    int64          `json:"release" doc:"counts what the index published, rollbacks too"`
+	Release    *int64         `json:"release" doc:"counts what the index published; null: not the generation served now"`
 	Method     string         `json:"method"`
 	Rule       *string        `json:"rule"`
 	Params     map[string]any `json:"params"`
 	Reason     *string        `json:"reason" enum:"no_match,no_document,unknown_field,empty_index" doc:"why no passage"`
+	ReasonText string         `json:"reason_text,omitempty" doc:"the reason in words"`
 	Confidence *float64       `json:"confidence" doc:"that one of the first five passages says it; null: not known"`
 	Degraded   []string       `json:"degraded" doc:"what it is without; notes_budget, notes_filter, notes_passages: notes"`
 	Chunks     []Chunk        `json:"chunks"`
@@ -195,7 +196,6 @@ func newResponse(request Request, generation *retrieve.Generation) Response {
 	response := Response{
 		Index:      generation.Manifest.Index,
 		Generation: generation.Manifest.Generation,
-		Release:    generation.Release,
 		Method:     request.Method,
 		Rule:       request.Rule,
 		Params:     request.Params,
@@ -203,6 +203,9 @@ func newResponse(request Request, generation *retrieve.Generation) Response {
 		Chunks:     []Chunk{},
 		Entities:   []Entity{},
 		Models:     generation.Manifest.Models.Embedding,
+	}
+	if generation.Release > 0 { // 0: opened by its name
+		response.Release = &generation.Release
 	}
 	if response.Params == nil {
 		response.Params = map[string]any{}

@@ -281,7 +281,7 @@ func joinResponses(asked []*question) Response {
 			out.Timings.takeLongest(next.Timings)
 		}
 	}
-	out.Index, out.Models, out.Generation, out.Release = strings.Join(names, "+"), strings.Join(models, ", "), "", 0
+	out.Index, out.Models, out.Generation, out.Release = strings.Join(names, "+"), strings.Join(models, ", "), "", nil
 	out.Rerank, out.Explain = nil, nil
 	return out
 }

@@ -116,7 +116,7 @@ func readKey(env, baseURL, setting string) (string, error) {
 		}
 		return "", fault.ModelAuth.At("open model", setting).
 			Because(because).
-			Advise("set it for the worker and query-api, then resume; for a server that wants no key set " +
+			Advise("set it for the worker and query-api, and resume a run that paused; for a server that wants no key set " +
 				setting + ".api_key_env to \"\" beside its base_url")
 	}
 	redact.Register(secret)

@@ -85,7 +85,7 @@ var queryKeys = []key{
 	},
 	{
 		path:    "query_api.limits.answers_per_minute",
-		meaning: "questions with `answer: true`, which call the chat model; 0: no bound",
+		meaning: "questions with `answer: true`, also those answered by a quotation; 0: no bound",
 		unit:    "requests",
 		example: "30",
 		rule:    requireRange(0, million),

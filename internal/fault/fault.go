@@ -41,6 +41,7 @@ const (
 	Misdirected  Code = "misdirected"  // for a Host that is not this server's
 	MediaType    Code = "unsupported_media_type"
 	BodyTimeout  Code = "body_timeout"
+	Timeout      Code = "timeout" // a request took longer than it may
 	NoSuchMethod Code = "method_not_allowed"
 	RateLimited  Code = "rate_limited"     // by a limit of query-api, not of a model
 	KeysUnknown  Code = "keys_unavailable" // the store of the API keys does not answer

@@ -1,15 +1,18 @@
 package retrieve
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/csv"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/tokens"
 	"github.com/unweaver/unweaver/internal/text"
@@ -177,6 +180,15 @@ type Answered struct {
 	Truncated bool // it stopped at a limit of its length
 }
 
+// Excused is the error of a chat model in whose place passages are quoted, unless it has written something.
+type Excused struct{ Err error }
+
+// Error implements error.
+func (e Excused) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error of the model.
+func (e Excused) Unwrap() error { return e.Err }
+
 // AnswerQuestion asks the chat model with the passages that are in the context. Where it writes nothing, and where
 // there is no model that writes, the text is what quote returns, with marks [n] of passages; where quote returns
 // nothing either, it names the best passage. Citations are those that the text names; where a model names none, the
@@ -193,7 +205,7 @@ func AnswerQuestion(
 ) (Answered, error) {
 	given := citing{passages: ps, used: used, take: model.FindTaker(ctx)}
 	if len(ps) == 0 || form.Whole && context == "" {
-		said, err := given.endAnswer("No data was found for this question; please rephrase it.")
+		said, err := given.endAnswer(cmp.Or(quote(), "No data was found for this question; please rephrase it."))
 		return Answered{Kind: NoAnswer, Text: said}, err
 	}
 	if given.take != nil {
@@ -215,12 +227,16 @@ func AnswerQuestion(
 		if err == nil && !given.began { // it gives no pieces
 			err = given.write(reply.Text)
 		}
-		if err != nil {
+		var failed Excused
+		switch {
+		case errors.As(err, &failed) && !given.began:
+			answered.Missing = "the chat model failed: " + string(fault.CodeOf(err))
+		case err != nil:
 			return Answered{}, err
 		}
 		answered.Usage, answered.Truncated = reply.Usage, reply.Truncated || given.cut
 		if given.isEmpty() {
-			answered.Missing = reply.ExplainEmpty()
+			answered.Missing = cmp.Or(answered.Missing, reply.ExplainEmpty())
 		}
 	}
 	best := max(0, slices.Index(used, true))

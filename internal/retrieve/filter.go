@@ -1,6 +1,7 @@
 package retrieve
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"sort"
@@ -88,16 +89,35 @@ func (a *allowed) allowsNone() bool {
 	return true
 }
 
-// namesUnknownField reports whether the filter names a field of metadata that no document has.
-func (a *allowed) namesUnknownField() bool {
+// explainNone returns why no document is left in, as a reason and in words. A field of metadata that no document has
+// is probably a wrong name, so the words name those there are.
+func (a *allowed) explainNone() (reason, words string) {
 	documents, _, _ := a.generation.Live.Counts()
-	unknown := maps.Clone(a.filter.Metadata)
+	unknown, known := maps.Clone(a.filter.Metadata), map[string]bool{}
 	for i := 0; i < documents && len(unknown) > 0; i++ {
 		meta, _ := a.generation.Live.FilterFields(i)
-		maps.DeleteFunc(unknown, func(name string, _ []string) bool { _, known := meta[name]; return known })
+		for name := range meta {
+			delete(unknown, name)
+			known[name] = true
+		}
 	}
-	return len(unknown) > 0
+	if len(unknown) == 0 {
+		return NoDocument, "No document passes filter and without."
+	}
+	names := slices.Sorted(maps.Keys(known))
+	more := ""
+	if len(names) > mostNamed {
+		names, more = names[:mostNamed], ", …"
+	}
+	words = fmt.Sprintf("No document has a field of metadata %.80q", slices.Min(slices.Collect(maps.Keys(unknown))))
+	if len(names) == 0 {
+		return UnknownField, words + "; none has any field."
+	}
+	return UnknownField, words + "; known: " + strings.Join(names, ", ") + more + "."
 }
+
+// mostNamed fields of metadata are named.
+const mostNamed = 20
 
 // testNumbers returns the test of chunk numbers; nil when every chunk is allowed.
 func (a *allowed) testNumbers() func(uint32) bool {

@@ -96,6 +96,7 @@ type Result struct {
 	Chunks   []Chunk
 	Entities []Entity
 	Reason   string // where there are no chunks
+	Words    string // the reason in words; empty for NoMatch
 	Degraded []string
 	// Confidence is the calibrated chance that one of the first five chunks says what was asked for
 	// (docs/explain/retrieval.md, Confidence); nil: it is not known.
@@ -131,7 +132,7 @@ func (s Searcher) Run(ctx context.Context, generation *Generation, query Query) 
 	}
 	var result Result
 	if _, chunks, _ := generation.Live.Counts(); chunks == 0 {
-		result.Reason = EmptyIndex
+		result.Reason, result.Words = EmptyIndex, "The index has no passage."
 		return result, nil
 	}
 	if !text.HasContent(query.Text) {
@@ -158,10 +159,7 @@ func (s Searcher) Run(ctx context.Context, generation *Generation, query Query) 
 	defer request.leavePlace()
 	explain, err := method.Run(request)
 	if err == nil && len(result.Chunks) == 0 && request.allowed.allowsNone() {
-		result.Reason = NoDocument
-		if request.allowed.namesUnknownField() {
-			result.Reason = UnknownField
-		}
+		result.Reason, result.Words = request.allowed.explainNone()
 	}
 	if err != nil || result.Reason != "" {
 		return result, err

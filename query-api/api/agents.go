@@ -16,7 +16,7 @@ import (
 // agentRoutes returns the routes for programs that know the form of OpenAI, or the Model Context Protocol: what they
 // ask is done in the name of who asks.
 func (s *Server) agentRoutes() []route {
-	service := chat.Service{Ask: s.askRaw, Indexes: s.listModels, Problem: s.inForm}
+	service := chat.Service{Ask: s.askModel, Indexes: s.listModels, Problem: s.inForm}
 	return []route{
 		{
 			method: "POST", pattern: "/mcp", id: "sendMessage", tag: tagAgents,
@@ -92,7 +92,7 @@ func (t tools) ListIndexes(ctx context.Context) (out []mcp.Index, err error) {
 
 // Ask implements mcp.Backend.
 func (t tools) Ask(ctx context.Context, index string, body []byte) (answer.Response, error) {
-	out, err := t.askRaw(ctx, index, body)
+	out, err := t.askRaw(ctx, index, body, false)
 	return out, t.wrapError(ctx, err)
 }
 

@@ -181,7 +181,13 @@ func (s *Server) findEntity(
 }
 
 func notFound(what, id string, g *retrieve.Generation) error {
-	return fault.NotFound.At("find "+what, id).Because("generation " + g.Manifest.Generation + " has none of that id")
+	hint := "send the generation that named it"
+	if list := map[string]string{"document": "documents", "entity": "entities"}[what]; list != "" {
+		hint = "list them: GET /v1/indexes/" + g.Manifest.Index + "/" + list
+	}
+	return fault.NotFound.At("find "+what, id).
+		Because("generation " + g.Manifest.Generation + " has none of that id").
+		Advise(hint)
 }
 
 func (s *Server) getEntity(w http.ResponseWriter, request *http.Request) {

@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -199,6 +200,33 @@ func TestAFilterIsMetOrSaysThatItLeavesNothing(t *testing.T) {
 		arguments := map[string]any{"query": "capital of Norway", "filter": c.filter, "params": map[string]any{"list": 50}}
 		text, out, failed := call(t, session, "search", arguments)
 		assert.True(t, !failed && out["reason"] == c.reason, "%s: %v %s", name, out, text)
+	}
+}
+
+// Where the text alone is seen it says what is wrong with a filter, and which fields there are.
+func TestAMisspeltFieldOfAFilterIsNamedInEveryText(t *testing.T) {
+	f := serve(t, nil)
+	session := f.agent("")
+	asked := map[string]any{"query": "capital of Norway", "filter": map[string]any{"metadata": map[string]any{"knd": "city"}}}
+	texts := map[string]string{}
+	for _, tool := range []string{"search", "answer", "explain"} {
+		texts[tool], _, _ = call(t, session, tool, asked)
+	}
+	within := map[string]any{"filter": asked["filter"]}
+	for path, body := range map[string]map[string]any{
+		"/v1/indexes/sample/query": {"query": "x", "answer": true, "filter": asked["filter"], "fields": []string{"answer.text"}},
+		"/v1/responses":            {"model": "unweaver/sample", "input": "x", "unweaver": within},
+		"/v1/chat/completions": {
+			"model": "unweaver/sample", "messages": []any{map[string]any{"role": "user", "content": "x"}}, "unweaver": within,
+		},
+	} {
+		raw, _ := json.Marshal(body)
+		texts[path] = f.send(http.MethodPost, path, string(raw), "Content-Type", "application/json").Body.String()
+	}
+	for place, text := range texts {
+		text = strings.ReplaceAll(text, `\"`, `"`)
+		assert.Regexp(t, `No document has a field of metadata "knd"; known: .*kind`, text, place)
+		assert.NotContains(t, text, "rephrase", place)
 	}
 }
 

@@ -73,6 +73,8 @@ func TestABodyMeansOneThing(t *testing.T) {
 		`{"query":"Fram","filter":{"modified":{"from":"2026-01-01"}}}`:     200,
 		`{"query":"Fram","filter":{"metadata":{"a":["1","2"]}}}`:           200,
 		`{"query":"Fram","filter":{"metadata":{"a":[1]}}}`:                 422,
+		`{"query":"Fram","filter":{"metadata":{"a":""}}}`:                  422,
+		`{"query":"Fram","filter":{"metadata":{"a":["","1"]}}}`:            422,
 		`{"query":"Fram","fields":["chunks.text"]}`:                        200,
 		`{"query":"Fram","fields":["text"]}`:                               422,
 		`{"query":"Fram","without":{"documents":["a"],"documents":["b"]}}`: 422,

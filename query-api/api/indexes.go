@@ -260,8 +260,7 @@ func newBusyError(generation string) error {
 func unknownIndex(name string) error {
 	return fault.UnknownIndex.At("query", name).
 		Because("no index of that name is published").
-		Advise("build it with: unweaver index CORPUS --index " + name + "; if it was built: unweaver restore " + name +
-			"; or the key is not for it")
+		Advise("GET /v1/indexes lists those you may ask; or the key is not for it")
 }
 
 func (x *index) isOpen() bool {

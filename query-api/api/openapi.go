@@ -250,10 +250,7 @@ func contentOf(kind string, schema map[string]any) map[string]any {
 
 // codesOf names the problems that have a status.
 func codesOf(status int) string {
-	switch status {
-	case http.StatusGatewayTimeout:
-		return "timeout"
-	case http.StatusInternalServerError:
+	if status == http.StatusInternalServerError {
 		return "internal and other unexpected errors; the log has the cause"
 	}
 	var codes []string

@@ -10,8 +10,8 @@ import (
 
 const apiText = "Ask an index built by UnWeaver, and read what it contains. v1 only gains response fields: clients " +
 	"must accept new ones.\n\n" +
-	"Errors are RFC 9457 problems with a stable `type`; `code` is its last part. Below /v1/chat, /v1/models, " +
-	"/v1/embeddings and /v1/responses they have OpenAI's form, with the same codes, but model_not_found and " +
+	"Errors are RFC 9457 problems with a stable `type`; `code` is its last part. Below /v1/chat, /v1/models " +
+	"and /v1/responses they have OpenAI's form, with the same codes, but model_not_found and " +
 	"unsupported_parameter. With status 429 or 503, Retry-After says when to ask again; without it an operator has to " +
 	"act first. A request reads one generation of an index, which the response names; " +
 	"`generation` selects it.\n\n" +
@@ -45,7 +45,8 @@ var pathParameters = map[string]struct{ pattern, doc, example string }{
 	"id":         {"^[0-9a-f]{32}$", "id, as answers have it", exampleEntity},
 	"model":      {"^unweaver/[a-z0-9][a-z0-9-]{0,62}$", "unweaver/ and the name of an index", "unweaver/sample"},
 	"key": {
-		"", "key of the document. Slashes may stay unescaped; in a key that ends in /text write that slash as %2F",
+		"", "key of the document. Slashes may stay unescaped; write # as %23, and in a key that ends in /text that " +
+			"slash as %2F",
 		"cities/oslo.txt",
 	},
 }
@@ -277,8 +278,6 @@ var (
 func problemExample(status int) Problem {
 	code := fault.Code("internal")
 	switch status {
-	case http.StatusGatewayTimeout:
-		code = "timeout"
 	case http.StatusBadRequest:
 		code = fault.Usage
 	case http.StatusNotFound:
@@ -308,8 +307,7 @@ func problemExample(status int) Problem {
 var exampleDetails = map[fault.Code][2]string{
 	fault.UnknownIndex: {
 		"query sample: no index of that name is published",
-		"build it with: unweaver index CORPUS --index sample; " +
-			"if it was built: unweaver restore sample; or the key is not for it",
+		"GET /v1/indexes lists those you may ask; or the key is not for it",
 	},
 	fault.Unauthorized: {
 		"check the API key: none was sent",

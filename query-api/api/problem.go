@@ -41,6 +41,8 @@ var statuses = map[fault.Code]int{
 	fault.Forbidden:        http.StatusForbidden,
 	fault.NoSuchMethod:     http.StatusMethodNotAllowed,
 	fault.BodyTimeout:      http.StatusRequestTimeout,
+	fault.Timeout:          http.StatusGatewayTimeout,
+	fault.Cancelled:        http.StatusServiceUnavailable,
 	fault.MediaType:        http.StatusUnsupportedMediaType,
 	fault.Misdirected:      http.StatusMisdirectedRequest,
 	fault.RateLimited:      http.StatusTooManyRequests,
@@ -113,14 +115,17 @@ func (s *Server) explainAbsence(ctx context.Context, err error) error {
 
 // toProblem returns an error as the caller sees it; the log has the rest.
 func (s *Server) toProblem(ctx context.Context, route string, err error) (problem Problem, status int) {
-	code := fault.CodeOf(err)
-	status = statuses[code]
+	cause := err
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		status, code = http.StatusGatewayTimeout, "timeout"
-	case errors.Is(err, context.Canceled): // the caller has gone, or this replica is going
-		status, code = http.StatusServiceUnavailable, "cancelled"
+		err = fault.Timeout.At("answer", "the request").Because("it took longer than it may").
+			Advise("ask once more, without answer or for fewer passages")
+	case errors.Is(err, context.Canceled):
+		err = fault.Cancelled.At("answer", "the request").Because("its client has gone, or this server stops").
+			Advise("ask again")
 	}
+	code := fault.CodeOf(err)
+	status = statuses[code]
 	if status == 0 {
 		status = http.StatusInternalServerError
 	}
@@ -155,6 +160,9 @@ func (s *Server) toProblem(ctx context.Context, route string, err error) (proble
 		}
 	}
 	if status >= 500 {
+		if cause != err { // which says in which step
+			logged = append(logged, "error", redact.Text(cause.Error()))
+		}
 		s.log.Warn("request failed", logged...)
 	}
 	return problem, status
@@ -169,7 +177,7 @@ func isCallerFault(err error) bool {
 	}
 	switch e.Code {
 	case fault.Usage, fault.InvalidParam, fault.TooLarge, fault.UnknownIndex, fault.UnknownGen, fault.GenCollected,
-		fault.RunNotFound,
+		fault.RunNotFound, fault.Timeout, fault.Cancelled,
 		fault.GenBusy, fault.Unauthorized, fault.Forbidden, fault.NoSuchMethod, fault.BodyTimeout, fault.MediaType,
 		fault.Misdirected, fault.RateLimited, fault.BudgetSpent, fault.KeysUnknown:
 		return true

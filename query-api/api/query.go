@@ -72,8 +72,13 @@ func tooLarge() error {
 		Advise("shorten it")
 }
 
+// askModel asks in the form of OpenAI, whose clients try again by the status of a model's error.
+func (s *Server) askModel(ctx context.Context, name string, raw []byte) (answer.Response, error) {
+	return s.askRaw(ctx, name, raw, true)
+}
+
 // askRaw asks with a body that was not read yet; with no name, the indexes that the body names.
-func (s *Server) askRaw(ctx context.Context, name string, raw []byte) (answer.Response, error) {
+func (s *Server) askRaw(ctx context.Context, name string, raw []byte, needsModel bool) (answer.Response, error) {
 	var body answer.SeveralRequest
 	var to any = &body
 	if name != "" {
@@ -85,6 +90,7 @@ func (s *Server) askRaw(ctx context.Context, name string, raw []byte) (answer.Re
 	if err := readBody(raw, to); err != nil {
 		return answer.Response{}, err
 	}
+	body.NeedsModel = needsModel
 	if name == "" {
 		return s.askSeveral(ctx, body, nil)
 	}

@@ -100,8 +100,8 @@ func fieldOf(place jsontext.Pointer) string { return strings.Join(slices.Collect
 func keysOf(t reflect.Type) []string {
 	var keys []string
 	for _, field := range reflect.VisibleFields(t) {
-		if !field.Anonymous {
-			keys = append(keys, field.Tag.Get("json"))
+		if key := field.Tag.Get("json"); key != "-" && !field.Anonymous {
+			keys = append(keys, key)
 		}
 	}
 	return keys

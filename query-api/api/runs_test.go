@@ -55,7 +55,7 @@ func TestAnIndexThatIsBeingBuiltIsNotCalledUnknown(t *testing.T) {
 			err = f.runs.SetState(t.Context(), "latest:young", []byte("young/n1"))
 		}
 		require.NoError(t, err)
-		want := "build it with"
+		want := "GET /v1/indexes"
 		if status == core.StatusRunning {
 			want = "unweaver status young --watch"
 		}

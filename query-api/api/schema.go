@@ -45,8 +45,8 @@ func (s *schemas) schemaOf(t reflect.Type) map[string]any {
 	case t == reflect.TypeFor[answer.Moment]():
 		return map[string]any{"type": "string", "pattern": dateTime + "|" + date}
 	case t == reflect.TypeFor[answer.Values]():
-		list := map[string]any{"type": "array", "items": map[string]any{"type": "string"}}
-		return map[string]any{"anyOf": []any{map[string]any{"type": "string"}, list}}
+		text := map[string]any{"type": "string", "minLength": 1}
+		return map[string]any{"anyOf": []any{text, map[string]any{"type": "array", "items": text}}}
 	case t.Implements(textMarshaler):
 		return map[string]any{"type": "string"}
 	}

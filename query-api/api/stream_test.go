@@ -150,6 +150,48 @@ func TestAChatModelThatGivesNothingIsTold(t *testing.T) {
 	}
 }
 
+// A chat model that fails for no reason of the caller's leaves the passages and a quotation; in the form of OpenAI its
+// error has a status, by which clients try again. What is the caller's is an error everywhere.
+func TestPassagesAreQuotedInPlaceOfAChatModelThatFails(t *testing.T) {
+	inForm := `{"model":"unweaver/sample","messages":[{"role":"user","content":"What is the capital of Norway?"}]}`
+	for cause, status := range map[error]int{
+		fault.ModelAuth.At("call chat model", "m"):        200,
+		fault.ModelUnknown.At("call chat model", "m"):     200,
+		fault.ModelRateLimited.At("call chat model", "m"): 200,
+		fault.ModelQuota.At("call chat model", "m"):       200,
+		fault.ModelUnavailable.At("call chat model", "m"): 200,
+		fault.ModelUnreadable.At("call chat model", "m"):  200,
+		fault.EndpointRefused.At("call chat model", "m"):  200,
+		fault.BudgetSpent.At("answer", "a key"):           429,
+		fault.Internal.At("call chat model", "m"):         500,
+		context.DeadlineExceeded:                          504,
+	} {
+		code := string(fault.CodeOf(cause))
+		f := serve(t, chatting(writing{fails: cause}))
+		got := f.send(http.MethodPost, "/v1/indexes/sample/query", answered, "Content-Type", "application/json")
+		require.Equal(t, status, got.Code, "%s: %s", code, got.Body)
+		formed := f.send(http.MethodPost, "/v1/chat/completions", inForm, "Content-Type", "application/json")
+		assert.GreaterOrEqual(t, formed.Code, 400, "%s: %s", code, formed.Body)
+		events := eventsOf(t, f.send(http.MethodPost, "/v1/indexes/sample/query", streamed, "Content-Type",
+			"application/json").Body.String())
+		last := events[len(events)-1]
+		if status != 200 {
+			assert.Equal(t, "error", last.name, "%s: %v", code, last)
+			continue
+		}
+		var whole map[string]any
+		require.NoError(t, json.Unmarshal(got.Body.Bytes(), &whole))
+		for _, out := range []map[string]any{whole, last.data} {
+			answer := out["answer"].(map[string]any)
+			assert.True(t, slices.Contains(out["degraded"].([]any), any("chat_model")) && answer["kind"] == "best_sentence" &&
+				strings.Contains(answer["text"].(string), "Oslo") && len(out["chunks"].([]any)) > 0 &&
+				answer["reason"] == "the chat model failed: "+code, "%s: %v", code, answer)
+		}
+		text, _, failed := call(t, f.agent(""), "answer", map[string]any{"query": "What is the capital of Norway?"})
+		assert.True(t, !failed && strings.Contains(text, "the chat model failed: "+code), "%s: %s", code, text)
+	}
+}
+
 // askStream sends a request over a connection and returns the lines of the answer as they come; leave ends it.
 func askStream(t *testing.T, handler http.Handler, path, body string, headers ...string) (
 	lines *bufio.Scanner, leave func(),

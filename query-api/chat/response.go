@@ -81,7 +81,7 @@ type Usage struct {
 type Details struct {
 	Index      string   `json:"index"`
 	Generation string   `json:"generation"`
-	Release    int64    `json:"release"`
+	Release    *int64   `json:"release"`
 	Method     string   `json:"method"`
 	Reason     *string  `json:"reason"`
 	Degraded   []string `json:"degraded"`

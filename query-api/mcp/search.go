@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -73,15 +74,20 @@ func newTextResult(text string) *sdk.CallToolResult {
 	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}}
 }
 
+// explainNothing says why a question found nothing.
+func explainNothing(response answer.Response) string {
+	return strings.TrimSpace(fmt.Sprintf("Nothing in index %s fits the question. %s", response.Index, response.ReasonText))
+}
+
 func (s *server) searchIndex(ctx context.Context, _ *sdk.CallToolRequest, asked Question) (
 	*sdk.CallToolResult, Found, error,
 ) {
-	_, found, most, err := s.queryIndex(ctx, asked, "")
+	response, found, most, err := s.queryIndex(ctx, asked, "")
 	if err != nil {
 		return nil, found, err
 	}
 	if len(found.Passages) == 0 {
-		return newTextResult(fmt.Sprintf("Nothing in index %s fits the question.", found.Index)), found, nil
+		return newTextResult(explainNothing(response)), found, nil
 	}
 	var text string
 	text, found.Passages, found.Cut = fitPassages("", found.Passages, most)
@@ -99,7 +105,7 @@ func (s *server) answerQuestion(ctx context.Context, _ *sdk.CallToolRequest, ask
 	out := Answered{Found: found}
 	if said := response.Answer; said != nil {
 		out.Answer, out.Citations, out.Kind, out.Truncated = said.Text, said.Citations, said.Kind, said.Truncated
-		out.Reason, out.Sure, out.Lacks = said.Reason, said.Confidence, said.Lacks
+		out.Missing, out.Sure, out.Lacks = said.Reason, said.Confidence, said.Lacks
 	}
 	out.Notes = response.Notes
 	if out.Citations == nil {
@@ -138,6 +144,9 @@ func (s *server) explainAnswer(ctx context.Context, _ *sdk.CallToolRequest, aske
 		}
 	}
 	head := fmt.Sprintf("Method %s on generation %s of index %s.\n\n", found.Method, found.Generation, found.Index)
+	if len(found.Passages) == 0 {
+		head += explainNothing(response)
+	}
 	out := Explained{Explain: response.Explain}
 	var text string
 	text, found.Passages, found.Cut = fitPassages(head, found.Passages, most)

@@ -135,7 +135,7 @@ type Answered struct {
 	Kind      string   `json:"kind" jsonschema:"model wrote it, best_sentence: quoted from passages, or none"`
 	Citations []string `json:"citations" jsonschema:"passages that the answer rests on"`
 	Truncated bool     `json:"truncated,omitempty"`
-	Reason    string   `json:"answer_reason,omitempty" jsonschema:"why the chat model, which was asked, wrote nothing"`
+	Missing   string   `json:"answer_reason,omitempty" jsonschema:"why the chat model, which was asked, wrote nothing"`
 	Sure      *float64 `json:"answer_confidence,omitempty" jsonschema:"of best_sentence: 0 to 1, that it answers"`
 	Lacks     []string `json:"lacks,omitempty" jsonschema:"words of the question that best_sentence is without"`
 
@@ -211,7 +211,11 @@ func (s *server) addTools(to *sdk.Server) {
 			Title: title, ReadOnlyHint: true, IdempotentHint: true, OpenWorldHint: &inside,
 		}}
 	}
-	sdk.AddTool(to, tool("list_indexes", "List indexes", "Indexes that can be asked, with their sizes."), s.listAll)
+	list := tool("list_indexes", "List indexes", "Indexes that can be asked, with their sizes.")
+	list.InputSchema = map[string]any{ // OpenAI's API refuses a function without properties
+		"type": "object", "properties": map[string]any{}, "additionalProperties": false,
+	}
+	sdk.AddTool(to, list, s.listAll)
 	sdk.AddTool(to, tool("search", "Search passages",
 		"Find the passages of an index that answer a question, best first, with document and offsets."), s.searchIndex)
 	sdk.AddTool(to, tool("answer", "Answer a question",

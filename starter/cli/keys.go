@@ -80,7 +80,7 @@ func (a *App) createKeyCmd() *cobra.Command {
 	set.Float64Var(&limits.RequestsPerSecond, "rate", 0, "requests a second; 0, here and below: as configured")
 	set.IntVar(&limits.Burst, "burst", 0, "requests at once after a pause, with --rate")
 	set.IntVar(&limits.Concurrency, "concurrency", 0, "requests that run at once")
-	set.Float64Var(&limits.AnswersPerMinute, "answers-per-minute", 0, "questions that the chat model answers")
+	set.Float64Var(&limits.AnswersPerMinute, "answers-per-minute", 0, "questions that are answered, also by a quotation")
 	set.Float64Var(&limits.MoneyPerDay, "money-per-day", 0, "money for answers, by the model's price")
 	return command
 }

@@ -103,12 +103,13 @@ func (r *request) newStatusFault(refused refusal) error {
 	}
 	switch status := refused.status; {
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
-		return at(fault.ModelAuth).Advise("set the key in the variable that models.*.api_key_env names, then resume")
+		return at(fault.ModelAuth).
+			Advise("set the key in the variable that models.*.api_key_env names; resume a run that paused")
 	case status == http.StatusNotFound:
 		return at(fault.ModelUnknown).Advise("check models.*.model and models.*.base_url")
 	case status == http.StatusPaymentRequired,
 		status == http.StatusTooManyRequests && (refused.retry == never || says("insufficient_quota", "billing")):
-		return at(fault.ModelQuota).Advise("raise the quota, then resume")
+		return at(fault.ModelQuota).Advise("raise the quota; resume a run that paused")
 	case status == http.StatusTooManyRequests:
 		limited := at(fault.ModelRateLimited)
 		limited.RetryAfter = refused.after

@@ -112,7 +112,8 @@ export interface Note {
 export interface QueryResponse {
   index: string
   generation: string
-  release: number
+  release: number | null
+  reason_text?: string
   method: string
   rule: string | null
   reason: string | null
