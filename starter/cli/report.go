@@ -347,7 +347,7 @@ func showProblems(w io.Writer, report core.Report) {
 	if report.DeadLetters > 0 {
 		fmt.Fprintf(w, "  dead letters: %d in %s/dead-letters/\n", report.DeadLetters, generation)
 	}
-	total := max(report.ProblemsTotal, int64(len(report.Problems)))
+	total := report.CountProblems()
 	if total == 0 {
 		return
 	}
