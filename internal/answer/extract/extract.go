@@ -396,6 +396,7 @@ const longestLabel = 80
 // the title; of a sentence the one that has words of the question which the sentence lacks.
 func (q question) chooseLabel(kind int, heading, title string, of window) string {
 	for _, above := range []string{heading, title} {
+		above = strings.TrimRight(above, ":")
 		if above == "" || utf8.RuneCountInString(above) > longestLabel || strings.Contains(of.text, above) {
 			continue
 		}
@@ -480,7 +481,9 @@ func cutPassage(language *text.Language, passage Passage) []piece {
 		shown := markup.Strip(content, hidden, start, end)
 		trimmed := strings.TrimSpace(statement)
 		behind := statement[len(strings.TrimRightFunc(statement, unicode.IsSpace)):]
-		blank := strings.Count(behind, "\n") > 1
+		rest := content[end-len(behind):]
+		gap := rest[:len(rest)-len(strings.TrimLeftFunc(rest, unicode.IsSpace))]
+		blank := strings.Count(gap, "\n") > 1
 		next := piece{text: shown, start: start, end: end - len(behind)}
 		stamped := text.IsStamped(trimmed)
 		next.cells, next.apart = stamped || strings.HasPrefix(trimmed, "|"), apart || stamped

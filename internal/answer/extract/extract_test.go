@@ -81,7 +81,8 @@ func TestAnExtractBeginsWhereASentenceDoes(t *testing.T) {
 		{"What is the skating price?", slide + "The town set the prices in April.\n", "Rink: Skating price 6.70 euros"},
 		{"What does the machine repair cost?", slide, "Rink: Machine repair costs 1,300 euros"},
 		{"How many skaters may be on the ice?", "Rink\n\nNo dogs in the hall\nAt most 40 skaters on the ice at once\nTrainer: Nils Aho",
-			"Bridge report: At most 40 skaters on the ice at once"},
+			"Rink: At most 40 skaters on the ice at once"},
+		{"What does a canoe cost?", "Canoe cost:\n\nOpen all day\nHire 9 euros a day\nDeposit 20 euros\n", "Canoe cost: Hire 9 euros a day"},
 		{"Who built the harbour tower?", "In May the tower of\nKiel harbour was built by\nOle Sand of Kiel.", "Kiel harbour was built by: Ole Sand of Kiel."},
 		{"Who is the guide?", "## Notes\n\n[Guide]: doc/guide.md#guide\n[Guide pages]: guides.html 'Guide'\n.. _guide: x/guide\n" +
 			"<!-- the guide\nis Ole Sand -->\n\nGuide: Ada Moe\n", "Notes: Guide: Ada Moe"},
