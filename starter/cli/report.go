@@ -65,7 +65,7 @@ func showReport(w io.Writer, status control.Status) {
 		fmt.Fprintf(w, "  tried again: %s %s, %s, last at %s\n", retry.Stage, retry.Code, countOf(retry.Count, "time"),
 			retry.Last.Local().Format(time.TimeOnly))
 	}
-	fmt.Fprintf(w, "  %.1f s", status.Seconds)
+	fmt.Fprintf(w, "  %.1f s", status.Worked())
 	for _, stage := range status.Stages {
 		fmt.Fprintf(w, "  %s %.1f", stage.Name, stage.Seconds)
 	}
