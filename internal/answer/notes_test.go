@@ -8,6 +8,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/retrieve/snippet"
 )
 
 func TestNotesAreReadWithTheMarksOfTheirPassages(t *testing.T) {
@@ -31,4 +32,13 @@ func TestNotesAreReadWithTheMarksOfTheirPassages(t *testing.T) {
 	assert.True(t, response.Usage.NoteTokens > 10 && response.Usage.NoteTokens <= 100, "%d", response.Usage.NoteTokens)
 	assert.Equal(t, []bool{false, true, true}, response.markCited())
 	assert.Equal(t, "A town. [3] [2]", response.quotedNotes())
+}
+
+// A snippet has a line break for the end of a page, so that its places stay those of the text.
+func TestASnippetHasNoFormFeed(t *testing.T) {
+	chunk := Chunk{Passage: Passage{Text: "One.\n\f\nTwo."}}
+	chunk.showSnippet(snippet.Found{Span: snippet.Span{End: 11}})
+	if *chunk.Snippet != (Snippet{Text: "One.\n\n\nTwo.", End: 11}) {
+		t.Errorf("%+v", chunk.Snippet)
+	}
 }

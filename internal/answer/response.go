@@ -3,6 +3,7 @@ package answer
 import (
 	"context"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/answer/extract"
@@ -289,7 +290,7 @@ func (c *Chunk) includeSpan(language *text.Language, part snippet.Span) {
 
 // showSnippet says what of a chunk is worth reading.
 func (c *Chunk) showSnippet(found snippet.Found) {
-	text := string([]rune(c.Text)[found.Start:found.End])
+	text := strings.ReplaceAll(string([]rune(c.Text)[found.Start:found.End]), "\f", "\n") // ends of pages
 	c.Snippet = &Snippet{Text: text, Start: found.Start, End: found.End}
 	for _, span := range found.Highlights {
 		c.Highlights = append(c.Highlights, Highlight(span))

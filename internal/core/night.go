@@ -27,6 +27,7 @@ type Night struct {
 	Currency   string    `json:"currency,omitempty"`
 	Failed     int64     `json:"failed" doc:"documents that stand failed"`
 	Letters    int64     `json:"dead_letters"`
+	Problems   int64     `json:"problems"`
 	Bytes      int64     `json:"bytes" doc:"of the files of the generation that this run wrote"`
 	Planned    *Missed   `json:"planned" doc:"how wrong the estimate was; null: nothing was to be built"`
 }
@@ -58,6 +59,9 @@ func (r Range) Plus(other Range) Range { return Range{r.Low + other.Low, r.High 
 // Worked returns for how many seconds a run worked: without those in which it paused or waited.
 func (r Report) Worked() float64 { return max(0, r.Seconds-r.IdleSeconds) }
 
+// CountProblems returns how many problems a run has, listed or not.
+func (r Report) CountProblems() int64 { return max(r.ProblemsTotal, int64(len(r.Problems))) }
+
 // ToNight returns the line of a report of a build.
 func (r Report) ToNight() Night {
 	changed := r.Diff.Added + r.Diff.Changed + r.Diff.Moved + r.Diff.Removed
@@ -66,6 +70,7 @@ func (r Report) ToNight() Night {
 		Unchanged: r.Unchanged, Started: r.Started, Seconds: r.Worked(), Documents: r.Documents,
 		Chunks: r.Chunks, Changed: changed, Calls: r.Calls.Sum(), Tokens: r.Tokens.Sum(), Cost: r.Cost,
 		Currency: r.Currency, Failed: r.DocumentsFailed, Letters: r.DeadLetters, Bytes: r.Bytes,
+		Problems: r.CountProblems(),
 	}
 	if all := max(r.Documents+r.Diff.Removed, changed); all > 0 {
 		out.Share = float64(changed) / float64(all)

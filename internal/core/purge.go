@@ -1,6 +1,9 @@
 package core
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // States of a purge.
 const (
@@ -61,7 +64,16 @@ type PurgeDocument struct {
 	Known  bool   `json:"known"`  // a generation that is kept has it, or had it
 	Chunks int64  `json:"chunks"` // in all generations
 
-	Attached bool `json:"attached,omitempty"` // it was not named, but what it is attached to
+	Attached bool     `json:"attached,omitempty"` // it was not named, but what it is attached to
+	Rows     []string `json:"rows,omitempty"`     // the first of its rows, where these are the documents
+}
+
+// AdviseRows returns what to name in place of a document that has rows, or nothing.
+func (d PurgeDocument) AdviseRows() string {
+	if len(d.Rows) == 0 {
+		return ""
+	}
+	return "its rows are the documents: name each that is to go, such as " + strings.Join(d.Rows, ", ")
 }
 
 // PurgeGeneration is a generation that holds a purged document.

@@ -402,6 +402,7 @@ func TestWhatIsAttachedToAPurgedDocumentGoesWithIt(t *testing.T) {
 	index := artifact.Index{Store: s.Artifacts, Name: s.spec.Index}
 	rows, err := purges.Plan(t.Context(), index, []string{"r.csv"})
 	assert.True(t, err == nil && len(rows.Documents) == 1 && !rows.Documents[0].Known, "%+v, %v", rows, err)
+	assert.Equal(t, []string{"r.csv#1", "r.csv#2"}, rows.Documents[0].Rows)
 	require.NotEmpty(t, s.holding(t, secrets...))
 	purge := s.purge(t, "m.eml", "n.eml#a.md")
 	assert.True(t, len(purge.Documents) == 4 && len(purge.Attached) == 2, "%+v", purge)

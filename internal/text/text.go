@@ -47,7 +47,7 @@ func (l *Language) Statements(s string) []string {
 	var out []string
 	for _, sentence := range l.Sentences(s) {
 		if n := len(out) - 1; n >= 0 && !strings.HasSuffix(out[n], "\n") &&
-			(strings.HasSuffix(out[n], ".") || IsStamped(out[n])) {
+			(strings.HasSuffix(out[n], ".") || IsStamped(out[n]) || l.followsInitials(out[n], sentence)) {
 			sentence = out[n] + sentence
 			out = out[:n]
 		}
@@ -61,6 +61,14 @@ func (l *Language) Statements(s string) []string {
 		out = append(out, sentence[start:])
 	}
 	return out
+}
+
+var initials = regexp.MustCompile(`\b(?:\p{Lu}\.){2,} *$`)
+
+// followsInitials reports whether a sentence goes on behind initials such as U.S., as Route 52 does and She does not.
+func (l *Language) followsInitials(before, sentence string) bool {
+	words := strings.Fields(sentence)
+	return initials.MatchString(before) && len(words) > 0 && !l.IsStopWord(l.PlainForm(words[0]))
 }
 
 // hasMarker reports whether a line begins with the sign of a row, an item, a quotation or a heading.

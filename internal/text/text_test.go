@@ -54,6 +54,7 @@ func TestStatementsPartTablesAndLists(t *testing.T) {
 	want := "| " + long + "\n~| " + long +
 		"\nIt goes on:\n~* one\n~  2. two of a list\n~# head\nwrapped - not\nan item. ~End.\n~" +
 		".SH NAME\n~tide shows\n~2026-01-02 03:04 Up. Now\n~[02/Jan/2026 03:05] down"
+	content, want = content+"\nOn U.S. Route 5. In the U.S. She ran.", want+"\n~On U.S. Route 5. ~In the U.S. ~She ran."
 	got := text.LanguageOf("en").Statements(content)
 	assert.True(t, strings.Join(got, "") == content && strings.Join(got, "~") == want, "%q", got)
 }

@@ -284,7 +284,8 @@ Town: Rotterdam
 
 | Vendor | Contact |
 |--------|:-------:|
-| Söhne  | 😀 Eva |
+| Söhneschiffsbaugesellschaft | 😀 Eva |
+\f
 
 \`\`\`sh
 # a comment
@@ -311,7 +312,15 @@ Town: Rotterdam
       ])
       assert.equal(await box.locator('mark').innerText(), 'Rotter-dam, and')
       assert.deepEqual(await box.locator('th').allInnerTexts(), ['Vendor', 'Contact'])
-      assert.deepEqual(await box.locator('td').allInnerTexts(), ['Söhne', '😀 Eva'])
+      assert.deepEqual(await box.locator('td').allInnerTexts(), ['Söhneschiffsbaugesellschaft', '😀 Eva'])
+      assert.equal(await box.locator('hr').count(), 1)
+      const lines = await box.locator('.scroll').evaluate((table) => {
+        table.style.width = '100px'
+        const range = document.createRange()
+        range.selectNodeContents(table.querySelector('td'))
+        return [range.getClientRects().length, table.scrollWidth > table.clientWidth]
+      })
+      assert.deepEqual(lines, [1, true])
       assert.deepEqual(await box.locator('pre').allTextContents(), ['    indented code', '# a comment'])
       await accessible(page, 'a document')
     })

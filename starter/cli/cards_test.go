@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/control"
@@ -57,6 +59,10 @@ func TestIndexesAreListedByLsAndByStatusWithoutARun(t *testing.T) {
 	if len(list) != 2 || list[0].(map[string]any)["bytes"] != 5.0*(1<<20) {
 		t.Errorf("%v", list)
 	}
+	assert.NotContains(t, run(t, fake, "ls").out, "restore")
+	damaged := runlog.Card{State: runlog.StateDamaged, Detail: "run: unweaver restore it"}
+	fake.cards = append(fake.cards, damaged, damaged)
+	assert.Equal(t, 1, strings.Count(run(t, fake, "ls").out, "unweaver restore --all"))
 	contains(t, run(t, &fakeControl{}, "ls").out, "no index yet; build one with: unweaver index")
 }
 

@@ -40,7 +40,8 @@ const exitCodes = "Exit codes: 0 done, 1 failed, 2 usage (a flag, a setting, a n
 
 const rootLong = `Entity-centric retrieval: index corpora, publish generations, ask questions.
 
-The first argument is the INDEX, or a run of it. Of index and estimate it is the CORPUS: they take --index NAME.
+The first argument is the INDEX, or one of its runs. The commands index and estimate take the CORPUS instead, and the
+index by --index NAME.
 
 `
 

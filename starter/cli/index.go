@@ -24,8 +24,8 @@ that is configured.
 
 Without --generation it attaches to a running build of the index with the same corpus and configuration; with --wait it
 begins once a running round of retry-failed, or a running purge, has ended; with --rebuild, once any run has. Ctrl-C
-ends the waiting, not the run, which stands still where the command had to start the stack, until one runs again. With
---plan it begins only if parent, listing and configuration are what they were when the plan was made, and else says
+ends the waiting, and the run goes on. If this command had to start the stack, the stack stops with it, and the run goes
+on when a stack runs again. With --plan it begins only if parent, listing and configuration are what they were when the plan was made, and else says
 what is not. With --wait and --json it prints the report, and on standard error a stream of events, a JSON object a
 line.
 

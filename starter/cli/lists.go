@@ -63,10 +63,17 @@ func showCards(w io.Writer, cards []runlog.Card) {
 		return fmt.Sprintf("%s\t%s\t%d\t%d\t%d\t%s\t%s\t%d\t%s", card.Index, card.State, card.Documents, card.Chunks,
 			card.Classes, core.FormatSize(card.Bytes), since, card.Problems, last)
 	})
+	damaged := 0
 	for _, card := range cards {
 		if card.Detail != "" {
 			fmt.Fprintf(w, "  ! %s: %s\n", card.Index, card.Detail)
 		}
+		if card.State == runlog.StateDamaged {
+			damaged++
+		}
+	}
+	if damaged > 1 {
+		fmt.Fprintln(w, "  all of them at once: unweaver restore --all")
 	}
 }
 

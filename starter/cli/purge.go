@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -30,7 +31,8 @@ It cannot be undone, and needs --yes; --dry-run shows what it would do. Killed a
 again, or with the next run of the index. What the corpus has under these keys stays there, and is left out of the index
 from then on, unless --allow-return says otherwise.
 
-DOCUMENT is the key that the index knows it by; a row of .jsonl or .csv is object#id.
+DOCUMENT is the key that the index knows it by. Rows of .jsonl and .csv, and objects of a list in a .json file, are
+documents with the key file#id: name each that is to go; the name of the file removes none.
 What is attached to a mail or PDF (mail.eml#plan.pdf) goes with it, or alone where it alone is named.`,
 		Example: "  unweaver purge docs letters/2024-17.pdf --dry-run\n" +
 			"  unweaver purge docs letters/2024-17.pdf --yes --reason \"request 4711\" --wait",
@@ -126,6 +128,7 @@ func (a *App) purgeEnded(ctx context.Context, controller control.Control, index,
 			return err
 		}
 		if one.State == core.PurgeDone {
+			a.exit = ExitDone // what stands failed from other runs is not of the purge
 			return nil
 		}
 		why := "its run did not come to it"
@@ -142,7 +145,7 @@ func (a *App) purgeEnded(ctx context.Context, controller control.Control, index,
 
 func showPurgePlan(w io.Writer, plan core.PurgePlan) {
 	for _, document := range plan.Documents {
-		state := "no generation has it"
+		state := cmp.Or(document.AdviseRows(), "no generation has it")
 		if document.Known {
 			state = countOf(document.Chunks, "passage")
 		}
@@ -151,7 +154,7 @@ func showPurgePlan(w io.Writer, plan core.PurgePlan) {
 		}
 		fmt.Fprintf(w, "%s (%s): %s\n", document.Key, document.Digest.Short(16), state)
 	}
-	fmt.Fprintf(w, "made again: at most %s; paid again: at most what %s of them and their vectors cost\n",
+	fmt.Fprintf(w, "written again: at most %s, of which %s and the vectors may be paid again\n",
 		countOf(plan.Classes, "entity text"), countOf(plan.Shortenings, "shortening"))
 	fmt.Fprintf(w, "ledger: at most %s; what other documents have too stays\n",
 		countOf(plan.Entries["extract"]+plan.Entries["shorten"]+plan.Entries["embed"], "entry"))

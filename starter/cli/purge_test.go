@@ -51,6 +51,20 @@ func TestAPurgeTellsWhatGoesAndWantsToBeConfirmed(t *testing.T) {
 	}
 }
 
+// A purge that is done exits 0 whatever stands failed from other runs; of an object with rows the plan names these.
+func TestAPurgeThatIsDoneSucceeds(t *testing.T) {
+	purging := purgeOf()
+	purging.Plan.Documents[0] = core.PurgeDocument{Key: "a.json", Rows: []string{"a.json#1", "a.json#2"}}
+	for state, exit := range map[string]int{core.PurgeDone: 0, core.PurgePending: 1} {
+		c := &fakeControl{purging: purging, purges: control.PurgesAnswer{Purges: []core.Purge{{ID: "p1", State: state}}}}
+		c.statuses = []control.Status{{Report: core.Report{Status: core.StatusErrors, Seconds: 38.5, IdleSeconds: 27.5}}}
+		got := run(t, c, "purge", "docs", "a.md", "--yes", "--wait")
+		assert.True(t, (got.exit == 0) == (exit == 0), "%s: exit %d, %s", state, got.exit, got.err)
+		assert.Contains(t, got.out, "such as a.json#1, a.json#2")
+		assert.Contains(t, got.out, "  11.0 s")
+	}
+}
+
 // How purges stand says what is left to be done.
 func TestPurgesTellWhatIsLeft(t *testing.T) {
 	digest := core.PurgedKey("docs", "a.md")

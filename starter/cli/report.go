@@ -65,7 +65,7 @@ func showReport(w io.Writer, status control.Status) {
 		fmt.Fprintf(w, "  tried again: %s %s, %s, last at %s\n", retry.Stage, retry.Code, countOf(retry.Count, "time"),
 			retry.Last.Local().Format(time.TimeOnly))
 	}
-	fmt.Fprintf(w, "  %.1f s", status.Seconds)
+	fmt.Fprintf(w, "  %.1f s", status.Worked())
 	for _, stage := range status.Stages {
 		fmt.Fprintf(w, "  %s %.1f", stage.Name, stage.Seconds)
 	}
@@ -347,7 +347,7 @@ func showProblems(w io.Writer, report core.Report) {
 	if report.DeadLetters > 0 {
 		fmt.Fprintf(w, "  dead letters: %d in %s/dead-letters/\n", report.DeadLetters, generation)
 	}
-	total := max(report.ProblemsTotal, int64(len(report.Problems)))
+	total := report.CountProblems()
 	if total == 0 {
 		return
 	}

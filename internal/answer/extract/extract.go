@@ -396,6 +396,7 @@ const longestLabel = 80
 // the title; of a sentence the one that has words of the question which the sentence lacks.
 func (q question) chooseLabel(kind int, heading, title string, of window) string {
 	for _, above := range []string{heading, title} {
+		above = strings.TrimRight(above, ":")
 		if above == "" || utf8.RuneCountInString(above) > longestLabel || strings.Contains(of.text, above) {
 			continue
 		}
@@ -456,7 +457,8 @@ type piece struct {
 	start int // bytes of the passage
 	end   int
 	apart bool // a blank line stands before it, or it goes on from nothing
-	cells bool // one of many rows of a table, or entries of a log
+	cells bool // one of many rows of a table, lines of a list or entries of a log
+	alone bool // a line that may be read by itself: one of several without a sign at the end
 }
 
 const ends = ".!?…。！？؟।॥"
@@ -479,7 +481,9 @@ func cutPassage(language *text.Language, passage Passage) []piece {
 		shown := markup.Strip(content, hidden, start, end)
 		trimmed := strings.TrimSpace(statement)
 		behind := statement[len(strings.TrimRightFunc(statement, unicode.IsSpace)):]
-		blank := strings.Count(behind, "\n") > 1
+		rest := content[end-len(behind):]
+		gap := rest[:len(rest)-len(strings.TrimLeftFunc(rest, unicode.IsSpace))]
+		blank := strings.Count(gap, "\n") > 1
 		next := piece{text: shown, start: start, end: end - len(behind)}
 		stamped := text.IsStamped(trimmed)
 		next.cells, next.apart = stamped || strings.HasPrefix(trimmed, "|"), apart || stamped
@@ -508,10 +512,15 @@ func cutPassage(language *text.Language, passage Passage) []piece {
 		case isListItem(trimmed) || isKeyValue(shown):
 			next.kind = row
 			next.text = trimBullet(next.text)
-		case blank && utf8.RuneCountInString(shown) < 80:
+		case blank && utf8.RuneCountInString(shown) < longestLine:
 			next.kind = head
 		default:
 			next.kind = debris
+		}
+		next.alone = next.kind != sentence && !next.cells && (isKeyValue(shown) || isThought(language, trimmed))
+		if n := len(out); n > 0 && next.alone && out[n-1].alone && !next.apart {
+			next.kind, out[n-1].kind = row, row
+			next.cells, out[n-1].cells = !isKeyValue(shown), !isKeyValue(out[n-1].text)
 		}
 		if open && next.kind == sentence && !next.apart && out[len(out)-1].kind == debris && !isListItem(trimmed) {
 			out[len(out)-1].text += chooseSeparator(out[len(out)-1].text, next.text) + next.text
@@ -534,6 +543,22 @@ func cutPassage(language *text.Language, passage Passage) []piece {
 // salutation is a line that opens a letter.
 var salutation = regexp.MustCompile(`^(?i:dear|hi|hello|hallo|liebe|lieber|sehr geehrte|guten tag|bonjour|chère?|` +
 	`estimad[oa]s?|hola|querid[oa]s?|prezad[oa]s?|olá)[ ,][^.?]{0,40}[,:!]?$`)
+
+// longestLine is the length below which a line without a sign at its end may be a heading, or one of a list.
+const longestLine = 80
+
+// isThought reports whether a statement is a short line without a sign at its end, which does not go on in the next one.
+func isThought(language *text.Language, line string) bool {
+	if strings.Contains(line, "\n") || strings.HasPrefix(line, "#") || utf8.RuneCountInString(line) >= longestLine {
+		return false
+	}
+	last := line[strings.LastIndexByte(line, ' ')+1:]
+	return !strings.ContainsRune(",:;-", lastRune(last)) && goingOn[language.PlainForm(last)] == 0
+}
+
+// goingOn are words that end a line only where the next one goes on with it.
+var goingOn = wordsOf(map[uint64]string{1: `the a an of by and or with from for to is was der die das den dem des ein eine
+einen einem einer von vom und oder mit fur im zum zur ist le la les du de et ou el los las y o do da e um uma`})
 
 // shortHead is the length below which a line without an end, before one that begins with a capital, is its heading.
 const shortHead = 50

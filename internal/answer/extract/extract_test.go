@@ -78,6 +78,14 @@ func TestAnExtractBeginsWhereASentenceDoes(t *testing.T) {
 			"EXIT STATUS: 3 when the constants of the pier are missing."},
 		{"What are the limits of wind?", "\\documentclass{article}\n\\begin{document}\n\\section{Wind}\nThe limits are 38 knots for ferries.\n",
 			"Wind: The limits are 38 knots for ferries."},
+		{"What is the skating price?", slide + "The town set the prices in April.\n", "Rink: Skating price 6.70 euros"},
+		{"What does the machine repair cost?", slide, "Rink: Machine repair costs 1,300 euros"},
+		{"How many skaters may be on the ice?", "Rink\n\nNo dogs in the hall\nAt most 40 skaters on the ice at once\nTrainer: Nils Aho",
+			"Rink: At most 40 skaters on the ice at once"},
+		{"What does a canoe cost?", "Canoe cost:\n\nOpen all day\nHire 9 euros a day\nDeposit 20 euros\n", "Canoe cost: Hire 9 euros a day"},
+		{"Who built the harbour tower?", "In May the tower of\nKiel harbour was built by\nOle Sand of Kiel.", "Kiel harbour was built by: Ole Sand of Kiel."},
+		{"Who is the guide?", "## Notes\n\n[Guide]: doc/guide.md#guide\n[Guide pages]: guides.html 'Guide'\n.. _guide: x/guide\n" +
+			"<!-- the guide\nis Ole Sand -->\n\nGuide: Ada Moe\n", "Notes: Guide: Ada Moe"},
 		{"What was found on deck?", "Dear all,\n\nA brown spaniel called Biscuit was found on the deck.\n", "A brown spaniel called Biscuit was found on the deck."},
 	} {
 		passages := []extract.Passage{{Title: "Bridge report", Text: c.content}}
@@ -87,6 +95,8 @@ func TestAnExtractBeginsWhereASentenceDoes(t *testing.T) {
 		}
 	}
 }
+
+const slide = "# Rink\n\nSkating price 6.70 euros\nSkate hire 4 euros\nMachine repair costs 1,300 euros\n\nNotes: "
 
 const fares = "| Fare | Adult | Child |\n| Single | £4.75 | £2.38 |\n| Return | £7.92 | £3.96 |\n"
 

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -148,7 +149,8 @@ func purgedBefore(ctx context.Context, index artifact.Index, plan core.PurgePlan
 		if was < 0 && !document.Known {
 			return nil, fault.NotFound.At("purge from "+index.Name, fault.QuoteName(document.Key)).
 				Because("no generation that is kept has a document of this key").
-				Advise("see its keys: GET /v1/indexes/" + index.Name + "/documents; a row is object#id")
+				Advise(cmp.Or(document.AdviseRows(),
+					"see its keys: GET /v1/indexes/"+index.Name+"/documents; a row is object#id"))
 		}
 		known = known || document.Known
 		if was >= 0 {

@@ -26,6 +26,7 @@ func Plan(ctx context.Context, index artifact.Index, documents []string) (core.P
 		chunks, known := traces.found[digest]
 		plan.Documents = append(plan.Documents, core.PurgeDocument{
 			Key: document, Digest: digest, Known: known, Chunks: chunks, Attached: i >= len(documents),
+			Rows: traces.rows[document],
 		})
 	}
 	current, _, err := index.ReadPointer(ctx)

@@ -35,7 +35,11 @@ type Traces struct {
 	derived []string              // texts that were extracted
 	found   map[core.Digest]int64 // documents, with their chunks
 	parts   []string              // attachments of documents, which leave with them
+	rows    map[string][]string   // the first rows of objects that are no document themselves
 }
+
+// shownRows is how many rows of an object a plan names.
+const shownRows = 3
 
 // derivedBytes is the length from which on a description that a class's text contains shows that the text was made
 // from it. Shorter ones stand in another text by chance.
@@ -54,7 +58,7 @@ func Gather(ctx context.Context, index artifact.Index, documents Set, alive func
 	t := &Traces{
 		Chunks: map[core.ID]bool{}, Classes: map[core.ID]bool{}, Words: map[core.Digest]bool{},
 		Keys:    map[string]map[core.Digest]bool{},
-		Holders: map[string]bool{}, found: map[core.Digest]int64{},
+		Holders: map[string]bool{}, found: map[core.Digest]int64{}, rows: map[string][]string{},
 	}
 	for _, task := range ledger.Tasks() {
 		t.Keys[task] = map[core.Digest]bool{}
@@ -148,7 +152,11 @@ func (g *gathering) documentsOf(
 			return false, err
 		}
 		if kind, _, _ := stage.TypeOf(spec, document.Object); !asked && !kind.HasAttachments() {
-			continue // it is a row
+			object, _, _ := strings.Cut(key, "#")
+			if known := g.rows[object]; len(known) < shownRows && !slices.Contains(known, key) {
+				g.rows[object] = append(known, key)
+			}
+			continue
 		} else if !asked {
 			g.parts = append(g.parts, key)
 			g.documents.Keys[core.PurgedKey(g.index.Name, key)] = true

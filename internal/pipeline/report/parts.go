@@ -52,7 +52,7 @@ func summarizeRun(r core.Report) string {
 			toMoney(r.Cost, r.Currency))
 	}
 	text := fmt.Sprintf("%s documents, %s changed%s; %s", toCount(r.Documents), toCount(night.Changed), paid,
-		toDuration(r.Seconds))
+		toDuration(r.Worked()))
 	switch {
 	case r.Unchanged:
 		text = "nothing had changed; " + text

@@ -70,7 +70,7 @@ func Summarize(work Run) Summary {
 		Stage: work.Stage, Overall: work.Overall, Unchanged: work.Unchanged, Published: work.Published, Started: work.Started,
 		Ended: work.Ended, Seconds: work.Worked(), Documents: work.Documents, Chunks: work.Chunks, Classes: work.Classes,
 		Calls: work.Calls.Sum(), Tokens: work.Tokens.Prompt + work.Tokens.Completion + work.Tokens.Embedding,
-		Cost: work.Cost, Currency: work.Currency, Problems: max(work.ProblemsTotal, int64(len(work.Problems))),
+		Cost: work.Cost, Currency: work.Currency, Problems: work.CountProblems(),
 		Version: work.Version,
 	}
 }
@@ -82,7 +82,7 @@ func ofNight(index string, night core.Night) Summary {
 		Run: night.Run, Index: index, Generation: night.Generation, Kind: KindBuild, Status: night.Status,
 		Reason: night.Reason, Overall: 1, Unchanged: night.Unchanged, Published: night.Published, Started: night.Started,
 		Ended: &ended, Seconds: night.Seconds, Documents: night.Documents, Chunks: night.Chunks, Calls: night.Calls,
-		Tokens: night.Tokens, Cost: night.Cost, Currency: night.Currency, Problems: night.Failed, Gone: true,
+		Tokens: night.Tokens, Cost: night.Cost, Currency: night.Currency, Problems: night.Problems, Gone: true,
 	}
 }
 

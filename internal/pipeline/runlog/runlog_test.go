@@ -123,6 +123,7 @@ func TestRunsAndTrendsAreOfTheSameBuilds(t *testing.T) {
 	s := source()
 	kept, gone := report("g2", core.StatusCompleted, 2), report("g1", core.StatusHeld, 1)
 	kept.Seconds, kept.IdleSeconds, gone.Seconds = 33, 28, 7
+	gone.Problems, gone.ProblemsTotal, kept.Problems = make([]core.Problem, 2), 3, make([]core.Problem, 2)
 	ended(t, s, kept)
 	nights := core.Nights{Nights: []core.Night{gone.ToNight(), kept.ToNight()}}
 	raw, err := json.Marshal(nights)
@@ -136,8 +137,8 @@ func TestRunsAndTrendsAreOfTheSameBuilds(t *testing.T) {
 		require.Len(t, runs, len(trends.Nights))
 		for i, run := range runs {
 			night := trends.Nights[len(runs)-1-i]
-			assert.Equal(t, []any{night.Run, night.Seconds, night.Status, night.Run == "docs/g1"},
-				[]any{run.Run, run.Seconds, run.Status, run.Gone})
+			assert.Equal(t, []any{night.Run, night.Seconds, night.Status, int64(2 + i), night.Run == "docs/g1"},
+				[]any{run.Run, run.Seconds, run.Status, run.Problems, run.Gone})
 		}
 	}
 	put(t, s, index.NightsKey(), "{") // damaged: the reports are left

@@ -39,10 +39,12 @@ var (
 )
 
 // referring is a link whose address is defined elsewhere; where a word stands before it, it is an index of code.
-// definition is where that is.
+// definition is where that is, in Markdown, and target in reStructuredText.
 var (
 	referring  = newForm(`(\[)[^\[\]]+(\]\[[^\[\]]*\])`)
-	definition = newForm(` {0,3}\[[^\[\]]+\]:[ \t]*<?(?:https?:|mailto:|[#/.])\S*`)
+	definition = newForm(` {0,3}\[[^\[\]^][^\[\]]*\]:[ \t]*(?:<[^<>]*>|(?:[#/]|\S*[/#:@]\S|\S*\.\w)\S*)` +
+		`(?:[ \t]+(?:"[^"]*"|'[^']*'|\([^()]*\)))?[ \t]*\r?$`)
+	target = newForm(`[ \t]*\.\. _[^:]+:(?:[ \t].*)?\r?$`)
 )
 
 func newForm(expression string) *regexp.Regexp { return regexp.MustCompile(`^(?:` + expression + `)`) }
@@ -105,12 +107,17 @@ func Find(content string) (lines, within [][2]int) {
 	for at := 0; at < len(content); {
 		line, _, _ := strings.Cut(content[at:], "\n")
 		trimmed := strings.TrimSpace(line)
+		if end := strings.Index(content[at:], "-->"); !fenced && end > len(line) && strings.HasPrefix(trimmed, "<!--") {
+			lines = append(lines, [2]int{at, at + end + len("-->")})
+			at += end + len("-->")
+			continue
+		}
 		fence := strings.HasPrefix(trimmed, "```") || strings.HasPrefix(trimmed, "~~~")
 		if fence {
 			fenced = !fenced
 		}
 		switch {
-		case fence || !fenced && (field.MatchString(trimmed) || definition.MatchString(line) ||
+		case fence || !fenced && (field.MatchString(trimmed) || definition.MatchString(line) || target.MatchString(line) ||
 			len(trimmed) > 2 && strings.Trim(trimmed, "|:-=*_ \t") == ""):
 			lines = append(lines, [2]int{at, at + len(line)})
 		case !fenced:

@@ -5,7 +5,7 @@ import type { ComponentChildren } from 'preact'
 import type { Places } from './format'
 
 interface Block {
-  kind: 'text' | 'item' | 'code' | 'head' | 'row'
+  kind: 'text' | 'item' | 'code' | 'head' | 'row' | 'page'
   from: number
   to: number
   lines: [number, number][]
@@ -64,6 +64,7 @@ class Text {
         last.level = mark.startsWith('=') ? 1 : 2
         apart = true
       } else if (bare || mark === '') {
+        if (raw.includes('\f') && last) this.add('page', from, to, 0, true)
         apart = true
       } else if (mark.startsWith('#') && this.hidden[from]) {
         this.add('head', from, to, mark.search(/[^#]/), true)
@@ -160,6 +161,8 @@ export function Prose(props: { text: string; marks?: Places; sentences?: Places;
     } else if (block.kind === 'head') {
       const Head = `h${Math.min(6, top + block.level)}` as 'h6'
       out.push(<Head>{content}</Head>)
+    } else if (block.kind === 'page') {
+      out.push(<hr />) // where a page ends
     } else if (block.kind === 'code') {
       out.push(
         <pre>
