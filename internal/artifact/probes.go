@@ -37,7 +37,7 @@ func (x Index) PutProbes(ctx context.Context, raw []byte) (string, error) {
 	return x.putSummed(ctx, x.ProbesKey, raw)
 }
 
-// putSummed stores a file under the sum of its bytes, which it gives. It writes one that is there again: a young file is
+// putSummed stores a file under the sum of its bytes, which it gives. It writes an existing one again: a young file is
 // not collected before what it was sent for names it.
 func (x Index) putSummed(ctx context.Context, at func(sum string) string, raw []byte) (string, error) {
 	digest := sha256.Sum256(raw)

@@ -121,7 +121,8 @@ func TestAWorkerTellsHowIndexesStand(t *testing.T) {
 	}
 	for name, settled := range map[string]string{"approved": "published", "dropped": "discarded", "open": "held"} {
 		one := artifact.Index{Store: config.Stores.Artifacts, Name: name}
-		state := core.RunState{RunID: "r", Report: core.Report{Index: name, Generation: "g1", Status: "held", Reason: "recall"}}
+		state := core.RunState{RunID: "r"}
+		state.Report = core.Report{Index: name, Generation: "g1", Status: "held", Reason: "recall"}
 		raw, err := json.Marshal(state)
 		require.NoError(t, err)
 		for key, value := range map[string][]byte{name + "/g1": raw, runlog.LatestBuild(name): []byte(name + "/g1")} {
