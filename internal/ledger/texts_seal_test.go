@@ -71,8 +71,8 @@ func TestABuildMergesTheIndexWhileItRuns(t *testing.T) {
 	}
 }
 
-// Promises: 59.
 // A merge takes in the rows of answers that were lost beside those of the answers that were paid for in their place.
+// Promises: 59.
 func TestTextsPaidForAfterDamageAreFoundAfterAMerge(t *testing.T) {
 	const packs = 12
 	b := newBook(t)
