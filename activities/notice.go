@@ -68,7 +68,7 @@ func (a *Activities) reportEnd(ctx context.Context, work *upkeep.Run, end workfl
 	if !built || end.Status != core.StatusCompleted && end.Status != core.StatusErrors {
 		return
 	}
-	if err := work.NoteSuccess(ctx, time.Now()); err != nil {
+	if err := run.NoteSuccess(ctx, work.Coordination, end.Index, time.Now()); err != nil {
 		a.Log.Warn("last success not noted", "run_id", work.Name(), "code", string(fault.CodeOf(err)))
 	}
 }

@@ -1,20 +1,30 @@
 package artifact
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+
+	"github.com/unweaver/unweaver/internal/store/blob"
 )
+
+// What the keys of files that come with requests end with.
+const (
+	ProbesSuffix  = ".probes.jsonl"
+	AliasesSuffix = ".aliases.txt"
+)
+
+// SentFiles returns what the keys of files that come with requests start with.
+func (x Index) SentFiles() string { return x.joinKey("specs") + "/" }
 
 // ProbesKey returns the key of a file of probe questions, by the sum of its bytes.
 func (x Index) ProbesKey(sum string) string {
-	return x.joinKey("specs", refuseSlash(sum)+".probes.jsonl")
+	return x.joinKey("specs", refuseSlash(sum)+ProbesSuffix)
 }
 
 // AliasesKey returns the key of a file of aliases, by the sum of its bytes.
 func (x Index) AliasesKey(sum string) string {
-	return x.joinKey("specs", refuseSlash(sum)+".aliases.txt")
+	return x.joinKey("specs", refuseSlash(sum)+AliasesSuffix)
 }
 
 // PutAliases stores a file of aliases and gives the sum that names it.
@@ -27,9 +37,11 @@ func (x Index) PutProbes(ctx context.Context, raw []byte) (string, error) {
 	return x.putSummed(ctx, x.ProbesKey, raw)
 }
 
-// putSummed stores a file under the sum of its bytes, which it gives.
+// putSummed stores a file under the sum of its bytes, which it gives. It writes an existing one again: a young file is
+// not collected before what it was sent for names it.
 func (x Index) putSummed(ctx context.Context, at func(sum string) string, raw []byte) (string, error) {
 	digest := sha256.Sum256(raw)
 	sum := hex.EncodeToString(digest[:])
-	return sum, putOnce(ctx, x.Store, at(sum), bytes.NewReader(raw), int64(len(raw)))
+	_, err := blob.Write(ctx, x.Store, at(sum), raw, blob.Cond{})
+	return sum, err
 }

@@ -54,7 +54,7 @@ type PurgePlan struct {
 	Shortenings int64             `json:"shortenings"`       // paid ones of these texts, in all generations
 	Entries     map[string]int64  `json:"entries"`           // of the ledger, by task: those of other documents too stay
 	Pending     []string          `json:"pending,omitempty"` // purges of one of them that are not done
-	Probes      []string          `json:"probes,omitempty"`  // objects with questions that expect one of them: they stay
+	Probes      []string          `json:"probes,omitempty"`  // objects with questions that expect one of them
 }
 
 // PurgeDocument is a document of a PurgePlan.

@@ -181,7 +181,8 @@ func (c *cursor) nextRow() (err error) {
 	return err
 }
 
-// mergeRows streams the entries of runs by key; of equal keys the first run's counts.
+// mergeRows streams the entries of runs by key. Of equal keys the newest counts: what is paid for again was lost where
+// the older one leads.
 func mergeRows(ctx context.Context, store blob.Store, runs []run) iter.Seq2[timedRow, error] {
 	return func(yield func(timedRow, error) bool) {
 		cursors := make([]*cursor, len(runs))
@@ -201,10 +202,18 @@ func mergeRows(ctx context.Context, store blob.Store, runs []run) iter.Seq2[time
 					least = c
 				}
 			}
-			if least == nil || !yield(least.row, nil) {
+			if least == nil {
 				return
 			}
 			key := least.row.key
+			for _, c := range cursors {
+				if c.more && c.row.key == key && c.row.time.After(least.row.time) {
+					least = c
+				}
+			}
+			if !yield(least.row, nil) {
+				return
+			}
 			for _, c := range cursors {
 				for c.more && c.row.key == key {
 					if err := c.nextRow(); err != nil {

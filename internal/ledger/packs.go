@@ -55,7 +55,7 @@ type merge struct {
 
 // listing is what the store holds of a task's packs. Those that a merge took in are not among files.
 type listing struct {
-	files  []packFile // by key: of two that hold a key, the first counts
+	files  []packFile // by key: a look-up takes the first that holds a key, a merge the newest
 	swept  map[string]bool
 	merges []merge // the oldest first
 }

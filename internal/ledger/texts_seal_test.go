@@ -4,10 +4,12 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
@@ -66,5 +68,36 @@ func TestABuildMergesTheIndexWhileItRuns(t *testing.T) {
 		for i, object := range objects {
 			require.False(t, object.IsZero(), "text %d of pack %d is not found", i, n)
 		}
+	}
+}
+
+// A merge takes in the rows of answers that were lost beside those of the answers that were paid for in their place.
+// Promises: 59.
+func TestTextsPaidForAfterDamageAreFoundAfterAMerge(t *testing.T) {
+	const packs = 12
+	b := newBook(t)
+	seller := &shop{sold: map[core.Digest]int{}}
+	store := func(from, to int) {
+		b.now = b.now.Add(time.Minute)
+		require.NoError(t, seller.buy(t.Context(), b.Ledger, texts(from, to)))
+		require.NoError(t, b.SealTexts(t.Context()))
+	}
+	for n := range packs {
+		store(100*n, 100*n+100)
+	}
+	for _, object := range b.store.Keys("ledger/embed/loose/") { // their vectors: the texts still read
+		b.store.Change(object, func(raw []byte) []byte { raw[len(raw)-1] ^= 1; return raw })
+	}
+	b.reopen()
+	has(t, b.Ledger, texts(0, 100*packs), func(int) bool { return false })
+	for from := 0; from < 100*packs; from += 60 { // in other requests than before
+		store(from, from+60)
+	}
+	require.Equal(t, 100*packs, seller.twice())
+	for range 2 {
+		kept := b.upkeep(t, ledger.Embed, listing(texts(0, 100*packs)...))
+		has(t, b.Ledger, texts(0, 100*packs), all1)
+		b.now = b.now.Add(25 * time.Hour)
+		require.True(t, b.now.Day() > 2 || kept.Merged > 0, "%+v", kept)
 	}
 }

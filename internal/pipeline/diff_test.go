@@ -16,6 +16,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/segments"
 	"github.com/unweaver/unweaver/internal/pipeline/release"
+	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 )
 
@@ -53,7 +54,13 @@ func TestADifferenceNamesWhatChanged(t *testing.T) {
 		"new.md":       "# Salt\n\nSalt of Lake Verin is sold in Tolmin.\n",
 	})
 	second := s.night(t).manifest
+	_, err := blob.WriteJSON(t.Context(), s.Artifacts, s.index().GenerationKey("g002", "report.json"), core.Report{
+		Status: core.StatusCompleted, Tokens: core.Tokens{Embedding: 284}, Cost: 0.25, // probes, behind the manifest
+	}, blob.Cond{})
+	require.NoError(t, err)
 	got := s.difference(t, "", "")
+	assert.Equal(t, 0.25, got.To.Cost)
+	assert.EqualValues(t, 284, got.To.Tokens.Sum())
 	if got.From.Generation != "g001" || got.To.Generation != "g002" || got.To.State != "current" ||
 		got.To.Counts != second.Counts {
 		t.Fatalf("%+v", got)

@@ -53,8 +53,11 @@ func showCards(w io.Writer, cards []runlog.Card) {
 		}
 		if run := card.LastRun; run != nil {
 			last = run.Status
-			if run.Unchanged {
+			switch {
+			case run.Unchanged:
 				last += ", unchanged"
+			case run.Status == core.StatusHeld && run.Published:
+				last += publishedSince
 			}
 		}
 		if run := card.Running; run != nil {
@@ -126,6 +129,8 @@ func showRuns(w io.Writer, runs []runlog.Summary) {
 			status = runsNow(run)
 		case run.Unchanged:
 			status += ", unchanged"
+		case run.Status == core.StatusHeld && run.Published:
+			status += publishedSince
 		case run.Reason != "" && run.Reason != run.Status:
 			status += " (" + run.Reason + ")"
 		}

@@ -94,6 +94,9 @@ func showMove(w io.Writer, move core.Move) {
 		if move.Action == core.ActionRollback {
 			fmt.Fprintf(w, "  back again: unweaver rollback %s %s; a rollback that names none goes one further back\n",
 				move.Index, from)
+		} else {
+			fmt.Fprintf(w, "  the next night is judged by the same gates and probes; after an edit of them: "+
+				"unweaver schedule apply %s\n", move.Index)
 		}
 	case move.Action == core.ActionDiscard:
 		fmt.Fprintf(w, "%s: %s is discarded; the next runs delete its files\n", move.Index, move.To)

@@ -169,7 +169,7 @@ func showPurgePlan(w io.Writer, plan core.PurgePlan) {
 		fmt.Fprintln(w, ")")
 	}
 	for _, where := range plan.Probes {
-		fmt.Fprintf(w, "stays, and names a document: the questions in %s\n", where)
+		fmt.Fprintf(w, "names a document: the questions in %s; they go once no schedule judges nights by them\n", where)
 	}
 	for _, id := range plan.Pending {
 		fmt.Fprintf(w, "purge %s was begun, and is gone on with\n", id)

@@ -37,7 +37,9 @@ func exitOf(report core.Report) int {
 	case core.StatusErrors:
 		return ExitErrors
 	case core.StatusHeld:
-		return ExitHeld
+		if !report.Published {
+			return ExitHeld
+		}
 	case core.StatusPaused:
 		return ExitPaused
 	case core.StatusCompleted:
@@ -118,11 +120,17 @@ func showFound(w io.Writer, report core.Report) {
 	}
 }
 
+// publishedSince follows the status of a run that a gate held and an operator published.
+const publishedSince = ", published by an operator"
+
 // showState prints how a run ended, or where it stands.
 func showState(w io.Writer, status control.Status) {
 	fmt.Fprintf(w, "%s  %s", status.Run, status.Status)
 	if status.Reason != "" && status.Reason != status.Status {
 		fmt.Fprintf(w, " (%s)", status.Reason)
+	}
+	if status.Status == core.StatusHeld && status.Published {
+		fmt.Fprint(w, publishedSince)
 	}
 	if line := waitingLine(status); line != "" {
 		fmt.Fprintf(w, "  %s", line)

@@ -24,6 +24,7 @@ import (
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 	"github.com/unweaver/unweaver/internal/stage/publish"
+	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/telemetry"
 	"github.com/unweaver/unweaver/worker/host"
 )
@@ -118,6 +119,19 @@ func TestAWorkerTellsHowIndexesStand(t *testing.T) {
 	for key, value := range map[string][]byte{"docs/g2": raw, runlog.LatestBuild("docs"): []byte("docs/g2")} {
 		require.NoError(t, runs.SetState(t.Context(), key, value))
 	}
+	for name, settled := range map[string]string{"approved": "published", "dropped": "discarded", "open": "held"} {
+		one := artifact.Index{Store: config.Stores.Artifacts, Name: name}
+		state := core.RunState{RunID: "r"}
+		state.Report = core.Report{Index: name, Generation: "g1", Status: "held", Reason: "recall"}
+		raw, err := json.Marshal(state)
+		require.NoError(t, err)
+		for key, value := range map[string][]byte{name + "/g1": raw, runlog.LatestBuild(name): []byte(name + "/g1")} {
+			require.NoError(t, runs.SetState(t.Context(), key, value))
+		}
+		_, err = blob.Write(t.Context(), one.Store, one.GenerationKey("g1", "manifest.json"),
+			[]byte(`{"state":"`+settled+`"}`), blob.Cond{})
+		require.NoError(t, err)
+	}
 	require.NoError(t, runs.SetAccount(t.Context(), "docs/g2", "w", account))
 	config.CPUSlots = 6
 	authority, err := pki.New("test", time.Hour)
@@ -133,6 +147,9 @@ func TestAWorkerTellsHowIndexesStand(t *testing.T) {
 		`unweaver_index_documents{index="docs"} 7`, `unweaver_index_chunks{index="docs"} 21`,
 		`unweaver_index_dead_letters{index="docs"} 2`, `unweaver_index_generation_age_seconds{index="docs"} 720`,
 		`unweaver_run_status{index="docs",reason="",status="running"} 1`,
+		`unweaver_run_status{index="approved",reason="",status="completed"} 1`,
+		`unweaver_run_status{index="dropped",reason="",status="cancelled"} 1`,
+		`unweaver_run_status{index="open",reason="recall",status="held"} 1`,
 		`unweaver_stage_done{index="docs",stage="extract"} 30`, `unweaver_stage_total{index="docs",stage="extract"} 50`,
 		`unweaver_index_last_success_timestamp_seconds{index="docs"} 1.`, `unweaver_activity_slots{type="activity"} 64`,
 		`unweaver_activity_slots{type="computing"} 6`,

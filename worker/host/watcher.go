@@ -185,6 +185,12 @@ func (w *watcher) lookUpIndex(ctx context.Context, name string, mu *sync.Mutex) 
 	if one.state, err = run.ReadState(ctx, w.runs, string(raw)); err != nil || one.state == nil {
 		return one, err
 	}
+	switch runlog.SettledAs(ctx, w.artifacts, one.state.Report) {
+	case core.GenerationPublished:
+		one.state.Report.Status, one.state.Report.Reason = core.StatusCompleted, ""
+	case core.GenerationDiscarded:
+		one.state.Report.Status, one.state.Report.Reason = core.StatusCancelled, ""
+	}
 	if !core.IsTerminal(one.state.Report.Status) {
 		total, err := run.ReadTotals(ctx, w.runs, string(raw))
 		if err == nil { // a damaged account halts its run, which reports it

@@ -148,10 +148,17 @@ func Start(ctx context.Context, options Options) (stack *Stack, err error) {
 	}); err != nil {
 		return stack, errors.Join(err, listener.Close())
 	}
-	stack.Control = stack.newControl(ctx, options, models)
+	control := stack.newControl(ctx, options, models)
+	stack.Control = control
+	polling, cancel := context.WithTimeout(ctx, pollPatience)
+	control.AwaitWorkers(polling)
+	cancel()
 	phase("starting query-api")
 	return stack, stack.serveAPI(options, listener, models, process)
 }
+
+// pollPatience is how long the start waits for the engine to show the worker; doctor says if it never does.
+const pollPatience = 10 * time.Second
 
 // newControl steers runs on the engine and the stores of the stack.
 func (s *Stack) newControl(ctx context.Context, options Options, models *app.Models) *service.Service {

@@ -139,6 +139,18 @@ func (s *Service) probeRanker(ctx context.Context, spec core.Spec) (string, erro
 	return detail, nil
 }
 
+// AwaitWorkers waits until workers poll the queues that a build needs, but not longer than ctx: the engine shows a
+// worker that has started only after its first polls.
+func (s *Service) AwaitWorkers(ctx context.Context) {
+	for s.checkWorkers(ctx) != nil || s.checkComputers(ctx, workflows.ComputingQueue(s.Engine.TaskQueue)) != nil {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
 // checkWorkers reports whether any worker polls the task queue: without one a run waits for ever, which is no error of
 // Temporal's.
 func (s *Service) checkWorkers(ctx context.Context) error {
@@ -149,7 +161,7 @@ func (s *Service) checkWorkers(ctx context.Context) error {
 	if len(response.GetPollers()) == 0 {
 		return fault.EngineDown.At("find a worker of task queue", s.Engine.TaskQueue).
 			Because("none has polled it in the last minutes").
-			Advise("start unweaver-worker with the same engine.task_queue and engine.namespace")
+			Advise("start unweaver-worker with the same engine.task_queue and engine.namespace; on one machine: unweaver dev")
 	}
 	return nil
 }
@@ -170,7 +182,7 @@ func noComputers(queue string) error {
 	return fault.EngineDown.At("find a worker of task queue", queue).
 		Because("none has polled it in the last minutes: what fills a core (chunk, reduce, segment) waits").
 		Advise("start unweaver-worker of this version with the same engine.task_queue and engine.namespace, and " +
-			"worker.role all or cpu")
+			"worker.role all or cpu; on one machine: unweaver dev")
 }
 
 // probeStaging proves that the bucket of bulk imports lets copies be written, found and deleted, many at a time: the

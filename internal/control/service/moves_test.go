@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -12,6 +13,7 @@ import (
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
@@ -85,6 +87,36 @@ func TestNothingIsMovedOfAnIndexThatIsNot(t *testing.T) {
 	if keys, err := b.ListOperations(t.Context(), "docs", 0); err != nil || len(keys) != 0 {
 		t.Errorf("refused, and recorded: %+v, %v", keys, err)
 	}
+}
+
+// What an operator publishes ends the night that a gate held: lists say so, and it counts as a success of the index.
+func TestAHeldRunIsSettledOnceItIsPublished(t *testing.T) {
+	b := newBench(t)
+	b.publish()
+	current, _, err := b.art.ReadPointer(t.Context())
+	b.must(err)
+	sha, err := b.art.PutManifest(t.Context(), &core.Manifest{
+		Format: core.ManifestFormat, Index: "docs", Generation: "g2", Seq: 2, Parent: current.Manifest,
+		Collections: core.Collections{Classes: "docs-classes", Chunks: "docs-chunks"},
+	})
+	b.must(err)
+	b.write(b.art.GenerationKey("g2", "manifest.json"), `{"manifest":"`+sha+`","seq":2,"state":"held"}`)
+	b.writeReport("g2", core.StatusHeld)
+	for _, collection := range []string{"docs-classes", "docs-chunks"} {
+		b.must(b.Stores.Vectors.Create(t.Context(), collection, 3))
+	}
+	success := func() time.Time {
+		at, err := run.LastSuccess(t.Context(), b.Stores.Coordination, "docs")
+		b.must(err)
+		return at
+	}
+	require.Zero(t, success())
+	_, err = b.MoveGeneration(t.Context(), control.MoveRequest{Action: core.ActionPublish, Index: "docs", Generation: "g2"})
+	b.must(err)
+	assert.NotZero(t, success())
+	cards, err := b.ListIndexes(t.Context())
+	require.True(t, err == nil && len(cards) == 1 && cards[0].LastRun.Status == core.StatusHeld, "%+v, %v", cards, err)
+	assert.True(t, cards[0].LastRun.Published)
 }
 
 // A worker reads the probe questions from the artifacts: they come with the request, and are looked at before a run or

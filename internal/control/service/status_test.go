@@ -127,7 +127,7 @@ func TestAStatusWithoutOneOfItsSources(t *testing.T) {
 		"a gate held it, and an operator published it": {func(b *bench) {
 			b.writeReport("g1", core.StatusHeld)
 			b.must(b.Stores.Coordination.SetState(b.t.Context(), "docs/g1", []byte("{}")))
-			b.publish()
+			b.write(b.art.GenerationKey("g1", "manifest.json"), `{"state":"published"}`)
 		}, core.StatusHeld, "", "", ""},
 		"its report, and no class store": {func(b *bench) {
 			b.writeReport("g1", core.StatusCompleted)

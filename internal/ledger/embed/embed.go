@@ -130,10 +130,11 @@ func CutBatches(src iter.Seq2[Item, error]) iter.Seq2[[]Item, error] {
 	}
 }
 
-// Source gives vectors through the ledger. What it pays for is counted where the model is called, not here.
+// Source gives vectors through the ledger. What they cost is counted where the model is called, not here.
 type Source struct {
 	Embedder model.Embedder
 	Ledger   *ledger.Ledger
+	OnPaid   func(texts int) // receives how many texts were paid for, from several goroutines; nil is allowed
 }
 
 // FindMissing gives those of the items whose vectors would have to be paid for.
@@ -164,7 +165,11 @@ func (s Source) Pay(ctx context.Context, items []Item) error {
 		for n, i := range places {
 			wanted[n] = items[i]
 		}
-		return s.storeVectors(ctx, wanted)
+		err := s.storeVectors(ctx, wanted)
+		if err == nil && s.OnPaid != nil {
+			s.OnPaid(len(wanted))
+		}
+		return err
 	})
 }
 

@@ -53,7 +53,10 @@ func Plan(ctx context.Context, index artifact.Index, documents []string) (core.P
 			plan.Pending = append(plan.Pending, one.ID)
 		}
 	}
-	plan.Probes, err = listProbeFiles(ctx, index, wanted)
+	plan.Probes, err = ListProbeFiles(ctx, index, wanted)
+	for i, key := range plan.Probes {
+		plan.Probes[i] = index.Store.Location(key)
+	}
 	return plan, err
 }
 
@@ -93,13 +96,13 @@ func listPurgeGenerations(
 	return out, nil
 }
 
-// listProbeFiles returns the stored files of questions that expect one of the documents.
-func listProbeFiles(ctx context.Context, index artifact.Index, documents Set) (out []string, err error) {
-	for info, err := range index.Store.List(ctx, index.Name+"/specs/", "") {
+// ListProbeFiles returns the keys of the stored files of questions that expect one of the documents.
+func ListProbeFiles(ctx context.Context, index artifact.Index, documents Set) (out []string, err error) {
+	for info, err := range index.Store.List(ctx, index.SentFiles(), "") {
 		if err != nil {
 			return nil, err
 		}
-		if !strings.HasSuffix(info.Key, ".probes.jsonl") {
+		if !strings.HasSuffix(info.Key, artifact.ProbesSuffix) {
 			continue
 		}
 		raw, _, err := blob.Read(ctx, index.Store, info.Key)
@@ -110,7 +113,7 @@ func listProbeFiles(ctx context.Context, index artifact.Index, documents Set) (o
 		if err == nil && slices.ContainsFunc(questions, func(probe core.Probe) bool {
 			return slices.ContainsFunc(probe.Documents, documents.Has)
 		}) {
-			out = append(out, index.Store.Location(info.Key))
+			out = append(out, info.Key)
 		}
 	}
 	return out, nil

@@ -25,9 +25,10 @@ func ReadState(ctx context.Context, runs coordination.Runs, run string) (*core.R
 // successKey returns the key in the state of runs of when an index was last built. A colon is in no name of a run.
 func successKey(index string) string { return "success:" + index }
 
-// NoteSuccess notes that a build of the index ended well, even if nothing changed.
-func (r *Run) NoteSuccess(ctx context.Context, at time.Time) error {
-	return r.Coordination.SetState(ctx, successKey(r.Job.Index), []byte(at.UTC().Format(time.RFC3339Nano)))
+// NoteSuccess notes that a build of the index ended well, even if nothing changed, or that an operator published
+// one that a gate held.
+func NoteSuccess(ctx context.Context, runs coordination.Runs, index string, at time.Time) error {
+	return runs.SetState(ctx, successKey(index), []byte(at.UTC().Format(time.RFC3339Nano)))
 }
 
 // LastSuccess returns when a build of the index last ended well, as far as the store of coordination remembers; else

@@ -133,6 +133,7 @@ func (s Source) List(ctx context.Context, index string, limit int) ([]Summary, e
 			found[i] = Summarize(work)
 			return nil
 		}
+		report.Published = report.Published || SettledAs(ctx, s.Artifacts, report) == core.GenerationPublished
 		found[i] = Summarize(NewEnded(report))
 		return err
 	})

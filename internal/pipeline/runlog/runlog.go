@@ -110,6 +110,20 @@ func (s Source) readReport(ctx context.Context, work string) (core.Report, error
 	return report, err
 }
 
+// SettledAs returns what an operator made of the generation of a run that a gate held: core.GenerationPublished or
+// core.GenerationDiscarded; empty: it is held, or not known.
+func SettledAs(ctx context.Context, store blob.Store, report core.Report) string {
+	var ref core.GenerationRef
+	if report.Status != core.StatusHeld {
+		return ""
+	}
+	key := artifact.Index{Name: report.Index}.GenerationKey(report.Generation, "manifest.json")
+	if _, err := blob.ReadJSON(ctx, store, key, &ref); err != nil || ref.State == core.GenerationHeld {
+		return ""
+	}
+	return ref.State
+}
+
 // Belongs reports whether a report is of the run that is asked about: that of the id, else that of the state.
 func Belongs(report core.Report, state core.RunState, id string) bool {
 	if id == "" {

@@ -265,6 +265,11 @@ func (p *purging) finishPurge(
 			purge.Forgotten = ledger.OfEnrichments()
 		}
 	}
+	judged, err := p.purgeProbes(ctx, documents)
+	if err != nil {
+		return err
+	}
+	left = append(left, judged...)
 	if err := p.overwriteStores(ctx); err != nil {
 		return err
 	}

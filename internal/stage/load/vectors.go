@@ -2,6 +2,7 @@ package load
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/parquet-go/parquet-go"
 
@@ -27,7 +28,8 @@ type batch struct {
 }
 
 // writeVectors embeds the new texts (from the ledger, or for nothing), writes the rows and the vectors segment. It pays
-// only where an object of the ledger was lost.
+// only where an object of the ledger was lost: the embed stage counted those texts as the ledger's, so that they are
+// taken off.
 func (l *loader) writeVectors(ctx context.Context) error {
 	file, err := artifact.NewFile()
 	if err != nil {
@@ -35,9 +37,13 @@ func (l *loader) writeVectors(ctx context.Context) error {
 	}
 	defer file.Discard()
 	out := l.newWriter(file)
+	var lost atomic.Int64
+	defer func() { l.res.Progress.Hits.Embed -= lost.Load() }()
+	source := l.Source
+	source.OnPaid = func(texts int) { lost.Add(int64(texts)) }
 	texts := l.Part.NewTexts(ctx, l.Env, l.Scratch)
 	embedded := func(ctx context.Context, texts []embed.Item) (batch, error) {
-		got, err := l.Source.Vectors(ctx, texts)
+		got, err := source.Vectors(ctx, texts)
 		return batch{texts, got}, err
 	}
 	for got, err := range parallel.MapOrdered(ctx, embedWidth, embed.CutBatches(texts), embedded) {
