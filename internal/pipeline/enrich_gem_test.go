@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/methods/gem/gemmethod"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
-	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
@@ -54,7 +54,7 @@ func TestNightsOfAMemoryComeToWhatABuildFromNothingComesTo(t *testing.T) {
 		a, b := night.Segments.FilesOf("gem", kind), from.Segments.FilesOf("gem", kind)
 		assert.True(t, len(a) == 1 && len(b) == 1 && a[0].SHA256 == b[0].SHA256, "%s: %v, from nothing %v", kind, a, b)
 	}
-	if retrieve.MemoryEnrichment != "gem" || retrieve.MemoryQuestions != "questions" || retrieve.MemoryThemes != "themes" {
+	if gemmethod.Enrichment != "gem" || gemmethod.Questions != "questions" || gemmethod.Themes != "themes" {
 		t.Error("queries look for files of other names")
 	}
 }

@@ -1,16 +1,21 @@
-package retrieve
+// Package aprmethod answers questions by runs of facts (AutoPrunedRetriever): the method apr, which reads the enrichment
+// facts (package factstage makes it).
+package aprmethod
 
 import (
 	"context"
+	"slices"
 	"time"
 
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/index/liveset"
 	"github.com/unweaver/unweaver/internal/methods/apr"
 	"github.com/unweaver/unweaver/internal/model/tokens"
+	"github.com/unweaver/unweaver/internal/retrieve"
 )
 
-// APR is the name of the method.
-const APR = "apr"
+// Name is the name of the method.
+const Name = "apr"
 
 // APRExplain is the explanation of apr: how the question was compared, the runs that were found with the terms of their
 // scores, and what of them is reported in how many tokens.
@@ -57,49 +62,47 @@ type APRFact struct {
 	Chunks   []string `json:"chunks"`
 }
 
-// aprMethod finds runs of triples, and ranks the chunks that say them.
-type aprMethod struct{}
+// Method finds runs of triples, and ranks the chunks that say them.
+type Method struct{}
 
-// Spec implements Method.
-func (aprMethod) Spec() Spec {
-	return Spec{
-		Name: APR, Doc: "runs of facts (AutoPrunedRetriever); the index needs enrich: [facts]", Entities: 10,
-		Params: []Param{
-			NewWhole("coarse", "runs that are compared as wholes", 1, 10_000, apr.DefaultSettings.Coarse),
-			NewWhole("runs", "runs that stay", 1, 1000, apr.DefaultSettings.Fine),
-			NewWhole("facts_budget", "tokens of the facts that are reported", 64, 100_000, 2000),
-			NewChoice(ParamContext, "what a chat model reads: passages, the facts of the question instead of them, or both",
+// Spec implements retrieve.Method.
+func (Method) Spec() retrieve.Spec {
+	return retrieve.Spec{
+		Name: Name, Doc: "runs of facts (AutoPrunedRetriever); the index needs enrich: [facts]", Entities: 10,
+		Params: []retrieve.Param{
+			retrieve.NewWhole("coarse", "runs that are compared as wholes", 1, 10_000, apr.DefaultSettings.Coarse),
+			retrieve.NewWhole("runs", "runs that stay", 1, 1000, apr.DefaultSettings.Fine),
+			retrieve.NewWhole("facts_budget", "tokens of the facts that are reported", 64, 100_000, 2000),
+			retrieve.NewChoice(ParamContext, "what a chat model reads: passages, the facts of the question instead of them, or both",
 				ContextPassages, ContextFacts, ContextBoth),
-			NewChoice("variant", "of the fine score: raw cosines, the authors' program, or the paper's formula",
+			retrieve.NewChoice("variant", "of the fine score: raw cosines, the authors' program, or the paper's formula",
 				"raw", "code_compat", "paper"),
-			NewChoice(ParamTriples, "of the question: by rule, or by the chat model, which is paid for", ByRules, ByChat),
+			retrieve.NewChoice(ParamTriples, "of the question: by rule, or by the chat model, which is paid for",
+				retrieve.ByRules, retrieve.ByChat),
 		},
-		Needs:    Needs{Embedding: ByClassEmbedder, Names: true, Enriched: EnrichedFacts, FillByClassVector: true},
-		Explains: []Shape{{"ExplainAPR", "apr", APRExplain{}}},
+		Needs: retrieve.Needs{
+			Embedding: retrieve.ByClassEmbedder, Enriched: Enrichment, FillByClassVector: true,
+		},
+		Reader:   &retrieve.Reader{Param: ParamTriples, ByRules: readNames, ByChat: askTriples},
+		Explains: []retrieve.Shape{{Name: "ExplainAPR", Doc: "apr", Zero: APRExplain{}}},
 	}
 }
 
 // ParamTriples is the parameter that says who finds the triples of a question.
 const ParamTriples = "triples"
 
-// What ParamTriples takes.
-const (
-	ByRules = "rules"
-	ByChat  = "chat"
-)
+var variants = map[string]apr.Variant{"raw": apr.Raw, "code_compat": apr.CodeCompat, "paper": apr.Paper}
 
-var aprVariants = map[string]apr.Variant{"raw": apr.Raw, "code_compat": apr.CodeCompat, "paper": apr.Paper}
-
-// Run implements Method.
-func (aprMethod) Run(r *Request) (Explanation, error) {
-	index, err := r.Generation.OpenFacts(r.ctx)
+// Run implements retrieve.Method.
+func (Method) Run(r *retrieve.Request) (retrieve.Explanation, error) {
+	index, err := openFacts(r.Context(), r.Generation)
 	if err != nil {
 		return nil, err
 	}
 	start := time.Now()
 	settings := apr.Settings{
 		Coarse: r.Query.Params.Int("coarse"), Fine: r.Query.Params.Int("runs"),
-		Variant: aprVariants[r.Query.Params.Text("variant")],
+		Variant: variants[r.Query.Params.Text("variant")],
 		Allow: func(source string) bool {
 			chunk := r.Generation.Live.FindChunk(chunkOf(source))
 			return chunk != nil && r.Allows(chunk)
@@ -109,17 +112,14 @@ func (aprMethod) Run(r *Request) (Explanation, error) {
 	if r.Query.Explain || noted { // counting tokens takes longer than all else
 		settings.Budget, settings.Count = r.Query.Params.Int("facts_budget"), tokens.Count
 	}
-	settings.Stopped = func() bool { return r.ctx.Err() != nil }
-	asked := apr.Asked{
-		Words: r.Query.Asked.Words, Lines: r.Query.Asked.LineRows,
-		Query: apr.Query{Entities: r.Query.Names, Relations: r.Query.Asked.RelationRows, Whole: r.Query.Vector},
-	}
+	settings.Stopped = func() bool { return r.Context().Err() != nil }
+	asked := readAsked(r.Query)
 	if err := r.Admit(index.EstimateSteps(asked, settings)); err != nil {
 		return nil, err
 	}
 	found := index.Find(asked, settings)
 	if settings.Stopped() {
-		return nil, context.Cause(r.ctx)
+		return nil, context.Cause(r.Context())
 	}
 	r.Result.Timing.Search = time.Since(start)
 	most := r.Query.TopChunks
@@ -127,31 +127,32 @@ func (aprMethod) Run(r *Request) (Explanation, error) {
 		most = len(found.Chunks)
 	}
 	for _, one := range found.Chunks[:min(len(found.Chunks), most)] {
-		chunk := Chunk{Live: r.Generation.Live.FindChunk(chunkOf(one.Chunk)), Score: one.Score}
+		chunk := retrieve.Chunk{Live: r.Generation.Live.FindChunk(chunkOf(one.Chunk)), Score: one.Score}
 		r.Result.Chunks = append(r.Result.Chunks, chunk)
 	}
 	if noted {
-		r.noteFacts(index, found.Told)
+		noteFacts(r, index, found.Told)
 	}
 	r.Result.Chunks = r.Result.Chunks[:min(len(r.Result.Chunks), r.Query.TopChunks)]
-	if len(r.Result.Chunks) == 0 && r.noMatch() {
+	if len(r.Result.Chunks) == 0 && r.MatchesNothing() {
 		return nil, nil
 	}
-	return func() any { return r.explainAPR(index, found) }, nil
+	return func() any { return explainFound(r, index, found) }, nil
 }
 
-func (r *Request) explainAPR(index *apr.Index, found apr.Found) APRExplain {
+func explainFound(r *retrieve.Request, index *apr.Index, found apr.Found) APRExplain {
 	out := APRExplain{
-		Names: []string{}, Asked: []APRAsks{}, By: ByRules, Runs: []APRRun{}, Told: []APRFact{}, Sizes: map[string]int{},
+		Names: []string{}, Asked: []APRAsks{}, By: retrieve.ByRules, Runs: []APRRun{}, Told: []APRFact{}, Sizes: map[string]int{},
 		Text: found.Choice.Text, Tokens: found.Choice.Tokens, Repeated: found.Choice.All,
 	}
+	asks, byChat := r.Query.Reading.Value.(apr.Asks)
 	switch {
-	case len(r.Query.Asked.Words) > 0:
-		out.Names, out.By = r.Query.Asked.Entities, r.Query.Asked.By
+	case byChat:
+		out.Names, out.By = asks.Entities, r.Query.Reading.By
 	case !found.Linked:
-		out.Names = r.Generation.QuestionNames(r.Query.Text)
+		out.Names = r.Query.Reading.Texts
 	}
-	for _, word := range r.Query.Asked.Words {
+	for _, word := range asks.Words {
 		out.Asked = append(out.Asked, APRAsks(word))
 	}
 	if found.Choice.Text != "" {
@@ -173,7 +174,7 @@ func (r *Request) explainAPR(index *apr.Index, found apr.Found) APRExplain {
 	for _, edge := range found.Told {
 		head, relation, tail := index.Words(edge)
 		fact := APRFact{Head: head, Relation: relation, Tail: tail, Chunks: []string{}}
-		for _, chunk := range r.citedBy(index, edge) {
+		for _, chunk := range citedBy(r, index, edge) {
 			fact.Chunks = append(fact.Chunks, chunk.ID.String())
 		}
 		out.Told = append(out.Told, fact)
@@ -182,7 +183,7 @@ func (r *Request) explainAPR(index *apr.Index, found apr.Found) APRExplain {
 }
 
 // citedBy returns the chunks that say edges, and that the question may see.
-func (r *Request) citedBy(index *apr.Index, edges ...uint32) []*liveset.Chunk {
+func citedBy(r *retrieve.Request, index *apr.Index, edges ...uint32) []*liveset.Chunk {
 	var out []*liveset.Chunk
 	for _, source := range index.CiteChunks(edges) {
 		if chunk := r.Generation.Live.FindChunk(chunkOf(source)); chunk != nil && r.Allows(chunk) {
@@ -190,4 +191,53 @@ func (r *Request) citedBy(index *apr.Index, edges ...uint32) []*liveset.Chunk {
 		}
 	}
 	return out
+}
+
+// What ParamContext takes.
+const (
+	ParamContext    = "context"
+	ContextPassages = "passages"
+	ContextFacts    = "facts"
+	ContextBoth     = "both"
+)
+
+// noteFacts adds the facts that are found for the question, those that a passage of the result says, in the encoding of
+// the fewest tokens. Without passages in the context the result is the passages that say these facts.
+func noteFacts(r *retrieve.Request, index *apr.Index, reported []uint32) {
+	if len(reported) == 0 {
+		return
+	}
+	alone := r.Query.Params.Text(ParamContext) == ContextFacts
+	if alone {
+		says := map[core.ID]bool{}
+		for _, chunk := range citedBy(r, index, reported...) {
+			says[chunk.ID] = true
+		}
+		r.Result.Chunks = slices.DeleteFunc(r.Result.Chunks, func(chunk retrieve.Chunk) bool { return !says[chunk.Live.ID] })
+		r.Query.Params["fill"] = false // what fills up says none of the facts
+	}
+	r.Result.Chunks = r.Result.Chunks[:min(len(r.Result.Chunks), r.Query.TopChunks)]
+	shown := r.Result.ListIDs()
+	note := retrieve.Note{Kind: retrieve.NoteFacts}
+	var words []apr.Word
+	for _, edge := range reported {
+		var sources []core.ID
+		for _, chunk := range citedBy(r, index, edge) {
+			if shown[chunk.ID] {
+				sources = append(sources, chunk.ID)
+			}
+		}
+		if sources != nil {
+			head, relation, tail := index.Words(edge)
+			words = append(words, apr.Word{Head: head, Relation: relation, Tail: tail})
+			note.Sources = append(note.Sources, sources)
+		}
+	}
+	if words == nil {
+		r.Result.Degraded = append(r.Result.Degraded, retrieve.NotesPassages)
+	} else {
+		r.Result.NotesAlone = alone
+		_, note.Text, _ = apr.ChooseEncoding(words, tokens.Count)
+		r.Result.Notes = append(r.Result.Notes, note)
+	}
 }
