@@ -14,7 +14,9 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/methods/apr"
 	"github.com/unweaver/unweaver/internal/methods/apr/aprmethod"
+	"github.com/unweaver/unweaver/internal/methods/apr/facts"
 	"github.com/unweaver/unweaver/internal/methods/apr/factstage"
+	"github.com/unweaver/unweaver/internal/methods/enrich"
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/model/tokens"
 	"github.com/unweaver/unweaver/internal/retrieve"
@@ -52,7 +54,7 @@ func withFacts(t *testing.T) (o opened, embedder builtin.Embedder) {
 	built := retrievetest.Build(t, stores, "sample", retrievetest.Sample(), retrievetest.Options{
 		Edit: func(m *core.Manifest) {
 			m.Segments.Enriched = []core.EnrichedFile{{
-				Segment: core.Segment{SHA256: sha, Bytes: int64(content.Len())}, Of: aprmethod.Enrichment, Kind: "facts",
+				Segment: core.Segment{SHA256: sha, Bytes: int64(content.Len())}, Of: facts.Enrichment, Kind: "facts",
 			}}
 		},
 	})
@@ -64,11 +66,11 @@ func withFacts(t *testing.T) (o opened, embedder builtin.Embedder) {
 	return opened{stores, built, generation}, embedder
 }
 
-func sampleChunks() iter.Seq2[factstage.Chunk, error] {
-	return func(yield func(factstage.Chunk, error) bool) {
+func sampleChunks() iter.Seq2[enrich.Chunk, error] {
+	return func(yield func(enrich.Chunk, error) bool) {
 		for _, document := range retrievetest.Sample() {
 			for n, chunk := range document.Chunks {
-				one := factstage.Chunk{ID: retrievetest.ChunkID(document, n), Document: document.Key, Text: chunk.Text}
+				one := enrich.Chunk{ID: retrievetest.ChunkID(document, n), Document: document.Key, Text: chunk.Text}
 				if !yield(one, nil) {
 					return
 				}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/unweaver/unweaver/internal/methods/apr/aprmethod"
+	"github.com/unweaver/unweaver/internal/methods/gem"
 	"github.com/unweaver/unweaver/internal/methods/gem/gemmethod"
 	"github.com/unweaver/unweaver/internal/retrieve"
 )
@@ -52,7 +53,7 @@ func showExplain(writer io.Writer, answer Answer) {
 		}
 	case answer.Method == retrieve.Aligned:
 		showAligned(writer, answer.Explain, rank, name)
-	case answer.Method == gemmethod.Name:
+	case answer.Method == gem.Name:
 		showGem(writer, answer.Explain, rank)
 	case answer.Method == aprmethod.Name:
 		showAPR(writer, answer.Explain, rank)

@@ -15,18 +15,15 @@ import (
 	"github.com/unweaver/unweaver/internal/retrieve"
 )
 
-// Enrichment is the name of what the method reads of a generation.
-const Enrichment = "facts"
-
 // openFacts returns the index over the generation's facts. fault.InvalidParam: the generation has none.
 func openFacts(ctx context.Context, g *retrieve.Generation) (*apr.Index, error) {
-	segments := g.Manifest.Segments.FilesOf(Enrichment, facts.Kind)
+	segments := g.Manifest.Segments.FilesOf(facts.Enrichment, facts.Kind)
 	if len(segments) == 0 {
 		return nil, fault.InvalidParam.At("read query", "method").
 			Because("generation " + g.Manifest.Generation + " has no facts").
 			Advise("set indexes." + g.Manifest.Index + ".enrich: [facts] and build it with: unweaver index, or use another method")
 	}
-	return retrieve.OpenPart(g, Enrichment, func() (*apr.Index, func(), error) {
+	return retrieve.OpenPart(g, facts.Enrichment, func() (*apr.Index, func(), error) {
 		sha := segments[0].SHA256
 		cache, index := g.FileSource()
 		open := func(path string) (*facts.File, error) { return facts.Open(path, facts.Of{}) }

@@ -10,6 +10,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/index/liveset"
 	"github.com/unweaver/unweaver/internal/methods/apr"
+	"github.com/unweaver/unweaver/internal/methods/apr/facts"
 	"github.com/unweaver/unweaver/internal/model/tokens"
 	"github.com/unweaver/unweaver/internal/retrieve"
 )
@@ -81,7 +82,7 @@ func (Method) Spec() retrieve.Spec {
 				retrieve.ByRules, retrieve.ByChat),
 		},
 		Needs: retrieve.Needs{
-			Embedding: retrieve.ByClassEmbedder, Enriched: Enrichment, FillByClassVector: true,
+			Embedding: retrieve.ByClassEmbedder, Enriched: facts.Enrichment, FillByClassVector: true,
 		},
 		Reader:   &retrieve.Reader{Param: ParamTriples, ByRules: readNames, ByChat: askTriples},
 		Explains: []retrieve.Shape{{Name: "ExplainAPR", Doc: "apr", Zero: APRExplain{}}},

@@ -15,16 +15,8 @@ import (
 	"github.com/unweaver/unweaver/internal/retrieve"
 )
 
-// Files of the enrichment gem: the questions of the chunks, in one file or more, whose vectors are what a prompt is
-// compared with and of the embedder of chunks; the themes, in one; and the graph with its eigenvectors, in one.
-const (
-	Enrichment = "gem"
-	Questions  = "questions"
-	Themes     = "themes"
-	Graph      = spectral.Kind
-)
-
-// memory is what the method gem reads of a generation. Nodes are numbers of chunks; behind them summaries, in the order
+// memory is what the method gem reads of a generation: the questions of its chunks, in one file or more, with the vectors
+// that a prompt is compared with; the themes, in one; and the graph with its eigenvectors, in one. Nodes are numbers of chunks; behind them summaries, in the order
 // of themes.
 type memory struct {
 	chunks int // that count
@@ -58,13 +50,13 @@ func (m *memory) close() {
 // ensureMemory opens what the method gem reads, once. A generation without it is fault.InvalidParam of the field that
 // asked for it.
 func ensureMemory(ctx context.Context, g *retrieve.Generation, field string) (*memory, error) {
-	if g.Manifest.Enrichment(Enrichment) == nil {
+	if g.Manifest.Enrichment(gem.Name) == nil {
 		return nil, fault.InvalidParam.At("read query", field).
 			Because("generation " + g.Manifest.Generation + " was built without questions of its passages").
 			Advise("add gem to indexes.*.enrich of index " + g.Manifest.Index + " and run: unweaver index; " +
 				"a query can use another method")
 	}
-	return retrieve.OpenPart(g, Enrichment, func() (*memory, func(), error) {
+	return retrieve.OpenPart(g, gem.Name, func() (*memory, func(), error) {
 		_, chunks, _ := g.Live.Counts()
 		out := &memory{chunks: chunks, members: gem.MembersOf{}, inThemes: map[uint32][]int{}}
 		if err := out.openFiles(ctx, g); err != nil {
@@ -79,7 +71,7 @@ func (m *memory) openFiles(ctx context.Context, g *retrieve.Generation) error {
 	cache, index := g.FileSource()
 	embedder := questions.Of{Embedder: g.Manifest.Chunk.Digest().String(), Dimension: g.Manifest.Chunk.Dimension}
 	open := func(path string) (*questions.File, error) { return questions.Open(path, embedder) }
-	for _, segment := range g.Manifest.Segments.FilesOf(Enrichment, Questions) {
+	for _, segment := range g.Manifest.Segments.FilesOf(gem.Name, questions.Kind) {
 		key := index.SegmentKey(segment.SHA256)
 		file, release, err := localfile.Acquire(ctx, cache, index.Store, key, segment.SHA256, open)
 		if err != nil {
@@ -98,7 +90,7 @@ func (m *memory) openFiles(ctx context.Context, g *retrieve.Generation) error {
 		}
 		m.files = append(m.files, asked)
 	}
-	for _, segment := range g.Manifest.Segments.FilesOf(Enrichment, Graph) {
+	for _, segment := range g.Manifest.Segments.FilesOf(gem.Name, spectral.Kind) {
 		key := index.SegmentKey(segment.SHA256)
 		file, release, err := localfile.Acquire(ctx, cache, index.Store, key, segment.SHA256, spectral.Open)
 		if err != nil {
@@ -111,7 +103,7 @@ func (m *memory) openFiles(ctx context.Context, g *retrieve.Generation) error {
 			Because("its manifest lists no graph").
 			Advise("run: unweaver index --rebuild --index " + g.Manifest.Index)
 	}
-	for _, segment := range g.Manifest.Segments.FilesOf(Enrichment, Themes) {
+	for _, segment := range g.Manifest.Segments.FilesOf(gem.Name, themes.Kind) {
 		key := index.SegmentKey(segment.SHA256)
 		found, err := localfile.Open(ctx, cache, index.Store, key, segment.SHA256, themes.Open)
 		if err != nil {

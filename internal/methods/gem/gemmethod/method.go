@@ -13,9 +13,6 @@ import (
 	"github.com/unweaver/unweaver/internal/retrieve"
 )
 
-// Name is the name of the method.
-const Name = "gem"
-
 // GemExplain is the explanation of a search by questions.
 type GemExplain struct {
 	Chunks    []GemChunk   `json:"chunks"`
@@ -56,8 +53,8 @@ type Method struct{}
 // Spec implements retrieve.Method.
 func (Method) Spec() retrieve.Spec {
 	return retrieve.Spec{
-		Name: Name, Doc: "questions that passages answer, and summaries of themes (enrich: [gem])", Entities: 10,
-		Needs: retrieve.Needs{Embedding: retrieve.ByChunkEmbedder, Enriched: Enrichment},
+		Name: gem.Name, Doc: "questions that passages answer, and summaries of themes (enrich: [gem])", Entities: 10,
+		Needs: retrieve.Needs{Embedding: retrieve.ByChunkEmbedder, Enriched: gem.Name},
 		Params: []retrieve.Param{
 			retrieve.NewChoice("aggregate", "what a passage's score is: that of its best question, or the mean of the best two",
 				"best", "best_two"),
