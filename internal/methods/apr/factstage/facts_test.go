@@ -32,7 +32,7 @@ import (
 	"github.com/unweaver/unweaver/internal/text"
 )
 
-// chunks of a corpus in chunk order: three a document.
+// corpusOf returns the chunks of a corpus in chunk order: three a document.
 func corpusOf(documents int) []enrich.Chunk {
 	var out []enrich.Chunk
 	for d := range documents {
@@ -58,7 +58,7 @@ func listed(chunks []enrich.Chunk) iter.Seq2[enrich.Chunk, error] {
 	}
 }
 
-// says is a model that finds a triple in each sentence of four words.
+// says answers as a model that finds a triple in each sentence of three words or more.
 func says(call model.Call) (model.Reply, error) {
 	list := []map[string]any{}
 	for i, sentence := range strings.Split(call.User, "\n") {

@@ -214,7 +214,7 @@ func (in In) embedGroup(ctx context.Context, group []enrich.Chunk, nodes *column
 	return out, nil
 }
 
-// firstWindow is the text of a chunk as it is embedded: its first window.
+// firstWindow returns the text of a chunk as it is embedded: its first window.
 func (in In) firstWindow(chunk enrich.Chunk) string {
 	return embed.CutWindows(chunk.Title, chunk.Text, in.MaxTokens)[0]
 }
@@ -287,7 +287,8 @@ func (in In) askQuestions(ctx context.Context, group []enrich.Chunk, counts *Cou
 	return out, err
 }
 
-// questionsOf a text: by the ledger, else by the model; by rule where that costs nothing.
+// questionsOf returns the questions of a text: from the ledger, else from the model; by rule where the model costs
+// nothing.
 func (in In) questionsOf(ctx context.Context, document, content string) (answer, error) {
 	count := in.Settings.Questions
 	if count == 0 {

@@ -53,7 +53,7 @@ func listed(chunks []enrich.Chunk) iter.Seq2[enrich.Chunk, error] {
 	}
 }
 
-// asks is a model that gives a question for each word, and summaries.
+// asks answers as a model that gives a question for each word, and summaries.
 func asks(call model.Call) (model.Reply, error) {
 	if call.Task == model.Shorten {
 		return model.Reply{Text: `{"description":"Rivers meet towns."}`}, nil
