@@ -1,4 +1,4 @@
-// Package methods lists what this program can do beside what every index has: enrichments, and the methods that need one.
+// Package methods lists what this program can do beside what every index has: enrichments, and methods that need one.
 // The rooms above know them by name alone.
 package methods
 

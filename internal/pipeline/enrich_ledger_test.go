@@ -53,7 +53,8 @@ func enriching(s *site) *seller {
 		return model.Set{Chat: asker{chat{sold}}, Classes: sold, Chunks: sold}, nil
 	}
 	s.spec.Enrich = []string{"gem", "facts", "aliases"}
-	enrich.SetSettings(&s.spec, aliases.Enrichment, aliases.Settings{Ask: 50, Classes: 1000, Cosine: 0.5}, aliases.DefaultSettings)
+	enrich.SetSettings(&s.spec, aliases.Enrichment,
+		aliases.Settings{Ask: 50, Classes: 1000, Cosine: 0.5}, aliases.DefaultSettings)
 	s.spec.Embedding.Dimension = 16
 	s.spec.Gate.MaxRemoved = 1
 	return sold

@@ -68,7 +68,8 @@ func pairSite(t *testing.T, documents int) (*site, *judged) {
 	}
 	s, bill := newSite(t, files), &judged{asked: map[string]int{}}
 	s.spec.Enrich = []string{aliases.Enrichment}
-	enrich.SetSettings(&s.spec, aliases.Enrichment, aliases.Settings{Ask: 1000, Classes: 1000, Cosine: 0.2}, aliases.DefaultSettings)
+	enrich.SetSettings(&s.spec, aliases.Enrichment,
+		aliases.Settings{Ask: 1000, Classes: 1000, Cosine: 0.2}, aliases.DefaultSettings)
 	s.spec.Embedding.Dimension = 8
 	s.Models = func(_ core.Spec, meter model.Meter) (model.Set, error) {
 		embedder := &stagetest.Embedder{Dim: 8, Free: true}
@@ -114,7 +115,8 @@ func TestAModelDecidesPairsOfNamesAndNightsAskForNewOnes(t *testing.T) {
 	ofNight, ofNothing := night.Enrichment(aliases.Enrichment), from.Enrichment(aliases.Enrichment)
 	assert.True(t, ofNight.Hash == ofNothing.Hash && file(night) == file(from),
 		"%+v, from nothing %+v", ofNight, ofNothing)
-	enrich.SetSettings(&s.spec, aliases.Enrichment, aliases.Settings{Ask: 1, Classes: 1000, Cosine: 0.2}, aliases.DefaultSettings)
+	enrich.SetSettings(&s.spec, aliases.Enrichment,
+		aliases.Settings{Ask: 1, Classes: 1000, Cosine: 0.2}, aliases.DefaultSettings)
 	out := s.night(t)
 	reasons := strings.Join(s.report(t).Reasons, " ")
 	if got := out.manifest.Enrichment(aliases.Enrichment).Counts["asked"]; got != 1 ||

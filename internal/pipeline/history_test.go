@@ -298,7 +298,8 @@ func answersOf(t *testing.T, s *site, generation *retrieve.Generation, method, q
 	if len(spec.Rules) > 0 {
 		query.Rule = "weighted"
 	}
-	result, err := retrieve.Searcher{Vectors: s.Vectors, Records: s.Records, Methods: methods.Registry()}.Run(t.Context(), generation, query)
+	searcher := retrieve.Searcher{Vectors: s.Vectors, Records: s.Records, Methods: methods.Registry()}
+	result, err := searcher.Run(t.Context(), generation, query)
 	require.True(t, err == nil, "%v %v", method, err)
 	for _, chunk := range result.Chunks {
 		key := generation.Live.Key(int(chunk.Live.Document))

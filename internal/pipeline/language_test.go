@@ -60,7 +60,8 @@ func worded(t *testing.T, s *site, question string) (out []string) {
 	t.Helper()
 	generation := openGeneration(t, s)
 	defer generation.Close()
-	result, err := retrieve.Searcher{Vectors: s.Vectors, Records: s.Records, Methods: methods.Registry()}.Run(t.Context(), generation, retrieve.Query{
+	searcher := retrieve.Searcher{Vectors: s.Vectors, Records: s.Records, Methods: methods.Registry()}
+	result, err := searcher.Run(t.Context(), generation, retrieve.Query{
 		Text: question, Method: "bm25", TopChunks: 8,
 	})
 	if err != nil {

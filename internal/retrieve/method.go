@@ -53,8 +53,8 @@ type Needs struct {
 	FillByClassVector bool
 }
 
-// Reader finds what a method compares of a question beside the whole: texts, which are embedded by the class embedder as
-// the question is.
+// Reader finds what a method compares of a question beside the whole: texts, which are embedded by the class embedder
+// as the question is.
 type Reader struct {
 	Param   string // of the method, that says who reads: ByRules or ByChat
 	ByRules func(generation *Generation, question string) Reading

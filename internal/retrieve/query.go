@@ -200,7 +200,8 @@ func (r *Request) chooseFloor() float64 {
 	return max(r.Query.MinSim, chanceSimilarity)
 }
 
-// MatchesNothing makes the result an empty one, and reports it, where nothing fits: no word of the question is indexed, and nothing is similar enough.
+// MatchesNothing reports whether nothing fits, and then makes the result an empty one: no word of the question is
+// indexed, and nothing is similar enough.
 func (r *Request) MatchesNothing() bool {
 	if r.Generation.Spec.Parity { // the reference always answers
 		return false
