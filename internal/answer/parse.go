@@ -30,8 +30,8 @@ func (p *planned) parsedBy(spec core.Spec) (string, error) {
 	return by, nil
 }
 
-// readQuestion finds what of a question its method compares beside the whole, and embeds it: what a model finds where it
-// finds any, else what rules find. A model that is down, slow or wrong costs time and no answer.
+// readQuestion finds what of a question its method compares beside the whole, and embeds it: what a model finds where
+// it finds any, else what rules find. A model that is down, slow or wrong costs time and no answer.
 func (s *Service) readQuestion(
 	ctx context.Context, generation *retrieve.Generation, plan *planned, response *Response, cost *bill,
 ) (err error) {

@@ -1,7 +1,7 @@
 // Package enrich is the hook of enrichments: what a build makes of a generation beside what every one has, where the
 // configuration names it. An enrichment says what shapes it, what it pays for, what it writes and what people read of
-// it. The pipeline does the rest for all of them: it lists the ledger entries that one asked for, by which a purge finds
-// what goes, keeps files while a generation names them, and merges nothing, as each is made from all chunks.
+// it. The pipeline does the rest for all of them: it lists the ledger entries that one asked for, by which a purge
+// finds what goes, keeps files while a generation names them, and merges nothing, as each is made from all chunks.
 package enrich
 
 import (

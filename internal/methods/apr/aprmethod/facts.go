@@ -21,7 +21,8 @@ func openFacts(ctx context.Context, g *retrieve.Generation) (*apr.Index, error) 
 	if len(segments) == 0 {
 		return nil, fault.InvalidParam.At("read query", "method").
 			Because("generation " + g.Manifest.Generation + " has no facts").
-			Advise("set indexes." + g.Manifest.Index + ".enrich: [facts] and build it with: unweaver index, or use another method")
+			Advise("set indexes." + g.Manifest.Index + ".enrich: [facts] and build it with: unweaver index, " +
+				"or use another method")
 	}
 	return retrieve.OpenPart(g, facts.Enrichment, func() (*apr.Index, func(), error) {
 		sha := segments[0].SHA256

@@ -1,5 +1,5 @@
-// Package aprmethod answers questions by runs of facts (AutoPrunedRetriever): the method apr, which reads the enrichment
-// facts (package factstage makes it).
+// Package aprmethod answers questions by runs of facts (AutoPrunedRetriever): the method apr, which reads the
+// enrichment facts (package factstage makes it).
 package aprmethod
 
 import (
@@ -74,7 +74,8 @@ func (Method) Spec() retrieve.Spec {
 			retrieve.NewWhole("coarse", "runs that are compared as wholes", 1, 10_000, apr.DefaultSettings.Coarse),
 			retrieve.NewWhole("runs", "runs that stay", 1, 1000, apr.DefaultSettings.Fine),
 			retrieve.NewWhole("facts_budget", "tokens of the facts that are reported", 64, 100_000, 2000),
-			retrieve.NewChoice(ParamContext, "what a chat model reads: passages, the facts of the question instead of them, or both",
+			retrieve.NewChoice(ParamContext,
+				"what a chat model reads: passages, the facts of the question instead of them, or both",
 				ContextPassages, ContextFacts, ContextBoth),
 			retrieve.NewChoice("variant", "of the fine score: raw cosines, the authors' program, or the paper's formula",
 				"raw", "code_compat", "paper"),
@@ -143,7 +144,8 @@ func (Method) Run(r *retrieve.Request) (retrieve.Explanation, error) {
 
 func explainFound(r *retrieve.Request, index *apr.Index, found apr.Found) APRExplain {
 	out := APRExplain{
-		Names: []string{}, Asked: []APRAsks{}, By: retrieve.ByRules, Runs: []APRRun{}, Told: []APRFact{}, Sizes: map[string]int{},
+		Names: []string{}, Asked: []APRAsks{}, By: retrieve.ByRules,
+		Runs: []APRRun{}, Told: []APRFact{}, Sizes: map[string]int{},
 		Text: found.Choice.Text, Tokens: found.Choice.Tokens, Repeated: found.Choice.All,
 	}
 	asks, byChat := r.Query.Reading.Value.(apr.Asks)

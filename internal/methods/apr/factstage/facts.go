@@ -375,7 +375,9 @@ func (in In) readPart(ctx context.Context, chunk enrich.Chunk, part triples.Part
 }
 
 // readAnswer reads an answer, or has rules find triples where there is none.
-func (in In) readAnswer(ctx context.Context, chunk enrich.Chunk, part triples.Part, v value, out result) (result, error) {
+func (in In) readAnswer(
+	ctx context.Context, chunk enrich.Chunk, part triples.Part, v value, out result,
+) (result, error) {
 	var ok bool
 	if out.said, ok = part.Read(v.Answer); ok && v.Reason == "" {
 		return out, nil

@@ -15,9 +15,9 @@ import (
 	"github.com/unweaver/unweaver/internal/retrieve"
 )
 
-// memory is what the method gem reads of a generation: the questions of its chunks, in one file or more, with the vectors
-// that a prompt is compared with; the themes, in one; and the graph with its eigenvectors, in one. Nodes are numbers of chunks; behind them summaries, in the order
-// of themes.
+// memory is what the method gem reads of a generation: the questions of its chunks, in one file or more, with the
+// vectors that a prompt is compared with; the themes, in one; and the graph with its eigenvectors, in one. Nodes are
+// numbers of chunks; behind them summaries, in the order of themes.
 type memory struct {
 	chunks int // that count
 	files  []askedFile

@@ -58,7 +58,8 @@ func (Method) Spec() retrieve.Spec {
 		Params: []retrieve.Param{
 			retrieve.NewChoice("aggregate", "what a passage's score is: that of its best question, or the mean of the best two",
 				"best", "best_two"),
-			retrieve.NewSwitch("summaries", "summaries of themes bring the nearest of their passages, and a chat model reads them too",
+			retrieve.NewSwitch("summaries",
+				"summaries of themes bring the nearest of their passages, and a chat model reads them too",
 				true),
 			retrieve.NewWhole(
 				"themes",
@@ -68,11 +69,13 @@ func (Method) Spec() retrieve.Spec {
 				50,
 				0,
 			),
-			retrieve.NewChoice("search", "nearest: by their questions alone; graph: from the nearest along the edges of the similarity "+
-				"graph, so that what is like a passage that was found comes before what is only a little like the query",
+			retrieve.NewChoice("search",
+				"nearest: by their questions alone; graph: from the nearest along the edges of the similarity "+
+					"graph, so that what is like a passage that was found comes before what is only a little like the query",
 				"nearest", "graph"),
-			retrieve.NewNumber("alpha", "search graph: the part of the similarity to the query in what is next; the rest is the weight "+
-				"of the edge, as a share of the heaviest", 0, 1, 0.7),
+			retrieve.NewNumber("alpha",
+				"search graph: the part of the similarity to the query in what is next; the rest is the weight "+
+					"of the edge, as a share of the heaviest", 0, 1, 0.7),
 			retrieve.NewWhole("tokens", "tokens of the passages in all; what does not fit is passed over; 0: no limit",
 				0, 10_000_000, 0),
 		},
@@ -238,6 +241,8 @@ func (m *memory) noteSummaries(r *retrieve.Request, brought []int) {
 			}
 		}
 		text := m.themes.Themes[node-m.chunks].Summary
-		r.Result.Notes = append(r.Result.Notes, retrieve.Note{Kind: retrieve.NoteSummary, Text: text, Sources: [][]core.ID{sources}})
+		r.Result.Notes = append(r.Result.Notes, retrieve.Note{
+			Kind: retrieve.NoteSummary, Text: text, Sources: [][]core.ID{sources},
+		})
 	}
 }

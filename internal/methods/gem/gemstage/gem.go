@@ -177,7 +177,9 @@ func (in In) Seal(ctx context.Context, chunks iter.Seq2[enrich.Chunk, error], ou
 
 // embedGroup asks for the questions of chunks and embeds them: each is compared by the mean of its direction and that
 // of its chunk. What a graph is made of is added to nodes.
-func (in In) embedGroup(ctx context.Context, group []enrich.Chunk, nodes *columns, counts *Counts) ([]questions.Chunk, error) {
+func (in In) embedGroup(
+	ctx context.Context, group []enrich.Chunk, nodes *columns, counts *Counts,
+) ([]questions.Chunk, error) {
 	asked, err := in.askQuestions(ctx, group, counts)
 	if err != nil {
 		return nil, err
