@@ -155,7 +155,7 @@ func (s *Service) embedQuestion(
 	if needs.Embedding == retrieve.ByClassEmbedder {
 		plan.Vector, err = s.askEmbedder(ctx, generation, manifest.Class, plan.Text, response, cost)
 	}
-	if err == nil && needs.Names {
+	if err == nil && plan.spec.Reader != nil {
 		err = s.readQuestion(ctx, generation, plan, response, cost)
 	}
 	byChunks := needs.Embedding == retrieve.ByChunkEmbedder || needs.Hashed || manifest.Chunk.Provider != "builtin"

@@ -2,14 +2,11 @@ package answer
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/methods/apr"
 	"github.com/unweaver/unweaver/internal/model"
-	"github.com/unweaver/unweaver/internal/model/triples"
 	"github.com/unweaver/unweaver/internal/retrieve"
 )
 
@@ -20,29 +17,29 @@ const (
 	degradedTriples = "question_triples"
 )
 
-// parsedBy says who finds the triples of a question; empty: its method compares none.
+// parsedBy returns who reads the question; empty: its method compares nothing of it beside the whole.
 func (p *planned) parsedBy(spec core.Spec) (string, error) {
-	if !p.spec.Needs.Names {
+	if p.spec.Reader == nil {
 		return "", nil
 	}
-	by := p.Params.Text(retrieve.ParamTriples)
+	by := p.Params.Text(p.spec.Reader.Param)
 	if by == retrieve.ByChat && spec.Chat.Provider != "openai" {
-		return "", newFault("read query", "params."+retrieve.ParamTriples, "the index has no chat model that reads questions",
+		return "", newFault("read query", "params."+p.spec.Reader.Param, "the index has no chat model that reads questions",
 			"set models.chat and build the index, or leave the parameter out")
 	}
 	return by, nil
 }
 
-// readQuestion finds what of a question is compared with facts, and embeds it: the entities, relations and lines of its
-// triples where a model finds any, else the names that rules find. A model that is down, slow or wrong costs time and
-// no answer.
+// readQuestion finds what of a question its method compares beside the whole, and embeds it: what a model finds where
+// it finds any, else what rules find. A model that is down, slow or wrong costs time and no answer.
 func (s *Service) readQuestion(
 	ctx context.Context, generation *retrieve.Generation, plan *planned, response *Response, cost *bill,
 ) (err error) {
-	names := generation.QuestionNames(plan.Text)
+	reading := plan.spec.Reader.ByRules(generation, plan.Text)
+	reading.By = retrieve.ByRules
 	if plan.parser == retrieve.ByChat {
 		at := time.Now()
-		asks, err := s.parseQuestion(ctx, generation, plan, response, cost)
+		found, err := s.parseQuestion(ctx, generation, plan, response, cost)
 		response.Timings.Parse = Milliseconds(time.Since(at))
 		if ctx.Err() != nil { // the caller's own time is over
 			return ctx.Err()
@@ -52,33 +49,26 @@ func (s *Service) readQuestion(
 			s.log.Warn("the triples of a question were not found by a model", "index", generation.Manifest.Index,
 				"parser", plan.parser, "code", codeOf(err), "error", err.Error())
 		}
-		if len(asks.Words) > 0 {
-			plan.Asked, names = retrieve.Asked{Asks: asks, By: plan.parser}, asks.Entities
+		if len(found.Texts) > 0 {
+			reading, reading.By = found, plan.parser
 		}
 	}
-	texts := slices.Concat(names, plan.Asked.Relations, plan.Asked.Lines)
-	rows, err := s.embedEach(ctx, generation, texts, response, cost)
-	if err != nil {
-		return err
-	}
-	plan.Names, rows = rows[:len(names)], rows[len(names):]
-	relations := len(plan.Asked.Relations)
-	plan.Asked.RelationRows, plan.Asked.LineRows = rows[:relations], rows[relations:]
-	return nil
+	reading.Rows, err = s.embedEach(ctx, generation, reading.Texts, response, cost)
+	plan.Reading = reading
+	return err
 }
 
-// parseQuestion has the triples of a question found by a model. One that finds none is no error.
+// parseQuestion has a question read by a model. One that finds nothing in it is no error.
 func (s *Service) parseQuestion(
 	ctx context.Context, generation *retrieve.Generation, plan *planned, response *Response, cost *bill,
-) (apr.Asks, error) {
+) (retrieve.Reading, error) {
 	ctx, cancel := context.WithTimeout(model.CallerBound(ctx), parseTimeout)
 	defer cancel()
-	part := triples.QuestionPart(generation.Language(), plan.Text)
 	chat, err := s.models.Chat(generation.Spec)
 	if err != nil {
-		return apr.Asks{}, err
+		return retrieve.Reading{}, err
 	}
-	call := part.QuestionCall()
+	call, read := plan.spec.Reader.ByChat(generation, plan.Text)
 	reply, err := billed{chat, generation.Spec.Chat.Price, cost, call.Most}.Complete(ctx, call)
 	response.Usage.PromptTokens += reply.Usage.Prompt
 	response.Usage.CompletionTokens += reply.Usage.Completion
@@ -86,11 +76,11 @@ func (s *Service) parseQuestion(
 		err = ctx.Err()
 	}
 	if err != nil {
-		return apr.Asks{}, err
+		return retrieve.Reading{}, err
 	}
-	said, ok := part.Read(reply.Text)
+	found, ok := read(reply.Text)
 	if !ok {
 		err = fault.ModelUnavailable.At("find triples", chat.Info().Model).Because("its answer is no list of triples")
 	}
-	return apr.AsksOf(said.Triples), err
+	return found, err
 }

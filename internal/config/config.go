@@ -15,6 +15,9 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/methods/aliases"
+	"github.com/unweaver/unweaver/internal/methods/enrich"
+	"github.com/unweaver/unweaver/internal/methods/gem"
 	"github.com/unweaver/unweaver/internal/model/batch"
 	"github.com/unweaver/unweaver/internal/model/neural"
 )
@@ -221,29 +224,29 @@ type Models struct {
 
 // Index is one index. What its Models set wins over the general ones, key by key.
 type Index struct {
-	Corpus      string          `yaml:"corpus"`
-	FollowLinks bool            `yaml:"follow_links"`
-	Include     []string        `yaml:"include"`
-	Enrich      []string        `yaml:"enrich"`
-	Aliases     string          `yaml:"aliases"`
-	Exclude     []string        `yaml:"exclude"`
-	Documents   core.Documents  `yaml:"documents"`
-	Chunking    core.Chunking   `yaml:"chunking"`
-	Shortening  core.Shortening `yaml:"shortening"`
-	Gem         core.Gem        `yaml:"gem"`
-	Pairs       core.Pairs      `yaml:"pairs"`
-	Extraction  core.Extraction `yaml:"extraction"`
-	Retrieval   core.Retrieval  `yaml:"retrieval"`
-	Parity      bool            `yaml:"parity"`
-	Keep        int             `yaml:"keep"`
-	Grace       core.Duration   `yaml:"grace"`
-	Budget      core.Budget     `yaml:"budget"`
-	Failures    core.Failures   `yaml:"failures"`
-	Gate        core.Gate       `yaml:"gate"`
-	Schedule    Schedule        `yaml:"schedule"`
-	Models      Models          `yaml:"models"`
-	Notify      Notify          `yaml:"notify"`
-	Priority    Priority        `yaml:"priority"`
+	Corpus      string           `yaml:"corpus"`
+	FollowLinks bool             `yaml:"follow_links"`
+	Include     []string         `yaml:"include"`
+	Enrich      []string         `yaml:"enrich"`
+	Aliases     string           `yaml:"aliases"`
+	Exclude     []string         `yaml:"exclude"`
+	Documents   core.Documents   `yaml:"documents"`
+	Chunking    core.Chunking    `yaml:"chunking"`
+	Shortening  core.Shortening  `yaml:"shortening"`
+	Gem         gem.Settings     `yaml:"gem"`
+	Pairs       aliases.Settings `yaml:"pairs"`
+	Extraction  core.Extraction  `yaml:"extraction"`
+	Retrieval   core.Retrieval   `yaml:"retrieval"`
+	Parity      bool             `yaml:"parity"`
+	Keep        int              `yaml:"keep"`
+	Grace       core.Duration    `yaml:"grace"`
+	Budget      core.Budget      `yaml:"budget"`
+	Failures    core.Failures    `yaml:"failures"`
+	Gate        core.Gate        `yaml:"gate"`
+	Schedule    Schedule         `yaml:"schedule"`
+	Models      Models           `yaml:"models"`
+	Notify      Notify           `yaml:"notify"`
+	Priority    Priority         `yaml:"priority"`
 }
 
 // Priority is the part of the workers that an index has of those that have work at the same time.
@@ -310,8 +313,8 @@ func defaultIndex() Index {
 		Documents:  core.Documents{Hidden: omitHidden},
 		Chunking:   core.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 1500},
 		Shortening: core.Shortening{Threshold: 4000, Sample: 256},
-		Gem:        core.DefaultGem,
-		Pairs:      core.DefaultPairs,
+		Gem:        gem.DefaultSettings,
+		Pairs:      aliases.DefaultSettings,
 		Extraction: core.Extraction{Share: 1},
 		Retrieval:  core.Retrieval{Method: "hybrid", Rule: "weighted", TopChunks: 5, Language: core.LanguageAuto},
 		Keep:       3,
@@ -367,14 +370,6 @@ func (c *Config) Spec(index, corpusURI string) (core.Spec, error) {
 	if settings.Extraction.Share < 1 {
 		extraction = &settings.Extraction
 	}
-	var memory *core.Gem
-	if settings.Gem != core.DefaultGem {
-		memory = &settings.Gem
-	}
-	var likely *core.Pairs
-	if settings.Pairs != core.DefaultPairs {
-		likely = &settings.Pairs
-	}
 	var read *core.Documents
 	if settings.Documents.Hidden == omitHidden { // one spec for what reads the same
 		settings.Documents.Hidden = ""
@@ -383,11 +378,9 @@ func (c *Config) Spec(index, corpusURI string) (core.Spec, error) {
 		settings.Documents.Attachments {
 		read = &settings.Documents
 	}
-	return core.Spec{
+	spec := core.Spec{
 		Documents:  read,
 		Extraction: extraction,
-		Gem:        memory,
-		Pairs:      likely,
 		Index:      index,
 		Corpus:     corpusURI,
 		Chunking:   settings.Chunking,
@@ -410,7 +403,10 @@ func (c *Config) Spec(index, corpusURI string) (core.Spec, error) {
 		Enrich:      slices.Compact(slices.Sorted(slices.Values(settings.Enrich))),
 		Aliases:     settings.Aliases,
 		Exclude:     settings.Exclude,
-	}, nil
+	}
+	enrich.SetSettings(&spec, gem.Name, settings.Gem, gem.DefaultSettings)
+	enrich.SetSettings(&spec, aliases.Enrichment, settings.Pairs, aliases.DefaultSettings)
+	return spec, nil
 }
 
 // chunkLikeReference cuts an index under parity as the reference does, except for what is configured.

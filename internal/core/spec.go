@@ -43,10 +43,9 @@ type Spec struct {
 	// sent with a run, a path. The config digest does not cover it: a change makes the documents again that name them.
 	Aliases string   `json:"aliases,omitempty"`
 	Exclude []string `json:"exclude,omitempty"`
-	// Gem are the settings of the enrichment gem; nil: DefaultGem. The config digest does not cover them either.
-	Gem *Gem `json:"gem,omitempty"`
-	// Pairs are the settings of the enrichment aliases; nil: DefaultPairs. The config digest does not cover them.
-	Pairs *Pairs `json:"pairs,omitempty"`
+	// EnrichSettings are those of enrichments, by name, where they are not the usual ones. The config digest does not
+	// cover them either.
+	EnrichSettings map[string]json.RawMessage `json:"enrich_settings,omitempty"`
 	// Documents says how documents are read; nil: as their bytes say.
 	Documents *Documents `json:"documents,omitempty"`
 	// Overlay are the settings among these that the store says and the file does not: of a branch, and of what is made
@@ -112,42 +111,6 @@ func (s Spec) ExtractionShare() float64 {
 		return 1
 	}
 	return s.Extraction.Share
-}
-
-// Gem are the settings of the enrichment gem.
-type Gem struct {
-	Questions  int `json:"questions"`  // that a chunk is asked for; 0: chunks are compared by their texts
-	Themes     int `json:"themes"`     // the most
-	Neighbours int `json:"neighbours"` // that each chunk brings into the similarity graph
-}
-
-// DefaultGem is what an index has that says nothing else.
-var DefaultGem = Gem{Questions: 5, Themes: 12, Neighbours: 20}
-
-// GemSettings gives the settings of the enrichment gem.
-func (s Spec) GemSettings() Gem {
-	if s.Gem == nil {
-		return DefaultGem
-	}
-	return *s.Gem
-}
-
-// Pairs are the settings of the enrichment aliases.
-type Pairs struct {
-	Ask     int     `json:"ask"`     // pairs that a model is asked for, the likeliest first
-	Classes int     `json:"classes"` // that are compared, those with the most mentions
-	Cosine  float64 `json:"cosine"`  // the least of a pair that is spelled differently
-}
-
-// DefaultPairs is what an index has that says nothing else.
-var DefaultPairs = Pairs{Ask: 500, Classes: 20_000, Cosine: 0.93}
-
-// PairSettings gives the settings of the enrichment aliases.
-func (s Spec) PairSettings() Pairs {
-	if s.Pairs == nil {
-		return DefaultPairs
-	}
-	return *s.Pairs
 }
 
 // Budget bounds what one run may pay; zero means no bound.

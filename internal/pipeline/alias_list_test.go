@@ -12,7 +12,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/methods/aliases"
-	"github.com/unweaver/unweaver/internal/pipeline/release"
+	"github.com/unweaver/unweaver/internal/methods/aliases/pairstage"
 )
 
 // Names of the same letters are suggested, numbers apart are refused, and what a file pins or forbids is not suggested
@@ -21,13 +21,13 @@ func TestAliasesAreSuggestedAndListed(t *testing.T) {
 	files := sample(6)
 	files["a.md"] = "# Places\n\nThe mole of Lake Verin was raised by Carla Ruiz. The tower was built by CarlaRuiz.\n"
 	s := newSite(t, files)
-	asked := func(suggest *release.Suggest) core.AliasList {
+	asked := func(suggest *pairstage.Suggest) core.AliasList {
 		t.Helper()
-		list, err := release.ListAliases(t.Context(), s.Cache, artifact.New(s.Artifacts, "docs"), s.Vectors, suggest)
+		list, err := pairstage.ListAliases(t.Context(), s.Cache, artifact.New(s.Artifacts, "docs"), s.Vectors, suggest)
 		require.NoError(t, err)
 		return list
 	}
-	if _, err := release.ListAliases(
+	if _, err := pairstage.ListAliases(
 		t.Context(), s.Cache, artifact.New(s.Artifacts, "docs"), s.Vectors, nil,
 	); !fault.Is(err, fault.UnknownGen) {
 		t.Errorf("before the first night: %v", err)
@@ -41,7 +41,7 @@ func TestAliasesAreSuggestedAndListed(t *testing.T) {
 		}
 		return found
 	}
-	suggest := release.Suggest{Classes: 1000, Refused: true, Cosine: 0.5}
+	suggest := pairstage.Suggest{Classes: 1000, Refused: true, Cosine: 0.5}
 	plain := asked(&suggest)
 	if one := find(plain, "CarlaRuiz"); one.Of != "Carla Ruiz" || !one.Spelled || one.Cosine < -1 || one.Cosine > 1.001 {
 		t.Errorf("suggested %+v of %+v", one, plain)

@@ -10,9 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/methods/enrich"
+	"github.com/unweaver/unweaver/internal/methods/gem"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
-	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
@@ -54,9 +55,6 @@ func TestNightsOfAMemoryComeToWhatABuildFromNothingComesTo(t *testing.T) {
 		a, b := night.Segments.FilesOf("gem", kind), from.Segments.FilesOf("gem", kind)
 		assert.True(t, len(a) == 1 && len(b) == 1 && a[0].SHA256 == b[0].SHA256, "%s: %v, from nothing %v", kind, a, b)
 	}
-	if retrieve.MemoryEnrichment != "gem" || retrieve.MemoryQuestions != "questions" || retrieve.MemoryThemes != "themes" {
-		t.Error("queries look for files of other names")
-	}
 }
 
 // What settings of a memory change is named with its cost, and nothing else is made again.
@@ -66,14 +64,13 @@ func TestAChangeOfAMemorysSettingsMakesWhatItCostsAndNoMore(t *testing.T) {
 	steady(s)
 	s.spec.Keep, s.spec.Gate.MaxRemoved = 3, 1
 	s.spec.Enrich = []string{"gem"}
-	set := core.DefaultGem
-	s.spec.Gem = &set
+	set := gem.DefaultSettings
+	enrich.SetSettings(&s.spec, gem.Name, set, gem.Settings{})
 	s.night(t)
 	first := s.current(t)
 	night := func(want ...string) *core.Manifest {
 		t.Helper()
-		settings := set // each night has a specification of its own
-		s.spec.Gem = &settings
+		enrich.SetSettings(&s.spec, gem.Name, set, gem.Settings{})
 		planned := s.night(t).planned
 		require.Equal(t, len(want) == 0, planned.Unchanged, "unchanged")
 		current := s.current(t)
@@ -106,7 +103,8 @@ func TestAChangeOfAMemorysSettingsMakesWhatItCostsAndNoMore(t *testing.T) {
 	assert.Equal(t, made.Counts["chunks"], made.Counts["spectrum"], "%+v", made)
 	fresh := newSite(t, nil)
 	steady(fresh)
-	fresh.corpus, fresh.spec.Corpus, fresh.spec.Enrich, fresh.spec.Gem = s.corpus, s.corpus, s.spec.Enrich, &set
+	fresh.corpus, fresh.spec.Corpus, fresh.spec.Enrich = s.corpus, s.corpus, s.spec.Enrich
+	fresh.spec.EnrichSettings = s.spec.EnrichSettings
 	fresh.night(t)
 	assert.Equal(t, made.Hash, fresh.current(t).Enrichment("gem").Hash, "%+v, from nothing", made)
 }

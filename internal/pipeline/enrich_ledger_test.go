@@ -16,6 +16,8 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/ledger"
+	"github.com/unweaver/unweaver/internal/methods/aliases"
+	"github.com/unweaver/unweaver/internal/methods/enrich"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/stage/collect"
 )
@@ -51,7 +53,8 @@ func enriching(s *site) *seller {
 		return model.Set{Chat: asker{chat{sold}}, Classes: sold, Chunks: sold}, nil
 	}
 	s.spec.Enrich = []string{"gem", "facts", "aliases"}
-	s.spec.Pairs = &core.Pairs{Ask: 50, Classes: 1000, Cosine: 0.5}
+	enrich.SetSettings(&s.spec, aliases.Enrichment,
+		aliases.Settings{Ask: 50, Classes: 1000, Cosine: 0.5}, aliases.DefaultSettings)
 	s.spec.Embedding.Dimension = 16
 	s.spec.Gate.MaxRemoved = 1
 	return sold

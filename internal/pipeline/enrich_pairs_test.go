@@ -14,10 +14,11 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/index/segments"
+	"github.com/unweaver/unweaver/internal/methods/aliases"
 	"github.com/unweaver/unweaver/internal/methods/aliases/pairstage"
+	"github.com/unweaver/unweaver/internal/methods/enrich"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
-	"github.com/unweaver/unweaver/internal/pipeline/release"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
@@ -66,8 +67,9 @@ func pairSite(t *testing.T, documents int) (*site, *judged) {
 		files["a.md"] = "# Places\n\nThe mole of Lake Verin was raised by Carla Ruiz. The tower was built by CarlaRuiz.\n"
 	}
 	s, bill := newSite(t, files), &judged{asked: map[string]int{}}
-	s.spec.Enrich = []string{pairstage.Enrichment}
-	s.spec.Pairs = &core.Pairs{Ask: 1000, Classes: 1000, Cosine: 0.2}
+	s.spec.Enrich = []string{aliases.Enrichment}
+	enrich.SetSettings(&s.spec, aliases.Enrichment,
+		aliases.Settings{Ask: 1000, Classes: 1000, Cosine: 0.2}, aliases.DefaultSettings)
 	s.spec.Embedding.Dimension = 8
 	s.Models = func(_ core.Spec, meter model.Meter) (model.Set, error) {
 		embedder := &stagetest.Embedder{Dim: 8, Free: true}
@@ -80,10 +82,10 @@ func TestAModelDecidesPairsOfNamesAndNightsAskForNewOnes(t *testing.T) {
 	s, bill := pairSite(t, 12)
 	s.spec.Enrich = nil
 	plain := s.night(t).manifest
-	s.spec.Enrich = []string{pairstage.Enrichment}
+	s.spec.Enrich = []string{aliases.Enrichment}
 	s.night(t)
 	first := s.current(t)
-	made := first.Enrichment(pairstage.Enrichment)
+	made := first.Enrichment(aliases.Enrichment)
 	if made == nil || made.Counts["asked"] < 2 || made.Counts["same"] != 1 || made.Models != "test:judge" ||
 		made.Counts["different"] != made.Counts["asked"]-1 || first.Hashes != plain.Hashes {
 		t.Fatalf("%+v", made)
@@ -100,7 +102,7 @@ func TestAModelDecidesPairsOfNamesAndNightsAskForNewOnes(t *testing.T) {
 	s.night(t)
 	night := s.current(t)
 	all, twice := bill.calls()
-	if asked := night.Enrichment(pairstage.Enrichment).Counts["asked"]; all == before || int64(all-before) >= asked || twice != 0 {
+	if asked := night.Enrichment(aliases.Enrichment).Counts["asked"]; all == before || int64(all-before) >= asked || twice != 0 {
 		t.Errorf("a night pays for %d of %d pairs, %d twice", all-before, asked, twice)
 	}
 	fresh, _ := pairSite(t, 0)
@@ -108,15 +110,16 @@ func TestAModelDecidesPairsOfNamesAndNightsAskForNewOnes(t *testing.T) {
 	fresh.night(t)
 	from := fresh.current(t)
 	file := func(m *core.Manifest) string {
-		return m.Segments.FilesOf(pairstage.Enrichment, pairstage.Kind)[0].SHA256
+		return m.Segments.FilesOf(aliases.Enrichment, pairstage.Kind)[0].SHA256
 	}
-	ofNight, ofNothing := night.Enrichment(pairstage.Enrichment), from.Enrichment(pairstage.Enrichment)
+	ofNight, ofNothing := night.Enrichment(aliases.Enrichment), from.Enrichment(aliases.Enrichment)
 	assert.True(t, ofNight.Hash == ofNothing.Hash && file(night) == file(from),
 		"%+v, from nothing %+v", ofNight, ofNothing)
-	s.spec.Pairs = &core.Pairs{Ask: 1, Classes: 1000, Cosine: 0.2}
+	enrich.SetSettings(&s.spec, aliases.Enrichment,
+		aliases.Settings{Ask: 1, Classes: 1000, Cosine: 0.2}, aliases.DefaultSettings)
 	out := s.night(t)
 	reasons := strings.Join(s.report(t).Reasons, " ")
-	if got := out.manifest.Enrichment(pairstage.Enrichment).Counts["asked"]; got != 1 ||
+	if got := out.manifest.Enrichment(aliases.Enrichment).Counts["asked"]; got != 1 ||
 		!strings.Contains(reasons, "pairs.ask 1000 → 1") {
 		t.Errorf("%d asked, %q", got, reasons)
 	}
@@ -129,15 +132,15 @@ func TestAModelDecidesPairsOfNamesAndNightsAskForNewOnes(t *testing.T) {
 func TestDecisionsComeWithSuggestions(t *testing.T) {
 	s, _ := pairSite(t, 6)
 	s.night(t)
-	list, err := release.ListAliases(t.Context(), s.Cache, artifact.New(s.Artifacts, "docs"), s.Vectors,
-		&release.Suggest{Classes: 1000, Cosine: 0.2})
+	list, err := pairstage.ListAliases(t.Context(), s.Cache, artifact.New(s.Artifacts, "docs"), s.Vectors,
+		&pairstage.Suggest{Classes: 1000, Cosine: 0.2})
 	require.True(t, err == nil && len(list.Suggested) >= 2 && len(list.Decided) == len(list.Suggested),
 		"%+v, %v", list, err)
 	first, last := list.Suggested[0], list.Suggested[len(list.Suggested)-1]
 	if first.Name != "CarlaRuiz" || first.Verdict != pairstage.Same || first.Why != "one spelling" || last.Verdict != pairstage.Different {
 		t.Errorf("%+v to %+v", first, last)
 	}
-	list, err = release.ListAliases(t.Context(), s.Cache, artifact.New(s.Artifacts, "docs"), s.Vectors, nil)
+	list, err = pairstage.ListAliases(t.Context(), s.Cache, artifact.New(s.Artifacts, "docs"), s.Vectors, nil)
 	assert.True(t, err == nil && len(list.Decided) >= 2 && len(list.Suggested) == 0, "%+v, %v", list, err)
 }
 
@@ -148,11 +151,11 @@ func TestPairsComeToTheSameWhateverWasLost(t *testing.T) {
 	more := map[string]string{"b.md": "# Quay\n\nThe quay of Lake Verin was paid by Nora Zell. Norazell was born in Bern.\n"}
 	whole.write(t, more)
 	whole.night(t)
-	want := whole.current(t).Enrichment(pairstage.Enrichment)
+	want := whole.current(t).Enrichment(aliases.Enrichment)
 	for damage, do := range damages {
 		s, _ := pairSite(t, 8)
 		s.night(t)
-		sha := s.current(t).Segments.FilesOf(pairstage.Enrichment, pairstage.Kind)[0].SHA256
+		sha := s.current(t).Segments.FilesOf(aliases.Enrichment, pairstage.Kind)[0].SHA256
 		do(t, s.Artifacts, s.index().SegmentKey(sha))
 		s.Cache.Drop(sha)
 		s.write(t, more)
@@ -173,7 +176,7 @@ func TestPairsComeToTheSameWhateverWasLost(t *testing.T) {
 			}
 		}
 		s.night(t)
-		assert.Equal(t, want, s.current(t).Enrichment(pairstage.Enrichment), "%s", damage)
+		assert.Equal(t, want, s.current(t).Enrichment(aliases.Enrichment), "%s", damage)
 	}
 }
 

@@ -9,7 +9,9 @@ import (
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
-	"github.com/unweaver/unweaver/internal/pipeline/unit"
+	"github.com/unweaver/unweaver/internal/methods"
+	"github.com/unweaver/unweaver/internal/methods/enrich"
+	"github.com/unweaver/unweaver/internal/model"
 )
 
 // Listing is an enrichment that lists the chunks and the lengths of their texts.
@@ -22,14 +24,15 @@ type Listing struct {
 // Register makes it known for one test.
 func (l *Listing) Register(t *testing.T) {
 	t.Helper()
-	unit.Enrichments["listing"] = l
-	t.Cleanup(func() { delete(unit.Enrichments, "listing") })
+	methods.Enrichments["listing"] = enrich.Enrichment{
+		Name: "listing", Pay: l.Pay, Seal: l.Seal,
+		DigestRules: func(core.Spec, model.Set) string { return l.Version },
+	}
+	t.Cleanup(func() { delete(methods.Enrichments, "listing") })
 }
 
-func (l *Listing) DigestRules(*unit.Run) (string, error) { return l.Version, nil }
-
-func (l *Listing) Pay(ctx context.Context, r *unit.Run, manifest *core.Manifest, n, parts int) error {
-	for chunk, err := range r.ChunkTexts(ctx, manifest, n, parts) {
+func (l *Listing) Pay(ctx context.Context, of *enrich.Build, n, parts int) error {
+	for chunk, err := range of.Chunks(ctx, n, parts) {
 		if err != nil {
 			return err
 		}
@@ -40,11 +43,11 @@ func (l *Listing) Pay(ctx context.Context, r *unit.Run, manifest *core.Manifest,
 	return nil
 }
 
-func (l *Listing) Seal(ctx context.Context, r *unit.Run, manifest *core.Manifest) (unit.Enriched, error) {
+func (l *Listing) Seal(ctx context.Context, of *enrich.Build) (enrich.Made, error) {
 	var lines []string
-	for chunk, err := range r.ChunkTexts(ctx, manifest, 0, 1) {
+	for chunk, err := range of.Chunks(ctx, 0, 1) {
 		if err != nil {
-			return unit.Enriched{}, err
+			return enrich.Made{}, err
 		}
 		lines = append(lines, chunk.ID.String()+" "+chunk.Text)
 	}
@@ -52,18 +55,17 @@ func (l *Listing) Seal(ctx context.Context, r *unit.Run, manifest *core.Manifest
 	lines = slices.Compact(lines)
 	rows, err := artifact.NewRows()
 	if err != nil {
-		return unit.Enriched{}, err
+		return enrich.Made{}, err
 	}
 	defer rows.Discard()
 	for _, line := range lines {
 		id, text, _ := strings.Cut(line, " ")
 		rows.Append(id, []byte(text))
 	}
-	made, fresh, err := rows.StoreSegment(ctx, r.Index, 0)
-	out := unit.Enriched{
+	made, fresh, err := rows.StoreSegment(ctx, of.Index, 0)
+	out := enrich.Made{
 		Enrichment: core.Enrichment{
-			Name: "listing", Rules: l.Version, Hash: core.Sum(lines...),
-			Counts: map[string]int64{"chunks": int64(len(lines))},
+			Hash: core.Sum(lines...), Counts: map[string]int64{"chunks": int64(len(lines))},
 		},
 		Files: []core.EnrichedFile{{Segment: made, Of: "listing", Kind: "list"}},
 	}

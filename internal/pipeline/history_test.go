@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/methods"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/retrieve"
@@ -251,7 +252,7 @@ func sameAnswers(t *testing.T, got, want *site, night, questions int) {
 	defer have.Close()
 	defer other.Close()
 	found := 0
-	for _, method := range retrieve.RegisterMethods().ListPlain() {
+	for _, method := range methods.Registry().ListPlain() {
 		for range questions {
 			question := questionOf(random)
 			first, second := answerOf(t, got, have, method, question), answerOf(t, want, other, method, question)
@@ -283,7 +284,7 @@ type scored struct {
 
 func answersOf(t *testing.T, s *site, generation *retrieve.Generation, method, question string) (out []scored) {
 	t.Helper()
-	m, err := retrieve.RegisterMethods().Method(method)
+	m, err := methods.Registry().Method(method)
 	require.NoError(t, err)
 	spec := m.Spec()
 	query := retrieve.Query{Text: question, Method: method, TopEntities: spec.Entities, TopChunks: 8, MinSim: -1}
@@ -297,7 +298,8 @@ func answersOf(t *testing.T, s *site, generation *retrieve.Generation, method, q
 	if len(spec.Rules) > 0 {
 		query.Rule = "weighted"
 	}
-	result, err := retrieve.Searcher{Vectors: s.Vectors, Records: s.Records}.Run(t.Context(), generation, query)
+	searcher := retrieve.Searcher{Vectors: s.Vectors, Records: s.Records, Methods: methods.Registry()}
+	result, err := searcher.Run(t.Context(), generation, query)
 	require.True(t, err == nil, "%v %v", method, err)
 	for _, chunk := range result.Chunks {
 		key := generation.Live.Key(int(chunk.Live.Document))

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/methods"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/retrieve"
@@ -59,7 +60,8 @@ func worded(t *testing.T, s *site, question string) (out []string) {
 	t.Helper()
 	generation := openGeneration(t, s)
 	defer generation.Close()
-	result, err := retrieve.Searcher{Vectors: s.Vectors, Records: s.Records}.Run(t.Context(), generation, retrieve.Query{
+	searcher := retrieve.Searcher{Vectors: s.Vectors, Records: s.Records, Methods: methods.Registry()}
+	result, err := searcher.Run(t.Context(), generation, retrieve.Query{
 		Text: question, Method: "bm25", TopChunks: 8,
 	})
 	if err != nil {

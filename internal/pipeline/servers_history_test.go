@@ -18,6 +18,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/methods"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/s3"
@@ -175,8 +176,8 @@ func nearAnswers(t *testing.T, got, want *site, night, questions int) {
 	have, other := openGeneration(t, got), openGeneration(t, want)
 	defer have.Close()
 	defer other.Close()
-	for _, method := range retrieve.RegisterMethods().ListPlain() {
-		m, err := retrieve.RegisterMethods().Method(method)
+	for _, method := range methods.Registry().ListPlain() {
+		m, err := methods.Registry().Method(method)
 		require.NoError(t, err)
 		exact := m.Spec().Needs.Embedding == retrieve.NoEmbedding
 		bits, equal, found := 0, 0, 0

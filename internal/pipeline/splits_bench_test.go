@@ -19,10 +19,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/methods"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/model/rerank"
-	"github.com/unweaver/unweaver/internal/retrieve"
 	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 	"github.com/unweaver/unweaver/query-api/api"
@@ -115,7 +115,7 @@ func BenchmarkSplitsOverHTTP(b *testing.B) {
 		layouts = append(layouts, serveSplits(b, documents, splits))
 	}
 	for b.Loop() {
-		for _, method := range retrieve.RegisterMethods().ListPlain() {
+		for _, method := range methods.Registry().ListPlain() {
 			took, used := make([][]time.Duration, len(layouts)), make([]time.Duration, len(layouts))
 			for round := range rounds + 1 { // the first warms up
 				for i, layout := range layouts {

@@ -13,6 +13,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/methods"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 	"github.com/unweaver/unweaver/internal/text"
@@ -52,7 +53,7 @@ func TestConfidenceIsMadeOfTheSignalsThatAreExplained(t *testing.T) {
 
 func TestConfidenceIsNotToldWhereItIsNotKnown(t *testing.T) {
 	o := open(t, retrievetest.Options{})
-	for _, method := range retrieve.RegisterMethods().ListPlain() {
+	for _, method := range methods.Registry().ListPlain() {
 		result := o.run(t, o.query(t, method, "Who reached the South Pole?"))
 		if reported := result.Confidence != nil; reported != (method == retrieve.Hybrid) {
 			t.Errorf("%s: reported %v: hybrid alone was calibrated", method, reported)
@@ -86,7 +87,7 @@ func TestWhereAnotherEmbedderServedItsSimilaritiesDoNotCount(t *testing.T) {
 // Promises: 107.
 func TestWordsThatMeanNothingMatchNothingByDefault(t *testing.T) {
 	o := open(t, retrievetest.Options{})
-	for _, method := range retrieve.RegisterMethods().ListPlain() {
+	for _, method := range methods.Registry().ListPlain() {
 		query := o.query(t, method, "asdfghjkl qwertyuiop")
 		query.MinSim = 0
 		if result := o.run(t, query); result.Reason != retrieve.NoMatch || len(result.Chunks) != 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/unweaver/unweaver/internal/methods"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 )
@@ -24,7 +25,7 @@ func ExampleSearcher_Run() {
 	}
 	defer generation.Close()
 
-	searcher := retrieve.Searcher{Vectors: stores.Vectors, Records: stores.Records}
+	searcher := retrieve.Searcher{Vectors: stores.Vectors, Records: stores.Records, Methods: methods.Registry()}
 	result, err := searcher.Run(ctx, generation, retrieve.Query{
 		Text: "Who composed in Bergen?", Method: retrieve.BM25, TopEntities: 10, TopChunks: 1,
 	})

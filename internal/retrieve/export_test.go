@@ -30,7 +30,7 @@ func Composed(of *Generation, set *liveset.Set, chunks, classes lexical.Dead) (*
 	generation := &Generation{
 		Manifest: of.Manifest, Spec: of.Spec, Release: of.Release, IDF: of.IDF,
 		art: of.art, texts: of.texts, docs: of.docs, extracts: of.extracts,
-		memories: memories{cache: of.memories.cache},
+		cache: of.cache,
 	}
 	generation.refs.Store(1)
 	return generation, generation.setLive(set, chunks, classes, func() {})

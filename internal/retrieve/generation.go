@@ -58,9 +58,7 @@ type Generation struct {
 	refs     atomic.Int64
 	left     func(holders int64)
 
-	facts factsOf
-
-	memories memories // opened by who asks first
+	parts sync.Map // name → *part: what methods read beside
 }
 
 // Opening says what to open, and from where.
@@ -124,8 +122,6 @@ func (o Opening) Open(ctx context.Context) (*Generation, error) {
 		left:     o.Left,
 		cache:    cache,
 		mapped:   mappedFiles(content.Segments),
-		memories: memories{cache: cache},
-		facts:    factsOf{cache: o.Cache},
 	}
 	if generation.Spec, err = art.Spec(ctx, content.Spec); err != nil {
 		return nil, err
@@ -356,8 +352,10 @@ func (g *Generation) Close() {
 	if g.IDF != nil {
 		g.releaseIDF()
 	}
-	g.memories.close()
-	g.facts.close()
+	g.parts.Range(func(_, one any) bool {
+		one.(*part).close()
+		return true
+	})
 	closed := map[*artifact.Reader]bool{}
 	for _, readers := range []map[uint32]*artifact.Reader{g.docs, g.extracts} {
 		for _, reader := range readers {
@@ -369,6 +367,43 @@ func (g *Generation) Close() {
 	}
 	unpacked.Forget(closed)
 }
+
+// part is what a method opened of a generation.
+type part struct {
+	mu      sync.Mutex
+	value   any
+	release func() // nil: it is not open
+}
+
+func (p *part) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.release != nil {
+		p.release()
+		p.release = nil
+	}
+}
+
+// OpenPart returns what a method reads of a generation beside its index. The first request for a name opens it, others
+// wait for that, and it closes with the generation. An opening that fails is tried again by the next request.
+func OpenPart[T any](g *Generation, name string, open func() (value T, release func(), err error)) (T, error) {
+	found, _ := g.parts.LoadOrStore(name, new(part))
+	one := found.(*part)
+	one.mu.Lock()
+	defer one.mu.Unlock()
+	if one.release != nil {
+		return one.value.(T), nil
+	}
+	value, release, err := open()
+	if err != nil {
+		return value, err
+	}
+	one.value, one.release = value, release
+	return value, nil
+}
+
+// FileSource returns where files of the generation are copied to, and where from.
+func (g *Generation) FileSource() (*localfile.Cache, artifact.Index) { return g.cache, g.art }
 
 // Names chooses classes for a list, and its order.
 type Names struct {

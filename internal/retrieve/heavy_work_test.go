@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/methods"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 )
@@ -116,10 +117,10 @@ func largest(t *testing.T, base retrieve.Query, spec retrieve.Spec) []retrieve.Q
 
 func TestEveryMethodStopsSoonAfterItsCallerLeft(t *testing.T) {
 	o := crowded(t)
-	for _, method := range retrieve.RegisterMethods().All() {
+	for _, method := range methods.Registry().All() {
 		spec := method.Spec()
 		base := o.query(t, spec.Name, "Which ship left Harbour 7?")
-		if spec.Needs.Names {
+		if spec.Reader != nil {
 			base = o.askFacts(t, o.embedder(), base.Text)
 		}
 		for _, query := range largest(t, base, spec) {
@@ -234,7 +235,7 @@ func TestFewHeavyQuestionsAreAnsweredAtOnceAndOrdinaryOnesAlways(t *testing.T) {
 	if !fault.Is(err, fault.RateLimited) || fault.RetryAfter(err) <= 0 {
 		t.Errorf("one heavy question more: %v", err)
 	}
-	for _, method := range retrieve.RegisterMethods().ListPlain() {
+	for _, method := range methods.Registry().ListPlain() {
 		if _, err := searcher.Run(t.Context(), o.generation, o.query(t, method, "Which ship left Harbour 7?")); err != nil {
 			t.Errorf("an ordinary question by %s beside them: %v", method, err)
 		}

@@ -22,6 +22,7 @@ import (
 	"github.com/unweaver/unweaver/internal/index/split"
 	"github.com/unweaver/unweaver/internal/index/title"
 	"github.com/unweaver/unweaver/internal/ledger/embed"
+	"github.com/unweaver/unweaver/internal/methods"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
@@ -355,7 +356,7 @@ func (o opened) ask(t *testing.T, method string, n int) retrieve.Query {
 	if query.Vector != nil && n%4 == 0 {
 		query.ChunkVector = query.Vector
 	}
-	if found, err := retrieve.RegisterMethods().Method(method); err == nil && query.Rule != "" {
+	if found, err := methods.Registry().Method(method); err == nil && query.Rule != "" {
 		rules := found.Spec().Rules
 		query.Rule = rules[n%len(rules)].Name
 		if strings.HasPrefix(query.Rule, "exact") || query.Rule == "pav" || query.Rule == "cc" {
@@ -479,7 +480,7 @@ func TestEveryMethodAnswersFromManySegmentsAsFromOne(t *testing.T) {
 			many := shuffled{t, rand.New(rand.NewPCG(uint64(n), 2)), one, old}.compose(n)
 			sameTable(t, many.generation, one.generation)
 			found := 0
-			for _, method := range retrieve.RegisterMethods().ListPlain() {
+			for _, method := range methods.Registry().ListPlain() {
 				for question := range 150 {
 					query := one.ask(t, method, question)
 					want, got := renderResult(t, one.run(t, query)), renderResult(t, many.run(t, query))

@@ -7,12 +7,13 @@ import (
 	"strings"
 
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/retrieve/election"
 )
 
 // Method is one way to answer a question. Everything that is said of a method elsewhere (checks and defaults of the
-// API, its schema, the lists of the command line) comes from its Spec, so a further method is one file and one line in
-// Methods.
+// API, its schema, the lists of the command line) comes from its Spec, so a further method is one folder below
+// internal/methods and one line in methods.Registry.
 type Method interface {
 	Spec() Spec
 	// Run puts chunks, and the entities that speak for them, into the request's result. What it gives explains them; it
@@ -31,6 +32,7 @@ type Spec struct {
 	Params   []Param // in the order of documents
 	Rules    []election.Rule
 	Needs    Needs
+	Reader   *Reader // nil: it compares nothing of a question but its words and vectors
 	Explains []Shape
 }
 
@@ -45,11 +47,34 @@ type Needs struct {
 	Embedding Embedding // of the question
 	Hashed    bool      // by the chunk embedder too where that is the built-in one
 	Degrades  bool      // runs on words alone while the embedder is down
-	Names     bool      // the names of the question are embedded by the class embedder, too
 	Enriched  string    // name of the enrichment that the generation must have; empty: none
 	// FillByClassVector lets chunks that fill up go by the class embedder's vector where the chunk embedder is the
 	// built-in one; other methods fill up by words then.
 	FillByClassVector bool
+}
+
+// Reader finds what a method compares of a question beside the whole: texts, which are embedded by the class embedder
+// as the question is.
+type Reader struct {
+	Param   string // of the method, that says who reads: ByRules or ByChat
+	ByRules func(generation *Generation, question string) Reading
+	// ByChat returns the call of a chat model, and what reads its reply; ok is false where the reply is of no use. A
+	// reading without texts leaves that of the rules.
+	ByChat func(generation *Generation, question string) (model.Call, func(reply string) (found Reading, ok bool))
+}
+
+// Who reads a question.
+const (
+	ByRules = "rules"
+	ByChat  = "chat"
+)
+
+// Reading is what a Reader found.
+type Reading struct {
+	By    string // ByRules or ByChat
+	Texts []string
+	Rows  [][]float32 // their vectors
+	Value any         // what the method knows of them
 }
 
 // Embedding says by which embedder a question is embedded.
@@ -88,20 +113,10 @@ func NewRegistry(methods ...Method) (*Registry, error) {
 	return registry, nil
 }
 
-// builtin are the methods of this program; the first is what an index has by default.
-var builtin = func() *Registry {
-	registry, err := NewRegistry(
-		hybridMethod{}, unweaverMethod{}, pprMethod{}, alignedMethod{}, vectorMethod{}, bm25Method{}, gemMethod{},
-		aprMethod{},
-	)
-	if err != nil {
-		panic(err) // a mistake in the list above, which every test meets
-	}
-	return registry
-}()
-
-// RegisterMethods returns the registry of this program's methods.
-func RegisterMethods() *Registry { return builtin }
+// ListPlainMethods returns the methods that any generation answers; the first is what an index has by default.
+func ListPlainMethods() []Method {
+	return []Method{hybridMethod{}, unweaverMethod{}, pprMethod{}, alignedMethod{}, vectorMethod{}, bm25Method{}}
+}
 
 // All methods in order.
 func (r *Registry) All() []Method { return slices.Clone(r.methods) }

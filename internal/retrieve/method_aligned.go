@@ -163,7 +163,7 @@ func (alignedMethod) Run(r *Request) (Explanation, error) {
 	if err := r.Admit(r.alignSteps(min(classes, r.Query.TopEntities), 0)); err != nil {
 		return nil, err
 	}
-	if err := r.findVoters(r.Query.TopEntities); err != nil || r.noMatch() {
+	if err := r.findVoters(r.Query.TopEntities); err != nil || r.MatchesNothing() {
 		return nil, err
 	}
 	r.Result.Entities = slices.DeleteFunc(r.Result.Entities, func(e Entity) bool { return e.Similarity <= 0 })

@@ -13,7 +13,10 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/methods/apr"
+	"github.com/unweaver/unweaver/internal/methods/apr/aprmethod"
+	"github.com/unweaver/unweaver/internal/methods/apr/facts"
 	"github.com/unweaver/unweaver/internal/methods/apr/factstage"
+	"github.com/unweaver/unweaver/internal/methods/enrich"
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/model/tokens"
 	"github.com/unweaver/unweaver/internal/retrieve"
@@ -52,7 +55,7 @@ func withFacts(t *testing.T) (o opened, embedder builtin.Embedder) {
 	built := retrievetest.Build(t, stores, "sample", retrievetest.Sample(), retrievetest.Options{
 		Edit: func(m *core.Manifest) {
 			m.Segments.Enriched = []core.EnrichedFile{{
-				Segment: core.Segment{SHA256: sha, Bytes: int64(content.Len())}, Of: retrieve.EnrichedFacts, Kind: "facts",
+				Segment: core.Segment{SHA256: sha, Bytes: int64(content.Len())}, Of: facts.Enrichment, Kind: "facts",
 			}}
 		},
 	})
@@ -64,11 +67,11 @@ func withFacts(t *testing.T) (o opened, embedder builtin.Embedder) {
 	return opened{stores, built, generation}, embedder
 }
 
-func sampleChunks() iter.Seq2[factstage.Chunk, error] {
-	return func(yield func(factstage.Chunk, error) bool) {
+func sampleChunks() iter.Seq2[enrich.Chunk, error] {
+	return func(yield func(enrich.Chunk, error) bool) {
 		for _, document := range retrievetest.Sample() {
 			for n, chunk := range document.Chunks {
-				one := factstage.Chunk{ID: retrievetest.ChunkID(document, n), Document: document.Key, Text: chunk.Text}
+				one := enrich.Chunk{ID: retrievetest.ChunkID(document, n), Document: document.Key, Text: chunk.Text}
 				if !yield(one, nil) {
 					return
 				}
@@ -79,11 +82,12 @@ func sampleChunks() iter.Seq2[factstage.Chunk, error] {
 
 func (o opened) askFacts(t *testing.T, embedder builtin.Embedder, question string) retrieve.Query {
 	t.Helper()
-	query := o.query(t, retrieve.APR, question)
+	query := o.query(t, aprmethod.Name, question)
 	query.Params = nil
 	query.Vector = embedder.Vector(question)
-	for _, name := range o.generation.QuestionNames(question) {
-		query.Names = append(query.Names, embedder.Vector(name))
+	query.Reading = aprmethod.Method{}.Spec().Reader.ByRules(o.generation, question)
+	for _, name := range query.Reading.Texts {
+		query.Reading.Rows = append(query.Reading.Rows, embedder.Vector(name))
 	}
 	query.Explain = true
 	return query
@@ -95,7 +99,7 @@ func TestFactsLeadToTheChunksThatSayThem(t *testing.T) {
 	if key := o.generation.Live.Key(int(result.Chunks[0].Live.Document)); key != "people/amundsen.txt" {
 		t.Errorf("the first chunk is of %s", key)
 	}
-	explain := result.Explain.(retrieve.APRExplain)
+	explain := result.Explain.(aprmethod.APRExplain)
 	if !slices.Equal(explain.Names, []string{"Roald Amundsen"}) || len(explain.Runs) == 0 || len(explain.Told) == 0 {
 		t.Fatalf("%+v", explain)
 	}
@@ -131,19 +135,19 @@ func TestFactsOfChunksThatAFilterLeavesOutAreNotTold(t *testing.T) {
 			t.Errorf("a chunk of %s", key)
 		}
 	}
-	if explain, _ := result.Explain.(retrieve.APRExplain); strings.Contains(explain.Text, "Pole") {
+	if explain, _ := result.Explain.(aprmethod.APRExplain); strings.Contains(explain.Text, "Pole") {
 		t.Errorf("reported %s", explain.Text)
 	}
 }
 
 func TestFactsForTheContextRestOnPassagesOfTheResult(t *testing.T) {
 	o, embedder := withFacts(t)
-	for _, context := range []string{retrieve.ContextFacts, retrieve.ContextBoth} {
+	for _, context := range []string{aprmethod.ContextFacts, aprmethod.ContextBoth} {
 		query := o.askFacts(t, embedder, "What did Roald Amundsen reach?")
 		query.Params, query.TopChunks, query.Explain = retrieve.Params{"context": context}, 2, false
 		result := o.run(t, query)
 		if len(result.Notes) != 1 || result.Notes[0].Kind != retrieve.NoteFacts ||
-			!strings.Contains(result.Notes[0].Text, "South Pole") || result.NotesAlone != (context == retrieve.ContextFacts) {
+			!strings.Contains(result.Notes[0].Text, "South Pole") || result.NotesAlone != (context == aprmethod.ContextFacts) {
 			t.Fatalf("%s: %+v", context, result.Notes)
 		}
 		said := map[core.ID]bool{}
@@ -166,11 +170,11 @@ func TestFactsForTheContextRestOnPassagesOfTheResult(t *testing.T) {
 func TestAQuestionWithoutNamesIsComparedAsAWhole(t *testing.T) {
 	o, embedder := withFacts(t)
 	query := o.askFacts(t, embedder, "which ship set out from the capital")
-	if len(query.Names) > 0 {
-		t.Fatalf("%d names: the test says nothing", len(query.Names))
+	if len(query.Reading.Rows) > 0 {
+		t.Fatalf("%d names: the test says nothing", len(query.Reading.Rows))
 	}
 	result := o.run(t, query)
-	explain := result.Explain.(retrieve.APRExplain)
+	explain := result.Explain.(aprmethod.APRExplain)
 	if len(result.Chunks) == 0 || len(explain.Runs) == 0 || len(explain.Names) > 0 {
 		t.Errorf("%d chunks, %+v", len(result.Chunks), explain)
 	}
@@ -178,7 +182,7 @@ func TestAQuestionWithoutNamesIsComparedAsAWhole(t *testing.T) {
 
 func TestAGenerationWithoutFactsSaysWhatToSet(t *testing.T) {
 	o := open(t, retrievetest.Options{})
-	query := o.query(t, retrieve.APR, "Who lives in Oslo?")
+	query := o.query(t, aprmethod.Name, "Who lives in Oslo?")
 	query.Params = nil
 	_, err := o.searcher().Run(t.Context(), o.generation, query)
 	const hint = "indexes.sample.enrich: [facts]"

@@ -24,7 +24,7 @@ func (bm25Method) Run(r *Request) (Explanation, error) {
 		r.Result.Chunks = append(r.Result.Chunks, Chunk{Live: chunk, Score: hit.Score, BM25: hit.Score, HasBM25: true})
 	}
 	r.Result.Timing.Search = time.Since(start)
-	if len(r.Result.Chunks) == 0 && r.noMatch() {
+	if len(r.Result.Chunks) == 0 && r.MatchesNothing() {
 		return nil, nil
 	}
 	return func() any { return explainList("bm25", r.Result.Chunks) }, nil

@@ -10,7 +10,10 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact/localfile"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/methods"
 	"github.com/unweaver/unweaver/internal/methods/gem"
+	"github.com/unweaver/unweaver/internal/methods/gem/gemmethod"
+	"github.com/unweaver/unweaver/internal/methods/gem/spectral"
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
@@ -21,10 +24,10 @@ import (
 var english = text.LanguageOf("en")
 
 // explained runs a query by gem and returns its explanation.
-func (o opened) explained(t *testing.T, query retrieve.Query) (retrieve.Result, retrieve.GemExplain) {
+func (o opened) explained(t *testing.T, query retrieve.Query) (retrieve.Result, gemmethod.GemExplain) {
 	t.Helper()
 	result := o.run(t, query)
-	reported, ok := result.Explain.(retrieve.GemExplain)
+	reported, ok := result.Explain.(gemmethod.GemExplain)
 	if !ok {
 		t.Fatalf("explained by %T (%s)", result.Explain, result.Reason)
 	}
@@ -33,7 +36,7 @@ func (o opened) explained(t *testing.T, query retrieve.Query) (retrieve.Result, 
 
 func TestGemRanksChunksByTheBestOfTheirQuestions(t *testing.T) {
 	o := open(t, retrievetest.Options{})
-	query := o.query(t, retrieve.Gem, "Who reached the South Pole first?")
+	query := o.query(t, gem.Name, "Who reached the South Pole first?")
 	query.Params = retrieve.Params{"summaries": false, "fill": false}
 	query.TopChunks = 3
 	result, reported := o.explained(t, query)
@@ -84,7 +87,7 @@ func TestGemRanksChunksByTheBestOfTheirQuestions(t *testing.T) {
 
 func TestASummaryBringsAMemberAndCitesIt(t *testing.T) {
 	o := open(t, retrievetest.Options{})
-	query := o.query(t, retrieve.Gem, retrievetest.SummaryQuestion)
+	query := o.query(t, gem.Name, retrievetest.SummaryQuestion)
 	query.MinSim = -1
 	query.TopChunks = 1
 	result, reported := o.explained(t, query)
@@ -132,7 +135,7 @@ func TestASummaryBringsAMemberAndCitesIt(t *testing.T) {
 func TestThemesThatAreAskedForComeFirstWhateverTheQuestion(t *testing.T) {
 	o := open(t, retrievetest.Options{})
 	for _, question := range []string{"Who reached the South Pole first?", "xyzzy plugh"} {
-		query := o.query(t, retrieve.Gem, question)
+		query := o.query(t, gem.Name, question)
 		query.Params = retrieve.Params{"themes": 1}
 		result := o.run(t, query)
 		if len(result.Notes) == 0 || !result.NotesAlone || result.Notes[0].Text == "" ||
@@ -154,7 +157,7 @@ func TestThemesThatAreAskedForComeFirstWhateverTheQuestion(t *testing.T) {
 
 func TestChunksOfGemFitTheirTokens(t *testing.T) {
 	o := open(t, retrievetest.Options{})
-	query := o.query(t, retrieve.Gem, "Who reached the South Pole first?")
+	query := o.query(t, gem.Name, "Who reached the South Pole first?")
 	query.TopChunks = 8
 	all := o.run(t, query)
 	least, most := math.MaxInt, 0
@@ -179,7 +182,7 @@ func TestChunksOfGemFitTheirTokens(t *testing.T) {
 
 func TestGemWithoutItsEnrichmentNamesTheSetting(t *testing.T) {
 	o := open(t, retrievetest.Options{Unasked: true})
-	_, err := o.searcher().Run(t.Context(), o.generation, o.query(t, retrieve.Gem, "South Pole"))
+	_, err := o.searcher().Run(t.Context(), o.generation, o.query(t, gem.Name, "South Pole"))
 	if !fault.Is(err, fault.InvalidParam) || !strings.Contains(err.Error(), "indexes.*.enrich") {
 		t.Error(err)
 	}
@@ -187,7 +190,7 @@ func TestGemWithoutItsEnrichmentNamesTheSetting(t *testing.T) {
 
 func TestTheQuestionsOfAnotherEmbedderAreNotCompared(t *testing.T) {
 	o := open(t, retrievetest.Options{Edit: func(m *core.Manifest) { m.Chunk.Model = "another" }})
-	_, err := o.searcher().Run(t.Context(), o.generation, o.query(t, retrieve.Gem, "South Pole"))
+	_, err := o.searcher().Run(t.Context(), o.generation, o.query(t, gem.Name, "South Pole"))
 	if !fault.Is(err, fault.FormatUnknown) {
 		t.Error(err)
 	}
@@ -210,7 +213,7 @@ func TestADamagedFileOfQuestionsIsNamedAndMendedByARestore(t *testing.T) {
 	}
 	t.Cleanup(generation.Close)
 	o := opened{stores, built, generation}
-	query := o.query(t, retrieve.Gem, "South Pole")
+	query := o.query(t, gem.Name, "South Pole")
 	if _, err := o.searcher().Run(t.Context(), generation, query); !fault.Is(err, fault.SegmentDamage) {
 		t.Fatal(err)
 	}
@@ -237,7 +240,7 @@ func TestAMemoryIsMappedWhenItIsAskedForAndGoesWithItsGeneration(t *testing.T) {
 	before := mappings(t, folder)
 	o := opened{stores, built, generation}
 	for range 2 {
-		o.run(t, o.query(t, retrieve.Gem, "South Pole"))
+		o.run(t, o.query(t, gem.Name, "South Pole"))
 	}
 	if n := mappings(t, folder); n != before+2 { // questions and the graph
 		t.Errorf("%d files are mapped, want %d", n, before+2)
@@ -306,7 +309,7 @@ func TestAGraphSearchOfGemIsThatOfDenseComputation(t *testing.T) {
 		}
 	}
 	for _, alpha := range []float64{0, 0.3, 0.7, 1} {
-		query := o.query(t, retrieve.Gem, "Who reached the South Pole first?")
+		query := o.query(t, gem.Name, "Who reached the South Pole first?")
 		query.TopChunks, query.MinSim = 6, -1
 		query.Params = retrieve.Params{"search": "graph", "alpha": alpha, "summaries": false}
 		result, reported := o.explained(t, query)
@@ -365,7 +368,7 @@ func TestAGraphSearchOfGemIsThatOfDenseComputation(t *testing.T) {
 // In a search along edges, too, a summary brings a member, each chunk comes once, and tokens are bounded.
 func TestAGraphSearchGoesThroughSummariesAndCitesMembers(t *testing.T) {
 	o := open(t, retrievetest.Options{})
-	query := o.query(t, retrieve.Gem, retrievetest.SummaryQuestion)
+	query := o.query(t, gem.Name, retrievetest.SummaryQuestion)
 	query.MinSim, query.TopChunks = -1, 9
 	query.Params = retrieve.Params{"search": "graph"}
 	result, reported := o.explained(t, query)
@@ -402,7 +405,7 @@ func TestAGraphSearchGoesThroughSummariesAndCitesMembers(t *testing.T) {
 }
 
 func TestParametersOfAGraphSearchAreChecked(t *testing.T) {
-	method, err := retrieve.RegisterMethods().Method(retrieve.Gem)
+	method, err := methods.Registry().Method(gem.Name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -420,10 +423,10 @@ func TestParametersOfAGraphSearchAreChecked(t *testing.T) {
 func TestAMemoryWithoutAGraphIsDamaged(t *testing.T) {
 	o := open(t, retrievetest.Options{Edit: func(m *core.Manifest) {
 		m.Segments.Enriched = slices.DeleteFunc(m.Segments.Enriched, func(f core.EnrichedFile) bool {
-			return f.Kind == retrieve.MemoryGraph
+			return f.Kind == spectral.Kind
 		})
 	}})
-	query := o.query(t, retrieve.Gem, "South Pole")
+	query := o.query(t, gem.Name, "South Pole")
 	if _, err := o.searcher().Run(t.Context(), o.generation, query); !fault.Is(err, fault.SegmentDamage) ||
 		!strings.Contains(err.Error(), "unweaver index --rebuild --index") {
 		t.Error(err)

@@ -92,7 +92,7 @@ func (hybridMethod) Run(r *Request) (Explanation, error) {
 		r.Result.Chunks = append(r.Result.Chunks, chunk)
 	}
 	r.noteReasons()
-	if r.noMatch() {
+	if r.MatchesNothing() {
 		return nil, nil
 	}
 	signals := r.measureSignals(found)

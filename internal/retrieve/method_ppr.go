@@ -39,7 +39,7 @@ func (pprMethod) Spec() Spec {
 
 // Run implements Method.
 func (pprMethod) Run(r *Request) (Explanation, error) {
-	if err := r.findVoters(r.Query.TopEntities); err != nil || r.noMatch() {
+	if err := r.findVoters(r.Query.TopEntities); err != nil || r.MatchesNothing() {
 		return nil, err
 	}
 	begin := time.Now()

@@ -9,26 +9,27 @@ import (
 
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/methods"
 	"github.com/unweaver/unweaver/internal/retrieve"
 )
 
 func TestConfigurationKnowsTheMethodsAndRulesOfTheRegistry(t *testing.T) {
-	if got := retrieve.RegisterMethods().Names(); !slices.Equal(got, config.Methods) {
+	if got := methods.Registry().Names(); !slices.Equal(got, config.Methods) {
 		t.Errorf("registry %v, configuration %v", got, config.Methods)
 	}
-	for _, method := range retrieve.RegisterMethods().All() {
+	for _, method := range methods.Registry().All() {
 		spec := method.Spec()
 		if want := config.MethodEnrichments[spec.Name]; spec.Needs.Enriched != want {
 			t.Errorf("%s needs %q, the configuration says %q", spec.Name, spec.Needs.Enriched, want)
 		}
 	}
-	if got := retrieve.RegisterMethods().Rules(); !slices.Equal(got, config.Rules) {
+	if got := methods.Registry().Rules(); !slices.Equal(got, config.Rules) {
 		t.Errorf("registry %v, configuration %v", got, config.Rules)
 	}
 }
 
 func TestEveryMethodSaysWhatItIs(t *testing.T) {
-	for _, method := range retrieve.RegisterMethods().All() {
+	for _, method := range methods.Registry().All() {
 		spec := method.Spec()
 		if spec.Doc == "" || spec.Entities < 1 || spec.Entities > 1000 || len(spec.Explains) == 0 {
 			t.Errorf("%+v", spec)
@@ -124,7 +125,7 @@ func TestParametersAreCheckedAndHaveDefaults(t *testing.T) {
 }
 
 func TestRulesBelongToTheirMethod(t *testing.T) {
-	methods := retrieve.RegisterMethods()
+	methods := methods.Registry()
 	for _, rule := range config.Rules {
 		if err := methods.CheckRule(retrieve.Unweaver, rule); err != nil {
 			t.Error(err)

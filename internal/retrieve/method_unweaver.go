@@ -46,7 +46,7 @@ func (unweaverMethod) Spec() Spec {
 
 // Run implements Method.
 func (unweaverMethod) Run(r *Request) (Explanation, error) {
-	if err := r.findVoters(r.Query.TopEntities); err != nil || r.noMatch() {
+	if err := r.findVoters(r.Query.TopEntities); err != nil || r.MatchesNothing() {
 		return nil, err
 	}
 	if err := r.Admit(voteSteps * float64(r.votes)); err != nil {

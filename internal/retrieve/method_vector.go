@@ -55,7 +55,7 @@ func (vectorMethod) Run(r *Request) (Explanation, error) {
 		chunk.Score = chunk.Similarity
 		r.Result.Chunks = append(r.Result.Chunks, chunk)
 	}
-	if r.noMatch() {
+	if r.MatchesNothing() {
 		return nil, nil
 	}
 	return func() any { return explainList("similarity", r.Result.Chunks) }, nil

@@ -14,6 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/deletions"
+	"github.com/unweaver/unweaver/internal/methods"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 )
@@ -96,7 +97,7 @@ func TestAGenerationOfManySegmentsIsOpenedByItsManifest(t *testing.T) {
 	}
 	sameTable(t, generation, now.generation)
 	many := opened{now.stores, now.built, generation}
-	for _, method := range retrieve.RegisterMethods().ListPlain() {
+	for _, method := range methods.Registry().ListPlain() {
 		for question := range 10 {
 			query := now.ask(t, method, question)
 			if got, want := renderResult(t, many.run(t, query)), renderResult(t, now.run(t, query)); !slices.Equal(got, want) {

@@ -6,7 +6,6 @@ import (
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/index/liveset"
-	"github.com/unweaver/unweaver/internal/methods/apr"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/text"
 )
@@ -14,10 +13,9 @@ import (
 // Query is one question against one generation.
 type Query struct {
 	Text        string
-	Vector      []float32   // of the question by the class embedder; nil: it is down, or the method needs none
-	ChunkVector []float32   // by the chunk embedder; nil: it is down, or the method needs none
-	Names       [][]float32 // of the names of the question, by the class embedder, where the method needs them
-	Asked       Asked       // the triples of the question, where a model found any; Names are then of their entities
+	Vector      []float32 // of the question by the class embedder; nil: it is down, or the method needs none
+	ChunkVector []float32 // by the chunk embedder; nil: it is down, or the method needs none
+	Reading     Reading   // of the question, where the method has a Reader
 	Method      string
 	Rule        string
 	TopEntities int
@@ -27,14 +25,6 @@ type Query struct {
 	Without     Without
 	MinSim      float64
 	Explain     bool
-}
-
-// Asked are the triples of a question as a model found them, with the vectors of their relations and lines by the class
-// embedder.
-type Asked struct {
-	apr.Asks
-	By                     string // who found them: ByChat
-	RelationRows, LineRows [][]float32
 }
 
 // Filter narrows everything to documents: prefix of the key, metadata that all must be equal, times from (included) to
@@ -116,16 +106,13 @@ type Records interface {
 type Searcher struct {
 	Vectors vectors.Store
 	Records Records
-	Methods *Registry // nil: this program's
-	Heavy   *Heavy    // bounds heavy questions; nil: nothing does
+	Methods *Registry
+	Heavy   *Heavy // bounds heavy questions; nil: nothing does
 }
 
 // Run answers a query. Errors: fault.InvalidParam for a method or rule that is not known, fault.SegmentDamage where the
 // generation lacks what the method needs, and those of the stores.
 func (s Searcher) Run(ctx context.Context, generation *Generation, query Query) (Result, error) {
-	if s.Methods == nil {
-		s.Methods = RegisterMethods()
-	}
 	method, err := s.Methods.Method(query.Method)
 	if err != nil {
 		return Result{}, err
@@ -195,6 +182,9 @@ func (r *Request) Context() context.Context { return r.ctx }
 // Allows reports whether filter and without leave a chunk in.
 func (r *Request) Allows(chunk *liveset.Chunk) bool { return r.allowed.allowsChunk(chunk) }
 
+// AllowsNumber reports whether filter and without leave in a chunk, by its number.
+func (r *Request) AllowsNumber(number uint32) bool { return r.allowed.allowsNumber(number) }
+
 // chanceSimilarity is what words that mean nothing reach with the built-in embedder by chance, in indexes of up to
 // 20,000 classes: of 300 questions of random letters, 296 stayed below (docs/explain/retrieval.md, Confidence).
 const chanceSimilarity = 0.25
@@ -208,8 +198,9 @@ func (r *Request) chooseFloor() float64 {
 	return max(r.Query.MinSim, chanceSimilarity)
 }
 
-// noMatch answers honestly that nothing fits: no word of the question is indexed, and nothing is similar enough.
-func (r *Request) noMatch() bool {
+// MatchesNothing reports whether nothing fits, and then makes the result an empty one: no word of the question is
+// indexed, and nothing is similar enough.
+func (r *Request) MatchesNothing() bool {
 	if r.Generation.Spec.Parity { // the reference always answers
 		return false
 	}

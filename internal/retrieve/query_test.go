@@ -14,6 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger/embed"
+	"github.com/unweaver/unweaver/internal/methods"
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/store/vectors"
@@ -27,7 +28,7 @@ func (o opened) embedder() builtin.Embedder { return builtin.Embedder{IDF: o.gen
 // query returns a question with the vectors and defaults that the API gives it.
 func (o opened) query(t testing.TB, method, question string) retrieve.Query {
 	t.Helper()
-	m, err := retrieve.RegisterMethods().Method(method)
+	m, err := methods.Registry().Method(method)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +50,7 @@ func (o opened) query(t testing.TB, method, question string) retrieve.Query {
 }
 
 func (o opened) searcher() retrieve.Searcher {
-	return retrieve.Searcher{Vectors: o.stores.Vectors, Records: o.stores.Records}
+	return retrieve.Searcher{Vectors: o.stores.Vectors, Records: o.stores.Records, Methods: methods.Registry()}
 }
 
 func (o opened) run(t testing.TB, query retrieve.Query) retrieve.Result {
@@ -79,7 +80,7 @@ func dot(a, b []float32) float64 {
 
 func TestEveryMethodPutsTheAnswerFirst(t *testing.T) {
 	o := open(t, retrievetest.Options{})
-	for _, method := range retrieve.RegisterMethods().ListPlain() {
+	for _, method := range methods.Registry().ListPlain() {
 		query := o.query(t, method, "Who reached the South Pole first?")
 		query.TopEntities = 1
 		result := o.run(t, query)
@@ -101,7 +102,7 @@ func TestEveryMethodPutsTheAnswerFirst(t *testing.T) {
 
 func TestExplanationsAreOfTheTypesThatAMethodNames(t *testing.T) {
 	o := open(t, retrievetest.Options{})
-	for _, method := range retrieve.RegisterMethods().All() {
+	for _, method := range methods.Registry().All() {
 		spec := method.Spec()
 		if spec.Needs.Enriched != "" { // a test of its own asks it
 			continue
@@ -177,7 +178,7 @@ func TestWeightedVotingCountsTheBallotsOfTheNearestClasses(t *testing.T) {
 
 func TestEveryRuleElectsWithReasons(t *testing.T) {
 	o := open(t, retrievetest.Options{})
-	for _, rule := range retrieve.RegisterMethods().Rules() {
+	for _, rule := range methods.Registry().Rules() {
 		for _, params := range []retrieve.Params{
 			nil, {"weights": "similarity"}, {"weights": "rank"}, {"ties": "similarity"},
 		} {
@@ -324,7 +325,7 @@ func TestFillingUpStopsAtWhatIsAllowed(t *testing.T) {
 
 func TestNothingThatFitsIsNoMatch(t *testing.T) {
 	o := open(t, retrievetest.Options{})
-	for _, method := range retrieve.RegisterMethods().ListPlain() {
+	for _, method := range methods.Registry().ListPlain() {
 		query := o.query(t, method, "zzzq wxyv")
 		query.MinSim = 0.99
 		result := o.run(t, query)
@@ -369,9 +370,9 @@ func TestAnEmptyIndexSaysSo(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer generation.Close()
-	for _, method := range retrieve.RegisterMethods().ListPlain() {
+	for _, method := range methods.Registry().ListPlain() {
 		query := retrieve.Query{Text: "x", Method: method, TopChunks: 3, TopEntities: 3}
-		result, err := retrieve.Searcher{Vectors: stores.Vectors, Records: stores.Records}.Run(t.Context(), generation, query)
+		result, err := opened{stores, built, generation}.searcher().Run(t.Context(), generation, query)
 		if err != nil || result.Reason != retrieve.EmptyIndex {
 			t.Errorf("%s: %+v %v", method, result, err)
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/unweaver/unweaver/internal/methods"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 )
@@ -73,7 +74,7 @@ func TestAQuestionFindsWhatIsWrittenInAnotherWay(t *testing.T) {
 // Promises: 74.
 func TestAQuestionWithoutAWordMatchesNothing(t *testing.T) {
 	o := open(t, retrievetest.Options{})
-	for _, method := range retrieve.RegisterMethods().ListPlain() {
+	for _, method := range methods.Registry().ListPlain() {
 		for _, question := range []string{"???", " … !", "+#*", "\u200b"} {
 			query := o.query(t, method, question)
 			query.MinSim = -1

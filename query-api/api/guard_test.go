@@ -17,7 +17,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/methods"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 	"github.com/unweaver/unweaver/query-api/api"
@@ -89,7 +89,7 @@ func routes(t *testing.T) map[string]access.Scope {
 			Description string `json:"description"`
 		} `json:"paths"`
 	}
-	require.NoError(t, json.Unmarshal(api.OpenAPI(retrieve.RegisterMethods()), &description))
+	require.NoError(t, json.Unmarshal(api.OpenAPI(methods.Registry()), &description))
 	out := map[string]access.Scope{
 		"POST /admin/v1/status": "", "GET /admin/v1/": "", "GET /nowhere": "",
 		"OPTIONS /v1/indexes": "", "DELETE /v1/indexes": "", "POST /": "", "POST /livez": "", "GET //livez": "",

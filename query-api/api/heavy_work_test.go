@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/unweaver/unweaver/internal/methods"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/query-api/api"
 )
@@ -49,7 +50,7 @@ var doors = map[string]struct{ path, body string }{
 
 func TestHeavyWorkIsBoundedAndEndsWithItsCaller(t *testing.T) {
 	method := ponder{make(chan struct{}), make(chan error, 64)}
-	registry, err := retrieve.NewRegistry(append(retrieve.RegisterMethods().All(), method)...)
+	registry, err := retrieve.NewRegistry(append(methods.Registry().All(), method)...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/unweaver/unweaver/internal/methods/gem/gemmethod"
 	"github.com/unweaver/unweaver/internal/retrieve"
 )
 
@@ -54,7 +55,7 @@ func (s *Server) serveMemory(w http.ResponseWriter, request *http.Request) {
 		if err != nil {
 			return nil, err
 		}
-		found, err := generation.MemoryView(ctx, nodes)
+		found, err := gemmethod.ReadView(ctx, generation, nodes)
 		if err != nil {
 			return nil, err
 		}

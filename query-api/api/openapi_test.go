@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/core"
-	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/methods"
 	"github.com/unweaver/unweaver/internal/testkit/apitest"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 	"github.com/unweaver/unweaver/query-api/api"
@@ -55,13 +55,13 @@ type operation struct {
 func describe(t testing.TB) description {
 	t.Helper()
 	var out description
-	require.NoError(t, json.Unmarshal(api.OpenAPI(retrieve.RegisterMethods()), &out))
+	require.NoError(t, json.Unmarshal(api.OpenAPI(methods.Registry()), &out))
 	return out
 }
 
 // contract is what every answer of every test is checked against; New fails where it is no valid OpenAPI 3.1.
 var contract = sync.OnceValues(func() (*apitest.Contract, error) {
-	return apitest.New(api.OpenAPI(retrieve.RegisterMethods()))
+	return apitest.New(api.OpenAPI(methods.Registry()))
 })
 
 // asDescribed fails where an answer is not.
@@ -168,7 +168,7 @@ func TestTheExamplesOfAddressesAreReal(t *testing.T) {
 }
 
 func TestTheDescriptionIsTheOneInTheRepository(t *testing.T) {
-	got := api.OpenAPI(retrieve.RegisterMethods())
+	got := api.OpenAPI(methods.Registry())
 	if *update {
 		require.NoError(t, os.WriteFile("openapi.json", got, 0o644))
 	}
@@ -176,7 +176,7 @@ func TestTheDescriptionIsTheOneInTheRepository(t *testing.T) {
 	require.NoError(t, err)
 	assert.True(t, bytes.Equal(got, want),
 		"openapi.json is not what the types say: run go test ./query-api/api -update, and look at the difference")
-	assert.True(t, bytes.Equal(got, api.OpenAPI(retrieve.RegisterMethods())), "two descriptions differ")
+	assert.True(t, bytes.Equal(got, api.OpenAPI(methods.Registry())), "two descriptions differ")
 	compareReference(t)
 }
 
@@ -185,7 +185,7 @@ func TestTheServedDescriptionIsTheSame(t *testing.T) {
 	f := serve(t, nil)
 	served := f.get("/openapi.json")
 	var want map[string]any
-	require.NoError(t, json.Unmarshal(api.OpenAPI(retrieve.RegisterMethods()), &want))
+	require.NoError(t, json.Unmarshal(api.OpenAPI(methods.Registry()), &want))
 	assert.Equal(t, fmt.Sprint(want), fmt.Sprint(served), "another description is served")
 }
 
@@ -227,7 +227,7 @@ func TestEveryAnswerIsAsDescribed(t *testing.T) {
 	}
 	query := "/v1/indexes/{index}/query"
 	seen["POST "+query] = true
-	for _, method := range retrieve.RegisterMethods().All() {
+	for _, method := range methods.Registry().All() {
 		spec := method.Spec()
 		if spec.Needs.Enriched != "" { // the sample is not enriched
 			continue

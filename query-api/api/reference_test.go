@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/methods"
 	"github.com/unweaver/unweaver/query-api/api"
 )
 
@@ -122,7 +122,7 @@ func newReference(t *testing.T) string {
 			Responses map[string]struct{ Description string }
 		}
 	}
-	require.NoError(t, json.Unmarshal(api.OpenAPI(retrieve.RegisterMethods()), &d))
+	require.NoError(t, json.Unmarshal(api.OpenAPI(methods.Registry()), &d))
 	var out strings.Builder
 	out.WriteString(referenceHead)
 	codes := map[string]string{"405": d.Components.Responses["405"].Description}

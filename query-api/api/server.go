@@ -27,6 +27,7 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact/localfile"
 	"github.com/unweaver/unweaver/internal/core/hostinfo"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/methods"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/coordination"
@@ -95,7 +96,7 @@ func New(config Config) *Server {
 		config.OpenBytes = hostinfo.Memory() / 2
 	}
 	if config.Methods == nil {
-		config.Methods = retrieve.RegisterMethods()
+		config.Methods = methods.Registry()
 	}
 	if config.Telemetry == nil {
 		config.Telemetry = telemetry.New("unweaver-query-api")

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/methods"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 	"github.com/unweaver/unweaver/query-api/api"
@@ -268,7 +269,7 @@ func (seventh) Run(r *retrieve.Request) (retrieve.Explanation, error) {
 }
 
 func TestAFurtherMethodNeedsNothingButTheRegistry(t *testing.T) {
-	registry, err := retrieve.NewRegistry(append(retrieve.RegisterMethods().All(), seventh{})...)
+	registry, err := retrieve.NewRegistry(append(methods.Registry().All(), seventh{})...)
 	require.NoError(t, err)
 	f := serve(t, func(_ *fixture, config *api.Config) { config.Methods = registry })
 	f.unchecked = true // it is described with the six methods of the program

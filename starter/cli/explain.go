@@ -6,6 +6,9 @@ import (
 	"io"
 	"strings"
 
+	"github.com/unweaver/unweaver/internal/methods/apr/aprmethod"
+	"github.com/unweaver/unweaver/internal/methods/gem"
+	"github.com/unweaver/unweaver/internal/methods/gem/gemmethod"
 	"github.com/unweaver/unweaver/internal/retrieve"
 )
 
@@ -50,16 +53,16 @@ func showExplain(writer io.Writer, answer Answer) {
 		}
 	case answer.Method == retrieve.Aligned:
 		showAligned(writer, answer.Explain, rank, name)
-	case answer.Method == retrieve.Gem:
+	case answer.Method == gem.Name:
 		showGem(writer, answer.Explain, rank)
-	case answer.Method == retrieve.APR:
+	case answer.Method == aprmethod.Name:
 		showAPR(writer, answer.Explain, rank)
 	}
 }
 
 // showAPR prints the runs of facts with the terms of their scores, and the facts that are stated, in how many tokens.
 func showAPR(writer io.Writer, raw json.RawMessage, rank map[string]int) {
-	var explain retrieve.APRExplain
+	var explain aprmethod.APRExplain
 	if json.Unmarshal(raw, &explain) != nil {
 		return
 	}
@@ -97,7 +100,7 @@ func showAPR(writer io.Writer, raw json.RawMessage, rank map[string]int) {
 
 // showGem prints which question of each chunk was nearest, and the summaries that brought chunks.
 func showGem(writer io.Writer, raw json.RawMessage, rank map[string]int) {
-	var explain retrieve.GemExplain
+	var explain gemmethod.GemExplain
 	if json.Unmarshal(raw, &explain) != nil {
 		return
 	}
@@ -118,7 +121,7 @@ func showGem(writer io.Writer, raw json.RawMessage, rank map[string]int) {
 }
 
 // edgeOf says which edge led a search to a chunk.
-func edgeOf(step retrieve.GemStep, rank map[string]int) string {
+func edgeOf(step gemmethod.GemStep, rank map[string]int) string {
 	switch {
 	case step.Theme != nil:
 		return fmt.Sprintf("priority %.3f along an edge of %.3f from the summary of theme %d", step.Priority, step.Weight,

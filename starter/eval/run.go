@@ -12,6 +12,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/methods"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
@@ -383,7 +384,7 @@ func (p Plan) askSystem(ctx context.Context, ask Asker, system System, question 
 
 // addIndex takes over what a method needs of what the index cost.
 func (t *Tokens) addIndex(name string, fills bool, spent core.IndexTokens) {
-	method, err := retrieve.RegisterMethods().Method(name)
+	method, err := methods.Registry().Method(name)
 	if err != nil {
 		return
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/methods/aliases/pairstage"
 	"github.com/unweaver/unweaver/internal/pipeline/release"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/stream/scratch"
@@ -94,12 +95,12 @@ func (s *Service) ListAliases(ctx context.Context, r control.AliasesRequest) (ou
 			Because(fmt.Sprintf("%d entities at a cosine of %v were asked for", r.Classes, r.Cosine)).
 			Advise(fmt.Sprintf("want 2 to %d entities, and a cosine of 0 to 1", MostSuggested))
 	}
-	var suggest *release.Suggest
+	var suggest *pairstage.Suggest
 	if r.Suggest {
-		suggest = &release.Suggest{File: r.File, Classes: r.Classes, Cosine: r.Cosine, Refused: r.Refused}
+		suggest = &pairstage.Suggest{File: r.File, Classes: r.Classes, Cosine: r.Cosine, Refused: r.Refused}
 	}
 	err = withTempCache(func(cache *localfile.Cache) error {
-		out, err = release.ListAliases(ctx, cache, s.indexOf(r.Index), s.Stores.Vectors, suggest)
+		out, err = pairstage.ListAliases(ctx, cache, s.indexOf(r.Index), s.Stores.Vectors, suggest)
 		return err
 	})
 	return out, err

@@ -9,6 +9,7 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/methods"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/retrieve"
@@ -132,7 +133,7 @@ func (r *Run) askGeneration(ctx context.Context, sha string, probes []core.Probe
 		}
 	}
 	settings := generation.Spec.Retrieval
-	method, err := retrieve.RegisterMethods().Method(settings.Method)
+	method, err := methods.Registry().Method(settings.Method)
 	if err != nil {
 		return out, err
 	}
@@ -145,7 +146,7 @@ func (r *Run) askGeneration(ctx context.Context, sha string, probes []core.Probe
 	if err != nil {
 		return out, err
 	}
-	searcher := retrieve.Searcher{Vectors: r.Vectors, Records: r.Records}
+	searcher := retrieve.Searcher{Vectors: r.Vectors, Records: r.Records, Methods: methods.Registry()}
 	err = parallel.Each(ctx, len(probes), probesAtOnce, func(ctx context.Context, i int) error {
 		query := retrieve.Query{
 			Text: probes[i].Question, Method: settings.Method, TopEntities: spec.Entities, TopChunks: chunks,

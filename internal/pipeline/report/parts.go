@@ -10,6 +10,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/methods"
 	"github.com/unweaver/unweaver/internal/stage/publish"
 )
 
@@ -125,19 +126,10 @@ func formatEnrichments(r core.Report) part {
 			}
 		}
 		out.lines = append(out.lines, joinSentence(one.Name, strings.Join(counts, ", "))+".")
-		const again = "A round of unweaver retry-failed asks for them again."
-		switch failed := one.Counts["failed"]; {
-		case failed == 0:
-		case one.Name == "aliases":
-			out.lines = append(out.lines, toCount(failed)+" pairs of names are undecided, as the model gave no answer of use. "+
-				again)
-		default:
-			out.lines = append(out.lines, toCount(failed)+" passages have no questions, as the model gave no answer of use: "+
-				"they are compared by their texts. "+again)
-		}
-		if same := one.Counts["same"]; one.Name == "aliases" && same > 0 {
-			out.lines = append(out.lines, toCount(same)+" of them may be one entity less each: unweaver aliases suggest prints "+
-				"them as lines of a file to be read.")
+		for _, note := range methods.Enrichments[one.Name].Notes {
+			if n := one.Counts[note.Count]; n > 0 {
+				out.lines = append(out.lines, toCount(n)+" "+note.Text)
+			}
 		}
 	}
 	return out

@@ -11,37 +11,10 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact/textseg"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/methods/aliases/pairstage"
+	"github.com/unweaver/unweaver/internal/methods"
+	"github.com/unweaver/unweaver/internal/methods/enrich"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 )
-
-// enrichment is what a build makes of a generation beside what every one has, where the configuration names it. It
-// works from the draft of the generation, whose chunks are fixed.
-type enrichment interface {
-	// DigestRules is a digest of all that shapes it: settings, models, versions of its own rules. Where the parent's has
-	// the same and no chunk changed, the parent's files stay.
-	DigestRules(r *Run) (string, error)
-	// Pay puts into the ledger what it needs of part n of the chunks, of parts. It may be repeated.
-	Pay(ctx context.Context, r *Run, manifest *core.Manifest, n, parts int) error
-	// Seal makes the files, asking the ledger. Equal chunks and rules give equal bytes, whatever the parent.
-	Seal(ctx context.Context, r *Run, manifest *core.Manifest) (Enriched, error)
-}
-
-// explained is an enrichment with settings of its own: what changed of them, and what that has made again.
-type explained interface {
-	// ListChanges names what the settings of a generation have made otherwise now, where its enrichment is what made says.
-	ListChanges(was, now core.Spec) []string
-}
-
-// Enriched is what one enrichment made.
-type Enriched struct {
-	Enrichment core.Enrichment     `json:"enrichment"`
-	Files      []core.EnrichedFile `json:"files"`
-	Fresh      int64               `json:"fresh"` // files that were not there
-}
-
-// Enrichments by name, as indexes.*.enrich names them.
-var Enrichments = map[string]enrichment{}
 
 // enrichDue says why the enrichments of a parent are not those that the configuration names; nothing: they are.
 func (r *Run) enrichDue(ctx context.Context, parent *core.Manifest) ([]string, error) {
@@ -57,13 +30,12 @@ func (r *Run) enrichDue(ctx context.Context, parent *core.Manifest) ([]string, e
 		return nil, err
 	}
 	var reasons []string
+	models, err := r.Models(r.Settings, r.Book)
+	if err != nil {
+		return nil, err
+	}
 	for _, name := range r.Settings.Enrich {
-		made, ok := Enrichments[name]
-		if !ok {
-			return nil, fault.BadConfig.At("enrich", name).Because("this program knows no enrichment of that name").
-				Advise("bring the workers to the version of the program that started the run")
-		}
-		rules, err := made.DigestRules(r)
+		made, err := findEnrichment(name)
 		if err != nil {
 			return nil, err
 		}
@@ -73,18 +45,15 @@ func (r *Run) enrichDue(ctx context.Context, parent *core.Manifest) ([]string, e
 			continue
 		}
 		var named []string
-		if one, ok := made.(explained); ok && unread == nil {
-			named = one.ListChanges(settings, r.Settings)
+		if made.ListChanges != nil && unread == nil {
+			named = made.ListChanges(settings, r.Settings)
 		}
-		if was.Rules != rules && len(named) == 0 {
+		if was.Rules != made.DigestRules(r.Settings, models) && len(named) == 0 {
 			named = []string{name + " is made by other rules or models"}
 		}
-		if failed := was.Counts["failed"]; failed > 0 && again {
-			of := "chunks"
-			if name == pairstage.Enrichment {
-				of = "pairs"
-			}
-			named = append(named, fmt.Sprintf("%s: %d %s that gave no answer of use are asked for again", name, failed, of))
+		if failed := was.Counts[enrich.Failed]; failed > 0 && again {
+			named = append(named, fmt.Sprintf("%s: %d %s that gave no answer of use are asked for again", name, failed,
+				made.Asks))
 		}
 		for _, reason := range named {
 			reasons = append(reasons, "enrich: "+reason)
@@ -99,12 +68,38 @@ func (r *Run) enrichDue(ctx context.Context, parent *core.Manifest) ([]string, e
 }
 
 // findEnrichment gives an enrichment that the configuration names.
-func (r *Run) findEnrichment(name string) (enrichment, error) {
-	if made, ok := Enrichments[name]; ok {
+func findEnrichment(name string) (enrich.Enrichment, error) {
+	if made, ok := methods.Enrichments[name]; ok {
 		return made, nil
 	}
-	return nil, fault.BadConfig.At("enrich", name).Because("this program knows no enrichment of that name").
+	return enrich.Enrichment{}, fault.BadConfig.At("enrich", name).
+		Because("this program knows no enrichment of that name").
 		Advise("bring the workers to the version of the program that started the run")
+}
+
+// lendBuild returns the generation that is enriched with what an enrichment needs of this run. Release it when the
+// models are not used any more.
+func (r *Run) lendBuild(ctx context.Context, manifest *core.Manifest) (*enrich.Build, func(), error) {
+	fixed, err := r.ReadPlan(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	models, err := r.ModelSet()
+	if err != nil {
+		return nil, nil, err
+	}
+	release, err := r.weighEmbedders(ctx, fixed.Frozen, &models)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &enrich.Build{
+		Manifest: manifest, Spec: r.Settings, Models: models, Ledger: r.Ledger, Index: r.Index, Cache: r.Cache,
+		Vectors: r.Vectors, Attempt: r.Attempt, Touch: r.Progress.Touch, HealthOf: r.Book.HealthOf, TakePlace: r.TakePlace,
+		ReadParent: func(ctx context.Context) (*core.Manifest, error) { return r.ReadParent(ctx, fixed.Source()) },
+		Chunks: func(ctx context.Context, n, parts int) iter.Seq2[enrich.Chunk, error] {
+			return r.ChunkTexts(ctx, manifest, n, parts)
+		},
+	}, release, nil
 }
 
 // EnrichPart pays for what enrichments need of a part of the chunks.
@@ -120,9 +115,9 @@ func (r *Run) EnrichPart(ctx context.Context, n int) error {
 			return struct{}{}, progress, err
 		}
 		for _, name := range r.Settings.Enrich {
-			made, err := r.findEnrichment(name)
-			if err == nil {
-				err = made.Pay(ctx, r, &manifest, n, partitions.Partitions)
+			made, err := findEnrichment(name)
+			if err == nil && made.Pay != nil {
+				err = r.payPart(ctx, made, &manifest, n, partitions.Partitions)
 			}
 			if err != nil {
 				return struct{}{}, progress, err
@@ -133,21 +128,32 @@ func (r *Run) EnrichPart(ctx context.Context, n int) error {
 	return err
 }
 
+func (r *Run) payPart(
+	ctx context.Context, made enrich.Enrichment, manifest *core.Manifest, n, parts int,
+) error {
+	build, release, err := r.lendBuild(ctx, manifest)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return made.Pay(ctx, build, n, parts)
+}
+
 // SealEnrichment writes the files of the enrichments.
 func (r *Run) SealEnrichment(ctx context.Context) error {
-	_, err := FinishUnit(ctx, r, enrichedFile, func(ctx context.Context) ([]Enriched, core.Progress, error) {
+	_, err := FinishUnit(ctx, r, enrichedFile, func(ctx context.Context) ([]enrich.Made, core.Progress, error) {
 		progress := core.Progress{Done: 1}
 		manifest, err := run.ReadKept(ctx, r.BaseRun(), run.ManifestFile)
 		if err != nil {
 			return nil, progress, err
 		}
-		var all []Enriched
+		var all []enrich.Made
 		for _, name := range r.Settings.Enrich {
-			made, err := r.findEnrichment(name)
+			made, err := findEnrichment(name)
 			if err != nil {
 				return nil, progress, err
 			}
-			one, err := r.sealEnrichment(ctx, name, made, &manifest)
+			one, err := r.sealEnrichment(ctx, made, &manifest)
 			if err != nil {
 				return nil, progress, err
 			}
@@ -175,22 +181,13 @@ func (r *Run) WithEnrichments(ctx context.Context, manifest *core.Manifest) erro
 	return nil
 }
 
-// ChunkText is a chunk of a draft with its text.
-type ChunkText struct {
-	ID       core.ID
-	Document string
-	Title    string
-	Ordinal  int
-	Text     string
-}
-
 // ChunkTexts gives the chunks that count in a draft, or part n of them, of parts. Their order is that of the files that
 // they lie in, and a chunk that was made again with the same text may come twice.
 func (r *Run) ChunkTexts(
 	ctx context.Context, manifest *core.Manifest, n, parts int,
-) iter.Seq2[ChunkText, error] {
-	return func(yield func(ChunkText, error) bool) {
-		failed := func(err error) { yield(ChunkText{}, err) }
+) iter.Seq2[enrich.Chunk, error] {
+	return func(yield func(enrich.Chunk, error) bool) {
+		failed := func(err error) { yield(enrich.Chunk{}, err) }
 		table, err := r.OpenTable(ctx, manifest)
 		if err != nil {
 			failed(err)
@@ -240,7 +237,8 @@ func (r *Run) ChunkTexts(
 						continue
 					}
 					content, err := reader.Slice(ctx, key, document.Frame, chunk.Start, chunk.End)
-					if !yield(ChunkText{chunk.ID, key, document.Title, ordinal, content}, err) || err != nil {
+					found := enrich.Chunk{ID: chunk.ID, Document: key, Title: document.Title, Ordinal: ordinal, Text: content}
+					if !yield(found, err) || err != nil {
 						return
 					}
 				}

@@ -8,40 +8,41 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/ledger"
+	"github.com/unweaver/unweaver/internal/methods/enrich"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/stream/extsort"
 )
 
-// paysForEnrichments reports whether anything that enrichments ask is paid for.
-func (r *Run) paysForEnrichments() (bool, error) {
-	models, err := r.Models(r.Settings, r.Book)
-	if err != nil {
-		return false, err
-	}
-	pays := func(embedder model.Embedder) bool { return embedder != nil && embedder.Info().Paid }
-	return models.Chat.Info().Paid || pays(models.Classes) || pays(models.Chunks), nil
-}
-
 // sealEnrichment lets an enrichment seal what it wrote, and lists the ledger entries that it asks for: as long as a
 // generation names the list they stay, and a purge knows by it what goes. Where nothing is paid for there is no list.
 func (r *Run) sealEnrichment(
-	ctx context.Context, name string, made enrichment, manifest *core.Manifest,
-) (Enriched, error) {
-	pays, err := r.paysForEnrichments()
+	ctx context.Context, made enrich.Enrichment, manifest *core.Manifest,
+) (out enrich.Made, err error) {
+	models, err := r.Models(r.Settings, r.Book)
 	if err != nil {
-		return Enriched{}, err
+		return out, err
 	}
-	if !pays {
-		return made.Seal(ctx, r, manifest)
+	build, release, err := r.lendBuild(ctx, manifest)
+	if err != nil {
+		return out, err
+	}
+	defer release()
+	defer func() {
+		out.Enrichment.Name, out.Enrichment.Rules = made.Name, made.DigestRules(r.Settings, models)
+		out.Enrichment.Models = models.Chat.Info().Label()
+	}()
+	pays := func(embedder model.Embedder) bool { return embedder != nil && embedder.Info().Paid }
+	if !models.Chat.Info().Paid && !pays(models.Classes) && !pays(models.Chunks) {
+		return made.Seal(ctx, build)
 	}
 	var mu sync.Mutex
 	var sorter extsort.Sorter
 	defer sorter.Close()
-	out, err := made.Seal(ledger.WithNote(ctx, func(task string, key core.Digest) {
+	out, err = made.Seal(ledger.WithNote(ctx, func(task string, key core.Digest) {
 		mu.Lock()
 		defer mu.Unlock()
 		sorter.Add([]byte(ledger.EncodeLine(task, key)), nil)
-	}), r, manifest)
+	}), build)
 	if err != nil {
 		return out, err
 	}
@@ -64,7 +65,7 @@ func (r *Run) sealEnrichment(
 	if fresh {
 		out.Fresh++
 	}
-	out.Files = append(out.Files, core.EnrichedFile{Segment: segment, Of: name, Kind: core.EnrichedLedger})
+	out.Files = append(out.Files, core.EnrichedFile{Segment: segment, Of: made.Name, Kind: core.EnrichedLedger})
 	return out, err
 }
 

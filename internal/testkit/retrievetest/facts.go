@@ -6,6 +6,7 @@ import (
 	"github.com/unweaver/unweaver/internal/methods/apr"
 	format "github.com/unweaver/unweaver/internal/methods/apr/facts"
 	"github.com/unweaver/unweaver/internal/methods/apr/factstage"
+	"github.com/unweaver/unweaver/internal/methods/enrich"
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/text"
 )
@@ -19,10 +20,10 @@ func (b *builder) writeFacts() {
 	file, err := artifact.NewFile()
 	check(b.t, err)
 	defer file.Discard()
-	_, err = in.Seal(b.ctx, func(yield func(factstage.Chunk, error) bool) {
+	_, err = in.Seal(b.ctx, func(yield func(enrich.Chunk, error) bool) {
 		for _, c := range b.chunks {
 			document := b.documents[c.document].Key
-			if !yield(factstage.Chunk{ID: c.id, Document: document, Ordinal: c.ordinal, Text: c.Text}, nil) {
+			if !yield(enrich.Chunk{ID: c.id, Document: document, Ordinal: c.ordinal, Text: c.Text}, nil) {
 				return
 			}
 		}

@@ -134,14 +134,11 @@ func (f *File) Hash() core.Digest {
 	return sum.Digest()
 }
 
-// Enrichment is how indexes.*.enrich names what makes the file.
-const Enrichment = "aliases"
-
 // LoadFile reads the file of a generation; nil: it has none.
 func LoadFile(
 	ctx context.Context, cache *localfile.Cache, index artifact.Index, manifest *core.Manifest,
 ) (*File, error) {
-	listed := manifest.Segments.FilesOf(Enrichment, Kind)
+	listed := manifest.Segments.FilesOf(aliases.Enrichment, Kind)
 	if len(listed) == 0 {
 		return nil, nil
 	}

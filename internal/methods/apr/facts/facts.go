@@ -21,10 +21,11 @@ import (
 	"github.com/unweaver/unweaver/internal/stream/mapped"
 )
 
-// Kind and Version of the file.
+// Kind and Version of the file, and how indexes.*.enrich names what makes it.
 const (
-	Kind    = "facts"
-	Version = 1
+	Kind       = "facts"
+	Version    = 1
+	Enrichment = "facts"
 )
 
 // Names of sections: of what, and which part of its tables.

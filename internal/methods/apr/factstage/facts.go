@@ -23,6 +23,7 @@ import (
 	"github.com/unweaver/unweaver/internal/ledger/embed"
 	"github.com/unweaver/unweaver/internal/methods/apr"
 	format "github.com/unweaver/unweaver/internal/methods/apr/facts"
+	"github.com/unweaver/unweaver/internal/methods/enrich"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/model/triples"
@@ -34,14 +35,6 @@ import (
 // Rules is the version of everything here that shapes the file, beside prompt and models: a new one makes it again.
 // facts/1: first form. facts/2: vectors as codes, runs cut by them. facts/3: rules pass over what is no prose.
 const Rules = "facts/3"
-
-// Chunk is one with its text.
-type Chunk struct {
-	ID       core.ID
-	Document string
-	Ordinal  int // its place in the document
-	Text     string
-}
 
 // In is what facts are made of.
 type In struct {
@@ -72,7 +65,7 @@ const width = 64
 const window = 256
 
 // Pay has the ledger hold what Seal needs of chunks. What costs nothing is not asked for.
-func (in In) Pay(ctx context.Context, chunks iter.Seq2[Chunk, error]) (Counts, error) {
+func (in In) Pay(ctx context.Context, chunks iter.Seq2[enrich.Chunk, error]) (Counts, error) {
 	var counts Counts
 	for group, err := range groupChunks(chunks) {
 		if err != nil {
@@ -126,7 +119,7 @@ func (in In) itemsOf(texts []string) iter.Seq2[embed.Item, error] {
 
 // Seal writes the file of chunks, in whatever order they come; one that comes again counts once. What the ledger lacks
 // it pays for. Memory grows with what is said.
-func (in In) Seal(ctx context.Context, chunks iter.Seq2[Chunk, error], out io.Writer) (Counts, error) {
+func (in In) Seal(ctx context.Context, chunks iter.Seq2[enrich.Chunk, error], out io.Writer) (Counts, error) {
 	var counts Counts
 	var read []placed
 	keys := map[core.Digest]bool{}
@@ -285,7 +278,7 @@ type said struct {
 }
 
 // readChunks gives what chunks say, in their order.
-func (in In) readChunks(ctx context.Context, chunks []Chunk, counts *Counts) ([]said, error) {
+func (in In) readChunks(ctx context.Context, chunks []enrich.Chunk, counts *Counts) ([]said, error) {
 	type job struct {
 		chunk int
 		part  triples.Part
@@ -358,7 +351,7 @@ func Key(info model.Info, part triples.Part) core.Digest {
 }
 
 // readPart gives what a part says: by the ledger, else by the model, else by rule.
-func (in In) readPart(ctx context.Context, chunk Chunk, part triples.Part) (result, error) {
+func (in In) readPart(ctx context.Context, chunk enrich.Chunk, part triples.Part) (result, error) {
 	info := in.Chat.Info()
 	if !info.Paid {
 		answer, err := in.askModel(ctx, chunk, part)
@@ -382,7 +375,9 @@ func (in In) readPart(ctx context.Context, chunk Chunk, part triples.Part) (resu
 }
 
 // readAnswer reads an answer, or has rules find triples where there is none.
-func (in In) readAnswer(ctx context.Context, chunk Chunk, part triples.Part, v value, out result) (result, error) {
+func (in In) readAnswer(
+	ctx context.Context, chunk enrich.Chunk, part triples.Part, v value, out result,
+) (result, error) {
 	var ok bool
 	if out.said, ok = part.Read(v.Answer); ok && v.Reason == "" {
 		return out, nil
@@ -397,7 +392,7 @@ func (in In) readAnswer(ctx context.Context, chunk Chunk, part triples.Part, v v
 }
 
 // askModel calls the model, and once more when the first answer cannot be read.
-func (in In) askModel(ctx context.Context, chunk Chunk, part triples.Part) (stage.Answer[string], error) {
+func (in In) askModel(ctx context.Context, chunk enrich.Chunk, part triples.Part) (stage.Answer[string], error) {
 	return stage.Ask(ctx, in.Chat, part.Call(chunk.Document), triples.Reminder,
 		func(text string) (string, bool) {
 			_, ok := part.Read(text)
@@ -412,8 +407,8 @@ func valueOf(answer stage.Answer[string]) value {
 }
 
 // skipRepeats leaves out chunks that came already.
-func skipRepeats(chunks iter.Seq2[Chunk, error]) iter.Seq2[Chunk, error] {
-	return func(yield func(Chunk, error) bool) {
+func skipRepeats(chunks iter.Seq2[enrich.Chunk, error]) iter.Seq2[enrich.Chunk, error] {
+	return func(yield func(enrich.Chunk, error) bool) {
 		seen := map[core.ID]bool{}
 		for chunk, err := range chunks {
 			if err == nil && seen[chunk.ID] {
@@ -428,9 +423,9 @@ func skipRepeats(chunks iter.Seq2[Chunk, error]) iter.Seq2[Chunk, error] {
 }
 
 // groupChunks gives chunks in groups of at most window.
-func groupChunks(chunks iter.Seq2[Chunk, error]) iter.Seq2[[]Chunk, error] {
-	return func(yield func([]Chunk, error) bool) {
-		var group []Chunk
+func groupChunks(chunks iter.Seq2[enrich.Chunk, error]) iter.Seq2[[]enrich.Chunk, error] {
+	return func(yield func([]enrich.Chunk, error) bool) {
+		var group []enrich.Chunk
 		for chunk, err := range chunks {
 			if err != nil {
 				yield(nil, err)

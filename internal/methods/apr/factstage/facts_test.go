@@ -22,6 +22,7 @@ import (
 	"github.com/unweaver/unweaver/internal/methods/apr"
 	format "github.com/unweaver/unweaver/internal/methods/apr/facts"
 	"github.com/unweaver/unweaver/internal/methods/apr/factstage"
+	"github.com/unweaver/unweaver/internal/methods/enrich"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -32,14 +33,14 @@ import (
 )
 
 // corpusOf returns the chunks of a corpus in chunk order: three a document.
-func corpusOf(documents int) []factstage.Chunk {
-	var out []factstage.Chunk
+func corpusOf(documents int) []enrich.Chunk {
+	var out []enrich.Chunk
 	for d := range documents {
 		for n := range 3 {
 			content := fmt.Sprintf("Town%d lies in Land%d. River%d meets Town%d. ", d, n, d%3, d)
 			key := fmt.Sprintf("doc-%03d", d)
 			sum := core.Sum(key, content)
-			chunk := factstage.Chunk{Document: key, Ordinal: n, Text: content}
+			chunk := enrich.Chunk{Document: key, Ordinal: n, Text: content}
 			copy(chunk.ID[:], sum[:])
 			out = append(out, chunk)
 		}
@@ -47,8 +48,8 @@ func corpusOf(documents int) []factstage.Chunk {
 	return out
 }
 
-func listed(chunks []factstage.Chunk) iter.Seq2[factstage.Chunk, error] {
-	return func(yield func(factstage.Chunk, error) bool) {
+func listed(chunks []enrich.Chunk) iter.Seq2[enrich.Chunk, error] {
+	return func(yield func(enrich.Chunk, error) bool) {
 		for _, chunk := range chunks {
 			if !yield(chunk, nil) {
 				return
@@ -79,7 +80,7 @@ func maker(store blob.Store, chat model.Chat, embedder model.Embedder) factstage
 	}
 }
 
-func seal(t *testing.T, in factstage.In, chunks []factstage.Chunk) ([]byte, factstage.Counts) {
+func seal(t *testing.T, in factstage.In, chunks []enrich.Chunk) ([]byte, factstage.Counts) {
 	t.Helper()
 	var out bytes.Buffer
 	counts, err := in.Seal(t.Context(), listed(chunks), &out)
@@ -142,7 +143,7 @@ func TestWhereverItIsKilledTheBytesAreTheSameAndNothingIsPaidForTwice(t *testing
 		_, err := maker(store, chat, embedder).Pay(t.Context(), listed(chunks))
 		require.Error(t, err, "%d writes and no death: the test says nothing", after)
 		stored := len(chat.Calls())
-		for _, part := range [][]factstage.Chunk{chunks[12:], chunks[:12]} {
+		for _, part := range [][]enrich.Chunk{chunks[12:], chunks[:12]} {
 			_, err := maker(memory, chat, embedder).Pay(t.Context(), listed(part))
 			require.NoError(t, err)
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/ledger/embed"
+	"github.com/unweaver/unweaver/internal/methods/enrich"
 	"github.com/unweaver/unweaver/internal/methods/gem"
 	"github.com/unweaver/unweaver/internal/methods/gem/questions"
 	"github.com/unweaver/unweaver/internal/methods/gem/spectral"
@@ -40,15 +41,6 @@ const Rules = "gem/3"
 // Task of the ledger.
 const Task = "questions"
 
-// Chunk is one with its text.
-type Chunk struct {
-	ID       core.ID
-	Document string
-	Title    string // as it is embedded with the text
-	Ordinal  int
-	Text     string
-}
-
 // In is what a memory is made of.
 type In struct {
 	Language    *text.Language
@@ -59,7 +51,7 @@ type In struct {
 	Fingerprint core.Digest    // of it
 	MaxTokens   int            // that it reads of a text; 0: all
 	Attempt     int            // round of retry-failed
-	Settings    core.Gem
+	Settings    gem.Settings
 }
 
 // Counts of what was made.
@@ -79,12 +71,12 @@ const (
 )
 
 // Pay has the ledger hold what Seal needs of chunks. What costs nothing is not asked for.
-func (in In) Pay(ctx context.Context, chunks iter.Seq2[Chunk, error]) (Counts, error) {
+func (in In) Pay(ctx context.Context, chunks iter.Seq2[enrich.Chunk, error]) (Counts, error) {
 	var counts Counts
 	if !in.Chat.Info().Paid && !in.Embedder.Info().Paid {
 		return counts, nil
 	}
-	group := make([]Chunk, 0, window)
+	group := make([]enrich.Chunk, 0, window)
 	pay := func() error {
 		asked, err := in.askQuestions(ctx, group, &counts)
 		if err != nil || !in.Embedder.Info().Paid {
@@ -122,7 +114,7 @@ type Sealed struct {
 
 // Seal writes the questions of chunks and gives their graph and themes. Memory holds the graph; texts and two vectors
 // of each chunk lie in temporary files, of which the vectors are read over and over.
-func (in In) Seal(ctx context.Context, chunks iter.Seq2[Chunk, error], out io.Writer) (Sealed, error) {
+func (in In) Seal(ctx context.Context, chunks iter.Seq2[enrich.Chunk, error], out io.Writer) (Sealed, error) {
 	var sealed Sealed
 	all, err := newSpool(chunks)
 	if err != nil {
@@ -185,7 +177,9 @@ func (in In) Seal(ctx context.Context, chunks iter.Seq2[Chunk, error], out io.Wr
 
 // embedGroup asks for the questions of chunks and embeds them: each is compared by the mean of its direction and that
 // of its chunk. What a graph is made of is added to nodes.
-func (in In) embedGroup(ctx context.Context, group []Chunk, nodes *columns, counts *Counts) ([]questions.Chunk, error) {
+func (in In) embedGroup(
+	ctx context.Context, group []enrich.Chunk, nodes *columns, counts *Counts,
+) ([]questions.Chunk, error) {
 	asked, err := in.askQuestions(ctx, group, counts)
 	if err != nil {
 		return nil, err
@@ -223,7 +217,7 @@ func (in In) embedGroup(ctx context.Context, group []Chunk, nodes *columns, coun
 }
 
 // firstWindow returns the text of a chunk as it is embedded: its first window.
-func (in In) firstWindow(chunk Chunk) string {
+func (in In) firstWindow(chunk enrich.Chunk) string {
 	return embed.CutWindows(chunk.Title, chunk.Text, in.MaxTokens)[0]
 }
 
@@ -277,7 +271,7 @@ type answer struct {
 }
 
 // askQuestions gives the questions of chunks, in their order.
-func (in In) askQuestions(ctx context.Context, group []Chunk, counts *Counts) ([][]string, error) {
+func (in In) askQuestions(ctx context.Context, group []enrich.Chunk, counts *Counts) ([][]string, error) {
 	found := make([]answer, len(group))
 	err := parallel.Each(ctx, len(group), min(width, len(group)), func(ctx context.Context, i int) (err error) {
 		found[i], err = in.questionsOf(ctx, group[i].Document, group[i].Text)

@@ -18,6 +18,8 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
+	"github.com/unweaver/unweaver/internal/methods/enrich"
+	"github.com/unweaver/unweaver/internal/methods/gem"
 	"github.com/unweaver/unweaver/internal/methods/gem/gemstage"
 	"github.com/unweaver/unweaver/internal/methods/gem/questions"
 	"github.com/unweaver/unweaver/internal/model"
@@ -29,11 +31,11 @@ import (
 	"github.com/unweaver/unweaver/internal/text"
 )
 
-func chunksOf(n int) []gemstage.Chunk {
-	var out []gemstage.Chunk
+func chunksOf(n int) []enrich.Chunk {
+	var out []enrich.Chunk
 	for i := range n {
 		content := fmt.Sprintf("River%d meets Town%d beside Mount%d.", i, i%7, i%3)
-		chunk := gemstage.Chunk{Document: fmt.Sprintf("doc-%03d", i/3), Ordinal: i % 3, Text: content}
+		chunk := enrich.Chunk{Document: fmt.Sprintf("doc-%03d", i/3), Ordinal: i % 3, Text: content}
 		sum := core.Sum(chunk.Document, content)
 		copy(chunk.ID[:], sum[:])
 		out = append(out, chunk)
@@ -41,8 +43,8 @@ func chunksOf(n int) []gemstage.Chunk {
 	return out
 }
 
-func listed(chunks []gemstage.Chunk) iter.Seq2[gemstage.Chunk, error] {
-	return func(yield func(gemstage.Chunk, error) bool) {
+func listed(chunks []enrich.Chunk) iter.Seq2[enrich.Chunk, error] {
+	return func(yield func(enrich.Chunk, error) bool) {
 		for _, chunk := range chunks {
 			if !yield(chunk, nil) {
 				return
@@ -67,11 +69,11 @@ func asks(call model.Call) (model.Reply, error) {
 func maker(store blob.Store, chat model.Chat, embedder model.Embedder) gemstage.In {
 	return gemstage.In{
 		Language: text.LanguageOf("en"), Chat: chat, Ledger: ledger.New(store, claims.New()), Embedder: embedder,
-		Fingerprint: core.Sum("embedder"), Settings: core.DefaultGem,
+		Fingerprint: core.Sum("embedder"), Settings: gem.DefaultSettings,
 	}
 }
 
-func seal(t *testing.T, in gemstage.In, chunks []gemstage.Chunk) (string, gemstage.Sealed) {
+func seal(t *testing.T, in gemstage.In, chunks []enrich.Chunk) (string, gemstage.Sealed) {
 	t.Helper()
 	var out bytes.Buffer
 	sealed, err := in.Seal(t.Context(), listed(chunks), &out)

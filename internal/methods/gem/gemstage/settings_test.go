@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/methods/gem"
 	"github.com/unweaver/unweaver/internal/methods/gem/spectral"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
@@ -32,7 +32,7 @@ func TestSettingsBoundQuestionsThemesAndNeighbours(t *testing.T) {
 		return asks(call)
 	}}
 	in := maker(blobmemory.New(), chat, &stagetest.Embedder{Dim: 8})
-	in.Settings = core.Gem{Questions: 3, Themes: 2, Neighbours: 4}
+	in.Settings = gem.Settings{Questions: 3, Themes: 2, Neighbours: 4}
 	counts, err := in.Pay(t.Context(), listed(chunks[:1]))
 	if err != nil || counts.Paid != 1 || !strings.Contains(systems[0], "exactly 3 different questions") ||
 		!strings.Contains(systems[0], `{"questions":["...","...","..."]}`) {

@@ -4,6 +4,7 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/unweaver/unweaver/internal/methods/enrich"
 	"github.com/unweaver/unweaver/internal/methods/gem"
 	"github.com/unweaver/unweaver/internal/stream/mapped"
 )
@@ -17,12 +18,12 @@ type spool struct {
 
 // place is a chunk without its text, and where that lies.
 type place struct {
-	Chunk
+	enrich.Chunk
 	from, to int
 }
 
 // newSpool reads chunks, whatever order they come in. Close it; on an error nothing is left.
-func newSpool(chunks iter.Seq2[Chunk, error]) (*spool, error) {
+func newSpool(chunks iter.Seq2[enrich.Chunk, error]) (*spool, error) {
 	s := &spool{}
 	end := 0
 	for chunk, err := range chunks {
@@ -51,14 +52,14 @@ func newSpool(chunks iter.Seq2[Chunk, error]) (*spool, error) {
 func (s *spool) close() { s.column.Close() }
 
 // readChunk returns the chunk at a place, with its text.
-func (s *spool) readChunk(i int) Chunk {
+func (s *spool) readChunk(i int) enrich.Chunk {
 	out := s.places[i].Chunk
 	out.Text = string(s.texts[s.places[i].from:s.places[i].to])
 	return out
 }
 
-func (s *spool) readChunks(from, to int) []Chunk {
-	out := make([]Chunk, 0, to-from)
+func (s *spool) readChunks(from, to int) []enrich.Chunk {
+	out := make([]enrich.Chunk, 0, to-from)
 	for i := from; i < to; i++ {
 		out = append(out, s.readChunk(i))
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/unweaver/unweaver/internal/methods/enrich"
 	"github.com/unweaver/unweaver/internal/methods/gem"
 	"github.com/unweaver/unweaver/internal/methods/gem/questions"
 	"github.com/unweaver/unweaver/internal/methods/gem/spectral"
@@ -148,11 +149,11 @@ func (in In) buildContent(
 func (in In) summariseTheme(
 	ctx context.Context, number int, all *spool, members []int, made *themes.Theme, summaries *gem.Nodes, counts *Counts,
 ) error {
-	var ordered []Chunk
+	var ordered []enrich.Chunk
 	for _, node := range members {
 		ordered = append(ordered, all.readChunk(node))
 	}
-	slices.SortFunc(ordered, func(a, b Chunk) int {
+	slices.SortFunc(ordered, func(a, b enrich.Chunk) int {
 		return cmp.Or(cmp.Compare(a.Document, b.Document), cmp.Compare(a.Ordinal, b.Ordinal))
 	})
 	var passages, prose []string

@@ -17,6 +17,9 @@ import (
 // 1: themes with members, summaries, questions; the spectrum.
 const Version = 1
 
+// Kind of the file.
+const Kind = "themes"
+
 // File is what it holds. Equal content is equal bytes.
 type File struct {
 	Version   int    `json:"version"`

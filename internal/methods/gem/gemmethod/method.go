@@ -1,16 +1,17 @@
-package retrieve
+// Package gemmethod answers questions by those that passages answer, and by summaries of themes: the method gem, which
+// reads the enrichment of that name (package gemstage makes it).
+package gemmethod
 
 import (
 	"math"
 	"slices"
 	"time"
 
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/methods/gem"
+	"github.com/unweaver/unweaver/internal/retrieve"
 )
-
-// Gem is the name of the method.
-const Gem = "gem"
 
 // GemExplain is the explanation of a search by questions.
 type GemExplain struct {
@@ -46,20 +47,21 @@ type GemSummary struct {
 	Members  []string `json:"members"`
 }
 
-// gemMethod ranks chunks by the best of the questions that they answer.
-type gemMethod struct{}
+// Method ranks chunks by the best of the questions that they answer.
+type Method struct{}
 
-// Spec implements Method.
-func (gemMethod) Spec() Spec {
-	return Spec{
-		Name: Gem, Doc: "questions that passages answer, and summaries of themes (enrich: [gem])", Entities: 10,
-		Needs: Needs{Embedding: ByChunkEmbedder, Enriched: "gem"},
-		Params: []Param{
-			NewChoice("aggregate", "what a passage's score is: that of its best question, or the mean of the best two",
+// Spec implements retrieve.Method.
+func (Method) Spec() retrieve.Spec {
+	return retrieve.Spec{
+		Name: gem.Name, Doc: "questions that passages answer, and summaries of themes (enrich: [gem])", Entities: 10,
+		Needs: retrieve.Needs{Embedding: retrieve.ByChunkEmbedder, Enriched: gem.Name},
+		Params: []retrieve.Param{
+			retrieve.NewChoice("aggregate", "what a passage's score is: that of its best question, or the mean of the best two",
 				"best", "best_two"),
-			NewSwitch("summaries", "summaries of themes bring the nearest of their passages, and a chat model reads them too",
+			retrieve.NewSwitch("summaries",
+				"summaries of themes bring the nearest of their passages, and a chat model reads them too",
 				true),
-			NewWhole(
+			retrieve.NewWhole(
 				"themes",
 				"for questions about a whole corpus: summaries of so many themes, the strongest first, are what a "+
 					"chat model reads, and a passage of each comes first",
@@ -67,23 +69,25 @@ func (gemMethod) Spec() Spec {
 				50,
 				0,
 			),
-			NewChoice("search", "nearest: by their questions alone; graph: from the nearest along the edges of the similarity "+
-				"graph, so that what is like a passage that was found comes before what is only a little like the query",
+			retrieve.NewChoice("search",
+				"nearest: by their questions alone; graph: from the nearest along the edges of the similarity "+
+					"graph, so that what is like a passage that was found comes before what is only a little like the query",
 				"nearest", "graph"),
-			NewNumber("alpha", "search graph: the part of the similarity to the query in what is next; the rest is the weight "+
-				"of the edge, as a share of the heaviest", 0, 1, 0.7),
-			NewWhole("tokens", "tokens of the passages in all; what does not fit is passed over; 0: no limit",
+			retrieve.NewNumber("alpha",
+				"search graph: the part of the similarity to the query in what is next; the rest is the weight "+
+					"of the edge, as a share of the heaviest", 0, 1, 0.7),
+			retrieve.NewWhole("tokens", "tokens of the passages in all; what does not fit is passed over; 0: no limit",
 				0, 10_000_000, 0),
 		},
-		Explains: []Shape{{"ExplainGem", "gem", GemExplain{}}},
+		Explains: []retrieve.Shape{{Name: "ExplainGem", Doc: "gem", Zero: GemExplain{}}},
 	}
 }
 
 // considered is how many chunks are ranked for each that is wanted, so that those that do not fit can be passed over.
 const considered = 4
 
-// Run implements Method.
-func (gemMethod) Run(r *Request) (Explanation, error) {
+// Run implements retrieve.Method.
+func (Method) Run(r *retrieve.Request) (retrieve.Explanation, error) {
 	question := r.Query.ChunkVector
 	if question == nil {
 		question = r.Query.Vector
@@ -94,7 +98,7 @@ func (gemMethod) Run(r *Request) (Explanation, error) {
 			Advise("leave one of the two out")
 	}
 	start := time.Now()
-	known, err := r.Generation.ensureMemory(r.ctx, "method")
+	known, err := ensureMemory(r.Context(), r.Generation, "method")
 	if err != nil {
 		return nil, err
 	}
@@ -104,15 +108,15 @@ func (gemMethod) Run(r *Request) (Explanation, error) {
 	}
 	asked := comparison{
 		prompt: question, most: considered*r.Query.TopChunks + considered, aggregate: aggregate,
-		summaries: r.Query.Params.Flag("summaries", true) && known.themes != nil, allow: r.allowed.allowsNumber,
+		summaries: r.Query.Params.Flag("summaries", true) && known.themes != nil, allow: r.AllowsNumber,
 	}
 	var graph *memoryGraph
 	if r.Query.Params.Text("search") == "graph" {
 		graph = known.graph
 		asked.every = slices.Repeat([]gem.Match{{Question: -1}}, graph.Len())
 	}
-	ranked, members := known.findNearest(r.ctx, asked)
-	if err := r.ctx.Err(); err != nil {
+	ranked, members := known.findNearest(r.Context(), asked)
+	if err := r.Context().Err(); err != nil {
 		return nil, err
 	}
 	steps := map[int]gem.Step{}
@@ -152,12 +156,12 @@ func (gemMethod) Run(r *Request) (Explanation, error) {
 			last = min(last, step.Priority)
 			score = last
 		}
-		r.Result.Chunks = append(r.Result.Chunks, Chunk{
+		r.Result.Chunks = append(r.Result.Chunks, retrieve.Chunk{
 			Live: r.Generation.Live.ByNumber(match.Node), Score: score, Similarity: match.Score, HasSim: true,
 		})
 	}
 	r.Result.Timing.Search = time.Since(start)
-	if !r.Result.NotesAlone && r.noMatch() {
+	if !r.Result.NotesAlone && r.MatchesNothing() {
 		return nil, nil
 	}
 	if themes := r.Query.Params.Int("themes"); r.Result.NotesAlone {
@@ -169,7 +173,7 @@ func (gemMethod) Run(r *Request) (Explanation, error) {
 
 // explainChunks reports the chunks that were taken.
 func (m *memory) explainChunks(
-	generation *Generation, taken []gem.Match, by map[int]gem.Match, steps map[int]gem.Step,
+	generation *retrieve.Generation, taken []gem.Match, by map[int]gem.Match, steps map[int]gem.Step,
 ) GemExplain {
 	out := GemExplain{Chunks: []GemChunk{}, Summaries: []GemSummary{}}
 	for _, match := range taken {
@@ -201,7 +205,7 @@ func (m *memory) explainChunks(
 	return out
 }
 
-func (m *memory) explainStep(generation *Generation, step gem.Step) *GemStep {
+func (m *memory) explainStep(generation *retrieve.Generation, step gem.Step) *GemStep {
 	out := &GemStep{Priority: step.Priority, Weight: step.Weight}
 	switch {
 	case step.From >= m.chunks:
@@ -211,4 +215,34 @@ func (m *memory) explainStep(generation *Generation, step gem.Step) *GemStep {
 		out.From = generation.Live.ByNumber(step.From).ID.String()
 	}
 	return out
+}
+
+// isFiltered reports whether a filter leaves out a passage of a theme, which the result then says.
+func (m *memory) isFiltered(r *retrieve.Request, node int) bool {
+	out := slices.ContainsFunc(m.members[node], func(member int) bool { return !r.AllowsNumber(uint32(member)) })
+	if out && !slices.Contains(r.Result.Degraded, retrieve.NotesFilter) {
+		r.Result.Degraded = append(r.Result.Degraded, retrieve.NotesFilter)
+	}
+	return out
+}
+
+// noteSummaries adds the summaries of themes that brought a passage of the result, but of none with a passage that a
+// filter leaves out.
+func (m *memory) noteSummaries(r *retrieve.Request, brought []int) {
+	shown := r.Result.ListIDs()
+	for _, node := range brought {
+		if m.isFiltered(r, node) {
+			continue
+		}
+		var sources []core.ID
+		for _, member := range m.members[node] {
+			if id := r.Generation.Live.ByNumber(member).ID; shown[id] {
+				sources = append(sources, id)
+			}
+		}
+		text := m.themes.Themes[node-m.chunks].Summary
+		r.Result.Notes = append(r.Result.Notes, retrieve.Note{
+			Kind: retrieve.NoteSummary, Text: text, Sources: [][]core.ID{sources},
+		})
+	}
 }

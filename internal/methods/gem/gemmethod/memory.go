@@ -1,10 +1,9 @@
-package retrieve
+package gemmethod
 
 import (
 	"cmp"
 	"context"
 	"slices"
-	"sync"
 
 	"github.com/unweaver/unweaver/internal/artifact/localfile"
 	"github.com/unweaver/unweaver/internal/core"
@@ -13,19 +12,12 @@ import (
 	"github.com/unweaver/unweaver/internal/methods/gem/questions"
 	"github.com/unweaver/unweaver/internal/methods/gem/spectral"
 	"github.com/unweaver/unweaver/internal/methods/gem/themes"
+	"github.com/unweaver/unweaver/internal/retrieve"
 )
 
-// Files of the enrichment gem: the questions of the chunks, in one file or more, whose vectors are what a prompt is
-// compared with and of the embedder of chunks; the themes, in one; and the graph with its eigenvectors, in one.
-const (
-	MemoryEnrichment = "gem"
-	MemoryQuestions  = "questions"
-	MemoryThemes     = "themes"
-	MemoryGraph      = spectral.Kind
-)
-
-// memory is what the method gem reads of a generation. Nodes are numbers of chunks; behind them summaries, in the order
-// of themes.
+// memory is what the method gem reads of a generation: the questions of its chunks, in one file or more, with the
+// vectors that a prompt is compared with; the themes, in one; and the graph with its eigenvectors, in one. Nodes are
+// numbers of chunks; behind them summaries, in the order of themes.
 type memory struct {
 	chunks int // that count
 	files  []askedFile
@@ -45,23 +37,7 @@ type askedFile struct {
 	of      []gem.Match
 }
 
-// memories opens the memory of a generation when it is asked for the first time.
-type memories struct {
-	cache *localfile.Cache
-	mu    sync.Mutex
-	open  *memory
-}
-
 // close lets go of the files.
-func (m *memories) close() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.open != nil {
-		m.open.close()
-		m.open = nil
-	}
-}
-
 func (m *memory) close() {
 	for _, file := range m.files {
 		file.release()
@@ -73,34 +49,31 @@ func (m *memory) close() {
 
 // ensureMemory opens what the method gem reads, once. A generation without it is fault.InvalidParam of the field that
 // asked for it.
-func (g *Generation) ensureMemory(ctx context.Context, field string) (*memory, error) {
-	if g.Manifest.Enrichment(MemoryEnrichment) == nil {
+func ensureMemory(ctx context.Context, g *retrieve.Generation, field string) (*memory, error) {
+	if g.Manifest.Enrichment(gem.Name) == nil {
 		return nil, fault.InvalidParam.At("read query", field).
 			Because("generation " + g.Manifest.Generation + " was built without questions of its passages").
 			Advise("add gem to indexes.*.enrich of index " + g.Manifest.Index + " and run: unweaver index; " +
 				"a query can use another method")
 	}
-	g.memories.mu.Lock()
-	defer g.memories.mu.Unlock()
-	if g.memories.open != nil {
-		return g.memories.open, nil
-	}
-	_, chunks, _ := g.Live.Counts()
-	out := &memory{chunks: chunks, members: gem.MembersOf{}, inThemes: map[uint32][]int{}}
-	if err := g.openMemory(ctx, out); err != nil {
-		out.close()
-		return nil, err
-	}
-	g.memories.open = out
-	return out, nil
+	return retrieve.OpenPart(g, gem.Name, func() (*memory, func(), error) {
+		_, chunks, _ := g.Live.Counts()
+		out := &memory{chunks: chunks, members: gem.MembersOf{}, inThemes: map[uint32][]int{}}
+		if err := out.openFiles(ctx, g); err != nil {
+			out.close()
+			return nil, nil, err
+		}
+		return out, out.close, nil
+	})
 }
 
-func (g *Generation) openMemory(ctx context.Context, out *memory) error {
+func (m *memory) openFiles(ctx context.Context, g *retrieve.Generation) error {
+	cache, index := g.FileSource()
 	embedder := questions.Of{Embedder: g.Manifest.Chunk.Digest().String(), Dimension: g.Manifest.Chunk.Dimension}
 	open := func(path string) (*questions.File, error) { return questions.Open(path, embedder) }
-	for _, segment := range g.Manifest.Segments.FilesOf(MemoryEnrichment, MemoryQuestions) {
-		key := g.art.SegmentKey(segment.SHA256)
-		file, release, err := localfile.Acquire(ctx, g.memories.cache, g.art.Store, key, segment.SHA256, open)
+	for _, segment := range g.Manifest.Segments.FilesOf(gem.Name, questions.Kind) {
+		key := index.SegmentKey(segment.SHA256)
+		file, release, err := localfile.Acquire(ctx, cache, index.Store, key, segment.SHA256, open)
 		if err != nil {
 			return err
 		}
@@ -115,24 +88,24 @@ func (g *Generation) openMemory(ctx context.Context, out *memory) error {
 				asked.of = append(asked.of, gem.Match{Node: node, Question: int(q - starts[i])})
 			}
 		}
-		out.files = append(out.files, asked)
+		m.files = append(m.files, asked)
 	}
-	for _, segment := range g.Manifest.Segments.FilesOf(MemoryEnrichment, MemoryGraph) {
-		key := g.art.SegmentKey(segment.SHA256)
-		file, release, err := localfile.Acquire(ctx, g.memories.cache, g.art.Store, key, segment.SHA256, spectral.Open)
+	for _, segment := range g.Manifest.Segments.FilesOf(gem.Name, spectral.Kind) {
+		key := index.SegmentKey(segment.SHA256)
+		file, release, err := localfile.Acquire(ctx, cache, index.Store, key, segment.SHA256, spectral.Open)
 		if err != nil {
 			return err
 		}
-		out.graph = g.placeGraph(file, release)
+		m.graph = placeGraph(g, file, release)
 	}
-	if out.graph == nil {
+	if m.graph == nil {
 		return fault.SegmentDamage.At("open the memory of generation", g.Manifest.Generation).
 			Because("its manifest lists no graph").
 			Advise("run: unweaver index --rebuild --index " + g.Manifest.Index)
 	}
-	for _, segment := range g.Manifest.Segments.FilesOf(MemoryEnrichment, MemoryThemes) {
-		key := g.art.SegmentKey(segment.SHA256)
-		found, err := localfile.Open(ctx, g.memories.cache, g.art.Store, key, segment.SHA256, themes.Open)
+	for _, segment := range g.Manifest.Segments.FilesOf(gem.Name, themes.Kind) {
+		key := index.SegmentKey(segment.SHA256)
+		found, err := localfile.Open(ctx, cache, index.Store, key, segment.SHA256, themes.Open)
 		if err != nil {
 			return err
 		}
@@ -141,29 +114,29 @@ func (g *Generation) openMemory(ctx context.Context, out *memory) error {
 				Because("their vectors are of another embedder than that of its passages").
 				Advise("run: unweaver index --rebuild --index " + g.Manifest.Index)
 		}
-		out.themes = found
-		g.placeThemes(out)
+		m.themes = found
+		m.placeThemes(g)
 	}
 	return nil
 }
 
 // placeThemes numbers summaries. A theme none of whose members count any more is none.
-func (g *Generation) placeThemes(out *memory) {
-	out.summaries.Dim = out.themes.Dimension
-	for k, theme := range out.themes.Themes {
-		node := out.chunks + k
+func (m *memory) placeThemes(g *retrieve.Generation) {
+	m.summaries.Dim = m.themes.Dimension
+	for k, theme := range m.themes.Themes {
+		node := m.chunks + k
 		for _, member := range theme.Members {
 			if chunk := g.Live.FindChunk(member.ID()); chunk != nil {
-				out.members[node] = append(out.members[node], int(chunk.Number))
-				out.inThemes[chunk.Number] = append(out.inThemes[chunk.Number], k)
+				m.members[node] = append(m.members[node], int(chunk.Number))
+				m.inThemes[chunk.Number] = append(m.inThemes[chunk.Number], k)
 			}
 		}
-		if len(out.members[node]) == 0 {
+		if len(m.members[node]) == 0 {
 			continue
 		}
 		for q, question := range theme.Questions {
-			out.summaries.Append(question.Vector)
-			out.of = append(out.of, gem.Match{Node: node, Question: q})
+			m.summaries.Append(question.Vector)
+			m.of = append(m.of, gem.Match{Node: node, Question: q})
 		}
 	}
 }

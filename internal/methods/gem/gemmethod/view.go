@@ -1,4 +1,4 @@
-package retrieve
+package gemmethod
 
 import (
 	"cmp"
@@ -6,25 +6,26 @@ import (
 	"slices"
 
 	"github.com/unweaver/unweaver/internal/methods/gem/themes"
+	"github.com/unweaver/unweaver/internal/retrieve"
 )
 
-// MemoryView is what is shown of a memory: its themes, with the chunks of the largest components.
-type MemoryView struct {
+// View is what is shown of a memory: its themes, with the chunks of the largest components.
+type View struct {
 	Chunks    int // that count
 	File      *themes.File
-	Themes    []MemoryTheme
+	Themes    []ViewedTheme
 	Shown     int // chunks, each counted once
 	Questions int
 }
 
-// MemoryTheme is a theme and its chunks, the largest component first.
-type MemoryTheme struct {
+// ViewedTheme is a theme and its chunks, the largest component first.
+type ViewedTheme struct {
 	*themes.Theme
-	Loadings []MemoryLoading
+	Loadings []Loading
 }
 
-// MemoryLoading is a chunk in a theme.
-type MemoryLoading struct {
+// Loading is a chunk in a theme.
+type Loading struct {
 	Number   int // of the chunk
 	Loading  float64
 	Degree   float64
@@ -32,15 +33,15 @@ type MemoryLoading struct {
 	Question string // the first that it answers; its text, where no question was found
 }
 
-// MemoryView reads the themes, with at most most chunks in all: as many of each theme as of any other. Errors are
+// ReadView reads the themes, with at most most chunks in all: as many of each theme as of any other. Errors are
 // fault.InvalidParam where the generation has no memory, and those of the store.
-func (g *Generation) MemoryView(ctx context.Context, most int) (MemoryView, error) {
-	known, err := g.ensureMemory(ctx, "generation")
+func ReadView(ctx context.Context, g *retrieve.Generation, most int) (View, error) {
+	known, err := ensureMemory(ctx, g, "generation")
 	if err != nil {
-		return MemoryView{}, err
+		return View{}, err
 	}
 	graph := known.graph
-	out := MemoryView{Chunks: known.chunks, File: known.themes}
+	out := View{Chunks: known.chunks, File: known.themes}
 	for _, file := range known.files {
 		out.Questions += file.Questions()
 	}
@@ -50,7 +51,7 @@ func (g *Generation) MemoryView(ctx context.Context, most int) (MemoryView, erro
 	shown := map[int]bool{}
 	each := most / max(1, len(known.themes.Themes))
 	for k := range known.themes.Themes {
-		theme := MemoryTheme{Theme: &known.themes.Themes[k]}
+		theme := ViewedTheme{Theme: &known.themes.Themes[k]}
 		for _, loading := range known.listLoadings(graph, *theme.Theme, each) {
 			id := g.Live.ByNumber(loading.Number).ID
 			loading.Question = known.questionOf(loading.Number, 0, id)
@@ -65,21 +66,21 @@ func (g *Generation) MemoryView(ctx context.Context, most int) (MemoryView, erro
 }
 
 // listLoadings returns the chunks of the largest components in a theme, above 0, at most most.
-func (m *memory) listLoadings(graph *memoryGraph, theme themes.Theme, most int) []MemoryLoading {
+func (m *memory) listLoadings(graph *memoryGraph, theme themes.Theme, most int) []Loading {
 	if theme.Pair >= graph.Pairs {
 		return nil
 	}
-	var out []MemoryLoading
+	var out []Loading
 	for at, x := range graph.Vector(theme.Pair) {
 		loading := float64(x)
 		if theme.Opposite {
 			loading = -loading
 		}
 		if node := graph.nodes[at]; node >= 0 && loading > 0 {
-			out = append(out, MemoryLoading{Number: int(node), Loading: loading, Degree: float64(graph.Degrees[at])})
+			out = append(out, Loading{Number: int(node), Loading: loading, Degree: float64(graph.Degrees[at])})
 		}
 	}
-	slices.SortFunc(out, func(a, b MemoryLoading) int {
+	slices.SortFunc(out, func(a, b Loading) int {
 		return cmp.Or(cmp.Compare(b.Loading, a.Loading), cmp.Compare(a.Number, b.Number))
 	})
 	return out[:min(most, len(out))]

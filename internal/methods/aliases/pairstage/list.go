@@ -1,4 +1,4 @@
-package release
+package pairstage
 
 import (
 	"bytes"
@@ -13,7 +13,6 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/methods/aliases"
-	"github.com/unweaver/unweaver/internal/methods/aliases/pairstage"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/text/names"
 )
@@ -59,7 +58,7 @@ func ListAliases(
 	} else if err != nil {
 		return out, err
 	}
-	found, err := pairstage.Find(ctx, pairstage.In{
+	found, err := Find(ctx, In{
 		Cache: cache, Index: index, Manifest: manifest, Vectors: store, File: file, Classes: suggest.Classes,
 		Cosine: suggest.Cosine,
 	})
@@ -70,7 +69,7 @@ func ListAliases(
 		return out, err
 	}
 	out.Searched = found.Searched
-	for _, list := range [][]pairstage.Pair{found.Suggested, found.Refused} {
+	for _, list := range [][]Pair{found.Suggested, found.Refused} {
 		if !suggest.Refused && len(list) > 0 && list[0].Refused != "" {
 			continue
 		}
@@ -82,7 +81,7 @@ func ListAliases(
 	return out, nil
 }
 
-func suggestedOf(one pairstage.Pair) core.SuggestedOne {
+func suggestedOf(one Pair) core.SuggestedOne {
 	return core.SuggestedOne{
 		Name: one.A.Name, Of: one.Of.Name, Cosine: one.Cosine, Spelled: one.Spelled, Refused: one.Refused,
 	}
@@ -99,11 +98,11 @@ func mergeSuggestions(list *core.AliasList) {
 		decided[both(one.Name, one.Of)] = one
 	}
 	rank := func(one core.SuggestedOne) int {
-		return slices.Index([]string{pairstage.Same, "", pairstage.Different}, one.Verdict)
+		return slices.Index([]string{Same, "", Different}, one.Verdict)
 	}
 	for i := range list.Suggested {
 		one := &list.Suggested[i]
-		if of := decided[both(one.Name, one.Of)]; one.Refused == "" && of.Verdict != pairstage.Undecided {
+		if of := decided[both(one.Name, one.Of)]; one.Refused == "" && of.Verdict != Undecided {
 			one.Verdict, one.Why = of.Verdict, of.Why
 		}
 	}
@@ -116,7 +115,7 @@ func mergeSuggestions(list *core.AliasList) {
 func ListDecided(
 	ctx context.Context, cache *localfile.Cache, index artifact.Index, manifest *core.Manifest,
 ) ([]core.SuggestedOne, error) {
-	file, err := pairstage.LoadFile(ctx, cache, index, manifest)
+	file, err := LoadFile(ctx, cache, index, manifest)
 	if err != nil || file == nil {
 		return nil, err
 	}

@@ -1,10 +1,11 @@
-package retrieve
+package gemmethod
 
 import (
 	"slices"
 
 	"github.com/unweaver/unweaver/internal/methods/gem"
 	"github.com/unweaver/unweaver/internal/methods/gem/spectral"
+	"github.com/unweaver/unweaver/internal/retrieve"
 )
 
 // memoryGraph is the similarity graph of a memory, by the nodes of the memory: numbers of chunks that count, behind
@@ -17,7 +18,7 @@ type memoryGraph struct {
 }
 
 // placeGraph gives the nodes of a file the numbers of the generation.
-func (g *Generation) placeGraph(file *spectral.File, release func()) *memoryGraph {
+func placeGraph(g *retrieve.Generation, file *spectral.File, release func()) *memoryGraph {
 	_, chunks, _ := g.Live.Counts()
 	out := &memoryGraph{
 		File: file, release: release, nodes: make([]int32, len(file.Chunks)+file.Summaries),
