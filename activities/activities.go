@@ -185,7 +185,7 @@ func (c *call) mapError(ctx context.Context, err error) error {
 	ref := c.run.Scratch.Key(fmt.Sprintf("errors/%s-%s.json", c.run.Stage, id))
 	failure := run.Failure{Code: string(code), Text: err.Error()}
 	if _, werr := blob.WriteJSON(ctx, c.run.Artifacts, ref, failure, blob.Cond{}); werr != nil {
-		c.Log.Error("error text not stored", "run_id", c.run.Name(), "stage", c.run.Stage, "code", string(code))
+		c.Log.Error("cannot store the error text", "run_id", c.run.Name(), "stage", c.run.Stage, "code", string(code))
 		ref = ""
 	}
 	if code != fault.Paused && code != fault.Cancelled && c.run.Stage != stageSteer {

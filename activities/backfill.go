@@ -191,7 +191,7 @@ func (a *Activities) preemptBackfill(ctx context.Context, work *upkeep.Run) erro
 			return err
 		}
 		if !reported {
-			a.Log.Info("the build of a backfill yields", "run_id", name, "to", work.Name())
+			a.Log.Info("the backfill build stops for another run", "run_id", name, "to", work.Name())
 			if _, err := run.Steer(ctx, work.Coordination, name, run.CommandCancel, nil); err != nil &&
 				!fault.Is(err, fault.ControlUnreadable) {
 				return err
@@ -209,6 +209,6 @@ func (a *Activities) preemptBackfill(ctx context.Context, work *upkeep.Run) erro
 		}
 	}
 	return fault.GenBusy.At("take the lease of", work.Index.Name).
-		Because("run " + name + " publishes a backfill and does not end, though it was told to").
-		Advise("see that a worker runs: unweaver status " + name)
+		Because("run " + name + " publishes a backfill and did not stop when asked").
+		Advise("check that a worker runs: unweaver status " + name)
 }

@@ -23,7 +23,7 @@ func (a *Activities) MeasureFleet(ctx context.Context, b workflows.Build) (workf
 	capacity, err := a.measureCapacity(ctx, b)
 	if err != nil {
 		code := string(fault.CodeOf(err))
-		a.Log.Warn("the fleet cannot be measured", "run_id", b.Index+"/"+b.Generation, "code", code)
+		a.Log.Warn("cannot measure the fleet", "run_id", b.Index+"/"+b.Generation, "code", code)
 		return workflows.Capacity{}, temporal.NewApplicationError(code, code)
 	}
 	return capacity, nil

@@ -32,7 +32,7 @@ func checkBuild(b workflows.Build, stage string, spec bool) error {
 	case (spec || b.Spec != "") && digest.UnmarshalText([]byte(b.Spec)) != nil:
 		return newFault("read configuration", b.Spec, "want 64 hex digits")
 	case !plain.MatchString(stage):
-		return newFault("begin stage", stage, "it is no name of a stage")
+		return newFault("begin stage", stage, "it is not the name of a stage")
 	case b.Fence < 0 || b.Attempt < 0:
 		return newFault("begin run", b.Index, fmt.Sprintf("fence %d, attempt %d: below zero", b.Fence, b.Attempt))
 	case b.Heartbeat < 0:
@@ -48,8 +48,8 @@ func checkFormat(b workflows.Build) error {
 		return nil
 	}
 	return fault.EngineDown.At("work on", b.Index+"/"+b.Generation).
-		Because(fmt.Sprintf("its format is %d, and this worker runs %d alone", b.Shape.Format, workflows.Format)).
-		Advise("bring this worker to the version of the others; one of them does the work meanwhile")
+		Because(fmt.Sprintf("it has workflow format %d, and this worker supports only %d", b.Shape.Format, workflows.Format)).
+		Advise("update this worker to the version of the others; they do the work in the meantime")
 }
 
 // checkUnit refuses a piece of a stage that no stage has.
@@ -80,7 +80,7 @@ func checkRef(b workflows.Build, ref string) error {
 	if ref == "" || strings.HasPrefix(ref, own) && blob.CheckKey(ref) == nil {
 		return nil
 	}
-	return newFault("read error of "+b.Index+"/"+b.Generation, ref, "it lies outside of the run")
+	return newFault("read error of "+b.Index+"/"+b.Generation, ref, "it is outside the run")
 }
 
 func newFault(op, object, why string) error {
@@ -106,11 +106,11 @@ var commands = map[string]bool{
 func checkSteer(steer workflows.Steer) error {
 	var below error
 	if b := steer.NewBudget; b != nil && (b.Calls < 0 || b.Tokens < 0 || b.Money < 0) {
-		below = errors.New("a budget cannot be below zero")
+		below = errors.New("a budget must not be negative")
 	}
 	switch {
 	case !commands[steer.Command]:
-		return newFault("steer "+steer.Index, steer.Command, "it is no command")
+		return newFault("steer "+steer.Index, steer.Command, "it is not a command")
 	case below != nil:
 		return newFault("steer", steer.Index, below.Error())
 	}

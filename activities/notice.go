@@ -49,7 +49,7 @@ func (a *Activities) reportEnd(ctx context.Context, work *upkeep.Run, end workfl
 	level, message := slog.LevelInfo, "run ended"
 	switch end.Status {
 	case core.StatusWaiting:
-		level, message = slog.LevelWarn, "run waits to try again"
+		level, message = slog.LevelWarn, "run waits for a retry"
 		if end.Waiting != nil {
 			fields = append(fields, "tries", end.Waiting.Tries, "next", end.Waiting.Next)
 		}
@@ -69,7 +69,7 @@ func (a *Activities) reportEnd(ctx context.Context, work *upkeep.Run, end workfl
 		return
 	}
 	if err := run.NoteSuccess(ctx, work.Coordination, end.Index, time.Now()); err != nil {
-		a.Log.Warn("last success not noted", "run_id", work.Name(), "code", string(fault.CodeOf(err)))
+		a.Log.Warn("cannot record the last success", "run_id", work.Name(), "code", string(fault.CodeOf(err)))
 	}
 }
 

@@ -48,8 +48,8 @@ func (c *call) sendHeartbeats(ctx context.Context, stop <-chan struct{}, cancel 
 		}
 		c.Log.Error("activity hangs", "run_id", c.run.Name(), "stage", c.run.Stage, "seconds", int(idle.Seconds()))
 		cancel(fault.Stalled.At("work on", c.run.Stage).
-			Because("it showed no progress for " + stall.String()).
-			Advise("it is tried again; see the logs of the stores and of the model server"))
+			Because("it made no progress for " + stall.String()).
+			Advise("the activity is retried; check the logs of the stores and the model server"))
 		return false
 	})
 }

@@ -25,7 +25,7 @@ import (
 
 func main() {
 	config.RunServer(program, "Serve queries until SIGTERM.",
-		"ask the running query-api whether it answers, and exit (for health checks)", runService, checkHealth)
+		"check whether the running query-api answers, then exit (for health checks)", runService, checkHealth)
 }
 
 // program is what metrics, logs and traces call this one.

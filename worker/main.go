@@ -51,7 +51,7 @@ func serveHealth(
 	}
 	server, err := host.Serve(cfg.Worker.Address, engine, process, log)
 	if err != nil && !cfg.IsGiven("worker.address") {
-		log.Warn("no metrics are served: another process has the default of worker.address; set it",
+		log.Warn("no metrics are served: another process uses the default worker.address; set another one",
 			"address", cfg.Worker.Address)
 		return nil, nil //nolint:nilnil // as above
 	}
@@ -140,7 +140,7 @@ func runWorker(ctx context.Context, cfg *config.Config, log *slog.Logger) (err e
 	}
 	log.Info("worker started", "task_queue", cfg.Engine.TaskQueue, "role", cfg.Worker.Role, "engine", cfg.Engine.Address)
 	<-ctx.Done()
-	log.Info("worker stops: work in flight may go on for a while")
+	log.Info("worker is stopping; work in flight may continue for a while")
 	if server != nil {
 		server.Drain()
 	}

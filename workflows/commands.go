@@ -14,15 +14,15 @@ func (r *run) listenCommands(ctx workflow.Context) error {
 		workflow.SetQueryHandler(ctx, QueryState, r.describeState),
 		workflow.SetUpdateHandlerWithOptions(ctx, UpdatePause, r.obeyPause, workflow.UpdateHandlerOptions{
 			Validator:   r.mayPause,
-			Description: "what is in flight is paid for and kept, nothing new is asked",
+			Description: "calls in flight are completed and kept, no new calls start",
 		}),
 		workflow.SetUpdateHandlerWithOptions(ctx, UpdateResume, withReceipt(r.obeyResume), workflow.UpdateHandlerOptions{
 			Validator:   r.mayResume,
-			Description: "the units that are left are run; a budget may be given",
+			Description: "the remaining units run; you can set a new budget",
 		}),
 		workflow.SetUpdateHandlerWithOptions(ctx, UpdateCancel, r.obeyCancel, workflow.UpdateHandlerOptions{
 			Validator:   r.mayCancel,
-			Description: "the run ends; what was paid for is kept",
+			Description: "the run ends; paid results are kept",
 		}),
 	)
 }
@@ -30,7 +30,7 @@ func (r *run) listenCommands(ctx workflow.Context) error {
 func (r *run) mayPause() error {
 	switch {
 	case r.phase == PhaseEnding || r.steering.cancelling:
-		return newRefusal("the run is ending: it cannot be paused any more")
+		return newRefusal("the run is ending and can no longer be paused")
 	case r.phase == PhasePaused:
 		return newRefusal("the run is paused already (%s)", r.code)
 	case r.phase == PhasePausing || r.steering.wish == wishPause || r.steering.writing == UpdatePause:
@@ -44,27 +44,27 @@ func (r *run) mayPause() error {
 func (r *run) mayResume(in Resume) error {
 	switch {
 	case r.phase == PhaseEnding || r.steering.cancelling:
-		return newRefusal("the run is ending: it cannot be resumed any more")
+		return newRefusal("the run is ending and can no longer be resumed")
 	case r.steering.writing == UpdateResume:
 		return newRefusal("the run is being resumed already")
 	case r.phase == PhaseRunning && r.steering.wish != wishPause && r.steering.writing != UpdatePause:
-		return newRefusal("the run is not paused: it goes on by itself")
+		return newRefusal("the run is not paused and continues by itself")
 	}
 	budget := in.Budget
 	if budget == nil || *budget == (Budget{}) {
 		if r.code == codeBudgetSpent {
-			return newRefusal("the run has spent its budget: give it a bigger one with --budget-calls, " +
+			return newRefusal("the run has spent its budget: set a larger one with --budget-calls, " +
 				"--budget-tokens or --budget-money")
 		}
 		return nil
 	}
 	if budget.isNegative() {
-		return newRefusal("a budget cannot be below zero")
+		return newRefusal("a budget must not be negative")
 	}
 	if old := r.Budget.LayOver(Budget{}); r.code == codeBudgetSpent && r.Budget != nil &&
 		budget.Calls <= old.Calls && budget.Tokens <= old.Tokens && budget.Money <= old.Money {
-		return newRefusal("the run has spent its budget, and the new one is no bigger: calls %d, tokens %d, money %g; "+
-			"give more with --budget-calls, --budget-tokens or --budget-money", old.Calls, old.Tokens, old.Money)
+		return newRefusal("the run has spent its budget, and the new one is not larger: calls %d, tokens %d, money %g; "+
+			"raise it with --budget-calls, --budget-tokens or --budget-money", old.Calls, old.Tokens, old.Money)
 	}
 	return nil
 }
@@ -72,7 +72,7 @@ func (r *run) mayResume(in Resume) error {
 func (r *run) mayCancel() error {
 	switch {
 	case r.phase == PhaseEnding:
-		return newRefusal("the run is ending by itself: it cannot be cancelled any more")
+		return newRefusal("the run is ending and can no longer be cancelled")
 	case r.steering.cancelling:
 		return newRefusal("the run is being cancelled already")
 	}
@@ -175,7 +175,7 @@ func (r *run) obeyCancel(ctx workflow.Context) (Stopped, error) {
 		return stopped, nil
 	}
 	if r.phase == PhaseEnding {
-		return Stopped{}, newRefusal("the run ended by itself meanwhile")
+		return Stopped{}, newRefusal("the run ended before it could be cancelled")
 	}
 	r.cancel()
 	return stopped, nil

@@ -15,8 +15,8 @@ func (r *run) listenLimits(ctx workflow.Context) error {
 		name, about string
 		may         func(Limits) error
 	}{
-		{UpdateConcurrency, "calls in flight to a model's endpoint from now on, over all workers", r.mayConcurrency},
-		{UpdateRates, "requests and tokens a minute from now on, over all workers", r.mayRates},
+		{UpdateConcurrency, "limit of concurrent calls to a model's endpoint, over all workers", r.mayConcurrency},
+		{UpdateRates, "limit of requests and tokens per minute, over all workers", r.mayRates},
 	} {
 		obey := withReceipt(func(ctx workflow.Context, in Limits) error { return r.obeyLimits(ctx, one.name, in) })
 		options := workflow.UpdateHandlerOptions{Validator: one.may, Description: one.about}
@@ -26,7 +26,7 @@ func (r *run) listenLimits(ctx workflow.Context) error {
 	}
 	options := workflow.UpdateHandlerOptions{
 		Validator:   r.mayBudget,
-		Description: "what the run may pay for, from its beginning",
+		Description: "limit of what the run pays for in total",
 	}
 	return workflow.SetUpdateHandlerWithOptions(ctx, UpdateBudget, withReceipt(r.obeyBudget), options)
 }
@@ -35,9 +35,9 @@ func (r *run) listenLimits(ctx workflow.Context) error {
 func (r *run) mayLimit() error {
 	switch {
 	case r.Spec == "":
-		return newRefusal("the run has no models to limit")
+		return newRefusal("the run uses no models that can be limited")
 	case r.phase == PhaseEnding || r.steering.cancelling:
-		return newRefusal("the run is ending: it cannot be limited any more")
+		return newRefusal("the run is ending and its limits can no longer be changed")
 	}
 	return nil
 }
@@ -50,7 +50,7 @@ func (r *run) mayConcurrency(in Limits) error {
 	case calls == nil || in.RequestsPerMinute != nil || in.TokensPerMinute != nil:
 		return newRefusal("want a concurrency and nothing else")
 	case *calls < 1 || *calls > maxConcurrency:
-		return newRefusal("concurrency: want 1 to %d, got %d; to have no call start, pause the run", maxConcurrency, *calls)
+		return newRefusal("concurrency: want 1 to %d, got %d; to stop all calls, pause the run", maxConcurrency, *calls)
 	}
 	return nil
 }
@@ -64,7 +64,7 @@ func (r *run) mayRates(in Limits) error {
 	}
 	for _, rate := range []*int{in.RequestsPerMinute, in.TokensPerMinute} {
 		if rate != nil && (*rate < 0 || *rate > maxRate) {
-			return newRefusal("rates: want 0, which is no limit, to %d a minute, got %d", maxRate, *rate)
+			return newRefusal("rates: want 0 (no limit) to %d per minute, got %d", maxRate, *rate)
 		}
 	}
 	return nil
@@ -78,9 +78,9 @@ func (r *run) mayBudget(in Budget) error {
 	case in == Budget{}:
 		return newRefusal("no budget is given: want calls, tokens or money above zero")
 	case in.isNegative():
-		return newRefusal("a budget cannot be below zero")
+		return newRefusal("a budget must not be negative")
 	case r.code == codeBudgetSpent:
-		return newRefusal("the run has paused since its budget is spent: resume it with a bigger one")
+		return newRefusal("the run is paused because its budget is spent: resume it with a larger budget")
 	}
 	return nil
 }

@@ -71,7 +71,7 @@ func fillDefault[T int | time.Duration](value *T, first T) {
 func (s Shape) Validate() error {
 	s = s.WithDefaults()
 	if s.Format != Format {
-		return fmt.Errorf("shape.format is %d, this worker runs %d alone: bring the workers to the version of the "+
+		return fmt.Errorf("shape.format is %d, and this worker supports only %d: bring the workers to the version of the "+
 			"program that started the run, or start it again with this one", s.Format, Format)
 	}
 	for _, setting := range []struct {
@@ -99,7 +99,7 @@ func (s Shape) Validate() error {
 		return fmt.Errorf("shape.outage is %s, it must be from 0 to %s", s.Outage, maxOutage)
 	}
 	if batches := s.CountBatches(s.ShardChunks); batches > maxBatches {
-		return fmt.Errorf("a shard of %d chunks in batches of %d has %d batches, at most %d are possible: "+
+		return fmt.Errorf("a shard of %d chunks in batches of %d has %d batches; the limit is %d: "+
 			"raise shape.batch_chunks or lower shape.shard_chunks", s.ShardChunks, s.BatchChunks, batches, maxBatches)
 	}
 	return nil

@@ -80,8 +80,8 @@ func readKeys(ctx context.Context, store blob.Store) (stored, string, error) {
 		return stored{}, "", err
 	case out.Version != version:
 		return stored{}, "", fault.FormatUnknown.At("read", store.Location(Object)).
-			Because("it is of another version").
-			Advise("use the newer program")
+			Because("a newer program version wrote it").
+			Advise("use the newer program version")
 	}
 	return out, info.ETag, nil
 }
@@ -119,10 +119,10 @@ func (r *Request) Validate() error {
 		r.Index = "*"
 	}
 	if strings.Contains(r.Index, ",") {
-		return bad("index "+fault.QuoteName(r.Index), "a key is for one name or one pattern: make a key for each")
+		return bad("index "+fault.QuoteName(r.Index), "a key is for one name or one pattern: create a key for each")
 	}
 	if _, err := path.Match(r.Index, ""); err != nil || !indexPattern.MatchString(r.Index) {
-		return bad("index "+fault.QuoteName(r.Index), "want a name of an index, or a pattern of * ? [ ] and its letters")
+		return bad("index "+fault.QuoteName(r.Index), "want the name of an index, or a pattern with * ? [ ]")
 	}
 	if !slices.Contains(Scopes, r.Scope) {
 		return bad("scope "+string(r.Scope), "use query, operate or admin")
@@ -131,17 +131,17 @@ func (r *Request) Validate() error {
 		return bad("name", fmt.Sprintf("want at most 200 bytes, got %d", len(r.Name)))
 	}
 	if !utf8.ValidString(r.Name) || strings.ContainsFunc(r.Name, isHidden) {
-		return bad("name "+fault.QuoteName(r.Name), "want letters that can be seen")
+		return bad("name "+fault.QuoteName(r.Name), "want visible characters")
 	}
 	if r.Expires < 0 {
-		return bad("expires "+r.Expires.String(), "want a time that lies ahead; 0: until it is revoked")
+		return bad("expires "+r.Expires.String(), "want a time in the future, or 0: valid until revoked")
 	}
 	for _, limit := range []float64{
 		r.Limits.RequestsPerSecond, float64(r.Limits.Burst), float64(r.Limits.Concurrency), r.Limits.AnswersPerMinute,
 		r.Limits.MoneyPerDay,
 	} {
 		if !(limit >= 0 && limit <= 1e9) {
-			return bad("limits", "want numbers from 0, which is what the configuration says, to a billion")
+			return bad("limits", "want numbers from 0 (the configured limit) to one billion")
 		}
 	}
 	return nil
@@ -168,9 +168,9 @@ func (s *stored) findKey(id string) (*Key, error) {
 		}
 	}
 	if WellFormed(id) { // never repeated: it is a secret
-		return nil, fault.NotFound.At("find key", idOf(id)).Because("give the id, not the key itself")
+		return nil, fault.NotFound.At("find key", idOf(id)).Because("this looks like a key: use its id")
 	}
-	return nil, fault.NotFound.At("find key", id).Advise("list them with: unweaver keys list")
+	return nil, fault.NotFound.At("find key", id).Advise("list the keys with: unweaver keys list")
 }
 
 // CreateKey implements Keeper.
@@ -194,7 +194,7 @@ func (b Book) CreateKey(ctx context.Context, request Request) (made Made, err er
 		ok, _ := path.Match(made.Key.Index, name) // the pattern was checked
 		return ok
 	}) {
-		made.Warning = "no index is called " + made.Key.Index + " yet"
+		made.Warning = "there is no index " + made.Key.Index + " yet"
 	}
 	return made, nil
 }
@@ -221,7 +221,7 @@ func (b Book) RotateKey(ctx context.Context, id string, overlap time.Duration) (
 		}
 		now := b.currentTime()
 		if state := old.StateAt(now); state != "valid" {
-			return fault.Usage.At("rotate key", id).Because("it is " + state).Advise("make a new one: unweaver keys create")
+			return fault.Usage.At("rotate key", id).Because("it is " + state).Advise("create a new key: unweaver keys create")
 		}
 		next := *old
 		next.Created = now

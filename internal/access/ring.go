@@ -76,7 +76,7 @@ func (r *Ring) logSilence(ctx context.Context, err error) {
 	if silent := err != nil; silent != r.silent && ctx.Err() == nil {
 		r.silent = silent
 		if silent {
-			r.log.Warn("API keys not refreshed; known ones go on for a while",
+			r.log.Warn("cannot refresh API keys; known keys stay valid for a while",
 				"code", string(fault.CodeOf(err)), "minutes", StaleAfter.Minutes())
 		} else {
 			r.log.Info("API keys are refreshed again")
@@ -148,7 +148,7 @@ func (r *Ring) Check(ctx context.Context, text string) (*Key, error) {
 	now := r.now()
 	known := r.keys.Load()
 	if known == nil || now.Sub(time.Unix(0, r.answered.Load())) > StaleAfter {
-		return nil, fault.KeysUnknown.At("check the API key", "").Because("the store of the keys does not answer")
+		return nil, fault.KeysUnknown.At("check the API key", "").Because("the key store does not answer")
 	}
 	if !WellFormed(text) {
 		return nil, unauthorizedFault()
@@ -169,6 +169,6 @@ func (r *Ring) Check(ctx context.Context, text string) (*Key, error) {
 
 func unauthorizedFault() error {
 	return fault.Unauthorized.At("check the API key", "").
-		Because("no valid key was sent").
-		Advise("send Authorization: Bearer KEY; keys are made with: unweaver keys create")
+		Because("the API key is missing or not valid").
+		Advise("send the header Authorization: Bearer KEY; create a key with: unweaver keys create")
 }

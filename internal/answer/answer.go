@@ -232,7 +232,7 @@ func (s *Service) askEmbedder(
 		if fault.Is(err, fault.ModelUnavailable) || fault.Is(err, fault.ModelUnreadable) {
 			err = fault.EmbedderDown.At("embed question", "").
 				Because(err).
-				Advise("check the embedding server (models.embedding)")
+				Advise("check that the embedding server runs (models.embedding)")
 		}
 		if err != nil {
 			return nil, 0, err
@@ -420,10 +420,10 @@ func quoteExtracts(
 	quotation = strings.Join(out, "\n")
 	switch {
 	case len(evidence.Lacks) > 0:
-		quotation = fmt.Sprintf("No sentence answers all of this (without: %s); the nearest: %s",
+		quotation = fmt.Sprintf("No sentence answers the whole question (missing: %s); the nearest: %s",
 			strings.Join(evidence.Lacks, ", "), quotation)
 	case evidence.Fails:
-		quotation = "No sentence has what this asks for; the nearest: " + quotation
+		quotation = "No sentence answers the question; the nearest: " + quotation
 	}
 	return quotation, confidence, evidence.Lacks
 }

@@ -13,7 +13,7 @@ import (
 type Note struct {
 	Kind    string     `json:"kind" enum:"facts,summary"`
 	Text    string     `json:"text"`
-	Sources [][]string `json:"sources" doc:"ids of the passages that say each statement of the text, in its order"`
+	Sources [][]string `json:"sources" doc:"ids of the passages that support each statement of the text, in order"`
 }
 
 // addNotes enters the notes that fit a budget of tokens, from the first on, and returns them as the chat model reads

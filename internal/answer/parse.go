@@ -24,8 +24,8 @@ func (p *planned) parsedBy(spec core.Spec) (string, error) {
 	}
 	by := p.Params.Text(p.spec.Reader.Param)
 	if by == retrieve.ByChat && spec.Chat.Provider != "openai" {
-		return "", newFault("read query", "params."+p.spec.Reader.Param, "the index has no chat model that reads questions",
-			"set models.chat and build the index, or leave the parameter out")
+		return "", newFault("read query", "params."+p.spec.Reader.Param, "the index has no chat model to parse questions",
+			"set models.chat and build the index again, or omit the parameter")
 	}
 	return by, nil
 }
@@ -46,7 +46,7 @@ func (s *Service) readQuestion(
 		}
 		if err != nil {
 			response.Degraded = append(response.Degraded, degradedTriples)
-			s.log.Warn("the triples of a question were not found by a model", "index", generation.Manifest.Index,
+			s.log.Warn("a model did not find triples in the question", "index", generation.Manifest.Index,
 				"parser", plan.parser, "code", codeOf(err), "error", err.Error())
 		}
 		if len(found.Texts) > 0 {
@@ -80,7 +80,7 @@ func (s *Service) parseQuestion(
 	}
 	found, ok := read(reply.Text)
 	if !ok {
-		err = fault.ModelUnavailable.At("find triples", chat.Info().Model).Because("its answer is no list of triples")
+		err = fault.ModelUnavailable.At("find triples", chat.Info().Model).Because("its answer is not a list of triples")
 	}
 	return found, err
 }

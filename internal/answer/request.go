@@ -23,19 +23,19 @@ type Request struct {
 	Query            string         `json:"query" length:"1,8192" pattern:"\\S" required:"true" doc:"max 8,192 characters"`
 	Method           string         `json:"method" doc:"default: the index's retrieval.method"`
 	Rule             *string        `json:"rule" doc:"how entities elect passages"`
-	TopEntities      *Count         `json:"top_entities" bounds:"1,1000" doc:"entities that the question begins from"`
+	TopEntities      *Count         `json:"top_entities" bounds:"1,1000" doc:"entities that the search starts from"`
 	TopChunks        *Count         `json:"top_chunks" bounds:"1,100" doc:"how many passages; default: the index's"`
-	TopK             *Count         `json:"top_k" bounds:"1,100" doc:"another name of top_chunks; give one"`
+	TopK             *Count         `json:"top_k" bounds:"1,100" doc:"alias of top_chunks; send only one of them"`
 	Params           map[string]any `json:"params"`
-	Filter           Filter         `json:"filter" doc:"which documents may be found"`
+	Filter           Filter         `json:"filter" doc:"which documents to search"`
 	Without          Without        `json:"without" doc:"documents (keys) and entities (ids) to ignore completely"`
 	MaxContextTokens *Count         `json:"max_context_tokens" bounds:"1,131072" default:"4000" doc:"tokens of passages"`
 	Answer           bool           `json:"answer" default:"false" doc:"also answer the question from the passages"`
 	MaxAnswerTokens  *Count         `json:"max_answer_tokens" bounds:"1,1000000" doc:"default: the model's limit"`
-	Stream           bool           `json:"stream" default:"false" doc:"with answer: send it as events"`
+	Stream           bool           `json:"stream" default:"false" doc:"with answer: send the answer as events"`
 	Explain          bool           `json:"explain" default:"false" doc:"also report how the passages were found"`
 	Generation       *string        `json:"generation" doc:"the generation to ask; default: the current one"`
-	Rerank           *bool          `json:"rerank" doc:"default: if the index has a reranker; true requires one"`
+	Rerank           *bool          `json:"rerank" doc:"default: rerank if the index has a reranker; true requires one"`
 	Fields           []string       `json:"fields" doc:"fields of the response; empty: all"`
 
 	NeedsModel bool `json:"-"` // a chat model that fails is an error, and passages are not quoted in its place
@@ -52,7 +52,7 @@ type SeveralRequest struct {
 
 // Filter narrows a query to documents.
 type Filter struct {
-	DocumentPrefix *string           `json:"document_prefix" doc:"start of the key"`
+	DocumentPrefix *string           `json:"document_prefix" doc:"first characters of the key"`
 	Metadata       map[string]Values `json:"metadata" doc:"exact value, or a list of allowed values, by field"`
 	Modified       Modified          `json:"modified" doc:"time of modification"`
 }
@@ -69,14 +69,14 @@ type Values []string
 // UnmarshalJSON implements json.Unmarshaler.
 func (v *Values) UnmarshalJSON(raw []byte) error {
 	if kind := jsontext.Value(raw).Kind(); kind != '"' && kind != '[' {
-		return errors.New("want a text or a list of texts, got " + KindName(kind))
+		return errors.New("want a string or a list of strings, got " + KindName(kind))
 	}
 	var list []*string
 	if raw[0] == '"' {
 		raw = append(append([]byte{'['}, raw...), ']')
 	}
 	if json.Unmarshal(raw, &list) != nil || slices.Contains(list, nil) {
-		return errors.New("want a text or a list of texts")
+		return errors.New("want a string or a list of strings")
 	}
 	*v = Values{}
 	for _, text := range list {
@@ -104,7 +104,7 @@ func (m *Moment) UnmarshalJSON(raw []byte) (err error) {
 		return nil
 	}
 	if m.UnmarshalText([]byte(text)) != nil {
-		return fmt.Errorf("%.80q is no time (write 2026-01-31T12:00:00Z or 2026-01-31)", text)
+		return fmt.Errorf("%.80q is not a time (use 2026-01-31T12:00:00Z or 2026-01-31)", text)
 	}
 	return nil
 }
@@ -153,10 +153,10 @@ func (q *Request) planQuery(defaults core.Retrieval, methods *retrieve.Registry)
 	var out planned
 	q.Query = strings.TrimSpace(q.Query)
 	if q.Query == "" {
-		return out, newFault("read query", "query", "the question is empty", `say what you want to know: {"query": "…"}`)
+		return out, newFault("read query", "query", "the question is empty", `send a question: {"query": "…"}`)
 	}
 	if n := utf8.RuneCountInString(q.Query); n > maxQuery {
-		why := fmt.Sprintf("the question is too long: %d characters, and at most %d are taken", n, maxQuery)
+		why := fmt.Sprintf("the question has %d characters, at most %d are allowed", n, maxQuery)
 		return out, newFault("read query", "query", why, "shorten it")
 	}
 	if q.Method == "" {
@@ -181,7 +181,7 @@ func (q *Request) planQuery(defaults core.Retrieval, methods *retrieve.Registry)
 		return out, err
 	}
 	if q.TopK != nil && q.TopChunks != nil {
-		return out, newFault("read query", "top_k", "it is the same as top_chunks, which is given too", "give one of them")
+		return out, newFault("read query", "top_k", "it is an alias of top_chunks, which is given too", "send one of them")
 	}
 	top, chunks := "top_chunks", q.TopChunks
 	if q.TopK != nil {
@@ -220,14 +220,14 @@ func (q *Request) readFilter(out *retrieve.Query) error {
 	if to := q.Filter.Modified.To; to != nil {
 		out.Filter.To = to.Time
 		if !out.Filter.From.Before(to.Time) && q.Filter.Modified.From != nil {
-			return newFault("read query", "filter.modified", "from is not before to, so that no document fits", "swap the two")
+			return newFault("read query", "filter.modified", "from is not before to, so no document can match", "swap the two")
 		}
 	}
 	out.Without = retrieve.Without{Entities: map[core.ID]bool{}, Documents: map[string]bool{}}
 	for _, given := range q.Without.Entities {
 		id, err := core.ParseID(given)
 		if err != nil {
-			hint := "give ids as the response's entities have them"
+			hint := "use ids from the field entities of a response"
 			return newFault("read query", "without.entities", err.Error(), hint)
 		}
 		out.Without.Entities[id] = true

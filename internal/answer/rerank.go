@@ -15,9 +15,9 @@ import (
 // Reranked says what became of the order of chunks.
 type Reranked struct {
 	Model   string `json:"model"`
-	Chunks  int    `json:"chunks" doc:"the best that were found: those that were sent"`
-	Applied bool   `json:"applied" doc:"false: chunks are in the order in which they were found"`
-	Reason  string `json:"reason,omitempty" doc:"why not: timeout, or the code of the reranker's error"`
+	Chunks  int    `json:"chunks" doc:"number of passages that were sent to the reranker"`
+	Applied bool   `json:"applied" doc:"false: the passages are in search order"`
+	Reason  string `json:"reason,omitempty" doc:"why it was not applied: timeout, or an error code"`
 }
 
 // degradedRerank stands in Response.Degraded where a reranker was to be asked, and chunks are as they were found.
@@ -28,7 +28,7 @@ const degradedRerank = "rerank"
 func (q *Request) needsRerank(settings core.RerankModel) (bool, error) {
 	if q.Rerank != nil && *q.Rerank && !settings.IsOn() {
 		return false, newFault("read query", "rerank", "the index has no reranker",
-			"set models.rerank and build the index, or leave rerank out")
+			"set models.rerank and build the index again, or omit rerank")
 	}
 	return settings.IsOn() && (q.Rerank == nil || *q.Rerank), nil
 }
@@ -99,7 +99,7 @@ func (s *Service) scoreChunks(
 	case err != nil && ctx.Err() != nil:
 		err = ctx.Err()
 	case err == nil && len(scores) != len(texts):
-		err = fault.BadRerank.At("rerank chunks", settings.Model).Because("it gave other scores than it was asked for")
+		err = fault.BadRerank.At("rerank chunks", settings.Model).Because("its scores do not match the passages")
 	}
 	return scores, err
 }

@@ -26,17 +26,17 @@ type Response struct {
 	Params     map[string]any `json:"params"`
 	Reason     *string        `json:"reason" enum:"no_match,no_document,unknown_field,empty_index" doc:"why no passage"`
 	ReasonText string         `json:"reason_text,omitempty" doc:"the reason in words"`
-	Confidence *float64       `json:"confidence" doc:"that one of the first five passages says it; null: not known"`
-	Degraded   []string       `json:"degraded" doc:"what it is without; notes_budget, notes_filter, notes_passages: notes"`
+	Confidence *float64       `json:"confidence" doc:"probability that one of the first five answers; null: unknown"`
+	Degraded   []string       `json:"degraded" doc:"missing parts; notes_budget, notes_filter, notes_passages: notes"`
 	Chunks     []Chunk        `json:"chunks"`
 	Entities   []Entity       `json:"entities"`
-	Notes      []Note         `json:"notes,omitempty" doc:"facts and summaries; degraded says which were left out"`
+	Notes      []Note         `json:"notes,omitempty" doc:"facts and summaries; degraded lists those left out"`
 	Answer     *Answer        `json:"answer"`
 	Explain    any            `json:"explain,omitempty" ref:"Explain"`
 	Usage      Usage          `json:"usage"`
 	Timings    Timings        `json:"timings_ms"`
 	Models     string         `json:"models"`
-	Rerank     *Reranked      `json:"rerank,omitempty" doc:"absent: no reranker was to be asked"`
+	Rerank     *Reranked      `json:"rerank,omitempty" doc:"absent: reranking was off"`
 	Indexes    []IndexPart    `json:"indexes,omitempty" doc:"of /v1/query: each index that was asked"`
 }
 
@@ -61,10 +61,10 @@ type Passage struct {
 	Version  string            `json:"version"`
 	Stale    bool              `json:"stale,omitempty" doc:"of an earlier version: the document cannot be read now"`
 	Title    string            `json:"title"`
-	Heading  []string          `json:"heading,omitempty" doc:"path of the headings that the passage begins under"`
+	Heading  []string          `json:"heading,omitempty" doc:"path of headings above the start of the passage"`
 	Page     int               `json:"page,omitempty" doc:"page on which the passage begins, from 1"`
 	PageEnd  int               `json:"page_end,omitempty" doc:"page on which it ends"`
-	Rects    []Rect            `json:"rects,omitempty" doc:"of a PDF: parts of pages on which it stands"`
+	Rects    []Rect            `json:"rects,omitempty" doc:"PDF only: areas of the pages that show the passage"`
 	Metadata map[string]string `json:"metadata"`
 	Ordinal  int               `json:"ordinal"`
 	Start    int               `json:"start"`
@@ -81,7 +81,7 @@ type Chunk struct {
 	BM25       *float64    `json:"bm25"`
 	Rank       int         `json:"rank"`
 	Filled     bool        `json:"filled"`
-	Rerank     *float64    `json:"rerank,omitempty" doc:"the reranker's score, by which passages are ordered then"`
+	Rerank     *float64    `json:"rerank,omitempty" doc:"score of the reranker, which orders the passages"`
 	FoundRank  int         `json:"found_rank,omitempty" doc:"place before reranking, from 1"`
 	Index      string      `json:"index,omitempty" doc:"of /v1/query: where it stands"`
 	Generation string      `json:"generation,omitempty" doc:"of /v1/query: that of its index"`
@@ -89,8 +89,8 @@ type Chunk struct {
 	InContext  bool        `json:"in_context"`
 	Entities   []EntityRef `json:"entities"`
 	Mentions   []Mention   `json:"mentions,omitempty" doc:"with explain: what was extracted from the passage"`
-	Snippet    *Snippet    `json:"snippet,omitempty" doc:"of a query: the sentences that matched best"`
-	Highlights []Highlight `json:"highlights,omitempty" doc:"of a query: code points of text that matched, in order"`
+	Snippet    *Snippet    `json:"snippet,omitempty" doc:"in query results: the sentences that match best"`
+	Highlights []Highlight `json:"highlights,omitempty" doc:"in query results: matching code points of text, in order"`
 }
 
 // Rect is a part of a page, in points (1/72 inch) from the upper left corner of the page as it is shown.
@@ -146,12 +146,12 @@ type Entity struct {
 // Answer of a response.
 type Answer struct {
 	Kind       string   `json:"kind" enum:"model,best_sentence,none" doc:"best_sentence: quoted from the cited passages"`
-	Reason     string   `json:"reason,omitempty" doc:"why the chat model, which was asked, wrote nothing"`
-	Confidence *float64 `json:"confidence,omitempty" doc:"of best_sentence: the chance that it answers"`
-	Lacks      []string `json:"lacks,omitempty" doc:"of best_sentence: words of the question that it is without"`
+	Reason     string   `json:"reason,omitempty" doc:"why the chat model wrote no answer"`
+	Confidence *float64 `json:"confidence,omitempty" doc:"for best_sentence: probability that it answers"`
+	Lacks      []string `json:"lacks,omitempty" doc:"for best_sentence: words of the question that it lacks"`
 	Text       string   `json:"text"`
 	Citations  []string `json:"citations"`
-	Truncated  bool     `json:"truncated,omitempty" doc:"it stopped at the longest that an answer may be"`
+	Truncated  bool     `json:"truncated,omitempty" doc:"the answer reached its maximum length"`
 }
 
 // Usage of a query.
@@ -160,25 +160,25 @@ type Usage struct {
 	PromptTokens     int64 `json:"prompt_tokens"`
 	CompletionTokens int64 `json:"completion_tokens"`
 	EmbedCached      bool  `json:"embed_cached"`
-	SavedTokens      int64 `json:"saved_embedding_tokens,omitempty" doc:"of vectors that were remembered"`
-	NoteTokens       int64 `json:"note_tokens,omitempty" doc:"of notes in the context"`
-	PassageTokens    int64 `json:"passage_tokens,omitempty" doc:"of the passages that fit beside notes"`
-	RerankTokens     int64 `json:"rerank_tokens,omitempty" doc:"a quarter of the bytes sent where the server reports none"`
+	SavedTokens      int64 `json:"saved_embedding_tokens,omitempty" doc:"tokens saved by cached vectors"`
+	NoteTokens       int64 `json:"note_tokens,omitempty" doc:"tokens of notes in the context"`
+	PassageTokens    int64 `json:"passage_tokens,omitempty" doc:"tokens of the passages that fit beside the notes"`
+	RerankTokens     int64 `json:"rerank_tokens,omitempty" doc:"if the server reports none: bytes sent / 4"`
 }
 
 // Timings in milliseconds.
 type Timings struct {
-	Open     float64 `json:"open" doc:"of the generation, which waits where it is not in memory"`
-	Parse    float64 `json:"parse,omitempty" doc:"of the question into triples, by a model"`
+	Open     float64 `json:"open" doc:"opening the generation, if it is not in memory"`
+	Parse    float64 `json:"parse,omitempty" doc:"parsing the question into triples with a model"`
 	Embed    float64 `json:"embed"`
 	Search   float64 `json:"search"`
 	Ballots  float64 `json:"ballots"`
 	Election float64 `json:"election"`
 	Chunks   float64 `json:"chunks"`
 	Rerank   float64 `json:"rerank,omitempty"`
-	Context  float64 `json:"context" doc:"choosing and counting what a chat model reads"`
+	Context  float64 `json:"context" doc:"choosing and counting the tokens of the context"`
 	Answer   float64 `json:"answer"`
-	Other    float64 `json:"other" doc:"the rest of the total: filters, filling up, explanations, checks"`
+	Other    float64 `json:"other" doc:"rest of the total: filters, filling up, explanations, checks"`
 	Total    float64 `json:"total"`
 }
 

@@ -58,13 +58,13 @@ func (a *allowed) checkEndpoint(setting, url, variable string) error {
 	if slices.Contains(a.endpoints, asked) {
 		return nil
 	}
-	because, named := "the worker or query-api that runs was started without it, or without the key of "+variable, variable
+	because, named := "the running worker or query-api does not have this endpoint, or the key of "+variable, variable
 	if variable == "" {
-		because, named = "the worker or query-api that runs was started without it", `""`
+		because, named = "the running worker or query-api does not have this endpoint", `""`
 	}
 	return fault.EndpointRefused.At("use "+setting+" at", asked.BaseURL).
 		Because(because).
-		Advise("start unweaver dev (or worker and query-api) again with this configuration; or name it in theirs first, " +
+		Advise("restart unweaver dev (or worker and query-api) with this configuration; or add to theirs: " +
 			"models.endpoints: [{base_url: " + asked.BaseURL + ", api_key_env: " + named + "}]")
 }
 

@@ -313,5 +313,5 @@ type uncallable struct{}
 
 // Begin implements model.Meter.
 func (uncallable) Begin(_ context.Context, task string, _ int64) (func(model.Usage, bool), error) {
-	return nil, fault.Internal.At("call a model to", task).Because("an estimate calls none")
+	return nil, fault.Internal.At("call a model to", task).Because("an estimate calls no model")
 }

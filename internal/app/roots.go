@@ -66,7 +66,7 @@ func (s *Stores) LoadGrants(file string) error {
 	}
 	if err := json.Unmarshal(raw, &s.roots.kept); err != nil {
 		s.roots.kept = nil
-		slog.Warn("the file of granted corpora is damaged and is started again: a corpus is granted again by indexing it "+
+		slog.Warn("the file of granted corpora is damaged and is replaced; to grant a corpus again, index it "+
 			"on the command line", "file", file, "cause", err.Error())
 	}
 	s.roots.granted = slices.Clone(s.roots.kept)
@@ -133,9 +133,9 @@ func (r *roots) resolveInside(path string) (string, error) {
 			Advise("give an existing, readable folder")
 	}
 	return "", fault.CorpusRefused.At("open corpus", path).
-		Because("it lies below no directory that this process may read corpora from").
-		Advise("add one to stores.corpus_roots of the worker; with unweaver dev, index it again on the command line, " +
-			"then resume what paused")
+		Because("it is not below a directory that this process may read corpora from").
+		Advise("add the directory to stores.corpus_roots of the worker; with unweaver dev, index it on the command line, " +
+			"then resume the paused run")
 }
 
 // liesBelow reports whether a path is a root or lies below it; both are clean.
@@ -157,7 +157,7 @@ func (s *Stores) checkApart(corpus string) error {
 		other, at, err := s3.Parse(own)
 		if err == nil && bucket == other && prefixesOverlap(prefix, at) {
 			return fault.CorpusRefused.At("open corpus", corpus).
-				Because("it overlaps " + own + ", which holds what is built").
+				Because("it overlaps " + own + ", where built indexes are stored").
 				Advise("give the corpus a prefix or a bucket of its own")
 		}
 	}

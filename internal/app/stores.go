@@ -236,8 +236,8 @@ func (s *Stores) openBlob(ctx context.Context, uri, setting string) (blob.Store,
 func (s *Stores) OpenCorpus(ctx context.Context, uri string) (blob.Store, error) {
 	if uri == "" {
 		return nil, fault.CorpusMissing.At("open corpus", "").
-			Because("none is configured").
-			Advise("give a folder or s3://bucket/prefix as argument, or set indexes.<name>.corpus")
+			Because("no corpus is configured").
+			Advise("give a folder or s3://bucket/prefix as an argument, or set indexes.<name>.corpus")
 	}
 	if IsPath(uri) {
 		folder, err := s.roots.resolveInside(uri)

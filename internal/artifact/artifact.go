@@ -109,7 +109,7 @@ func (x Index) Manifest(ctx context.Context, sha string) (*core.Manifest, error)
 	}
 	if manifest.Format != core.ManifestFormat {
 		return nil, fault.SegmentDamage.At("read manifest", manifest.Generation).
-			Because(fmt.Sprintf("it is of format %d, this program reads format %d", manifest.Format, core.ManifestFormat)).
+			Because(fmt.Sprintf("it has format %d, and this program reads format %d", manifest.Format, core.ManifestFormat)).
 			Advise("use the program version that wrote it, or " + x.AdviseRebuild())
 	}
 	counts := manifest.Counts
@@ -145,12 +145,12 @@ func (x Index) CheckPointer(pointer core.Pointer, manifest *core.Manifest) error
 func (x Index) damagedPointer(why any) error {
 	return fault.SegmentDamage.At("read", x.Store.Location(x.CurrentKey())).
 		Because(why).
-		Advise("write it again from what was published last: unweaver restore " + x.Name)
+		Advise("rewrite it from the last published generation: unweaver restore " + x.Name)
 }
 
 // AdviseRebuild advises to make everything of the index again.
 func (x Index) AdviseRebuild() string {
-	return "make it again from what was paid for: unweaver index --rebuild --index " + x.Name
+	return "rebuild it from paid results: unweaver index --rebuild --index " + x.Name
 }
 
 // IsIntact reports whether the bytes under a content's name are that content. An absent object is not. alive is called
@@ -193,8 +193,8 @@ func (x Index) GenerationRef(ctx context.Context, gen string) (core.GenerationRe
 	_, err := blob.ReadJSON(ctx, x.Store, x.GenerationKey(gen, "manifest.json"), &ref)
 	if fault.Is(err, fault.NotFound) {
 		return ref, fault.UnknownGen.At("open generation", gen).
-			Because("index " + x.Name + " has none of that name").
-			Advise("list them with: unweaver generations " + x.Name)
+			Because("index " + x.Name + " has no generation with this name").
+			Advise("list the generations with: unweaver generations " + x.Name)
 	}
 	return ref, err
 }
@@ -317,8 +317,8 @@ func StoreID(ctx context.Context, store blob.Store) (string, error) {
 	known, copyErr := readID(ctx, store, storeCopy)
 	if fault.Is(err, fault.NotFound) && fault.Is(copyErr, fault.NotFound) {
 		return "", fault.StoreDown.At("open store", store.Location("")).
-			Because("it has no " + storeFile + ": it is gone or was emptied").
-			Advise("mount it or put it back; an empty store begins with a restart")
+			Because("it has no " + storeFile + ": it was moved or emptied").
+			Advise("mount it or put it back; to begin with an empty store, restart")
 	}
 	return chooseID(store, known, copyErr)
 }
@@ -354,7 +354,7 @@ func isNoID(err error) bool {
 func chooseID(store blob.Store, known string, err error) (string, error) {
 	if isNoID(err) {
 		return "", fault.SegmentDamage.At("read", store.Location(storeFile)).
-			Because("it and its copy hold no store id").
+			Because("the file and its copy contain no store id").
 			Advise("put " + store.Location(storeFile) + " back from a backup; or remove both and start again: a file of " +
 				"stores.classes then names the id to write into it; with Redis run: unweaver restore --all")
 	}
@@ -367,7 +367,7 @@ func readID(ctx context.Context, store blob.Store, key string) (string, error) {
 		return "", err
 	}
 	if len(found.ID) != 32 || found.Sum != "" && found.Sum != sumOf(found.ID) {
-		return "", fault.SegmentDamage.At("read", store.Location(key)).Because("it holds no store id")
+		return "", fault.SegmentDamage.At("read", store.Location(key)).Because("it contains no store id")
 	}
 	return found.ID, nil
 }

@@ -35,8 +35,8 @@ func BaseOf(ctx context.Context, store blob.Store, name string) (string, error) 
 		return "", err
 	case !core.ValidIndex(found.Base) || found.Base == name:
 		return "", fault.SegmentDamage.At("read", store.Location(LineKey(name))).
-			Because("it names no base").
-			Advise("put it back: {\"base\": \"<the index that " + name + " is a branch of>\"}")
+			Because("it does not name a base index").
+			Advise("write the file again: {\"base\": \"<the index that " + name + " is a branch of>\"}")
 	}
 	return found.Base, nil
 }
@@ -50,7 +50,7 @@ func (x Index) PutBase(ctx context.Context, base string) error {
 	there, err := BaseOf(ctx, x.Store, x.Name)
 	if err == nil && there != base {
 		err = fault.Usage.At("name branch", x.Name).
-			Because("it is, or was, a branch of " + there).
+			Because("the name is, or was, used for a branch of " + there).
 			Advise("choose another name")
 	}
 	return err
@@ -79,7 +79,7 @@ func (x Index) ListBranches(ctx context.Context) ([]core.Branch, error) {
 			return nil, err
 		}
 		if branch.Name != name || branch.Base != x.Name {
-			return nil, fault.SegmentDamage.At("read", x.Store.Location(info.Key)).Because("it is no record of this branch")
+			return nil, fault.SegmentDamage.At("read", x.Store.Location(info.Key)).Because("it is not a record of this branch")
 		}
 		out = append(out, branch)
 	}

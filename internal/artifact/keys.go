@@ -47,5 +47,5 @@ func (x Index) Check() error {
 		return nil
 	}
 	return fault.InvalidParam.At("name index", fault.QuoteName(x.Name)).
-		Because("letters a-z, digits and hyphens, at most 63, no hyphen first; ledger and doctor are taken")
+		Because("use letters a-z, digits and hyphens, at most 63, not starting with a hyphen; ledger and doctor are reserved")
 }

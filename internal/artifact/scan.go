@@ -139,7 +139,7 @@ func OpenRowsOf(ctx context.Context, store blob.Store, key string, size int64) (
 	info, err := store.Stat(ctx, key)
 	if err == nil && info.Size != size {
 		err = fault.SegmentDamage.At("read", store.Location(key)).
-			Because(fmt.Sprintf("it has %d bytes, not %d: another file has its name", info.Size, size)).
+			Because(fmt.Sprintf("it has %d bytes, not %d: another file uses its name", info.Size, size)).
 			Advise("restore the generation")
 	}
 	return reader, err
@@ -172,7 +172,7 @@ func nameObject(err error, object string) error {
 func (r *Reader) Frame(ctx context.Context, i int) ([]byte, error) {
 	if i < 0 || i >= len(r.Frames) {
 		return nil, fault.SegmentDamage.At("read", r.src.s.Location(r.src.key)).
-			Because(fmt.Sprintf("it has %d frames, not a frame %d", len(r.Frames), i)).
+			Because(fmt.Sprintf("it has %d frames and no frame %d", len(r.Frames), i)).
 			Advise("restore the generation")
 	}
 	frame := r.Frames[i]
@@ -280,7 +280,7 @@ func (r *Reader) yieldRows(raw []byte, i int, yield func(Row, error) bool) bool 
 	}
 	if left != 0 { // a frame that gives fewer rows must not pass for one that has fewer
 		yield(Row{}, fault.SegmentDamage.At("read", r.src.s.Location(r.src.key)).
-			Because("a frame does not hold the rows that its footer counts").
+			Because("a frame does not contain the rows that its footer counts").
 			Advise("restore the generation"))
 		return false
 	}

@@ -44,7 +44,7 @@ func (l *loader) applyEnvironment(variables []string) {
 			l.overrideValue(path, value, at)
 		case injected.MatchString(name):
 		case strings.HasPrefix(capitals, "INDEXES_"):
-			l.addMistake(at, "no such key of an index that the file names; for another index use --set indexes.NAME.…")
+			l.addMistake(at, "no index in the file has such a key; for an index outside the file use --set indexes.NAME.…")
 		default:
 			l.addMistake(at, "no such key")
 		}

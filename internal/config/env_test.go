@@ -39,7 +39,7 @@ func TestUnknownVariablesStayMistakes(t *testing.T) {
 		{"UNWEAVER_QUERY_API_SERVICE=x", "no such key"},
 		{"UNWEAVER_QUERY_API_PORT_8080_TCP_NAME=x", "no such key"},
 		{"UNWEAVER_INDEXES_OTHER_KEEP=2", "use --set indexes.NAME"},
-		{"UNWEAVER_WORKER_SLOTS=many", `"many" is no whole number`},
+		{"UNWEAVER_WORKER_SLOTS=many", `"many" is not a whole number`},
 	} {
 		_, err := load(t, "indexes: {docs: {}}\n", []string{tc.variable}, nil)
 		name, _, _ := strings.Cut(tc.variable, "=")

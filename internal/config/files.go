@@ -24,7 +24,7 @@ func ReadFiles(spec *core.Spec) (files core.Files, err error) {
 // ReadAliases reads the file of aliases alone, as ReadFiles does.
 func ReadAliases(spec *core.Spec) ([]byte, error) {
 	bad := fault.BadConfig.At("read aliases", spec.Aliases).
-		Advise("mend the file (indexes." + spec.Index + ".aliases): lines like: pin A | B")
+		Advise("fix the file (indexes." + spec.Index + ".aliases): lines like: pin A | B")
 	return readFile(&spec.Aliases, bad, func(raw []byte) error {
 		_, err := aliases.ReadTable(raw)
 		return err

@@ -37,13 +37,13 @@ func TestWhatIsNoFileIsRefusedAtOnce(t *testing.T) {
 
 func TestValuesThatMakeNoSenseAreRefusedWithTheirPlace(t *testing.T) {
 	for text, says := range map[string]string{
-		"stores: {artifacts: a}\nstores: {artifacts: b}\n":    ":2:1: stores stands twice, first in line 1",
+		"stores: {artifacts: a}\nstores: {artifacts: b}\n":    ":2:1: stores is set twice, first in line 1",
 		"indexes: {a: {grace: -5h}}\n":                        "indexes.a.grace",
 		"indexes: {a: {budget: {calls: -5}}}\n":               "indexes.a.budget.calls",
 		"indexes: {a: {failures: {count: -1}}}\n":             "indexes.a.failures.count",
 		"indexes: {a: {retrieval: {min_similarity: 99}}}\n":   "indexes.a.retrieval.min_similarity",
 		"indexes: {a: {retrieval: {min_similarity: .nan}}}\n": "indexes.a.retrieval.min_similarity",
-		"indexes: {a: {retrieval: {language: xx}}}\n": "indexes.a.retrieval.language: \"xx\" has no rules of its own here; use auto, en, de, " +
+		"indexes: {a: {retrieval: {language: xx}}}\n": "indexes.a.retrieval.language: \"xx\" is not a supported language; use auto, en, de, " +
 			"es, fr, pt, ja, th, zh, und (und: plain words, for every other language)",
 		"engine: {address: \"\"}\n":                                      "engine.address",
 		"models: {chat: {base_url: \"http://u:SECRETpw@h/v1\"}}\n":       "api_key_env",

@@ -9,74 +9,74 @@ const omitHidden = "omit"
 var indexKeys = []key{
 	{
 		path: "indexes.*.corpus",
-		meaning: "the corpus, unless one is given on the command line; a published index changes its " +
-			"corpus only with --replace-corpus",
+		meaning: "the corpus, unless the command line gives one; a published index changes its corpus only with " +
+			"--replace-corpus",
 		example:  "s3://bucket/docs/",
 		rebuilds: paysChunks,
 		rule:     allowEmpty(requireLocation("s3")),
 	},
 	{
 		path: "indexes.*.follow_links",
-		meaning: "links in a corpus that is a folder count as what they lead to, also outside the folder; " +
-			"without it they are reported and left out",
+		meaning: "follow symbolic links in a folder corpus, also to targets outside the folder; without it, links are " +
+			"reported and skipped",
 		example: "true",
 		rule:    allowAnything(),
 	},
 	{
 		path: "indexes.*.include",
-		meaning: "patterns of what may be a document, relative to the corpus: ** is any folders, * a part of a name, {a,b} " +
-			"either; without any, everything is. Hidden files and node_modules are left out unless a pattern names them",
+		meaning: "patterns of files to index, relative to the corpus: ** is any folders, * a part of a name, {a,b} " +
+			"either; empty: all files. Hidden files and node_modules are skipped unless a pattern names them",
 		example: `["docs/**", "*.md"]`,
 		rule:    requirePatterns(),
 	},
 	{
 		path:    "indexes.*.exclude",
-		meaning: "patterns of what is no document, whatever include says; what falls out counts as removed",
+		meaning: "patterns of files to skip, even if include matches; a document that they newly match counts as removed",
 		example: `["**/drafts/**"]`,
 		rule:    requirePatterns(),
 	},
 	{
 		path: "indexes.*.documents.encoding",
-		meaning: "PATTERN=CHARSET for texts, pages, JSON and CSV that are not written in what their bytes look like; the " +
-			"first pattern that matches counts",
+		meaning: "PATTERN=CHARSET for text, HTML, JSON and CSV files whose charset is detected wrongly; the first pattern " +
+			"that matches counts",
 		example:  `["letters/**=windows-1251", "*.csv=gb18030"]`,
 		rebuilds: paysChunks,
 		rule:     requireEncodings(),
 	},
 	{
 		path: "indexes.*.documents.types",
-		meaning: "PATTERN=TYPE for objects whose name does not say how they are read, one of " + kindNames + "; the first " +
-			"pattern that matches counts. What has no known extension is read as text if it holds text",
+		meaning: "PATTERN=TYPE for objects whose extension does not give their type, one of " + kindNames + "; the first " +
+			"pattern that matches counts. A file without a known extension is read as text if it contains text",
 		example:  `["**/*.xml=html", "export/*.dat=csv"]`,
 		rebuilds: paysChunks,
 		rule:     requireTypes(),
 	},
 	{
 		path: "indexes.*.documents.hidden",
-		meaning: "hidden text, rows, columns, sheets, shapes and slides of Office documents: omit leaves them out and " +
-			"counts them in a problem (parts_missing), include reads them",
+		meaning: "hidden text, rows, columns, sheets, shapes and slides of Office documents: omit skips them and counts " +
+			"them in a problem (parts_missing), include indexes them",
 		example:  "include",
 		rebuilds: paysChunks,
 		rule:     oneOf(omitHidden, "include"),
 	},
 	{
 		path: "indexes.*.documents.attachments",
-		meaning: "files attached to mail and PDF are documents of their own (mail.eml#plan.pdf, attached_to in the " +
-			"metadata), the first 100 of an object; without it they are named in its text",
+		meaning: "index files attached to mail and PDF as separate documents (mail.eml#plan.pdf, attached_to in the " +
+			"metadata), the first 100 of an object; otherwise the text only lists their names",
 		example:  "true",
 		rebuilds: paysChunks,
 		rule:     allowAnything(),
 	},
 	{
 		path:    "indexes.*.enrich",
-		meaning: "what a build makes beside classes and chunks: " + strings.Join(Enrichments, ", "),
+		meaning: "enrichments that a build adds to classes and chunks: " + strings.Join(Enrichments, ", "),
 		example: "[" + Enrichments[0] + "]",
 		rule:    eachOf(Enrichments...),
 	},
 	{
 		path: "indexes.*.pairs.ask",
-		meaning: "how many pairs of names that may be one enrichment aliases asks the chat model for, the likeliest first; " +
-			"each is paid for once, and again where what is said of the two changed. 0: none, pairs are found and no model " +
+		meaning: "number of candidate pairs of names that enrichment aliases sends to the chat model, the likeliest first; " +
+			"each is paid for once, and again if the texts of the two change. 0: pairs are found, and no model " +
 			"is asked",
 		unit:    "pairs",
 		example: "100",
@@ -84,24 +84,24 @@ var indexKeys = []key{
 	},
 	{
 		path: "indexes.*.pairs.classes",
-		meaning: "how many classes enrichment aliases compares with each other, the most mentioned first: their vectors " +
-			"are held at once, and the time of a first build grows with the square",
+		meaning: "number of classes that enrichment aliases compares with each other, the most mentioned first: their " +
+			"vectors are in memory at once, and the time of a first build grows quadratically",
 		unit:    "classes",
 		example: "5000",
 		rule:    requireRange(2, 100_000),
 	},
 	{
 		path: "indexes.*.pairs.cosine",
-		meaning: "least cosine of the vectors of two classes that enrichment aliases takes for a pair, unless they are " +
-			"spelled the same",
+		meaning: "minimum cosine of two class vectors for enrichment aliases to consider them a pair, unless they have " +
+			"the same spelling",
 		unit:    "cosine",
 		example: "0.97",
 		rule:    requireRange(0.5, 1),
 	},
 	{
 		path: "indexes.*.gem.questions",
-		meaning: "how many questions enrichment gem asks of each chunk; 0: none, chunks are compared by their texts and " +
-			"nothing is paid for questions. A change has every chunk asked again, and nothing else made again",
+		meaning: "number of questions that enrichment gem generates for each chunk; 0: none, chunks are compared by their " +
+			"texts at no cost. A change generates the questions of every chunk again, and rebuilds nothing else",
 		unit:    "questions",
 		example: "3",
 		rule:    requireRange(0, 20),
@@ -125,15 +125,15 @@ var indexKeys = []key{
 	},
 	{
 		path: "indexes.*.chunking.strategy",
-		meaning: "text: paragraphs and sentences, packed; fixed: windows of max_tokens; document: one " +
-			"chunk a document",
+		meaning: "text: paragraphs and sentences, packed; fixed: windows of max_tokens; document: one chunk per " +
+			"document",
 		example:  "fixed",
 		rebuilds: paysChunks,
 		rule:     oneOf(strategies...),
 	},
 	{
 		path:     "indexes.*.chunking.boundaries",
-		meaning:  "stable: an edit moves few cuts; packed: chunks as long as they may be",
+		meaning:  "stable: an edit moves few boundaries; packed: chunks are as long as possible",
 		example:  "packed",
 		rebuilds: paysChunks,
 		rule:     oneOf("stable", "packed"),
@@ -148,7 +148,7 @@ var indexKeys = []key{
 	},
 	{
 		path:     "indexes.*.chunking.overlap",
-		meaning:  "what two neighbours share; only strategy fixed has it, and less than max_tokens",
+		meaning:  "overlap of neighbouring chunks, less than max_tokens; only for strategy fixed",
 		unit:     "o200k tokens",
 		example:  "128",
 		rebuilds: paysChunks,
@@ -167,7 +167,7 @@ var indexKeys = []key{
 	},
 	{
 		path:     "indexes.*.shortening.threshold",
-		meaning:  "class texts longer than this are shortened by the chat model",
+		meaning:  "the chat model shortens class texts longer than this",
 		unit:     "runes",
 		example:  "2000",
 		rebuilds: paysClasses,
@@ -175,7 +175,7 @@ var indexKeys = []key{
 	},
 	{
 		path:     "indexes.*.shortening.sample",
-		meaning:  "a class text is made of at most this many mentions",
+		meaning:  "maximum number of mentions in a class text",
 		unit:     "mentions",
 		example:  "64",
 		rebuilds: paysClasses,
@@ -200,8 +200,8 @@ var indexKeys = []key{
 	},
 	{
 		path: "indexes.*.retrieval.method",
-		meaning: "how questions are answered that name no method; like every key of retrieval it counts " +
-			"from the next published generation on",
+		meaning: "retrieval method of queries that name none; like every key of retrieval it applies from the next " +
+			"published generation",
 		example: "unweaver",
 		rule:    oneOf(Methods...),
 	},
@@ -213,7 +213,7 @@ var indexKeys = []key{
 	},
 	{
 		path:    "indexes.*.retrieval.top_chunks",
-		meaning: "chunks of an answer",
+		meaning: "number of chunks in a result",
 		unit:    "chunks",
 		example: "10",
 		rule:    requireRange(1, 100),
@@ -244,34 +244,34 @@ var indexKeys = []key{
 	},
 	{
 		path:    "indexes.*.keep",
-		meaning: "published generations that are kept",
+		meaning: "number of published generations to keep",
 		unit:    "generations",
 		example: "7",
 		rule:    requireRange(1, 10000),
 	},
 	{
 		path:    "indexes.*.grace",
-		meaning: "how long a file stays after nothing names it any more",
+		meaning: "how long an unreferenced file is kept before it is deleted",
 		example: "72h",
 		rule:    longerThanZero(),
 	},
 	{
 		path:    "indexes.*.budget.calls",
-		meaning: "calls that one run may pay for; 0: no bound",
+		meaning: "maximum number of paid calls of one run; 0: no limit",
 		unit:    "calls",
 		example: "10000",
 		rule:    requireRange(0, 1e12),
 	},
 	{
 		path:    "indexes.*.budget.tokens",
-		meaning: "tokens that one run may pay for; 0: no bound",
+		meaning: "maximum number of paid tokens of one run; 0: no limit",
 		unit:    "tokens",
 		example: "50000000",
 		rule:    requireRange(0, 1e15),
 	},
 	{
 		path:    "indexes.*.budget.money",
-		meaning: "money that one run may spend, by the prices of models; 0: no bound",
+		meaning: "maximum cost of one run, by the prices of models; 0: no limit",
 		unit:    "money",
 		example: "25",
 		rule:    requireRange(0, 1e12),
@@ -286,7 +286,7 @@ var indexKeys = []key{
 	},
 	{
 		path:    "indexes.*.failures.count",
-		meaning: "failed chunks that are accepted whatever their share",
+		meaning: "number of failed chunks that is accepted at any share",
 		unit:    "chunks",
 		example: "20",
 		rule:    requireRange(0, 1e9),
@@ -301,14 +301,14 @@ var indexKeys = []key{
 	},
 	{
 		path:    "indexes.*.failures.floor",
-		meaning: "fewer failures of a kind than this never hold a run",
+		meaning: "fewer failures than this never hold a run",
 		unit:    "failures",
 		example: "1",
 		rule:    requireRange(0, 1e9),
 	},
 	{
 		path:    "indexes.*.gate.max_removed",
-		meaning: "a run that removes a larger share of the documents is not published",
+		meaning: "a run that removes a larger share of the documents is held",
 		unit:    "share of documents",
 		example: "0.5",
 		rule:    requireRange(0, 1),
@@ -329,28 +329,28 @@ var indexKeys = []key{
 	},
 	{
 		path:    "indexes.*.gate.max_recall_drop",
-		meaning: "recall that a run may lose on them; above, it is held",
+		meaning: "maximum loss of recall on the probe questions; a larger loss holds the run",
 		unit:    "share",
 		example: "0.1",
 		rule:    requireRange(0, 1),
 	},
 	{
 		path:    "indexes.*.gate.max_size_change",
-		meaning: "a run whose chunks are more or fewer than the generation's before by a larger share is held; 0 is no bound",
+		meaning: "a run whose number of chunks differs from its parent by a larger share is held; 0: no limit",
 		unit:    "share of chunks",
 		example: "0.3",
 		rule:    requireRange(0, 1e6),
 	},
 	{
 		path:    "indexes.*.gate.max_cost",
-		meaning: "a run that cost more, though there is a generation before, is held; 0 is no bound",
+		meaning: "a run that costs more is held, except a first build; 0: no limit",
 		unit:    "money",
 		example: "25",
 		rule:    requireRange(0, 1e12),
 	},
 	{
 		path:    "indexes.*.schedule.cron",
-		meaning: "when the index is built",
+		meaning: "times of scheduled builds",
 		example: `"0 3 * * *"`,
 		rule:    allowEmpty(cronRule()),
 	},
@@ -362,25 +362,25 @@ var indexKeys = []key{
 	},
 	{
 		path:    "indexes.*.schedule.overlap",
-		meaning: "what happens when the run before still goes on",
+		meaning: "what happens if the previous run is still running",
 		example: "buffer_one",
 		rule:    oneOf("skip", "buffer_one", "buffer_all", "cancel_other", "allow_all"),
 	},
 	{
 		path:    "indexes.*.schedule.catchup",
-		meaning: "how late a missed run may begin",
+		meaning: "how late a missed run may start",
 		example: "1h",
 		rule:    longerThanZero(),
 	},
 	{
 		path:    "indexes.*.schedule.jitter",
-		meaning: "runs begin up to this much later",
+		meaning: "random delay of the start of a run, at most",
 		example: "1m",
 		rule:    longerThanZero(),
 	},
 	{
 		path:    "indexes.*.schedule.pause_on_failure",
-		meaning: "a failed run pauses the schedule",
+		meaning: "pause the schedule after a failed run",
 		example: "true",
 		rule:    allowAnything(),
 	},

@@ -43,12 +43,12 @@ const (
 	again          = "the whole index; "
 	paysChunks     = again + "pays for extraction and embedding of chunks whose text is new"
 	paysClasses    = again + "pays for shortening and embedding of classes whose text is new"
-	paysParity     = again + "pays for extraction, shortening and embeddings, by other prompts and texts"
-	paysShare      = again + "pays for extraction of the chunks that are sent now and were not"
+	paysParity     = again + "pays for extraction, shortening and embeddings with other prompts and texts"
+	paysShare      = again + "pays for extraction of newly selected chunks"
 	paysExtraction = again + "pays for extraction and shortening by the new model"
 	paysEmbeddings = again + "pays for embeddings"
-	paysLanguage   = again + "pays for texts of classes that other rules of names make new"
-	noCompletion   = "an embedding has no completion that could cost anything"
+	paysLanguage   = again + "pays for class texts that change with the name rules"
+	noCompletion   = "embeddings have no completion tokens"
 )
 
 const million = 1e6
@@ -90,13 +90,13 @@ var generalKeys = []key{
 	},
 	{
 		path:    "engine.tls_ca",
-		meaning: "certificates of the authorities that Temporal's is signed by; empty: those of the system. It implies tls",
+		meaning: "authorities that signed Temporal's certificate; empty: those of the system; implies tls",
 		example: "/etc/unweaver/tls/ca.pem",
 		rule:    allowAnything(),
 	},
 	{
 		path:    "engine.tls_cert",
-		meaning: "certificate that this process shows to Temporal; it needs tls_key, and implies tls",
+		meaning: "certificate that this process presents to Temporal; requires tls_key, and implies tls",
 		example: "/etc/unweaver/tls/client.pem",
 		rule:    allowAnything(),
 	},
@@ -108,7 +108,7 @@ var generalKeys = []key{
 	},
 	{
 		path:    "engine.tls_server_name",
-		meaning: "name that Temporal's certificate must have; empty: the host of address",
+		meaning: "host name that Temporal's certificate must have; empty: the host of address",
 		example: "temporal",
 		rule:    allowAnything(),
 	},
@@ -120,9 +120,9 @@ var generalKeys = []key{
 	},
 	{
 		path: "engine.codec_key_file",
-		meaning: "key that payloads, memos, headers and failures are encrypted with on their way through Temporal; " +
-			"what does not open is refused. Empty: they are not encrypted. One file for every program of an installation, " +
-			"mode 0600; made with: unweaver certs codec-key FILE. Change it only while no run is in flight",
+		meaning: "key that encrypts payloads, memos, headers and failures in Temporal; anything not encrypted with it is " +
+			"refused. Empty: no encryption. Every program of an installation uses the same file, mode 0600; to create it: " +
+			"unweaver certs codec-key FILE. Change it only while no run is running",
 		example: "/etc/unweaver/codec.key",
 		rule:    allowAnything(),
 	},
@@ -140,13 +140,13 @@ var generalKeys = []key{
 	},
 	{
 		path:    "engine.deployment.versioned",
-		meaning: "a run stays on the worker version that it began with; needs name and build_id",
+		meaning: "a run stays on the worker version that it started with; requires name and build_id",
 		example: "true",
 		rule:    allowAnything(),
 	},
 	{
 		path:    "query_api.address",
-		meaning: "where query-api listens and the command line asks; a URL where a proxy stands before it",
+		meaning: "address of query-api, also used by the command line; a URL if a proxy is in front of it",
 		example: "0.0.0.0:8080",
 		rule:    addressOrWeb(),
 	},
@@ -160,15 +160,15 @@ var generalKeys = []key{
 	},
 	{
 		path: "worker.slots",
-		meaning: "activities that one worker process runs at once of those that wait for models and stores; unless it is " +
-			"given, more where models.limits.concurrency has room for them: up to 32 a processor",
+		meaning: "concurrent activities of one worker process that wait for models and stores; by default more if " +
+			"models.limits.concurrency allows it: up to 32 for each processor",
 		unit:    "activities",
 		example: "128",
 		rule:    requireRange(1, 10000),
 	},
 	{
 		path:    "worker.pollers",
-		meaning: "long polls that one worker process keeps open for a task queue",
+		meaning: "concurrent long polls of one worker process for a task queue",
 		unit:    "polls",
 		example: "8",
 		rule:    requireRange(1, 100),
@@ -182,7 +182,7 @@ var generalKeys = []key{
 	},
 	{
 		path:    "worker.cache_bytes",
-		meaning: "bound of the files that a worker keeps from the artifact store",
+		meaning: "maximum size of the local cache of artifact files",
 		unit:    "bytes",
 		example: "8589934592",
 		rule:    requireRange(64<<20, 1<<50),
@@ -196,20 +196,20 @@ var generalKeys = []key{
 	},
 	{
 		path:    "worker.cpu",
-		meaning: "computing activities that one worker process runs at once; 0: one a processor",
+		meaning: "concurrent computing activities of one worker process; 0: one for each processor",
 		unit:    "activities",
 		example: "4",
 		rule:    requireRange(0, 1024),
 	},
 	{
 		path:    "stores.artifacts",
-		meaning: "what is built, and the ledger of what was paid for",
+		meaning: "store of generations, and of the ledger of paid results",
 		example: "s3://bucket/prefix",
 		rule:    allowEmpty(requireLocation("s3")),
 	},
 	{
 		path:    "stores.classes",
-		meaning: "class records, coordination of processes that run",
+		meaning: "store of class records, and of coordination between processes",
 		example: "redis://redis:6379/0",
 		rule:    allowEmpty(requireLocation("redis", "rediss", "redis+cluster", "rediss+cluster")),
 	},
@@ -221,13 +221,13 @@ var generalKeys = []key{
 	},
 	{
 		path:    "stores.milvus.load",
-		meaning: "how a first build loads vectors: import through the bucket, or insert",
+		meaning: "how a first build loads vectors: import (through the bucket) or insert",
 		example: "insert",
 		rule:    oneOf("insert", "import"),
 	},
 	{
 		path:    "stores.milvus.bucket",
-		meaning: "Milvus's own bucket, on the endpoint of stores.s3; empty: vectors are inserted",
+		meaning: "bucket of Milvus, on the endpoint of stores.s3; empty: vectors are inserted",
 		example: "milvus",
 		rule:    allowAnything(),
 	},
@@ -251,7 +251,7 @@ var generalKeys = []key{
 	},
 	{
 		path:    "stores.s3.path_style",
-		meaning: "buckets are in the path, not in the host name",
+		meaning: "use the bucket in the path, not in the host name",
 		example: "true",
 		rule:    allowAnything(),
 	},
@@ -285,7 +285,7 @@ var generalKeys = []key{
 	},
 	{
 		path:     "models.chat.model",
-		meaning:  "the model; provider openai needs it",
+		meaning:  "name of the model; provider openai requires it",
 		example:  "gpt-4o-mini",
 		rebuilds: paysExtraction,
 		rule:     allowAnything(),
@@ -299,14 +299,14 @@ var generalKeys = []key{
 	},
 	{
 		path: "models.chat.batch.deadline",
-		meaning: "from the build's beginning; what has no answer by then is asked for online, so that a night is published " +
-			"in time. Batches at work are cancelled, and what they answered is taken",
+		meaning: "time limit from the start of the build; requests without an answer by then are sent online, so that the " +
+			"build ends in time. Running batches are cancelled, and their answers so far are used",
 		example: "6h",
 		rule:    requireDuration(time.Minute, 72*time.Hour),
 	},
 	{
 		path:    "models.chat.batch.poll",
-		meaning: "between looks at batches at work",
+		meaning: "interval between status checks of running batches",
 		example: "5m",
 		rule:    requireDuration(100*time.Millisecond, time.Hour),
 	},
@@ -319,13 +319,13 @@ var generalKeys = []key{
 	},
 	{
 		path:    "models.chat.batch.requests",
-		meaning: "of a file, at most",
+		meaning: "maximum size of a request file",
 		example: "10000",
 		rule:    requireRange(1, batch.MostRequests),
 	},
 	{
 		path:    "models.chat.batch.hourly",
-		meaning: "batches that are created within an hour, at most",
+		meaning: "maximum number of batches created within an hour",
 		example: "500",
 		rule:    requireRange(1, million),
 	},
@@ -344,13 +344,13 @@ var generalKeys = []key{
 	},
 	{
 		path:    "models.chat.file",
-		meaning: "the recording; provider recorded needs it",
+		meaning: "the recording; provider recorded requires it",
 		example: "extractions.jsonl",
 		rule:    allowAnything(),
 	},
 	{
 		path:    "models.chat.max_tokens",
-		meaning: "longest answer; 0: 16384, and two for each token of the request",
+		meaning: "maximum length of an answer; 0: 16384, plus two for each token of the request",
 		unit:    "tokens",
 		example: "8192",
 		rule:    requireRange(0, million),
@@ -395,7 +395,7 @@ var generalKeys = []key{
 	},
 	{
 		path:     "models.embedding.dimension",
-		meaning:  "length of a vector; 0: the model's own, the only one of built-in models",
+		meaning:  "vector dimension; 0: that of the model, the only choice for built-in models",
 		unit:     "numbers",
 		example:  "512",
 		rebuilds: paysEmbeddings,
@@ -419,7 +419,7 @@ var generalKeys = []key{
 	},
 	{
 		path:    "models.embedding.trust_domain",
-		meaning: "as models.chat.trust_domain, of vectors",
+		meaning: "like models.chat.trust_domain, for vectors",
 		example: "gateway",
 		rule:    allowAnything(),
 	},
@@ -443,19 +443,19 @@ var generalKeys = []key{
 	},
 	{
 		path:    "models.rerank.base_url",
-		meaning: "the server, with the path that /rerank follows; provider http needs it",
+		meaning: "URL of the server, without /rerank; provider http requires it",
 		example: "http://reranker:8000/v1",
 		rule:    allowEmpty(requireURL()),
 	},
 	{
 		path:    "models.rerank.api_key_env",
-		meaning: "variable that holds the API key; empty: none is sent",
+		meaning: "variable that holds the API key; empty: no key is sent",
 		example: "RERANK_API_KEY",
 		rule:    allowEmpty(requireVariable()),
 	},
 	{
 		path:    "models.rerank.model",
-		meaning: "the model; a server that serves one alone needs no name",
+		meaning: "name of the model; optional if the server has only one",
 		example: "BAAI/bge-reranker-v2-m3",
 		rule:    allowAnything(),
 	},
@@ -469,28 +469,28 @@ var generalKeys = []key{
 	},
 	{
 		path:    "models.rerank.max_input_tokens",
-		meaning: "of a chunk, about; what follows is not sent. 0: all is sent",
+		meaning: "approximate maximum of each chunk that is sent; 0: no limit",
 		unit:    "tokens",
 		example: "400",
 		rule:    requireRange(0, million),
 	},
 	{
 		path:    "models.rerank.timeout",
-		meaning: "of all that reranking takes; then chunks stay in the order in which they were found",
+		meaning: "time limit of reranking; after it the original order is kept",
 		example: "1s",
 		rule:    requireDuration(50*time.Millisecond, 8*time.Second),
 	},
 	newPriceKey("models.rerank.price.prompt", "price of question and chunks", ""),
 	{
 		path:    "models.rerank.price.call",
-		meaning: "price of a request, where a server charges so",
+		meaning: "price of a request, if the server charges by request",
 		unit:    "money",
 		example: "0.002",
 		rule:    requireRange(0, million),
 	},
 	{
 		path:    "models.judge.model",
-		meaning: "who rates answers in `eval --answers` and `reproduce`; empty: models.chat",
+		meaning: "model that judges answers in `eval --answers` and `reproduce`; empty: models.chat",
 		example: "openai/gpt-oss-120b",
 		rule:    allowAnything(),
 	},
@@ -510,13 +510,13 @@ var generalKeys = []key{
 	newPriceKey("models.judge.price.completion", "price of what a judge writes", ""),
 	{
 		path:    "models.currency",
-		meaning: "what prices, costs and budgets of money are in; it is shown beside them, and nothing is converted",
+		meaning: "currency of prices, costs and money budgets; it is only a label, nothing is converted",
 		example: "EUR",
 		rule:    allowEmpty(requireLabel("three capital letters, as in ISO 4217", currency)),
 	},
 	{
 		path:    "models.limits.concurrency",
-		meaning: "calls that all workers together have in flight at an endpoint, and each query-api besides; 0: 64",
+		meaning: "concurrent calls to an endpoint, of all workers together, and of each query-api; 0: 64",
 		unit:    "calls",
 		example: "16",
 		rule:    requireRange(0, 100000),
@@ -537,8 +537,8 @@ var generalKeys = []key{
 	},
 	{
 		path: "models.endpoints",
-		meaning: "model servers that indexes may name beside those of this file, each with the variable of its key: " +
-			"worker and query-api send documents, questions and keys to no others",
+		meaning: "further model servers that indexes may use, each with the variable of its key: " +
+			"worker and query-api send documents, questions and keys to no other server",
 		example: `[{base_url: "http://llm:8000/v1", api_key_env: LLM_API_KEY}]`,
 		rule:    requireEndpoints(),
 	},

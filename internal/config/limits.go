@@ -52,7 +52,7 @@ var limitKeys = []key{
 	},
 	{
 		path:    "limits.document.ratio",
-		meaning: "unpacked to packed bytes of gzip, PDF, Office files and EPUB, once more than a mebibyte came out",
+		meaning: "ratio of unpacked to packed bytes of gzip, PDF, Office and EPUB files above one unpacked mebibyte",
 		unit:    "bytes a byte", example: "100", rule: requireRange(2, 1e6),
 	},
 	{
@@ -87,7 +87,7 @@ var limitKeys = []key{
 		unit: "seconds", example: "20", rule: requireRange(1, 600),
 	},
 	{
-		path: "limits.document.memory", meaning: "memory that reading one document may take, of types that are " +
+		path: "limits.document.memory", meaning: "maximum memory to read one document, for types that are " +
 			"parsed whole", unit: "bytes",
 		example: "268435456", rule: requireRange(64<<20, 64<<30),
 	},

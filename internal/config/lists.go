@@ -116,7 +116,7 @@ func parseList(value reflect.Value, text string) error {
 		decoder := yaml.NewDecoder(strings.NewReader(text))
 		decoder.KnownFields(true)
 		if err := decoder.Decode(value.Addr().Interface()); err != nil {
-			return fmt.Errorf("%q is no list: %w", hidePassword(text), err)
+			return fmt.Errorf("%q is not a list: %w", hidePassword(text), err)
 		}
 		return nil
 	}
@@ -165,7 +165,7 @@ func requirePatterns() rule {
 	return rule{"patterns", func(value any) string {
 		for _, pattern := range value.([]string) {
 			if !doublestar.ValidatePattern(pattern) {
-				return fmt.Sprintf("%q is no pattern", pattern)
+				return fmt.Sprintf("%q is not a valid pattern", pattern)
 			}
 			if why := core.PatternMistake(pattern); why != "" {
 				return fmt.Sprintf("%q %s", pattern, why)
@@ -217,7 +217,7 @@ func requireDirectories() rule {
 	return rule{"absolute paths", func(value any) string {
 		for _, path := range value.([]string) {
 			if !filepath.IsAbs(path) {
-				return fmt.Sprintf("%q is no absolute path", path)
+				return fmt.Sprintf("%q is not an absolute path", path)
 			}
 		}
 		return ""

@@ -67,9 +67,9 @@ func TestAListHasAShortForm(t *testing.T) {
 
 func TestMistakesInListsAreNamed(t *testing.T) {
 	for text, says := range map[string]string{
-		"stores: {corpus_roots: [docs]}":                                                       "no absolute path",
+		"stores: {corpus_roots: [docs]}":                                                       "not an absolute path",
 		"stores: {corpus_roots: {a: b}}":                                                       "must be a list",
-		"models: {endpoints: [{base_url: \"ftp://x\", api_key_env: A}]}":                       "no http(s) URL",
+		"models: {endpoints: [{base_url: \"ftp://x\", api_key_env: A}]}":                       "not an http(s) URL",
 		"models: {endpoints: [{api_key_env: \"\"}]}":                                           "environment variable",
 		"models: {endpoints: [{url: \"http://x/v1\"}]}":                                        "unknown key",
 		"models: {endpoints: \"http://x/v1\"}":                                                 "URL=VARIABLE",

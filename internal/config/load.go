@@ -148,7 +148,7 @@ func (l *loader) loadFile(source Source) error {
 	if err != nil {
 		return fault.BadConfig.At("read configuration", source.Path).
 			Because(err).
-			Advise("give a readable file with --config")
+			Advise("name a readable file with --config")
 	}
 	var document, second yaml.Node
 	decoder := yaml.NewDecoder(bytes.NewReader(raw))
@@ -159,11 +159,11 @@ func (l *loader) loadFile(source Source) error {
 	if err == nil {
 		err = decoder.Decode(&second)
 		if err == nil {
-			l.addMistake(l.placeOf(&second), "a second document begins here: a configuration is one document")
+			l.addMistake(l.placeOf(&second), "a second YAML document starts here; a configuration has only one")
 		}
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
-		return fault.BadConfig.At("read configuration", source.Path).Because(err).Advise("the file is no valid YAML")
+		return fault.BadConfig.At("read configuration", source.Path).Because(err).Advise("the file is not valid YAML")
 	}
 	l.decodeNode(document.Content[0], reflect.ValueOf(l.cfg).Elem(), "")
 	return nil
@@ -181,7 +181,7 @@ func readRegular(path string) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("it is no file (%s)", info.Mode())
+		return nil, fmt.Errorf("it is not a regular file (%s)", info.Mode())
 	}
 	return io.ReadAll(file)
 }
@@ -210,7 +210,7 @@ func (l *loader) decodeNode(node *yaml.Node, value reflect.Value, path string) {
 		for i := 0; i+1 < len(node.Content); i += 2 {
 			key := node.Content[i]
 			if line := first[key.Value]; line > 0 {
-				l.addMistake(l.placeOf(key), "%s stands twice, first in line %d", joinPath(path, key.Value), line)
+				l.addMistake(l.placeOf(key), "%s is set twice, first in line %d", joinPath(path, key.Value), line)
 				continue
 			}
 			first[key.Value] = key.Line
@@ -261,7 +261,7 @@ func (l *loader) decodeChild(key, content *yaml.Node, parent reflect.Value, path
 	if parent.Kind() == reflect.Map {
 		if !core.ValidIndex(key.Value) {
 			l.addMistake(l.placeOf(key), "%s: a name has letters a-z, digits and hyphens, at most 63, and no hyphen first; "+
-				"ledger and doctor are taken", below)
+				"ledger and doctor are reserved", below)
 			return
 		}
 		index := defaultIndex()
@@ -279,7 +279,7 @@ func (l *loader) decodeChild(key, content *yaml.Node, parent reflect.Value, path
 }
 
 func (l *loader) reportUnknown(at place, path string, parent reflect.Value) {
-	l.addMistake(at, "unknown key %s (known here: %s)", path, strings.Join(keysOf(parent.Type()), ", "))
+	l.addMistake(at, "unknown key %s (known keys: %s)", path, strings.Join(keysOf(parent.Type()), ", "))
 }
 
 // overrideValue sets one value by its path.

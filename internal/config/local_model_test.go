@@ -44,8 +44,8 @@ func TestClassesAreLexicalBesideAModelInsideUnlessItIsSaid(t *testing.T) {
 
 func TestAModelInsideIsOneThatThereIs(t *testing.T) {
 	for says, set := range map[string][]string{
-		"no built-in model": {"models.embedding.model=e6"},
-		"want 0 or 384":     {"models.embedding.model=minilm", "models.embedding.dimension=512"},
+		"not a built-in model": {"models.embedding.model=e6"},
+		"want 0 or 384":        {"models.embedding.model=minilm", "models.embedding.dimension=512"},
 	} {
 		_, err := config.Load(config.Source{Set: set})
 		assert.True(t, err != nil && strings.Contains(err.Error(), says), "%v: %v", set, err)

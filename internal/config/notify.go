@@ -66,7 +66,7 @@ func eventList() rule {
 	return rule{list, func(value any) string {
 		for _, event := range value.([]string) {
 			if !slices.Contains(events, event) {
-				return event + " is no event; use " + list
+				return event + " is not an event; use " + list
 			}
 		}
 		return ""

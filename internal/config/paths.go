@@ -97,7 +97,7 @@ func setScalar(value reflect.Value, text string) error {
 		before := value.Int()
 		if parser.UnmarshalText([]byte(text)) != nil {
 			value.SetInt(before)
-			return fmt.Errorf("%q is no duration such as 24h", text)
+			return fmt.Errorf("%q is not a duration such as 24h", text)
 		}
 		return nil
 	}
@@ -113,13 +113,13 @@ func setScalar(value reflect.Value, text string) error {
 	case reflect.Int, reflect.Int64:
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
-			return fmt.Errorf("%q is no whole number", text)
+			return fmt.Errorf("%q is not a whole number", text)
 		}
 		value.SetInt(n)
 	case reflect.Float64:
 		f, err := strconv.ParseFloat(text, 64)
 		if err != nil {
-			return fmt.Errorf("%q is no number", text)
+			return fmt.Errorf("%q is not a number", text)
 		}
 		value.SetFloat(f)
 	default:

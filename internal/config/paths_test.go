@@ -80,7 +80,7 @@ func TestSettingsThatAreNoValueAreRefused(t *testing.T) {
 		"indexes=many":                 "indexes is not one value",
 		"indexes.docs=small":           "indexes.docs is not one value",
 		"engine.address.port=1":        "engine.address has no keys below it",
-		"engine.adress=x":              "unknown key engine.adress (known here: address, namespace",
+		"engine.adress=x":              "unknown key engine.adress (known keys: address, namespace",
 		"indexes.docs.models.chet.x=1": "unknown key indexes.docs.models.chet",
 		"=x":                           "unknown key ",
 	} {

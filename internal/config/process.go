@@ -108,7 +108,7 @@ Flags:
       --json              print errors as JSON
       --probe             %s
       --verbose           log more
-      --version           tell which version this is
+      --version           print the version
       --help              show this
 
 Examples:
@@ -116,7 +116,7 @@ Examples:
   %s --config /etc/unweaver/unweaver.yaml
   %s --set worker.slots=16
 
-Exit codes: 0 done, 1 failed, 2 usage, or a mistake in the configuration. Logs go to standard error, as JSON lines.
+Exit codes: 0 done, 1 failed, 2 wrong usage or configuration. Logs go to standard error, as JSON lines.
 `
 
 // Logger writes structured lines, each with the program and its version. What would tell a secret is taken out.

@@ -19,7 +19,7 @@ var queryKeys = []key{
 	},
 	{
 		path:    "query_api.public",
-		meaning: "with auth: none, lets everybody who reaches the address read every index and spend money",
+		meaning: "with auth: none, allow anyone who can reach the address to read every index and to spend money",
 		example: "true",
 		rule:    allowAnything(),
 	},
@@ -32,7 +32,7 @@ var queryKeys = []key{
 	},
 	{
 		path:    "query_api.tls.cert",
-		meaning: "file of the certificate and its chain, in PEM; it is read again when it changes",
+		meaning: "file of the certificate and its chain, in PEM; reloaded when it changes",
 		example: "/etc/unweaver/tls.crt",
 		rule:    allowAnything(),
 	},
@@ -57,28 +57,28 @@ var queryKeys = []key{
 	},
 	{
 		path:    "query_api.tls.acme.cache",
-		meaning: "folder that keeps issued certificates; acme.domains needs it",
+		meaning: "folder of issued certificates; acme.domains requires it",
 		example: "/var/lib/unweaver/acme",
 		rule:    allowAnything(),
 	},
 	{
 		path: "query_api.limits.requests_per_second",
-		meaning: "requests of one key, or of one address where no key is asked for; 0: no bound. This and the limits " +
-			"below are counted by each process for itself, and not for loopback without keys",
+		meaning: "maximum rate of requests of one key, or of one address without keys; 0: no limit. Each process counts " +
+			"this and the limits below for itself. They do not apply to loopback without keys",
 		unit:    "requests",
 		example: "20",
 		rule:    requireRange(0, million),
 	},
 	{
 		path:    "query_api.limits.burst",
-		meaning: "requests that may come at once after a pause",
+		meaning: "burst of requests after a pause",
 		unit:    "requests",
 		example: "50",
 		rule:    requireRange(1, million),
 	},
 	{
 		path:    "query_api.limits.concurrency",
-		meaning: "requests that may run at once; 0: no bound",
+		meaning: "concurrent requests; 0: no limit",
 		unit:    "requests",
 		example: "16",
 		rule:    requireRange(0, million),
@@ -101,7 +101,7 @@ var queryKeys = []key{
 	},
 	{
 		path:    "query_api.limits.connections",
-		meaning: "connections that one process keeps open, for all callers; 0: no bound",
+		meaning: "maximum open connections of one process; 0: no limit",
 		unit:    "connections",
 		example: "1024",
 		rule:    requireRange(0, million),
@@ -129,7 +129,7 @@ func indexNames() rule {
 	return rule{"names of indexes", func(value any) string {
 		for _, name := range value.([]string) {
 			if !core.ValidIndex(name) {
-				return fmt.Sprintf("%q is no name of an index", name)
+				return fmt.Sprintf("%q is not a valid index name", name)
 			}
 		}
 		return ""
@@ -154,7 +154,7 @@ func requireOrigins() rule {
 			parsed, err := url.Parse(origin)
 			if origin != "*" && (err != nil || parsed.Host == "" || parsed.Scheme == "" ||
 				!strings.EqualFold(parsed.Scheme+"://"+parsed.Host, origin)) {
-				return fmt.Sprintf("%q is no origin: scheme://host or scheme://host:port", origin)
+				return fmt.Sprintf("%q is not an origin of the form scheme://host or scheme://host:port", origin)
 			}
 		}
 		return ""
@@ -165,7 +165,7 @@ func requireOrigins() rule {
 func (l *loader) queryAPI() {
 	settings := l.cfg.QueryAPI
 	files, authority := settings.TLS.Cert != "" || settings.TLS.Key != "", settings.TLS.ACME
-	l.checkKey((settings.TLS.Cert == "") == (settings.TLS.Key == ""), "query_api.tls", "cert and key go together")
+	l.checkKey((settings.TLS.Cert == "") == (settings.TLS.Key == ""), "query_api.tls", "cert and key require each other")
 	l.checkKey(!files || authority.Domains == "", "query_api.tls", "give files, or acme.domains, not both")
 	l.checkKey(
 		authority.Domains == "" || authority.Cache != "",
@@ -177,7 +177,7 @@ func (l *loader) queryAPI() {
 	} {
 		for _, name := range SplitList(names) {
 			l.checkKey(!strings.ContainsAny(name, "/ *") && !strings.Contains(name, "://"), path,
-				"%q is no name of a host", name)
+				"%q is not a host name", name)
 		}
 	}
 }

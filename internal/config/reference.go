@@ -14,7 +14,7 @@ const sampleIndex = "docs"
 func RenderSample() string {
 	var text strings.Builder
 	text.WriteString(
-		"# Every key with its default. Remove what you do not change: docs/reference/configuration.md lists them.\n",
+		"# Every key with its default. Remove keys that you do not change. Reference: docs/reference/configuration.md.\n",
 	)
 	config := Default()
 	config.Indexes[sampleIndex] = defaultIndex()

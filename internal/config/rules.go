@@ -70,7 +70,7 @@ func requireLanguage() rule {
 		if text.IsKnown(code) || code == core.LanguageAuto {
 			return ""
 		}
-		return fmt.Sprintf("%q has no rules of its own here; use %s (%s: plain words, for every other language)", code,
+		return fmt.Sprintf("%q is not a supported language; use %s (%s: plain words, for every other language)", code,
 			list, text.Undetermined)
 	})
 }
@@ -170,7 +170,7 @@ func requireLocation(schemes ...string) rule {
 				split = err == nil
 			}
 			if name == "" {
-				return fmt.Sprintf("%q names no host", hidePassword(text))
+				return fmt.Sprintf("%q has no host", hidePassword(text))
 			}
 			if split && !isPort(port, 1) {
 				return fmt.Sprintf("%q has no port from 1 to 65535", hidePassword(text))
@@ -189,13 +189,13 @@ func requireURL() rule {
 	return newTextRule("http(s) URL", func(text string) string {
 		u, err := url.Parse(text)
 		if redact.InURL(text) {
-			return fmt.Sprintf("%q holds a secret, which would be stored with each index; use a URL without it, "+
-				"and for models api_key_env", hidePassword(text))
+			return fmt.Sprintf("%q contains a secret, which would be stored with each index; use a URL without it, "+
+				"and for models set api_key_env", hidePassword(text))
 		}
 		if err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" {
 			return ""
 		}
-		return fmt.Sprintf("%q is no http(s) URL with a host", hidePassword(text))
+		return fmt.Sprintf("%q is not an http(s) URL with a host", hidePassword(text))
 	})
 }
 
@@ -235,7 +235,7 @@ func requireVariable() rule {
 		if variableForm.MatchString(text) {
 			return ""
 		}
-		return "want the name of an environment variable that holds the key, not the key itself"
+		return "give the name of an environment variable that holds the key, not the key itself"
 	})
 }
 
@@ -263,7 +263,7 @@ func existingFile() rule {
 		info, err := os.Stat(text)
 		switch {
 		case err != nil:
-			return fmt.Sprintf("there is no file %s", text)
+			return fmt.Sprintf("the file %s does not exist", text)
 		case info.IsDir():
 			return fmt.Sprintf("%s is a directory", text)
 		}
@@ -287,7 +287,7 @@ func fileOrObject() rule {
 func requireTimezone() rule {
 	return newTextRule("IANA name", func(text string) string {
 		if _, err := time.LoadLocation(text); err != nil || text == "" || text == "Local" {
-			return fmt.Sprintf("%q is no time zone such as UTC or Europe/Berlin", text)
+			return fmt.Sprintf("%q is not a time zone such as UTC or Europe/Berlin", text)
 		}
 		return ""
 	})

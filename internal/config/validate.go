@@ -45,7 +45,7 @@ func (l *loader) validateConfig() {
 	l.checkDeployment()
 	l.queryAPI()
 	l.checkKey(l.cfg.Notify.Webhook == "" || l.cfg.Notify.SecretEnv != "", "notify.secret_env",
-		"name the variable that holds the secret of the webhook's signatures")
+		"set it to the variable that holds the secret for signing webhook requests")
 	l.modelsNeed("models", l.cfg.Models)
 	for index, settings := range l.cfg.Indexes {
 		l.checkIndex("indexes."+index, index, settings)
@@ -89,20 +89,20 @@ func (l *loader) checkDeployment() {
 	deployment := l.cfg.Engine.Deployment
 	l.checkKey(
 		!deployment.Versioned || (deployment.Name != "" && deployment.BuildID != ""), "engine.deployment.versioned",
-		"needs engine.deployment.name and engine.deployment.build_id",
+		"requires engine.deployment.name and engine.deployment.build_id",
 	)
 	l.checkKey(
-		(l.cfg.Engine.TLSCert == "") == (l.cfg.Engine.TLSKey == ""), "engine.tls_cert", "goes together with engine.tls_key",
+		(l.cfg.Engine.TLSCert == "") == (l.cfg.Engine.TLSKey == ""), "engine.tls_cert", "requires engine.tls_key as well",
 	)
 	l.checkKey(
-		(deployment.Name == "") == (deployment.BuildID == ""), "engine.deployment", "name and build_id go together",
+		(deployment.Name == "") == (deployment.BuildID == ""), "engine.deployment", "name and build_id require each other",
 	)
 }
 
 func (l *loader) checkIndex(path, name string, settings Index) {
 	l.checkKey(
 		core.ValidIndex(name), path,
-		"a name has letters a-z, digits and hyphens, at most 63, and no hyphen first; ledger and doctor are taken",
+		"a name has letters a-z, digits and hyphens, at most 63, and no hyphen first; ledger and doctor are reserved",
 	)
 	chunking := settings.Chunking
 	l.checkKey(
@@ -131,7 +131,7 @@ func (l *loader) listGiven() []string {
 func (l *loader) modelsNeed(path string, models Models) {
 	chat := models.Chat
 	l.checkKey(chat.Provider != "openai" || chat.Model != "", path+".chat.model", "provider openai needs a model")
-	l.checkKey(chat.Provider != "recorded" || chat.File != "", path+".chat.file", "provider recorded needs a file")
+	l.checkKey(chat.Provider != "recorded" || chat.File != "", path+".chat.file", "provider recorded requires a file")
 	for setting, endpoint := range map[string]Endpoint{
 		path + ".chat":      {chat.BaseURL, chat.APIKeyEnv},
 		path + ".embedding": {models.Embedding.BaseURL, models.Embedding.APIKeyEnv},
@@ -141,10 +141,10 @@ func (l *loader) modelsNeed(path string, models Models) {
 			openAI = models.Embedding.Provider == providerOpenAI
 		}
 		l.checkKey(!openAI || endpoint.APIKeyEnv != "" || endpoint.BaseURL != "", setting+".api_key_env",
-			"OpenAI requires a key: name the variable that holds it; only a server of base_url may want none")
+			"OpenAI requires a key: name the variable that holds it; only a server set as base_url may need none")
 	}
 	l.checkKey(
-		!models.Rerank.IsOn() || models.Rerank.BaseURL != "", path+".rerank.base_url", "provider http needs a server",
+		!models.Rerank.IsOn() || models.Rerank.BaseURL != "", path+".rerank.base_url", "provider http requires base_url",
 	)
 	l.checkKey(
 		models.Embedding.Provider != "openai" || models.Embedding.Model != "", path+".embedding.model",
@@ -152,13 +152,13 @@ func (l *loader) modelsNeed(path string, models Models) {
 	)
 	if embedding := models.Embedding; embedding.Provider == providerBuiltin && embedding.Model == "" {
 		l.checkKey(embedding.Dimension == 0 || embedding.Dimension == builtin.Dimension, path+".embedding.dimension",
-			"want 0 or %d, which is what the built-in lexical vectors have, got %d; another length requires a model",
+			"want 0 or %d, the length of the built-in lexical vectors, got %d; another length requires a model",
 			builtin.Dimension, embedding.Dimension)
 	} else if embedding.Provider == providerBuiltin {
 		built, ok := neural.Find(embedding.Model)
-		l.checkKey(ok, path+".embedding.model", "%q is no built-in model: use %s, or nothing for lexical vectors",
+		l.checkKey(ok, path+".embedding.model", "%q is not a built-in model: use %s, or leave it empty for lexical vectors",
 			embedding.Model, strings.Join(neural.Names(), ", "))
 		l.checkKey(!ok || embedding.Dimension == 0 || embedding.Dimension == built.Dimension, path+".embedding.dimension",
-			"want 0 or %d, which is what %s has, got %d", built.Dimension, embedding.Model, embedding.Dimension)
+			"want 0 or %d, the length of %s, got %d", built.Dimension, embedding.Model, embedding.Dimension)
 	}
 }

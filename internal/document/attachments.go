@@ -124,7 +124,7 @@ func (a *attached) chooseDocument() (Doc, error) {
 		}
 	}
 	if at < 0 {
-		return Doc{}, fault.DocumentChanged.At("read", a.object).Because("the attachment is no longer in it, or is another")
+		return Doc{}, fault.DocumentChanged.At("read", a.object).Because("the attachment was removed or replaced")
 	}
 	inner := a.limits
 	inner.Reading = Reading{Hidden: a.limits.Hidden} // what is attached to it is named

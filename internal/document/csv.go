@@ -188,8 +188,8 @@ func (c *csvReader) read(read record) (fields []string, bad error) {
 	case read.torn: // the line is read as it stands
 		fields = strings.Split(strings.TrimRight(string(read.raw), "\r\n"), string(rune(c.in.dialect.comma)))
 		bad = fault.Unreadable.At("read", where).
-			Because(errors.New("a quote is opened in the line that nothing closes as it should be; it is read as it stands")).
-			Advise("close the quote, or write it twice where it is a letter of a quoted field")
+			Because(errors.New("the line has an unclosed quote, so it is read as plain text")).
+			Advise("close the quote; inside a quoted field, write it twice")
 	default:
 		var err error
 		c.one.Reset(c.in.dialect.convertRecord(read.raw))
@@ -278,7 +278,7 @@ const mostColumns = 10_000
 func manyColumns(object string, line, columns int) error {
 	return fault.TooLarge.At("read", nameLine(object, line)).
 		Because(fmt.Sprintf("the row has %d columns, above %d, which is fixed", columns, mostColumns)).
-		Advise("check the quotes of the file, or leave out columns that no one searches")
+		Advise("check the quotes of the file, or remove columns that nobody searches")
 }
 
 // fieldBytes is what a field takes beside its text.

@@ -34,7 +34,7 @@ func Gunzip(reader io.Reader, gz bool, object string, limits Limits) (io.Reader,
 	packed := &counting{reader: reader}
 	z, err := gzip.NewReader(packed)
 	if err != nil {
-		return nil, fault.Unreadable.At("unpack", object).Because(err).Advise("the file is no valid gzip")
+		return nil, fault.Unreadable.At("unpack", object).Because(err).Advise("replace it with a valid gzip file")
 	}
 	return &unpacked{reader: z, packed: func() int64 { return packed.bytes }, limits: limits, object: object}, nil
 }
@@ -62,7 +62,7 @@ func decodeText(r io.Reader, object string) (text io.Reader, guess string, err e
 	if isBinary(head) {
 		return nil, "", fault.BinaryContent.At("read", object).
 			Because("it is binary, not text").
-			Advise("remove it, or give it the extension of its type")
+			Advise("remove the file, or rename it with the extension of its type")
 	}
 	switch {
 	case bytes.HasPrefix(head, []byte(mark8)):

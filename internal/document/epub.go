@@ -27,8 +27,8 @@ func parseEPUB(raw []byte, object string, limits Limits) (Doc, error) {
 	if parts.findFile("META-INF/rights.xml") != nil || parts.findFile("META-INF/license.lcpl") != nil ||
 		parts.findFile("META-INF/sinf.xml") != nil || slices.ContainsFunc(book.chapters, isSealed) {
 		return Doc{}, fault.Encrypted.At("read", object).
-			Because("the book is protected against reading by other programs").
-			Advise("use a copy without protection")
+			Because("the book has DRM protection").
+			Advise("use a copy without DRM")
 	}
 	if err := errors.Join(broken, err); err != nil {
 		return Doc{}, parts.wrapFault(err)

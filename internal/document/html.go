@@ -25,7 +25,7 @@ func parseHTML(raw []byte, object string, limits Limits) (Doc, error) {
 		if strings.Contains(err.Error(), "open stack of elements exceeds") { // the library's own bound
 			return Doc{}, overMax(object, "nesting", limits.Nesting, "its elements are nested more deeply, or by more than 512")
 		}
-		return Doc{}, fault.Unreadable.At("read", object).Because(err).Advise("the file is no readable HTML")
+		return Doc{}, fault.Unreadable.At("read", object).Because(err).Advise("save the file again: it is not readable HTML")
 	}
 	shown := page{object: object, limits: limits}
 	if err := shown.writeNode(tree, 0, false); err != nil {

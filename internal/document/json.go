@@ -17,7 +17,7 @@ import (
 var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
 func parseJSON(raw []byte, object string, limits Limits) (Doc, error) {
-	err := checkJSON(raw, object, "mend the file, or save it again", limits)
+	err := checkJSON(raw, object, "correct the file, or save it again", limits)
 	if err != nil {
 		return Doc{}, err
 	}
@@ -60,8 +60,8 @@ func checkJSON(raw []byte, object, advice string, limits Limits) error {
 			return overMax(object, "nesting", limits.Nesting, "its values are nested more deeply")
 		case err == nil && depth == 0:
 			if values++; values > 1 {
-				err = errors.New("something follows the first value")
-				advice = "the file is not one JSON value; one on each line is a .jsonl"
+				err = errors.New("there is data after the first value")
+				advice = "rename the file to .jsonl if each line is a JSON value"
 			}
 		}
 		if err != nil {
@@ -86,9 +86,9 @@ func syntaxFault(err error, raw []byte, object, advice string) error {
 			where += fmt.Sprintf(" within %q", syntax.JSONPointer)
 		}
 		if errors.Is(err, io.ErrUnexpectedEOF) {
-			err, advice = errors.New("it is cut: it ends"+where), "the file is not complete: save or copy it again"
+			err, advice = errors.New("it is cut: it ends"+where), "the file is incomplete: save or copy it again"
 		} else {
-			err = fmt.Errorf("it is no JSON%s: %w", where, syntax.Err)
+			err = fmt.Errorf("it is not valid JSON%s: %w", where, syntax.Err)
 		}
 	}
 	return fault.Unreadable.At("read", object).Because(err).Advise(advice)

@@ -11,7 +11,7 @@ import (
 )
 
 // ErrMixed is given by Rows for a .json list that holds more than objects, and for what is no list: it is one document.
-var ErrMixed = errors.New("the list holds more than objects")
+var ErrMixed = errors.New("the list contains values that are not objects")
 
 // ListsRecords reports whether a text that begins like this may be a list of JSON objects, each of which is a document,
 // and whether it is a list of nothing, or empty.
@@ -55,7 +55,7 @@ func listRows(reader io.Reader, object string, limits Limits, f func(Row) error)
 		if _, err = decoder.ReadToken(); errors.Is(err, io.EOF) {
 			return nil
 		} else if err == nil {
-			err = errors.New("something follows the list")
+			err = errors.New("there is data after the list")
 		}
 	case kind != jsontext.KindInvalid:
 		return ErrMixed
@@ -65,7 +65,7 @@ func listRows(reader io.Reader, object string, limits Limits, f func(Row) error)
 	if known := fault.As(err); known != nil {
 		return known
 	}
-	return syntaxFault(err, nil, nameRecord(object, number), "mend the file, or save it again")
+	return syntaxFault(err, nil, nameRecord(object, number), "correct the file, or save it again")
 }
 
 func nameRecord(object string, number int) string { return fmt.Sprintf("%s record %d", object, number) }

@@ -58,7 +58,7 @@ func (l Limits) WithDefaults() Limits {
 func overMax(object, key string, bound any, what string) *fault.Error {
 	return fault.TooLarge.At("read", object).
 		Because(fmt.Sprintf("%s, above limits.document.%s: %v", what, key, bound)).
-		Advise("split or repair the document; where it is what it should be, raise limits.document." + key)
+		Advise("split or repair the document, or raise limits.document." + key)
 }
 
 // wrapUnreadable returns the error of a source that breaks; one that is named already stays what it is.

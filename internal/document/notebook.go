@@ -79,7 +79,7 @@ func parseNotebook(raw []byte, object string, limits Limits) (Doc, error) {
 	var book notebook
 	err := json.Unmarshal(raw, &book, lenient)
 	if err == nil && (book.Format < 4 || book.Cells == nil) {
-		err = fmt.Errorf("it is no notebook with cells of format 4 (nbformat is %d)", book.Format)
+		err = fmt.Errorf("it is not a notebook of format 4 (nbformat is %d)", book.Format)
 	}
 	if err != nil {
 		return Doc{}, fault.Unreadable.At("read", object).Because(err).Advise(advice)

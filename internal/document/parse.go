@@ -71,7 +71,7 @@ func Parse(reader io.Reader, kind Kind, object string, limits Limits) (Doc, erro
 }
 
 func emptyFile(object string) error {
-	return fault.Unreadable.At("read", object).Because("the file is empty").Advise("write it again, or remove it")
+	return fault.Unreadable.At("read", object).Because("the file is empty").Advise("add content, or remove the file")
 }
 
 // readHTML decodes a page and reads it.

@@ -44,8 +44,8 @@ func openParts(raw []byte, kind Kind, object string, limits Limits) (*parts, err
 	}
 	if bytes.HasPrefix(raw, []byte{0xd0, 0xcf, 0x11, 0xe0}) { // a compound file: encrypted, or of the type before
 		return nil, fault.Encrypted.At("read", object).
-			Because("the document is protected by a password or of the type before ." + string(kind)).
-			Advise("save it as plain ." + string(kind))
+			Because("the document is password-protected or in the old format from before ." + string(kind)).
+			Advise("save it without a password as ." + string(kind))
 	}
 	if int64(bytes.Count(raw, []byte("PK\x01\x02")))*entryBytes > limits.Memory/2 {
 		return nil, overMax(object, "memory", limits.Memory, "its parts take more than half the bytes")

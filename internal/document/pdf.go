@@ -76,10 +76,10 @@ func readPDF(raw []byte, files *attached) (d Doc, err error) {
 	case errors.Is(err, pdferrors.ErrPassword), errors.Is(err, pdferrors.ErrSecurity):
 		return Doc{}, fault.Encrypted.At("read", object).
 			Because("the PDF is protected by a password").
-			Advise("save it without one")
+			Advise("save it without a password")
 	case err != nil && !isTrap(err) && !bytes.Contains(raw[:min(len(raw), headerWithin)], []byte("%PDF-")):
 		return Doc{}, fault.Unreadable.At("read", object).Because("it is not a PDF").
-			Advise("save it as one, or give its name the ending of what it is")
+			Advise("save it as PDF, or rename it with the extension of its real type")
 	case err != nil && !isTrap(err):
 		return Doc{}, r.wrapDamage(errors.New("its pages cannot be found"))
 	case err != nil:
@@ -222,12 +222,12 @@ func (r *pdfReader) makeDocument(read []*pdfPage) (Doc, error) {
 		is := func(what func(*pdfPage) bool) bool { return slices.ContainsFunc(read, what) }
 		switch {
 		case is(func(page *pdfPage) bool { return page.lost }):
-			return Doc{}, fault.EmptyDocument.At("read", r.object).Because(mute).Advise("run text recognition on it first")
+			return Doc{}, fault.EmptyDocument.At("read", r.object).Because(mute).Advise("run OCR on it first")
 		case is(func(page *pdfPage) bool { return page.broken }):
 			return Doc{}, fault.Unreadable.At("read", r.object).Because(missing).Advise(adviseDamaged)
 		}
 		return Doc{}, fault.EmptyDocument.At("read", r.object).
-			Because("the PDF holds no text, perhaps scanned pages").
+			Because("the PDF contains no text; its pages may be scans").
 			Advise("run text recognition on it first")
 	}
 	doc := Doc{Text: strings.NewReader(text), Missing: missing, Places: places}

@@ -68,8 +68,8 @@ func (r *Row) parseRecord(raw []byte, where string, limits Limits) {
 	}
 	record := jsontext.Value(bytes.Clone(raw))
 	if record.Kind() != '{' {
-		r.Err = fault.Unreadable.At("read", where).Because(errors.New("it is no JSON object")).
-			Advise("every line is one JSON object")
+		r.Err = fault.Unreadable.At("read", where).Because(errors.New("it is not a JSON object")).
+			Advise("write exactly one JSON object per line")
 		return
 	}
 	if err := record.Format(lenient); err != nil {

@@ -27,7 +27,7 @@ func (s *Sound) DescribeLoss() string {
 	if s.lost == 0 {
 		return ""
 	}
-	return fmt.Sprintf("characters that could not be decoded, and are U+FFFD in its text: %d", s.lost)
+	return fmt.Sprintf("undecodable characters, replaced with U+FFFD: %d", s.lost)
 }
 
 func (s *Sound) Read(raw []byte) (int, error) {
@@ -35,9 +35,9 @@ func (s *Sound) Read(raw []byte) (int, error) {
 	s.countRunes(append(s.rest, raw[:n]...))
 	if errors.Is(err, io.EOF) && s.bad*2 > s.all {
 		return n, fault.Unreadable.At("read", s.object).
-			Because(fmt.Sprintf("%d of its %d characters are no letters of any script: its bytes or its fonts do not say "+
-				"which ones they are", s.bad, s.all)).
-			Advise("save it again as UTF-8, or as a document whose text can be copied from its own program")
+			Because(fmt.Sprintf("%d of its %d characters are not letters of any script: the encoding is wrong, or fonts "+
+				"do not map glyphs to characters", s.bad, s.all)).
+			Advise("save text as UTF-8; save other documents so that their text can be copied correctly")
 	}
 	return n, err
 }

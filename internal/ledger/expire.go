@@ -272,8 +272,8 @@ func (l *Ledger) claimUpkeep(ctx context.Context, task string) (release func(), 
 func (l *Ledger) mustClaimUpkeep(ctx context.Context, task string) (release func(), err error) {
 	if release, err = l.claimUpkeep(ctx, task); err == nil && release == nil {
 		err = fault.GenBusy.At("remove entries of the ledger of", task).
-			Because("another process keeps it").
-			Advise("nothing is lost: the next attempt goes on")
+			Because("another process uses it").
+			Advise("nothing is lost: the next attempt continues")
 	}
 	return release, err
 }

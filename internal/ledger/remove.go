@@ -120,7 +120,7 @@ func (l *Ledger) removePacked(
 		if errors.As(err, &bad) {
 			return removed, fault.SegmentDamage.At("remove entries from", l.store.Location(bad.pack)).
 				Because(bad.err).
-				Advise("what it holds is not known: remove the file, then repeat the purge")
+				Advise("remove the file, whose content is unreadable, then repeat the purge")
 		}
 		if err != nil {
 			return removed, err

@@ -57,6 +57,6 @@ func (l *Ledger) removeDamaged(ctx context.Context, object string) error {
 		return err
 	}
 	l.reportDamage(ctx, object, fault.SegmentDamage.At("read ledger entry", l.store.Location(object)).
-		Because("it is not what was stored under its name"))
+		Because("its content differs from its name"))
 	return nil
 }

@@ -302,7 +302,7 @@ func TestEachKindOfDriftIsFound(t *testing.T) {
 		"a record is another": {func(t *testing.T, s *site) {
 			key, _ := firstRecord(t, s)
 			require.NoError(t, s.Records.PutRecords(t.Context(), []records.Record{{Key: key, Value: []byte("x")}}))
-		}, map[string]int64{core.DriftRecord: 1}, true, "something else"},
+		}, map[string]int64{core.DriftRecord: 1}, true, "different content"},
 		"a vector is missing": {func(t *testing.T, s *site) {
 			collection, key := liveVector(t, s)
 			require.NoError(t, s.Vectors.Delete(t.Context(), collection, []string{key}))
@@ -314,7 +314,7 @@ func TestEachKindOfDriftIsFound(t *testing.T) {
 			require.NoError(t, s.Vectors.Delete(t.Context(), collection, []string{key}))
 			row := vectors.Row{Key: key, Vector: other}
 			require.NoError(t, s.Vectors.Upsert(t.Context(), collection, []vectors.Row{row}))
-		}, map[string]int64{core.DriftVector: 1}, true, "something else"},
+		}, map[string]int64{core.DriftVector: 1}, true, "different content"},
 		"a collection is gone": {func(t *testing.T, s *site) {
 			require.NoError(t, s.Vectors.Drop(t.Context(), s.current(t).Collections.Classes))
 		}, nil, true, "missing"},

@@ -238,7 +238,7 @@ func TestEveryDamageOfTheCurrentGenerationHasAWayBack(t *testing.T) {
 				case night.planned.Repair > 0:
 					what += "verifies the stores and writes it again"
 				case night.planned.Unchanged:
-					what += "writes it again"
+					what += "writes the record again"
 				}
 				if len(steps) > 0 {
 					what = "fails with " + strings.Join(steps, ", ") + "; " + what
@@ -393,7 +393,7 @@ func TestARebuildHasTheSameHashesAndPublishesAlsoWhenNothingChanged(t *testing.T
 		t.Errorf("%d segments of class vectors, %d before: the parent's are re-used",
 			len(night.manifest.Segments.ClassVecs), len(before.manifest.Segments.ClassVecs))
 	}
-	if reasons := s.report(t).Reasons; !slices.Contains(reasons, "asked for with --rebuild") {
+	if reasons := s.report(t).Reasons; !slices.Contains(reasons, "requested with --rebuild") {
 		t.Errorf("reasons %q", reasons)
 	}
 }

@@ -178,5 +178,5 @@ func TestAFirstGenerationHasNothingToBeComparedWith(t *testing.T) {
 	cache, err := localfile.New(t.TempDir(), 0)
 	require.NoError(t, err)
 	_, err = release.CompareGenerations(t.Context(), cache, s.index(), "", "")
-	assert.True(t, fault.Is(err, fault.UnknownGen) && strings.Contains(err.Error(), "made from none before it"), "%v", err)
+	assert.True(t, fault.Is(err, fault.UnknownGen) && strings.Contains(err.Error(), "it has no parent"), "%v", err)
 }

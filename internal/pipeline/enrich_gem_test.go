@@ -85,12 +85,12 @@ func TestAChangeOfAMemorysSettingsMakesWhatItCostsAndNoMore(t *testing.T) {
 		return current
 	}
 	set.Questions = 2
-	two := night("gem.questions 5 → 2: every passage is asked again")
+	two := night("gem.questions 5 → 2: questions are generated again for every passage")
 	if made := two.Enrichment("gem"); made.Counts["questions"] > 2*made.Counts["chunks"] {
 		t.Errorf("%+v", made)
 	}
 	set.Themes = 1
-	if made := night("gem.themes 12 → 1", "no passage is asked again").Enrichment("gem"); made.Counts["themes"] != 1 {
+	if made := night("gem.themes 12 → 1", "no question is generated again").Enrichment("gem"); made.Counts["themes"] != 1 {
 		t.Errorf("%+v", made)
 	}
 	set.Neighbours = 3
@@ -148,7 +148,7 @@ func TestQuestionsThatFailAreToldAndAskedForAgainByARetry(t *testing.T) {
 	s.attempt = 1
 	s.night(t)
 	if reasons := s.report(t).Reasons; !slices.Contains(reasons,
-		"enrich: gem: 1 chunks that gave no answer of use are asked for again") {
+		"enrich: gem: 1 chunks without a usable answer are retried") {
 		t.Errorf("%q", reasons)
 	}
 	summaries := made.Counts["themes"]

@@ -124,10 +124,10 @@ func TestABadProbeFileEndsARunBeforeItReadsTheCorpus(t *testing.T) {
 		return corpora(ctx, uri)
 	}
 	for where, says := range map[string]string{
-		"/etc/hosts":                  "no object of a bucket",
-		"s3://probes/docs/none.jsonl": "there is no such object",
-		"s3://probes/docs/":           "no object of a bucket",
-		core.SentFile + "00":          "there is no such object",
+		"/etc/hosts":                  "neither an object of a bucket",
+		"s3://probes/docs/none.jsonl": "the object does not exist",
+		"s3://probes/docs/":           "neither an object of a bucket",
+		core.SentFile + "00":          "the object does not exist",
 		core.SentFile + "../../x":     "",
 	} {
 		s.spec.Gate.Probes = where

@@ -266,7 +266,7 @@ func TestWhatIsNotCompleteIsNotServed(t *testing.T) {
 		"the mark": {func(t *testing.T, s *site) {
 			_, err := blob.Write(t.Context(), s.Artifacts, s.index().CollectedKey("g001"), []byte("{}"), blob.Cond{})
 			require.NoError(t, err)
-		}, fault.GenCollected, "being collected"},
+		}, fault.GenCollected, "being deleted"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t, sample(4))

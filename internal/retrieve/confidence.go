@@ -12,11 +12,11 @@ import (
 // scores, and come from the lists and the first chunks of hybrid (docs/explain/retrieval.md, Confidence).
 type Signals struct {
 	Known    float64 `json:"known" doc:"share of the question's idf whose terms are indexed"`
-	Together float64 `json:"together" doc:"share of the question's idf that the first five chunks hold together"`
-	Lead     float64 `json:"lead" doc:"by how much the best BM25 leads the tenth, as a share of it"`
+	Together float64 `json:"together" doc:"share of the question's idf that the first five chunks cover"`
+	Lead     float64 `json:"lead" doc:"lead of the best BM25 score over the tenth, as a share of the best"`
 	Terms    int     `json:"terms" doc:"different terms of the question"`
 	// Similarity is the best of a class by the built-in embedder.
-	Similarity *float64 `json:"similarity" doc:"of the most similar class; null but with the built-in embedder"`
+	Similarity *float64 `json:"similarity" doc:"of the most similar class; null unless the embedder is built in"`
 }
 
 // judged is how many of the first chunks confidence speaks of.

@@ -302,7 +302,7 @@ func (g *Generation) loadVectors(ctx context.Context, store vectors.Store) error
 	for _, collection := range []string{g.Manifest.Collections.Classes, g.Manifest.Collections.Chunks} {
 		if err := store.Load(ctx, collection); fault.Is(err, fault.NotFound) {
 			return fault.StoreDown.At("load collection", collection).
-				Because("the store of vectors has lost it").
+				Because("it is missing from the vector store").
 				Advise("run: unweaver restore " + g.Manifest.Index)
 		} else if err != nil {
 			return err

@@ -202,7 +202,7 @@ func TestWhatCannotBeOpenedSaysWhyAndLeavesNothingMapped(t *testing.T) {
 	}{
 		"no split": {
 			retrievetest.Options{Edit: func(m *core.Manifest) { m.Segments.Splits = nil }}, nil, fault.SegmentDamage,
-			"names no split (make it again from what was paid for: unweaver index --rebuild --index sample)",
+			"names no split (rebuild it from paid results: unweaver index --rebuild --index sample)",
 		},
 		"neither splits nor class runs": {
 			retrievetest.Options{Edit: func(m *core.Manifest) {

@@ -48,8 +48,8 @@ func (r *Request) Admit(steps float64) error {
 		return nil
 	}
 	err := fault.RateLimited.At("answer the request", "").
-		Because(fmt.Sprintf("no more than %d as heavy as this one may be answered at once", r.Heavy.countPlaces())).
-		Advise("ask again in a moment, or lower top_entities or what params ask for; ordinary questions are answered")
+		Because(fmt.Sprintf("at most %d expensive queries run at the same time", r.Heavy.countPlaces())).
+		Advise("try again in a moment, or lower top_entities or params; ordinary queries are not limited")
 	err.RetryAfter = heavyWait
 	return err
 }
@@ -66,7 +66,7 @@ func (r *Request) leavePlace() {
 func (r *Request) countVotes(n int) error {
 	if r.votes += n; r.votes > mostVotes {
 		return newInvalid("top_entities",
-			fmt.Sprintf("the ballots of so many entities hold more than %d passages", mostVotes), "lower top_entities")
+			fmt.Sprintf("the ballots of these entities contain more than %d passages", mostVotes), "lower top_entities")
 	}
 	return r.ctx.Err()
 }

@@ -331,7 +331,7 @@ func (r *Request) classVectors() ([][]float32, error) {
 	for i, vector := range vectors {
 		if vector == nil {
 			return nil, fault.StoreDown.At("read vector", keys[i]).
-				Because("the store of vectors has lost it").
+				Because("it is missing from the vector store").
 				Advise("run: unweaver restore " + r.Generation.Manifest.Index)
 		}
 	}

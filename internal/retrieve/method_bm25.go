@@ -11,7 +11,7 @@ type bm25Method struct{}
 // Spec implements Method.
 func (bm25Method) Spec() Spec {
 	return Spec{
-		Name: BM25, Doc: "words of passages", Entities: 10,
+		Name: BM25, Doc: "word search over passages (BM25)", Entities: 10,
 		Explains: []Shape{listShape},
 	}
 }

@@ -25,7 +25,7 @@ type hybridMethod struct{}
 func (hybridMethod) Spec() Spec {
 	return Spec{
 		Name:     Hybrid,
-		Doc:      "words and similarity, fused and spread over the graph",
+		Doc:      "word search and vector search, fused and spread over the graph",
 		Entities: fuse.Default.Classes,
 		Params: []Param{
 			NewWhole("list", "length of the lists", 1, 1000, fuse.Default.List),

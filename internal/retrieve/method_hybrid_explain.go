@@ -16,15 +16,15 @@ type HybridExplain struct {
 	Chunks   []HybridChunk      `json:"chunks"`
 	Lists    map[string]ListSum `json:"lists"`
 	Setting  SettingExplain     `json:"setting"`
-	Signals  Signals            `json:"signals" doc:"what confidence is made of"`
+	Signals  Signals            `json:"signals" doc:"the figures behind the confidence"`
 }
 
 // SettingExplain says by which setting the question was asked, and what of the index chooses one.
 type SettingExplain struct {
 	Name           string   `json:"name" doc:"linked, short or long"`
-	TitlesNamed    float64  `json:"titles_named" doc:"share of documents that name another's title; linked from 0.1 on"`
-	TokensPerChunk int64    `json:"tokens_per_chunk" doc:"mean; long from 500 on, where not linked"`
-	Asked          []string `json:"asked" doc:"passages of documents whose title stands in the question"`
+	TitlesNamed    float64  `json:"titles_named" doc:"share of documents that contain another's title; linked from 0.1"`
+	TokensPerChunk int64    `json:"tokens_per_chunk" doc:"mean; long from 500 if not linked"`
+	Asked          []string `json:"asked" doc:"passages of documents whose title is in the question"`
 }
 
 // ListSum sums up one search.

@@ -29,7 +29,7 @@ type pprMethod struct{}
 func (pprMethod) Spec() Spec {
 	return Spec{
 		Name:     PPR,
-		Doc:      "a walk over the graph from the most similar entities",
+		Doc:      "random walk over the graph from the most similar entities",
 		Entities: 10,
 		Params:   []Param{NewNumber("damping", "probability of following an edge", 0.01, 0.99, 0.5)},
 		Needs:    Needs{Embedding: ByClassEmbedder},

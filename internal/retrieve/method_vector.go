@@ -33,7 +33,7 @@ type vectorMethod struct{}
 // Spec implements Method.
 func (vectorMethod) Spec() Spec {
 	return Spec{
-		Name: Vector, Doc: "similarity of passages to the question", Entities: 10,
+		Name: Vector, Doc: "vector search over passages", Entities: 10,
 		Needs:    Needs{Embedding: ByChunkEmbedder},
 		Explains: []Shape{listShape},
 	}

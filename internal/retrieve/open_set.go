@@ -26,7 +26,7 @@ func (g *Generation) mapSet(ctx context.Context, cache *localfile.Cache) error {
 	if err != nil {
 		if fault.Is(err, fault.NotFound) || fault.Is(err, fault.SegmentDamage) {
 			return fault.SegmentDamage.At("open segments of", g.Manifest.Generation).Because(err).
-				Advise("run: unweaver restore " + g.Manifest.Index + "; where that does not help, " + g.art.AdviseRebuild())
+				Advise("run: unweaver restore " + g.Manifest.Index + "; if that does not help, " + g.art.AdviseRebuild())
 		}
 		return err
 	}

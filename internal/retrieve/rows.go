@@ -34,7 +34,7 @@ func (g *Generation) ReadDocument(ctx context.Context, i int) (rows.Document, er
 
 func (g *Generation) newDamageError(kind string) error {
 	return fault.SegmentDamage.At("read "+kind+" of generation", g.Manifest.Generation).
-		Because("a row that a split names is missing").
+		Because("a row that a split refers to is missing").
 		Advise("publish another generation, or rebuild the index")
 }
 

@@ -169,12 +169,12 @@ func (s Searcher) ClassRecords(
 	for i, raw := range values {
 		if raw == nil {
 			return nil, fault.StoreDown.At("read class record", keys[i]).
-				Because("the store of entities has lost it").
+				Because("it is missing from the entity store").
 				Advise("run: unweaver restore " + generation.Manifest.Index)
 		}
 		if rows.RecordDigest(raw) != classes[i].Record {
 			return nil, fault.SegmentDamage.At("read class record", keys[i]).
-				Because("its content is not what the class run says").
+				Because("its content differs from the class run").
 				Advise("run: unweaver restore " + generation.Manifest.Index)
 		}
 		if out[i], err = rows.DecodeRecord(raw); err != nil {
@@ -196,7 +196,7 @@ func (r *Request) nearestClasses(n int) ([]vectors.Hit, error) {
 func (r *Request) searchNearest(collection string, rows int64, question []float32, n int) ([]vectors.Hit, error) {
 	hits, err := r.Vectors.Search(r.ctx, collection, question, n)
 	if fault.Is(err, fault.NotFound) || err == nil && len(hits) == 0 && rows > 0 && n > 0 {
-		err = fault.StoreDown.At("search", collection).Because("the store of vectors has lost its rows").
+		err = fault.StoreDown.At("search", collection).Because("its rows are missing from the vector store").
 			Advise("run: unweaver restore " + r.Generation.Manifest.Index)
 	}
 	return hits, err

@@ -33,7 +33,7 @@ func (s whole) wrapMissing(key string, err error) error {
 		return err
 	}
 	return fault.SegmentDamage.At("read", s.Location(key)).
-		Because("it is missing, and a generation names it").
-		Advise("run: unweaver restore " + s.index + ", and where that finds it lost: unweaver index --rebuild " +
+		Because("a generation refers to it, but it is missing").
+		Advise("run: unweaver restore " + s.index + "; if that reports it as lost: unweaver index --rebuild " +
 			"--index " + s.index)
 }

@@ -67,9 +67,9 @@ func (h *Health) noteItem(info model.Info, reason, words string) error {
 	first.streak, first.most = 0, 2*first.most
 	first.fell++
 	first.cause = fault.ModelRefused.At("use chat model", info.Endpoint+" model "+info.Model).
-		Because(fmt.Sprintf("all of the first %d texts failed the same way (%s); to the last one it said: %s",
+		Because(fmt.Sprintf("the first %d texts all failed the same way (%s); its last answer was: %s",
 			failed, reason, firstWords(words))).
-		Advise("try another model, or a server that serves this one as it should; to go on all the same: resume")
+		Advise("use another model or server; to continue with this one: unweaver resume RUN")
 	return first.cause
 }
 

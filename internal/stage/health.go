@@ -241,8 +241,8 @@ func newProbe[T any](chat model.Chat, call model.Call, read func(string) (T, boo
 		}
 		info := chat.Info()
 		return fault.ModelRefused.At("read answers of chat model", info.Endpoint+" model "+info.Model).
-			Because("one answer after the other cannot be read; to a plain sentence it said: " + firstWords(reply.Text)).
-			Advise("see the log of the model server, or of the gateway before it")
+			Because("its answers are unreadable; its answer to a plain sentence was: " + firstWords(reply.Text)).
+			Advise("check the log of the model server or its gateway")
 	}
 }
 

@@ -31,8 +31,8 @@ func ReadSteady(ctx context.Context, store blob.Store, seen blob.Info, read func
 		}
 		if attempt == len(pauses) {
 			return fault.DocumentChanged.At("read", object).
-				Because("it was written to while it was read, again and again").
-				Advise("run index again when it is at rest")
+				Because("it changed during every attempt to read it").
+				Advise("run unweaver index again when nothing writes to it")
 		}
 		select {
 		case <-ctx.Done():

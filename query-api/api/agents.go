@@ -30,27 +30,27 @@ func (s *Server) agentRoutes() []route {
 		{
 			method: "POST", pattern: "/v1/chat/completions", id: "createChatCompletion", tag: tagAgents,
 			summary: "Ask an index in OpenAI's form", most: "1 MiB",
-			doc: "The last user message is the question. Tools and unknown fields are ignored with a header Warning; " +
-				"options that an index cannot follow are refused.",
+			doc: "The last user message is the question. Tools and unknown fields are ignored with a Warning header; " +
+				"options that an index cannot honour are rejected.",
 			body: chat.Request{}, answer: chat.Completion{}, problems: ofAQuery, failure: chat.Failure{},
 			events: "with stream: chunks of a completion, then [DONE]", handler: service.Complete,
 		},
 		{
 			method: "POST", pattern: "/v1/responses", id: "createResponse", tag: tagAgents,
 			summary: "Ask an index in OpenAI's newer form", most: "1 MiB",
-			doc:  "As /v1/chat/completions. Nothing is stored: previous_response_id and background are refused.",
+			doc:  "Works like /v1/chat/completions. Nothing is stored: previous_response_id and background are rejected.",
 			body: chat.ResponseRequest{}, answer: chat.Response{}, problems: ofAQuery, failure: chat.Failure{},
 			events: "with stream: the events of a response, the last one response.completed", handler: service.Respond,
 		},
 		{
 			method: "GET", pattern: "/v1/models", id: "listModels", tag: tagAgents,
-			summary: "List indexes in OpenAI's form", doc: "Those that the key may read.",
+			summary: "List indexes in OpenAI's form", doc: "Lists the indexes that the key can read.",
 			answer: chat.Models{}, problems: ofStores, failure: chat.Failure{}, handler: service.ServeModels,
 		},
 		{
 			method: "GET", pattern: "/v1/models/{model...}", path: "/v1/models/{model}", id: "getModel",
 			tag: tagAgents, summary: "Get one index in OpenAI's form",
-			doc: "The slash of the name may stay unescaped.", answer: chat.Model{}, failure: chat.Failure{},
+			doc: "The slash in the name can be sent unescaped.", answer: chat.Model{}, failure: chat.Failure{},
 			problems: append([]int{http.StatusNotFound}, ofStores...), handler: service.ServeModel,
 		},
 	}

@@ -424,8 +424,8 @@ func TestFieldsAreIgnoredWithAWarning(t *testing.T) {
 			var want []string
 			if len(with) > 0 {
 				want = []string{
-					`299 unweaver "a\r\nb\"\u00fc is ignored: it changes nothing here"`,
-					`299 unweaver "tools is ignored: an index calls no tools"`,
+					`299 unweaver "a\r\nb\"\u00fc is ignored: it has no effect"`,
+					`299 unweaver "tools is ignored: an index does not call tools"`,
 				}
 			}
 			assert.Equal(t, want, got.Header().Values("Warning"), "%d %s", got.Code, got.Body)

@@ -48,8 +48,8 @@ func readCursor(request *http.Request) (name string, place int, err error) {
 		place, _ = strconv.Atoi(parts[2]) // the form allows nothing else
 	}
 	if name == "" || cursorOf(request, name, place) != text {
-		return "", 0, newFault("read request", "cursor", fmt.Sprintf("%.80q is no cursor of this list", text),
-			"send next_cursor of the page before with the same order and filters, or none to begin")
+		return "", 0, newFault("read request", "cursor", fmt.Sprintf("%.80q is not a cursor of this list", text),
+			"send next_cursor of the previous page with the same order and filters, or no cursor for the first page")
 	}
 	return name, place, nil
 }
@@ -68,8 +68,8 @@ func wantedOf(request *http.Request) (wanted, error) {
 		return out, err
 	}
 	if out.generation != "" && out.generation != name {
-		return out, newFault("read request", "cursor", "it is of generation "+name+", not "+out.generation,
-			"leave generation out: the cursor names it")
+		return out, newFault("read request", "cursor", "it belongs to generation "+name+", not "+out.generation,
+			"omit generation: the cursor already selects it")
 	}
 	return wanted{name, place, true}, nil
 }
@@ -80,11 +80,11 @@ func (w wanted) mapGone(err error) error {
 	if !w.paged || !fault.Is(err, fault.UnknownGen) {
 		return err
 	}
-	return endOfList(w.generation, "the generation that the cursor is of was collected")
+	return endOfList(w.generation, "the generation of the cursor was deleted")
 }
 
 func endOfList(name, why string) error {
-	return fault.GenCollected.At("go on with the list", name).Because(why).Advise("begin the list again, without a cursor")
+	return fault.GenCollected.At("go on with the list", name).Because(why).Advise("start the list again without a cursor")
 }
 
 // namedPage cuts the page that a request asks for out of a list whose entries have names. Its cursor is the name of the
@@ -101,7 +101,7 @@ func namedPage[T any](request *http.Request, all []T, name func(T) string) (page
 	if after != "" {
 		last := slices.IndexFunc(all, func(one T) bool { return name(one) == after })
 		if last < 0 {
-			return nil, "", endOfList(after, "the entry that the cursor names is not listed any more")
+			return nil, "", endOfList(after, "the entry of the cursor no longer exists")
 		}
 		all = all[last+1:]
 	}

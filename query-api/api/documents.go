@@ -64,7 +64,7 @@ func (s *Server) serveDocument(w http.ResponseWriter, request *http.Request) {
 	s.browseGeneration(w, request, func(ctx context.Context, generation *retrieve.Generation, _ int) (any, error) {
 		for name := range request.URL.Query() {
 			if name != "generation" {
-				return nil, newFault("read request", name, "unknown parameter", "it is one of the document's text")
+				return nil, newFault("read request", name, "unknown parameter", "request the text of the document to use it")
 			}
 		}
 		key := request.PathValue("rest")
@@ -134,7 +134,7 @@ func rangeOf(q url.Values, length int) (start, end int, err error) {
 	}
 	end = min(end, length)
 	if start > end {
-		return 0, 0, newFault("read request", "start", "it lies behind the end", "")
+		return 0, 0, newFault("read request", "start", "it is greater than end", "")
 	}
 	return start, min(end, start+maxTextRunes), nil
 }

@@ -32,7 +32,7 @@ var resultFields = func() (out []string) {
 func checkFields(fields []string) error {
 	for _, name := range fields {
 		if !slices.Contains(resultFields, name) {
-			return newFault("read query", "fields", name+" is no field of a result", "known: "+strings.Join(resultFields, ", "))
+			return newFault("read query", "fields", name+" is not a result field", "known: "+strings.Join(resultFields, ", "))
 		}
 	}
 	return nil

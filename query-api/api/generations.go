@@ -17,12 +17,12 @@ import (
 // IndexCard is what one index is: what is served of it, since when, and what is wrong.
 type IndexCard struct {
 	IndexInfo
-	Bytes       int64      `json:"bytes" doc:"of the files of the served generation in the artifact store"`
-	Published   *time.Time `json:"published" doc:"when it was published; null where the store does not tell"`
-	AgeSeconds  float64    `json:"age_seconds" doc:"since it was published, else made"`
-	Problems    int64      `json:"problems" doc:"documents and passages that could not be used and still stand"`
-	Failed      int64      `json:"failed" doc:"documents that are in the corpus and cannot be used"`
-	Stale       int64      `json:"stale" doc:"of these, the ones whose former content is served"`
+	Bytes       int64      `json:"bytes" doc:"size of the served generation in the artifact store"`
+	Published   *time.Time `json:"published" doc:"when it was published; null: not known"`
+	AgeSeconds  float64    `json:"age_seconds" doc:"seconds since it was published; if not published: since it was built"`
+	Problems    int64      `json:"problems" doc:"documents and passages that still cannot be used"`
+	Failed      int64      `json:"failed" doc:"documents of the corpus that cannot be used"`
+	Stale       int64      `json:"stale" doc:"how many of them are served with earlier content"`
 	DeadLetters int64      `json:"dead_letters" doc:"passages whose extraction failed"`
 	Serving     string     `json:"serving" enum:"ready,behind,opening,failed,closed" doc:"in this replica; see /readyz"`
 }
@@ -31,12 +31,12 @@ type IndexCard struct {
 type GenerationDetail struct {
 	Index string `json:"index"`
 	artifact.Generation
-	Bytes  int64         `json:"bytes" doc:"of its files in the artifact store"`
-	Tokens core.Tokens   `json:"tokens" doc:"paid for by the run that made it"`
+	Bytes  int64         `json:"bytes" doc:"size of its files in the artifact store"`
+	Tokens core.Tokens   `json:"tokens" doc:"tokens that the run of the generation paid for"`
 	Cost   float64       `json:"cost"`
-	Parent *ParentCounts `json:"parent" doc:"the generation that it was made from; null: none, or it was collected"`
-	Diff   *core.Diff    `json:"diff" doc:"documents against the parent; null: the report cannot be read"`
-	Report *core.Report  `json:"report" doc:"of the run that made it; null for keys below operate"`
+	Parent *ParentCounts `json:"parent" doc:"previous generation, which the build reused; null: none, or deleted"`
+	Diff   *core.Diff    `json:"diff" doc:"changes of documents since the parent; null: the report is unreadable"`
+	Report *core.Report  `json:"report" doc:"report of its run; null for keys without scope operate"`
 }
 
 // ParentCounts is what the parent of a generation held.
@@ -158,7 +158,7 @@ func (s *Server) generationOf(ctx context.Context, name, wanted string) (Generat
 		return out, unknownIndex(name)
 	}
 	if !core.ValidSlug(wanted) {
-		return out, noGeneration(name, wanted, "this is no generation's name")
+		return out, noGeneration(name, wanted, "this is not a valid name of a generation")
 	}
 	index := artifact.Index{Store: s.Artifacts, Name: name}
 	var pointer core.Pointer
@@ -182,7 +182,7 @@ func (s *Server) generationOf(ctx context.Context, name, wanted string) (Generat
 	case pointer.Generation == wanted:
 		ref = core.GenerationRef{Manifest: pointer.Manifest, Seq: pointer.Seq, State: "current"}
 	case fault.Is(missing, fault.UnknownGen):
-		return out, noGeneration(name, wanted, "it is not kept")
+		return out, noGeneration(name, wanted, "the generation does not exist, or was deleted")
 	case missing != nil:
 		return out, missing
 	}

@@ -254,12 +254,12 @@ func (x *index) passedOver() bool {
 func newBusyError(generation string) error {
 	return fault.GenBusy.At("open generation", generation).
 		Because("it is still being opened").
-		Advise("ask again in a moment: the opening goes on")
+		Advise("try again in a moment")
 }
 
 func unknownIndex(name string) error {
 	return fault.UnknownIndex.At("query", name).
-		Because("no index of that name is published").
+		Because("there is no published index with this name").
 		Advise("GET /v1/indexes lists those you may ask; or the key is not for it")
 }
 
@@ -447,16 +447,16 @@ func (s *Server) openGeneration(
 	found, err := opening.Open(ctx)
 	if fault.Is(err, fault.SegmentDamage) && s.isCollected(ctx, name, generation, manifest) {
 		err = fault.GenCollected.At("open generation", generation).
-			Because("it was collected").
-			Advise("query the current one")
+			Because("it was deleted").
+			Advise("omit generation to query the current one")
 	}
 	if err != nil {
 		return nil, err
 	}
 	if found.Manifest.Generation != generation {
 		err = fault.SegmentDamage.At("open generation", generation).
-			Because("what names it names the manifest of " + found.Manifest.Generation).
-			Advise("write it again from what was published last: unweaver restore " + name)
+			Because("its pointer names the manifest of generation " + found.Manifest.Generation).
+			Advise("rewrite the pointer from the last published generation: unweaver restore " + name)
 		found.Close()
 		return nil, err
 	}

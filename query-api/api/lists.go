@@ -19,17 +19,17 @@ type Indexes struct {
 // IndexInfo is one index of the list.
 type IndexInfo struct {
 	Index       string            `json:"index"`
-	State       string            `json:"state" enum:"published,damaged" doc:"damaged: it cannot be read"`
+	State       string            `json:"state" enum:"published,damaged" doc:"damaged: the index cannot be read"`
 	Generation  string            `json:"generation"`
-	Release     int64             `json:"release" doc:"counts what the index published, rollbacks too"`
+	Release     int64             `json:"release" doc:"number of the publication; rollbacks count too"`
 	Documents   int64             `json:"documents"`
 	Chunks      int64             `json:"chunks"`
 	Classes     int64             `json:"classes"`
 	ContentHash string            `json:"content_hash"`
 	Models      core.ModelSummary `json:"models"`
-	Enriched    []string          `json:"enriched,omitempty" doc:"enrichments of its generation, such as gem: themes"`
-	Analyser    string            `json:"analyser,omitempty" doc:"its language, and the version of its rules of words"`
-	Created     time.Time         `json:"created,omitzero" doc:"when its generation was made; of none that is damaged"`
+	Enriched    []string          `json:"enriched,omitempty" doc:"enrichments of its generation, such as gem (themes)"`
+	Analyser    string            `json:"analyser,omitempty" doc:"its language, and the version of its word rules"`
+	Created     time.Time         `json:"created,omitzero" doc:"when its generation was built; absent if damaged"`
 }
 
 // Generations is a page of the generations of an index, the one that is served first, then the newest first.
@@ -84,7 +84,7 @@ type ChunkDetail struct {
 	Source
 	Chunk    answer.Passage   `json:"chunk"`
 	Mentions []answer.Mention `json:"mentions"`
-	Fallback bool             `json:"fallback" doc:"nothing was extracted: the mention is the title's"`
+	Fallback bool             `json:"fallback" doc:"nothing was extracted: the title is used as the mention"`
 }
 
 // Documents is a page of the documents of a generation, in the byte order of their keys.
@@ -97,24 +97,24 @@ type Documents struct {
 // DocumentSummary is one document of a list.
 type DocumentSummary struct {
 	Document string            `json:"document" doc:"its key: the path in the corpus, or object#id of a row"`
-	Version  string            `json:"version" doc:"sha256 of the content that is served"`
+	Version  string            `json:"version" doc:"SHA-256 of the content that is served"`
 	Stale    bool              `json:"stale,omitempty" doc:"of an earlier version: the document cannot be read now"`
 	Title    string            `json:"title"`
-	Type     string            `json:"type" doc:"what it was read as"`
+	Type     string            `json:"type" doc:"type as which it was read"`
 	Metadata map[string]string `json:"metadata"`
-	Modified *time.Time        `json:"modified,omitempty" doc:"as the corpus tells it"`
+	Modified *time.Time        `json:"modified,omitempty" doc:"time of modification according to the corpus"`
 	Length   int               `json:"length" doc:"of the decoded text, in code points"`
 	Chunks   int               `json:"chunks"`
-	Problem  string            `json:"problem,omitempty" doc:"code of why its newest content is not served"`
+	Problem  string            `json:"problem,omitempty" doc:"error code, if its newest content is not served"`
 }
 
 // DocumentDetail is one document.
 type DocumentDetail struct {
 	Source
 	DocumentSummary
-	Object string `json:"object" doc:"the corpus object that it lies in"`
+	Object string `json:"object" doc:"the object of the corpus that contains it"`
 	Bytes  int64  `json:"bytes"`
-	Found  string `json:"found_version,omitempty" doc:"of a stale document: sha256 of the content that is not served"`
+	Found  string `json:"found_version,omitempty" doc:"if stale: SHA-256 of the newer content, which is not served"`
 }
 
 // DocumentText is a part of a document's decoded text, in code points.

@@ -57,7 +57,7 @@ func OpenAPI(methods *retrieve.Registry) []byte {
 	}
 	all.queryOf(methods)
 	all.components["Chosen"] = map[string]any{
-		"type": "object", "description": "A result with the fields that the query named.",
+		"type": "object", "description": "A result reduced to the requested fields.",
 		"not": map[string]any{"required": all.components["Result"].(map[string]any)["required"]},
 	}
 	for name, text := range schemaTexts {
@@ -77,7 +77,7 @@ func OpenAPI(methods *retrieve.Registry) []byte {
 			"summary": "Cited passages for questions", "description": apiText,
 			"license": map[string]any{"name": "Apache-2.0", "identifier": "Apache-2.0"},
 		},
-		"servers":  []any{map[string]any{"url": "/", "description": "the server that gave this description"}},
+		"servers":  []any{map[string]any{"url": "/", "description": "the server that returned this description"}},
 		"tags":     tagTexts,
 		"paths":    paths,
 		"security": []any{map[string]any{"key": []any{}}, map[string]any{"header": []any{}}, map[string]any{}},
@@ -90,7 +90,7 @@ func OpenAPI(methods *retrieve.Registry) []byte {
 		}, "securitySchemes": map[string]any{
 			"key": map[string]any{
 				"type": "http", "scheme": "bearer",
-				"description": "an API key (unweaver keys create); servers on loopback ask for none",
+				"description": "an API key (unweaver keys create); servers on loopback require none",
 			},
 			"header": map[string]any{
 				"type": "apiKey", "in": "header", "name": "X-API-Key",
@@ -184,11 +184,11 @@ func (s *schemas) describeResponses(route route) map[string]any {
 	out := map[string]any{"200": ok}
 	if route.kept {
 		ok["headers"] = map[string]any{
-			"ETag": newHeader("names this answer; with If-None-Match the same answer is 304"),
-			"Cache-Control": newHeader("max-age where the address names a generation, which never changes; else no-cache. " +
-				"private where keys are asked for"),
+			"ETag": newHeader("tag of this response; with If-None-Match, an unchanged response is a 304"),
+			"Cache-Control": newHeader("max-age if the address names a generation, which never changes; otherwise no-cache. " +
+				"private if an API key is required"),
 		}
-		out["304"] = map[string]any{"description": "the answer is still the one that If-None-Match names"}
+		out["304"] = map[string]any{"description": "the response is unchanged since the one that If-None-Match names"}
 	}
 	if route.events != "" {
 		ok["content"].(map[string]any)["text/event-stream"] = map[string]any{
@@ -201,7 +201,7 @@ func (s *schemas) describeResponses(route route) map[string]any {
 		}
 	}
 	if route.id == "sendMessage" {
-		out["202"] = map[string]any{"description": "a notification, or a message that asks for no answer"}
+		out["202"] = map[string]any{"description": "a notification, or a message that needs no response"}
 	}
 	for _, status := range route.allProblems() {
 		described := map[string]any{"description": codesOf(status), "content": s.describeError(route, status)}
@@ -251,7 +251,7 @@ func contentOf(kind string, schema map[string]any) map[string]any {
 // codesOf names the problems that have a status.
 func codesOf(status int) string {
 	if status == http.StatusInternalServerError {
-		return "internal and other unexpected errors; the log has the cause"
+		return "internal and other unexpected errors; see the log for the cause"
 	}
 	var codes []string
 	for _, code := range fault.Codes() {
@@ -312,7 +312,7 @@ func (s *schemas) queryOf(methods *retrieve.Registry) {
 	rule["description"] = "method " + strings.Join(withRules, ", ") + " only"
 	properties["top_entities"].(map[string]any)["description"] = "default by method: " + strings.Join(entities, ", ")
 	properties["params"] = map[string]any{
-		"type": []string{"object", "null"}, "description": "by method; a parameter of another method is an error",
+		"type": []string{"object", "null"}, "description": "parameters of the method; others are an error",
 		"properties": params, "additionalProperties": false,
 	}
 	several := s.components["SeveralQuery"].(map[string]any)

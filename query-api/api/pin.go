@@ -36,16 +36,16 @@ func (s *Server) explainUnpublished(ctx context.Context, name string, err error)
 	report := state.Report
 	if failed == nil && report.Status == core.StatusHeld && report.ContentHash != "" {
 		return fault.UnknownIndex.At("query", name).
-			Because("nothing of it is published yet: its generation " + report.Generation + " is held (" + report.Reason + ")").
-			Advise("serve it: unweaver publish " + name + " " + report.Generation + " --reason ..., or ask it " +
+			Because("the index has no published generation: " + report.Generation + " is held (" + report.Reason + ")").
+			Advise("publish it: unweaver publish " + name + " " + report.Generation + " --reason TEXT; or query it " +
 				"with generation " + report.Generation)
 	}
 	if failed != nil || report.Run == "" || core.IsTerminal(report.Status) {
 		return err
 	}
 	return fault.UnknownIndex.At("query", name).
-		Because("nothing of it is published yet: a build of it has not ended").
-		Advise("ask when it is built: unweaver status " + name + " --watch shows how far it is")
+		Because("the index has no published generation: its first build is still running").
+		Advise("wait for the build: unweaver status " + name + " --watch")
 }
 
 // pinGeneration holds a generation by name, or the current one where there is no name. At most two besides the current
@@ -62,7 +62,7 @@ func (s *Server) pinGeneration(ctx context.Context, name, wanted string) (*retri
 		return generation, err
 	}
 	if !core.ValidSlug(wanted) {
-		return nil, noGeneration(name, wanted, "this is no generation's name")
+		return nil, noGeneration(name, wanted, "this is not a valid name of a generation")
 	}
 	_, unpublished := s.findPointer(ctx, name)
 	if unpublished != nil && !fault.Is(unpublished, fault.UnknownIndex) {
@@ -76,7 +76,7 @@ func (s *Server) pinGeneration(ctx context.Context, name, wanted string) (*retri
 	ref, err := artifact.Index{Store: s.Artifacts, Name: name}.GenerationRef(ctx, wanted)
 	if err != nil {
 		if fault.Is(err, fault.UnknownGen) {
-			err = noGeneration(name, wanted, "it is not kept")
+			err = noGeneration(name, wanted, "the generation does not exist, or was deleted")
 		}
 		return nil, cmp.Or(unpublished, err)
 	}
@@ -85,7 +85,7 @@ func (s *Server) pinGeneration(ctx context.Context, name, wanted string) (*retri
 
 func noGeneration(index, name, why string) error {
 	return fault.UnknownGen.At("open generation", name).Because(why).
-		Advise("leave generation out for the current one, or list them at /v1/indexes/" + index + "/generations")
+		Advise("omit generation to query the current one, or list them at /v1/indexes/" + index + "/generations")
 }
 
 // holdOpen holds a generation that is open under a name, or gives nil.
@@ -111,8 +111,8 @@ func (s *Server) openNamed(name, wanted, manifest string) (*open, error) {
 	purged, err := artifact.Index{Store: s.Artifacts, Name: name}.IsPurged(s.ctx, wanted)
 	if purged {
 		err = fault.GenCollected.At("open generation", wanted).
-			Because("it holds a document that is being purged").
-			Advise("query the current one")
+			Because("it contains a document that is being purged").
+			Advise("omit generation to query the current one")
 	}
 	if err != nil {
 		return nil, err

@@ -50,7 +50,7 @@ func TestAHeldGenerationOfAnUnpublishedIndexIsNamedAndCanBeAsked(t *testing.T) {
 		}
 		return out
 	}
-	if out := ask(fram, http.StatusNotFound); !strings.Contains(fmt.Sprint(out["detail"]), "no index of that name") {
+	if out := ask(fram, http.StatusNotFound); !strings.Contains(fmt.Sprint(out["detail"]), "no published index") {
 		t.Error(out)
 	}
 	state := `{"report":{"run":"held/g1","generation":"g1","status":"held","reason":"mass","content_hash":"c0ffee"}}`

@@ -28,8 +28,8 @@ type Problem struct {
 	Hint   string `json:"hint,omitempty"`
 	Param  string `json:"param,omitempty" doc:"the field or parameter at fault"`
 
-	RequestID string `json:"request_id,omitempty" doc:"of this request, as the answer's X-Request-Id and the log have it"`
-	Reference string `json:"reference,omitempty" doc:"under which the log has what is not shown here"`
+	RequestID string `json:"request_id,omitempty" doc:"id of the request, as in X-Request-Id and the log"`
+	Reference string `json:"reference,omitempty" doc:"search the log for it to find the hidden cause"`
 }
 
 const problemBase = "https://unweaver.dev/problems/"
@@ -153,7 +153,7 @@ func (s *Server) toProblem(ctx context.Context, route string, err error) (proble
 	if !isCallerFault(err) && !middleware.CallerOf(ctx).Includes(access.Operate) {
 		problem.Reference = newReference()
 		problem.Hint = ""
-		problem.Detail = "the operator finds the cause in the log, by the reference"
+		problem.Detail = "the cause is in the server's log under the reference"
 		logged = append(logged, "reference", problem.Reference, "error", err.Error())
 		if status < 500 {
 			s.log.Warn("request failed", logged...)

@@ -61,14 +61,14 @@ func decodeRequest(w http.ResponseWriter, r *http.Request, to any) error {
 	case fault.Is(err, fault.BodyTimeout):
 		return err
 	case err != nil:
-		return fault.Usage.At("read body", "").Because("it broke off")
+		return fault.Usage.At("read body", "").Because("the connection closed before the body was complete")
 	}
 	return readBody(raw, to)
 }
 
 func tooLarge() error {
 	return fault.TooLarge.At("read body", "").
-		Because(fmt.Sprintf("a query may have at most %d KiB", maxBody>>10)).
+		Because(fmt.Sprintf("a query can have at most %d KiB", maxBody>>10)).
 		Advise("shorten it")
 }
 

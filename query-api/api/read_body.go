@@ -65,7 +65,7 @@ func refuseBody(err error) error {
 	var form *jsontext.SyntacticError
 	var meaning *json.SemanticError
 	if errors.As(err, &form) { // it is JSON: nothing else is left
-		return newFault("read query", fieldOf(form.JSONPointer), "it stands twice", "")
+		return newFault("read query", fieldOf(form.JSONPointer), "the field is given twice", "")
 	}
 	if !errors.As(err, &meaning) {
 		return fault.Usage.At("read body", "").Because(err)
@@ -75,7 +75,7 @@ func refuseBody(err error) error {
 	case errors.Is(meaning.Err, json.ErrUnknownName):
 		return newFault("read query", field, "unknown field", "known: "+strings.Join(keysOf(meaning.GoType), ", "))
 	case errors.Is(meaning.Err, errEmpty):
-		return newFault("read query", field, errEmpty.Error(), "leave it out, or give null, for the index's own")
+		return newFault("read query", field, errEmpty.Error(), "omit it or send null to use the default of the index")
 	case meaning.Err != nil: // what the types of fields say
 		return newFault("read query", field, meaning.Err.Error(), "")
 	}
@@ -142,14 +142,14 @@ func (s *Server) checkRoute(route route) http.HandlerFunc {
 func parametersOf(raw string, known map[string]bool) error {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
-		return fault.Usage.At("read request", "the query string").Because("it is not well formed")
+		return fault.Usage.At("read request", "the query string").Because("it is malformed")
 	}
 	for name, list := range values {
 		switch {
 		case !known[name]:
 			return newFault("read request", name, "unknown parameter", "")
 		case len(list) > 1:
-			return newFault("read request", name, "it stands twice", "")
+			return newFault("read request", name, "the parameter is given twice", "")
 		case !utf8.ValidString(list[0]):
 			return newFault("read request", name, "it is not UTF-8", "")
 		}

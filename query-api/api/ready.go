@@ -43,7 +43,7 @@ const (
 type IndexReadiness struct {
 	Index      string `json:"index"`
 	State      string `json:"state" enum:"ready,behind,opening,failed,closed"`
-	Generation string `json:"generation,omitempty" doc:"that is served"`
+	Generation string `json:"generation,omitempty" doc:"generation that is served"`
 	Code       string `json:"code,omitempty"`
 	Cause      string `json:"cause,omitempty"`
 	Remedy     string `json:"remedy,omitempty"`
@@ -63,11 +63,11 @@ func (r IndexReadiness) describeState() string {
 	case stateReady:
 		return "ok"
 	case stateBehind:
-		return "ok, by generation " + r.Generation + "; the newer one: " + r.Cause
+		return "ok with generation " + r.Generation + "; cannot open the newer one: " + r.Cause
 	case stateOpening:
 		return "its generation is being opened"
 	case stateClosed:
-		return "ok, and opened by the first request for it"
+		return "ok, opens at the first request"
 	}
 	return r.Cause
 }
@@ -122,7 +122,7 @@ func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
 	} else {
 		out.Indexes = s.allReadiness(middleware.CallerOf(r.Context()))
 		if !s.listed.Load() {
-			out.Checks["indexes"], ready = "they are being listed", false
+			out.Checks["indexes"], ready = "the indexes are being listed", false
 		}
 	}
 	if err != nil {

@@ -106,9 +106,9 @@ func (r *room) waitForRoom(ctx context.Context, mine *share, bytes int64) error 
 			continue
 		case time.Since(began) > roomPatience:
 			return fault.GenBusy.At("open generation", fmt.Sprintf("of %d bytes", bytes)).
-				Because(fmt.Sprintf("%d bytes of open generations are all in use, and query_api.indexes.bytes is %d",
+				Because(fmt.Sprintf("open generations use %d bytes, and query_api.indexes.bytes is %d",
 					r.usedBytes(), r.limit)).
-				Advise("ask again in a moment, or give query-api more memory")
+				Advise("try again in a moment, or raise query_api.indexes.bytes")
 		case victim != nil:
 			r.touchShare(victim) // somebody has just asked for it, or still reads it
 		}

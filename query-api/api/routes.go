@@ -66,11 +66,11 @@ var (
 	pinned  = parameter{"generation", plain, "the generation to read; default: the current one", nil}
 	howMany = parameter{"limit", map[string]any{
 		"type": "integer", "minimum": 1, "maximum": maxLimit, "default": defaultLimit,
-	}, "entries a page", 20}
+	}, "entries per page", 20}
 	paged = parameter{
 		"cursor", map[string]any{"type": "string", "pattern": "^$|" + cursorForm},
 		"next_cursor of the previous page, with the same order and filters (else 422); empty or absent: the first " +
-			"page. 410: its generation or entry is gone, begin again", nil,
+			"page. 410: its generation or entry no longer exists, start again", nil,
 	}
 	ofAnIndex  = []int{http.StatusNotFound, http.StatusGone, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
 	ofAQuery   = append([]int{http.StatusRequestEntityTooLarge, http.StatusBadGateway}, ofAnIndex...)
@@ -109,9 +109,9 @@ func (s *Server) indexRoutes() []route {
 	return []route{
 		{
 			method: "POST", pattern: "/v1/indexes/{index}/query", id: "query", tag: tagQuery, summary: "Ask a question",
-			doc: "Returns the passages that help most, best first, and on request an answer with citations. Scores are " +
-				"comparable only within one response. Queries with expensive parameters run a few at a time: a further one " +
-				"is a 429 with Retry-After.",
+			doc: "Returns the most relevant passages, best first, and on request an answer with citations. Scores are " +
+				"comparable only within one response. Only a few queries with expensive parameters run at a time: the next one " +
+				"returns 429 with Retry-After.",
 			body: answer.Request{}, answer: answer.Response{}, problems: ofAQuery, handler: s.serveQuery, events: queryEvents,
 		},
 		{
@@ -124,13 +124,13 @@ func (s *Server) indexRoutes() []route {
 		},
 		{
 			method: "GET", pattern: "/v1/indexes", id: "listIndexes", tag: tagIndexes, summary: "List published indexes",
-			doc: "Those that the key may read, by name.", kept: true,
+			doc: "Lists the indexes that the key can read, by name.", kept: true,
 			query:  []parameter{paged, howMany},
 			answer: Indexes{}, problems: append([]int{http.StatusGone}, ofStores...), handler: s.listIndexes,
 		},
 		{
 			method: "GET", pattern: "/v1/indexes/{index}", id: "getIndex", tag: tagIndexes, summary: "Get one index",
-			doc:  "What it serves, since when, its size and its problems.",
+			doc:  "Returns its served generation, age, size and problems.",
 			kept: true, answer: IndexCard{}, problems: ofArtifact, handler: s.serveCard,
 		},
 		{
@@ -147,12 +147,12 @@ func (s *Server) indexRoutes() []route {
 		{
 			method: "GET", pattern: "/v1/indexes/{index}/memory", id: "getMemory", tag: tagIndexes,
 			summary: "Get the themes of an index",
-			doc: "What enrichment `gem` made: themes with their strongest passages, and the spectrum. A generation without " +
-				"it is a 422 that names the setting.",
+			doc: "Returns the results of enrichment `gem`: themes with their strongest passages, and the spectrum. Without " +
+				"the enrichment the response is a 422 that names the setting.",
 			kept: true, answer: Memory{}, problems: ofAnIndex, handler: s.serveMemory,
 			query: []parameter{{"nodes", map[string]any{
 				"type": "integer", "minimum": 1, "maximum": mostNodes, "default": mostNodes,
-			}, "passages in all, equally many of each theme", 60}, pinned},
+			}, "passages in total, spread evenly over the themes", 60}, pinned},
 		},
 	}
 }
@@ -163,7 +163,7 @@ func (s *Server) documentRoutes() []route {
 			method: "GET", pattern: "/v1/indexes/{index}/documents", id: "listDocuments", tag: tagDocuments,
 			summary: "List documents", doc: "In byte order of their keys.", kept: true,
 			query: []parameter{
-				{"prefix", plain, "of the key", "cities/"}, paged, howMany, pinned,
+				{"prefix", plain, "first characters of the key", "cities/"}, paged, howMany, pinned,
 			},
 			answer: Documents{}, problems: ofAnIndex, handler: s.listDocuments,
 		},
@@ -176,10 +176,10 @@ func (s *Server) documentRoutes() []route {
 			method: "GET", pattern: "/v1/indexes/{index}/documents/{rest...}", id: "getDocumentText", tag: tagDocuments,
 			path:    "/v1/indexes/{index}/documents/{key}/text",
 			summary: "Get the decoded text of a document", kept: true,
-			doc: "All or a range, at most 1,048,576 code points. Offsets are code points of the served version, as in " +
+			doc: "Returns at most 1,048,576 code points. Offsets are code points of the served version, as in " +
 				"passages and mentions.",
 			query: []parameter{
-				{"version", plain, "SHA-256 of the content that the offsets refer to; 404 if another is served", nil},
+				{"version", plain, "SHA-256 of the content that the offsets refer to; 404 if another version is served", nil},
 				{"start", count, "first code point; default: the beginning", 0},
 				{"end", count, "code point after the last; default: the end", 200},
 				pinned,
@@ -201,8 +201,8 @@ func (s *Server) entityRoutes() []route {
 			summary: "List entities", doc: "By name, or by number of passages.",
 			kept: true,
 			query: []parameter{
-				{"prefix", plain, "of the name, in any case", "os"},
-				{"contains", plain, "part of the name, in any case", "slo"},
+				{"prefix", plain, "first characters of the name, case-insensitive", "os"},
+				{"contains", plain, "part of the name, case-insensitive", "slo"},
 				{"order", map[string]any{"type": "string", "enum": []any{byName, byPassages}, "default": byName},
 					"passages: most mentioned first", nil},
 				paged, howMany, pinned,
@@ -228,7 +228,7 @@ func (s *Server) runRoutes() []route {
 		{
 			method: "GET", pattern: "/v1/indexes/{index}/runs", id: "listRuns", tag: tagRuns,
 			summary: "List the runs of an index",
-			doc:     "Running ones and those with a kept report, newest first; also of an index that was never published.",
+			doc:     "Lists running runs and runs with a report, newest first, also of indexes that were never published.",
 			kept:    true, scope: access.Operate, query: []parameter{paged, howMany}, answer: Runs{},
 			problems: append([]int{http.StatusGone}, ofArtifact...), handler: s.listRuns,
 		},
@@ -265,9 +265,9 @@ func (s *Server) operationRoutes() []route {
 		{
 			method: "GET", pattern: "/readyz", id: "ready", tag: tagOperations,
 			summary: "Check that stores answer and indexes are open",
-			doc: "Probes every store. An index that cannot be opened is listed with cause and remedy; the replica stays " +
-				"ready while it serves another.",
-			query:    []parameter{{"index", plain, "the index that must be served; default: any", nil}},
+			doc: "Probes every store. Lists indexes that cannot be opened, with cause and remedy. The replica stays " +
+				"ready while it serves at least one index.",
+			query:    []parameter{{"index", plain, "index that must be served; default: any", nil}},
 			problems: []int{http.StatusNotFound},
 			answer:   Readiness{}, scope: access.Operate, handler: s.serveReady,
 		},

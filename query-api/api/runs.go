@@ -49,7 +49,7 @@ func (s *Server) runsPage(ctx context.Context, request *http.Request) (Runs, err
 // RunDetail is one run.
 type RunDetail struct {
 	runlog.Run
-	Next []string `json:"next,omitempty" doc:"of a run that ended or pauses: what a person can do, each with its command"`
+	Next []string `json:"next,omitempty" doc:"possible next steps of an ended or paused run, each with its command"`
 }
 
 // getRun answers GET …/runs/{run} and …/runs/{run}/report. A run may be named as lists do: index/generation.
@@ -98,6 +98,6 @@ func (s *Server) newRunlog() runlog.Source {
 
 func unknownRun(index, run string) error {
 	return fault.RunNotFound.At("find run", index+"/"+run).
-		Because("there is none, or its report is gone").
-		Advise("list them at /v1/indexes/" + index + "/runs")
+		Because("the run does not exist, or its report was deleted").
+		Advise("list the runs at /v1/indexes/" + index + "/runs")
 }

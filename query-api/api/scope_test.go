@@ -37,7 +37,7 @@ func TestAKeyForOneIndexHearsOfNoOther(t *testing.T) {
 			"%s: %d %s", name, got.Code, got.Body)
 	}
 	got := l.send("POST", "/v1/indexes/sample/query", `{"query":"x"}`, bearer(other.Text)...)
-	assert.True(t, got.Code == http.StatusNotFound && strings.Contains(got.Body.String(), "or the key is not for it"),
+	assert.True(t, got.Code == http.StatusNotFound && strings.Contains(got.Body.String(), "or use an API key that covers it"),
 		"%d %s", got.Code, got.Body)
 	got = l.send("POST", "/v1/indexes/sample/query", `{"query":"x"}`, append(bearer(all.Text),
 		"Origin", "https://elsewhere.example", "Sec-Fetch-Site", "cross-site")...)

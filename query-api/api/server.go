@@ -156,7 +156,7 @@ func (s *Server) runSafely(run func()) {
 	var err error
 	defer func() {
 		if err != nil {
-			s.log.Error("work beside requests fell", "error", err.Error())
+			s.log.Error("a background task failed", "error", err.Error())
 			time.Sleep(watchEvery)
 		}
 	}()
@@ -168,7 +168,7 @@ func (s *Server) runSafely(run func()) {
 func (s *Server) Serve(l net.Listener) error {
 	if policy := s.Policy; !policy.Required && !policy.Public && !middleware.IsLoopback(l.Addr()) {
 		return fault.BadConfig.At("serve queries at", l.Addr().String()).
-			Because("others than this machine reach the address, and no key is asked for")
+			Because("the address is reachable from other machines, and no API key is required")
 	}
 	if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return err

@@ -17,7 +17,7 @@ const (
 	eventError    = "error"    // Problem; nothing follows
 )
 
-const queryEvents = "with stream: events found (a Result without its answer), delta (a Delta, as often as it takes), " +
+const queryEvents = "with stream: events found (a Result without the answer), delta (one Delta per piece of text), " +
 	"and response (the Result) or error (a Problem)"
 
 // Delta is a piece of an answer; all of them together are its text.
@@ -37,7 +37,7 @@ func beginStream(w http.ResponseWriter, body answer.Request) (*stream, error) {
 	case !body.Stream:
 		return nil, nil
 	case !body.Answer:
-		return nil, newFault("read query", "stream", "there is no answer to stream", "set answer: true too")
+		return nil, newFault("read query", "stream", "only an answer can be streamed", "set answer: true, or omit stream")
 	}
 	return &stream{sse.New(w), body.Fields}, nil
 }

@@ -149,7 +149,7 @@ func (s *Server) openListed() {
 		defer cancel()
 		var err error
 		if names, err = artifact.ListIndexes(ctx, s.Artifacts); err != nil {
-			s.log.Warn("indexes not listed", "code", string(fault.CodeOf(err)))
+			s.log.Warn("cannot list indexes", "code", string(fault.CodeOf(err)))
 			return
 		}
 		most = openAhead
@@ -160,7 +160,7 @@ func (s *Server) openListed() {
 	if err := parallel.Each(ctx, len(first), listWidth, func(ctx context.Context, i int) error {
 		return s.openFirst(ctx, first[i])
 	}); err != nil {
-		s.log.Warn("pointers not read", "code", string(fault.CodeOf(err)))
+		s.log.Warn("cannot read pointers", "code", string(fault.CodeOf(err)))
 		return
 	}
 	for _, name := range names[len(first):] {
@@ -180,7 +180,7 @@ func (s *Server) openFirst(ctx context.Context, name string) error {
 		x.asked, x.ahead = true, x.current == nil // it is opened when the pointer is mended, by no request
 		x.mu.Unlock()
 		s.noteReady(name, false)
-		s.log.Error("pointer cannot be read", "index", name, "code", string(fault.CodeOf(err)))
+		s.log.Error("cannot read pointer", "index", name, "code", string(fault.CodeOf(err)))
 		return nil
 	case err == nil && pointer.Manifest != "":
 		x := s.ensureIndex(name)
@@ -288,7 +288,7 @@ func (s *Server) renewLeases() {
 	ctx, cancel := context.WithTimeout(s.ctx, pollTimeout)
 	defer cancel()
 	if err := s.Readers.LeaseAll(ctx, held, s.id, leaseTTL); err != nil && s.ctx.Err() == nil {
-		s.log.Warn("reader leases not renewed", "generations", len(held), "code", string(fault.CodeOf(err)))
+		s.log.Warn("cannot renew reader leases", "generations", len(held), "code", string(fault.CodeOf(err)))
 	}
 }
 
@@ -359,6 +359,6 @@ func (s *Server) leaseGeneration(ctx context.Context, name, generation string) {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
 	if err := s.Readers.Lease(ctx, name, generation, s.id, leaseTTL); err != nil && s.ctx.Err() == nil {
-		s.log.Warn("reader lease not renewed", "index", name, "code", string(fault.CodeOf(err)))
+		s.log.Warn("cannot renew reader lease", "index", name, "code", string(fault.CodeOf(err)))
 	}
 }

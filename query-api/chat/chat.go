@@ -87,15 +87,15 @@ func newReadError(err error) error {
 	case errors.As(err, &large):
 		return &problem.Problem{
 			Status: http.StatusRequestEntityTooLarge, Code: string(fault.TooLarge),
-			Detail: "a request may have at most 1 MiB",
-			Hint:   "send fewer of the earlier messages: the last question alone counts",
+			Detail: "a request can have at most 1 MiB",
+			Hint:   "send fewer earlier messages: only the last question is used",
 		}
 	case fault.Is(err, fault.BodyTimeout):
 		return &problem.Problem{
-			Status: http.StatusRequestTimeout, Code: string(fault.BodyTimeout), Detail: "the body did not come in time",
+			Status: http.StatusRequestTimeout, Code: string(fault.BodyTimeout), Detail: "the body did not arrive in time",
 		}
 	}
-	return fault.Usage.At("read body", "").Because("it broke off")
+	return fault.Usage.At("read body", "").Because("the connection closed before the body was complete")
 }
 
 // streamAnswer answers as events. An error before the first of them is reported like any other.

@@ -77,7 +77,7 @@ func failureOf(problem *problem.Problem) (int, Failure) {
 		param := "model"
 		body.Code, body.Param = "model_not_found", &param
 	case "not_found":
-		body.Message = problem.Detail + " (ask /v1/chat/completions or /v1/responses; what there is stands at /openapi.json)"
+		body.Message = problem.Detail + " (use /v1/chat/completions or /v1/responses; see /openapi.json)"
 	}
 	return problem.Status, Failure{body}
 }

@@ -23,7 +23,7 @@ type Request struct {
 	StreamOptions *StreamOptions   `json:"stream_options,omitempty" doc:"options of a stream"`
 
 	MaxCompletionTokens *int `json:"max_completion_tokens,omitempty" bounds:"1,1000000" doc:"longest answer"`
-	MaxTokens           *int `json:"max_tokens,omitempty" bounds:"1,1000000" doc:"the same; the smaller one applies"`
+	MaxTokens           *int `json:"max_tokens,omitempty" bounds:"1,1000000" doc:"the same limit; the smaller one applies"`
 
 	Options map[string]any `json:"unweaver,omitempty" types:"object,null" doc:"more fields of a query"`
 }
@@ -58,9 +58,9 @@ const mostWarned = 20
 func (q question) writeWarnings(header http.Header) {
 	slices.Sort(q.ignored)
 	for _, name := range q.ignored[:min(len(q.ignored), mostWarned)] {
-		why := "it changes nothing here"
+		why := "it has no effect"
 		if name == "tools" || name == "functions" { // frameworks of agents always send them
-			why = "an index calls no tools"
+			why = "an index does not call tools"
 		}
 		header.Add("Warning", fmt.Sprintf("299 unweaver \"%s is ignored: %s\"", strings.Trim(strconv.QuoteToASCII(
 			fmt.Sprintf("%.40s", name)), `"`), why))
@@ -74,18 +74,18 @@ type refusal struct {
 }
 
 var refused = []refusal{
-	{"n", "there is one answer to a question", []string{"1"}},
-	{"tool_choice", "an index calls no tools", []string{`"none"`, `"auto"`}},
-	{"function_call", "an index calls no functions", []string{`"none"`, `"auto"`}},
-	{"response_format", "an answer is text", []string{`{"type":"text"}`}},
-	{"modalities", "an answer is text", []string{`["text"]`}},
-	{"audio", "an answer is text", nil},
-	{"logprobs", "they are not known", []string{"false"}},
-	{"top_logprobs", "they are not known", []string{"0"}},
-	{"logit_bias", "it cannot be set", []string{"{}"}},
-	{"stop", "an answer ends by itself", []string{"[]", `""`}},
-	{"prediction", "there is none to begin with", nil},
-	{"web_search_options", "an index is searched, not the web", nil},
+	{"n", "a question gets one answer", []string{"1"}},
+	{"tool_choice", "an index does not call tools", []string{`"none"`, `"auto"`}},
+	{"function_call", "an index does not call functions", []string{`"none"`, `"auto"`}},
+	{"response_format", "answers are always text", []string{`{"type":"text"}`}},
+	{"modalities", "answers are always text", []string{`["text"]`}},
+	{"audio", "answers are always text", nil},
+	{"logprobs", "log probabilities are not available", []string{"false"}},
+	{"top_logprobs", "log probabilities are not available", []string{"0"}},
+	{"logit_bias", "token weights cannot be set", []string{"{}"}},
+	{"stop", "stop sequences cannot be set", []string{"[]", `""`}},
+	{"prediction", "predicted output cannot be used", nil},
+	{"web_search_options", "only the index is searched, not the web", nil},
 }
 
 // options of our own: fields of a query that may stand under "unweaver".
@@ -125,10 +125,10 @@ func fieldsOf(
 		return nil, nil, newParamError("", "the body is not one JSON object")
 	}
 	for _, name := range options {
-		unmet = append(unmet[:len(unmet):len(unmet)], refusal{name, "put it below unweaver", nil})
+		unmet = append(unmet[:len(unmet):len(unmet)], refusal{name, "put it inside the object unweaver", nil})
 	}
 	for _, name := range elsewhere {
-		unmet = append(unmet, refusal{name, "it is one of POST /v1/indexes/{index}/query", nil})
+		unmet = append(unmet, refusal{name, "it exists only in POST /v1/indexes/{index}/query", nil})
 	}
 	for _, field := range unmet {
 		if err := field.checkValue(fields[field.name]); err != nil {
@@ -156,12 +156,12 @@ func readFields(fields map[string]json.RawMessage) (question, error) {
 		"model": &out.model, "stream": &out.stream, "stream_options": &streamed,
 	} {
 		if given := fields[name]; given != nil && json.Unmarshal(given, to) != nil {
-			return out, newParamError(name, "it is of another type than it should be")
+			return out, newParamError(name, "it has the wrong type")
 		}
 	}
 	out.usage = streamed.IncludeUsage != nil && *streamed.IncludeUsage
 	if out.model == "" {
-		return out, newParamError("model", "no model is named; they are listed at /v1/models")
+		return out, newParamError("model", "no model is given; see the list at /v1/models")
 	}
 	index, ok := strings.CutPrefix(out.model, Prefix)
 	if !ok || !indexName.MatchString(index) {
@@ -208,7 +208,7 @@ func (r refusal) checkValue(given json.RawMessage) error {
 	}
 	var value any
 	if json.Unmarshal(given, &value) != nil {
-		return newParamError(r.name, "it is no JSON")
+		return newParamError(r.name, "it is not valid JSON")
 	}
 	plain, _ := json.Marshal(value) // it was read as JSON
 	if value == nil || slices.Contains(r.harmless, string(plain)) {
@@ -231,7 +231,7 @@ func lastQuestion(raw json.RawMessage) (string, error) {
 			return textOf(message.Content)
 		}
 	}
-	return "", newParamError("messages", "no message has the role user: the last one that has is the question")
+	return "", newParamError("messages", "no message has the role user; the last user message is the question")
 }
 
 // textOf reads the content of a message: text, or parts of text.
@@ -245,12 +245,12 @@ func textOf(raw json.RawMessage) (string, error) {
 		Text string `json:"text"`
 	}
 	if json.Unmarshal(raw, &parts) != nil {
-		return "", newParamError("messages", "the content of the question is neither text nor a list of parts")
+		return "", newParamError("messages", "the content of the question must be text or a list of parts")
 	}
 	texts := make([]string, 0, len(parts))
 	for _, part := range parts {
 		if part.Type != "text" && part.Type != "input_text" {
-			return "", newUnsupported("messages", "a question is text: parts of other types cannot be looked for")
+			return "", newUnsupported("messages", "a question can contain only parts of type text")
 		}
 		texts = append(texts, part.Text)
 	}
@@ -303,6 +303,6 @@ func newUnsupported(param, why string) *problem.Problem {
 func noModel(name string) *problem.Problem {
 	return &problem.Problem{
 		Status: 404, Code: "model_not_found", Param: "model", Detail: "The model `" + name + "` does not exist",
-		Hint: "models are called " + Prefix + "INDEX and listed at /v1/models; several are " + Prefix + "A+B",
+		Hint: "use " + Prefix + "INDEX; see the list at /v1/models; several are " + Prefix + "A+B",
 	}
 }

@@ -85,14 +85,14 @@ type Details struct {
 	Method     string   `json:"method"`
 	Reason     *string  `json:"reason"`
 	Degraded   []string `json:"degraded"`
-	Confidence *float64 `json:"confidence" doc:"that one of the first five passages says it; null: unknown"`
-	Answered   *float64 `json:"answer_confidence,omitempty" doc:"of best_sentence: the chance that it answers"`
+	Confidence *float64 `json:"confidence" doc:"probability that one of the first five answers; null: unknown"`
+	Answered   *float64 `json:"answer_confidence,omitempty" doc:"for best_sentence: probability that it answers"`
 	AnswerKind string   `json:"answer_kind" enum:"model,best_sentence,none" doc:"best_sentence: quoted from passages"`
 
 	Indexes []answer.IndexPart `json:"indexes,omitempty" doc:"where several were asked: each, with the code of its error"`
 
-	Notes []answer.Note `json:"notes,omitempty" doc:"facts and summaries that were read beside passages"`
-	Usage answer.Usage  `json:"usage" doc:"tokens by what they were for"`
+	Notes []answer.Note `json:"notes,omitempty" doc:"facts and summaries that the model read beside passages"`
+	Usage answer.Usage  `json:"usage" doc:"tokens by purpose"`
 }
 
 // Chunk is one event of a streamed answer. The last one with a choice has the reason of its end, and annotations; with

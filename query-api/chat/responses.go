@@ -14,7 +14,7 @@ import (
 // ResponseRequest is the body of POST /v1/responses, as far as it is looked at: other fields are let be.
 type ResponseRequest struct {
 	Model  string `json:"model" pattern:"^unweaver/[a-z0-9*][a-z0-9*+-]*$" doc:"unweaver/INDEX, or A+B*"`
-	Input  any    `json:"input" types:"string,array" doc:"the question, or messages whose last user message is it"`
+	Input  any    `json:"input" types:"string,array" doc:"the question, or messages; the last user message counts"`
 	Stream *bool  `json:"stream,omitempty" doc:"send the answer as events"`
 
 	MaxOutputTokens *int `json:"max_output_tokens,omitempty" bounds:"1,1000000" doc:"longest answer"`
@@ -78,11 +78,11 @@ type ResponseUsage struct {
 
 // unmet are fields of a ResponseRequest whose wish cannot be met.
 var unmet = []refusal{
-	{"previous_response_id", "no response is kept", nil},
-	{"conversation", "no conversation is kept", nil},
-	{"prompt", "no prompts are kept", nil},
-	{"background", "a response is given at once", []string{"false"}},
-	{"tool_choice", "an index calls no tools", []string{`"none"`, `"auto"`}},
+	{"previous_response_id", "responses are not stored", nil},
+	{"conversation", "conversations are not stored", nil},
+	{"prompt", "prompts are not stored", nil},
+	{"background", "responses are always synchronous", []string{"false"}},
+	{"tool_choice", "an index does not call tools", []string{`"none"`, `"auto"`}},
 }
 
 // readResponse takes the question from the body of a response.
@@ -98,7 +98,7 @@ func readResponse(raw []byte) (question, error) {
 		return question{}, newParamError("text", "want an object")
 	}
 	if kind := form.Format.Type; kind != "" && kind != "text" {
-		return question{}, refusal{"text.format", "an answer is text", nil}.checkValue([]byte(`"` + kind + `"`))
+		return question{}, refusal{"text.format", "answers are always text", nil}.checkValue([]byte(`"` + kind + `"`))
 	}
 	input := bytes.TrimSpace(fields["input"])
 	if bytes.HasPrefix(input, []byte(`"`)) {

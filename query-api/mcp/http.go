@@ -54,7 +54,7 @@ func Handler(backend Backend) http.Handler {
 // would pass the rate and the concurrency of a key, and hold the answers to thousands.
 func checkMessage(message []byte, whole bool) *jsonrpc.Error {
 	if bytes.HasPrefix(bytes.TrimLeft(message, " \t\r\n"), []byte("[")) {
-		return newRefusal(jsonrpc.CodeInvalidRequest, "several messages in one request are not taken: send each by itself")
+		return newRefusal(jsonrpc.CodeInvalidRequest, "several messages in one request are not supported: send each one by itself")
 	}
 	if !whole || len(message) == maxBody {
 		return nil // the library says it
@@ -64,10 +64,10 @@ func checkMessage(message []byte, whole bool) *jsonrpc.Error {
 	}
 	var parts map[string]json.RawMessage
 	if json.Unmarshal(message, &parts) != nil {
-		return newRefusal(jsonrpc.CodeInvalidRequest, "a message is an object")
+		return newRefusal(jsonrpc.CodeInvalidRequest, "a message must be a JSON object")
 	}
 	if _, named := parts["method"]; !named {
-		return newRefusal(jsonrpc.CodeInvalidRequest, "a message has a method: nothing is asked of who sends it")
+		return newRefusal(jsonrpc.CodeInvalidRequest, "the message has no method; this server expects no responses")
 	}
 	if string(parts["jsonrpc"]) != `"2.0"` {
 		return newRefusal(jsonrpc.CodeInvalidRequest, `jsonrpc of a message is "2.0"`)
@@ -83,12 +83,12 @@ func checkMessage(message []byte, whole bool) *jsonrpc.Error {
 			given = inner[name]
 		}
 		if len(given) > 0 && !strings.ContainsRune(field.begins, rune(given[0])) {
-			return newRefusal(code, fmt.Sprintf("%s of a message is %s, not %.80s", field.name, field.want, given))
+			return newRefusal(code, fmt.Sprintf("%s of a message must be %s, not %.80s", field.name, field.want, given))
 		}
 	}
 	method := strings.Trim(string(parts["method"]), `"`)
 	if inner == nil && slices.Contains([]string{"initialize", "tools/call", "resources/read"}, method) {
-		return newRefusal(jsonrpc.CodeInvalidParams, "params of this method is an object, and there is none")
+		return newRefusal(jsonrpc.CodeInvalidParams, "this method requires params, an object")
 	}
 	return nil
 }

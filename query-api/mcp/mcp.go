@@ -89,7 +89,7 @@ func bindContext(ctx context.Context) (context.Context, context.CancelFunc) {
 func checkNames(names ...string) error {
 	for _, name := range names {
 		if path.Clean("/"+name) != "/"+name {
-			return fmt.Errorf("no index, passage or document has a name of empty parts or of dots alone: %.80q", name)
+			return fmt.Errorf("a name must not contain empty parts, or parts . and ..: %.80q", name)
 		}
 	}
 	return nil
@@ -109,7 +109,7 @@ func toToolError(err error) error {
 			text += "; reference " + wrong.Reference
 		}
 		if fault.Code(wrong.Code) == fault.UnknownIndex {
-			text += "; call list_indexes for those there are"
+			text += "; call list_indexes to see the indexes"
 		}
 		return errors.New(text)
 	}
@@ -128,11 +128,11 @@ func (s *server) resolveIndex(ctx context.Context, given string) (string, error)
 	case len(all) == 1:
 		return all[0].Index, nil
 	case len(all) == 0:
-		return "", errors.New("no index is published that you may ask (build one with: unweaver index)")
+		return "", errors.New("there is no published index that the key covers (build one with: unweaver index)")
 	}
 	names := make([]string, len(all))
 	for i, index := range all {
 		names[i] = index.Index
 	}
-	return "", errors.New("there are several indexes: name one of " + strings.Join(names, ", ") + " as index")
+	return "", errors.New("there are several indexes: set index to one of " + strings.Join(names, ", ") + "")
 }

@@ -22,7 +22,7 @@ func (s *server) listAll(ctx context.Context, _ *sdk.CallToolRequest, _ struct{}
 			index.Index, index.Documents, index.Chunks, index.Classes, index.Generation)
 	}
 	if len(all) == 0 {
-		text.WriteString("No index is published that you may ask (build one with: unweaver index).")
+		text.WriteString("There is no published index that the key covers (build one with: unweaver index).")
 	}
 	return newTextResult(strings.TrimSpace(text.String())), out, nil
 }
@@ -66,7 +66,7 @@ func (s *server) getChunk(ctx context.Context, _ *sdk.CallToolRequest, asked OfC
 	if len(out.Passage.Text) < whole {
 		next := out.Passage.Start + runes
 		out.NextStart = &next
-		note = fmt.Sprintf("Cut to stay within max_tokens: it goes on at code point %d (get_document, start %d).", next, next)
+		note = fmt.Sprintf("Cut to stay within max_tokens: continues at code point %d (get_document, start %d).", next, next)
 	}
 	return newTextResult(strings.TrimSpace(out.Passage.renderText() + note)), out, nil
 }
@@ -90,7 +90,7 @@ func (s *server) getDocument(ctx context.Context, _ *sdk.CallToolRequest, asked 
 	if wanted := out.Length; out.End < wanted && (asked.End == 0 || out.End < asked.End) {
 		next := out.End
 		out.NextStart = &next
-		note = fmt.Sprintf("\n\nIt goes on at code point %d: get_document with start %d.", next, next)
+		note = fmt.Sprintf("\n\nIt continues at code point %d: get_document with start %d.", next, next)
 	}
 	return newTextResult(head + out.Text + note), out, nil
 }
@@ -122,7 +122,7 @@ const documentURI = "unweaver://{index}/{+document}"
 func (s *server) addResources(to *sdk.Server) {
 	to.AddResourceTemplate(&sdk.ResourceTemplate{
 		Name: "document", Title: "Text of a document", MIMEType: "text/plain", URITemplate: documentURI,
-		Description: "Decoded text of a document of an index, its first million code points.",
+		Description: "Decoded text of a document: the first million code points.",
 	}, func(ctx context.Context, request *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
 		uri := request.Params.URI
 		index, key, ok := strings.Cut(strings.TrimPrefix(uri, "unweaver://"), "/")

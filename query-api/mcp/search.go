@@ -76,7 +76,7 @@ func newTextResult(text string) *sdk.CallToolResult {
 
 // explainNothing says why a question found nothing.
 func explainNothing(response answer.Response) string {
-	return strings.TrimSpace(fmt.Sprintf("Nothing in index %s fits the question. %s", response.Index, response.ReasonText))
+	return strings.TrimSpace(fmt.Sprintf("No passage of index %s matches the question. %s", response.Index, response.ReasonText))
 }
 
 func (s *server) searchIndex(ctx context.Context, _ *sdk.CallToolRequest, asked Question) (
@@ -117,7 +117,7 @@ func (s *server) answerQuestion(ctx context.Context, _ *sdk.CallToolRequest, ask
 	case out.Kind == retrieve.BestSentence && response.Answer.Reason != "":
 		head += "(Quoted from the passages: " + response.Answer.Reason + ".)\n\n"
 	case out.Kind == retrieve.BestSentence:
-		head += "(Quoted from the passages: no chat model is set up that could write an answer.)\n\n"
+		head += "(Quoted from the passages: no chat model is configured.)\n\n"
 	}
 	var text string
 	text, out.Passages, out.Cut = fitPassages(head, cited, most)

@@ -24,21 +24,21 @@ type Asked struct {
 	Method      *string        `json:"method,omitempty" jsonschema:"retrieval method; default: the index's"`
 	Rule        *string        `json:"rule,omitempty" jsonschema:"how entities elect passages; default: the index's"`
 	Params      map[string]any `json:"params,omitempty" jsonschema:"parameters of the method, by name"`
-	TopEntities *int           `json:"top_entities,omitempty" jsonschema:"entities to begin from, 1 to 1000"`
+	TopEntities *int           `json:"top_entities,omitempty" jsonschema:"entities that the search starts from, 1 to 1000"`
 	TopChunks   *int           `json:"top_chunks,omitempty" jsonschema:"passages, 1 to 100; default: the index's"`
 	TopK        *int           `json:"top_k,omitempty" jsonschema:"the same as top_chunks; one of the two is given"`
-	Filter      *Filter        `json:"filter,omitempty" jsonschema:"which documents may be found; all of it must hold"`
-	Without     *Without       `json:"without,omitempty" jsonschema:"what is left out, as if the index did not have it"`
+	Filter      *Filter        `json:"filter,omitempty" jsonschema:"which documents to search; all conditions apply"`
+	Without     *Without       `json:"without,omitempty" jsonschema:"what to ignore, as if the index did not contain it"`
 	Generation  *string        `json:"generation,omitempty" jsonschema:"a kept generation; default: the current one"`
 	Rerank      *bool          `json:"rerank,omitempty" jsonschema:"false: without the index's reranker"`
 
-	MaxContextTokens *int `json:"max_context_tokens,omitempty" jsonschema:"what an answer is written from; default 4000"`
-	MaxAnswerTokens  *int `json:"max_answer_tokens,omitempty" jsonschema:"longest answer; default: the model's"`
+	MaxContextTokens *int `json:"max_context_tokens,omitempty" jsonschema:"passage tokens for an answer; default 4000"`
+	MaxAnswerTokens  *int `json:"max_answer_tokens,omitempty" jsonschema:"longest answer in tokens; default: the model's"`
 }
 
 // Filter narrows a question to documents.
 type Filter struct {
-	DocumentPrefix *string        `json:"document_prefix,omitempty" jsonschema:"only documents whose key begins so"`
+	DocumentPrefix *string        `json:"document_prefix,omitempty" jsonschema:"only documents with this key prefix"`
 	Metadata       map[string]any `json:"metadata,omitempty" jsonschema:"of each field a value, or a list of values"`
 	Modified       *Modified      `json:"modified,omitempty" jsonschema:"only documents modified in this range"`
 }
@@ -57,7 +57,7 @@ type Modified struct {
 
 // Passage is a chunk of a document. Start and end are code points of the document's decoded text.
 type Passage struct {
-	Rank     int               `json:"rank,omitempty" jsonschema:"its place, and its mark [n] in an answer"`
+	Rank     int               `json:"rank,omitempty" jsonschema:"its place; also its mark [n] in an answer"`
 	Index    string            `json:"index,omitempty" jsonschema:"where it stands, of several"`
 	Chunk    string            `json:"chunk" jsonschema:"id, for get_chunk"`
 	Document string            `json:"document" jsonschema:"key, for get_document"`
@@ -68,7 +68,7 @@ type Passage struct {
 	PageEnd  int               `json:"page_end,omitempty"`
 	Start    int               `json:"start"`
 	End      int               `json:"end"`
-	Score    float64           `json:"score,omitempty" jsonschema:"orders one result; says nothing between results"`
+	Score    float64           `json:"score,omitempty" jsonschema:"comparable only within one result"`
 	Stale    bool              `json:"stale,omitempty" jsonschema:"of an earlier version: the document cannot be read now"`
 	Metadata map[string]string `json:"metadata,omitempty" jsonschema:"of its document"`
 	Entities []string          `json:"entities,omitempty" jsonschema:"through which it was found"`
@@ -122,8 +122,8 @@ type Found struct {
 	Generation string    `json:"generation"`
 	Method     string    `json:"method"`
 	Reason     string    `json:"reason,omitempty" jsonschema:"no_match, empty_index, no_document (filter), unknown_field"`
-	Confidence *float64  `json:"confidence,omitempty" jsonschema:"0 to 1: that one of the first five passages says it"`
-	Degraded   []string  `json:"degraded,omitempty" jsonschema:"parts of the search that are down, notes left out"`
+	Confidence *float64  `json:"confidence,omitempty" jsonschema:"probability that one of the first five answers, 0 to 1"`
+	Degraded   []string  `json:"degraded,omitempty" jsonschema:"parts of the search that failed; notes left out"`
 	Passages   []Passage `json:"passages"`
 	Cut        *Cut      `json:"cut,omitempty"`
 }
@@ -135,11 +135,11 @@ type Answered struct {
 	Kind      string   `json:"kind" jsonschema:"model wrote it, best_sentence: quoted from passages, or none"`
 	Citations []string `json:"citations" jsonschema:"passages that the answer rests on"`
 	Truncated bool     `json:"truncated,omitempty"`
-	Missing   string   `json:"answer_reason,omitempty" jsonschema:"why the chat model, which was asked, wrote nothing"`
-	Sure      *float64 `json:"answer_confidence,omitempty" jsonschema:"of best_sentence: 0 to 1, that it answers"`
-	Lacks     []string `json:"lacks,omitempty" jsonschema:"words of the question that best_sentence is without"`
+	Missing   string   `json:"answer_reason,omitempty" jsonschema:"why the chat model wrote no answer"`
+	Sure      *float64 `json:"answer_confidence,omitempty" jsonschema:"probability that best_sentence answers, 0 to 1"`
+	Lacks     []string `json:"lacks,omitempty" jsonschema:"words of the question that best_sentence lacks"`
 
-	Notes []answer.Note `json:"notes,omitempty" jsonschema:"facts and summaries that were read beside passages"`
+	Notes []answer.Note `json:"notes,omitempty" jsonschema:"facts and summaries that the model read beside passages"`
 }
 
 // Explained is the result of explain.
@@ -183,8 +183,8 @@ type ChunkText struct {
 type OfDocument struct {
 	Index      string `json:"index,omitempty" jsonschema:"the index; may be left out where there is one"`
 	Document   string `json:"document" jsonschema:"its key"`
-	Start      int    `json:"start,omitempty" jsonschema:"code point to begin with"`
-	End        int    `json:"end,omitempty" jsonschema:"code point to end before; default: the end"`
+	Start      int    `json:"start,omitempty" jsonschema:"first code point"`
+	End        int    `json:"end,omitempty" jsonschema:"code point after the last one; default: the end"`
 	Generation string `json:"generation,omitempty" jsonschema:"a kept generation; default: the current one"`
 	MaxTokens  *int   `json:"max_tokens,omitempty" jsonschema:"longest text, 1 to 131072; default 6000"`
 }
@@ -211,20 +211,20 @@ func (s *server) addTools(to *sdk.Server) {
 			Title: title, ReadOnlyHint: true, IdempotentHint: true, OpenWorldHint: &inside,
 		}}
 	}
-	list := tool("list_indexes", "List indexes", "Indexes that can be asked, with their sizes.")
+	list := tool("list_indexes", "List indexes", "Lists the indexes and their sizes.")
 	list.InputSchema = map[string]any{ // OpenAI's API refuses a function without properties
 		"type": "object", "properties": map[string]any{}, "additionalProperties": false,
 	}
 	sdk.AddTool(to, list, s.listAll)
 	sdk.AddTool(to, tool("search", "Search passages",
-		"Find the passages of an index that answer a question, best first, with document and offsets."), s.searchIndex)
+		"Finds the passages of an index that answer a question, best first, with document and offsets."), s.searchIndex)
 	sdk.AddTool(to, tool("answer", "Answer a question",
-		"Have a question answered from an index by its chat model, with the passages that the answer cites. "+
-			"It may cost money; search does not call the chat model."), s.answerQuestion)
+		"Answers a question from an index with its chat model, and returns the passages that the answer cites. "+
+			"A call can cost money. The tool search does not call the chat model."), s.answerQuestion)
 	sdk.AddTool(to, tool("explain", "Explain a search",
-		"Search as search does, and say through which entities and lists each passage was found."), s.explainAnswer)
+		"Searches like search, and reports through which entities and lists each passage was found."), s.explainAnswer)
 	sdk.AddTool(to, tool("get_chunk", "Read a passage",
-		"One passage by its id, with what was extracted from it."), s.getChunk)
+		"Returns one passage by its id, with the entities extracted from it."), s.getChunk)
 	sdk.AddTool(to, tool("get_document", "Read a document",
-		"Decoded text of a document, from any code point on: what stands around a passage."), s.getDocument)
+		"Returns the decoded text of a document from any code point, for example around a passage."), s.getDocument)
 }

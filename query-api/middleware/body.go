@@ -33,7 +33,7 @@ func CheckJSON(body []byte) error {
 	default:
 		return nil
 	}
-	return fault.Usage.At("read body", "").Because(why).Advise("send one JSON object, in UTF-8")
+	return fault.Usage.At("read body", "").Because(why).Advise("send exactly one JSON object, encoded as UTF-8")
 }
 
 // maxNesting of a body; what a query means takes four levels.
@@ -52,8 +52,8 @@ func checkNesting(body []byte) error {
 		case c == '{' || c == '[':
 			if depth++; depth > maxNesting {
 				return fault.Usage.At("read body", "").
-					Because(fmt.Sprintf("it is nested deeper than %d", maxNesting)).
-					Advise("send values that are nested less")
+					Because(fmt.Sprintf("it is nested more than %d levels deep", maxNesting)).
+					Advise("send less deeply nested values")
 			}
 		case c == '}' || c == ']':
 			depth--

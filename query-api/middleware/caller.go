@@ -35,8 +35,8 @@ func (c *Caller) RequireScope(scope access.Scope) error {
 		return nil
 	}
 	return fault.Forbidden.At("use this address", "").
-		Because("the key has the scope " + string(c.scope)).
-		Advise("it takes one of the scope " + string(scope))
+		Because("the API key has the scope " + string(c.scope)).
+		Advise("use a key with the scope " + string(scope))
 }
 
 // NeedAll returns the error of a caller whose key is not for every index.
@@ -45,8 +45,8 @@ func (c *Caller) NeedAll() error {
 		return nil
 	}
 	return fault.Forbidden.At("answer", "").
-		Because("the key is for the indexes " + c.index).
-		Advise("what is asked for shows all of them: it takes a key made with --index '*'")
+		Because("the API key covers only the indexes " + c.index).
+		Advise("this request needs access to all indexes: create a key with unweaver keys create --index '*'")
 }
 
 // MayRead reports whether the caller may know of an index.

@@ -68,16 +68,16 @@ func NewPolicy(settings config.QueryAPI, listens net.Addr, keys Keys) (Policy, e
 	case "none":
 		if !local && !settings.Public {
 			return out, fault.BadConfig.At("serve queries at", listens.String()).
-				Because("query_api.auth is none, and others than this machine reach the address").
-				Advise("leave auth at auto and make keys (unweaver keys create), or set query_api.public too")
+				Because("query_api.auth is none, and the address is reachable from other machines").
+				Advise("remove query_api.auth and create keys with: unweaver keys create; or set query_api.public: true")
 		}
 	default:
 		out.Required = !local
 	}
 	if !out.Required && slices.Contains(out.Origins, AnyOrigin) {
 		return out, fault.BadConfig.At("serve queries at", listens.String()).
-			Because("query_api.cors.origins is *, and no key is asked for: every page that somebody here opens could ask").
-			Advise("name the origins, or set query_api.auth: required")
+			Because("query_api.cors.origins is * and no API key is required, so any web page could query it").
+			Advise("list the allowed origins in query_api.cors.origins, or set query_api.auth: required")
 	}
 	return out, nil
 }
@@ -167,8 +167,8 @@ func (g *Guard) Wrap(next http.Handler, self func(path string) bool) http.Handle
 func (g *Guard) checkOrigin(request *http.Request) error {
 	if !g.policy.AnyHost && !g.knowsHost(request.Host) {
 		return fault.Misdirected.At("answer for host", request.Host).
-			Because("this server does not go by that name").
-			Advise("set query_api.hosts where it does")
+			Because("the server does not accept this host name").
+			Advise("add the name to query_api.hosts")
 	}
 	if !ofBrowser(request) || IsOpen(request) || g.allowsOrigin(request) {
 		return nil
@@ -177,8 +177,8 @@ func (g *Guard) checkOrigin(request *http.Request) error {
 	unsafe.Method = http.MethodPost // reading across origins is of no use to anybody either
 	if err := g.origin.Check(&unsafe); err != nil {
 		return fault.Forbidden.At("answer a page of another origin", request.Header.Get("Origin")).
-			Because("browsers may ask this server from its own page only").
-			Advise("let the server behind that page ask, with a key of its own, or name the page's origin in " +
+			Because("browsers may call this server from its own page only").
+			Advise("call this server from the backend of that page with an API key, or add the page's origin to " +
 				"query_api.cors.origins")
 	}
 	return nil
@@ -211,7 +211,7 @@ func NeedJSON(request *http.Request) error {
 	if packed := request.Header.Get("Content-Encoding"); packed != "" && !strings.EqualFold(packed, "identity") {
 		return fault.MediaType.At("read body", "").
 			Because("its Content-Encoding is " + fault.QuoteName(packed)).
-			Advise("send it without compression")
+			Advise("send the body uncompressed")
 	}
 	if charset := parameters["charset"]; charset != "" && !strings.EqualFold(charset, "utf-8") {
 		return fault.MediaType.At("read body", "").
@@ -220,15 +220,15 @@ func NeedJSON(request *http.Request) error {
 	}
 	if err != nil || kind != "application/json" {
 		return fault.MediaType.At("read body", "").
-			Because("it is not said to be JSON").
+			Because("the Content-Type is not JSON").
 			Advise("send Content-Type: application/json")
 	}
 	return nil
 }
 
 var errNoKey = fault.Unauthorized.At("check the API key", "").
-	Because("none was sent").
-	Advise("send Authorization: Bearer KEY; keys are made with: unweaver keys create")
+	Because("the request has no API key").
+	Advise("send the header Authorization: Bearer KEY; create a key with: unweaver keys create")
 
 // ReadKey returns the key of a request, or empty.
 func ReadKey(request *http.Request) string {

@@ -102,7 +102,7 @@ func newAccount(by access.Limits) *account {
 
 // newBusyError returns the error of a caller who has to wait.
 func newBusyError(why string, wait time.Duration) error {
-	err := fault.RateLimited.At("answer the request", "").Because(why).Advise("send fewer, or ask for a higher limit")
+	err := fault.RateLimited.At("answer the request", "").Because(why).Advise("send fewer requests, or raise the limit")
 	err.RetryAfter = max(time.Second, wait.Round(time.Second))
 	return err
 }
@@ -119,7 +119,7 @@ func takePlace(limiter *rate.Limiter, why string) error {
 }
 
 func (a *account) enterRequest() (leave func(), err error) {
-	if err := takePlace(a.requests, "too many requests a second"); err != nil {
+	if err := takePlace(a.requests, "too many requests per second"); err != nil {
 		return nil, err
 	}
 	if a.by.Concurrency == 0 {
@@ -128,7 +128,7 @@ func (a *account) enterRequest() (leave func(), err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.running >= a.by.Concurrency {
-		return nil, newBusyError("too many requests at once", time.Second)
+		return nil, newBusyError("too many concurrent requests", time.Second)
 	}
 	a.running++
 	return func() {
@@ -154,8 +154,8 @@ func (a *account) checkMoney() error {
 	if a.by.MoneyPerDay > 0 {
 		if _, spent := a.spentToday(); spent >= a.by.MoneyPerDay {
 			err := fault.BudgetSpent.At("answer the question", "").
-				Because("today's money for answers is spent").
-				Advise("ask without answer, wait until tomorrow (UTC), or have the limit raised")
+				Because("the budget of this key for answers is used up for today").
+				Advise("send the query without answer, wait until midnight UTC, or ask the operator for a higher limit")
 			err.RetryAfter = time.Until(time.Now().UTC().Truncate(day).Add(day))
 			return err
 		}

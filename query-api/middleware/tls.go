@@ -102,7 +102,7 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		}
 	}
 	if err != nil {
-		c.log.Warn("the new certificate cannot be read; the one before goes on", "file", c.cert)
+		c.log.Warn("the new certificate cannot be read; the previous one stays in use", "file", c.cert)
 	}
 	return c.pair, nil
 }
@@ -131,7 +131,7 @@ func WrapListener(plain net.Listener, encrypted *tls.Config, connections int) ne
 // Warn logs once at start where keys and texts travel readable.
 func Warn(log *slog.Logger, listens net.Addr, encrypted bool) {
 	if !encrypted && !IsLoopback(listens) {
-		log.Warn("queries are served without TLS beyond this machine: set query_api.tls, or let a proxy that speaks "+
-			"TLS stand before it", "address", listens.String())
+		log.Warn("the query API is reachable from other machines without TLS: set query_api.tls, or run it behind "+
+			"a proxy with TLS", "address", listens.String())
 	}
 }

@@ -57,7 +57,7 @@ type body struct {
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return n, fault.BodyTimeout.At("read body", "").Because("it did not come in time")
+		return n, fault.BodyTimeout.At("read body", "").Because("it did not arrive in time")
 	}
 	if errors.Is(err, io.EOF) {
 		_ = b.control.SetReadDeadline(time.Time{})
@@ -92,17 +92,17 @@ func plainFault(method, allow string, status int) error {
 		return fault.NoSuchMethod.At(
 			"find", "this address",
 		).Because(
-			"it does not take the method " + fault.QuoteName(method),
+			"it does not support the method " + fault.QuoteName(method),
 		).
 			Advise(
-				"it takes " + allow,
+				"use " + allow,
 			)
 	case status == http.StatusUnauthorized:
 		return errNoKey
 	case status < 500:
 		return fault.NotFound.At("find", "this address").
-			Because("the API has none of that name").
-			Advise("they are described at /openapi.json")
+			Because("the API has no such address").
+			Advise("see the list of addresses at /openapi.json")
 	}
 	return fault.Internal.At("answer", "").Because("status " + strconv.Itoa(status))
 }

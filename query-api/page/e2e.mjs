@@ -503,7 +503,7 @@ Town: Rotterdam
 
   async 'a run that is held says what to do'() {
     const held = { ...run, status: 'held', reason: 'mass_deletion', cost: 0, estimate: null,
-      next: ['See whether the corpus is whole. If it is: unweaver index CORPUS --wait --index sample'] }
+      next: ['Check that the corpus is complete. If it is: unweaver index CORPUS --wait --index sample'] }
     await visit('#/sample/runs/g3', { fake: { '**/v1/indexes/sample/runs/**': json(held) } }, async (page) => {
       const todo = page.getByRole('region', { name: 'What to do' })
       assert.equal(await todo.locator('code').innerText(), 'unweaver index CORPUS --wait --index sample')

@@ -21,9 +21,9 @@ const suggestClasses = 20_000
 func (a *App) aliasesCmd() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "aliases",
-		Short: "Names that are one: which are mapped, and which may be",
-		Long: `Names that are one: which are mapped in what is served, and which may be. What is mapped is what the file of
-indexes.*.aliases says (docs/explain/methods.md).`,
+		Short: "Show and suggest names of the same entity",
+		Long: `Show the names that are mapped to one entity in the published generation, and suggest more. The file of
+indexes.*.aliases sets the mapping (docs/explain/methods.md).`,
 	}
 	command.AddCommand(a.aliasesShowCmd(), a.aliasesSuggestCmd())
 	return command
@@ -33,11 +33,11 @@ func (a *App) aliasesShowCmd() *cobra.Command {
 	var index string
 	command := &cobra.Command{
 		Use:   "show [NAME]",
-		Short: "List the names that are mapped in what is served: all, or those of one name",
-		Long: `List the names that are mapped in what is served, with the one that stands for each. With NAME, those that are
-one with it. Names are shown by their keys: in lower case, without a leading "the" (docs/reference/formats.md,
-Mentions).
-Behind them come the pairs that a model decided when it was built, where indexes.*.enrich has aliases.`,
+		Short: "List the mapped names of the published generation: all, or those of one name",
+		Long: `List the mapped names of the published generation, each with the name that represents it. With NAME, list
+only the names of the same entity. Names are shown as keys: in lower case, without a leading "the"
+(docs/reference/formats.md, Mentions). If indexes.*.enrich contains aliases, the pairs that a model decided during
+the build follow.`,
 		Example: "  unweaver aliases show docs\n  unweaver aliases show docs IBM --json",
 		Args:    requireArgs(0, 1, "at most a NAME"),
 		RunE: a.newControlRun(func(ctx context.Context, controller control.Control, args []string) error {
@@ -81,7 +81,7 @@ func showAliases(w io.Writer, list core.AliasList) {
 	fmt.Fprintf(w, "%s/%s: %s", list.Index, list.Generation, countOf(len(list.Aliases), "name"))
 	if len(list.Aliases) == 0 {
 		fmt.Fprintln(w,
-			" mapped: every name asked for stands for itself (names are mapped by the file of indexes.*.aliases)")
+			" mapped: each name is its own entity (to map names, edit the file of indexes.*.aliases)")
 	} else {
 		fmt.Fprintln(w)
 		showTable(w, "name\tis", list.Aliases, func(one core.MappedName) string { return one.Name + "\t" + one.StandsFor })
@@ -89,7 +89,7 @@ func showAliases(w io.Writer, list core.AliasList) {
 	if len(list.Decided) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "\n%s that a model decided when it was built; nothing is mapped by that alone\n",
+	fmt.Fprintf(w, "\n%s that a model decided during the build; these pairs are not mapped until they are in the file\n",
 		countOf(len(list.Decided), "pair"))
 	showTable(w, "name\tand\tare\tcosine\twhy", list.Decided, func(one core.SuggestedOne) string {
 		return fmt.Sprintf("%s\t%s\t%s\t%.3f\t%s", joinFields(one.Name), joinFields(one.Of), one.Verdict, one.Cosine,
@@ -101,18 +101,18 @@ func (a *App) aliasesSuggestCmd() *cobra.Command {
 	var request control.AliasesRequest
 	command := &cobra.Command{
 		Use:   "suggest",
-		Short: "Print a file of aliases with pairs of names that may be one, and why, to be edited",
-		Long: `Print what the file of aliases says now, and behind it pairs of names that may be one, each with its reason:
-the cosine of the vectors of the two entities, or that they have the same letters. Pairs of the same letters are lines
-that count; others are comments, as most of them are near and not the same: take the reason away in front of those that
-are right. Turn into forbid what must not come again, and name the file in indexes.*.aliases. No model is asked, and
-nothing is changed.
+		Short: "Print an aliases file with suggested pairs and their reasons, for you to edit",
+		Long: `Print the current aliases file, followed by pairs of names that may be one entity. Each pair has its reason:
+the cosine of the two entity vectors, or equal letters. Pairs with equal letters are active lines. Other pairs are
+comments, because most of them are similar and not the same: to accept one, remove the comment sign and the reason in
+front of it. To reject a pair for good, turn it into a forbid line. Then name the file in indexes.*.aliases. The
+command calls no model and changes nothing.
 
-Pairs with other numbers, and such of which one has another proper noun besides, are refused, and so is what the file
-forbids. The entities with the most mentions are compared, each with all others.
+It does not suggest pairs whose numbers differ, pairs where only one name has a further proper noun, or pairs that
+the file forbids. It compares the most mentioned entities, each with every other.
 
-Where builds have a model decide (indexes.*.enrich: [aliases]), what it said comes with its pair: the same is a line
-that counts, and not the same a comment at the end.`,
+If a model decides pairs during builds (indexes.*.enrich: [aliases]), its decision is printed with the pair: "the
+same" as an active line, "not the same" as a comment at the end.`,
 		Example: "  unweaver aliases suggest docs > aliases.txt\n" +
 			"  unweaver aliases suggest docs --cosine 0.97 --json | jq '.suggested[:10]'",
 		Args: requireArgs(0, 0, "no argument"),
@@ -122,8 +122,8 @@ that counts, and not the same a comment at the end.`,
 	}
 	flags := command.Flags()
 	flags.StringVar(&request.Index, "index", "", "name of the index")
-	flags.IntVar(&request.Classes, "classes", suggestClasses, "how many entities are compared, the most mentioned first")
-	flags.Float64Var(&request.Cosine, "cosine", 0, "least cosine of a pair that is not spelled the same (default 0.93)")
+	flags.IntVar(&request.Classes, "classes", suggestClasses, "number of entities to compare, the most mentioned first")
+	flags.Float64Var(&request.Cosine, "cosine", 0, "minimum cosine of a pair that is spelled differently (default 0.93)")
 	flags.BoolVar(&request.Refused, "refused", false, "also list the pairs that were refused, as comments")
 	_ = command.MarkFlagRequired("index") // the flag exists
 	return command

@@ -68,7 +68,7 @@ func TestMappedNamesAreShown(t *testing.T) {
 		!strings.Contains(got.out, "docs/g1: 2 names") || !strings.Contains(got.out, "IBM Germany") || fake.aliasesAsked.Suggest {
 		t.Errorf("%+v", got)
 	}
-	if got := run(t, fake, "aliases", "show", "Bern", "--index", "docs"); !strings.Contains(got.out, "stands for itself") {
+	if got := run(t, fake, "aliases", "show", "Bern", "--index", "docs"); !strings.Contains(got.out, "is its own entity") {
 		t.Errorf("a name that is not mapped: %+v", got)
 	}
 }

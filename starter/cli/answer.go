@@ -15,9 +15,9 @@ import (
 
 // reasons say why an answer has no passage.
 var reasons = map[string]string{
-	retrieve.NoMatch:    "nothing here matches the question: say it in other words",
-	retrieve.NoDocument: "no document is left by the filter: check its fields and values",
-	retrieve.EmptyIndex: "this index is empty: index a folder, then ask again",
+	retrieve.NoMatch:    "no passage matches the question: rephrase it",
+	retrieve.NoDocument: "the filter excludes every document: check its fields and values",
+	retrieve.EmptyIndex: "the index is empty: index a folder, then ask again",
 }
 
 // ShowAnswer prints a response for people.
@@ -57,7 +57,7 @@ func ShowAnswer(writer io.Writer, answer Answer) {
 func describeConfidence(answer Answer) string {
 	if answer.Confidence == nil {
 		if answer.Method == retrieve.Hybrid && answer.Reason == "" {
-			return ", confidence ? (most of the question's words are in no passage)"
+			return ", confidence ? (no passage has most of the question's words)"
 		}
 		return "" // shown for hybrid alone
 	}

@@ -93,7 +93,7 @@ func TestNothingIsQuotedWhereNothingFits(t *testing.T) {
 	}
 	body = `{"index":"docs","chunks":[],"reason":"no_match","answer":{"kind":"none","text":"No data","citations":[]}}`
 	got = ask(t, &queries{bodies: []string{body}}, "--index", "docs")
-	if !strings.HasPrefix(got.out, "nothing here matches the question: ") {
+	if !strings.HasPrefix(got.out, "no passage matches the question: ") {
 		t.Errorf("%s", got.out)
 	}
 }
@@ -115,7 +115,7 @@ func TestAConfidenceThatCannotBeToldIsSaidToBeUnknown(t *testing.T) {
 		`{"index":"docs","method":"hybrid","confidence":0.5,"chunks":[{"id":"c1","rank":1,"text":"x"}]}`:  false,
 	} {
 		got := ask(t, &queries{bodies: []string{body}}, "--index", "docs")
-		if reported := strings.Contains(got.out, "confidence ? (most of the question's words are in no passage)"); reported != want {
+		if reported := strings.Contains(got.out, "confidence ? (no passage has most"); reported != want {
 			t.Errorf("%s\n%s", body, got.out)
 		}
 	}
@@ -134,12 +134,12 @@ func TestTheLessonSaysWhatPlainSearchDoesNotFind(t *testing.T) {
 		}
 		return cli.DescribeLesson(answer, "Hall")
 	}
-	through := ": the walk came to it through APA, of which [1] speaks as well."
+	through := ": the graph walk reached it through APA, which [1] also mentions."
 	for places, want := range map[string]string{
-		`,"bm25":{"rank":19,"score":5}`:  "The answer, Hall, is in [2], which plain search (BM25) ranks 19th" + through,
-		`,"bm25":{"rank":103,"score":5}`: "The answer, Hall, is in [2], which plain search (BM25) ranks 103rd" + through,
+		`,"bm25":{"rank":19,"score":5}`:  "The answer, Hall, is in [2], which keyword search (BM25) ranks 19th" + through,
+		`,"bm25":{"rank":103,"score":5}`: "The answer, Hall, is in [2], which keyword search (BM25) ranks 103rd" + through,
 		`,"bm25":{"rank":2,"score":5}`:   "The answer, Hall, is in [2]" + through,
-		"":                               "The answer, Hall, is in [2], which plain search does not find at all" + through,
+		"":                               "The answer, Hall, is in [2], which keyword search does not find at all" + through,
 	} {
 		if got := lesson(places); got != want {
 			t.Errorf("%s: %s", places, got)

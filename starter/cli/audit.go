@@ -19,19 +19,19 @@ func (a *App) auditCmd() *cobra.Command {
 	command := &cobra.Command{
 		Use:     "audit",
 		Aliases: []string{"check"},
-		Short:   "Compare an index with what it was made of, and with what the stores hold",
-		Long: `Compare the served generation of an index with what it was made of, and with what the stores hold: files with
-the sums that name them, entities with their mentions, what counts with the rows, and records and vectors with those
-that were written. With --sample 1/1, which is the default, the content hash is made again, too. No model is
-asked, and without --repair nothing is written.
+		Short:   "Check that the files and stores of an index are complete and undamaged",
+		Long: `Compare the served generation of an index with the artifacts it was built from and with the stores: files
+with their checksums, entities with their mentions, counters with rows, and records and vectors with what the build
+wrote. With --sample 1/1, the default, the content hash is computed again, too. The audit calls no model, and it
+writes nothing without --repair.
 
---sample n/t looks at part n of t: in t nights with parts 1 to t each entity, passage and file is looked at once.
+--sample n/t checks part n of t. Auditing parts 1 to t in t nights checks each entity, passage and file once.
 
---repair writes records and vectors again that the stores lost or have otherwise. A damaged file cannot be mended in
-its place: the audit names it and the command that makes it again.
+--repair writes records and vectors again that a store lost or changed. It cannot repair a damaged file: the audit
+names the file and the command that rebuilds it.
 
-Exit codes are those of index: 0 where nothing differs any more, 1 where something is left, which also goes to the
-webhook (failed, reason drift) and counted in unweaver_audit_drift_total.`,
+The exit codes are those of index: 0 if no difference is left, 1 if one is. A difference that is left also triggers
+the webhook (failed, reason drift) and counts in unweaver_audit_drift_total.`,
 		Example: "  unweaver audit docs --wait\n" +
 			"  unweaver audit docs --sample $(($(date +%s) / 86400 % 7 + 1))/7 --wait --json\n" +
 			"  unweaver audit docs --repair --wait",
@@ -39,7 +39,7 @@ webhook (failed, reason drift) and counted in unweaver_audit_drift_total.`,
 		RunE: func(command *cobra.Command, _ []string) error {
 			part, err := core.ParseSample(sample)
 			if err != nil {
-				return fault.Usage.At("read --sample", sample).Because(err).Advise("give --sample 1/7 for the first of seven parts")
+				return fault.Usage.At("read --sample", sample).Because(err).Advise("for the first of seven parts: --sample 1/7")
 			}
 			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
 				run, err := controller.AuditIndex(ctx, control.AuditRequest{Index: index, Sample: part, Repair: repair})
@@ -48,7 +48,7 @@ webhook (failed, reason drift) and counted in unweaver_audit_drift_total.`,
 				}
 				if !wait && !a.started { // a stack of this command's own would end with it
 					return a.printOut(run, func(w io.Writer) {
-						fmt.Fprintf(w, "%s started; watch it with: unweaver status %s --watch\n", run.Run, run.Run)
+						fmt.Fprintf(w, "%s started; to watch it: unweaver status %s --watch\n", run.Run, run.Run)
 					})
 				}
 				return a.waitForRun(ctx, controller, run)
@@ -57,8 +57,8 @@ webhook (failed, reason drift) and counted in unweaver_audit_drift_total.`,
 	}
 	command.Flags().StringVar(&index, "index", "", "name of the index")
 	command.Flags().StringVar(&sample, "sample", core.Everything.String(), "part n of t to look at")
-	command.Flags().BoolVar(&repair, "repair", false, "write again what the stores lost")
-	command.Flags().BoolVar(&wait, "wait", false, "wait for the end, with progress")
+	command.Flags().BoolVar(&repair, "repair", false, "write records and vectors again that a store lost or changed")
+	command.Flags().BoolVar(&wait, "wait", false, "wait until it ends, and show progress")
 	_ = command.MarkFlagRequired("index") // the flag exists
 	return command
 }
@@ -71,7 +71,7 @@ func showAudit(w io.Writer, audit core.Audit) {
 		countOf(seen.Classes, "entity"), countOf(seen.Chunks, "passage"), countOf(seen.Documents, "document"),
 		countOf(seen.Records, "record"), countOf(seen.Vectors, "vector"))
 	if len(audit.Drift) == 0 {
-		fmt.Fprintln(w, "  everything is as it was written")
+		fmt.Fprintln(w, "  no differences")
 		return
 	}
 	var parts []string

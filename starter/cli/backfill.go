@@ -19,10 +19,11 @@ import (
 func (a *App) backfillCmd() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "backfill",
-		Short: "Add chosen documents of the corpus beside the nights: start, list, status, pause, resume, cancel",
-		Long: `Add chosen documents of the corpus to the published generation, beside the nights and after them. A backfill
-pays first, without the lease of the index, and lets builds of the index go first; then it publishes what it chose on
-top of what is served by then. While it goes on, nights leave to it the new documents that it chose.`,
+		Short: "Add selected documents of the corpus outside the scheduled runs",
+		Long: `Add selected documents of the corpus to the published generation, in parallel to the scheduled runs. A
+backfill first pays for extraction, without the lease of the index, and gives way to builds of the index. Then it
+publishes the selected documents on top of the generation served at that time. Until then, scheduled runs skip the
+new documents that a backfill selected.`,
 	}
 	steer := func(
 		use, short, done string, do func(control.Control) func(context.Context, control.BackfillNamed) error,
@@ -50,9 +51,9 @@ top of what is served by then. While it goes on, nights leave to it the new docu
 		}, &named.Index)
 		if use == "resume" {
 			flags := command.Flags()
-			flags.Int64Var(&budget.Calls, "budget-calls", 0, "new budget: calls that its payments may take; 0 = as before")
-			flags.Int64Var(&budget.Tokens, "budget-tokens", 0, "new budget: tokens that they may take; 0 = as before")
-			flags.Float64Var(&budget.Money, "budget-money", 0, "new budget: money that they may cost; 0 = as before")
+			flags.Int64Var(&budget.Calls, "budget-calls", 0, "new budget: paid calls; 0 = unchanged")
+			flags.Int64Var(&budget.Tokens, "budget-tokens", 0, "new budget: paid tokens; 0 = unchanged")
+			flags.Float64Var(&budget.Money, "budget-money", 0, "new budget: money; 0 = unchanged")
 		}
 		return a.addAuditFlags(command)
 	}
@@ -60,11 +61,11 @@ top of what is served by then. While it goes on, nights leave to it the new docu
 		a.backfillStartCmd(),
 		a.backfillListCmd(),
 		a.backfillStatusCmd(),
-		steer("pause", "Let nothing more be asked; what is in flight is paid for and kept", "paused",
+		steer("pause", "Pause a backfill: it sends no more requests, and keeps the answers of those in flight", "paused",
 			func(c control.Control) func(context.Context, control.BackfillNamed) error { return c.PauseBackfill }),
-		steer("resume", "Go on with one that is paused, or ended before it was published; nothing is asked twice", "goes on",
+		steer("resume", "Resume a backfill that paused, or ended before it published; no request is sent twice", "goes on",
 			func(c control.Control) func(context.Context, control.BackfillNamed) error { return c.ResumeBackfill }),
-		steer("cancel", "End it; what was paid for is kept, and the next night brings what it chose", "cancelled",
+		steer("cancel", "Cancel a backfill: paid results are kept, and the next run adds its documents", "cancelled",
 			func(c control.Control) func(context.Context, control.BackfillNamed) error { return c.CancelBackfill }),
 	)
 	return command
@@ -81,11 +82,11 @@ func (a *App) backfillStartCmd() *cobra.Command {
 	var options backfillOptions
 	command := &cobra.Command{
 		Use:   "start NAME",
-		Short: "Begin a backfill of the documents that fit all that is given",
-		Long: `Begin a backfill of the documents of the corpus that fit all that is given, with the configuration of the
-published generation. Begun again while it runs it is left as it is, and that is said; begun again later without a
-choice it has the choice and throttle that it had. The throttle is of the payments for passages; the build that
-publishes them keeps to models.limits alone.`,
+		Short: "Start a backfill of the documents that match all given conditions",
+		Long: `Start a backfill of the documents of the corpus that match all given conditions, with the configuration of
+the published generation. If a backfill of this name is running, the command reports that and changes nothing.
+Started again later without conditions, it keeps its earlier selection and throttle. The throttle applies to model
+calls for passages; the build that publishes the documents obeys models.limits only.`,
 		Example: `  unweaver backfill start docs archive --prefix 2019/
   unweaver backfill start docs spring --from 2026-03-01 --to 2026-06-01 --calls-per-minute 30
   unweaver backfill start docs some --documents keys.txt --concurrency 4 --wait`,
@@ -96,15 +97,15 @@ publishes them keeps to models.limits alone.`,
 		},
 	}
 	flags := command.Flags()
-	flags.StringVar(&options.Choice.Prefix, "prefix", "", "documents whose keys start with this")
+	flags.StringVar(&options.Choice.Prefix, "prefix", "", "documents whose keys start with this prefix")
 	flags.StringVar(&options.from, "from", "", "objects modified at this time or later: 2006-01-02, or RFC 3339")
 	flags.StringVar(&options.to, "to", "", "objects modified before this time")
 	flags.StringVar(&options.list, "documents", "", "a file with a document's key a line; - is the standard input")
 	flags.IntVar(&options.Throttle.Concurrency, "concurrency", 0,
 		fmt.Sprintf("calls in flight at most (default %d)", core.DefaultBackfillConcurrency))
 	flags.IntVar(&options.Throttle.CallsPerMinute, "calls-per-minute", 0,
-		"calls a minute on average (default: by the limits)")
-	flags.BoolVar(&options.wait, "wait", false, "wait for the end")
+		"calls a minute on average (default: models.limits)")
+	flags.BoolVar(&options.wait, "wait", false, "wait until it ends")
 	return a.addAuditFlags(requireIndex(command, &options.Index))
 }
 
@@ -128,18 +129,18 @@ func (a *App) startBackfill(ctx context.Context, options backfillOptions) (err e
 		}
 		if options.wait || a.started { // a stack of this command's own would end with it
 			if started.Attached && !a.json {
-				fmt.Fprintf(a.Err, "backfill %s runs already: this waits for it\n", request.Name)
+				fmt.Fprintf(a.Err, "backfill %s is already running; waiting for it\n", request.Name)
 			}
 			return a.waitBackfill(ctx, controller, control.BackfillNamed{Index: request.Index, Name: request.Name})
 		}
 		return a.printOut(started, func(w io.Writer) {
 			what := "started"
 			if started.Attached {
-				what = "runs already, nothing was begun"
+				what = "is already running; nothing changed"
 			} else if started.Again {
 				what = "goes on"
 			}
-			fmt.Fprintf(w, "backfill %s %s; watch it with: unweaver backfill status %s %s\n", request.Name, what,
+			fmt.Fprintf(w, "backfill %s %s; to watch it: unweaver backfill status %s %s\n", request.Name, what,
 				request.Index, request.Name)
 		})
 	})
@@ -156,8 +157,8 @@ func parseTime(flag, text string) (time.Time, error) {
 		}
 	}
 	return time.Time{}, fault.Usage.At("read --"+flag, fault.QuoteName(text)).
-		Because("it is no time").
-		Advise("give a day as 2026-11-23, which begins in UTC, or a time as 2026-11-23T08:00:00+01:00")
+		Because("it is not a time").
+		Advise("give a day (UTC), such as 2026-11-23, or a time, such as 2026-11-23T08:00:00+01:00")
 }
 
 // readKeys reads the keys of documents, one a line.
@@ -183,8 +184,8 @@ func (a *App) readKeys(path string) ([]string, error) {
 	}
 	if len(out) == 0 {
 		return nil, fault.Usage.At("read --documents", path).
-			Because("it names no document").
-			Advise("write a document's key a line, as the listing and citations have it")
+			Because("the file names no document").
+			Advise("write one document key on each line, as shown in listings and citations")
 	}
 	return out, nil
 }
@@ -193,7 +194,7 @@ func (a *App) backfillListCmd() *cobra.Command {
 	var named control.BackfillNamed
 	return requireIndex(&cobra.Command{
 		Use:     "list",
-		Short:   "List the backfills of an index, the last begun first",
+		Short:   "List the backfills of an index, newest first",
 		Example: "  unweaver backfill list docs",
 		Args:    requireArgs(0, 0, "no argument"),
 		RunE: a.newControlRun(func(ctx context.Context, controller control.Control, _ []string) error {
@@ -216,7 +217,7 @@ func (a *App) backfillStatusCmd() *cobra.Command {
 	var wait bool
 	command := requireIndex(&cobra.Command{
 		Use:   "status NAME",
-		Short: "Show a backfill: progress, rate, time left, calls, cost, and what it was published on",
+		Short: "Show a backfill: progress, rate, time left, calls, cost, and its published generation",
 		Example: "  unweaver backfill status docs archive\n" +
 			"  unweaver backfill status docs archive --wait --json",
 		Args: requireArgs(1, 1, "a NAME"),
@@ -232,7 +233,7 @@ func (a *App) backfillStatusCmd() *cobra.Command {
 			return a.printOut(one, func(w io.Writer) { showBackfill(w, one) })
 		}),
 	}, &named.Index)
-	command.Flags().BoolVar(&wait, "wait", false, "wait for the end, or for a pause")
+	command.Flags().BoolVar(&wait, "wait", false, "wait until it ends or pauses")
 	return command
 }
 
@@ -308,12 +309,12 @@ func showBackfill(w io.Writer, one core.Backfill) {
 		one.Calls.Extract, one.Calls.Embed, one.Tokens.Prompt+one.Tokens.Completion+one.Tokens.Embedding, one.Cost,
 		one.LedgerHits.Extract)
 	if one.YieldsTo != "" && !core.IsTerminal(one.Status) {
-		fmt.Fprintf(w, "  waits for: %s, which goes first\n", one.YieldsTo)
+		fmt.Fprintf(w, "  waits for: %s, which runs first\n", one.YieldsTo)
 	}
 	for _, build := range one.Builds {
 		fmt.Fprintf(w, "  build:     %s on %s", build.Run, build.Parent)
 		if build.Why != "" {
-			fmt.Fprintf(w, "; came to nothing: %s", build.Why)
+			fmt.Fprintf(w, "; failed: %s", build.Why)
 		}
 		fmt.Fprintln(w)
 	}

@@ -31,7 +31,7 @@ func TestABackfillIsAskedForWithItsChoiceAndThrottle(t *testing.T) {
 	}
 	fake.attached = true
 	got = run(t, fake, "backfill", "start", "old", "--index", "docs")
-	assert.True(t, strings.Contains(got.out, "runs already, nothing was begun"), "%+v", got)
+	assert.True(t, strings.Contains(got.out, "is already running; nothing changed"), "%+v", got)
 	for _, bad := range [][]string{
 		{"backfill", "start", "old", "--prefix", "a"},
 		{"backfill", "start", "old", "--index", "docs", "--from", "yesterday"},
@@ -51,7 +51,7 @@ func TestABackfillIsShownAndSteered(t *testing.T) {
 	fake := &fakeControl{backfills: []core.Backfill{one}}
 	got := run(t, fake, "backfill", "status", "old", "--index", "docs")
 	for _, line := range []string{
-		"backfill old of docs: completed", "prefix 2019/", "40 documents", "docs/b-1 on g1; came to nothing: yielded",
+		"backfill old of docs: completed", "prefix 2019/", "40 documents", "docs/b-1 on g1; failed: yielded",
 		"published: g3, on g2 (rebased: it began on g1)",
 	} {
 		assert.Contains(t, got.out, line, "no")

@@ -66,16 +66,17 @@ func (a *App) branchCmd() *cobra.Command {
 	var remove string
 	command := &cobra.Command{
 		Use:   "branch INDEX [--as NAME | --delete NAME]",
-		Short: "Open a second line of an index, with other settings, over the same ledger and files; list or delete them",
-		Long: `Open a second line of INDEX: an index NAME that begins with what INDEX serves (or with --at GEN), copies
-nothing, and differs in the settings of --set, which are paths below the index (shortening.threshold,
-models.chat.model). They are recorded in the store, so that every command sees them; the file does not
-name the branch. A night on it builds what the settings change, and pays for nothing that either has paid
-for. One run at a time builds a branch or its base.
+		Short: "Try other settings on an index without rebuilding it from scratch; list or delete branches",
+		Long: `Create a branch of INDEX: an index NAME that starts with the generation that INDEX serves (or --at GEN),
+copies no data, and differs in the settings given with --set. Settings are paths below the index
+(shortening.threshold, models.chat.model). The store records them, so every command uses them; do not add the branch
+to the configuration file. A run on the branch builds what the settings change. It pays for nothing that the branch
+or its base already paid for. Only one run at a time builds a branch or its base.
 
-It is an index like any other (index, estimate, query, eval, diff, schedule), until it is promoted: INDEX
-then serves what it serves (unweaver promote), or deleted with --delete. What it alone used is deleted by
-the next runs of INDEX, as its grace says. Without --as and --delete the branches of INDEX are listed.`,
+A branch works like any other index (index, estimate, query, eval, diff, schedule) until you promote or delete it.
+After unweaver promote NAME, INDEX serves what the branch serves. After --delete, the next runs of INDEX delete the
+files that only the branch used, once their grace period is over. Without --as and --delete, the command lists the
+branches of INDEX.`,
 		Example: "  unweaver branch docs --as docs-large --set models.chat.model=large --reason \"compare extraction\"\n" +
 			"  unweaver index --index docs-large --wait\n  unweaver diff docs docs-large\n" +
 			"  unweaver promote docs-large\n  unweaver branch docs --delete docs-large",
@@ -104,7 +105,7 @@ the next runs of INDEX, as its grace says. Without --as and --delete the branche
 	}
 	flags := command.Flags()
 	flags.StringVar(&request.Name, "as", "", "name of the branch")
-	flags.StringVar(&request.Generation, "at", "", "generation to begin with (default: what is served)")
+	flags.StringVar(&request.Generation, "at", "", "generation to start with (default: the served one)")
 	flags.StringVar(&remove, "delete", "", "delete the branch of this name")
 	return a.addAuditFlags(command)
 }
@@ -114,7 +115,7 @@ func (a *App) readBranchFlags(request *control.BranchRequest, remove string) err
 	usage := fault.Usage.At("branch", request.Index)
 	if remove != "" {
 		if request.Name != "" || request.Generation != "" || len(a.set) > 0 {
-			return usage.Because("--delete stands alone").Advise("leave --as, --at and --set out")
+			return usage.Because("--delete cannot be combined with --as, --at or --set").Advise("remove --as, --at and --set")
 		}
 		request.Name, request.Delete = remove, true
 		return nil
@@ -129,7 +130,7 @@ func (a *App) readBranchFlags(request *control.BranchRequest, remove string) err
 		key, value, ok := strings.Cut(setting, "=")
 		key = strings.TrimPrefix(key, "indexes."+request.Name+".")
 		if !ok || key == "" {
-			return usage.Because("--set " + setting + " is no path=value").Advise("write it as models.chat.model=large")
+			return usage.Because("--set " + setting + " is no path=value").Advise("write it like this: models.chat.model=large")
 		}
 		if request.Set == nil {
 			request.Set = map[string]string{}
@@ -148,7 +149,7 @@ func (a *App) checkBranch(ctx context.Context, controller control.Control, reque
 	}
 	if _, own := cfg.Indexes[request.Name]; own {
 		return fault.Usage.At("name branch", request.Name).
-			Because("the configuration has an index of that name").
+			Because("the configuration already has an index of that name").
 			Advise("choose another name")
 	}
 	base, err := controller.ReadOverlay(ctx, request.Index)
@@ -178,14 +179,14 @@ func settingsText(set map[string]string) string {
 
 func showBranch(w io.Writer, branch core.Branch) {
 	if branch.State == core.BranchDeleted {
-		fmt.Fprintf(w, "%s is deleted; runs of %s delete what it alone used\n", branch.Name, branch.Base)
+		fmt.Fprintf(w, "%s is deleted; the next runs of %s delete the files that only it used\n", branch.Name, branch.Base)
 		return
 	}
 	fmt.Fprintf(w, "%s begins with %s of %s", branch.Name, branch.Generation, branch.Base)
 	if len(branch.Set) > 0 {
 		fmt.Fprintf(w, ", with %s", settingsText(branch.Set))
 	}
-	fmt.Fprintf(w, "\nsee what a night on it would do: unweaver estimate --index %s; build it: unweaver index --index "+
+	fmt.Fprintf(w, "\nto estimate a run: unweaver estimate --index %s; to build it: unweaver index --index "+
 		"%s\n", branch.Name, branch.Name)
 }
 
@@ -212,13 +213,13 @@ func (a *App) listBranches(ctx context.Context, controller control.Control, inde
 func (a *App) promoteCmd() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "promote NAME",
-		Short: "Have the base of a branch serve what the branch serves, within seconds",
-		Long: `Have the base of branch NAME serve what the branch serves: its files, collections and the stores are
-looked at, no model is asked, and one conditional write flips the pointer. The settings of the branch
-come with it and are in force for the next nights of the base; write them into the file, as the command
-says. unweaver rollback goes back, to what was served before and to its settings.
+		Short: "Make the base of a branch serve what the branch serves, within seconds",
+		Long: `Make the base of branch NAME serve the generation that the branch serves. The command checks its files,
+collections and stores, calls no model, and switches the pointer with one conditional write. The settings of the
+branch then apply to the next runs of the base: copy the lines that the command prints into the configuration file.
+To undo a promotion, generation and settings, run unweaver rollback INDEX.
 
-It is refused where the base moved since the last run of the branch was planned: build the branch again.`,
+The command refuses if the base changed after the last run of the branch was planned: build the branch again.`,
 		Example: "  unweaver promote docs-large --reason \"recall@5 0.71, was 0.64\"",
 		Args:    requireArgs(1, 1, "a NAME"),
 		RunE: a.newControlRun(func(ctx context.Context, controller control.Control, args []string) error {
@@ -235,15 +236,15 @@ It is refused where the base moved since the last run of the branch was planned:
 
 func showPromotion(w io.Writer, move core.Move) {
 	if move.Unchanged {
-		fmt.Fprintf(w, "%s serves %s of %s already: nothing to do\n", move.Index, move.To, move.Name)
+		fmt.Fprintf(w, "%s already serves %s of %s\n", move.Index, move.To, move.Name)
 	} else {
-		fmt.Fprintf(w, "%s serves %s of %s now (release %d); it served %s\n",
+		fmt.Fprintf(w, "%s now serves %s of %s (release %d); before: %s\n",
 			move.Index, move.To, move.Name, move.Release, move.From)
 	}
 	if len(move.Set) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "its settings are in force for %s; write them into the file:\n", move.Index)
+	fmt.Fprintf(w, "its settings now apply to %s; copy them into the configuration file:\n", move.Index)
 	for _, key := range slices.Sorted(maps.Keys(move.Set)) {
 		fmt.Fprintf(w, "  indexes.%s.%s: %s\n", move.Index, key, move.Set[key])
 	}

@@ -41,7 +41,7 @@ func TestBadBranchesAreRefusedBeforeAnythingIsAsked(t *testing.T) {
 		"branch docs --as exp --set keep=many":               "keep",
 		"branch docs --as exp --set keep":                    "path=value",
 		"branch docs --set keep=2":                           "no name",
-		"branch docs --delete exp --as other":                "stands alone",
+		"branch docs --delete exp --as other":                "cannot be combined",
 		"branch":                                             "INDEX",
 	} {
 		fake := &fakeControl{}

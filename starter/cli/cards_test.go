@@ -63,7 +63,7 @@ func TestIndexesAreListedByLsAndByStatusWithoutARun(t *testing.T) {
 	damaged := runlog.Card{State: runlog.StateDamaged, Detail: "run: unweaver restore it"}
 	fake.cards = append(fake.cards, damaged, damaged)
 	assert.Equal(t, 1, strings.Count(run(t, fake, "ls").out, "unweaver restore --all"))
-	contains(t, run(t, &fakeControl{}, "ls").out, "no index yet; build one with: unweaver index")
+	contains(t, run(t, &fakeControl{}, "ls").out, "no index yet; to build one: unweaver index")
 }
 
 func TestRunsAreListedWithWhatTheyCost(t *testing.T) {
@@ -107,7 +107,7 @@ func TestALogTellsStagesPausesRetriesProblemsAndDeadLetters(t *testing.T) {
 	fake := &fakeControl{log: runlog.Log{Run: status, Listed: listed, Letters: letters, LettersPath: "/data/letters/"}}
 	got := run(t, fake, "logs", "docs")
 	contains(t, got.out, "unweaver v1.2.3\n", "2026-03-01 02:00:00  started\n", "02:00:00  stage extract\n",
-		"waiting: model_unavailable in stage extract, 3 tries failed: refused\n", "ended: completed_with_errors\n",
+		"waiting: model_unavailable in stage extract, 3 attempts failed: refused\n", "ended: completed_with_errors\n",
 		"  extract model_rate_limited, 1 time, 2026-03-01 02:00:00 to 02:01:00: 429\n",
 		"  ! unreadable_document, 2 times: a.pdf, b.pdf: read …: it ends early\n",
 		"dead letters, in /data/letters/:\n  ! c.md, chunk 2 (ff): no JSON\n")
@@ -131,7 +131,7 @@ func TestAGenerationIsShownWithTheReportOfItsRun(t *testing.T) {
 		}
 	}
 	unpublished := &fakeControl{kept: kept[1:]}
-	if got := run(t, unpublished, "show", "docs"); !strings.Contains(got.err, "nothing of it is published") {
+	if got := run(t, unpublished, "show", "docs"); !strings.Contains(got.err, "it has no published generation") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -227,7 +227,7 @@ func TestRestoreAllGoesOnAfterAnIndexThatCannotBeRestored(t *testing.T) {
 	fake.noCorpus = "/gone is not there"
 	got = in(t, withConnection(fake, ""), nil, "restore", "--all")
 	if got.exit != cli.ExitDone || strings.Count(got.err, "the next build will fail") != 3 ||
-		!strings.Contains(got.err, "d: the next build will fail, as its corpus cannot be read: /gone is not there") {
+		!strings.Contains(got.err, "d: the corpus cannot be read, so the next build will fail: /gone is not there") {
 		t.Errorf("%+v", got)
 	}
 	fake.cards = listed[2:3]

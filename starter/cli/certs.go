@@ -19,7 +19,7 @@ import (
 const clientName = "unweaver"
 
 func (a *App) certsCmd() *cobra.Command {
-	command := &cobra.Command{Use: "certs", Short: "Make certificates and the codec key for an engine of one's own"}
+	command := &cobra.Command{Use: "certs", Short: "Create certificates and the codec key for your own Temporal server"}
 	command.AddCommand(a.createCertsCmd(), a.codecKeyCmd())
 	return command
 }
@@ -27,10 +27,10 @@ func (a *App) certsCmd() *cobra.Command {
 func (a *App) codecKeyCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "codec-key FILE",
-		Short: "Make the key that payloads are encrypted with on their way through the engine",
-		Long: `Make the key of engine.codec_key_file: what workers and command lines exchange through the engine is then
-encrypted, and what was not written with the key is refused. Give every program of the installation a copy with mode
-0600. A key that is there already is kept.`,
+		Short: "Create the key that encrypts payloads in Temporal",
+		Long: `Create the key of engine.codec_key_file. Workers and command lines then encrypt what they exchange through
+Temporal, and refuse what is not encrypted with this key. Give every program of the installation a copy with mode
+0600. If the file already exists, it is kept.`,
 		Args: requireArgs(1, 1, "one FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			key, err := codec.Create(args[0], "")
@@ -38,7 +38,7 @@ encrypted, and what was not written with the key is refused. Give every program 
 				return err
 			}
 			return a.printOut(map[string]string{"file": args[0], "key": key.ID}, func(w io.Writer) {
-				fmt.Fprintf(w, "%s holds key %s: name it in engine.codec_key_file\n", args[0], key.ID)
+				fmt.Fprintf(w, "%s contains key %s; set engine.codec_key_file to this path\n", args[0], key.ID)
 			})
 		},
 	}
@@ -50,18 +50,19 @@ func (a *App) createCertsCmd() *cobra.Command {
 	var force bool
 	command := &cobra.Command{
 		Use:   "create DIR --host NAME",
-		Short: "Make an authority and certificates of a server and its clients in a folder",
-		Long: `Make an authority, a certificate of a server (Temporal) and one of its clients (worker, query-api, command
-line) in a folder, for its owner alone: ca.pem, ca-key.pem, server.pem, server-key.pem, client.pem, client-key.pem.
+		Short: "Create a certificate authority, and certificates of a server and its clients, in a folder",
+		Long: `Create a certificate authority, a certificate of a server (Temporal) and one of its clients (worker,
+query-api, command line) in a folder that only its owner can read: ca.pem, ca-key.pem, server.pem, server-key.pem,
+client.pem, client-key.pem.
 
-Clients take engine.tls_ca, engine.tls_cert and engine.tls_key. Anyone who has ca-key.pem can make certificates
-that are let in: no server and no client needs it, so keep it elsewhere, or remove it.`,
+Clients use engine.tls_ca, engine.tls_cert and engine.tls_key. With ca-key.pem anyone can create certificates that
+the server accepts. No server or client needs this file: store it elsewhere, or delete it.`,
 		Args: requireArgs(1, 1, "one DIR"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(hosts) == 0 {
 				return fault.Usage.At("run unweaver", "certs create").
-					Because("no server is named").
-					Advise("add --host with each name or address that clients reach it by")
+					Because("no host is given").
+					Advise("add --host for each name or address that clients use")
 			}
 			if days < 1 || days > 3650 {
 				return fault.Usage.At("run unweaver", "certs create").Because("--days: want 1 to 3650")
@@ -70,8 +71,8 @@ that are let in: no server and no client needs it, so keep it elsewhere, or remo
 		},
 	}
 	command.Flags().StringArrayVar(&hosts, "host", nil, "name or address of the server; may be given several times")
-	command.Flags().IntVar(&days, "days", 825, "how long they are valid")
-	command.Flags().BoolVar(&force, "force", false, "replace certificates that are there: clients need the new ones")
+	command.Flags().IntVar(&days, "days", 825, "validity of the certificates")
+	command.Flags().BoolVar(&force, "force", false, "replace existing certificates; clients then need the new ones")
 	return command
 }
 
@@ -85,8 +86,8 @@ func (a *App) createCerts(folder string, hosts []string, valid time.Duration, fo
 	switch {
 	case errors.Is(err, fs.ErrExist) && errors.As(err, &path):
 		return fault.Usage.At("write", path.Path).
-			Because("it exists, and is not overwritten").
-			Advise("name another folder, or replace all of them with --force")
+			Because("the file already exists").
+			Advise("name another folder, or add --force to replace all files")
 	case err != nil:
 		return fault.StoreDenied.At("write certificates in", folder).Because(err).Advise("name another folder")
 	}

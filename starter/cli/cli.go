@@ -35,8 +35,8 @@ const (
 )
 
 // exitCodes is what help says of them.
-const exitCodes = "Exit codes: 0 done, 1 failed, 2 usage (a flag, a setting, a name, or a command that a run refuses " +
-	"as it stands),\n3 completed with errors, 4 not published by a gate, 5 paused."
+const exitCodes = "Exit codes: 0 done, 1 failed, 2 usage (a wrong flag, setting or name, or a command that a run " +
+	"refuses in its state),\n3 completed with errors, 4 held by a gate, 5 paused."
 
 const rootLong = `Entity-centric retrieval: index corpora, publish generations, ask questions.
 
@@ -88,7 +88,7 @@ func (a *App) Run(ctx context.Context, args []string) int {
 		return a.exit
 	}
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		err = fault.Interrupted.At("", "").Because("interrupted").Advise("give the command again")
+		err = fault.Interrupted.At("", "").Because("interrupted").Advise("run the command again")
 	}
 	if fault.As(err) == nil { // the parser's own: an unknown command, a flag that is missing
 		err = fault.Usage.At("", "").Because(err).Advise("see: " + command.CommandPath() + " --help")
@@ -166,7 +166,7 @@ func (a *App) newRoot() *cobra.Command {
 	)
 	flags.StringVar(&a.dataDir, "data-dir", data, "data directory of the embedded stack")
 	flags.StringArrayVar(&a.set, "set", nil, "override one setting: path=value")
-	flags.StringVar(&a.keyEnv, "api-key-env", "UNWEAVER_API_KEY", "variable with the API key that query-api is asked with")
+	flags.StringVar(&a.keyEnv, "api-key-env", "UNWEAVER_API_KEY", "environment variable with the API key of query-api")
 	flags.BoolVar(&a.json, "json", false, "print JSON")
 	root.SetFlagErrorFunc(func(command *cobra.Command, err error) error {
 		if wrong := (*pflag.InvalidValueError)(nil); errors.As(err, &wrong) && isOfGo(wrong.Unwrap()) {

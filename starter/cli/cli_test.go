@@ -363,13 +363,13 @@ func TestWhatIsAskedWronglyIsUsageAndConnectsToNothing(t *testing.T) {
 		{[]string{"index", "a", "b", "--index", "docs"}, "want at most a CORPUS, got 2 arguments"},
 		{[]string{"index", "--index", "docs", "--set", "nonsense"}, "want path=value"},
 		{[]string{"index", "--index", "docs", "--set", "indexes.docs.keep=0"}, "want 1 to 10000, got 0"},
-		{[]string{"index", "--index", "docs", "--config", "none.yaml"}, "give a readable file with --config"},
+		{[]string{"index", "--index", "docs", "--config", "none.yaml"}, "name a readable file with --config"},
 		{[]string{"status", "--watch"}, "no run is named"},
 		{[]string{"ls", "docs"}, "want no argument"},
 		{[]string{"logs"}, "want a RUN, got 0 arguments"},
 		{[]string{"show"}, "want a GENERATION, got 0 arguments"},
 		{[]string{"runs", "docs", "--limit", "-1"}, `--limit takes a whole number that is not negative, not "-1"`},
-		{[]string{"restore", "--all", "--index", "docs"}, "want either --index or --all"},
+		{[]string{"restore", "--all", "--index", "docs"}, "give either --index or --all"},
 		{[]string{"status", "a", "b"}, "want at most a RUN"},
 		{[]string{"pause"}, "want a RUN, got 0 arguments"},
 		{[]string{"cancel", "a", "b"}, "want a RUN, got 2 arguments"},
@@ -381,10 +381,10 @@ func TestWhatIsAskedWronglyIsUsageAndConnectsToNothing(t *testing.T) {
 		{[]string{"resume", "docs", "--budget-calls", "many"}, `--budget-calls takes a whole number, not "many"`},
 		{[]string{"generations"}, "no index is named"},
 		{[]string{"dead-letters", "show"}, "(see: unweaver dead-letters show --help)"},
-		{[]string{"restore"}, "want either --index or --all"},
+		{[]string{"restore"}, "give either --index or --all"},
 		{[]string{"audit"}, "no index is named"},
-		{[]string{"audit", "--index", "docs", "--sample", "8/7"}, `"8/7" is no part of a whole`},
-		{[]string{"query", "who?"}, "one index is to be named"},
+		{[]string{"audit", "--index", "docs", "--sample", "8/7"}, `"8/7" is not a part n/t`},
+		{[]string{"query", "who?"}, "no index is named"},
 		{[]string{"query", "x", "docs", "--top-chunks", "abc"}, `--top-chunks takes a whole number, not "abc"`},
 		{[]string{"query", "x", "docs", "--top-chunks", "0"}, `--top-chunks takes a whole number, 1 or more, not "0"`},
 		{[]string{"keys", "rotate", "x", "--overlap=-1h"}, "--overlap takes a time such as 90s or 12h that is not negative"},
@@ -478,8 +478,8 @@ func TestAFailureToCloseIsTold(t *testing.T) {
 
 func TestPauseAndCancelTellWhatIsInFlight(t *testing.T) {
 	for calls, says := range map[int64]string{
-		0: ", no call was in flight\n", 1: ", 1 call was in flight: it is paid for and kept\n",
-		12: ", 12 calls were in flight: they are paid for and kept\n",
+		0: ", no call was in flight\n", 1: ", 1 call was in flight: its answer is paid for and kept\n",
+		12: ", 12 calls were in flight: their answers are paid for and kept\n",
 	} {
 		fake := &fakeControl{stopped: control.Stopped{InFlight: &calls}}
 		for _, command := range []string{"pause", "cancel"} {
@@ -528,7 +528,7 @@ func TestResumeGivesANewBudgetOnlyWhereOneIsGiven(t *testing.T) {
 			&core.Budget{Tokens: 7, Money: 1.5},
 			"docs: resume, with a budget of 7 tokens, 1.5 in money\n",
 		},
-		{[]string{"--budget-calls", "0"}, &core.Budget{}, "docs: resume, with the budget that it had\n"},
+		{[]string{"--budget-calls", "0"}, &core.Budget{}, "docs: resume, with its earlier budget\n"},
 	} {
 		fake := &fakeControl{}
 		got := run(t, fake, append([]string{"resume", "docs"}, tc.flags...)...)

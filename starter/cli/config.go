@@ -22,19 +22,19 @@ func (a *App) configCmd() *cobra.Command {
 	command.AddCommand(
 		&cobra.Command{
 			Use:   "init",
-			Short: "Write a commented configuration file with the defaults (never over an existing one)",
+			Short: "Write a commented configuration file with the defaults (never overwrites a file)",
 			Args:  requireArgs(0, 0, "no argument"),
 			RunE:  func(*cobra.Command, []string) error { return a.initConfig() },
 		},
 		&cobra.Command{
 			Use:   "show",
-			Short: "Show every value and where it came from: default, file, variable or --set",
+			Short: "Show every setting and its source: default, file, environment variable or --set",
 			Args:  requireArgs(0, 0, "no argument"),
 			RunE:  func(*cobra.Command, []string) error { return a.showConfig() },
 		},
 		&cobra.Command{
 			Use:   "validate",
-			Short: "Check the configuration: every mistake at once, with line and column",
+			Short: "Check the configuration, and report every mistake with line and column",
 			Args:  requireArgs(0, 0, "no argument"),
 			RunE:  func(*cobra.Command, []string) error { return a.validateConfig() },
 		},
@@ -48,8 +48,8 @@ func (a *App) initConfig() (err error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if errors.Is(err, fs.ErrExist) {
 		return fault.Usage.At("write configuration", path).
-			Because("it exists, and is not overwritten").
-			Advise("name another file with --config, or remove this one")
+			Because("the file already exists").
+			Advise("name another file with --config, or delete this one")
 	}
 	if err != nil {
 		return fault.StoreDenied.At("write configuration", path).
@@ -62,7 +62,7 @@ func (a *App) initConfig() (err error) {
 	}
 	return a.printOut(
 		map[string]string{"written": path},
-		func(w io.Writer) { fmt.Fprintf(w, "written: %s; check it with: unweaver config validate\n", path) },
+		func(w io.Writer) { fmt.Fprintf(w, "wrote %s; to check it: unweaver config validate\n", path) },
 	)
 }
 

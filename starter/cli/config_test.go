@@ -98,7 +98,7 @@ func TestConfigValidateReadsFilesOfAliases(t *testing.T) {
 	}
 	got := in(t, nil, nil, "config", "validate")
 	contains(t, got.err, "pinned in a circle", "names.txt", "indexes.docs.aliases")
-	assert.True(t, got.exit != cli.ExitDone && strings.Count(got.err, "mend the file") == 1, "%+v", got)
+	assert.True(t, got.exit != cli.ExitDone && strings.Count(got.err, "fix the") == 1, "%+v", got)
 	require.NoError(t, os.WriteFile("names.txt", []byte("pin Ada | Lovelace\n"), 0o600))
 	got = in(t, nil, nil, "config", "validate")
 	assert.True(t, got.exit == cli.ExitDone, "%+v", got)

@@ -71,8 +71,8 @@ func (a *App) explainEnd(err error) error {
 		return err
 	}
 	return fault.EngineDown.At("reach the embedded stack at", a.joined).
-		Because("the command that ran it, or unweaver dev, ended").
-		Advise("give this command again: work goes on where it stands")
+		Because("the unweaver dev, or other command, that ran the stack ended").
+		Advise("run this command again: it continues where it stopped")
 }
 
 // withConnection opens a connection, and closes it after f.
@@ -143,7 +143,7 @@ func (a *App) connectEmbedded(ctx context.Context, _ *config.Config) (Connection
 		if dev, running = stack.ReadDev(a.dataDir); !running {
 			stop()
 			return Connection{}, fault.EngineDown.At("start the embedded stack in", a.dataDir).
-				Because("it wrote no dev.json").
+				Because("the file dev.json was not written").
 				Advise("run: unweaver dev")
 		}
 	}
@@ -170,12 +170,12 @@ func (a *App) checkDataDir(mayMake bool) error {
 		return nil
 	case errors.Is(err, fs.ErrNotExist):
 		return fault.Usage.At("", "").Because("there is no data directory at " + a.dataDir).
-			Advise("name one with --data-dir, or make it with: unweaver dev, or unweaver index CORPUS --index NAME")
+			Advise("name one with --data-dir, or create one: unweaver dev, or unweaver index CORPUS --index NAME")
 	case err != nil:
 		return fault.Usage.At("use data directory", a.dataDir).Because(err).Advise("choose another --data-dir")
 	case !info.IsDir():
 		return fault.Usage.At("use data directory", a.dataDir).Because("it is a file").
-			Advise("choose another --data-dir: a folder, or one that can be made")
+			Advise("give --data-dir a folder that exists or can be created")
 	}
 	return nil
 }
@@ -193,9 +193,9 @@ func (a *App) runningDev(ctx context.Context) (dev stack.Dev, running bool, err 
 		return dev, false, ctx.Err()
 	case err != nil:
 		return dev, false, fault.EngineDown.At("ask the embedded stack at", dev.HTTP).Because(err).
-			Advise(fmt.Sprintf("see what process %d does; stop it and start it again with: unweaver dev", dev.PID))
+			Advise(fmt.Sprintf("check process %d; stop it, then start the stack again: unweaver dev", dev.PID))
 	case !proven:
-		a.sayLine(fmt.Sprintf("at %s the embedded stack that wrote %s does not answer: nothing is sent there",
+		a.sayLine(fmt.Sprintf("the process at %s is not the embedded stack that wrote %s; no command is sent to it",
 			dev.HTTP, filepath.Join(a.dataDir, "dev.json")))
 	}
 	return dev, proven, nil

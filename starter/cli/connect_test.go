@@ -79,7 +79,7 @@ func TestAnAddressThatDoesNotProveItsTokenIsToldNothing(t *testing.T) {
 		env := []string{"UNWEAVER_API_KEY=uw_key"}
 		for _, args := range [][]string{{"pause", "docs"}, {"query", "Who?", "--index", "docs"}, {"keys", "list"}} {
 			got := in(t, nil, env, append(args, "--data-dir", data)...)
-			if got.exit != cli.ExitFailed || !strings.Contains(got.err, "nothing is sent there") ||
+			if got.exit != cli.ExitFailed || !strings.Contains(got.err, "no command is sent to it") ||
 				!strings.Contains(got.err, "starting one for this command") {
 				t.Errorf("%s, %s: %+v", name, args[0], got)
 			}

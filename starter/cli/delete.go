@@ -18,14 +18,14 @@ func (a *App) deleteCmd() *cobra.Command {
 	var request control.DeleteRequest
 	command := &cobra.Command{
 		Use:   "delete INDEX",
-		Short: "Delete an index: generations, files, rows, schedule",
-		Long: `Delete everything of INDEX: its generations, tagged ones too, files, entity records, vectors, schedule and
-trail of operations. Queries find no index from the first moment on. The corpus stays, and so do paid results: the
-ledger is shared by all indexes, so that building INDEX again pays for what changed alone. That it was
-deleted, by whom and why stays in: unweaver operations INDEX.
+		Short: "Delete an index: its generations, files, store rows and schedule",
+		Long: `Delete everything of INDEX: all generations, tagged ones included, files, entity records, vectors, its
+schedule and its audit trail. Queries stop finding the index at once. The corpus stays. Paid results also stay,
+because all indexes share the ledger: to build INDEX again costs only what changed. Who deleted it, when and why
+stays visible: unweaver operations INDEX.
 
-You confirm by typing the name, or with --yes. It is refused while a run works on INDEX, and while INDEX has
-branches. Killed anywhere, it is finished by the same command.`,
+To confirm, type the name or add --yes. The command refuses while a run works on INDEX, and while INDEX has branches.
+If the deletion is interrupted, run the same command again to finish it.`,
 		Example: "  unweaver delete docs --dry-run\n  unweaver delete docs --yes --reason \"moved to docs-2\"",
 		Args:    requireArgs(1, 1, "an INDEX"),
 		RunE: func(command *cobra.Command, args []string) error {
@@ -36,8 +36,8 @@ branches. Killed anywhere, it is finished by the same command.`,
 		},
 	}
 	flags := command.Flags()
-	flags.BoolVar(&request.DryRun, "dry-run", false, "show what would go, and delete nothing")
-	flags.BoolVar(&request.Confirmed, "yes", false, "delete it without asking: nothing brings it back")
+	flags.BoolVar(&request.DryRun, "dry-run", false, "show what would be deleted, and delete nothing")
+	flags.BoolVar(&request.Confirmed, "yes", false, "delete without asking; this cannot be undone")
 	return a.addAuditFlags(command)
 }
 
@@ -55,7 +55,7 @@ func (a *App) deleteIndex(
 			if err := a.printOut(plan, func(w io.Writer) { showDeletion(w, plan) }); err != nil || request.DryRun {
 				return err
 			}
-			fmt.Fprintf(a.Err, "nothing brings it back. Type %s to delete it: ", request.Index)
+			fmt.Fprintf(a.Err, "This cannot be undone. Type %s to delete the index: ", request.Index)
 		}
 		typed := ""
 		if !a.json {
@@ -63,8 +63,8 @@ func (a *App) deleteIndex(
 		}
 		if strings.TrimSpace(typed) != request.Index {
 			return fault.Usage.At("delete index", request.Index).
-				Because("it was not confirmed").
-				Advise("type its name, or give --yes")
+				Because("the deletion was not confirmed").
+				Advise("type the name of the index, or add --yes")
 		}
 		request.Confirmed = true
 	}
@@ -89,14 +89,14 @@ func showDeletion(w io.Writer, one core.Deletion) {
 		text string
 	}{
 		{one.DryRun && one.Serves != "", "  queries see generation " + one.Serves},
-		{one.Schedule, "  its schedule goes too"},
-		{len(one.Tags) > 0, "  tagged generations go too: " + strings.Join(one.Tags, ", ")},
-		{len(one.Branches) > 0, "  what is left of deleted branches goes too: " + strings.Join(one.Branches, ", ")},
+		{one.Schedule, "  also deleted: its schedule"},
+		{len(one.Tags) > 0, "  also deleted: tagged generations " + strings.Join(one.Tags, ", ")},
+		{len(one.Branches) > 0, "  also deleted: files of deleted branches " + strings.Join(one.Branches, ", ")},
 		{one.Purges > 0, "  its " + countOf(one.Purges, "purge") +
 			" go too: what they name and the corpus still has is read again once the name is built again"},
-		{one.Begun, "  an earlier deletion of it did not end; this goes on with it"},
-		{one.Reading, "  a reader still had it open after 40 s: its queries may have failed"},
-		{true, "  stays: the corpus, and what was paid for (the ledger is shared by all indexes)"},
+		{one.Begun, "  an earlier deletion was interrupted; this command continues it"},
+		{one.Reading, "  a query-api still had it open after 40 s: its queries may have failed"},
+		{true, "  kept: the corpus, and paid results (all indexes share the ledger)"},
 	} {
 		if line.when {
 			fmt.Fprintln(w, line.text)

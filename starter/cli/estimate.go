@@ -20,13 +20,14 @@ func (a *App) estimateCmd() *cobra.Command {
 	var replace, rebuild bool
 	command := &cobra.Command{
 		Use:   "estimate [CORPUS]",
-		Short: "Tell what a build would make, why, and what it would cost, and take nothing",
-		Long: `Tell what a build would make, why, and what it would cost: documents and passages by reason, calls,
-tokens, money and time, each with a range. It takes nothing: no lease, no run, no key, no call, no write. A document
-that did not change costs its listing only. Ranges go by what the last generations came to, where there are any. An
-embedder inside is timed by a short probe, where its weights are.
+		Short: "Estimate what a build would do and cost, without starting it",
+		Long: `Estimate what a build would do and cost: documents and passages by reason, calls, tokens, money and time,
+each with a range. The estimate takes no lease, starts no run, needs no API key, calls no model and writes nothing.
+An unchanged document costs only its listing. Ranges are based on the costs of the last generations, if there are
+any. If the weights of a built-in embedder are present, a short probe measures its speed.
 
-With --out the plan is written to a file; index --plan FILE builds what it says, or refuses with what has moved since.`,
+With --out the command writes the plan to a file. index --plan FILE builds that plan, or refuses and lists what
+changed.`,
 		Example: `  unweaver estimate ./docs --index docs
   unweaver estimate ./docs --index docs --why guides/lease.md
   unweaver estimate ./docs --index docs --out plan.json && unweaver index ./docs --index docs --plan plan.json --wait`,
@@ -60,8 +61,8 @@ With --out the plan is written to a file; index --plan FILE builds what it says,
 	flags.StringVar(&index, "index", "", "name of the index")
 	flags.StringVar(&why, "why", "", "explain one document, by its key: the path below the corpus")
 	flags.StringVar(&out, "out", "", "write the plan to this file")
-	flags.BoolVar(&rebuild, "rebuild", false, "as index --rebuild")
-	flags.BoolVar(&replace, "replace-corpus", false, "as index --replace-corpus")
+	flags.BoolVar(&rebuild, "rebuild", false, "as for index --rebuild")
+	flags.BoolVar(&replace, "replace-corpus", false, "as for index --replace-corpus")
 	return command
 }
 
@@ -117,8 +118,8 @@ func (a *App) asPlanned(
 	}
 	if moved := plan.ListDifferences(*report.Plan); len(moved) > 0 {
 		return nil, fault.PlanMoved.At("build as planned in", path).
-			Because("what would be done now is not what was planned: " + strings.Join(moved, "; ")).
-			Advise("look at it and plan again: unweaver estimate --out " + path)
+			Because("the build would now differ from the plan: " + strings.Join(moved, "; ")).
+			Advise("check the changes, then plan again: unweaver estimate --out " + path)
 	}
 	return &plan.Estimate, nil
 }

@@ -43,16 +43,16 @@ func (a *App) evalCmd() *cobra.Command {
 		Long: `Compare retrieval methods on one index: recall, MRR and nDCG with confidence intervals, tokens and latency.
 
 A dataset is a folder with corpus.jsonl ({"id","title","text"}) and questions.jsonl
-({"question","gold":[ids],"answers":[...]}); a recorded extraction beside them (extractions_desc.jsonl,
-extractions.jsonl) is replayed unless --extraction config says otherwise. The index is built, or reused where nothing
-changed. With --answers each method also answers, and a model judges the answers (factual correctness); the cost is told
-first, and --yes goes on.
+({"question","gold":[ids],"answers":[...]}). If a recorded extraction is beside them (extractions_desc.jsonl,
+extractions.jsonl), it is replayed unless you set --extraction config. The index is built, or reused where nothing
+changed. With --answers each method also answers, and a model judges the answers (factual correctness). The command
+prints the cost first; add --yes to continue.
 
-With --suite the same is done for every dataset of a folder, with one table of all: what hybrid and the others find
-against bm25, and against what the run before left in --out, in pairs, and by the number of gold passages.
+With --suite the command evaluates every dataset of a folder and writes one table: each method against bm25 and
+against the previous run in --out, as paired differences, and by the number of gold passages.
 
-With --against each method is asked a second time: of another index or generation that is there, or with other
-settings. The page has the paired differences at every cut-off, and calls none real whose interval holds zero.`,
+With --against each method also runs with other settings, or on another existing index or generation. The page shows
+the paired differences at every cut-off. A difference whose interval contains zero is not reported as real.`,
 		Args: requireArgs(0, 0, "no argument"),
 		RunE: func(command *cobra.Command, _ []string) error {
 			return a.runEval(command.Context(), flags)
@@ -60,38 +60,38 @@ settings. The page has the paired differences at every cut-off, and calls none r
 	}
 	set := command.Flags()
 	set.StringVar(&flags.dataset, "dataset", "", "folder of the dataset")
-	set.StringVar(&flags.suite, "suite", "", "folder of datasets: one table of all, also against the run before")
+	set.StringVar(&flags.suite, "suite", "", "folder of datasets: one table for all, compared with the previous run")
 	set.StringVar(&flags.index, "index", "", "name of the index (default: eval-<dataset>)")
 	set.StringVar(&flags.out, "out", "", "folder of the reports (default: eval-<dataset>)")
 	set.StringVar(
 		&flags.extraction,
 		"extraction",
 		"auto",
-		"auto: the recording where there is one; config: the configured model",
+		"auto: the recording, if there is one; config: the configured model",
 	)
 	set.StringSliceVar(&flags.methods, "methods", config.PlainMethods(),
-		"methods, the first is compared with; one that needs an enrichment has the index built with it")
+		"methods; the first is the baseline; the index is built with the enrichments that they need")
 	set.StringSliceVar(&flags.rules, "rules", []string{"weighted"}, "election rules of method unweaver")
 	set.StringArrayVar(
 		&flags.against,
 		"against",
 		nil,
-		"compare each method with itself elsewhere, repeatable: index=NAME, generation=NAME, top_entities=N, "+
+		"compare each method with itself, repeatable: index=NAME, generation=NAME, top_entities=N, "+
 			"rerank=BOOL or params.NAME=JSON, several with semicolons",
 	)
 	set.StringSliceVar(
 		&flags.shares,
 		"shares",
 		nil,
-		"recall against money: also build indexes of which the model extracts from these shares of the passages, 0 to 1",
+		"recall against cost: also build indexes with model extraction of these shares of the passages, 0 to 1",
 	)
 	set.StringSliceVar(&flags.ks, "k", []string{"2", "5", "10"}, "cut-offs")
-	set.IntVar(&flags.seats, "answer-chunks", 5, "with --answers: passages that an answer is given")
-	set.IntVar(&flags.runs, "runs", 5, "runs of answers' judgements")
-	set.IntVar(&flags.workers, "workers", 4, "questions asked at once; 1 for clean latencies")
+	set.IntVar(&flags.seats, "answer-chunks", 5, "with --answers: passages for each answer")
+	set.IntVar(&flags.runs, "runs", 5, "times to judge the answers")
+	set.IntVar(&flags.workers, "workers", 4, "concurrent questions; 1 to measure latencies")
 	set.Uint64Var(&flags.seed, "seed", 1, "seed of the bootstrap")
 	set.BoolVar(&flags.answers, "answers", false, "also answer and judge (needs a model server)")
-	set.BoolVar(&flags.yes, "yes", false, "go on without asking, whatever it costs")
+	set.BoolVar(&flags.yes, "yes", false, "continue without confirmation, at any cost")
 	command.MarkFlagsOneRequired("dataset", "suite")
 	for _, other := range []string{"dataset", "index", "answers", "shares"} {
 		command.MarkFlagsMutuallyExclusive("suite", other)
@@ -157,7 +157,7 @@ func addVariants(systems []eval.System, against []string) ([]eval.System, error)
 			case key == "top_entities":
 				n, err := strconv.Atoi(value)
 				if err != nil || n < 1 {
-					return nil, refused("top_entities is no number of 1 or more")
+					return nil, refused("top_entities is not a number of 1 or more")
 				}
 				change.Settings[key] = n
 			case key == "rerank":
@@ -508,8 +508,8 @@ func (a *App) tellAnswerCost(plan eval.Plan, about string, flags evalFlags) erro
 		}
 	}
 	if answered == 0 {
-		return fault.Usage.At("judge answers", plan.Dataset.Name).Because("no question has an answer to compare with").
-			Advise("give questions.jsonl answers, or leave --answers out")
+		return fault.Usage.At("judge answers", plan.Dataset.Name).Because("no question has a reference answer").
+			Advise("add answers to questions.jsonl, or remove --answers")
 	}
 	rows := len(plan.Systems) + 2
 	calls := answered * rows * (1 + eval.CallsPerAnswer*flags.runs)
@@ -522,7 +522,7 @@ func (a *App) tellAnswerCost(plan eval.Plan, about string, flags evalFlags) erro
 		plan.Dataset.Name, calls, calls-answers-judgements, answers+judgements,
 		asked*(answerPrompt+answerReply)+judged*(judgePrompt+judgeReply), cost, answered, rows, flags.runs)
 	if !flags.yes {
-		return fault.Usage.At("judge answers", "").Because("this costs money").Advise("add --yes to go on")
+		return fault.Usage.At("judge answers", "").Because("this costs money").Advise("to continue, add --yes")
 	}
 	return nil
 }
@@ -536,7 +536,7 @@ func (a *App) openJudge(flags evalFlags) (*eval.Judge, error) {
 	if index.Provider != "openai" {
 		return nil, fault.Usage.At("judge answers with", "models.chat").
 			Because("it is " + index.Provider + ", which cannot judge").
-			Advise("set models.chat to a model server, or leave --answers out")
+			Advise("set models.chat to a model server, or remove --answers")
 	}
 	open := func(from core.ChatModel) model.Chat {
 		return openai.New(openai.Config{BaseURL: from.BaseURL, APIKey: a.lookupEnv(from.APIKeyEnv), Model: from.Model})

@@ -129,7 +129,7 @@ func TestAnEvaluationComparesMethodsWithThemselvesElsewhere(t *testing.T) {
 		assert.True(t, !ok || params["list"] == 50.0 && body["top_entities"] == 3.0, "%v", body)
 	}
 	assert.True(t, paths["/v1/indexes/eval-my-set/query "] == 4 && paths["/v1/indexes/other/query g2"] == 2, "%v", paths)
-	contains(t, got.out, "hybrid index=other generation=g2", "not told apart", "The setting of hybrid was chosen on")
+	contains(t, got.out, "hybrid index=other generation=g2", "not significant", "The setting of hybrid was chosen on")
 }
 
 func TestAnEvaluationStopsBeforeItCostsWhatNobodyAskedFor(t *testing.T) {
@@ -147,7 +147,7 @@ func TestAnEvaluationStopsBeforeItCostsWhatNobodyAskedFor(t *testing.T) {
 		{"cut-off that is no number", []string{"--k", "some"}, cli.ExitUsage, "want numbers from 1 to 100", nil},
 		{"against nothing", []string{"--against", "index"}, cli.ExitUsage, "it has no value", nil},
 		{"against what is not known", []string{"--against", "colour=red"}, cli.ExitUsage, "colour is not known", nil},
-		{"against no number", []string{"--against", "top_entities=few"}, cli.ExitUsage, "top_entities is no number", nil},
+		{"against no number", []string{"--against", "top_entities=few"}, cli.ExitUsage, "top_entities is not a number", nil},
 		{"a judge without a model", []string{"--answers"}, cli.ExitUsage, "it is builtin, which cannot judge", nil},
 		{
 			"a judge that costs",
@@ -155,12 +155,12 @@ func TestAnEvaluationStopsBeforeItCostsWhatNobodyAskedFor(t *testing.T) {
 				"--answers", "--set", "models.chat.provider=openai", "--set", "models.chat.model=m",
 				"--set", "models.chat.price.prompt=2", "--methods", "vector", "--runs", "1",
 			},
-			cli.ExitUsage, "add --yes to go on", nil,
+			cli.ExitUsage, "to continue, add --yes", nil,
 		},
 		{
 			"no gold answer",
 			[]string{"--answers", "--set", "models.chat.provider=openai", "--set", "models.chat.model=m"},
-			cli.ExitUsage, "no question has an answer",
+			cli.ExitUsage, "no question has a reference answer",
 			map[string]string{"questions.jsonl": `{"question":"which is first","gold":["a"]}`},
 		},
 	} {

@@ -68,7 +68,7 @@ func showAPR(writer io.Writer, raw json.RawMessage, rank map[string]int) {
 	}
 	compared := "compared by " + strings.Join(explain.Names, ", ")
 	if len(explain.Names) == 0 {
-		compared = "no name in the question: compared as a whole"
+		compared = "no name in the question: the whole question is compared"
 	}
 	fmt.Fprintf(writer, "\nruns of facts, %s:\n", compared)
 	fmt.Fprintf(writer, "  %6s  %6s  %6s  %6s  %6s  %8s  %6s  %s\n",
@@ -85,7 +85,7 @@ func showAPR(writer io.Writer, raw json.RawMessage, rank map[string]int) {
 		fmt.Fprintf(writer, "told: nothing\n")
 		return
 	}
-	fmt.Fprintf(writer, "told, as %s, in %d tokens:\n", explain.Encoding, explain.Tokens)
+	fmt.Fprintf(writer, "passed to the model as %s, %d tokens:\n", explain.Encoding, explain.Tokens)
 	for _, fact := range explain.Told {
 		var cited []string
 		for _, id := range fact.Chunks {
@@ -108,7 +108,7 @@ func showGem(writer io.Writer, raw json.RawMessage, rank map[string]int) {
 	for _, chunk := range explain.Chunks {
 		brought := ""
 		if chunk.Summary != nil {
-			brought = fmt.Sprintf(" (brought by the summary of theme %d)", *chunk.Summary)
+			brought = fmt.Sprintf(" (found through the summary of theme %d)", *chunk.Summary)
 		}
 		if step := chunk.Step; step != nil {
 			brought += ", " + edgeOf(*step, rank)
@@ -176,7 +176,7 @@ func showHybrid(writer io.Writer, raw json.RawMessage, rank map[string]int, name
 			shortenText(e.Name, 60),
 		)
 	}
-	fmt.Fprintf(writer, "\nwhere each passage's mass comes from:\n")
+	fmt.Fprintf(writer, "\nsources of each passage's score:\n")
 	for _, chunk := range explain.Chunks {
 		var parts []string
 		if chunk.Plain >= 0.005 {

@@ -28,5 +28,5 @@ func TestFactsAreExplained(t *testing.T) {
 		"Redis | holds | leases  [2]\n")
 	body = `{"index":"docs","method":"apr","chunks":[],"explain":{"names":[],"runs":[],"told":[]}}`
 	got = ask(t, &queries{bodies: []string{body}}, "--index", "docs", "--explain")
-	contains(t, got.out, "no name in the question: compared as a whole", "told: nothing")
+	contains(t, got.out, "no name in the question: the whole question is compared", "told: nothing")
 }

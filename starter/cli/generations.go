@@ -21,7 +21,7 @@ func (a *App) generationsCmd() *cobra.Command {
 	return requireIndex(&cobra.Command{
 		Use:   "generations",
 		Short: "List the generations of an index",
-		Long: "List the generations of an index that are kept: the current one first, then the newest first. " +
+		Long: "List the kept generations of an index: the current one first, then newest first. For more of " +
 			"unweaver show shows\nmore of one.",
 		Example: "  unweaver generations docs",
 		Args:    requireArgs(0, 0, "no argument"),
@@ -55,7 +55,7 @@ func keptBy(generation artifact.Generation) string {
 		return strings.Join(generation.Tags, " ")
 	}
 	if generation.Collected {
-		return "nothing: being collected"
+		return "nothing: being deleted"
 	}
 	return ""
 }
@@ -70,13 +70,13 @@ func (a *App) restoreCmd() *cobra.Command {
 	var options restoreOptions
 	command := &cobra.Command{
 		Use:   "restore",
-		Short: "Load an index's stores again from its artifacts, with no model call",
-		Long: `Load the entity and vector stores of an index again from its artifacts, with no model call, and wait for it. A
-schedule that the engine lost is made again, paused where it was.
+		Short: "Reload the stores of an index from its artifacts, without model calls",
+		Long: `Reload the entity and vector stores of an index from its artifacts, without model calls, and wait for the
+end. A schedule that Temporal lost is created again, paused if it was paused.
 
-With --all every index is restored, one after the other; what cannot be restored does not keep the others from it, and
-the exit code is that of the worst; no index at all is an error. The corpus is not needed: where it cannot be read, that
-is said of each index, as the next build will fail.`,
+With --all every index is restored in turn. An index that cannot be restored does not stop the others; the exit code
+is that of the worst. If there is no index at all, the command fails. A restore does not need the corpus. If the
+corpus cannot be read, the command prints a warning, because the next build would fail.`,
 		Example: "  unweaver restore docs\n  unweaver restore --all",
 		Args:    requireArgs(0, 0, "no argument"),
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -91,7 +91,7 @@ is said of each index, as the next build will fail.`,
 func (a *App) runRestore(ctx context.Context, options restoreOptions) error {
 	if (options.index == "") != options.all {
 		return fault.Usage.At("run unweaver", "restore").
-			Because("want either --index or --all").
+			Because("give either --index or --all").
 			Advise("give --index NAME, or --all for every index")
 	}
 	return a.withControl(ctx, func(ctx context.Context, controller control.Control, _ string) error {
@@ -114,7 +114,7 @@ func (a *App) restoreIndex(ctx context.Context, controller control.Control, inde
 	if err := a.waitForRun(ctx, controller, run); err != nil || run.NoCorpus == "" {
 		return err
 	}
-	fmt.Fprintf(a.Err, "%s: the next build will fail, as its corpus cannot be read: %s\n", index, run.NoCorpus)
+	fmt.Fprintf(a.Err, "%s: the corpus cannot be read, so the next build will fail: %s\n", index, run.NoCorpus)
 	return nil
 }
 
@@ -154,7 +154,7 @@ func (a *App) restoreAll(ctx context.Context, controller control.Control) error 
 	if restored == 0 {
 		return fault.NotFound.At("restore", "every index").
 			Because("the artifact store has no published generation").
-			Advise("see that the backup lies where the stores are set to: unweaver doctor")
+			Advise("check that the backup is where stores.artifacts points: unweaver doctor")
 	}
 	return nil
 }

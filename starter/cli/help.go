@@ -48,24 +48,24 @@ var examples = map[string]string{
 
 // methodHelp reports each retrieval method in a line, in the order of config.Methods; a test holds them together.
 var methodHelp = [][2]string{
-	{"hybrid", "words and vectors of passages and entities, joined, then a walk between them (the default)"},
-	{"unweaver", "the entities that are most similar to the question elect passages, by a --rule"},
-	{"ppr", "a walk with restart from those entities alone"},
-	{"aligned", "those entities share out passages by strength"},
-	{"vector", "similarity of passages alone"},
+	{"hybrid", "keyword and vector search of passages and entities, then a graph walk (the default)"},
+	{"unweaver", "the entities most similar to the question vote for passages; --rule sets the election rule"},
+	{"ppr", "a random walk with restart from those entities only"},
+	{"aligned", "those entities are matched with passages by strength"},
+	{"vector", "vector similarity of passages only"},
 	{"bm25", "words alone"},
-	{"gem", "questions that passages answer, and summaries of themes (indexes.*.enrich: [gem])"},
+	{"gem", "generated questions of passages, and theme summaries; the index needs enrich: [gem]"},
 	{"apr", "runs of facts; the index needs enrich: [facts]"},
 }
 
 // ruleHelp reports each election rule, in the order of config.Rules.
 var ruleHelp = [][2]string{
-	{"weighted", "votes, earlier voters counting more (the default)"},
+	{"weighted", "votes, with more weight for earlier voters (the default)"},
 	{"av", "approval: the passages with the most votes"},
 	{"sav", "satisfaction approval: each entity's vote is split among its passages"},
 	{"pav", "proportional approval, exact"},
 	{"seqpav", "proportional approval, passage by passage"},
-	{"cc", "Chamberlin-Courant, exact: as many entities as can be have a passage"},
+	{"cc", "Chamberlin-Courant, exact: as many entities as possible have a passage"},
 	{"seqcc", "Chamberlin-Courant, passage by passage"},
 	{"phragmen", "Phragmén's sequential rule: the load is spread evenly"},
 	{"mes", "method of equal shares: each entity spends the same budget"},
@@ -84,8 +84,8 @@ func formatChoices(of [][2]string) string {
 func queryLong() string {
 	return "Ask a published index: passages, best first, and an answer from them.\n\nMethods (--method):\n" +
 		formatChoices(methodHelp) + "\n\nRules of method unweaver (--rule):\n" + formatChoices(ruleHelp) +
-		"\n\nParameters of a method are given with --param name=value; one that it does not know is refused, with those\n" +
-		"that it knows."
+		"\n\nTo set a parameter of a method: --param name=value. For an unknown name the error lists the parameters\n" +
+		"of the method."
 }
 
 const administer = "Administer"

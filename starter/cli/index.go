@@ -19,15 +19,15 @@ func (a *App) indexCmd() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "index [CORPUS]",
 		Short: "Build and publish a generation of an index",
-		Long: `Build and publish a generation of an index from a corpus: a directory or s3://bucket/prefix, else the one
-that is configured.
+		Long: `Build and publish a generation of an index. The corpus is a directory or s3://bucket/prefix. Without CORPUS,
+the configured corpus is used.
 
-Without --generation it attaches to a running build of the index with the same corpus and configuration; with --wait it
-begins once a running round of retry-failed, or a running purge, has ended; with --rebuild, once any run has. Ctrl-C
+If a build of the index with the same corpus and configuration is running, the command attaches to it, unless
+--generation is given. With --wait the build starts after a running retry-failed round or purge ends. With --wait and
 ends the waiting, and the run goes on. If this command had to start the stack, the stack stops with it, and the run goes
-on when a stack runs again. With --plan it begins only if parent, listing and configuration are what they were when the plan was made, and else says
-what is not. With --wait and --json it prints the report, and on standard error a stream of events, a JSON object a
-line.
+on when a stack runs again. With embedded stack, the run stops until a stack runs again. With --plan the build starts only if parent, listing and
+configuration still match the plan; otherwise the command lists what changed. With --wait and --json it prints the
+report to standard output and events to standard error, one JSON object a line.
 
 ` + exitCodes,
 		Example: `  unweaver index ./docs --index docs --wait
@@ -88,12 +88,12 @@ line.
 	}
 	flags := command.Flags()
 	flags.StringVar(&index, "index", "", "name of the index")
-	flags.StringVar(&generation, "generation", "", "name of the generation (default: the start time)")
+	flags.StringVar(&generation, "generation", "", "name of the generation (default: its start time)")
 	flags.BoolVar(&wait, "wait", false, "wait for the end, with progress")
-	flags.BoolVar(&rebuild, "rebuild", false, "trust nothing that was built before: make it again from what was paid for")
-	flags.BoolVar(&dry, "dry-run", false, "estimate instead, with the options of this command")
-	flags.StringVar(&planned, "plan", "", "a file of estimate --out: build what it says, or tell what has moved since")
-	flags.BoolVar(&replace, "replace-corpus", false, "allow another corpus than that of the published generation")
+	flags.BoolVar(&rebuild, "rebuild", false, "rebuild everything from paid results; reuse no part of the parent")
+	flags.BoolVar(&dry, "dry-run", false, "only estimate, with the options of this command")
+	flags.StringVar(&planned, "plan", "", "build the plan in this file of estimate --out, or report what changed since")
+	flags.BoolVar(&replace, "replace-corpus", false, "allow a corpus other than that of the published generation")
 	return command
 }
 
@@ -128,7 +128,7 @@ func inTurn[T any](
 			return run, err
 		}
 		if over = false; !a.json {
-			fmt.Fprintf(a.Err, "%s runs: this begins once it has ended\n", other.Run)
+			fmt.Fprintf(a.Err, "%s runs: this command waits for its end\n", other.Run)
 		}
 		first := control.Run{Run: other.Run, RunID: other.RunID}
 		if _, err := a.followRun(ctx, controller, first.ExactName(), newBar(a.Err, a.json)); err != nil {
@@ -140,7 +140,7 @@ func inTurn[T any](
 // waitJoined waits for a run, and says where it was joined.
 func (a *App) waitJoined(ctx context.Context, controller control.Control, run control.Run) error {
 	if run.Attached && !a.json {
-		fmt.Fprintf(a.Err, "%s runs already: this waits for it%s\n", run.Run, describeJoined(run))
+		fmt.Fprintf(a.Err, "%s is already running; waiting for it%s\n", run.Run, describeJoined(run))
 	}
 	return a.waitForRun(ctx, controller, run)
 }
@@ -150,9 +150,9 @@ func (a *App) reportStarted(run control.Run) error {
 	return a.printOut(run, func(w io.Writer) {
 		what := "started"
 		if run.Attached {
-			what = "runs already" + describeJoined(run)
+			what = "is already running" + describeJoined(run)
 		}
-		fmt.Fprintf(w, "%s %s; watch it with: unweaver status %s --watch\n", run.Run, what, run.Run)
+		fmt.Fprintf(w, "%s %s; to watch it: unweaver status %s --watch\n", run.Run, what, run.Run)
 	})
 }
 
@@ -161,8 +161,8 @@ func describeJoined(run control.Run) string {
 	if run.Begun == nil {
 		return ""
 	}
-	return " (it began at " + run.Begun.UTC().Format("15:04:05") + " UTC: what changed in the corpus since may not be " +
-		"in it, and is found by: unweaver index, once it has ended)"
+	return " (it started at " + run.Begun.UTC().Format("15:04:05") + " UTC, so it may miss later changes of the corpus; " +
+		"to index them, run this command again after it ends)"
 }
 
 func (a *App) statusCmd() *cobra.Command {
@@ -171,10 +171,12 @@ func (a *App) statusCmd() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "status [RUN]",
 		Short: "Show a run: progress, rate, time left, tokens, cost, problems; without one, list the indexes",
-		Long: `Show a run: progress, rate, time left, tokens, cost, problems. Without a RUN it lists the indexes, as ls does.
+		Long: `Show a run: progress, rate, time left, tokens, cost, problems. Without a RUN it lists the indexes, as ls
+does.
 
-With --watch it follows the run to its end, or to a pause; Ctrl-C ends the watching, not the run. The time left goes by
-what was measured: of the running stage in this run, of later ones in the run before. It is ? while nothing moves.
+With --watch it follows the run until the run ends or pauses. Ctrl-C ends the watching, not the run. The time left is
+an estimate: the running stage is measured in this run, later stages in the previous run. It is ? while nothing
+progresses.
 
 Exit codes are those of index.
 
@@ -189,7 +191,7 @@ Exit codes are those of index.
 			if name == "" && watch {
 				return fault.Usage.At("run unweaver", "status --watch").
 					Because("no run is named").
-					Advise("give RUN, or --index NAME for its newest; unweaver ls lists the indexes")
+					Advise("give RUN, or --index NAME for its newest run; to list the indexes: unweaver ls")
 			}
 			if name == "" {
 				return a.listIndexes(command.Context())
@@ -207,7 +209,7 @@ Exit codes are those of index.
 		},
 	}
 	command.Flags().StringVar(&index, "index", "", "show the newest run of an index")
-	command.Flags().BoolVar(&watch, "watch", false, "follow it to its end, or to a pause")
+	command.Flags().BoolVar(&watch, "watch", false, "follow the run until it ends or pauses")
 	return command
 }
 

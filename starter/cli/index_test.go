@@ -22,7 +22,7 @@ import (
 func TestIndexStartsARunAndSaysHowToWatchIt(t *testing.T) {
 	fake := &fakeControl{}
 	got := run(t, fake, "index", "/corpus", "--index", "docs", "--generation", "g1", "--replace-corpus", "--rebuild")
-	if got.exit != cli.ExitDone || got.out != "docs/g1 started; watch it with: unweaver status docs/g1 --watch\n" {
+	if got.exit != cli.ExitDone || got.out != "docs/g1 started; to watch it: unweaver status docs/g1 --watch\n" {
 		t.Errorf("%+v", got)
 	}
 	request := fake.request
@@ -32,7 +32,7 @@ func TestIndexStartsARunAndSaysHowToWatchIt(t *testing.T) {
 	as := decoded(t, run(t, fake, "index", "--index", "docs", "--json").out)
 	assert.True(t, as["run"] == "docs/g1" && as["attached"] == false, "%v", as)
 	fake.attached = true
-	contains(t, run(t, fake, "index", "--index", "docs").out, "docs/g1 runs already")
+	contains(t, run(t, fake, "index", "--index", "docs").out, "docs/g1 is already running")
 	assert.True(t, len(fake.statuses) == 0 && fake.looks <= 0, "it waits without being asked to")
 }
 
@@ -127,7 +127,7 @@ func TestAnInterruptLeavesTheRunAlone(t *testing.T) {
 		exit := app.Run(ctx, append([]string{"index", "--index", "docs", "--wait"}, json...))
 		assert.True(t, exit == cli.ExitFailed && out.Len() == 0 && !strings.Contains(strings.Join(fake.asked, " "), "cancel"),
 			"exit %d, %s, asked %v", exit, out.String(), fake.asked)
-		contains(t, errs.String(), "the run goes on: unweaver status docs/g1", "interrupted")
+		contains(t, errs.String(), "the run continues: unweaver status docs/g1", "interrupted")
 		var last map[string]any
 		for line := range strings.Lines(errs.String()) {
 			if json != nil {
@@ -244,10 +244,10 @@ func TestAReportNamesWhatFailedAndWhereTheRestIs(t *testing.T) {
 	got := run(t, &fakeControl{statuses: []control.Status{bad}}, "status", "docs")
 	contains(t, got.out,
 		"  not read: 4 of the files and rows\n",
-		"  failed: 3 documents, 5 passages; 2 documents serve what was there before (stale)\n",
+		"  failed: 3 documents, 5 passages; 2 documents serve the earlier version (stale)\n",
 		"  without text: 1 document\n",
 		"  dead letters: 2 in docs/generations/g1/dead-letters/\n",
-		"  problems: 117, all of them in docs/generations/g1/problems.jsonl\n",
+		"  problems: 117, all listed in docs/generations/g1/problems.jsonl\n",
 		"  ! unreadable_document, 6 times: a.pdf, c.pdf, d.pdf and 3 more: the file ends early\n"+
 			"  ! unreadable_document b.pdf\n  … and 110 more: unweaver logs docs/g1\n",
 	)
@@ -258,7 +258,7 @@ func TestAReportNamesWhatFailedAndWhereTheRestIs(t *testing.T) {
 	}
 	got = run(t, &fakeControl{statuses: []control.Status{one}}, "status", "docs")
 	contains(t, got.out, "  1 document, 81 passages", "not read: 1 of the files and rows\n",
-		"failed: 1 document, 0 passages; 1 document serves what was there before (stale)\n", "  ! e e.pdf\n  … and 1 more")
+		"failed: 1 document, 0 passages; 1 document serves the earlier version (stale)\n", "  ! e e.pdf\n  … and 1 more")
 	assert.False(t, strings.Contains(got.out, "f.pdf"), "more than five distinct problems:\n%s", got.out)
 }
 
@@ -282,7 +282,7 @@ func TestAnUnchangedNightNamesWhatStandsFailedSinceItsParent(t *testing.T) {
 	got := run(t, &fakeControl{statuses: []control.Status{night}}, "status", "docs")
 	assert.Equal(t, cli.ExitErrors, got.exit, "exit")
 	contains(t, got.out,
-		"nothing changed, but what failed before still stands failed\n",
+		"nothing changed, but earlier failures remain\n",
 		"dead letters: 1 in docs/generations/g4/dead-letters/\n",
 		"! bad_model_output chunk 7: no JSON\n",
 	)
@@ -307,7 +307,7 @@ func TestAReportShowsWhatWasBuiltAndPaid(t *testing.T) {
   waits for a worker
   50 % done, stage extract, 40/81 passages, 12/s, 1m2s so far, 1m30s left
   12 documents, 81 passages, 300 entities, 900 mentions  [openai gpt / openai e]
-  against the generation before: 1 added, 2 changed, 0 moved, 3 removed, 4 the same
+  since the previous generation: 1 added, 2 changed, 0 moved, 3 removed, 4 unchanged
   paid: 5 extract, 6 shorten, 7 embed calls; 8 prompt, 9 completion, 10 embedding tokens; cost 0.2500 EUR
   from the ledger: 11 extract, 0 shorten, 0 embed
   61.5 s  plan 0.4  extract 61.1
@@ -319,14 +319,14 @@ func TestAReportShowsWhatWasBuiltAndPaid(t *testing.T) {
 	places := 8
 	status.Limits, status.Budget = &core.LiveLimits{Concurrency: &places}, &core.Budget{Calls: 90}
 	contains(t, run(t, &fakeControl{statuses: []control.Status{status}}, "status", "docs").out,
-		"  given while it runs: concurrency 8, a budget of 90 calls\n")
+		"  changed during the run: concurrency 8, a budget of 90 calls\n")
 }
 
 func TestAReportTellsOfCallsThatWereNotAnswered(t *testing.T) {
 	for state, want := range map[string]string{
-		core.StatusCompleted: "  16 more calls not answered before a process died, and perhaps paid: " +
+		core.StatusCompleted: "  16 more calls unanswered because a process died, perhaps billed: " +
 			"about 1600 prompt, 160 completion, 20 embedding tokens; cost 0.0720\n",
-		core.StatusRunning: "  16 more calls in flight, or lost as a process died: ",
+		core.StatusRunning: "  16 more calls in flight, or lost because a process died: ",
 	} {
 		status := finished(state)
 		status.Unsettled = core.Spent{
@@ -335,7 +335,7 @@ func TestAReportTellsOfCallsThatWereNotAnswered(t *testing.T) {
 		}
 		status.Retries = []core.Retry{{Stage: "extract", Code: "model_rate_limited", Count: 26}}
 		got := run(t, &fakeControl{statuses: []control.Status{status}}, "status", "docs")
-		contains(t, got.out, want, "  tried again: extract model_rate_limited, 26 times, last at ")
+		contains(t, got.out, want, "  retried: extract model_rate_limited, 26 times, last at ")
 	}
 }
 
@@ -380,7 +380,7 @@ func TestProgressIsOneLineAStage(t *testing.T) {
 [#####################...]  90 %  embed    1/9 texts  -/s  2m5s so far  6 tokens  cost 0.5000 EUR  ` +
 		`retrying: model_unavailable: embed http://models:8000/v1/embeddings model small: connection refused
 [#####################...]  90 %  embed, once more 2/9 parts  3.0/s  0s so far  6 tokens  ` +
-		`waiting for store_unavailable since 12:03, next try 12:13 (4 failed); unweaver resume tries at once
+		`waiting for store_unavailable since 12:03, next attempt 12:13 (4 failed); unweaver resume retries now
 [######################..]  95 %  load     0/9 parts  3.0/s  0s so far  6 tokens  paused: budget_spent
 `
 	assert.True(t, got.err == want && got.exit == cli.ExitPaused, "exit %d\n%s", got.exit, got.err)
@@ -407,5 +407,5 @@ func TestARestoreThatFoundAllInPlaceSaysSo(t *testing.T) {
 	contains(t, run(t, fake, "restore", "docs").out, "no file, record or vector was missing")
 	report.Written.Records = 2
 	fake = &fakeControl{statuses: []control.Status{{Report: report}}}
-	contains(t, run(t, fake, "restore", "docs").out, "written again: 0 segments, 2 records, 0 vectors")
+	contains(t, run(t, fake, "restore", "docs").out, "rewritten: 0 segments, 2 records, 0 vectors")
 }

@@ -34,7 +34,7 @@ func (a *App) withKeys(ctx context.Context, f func(keys access.Keeper) error) er
 	}
 	return withConnection(ctx, cfg, connect, func(connection Connection) error {
 		if connection.Keys == nil {
-			return fault.Internal.At("keep keys", "").Because("this connection has none")
+			return fault.Internal.At("keep keys", "").Because("this connection does not manage keys")
 		}
 		return f(connection.Keys)
 	})
@@ -43,7 +43,7 @@ func (a *App) withKeys(ctx context.Context, f func(keys access.Keeper) error) er
 func (a *App) keysCmd() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "keys",
-		Short: "Make and end the API keys of query-api",
+		Short: "Create, list, rotate and revoke API keys of query-api",
 		Args:  cobra.NoArgs,
 	}
 	command.AddCommand(a.createKeyCmd(), a.listKeysCmd(), a.rotateKeyCmd(), a.revokeKeyCmd())
@@ -55,7 +55,7 @@ func (a *App) createKeyCmd() *cobra.Command {
 	var scope string
 	command := &cobra.Command{
 		Use:   "create",
-		Short: "Make an API key, which is shown this once",
+		Short: "Create an API key, which is shown only once",
 		Args:  requireArgs(0, 0, "no argument"),
 		RunE: func(command *cobra.Command, _ []string) error {
 			request.Scope = access.Scope(scope)
@@ -74,12 +74,12 @@ func (a *App) createKeyCmd() *cobra.Command {
 	set := command.Flags()
 	set.StringVar(&request.Name, "name", "", "what it is for")
 	set.StringVar(&scope, "scope", "query", "query, operate (also readiness, metrics, control) or admin (also keys)")
-	set.StringVar(&request.Index, "index", "*", "index that it reads, or a pattern of * and ?")
-	set.Var((*span)(&request.Expires), "expires", "how long it is valid, such as 90d or 36h; 0: until it is revoked")
+	set.StringVar(&request.Index, "index", "*", "index that the key may read, or a pattern with * and ?")
+	set.Var((*span)(&request.Expires), "expires", "validity, such as 90d or 36h; 0: until it is revoked")
 	limits := &request.Limits
-	set.Float64Var(&limits.RequestsPerSecond, "rate", 0, "requests a second; 0, here and below: as configured")
-	set.IntVar(&limits.Burst, "burst", 0, "requests at once after a pause, with --rate")
-	set.IntVar(&limits.Concurrency, "concurrency", 0, "requests that run at once")
+	set.Float64Var(&limits.RequestsPerSecond, "rate", 0, "requests a second; 0, here and in the next flags: as configured")
+	set.IntVar(&limits.Burst, "burst", 0, "burst of requests after a pause, with --rate")
+	set.IntVar(&limits.Concurrency, "concurrency", 0, "concurrent requests")
 	set.Float64Var(&limits.AnswersPerMinute, "answers-per-minute", 0, "questions that are answered, also by a quotation")
 	set.Float64Var(&limits.MoneyPerDay, "money-per-day", 0, "money for answers, by the model's price")
 	return command
@@ -115,7 +115,7 @@ func (s *span) Set(text string) error {
 func showMade(w io.Writer, made access.Made) {
 	fmt.Fprintf(w, "%s\n\nkey %s: scope %s, indexes %s, expires %s\n", made.Text, made.Key.ID, made.Key.Scope,
 		made.Key.Index, formatMoment(made.Key.Expires))
-	fmt.Fprintln(w, "It cannot be shown again: put it where secrets are kept.")
+	fmt.Fprintln(w, "It cannot be shown again: store it with your secrets.")
 	if made.Warning != "" {
 		fmt.Fprintln(w, "Warning: "+made.Warning+".")
 	}
@@ -131,7 +131,7 @@ func formatMoment(t *time.Time) string {
 func (a *App) listKeysCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
-		Short: "List API keys, also those that have ended",
+		Short: "List API keys, expired and revoked ones included",
 		Args:  requireArgs(0, 0, "no argument"),
 		RunE: func(command *cobra.Command, _ []string) error {
 			return a.withKeys(command.Context(), func(keys access.Keeper) error {
@@ -156,7 +156,7 @@ func (a *App) rotateKeyCmd() *cobra.Command {
 	var overlap time.Duration
 	command := &cobra.Command{
 		Use:   "rotate ID",
-		Short: "Make a key like another, which ends",
+		Short: "Replace a key by a new one with the same rights",
 		Args:  requireArgs(1, 1, "the id of a key"),
 		RunE: func(command *cobra.Command, args []string) error {
 			return a.withKeys(command.Context(), func(keys access.Keeper) error {
@@ -168,14 +168,14 @@ func (a *App) rotateKeyCmd() *cobra.Command {
 			})
 		},
 	}
-	command.Flags().DurationVar(&overlap, "overlap", 0, "how long the old key goes on; 0: it is revoked at once")
+	command.Flags().DurationVar(&overlap, "overlap", 0, "how long the old key stays valid; 0: it is revoked at once")
 	return command
 }
 
 func (a *App) revokeKeyCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "revoke ID",
-		Short: "End an API key within a second",
+		Short: "Revoke an API key within a second",
 		Args:  requireArgs(1, 1, "the id of a key"),
 		RunE: func(command *cobra.Command, args []string) error {
 			return a.withKeys(command.Context(), func(keys access.Keeper) error {

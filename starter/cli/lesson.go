@@ -24,13 +24,13 @@ func DescribeLesson(answer Answer, known string) string {
 			switch {
 			case one.ID != chunk.ID:
 			case one.BM25 == nil:
-				said += ", which plain search does not find at all"
+				said += ", which keyword search does not find at all"
 			case one.BM25.Rank > chunk.Rank:
-				said += fmt.Sprintf(", which plain search (BM25) ranks %s", formatOrdinal(one.BM25.Rank))
+				said += fmt.Sprintf(", which keyword search (BM25) ranks %s", formatOrdinal(one.BM25.Rank))
 			}
 		}
 		if shared := sharedName(answer, chunk); shared != "" && chunk.Rank > 1 {
-			said += fmt.Sprintf(": the walk came to it through %s, of which [1] speaks as well", shared)
+			said += fmt.Sprintf(": the graph walk reached it through %s, which [1] also mentions", shared)
 		}
 		return said + "."
 	}

@@ -17,10 +17,10 @@ import (
 func (a *App) lettersCmd() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "dead-letters",
-		Short: "Look at passages that nothing could be extracted from, and ask for them again",
-		Long: `Look at passages of the published generation that nothing could be extracted from, and ask for them again. Such
-a passage is reachable by its title and its words meanwhile. Its failure is either of its content, which the same model
-will fail on again, or of the system: the model server would not serve it.`,
+		Short: "Inspect and retry the passages whose extraction failed (dead letters)",
+		Long: `Inspect and retry the passages of the published generation whose extraction failed. Until a retry succeeds,
+queries find such a passage by its title and its words. A dead letter has one of two causes: its content, which the
+same model will fail on again, or the system, when the model server could not be used.`,
 	}
 	command.AddCommand(a.lettersListCmd(), a.lettersShowCmd(), a.lettersReplayCmd(), a.lettersDiscardCmd())
 	return command
@@ -75,7 +75,7 @@ func (a *App) lettersListCmd() *cobra.Command {
 			})
 		}),
 	}, &index)
-	command.Flags().BoolVar(&all, "all", false, "show discarded ones too")
+	command.Flags().BoolVar(&all, "all", false, "also show discarded dead letters")
 	return command
 }
 
@@ -90,8 +90,8 @@ func (a *App) lettersShowCmd() *cobra.Command {
 	var index string
 	return requireIndex(&cobra.Command{
 		Use:     "show PASSAGE",
-		Short:   "Show a dead letter: the cause, what the model answered, the passage's text",
-		Example: "  unweaver dead-letters show 0123456789abcdef0123456789abcdef --index docs",
+		Short:   "Show a dead letter: the cause, the answer of the model, the text of the passage",
+		Example: "  unweaver dead-letters show docs 0123456789abcdef0123456789abcdef",
 		Args:    requireArgs(1, 1, "a PASSAGE"),
 		RunE: a.newControlRun(func(ctx context.Context, controller control.Control, args []string) error {
 			letter, err := controller.DeadLetter(ctx, index, args[0])
@@ -123,10 +123,10 @@ func (a *App) lettersReplayCmd() *cobra.Command {
 	command := requireIndex(&cobra.Command{
 		Use:     "replay [PASSAGE...]",
 		Aliases: []string{"retry"},
-		Short:   "Ask again for the documents of these dead letters",
-		Long: `Ask the model again for what failed in the documents of these dead letters, and for nothing else. Without
-PASSAGE it does so for all of them, which is retry-failed.`,
-		Example: "  unweaver dead-letters replay 0123456789abcdef0123456789abcdef --index docs --wait",
+		Short:   "Retry the documents of these dead letters",
+		Long: `Retry the failed model calls in the documents of these dead letters, and nothing else. Without PASSAGE it
+retries all dead letters, as retry-failed does.`,
+		Example: "  unweaver dead-letters replay docs 0123456789abcdef0123456789abcdef --wait",
 		Args:    requireArgs(0, 1<<20, "PASSAGEs"),
 		RunE: func(command *cobra.Command, args []string) error {
 			return a.retryFailed(command.Context(), control.LettersRequest{Name: index, Chunks: args}, wait)
@@ -141,9 +141,9 @@ func (a *App) lettersDiscardCmd() *cobra.Command {
 	command := requireIndex(&cobra.Command{
 		Use:   "discard PASSAGE...",
 		Short: "Take dead letters off the list",
-		Long: `Take dead letters off the list: retry-failed leaves them out. Their passages stay reachable as before, and
-reports still count them; replay asks for them all the same.`,
-		Example: "  unweaver dead-letters discard 0123456789abcdef0123456789abcdef --index docs --why \"a table of numbers\"",
+		Long: `Discard dead letters: retry-failed skips them. Queries still find their passages by title and words, and
+reports still count them. To retry one all the same, use replay.`,
+		Example: "  unweaver dead-letters discard docs 0123456789abcdef0123456789abcdef --why \"a table of numbers\"",
 		Args:    requireArgs(1, 1<<20, "PASSAGEs"),
 		RunE: a.newControlRun(func(ctx context.Context, controller control.Control, args []string) error {
 			if err := controller.DiscardLetters(ctx, control.LettersRequest{Name: index, Chunks: args, Why: why}); err != nil {
@@ -163,12 +163,12 @@ func (a *App) retryCmd() *cobra.Command {
 	var wait bool
 	command := &cobra.Command{
 		Use:   "retry-failed [RUN]",
-		Short: "Ask the model again for every passage that failed, and touch nothing else",
-		Long: `Ask the model again for every passage of the published generation that failed, with the configuration
-that it was built with, and publish what comes of it. Documents without a dead letter stay as they are, whatever the
-corpus has now. What succeeds leaves the list of dead letters; what fails again stays on it. A round that goes on
-already, as one does after its process was killed, is joined. With --wait it begins once another run of the index has
-ended.
+		Short: "Retry the extraction of every failed passage, and change nothing else",
+		Long: `Retry the extraction of every failed passage of the published generation, with the configuration of that
+generation, and publish the result. Documents without a dead letter stay unchanged, even if the corpus has changed. A
+passage that succeeds leaves the list of dead letters; one that fails again stays on it. If a round is already
+running, for example after its process was killed, the command joins it. With --wait the round starts after another
+run of the index ends.
 
 ` + runForm,
 		Example: "  unweaver retry-failed docs --wait\n  unweaver retry-failed docs",
@@ -203,7 +203,7 @@ func (a *App) retryFailed(ctx context.Context, request control.LettersRequest, w
 		case err != nil:
 			return err
 		case run.Run == "":
-			return a.printOut(run, func(w io.Writer) { fmt.Fprintf(w, "%s: nothing to ask for again\n", request.Name) })
+			return a.printOut(run, func(w io.Writer) { fmt.Fprintf(w, "%s: no failed passage to retry\n", request.Name) })
 		case waits:
 			return a.waitJoined(ctx, controller, run)
 		}

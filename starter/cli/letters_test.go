@@ -59,7 +59,7 @@ func TestWhatFailedIsAskedForAgain(t *testing.T) {
 		assert.True(t, got.exit == cli.ExitDone && strings.Join(fake.asked, ";") == c.asked,
 			"%s: %+v asked %q", c.args, got, fake.asked)
 	}
-	if got := run(t, &fakeControl{}, "retry-failed", "docs"); !strings.Contains(got.out, "docs: nothing to ask for again") {
+	if got := run(t, &fakeControl{}, "retry-failed", "docs"); !strings.Contains(got.out, "docs: no failed passage") {
 		t.Errorf("%s", got.out)
 	}
 }
@@ -112,7 +112,7 @@ func TestABuildAndARoundBeginInTurnWhereTheyWait(t *testing.T) {
 		{"index --index docs --wait", []control.Status{
 			at("docs/retry-1", core.StatusRunning), at("docs/retry-1", core.StatusWaiting),
 			at("docs/retry-1", core.StatusCompleted), done,
-		}, 3, cli.ExitDone, 2, "docs/retry-1 runs: this begins once it has ended"},
+		}, 3, cli.ExitDone, 2, "docs/retry-1 runs: this command waits"},
 		{"index --index docs --wait", []control.Status{
 			at("docs/purge-1", core.StatusRunning), at("docs/purge-1", core.StatusFailed), done,
 		}, 2, cli.ExitDone, 2, "docs/purge-1 runs"},
@@ -120,7 +120,7 @@ func TestABuildAndARoundBeginInTurnWhereTheyWait(t *testing.T) {
 		{"index --index docs --wait", []control.Status{at("docs/g9", core.StatusRunning)}, 9, cli.ExitUsage, 1, "builds it"},
 		{"index --index docs --rebuild --wait", []control.Status{
 			at("docs/g9", core.StatusRunning), at("docs/g9", core.StatusCompleted),
-		}, 2, cli.ExitDone, 2, "docs/g9 runs: this begins once it has ended"},
+		}, 2, cli.ExitDone, 2, "docs/g9 runs: this command waits"},
 		{"index --index docs --wait --generation g1", []control.Status{at("docs/retry-1", core.StatusRunning)}, 9,
 			cli.ExitUsage, 1, "builds it"},
 		{"index --index docs --wait", []control.Status{
@@ -155,11 +155,11 @@ func TestARoundThatGoesOnIsJoined(t *testing.T) {
 		retried:  control.Run{Run: "docs/retry-1", Attached: true},
 		statuses: []control.Status{finished(core.StatusCompleted)},
 	}
-	if got := run(t, fake, "retry-failed", "docs"); !strings.Contains(got.out, "docs/retry-1 runs already; watch it") {
+	if got := run(t, fake, "retry-failed", "docs"); !strings.Contains(got.out, "docs/retry-1 is already running; to") {
 		t.Errorf("%+v", got)
 	}
 	if got := run(t, fake, "retry-failed", "docs", "--wait"); got.exit != cli.ExitDone ||
-		!strings.Contains(got.err, "docs/retry-1 runs already: this waits for it") {
+		!strings.Contains(got.err, "docs/retry-1 is already running; waiting for it") {
 		t.Errorf("%+v", got)
 	}
 }

@@ -17,24 +17,25 @@ func (a *App) limitCmd() *cobra.Command {
 	var concurrency, requests, tokens int
 	command := &cobra.Command{
 		Use:   "limit RUN",
-		Short: "Give a run that is at work other limits, or another budget",
-		Long: `Give a run that is at work other limits, or another budget.
+		Short: "Change the limits or the budget of a running run",
+		Long: `Change the limits or the budget of a running run.
 
-It takes effect within two seconds, in all workers and for what is queued there; calls that are in flight end as they
-are. What is not given stays as it was. A rate lets the calls of a minute go at once, as that of the configuration does.
-A budget counts from the run's beginning; a run that paused since its budget is spent is resumed with a new one instead.
+The change takes effect within two seconds in all workers, also for queued calls. Calls in flight are not affected.
+Limits that you do not give stay unchanged. A rate allows the calls of one minute at once, as the configured rate
+does. A budget counts from the start of the run. A run that paused because its budget is spent is resumed with a new
+budget instead: unweaver resume.
 
 ` + runForm,
 		Args: requireArgs(1, 1, "a RUN"),
 	}
 	flags := command.Flags()
-	flags.IntVar(&concurrency, "concurrency", 0, "calls in flight to an endpoint of a model, 1 at least")
+	flags.IntVar(&concurrency, "concurrency", 0, "concurrent calls to a model endpoint, at least 1")
 	leastOne(command, "concurrency")
-	flags.IntVar(&requests, "requests-per-minute", 0, "requests a minute to an endpoint; 0 = no limit")
-	flags.IntVar(&tokens, "tokens-per-minute", 0, "tokens a minute to an endpoint; 0 = no limit")
-	flags.Int64Var(&budget.Calls, "budget-calls", 0, "new budget: calls that the run may pay for; 0 = as before")
-	flags.Int64Var(&budget.Tokens, "budget-tokens", 0, "new budget: tokens that the run may pay for; 0 = as before")
-	flags.Float64Var(&budget.Money, "budget-money", 0, "new budget: money that the run may spend; 0 = as before")
+	flags.IntVar(&requests, "requests-per-minute", 0, "requests a minute to a model endpoint; 0 = no limit")
+	flags.IntVar(&tokens, "tokens-per-minute", 0, "tokens a minute to a model endpoint; 0 = no limit")
+	flags.Int64Var(&budget.Calls, "budget-calls", 0, "new budget: paid calls; 0 = unchanged")
+	flags.Int64Var(&budget.Tokens, "budget-tokens", 0, "new budget: paid tokens; 0 = unchanged")
+	flags.Float64Var(&budget.Money, "budget-money", 0, "new budget: money; 0 = unchanged")
 	command.RunE = func(command *cobra.Command, args []string) error {
 		given := givenBudget(command, budget)
 		asked := control.LimitRequest{Run: args[0], Budget: given}

@@ -21,8 +21,8 @@ func (a *App) lsCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "ls",
 		Short: "List the indexes: documents, size, age, state, problems",
-		Long: `List the indexes: what is published of each, how large and how old it is, what runs now, and how many problems
-the run that ended last left standing. Size is that of the files of the current generation.`,
+		Long: `List the indexes: what each has published, its size and age, its running run, and how many problems its last
+run left. Size counts the files of the current generation.`,
 		Example: "  unweaver ls\n  unweaver ls --json | jq -r '.indexes[] | select(.age_seconds > 86400) | .index'",
 		Args:    requireArgs(0, 0, "no argument"),
 		RunE:    func(command *cobra.Command, _ []string) error { return a.listIndexes(command.Context()) },
@@ -42,7 +42,7 @@ func (a *App) listIndexes(ctx context.Context) error {
 
 func showCards(w io.Writer, cards []runlog.Card) {
 	if len(cards) == 0 {
-		fmt.Fprintln(w, "no index yet; build one with: unweaver index FOLDER --index NAME --wait")
+		fmt.Fprintln(w, "no index yet; to build one: unweaver index FOLDER --index NAME --wait")
 		return
 	}
 	header := "index\tstate\tdocuments\tpassages\tentities\tsize\tage\tproblems\tlast run"
@@ -99,13 +99,13 @@ func (a *App) runsCmd() *cobra.Command {
 	var limit int
 	command := &cobra.Command{
 		Use:   "runs [INDEX]",
-		Short: "List runs, finished ones too: of one index, or of all",
-		Long: `List runs, the one that began last first: builds that go on or have ended, and the newest restore and audit
-of each index. The report of a run stays as long as its generation, and for two weeks where it gave none.`,
+		Short: "List running and finished runs of one index, or of all",
+		Long: `List runs, newest first: running and finished builds, and the newest restore and audit of each index. The
+report of a run is kept as long as its generation, or for two weeks if it has none.`,
 		Example: "  unweaver runs\n  unweaver runs docs --limit 5\n  unweaver runs docs --json | jq '.runs[0].cost'",
 		Args:    requireArgs(0, 1, "at most an INDEX"),
 	}
-	command.Flags().IntVar(&limit, "limit", 20, "how many to list; 0 = all that are known")
+	command.Flags().IntVar(&limit, "limit", 20, "number of runs; 0 = all")
 	command.RunE = a.newControlRun(func(ctx context.Context, controller control.Control, args []string) error {
 		runs, err := controller.ListRuns(ctx, strings.Join(args, ""), limit)
 		if err != nil {
@@ -118,7 +118,7 @@ of each index. The report of a run stays as long as its generation, and for two 
 
 func showRuns(w io.Writer, runs []runlog.Summary) {
 	if len(runs) == 0 {
-		fmt.Fprintln(w, "no run yet; begin one with: unweaver index FOLDER --index NAME --wait")
+		fmt.Fprintln(w, "no run yet; to start one: unweaver index FOLDER --index NAME --wait")
 		return
 	}
 	header := "run\tstatus\tbegan\ttook\tdocuments\tpassages\tcalls\tcost\tproblems"
@@ -142,10 +142,10 @@ func showRuns(w io.Writer, runs []runlog.Summary) {
 func (a *App) logsCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "logs RUN",
-		Short: "Tell what happened in a run: stages, pauses, errors, problems",
-		Long: `Tell what happened in a run, in one place: when each stage began, each pause and wait with its cause, what was
-tried again and how often, how it ended, which documents could not be used and why, and the passages that no model made
-sense of. It reads what the stores hold; processes write logs of their own.
+		Short: "Show what happened in a run: stages, pauses, errors, problems",
+		Long: `Show what happened in a run: when each stage started, each pause and wait with its cause, what was retried
+and how often, how the run ended, which documents failed and why, and the passages whose extraction failed. The
+command reads the stores; processes write logs of their own.
 
 ` + runForm,
 		Example: "  unweaver logs docs\n  unweaver logs docs/20261122t020000z --json | jq '.events'",
@@ -214,7 +214,7 @@ func eventLine(event core.Event) string {
 			text += " in stage " + event.Stage
 		}
 		if event.Count > 1 {
-			text += fmt.Sprintf(", %d tries failed", event.Count)
+			text += fmt.Sprintf(", %d attempts failed", event.Count)
 		}
 	default:
 		text = event.Kind
@@ -229,10 +229,11 @@ func (a *App) showCmd() *cobra.Command {
 	var index string
 	command := &cobra.Command{
 		Use:   "show GENERATION",
-		Short: "Show the report of a generation, or of a run that gave none",
-		Long: `Show a generation: its state, what it was built from and by, and the whole report of its run.
+		Short: "Show the report of a generation, or of a run without a generation",
+		Long: `Show a generation: its state, its sources and settings, and the full report of its run.
 
-GENERATION is index/generation, or its name alone with --index. An index stands for its current generation.`,
+GENERATION is index/generation, or only its name together with --index. The name of an index selects its current
+generation.`,
 		Example: "  unweaver show docs\n  unweaver show docs/20261122t020000z\n" +
 			"  unweaver show 20261122t020000z --index docs",
 		Args: requireArgs(1, 1, "a GENERATION"),
@@ -262,7 +263,7 @@ func (a *App) showGeneration(ctx context.Context, controller control.Control, na
 	}
 	if generation == nil && wanted == "" {
 		return fault.UnknownGen.At("show", index).
-			Because("nothing of it is published").
+			Because("it has no published generation").
 			Advise("see: unweaver runs " + index)
 	}
 	if generation != nil {
@@ -294,11 +295,11 @@ func (a *App) showGeneration(ctx context.Context, controller control.Control, na
 // showReasons says why documents that did not change were built again.
 func showReasons(w io.Writer, report core.Report) {
 	for _, reason := range report.Reasons {
-		fmt.Fprintf(w, "  built again: %s\n", reason)
+		fmt.Fprintf(w, "  rebuilt: %s\n", reason)
 	}
 	for _, one := range report.Enriched {
 		if failed := one.Counts["failed"]; failed > 0 {
-			fmt.Fprintf(w, "  %s: %s without an answer of use\n", one.Name, countOf(failed, "passage"))
+			fmt.Fprintf(w, "  %s: %s without a usable answer\n", one.Name, countOf(failed, "passage"))
 		}
 	}
 	if report.Version != "" {

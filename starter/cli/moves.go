@@ -20,8 +20,8 @@ import (
 
 // addAuditFlags gives a command the flags of what the audit trail records.
 func (a *App) addAuditFlags(command *cobra.Command) *cobra.Command {
-	command.Flags().StringVar(&a.by, "by", "", "who asks, for the audit trail (default: user@host)")
-	command.Flags().StringVar(&a.reason, "reason", "", "why, for the audit trail")
+	command.Flags().StringVar(&a.by, "by", "", "who runs this operation, for the audit trail (default: user@host)")
+	command.Flags().StringVar(&a.reason, "reason", "", "reason, for the audit trail")
 	return command
 }
 
@@ -60,7 +60,7 @@ func (a *App) moveCmd(
 			return a.printOut(move, func(w io.Writer) {
 				showMove(w, move)
 				if same {
-					fmt.Fprintln(w, "  both have the same content: answers do not change; name an older one to go further back")
+					fmt.Fprintln(w, "  both have the same content, so answers do not change; to go further back, name an older one")
 				}
 			})
 		})
@@ -82,28 +82,28 @@ func sameContent(ctx context.Context, controller control.Control, move core.Move
 func showMove(w io.Writer, move core.Move) {
 	switch {
 	case move.Unchanged && (move.Action == core.ActionRollback || move.Action == core.ActionPublish):
-		fmt.Fprintf(w, "%s serves %s already: nothing to do\n", move.Index, move.To)
+		fmt.Fprintf(w, "%s already serves %s: nothing to do\n", move.Index, move.To)
 	case move.Unchanged:
-		fmt.Fprintf(w, "%s: %s of %s was done already\n", move.Index, move.Action, move.To)
+		fmt.Fprintf(w, "%s: %s of %s is already done\n", move.Index, move.Action, move.To)
 	case move.Action == core.ActionRollback || move.Action == core.ActionPublish:
 		from := "nothing"
 		if move.From != "" {
 			from = move.From
 		}
-		fmt.Fprintf(w, "%s serves %s now (release %d); it served %s\n", move.Index, move.To, move.Release, from)
+		fmt.Fprintf(w, "%s now serves %s (release %d); before: %s\n", move.Index, move.To, move.Release, from)
 		if move.Action == core.ActionRollback {
-			fmt.Fprintf(w, "  back again: unweaver rollback %s %s; a rollback that names none goes one further back\n",
+			fmt.Fprintf(w, "  to undo: unweaver rollback %s %s; without a generation, rollback goes one further back\n",
 				move.Index, from)
 		} else {
 			fmt.Fprintf(w, "  the next night is judged by the same gates and probes; after an edit of them: "+
 				"unweaver schedule apply %s\n", move.Index)
 		}
 	case move.Action == core.ActionDiscard:
-		fmt.Fprintf(w, "%s: %s is discarded; the next runs delete its files\n", move.Index, move.To)
+		fmt.Fprintf(w, "%s: discarded %s; the next runs delete its files\n", move.Index, move.To)
 	case move.Action == core.ActionTag:
-		fmt.Fprintf(w, "%s: %s is %s, and stays until it is untagged\n", move.Index, move.To, move.Name)
+		fmt.Fprintf(w, "%s: %s has the tag %s, and is kept until you remove the tag\n", move.Index, move.To, move.Name)
 	default:
-		fmt.Fprintf(w, "%s: %s is no longer %s; the rules of keep count again\n", move.Index, move.To, move.Name)
+		fmt.Fprintf(w, "%s: %s no longer has the tag %s; indexes.*.keep applies again\n", move.Index, move.To, move.Name)
 	}
 }
 
@@ -112,14 +112,14 @@ func (a *App) rollbackCmd() *cobra.Command {
 	var at string
 	command := a.moveCmd(&cobra.Command{
 		Use:   "rollback [GEN]",
-		Short: "Serve a generation that was published before, within seconds",
-		Long: `Serve a generation that was published before and is kept: GEN, or what was served at --to, or, with
-neither, the one that the current generation was made from. Its files, collections and the stores are looked at, no
-model is asked, and queries see one generation or the other, never both. Running builds go on and are held when they
-end, as the pointer moved (pointer_moved).
+		Short: "Serve an earlier published generation, within seconds",
+		Long: `Serve an earlier published generation that is still kept: GEN, or the one served at the time --to, or, by
+default, the parent of the current generation. The command checks its files, collections and stores, and calls no
+model. Each query sees one generation or the other, never a mix. Running builds continue, and are held at their end
+because the pointer moved (pointer_moved).
 
-The next build starts from what is served then, and finds the corpus as it is: pause the schedule until the cause is
-mended. A rollback forward is one, too: name the newer generation.`,
+The next build starts from the generation served then, and indexes the corpus as it is. Pause the schedule until you
+have fixed the cause: unweaver schedule pause INDEX. To go forward again, roll back to the newer generation.`,
 		Example: "  unweaver rollback docs --reason \"wrong answers about leases\"\n" +
 			"  unweaver rollback docs 20261122t020000z\n" +
 			"  unweaver rollback docs --to \"2026-11-22 18:00\"",
@@ -134,7 +134,7 @@ mended. A rollback forward is one, too: name the newer generation.`,
 		return err
 	})
 	command.Flags().StringVar(&at, "to", "",
-		"serve what was served at this time: RFC 3339, or YYYY-MM-DD [HH:MM[:SS]] here")
+		"serve what was served at this time: RFC 3339, or YYYY-MM-DD [HH:MM[:SS]] in local time")
 	return command
 }
 
@@ -151,20 +151,20 @@ func momentOf(text string) (time.Time, error) {
 		}
 	}
 	return time.Time{}, fault.Usage.At("read --to", fault.QuoteName(text)).
-		Because("it is no time").
-		Advise("write it as 2026-11-22T18:00:00Z, or \"2026-11-22 18:00\" for this machine's time zone")
+		Because("it is not a time").
+		Advise("write it as 2026-11-22T18:00:00Z, or \"2026-11-22 18:00\" in the time zone of this machine")
 }
 
 func (a *App) publishCmd() *cobra.Command {
 	request := control.MoveRequest{Action: core.ActionPublish}
 	command := a.moveCmd(&cobra.Command{
 		Use:   "publish GEN",
-		Short: "Approve a generation that a gate held: it is served as it was built",
-		Long: `Approve a generation that a gate held: it is served as it was built and proven, and nothing is built or paid
+		Short: "Serve a generation that a gate held, as it was built",
+		Long: `Serve a generation that a gate held, exactly as it was built and verified. Nothing is built or paid for
 again.
 
-It is refused where another generation than the one that it was made from is served by now: what changed between the two
-would be taken back. --force says that this is meant.`,
+The command refuses if another generation than the parent of GEN is served now: publishing GEN would undo what changed
+in between. --force publishes it all the same.`,
 		Example: "  unweaver diff docs 20261122t020000z\n" +
 			"  unweaver publish docs 20261122t020000z --reason \"the archive was meant to go\"",
 		Args: requireArgs(1, 1, "a GEN"),
@@ -173,7 +173,7 @@ would be taken back. --force says that this is meant.`,
 		return nil
 	})
 	command.Flags().BoolVar(&request.Force, "force", false,
-		"also where another generation than its parent is served by now")
+		"publish even if another generation than its parent is now served")
 	return command
 }
 
@@ -181,10 +181,10 @@ func (a *App) discardCmd() *cobra.Command {
 	request := control.MoveRequest{Action: core.ActionDiscard}
 	return a.moveCmd(&cobra.Command{
 		Use:   "discard GEN",
-		Short: "Drop a generation that a gate held: its files are deleted by later runs",
-		Long: `Drop a generation that a gate held. It can still be queried by name until a run marks it, and a grace later its
-files are deleted. What was paid for it stays in the ledger for 14 days at least.`,
-		Example: "  unweaver discard 20261122t020000z --index docs --reason \"half of the archive was unreadable\"",
+		Short: "Discard a generation that a gate held: later runs delete its files",
+		Long: `Discard a generation that a gate held. You can still query it by name until a run marks it for deletion; its
+files are deleted when the grace period is over. Its paid results stay in the ledger for at least 14 days.`,
+		Example: "  unweaver discard docs 20261122t020000z --reason \"half of the archive was unreadable\"",
 		Args:    requireArgs(1, 1, "a GEN"),
 	}, &request, func(args []string) error {
 		request.Generation = args[0]
@@ -193,14 +193,14 @@ files are deleted. What was paid for it stays in the ledger for 14 days at least
 }
 
 func (a *App) tagCmd() *cobra.Command {
-	return a.taggingCmd(core.ActionTag, "Keep a generation from being collected, under a name",
-		`Keep a generation from being collected, under a name that no other generation of the index has: letters a-z, digits
-and hyphens. It stays, with all that it alone needs, until its last tag is taken off.`)
+	return a.taggingCmd(core.ActionTag, "Tag a generation, so that it is never deleted automatically",
+		`Tag a generation, so that it is never deleted automatically. The tag is a name of letters a-z, digits and hyphens
+that no other generation of the index has. The generation and all its files stay until its last tag is removed.`)
 }
 
 func (a *App) untagCmd() *cobra.Command {
-	return a.taggingCmd(core.ActionUntag, "Take a tag off a generation: the rules of keep count again",
-		"Take a tag off a generation. Where no other keeps it, the rules (current, indexes.*.keep, held) count again.")
+	return a.taggingCmd(core.ActionUntag, "Remove a tag from a generation: indexes.*.keep applies to it again",
+		"Remove a tag from a generation. Without another tag, the usual rules apply (current, indexes.*.keep, held).")
 }
 
 func (a *App) taggingCmd(action, short, long string) *cobra.Command {
@@ -209,7 +209,7 @@ func (a *App) taggingCmd(action, short, long string) *cobra.Command {
 		Use:     action + " GEN NAME",
 		Short:   short,
 		Long:    long,
-		Example: "  unweaver " + action + " 20261122t020000z before-migration --index docs",
+		Example: "  unweaver " + action + " docs 20261122t020000z before-migration",
 		Args:    requireArgs(2, 2, "a GEN and a NAME"),
 	}, &request, func(args []string) error {
 		request.Generation, request.Name = args[0], args[1]
@@ -222,11 +222,11 @@ func (a *App) operationsCmd() *cobra.Command {
 	var limit int
 	command := &cobra.Command{
 		Use:   "operations",
-		Short: "Show the audit trail of an index: who did what, when, and why",
-		Long: `Show the audit trail of an index, the last operation first: rollbacks, approvals, discards, tags, pauses,
-resumptions, cancellations and restores. A record is written before an operation takes effect and is never changed; a
-second one tells how it ended. One without an outcome may or may not have taken effect. Runs are not listed: they have
-reports (unweaver runs).`,
+		Short: "Show the audit trail of an index: who did what, when and why",
+		Long: `Show the audit trail of an index, newest first: rollbacks, approvals, discards, tags, pauses, resumptions,
+cancellations and restores. Each operation is recorded before it takes effect, and the record never changes. A second
+record says how it ended. An operation without an outcome may or may not have taken effect. Runs are not listed here:
+unweaver runs INDEX.`,
 		Example: "  unweaver operations docs\n" +
 			"  unweaver operations docs --limit 0 --json | jq '.operations[].by'",
 		Args: requireArgs(0, 0, "no argument"),
@@ -241,7 +241,7 @@ reports (unweaver runs).`,
 		}),
 	}
 	command.Flags().StringVar(&index, "index", "", "name of the index")
-	command.Flags().IntVar(&limit, "limit", 50, "how many; 0: all")
+	command.Flags().IntVar(&limit, "limit", 50, "number of operations; 0: all")
 	_ = command.MarkFlagRequired("index") // the flag exists
 	return command
 }
@@ -252,7 +252,7 @@ func showOperations(w io.Writer, operations []core.Operation) {
 		fmt.Fprintln(w, "no operation is recorded")
 	}
 	for _, op := range operations {
-		outcome := "no outcome is recorded: see what is served with unweaver generations"
+		outcome := "no outcome is recorded; to see what is served: unweaver generations"
 		if op.Outcome != nil {
 			outcome = op.Outcome.Result
 			if op.Outcome.Code != "" {

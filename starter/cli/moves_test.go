@@ -22,11 +22,11 @@ func TestWhatIsServedIsMovedAsItIsAskedFor(t *testing.T) {
 	}{
 		{
 			"rollback --index docs", control.MoveRequest{Action: "rollback", Index: "docs"},
-			"docs serves  now (release 7); it served g2",
+			"docs now serves  (release 7); before: g2",
 		},
 		{
 			"rollback g1 --index docs", control.MoveRequest{Action: "rollback", Index: "docs", Generation: "g1"},
-			"docs serves g1 now (release 7); it served g2",
+			"docs now serves g1 (release 7); before: g2",
 		},
 		{
 			"rollback --to 2026-11-22T18:00:00Z --index docs",
@@ -34,7 +34,7 @@ func TestWhatIsServedIsMovedAsItIsAskedFor(t *testing.T) {
 		},
 		{
 			"publish g3 --force --index docs",
-			control.MoveRequest{Action: "publish", Index: "docs", Generation: "g3", Force: true}, "docs serves g3 now",
+			control.MoveRequest{Action: "publish", Index: "docs", Generation: "g3", Force: true}, "docs now serves g3",
 		},
 		{
 			"discard g3 --index docs", control.MoveRequest{Action: "discard", Index: "docs", Generation: "g3"},
@@ -61,7 +61,7 @@ func TestWhatIsServedIsMovedAsItIsAskedFor(t *testing.T) {
 	contains(t, run(t, same, "rollback", "docs", "g1").out, "both have the same content")
 	fake := &fakeControl{unchanged: true}
 	if got := run(t, fake, "rollback", "g1", "--index", "docs"); got.exit != cli.ExitDone ||
-		!strings.Contains(got.out, "serves g1 already: nothing to do") {
+		!strings.Contains(got.out, "already serves g1: nothing to do") {
 		t.Errorf("to itself: %+v", got)
 	}
 	if by := fake.operator.By; !strings.Contains(by, "@") || len(by) < 3 {

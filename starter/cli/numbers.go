@@ -31,7 +31,7 @@ func badFlag(flag *pflag.Flag, value, bound string) error {
 	if kind == "" {
 		kind = "another value"
 	}
-	return fmt.Errorf("--%s takes %s%s, not %q", flag.Name, kind, bound, value)
+	return fmt.Errorf("--%s requires %s%s, got %q", flag.Name, kind, bound, value)
 }
 
 // leastOneMark annotates flags that take no 0.

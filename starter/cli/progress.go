@@ -70,9 +70,9 @@ func (a *App) followRun(
 		case <-ctx.Done():
 			watching.endStatus()
 			name, _, _ := strings.Cut(run, "#") // of this run exactly
-			hint := "the run goes on: unweaver status " + name + " --watch shows it again, unweaver cancel " + name + " ends it"
+			hint := "the run continues: unweaver status " + name + " --watch shows it, unweaver cancel " + name + " ends it"
 			if a.started { // its stack ends with this command
-				hint = "the run stands still until a stack runs again: unweaver dev, or the same command"
+				hint = "the run stops until the stack runs again: unweaver dev, or run the same command"
 			}
 			return status, fault.Interrupted.At("wait for", name).Because("interrupted").Advise(hint)
 		case <-time.After(delay):

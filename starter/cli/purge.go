@@ -21,19 +21,19 @@ func (a *App) purgeCmd() *cobra.Command {
 	var wait bool
 	command := requireIndex(&cobra.Command{
 		Use:   "purge DOCUMENT...",
-		Short: "Remove documents from everything that is stored, for good",
-		Long: `Remove documents from an index for good: their texts, what was extracted from them, what was paid for them
-alone, their dead letters, and the texts of entities that were made from them; from every generation, the stores and the
-ledger. Generations that hold one of them are dropped, tagged ones too; the index stays queryable throughout, and a
-generation without the documents takes the place of the current one.
+		Short: "Erase documents from everything that is stored",
+		Long: `Erase documents from an index: their texts, extracted entities, dead letters, results paid for only by them,
+and the entity texts built from them; from every generation, the stores and the ledger. Generations that contain one
+of the documents are dropped, tagged ones too. The index stays queryable, and a generation without the documents
+replaces the current one.
 
-It cannot be undone, and needs --yes; --dry-run shows what it would do. Killed anywhere, it goes on when it is asked for
-again, or with the next run of the index. What the corpus has under these keys stays there, and is left out of the index
-from then on, unless --allow-return says otherwise.
+A purge cannot be undone, and requires --yes; --dry-run shows what it would do. If a purge is interrupted, run the
+same command again, or let the next run of the index finish it. The command does not delete from the corpus. It
+excludes the documents from the index from then on, unless you add --allow-return.
 
 DOCUMENT is the key that the index knows it by. Rows of .jsonl and .csv, and objects of a list in a .json file, are
 documents with the key file#id: name each that is to go; the name of the file removes none.
-What is attached to a mail or PDF (mail.eml#plan.pdf) goes with it, or alone where it alone is named.`,
+includes its attachments (mail.eml#plan.pdf). To purge only an attachment, name it.`,
 		Example: "  unweaver purge docs letters/2024-17.pdf --dry-run\n" +
 			"  unweaver purge docs letters/2024-17.pdf --yes --reason \"request 4711\" --wait",
 		Args: requireArgs(1, 1<<16, "DOCUMENTs"),
@@ -43,10 +43,10 @@ What is attached to a mail or PDF (mail.eml#plan.pdf) goes with it, or alone whe
 		}),
 	}, &request.Index)
 	flags := command.Flags()
-	flags.BoolVar(&request.DryRun, "dry-run", false, "tell what would be done, and do nothing")
-	flags.BoolVar(&request.Confirmed, "yes", false, "do it: generations are dropped, and nothing brings them back")
-	flags.BoolVar(&request.Return, "allow-return", false, "let the corpus bring the documents back once they are gone")
-	flags.BoolVar(&wait, "wait", false, "wait for the end, with progress")
+	flags.BoolVar(&request.DryRun, "dry-run", false, "show what would be done, and change nothing")
+	flags.BoolVar(&request.Confirmed, "yes", false, "confirm the purge; dropped generations cannot be restored")
+	flags.BoolVar(&request.Return, "allow-return", false, "let a later run index the documents again")
+	flags.BoolVar(&wait, "wait", false, "wait until it ends, and show progress")
 	command.AddCommand(a.purgesCmd())
 	return a.addAuditFlags(command)
 }
@@ -69,19 +69,19 @@ func (a *App) runPurge(ctx context.Context, controller control.Control, request 
 			return err
 		}
 		return fault.Usage.At("purge from", request.Index).
-			Because("it cannot be undone").
-			Advise("confirm it with --yes")
+			Because("a purge cannot be undone").
+			Advise("to confirm, add --yes")
 	}
 	switch {
 	case answer.Run == nil:
 		return a.printOut(answer, func(w io.Writer) {
-			fmt.Fprintf(w, "%s: nothing holds it any more; purge %s of %s did that\n", request.Index, answer.Purge.ID,
+			fmt.Fprintf(w, "%s: already purged by purge %s of %s\n", request.Index, answer.Purge.ID,
 				answer.Purge.Ended.UTC().Format("2006-01-02 15:04"))
 		})
 	case !waits:
 		return a.printOut(answer, func(w io.Writer) {
 			showPurgePlan(w, answer.Plan)
-			fmt.Fprintf(w, "%s started; how it ends: unweaver purge list %s\n", answer.Run.Run, request.Index)
+			fmt.Fprintf(w, "%s started; to see the result: unweaver purge list %s\n", answer.Run.Run, request.Index)
 		})
 	}
 	if !a.json {
@@ -131,21 +131,21 @@ func (a *App) purgeEnded(ctx context.Context, controller control.Control, index,
 			a.exit = ExitDone // what stands failed from other runs is not of the purge
 			return nil
 		}
-		why := "its run did not come to it"
+		why := "its run ended before the purge was complete"
 		if len(one.Left) > 0 {
 			why = strings.Join(one.Left, "; ")
 		}
 		return fault.GenBusy.At("purge from", index).
 			Because(why).
-			Advise("give the same command again: it goes on where it is. Where a gate held it, first take the documents out " +
-				"of the file of indexes." + index + ".gate.probes, or: unweaver publish " + index + " GEN")
+			Advise("run the same command again to continue. If a gate held the run, first remove the documents from " +
+				"the file of indexes." + index + ".gate.probes, or: unweaver publish " + index + " GEN")
 	}
-	return fault.NotFound.At("find purge", id).Because("index " + index + " has none of this id")
+	return fault.NotFound.At("find purge", id).Because("index " + index + " has no purge with this id")
 }
 
 func showPurgePlan(w io.Writer, plan core.PurgePlan) {
 	for _, document := range plan.Documents {
-		state := cmp.Or(document.AdviseRows(), "no generation has it")
+		state := cmp.Or(document.AdviseRows(), "not in any generation")
 		if document.Known {
 			state = countOf(document.Chunks, "passage")
 		}
@@ -156,7 +156,7 @@ func showPurgePlan(w io.Writer, plan core.PurgePlan) {
 	}
 	fmt.Fprintf(w, "written again: at most %s, of which %s and the vectors may be paid again\n",
 		countOf(plan.Classes, "entity text"), countOf(plan.Shortenings, "shortening"))
-	fmt.Fprintf(w, "ledger: at most %s; what other documents have too stays\n",
+	fmt.Fprintf(w, "ledger: at most %s; entries shared with other documents stay\n",
 		countOf(plan.Entries["extract"]+plan.Entries["shorten"]+plan.Entries["embed"], "entry"))
 	for _, one := range plan.Drops {
 		fmt.Fprintf(w, "dropped: generation %s (%s", one.Generation, one.State)
@@ -164,7 +164,7 @@ func showPurgePlan(w io.Writer, plan core.PurgePlan) {
 			fmt.Fprintf(w, ", tagged %s", strings.Join(one.Tags, ", "))
 		}
 		if one.Current {
-			fmt.Fprint(w, "; served until one without the documents takes its place")
+			fmt.Fprint(w, "; served until a generation without the documents replaces it")
 		}
 		fmt.Fprintln(w, ")")
 	}
@@ -172,7 +172,7 @@ func showPurgePlan(w io.Writer, plan core.PurgePlan) {
 		fmt.Fprintf(w, "names a document: the questions in %s; they go once no schedule judges nights by them\n", where)
 	}
 	for _, id := range plan.Pending {
-		fmt.Fprintf(w, "purge %s was begun, and is gone on with\n", id)
+		fmt.Fprintf(w, "continues the unfinished purge %s\n", id)
 	}
 }
 
@@ -180,9 +180,9 @@ func (a *App) purgesCmd() *cobra.Command {
 	var request control.PurgesRequest
 	command := requireIndex(&cobra.Command{
 		Use:   "list",
-		Short: "Show how purges of an index stand",
-		Long: `Show how the purges of an index stand: what each removed, and what it waits for. Documents are known by
-digests alone. --readmit lets the corpus bring purged documents back.`,
+		Short: "Show the purges of an index",
+		Long: `Show the purges of an index: what each removed, and what it waits for. Documents are shown as digests only.
+--readmit lets runs index purged documents again.`,
 		Example: "  unweaver purge list docs\n" +
 			"  unweaver purge list docs --readmit letters/2024-17.pdf --reason \"withdrawn\"",
 		Args: requireArgs(0, 0, "nothing"),
@@ -190,7 +190,7 @@ digests alone. --readmit lets the corpus bring purged documents back.`,
 			return a.listPurges(ctx, controller, request)
 		}),
 	}, &request.Index)
-	command.Flags().StringSliceVar(&request.Readmit, "readmit", nil, "documents that may come back")
+	command.Flags().StringSliceVar(&request.Readmit, "readmit", nil, "documents that runs may index again")
 	return a.addAuditFlags(command)
 }
 
@@ -207,7 +207,7 @@ func (a *App) listPurges(ctx context.Context, controller control.Control, reques
 			fmt.Fprintf(w, "%s: nothing was purged\n", request.Index)
 		}
 		if len(request.Readmit) > 0 {
-			fmt.Fprintf(w, "%s hold nothing back any more\n", countOf(int64(answer.Readmits), "purge"))
+			fmt.Fprintf(w, "%s may be indexed again\n", countOf(int64(answer.Readmits), "purge"))
 		}
 	})
 }
@@ -217,7 +217,7 @@ func showPurge(w io.Writer, one core.Purge) {
 	for i, digest := range one.Documents {
 		names[i] = digest.Short(16)
 	}
-	held := "left out from then on"
+	held := "excluded from now on"
 	if one.Return {
 		held = "may come back"
 	}
@@ -228,17 +228,17 @@ func showPurge(w io.Writer, one core.Purge) {
 		countOf(gone.Ledger, "ledger entry"),
 		countOf(gone.Letters, "dead letter"))
 	if one.Shared > 0 {
-		fmt.Fprintf(w, "  kept: %s that other documents have too\n",
+		fmt.Fprintf(w, "  kept: %s shared with other documents\n",
 			countOf(one.Shared, "ledger entry"))
 	}
 	if len(one.Forgotten) > 0 {
-		fmt.Fprintf(w, "  all paid answers of enrichments went, of every index (%s): a generation did not list which were "+
-			"of the document, and the next builds pay for them again\n", strings.Join(one.Forgotten, ", "))
+		fmt.Fprintf(w, "  all paid answers of enrichments were deleted, in every index (%s): a generation did not list "+
+			"those of the document; the next builds pay for them again\n", strings.Join(one.Forgotten, ", "))
 	}
 	if one.State == core.PurgePending && len(one.Left) == 0 {
-		fmt.Fprintln(w, "  to be done: its run has not ended; it waits up to two minutes for readers of generations that go")
+		fmt.Fprintln(w, "  unfinished: its run has not ended; it waits up to two minutes for readers of dropped generations")
 	}
 	for _, left := range one.Left {
-		fmt.Fprintf(w, "  to be done: %s\n", left)
+		fmt.Fprintf(w, "  unfinished: %s\n", left)
 	}
 }

@@ -74,11 +74,11 @@ func TestPurgesTellWhatIsLeft(t *testing.T) {
 	}}}}
 	got := run(t, c, "purge", "list", "docs")
 	for _, want := range []string{"p1 pending: " + digest.Short(16), "2 generations", "4 ledger entries", "1 ledger entry",
-		"to be done: wait for a reader"} {
+		"unfinished: wait for a reader"} {
 		assert.Contains(t, got.out, want, "without")
 	}
 	got = run(t, c, "purge", "list", "--index", "docs", "--readmit", "a.md")
-	if got.exit != 0 || !strings.Contains(got.out, "hold nothing back any more") || c.asked[1] != "purges docs [a.md]" {
+	if got.exit != 0 || !strings.Contains(got.out, "may be indexed again") || c.asked[1] != "purges docs [a.md]" {
 		t.Errorf("%+v, asked %q", got, c.asked)
 	}
 }

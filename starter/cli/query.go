@@ -99,7 +99,7 @@ func (a *App) queryCmd() *cobra.Command {
 	var without, params []string
 	command := &cobra.Command{
 		Use:   "query QUESTION",
-		Short: "Ask a published index",
+		Short: "Ask a question of a published index",
 		Long:  queryLong(),
 		Args:  requireArgs(1, 2, "a QUESTION in quotes and an INDEX"),
 		RunE: func(command *cobra.Command, args []string) error {
@@ -108,7 +108,7 @@ func (a *App) queryCmd() *cobra.Command {
 			}
 			if !isIndexes(index) || len(args) == 2 && index != args[1] {
 				return fault.Usage.At("query index", index).
-					Because("one index is to be named").
+					Because("no index is named").
 					Advise("write: unweaver query NAME \"QUESTION\"")
 			}
 			body := map[string]any{"query": args[0], "explain": explain, "answer": answer}
@@ -155,10 +155,10 @@ func (a *App) queryCmd() *cobra.Command {
 	}
 	set := command.Flags()
 	set.StringVar(&index, "index", "", "name of the index; several: a+b, or a pattern 'a*'")
-	set.StringVar(&method, "method", "", "retrieval method (default: the index's)")
+	set.StringVar(&method, "method", "", "retrieval method (default: that of the index)")
 	set.StringVar(&rule, "rule", "", "election rule of method unweaver")
-	set.StringVar(&generation, "generation", "", "a kept generation instead of the current one")
-	set.BoolVar(&explain, "explain", false, "show how every passage was elected")
+	set.StringVar(&generation, "generation", "", "query this kept generation instead of the current one")
+	set.BoolVar(&explain, "explain", false, "show how each passage was found")
 	set.StringArrayVar(
 		&without,
 		"without",
@@ -166,10 +166,10 @@ func (a *App) queryCmd() *cobra.Command {
 		"ask again without an entity (its id) or a document (its key), and show both rankings",
 	)
 	set.StringArrayVar(&params, "param", nil, "parameter of the method: name=value")
-	set.IntVar(&entities, "top-entities", 0, "number of entities (default: the method's)")
+	set.IntVar(&entities, "top-entities", 0, "number of entities (default: that of the method)")
 	set.BoolVar(&answer, "answer", true, "answer from the passages")
-	set.BoolVar(&rerank, "rerank", false, "have the index's reranker order the passages, or not (default: if it has one)")
-	set.IntVar(&top, "top-chunks", 0, "number of passages (default: the index's)")
+	set.BoolVar(&rerank, "rerank", false, "rerank the passages (default: true if the index has a reranker)")
+	set.IntVar(&top, "top-chunks", 0, "number of passages (default: that of the index)")
 	return leastOne(command, "top-entities", "top-chunks")
 }
 
@@ -274,7 +274,7 @@ func Ask(ctx context.Context, base, index string, body map[string]any) ([]byte, 
 	}
 	response, err := queryClient.Do(req)
 	if err != nil {
-		return nil, fault.StoreDown.At("query", base).Because(err).Advise("check that query-api runs there")
+		return nil, fault.StoreDown.At("query", base).Because(err).Advise("check that query-api runs at this address")
 	}
 	defer func() { _ = response.Body.Close() }()
 	raw, err := io.ReadAll(response.Body)

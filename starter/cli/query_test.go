@@ -143,12 +143,12 @@ func TestAnErrorOfTheServerKeepsItsCode(t *testing.T) {
 	}
 	t.Chdir(t.TempDir())
 	got = in(t, withConnection(&fakeControl{}, "http://127.0.0.1:1"), nil, "query", "who?", "--index", "docs")
-	contains(t, got.err, "check that query-api runs there")
+	contains(t, got.err, "check that query-api runs at this address")
 }
 
 func TestAnAnswerWithoutChunksSaysWhy(t *testing.T) {
 	got := ask(t, &queries{bodies: []string{`{"index":"docs","chunks":[],"reason":"no_match"}`}}, "--index", "docs")
-	assert.True(t, strings.HasPrefix(got.out, "nothing here matches the question: "), "%s", got.out)
+	assert.True(t, strings.HasPrefix(got.out, "no passage matches the question: "), "%s", got.out)
 }
 
 const entity = "0123456789abcdef0123456789abcdef"

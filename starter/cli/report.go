@@ -64,7 +64,7 @@ func showReport(w io.Writer, status control.Status) {
 		showCost(w, status.Report)
 	}
 	for _, retry := range status.Retries {
-		fmt.Fprintf(w, "  tried again: %s %s, %s, last at %s\n", retry.Stage, retry.Code, countOf(retry.Count, "time"),
+		fmt.Fprintf(w, "  retried: %s %s, %s, last at %s\n", retry.Stage, retry.Code, countOf(retry.Count, "time"),
 			retry.Last.Local().Format(time.TimeOnly))
 	}
 	fmt.Fprintf(w, "  %.1f s", status.Worked())
@@ -91,7 +91,7 @@ func showFound(w io.Writer, report core.Report) {
 			fmt.Fprintln(w, "  no file, record or vector was missing")
 			return
 		}
-		fmt.Fprintf(w, "  written again: %s, %s, %s\n", countOf(report.Written.Segments, "segment"),
+		fmt.Fprintf(w, "  rewritten: %s, %s, %s\n", countOf(report.Written.Segments, "segment"),
 			countOf(report.Written.Records, "record"), countOf(report.Written.Rows, "vector"))
 		return
 	}
@@ -115,7 +115,7 @@ func showFound(w io.Writer, report core.Report) {
 	}
 	fmt.Fprintln(w)
 	if diff := report.Diff; diff.Changed+diff.Moved+diff.Removed+diff.Same > 0 { // a first build adds all
-		fmt.Fprintf(w, "  against the generation before: %d added, %d changed, %d moved, %d removed, %d the same\n",
+		fmt.Fprintf(w, "  since the previous generation: %d added, %d changed, %d moved, %d removed, %d unchanged\n",
 			diff.Added, diff.Changed, diff.Moved, diff.Removed, diff.Same)
 	}
 }
@@ -138,7 +138,7 @@ func showState(w io.Writer, status control.Status) {
 	if status.Unchanged {
 		fmt.Fprint(w, "  nothing changed")
 		if hasFailures(status.Report) {
-			fmt.Fprint(w, ", but what failed before still stands failed")
+			fmt.Fprint(w, ", but earlier failures remain")
 		}
 	}
 	fmt.Fprintln(w)
@@ -146,7 +146,7 @@ func showState(w io.Writer, status control.Status) {
 		fmt.Fprintf(w, "  %s\n", status.Detail)
 	}
 	if line := givenLine(status); line != "" {
-		fmt.Fprintf(w, "  given while it runs: %s\n", line)
+		fmt.Fprintf(w, "  changed during the run: %s\n", line)
 	}
 	if status.Stage != "" {
 		fmt.Fprintf(
@@ -199,7 +199,7 @@ func waitingLine(status control.Status) string {
 		return ""
 	}
 	const clock = "15:04"
-	return fmt.Sprintf("waiting for %s since %s, next try %s (%d failed); unweaver resume tries at once",
+	return fmt.Sprintf("waiting for %s since %s, next attempt %s (%d failed); unweaver resume retries now",
 		status.Reason, status.Waiting.Since.Local().Format(clock), status.Waiting.Next.Local().Format(clock),
 		status.Waiting.Tries)
 }
@@ -231,9 +231,9 @@ func showCost(w io.Writer, report core.Report) {
 		showPlanned(w, report)
 	}
 	if lost := report.Unsettled; lost.Calls.Sum() > 0 {
-		why := "not answered before a process died, and perhaps paid"
+		why := "unanswered because a process died, perhaps billed"
 		if !core.IsTerminal(report.Status) {
-			why = "in flight, or lost as a process died"
+			why = "in flight, or lost because a process died"
 		}
 		fmt.Fprintf(w, "  %s %s: about %d prompt, %d completion, %d embedding tokens; cost %s\n",
 			countOf(lost.Calls.Sum(), "more call"), why, lost.Tokens.Prompt, lost.Tokens.Completion, lost.Tokens.Embedding,
@@ -293,8 +293,8 @@ func leftOutLine(out core.LeftOut) string {
 		what  string
 	}{
 		{out.Hidden, "hidden"}, {out.Packages, "in node_modules and the like"}, {out.NotIncluded, "not included"},
-		{out.Excluded, "excluded"}, {out.Backfills, "left to backfills that go on"},
-		{out.Purged, "purged, and still in the corpus"},
+		{out.Excluded, "excluded"}, {out.Backfills, "left to running backfills"},
+		{out.Purged, "purged, but still in the corpus"},
 	} {
 		if part.count > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", part.count, part.what))
@@ -345,7 +345,7 @@ func showProblems(w io.Writer, report core.Report) {
 			if report.Stale == 1 {
 				serve = "serves"
 			}
-			fmt.Fprintf(w, "; %s %s what was there before (stale)", countOf(report.Stale, "document"), serve)
+			fmt.Fprintf(w, "; %s %s the earlier version (stale)", countOf(report.Stale, "document"), serve)
 		}
 		fmt.Fprintln(w)
 	}
@@ -374,7 +374,7 @@ func showProblems(w io.Writer, report core.Report) {
 	case live && report.ProblemsPath == "": // report.json is written when it pauses or ends
 		fmt.Fprintf(w, "  problems: %d so far\n", total)
 	case rest > 0 && report.Reason != dryRun: // which leaves nothing
-		fmt.Fprintf(w, "  problems: %d, all of them in %s\n", total, list)
+		fmt.Fprintf(w, "  problems: %d, all listed in %s\n", total, list)
 	default:
 		fmt.Fprintf(w, "  problems: %d\n", total)
 	}

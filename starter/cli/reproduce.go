@@ -25,12 +25,13 @@ func (a *App) reproduceCmd() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "reproduce table1 DIR",
 		Short: "Reproduce Table 1 of the UnWeaver paper with your models",
-		Long: `Reproduce Table 1 of the UnWeaver paper (arXiv 2603.29875) with the models of the configuration:
-UnWeaver, UnWeaverPPR, VectorRAG, ClosedBook and Oracle over the published files of RAGBench and MuSiQue below DIR, with
-parity, five chunks and nothing filled up. RAPTOR, GraphRAG and HippoRAG2 are left out: this program has none.
+		Long: `Reproduce Table 1 of the UnWeaver paper (arXiv 2603.29875) with the configured models: UnWeaver,
+UnWeaverPPR, VectorRAG, ClosedBook and Oracle on the published files of RAGBench and MuSiQue below DIR, with parity,
+five chunks and no filling. RAPTOR, GraphRAG and HippoRAG2 are not included: this program does not implement them.
 
-What it costs is printed first, and --yes goes on. Answers and judgements are kept in --out as they come: the same
-command goes on after a stop and pays for nothing twice. docs/guides/measure.md has the steps.`,
+The command prints the cost first; add --yes to continue. It saves answers and judgements in --out as they arrive.
+After a stop, run the same command: it continues and pays for nothing twice. For the steps see
+docs/guides/measure.md.`,
 		Args: requireArgs(2, 2, "table1 and the folder of the published files"),
 		RunE: func(command *cobra.Command, args []string) error {
 			if args[0] != "table1" {
@@ -40,11 +41,11 @@ command goes on after a stop and pays for nothing twice. docs/guides/measure.md 
 		},
 	}
 	set := command.Flags()
-	set.StringSliceVar(&sets, "dataset", nil, "covidqa, emanual, techqa, musique; without it, those that are there")
-	set.StringVar(&flags.out, "out", "table1", "folder of the reports, one below it for each set")
-	set.IntVar(&flags.runs, "runs", 5, "runs of answers' judgements")
-	set.IntVar(&flags.workers, "workers", 16, "questions asked at once")
-	set.BoolVar(&flags.yes, "yes", false, "go on without asking, whatever it costs")
+	set.StringSliceVar(&sets, "dataset", nil, "covidqa, emanual, techqa, musique; default: all that are in DIR")
+	set.StringVar(&flags.out, "out", "table1", "folder of the reports, with a subfolder for each set")
+	set.IntVar(&flags.runs, "runs", 5, "times to judge the answers")
+	set.IntVar(&flags.workers, "workers", 16, "concurrent questions")
+	set.BoolVar(&flags.yes, "yes", false, "continue without confirmation, at any cost")
 	return leastOne(command, "runs", "workers")
 }
 
@@ -76,7 +77,7 @@ func (a *App) reproduceTables(ctx context.Context, dir string, sets []string, fl
 			}
 		}
 		if !flags.yes {
-			return fault.Usage.At("reproduce", dir).Because("this costs money").Advise("add --yes to go on")
+			return fault.Usage.At("reproduce", dir).Because("this costs money").Advise("to continue, add --yes")
 		}
 		for _, one := range all {
 			report, err := one.evaluate(ctx, controller, queries)

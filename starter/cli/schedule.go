@@ -20,30 +20,30 @@ import (
 func (a *App) scheduleCmd() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "schedule",
-		Short: "Have indexes built by the clock: make, list, pause, resume, trigger and delete schedules",
-		Long: `Have indexes built by the clock, as indexes.*.schedule says: cron in a time zone, whose summer time counts. A
-night takes the configuration that was applied last. It pays and publishes as index does.`,
+		Short: "Build indexes on a schedule: apply, list, pause, resume, trigger and delete schedules",
+		Long: `Build indexes on a schedule, set by indexes.*.schedule: cron in a time zone, with its summer time. A
+scheduled run uses the configuration that was last applied. It pays and publishes as index does.`,
 	}
 	command.AddCommand(
 		a.scheduleApplyCmd(),
 		a.scheduleListCmd(),
-		a.scheduleSteerCmd("pause", "Let no night begin until it is resumed; a run that goes on is not touched",
+		a.scheduleSteerCmd("pause", "Pause a schedule: no run starts until you resume it; a running run continues",
 			func(ctx context.Context, controller control.Control, index, note string) (string, error) {
 				return "paused", controller.PauseSchedule(ctx, index, note)
 			}),
-		a.scheduleSteerCmd("resume", "Let nights begin again; what was due meanwhile is not made up for",
+		a.scheduleSteerCmd("resume", "Resume a schedule; runs that were due during the pause are not made up for",
 			func(ctx context.Context, controller control.Control, index, note string) (string, error) {
 				return "resumed", controller.ResumeSchedule(ctx, index, note)
 			}),
-		a.scheduleSteerCmd("trigger", "Begin a night now, also of a paused schedule; not beside a build of the index",
+		a.scheduleSteerCmd("trigger", "Start a scheduled run now, even of a paused schedule; not during a build of the index",
 			func(ctx context.Context, controller control.Control, index, _ string) (string, error) {
 				triggered, err := controller.TriggerSchedule(ctx, index)
 				if triggered.Running != "" {
-					return "nothing was begun: run " + triggered.Running + " builds it", err
+					return "nothing started: run " + triggered.Running + " is building the index", err
 				}
-				return "a night begins", err
+				return "a scheduled run starts", err
 			}),
-		a.scheduleSteerCmd("delete", "Delete a schedule; a run that goes on is not touched",
+		a.scheduleSteerCmd("delete", "Delete a schedule; a running run continues",
 			func(ctx context.Context, controller control.Control, index, _ string) (string, error) {
 				return "deleted", controller.DeleteSchedule(ctx, index)
 			}),
@@ -55,9 +55,9 @@ func (a *App) scheduleApplyCmd() *cobra.Command {
 	var index, file string
 	command := &cobra.Command{
 		Use:   "apply",
-		Short: "Make the schedules that the configuration says",
-		Long: `Make the schedules that the configuration says, of all indexes with a schedule.cron. Applied again it changes
-what changed and nothing else; a paused schedule stays paused. A missed night may begin as late as schedule.catchup
+		Short: "Create or update the configured schedules",
+		Long: `Create or update the schedules of all indexes that have a schedule.cron. To apply it again changes
+only what differs; a paused schedule stays paused. A missed run may start as late as schedule.catchup
 says, and at least as late as the longest of the last runs took.`,
 		Example: "  unweaver schedule apply -f unweaver.yaml\n  unweaver schedule apply --index docs",
 		Args:    requireArgs(0, 0, "no argument"),
@@ -86,8 +86,8 @@ says, and at least as late as the longest of the last runs took.`,
 			})
 		},
 	}
-	command.Flags().StringVar(&index, "index", "", "this index alone")
-	command.Flags().StringVarP(&file, "file", "f", "", "configuration file, as --config")
+	command.Flags().StringVar(&index, "index", "", "only this index")
+	command.Flags().StringVarP(&file, "file", "f", "", "configuration file, same as --config")
 	return command
 }
 
@@ -133,7 +133,7 @@ func (a *App) readSchedules(
 		}
 		return nil, fault.Usage.At("apply schedules", index).
 			Because("the configuration has none: " + what + " is not set").
-			Advise("set it, or remove a schedule with: unweaver schedule delete INDEX")
+			Advise("set it, or delete a schedule: unweaver schedule delete INDEX")
 	}
 	return out, nil
 }
@@ -144,7 +144,7 @@ func nextNight(paused bool, next []time.Time) string {
 	case paused:
 		return "paused"
 	case len(next) == 0:
-		return "no night follows"
+		return "no run is due"
 	}
 	return "next " + next[0].UTC().Format("2006-01-02 15:04 MST")
 }
@@ -152,7 +152,7 @@ func nextNight(paused bool, next []time.Time) string {
 func (a *App) scheduleListCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:     "list",
-		Short:   "List schedules: the next nights, what the last ones came to, which were skipped and why",
+		Short:   "List schedules: next runs, results of the last runs, skipped runs and why",
 		Example: "  unweaver schedule list\n  unweaver schedule list --json",
 		Args:    requireArgs(0, 0, "no argument"),
 		RunE: a.newControlRun(func(ctx context.Context, controller control.Control, _ []string) error {
@@ -165,7 +165,7 @@ func (a *App) scheduleListCmd() *cobra.Command {
 					showSchedule(w, one)
 				}
 				if len(schedules) == 0 {
-					fmt.Fprintln(w, "no schedules; make them with: unweaver schedule apply")
+					fmt.Fprintln(w, "no schedules; to create them: unweaver schedule apply")
 				}
 			})
 		}),
@@ -192,13 +192,13 @@ func showSchedule(w io.Writer, one control.Scheduled) {
 	}
 	var parts []string
 	if one.Missed > 0 {
-		parts = append(parts, fmt.Sprintf("%d later than catchup", one.Missed))
+		parts = append(parts, fmt.Sprintf("%d missed by more than catchup", one.Missed))
 	}
 	if one.Overlapped > 0 {
-		parts = append(parts, fmt.Sprintf("%d as the one before went on", one.Overlapped))
+		parts = append(parts, fmt.Sprintf("%d because the previous run was still running", one.Overlapped))
 	}
 	if len(parts) > 0 {
-		fmt.Fprintf(w, "  never begun: %s\n", strings.Join(parts, ", "))
+		fmt.Fprintf(w, "  skipped: %s\n", strings.Join(parts, ", "))
 	}
 }
 
@@ -216,8 +216,8 @@ func (a *App) scheduleSteerCmd(
 		RunE: func(command *cobra.Command, args []string) error {
 			if !core.ValidIndex(args[0]) {
 				return fault.InvalidParam.At("name index", fault.QuoteName(args[0])).
-					Because("it is no name of an index").
-					Advise("see: unweaver schedule list")
+					Because("it is not a valid index name").
+					Advise("to list schedules: unweaver schedule list")
 			}
 			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
 				done, err := steer(ctx, controller, args[0], a.reason)

@@ -56,7 +56,7 @@ func TestSchedulesAreShownAndSteered(t *testing.T) {
 	got := run(t, fake, "schedule", "list")
 	for _, part := range []string{
 		"docs  next 2026-11-23 02:00 UTC", "2026-11-22 02:00  skipped: run docs/g7 was building it",
-		"2026-11-22 01:00  failed: lease_held", "never begun: 2 later than catchup, 1 as the one before went on",
+		"2026-11-22 01:00  failed: lease_held", "skipped: 2 missed by more than catchup, 1 because the",
 	} {
 		assert.True(t, strings.Contains(got.out, part), "want %q in %s%s", part, got.out, got.err)
 	}
@@ -68,7 +68,7 @@ func TestSchedulesAreShownAndSteered(t *testing.T) {
 		got = run(t, fake, append([]string{"schedule"}, strings.Fields(args)...)...)
 		assert.True(t, got.exit == cli.ExitDone && strings.Join(fake.asked, ";") == asked,
 			"%s: %+v asked %q", args, got, fake.asked)
-		if strings.HasPrefix(args, "trigger") && !strings.Contains(got.out, "nothing was begun: run docs/g7 builds it") {
+		if strings.HasPrefix(args, "trigger") && !strings.Contains(got.out, "nothing started: run docs/g7 is") {
 			t.Errorf("%s", got.out)
 		}
 	}

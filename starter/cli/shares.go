@@ -25,17 +25,17 @@ func evalShares(given []string, dataset *eval.Dataset, spec core.Spec) ([]eval.S
 	}
 	switch {
 	case spec.Chat.Provider == "builtin":
-		return refused("rules extract from all passages, which costs nothing", "give a dataset with a recording, or a model")
+		return refused("extraction by rules costs nothing", "use a dataset with a recording, or a model")
 	case spec.ExtractionShare() != 1:
-		return refused("the index has a share of its own", "leave extraction.share out")
+		return refused("the index sets extraction.share", "remove extraction.share")
 	case spec.Chunking.Strategy != "document":
-		return refused("chunks are no passages of it", "use a folder with corpus.jsonl, and chunking.strategy document")
+		return refused("its chunks are not the passages", "use a folder with corpus.jsonl, and chunking.strategy document")
 	}
 	var shares []float64
 	for _, text := range given {
 		share, err := strconv.ParseFloat(text, 64)
 		if err != nil || !(share >= 0 && share <= 1) {
-			return refused(text+" is no number from 0 to 1", "such as --shares 0,0.1,0.3,0.5,1")
+			return refused(text+" is not a number from 0 to 1", "such as --shares 0,0.1,0.3,0.5,1")
 		}
 		shares = append(shares, share)
 	}
@@ -47,7 +47,7 @@ func evalShares(given []string, dataset *eval.Dataset, spec core.Spec) ([]eval.S
 			index += shareInfix + strconv.FormatFloat(share*100, 'f', 0, 64)
 		}
 		if len(out) > 0 && out[len(out)-1].Index == index {
-			return refused("two shares are of one hundredth", "choose others")
+			return refused("two shares are equal to the hundredth", "choose others")
 		}
 		out = append(out, dataset.ShareOf(share, index))
 	}

@@ -37,7 +37,7 @@ func TestSharesAreIndexesBesideTheOneOfAll(t *testing.T) {
 		"no number": {[]string{"many"}, spec}, "NaN": {[]string{"NaN"}, spec}, "above 1": {[]string{"1.1"}, spec},
 		"below 0": {[]string{"-0.1"}, spec}, "one index for two": {[]string{"0.301", "0.299"}, spec},
 		"rules alone": {[]string{"0"}, free}, "passages that are cut": {[]string{"0"}, cut},
-		"a share of its own": {[]string{"0"}, own},
+		"sets extraction.share": {[]string{"0"}, own},
 	} {
 		got, err := evalShares(c.given, dataset, c.spec)
 		assert.True(t, fault.Is(err, fault.Usage), "%s: %+v %v", name, got, err)

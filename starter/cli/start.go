@@ -26,7 +26,7 @@ func (a *App) startDev(ctx context.Context) (stop func(), err error) {
 	self := a.Self
 	if self == "" {
 		if self, err = os.Executable(); err != nil {
-			return nil, fault.EngineDown.At("find", "this program").Because(err).Advise("start one with: unweaver dev")
+			return nil, fault.EngineDown.At("find", "this program").Because(err).Advise("to start one: unweaver dev")
 		}
 	}
 	a.started = true
@@ -87,7 +87,7 @@ func (a *App) startDev(ctx context.Context) (stop func(), err error) {
 	}
 	stop()
 	return nil, fault.EngineDown.At("start the embedded stack in", a.dataDir).
-		Because("it was not ready in a minute").
+		Because("it was not ready within a minute").
 		Advise("see " + logPath)
 }
 

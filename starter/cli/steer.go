@@ -13,30 +13,30 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 )
 
-const runForm = "RUN is index/generation as index and status print it, or an index for its newest run."
+const runForm = "RUN is index/generation, as index and status print it. The name of an index selects its newest run."
 
 func (a *App) pauseCmd() *cobra.Command {
-	return a.steerCmd("pause", "Pause a run: what is in flight is kept, nothing new is paid for", control.Control.PauseRun)
+	return a.steerCmd("pause", "Pause a run: calls in flight finish, and no new call starts", control.Control.PauseRun)
 }
 
 func (a *App) cancelCmd() *cobra.Command {
 	var lost bool
-	command := a.steerCmd("cancel", "Cancel a run: what queries see does not change",
+	command := a.steerCmd("cancel", "Cancel a run: the served generation does not change",
 		func(controller control.Control, ctx context.Context, run string) (control.Stopped, error) {
 			if lost {
 				return control.Stopped{}, controller.MarkLost(ctx, run)
 			}
 			return controller.CancelRun(ctx, run)
 		})
-	command.Long = `Cancel a run: what queries see does not change.
+	command.Long = `Cancel a run: the served generation does not change.
 
-With --lost the run is declared lost instead: the Temporal that ran it is gone, or does not know it any more, and its
-index cannot be built because it still holds the lease. This frees the lease. It is refused while Temporal runs the run,
-and while a process works on it, for which the lease is watched for up to two minutes. An index in place of RUN stands
-for whichever run holds its lease, and is needed where lease.json cannot be read.
+With --lost the command declares the run lost, and frees the lease of its index. Use it if the index cannot be built
+because the run holds the lease, and the Temporal that ran the run is gone or no longer knows it. The command refuses
+while Temporal runs the run, and while a process works on it; it watches the lease for up to two minutes to find out.
+An index in place of RUN selects the run that holds its lease; this form is needed if lease.json cannot be read.
 
 ` + runForm
-	command.Flags().BoolVar(&lost, "lost", false, "free the lease of a run that will never go on")
+	command.Flags().BoolVar(&lost, "lost", false, "free the lease of a run that can never continue")
 	return command
 }
 
@@ -75,9 +75,9 @@ func inFlightText(stopped control.Stopped) string {
 	case *calls == 0:
 		return ", no call was in flight"
 	case *calls == 1:
-		return ", 1 call was in flight: it is paid for and kept"
+		return ", 1 call was in flight: its answer is paid for and kept"
 	default:
-		return fmt.Sprintf(", %d calls were in flight: they are paid for and kept", *calls)
+		return fmt.Sprintf(", %d calls were in flight: their answers are paid for and kept", *calls)
 	}
 }
 
@@ -88,16 +88,16 @@ func (a *App) resumeCmd() *cobra.Command {
 		Short: "Resume a paused run",
 		Long: `Resume a paused run.
 
-A run that paused because its budget is spent needs a new one. A budget counts from the run's beginning, so that it has
-to be larger than what was spent; a bound that is not given stays as it was.
+A run that paused because its budget is spent needs a new budget. A budget counts from the start of the run, so it
+must be larger than what the run has spent. Parts of the budget that you do not give stay unchanged.
 
 ` + runForm,
 		Args: requireArgs(1, 1, "a RUN"),
 	}
 	flags := command.Flags()
-	flags.Int64Var(&budget.Calls, "budget-calls", 0, "new budget: calls that the run may pay for; 0 = as before")
-	flags.Int64Var(&budget.Tokens, "budget-tokens", 0, "new budget: tokens that the run may pay for; 0 = as before")
-	flags.Float64Var(&budget.Money, "budget-money", 0, "new budget: money that the run may spend; 0 = as before")
+	flags.Int64Var(&budget.Calls, "budget-calls", 0, "new budget: paid calls; 0 = unchanged")
+	flags.Int64Var(&budget.Tokens, "budget-tokens", 0, "new budget: paid tokens; 0 = unchanged")
+	flags.Float64Var(&budget.Money, "budget-money", 0, "new budget: money; 0 = unchanged")
 	command.RunE = func(command *cobra.Command, args []string) error {
 		given := givenBudget(command, budget)
 		return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
@@ -141,7 +141,7 @@ func budgetText(budget *core.Budget) string {
 		bounds = append(bounds, fmt.Sprintf("%g in money", budget.Money))
 	}
 	if len(bounds) == 0 {
-		return ", with the budget that it had"
+		return ", with its earlier budget"
 	}
 	return ", with a budget of " + strings.Join(bounds, ", ")
 }

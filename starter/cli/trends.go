@@ -22,18 +22,18 @@ func (a *App) trendsCmd() *cobra.Command {
 	var nights int
 	command := &cobra.Command{
 		Use:   "trends [INDEX]",
-		Short: "Show how the last nights went: passages, changes, calls, cost, time, failures",
-		Long: `Show the last nights of an index, or of all: passages, the share of documents that had changed, calls
-and tokens that were paid for, what they cost, how long it took, how wrong the estimate was (of nights that were begun
-with a plan), dead letters, bytes written, and how each night ended. Bars are of the highest night of their column.
+		Short: "Show the last builds: passages, changes, calls, cost, time, failures",
+		Long: `Show the last builds of an index, or of all indexes: passages, share of changed documents, paid calls and
+tokens, cost, duration, error of the estimate (for builds with a plan), dead letters, bytes written, and how each
+build ended. Bars are relative to the highest value of their column.
 
-Nights are the builds that ended, unchanged, held and failed ones too. An index keeps its last 180 of them, which is
-more than it keeps generations.`,
+The list contains all ended builds, also unchanged, held and failed ones. An index keeps its last 180 builds in this
+list, which is more than it keeps generations.`,
 		Example: "  unweaver trends docs\n  unweaver trends --nights 7\n" +
 			"  unweaver trends docs --json | jq '.trends[0].nights[] | [.started, .cost]'",
 		Args: requireArgs(0, 1, "at most an INDEX"),
 	}
-	command.Flags().IntVar(&nights, "nights", usualNights, fmt.Sprintf("how many, at most %d", runlog.MostNights))
+	command.Flags().IntVar(&nights, "nights", usualNights, fmt.Sprintf("number of builds, at most %d", runlog.MostNights))
 	command.RunE = func(command *cobra.Command, args []string) error {
 		if nights < 1 || nights > runlog.MostNights {
 			return fault.Usage.At("read", "--nights").Because(fmt.Sprintf("want 1 to %d", runlog.MostNights))
@@ -51,7 +51,7 @@ more than it keeps generations.`,
 
 func showTrends(w io.Writer, trends []runlog.Trends) {
 	if len(trends) == 0 {
-		fmt.Fprintln(w, "no night yet; begin one with: unweaver index FOLDER --index NAME --wait")
+		fmt.Fprintln(w, "no build yet; to start one: unweaver index FOLDER --index NAME --wait")
 	}
 	for i, one := range trends {
 		if i > 0 {
@@ -84,7 +84,7 @@ func showNights(w io.Writer, trends runlog.Trends) {
 			core.FormatSize(night.Bytes),
 		}, "\t")
 	})
-	fmt.Fprintf(w, "together: %s, %s, cost %s, %s, %s written\n", countOf(totals.Calls, "call"),
+	fmt.Fprintf(w, "total: %s, %s, cost %s, %s, %s written\n", countOf(totals.Calls, "call"),
 		countOf(totals.Tokens, "token"), moneyOf(totals.Cost, trends.Nights[len(trends.Nights)-1].Currency),
 		durationOf(totals.Seconds), core.FormatSize(totals.Bytes))
 }

@@ -49,5 +49,5 @@ func TestTrendsShowEachNightWithBarsOfTheHighest(t *testing.T) {
 		!strings.Contains(got.err, "want 1 to 180") {
 		t.Errorf("%+v", got)
 	}
-	contains(t, run(t, &fakeControl{}, "trends").out, "no night yet")
+	contains(t, run(t, &fakeControl{}, "trends").out, "no build yet")
 }

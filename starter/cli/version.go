@@ -13,7 +13,7 @@ import (
 func (a *App) versionCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Tell which version this is",
+		Short: "Print the version",
 		Args:  requireArgs(0, 0, "nothing"),
 		RunE: func(*cobra.Command, []string) error {
 			reported := map[string]string{

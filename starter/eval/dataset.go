@@ -106,7 +106,7 @@ func (d *Dataset) readCorpus() error {
 			return err
 		}
 		if r.ID == nil {
-			return errors.New("a passage needs id")
+			return errors.New("a passage requires an id")
 		}
 		d.Passages = append(d.Passages, r.Text)
 		id := fmt.Sprint(r.ID)
@@ -153,7 +153,7 @@ func loadLines(dir string) (*Dataset, error) {
 			}
 		}
 		if strings.TrimSpace(q.Question) == "" || len(q.Gold) == 0 {
-			return errors.New("a question needs question and gold, gold_ids or supporting")
+			return errors.New("a question requires the keys question and gold (or gold_ids, or supporting)")
 		}
 		dataset.Questions = append(dataset.Questions, q)
 		return nil
@@ -169,11 +169,11 @@ func loadLines(dir string) (*Dataset, error) {
 		sort.Strings(ids)
 		shown := strings.Join(ids[:min(10, len(ids))], ", ")
 		return nil, fault.Usage.At("read dataset", dir).
-			Because(fmt.Sprintf("%d gold ids have no passage: %s", len(ids), shown)).
+			Because(fmt.Sprintf("%d gold ids match no passage: %s", len(ids), shown)).
 			Advise("correct questions.jsonl or corpus.jsonl")
 	}
 	if len(dataset.Questions) == 0 {
-		return nil, fault.Usage.At("read dataset", dir).Because("it has no question")
+		return nil, fault.Usage.At("read dataset", dir).Because("the dataset has no question")
 	}
 	for _, f := range []string{"extractions_desc.jsonl", "extractions.jsonl"} {
 		if _, err := os.Stat(filepath.Join(dir, f)); err == nil {

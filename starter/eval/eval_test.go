@@ -64,12 +64,12 @@ func TestFactualCorrectness(t *testing.T) {
 func TestDatasetsThatDoNotFitAreRefused(t *testing.T) {
 	corpus := `{"id":"a","title":"T","text":"x"}` + "\n"
 	for says, files := range map[string]map[string]string{
-		"nope":        {"corpus.jsonl": corpus, "questions.jsonl": `{"question":"q","gold":["a","nope"]}`},
-		"line 2":      {"corpus.jsonl": corpus, "questions.jsonl": `{"question":"q","gold":["a"]}` + "\n{broken"},
-		"needs":       {"corpus.jsonl": corpus, "questions.jsonl": `{"question":"q"}`},
-		"no such":     {"corpus.jsonl": corpus},
-		"needs id":    {"corpus.jsonl": `{"_id":"a","text":"x"}`, "questions.jsonl": `{"question":"q","gold":["a"]}`},
-		"no question": {"corpus.jsonl": corpus, "questions.jsonl": "\n"},
+		"nope":           {"corpus.jsonl": corpus, "questions.jsonl": `{"question":"q","gold":["a","nope"]}`},
+		"line 2":         {"corpus.jsonl": corpus, "questions.jsonl": `{"question":"q","gold":["a"]}` + "\n{broken"},
+		"needs":          {"corpus.jsonl": corpus, "questions.jsonl": `{"question":"q"}`},
+		"no such":        {"corpus.jsonl": corpus},
+		"requires an id": {"corpus.jsonl": `{"_id":"a","text":"x"}`, "questions.jsonl": `{"question":"q","gold":["a"]}`},
+		"no question":    {"corpus.jsonl": corpus, "questions.jsonl": "\n"},
 	} {
 		_, err := Load(write(t, files))
 		assert.True(t, fault.Is(err, fault.Usage) && strings.Contains(err.Error(), says), "want %q, got %v", says, err)

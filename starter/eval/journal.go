@@ -47,7 +47,7 @@ func OpenJournal(dir, about string) (*Journal, error) {
 	}
 	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		_ = file.Close()
-		return nil, failed(errors.New("another evaluation writes it"))
+		return nil, failed(errors.New("another evaluation is writing to it"))
 	}
 	journal := &Journal{file: file, known: map[string]json.RawMessage{}}
 	end, was, err := journal.read()
@@ -95,7 +95,7 @@ func ReadJournal(dir, about string) (*Journal, error) {
 
 // newMismatchError returns the error of going on with an evaluation of something else.
 func newMismatchError(was, about string) error {
-	return errors.New("its answers are of another evaluation: " + was + "; this one is " + about)
+	return errors.New("its answers belong to another evaluation: " + was + "; this one is " + about)
 }
 
 // read takes in what is whole, and says where that ends.

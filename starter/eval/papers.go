@@ -39,7 +39,7 @@ func LoadPublished(dir, name string) (*Dataset, error) {
 		for _, file := range files {
 			if err := read(file, dataset); err != nil {
 				return nil, fault.Usage.At("read published set", file).Because(err).
-					Advise("it must be a file of the set as it was published (docs/guides/measure.md)")
+					Advise("give the file as published (docs/guides/measure.md)")
 			}
 		}
 		if len(dataset.Questions) == 0 {

@@ -63,7 +63,7 @@ func (r *Report) RenderMarkdown() string {
 	r.writeShares(&text)
 	r.writeChosen(&text)
 	if !r.isPaid() {
-		text.WriteString("\nNo token was spent: built-in models, or recordings.\n")
+		text.WriteString("\nNo tokens were spent: the models are built in or recorded.\n")
 		return text.String()
 	}
 	r.writeTokens(&text)
@@ -118,7 +118,7 @@ func (i Interval) Verdict() string {
 	case i.High < 0:
 		return "less"
 	}
-	return "not told apart"
+	return "not significant"
 }
 
 // writePairs writes what variants change.
@@ -151,8 +151,8 @@ var choosers = []string{"musique", "2wiki", "covid_qa"}
 
 // writeChosen says on which questions the setting was chosen.
 func (r *Report) writeChosen(text *strings.Builder) {
-	fmt.Fprintf(text, "\nQuestions %.12s: figures of a report that has another sum are of other questions, and not to be "+
-		"compared with these.", r.Questions)
+	fmt.Fprintf(text, "\nQuestions %.12s: do not compare these figures with a report of another checksum, "+
+		"because its questions differ.", r.Questions)
 	text.WriteString(" The setting of hybrid was chosen on samples of MuSiQue (100 questions), 2Wiki (120) and CovidQA")
 	if slices.Contains(choosers, strings.ToLower(r.Dataset)) {
 		text.WriteString(": this set has the name of one of them, " +

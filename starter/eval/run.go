@@ -183,7 +183,7 @@ func Run(ctx context.Context, plan Plan) (*Report, error) {
 	}
 	if len(plan.Ks) == 0 || len(plan.Systems) == 0 || rep.N == 0 {
 		return nil, fault.Usage.At("evaluate", plan.Dataset.Name).
-			Because("it takes at least one question, one method and one cut-off")
+			Because("an evaluation requires at least one question, one method and one cut-off")
 	}
 	for _, question := range plan.Dataset.Questions {
 		rep.ids = append(rep.ids, question.ID)
@@ -491,7 +491,7 @@ func (p Plan) rateAnswers(
 	var last error
 	useless := func() error {
 		return fault.BadOutput.At("judge answers with", judge.Chat.Info().Model).Because(last).
-			Advise("none of its judgements can be used: choose another models.judge")
+			Advise("it returned no usable judgement: set another models.judge")
 	}
 	err = parallel.Each(ctx, len(answers), p.countWorkers(), func(ctx context.Context, i int) error {
 		rated[i] = math.NaN()

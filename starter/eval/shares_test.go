@@ -57,7 +57,7 @@ func TestRecallIsToldAgainstWhatIsPaidFor(t *testing.T) {
 	page := report.RenderMarkdown()
 	for _, want := range []string{
 		"| 0 | 0 of 40 | 0.0 % | 0.0 (0.0–0.0) | -100.0 (-100.0 to -100.0): less |",
-		fmt.Sprintf("| 0.5 | %d of 40 | %.1f %% | 100.0 (100.0–100.0) | +0.0 (+0.0 to +0.0): not told apart |", half.Sent,
+		fmt.Sprintf("| 0.5 | %d of 40 | %.1f %% | 100.0 (100.0–100.0) | +0.0 (+0.0 to +0.0): not significant |", half.Sent,
 			100*half.PaidShare()),
 		"| 1 | 40 of 40 | 100.0 % | 100.0 (100.0–100.0) | – |",
 		"Questions " + dataset.QuestionsSum()[:12],

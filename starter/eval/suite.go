@@ -70,7 +70,7 @@ func ListSets(dir string) ([]*Dataset, error) {
 		out = append(out, dataset)
 	}
 	if len(out) == 0 {
-		return nil, fault.Usage.At("read suite", dir).Because("it has no folder").
+		return nil, fault.Usage.At("read suite", dir).Because("it contains no folder").
 			Advise("a suite is a folder of datasets: folders with corpus.jsonl and questions.jsonl")
 	}
 	return out, nil
@@ -88,7 +88,7 @@ func ReadSuite(dir string) (*Suite, error) {
 	}
 	if err != nil {
 		return nil, fault.Usage.At("read the last run", filepath.Join(dir, suiteFile)).Because(err).
-			Advise("choose another --out, or remove the file")
+			Advise("choose another --out, or delete the file")
 	}
 	return &suite, nil
 }

@@ -46,7 +46,7 @@ func TestASuiteComparesSetsWithTheBaseAndWithTheLastRun(t *testing.T) {
 func TestASuiteIsAFolderOfDatasets(t *testing.T) {
 	dir := t.TempDir()
 	_, err := eval.ListSets(dir)
-	assert.ErrorContains(t, err, "it has no folder")
+	assert.ErrorContains(t, err, "it contains no folder")
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "empty"), 0o755))
 	_, err = eval.ListSets(dir)
 	assert.ErrorContains(t, err, "a dataset is a folder")

@@ -61,7 +61,7 @@ func TestVariantsAreComparedWithTheirMethodAndNothingInsideItsIntervalIsCalledRe
 		better.Paired[0].Mean != 0.25 || better.Generation != "of better" || report.Generation != "of " {
 		t.Errorf("%+v of %s", better, report.Generation)
 	}
-	assert.True(t, same.Base == "hybrid" && same.Paired[1].Verdict() == "not told apart" && same.Paired[1].Mean == 0,
+	assert.True(t, same.Base == "hybrid" && same.Paired[1].Verdict() == "not significant" && same.Paired[1].Mean == 0,
 		"%+v", same)
 	if report.Rows[1].Paired != nil {
 		t.Errorf("another method is compared as if it were a variant: %+v", report.Rows[1])
@@ -72,7 +72,7 @@ func TestVariantsAreComparedWithTheirMethodAndNothingInsideItsIntervalIsCalledRe
 	page := report.RenderMarkdown()
 	for _, want := range []string{
 		"| hybrid index=better generation=g7 | hybrid | of better | +25.0 (", ": more |",
-		`| hybrid {"params":{"list":5},"top_entities":7} | hybrid |`, ": not told apart |",
+		`| hybrid {"params":{"list":5},"top_entities":7} | hybrid |`, ": not significant |",
 		"this set has the name of one of them",
 	} {
 		assert.Contains(t, page, want, "the page lacks")

@@ -74,7 +74,7 @@ func RequirePoller(ctx context.Context, client client.Client, queue string, role
 		return err
 	}
 	if len(response.GetPollers()) == 0 {
-		return fault.EngineDown.At("probe task queue", queue).Because("no worker polls it")
+		return fault.EngineDown.At("probe task queue", queue).Because("no worker polls the task queue")
 	}
 	return nil
 }

@@ -107,7 +107,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.Role = RoleAll
 	}
 	if c.Role != RoleAll && c.Role != RoleIO && c.Role != RoleCPU {
-		return c, fault.BadConfig.At("start worker with", "role "+string(c.Role)).Because("there is none of that name").
+		return c, fault.BadConfig.At("start worker with", "role "+string(c.Role)).Because("this role does not exist").
 			Advise("use all, io or cpu")
 	}
 	if c.WorkflowPollers == 1 { // one poller would never ask the queue of the workflows that it knows
@@ -331,7 +331,7 @@ func (h *Host) Stop() {
 	stopWorkers(h.workers)
 	left, gone := context.WithTimeout(context.Background(), leavePatience)
 	if err := h.member.Leave(left); err != nil {
-		h.ports.Log.Warn("this worker's share of model concurrency is free in some seconds only",
+		h.ports.Log.Warn("this worker gets its share of model concurrency in a few seconds",
 			"code", string(fault.CodeOf(err)))
 	}
 	gone()
@@ -339,6 +339,6 @@ func (h *Host) Stop() {
 	ctx, cancel := context.WithTimeout(context.Background(), h.drain)
 	defer cancel()
 	if err := h.ports.Ledger.Drain(ctx); err != nil {
-		h.ports.Log.Error("results that were paid for are lost: they cannot be stored", "code", string(fault.CodeOf(err)))
+		h.ports.Log.Error("paid results are lost because they cannot be stored", "code", string(fault.CodeOf(err)))
 	}
 }

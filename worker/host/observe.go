@@ -86,7 +86,7 @@ func Serve(address string, engine client.Client, process *telemetry.Process, log
 	tcp, _ := listener.Addr().(*net.TCPAddr)
 	local := tcp != nil && tcp.IP.IsLoopback()
 	if !local {
-		log.Warn("worker.address is reached from other machines: its metrics name every index", "address", address)
+		log.Warn("other machines can reach worker.address, and its metrics name every index", "address", address)
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { writeStatus(w, http.StatusOK, "ok") })

@@ -166,11 +166,11 @@ func (s *Server) superviseChild(first chan<- error) {
 		}
 		if deaths++; deaths > mostDeaths {
 			s.failed <- fault.EngineDown.At("run the engine at", s.Address).
-				Because(fmt.Errorf("it ended %d times in a row: %w", deaths, err)).
-				Advise("see " + s.files.pathOf(logFile) + ", mend what it names, and start again: nothing is lost")
+				Because(fmt.Errorf("Temporal ended %d times in a row: %w", deaths, err)).
+				Advise("see " + s.files.pathOf(logFile) + ", fix the error that it names, and start again: nothing is lost")
 			return
 		}
-		s.options.Log.Warn("the engine ended by itself and is started again", "cause", err.Error())
+		s.options.Log.Warn("Temporal ended unexpectedly and is restarted", "cause", err.Error())
 		select {
 		case <-s.stop:
 			return
@@ -216,13 +216,13 @@ func (s *Server) runChild(answers func()) error {
 			_ = child.Process.Kill()
 			<-exited
 			return fault.EngineDown.At("start the engine at", s.Address).
-				Because(fmt.Errorf("it did not answer within %s: %w", s.options.within, err)).
-				Advise("see " + s.files.pathOf(logFile) + "; start again when the machine has less to do")
+				Because(fmt.Errorf("Temporal did not answer within %s: %w", s.options.within, err)).
+				Advise("see " + s.files.pathOf(logFile) + "; try again when the machine is less busy")
 		case err := <-silent:
 			_ = child.Process.Kill()
 			<-exited
 			return fault.EngineDown.At("run the engine at", s.Address).
-				Because(fmt.Errorf("it hangs: %d questions in a row had no answer: %w", mostSilent, err)).
+				Because(fmt.Errorf("Temporal hangs: %d health checks in a row failed: %w", mostSilent, err)).
 				Advise("see " + s.files.pathOf(logFile))
 		case <-log.damage: // its health does not show it, and nothing mends it
 			_ = child.Process.Kill()
@@ -263,7 +263,7 @@ func (s *Server) launchChild() (*exec.Cmd, *childLog, error) {
 		_ = log.file.Close()
 		return nil, nil, fault.EngineDown.At("start the engine,", s.options.Program).
 			Because(err).
-			Advise("check that it may be run; without " + Variable + " it is found or fetched")
+			Advise("check that it is executable; without " + Variable + " unweaver finds or downloads it")
 	}
 	s.files.notePID(command.Process.Pid)
 	return command, log, nil
@@ -330,7 +330,7 @@ func (s *Server) checkPort() error {
 func (s *Server) portTaken(why error) error {
 	return fault.PortTaken.At("listen on", s.Address).
 		Because(why).
-		Advise("another program has the port: choose one with --temporal-port (0 = any free)")
+		Advise("another program uses the port: choose another with --temporal-port (0 = any free port)")
 }
 
 // awaitHealth waits until the frontend says that it serves.

@@ -57,7 +57,7 @@ func CheckLayout(dir string) error {
 	for _, name := range former {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
 			return fault.FormatUnknown.At("use data directory", dir).
-				Because("it has " + name + ": it is of an earlier version, whose engine and files this one does not read").
+				Because("it has " + name + ": it was written by an earlier version, which this version cannot read").
 				Advise(fmt.Sprintf("index again into a new one: unweaver dev --data-dir NEW, then unweaver index FOLDER "+
 					"--index INDEX; what was paid for counts there after: mkdir -p NEW/artifacts && cp -r %s NEW/artifacts/",
 					filepath.Join(dir, "artifacts", "ledger")))
@@ -106,9 +106,9 @@ func lockPID(ctx context.Context, path string) (*os.File, error) {
 		}
 	}
 	pid, _ := readPID(file)
-	why := fmt.Errorf("a process holds %s, and it is not the engine that stands there: %w", path, err)
+	why := fmt.Errorf("a process uses %s, and it is not the recorded Temporal: %w", path, err)
 	if ended {
-		why = fmt.Errorf("an engine that was left behind, process %d, does not end: %w", pid, err)
+		why = fmt.Errorf("an earlier Temporal, process %d, does not end: %w", pid, err)
 	}
 	return nil, errors.Join(fault.DataDirInUse.At("use data directory", filepath.Dir(path)).
 		Because(why).
@@ -203,8 +203,8 @@ func (f files) writeVersion() error {
 }
 
 // adviseLost says what a data base that is made again has no more.
-const adviseLost = "only runs in progress, the history of ended ones and the schedules are; " +
-	"then run `unweaver restore --all`, which makes schedules again, paused where they were"
+const adviseLost = "only running runs, the history of ended runs and schedules are lost; " +
+	"then run `unweaver restore --all`, which restores schedules, paused ones as paused"
 
 // errDamaged is in errors of a data base that cannot be read.
 var errDamaged = errors.New("damaged")

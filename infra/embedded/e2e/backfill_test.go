@@ -87,7 +87,7 @@ func TestABackfillBesideANight(t *testing.T) {
 	}
 	other := request
 	other.Choice.Prefix = "news/"
-	if _, err := serving().StartBackfill(t.Context(), other); err == nil || !strings.Contains(err.Error(), "another choice") {
+	if _, err := serving().StartBackfill(t.Context(), other); err == nil || !strings.Contains(err.Error(), "conditions") {
 		t.Errorf("a second start with another choice: %v", err)
 	}
 	some := func(least int64) func(core.Backfill) bool {

@@ -124,7 +124,7 @@ func TestBadQueriesAreRefusedByName(t *testing.T) {
 		"no question":        {"q", map[string]any{"query": "   "}, 422, "invalid_parameter", "query"},
 		"a long question":    {"q", map[string]any{"query": strings.Repeat("a ", 5000)}, 422, "invalid_parameter", "8192"},
 		"a huge question":    {"q", map[string]any{"query": strings.Repeat("x", 100_000)}, 413, "too_large", "64 KiB"},
-		"no object":          {"q", []int{1}, 422, "invalid_parameter", ""},
+		"neither an object":  {"q", []int{1}, 422, "invalid_parameter", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			status, out := do(t, shared.HTTP, http.MethodPost, "/v1/indexes/"+c.path+"/query", c.body)

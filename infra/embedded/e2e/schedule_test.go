@@ -204,7 +204,7 @@ func restoredElsewhere(t *testing.T, artifacts string, answer map[string]any, wa
 	defer func() { must(t, elsewhere.Stop(t.Context())) }()
 	none, err := elsewhere.Control.ListSchedules(t.Context())
 	assert.True(t, err == nil && len(none) == 0, "the engine begins without: %+v, %v", none, err)
-	for _, want := range []string{"made again, paused as before", ""} { // the second time it is there
+	for _, want := range []string{"restored, and paused as before", ""} { // the second time it is there
 		restored, err := elsewhere.Control.RestoreIndex(t.Context(), "docs")
 		must(t, err)
 		assert.Equal(t, want, restored.Schedule)

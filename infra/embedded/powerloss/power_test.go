@@ -317,7 +317,7 @@ func complete(store blob.Store) (string, error) {
 	for _, sha := range named {
 		raw, _, err := blob.Read(ctx, store, x.SegmentKey(sha))
 		if sum := sha256.Sum256(raw); err == nil && hex.EncodeToString(sum[:]) != sha {
-			err = errors.New("its content differs")
+			err = errors.New("its content does not match")
 		}
 		if err != nil {
 			return "", fmt.Errorf("segment %s of %s: %w", sha, pointer.Generation, err)

@@ -34,10 +34,10 @@ func lockArtifacts(folder, dataDir string) (*os.File, error) {
 		return nil, fault.StoreDenied.At("open", path).Because(err).Advise("set stores.artifacts to another folder")
 	}
 	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		who := "another process has it"
+		who := "another process uses it"
 		var other owner
 		if raw, err := io.ReadAll(file); err == nil && json.Unmarshal(raw, &other) == nil && other.PID != 0 {
-			who = fmt.Sprintf("process %d on %s has it, with the data directory %s", other.PID, other.Host, other.DataDir)
+			who = fmt.Sprintf("process %d on %s uses it, with data directory %s", other.PID, other.Host, other.DataDir)
 		}
 		_ = file.Close()
 		return nil, fault.DataDirInUse.At("use artifacts folder", folder).

@@ -108,7 +108,7 @@ func Start(ctx context.Context, options Options) (stack *Stack, err error) {
 	if err != nil {
 		return stack, fault.PortTaken.At("listen on", fmt.Sprintf("127.0.0.1:%d", options.HTTPPort)).
 			Because(err).
-			Advise("another program has the port: choose one with --http-port (0 = any free)")
+			Advise("another program uses the port: choose another with --http-port (0 = any free port)")
 	}
 	phase("starting stores in " + dir)
 	places := app.FillPaths(options.Config.Stores, dir)
@@ -252,7 +252,7 @@ func waitReady(url string) error {
 		last = err
 		time.Sleep(100 * time.Millisecond)
 	}
-	return fault.StoreDown.At("start", url).Because(last).Advise("see the log")
+	return fault.StoreDown.At("start", url).Because(last).Advise("check the log")
 }
 
 // lockFolder makes this process the only owner of a data directory.
@@ -269,7 +269,7 @@ func lockFolder(dir string) (*os.File, error) {
 		}
 		_ = file.Close()
 		return nil, fault.DataDirInUse.At("use data directory", dir).
-			Because(who + " has it").
+			Because(who + " uses it").
 			Advise("stop that process, or choose another --data-dir")
 	}
 	return file, nil

@@ -41,7 +41,7 @@ func makePrivate(folder string) (string, error) {
 	if why := durable.CheckOwn(folder, ownerOf); why != nil {
 		return "", fault.StoreDenied.At("use cache", folder).
 			Because(why).
-			Advise("name a folder of this user's own, such as a new one below it, with UNWEAVER_CACHE_DIR")
+			Advise("set UNWEAVER_CACHE_DIR to a folder that this user owns, such as a new subfolder")
 	}
 	return folder, nil
 }

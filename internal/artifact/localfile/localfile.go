@@ -89,7 +89,7 @@ func localFault(op, object string, err error) error {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return fault.StoreFull.At(op, object).
 			Because(err).
-			Advise("free disk space there, or give the cache another folder")
+			Advise("free disk space there, or move the cache: set UNWEAVER_CACHE_DIR")
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
 		return fault.StoreDenied.At(op, object).Because(err).Advise("check the owner and mode of the folder")
 	}
@@ -290,7 +290,7 @@ func downloadFault(ctx context.Context, store blob.Store, key string, err error)
 func damageFault(store blob.Store, key, got string) error {
 	return fault.SegmentDamage.At("download", store.Location(key)).
 		Because(fmt.Sprintf("its content hashes to %s", got)).
-		Advise("the stored segment is damaged: run unweaver restore --all, or publish another generation")
+		Advise("the stored segment is damaged: run: unweaver restore --all")
 }
 
 // keepDownload gives a whole download the name of its content.

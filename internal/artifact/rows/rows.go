@@ -18,7 +18,7 @@ const version = 1
 func readVersion(dec *rowfile.Dec, what string) error {
 	if got := dec.U(); got != version {
 		return fault.SegmentDamage.At("decode "+what+" row", "").
-			Because(fmt.Sprintf("version %d is not known", got)).
+			Because(fmt.Sprintf("version %d is unknown", got)).
 			Advise("update this program")
 	}
 	return dec.Err

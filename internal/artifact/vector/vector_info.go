@@ -26,7 +26,7 @@ func Read(file *mapped.File, path string, asked Of) (of Of, ok bool, err error) 
 	}
 	if asked.Embedder != "" && of != asked {
 		err = fault.FormatUnknown.At("open segment", path).
-			Because("its vectors are of embedder " + of.Embedder + ", dimension " + strconv.Itoa(of.Dimension) +
+			Because("its vectors come from embedder " + of.Embedder + ", dimension " + strconv.Itoa(of.Dimension) +
 				", asked for are those of " + asked.Embedder + ", dimension " + strconv.Itoa(asked.Dimension)).
 			Advise("build the index again with: unweaver index")
 	}

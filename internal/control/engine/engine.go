@@ -40,7 +40,7 @@ func Dial(ctx context.Context, engine config.Engine, log *slog.Logger) (client.C
 		if k == "" {
 			return nil, fault.BadConfig.At("connect to Temporal at", engine.Address).
 				Because("variable " + engine.APIKeyEnv + " is empty").
-				Advise("set it, or unset engine.api_key_env")
+				Advise("set the variable, or remove engine.api_key_env")
 		}
 		redact.Register(k)
 		options.Credentials = client.NewAPIKeyStaticCredentials(k)
@@ -56,7 +56,7 @@ func Dial(ctx context.Context, engine config.Engine, log *slog.Logger) (client.C
 	if err != nil {
 		return nil, fault.EngineDown.At("connect to Temporal at", engine.Address).
 			Because(err).
-			Advise("check engine.address, that Temporal runs, and engine.tls, tls_ca, tls_cert and tls_key where it needs them")
+			Advise("check that Temporal runs at engine.address, and check engine.tls, tls_ca, tls_cert and tls_key")
 	}
 	request := &workflowservice.DescribeNamespaceRequest{Namespace: engine.Namespace}
 	if _, err = t.WorkflowService().DescribeNamespace(ctx, request); err != nil {
@@ -81,7 +81,7 @@ func newTLSConfig(engine config.Engine) (*tls.Config, error) {
 	bad := func(setting, file string, err error) error {
 		return fault.BadConfig.At("read "+setting, file).
 			Because(err).
-			Advise("give the files that the engine's owner made, as with: unweaver certs create")
+			Advise("use the files from the owner of the Temporal server; to create them: unweaver certs create")
 	}
 	if engine.TLSCA != "" {
 		raw, err := os.ReadFile(engine.TLSCA)
@@ -118,8 +118,8 @@ func ToFault(err error, engine config.Engine) error {
 	switch {
 	case errors.As(err, &ns):
 		return fault.EngineDown.At("use Temporal namespace", engine.Namespace).
-			Because("it does not exist").
-			Advise("create it, or set engine.namespace")
+			Because("the namespace does not exist").
+			Advise("create it in Temporal, or set engine.namespace")
 	case errors.As(err, &pd):
 		return fault.EngineDown.At("use Temporal namespace", engine.Namespace).
 			Because(err).
@@ -127,7 +127,7 @@ func ToFault(err error, engine config.Engine) error {
 	case errors.As(err, &nf):
 		return fault.RunNotFound.At("find run", "").
 			Because("Temporal knows no such run, or it has ended").
-			Advise("see: unweaver status --index INDEX")
+			Advise("to see the last run: unweaver status INDEX")
 	}
 	return fault.EngineDown.At("call Temporal at", engine.Address).Because(err).Advise("check engine.address")
 }

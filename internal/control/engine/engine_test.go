@@ -27,7 +27,7 @@ func TestErrorsOfTemporalBecomeFaults(t *testing.T) {
 	}{
 		"a run that it does not know": {serviceerror.NewNotFound("no"), fault.RunNotFound, "or it has ended"},
 		"a namespace that is not": {
-			serviceerror.NewNamespaceNotFound("builds"), fault.EngineDown, "namespace builds: it does not exist",
+			serviceerror.NewNamespaceNotFound("builds"), fault.EngineDown, "namespace builds: the namespace does not exist",
 		},
 		"no permission":   {serviceerror.NewPermissionDenied("no", ""), fault.EngineDown, "engine.api_key_env"},
 		"anything else":   {errors.New("reset"), fault.EngineDown, "127.0.0.1:1: reset"},

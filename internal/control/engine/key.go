@@ -58,7 +58,7 @@ func CheckKey(ctx context.Context, artifacts blob.Store, configured config.Engin
 	}
 	where := artifacts.Location(KeyObject)
 	return fault.BadConfig.At("use the codec key", configured.CodecKey).
-		Because(fmt.Errorf("%w, and the installation's runs are written with key %s (%s)", why, kept.Key, where)).
+		Because(fmt.Errorf("%w, but the runs of this installation are encrypted with key %s (%s)", why, kept.Key, where)).
 		Advise("give engine.codec_key_file the file that the installation's other programs have; to change the key, " +
 			"stop every worker while no run is in flight, remove " + where + " and start them with the new one")
 }

@@ -49,7 +49,7 @@ func TestAProgramWithAnotherCodecKeyIsRefused(t *testing.T) {
 			engine.KeepKey(t.Context(), store, test.engine), engine.CheckKey(t.Context(), store, test.engine),
 		} {
 			if !fault.Is(err, fault.BadConfig) || !strings.Contains(err.Error(), test.says) ||
-				!strings.Contains(err.Error(), "written with key "+id) || !strings.Contains(err.Error(), engine.KeyObject) {
+				!strings.Contains(err.Error(), "encrypted with key "+id) || !strings.Contains(err.Error(), engine.KeyObject) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}

@@ -92,7 +92,7 @@ func (a Access) checkRequest(request *http.Request) (status int, owner bool, via
 func refuseRequest(w http.ResponseWriter, status int) {
 	code, why := fault.Unauthorized, "this address needs the token of the data directory's dev.json, or a key of its scope"
 	if status == http.StatusForbidden {
-		code, why = fault.Forbidden, "the key's scope or its indexes are too narrow"
+		code, why = fault.Forbidden, "the scope or the indexes of the API key do not allow this"
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
 	if status == http.StatusUnauthorized {
@@ -204,7 +204,7 @@ func callMethod[Out any](ctx context.Context, client *Client, name string, in an
 		}
 		return out, fault.EngineDown.At("call the embedded stack at", client.Base).
 			Because(err).
-			Advise("start it with: unweaver dev")
+			Advise("to start it: unweaver dev")
 	}
 	defer func() { _ = response.Body.Close() }()
 	switch response.StatusCode {
@@ -223,12 +223,12 @@ func callMethod[Out any](ctx context.Context, client *Client, name string, in an
 	text, _ := io.ReadAll(io.LimitReader(response.Body, 1000)) // what can be read is enough
 	return out, fault.EngineDown.At("call the embedded stack at", client.Base).
 		Because(fmt.Sprintf("%s: %s", response.Status, bytes.TrimSpace(text))).
-		Advise("stop it and start it again with this version: unweaver dev")
+		Advise("stop it, then start it with this version: unweaver dev")
 }
 
 // newAnswerFault returns the fault of an answer that breaks off or is none of ours.
 func (c *Client) newAnswerFault(method string, err error) error {
 	return fault.EngineDown.At("read the answer of "+method+" from the embedded stack at", c.Base).
 		Because(err).
-		Advise("see its log; start it again with: unweaver dev")
+		Advise("check its log; to restart it: unweaver dev")
 }

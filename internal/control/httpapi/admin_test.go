@@ -413,8 +413,8 @@ func TestRequestsThatAreNotOurs(t *testing.T) {
 		status             int
 		says               string
 	}{
-		"no JSON":       {"POST", "pause", "{", http.StatusConflict, `"usage"`},
-		"an empty body": {"POST", "pause", "", http.StatusConflict, `"usage"`},
+		"not valid JSON": {"POST", "pause", "{", http.StatusConflict, `"usage"`},
+		"an empty body":  {"POST", "pause", "", http.StatusConflict, `"usage"`},
 		"a body without end": {
 			"POST", "pause", `{"name":"` + strings.Repeat("a", 5<<20), http.StatusConflict, `"usage"`,
 		},
@@ -448,7 +448,7 @@ func TestAnAddressThatIsNoStack(t *testing.T) {
 		return server.URL
 	}
 	for name, c := range map[string]struct{ base, says string }{
-		"nothing listens":       {"http://127.0.0.1:1", "start it with: unweaver dev"},
+		"nothing listens":       {"http://127.0.0.1:1", "to start it: unweaver dev"},
 		"another program":       {answer(200, "<html>"), "read the answer of status"},
 		"half a fault":          {answer(409, `{"code":`), "read the answer of status"},
 		"a program that fails":  {answer(500, "boom\n"), "500 Internal Server Error: boom"},

@@ -34,7 +34,7 @@ func readRequest(name string, body io.Reader, in any) error {
 			why = field + ": " + why
 		}
 	case errors.As(err, &form):
-		why = "it is no JSON: " + form.Err.Error()
+		why = "it is not valid JSON: " + form.Err.Error()
 	case errors.Is(err, io.EOF):
 		why = "it is empty"
 	default:
@@ -69,7 +69,7 @@ func wantOf(e *jsonv2.SemanticError) string {
 	case kind >= reflect.Int && kind <= reflect.Uint64:
 		want = "a whole number"
 	case kind == reflect.Slice && t.Elem().Kind() == reflect.Uint8:
-		want = "a text in base64"
+		want = "text in base64"
 	case kind == reflect.Slice || kind == reflect.Array:
 		want = "a list"
 	}

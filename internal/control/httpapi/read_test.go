@@ -40,7 +40,7 @@ func TestAValueOfAWrongTypeIsNamedByItsPath(t *testing.T) {
 	}
 	for body, want := range map[string]string{
 		``:                                  "it is empty",
-		`{"spec":`:                          "it is no JSON: unexpected EOF",
+		`{"spec":`:                          "it is not valid JSON: unexpected EOF",
 		`{"spec":5}`:                        "spec: want an object, got a number",
 		`{"spec":{"chat":{"model":{}}}}`:    "spec.chat.model: want a text, got an object",
 		`{"spec":{"keep":"5"}}`:             "spec.keep: want a whole number, got a text",

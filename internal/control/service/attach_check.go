@@ -24,6 +24,6 @@ func checkAttachable(run string, state core.RunState, was, now core.Spec) error 
 	}
 	return fault.LeaseHeld.At("index", now.Index).
 		Because("run " + run + " builds it and is " + why + "; it began with other settings: " + strings.Join(differs, "; ")).
-		Advise("go on as it began: unweaver resume " + run + "; or begin again with these, from what is paid for: unweaver " +
-			"cancel " + run + ", then the same command again")
+		Advise("to continue with its settings: unweaver resume " + run + "; to build with your settings: unweaver " +
+			"cancel " + run + ", then run the same command again (paid results are kept)")
 }

@@ -64,7 +64,7 @@ func (s *Service) StartBackfill(ctx context.Context, r control.BackfillRequest) 
 		if mistake != "" {
 			return out, fault.Usage.At("begin backfill", r.Name).
 				Because(mistake).
-				Advise("give --prefix, --from, --to or --documents, and see: unweaver backfill start --help")
+				Advise("give --prefix, --from, --to or --documents; for help: unweaver backfill start --help")
 		}
 	}
 	running, err := s.isRunning(ctx, workflows.BackfillID(r.Index, r.Name), "")
@@ -104,9 +104,9 @@ func (s *Service) joinBackfill(
 		return out, nil
 	}
 	return out, fault.LeaseHeld.At("begin backfill", r.Name).
-		Because("one of this name runs, with another choice or throttle").
-		Advise("take another name; or end it: unweaver backfill cancel " + r.Index + " " + r.Name +
-			", and begin it again: what was paid for is kept")
+		Because("a backfill of this name is running with other conditions or throttle").
+		Advise("choose another name; or cancel it: unweaver backfill cancel " + r.Index + " " + r.Name +
+			", then start it again: paid results are kept")
 }
 
 func (s *Service) beginBackfill(ctx context.Context, r control.BackfillRequest, spec core.Digest) error {
@@ -196,7 +196,7 @@ func (s *Service) completeBackfill(ctx context.Context, one *core.Backfill) erro
 	}
 	if one.BackfillState = again.BackfillState; !core.IsTerminal(one.Status) { // it was ended from outside
 		one.Status, one.Code = core.StatusFailed, "gone"
-		one.Detail = "the engine does not run it, and it has recorded no end; resume it: what was paid for is kept"
+		one.Detail = "Temporal does not run it, and it has recorded no end; resume it: paid results are kept"
 	}
 	return nil
 }
@@ -260,12 +260,12 @@ func (s *Service) steerBackfill(
 		})
 	case absent:
 		return fault.RunEnded.At(update+" backfill", r.Name).
-			Because("the engine does not run it, and it has recorded no end").
-			Advise("go on with it, or end it: unweaver backfill resume, or cancel, " + r.Index + " " + r.Name)
+			Because("Temporal does not run it, and it has recorded no end").
+			Advise("to continue or to end it: unweaver backfill resume, or cancel, " + r.Index + " " + r.Name)
 	case !running:
 		return fault.RunEnded.At(update+" backfill", r.Name).
 			Because("it has ended: " + before.Status).
-			Advise("see: unweaver backfill status " + r.Index + " " + r.Name)
+			Advise("to see its result: unweaver backfill status " + r.Index + " " + r.Name)
 	}
 	return s.recordCommand(ctx, action, work, func() error { return s.sendCommand(ctx, work, update, nil, args...) })
 }

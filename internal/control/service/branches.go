@@ -76,7 +76,7 @@ func (s *Service) checkKnown(ctx context.Context, index, what string) error {
 	}
 	return fault.UnknownIndex.At(what+" of", index).
 		Because("the store has nothing of that name").
-		Advise("list the indexes: unweaver ls")
+		Advise("to list the indexes: unweaver ls")
 }
 
 // ReadOverlay implements Control.
@@ -96,7 +96,7 @@ func (s *Service) checkOverlay(ctx context.Context, spec core.Spec) error {
 	}
 	keys := strings.Join(slices.Sorted(maps.Keys(overlay.Set)), ", ")
 	return fault.BadConfig.At("configure", spec.Index).
-		Because("it is a branch of " + overlay.Base + " with settings of its own (" + keys + "), which the " +
-			"request does not have").
-		Advise("ask with a command line of this version")
+		Because("it is a branch of " + overlay.Base + " with its own settings (" + keys + "), which the " +
+			"request lacks").
+		Advise("use a command line of the same version")
 }

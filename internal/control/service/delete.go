@@ -21,8 +21,8 @@ func (s *Service) DeleteIndex(ctx context.Context, r control.DeleteRequest) (cor
 	}
 	if !r.DryRun && !r.Confirmed {
 		return core.Deletion{}, fault.Usage.At("delete index", r.Index).
-			Because("it cannot be undone, and was not confirmed").
-			Advise("see what goes: unweaver delete " + r.Index + " --dry-run; then give --yes")
+			Because("a deletion cannot be undone, and was not confirmed").
+			Advise("to see what it deletes: unweaver delete " + r.Index + " --dry-run; to confirm, add --yes")
 	}
 	if err := s.refuseWork(ctx, r.Index); err != nil {
 		return core.Deletion{}, err
@@ -38,8 +38,8 @@ func (s *Service) DeleteIndex(ctx context.Context, r control.DeleteRequest) (cor
 func (s *Service) refuseWork(ctx context.Context, index string) error {
 	going := func(what, run, end string) error {
 		return fault.LeaseHeld.At("delete index", index).
-			Because(what + " " + run + " runs").
-			Advise("wait for it, or end it: " + end)
+			Because(what + " " + run + " is running").
+			Advise("wait for it, or cancel it: " + end)
 	}
 	open, _, err := s.openBuilds(ctx, index)
 	if err != nil {

@@ -73,7 +73,7 @@ func probeDisks(folders []string, manifest *core.Manifest) (string, error) {
 		free := fmt.Sprintf("%s has %s free", folder, core.FormatSize(space.Free))
 		if space.Free < need {
 			return "", fault.StoreFull.At("find room in", folder).Because(free + wanted).
-				Advise("free disk space: a build waits where a disk is full")
+				Advise("free disk space: a build waits while the disk is full")
 		}
 		if !seen[space.Device] {
 			text = append(text, free)
@@ -105,7 +105,7 @@ func judgeSpace(space scratch.Space, name string, manifest *core.Manifest) (stri
 	need := temporaryNeed(manifest)
 	wanted := fmt.Sprintf("a build of %s needs about %s", name, core.FormatSize(need))
 	if manifest == nil {
-		wanted = fmt.Sprintf("a first build needs about %s and %s a million passages",
+		wanted = fmt.Sprintf("a first build needs about %s, and %s for each million passages",
 			core.FormatSize(need), core.FormatSize(needCopies*needChunk*1_000_000))
 	}
 	kind := ""
@@ -118,7 +118,7 @@ func judgeSpace(space scratch.Space, name string, manifest *core.Manifest) (stri
 	if space.Free >= need {
 		return text, nil
 	}
-	advice := "free space there, or name another folder: --data-dir of unweaver dev, worker.cache_dir or " +
+	advice := "free space there, or set another folder: --data-dir of unweaver dev, worker.cache_dir or " +
 		"UNWEAVER_CACHE_DIR of the other programs"
 	if space.Memory {
 		advice = "put the folder on a disk: worker.cache_dir or UNWEAVER_CACHE_DIR, in a container a volume"

@@ -26,7 +26,7 @@ func TestTheTemporaryFolderIsComparedWithWhatABuildNeeds(t *testing.T) {
 		"too little":          {scratch.Space{Free: 9 << 30}, built, true, []string{"9.7 GB free", "9.9 GB", "UNWEAVER_CACHE_DIR"}},
 		"a tmpfs with room":   {scratch.Space{Free: 20 << 30, Memory: true}, built, false, []string{"in memory (a tmpfs)"}},
 		"a tmpfs without":     {scratch.Space{Free: 4 << 30, Memory: true}, built, true, []string{"a tmpfs", "a volume"}},
-		"nothing built":       {scratch.Space{Free: 1 << 30}, nil, false, []string{"268 MB and 12 GB a million passages"}},
+		"nothing built":       {scratch.Space{Free: 1 << 30}, nil, false, []string{"268 MB, and 12 GB for each"}},
 		"nothing and no room": {scratch.Space{Free: 1 << 20}, nil, true, []string{"1.0 MB free"}},
 	} {
 		c.space.Folder = "/t"

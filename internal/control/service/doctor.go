@@ -97,7 +97,7 @@ func (s *Service) probeChat(ctx context.Context, spec core.Spec) (string, error)
 func (s *Service) probeEmbedder(ctx context.Context, spec core.Spec) (string, error) {
 	if spec.Embedding.IsInside() { // an embedder that is open already says nothing of the files
 		if err := s.Models.Check(spec); err != nil || s.Models.IsRemote() {
-			return "built-in " + spec.Embedding.Model + ": its weights are read by worker and query-api, not here", err
+			return "built-in " + spec.Embedding.Model + ": checked by worker and query-api only, which read its weights", err
 		}
 	}
 	embedder, err := s.Models.Embedder(spec, app.Provider(spec), spec.Embedding.Dimension)
@@ -110,7 +110,7 @@ func (s *Service) probeEmbedder(ctx context.Context, spec core.Spec) (string, er
 	}
 	detail := fmt.Sprintf("%s, dimension %d", embedder.Info().Label(), len(embedded[0]))
 	if spec.Embedding.IsInside() {
-		detail += ", weights are whole in " + s.Models.Weights()
+		detail += ", weights verified in " + s.Models.Weights()
 	}
 	return detail, nil
 }
@@ -133,7 +133,7 @@ func (s *Service) probeRanker(ctx context.Context, spec core.Spec) (string, erro
 	detail := fmt.Sprintf("%s scores two texts %.3g and %.3g in %s", ranker.Info().Label(), scores[0], scores[1], took)
 	if scores[0] <= scores[1] {
 		return "", fault.BadRerank.At("rerank by", ranker.Info().Label()).
-			Because("it ranks a text that answers a question behind one that does not: " + detail).
+			Because("it ranks a text that answers a question below one that does not: " + detail).
 			Advise("check that models.rerank.model is a reranker")
 	}
 	return detail, nil
@@ -160,7 +160,7 @@ func (s *Service) checkWorkers(ctx context.Context) error {
 	}
 	if len(response.GetPollers()) == 0 {
 		return fault.EngineDown.At("find a worker of task queue", s.Engine.TaskQueue).
-			Because("none has polled it in the last minutes").
+			Because("no worker polled it in the last minutes").
 			Advise("start unweaver-worker with the same engine.task_queue and engine.namespace; on one machine: unweaver dev")
 	}
 	return nil
@@ -180,7 +180,7 @@ func (s *Service) checkComputers(ctx context.Context, queue string) error {
 
 func noComputers(queue string) error {
 	return fault.EngineDown.At("find a worker of task queue", queue).
-		Because("none has polled it in the last minutes: what fills a core (chunk, reduce, segment) waits").
+		Because("no worker polled it in the last minutes, so computing steps (chunk, reduce, segment) wait").
 		Advise("start unweaver-worker of this version with the same engine.task_queue and engine.namespace, and " +
 			"worker.role all or cpu; on one machine: unweaver dev")
 }
@@ -214,8 +214,8 @@ func probeStaging(ctx context.Context, store blob.Store) (string, error) {
 	}
 	if !found {
 		return "", fault.StoreDenied.At("probe", store.Location(key)).
-			Because("what was written is not listed").
-			Advise("see that stores.milvus.bucket and stores.s3.endpoint name the bucket that Milvus reads")
+			Because("the listing lacks an object just written").
+			Advise("set stores.milvus.bucket and stores.s3.endpoint to the bucket that Milvus reads")
 	}
 	return store.Location(""), nil
 }

@@ -20,8 +20,8 @@ func (s *Service) EstimateBuild(ctx context.Context, request control.IndexReques
 	}
 	if spec.Corpus == "" {
 		return core.Estimated{}, fault.CorpusMissing.At("estimate", spec.Index).
-			Because("no corpus is given").
-			Advise("give a folder or s3://bucket/prefix as argument, or set indexes." + spec.Index + ".corpus")
+			Because("no corpus is given or configured").
+			Advise("give a folder or s3://bucket/prefix as an argument, or set indexes." + spec.Index + ".corpus")
 	}
 	if err := s.grantCorpus(ctx, spec.Corpus, false); err != nil {
 		return core.Estimated{}, err

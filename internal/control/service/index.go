@@ -37,8 +37,8 @@ func (s *Service) BuildIndex(ctx context.Context, request control.IndexRequest) 
 	}
 	if spec.Corpus == "" {
 		return control.Run{}, fault.CorpusMissing.At("index", spec.Index).
-			Because("no corpus is given").
-			Advise("give a folder or s3://bucket/prefix as argument, or set indexes." + spec.Index + ".corpus")
+			Because("no corpus is given or configured").
+			Advise("give a folder or s3://bucket/prefix as an argument, or set indexes." + spec.Index + ".corpus")
 	}
 	generation := request.Generation
 	if err := errors.Join(freeName(generation), run.RefuseDeleted(ctx, s.indexOf(spec.Index))); err != nil {
@@ -71,7 +71,7 @@ func (s *Service) BuildIndex(ctx context.Context, request control.IndexRequest) 
 		if err == nil && running != "" && request.Rebuild {
 			err = fault.LeaseHeld.At("rebuild", spec.Index).
 				Because("run " + running + " builds it").
-				Advise("add --wait: the rebuild begins once that run has ended; or: unweaver cancel " + running)
+				Advise("add --wait to start after that run ends; to end it now: unweaver cancel " + running)
 		}
 		if err != nil {
 			return control.Run{}, err
@@ -131,7 +131,7 @@ func freeName(generation string) error {
 	} {
 		if strings.HasPrefix(generation, taken.prefix) {
 			return fault.Usage.At("name generation", generation).
-				Because("names that begin with " + taken.prefix + " are those of " + taken.by).
+				Because("names that start with " + taken.prefix + " are reserved for " + taken.by).
 				Advise("choose another --generation")
 		}
 	}
@@ -170,7 +170,7 @@ func keepFile(
 	case where == "" || strings.Contains(where, "://"):
 		return nil
 	case !stored:
-		return bad.Because("what it holds was not sent with the request")
+		return bad.Because("its content was not sent with the request")
 	case len(raw) == 0: // of an earlier run
 		return nil
 	}
@@ -180,7 +180,7 @@ func keepFile(
 	if got, err := put(ctx, raw); err != nil || got == sum {
 		return err
 	}
-	return bad.Because("what was sent has another sum")
+	return bad.Because("the content that was sent has a different checksum")
 }
 
 // nameGeneration names a generation after the present; a second start within a second gets a number.
@@ -294,13 +294,13 @@ func (s *Service) findRunning(ctx context.Context, spec core.Spec, digest core.D
 		work := open[len(open)-1]
 		if workflows.ForPurge(work) {
 			return "", fault.LeaseHeld.At("index", spec.Index).
-				Because("run " + work + " purges documents, and leaves the corpus as it was").
-				Advise("add --wait: the build begins once the purge has ended")
+				Because("run " + work + " purges documents, and does not read the corpus").
+				Advise("add --wait to start the build after the purge ends")
 		}
 		if workflows.ForRetry(work) {
 			return "", fault.LeaseHeld.At("index", spec.Index).
-				Because("run " + work + " asks again for what failed, and leaves the corpus as it was").
-				Advise("add --wait: the build begins once that run has ended; or: unweaver cancel " + work)
+				Because("run " + work + " retries failed passages, and does not read the corpus").
+				Advise("add --wait to start the build after that run ends; to end it now: unweaver cancel " + work)
 		}
 		state, err := s.runLog().ReadState(ctx, work)
 		if err != nil {
@@ -324,8 +324,8 @@ func (s *Service) findRunning(ctx context.Context, spec core.Spec, digest core.D
 			why = "from another corpus, " + old.Corpus
 		}
 		return "", fault.LeaseHeld.At("index", spec.Index).
-			Because("run " + work + " builds it " + why).
-			Advise("wait for it, or: unweaver cancel " + work)
+			Because("run " + work + " is building it " + why).
+			Advise("wait for it, or cancel it: unweaver cancel " + work)
 	}
 	return "", nil
 }
@@ -366,8 +366,8 @@ func (s *Service) goingBuilds(ctx context.Context, index string) ([]string, erro
 			return nil, errors.Join(err, ctx.Err())
 		case cancelled:
 			return nil, fault.LeaseHeld.At("index", index).
-				Because("run " + work + " is being cancelled and has not ended yet").
-				Advise("see that a worker runs, and try again: unweaver status " + work)
+				Because("run " + work + " is being cancelled, and has not ended yet").
+				Advise("check that a worker runs, then try again: unweaver status " + work)
 		default:
 			out = append(out, work)
 		}
@@ -392,8 +392,8 @@ func (s *Service) ListGenerations(ctx context.Context, index string) ([]artifact
 	generations, err := s.indexOf(index).ListGenerations(ctx)
 	if err == nil && len(generations) == 0 {
 		err = fault.UnknownIndex.At("list generations of", index).
-			Because("no generation of it was built").
-			Advise("build it with: unweaver index CORPUS --index " + index)
+			Because("no generation of the index was built").
+			Advise("to build it: unweaver index CORPUS --index " + index)
 	}
 	return generations, err
 }
@@ -454,8 +454,8 @@ func (s *Service) AuditIndex(ctx context.Context, request control.AuditRequest) 
 	}
 	if !request.Sample.IsValid() {
 		return control.Run{}, fault.InvalidParam.At("audit", fault.QuoteName(request.Index)).
-			Because("sample " + request.Sample.String() + " is no part of a whole").
-			Advise("want n/t, with n from 1 to t")
+			Because("sample " + request.Sample.String() + " is not a part n/t").
+			Advise("give n/t, with n from 1 to t")
 	}
 	if _, err := s.ListGenerations(ctx, request.Index); err != nil {
 		return control.Run{}, err
@@ -505,8 +505,8 @@ func (s *Service) startAlone(
 		}
 		if errors.As(err, &already) {
 			return control.Run{}, fault.LeaseHeld.At(kind, build.Index).
-				Because(another[kind] + " of it runs already").
-				Advise("see: unweaver status " + other + ", or: unweaver cancel " + other)
+				Because(another[kind] + " of it is already running").
+				Advise("to see it: unweaver status " + other + "; to end it: unweaver cancel " + other)
 		}
 	}
 	if err != nil {

@@ -340,7 +340,7 @@ func TestARestoreIsStartedOnceSeenAndCancelled(t *testing.T) {
 		t.Fatalf("%+v, %v", run, err)
 	}
 	_, err = b.RestoreIndex(t.Context(), "docs")
-	wants(t, err, fault.LeaseHeld, "runs already", "unweaver status "+run.Run, "unweaver cancel "+run.Run)
+	wants(t, err, fault.LeaseHeld, "is already running", "unweaver status "+run.Run, "unweaver cancel "+run.Run)
 	status, err := b.ReadStatus(t.Context(), "docs")
 	if err != nil || status.Run != run.Run || status.Status != core.StatusRunning {
 		t.Errorf("status of the index: %+v, %v", status, err)
@@ -365,7 +365,7 @@ func TestAnAuditIsStartedOnceWithItsPart(t *testing.T) {
 		t.Fatalf("%+v, %v: %+v", run, err, b.temporal.started)
 	}
 	_, err = b.AuditIndex(t.Context(), control.AuditRequest{Index: "docs"})
-	wants(t, err, fault.LeaseHeld, "an audit of it runs already", run.Run)
+	wants(t, err, fault.LeaseHeld, "an audit of it is already running", run.Run)
 	_, err = b.AuditIndex(t.Context(), control.AuditRequest{Index: "docs", Sample: core.Sample{Part: 8, Of: 7}})
 	wants(t, err, fault.InvalidParam, "8/7")
 	_, err = b.BuildIndex(t.Context(), indexRequest(b, "docs", "audit-x"))

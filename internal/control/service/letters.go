@@ -24,8 +24,8 @@ func (s *Service) readPublished(ctx context.Context, index, what string) (*core.
 	}
 	if current.Manifest == "" {
 		return nil, fault.UnknownIndex.At(what+" of", index).
-			Because("no generation of it is published").
-			Advise("build it with: unweaver index CORPUS --index " + index)
+			Because("the index has no published generation").
+			Advise("to build it: unweaver index CORPUS --index " + index)
 	}
 	return s.indexOf(index).ManifestOf(ctx, current)
 }
@@ -94,8 +94,8 @@ func (s *Service) RetryFailed(ctx context.Context, request control.LettersReques
 	}
 	if generation != "" && generation != manifest.Generation {
 		return control.Run{}, fault.Usage.At("ask again for what failed in", index+"/"+generation).
-			Because("generation " + manifest.Generation + " is published, and has what still stands failed").
-			Advise("give it, or the index: unweaver retry-failed " + index)
+			Because("generation " + manifest.Generation + " is the published generation, and has the failed passages").
+			Advise("name that generation, or the index: unweaver retry-failed " + index)
 	}
 	if open, err := s.openRound(ctx, index, request.Chunks); err != nil || open.Run != "" {
 		return open, err
@@ -136,7 +136,7 @@ func (s *Service) openRound(ctx context.Context, index string, chunks []string) 
 		return control.Run{}, err
 	}
 	work := open[len(open)-1]
-	why := "run " + work + " builds it"
+	why := "run " + work + " is building it"
 	if workflows.ForRetry(work) {
 		_, generation, _ := strings.Cut(work, "/")
 		chosen, err := run.ReadChoice(ctx, s.indexOf(index), generation)
@@ -146,11 +146,11 @@ func (s *Service) openRound(ctx context.Context, index string, chunks []string) 
 		if slices.Equal(slices.Sorted(slices.Values(chosen)), slices.Sorted(slices.Values(chunks))) {
 			return s.attachRun(ctx, work)
 		}
-		why = "run " + work + " asks again for others"
+		why = "run " + work + " is retrying others"
 	}
 	return control.Run{}, fault.LeaseHeld.At("ask again for what failed in", index).
 		Because(why).
-		Advise("add --wait: the round begins once that run has ended; or: unweaver cancel " + work)
+		Advise("add --wait to start the round after that run ends; to end it now: unweaver cancel " + work)
 }
 
 func (s *Service) runRetry(ctx context.Context, index, name string, spec core.Digest, round int) (control.Run, error) {
@@ -171,9 +171,9 @@ func (s *Service) chooseLetters(
 	for _, chunk := range chunks {
 		if !slices.ContainsFunc(letters, func(letter core.Letter) bool { return letter.Chunk == chunk }) {
 			return nil, 0, fault.NotFound.At("replay dead letter", fault.QuoteName(chunk)).
-				Because(fmt.Sprintf("generation %s of %s has none of this passage, and %d of others", manifest.Generation, index,
+				Because(fmt.Sprintf("generation %s of %s has no such dead letter, and %d others", manifest.Generation, index,
 					len(letters))).
-				Advise("see: unweaver dead-letters list " + index)
+				Advise("to list them: unweaver dead-letters list " + index)
 		}
 	}
 	for _, letter := range letters {

@@ -118,9 +118,9 @@ func TestARoundOfRetryFailedIsABuildOfWhatFailed(t *testing.T) {
 		t.Errorf("a second one: %+v, %v", again, err)
 	}
 	_, err = b.RetryFailed(t.Context(), control.LettersRequest{Name: "docs", Chunks: []string{chunk}})
-	wants(t, err, fault.LeaseHeld, run.Run+" asks again for others", "add --wait")
+	wants(t, err, fault.LeaseHeld, run.Run+" is retrying others", "add --wait")
 	if _, err := b.BuildIndex(t.Context(), control.IndexRequest{Spec: b.spec("docs")}); !fault.Is(err, fault.LeaseHeld) ||
-		!strings.Contains(err.Error(), "leaves the corpus as it was") || !strings.Contains(err.Error(), "add --wait") {
+		!strings.Contains(err.Error(), "does not read the corpus") || !strings.Contains(err.Error(), "add --wait") {
 		t.Errorf("a build does not join it: %v", err)
 	}
 }

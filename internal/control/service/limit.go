@@ -30,7 +30,7 @@ func (s *Service) LimitRun(ctx context.Context, r control.LimitRequest) error {
 	if err != nil {
 		return fault.Usage.At("limit run", run).
 			Because(err).
-			Advise("see: unweaver limit --help")
+			Advise("for help: unweaver limit --help")
 	}
 	return s.recordedChange(ctx, core.ActionLimit, run, change, func() error {
 		var done []string
@@ -61,9 +61,9 @@ func limitCommands(r control.LimitRequest) (commands []limitation, change string
 	if b := r.Budget; b != nil {
 		switch {
 		case *b == core.Budget{}:
-			return nil, "", errors.New("a budget of nothing is none: want calls, tokens or money above zero")
+			return nil, "", errors.New("the budget is empty: give calls, tokens or money above zero")
 		case b.Calls < 0 || b.Tokens < 0 || !(b.Money >= 0): // not a number too
-			return nil, "", errors.New("a budget cannot be below zero")
+			return nil, "", errors.New("a budget cannot be negative")
 		}
 		commands = append(commands, limitation{workflows.UpdateBudget, *toBudget(b)})
 		words = append(words, fmt.Sprintf("budget: calls %d, tokens %d, money %g", b.Calls, b.Tokens, b.Money))
@@ -83,7 +83,7 @@ func limitCommands(r control.LimitRequest) (commands []limitation, change string
 		words = append(words, l.String())
 	}
 	if len(commands) == 0 {
-		return nil, "", errors.New("no limit and no budget is given")
+		return nil, "", errors.New("neither a limit nor a budget is given")
 	}
 	return commands, strings.Join(words, ", "), nil
 }

@@ -61,7 +61,7 @@ func (s *Service) checkServed(ctx context.Context, name string) error {
 	segment, err := unit.LostSegment(ctx, index, manifest)
 	if err == nil && segment != "" {
 		err = fault.SegmentDamage.At("serve", name).Because(segment).
-			Advise("run: unweaver restore " + name + "; it names the command for what it cannot make again")
+			Advise("run: unweaver restore " + name + "; it prints the command for anything that it cannot restore")
 	}
 	if err != nil {
 		return err
@@ -69,7 +69,7 @@ func (s *Service) checkServed(ctx context.Context, name string) error {
 	lost, err := unit.StoresLost(ctx, index, s.Stores.Records, s.Stores.Vectors, manifest)
 	if err == nil && lost {
 		err = fault.StoreDown.At("serve", name).
-			Because("the store of entities or of vectors has lost what generation " + current.Generation + " needs").
+			Because("the entity or vector store has lost the data of generation " + current.Generation + " needs").
 			Advise("run: unweaver restore " + name)
 	}
 	return err
@@ -88,7 +88,7 @@ func (s *Service) probeServed(ctx context.Context) (string, error) {
 	})
 	bad := slices.DeleteFunc(wrong, func(err error) bool { return err == nil })
 	if len(bad) == 0 {
-		return fmt.Sprintf("%d, and what is published of them can be served", len(names)), ctx.Err()
+		return fmt.Sprintf("%d; all published generations can be served", len(names)), ctx.Err()
 	}
 	return "", fmt.Errorf("%d of %d cannot be served: %w", len(bad), len(names), bad[0])
 }
@@ -120,8 +120,8 @@ func (s *Service) ListRuns(ctx context.Context, index string, limit int) ([]runl
 	slices.SortStableFunc(runs, func(one, two runlog.Summary) int { return two.Started.Compare(one.Started) })
 	if index != "" && len(runs) == 0 {
 		return nil, fault.RunNotFound.At("list runs of", index).
-			Because("this index was never built").
-			Advise("build it with: unweaver index CORPUS --index " + index)
+			Because("the index was never built").
+			Advise("to build it: unweaver index CORPUS --index " + index)
 	}
 	if limit > 0 && len(runs) > limit {
 		runs = runs[:limit]

@@ -64,7 +64,7 @@ func TestALogHoldsProblemsAndDeadLetters(t *testing.T) {
 		t.Errorf("letters %+v", log.Letters)
 	}
 	_, err = b.ReadLog(t.Context(), "docs/none")
-	wants(t, err, fault.RunNotFound, "see: unweaver status")
+	wants(t, err, fault.RunNotFound, "unweaver status")
 }
 
 // cancelling writes down that a run is being cancelled.
@@ -126,8 +126,8 @@ func TestAnIndexThatCannotBeServedIsSeen(t *testing.T) {
 		"a segment": func(b *bench) {
 			b.must(b.art.Store.Delete(t.Context(), b.art.SegmentKey(segment)))
 		},
-		"a part of a segment":   func(b *bench) { b.write(b.art.SegmentKey(segment), "") },
-		"the store of entities": func(b *bench) { b.Stores.Records = recordsmemory.New() },
+		"a part of a segment":        func(b *bench) { b.write(b.art.SegmentKey(segment), "") },
+		"the entity or vector store": func(b *bench) { b.Stores.Records = recordsmemory.New() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)

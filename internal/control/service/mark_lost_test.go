@@ -75,7 +75,7 @@ func TestARunIsNotLostWhileItRunsOrAProcessWorksOnIt(t *testing.T) {
 					renewed.Renewed = time.Now()
 					b.hold(renewed)
 				})
-			}, "docs/g1", fault.LeaseHeld, []string{"a process works on run docs/g1", "temporal.example:7233, namespace prod"},
+			}, "docs/g1", fault.LeaseHeld, []string{"working on run docs/g1", "temporal.example:7233, namespace prod"},
 		},
 		"another run holds it": {
 			func(*bench) {}, "docs/g2", fault.Usage, []string{"docs/g1 holds it", "unweaver cancel docs/g1 --lost"},

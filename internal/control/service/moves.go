@@ -93,7 +93,7 @@ func (s *Service) ListAliases(ctx context.Context, r control.AliasesRequest) (ou
 	if r.Suggest && (r.Classes < 2 || r.Classes > MostSuggested || r.Cosine < 0 || r.Cosine > 1) {
 		return out, fault.InvalidParam.At("suggest aliases of", r.Index).
 			Because(fmt.Sprintf("%d entities at a cosine of %v were asked for", r.Classes, r.Cosine)).
-			Advise(fmt.Sprintf("want 2 to %d entities, and a cosine of 0 to 1", MostSuggested))
+			Advise(fmt.Sprintf("give 2 to %d entities, and a cosine of 0 to 1", MostSuggested))
 	}
 	var suggest *pairstage.Suggest
 	if r.Suggest {
@@ -155,5 +155,5 @@ func (s *Service) recordedChange(ctx context.Context, action, run, change string
 	}
 	return fault.CodeOf(unrecorded).At("record "+action+" of", run).
 		Because(unrecorded).
-		Advise("it took effect; the audit trail does not have it")
+		Advise("the operation took effect, but is missing from the audit trail")
 }

@@ -52,7 +52,7 @@ func TestARunIsPausedAlsoWhereThatCannotBeRecorded(t *testing.T) {
 	b := newBench(t)
 	b.temporal.executions["build/docs/g1"] = running
 	b.Stores.Artifacts = readOnly{b.Stores.Artifacts}
-	wants(t, b.PauseRun(t.Context(), "docs/g1"), fault.StoreDenied, "record pause of docs/g1", "it took effect")
+	wants(t, b.PauseRun(t.Context(), "docs/g1"), fault.StoreDenied, "record pause of docs/g1", "the operation took effect")
 	assert.Len(t, b.temporal.updates, 1)
 }
 
@@ -133,7 +133,7 @@ func TestProbeQuestionsComeWithTheRequest(t *testing.T) {
 	}{
 		{"/home/ada/probes.jsonl", nil, "/home/ada/probes.jsonl: what it holds was not sent"},
 		{core.SentFile + "00", []byte(`{"question":"Who?"}`), "line 1: it names no document"},
-		{core.SentFile + "00", good, "another sum"},
+		{core.SentFile + "00", good, "a different checksum"},
 	} {
 		request.Spec.Gate.Probes, request.Probes = c.where, c.raw
 		_, err := b.BuildIndex(t.Context(), request)

@@ -33,7 +33,7 @@ func parseRun(name string) (index, generation string, err error) {
 	if len(parts) > 2 || len(parts) == 2 && !core.ValidSlug(parts[1]) {
 		return "", "", fault.InvalidParam.At("read run", fault.QuoteName(name)).
 			Because("a run is index/generation").
-			Advise("give it as index and status print it, or an index for its newest run")
+			Advise("name the run as index and status print it, or name the index for its newest run")
 	}
 	if !core.ValidIndex(parts[0]) {
 		return "", "", newNameFault("index", parts[0])

@@ -38,8 +38,8 @@ func (s *Service) PurgeDocuments(
 	}
 	if !request.Confirmed {
 		return answer, fault.Usage.At("purge from", request.Index).
-			Because("it cannot be undone, and was not confirmed").
-			Advise("look at what it does with --dry-run, then give --yes")
+			Because("a purge cannot be undone, and was not confirmed").
+			Advise("to see what it does, add --dry-run; to confirm, add --yes")
 	}
 	done, err := purgedBefore(ctx, index, answer.Plan)
 	if err != nil || done != nil {
@@ -72,14 +72,14 @@ func checkUnshared(ctx context.Context, index artifact.Index) error {
 	if base.Name != index.Name {
 		return fault.Usage.At("purge from", index.Name).
 			Because("it is a branch of " + base.Name + ", whose segments it shares").
-			Advise("delete it, after a promotion where what it serves is to stay, then purge from " + base.Name)
+			Advise("to keep what it serves, promote it; then delete it, and purge from " + base.Name)
 	}
 	branches, err := index.ListBranches(ctx)
 	for _, branch := range branches {
 		if err == nil && branch.State == core.BranchOpen {
 			err = fault.Usage.At("purge from", index.Name).
 				Because("its branch " + branch.Name + " shares its segments").
-				Advise("delete it, after a promotion where what it serves is to stay: unweaver branch " + index.Name +
+				Advise("to keep what it serves, promote it; then delete it: unweaver branch " + index.Name +
 					" --delete " + branch.Name)
 		}
 	}
@@ -148,9 +148,9 @@ func purgedBefore(ctx context.Context, index artifact.Index, plan core.PurgePlan
 		was := slices.IndexFunc(all, func(one core.Purge) bool { return slices.Contains(one.Documents, document.Digest) })
 		if was < 0 && !document.Known {
 			return nil, fault.NotFound.At("purge from "+index.Name, fault.QuoteName(document.Key)).
-				Because("no generation that is kept has a document of this key").
+				Because("no kept generation has a document with this key").
 				Advise(cmp.Or(document.AdviseRows(),
-					"see its keys: GET /v1/indexes/"+index.Name+"/documents; a row is object#id"))
+					"to list its keys: GET /v1/indexes/"+index.Name+"/documents; a row is object#id"))
 		}
 		known = known || document.Known
 		if was >= 0 {
@@ -180,8 +180,8 @@ func (s *Service) checkFree(ctx context.Context, index string) error {
 	}
 	run := open[len(open)-1]
 	return fault.LeaseHeld.At("purge from", index).
-		Because("run " + run + " builds it").
-		Advise("add --wait: the purge begins once that run has ended; or: unweaver cancel " + run)
+		Because("run " + run + " is building it").
+		Advise("add --wait to start the purge after that run ends; to end it now: unweaver cancel " + run)
 }
 
 // ListPurges implements Control.

@@ -186,15 +186,15 @@ func (s *Service) neverEnded(ctx context.Context, index string) error {
 	holder, held := buildOf(lease.Workflow, index)
 	if err != nil || !held {
 		return fault.RunNotFound.At("find run of", index).
-			Because("this index was never built").
-			Advise("build it with: unweaver index CORPUS --index " + index)
+			Because("the index was never built").
+			Advise("to build it: unweaver index CORPUS --index " + index)
 	}
 	where := ""
 	if lease.Engine.Address != "" {
 		where = " of Temporal at " + lease.Engine.Address
 	}
 	return fault.RunNotFound.At("find run of", index).
-		Because(fmt.Sprintf("none of it has left a report; run %s%s holds the lease since %s, and does not run here",
+		Because(fmt.Sprintf("no run has left a report; run %s%s holds the lease since %s, and is not running here",
 			holder, where, lease.Taken.Local().Format(time.DateTime))).
-		Advise("see: unweaver status " + holder + "; if it will never go on: unweaver cancel " + holder + " --lost")
+		Advise("to see it: unweaver status " + holder + "; if it can never continue: unweaver cancel " + holder + " --lost")
 }

@@ -82,7 +82,7 @@ func (s *Service) checkSchedulable(ctx context.Context, request control.Schedule
 	_, known := overlaps[request.Schedule.Overlap]
 	if request.Schedule.Cron == "" || !known {
 		return fault.Usage.At("schedule", index).
-			Because("it has no schedule.cron, or an overlap that is none").
+			Because("it has no schedule.cron, or an unknown schedule.overlap").
 			Advise("set indexes." + index + ".schedule")
 	}
 	if err := errors.Join(s.Models.Check(request.Spec), run.RefuseDeleted(ctx, s.indexOf(index))); err != nil {
@@ -207,7 +207,7 @@ func (s *Service) restoreSchedule(ctx context.Context, index string) string {
 	case err != nil:
 		return "not made again (unweaver schedule apply): " + err.Error()
 	case kept.Paused:
-		return "made again, paused as before"
+		return "restored, and paused as before"
 	}
 	return "made again"
 }
@@ -422,8 +422,8 @@ func (s *Service) newScheduleFault(index string, err error) error {
 	switch {
 	case errors.As(err, &unknown):
 		return fault.NotFound.At("find the schedule of", fault.QuoteName(index)).
-			Because("it has none").
-			Advise("see: unweaver schedule list; make it with: unweaver schedule apply")
+			Because("the index has no schedule").
+			Advise("to list schedules: unweaver schedule list; to create it: unweaver schedule apply")
 	case errors.As(err, &invalid):
 		return fault.BadConfig.At("schedule", index).
 			Because(err).

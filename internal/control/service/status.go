@@ -74,8 +74,8 @@ func (s *Service) mergeLive(ctx context.Context, run, id string, state core.RunS
 	case errors.As(err, &unknown):
 		out.Status, out.Reason, out.Waiting = core.StatusFailed, "gone", nil
 		out.NoteError(fault.RunNotFound.At("find workflow", workflow).
-			Because("Temporal does not know it any more, and it left no report").
-			Advise("what was paid for is kept; if the index cannot be built because this run holds its lease: " +
+			Because("Temporal no longer knows the run, and it left no report").
+			Advise("paid results are kept; if this run still holds the lease of the index: " +
 				"unweaver cancel " + run + " --lost"))
 		return out, nil
 	case err != nil:

@@ -66,7 +66,7 @@ func TestAStatusMergesWhatIsKnown(t *testing.T) {
 func TestAStatusHoldsWhatTheProcessCouldNotWriteDown(t *testing.T) {
 	b := newBench(t)
 	working(b)
-	full := core.Problem{Code: "store_full", Object: "ledger", Detail: "held in memory"}
+	full := core.Problem{Code: "store_full", Object: "ledger", Detail: "in memory"}
 	shown := core.Problem{Code: "model_rejected", Object: "d2", Detail: "second"} // it is written down too
 	b.Problems = func(work string) []core.Problem {
 		assert.Equal(t, "docs/g1", work, "asked about")
@@ -92,10 +92,10 @@ func TestAStatusWithoutOneOfItsSources(t *testing.T) {
 		}, core.StatusRunning, "", "engine_unavailable", "127.0.0.1:7233"},
 		"the control record is damaged": {func(b *bench) {
 			b.must(b.Stores.Coordination.SetControl(b.t.Context(), "docs/g1", []byte("{")))
-		}, core.StatusRunning, "", "segment_damaged", "pause or resume the run: that writes it again"},
+		}, core.StatusRunning, "", "segment_damaged", "pause or resume the run, which writes the record again"},
 		"the state is damaged": {func(b *bench) {
 			b.must(b.Stores.Coordination.SetState(b.t.Context(), "docs/g1", []byte("{")))
-		}, core.StatusRunning, "", "segment_damaged", "what was paid for is safe"},
+		}, core.StatusRunning, "", "segment_damaged", "paid results are safe"},
 		"Temporal has forgotten the run": {func(b *bench) {
 			delete(b.temporal.executions, "build/docs/g1")
 		}, core.StatusFailed, "gone", "unknown_run", "unweaver cancel docs/g1 --lost"},
@@ -332,7 +332,7 @@ func TestDoctorSaysWhatToDo(t *testing.T) {
 	}{
 		"classes":  {func(b *bench, _ *core.Spec) { b.records.ping = errDown }, "connection refused", ""},
 		"temporal": {func(b *bench, _ *core.Spec) { b.temporal.down = errDown }, "connection refused", "engine.address"},
-		"worker":   {func(b *bench, _ *core.Spec) { b.temporal.pollers = 0 }, "none has polled", "start unweaver-worker"},
+		"worker":   {func(b *bench, _ *core.Spec) { b.temporal.pollers = 0 }, "no worker polled", "start unweaver-worker"},
 		"computing worker": {
 			func(b *bench, _ *core.Spec) { b.temporal.computers = 0 }, "unweaver-cpu", "worker.role all or cpu",
 		},

@@ -23,8 +23,8 @@ import (
 const patience = 90 * time.Second
 
 var (
-	errUnknownUpdate = errors.New("its worker does not know this command")
-	errUnanswered    = errors.New("no worker obeyed")
+	errUnknownUpdate = errors.New("its worker does not support this command")
+	errUnanswered    = errors.New("no worker carried out the command")
 )
 
 // PauseRun implements Control.
@@ -46,21 +46,21 @@ func (s *Service) ResumeRun(ctx context.Context, name string, budget *core.Budge
 		return err
 	}
 	if budget != nil && (budget.Calls < 0 || budget.Tokens < 0 || budget.Money < 0) {
-		return fault.Usage.At("resume run", work).Because("a budget cannot be below zero")
+		return fault.Usage.At("resume run", work).Because("a budget cannot be negative")
 	}
 	// The workflow refuses this too; what it was spent on is in the state.
 	if state, err := s.runLog().ReadState(ctx, work); err == nil && budget == nil && isBudgetSpent(state.Report) {
 		return fault.BudgetSpent.At("resume run", work).
 			Because(fmt.Sprintf("its budget is spent: %d calls, %d tokens, money %.4f so far",
 				sumCalls(state.Report), sumTokens(state.Report), state.Report.Cost)).
-			Advise("give it a new one, counted from the run's beginning: " +
+			Advise("set a larger one, counted from the start of the run: " +
 				"--budget-calls, --budget-tokens or --budget-money")
 	}
 	if state, err := s.runLog().ReadState(ctx, work); err == nil && budget != nil {
 		if why := describeExhausted(state.Report, *budget); why != "" {
 			return fault.Usage.At("resume run", work).
 				Because(why).
-				Advise("a budget counts from the run's beginning: give a larger one")
+				Advise("set a larger budget: it counts from the start of the run")
 		}
 	}
 	return s.recordCommand(ctx, core.ActionResume, work, func() error {
@@ -76,11 +76,11 @@ func describeExhausted(report core.Report, budget core.Budget) string {
 	moneySpent := report.Cost + report.Unsettled.Cost
 	switch {
 	case budget.Calls > 0 && callsSpent >= budget.Calls:
-		return fmt.Sprintf("%d calls are spent, which leaves nothing of %d", callsSpent, budget.Calls)
+		return fmt.Sprintf("the run has already spent %d calls of %d", callsSpent, budget.Calls)
 	case budget.Tokens > 0 && tokensSpent >= budget.Tokens:
-		return fmt.Sprintf("%d tokens are spent, which leaves nothing of %d", tokensSpent, budget.Tokens)
+		return fmt.Sprintf("the run has already spent %d tokens of %d", tokensSpent, budget.Tokens)
 	case budget.Money > 0 && moneySpent >= budget.Money:
-		return fmt.Sprintf("cost %s is spent, which leaves nothing of %g",
+		return fmt.Sprintf("the run has already spent %s of %g",
 			strings.TrimSpace(fmt.Sprintf("%.4f %s", moneySpent, report.Currency)), budget.Money)
 	}
 	return ""
@@ -129,7 +129,7 @@ func (s *Service) cancelRun(ctx context.Context, work string, stopped *control.S
 		}
 		return fault.EngineDown.At("cancel run", work).
 			Because(err).
-			Advise("Temporal was asked to cancel it: it ends once a worker answers, and calls may start until then")
+			Advise("Temporal was asked to cancel the run; it ends when a worker responds, and calls may start until then")
 	}
 	return err
 }
@@ -141,10 +141,10 @@ func (s *Service) MarkLost(ctx context.Context, name string) error {
 		return err
 	}
 	if strings.HasPrefix(generation, workflows.RestoreGeneration) {
-		return fault.Usage.At("free the lease of", index).Because(name + " is a restore, which holds none")
+		return fault.Usage.At("free the lease of", index).Because(name + " is a restore, which holds no lease")
 	}
 	if strings.HasPrefix(generation, workflows.AuditGeneration) {
-		return fault.Usage.At("free the lease of", index).Because(name + " is an audit, which holds none")
+		return fault.Usage.At("free the lease of", index).Because(name + " is an audit, which holds no lease")
 	}
 	return s.recordCommand(ctx, core.ActionLost, strings.TrimSuffix(index+"/"+generation, "/"), func() error {
 		return s.freeLease(ctx, index, generation)
@@ -164,8 +164,8 @@ func (s *Service) freeLease(ctx context.Context, index, generation string) error
 	}
 	if len(open) > 0 {
 		return fault.LeaseHeld.At("mend the lease of", index).
-			Because("the engine runs " + open[0]).
-			Advise("end it with: unweaver cancel " + open[0])
+			Because("Temporal runs " + open[0]).
+			Advise("to end it: unweaver cancel " + open[0])
 	}
 	return run.MendLease(ctx, s.indexOf(index))
 }
@@ -195,7 +195,7 @@ func (s *Service) sendCommand(ctx context.Context, work, update string, answer a
 
 // newUnansweredFault returns the fault of a command that no worker obeyed in time.
 func (s *Service) newUnansweredFault(ctx context.Context, work, update string) error {
-	why := fmt.Errorf("%w within %s; the command stands and may still take effect", errUnanswered, patience)
+	why := fmt.Errorf("%w within %s; it may still take effect", errUnanswered, patience)
 	if err := s.checkWorkers(ctx); err != nil {
 		why = fmt.Errorf("%w: %w", why, err)
 	}
@@ -212,7 +212,7 @@ func (s *Service) mapRefusal(ctx context.Context, work, update string, err error
 	case errors.As(err, &app) && strings.HasPrefix(app.Message(), "unknown update "):
 		return fault.Usage.At(update+" run", work).
 			Because(errUnknownUpdate).
-			Advise("use a worker of this version; unweaver cancel " + work + " always works")
+			Advise("use a worker of the same version; unweaver cancel " + work + " always works")
 	case errors.As(err, &app):
 		return s.newRefusal(ctx, app, work, update)
 	case errors.As(err, &unknown):
@@ -230,7 +230,7 @@ func (s *Service) newRefusal(ctx context.Context, app *temporal.ApplicationError
 	}
 	advice := "see: unweaver status " + work
 	if code == fault.BudgetSpent {
-		advice = "give it a new budget: --budget-calls, --budget-tokens or --budget-money"
+		advice = "give the run a new budget: --budget-calls, --budget-tokens or --budget-money"
 	}
 	return code.At(update+" run", work).Because(s.failureText(ctx, app)).Advise(advice)
 }
@@ -259,7 +259,7 @@ func (s *Service) newEndedFault(ctx context.Context, work, update string) error 
 	if status == "" {
 		index, _, _ := strings.Cut(work, "/")
 		return fault.RunNotFound.At(update+" run", work).
-			Because("there is no such run").
+			Because("the run does not exist").
 			Advise("see: unweaver status " + index)
 	}
 	if !core.IsTerminal(status) {

@@ -112,10 +112,10 @@ func TestASpentBudgetNeedsANewOne(t *testing.T) {
 	err := b.ResumeRun(t.Context(), "docs/g1", nil)
 	wants(t, err, fault.BudgetSpent, "docs/g1", "23 calls", "111 tokens", "1.5", "--budget-calls", "--budget-money")
 	assert.Empty(t, b.temporal.updates, "the workflow was asked all the same")
-	wants(t, b.ResumeRun(t.Context(), "docs/g1", &core.Budget{Calls: -1}), fault.Usage, "below zero")
+	wants(t, b.ResumeRun(t.Context(), "docs/g1", &core.Budget{Calls: -1}), fault.Usage, "negative")
 	for _, spent := range []core.Budget{{Calls: 23}, {Tokens: 100}, {Money: 1.5}, {Calls: 1000, Tokens: 111}} {
 		err := b.ResumeRun(t.Context(), "docs/g1", &spent)
-		wants(t, err, fault.Usage, "docs/g1", "leaves nothing of", "give a larger one")
+		wants(t, err, fault.Usage, "docs/g1", "has already spent", "set a larger budget")
 		assert.True(t, strings.Count(err.Error(), "larger") == 1 && len(b.temporal.updates) == 0,
 			"%d updates, %v", len(b.temporal.updates), err)
 	}
@@ -140,10 +140,10 @@ func TestCommandsToARunThatIsOver(t *testing.T) {
 		"it was ended": {
 			func(b *bench) { b.setState("docs/g1", state(core.StatusPaused)) }, fault.RunEnded, "outside of its own control",
 		},
-		"it never was": {func(*bench) {}, fault.RunNotFound, "there is no such run"},
+		"it never was": {func(*bench) {}, fault.RunNotFound, "the run does not exist"},
 		"its state lost": {
 			func(b *bench) { b.must(b.Stores.Coordination.SetState(b.t.Context(), "docs/g1", []byte("{"))) },
-			fault.RunNotFound, "no such run",
+			fault.RunNotFound, "the run does not exist",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -180,7 +180,7 @@ func TestAnOldWorkerIsCancelledThroughTemporal(t *testing.T) {
 	b := newBench(t)
 	b.temporal.executions["restore/docs"] = running
 	b.temporal.answer = oldWorker
-	wants(t, b.PauseRun(t.Context(), "docs/restore-1"), fault.Usage, "does not know this command", "unweaver cancel")
+	wants(t, b.PauseRun(t.Context(), "docs/restore-1"), fault.Usage, "does not support this command", "unweaver cancel")
 }
 
 func TestACommandThatNoWorkerObeys(t *testing.T) {
@@ -194,7 +194,7 @@ func TestACommandThatNoWorkerObeys(t *testing.T) {
 		cancelled int
 	}{
 		"none polls":          {0, "none has polled", 1},
-		"one polls and hangs": {1, "no worker obeyed within 1m30s", 1},
+		"one polls and hangs": {1, "no worker carried out the command within 1m30s", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -204,7 +204,7 @@ func TestACommandThatNoWorkerObeys(t *testing.T) {
 				begin := time.Now()
 				wants(t, b.PauseRun(t.Context(), "docs/g1"), fault.EngineDown, "pause run docs/g1", c.says)
 				assert.Equal(t, 90*time.Second, time.Since(begin), "waited")
-				wants(t, b.CancelRun(t.Context(), "docs/g1"), fault.EngineDown, c.says, "Temporal was asked to cancel it")
+				wants(t, b.CancelRun(t.Context(), "docs/g1"), fault.EngineDown, c.says, "Temporal was asked to cancel the run")
 				assert.Len(t, b.temporal.cancelled, c.cancelled, "cancelled %q", b.temporal.cancelled)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()

@@ -39,7 +39,7 @@ func New(places int, limits document.Limits) (*Pool, error) {
 	if !armed.Load() {
 		return nil, fault.Internal.At("parse in child processes of", "this program").
 			Because("its main does not call box.Child").
-			Advise("this is a fault of the program: report it with this text")
+			Advise("this is a bug in the program: report it with this message")
 	}
 	limits = limits.WithDefaults()
 	p := &Pool{
@@ -248,7 +248,7 @@ func (p *Pool) fromIdle(pdf bool) *child {
 
 // newStopError returns the error of a pool that is closed.
 func newStopError(object string) error {
-	return fault.ParserDown.At("parse", object).Because("the program stops")
+	return fault.ParserDown.At("parse", object).Because("the worker is shutting down")
 }
 
 func (p *Pool) isClosed() bool {
@@ -261,7 +261,7 @@ func (p *Pool) isClosed() bool {
 func newDownError(err error) error {
 	return fault.ParserDown.At("start a process that parses", "documents").
 		Because(err).
-		Advise("it is tried again; see the limits on processes and memory of the worker")
+		Advise("the document is retried; check the process and memory limits of the worker")
 }
 
 // returnChild keeps a child for the next document.

@@ -20,13 +20,13 @@ import (
 
 // Advice for documents that break what parses them.
 const (
-	adviseCrashed = "the file is damaged, or made to break programs: save it again, convert it to text, or remove it; " +
-		"the run goes on without it"
+	adviseCrashed = "save the file again, convert it to text, or remove it: it is damaged or malicious; " +
+		"the run continues without it"
 	adviseMemory = "save it again or split it; limits.document.memory of the worker bounds what parsing one may take; " +
 		"run index with --rebuild once that is raised"
 	adviseTime = "save it again or split it; limits.document.seconds of the worker bounds what parsing one may take; " +
 		"run index with --rebuild once that is raised"
-	adviseOutside = "it is tried again by the next run; see the memory and the processors that the worker has"
+	adviseOutside = "the next run tries again; check the memory and processors of the worker"
 )
 
 // session is one document in one child.
@@ -262,25 +262,25 @@ func (s *session) endBroken(cause error) error {
 	switch {
 	case late && state != nil && state.UserTime()+state.SystemTime()-s.before < s.pool.limits.Time/4*3:
 		return fails(fault.Quarantined,
-			fmt.Sprintf("it was not parsed in %v, in which the processors were busy elsewhere", s.pool.limits.Time),
+			fmt.Sprintf("parsing did not finish in %v, because other programs kept the processors busy", s.pool.limits.Time),
 			adviseOutside)
 	case late, exhausted:
-		return fails(fault.ParseTimeout, fmt.Sprintf("it was not parsed in %v", s.pool.limits.Time), adviseTime)
+		return fails(fault.ParseTimeout, fmt.Sprintf("parsing did not finish in %v", s.pool.limits.Time), adviseTime)
 	case signalled:
 		return fails(fault.Quarantined,
-			"the process that parsed it was killed, as the system does where memory is short", adviseOutside)
+			"the parser process was killed, probably because memory was short", adviseOutside)
 	case s.doubtful:
-		return fails(fault.Quarantined, "it broke a process that had parsed other documents before: "+last, adviseOutside)
+		return fails(fault.Quarantined, "it crashed a parser process that had parsed other documents: "+last, adviseOutside)
 	case short:
 		return fails(fault.ParseMemory,
-			fmt.Sprintf("parsing it takes more than %d MiB of memory", s.pool.limits.Memory>>20), adviseMemory)
+			fmt.Sprintf("parsing it needs more than %d MiB of memory", s.pool.limits.Memory>>20), adviseMemory)
 	case !outside:
 		return fails(fault.ParseCrashed, cause.Error(), adviseCrashed)
 	case last != "":
-		return fails(fault.ParseCrashed, "it broke the process that parsed it: "+last, adviseCrashed)
+		return fails(fault.ParseCrashed, "it crashed the parser process: "+last, adviseCrashed)
 	}
 	return fails(fault.ParseCrashed,
-		fmt.Sprintf("the process that parsed it ended without an answer (%v)", state), adviseCrashed)
+		fmt.Sprintf("the parser process ended without an answer (%v)", state), adviseCrashed)
 }
 
 // ofOthers reports whether a child ended by a signal that no program gives itself: the system where memory is short, or

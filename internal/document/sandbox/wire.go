@@ -95,8 +95,8 @@ func writeJSON(out io.Writer, letter byte, value any) error {
 	}
 	if len(raw) > maxHead {
 		return fault.TooLarge.At("parse", "").
-			Because(fmt.Sprintf("its title and its metadata take more than %d MiB", maxHead>>20)).
-			Advise("shorten the names and the values of its fields")
+			Because(fmt.Sprintf("its title and metadata exceed %d MiB", maxHead>>20)).
+			Advise("shorten the names and values of its metadata fields")
 	}
 	for len(raw) > maxFrame {
 		if err := writeFrame(out, letter, raw[:maxFrame]); err != nil {

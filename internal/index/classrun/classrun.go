@@ -197,8 +197,8 @@ func (w *Writer) Add(row Row, name string, terms []string) error {
 	}
 	if w.count >= w.limit {
 		w.err = fault.TooLarge.At("number the classes of", "a class run").
-			Because(fmt.Sprintf("it may have %d", w.limit)).
-			Advise("divide the corpus among several indexes")
+			Because(fmt.Sprintf("the limit is %d", w.limit)).
+			Advise("split the corpus into several indexes")
 		return w.err
 	}
 	w.byName.Add(nameKey([]byte(name), &row.ID), binary.BigEndian.AppendUint32(nil, uint32(w.count)))

@@ -17,8 +17,8 @@ func CheckRoom(index string, classes, chunks int) error {
 		return nil
 	}
 	return fault.TooLarge.At("number the graph of", index).
-		Because(fmt.Sprintf("it has %d classes and %d chunks, of %d that there may be", classes, chunks, MaxNodes)).
-		Advise("divide the corpus among several indexes")
+		Because(fmt.Sprintf("it has %d classes and %d chunks; the limit is %d", classes, chunks, MaxNodes)).
+		Advise("split the corpus into several indexes")
 }
 
 // Adjacency has, of class c, the chunks ClassTo[ClassOff[c]:ClassOff[c+1]], and so of chunks. Lists are increasing.

@@ -77,8 +77,8 @@ func Compose(parts []Part, dead Dead) (*Index, error) {
 	}
 	if all.Documents > MaxRows {
 		return nil, fault.TooLarge.At("compose sides of", fmt.Sprintf("%d rows", all.Documents)).
-			Because(fmt.Sprintf("there may be %d", uint64(MaxRows))).
-			Advise("divide the corpus among several indexes")
+			Because(fmt.Sprintf("the limit is %d", uint64(MaxRows))).
+			Advise("split the corpus into several indexes")
 	}
 	if died.Documents == 0 {
 		dead = nil

@@ -86,7 +86,7 @@ func (w *listWriter) putBlock() error {
 	w.bytes += uint64(len(w.out))
 	if w.bytes-w.start > math.MaxUint32 {
 		return fault.TooLarge.At("write postings of", fmt.Sprintf("%d documents", len(w.lens))).
-			Because("those of one term take 4 GiB").Advise("divide the corpus among several indexes")
+			Because("the postings of one term exceed 4 GiB").Advise("split the corpus into several indexes")
 	}
 	record.End, record.DocBits, record.CountBits = uint32(w.bytes-w.start), uint8(docBits), uint8(countBits)
 	w.last = record.Last

@@ -157,7 +157,7 @@ func (x *File) checkMeta(path string, expect Expect) error {
 	for i := range x.Documents {
 		if x.Documents[i].Label != 0 {
 			return fault.FormatUnknown.At("open split", path).
-				Because("its documents have access labels, which this program does not enforce").
+				Because("its documents have access labels, which this program version does not enforce").
 				Advise("use the program version that wrote it")
 		}
 	}

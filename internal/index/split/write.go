@@ -146,8 +146,8 @@ func (w *Writer) checkRoom(of string, have uint64) error {
 
 func tooLarge(of string, limit uint64) error {
 	return fault.TooLarge.At("number the "+of+" of", "a split").
-		Because(fmt.Sprintf("it may have %d", limit)).
-		Advise("divide the corpus among several indexes")
+		Because(fmt.Sprintf("the limit is %d", limit)).
+		Advise("split the corpus into several indexes")
 }
 
 // Write ends the split and writes the file, whose terms an analyser made for a language. It gives what Open is to

@@ -205,8 +205,8 @@ func (s Source) Vectors(ctx context.Context, items []Item) ([][]float32, error) 
 		}
 	}
 	return nil, fault.SegmentDamage.At("read embeddings", fmt.Sprintf("of %d texts", len(items))).
-		Because("what the ledger was given is not there").
-		Advise("see whether something deletes objects under ledger/embed")
+		Because("an entry that was written to the ledger is missing").
+		Advise("check whether another program deletes objects under ledger/embed")
 }
 
 // keysOf returns the keys of items in the ledger: their digests, in the embedder's domain.
@@ -275,7 +275,7 @@ func (s Source) tryStore(ctx context.Context, items []Item) (whole bool, err err
 	return false, fault.CodeOf(err).
 		At("embed", items[0].Key).
 		Because(err).
-		Advise("exclude the document that holds this text, or use another embedding model")
+		Advise("exclude the document that contains this text, or use another embedding model")
 }
 
 // embedBeginning asks for the beginning of a text that the model rejects as a whole. A server that refuses may have

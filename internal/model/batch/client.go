@@ -217,7 +217,7 @@ func (c *Client) doRequest(ctx context.Context, method, kind string, body io.Rea
 			err = transport.Err
 		}
 		return fault.ModelUnavailable.At("use the Batch API", object).Because(err).
-			Advise("check that models.chat.base_url is that of a server with a Batch API")
+			Advise("check that models.chat.base_url is the address of a server with a Batch API")
 	}
 	response, err := c.http.Do(request)
 	if err != nil {
@@ -267,13 +267,13 @@ func (c *Client) newStatusFault(object string, response *http.Response) error {
 		status == http.StatusBadRequest && strings.Contains(strings.ToLower(text), "cannot find file"):
 		return at(fault.NotFound).Advise("check that the server has a Batch API")
 	case status == http.StatusPaymentRequired, got.Error.Code == "insufficient_quota":
-		return at(fault.ModelQuota).Advise("raise the quota, then resume")
+		return at(fault.ModelQuota).Advise("raise the quota at the provider, then resume the run")
 	case status == http.StatusTooManyRequests:
 		limited := at(fault.ModelRateLimited)
 		limited.RetryAfter = time.Duration(max(0, seconds)) * time.Second
 		return limited
 	case status >= 500 || status == http.StatusRequestTimeout || status == http.StatusConflict:
-		return at(fault.ModelUnavailable).Advise("see the log of the model server")
+		return at(fault.ModelUnavailable).Advise("check the log of the model server")
 	}
-	return at(fault.ModelRefused).Advise("see what the server says of the file")
+	return at(fault.ModelRefused).Advise("check the server's message about the file")
 }

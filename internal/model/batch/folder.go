@@ -107,7 +107,7 @@ func (f Folder) Get(_ context.Context, id string) (Batch, error) {
 		}
 	}
 	return Batch{}, fault.NotFound.At("look for a batch", f.joinPath(folderInput, file)).
-		Because("neither its requests nor answers lie there")
+		Because("the folder contains neither its requests nor its answers")
 }
 
 // Cancel implements Server. What is being answered at that moment is not stopped; its answers are not taken.

@@ -72,7 +72,7 @@ func Cut(requests []Request, limits Limits) ([]Part, error) {
 		size := int64(len(line))
 		if size > limits.Bytes {
 			return nil, fault.TooLarge.At("cut into files of a batch", "request "+request.ID).
-				Because(fmt.Sprintf("it has %d bytes, and a file may have %d", size, limits.Bytes))
+				Because(fmt.Sprintf("it has %d bytes, and a file can have at most %d", size, limits.Bytes))
 		}
 		full := i-first == limits.Requests || bytesOf+size > limits.Bytes
 		if full || limits.Tokens > 0 && tokens+request.Tokens > limits.Tokens {

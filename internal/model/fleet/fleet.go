@@ -215,8 +215,8 @@ func (m *Member) sendBeat(ctx context.Context) {
 	shares, living, err := m.store.Beat(asked, m.name, m.value, wants, ttl)
 	if err != nil {
 		if !m.silent && ctx.Err() == nil {
-			m.log.Warn("the coordination store does not take this process's beat: it keeps its share of model concurrency "+
-				"for a while, then one call at a time", "code", string(fault.CodeOf(err)))
+			m.log.Warn("cannot write the heartbeat to the coordination store: this process keeps its share of model calls "+
+				"for a while, then makes one call at a time", "code", string(fault.CodeOf(err)))
 		}
 		m.silent = true
 		for _, gate := range gates {

@@ -134,6 +134,6 @@ func (m Model) advisePull(directory string) string {
 // newUnknownFault returns the error of a name that no model has.
 func newUnknownFault(name string) error {
 	return fault.BadConfig.At("use built-in model", fault.QuoteName(name)).
-		Because("there is none of this name").
-		Advise("name one of " + strings.Join(Names(), ", "))
+		Because("there is no such model").
+		Advise("use one of " + strings.Join(Names(), ", "))
 }

@@ -124,7 +124,7 @@ func (m Model) loadWeights(directory string) (*loaded, error) {
 }
 
 func newDamageError(sum string, file File) error {
-	return fmt.Errorf("it is damaged, or of another model: its sha256 is %s, not %s", sum, file.SHA256)
+	return fmt.Errorf("it is damaged or belongs to another model: its sha256 is %s, not %s", sum, file.SHA256)
 }
 
 // readFiles makes a model of its files.
@@ -147,7 +147,7 @@ func (m Model) readFiles(files [][]byte) (*loaded, error) {
 		one.words = words
 	}
 	if one.encoder.hidden != m.Dimension {
-		return nil, fmt.Errorf("they give vectors of %d numbers, not %d", one.encoder.hidden, m.Dimension)
+		return nil, fmt.Errorf("they produce vectors of dimension %d, not %d", one.encoder.hidden, m.Dimension)
 	}
 	return one, nil
 }

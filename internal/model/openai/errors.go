@@ -35,7 +35,7 @@ func (r *request) classifyError(ctx, bounded context.Context, err error) error {
 	}
 	return r.markError(fault.ModelUnavailable.At(r.op, r.objectName()).
 		Because(err).
-		Advise("check that the server runs and that models.*.base_url is right"))
+		Advise("check that the server runs and that models.*.base_url is correct"))
 }
 
 // refusal is an answer with another status than 200.
@@ -115,32 +115,32 @@ func (r *request) newStatusFault(refused refusal) error {
 		limited.RetryAfter = refused.after
 		return limited
 	case r.refusedForm() == answerShape: // asked without one, it still is about the form
-		return at(fault.BadConfig).Advise("the server takes no form of this request: use another server or model")
+		return at(fault.BadConfig).Advise("use another server or model: this one rejects every form of the request")
 	case status == http.StatusBadRequest && says("model") && says("not exist", "not found", "unknown"):
 		return at(fault.ModelUnknown).Advise("check models.*.model")
 	case refused.retry == never && !model.AboutContent(lower):
-		return at(fault.ModelRefused).Advise("the server says that asking again is of no use: see its log")
+		return at(fault.ModelRefused).Advise("check the log of the server: it says that a retry is useless")
 	case status < 400:
-		return at(fault.ModelUnavailable).Advise("check that models.*.base_url is that of a model server")
+		return at(fault.ModelUnavailable).Advise("check that models.*.base_url is the address of a model server")
 	case status >= 500 || status == http.StatusRequestTimeout || status == http.StatusConflict ||
 		refused.retry == again:
-		down := at(fault.ModelUnavailable).Advise("see the log of the model server")
+		down := at(fault.ModelUnavailable).Advise("check the log of the model server")
 		down.RetryAfter = refused.after
 		return down
 	case model.AboutContent(lower):
 		return at(fault.ModelRejected)
 	}
 	return at(fault.ModelRefused).
-		Advise("see the log of the model server, or of the gateway before it: what it refused is asked for again")
+		Advise("check the log of the model server or its gateway; rejected requests are retried")
 }
 
 // newUnreadableFault returns the fault of a 200 whose body is not what the contract says.
 func (r *request) newUnreadableFault(response *http.Response, raw []byte, err error) error {
 	kind, _, _ := strings.Cut(response.Header.Get("Content-Type"), ";")
 	return r.markError(fault.ModelUnreadable.At(r.op, r.objectName()).
-		Because(fmt.Sprintf("200 with %d bytes of %q, which is no valid JSON of this request (%v): %s",
+		Because(fmt.Sprintf("200 with %d bytes of %q, which is not a valid response (%v): %s",
 			len(raw), kind, err, redact.Text(shortenBody(raw)))).
-		Advise("check that models.*.base_url is that of a model server, usually ending in /v1"))
+		Advise("check that models.*.base_url is the address of a model server; it usually ends in /v1"))
 }
 
 // snippet of a body that is shown, in bytes.

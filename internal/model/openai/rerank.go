@@ -97,7 +97,7 @@ func (r *Reranker) rerankOnce(
 	}
 	if scores, err = rerank.AlignScores(len(texts), results); err != nil {
 		return nil, usage, sent, sent.markError(fault.BadRerank.At(sent.op, sent.objectName()).Because(err).
-			Advise("the server breaks the contract of POST /rerank: check models.rerank, or use another one"))
+			Advise("check models.rerank, or use another server: this one violates the API POST /rerank"))
 	}
 	return scores, usage, sent, nil
 }

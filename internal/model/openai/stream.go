@@ -59,7 +59,7 @@ func (c *Client) exchangeCompletion(
 		case errors.Is(reader.refused, model.ErrLateThought):
 			c.learnThoughts(false)
 			err = stream.markError(fault.ModelUnavailable.At(stream.op, stream.objectName()).Because(reader.refused).
-				Advise("ask again: its answers are given when they are whole from now on"))
+				Advise("try again: from now on, answers are shown only when they are complete"))
 		case reader.refused != nil: // the taker of the text refuses more
 			err = stream.markError(reader.refused)
 		case reader.failed != nil:
@@ -235,7 +235,7 @@ func (d *deltas) takeEvent(data []byte) error {
 	}
 	if len(next.Error) > 0 && string(next.Error) != "null" {
 		d.failed = &next.Error
-		return errors.New("the server gave an error in the stream")
+		return errors.New("the server sent an error in the stream")
 	}
 	if next.Usage != nil {
 		d.answer.Usage = *next.Usage

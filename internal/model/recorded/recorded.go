@@ -63,7 +63,7 @@ func Open(path string, rest model.Chat) (*Chat, error) {
 		if err := chat.readLine(scanner.Bytes()); err != nil {
 			return nil, fault.BadConfig.At("read recording", fmt.Sprintf("%s line %d", path, line)).
 				Because(err).
-				Advise("every line is one JSON object with chunk_id and entities")
+				Advise("each line must be one JSON object with chunk_id and entities")
 		}
 	}
 	if err := scanner.Err(); err != nil {
@@ -119,8 +119,8 @@ func (c *Chat) Complete(ctx context.Context, call model.Call) (model.Reply, erro
 	answer, ok := rows[call.Ref[strings.LastIndexByte(call.Ref, '#')+1:]]
 	if !ok {
 		return model.Reply{}, fault.NotRecorded.At("replay "+of+" of", call.Ref).
-			Because("the recording has no such row").
-			Advise("record it, or use provider openai or builtin")
+			Because("the recording has no answer for this request").
+			Advise("record the answer, or use provider openai or builtin")
 	}
 	return model.Reply{Text: answer}, nil
 }

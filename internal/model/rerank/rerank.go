@@ -39,13 +39,13 @@ func AlignScores(count int, results []Result) ([]float64, error) {
 	for at, result := range results {
 		switch {
 		case result.Index == nil:
-			return nil, fmt.Errorf("result %d names no text", at)
+			return nil, fmt.Errorf("result %d does not name a text", at)
 		case *result.Index < 0 || *result.Index >= count:
-			return nil, fmt.Errorf("result %d is of text %d, and %d were sent", at, *result.Index, count)
+			return nil, fmt.Errorf("result %d refers to text %d, but only %d texts were sent", at, *result.Index, count)
 		case seen[*result.Index]:
-			return nil, fmt.Errorf("two results are of text %d", *result.Index)
+			return nil, fmt.Errorf("two results refer to text %d", *result.Index)
 		case result.Score == nil || math.IsNaN(*result.Score) || math.IsInf(*result.Score, 0):
-			return nil, fmt.Errorf("the score of text %d is no number", *result.Index)
+			return nil, fmt.Errorf("the score of text %d is not a number", *result.Index)
 		}
 		seen[*result.Index], scores[*result.Index] = true, *result.Score
 	}

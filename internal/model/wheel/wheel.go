@@ -141,7 +141,7 @@ func (o Order) withTempFile(use func(*os.File) error) error {
 	file, err := os.CreateTemp(o.Target, temporary+"*")
 	if err != nil {
 		return fault.StoreDenied.At("write "+o.What+" in", o.Target).Because(err).
-			Advise("let its user write there, or name another folder")
+			Advise("allow this user to write there, or choose another folder")
 	}
 	err = use(file)
 	if closed := file.Close(); !errors.Is(closed, os.ErrClosed) {
@@ -191,7 +191,7 @@ func (o Order) unpackFile(archive *zip.ReadCloser, file File) error {
 		}
 		return errors.Join(o.keepFile(file, inside), inside.Close())
 	}
-	return fmt.Errorf("it holds no %s", file.Name)
+	return fmt.Errorf("it does not contain %s", file.Name)
 }
 
 // keepFile writes one file, which gets its name once it is what it should be.
@@ -215,7 +215,7 @@ func (o Order) keepFile(file File, from io.Reader) error {
 func (o Order) refuseFile(name string, why error) error {
 	return fault.BadConfig.At("pull "+o.What+",", name).
 		Because(why).
-		Advise("take it from its home, which is " + o.Home)
+		Advise("download it from its official source: " + o.Home)
 }
 
 // DescribeSum says that a file has another SHA-256 than the pinned one.

@@ -57,8 +57,8 @@ func List(ctx context.Context, index artifact.Index) ([]core.Purge, error) {
 		_, err := blob.ReadJSON(ctx, index.Store, keys[i], &out[i])
 		if err == nil && (out[i].ID != strings.TrimSuffix(path.Base(keys[i]), recordEnding) || len(out[i].Documents) == 0) {
 			err = fault.SegmentDamage.At("read purge", index.Store.Location(keys[i])).
-				Because("it names no document").
-				Advise("put it back from a backup: without it a document that was purged would return")
+				Because("the record names no document").
+				Advise("restore the record from a backup: without it, purged documents would return")
 		}
 		return err
 	})
@@ -113,8 +113,8 @@ func Allow(ctx context.Context, index artifact.Index, documents []string) (int, 
 		for _, digest := range one.Documents {
 			if !wanted.Keys[digest] && !slices.Contains(one.Attached, digest) {
 				return allowed, fault.Usage.At("let documents return that were purged by", one.ID).
-					Because("it was asked for together with others").
-					Advise("name all of its documents")
+					Because("it was purged together with other documents").
+					Advise("name all documents of that purge")
 			}
 		}
 		one.Return = true

@@ -53,8 +53,8 @@ func (d *Desk) MakeBranch(ctx context.Context, asked Branching) (core.Branch, er
 	}
 	if a.current.Generation == "" {
 		return branch, fault.UnknownIndex.At("branch", asked.Base).
-			Because("nothing of it is published").
-			Advise("build it first: unweaver index CORPUS --index " + asked.Base)
+			Because("the index has no published generation").
+			Advise("first build it: unweaver index CORPUS --index " + asked.Base)
 	}
 	a.Generation = asked.Generation
 	if a.Generation == "" {
@@ -67,7 +67,7 @@ func (d *Desk) MakeBranch(ctx context.Context, asked Branching) (core.Branch, er
 	if ref.State != core.GenerationPublished && a.Generation != a.current.Generation {
 		return branch, fault.Usage.At("branch", a.Generation).
 			Because("it is " + ref.State + ", and was never served").
-			Advise("list the others with: unweaver generations " + asked.Base)
+			Advise("to list the others: unweaver generations " + asked.Base)
 	}
 	if _, err := a.readComplete(ctx, a.Generation, ref.Manifest); err != nil {
 		return branch, err
@@ -80,8 +80,8 @@ func (d *Desk) MakeBranch(ctx context.Context, asked Branching) (core.Branch, er
 	if found.State == core.BranchOpen { // one that a crash left: it is finished as it was begun
 		if found.Manifest != branch.Manifest || !maps.Equal(found.Set, branch.Set) {
 			return found, fault.Usage.At("branch", asked.Base).
-				Because("branch " + asked.Name + " is being made of " + found.Generation + " with other settings, or was left so").
-				Advise("take it back first: unweaver branch " + asked.Base + " --delete " + asked.Name)
+				Because("branch " + asked.Name + " is half created, from " + found.Generation + " with other settings").
+				Advise("first delete it: unweaver branch " + asked.Base + " --delete " + asked.Name)
 		}
 		branch = found
 	}
@@ -105,10 +105,10 @@ func (a *act) checkBranchName(ctx context.Context) (core.Branch, string, error) 
 			return found, "", err
 		}
 		return found, "", fault.Usage.At("branch", a.Index).
-			Because("it is a branch itself").
-			Advise("branch its base: unweaver branch " + of + " --as " + a.Name)
+			Because("it is itself a branch").
+			Advise("create the branch from its base: unweaver branch " + of + " --as " + a.Name)
 	}
-	taken := fault.Usage.At("name branch", a.Name).Advise("choose another name: unweaver ls lists the indexes")
+	taken := fault.Usage.At("name branch", a.Name).Advise("choose another name; to list the indexes: unweaver ls")
 	info, err := blob.ReadJSON(ctx, a.Artifacts, a.index.BranchKey(a.Name), &found)
 	switch {
 	case fault.Is(err, fault.NotFound):
@@ -116,7 +116,7 @@ func (a *act) checkBranchName(ctx context.Context) (core.Branch, string, error) 
 			if err != nil {
 				return found, "", err
 			}
-			return found, "", taken.Because("the store has an index, or what is left of one, of that name: " + object.Key)
+			return found, "", taken.Because("the store already has files of an index of that name: " + object.Key)
 		}
 		return found, "", nil
 	case err != nil:
@@ -136,7 +136,7 @@ func (a *act) checkBranchName(ctx context.Context) (core.Branch, string, error) 
 		}
 		if len(refs)+len(damaged) > 0 {
 			return found, "", fault.Usage.At("name branch", a.Name).
-				Because("a branch of that name was deleted, and its generations are not collected yet").
+				Because("a branch of that name was deleted, and its files are not yet deleted").
 				Advise(run.BranchAnew(a.Index))
 		}
 	}
@@ -153,7 +153,7 @@ func (a *act) openBranch(ctx context.Context, branch, found core.Branch, etag st
 		_, err := blob.WriteJSON(ctx, a.Artifacts, a.index.BranchKey(a.Name), branch, cond)
 		if fault.Is(err, fault.Precondition) {
 			return fault.Usage.At("name branch", a.Name).
-				Because("somebody else makes a branch of that name").
+				Because("another command is creating a branch of that name").
 				Advise("choose another name")
 		}
 		if err != nil {
@@ -185,7 +185,7 @@ func (a *act) openBranch(ctx context.Context, branch, found core.Branch, etag st
 	// A collector that does not know of the branch had marked it before, or does so and deletes nothing.
 	marked, err := a.isMarked(ctx, branch.Generation)
 	if err == nil && marked {
-		err = a.newCollectedError(branch.Generation, "it is not kept any more, and being collected")
+		err = a.newCollectedError(branch.Generation, "it is no longer kept, and is being deleted")
 	}
 	if err != nil {
 		return err
@@ -210,7 +210,7 @@ func (a *act) refusePurged(ctx context.Context) error {
 		if err == nil && purge.State == core.PurgePending {
 			err = fault.Usage.At("branch", a.Index).
 				Because("purge " + purge.ID + " of it has not ended").
-				Advise("see how it stands: unweaver purge list " + a.Index)
+				Advise("to see its progress: unweaver purge list " + a.Index)
 		}
 	}
 	return err
@@ -282,7 +282,7 @@ func (d *Desk) DeleteBranch(
 	if fault.Is(err, fault.NotFound) {
 		return branch, fault.UnknownIndex.At("delete branch", asked.Name).
 			Because(asked.Base + " has no branch of that name").
-			Advise("list them with: unweaver branch " + asked.Base)
+			Advise("to list its branches: unweaver branch " + asked.Base)
 	}
 	if err != nil {
 		return branch, err
@@ -293,8 +293,8 @@ func (d *Desk) DeleteBranch(
 	}
 	if strings.HasPrefix(work, asked.Name+"/") {
 		return branch, fault.LeaseHeld.At("delete branch", asked.Name).
-			Because("run " + work + " builds it").
-			Advise("wait for it, or: unweaver cancel " + work)
+			Because("run " + work + " is building it").
+			Advise("wait for it, or cancel it: unweaver cancel " + work)
 	}
 	current, _, err := member.ReadPointer(ctx)
 	if err != nil && !artifact.IsDamage(err) {
@@ -309,8 +309,8 @@ func (d *Desk) DeleteBranch(
 		_, err := blob.WriteJSON(ctx, d.Artifacts, base.BranchKey(asked.Name), branch, blob.Cond{Match: info.ETag})
 		if fault.Is(err, fault.Precondition) {
 			return fault.GenBusy.At("delete branch", asked.Name).
-				Because("somebody else changes it").
-				Advise("look again: unweaver branch " + asked.Base)
+				Because("another command is changing it").
+				Advise("to see the current state: unweaver branch " + asked.Base)
 		}
 		if err != nil {
 			return err

@@ -21,5 +21,5 @@ func (r *Run) reclaimFiles(ctx context.Context, manifest *core.Manifest) error {
 	}
 	return fault.SegmentDamage.At("publish", r.Name()).
 		Because("segment " + missing[0] + " that it names was deleted meanwhile").
-		Advise("build it again: unweaver index --index " + r.Job.Index)
+		Advise("to build it again: unweaver index --index " + r.Job.Index)
 }

@@ -98,7 +98,7 @@ func (x *deletion) checkIndex(ctx context.Context) error {
 	if base.Name != x.Index {
 		return fault.Usage.At("delete index", x.Index).
 			Because("it is a branch of " + base.Name).
-			Advise("delete the branch: unweaver branch " + base.Name + " --delete " + x.Index)
+			Advise("to delete the branch: unweaver branch " + base.Name + " --delete " + x.Index)
 	}
 	if err := x.listBranches(ctx); err != nil {
 		return err
@@ -109,7 +109,7 @@ func (x *deletion) checkIndex(ctx context.Context) error {
 	if x.out.Objects == 0 {
 		return fault.UnknownIndex.At("delete index", x.Index).
 			Because("the store has nothing of that name").
-			Advise("list the indexes: unweaver ls")
+			Advise("to list the indexes: unweaver ls")
 	}
 	current, _, err := x.index.ReadPointer(ctx)
 	if err != nil && !artifact.IsDamage(err) {
@@ -151,7 +151,7 @@ func (x *deletion) listBranches(ctx context.Context) error {
 		if branch.State == core.BranchOpen {
 			return fault.Usage.At("delete index", x.Index).
 				Because("its branch " + branch.Name + " serves its files").
-				Advise("delete that first: unweaver branch " + x.Index + " --delete " + branch.Name)
+				Advise("first delete the branch: unweaver branch " + x.Index + " --delete " + branch.Name)
 		}
 		x.out.Branches = append(x.out.Branches, branch.Name)
 	}

@@ -87,8 +87,8 @@ func (c *comparison) readSides(ctx context.Context, from, to string) error {
 		}
 		if !there {
 			return nil, fault.UnknownGen.At("compare generation", fault.QuoteName(name)).
-				Because("index " + c.index.Name + " has none of that name").
-				Advise("list them with: unweaver generations " + c.index.Name)
+				Because("index " + c.index.Name + " has no generation of that name").
+				Advise("to list them: unweaver generations " + c.index.Name)
 		}
 		return c.index.Manifest(ctx, ref.Manifest)
 	}
@@ -140,10 +140,10 @@ func nothingBefore(index, generation string, manifest *core.Manifest) error {
 	missing := fault.UnknownGen.At("compare generation", generation)
 	with := "unweaver diff " + index + " GEN " + generation
 	if manifest.Parent == "" {
-		return missing.Because("it was made from none before it: there is nothing to compare it with yet").
+		return missing.Because("it has no parent to compare it with").
 			Advise("run it again after the next run, or name one: " + with)
 	}
-	return missing.Because("what it was made from is not there").Advise("name the one to compare with: " + with)
+	return missing.Because("its parent no longer exists").Advise("name a generation to compare it with: " + with)
 }
 
 // joinSequences goes through two ordered sequences at once: of each thing the one or the other is nil, where it is

@@ -64,13 +64,13 @@ func (in FlipIn) isDone(pointer core.Pointer) bool {
 }
 
 func (in FlipIn) newMovedError(current core.Pointer) error {
-	why := fmt.Sprintf("generation %s was published meanwhile, or gone back to", current.Generation)
+	why := fmt.Sprintf("meanwhile the index switched to generation %s", current.Generation)
 	if current.Generation == "" {
-		why = "the index has no published generation any more"
+		why = "the index no longer has a published generation"
 	}
 	return fault.PointerMoved.At("publish", in.Artifacts.Name).
 		Because(why).
-		Advise("run index again: what was paid for is not paid twice; or see what differs, and publish it all the same: " +
+		Advise("run the build again, which pays nothing twice; or compare the two, then publish this one: " +
 			"unweaver diff " + in.Artifacts.Name + ", unweaver publish " + in.Artifacts.Name + " " + in.Generation + " --force")
 }
 
@@ -126,8 +126,8 @@ func (r *Run) MendPointer(ctx context.Context) error {
 		return err
 	case pointer.Manifest == "":
 		return fault.SegmentDamage.At("write again", r.Artifacts.Location(r.Index.CurrentKey())).
-			Because("it is damaged, and no published generation of the index can be read").
-			Advise("put the file back from a backup; or remove it, then " + r.Index.AdviseRebuild())
+			Because("the file is damaged, and no published generation of the index can be read").
+			Advise("restore the file from a backup; or delete it, then " + r.Index.AdviseRebuild())
 	}
 	var mirrored core.Pointer
 	raw, err := r.Coordination.ReadMirror(ctx, r.Job.Index)
@@ -141,7 +141,7 @@ func (r *Run) MendPointer(ctx context.Context) error {
 		pointer = mirrored
 	}
 	pointer.Epoch = max(mirrored.Epoch, pointer.Seq) + 1
-	r.Log.Warn("current.json is written again", "run_id", r.Name(), "generation", pointer.Generation)
+	r.Log.Warn("current.json is restored", "run_id", r.Name(), "generation", pointer.Generation)
 	op, err := Begin(ctx, r.Index, time.Now(), core.Operation{
 		Action: core.ActionRestore, Run: r.Name(), To: pointer.Generation,
 		Operator: core.Operator{By: "run " + r.Name(), Reason: "current.json was missing or damaged"},

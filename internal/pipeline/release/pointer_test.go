@@ -102,7 +102,7 @@ func TestAFlipBehindAnotherOneIsRefused(t *testing.T) {
 		_, err := release.Flip(t.Context(), in)
 		assert.True(t, fault.Is(err, fault.PointerMoved) && strings.Contains(err.Error(), "generation g1 was published"),
 			"%s: %v", name, err)
-		assert.True(t, strings.Contains(err.Error(), "run index again") && strings.Contains(err.Error(), "unweaver publish"),
+		assert.True(t, strings.Contains(err.Error(), "run the build") && strings.Contains(err.Error(), "unweaver publish"),
 			"%s does not say what to do: %v", name, err)
 	}
 	b.want(first)

@@ -51,10 +51,10 @@ func (r *Run) checkProbes(
 func judgeProbes(result core.Probed, settings core.Spec) (reason, detail string) {
 	switch {
 	case len(result.Missing) > 0:
-		return ProbesInvalid, fmt.Sprintf("the probe file names documents that neither this generation nor the one before "+
-			"has: %s (indexes.%s.gate.probes)", strings.Join(result.Missing, "; "), settings.Index)
+		return ProbesInvalid, fmt.Sprintf("the probe file names documents that are in neither this generation nor its parent"+
+			": %s (indexes.%s.gate.probes)", strings.Join(result.Missing, "; "), settings.Index)
 	case result.Unasked != "":
-		return ProbesInvalid, "the generation before cannot be asked the probe questions: " + result.Unasked
+		return ProbesInvalid, "the parent generation cannot answer the probe questions: " + result.Unasked
 	case result.Before == nil:
 		return "", ""
 	}
@@ -63,8 +63,8 @@ func judgeProbes(result core.Probed, settings core.Spec) (reason, detail string)
 	if lost <= settings.Gate.MaxRecallDrop+rounding {
 		return "", ""
 	}
-	return ProbesFailed, fmt.Sprintf("recall at %d of %d probe questions fell from %.3f to %.3f; at most %.3g may be "+
-		"lost (indexes.%s.gate.max_recall_drop). Worse: %s", result.Chunks, result.Asked, *result.Before, result.Recall,
+	return ProbesFailed, fmt.Sprintf("recall at %d of %d probe questions fell from %.3f to %.3f; the accepted drop "+
+		"is %.3g (indexes.%s.gate.max_recall_drop). Worse: %s", result.Chunks, result.Asked, *result.Before, result.Recall,
 		settings.Gate.MaxRecallDrop, settings.Index, strings.Join(result.Worse, "; "))
 }
 

@@ -24,8 +24,8 @@ func (a *act) promoteBranch(ctx context.Context) (core.Move, error) {
 	}
 	if base.Name == member.Name {
 		return core.Move{}, fault.Usage.At("promote", member.Name).
-			Because("it is no branch").
-			Advise("what a gate held is approved with: unweaver publish " + member.Name + " GEN")
+			Because("it is not a branch").
+			Advise("to approve a generation that a gate held: unweaver publish " + member.Name + " GEN")
 	}
 	overlay, _, err := OverlayOf(ctx, member) // refuses a branch that was deleted
 	if err != nil {
@@ -45,8 +45,8 @@ func (a *act) promoteBranch(ctx context.Context) (core.Move, error) {
 	move.Set = overlay.Set
 	if served.Manifest == "" || served.Manifest == branch.Manifest {
 		return move, fault.Usage.At("promote", member.Name).
-			Because("it has no generation of its own: it serves what it began with").
-			Advise("build it first: unweaver index --index " + member.Name)
+			Because("the branch has no generation of its own yet").
+			Advise("first build it: unweaver index --index " + member.Name)
 	}
 	if served.Manifest == current.Manifest {
 		move.Unchanged = true
@@ -63,7 +63,7 @@ func (a *act) promoteBranch(ctx context.Context) (core.Move, error) {
 		return move, err
 	case there.Manifest != served.Manifest:
 		return move, fault.Usage.At("promote", member.Name).
-			Because(base.Name + " has another generation of the name " + served.Generation).
+			Because(base.Name + " has a different generation of the name " + served.Generation).
 			Advise("build the branch again, under a name of its own: unweaver index --rebuild --index " + member.Name)
 	}
 	// The branch's own folder reports whether it is being collected, and its stores.json what it was proven in.
@@ -103,7 +103,7 @@ func (a *act) takeOver(
 	looked.index = member
 	marked, err := looked.isMarked(ctx, served.Generation)
 	if err == nil && marked {
-		err = a.newCollectedError(served.Generation, "it is not kept any more by "+member.Name+", and being collected")
+		err = a.newCollectedError(served.Generation, "it is no longer kept by "+member.Name+", and is being deleted")
 	}
 	if err != nil {
 		return back(err)
@@ -123,12 +123,12 @@ func (a *act) takeOver(
 // refuseRebased refuses a branch whose base moved since the branch's last night was planned: what the base got since
 // would be taken back.
 func (a *act) refuseRebased(ctx context.Context, member artifact.Index, served core.Pointer) error {
-	again := "build the branch again, which pays nothing twice: unweaver index --index " + member.Name
+	again := "to build the branch again, which pays nothing twice: unweaver index --index " + member.Name
 	var rebase core.Rebase
 	_, err := blob.ReadJSON(ctx, a.Artifacts, member.RebaseKey(), &rebase)
 	if artifact.IsDamage(err) {
 		return fault.PointerMoved.At("promote", member.Name).
-			Because("what its base served when it was built is not known").
+			Because("the generation that its base served during the build is unknown").
 			Advise(again)
 	}
 	if err != nil {
@@ -144,7 +144,7 @@ func (a *act) refuseRebased(ctx context.Context, member artifact.Index, served c
 		over := []string{core.StatusCompleted, core.StatusErrors}
 		if err != nil || !report.Unchanged || !slices.Contains(over, report.Status) {
 			return fault.PointerMoved.At("promote", member.Name).
-				Because("its last run " + member.Name + "/" + rebase.Generation + " did not end in what it serves, " +
+				Because("its last run " + member.Name + "/" + rebase.Generation + " did not make the generation it serves, " +
 					served.Generation).
 				Advise("see: unweaver status " + member.Name + "; " + again)
 		}
@@ -153,8 +153,8 @@ func (a *act) refuseRebased(ctx context.Context, member artifact.Index, served c
 		return nil
 	}
 	return fault.PointerMoved.At("promote", member.Name).
-		Because(fmt.Sprintf("%s serves %s now (release %d), and served %s (release %d) when the last run of %s was planned: "+
-			"what changed since would be taken back", a.Index, a.current.Generation, a.current.Epoch, rebase.Base,
+		Because(fmt.Sprintf("%s now serves %s (release %d); it served %s (release %d) when the last run of %s was planned: "+
+			"the promotion would undo what changed since", a.Index, a.current.Generation, a.current.Epoch, rebase.Base,
 			rebase.Release, member.Name)).
 		Advise(again)
 }

@@ -229,7 +229,7 @@ func (r *Run) readBack(ctx context.Context, manifest *core.Manifest, parentSHA s
 		return err
 	}
 	return fault.SegmentDamage.At("read back", r.Artifacts.Location(r.Index.SegmentKey(damage[0].Object))).
-		Because("its content is not what its name says").
+		Because("its content does not match the checksum in its name").
 		Advise(r.Index.AdviseRebuild())
 }
 

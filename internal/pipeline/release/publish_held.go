@@ -28,8 +28,8 @@ func (a *act) publishHeld(ctx context.Context) (core.Move, error) {
 	}
 	if ref.State != core.GenerationHeld && !begun {
 		return move, fault.Usage.At("publish", a.Generation).
-			Because("it is " + ref.State + ", and not held").
-			Advise(fmt.Sprintf("go back to what was published with: unweaver rollback %s %s", a.Index, a.Generation))
+			Because("it is " + ref.State + ", not held").
+			Advise(fmt.Sprintf("to go back to a published generation: unweaver rollback %s %s", a.Index, a.Generation))
 	}
 	manifest, err := a.readComplete(ctx, a.Generation, ref.Manifest)
 	if err != nil {
@@ -78,9 +78,9 @@ func (a *act) begunToPublish(ctx context.Context, ref core.GenerationRef) (bool,
 
 // refuseOvertaken refuses a generation that was not made from what is served: it has nothing of what came since.
 func (a *act) refuseOvertaken(ctx context.Context, manifest *core.Manifest) error {
-	from := "nothing: it was a first build"
+	from := "no parent"
 	if manifest.Parent != "" {
-		from = "a generation that is gone"
+		from = "a deleted generation"
 		if parent, err := a.index.Manifest(ctx, manifest.Parent); err == nil {
 			from = "generation " + parent.Generation
 		}
@@ -90,9 +90,9 @@ func (a *act) refuseOvertaken(ctx context.Context, manifest *core.Manifest) erro
 		served = a.current.Generation + " is served now"
 	}
 	return fault.Usage.At("publish", manifest.Generation).
-		Because("it was made from " + from + ", and " + served + ": what changed between the two would be taken back").
-		Advise(fmt.Sprintf("see what: unweaver diff %s %s; build again, which pays nothing twice: unweaver index "+
-			"--index %s; or give --force", a.Index, manifest.Generation, a.Index))
+		Because("it was built from " + from + ", and " + served + ": publishing it would undo what changed since").
+		Advise(fmt.Sprintf("to compare: unweaver diff %s %s; to build again, which pays nothing twice: unweaver index "+
+			"--index %s; to publish it all the same, add --force", a.Index, manifest.Generation, a.Index))
 }
 
 // discardHeld drops a generation that was never served. Its files go with the next collections.
@@ -100,8 +100,8 @@ func (a *act) discardHeld(ctx context.Context) (core.Move, error) {
 	move := a.newMove(a.Generation)
 	if a.Generation == a.current.Generation {
 		return move, fault.Usage.At("discard", a.Generation).
-			Because("it is what is served").
-			Advise("go back to another one first: unweaver rollback " + a.Index)
+			Because("it is the served generation").
+			Advise("first roll back to another one: unweaver rollback " + a.Index)
 	}
 	ref, etag, err := a.readReference(ctx, a.Generation)
 	if err != nil {
@@ -114,8 +114,8 @@ func (a *act) discardHeld(ctx context.Context) (core.Move, error) {
 		return move, nil
 	default:
 		return move, fault.Usage.At("discard", a.Generation).
-			Because("it is " + ref.State + ": only what a gate held can be discarded").
-			Advise("how many published ones stay says indexes." + a.Index + ".keep")
+			Because("it is " + ref.State + ": only a generation that a gate held can be discarded").
+			Advise("the number of kept published generations is set by indexes." + a.Index + ".keep")
 	}
 	tags, err := a.index.Tags(ctx)
 	if err != nil {
@@ -123,8 +123,8 @@ func (a *act) discardHeld(ctx context.Context) (core.Move, error) {
 	}
 	if named := tags[a.Generation]; len(named) > 0 {
 		return move, fault.Usage.At("discard", a.Generation).
-			Because("it is tagged: " + strings.Join(named, ", ")).
-			Advise(fmt.Sprintf("take the tag off first: unweaver untag %s %s %s", a.Index, a.Generation, named[0]))
+			Because("it has the tag " + strings.Join(named, ", ")).
+			Advise(fmt.Sprintf("first remove the tag: unweaver untag %s %s %s", a.Index, a.Generation, named[0]))
 	}
 	return move, a.recordMove(ctx, &move, func() error {
 		ref.State = core.GenerationDiscarded
@@ -132,8 +132,8 @@ func (a *act) discardHeld(ctx context.Context) (core.Move, error) {
 		_, err := blob.WriteJSON(ctx, a.Artifacts, key, ref, blob.Cond{Match: etag})
 		if fault.Is(err, fault.Precondition) {
 			return fault.GenBusy.At("discard", a.Generation).
-				Because("somebody else publishes or discards it").
-				Advise("look again: unweaver generations " + a.Index)
+				Because("another command is publishing or discarding it").
+				Advise("to see the result: unweaver generations " + a.Index)
 		}
 		return err
 	})

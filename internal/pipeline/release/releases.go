@@ -119,7 +119,7 @@ func (a *act) recordMove(ctx context.Context, move *core.Move, do func() error) 
 	if unwritten := End(bounded, a.index, op, outcome); unwritten != nil && err == nil {
 		return fault.CodeOf(unwritten).At("record the outcome of operation", op.ID).
 			Because(unwritten).
-			Advise("it took effect; see: unweaver generations " + a.Index)
+			Advise("the operation took effect; to check: unweaver generations " + a.Index)
 	}
 	return err
 }
@@ -141,8 +141,8 @@ func (a *act) flipPointer(ctx context.Context, move *core.Move, manifest *core.M
 	if served := pointer.Manifest == sha && pointer.Epoch == a.current.Epoch+1; !served {
 		if fault.Is(err, fault.PointerMoved) {
 			return fault.PointerMoved.At(a.Action, a.Index).
-				Because("generation " + pointer.Generation + " was published meanwhile, or gone back to").
-				Advise("look again: unweaver generations " + a.Index)
+				Because("generation " + pointer.Generation + " was published meanwhile").
+				Advise("to see the current state: unweaver generations " + a.Index)
 		}
 		return err
 	}
@@ -154,7 +154,7 @@ func (a *act) flipPointer(ctx context.Context, move *core.Move, manifest *core.M
 // newUnknownError returns the fault of a generation that there is not.
 func (a *act) newUnknownError(name string) error {
 	return fault.UnknownGen.At("find generation", name).
-		Because("index " + a.Index + " has none of that name").
+		Because("index " + a.Index + " has no generation of that name").
 		Advise("list them with: unweaver generations " + a.Index)
 }
 
@@ -175,7 +175,7 @@ func (a *act) readReference(ctx context.Context, name string) (core.GenerationRe
 		return ref, "", err
 	}
 	if marked {
-		return ref, "", a.newCollectedError(name, "it was collected")
+		return ref, "", a.newCollectedError(name, "it was deleted, because it was no longer kept")
 	}
 	return ref, "", cmp.Or(a.neverBuilt(ctx, name), a.newUnknownError(name))
 }
@@ -191,8 +191,8 @@ func (a *act) isMarked(ctx context.Context, name string) (bool, error) {
 func (a *act) newCollectedError(name, why string) error {
 	return fault.GenCollected.At(a.Action+" generation", name).
 		Because(why).
-		Advise("those that are kept: unweaver generations " + a.Index + "; more of them with indexes." + a.Index +
-			".keep, or with a tag")
+		Advise("to list the kept ones: unweaver generations " + a.Index + "; to keep more: indexes." + a.Index +
+			".keep, or a tag")
 }
 
 // neverBuilt explains a run that was held before anything was built; nil: there is no such run.
@@ -204,6 +204,6 @@ func (a *act) neverBuilt(ctx context.Context, name string) error {
 	}
 	return fault.UnknownGen.At(a.Action+" generation", name).
 		Because("its run was held before anything was built (" + report.Reason + "): " + report.Detail).
-		Advise("if that is as it should be, raise the limit for one run: unweaver index --index " + a.Index +
+		Advise("if that is intended, raise the limit for one run: unweaver index --index " + a.Index +
 			" --set indexes." + a.Index + ".gate.max_removed=1")
 }

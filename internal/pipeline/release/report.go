@@ -260,13 +260,13 @@ func warnOfCounts(report *core.Report) {
 	}{
 		{
 			report.EntitiesCut, fault.BadOutput, "extract",
-			"entities were dropped or cut: an answer held too many, or too long ones",
+			"some entities were dropped or shortened: the answer had too many, or too long ones",
 		},
 		{
 			report.UsageDoubted, fault.BadOutput, "usage",
-			"answers have impossible token counts, or none: our own counts stand for them",
+			"the server reports no valid token counts: tokens are counted here instead",
 		},
-		{report.LedgerDamage, fault.LedgerDamage, "ledger", "entries or packs damaged: what they held is paid for again"},
+		{report.LedgerDamage, fault.LedgerDamage, "ledger", "damaged entries or packs: their results are paid for again"},
 	} {
 		if one.count == 0 {
 			continue

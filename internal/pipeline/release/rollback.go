@@ -18,13 +18,13 @@ import (
 func (a *act) rollBackIndex(ctx context.Context) (core.Move, error) {
 	if a.current.Generation == "" {
 		return core.Move{}, fault.UnknownIndex.At("roll back", a.Index).
-			Because("nothing of it is published").
-			Advise("list its generations with: unweaver generations " + a.Index)
+			Because("the index has no published generation").
+			Advise("to list its generations: unweaver generations " + a.Index)
 	}
 	if a.Generation != "" && !a.To.IsZero() {
 		return core.Move{}, fault.Usage.At("roll back", a.Index).
-			Because("both a generation and a time are given").
-			Advise("give one of them")
+			Because("both a generation and --to are given").
+			Advise("give only one of them")
 	}
 	target, err := a.findTarget(ctx)
 	if err != nil {
@@ -43,13 +43,13 @@ func (a *act) rollBackIndex(ctx context.Context) (core.Move, error) {
 	case core.GenerationPublished:
 	case core.GenerationHeld:
 		return move, fault.Usage.At("roll back to", target).
-			Because("a gate held it: it was never served").
-			Advise(fmt.Sprintf("see why: unweaver show %s/%s; approve it with: unweaver publish %s %s",
+			Because("a gate held this generation, so it was never served").
+			Advise(fmt.Sprintf("to see why: unweaver show %s/%s; to approve it: unweaver publish %s %s",
 				a.Index, target, a.Index, target))
 	default:
 		return move, fault.Usage.At("roll back to", target).
 			Because("it is " + ref.State).
-			Advise("list the others with: unweaver generations " + a.Index)
+			Advise("to list the others: unweaver generations " + a.Index)
 	}
 	manifest, err := a.readComplete(ctx, target, ref.Manifest)
 	if err != nil {
@@ -77,8 +77,8 @@ func (a *act) findTarget(ctx context.Context) (string, error) {
 	}
 	if manifest.Parent == "" {
 		return "", fault.UnknownGen.At("roll back", a.Index).
-			Because("generation " + a.current.Generation + " was made from nothing: none was served before it").
-			Advise("name a kept one, of: unweaver generations " + a.Index)
+			Because("generation " + a.current.Generation + " is the first one: none was served before it").
+			Advise("name one of: unweaver generations " + a.Index)
 	}
 	refs, _, err := a.index.ReadableRefs(ctx)
 	if err != nil {
@@ -90,7 +90,7 @@ func (a *act) findTarget(ctx context.Context) (string, error) {
 		}
 	}
 	return "", fault.UnknownGen.At("roll back", a.Index).
-		Because("what generation " + a.current.Generation + " was made from is not kept").
+		Because("the parent of generation " + a.current.Generation + " is no longer kept").
 		Advise("name one of: unweaver generations " + a.Index)
 }
 
@@ -133,16 +133,16 @@ func (a *act) servedAt(ctx context.Context) (string, error) {
 	unclear := fault.GenCollected.At("roll back", a.Index+" to "+a.To.Format(time.RFC3339))
 	if after == 0 {
 		return "", unclear.
-			Because("nothing that is kept was published by then").
+			Because("no kept generation was published by then").
 			Advise("name one of: unweaver generations " + a.Index)
 	}
 	served := events[after-1]
 	if next := slices.IndexFunc(events[after:], func(e event) bool { return e.seq > 0 }); next >= 0 && served.seq > 0 {
 		if later := events[after+next]; later.seq > served.seq+1 {
 			return "", unclear.
-				Because(fmt.Sprintf("%s (number %d) or one of those up to number %d, which are not kept any more or "+
-					"were held, was served then", served.generation, served.seq, later.seq-1)).
-				Advise("name the one you want: unweaver rollback " + a.Index + " " + served.generation)
+				Because(fmt.Sprintf("at that time %s (number %d) was served, or one up to number %d that is no longer kept or "+
+					"was held", served.generation, served.seq, later.seq-1)).
+				Advise("name the one that you want: unweaver rollback " + a.Index + " " + served.generation)
 		}
 	}
 	return served.generation, nil
@@ -157,7 +157,7 @@ func (a *act) readComplete(ctx context.Context, name, sha string) (*core.Manifes
 		return nil, err
 	}
 	if marked {
-		return nil, a.newCollectedError(name, "it is not kept any more, and being collected")
+		return nil, a.newCollectedError(name, "it is no longer kept, and is being deleted")
 	}
 	manifest, err := a.index.Manifest(ctx, sha)
 	if err != nil {
@@ -190,7 +190,7 @@ func (a *act) checkFiles(ctx context.Context, manifest *core.Manifest) error {
 	lost, err := unit.LostSegment(ctx, a.index, manifest)
 	if err == nil && lost != "" {
 		err = fault.SegmentDamage.At("serve generation", manifest.Generation).Because(lost).
-			Advise("choose another one: unweaver generations " + a.Index)
+			Advise("choose another: unweaver generations " + a.Index)
 	}
 	return err
 }
@@ -204,20 +204,20 @@ func (a *act) checkRows(ctx context.Context, generation, collection string, want
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return err
 	}
-	return a.rowsGone(generation, fmt.Sprintf("collection %s has %d rows, and it has %d", collection, count, want))
+	return a.rowsGone(generation, fmt.Sprintf("collection %s should have %d rows, and has %d", collection, count, want))
 }
 
 func (a *act) rowsGone(generation, why string) error {
 	return fault.GenCollected.At(a.Action+" generation", generation).
 		Because(why).
-		Advise("write again what the stores lost, with no model call: unweaver restore " + a.Index)
+		Advise("reload the stores, without model calls: unweaver restore " + a.Index)
 }
 
 // sameStores refuses where the stores are not those that were proven: what they hold of any generation is not known.
 func (a *act) sameStores(ctx context.Context, manifest *core.Manifest) error {
 	lost, err := unit.StoresLost(ctx, a.index, a.Records, a.Vectors, manifest)
 	if err == nil && lost {
-		err = a.rowsGone(manifest.Generation, "a store lost its memory since it was proven, or is another one")
+		err = a.rowsGone(manifest.Generation, "a store lost its data after the verification, or is a different store")
 	}
 	return err
 }

@@ -16,7 +16,7 @@ func (r *Run) CheckFile(ctx context.Context, segment core.Segment) error {
 	intact, err := r.Index.IsIntact(ctx, segment.SHA256, r.Progress.Touch)
 	if err == nil && !intact {
 		err = fault.SegmentDamage.At("read", r.Artifacts.Location(r.Index.SegmentKey(segment.SHA256))).
-			Because("it is missing, or its content differs from its name")
+			Because("it is missing, or its content does not match the checksum in its name")
 	}
 	return err
 }

@@ -32,7 +32,7 @@ func (a *act) addTag(ctx context.Context) (core.Move, error) {
 	if other != "" {
 		return move, fault.Usage.At("tag", a.Generation).
 			Because("generation " + other + " has the tag " + a.Name).
-			Advise("take it off first: unweaver untag " + other + " " + a.Name + " --index " + a.Index)
+			Advise("first remove it: unweaver untag " + a.Index + " " + other + " " + a.Name)
 	}
 	ref, _, err := a.readReference(ctx, a.Generation)
 	if err != nil {
@@ -43,7 +43,7 @@ func (a *act) addTag(ctx context.Context) (core.Move, error) {
 	case err != nil:
 		return move, err
 	case marked && a.Generation != a.current.Generation:
-		return move, a.newCollectedError(a.Generation, "it is not kept any more, and being collected")
+		return move, a.newCollectedError(a.Generation, "it is no longer kept, and is being deleted")
 	case ref.State == core.GenerationDiscarded:
 		return move, fault.Usage.At("tag", a.Generation).Because("it was discarded")
 	}
@@ -60,8 +60,8 @@ func (a *act) removeTag(ctx context.Context) (core.Move, error) {
 	}
 	if !slices.Contains(tags[a.Generation], a.Name) {
 		return move, fault.NotFound.At("untag", a.Generation).
-			Because("it has no tag " + a.Name).
-			Advise("list them with: unweaver generations " + a.Index)
+			Because("it does not have the tag " + a.Name).
+			Advise("to list its tags: unweaver generations " + a.Index)
 	}
 	return move, a.recordMove(ctx, &move, func() error {
 		return a.Artifacts.Delete(ctx, a.index.TagKey(a.Generation, a.Name))

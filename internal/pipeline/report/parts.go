@@ -56,7 +56,7 @@ func summarizeRun(r core.Report) string {
 		toDuration(r.Worked()))
 	switch {
 	case r.Unchanged:
-		text = "nothing had changed; " + text
+		text = "nothing changed; " + text
 	case r.Published:
 		text = "published; " + text
 	case core.IsTerminal(r.Status):
@@ -76,7 +76,7 @@ func Summarize(r core.Report) string { return summarizeRun(r) }
 
 func formatFigures(r core.Report) part {
 	return part{
-		title:   "What it came to",
+		title:   "Result",
 		lines:   []string{summarizeRun(r) + "."},
 		columns: []string{"#documents", "#passages", "#entities", "#mentions", "#dead letters", "#bytes written"},
 		rows: [][]string{{
@@ -107,7 +107,7 @@ func formatChanges(r core.Report) part {
 	add("left out: purged, and still in the corpus", r.LeftOut.Purged)
 	add("skipped: of other types", r.LeftOut.OtherTypes)
 	for _, reason := range r.Reasons {
-		out.lines = append(out.lines, "Built again, though documents did not change: "+reason+".")
+		out.lines = append(out.lines, "Rebuilt, although the documents did not change: "+reason+".")
 	}
 	return out
 }
@@ -145,7 +145,7 @@ func formatGates(r core.Report) part {
 		out.lines = append(out.lines, "No gate held it.")
 	}
 	if probed := r.Probes; probed != nil {
-		before := "there is no generation before to compare with"
+		before := "there is no previous generation to compare with"
 		if probed.Before != nil {
 			before = fmt.Sprintf("%.3f before", *probed.Before)
 		}
@@ -219,8 +219,8 @@ func formatCosts(r core.Report) part {
 	out.lines = append(out.lines, fmt.Sprintf("%s prompt, %s completion, %s embedding tokens; %s.",
 		toCount(r.Tokens.Prompt), toCount(r.Tokens.Completion), toCount(r.Tokens.Embedding), cost))
 	if lost := r.Unsettled; lost.Calls.Sum() > 0 {
-		out.lines = append(out.lines, fmt.Sprintf("Sent, and perhaps paid for, without a counted answer, and not in the "+
-			"above: %s calls, about %s tokens, cost %s.", toCount(lost.Calls.Sum()), toCount(lost.Tokens.Sum()),
+		out.lines = append(out.lines, fmt.Sprintf("Sent without a counted answer, perhaps billed, and not included in the "+
+			"figures above: %s calls, about %s tokens, cost %s.", toCount(lost.Calls.Sum()), toCount(lost.Tokens.Sum()),
 			toMoney(lost.Cost, r.Currency)))
 	}
 	return out
@@ -293,10 +293,10 @@ func formatFailures(r core.Report) part {
 	}
 	total := max(r.ProblemsTotal, int64(len(r.Problems)))
 	if total > int64(len(r.Problems)) {
-		out.lines = append(out.lines, fmt.Sprintf("%s in all, every one of them in %s.", toCount(total), r.ProblemsPath))
+		out.lines = append(out.lines, fmt.Sprintf("%s in total, all listed in %s.", toCount(total), r.ProblemsPath))
 	}
 	if r.Stale > 0 {
-		out.lines = append(out.lines, fmt.Sprintf("Of %s failed documents %s serve what was there before (stale).",
+		out.lines = append(out.lines, fmt.Sprintf("Of %s failed documents, %s serve their earlier version (stale).",
 			toCount(r.DocumentsFailed), toCount(r.Stale)))
 	}
 	return out
@@ -377,37 +377,37 @@ func AdviseNext(r core.Report) []string {
 	case r.Status == core.StatusHeld && r.Published: // by an operator
 		add("Ask it: unweaver query " + r.Index + ` "..."`)
 	case r.Status == core.StatusHeld && r.Reason == publish.MassDeletion:
-		look := "See whether the corpus is whole. If it is"
+		look := "Check that the corpus is complete. If it is"
 		if slices.Contains(r.Reasons, core.AttachmentsOff) {
-			look = "Attachments are no longer read, as documents.attachments was switched off. If that is meant"
+			look = "Attachments are no longer read, because documents.attachments is off. If that is intended"
 		}
 		add(look + ": " + again + " --set indexes." + r.Index + ".gate.max_removed=1")
 	case r.Status == core.StatusHeld && r.ContentHash == "":
-		add("See whether the corpus is whole, then index again.")
+		add("Check that the corpus is complete, then index again.")
 	case r.Status == core.StatusHeld && r.Reason == publish.Empty:
-		add("Mend the files that gave nothing, then: " + again)
+		add("Fix the files without usable text, then: " + again)
 		add("Or drop it: unweaver discard " + of + " --reason ...")
 	case r.Status == core.StatusHeld:
 		if r.Reason == publish.FailureBudget {
-			add("Mend what failed, then: " + again)
+			add("Fix what failed, then: " + again)
 		}
 		add("Ask it: unweaver query " + r.Index + ` "..." --generation ` + r.Generation)
 		add("Compare it: unweaver diff " + of)
-		add("Serve it as it is: unweaver publish " + of + " --reason ...")
+		add("Publish it as it is: unweaver publish " + of + " --reason ...")
 		add("Or drop it: unweaver discard " + of + " --reason ...")
 	case r.Status == core.StatusPaused && r.Reason == string(fault.BudgetSpent):
 		add("Give it a larger budget: unweaver resume " + r.Run + " --budget-calls N, --budget-tokens N or --budget-money N")
 	case r.Status == core.StatusPaused:
-		add("Mend what the reason names, then: unweaver resume " + r.Run)
+		add("Fix the cause, then: unweaver resume " + r.Run)
 	case r.Status == core.StatusFailed:
-		add("Mend what the reason names, then index again: what was paid for is kept.")
+		add("Fix the cause, then index again: paid results are kept.")
 	case r.Status == core.StatusCancelled:
-		add("Index again when you like: what was paid for is kept.")
+		add("Index again at any time: paid results are kept.")
 	case r.Published && !r.Unchanged:
 		add("Ask it: unweaver query " + r.Index + ` "..."`)
 	}
 	if r.DeadLetters > 0 && r.Published {
-		add("Ask again for the passages that nothing was extracted from: unweaver retry-failed " + r.Index)
+		add("Retry the passages whose extraction failed: unweaver retry-failed " + r.Index)
 	}
 	return out
 }
@@ -417,32 +417,32 @@ func findRemedy(code string, r core.Report) string {
 	switch fault.Code(code) {
 	case fault.Unreadable, fault.EmptyDocument, fault.BinaryContent, fault.ParseCrashed, fault.ParseMemory,
 		fault.ParseTimeout, fault.TooLarge:
-		return "open and mend the document, or exclude it (indexes.*.exclude); the next night reads it again"
+		return "open and fix the document, or exclude it (indexes.*.exclude); the next run reads it again"
 	case fault.PartsMissing:
-		return "run text recognition on the pages named, and store the document again; the rest of it is used"
+		return "run text recognition (OCR) on these pages, and store the document again; its other pages are indexed"
 	case fault.Encrypted:
 		return "store it without its password, or exclude it"
 	case fault.NotFollowed:
-		return "nothing, if it is not to be read; else store it as a type that is"
+		return "nothing, if it need not be indexed; else convert it to a supported type"
 	case fault.DuplicateRow:
-		return "give each row an id of its own"
+		return "give each row a unique id"
 	case fault.DocumentChanged:
-		return "nothing: the next night reads it"
+		return "nothing: the next run reads it"
 	case fault.Quarantined:
-		return "workers died while they read it: see their logs, mend or exclude it, then index again"
+		return "workers crashed while reading it: check their logs, fix or exclude the document, then index again"
 	case fault.BadOutput, fault.ModelRejected, fault.BadVector:
-		return "see the raw answer: unweaver dead-letters list " + r.Index
+		return "check the answers of the model: unweaver dead-letters list " + r.Index
 	case fault.ModelUnavailable, fault.ModelRateLimited, fault.ModelRefused, fault.ModelUnreadable,
 		fault.EmbedderDown, fault.BadEmbeddings:
-		return "see the model server's log, then: unweaver retry-failed " + r.Index
+		return "check the log of the model server, then: unweaver retry-failed " + r.Index
 	case fault.ModelAuth, fault.ModelQuota, fault.ModelUnknown:
-		return "see key, quota and name of the model, then: unweaver resume " + r.Run
+		return "check the API key, quota and name of the model, then: unweaver resume " + r.Run
 	case fault.StoreDown, fault.StoreFull, fault.StoreDenied:
-		return "see the store: unweaver doctor"
+		return "check the store: unweaver doctor"
 	case fault.LedgerDamage:
-		return "nothing, what is missing is paid for again; the workers' log names the files: check their disk"
+		return "nothing: missing results are paid for again; check the disk of the files in the workers' log"
 	case fault.SegmentDamage, fault.ParentDamaged:
 		return "unweaver audit " + r.Index + " --repair --wait"
 	}
-	return "see: unweaver logs " + r.Run
+	return "for details: unweaver logs " + r.Run
 }

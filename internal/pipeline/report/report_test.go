@@ -55,7 +55,7 @@ func TestAReportSaysWhatHappenedAndWhatToDo(t *testing.T) {
 	served.Published = true
 	assert.NotContains(t, strings.Join(report.AdviseNext(served), "\n"), "unweaver publish")
 	for reason, first := range map[string]string{
-		"empty": "Mend the files", "failure_budget": "Mend what failed", "recall": "Ask it",
+		"empty": "Fix the files", "failure_budget": "Fix what failed", "recall": "Ask it",
 	} {
 		held := sample()
 		held.Reason = reason

@@ -16,5 +16,5 @@ func (n Renaming) FindReason() string {
 	if n.Changed == 0 {
 		return ""
 	}
-	return fmt.Sprintf("aliases: %d names are mapped otherwise, in %d documents", n.Changed, n.Documents)
+	return fmt.Sprintf("aliases: the mapping of %d names changed, in %d documents", n.Changed, n.Documents)
 }

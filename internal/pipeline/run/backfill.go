@@ -26,8 +26,8 @@ func ReadBackfill(ctx context.Context, index artifact.Index, name string) (core.
 	if _, err := blob.ReadJSON(ctx, index.Store, index.BackfillKey(name, BackfillBegun), &out); err != nil {
 		if fault.Is(err, fault.NotFound) {
 			err = fault.NotFound.At("find backfill", fault.QuoteName(name)).
-				Because("index " + index.Name + " has none of this name").
-				Advise("see: unweaver backfill list " + index.Name)
+				Because("index " + index.Name + " has no backfill of this name").
+				Advise("to list them: unweaver backfill list " + index.Name)
 		}
 		return out, err
 	}
@@ -75,8 +75,8 @@ func (r *Run) ChooseBackfills(ctx context.Context, fixed Plan, reasons []string)
 		}
 		if !fixed.Part {
 			return nil, nil, fault.PlanMoved.At("backfill", r.Backfill).
-				Because("everything is made again: " + strings.Join(reasons, "; ")).
-				Advise("let a night do that first: unweaver index --index " + r.Job.Index)
+				Because("everything must be rebuilt: " + strings.Join(reasons, "; ")).
+				Advise("first run a build: unweaver index --index " + r.Job.Index)
 		}
 		return found.Choice.NewChooser(), nil, nil
 	}

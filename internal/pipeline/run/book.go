@@ -286,7 +286,7 @@ func (b *Book) exchangeAccounts(ctx context.Context) {
 	if took := at.Sub(began); err == nil && took > slowLook {
 		err = fault.StoreDown.At("look at control record of", b.Run).
 			Because("the store took " + took.Round(time.Millisecond).String() + " to answer").
-			Advise("nothing is paid for while it cannot be paused; check stores.classes")
+			Advise("no model is called while the run cannot be paused; check stores.classes")
 	}
 	if err == nil {
 		b.Control, err = parseControl(b.Run, control)

@@ -53,12 +53,12 @@ func parseControl(run string, raw []byte) (Control, error) {
 	err := json.Unmarshal(raw, &control)
 	if b := control.Budget; err == nil && (string(raw) == "null" || b != nil && (b.Calls < 0 || b.Tokens < 0 ||
 		b.Money < 0) || control.Limits != nil && control.Limits.Check() != nil) {
-		err = errors.New("it says what no command writes")
+		err = errors.New("it contains an unknown command")
 	}
 	if err != nil {
 		return control, fault.ControlUnreadable.At("read control record of", run).
 			Because(err).
-			Advise("write it again with: unweaver resume " + run)
+			Advise("to write it again: unweaver resume " + run)
 	}
 	return control, nil
 }
@@ -148,7 +148,7 @@ func (c Control) checkStopped(run string) error {
 	}
 	return fault.Paused.At("work on", run).
 		Because("the run is paused").
-		Advise("resume it with: unweaver resume " + run)
+		Advise("to resume it: unweaver resume " + run)
 }
 
 // LimitBudget returns the budget that counts.
@@ -170,14 +170,14 @@ func CheckBudget(budget core.Budget, total Account, run string) error {
 	if !over {
 		return nil
 	}
-	why := fmt.Sprintf("%d calls, %d tokens, cost %.4f are spent", calls, tokens, total.Cost)
+	why := fmt.Sprintf("the run spent %d calls, %d tokens, cost %.4f", calls, tokens, total.Cost)
 	if inFlight > 0 {
-		why += fmt.Sprintf(", %d calls of about %d tokens were sent and are not answered", inFlight, expected)
+		why += fmt.Sprintf(", %d calls of about %d tokens are unanswered", inFlight, expected)
 	}
 	why += "; the budget is " + describeBudget(budget)
 	return fault.BudgetSpent.At("work on", run).
 		Because(why).
-		Advise("go on with a larger one: unweaver resume " + run + budget.NameFlags())
+		Advise("to continue with a larger budget: unweaver resume " + run + budget.NameFlags())
 }
 
 func describeBudget(budget core.Budget) string {

@@ -84,11 +84,11 @@ func (r *Run) GuardLease(ctx context.Context) error {
 		lease, info, err := ReadLease(ctx, r.Index)
 		switch {
 		case fault.Is(err, fault.NotFound):
-			return r.leaseLost("its lease is gone")
+			return r.leaseLost("its lease was deleted")
 		case err != nil:
 			return err
 		case lease.Workflow == "":
-			return r.leaseLost("its lease was taken from it")
+			return r.leaseLost("another run took its lease")
 		case !r.holdsLease(lease):
 			return r.leaseLost("run " + runOf(lease) + " has it now")
 		case !kept.isDue(r.Fence, r.heartbeatInterval()/renewals):
@@ -112,7 +112,7 @@ func (r *Run) GuardLease(ctx context.Context) error {
 func (r *Run) leaseLost(why string) error {
 	return fault.LeaseLost.At("work on", r.Name()).
 		Because(why).
-		Advise("it stops here, and what was paid for is kept; see: unweaver status " + r.Job.Index)
+		Advise("the run stops, and its paid results are kept; for details: unweaver status " + r.Job.Index)
 }
 
 // Renew renews the lease when it is due, at most once in half a heartbeat for all units of the run in this process.

@@ -38,8 +38,8 @@ func FreeLease(
 	}
 	if open {
 		return fault.LeaseHeld.At("free the lease of", index.Name).
-			Because("run " + run + " is not lost: the engine runs it").
-			Advise("end it with: unweaver cancel " + run)
+			Because("run " + run + " is not lost: Temporal runs it").
+			Advise("to end it: unweaver cancel " + run)
 	}
 	select {
 	case <-ctx.Done():
@@ -49,8 +49,8 @@ func FreeLease(
 	err = writeFreeLease(ctx, index, lease.Fence, blob.Cond{Match: info.ETag})
 	if fault.Is(err, fault.Precondition) {
 		err = fault.LeaseHeld.At("free the lease of", index.Name).
-			Because("a process works on run " + run + ": it changed the lease just now").
-			Advise("end the run at its own engine (" + describeEngine(lease.Engine) + "), or stop its workers")
+			Because("a process is working on run " + run + ": it changed the lease just now").
+			Advise("end the run in its own Temporal (" + describeEngine(lease.Engine) + "), or stop its workers")
 	}
 	return err
 }

@@ -121,7 +121,7 @@ func (t *taker) takeLease(ctx context.Context) (int64, error) {
 		return 0, errAgain
 	}
 	return 0, fault.LeaseHeld.At("build", t.index.Name).
-		Because("other runs take its lease at the same time").
+		Because("several runs try to take its lease at the same time").
 		Advise("wait for them: unweaver status " + t.index.Name)
 }
 
@@ -143,8 +143,8 @@ func (t *taker) watchLease(
 	if time.Since(t.began) > leasePatience*heartbeat {
 		run := runOf(old)
 		return fault.LeaseHeld.At("build", t.index.Name).
-			Because("run " + run + " is over, but a process still works on it and renews its lease").
-			Advise("stop that worker, or wait until it notices; then build again")
+			Because("run " + run + " ended, but a process still works on it and renews its lease").
+			Advise("stop that worker, or wait until it stops; then build again")
 	}
 	select {
 	case <-ctx.Done():
@@ -163,13 +163,13 @@ func (t *taker) checkEnded(ctx context.Context, old core.Lease) error {
 			return nil
 		}
 		return held.
-			Because("it is being deleted").
-			Advise("finish that first: unweaver delete " + t.index.Name + " --yes; it can be built again afterwards")
+			Because("the index is being deleted").
+			Advise("first finish the deletion: unweaver delete " + t.index.Name + " --yes; then build it again")
 	}
-	lost := "if that run will never end it: unweaver cancel " + run + " --lost"
+	lost := "if that run can never continue: unweaver cancel " + run + " --lost"
 	if old.Engine != (core.Engine{}) && !old.Engine.IsSame(t.holder.Engine) {
 		return held.
-			Because(fmt.Sprintf("run %s (%s) of another engine holds it: %s", run, old.Run, describeEngine(old.Engine))).
+			Because(fmt.Sprintf("run %s (%s) of another Temporal has its lease: %s", run, old.Run, describeEngine(old.Engine))).
 			Advise("wait for it, or cancel it there; " + lost)
 	}
 	standing, err := t.standings(ctx, Holder{Workflow: old.Workflow, Run: old.Run})
@@ -180,13 +180,13 @@ func (t *taker) checkEnded(ctx context.Context, old core.Lease) error {
 		return nil
 	case standing == StandingOpen:
 		return held.
-			Because("another run builds this index: " + run).
+			Because("another run is building this index: " + run).
 			Advise("wait for it (unweaver status " + run + "), or cancel it: unweaver cancel " + run)
 	}
 	return held.
-		Because(fmt.Sprintf("run %s (%s) holds it, and the engine does not know that run: %s",
+		Because(fmt.Sprintf("run %s (%s) holds its lease, and Temporal does not know that run: %s",
 			run, old.Run, describeEngine(t.holder.Engine))).
-		Advise("see that no worker works on it; " + lost)
+		Advise("check that no worker works on it; " + lost)
 }
 
 // checkIdle returns an error while the engine runs a build that may hold a lease which cannot be read: its scratch is
@@ -206,7 +206,7 @@ func (t *taker) checkIdle(ctx context.Context, damage error) error {
 		}
 		if standing == StandingOpen {
 			return fault.LeaseHeld.At("build", t.index.Name).
-				Because(fmt.Errorf("run %s is open, and may hold a lease that cannot be read: %w", work, damage)).
+				Because(fmt.Errorf("run %s is open, and may hold the lease, which cannot be read: %w", work, damage)).
 				Advise("wait for it (unweaver status " + work + "), or cancel it: unweaver cancel " + work)
 		}
 	}
@@ -234,7 +234,7 @@ func RefuseDeleted(ctx context.Context, index artifact.Index) error {
 // HoldLease renews a lease, and is fault.LeaseLost where another holder has it.
 func HoldLease(ctx context.Context, index artifact.Index, holder Holder, fence int64) error {
 	lost := fault.LeaseLost.At("hold the lease of", index.Name).
-		Because("another holder has it").
+		Because("another run holds it").
 		Advise("see: unweaver status " + index.Name)
 	lease, info, err := ReadLease(ctx, index)
 	if fault.Is(err, fault.NotFound) {
@@ -307,7 +307,7 @@ func ReadLease(ctx context.Context, index artifact.Index) (core.Lease, blob.Info
 		}
 		err = fault.SegmentDamage.At("read lease", index.Store.Location(index.LeaseKey())).
 			Because(err).
-			Advise("see that nothing builds " + index.Name + ", then: unweaver cancel " + index.Name + " --lost")
+			Advise("check that nothing builds " + index.Name + ", then: unweaver cancel " + index.Name + " --lost")
 	}
 	return lease, info, err
 }

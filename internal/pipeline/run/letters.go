@@ -104,8 +104,8 @@ func readLetter(
 	}
 	if err != nil {
 		return letter, "", fault.NotFound.At("find dead letter", fault.QuoteName(chunk)).
-			Because("generation " + generation + " of " + index.Name + " has none of this passage").
-			Advise("see: unweaver dead-letters list " + index.Name)
+			Because("generation " + generation + " of " + index.Name + " has no dead letter of this passage").
+			Advise("to list them: unweaver dead-letters list " + index.Name)
 	}
 	return letter, etag, nil
 }
@@ -167,7 +167,7 @@ func chunkText(
 	}
 	return "", fault.SegmentDamage.At("read chunk", chunk).
 		Because("no segment of generation " + manifest.Generation + " has it").
-		Advise("look at it: unweaver audit " + index.Name)
+		Advise("to check the generation: unweaver audit " + index.Name)
 }
 
 // DiscardLetters marks dead letters that need no attention any more; retry-failed leaves them out. All are looked up
@@ -188,8 +188,8 @@ func DiscardLetters(ctx context.Context, index artifact.Index, generation string
 		_, err := blob.WriteJSON(ctx, index.Store, key, letters[i], blob.Cond{Match: etags[i]})
 		if fault.Is(err, fault.Precondition) {
 			return fault.GenBusy.At("discard dead letter", letters[i].Chunk).
-				Because("somebody else changed or removed it meanwhile").
-				Advise("look again: unweaver dead-letters list " + index.Name)
+				Because("another command changed or removed it meanwhile").
+				Advise("to see the current state: unweaver dead-letters list " + index.Name)
 		}
 		return err
 	})

@@ -44,7 +44,7 @@ func (d Damage) ShortName() string {
 }
 
 func (d Damage) formatReason() string {
-	return fmt.Sprintf("%s (%s) of the generation before is %s: everything is made again", d.ShortName(), d.Kind, d.Why)
+	return fmt.Sprintf("%s (%s) of the parent generation is %s: everything is rebuilt", d.ShortName(), d.Kind, d.Why)
 }
 
 // Problem returns the damage as a report shows it.

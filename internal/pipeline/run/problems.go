@@ -173,7 +173,7 @@ func (p *Ports) ListProblems(run string) []core.Problem {
 		if err := p.Ledger.FindTrouble(); err != nil {
 			out = append(out, core.Problem{
 				Code: string(fault.CodeOf(err)), Object: "ledger",
-				Detail: "what was paid for is held in memory until it can be stored: " + err.Error(),
+				Detail: "paid results stay in memory until they can be stored: " + err.Error(),
 			})
 		}
 	}

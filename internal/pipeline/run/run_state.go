@@ -34,7 +34,7 @@ func (r *Run) ReadState(ctx context.Context) (core.RunState, error) {
 		return state, err
 	}
 	if err := json.Unmarshal(raw, &state); err != nil { // it is about a run that runs now: nothing in it is worth a halt
-		r.Log.Warn("state of the run is made again: it cannot be read", "run_id", r.Name())
+		r.Log.Warn("the state of the run cannot be read and is created again", "run_id", r.Name())
 		return core.RunState{}, nil
 	}
 	return state, nil

@@ -44,7 +44,7 @@ func OpenSchedule(ctx context.Context, index artifact.Index) (core.Digest, error
 	if artifact.IsDamage(err) {
 		return core.Digest{}, fault.BadConfig.At("build a night of", index.Name).
 			Because("the configuration of its schedule is gone or damaged: " + index.Store.Location(index.ScheduleKey())).
-			Advise("apply it again: unweaver schedule apply; or delete the schedule: unweaver schedule delete " + index.Name)
+			Advise("to write it again: unweaver schedule apply; to delete the schedule: unweaver schedule delete " + index.Name)
 	}
 	if err != nil {
 		return core.Digest{}, err

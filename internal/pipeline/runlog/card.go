@@ -129,7 +129,7 @@ func (s Source) fillUnserved(ctx context.Context, index artifact.Index, card *Ca
 	}
 	card.State = StateEmpty
 	if run.RefuseDeleted(ctx, index) != nil { // a branch goes with its base
-		card.State, card.Detail = StateDeleting, "give it again: unweaver delete "+base.Name
+		card.State, card.Detail = StateDeleting, "run it again: unweaver delete "+base.Name
 		return nil
 	}
 	var branch core.Branch

@@ -52,8 +52,8 @@ func (s Source) ReadTrends(ctx context.Context, index string, most int) (Trends,
 	}
 	if len(kept.Nights) == 0 {
 		return out, fault.RunNotFound.At("read the nights of", index).
-			Because("no build of it has ended").
-			Advise("build it with: unweaver index CORPUS --index " + index)
+			Because("no build of the index has ended yet").
+			Advise("to build it: unweaver index CORPUS --index " + index)
 	}
 	out.Nights = append(out.Nights, kept.Nights[max(0, len(kept.Nights)-most):]...)
 	for _, night := range out.Nights {

@@ -71,8 +71,8 @@ func (s Source) Read(ctx context.Context, index, generation string) (Run, error)
 		return Run{}, reportErr
 	}
 	return Run{}, fault.RunNotFound.At("read run", name).
-		Because("there is no such run, or nothing is left of it").
-		Advise("see: unweaver runs " + index)
+		Because("the run does not exist, or its report was deleted").
+		Advise("to list runs: unweaver runs " + index)
 }
 
 // ReadState returns the state of a run as its activities wrote it; zero when there is none. One that cannot be read is
@@ -86,7 +86,7 @@ func (s Source) ReadState(ctx context.Context, work string) (core.RunState, erro
 	if err := json.Unmarshal(raw, &state); err != nil {
 		return core.RunState{}, fault.SegmentDamage.At("read the state of run", work).
 			Because(err).
-			Advise("what was paid for is safe; if the run does not end by itself: unweaver cancel " + work +
+			Advise("paid results are safe; if the run does not end by itself: unweaver cancel " + work +
 				", then build again")
 	}
 	return state, nil
@@ -105,7 +105,7 @@ func (s Source) readReport(ctx context.Context, work string) (core.Report, error
 	key := artifact.Index{Name: index}.GenerationKey(generation, "report.json")
 	_, err := blob.ReadJSON(ctx, s.Artifacts, key, &report)
 	if err == nil && !core.IsTerminal(report.Status) {
-		err = fault.NotFound.At("find the report of run", work).Because("it is that of a run that goes on")
+		err = fault.NotFound.At("find the report of run", work).Because("the run has not ended")
 	}
 	return report, err
 }
@@ -188,8 +188,8 @@ func (s Source) CheckControl(ctx context.Context, work string, out *Run) {
 	raw, err := s.Runs.ReadControl(ctx, work)
 	if err == nil && raw != nil && !json.Valid(raw) {
 		err = fault.SegmentDamage.At("read the control record of run", work).
-			Because("it is no valid JSON").
-			Advise("pause or resume the run: that writes it again")
+			Because("it is not valid JSON").
+			Advise("pause or resume the run, which writes the record again")
 	}
 	out.NoteError(err)
 	var given run.Control

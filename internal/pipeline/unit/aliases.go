@@ -36,7 +36,7 @@ func (r *Run) readAliases(ctx context.Context) (core.Aliases, error) {
 func (r *Run) readSent(
 	ctx context.Context, where string, at func(sum string) string, most int64, bad *fault.Error,
 ) ([]byte, error) {
-	const sends = "unweaver index and unweaver schedule apply send the file: give the command again"
+	const sends = "unweaver index and unweaver schedule apply send the file: run the command again"
 	store, key := r.Artifacts, ""
 	sum, sent := strings.CutPrefix(where, core.SentFile)
 	if sent {
@@ -44,7 +44,7 @@ func (r *Run) readSent(
 	} else {
 		end := strings.LastIndex(where, "/") + 1
 		if !strings.Contains(where, "://") || end == len(where) {
-			return nil, bad.Because("it is no object of a bucket, and no file that was sent with the run").Advise(sends)
+			return nil, bad.Because("it is neither an object of a bucket nor a file sent with the run").Advise(sends)
 		}
 		folder, err := r.Corpora(ctx, where[:end])
 		if err != nil {
@@ -54,7 +54,7 @@ func (r *Run) readSent(
 	}
 	info, err := store.Stat(ctx, key)
 	if err == nil && info.Size > most {
-		return nil, bad.Because(fmt.Sprintf("it has %d bytes, and at most %d are read", info.Size, most))
+		return nil, bad.Because(fmt.Sprintf("it has %d bytes; the limit is %d", info.Size, most))
 	}
 	var raw []byte
 	if err == nil {
@@ -64,7 +64,7 @@ func (r *Run) readSent(
 		if sent {
 			bad = bad.Advise(sends)
 		}
-		return nil, bad.Because("there is no such object")
+		return nil, bad.Because("the object does not exist")
 	}
 	return raw, err
 }

@@ -314,7 +314,7 @@ func (r *Run) onlyOne(ctx context.Context) (context.Context, func(), error) {
 				last = time.Now()
 			} else if err == nil || time.Since(last) > batchesTTL/2 {
 				end(fault.StoreDown.At("keep the claim on", name).Because("it could not be renewed in time").
-					Advise("nothing is sent while another process may send it; check stores.classes"))
+					Advise("no request is sent while another process may send it; check stores.classes"))
 				return
 			}
 		}

@@ -49,10 +49,10 @@ func (r *Run) enrichDue(ctx context.Context, parent *core.Manifest) ([]string, e
 			named = made.ListChanges(settings, r.Settings)
 		}
 		if was.Rules != made.DigestRules(r.Settings, models) && len(named) == 0 {
-			named = []string{name + " is made by other rules or models"}
+			named = []string{name + " is built with different rules or models"}
 		}
 		if failed := was.Counts[enrich.Failed]; failed > 0 && again {
-			named = append(named, fmt.Sprintf("%s: %d %s that gave no answer of use are asked for again", name, failed,
+			named = append(named, fmt.Sprintf("%s: %d %s without a usable answer are retried", name, failed,
 				made.Asks))
 		}
 		for _, reason := range named {
@@ -61,7 +61,7 @@ func (r *Run) enrichDue(ctx context.Context, parent *core.Manifest) ([]string, e
 	}
 	for _, was := range parent.Enriched {
 		if !slices.Contains(r.Settings.Enrich, was.Name) {
-			reasons = append(reasons, "enrich: "+was.Name+" is not wanted any more")
+			reasons = append(reasons, "enrich: "+was.Name+" is no longer configured")
 		}
 	}
 	return reasons, nil

@@ -288,5 +288,5 @@ func (n *night) nextNumbers() numbers {
 func newOutgrownError(index string, chunks, learned int64) error {
 	return fault.Outgrown.At("weigh the words of", index).
 		Because(fmt.Sprintf("it has %d chunks, and they were learned from %d", chunks, learned)).
-		Advise("nothing: all of it is embedded again by this run")
+		Advise("nothing: this run embeds the index again")
 }

@@ -61,7 +61,7 @@ func (r *Run) checkParent(ctx context.Context, parent *core.Manifest) ([]run.Dam
 		err = nil
 	}
 	for _, found := range damage {
-		r.Log.Warn("generation before is damaged", "run_id", r.Name(), "kind", found.Kind, "object", found.Object,
+		r.Log.Warn("the parent generation is damaged", "run_id", r.Name(), "kind", found.Kind, "object", found.Object,
 			"why", found.Why)
 	}
 	return damage, err
@@ -182,7 +182,7 @@ func (r *Run) mendReference(ctx context.Context, current core.Pointer) error {
 	if err != nil && !artifact.IsDamage(err) {
 		return err
 	}
-	r.Log.Warn("reference of the current generation is written again", "run_id", r.Name(), "generation",
+	r.Log.Warn("the reference of the current generation is restored", "run_id", r.Name(), "generation",
 		current.Generation)
 	ref = core.GenerationRef{Manifest: current.Manifest, Seq: current.Seq, State: "published"}
 	key := r.Index.GenerationKey(current.Generation, "manifest.json")

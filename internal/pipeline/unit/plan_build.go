@@ -211,7 +211,7 @@ func (r *Run) checkRemoval(fixed run.Plan) (held, detail string) {
 	}
 	held, detail = publish.CheckRemoval(r.Settings, removed, 0, before, fixed.Plan.Reasons)
 	if held != "" && unread {
-		detail += "; which of them is not known, as the list of the documents of the generation before is damaged"
+		detail += "; which of them is unknown, because the document list of the parent generation is damaged"
 	}
 	return held, detail
 }
@@ -269,16 +269,16 @@ func (r *Run) listReasons(ctx context.Context) ([]string, error) {
 		if err != nil && !artifact.IsDamage(err) {
 			return nil, err
 		}
-		reason := "a segment that this run re-used is damaged: everything is made again"
+		reason := "a segment that this run reused is damaged: everything is rebuilt"
 		if failure.Code == string(fault.Outgrown) {
-			return []string{"a part of it cannot be built alone: " + failure.Text}, nil
+			return []string{"a part of it cannot be rebuilt alone: " + failure.Text}, nil
 		}
 		if failure.Text != "" {
 			reason += ": " + failure.Text
 		}
 		return []string{reason}, nil
 	case r.Rebuild:
-		return []string{"asked for with --rebuild"}, nil
+		return []string{"requested with --rebuild"}, nil
 	}
 	return nil, nil
 }
@@ -317,7 +317,7 @@ func (r *Run) IsForeign(ctx context.Context, parent *core.Manifest) (bool, error
 	case artifact.IsDamage(err):
 		return false, fault.CorpusChanged.At("build", r.Job.Index).
 			Because(err).
-			Advise("which corpus it was built from cannot be read: confirm with --replace-corpus")
+			Advise("its corpus cannot be read from its settings; to confirm the new corpus, add --replace-corpus")
 	case err != nil || old.Corpus == r.Settings.Corpus:
 		return false, err
 	}
@@ -325,6 +325,6 @@ func (r *Run) IsForeign(ctx context.Context, parent *core.Manifest) (bool, error
 		return true, nil
 	}
 	return true, fault.CorpusChanged.At("build", r.Job.Index).
-		Because(fmt.Sprintf("it was built from %s, not from %s", old.Corpus, r.Settings.Corpus)).
-		Advise("choose another index name, or confirm with --replace-corpus")
+		Because(fmt.Sprintf("the index was built from %s, not from %s", old.Corpus, r.Settings.Corpus)).
+		Advise("choose another index name, or add --replace-corpus")
 }

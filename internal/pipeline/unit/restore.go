@@ -32,8 +32,8 @@ func (r *Run) ListParts(ctx context.Context) ([]run.Part, error) {
 	artifact.LayPointer(refs, current)
 	if len(refs) == 0 {
 		return nil, fault.UnknownIndex.At("restore", r.Job.Index).
-			Because("no generation of it was ever built").
-			Advise("build it with: unweaver index")
+			Because("no generation of the index was ever built").
+			Advise("to build it: unweaver index")
 	}
 	order := slices.Collect(maps.Keys(refs))
 	sort.Slice(order, func(i, j int) bool {

@@ -40,7 +40,7 @@ func (r *Run) planAudit(ctx context.Context, sample core.Sample, repair bool) (r
 	}
 	if current.Manifest == "" {
 		return fixed, fault.UnknownIndex.At("audit", r.Job.Index).
-			Because("no generation of it is published").
+			Because("the index has no published generation").
 			Advise("build it with: unweaver index")
 	}
 	fixed.Manifest, fixed.Generation = current.Manifest, current.Generation
@@ -55,7 +55,7 @@ func (r *Run) planAudit(ctx context.Context, sample core.Sample, repair bool) (r
 		stores, err := unit.ReadIdentities(ctx, r.Records, r.Vectors, manifest.Collections)
 		if err == nil && (stores.Classes == "" || stores.Chunks == "") {
 			err = fault.Drift.At("audit", r.Job.Index).
-				Because("the store of vectors has lost more than a sample can mend").
+				Because("the vector store lost more than a repair of the sample can restore").
 				Advise("run: unweaver restore " + r.Job.Index)
 		}
 		if err != nil {
@@ -78,7 +78,7 @@ func auditParts(sha string, manifest *core.Manifest, sample core.Sample) (parts 
 		sum, err := hex.DecodeString(part.Unit.Segment.SHA256)
 		if err != nil || len(sum) < 8 {
 			return nil, fault.SegmentDamage.At("audit", manifest.Generation).
-				Because("its manifest names a segment that is no sha256: " + fault.QuoteName(part.Unit.Segment.SHA256))
+				Because("its manifest names a segment that is not a sha256: " + fault.QuoteName(part.Unit.Segment.SHA256))
 		}
 		if !sample.Holds(sum) {
 			continue
@@ -269,9 +269,9 @@ func (r *Run) auditStore(
 		Compare:  true,
 		ReadOnly: !fixed.Repair,
 		Found: func(drifted verify.Finding) {
-			why := "it is missing in its store"
+			why := "it is missing from the store"
 			if drifted.Wrong {
-				why = "its store has something else under its key"
+				why = "the store has different content under its key"
 			}
 			result.AddFinding(core.Found{Kind: kind, Object: drifted.Key, Why: why, Remedy: remedy}, fixed.Repair)
 		},

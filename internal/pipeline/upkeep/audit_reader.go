@@ -67,6 +67,6 @@ func (r *Run) checkKept(ctx context.Context, generation string) error {
 		return err
 	}
 	return fault.GenCollected.At("audit", r.Job.Index+"/"+generation).
-		Because("other generations followed it, and it was collected, or is about to be, since the audit stood still").
-		Advise("audit what is served now: unweaver audit " + r.Job.Index)
+		Because("newer generations replaced it while the audit was interrupted, and it is deleted or about to be").
+		Advise("to audit the served generation: unweaver audit " + r.Job.Index)
 }

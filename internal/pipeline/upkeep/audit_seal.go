@@ -116,7 +116,7 @@ func (r *Run) auditWhole(ctx context.Context, fixed run.AuditPlan, all *audit.Re
 		documents != all.Checked.Documents {
 		all.AddFinding(core.Found{
 			Kind: core.DriftHash, Object: fixed.Generation, Remedy: r.Index.AdviseRebuild(),
-			Why: fmt.Sprintf("its manifest says content hash %s of %d documents, its segments come to %s of %d",
+			Why: fmt.Sprintf("its manifest has content hash %s of %d documents; its segments give %s of %d",
 				made.Digest(), documents, all.Content.Digest(), all.Checked.Documents),
 		}, false)
 	}
@@ -139,7 +139,7 @@ func newDriftedError(run string, report core.Audit) error {
 		}
 	}
 	return fault.Drift.At("audit", run).
-		Because(fmt.Sprintf("%d differences are left in generation %s: %s",
+		Because(fmt.Sprintf("%d differences remain in generation %s: %s",
 			report.Left, report.Generation, strings.Join(seen, "; "))).
 		Advise(strings.Join(remedies, "; "))
 }

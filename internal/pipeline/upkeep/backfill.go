@@ -104,8 +104,8 @@ func (r *Run) planBackfill(ctx context.Context, asked core.Backfill) (run.Plan, 
 	parent, err := r.ReadParent(ctx, current.Manifest)
 	if err == nil && parent == nil {
 		err = fault.UnknownIndex.At("backfill", r.Job.Index).
-			Because("no generation of it is published").
-			Advise("build it first: unweaver index CORPUS --index " + r.Job.Index)
+			Because("the index has no published generation").
+			Advise("first build it: unweaver index CORPUS --index " + r.Job.Index)
 	}
 	if err != nil {
 		return fixed, err
@@ -174,7 +174,7 @@ func (r *Run) AimBackfill(ctx context.Context, going Going) (Aim, error) {
 	}
 	manifest, err := r.ReadParent(ctx, current.Manifest)
 	if err == nil && manifest == nil {
-		err = fault.UnknownIndex.At("publish backfill", r.Backfill).Because("no generation is published any more")
+		err = fault.UnknownIndex.At("publish backfill", r.Backfill).Because("the index no longer has a published generation")
 	}
 	if err != nil {
 		return Aim{}, err

@@ -109,9 +109,9 @@ func (p *backfillPayer) refusePurged(ctx context.Context) error {
 	for digest := range now.Keys {
 		if !p.fixed.Excluded.Keys[digest] {
 			return fault.PlanMoved.At("pay for backfill", p.Backfill).
-				Because("documents were purged since it began").
-				Advise("it looks at the corpus again, and what was paid for is kept: unweaver backfill resume " + p.Backfill +
-					" --index " + p.Job.Index)
+				Because("documents were purged since the backfill started").
+				Advise("to continue with a new listing, with paid results kept: unweaver backfill resume " + p.Job.Index +
+					" " + p.Backfill)
 		}
 	}
 	return nil

@@ -76,7 +76,7 @@ func EstimateBuild(ctx context.Context, in Estimating) (core.Estimated, error) {
 	}
 	if report.Estimate != nil {
 		if over := in.Settings.Budget.ExceededBy(*report.Estimate, report.Currency); over != "" {
-			report.Detail = fmt.Sprintf("it may need more than its budget of %s, and would pause there (indexes.%s.budget)",
+			report.Detail = fmt.Sprintf("the run may exceed its budget of %s, and would then pause (indexes.%s.budget)",
 				over, in.Settings.Index)
 		}
 	}
@@ -183,15 +183,15 @@ func (e *estimating) explainDocument(ctx context.Context, report *core.Report) e
 	if report.Why = e.decisions.asked; e.excluded.Has(e.in.Why) || e.excluded.Has(holder) {
 		report.Why = &core.Why{
 			Document: e.in.Why, Reason: plan.DecidedPurged,
-			Detail: "it is left out whatever the corpus has; to let it return: unweaver purge list " + e.Index.Name +
+			Detail: "it was purged and is excluded; to allow it again: unweaver purge list " + e.Index.Name +
 				" --readmit " + fault.QuoteName(e.in.Why),
 		}
 	}
 	if report.Why == nil {
 		return fault.NotFound.At("explain document", fault.QuoteName(e.in.Why)).
-			Because("neither the corpus nor the published generation has it").
-			Advise("give its key: the path below the corpus, with /; of a row, OBJECT#ID. It may be left out by the index's " +
-				"include and exclude, or of a type that is not read")
+			Because("it is neither in the corpus nor in the published generation").
+			Advise("give its key: the path below the corpus, with /; for a row, OBJECT#ID. The index may exclude it by " +
+				"include or exclude, or not support its type")
 	}
 	found, err := e.findProblem(ctx, e.in.Why)
 	if err == nil && found.Code != "" {
@@ -267,7 +267,7 @@ func (e *estimating) planEstimate(ctx context.Context) (plan.Result, error) {
 	}
 	fixed := run.Plan{Parent: current.Manifest, Trust: domains, Rebuild: e.Rebuild || domains.Moved}
 	if e.Rebuild {
-		reasons = append(reasons, "asked for with --rebuild")
+		reasons = append(reasons, "requested with --rebuild")
 	}
 	if e.parent != nil {
 		if fixed.Foreign, err = e.IsForeign(ctx, e.parent); err != nil {

@@ -48,5 +48,5 @@ const purgePatience = 2 * time.Minute
 
 // stillOpen says what a purge waits for.
 func stillOpen(generations int64) string {
-	return fmt.Sprintf("%d generations that hold it are still open in query-api: they go once closed there", generations)
+	return fmt.Sprintf("query-api has %d generations open that hold it: they are deleted when it closes them", generations)
 }

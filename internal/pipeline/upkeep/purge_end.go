@@ -126,7 +126,7 @@ func (p *purging) finishPurges(ctx context.Context, in collect.In, result collec
 	}
 	left = append(left, paying...)
 	if len(result.Damaged) > 0 {
-		left = append(left, "a generation cannot be read, so that nothing is deleted that it might need: "+
+		left = append(left, "a generation cannot be read, so files that it might need are kept: "+
 			strings.Join(result.Damaged, ", "))
 	}
 	if err := p.removeTags(ctx, in); err != nil {
@@ -158,8 +158,8 @@ func (p *purging) checkBranches(ctx context.Context) (left []string, err error) 
 	all, err := p.index.ListBranches(ctx)
 	for _, branch := range all {
 		if branch.State == core.BranchOpen {
-			left = append(left, "branch "+branch.Name+" shares its segments: delete it, after a promotion where "+
-				"what it serves is to stay")
+			left = append(left, "branch "+branch.Name+" shares its segments: promote it if you want to keep "+
+				"what it serves, then delete it")
 		}
 	}
 	return left, err
@@ -175,8 +175,8 @@ func (p *purging) listBackfills(ctx context.Context) (left []string, err error) 
 	for _, one := range all {
 		before := slices.ContainsFunc(p.pending, func(purge core.Purge) bool { return one.Started.Before(purge.At) })
 		if before && !core.IsTerminal(one.Status) {
-			left = append(left, "backfill "+one.Name+" was begun before and goes on: unweaver backfill cancel "+one.Name+
-				" --index "+p.index.Name+"; one that the engine does not run is resumed first")
+			left = append(left, "backfill "+one.Name+" is still running: unweaver backfill cancel "+p.index.Name+" "+one.Name+
+				"; if Temporal does not run it, first resume it")
 		}
 	}
 	return left, nil
@@ -240,7 +240,7 @@ func (p *purging) finishPurge(
 	if holds, err := p.isServed(ctx, documents); err != nil {
 		return err
 	} else if holds {
-		left = append(left, "the generation that is served has it: a run that leaves it out was held or did not end")
+		left = append(left, "the served generation contains it: the run without it was held or has not ended")
 	}
 	letters, err := p.purgeLetters(ctx, documents)
 	if err != nil {
@@ -256,7 +256,7 @@ func (p *purging) finishPurge(
 		case fault.Is(err, fault.GenBusy):
 			left = append(left, err.Error())
 		case artifact.IsDamage(err):
-			left = append(left, "the ledger keeps its entries: what others need of it cannot be read: "+err.Error())
+			left = append(left, "the ledger keeps its entries: the needs of other documents cannot be read: "+err.Error())
 		case err != nil:
 			return err
 		}

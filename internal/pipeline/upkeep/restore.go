@@ -100,7 +100,7 @@ func (r *Run) SealRestore(ctx context.Context) error {
 		return err
 	}
 	return fault.SegmentDamage.At("restore", r.Job.Index).
-		Because(fmt.Sprintf("%d of its segments are lost, all else is restored: %s", len(seen), strings.Join(seen, "; "))).
+		Because(fmt.Sprintf("%d of its segments are lost; all else is restored: %s", len(seen), strings.Join(seen, "; "))).
 		Advise(r.Index.AdviseRebuild())
 }
 

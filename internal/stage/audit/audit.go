@@ -161,7 +161,7 @@ func (a *auditor) reportOrphans(key string) error {
 		if err != nil || !ok || key != "" && string(a.row.Key) >= key {
 			return err
 		}
-		a.reportDrift(core.DriftClass, core.ID(a.row.Key).String(), "it has a row and no mention")
+		a.reportDrift(core.DriftClass, core.ID(a.row.Key).String(), "it has a row but no mentions")
 		a.reportMissing(string(a.row.Key))
 		a.compareLive(core.ID(a.row.Key), nil)
 		a.has = false
@@ -191,7 +191,7 @@ func (a *auditor) endClass(class *classmerge.Class) error {
 		return err
 	} else if !ok || string(a.row.Key) != key {
 		a.res.Content.Add(classmerge.Content(class.ID, made))
-		a.reportDrift(core.DriftClass, class.ID.String(), "it has mentions and no row")
+		a.reportDrift(core.DriftClass, class.ID.String(), "it has mentions but no row")
 		return nil
 	}
 	stored, err := rows.DecodeClass(a.row.Value)
@@ -209,7 +209,7 @@ func (a *auditor) endClass(class *classmerge.Class) error {
 	a.res.Content.Add(classmerge.Content(class.ID, made))
 	if differs := a.listDifferences(class.ID, made, stored, record); len(differs) > 0 {
 		a.reportDrift(core.DriftClass, class.ID.String(),
-			"its row is not what its mentions come to: "+strings.Join(differs, ", "))
+			"its row differs from its mentions: "+strings.Join(differs, ", "))
 	}
 	a.compareLive(class.ID, &stored)
 	return nil

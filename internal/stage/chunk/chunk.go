@@ -228,7 +228,7 @@ func (b *builder) chunkDocument(ctx context.Context, key string, plan rows.Plan)
 	defer d.cuts.Close()
 	err := b.readDocument(ctx, key, d)
 	if err == nil && d.chunks == 0 {
-		err = fault.EmptyDocument.At("read", key).Because("it holds no text")
+		err = fault.EmptyDocument.At("read", key).Because("it contains no text")
 	}
 	if err == nil {
 		b.res.Counts.Documents++

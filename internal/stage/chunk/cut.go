@@ -49,7 +49,7 @@ func cutWhole(r io.Reader, emit func(cutting) error) error {
 	}
 	if len(raw) > maxWhole {
 		return fault.TooLarge.At("read", "").
-			Because("a document that is one passage may have at most 4 MiB").
+			Because("a document that is a single passage can have at most 4 MiB").
 			Advise("use chunking.strategy: text")
 	}
 	s := string(raw)

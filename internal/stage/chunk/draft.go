@@ -126,7 +126,7 @@ func (b *builder) readObject(ctx context.Context, d *draft, now blob.Info, plann
 	case err != nil && cause == nil: // the text was not asked for: the parser had what it needs
 		return readFault(d.plan.Object, err)
 	case err == nil && planned && !unhashed && version != d.plan.Version:
-		return fault.Precondition.At("read", d.plan.Object).Because("it is not what was planned")
+		return fault.Precondition.At("read", d.plan.Object).Because("it changed after planning")
 	}
 	if err == nil || !planned {
 		d.plan.Version = version // zero: none of what could not be read to its end
@@ -286,5 +286,5 @@ func readFault(object string, err error) error {
 		}
 		return err
 	}
-	return fault.Unreadable.At("read", object).Because(err).Advise("the file is damaged")
+	return fault.Unreadable.At("read", object).Because(err).Advise("repair or replace the file: it is damaged")
 }

@@ -215,8 +215,8 @@ func (b *builder) chunkWatched(ctx context.Context, key string, plan rows.Plan) 
 	number := b.res.Listed + 1
 	if b.suspects.note.Deaths[number] >= maxWeight && plan.Problem == "" {
 		return b.addUnusable(ctx, key, plan, fault.Quarantined.At("read", key).
-			Because("again and again the program that read it was killed or fell meanwhile").
-			Advise("it is tried again by the next run; if that fails too, remove it or convert it to text"))
+			Because("workers repeatedly crashed or were killed while reading it").
+			Advise("the next run tries again; if that fails too, remove it or convert it to text"))
 	}
 	defer b.suspects.beginReading(ctx, number)()
 	return b.chunkDocument(ctx, key, plan)

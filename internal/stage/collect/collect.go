@@ -350,7 +350,7 @@ func (c *collector) confirmDelete(ctx context.Context, gen *generation) error {
 func (c *collector) askPointer(ctx context.Context) error {
 	current, _, err := c.Artifacts.ReadPointer(ctx)
 	if err == nil && current != c.current {
-		err = overtakenFault(c.Artifacts.Name, "another generation was published meanwhile")
+		err = overtakenFault(c.Artifacts.Name, "another generation was published in the meantime")
 	}
 	return err
 }
@@ -358,7 +358,7 @@ func (c *collector) askPointer(ctx context.Context) error {
 func (c *collector) askReaders(ctx context.Context, gen *generation) error {
 	leased, err := c.Readers.ListLeased(ctx, gen.index.Name)
 	if err == nil && leased[gen.name] {
-		err = overtakenFault(gen.name, "a reader opened it meanwhile")
+		err = overtakenFault(gen.name, "a reader opened it in the meantime")
 	}
 	return err
 }
@@ -369,7 +369,7 @@ func (c *collector) newPermit(gen *generation) Permit {
 }
 
 func overtakenFault(object, why string) error {
-	return fault.GenBusy.At("collect", object).Because(why).Advise("nothing is lost: the next run goes on")
+	return fault.GenBusy.At("collect", object).Because(why).Advise("nothing is lost: the next run continues")
 }
 
 func (c *collector) countDone(n int) {

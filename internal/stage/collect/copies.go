@@ -33,10 +33,10 @@ func (c *collector) deleteCopies(ctx context.Context) error {
 	if err == nil || asked != nil || ctx.Err() != nil {
 		return err
 	}
-	advice := "nothing but room is lost: the next run tries again"
+	advice := "nothing: the next run tries again; until then the copies only use disk space"
 	if fault.Is(err, fault.StoreDenied) {
 		advice = "let the worker's credentials list and delete below " + c.Copies +
-			" of that bucket (stores.milvus.bucket); until then these copies only take room"
+			" of that bucket (stores.milvus.bucket); until then the copies only use space"
 	}
 	reported := fault.CodeOf(err).At("delete copies of imports that are over", c.Staging.Location(prefix)).
 		Because(causeOf(err)).

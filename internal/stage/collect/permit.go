@@ -46,7 +46,7 @@ func (p Permit) eraseKeys(ctx context.Context, store blob.Store, keys []string) 
 		}
 	}
 	return fault.StoreDown.At("delete", store.Location(keys[0])).
-		Because("the store takes longer for it than a permit lasts")
+		Because("the store needs more time than a permit allows")
 }
 
 func (p Permit) checkPermit(ctx context.Context) error {

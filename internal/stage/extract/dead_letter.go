@@ -47,11 +47,11 @@ func (d DeadLetter) Problem() core.Problem {
 	why := words
 	switch {
 	case d.Reason != string(fault.BadOutput) && words == "":
-		why = "its dead letter cannot be read now"
+		why = "its dead letter is unreadable"
 	case d.Reason == string(fault.BadOutput) && words == "":
 		why = "the answers of the model were empty"
 	case d.Reason == string(fault.BadOutput):
-		why = "the answers of the model cannot be read; the last one begins: " + words
+		why = "the answers of the model are unreadable; the last one begins: " + words
 	}
 	if model.IsNothing(d.Raw) {
 		why = words

@@ -120,8 +120,8 @@ func (im *importing) writeState(ctx context.Context) error {
 
 func (im *importing) overtakenFault() error {
 	return fault.StoreDown.At("import into", im.Collection).
-		Because("another attempt of this import has gone on").
-		Advise("nothing: what is repeated goes on where that one stands")
+		Because("another attempt of this import is ahead").
+		Advise("nothing: the retry continues where that attempt stopped")
 }
 
 // checkGuard asks the caller's guard before the collection is emptied or filled.

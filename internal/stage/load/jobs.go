@@ -242,7 +242,7 @@ func (im *importing) noteRefusal(ctx context.Context, refused error) error {
 	file.Refused++
 	if file.Refused >= refusals {
 		file.Done, file.Left = true, true
-		im.Log.Warn("a file is not imported: its rows are written while the index is verified",
+		im.Log.Warn("cannot import a file: its rows are written during verification",
 			"collection", im.Collection, "segment", im.last[:12], "refusals", file.Refused, "why", refused)
 		refused = nil
 	}

@@ -178,7 +178,7 @@ func (r Rewriting) compareSegment(ctx context.Context, merged core.Segment, want
 		return nil
 	}
 	return fault.Internal.At("merge vectors segments", merged.SHA256).
-		Because("what came of it is not the sum of what was merged").
+		Because("the result is not the sum of the merged rows").
 		Advise("report this; " + r.Artifacts.AdviseRebuild())
 }
 

@@ -28,7 +28,7 @@ func checkPatterns(spec core.Spec) error {
 		if why != "" {
 			return fault.BadConfig.At("choose documents of", spec.Index).
 				Because(fmt.Sprintf("%.80q %s", pattern, why)).
-				Advise("mend include, exclude and documents.encoding and documents.types of the index")
+				Advise("correct include, exclude, documents.encoding and documents.types of the index")
 		}
 	}
 	return nil

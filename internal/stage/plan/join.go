@@ -131,9 +131,9 @@ func (p *planner) countDocument(doc *planned) {
 		standing := doc.old.Stale && old == doc.lost
 		p.res.Lost++
 		p.dirty = p.dirty || !standing
-		detail := "its object, or its row in it, cannot be read any more"
+		detail := "its object, or its row in the object, is no longer readable"
 		if doc.lost == fault.EmptyDocument {
-			detail = "its object holds no row any more; remove the object to have its rows removed"
+			detail = "its object no longer contains rows; remove the object to remove its rows"
 		}
 		p.failDocument(doc, doc.lost, detail, standing)
 		return
@@ -183,7 +183,7 @@ func (p *planner) refuseTwin(doc planned) {
 	}
 	err := fault.DuplicateRow.At("read", p.formatPlace(doc.row.Object, doc.row.Line)).
 		Because(p.countedIn(doc.row.Object, doc.twin) + " has the same id and is the document").
-		Advise("give every row an id of its own")
+		Advise("give every row a unique id")
 	p.problems.add(fault.DuplicateRow, p.formatPlace(doc.row.Object, doc.row.Line), err.Error(), false)
 }
 

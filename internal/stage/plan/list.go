@@ -135,8 +135,8 @@ func (l *listing) refuseAgain(object string) {
 
 // listedTwice returns the fault of an object that the store lists again.
 func listedTwice(object string) *fault.Error {
-	return fault.DuplicateRow.At("list", object).Because("the store lists this key twice; it is read once").
-		Advise("see the listing of the store: a key names one object")
+	return fault.DuplicateRow.At("list", object).Because("the store lists this key twice; the object is read once").
+		Advise("check the listing of the store: each key must be unique")
 }
 
 // archivedFault returns the fault of an object that must be restored before it can be read.

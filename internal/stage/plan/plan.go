@@ -169,7 +169,7 @@ func (p *planner) emptyFault() error {
 	return fault.CorpusEmpty.At("list corpus", p.Spec.Corpus).
 		Because(fmt.Sprintf("it holds no document (%d objects cannot be read, %d are of other types)", p.res.Refused,
 			p.res.LeftOut.OtherTypes)).
-		Advise("put documents of these types there: " + document.Extensions)
+		Advise("add documents of these types: " + document.Extensions)
 }
 
 type planner struct {

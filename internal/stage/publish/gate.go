@@ -47,17 +47,17 @@ func CheckGeneration(spec core.Spec, documents Documents, chunks Chunks) (reason
 	if exceedsBudget(budget, documents.Failed, all, budget.DocumentsShare) {
 		detail = formatExceeded(spec, "documents failed", documents.Failed, all, budget.DocumentsShare, "documents_share")
 		if documents.Parent > 0 {
-			detail += fmt.Sprintf("; the generation before had %d", documents.Parent)
+			detail += fmt.Sprintf("; the previous generation had %d", documents.Parent)
 		}
 		return FailureBudget, detail
 	}
 	if exceedsBudget(budget, documents.Lapsed, documents.Parent, budget.DocumentsShare) {
-		return FailureBudget, formatExceeded(spec, "documents of the generation before failed", documents.Lapsed,
+		return FailureBudget, formatExceeded(spec, "documents of the previous generation failed", documents.Lapsed,
 			documents.Parent, budget.DocumentsShare, "documents_share")
 	}
 	// How many may fail is a number of documents also here: a long one is hundreds of chunks.
 	if canHoldRun(budget, documents.Lapsed) && exceedsShare(budget.DocumentsShare, chunks.Lapsed, chunks.Parent) {
-		return FailureBudget, fmt.Sprintf("%d of %d passages of the generation before are of documents that failed "+
+		return FailureBudget, fmt.Sprintf("%d of %d passages of the previous generation belong to documents that failed "+
 			"(%.3g %%); at most %.3g %%, or those of %d documents, may (indexes.%s.failures: documents_share, count, floor)",
 			chunks.Lapsed, chunks.Parent, percentOf(chunks.Lapsed, chunks.Parent), 100*budget.DocumentsShare,
 			countTolerated(budget), spec.Index)
@@ -66,7 +66,7 @@ func CheckGeneration(spec core.Spec, documents Documents, chunks Chunks) (reason
 		return FailureBudget, formatExceeded(spec, "passages failed", chunks.Failed, chunks.Total, budget.Share, "share")
 	}
 	if chunks.Total == 0 {
-		return Empty, "no document of the corpus gave a passage"
+		return Empty, "no document of the corpus produced a passage"
 	}
 	return "", ""
 }

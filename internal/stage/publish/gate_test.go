@@ -31,7 +31,7 @@ func TestGateMeasuresDocumentsAndChunksApart(t *testing.T) {
 			usual,
 			publish.Documents{Readable: 1, Failed: 80, Parent: 81},
 			publish.Chunks{Total: 8500},
-			publish.FailureBudget, "; the generation before had 81",
+			publish.FailureBudget, "; the previous generation had 81",
 		},
 		"4 of 10 documents are below the floor": {
 			usual, publish.Documents{Readable: 6, Failed: 4}, publish.Chunks{Total: 60}, "", "",
@@ -101,13 +101,13 @@ func TestGateMeasuresDocumentsAndChunksApart(t *testing.T) {
 			usual,
 			publish.Documents{Readable: 1095, Failed: 5, Parent: 100, Lapsed: 5},
 			publish.Chunks{Total: 9000, Parent: 900, Lapsed: 9},
-			publish.FailureBudget, "5 of 100 documents of the generation before failed (5 %); at most 1 %, or 4 of them",
+			publish.FailureBudget, "5 of 100 documents of the previous generation failed (5 %); at most 1 %, or 4 of them",
 		},
 		"5 long documents of 1,000 are half of the text": {
 			usual,
 			publish.Documents{Readable: 995, Failed: 5, Parent: 1000, Lapsed: 5},
 			publish.Chunks{Total: 2400, Parent: 2400, Lapsed: 1200},
-			publish.FailureBudget, "1200 of 2400 passages of the generation before are of documents that failed (50 %); " +
+			publish.FailureBudget, "1200 of 2400 passages of the previous generation belong to documents that failed (50 %); " +
 				"at most 1 %, or those of 4 documents, may (indexes.i.failures: documents_share, count, floor)",
 		},
 		"4 of them are kept, and reported": {

@@ -83,7 +83,7 @@ func CheckUnused(ctx context.Context, art artifact.Index, generation string) err
 func TakenError(generation string, there core.GenerationRef) error {
 	return fault.Usage.At("name generation", generation).
 		Because("it was built already and is " + there.State).
-		Advise("leave --generation out, or choose another name")
+		Advise("omit --generation, or choose another name")
 }
 
 // Alias points the aliases for other programs that read the vector store at collections. Ours never use them.

@@ -37,8 +37,8 @@ func ArchivedObject(object, class string) *fault.Error {
 	if class != "" {
 		why += " (storage class " + class + ")"
 	}
-	return fault.StoreDenied.At("read", object).Because(why + ": restore it").
-		Advise("the next run reads it then; or exclude it")
+	return fault.StoreDenied.At("read", object).Because(why).
+		Advise("restore it from the archive, then run again; or exclude it")
 }
 
 // Cond makes a write conditional: Absent (If-None-Match: *) or Match (If-Match: etag). Where the condition does not
@@ -143,7 +143,7 @@ func ReadJSON(ctx context.Context, store Store, key string, v any) (Info, error)
 	if err := json.Unmarshal(raw, v); err != nil {
 		return info, fault.SegmentDamage.At("decode", store.Location(key)).
 			Because(err).
-			Advise("the artifact is damaged: restore it or rebuild the index")
+			Advise("restore or rebuild the index: the artifact is damaged")
 	}
 	return info, nil
 }
@@ -167,5 +167,5 @@ func CheckKey(key string) error {
 	if inside {
 		return nil
 	}
-	return fault.InvalidParam.At("use key", fault.QuoteName(key)).Because("it leads out of its store")
+	return fault.InvalidParam.At("use key", fault.QuoteName(key)).Because("it points outside its store")
 }

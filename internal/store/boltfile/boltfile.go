@@ -32,7 +32,7 @@ func Open(path string, replaceable bool, buckets ...[]byte) (*bbolt.DB, error) {
 	if renamed := os.Rename(path, DamagedPath(path)); renamed != nil {
 		return nil, errors.Join(err, Wrap("set aside", path, renamed))
 	}
-	slog.Warn("a file that only running builds need is damaged: it is set aside and begun again",
+	slog.Warn("a file that only running builds need is damaged: it is moved away and created again",
 		"path", path, "aside", DamagedPath(path), "error", err.Error())
 	return openFile(path, buckets)
 }
@@ -44,7 +44,7 @@ func openFile(path string, buckets [][]byte) (*bbolt.DB, error) {
 	db, err := openChecked(path)
 	if errors.Is(err, bberrors.ErrTimeout) {
 		return nil, fault.DataDirInUse.At("open", path).
-			Because("another process holds it").
+			Because("another process uses it").
 			Advise("stop that process, or use another --data-dir")
 	}
 	var outside *fs.PathError
@@ -110,7 +110,7 @@ func createFile(path string, options *bbolt.Options) error {
 func newDamageFault(op, path string, cause error) error {
 	return fault.SegmentDamage.At(op, path).
 		Because(cause).
-		Advise("move the file away, start again, and run for every index: unweaver restore NAME")
+		Advise("move the file away, restart, then run: unweaver restore --all")
 }
 
 // stumbled holds the files, by *bbolt.DB, of which a transaction panicked. bbolt may hold their locks for ever after.
@@ -196,7 +196,7 @@ func Wrap(op, object string, err error) error {
 	if errors.Is(err, syscall.ENOSPC) {
 		return fault.StoreFull.At(op, object).
 			Because(err).
-			Advise("free disk space before you stop this process: answers already paid for wait in its memory")
+			Advise("free disk space before you stop this process: it holds paid results in memory")
 	}
 	return fault.StoreDown.At(op, object).Because(err)
 }

@@ -53,7 +53,7 @@ func Open(ctx context.Context, uri string) (*Conn, error) {
 	if conn.Client, err = newClient(uri); err != nil {
 		return nil, fault.BadConfig.At("parse", "stores.classes").
 			Because(withoutURL(err)).
-			Advise("give redis://[:password@]host:port/db, rediss:// or redis+cluster://host,host")
+			Advise("use redis://[:password@]host:port/db, rediss:// or redis+cluster://host,host")
 	}
 	if err := retry.Do(ctx, func(ctx context.Context) error { return conn.refuseEviction(ctx) }); err != nil {
 		_ = conn.Close()
@@ -125,7 +125,7 @@ func (c *Conn) refuseEviction(ctx context.Context) error {
 		policy := Field(info, "maxmemory_policy")
 		if policy != "" && policy != "noeviction" {
 			return fault.BadConfig.At("open", c.name).
-				Because("it evicts records when memory is short (maxmemory-policy " + policy + ")").
+				Because("it deletes records when memory is short (maxmemory-policy " + policy + ")").
 				Advise("set maxmemory-policy noeviction there, or point stores.classes at another Redis")
 		}
 		return nil

@@ -33,27 +33,27 @@ var refusals = []struct {
 }{
 	{
 		fault.StoreFull,
-		"its memory is full: raise maxmemory or use a larger server, then resume: nothing paid is lost",
+		"raise maxmemory or use a larger server, then resume the run; paid results are kept",
 		[]string{"OOM"},
 	},
-	{fault.StoreFull, "it cannot write to its disk: make room there, then resume", []string{"MISCONF"}},
-	{fault.StoreDenied, "it is a replica: point stores.classes at the primary", []string{"READONLY"}},
+	{fault.StoreFull, "free disk space on the Redis server, then resume the run", []string{"MISCONF"}},
+	{fault.StoreDenied, "point stores.classes at the primary: this server is a replica", []string{"READONLY"}},
 	{
 		fault.StoreDenied,
-		"put the right user and password into stores.classes (redis://user:password@host), " +
+		"set the correct user and password in stores.classes (redis://user:password@host), " +
 			"for example through UNWEAVER_STORES_CLASSES",
 		[]string{"NOAUTH", "WRONGPASS", "ERR invalid password", "ERR AUTH", "ERR Client sent AUTH"},
 	},
-	{fault.StoreDenied, "let this user run the command (ACL), including INFO and EVALSHA", []string{"NOPERM"}},
+	{fault.StoreDenied, "allow this user to run the command (ACL), including INFO and EVALSHA", []string{"NOPERM"}},
 	{
 		fault.BadConfig,
-		"the database number in stores.classes does not exist there",
+		"correct the database number in stores.classes: the server does not have it",
 		[]string{"ERR DB index is out of range", "ERR SELECT is not allowed"},
 	},
 	{
 		fault.BadConfig,
-		"it is no cluster: use redis:// in stores.classes",
+		"use redis:// in stores.classes: the server is not a cluster",
 		[]string{"ERR This instance has cluster support disabled"},
 	},
-	{fault.BadConfig, "it is a cluster: use redis+cluster:// in stores.classes", []string{"MOVED", "CROSSSLOT"}},
+	{fault.BadConfig, "use redis+cluster:// in stores.classes: the server is a cluster", []string{"MOVED", "CROSSSLOT"}},
 }

@@ -64,7 +64,7 @@ func Check(vector []float32, dim int, object string) error {
 	if len(vector) != dim {
 		return fault.DimensionChanged.At("check vector", object).Because(
 			errDim{len(vector), dim}).Advise(
-			"the embedding model's dimension changed: set models.embedding.dimension, or build under another index name")
+			"set models.embedding.dimension, or build another index: the embedding model's dimension changed")
 	}
 	var n float64
 	for _, x := range vector {
@@ -72,13 +72,13 @@ func Check(vector []float32, dim int, object string) error {
 	}
 	if math.IsNaN(n) || math.IsInf(n, 0) {
 		return fault.BadVector.At("check vector", object).
-			Because("it holds NaN or infinity").
-			Advise("the embedding server is faulty: check its model and precision")
+			Because("it contains NaN or infinity").
+			Advise("check the model and precision of the embedding server")
 	}
 	if n == 0 {
 		return fault.BadVector.At("check vector", object).
 			Because("its length is zero").
-			Advise("the embedding server answered with nothing: check its model")
+			Advise("check the model of the embedding server: it returned a zero vector")
 	}
 	return nil
 }

@@ -63,7 +63,7 @@ func ReadHooks(settings *config.Config) (func(index string) Hook, error) {
 		if hook.Secret == "" {
 			return nil, fault.BadConfig.At("use notify.webhook", hostOf(hook.URL)).
 				Because("variable " + variable + ", which notify.secret_env names, is empty").
-				Advise("set it to the secret that the receiver verifies signatures with")
+				Advise("set it to the secret with which the receiver verifies signatures")
 		}
 		redact.Register(hook.Secret)
 	}
@@ -170,7 +170,7 @@ func Send(ctx context.Context, hook Hook, body Body) error {
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, hook.URL, bytes.NewReader(raw))
 	if err != nil {
-		return fault.BadConfig.At("use notify.webhook", hostOf(hook.URL)).Because("it is no URL")
+		return fault.BadConfig.At("use notify.webhook", hostOf(hook.URL)).Because("it is not a URL")
 	}
 	timestamp := strconv.FormatInt(time.Now().Unix(), 10)
 	request.Header.Set("Content-Type", "application/json")
@@ -192,7 +192,7 @@ func Send(ctx context.Context, hook Hook, body Body) error {
 
 func newDownError(hook Hook, cause error) error {
 	return fault.WebhookDown.At("post to notify.webhook", hostOf(hook.URL)).Because(cause).
-		Advise("it is tried again for a day; see the receiver's log")
+		Advise("delivery is retried for a day; check the log of the receiver")
 }
 
 // withoutURL returns the cause of a failed request: the URL may hold a secret in its path.

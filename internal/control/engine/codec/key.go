@@ -35,7 +35,7 @@ const (
 func Load(path string) (*Key, error) {
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, keyFault(path, err, "give the file that the installation's other programs have, as a copy with mode 0600")
+		return nil, keyFault(path, err, "use a copy of the file of the other programs, with mode 0600")
 	}
 	defer func() { _ = file.Close() }()
 	info, err := file.Stat()
@@ -43,7 +43,7 @@ func Load(path string) (*Key, error) {
 		return nil, keyFault(path, err, "see the file system")
 	}
 	if err := checkPrivate(info); err != nil {
-		return nil, keyFault(path, err, "make it a plain file of the user who runs this program: chown, then chmod 600")
+		return nil, keyFault(path, err, "make it a regular file owned by the user of this program: chown, then chmod 600")
 	}
 	raw := make([]byte, 1024)
 	n, err := file.Read(raw)
@@ -61,10 +61,10 @@ func Load(path string) (*Key, error) {
 	return newKey(secret)
 }
 
-const adviseBackup = "put the file back from a backup; without it runs in flight cannot go on"
+const adviseBackup = "restore the file from a backup; without it running runs cannot continue"
 
 // errDamaged is that a file holds no key, or one whose id is another's.
-var errDamaged = errors.New("it is damaged: it holds no key and its id")
+var errDamaged = errors.New("the file is damaged: it lacks the key or its id")
 
 // adviseWithout says what to do where there may be no backup.
 func adviseWithout(path, histories string) string {
@@ -82,7 +82,7 @@ func checkPrivate(info fs.FileInfo) error {
 	mode := info.Mode().Perm()
 	switch {
 	case !info.Mode().IsRegular():
-		return errors.New("it is no plain file")
+		return errors.New("it is not a regular file")
 	case !ok:
 		return errors.New("this system does not say who owns it")
 	case int(owner.Uid) == os.Geteuid() && mode&0o077 == 0:
@@ -118,7 +118,7 @@ func Create(path, histories string) (*Key, error) {
 		return other, copyKey(copied, path)
 	case errors.Is(err, fs.ErrNotExist) && errors.Is(otherErr, fs.ErrNotExist):
 		if _, stands := os.Lstat(histories); stands == nil {
-			return nil, keyFault(path, errors.New("it is lost, and runs were recorded with it"), adviseWithout(path, histories))
+			return nil, keyFault(path, errors.New("it is lost, but runs were recorded with it"), adviseWithout(path, histories))
 		}
 		if key, err = createOnly(path); err != nil {
 			return nil, err

@@ -81,17 +81,17 @@ func TestAKeyFileThatCannotBeTrustedIsRefused(t *testing.T) {
 		"it is a folder": {func(t *testing.T, path, _ string) {
 			require.NoError(t, os.Remove(path))
 			require.NoError(t, os.Mkdir(path, 0o700))
-		}, "it is no plain file"},
+		}, "it is not a regular file"},
 		"both are damaged": {func(t *testing.T, path, _ string) {
 			writeLine(t, path, "")
 			writeLine(t, path+".copy", "what?")
-		}, "it is damaged"},
+		}, "the file is damaged"},
 		"both are lost": {func(t *testing.T, path, database string) {
 			for _, one := range []string{path, path + ".copy"} {
 				require.NoError(t, os.Remove(one))
 			}
 			writeLine(t, database, "histories")
-		}, "it is lost, and runs were recorded with it"},
+		}, "it is lost, but runs were recorded with it"},
 		"another one is in its place": {func(t *testing.T, path, _ string) {
 			other, _, _ := made(t)
 			require.NoError(t, os.Rename(other, path))

@@ -52,12 +52,12 @@ func (b barred) checkOutside(root string) error {
 		return nil
 	}
 	return fault.CorpusRefused.At("open corpus", root).
-		Because("it is, or lies in, a folder where this program keeps its own files").
+		Because("it is in the data folder of this program").
 		Advise("move the documents to another folder, or choose another --data-dir")
 }
 
 // newBarredFault returns the fault of a key that leads to what is barred.
 func newBarredFault(key string) error {
-	return notFollowed(key, "this program keeps its own files there").
-		Advise("choose a --data-dir outside the corpus, or leave it: it is never read as documents")
+	return notFollowed(key, "it is in the data folder of this program").
+		Advise("choose a --data-dir outside the corpus, or ignore this: its files are never indexed")
 }

@@ -74,10 +74,10 @@ func (s *Store) checkRoot() error {
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil
 	case s.mark == s.root:
-		return fault.CorpusMissing.At("read corpus", s.root).Because(causeOf(err)).Advise("put the folder back")
+		return fault.CorpusMissing.At("read corpus", s.root).Because(causeOf(err)).Advise("restore the folder")
 	}
-	return fault.StoreDown.At("open store", s.root).Because("its folder is gone, or is another one").
-		Advise("mount it or move it back; an empty store begins with a restart")
+	return fault.StoreDown.At("open store", s.root).Because("its folder is missing or was replaced").
+		Advise("mount it or move it back; to begin with an empty store, restart")
 }
 
 // wrapMissing wraps the error of what reads an object, as wrapError does: where the store itself is missing, that is
@@ -104,12 +104,12 @@ func OpenCorpus(root string, barred ...string) (*Store, error) {
 	if !st.IsDir() {
 		return nil, fault.CorpusMissing.At("open corpus", root).
 			Because("it is a file").
-			Advise("give the folder that holds it")
+			Advise("give the folder that contains it")
 	}
 	if f, err := os.Open(root); err != nil {
 		return nil, fault.CorpusMissing.At("open corpus", root).
 			Because(causeOf(err)).
-			Advise("let the worker's user read it")
+			Advise("give the user of the worker permission to read it")
 	} else if err := f.Close(); err != nil {
 		return nil, wrapError("close", root, err)
 	}
@@ -145,7 +145,7 @@ func wrapError(op, object string, err error) error {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return fault.StoreFull.At(op, object).
 			Because(causeOf(err)).
-			Advise("free disk space before you stop this process: answers already paid for wait in its memory")
+			Advise("free disk space before you stop this process: it holds paid results in memory")
 	}
 	return fault.StoreDown.At(op, object).Because(causeOf(err))
 }
@@ -284,7 +284,7 @@ func (m matched) Read(out []byte) (int, error) {
 		return n, wrapError("read", m.f.Name(), statErr)
 	}
 	if infoOf(m.key, st).ETag != m.etag {
-		return n, fault.Precondition.At("read", m.f.Name()).Because("it was written to while it was read")
+		return n, fault.Precondition.At("read", m.f.Name()).Because("it changed while it was read")
 	}
 	return n, err
 }

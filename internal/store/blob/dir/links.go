@@ -79,7 +79,7 @@ func (w *walker) classifyEntry(entry fs.DirEntry, key string) name {
 	case kind.IsRegular():
 		return name{key: key}
 	}
-	return name{key, notFollowed(key, "it is a "+nameKind(kind)+", no file").Advise("keep it out of the corpus")}
+	return name{key, notFollowed(key, "it is a "+nameKind(kind)+", not a file").Advise("remove it from the corpus")}
 }
 
 func notFollowed(key, why string) *fault.Error { return fault.NotFollowed.At("read", key).Because(why) }
@@ -100,12 +100,12 @@ func nameKind(mode fs.FileMode) string {
 func (w *walker) classifyLink(key string) name {
 	if w.links == noLink {
 		return name{key, notFollowed(key, "links of a corpus are not followed").
-			Advise("set indexes.<name>.follow_links: true if all that links lead to may be indexed, also outside")}
+			Advise("to index link targets, also outside the corpus, set indexes.<name>.follow_links: true")}
 	}
 	info, err := os.Stat(w.pathOf(key))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return name{key, notFollowed(key, "it is a link that leads nowhere")}
+		return name{key, notFollowed(key, "it is a broken link")}
 	case err != nil:
 		return name{key, notFollowed(key, "it is a link: "+causeOf(err).Error())}
 	case w.barred.holdsPath(w.pathOf(key)):
@@ -113,7 +113,7 @@ func (w *walker) classifyLink(key string) name {
 	case info.Mode().IsRegular():
 		return name{key: key}
 	case !info.IsDir():
-		return name{key, notFollowed(key, "it is a link to a "+nameKind(info.Mode())+", no file")}
+		return name{key, notFollowed(key, "it is a link to a "+nameKind(info.Mode())+", not to a file")}
 	}
 	return name{key: key + "/"}
 }
@@ -129,12 +129,12 @@ func (w *walker) enterFolder(key string, linked bool) error {
 	id := idOf(info)
 	for _, above := range w.above {
 		if above == id {
-			return notFollowed(key, "the link leads back to a folder that it lies in")
+			return notFollowed(key, "the link points to a folder that contains it")
 		}
 	}
 	if linked {
 		if first, ok := w.reached[id]; ok {
-			return notFollowed(key, "the link leads to the same folder as "+first)
+			return notFollowed(key, "the link points to the same folder as "+first)
 		}
 		w.reached[id] = key
 	}
@@ -147,12 +147,12 @@ func (w *walker) leaveFolder() { w.above = w.above[:len(w.above)-1] }
 // listFolder lists one folder; it reports whether to go on.
 func (w *walker) listFolder(ctx context.Context, base string) bool {
 	if strings.Count(base, "/") > maxDepth {
-		advice := "move what lies so deep to a higher folder"
+		advice := "move deeply nested files to a higher folder"
 		if w.links == anyLink {
-			advice = "a link leads back to its own folder"
+			advice = "remove the link that points back to its own folder"
 		}
 		return w.yield(
-			blob.Info{}, fault.Unreadable.At("list", w.pathOf(base)).Because("folders nest too deep").Advise(advice),
+			blob.Info{}, fault.Unreadable.At("list", w.pathOf(base)).Because("the folders are nested too deeply").Advise(advice),
 		)
 	}
 	entries, err := os.ReadDir(w.pathOf(base))

@@ -51,8 +51,8 @@ func (s *Store) wrapWrite(ctx context.Context, key string, cond blob.Cond, err e
 	case st == http.StatusNotImplemented, codeOf(err) == "NotImplemented":
 		return fault.StoreDenied.At("write", s.Location(key)).
 			Because(err).
-			Advise("the store has no conditional writes, which the build lease and the published pointer rest on: " +
-				"use one that has (AWS S3, SeaweedFS 4.16 or later, versitygw)")
+			Advise("the store does not support conditional writes, which UnWeaver requires: " +
+				"use a store that does (AWS S3, SeaweedFS 4.16 or later, versitygw)")
 	}
 	return s.wrapError(ctx, "write", key, err)
 }
@@ -72,14 +72,14 @@ func (s *Store) wrapError(ctx context.Context, op, key string, err error) error 
 	switch codeOf(err) {
 	case "NoSuchBucket":
 		return denied(
-			"bucket " + s.cfg.Bucket + " does not exist there: make it, or correct " + s.cfg.Setting + " and stores.s3.endpoint",
+			"bucket " + s.cfg.Bucket + " does not exist: create it, or correct " + s.cfg.Setting + " and stores.s3.endpoint",
 		)
 	case "InvalidObjectState":
 		return blob.ArchivedObject(object, archiveOf(err))
 	case "NoSuchKey", "NotFound", "NoSuchUpload":
 		return fault.NotFound.At(op, object).Because(reasonOf(err))
 	case "RequestTimeTooSkewed":
-		return denied("this machine's clock differs from the store's: set it by NTP")
+		return denied("synchronise the clock of this machine with NTP: it differs from the store's clock")
 	case "InvalidAccessKeyId",
 		"SignatureDoesNotMatch",
 		"ExpiredToken",
@@ -87,7 +87,7 @@ func (s *Store) wrapError(ctx context.Context, op, key string, err error) error 
 		"InvalidClientTokenId",
 		"InvalidSecurity":
 		return denied(
-			"the credentials are not the store's: check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, " +
+			"the store rejects the credentials: check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, " +
 				"the profile or the role of this process",
 		)
 	case "AuthorizationHeaderMalformed",
@@ -120,7 +120,7 @@ func (s *Store) wrapError(ctx context.Context, op, key string, err error) error 
 			Because(reasonOf(err)).
 			Advise("make room in the store, then resume: nothing paid is lost")
 	case http.StatusBadRequest, http.StatusNotImplemented, http.StatusMethodNotAllowed:
-		return denied("the store refuses the request: check stores.s3.endpoint, region and path_style")
+		return denied("check stores.s3.endpoint, region and path_style: the store rejects the request")
 	}
 	var noCreds interface{ CredentialsError() bool }
 	if errors.As(err, &noCreds) || isSigning(err) {

@@ -41,7 +41,7 @@ type Config struct {
 func Parse(uri string) (bucket, prefix string, err error) {
 	u, err := url.Parse(uri)
 	if err != nil || u.Scheme != "s3" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
-		return "", "", fault.BadConfig.At("parse", uri).Because("it is not of the form s3://bucket/prefix")
+		return "", "", fault.BadConfig.At("parse", uri).Because("it does not have the form s3://bucket/prefix")
 	}
 	return u.Host, strings.Trim(u.Path, "/"), nil
 }
@@ -74,7 +74,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	if err != nil {
 		return nil, fault.BadConfig.At("configure S3 for", c.Setting).
 			Because(err).
-			Advise("check the AWS settings of the environment")
+			Advise("check the AWS variables of the environment")
 	}
 	if c.Stall <= 0 {
 		c.Stall = stalled
@@ -129,7 +129,7 @@ func (s *Store) Location(key string) string {
 // object: as a document it is one that cannot be read.
 func checkReadable(key string) error {
 	if err := blob.CheckKey(key); err != nil {
-		return fault.Unreadable.At("read", fault.QuoteName(key)).Because(err).Advise("give the object another key")
+		return fault.Unreadable.At("read", fault.QuoteName(key)).Because(err).Advise("rename the object")
 	}
 	return nil
 }

@@ -70,8 +70,8 @@ func (s *Store) RecordOwner(_ context.Context, storeID string) error {
 			if string(v) != storeID {
 				return fault.StoreOwned.At("open", s.path).
 					Because("it belongs to another artifact store").
-					Advise("if the store.json of this artifact store was lost, write {\"id\":\"" + string(v) + "\"} into it; " +
-						"else use a file of its own for each artifact store (stores.classes)")
+					Advise("if store.json of this artifact store was lost, write {\"id\":\"" + string(v) + "\"} into it; " +
+						"otherwise use a separate file for each artifact store (stores.classes)")
 			}
 			return nil
 		}

@@ -98,7 +98,7 @@ func (c *collection) makeIndex(ctx context.Context, p *part) error {
 		made, err = p.mapIndex(end)
 	}
 	if err != nil {
-		slog.Warn("no index of vectors was made: all rows are scanned", "file", p.indexPath(end), "why", err.Error())
+		slog.Warn("cannot build the vector index: all rows are scanned", "file", p.indexPath(end), "why", err.Error())
 		return nil
 	}
 	c.mu.Lock()

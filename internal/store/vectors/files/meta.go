@@ -71,7 +71,7 @@ func mendMeta(dir string) (mended meta, err error) {
 	paths, err := filepath.Glob(filepath.Join(dir, "*"+partEnd))
 	if err != nil || len(paths) == 0 {
 		return mended, fault.NotFound.At("open collection", filepath.Base(dir)).
-			Because("its meta.json is damaged, and it holds no part").
+			Because("its meta.json is damaged, and it contains no parts").
 			Advise("rebuild it with: unweaver restore --all")
 	}
 	for _, path := range paths {
@@ -105,7 +105,7 @@ func (c *collection) keepParts() error {
 			return wrapError("look at", p.path, err)
 		}
 		kept = false
-		slog.Warn("a file of vectors is gone, and is written again", "file", p.path)
+		slog.Warn("a vector file is missing and is written again", "file", p.path)
 		err := wrapError("make", c.dir, durable.MkdirAll(c.dir, durable.PrivateFolder))
 		if err = errors.Join(err, writeFile(p.path, p.data), p.saveDead()); err != nil {
 			return err

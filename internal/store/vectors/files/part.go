@@ -111,7 +111,7 @@ func openPart(path string) (*part, error) {
 func (p *part) findSections() error {
 	raw := p.data
 	if string(raw[:8]) != magic || p.dim <= 0 || p.n <= 0 {
-		return newDamageFault(p.path, "it is no vector part")
+		return newDamageFault(p.path, "it is not a vector part")
 	}
 	if p.n > len(raw)/8 || p.dim > len(raw)/5/p.n { // at least 8 bytes a row, and 5 for each of its numbers
 		return newDamageFault(p.path, "its size does not fit its header")
@@ -135,7 +135,7 @@ func (p *part) findSections() error {
 	p.q = unsafe.Slice((*int8)(unsafe.Pointer(&raw[q])), p.n*p.dim)
 	p.sums = unsafe.Slice((*uint32)(unsafe.Pointer(&raw[sums])), p.n)
 	if binary.LittleEndian.Uint32(raw[sums+4*p.n:]) != placeOf(p.path) {
-		return newDamageFault(p.path, "it is a part of another name or collection")
+		return newDamageFault(p.path, "it belongs to another collection or has another name")
 	}
 	p.f = unsafe.Slice((*float32)(unsafe.Pointer(&raw[f])), p.n*p.dim)
 	return p.checkOrder()
@@ -193,7 +193,7 @@ func wrapError(op, object string, err error) error {
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
 		return fault.StoreFull.At(op, object).
 			Because(err).
-			Advise("free disk space before you stop this process: answers already paid for wait in its memory")
+			Advise("free disk space before you stop this process: it holds paid results in memory")
 	case errors.Is(err, os.ErrPermission):
 		return fault.StoreDenied.At(op, object).Because(err).Advise("check the owner and mode of the path")
 	}

@@ -26,7 +26,7 @@ func (p *part) isWhole(i int) bool { return rowSum(p.vectorAt(i)) == p.sums[i] }
 // damagedRow returns the error for a caller that needs the row.
 func (p *part) damagedRow(op string, i int) error {
 	return fault.SegmentDamage.At(op, p.path).
-		Because(fmt.Sprintf("the checksum of row %s differs", p.keyAt(i))).
+		Because(fmt.Sprintf("the checksum of row %s does not match", p.keyAt(i))).
 		Advise("run: unweaver restore --all")
 }
 

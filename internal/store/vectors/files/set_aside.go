@@ -36,8 +36,8 @@ func (s *Store) setAside(name string, err error) error {
 	}
 	slog.Warn("damaged collection set aside", "collection", name, "folder", aside, "why", err.Error())
 	return fault.NotFound.At("open collection", name).
-		Because(fmt.Errorf("it was damaged, and is kept as %s: %w", aside, err)).
-		Advise("fill it again with: unweaver restore --all")
+		Because(fmt.Errorf("it was damaged and was moved to %s: %w", aside, err)).
+		Advise("reload it with: unweaver restore --all")
 }
 
 // loseCollection sets an open collection aside after an error that says that its files are damaged; c is nil where a

@@ -104,7 +104,7 @@ func (s *Store) Create(ctx context.Context, name string, dim int) error {
 		return nil
 	}
 	if err == nil {
-		slog.Warn("a damaged collection is made again, empty", "collection", name, "dimension", c.dim, "want", dim)
+		slog.Warn("a damaged collection is recreated empty", "collection", name, "dimension", c.dim, "want", dim)
 		err = s.Drop(ctx, name)
 	}
 	if err != nil && !fault.Is(err, fault.NotFound) {
@@ -263,7 +263,7 @@ func (c *collection) upsertRows(ctx context.Context, rows []vectors.Row) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return fault.StoreDown.At("write vectors", c.dir).Because("the collection was closed meanwhile")
+		return fault.StoreDown.At("write vectors", c.dir).Because("the collection was closed in the meantime")
 	}
 	fresh, damaged := rows[:0], []string(nil)
 	for _, r := range rows {

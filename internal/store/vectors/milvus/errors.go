@@ -97,7 +97,7 @@ func (s *Store) wrapError(ctx context.Context, op, object string, err error) err
 	denied := func() error {
 		return fault.StoreDenied.At(op, object).
 			Because(err).
-			Advise("put the right user and password into stores.vectors (milvus://user:password@host), " +
+			Advise("set the correct user and password in stores.vectors (milvus://user:password@host), " +
 				"for example through UNWEAVER_STORES_VECTORS")
 	}
 	var se *statusError
@@ -110,7 +110,7 @@ func (s *Store) wrapError(ctx context.Context, op, object string, err error) err
 		case se.isFull():
 			return fault.StoreFull.At(op, object).
 				Because(err).
-				Advise("Milvus is short of memory or disk: give it more, then resume: nothing paid is lost")
+				Advise("give Milvus more memory or disk space, then resume the run; paid results are kept")
 		case se.isAuth():
 			return denied()
 		case se.mentionsAny("database not found", "database not exist"):
@@ -126,7 +126,7 @@ func (s *Store) wrapError(ctx context.Context, op, object string, err error) err
 	case codes.ResourceExhausted:
 		return fault.Internal.At(op, object).
 			Because(err).
-			Advise("a message was larger than Milvus takes: raise proxy.grpc.serverMaxRecvSize there")
+			Advise("a message exceeds the limit of Milvus: raise proxy.grpc.serverMaxRecvSize there")
 	}
 	return fault.StoreDown.At(op, object).Because(err).Advise("check stores.vectors and that Milvus runs")
 }

@@ -84,7 +84,7 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	u, err := url.Parse(config.URL)
 	if err != nil || u.Host == "" || (u.Scheme != "milvus" && u.Scheme != "milvus+tls") {
 		return nil, fault.BadConfig.At("parse", "stores.vectors").
-			Because("it is not of the form milvus://host:port/db")
+			Because("it does not have the form milvus://host:port/db")
 	}
 	host := u.Host
 	if u.Port() == "" {
@@ -149,7 +149,7 @@ func (s *Store) fetchDescription(ctx context.Context, name string) (*milvuspb.De
 	if n := response.GetCollectionName(); n != "" && n != name {
 		return nil, fault.BadConfig.At("use collection", name).
 			Because("it is an alias of " + n).
-			Advise("drop the alias: it has the name of a collection of this installation")
+			Advise("drop the alias: its name belongs to a collection of this installation")
 	}
 	return response, nil
 }
@@ -204,14 +204,14 @@ func dimensionOf(fields []*schemapb.FieldSchema) (dim int) {
 func newDamageFault(name, why string) error {
 	return fault.NotFound.At("use collection", name).
 		Because("it is damaged: " + why).
-		Advise("fill it again with: unweaver restore --all")
+		Advise("reload it with: unweaver restore --all")
 }
 
 // Create implements vectors.Store. A crash between the collection and its index is mended by the next call.
 func (s *Store) Create(ctx context.Context, name string, dim int) error {
 	response, err := s.fetchDescription(ctx, name)
 	if have := dimensionOf(response.GetSchema().GetFields()); err == nil && have != dim {
-		slog.Warn("a damaged collection is made again, empty", "collection", name, "dimension", have, "want", dim)
+		slog.Warn("a damaged collection is recreated empty", "collection", name, "dimension", have, "want", dim)
 		if err = s.Drop(ctx, name); err == nil {
 			err = s.createCollection(ctx, name, dim)
 		}
@@ -361,12 +361,12 @@ func (s *Store) loadCollection(ctx context.Context, name string) error {
 		case commonpb.LoadState_LoadStateNotExist, commonpb.LoadState_LoadStateNotLoad:
 			return fault.StoreDown.At("load", name).
 				Because("Milvus gave the load up").
-				Advise("see its log: memory may be short")
+				Advise("check the log of Milvus: it may be short of memory")
 		}
 		if time.Since(begin) > loadDeadline {
 			return fault.StoreDown.At("load", name).
-				Because("it was not loaded in " + loadDeadline.String()).
-				Advise("see Milvus's log: memory may be short")
+				Because("it did not load within " + loadDeadline.String()).
+				Advise("check the log of Milvus: it may be short of memory")
 		}
 		select {
 		case <-ctx.Done():
