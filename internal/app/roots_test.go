@@ -86,6 +86,6 @@ func TestWhatThisProcessKeepsIsNoPartOfACorpus(t *testing.T) {
 	assert.Equal(t, []string{"a.txt"}, listed(), "with the data directory")
 	for _, path := range []string{data, filepath.Join(data, "artifacts"), filepath.Join(data, "vectors")} {
 		_, err := stores.OpenCorpus(t.Context(), path)
-		wants(t, err, fault.CorpusRefused, "own files")
+		wants(t, err, fault.CorpusRefused, "the data folder of this program")
 	}
 }

@@ -127,11 +127,11 @@ func TestBooksThatCannotBeReadSayWhy(t *testing.T) {
 		code  fault.Code
 		why   string
 	}{
-		"protected": {map[string]string{"META-INF/license.lcpl": "{}"}, fault.Encrypted, "protected"},
+		"protected": {map[string]string{"META-INF/license.lcpl": "{}"}, fault.Encrypted, "protection"},
 		"a sealed chapter": {
 			bookOf(item("a", "a.xhtml", page), `<itemref idref="a"/>`, map[string]string{"OPS/a.xhtml": "\x8f\x01",
 				"META-INF/encryption.xml": `<e><EncryptedData><CipherData><CipherReference URI="OPS/A.xhtml"/></CipherData></EncryptedData></e>`}),
-			fault.Encrypted, "protected",
+			fault.Encrypted, "protection",
 		},
 		"without any chapter": {
 			bookOf(item("a", "gone.xhtml", page), `<itemref idref="a"/>`, nil), fault.Unreadable, "gone.xhtml",

@@ -115,7 +115,7 @@ func TestAListOfRecordsIsReadAsRows(t *testing.T) {
 		"[]":                               {0, ""},
 		`[{"id":1},{"a":"`:                 {1, "f record 2: it is cut: it ends within \"/1"},
 		`[{"id":1},{"id":2}`:               {2, "f record 3: it is cut"},
-		`[{"id":1} {"id":2}]`:              {1, "f record 2: it is no JSON"},
+		`[{"id":1} {"id":2}]`:              {1, "f record 2: it is not valid JSON"},
 		`[{"id":1}] x`:                     {1, "f record 2"},
 		`[{"id":1},` + long + `,{"id":3}]`: {1, "f record 2: it has more bytes, above limits.document.row: 1000"},
 		`[{"id":1},7]`:                     {1, document.ErrMixed.Error()},

@@ -127,7 +127,7 @@ func TestAKilledEngineIsStartedAgainAndHasLostNothing(t *testing.T) {
 		until(t, "another process", func() bool { pid := pidOf(t, dir); return pid != 0 && pid != killed })
 		until(t, "the run that was acknowledged", func() bool { return knows(t, c, id) })
 	}
-	if !strings.Contains(log.String(), "started again") || !strings.Contains(log.String(), "signal: killed") {
+	if !strings.Contains(log.String(), "is restarted") || !strings.Contains(log.String(), "signal: killed") {
 		t.Errorf("it logs %q", log.String())
 	}
 	last := pidOf(t, dir)

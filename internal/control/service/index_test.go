@@ -302,7 +302,7 @@ func TestNamesThatCannotBeBuilt(t *testing.T) {
 	}{
 		"an index with a slash":      {indexRequest(b, "a/b", "g1"), fault.InvalidParam, `name index "a/b"`},
 		"a generation with a slash":  {indexRequest(b, "docs", "a/b"), fault.InvalidParam, `name generation "a/b"`},
-		"a generation like restores": {indexRequest(b, "docs", "restore-x"), fault.Usage, "those of restores"},
+		"a generation like restores": {indexRequest(b, "docs", "restore-x"), fault.Usage, "reserved for restores"},
 		"no corpus":                  {without, fault.CorpusMissing, "no corpus is given"},
 		"a corpus that is not there": {nowhere, fault.CorpusMissing, "/nowhere/at/all"},
 	} {
@@ -369,7 +369,7 @@ func TestAnAuditIsStartedOnceWithItsPart(t *testing.T) {
 	_, err = b.AuditIndex(t.Context(), control.AuditRequest{Index: "docs", Sample: core.Sample{Part: 8, Of: 7}})
 	wants(t, err, fault.InvalidParam, "8/7")
 	_, err = b.BuildIndex(t.Context(), indexRequest(b, "docs", "audit-x"))
-	wants(t, err, fault.Usage, "those of audits")
+	wants(t, err, fault.Usage, "reserved for audits")
 	wants(t, b.MarkLost(t.Context(), run.Run), fault.Usage, "audit")
 }
 

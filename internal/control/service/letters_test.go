@@ -102,7 +102,7 @@ func TestARoundOfRetryFailedIsABuildOfWhatFailed(t *testing.T) {
 		t.Errorf("an unknown letter: %v", err)
 	}
 	if _, err := b.RetryFailed(t.Context(), control.LettersRequest{Name: "docs/g0"}); !fault.Is(err, fault.Usage) ||
-		!strings.Contains(err.Error(), "g1 is published") {
+		!strings.Contains(err.Error(), "g1 is the published generation") {
 		t.Errorf("an older generation: %v", err)
 	}
 	run, err := b.RetryFailed(t.Context(), control.LettersRequest{Name: "docs/g1"})

@@ -131,7 +131,7 @@ func TestProbeQuestionsComeWithTheRequest(t *testing.T) {
 		raw   []byte
 		want  string
 	}{
-		{"/home/ada/probes.jsonl", nil, "/home/ada/probes.jsonl: what it holds was not sent"},
+		{"/home/ada/probes.jsonl", nil, "/home/ada/probes.jsonl: its content was not sent"},
 		{core.SentFile + "00", []byte(`{"question":"Who?"}`), "line 1: it names no document"},
 		{core.SentFile + "00", good, "a different checksum"},
 	} {

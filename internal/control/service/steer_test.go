@@ -193,7 +193,7 @@ func TestACommandThatNoWorkerObeys(t *testing.T) {
 		says      string
 		cancelled int
 	}{
-		"none polls":          {0, "none has polled", 1},
+		"none polls":          {0, "no worker polled", 1},
 		"one polls and hangs": {1, "no worker carried out the command within 1m30s", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
