@@ -171,7 +171,7 @@ func TestAnInputThatCannotBeBuiltFailsBeforeAnythingIsDone(t *testing.T) {
 		{"another format", "bring the workers to the version", workflows.Build{
 			Shape: workflows.Shape{Format: workflows.Format + 1},
 		}},
-		{"a budget below zero", "below zero", workflows.Build{Budget: &workflows.Budget{Calls: -5}}},
+		{"a budget below zero", "must not be negative", workflows.Build{Budget: &workflows.Budget{Calls: -5}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			f := newFake(10)

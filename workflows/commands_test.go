@@ -131,9 +131,9 @@ func TestABudgetThatIsSpentWantsABiggerOne(t *testing.T) {
 		}
 		resume(1*time.Hour, nil, "--budget-calls")
 		resume(2*time.Hour, &workflows.Budget{}, "--budget-money")
-		resume(3*time.Hour, &workflows.Budget{Calls: -1}, "below zero")
+		resume(3*time.Hour, &workflows.Budget{Calls: -1}, "must not be negative")
 		resume(4*time.Hour, &workflows.Budget{Calls: 100}, "")
-		resume(5*time.Hour, &workflows.Budget{Calls: 100}, "no bigger")
+		resume(5*time.Hour, &workflows.Budget{Calls: 100}, "not larger")
 		resume(6*time.Hour, &workflows.Budget{Money: 2}, "")
 	})
 	require.NoError(t, err)

@@ -33,7 +33,7 @@ func TestLimitsOfARunningBuildAreWrittenDownAndBadOnesRefused(t *testing.T) {
 		give(workflows.UpdateRates, workflows.Limits{TokensPerMinute: number(-1)}, "want 0")
 		give(workflows.UpdateRates, workflows.Limits{RequestsPerMinute: number(60)}, "")
 		give(workflows.UpdateBudget, workflows.Budget{}, "no budget is given")
-		give(workflows.UpdateBudget, workflows.Budget{Calls: -1}, "below zero")
+		give(workflows.UpdateBudget, workflows.Budget{Calls: -1}, "must not be negative")
 		give(workflows.UpdateBudget, workflows.Budget{Calls: 100}, "")
 		give(workflows.UpdateBudget, workflows.Budget{Money: 2}, "")
 	})

@@ -135,7 +135,7 @@ func (b Build) validateInput() error {
 		return errors.New("spec: want 64 hex digits")
 	}
 	if b.Budget.isNegative() {
-		return errors.New("budget: a budget cannot be below zero")
+		return errors.New("budget: a budget must not be negative")
 	}
 	return b.Shape.Validate()
 }

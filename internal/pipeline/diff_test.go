@@ -159,7 +159,7 @@ func TestADifferenceWithWhatIsNotThere(t *testing.T) {
 		t.Errorf("of nothing: %v", err)
 	}
 	s.night(t)
-	if err := ask("", ""); !fault.Is(err, fault.UnknownGen) || !strings.Contains(err.Error(), "made from") {
+	if err := ask("", ""); !fault.Is(err, fault.UnknownGen) || !strings.Contains(err.Error(), "no parent to compare") {
 		t.Errorf("of the first: %v", err)
 	}
 	if err := ask("g001", "g077"); !fault.Is(err, fault.UnknownGen) || !strings.Contains(err.Error(), "g077") {

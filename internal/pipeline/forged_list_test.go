@@ -49,7 +49,7 @@ func TestAForgedListOfDocumentsHasEverythingMadeAgain(t *testing.T) {
 				assert.True(t, !night.planned.Unchanged && night.manifest.Hashes == want.manifest.Hashes,
 					"unchanged %v, hashes %+v, want %+v", night.planned.Unchanged, night.manifest.Hashes, want.manifest.Hashes)
 				reported := strings.Join(s.report(t).Reasons, "\n")
-				assert.Contains(t, reported, "is no list of documents: everything is made again", "reasons")
+				assert.Contains(t, reported, "is no list of documents: everything is rebuilt", "reasons")
 				s.whole(t)
 			})
 		}

@@ -53,7 +53,7 @@ func TestANightWhoseRecallFellIsHeldUntilSomebodyApproves(t *testing.T) {
 	}
 	report := s.report(t)
 	for _, part := range []string{
-		"fell from 1.000 to 0.500", "at most 0.2", "Port Alma 1?; Who built the harbour of Port Alma 2?",
+		"fell from 1.000 to 0.500", "the accepted drop is 0.2", "Port Alma 1?; Who built the harbour of Port Alma 2?",
 	} {
 		assert.Contains(t, report.Detail, part)
 	}
@@ -105,7 +105,7 @@ func TestAProbeFileThatNamesMissingDocumentsHoldsAlsoAFirstBuild(t *testing.T) {
 	s.probing(t, probeOf(1), "", `{"question":"Where is Atlantis?","documents":["place-002.md","atlantis.md"]}`)
 	night := s.night(t)
 	if night.published.Reason != "probes_invalid" ||
-		!strings.Contains(s.report(t).Detail, "has: line 3: atlantis.md (indexes.docs.gate.probes)") {
+		!strings.Contains(s.report(t).Detail, "its parent: line 3: atlantis.md (indexes.docs.gate.probes)") {
 		t.Errorf("%+v, %q", night.published, s.report(t).Detail)
 	}
 }

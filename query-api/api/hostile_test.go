@@ -97,7 +97,7 @@ func texts(n int) string { return strings.Repeat(`"",`, n) + `""` }
 
 func TestABodyIsNestedToALimit(t *testing.T) {
 	f := serve(t, nil)
-	const refused = "nested deeper than 32"
+	const refused = "nested more than 32"
 	for levels, want := range map[int]string{30: "not a parameter", 31: refused, 9_990: refused} {
 		body := `{"query":"Fram","params":{"a":` + nested(levels, "1") + `}}`
 		got := f.send("POST", "/v1/indexes/sample/query", body, "Content-Type", "application/json")

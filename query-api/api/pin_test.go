@@ -59,7 +59,7 @@ func TestAHeldGenerationOfAnUnpublishedIndexIsNamedAndCanBeAsked(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if out := ask(fram, http.StatusNotFound); !strings.Contains(fmt.Sprint(out["detail"]), "its generation g1 is held") {
+	if out := ask(fram, http.StatusNotFound); !strings.Contains(fmt.Sprint(out["detail"]), "g1 is held") {
 		t.Error(out)
 	}
 	for range 2 {

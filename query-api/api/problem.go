@@ -160,7 +160,7 @@ func (s *Server) toProblem(ctx context.Context, route string, err error) (proble
 		}
 	}
 	if status >= 500 {
-		if cause != err { // which says in which step
+		if !errors.Is(err, cause) { // which says in which step
 			logged = append(logged, "error", redact.Text(cause.Error()))
 		}
 		s.log.Warn("request failed", logged...)

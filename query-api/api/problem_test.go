@@ -29,7 +29,8 @@ var expected = map[fault.Code]int{
 	fault.EndpointRefused: 503,
 	fault.ModelQuota:      502, fault.ModelUnknown: 502, fault.ModelRejected: 502, fault.DimensionChanged: 503,
 	fault.BadVector: 503, fault.BadEmbeddings: 503, fault.ModelRefused: 502, fault.ModelUnreadable: 502,
-	fault.Unauthorized: 401, fault.Forbidden: 403, fault.NoSuchMethod: 405, fault.BodyTimeout: 408, fault.Timeout: 504, fault.Cancelled: 503, fault.MediaType: 415,
+	fault.Unauthorized: 401, fault.Forbidden: 403, fault.NoSuchMethod: 405, fault.BodyTimeout: 408,
+	fault.Timeout: 504, fault.Cancelled: 503, fault.MediaType: 415,
 	fault.Misdirected: 421, fault.RateLimited: 429, fault.BudgetSpent: 429, fault.KeysUnknown: 503,
 }
 
@@ -201,7 +202,7 @@ func TestWhatIsNotThereIsSaidSo(t *testing.T) {
 	} {
 		status, out, _ := f.do(http.MethodGet, path, nil)
 		if out["code"] != "invalid_parameter" {
-			assert.Regexp(t, "/v1/|current|generation|begin the list again", out["hint"], path)
+			assert.Regexp(t, "/v1/|current|generation|start the list again", out["hint"], path)
 			assert.NotContains(t, out["hint"], "unweaver ", "%s: a command, for a caller of HTTP", path)
 		}
 		assert.True(t, out["code"] == code && status == expected[fault.Code(code)],

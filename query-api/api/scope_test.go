@@ -37,12 +37,12 @@ func TestAKeyForOneIndexHearsOfNoOther(t *testing.T) {
 			"%s: %d %s", name, got.Code, got.Body)
 	}
 	got := l.send("POST", "/v1/indexes/sample/query", `{"query":"x"}`, bearer(other.Text)...)
-	assert.True(t, got.Code == http.StatusNotFound && strings.Contains(got.Body.String(), "or use an API key that covers it"),
+	assert.True(t, got.Code == http.StatusNotFound && strings.Contains(got.Body.String(), "or the key is not for it"),
 		"%d %s", got.Code, got.Body)
 	got = l.send("POST", "/v1/indexes/sample/query", `{"query":"x"}`, append(bearer(all.Text),
 		"Origin", "https://elsewhere.example", "Sec-Fetch-Site", "cross-site")...)
 	if got.Code != http.StatusForbidden || !strings.Contains(got.Body.String(), "from its own page only") ||
-		!strings.Contains(got.Body.String(), `"hint":"let the server`) {
+		!strings.Contains(got.Body.String(), `"hint":"call this server from the backend`) {
 		t.Errorf("%d %s", got.Code, got.Body)
 	}
 }

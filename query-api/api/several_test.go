@@ -137,7 +137,7 @@ func TestWhatCannotBeAskedOfSeveralIndexesIsRefused(t *testing.T) {
 		"a text":          {"sample", nil, 422, "indexes", "want a list"},
 		"too many":        {many, nil, 422, "indexes", "at most 16"},
 		"no name":         {[]string{"../x"}, nil, 422, "indexes", "no name of an index"},
-		"unknown":         {[]string{"sample", "nowhere"}, nil, 404, "", "no index of that name"},
+		"unknown":         {[]string{"sample", "nowhere"}, nil, 404, "", "no published index"},
 		"nothing fits":    {[]string{"zz*"}, nil, 422, "indexes", "no index fits"},
 		"a generation":    {[]string{"sample"}, map[string]any{"generation": "g1"}, 422, "generation", "of one index"},
 		"an unknown one":  {[]string{"sample"}, map[string]any{"depth": 2}, 422, "depth", "unknown field"},

@@ -54,7 +54,7 @@ func Handler(backend Backend) http.Handler {
 // would pass the rate and the concurrency of a key, and hold the answers to thousands.
 func checkMessage(message []byte, whole bool) *jsonrpc.Error {
 	if bytes.HasPrefix(bytes.TrimLeft(message, " \t\r\n"), []byte("[")) {
-		return newRefusal(jsonrpc.CodeInvalidRequest, "several messages in one request are not supported: send each one by itself")
+		return newRefusal(jsonrpc.CodeInvalidRequest, "several messages in one request are not supported: send each alone")
 	}
 	if !whole || len(message) == maxBody {
 		return nil // the library says it

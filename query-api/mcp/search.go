@@ -76,7 +76,8 @@ func newTextResult(text string) *sdk.CallToolResult {
 
 // explainNothing says why a question found nothing.
 func explainNothing(response answer.Response) string {
-	return strings.TrimSpace(fmt.Sprintf("No passage of index %s matches the question. %s", response.Index, response.ReasonText))
+	text := fmt.Sprintf("No passage of index %s matches the question. %s", response.Index, response.ReasonText)
+	return strings.TrimSpace(text)
 }
 
 func (s *server) searchIndex(ctx context.Context, _ *sdk.CallToolRequest, asked Question) (

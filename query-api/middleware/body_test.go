@@ -49,6 +49,6 @@ func TestBodiesAreNestedToALimit(t *testing.T) {
 		"at the end of a long one": {`[` + strings.Repeat(`"",`, 10_000) + nested(32, ``) + `]`, false},
 	} {
 		err := middleware.CheckJSON([]byte(c.body)) // some are no JSON
-		assert.Equal(t, err == nil || !strings.Contains(err.Error(), "nested deeper than 32"), c.fits, "%s: %v", name, err)
+		assert.Equal(t, err == nil || !strings.Contains(err.Error(), "nested more than 32"), c.fits, "%s: %v", name, err)
 	}
 }

@@ -42,7 +42,7 @@ func TestCertificatesOfAServerAndItsClientsAreMadeAndFitTogether(t *testing.T) {
 	}
 	key := string(read("ca-key.pem"))
 	if got = in(t, nil, nil, "certs", "create", folder, "--host", "temporal"); got.exit != cli.ExitUsage ||
-		!strings.Contains(got.err, "it exists") || string(read("ca-key.pem")) != key {
+		!strings.Contains(got.err, "already exists") || string(read("ca-key.pem")) != key {
 		t.Errorf("written over: %+v", got)
 	}
 	got = in(t, nil, nil, "certs", "create", folder, "--host", "temporal", "--force", "--json")

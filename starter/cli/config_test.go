@@ -16,7 +16,7 @@ func TestConfigInitWritesAFileThatIsValidAndNeverOverwrites(t *testing.T) {
 	fake := &fakeControl{}
 	t.Chdir(t.TempDir())
 	got := in(t, nil, nil, "config", "init")
-	require.True(t, got.exit == cli.ExitDone && strings.HasPrefix(got.out, "written: unweaver.yaml"), "%+v", got)
+	require.True(t, got.exit == cli.ExitDone && strings.HasPrefix(got.out, "wrote unweaver.yaml"), "%+v", got)
 	raw, err := os.ReadFile("unweaver.yaml")
 	require.NoError(t, err)
 	contains(t, string(raw), "concurrency: 64", "# longest chunk")
@@ -24,7 +24,7 @@ func TestConfigInitWritesAFileThatIsValidAndNeverOverwrites(t *testing.T) {
 	assert.True(t, got.out == "valid: 1 indexes (docs)\n", "%+v", got)
 	require.NoError(t, os.WriteFile("unweaver.yaml", []byte("# mine\n"), 0o600))
 	got = in(t, nil, nil, "config", "init", "--json")
-	if as := decoded(t, got.err); got.exit != cli.ExitUsage || !strings.Contains(as["error"].(string), "it exists") {
+	if as := decoded(t, got.err); got.exit != cli.ExitUsage || !strings.Contains(as["error"].(string), "already exists") {
 		t.Errorf("%+v", got)
 	}
 	raw, err = os.ReadFile("unweaver.yaml")

@@ -165,7 +165,7 @@ func TestAStackThatDoesNotStartSaysWhy(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	for _, args := range [][]string{{"status", "docs"}, {"doctor", "--index", "docs"}, {"dev"}} {
 		got = in(t, nil, []string{self + bin}, append(args, "--data-dir", file)...)
-		contains(t, got.err, file+": it is a file", "choose another --data-dir")
+		contains(t, got.err, file+": it is a file", "give --data-dir a folder")
 		assert.Equal(t, cli.ExitUsage, got.exit, "%v: exit", args)
 	}
 }

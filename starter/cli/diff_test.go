@@ -44,7 +44,7 @@ func TestADifferenceIsShownWithTheQuestionsThatHaveOtherChunks(t *testing.T) {
 	}}
 	got := in(t, withConnection(fake, server.URL), nil, "diff", "g2", "--index", "docs", "--questions", file)
 	for _, part := range []string{
-		"docs: g1 (current) → g2 (held)", "0 → 9: 0 added, 0 changed, 1 moved", "b, was a", "7 born", "born     Tolmin",
+		"docs: g1 (current) → g2 (held)", "0 → 9: 0 added, 0 changed, 1 moved", "b, was a", "7 added", "born     Tolmin",
 		"of 2 questions, 1 return different passages first", "When?", "before: c1.md", "after:  c2.md",
 	} {
 		assert.True(t, strings.Contains(got.out, part), "%q is not in %s%s", part, got.out, got.err)

@@ -82,7 +82,7 @@ func showAPR(writer io.Writer, raw json.RawMessage, rank map[string]int) {
 			run.Cover, run.Pairs, run.Distinct, run.Whole, shortenText(strings.Join(run.Facts, "; "), 80), same)
 	}
 	if len(explain.Told) == 0 {
-		fmt.Fprintf(writer, "told: nothing\n")
+		fmt.Fprintf(writer, "passed to the model: nothing\n")
 		return
 	}
 	fmt.Fprintf(writer, "passed to the model as %s, %d tokens:\n", explain.Encoding, explain.Tokens)

@@ -24,9 +24,9 @@ func TestFactsAreExplained(t *testing.T) {
 	got := ask(t, &queries{bodies: []string{body}}, "--index", "docs", "--explain")
 	contains(t, got.out, "runs of facts, compared by Redis:", "0.952   0.089   0.640   1.000",
 		"Redis holds leases; leases end",
-		"leases are held (left out: another run says the same)", "told, as words, in 73 tokens:",
+		"leases are held (left out: another run says the same)", "passed to the model as words, 73 tokens:",
 		"Redis | holds | leases  [2]\n")
 	body = `{"index":"docs","method":"apr","chunks":[],"explain":{"names":[],"runs":[],"told":[]}}`
 	got = ask(t, &queries{bodies: []string{body}}, "--index", "docs", "--explain")
-	contains(t, got.out, "no name in the question: the whole question is compared", "told: nothing")
+	contains(t, got.out, "no name in the question: the whole question is compared", "passed to the model: nothing")
 }

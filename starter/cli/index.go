@@ -23,11 +23,15 @@ func (a *App) indexCmd() *cobra.Command {
 the configured corpus is used.
 
 If a build of the index with the same corpus and configuration is running, the command attaches to it, unless
---generation is given. With --wait the build starts after a running retry-failed round or purge ends. With --wait and
-ends the waiting, and the run goes on. If this command had to start the stack, the stack stops with it, and the run goes
-on when a stack runs again. With embedded stack, the run stops until a stack runs again. With --plan the build starts only if parent, listing and
-configuration still match the plan; otherwise the command lists what changed. With --wait and --json it prints the
-report to standard output and events to standard error, one JSON object a line.
+--generation is given. With --wait the build starts after a running retry-failed round or purge ends; with --wait and
+--rebuild, after any running run ends.
+
+Ctrl-C ends the waiting, and the run continues. If this command had to start the embedded stack, the stack stops with
+it, and the run continues when a stack runs again.
+
+With --plan the build starts only if parent, listing and configuration still match the plan; otherwise the command
+lists what changed. With --wait and --json it prints the report to standard output and events to standard error, one
+JSON object a line.
 
 ` + exitCodes,
 		Example: `  unweaver index ./docs --index docs --wait

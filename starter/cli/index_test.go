@@ -134,7 +134,7 @@ func TestAnInterruptLeavesTheRunAlone(t *testing.T) {
 				last = decoded(t, line)
 			}
 		}
-		assert.True(t, json == nil || last["code"] == "interrupted" && strings.Contains(fmt.Sprint(last["hint"]), "goes on"),
+		assert.True(t, json == nil || last["code"] == "interrupted" && strings.Contains(fmt.Sprint(last["hint"]), "continues"),
 			"%v", last)
 	}
 }
@@ -157,9 +157,9 @@ wait $child
 	var out, errs bytes.Buffer
 	app := &cli.App{Out: &out, Err: &errs, Env: []string{"PATH=" + os.Getenv("PATH")}, Self: bin}
 	exit := app.Run(ctx, []string{"index", "/corpus", "--index", "docs", "--wait", "--data-dir", data})
-	assert.True(t, exit == cli.ExitFailed && !strings.Contains(errs.String(), "goes on"),
+	assert.True(t, exit == cli.ExitFailed && !strings.Contains(errs.String(), "continues"),
 		"exit %d, %s", exit, errs.String())
-	contains(t, errs.String(), "interrupted (the run stands still until a stack runs again: unweaver dev, or the same")
+	contains(t, errs.String(), "interrupted (the run stops until the stack runs again: unweaver dev, or run the same command")
 }
 
 // Whatever is interrupted says so, and not what the interrupt made fail.

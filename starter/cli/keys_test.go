@@ -49,7 +49,7 @@ func TestKeysAreMadeListedReplacedAndEnded(t *testing.T) {
 	}
 	assert.Equal(t, cli.ExitUsage, in(t, connect, nil, "keys", "create", "--scope", "root").exit, "an unknown scope")
 	bad := in(t, connect, nil, "keys", "create", "--rate", "NaN")
-	assert.True(t, bad.exit == cli.ExitUsage && strings.Contains(bad.err, "--rate takes a number"), "no number: %+v", bad)
+	assert.True(t, bad.exit == cli.ExitUsage && strings.Contains(bad.err, "--rate requires a number"), "no number: %+v", bad)
 }
 
 func TestOnlyAnAdminsKeyMakesKeys(t *testing.T) {

@@ -101,7 +101,7 @@ func TestAnAgentsServerThatIsDownIsAnErrorOfTheTool(t *testing.T) {
 	for reply.ID != 2 {
 		require.NoError(t, decoder.Decode(&reply))
 	}
-	if !reply.Result.IsError || !strings.Contains(reply.Result.Content[0].Text, "check that query-api runs at") {
+	if !reply.Result.IsError || !strings.Contains(reply.Result.Content[0].Text, "check that query-api runs there") {
 		t.Errorf("%+v", reply)
 	}
 	_ = writes.Close()

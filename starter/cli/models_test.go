@@ -61,7 +61,7 @@ func TestAModelInsideIsConfiguredByItsName(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for setting, want := range map[string]string{
 		"models.embedding.model=e5":                     "",
-		"models.embedding.model=text-embedding-3-small": "no built-in model",
+		"models.embedding.model=text-embedding-3-small": "not a built-in model",
 	} {
 		require.NoError(t, os.WriteFile("unweaver.yaml", []byte("indexes: {docs: {}}\n"), 0o600))
 		got := in(t, nil, nil, "config", "show", "--json", "--set", setting)

@@ -38,15 +38,15 @@ func TestWhatIsServedIsMovedAsItIsAskedFor(t *testing.T) {
 		},
 		{
 			"discard g3 --index docs", control.MoveRequest{Action: "discard", Index: "docs", Generation: "g3"},
-			"g3 is discarded",
+			"discarded g3",
 		},
 		{
 			"tag g1 audit-2026 --index docs",
-			control.MoveRequest{Action: "tag", Index: "docs", Generation: "g1", Name: "audit-2026"}, "g1 is audit-2026",
+			control.MoveRequest{Action: "tag", Index: "docs", Generation: "g1", Name: "audit-2026"}, "g1 has the tag audit-2026",
 		},
 		{
 			"untag g1 audit-2026 --index docs",
-			control.MoveRequest{Action: "untag", Index: "docs", Generation: "g1", Name: "audit-2026"}, "no longer audit-2026",
+			control.MoveRequest{Action: "untag", Index: "docs", Generation: "g1", Name: "audit-2026"}, "no longer has the tag audit-2026",
 		},
 	} {
 		fake := &fakeControl{}
@@ -115,7 +115,7 @@ func TestAListOfGenerationsSaysWhatKeepsThem(t *testing.T) {
 		{Generation: "g0", State: "discarded", Collected: true},
 	}}
 	got := run(t, fake, "generations", "--index", "docs")
-	assert.True(t, strings.Contains(got.out, "audit law") && strings.Contains(got.out, "being collected"), "%s", got.out)
+	assert.True(t, strings.Contains(got.out, "audit law") && strings.Contains(got.out, "being deleted"), "%s", got.out)
 }
 
 // Who meets a generation that was held after it was built sees what can be done with it; of a run that was held

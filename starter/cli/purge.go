@@ -31,8 +31,8 @@ A purge cannot be undone, and requires --yes; --dry-run shows what it would do. 
 same command again, or let the next run of the index finish it. The command does not delete from the corpus. It
 excludes the documents from the index from then on, unless you add --allow-return.
 
-DOCUMENT is the key that the index knows it by. Rows of .jsonl and .csv, and objects of a list in a .json file, are
-documents with the key file#id: name each that is to go; the name of the file removes none.
+DOCUMENT is the key of a document in the index. Rows of .jsonl and .csv files, and objects of a list in a .json file,
+are documents with keys like file#id: name each row that is to go, because the name of the file removes none. A message
 includes its attachments (mail.eml#plan.pdf). To purge only an attachment, name it.`,
 		Example: "  unweaver purge docs letters/2024-17.pdf --dry-run\n" +
 			"  unweaver purge docs letters/2024-17.pdf --yes --reason \"request 4711\" --wait",

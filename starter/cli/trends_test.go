@@ -39,7 +39,7 @@ func TestTrendsShowEachNightWithBarsOfTheHighest(t *testing.T) {
 		"cancelled 0 ····· 0.0 % ····· 0 0 ····· 0.0000 EUR ····· 0s - 0 0 B",
 		"2026-03-01 02:00:00 completed 400 █████ 100.0 % █████ 100 800 █████ 5.0000 EUR █████ 2m5s +25 % 0 3.1 MB",
 		"held (recall) 410 █···· 1.0 % █···· 5 0 █···· 0.2500 EUR ██··· 1m1s in range 2 0 B",
-		"unchanged 0 ····· 0.0 %", "together: 105 calls, 900 tokens, cost 5.2500 EUR, 3m10s, 3.1 MB written")
+		"unchanged 0 ····· 0.0 %", "total: 105 calls, 900 tokens, cost 5.2500 EUR, 3m10s, 3.1 MB written")
 	assert.True(t, fake.asked[0] == "trends docs 30" && got.exit == cli.ExitDone, "%v %d", fake.asked, got.exit)
 	list := decoded(t, run(t, fake, "trends", "--nights", "7", "--json").out)["trends"].([]any)
 	if nights := list[0].(map[string]any)["nights"].([]any); len(nights) != 4 || fake.asked[1] != "trends  7" {

@@ -66,7 +66,7 @@ func TestDatasetsThatDoNotFitAreRefused(t *testing.T) {
 	for says, files := range map[string]map[string]string{
 		"nope":           {"corpus.jsonl": corpus, "questions.jsonl": `{"question":"q","gold":["a","nope"]}`},
 		"line 2":         {"corpus.jsonl": corpus, "questions.jsonl": `{"question":"q","gold":["a"]}` + "\n{broken"},
-		"needs":          {"corpus.jsonl": corpus, "questions.jsonl": `{"question":"q"}`},
+		"requires":       {"corpus.jsonl": corpus, "questions.jsonl": `{"question":"q"}`},
 		"no such":        {"corpus.jsonl": corpus},
 		"requires an id": {"corpus.jsonl": `{"_id":"a","text":"x"}`, "questions.jsonl": `{"question":"q","gold":["a"]}`},
 		"no question":    {"corpus.jsonl": corpus, "questions.jsonl": "\n"},

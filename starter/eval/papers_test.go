@@ -82,5 +82,5 @@ func TestAJournalGoesOnBehindATornLineAndRefusesAnotherEvaluation(t *testing.T) 
 	assert.Equal(t, "answer b", ask("b"))
 	assert.Equal(t, 2, asked)
 	_, err = OpenJournal(dir, "another one")
-	assert.ErrorContains(t, err, "of another evaluation: this one; this one is another one")
+	assert.ErrorContains(t, err, "belong to another evaluation: this one; this one is another one")
 }

@@ -166,7 +166,7 @@ func (s *Server) superviseChild(first chan<- error) {
 		}
 		if deaths++; deaths > mostDeaths {
 			s.failed <- fault.EngineDown.At("run the engine at", s.Address).
-				Because(fmt.Errorf("Temporal ended %d times in a row: %w", deaths, err)).
+				Because(fmt.Errorf("the engine ended %d times in a row: %w", deaths, err)).
 				Advise("see " + s.files.pathOf(logFile) + ", fix the error that it names, and start again: nothing is lost")
 			return
 		}
@@ -216,13 +216,13 @@ func (s *Server) runChild(answers func()) error {
 			_ = child.Process.Kill()
 			<-exited
 			return fault.EngineDown.At("start the engine at", s.Address).
-				Because(fmt.Errorf("Temporal did not answer within %s: %w", s.options.within, err)).
+				Because(fmt.Errorf("the engine did not answer within %s: %w", s.options.within, err)).
 				Advise("see " + s.files.pathOf(logFile) + "; try again when the machine is less busy")
 		case err := <-silent:
 			_ = child.Process.Kill()
 			<-exited
 			return fault.EngineDown.At("run the engine at", s.Address).
-				Because(fmt.Errorf("Temporal hangs: %d health checks in a row failed: %w", mostSilent, err)).
+				Because(fmt.Errorf("the engine hangs: %d health checks in a row failed: %w", mostSilent, err)).
 				Advise("see " + s.files.pathOf(logFile))
 		case <-log.damage: // its health does not show it, and nothing mends it
 			_ = child.Process.Kill()

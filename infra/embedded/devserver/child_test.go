@@ -157,7 +157,7 @@ func TestAnEngineThatHangsIsStartedAgain(t *testing.T) {
 	require.NoError(t, syscall.Kill(stopped, syscall.SIGSTOP))
 	until(t, "another process", func() bool { pid := pidOf(t, with.Dir); return pid != 0 && pid != stopped })
 	until(t, "the run that was acknowledged", func() bool { return knows(t, c, "before") })
-	assert.Contains(t, log.String(), "Temporal hangs", "it logs")
+	assert.Contains(t, log.String(), "the engine hangs", "it logs")
 }
 
 const parentVariable = "UNWEAVER_TEST_DEVSERVER_PARENT"

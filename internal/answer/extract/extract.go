@@ -547,7 +547,7 @@ var salutation = regexp.MustCompile(`^(?i:dear|hi|hello|hallo|liebe|lieber|sehr 
 // longestLine is the length below which a line without a sign at its end may be a heading, or one of a list.
 const longestLine = 80
 
-// isThought reports whether a statement is a short line without a sign at its end, which does not go on in the next one.
+// isThought reports whether a statement is a short line without a sign at its end that does not go on in the next one.
 func isThought(language *text.Language, line string) bool {
 	if strings.Contains(line, "\n") || strings.HasPrefix(line, "#") || utf8.RuneCountInString(line) >= longestLine {
 		return false
@@ -557,8 +557,8 @@ func isThought(language *text.Language, line string) bool {
 }
 
 // goingOn are words that end a line only where the next one goes on with it.
-var goingOn = wordsOf(map[uint64]string{1: `the a an of by and or with from for to is was der die das den dem des ein eine
-einen einem einer von vom und oder mit fur im zum zur ist le la les du de et ou el los las y o do da e um uma`})
+var goingOn = wordsOf(map[uint64]string{1: `the a an of by and or with from for to is was der die das den dem des ein
+eine einen einem einer von vom und oder mit fur im zum zur ist le la les du de et ou el los las y o do da e um uma`})
 
 // shortHead is the length below which a line without an end, before one that begins with a capital, is its heading.
 const shortHead = 50

@@ -100,7 +100,7 @@ func TestAFlipBehindAnotherOneIsRefused(t *testing.T) {
 		"of the same manifest, planned now": {Artifacts: b.art, Mirror: b.mirror, Manifest: "sha-g1", Expected: 5},
 	} {
 		_, err := release.Flip(t.Context(), in)
-		assert.True(t, fault.Is(err, fault.PointerMoved) && strings.Contains(err.Error(), "generation g1 was published"),
+		assert.True(t, fault.Is(err, fault.PointerMoved) && strings.Contains(err.Error(), "switched to generation g1"),
 			"%s: %v", name, err)
 		assert.True(t, strings.Contains(err.Error(), "run the build") && strings.Contains(err.Error(), "unweaver publish"),
 			"%s does not say what to do: %v", name, err)

@@ -44,5 +44,5 @@ func TestTextThatIsMostlyUnknownCharactersIsAProblem(t *testing.T) {
 		}
 		assert.Equal(t, want, fault.Code(d.Problem), "%s: %q", key, d.Problem)
 	}
-	assert.True(t, res.Failed == 4 && strings.Contains(res.Problems[0].Detail, "are no letters"), "%+v", res.Problems)
+	assert.True(t, res.Failed == 4 && strings.Contains(res.Problems[0].Detail, "are not letters"), "%+v", res.Problems)
 }

@@ -33,7 +33,7 @@ func TestAModelThatFailsTheFirstTwentyChunksAlikePausesTheRun(t *testing.T) {
 		says   string
 	}{
 		"nonsense": {
-			stagetest.Says("I am a teapot."), "(bad_model_output); to the last one it said: I am a teapot.",
+			stagetest.Says("I am a teapot."), "(bad_model_output); its last answer was: I am a teapot.",
 		},
 		"a window too small": {
 			stagetest.Fails(fault.ModelRejected.At("call", "m").Because("400 at most 99")), "400 at most 99",
@@ -51,7 +51,7 @@ func TestAModelThatFailsTheFirstTwentyChunksAlikePausesTheRun(t *testing.T) {
 			in := b.in(chat, stagetest.Numbered(120, "Text %d.")...)
 			in.Health = stage.NewHealth()
 			_, err := extract.Run(t.Context(), in)
-			if !fault.Is(err, fault.ModelRefused) || !strings.Contains(err.Error(), "all of the first 20 texts") ||
+			if !fault.Is(err, fault.ModelRefused) || !strings.Contains(err.Error(), "the first 20 texts all failed") ||
 				!strings.Contains(err.Error(), bad.says) {
 				t.Fatalf("%v", err)
 			}
@@ -75,7 +75,7 @@ func TestAModelThatFailsTheFirstTwentyChunksAlikePausesTheRun(t *testing.T) {
 		in := b.in(&stagetest.Chat{Answer: refusing}, stagetest.Numbered(120, "Text %d.")...)
 		in.Health = stage.NewHealth()
 		in.Health.NoteResume(time.Unix(1, 0))
-		if _, err := extract.Run(t.Context(), in); err == nil || !strings.Contains(err.Error(), "all of the first 40 texts") {
+		if _, err := extract.Run(t.Context(), in); err == nil || !strings.Contains(err.Error(), "the first 40 texts all failed") {
 			t.Error(err)
 		}
 	})

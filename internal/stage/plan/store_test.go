@@ -94,7 +94,7 @@ func TestAnArchivedObjectIsToBeRestored(t *testing.T) {
 	for object, class := range store.archived {
 		if !slices.ContainsFunc(res.Problems, func(p core.Problem) bool {
 			return p.Object == object && p.Code == string(fault.StoreDenied) &&
-				strings.Contains(p.Detail, "it is archived (storage class "+class+"): restore it")
+				strings.Contains(p.Detail, "it is archived (storage class "+class+") (restore it")
 		}) {
 			t.Errorf("%s: %+v", object, res.Problems)
 		}

@@ -36,7 +36,7 @@ func TestWhatAServerRefusesNamesTheFix(t *testing.T) {
 		{"ERR DB index is out of range", fault.BadConfig, "database number"},
 		{"MOVED 3999 127.0.0.1:6381", fault.BadConfig, "redis+cluster://"},
 		{"CROSSSLOT Keys in request don't hash to the same slot", fault.BadConfig, "redis+cluster://"},
-		{"ERR This instance has cluster support disabled", fault.BadConfig, "no cluster"},
+		{"ERR This instance has cluster support disabled", fault.BadConfig, "not a cluster"},
 	} {
 		conn := redistest.Open(t, redistest.Fake(t, func([]string) string { return "-" + c.reply }))
 		wants(t, conn.TakePrefix(t.Context(), "aaaaaaaa0000"), c.code, c.says)

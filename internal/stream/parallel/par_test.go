@@ -127,7 +127,8 @@ func TestACancelledSourceIsTold(t *testing.T) {
 		var got int
 		var last error
 		go func() { time.Sleep(time.Second); cancel() }()
-		for _, err := range parallel.MapOrdered(ctx, 2, source, func(_ context.Context, i int) (int, error) { return i, nil }) {
+		same := func(_ context.Context, i int) (int, error) { return i, nil }
+		for _, err := range parallel.MapOrdered(ctx, 2, source, same) {
 			if last = err; err == nil {
 				got++
 			}

@@ -45,9 +45,9 @@ func listChanges(was, now core.Spec) (out []string) {
 			out = append(out, fmt.Sprintf("pairs.%s %v → %v: %s", name, a, b, costs))
 		}
 	}
-	changed("ask", before.Ask, set.Ask, "pairs that were asked for before are not asked again")
-	changed("classes", before.Classes, set.Classes, "what was not compared before is")
-	changed("cosine", before.Cosine, set.Cosine, "all are compared again, and pairs that are new are asked for")
+	changed("ask", before.Ask, set.Ask, "pairs that the model already decided are not sent again")
+	changed("classes", before.Classes, set.Classes, "new combinations are compared")
+	changed("cosine", before.Cosine, set.Cosine, "all are compared again, and only new pairs are sent to the model")
 	return out
 }
 

@@ -37,7 +37,7 @@ func ListAliases(
 	}
 	if current.Generation == "" {
 		return out, fault.UnknownGen.At("list aliases of", index.Name).
-			Because("no generation of it was published").
+			Because("the index has no published generation").
 			Advise("run: unweaver index CORPUS --index " + index.Name)
 	}
 	manifest, err := index.Manifest(ctx, current.Manifest)
@@ -54,7 +54,7 @@ func ListAliases(
 	}
 	file, err := aliases.ParseFile(bytes.NewReader(suggest.File))
 	if mistake := new(fault.Error); errors.As(err, &mistake) {
-		return out, mistake.Advise("mend the file of aliases")
+		return out, mistake.Advise("fix the aliases file")
 	} else if err != nil {
 		return out, err
 	}

@@ -31,7 +31,7 @@ func openFacts(ctx context.Context, g *retrieve.Generation) (*apr.Index, error) 
 		file, release, err := localfile.Acquire(ctx, cache, index.Store, index.SegmentKey(sha), sha, open)
 		if fault.Is(err, fault.NotFound) {
 			err = fault.SegmentDamage.At("open facts of", g.Manifest.Generation).Because(err).
-				Advise("build the index again with: unweaver index --rebuild")
+				Advise("build the index again with: unweaver index --rebuild --index " + g.Manifest.Index + "")
 		}
 		if err != nil {
 			return nil, nil, err

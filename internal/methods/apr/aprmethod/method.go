@@ -71,15 +71,15 @@ func (Method) Spec() retrieve.Spec {
 	return retrieve.Spec{
 		Name: Name, Doc: "runs of facts (AutoPrunedRetriever); the index needs enrich: [facts]", Entities: 10,
 		Params: []retrieve.Param{
-			retrieve.NewWhole("coarse", "runs that are compared as wholes", 1, 10_000, apr.DefaultSettings.Coarse),
-			retrieve.NewWhole("runs", "runs that stay", 1, 1000, apr.DefaultSettings.Fine),
-			retrieve.NewWhole("facts_budget", "tokens of the facts that are reported", 64, 100_000, 2000),
+			retrieve.NewWhole("coarse", "runs kept after the coarse comparison", 1, 10_000, apr.DefaultSettings.Coarse),
+			retrieve.NewWhole("runs", "runs kept after the fine comparison", 1, 1000, apr.DefaultSettings.Fine),
+			retrieve.NewWhole("facts_budget", "token budget of the reported facts", 64, 100_000, 2000),
 			retrieve.NewChoice(ParamContext,
 				"what a chat model reads: passages, the facts of the question instead of them, or both",
 				ContextPassages, ContextFacts, ContextBoth),
 			retrieve.NewChoice("variant", "of the fine score: raw cosines, the authors' program, or the paper's formula",
 				"raw", "code_compat", "paper"),
-			retrieve.NewChoice(ParamTriples, "of the question: by rule, or by the chat model, which is paid for",
+			retrieve.NewChoice(ParamTriples, "how the question is parsed: by rule, or by the chat model (paid)",
 				retrieve.ByRules, retrieve.ByChat),
 		},
 		Needs: retrieve.Needs{

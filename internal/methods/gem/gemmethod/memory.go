@@ -52,7 +52,7 @@ func (m *memory) close() {
 func ensureMemory(ctx context.Context, g *retrieve.Generation, field string) (*memory, error) {
 	if g.Manifest.Enrichment(gem.Name) == nil {
 		return nil, fault.InvalidParam.At("read query", field).
-			Because("generation " + g.Manifest.Generation + " was built without questions of its passages").
+			Because("generation " + g.Manifest.Generation + " was built without the enrichment gem").
 			Advise("add gem to indexes.*.enrich of index " + g.Manifest.Index + " and run: unweaver index; " +
 				"a query can use another method")
 	}
@@ -111,7 +111,7 @@ func (m *memory) openFiles(ctx context.Context, g *retrieve.Generation) error {
 		}
 		if found.Embedder != embedder.Embedder || found.Dimension != embedder.Dimension {
 			return fault.SegmentDamage.At("open themes of generation", g.Manifest.Generation).
-				Because("their vectors are of another embedder than that of its passages").
+				Because("a different embedder made their vectors than those of the passages").
 				Advise("run: unweaver index --rebuild --index " + g.Manifest.Index)
 		}
 		m.themes = found

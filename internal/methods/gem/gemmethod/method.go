@@ -56,10 +56,10 @@ func (Method) Spec() retrieve.Spec {
 		Name: gem.Name, Doc: "questions that passages answer, and summaries of themes (enrich: [gem])", Entities: 10,
 		Needs: retrieve.Needs{Embedding: retrieve.ByChunkEmbedder, Enriched: gem.Name},
 		Params: []retrieve.Param{
-			retrieve.NewChoice("aggregate", "what a passage's score is: that of its best question, or the mean of the best two",
+			retrieve.NewChoice("aggregate", "score of a passage: that of its best question, or the mean of the best two",
 				"best", "best_two"),
 			retrieve.NewSwitch("summaries",
-				"summaries of themes bring the nearest of their passages, and a chat model reads them too",
+				"also find passages by summaries of their themes, and give the summaries to the chat model",
 				true),
 			retrieve.NewWhole(
 				"themes",
@@ -94,8 +94,8 @@ func (Method) Run(r *retrieve.Request) (retrieve.Explanation, error) {
 	}
 	if r.Query.Params.Int("themes") > 0 && !r.Query.Params.Flag("summaries", true) {
 		return nil, fault.InvalidParam.At("read query", "params.themes").
-			Because("themes are read by their summaries, and summaries is false").
-			Advise("leave one of the two out")
+			Because("themes needs summaries, and summaries is false").
+			Advise("omit one of the two parameters")
 	}
 	start := time.Now()
 	known, err := ensureMemory(r.Context(), r.Generation, "method")

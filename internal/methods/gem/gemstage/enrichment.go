@@ -50,8 +50,8 @@ func listChanges(was, now core.Spec) (out []string) {
 			out = append(out, fmt.Sprintf("gem.%s %d → %d: %s", name, a, b, costs))
 		}
 	}
-	const spectrum = "graph, spectrum and summaries are made again, no passage is asked again"
-	changed("questions", before.Questions, set.Questions, "every passage is asked again")
+	const spectrum = "graph, spectrum and summaries are rebuilt; no question is generated again"
+	changed("questions", before.Questions, set.Questions, "questions are generated again for every passage")
 	changed("themes", before.Themes, set.Themes, spectrum)
 	changed("neighbours", before.Neighbours, set.Neighbours, spectrum)
 	return out

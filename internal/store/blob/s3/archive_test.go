@@ -70,11 +70,11 @@ func TestAListingSaysWhatIsArchived(t *testing.T) {
 
 func TestAnArchivedObjectThatIsReadSaysSo(t *testing.T) {
 	for body, want := range map[string]string{
-		"<Error><Code>InvalidObjectState</Code></Error>": "it is archived: restore it",
+		"<Error><Code>InvalidObjectState</Code></Error>": "it is archived (restore it",
 		"<Error><Code>InvalidObjectState</Code><Message>no</Message><StorageClass>GLACIER</StorageClass></Error>": "it is " +
-			"archived (storage class GLACIER): restore it",
+			"archived (storage class GLACIER) (restore it",
 		"<Error><Code>InvalidObjectState</Code><AccessTier>DEEP_ARCHIVE_ACCESS</AccessTier></Error>": "it is archived " +
-			"(storage class DEEP_ARCHIVE_ACCESS): restore it",
+			"(storage class DEEP_ARCHIVE_ACCESS) (restore it",
 	} {
 		store := guarded(t, long, func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusForbidden)
