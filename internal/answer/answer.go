@@ -345,7 +345,7 @@ func (s *Service) completeResponse(ctx context.Context, asked *question, found F
 	var lacks []string
 	quote := func() string {
 		if len(passages) == 0 {
-			return result.Words
+			return response.ReasonText
 		}
 		whole := response.quotedNotes()
 		if whole == "" || !result.NotesAlone {

@@ -13,13 +13,7 @@ import (
 	"github.com/unweaver/unweaver/workflows"
 )
 
-func (a *App) indexCmd() *cobra.Command {
-	var index, generation, planned string
-	var wait, dry, replace, rebuild bool
-	command := &cobra.Command{
-		Use:   "index [CORPUS]",
-		Short: "Build and publish a generation of an index",
-		Long: `Build and publish a generation of an index. The corpus is a directory or s3://bucket/prefix. Without CORPUS,
+const indexLong = `Build and publish a generation of an index. The corpus is a directory or s3://bucket/prefix. Without CORPUS,
 the configured corpus is used.
 
 If a build of the index with the same corpus and configuration is running, the command attaches to it, unless
@@ -33,7 +27,15 @@ With --plan the build starts only if parent, listing and configuration still mat
 lists what changed. With --wait and --json it prints the report to standard output and events to standard error, one
 JSON object a line.
 
-` + exitCodes,
+`
+
+func (a *App) indexCmd() *cobra.Command {
+	var index, generation, planned string
+	var wait, dry, replace, rebuild bool
+	command := &cobra.Command{
+		Use:   "index [CORPUS]",
+		Short: "Build and publish a generation of an index",
+		Long:  indexLong + exitCodes,
 		Example: `  unweaver index ./docs --index docs --wait
   unweaver index ./docs --index docs --dry-run
   unweaver index s3://bucket/prefix --index docs --wait --json > report.json`,
