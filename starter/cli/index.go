@@ -13,8 +13,8 @@ import (
 	"github.com/unweaver/unweaver/workflows"
 )
 
-const indexLong = `Build and publish a generation of an index. The corpus is a directory or s3://bucket/prefix. Without CORPUS,
-the configured corpus is used.
+const indexLong = `Build and publish a generation of an index. The corpus is a directory or s3://bucket/prefix. Without
+CORPUS, the configured corpus is used.
 
 If a build of the index with the same corpus and configuration is running, the command attaches to it, unless
 --generation is given. With --wait the build starts after a running retry-failed round or purge ends; with --wait and
