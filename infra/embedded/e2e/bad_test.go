@@ -128,7 +128,8 @@ func TestBadQueriesAreRefusedByName(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			status, out := do(t, shared.HTTP, http.MethodPost, "/v1/indexes/"+c.path+"/query", c.body)
-			if status != c.want || out["code"] != c.code || !strings.Contains(out["detail"].(string), c.say) ||
+			hint, _ := out["hint"].(string)
+			if status != c.want || out["code"] != c.code || !strings.Contains(out["detail"].(string)+" "+hint, c.say) ||
 				!strings.HasSuffix(out["type"].(string), c.code) {
 				t.Errorf("%d %v", status, out)
 			}

@@ -242,8 +242,9 @@ func TestBadQueriesNameWhatIsKnown(t *testing.T) {
 			"/v1/indexes/"+idx+"/query",
 			with(body, map[string]any{"query": "x"}),
 		)
-		assert.True(t, status == http.StatusUnprocessableEntity && strings.Contains(fmt.Sprint(out["detail"]), says),
-			"%v: %d %v, want %q", body, status, out["detail"], says)
+		said := fmt.Sprint(out["detail"], " ", out["hint"])
+		assert.True(t, status == http.StatusUnprocessableEntity && strings.Contains(said, says),
+			"%v: %d %v, want %q", body, status, out, says)
 	}
 }
 

@@ -125,7 +125,7 @@ func TestRestoreBringsTheIndexBackWithoutAModelCall(t *testing.T) {
 	defer func() { _ = st.Stop(context.Background()) }()
 	if status, out := do(t, st.HTTP, http.MethodPost, "/v1/indexes/r/query",
 		map[string]any{"query": q}); status != http.StatusServiceUnavailable ||
-		!strings.Contains(fmt.Sprint(out["detail"]), "unweaver restore") {
+		!strings.Contains(fmt.Sprint(out["hint"]), "unweaver restore") {
 		t.Errorf("a wiped store answers %d %v", status, out)
 	}
 	before := server.Stats()
