@@ -52,7 +52,7 @@ const steps = {
       const trends = page.getByRole('region', { name: 'Trends' })
       await trends.waitFor()
       assert.match(await trends.innerText(), /last 30 builds[\s\S]*26 published[\s\S]*4 held[\s\S]*46\.50 EUR/)
-      const cost = page.getByRole('img', { name: 'Cost of 30 runs, last 3.00 EUR' })
+      const cost = page.getByRole('img', { name: 'Cost of 30 builds, last 3.00 EUR' })
       assert.equal(await cost.locator('rect').count(), 30)
       assert.doesNotMatch(await trends.innerText(), /Dead letters|Estimate|unchanged|failed/) // zero in all runs
       assert.equal(await cost.locator('rect.warn').count(), 4)
