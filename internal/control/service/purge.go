@@ -91,7 +91,11 @@ func (s *Service) beginPurge(
 	ctx context.Context, index artifact.Index, manifest *core.Manifest, wish core.Purge, request control.PurgeRequest,
 	answer *control.PurgeAnswer,
 ) error {
-	wish, err := purges.Begin(ctx, index, wish)
+	digest, err := s.gatePurge(ctx, manifest.Spec, request) // first: the next run takes up what is begun
+	if err != nil {
+		return err
+	}
+	wish, err = purges.Begin(ctx, index, wish)
 	if err != nil {
 		return err
 	}
@@ -101,10 +105,6 @@ func (s *Service) beginPurge(
 		return err
 	}
 	name = workflows.PurgeGeneration + name
-	digest, err := s.gatePurge(ctx, manifest.Spec, request)
-	if err != nil {
-		return err
-	}
 	if err := upkeep.ChoosePurge(ctx, index, name, wish.ID); err != nil {
 		return err
 	}
