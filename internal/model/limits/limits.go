@@ -50,6 +50,9 @@ func (l Limits) enter(ctx context.Context, endpoint string, tokens int, admit ah
 		if err := l.Gate.refuseCall(ctx, true); err != nil {
 			admission.GiveBack()
 			l.Gate.giveBack()
+			if l.limitsTokens() {
+				_ = l.Shared.Settle(ctx, endpoint, -tokens) // as in settle
+			}
 			return Ticket{}, nil, err
 		}
 		return ticket, admission, nil

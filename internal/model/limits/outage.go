@@ -8,7 +8,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model"
 )
 
-// Pauses between the tries of a server that serves nobody.
+// Pauses between the tries of a server that does not answer.
 const (
 	firstPause   = 250 * time.Millisecond
 	longestPause = 10 * time.Second
@@ -26,7 +26,7 @@ type outage struct {
 
 // noteOutcome takes the outcome of a call that was sent. Of calls that fail together one makes the pause longer.
 func (o *outage) noteOutcome(err error, now time.Time) {
-	if err == nil {
+	if err == nil || fault.Is(err, fault.ModelRateLimited) || fault.Is(err, fault.ModelRejected) { // it answers
 		*o = outage{}
 		return
 	}

@@ -19,6 +19,7 @@ import (
 type stopped struct {
 	model.Chat
 	serves atomic.Bool
+	busy   atomic.Bool // it answers with 429
 	asked  atomic.Int64
 }
 
@@ -26,6 +27,9 @@ func (s *stopped) Info() model.Info { return model.Info{Endpoint: "e"} }
 
 func (s *stopped) Complete(context.Context, model.Call) (model.Reply, error) {
 	s.asked.Add(1)
+	if s.busy.Load() {
+		return model.Reply{}, fault.ModelRateLimited.At("ask", "e").Because("429")
+	}
 	if s.serves.Load() {
 		return model.Reply{Text: "{}"}, nil
 	}
@@ -62,6 +66,23 @@ func TestAStoppedServerIsAskedNowAndThen(t *testing.T) {
 		for range 20 {
 			_, err := chat.Complete(t.Context(), model.Call{})
 			assert.NoError(t, err)
+		}
+	})
+}
+
+// A server that says that it has too much to do is there: the next call is sent.
+func TestAServerThatRefusesForNowIsNotAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &stopped{}
+		chat := limits.Chat{Chat: server, Limits: limits.Limits{Gate: limits.NewGate()}}
+		for range 20 {
+			_, _ = chat.Complete(t.Context(), model.Call{})
+		}
+		time.Sleep(10 * time.Second)
+		server.busy.Store(true)
+		for range 3 {
+			_, err := chat.Complete(t.Context(), model.Call{})
+			assert.True(t, fault.Is(err, fault.ModelRateLimited), "%v", err)
 		}
 	})
 }
