@@ -67,4 +67,16 @@ func TestSentFilesThatNoConfigurationNamesAreCollected(t *testing.T) {
 	require.Error(t, err, "no configuration names it")
 	_, err = s.Artifacts.Stat(t.Context(), index.ProbesKey(probes))
 	require.NoError(t, err, "the schedule names it")
+
+	_, err = s.branch(t, "exp", nil)
+	require.NoError(t, err)
+	ofBranch, err := index.PutProbes(t.Context(), []byte(`{"question":"Where?","documents":["place-002.md"]}`))
+	require.NoError(t, err)
+	spec.Gate.Probes = core.SentFile + ofBranch
+	branch := artifact.Index{Store: s.Artifacts, Name: "exp"}
+	require.NoError(t, run.KeepSchedule(t.Context(), branch, run.Scheduled{Spec: spec}))
+	s.write(t, map[string]string{"new.md": "# New\n\nThe mole of Lake Verin was raised by Carla Ruiz.\n"})
+	s.night(t)
+	_, err = s.Artifacts.Stat(t.Context(), index.ProbesKey(ofBranch))
+	require.NoError(t, err, "the schedule of a branch names it")
 }

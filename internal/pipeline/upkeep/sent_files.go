@@ -17,6 +17,10 @@ import (
 // generation that is kept, or of the schedule. A file younger than the grace stays: the run that it was sent for may be
 // about to begin. A configuration that cannot be read keeps all files.
 func (r *Run) collectSentFiles(ctx context.Context) error {
+	old, err := r.listOldFiles(ctx)
+	if err != nil || len(old) == 0 {
+		return err
+	}
 	used, err := r.listSentFiles(ctx)
 	if artifact.IsDamage(err) {
 		r.Log.Warn("probe and alias files not collected: a configuration cannot be read", "run_id", r.Name())
@@ -25,17 +29,24 @@ func (r *Run) collectSentFiles(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var unused []string
+	if old, err = r.listOldFiles(ctx); err != nil { // again: one that was sent meanwhile is young
+		return err
+	}
+	return r.deleteSentFiles(ctx, slices.DeleteFunc(old, func(key string) bool { return used[key] }))
+}
+
+// listOldFiles returns the keys of stored probe and alias files that are older than the grace.
+func (r *Run) listOldFiles(ctx context.Context) (old []string, err error) {
 	for info, err := range r.Index.Store.List(ctx, r.Index.SentFiles(), "") {
 		if err != nil {
-			return err
+			return nil, err
 		}
 		sent := strings.HasSuffix(info.Key, artifact.ProbesSuffix) || strings.HasSuffix(info.Key, artifact.AliasesSuffix)
-		if sent && !used[info.Key] && time.Since(info.Modified) > time.Duration(r.Settings.Grace) {
-			unused = append(unused, info.Key)
+		if sent && time.Since(info.Modified) > time.Duration(r.Settings.Grace) {
+			old = append(old, info.Key)
 		}
 	}
-	return r.deleteSentFiles(ctx, unused)
+	return old, nil
 }
 
 func (r *Run) deleteSentFiles(ctx context.Context, keys []string) error {
@@ -48,7 +59,8 @@ func (r *Run) deleteSentFiles(ctx context.Context, keys []string) error {
 	return artifact.DeleteAll(ctx, r.Index.Store, keys)
 }
 
-// listSentFiles returns the keys of the files that configurations in use name.
+// listSentFiles returns the keys of the files that configurations in use name, also those of indexes that share the
+// folder of this one: its base and branches.
 func (r *Run) listSentFiles(ctx context.Context) (map[string]bool, error) {
 	used := map[string]bool{}
 	add := func(spec core.Spec) {
@@ -57,25 +69,38 @@ func (r *Run) listSentFiles(ctx context.Context) (map[string]bool, error) {
 		}
 	}
 	add(r.Settings)
-	kept, err := run.ReadSchedule(ctx, r.Index)
-	if err != nil && !fault.Is(err, fault.NotFound) {
-		return nil, err
-	}
-	add(kept.Spec)
-	refs, err := r.Index.ListByName(ctx)
+	family, _, err := r.Index.ListFamily(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for _, ref := range refs {
-		manifest, err := r.Index.Manifest(ctx, ref.Manifest)
-		if err != nil {
+	for _, member := range family {
+		kept, err := run.ReadSchedule(ctx, member)
+		if err != nil && !fault.Is(err, fault.NotFound) {
 			return nil, err
 		}
-		spec, err := r.Index.Spec(ctx, manifest.Spec)
-		if err != nil {
-			return nil, err
+		add(kept.Spec)
+	}
+	named, err := r.Index.FamilyRefs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	seen := map[core.Digest]bool{}
+	for _, refs := range named {
+		for _, ref := range refs {
+			manifest, err := r.Index.Manifest(ctx, ref.Manifest)
+			if err != nil {
+				return nil, err
+			}
+			if seen[manifest.Spec] {
+				continue
+			}
+			seen[manifest.Spec] = true
+			spec, err := r.Index.Spec(ctx, manifest.Spec)
+			if err != nil {
+				return nil, err
+			}
+			add(spec)
 		}
-		add(spec)
 	}
 	return used, nil
 }
