@@ -34,11 +34,11 @@ func (s *Service) ReadStatus(ctx context.Context, name string) (control.Status, 
 	if over || state.Report.Run == "" {
 		report, ok := s.runLog().FindReport(ctx, run)
 		if ok && runlog.Belongs(report, state, id) {
-			return s.endedStatus(ctx, report, damaged), nil
+			return noteDamage(s.runLog().EndedRun(ctx, report), damaged), nil
 		}
 	}
 	if over {
-		return s.endedStatus(ctx, state.Report, damaged), nil
+		return noteDamage(s.runLog().EndedRun(ctx, state.Report), damaged), nil
 	}
 	if stateErr != nil && !fault.Is(stateErr, fault.SegmentDamage) {
 		return control.Status{}, stateErr
@@ -47,15 +47,6 @@ func (s *Service) ReadStatus(ctx context.Context, name string) (control.Status, 
 	out.NoteError(damaged)
 	out.NoteError(stateErr)
 	return out, err
-}
-
-// endedStatus returns the status of a run that is over. One that a gate held counts as published once an operator had
-// it served.
-func (s *Service) endedStatus(ctx context.Context, report core.Report, damaged error) control.Status {
-	if runlog.SettledAs(ctx, s.Stores.Artifacts, report) == core.GenerationPublished {
-		report.Published = true
-	}
-	return noteDamage(runlog.NewEnded(report), damaged)
 }
 
 // mergeLive merges the state with the progress of batches and with what Temporal says.
@@ -84,7 +75,7 @@ func (s *Service) mergeLive(ctx context.Context, run, id string, state core.RunS
 		// It was ended from outside, or between its last step and our look.
 		again, err := s.runLog().ReadState(ctx, run)
 		if err == nil && core.IsTerminal(again.Report.Status) && (id == "" || again.RunID == id) {
-			return runlog.NewEnded(again.Report), nil
+			return s.runLog().EndedRun(ctx, again.Report), nil
 		}
 		out.SetName(run)
 		out.Status, out.Waiting = core.StatusFailed, nil

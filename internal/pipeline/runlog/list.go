@@ -69,7 +69,7 @@ func Summarize(work Run) Summary {
 		Run: work.Run, Index: work.Index, Generation: work.Generation, Kind: kind, Status: work.Status, Reason: work.Reason,
 		Stage: work.Stage, Overall: work.Overall, Unchanged: work.Unchanged, Published: work.Published, Started: work.Started,
 		Ended: work.Ended, Seconds: work.Worked(), Documents: work.Documents, Chunks: work.Chunks, Classes: work.Classes,
-		Calls: work.Calls.Sum(), Tokens: work.Tokens.Prompt + work.Tokens.Completion + work.Tokens.Embedding,
+		Calls: work.Calls.Sum(), Tokens: work.Tokens.Sum(),
 		Cost: work.Cost, Currency: work.Currency, Problems: work.CountProblems(),
 		Version: work.Version,
 	}
@@ -133,8 +133,7 @@ func (s Source) List(ctx context.Context, index string, limit int) ([]Summary, e
 			found[i] = Summarize(work)
 			return nil
 		}
-		report.Published = report.Published || SettledAs(ctx, s.Artifacts, report) == core.GenerationPublished
-		found[i] = Summarize(NewEnded(report))
+		found[i] = Summarize(s.EndedRun(ctx, report))
 		return err
 	})
 	if err != nil {

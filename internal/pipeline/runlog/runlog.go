@@ -57,12 +57,12 @@ func (s Source) Read(ctx context.Context, index, generation string) (Run, error)
 		var report core.Report
 		report, reportErr = s.readReport(ctx, name)
 		if reportErr == nil && Belongs(report, state, "") {
-			return NewEnded(report), nil
+			return s.EndedRun(ctx, report), nil
 		}
 	}
 	switch {
 	case over:
-		return NewEnded(state.Report), nil
+		return s.EndedRun(ctx, state.Report), nil
 	case state.Report.Run != "":
 		return s.ReadLive(ctx, name, state), nil
 	case stateErr != nil:
@@ -113,15 +113,20 @@ func (s Source) readReport(ctx context.Context, work string) (core.Report, error
 // SettledAs returns what an operator made of the generation of a run that a gate held: core.GenerationPublished or
 // core.GenerationDiscarded; empty: it is held, or not known.
 func SettledAs(ctx context.Context, store blob.Store, report core.Report) string {
-	var ref core.GenerationRef
 	if report.Status != core.StatusHeld {
 		return ""
 	}
-	key := artifact.Index{Name: report.Index}.GenerationKey(report.Generation, "manifest.json")
-	if _, err := blob.ReadJSON(ctx, store, key, &ref); err != nil || ref.State == core.GenerationHeld {
+	ref, err := artifact.New(store, report.Index).GenerationRef(ctx, report.Generation)
+	if err != nil || ref.State == core.GenerationHeld {
 		return ""
 	}
 	return ref.State
+}
+
+// EndedRun returns a run that is over. One that a gate held counts as published once an operator had it served.
+func (s Source) EndedRun(ctx context.Context, report core.Report) Run {
+	report.Published = report.Published || SettledAs(ctx, s.Artifacts, report) == core.GenerationPublished
+	return NewEnded(report)
 }
 
 // Belongs reports whether a report is of the run that is asked about: that of the id, else that of the state.
