@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -61,7 +60,7 @@ func (s *Server) askSeveral(
 		s.Telemetry.Count(telemetry.Queries, 1, part.Index, part.Method, outcome)
 		s.countRerank(part.Index, part.Rerank)
 	}
-	if len(response.Indexes) == 0 {
+	if err != nil {
 		s.Telemetry.Count(telemetry.Queries, 1, "", "", string(fault.CodeOf(err)))
 	}
 	response.Timings.Open = answer.Milliseconds(opened)
@@ -98,9 +97,6 @@ func (s *Server) openSeveral(ctx context.Context, body answer.SeveralRequest) ([
 	return indexes, err
 }
 
-// indexPattern is the form of names of indexes with * for any characters.
-var indexPattern = regexp.MustCompile(`^[a-z0-9*][a-z0-9*-]{0,62}$`)
-
 // expandIndexes returns the indexes that names and patterns stand for, each once, in the order of what was asked and
 // by name within a pattern. The caller may read all of them.
 func (s *Server) expandIndexes(ctx context.Context, asked []string) ([]string, error) {
@@ -114,7 +110,7 @@ func (s *Server) expandIndexes(ctx context.Context, asked []string) ([]string, e
 	}
 	for _, one := range asked {
 		switch {
-		case !indexPattern.MatchString(one):
+		case !core.ValidSlug(strings.ReplaceAll(one, "*", "x")): // * stands where a letter may
 			return nil, newFault("read query", "indexes", fmt.Sprintf("%.80q is no name of an index, nor a pattern", one),
 				"names have lower-case letters, digits and -; * stands for any of them")
 		case strings.Contains(one, "*"):

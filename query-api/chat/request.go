@@ -99,7 +99,7 @@ var options = []string{
 var elsewhere = []string{"query", "indexes", "answer", "explain", "fields", "max_answer_tokens"}
 
 // indexName is the name of an index, or several names and patterns with + between them.
-var indexName = regexp.MustCompile(`^([a-z0-9][a-z0-9-]{0,62}|[a-z0-9*][a-z0-9*+-]*)$`)
+var indexName = regexp.MustCompile(`^[a-z0-9*][a-z0-9*+-]*$`)
 
 // readQuestion takes the question from a body.
 func readQuestion(raw []byte) (question, error) {

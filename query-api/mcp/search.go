@@ -145,10 +145,16 @@ func (s *server) explainAnswer(ctx context.Context, _ *sdk.CallToolRequest, aske
 		}
 	}
 	head := fmt.Sprintf("Method %s on generation %s of index %s.\n\n", found.Method, found.Generation, found.Index)
+	if found.Generation == "" {
+		head = fmt.Sprintf("Indexes %s; explain has the method and generation of each.\n\n", found.Index)
+	}
 	if len(found.Passages) == 0 {
 		head += explainNothing(response)
 	}
 	out := Explained{Explain: response.Explain}
+	if response.Explain == nil && len(response.Indexes) > 0 { // each index has its own
+		out.Explain = response.Indexes
+	}
 	var text string
 	text, found.Passages, found.Cut = fitPassages(head, found.Passages, most)
 	out.Found = found
