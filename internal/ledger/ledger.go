@@ -158,16 +158,9 @@ func (l *Ledger) readLoose(
 	ctx context.Context, task string, key core.Digest, attempt int, accept Accept,
 ) (*Entry, error) {
 	name := looseKey(task, key)
-	raw, _, err := blob.Read(ctx, l.store, name)
-	if fault.Is(err, fault.NotFound) {
-		return nil, nil
-	}
-	if err != nil {
+	content, _, ok, err := l.readContent(ctx, name)
+	if err != nil || !ok {
 		return nil, err
-	}
-	content, ok := openEntry(name, raw)
-	if !ok {
-		return nil, l.removeDamaged(ctx, name)
 	}
 	value, failed, negative := decodeNegative(content)
 	found := Entry{Value: value, Negative: negative, Attempt: failed}
@@ -358,17 +351,11 @@ func (l *Ledger) writeOnce(
 			return nil, err
 		}
 		// Another writer was first, or this one, whose reply was lost. What went in between is written again.
-		stored, info, err := blob.Read(ctx, l.store, name)
-		content, ok := openEntry(name, stored)
+		content, info, ok, err := l.readContent(ctx, name)
 		switch value, failed, negative := decodeNegative(content); {
-		case fault.Is(err, fault.NotFound):
-			cond = blob.Cond{Absent: true}
 		case err != nil:
 			return nil, err
 		case !ok:
-			if err := l.removeDamaged(ctx, name); err != nil {
-				return nil, err
-			}
 			cond = blob.Cond{Absent: true}
 		case negative && (!result.Negative || failed < attempt): // a positive entry, and a later round, take its place
 			cond = blob.Cond{Match: info.ETag}

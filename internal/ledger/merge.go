@@ -198,7 +198,8 @@ func mergeRows(ctx context.Context, store blob.Store, runs []run) iter.Seq2[time
 		for {
 			var least *cursor
 			for _, c := range cursors {
-				if c.more && (least == nil || c.row.key < least.row.key) {
+				if c.more && (least == nil || c.row.key < least.row.key ||
+					c.row.key == least.row.key && c.row.time.After(least.row.time)) {
 					least = c
 				}
 			}
@@ -206,11 +207,6 @@ func mergeRows(ctx context.Context, store blob.Store, runs []run) iter.Seq2[time
 				return
 			}
 			key := least.row.key
-			for _, c := range cursors {
-				if c.more && c.row.key == key && c.row.time.After(least.row.time) {
-					least = c
-				}
-			}
 			if !yield(least.row, nil) {
 				return
 			}

@@ -66,17 +66,9 @@ func (l *Ledger) packKeys(ctx context.Context, task string, keys []core.Digest) 
 		}
 	}
 	read := func(ctx context.Context, key core.Digest) (*Stored, error) {
-		name := looseKey(task, key)
-		raw, _, err := blob.Read(ctx, l.store, name)
-		if fault.Is(err, fault.NotFound) {
-			return nil, nil
-		}
-		if err != nil {
+		content, _, ok, err := l.readContent(ctx, looseKey(task, key))
+		if err != nil || !ok {
 			return nil, err
-		}
-		content, ok := openEntry(name, raw)
-		if !ok {
-			return nil, l.removeDamaged(ctx, name)
 		}
 		if _, _, negative := decodeNegative(content); negative {
 			return nil, nil

@@ -6,6 +6,7 @@ import (
 	"hash/crc32"
 
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
 // sealBytes precede the content of a loose entry: the checksum of its name and its content, little endian.
@@ -30,6 +31,23 @@ func openEntry(object string, raw []byte) (content []byte, ok bool) {
 	}
 	content = raw[sealBytes:]
 	return content, binary.LittleEndian.Uint32(raw) == sumEntry(object, content)
+}
+
+// readContent reads a loose entry; ok is false where there is none, or where it was damaged and is removed.
+func (l *Ledger) readContent(
+	ctx context.Context, object string,
+) (content []byte, info blob.Info, ok bool, err error) {
+	raw, info, err := blob.Read(ctx, l.store, object)
+	if fault.Is(err, fault.NotFound) {
+		return nil, info, false, nil
+	}
+	if err != nil {
+		return nil, info, false, err
+	}
+	if content, ok = openEntry(object, raw); !ok {
+		return nil, info, false, l.removeDamaged(ctx, object)
+	}
+	return content, info, true, nil
 }
 
 type damageKey struct{}
