@@ -190,10 +190,7 @@ func (b Book) CreateKey(ctx context.Context, request Request) (made Made, err er
 		return Made{}, err
 	}
 	folders, err := b.Store.ListFolders(ctx)
-	if err == nil && made.Key.Index != "*" && !slices.ContainsFunc(folders, func(name string) bool {
-		ok, _ := path.Match(made.Key.Index, name) // the pattern was checked
-		return ok
-	}) {
+	if err == nil && made.Key.Index != "*" && !slices.ContainsFunc(folders, made.Key.MayRead) {
 		made.Warning = "there is no index " + made.Key.Index + " yet"
 	}
 	return made, nil

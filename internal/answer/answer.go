@@ -215,15 +215,16 @@ func (s *Service) askEmbedder(
 	if embedder, err = asQuestions(embedder, fingerprint); err != nil {
 		return nil, err
 	}
-	if generation.IDF != nil && fingerprint.IDF != "" {
-		embedder = weighEmbedder(embedder, generation.IDF.Weight)
+	if weighable, ok := model.As[model.Weighable](embedder); ok && generation.IDF != nil && fingerprint.IDF != "" {
+		embedder = weighable.WithIDF(generation.IDF.Weight)
 	}
 	// Templates are of documents, not of questions, so they are not in the key. The index is: who asks one must not
 	// learn what was asked of others; and so is the server, whose vectors count only for those who trust it.
-	key := fmt.Sprintf(
-		"%s %q %s %s %d %s ", generation.Manifest.Index, generation.Spec.Embedding.Domain(), fingerprint.Provider,
-		fingerprint.Model, fingerprint.Dimension, fingerprint.IDF,
+	by := fmt.Sprintf(
+		"%q %s %s %d %s ", generation.Spec.Embedding.Domain(), fingerprint.Provider, fingerprint.Model,
+		fingerprint.Dimension, fingerprint.IDF,
 	)
+	key := generation.Manifest.Index + " " + by
 	paid := func(ctx context.Context) ([]float32, int64, error) {
 		vectors, usage, err := embedder.Embed(model.CallerBound(ctx), []string{question})
 		if embedder.Info().Paid {
@@ -243,7 +244,7 @@ func (s *Service) askEmbedder(
 	embed := paid
 	if cost.vectors != nil {
 		server := generation.Spec.Embedding
-		once := fmt.Sprintf("%q %q %s", server.BaseURL, server.APIKeyEnv, strings.TrimPrefix(key, generation.Manifest.Index))
+		once := fmt.Sprintf("%q %q %s", server.BaseURL, server.APIKeyEnv, by)
 		embed = func(ctx context.Context) (vector []float32, used int64, err error) {
 			vector, used, shared, err = cost.vectors.get(ctx, once+question, paid)
 			return vector, used, err
@@ -277,21 +278,6 @@ func asQuestions(embedder model.Embedder, fingerprint core.Fingerprint) (model.E
 			Advise("index again, or serve it with the release that made it")
 	}
 	return model.ForQuestions(embedder), nil
-}
-
-// weighEmbedder gives the embedder with a table of the corpus, where it, or one that it wraps, takes one.
-func weighEmbedder(embedder model.Embedder, weight func(stem string) float64) model.Embedder {
-	for inner := embedder; inner != nil; {
-		if weighable, ok := inner.(model.Weighable); ok {
-			return weighable.WithIDF(weight)
-		}
-		wrapper, ok := inner.(interface{ Unwrap() model.Embedder })
-		if !ok {
-			break
-		}
-		inner = wrapper.Unwrap()
-	}
-	return embedder
 }
 
 // degradedAnswer stands in Response.Degraded where the chat model was asked and gave no answer.

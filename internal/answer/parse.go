@@ -36,7 +36,6 @@ func (s *Service) readQuestion(
 	ctx context.Context, generation *retrieve.Generation, plan *planned, response *Response, cost *bill,
 ) (err error) {
 	reading := plan.spec.Reader.ByRules(generation, plan.Text)
-	reading.By = retrieve.ByRules
 	if plan.parser == retrieve.ByChat {
 		at := time.Now()
 		found, err := s.parseQuestion(ctx, generation, plan, response, cost)
@@ -50,7 +49,7 @@ func (s *Service) readQuestion(
 				"parser", plan.parser, "code", codeOf(err), "error", err.Error())
 		}
 		if len(found.Texts) > 0 {
-			reading, reading.By = found, plan.parser
+			reading = found
 		}
 	}
 	reading.Rows, err = s.embedEach(ctx, generation, reading.Texts, response, cost)

@@ -71,7 +71,6 @@ const (
 
 // Reading is what a Reader found.
 type Reading struct {
-	By    string // ByRules or ByChat
 	Texts []string
 	Rows  [][]float32 // their vectors
 	Value any         // what the method knows of them

@@ -63,12 +63,16 @@ func (l *Language) Statements(s string) []string {
 	return out
 }
 
-var initials = regexp.MustCompile(`\b(?:\p{Lu}\.){2,} *$`)
+var initials = regexp.MustCompile(`\b(?:\p{Lu}\.){2,}$`)
 
 // followsInitials reports whether a sentence goes on behind initials such as U.S., as Route 52 does and She does not.
 func (l *Language) followsInitials(before, sentence string) bool {
+	before = strings.TrimRight(before, " ")
+	if !initials.MatchString(before[strings.LastIndexByte(before, ' ')+1:]) {
+		return false
+	}
 	words := strings.Fields(sentence)
-	return initials.MatchString(before) && len(words) > 0 && !l.IsStopWord(l.PlainForm(words[0]))
+	return len(words) > 0 && !l.IsStopWord(l.PlainForm(words[0]))
 }
 
 // hasMarker reports whether a line begins with the sign of a row, an item, a quotation or a heading.

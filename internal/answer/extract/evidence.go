@@ -107,13 +107,15 @@ func (q question) judgeWindows(chosen []window) (out Evidence) {
 			out.unfit = 0
 		}
 		out.joins = out.joins || one.tied
-		seen += "\n" + one.above + "\n" + one.text
+		seen += "\n" + one.above[0] + "\n" + one.above[1] + "\n" + one.text
 	}
 	out.Lacks = missingSides(q.words, q.sidesOf(seen))
-	dates := text.MonthsOf(seen)
-	for _, month := range slices.Sorted(maps.Keys(q.months)) {
-		if dates[month] == "" {
-			out.Lacks = append(out.Lacks, q.months[month])
+	if len(q.months) > 0 {
+		dates := text.MonthsOf(seen)
+		for _, month := range slices.Sorted(maps.Keys(q.months)) {
+			if dates[month] == "" {
+				out.Lacks = append(out.Lacks, q.months[month])
+			}
 		}
 	}
 	total, joined := 0.0, 0.0

@@ -153,7 +153,7 @@ type window struct {
 	fits                          want
 	has                           found
 	preceding                     map[string]bool
-	above                         string // what stands above it and before it
+	above                         [2]string // what stands above it, and before it
 	runes                         int
 }
 
@@ -337,7 +337,7 @@ func (q question) cutWindows(place int, passage Passage) []window {
 			if next.runes > longest {
 				break
 			}
-			next.above = said + "\n" + pieces[max(i-1, 0)].text
+			next.above = [2]string{said, pieces[max(i-1, 0)].text}
 			next.around = mergeSets(context, under)
 			next.held = q.computeShare(next.own)
 			few := next.others < 2 || next.others < 3 && next.held > 0.99

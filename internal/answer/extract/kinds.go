@@ -25,7 +25,7 @@ const (
 )
 
 // wordsOf maps each word of a table to the bits of its rows.
-func wordsOf[B dimension | uint64](table map[B]string) map[string]B {
+func wordsOf[B dimension | uint64 | want](table map[B]string) map[string]B {
 	out := map[string]B{}
 	for bits, list := range table {
 		for _, word := range strings.Fields(list) {
@@ -175,9 +175,9 @@ var (
 )
 
 // hasPhone reports whether a text has the number of a telephone: one that is written as such, or one beside a word for
-// it. A date is none.
-func hasPhone(body string) bool {
-	for _, number := range dialled.FindAllString(withoutDates(body), -1) {
+// it. undated is the text without the days that it names.
+func hasPhone(body, undated string) bool {
+	for _, number := range dialled.FindAllString(undated, -1) {
 		digits := 0
 		for _, r := range number {
 			if unicode.IsDigit(r) {

@@ -24,7 +24,7 @@ const (
 )
 
 // asking are the words that say what is wanted, as Language.Plain has them.
-var asking = kindsOf(map[want]string{
+var asking = wordsOf(map[want]string{
 	name:  "who whom whose wer wem wen wessen qui quien quienes quem 谁 誰",
 	place: "where wo woher wohin ou donde onde",
 	date:  "when wann quand cuando quando year year's date jahr datum annee ano fecha",
@@ -33,47 +33,37 @@ cuanto cuanta cuantos cuantas quanto quanta quantos quantas`,
 })
 
 // choosing are words before the one that says what is wanted: what colour. An answer need not repeat that.
-var choosing = kindsOf(map[want]string{
+var choosing = wordsOf(map[want]string{
 	name: "what which welche welcher welches welchem welchen quel quelle quels quelles cual qual",
 })
 
 // hinting are words that say what is wanted, and stand in what says it.
-var hinting = kindsOf(map[want]string{
+var hinting = wordsOf(map[want]string{
 	phone: "phone telephone fax telefon telefonnummer telefono telefone",
 	money: `cost costs price priced fee fare fares deposit total salary kosten kostet kostete preis gebuhr summe
 tarif prix cout coute precio tarifa costo cuesta preco custo custa`,
 	mail: "email e mail emails courriel correo",
 })
 
-func kindsOf(words map[want]string) map[string]want {
-	out := map[string]want{}
-	for kind, list := range words {
-		for _, word := range strings.Fields(list) {
-			out[word] = kind
-		}
-	}
-	return out
-}
-
 var (
 	// measures stand behind how and wie where a number is wanted, beside those of a dimension.
-	measures = kindsOf(map[want]string{number: "many much often large big viel viele oft gross"})
-	months   = kindsOf(map[want]string{date: strings.ReplaceAll(strings.Join(text.Months[:], " "), "may ", "")}) // a verb
+	measures = wordsOf(map[want]string{number: "many much often large big viel viele oft gross"})
+	months   = wordsOf(map[want]string{date: strings.ReplaceAll(strings.Join(text.Months[:], " "), "may ", "")}) // a verb
 	// moments say when without a date.
-	moments = kindsOf(map[want]string{date: `monday tuesday wednesday thursday friday saturday sunday weekdays
+	moments = wordsOf(map[want]string{date: `monday tuesday wednesday thursday friday saturday sunday weekdays
 weekends century morning noon evening night midnight today yesterday tomorrow clock hour hours minute minutes day
 days daily week weeks weekly month months year years spring summer autumn winter christmas easter montag dienstag
 mittwoch donnerstag freitag samstag sonntag jahrhundert uhr stunde stunden tag tage tagen taglich woche wochen monat
 monate monaten jahr jahre jahren heute gestern morgen fruhling sommer herbst lundi mardi mercredi jeudi vendredi
 samedi dimanche siecle heures jour jours semaine semaines mois ans annee annees lunes martes miercoles jueves
 viernes sabado domingo siglo hora horas dia dias semana semanas meses ano anos feira seculo`})
-	numerals = kindsOf(map[want]string{number: `two three four five six seven eight nine ten dozen hundred thousand million
+	numerals = wordsOf(map[want]string{number: `two three four five six seven eight nine ten dozen hundred thousand million
 billion half twice eleven twelve fifteen twenty thirty forty fifty sixty seventy eighty ninety zwei drei vier funf
 sechs sieben acht neun zehn elf zwolf dutzend hundert tausend millionen halb`})
 )
 
 // currencies are signs and words of money.
-var currencies = kindsOf(map[want]string{money: `euro euros eur dollar dollars usd cent cents pound pounds gbp franc
+var currencies = wordsOf(map[want]string{money: `euro euros eur dollar dollars usd cent cents pound pounds gbp franc
 francs chf franken peso pesos real reais yen`})
 
 // findWant returns what the words of a question ask for. Behind what or how, when joins two clauses.
@@ -180,7 +170,7 @@ func (q question) kindsIn(body string) (out found) {
 	if out.year { // of what began then
 		out.measured |= beside & (age | duration)
 	}
-	out.phone = hasPhone(body)
+	out.phone = q.want == phone && hasPhone(body, undated)
 	out.clock = clock.MatchString(body)
 	out.mail = strings.ContainsRune(body, '@')
 	return out

@@ -107,10 +107,12 @@ func Find(content string) (lines, within [][2]int) {
 	for at := 0; at < len(content); {
 		line, _, _ := strings.Cut(content[at:], "\n")
 		trimmed := strings.TrimSpace(line)
-		if end := strings.Index(content[at:], "-->"); !fenced && end > len(line) && strings.HasPrefix(trimmed, "<!--") {
-			lines = append(lines, [2]int{at, at + end + len("-->")})
-			at += end + len("-->")
-			continue
+		if !fenced && strings.HasPrefix(trimmed, "<!--") {
+			if end := strings.Index(content[at:], "-->"); end > len(line) {
+				lines = append(lines, [2]int{at, at + end + len("-->")})
+				at += end + len("-->")
+				continue
+			}
 		}
 		fence := strings.HasPrefix(trimmed, "```") || strings.HasPrefix(trimmed, "~~~")
 		if fence {

@@ -48,8 +48,7 @@ func ListAliases(
 	for _, name := range slices.Sorted(maps.Keys(manifest.Aliases)) {
 		out.Aliases = append(out.Aliases, core.MappedName{Name: name, StandsFor: manifest.Aliases[name]})
 	}
-	if suggest == nil {
-		out.Decided, err = ListDecided(ctx, cache, index, manifest)
+	if out.Decided, err = listDecided(ctx, cache, index, manifest); err != nil || suggest == nil {
 		return out, err
 	}
 	file, err := aliases.ParseFile(bytes.NewReader(suggest.File))
@@ -63,9 +62,6 @@ func ListAliases(
 		Cosine: suggest.Cosine,
 	})
 	if err != nil {
-		return out, err
-	}
-	if out.Decided, err = ListDecided(ctx, cache, index, manifest); err != nil {
 		return out, err
 	}
 	out.Searched = found.Searched
@@ -111,8 +107,8 @@ func mergeSuggestions(list *core.AliasList) {
 	})
 }
 
-// ListDecided returns the pairs that a model decided when a generation was built; none where none was asked.
-func ListDecided(
+// listDecided returns the pairs that a model decided when a generation was built; none where none was asked.
+func listDecided(
 	ctx context.Context, cache *localfile.Cache, index artifact.Index, manifest *core.Manifest,
 ) ([]core.SuggestedOne, error) {
 	file, err := LoadFile(ctx, cache, index, manifest)

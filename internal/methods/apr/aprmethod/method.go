@@ -151,7 +151,7 @@ func explainFound(r *retrieve.Request, index *apr.Index, found apr.Found) APRExp
 	asks, byChat := r.Query.Reading.Value.(apr.Asks)
 	switch {
 	case byChat:
-		out.Names, out.By = asks.Entities, r.Query.Reading.By
+		out.Names, out.By = asks.Entities, retrieve.ByChat
 	case !found.Linked:
 		out.Names = r.Query.Reading.Texts
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"iter"
 	"strconv"
 
 	"github.com/unweaver/unweaver/internal/core"
@@ -21,7 +20,7 @@ import (
 var Enrichment = enrich.Enrichment{
 	Name: gem.Name, Asks: "chunks", DigestRules: digestRules, ListChanges: listChanges, Seal: seal,
 	Pay: func(ctx context.Context, of *enrich.Build, n, parts int) error {
-		_, err := newIn(of).Pay(ctx, listChunks(ctx, of, n, parts))
+		_, err := newIn(of).Pay(ctx, of.Chunks(ctx, n, parts))
 		return err
 	},
 	Notes: []enrich.Note{{
@@ -65,20 +64,6 @@ func newIn(of *enrich.Build) In {
 	}
 }
 
-// listChunks returns chunks as they are embedded: under parity without titles.
-func listChunks(ctx context.Context, of *enrich.Build, n, parts int) iter.Seq2[enrich.Chunk, error] {
-	return func(yield func(enrich.Chunk, error) bool) {
-		for chunk, err := range of.Chunks(ctx, n, parts) {
-			if of.Spec.Parity {
-				chunk.Title = ""
-			}
-			if !yield(chunk, err) || err != nil {
-				return
-			}
-		}
-	}
-}
-
 func seal(ctx context.Context, of *enrich.Build) (out enrich.Made, err error) {
 	done, err := of.TakePlace(ctx)
 	if err != nil {
@@ -87,7 +72,7 @@ func seal(ctx context.Context, of *enrich.Build) (out enrich.Made, err error) {
 	defer done()
 	var sealed Sealed
 	err = out.AddFile(ctx, of.Index, gem.Name, questions.Kind, func(file io.Writer) (int64, error) {
-		sealed, err = newIn(of).Seal(ctx, listChunks(ctx, of, 0, 1), file)
+		sealed, err = newIn(of).Seal(ctx, of.Chunks(ctx, 0, 1), file)
 		return sealed.Counts.Chunks, err
 	})
 	if err != nil {
