@@ -278,7 +278,7 @@ const mostColumns = 10_000
 func manyColumns(object string, line, columns int) error {
 	return fault.TooLarge.At("read", nameLine(object, line)).
 		Because(fmt.Sprintf("the row has %d columns, above %d, which is fixed", columns, mostColumns)).
-		Advise("check the quotes of the file, or remove columns that nobody searches")
+		Advise("check the quotes of the file, or remove columns that are not searched")
 }
 
 // fieldBytes is what a field takes beside its text.

@@ -165,7 +165,7 @@ func cutVersion(version string) string {
 // showPlanned prints what was expected of a run beside what it came to.
 func showPlanned(w io.Writer, report core.Report) {
 	count := func(n float64) string { return fmt.Sprintf("%.0f", n) }
-	tokens := report.Tokens.Prompt + report.Tokens.Completion + report.Tokens.Embedding
+	tokens := report.Tokens.Sum()
 	var parts []string
 	for _, line := range []struct {
 		name   string
@@ -178,7 +178,7 @@ func showPlanned(w io.Writer, report core.Report) {
 		{"embed", report.Planned.Embed, float64(report.Calls.Embed), count},
 		{"tokens", report.Planned.Tokens, float64(tokens), count},
 		{"cost", report.Planned.Cost, report.Cost, func(amount float64) string { return moneyOf(amount, report.Currency) }},
-		{"time", report.Planned.Seconds, report.Seconds - report.IdleSeconds, durationOf},
+		{"time", report.Planned.Seconds, report.Worked(), durationOf},
 	} {
 		if line.name == "cost" && line.actual+line.figure.High == 0 { // no price is set, which the line before says
 			continue

@@ -14,6 +14,8 @@ import (
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/methods"
+	"github.com/unweaver/unweaver/internal/methods/enrich"
 	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 )
 
@@ -52,13 +54,7 @@ func showCards(w io.Writer, cards []runlog.Card) {
 			since = formatAge(card.AgeSeconds)
 		}
 		if run := card.LastRun; run != nil {
-			last = run.Status
-			switch {
-			case run.Unchanged:
-				last += ", unchanged"
-			case run.Status == core.StatusHeld && run.Published:
-				last += publishedSince
-			}
+			last = run.Status + endedNote(*run)
 		}
 		if run := card.Running; run != nil {
 			last = runsNow(*run)
@@ -116,6 +112,17 @@ report of a run is kept as long as its generation, or for two weeks if it has no
 	return command
 }
 
+// endedNote returns what follows the status of a run that changed nothing, or that an operator published since.
+func endedNote(run runlog.Summary) string {
+	switch {
+	case run.Unchanged:
+		return ", unchanged"
+	case run.Status == core.StatusHeld && run.Published:
+		return publishedSince
+	}
+	return ""
+}
+
 func showRuns(w io.Writer, runs []runlog.Summary) {
 	if len(runs) == 0 {
 		fmt.Fprintln(w, "no run yet; to start one: unweaver index FOLDER --index NAME --wait")
@@ -127,10 +134,8 @@ func showRuns(w io.Writer, runs []runlog.Summary) {
 		switch {
 		case !core.IsTerminal(run.Status):
 			status = runsNow(run)
-		case run.Unchanged:
-			status += ", unchanged"
-		case run.Status == core.StatusHeld && run.Published:
-			status += publishedSince
+		case endedNote(run) != "":
+			status += endedNote(run)
 		case run.Reason != "" && run.Reason != run.Status:
 			status += " (" + run.Reason + ")"
 		}
@@ -298,8 +303,12 @@ func showReasons(w io.Writer, report core.Report) {
 		fmt.Fprintf(w, "  rebuilt: %s\n", reason)
 	}
 	for _, one := range report.Enriched {
-		if failed := one.Counts["failed"]; failed > 0 {
-			fmt.Fprintf(w, "  %s: %s without a usable answer\n", one.Name, countOf(failed, "passage"))
+		if failed := one.Counts[enrich.Failed]; failed > 0 {
+			of := "passage"
+			if methods.Enrichments[one.Name].Asks == "pairs" {
+				of = "pair"
+			}
+			fmt.Fprintf(w, "  %s: %s without a usable answer\n", one.Name, countOf(failed, of))
 		}
 	}
 	if report.Version != "" {

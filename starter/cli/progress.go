@@ -134,7 +134,7 @@ func progressLine(status control.Status) string {
 	if left := timeLeft(status.ETASeconds); left != "?" {
 		parts = append(parts, left+" left")
 	}
-	if tokens := status.Tokens.Prompt + status.Tokens.Completion + status.Tokens.Embedding; tokens > 0 {
+	if tokens := status.Tokens.Sum(); tokens > 0 {
 		parts = append(parts, countOf(tokens, "token"))
 	}
 	if status.Cost > 0 {

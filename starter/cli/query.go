@@ -45,11 +45,10 @@ type Answer struct {
 	} `json:"answer"`
 	Explain json.RawMessage `json:"explain"`
 	Indexes []struct {
-		Index      string          `json:"index"`
-		Generation string          `json:"generation"`
-		Code       string          `json:"code"`
-		Method     string          `json:"method"`
-		Explain    json.RawMessage `json:"explain"`
+		Index   string          `json:"index"`
+		Code    string          `json:"code"`
+		Method  string          `json:"method"`
+		Explain json.RawMessage `json:"explain"`
 	} `json:"indexes"`
 	Timings struct {
 		Total float64 `json:"total"`

@@ -103,7 +103,7 @@ func sumCalls(report core.Report) int64 {
 }
 
 func sumTokens(report core.Report) int64 {
-	return report.Tokens.Prompt + report.Tokens.Completion + report.Tokens.Embedding
+	return report.Tokens.Sum()
 }
 
 // CancelRun implements Control. What was paid for is kept; nothing that queries see changes. A worker that does not

@@ -81,7 +81,7 @@ func formatFigures(r core.Report) part {
 		columns: []string{"#documents", "#passages", "#entities", "#mentions", "#dead letters", "#bytes written"},
 		rows: [][]string{{
 			toCount(r.Documents), toCount(r.Chunks), toCount(r.Classes), toCount(r.Mentions), toCount(r.DeadLetters),
-			toSize(r.Bytes),
+			core.FormatSize(r.Bytes),
 		}},
 	}
 }
@@ -291,7 +291,7 @@ func formatFailures(r core.Report) part {
 	for _, problem := range r.Problems {
 		out.rows = append(out.rows, []string{problem.Code, problem.Object, problem.Detail, findRemedy(problem.Code, r)})
 	}
-	total := max(r.ProblemsTotal, int64(len(r.Problems)))
+	total := r.CountProblems()
 	if total > int64(len(r.Problems)) {
 		out.lines = append(out.lines, fmt.Sprintf("%s in total, all listed in %s.", toCount(total), r.ProblemsPath))
 	}
@@ -354,18 +354,6 @@ func toDuration(seconds float64) string {
 		return fmt.Sprintf("%d min %d s", int(seconds)/60, int(seconds)%60)
 	}
 	return fmt.Sprintf("%d h %d min", int(seconds)/3600, int(seconds)%3600/60)
-}
-
-func toSize(bytes int64) string {
-	value, unit := float64(bytes), 0
-	for value >= 1024 && unit < 5 {
-		value /= 1024
-		unit++
-	}
-	if unit == 0 {
-		return fmt.Sprintf("%d B", bytes)
-	}
-	return fmt.Sprintf("%.1f %cB", value, " kMGTP"[unit])
 }
 
 // AdviseNext returns what a person would do next, each with its command.

@@ -40,7 +40,7 @@ type Account struct {
 func (a Account) paidCalls() int64 { return a.Calls.Sum() }
 
 func (a Account) paidTokens() int64 {
-	return a.Tokens.Prompt + a.Tokens.Completion + a.Tokens.Embedding
+	return a.Tokens.Sum()
 }
 
 // CountFlight counts calls as in flight, or, below zero, no longer.

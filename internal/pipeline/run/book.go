@@ -115,8 +115,8 @@ const awayFor = 45 * time.Second
 func (b *Book) ModelAway() bool {
 	b.Mu.Lock()
 	defer b.Mu.Unlock()
-	now, total := b.Clock(), b.Total()
-	if answered := total.paidCalls(); b.away.IsZero() || answered > b.answered {
+	now, answered := b.Clock(), b.Mine.paidCalls()+b.others.paidCalls()
+	if b.away.IsZero() || answered > b.answered {
 		b.away, b.answered = now, answered
 	}
 	return now.Sub(b.away) >= awayFor

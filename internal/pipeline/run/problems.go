@@ -72,10 +72,19 @@ func (r *Run) appendTo(ctx context.Context, file io.Writer, key string) error {
 // AddChunked adds what the units of chunk found to what plan reported. What they cannot use was not added.
 func (r *Run) AddChunked(ctx context.Context, report *core.Report, planned plan.Result) {
 	failed, empty := planned.Kept.Failed, planned.Kept.Empty
-	for unit := range planned.Units {
+	read := func(ctx context.Context, unit int) (*chunk.Result, error) {
 		chunked, err := ChunkFile(unit).Read(ctx, r.Scratch)
 		if err != nil {
-			continue // it did not come to that
+			return nil, nil //nolint:nilerr,nilnil // it did not come to that
+		}
+		return &chunked, nil
+	}
+	for chunked, err := range parallel.MapOrdered(ctx, readWidth, parallel.Numbers(len(planned.Units)), read) {
+		if err != nil {
+			break
+		}
+		if chunked == nil {
+			continue
 		}
 		report.Problems = plan.OrderProblems(append(report.Problems, chunked.Problems...))
 		report.ProblemsTotal += chunked.ProblemCount

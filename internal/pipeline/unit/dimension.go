@@ -23,7 +23,10 @@ func (r *Run) findDimension(ctx context.Context, embedder model.Embedder, pay bo
 	if dimension, err := ServedDimension(ctx, r.Artifacts, info, r.Settings.Embedding); err != nil || dimension != 0 {
 		return dimension, err
 	}
-	if pay && (!info.Paid || r.Ledger == nil) {
+	if !info.Paid || r.Ledger == nil {
+		if !pay {
+			return 0, nil
+		}
 		dimension := 0
 		err := retry.Do(ctx, func(ctx context.Context) error {
 			found, _, err := embedder.Embed(ctx, []string{dimensionText})
@@ -40,7 +43,7 @@ func (r *Run) findDimension(ctx context.Context, embedder model.Embedder, pay bo
 	source := embed.Source{Embedder: embedder, Ledger: r.Ledger}
 	item := []embed.Item{{Digest: embed.Digest(dimensionText, asked.Digest()), Text: dimensionText}}
 	if !pay {
-		if missing, err := source.FindMissing(ctx, item); err != nil || !info.Paid || len(missing) > 0 {
+		if missing, err := source.FindMissing(ctx, item); err != nil || len(missing) > 0 {
 			return 0, err
 		}
 	}

@@ -13,11 +13,12 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/methods"
 	"github.com/unweaver/unweaver/internal/methods/enrich"
+	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 )
 
 // enrichDue says why the enrichments of a parent are not those that the configuration names; nothing: they are.
-func (r *Run) enrichDue(ctx context.Context, parent *core.Manifest) ([]string, error) {
+func (r *Run) enrichDue(ctx context.Context, parent *core.Manifest, models model.Set) ([]string, error) {
 	if parent == nil {
 		return nil, nil
 	}
@@ -30,10 +31,6 @@ func (r *Run) enrichDue(ctx context.Context, parent *core.Manifest) ([]string, e
 		return nil, err
 	}
 	var reasons []string
-	models, err := r.Models(r.Settings, r.Book)
-	if err != nil {
-		return nil, err
-	}
 	for _, name := range r.Settings.Enrich {
 		made, err := findEnrichment(name)
 		if err != nil {
@@ -226,6 +223,9 @@ func (r *Run) ChunkTexts(
 				if err != nil {
 					failed(err)
 					return
+				}
+				if r.Settings.Parity { // titles are not embedded
+					document.Title = ""
 				}
 				live := map[core.ID]int{} // with its place, which may differ from that in a former document
 				for ordinal, chunk := range placed {

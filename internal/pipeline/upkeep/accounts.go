@@ -107,9 +107,6 @@ func (a *accounting) countChunks(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if a.Settings.Parity {
-			chunk.Title = ""
-		}
 		for _, window := range embed.CutWindows(chunk.Title, chunk.Text, a.Settings.Embedding.MaxInputTokens) {
 			a.spent.Chunks += a.countEmbedded(a.models.Chunks, "chunk", window)
 		}

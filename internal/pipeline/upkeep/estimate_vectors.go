@@ -3,13 +3,11 @@ package upkeep
 import (
 	"context"
 
-	"github.com/unweaver/unweaver/internal/artifact/textseg"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/ledger/embed"
 	"github.com/unweaver/unweaver/internal/stage/chunk"
 	"github.com/unweaver/unweaver/internal/stage/estimate"
 	"github.com/unweaver/unweaver/internal/stage/extract"
-	"github.com/unweaver/unweaver/internal/stage/join"
 )
 
 // vectorCount counts chunks whose vectors the parent does not have.
@@ -29,11 +27,10 @@ func (e *estimating) countVectors(
 	if !e.models.Chunks.Info().Paid || chunked.Counts.Chunks == 0 {
 		return nil
 	}
-	texts, err := textseg.Open(ctx, e.Artifacts, e.Index.SegmentKey(chunked.Text.SHA256))
-	if err != nil {
-		return err
+	skip := known
+	if e.parent == nil || e.cut || e.embedsAgain(e.print.Chunk, e.parent.Chunk) {
+		skip = nil
 	}
-	all := e.cut || e.embedsAgain(e.print.Chunk, func(parent *core.Manifest) core.Fingerprint { return parent.Chunk })
 	source := embed.Source{Embedder: e.models.Chunks, Ledger: e.Ledger}
 	var items []embed.Item
 	var sizes []int64 // of chunks, in tokens; Item.Window is the number of one here
@@ -50,27 +47,16 @@ func (e *estimating) countVectors(
 		items, sizes = items[:0], sizes[:0]
 		return err
 	}
-	fingerprint := e.print.Chunk.Digest()
-	for ref, err := range join.StreamRefs(ctx, e.Artifacts, e.ChunksKey(unit, chunked), 0, int(chunked.Counts.Chunks)) {
+	for one, err := range e.StreamWindows(ctx, chunked, unit, 0, int(chunked.Counts.Chunks), e.print.Chunk, skip) {
 		if err != nil {
 			return err
 		}
-		if !all && known(ref.ID) {
-			continue
-		}
-		text, err := texts.Slice(ctx, ref.Document, ref.Frame, ref.Start, ref.End)
-		if err != nil {
-			return err
-		}
-		title := ref.Title
-		if e.Settings.Parity {
-			title = ""
-		}
-		for _, window := range embed.CutWindows(title, text, e.Settings.Embedding.MaxInputTokens) {
-			items = append(items, embed.Item{Digest: embed.Digest(window, fingerprint), Text: window, Window: len(sizes)})
+		for _, item := range one.Windows {
+			item.Window = len(sizes)
+			items = append(items, item)
 		}
 		e.vectors.looked++
-		if sizes = append(sizes, int64(ref.Tokens)); len(sizes) == vectorsAtOnce {
+		if sizes = append(sizes, int64(one.Tokens)); len(sizes) == vectorsAtOnce {
 			if err := look(); err != nil {
 				return err
 			}
@@ -80,15 +66,15 @@ func (e *estimating) countVectors(
 }
 
 // embedsAgain reports whether no vector of the parent serves.
-func (e *estimating) embedsAgain(now core.Fingerprint, was func(*core.Manifest) core.Fingerprint) bool {
-	return e.parent == nil || e.fixed.Trust.Moved || now != was(e.parent)
+func (e *estimating) embedsAgain(now, was core.Fingerprint) bool {
+	return e.fixed.Trust.Moved || now != was
 }
 
 // countAgain estimates how many classes of the parent are embedded again. With another embedder all are, as far as the
 // ledger lacks them as it lacks those of chunks. With other texts any may be: which of them, the extraction says.
 func (e *estimating) countAgain(extracting extract.Estimate, texts bool) (out estimate.Range) {
 	counts := e.parent.Counts
-	if e.embedsAgain(e.print.Class, func(parent *core.Manifest) core.Fingerprint { return parent.Class }) {
+	if e.embedsAgain(e.print.Class, e.parent.Class) {
 		out = estimate.Range{Low: counts.Classes * e.vectors.missing.Chunks / max(1, e.vectors.looked), High: counts.Classes}
 	} else if texts || e.cut {
 		out.High = counts.Classes

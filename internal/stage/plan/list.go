@@ -247,7 +247,9 @@ func (l *listing) listsRecords(ctx context.Context, row rows.Plan) (records bool
 		return false, nil
 	}
 	empty := false
-	if err = l.archivedFault(row); row.Archived == "" {
+	if row.Archived != "" {
+		err = l.archivedFault(row)
+	} else {
 		records, empty, err = l.peekRecords(ctx, row)
 	}
 	code, ofObject := blameError(err)
