@@ -34,7 +34,7 @@ import (
 
 // Models makes the models that questions need.
 type Models interface {
-	Chat(spec core.Spec) (model.Chat, error)
+	Chat(spec core.Spec, role string) (model.Chat, error)
 	Embedder(spec core.Spec, provider string, dimension int) (model.Embedder, error)
 	// Ranker is nil where the spec has none.
 	Ranker(spec core.Spec) (rerank.Ranker, error)
@@ -306,11 +306,11 @@ func (s *Service) completeResponse(
 		}
 	}
 	at := time.Now()
-	chat, err := s.models.Chat(generation.Spec)
+	chat, err := s.models.Chat(generation.Spec, core.RoleAnswer)
 	if err != nil {
 		return err
 	}
-	chat = billed{chat, generation.Spec.Chat.Price, cost, plan.most}
+	chat = billed{chat, generation.Spec.ChatOf(core.RoleAnswer).Price, cost, plan.most}
 	short := false
 	var confidence *float64 // in what is quoted
 	var lacks []string

@@ -26,7 +26,7 @@ func (p *planned) parsedBy(spec core.Spec) (string, error) {
 		return "", nil
 	}
 	by := p.Params.Text(retrieve.ParamTriples)
-	if by == retrieve.ByChat && spec.Chat.Provider != "openai" {
+	if by == retrieve.ByChat && spec.ChatOf(core.RoleTriples).Provider != "openai" {
 		return "", newFault("read query", "params."+retrieve.ParamTriples, "the index has no chat model that reads questions",
 			"set models.chat and build the index, or leave the parameter out")
 	}
@@ -74,12 +74,12 @@ func (s *Service) parseQuestion(
 	ctx, cancel := context.WithTimeout(model.CallerBound(ctx), parseTimeout)
 	defer cancel()
 	part := triples.QuestionPart(generation.Language(), plan.Text)
-	chat, err := s.models.Chat(generation.Spec)
+	chat, err := s.models.Chat(generation.Spec, core.RoleTriples)
 	if err != nil {
 		return apr.Asks{}, err
 	}
 	call := part.QuestionCall()
-	reply, err := billed{chat, generation.Spec.Chat.Price, cost, call.Most}.Complete(ctx, call)
+	reply, err := billed{chat, generation.Spec.ChatOf(core.RoleTriples).Price, cost, call.Most}.Complete(ctx, call)
 	response.Usage.PromptTokens += reply.Usage.Prompt
 	response.Usage.CompletionTokens += reply.Usage.Completion
 	if err != nil && ctx.Err() != nil {

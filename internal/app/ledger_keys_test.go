@@ -22,7 +22,7 @@ func TestKeysOfWhatWasPaidForStay(t *testing.T) {
 	local.Chat.APIKeyEnv, local.Embedding.APIKeyEnv = "", ""
 	local.Chat.Model, local.Embedding.Model = "a-chat-model", "an-embedding-model"
 	models := factory(local)
-	chat, err := models.Chat(local)
+	chat, err := models.Chat(local, "")
 	require.NoError(t, err)
 	embedder, err := models.Embedder(local, "openai", 3)
 	require.NoError(t, err)

@@ -8,7 +8,6 @@
 package config
 
 import (
-	"cmp"
 	"reflect"
 	"slices"
 	"strings"
@@ -151,6 +150,11 @@ func (c *Config) CountSlots(cores int) int {
 	for index := range c.Indexes {
 		concurrency = max(concurrency, c.modelsOf(index).Limits.Concurrency)
 	}
+	for index := range c.Indexes {
+		for _, role := range []string{core.RoleExtraction, core.RoleShortening} {
+			concurrency = max(concurrency, c.ModelOf(index, role).Limits.Concurrency)
+		}
+	}
 	want := (3*concurrency+2*callsOfPart-1)/(2*callsOfPart) + partsForStores
 	return max(c.Worker.Slots, min(want, slotsOfCore*cores))
 }
@@ -188,35 +192,22 @@ type S3 struct {
 	PathStyle bool   `yaml:"path_style"`
 }
 
-// Judge is who rates answers in evaluations.
-type Judge struct {
-	BaseURL   string     `yaml:"base_url"`
-	APIKeyEnv string     `yaml:"api_key_env"`
-	Model     string     `yaml:"model"`
-	Price     core.Price `yaml:"price"`
-}
-
-// ChooseChat returns the judge, or, where none is set, the model that answers.
-func (j Judge) ChooseChat(chat core.ChatModel) core.ChatModel {
-	if j.Model == "" {
-		return chat
-	}
-	return core.ChatModel{
-		Provider: chat.Provider, BaseURL: cmp.Or(j.BaseURL, chat.BaseURL), APIKeyEnv: cmp.Or(j.APIKeyEnv, chat.APIKeyEnv),
-		Model: j.Model, Price: j.Price,
-	}
-}
-
 // Models and their limits.
 type Models struct {
-	Chat      core.ChatModel   `yaml:"chat"`
+	Chat      core.ChatModel   `yaml:"chat"` // of every role that sets nothing
 	Embedding core.EmbedModel  `yaml:"embedding"`
 	Rerank    core.RerankModel `yaml:"rerank"`
-	Judge     Judge            `yaml:"judge"`
-	Dir       string           `yaml:"dir"`
-	Currency  string           `yaml:"currency"`
-	Limits    core.Limits      `yaml:"limits"`
-	Endpoints []Endpoint       `yaml:"endpoints"`
+
+	Extraction core.ChatModel `yaml:"extraction"`
+	Shortening core.ChatModel `yaml:"shortening"`
+	Triples    core.ChatModel `yaml:"triples"`
+	Answer     core.ChatModel `yaml:"answer"`
+	Judge      core.ChatModel `yaml:"judge"`
+
+	Dir       string      `yaml:"dir"`
+	Currency  string      `yaml:"currency"`
+	Limits    core.Limits `yaml:"limits"`
+	Endpoints []Endpoint  `yaml:"endpoints"`
 }
 
 // Index is one index. What its Models set wins over the general ones, key by key.
@@ -352,13 +343,18 @@ func (c *Config) Spec(index, corpusURI string) (core.Spec, error) {
 			models.Embedding.Classes = "lexical"
 		}
 	}
-	if models.Chat.Mode != modeBatch || models.Chat.Provider != "openai" {
-		models.Chat.Batch = core.BatchMode{}
-	}
-	for _, timeout := range []*core.Duration{&models.Chat.Timeout, &models.Embedding.Timeout} {
-		if *timeout == core.DefaultModelTimeout {
-			*timeout = 0
+	chat := fitChat(models.Chat)
+	var roles map[string]core.ChatModel // one spec for what asks the same models
+	for _, role := range Roles[:len(Roles)-1] {
+		if own := fitChat(c.ModelOf(index, role)); own != chat {
+			if roles == nil {
+				roles = map[string]core.ChatModel{}
+			}
+			roles[role] = own
 		}
+	}
+	if models.Embedding.Timeout == core.DefaultModelTimeout {
+		models.Embedding.Timeout = 0
 	}
 	if !models.Rerank.IsOn() {
 		models.Rerank = core.RerankModel{}
@@ -399,7 +395,8 @@ func (c *Config) Spec(index, corpusURI string) (core.Spec, error) {
 		Budget:     settings.Budget,
 		Failures:   settings.Failures,
 		Gate:       settings.Gate,
-		Chat:       models.Chat,
+		Chat:       chat,
+		Roles:      roles,
 		Embedding:  models.Embedding,
 		Rerank:     models.Rerank,
 		Limits:     models.Limits,

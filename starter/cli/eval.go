@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -240,12 +241,16 @@ func (a *App) evalSpec(flags evalFlags, dataset *eval.Dataset) (core.Spec, error
 	if !spec.Parity && !cfg.IsGiven("indexes."+flags.index+".chunking.strategy") {
 		spec.Chunking.Strategy = "document"
 	}
-	if flags.extraction == "auto" && dataset.Recorded != "" && spec.Chat.Provider == "builtin" {
+	if flags.extraction == "auto" && dataset.Recorded != "" && spec.ChatOf(core.RoleExtraction).Provider == "builtin" {
 		path, err := filepath.Abs(dataset.Recorded)
 		if err != nil {
 			return spec, err
 		}
-		spec.Chat.Provider, spec.Chat.File, spec.Chat.Model = "recorded", path, ""
+		spec.Roles = maps.Clone(spec.Roles)
+		if spec.Roles == nil {
+			spec.Roles = map[string]core.ChatModel{}
+		}
+		spec.Roles[core.RoleExtraction] = core.ChatModel{Provider: "recorded", File: path}
 	}
 	return spec, nil
 }
@@ -390,8 +395,9 @@ func (a *App) newEvaluation(flags evalFlags, dataset *eval.Dataset) (evaluation,
 			return nil, err
 		}
 		plan.Judge.Parity = spec.Parity
-		about = fmt.Sprintf("answers by %s of %q, vectors by %s of %q, questions %.12s", spec.Chat.Model,
-			spec.Chat.BaseURL, spec.Embedding.Model, spec.Embedding.BaseURL, dataset.QuestionsSum())
+		answers := spec.ChatOf(core.RoleAnswer)
+		about = fmt.Sprintf("answers by %s of %q, vectors by %s of %q, questions %.12s", answers.Model,
+			answers.BaseURL, spec.Embedding.Model, spec.Embedding.BaseURL, dataset.QuestionsSum())
 		if err := a.tellAnswerCost(plan, about, flags); err != nil {
 			return nil, err
 		}
@@ -422,7 +428,7 @@ func (a *App) newEvaluation(flags evalFlags, dataset *eval.Dataset) (evaluation,
 			}
 			defer func() { _ = plan.Judge.Journal.Close() }()
 		}
-		plan.Quotes = spec.Chat.Provider != "openai" && flags.suite == ""
+		plan.Quotes = spec.ChatOf(core.RoleAnswer).Provider != "openai" && flags.suite == ""
 		report, err := eval.Run(ctx, plan)
 		if err != nil {
 			return nil, err
@@ -486,7 +492,7 @@ func (a *App) chooseJudges(flags evalFlags) (answers, judges core.ChatModel, err
 		return answers, judges, err
 	}
 	index, err := cfg.Spec(flags.index, "")
-	return index.Chat, cfg.Models.Judge.ChooseChat(index.Chat), err
+	return index.ChatOf(core.RoleAnswer), cfg.ModelOf(flags.index, core.RoleJudge), err
 }
 
 // tellAnswerCost prints what answers and judgements cost that are in no journal, and refuses to go on without --yes.

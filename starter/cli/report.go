@@ -109,13 +109,22 @@ func showFound(w io.Writer, report core.Report) {
 		fmt.Fprintf(w, ", %s, %s", countOf(report.Classes, "entity"), countOf(report.Mentions, "mention"))
 	}
 	if report.Models.Chat != "" {
-		fmt.Fprintf(w, "  [%s / %s]", report.Models.Chat, report.Models.Embedding)
+		fmt.Fprintf(w, "  [%s]", listModels(report.Models))
 	}
 	fmt.Fprintln(w)
 	if diff := report.Diff; diff.Changed+diff.Moved+diff.Removed+diff.Same > 0 { // a first build adds all
 		fmt.Fprintf(w, "  against the generation before: %d added, %d changed, %d moved, %d removed, %d the same\n",
 			diff.Added, diff.Changed, diff.Moved, diff.Removed, diff.Same)
 	}
+}
+
+// listModels names the chat model, those of roles that have their own, and the embedder.
+func listModels(models core.ModelSummary) string {
+	out := models.Chat
+	for _, role := range slices.Sorted(maps.Keys(models.Roles)) {
+		out += ", " + role + ": " + models.Roles[role]
+	}
+	return out + " / " + models.Embedding
 }
 
 // showState prints how a run ended, or where it stands.

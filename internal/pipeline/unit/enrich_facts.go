@@ -29,7 +29,7 @@ func (factsEnrichment) DigestRules(r *Run) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	chat, embedder := models.Chat.Info(), models.Classes.Info()
+	chat, embedder := models.ChatOf(core.RoleTriples).Info(), models.Classes.Info()
 	return core.Sum(
 		factstage.Rules, triples.Prompt, triples.SchemaVersion, r.Settings.Retrieval.Language,
 		chat.Provider, chat.Model, chat.Parameters, chat.Domain,
@@ -82,7 +82,7 @@ func (factsEnrichment) Seal(ctx context.Context, r *Run, manifest *core.Manifest
 	out.Files = []core.EnrichedFile{{Segment: made, Of: factsName, Kind: format.Kind}}
 	out.Enrichment.Rules, err = factsEnrichment{}.DigestRules(r)
 	out.Enrichment.Hash = core.Sum(made.SHA256)
-	out.Enrichment.Models = models.Chat.Info().Label()
+	out.Enrichment.Models = models.ChatOf(core.RoleTriples).Info().Label()
 	out.Enrichment.Counts = map[string]int64{ // what a build from nothing counts, too
 		"chunks": counts.Chunks, "triples": counts.Triples, "left": counts.Left, "fallbacks": counts.Fallbacks,
 		"entities": counts.Entities, "relations": counts.Relations, "edges": counts.Edges, "runs": counts.Runs,
@@ -105,7 +105,7 @@ func (r *Run) factsIn(ctx context.Context, manifest *core.Manifest) (factstage.I
 		return factstage.In{}, models, nil, err
 	}
 	return factstage.In{
-		Language: text.LanguageOf(r.Settings.Retrieval.Language), Chat: models.Chat, Health: r.Book.HealthOf(model.Triples),
+		Language: text.LanguageOf(r.Settings.Retrieval.Language), Chat: models.ChatOf(core.RoleTriples), Health: r.Book.HealthOf(model.Triples),
 		Ledger: r.Ledger, Embedder: models.Classes, Fingerprint: manifest.Class.Digest(),
 		Segmenter: apr.DefaultSegmenter, Attempt: r.Attempt,
 	}, models, release, nil

@@ -29,11 +29,15 @@ func (memoryOf) DigestRules(r *Run) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	info, set := models.Chat.Info(), r.Settings.GemSettings()
-	return core.Sum(
+	info, set := models.Extractor().Info(), r.Settings.GemSettings()
+	parts := []string{
 		gemstage.DigestPrompts().String(), info.Provider, info.Model, info.Parameters,
 		strconv.Itoa(set.Questions), strconv.Itoa(set.Themes), strconv.Itoa(set.Neighbours),
-	).String(), nil
+	}
+	if own := models.ChatOf(core.RoleShortening).Info(); own != info {
+		parts = append(parts, own.Provider, own.Model, own.Parameters)
+	}
+	return core.Sum(parts...).String(), nil
 }
 
 // ListChanges implements explained.
@@ -162,7 +166,8 @@ func (memoryOf) prepareInput(ctx context.Context, r *Run) (in gemstage.In, relea
 		return in, release, err
 	}
 	return gemstage.In{
-		Language: text.LanguageOf(r.Settings.Retrieval.Language), Chat: models.Chat, Health: r.Book.HealthOf(model.Extract),
+		Language: text.LanguageOf(r.Settings.Retrieval.Language), Chat: models.Extractor(), Health: r.Book.HealthOf(model.Extract),
+		Summarizer: models.ChatOf(core.RoleShortening), Shortens: r.Book.HealthOf(model.Shorten),
 		Ledger: r.Ledger, Embedder: models.Chunks, Fingerprint: fixed.Chunk.Digest(),
 		MaxTokens: r.Settings.Embedding.MaxInputTokens, Attempt: r.Attempt,
 		Settings: r.Settings.GemSettings(),

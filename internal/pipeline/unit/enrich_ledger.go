@@ -19,7 +19,7 @@ func (r *Run) paysForEnrichments() (bool, error) {
 		return false, err
 	}
 	pays := func(embedder model.Embedder) bool { return embedder != nil && embedder.Info().Paid }
-	return models.Chat.Info().Paid || pays(models.Classes) || pays(models.Chunks), nil
+	return models.PaysChat() || pays(models.Classes) || pays(models.Chunks), nil
 }
 
 // sealEnrichment lets an enrichment seal what it wrote, and lists the ledger entries that it asks for: as long as a

@@ -358,7 +358,7 @@ func (b *batch) answerChunk(ctx context.Context, x *item) (value, error) {
 		return value{}, err
 	}
 	// What no pack has in mode batch, this run's batches answered: it is counted with what was paid for.
-	batched := b.Spec.Chat.Batch.IsOn() && !entry.Packed
+	batched := b.Spec.ChatOf(core.RoleExtraction).Batch.IsOn() && !entry.Packed
 	if !fresh && !batched && (b.Shard.Asked.IsZero() || x.out.Key != b.Shard.Asked) {
 		b.mu.Lock()
 		b.res.Progress.Hits.Extract++

@@ -21,7 +21,8 @@ func SpecChanges(parent, now core.Spec) []string {
 		e := s.Embedding
 		return embedding{e.Provider, e.Model, e.Classes, e.Dimension, e.MaxInputTokens}
 	}
-	chats := func(s core.Spec) [2]string { return [2]string{s.Chat.Provider, s.Chat.Model} }
+	was, shortenedBy := parent.BuildChats()
+	is, shortensBy := now.BuildChats()
 	var reasons []string
 	for _, part := range []struct {
 		name string
@@ -34,7 +35,8 @@ func SpecChanges(parent, now core.Spec) []string {
 		{"parity", parent.Parity == now.Parity},
 		{"language", parent.Retrieval.Language == now.Retrieval.Language},
 		{"extraction", parent.ExtractionShare() == now.ExtractionShare()},
-		{"chat model", chats(parent) == chats(now)},
+		{"chat model", was == is},
+		{"shortening model", shortenedBy == shortensBy || was != is && shortenedBy == was && shortensBy == is},
 		{"embedding", embeds(parent) == embeds(now)},
 	} {
 		if !part.same {

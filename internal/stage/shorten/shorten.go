@@ -128,7 +128,7 @@ func Run(ctx context.Context, in In) (Result, error) {
 	}
 	defer out.Discard()
 	var failed error // returned behind the loop, which waits for the classes in flight
-	for short, err := range parallel.MapOrdered(ctx, countFlights(in.Spec.Limits), s.streamLong(ctx), s.shortenClass) {
+	for short, err := range parallel.MapOrdered(ctx, countFlights(in.Spec.LimitsOf(core.RoleShortening)), s.streamLong(ctx), s.shortenClass) {
 		if err != nil {
 			failed = err
 			break
