@@ -13,6 +13,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/methods/aliases/pairstage"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/stage/plan"
 )
 
 // enrichment is what a build makes of a generation beside what every one has, where the configuration names it. It
@@ -43,8 +44,9 @@ type Enriched struct {
 // Enrichments by name, as indexes.*.enrich names them.
 var Enrichments = map[string]enrichment{}
 
-// enrichDue says why the enrichments of a parent are not those that the configuration names; nothing: they are.
-func (r *Run) enrichDue(ctx context.Context, parent *core.Manifest) ([]string, error) {
+// listDue says why a generation is published though its documents and what is made of them are the parent's: its
+// enrichments are not those that the configuration names, or queries are answered by other models.
+func (r *Run) listDue(ctx context.Context, parent *core.Manifest) ([]string, error) {
 	if parent == nil {
 		return nil, nil
 	}
@@ -57,6 +59,9 @@ func (r *Run) enrichDue(ctx context.Context, parent *core.Manifest) ([]string, e
 		return nil, err
 	}
 	var reasons []string
+	if unread == nil {
+		reasons = plan.AnswerChanges(settings, r.Settings)
+	}
 	for _, name := range r.Settings.Enrich {
 		made, ok := Enrichments[name]
 		if !ok {

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"reflect"
+	"strings"
 
 	"github.com/unweaver/unweaver/internal/core"
 )
@@ -45,6 +46,22 @@ func SpecChanges(parent, now core.Spec) []string {
 	}
 	if parent.ReadAs().Attachments && !now.ReadAs().Attachments {
 		reasons = append(reasons, core.AttachmentsOff)
+	}
+	return reasons
+}
+
+// AnswerChanges gives a reason for every role of queries that another model has now. A generation holds what answers it,
+// so one is published that differs in nothing else.
+func AnswerChanges(parent, now core.Spec) []string {
+	asked := func(s core.Spec, role string) string {
+		chat := s.ChatOf(role)
+		return strings.TrimSpace(chat.Provider + " " + chat.Model + " " + chat.BaseURL)
+	}
+	var reasons []string
+	for _, role := range []string{core.RoleAnswer, core.RoleTriples} {
+		if was, is := asked(parent, role), asked(now, role); was != is {
+			reasons = append(reasons, "model of "+role+": "+is+", was "+was)
+		}
 	}
 	return reasons
 }
