@@ -167,6 +167,10 @@ storm: build ## 200 kills of builds on the embedded stack, 60 on the servers of 
 	UNWEAVER_TEST_NIGHTLY=1 UNWEAVER_TEST_BIN=$(BIN) UNWEAVER_STORM=$(KILLS) UNWEAVER_STORM_OUT=$(BIN)/storm $(GO) test -count=1 -timeout 120m -v \
 	  -run 'TestKilledInEveryStage|TestEveryPartOfAClusterIsKilledInTurn|TestAWorkerThatWasFrozen|TestBadConnections' ./infra/embedded/e2e
 
+references: ## write the generated pages and descriptions: commands, settings, API, metrics, errors
+	@$(GO) test -count=1 ./internal/config ./internal/fault ./internal/telemetry ./starter/cli ./query-api/api \
+	  -run '^TestTheReference|^TestTheDescriptionIsTheOne' -update
+
 docs: $(TOOLS)/mkdocs-$(MKDOCS) ## the documentation as a website into site/ (needs python3 with venv); broken links fail
 	@infra/docs.sh $</bin/mkdocs $(CURDIR)/site && echo "open site/index.html"
 

@@ -45,7 +45,7 @@ type Activities struct {
 	Self      fleet.Worker                    // what this process says of itself
 }
 
-// newJob is the build as the packages below see it.
+// newJob returns the job of a build, as the packages below see it.
 func newJob(b workflows.Build) run.Job {
 	shape := b.Shape.WithDefaults()
 	return run.Job{
@@ -108,8 +108,8 @@ func callSafely(ctx context.Context, c *call, do func(context.Context, *call) er
 	return do(ctx, c)
 }
 
-// newHeldJob is the job with the holder that its lease must have. Units of a stage run in a workflow of their own, and
-// know the build's by its id alone.
+// newHeldJob returns the job with the holder that its lease must have. Units of a stage run in a workflow of their own,
+// and know the build's by its id alone.
 func newHeldJob(ctx context.Context, b workflows.Build) run.Job {
 	out := newJob(b)
 	out.Tries = int(activity.GetInfo(ctx).Attempt)
@@ -120,14 +120,14 @@ func newHeldJob(ctx context.Context, b workflows.Build) run.Job {
 	return out
 }
 
-// leaseHolderOf is the run that this activity of a build belongs to, as its lease names it.
+// leaseHolderOf returns the run that this activity of a build belongs to, as its lease names it.
 func leaseHolderOf(ctx context.Context, work *upkeep.Run) run.Holder {
 	out := work.Holder
 	out.Run = holderOf(ctx).Run
 	return out
 }
 
-// holderOf is the run of the engine that this activity belongs to.
+// holderOf returns the run of the engine that this activity belongs to.
 func holderOf(ctx context.Context) run.Holder {
 	execution := activity.GetInfo(ctx).WorkflowExecution
 	return run.Holder{Workflow: execution.ID, Run: execution.RunID}
@@ -142,7 +142,7 @@ type call struct {
 	shown   func() bool // a problem of this attempt
 }
 
-// problemKey is the key of what status shows of this unit.
+// problemKey returns the key of what status shows of this unit.
 func (c *call) problemKey(ctx context.Context) string {
 	return c.run.Stage + "/" + activity.GetInfo(ctx).ActivityID
 }

@@ -161,8 +161,8 @@ func (a *Activities) takeLease(ctx context.Context, work *upkeep.Run, taker run.
 	}
 }
 
-// findBackfill is the build of a backfill that has the lease and goes on, where another run needs it; else nil. What is
-// wrong with the lease, or with the engine, is reported by the run that takes the lease.
+// findBackfill returns the build of a backfill that has the lease and goes on, where another run needs it; else nil.
+// What is wrong with the lease, or with the engine, is reported by the run that takes the lease.
 func (a *Activities) findBackfill(ctx context.Context, work *upkeep.Run) *run.Holder {
 	lease, _, err := run.ReadLease(ctx, work.Index)
 	_, name, _ := strings.Cut(lease.Workflow, "/")

@@ -84,7 +84,7 @@ func TestABackfillWithoutAPlainNameIsRefused(t *testing.T) {
 	}
 }
 
-// typeOf is the code that the engine gets.
+// typeOf returns the code that the engine gets.
 func typeOf(err error) string {
 	var app *temporal.ApplicationError
 	if errors.As(err, &app) {

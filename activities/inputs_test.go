@@ -20,14 +20,14 @@ import (
 	"github.com/unweaver/unweaver/workflows"
 )
 
-// sound is the input of a run that nothing is wrong with.
+// sound returns the input of a run that nothing is wrong with.
 func sound() workflows.Build {
 	return workflows.Build{
 		Index: "docs", Generation: "g1", Spec: strings.Repeat("0", 64), Heartbeat: 1e9, Shape: workflows.DefaultShape(),
 	}
 }
 
-// hostile are inputs that no program of ours sends, by what is wrong with them.
+// hostile returns inputs that no program of ours sends, by what is wrong with them.
 func hostile() map[string]workflows.Build {
 	good := sound()
 	out := map[string]workflows.Build{}

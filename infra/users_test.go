@@ -21,7 +21,7 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/redistest"
 )
 
-// password is that of a user in tests.
+// password returns the password of a user in tests.
 func password(variable string) string { return variable + "-0123456789abcdef" }
 
 // writeUsers runs a script that writes a file of users; one of the secrets that it takes may be another.
@@ -78,8 +78,8 @@ func TestUsersOfS3MayWriteWhereTheirProgramDoes(t *testing.T) {
 	}
 }
 
-// mayWrite is SeaweedFS's rule: a right names a bucket, or objects by a pattern. The right to remove many objects at a
-// time is asked of the bucket, where object is empty.
+// mayWrite reports whether rights allow a write, by SeaweedFS's rule: a right names a bucket, or objects by a pattern.
+// The right to remove many objects at a time is asked of the bucket, where object is empty.
 func mayWrite(rights []string, bucket, object string) bool {
 	return slices.ContainsFunc(rights, func(right string) bool {
 		prefix, pattern := strings.CutSuffix(right, "*")

@@ -111,7 +111,7 @@ func runService(ctx context.Context, cfg *config.Config, log *slog.Logger) (err 
 	return errors.Join(err, server.Shutdown(sctx))
 }
 
-// checkHealth is the health check of images, which have no shell.
+// checkHealth runs the health check of images, which have no shell.
 func checkHealth(ctx context.Context, cfg *config.Config) error {
 	host, port, err := net.SplitHostPort(cfg.QueryAPI.Address)
 	if err != nil {

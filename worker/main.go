@@ -30,7 +30,7 @@ func main() {
 		"ask whether a worker polls the task queue, and exit (for health checks)", runWorker, checkHealth)
 }
 
-// cacheDir is UNWEAVER_CACHE_DIR, or empty for the default. Workers on one machine need one each.
+// cacheDir returns UNWEAVER_CACHE_DIR, or empty for the default. Workers on one machine need one each.
 func cacheDir(configured string) string {
 	if configured != "" {
 		return configured
@@ -148,7 +148,7 @@ func runWorker(ctx context.Context, cfg *config.Config, log *slog.Logger) (err e
 	return nil
 }
 
-// checkHealth is the health check of images, which have no shell.
+// checkHealth runs the health check of images, which have no shell.
 func checkHealth(ctx context.Context, cfg *config.Config) error {
 	client, err := engine.Dial(ctx, cfg.Engine, slog.New(slog.DiscardHandler))
 	if err != nil {

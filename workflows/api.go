@@ -11,7 +11,7 @@ import (
 // TaskQueue is the default queue of workers and starters.
 const TaskQueue = "unweaver"
 
-// ComputingQueue is the task queue, beside that of a run, of its activities that fill a core: those that wait for
+// ComputingQueue returns the task queue, beside that of a run, of its activities that fill a core: those that wait for
 // models and stores do not keep them from starting, nor they those.
 func ComputingQueue(queue string) string { return queue + "-cpu" }
 
@@ -29,19 +29,19 @@ const (
 	BackfillGeneration = "backfill-" // of the payments of a backfill, and of the builds that publish it
 )
 
-// BuildID is the id of a build's workflow.
+// BuildID returns the id of a build's workflow.
 func BuildID(index, generation string) string { return buildPrefix + index + "/" + generation }
 
-// RestoreID is the id of a restore: an index has one at a time.
+// RestoreID returns the id of a restore: an index has one at a time.
 func RestoreID(index string) string { return restorePrefix + index }
 
-// AuditID is the id of an audit: an index has one at a time.
+// AuditID returns the id of an audit: an index has one at a time.
 func AuditID(index string) string { return auditPrefix + index }
 
-// BackfillID is the id of a backfill: a name of an index has one at a time.
+// BackfillID returns the id of a backfill: a name of an index has one at a time.
 func BackfillID(index, name string) string { return backfillPrefix + index + "/" + name }
 
-// BackfillRun is how people and commands name a backfill.
+// BackfillRun returns how people and commands name a backfill.
 func BackfillRun(index, name string) string { return index + "/" + backfillPrefix + name }
 
 // ForBackfill reports whether a run, index/generation, is a build that publishes a backfill.
@@ -58,7 +58,7 @@ func generationBegins(run, prefix string) bool {
 	return strings.HasPrefix(generation, prefix)
 }
 
-// WorkflowID is the id of the workflow of a run that people name index/generation. A generation that begins with
+// WorkflowID returns the id of the workflow of a run that people name index/generation. A generation that begins with
 // "restore-" is a restore, one that begins with "audit-" an audit, so no build may be given such a name.
 func WorkflowID(run string) string {
 	index, generation, _ := strings.Cut(run, "/")

@@ -56,13 +56,13 @@ func (b *build) perShard() int64    { return int64(b.Shape.ShardChunks) }
 func (b *build) countPartitions() int { return b.parts.Partitions }
 func (b *build) unitTotal() int64     { return int64(b.parts.Partitions) }
 
-// countSegments are the splits and class runs that are written side by side; few or none where one unit of work writes
-// all.
+// countSegments returns how many splits and class runs are written side by side; few or none where one unit of work
+// writes all.
 func (b *build) countSegments() int { return b.parts.Pieces }
 func (b *build) piecesTotal() int64 { return int64(b.parts.Pieces) + 1 }
 func (b *build) perPiece() int64    { return b.countChunks()/int64(max(b.parts.Pieces, 1)) + b.perShard() }
 
-// countEnrichments are the parts of the chunks that enrichments pay for side by side.
+// countEnrichments returns the number of parts of the chunks that enrichments pay for side by side.
 func (b *build) countEnrichments() int { return b.parts.Enrich }
 func (b *build) enrichedTotal() int64  { return int64(b.parts.Enrich) + 1 }
 

@@ -35,8 +35,8 @@ const (
 	storesOfWorker = 4  // activities that wait for stores, to each worker
 )
 
-// chooseWindow is how many units of a stage to keep in flight: so many that the model or the cores are full, no more
-// than the slots begin soon, and as many as was usual where the slots have room for them.
+// chooseWindow returns how many units of a stage to keep in flight: so many that the model or the cores are full, no
+// more than the slots begin soon, and as many as was usual where the slots have room for them.
 func (c Capacity) chooseWindow(stage string) int {
 	usual := usualWindows.windowOf(stage)
 	want := storesOfWorker * c.Workers
@@ -55,7 +55,7 @@ func (c Capacity) chooseWindow(stage string) int {
 	return c.boundWindow(max(want, usual), usual, maxWindow)
 }
 
-// countCalls is how many activities of a width keep a model full; cores where there is no server to fill.
+// countCalls returns how many activities of a width keep a model full; cores where there is no server to fill.
 func countCalls(concurrency, width, cores int) int {
 	if concurrency == 0 {
 		return 2 * cores
@@ -63,11 +63,11 @@ func countCalls(concurrency, width, cores int) int {
 	return computeFill(concurrency, width) + spareParts
 }
 
-// computeFill is one and a half times the concurrency, in activities that have so many calls in flight: the calls of an
-// activity do not end together.
+// computeFill returns one and a half times the concurrency, in activities that have so many calls in flight: the calls
+// of an activity do not end together.
 func computeFill(concurrency, width int) int { return countPieces(3*concurrency, 2*width) }
 
-// countBatches is how many batches of extraction to keep in flight, over all shards.
+// countBatches returns how many batches of extraction to keep in flight, over all shards.
 func (c Capacity) countBatches(size int) int {
 	want := max(2*c.CPU, usualBatches)
 	if c.Chat > 0 {
@@ -207,7 +207,7 @@ func (s *spread) countAll() (n int) {
 	return n
 }
 
-// countLeft is how many batches of a shard are to do, one where only its seal is.
+// countLeft returns how many batches of a shard are to do, one where only its seal is.
 func (s *spread) countLeft(n int) int {
 	if shard := s.in.newShardInput(n); shard.Begun {
 		return max(1, countUnits(shard.Pending))
@@ -215,7 +215,7 @@ func (s *spread) countLeft(n int) int {
 	return max(1, s.in.Shape.CountBatches(s.in.Sizes[n]))
 }
 
-// computeWindow is how many batches a shard may have in flight. Where fewer shards have something to begin than
+// computeWindow returns how many batches a shard may have in flight. Where fewer shards have something to begin than
 // extraction is spread over, those have all that is wanted: a fleet with two batches a worker has one without any again
 // and again.
 func (s *spread) computeWindow() int {
@@ -236,7 +236,7 @@ func (s *spread) computeWindow() int {
 // hasFewShards reports whether fewer shards have something to begin than extraction is spread over.
 func (s *spread) hasFewShards() bool { return s.listens && s.countUnbegun() < leastShards }
 
-// countUnbegun is how many shards still have batches to begin.
+// countUnbegun returns how many shards still have batches to begin.
 func (s *spread) countUnbegun() int {
 	n := s.waiting
 	for _, shard := range s.open {
@@ -247,7 +247,8 @@ func (s *spread) countUnbegun() int {
 	return n
 }
 
-// computeWindows are those of the open shards, in their order; left is what they leave of the batches that are wanted.
+// computeWindows returns the windows of the open shards, in their order; left is what they leave of the batches that
+// are wanted.
 func (s *spread) computeWindows() (windows []int, left int) {
 	each, few := s.computeWindow(), s.hasFewShards()
 	left = s.batches
@@ -275,7 +276,7 @@ func (s *spread) hasRoom() bool {
 	return len(s.open) < s.shards && (s.batches == 0 || left > 0)
 }
 
-// beginShard is the window of a shard that is begun now.
+// beginShard begins a shard and chooses its window.
 func (s *spread) beginShard(n int) *openShard {
 	batches := s.countLeft(n)
 	shard := &openShard{number: n, batches: batches, window: min(s.computeWindow(), batches)}

@@ -55,7 +55,7 @@ func (h *times) Pop() any {
 	return last
 }
 
-// place is when a call that comes now has a place among those of the model: first come, first served.
+// place returns when a call that comes now has a place among those of the model: first come, first served.
 func (p *plant) place(now time.Time) time.Time {
 	if p.places.Len() < fullFleet.Chat {
 		return now
@@ -104,7 +104,7 @@ func (p *plant) in(env *testsuite.TestWorkflowEnvironment, name string, calls in
 	p.began = env.Now()
 }
 
-// most is the largest number in flight from a time on, until another.
+// most returns the largest number in flight from a time on, until another.
 func most(of []moment, from, to time.Time) (most int) {
 	running := 0
 	for _, m := range ordered(of) {
@@ -118,7 +118,7 @@ func most(of []moment, from, to time.Time) (most int) {
 	return most
 }
 
-// filled is which part of so many places is in use from a time on, until another.
+// filled returns which part of so many places is in use from a time on, until another.
 func filled(of []moment, places int, from, to time.Time) float64 {
 	running, last, sum := 0, from, 0.0
 	for _, m := range ordered(of) {
@@ -143,7 +143,7 @@ func ordered(of []moment) []moment {
 	})
 }
 
-// extraction is a stage of so many full shards.
+// extraction returns a stage of so many full shards.
 func extraction(shards int) workflows.StageInput {
 	in := workflows.StageInput{Stage: "extract", Units: shards, Sizes: make([]int, shards)}
 	for i := range in.Sizes {
@@ -225,7 +225,7 @@ func TestFewShardsShareTheWindowOfAll(t *testing.T) {
 	}
 }
 
-// lastBegun is when the last batch was begun.
+// lastBegun returns when the last batch was begun.
 func lastBegun(p *plant) (last time.Time) {
 	for _, m := range p.batches {
 		if m.more > 0 && m.at.After(last) {

@@ -138,7 +138,7 @@ func describeUnknown(err error) string {
 	return text
 }
 
-// newRefusal is how an update that cannot be obeyed is answered.
+// newRefusal returns the error that answers an update which cannot be obeyed.
 func newRefusal(format string, values ...any) error {
 	return temporal.NewNonRetryableApplicationError(fmt.Sprintf(format, values...), codeUsage, nil)
 }

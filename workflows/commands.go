@@ -111,7 +111,7 @@ func withReceipt[In any](obey func(workflow.Context, In) error) func(workflow.Co
 	return func(ctx workflow.Context, in In) (Receipt, error) { return Receipt{}, obey(ctx, in) }
 }
 
-// endCommand is the end of what write wrote, unless a later command is being written down already.
+// endCommand ends what write wrote, unless a later command is being written down already.
 func (r *run) endCommand(command string) {
 	if r.steering.writing == command {
 		r.steering.writing = ""

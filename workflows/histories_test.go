@@ -86,7 +86,7 @@ func TestRecordedRunsReplay(t *testing.T) {
 	}
 }
 
-// reshaped is a history whose run was given another input.
+// reshaped returns a history whose run was given another input.
 func reshaped[Input any](t *testing.T, recorded *history.History, change func(*Input)) *history.History {
 	t.Helper()
 	changed := proto.Clone(recorded).(*history.History)

@@ -8,7 +8,8 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// ScheduleID is the id of the schedule of an index; a workflow that it starts has it too, and the time it was due at.
+// ScheduleID returns the id of the schedule of an index; a workflow that it starts has it too, and the time it was due
+// at.
 func ScheduleID(index string) string { return "unweaver/" + index }
 
 // Night is the input of Nightly. What is built, the index's schedule.json says when a night begins.
@@ -39,7 +40,7 @@ const (
 	ReasonRunning = "another_run"
 )
 
-// Nightly is what a schedule starts: a build of the index as its configuration was applied last. A build that fails
+// Nightly runs what a schedule starts: a build of the index as its configuration was applied last. A build that fails
 // fails it, so that a schedule may pause on that.
 func Nightly(ctx workflow.Context, in Night) (NightOutcome, error) {
 	in.Generation = strings.ToLower(workflow.Now(ctx).UTC().Format("20060102T150405Z"))
@@ -74,7 +75,7 @@ func Nightly(ctx workflow.Context, in Night) (NightOutcome, error) {
 	return NightOutcome{Run: run, Status: out.Status, Reason: out.Reason}, nil
 }
 
-// failedNight is the error of a night whose code alone is reported; a night that was cancelled is cancelled.
+// failedNight returns the error of a night whose code alone is reported; a night that was cancelled is cancelled.
 func failedNight(ctx workflow.Context, err error) error {
 	if ctx.Err() != nil || temporal.IsCanceledError(err) {
 		return temporal.NewCanceledError()

@@ -31,7 +31,7 @@ func Notify(ctx workflow.Context, in Notice) error {
 	return executeActivity(withNotice(ctx), SendNotice, in, nil)
 }
 
-// withNotice is for posting to a webhook: each attempt is short, the patience long.
+// withNotice returns a context for posting to a webhook: each attempt is short, the patience long.
 func withNotice(ctx workflow.Context) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout:    30 * time.Second,

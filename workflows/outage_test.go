@@ -18,7 +18,7 @@ import (
 	"github.com/unweaver/unweaver/workflows"
 )
 
-// patient is a build that waits for outages.
+// patient returns a build that waits for outages.
 func patient() workflows.Build { return workflows.Build{Shape: workflows.DefaultShape()} }
 
 // fails makes the next calls of an activity, or of one unit of it, fail with a code.
@@ -28,7 +28,7 @@ func (f *fake) fails(call, code string, times int) {
 	}
 }
 
-// noted are the waits that were written down: how long each was to be, and the last one.
+// noted returns the waits that were written down: how long each was to be, and the last one.
 func (f *fake) noted() (delays []time.Duration, last workflows.End) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

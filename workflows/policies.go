@@ -24,7 +24,7 @@ const longestRetry = 10 * time.Second
 // times as often: a loaded machine may lose two in a row.
 const DefaultHeartbeat = 15 * time.Second
 
-// withQuick is for short activities that touch a few small objects.
+// withQuick returns a context for short activities that touch a few small objects.
 func withQuick(ctx workflow.Context, b Build) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: time.Minute,
@@ -34,7 +34,8 @@ func withQuick(ctx workflow.Context, b Build) workflow.Context {
 	})
 }
 
-// withNote is for writing down that a run waits: it gives up soon, as the store that would tell may be what is down.
+// withNote returns a context for writing down that a run waits: it gives up soon, as the store that would say so may be
+// what is down.
 func withNote(ctx workflow.Context, b Build) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout:    15 * time.Second,
@@ -45,7 +46,7 @@ func withNote(ctx workflow.Context, b Build) workflow.Context {
 	})
 }
 
-// withSteer is for what a person waits for: it gives up within about a minute, so that they hear of it.
+// withSteer returns a context for what a person waits for: it gives up within about a minute, so that they hear of it.
 func withSteer(ctx workflow.Context, b Build) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout:    15 * time.Second,
@@ -56,7 +57,8 @@ func withSteer(ctx workflow.Context, b Build) workflow.Context {
 	})
 }
 
-// withMeasure is for a look at the fleet: what waits for it can do without, and it goes before work that waits.
+// withMeasure returns a context for a look at the fleet: what waits for it can do without, and it goes before work that
+// waits.
 func withMeasure(ctx workflow.Context) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: 15 * time.Second,
@@ -65,8 +67,8 @@ func withMeasure(ctx workflow.Context) workflow.Context {
 	})
 }
 
-// withBatch is for units of work: they may take long and be repeated at any time, and are waited for when they are
-// cancelled, so that nothing of a run goes on after its end.
+// withBatch returns a context for units of work: they may take long and be repeated at any time, and are waited for
+// when they are cancelled, so that nothing of a run goes on after its end.
 func withBatch(ctx workflow.Context, b Build, activity string, items int64) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		TaskQueue:           queueOf(ctx, activity),
@@ -82,7 +84,7 @@ var computing = map[string]bool{
 	ChunkDocuments: true, SealShard: true, ReducePartition: true, WritePiece: true, WriteSegments: true,
 }
 
-// queueOf is the task queue of an activity; empty: the run's.
+// queueOf returns the task queue of an activity; empty: the run's.
 func queueOf(ctx workflow.Context, activity string) string {
 	if !computing[activity] {
 		return ""
@@ -90,8 +92,8 @@ func queueOf(ctx workflow.Context, activity string) string {
 	return ComputingQueue(workflow.GetInfo(ctx).TaskQueueName)
 }
 
-// withRecord is for writing down how a run stands: it outlasts an outage of a store by days, and is done soon after it.
-// An attempt may load a restored index.
+// withRecord returns a context for writing down how a run stands: it outlasts an outage of a store by days, and is done
+// soon after it. An attempt may load a restored index.
 func withRecord(ctx workflow.Context, b Build) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout:    30 * time.Minute,
@@ -111,7 +113,7 @@ func newRetryPolicy(longest time.Duration, attempts int32) *temporal.RetryPolicy
 	}
 }
 
-// withChild is for stages and shards: their ids are the run's, and they end with it.
+// withChild returns a context for stages and shards: their ids are the run's, and they end with it.
 func withChild(ctx workflow.Context, id string) workflow.Context {
 	return workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
 		WorkflowID:          id,
@@ -161,7 +163,7 @@ var allowances = map[string]allowance{
 	AimBackfill:      {base: 7 * 24 * time.Hour}, // it waits for who builds the index
 }
 
-// computeLimit is an activity's start-to-close for so many items.
+// computeLimit returns an activity's start-to-close for so many items.
 func computeLimit(activity string, items int64) time.Duration {
 	allowed := allowances[activity]
 	return allowed.base + time.Duration(items)*allowed.item

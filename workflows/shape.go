@@ -105,7 +105,7 @@ func (s Shape) Validate() error {
 	return nil
 }
 
-// CountBatches is how many batches a shard of so many chunks has.
+// CountBatches returns how many batches a shard of so many chunks has.
 func (s Shape) CountBatches(chunks int) int { return countPieces(chunks, s.WithDefaults().BatchChunks) }
 
 // BatchRange gives the chunks [from, to) of a batch, counted from the first chunk of its shard, which has chunks of
@@ -114,7 +114,7 @@ func (s Shape) BatchRange(batch, chunks int) (from, to int) {
 	return boundsOf(batch, chunks, s.WithDefaults().BatchChunks)
 }
 
-// CountShards is how many shards so many chunks of one chunking unit make.
+// CountShards returns how many shards so many chunks of one chunking unit make.
 func (s Shape) CountShards(chunks int) int { return countPieces(chunks, s.WithDefaults().ShardChunks) }
 
 // ShardRange gives the chunks [from, to) of a chunking unit's nth shard.
@@ -126,7 +126,7 @@ func countPieces(items, size int) int { return (items + size - 1) / size }
 
 func boundsOf(n, items, size int) (from, to int) { return min(n*size, items), min((n+1)*size, items) }
 
-// window of a stage.
+// windowOf returns the window of a stage.
 func (w Windows) windowOf(stage string) int {
 	switch stage {
 	case "chunk":

@@ -85,7 +85,7 @@ func Stage(ctx workflow.Context, in StageInput) (StageResult, error) {
 	return result, nil
 }
 
-// newShardInput is the input of one shard: all of it, or what is left of it.
+// newShardInput returns the input of one shard: all of it, or what is left of it.
 func (in StageInput) newShardInput(n int) ShardInput {
 	shard := ShardInput{Build: in.Build, Shard: n, Chunks: in.Sizes[n]}
 	for _, left := range in.Partial {

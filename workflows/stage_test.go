@@ -17,7 +17,7 @@ import (
 	"github.com/unweaver/unweaver/workflows"
 )
 
-// stageOf200 is extraction of 200 full shards.
+// stageOf200 returns extraction of 200 full shards.
 func stageOf200() workflows.StageInput {
 	in := workflows.StageInput{Stage: "extract", Units: 200, Sizes: make([]int, 200)}
 	for i := range in.Sizes {

@@ -96,14 +96,14 @@ func (f *fake) grows(capacity workflows.Capacity) {
 	f.capacity = capacity
 }
 
-// notices are those that were sent so far: the last of a run may be on its way when the run has ended.
+// notices returns the notices that were sent so far: the last of a run may be on its way when the run has ended.
 func (f *fake) notices() []workflows.Notice {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.noticed)
 }
 
-// count is how often an activity, or one unit of it, was called.
+// count returns how often an activity, or one unit of it, was called.
 func (f *fake) count(call string) (n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -115,7 +115,7 @@ func (f *fake) count(call string) (n int) {
 	return n
 }
 
-// first is the place of an activity's first call, last that of its last.
+// first returns the place of an activity's first call, last that of its last.
 func (f *fake) first(name string) int {
 	return slices.IndexFunc(f.calls, func(c string) bool { return c == name || strings.HasPrefix(c, name+" ") })
 }
@@ -253,7 +253,7 @@ func (f *fake) register(to registry) {
 // registrar registers stand-ins of activities.
 type registrar interface{ register(to registry) }
 
-// environment of a test; with prepares it.
+// environment returns the environment of a test; with prepares it.
 func environment(f registrar, with func(*testsuite.TestWorkflowEnvironment)) *testsuite.TestWorkflowEnvironment {
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
@@ -304,7 +304,7 @@ func run(
 	return out, err
 }
 
-// fatal is an error as activities map it: a code, a reference to its text, never to be retried.
+// fatal returns an error as activities map it: a code, a reference to its text, never to be retried.
 func fatal(code string) error {
 	return temporal.NewApplicationErrorWithOptions(code, code, temporal.ApplicationErrorOptions{
 		NonRetryable: true, Details: []any{"ref-" + code + ".json"},

@@ -64,8 +64,8 @@ func expressions(t *testing.T) map[string][]string {
 	return out
 }
 
-// served are the metrics of docs/reference/metrics.md, which internal/telemetry makes from its table, as queries have
-// them: histograms with their three suffixes.
+// served returns the metrics of docs/reference/metrics.md, which internal/telemetry makes from its table, as queries
+// have them: histograms with their three suffixes.
 func served(t *testing.T) map[string]bool {
 	t.Helper()
 	raw, err := os.ReadFile("../../docs/reference/metrics.md")

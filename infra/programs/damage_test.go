@@ -53,7 +53,7 @@ var questions = func() (all []map[string]any) {
 	return all
 }()
 
-// quay is document n of a corpus, as it is in a night.
+// quay returns document n of a corpus, as it is in a night.
 func quay(n, night int) (name, text string) {
 	return fmt.Sprintf("quay-%02d.md", n), fmt.Sprintf("# Quay %d\n\nThe quay of Port Verin was built in 18%02d by Dora "+
 		"Sanz. Dora Sanz lived in Barrow Keld %d. Port Verin sold salt and copper to Barrow Keld %d.\n"+
@@ -477,7 +477,7 @@ func inLanes[T any](t *testing.T, lanes, from, before int, open func(t *testing.
 	return all
 }
 
-// tableOfDamages is Markdown.
+// tableOfDamages returns a table of damages in Markdown.
 func tableOfDamages(all []damage) string {
 	kinds := map[string][]damage{}
 	for _, d := range all {

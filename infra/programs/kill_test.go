@@ -174,7 +174,7 @@ type killed struct {
 	again       time.Duration // from the restart to the end
 }
 
-// kill does one trial: an operation is killed after a while, and its commands are given again.
+// killAmid runs one trial: it kills an operation after a while, and gives its commands again.
 func (s *site) killAmid(o operation, calm outcome, took, after time.Duration, at string) (k killed, said string) {
 	k = killed{operation: o.name, after: after, of: took}
 	i := s.on(at)
@@ -247,7 +247,7 @@ func (s *site) killEach(o operation, random *rand.Rand, times int) (all []killed
 	return all
 }
 
-// tableOfKills is Markdown.
+// tableOfKills returns a table of kills in Markdown.
 func tableOfKills(all []killed) string {
 	table := &strings.Builder{}
 	fmt.Fprintln(table, "| operation | undisturbed (s) | kills | equal | answers paid again, at most | texts, at most | "+

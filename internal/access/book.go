@@ -109,7 +109,7 @@ func (b Book) changeKeys(ctx context.Context, f func(*stored) error) error {
 // indexPattern is what a pattern over names of indexes is made of: one with another letter matches none.
 var indexPattern = regexp.MustCompile(`^[a-z0-9^*?\[\]-]{1,200}$`)
 
-// isHidden are letters that a terminal obeys or does not show.
+// isHidden reports whether a terminal obeys or does not show a character.
 func isHidden(r rune) bool { return !unicode.IsPrint(r) }
 
 // Validate refuses what makes no sense, with fault.Usage, and fills in what is left out.
@@ -160,7 +160,7 @@ func (s *stored) addKey(key Key) Made {
 	return Made{Key: key.toPublic(), Text: text}
 }
 
-// findKey a key by id.
+// findKey returns the key of an id.
 func (s *stored) findKey(id string) (*Key, error) {
 	for i := range s.Keys {
 		if s.Keys[i].ID == id {

@@ -86,7 +86,7 @@ func (k *Key) MayRead(index string) bool {
 	return err == nil && ok
 }
 
-// StateAt is valid, expired or revoked.
+// StateAt returns the state of the key at a time: valid, expired or revoked.
 func (k *Key) StateAt(now time.Time) string {
 	switch {
 	case k.Revoked != nil && !now.Before(*k.Revoked):
@@ -97,7 +97,7 @@ func (k *Key) StateAt(now time.Time) string {
 	return "valid"
 }
 
-// toPublic is what may be shown of the key.
+// toPublic returns what may be shown of the key.
 func (k Key) toPublic() Key {
 	k.Digest = ""
 	return k
@@ -154,7 +154,7 @@ func WellFormed(text string) bool {
 	return checksumOf(text[:at]) == text[at:]
 }
 
-// idOf a well-formed key.
+// idOf returns the id of a well-formed key.
 func idOf(text string) string { return text[len(prefix) : len(prefix)+idLength] }
 
 func digestOf(text string) string {

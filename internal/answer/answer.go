@@ -116,11 +116,7 @@ func (s *Service) Ask(
 // embedQuestion embeds the question as its method needs. A method that degrades goes on without vectors while the
 // embedder is down, and the answer says so.
 func (s *Service) embedQuestion(
-	ctx context.Context,
-	generation *retrieve.Generation,
-	plan *planned,
-	response *Response,
-	cost *bill,
+	ctx context.Context, generation *retrieve.Generation, plan *planned, response *Response, cost *bill,
 ) (err error) {
 	manifest, needs := generation.Manifest, plan.spec.Needs
 	if needs.Embedding == retrieve.NoEmbedding {
@@ -177,12 +173,8 @@ func sameEmbedder(a, b core.Fingerprint) bool {
 
 // askEmbedder gives the question's vector under a fingerprint.
 func (s *Service) askEmbedder(
-	ctx context.Context,
-	generation *retrieve.Generation,
-	fingerprint core.Fingerprint,
-	question string,
-	response *Response,
-	cost *bill,
+	ctx context.Context, generation *retrieve.Generation, fingerprint core.Fingerprint, question string,
+	response *Response, cost *bill,
 ) ([]float32, error) {
 	embedder, err := s.models.Embedder(generation.Spec, fingerprint.Provider, fingerprint.Dimension)
 	if err != nil && fingerprint.Provider == model.Neural { // its weights are not on this machine
@@ -227,7 +219,7 @@ func (s *Service) askEmbedder(
 	return vector, err
 }
 
-// hintOf of what to do about an error, where it has one.
+// hintOf returns the hint of an error, which says what to do about it; empty where it has none.
 func hintOf(err error) string {
 	if known := fault.As(err); known != nil {
 		return known.Hint
@@ -267,14 +259,8 @@ const degradedAnswer = "chat_model"
 
 // completeResponse packs the context and, where asked for, answers.
 func (s *Service) completeResponse(
-	ctx context.Context,
-	generation *retrieve.Generation,
-	request Request,
-	plan *planned,
-	response *Response,
-	cost *bill,
-	result retrieve.Result,
-	found Found,
+	ctx context.Context, generation *retrieve.Generation, request Request, plan *planned, response *Response, cost *bill,
+	result retrieve.Result, found Found,
 ) error {
 	passages := make([]retrieve.Passage, len(response.Chunks))
 	for i, chunk := range response.Chunks {
@@ -326,14 +312,7 @@ func (s *Service) completeResponse(
 		return text
 	}
 	answered, err := retrieve.AnswerQuestion(
-		model.CallerBound(ctx),
-		chat,
-		form,
-		request.Query,
-		text,
-		passages,
-		used,
-		quote,
+		model.CallerBound(ctx), chat, form, request.Query, text, passages, used, quote,
 	)
 	if err != nil {
 		return err
@@ -361,10 +340,7 @@ const floor = 0.1
 // confidence in them, where that of the passages is known; nothing where none is good enough. Extracts that cannot be
 // the whole answer say so.
 func quoteExtracts(
-	generation *retrieve.Generation,
-	question string,
-	response *Response,
-	used []bool,
+	generation *retrieve.Generation, question string, response *Response, used []bool,
 ) (quotation string, confidence *float64, lacks []string) {
 	passages := make([]extract.Passage, len(response.Chunks))
 	for i, chunk := range response.Chunks {

@@ -71,7 +71,7 @@ func (b billed) Complete(ctx context.Context, call model.Call) (model.Reply, err
 	return reply, err
 }
 
-// firstTokens is what a text begins with: at most so many tokens, or all of it where most is 0.
+// firstTokens returns the beginning of a text: at most so many tokens, or all of it where most is 0.
 func firstTokens(text string, most int) string {
 	lengths := tokens.Split(text)
 	if most == 0 || len(lengths) <= most {

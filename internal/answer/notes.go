@@ -63,7 +63,7 @@ var headOf = map[string]string{
 	retrieve.NoteSummary: "Summary of what these and other passages have in common: ",
 }
 
-// indexPassages are those of the response's passages, from 0, by their ids.
+// indexPassages returns the places of the response's passages, from 0, by their ids.
 func (r *Response) indexPassages() map[string]int {
 	out := make(map[string]int, len(r.Chunks))
 	for i, chunk := range r.Chunks {
@@ -86,7 +86,7 @@ func (r *Response) markCited() []bool {
 	return out
 }
 
-// quotedNotes are the summaries of a response as an answer quotes them, with the marks of their passages.
+// quotedNotes returns the summaries of a response as an answer quotes them, with the marks of their passages.
 func (r *Response) quotedNotes() string {
 	places := r.indexPassages()
 	var out []string

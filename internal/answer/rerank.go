@@ -116,7 +116,7 @@ func (b *bill) addRerank(price core.RerankPrice, usage model.Usage, err error, t
 	b.add(core.Price{Prompt: price.Prompt}, usage, err, texts...)
 }
 
-// codeOf is the code of a model's error, or timeout.
+// codeOf returns the code of a model's error, or timeout.
 func codeOf(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return "timeout"

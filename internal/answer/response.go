@@ -168,10 +168,10 @@ func (t *Timings) End(total time.Duration) {
 		t.Context-t.Answer)) / 1000
 }
 
-// Milliseconds of a duration, as timings have them.
+// Milliseconds returns a duration in milliseconds, as timings report it.
 func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// newResponse is the answer to a request before anything is found.
+// newResponse returns the answer to a request before anything is found.
 func newResponse(request Request, generation *retrieve.Generation) Response {
 	response := Response{
 		Index:      generation.Manifest.Index,
@@ -311,7 +311,7 @@ func PassageOf(ctx context.Context, generation *retrieve.Generation, chunk *live
 	}, nil
 }
 
-// rectsOf are the parts of a document's pages on which a chunk stands.
+// rectsOf returns the parts of a document's pages on which a chunk stands.
 func rectsOf(document rows.Document, start, end int) (out []Rect) {
 	for _, rect := range document.RectsOf(start, end) {
 		sheet := document.SheetOf(rect.Page)

@@ -62,11 +62,11 @@ func NewModels(shared coordination.Claims, own *config.Config) *Models {
 // IsRemote reports whether models inside run in other processes.
 func (m *Models) IsRemote() bool { return m.remote }
 
-// Weights is the folder of models inside.
+// Weights returns the folder of models inside.
 func (m *Models) Weights() string { return m.weights }
 
-// limitsOf of an endpoint: one gate over the whole process, bounded by the strictest of the indexes that use it and by
-// its share.
+// limitsOf returns the limits of an endpoint: one gate over the whole process, bounded by the strictest of the indexes
+// that use it and by its share.
 func (m *Models) limitsOf(endpoint string, spec core.Spec) limits.Limits {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -99,8 +99,8 @@ func (m *Models) ShareWith(fleet *fleet.Member) {
 	}
 }
 
-// readKey of an endpoint. One that is configured without a variable, or with the default one, which is empty, is asked
-// without a key; OpenAI's own always requires one.
+// readKey returns the key of an endpoint. One that is configured without a variable, or with the default one, which is
+// empty, is asked without a key; OpenAI's own always requires one.
 func readKey(env, baseURL, setting string) (string, error) {
 	if env == "" && baseURL != "" {
 		return "", nil
@@ -123,7 +123,7 @@ func readKey(env, baseURL, setting string) (string, error) {
 	return secret, nil
 }
 
-// endpointOf is where a model of provider openai lives.
+// endpointOf returns the address of a model of provider openai.
 func endpointOf(baseURL string) string {
 	if baseURL == "" {
 		return core.DefaultEndpoint
@@ -164,7 +164,7 @@ func nameSetting(spec core.Spec, role string) string {
 	return "models.chat"
 }
 
-// Provider of a spec's embedder, as fingerprints name it.
+// Provider returns the provider of a spec's embedder, as fingerprints name it.
 func Provider(spec core.Spec) string {
 	if spec.Embedding.IsInside() {
 		return model.Neural

@@ -24,7 +24,7 @@ import (
 
 const keyVariable = "WIRING_TEST_KEY"
 
-// spec of an index whose models are served by a test server.
+// spec returns the spec of an index whose models are served by a test server.
 func spec(t *testing.T, options modeltest.Options) core.Spec {
 	t.Helper()
 	server := modeltest.New(options)

@@ -35,7 +35,7 @@ func (s *Stores) BarPaths(paths ...string) {
 	s.roots.barred = append(s.roots.barred, paths...)
 }
 
-// ownPaths are the paths where this process keeps its files.
+// ownPaths returns the paths where this process keeps its files.
 func (s *Stores) ownPaths() []string {
 	s.roots.mu.Lock()
 	defer s.roots.mu.Unlock()

@@ -28,7 +28,7 @@ func TestACorpusOutsideOfEveryRootIsRefused(t *testing.T) {
 		_, err := stores.OpenCorpus(t.Context(), path)
 		wants(t, err, fault.CorpusRefused, "stores.corpus_roots")
 	}
-	if err := stores.GrantCorpora(outside, true); err != nil { // a process without an owner's data directory grants nothing
+	if err := stores.GrantCorpora(outside, true); err != nil { // without a data directory nothing is granted
 		t.Fatal(err)
 	}
 	_, err := stores.OpenCorpus(t.Context(), outside)

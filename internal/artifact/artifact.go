@@ -33,38 +33,39 @@ type Index struct {
 	Doubt bool
 }
 
-// SegmentKey of a content address.
+// SegmentKey returns the key of a segment by its content address.
 func (x Index) SegmentKey(sha string) string { return x.joinKey("segments", refuseSlash(sha)) }
 
-// CurrentKey is the pointer: the authority on what is served.
+// CurrentKey returns the key of the pointer: the authority on what is served.
 func (x Index) CurrentKey() string { return x.joinKey("current.json") }
 
 // LeaseKey says who builds.
 func (x Index) LeaseKey() string { return x.joinKey("lease.json") }
 
-// ScheduleKey is where what the nights of the index build lies.
+// ScheduleKey returns the key of what the nights of the index build.
 func (x Index) ScheduleKey() string { return x.joinKey("schedule.json") }
 
-// BatchesKey is where the rounds of batches at model servers are recorded.
+// BatchesKey returns the key under which the rounds of batches at model servers are recorded.
 func (x Index) BatchesKey() string { return x.joinKey("batches") }
 
-// NightsKey is what the last builds came to, for trends.
+// NightsKey returns the key of what the last builds came to, for trends.
 func (x Index) NightsKey() string { return x.joinKey("nights.json") }
 
-// BackfillKey is a file of a backfill; without one, what the keys of all files of it, or of all backfills, start with.
+// BackfillKey returns the key of a file of a backfill; without one, what the keys of all files of it, or of all
+// backfills, start with.
 func (x Index) BackfillKey(name, file string) string {
 	return x.joinKey("backfills", refuseSlash(name), file)
 }
 
-// GenerationKey is a file of a generation.
+// GenerationKey returns the key of a file of a generation.
 func (x Index) GenerationKey(gen, file string) string {
 	return x.joinKey("generations", refuseSlash(gen), file)
 }
 
-// SpecKey is a stored configuration.
+// SpecKey returns the key of a stored configuration.
 func (x Index) SpecKey(d core.Digest) string { return x.joinKey("specs", d.String()+".json") }
 
-// RunKey is a scratch file of a run; scratch is deleted after publication.
+// RunKey returns the key of a scratch file of a run; scratch is deleted after publication.
 func (x Index) RunKey(gen string, parts ...string) string {
 	return x.joinKey(append([]string{"runs", refuseSlash(gen)}, parts...)...)
 }
@@ -130,7 +131,8 @@ func (x Index) ManifestOf(ctx context.Context, pointer core.Pointer) (*core.Mani
 	return manifest, x.CheckPointer(pointer, manifest)
 }
 
-// CheckPointer is the check of Pointed.
+// CheckPointer returns fault.SegmentDamage where a pointer and the manifest that it names are not of the same
+// generation.
 func (x Index) CheckPointer(pointer core.Pointer, manifest *core.Manifest) error {
 	if pointer.Generation == manifest.Generation && pointer.Seq == manifest.Seq {
 		return nil

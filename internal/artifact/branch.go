@@ -23,8 +23,8 @@ type line struct {
 	Base string `json:"base"`
 }
 
-// BaseOf is the index whose segments, records and collections an index shares, because it is a branch of it; else the
-// index itself.
+// BaseOf returns the index whose segments, records and collections an index shares, because it is a branch of it; else
+// the index itself.
 func BaseOf(ctx context.Context, store blob.Store, name string) (string, error) {
 	var found line
 	_, err := blob.ReadJSON(ctx, store, LineKey(name), &found)
@@ -56,10 +56,10 @@ func (x Index) PutBase(ctx context.Context, base string) error {
 	return err
 }
 
-// BranchKey is the record of a branch of this index.
+// BranchKey returns the key of the record of a branch of this index.
 func (x Index) BranchKey(name string) string { return x.joinKey("branches", refuseSlash(name)+".json") }
 
-// RebaseKey is what the last planned run of a branch found its base serving.
+// RebaseKey returns the key of what the last planned run of a branch found its base serving.
 func (x Index) RebaseKey() string { return x.joinKey("rebase.json") }
 
 // ListBranches gives the records of the branches of this index, deleted ones too, in order of their names.
@@ -86,7 +86,7 @@ func (x Index) ListBranches(ctx context.Context) ([]core.Branch, error) {
 	return out, nil
 }
 
-// FindBase is this index's base: itself, where it is no branch.
+// FindBase returns this index's base: itself, where it is no branch.
 func (x Index) FindBase(ctx context.Context) (Index, error) {
 	base, err := BaseOf(ctx, x.Store, x.Name)
 	x.Name = base
@@ -141,7 +141,7 @@ func (x Index) FamilyRefs(ctx context.Context) (map[string]map[string]core.Gener
 	return out, nil
 }
 
-// New is an index by its name.
+// New returns an index by its name.
 func New(store blob.Store, name string) Index { return Index{Store: store, Name: name} }
 
 // HasPointer reports whether an index has a pointer: a branch then has references of its own.

@@ -61,7 +61,7 @@ func (s *branched) CopyFrom(ctx context.Context, key string, from blob.Store, so
 	return copier.CopyFrom(ctx, key, from, source)
 }
 
-// sharedName is the index of a key of what branches share; empty: it is none.
+// sharedName returns the name of the index of a key, where branches share what lies under it; else empty.
 func sharedName(key string) string {
 	name, rest, _ := strings.Cut(key, "/")
 	folder, _, below := strings.Cut(rest, "/")

@@ -179,7 +179,7 @@ func (x Index) ListGenerations(ctx context.Context) ([]Generation, error) {
 // Damaged is the state of a generation whose manifest cannot be read.
 const Damaged = "damaged"
 
-// DescribeGeneration a generation as lists show it.
+// DescribeGeneration returns a generation as lists show it.
 func DescribeGeneration(gen string, ref core.GenerationRef, manifest *core.Manifest) Generation {
 	return Generation{
 		Generation:  gen,

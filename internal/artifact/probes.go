@@ -7,12 +7,12 @@ import (
 	"encoding/hex"
 )
 
-// ProbesKey is a file of probe questions, by the sum of its bytes.
+// ProbesKey returns the key of a file of probe questions, by the sum of its bytes.
 func (x Index) ProbesKey(sum string) string {
 	return x.joinKey("specs", refuseSlash(sum)+".probes.jsonl")
 }
 
-// AliasesKey is a file of aliases, by the sum of its bytes.
+// AliasesKey returns the key of a file of aliases, by the sum of its bytes.
 func (x Index) AliasesKey(sum string) string {
 	return x.joinKey("specs", refuseSlash(sum)+".aliases.txt")
 }

@@ -20,7 +20,7 @@ import (
 
 const rowCount = 3000
 
-// rowKey is even-numbered, so that the odd numbers are keys that a file does not have.
+// rowKey returns an even-numbered key, so that the odd numbers are keys that a file does not have.
 func rowKey(i int) string { return fmt.Sprintf("k%06d", 2*i) }
 
 func rowValue(i int) string { return fmt.Sprint("value ", i, strings.Repeat(" pad", 20)) }

@@ -302,8 +302,8 @@ func Load(ctx context.Context, store blob.Store, key string) (*Loaded, error) {
 	return newLoaded(ctx, store, key, raw)
 }
 
-// LoadOf is Load of a file whose size is known: no more than that is read and held. One that has another size is an
-// error; OpenRows says what is wrong with it.
+// LoadOf loads a file whose size is known, as Load does: no more than that is read and held. One that has another size
+// is an error; OpenRows says what is wrong with it.
 func LoadOf(ctx context.Context, store blob.Store, key string, size int64) (*Loaded, error) {
 	raw := make([]byte, size)
 	if _, err := (at{ctx, store, key}).ReadAt(raw, 0); err != nil {

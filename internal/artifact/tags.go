@@ -9,8 +9,8 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
-// TagKey is the object that says that a generation has a tag. What counts is its name: what a tag keeps is known even
-// where the object cannot be read.
+// TagKey returns the key of the object that says that a generation has a tag. What counts is its name: what a tag keeps
+// is known even where the object cannot be read.
 func (x Index) TagKey(gen, tag string) string {
 	return x.joinKey("tags", refuseSlash(gen), refuseSlash(tag)+".json")
 }
@@ -31,7 +31,7 @@ func (x Index) Tags(ctx context.Context) (map[string][]string, error) {
 	return tags, nil
 }
 
-// FindTagged is the generation that has a tag; empty: none.
+// FindTagged returns the generation that has a tag; empty: none.
 func FindTagged(tags map[string][]string, tag string) string {
 	for gen, names := range tags {
 		if slices.Contains(names, tag) {
@@ -50,8 +50,8 @@ func (x Index) PutTag(ctx context.Context, gen, tag string, content any) error {
 	return err
 }
 
-// CollectedKey is the object that says that a generation is collected: readers refuse it from then on, and what it
-// alone names is deleted a grace later.
+// CollectedKey returns the key of the object that says that a generation is collected: readers refuse it from then on,
+// and what it alone names is deleted a grace later.
 func (x Index) CollectedKey(gen string) string { return x.GenerationKey(gen, "collected") }
 
 // IsPurged reports whether a generation is collected because it holds what has to leave the index: who has it open

@@ -24,5 +24,5 @@ func (r *Rows) PutScratch(ctx context.Context, index Index, key string) (name st
 	return r.file.PutScratch(ctx, index, key)
 }
 
-// ScratchKey is where the file lies that PutScratch was given key for, and gave name.
+// ScratchKey returns the key of the file that PutScratch was given key for, and gave name.
 func ScratchKey(key, name string) string { return path.Dir(key) + "/" + name }

@@ -139,9 +139,9 @@ const (
 	mostKeptWorkflows = 10_000
 )
 
-// CountSlots are the activities that one worker on a machine of so many cores runs at once of those that mostly wait:
-// worker.slots where it is given, else so many that one and a half times the models' concurrency is in flight, as far
-// as the cores can feed it.
+// CountSlots returns how many activities one worker on a machine of so many cores runs at once, of those that mostly
+// wait: worker.slots where it is given, else so many that one and a half times the models' concurrency is in flight, as
+// far as the cores can feed it.
 func (c *Config) CountSlots(cores int) int {
 	if c.IsGiven("worker.slots") {
 		return c.Worker.Slots
@@ -159,7 +159,7 @@ func (c *Config) CountSlots(cores int) int {
 	return max(c.Worker.Slots, min(want, slotsOfCore*cores))
 }
 
-// WorkflowCache is how many workflows one worker on a machine of so many cores keeps between their tasks.
+// WorkflowCache returns how many workflows one worker on a machine of so many cores keeps between their tasks.
 func (c *Config) WorkflowCache(cores int) int {
 	if c.Worker.Workflows > 0 {
 		return c.Worker.Workflows
@@ -243,7 +243,7 @@ type Priority struct {
 	Weight float64 `yaml:"weight"` // among those of the same level
 }
 
-// Priority is that of an index, configured or not.
+// Priority returns the priority of an index, configured or not.
 func (c *Config) Priority(index string) Priority {
 	if settings, ok := c.Indexes[index]; ok {
 		return settings.Priority
@@ -261,7 +261,7 @@ type Schedule struct {
 	PauseOnFailure bool          `yaml:"pause_on_failure"`
 }
 
-// Default is the configuration without any file: everything embedded and built in.
+// Default returns the configuration without any file: everything embedded and built in.
 func Default() *Config {
 	return &Config{
 		Engine: Engine{Address: "127.0.0.1:7233", Namespace: "default", TaskQueue: "unweaver"},
@@ -295,7 +295,7 @@ func Default() *Config {
 	}
 }
 
-// defaultIndex is what an index starts from, whether the file names it or not.
+// defaultIndex returns what an index starts from, whether the file names it or not.
 func defaultIndex() Index {
 	return Index{
 		Documents:  core.Documents{Hidden: omitHidden},

@@ -35,7 +35,7 @@ var sections = []struct{ title, below, about string }{
 	{"indexes.NAME", "indexes.*.", "An index that the file does not name has the defaults."},
 }
 
-// Reference is docs/reference/configuration.md.
+// Reference returns the text of docs/reference/configuration.md.
 func Reference() string {
 	var text strings.Builder
 	text.WriteString(preamble)
@@ -56,7 +56,7 @@ func Reference() string {
 	return text.String()
 }
 
-// row of the reference.
+// row returns the row of the reference that describes the key.
 func (k key) row(short string, standard reflect.Value) string {
 	kind := typeName(standard)
 	if k.rule.values != "" {

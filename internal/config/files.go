@@ -21,7 +21,7 @@ func ReadFiles(spec *core.Spec) (files core.Files, err error) {
 	return files, err
 }
 
-// ReadAliases is ReadFiles of the file of aliases alone.
+// ReadAliases reads the file of aliases alone, as ReadFiles does.
 func ReadAliases(spec *core.Spec) ([]byte, error) {
 	bad := fault.BadConfig.At("read aliases", spec.Aliases).
 		Advise("mend the file (indexes." + spec.Index + ".aliases): lines like: pin A | B")
@@ -31,7 +31,7 @@ func ReadAliases(spec *core.Spec) ([]byte, error) {
 	})
 }
 
-// ReadProbes is ReadFiles of the file of probe questions alone.
+// ReadProbes reads the file of probe questions alone, as ReadFiles does.
 func ReadProbes(spec *core.Spec) ([]byte, error) {
 	bad := fault.BadConfig.At("read probe questions", spec.Gate.Probes).
 		Advise(`write a line {"question": "...", "documents": ["key"]} for each (indexes.` + spec.Index + ".gate.probes)")

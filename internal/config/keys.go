@@ -21,7 +21,7 @@ var (
 // MethodEnrichments are the methods that answer from an enrichment alone, with its name.
 var MethodEnrichments = map[string]string{"gem": "gem", "apr": "facts"}
 
-// PlainMethods are those that answer from every generation.
+// PlainMethods returns the methods that answer from every generation.
 func PlainMethods() []string {
 	return slices.DeleteFunc(slices.Clone(Methods), func(method string) bool { return MethodEnrichments[method] != "" })
 }
@@ -554,7 +554,7 @@ func modelTimeout(path string) key {
 	}
 }
 
-// newPriceKey of a model in the money of one's choice: it is multiplied, never converted.
+// newPriceKey returns the key of a model's price, in any currency: it is multiplied, never converted.
 func newPriceKey(path, meaning, missing string) key {
 	return key{
 		path: path, meaning: meaning, unit: "money for a million tokens", example: "0.15", missing: missing,

@@ -25,7 +25,7 @@ type DocumentLimits struct {
 	Memory  int64 `yaml:"memory"` // bytes
 }
 
-// DocumentLimits are the configured limits as parsers take them.
+// DocumentLimits returns the configured limits as parsers take them.
 func (c *Config) DocumentLimits() document.Limits {
 	l := c.Limits.Document
 	return document.Limits{

@@ -36,7 +36,7 @@ func (e Endpoint) Normalise() Endpoint {
 	return e
 }
 
-// ListEndpoints are what a process with this configuration may send documents, questions and keys to: those of its
+// ListEndpoints returns what a process with this configuration may send documents, questions and keys to: those of its
 // models, general and of indexes, and those that it lists beside them.
 func (c *Config) ListEndpoints() []Endpoint {
 	var out []Endpoint
@@ -73,7 +73,7 @@ const (
 	providerRecorded = "recorded"
 )
 
-// ListRecordings are the files that a process with this configuration may replay models from, as absolute paths.
+// ListRecordings returns the files that a process with this configuration may replay models from, as absolute paths.
 func (c *Config) ListRecordings() []string {
 	return c.listPaths(func(chat core.ChatModel) string {
 		if chat.Provider != providerRecorded {
@@ -83,7 +83,7 @@ func (c *Config) ListRecordings() []string {
 	})
 }
 
-// BatchFolders are the folders for batches that the configuration names, absolute.
+// BatchFolders returns the folders for batches that the configuration names, absolute.
 func (c *Config) BatchFolders() []string {
 	return c.listPaths(func(chat core.ChatModel) string {
 		if chat.Mode != modeBatch {

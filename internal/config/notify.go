@@ -35,8 +35,8 @@ func defaultNotify() Notify {
 	return Notify{SecretEnv: "WEBHOOK_SECRET", On: []string{OnFailed, OnHeld, OnPaused, OnErrors}}
 }
 
-// NotifyOf is what counts for an index: its own webhook, variable and events, and the general ones for what it does not
-// say.
+// NotifyOf returns what counts for an index: its own webhook, variable and events, and the general ones for what it
+// does not say.
 func (c *Config) NotifyOf(index string) Notify {
 	out, own := c.Notify, c.Indexes[index].Notify
 	if own.Webhook != "" {
@@ -73,10 +73,10 @@ func eventList() rule {
 	}}
 }
 
-// Secret is the value of the variable that signs requests to the webhook; empty where it is not set.
+// Secret returns the value of the variable that signs requests to the webhook; empty where it is not set.
 func (n Notify) Secret() string { return os.Getenv(n.SecretEnv) }
 
-// notifyKeys describe a webhook, general and of an index.
+// notifyKeys returns the keys that describe a webhook, general and of an index.
 func notifyKeys(prefix, standard string) []key {
 	return []key{
 		{

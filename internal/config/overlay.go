@@ -49,8 +49,8 @@ func CheckOverlay(set map[string]string) error {
 	return l.joinMistakes()
 }
 
-// FindMissing are the settings of an overlay that the configuration does not say without it: a file that carries one
-// releases it.
+// FindMissing returns the settings of an overlay that the configuration does not say without it: a file that carries
+// one releases it.
 func (c *Config) FindMissing(overlay core.Overlay) map[string]string {
 	out := map[string]string{}
 	plain := map[string]string{}

@@ -11,7 +11,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 )
 
-// keyOf is a field's key: its yaml tag, else its JSON name (types of package core), else empty.
+// keyOf returns a field's key: its yaml tag, else its JSON name (types of package core), else empty.
 func keyOf(field reflect.StructField) string {
 	if key := field.Tag.Get("yaml"); key != "" {
 		return key

@@ -53,7 +53,7 @@ func TestEveryKeyCanBeGivenByFileVariableAndSetting(t *testing.T) {
 	}
 }
 
-// others are the settings that an example needs beside it, without those of its own path.
+// others returns the settings that an example needs besides, without those of its own path.
 func others(set []string, path string) []string {
 	var out []string
 	for _, setting := range set {

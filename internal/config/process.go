@@ -132,7 +132,7 @@ func (p *Process) Logger(to io.Writer) *slog.Logger {
 // IsDone says that the flags asked for something that is answered already.
 func (p *Process) IsDone() bool { return p.done }
 
-// FindVariable of an environment of NAME=value entries, or empty. The first one counts.
+// FindVariable returns the value of a variable in an environment of NAME=value entries, or empty. The first one counts.
 func FindVariable(env []string, name string) string {
 	for _, entry := range env {
 		if len(entry) > len(name) && entry[len(name)] == '=' && entry[:len(name)] == name {

@@ -9,8 +9,8 @@ import (
 // sampleIndex is the index of a fresh configuration file.
 const sampleIndex = "docs"
 
-// RenderSample is a configuration file with every default, commented: what `unweaver config init` writes. Keys that are
-// not supported yet are left out.
+// RenderSample returns a configuration file with every default, commented: what `unweaver config init` writes. Keys
+// that are not supported yet are left out.
 func RenderSample() string {
 	var text strings.Builder
 	text.WriteString(
@@ -44,7 +44,7 @@ func RenderSample() string {
 	return text.String()
 }
 
-// formatComment of a key in a file.
+// formatComment returns the comment of a key in a file.
 func (k key) formatComment() string {
 	text := k.meaning
 	if k.unit != "" {

@@ -59,7 +59,7 @@ func rows(t *testing.T) []row {
 	return out
 }
 
-// leaves of the types: every path that can be set.
+// leaves returns the leaves of the types: every path that can be set.
 func leaves(typ reflect.Type, path string) []string {
 	switch {
 	case typ.Kind() == reflect.Map:

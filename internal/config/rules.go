@@ -50,7 +50,7 @@ func oneOf(known ...string) rule {
 	})
 }
 
-// eachOf are lists of known words.
+// eachOf returns the rule of lists of known words.
 func eachOf(known ...string) rule {
 	list := strings.Join(known, ", ")
 	return rule{"a list of " + list, func(value any) string {
@@ -63,7 +63,7 @@ func eachOf(known ...string) rule {
 	}}
 }
 
-// requireLanguage is one whose words are known, or that of the corpus.
+// requireLanguage returns the rule of a language: one whose words are known, or that of the corpus.
 func requireLanguage() rule {
 	list := core.LanguageAuto + ", " + strings.Join(text.Languages(), ", ")
 	return newTextRule(list, func(code string) string {
@@ -214,7 +214,8 @@ func requireAddress(listener bool) rule {
 	})
 }
 
-// addressOrWeb is where query-api listens and where the command line finds it: behind a proxy that is a URL.
+// addressOrWeb returns the rule of the address where query-api listens and where the command line finds it: behind a
+// proxy that is a URL.
 func addressOrWeb() rule {
 	listen, proxy := requireAddress(true), requireURL()
 	return newTextRule("host:port or http(s) URL", func(text string) string {

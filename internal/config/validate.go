@@ -19,7 +19,7 @@ func describeKeys() map[string]key {
 	return out
 }
 
-// findPlace of a value: where it was given, else where the nearest key above it was.
+// findPlace returns the place of a value: where it was given, else where the nearest key above it was.
 func (l *loader) findPlace(path string) place {
 	for above := path; ; {
 		if at, ok := l.cfg.places[above]; ok {
@@ -72,7 +72,7 @@ func (l *loader) checkRules() {
 	})
 }
 
-// defaultValues by the path of their key.
+// defaultValues returns the default values by the path of their key.
 func defaultValues() map[string]reflect.Value {
 	out := map[string]reflect.Value{}
 	config := Default()
@@ -88,37 +88,29 @@ func defaultValues() map[string]reflect.Value {
 func (l *loader) checkDeployment() {
 	deployment := l.cfg.Engine.Deployment
 	l.checkKey(
-		!deployment.Versioned || (deployment.Name != "" && deployment.BuildID != ""),
-		"engine.deployment.versioned",
+		!deployment.Versioned || (deployment.Name != "" && deployment.BuildID != ""), "engine.deployment.versioned",
 		"needs engine.deployment.name and engine.deployment.build_id",
 	)
 	l.checkKey(
 		(l.cfg.Engine.TLSCert == "") == (l.cfg.Engine.TLSKey == ""), "engine.tls_cert", "goes together with engine.tls_key",
 	)
 	l.checkKey(
-		(deployment.Name == "") == (deployment.BuildID == ""),
-		"engine.deployment",
-		"name and build_id go together",
+		(deployment.Name == "") == (deployment.BuildID == ""), "engine.deployment", "name and build_id go together",
 	)
 }
 
 func (l *loader) checkIndex(path, name string, settings Index) {
 	l.checkKey(
-		core.ValidIndex(name),
-		path,
+		core.ValidIndex(name), path,
 		"a name has letters a-z, digits and hyphens, at most 63, and no hyphen first; ledger and doctor are taken",
 	)
 	chunking := settings.Chunking
 	l.checkKey(
-		chunking.Overlap < max(1, chunking.MaxTokens),
-		path+".chunking.overlap",
-		"want less than max_tokens (%d), got %d",
-		chunking.MaxTokens,
-		chunking.Overlap,
+		chunking.Overlap < max(1, chunking.MaxTokens), path+".chunking.overlap", "want less than max_tokens (%d), got %d",
+		chunking.MaxTokens, chunking.Overlap,
 	)
 	l.checkKey(
-		chunking.Overlap <= 0 || chunking.Strategy == "fixed",
-		path+".chunking.overlap",
+		chunking.Overlap <= 0 || chunking.Strategy == "fixed", path+".chunking.overlap",
 		"only strategy fixed has an overlap",
 	)
 	below := path + ".models."
@@ -158,13 +150,10 @@ func (l *loader) modelsNeed(path, index string, models Models) {
 	embedding := models.Embedding
 	needsKey(path+".embedding", embedding.Provider, embedding.BaseURL, embedding.APIKeyEnv)
 	l.checkKey(
-		!models.Rerank.IsOn() || models.Rerank.BaseURL != "",
-		path+".rerank.base_url",
-		"provider http needs a server",
+		!models.Rerank.IsOn() || models.Rerank.BaseURL != "", path+".rerank.base_url", "provider http needs a server",
 	)
 	l.checkKey(
-		models.Embedding.Provider != "openai" || models.Embedding.Model != "",
-		path+".embedding.model",
+		models.Embedding.Provider != "openai" || models.Embedding.Model != "", path+".embedding.model",
 		"provider openai needs a model",
 	)
 	if embedding := models.Embedding; embedding.Provider == providerBuiltin && embedding.Model == "" {

@@ -276,7 +276,7 @@ func WithOperator(ctx context.Context, asks core.Operator) context.Context {
 	return context.WithValue(ctx, operator{}, asks)
 }
 
-// OperatorOf is who asks; zero: unknown.
+// OperatorOf returns who asks; zero: unknown.
 func OperatorOf(ctx context.Context) core.Operator {
 	asks, _ := ctx.Value(operator{}).(core.Operator)
 	return asks

@@ -54,7 +54,7 @@ func (s Sample) Bounds() (from, to string) {
 	return from, to
 }
 
-// firstIDOf is the first id of a part, up to its first eight bytes.
+// firstIDOf returns the first id of a part, up to its first eight bytes.
 func (s Sample) firstIDOf(part int) string {
 	first, rest := bits.Div64(uint64(part-1), 0, uint64(s.Of))
 	if rest > 0 {

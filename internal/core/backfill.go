@@ -18,7 +18,7 @@ type BackfillChoice struct {
 	Purged int `json:"purged,omitempty"`
 }
 
-// DropPurged is a choice that names none of some documents.
+// DropPurged returns the choice without the documents that are purged.
 func (c BackfillChoice) DropPurged(purged func(document string) bool) BackfillChoice {
 	kept := make([]string, 0, len(c.Documents))
 	for _, key := range c.Documents {
@@ -96,7 +96,7 @@ func (t BackfillThrottle) FindMistake() string {
 // batchesAMinute is into how many parts the calls of a minute are cut, so that they do not come all at once.
 const batchesAMinute = 6
 
-// Batch is how many chunks are asked for at once, before the throttle is looked at again.
+// Batch returns how many chunks are asked for at once, before the throttle is looked at again.
 func (t BackfillThrottle) Batch() int {
 	batch := t.Concurrency
 	if batch == 0 {

@@ -35,7 +35,7 @@ func orUnset(value string) string {
 	return value
 }
 
-// listSettings are the values of a specification by the names that they have in a configuration.
+// listSettings returns the values of a specification by the names that they have in a configuration.
 func (s Spec) listSettings() map[string]string {
 	raw, err := json.Marshal(s)
 	var tree map[string]any

@@ -79,7 +79,7 @@ func (s *RunState) GoOn(now time.Time) {
 	s.Stopped = nil
 }
 
-// IdleSeconds is for how many seconds the run paused or waited so far, in all and in the running stage.
+// IdleSeconds returns for how many seconds the run paused or waited so far, in all and in the running stage.
 func (s RunState) IdleSeconds(now time.Time) (run, stage float64) {
 	s.GoOn(now)
 	return s.Report.IdleSeconds, s.StageIdle

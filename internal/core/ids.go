@@ -46,7 +46,7 @@ type Digest [32]byte
 // String is the lower-case hex form.
 func (d Digest) String() string { return hex.EncodeToString(d[:]) }
 
-// Short is the first n hex digits.
+// Short returns the first n hex digits.
 func (d Digest) Short(n int) string { return d.String()[:n] }
 
 // DigestPrefix is the first 8 bytes of a digest: as much as keys of class vectors hold.
@@ -98,10 +98,10 @@ func (s *Summing) Add(fields ...string) {
 	}
 }
 
-// Digest is the Sum of what came.
+// Digest returns the Sum of what came.
 func (s *Summing) Digest() Digest { return Digest(s.hash.Sum(nil)) }
 
-// ChunkID is sha256(document key, 0x00, text, 0x00, n) cut to 16 bytes; n counts earlier identical texts in the
+// ChunkID returns sha256(document key, 0x00, text, 0x00, n) cut to 16 bytes; n counts earlier identical texts in the
 // document (docs/reference/formats.md, Identity). A chunk keeps its id when text around it changes.
 func ChunkID(document, text string, n int) ID {
 	hash := sha256.New()
@@ -115,7 +115,7 @@ func ChunkID(document, text string, n int) ID {
 	return ID(d[:16])
 }
 
-// ClassID is sha256(class key) cut to 16 bytes.
+// ClassID returns sha256(class key) cut to 16 bytes.
 func ClassID(key string) ID {
 	d := sha256.Sum256([]byte(key))
 	return ID(d[:16])
@@ -196,40 +196,40 @@ func ValidSlug(s string) bool {
 // ValidIndex reports whether s may name an index: a slug that is no folder of the artifact store's own.
 func ValidIndex(s string) bool { return ValidSlug(s) && s != "ledger" && s != "doctor" }
 
-// RowKey is the document key of a row: the object's key with '#' percent-encoded, '#', the row's id.
+// RowKey returns the document key of a row: the object's key with '#' percent-encoded, '#', the row's id.
 func RowKey(object, id string) string { return ObjectKey(object) + "#" + id }
 
-// ObjectKey is the document key of an object: '#' is kept for rows, so it is percent-encoded here, and '%' with it so
-// that the mapping can be undone.
+// ObjectKey returns the document key of an object: '#' is kept for rows, so it is percent-encoded here, and '%' with it
+// so that the mapping can be undone.
 func ObjectKey(object string) string {
 	return encoded.Replace(object)
 }
 
 var encoded = strings.NewReplacer("%", "%25", "#", "%23") // making it costs more than using it
 
-// ClassRow is the key of a class vector row: <class id>-<16 hex of the vector digest>.
+// ClassRow returns the key of a class vector row: <class id>-<16 hex of the vector digest>.
 func ClassRow(id ID, vector Digest) string { return ClassRowOf(id, vector.Prefix()) }
 
-// ClassRowOf is ClassRow of a vector digest of which no more is known than the key holds.
+// ClassRowOf returns what ClassRow does, for a vector digest of which no more is known than the key holds.
 func ClassRowOf(id ID, vector DigestPrefix) string { return id.String() + "-" + vector.String() }
 
-// ChunkRow is the key of a chunk vector row: <chunk id>-<window>-<8 hex of the chunk digest>.
+// ChunkRow returns the key of a chunk vector row: <chunk id>-<window>-<8 hex of the chunk digest>.
 func ChunkRow(id ID, window int, chunk Digest) string {
 	return id.String() + "-" + strconv.Itoa(window) + "-" + chunk.Short(8)
 }
 
-// RecordKey is the key of a class record: <8 hex of store id>:c:<index>:<class id>:<record digest>.
+// RecordKey returns the key of a class record: <8 hex of store id>:c:<index>:<class id>:<record digest>.
 func RecordKey(store, index string, id ID, record Digest) string {
 	return RecordPrefix(store, index) + id.String() + ":" + record.String()
 }
 
-// RecordPrefix is what the keys of all class records of an index start with.
+// RecordPrefix returns what the keys of all class records of an index start with.
 func RecordPrefix(store, index string) string { return store[:8] + ":c:" + index + ":" }
 
 // ImportRoot is what the keys of all copies for bulk import start with, in the bucket that the vector store reads.
 const ImportRoot = "unweaver-import/"
 
-// ImportPrefix is what the keys of an installation's copies for bulk import start with:
+// ImportPrefix returns what the keys of an installation's copies for bulk import start with:
 // unweaver-import/<8 hex of store id>/. Behind it a copy has the key of its run's scratch.
 func ImportPrefix(store string) string { return ImportRoot + store[:8] + "/" }
 
@@ -238,5 +238,5 @@ func NameCollection(store, index, kind string, fingerprint Digest, n int) string
 	return fmt.Sprintf("%s%s_%s_%d", CollectionPrefix(store, index), kind, fingerprint.Short(8), n)
 }
 
-// CollectionPrefix is what the names of all collections of an index start with.
+// CollectionPrefix returns what the names of all collections of an index start with.
 func CollectionPrefix(store, index string) string { return "uw_" + Sum(store, index).Short(8) + "_" }

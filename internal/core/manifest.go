@@ -53,7 +53,7 @@ type Enrichment struct {
 	Models string           `json:"models,omitempty"` // as people see them
 }
 
-// Enrichment of a name; nil: the generation has none.
+// Enrichment returns the enrichment of a name; nil: the generation has none.
 func (m *Manifest) Enrichment(name string) *Enrichment {
 	for i := range m.Enriched {
 		if m.Enriched[i].Name == name {
@@ -274,7 +274,7 @@ type Fingerprint struct {
 	IDF       string `json:"idf,omitempty"` // sha256 of the idf artifact, empty where there is none
 }
 
-// Digest of the fingerprint.
+// Digest returns the digest of the fingerprint.
 func (f Fingerprint) Digest() Digest {
 	return Sum("fingerprint/1", f.Provider, f.Model, formatInt(f.Dimension), f.Template, f.Windows, f.IDF)
 }
@@ -287,7 +287,8 @@ type Pointer struct {
 	Epoch      int64  `json:"epoch"`
 }
 
-// StoredIndex is the index that records and collections of the generation are named after: a branch shares its base's.
+// StoredIndex returns the index that records and collections of the generation are named after: a branch shares its
+// base's.
 func (m *Manifest) StoredIndex() string {
 	if m.Family != "" {
 		return m.Family

@@ -39,16 +39,16 @@ func MergeMoments(known []Moment, more ...Moment) []Moment {
 	return all
 }
 
-// MomentEvery is how far moments of a run are apart that has gone on for so long: a twelfth of a minute at first, then
-// a hundred and twentieth of it.
+// MomentEvery returns how far moments of a run are apart that has gone on for so long: a twelfth of a minute at first,
+// then a hundred and twentieth of it.
 func MomentEvery(sofar time.Duration) time.Duration { return max(5*time.Second, sofar/(mostMoments/2)) }
 
-// ToMoment is how far a report says that its run is.
+// ToMoment returns how far a report says that its run is.
 func (r Report) ToMoment(stage string, share float64) Moment {
 	return Moment{
 		Seconds: r.Seconds, Stage: stage, Share: share, Calls: r.Calls.Sum(), Tokens: r.Tokens.Sum(), Cost: r.Cost,
 	}
 }
 
-// Sum is the number of tokens of all kinds.
+// Sum returns the number of tokens of all kinds.
 func (t Tokens) Sum() int64 { return t.Prompt + t.Completion + t.Embedding }

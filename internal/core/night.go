@@ -41,7 +41,7 @@ type Missed struct {
 	Seconds float64 `json:"seconds"`
 }
 
-// MeasureMiss is by how much of an actual figure a range misses it; see Missed.
+// MeasureMiss returns by how much of an actual figure a range misses it; see Missed.
 func (r Range) MeasureMiss(actual float64) float64 {
 	switch {
 	case actual > r.High:
@@ -52,13 +52,13 @@ func (r Range) MeasureMiss(actual float64) float64 {
 	return 0
 }
 
-// Plus is the range of a sum.
+// Plus returns the range of a sum.
 func (r Range) Plus(other Range) Range { return Range{r.Low + other.Low, r.High + other.High} }
 
 // Worked returns for how many seconds a run worked: without those in which it paused or waited.
 func (r Report) Worked() float64 { return max(0, r.Seconds-r.IdleSeconds) }
 
-// ToNight is the line of a report of a build.
+// ToNight returns the line of a report of a build.
 func (r Report) ToNight() Night {
 	changed := r.Diff.Added + r.Diff.Changed + r.Diff.Moved + r.Diff.Removed
 	out := Night{

@@ -13,7 +13,7 @@ type Pace struct {
 	Seconds float64 // that the rest of the stage takes at this pace; 0: unknown
 }
 
-// UnitNames are what the pieces of a stage are called, one and many.
+// UnitNames returns what the pieces of a stage are called, one and many.
 func UnitNames(stage string) (one, many string) {
 	switch stage {
 	case StagePlan, StageChunk:
@@ -40,8 +40,8 @@ var builtinWeights = map[string]float64{
 // insideWeight is what embedding weighs beside them where an embedder inside does it.
 const insideWeight = 300
 
-// weighStages of the stages, in any unit: the seconds that they took when the generation before was built, else what
-// they usually take.
+// weighStages returns the weights of the stages, in any unit: the seconds that they took when the generation before was
+// built, else what they usually take.
 func (s RunState) weighStages() (weights map[string]float64, measured bool) {
 	if len(s.Expected) > 0 {
 		weights = map[string]float64{}
@@ -64,8 +64,8 @@ func (s RunState) weighStages() (weights map[string]float64, measured bool) {
 	return weights, false
 }
 
-// EstimateProgress is the done share of a run, 0 to 1, and how many seconds are left; 0: unknown. What is left of the
-// running stage goes by its pace. Later stages go by what they took in the run before, scaled by the number of
+// EstimateProgress returns the done share of a run, 0 to 1, and how many seconds are left; 0: unknown. What is left of
+// the running stage goes by its pace. Later stages go by what they took in the run before, scaled by the number of
 // chunks; without one they go by the pace of extraction, and nothing is reported before that moves.
 func (s RunState) EstimateProgress(pace Pace) (share, seconds float64) {
 	if s.Stage == StageRestore || s.Stage == StageAudit {
@@ -100,7 +100,7 @@ func (s RunState) EstimateProgress(pace Pace) (share, seconds float64) {
 	return share, pace.Seconds + later*scale
 }
 
-// unitSeconds is how many seconds one unit of the weights takes.
+// unitSeconds returns how many seconds one unit of the weights takes.
 func (s RunState) unitSeconds(weights map[string]float64, measured bool, pace Pace) (float64, bool) {
 	if measured {
 		if s.ExpectedChunks > 0 && s.Report.Chunks > 0 {
@@ -120,7 +120,7 @@ func (s RunState) unitSeconds(weights map[string]float64, measured bool, pace Pa
 	return 0, false
 }
 
-// StageSeconds is for how many seconds the running stage has worked, pauses not counted.
+// StageSeconds returns for how many seconds the running stage has worked, pauses not counted.
 func (s RunState) StageSeconds(now time.Time) float64 {
 	_, idle := s.IdleSeconds(now)
 	return max(0, now.Sub(s.StageAt).Seconds()-idle)

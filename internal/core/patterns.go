@@ -25,7 +25,8 @@ func PatternMistake(pattern string) string {
 	return ""
 }
 
-// waysOf is at least in how many ways the alternatives of a pattern can be chosen; escaped braces count too.
+// waysOf returns an upper bound of the ways in which the alternatives of a pattern can be chosen; escaped braces count
+// too.
 func waysOf(pattern string) int {
 	ways := 1
 	var open []int // alternatives of each group that is open

@@ -27,7 +27,7 @@ type Purge struct {
 	Operation string    `json:"operation,omitempty"` // in the audit trail
 }
 
-// PurgedKey is what a purge knows a document by.
+// PurgedKey returns what a purge knows a document by.
 func PurgedKey(index, document string) Digest { return Sum("purged/1", index, document) }
 
 // Purged counts what a purge removed.

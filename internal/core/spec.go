@@ -108,7 +108,7 @@ type Extraction struct {
 	Share float64 `json:"share"`
 }
 
-// ExtractionShare is the share of chunks that are sent to the chat model.
+// ExtractionShare returns the share of chunks that are sent to the chat model.
 func (s Spec) ExtractionShare() float64 {
 	if s.Extraction == nil {
 		return 1
@@ -177,7 +177,7 @@ func (b Budget) ExceededBy(expected Estimate, currency string) string {
 	return strings.Join(over, ", ")
 }
 
-// NameFlags are the flags of the command line that give a larger one of what is bounded.
+// NameFlags returns the flags of the command line that give a larger one of what is bounded.
 func (b Budget) NameFlags() string {
 	out := ""
 	if b.Calls > 0 {

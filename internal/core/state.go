@@ -46,7 +46,7 @@ func (r *Report) TakeResults(o Report) {
 	r.Bytes, r.Planned, r.Probes, r.Enriched = o.Bytes, o.Planned, o.Probes, o.Enriched
 }
 
-// Sum is the number of calls of all tasks.
+// Sum returns the number of calls of all tasks.
 func (c Calls) Sum() int64 { return c.Extract + c.Shorten + c.Embed }
 
 // Plus adds calls by task.
@@ -66,7 +66,7 @@ func (c *Calls) Count(task string, n int64) {
 	}
 }
 
-// CountOf is the number of a task; 0 of tasks that builds do not have.
+// CountOf returns the number of calls of a task; 0 of tasks that builds do not have.
 func (c Calls) CountOf(task string) int64 {
 	switch task {
 	case "extract", "triples", "pairs":

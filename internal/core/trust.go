@@ -39,7 +39,8 @@ func domainOf(provider, configured, baseURL string) string {
 	return DefaultEndpoint
 }
 
-// normalizeURL is scheme, host, port and path of a URL, without what stands for a user or a query; other text stays.
+// normalizeURL returns scheme, host, port and path of a URL, without what stands for a user or a query; other text
+// stays.
 func normalizeURL(text string) string {
 	parsed, err := url.Parse(text)
 	if err != nil || parsed.Host == "" {

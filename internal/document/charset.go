@@ -221,7 +221,7 @@ const (
 	signLetters = "ªºµ"
 )
 
-// runeAt is a character of a text, a blank outside of it.
+// runeAt returns a character of a text, a blank outside of it.
 func runeAt(text []rune, i int) rune {
 	if i < 0 || i >= len(text) {
 		return ' '
@@ -285,7 +285,7 @@ func isOdd(text []rune, i int, latin bool) bool {
 	return led && before < utf8.RuneSelf || leads && behind < utf8.RuneSelf
 }
 
-// weighLetter is 1 for a frequent letter of the language, 0 for one that is none.
+// weighLetter returns 1 for a frequent letter of the language, 0 for one that is none.
 func (a alphabet) weighLetter(r rune) float64 {
 	place := strings.IndexRune(a.letters, unicode.ToLower(r))
 	switch {
@@ -297,8 +297,8 @@ func (a alphabet) weighLetter(r rune) float64 {
 	return 0.6
 }
 
-// measureShare is more than 1 for running text in a script: where nearly all characters are of it, and some of them
-// frequent.
+// measureShare returns more than 1 for running text in a script: where nearly all characters are of it, and some of
+// them frequent.
 func (s script) measureShare(text []rune) float64 {
 	own, narrow, most, all := 0.0, 0.0, 0.0, 0.0
 	ascii := func(i int) bool {

@@ -107,7 +107,7 @@ var written = []struct{ charsets, text string }{
 		"ท่าเรือปิดเวลาเก้าโมง"},
 }
 
-// encodingOf is the encoding of a name, as encoders know it.
+// encodingOf returns the encoding of a name, as encoders know it.
 func encodingOf(t *testing.T, name string) encoding.Encoding {
 	t.Helper()
 	if name == "x-mac-cyrillic" {

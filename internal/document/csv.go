@@ -58,7 +58,7 @@ const noDelimiter = 0x1f
 // apostrophes stand around a field.
 var apostrophes = regexp.MustCompile(`(?m)(?:^|[,;\t|] ?)'(?:[^'\n]|'')*'(?:[,;\t|]|\r?$)`)
 
-// quoteOf is an apostrophe where a CSV has no other quote, and as many fields between two as it has lines.
+// quoteOf returns an apostrophe where a CSV has no other quote, and as many fields between two as it has lines.
 func quoteOf(head []byte) byte {
 	if bytes.IndexByte(head, '"') < 0 && len(apostrophes.FindAll(head, -1)) > bytes.Count(head, []byte{'\n'}) {
 		return '\''
@@ -103,8 +103,8 @@ func (d dialect) sampleRecords(head []byte, limits Limits) (out []record) {
 	return out
 }
 
-// fitOf is how well a delimiter cuts a head into records of one length; 0: it does not. That the first record has the
-// length counts most. Between two that fit equally the one counts that less often stands in texts and numbers.
+// fitOf returns how well a delimiter cuts a head into records of one length; 0: it does not. That the first record has
+// the length counts most. Between two that fit equally the one counts that less often stands in texts and numbers.
 func fitOf(d dialect, head []byte, limits Limits) float64 {
 	d = d.fitQuotes(head, limits)
 	sample, lengths := d.sampleRecords(head, limits), map[int]int{}
@@ -214,7 +214,7 @@ var (
 	unescape   = strings.NewReplacer(`\\`, `\`, `\"`, `""`)
 )
 
-// convertRecord is a record in the dialect that the parser reads.
+// convertRecord returns a record in the dialect that the parser reads.
 func (d dialect) convertRecord(raw []byte) []byte {
 	if d.quote != '"' {
 		raw = []byte(swapQuotes.Replace(string(raw)))
@@ -301,7 +301,7 @@ func hasValue(fields []string) bool {
 	return false
 }
 
-// recordOf is a row as an object of JSON, its columns in their order. What stands behind the last name has none.
+// recordOf returns a row as an object of JSON, its columns in their order. What stands behind the last name has none.
 func recordOf(head, fields []string) jsontext.Value {
 	out := []byte{'{'}
 	for i, value := range fields {

@@ -48,7 +48,7 @@ func Decode(r io.Reader, object string) (io.Reader, error) {
 	return text, err
 }
 
-// decodeText is Decode, and returns the encoding where it was a guess.
+// decodeText decodes a text as Decode does, and returns the encoding where it was a guess.
 func decodeText(r io.Reader, object string) (text io.Reader, guess string, err error) {
 	br := bufio.NewReaderSize(r, sniff)
 	head, err := br.Peek(sniff)
@@ -214,7 +214,7 @@ func decodeLabelled(raw []byte, label, object string) (text []byte, guess string
 	return text, guess, nil
 }
 
-// probeRune is what a byte means by which sets of characters can be distinguished: é to most of the Latin ones.
+// probeRune returns what a byte means by which sets of characters can be distinguished: é to most of the Latin ones.
 func probeRune(by encoding.Encoding) rune {
 	text, _ := by.NewDecoder().Bytes([]byte("\xe9")) // an error is a character that is no letter
 	r, _ := utf8.DecodeRune(text)
@@ -278,7 +278,7 @@ func newCleaner(r io.Reader, invalid *charmap.Charmap) io.Reader {
 	return &cleaner{r: bufio.NewReaderSize(r, 64<<10), invalid: invalid}
 }
 
-// shownRune is a character of a text, a blank for one that controls a device.
+// shownRune returns a character of a text, a blank for one that controls a device.
 func shownRune(r rune) rune {
 	if uni.IsControl(r) && r != '\n' && r != '\t' && r != '\f' {
 		return ' '
@@ -289,7 +289,7 @@ func shownRune(r rune) rune {
 // escapes are codes by which a program colours a terminal, names its window or moves in it.
 var escapes = regexp.MustCompile(`\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[ -/]*[0-~])`)
 
-// shownText is a text without codes of terminals and without characters that control a device.
+// shownText returns a text without codes of terminals and without characters that control a device.
 func shownText(s string) string { return strings.Map(shownRune, escapes.ReplaceAllString(s, "")) }
 
 type cleaner struct {

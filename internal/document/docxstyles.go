@@ -75,7 +75,7 @@ func (w *wordReader) readStyles(part string) error {
 	})
 }
 
-// styleOf is a style with what it has of those that it is based on.
+// styleOf returns a style with what it has of those that it is based on.
 func (w *wordReader) styleOf(id string) wordStyle {
 	style, known := w.styles[id]
 	if !known {

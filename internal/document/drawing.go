@@ -161,7 +161,7 @@ func (d *drawing) endParagraph() {
 	}
 }
 
-// numberParagraph is the number of a paragraph with a blank behind it; empty: it has none.
+// numberParagraph returns the number of a paragraph with a blank behind it; empty: it has none.
 func (d *drawing) numberParagraph(depth int) string {
 	for below := depth + 1; below < listLevels; below++ {
 		d.counts[below] = 0
@@ -272,7 +272,7 @@ func (c *chartReader) takeToken(token xml.Token, _ int) error {
 	return c.parts.tooLong(c.bytes)
 }
 
-// readComments are what a part of comments says, each behind the cell that it is about, where it names one.
+// readComments returns what a part of comments says, each behind the cell that it is about, where it names one.
 func (p *parts) readComments(name string) (lines []string, err error) {
 	var text strings.Builder
 	in, about, bytes := 0, "Comment: ", 0

@@ -194,7 +194,7 @@ var (
 	unreadable7 = regexp.MustCompile(`(?i)^(x-)?(utf-7|unicode-1-1-utf-7|iso-2022-(kr|cn).*)$`)
 )
 
-// mediaType is mime.ParseMediaType that reads what it can.
+// mediaType parses a media type as mime.ParseMediaType does, and reads what it can of a malformed one.
 func mediaType(value string) (kind string, parameters map[string]string) {
 	kind, parameters, err := mime.ParseMediaType(value)
 	if err == nil {

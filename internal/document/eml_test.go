@@ -11,7 +11,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// multi is a body of several parts, each with its header.
+// multi returns a body of several parts, each with its header.
 func multi(kind string, parts ...string) string {
 	return "Content-Type: multipart/" + kind + "; boundary=\"b 1\"\r\n\r\nPreamble\r\n--b 1\r\n" +
 		strings.Join(parts, "\r\n--b 1\r\n") + "\r\n--b 1--\r\nEpilogue\r\n"

@@ -62,7 +62,7 @@ func parseEPUB(raw []byte, object string, limits Limits) (Doc, error) {
 	}, nil
 }
 
-// sealedParts are the folded names of the parts of a book that are encrypted.
+// sealedParts returns the folded names of the parts of a book that are encrypted.
 func sealedParts(parts *parts) (map[string]bool, error) {
 	sealed := map[string]bool{}
 	return sealed, parts.walkTokens("META-INF/encryption.xml", func(token xml.Token, _ int) error {

@@ -9,7 +9,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// bookOf is a book with a package that says so, and chapters by name.
+// bookOf returns a book with a package that says so, and chapters by name.
 func bookOf(manifest, spine string, chapters map[string]string) map[string]string {
 	files := map[string]string{
 		"META-INF/container.xml": `<container><rootfiles><rootfile full-path="OPS/b.opf"/></rootfiles></container>`,

@@ -71,7 +71,8 @@ func frontValues(block []byte, language string) (values map[string]any, err erro
 	return values, yaml.Unmarshal(block, &values)
 }
 
-// tomlDepth is more than how deep tables are in one another: the most dots of a line, or braces, outside of quotes.
+// tomlDepth returns an upper bound of how deep tables are in one another: the most dots of a line, or braces, outside
+// of quotes.
 func tomlDepth(block []byte) int {
 	deepest, dots, braces, quote := 0, 0, 0, byte(0)
 	for i := 0; i < len(block); i++ {
@@ -153,7 +154,7 @@ func hasRepeats(node *yaml.Node) bool {
 	return false
 }
 
-// frontValue is a value as metadata: a list with commas between, a date as a date. What holds more has none.
+// frontValue returns a value as metadata: a list with commas between, a date as a date. What holds more has none.
 func frontValue(value any, depth int) string {
 	switch x := value.(type) {
 	case string:

@@ -13,7 +13,7 @@ import (
 
 type part = documenttest.Part
 
-// rels is the part that names, for another one, parts by id, kind and target.
+// rels returns the part that names, for another one, parts by id, kind and target.
 func rels(of string, names ...string) part {
 	at := strings.LastIndex(of, "/") + 1
 	out := "<Relationships>"

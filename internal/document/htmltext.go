@@ -475,7 +475,7 @@ func (g *grid) readRow(row *html.Node) (cells []string, err error) {
 	return cells, g.page.err
 }
 
-// spanOf is a colspan or rowspan.
+// spanOf returns a colspan or rowspan.
 func spanOf(cell *html.Node, key string, most int) int {
 	number, err := strconv.Atoi(strings.TrimSpace(attributeOf(cell, key)))
 	if err != nil || number < 1 {

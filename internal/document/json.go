@@ -103,7 +103,7 @@ type field struct {
 // jsonFieldBytes is what a field of a record takes in memory, as one and as metadata, beside its text.
 const jsonFieldBytes = 256
 
-// fieldsOf are those of a JSON object, in their order. They share its memory.
+// fieldsOf returns the fields of a JSON object, in their order. They share its memory.
 func fieldsOf(record []byte, object string, limits Limits) ([]field, error) {
 	decoder := jsontext.NewDecoder(bytes.NewReader(record), lenient)
 	if _, err := decoder.ReadToken(); err != nil {
@@ -129,8 +129,8 @@ func fieldsOf(record []byte, object string, limits Limits) ([]field, error) {
 	return out, nil
 }
 
-// readScalar is the value of a field as it is read, numbers as they are written, control characters as blanks; empty
-// for null, a list and an object.
+// readScalar returns the value of a field as it is read, numbers as they are written, control characters as blanks;
+// empty for null, a list and an object.
 func (f field) readScalar() string {
 	switch f.value.Kind() {
 	case '"':
@@ -145,8 +145,8 @@ func (f field) readScalar() string {
 // longestList is how long a list of scalars may be as metadata, in bytes.
 const longestList = 2000
 
-// readMeta is the value of a field as metadata: a scalar, or a list of scalars with commas between them; empty for what
-// holds more.
+// readMeta returns the value of a field as metadata: a scalar, or a list of scalars with commas between them; empty for
+// what holds more.
 func (f field) readMeta() string {
 	if f.value.Kind() != '[' || len(f.value) > longestList {
 		return f.readScalar()

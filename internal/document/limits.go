@@ -29,7 +29,7 @@ type Limits struct {
 	Reading // no limit: what is read, see WithReading
 }
 
-// DefaultLimits are what is used where nothing is configured.
+// DefaultLimits returns the limits that are used where nothing is configured.
 func DefaultLimits() Limits {
 	return Limits{
 		Bytes: 256 << 20, Ratio: 200, Text: 256 << 20, Title: 1000, Row: 16 << 20, Spans: 1_000_000,
@@ -54,14 +54,14 @@ func (l Limits) WithDefaults() Limits {
 	}
 }
 
-// overMax is the error of a document above a limit: what it has too much of, and the key that bounds it.
+// overMax returns the error of a document above a limit: what it has too much of, and the key that bounds it.
 func overMax(object, key string, bound any, what string) *fault.Error {
 	return fault.TooLarge.At("read", object).
 		Because(fmt.Sprintf("%s, above limits.document.%s: %v", what, key, bound)).
 		Advise("split or repair the document; where it is what it should be, raise limits.document." + key)
 }
 
-// wrapUnreadable is the error of a source that breaks; one that is named already stays what it is.
+// wrapUnreadable returns the error of a source that breaks; one that is named already stays what it is.
 func wrapUnreadable(op, object string, err error) error {
 	if fault.As(err) != nil {
 		return err

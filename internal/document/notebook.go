@@ -173,7 +173,7 @@ func (n *notebookText) withoutData(text string) string {
 	return dataOf.ReplaceAllString(text, "")
 }
 
-// shortenOutput is the beginning of an output.
+// shortenOutput returns the beginning of an output.
 func (n *notebookText) shortenOutput(text string) string {
 	text = strings.TrimRight(n.withoutData(text), "\n ")
 	lines := strings.SplitAfterN(text, "\n", outputLines+1)

@@ -80,7 +80,7 @@ func (n *numbering) read(parts *parts, name string) error {
 	})
 }
 
-// next is what stands before the next item of a list, with a blank: its number, or the mark of one without.
+// next returns what stands before the next item of a list, with a blank: its number, or the mark of one without.
 func (n *numbering) next(id string, depth int) string {
 	list := n.lists[n.uses[id]]
 	if list == nil {
@@ -120,7 +120,7 @@ func (n *numbering) next(id string, depth int) string {
 	return text + " "
 }
 
-// formatCounter is a number as a list shows it.
+// formatCounter returns a number as a list shows it.
 func formatCounter(number int, format string) string {
 	switch format {
 	case "none":

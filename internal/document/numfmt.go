@@ -125,7 +125,7 @@ func isMoment(piece string) bool {
 
 var elapsed = regexp.MustCompile(`(?i)^\[(h+|m+|s+)\]$`)
 
-// literalOf is what a piece shows that stands for no part of a number.
+// literalOf returns what a piece shows that stands for no part of a number.
 func literalOf(piece string) string {
 	switch piece[0] {
 	case '"':

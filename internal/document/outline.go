@@ -166,7 +166,7 @@ var (
 	marksOf  = strings.NewReplacer("**", "", "__", "", "`", "")
 )
 
-// plainHeading is a heading without marks of Markdown, and without its badges where it is more than these.
+// plainHeading returns a heading without marks of Markdown, and without its badges where it is more than these.
 func plainHeading(text string) string {
 	if rest := badgeOf.ReplaceAllString(text, ""); saysSomething(tagOf.ReplaceAllString(rest, "")) {
 		text = rest
@@ -238,7 +238,7 @@ func (o *Outline) readRST(text string, at int) bool {
 	return o.add(start, level+1, title.text)
 }
 
-// adornmentOf is the mark of which a line of reStructuredText is made, or nothing.
+// adornmentOf returns the mark of which a line of reStructuredText is made, or nothing.
 func adornmentOf(line string) string {
 	line = strings.TrimRightFunc(line, unicode.IsSpace)
 	if len(line) < 2 || !strings.ContainsRune("=-`:'\"~^_*+#<>.", rune(line[0])) || strings.Trim(line, line[:1]) != "" {

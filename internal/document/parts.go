@@ -60,7 +60,7 @@ func openParts(raw []byte, kind Kind, object string, limits Limits) (*parts, err
 	return p, nil
 }
 
-// foldName is a name of a part as it is compared: programs differ in case, escapes, slashes and composed letters.
+// foldName returns a name of a part as it is compared: programs differ in case, escapes, slashes and composed letters.
 func foldName(name string) string {
 	if plain, err := url.PathUnescape(name); err == nil {
 		name = plain
@@ -68,7 +68,7 @@ func foldName(name string) string {
 	return strings.TrimPrefix(strings.ToLower(norm.NFC.String(path.Clean(strings.ReplaceAll(name, `\`, "/")))), "/")
 }
 
-// findFile is the part of a name, nil where there is none.
+// findFile returns the part of a name, nil where there is none.
 func (p *parts) findFile(name string) *zip.File { return p.files[foldName(name)] }
 
 // wrapFault names a document whose parts are not what they should be.
@@ -239,7 +239,7 @@ func (r *runs) Read(raw []byte) (int, error) {
 	return n, err
 }
 
-// attrOf is that of an element by its local name, or nothing.
+// attrOf returns an attribute of an element by its local name, or nothing.
 func attrOf(element xml.StartElement, name string) string {
 	for _, attr := range element.Attr {
 		if attr.Name.Local == name {
@@ -254,7 +254,7 @@ func isTrue(value string) bool {
 	return value != "0" && value != "false" && value != "off" && value != "none"
 }
 
-// readTitle is that of the core properties.
+// readTitle returns the title of the core properties.
 func (p *parts) readTitle() (string, error) {
 	title, in := "", false
 	core, err := p.main("core-properties", "docProps/core.xml")
@@ -279,7 +279,7 @@ func (p *parts) readTitle() (string, error) {
 	return ownTitle(cutTitle(strings.TrimSpace(strings.ToValidUTF8(title, "")), p.limits.Title)), err
 }
 
-// titleBytes is more than a title has before it is cut, white space around it included.
+// titleBytes returns more bytes than a title has before it is cut, white space around it included.
 func titleBytes(limits Limits) int { return 64<<10 + 4*limits.Title }
 
 // maxRelations of a part are read.
@@ -288,7 +288,7 @@ const maxRelations = 50_000
 // relation is a part that another one names.
 type relation struct{ id, kind, target string }
 
-// readRelations of a part, in order; targets are names of parts.
+// readRelations returns the relations of a part, in order; targets are names of parts.
 func (p *parts) readRelations(of string) (relations, error) {
 	var out relations
 	folder, base := path.Split(of)
@@ -314,7 +314,7 @@ func (p *parts) readRelations(of string) (relations, error) {
 
 type relations []relation
 
-// targetOf is the part of an id, or nothing.
+// targetOf returns the part of an id, or nothing.
 func (r relations) targetOf(id string) string {
 	for _, one := range r {
 		if one.id == id {
@@ -324,7 +324,7 @@ func (r relations) targetOf(id string) string {
 	return ""
 }
 
-// targetsOf are the parts of a kind.
+// targetsOf returns the parts of a kind.
 func (r relations) targetsOf(kind string) []string {
 	var out []string
 	for _, one := range r {
@@ -335,7 +335,7 @@ func (r relations) targetsOf(kind string) []string {
 	return out
 }
 
-// main is the part of a kind that the document itself names, or what is usual where it names none.
+// main returns the part of a kind that the document itself names, or what is usual where it names none.
 func (p *parts) main(kind, usual string) (string, error) {
 	related, err := p.readRelations("")
 	if err != nil {
@@ -349,7 +349,7 @@ func (p *parts) main(kind, usual string) (string, error) {
 	return usual, nil
 }
 
-// partOf is the part of a kind that another part names, or what is usual where it names none.
+// partOf returns the part of a kind that another part names, or what is usual where it names none.
 func (r relations) partOf(kind, usual string) string {
 	if found := r.targetsOf(kind); len(found) > 0 {
 		return found[0]
@@ -436,7 +436,7 @@ func escapeHeadings(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// tableRow is a row of a table as Markdown writes it; empty where its cells are.
+// tableRow returns a row of a table as Markdown writes it; empty where its cells are.
 func tableRow(cells []string) string {
 	for len(cells) > 0 && cells[len(cells)-1] == "" {
 		cells = cells[:len(cells)-1]
@@ -447,7 +447,8 @@ func tableRow(cells []string) string {
 	return "| " + strings.Join(cells, " | ") + " |"
 }
 
-// reportEmpty is the error of a document without text, which says what is left out of it; main is its usual first part.
+// reportEmpty returns the error of a document without text, which says what is left out of it; main is its usual first
+// part.
 func (p *parts) reportEmpty(main string) error {
 	if name, err := p.main("officeDocument", main); err != nil || p.findFile(name) == nil {
 		return p.wrapFault(errors.Join(err, errors.New("it has no "+main)))

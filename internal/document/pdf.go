@@ -135,7 +135,7 @@ const headerWithin = 1024
 
 var pdfCatalog = regexp.MustCompile(`\b([0-9]+ [0-9]+) obj\b[^>]{0,200}/Type\s*/Catalog\b`)
 
-// mendPDF is a PDF that begins where it says so, and names its catalog at its end; nil where it is none.
+// mendPDF returns a PDF that begins where it says so, and names its catalog at its end; nil where it is none.
 func mendPDF(raw []byte) []byte {
 	begin := bytes.Index(raw, []byte("%PDF-"))
 	catalogs := pdfCatalog.FindAllSubmatch(raw, -1)
@@ -152,7 +152,7 @@ func mendPDF(raw []byte) []byte {
 // adviseDamaged is what to do about a PDF that cannot be read.
 const adviseDamaged = "the PDF is damaged: save it again"
 
-// wrapDamage is the error of a PDF that cannot be read further.
+// wrapDamage returns the error of a PDF that cannot be read further.
 func (r *pdfReader) wrapDamage(cause error) error {
 	if fault.As(cause) != nil {
 		return cause
@@ -168,7 +168,7 @@ func (r *pdfReader) wrapDamage(cause error) error {
 	return fault.Unreadable.At(doing, r.object).Because(text).Advise(adviseDamaged)
 }
 
-// inTime is the error of a PDF that takes too long.
+// inTime returns the error of a PDF that takes too long; nil while there is time.
 func (r *pdfReader) inTime() error {
 	if time.Now().After(r.end) {
 		return overMax(r.object, "seconds", r.limits.Time.Seconds(), "reading it took longer")

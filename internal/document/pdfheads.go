@@ -57,7 +57,7 @@ func headingsOf(read []*pdfPage) {
 	}
 }
 
-// findBlockEnd is where the lines end that follow one in letters of its size, without a gap.
+// findBlockEnd returns where the lines end that follow one in letters of its size, without a gap.
 func findBlockEnd(page []pdfLine, at int) int {
 	until := at + 1
 	for until < len(page) && !page[until].gap && roundSize(page[until].size) == roundSize(page[at].size) {
@@ -68,7 +68,7 @@ func findBlockEnd(page []pdfLine, at int) int {
 
 func roundSize(size float64) float64 { return math.Round(2*size) / 2 }
 
-// bodySize is the size of most letters.
+// bodySize returns the size of most letters.
 func bodySize(read []*pdfPage) float64 {
 	letters := map[float64]int{}
 	for _, page := range read {

@@ -35,7 +35,7 @@ type pdfFont struct {
 	glyphs     []byte      // numbers of glyphs by characters, two bytes each; nil: they are the same
 }
 
-// glyphOf is the number of the glyph of a code.
+// glyphOf returns the number of the glyph of a code.
 func (f pdfFont) glyphOf(code int) (uint16, bool) {
 	if !f.composite {
 		return 0, false
@@ -99,7 +99,7 @@ func (r *pdfReader) inspectObjects() (*pdfInside, error) {
 	return r.inside, nil
 }
 
-// listFonts are those of the document by name. Fonts of one name that differ say nothing.
+// listFonts returns the fonts of the document by name. Fonts of one name that differ say nothing.
 func (p *pdfInside) listFonts() map[string]pdfFont {
 	if p.named != nil {
 		return p.named
@@ -137,7 +137,7 @@ func (p *pdfInside) listFonts() map[string]pdfFont {
 	return p.named
 }
 
-// compositeOf is a composite font.
+// compositeOf returns a composite font.
 func (p *pdfInside) compositeOf(dictionary []byte) pdfFont {
 	font := pdfFont{composite: true, identity: pdfIdentity.Match(dictionary)}
 	if at := pdfEncoding.FindSubmatch(dictionary); at != nil {
@@ -149,7 +149,7 @@ func (p *pdfInside) compositeOf(dictionary []byte) pdfFont {
 	return font
 }
 
-// findDescendant is the font that a composite one shows; it may be inside.
+// findDescendant returns the font that a composite one shows; it may be inside.
 func (p *pdfInside) findDescendant(dictionary []byte) []byte {
 	for _, at := range []*regexp.Regexp{pdfDescendant, pdfListed} { // a list may stand between
 		if found := at.FindSubmatch(dictionary); found != nil {
@@ -159,7 +159,7 @@ func (p *pdfInside) findDescendant(dictionary []byte) []byte {
 	return dictionary
 }
 
-// collectionOf are the characters of codes, as a map of them says.
+// collectionOf returns the characters of codes, as a map of them says.
 func collectionOf(cmap []byte) map[int]int {
 	collection, written := map[int]int{}, 0
 	for _, line := range pdfCodes.FindAllSubmatch(cmap, -1) {
@@ -205,7 +205,7 @@ func (f *pdfFont) readNames(differences []byte) {
 // maxUnpacked is how many bytes are unpacked of one stream.
 const maxUnpacked = 1 << 20
 
-// unpackStream is the beginning of a stream; nil: it is damaged.
+// unpackStream returns the beginning of a stream; nil: it is damaged.
 func (o pdfObject) unpackStream() []byte {
 	data, _, _ := bytes.Cut(o.stream, []byte("endstream"))
 	if len(bytes.TrimSpace(data)) == 0 || !pdfFlate.Match(o.dictionary) {
@@ -222,7 +222,7 @@ func (o pdfObject) unpackStream() []byte {
 	return out
 }
 
-// listPages are the numbers of the objects of pages, in order.
+// listPages returns the numbers of the objects of pages, in order.
 func (p *pdfInside) listPages() []string {
 	if p.leaves != nil {
 		return p.leaves

@@ -81,8 +81,8 @@ func startEngine(cache string, memory int64) (pdfium.Pool, error) {
 	})
 }
 
-// PDFCache is a folder for compiled code that only this user can write to, as what lies in it is run: the user's cache
-// folder, else one for temporary files; "" where there is none.
+// PDFCache returns a folder for compiled code that only this user can write to, as what lies in it is run: the user's
+// cache folder, else one for temporary files; "" where there is none.
 func PDFCache() string {
 	if base, err := os.UserCacheDir(); err == nil {
 		above := filepath.Join(base, "unweaver")

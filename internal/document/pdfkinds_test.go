@@ -18,7 +18,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// inFont is a PDF whose pages show texts in another font, with more objects from number 100 on.
+// inFont returns a PDF whose pages show texts in another font, with more objects from number 100 on.
 func inFont(font string, objects []string, pages ...string) string {
 	content := strings.ReplaceAll(pdf(pages...),
 		"/Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding", "/Type /Font "+font)
@@ -30,7 +30,7 @@ func inFont(font string, objects []string, pages ...string) string {
 	return strings.Replace(content, "startxref", "startxref 0", 1) // the table is made again
 }
 
-// packed is the object of a stream.
+// packed returns the object of a stream.
 func packed(more, content string) string {
 	var out bytes.Buffer
 	writer := zlib.NewWriter(&out)
@@ -39,7 +39,7 @@ func packed(more, content string) string {
 	return fmt.Sprintf("<< /Length %d /Filter /FlateDecode %s >>\nstream\n%s\nendstream", out.Len(), more, out.String())
 }
 
-// shown is what a page shows by the codes of letters, in hexadecimal.
+// shown returns what shows letters on a page by their codes, in hexadecimal.
 func shown(codes string) string { return ") Tj <" + codes + "> Tj (" }
 
 // wantText fails unless a PDF gives the lines, but for blank ones and headings.
@@ -99,7 +99,7 @@ func mapped(glyphs ...string) string {
 		32+len(glyphs), widths), []string{packed("", cmap)}, shown(codes))
 }
 
-// wide is a text in hexadecimal UTF-16.
+// wide returns a text in hexadecimal UTF-16.
 func wide(text string) string {
 	out := ""
 	for _, unit := range utf16.Encode([]rune(text)) {
@@ -125,7 +125,7 @@ func TestScriptsFromRightToLeftAreReadInTheirOrder(t *testing.T) {
 	}
 }
 
-// collected is a page in a font of a collection that the file does not have.
+// collected returns a page in a font of a collection that the file does not have.
 func collected(cmap, ordering, page string) string {
 	return inFont("/Subtype /Type0 /BaseFont /Song /Encoding /"+cmap+" /DescendantFonts [100 0 R]", []string{
 		"<< /Type /Font /Subtype /CIDFontType0 /BaseFont /Song /CIDSystemInfo << /Registry (Adobe) /Ordering (" + ordering +
@@ -330,7 +330,7 @@ func TestSlantedLinesAreReadInTheirOrder(t *testing.T) {
 	wantText(t, "a size below zero", pdf(over), "", "turned over", "twice")
 }
 
-// noted is a PDF with annotations, objects from number 100 on, on its page.
+// noted returns a PDF with annotations, objects from number 100 on, on its page.
 func noted(text, more string, notes ...string) string {
 	at := ""
 	for i := range notes {

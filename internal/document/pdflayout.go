@@ -42,7 +42,7 @@ const (
 // box is a part of a page, in points from its lower left corner; low is below high.
 type box struct{ left, low, right, high float64 }
 
-// joinBox is the least box that holds two.
+// joinBox returns the least box that holds two.
 func (b box) joinBox(other box) box {
 	return box{min(b.left, other.left), min(b.low, other.low), max(b.right, other.right), max(b.high, other.high)}
 }
@@ -60,7 +60,7 @@ type word struct {
 	apart bool
 }
 
-// joinWords is what a segment says, in the order in which it is read.
+// joinWords returns what a segment says, in the order in which it is read.
 func (s *segment) joinWords() string {
 	var out strings.Builder
 	before := -1
@@ -88,8 +88,8 @@ func (s *segment) readsRTL() bool {
 	return count > 0
 }
 
-// orderWords is the order in which the words are read: in a line from right to left, words of other scripts that stand
-// side by side are read from left to right.
+// orderWords returns the order in which the words are read: in a line from right to left, words of other scripts that
+// stand side by side are read from left to right.
 func (s *segment) orderWords() []int {
 	order := make([]int, len(s.words))
 	for i := range order {
@@ -115,7 +115,7 @@ func (s *segment) orderWords() []int {
 // row is what stands equally high on a page, from left to right.
 type row []*segment
 
-// inOrder are the segments in the order in which they are read.
+// inOrder returns the segments in the order in which they are read.
 func (r row) inOrder() []*segment {
 	all := segment{}
 	for _, segment := range r {
@@ -453,7 +453,7 @@ func linesOfRows(rows []row) []pdfLine {
 	return lines
 }
 
-// usualStep is the middle distance of two rows.
+// usualStep returns the middle distance of two rows.
 func usualStep(rows []row) float64 {
 	var steps []float64
 	for i := 1; i < len(rows); i++ {

@@ -18,7 +18,7 @@ func large(content string) string {
 	return strings.ReplaceAll(content, "/MediaBox [0 0 300 300]", "/MediaBox [0 0 600 800]")
 }
 
-// drawn is a PDF whose pages show what is placed on them.
+// drawn returns the text of a PDF whose pages show what is placed on them.
 func drawn(t *testing.T, pages ...string) string {
 	t.Helper()
 	for i := range pages {

@@ -102,8 +102,8 @@ func (w *pdfWords) decodeFont(font string, indexes []int, chars []rune, found ma
 	return nil
 }
 
-// asUTF8 is what codes of two bytes say that are UTF-8 but for a few, as some programs write them; nil where they are
-// not.
+// asUTF8 returns what codes of two bytes say that are UTF-8 but for a few, as some programs write them; nil where they
+// are not.
 func asUTF8(indexes []int, chars []rune) []string {
 	out, others := make([]string, len(indexes)), 0
 	for n, i := range indexes {
@@ -133,7 +133,7 @@ func isGlyphNumber(char rune) bool {
 	return !unicode.IsPrint(char) && char != '\u00a0' && char != '\u3000'
 }
 
-// ownCharacters are the characters of letters of a page as their font itself knows them; nil where it does not know
+// ownCharacters returns the characters of letters of a page as their font itself knows them; nil where it does not know
 // most.
 func (w *pdfWords) ownCharacters(of pdfFont, indexes []int, chars []rune) ([]string, error) {
 	if !of.composite || len(indexes) == 0 {
@@ -180,7 +180,7 @@ func (w *pdfWords) ownCharacters(of pdfFont, indexes []int, chars []rune) ([]str
 	return own, nil
 }
 
-// glyphText is what a glyph shows whose name PDFium does not know: the parts of a ligature.
+// glyphText returns what a glyph shows whose name PDFium does not know: the parts of a ligature.
 func glyphText(name string) string {
 	name, _, _ = strings.Cut(name, ".")
 	var text strings.Builder

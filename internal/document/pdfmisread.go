@@ -40,7 +40,7 @@ func (p *pdfInside) isNumbered(font, descendant []byte) bool {
 		!pdfGlyphs.Match(descendant) && !bytes.Contains(p.objects[string(at[1])].unpackStream(), []byte("beginbf"))
 }
 
-// asWindows is a letter that was taken for one of the Macintosh; 0: it was not.
+// asWindows returns a letter that was taken for one of the Macintosh; 0: it was not.
 func asWindows(char rune) rune {
 	if code, known := charmap.Macintosh.EncodeRune(char); known && char > unicode.MaxASCII {
 		return charmap.Windows1252.DecodeByte(code)

@@ -29,7 +29,7 @@ const (
 	dropDownField = 1 << 17
 )
 
-// listNotes are those of a page that a viewer shows.
+// listNotes returns the notes of a page that a viewer shows.
 func (w *pdfWords) listNotes(page requests.Page) ([]note, error) {
 	counted, err := w.FPDFPage_GetAnnotCount(&requests.FPDFPage_GetAnnotCount{Page: page})
 	if err != nil {
@@ -216,7 +216,7 @@ func (w *pdfWords) showsNote(one note) bool {
 	return false
 }
 
-// lettersOf are the letters and digits of a text.
+// lettersOf returns the letters and digits of a text.
 func lettersOf(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) {

@@ -30,7 +30,7 @@ const (
 	steep = 20
 )
 
-// turnOf is how letters are turned that run along a vector.
+// turnOf returns how letters are turned that run along a vector.
 func turnOf(x, y float64) int {
 	switch {
 	case math.Abs(y) <= math.Abs(x)/steep && x >= 0:
@@ -45,7 +45,7 @@ func turnOf(x, y float64) int {
 	return 3
 }
 
-// turnBack is a box as it stands once what is turned to the left by some quarters of a circle is turned back.
+// turnBack returns a box as it stands once what is turned to the left by some quarters of a circle is turned back.
 func (b box) turnBack(quarters int) box {
 	switch quarters {
 	case 1:
@@ -230,7 +230,8 @@ func (m affine) mapPoint(x, y float64) (float64, float64) {
 // finer is how many steps PDFium's whole numbers of a place have a point.
 const finer = 100
 
-// placePage is how places of a page become those of what is shown of it: cut, and turned. It notes the size of that.
+// placePage returns how places of a page become those of what is shown of it: cut, and turned. It notes the size of
+// that.
 func (r *pdfReader) placePage(page requests.Page, out *pdfPage) (affine, error) {
 	width, err := r.FPDF_GetPageWidthF(&requests.FPDF_GetPageWidthF{Page: page})
 	if err != nil {
@@ -260,7 +261,7 @@ func (r *pdfReader) placePage(page requests.Page, out *pdfPage) (affine, error) 
 	return affine{(x1 - x0) / far, (y1 - y0) / far, (x2 - x0) / far, (y2 - y0) / far, x0, y0}, nil
 }
 
-// boundNumber is a number that a page may have, or 0.
+// boundNumber returns a number that a page may have, or 0.
 func boundNumber(x float64) float64 {
 	if !(math.Abs(x) < 1e5) {
 		return 0

@@ -107,7 +107,7 @@ func TestRomanNumbersOfPagesAreNoText(t *testing.T) {
 	}
 }
 
-// linesAt are the lines of a text with the places that they have, in tens of points.
+// linesAt returns the lines of a text with the places that they have, in tens of points.
 func linesAt(doc document.Doc, text string) string {
 	runes := []rune(text)
 	var out []string

@@ -43,7 +43,7 @@ func (r *pdfReader) hasPictures(page requests.Page, read *pdfPage) (bool, error)
 	return false, nil
 }
 
-// areaOfPicture is what an object of a page takes of it, in square points; 0 where it is no picture.
+// areaOfPicture returns what an object of a page takes of it, in square points; 0 where it is no picture.
 func (r *pdfReader) areaOfPicture(page requests.Page, index int) (float64, error) {
 	object, err := r.FPDFPage_GetObject(&requests.FPDFPage_GetObject{Page: page, Index: index})
 	if err != nil {
@@ -63,7 +63,7 @@ func (r *pdfReader) areaOfPicture(page requests.Page, index int) (float64, error
 	return max(0, boundNumber(float64(at.Right-at.Left))) * max(0, boundNumber(float64(at.Top-at.Bottom))), nil
 }
 
-// trapOf is an error with which PDFium broke off; nil where it just refused.
+// trapOf returns an error with which PDFium broke off; nil where it just refused.
 func trapOf(err error) error {
 	if isTrap(err) {
 		return err

@@ -159,7 +159,8 @@ func saysNumber(text string) bool {
 	return slices.ContainsFunc(strings.Split(text, "\t"), numberOfPage.MatchString)
 }
 
-// numberOf is a number that stands alone by its distance from the page's: the same on all pages where it counts them.
+// numberOf returns a number that stands alone by its distance from the page's: the same on all pages where it counts
+// them.
 func numberOf(cell string, page int) (string, bool) {
 	if at := romanNumber.FindStringSubmatch(cell); at != nil && page < mostRoman {
 		for number := 1; number < mostRoman; number++ {
@@ -187,7 +188,7 @@ func (r repeats) isRepeated(text string) bool {
 	return r.counts[text] >= r.least || strings.HasPrefix(text, romanAt) && r.counts[text] >= leastRepeated
 }
 
-// stripNumber is a line without the number that a page prints of itself.
+// stripNumber returns a line without the number that a page prints of itself.
 func (r repeats) stripNumber(text string) string {
 	if !r.numbered {
 		return text
@@ -201,7 +202,8 @@ func (r repeats) stripNumber(text string) string {
 	return strings.Join(cells, "\t")
 }
 
-// keepLine is what stays of a line in a margin: nothing of the page's own number, and of what pages repeat the first.
+// keepLine returns what stays of a line in a margin: nothing of the page's own number, and of what pages repeat the
+// first.
 func (r repeats) keepLine(text string, page int) (kept string, repeated bool) {
 	if len(text) > maxRunning {
 		return text, false

@@ -170,7 +170,7 @@ func (b box) centredIn(all []box) bool {
 	})
 }
 
-// onPage is a box of PDFium as the page shows it.
+// onPage returns a box of PDFium as the page shows it.
 func (w *pdfWords) onPage(left, bottom, right, top float64) box {
 	x0, y0 := w.shown.mapPoint(left, bottom)
 	x1, y1 := w.shown.mapPoint(right, top)
@@ -219,7 +219,7 @@ func isIdeographic(text string) bool {
 		first >= 0xff00 && first < 0xff66 && !unicode.Is(unicode.Latin, first))
 }
 
-// lastWord is the word that was begun last.
+// lastWord returns the word that was begun last.
 func (w *pdfWords) lastWord() *glyphs { return &w.found[len(w.found)-1] }
 
 // goesOn reports whether letters belong to the word that is open.
@@ -294,12 +294,12 @@ func (w *pdfWords) beginWord(index int, here glyphs) error {
 	return nil
 }
 
-// mapVector is where a vector of the page points to on what is shown of it.
+// mapVector returns where a vector of the page points to on what is shown of it.
 func (w *pdfWords) mapVector(x, y float64) (float64, float64) {
 	return w.shown[0]*x + w.shown[2]*y, w.shown[1]*x + w.shown[3]*y
 }
 
-// pdfText is text without what moves no letter: a form feed stands between pages, and nowhere else.
+// pdfText returns text without what moves no letter: a form feed stands between pages, and nowhere else.
 func pdfText(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

@@ -37,7 +37,7 @@ func (p *placer) beginPage(width, height float64) {
 	}
 }
 
-// roundPoints is a number of points as it is kept.
+// roundPoints returns a number of points as it is kept.
 func roundPoints(points float64) int { return int(math.Round(min(max(points, 0), 1e5))) }
 
 // add notes the place of a line that begins at a code point.
@@ -64,7 +64,7 @@ func (p *placer) packPlaces() Places {
 	return append(out, p.lines...)
 }
 
-// Sheets are the sizes of the pages: each holds from its page to that of the next one.
+// Sheets returns the sizes of the pages: each holds from its page to that of the next one.
 func (p Places) Sheets() []core.Sheet {
 	sheets, _ := p.splitSheets()
 	return sheets
@@ -102,7 +102,7 @@ func (p *Places) takeNumbers(numbers []int) bool {
 	return true
 }
 
-// Lines are the lines in the order of the text.
+// Lines yields the lines in the order of the text.
 func (p Places) Lines() iter.Seq[PlacedLine] {
 	return func(yield func(PlacedLine) bool) {
 		_, rest := p.splitSheets()

@@ -111,7 +111,7 @@ var (
 	textFields  = []string{"text", "content", "body", "passage", "abstract"}
 )
 
-// idOf is which field is the id of a record; -1: none.
+// idOf returns which field is the id of a record; -1: none.
 func idOf(fields []field) int {
 	return firstOf(fields, idFields, func(f field) bool { return f.readScalar() != "" })
 }
@@ -127,7 +127,8 @@ func firstOf(fields []field, names []string, is func(field) bool) int {
 	return -1
 }
 
-// DecodeRecord is a row read back: the text field, the title, and every other scalar or list of scalars as metadata.
+// DecodeRecord returns a row read back: the text field, the title, and every other scalar or list of scalars as
+// metadata.
 func DecodeRecord(canonical []byte, limits Limits) (title, text string, meta map[string]string, err error) {
 	limits = limits.WithDefaults()
 	fields, err := fieldsOf(canonical, "", limits)

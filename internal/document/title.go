@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// ownTitle is the title that a program wrote into a document, or nothing where it is that of a template or a file, or
-// the number under which a filing was taken in.
+// ownTitle returns the title that a program wrote into a document, or nothing where it is that of a template or a file,
+// or the number under which a filing was taken in.
 func ownTitle(title string) string {
 	title = strings.TrimSpace(title)
 	low := strings.ToLower(title)
@@ -137,8 +137,8 @@ var namedValue = regexp.MustCompile(`^[^\s":][^":]{0,60}: `)
 // badgeOf is a picture that leads somewhere, as pages of projects begin with.
 var badgeOf = regexp.MustCompile(`\[!\[[^\]]*\](?:\([^)]*\)|\[[^\]]*\])\](?:\([^)]*\)|\[[^\]]*\])`)
 
-// firstLine is the first line of a text where it looks like a title: no sentence, and apart from what follows, by an
-// empty line or by being short. Of a record any short line is one: as its fields are named, its text is no page.
+// firstLine returns the first line of a text where it looks like a title: no sentence, and apart from what follows, by
+// an empty line or by being short. Of a record any short line is one: as its fields are named, its text is no page.
 func firstLine(head string, kind Kind) string {
 	record := kind.HasRows() || kind == JSON
 	lines := strings.Split(head, "\n")
@@ -169,7 +169,7 @@ func firstLine(head string, kind Kind) string {
 	return ""
 }
 
-// titleLine is a line without its marks; empty where it is none that a person would read first.
+// titleLine returns a line without its marks; empty where it is none that a person would read first.
 func titleLine(line string, kind Kind) string {
 	line = strings.TrimSpace(line)
 	if noTitle.MatchString(line) {

@@ -339,7 +339,7 @@ func (b *bookReader) endMargin() {
 // mostGaps are empty cells that are written before one with a value; what stands further right closes up.
 const mostGaps = 100
 
-// columnNumber is the column of a cell by its name, as B7, from 0 on; -1 where it says none.
+// columnNumber returns the column of a cell by its name, as B7, from 0 on; -1 where it says none.
 func columnNumber(name string) int {
 	column := 0
 	for i := 0; i < len(name) && i < 4 && name[i] >= 'A' && name[i] <= 'Z'; i++ {
@@ -348,7 +348,7 @@ func columnNumber(name string) int {
 	return column - 1
 }
 
-// placeColumn is where a column stands in what is written; -1: it is hidden and left out.
+// placeColumn returns where a column stands in what is written; -1: it is hidden and left out.
 func (b *bookReader) placeColumn(column int) int {
 	place := column
 	for _, gone := range b.gone {
@@ -447,7 +447,7 @@ func (b *bookReader) endRow() {
 // lastDay is the last day that a number of a date can name: the end of the year 9999.
 const lastDay = 2_958_466
 
-// shownNumber is a number as its cell shows it.
+// shownNumber returns a number as its cell shows it.
 func (b *bookReader) shownNumber(value string) string {
 	number, err := strconv.ParseFloat(value, 64)
 	if err != nil || math.IsInf(number, 0) || math.IsNaN(number) {

@@ -254,7 +254,7 @@ var meanings = map[Code]Meaning{
 		"Nothing at first: it is tried for a day. Check `notify.webhook` and the receiver's log."},
 }
 
-// Meaning of the code; a code without one is a fault of this program.
+// Meaning returns the meaning of the code; a code without one is a fault of this program.
 func (c Code) Meaning() Meaning {
 	if meaning, ok := meanings[c]; ok {
 		return meaning

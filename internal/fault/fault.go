@@ -135,7 +135,7 @@ const (
 	Bad                   // the caller's input: reported, never retried
 )
 
-// Kind of the code; a code without one is a fault of this program.
+// Kind returns the kind of the code; a code without one is a fault of this program.
 func (c Code) Kind() Kind { return c.Meaning().Kind }
 
 // IsKnown reports whether the code is one of those above.
@@ -150,7 +150,7 @@ func Codes() []Code { return slices.Sorted(maps.Keys(meanings)) }
 // longestQuoted bounds what is shown of a name that is none, in bytes.
 const longestQuoted = 100
 
-// QuoteName is a name from outside that is none, fit to be shown: quoted, and not longer than people read.
+// QuoteName returns a name from outside that is none, fit to be shown: quoted, and not longer than people read.
 func QuoteName(name string) string {
 	if len(name) > longestQuoted {
 		return strconv.Quote(name[:longestQuoted]) + "…"
@@ -232,7 +232,7 @@ func As(err error) *Error {
 	return nil
 }
 
-// CodeOf is the code in err's chain, Internal for other errors, empty for nil.
+// CodeOf returns the code in err's chain, Internal for other errors, empty for nil.
 func CodeOf(err error) Code {
 	if err == nil {
 		return ""
@@ -246,7 +246,7 @@ func CodeOf(err error) Code {
 // Is reports whether err carries the code.
 func Is(err error, code Code) bool { return err != nil && CodeOf(err) == code }
 
-// KindOf is the kind in err's chain. An expired deadline is transient; any other error without a class is a
+// KindOf returns the kind in err's chain. An expired deadline is transient; any other error without a class is a
 // fault of this program, which repeating does not mend.
 func KindOf(err error) Kind {
 	if e := As(err); e != nil {
@@ -273,7 +273,7 @@ func IsRefusal(err error) bool {
 // LongestRetryAfter bounds what a server may ask to be waited for: no answer puts a run to sleep for years.
 const LongestRetryAfter = 5 * time.Minute
 
-// RetryAfter is the wait that a server asked for, at most LongestRetryAfter, or zero.
+// RetryAfter returns the wait that a server asked for, at most LongestRetryAfter, or zero.
 func RetryAfter(err error) time.Duration {
 	if e := As(err); e != nil {
 		return min(max(0, e.RetryAfter), LongestRetryAfter)

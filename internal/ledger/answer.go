@@ -35,7 +35,8 @@ const (
 // infinite is set in the bits of infinity and of NaN.
 const infinite = 0x7f800000
 
-// encodeAnswer is the content of a request's object: u32 count, u32 dimension, digests, float32 rows, little endian.
+// encodeAnswer returns the content of a request's object: u32 count, u32 dimension, digests, float32 rows, little
+// endian.
 func encodeAnswer(texts []core.Digest, vectors [][]float32) []byte {
 	dimension := len(vectors[0])
 	out := make([]byte, 0, headBytes+len(texts)*(digestBytes+4*dimension))

@@ -73,7 +73,7 @@ func (c *claims) ReleaseAll(ctx context.Context, keys []string, owner string) er
 	return nil
 }
 
-// day is when the n-th day of a test begins.
+// day returns when the n-th day of a test begins.
 func day(n int) time.Time { return time.Date(2026, 3, 1, 2, 0, 0, 0, time.UTC).AddDate(0, 0, n) }
 
 // book is a ledger over a memory store whose clock the test sets.
@@ -91,7 +91,7 @@ func newBook(t *testing.T) *book {
 	return b
 }
 
-// reopen is what another process sees.
+// reopen opens the ledger again, as another process sees it.
 func (b *book) reopen() { b.Ledger = ledger.New(b.store, newClaims()) }
 
 func value(i int) string { return fmt.Sprint("value ", i) }

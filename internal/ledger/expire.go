@@ -268,7 +268,7 @@ func (l *Ledger) claimUpkeep(ctx context.Context, task string) (release func(), 
 	return l.keepClaim(ctx, name, owner), nil
 }
 
-// mustClaimUpkeep is claimUpkeep where it is fault.GenBusy that another call is at it.
+// mustClaimUpkeep does what claimUpkeep does, but returns fault.GenBusy where another call holds the claim.
 func (l *Ledger) mustClaimUpkeep(ctx context.Context, task string) (release func(), err error) {
 	if release, err = l.claimUpkeep(ctx, task); err == nil && release == nil {
 		err = fault.GenBusy.At("remove entries of the ledger of", task).

@@ -25,5 +25,5 @@ func (l *Ledger) Remembered() (answers, vectors int) {
 	return len(l.texts.answers), vectors
 }
 
-// Runs of the index of texts that are open.
+// Runs returns how many runs of the index of texts are open.
 func (l *Ledger) Runs() int { return l.packs.packsOf(Texts).countRuns() }

@@ -195,7 +195,7 @@ func (l *Ledger) AwaitReady(ctx context.Context) error {
 	}
 }
 
-// FindTrouble is why results that were paid for cannot be stored, nil where none are held.
+// FindTrouble returns why results that were paid for cannot be stored, nil where none are held.
 func (l *Ledger) FindTrouble() error {
 	one := l.held.findOldest()
 	if one == nil {

@@ -27,10 +27,10 @@ func NoteKeys(ctx context.Context, task string, keys ...core.Digest) {
 	}
 }
 
-// EncodeLine is the key of a row that lists an entry.
+// EncodeLine returns the key of a row that lists an entry.
 func EncodeLine(task string, key core.Digest) string { return task + "/" + string(key[:]) }
 
-// ReadLine is the entry that such a row lists.
+// ReadLine returns the entry that such a row lists.
 func ReadLine(line []byte) (task string, key core.Digest, err error) {
 	name, raw, ok := bytes.Cut(line, []byte("/"))
 	if !ok || len(raw) != len(key) {

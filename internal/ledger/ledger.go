@@ -53,12 +53,13 @@ func (l *Ledger) HasEntries(ctx context.Context, task string) (bool, error) {
 	return false, nil
 }
 
-// Key of a paid result: task, prompt version, model, parameters, schema version, input text.
+// Key returns the key of a paid result: task, prompt version, model, parameters, schema version, input text.
 func Key(task, prompt, model, parameters, schema, input string) core.Digest {
 	return core.Sum("ledger/1", task, prompt, model, parameters, schema, input)
 }
 
-// ScopeKey is a key within a trust domain, so that one server cannot answer for another; in none it is the key itself.
+// ScopeKey returns a key within a trust domain, so that one server cannot answer for another. Without a domain it
+// returns the key itself.
 func ScopeKey(domain string, key core.Digest) core.Digest {
 	if domain == "" {
 		return key
@@ -208,7 +209,7 @@ func (l *Ledger) Do(
 	return l.DoAccepting(ctx, task, key, attempt, nil, pay)
 }
 
-// DoAccepting is Do for entries that are looked at before they count.
+// DoAccepting does what Do does, but asks accept about each entry before it counts.
 func (l *Ledger) DoAccepting(
 	ctx context.Context,
 	task string,
@@ -319,7 +320,7 @@ func (l *Ledger) Put(
 	return l.writeResult(ctx, task, key, attempt, result, func() {})
 }
 
-// writeResult is Put; release is called when the result is stored, or never will be.
+// writeResult stores a result as Put does. It calls release when the result is stored, or never will be.
 func (l *Ledger) writeResult(
 	ctx context.Context, task string, key core.Digest, attempt int, result Result, release func(),
 ) (*Entry, error) {

@@ -67,7 +67,7 @@ func newTextIndex() *textIndex {
 	}
 }
 
-// beginUse is to be called when a look begins; what it gives, when it ends.
+// beginUse counts a use of the index until done is called: what the index read stays in memory for that time.
 func (x *textIndex) beginUse() (done func()) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -210,7 +210,7 @@ func (d distant) ListRange(ctx context.Context, prefix, after, until string) ite
 	return d.Memory.ListRange(ctx, prefix, after, until)
 }
 
-// far is 100,000 texts in an index, each answer as large as a request.
+// far returns a distant store with n texts in an index, each answer as large as a request.
 func far(b testing.TB, n int) distant {
 	store := distant{artifacttest.New(), 0}
 	l, seller := ledger.New(store, memory.NewClaims()), &shop{sold: map[core.Digest]int{}}

@@ -77,8 +77,8 @@ func (l *Ledger) indexObjects(ctx context.Context, keys []core.Digest) (int64, e
 	return count, err
 }
 
-// namedObjects are the answers that the index names, sorted on the local disk; whole says that every pack of the index
-// could be read.
+// namedObjects returns the answers that the index names, sorted on the local disk; whole reports that every pack of the
+// index could be read.
 func (l *Ledger) namedObjects(ctx context.Context) (keys *keyFile, whole bool, err error) {
 	t := l.packs.packsOf(Texts)
 	for {

@@ -25,7 +25,7 @@ var answerWords = []string{
 	"of the ", "in 19", "Port ", "Alma ", "Ruiz ", "Carla ", "Tolmin ", "Verin ", "north ", "mine ", "tin ", "coast ",
 }
 
-// answerOf is an answer of about so many bytes.
+// answerOf returns an answer of about so many bytes.
 func answerOf(n, size int) []byte {
 	random := rand.New(rand.NewPCG(uint64(n), 1))
 	var out []byte
@@ -38,7 +38,7 @@ func answerOf(n, size int) []byte {
 	return out
 }
 
-// keyOf is a key that is spread as digests are.
+// keyOf returns a key that is spread as digests are.
 func keyOf(n int) core.Digest {
 	var raw [8]byte
 	binary.BigEndian.PutUint64(raw[:], uint64(n))

@@ -127,7 +127,7 @@ func (s *Saying) End() (answer string, thinking bool, err error) {
 	return answer, thinking, err
 }
 
-// Text is all that came, thoughts included.
+// Text returns all that came, thoughts included.
 func (s *Saying) Text() string { return s.text.String() }
 
 // HasOpeningMark says of a whole reply whether its thoughts, if it has any, begin with a mark.

@@ -32,7 +32,7 @@ func countRefusal(meter Meter, task string, err error) {
 	}
 }
 
-// aboutTokens of texts together: four bytes each, as limits reckon too.
+// aboutTokens estimates the tokens of texts together: four bytes each, as limits reckon too.
 func aboutTokens(texts ...string) int64 {
 	bytes := 0
 	for _, text := range texts {
@@ -51,7 +51,7 @@ func MeterChat(chat Chat, meter Meter) Chat {
 	return meteredChat{chat, meter}
 }
 
-// MeterEmbedder is MeterChat for embedders; the task is EmbedTask.
+// MeterEmbedder meters an embedder as MeterChat meters a chat model; the task is EmbedTask.
 func MeterEmbedder(embedder Embedder, meter Meter) Embedder {
 	if meter == nil || !embedder.Info().Paid {
 		return embedder

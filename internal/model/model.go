@@ -153,7 +153,7 @@ func As[T any](value any) (T, bool) {
 	return none, false
 }
 
-// Label is how a model is shown to people.
+// Label returns how a model is shown to people.
 func (i Info) Label() string {
 	switch i.Provider {
 	case "builtin":

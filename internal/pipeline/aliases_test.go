@@ -29,7 +29,7 @@ func (s *site) aliased(t *testing.T, content string) {
 	s.spec.Aliases = core.SentFile + sum
 }
 
-// fromNothingAliased is fromNothing with a file of aliases.
+// fromNothingAliased does what fromNothing does, with a file of aliases.
 func (s *site) fromNothingAliased(t *testing.T, content string) *core.Manifest {
 	t.Helper()
 	fresh := newSite(t, nil)

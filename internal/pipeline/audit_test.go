@@ -73,7 +73,7 @@ func (s *site) audit(t *testing.T, sample core.Sample, repair bool) (core.Audit,
 	return *state.Report.Audit, err
 }
 
-// drift is how much of each kind was found.
+// drift returns how much of each kind was found.
 func drift(found core.Audit) map[string]int64 {
 	out := map[string]int64{}
 	for _, one := range found.Drift {

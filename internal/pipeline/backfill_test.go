@@ -74,7 +74,7 @@ func (f *filling) pay(ctx context.Context, unit int, going upkeep.Going) error {
 	return f.unit(ctx, func(ctx context.Context, work *upkeep.Run) error { return work.PayBackfill(ctx, unit, going) })
 }
 
-// publish is the build that publishes it.
+// publish does the build that publishes the backfill.
 func (f *filling) publish(t *testing.T) outcome {
 	t.Helper()
 	f.backfill = f.job.Backfill

@@ -19,7 +19,7 @@ import (
 
 func calm(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} }
 
-// batchSite is a site of n documents in mode batch, whose server has these faults.
+// batchSite returns a site of n documents in mode batch, whose server has these faults.
 func batchSite(t *testing.T, n int, faults modeltest.BatchFaults) *paidSite {
 	t.Helper()
 	s := newPaidSite(t, n, calm)

@@ -23,7 +23,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
-// branchSite is an installation as its stores are wired, with an index of two generations.
+// branchSite returns an installation as its stores are wired, with an index of two generations.
 func branchSite(t *testing.T) *site {
 	t.Helper()
 	s := newSite(t, sample(40))
@@ -77,7 +77,7 @@ func (s *site) entire(t testing.TB, name string) {
 	}
 }
 
-// missing are the records and rows that a generation lists and the stores do not have.
+// missing returns the records and rows that a generation lists and the stores do not have.
 func (s *site) missing(t testing.TB, manifest *core.Manifest) []string {
 	t.Helper()
 	var out []string

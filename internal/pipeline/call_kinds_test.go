@@ -15,7 +15,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 )
 
-// since is what was sold since a moment, by kind: extract, shorten, and embed.
+// since returns what was sold since a moment, by kind: extract, shorten, and embed.
 func (s *shop) since(before map[string]int) map[string]int {
 	out := map[string]int{}
 	for key, n := range s.sold {

@@ -134,7 +134,7 @@ func (a answer) text(t *testing.T) string {
 
 const docs = "/v1/indexes/docs"
 
-// questions are all that can be asked of an index.
+// questions returns requests for all that can be asked of an index.
 func questions(t *testing.T, dir string) []request {
 	t.Helper()
 	var out []request

@@ -153,8 +153,8 @@ var damages = map[string]func(*testing.T, blob.Store, string){
 	},
 }
 
-// objects are the stored objects of the current generation, one of each kind; of enrichments, which have files of
-// several kinds, each.
+// objects returns the stored objects of the current generation: one of each kind, but every file of enrichments, which
+// have several kinds.
 func (s *site) objects(t *testing.T) [][2]string {
 	t.Helper()
 	pointer, _, err := s.index().ReadPointer(t.Context())
@@ -448,7 +448,7 @@ func TestRestoreMakesAgainWhatIsMadeFromOtherSegments(t *testing.T) {
 	}
 }
 
-// kinds are the segments of some kinds.
+// kinds returns the segments of some kinds.
 func kinds(manifest *core.Manifest, names ...string) (out []core.Segment) {
 	for _, kind := range manifest.Segments.Kinds() {
 		if slices.Contains(names, kind.Name) {
@@ -477,7 +477,8 @@ func TestOlderGenerationsThatAreDamagedAreLeftOut(t *testing.T) {
 				night, err := s.try(t, &how{})
 				assert.True(t, err == nil && night.published.Status == core.StatusCompleted,
 					"a build: %+v, %v", night.published, err)
-				if list, err := s.index().ListGenerations(t.Context()); err != nil || list[0].Generation != night.manifest.Generation {
+				if list, err := s.index().ListGenerations(t.Context()); err != nil ||
+					list[0].Generation != night.manifest.Generation {
 					t.Errorf("generations %+v, %v", list, err)
 				}
 			})

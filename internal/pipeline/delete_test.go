@@ -23,7 +23,8 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 )
 
-// deletable is an installation with index docs, of two generations and what is left of a branch, and docs-2.
+// deletable returns an installation with two indexes: docs, which has two generations and what is left of a branch, and
+// docs-2.
 func deletable(t *testing.T) (*site, *shop) {
 	t.Helper()
 	s, sold := newSite(t, sample(40)), &shop{sold: map[string]int{}}
@@ -72,7 +73,7 @@ func (s *site) delete(t *testing.T, died *mortal, dry bool) (core.Deletion, erro
 	})
 }
 
-// stored is everything that the stores have, by store and key, and the coordination's mirror.
+// stored returns everything that the stores have, by store and key, and the coordination's mirror.
 func (s *site) stored(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -148,7 +149,7 @@ func TestADeletionThatDiedAnywhereIsFinishedByTheSameCommand(t *testing.T) {
 	}
 }
 
-// expectedAfterDeletion is what was stored, without what was of docs or of its deleted branch.
+// expectedAfterDeletion returns what was stored, without what was of docs or of its deleted branch.
 func expectedAfterDeletion(s *site, before map[string]string) map[string]string {
 	out := maps.Clone(before)
 	for _, prefix := range []string{

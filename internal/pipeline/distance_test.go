@@ -19,7 +19,7 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/distance"
 )
 
-// distantSite is a site whose models are paid for and whose stores answer after a while.
+// distantSite returns a site whose models are paid for and whose stores answer after a while.
 func distantSite(t testing.TB, documents int, wait time.Duration) (*site, *distance.Requests) {
 	t.Helper()
 	s := newSite(t, sample(documents))
@@ -32,7 +32,7 @@ func distantSite(t testing.TB, documents int, wait time.Duration) (*site, *dista
 	return s, requests
 }
 
-// next is a process that begins with the night.
+// next builds a night in a process that begins with it, and returns the requests and the time of that night.
 func (s *site) next(t testing.TB, requests *distance.Requests) (distance.Counted, time.Duration) {
 	t.Helper()
 	s.Ledger = ledger.New(s.Artifacts, distance.Coordination(coordmemory.New(), requests))

@@ -16,7 +16,7 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
-// memorySite is a fillingSite with the enrichment gem, whose model asks questions.
+// memorySite returns a fillingSite with the enrichment gem, whose model asks questions.
 func memorySite(t *testing.T, refuse func(key string) error) (*site, *bill) {
 	t.Helper()
 	s, owed := fillingSite(t, refuse)

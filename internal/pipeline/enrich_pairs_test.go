@@ -67,7 +67,7 @@ func pairSite(t *testing.T, documents int) (*site, *judged) {
 	}
 	s, bill := newSite(t, files), &judged{asked: map[string]int{}}
 	s.spec.Enrich = []string{pairstage.Enrichment}
-	s.spec.Pairs = &core.Pairs{Ask: 1000, Classes: 1000, Cosine: 0.5}
+	s.spec.Pairs = &core.Pairs{Ask: 1000, Classes: 1000, Cosine: 0.2}
 	s.spec.Embedding.Dimension = 8
 	s.Models = func(_ core.Spec, meter model.Meter) (model.Set, error) {
 		embedder := &stagetest.Embedder{Dim: 8, Free: true}
@@ -113,7 +113,7 @@ func TestAModelDecidesPairsOfNamesAndNightsAskForNewOnes(t *testing.T) {
 	ofNight, ofNothing := night.Enrichment(pairstage.Enrichment), from.Enrichment(pairstage.Enrichment)
 	assert.True(t, ofNight.Hash == ofNothing.Hash && file(night) == file(from),
 		"%+v, from nothing %+v", ofNight, ofNothing)
-	s.spec.Pairs = &core.Pairs{Ask: 1, Classes: 1000, Cosine: 0.5}
+	s.spec.Pairs = &core.Pairs{Ask: 1, Classes: 1000, Cosine: 0.2}
 	out := s.night(t)
 	reasons := strings.Join(s.report(t).Reasons, " ")
 	if got := out.manifest.Enrichment(pairstage.Enrichment).Counts["asked"]; got != 1 ||
@@ -130,7 +130,7 @@ func TestDecisionsComeWithSuggestions(t *testing.T) {
 	s, _ := pairSite(t, 6)
 	s.night(t)
 	list, err := release.ListAliases(t.Context(), s.Cache, artifact.New(s.Artifacts, "docs"), s.Vectors,
-		&release.Suggest{Classes: 1000, Cosine: 0.5})
+		&release.Suggest{Classes: 1000, Cosine: 0.2})
 	require.True(t, err == nil && len(list.Suggested) >= 2 && len(list.Decided) == len(list.Suggested),
 		"%+v, %v", list, err)
 	first, last := list.Suggested[0], list.Suggested[len(list.Suggested)-1]

@@ -39,7 +39,7 @@ func (b *bill) pay(text string) {
 	}
 }
 
-// answer is what a good model says to a call; it takes its time.
+// answer answers a call as a good model does; it takes its time.
 func (b *bill) answer(call model.Call) (model.Reply, error) {
 	b.pay(call.System + call.User)
 	time.Sleep(50 * time.Millisecond)
@@ -51,7 +51,7 @@ func (b *bill) answer(call model.Call) (model.Reply, error) {
 	return model.Reply{Text: string(raw), Usage: model.Usage{Prompt: 10, Completion: 10}}, err
 }
 
-// fillingSite is a site whose artifact store refuses the writes that refuse names, with models in memory.
+// fillingSite returns a site whose artifact store refuses the writes that refuse names, with models in memory.
 func fillingSite(t *testing.T, refuse func(key string) error) (*site, *bill) {
 	t.Helper()
 	s, owed := newSite(t, sample(6)), &bill{paid: map[string]int{}}
@@ -169,7 +169,7 @@ func (b *bill) sum() int {
 	return len(b.paid) + b.twice
 }
 
-// hashesOf is what is published.
+// hashesOf returns the hashes of the published generation.
 func hashesOf(t *testing.T, s *site) core.Hashes {
 	t.Helper()
 	index := artifact.Index{Store: s.Artifacts, Name: s.spec.Index}

@@ -167,7 +167,7 @@ func TestEveryNightComesToWhatABuildFromNothingComesTo(t *testing.T) {
 	}
 }
 
-// again is a site over the same corpus that has built nothing yet, and builds one split.
+// freshSite returns a site over the same corpus that has built nothing yet, and builds one split.
 func (h *history) freshSite(t *testing.T) *site {
 	t.Helper()
 	fresh := newSite(t, h.files)
@@ -238,7 +238,7 @@ func openGeneration(t *testing.T, s *site) *retrieve.Generation {
 	return generation
 }
 
-// questionOf what documents of a history say.
+// questionOf returns a question about what documents of a history say.
 func questionOf(random *rand.Rand) string {
 	return fmt.Sprintf("Which %s did %s carry to %s?", pick(random, goods), pick(random, people), pick(random, places))
 }

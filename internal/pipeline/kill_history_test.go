@@ -68,7 +68,7 @@ func (m *mortal) write(do func(share float64) error) error {
 	return errKilled
 }
 
-// imports is a write of a bulk import.
+// imports does a write of a bulk import; the process dies at the one that aimed counts down to.
 func (m *mortal) imports(do func(share float64) error) error {
 	m.mu.Lock()
 	if m.aimed > 0 {
@@ -250,7 +250,7 @@ func (s *shop) sell(keys ...string) func() {
 	}
 }
 
-// twice is how many answers were sold more than once, and how many there are.
+// twice returns how many times an answer was sold again, and how many answers there are.
 func (s *shop) twice() (again, all int) {
 	for _, n := range s.sold {
 		again += n - 1
@@ -308,7 +308,7 @@ type lives struct {
 	inImports    int        // processes that did
 }
 
-// vectorStore is what a process sees of the store of vectors.
+// vectorStore returns what a process sees of the store of vectors.
 func (l *lives) vectorStore() vectors.Store {
 	seen := mortalVectors{l.vectors, l.now}
 	if importer, ok := vectors.As[vectors.Importer](l.vectors); ok && l.staging != nil {

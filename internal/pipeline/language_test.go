@@ -96,7 +96,7 @@ func TestAnotherLanguageCountsFromTheNextGenerationOn(t *testing.T) {
 	restart(s)
 	second := s.night(t).manifest
 	reasons := strings.Join(s.report(t).Reasons, "; ")
-	for _, want := range []string{"config: language", "analyser en/3 → de/2", "rules of names rules-6 → rules-5 de/2"} {
+	for _, want := range []string{"config: language", "analyser en/3 → de/2", "rules of names rules-6 → rules-6 de/2"} {
 		if !strings.Contains(reasons, want) {
 			t.Errorf("the reasons are %s", reasons)
 		}

@@ -35,7 +35,7 @@ func (b before) Get(ctx context.Context, key string, part blob.Range) (io.ReadCl
 	return b.Store.Get(ctx, key, part)
 }
 
-// contents are the files of a run.
+// contents returns the files of a run.
 func (s *site) contents(t *testing.T, job run.Job) map[string]string {
 	t.Helper()
 	out := map[string]string{}

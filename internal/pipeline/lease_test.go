@@ -37,7 +37,7 @@ var (
 	two = run.Holder{Workflow: "build/docs/two", Run: "2", Engine: ours, Heartbeat: beats}
 )
 
-// asked is how a holder is asked about.
+// asked returns a holder as it is asked about.
 func asked(holder run.Holder) run.Holder {
 	return run.Holder{Workflow: holder.Workflow, Run: holder.Run}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
-// beforeMerge is a site with a generation whose next night merges all that it has, and what that night comes to.
+// beforeMerge returns a site with a generation whose next night merges all that it has, and what that night comes to.
 func beforeMerge(t *testing.T) (*site, *core.Manifest) {
 	t.Helper()
 	s := newSite(t, sample(12))

@@ -16,7 +16,7 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/vectorsmemory"
 )
 
-// merging is a site whose next night merges vectors segments.
+// merging returns a site whose next night merges vectors segments.
 func merging(t *testing.T) *lives {
 	t.Helper()
 	h := &history{site: newSite(t, sample(12)), random: rand.New(rand.NewPCG(7, 7)), files: map[string]string{}}
@@ -36,7 +36,7 @@ func merging(t *testing.T) *lives {
 	return l
 }
 
-// again is the same site in a copy of its stores.
+// again returns the same site in a copy of its stores.
 func (l *lives) again(t *testing.T) *lives {
 	t.Helper()
 	l.Artifacts, l.Records, l.Vectors = l.blobs, l.records, l.vectors

@@ -211,7 +211,7 @@ func (p *plainIndex) sameClasses(t *testing.T, generation *retrieve.Generation) 
 	}
 }
 
-// weigh is BM25 of a chunk by the formula.
+// weigh returns BM25 of a chunk by the formula.
 func (p *plainIndex) weigh(question, terms []string) (sum float64) {
 	average := float64(p.length) / float64(len(p.chunks))
 	for _, term := range slices.Compact(slices.Sorted(slices.Values(question))) {

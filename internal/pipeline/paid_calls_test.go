@@ -72,7 +72,7 @@ func (c chat) Complete(ctx context.Context, call model.Call) (model.Reply, error
 	return reply, err
 }
 
-// sold is what was paid for since the last look: calls, texts, and texts that had been paid for before.
+// sold returns what was paid for since the last look: calls, texts, and texts that had been paid for before.
 func (s *seller) sold(before map[string]int) (extract, shorten, texts, twice int) {
 	for text, n := range s.texts {
 		texts += n - before[text]
@@ -131,7 +131,7 @@ func TestADamagedLedgerIsPaidForAgain(t *testing.T) {
 	}), "%d damaged, %v", report.LedgerDamage, report.Problems)
 }
 
-// restart is what another process sees.
+// restart opens the ledger again, as another process sees it.
 func restart(s *site) { s.Ledger = ledger.New(s.Artifacts, coordmemory.New()) }
 
 // long has chunks of several windows too.

@@ -155,7 +155,7 @@ func (s *paidSite) begin() *process {
 	return next
 }
 
-// process is the one that works now.
+// process returns the process that works now.
 func (s *paidSite) process() *process {
 	s.mu.Lock()
 	defer s.mu.Unlock()

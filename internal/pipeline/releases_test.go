@@ -22,7 +22,8 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/vectorsmemory"
 )
 
-// desk is asked a moment later than before, also in a time that stands still: operations are ordered by their times.
+// desk returns a desk a moment later than before, also in a time that stands still: operations are ordered by their
+// times.
 func (s *site) desk() *release.Desk {
 	time.Sleep(time.Millisecond)
 	return &release.Desk{Artifacts: s.Artifacts, Mirror: s.Coordination, Records: s.Records, Vectors: s.Vectors}
@@ -50,7 +51,7 @@ func (s *site) pointer(t testing.TB) core.Pointer {
 	return pointer
 }
 
-// changed is a night on which a document came.
+// changed adds a document and builds a night.
 func (s *site) changed(t testing.TB) outcome {
 	t.Helper()
 	name := fmt.Sprintf("new-%d.md", s.runs)
@@ -58,7 +59,7 @@ func (s *site) changed(t testing.TB) outcome {
 	return s.night(t)
 }
 
-// held is a night that the failure gate holds once it is built.
+// held builds a night that the failure gate holds once it is built, and returns its generation.
 func (s *site) held(t testing.TB) string {
 	t.Helper()
 	files := map[string]string{}

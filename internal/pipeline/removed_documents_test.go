@@ -21,7 +21,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
-// essay is a text of about so many chunks of 60 tokens.
+// essay returns a text of about so many chunks of 60 tokens.
 func essay(topic string, chunks int) string {
 	var text strings.Builder
 	for i := range chunks {
@@ -92,8 +92,8 @@ func contents(documents map[string]rows.Document) (chunks, stale int) {
 	return chunks, stale
 }
 
-// small is forty files of two chunks, large ten of twenty-one, packed six objects of sixty rows, foldered three
-// folders of ten files.
+// small returns forty files of two chunks. large returns ten of twenty-one, packed six objects of sixty rows, and
+// foldered three folders of ten files.
 func small() map[string]string { return essays("%02d.md", 40, 1) }
 func large() map[string]string { return essays("%02d.md", 10, 20) }
 func foldered() map[string]string {
@@ -269,7 +269,7 @@ func newFirstNight(t *testing.T, files map[string]string) *firstNight {
 	return n
 }
 
-// again is the installation after that night, over the corpus as it was then.
+// again returns the installation after that night, over the corpus as it was then.
 func (n *firstNight) again(t *testing.T) (*site, outcome) {
 	t.Helper()
 	n.site.remove(t, ".")

@@ -67,7 +67,7 @@ func newSite(t testing.TB, files map[string]string) *site {
 	return s
 }
 
-// copied is an installation of its own that holds what this one does, over the same corpus, as another process finds
+// copied returns a separate installation that holds what this one does, over the same corpus, as another process finds
 // it.
 func (s *site) copied(t *testing.T) *site {
 	t.Helper()
@@ -131,7 +131,7 @@ func (s *site) write(t testing.TB, files map[string]string) {
 	}
 }
 
-// sample is a corpus of n documents, each about a place and its neighbour.
+// sample returns a corpus of n documents, each about a place and its neighbour.
 func sample(n int) map[string]string {
 	files := map[string]string{}
 	for i := range n {
@@ -165,7 +165,7 @@ func (s *site) job(t testing.TB) (run.Job, run.Holder) {
 	return job, run.Holder{Workflow: "build/" + job.Name(), Run: "run"}
 }
 
-// leased is the job of the next run, which has the lease.
+// leased takes the lease for the next run and returns its job.
 func (s *site) leased(t testing.TB) (run.Job, run.Holder) {
 	t.Helper()
 	job, holder := s.job(t)
@@ -394,7 +394,7 @@ func (s *site) extractShard(ctx context.Context, job run.Job, shard, chunks int)
 	})
 }
 
-// collect is the last stage, which a workflow repeats without those before it.
+// collect does the last stage, which a workflow repeats without those before it.
 func (s *site) collect(ctx context.Context, job run.Job, holder run.Holder) error {
 	return s.unit(ctx, job, "collect", func(ctx context.Context, work *upkeep.Run) error { return work.Collect(ctx, holder) })
 }

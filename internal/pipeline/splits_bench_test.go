@@ -97,7 +97,7 @@ func (s served) ask(b *testing.B, method, question string) (chunks []string) {
 	return chunks
 }
 
-// processor is the time that this process had of processors.
+// processor returns the processor time that this process has used.
 func processor(b *testing.B) time.Duration {
 	b.Helper()
 	var used syscall.Rusage

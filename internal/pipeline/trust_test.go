@@ -40,7 +40,7 @@ func at(s *site, url, domain string) {
 	s.spec.Embedding.BaseURL, s.spec.Embedding.TrustDomain = url, domain
 }
 
-// soldAll is what was sold since before, all tasks together.
+// soldAll returns what was sold since before, all tasks together.
 func (s *seller) soldAll(before map[string]int) int {
 	extract, shorten, texts, _ := s.sold(before)
 	return extract + shorten + texts

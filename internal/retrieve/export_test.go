@@ -6,13 +6,13 @@ import (
 	"github.com/unweaver/unweaver/internal/text"
 )
 
-// KeptFrameBytes is what unpacked frames hold.
+// KeptFrameBytes returns how many bytes unpacked frames hold.
 func KeptFrameBytes() int {
 	bytes, _ := unpacked.CountHeld()
 	return bytes
 }
 
-// FramesUnderWay is how many frames are being read.
+// FramesUnderWay returns how many frames are being read.
 func FramesUnderWay() int {
 	_, underWay := unpacked.CountHeld()
 	return underWay
@@ -24,7 +24,8 @@ func KeepFrames(limit int) func() {
 	return func() { unpacked.SetLimit(was) }
 }
 
-// Composed is a generation that answers from many segments, with the stores and texts of another, which closes them.
+// Composed returns a generation that answers from many segments, with the stores and texts of another, which closes
+// them.
 func Composed(of *Generation, set *liveset.Set, chunks, classes lexical.Dead) (*Generation, error) {
 	generation := &Generation{
 		Manifest: of.Manifest, Spec: of.Spec, Release: of.Release, IDF: of.IDF,

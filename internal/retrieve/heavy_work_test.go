@@ -34,7 +34,7 @@ func (l *looks) Err() error {
 	return context.Canceled
 }
 
-// crowded is an index of many classes that share chunks.
+// crowded returns an index of many classes that share chunks.
 func crowded(t testing.TB) opened {
 	t.Helper()
 	random := rand.New(rand.NewPCG(3, 4))

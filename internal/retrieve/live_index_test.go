@@ -337,7 +337,7 @@ func (s shuffled) openDead(of cut, side string) *deletedstats.File {
 	return table
 }
 
-// ask is the n-th question for a method: every third is narrowed by a filter, every fifth leaves something out.
+// ask returns the n-th question for a method: every third is narrowed by a filter, every fifth leaves something out.
 func (o opened) ask(t *testing.T, method string, n int) retrieve.Query {
 	r := rand.New(rand.NewPCG(uint64(n), 7))
 	words := make([]string, 1+r.IntN(9))

@@ -22,7 +22,8 @@ import (
 	"github.com/unweaver/unweaver/internal/text"
 )
 
-// withFacts is the sample with the facts that rules find in it, and embeds as the generation does.
+// withFacts returns the sample with the facts that rules find in it, and an embedder that embeds as the generation
+// does.
 func withFacts(t *testing.T) (o opened, embedder builtin.Embedder) {
 	t.Helper()
 	stores := retrievetest.NewStores(t)

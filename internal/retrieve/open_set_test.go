@@ -48,7 +48,7 @@ func (s shuffled) putTomb(of core.Segment, unit string, rows []row) core.Tomb {
 	})}
 }
 
-// manifest is that of now, with n splits and n runs in place of its own.
+// manifest returns that of now, with n splits and n runs in place of the original ones.
 func (s shuffled) manifest(n int) core.Manifest {
 	made := s.cut(n)
 	manifest := *s.now.built.Manifest
@@ -134,7 +134,8 @@ func TestAGenerationOfManySegmentsIsOpenedByItsManifest(t *testing.T) {
 	for _, segment := range manifest.Segments.All() {
 		mapped += segment.Bytes
 	}
-	if held := retrieve.EstimateFootprint(&manifest); held < retrieve.EstimateFootprint(now.built.Manifest) || held > 2*mapped {
+	if held := retrieve.EstimateFootprint(&manifest); held < retrieve.EstimateFootprint(now.built.Manifest) ||
+		held > 2*mapped {
 		t.Errorf("%d bytes are held of segments of %d", held, mapped)
 	}
 }

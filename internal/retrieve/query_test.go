@@ -24,7 +24,7 @@ import (
 
 func (o opened) embedder() builtin.Embedder { return builtin.Embedder{IDF: o.generation.IDF.Weight} }
 
-// query is a question with the vectors and defaults that the API gives it.
+// query returns a question with the vectors and defaults that the API gives it.
 func (o opened) query(t testing.TB, method, question string) retrieve.Query {
 	t.Helper()
 	m, err := retrieve.RegisterMethods().Method(method)
@@ -226,7 +226,7 @@ func TestAWalkGivesChunksTheMassOfAPowerIteration(t *testing.T) {
 	}
 }
 
-// iterate is personalised PageRank by brute force.
+// iterate computes personalised PageRank by brute force.
 func iterate(o opened, seeds []retrieve.Entity, damping float64) []float64 {
 	adjacency := o.generation.Live.Graph
 	classes, chunks := adjacency.Classes(), adjacency.Chunks()

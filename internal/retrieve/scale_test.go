@@ -18,8 +18,8 @@ import (
 	"github.com/unweaver/unweaver/internal/stream/mapped"
 )
 
-// synthetic is a search side of n documents whose words follow Zipf's law (exponent 1.1; 200,000 words, the hundred
-// most frequent left out as function words are).
+// synthetic returns a search side of n documents whose words follow Zipf's law (exponent 1.1; 200,000 words, the
+// hundred most frequent left out as function words are), and a source of questions.
 func synthetic(b *testing.B, n, length int, seed uint64) (*lexical.Index, func() []string) {
 	b.Helper()
 	r := rand.New(rand.NewPCG(seed, 1))
@@ -108,9 +108,9 @@ func bipartite(chunks, perChunk int) *walk.Graph {
 	return g
 }
 
-// BenchmarkHybrid is hybrid without its dense list and without stores: BM25 over chunks and classes, fusion, walk,
-// ranking, at the sizes S (100,000 chunks, 1,000,000 classes) and, where UNWEAVER_TEST_BENCH_M is set, M (1,000,000
-// and 7,000,000).
+// BenchmarkHybrid measures hybrid without its dense list and without stores: BM25 over chunks and classes, fusion,
+// walk, ranking, at the sizes S (100,000 chunks, 1,000,000 classes) and, where UNWEAVER_TEST_BENCH_M is set, M
+// (1,000,000 and 7,000,000).
 func BenchmarkHybrid(b *testing.B) {
 	b.Run("S", func(b *testing.B) { hybridAt(b, 100_000, 10) })
 	if os.Getenv("UNWEAVER_TEST_BENCH_M") != "" {
@@ -163,7 +163,7 @@ func hybridAt(b *testing.B, chunks, perChunk int) {
 	b.ReportMetric(built, "index-build-s")
 }
 
-// byWords are the steps of hybrid without titles.
+// byWords returns the steps of hybrid without titles.
 func byWords(chunks, classes *lexical.Scores, chunkList, classList fuse.List) walk.Steps {
 	weigh := func(scores *lexical.Scores, list fuse.List, floor float64) func(uint32, []uint32, []float64) {
 		return func(_ uint32, to []uint32, weights []float64) {
@@ -178,7 +178,7 @@ func byWords(chunks, classes *lexical.Scores, chunkList, classList fuse.List) wa
 	}
 }
 
-// BenchmarkPassagesAtS is one BM25 search over 100,000 chunks of 80 words on average, for 12 words.
+// BenchmarkPassagesAtS measures one BM25 search over 100,000 chunks of 80 words on average, for 12 words.
 func BenchmarkPassagesAtS(b *testing.B) {
 	begin := time.Now()
 	index, ask := synthetic(b, 100_000, 80, 1)
@@ -196,7 +196,7 @@ func BenchmarkPassagesAtS(b *testing.B) {
 	b.ReportMetric(built, "index-build-s")
 }
 
-// BenchmarkElections: k0 voters over candidates, as the ballots of mostly rare classes.
+// BenchmarkElections measures elections of k0 voters over candidates, with ballots as of mostly rare classes.
 func BenchmarkElections(b *testing.B) {
 	for _, k0 := range []int{10, 100, 1000} {
 		for _, candidates := range []int{10, 1000, 100_000} {

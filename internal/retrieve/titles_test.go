@@ -9,7 +9,7 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 )
 
-// articles are a film, its director, and what has more words of questions about them; called gives them titles.
+// articles returns a film, its director, and what has more words of questions about them; called gives them titles.
 func articles(called func(name string) string) []retrievetest.Document {
 	var out []retrievetest.Document
 	add := func(name, text string, entities ...string) {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Reference is docs/reference/metrics.md.
+// Reference returns the text of docs/reference/metrics.md.
 func Reference() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "# Metrics\n\nFor operators who scrape UnWeaver with Prometheus: every metric, its labels and meaning. "+

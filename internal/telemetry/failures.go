@@ -65,8 +65,8 @@ func (f *failures) logFailure(log *slog.Logger, request observe.Request, err err
 
 var statusLine = regexp.MustCompile(`^[1-5][0-9][0-9]\b`)
 
-// causeOf is why a request failed as far as it can hold no text of documents: the status of the answer, or what the
-// network said.
+// causeOf returns why a request failed as far as it can hold no text of documents: the status of the answer, or what
+// the network said.
 func causeOf(err error) string {
 	var network *net.OpError
 	if errors.As(err, &network) {

@@ -90,7 +90,7 @@ func (p *Process) Handler() http.Handler {
 	return promhttp.HandlerFor(p.registry, promhttp.HandlerOpts{})
 }
 
-// Registry is what Handler serves, for tests.
+// Registry returns what Handler serves, for tests.
 func (p *Process) Registry() *prometheus.Registry { return p.registry }
 
 // boundValues gives the values of a family's labels, with other in place of what is one too many.
@@ -203,7 +203,7 @@ func (l *looked) Collect(metrics chan<- prometheus.Metric) {
 	}
 }
 
-// Code is how an error is counted: its code, ok for none, cancelled where its caller gave up.
+// Code returns how an error is counted: its code, ok for none, cancelled where its caller gave up.
 func Code(err error) string {
 	switch {
 	case err == nil:
@@ -275,7 +275,7 @@ func (p *Process) CountPaid(index, task string, usage model.Usage, cost float64)
 	p.Count(IndexTokens, float64(max(0, usage.Completion)), index, "completion")
 }
 
-// hostOf of an endpoint, without what else its URL may hold.
+// hostOf returns the host of an endpoint, without what else its URL may hold.
 func hostOf(endpoint string) string {
 	if parsed, err := url.Parse(endpoint); err == nil && parsed.Host != "" {
 		return parsed.Host

@@ -36,7 +36,7 @@ func TestTheReferenceListsEveryMetric(t *testing.T) {
 		"%s is not what the table says (%v): go test ./internal/telemetry -update", path, err)
 }
 
-// scrape is what Prometheus would get.
+// scrape returns what Prometheus would get.
 func scrape(t *testing.T, process *telemetry.Process) string {
 	t.Helper()
 	recorder := httptest.NewRecorder()

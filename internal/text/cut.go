@@ -67,8 +67,8 @@ func (l *Language) stemForm(form string) string {
 	return l.stem(form)
 }
 
-// PlainForm is what stands at one of Places as Surface has it, whole, but also where Surface leaves it out: names may
-// hold such words.
+// PlainForm returns what stands at one of Places as Surface has it, whole, but also where Surface leaves it out: names
+// may hold such words.
 func (l *Language) PlainForm(word string) (plain string) {
 	l.walkForms(word, func(form string) {
 		if plain == "" {
@@ -95,8 +95,8 @@ func (l *Language) allPlaces(s string) iter.Seq[Place] {
 	return findPlaces(s, true)
 }
 
-// findPlaces of words, and of runs of neighbouring characters where no space parts words: as many as reach says, where
-// there are so many; with shorter also those of one character less.
+// findPlaces yields the places of words, and of runs of neighbouring characters where no space parts words: as many as
+// reach says, where there are so many; with shorter also those of one character less.
 func findPlaces(s string, shorter bool) iter.Seq[Place] {
 	return func(yield func(Place) bool) {
 		var run run
@@ -134,8 +134,8 @@ func findPlaces(s string, shorter bool) iter.Seq[Place] {
 // longest is the largest reach.
 const longest = 3
 
-// reachOf is how many neighbouring characters make a term. A Chinese character is a syllable with a meaning, and a word
-// has one or two; of a Thai word a character is a letter.
+// reachOf returns how many neighbouring characters make a term. A Chinese character is a syllable with a meaning, and a
+// word has one or two; of a Thai word a character is a letter.
 func reachOf(s string) int {
 	r, _ := utf8.DecodeRuneInString(s)
 	if unicode.In(r, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar) {
@@ -158,7 +158,7 @@ func (r *run) add(unit Place, long int) {
 	r.long = long
 }
 
-// lastPlace is the place of the last n characters.
+// lastPlace returns the place of the last n characters.
 func (r *run) lastPlace(n int) Place { return Place{r.of[n-1].Start, r.of[0].End} }
 
 // isShort reports whether a run was too short for any term so far.
@@ -170,7 +170,7 @@ func (r *run) isShort(shorter bool) bool {
 	return r.count > 0 && r.count < least
 }
 
-// splitPieces are the words of UAX #29: of scripts without spaces single characters, or runs of Katakana.
+// splitPieces yields the words of UAX #29: of scripts without spaces single characters, or runs of Katakana.
 func splitPieces(s string) iter.Seq[Place] {
 	return func(yield func(Place) bool) {
 		for at := 0; at < len(s); {
@@ -200,7 +200,7 @@ func splitPieces(s string) iter.Seq[Place] {
 	}
 }
 
-// splitUnits are the characters of a piece with the marks that belong to them.
+// splitUnits yields the characters of a piece with the marks that belong to them.
 func splitUnits(s string, piece Place) iter.Seq[Place] {
 	return func(yield func(Place) bool) {
 		for at := piece.Start; at < piece.End; {

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// cleanWord is a word by compatibility forms (NFKC), without characters that have no width and without the marks that
-// Arabic and Hebrew leave out as a rule. Apostrophes, hyphens, sharps and digits of any kind are the ASCII ones.
+// cleanWord returns a word by compatibility forms (NFKC), without characters that have no width and without the marks
+// that Arabic and Hebrew leave out as a rule. Apostrophes, hyphens, sharps and digits of any kind are the ASCII ones.
 func cleanWord(word string) string {
 	if isASCII(word) {
 		return word
@@ -58,7 +58,7 @@ func vowelMark(r rune) bool {
 	return unicode.Is(unicode.Mn, r)
 }
 
-// digitOf is the ASCII digit of a decimal digit: each script has its ten in order.
+// digitOf returns the ASCII digit of a decimal digit: each script has its ten in order.
 func digitOf(r rune) rune {
 	for _, run := range unicode.Nd.R16 {
 		if uint16(r) <= run.Hi && r <= 0xffff {
@@ -117,7 +117,7 @@ func isAccent(base, mark rune) bool {
 	return strings.ContainsRune(stressed, base) && (mark == grave || mark == acute)
 }
 
-// foldCase is a form of a word in lower case.
+// foldCase returns a form of a word in lower case.
 func foldCase(form string) string {
 	form = strings.ToLower(form)
 	if isASCII(form) {

@@ -166,7 +166,7 @@ func isFraction(runes []rune, i int) bool {
 		unicode.IsDigit(runes[i-1]) && unicode.IsDigit(runes[i+1])
 }
 
-// restoreDot is the part of a name behind a dot (ASP.NET), or elsewhere.
+// restoreDot returns the part of a name behind a dot (ASP.NET), or elsewhere.
 func restoreDot(part string, behind bool) string {
 	if behind && part == strings.ToUpper(part) && dotted[strings.ToLower(part)] {
 		return "." + part
@@ -207,7 +207,7 @@ func isHump(runes []rune, i int) bool {
 	return rest != "s" && unicode.IsLower(firstRune(rest))
 }
 
-// joinThousands is a number without the commas between its thousands.
+// joinThousands returns a number without the commas between its thousands.
 func joinThousands(word string) (string, bool) {
 	groups := strings.Split(word, ",")
 	if len(groups) < 2 || groups[0] == "" || len(groups[0]) > 3 {
@@ -259,7 +259,7 @@ func ownsDot(s string, at int) bool {
 	return unicode.IsLetter(first) && (at == 1 || IsUnspaced(before) || !isLetterlike(before) && before != '.')
 }
 
-// includeSigns is the end of a word with the signs behind it that belong to it: +, ++ and # of letters, * of one
+// includeSigns returns the end of a word with the signs behind it that belong to it: +, ++ and # of letters, * of one
 // letter.
 func includeSigns(s string, word Place) int {
 	if word.End == len(s) || (s[word.End] < utf8.RuneSelf && !strings.Contains("+#*", s[word.End:word.End+1])) {

@@ -64,7 +64,7 @@ var languages = []*Language{
 	{code: Undetermined, name: "any other, by plain words", revision: 3},
 }
 
-// Languages are the codes that In knows (ISO 639-1, and Undetermined), English first.
+// Languages returns the codes that In knows (ISO 639-1, and Undetermined), English first.
 func Languages() []string {
 	var out []string
 	for _, language := range languages {
@@ -73,8 +73,8 @@ func Languages() []string {
 	return out
 }
 
-// LanguageOf is the language of a code; an empty one is English, as in specifications older than the setting. One that
-// is not known is read by plain words, under the name of an analyser that no program writes by other rules.
+// LanguageOf returns the language of a code; an empty one is English, as in specifications older than the setting. One
+// that is not known is read by plain words, under the name of an analyser that no program writes by other rules.
 func LanguageOf(code string) *Language {
 	if code == "" {
 		return english
@@ -87,10 +87,10 @@ func LanguageOf(code string) *Language {
 	return &Language{code: code, name: code}
 }
 
-// Code is what a configuration calls the language.
+// Code returns what a configuration calls the language.
 func (l *Language) Code() string { return l.code }
 
-// Name of the language in English.
+// Name returns the name of the language in English.
 func (l *Language) Name() string { return l.name }
 
 // Analyser names the rules of Terms and Surface; it is part of identities.
@@ -105,8 +105,8 @@ func (l *Language) IsStopWord(word string) bool { return l.stop[word] }
 // IsCommon reports whether a lower-case word is too common to be a name by itself at the start of a sentence.
 func (l *Language) IsCommon(word string) bool { return l.stop[word] || l.common[word] }
 
-// ElisionLength is the length in bytes of an article or particle that is written together with the word that follows
-// it: of l' in l'eau. 0: there is none, or the language writes none so.
+// ElisionLength returns the length in bytes of an article or particle that is written together with the word that
+// follows it: of l' in l'eau. 0: there is none, or the language writes none so.
 func (l *Language) ElisionLength(word string) int {
 	if !l.elides {
 		return 0
@@ -142,7 +142,7 @@ func newSnowball(stem func(*snowballstem.Env) bool) func(string) string {
 
 var portugueseSingular = newSnowball(portuguese.Stem)
 
-// portugueseStem is the stem of the singular: Snowball leaves the plurals of -ão and -al apart from it.
+// portugueseStem returns the stem of the singular: Snowball leaves the plurals of -ão and -al apart from it.
 func portugueseStem(word string) string {
 	for _, ending := range [][2]string{{"ões", "ão"}, {"ães", "ão"}, {"ais", "al"}, {"éis", "el"}, {"óis", "ol"}} {
 		if stem, ok := strings.CutSuffix(word, ending[0]); ok && len(stem) > 1 {

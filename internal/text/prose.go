@@ -78,7 +78,7 @@ func proseLine(line string) bool {
 	return float64(words) >= wordy*float64(signs)
 }
 
-// KeepProse is a text with blank lines in place of those of NotProse, so that no sentence goes on over them.
+// KeepProse returns a text with blank lines in place of those of NotProse, so that no sentence goes on over them.
 func KeepProse(s string) string {
 	var out strings.Builder
 	at := 0

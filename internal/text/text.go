@@ -176,8 +176,9 @@ func HasContent(s string) bool {
 // Place of a word in a text: bytes, half open. It never parts a character from its combining marks.
 type Place struct{ Start, End int }
 
-// asciiWord is the end of the ASCII letters and digits from a place on, where a word ends there for certain: before the
-// end, a sign that joins nothing, or a sign before white space. It is the place itself where that is not known.
+// asciiWord returns the end of the ASCII letters and digits from a place on, where a word ends there for certain:
+// before the end, a sign that joins nothing, or a sign before white space. It is the place itself where that is not
+// known.
 func asciiWord(s string, at int) int {
 	end := at
 	for end < len(s) && isAlphanumeric(s[end]) {
@@ -258,7 +259,7 @@ func IsStopWord(w string) bool { return stopWords[w] }
 // IsCommon reports whether a lower-case word is too common to be a name by itself at the start of a sentence.
 func IsCommon(w string) bool { return stopWords[w] || commonWords[w] }
 
-// setOf is of words, with and without their accents.
+// setOf returns a set of words, with and without their accents.
 func setOf(s string) map[string]bool {
 	m := map[string]bool{}
 	for _, w := range strings.Fields(s) {

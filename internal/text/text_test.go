@@ -179,7 +179,7 @@ func FuzzTermsOfTermsAreFolded(f *testing.F) {
 	})
 }
 
-// placed are the words of a text by their places.
+// placed returns the words of a text by their places.
 func placed(s string) []string {
 	var out []string
 	for place := range text.Pieces(s) {

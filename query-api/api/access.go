@@ -22,7 +22,7 @@ var saneID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/+=-]{0,127}$`)
 
 type requestID struct{}
 
-// idOf is the id of the request of this context, or empty.
+// idOf returns the id of the request of this context, or empty.
 func idOf(ctx context.Context) string {
 	id, _ := ctx.Value(requestID{}).(string)
 	return id

@@ -13,8 +13,8 @@ import (
 	"github.com/unweaver/unweaver/query-api/problem"
 )
 
-// agentRoutes are the routes for programs that know the form of OpenAI, or the Model Context Protocol: what they ask is
-// done in the name of who asks.
+// agentRoutes returns the routes for programs that know the form of OpenAI, or the Model Context Protocol: what they
+// ask is done in the name of who asks.
 func (s *Server) agentRoutes() []route {
 	service := chat.Service{Ask: s.askRaw, Indexes: s.listModels, Problem: s.inForm}
 	return []route{
@@ -56,7 +56,7 @@ func (s *Server) agentRoutes() []route {
 	}
 }
 
-// listModels are the indexes that the caller may ask, in the form of OpenAI.
+// listModels returns the indexes that the caller may ask, in the form of OpenAI.
 func (s *Server) listModels(ctx context.Context) ([]chat.Model, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
@@ -110,9 +110,7 @@ func (t tools) ReadChunk(ctx context.Context, index, generation, id string) (out
 
 // ReadText implements mcp.Backend.
 func (t tools) ReadText(
-	ctx context.Context,
-	index, document string,
-	values url.Values,
+	ctx context.Context, index, document string, values url.Values,
 ) (out mcp.DocumentText, err error) {
 	err = t.readGeneration(ctx, index, values.Get("generation"), func(ctx context.Context, of *retrieve.Generation) error {
 		found, err := textOf(ctx, of, document, values)
@@ -166,7 +164,7 @@ func (s *Server) inForm(ctx context.Context, err error) *problem.Problem {
 	return toAgentProblem(reported, err)
 }
 
-// toAgentProblem is a problem as the forms of agents take it.
+// toAgentProblem returns a problem as the forms of agents take it.
 func toAgentProblem(reported Problem, err error) *problem.Problem {
 	return &problem.Problem{
 		Status: reported.Status, Code: reported.Code, Detail: reported.Detail, Hint: reported.Hint, Param: reported.Param,

@@ -33,7 +33,7 @@ func (s *Server) listIndexes(w http.ResponseWriter, request *http.Request) {
 	s.writeTagged(w, request, out)
 }
 
-// listPublished are the indexes that the context's caller may know of, by name.
+// listPublished returns the indexes that the context's caller may know of, by name.
 func (s *Server) listPublished(ctx context.Context) ([]IndexInfo, error) {
 	names, err := artifact.ListIndexes(ctx, s.Artifacts)
 	if err == nil && len(names) == 0 { // empty, or missing
@@ -106,8 +106,8 @@ func (s *Server) indexInfo(ctx context.Context, name string, reread bool) (Index
 	return IndexInfo{}, err
 }
 
-// standingOf is the pointer of an index, as it was read last or, again, as it is. Names without a published index leave
-// no trace.
+// standingOf returns the pointer of an index, as it was read last or, again, as it is. Names without a published index
+// leave no trace.
 func (s *Server) standingOf(ctx context.Context, name string, reread bool) (core.Pointer, error) {
 	s.mu.Lock()
 	x := s.indexes[name]

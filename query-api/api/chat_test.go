@@ -26,7 +26,7 @@ import (
 
 const completions = "/v1/chat/completions"
 
-// norway is a question in the form of OpenAI.
+// norway returns a question in the form of OpenAI.
 func norway(more map[string]any) string {
 	body := map[string]any{"model": "unweaver/sample", "messages": []any{
 		map[string]any{"role": "system", "content": "Answer in French."},
@@ -331,7 +331,8 @@ type chunk struct {
 	} `json:"error"`
 }
 
-// chunks of a stream; it must be one of events with data alone, and end as such streams do.
+// chunks asks for a stream and returns its chunks; it must be one of events with data alone, and end as such streams
+// do.
 func (f *fixture) chunks(more map[string]any) (out []chunk) {
 	f.t.Helper()
 	more["stream"] = true

@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// program of other people, where infra/clients/clients.sh could install it; make test-servers does.
+// program returns the path of another project's program, where infra/clients/clients.sh could install it; make
+// test-servers does.
 func program(t *testing.T, parts ...string) string {
 	t.Helper()
 	folder := os.Getenv("UNWEAVER_TEST_CLIENTS")

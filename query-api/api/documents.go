@@ -32,7 +32,7 @@ func (s *Server) listDocuments(w http.ResponseWriter, request *http.Request) {
 	})
 }
 
-// documentSummary is document i as lists show it.
+// documentSummary returns document i as lists show it.
 func documentSummary(generation *retrieve.Generation, i int, document rows.Document) DocumentSummary {
 	out := DocumentSummary{
 		Document: generation.Live.Key(i),
@@ -83,7 +83,7 @@ func (s *Server) serveDocument(w http.ResponseWriter, request *http.Request) {
 	})
 }
 
-// foundOf is the version of what a stale document is in the corpus now, where it could be read.
+// foundOf returns the version of what a stale document is in the corpus now, where it could be read.
 func foundOf(document rows.Document) string {
 	found := document.Found.String()
 	if strings.Trim(found, "0") == "" {

@@ -14,8 +14,8 @@ import (
 // changes, and its name is not used again while anybody could still have it.
 const pinnedFor = "86400"
 
-// tagOf is the entity tag of an answer that a generation and the request's address determine. It is weak: packed and
-// plain answers share it.
+// tagOf returns the entity tag of an answer that a generation and the request's address determine. It is weak: packed
+// and plain answers share it.
 func tagOf(request *http.Request, generation *retrieve.Generation) string {
 	manifest := generation.Manifest
 	return newTag(
@@ -29,7 +29,7 @@ func newTag(parts ...string) string {
 	return `W/"` + core.Sum(parts...).String()[:32] + `"`
 }
 
-// tagAnswer is the tag of an answer of other sources, from what it says.
+// tagAnswer returns the tag of an answer of other sources, from what it says.
 func tagAnswer(v any) string {
 	raw, _ := json.Marshal(v) // what cannot be encoded fails when it is written
 	return newTag(version.String(), string(raw))

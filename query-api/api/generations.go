@@ -47,7 +47,7 @@ type ParentCounts struct {
 	Classes    int64  `json:"classes"`
 }
 
-// sizeOf a generation's files in the artifact store, in bytes.
+// sizeOf returns the size of a generation's files in the artifact store, in bytes.
 func sizeOf(manifest *core.Manifest) int64 {
 	size := int64(0)
 	for _, segment := range manifest.Segments.All() {

@@ -56,7 +56,7 @@ func (l *locked) key(request access.Request) access.Made {
 	return made
 }
 
-// send a request with headers, given as name and value in turn.
+// send sends a request with headers, given as name and value in turn.
 func (f *fixture) send(method, path, body string, headers ...string) *httptest.ResponseRecorder {
 	request := httptest.NewRequestWithContext(context.Background(), method, path, strings.NewReader(body))
 	if body == "" {
@@ -81,7 +81,7 @@ func bearer(text string) []string {
 	return []string{"Authorization", "Bearer " + text, "Content-Type", "application/json"}
 }
 
-// routes are all that the description names, with their scopes, and those that it does not name.
+// routes returns all routes that the description names, with their scopes, and some that it does not name.
 func routes(t *testing.T) map[string]access.Scope {
 	t.Helper()
 	var description struct {
@@ -113,7 +113,7 @@ func routes(t *testing.T) map[string]access.Scope {
 
 const question = `{"query":"What is the capital of Norway?"}`
 
-// anothers is a key that is another in its last character alone, whatever that was.
+// anothers returns a key that differs from another in its last character alone, whatever that was.
 func anothers(key string) string {
 	last := byte('0')
 	if key[len(key)-1] == last {
@@ -122,7 +122,7 @@ func anothers(key string) string {
 	return key[:len(key)-1] + string(last)
 }
 
-// withoutID is the body of an answer without the id of its request.
+// withoutID returns the body of an answer without the id of its request.
 func withoutID(got *httptest.ResponseRecorder) string {
 	return strings.ReplaceAll(got.Body.String(), got.Header().Get(api.HeaderRequestID), "")
 }

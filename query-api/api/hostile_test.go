@@ -90,7 +90,7 @@ func nested(levels int, value string) string {
 	return strings.Repeat("[", levels) + value + strings.Repeat("]", levels)
 }
 
-// texts are so many empty texts of a list.
+// texts returns so many empty texts of a list, and one more.
 func texts(n int) string { return strings.Repeat(`"",`, n) + `""` }
 
 func TestABodyIsNestedToALimit(t *testing.T) {
@@ -130,7 +130,7 @@ func sound(t *testing.T, what string, status int, kind string, body []byte) {
 		"%d of %q is %s: %.300s", status, what, kind, body)
 }
 
-// FuzzQuery: whatever is sent as a question is answered, or refused as the caller's.
+// FuzzQuery checks that whatever is sent as a question is answered, or refused as the caller's fault.
 func FuzzQuery(f *testing.F) {
 	for _, body := range bodies {
 		f.Add(body)

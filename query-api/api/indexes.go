@@ -144,8 +144,8 @@ func (s *Server) readMirror(ctx context.Context, name string) core.Pointer {
 	return pointer
 }
 
-// storedPointer is what the artifact said; false when it was never read, or when the mirror says of something that was
-// not known then.
+// storedPointer returns what the artifact said; false when it was never read, or when the mirror says of something that
+// was not known then.
 func (x *index) storedPointer(mirrored core.Pointer) (core.Pointer, bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -162,7 +162,7 @@ func (x *index) isKnown() bool {
 	return !x.readAt.IsZero()
 }
 
-// lastPointer is what the artifact said last.
+// lastPointer returns what the artifact said last.
 func (x *index) lastPointer() core.Pointer {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -361,7 +361,7 @@ func (x *index) replaceCurrent(server *Server, generation *open, manifest string
 	x.current, x.manifest = generation, manifest
 }
 
-// untilRetry is how long it is until a failed opening may be tried again; 0 where none failed.
+// untilRetry returns how long it is until a failed opening may be tried again; 0 where none failed.
 func (x *index) untilRetry() time.Duration {
 	x.mu.Lock()
 	defer x.mu.Unlock()

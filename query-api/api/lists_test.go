@@ -113,7 +113,7 @@ func TestACursorIsOfOneList(t *testing.T) {
 	}
 }
 
-// cursor is the address of the page of a list that begins at a place.
+// cursor returns the address of the page of a list that begins at a place.
 func cursor(list, name string, place int) string {
 	separator := "?"
 	if strings.Contains(list, "?") {

@@ -29,7 +29,7 @@ func (c carrying) RoundTrip(request *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(request)
 }
 
-// agent is a client of the tools over HTTP.
+// agent returns a client of the tools over HTTP.
 func (f *fixture) agent(key string) *sdk.ClientSession {
 	f.t.Helper()
 	server := httptest.NewServer(f.server.Handler())
@@ -43,7 +43,7 @@ func (f *fixture) agent(key string) *sdk.ClientSession {
 	return session
 }
 
-// call a tool: its text, what it gives as a structure, and whether that is an error.
+// call calls a tool and returns its text, what it gives as a structure, and whether that is an error.
 func call(t *testing.T, session *sdk.ClientSession, name string, arguments map[string]any) (
 	text string, out map[string]any, failed bool,
 ) {

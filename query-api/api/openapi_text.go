@@ -265,7 +265,7 @@ var (
 	}
 )
 
-// problemExample is a problem of a status, with a code that has it.
+// problemExample returns a problem of a status, with a code that has it.
 func problemExample(status int) Problem {
 	code := fault.Code("internal")
 	switch status {

@@ -111,7 +111,7 @@ func (s *Server) explainAbsence(ctx context.Context, err error) error {
 	return err
 }
 
-// toProblem is an error as the caller sees it; the log has the rest.
+// toProblem returns an error as the caller sees it; the log has the rest.
 func (s *Server) toProblem(ctx context.Context, route string, err error) (problem Problem, status int) {
 	code := fault.CodeOf(err)
 	status = statuses[code]
@@ -179,7 +179,7 @@ func isCallerFault(err error) bool {
 	return false
 }
 
-// newReference of an error in the log.
+// newReference returns a random reference, which names an error in the log.
 func newReference() string {
 	raw := make([]byte, 6)
 	_, _ = rand.Read(raw) // never fails

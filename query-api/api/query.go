@@ -62,7 +62,7 @@ func tooLarge() error {
 		Advise("shorten it")
 }
 
-// askRaw is ask with a body that was not read yet.
+// askRaw asks with a body that was not read yet.
 func (s *Server) askRaw(ctx context.Context, name string, raw []byte) (answer.Response, error) {
 	var body answer.Request
 	if len(raw) > maxBody {

@@ -57,7 +57,7 @@ func (r IndexReadiness) canServe() bool { return r.State != stateFailed && !r.fi
 // isOpen reports whether queries are answered at once.
 func (r IndexReadiness) isOpen() bool { return r.State == stateReady || r.State == stateBehind }
 
-// describeState is what checks say of the index.
+// describeState returns what checks say of the index.
 func (r IndexReadiness) describeState() string {
 	switch r.State {
 	case stateReady:
@@ -72,7 +72,7 @@ func (r IndexReadiness) describeState() string {
 	return r.Cause
 }
 
-// checkReadiness of the index; false where nothing is published under its name any more.
+// checkReadiness returns the readiness of the index; false where nothing is published under its name any more.
 func (x *index) checkReadiness(name string) (IndexReadiness, bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -105,9 +105,9 @@ func (x *index) noteFailure(err error) {
 	}
 }
 
-// serveReady really probes: every store answers, the indexes are known, and those that are opened at start are open;
-// others are opened when they are asked for. An index that cannot be opened is shown and takes nothing else away: the
-// replica is ready as long as it serves another. With ?index= it is that index which counts, and it is opened.
+// serveReady probes the replica: every store answers, the indexes are known, and those that are opened at start are
+// open; others are opened when they are asked for. An index that cannot be opened is shown and takes nothing else away:
+// the replica is ready as long as it serves another. With ?index= it is that index which counts, and it is opened.
 func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), 5*time.Second)
 	defer cancel()
@@ -173,7 +173,7 @@ func (s *Server) probeStores(ctx context.Context) map[string]string {
 	return out
 }
 
-// allReadiness of what the caller may know, in the order of names.
+// allReadiness returns the readiness of all indexes that the caller may know, in the order of names.
 func (s *Server) allReadiness(caller *middleware.Caller) []IndexReadiness {
 	out := []IndexReadiness{}
 	for name, x := range s.listServed() {
@@ -188,8 +188,8 @@ func (s *Server) allReadiness(caller *middleware.Caller) []IndexReadiness {
 	return out
 }
 
-// readinessOf one index; fault.UnknownIndex where nothing is published under its name. One that was published since the
-// start is opened.
+// readinessOf returns the readiness of one index; fault.UnknownIndex where nothing is published under its name. One
+// that was published since the start is opened.
 func (s *Server) readinessOf(ctx context.Context, name string) ([]IndexReadiness, error) {
 	if !middleware.CallerOf(ctx).MayRead(name) {
 		return nil, unknownIndex(name)

@@ -29,7 +29,7 @@ func (f *fixture) damaged(name string) {
 	require.NoError(f.t, err)
 }
 
-// state of an index as /readyz has it.
+// state returns the state of an index as /readyz has it.
 func state(f *fixture, path, index string) (status int, entry map[string]any) {
 	status, out, _ := f.do(http.MethodGet, path, nil)
 	list, _ := out["indexes"].([]any)

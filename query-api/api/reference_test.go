@@ -43,7 +43,7 @@ type referenceSchema struct {
 	Required    []string
 }
 
-// name of the type, with links to schemas.
+// name returns the name of the type, with links to schemas.
 func (s referenceSchema) name() string {
 	parts := []string{}
 	for _, one := range append(s.OneOf, s.AnyOf...) {
@@ -76,7 +76,7 @@ func (s referenceSchema) name() string {
 
 func isNull(kind string) int { return strings.Count(kind, "null") }
 
-// meaning of a field: what is said of it, else of its type, and the values that it may have.
+// meaning returns the meaning of a field: what is said of it, else of its type, and the values that it may have.
 func (s referenceSchema) meaning(all map[string]referenceSchema) string {
 	text := cmp.Or(s.Description, all[strings.TrimPrefix(s.Ref, "#/components/schemas/")].Description)
 	var values []string
@@ -206,7 +206,7 @@ func newReference(t *testing.T) string {
 	return out.String()
 }
 
-// longer is the longer one of two texts.
+// longer returns the longer one of two texts.
 func longer(a, b string) string {
 	if len(b) > len(a) {
 		return b

@@ -49,7 +49,7 @@ func reranking(t *testing.T, edit func(*core.Spec), config func(*api.Config)) (*
 	return f, server
 }
 
-// idsOf are the chunks of an answer, in order.
+// idsOf returns the ids of the chunks of an answer, in order.
 func idsOf(out map[string]any) []string {
 	var ids []string
 	for _, chunk := range out["chunks"].([]any) {

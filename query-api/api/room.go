@@ -162,7 +162,7 @@ func (p *share) isBefore(other *share) bool {
 	return p.turn < other.turn
 }
 
-// takeBytes is called under the lock.
+// takeBytes takes bytes of the room for a share. The caller holds the lock.
 func (r *room) takeBytes(mine *share, bytes int64) {
 	mine.room, mine.bytes = r, bytes
 	r.used += bytes
@@ -201,7 +201,7 @@ func (r *room) touchShare(mine *share) {
 	mine.used, mine.turn = now, r.turns
 }
 
-// idleTime is for how long no request has asked for a share.
+// idleTime returns for how long no request has asked for a share.
 func (p *share) idleTime() time.Duration {
 	p.room.mu.Lock()
 	defer p.room.mu.Unlock()
@@ -237,7 +237,7 @@ func (r *room) updateMetrics() {
 	r.telemetry.Set(telemetry.OpenBytes, float64(r.used))
 }
 
-// usedBytes that are taken.
+// usedBytes returns the number of bytes that are taken.
 func (r *room) usedBytes() int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -90,10 +90,10 @@ func (f *fixture) must(index string) {
 	}
 }
 
-// opened is how often an index was opened.
+// opened returns how often an index was opened.
 func (f *fixture) opened(index string) int { return f.store.reads(index + "/specs/") }
 
-// metric of the server, without labels.
+// metric returns the value of a metric of the server, without labels.
 func (f *fixture) metric(name string) int64 {
 	f.t.Helper()
 	found := regexp.MustCompile(`(?m)^` + name + ` (\S+)$`).FindStringSubmatch(f.send("GET", "/metrics", "").Body.String())

@@ -28,7 +28,7 @@ type route struct {
 	handler         http.HandlerFunc // nil: another route of the table answers it
 }
 
-// docPath is the path in the description.
+// docPath returns the path in the description.
 func (r route) docPath() string {
 	if r.path != "" {
 		return r.path
@@ -36,7 +36,7 @@ func (r route) docPath() string {
 	return r.pattern
 }
 
-// allProblems are those of the route and those that every request can meet.
+// allProblems returns the problems of the route and those that every request can meet.
 func (r route) allProblems() []int {
 	out := []int{http.StatusBadRequest, http.StatusMisdirectedRequest, http.StatusUnprocessableEntity}
 	if !r.open {
@@ -89,7 +89,7 @@ const (
 	tagOperations = "operations"
 )
 
-// listRoutes is the table of operations. Mux and OpenAPI are made from it.
+// listRoutes returns the table of operations. Mux and OpenAPI are made from it.
 func (s *Server) listRoutes() []route {
 	var table []route
 	for _, part := range [][]route{

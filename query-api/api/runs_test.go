@@ -118,7 +118,7 @@ func TestARunTellsItsProgressWhileItGoesOnAndItsReportAfterwards(t *testing.T) {
 	}
 	assert.NotContains(t, work, "next")
 	f.report("n2", core.Report{Status: core.StatusHeld, Reason: "mass_deletion"})
-	assert.Contains(t, fmt.Sprint(f.get("/v1/indexes/sample/runs/n2")["next"]), "unweaver index CORPUS")
+	assert.Contains(t, fmt.Sprint(f.get("/v1/indexes/sample/runs/n2")["next"]), "unweaver index [CORPUS]")
 	f.report("n1", core.Report{Status: core.StatusErrors, Problems: []core.Problem{{Code: "unreadable_document"}}})
 	f.state("n1", core.RunState{Report: core.Report{Status: core.StatusErrors}})
 	work = f.get("/v1/indexes/sample/runs/n1")
@@ -138,6 +138,7 @@ func TestARunThatGoesOnTellsWhenItWillBeOverAndWhatItFailsWith(t *testing.T) {
 	})
 	account, err := json.Marshal(run.Account{
 		Done: map[string]int64{"extract": 30}, Worked: map[string]float64{"extract": 60}, Moved: now,
+		Lately: map[string]run.Lately{"extract": {Done: 30, Seconds: 60}},
 	})
 	if err == nil {
 		err = f.runs.SetAccount(t.Context(), "sample/n1", "worker", account)

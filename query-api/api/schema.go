@@ -160,7 +160,7 @@ func (s *schemas) describeStruct(t reflect.Type) map[string]any {
 	return newRef(name)
 }
 
-// fieldsOf a struct as encoding/json has them: those of embedded structs count as fields of it.
+// fieldsOf returns the fields of a struct as encoding/json has them: those of embedded structs count as fields of it.
 func fieldsOf(t reflect.Type) []reflect.StructField {
 	var out []reflect.StructField
 	for i := range t.NumField() {

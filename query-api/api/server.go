@@ -209,7 +209,7 @@ func (s *Server) muxOf() *http.ServeMux {
 	return mux
 }
 
-// Handler is the server's routes.
+// Handler returns the server's routes.
 func (s *Server) Handler() http.Handler {
 	mux := s.muxOf()
 	mux.HandleFunc("GET /openapi.json", s.serveOpenAPI)

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// part is text[start:end] in code points.
+// part returns text[start:end] in code points.
 func part(text string, span any) string {
 	fields := span.(map[string]any)
 	return string([]rune(text)[int(fields["start"].(float64)):int(fields["end"].(float64))])

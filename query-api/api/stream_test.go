@@ -150,7 +150,7 @@ func TestAChatModelThatGivesNothingIsTold(t *testing.T) {
 	}
 }
 
-// ask streams over a connection; leave ends it.
+// askStream sends a request over a connection and returns the lines of the answer as they come; leave ends it.
 func askStream(t *testing.T, handler http.Handler, path, body string, headers ...string) (
 	lines *bufio.Scanner, leave func(),
 ) {

@@ -192,7 +192,7 @@ func (s *Server) openFirst(ctx context.Context, name string) error {
 	return err
 }
 
-// aheadShare is how much may be opened at start: what is named all of the room, what is not named half of it.
+// aheadShare returns how much may be opened at start: what is named all of the room, what is not named half of it.
 func (s *Server) aheadShare() int64 {
 	if len(s.Warm) > 0 {
 		return s.room.limit
@@ -274,7 +274,7 @@ func (x *index) dropIndex() {
 	x.current, x.pinned, x.manifest, x.asked, x.failed = nil, nil, "", false, nil
 }
 
-// renewLeases the leases of all generations that are read here, in one write.
+// renewLeases renews the leases of all generations that are read here, in one write.
 func (s *Server) renewLeases() {
 	var held []coordination.Held
 	for name, x := range s.listServed() {
@@ -330,7 +330,7 @@ func (x *index) leaveIdle() {
 	})
 }
 
-// listPinned are the generations that were opened by their names.
+// listPinned returns the generations that were opened by their names.
 func (x *index) listPinned() []string {
 	x.mu.Lock()
 	defer x.mu.Unlock()

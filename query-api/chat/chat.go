@@ -80,7 +80,7 @@ func (s Service) answerRequest(
 	writeJSON(w, http.StatusOK, whole(out, found))
 }
 
-// newReadError is the error of a body that cannot be read.
+// newReadError returns the error of a body that cannot be read.
 func newReadError(err error) error {
 	var large *http.MaxBytesError
 	switch {

@@ -42,7 +42,7 @@ func WriteProblem(w http.ResponseWriter, wrong *problem.Problem) {
 	writeJSON(w, status, failure)
 }
 
-// FailureOf is a problem in the form of OpenAI.
+// FailureOf returns a problem in the form of OpenAI.
 func FailureOf(wrong problem.Problem) Failure {
 	_, failure := failureOf(&wrong)
 	return failure
@@ -52,7 +52,7 @@ func (s Service) writeError(w http.ResponseWriter, request *http.Request, err er
 	WriteProblem(w, s.problemOf(request.Context(), err))
 }
 
-// problemOf is an error of this package, or one of what it asked.
+// problemOf returns an error of this package, or one of what it asked.
 func (s Service) problemOf(ctx context.Context, err error) *problem.Problem {
 	if wrong := problem.As(err); wrong != nil {
 		return wrong
@@ -82,7 +82,7 @@ func failureOf(problem *problem.Problem) (int, Failure) {
 	return problem.Status, Failure{body}
 }
 
-// typeOf is the type that clients of this form know for a status.
+// typeOf returns the type that clients of this form know for a status.
 func typeOf(status int) string {
 	switch {
 	case status == http.StatusUnauthorized:

@@ -178,7 +178,7 @@ func readFields(fields map[string]json.RawMessage) (question, error) {
 // mostTokens that can be asked of an answer.
 const mostTokens = 1_000_000
 
-// mostOf is the longest answer that is wished for, in tokens; 0: none is.
+// mostOf returns the longest answer that is wished for, in tokens; 0: none is.
 func mostOf(fields map[string]json.RawMessage) (int, error) {
 	most := 0
 	for _, name := range []string{"max_completion_tokens", "max_tokens"} {
@@ -195,7 +195,7 @@ func mostOf(fields map[string]json.RawMessage) (int, error) {
 	return most, nil
 }
 
-// checkValue is the error of a value that wishes for something.
+// checkValue returns the error of a value that wishes for something.
 func (r refusal) checkValue(given json.RawMessage) error {
 	if given == nil {
 		return nil
@@ -211,7 +211,7 @@ func (r refusal) checkValue(given json.RawMessage) error {
 	return newUnsupported(r.name, r.name+" is not supported: "+r.why)
 }
 
-// lastQuestion is the text of the last message of a user.
+// lastQuestion returns the text of the last message of a user.
 func lastQuestion(raw json.RawMessage) (string, error) {
 	var messages []struct {
 		Role    string          `json:"role"`
@@ -276,19 +276,19 @@ func queryOf(text string, most int, given json.RawMessage) ([]byte, error) {
 	return json.Marshal(body)
 }
 
-// newParamError is the error of a parameter.
+// newParamError returns the error of a parameter.
 func newParamError(param, why string) *problem.Problem {
 	return &problem.Problem{
 		Status: http.StatusUnprocessableEntity, Code: string(fault.InvalidParam), Detail: why, Param: param,
 	}
 }
 
-// newUnsupported is the error of a parameter whose wish cannot be met.
+// newUnsupported returns the error of a parameter whose wish cannot be met.
 func newUnsupported(param, why string) *problem.Problem {
 	return &problem.Problem{Status: http.StatusBadRequest, Code: "unsupported_parameter", Detail: why, Param: param}
 }
 
-// noModel is the error of a name that is no model's.
+// noModel returns the error of a name that is no model's.
 func noModel(name string) *problem.Problem {
 	return &problem.Problem{
 		Status: 404, Code: "model_not_found", Param: "model", Detail: "The model `" + name + "` does not exist",

@@ -136,7 +136,7 @@ func (f found) sumUsage() Usage {
 	return Usage{prompt, completion, prompt + completion}
 }
 
-// finishReason is the reason of an answer's end.
+// finishReason returns the reason of an answer's end.
 func (f found) finishReason() string {
 	if f.Answer.Truncated {
 		return "length"
@@ -147,8 +147,8 @@ func (f found) finishReason() string {
 // mark of a citation: the place of a chunk, from one.
 var mark = regexp.MustCompile(`\[(\d{1,9})\]`)
 
-// listAnnotations are those that marks of the text name, in their order; a citation without a mark is of the whole
-// text.
+// listAnnotations returns the annotations that marks of the text name, in their order; a citation without a mark is of
+// the whole text.
 func (f found) listAnnotations(base string) []Annotation {
 	out := []Annotation{}
 	text := f.Answer.Text
@@ -197,7 +197,7 @@ type reply struct {
 	base    string // scheme and host, as the client reaches them
 }
 
-// newCompletion is the answer at once.
+// newCompletion returns the whole answer, for a request without a stream.
 func (a *reply) newCompletion(f found) Completion {
 	message := Message{Role: "assistant", Content: f.Answer.Text, Annotations: f.listAnnotations(a.base)}
 	return Completion{
@@ -214,16 +214,16 @@ func (a *reply) newChunk(piece Piece, ended *string) Chunk {
 	}
 }
 
-// newFirstChunk is the event before the text.
+// newFirstChunk returns the event before the text.
 func (a *reply) newFirstChunk() Chunk {
 	empty := ""
 	return a.newChunk(Piece{Role: "assistant", Content: &empty}, nil)
 }
 
-// newPiece is the event of a piece of the text.
+// newPiece returns the event of a piece of the text.
 func (a *reply) newPiece(text string) Chunk { return a.newChunk(Piece{Content: &text}, nil) }
 
-// newLastChunk is the event behind the text.
+// newLastChunk returns the event behind the text.
 func (a *reply) newLastChunk(f found) Chunk {
 	ended := f.finishReason()
 	out := a.newChunk(Piece{Annotations: f.listAnnotations(a.base)}, &ended)
@@ -232,7 +232,7 @@ func (a *reply) newLastChunk(f found) Chunk {
 	return out
 }
 
-// newUsageChunk is the event with it.
+// newUsageChunk returns the event with the usage.
 func (a *reply) newUsageChunk(f found) Chunk {
 	out := a.newChunk(Piece{}, nil)
 	used := f.sumUsage()

@@ -122,7 +122,7 @@ func (s Service) Respond(w http.ResponseWriter, request *http.Request) {
 	})
 }
 
-// newResponse is the whole answer; nil: as it is before anything of it is known.
+// newResponse returns the whole answer; nil: as it is before anything of it is known.
 func (a *reply) newResponse(f *found) Response {
 	out := Response{
 		ID: "resp_" + a.id, Object: "response", CreatedAt: a.created, Status: "in_progress", Model: a.model,
@@ -146,7 +146,7 @@ func (a *reply) newItem(status string, content ...OutputText) OutputItem {
 	}
 }
 
-// newText is the part of a message that has the answer; nil: as it begins.
+// newText returns the part of a message that has the answer; nil: as it begins.
 func (a *reply) newText(f *found) OutputText {
 	out := OutputText{Type: "output_text", Annotations: []OutputAnnotation{}}
 	if f == nil {

@@ -7,5 +7,5 @@ var (
 	MostTokens = mostTokens
 )
 
-// Show is a passage as tools show it.
+// Show returns a passage as tools show it.
 func Show(p Passage) string { return p.renderText() }

@@ -10,8 +10,8 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// NewTransport is a transport of one message a line. It answers a line that is no message, at which the library would
-// end.
+// NewTransport returns a transport of one message a line. It answers a line that is no message, at which the library
+// would end.
 func NewTransport(in io.Reader, out io.Writer) sdk.Transport {
 	to := &lineWriter{Writer: out}
 	return &sdk.IOTransport{Reader: &lineReader{in: bufio.NewReader(in), out: to}, Writer: to}

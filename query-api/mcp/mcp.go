@@ -95,7 +95,7 @@ func checkNames(names ...string) error {
 	return nil
 }
 
-// toToolError is an error as an agent can use it: what is wrong and what to do; nil: none.
+// toToolError returns an error as an agent can use it: what is wrong and what to do; nil: none.
 func toToolError(err error) error {
 	if wrong := problem.As(err); wrong != nil {
 		text := wrong.Detail
@@ -116,7 +116,7 @@ func toToolError(err error) error {
 	return err
 }
 
-// resolveIndex is the one that a call names, or the only one.
+// resolveIndex returns the index that a call names, or the only one.
 func (s *server) resolveIndex(ctx context.Context, given string) (string, error) {
 	if given != "" {
 		return given, checkNames(given)

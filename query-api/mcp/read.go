@@ -27,7 +27,7 @@ func (s *server) listAll(ctx context.Context, _ *sdk.CallToolRequest, _ struct{}
 	return newTextResult(strings.TrimSpace(text.String())), out, nil
 }
 
-// paramsOf are the parameters of a generation.
+// paramsOf returns the parameters of a generation.
 func paramsOf(generation string) url.Values {
 	if generation == "" {
 		return url.Values{}
@@ -95,7 +95,7 @@ func (s *server) getDocument(ctx context.Context, _ *sdk.CallToolRequest, asked 
 	return newTextResult(head + out.Text + note), out, nil
 }
 
-// readDocument of a document, as much as the route gives at once.
+// readDocument returns the text of a document, as much as the route gives at once.
 func (s *server) readDocument(ctx context.Context, asked OfDocument) (DocumentText, error) {
 	var out DocumentText
 	index, err := s.resolveIndex(ctx, asked.Index)

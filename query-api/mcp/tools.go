@@ -73,7 +73,7 @@ type Passage struct {
 	Text     string            `json:"text"`
 }
 
-// renderText is a passage for a reader.
+// renderText returns a passage for a reader.
 func (p Passage) renderText() string {
 	var out strings.Builder
 	if p.Rank > 0 {

@@ -29,7 +29,7 @@ func CallerOf(ctx context.Context) *Caller {
 // Includes reports whether the caller may do what needs a scope.
 func (c *Caller) Includes(scope access.Scope) bool { return c.scope.Includes(scope) }
 
-// RequireScope is the error of a caller whose scope is too narrow.
+// RequireScope returns the error of a caller whose scope is too narrow.
 func (c *Caller) RequireScope(scope access.Scope) error {
 	if c.Includes(scope) {
 		return nil
@@ -39,7 +39,7 @@ func (c *Caller) RequireScope(scope access.Scope) error {
 		Advise("it takes one of the scope " + string(scope))
 }
 
-// NeedAll is the error of a caller whose key is not for every index.
+// NeedAll returns the error of a caller whose key is not for every index.
 func (c *Caller) NeedAll() error {
 	if c.index == "*" {
 		return nil

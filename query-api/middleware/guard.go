@@ -230,7 +230,7 @@ var errNoKey = fault.Unauthorized.At("check the API key", "").
 	Because("none was sent").
 	Advise("send Authorization: Bearer KEY; keys are made with: unweaver keys create")
 
-// ReadKey is the key of a request, or empty.
+// ReadKey returns the key of a request, or empty.
 func ReadKey(request *http.Request) string {
 	if scheme, text, ok := strings.Cut(request.Header.Get("Authorization"), " "); ok &&
 		strings.EqualFold(scheme, "Bearer") {
@@ -268,7 +268,7 @@ func (g *Guard) identifyCaller(request *http.Request, self bool) (*Caller, error
 	return &Caller{scope: key.Scope, index: key.Index, account: g.limits.ofKey(key)}, nil
 }
 
-// addressCaller is the caller where no key is asked for.
+// addressCaller returns the caller where no key is asked for.
 func (g *Guard) addressCaller(request *http.Request) *Caller {
 	caller := &Caller{scope: access.Admin, index: "*", account: unlimited}
 	if at, err := netip.ParseAddrPort(request.RemoteAddr); err == nil && !at.Addr().IsLoopback() {

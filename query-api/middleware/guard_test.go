@@ -41,7 +41,7 @@ func (s silent) Header() http.Header         { return s.header }
 func (s silent) Write(p []byte) (int, error) { return len(p), nil }
 func (s silent) WriteHeader(int)             {}
 
-// BenchmarkGuard is what a request with a valid key costs before its route sees it.
+// BenchmarkGuard measures what a request with a valid key costs before its route sees it.
 func BenchmarkGuard(b *testing.B) {
 	store := blobmemory.New()
 	made, err := access.Book{Store: store}.CreateKey(b.Context(), access.Request{Scope: access.Query})

@@ -100,14 +100,14 @@ func newAccount(by access.Limits) *account {
 	return out
 }
 
-// newBusyError is the error of a caller who has to wait.
+// newBusyError returns the error of a caller who has to wait.
 func newBusyError(why string, wait time.Duration) error {
 	err := fault.RateLimited.At("answer the request", "").Because(why).Advise("send fewer, or ask for a higher limit")
 	err.RetryAfter = max(time.Second, wait.Round(time.Second))
 	return err
 }
 
-// takePlace a place of a limiter, or tell when there is one.
+// takePlace takes a place of a limiter, or returns an error that says when there is one.
 func takePlace(limiter *rate.Limiter, why string) error {
 	if limiter == nil || limiter.Allow() {
 		return nil
@@ -140,7 +140,7 @@ func (a *account) enterRequest() (leave func(), err error) {
 
 const day = 24 * time.Hour
 
-// spentToday spent today.
+// spentToday returns the day and what was spent on it so far.
 func (a *account) spentToday() (today int64, spent float64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -107,7 +107,7 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return c.pair, nil
 }
 
-// NewProbeTLS is what a health check needs to reach the process it runs in: it sends no key, and does not ask who
+// NewProbeTLS returns what a health check needs to reach the process it runs in: it sends no key, and does not ask who
 // answers.
 func NewProbeTLS(settings config.QueryTLS) *tls.Config {
 	out := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true} //nolint:gosec // only /livez, by ourselves

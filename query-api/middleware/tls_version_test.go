@@ -30,8 +30,10 @@ func TestNothingBelowTLS12IsSpoken(t *testing.T) {
 	ofAuthority.ACME.Domains, ofAuthority.ACME.Cache = "docs.example.org", folder
 	for name, settings := range map[string]config.QueryTLS{"files": ofFiles, "an authority": ofAuthority} {
 		serving, err := TLS(settings, slog.New(slog.DiscardHandler))
-		assert.True(t, err == nil && serving.MinVersion >= tls.VersionTLS12 && NewProbeTLS(settings).MinVersion >= tls.VersionTLS12,
-			"certificates of %s: %+v, %v", name, serving, err)
+		assert.True(
+			t, err == nil && serving.MinVersion >= tls.VersionTLS12 && NewProbeTLS(settings).MinVersion >= tls.VersionTLS12,
+			"certificates of %s: %+v, %v", name, serving, err,
+		)
 	}
 	serving, err := TLS(ofFiles, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)

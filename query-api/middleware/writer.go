@@ -85,13 +85,12 @@ func (w *writer) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// plainFault is the fault of an error of the router or the library, which writes a status and no cause.
+// plainFault returns the fault of an error of the router or the library, which writes a status and no cause.
 func plainFault(method, allow string, status int) error {
 	switch {
 	case status == http.StatusMethodNotAllowed:
 		return fault.NoSuchMethod.At(
-			"find",
-			"this address",
+			"find", "this address",
 		).Because(
 			"it does not take the method " + fault.QuoteName(method),
 		).

@@ -32,7 +32,7 @@ var files = map[string]file{
 	"/page/icon.svg":  loadFile("icon.svg", "image/svg+xml"),
 }
 
-// Paths are where Serve is to be mounted.
+// Paths returns the paths where Serve is to be mounted.
 func Paths() []string {
 	return []string{"/{$}", "/page/app.js", "/page/style.css", "/page/icon.svg"}
 }

@@ -40,7 +40,7 @@ func get(path string, headers ...string) *httptest.ResponseRecorder {
 	return recorder
 }
 
-// paths of the files, as they are asked for.
+// paths returns the paths of the files, as they are asked for.
 func paths() []string {
 	var out []string
 	for _, pattern := range page.Paths() {

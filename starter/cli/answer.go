@@ -171,7 +171,7 @@ func showChunk(writer io.Writer, answer Answer, chunk AnswerChunk, bold io.Write
 	}
 }
 
-// findTerminal is the terminal behind a writer; nil where there is none, or where its user asks for no colours.
+// findTerminal returns the terminal behind a writer; nil where there is none, or where its user asks for no colours.
 func findTerminal(writer io.Writer) io.Writer {
 	if wrapped, ok := writer.(*cleaned); ok { // it lets no control characters through, and these are ours
 		writer = wrapped.to
@@ -192,8 +192,8 @@ type part struct {
 	matched bool
 }
 
-// splitPassage is what of a chunk is printed: its snippet in one line, parted at what matched; of a server that gives
-// none, the beginning of the text.
+// splitPassage returns what of a chunk is printed: its snippet in one line, parted at what matched; of a server that
+// gives none, the beginning of the text.
 func splitPassage(chunk AnswerChunk) []part {
 	runes := []rune(chunk.Text)
 	if chunk.Snippet == nil || chunk.Snippet.Start < 0 || chunk.Snippet.Start > chunk.Snippet.End ||

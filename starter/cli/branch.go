@@ -43,7 +43,7 @@ func (a *App) applyOverlays(
 	return found, nil
 }
 
-// specOf is spec with what the store says of the index.
+// specOf returns the specification with what the store says of the index.
 func (a *App) specOf(ctx context.Context, controller control.Control, index, corpusURI string) (core.Spec, error) {
 	if index == "" { // doctor asks for none
 		return a.resolveSpec(index, corpusURI)

@@ -17,7 +17,7 @@ import (
 	"github.com/unweaver/unweaver/starter/cli"
 )
 
-// flat is text with runs of blanks as one.
+// flat returns text with runs of blanks as one.
 func flat(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {

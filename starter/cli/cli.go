@@ -97,8 +97,8 @@ func (a *App) Run(ctx context.Context, args []string) int {
 	return exitOfError(err)
 }
 
-// listEndSignals are the signals that end a command in good order: the end of its terminal, too, unless nohup ignores
-// it.
+// listEndSignals returns the signals that end a command in good order: the end of its terminal, too, unless nohup
+// ignores it.
 func listEndSignals() []os.Signal {
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {
@@ -107,7 +107,7 @@ func listEndSignals() []os.Signal {
 	return signals
 }
 
-// exitOfError is 2 where the caller asked for what cannot be: a flag, a setting, a name, or a command that the run
+// exitOfError returns 2 where the caller asked for what cannot be: a flag, a setting, a name, or a command that the run
 // refuses as it stands.
 func exitOfError(err error) int {
 	if fault.IsRefusal(err) {
@@ -128,7 +128,7 @@ func (a *App) showError(err error) {
 	fmt.Fprintln(a.Err, "unweaver:", redact.Text(err.Error()))
 }
 
-// lookupEnv of the environment, or empty.
+// lookupEnv returns the value of a variable in the environment, or empty.
 func (a *App) lookupEnv(name string) string {
 	for _, entry := range a.Env {
 		if key, value, _ := strings.Cut(entry, "="); key == name {
@@ -187,7 +187,7 @@ func (a *App) newRoot() *cobra.Command {
 	return root
 }
 
-// requireArgs is cobra's check of their number, with an error that says what to do.
+// requireArgs returns cobra's check of their number, with an error that says what to do.
 func requireArgs(least, most int, what string) cobra.PositionalArgs {
 	return func(command *cobra.Command, args []string) error {
 		if len(args) < least || len(args) > most {
@@ -199,7 +199,7 @@ func requireArgs(least, most int, what string) cobra.PositionalArgs {
 	}
 }
 
-// configFile is the file to read, and whether it may be missing.
+// configFile returns the file to read, and whether it may be missing.
 func (a *App) configFile() (path string, mayMiss bool) {
 	if a.configPath == "" {
 		return "unweaver.yaml", true
@@ -247,7 +247,7 @@ func (a *App) resolveSpec(index, corpusURI string) (core.Spec, error) {
 	return spec, nil
 }
 
-// priorityOf is that of an index among the others.
+// priorityOf returns the priority of an index among the others.
 func (a *App) priorityOf(index string) (config.Priority, error) {
 	cfg, err := a.loadConfig()
 	if err != nil {

@@ -238,7 +238,8 @@ func (c *fakeControl) ListBranches(_ context.Context, index string) ([]core.Bran
 	return c.branches, c.ask("branches", index)
 }
 
-// ReadOverlay is asked by every command that resolves a configuration, so it is not counted as a call.
+// ReadOverlay returns the overlays of an index. Every command that resolves a configuration asks for them, so it is not
+// counted as a call.
 func (c *fakeControl) ReadOverlay(_ context.Context, index string) (control.Overlaid, error) {
 	return c.overlays[index], nil
 }

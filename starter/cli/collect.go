@@ -16,7 +16,7 @@ const (
 	garbageRoom  = 192 << 20
 )
 
-// garbagePercent is GOGC for so many bytes that the last collection left alive.
+// garbagePercent returns GOGC for so many bytes that the last collection left alive.
 func garbagePercent(live uint64) int {
 	if live <= garbageRoom*100/mostGarbage {
 		return mostGarbage
@@ -43,7 +43,7 @@ func afterCollection(do func()) {
 	}, do)
 }
 
-// liveBytes is what the last collection left alive.
+// liveBytes returns what the last collection left alive.
 func liveBytes() uint64 {
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(sample)

@@ -87,7 +87,7 @@ func withConnection(ctx context.Context, cfg *config.Config, connect Connector, 
 	return f(connection)
 }
 
-// newControlRun is a command that asks a control, with its arguments.
+// newControlRun returns a command that asks a control, with its arguments.
 func (a *App) newControlRun(
 	do func(ctx context.Context, controller control.Control, args []string) error,
 ) func(*cobra.Command, []string) error {
@@ -113,7 +113,7 @@ func (a *App) withQueries(ctx context.Context, f func(ctx context.Context, queri
 	return f(withKey(ctx, a.lookupEnv(a.keyEnv)), FindQueryURL(cfg))
 }
 
-// FindQueryURL is the URL of the query-api of a configuration, without a slash at its end.
+// FindQueryURL returns the URL of the query-api of a configuration, without a slash at its end.
 func FindQueryURL(cfg *config.Config) string {
 	address := cfg.QueryAPI.Address
 	switch {
@@ -180,8 +180,8 @@ func (a *App) checkDataDir(mayMake bool) error {
 	return nil
 }
 
-// runningDev is the embedded stack that dev.json names, where it lives and proves that it wrote the file: a process id
-// and a port are soon another program's, which must not be sent the token.
+// runningDev returns the embedded stack that dev.json names, where it lives and proves that it wrote the file: a
+// process id and a port are soon another program's, which must not be sent the token.
 func (a *App) runningDev(ctx context.Context) (dev stack.Dev, running bool, err error) {
 	dev, running = stack.ReadDev(a.dataDir)
 	if !running {
@@ -201,7 +201,7 @@ func (a *App) runningDev(ctx context.Context) (dev stack.Dev, running bool, err 
 	return dev, proven, nil
 }
 
-// passOn are the flags that the embedded stack must see.
+// passOn returns the flags that the embedded stack must see.
 func (a *App) passOn() []string {
 	args := []string{"--data-dir", a.dataDir}
 	if a.configPath != "" {

@@ -11,7 +11,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// DevPort is the port of loopback on which unweaver dev serves HTTP: the flag's where it was given, else that of
+// DevPort returns the port of loopback on which unweaver dev serves HTTP: the flag's where it was given, else that of
 // query_api.address. note says what dev does not take from the configuration; TLS, which it does not speak, fails.
 func DevPort(cfg *config.Config, flag int, given bool) (port int, note string, err error) {
 	if cfg.QueryAPI.TLS.IsOn() {

@@ -17,7 +17,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// settingsOfDev are those of a stack that is started with a --config, which may be empty, and --set.
+// settingsOfDev returns the settings of a stack that is started with a --config, which may be empty, and --set.
 func settingsOfDev(path string, set []string) *stack.Settings {
 	if path == "" {
 		path = config.DefaultFile
@@ -31,8 +31,8 @@ func settingsOfDev(path string, set []string) *stack.Settings {
 	return &stack.Settings{Config: path, Set: set}
 }
 
-// devConfig is the configuration of the running embedded stack, where a command brings none: neither --config nor the
-// usual file. What the command sets itself goes before it. own is what the command would work with otherwise.
+// devConfig returns the configuration of the running embedded stack, where a command brings none: neither --config nor
+// the usual file. What the command sets itself goes before it. own is what the command would work with otherwise.
 func (a *App) devConfig(own *config.Config) (*config.Config, error) {
 	if a.configPath != "" || own.Stores.NoPaths("unweaver") == nil {
 		return own, nil

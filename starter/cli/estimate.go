@@ -153,7 +153,7 @@ func showShares(w io.Writer, report core.Report) {
 	}
 }
 
-// cutVersion is the beginning of a version.
+// cutVersion returns the beginning of a version.
 func cutVersion(version string) string {
 	if version == "" {
 		return "not there"

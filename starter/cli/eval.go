@@ -100,7 +100,7 @@ settings. The page has the paired differences at every cut-off, and calls none r
 	return leastOne(command, "runs", "workers", "answer-chunks")
 }
 
-// readSystems that the flags name.
+// readSystems returns the systems that the flags name.
 func (f evalFlags) readSystems() ([]eval.System, error) {
 	sys, err := parseSystems(f.methods, f.rules)
 	if err != nil {
@@ -201,8 +201,8 @@ func parseCutoffs(given []string) ([]int, error) {
 	return slices.Compact(ks), nil
 }
 
-// evalStage is the folder of a dataset's corpus: always the same for a data directory, and outside of it, as nothing
-// there is ever read as documents.
+// evalStage returns the folder of a dataset's corpus: always the same for a data directory, and outside of it, as
+// nothing there is ever read as documents.
 func (a *App) evalStage(dataset *eval.Dataset) (string, error) {
 	data, err := filepath.Abs(a.dataDir)
 	if err != nil {
@@ -215,7 +215,8 @@ func (a *App) evalStage(dataset *eval.Dataset) (string, error) {
 	return filepath.Join(folder, fmt.Sprintf("%s-%.6x", dataset.Name, sha256.Sum256([]byte(data)))), nil
 }
 
-// evalSpec is the index's configuration with what a dataset asks for: passages are chunks, recordings are replayed.
+// evalSpec returns the index's configuration with what a dataset asks for: passages are chunks, recordings are
+// replayed.
 func (a *App) evalSpec(flags evalFlags, dataset *eval.Dataset) (core.Spec, error) {
 	stage, err := a.evalStage(dataset)
 	if err != nil {
@@ -255,7 +256,7 @@ func (a *App) evalSpec(flags evalFlags, dataset *eval.Dataset) (core.Spec, error
 	return spec, nil
 }
 
-// evalIndex is the name of a dataset's index.
+// evalIndex returns the name of a dataset's index.
 func evalIndex(dataset *eval.Dataset) string {
 	return "eval-" + strings.ReplaceAll(strings.ToLower(dataset.Name), "_", "-")
 }
@@ -452,7 +453,8 @@ func (a *App) evalBuilt(
 	return spec, status, err
 }
 
-// evalOverlaid is evalSpec of a branch, or of an index that one was promoted to; of any other it is spec.
+// evalOverlaid returns what evalSpec does for a branch, or for an index that one was promoted to; for any other it
+// returns spec.
 func (a *App) evalOverlaid(
 	ctx context.Context, controller control.Control, flags evalFlags, dataset *eval.Dataset, spec core.Spec,
 ) (core.Spec, error) {
@@ -485,7 +487,7 @@ const (
 	judgePrompt, judgeReply   = 600, 150
 )
 
-// chooseJudges are the models that answer baselines and judge.
+// chooseJudges returns the models that answer baselines and judge.
 func (a *App) chooseJudges(flags evalFlags) (answers, judges core.ChatModel, err error) {
 	cfg, err := a.loadConfig()
 	if err != nil {

@@ -116,7 +116,7 @@ func (s *stream) writeProgress(status control.Status) {
 
 func (s *stream) endStatus() {}
 
-// writeReport is the last line of a stream that has it.
+// writeReport writes the last line of a stream, which has the report.
 func (s *stream) writeReport(status control.Status) error {
 	s.write(struct {
 		At   time.Time `json:"at"`

@@ -138,7 +138,7 @@ func formatPlace(p *retrieve.Place) string {
 	return fmt.Sprintf("%d (%.3f)", p.Rank, p.Score)
 }
 
-// displayName is a class's name as the response has it, else the folded one.
+// displayName returns a class's name as the response has it, else the folded one.
 func displayName(name string, s retrieve.ClassShare) string {
 	if strings.HasPrefix(s.ID, name) {
 		return s.Name

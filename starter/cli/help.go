@@ -79,7 +79,7 @@ func formatChoices(of [][2]string) string {
 	return text.String()
 }
 
-// queryLong is the help of query.
+// queryLong returns the help of query.
 func queryLong() string {
 	return "Ask a published index: passages, best first, and an answer from them.\n\nMethods (--method):\n" +
 		formatChoices(methodHelp) + "\n\nRules of method unweaver (--rule):\n" + formatChoices(ruleHelp) +

@@ -37,7 +37,7 @@ func DescribeLesson(answer Answer, known string) string {
 	return ""
 }
 
-// sharedName is the first entity that led to both the first chunk and another.
+// sharedName returns the first entity that led to both the first chunk and another.
 func sharedName(answer Answer, chunk AnswerChunk) string {
 	for _, entity := range chunk.Entities {
 		for _, other := range answer.Chunks[0].Entities {

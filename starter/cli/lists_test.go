@@ -51,7 +51,7 @@ func TestAnAuditTellsWhatDiffersAndFailsWhereSomethingIsLeft(t *testing.T) {
 	got := run(t, fake, "audit", "--index", "docs", "--sample", "2/7", "--wait")
 	asked := strings.Join(fake.asked, ",")
 	if got.exit != cli.ExitDone || asked != "audit docs 2/7,status docs/audit-1" ||
-		!strings.Contains(got.out, "part 2/7 of generation g7: 3 files (99 bytes), 9 mentions of 5 entities") ||
+		!strings.Contains(got.out, "part 2/7 of generation g7: 3 files (99 B), 9 mentions of 5 entities") ||
 		!strings.Contains(got.out, "everything is as it was written") {
 		t.Errorf("%+v %v", got, asked)
 	}

@@ -22,7 +22,7 @@ func (a *App) modelsCmd() *cobra.Command {
 	return command
 }
 
-// findWeights is the folder that models.dir names, else that of the user.
+// findWeights returns the folder that models.dir names, else that of the user.
 func (a *App) findWeights() (string, error) {
 	cfg, err := a.loadConfig()
 	if err != nil {

@@ -25,7 +25,7 @@ func (a *App) addAuditFlags(command *cobra.Command) *cobra.Command {
 	return command
 }
 
-// currentOperator is who runs this command.
+// currentOperator returns who runs this command.
 func (a *App) currentOperator() core.Operator {
 	by := a.by
 	if by == "" {
@@ -41,7 +41,7 @@ func (a *App) currentOperator() core.Operator {
 	return core.Operator{By: by, Reason: a.reason}
 }
 
-// moveCmd is a command that changes what is served, or what is kept, of an index.
+// moveCmd returns a command that changes what is served, or what is kept, of an index.
 func (a *App) moveCmd(
 	command *cobra.Command, request *control.MoveRequest, read func(args []string) error,
 ) *cobra.Command {

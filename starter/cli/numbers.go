@@ -25,7 +25,7 @@ func isOfGo(err error) bool {
 	return strings.HasPrefix(text, "strconv.") || strings.HasPrefix(text, "time: ")
 }
 
-// badFlag is the error of a flag whose value is of no use.
+// badFlag returns the error of a flag whose value is of no use.
 func badFlag(flag *pflag.Flag, value, bound string) error {
 	kind := kinds[flag.Value.Type()]
 	if kind == "" {

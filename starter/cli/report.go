@@ -163,7 +163,7 @@ func showState(w io.Writer, status control.Status) {
 	}
 }
 
-// givenLine is what a run was given with the limit command, or as it was resumed.
+// givenLine returns what a run was given with the limit command, or as it was resumed.
 func givenLine(status control.Status) string {
 	var parts []string
 	if status.Limits != nil {
@@ -186,7 +186,7 @@ func givenLine(status control.Status) string {
 	return strings.Join(parts, ", ")
 }
 
-// describeRemaining is the time left in words. That of a paused run is not known before it is resumed.
+// describeRemaining returns the time left in words. That of a paused run is not known before it is resumed.
 func describeRemaining(status control.Status) string {
 	if status.Status == core.StatusPaused {
 		return "paused"

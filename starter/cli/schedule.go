@@ -91,7 +91,7 @@ says, and at least as late as the longest of the last runs took.`,
 	return command
 }
 
-// readSchedules is what the configuration says of all schedules, or of one.
+// readSchedules returns what the configuration says of all schedules, or of one.
 func (a *App) readSchedules(
 	ctx context.Context, controller control.Control, index string,
 ) ([]control.ScheduleRequest, error) {
@@ -202,7 +202,7 @@ func showSchedule(w io.Writer, one control.Scheduled) {
 	}
 }
 
-// scheduleSteerCmd is a command that does one thing to a schedule.
+// scheduleSteerCmd returns a command that does one thing to a schedule.
 func (a *App) scheduleSteerCmd(
 	name, short string,
 	steer func(ctx context.Context, controller control.Control, index, note string) (done string, err error),

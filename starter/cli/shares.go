@@ -54,7 +54,7 @@ func evalShares(given []string, dataset *eval.Dataset, spec core.Spec) ([]eval.S
 	return out, nil
 }
 
-// ofShare is the configuration of the index of a share.
+// ofShare returns the configuration of the index of a share.
 func ofShare(spec core.Spec, share eval.Share) core.Spec {
 	if spec.Index = share.Index; share.Share < 1 {
 		spec.Extraction = &core.Extraction{Share: share.Share}
@@ -77,7 +77,7 @@ func (a *App) buildShares(
 	return nil
 }
 
-// ofShares are the systems once more, of the index of each share.
+// ofShares returns the systems once more, of the index of each share.
 func ofShares(systems []eval.System, shares []eval.Share, base string) []eval.System {
 	var out []eval.System
 	for _, share := range shares {

@@ -40,7 +40,7 @@ for whichever run holds its lease, and is needed where lease.json cannot be read
 	return command
 }
 
-// steerCmd is a command that does one thing to a run.
+// steerCmd returns a command that does one thing to a run.
 func (a *App) steerCmd(
 	name, short string,
 	steer func(controller control.Control, ctx context.Context, run string) (control.Stopped, error),
@@ -117,7 +117,7 @@ to be larger than what was spent; a bound that is not given stays as it was.
 	return a.addAuditFlags(command)
 }
 
-// givenBudget is nil where no flag of it was given.
+// givenBudget returns the budget; nil where no flag of it was given.
 func givenBudget(command *cobra.Command, budget core.Budget) *core.Budget {
 	if !slices.ContainsFunc([]string{"budget-calls", "budget-tokens", "budget-money"}, command.Flags().Changed) {
 		return nil

@@ -99,8 +99,8 @@ func describeOutcome(night core.Night) string {
 	return night.Status
 }
 
-// missedBy is how wrong the estimate of a night was: of its cost, or of its calls where nothing has a price. One that
-// was cancelled has no end to compare.
+// missedBy returns how wrong the estimate of a night was: of its cost, or of its calls where nothing has a price. One
+// that was cancelled has no end to compare.
 func missedBy(night core.Night) string {
 	if night.Planned == nil || night.Status == core.StatusCancelled {
 		return "-"
@@ -117,7 +117,7 @@ type highest float64
 
 func (h *highest) noteFigure(figure float64) { *h = max(*h, highest(figure)) }
 
-// drawBar is a figure as a part of the highest, five characters wide. What is more than nothing has a bar.
+// drawBar returns a figure as a part of the highest, five characters wide. What is more than nothing has a bar.
 func (h *highest) drawBar(figure float64) string {
 	const wide = 5
 	full := 0

@@ -12,7 +12,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 )
 
-// countOf is a count with what it counts: "1 index", "2 indexes", "0 entries".
+// countOf returns a count with what it counts: "1 index", "2 indexes", "0 entries".
 func countOf[N int | int64](n N, one string) string {
 	if n == 1 {
 		return "1 " + one
@@ -23,7 +23,7 @@ func countOf[N int | int64](n N, one string) string {
 // hashedRow is the key of a row that has no id of its own.
 var hashedRow = regexp.MustCompile(`#([0-9a-f]{8})[0-9a-f]{56}$`)
 
-// shortenKey is the key of a document for people: of a row, the file and the beginning of its hash.
+// shortenKey returns the key of a document for people: of a row, the file and the beginning of its hash.
 func shortenKey(key string) string { return hashedRow.ReplaceAllString(key, ", row $1…") }
 
 func pluralOf(one string) string {
@@ -36,7 +36,7 @@ func pluralOf(one string) string {
 	return one + "s"
 }
 
-// moneyOf is an amount with its currency, where one is configured.
+// moneyOf returns an amount with its currency, where one is configured.
 func moneyOf(amount float64, currency string) string {
 	text := fmt.Sprintf("%.4f", amount)
 	if currency != "" {
@@ -45,7 +45,7 @@ func moneyOf(amount float64, currency string) string {
 	return text
 }
 
-// formatAge is a time since, in one unit: "40 s", "12 min", "5 h", "3 days".
+// formatAge returns a time since, in one unit: "40 s", "12 min", "5 h", "3 days".
 func formatAge(seconds float64) string {
 	switch {
 	case seconds < 90:
@@ -58,7 +58,7 @@ func formatAge(seconds float64) string {
 	return countOf(int64(math.Round(seconds/86400)), "day")
 }
 
-// formatClock is a time as lists show it, in the time zone of who looks.
+// formatClock returns a time as lists show it, in the time zone of who looks.
 func formatClock(at time.Time) string {
 	if at.IsZero() {
 		return "-"

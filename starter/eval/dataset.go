@@ -218,5 +218,5 @@ func (d *Dataset) StageCorpus(dir string) error {
 	return os.WriteFile(path, raw, 0o644)
 }
 
-// Passage is the id of the passage that a document key names: what follows '#'.
+// Passage returns the id of the passage that a document key names: what follows '#'.
 func Passage(key string) string { return key[strings.LastIndexByte(key, '#')+1:] }

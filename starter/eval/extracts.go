@@ -45,7 +45,7 @@ func holdsAnswer(shown string, answers []string) bool {
 	})
 }
 
-// normalizeText is a text as words in lower case, without articles.
+// normalizeText returns a text as words in lower case, without articles.
 func normalizeText(s string) string {
 	words := slices.DeleteFunc(text.Words(strings.ToLower(s)), func(word string) bool {
 		return word == "a" || word == "an" || word == "the"

@@ -93,7 +93,7 @@ func ReadJournal(dir, about string) (*Journal, error) {
 	return journal, nil
 }
 
-// newMismatchError is the mistake of going on with an evaluation of something else.
+// newMismatchError returns the error of going on with an evaluation of something else.
 func newMismatchError(was, about string) error {
 	return errors.New("its answers are of another evaluation: " + was + "; this one is " + about)
 }

@@ -185,7 +185,8 @@ func (j *Judge) F1(ctx context.Context, answer, gold string) (f1 float64, used i
 	return scoreClaims(tp, len(said)-tp, len(want)-found), used, nil
 }
 
-// scoreClaims is F1 of true positives, false positives and false negatives; tp are the answer's claims in both ratios.
+// scoreClaims returns F1 of true positives, false positives and false negatives; tp are the answer's claims in both
+// ratios.
 func scoreClaims(tp, fp, fn int) float64 {
 	ratio := func(a, b int) float64 {
 		if b == 0 {

@@ -61,7 +61,7 @@ type Interval struct {
 // Resamples of a bootstrap.
 const Resamples = 10_000
 
-// drawResamples are the resamples of n questions: the same for every method, so that differences are paired.
+// drawResamples returns the resamples of n questions: the same for every method, so that differences are paired.
 func drawResamples(n int, seed uint64) [][]int32 {
 	random := rand.New(rand.NewPCG(seed, 0x756e7765))
 	drawn := make([][]int32, Resamples)
@@ -74,7 +74,7 @@ func drawResamples(n int, seed uint64) [][]int32 {
 	return drawn
 }
 
-// newInterval of the mean of values over resamples.
+// newInterval returns the interval of the mean of values over resamples.
 func newInterval(values []float64, drawn [][]int32) Interval {
 	means := make([]float64, len(drawn))
 	for i, questions := range drawn {
@@ -92,7 +92,7 @@ func newInterval(values []float64, drawn [][]int32) Interval {
 	return Interval{total / float64(len(values)), means[len(means)*25/1000], means[len(means)*975/1000]}
 }
 
-// quantile of values, by the nearest rank.
+// quantile returns a quantile of values, by the nearest rank.
 func quantile(v []float64, q float64) float64 {
 	if len(v) == 0 {
 		return 0
@@ -102,7 +102,7 @@ func quantile(v []float64, q float64) float64 {
 	return s[min(len(s)-1, int(q*float64(len(s))))]
 }
 
-// variance of a sample (n - 1).
+// variance returns the mean and the variance of a sample (n - 1).
 func variance(v []float64) (mean, s2 float64) {
 	for _, x := range v {
 		mean += x

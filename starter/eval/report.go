@@ -38,7 +38,7 @@ var published = map[string][]struct {
 	},
 }
 
-// RenderMarkdown of a report.
+// RenderMarkdown returns a report as Markdown.
 func (r *Report) RenderMarkdown() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "# %s: %d questions (%d with answers)\n\n", r.Dataset, r.N, r.WithAnswers)
@@ -110,7 +110,7 @@ func (i Interval) formatDifference() string {
 	return fmt.Sprintf("%+.1f (%+.1f to %+.1f): %s", 100*i.Mean, 100*i.Low, 100*i.High, i.Verdict())
 }
 
-// Verdict on a paired difference: it is real where its interval leaves no room for none.
+// Verdict returns the verdict on a paired difference: it is real where its interval leaves no room for none.
 func (i Interval) Verdict() string {
 	switch {
 	case i.Low > 0:
@@ -231,7 +231,7 @@ const (
 
 var svgColours = []string{"#8fb8de", "#3f7fbf", "#1b4f8a", "#0e2f55"}
 
-// svgY is the height of a share.
+// svgY returns the height of a share.
 func svgY(share float64) float64 { return svgTop + svgHeight*(1-share) }
 
 // SVG draws recall at every cut-off with its interval, a group of bars a method.

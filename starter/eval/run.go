@@ -29,7 +29,7 @@ type System struct {
 // IsVariant reports whether anything but method and rule is another.
 func (s System) IsVariant() bool { return s.Index != "" || s.Generation != "" || len(s.Settings) > 0 }
 
-// Name of a system in tables.
+// Name returns the name of a system in tables.
 func (s System) Name() string {
 	name := s.Method
 	if s.Rule != "" && s.Rule != "weighted" {
@@ -69,7 +69,7 @@ type Plan struct {
 	Fills   bool             // short results are filled up with similar chunks
 }
 
-// countWorkers is how many questions are asked at once.
+// countWorkers returns how many questions are asked at once.
 func (p Plan) countWorkers() int { return max(1, p.Workers) }
 
 // response is what is read of an answer.
@@ -229,7 +229,7 @@ func (r *Report) compareFacts() {
 	}
 }
 
-// averageFacts are the means over the runs of each answer's factual correctness; NaN: a run has none.
+// averageFacts returns the means over the runs of each answer's factual correctness; NaN: a run has none.
 func (r *Row) averageFacts() []float64 {
 	out := make([]float64, len(r.answers))
 	for _, run := range r.rated {
@@ -272,7 +272,8 @@ func (r *Row) compareFirst(first Row, ks []int, drawn [][]int32) {
 	r.Against = &paired
 }
 
-// comparePaired of recall at a cut-off to another row, question by question.
+// comparePaired compares recall at a cut-off to another row, question by question, and returns the interval of the
+// difference.
 func (r *Row) comparePaired(other Row, k int, drawn [][]int32) Interval {
 	differences := make([]float64, len(r.scores))
 	for j := range differences {
@@ -395,7 +396,7 @@ func (t *Tokens) addIndex(name string, fills bool, spent core.IndexTokens) {
 	}
 }
 
-// newBody of a query.
+// newBody returns the body of a query.
 func (p Plan) newBody(system System, question Question, seats int, answered bool) map[string]any {
 	body := map[string]any{"query": question.Question, "method": system.Method, "top_chunks": seats}
 	if system.Rule != "" {
@@ -413,7 +414,7 @@ func (p Plan) newBody(system System, question Question, seats int, answered bool
 	return body
 }
 
-// listPassages of a response in their order, each once: a passage may have several chunks.
+// listPassages returns the passages of a response in their order, each once: a passage may have several chunks.
 func (r response) listPassages() []string {
 	var ranked []string
 	seen := map[string]bool{}
@@ -584,7 +585,7 @@ func (p Plan) CountUnpaid(journal *Journal) (answers, judgements int) {
 	return answers, judgements
 }
 
-// passagesFor are the passages that a baseline has.
+// passagesFor returns the passages that a baseline has.
 func (p Plan) passagesFor(name string, question Question) (passages []retrieve.Passage) {
 	if name == oracle {
 		for _, id := range question.Gold {

@@ -23,7 +23,7 @@ import (
 	"github.com/unweaver/unweaver/starter/eval"
 )
 
-// dataset of four passages and three questions, two of which have answers.
+// dataset returns a dataset of four passages and three questions, two of which have answers.
 func dataset() *eval.Dataset {
 	return &eval.Dataset{
 		Name: "small",
@@ -38,7 +38,7 @@ func dataset() *eval.Dataset {
 	}
 }
 
-// answers is an Asker that gives the passages of a method's table, and an answer where one is asked for.
+// answers returns an Asker that gives the passages of a method's table, and an answer where one is asked for.
 func answers(tables map[string]map[string][]string) eval.Asker {
 	return func(_ context.Context, body map[string]any) ([]byte, error) {
 		var chunks []map[string]string

@@ -33,10 +33,10 @@ func (d *Dataset) ShareOf(share float64, index string) Share {
 	return out
 }
 
-// PaidShare is the share of the tokens of all chunks that was paid for.
+// PaidShare returns the share of the tokens of all chunks that was paid for.
 func (s Share) PaidShare() float64 { return float64(s.Paid) / float64(max(1, s.Tokens)) }
 
-// findRow of a share by the first method; nil: none was asked.
+// findRow returns the row of a share by the first method; nil: none was asked.
 func (r *Report) findRow(share Share) *Row {
 	for i, row := range r.Rows {
 		index := row.System.Index

@@ -28,7 +28,8 @@ func TestRecallIsToldAgainstWhatIsPaidFor(t *testing.T) {
 	dataset, err := eval.Load(dir)
 	require.NoError(t, err)
 	none, half, all := dataset.ShareOf(0, "i-share-0"), dataset.ShareOf(0.5, "i-share-50"), dataset.ShareOf(1, "i")
-	if none.Sent != 0 || none.PaidShare() != 0 || all.Sent != 40 || all.PaidShare() != 1 || half.Sent == 0 || half.Sent == 40 {
+	if none.Sent != 0 || none.PaidShare() != 0 || all.Sent != 40 || all.PaidShare() != 1 || half.Sent == 0 ||
+		half.Sent == 40 {
 		t.Fatalf("%+v %+v %+v", none, half, all)
 	}
 	// the index of share 0 finds nothing, the others everything

@@ -233,7 +233,6 @@ func (s *Suite) Write(dir string) error {
 		return err
 	}
 	return writeAll(
-		dir,
-		map[string]string{suiteFile: string(raw) + "\n", "suite.md": s.RenderMarkdown(), "suite.svg": s.SVG()},
+		dir, map[string]string{suiteFile: string(raw) + "\n", "suite.md": s.RenderMarkdown(), "suite.svg": s.SVG()},
 	)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/unweaver/unweaver/starter/eval"
 )
 
-// many is a set of questions of which each has a passage of its own.
+// many returns a set of questions of which each has a passage of its own.
 func many(n int) *eval.Dataset {
 	out := &eval.Dataset{Name: "2wiki", Texts: map[string]retrieve.Passage{}}
 	for i := range n {

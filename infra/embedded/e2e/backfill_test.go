@@ -20,7 +20,7 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
 
-// backfilled is how a backfill stands, once it is as wanted.
+// backfilled waits until a backfill stands as it should, and returns how it stands.
 func backfilled(
 	t *testing.T, serving func() *service.Service, named control.BackfillNamed, wanted func(core.Backfill) bool,
 ) core.Backfill {

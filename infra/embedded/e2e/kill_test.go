@@ -36,7 +36,7 @@ func taken(variable string) string {
 // it must catch, work that waits for a timeout of the engine or of a lease, takes minutes.
 const bound = 120.0
 
-// stormOptions are those of one lane.
+// stormOptions returns the options of one lane.
 func stormOptions(t *testing.T, seed uint64, deadline time.Time) storm.Options {
 	return storm.Options{
 		Folder: t.TempDir(), Seed: seed, PerBuild: 4, Deadline: deadline,

@@ -104,7 +104,7 @@ func name(url string) {
 	}
 }
 
-// named is the setting of all of them, for processes.
+// named returns the setting that names all of them, for processes.
 func named() string {
 	served.Lock()
 	defer served.Unlock()
@@ -129,7 +129,7 @@ func serve(t testing.TB, o modeltest.Options) *modeltest.Server {
 	return server
 }
 
-// spec is a configuration; with a server, both models are its.
+// spec returns the specification of an index; with a server, both models are the server's.
 func spec(t testing.TB, index, docs string, server *modeltest.Server, set ...string) core.Spec {
 	t.Helper()
 	if server != nil {

@@ -55,7 +55,7 @@ func methodsIndex(t *testing.T) string {
 	return "methods"
 }
 
-// systems are all methods, and all rules of the one that elects.
+// systems returns all methods, and all rules of the one that elects.
 func systems() []map[string]any {
 	var out []map[string]any
 	for _, m := range config.Methods {

@@ -101,7 +101,7 @@ func (n *fiveNights) write() {
 	n.upload()
 }
 
-// row is the place of a passage among the lines.
+// row returns the place of a passage among the lines.
 func (n *fiveNights) row(id string) int {
 	return slices.IndexFunc(n.lines, func(line string) bool { return strings.Contains(line, `"`+id+`"`) })
 }
@@ -241,7 +241,7 @@ func (n *fiveNights) play() control.Status {
 	return last
 }
 
-// backfill is the fifth night: a backfill whose worker is killed amid its payments, and a night beside it.
+// backfill runs the fifth night: a backfill whose worker is killed amid its payments, and a night beside it.
 func (n *fiveNights) backfill(fourth control.Status) {
 	t := n.t
 	letters := make([]string, archived)
@@ -291,7 +291,7 @@ func (n *fiveNights) prepare(sp core.Spec) {
 	n.spec = sp
 }
 
-// probed are the settings of a gate that asks a question.
+// probed returns the settings of a gate that asks a question.
 func probed(t *testing.T, index string) []string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "probes.jsonl")

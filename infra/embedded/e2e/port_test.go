@@ -22,7 +22,7 @@ import (
 	"github.com/unweaver/unweaver/workflows"
 )
 
-// stranger is a client of somebody who has the engine's port alone.
+// stranger returns a client that has the engine's port alone.
 func stranger(t *testing.T) client.Client {
 	t.Helper()
 	out, err := client.DialContext(t.Context(), client.Options{
@@ -33,7 +33,7 @@ func stranger(t *testing.T) client.Client {
 	return out
 }
 
-// readable is everything that the engine says of the workflows whose ids have a part, and the first event of each.
+// readable returns everything that the engine says of the workflows whose ids have a part, and the first event of each.
 func readable(
 	t *testing.T, by client.Client, part string,
 ) (text string, starts []*workflowservice.StartWorkflowExecutionRequest) {

@@ -23,7 +23,7 @@ import (
 	"github.com/unweaver/unweaver/workflows"
 )
 
-// schedules is how the schedule of docs stands, once its nights are as wanted.
+// schedules waits until the nights of docs are as they should be, and returns how its schedule stands.
 func schedules(t *testing.T, controller *service.Service, wanted func(control.Scheduled) bool) control.Scheduled {
 	t.Helper()
 	var all []control.Scheduled

@@ -28,7 +28,7 @@ import (
 
 const benchDim = 256
 
-// benchRows are clustered unit vectors: 500 centres, noise 0.6, seed given.
+// benchRows returns clustered unit vectors: 500 centres, noise 0.6, seed given.
 func benchRows(n int, seed uint64) []vectors.Row {
 	r := rand.New(rand.NewPCG(seed, 1))
 	centres := make([][]float32, 500)
@@ -161,8 +161,9 @@ func BenchmarkRedisRecords(b *testing.B) {
 	}
 }
 
-// BenchmarkWorkers: extraction by one and by three workers against a model server, and the embedded stack beside. Calls
-// of 200 ms fill two cores before they fill the places of three workers; with 600 ms the places are the limit.
+// BenchmarkWorkers measures extraction by one and by three workers against a model server, and the embedded stack
+// beside. Calls of 200 ms fill two cores before they fill the places of three workers; with 600 ms the places are the
+// limit.
 func BenchmarkWorkers(b *testing.B) {
 	many, fewer := manyDocuments(b, 30), manyDocuments(b, 20)
 	for _, of := range []struct {

@@ -27,7 +27,7 @@ const flight = 8
 // and is being stored while the next call runs in its place.
 const unsaved = 2 * flight
 
-// clusterSpec is the spec of the tests on real servers: documents as chunks, some shortening, few calls in flight.
+// clusterSpec returns the spec of the tests on real servers: documents as chunks, some shortening, few calls in flight.
 func clusterSpec(t testing.TB, s *modeltest.Server) core.Spec {
 	return spec(
 		t,

@@ -51,7 +51,7 @@ func calmNights(t *testing.T, documents storm.Documents, nights int) (want []cal
 	return want, folders
 }
 
-// slowModels is a model server whose calls take a while.
+// slowModels starts a model server whose calls take a while.
 func slowModels(t *testing.T) *modeltest.Server {
 	t.Helper()
 	server := modeltest.New(modeltest.Options{

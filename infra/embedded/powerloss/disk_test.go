@@ -94,8 +94,8 @@ func (p processes) of(thread string) string {
 	return thread
 }
 
-// table is what numbers of files mean in a thread's process. A new process has those of the one that started it, up to
-// its execve.
+// table returns what numbers of files mean in a thread's process. A new process has those of the one that started it,
+// up to its execve.
 func (d *disk) table(thread string) map[int]*handle {
 	own := d.owner.of(thread)
 	if d.files[own] == nil {

@@ -71,7 +71,7 @@ func (r *recording) model(t *testing.T, cut func(d *disk, name string, file *nod
 	return d
 }
 
-// part is what of a data directory a synced file belongs to.
+// part returns what of a data directory a synced file belongs to.
 func part(file *node, d *disk) string {
 	switch {
 	case strings.HasPrefix(file.name, "engine.db"):
@@ -345,7 +345,7 @@ func segments(value any) []string {
 	return out
 }
 
-// scratch is memory where there is some: what is written there need not be durable.
+// scratch returns a folder in memory where there is some: what is written there need not be durable.
 func scratch() string {
 	if st, err := os.Stat("/dev/shm"); err == nil && st.IsDir() {
 		return "/dev/shm"

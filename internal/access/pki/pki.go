@@ -53,7 +53,7 @@ func New(name string, valid time.Duration) (*Authority, error) {
 	return authority, err
 }
 
-// Pair is the authority itself. Its key is enough to make certificates.
+// Pair returns the authority itself. Its key is enough to make certificates.
 func (a *Authority) Pair() Pair { return a.pair }
 
 // IssueServer makes the certificate of a server that is reached by names or IP addresses. It is a client's, too: the

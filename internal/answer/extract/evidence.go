@@ -35,8 +35,8 @@ const (
 // muchJoined is the share of a question from which on what the second extract adds counts.
 const muchJoined = 0.15
 
-// Confidence is the chance that the extracts hold the answer, by that of the passages. Its coefficients were fitted on
-// questions with short answers (docs/explain/retrieval.md, Answers).
+// Confidence returns the chance that the extracts hold the answer, from the chance that the passages do. Its
+// coefficients are fitted to questions with short answers (docs/explain/retrieval.md, Answers).
 func (e Evidence) Confidence(passages float64) float64 {
 	passages = min(max(passages, 0.02), 0.98)
 	z := -3.4 + 2.692*e.held + 1.848*e.near - 0.655*e.unfit - 0.281*e.place + 0.677*e.score +
@@ -54,8 +54,8 @@ func (e Evidence) Confidence(passages float64) float64 {
 // chosenShare is what the word behind what or which weighs of what it would.
 const chosenShare = 0.2
 
-// askedTerms are the different terms of a question that an answer may be expected to hold. German writes all nouns with
-// a capital, so there a capital is no sign of a name.
+// askedTerms returns the different terms of a question that an answer may be expected to hold. German writes all nouns
+// with a capital, so there a capital is no sign of a name.
 func (q question) askedTerms(asked string, weigh func(term string) float64, unknown float64) (out []term) {
 	language := q.language
 	seen := map[string]bool{}

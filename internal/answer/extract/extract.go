@@ -157,7 +157,7 @@ type window struct {
 	runes                         int
 }
 
-// scoreWindow is how well a window answers by itself.
+// scoreWindow returns how well a window answers by itself.
 func (n window) scoreWindow() float64 {
 	score := n.held + tuned.context*n.context + tuned.before*n.before + tuned.novel*min(1, float64(n.others)/8) +
 		tuned.kinds[n.fits] -
@@ -236,7 +236,7 @@ func readQuestion(language *text.Language, asked string, weigh func(term string)
 // dayTerm returns the term of a date, whatever its form: 20260602.
 func dayTerm(date text.Date) string { return strings.ReplaceAll(date.Day, "-", "") }
 
-// computeShare is the share of the question's weight that terms hold.
+// computeShare returns the share of the question's weight that terms hold.
 func (q question) computeShare(terms map[string]bool) float64 {
 	sum := 0.0
 	for term := range terms {
@@ -245,7 +245,7 @@ func (q question) computeShare(terms map[string]bool) float64 {
 	return sum / max(q.total, 1e-9)
 }
 
-// splitTerms of a text, and those of them that are the question's.
+// splitTerms returns the terms of a text, and those of the question that the text holds.
 func (q question) splitTerms(content string) (all, own map[string]bool) {
 	all, own = map[string]bool{}, map[string]bool{}
 	for _, term := range q.language.Terms(content) {
@@ -289,7 +289,7 @@ func mergeSets(sets ...map[string]bool) map[string]bool {
 	return out
 }
 
-// cutWindows of a passage: each piece, and with the one behind it.
+// cutWindows returns the windows of a passage: each piece alone, and with the one behind it.
 func (q question) cutWindows(place int, passage Passage) []window {
 	passage.Title = markup.Text(passage.Title)
 	titled, context := q.splitTerms(passage.Title)

@@ -98,7 +98,9 @@ func TestASecondExtractGoesOnFromTheFirst(t *testing.T) {
 		{}, // of one that is not in the context
 		{Title: "Raoul Walsh", Text: "He was born in New York. His spouse was Miriam Cooper. He liked boats."},
 	}
-	got, _ := extract.ChooseExtracts(text.LanguageOf("en"), "Who is the spouse of the director of Jump for Glory?", weighEqually, 1, passages)
+	got, _ := extract.ChooseExtracts(
+		text.LanguageOf("en"), "Who is the spouse of the director of Jump for Glory?", weighEqually, 1, passages,
+	)
 	if len(got) != 2 || got[0].Passage != 0 || got[1].Passage != 3 || !strings.Contains(got[1].Text, "Miriam Cooper") {
 		t.Errorf("%+v", got)
 	}
@@ -135,8 +137,15 @@ func TestMarkupIsWhatAReaderIsNotShown(t *testing.T) {
 }
 
 func TestEvidenceSaysWhatAnExtractLacks(t *testing.T) {
-	crane := extract.Passage{Title: "Cranes", Heading: []string{"Kestrel 700"}, Text: "The crane lifts 12 tonnes. Its firmware is 3.1.4."}
-	house := extract.Passage{Title: "House", Text: "The greenhouse has a head gardener and is heated. Its rooms are warm and bright."}
+	crane := extract.Passage{
+		Title:   "Cranes",
+		Heading: []string{"Kestrel 700"},
+		Text:    "The crane lifts 12 tonnes. Its firmware is 3.1.4.",
+	}
+	house := extract.Passage{
+		Title: "House",
+		Text:  "The greenhouse has a head gardener and is heated. Its rooms are warm and bright.",
+	}
 	of := func(content string) extract.Passage { return extract.Passage{Title: "Yard", Text: content} }
 	for _, c := range []struct {
 		language string
@@ -193,7 +202,9 @@ func TestEvidenceSaysWhatAnExtractLacks(t *testing.T) {
 		{"en", "Was the rent paid in May 2024?", of("The rent was paid on 2024-05-03."), "", false},
 		{"en", "How high is the tide on 2 June 2026?", of("date: 2026-06-01\nhigh_tide: 3.9 metres\n"), "2 June 2026", false},
 	} {
-		found, evidence := extract.ChooseExtracts(text.LanguageOf(c.language), c.question, weighEqually, 2, []extract.Passage{c.passage})
+		found, evidence := extract.ChooseExtracts(
+			text.LanguageOf(c.language), c.question, weighEqually, 2, []extract.Passage{c.passage},
+		)
 		if len(found) == 0 || strings.Join(evidence.Lacks, " ") != c.lacks || evidence.Fails != c.fails {
 			t.Errorf("%s: %+v %+v", c.question, found, evidence)
 		}
@@ -201,7 +212,11 @@ func TestEvidenceSaysWhatAnExtractLacks(t *testing.T) {
 			t.Errorf("%s: %g", c.question, evidence.Confidence(1))
 		}
 	}
-	refit := extract.Passage{Title: "vessel: Saint Olan", File: "refits", Text: "vessel: Saint Olan\nyard: Ardmaleish\ncost_gbp: 64900"}
+	refit := extract.Passage{
+		Title: "vessel: Saint Olan",
+		File:  "refits",
+		Text:  "vessel: Saint Olan\nyard: Ardmaleish\ncost_gbp: 64900",
+	}
 	for _, c := range []struct {
 		question string
 		passage  extract.Passage
@@ -211,7 +226,9 @@ func TestEvidenceSaysWhatAnExtractLacks(t *testing.T) {
 		{"What is the adult fare?", of("Fares:\n\n" + fares), false},
 		{"How much did the refit of the Saint Olan cost?", refit, true},
 	} {
-		_, evidence := extract.ChooseExtracts(text.LanguageOf("en"), c.question, weighEqually, 2, []extract.Passage{c.passage})
+		_, evidence := extract.ChooseExtracts(
+			text.LanguageOf("en"), c.question, weighEqually, 2, []extract.Passage{c.passage},
+		)
 		if sure := evidence.Confidence(0.94) >= 0.7; sure != c.high {
 			t.Errorf("%s: %g", c.question, evidence.Confidence(0.94))
 		}

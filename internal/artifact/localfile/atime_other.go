@@ -4,5 +4,5 @@ package localfile
 
 import "syscall"
 
-// accessTimeOf is when a file was read last.
+// accessTimeOf returns when a file was read last.
 func accessTimeOf(info *syscall.Stat_t) syscall.Timespec { return info.Atim }

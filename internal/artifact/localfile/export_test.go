@@ -8,7 +8,7 @@ import (
 // WriteTo makes the cache write its downloads to a file that make gives.
 func (c *Cache) WriteTo(makeFile func() (*os.File, error)) { c.create = makeFile }
 
-// Remembered is how many contents the cache keeps anything about in memory.
+// Remembered returns how many contents the cache keeps anything about in memory.
 func (c *Cache) Remembered() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -29,7 +29,7 @@ func ForgetChecked() {
 	clear(checked.copies)
 }
 
-// Checked is how many copies this process has checked.
+// Checked returns how many copies this process has checked.
 func Checked() int {
 	checked.Lock()
 	defer checked.Unlock()

@@ -83,7 +83,7 @@ func isOutdated(info fs.FileInfo) bool {
 
 func isIncoming(info fs.FileInfo) bool { return strings.HasPrefix(info.Name(), incoming) }
 
-// localFault is a failure of the local disk.
+// localFault returns the fault of a failure of the local disk.
 func localFault(op, object string, err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
@@ -276,7 +276,7 @@ func (c *Cache) atOnce(ctx context.Context, store blob.Store, key, sha string, b
 	return c.keepDownload(file, sha)
 }
 
-// downloadFault is an answer that broke off.
+// downloadFault returns the fault of an answer that broke off.
 func downloadFault(ctx context.Context, store blob.Store, key string, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()

@@ -100,7 +100,7 @@ func (c *Cache) openPartial(sha string, flags int, size int64) *begun {
 	return &begun{sha: sha, file: file, notes: notes, size: size, resume: resume}
 }
 
-// listMissing are the ranges that did not come yet.
+// listMissing returns the ranges that did not come yet.
 func (b *begun) listMissing() ([]blob.Range, error) {
 	count := (b.size + rangeBytes - 1) / rangeBytes
 	noted := make([]byte, count)

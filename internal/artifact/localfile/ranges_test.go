@@ -55,7 +55,7 @@ func (s *ranged) Get(ctx context.Context, key string, part blob.Range) (io.ReadC
 	return body, info, err
 }
 
-// ranges that were asked for since the last call, but the whole.
+// ranges returns the ranges that were asked for since the last call, without requests for the whole file.
 func (s *ranged) ranges() (out []blob.Range) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -92,7 +92,7 @@ func (r untilDone) Read(out []byte) (int, error) {
 	return r.from.Read(out)
 }
 
-// lastUse is when a copy was used last: its time of access. The time of change stays that of its content.
+// lastUse returns when a copy was used last: its time of access. The time of change stays that of its content.
 func lastUse(info fs.FileInfo) time.Time {
 	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
 		at := accessTimeOf(sys)

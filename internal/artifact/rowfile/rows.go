@@ -63,7 +63,7 @@ func newDecoder() *zstd.Decoder {
 	return d
 }
 
-// Compress is one zstd frame of b.
+// Compress appends one zstd frame of b to dst.
 func Compress(dst, b []byte) []byte {
 	return encoder.EncodeAll(b, dst)
 }
@@ -146,7 +146,7 @@ func (x *Writer) Append(key string, value []byte) (frame int) {
 	return len(x.frames)
 }
 
-// Rows appended so far.
+// Rows returns the number of rows appended so far.
 func (x *Writer) Rows() int64 { return x.rows }
 
 // Cut ends the frame, so that the next row starts a new one.
@@ -267,7 +267,7 @@ func (f *Footer) decodeFrames(raw []byte, end int64) error {
 	return nil
 }
 
-// FrameRange is the range of frames that may hold keys in [from, to), where an empty to means the end.
+// FrameRange returns the range of frames that may hold keys in [from, to), where an empty to means the end.
 func (f *Footer) FrameRange(from, to string) (first, end int) {
 	first = max(0, f.Find(from))
 	for first > 0 && f.Frames[first].First >= from { // equal keys may begin in the frame before
@@ -279,7 +279,7 @@ func (f *Footer) FrameRange(from, to string) (first, end int) {
 	return first, end
 }
 
-// Find is the number of the frame in which a key of a sorted file must lie, or -1.
+// Find returns the number of the frame in which a key of a sorted file must lie, or -1.
 func (f *Footer) Find(key string) int {
 	lo, hi := 0, len(f.Frames)
 	for lo < hi {

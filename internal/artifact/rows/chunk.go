@@ -29,7 +29,7 @@ func (c SplitChunk) Encode() []byte {
 	return enc.B
 }
 
-// listFields are those of one width, in the order in which they are written.
+// listFields returns the fields of one width, in the order in which they are written.
 func (c *SplitChunk) listFields() []*int {
 	return []*int{
 		&c.Ordinal, &c.Start, &c.End, &c.Tokens, &c.TextFrame, &c.ExtFrame, &c.Windows,

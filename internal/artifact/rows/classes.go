@@ -163,7 +163,7 @@ func DecodeRecord(b []byte) (Record, error) {
 	return record, dec.End()
 }
 
-// RecordDigest is the identity of canonical bytes.
+// RecordDigest returns the identity of canonical bytes.
 func RecordDigest(b []byte) core.Digest { return sha256.Sum256(b) }
 
 // Class is a row of the classes segment, keyed by the 16 bytes of the class id.

@@ -39,7 +39,7 @@ type Document struct {
 	Found    core.Digest // of a stale document: version of what could not be used; zero where it could not be read
 }
 
-// ListedVersion is the version of what the corpus had under the document's key; zero where that could not be read.
+// ListedVersion returns the version of what the corpus had under the document's key; zero where that could not be read.
 func (x Document) ListedVersion() core.Digest {
 	if x.Stale {
 		return x.Found

@@ -7,8 +7,8 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 )
 
-// HeadingAt is the path of headings over what lies at a place of the text, the highest first. Headings that begin at
-// the place, one behind the other, count: a chunk that begins with its heading is under it.
+// HeadingAt returns the path of headings over what lies at a place of the text, the highest first. Headings that begin
+// at the place, one behind the other, count: a chunk that begins with its heading is under it.
 func (x Document) HeadingAt(place int) []string {
 	var over []core.Heading
 	for _, heading := range x.Headings {
@@ -28,8 +28,8 @@ func (x Document) HeadingAt(place int) []string {
 	return path
 }
 
-// PagesOf are the first and the last page, counted from 1, on which text from start to end (not included) stands; 0 and
-// 0 where the document has no pages.
+// PagesOf returns the first and the last page, counted from 1, on which text from start to end (not included) stands; 0
+// and 0 where the document has no pages.
 func (x Document) PagesOf(start, end int) (first, last int) {
 	on := func(place int) int {
 		return sort.Search(len(x.Pages), func(i int) bool { return x.Pages[i] > place })

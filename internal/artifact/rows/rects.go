@@ -5,7 +5,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 )
 
-// SheetOf is the size of a page; zeros where it is not known.
+// SheetOf returns the size of a page; zeros where it is not known.
 func (x Document) SheetOf(page int) core.Sheet {
 	var of core.Sheet
 	for _, sheet := range x.Sheets {
@@ -16,7 +16,7 @@ func (x Document) SheetOf(page int) core.Sheet {
 	return of
 }
 
-// RectsOf are the parts of pages on which a chunk stands that begins and ends at these code points.
+// RectsOf returns the parts of pages on which a chunk stands that begins and ends at these code points.
 func (x Document) RectsOf(start, end int) []core.Rect {
 	for _, chunk := range x.Chunks {
 		if chunk.Start == start && chunk.End == end {

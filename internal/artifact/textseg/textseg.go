@@ -14,7 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
-// EncodePiece is the value of a row.
+// EncodePiece returns the value of a row.
 func EncodePiece(start int, text string) []byte {
 	var e rowfile.Enc
 	e.U(uint64(start))
@@ -22,7 +22,7 @@ func EncodePiece(start int, text string) []byte {
 	return e.B
 }
 
-// DecodeStart is where in its document a piece begins, in code points.
+// DecodeStart returns where in its document a piece begins, in code points.
 func DecodeStart(value []byte) (int, error) {
 	dec := rowfile.Dec{B: value}
 	start := int(dec.U())
@@ -52,7 +52,7 @@ func Open(ctx context.Context, store blob.Store, key string) (*Reader, error) {
 	return &Reader{r: reader, where: store.Location(key), read: fromStore, frame: -1}, nil
 }
 
-// OpenOf is Open for a segment whose size is known, which saves requests.
+// OpenOf opens a segment as Open does. Its size is known, which saves requests.
 func OpenOf(ctx context.Context, store blob.Store, key string, size int64) (*Reader, error) {
 	reader, err := artifact.OpenRowsOf(ctx, store, key, size)
 	if err != nil {
@@ -73,7 +73,7 @@ func (t *Reader) loadFrame(ctx context.Context, frame int) error {
 	return nil
 }
 
-// Slice is the text [start, end) of a document, in code points; frame is at or before the piece that holds start.
+// Slice returns the text [start, end) of a document, in code points; frame is at or before the piece that holds start.
 // end < 0 means the document's end.
 func (t *Reader) Slice(ctx context.Context, document string, frame, start, end int) (string, error) {
 	if frame < 0 {
@@ -140,7 +140,7 @@ func (t *Reader) damageFault(why string) error {
 	return fault.SegmentDamage.At("read text in", t.where).Because(why).Advise("restore the generation")
 }
 
-// sliceRunes is the part [lo, hi) of s in code points.
+// sliceRunes returns the part [lo, hi) of s in code points.
 func sliceRunes(s string, lo, hi int) string {
 	if len(s) == utf8.RuneCountInString(s) {
 		return s[lo:hi]
@@ -161,12 +161,12 @@ func sliceRunes(s string, lo, hi int) string {
 // Clone gives a reader of the same segment for another goroutine; it costs nothing.
 func (t *Reader) Clone() *Reader { return t.WithFrames(fromStore) }
 
-// WithFrames is Clone with frames that come from elsewhere.
+// WithFrames returns a clone, as Clone does, with frames that come from elsewhere.
 func (t *Reader) WithFrames(read ReadFrame) *Reader {
 	return &Reader{r: t.r, where: t.where, read: read, frame: -1}
 }
 
-// File is the row file that is read.
+// File returns the row file that is read.
 func (t *Reader) File() *artifact.Reader { return t.r }
 
 func fromStore(ctx context.Context, file *artifact.Reader, frame int) ([]byte, error) {

@@ -33,7 +33,7 @@ func Read(file *mapped.File, path string, asked Of) (of Of, ok bool, err error) 
 	return of, true, err
 }
 
-// Meta is what a mapped file says of its vectors.
+// Meta returns what a mapped file says of its vectors.
 func (of Of) Meta() map[string]string {
 	return map[string]string{"embedder": of.Embedder, "dimension": strconv.Itoa(of.Dimension)}
 }

@@ -72,7 +72,7 @@ func onLoopback(address string) bool {
 	return err == nil && net.ParseIP(host).IsLoopback()
 }
 
-// newTLSConfig is how the connection is secured; nil: not at all.
+// newTLSConfig returns how the connection is secured; nil: not at all.
 func newTLSConfig(engine config.Engine) (*tls.Config, error) {
 	if !engine.TLS && engine.APIKeyEnv == "" && engine.TLSCA == "" && engine.TLSCert == "" && engine.TLSServer == "" {
 		return nil, nil //nolint:nilnil // it is not, and that is no error

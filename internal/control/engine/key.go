@@ -34,8 +34,8 @@ func KeepKey(ctx context.Context, artifacts blob.Store, configured config.Engine
 	return CheckKey(ctx, artifacts, configured)
 }
 
-// CheckKey is an error where a program has another codec key than the workers of its installation, or none: a worker
-// with another key ends every run whose task it takes, and a run that is started with another key ends at once.
+// CheckKey returns an error where a program has another codec key than the workers of its installation, or none: a
+// worker with another key ends every run whose task it takes, and a run that is started with another key ends at once.
 func CheckKey(ctx context.Context, artifacts blob.Store, configured config.Engine) error {
 	var kept keyRecord
 	_, err := blob.ReadJSON(ctx, artifacts, KeyObject, &kept)

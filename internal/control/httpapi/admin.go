@@ -64,8 +64,8 @@ func Handler(controller control.Control, allowed Access) http.Handler {
 	})
 }
 
-// checkRequest is 200 where a request may pass. owner: it comes from who has the token, and so owns the data directory,
-// or from who may make keys. via is what was shown, for the audit trail.
+// checkRequest returns 200 where a request may pass. owner: it comes from who has the token, and so owns the data
+// directory, or from who may make keys. via is what was shown, for the audit trail.
 func (a Access) checkRequest(request *http.Request) (status int, owner bool, via string) {
 	got := strings.TrimPrefix(request.Header.Get("Authorization"), "Bearer ")
 	if a.Token != "" && subtle.ConstantTimeCompare([]byte(got), []byte(a.Token)) == 1 {
@@ -131,7 +131,7 @@ func handleMethod[In, Out any](mux *http.ServeMux, name string, method func(cont
 	})
 }
 
-// toProblem is what is sent of an error: the parts of its fault, or its text.
+// toProblem returns what is sent of an error: the parts of its fault, or its text.
 func toProblem(err error) problem {
 	e := fault.As(err)
 	if e == nil {
@@ -144,7 +144,7 @@ func toProblem(err error) problem {
 	return out
 }
 
-// toFault is the error that was sent.
+// toFault returns the error that was sent.
 func (p problem) toFault() error {
 	out := p.Code.At(p.Op, p.Object).Advise(p.Hint)
 	if p.Cause != "" {
@@ -173,7 +173,7 @@ func clientOf(method string) *http.Client {
 	return quick
 }
 
-// doCall is call for what gives nothing.
+// doCall calls a method that returns nothing.
 func doCall(ctx context.Context, client *Client, name string, in any) error {
 	_, err := callMethod[struct{}](ctx, client, name, in)
 	return err
@@ -226,7 +226,7 @@ func callMethod[Out any](ctx context.Context, client *Client, name string, in an
 		Advise("stop it and start it again with this version: unweaver dev")
 }
 
-// newAnswerFault is the fault of an answer that breaks off or is none of ours.
+// newAnswerFault returns the fault of an answer that breaks off or is none of ours.
 func (c *Client) newAnswerFault(method string, err error) error {
 	return fault.EngineDown.At("read the answer of "+method+" from the embedded stack at", c.Base).
 		Because(err).

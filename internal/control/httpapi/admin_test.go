@@ -59,7 +59,7 @@ func (r *recorder) CancelRun(_ context.Context, run string) (control.Stopped, er
 	return r.stopped(), r.ask("cancel", run)
 }
 
-// stopped is what the recorder answers to what stops a run.
+// stopped returns what the recorder answers to what stops a run.
 func (r *recorder) stopped() control.Stopped {
 	calls := int64(7)
 	return control.Stopped{InFlight: &calls}

@@ -13,7 +13,7 @@ const (
 	reasonHeader = "X-Unweaver-Reason"
 )
 
-// operatorOf is who asks. What they say of themselves is recorded beside what they have shown.
+// operatorOf returns who asks. What they say of themselves is recorded beside what they have shown.
 func operatorOf(request *http.Request, via string) core.Operator {
 	said := func(header string) string {
 		text, err := url.QueryUnescape(request.Header.Get(header))

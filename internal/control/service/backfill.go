@@ -95,7 +95,7 @@ func (s *Service) StartBackfill(ctx context.Context, r control.BackfillRequest) 
 	return out, err
 }
 
-// joinBackfill is what comes of a second start of a backfill that runs: nothing, where it asks for the same.
+// joinBackfill returns the answer to a second start of a backfill that runs; a fault, where it asks for something else.
 func (s *Service) joinBackfill(
 	out control.BackfillStarted, before core.Backfill, r control.BackfillRequest,
 ) (control.BackfillStarted, error) {

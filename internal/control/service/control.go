@@ -24,25 +24,18 @@ import (
 // Temporal is what Service asks of Temporal; client.Client has it.
 type Temporal interface {
 	ExecuteWorkflow(
-		ctx context.Context,
-		options client.StartWorkflowOptions,
-		workflow any,
-		args ...any,
+		ctx context.Context, options client.StartWorkflowOptions, workflow any, args ...any,
 	) (client.WorkflowRun, error)
 	UpdateWorkflow(ctx context.Context, options client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error)
 	CancelWorkflow(ctx context.Context, workflowID, runID string) error
 	DescribeWorkflowExecution(
-		ctx context.Context,
-		workflowID, runID string,
+		ctx context.Context, workflowID, runID string,
 	) (*workflowservice.DescribeWorkflowExecutionResponse, error)
 	ListWorkflow(
-		ctx context.Context,
-		request *workflowservice.ListWorkflowExecutionsRequest,
+		ctx context.Context, request *workflowservice.ListWorkflowExecutionsRequest,
 	) (*workflowservice.ListWorkflowExecutionsResponse, error)
 	DescribeTaskQueue(
-		ctx context.Context,
-		taskQueue string,
-		kind enums.TaskQueueType,
+		ctx context.Context, taskQueue string, kind enums.TaskQueueType,
 	) (*workflowservice.DescribeTaskQueueResponse, error)
 	GetWorkflow(ctx context.Context, workflowID, runID string) client.WorkflowRun
 	ScheduleClient() client.ScheduleClient
@@ -74,7 +67,7 @@ var (
 	_ Temporal        = client.Client(nil)
 )
 
-// runLog is where runs are read from.
+// runLog returns the source that runs are read from.
 func (s *Service) runLog() runlog.Source {
 	return runlog.Source{Artifacts: s.Stores.Artifacts, Runs: s.Stores.Coordination}
 }

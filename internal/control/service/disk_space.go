@@ -83,8 +83,8 @@ func probeDisks(folders []string, manifest *core.Manifest) (string, error) {
 	return strings.Join(text, ", ") + wanted, nil
 }
 
-// publishedManifest is the manifest of an index; nil where there is none, or where it cannot be read, as another probe
-// reports.
+// publishedManifest returns the manifest of an index; nil where there is none, or where it cannot be read, as another
+// probe reports.
 func publishedManifest(ctx context.Context, artifacts blob.Store, name string) *core.Manifest {
 	if !core.ValidIndex(name) {
 		return nil
@@ -113,11 +113,7 @@ func judgeSpace(space scratch.Space, name string, manifest *core.Manifest) (stri
 		kind = ", in memory (a tmpfs)"
 	}
 	text := fmt.Sprintf(
-		"%s has %s free%s; %s, there and in each worker's",
-		space.Folder,
-		core.FormatSize(space.Free),
-		kind,
-		wanted,
+		"%s has %s free%s; %s, there and in each worker's", space.Folder, core.FormatSize(space.Free), kind, wanted,
 	)
 	if space.Free >= need {
 		return text, nil

@@ -119,8 +119,7 @@ func (s *Service) probeChat(ctx context.Context, spec core.Spec, role string) (s
 		return strings.TrimSuffix(label, ","), nil
 	}
 	reply, err := chat.Complete(
-		ctx,
-		model.Call{Task: model.Answer, System: "Answer with the word ok.", User: "ok?"},
+		ctx, model.Call{Task: model.Answer, System: "Answer with the word ok.", User: "ok?"},
 	)
 	return fmt.Sprintf("%s answers (%d tokens)", label, reply.Usage.Prompt+reply.Usage.Completion), err
 }
@@ -261,8 +260,7 @@ func probeConditional(ctx context.Context, service *Service) (string, error) {
 		return "", err
 	}
 	if _, err := blob.Write(ctx, store, key, []byte("4"), blob.Cond{Match: first.ETag}); !fault.Is(
-		err,
-		fault.Precondition,
+		err, fault.Precondition,
 	) {
 		return "", lacks("If-Match")
 	}

@@ -70,8 +70,8 @@ type temporalFake struct {
 	queries   []string
 }
 
-// ScheduleClient is that of a server without any schedule, and GetWorkflow that of none: schedules are tested on real
-// ones.
+// ScheduleClient returns the client of a server without any schedule, and GetWorkflow that of none: schedules are
+// tested on real ones.
 func (f *temporalFake) ScheduleClient() client.ScheduleClient { return noSchedules{} }
 
 type noSchedules struct{ client.ScheduleClient }
@@ -91,10 +91,7 @@ func (noSchedule) Delete(context.Context) error {
 func (f *temporalFake) GetWorkflow(context.Context, string, string) client.WorkflowRun { return nil }
 
 func (f *temporalFake) ExecuteWorkflow(
-	_ context.Context,
-	options client.StartWorkflowOptions,
-	_ any,
-	args ...any,
+	_ context.Context, options client.StartWorkflowOptions, _ any, args ...any,
 ) (client.WorkflowRun, error) {
 	if err := cmp.Or(f.down, f.refuses); err != nil {
 		return nil, err
@@ -136,8 +133,7 @@ func (a answered) Get(_ context.Context, into any) error {
 }
 
 func (f *temporalFake) UpdateWorkflow(
-	ctx context.Context,
-	update client.UpdateWorkflowOptions,
+	ctx context.Context, update client.UpdateWorkflowOptions,
 ) (client.WorkflowUpdateHandle, error) {
 	f.updates = append(f.updates, update)
 	switch {
@@ -160,8 +156,7 @@ func (f *temporalFake) CancelWorkflow(_ context.Context, id, _ string) error {
 }
 
 func (f *temporalFake) DescribeWorkflowExecution(
-	_ context.Context,
-	id, _ string,
+	_ context.Context, id, _ string,
 ) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
 	f.mu.Lock()
 	status, ok := f.executions[id]
@@ -180,8 +175,7 @@ func (f *temporalFake) DescribeWorkflowExecution(
 }
 
 func (f *temporalFake) ListWorkflow(
-	_ context.Context,
-	request *workflowservice.ListWorkflowExecutionsRequest,
+	_ context.Context, request *workflowservice.ListWorkflowExecutionsRequest,
 ) (*workflowservice.ListWorkflowExecutionsResponse, error) {
 	f.queries = append(f.queries, request.GetQuery())
 	if f.down != nil {
@@ -216,9 +210,7 @@ func (f *temporalFake) ListWorkflow(
 }
 
 func (f *temporalFake) DescribeTaskQueue(
-	_ context.Context,
-	queue string,
-	_ enums.TaskQueueType,
+	_ context.Context, queue string, _ enums.TaskQueueType,
 ) (*workflowservice.DescribeTaskQueueResponse, error) {
 	if strings.HasSuffix(queue, "-cpu") {
 		return &workflowservice.DescribeTaskQueueResponse{Pollers: make([]*taskqueue.PollerInfo, f.computers)}, f.down
@@ -344,7 +336,7 @@ func (b *bench) write(key, content string) {
 	b.must(err)
 }
 
-// spec of an index whose corpus is an empty folder, with built-in models.
+// spec returns the spec of an index whose corpus is an empty folder, with built-in models.
 func (b *bench) spec(index string) core.Spec {
 	return core.Spec{
 		Index: index, Corpus: b.t.TempDir(),

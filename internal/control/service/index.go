@@ -203,8 +203,8 @@ func (s *Service) nameGeneration(ctx context.Context, index string) (string, err
 	}
 }
 
-// startBuild of a build; one that runs under the name already is joined. The start is remembered first, since
-// visibility lags behind it.
+// startBuild starts the run of a build, or joins the one that already runs under the name. The start is remembered
+// first, since visibility lags behind it.
 func (s *Service) startBuild(
 	ctx context.Context, generation string, priority control.Priority, build workflows.Build,
 ) (control.Run, error) {
@@ -226,7 +226,7 @@ func (s *Service) startBuild(
 	return control.Run{Run: work, RunID: started.GetRunID()}, nil
 }
 
-// priorityOf is the part of the workers that a run has: its index is what fairness goes by. Stages, shards and
+// priorityOf returns the part of the workers that a run has: its index is what fairness goes by. Stages, shards and
 // activities have it from the run. Keys of fairness have at most 64 bytes, names of indexes 63.
 func priorityOf(index string, priority control.Priority) temporal.Priority {
 	return temporal.Priority{

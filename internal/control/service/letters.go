@@ -13,7 +13,7 @@ import (
 	"github.com/unweaver/unweaver/workflows"
 )
 
-// readPublished is the manifest of the generation that is served.
+// readPublished returns the manifest of the generation that is served.
 func (s *Service) readPublished(ctx context.Context, index, what string) (*core.Manifest, error) {
 	if !core.ValidIndex(index) {
 		return nil, newNameFault("index", index)

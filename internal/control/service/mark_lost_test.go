@@ -21,7 +21,7 @@ func (b *bench) hold(lease core.Lease) {
 	b.must(err)
 }
 
-// leased is who holds the lease.
+// leased returns who holds the lease.
 func (b *bench) leased() core.Lease {
 	b.t.Helper()
 	lease, _, err := run.ReadLease(b.t.Context(), b.art)

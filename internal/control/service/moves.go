@@ -49,8 +49,7 @@ func (s *Service) ListOperations(ctx context.Context, index string, limit int) (
 
 // CompareGenerations implements Control. What differs is copied to a folder of its own for as long.
 func (s *Service) CompareGenerations(
-	ctx context.Context,
-	r control.DifferenceRequest,
+	ctx context.Context, r control.DifferenceRequest,
 ) (out core.Difference, err error) {
 	if !core.ValidIndex(r.Index) {
 		return out, newNameFault("index", r.Index)
@@ -127,7 +126,7 @@ func (s *Service) recordCommand(ctx context.Context, action, run string, do func
 	return s.recordedChange(ctx, action, run, "", do)
 }
 
-// recordedChange is recorded for a command that gives the run something.
+// recordedChange runs a command that gives the run something, and records it.
 func (s *Service) recordedChange(ctx context.Context, action, run, change string, do func() error) error {
 	name, _, _ := strings.Cut(run, "/")
 	index := s.indexOf(name)

@@ -8,7 +8,7 @@ import (
 	"github.com/unweaver/unweaver/workflows"
 )
 
-// buildOf is the run of a build's workflow id; false for other workflows and other indexes.
+// buildOf returns the run of a build's workflow id; false for other workflows and other indexes.
 func buildOf(id, index string) (run string, ok bool) {
 	generation, ok := strings.CutPrefix(id, workflows.BuildID(index, ""))
 	if !ok || generation == "" || strings.Contains(generation, "/") { // stages and shards of a build lie below it
@@ -17,7 +17,7 @@ func buildOf(id, index string) (run string, ok bool) {
 	return index + "/" + generation, true
 }
 
-// newNameFault is the fault of a name of the wrong form.
+// newNameFault returns the fault of a name of the wrong form.
 func newNameFault(what, name string) error {
 	return fault.InvalidParam.At("name "+what, fault.QuoteName(name)).
 		Because("letters a-z, digits and hyphens, at most 63, no hyphen first; ledger and doctor are taken")

@@ -19,8 +19,7 @@ import (
 
 // PurgeDocuments implements Control. The operation is recorded with digests in the place of the documents' keys.
 func (s *Service) PurgeDocuments(
-	ctx context.Context,
-	request control.PurgeRequest,
+	ctx context.Context, request control.PurgeRequest,
 ) (answer control.PurgeAnswer, err error) {
 	if len(request.Documents) == 0 {
 		return answer, fault.Usage.At("purge from", request.Index).Because("no document is named")
@@ -185,8 +184,7 @@ func (s *Service) checkFree(ctx context.Context, index string) error {
 
 // ListPurges implements Control.
 func (s *Service) ListPurges(
-	ctx context.Context,
-	request control.PurgesRequest,
+	ctx context.Context, request control.PurgesRequest,
 ) (answer control.PurgesAnswer, err error) {
 	if !core.ValidIndex(request.Index) {
 		return answer, newNameFault("index", request.Index)

@@ -96,7 +96,7 @@ func (s *Service) listBuilds(ctx context.Context, index string, found func(work 
 	}
 }
 
-// readLease is who builds the index; zero where none ever did.
+// readLease returns who builds the index; zero where none ever did.
 func (s *Service) readLease(ctx context.Context, index string) (core.Lease, error) {
 	lease, _, err := run.ReadLease(ctx, s.indexOf(index))
 	if err != nil {
@@ -108,7 +108,7 @@ func (s *Service) readLease(ctx context.Context, index string) (core.Lease, erro
 	return lease, err
 }
 
-// recallRun is the run that a key of the state of runs names, or none.
+// recallRun returns the run that a key of the state of runs names, or none.
 func (s *Service) recallRun(ctx context.Context, key string) (string, error) {
 	raw, err := s.Stores.Coordination.ReadState(ctx, key)
 	if err != nil {
@@ -151,8 +151,8 @@ func (s *Service) resolveRun(ctx context.Context, name string) (work string, dam
 	return work, damaged, err
 }
 
-// lastEnded is the run of an index whose report was written last. A report from the future was written by a clock that
-// was wrong: it would hide all others for as long, and counts only where there is no other.
+// lastEnded returns the run of an index whose report was written last. A report from the future was written by a clock
+// that was wrong: it would hide all others for as long, and counts only where there is no other.
 func (s *Service) lastEnded(ctx context.Context, index string) (string, error) {
 	newest, at := "", time.Time{}
 	future, now := "", time.Now()
@@ -179,7 +179,8 @@ func (s *Service) lastEnded(ctx context.Context, index string) (string, error) {
 	return newest, nil
 }
 
-// neverEnded is the fault of an index of which no run has ended: it names who holds the lease, where somebody does.
+// neverEnded returns the fault of an index of which no run has ended: it names who holds the lease, where somebody
+// does.
 func (s *Service) neverEnded(ctx context.Context, index string) error {
 	lease, err := s.readLease(ctx, index)
 	holder, held := buildOf(lease.Workflow, index)

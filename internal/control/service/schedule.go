@@ -47,7 +47,7 @@ var overlaps = map[string]enums.ScheduleOverlapPolicy{
 	"allow_all":    enums.SCHEDULE_OVERLAP_POLICY_ALLOW_ALL,
 }
 
-// longestRun is how long the longest of the last runs took.
+// longestRun returns how long the longest of the last runs took.
 func (s *Service) longestRun(ctx context.Context, index string) (time.Duration, error) {
 	generations, err := s.indexOf(index).ListGenerations(ctx)
 	if err != nil {
@@ -415,7 +415,7 @@ func (s *Service) deleteSchedule(ctx context.Context, index string) error {
 	return s.newScheduleFault(index, err)
 }
 
-// newScheduleFault is the fault of an error of the engine about a schedule.
+// newScheduleFault returns the fault of an error of the engine about a schedule.
 func (s *Service) newScheduleFault(index string, err error) error {
 	var unknown *serviceerror.NotFound
 	var invalid *serviceerror.InvalidArgument

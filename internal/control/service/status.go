@@ -49,7 +49,8 @@ func (s *Service) ReadStatus(ctx context.Context, name string) (control.Status, 
 	return out, err
 }
 
-// endedStatus is a run that is over. One that a gate held counts as published once an operator had it served.
+// endedStatus returns the status of a run that is over. One that a gate held counts as published once an operator had
+// it served.
 func (s *Service) endedStatus(ctx context.Context, report core.Report, damaged error) control.Status {
 	if report.Status == core.StatusHeld {
 		current, _, err := s.indexOf(report.Index).ReadPointer(ctx)

@@ -17,7 +17,7 @@ import (
 	"github.com/unweaver/unweaver/workflows"
 )
 
-// working is a run in its extract stage, with what two batches and an older attempt of one wrote.
+// working writes the state of a run in its extract stage, with what two batches and an older attempt of one wrote.
 func working(b *bench) {
 	b.t.Helper()
 	now := time.Now().UTC()
@@ -28,6 +28,7 @@ func working(b *bench) {
 	account := func(done, calls int64) run.Account {
 		return run.Account{
 			Done: map[string]int64{"chunk": 50, "extract": done}, Calls: core.Calls{Extract: calls},
+			Lately: map[string]run.Lately{"extract": {Done: float64(done), Seconds: 10.9}}, Moved: time.Now(),
 			Tokens: core.Tokens{Prompt: 10 * calls},
 		}
 	}
@@ -273,7 +274,7 @@ func (b *bench) remember(work string) {
 	b.must(b.Stores.Coordination.SetState(b.t.Context(), "latest:docs", []byte(work)))
 }
 
-// checks of doctor by name.
+// checks returns the checks of doctor by name.
 func checks(t *testing.T, b *bench, spec core.Spec) map[string]control.Check {
 	t.Helper()
 	all, err := b.RunDoctor(t.Context(), spec)

@@ -86,7 +86,7 @@ func describeExhausted(report core.Report, budget core.Budget) string {
 	return ""
 }
 
-// toBudget is a budget as workflows take it.
+// toBudget returns a budget as workflows take it.
 func toBudget(budget *core.Budget) *workflows.Budget {
 	if budget == nil {
 		return nil
@@ -193,7 +193,7 @@ func (s *Service) sendCommand(ctx context.Context, work, update string, answer a
 	return s.mapRefusal(ctx, work, update, err)
 }
 
-// newUnansweredFault is the fault of a command that no worker obeyed in time.
+// newUnansweredFault returns the fault of a command that no worker obeyed in time.
 func (s *Service) newUnansweredFault(ctx context.Context, work, update string) error {
 	why := fmt.Errorf("%w within %s; the command stands and may still take effect", errUnanswered, patience)
 	if err := s.checkWorkers(ctx); err != nil {
@@ -221,8 +221,8 @@ func (s *Service) mapRefusal(ctx context.Context, work, update string, err error
 	return s.toFault(err)
 }
 
-// newRefusal is the fault of a command that the workflow, or an activity on its behalf, refused. Its type is a fault's
-// code where it comes from this program.
+// newRefusal returns the fault of a command that the workflow, or an activity on its behalf, refused. Its type is a
+// fault's code where it comes from this program.
 func (s *Service) newRefusal(ctx context.Context, app *temporal.ApplicationError, work, update string) error {
 	code := fault.Code(app.Type())
 	if !fault.IsKnown(code) {
@@ -235,8 +235,8 @@ func (s *Service) newRefusal(ctx context.Context, app *temporal.ApplicationError
 	return code.At(update+" run", work).Because(s.failureText(ctx, app)).Advise(advice)
 }
 
-// failureText is the text behind an activity's code, which history must not hold: the error refers to the file that
-// does.
+// failureText returns the text behind an activity's code, which history must not hold: the error refers to the file
+// that does.
 func (s *Service) failureText(ctx context.Context, app *temporal.ApplicationError) string {
 	var ref string
 	if app.HasDetails() && app.Details(&ref) == nil && ref != "" {
@@ -248,7 +248,7 @@ func (s *Service) failureText(ctx context.Context, app *temporal.ApplicationErro
 	return app.Message()
 }
 
-// newEndedFault is the fault of a command to a run that is no more, or never was.
+// newEndedFault returns the fault of a command to a run that is no more, or never was.
 func (s *Service) newEndedFault(ctx context.Context, work, update string) error {
 	status := ""
 	if report, ok := s.runLog().FindReport(ctx, work); ok {

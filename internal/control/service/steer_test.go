@@ -28,7 +28,7 @@ func encode(t *testing.T, value any) []byte {
 	return raw
 }
 
-// refuse is a workflow whose validator says no.
+// refuse returns a workflow whose validator refuses.
 func refuse(message, kind string) func(context.Context, client.UpdateWorkflowOptions) error {
 	return func(context.Context, client.UpdateWorkflowOptions) error {
 		return temporal.NewNonRetryableApplicationError(message, kind, nil)

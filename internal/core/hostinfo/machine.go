@@ -11,11 +11,11 @@ import (
 // unknown is believed of a machine that does not tell how much memory it has.
 const unknown = 4 << 30
 
-// Memory is how many bytes of memory this process may use: those of its container where one is bounded, else the
+// Memory returns how many bytes of memory this process may use: those of its container where one is bounded, else the
 // machine's.
 func Memory() int64 { return findMemory("/") }
 
-// findMemory is Memory where the files of the system lie below root.
+// findMemory returns what Memory does, where the files of the system lie below root.
 func findMemory(root string) int64 {
 	least := int64(0)
 	for _, found := range []int64{
@@ -34,7 +34,7 @@ func findMemory(root string) int64 {
 	return least
 }
 
-// readNumber in a file; 0 where there is none, as where the bound is "max".
+// readNumber returns the number in a file; 0 where there is none, as where the bound is "max".
 func readNumber(path string) int64 {
 	raw, err := os.ReadFile(path)
 	if err != nil {
@@ -47,7 +47,7 @@ func readNumber(path string) int64 {
 	return n
 }
 
-// readMemTotal is MemTotal of a file like /proc/meminfo, in bytes.
+// readMemTotal returns MemTotal of a file like /proc/meminfo, in bytes.
 func readMemTotal(path string) int64 {
 	raw, err := os.ReadFile(path)
 	if err != nil {

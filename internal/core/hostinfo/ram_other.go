@@ -2,5 +2,5 @@
 
 package hostinfo
 
-// readInstalled is in a file elsewhere.
+// readInstalled returns 0: other systems have it in a file.
 func readInstalled() int64 { return 0 }

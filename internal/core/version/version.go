@@ -6,7 +6,7 @@ import "runtime/debug"
 // Version is set by the linker in releases and images.
 var Version = ""
 
-// String is the version of a release; elsewhere the commit that the program was built from, where that is known.
+// String returns the version of a release; elsewhere the commit that the program was built from, where that is known.
 func String() string {
 	if Version != "" {
 		return Version

@@ -19,7 +19,7 @@ import (
 // behaviour is the argument that makes this test binary a child that does not do what it should.
 const behaviour = "--behave-like="
 
-// misbehave is main for such a child.
+// misbehave runs such a child.
 func misbehave() {
 	if len(os.Args) < 2 || !strings.HasPrefix(os.Args[1], behaviour) {
 		return

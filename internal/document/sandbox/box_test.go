@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// limits are small enough that a bomb is known for one soon, with time for a busy machine.
+// limits returns limits that are small enough that a bomb is known for one soon, with time for a busy machine.
 func limits() document.Limits {
 	out := document.DefaultLimits()
 	out.Time, out.Memory, out.Text = 10*time.Minute, 192<<20, 4<<20

@@ -36,8 +36,8 @@ type settings struct {
 // armed is set where this program knows how to be a child: another one would do again what it was started for.
 var armed atomic.Bool
 
-// RunChild is the first call of a main that may make a Pool. Where this process was started to parse, it does that
-// until its standard input ends, and never returns.
+// RunChild parses documents where this process was started to parse; elsewhere it returns. A main that may make a Pool
+// calls it first. A child parses until its standard input ends, and never returns.
 func RunChild() {
 	if len(os.Args) == 3 && os.Args[0] == childName && os.Args[1] == childMark {
 		if err := serveRequests(os.Args[2], os.Stdin, os.Stdout); err != nil {
@@ -166,7 +166,8 @@ func (c *served) watchParent() (over <-chan struct{}) {
 	return done
 }
 
-// parseDocument is document.Parse. A panic is an error of the document; what cannot be recovered from ends the process.
+// parseDocument parses a document as document.Parse does. A panic is an error of the document; what cannot be recovered
+// from ends the process.
 func parseDocument(body io.Reader, request ask, limits document.Limits) (doc document.Doc, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -228,7 +229,7 @@ func (c *served) writeText(piece []byte) error {
 	return writeFrame(c.out, frameText, piece)
 }
 
-// wholeRunes is how much of a text does not end within a rune.
+// wholeRunes returns how much of a text does not end within a rune.
 func wholeRunes(piece []byte) int {
 	for back := 1; back < utf8.UTFMax && back <= len(piece); back++ {
 		if at := len(piece) - back; utf8.RuneStart(piece[at]) {
@@ -263,7 +264,7 @@ func (c *served) endAnswer(err error) error {
 	return c.sendFrame(frameEnd, []byte{next})
 }
 
-// measureFootprint is the memory in bytes that this process has of the system.
+// measureFootprint returns the memory in bytes that this process has of the system.
 func measureFootprint() int64 {
 	sample := []metrics.Sample{
 		{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"},

@@ -12,7 +12,7 @@ import (
 	"github.com/unweaver/unweaver/internal/document"
 )
 
-// findProgram is what a child runs: this very program, also where its file was replaced meanwhile.
+// findProgram returns what a child runs: this very program, also where its file was replaced meanwhile.
 func findProgram() (string, error) {
 	if _, err := os.Stat("/proc/self/exe"); err == nil {
 		return "/proc/self/exe", nil
@@ -20,7 +20,7 @@ func findProgram() (string, error) {
 	return os.Executable()
 }
 
-// newAttributes of a child: a group of its own, and its end with the thread that started it.
+// newAttributes returns the attributes of a child: a group of its own, and its end with the thread that started it.
 func newAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
@@ -35,7 +35,7 @@ func awaitExit(pid int) {
 	}
 }
 
-// processorTime is what the processors spent on a child so far.
+// processorTime returns what the processors spent on a child so far.
 func (c *child) processorTime() time.Duration {
 	const ofAllThreads = 2
 	var spent unix.Timespec
@@ -51,7 +51,8 @@ func hardenThread() { _ = unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }
 // overhead is what a child needs beside what parsing takes, in bytes of private memory.
 const overhead = 128 << 20
 
-// measureMapped is how much private memory this process has, in bytes, as its limit counts it: also what it gave back.
+// measureMapped returns how much private memory this process has, in bytes, as its limit counts it: also what it gave
+// back.
 func measureMapped() int64 {
 	raw, err := os.ReadFile("/proc/self/statm") // pages: size, resident, shared, text, 0, data and stack
 	if err != nil {

@@ -12,15 +12,17 @@ import (
 	"github.com/unweaver/unweaver/internal/document"
 )
 
-// findProgram is what a child runs.
+// findProgram returns what a child runs.
 func findProgram() (string, error) { return os.Executable() }
 
-// newAttributes of a child: a separate group. It sees by its standard input that its parent is gone.
+// newAttributes returns the attributes of a child: a separate group. It sees by its standard input that its parent is
+// gone.
 func newAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 func hardenThread() {}
 
-// processorTime is not known here while a child runs: what it took for documents before counts for the last one.
+// processorTime returns 0: the time is not known here while a child runs. What it took for documents before counts for
+// the last one.
 func (c *child) processorTime() time.Duration { return 0 }
 
 // awaitExit ends a child: elsewhere it could not be waited for without losing its number.
@@ -29,7 +31,7 @@ func awaitExit(pid int) {
 	_ = syscall.Kill(-pid, syscall.SIGKILL)
 }
 
-// measureMapped is not asked where the system bounds no memory.
+// measureMapped returns 0: it is not asked where the system bounds no memory.
 func measureMapped() int64 { return 0 }
 
 // confineProcess takes from this process what parsing does not need. Memory is bounded by the runtime's limit alone,

@@ -57,7 +57,7 @@ func New(places int, limits document.Limits) (*Pool, error) {
 	return p, nil
 }
 
-// Limits are those of every document, with nothing left at zero.
+// Limits returns the limits of every document, with nothing left at zero.
 func (p *Pool) Limits() document.Limits { return p.limits }
 
 // runStarts starts the children. They end with the thread that started them, so it is one that lasts as long as the
@@ -155,7 +155,7 @@ func (p *Pool) Parse(
 	}
 }
 
-// PIDs are those of the children that are kept or at work.
+// PIDs returns the process ids of the children that are kept or at work.
 func (p *Pool) PIDs() []int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -246,7 +246,7 @@ func (p *Pool) fromIdle(pdf bool) *child {
 	return nil
 }
 
-// newStopError is the error of a pool that is closed.
+// newStopError returns the error of a pool that is closed.
 func newStopError(object string) error {
 	return fault.ParserDown.At("parse", object).Because("the program stops")
 }
@@ -257,7 +257,7 @@ func (p *Pool) isClosed() bool {
 	return p.closed
 }
 
-// newDownError is what keeps this machine from parsing anything.
+// newDownError returns the error of what keeps this machine from parsing anything.
 func newDownError(err error) error {
 	return fault.ParserDown.At("start a process that parses", "documents").
 		Because(err).

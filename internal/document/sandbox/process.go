@@ -118,7 +118,7 @@ func (c *child) endProcess(wait bool) *os.ProcessState {
 	return c.cmd.ProcessState
 }
 
-// lastLine is what the child said last on its standard error, in a line.
+// lastLine returns what the child said last on its standard error, in a line.
 func (c *child) lastLine() string { return toBrief(c.stderr.String()) }
 
 // tail keeps the beginning of what is written to it, where the runtime says why a program falls.

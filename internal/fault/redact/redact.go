@@ -115,8 +115,8 @@ func HideKnown(text string) string {
 	return text
 }
 
-// MeasureTail is the length of the longest end of text, in bytes, that a secret which Known would take out may begin
-// with: who passes text on as it comes holds it back.
+// MeasureTail returns the length of the longest end of text, in bytes, that a secret which Known would take out may
+// begin with: who passes text on as it comes holds it back.
 func MeasureTail(text string) int {
 	known.RLock()
 	defer known.RUnlock()
@@ -161,7 +161,7 @@ func withoutUserChanged(text string) bool {
 	return userinfo.ReplaceAllStringFunc(text, withoutUser) != text
 }
 
-// Attr is ReplaceAttr of a log's handler.
+// Attr takes secrets out of an attribute of a log: it serves as ReplaceAttr of the log's handler.
 func Attr(_ []string, attr slog.Attr) slog.Attr {
 	switch attr.Value.Kind() {
 	case slog.KindString:

@@ -18,7 +18,8 @@ import (
 	"github.com/unweaver/unweaver/internal/stream/mapped"
 )
 
-// names of classes, in the order of their ids; two have one name, and some are the beginning of others.
+// names returns names of classes, in the order of their ids. Two classes have the same name, and some names are the
+// beginning of others.
 func names() []string {
 	out := []string{"rhine", "rhine", "rhine falls", "rhi", "rhine\x00", ""}
 	for n := range 40 {

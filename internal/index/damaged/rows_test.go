@@ -20,7 +20,7 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 )
 
-// rowsWhole is a file with a row of every kind.
+// rowsWhole returns a file with a row of every kind.
 func rowsWhole(t *testing.T) []byte {
 	t.Helper()
 	id, digest := core.ClassID("oslo"), core.Sum("oslo")

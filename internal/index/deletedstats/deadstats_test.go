@@ -43,7 +43,7 @@ func open(t testing.TB, content []byte, of deletedstats.Of) (*deletedstats.File,
 	return table, err
 }
 
-// side of documents of terms.
+// side writes documents of these terms and opens their side.
 func side(t testing.TB, docs [][]string) *postings.Side {
 	t.Helper()
 	builder := postings.NewBuilder()

@@ -162,7 +162,8 @@ func same(t *testing.T, r *rand.Rand, one, many *lexical.Index, keys []int, term
 			t.Fatalf("%s weighs %v, of one side %v", term, many.Weight(term), one.Weight(term))
 		}
 	}
-	if one.HasAnyTerm(terms) != many.HasAnyTerm(terms) || one.UnknownWeight() != many.UnknownWeight() || one.Totals() != many.Totals() {
+	if one.HasAnyTerm(terms) != many.HasAnyTerm(terms) || one.UnknownWeight() != many.UnknownWeight() ||
+		one.Totals() != many.Totals() {
 		t.Fatalf("%v: known %v, unknown %v, totals %v", terms, many.HasAnyTerm(terms), many.UnknownWeight(), many.Totals())
 	}
 }
@@ -302,13 +303,17 @@ func TestRowsAndTermsThatAreDeadAreNotThere(t *testing.T) {
 	parts := []lexical.Part{{Side: open(t, nil)}, {Side: side, Dead: bitmap}, {Side: open(t, [][]string{{"c"}})}}
 	index, err := lexical.Compose(parts, counted(t, deletedstats.Count(side, bitmap.IsDead)))
 	require.NoError(t, err)
-	if index.HasAnyTerm([]string{"gone"}) || index.Weight("gone") != 0 || len(index.Search([]string{"gone"}, 9, nil, nil)) > 0 {
+	if index.HasAnyTerm([]string{"gone"}) || index.Weight("gone") != 0 ||
+		len(index.Search([]string{"gone"}, 9, nil, nil)) > 0 {
 		t.Error("a term that only a dead row holds is known")
 	}
 	hits := index.Search([]string{"a", "c"}, 9, nil, nil)
-	assert.True(t, len(hits) == 2 && hits[0].Doc == 2 && hits[1].Doc == 1 && index.FirstRow(1) == 0 && index.FirstRow(2) == 2,
-		"hits %v", hits)
-	if scores := index.ScoreRows([]string{"a"}, []uint32{0, 1, 2, 99}); scores[0] != 0 || scores[1] == 0 || scores[3] != 0 {
+	assert.True(
+		t, len(hits) == 2 && hits[0].Doc == 2 && hits[1].Doc == 1 && index.FirstRow(1) == 0 && index.FirstRow(2) == 2,
+		"hits %v", hits,
+	)
+	if scores := index.ScoreRows([]string{"a"}, []uint32{0, 1, 2, 99}); scores[0] != 0 || scores[1] == 0 ||
+		scores[3] != 0 {
 		t.Errorf("scores %v: of a dead row, a live one, one without the term, and none", scores)
 	}
 	assert.Equal(t, "[[false true false]]", fmt.Sprint(index.Holds([]string{"a"}, []uint32{0, 1, 99})), "held by")

@@ -104,7 +104,7 @@ func TestSearchEqualsScoringEveryDocument(t *testing.T) {
 		"Known is wrong")
 }
 
-// inOrder is the n best by the scores of all documents, each summed by itself.
+// inOrder returns the n best hits by the scores of all documents, each summed by itself.
 func inOrder(index *lexical.Index, terms []string, docs, n int) []lexical.Hit {
 	all := make([]uint32, docs)
 	for i := range all {

@@ -163,7 +163,7 @@ func (c *invented) runs(t testing.TB, n int) []liveset.Run {
 	return out
 }
 
-// name of the i-th class; three have the same.
+// name returns the name of the i-th class; three classes have the same one.
 func (c *invented) name(i int) string { return fmt.Sprintf("name %d", i*31%len(c.ids)/3) }
 
 func (c *invented) open(t testing.TB, splits, runs int) *liveset.Set {

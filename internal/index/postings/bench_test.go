@@ -37,7 +37,7 @@ func BenchmarkBuilding(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/documents, "ns/document")
 }
 
-// BenchmarkFits is what opening a side costs beside checksums: every list is looked at.
+// BenchmarkFits measures what opening a side costs beside checksums: it looks at every list.
 func BenchmarkFits(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 2))
 	zipf := rand.NewZipf(r, 1.1, 2, 200_000)

@@ -18,8 +18,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// texts have terms that are in one document, in a few, in a block, in many blocks and in all, with names that begin
-// the same way, and now and then a hundred times in one document.
+// texts returns documents with terms that are in one document, in a few, in a block, in many blocks and in all. Some
+// names begin the same way, and now and then a document holds a term up to 400 times.
 func texts(documents int) [][]string {
 	r := rand.New(rand.NewPCG(6, uint64(documents)))
 	zipf := rand.NewZipf(r, 1.2, 3, 3000)

@@ -90,7 +90,7 @@ func (t Totals) IDF(df uint64) float64 {
 	return math.Log(1 + (float64(t.Documents)-holding+0.5)/(holding+0.5))
 }
 
-// Average length of the documents.
+// Average returns the average length of the documents, 1 where there are none or they are empty.
 func (t Totals) Average() float64 {
 	if t.Documents == 0 || t.Terms == 0 {
 		return 1
@@ -98,7 +98,7 @@ func (t Totals) Average() float64 {
 	return float64(t.Terms) / float64(t.Documents)
 }
 
-// Average length of a side's documents.
+// Average returns the average length of a side's documents.
 func Average(stats Stats) float64 { return stats.Totals().Average() }
 
 // longest is how many times the average length a document counts as at most. Beside hundreds of rows of a table a page

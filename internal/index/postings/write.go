@@ -52,7 +52,7 @@ func (w *listWriter) addPostings(posts []byte) error {
 	return nil
 }
 
-// maxWeight weight of the block at hand.
+// maxWeight returns the highest weight in the block at hand.
 func (w *listWriter) maxWeight() (weight float32) {
 	for i, doc := range w.docs[:w.held] {
 		weight = max(weight, Weight(uint8(w.counts[i]), w.lens[doc], w.average))

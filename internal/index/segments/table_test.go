@@ -125,7 +125,7 @@ func (s shelf) open(listed core.Segments) *segments.Table {
 
 func chunkID(key string) core.ID { return core.ChunkID(key, key, 0) }
 
-// two are a generation, and the one after it, in which document b and class y are another night's.
+// two returns a generation and the one after it, in which document b and class y are of another night.
 func two(s shelf) (was, is core.Segments) {
 	s.split(&was, "a b c")
 	s.run(&was, "x y z")

@@ -66,7 +66,7 @@ type mention struct {
 	position int
 }
 
-// mentions of the sample; the title of each chunk's document is its first.
+// mentions returns the mentions of the sample; the first class of each chunk is the title of its document.
 func mentions() (out []mention) {
 	number := uint32(0)
 	for _, document := range sample {

@@ -33,7 +33,7 @@ type Item struct {
 	Window int // of a chunk that has several; 0: the first
 }
 
-// Digest of an embedded text.
+// Digest returns the digest of an embedded text.
 func Digest(text string, fingerprint core.Digest) core.Digest {
 	return core.Sum("vector/1", text, fingerprint.String())
 }
@@ -43,7 +43,8 @@ func ChunkDigest(title, text string, fingerprint core.Digest) core.Digest {
 	return core.Sum("chunk-vector/1", ChunkText(title, text), WindowRule, fingerprint.String())
 }
 
-// ChunkText is a chunk as it is embedded and indexed: title, empty line, text; under parity, without a title, the text.
+// ChunkText returns a chunk as it is embedded and indexed: title, empty line, text. Without a title, as under parity,
+// it returns the text alone.
 func ChunkText(title, text string) string {
 	if title == "" {
 		return text
@@ -203,7 +204,7 @@ func (s Source) Vectors(ctx context.Context, items []Item) ([][]float32, error) 
 		Advise("see whether something deletes objects under ledger/embed")
 }
 
-// keysOf of items in the ledger: their digests, in the embedder's domain.
+// keysOf returns the keys of items in the ledger: their digests, in the embedder's domain.
 func (s Source) keysOf(items []Item) []core.Digest {
 	domain := s.Embedder.Info().Domain
 	keys := make([]core.Digest, len(items))
@@ -236,7 +237,7 @@ func (s Source) storeVectors(ctx context.Context, items []Item) error {
 	return err
 }
 
-// tryStore is store, and reports whether the model took the texts in one request.
+// tryStore does what storeVectors does, and reports whether the model took the texts in one request.
 func (s Source) tryStore(ctx context.Context, items []Item) (whole bool, err error) {
 	var vectors [][]float32
 	known := len(items) > s.maxTexts()

@@ -27,7 +27,7 @@ func (s Source) takenKey() string {
 	return info.Endpoint + "\x00" + info.Model
 }
 
-// maxTexts is how many texts a request may have: at least one.
+// maxTexts returns how many texts a request may have: at least one.
 func (s Source) maxTexts() int {
 	takenMu.Lock()
 	defer takenMu.Unlock()

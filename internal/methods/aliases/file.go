@@ -82,7 +82,7 @@ func (f File) readLine(line string) string {
 	return ""
 }
 
-// resolvePin is the name at the end of what a name is pinned to.
+// resolvePin returns the name at the end of what a name is pinned to.
 func (f File) resolvePin(name string) (string, error) {
 	seen := map[string]bool{}
 	for at := name; ; {

@@ -163,8 +163,8 @@ func (m *merger) explainPair(pair Pair, all []Name, limits Limits, cosine func(a
 	return WhyNear
 }
 
-// chooseRepresentative of a group, which is in the order of keys: what a member is pinned to, a preferred name, or the
-// one whose distances to the others have the least sum.
+// chooseRepresentative returns the member that stands for a group, which is in the order of keys: what a member is
+// pinned to, else a preferred name, else the one whose distances to the others have the least sum.
 func (m *merger) chooseRepresentative(group []int, cosine func(a, b int) float64) int {
 	for _, member := range group {
 		if target, err := m.file.resolvePin(m.keys[member]); err == nil && target != m.keys[member] {
@@ -240,7 +240,7 @@ func isProperNoun(word string) bool {
 	return false
 }
 
-// pickDigitWords are the words with a digit, which are dates, versions and numbers, sorted.
+// pickDigitWords returns the words with a digit, which are dates, versions and numbers, sorted.
 func pickDigitWords(of []string) []string {
 	var out []string
 	for _, word := range of {

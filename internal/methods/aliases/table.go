@@ -21,8 +21,8 @@ func ReadTable(raw []byte) (core.Aliases, error) {
 	return file.ToTable()
 }
 
-// ToTable is what the pins of a file come to: each name by the one that stands for it, which is a preferred one of its
-// group or else the one at the end of its pins. Lines that only forbid change nothing here: they are for who
+// ToTable returns what the pins of a file come to: for each name the one that stands for it. That is a preferred name
+// of its group, or else the one at the end of its pins. Lines that only forbid change nothing here: they are for what
 // suggests pins.
 func (f File) ToTable() (core.Aliases, error) {
 	if len(f.Pinned) > core.MaxAliases {

@@ -77,7 +77,8 @@ func (c *Coarse) FindTop(entities, relations [][]float32, k int) []Candidate {
 	return c.findTop(entities, relations, k, nil, func() bool { return false })
 }
 
-// findTop is Top of the runs that allow lets in; nil: of all. Once it is stopped it comes to something, soon.
+// findTop does what FindTop does for the runs that allow lets in; nil lets in all. Once stopped, it soon returns what
+// it has.
 func (c *Coarse) findTop(
 	entities, relations [][]float32, k int, allow func(run int) bool, stopped func() bool,
 ) []Candidate {
@@ -113,8 +114,8 @@ type Query struct {
 	Whole               []float32
 }
 
-// Ask is Top for a question. One without triples is compared as a whole with the entities, and linked says so; one
-// without a vector of its whole text, either, finds nothing.
+// Ask returns the k best runs for a question, as FindTop does. It compares a question without triples as a whole with
+// the entities, and linked reports so; without triples and without a vector of the whole text it finds nothing.
 func (c *Coarse) Ask(q Query, k int) (candidates []Candidate, linked bool) {
 	return c.searchQuery(q, k, nil, func() bool { return false })
 }
@@ -131,7 +132,7 @@ func (c *Coarse) searchQuery(
 	return c.findTop(q.Entities, q.Relations, k, allow, stopped), false
 }
 
-// maxScore of the numbers of a run; 0 where either side is empty.
+// maxScore returns the highest score of the symbols of a run; 0 where there are no symbols or no scores.
 func (s *Symbols) maxScore(run int, score []float32) float64 {
 	of := s.of[s.starts[run]:s.starts[run+1]]
 	if len(of) == 0 || len(score) == 0 {
@@ -146,8 +147,8 @@ func (s *Symbols) maxScore(run int, score []float32) float64 {
 
 const blockRows = 4096
 
-// scoreRows cosine of each row with any of the query's; nil where there are none. What is left when it is stopped stays
-// 0.
+// scoreRows returns the highest cosine of each row with the vectors of the query, nil where none has the dimension.
+// Rows that a stop leaves out have 0.
 func scoreRows(table Table, query [][]float32, stopped func() bool) []float32 {
 	probes := probesOf(query, table.Dim)
 	if len(probes) == 0 {
@@ -177,7 +178,8 @@ func scoreRows(table Table, query [][]float32, stopped func() bool) []float32 {
 	return out
 }
 
-// dot in four sums, which the processor takes beside each other; always in the same order.
+// dot returns the product of two vectors. It adds up four sums, which the processor computes side by side, always in
+// the same order.
 func dot(a, b []float32) float32 {
 	b = b[:len(a)]
 	var s0, s1, s2, s3 float32

@@ -79,8 +79,8 @@ func Indexify(documents []Document) (*Codebook, []Sequence, []Left) {
 	return n.book, sequences, left
 }
 
-// unfit says why a triple cannot be one of a codebook, if so. A part of which no name is left (signs that are not
-// shown, for one) is empty: all such would be one symbol.
+// unfitTriple returns why a triple cannot be one of a codebook, empty where it can. A part of which no name is left
+// (only signs that are not shown, for one) counts as empty: all such would be one symbol.
 func unfitTriple(t triples.Triple) string {
 	for _, part := range []string{t.Head, t.Relation, t.Tail} {
 		switch {
@@ -140,13 +140,13 @@ func numberName(of map[string]uint32, shown *[]string, name string) uint32 {
 	return id
 }
 
-// Words of an edge.
+// Words returns the words of an edge.
 func (c *Codebook) Words(edge uint32) (head, relation, tail string) {
 	e := c.Edges[edge]
 	return c.Entities[e.Head], c.Relations[e.Relation], c.Entities[e.Tail]
 }
 
-// Text of an edge, which is what its vector is made of.
+// Text returns the text of an edge, which its vector is made of.
 func (c *Codebook) Text(edge uint32) string {
 	head, relation, tail := c.Words(edge)
 	return head + " " + relation + " " + tail
@@ -268,7 +268,7 @@ func (r *reader) readCodebook() *Codebook {
 	return c
 }
 
-// readCount of entries that follow, each of a byte at least; 0 once something was broken.
+// readCount returns how many entries follow, each of a byte at least; 0 once something was broken.
 func (r *reader) readCount() int { return int(r.readBelow(len(r.rest) + 1)) }
 
 func (r *reader) readBelow(bound int) uint32 {

@@ -25,7 +25,7 @@ const (
 // Encodings are those among which the smallest is looked for, in the order in which ties go.
 var Encodings = []Encoding{WordTriples, IDTriples, EdgeMatrix}
 
-// String is the name that explanations and reports have.
+// String returns the name that explanations and reports have.
 func (e Encoding) String() string { return [...]string{"words", "ids", "edges"}[e] }
 
 // keys of the facts, by encoding.
@@ -126,7 +126,7 @@ func encodeList[T any](of []T, write func(T) string) string {
 
 func encodeRow(row [3]int) string { return encodeList(row[:], strconv.Itoa) }
 
-// quoteJSON is JSON without escapes of what HTML would need.
+// quoteJSON returns a string as JSON, without the escapes that HTML would need.
 func quoteJSON(s string) string {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)

@@ -35,16 +35,16 @@ func NewIndex(book *Codebook, entities, relations, lines Table) (*Index, error) 
 	return &Index{book: book, lines: lines, coarse: coarse}, nil
 }
 
-// Words of an edge.
+// Words returns the words of an edge.
 func (x *Index) Words(edge uint32) (head, relation, tail string) { return x.book.Words(edge) }
 
-// Text of an edge.
+// Text returns the text of an edge.
 func (x *Index) Text(edge uint32) string { return x.book.Text(edge) }
 
 // CiteChunks gives the chunks that edges were read from, each once, in the order of the edges.
 func (x *Index) CiteChunks(edges []uint32) []string { return x.book.CiteChunks(edges) }
 
-// averageEdges is the direction of the sum of the vectors of edges.
+// averageEdges returns the direction of the sum of the vectors of edges.
 func (x *Index) averageEdges(edges []uint32) []float32 {
 	sum := make([]float64, x.lines.Dim)
 	for _, edge := range edges {
@@ -188,7 +188,7 @@ func (x *Index) EstimateSteps(q Asked, s Settings) float64 {
 	return products * float64(x.lines.Dim) / 4
 }
 
-// filterEdges are the edges that a chunk says which is let in.
+// filterEdges returns the edges that were read from a chunk that allow lets in; nil lets in all.
 func (x *Index) filterEdges(edges []uint32, allow func(chunk string) bool) []uint32 {
 	if allow == nil {
 		return edges
@@ -265,7 +265,7 @@ func (x *Index) citeChunks(out *Found, ranked []FoundRun, lines []probe, s Setti
 	slices.SortStableFunc(out.Chunks, func(a, b FoundChunk) int { return cmp.Compare(b.Score, a.Score) })
 }
 
-// maxCosine is the cosine of an edge with the line of the question that is nearest to it.
+// maxCosine returns the cosine of an edge with the line of the question that is nearest to it.
 func (x *Index) maxCosine(lines []probe, edge uint32) float64 {
 	best := float32(math.Inf(-1))
 	for _, line := range lines {
@@ -338,7 +338,7 @@ func memoizeVectors(of func(edge uint32) []float32) func(edge uint32) []float32 
 	}
 }
 
-// averageParts is the direction of the sum of the vectors of head, relation and tail.
+// averageParts returns the direction of the sum of the vectors of head, relation and tail.
 func (x *Index) averageParts(edge uint32) []float32 {
 	e := x.book.Edges[edge]
 	sum := make([]float64, x.lines.Dim)

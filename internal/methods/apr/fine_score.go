@@ -44,7 +44,7 @@ type Terms struct {
 	Whole    float64 // the whole texts, gated
 }
 
-// Score is the weighted sum.
+// Score returns the weighted sum.
 func (t Terms) Score() float64 {
 	return t.Top + coverWeight*t.Cover + pairWeight*t.Pairs + singleWeight*t.Distinct + wholeWeight*t.Whole
 }

@@ -35,8 +35,8 @@ func chooseEncoding(facts []Word, count func(string) int) Choice {
 	return Choice{Encoding: encoding, Text: text, Tokens: tokens, Facts: len(facts)}
 }
 
-// firstFacts are as many as fit, found by halving. Where a longer list has fewer tokens, for another encoding, it may
-// find some less than the most; what it gives was counted.
+// firstFacts returns as many facts as fit, found by halving. Where a longer list has fewer tokens, in another encoding,
+// it may find some less than the most. What it returns was counted.
 func firstFacts(facts []Word, budget int, count func(string) int) Choice {
 	fits := Choice{}
 	low, high := 0, len(facts) // low fits or is nothing, high does not

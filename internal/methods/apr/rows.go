@@ -74,7 +74,7 @@ func (t *Table) Append(more Table) {
 	}
 }
 
-// Len is the number of rows.
+// Len returns the number of rows.
 func (t Table) Len() int { return len(t.Scales) }
 
 func (t Table) codesOf(i int) []byte {
@@ -124,7 +124,7 @@ func probeOf(vector []float32) probe {
 	return out
 }
 
-// probesOf the vectors that have the dimension.
+// probesOf returns probes of the vectors that have the dimension.
 func probesOf(vectors [][]float32, dim int) []probe {
 	var out []probe
 	for _, vector := range vectors {
@@ -135,7 +135,7 @@ func probesOf(vectors [][]float32, dim int) []probe {
 	return out
 }
 
-// dot is the product of a row with a probe of the table's dimension.
+// dot returns the product of a row with a probe of the table's dimension.
 func (t Table) dot(i int, p probe) float32 {
 	codes, sum := t.codesOf(i), 0
 	if len(codes) == t.Dim {
@@ -148,7 +148,8 @@ func (t Table) dot(i int, p probe) float32 {
 	return float32(float64(sum) * float64(t.Scales[i]) * p.scale)
 }
 
-// dotDense in four sums, which the processor takes beside each other.
+// dotDense returns the product of a row with a number for every dimension. It adds up four sums, which the processor
+// computes side by side.
 func dotDense(numbers []int, codes []byte) int {
 	codes = codes[:len(numbers)]
 	var s0, s1, s2, s3 int

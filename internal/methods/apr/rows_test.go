@@ -14,7 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model/triples"
 )
 
-// sparseRows have a number other than 0 in about every sixth place.
+// sparseRows returns rows of unit length with a number other than 0 in about every sixth place.
 func sparseRows(random *rand.Rand, rows, dim int) [][]float32 {
 	out := randomRows(random, rows, dim)
 	for _, row := range out {

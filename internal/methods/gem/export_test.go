@@ -22,10 +22,10 @@ type Fixed struct {
 // NewFixed makes it of weights row by row.
 func NewFixed(n int, w, degrees []float64) *Fixed { return &Fixed{Matrix{n: n, w: w}, degrees} }
 
-// Degrees are those given.
+// Degrees returns the degrees that were given.
 func (f *Fixed) Degrees() []float64 { return f.degrees }
 
-// Weights are those of a matrix, row by row.
+// Weights returns the weights of a matrix, row by row.
 func (m *Matrix) Weights() []float64 { return m.w }
 
 // Restarted computes as Compute does without the direct solver, in a basis of 3 want + 20 vectors.

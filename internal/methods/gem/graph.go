@@ -80,7 +80,7 @@ func (n Nodes) computeSimilarities() []float64 {
 // Len is the number of nodes.
 func (m *Matrix) Len() int { return m.n }
 
-// Degrees are the row sums.
+// Degrees returns the row sums.
 func (m *Matrix) Degrees() []float64 {
 	out := make([]float64, m.n)
 	for i := range m.n {
@@ -113,8 +113,8 @@ func (m *Matrix) sumSquares(scale []float64) float64 {
 	return sum
 }
 
-// NearestGraph is the graph of the nearest of each node, as NewNearest makes it: an edge is there where one of both has
-// it among its nearest. A node that is near to none has no edge.
+// NearestGraph returns the graph of the nearest of each node, as NewNearest makes it: an edge joins two nodes where one
+// of both has the other among its nearest. A node that is near to none has no edge.
 func (m *Matrix) NearestGraph(neighbours int) (*Sparse, error) {
 	f := &finder{most: neighbours, blank: make([]bool, m.n), best: make([][]near, m.n), closest: make([]near, m.n)}
 	for i := range m.n {
@@ -130,7 +130,7 @@ func (m *Matrix) NearestGraph(neighbours int) (*Sparse, error) {
 	return f.buildGraph()
 }
 
-// Neighbours are the nodes with a weight other than 0.
+// Neighbours returns the nodes with a weight other than 0, and their weights.
 func (m *Matrix) Neighbours(node int) ([]int32, []float64) {
 	var to []int32
 	var weights []float64
@@ -145,7 +145,7 @@ func (m *Matrix) Neighbours(node int) ([]int32, []float64) {
 // leastDegree is the degree below which a node counts as without neighbours: its row and column of L are 0.
 const leastDegree = 1e-9
 
-// computeScale are the entries of D^-1/2, and how many nodes are without neighbours.
+// computeScale returns the entries of D^-1/2, and how many nodes are without neighbours.
 func computeScale(degrees []float64) (scale []float64, isolated int) {
 	scale = make([]float64, len(degrees))
 	for i, d := range degrees {
@@ -158,8 +158,8 @@ func computeScale(degrees []float64) (scale []float64, isolated int) {
 	return scale, isolated
 }
 
-// Distinctness is the sum of the squares of all eigenvalues of L, without any of them: the larger, the more distinct
-// the themes. Of Implicit it takes a time in proportion to nodes and the square of the dimension.
+// Distinctness returns the sum of the squares of all eigenvalues of L, without computing any of them: the larger, the
+// more distinct the themes. For Implicit it takes a time in proportion to nodes and the square of the dimension.
 func Distinctness(g Graph) float64 {
 	scale, _ := computeScale(g.Degrees())
 	return g.sumSquares(scale)

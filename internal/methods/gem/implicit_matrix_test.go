@@ -17,7 +17,7 @@ const (
 	Keep
 )
 
-// MatrixBy is Matrix with what is said of negative similarities.
+// MatrixBy does what Matrix does, with what sign says of negative similarities.
 func (n Nodes) MatrixBy(sign Sign) (*Matrix, error) {
 	if err := n.checkNodes(); err != nil {
 		return nil, err
@@ -97,10 +97,10 @@ func (n Nodes) NewImplicit(sign Sign) (*Implicit, error) {
 	return g, notNegative(g.degrees, sign)
 }
 
-// Len is the number of nodes.
+// Len returns the number of nodes.
 func (g *Implicit) Len() int { return g.nodes.Len() }
 
-// Degrees are the row sums of W.
+// Degrees returns the row sums of W.
 func (g *Implicit) Degrees() []float64 { return g.degrees }
 
 // Multiply writes W x to out, in two passes over the vectors.

@@ -28,7 +28,7 @@ func (l *normal) applyMatrix(out, x []float64) {
 	}
 }
 
-// certifyPair is the pair of x, of unit length: its Rayleigh quotient, and |L x - lambda x|.
+// certifyPair returns the pair of x, which is of unit length: its Rayleigh quotient, and |L x - lambda x|.
 func (l *normal) certifyPair(x []float64) pair {
 	product := make([]float64, len(x))
 	l.applyMatrix(product, x)
@@ -171,7 +171,8 @@ func (s *lanczos) extendBasis(basis *[][]float64, projected *mat.SymDense, size 
 	}
 }
 
-// drawDirection is a random direction that is orthogonal to what is locked and to the basis, nil where there is none.
+// drawDirection returns a random direction that is orthogonal to what is locked and to the basis, nil where there is
+// none.
 func (s *lanczos) drawDirection(basis [][]float64) []float64 {
 	if len(s.locked)+len(basis) >= len(s.l.scale) {
 		return nil

@@ -67,8 +67,8 @@ func (n Nodes) newFinder(neighbours int) *finder {
 	return f
 }
 
-// NearestTo are the nodes that are nearest to one that is none of them, by its mean and its text vector, at most so
-// many and only with weights above 0; by rising number.
+// NearestTo returns the nodes that are nearest to one outside the graph, by its mean and its text vector: at most so
+// many and only with weights above 0, by rising number.
 func (n Nodes) NearestTo(mean, base []float32, most int) (to []int32, weights []float64) {
 	found := make([]near, n.Len())
 	wideMean, wideBase := toFloat64(mean), toFloat64(base)

@@ -31,7 +31,7 @@ type Summaries interface {
 // MembersOf are summaries by node.
 type MembersOf map[int][]int
 
-// Members of a summary; nil of a chunk.
+// Members returns the nodes that a summary was made of; nil of a chunk.
 func (m MembersOf) Members(node int) []int { return m[node] }
 
 // Compare gives the cosine of a prompt with every question: row i of questions is of unit length and question of[i].

@@ -58,7 +58,7 @@ func TestNodesAreTakenWithinTheBudget(t *testing.T) {
 	}
 }
 
-// questions are those of random nodes: without questions of their own, so that texts are compared.
+// questions returns the texts of nodes in place of questions, so that texts are compared.
 func questions(nodes gem.Nodes) (gem.Rows, []gem.Match) {
 	of := make([]gem.Match, nodes.Len())
 	for i := range of {
@@ -108,7 +108,7 @@ func TestASearchGoesAlongEdges(t *testing.T) {
 	assert.Equal(t, []int{0, 4, 3}, nodesOf(matchesOf(closed.OrderNodes(ranked[:3], 9))), "around a node that is left out")
 }
 
-// along is a search in which a node that is not ranked scores 0.
+// along returns a search in which a node that is not ranked scores 0.
 func along(ranked []gem.Match, graph gem.Neighbourhood, alpha float64, summaries gem.Summaries) gem.Search {
 	return gem.Search{
 		Graph: graph, Heaviest: 1, Alpha: alpha, Summaries: summaries,

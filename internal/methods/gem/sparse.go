@@ -46,19 +46,19 @@ func NewSparse(n int, edges []Edge) (*Sparse, error) {
 	return s, nil
 }
 
-// Len is the number of nodes.
+// Len returns the number of nodes.
 func (s *Sparse) Len() int { return len(s.offsets) - 1 }
 
-// Edges is their number; each joins two nodes.
+// Edges returns the number of edges; each joins two nodes.
 func (s *Sparse) Edges() int { return len(s.to) / 2 }
 
-// Neighbours of a node, and the weights of the edges to them.
+// Neighbours returns the neighbours of a node, and the weights of the edges to them.
 func (s *Sparse) Neighbours(node int) ([]int32, []float64) {
 	from, to := s.offsets[node], s.offsets[node+1]
 	return s.to[from:to], s.weights[from:to]
 }
 
-// Degrees are the sums of weights.
+// Degrees returns the sums of weights.
 func (s *Sparse) Degrees() []float64 {
 	out := make([]float64, s.Len())
 	for i := range out {
@@ -96,7 +96,7 @@ func (s *Sparse) sumSquares(scale []float64) float64 {
 	return sum
 }
 
-// findParts are the connected parts, the largest first, of equal ones that of the lowest node.
+// findParts returns the connected parts, the largest first, of equal ones that of the lowest node.
 func (s *Sparse) findParts() []part {
 	of := make([]int32, s.Len()) // 1 + the part of each node
 	var found [][]int32
@@ -133,7 +133,7 @@ func (s *Sparse) findParts() []part {
 	return out
 }
 
-// newSubgraph is the graph of a connected part; place has the new number of each of its nodes.
+// newSubgraph returns the graph of a connected part; place has the new number of each of its nodes.
 func (s *Sparse) newSubgraph(nodes, place []int32) *Sparse {
 	out := &Sparse{offsets: make([]int, 1, len(nodes)+1)}
 	for _, node := range nodes {

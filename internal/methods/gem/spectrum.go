@@ -53,7 +53,7 @@ type Spectrum struct {
 	Products int // with W
 }
 
-// Values are the eigenvalues, in order.
+// Values returns the eigenvalues, in order.
 func (s Spectrum) Values() []float64 {
 	out := make([]float64, len(s.Pairs))
 	for i, p := range s.Pairs {
@@ -128,7 +128,7 @@ func sortPairs(pairs []Pair, order Order) {
 	})
 }
 
-// spreadVector is a vector of a part as one of the graph.
+// spreadVector returns a vector of a part as one of the graph.
 func spreadVector(x []float64, nodes []int32, n int) []float64 {
 	if nodes == nil {
 		return x
@@ -207,8 +207,8 @@ func findFirstPairs(ctx context.Context, g Graph, o Options) ([]pair, int, error
 	return out, l.products, nil
 }
 
-// newOverviewPair is the eigenvector of the eigenvalue 1, which is known without any search: sqrt(d). Where negative
-// weights left some degrees out it need not be one.
+// newOverviewPair returns the eigenvector of the eigenvalue 1, which is known without any search: sqrt(d). Where
+// negative weights left some degrees out it need not be one, and the result is false.
 func newOverviewPair(l *normal) (pair, bool) {
 	x := make([]float64, len(l.scale))
 	for i, s := range l.scale {

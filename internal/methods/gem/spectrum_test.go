@@ -51,7 +51,7 @@ func references(t *testing.T) []reference {
 	return out
 }
 
-// graph is S of the reference less its diagonal of ones, with the degrees of a variant.
+// graph returns S of the reference less its diagonal of ones, with the degrees of a variant.
 func (r reference) graph(t *testing.T, variant string) gem.Graph {
 	w := make([]float64, r.N*r.N)
 	degrees := make([]float64, r.N)
@@ -125,7 +125,7 @@ func (want *expected) compare(t *testing.T, got gem.Spectrum, e int) {
 	}
 }
 
-// g1 is the worked example of the specification.
+// g1 returns the worked example of the specification.
 func g1(t *testing.T) *gem.Matrix {
 	t.Helper()
 	m, err := gem.NewMatrix(4, []float64{
@@ -168,12 +168,12 @@ func TestTheWorkedExample(t *testing.T) {
 	near(t, "degrees of S", s.Values(), []float64{.524339, .190895, -.329000, -.386234}, 1e-6)
 }
 
-// random are nodes of clustered directions with questions beside their texts.
+// random returns nodes of clustered directions with questions beside their texts.
 func random(n, dim, questions, clusters int, seed uint64) gem.Nodes {
 	return spreadBy(0.5, n, dim, questions, clusters, seed)
 }
 
-// spreadBy is random with texts that are so far from the centre of their cluster, which is of length 1.
+// spreadBy does what random does, with texts that are so far from the centre of their cluster, which is of length 1.
 func spreadBy(far float64, n, dim, questions, clusters int, seed uint64) gem.Nodes {
 	r := rand.New(rand.NewPCG(seed, 1))
 	direction := func(around []float32, spread float64) []float32 {

@@ -17,8 +17,8 @@ const (
 	Absolute
 )
 
-// SelectTop are the nodes of the count largest components. Components that are equal to 1e-9 are in order of nodes. Of
-// Positive and Both those of components at or below 0 are left out, of Absolute those of 0.
+// SelectTop returns the nodes of the count largest components. Components that are equal to 1e-9 are in order of nodes.
+// Positive and Both leave out components at or below 0, Absolute those of 0.
 func SelectTop(vector []float64, count int, side Side) []int {
 	key := func(node int) float64 { return vector[node] }
 	if side == Absolute {
@@ -99,7 +99,7 @@ func SelectThemes(s Spectrum, c Choice) []Theme {
 	return out
 }
 
-// computeOverlap is the Jaccard index of two sets of nodes.
+// computeOverlap returns the Jaccard index of two sets of nodes.
 func computeOverlap(a, b []int) float64 {
 	common := 0
 	for _, x := range a {
@@ -131,8 +131,8 @@ func CountThemes(values []float64, least float64) int {
 	return 0
 }
 
-// AutoThemes is CountThemes with a gap of 0.05, at most most and a quarter of the nodes; where there is no gap it is
-// fixed, which is bounded too. The spectrum should have a pair more than most.
+// AutoThemes returns CountThemes with a gap of 0.05, or fixed where there is no gap: at least 1, at most most and a
+// quarter of the nodes. The spectrum should have a pair more than most.
 func AutoThemes(values []float64, nodes, fixed, most int) int {
 	return max(1, min(cmp.Or(CountThemes(values, 0.05), fixed), most, nodes/4))
 }

@@ -16,7 +16,7 @@ type Rows struct {
 // NewRows has room for so many vectors.
 func NewRows(dim, vectors int) Rows { return Rows{Dim: dim, Data: make([]float32, 0, dim*vectors)} }
 
-// Len is the number of vectors.
+// Len returns the number of vectors.
 func (r Rows) Len() int {
 	if r.Dim == 0 {
 		return 0
@@ -24,7 +24,7 @@ func (r Rows) Len() int {
 	return len(r.Data) / r.Dim
 }
 
-// Row is vector i; it shares memory with the rows.
+// Row returns vector i; it shares memory with the rows.
 func (r Rows) Row(i int) []float32 { return r.Data[i*r.Dim : (i+1)*r.Dim] }
 
 // Append adds a vector of the rows' dimension; the first one sets it.
@@ -35,7 +35,7 @@ func (r *Rows) Append(vector []float32) {
 	r.Data = append(r.Data, vector...)
 }
 
-// ToUnit is vector at length 1, in new memory. One of zeros stays so: what has no direction is near nothing.
+// ToUnit returns a vector at length 1, in new memory. One of zeros stays so: what has no direction is near nothing.
 func ToUnit(vector []float32) []float32 {
 	sum := 0.0
 	for _, x := range vector {
@@ -52,7 +52,7 @@ func ToUnit(vector []float32) []float32 {
 	return out
 }
 
-// AverageQuestion is the vector v_ij of a question on a text: the mean of both directions, at length 1.
+// AverageQuestion returns the vector v_ij of a question on a text: the mean of both directions, at length 1.
 func AverageQuestion(question, text []float32) []float32 {
 	q, b := ToUnit(question), ToUnit(text)
 	for i := range q {
@@ -61,7 +61,7 @@ func AverageQuestion(question, text []float32) []float32 {
 	return ToUnit(q)
 }
 
-// Mean is u_i of a node: the mean of its averaged questions, which are of unit length. A node without questions is
+// Mean returns u_i of a node: the mean of its averaged questions, which are of unit length. A node without questions is
 // compared by its text: its mean is the text's direction.
 func Mean(text []float32, averaged [][]float32) []float32 {
 	if len(averaged) == 0 {
@@ -83,7 +83,7 @@ func Mean(text []float32, averaged [][]float32) []float32 {
 // Nodes are the vectors that a graph is made of: row i of Mean is u_i, row i of Base is b_i.
 type Nodes struct{ Mean, Base Rows }
 
-// Len is the number of nodes.
+// Len returns the number of nodes.
 func (n Nodes) Len() int { return n.Base.Len() }
 
 // checkNodes finds what no graph can be made of: rows that are missing, and what is no number.
@@ -109,7 +109,7 @@ func (n Nodes) checkNodes() error {
 	return nil
 }
 
-// weighEdge is W_ij for i != j before clipping. It has the same bits both ways.
+// weighEdge returns W_ij for i != j before clipping. It has the same bits both ways.
 func (n Nodes) weighEdge(i, j int) float64 {
 	if i > j {
 		i, j = j, i
@@ -124,7 +124,7 @@ func (n Nodes) weighEdge(i, j int) float64 {
 	return (forth + back) / 2
 }
 
-// dot is the product of a stored vector and one of doubles.
+// dot returns the product of a stored vector and one of doubles.
 func dot(row []float32, v []float64) float64 {
 	v = v[:len(row)]
 	var a, b, c, d float64

@@ -244,7 +244,7 @@ func (c *Client) doRequest(ctx context.Context, method, kind string, body io.Rea
 	return nil
 }
 
-// newStatusFault is the fault of an answer with another status than 200.
+// newStatusFault returns the fault of an answer with another status than 200.
 func (c *Client) newStatusFault(object string, response *http.Response) error {
 	raw, _ := io.ReadAll(io.LimitReader(response.Body, 64<<10)) // what can be read is enough
 	var got struct {

@@ -42,7 +42,8 @@ func (f Folder) newFolderFault(what, object string, err error) error {
 		Advise("models.chat.batch.folder must be a folder that this process may write to")
 }
 
-// fileName of a file that is within the folder.
+// fileName returns the name of the file of an id. It refuses an id that is no plain name, so that the file is within
+// the folder.
 func fileName(id string) (string, error) {
 	if id == "" || strings.ContainsAny(id, "/\\") || strings.HasPrefix(id, ".") {
 		return "", fault.Internal.At("name a file of a batch", fault.QuoteName(id)).Because("it is no plain name")

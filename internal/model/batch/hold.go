@@ -39,7 +39,7 @@ func (a *run) hasRoom(tokens int64) bool {
 	return a.Tokens <= 0 || waiting == 0 || waiting+tokens <= a.room
 }
 
-// hasRoomFor is hasRoom for requests of a part, before anything is held for them.
+// hasRoomFor reports whether there is room for requests of a part, before anything is held for them.
 func (a *run) hasRoomFor(part Part, ids []string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -70,7 +70,7 @@ func (a *run) reachesHourlyLimit() bool {
 	return false
 }
 
-// countWaitingTokens is how many tokens wait on the server. The caller holds mu.
+// countWaitingTokens returns how many tokens wait on the server. The caller holds mu.
 func (a *run) countWaitingTokens() int64 {
 	sum := int64(0)
 	for _, other := range a.lots {

@@ -50,7 +50,7 @@ func (c Chat) Complete(ctx context.Context, call model.Call) (model.Reply, error
 	return model.Reply{Text: strings.TrimSuffix(out.String(), "\n")}, err
 }
 
-// triplesIn are the triples of a text by rule, between the names that the rules of extraction find in it.
+// triplesIn returns the triples of a text by rule, between the names that the rules of extraction find in it.
 func triplesIn(language *text.Language, content string) []triples.Triple {
 	var found []string
 	for _, entity := range EntitiesIn(language, content) {
@@ -77,7 +77,7 @@ func dropNonProse(language *text.Language, content string, found []triples.Tripl
 	return slices.DeleteFunc(found, func(triple triples.Triple) bool { return silent[triple.Source.Sentence] })
 }
 
-// Summarize is SummaryIn of English.
+// Summarize summarizes an English text, as SummaryIn does.
 func Summarize(s string, limit int) string { return SummaryIn(english, s, limit) }
 
 // SummaryIn keeps the sentences with the most frequent stems, in their order, up to limit runes; repeated sentences

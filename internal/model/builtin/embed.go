@@ -54,7 +54,7 @@ func (e Embedder) Embed(ctx context.Context, texts []string) ([][]float32, model
 	return out, model.Usage{}, nil
 }
 
-// Vector is the embedding of one text.
+// Vector returns the embedding of one text.
 func (e Embedder) Vector(s string) []float32 {
 	tf := map[string]int{}
 	for _, t := range text.LanguageOf(e.Language).SurfaceWords(s) {
@@ -121,7 +121,7 @@ func addFeature(v []float64, feature string, w float64) {
 	}
 }
 
-// mixBits is a bijection of 64 bits with good avalanche (the finaliser of SplitMix64).
+// mixBits mixes 64 bits by a bijection with good avalanche (the finaliser of SplitMix64).
 func mixBits(x uint64) uint64 {
 	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9
 	x = (x ^ (x >> 27)) * 0x94d049bb133111eb

@@ -67,7 +67,7 @@ var connectors = map[string]bool{
 	"in":  true,
 }
 
-// FindEntities is EntitiesIn of English.
+// FindEntities returns the entities of an English chunk, as EntitiesIn does.
 func FindEntities(chunk string) []Entity { return EntitiesIn(english, chunk) }
 
 // unseen are characters within words that show nothing: soft hyphens and the like.
@@ -107,7 +107,7 @@ func englishNames(sents []string) *extraction {
 	return x
 }
 
-// describeNames are names with the first sentences that have them.
+// describeNames returns names with the first sentences that have them.
 func describeNames(language *text.Language, sents, found []string) []Entity {
 	folded, shown := make([]*names.Text, len(sents)), make([]string, len(sents))
 	for i, s := range sents {
@@ -160,7 +160,8 @@ func splitTokens(sents []string) []token {
 	return out
 }
 
-// trimName is a word without the signs behind it that are no part of a name: C# and F# are names, Question# is none.
+// trimName returns a word without the signs behind it that are no part of a name: C# and F# are names, Question# is
+// none.
 func trimName(word string) string {
 	word = strings.TrimRight(word, "./")
 	if core, ok := strings.CutSuffix(word, "#"); ok && (len(core) > 2 || isNumber(core)) {

@@ -32,7 +32,7 @@ type asked struct {
 	places [][2]int
 }
 
-// QuestionsIn are at most count different questions that a chunk answers, by rule: a sentence of it in which "what"
+// QuestionsIn returns at most count different questions that a chunk answers, by rule: a sentence of it in which "what"
 // stands for one of its names. Each sentence is asked for its first name before any is for its second; within a round
 // they are in order of the text. Lines that are no prose (text.NotProse) are not asked. A chunk whose sentences hold no
 // names has none, and neither has one of a sentence that says nothing but a name.
@@ -101,8 +101,8 @@ func dropNested(places [][2]int) [][2]int {
 	})
 }
 
-// buildQuestion is the sentence with a word for what is asked for in a place, and a question mark at its end. It is
-// empty where the rest of the sentence has no letter.
+// buildQuestion returns the sentence with a word for what is asked for in a place, and a question mark at its end. It
+// is empty where the rest of the sentence has no letter.
 func (a asked) buildQuestion(word string, place [2]int) string {
 	before, after := string(a.runes[:place[0]]), string(a.runes[place[1]:])
 	if !strings.ContainsFunc(before+after, unicode.IsLetter) {

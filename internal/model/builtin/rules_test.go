@@ -14,7 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model/builtin"
 )
 
-// found are the names of a text.
+// found returns the names of a text.
 func found(text string) []string {
 	var out []string
 	for _, entity := range builtin.FindEntities(text) {

@@ -123,7 +123,7 @@ func Join(store coordination.Fleet, worker Worker, log *slog.Logger) *Member {
 	return m
 }
 
-// newIdentity of this process: no other has it, nor this one when it is started again.
+// newIdentity returns an identity of this process: no other has it, nor this one when it is started again.
 func newIdentity() string {
 	var unique [8]byte
 	_, _ = rand.Read(unique[:]) // never fails

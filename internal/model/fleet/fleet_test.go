@@ -108,7 +108,7 @@ func (p *process) die() {
 	p.calls.Wait()
 }
 
-// filled is which part of so many places was in use over a time, on average.
+// filled returns which part of so many places was in use over a time, on average.
 func filled(to *endpoint, places int, over time.Duration) float64 {
 	sum, samples := 0.0, 0
 	for end := time.Now().Add(over); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {

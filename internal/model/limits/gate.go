@@ -62,7 +62,7 @@ func NewGate() *Gate {
 	}
 }
 
-// Concurrency is what a configured one means: 0 is the default.
+// Concurrency returns what a configured one means: 0 is the default.
 func Concurrency(configured int) int {
 	if configured <= 0 {
 		return defaultConcurrency
@@ -81,7 +81,7 @@ func (g *Gate) SetLimit(owner string, concurrency int) {
 	g.admitWaiters()
 }
 
-// ChangeLimit is Limit for an owner that uses the gate already; it says nothing of whether it uses it now.
+// ChangeLimit sets the limit of an owner that uses the gate already; it does not count as a use of it now.
 func (g *Gate) ChangeLimit(owner string, concurrency int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -122,10 +122,10 @@ func (g *Gate) boundByOwners() bool {
 	return true
 }
 
-// currentWidth is how many calls may be in flight.
+// currentWidth returns how many calls may be in flight.
 func (g *Gate) currentWidth() float64 { return min(g.currentBound(), g.learned) }
 
-// currentBound is what the configuration allows of it, or this process's share of that.
+// currentBound returns what the configuration allows of it, or this process's share of that.
 func (g *Gate) currentBound() float64 {
 	if g.shared == nil {
 		return g.max
@@ -204,13 +204,13 @@ func (g *Gate) Enter(ctx context.Context) error {
 	return err
 }
 
-// TakeTicket is Enter for who will tell what the answer says of the quota.
+// TakeTicket enters the gate as Enter does, for a caller that reports what the answer says of the quota.
 func (g *Gate) TakeTicket(ctx context.Context) (Ticket, error) {
 	ticket, _, err := g.enterGate(ctx, nil)
 	return ticket, err
 }
 
-// enterGate is Ticket for a call that is to be admitted by who pays, too: that is asked when its turn is near, so that
+// enterGate takes a ticket for a call that its payer has to admit, too: that is asked when its turn is near, so that
 // no place stands empty meanwhile. What was asked too early is given back, and nil beside the place.
 func (g *Gate) enterGate(ctx context.Context, admit ahead) (Ticket, *model.Admission, error) {
 	if err := ctx.Err(); err != nil {

@@ -21,7 +21,7 @@ func refused(after time.Duration) error {
 	return err
 }
 
-// gate of one owner.
+// gate returns a gate of one owner.
 func gate(concurrency int) *limits.Gate {
 	made := limits.NewGate()
 	made.SetLimit("index", concurrency)

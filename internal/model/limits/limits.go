@@ -150,7 +150,7 @@ type Embedder struct {
 // Unwrap gives the embedder below, for model.As.
 func (e Embedder) Unwrap() model.Embedder { return e.Embedder }
 
-// keepContext is the context of an admitted call.
+// keepContext returns the context of an admitted call.
 func (e Embedder) keepContext(ctx context.Context) context.Context {
 	if e.Query || model.IsCallerBound(ctx) {
 		return ctx
@@ -178,7 +178,7 @@ func (e Embedder) Embed(ctx context.Context, texts []string) ([][]float32, model
 	return embedded, usage, err
 }
 
-// estimateTokens is how many tokens texts have, before anybody counts.
+// estimateTokens returns how many tokens texts have, before anybody counts.
 func estimateTokens(texts []string) int {
 	tokens := 0
 	for _, text := range texts {

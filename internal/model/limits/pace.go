@@ -36,7 +36,7 @@ func (p *pace) recordWait(passed time.Duration) {
 	p.takes.Store(before + (int64(passed)-before)/4)
 }
 
-// countAhead is how many calls are to be admitted before their turn, at least the next one.
+// countAhead returns how many calls are to be admitted before their turn, at least the next one.
 func (p *pace) countAhead() int {
 	within := min(2*time.Duration(p.takes.Load()), longestAhead)
 	return max(1, min(mostAhead, int(math.Ceil(p.count/paceOver.Seconds()*within.Seconds()))))

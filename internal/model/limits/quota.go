@@ -20,7 +20,7 @@ type grant struct {
 	typical float64   // tokens of a call, the mean of late ones; 0: not known
 }
 
-// untilOpen is how long nothing more is admitted; 0 where a call may be.
+// untilOpen returns how long nothing more is admitted; 0 where a call may be.
 func (g *grant) untilOpen(inflight int) time.Duration {
 	if g.left >= 1 {
 		return 0

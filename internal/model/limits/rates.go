@@ -35,7 +35,7 @@ func (r *Rates) currentRates() (perMinute, tokensPerMinute int, changed <-chan s
 	return r.perMinute, r.tokens, r.changed
 }
 
-// currentRates are those that count now.
+// currentRates returns the rates that count now.
 func (l Limits) currentRates() (perMinute, tokensPerMinute int, changed <-chan struct{}) {
 	if l.Rates == nil {
 		return l.PerMinute, l.TokensPerMinute, nil

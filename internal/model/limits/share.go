@@ -64,9 +64,10 @@ func (g *Gate) askShare() {
 	}
 }
 
-// ReportWant is what others should know of this gate: its peak since it was asked before, as the least moment between
-// two calls would say too little. used is false where it was unused for long: then nothing is reported of it. What of
-// its share the gate did not need it gives up with that, before it hears the answer: others may have it at once.
+// ReportWant returns what others should know of this gate: its peak since it was asked before, as the least moment
+// between two calls would say too little. used is false where it was unused for long: then nothing is reported of it.
+// What of its share the gate did not need it gives up with that, before it hears the answer: others may have it at
+// once.
 func (g *Gate) ReportWant() (want coordination.Want, used bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -106,7 +107,7 @@ func (g *Gate) SetShare(places int, until time.Time) {
 	g.admitWaiters()
 }
 
-// NoteUnsent is to be called when the share could not be sent: once it is too old the gate falls back to one call.
+// NoteUnsent notes that the share could not be sent: once it is too old the gate falls back to one call.
 func (g *Gate) NoteUnsent() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

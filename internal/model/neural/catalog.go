@@ -80,7 +80,7 @@ var Models = []Model{
 	},
 }
 
-// Names of all models.
+// Names returns the names of all models.
 func Names() []string {
 	var out []string
 	for _, m := range Models {
@@ -107,7 +107,8 @@ func (m Model) Identity() string {
 	return m.Name + " " + strings.Join(sums, "+") + "/" + revision
 }
 
-// Directory is where weights lie where models.dir names no other: unweaver/models among the caches of the user.
+// Directory returns the folder of weights where models.dir names no other: unweaver/models among the caches of the
+// user.
 func Directory() string {
 	caches, err := os.UserCacheDir()
 	if err != nil {
@@ -116,7 +117,7 @@ func Directory() string {
 	return filepath.Join(caches, "unweaver", "models")
 }
 
-// FitTokens is the longest input where a configuration names one; 0 is none.
+// FitTokens returns the longest input where a configuration names one; 0 is none.
 func (m Model) FitTokens(tokens int) int {
 	if tokens <= 0 {
 		return m.MaxTokens
@@ -124,13 +125,13 @@ func (m Model) FitTokens(tokens int) int {
 	return min(tokens, m.MaxTokens)
 }
 
-// advisePull is what helps where weights cannot be used.
+// advisePull returns what helps where weights cannot be used.
 func (m Model) advisePull(directory string) string {
 	return "run: unweaver models pull " + m.Name + ", on every machine with a worker or query-api (weights lie in " +
 		directory + "; models.dir names another)"
 }
 
-// newUnknownFault is the error of a name that no model has.
+// newUnknownFault returns the error of a name that no model has.
 func newUnknownFault(name string) error {
 	return fault.BadConfig.At("use built-in model", fault.QuoteName(name)).
 		Because("there is none of this name").

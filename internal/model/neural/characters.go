@@ -63,7 +63,7 @@ var laterFormats = &unicode.RangeTable{
 	},
 }
 
-// lowerRune is the lower case of a character.
+// lowerRune returns the lower case of a character.
 func lowerRune(r rune) rune {
 	switch {
 	case r >= 0x10d50 && r <= 0x10d65:
@@ -87,12 +87,13 @@ func isAccent(r rune) bool {
 	return r == 0x1734 || unicode.Is(unicode.Mn, r) && !unicode.Is(laterMarks, r)
 }
 
-// isDropped are control, format and private characters; those that are not assigned are kept.
+// isDropped reports whether a character is dropped: control, format and private ones are. Those that are not assigned
+// are kept.
 func isDropped(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co) && !unicode.Is(laterFormats, r)
 }
 
-// standsAlone are characters that are a word each: punctuation, and ideographs.
+// standsAlone reports whether a character is a word of its own: punctuation and ideographs are.
 func standsAlone(r rune) bool {
 	if r < 128 {
 		return r >= 33 && r <= 47 || r >= 58 && r <= 64 || r >= 91 && r <= 96 || r >= 123 && r <= 126

@@ -79,7 +79,7 @@ func (e *encoder) encodeTexts(s *space, texts [][]int32) [][]float32 {
 	return out
 }
 
-// averageRows of rows, of length 1.
+// averageRows returns the average of rows, scaled to length 1.
 func averageRows(rows []float32, width int) []float32 {
 	sums := make([]float64, width)
 	for at := 0; at < len(rows); at += width {

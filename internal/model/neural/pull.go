@@ -99,7 +99,7 @@ func Verify(name, directory string) error {
 	return nil
 }
 
-// findUnsound are the files that are missing or not what they should be.
+// findUnsound returns the files that are missing or not what they should be.
 func (m Model) findUnsound(target string) []File {
 	var out []File
 	for _, file := range m.Files {

@@ -50,7 +50,7 @@ func toFloats(b []byte) []float32 {
 	return out
 }
 
-// floatOfHalf is a number of 16 bits of IEEE 754.
+// floatOfHalf returns a number of 16 bits of IEEE 754.
 func floatOfHalf(bits uint16) float32 {
 	sign, exponent, fraction := 1.0, int(bits>>10&31), float64(bits&1023)
 	if bits>>15 == 1 {
@@ -113,7 +113,7 @@ func (s shape) checkShape() error {
 	return nil
 }
 
-// joinLinears is the layer that three of them are side by side.
+// joinLinears returns the layer that three of them are side by side.
 func joinLinears(width int, biases [3][]float32, rows [3]func(int) []float32) linear {
 	bias := append(append(append([]float32{}, biases[0]...), biases[1]...), biases[2]...)
 	return newLinear(width, 3*width, bias, func(r int) []float32 { return rows[r/width](r % width) })

@@ -54,7 +54,7 @@ func (s *safetensors) findTensor(name string, elements int) ([]byte, error) {
 	return s.body[e.Offsets[0]:e.Offsets[1]], nil
 }
 
-// dimensionOf i of a tensor; 0 where it has none.
+// dimensionOf returns dimension i of a tensor; 0 where it has none.
 func (s *safetensors) dimensionOf(name string, i int) int {
 	if e := s.entries[name]; i < len(e.Shape) {
 		return e.Shape[i]

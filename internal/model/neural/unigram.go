@@ -105,7 +105,7 @@ func (u *unigram) normaliseText(text string) string {
 	return out.String()
 }
 
-// composeMark is the one character that a character is with its first mark; empty where there is none.
+// composeMark returns the one character that a character is with its first mark; empty where there is none.
 func composeMark(text string) string {
 	first, size := utf8.DecodeRuneInString(text)
 	mark, more := utf8.DecodeRuneInString(text[size:])

@@ -7,7 +7,7 @@ import (
 	"math"
 )
 
-// answer is that of a server of embeddings.
+// answer returns the answer of a server of embeddings.
 func answer(vectors [][]float32, packed bool) []byte {
 	type item struct {
 		Object    string `json:"object"`

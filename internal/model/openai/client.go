@@ -115,7 +115,7 @@ type request struct {
 	events func(response *http.Response) error // reads a body in place of send; nil: send does
 }
 
-// objectName is the address and the model, without secrets.
+// objectName returns the address and the model, without secrets.
 func (r *request) objectName() string {
 	base := r.client.cfg.BaseURL
 	if parsed, err := url.Parse(base); err == nil {

@@ -133,7 +133,7 @@ func (r *request) newStatusFault(refused refusal) error {
 		Advise("see the log of the model server, or of the gateway before it: what it refused is asked for again")
 }
 
-// newUnreadableFault is the fault of a 200 whose body is not what the contract says.
+// newUnreadableFault returns the fault of a 200 whose body is not what the contract says.
 func (r *request) newUnreadableFault(response *http.Response, raw []byte, err error) error {
 	kind, _, _ := strings.Cut(response.Header.Get("Content-Type"), ";")
 	return r.markError(fault.ModelUnreadable.At(r.op, r.objectName()).
@@ -145,8 +145,8 @@ func (r *request) newUnreadableFault(response *http.Response, raw []byte, err er
 // snippet of a body that is shown, in bytes.
 const snippet = 200
 
-// shortenBody is the beginning of a body on one line, without secrets: they go before it is cut, as a part of one is
-// none that is known.
+// shortenBody returns the beginning of a body on one line, without secrets: they go before it is cut, as a part of one
+// is none that is known.
 func shortenBody(body []byte) string {
 	text := strings.ToValidUTF8(redact.Text(string(body[:min(len(body), longestRefusal)])), "")
 	more := len(text) > snippet

@@ -141,9 +141,9 @@ func (r *request) refusedForm() refused {
 	return nothing
 }
 
-// nextForm is what to try after a form was refused, the same where there is nothing, and what later calls may learn of
-// it: a size is that of one text. A limit that was configured, or is the call's own, is never left out; one that the
-// call would be above is not its own.
+// nextForm returns what to try after a form was refused, the same where there is nothing, and what later calls may
+// learn of it: a size is that of one text. A limit that was configured, or is the call's own, is never left out; one
+// that the call would be above is not its own.
 func (c *Client) nextForm(call model.Call, now, learnt form, against refused) (form, form) {
 	switch {
 	case against == answerShape && now.shape < byPrompt:
@@ -196,7 +196,7 @@ type namedSchema struct {
 	Schema json.RawMessage `json:"schema"`
 }
 
-// buildParams of a request in a form; limit is the longest answer, in tokens.
+// buildParams returns the parameters of a request in a form; limit is the longest answer, in tokens.
 func (c *Client) buildParams(call model.Call, how form, limit int64) chatParams {
 	params := chatParams{Model: c.cfg.Model}
 	if !how.noTemperature {
@@ -218,7 +218,7 @@ func (c *Client) buildParams(call model.Call, how form, limit int64) chatParams 
 	return params
 }
 
-// formatOf is the response_format of a task; nil where none is said.
+// formatOf returns the response_format of a task; nil where none is said.
 func (s shaping) formatOf(task string, schema json.RawMessage) *answerFormat {
 	switch s {
 	case bySchema:

@@ -10,8 +10,8 @@ import (
 	"github.com/unweaver/unweaver/internal/model"
 )
 
-// retryAfter is how long a server asks to be left alone: Retry-After-Ms, or Retry-After in seconds or as a date (RFC
-// 9110, section 10.2.3).
+// retryAfter returns how long a server asks to be left alone: Retry-After-Ms, or Retry-After in seconds or as a date
+// (RFC 9110, section 10.2.3).
 func retryAfter(header http.Header) time.Duration {
 	if millis, err := strconv.ParseFloat(header.Get("Retry-After-Ms"), 64); err == nil && millis >= 0 {
 		return capSeconds(millis / 1000)
@@ -26,7 +26,7 @@ func retryAfter(header http.Header) time.Duration {
 	return 0
 }
 
-// capSeconds is a number of seconds, at most fault.LongestRetryAfter.
+// capSeconds returns a number of seconds, at most fault.LongestRetryAfter.
 func capSeconds(seconds float64) time.Duration {
 	return time.Duration(min(max(0, seconds), fault.LongestRetryAfter.Seconds()) * float64(time.Second))
 }

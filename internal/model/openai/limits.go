@@ -21,7 +21,7 @@ const (
 	widestVector   = 16_384 // dimension, where it is not known yet
 )
 
-// chatBody is the longest body of a chat answer, in bytes.
+// chatBody returns the longest body of a chat answer, in bytes.
 func chatBody(limit int64) int64 {
 	if limit == 0 {
 		limit = mostTokens
@@ -29,7 +29,7 @@ func chatBody(limit int64) int64 {
 	return bodyBase + bytesPerToken*limit
 }
 
-// embeddingBody is the longest body of an answer with vectors, in bytes.
+// embeddingBody returns the longest body of an answer with vectors, in bytes.
 func embeddingBody(texts, dimension int) int64 {
 	if dimension == 0 {
 		dimension = widestVector
@@ -37,12 +37,12 @@ func embeddingBody(texts, dimension int) int64 {
 	return bodyBase + int64(texts)*(bytesPerVector+bytesPerNumber*int64(dimension))
 }
 
-// usualLimit is the limit of an answer to a call where none is configured, in tokens.
+// usualLimit returns the limit of an answer to a call where none is configured, in tokens.
 func usualLimit(call model.Call) int64 {
 	return DefaultMaxTokens + 2*int64(len(call.System)+len(call.User)+len(call.Schema))/4
 }
 
-// limitOf of an answer to a call, in tokens.
+// limitOf returns the longest answer to a call, in tokens.
 func (c *Client) limitOf(call model.Call) int64 {
 	most := usualLimit(call)
 	if call.Roomy {

@@ -142,8 +142,8 @@ func (r *ranked) readResults(body []byte) error {
 	return nil
 }
 
-// chargedFor is what the server says that it charged, where that can be, else a quarter of the bytes that were sent:
-// counting the tokens of fifty chunks would take longer than a question may.
+// chargedFor returns what the server says that it charged, where that can be, else a quarter of the bytes that were
+// sent: counting the tokens of fifty chunks would take longer than a question may.
 func chargedFor(report, bytes, repeated int64) model.Usage {
 	if report > 0 && report <= bytes+repeated+hiddenMost {
 		return model.Usage{Prompt: report}

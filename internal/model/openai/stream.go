@@ -112,7 +112,7 @@ func (r *request) refusesStreams() bool {
 
 var streamWord = regexp.MustCompile(`\bstream(ing|_options)?\b`)
 
-// inStream is the fault of an error that came as an event, behind a status that said that all is well.
+// inStream returns the fault of an error that came as an event, behind a status that said that all is well.
 func (r *request) inStream(ctx context.Context, said json.RawMessage) error {
 	if ctx.Err() != nil {
 		return r.markError(ctx.Err())

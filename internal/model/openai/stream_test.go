@@ -21,13 +21,13 @@ import (
 	"github.com/unweaver/unweaver/internal/model"
 )
 
-// event of a stream with a piece of an answer.
+// event returns an event of a stream with a piece of an answer.
 func event(text string) string {
 	raw, _ := json.Marshal(text)
 	return `data: {"choices":[{"index":0,"delta":{"content":` + string(raw) + `},"finish_reason":null}]}` + "\n\n"
 }
 
-// wrong is an error within a stream.
+// wrong returns an error within a stream.
 func wrong(why string, status int) string {
 	return fmt.Sprintf("data: {\"error\":{\"message\":%q,\"code\":%d}}\n\n", why, status)
 }

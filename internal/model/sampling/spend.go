@@ -26,11 +26,11 @@ func ShouldSend(text string, share float64) bool {
 	return drawNumber(text) < chanceOf(Rank(text), share)
 }
 
-// chanceOf of a chunk of a rank, which is the share at the middle, grows with the rank and with the share, and is at
-// most 1 - (1-share)² < 2 share.
+// chanceOf returns the chance of a chunk by its rank. It is the share at the middle, grows with the rank and with the
+// share, and is at most 1 - (1-share)² < 2 share.
 func chanceOf(rank, share float64) float64 { return 1 - math.Pow(1-share, 2*rank) }
 
-// drawNumber is a number from 0 to 1, evenly spread over texts.
+// drawNumber returns a number from 0 to 1, evenly spread over texts.
 func drawNumber(text string) float64 {
 	sum := core.Sum("spend/1", text)
 	return float64(binary.BigEndian.Uint64(sum[:8])>>11) / (1 << 53)
@@ -40,8 +40,8 @@ func drawNumber(text string) float64 {
 // of the three sets; the last is about the largest.
 var ranks = [11]float64{0, 0.52, 0.68, 0.81, 0.93, 1.04, 1.17, 1.32, 1.51, 1.86, 5}
 
-// Rank of a chunk by the names that rules find in it, from 0 to 1: the share of passages of the sets above which have
-// fewer for their length.
+// Rank returns the rank of a chunk by the names that rules find in it, from 0 to 1: the share of passages of the sets
+// above which have fewer for their length.
 func Rank(text string) float64 {
 	words := len(strings.Fields(text))
 	if words == 0 {

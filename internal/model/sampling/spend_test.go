@@ -11,7 +11,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model/sampling"
 )
 
-// text of so many names among forty words.
+// text returns a text with so many names among forty words.
 func text(number, count int) string {
 	var out strings.Builder
 	for i := range 20 {
@@ -24,7 +24,7 @@ func text(number, count int) string {
 	return out.String()
 }
 
-// letters are a number.
+// letters writes a number in letters.
 func letters(number int) string {
 	out := ""
 	for ; number > 0; number /= 26 {

@@ -20,7 +20,7 @@ var codec = sync.OnceValue(func() tokenizer.Codec {
 // piece bounds what is tokenised at once: the codec is quadratic in the length of one unbroken word.
 const piece = 8 << 10
 
-// Count is the number of o200k tokens of s; long texts are counted in pieces cut at spaces.
+// Count returns the number of o200k tokens of s; long texts are counted in pieces cut at spaces.
 func Count(s string) int {
 	n := 0
 	for s != "" {
@@ -35,7 +35,8 @@ func Count(s string) int {
 	return n
 }
 
-// FirstPiece is the first part of s that is tokenised by itself: at most 8 KiB, cut before a space where there is one.
+// FirstPiece returns the first part of s that is tokenised by itself: at most 8 KiB, cut before a space where there is
+// one.
 func FirstPiece(s string) string {
 	if len(s) <= piece {
 		return s

@@ -85,7 +85,7 @@ func listOf(answer string) (*entries, bool) {
 	return list, err == nil
 }
 
-// nextEntry entry as it stands, until the list is closed or damaged.
+// nextEntry returns the next entry as it stands; false when the list is closed or damaged.
 func (e *entries) nextEntry() (json.RawMessage, bool) {
 	if !e.decoder.More() {
 		token, err := e.decoder.Token()
@@ -144,7 +144,8 @@ func newPlaces(p Part) *places {
 	return out
 }
 
-// sentenceOf a triple, the sentence that says it: of each of head, relation and tail, the share of its words counts.
+// sentenceOf returns the sentence that says a triple: of each of head, relation and tail, the share of its words
+// counts.
 func (p *places) sentenceOf(triple Triple, named *int) int {
 	shared := make(map[int]float64)
 	for _, part := range []string{triple.Head, triple.Relation, triple.Tail} {

@@ -55,7 +55,7 @@ type Part struct {
 	Sentences []string
 }
 
-// CutParts of a text, which together are all its sentences; none where nothing is said.
+// CutParts cuts a text into parts, which together are all its sentences; none where nothing is said.
 func CutParts(language *text.Language, content string) []Part {
 	var out []Part
 	room := 0
@@ -75,8 +75,8 @@ func CutParts(language *text.Language, content string) []Part {
 	return out
 }
 
-// Text of a part, which keys of paid results are made of, with the number of its first sentence left out: equal text is
-// paid for once wherever it stands.
+// Text returns the text of a part, which keys of paid results are made of, with the number of its first sentence left
+// out: equal text is paid for once wherever it stands.
 func (p Part) Text() string { return strings.Join(p.Sentences, "") }
 
 // Call asks for the triples of a part. ref is the key of its document, which recordings go by.
@@ -102,7 +102,7 @@ Answer with JSON only: {"triples":[{"sentence":0,"head":"?x","relation":"...","t
 // MostAsked is how long the reply to Asking may be, in tokens.
 const MostAsked = 512
 
-// QuestionCall is the call for the triples of a question, in which what is asked for is ?x.
+// QuestionCall returns the call for the triples of a question, in which what is asked for is ?x.
 func (p Part) QuestionCall() model.Call {
 	call := p.Call("")
 	call.System, call.Most = asking, MostAsked
@@ -114,7 +114,7 @@ func QuestionPart(language *text.Language, question string) Part {
 	return Part{Language: language, Sentences: []string{question}}
 }
 
-// EncodeFound is what Read reads, made of triples that were found by rule.
+// EncodeFound returns what Read reads, made of triples that were found by rule.
 func EncodeFound(found []Triple) (string, error) {
 	list := []entry{}
 	for _, triple := range found {

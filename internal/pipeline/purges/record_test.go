@@ -25,7 +25,7 @@ func begin(t *testing.T, index artifact.Index, documents ...string) core.Purge {
 	return purge
 }
 
-// left are the documents of those given that runs leave out, and those that a purge is still to be gone on with for.
+// left returns those of the given documents that runs leave out, and those for which a purge has yet to go on.
 func left(t *testing.T, index artifact.Index, documents ...string) (excluded, pending []string) {
 	t.Helper()
 	all, err := List(t.Context(), index)

@@ -44,7 +44,7 @@ func (b bench) flipIn(gen string, seq, expected int64) release.FlipIn {
 	}
 }
 
-// pointers are what the artifacts and the mirror say.
+// pointers returns what the artifacts and the mirror say.
 func (b bench) pointers() (current core.Pointer, mirrored string) {
 	b.Helper()
 	current, _, err := b.art.ReadPointer(b.Context())

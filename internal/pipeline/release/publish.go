@@ -222,8 +222,7 @@ func (r *Run) readBack(ctx context.Context, manifest *core.Manifest, parentSHA s
 			}
 		}
 		return r.CheckSegments(
-			ctx,
-			slices.DeleteFunc(unit.SegmentsOf(manifest), func(s run.Named) bool { return known[s.SHA256] }),
+			ctx, slices.DeleteFunc(unit.SegmentsOf(manifest), func(s run.Named) bool { return known[s.SHA256] }),
 		)
 	})
 	if err != nil || len(damage) == 0 {

@@ -79,8 +79,7 @@ func (d *Desk) Do(ctx context.Context, request Request) (core.Move, error) {
 		return a.removeTag(ctx)
 	}
 	return core.Move{}, fault.Usage.At(
-		"change",
-		request.Index,
+		"change", request.Index,
 	).Because(
 		"unknown action " + fault.QuoteName(request.Action),
 	)

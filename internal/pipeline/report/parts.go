@@ -262,8 +262,7 @@ func formatEstimate(r core.Report) part {
 			low += " to " + high
 		}
 		out.rows = append(
-			out.rows,
-			[]string{line.name, low, line.text(line.actual), FormatMiss(line.want.MeasureMiss(line.actual))},
+			out.rows, []string{line.name, low, line.text(line.actual), FormatMiss(line.want.MeasureMiss(line.actual))},
 		)
 	}
 	return out

@@ -26,7 +26,7 @@ func (c chat) Complete(context.Context, model.Call) (model.Reply, error) {
 	return model.Reply{Usage: c.ask()}, nil
 }
 
-// places is the way to a server of so many: its calls are admitted while others have the places.
+// places returns the way to a server of so many places: its calls are admitted while others have the places.
 func places(through *Book, to *server, width int) limits.Chat {
 	gate := limits.NewGate()
 	gate.SetLimit("i", width)

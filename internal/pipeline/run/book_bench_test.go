@@ -10,8 +10,8 @@ import (
 	"github.com/unweaver/unweaver/internal/store/coordination/memory"
 )
 
-// BenchmarkLook is one look at control and accounts, by how many processes worked on the run. The size of the corpus
-// does not enter.
+// BenchmarkLook measures one look at control and accounts, by how many processes worked on the run. The size of the
+// corpus does not enter.
 func BenchmarkLook(b *testing.B) {
 	for _, workers := range []int{1, 10, 100} {
 		b.Run(fmt.Sprintf("%d processes", workers), func(b *testing.B) {

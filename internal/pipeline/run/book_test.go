@@ -29,7 +29,9 @@ type far struct {
 	looks atomic.Int64
 }
 
-func (f *far) ExchangeAccount(ctx context.Context, run, worker string, value []byte) ([]byte, map[string][]byte, error) {
+func (f *far) ExchangeAccount(
+	ctx context.Context, run, worker string, value []byte,
+) ([]byte, map[string][]byte, error) {
 	time.Sleep(f.wait)
 	if f.away.Load() {
 		return nil, nil, fault.StoreDown.At("reach", "the store")
@@ -40,7 +42,7 @@ func (f *far) ExchangeAccount(ctx context.Context, run, worker string, value []b
 	return control, accounts, err
 }
 
-// worker is a process of its own: the accounts of two never share memory.
+// worker returns the book of a separate process: the accounts of two never share memory.
 func worker(t *testing.T, store coordination.Store, spec core.Spec) *Book {
 	t.Helper()
 	all := &books{}
@@ -71,7 +73,7 @@ func (s *server) ask() model.Usage {
 	return model.Usage{Prompt: 100, Completion: 10}
 }
 
-// call is one paid call through the gate.
+// call makes one paid call through the gate.
 func call(ctx context.Context, through *Book, to *server) error {
 	end, err := through.Begin(ctx, "extract", 100)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/distance"
 )
 
-// scratchRun is a unit of work of a process over a store that counts.
+// scratchRun returns a unit of work of a process, with its scratch in the artifact store.
 func scratchRun(ports *Ports) *Run {
 	return &Run{Ports: ports, Scratch: Scratch{Store: ports.Artifacts, Prefix: "i/runs/g/1"}}
 }

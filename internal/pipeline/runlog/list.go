@@ -75,7 +75,7 @@ func Summarize(work Run) Summary {
 	}
 }
 
-// ofNight is a build whose report is gone, as lists show it.
+// ofNight returns the summary of a build whose report is gone, as lists show it.
 func ofNight(index string, night core.Night) Summary {
 	ended := night.Started.Add(time.Duration(night.Seconds * float64(time.Second)))
 	return Summary{

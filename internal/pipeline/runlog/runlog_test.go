@@ -32,7 +32,7 @@ func put(t *testing.T, s runlog.Source, key, text string) {
 	require.NoError(t, err)
 }
 
-// report of a run of docs that began at a minute.
+// report returns the report of a run of docs that began at a minute.
 func report(generation, status string, minute int) core.Report {
 	return core.Report{
 		Index: "docs", Generation: generation, Run: "docs/" + generation, RunID: "id-" + generation, Status: status,

@@ -143,11 +143,7 @@ func withoutDead(groups [][]int, count int, dead func(number int) bool) [][]int 
 // one layout, and a crash leaves what was before.
 func (n *night) mergeSegments(ctx context.Context, manifest *core.Manifest, written *core.Written) error {
 	files, err := stored.Open(
-		ctx,
-		n.Cache,
-		n.Index,
-		manifest.Segments,
-		text.LanguageOf(n.Settings.Retrieval.Language).Analyser(),
+		ctx, n.Cache, n.Index, manifest.Segments, text.LanguageOf(n.Settings.Retrieval.Language).Analyser(),
 	)
 	if err != nil {
 		return err

@@ -149,12 +149,7 @@ func TestReferenceVectors(t *testing.T) {
 		for k := range mass {
 			if math.Abs(mass[k]-v.Expected.Mass[k]) > 1e-6 || math.Abs(score[k]-v.Expected.Score[k]) > 1e-6 {
 				t.Errorf(
-					"%s: chunk %d has mass %g and score %g, want %g and %g",
-					v.ID,
-					k,
-					mass[k],
-					score[k],
-					v.Expected.Mass[k],
+					"%s: chunk %d has mass %g and score %g, want %g and %g", v.ID, k, mass[k], score[k], v.Expected.Mass[k],
 					v.Expected.Score[k],
 				)
 			}
@@ -163,10 +158,7 @@ func TestReferenceVectors(t *testing.T) {
 		for _, x := range g.RunToChunks(s.Start, params.Damping, 1e-14, walk.Steps{}).Chunks {
 			if math.Abs(x.Weight-v.Expected.Mass[x.ID]) > 1e-9 {
 				t.Errorf(
-					"%s: with classes of one chunk eliminated chunk %d has mass %g, want %g",
-					v.ID,
-					x.ID,
-					x.Weight,
+					"%s: with classes of one chunk eliminated chunk %d has mass %g, want %g", v.ID, x.ID, x.Weight,
 					v.Expected.Mass[x.ID],
 				)
 			}
@@ -210,7 +202,9 @@ func order(t *testing.T, v vector, got []fuse.Hit) {
 }
 
 func TestNothingFoundIsNothing(t *testing.T) {
-	s := fuse.MakeSeeds(fuse.Default, nil, []fuse.List{{Lexical: true}}, func(uint32) []uint32 { return nil }, fuse.Titles{})
+	s := fuse.MakeSeeds(
+		fuse.Default, nil, []fuse.List{{Lexical: true}}, func(uint32) []uint32 { return nil }, fuse.Titles{},
+	)
 	if len(s.Start.Chunks)+len(s.Start.Classes) != 0 || len(fuse.Rank(fuse.Default, nil, nil, 5)) != 0 {
 		t.Errorf("%+v", s)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/unweaver/unweaver/internal/retrieve/walk"
 )
 
-// preferring are steps that prefer some neighbours to others by up to 25 times, as the question chooses.
+// preferring returns steps that prefer some neighbours to others by up to 25 times, as the question chooses.
 func preferring(seed uint64) walk.Steps {
 	weigh := func(side uint64) func(uint32, []uint32, []float64) {
 		return func(from uint32, to []uint32, weights []float64) {
@@ -25,7 +25,7 @@ func preferring(seed uint64) walk.Steps {
 	return walk.Steps{ToChunks: weigh(0), ToClasses: weigh(1)}
 }
 
-// dense is the walk by power iteration over all nodes, classes first, until nothing goes on any more.
+// dense does the walk by power iteration over all nodes, classes first, until nothing goes on any more.
 func dense(g *walk.Graph, start walk.Start, d float64, steps walk.Steps) []float64 {
 	n := g.Classes()
 	mass := make([]float64, n+g.Chunks())
@@ -67,7 +67,7 @@ func dense(g *walk.Graph, start walk.Start, d float64, steps walk.Steps) []float
 	return exact
 }
 
-// several is a start of some classes and chunks.
+// several returns a start of some classes and chunks.
 func several(g *walk.Graph, seed uint64) walk.Start {
 	r := rand.New(rand.NewPCG(seed, 3))
 	var start walk.Start
@@ -200,7 +200,7 @@ func TestANodeOfManyNeighboursIsWeighedOnceInAWalk(t *testing.T) {
 	}
 }
 
-// hubs are classes of which each is in many chunks: the first in all, the second in every other, and so on.
+// hubs returns classes of which each is in many chunks: the first in all, the second in every other, and so on.
 func hubs(chunks int) *walk.Graph {
 	g := &walk.Graph{}
 	g.ClassOff, g.ChunkOff = []uint64{0}, []uint64{0}

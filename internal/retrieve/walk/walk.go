@@ -185,7 +185,7 @@ func (w *walker) weighSteps(u uint32, to []uint32, ok func(uint32) bool) ([]floa
 	return weights, sum
 }
 
-// degreeOf under the view.
+// degreeOf returns the degree of a node under the view: how many neighbours ok lets in, or the sum of their weights.
 func degreeOf(to []uint32, weight []float64, ok func(uint32) bool) float64 {
 	if ok == nil && weight == nil {
 		return float64(len(to))

@@ -161,7 +161,7 @@ func TestAViewIsTheInducedSubgraph(t *testing.T) {
 	}
 }
 
-// tangle is a graph of so many classes and chunks, each class in up to six chunks.
+// tangle returns a graph of so many classes and chunks, each class in up to six chunks.
 func tangle(classes, chunks int, seed uint64) *walk.Graph {
 	r := rand.New(rand.NewPCG(seed, 1))
 	g := &walk.Graph{Adjacency: graph.Adjacency{ClassOff: []uint64{0}, ChunkOff: []uint64{0}}}
@@ -186,7 +186,7 @@ func tangle(classes, chunks int, seed uint64) *walk.Graph {
 	return g
 }
 
-// pushed is the walk with a number for every node of the graph; toChunks eliminates classes that have one chunk.
+// pushed does the walk with a number for every node of the graph; toChunks eliminates classes that have one chunk.
 func pushed(g *walk.Graph, start []walk.Weighted, d, eps float64, toChunks bool) (chunks []walk.Weighted) {
 	n := uint32(g.Classes())
 	x, r, queued := make([]float64, g.Classes()+g.Chunks()), make([]float64, g.Classes()+g.Chunks()), map[uint32]bool{}

@@ -54,10 +54,10 @@ func newRun(t *testing.T, objects map[string]string) *run {
 	}
 }
 
-// rows is where the planned rows lie.
+// rows returns where the planned rows lie.
 func (r *run) rows() string { return stagetest.Stored(r.t, r.art.Store, plan.RowsKey(r.scratch)) }
 
-// chunkRows is where the chunks of unit 0 lie.
+// chunkRows returns where the chunks of unit 0 lie.
 func (r *run) chunkRows() string {
 	return stagetest.Stored(r.t, r.art.Store, join.ChunksKey(r.scratch, 0))
 }

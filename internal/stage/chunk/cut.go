@@ -166,8 +166,8 @@ func (p *packer) flushChunk(n int) error {
 	return p.emit(c)
 }
 
-// cutFixed reproduces the windows of the reference implementation (docs/reference/formats.md, Chunking): max tokens, a step of
-// max less overlap, on borders of runes.
+// cutFixed reproduces the windows of the reference implementation (docs/reference/formats.md, Chunking): max tokens, a
+// step of max less overlap, on borders of runes.
 func cutFixed(r io.Reader, chunking core.Chunking, emit func(cutting) error) error {
 	u := newUnits(r, chunking.MaxTokens)
 	var buf string

@@ -107,7 +107,7 @@ func TestAnObjectOfGigabytesIsRefusedInBoundedMemoryAndIsNeverSilent(t *testing.
 	}
 }
 
-// heap is what is reachable.
+// heap returns how many bytes are reachable.
 func heap() uint64 {
 	runtime.GC()
 	var stats runtime.MemStats

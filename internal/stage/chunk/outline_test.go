@@ -13,7 +13,7 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/documenttest"
 )
 
-// placesOf are the headings and pages of a document's chunks.
+// placesOf returns the headings and pages of a document's chunks.
 func placesOf(document rows.Document) string {
 	var out []string
 	for _, chunk := range document.Chunks {

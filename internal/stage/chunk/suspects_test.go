@@ -50,7 +50,7 @@ func (f *fatal) Parse(ctx context.Context, r io.Reader, kind document.Kind, obje
 	select {} // the process is gone: nothing after this is done
 }
 
-// attempt is a try of the only unit in a separate process. dead says that it died.
+// attempt tries the only unit in a separate process; dead reports that the process died.
 func (r *run) attempt(tries int, parser document.Parser, died <-chan struct{}) (res chunk.Result, dead bool) {
 	r.t.Helper()
 	units := r.plan().Units

@@ -269,7 +269,8 @@ func (c *collector) keepParent() {
 	}
 }
 
-// keptGenerations: the newest keep published, the current one, and held ones newer than it.
+// keptGenerations returns the generations to keep: the newest keep published, the current one, and held ones newer than
+// it.
 func keptGenerations(refs map[string]core.GenerationRef, current core.Pointer, keep int) map[string]bool {
 	kept := map[string]bool{current.Generation: true}
 	var published []string

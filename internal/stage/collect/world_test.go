@@ -35,7 +35,7 @@ const (
 	collPrefix = "uw_test_"
 )
 
-// day is when the n-th day of a test begins.
+// day returns when the n-th day of a test begins.
 func day(n int) time.Time { return time.Date(2026, 3, 1, 2, 0, 0, 0, time.UTC).AddDate(0, 0, n) }
 
 // memoryRecords is a store of class records whose calls can fail.
@@ -413,7 +413,7 @@ func (w *world) collect(on int) collect.Result {
 	return res
 }
 
-// state is every key of every store.
+// state returns every key of every store.
 func (w *world) state() []string {
 	all := w.store.Keys("docs/")
 	for key := range w.records.(*memoryRecords).keys {

@@ -47,7 +47,7 @@ func newBench(t *testing.T) bench {
 	return bench{t, artifact.Index{Store: store, Name: "i"}, claims}
 }
 
-// in is a batch over all chunks of documents, as another process would begin it.
+// in returns the input of a batch over all chunks of documents, as another process would begin it.
 func (b bench) in(chat model.Chat, docs ...stagetest.Document) extract.In {
 	b.Helper()
 	n := 0

@@ -97,7 +97,7 @@ func TestParseLadder(t *testing.T) {
 	}
 }
 
-// hostile are answers that are dear to read, and hold nothing.
+// hostile returns answers that are costly to read, and hold nothing.
 func hostile(size int) map[string]string {
 	fill := func(unit string) string { return strings.Repeat(unit, size/len(unit)) }
 	nested := size / len(`{"x" }`)
@@ -248,5 +248,5 @@ func TestAnExactAnswerIsReadWhateverItHolds(t *testing.T) {
 	}
 }
 
-// joinWords of a name, apart by single spaces.
+// joinWords returns the words of a name, apart by single spaces.
 func joinWords(name string) string { return strings.Join(strings.Fields(name), " ") }

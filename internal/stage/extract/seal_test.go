@@ -19,7 +19,7 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
-// stored are the results of the batches of shard 0, as far as they name files.
+// stored returns the results of the batches of shard 0, as far as they name files.
 func stored(t testing.TB, store blob.Store, scratch string) func(context.Context, int) (extract.Result, error) {
 	return func(_ context.Context, batch int) (extract.Result, error) {
 		return extract.Result{

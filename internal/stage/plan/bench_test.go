@@ -77,7 +77,7 @@ func (n numbered) published(b *testing.B, index artifact.Index) *core.Manifest {
 	return parent
 }
 
-// anonymous is the memory of this process that no file lies behind, in bytes; 0 where the system does not say.
+// anonymous returns the memory of this process that no file lies behind, in bytes; 0 where the system does not say.
 func anonymous() float64 {
 	raw, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -92,7 +92,7 @@ func anonymous() float64 {
 	return 0
 }
 
-// peak is the most anonymous memory while something is done.
+// peak returns the most anonymous memory while something is done.
 func peak(do func()) float64 {
 	most, stop, stopped := anonymous(), make(chan struct{}), make(chan struct{})
 	go func() {
@@ -113,8 +113,8 @@ func peak(do func()) float64 {
 	return most
 }
 
-// BenchmarkPlan is a night on which nothing changed, with requests of 15 ms to the corpus and to the artifacts: listed
-// in one, and in ranges. UNWEAVER_BENCH_OBJECTS is how many files there are.
+// BenchmarkPlan measures a night on which nothing changed, with requests of 15 ms to the corpus and to the artifacts:
+// listed in one, and in ranges. UNWEAVER_BENCH_OBJECTS is how many files there are.
 func BenchmarkPlan(b *testing.B) {
 	files := 20_000
 	if asked := os.Getenv("UNWEAVER_BENCH_OBJECTS"); asked != "" {

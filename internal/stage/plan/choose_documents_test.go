@@ -14,7 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/plan"
 )
 
-// keysOf are the documents of the last plan.
+// keysOf returns the documents of the last plan.
 func (x *index) keysOf() []string {
 	var keys []string
 	for key := range x.planned() {

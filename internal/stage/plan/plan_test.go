@@ -138,7 +138,7 @@ func (x *index) publish(broken map[string]fault.Code) {
 	}
 }
 
-// oneSplit are the segments of a generation with one split of documents.
+// oneSplit returns the segments of a generation with one split of documents.
 func oneSplit(documents ...core.Segment) core.Segments {
 	split := core.Split{Texts: len(documents)}
 	for _, segment := range documents {

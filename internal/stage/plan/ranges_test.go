@@ -72,7 +72,7 @@ func (x *index) outcome(store blob.Store, parent *core.Manifest) outcome {
 	return out
 }
 
-// uncut is a parent that says nothing of how many documents it has, so that the corpus is listed in one.
+// uncut returns a parent that says nothing of how many documents it has, so that the corpus is listed in one.
 func uncut(parent *core.Manifest) *core.Manifest {
 	out := *parent
 	out.Segments.Documents = slices.Clone(parent.Segments.Documents)
@@ -222,8 +222,8 @@ func samePlans(t *testing.T) {
 	}
 }
 
-// many is an index of a corpus of so many files, every hundredth of which holds rows, whose parent lies in segments of
-// a hundred documents.
+// many returns an index of a corpus of so many files, every hundredth of which holds rows. Its parent lies in segments
+// of a hundred documents.
 func many(t *testing.T, files int) *index {
 	t.Helper()
 	objects := map[string]string{}

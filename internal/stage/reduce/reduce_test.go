@@ -154,7 +154,7 @@ func (b probed) Read(into []byte) (int, error) {
 	return b.ReadCloser.Read(into)
 }
 
-// liveHeap is what is reachable, whatever the collector did so far.
+// liveHeap returns how many bytes are reachable, whatever the collector did so far.
 func liveHeap() uint64 {
 	runtime.GC()
 	var stats runtime.MemStats

@@ -32,7 +32,7 @@ func local(t *testing.T, stores retrievetest.Stores, built retrievetest.Built, m
 	return path
 }
 
-// splitIn is what the split of the sample is made from; its shard is all of it.
+// splitIn returns what the split of the sample is made from; its shard is all of it.
 func splitIn(built retrievetest.Built) segment.SplitIn {
 	segments := built.Manifest.Segments
 	return segment.SplitIn{

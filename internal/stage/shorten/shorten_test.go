@@ -44,7 +44,7 @@ func newBench(t *testing.T) bench {
 	return bench{t, artifact.Index{Store: store, Name: "i"}, claims}
 }
 
-// class is a reduced class; mentions of about 60 runes, n of them.
+// class returns a reduced class with n mentions of about 60 runes.
 func class(name string, n int) rows.Reduced {
 	reduced := rows.Reduced{Name: name}
 	for i := range n {

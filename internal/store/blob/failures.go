@@ -23,7 +23,7 @@ func (f *Failures) Add(err error) {
 	f.count++
 }
 
-// Err is the first failure as a fault of its code, with the number of those that failed of all; nil for none.
+// Err returns the first failure as a fault of its code, with the number of those that failed of all; nil for none.
 func (f *Failures) Err(all int) error {
 	if f.first == nil {
 		return nil

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// FoldersOf is Folders for a store whose listings may begin anywhere at no cost: it takes one for each folder.
+// FoldersOf lists folders as Folders does, for a store whose listings may begin anywhere at no cost: it takes one for
+// each folder.
 func FoldersOf(
 	ctx context.Context, list func(ctx context.Context, prefix, after string) iter.Seq2[Info, error],
 ) ([]string, error) {

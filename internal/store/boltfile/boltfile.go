@@ -37,7 +37,7 @@ func Open(path string, replaceable bool, buckets ...[]byte) (*bbolt.DB, error) {
 	return openFile(path, buckets)
 }
 
-// DamagedPath is the name that a damaged file is set aside under.
+// DamagedPath returns the name that a damaged file is set aside under.
 func DamagedPath(path string) string { return path + ".damaged" }
 
 func openFile(path string, buckets [][]byte) (*bbolt.DB, error) {
@@ -170,12 +170,12 @@ func ofModule(function string) bool {
 // boltPackage begins the names of bbolt's functions, and of its internal packages.
 const boltPackage = "go.etcd.io/bbolt"
 
-// View is a transaction that reads. What bbolt panics of is fault.SegmentDamage, also for all that come after.
+// View runs a transaction that reads. What bbolt panics of is fault.SegmentDamage, also for all that come after.
 func View(db *bbolt.DB, op, object string, read func(*bbolt.Tx) error) error {
 	return guardTransaction(db, op, object, func() error { return db.View(read) })
 }
 
-// Update is a transaction that writes; else it is as View.
+// Update runs a transaction that writes; else it is as View.
 func Update(db *bbolt.DB, op, object string, write func(*bbolt.Tx) error) error {
 	return guardTransaction(db, op, object, func() error { return db.Update(write) })
 }

@@ -57,7 +57,7 @@ func TestAWholeFileIsWhole(t *testing.T) {
 	}
 }
 
-// torn are the ways in which a machine that lost power leaves a file that was not synced.
+// torn returns the ways in which a machine that lost power leaves a file that was not synced.
 func torn(raw []byte) map[string][]byte {
 	page := os.Getpagesize()
 	zero := func(every, from int) []byte {

@@ -21,7 +21,7 @@ const page = 4096
 
 var bucket = []byte("b")
 
-// filledFile is a file with leaves, branches and a value that is longer than a page.
+// filledFile returns a file with leaves, branches and a value that is longer than a page.
 func filledFile(t *testing.T) []byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "f")

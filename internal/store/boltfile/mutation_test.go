@@ -19,7 +19,7 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/longtest"
 )
 
-// mutations is how many of a real file are used.
+// mutations returns how many mutations of a real file are used.
 func mutations() int { return longtest.Count(60, 2000) }
 
 // mutate changes a few bytes, numbers or pages; half of the time within the headers that bbolt goes by.

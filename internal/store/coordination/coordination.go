@@ -46,9 +46,7 @@ type Runs interface {
 	// ExchangeAccount is Account, Control and Accounts in one journey: a worker says what it spent and learns at once
 	// whether it may go on. all holds what was just written.
 	ExchangeAccount(
-		ctx context.Context,
-		run, worker string,
-		value []byte,
+		ctx context.Context, run, worker string, value []byte,
 	) (control []byte, all map[string][]byte, err error)
 	SetState(ctx context.Context, run string, value []byte) error
 	ReadState(ctx context.Context, run string) ([]byte, error) // nil when unknown

@@ -34,8 +34,8 @@ type Fleet interface {
 // turns.
 const Turn = 10 * time.Second
 
-// ComputeShare is what a process may use of a limit, given what all that live said last, itself included; turn counts
-// Turns of the store's clock. It is the arithmetic of Fleet.Beat.
+// ComputeShare returns what a process may use of a limit, given what all that live said last, itself included; turn
+// counts Turns of the store's clock. It is the arithmetic of Fleet.Beat.
 func ComputeShare(all map[string]Want, member string, turn int64) int {
 	mine := all[member]
 	total, others := mine.Total, 0
@@ -48,7 +48,7 @@ func ComputeShare(all map[string]Want, member string, turn int64) int {
 	return max(0, min(fairShare(all, member, total, turn), total-others))
 }
 
-// fairShare is the member's part of a total, whatever each holds.
+// fairShare returns the member's part of a total, whatever each holds.
 func fairShare(all map[string]Want, member string, total int, turn int64) int {
 	left, hungry, level := total, len(all), -1
 	for hungry > 0 && left/hungry > level { // until all have what they need, or the level stays

@@ -228,7 +228,7 @@ func (c *Conn) Scan(ctx context.Context, prefix string, f func(keys []string) er
 // Ping asks for an answer.
 func (c *Conn) Ping(ctx context.Context) error { return c.Wrap(ctx, "ping", c.Client.Ping(ctx).Err()) }
 
-// Key is a key of the installation: its prefix, then the parts with colons between them.
+// Key returns a key of the installation: its prefix, then the parts with colons between them.
 func (c *Conn) Key(parts ...string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -49,7 +49,7 @@ func MkdirAll(folder string, mode fs.FileMode) error {
 	return nil
 }
 
-// WriteFile is Replace by bytes.
+// WriteFile replaces a file by bytes, as Replace does.
 func WriteFile(path string, raw []byte, mode fs.FileMode) error {
 	return Replace(path, mode, func(file *os.File) error {
 		_, err := file.Write(raw)

@@ -14,8 +14,8 @@ const (
 	PrivateFile   fs.FileMode = 0o600
 )
 
-// MkdirPrivate is MkdirAll for a folder that only its owner enters. One that is there loses the rights of others, so
-// that what an earlier version wrote below it is out of their reach without a walk.
+// MkdirPrivate makes a folder that only its owner enters, as MkdirAll does. An existing one loses the rights of others,
+// so that what an earlier version wrote below it is out of their reach without a walk.
 func MkdirPrivate(folder string) error {
 	if err := MkdirAll(folder, PrivateFolder); err != nil {
 		return err

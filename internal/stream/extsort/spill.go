@@ -80,7 +80,7 @@ func (s *Sorter) Add(key, value []byte) {
 	}
 }
 
-// findBlock is the block that has it, the last or one more.
+// findBlock returns the block that has room for so many bytes, the last or one more.
 func (s *Sorter) findBlock(length int) *[]byte {
 	for ; s.block < len(s.blocks); s.block++ {
 		if block := &s.blocks[s.block]; cap(*block)-len(*block) >= length {

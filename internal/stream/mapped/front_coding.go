@@ -64,7 +64,7 @@ func FrontOf(f *File, bytes, groups string, count int) Front {
 	return Front{f.Bytes(bytes), ViewSection[uint64](f, groups), count}
 }
 
-// Len is how many there are.
+// Len returns the number of strings.
 func (t Front) Len() int { return t.count }
 
 // Append appends the i-th to a buffer.

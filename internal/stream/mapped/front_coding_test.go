@@ -13,7 +13,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stream/mapped"
 )
 
-// fronts are strings of which neighbours are equal, begin the same, share nothing, are empty or long.
+// fronts returns strings of which neighbours are equal, begin the same, share nothing, are empty or long.
 func fronts(count int) []string {
 	out := make([]string, count)
 	for i := range out {

@@ -206,8 +206,8 @@ func (x *File) checkTable(kind string, version int) error {
 	return nil
 }
 
-// UnfitError is the error of a reader that found sections that do not fit each other: their checksums can be right all
-// the same.
+// UnfitError returns the error of a reader that found sections that do not fit each other: their checksums can be right
+// all the same.
 func (x *File) UnfitError(why string) error { return damageFault(x.path, why) }
 
 // Sections names the sections in their order.
@@ -219,10 +219,10 @@ func (x *File) Sections() []string {
 	return names
 }
 
-// Meta of the file.
+// Meta returns the value of a key in the metadata of the file.
 func (x *File) Meta(key string) string { return x.t.Meta[key] }
 
-// Bytes of a section; nil when there is none.
+// Bytes returns the bytes of a section; nil when there is none.
 func (x *File) Bytes(name string) []byte {
 	for _, s := range x.t.Sections {
 		if s.Name == name {

@@ -13,10 +13,10 @@ func StringsOf(f *File, bytes, ends string) Strings {
 	return Strings{f.Bytes(bytes), ViewSection[uint64](f, ends)}
 }
 
-// Len is how many there are.
+// Len returns the number of strings.
 func (s Strings) Len() int { return len(s.ends) }
 
-// At is the i-th.
+// At returns the i-th string.
 func (s Strings) At(i int) string {
 	lo := uint64(0)
 	if i > 0 {
@@ -25,12 +25,12 @@ func (s Strings) At(i int) string {
 	return string(s.bytes[lo:s.ends[i]])
 }
 
-// FindFrom is the place of the first that is not less than t.
+// FindFrom returns the place of the first string that is not less than t.
 func (s Strings) FindFrom(t string) int {
 	return sort.Search(len(s.ends), func(i int) bool { return s.At(i) >= t })
 }
 
-// Find is the place of t, or -1.
+// Find returns the place of t, or -1.
 func (s Strings) Find(t string) int {
 	if i := s.FindFrom(t); i < len(s.ends) && s.At(i) == t {
 		return i
@@ -38,7 +38,7 @@ func (s Strings) Find(t string) int {
 	return -1
 }
 
-// Bytes of the i-th, without a copy: they are valid until the file is closed.
+// Bytes returns the i-th string, without a copy: the bytes are valid until the file is closed.
 func (s Strings) Bytes(i int) []byte {
 	lo := uint64(0)
 	if i > 0 {

@@ -14,9 +14,10 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// CatchPanic is deferred by work whose panic must not end the process: it becomes the work's error, of code
-// fault.Internal. The error names the kind of the panic and the functions it came through; what the panic says is left
-// out, since it may hold the text that was worked on. A page of a mapped file that cannot be read is ErrTorn.
+// CatchPanic recovers from the panic of work that defers it, since a panic must not end the process: it becomes the
+// work's error, of code fault.Internal. The error names the kind of the panic and the functions it came through; what
+// the panic says is left out, since it may hold the text that was worked on. A page of a mapped file that cannot be
+// read is ErrTorn.
 func CatchPanic(err *error) {
 	if cause := recover(); cause != nil {
 		if _, torn := cause.(interface{ Addr() uintptr }); torn {
@@ -45,14 +46,14 @@ func GuardMapped(f func() error) (err error) {
 	return f()
 }
 
-// withoutValues is the message of a runtime error: its numbers are indexes and lengths, and it quotes no content.
+// withoutValues returns the message of a runtime error: its numbers are indexes and lengths, and it quotes no content.
 func withoutValues(err error) string {
 	text := strings.TrimPrefix(err.Error(), "runtime error: ")
 	text, _, _ = strings.Cut(text, ": ") // an interface conversion names types behind it; a custom error anything
 	return text
 }
 
-// listFunctions are the innermost ones of the stack that panicked, without their arguments.
+// listFunctions returns the innermost functions of the stack that panicked, without their arguments.
 func listFunctions() string {
 	const most = 8
 	callers := make([]uintptr, 32)
@@ -130,7 +131,7 @@ func MapOrdered[A, B any](
 	}
 }
 
-// Numbers is a source of the numbers below n.
+// Numbers yields the numbers below n.
 func Numbers(n int) iter.Seq2[int, error] {
 	return func(yield func(int, error) bool) {
 		for number := range n {
@@ -141,7 +142,7 @@ func Numbers(n int) iter.Seq2[int, error] {
 	}
 }
 
-// catchPanics is a source whose panic is its last error.
+// catchPanics returns a source whose panic is its last error.
 func catchPanics[A any](source iter.Seq2[A, error]) iter.Seq2[A, error] {
 	return func(yield func(A, error) bool) {
 		stopped := false

@@ -21,7 +21,7 @@ import (
 
 var errBroken = errors.New("broken")
 
-// numbers below n; from failAt on an error.
+// numbers yields the numbers below n; at failAt it yields an error and ends.
 func numbers(n, failAt int) iter.Seq2[int, error] {
 	return func(yield func(int, error) bool) {
 		for i := range n {

@@ -4,5 +4,5 @@ package scratch
 
 import "golang.org/x/sys/unix"
 
-// inMemory is not reported elsewhere.
+// inMemory returns false: other systems do not report it.
 func inMemory(*unix.Statfs_t) bool { return false }

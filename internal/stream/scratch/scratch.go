@@ -105,7 +105,7 @@ func removeDead(folder string) error {
 	return os.RemoveAll(folder)
 }
 
-// Place is the folder of this process's scratch.
+// Place returns the folder of this process's scratch.
 func Place() string {
 	place.Lock()
 	defer place.Unlock()
@@ -137,7 +137,7 @@ func CreateFolder() (string, error) {
 	return folder, nil
 }
 
-// FullError is the fault of scratch that cannot be made or written.
+// FullError returns the fault of scratch that cannot be made or written.
 func FullError(op string, err error) error {
 	return fault.StoreFull.At(op+" in", Place()).
 		Because(err).

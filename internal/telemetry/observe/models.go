@@ -16,7 +16,7 @@ func Chat(chat model.Chat, observer Observer) model.Chat {
 	return sentChat{chat, observer}
 }
 
-// Embedder is Chat for embedders.
+// Embedder puts an observer right around the adapter of an embedder, as Chat does for a chat model.
 func Embedder(embedder model.Embedder, observer Observer) model.Embedder {
 	if observer == nil {
 		return embedder
@@ -32,7 +32,7 @@ func AskedChat(chat model.Chat, observer Observer) model.Chat {
 	return askedChat{chat}
 }
 
-// AskedEmbedder is AskedChat for embedders.
+// AskedEmbedder does for an embedder what AskedChat does for a chat model.
 func AskedEmbedder(embedder model.Embedder, observer Observer) model.Embedder {
 	if observer == nil {
 		return embedder
@@ -110,7 +110,7 @@ func (s sentEmbedder) Embed(ctx context.Context, texts []string) (out [][]float3
 	return s.Embedder.Embed(ctx, texts)
 }
 
-// Ranker is Chat for rerankers.
+// Ranker puts an observer right around the adapter of a reranker, as Chat does for a chat model.
 func Ranker(ranker rerank.Ranker, observer Observer) rerank.Ranker {
 	if observer == nil {
 		return ranker
@@ -118,7 +118,7 @@ func Ranker(ranker rerank.Ranker, observer Observer) rerank.Ranker {
 	return sentRanker{ranker, observer}
 }
 
-// AskedRanker is AskedChat for rerankers.
+// AskedRanker does for a reranker what AskedChat does for a chat model.
 func AskedRanker(ranker rerank.Ranker, observer Observer) rerank.Ranker {
 	if observer == nil {
 		return ranker

@@ -195,7 +195,7 @@ func newDownError(hook Hook, cause error) error {
 		Advise("it is tried again for a day; see the receiver's log")
 }
 
-// withoutURL is the cause of a failed request: the URL may hold a secret in its path.
+// withoutURL returns the cause of a failed request: the URL may hold a secret in its path.
 func withoutURL(err error) error {
 	if transport, ok := err.(*url.Error); ok { //nolint:errorlint // as http.Client gives it
 		return transport.Err
@@ -203,7 +203,7 @@ func withoutURL(err error) error {
 	return err
 }
 
-// hostOf is the host of a URL.
+// hostOf returns the host of a URL.
 func hostOf(webhook string) string {
 	parsed, err := url.Parse(webhook)
 	if err != nil {
@@ -212,7 +212,7 @@ func hostOf(webhook string) string {
 	return parsed.Host
 }
 
-// Sign is the value of HeaderSignature. A secret that begins with whsec_ is base64, any other is taken as it is.
+// Sign returns the value of HeaderSignature. A secret that begins with whsec_ is base64, any other is taken as it is.
 func Sign(secret, id, timestamp string, body []byte) string {
 	key := []byte(secret)
 	if encoded, ok := strings.CutPrefix(secret, "whsec_"); ok {

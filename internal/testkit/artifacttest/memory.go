@@ -54,7 +54,7 @@ var _ blob.Store = (*Memory)(nil)
 // New makes an empty store.
 func New() *Memory { return &Memory{objects: map[string]object{}, calls: map[Op]int{}} }
 
-// Calls is how often an operation was asked for since the last Reset.
+// Calls returns how often an operation was asked for since the last Reset.
 func (m *Memory) Calls(op Op) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

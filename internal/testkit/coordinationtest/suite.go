@@ -91,7 +91,7 @@ func claims(t *testing.T, store coordination.Store) {
 	t.Error("an expired claim cannot be taken")
 }
 
-// manyClaims are taken as if one after another.
+// manyClaims checks that many claims are taken as if one after another.
 func manyClaims(t *testing.T, store coordination.Store) {
 	all := func(owner string, ttl time.Duration, want []bool, keys ...string) {
 		t.Helper()

@@ -91,7 +91,7 @@ func (c Counted) Of(prefix string, kinds ...string) int64 {
 	return total
 }
 
-// String is a table of the counts, the largest first.
+// String returns a table of the counts, the largest first.
 func (c Counted) String() string {
 	places := make([]Place, 0, len(c.Counts))
 	for place := range c.Counts {
@@ -111,8 +111,8 @@ func (c Counted) String() string {
 	return out.String()
 }
 
-// PrefixOf is the place of a blob key: ledger/<task>/<kind>, else what an index has there, as index/segments; files of
-// a run without its name and their numbers, as index/runs/extract.
+// PrefixOf returns the place of a blob key: ledger/<task>/<kind>, else what an index has there, as index/segments;
+// files of a run without its name and their numbers, as index/runs/extract.
 func PrefixOf(key string) string {
 	parts := strings.Split(key, "/")
 	last := parts[len(parts)-1]

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// MailWith is a message with files attached, all of them in base64 and of no type that its header says.
+// MailWith returns a message with files attached, all of them in base64 and of no type that its header says.
 func MailWith(subject string, files ...Part) string {
 	var out strings.Builder
 	out.WriteString("Subject: " + subject + "\r\nContent-Type: multipart/mixed; boundary=outer\r\n\r\n" +
@@ -19,7 +19,7 @@ func MailWith(subject string, files ...Part) string {
 	return out.String() + "--outer--\r\n"
 }
 
-// PDFWith is a PDF of one page that holds files.
+// PDFWith returns a PDF of one page that holds files.
 func PDFWith(text string, files ...Part) string {
 	objects := onePage("", "", "", stream("", "BT /F1 12 Tf ("+text+") Tj ET"))
 	names := ""

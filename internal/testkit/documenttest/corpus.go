@@ -96,7 +96,7 @@ func (c *Corpus) Move(from, to string) {
 	delete(c.objects, from)
 }
 
-// Reads is how often an object was opened since the last call for it.
+// Reads returns how often an object was opened since the last call for it.
 func (c *Corpus) Reads(key string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

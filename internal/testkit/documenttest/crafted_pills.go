@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// craftedPills are documents of newer types, and of PDFs as they are laid out: made by looking for what reading them
-// takes more of than they have.
+// craftedPills returns documents of newer types, and of PDFs as they are laid out: made by looking for what reading
+// them takes more of than they have.
 func craftedPills(size func(small, full int) int) []Pill {
 	return append(craftedPDFs(size), append(craftedParts(size), craftedTexts(size)...)...)
 }

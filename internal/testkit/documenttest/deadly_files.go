@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Deadly are small documents that break programs which believe them, by file name. Each kills, stops or bloats the
+// Deadly returns small documents that break programs which believe them, by file name. Each kills, stops or bloats the
 // process that parses it without limits, and none can be read.
 func Deadly() map[string]string {
 	names := []string{
@@ -23,7 +23,7 @@ func Deadly() map[string]string {
 	return all
 }
 
-// PDF is a good PDF with a page for each text; a page of no text shows a picture.
+// PDF returns a good PDF with a page for each text; a page of no text shows a picture.
 func PDF(texts ...string) string {
 	var kids strings.Builder
 	var pages []string
@@ -43,7 +43,7 @@ func PDF(texts ...string) string {
 	}, pages...)...)
 }
 
-// Tireless is a small PDF of 19,000 pages that show nothing, each in a million operators: reading it takes hours.
+// Tireless returns a small PDF of 19,000 pages that show nothing, each in a million operators: reading it takes hours.
 func Tireless() string {
 	const pages = 19_000
 	tree := fmt.Sprintf("<< /Type /Pages /Kids [%s] /Count %d >>", strings.Repeat("3 0 R ", pages), pages)

@@ -8,7 +8,7 @@ import (
 // Part is a part of a document that is a zip: its name and content.
 type Part struct{ Name, Content string }
 
-// Zip is a zip of parts in order; several may have one name.
+// Zip returns a zip of parts in order; several may have one name.
 func Zip(parts ...Part) string {
 	var out bytes.Buffer
 	var all []part
@@ -22,7 +22,7 @@ func Zip(parts ...Part) string {
 	return out.String()
 }
 
-// related is the part that says which parts another one names, by id, kind and target.
+// related returns the part that says which parts another one names, by id, kind and target.
 func related(of string, relations ...[3]string) Part {
 	content := `<Relationships>`
 	for _, r := range relations {
@@ -31,7 +31,7 @@ func related(of string, relations ...[3]string) Part {
 	return Part{of, content + `</Relationships>`}
 }
 
-// Slides is a small .pptx: two slides in the order of the deck, not of their names, a list, a table, and notes.
+// Slides returns a small .pptx: two slides in the order of the deck, not of their names, a list, a table, and notes.
 func Slides() string {
 	shape := func(holder, text string) string {
 		return `<p:sp><p:nvPr><p:ph type="` + holder + `"/></p:nvPr><p:txBody>` + text + `</p:txBody></p:sp>`
@@ -57,7 +57,7 @@ func Slides() string {
 	)
 }
 
-// Workbook is a small .xlsx: two sheets with shared texts, a number, a date, a truth value and an empty cell.
+// Workbook returns a small .xlsx: two sheets with shared texts, a number, a date, a truth value and an empty cell.
 func Workbook() string {
 	return Zip(
 		Part{"xl/workbook.xml", `<workbook xmlns:r="r"><sheets><sheet name="Flights" sheetId="1" r:id="rId1"/>` +
@@ -79,7 +79,7 @@ func Workbook() string {
 	)
 }
 
-// Book is a small .epub: two chapters in the order of reading, not of their names.
+// Book returns a small .epub: two chapters in the order of reading, not of their names.
 func Book() string {
 	return Zip(
 		Part{"mimetype", "application/epub+zip"},
@@ -97,7 +97,7 @@ func Book() string {
 	)
 }
 
-// Mail is a small message: an encoded subject, a plain form and one of HTML, and something attached.
+// Mail returns a small message: an encoded subject, a plain form and one of HTML, and something attached.
 func Mail() string {
 	return "From: =?utf-8?q?Zo=C3=AB?= <zoe@a.example>\r\nTo: b@a.example\r\nDate: Fri, 20 Nov 2026 10:00:00 +0100\r\n" +
 		"Subject: =?utf-8?b?TmV3cyDigqw=?=\r\nMIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=outer\r\n\r\n" +
@@ -108,7 +108,7 @@ func Mail() string {
 		"Content-Transfer-Encoding: base64\r\n\r\nJVBERi0=\r\n--outer--\r\n"
 }
 
-// WordWithStyles is a small .docx with headings by the ids of a German program, a list, and a table.
+// WordWithStyles returns a small .docx with headings by the ids of a German program, a list, and a table.
 func WordWithStyles() string {
 	paragraph := func(properties, text string) string {
 		return `<w:p><w:pPr>` + properties + `</w:pPr><w:r><w:t>` + text + `</w:t></w:r></w:p>`
@@ -129,7 +129,7 @@ func WordWithStyles() string {
 	)
 }
 
-// Rich are the parts of documents that have of everything that is read in one of their type, by file name.
+// Rich returns the parts of documents that have of everything that is read in one of their type, by file name.
 func Rich() map[string][]Part {
 	return map[string][]Part{
 		"rich.docx": {

@@ -24,7 +24,7 @@ func pdfOf(trailer string, objects ...string) string {
 	return strings.ReplaceAll(out.String(), "SELF", fmt.Sprint(start))
 }
 
-// onePage are the objects of a PDF of one page; what stands for a part replaces it.
+// onePage returns the objects of a PDF of one page; what stands for a part replaces it.
 func onePage(tree, page, font, content string) []string {
 	return []string{
 		"<< /Type /Catalog /Pages 2 0 R >>",
@@ -46,7 +46,7 @@ func stream(says, content string) string {
 	return fmt.Sprintf("<< /Length %d %s >>\nstream\n%s\nendstream", len(content), says, content)
 }
 
-// xrefStream is a PDF whose only object besides those given is its table of objects, which holds entries.
+// xrefStream returns a PDF whose only object besides those given is its table of objects, which holds entries.
 func xrefStream(says, entries string, objects ...string) string {
 	var out strings.Builder
 	out.WriteString("%PDF-1.5\n")
@@ -59,10 +59,10 @@ func xrefStream(says, entries string, objects ...string) string {
 	return out.String()
 }
 
-// good is a small sound PDF.
+// good returns a small sound PDF.
 func good() string { return pdfOf("", onePage("", "", "", "")...) }
 
-// characters is a PDF of one page whose font has this map of characters.
+// characters returns a PDF of one page whose font has this map of characters.
 func characters(text string) string {
 	return pdfOf("", append(onePage("", "", "<< /Type /Font /ToUnicode 6 0 R >>", ""), stream("", text))...)
 }

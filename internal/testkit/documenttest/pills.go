@@ -19,11 +19,11 @@ type Pill struct {
 	Make func(io.Writer) error
 }
 
-// Pills are small, each made in milliseconds. What they claim of themselves is as large as it gets, what they unpack to
-// is some megabytes.
+// Pills returns small pills, each made in milliseconds. What they claim of themselves is as large as it gets, what they
+// unpack to is some megabytes.
 func Pills() []Pill { return pills(false) }
 
-// LargePills are the same at full size: gigabytes come out of some of them, and making one takes up to a minute.
+// LargePills returns the same at full size: gigabytes come out of some of them, and making one takes up to a minute.
 func LargePills() []Pill { return pills(true) }
 
 func pills(large bool) []Pill {
@@ -47,7 +47,7 @@ func pills(large bool) []Pill {
 
 const mega = 1 << 20
 
-// written is a pill that is one string.
+// written returns a pill that is one string.
 func written(name, content string) Pill {
 	return Pill{Name: name, Make: func(out io.Writer) error {
 		_, err := io.WriteString(out, content)
@@ -71,7 +71,7 @@ func repeat(out io.Writer, text string, times int) error {
 	return err
 }
 
-// around is start, a text many times, and an end.
+// around returns a function that writes start, a text many times, and an end.
 func around(start, text string, times int, end string) func(io.Writer) error {
 	return func(out io.Writer) error {
 		if _, err := io.WriteString(out, start); err != nil {
@@ -152,7 +152,7 @@ func htmlPills(size func(small, full int) int) []Pill {
 	}
 }
 
-// docxOf is a .docx of parts in order; several may have one name.
+// docxOf returns a function that writes a .docx of parts in order; several may have one name.
 func docxOf(parts ...part) func(io.Writer) error {
 	return func(out io.Writer) error {
 		archive := zip.NewWriter(out)

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Samples are small sound documents of every kind, by file name: what is damaged to test what reads them.
+// Samples returns small sound documents of every kind, by file name: what is damaged to test what reads them.
 func Samples() map[string][]byte {
 	made := func(write func(io.Writer) error) string {
 		var out bytes.Buffer

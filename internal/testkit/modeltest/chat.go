@@ -73,7 +73,7 @@ func (asked chatRequest) read() (task, user string, parts []string, size int) {
 	return task, user, parts, size
 }
 
-// completion is the body of an answer.
+// completion returns the body of an answer.
 func completion(prompt, name, content string, cost Cost) map[string]any {
 	return map[string]any{
 		"id": "chatcmpl-" + prompt[:12], "object": "chat.completion",
@@ -94,7 +94,8 @@ func completion(prompt, name, content string, cost Cost) map[string]any {
 // Kinds of answers beside the tasks.
 const kindQuestions = "questions"
 
-// kind of answer that is wanted: questions count as extraction, and only their schema distinguishes them.
+// kind returns the kind of answer that is asked for: questions count as extraction, and only their schema distinguishes
+// them.
 func (asked chatRequest) kind(task string) string {
 	if bytes.Contains(asked.ResponseFormat.JSONSchema.Schema, []byte(`"questions"`)) {
 		return kindQuestions
@@ -102,7 +103,7 @@ func (asked chatRequest) kind(task string) string {
 	return task
 }
 
-// content of a good answer.
+// content returns the content of a good answer.
 func (s *Server) content(task, user string) string {
 	if _, text, ok := strings.Cut(user, model.TextFollows); ok {
 		user = text

@@ -57,7 +57,7 @@ func (s *Server) embed(w http.ResponseWriter, request *http.Request, call call) 
 	})
 }
 
-// embedding of the text at place i of a request, in the form that was asked for.
+// embedding returns the embedding of the text at place i of a request, in the form that was asked for.
 func (o Options) embedding(i int, text, format string) any {
 	vector := Vector(text, o.Dimension)
 	if i == 0 && o.NaN {
@@ -76,7 +76,7 @@ func (o Options) embedding(i int, text, format string) any {
 	return base64.StdEncoding.EncodeToString(packed)
 }
 
-// Vector is the server's embedding: signed hashing of words.
+// Vector returns the server's embedding: signed hashing of words.
 func Vector(text string, dimension int) []float32 {
 	vector := make([]float32, dimension)
 	for _, word := range strings.Fields(strings.ToLower(text)) {

@@ -1,7 +1,7 @@
 // Package modeltest is a model server for tests and benchmarks: it speaks the contract of model servers over HTTP
-// (docs/reference/formats.md, Model servers), replays recorded extractions where it knows a passage and extracts by rule
-// elsewhere, injects faults on demand, and keeps a book of what was asked and paid, so that a caller that pays twice,
-// or after it said that it would not, is seen. It is a measuring device, not a model.
+// (docs/reference/formats.md, Model servers), replays recorded extractions where it knows a passage and extracts by
+// rule elsewhere, injects faults on demand, and keeps a book of what was asked and paid, so that a caller that pays
+// twice, or after it said that it would not, is seen. It is a measuring device, not a model.
 package modeltest
 
 import (

@@ -75,7 +75,7 @@ func (l *ledger) count(change func(*Stats)) {
 	change(&l.stats)
 }
 
-// start of a request; it gives its number, from 1.
+// start counts the start of a request and returns its number, from 1.
 func (l *ledger) start(at time.Time) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/unweaver/unweaver/internal/access/pki"
 )
 
-// Mutual is the configuration of a server, and that of a client, which know each other by certificates of one
+// Mutual returns the configuration of a server, and that of a client, which know each other by certificates of one
 // authority, given as PEM: a server lets no client in that has none, and a client talks to no other server than name.
 // An empty name is the host that is dialled.
 func Mutual(authority []byte, pair pki.Pair, name string) (server, client *tls.Config, err error) {

@@ -25,7 +25,7 @@ import (
 // db is the database of the tests: they empty it.
 const db = "/9"
 
-// Server is the URL of the real server, on a database that tests may empty; without one the test is skipped.
+// Server returns the URL of the real server, on a database that tests may empty; without one the test is skipped.
 func Server(t *testing.T) string {
 	t.Helper()
 	u := os.Getenv("UNWEAVER_TEST_REDIS")
@@ -35,7 +35,7 @@ func Server(t *testing.T) string {
 	return strings.TrimSuffix(u, "/0") + db
 }
 
-// Raw is a plain client of a server.
+// Raw returns a plain client of a server.
 func Raw(t *testing.T, url string) *goredis.Client {
 	t.Helper()
 	options, err := goredis.ParseURL(url)
@@ -205,7 +205,7 @@ func copyUntil(to, from net.Conn, buf []byte, cut chan bool) {
 	}
 }
 
-// Fake is a server that answers each command as answer says, in Redis's protocol without its line end: "+OK", ":1",
+// Fake starts a server that answers each command as answer says, in Redis's protocol without its line end: "+OK", ":1",
 // "-ERR why", "$-1". An empty answer is none: the command hangs. INFO and HELLO are answered by the fake.
 func Fake(t *testing.T, answer func(command []string) string) (url string) {
 	t.Helper()

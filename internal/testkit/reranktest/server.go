@@ -68,7 +68,7 @@ func (s *Server) Saying(body string) {
 	})
 }
 
-// Requests are those that came.
+// Requests returns the requests that came.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,7 +127,7 @@ func (f Form) of(scores []float64) any {
 	return map[string]any{"id": "1", "results": results, "usage": map[string]int{"total_tokens": 7}}
 }
 
-// Score of texts: the share of the question's words that each holds.
+// Score returns the scores of texts: the share of the question's words that each holds.
 func Score(question string, texts []string) []float64 {
 	words := strings.Fields(strings.ToLower(question))
 	scores := make([]float64, len(texts))

@@ -111,7 +111,7 @@ func brokenAnswers(t *testing.T, open Opener) {
 	}
 }
 
-// results with these places.
+// results returns an answer with results at these places.
 func results(places ...string) string {
 	var out []string
 	for _, place := range places {
@@ -120,7 +120,7 @@ func results(places ...string) string {
 	return `{"results":[` + strings.Join(out, ",") + `]}`
 }
 
-// scores of the texts in order.
+// scores returns an answer with the scores of the texts in order.
 func scores(values ...string) string {
 	var out []string
 	for i, value := range values {

@@ -171,7 +171,7 @@ func Hold(t testing.TB, built Built, state string) {
 	check(t, err)
 }
 
-// ChunkID is the id of the n-th chunk of a document.
+// ChunkID returns the id of the n-th chunk of a document.
 func ChunkID(document Document, n int) core.ID {
 	earlier := 0
 	for _, c := range document.Chunks[:n] {
@@ -182,7 +182,7 @@ func ChunkID(document Document, n int) core.ID {
 	return core.ChunkID(document.Key, document.Chunks[n].Text, earlier)
 }
 
-// ClassID is the id of the class of a name.
+// ClassID returns the id of the class of a name.
 func ClassID(name string) core.ID { return core.ClassID(names.Key(name, false)) }
 
 // placed is a chunk with its place.
@@ -255,7 +255,7 @@ func (b *builder) number() {
 	}
 }
 
-// text of a document: its chunks one after another.
+// text returns the text of a document: its chunks one after another.
 func (d Document) text() string {
 	var out strings.Builder
 	for _, c := range d.Chunks {

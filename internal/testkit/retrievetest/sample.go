@@ -2,7 +2,7 @@ package retrievetest
 
 import "time"
 
-// Sample is a small corpus about Norway: six documents, nine chunks, a class in five of them and classes in one.
+// Sample returns a small corpus about Norway: six documents, nine chunks, a class in five of them and classes in one.
 func Sample() []Document {
 	day := func(n int) time.Time { return time.Date(2026, time.January, n, 12, 0, 0, 0, time.UTC) }
 	return []Document{

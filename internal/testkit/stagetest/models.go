@@ -20,14 +20,14 @@ type Chat struct {
 	calls  []model.Call
 }
 
-// Says is an answer of a model that always says the same.
+// Says returns answers of a model that always says the same.
 func Says(text string) func(model.Call) (model.Reply, error) {
 	return func(model.Call) (model.Reply, error) {
 		return model.Reply{Text: text, Usage: model.Usage{Prompt: 10, Completion: 5}}, nil
 	}
 }
 
-// Fails is a model that always fails.
+// Fails returns answers of a model that always fails.
 func Fails(err error) func(model.Call) (model.Reply, error) {
 	return func(model.Call) (model.Reply, error) { return model.Reply{}, err }
 }
@@ -48,7 +48,7 @@ func (c *Chat) Complete(ctx context.Context, call model.Call) (model.Reply, erro
 	return c.Answer(call)
 }
 
-// Calls are the calls so far.
+// Calls returns the calls so far.
 func (c *Chat) Calls() []model.Call {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -92,14 +92,14 @@ func (e *Embedder) Embed(ctx context.Context, texts []string) ([][]float32, mode
 	return out, model.Usage{Prompt: int64(len(texts))}, nil
 }
 
-// Requests are the requests that were answered.
+// Requests returns the requests that were answered.
 func (e *Embedder) Requests() [][]string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return append([][]string(nil), e.requests...)
 }
 
-// Vector is the unit vector of a text.
+// Vector returns the unit vector of a text.
 func Vector(text string, dim int) []float32 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(text)) // never fails

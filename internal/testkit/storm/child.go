@@ -36,7 +36,7 @@ type Child struct {
 	Settings  []string        `json:"settings"`
 }
 
-// Serve is the child's side: it runs the stack until it is killed, and returns false where this process is no child. A
+// Serve runs the child's side: the stack, until it is killed. It returns false where this process is no child. A
 // test binary calls it first of all.
 func Serve() bool {
 	raw := os.Getenv(childVariable)
@@ -152,7 +152,7 @@ func (s *Stack) connect(ctx context.Context, dev stack.Dev) (err error) {
 	return err
 }
 
-// PID is that of the running process.
+// PID returns the process id of the running process.
 func (s *Stack) PID() int { return s.process.Process.Pid }
 
 // Kill ends the process at once, as kill -9 does.
@@ -169,7 +169,7 @@ func (s *Stack) Kill() {
 	}
 }
 
-// tail of a log.
+// tail returns the end of a log.
 func tail(path string) string {
 	file, err := os.Open(filepath.Clean(path))
 	if err != nil {

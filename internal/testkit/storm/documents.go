@@ -62,7 +62,7 @@ func (d Documents) Write(folder string, night int) error {
 	return nil
 }
 
-// text of a document, a few sentences about a few people and places.
+// text returns the text of a document, a few sentences about a few people and places.
 func (d Documents) text(document, night int) string {
 	random := rand.New(rand.NewPCG(d.Seed+uint64(night)<<32, uint64(document)))
 	person := func() string {

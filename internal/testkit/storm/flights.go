@@ -169,7 +169,7 @@ func note(
 	}
 }
 
-// median of durations; zero of none.
+// median returns the median of durations; zero of none.
 func median(of []time.Duration) time.Duration {
 	if len(of) == 0 {
 		return 0

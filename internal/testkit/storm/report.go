@@ -51,7 +51,7 @@ func Join(results ...Result) (all Result) {
 	return all
 }
 
-// InFlight is how many answers and texts were in flight at the kills: what may be paid twice.
+// InFlight returns how many answers and texts were in flight at the kills: what may be paid twice.
 func (r Result) InFlight() (chat, texts int64) {
 	for _, kill := range r.Kills {
 		chat += kill.Chat
@@ -60,8 +60,8 @@ func (r Result) InFlight() (chat, texts int64) {
 	return chat, texts
 }
 
-// Bound is what may be paid twice, where so many calls may be in flight at once: what was in flight at each kill that
-// hit paid work, asked of the model still, or answered and not stored yet. The questions that each night is asked
+// Bound returns what may be paid twice, where so many calls may be in flight at once: what was in flight at each kill
+// that hit paid work, asked of the model still, or answered and not stored yet. The questions that each night is asked
 // are embedded by a process that knows nothing of those before.
 func (r Result) Bound(flight int64) (chat, texts int64) {
 	texts = int64(len(questions) * len(r.Nights))
@@ -90,7 +90,7 @@ func (r Result) Hits(activity string) (n int) {
 	return n
 }
 
-// Worst is the longest time from a restart until work went on.
+// Worst returns the longest time from a restart until work went on.
 func (r Result) Worst() (worst float64) {
 	for _, kill := range r.Kills {
 		worst = max(worst, kill.Progress)
@@ -98,7 +98,7 @@ func (r Result) Worst() (worst float64) {
 	return worst
 }
 
-// Table is the result in Markdown, a row for each kind of activity.
+// Table returns the result in Markdown, a row for each kind of activity.
 func (r Result) Table() string {
 	var table strings.Builder
 	fmt.Fprintln(&table, "| stage | activity | kills that hit it | of them in flight (median s) | "+

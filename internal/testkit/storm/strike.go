@@ -164,7 +164,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// paused is an error where the run waits for a person: nothing of a storm may need one.
+// paused returns an error where the run waits for a person: nothing of a storm may need one.
 func (s *storm) paused(ctx context.Context, run string) error {
 	status, err := s.stack.Control.ReadStatus(ctx, run)
 	if err == nil && status.Status == core.StatusPaused {

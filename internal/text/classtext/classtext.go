@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// JoinText is the whole text: `name: descriptions`, or the descriptions alone for parity with the reference code. A
-// class without any description is its name.
+// JoinText returns the whole text: `name: descriptions`, or the descriptions alone for parity with the reference code.
+// A class without any description is its name.
 func JoinText(name string, descriptions []string, parity bool) string {
 	d := strings.Join(descriptions, " ")
 	switch {
@@ -20,7 +20,7 @@ func JoinText(name string, descriptions []string, parity bool) string {
 	return name + ": " + d
 }
 
-// FinalText is the embedded and shown text: the shortened description where there is one, else the whole text.
+// FinalText returns the embedded and shown text: the shortened description where there is one, else the whole text.
 func FinalText(name string, descriptions []string, short string, parity bool) string {
 	if short == "" {
 		return JoinText(name, descriptions, parity)

@@ -21,7 +21,7 @@ import (
 // 1: first form.
 const Version = "names/1"
 
-// Key is the canonical key; exact keeps the surface form untouched (parity with the reference code).
+// Key returns the canonical key; exact keeps the surface form untouched (parity with the reference code).
 func Key(name string, exact bool) string {
 	if exact {
 		return name
@@ -93,8 +93,8 @@ type Text struct {
 	within bool    // a border is also where a script parts words by no space
 }
 
-// NewTextOf is NewText of a text of a language. But in English, names of scripts that part words by no space (Chinese,
-// Japanese, Thai) are found within such text, too, and names of Korean before a particle.
+// NewTextOf returns NewText of a text of a language. But in English, names of scripts that part words by no space
+// (Chinese, Japanese, Thai) are found within such text, too, and names of Korean before a particle.
 func NewTextOf(language *text.Language, s string) *Text {
 	of := NewText(s)
 	of.within = language != text.LanguageOf("en")
@@ -181,7 +181,7 @@ func (t *Text) Spans(key string, max int) [][2]int {
 	return out
 }
 
-// runeBefore is the code point that the byte before end came from.
+// runeBefore returns the code point that the byte before end came from.
 func (t *Text) runeBefore(end int) int32 {
 	if end < len(t.at)-1 && t.at[end] > t.at[end-1]+1 {
 		return t.at[end] - 1 // combining marks after the last base belong to it

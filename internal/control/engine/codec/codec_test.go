@@ -16,7 +16,7 @@ import (
 	"github.com/unweaver/unweaver/internal/control/engine/codec"
 )
 
-// keyed is the data converter of an installation, for a workflow.
+// keyed returns the data converter of an installation, for a workflow.
 func keyed(t *testing.T, key *codec.Key, log *bytes.Buffer, namespace, id string) converter.DataConverter {
 	t.Helper()
 	var options client.Options

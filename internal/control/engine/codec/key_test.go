@@ -14,7 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// made is a key file in a folder of the test's, and the name of an engine's database beside it.
+// made creates a key file in a folder of the test, and returns the name of an engine's database beside it.
 func made(t *testing.T) (path, database string, key *codec.Key) {
 	t.Helper()
 	folder := t.TempDir()

@@ -59,15 +59,15 @@ type sealer struct {
 	log   *slog.Logger
 }
 
-// sealCodec is the codec of seals.
+// sealCodec returns the codec of seals.
 func (s *sealer) sealCodec() *payloads {
 	out := *s.codec
 	out.bound, out.place = bindParts("seal"), "seal"
 	return &out
 }
 
-// sealRequest is a gRPC interceptor: schedules that are changed and commands of workflows pass no interceptor of the
-// SDK that could write their headers.
+// sealRequest seals requests as a gRPC interceptor: schedules that are changed and commands of workflows pass no
+// interceptor of the SDK that could write their headers.
 func (s *sealer) sealRequest(
 	ctx context.Context, method string, request, reply any, connection *grpc.ClientConn, invoke grpc.UnaryInvoker,
 	options ...grpc.CallOption,

@@ -42,7 +42,7 @@ type input struct {
 // Runs counts what ran.
 type Runs struct{ published, fails atomic.Int32 }
 
-// Publish is the activity of the runs.
+// Publish runs the activity of the runs.
 func (r *Runs) Publish(_ context.Context, in input) (string, error) {
 	r.published.Add(1)
 	if in.Text == "fail" {
@@ -333,7 +333,7 @@ func TestWhoHasThePortAloneRunsNothing(t *testing.T) {
 	in.repeat(t, id, run)
 }
 
-// plain is a payload of somebody who has no key.
+// plain returns a payload of a program without a key.
 func plain(t *testing.T, value any) *common.Payloads {
 	t.Helper()
 	out, err := converter.GetDefaultDataConverter().ToPayloads(value)
@@ -341,7 +341,7 @@ func plain(t *testing.T, value any) *common.Payloads {
 	return out
 }
 
-// recorded is how a workflow was started, as anybody with the port can read it.
+// recorded returns how a workflow was started, as anybody with the port can read it.
 func (i installation) recorded(t *testing.T, id string) (out *workflowservice.StartWorkflowExecutionRequest) {
 	t.Helper()
 	first, err := i.other.GetWorkflowHistory(t.Context(), id, "", false,

@@ -121,7 +121,7 @@ func (p Pair) Call() model.Call {
 	return model.Call{Task: model.Pairs, System: system, User: user.String(), Schema: schema, Input: user.String()}
 }
 
-// Key of a pair in the ledger.
+// Key returns the key of a pair in the ledger.
 func Key(info model.Info, call model.Call) core.Digest {
 	return ledger.ScopeKey(info.Domain, ledger.Key(ledger.Pairs, Prompt, info.Model, info.Parameters, Schema, call.Input))
 }

@@ -1,4 +1,5 @@
-// Package pairstage finds pairs of classes that may be one thing, and has a model decide them (docs/explain/methods.md). Steps:
+// Package pairstage finds pairs of classes that may be one thing, and has a model decide them
+// (docs/explain/methods.md). Steps:
 //
 //  1. Find compares the classes that are mentioned most, each with all others, and lets guards and people's file refuse
 //     (internal/methods/aliases). With what a generation before it compared, it compares what is new.

@@ -67,7 +67,7 @@ func Read(from io.Reader) (*File, error) {
 	return &f, nil
 }
 
-// listCompared is what the search compared, for the file.
+// listCompared returns what the search compared, for the file.
 func (s *search) listCompared(near []aliases.Pair) Compared {
 	out := Compared{Classes: make([]ComparedClass, len(s.classes)), Near: make([]NearPair, len(near))}
 	for i, class := range s.classes {
@@ -118,7 +118,7 @@ func FileOf(found Found, cosine float64, decided []Decision) *File {
 	return &File{Rules: Rules, Cosine: cosine, Compared: found.Compared, Decided: decided}
 }
 
-// Hash of what was compared and decided.
+// Hash returns a digest of what was compared and decided.
 func (f *File) Hash() core.Digest {
 	sum := core.NewSumming()
 	sum.Add(f.Rules)

@@ -190,7 +190,7 @@ func (s *search) loadClasses(ctx context.Context) error {
 	return nil
 }
 
-// keepText is what is held of a text in case the store has lost its vector.
+// keepText returns what to hold of a text in case the store has lost its vector: all, or nothing without Lost.
 func (s *search) keepText(text string) string {
 	if s.Lost == nil {
 		return ""
@@ -198,7 +198,7 @@ func (s *search) keepText(text string) string {
 	return text
 }
 
-// truncateText of a text: whole words where it is cut.
+// truncateText returns the beginning of a text, at most mostText bytes: it cuts at the end of a word where it can.
 func truncateText(text string) string {
 	if len(text) <= mostText {
 		return text
@@ -252,7 +252,7 @@ func (s *search) loadVectors(ctx context.Context) error {
 	return err
 }
 
-// computeCosine of two classes: their vectors have length one.
+// computeCosine returns the cosine of two classes: the product of their vectors, which have length one.
 func (s *search) computeCosine(a, b int) float64 {
 	left, right := s.vectors[a], s.vectors[b]
 	var one, two, three, four float32
@@ -269,7 +269,7 @@ func (s *search) computeCosine(a, b int) float64 {
 	return float64(one + two + three + four)
 }
 
-// normalizeSpelling is what names that are spelled the same share; empty for a name with too few letters to compare.
+// normalizeSpelling returns what names of the same spelling share; empty for a name with too few letters to compare.
 func normalizeSpelling(name string) string {
 	count := 0
 	out := strings.Map(func(r rune) rune {
@@ -288,8 +288,8 @@ func normalizeSpelling(name string) string {
 	return out
 }
 
-// findNearPairs are the pairs of vectors that are near enough, the nearest MostNear of them, of all but names without a
-// letter: 9 is not 9 %. Of two classes that were compared before it is known.
+// findNearPairs returns the pairs of vectors that are near enough, at most the nearest MostNear. It leaves out names
+// without a letter: 9 is not 9 %. It takes over what is known of two classes that were compared before.
 func (s *search) findNearPairs(ctx context.Context) ([]aliases.Pair, error) {
 	worded := make([]bool, len(s.classes))
 	for i, class := range s.classes {

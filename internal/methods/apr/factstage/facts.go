@@ -201,7 +201,7 @@ func keysOf(set map[core.Digest]bool) iter.Seq[core.Digest] {
 	}
 }
 
-// cutRuns of all documents, each sequence of edges once.
+// cutRuns returns the runs of all documents, each sequence of edges once.
 func (in In) cutRuns(book *apr.Codebook, sequences []apr.Sequence, lines apr.Table) [][]uint32 {
 	var out [][]uint32
 	seen := map[string]bool{}
@@ -235,7 +235,7 @@ func linesOf(book *apr.Codebook) []string {
 	return out
 }
 
-// buildTable of the vectors of texts, in their order.
+// buildTable returns a table of the vectors of texts, in their order.
 func (in In) buildTable(ctx context.Context, texts []string) (apr.Table, error) {
 	source := embed.Source{Embedder: in.Embedder, Ledger: in.Ledger}
 	var batches [][]embed.Item
@@ -351,7 +351,7 @@ type value struct {
 	Lasting bool        `json:"lasting,omitempty"` // of a failure: it is about the text
 }
 
-// Key of a part's triples in the ledger.
+// Key returns the key of a part's triples in the ledger.
 func Key(info model.Info, part triples.Part) core.Digest {
 	return ledger.ScopeKey(info.Domain,
 		ledger.Key(ledger.Triples, triples.Prompt, info.Model, info.Parameters, triples.SchemaVersion, part.Text()))

@@ -31,7 +31,7 @@ import (
 	"github.com/unweaver/unweaver/internal/text"
 )
 
-// chunks of a corpus in chunk order: three a document.
+// corpusOf returns the chunks of a corpus in chunk order: three a document.
 func corpusOf(documents int) []factstage.Chunk {
 	var out []factstage.Chunk
 	for d := range documents {
@@ -57,7 +57,7 @@ func listed(chunks []factstage.Chunk) iter.Seq2[factstage.Chunk, error] {
 	}
 }
 
-// says is a model that finds a triple in each sentence of four words.
+// says answers as a model that finds a triple in each sentence of three words or more.
 func says(call model.Call) (model.Reply, error) {
 	list := []map[string]any{}
 	for i, sentence := range strings.Split(call.User, "\n") {

@@ -224,7 +224,7 @@ func (in In) embedGroup(ctx context.Context, group []Chunk, nodes *columns, coun
 	return out, nil
 }
 
-// firstWindow is the text of a chunk as it is embedded: its first window.
+// firstWindow returns the text of a chunk as it is embedded: its first window.
 func (in In) firstWindow(chunk Chunk) string {
 	return embed.CutWindows(chunk.Title, chunk.Text, in.MaxTokens)[0]
 }
@@ -297,7 +297,8 @@ func (in In) askQuestions(ctx context.Context, group []Chunk, counts *Counts) ([
 	return out, err
 }
 
-// questionsOf a text: by the ledger, else by the model; by rule where that costs nothing.
+// questionsOf returns the questions of a text: from the ledger, else from the model; by rule where the model costs
+// nothing.
 func (in In) questionsOf(ctx context.Context, document, content string) (answer, error) {
 	count := in.Settings.Questions
 	if count == 0 {

@@ -51,7 +51,7 @@ func listed(chunks []gemstage.Chunk) iter.Seq2[gemstage.Chunk, error] {
 	}
 }
 
-// asks is a model that gives a question for each word, and summaries.
+// asks answers as a model that gives a question for each word, and summaries.
 func asks(call model.Call) (model.Reply, error) {
 	if call.Task == model.Shorten {
 		return model.Reply{Text: `{"description":"Rivers meet towns."}`}, nil

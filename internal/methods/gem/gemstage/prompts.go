@@ -19,7 +19,7 @@ const (
 // usualQuestions is for how many the version of the prompt is questionsPrompt alone.
 const usualQuestions = 5
 
-// promptOf is the version of the prompt for so many questions: another number is another prompt.
+// promptOf returns the version of the prompt for so many questions: another number is another prompt.
 func promptOf(count int) string {
 	if count == usualQuestions {
 		return questionsPrompt
@@ -27,15 +27,15 @@ func promptOf(count int) string {
 	return questionsPrompt + "/" + strconv.Itoa(count)
 }
 
-// DigestPrompts is a digest of what models are asked.
+// DigestPrompts returns a digest of what models are asked.
 func DigestPrompts() core.Digest {
 	return core.Sum(Rules, questionsPrompt, summaryPrompt, SchemaVersion)
 }
 
 const reminder = "\n\nAnswer again with nothing but JSON of the form that was asked for."
 
-// questionsSystem is the text for so many questions. That for usualQuestions stays as it is, or what was paid for with
-// it is paid for again.
+// questionsSystem returns the system prompt for so many questions. The one for usualQuestions stays as it is, or what
+// was paid for with it is paid for again.
 func questionsSystem(count int) string {
 	number, noun := strconv.Itoa(count), "questions"
 	switch count {
@@ -85,7 +85,7 @@ func summaryCall(theme int, passages string) model.Call {
 // maxAnswer is how long an answer may be, in bytes; a longer one is not read.
 const maxAnswer = 1 << 18
 
-// findJSON is the first JSON value of an answer, with anything around it.
+// findJSON returns the first JSON value of an answer, whatever stands around it; nil where there is none.
 func findJSON(reply string) json.RawMessage {
 	if len(reply) > maxAnswer {
 		return nil

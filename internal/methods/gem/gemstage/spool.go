@@ -50,7 +50,7 @@ func newSpool(chunks iter.Seq2[Chunk, error]) (*spool, error) {
 
 func (s *spool) close() { s.column.Close() }
 
-// readChunk is the one at a place, with its text.
+// readChunk returns the chunk at a place, with its text.
 func (s *spool) readChunk(i int) Chunk {
 	out := s.places[i].Chunk
 	out.Text = string(s.texts[s.places[i].from:s.places[i].to])

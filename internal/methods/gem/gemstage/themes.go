@@ -75,7 +75,8 @@ func (in In) buildThemes(ctx context.Context, all *spool, nodes gem.Nodes, of qu
 	return nil
 }
 
-// buildGraph is what the spectrum is of, and the nearest of each chunk in it.
+// buildGraph returns the graph that the spectrum is of, the graph of the nearest of each chunk, and the name of the
+// form.
 func (in In) buildGraph(nodes gem.Nodes) (graph gem.Graph, nearest *gem.Sparse, form string, err error) {
 	if nodes.Len() <= stored {
 		every, err := nodes.Matrix()
@@ -89,8 +90,8 @@ func (in In) buildGraph(nodes gem.Nodes) (graph gem.Graph, nearest *gem.Sparse, 
 	return nearest, nearest, "nearest", err
 }
 
-// buildContent is the file of the graph: the nearest of chunks, and behind them summaries, which are joined to the
-// chunks that are nearest to them. The spectrum is that of chunks alone.
+// buildContent returns the content of the file of the graph: the nearest of chunks, and behind them summaries, which
+// are joined to the chunks that are nearest to them. The spectrum is that of chunks alone.
 func (in In) buildContent(
 	all *spool, nodes, summaries gem.Nodes, nearest *gem.Sparse, spectrum gem.Spectrum,
 ) spectral.Content {
@@ -223,7 +224,7 @@ func roundValues(values []float64) []float64 {
 	return out
 }
 
-// boundResidual is a power of ten that is not below a residual: its digits are noise.
+// boundResidual returns a power of ten that is not below a residual: its digits are noise.
 func boundResidual(residual float64) float64 {
 	for bound := 1e-15; bound < 1; bound *= 10 {
 		if residual <= bound {
@@ -233,6 +234,6 @@ func boundResidual(residual float64) float64 {
 	return 1
 }
 
-// roundComponent is a number of an eigenvector as it is written: what the solver left of the last digits is noise, and
-// themes are chosen by what is written.
+// roundComponent returns a number of an eigenvector as it is written: what the solver left of the last digits is noise,
+// and themes are chosen by what is written.
 func roundComponent(x float64) float64 { return float64(float32(roundValue(x))) }

@@ -94,13 +94,13 @@ func (f *File) Close() { f.file.Close() }
 // DescribeVectors says what the vectors are.
 func (f *File) DescribeVectors() Of { return f.of }
 
-// Chunks is how many there are.
+// Chunks returns the number of chunks.
 func (f *File) Chunks() int { return len(f.chunks) }
 
-// Questions of all chunks together.
+// Questions returns the number of questions of all chunks together.
 func (f *File) Questions() int { return f.texts.Len() }
 
-// Find is the place of a chunk, or -1.
+// Find returns the place of a chunk, or -1.
 func (f *File) Find(id core.ID) int {
 	i := sort.Search(len(f.chunks), func(i int) bool { return bytes.Compare(f.chunks[i][:], id[:]) >= 0 })
 	if i < len(f.chunks) && f.chunks[i] == id {
@@ -109,7 +109,7 @@ func (f *File) Find(id core.ID) int {
 	return -1
 }
 
-// Chunk is the one at a place, with vectors that are valid until Close.
+// Chunk returns the chunk at a place, with vectors that are valid until Close.
 func (f *File) Chunk(i int) Chunk {
 	out := Chunk{ID: f.chunks[i]}
 	for q := int(f.starts[i]); q < int(f.starts[i+1]); q++ {
@@ -119,14 +119,14 @@ func (f *File) Chunk(i int) Chunk {
 	return out
 }
 
-// FlatVectors is all vectors, one after another, and where those of each chunk begin, with one more for the end. Both
-// are valid until Close, and must not be written to.
+// FlatVectors returns all vectors, one after another, and where those of each chunk begin, with one more for the end.
+// Both are valid until Close, and must not be written to.
 func (f *File) FlatVectors() (vectors []float32, starts []uint64) { return f.vectors, f.starts }
 
-// Owner is the chunk at a place.
+// Owner returns the chunk at a place.
 func (f *File) Owner(i int) core.ID { return f.chunks[i] }
 
-// Text is that of a question, counted through all chunks.
+// Text returns the text of a question, counted through all chunks.
 func (f *File) Text(question int) string { return f.texts.At(question) }
 
 // All goes through the chunks in order.

@@ -59,7 +59,7 @@ func open(t testing.TB, content []byte, of questions.Of) (*questions.File, error
 	return file, err
 }
 
-// all is what a file says of every chunk, also by its id.
+// all returns what a file says of every chunk, and checks that the file finds each by its id.
 func all(t testing.TB, file *questions.File) []questions.Chunk {
 	t.Helper()
 	var out []questions.Chunk

@@ -95,16 +95,16 @@ func (c Content) checkFit() string {
 // Close unmaps it.
 func (f *File) Close() { f.file.Close() }
 
-// MaxWeight is the weight of the heaviest edge; 0 where there is none.
+// MaxWeight returns the weight of the heaviest edge; 0 where there is none.
 func (f *File) MaxWeight() float64 { return f.heaviest }
 
-// Edges of a node: the other ends, rising, and their weights.
+// Edges returns the edges of a node: the other ends, rising, and their weights.
 func (c *Content) Edges(node int) (to []uint32, weights []float32) {
 	from, end := c.Starts[node], c.Starts[node+1]
 	return c.To[from:end], c.Weights[from:end]
 }
 
-// Vector is the component of each chunk in an eigenvector.
+// Vector returns the component of each chunk in an eigenvector.
 func (c *Content) Vector(pair int) []float32 {
 	return c.Vectors[pair*len(c.Chunks) : (pair+1)*len(c.Chunks)]
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/unweaver/unweaver/internal/methods/gem/spectral"
 )
 
-// sample is three chunks and a summary: an edge between the first two, one from the summary to the second.
+// sample returns three chunks and a summary: an edge joins the first two, another one the summary and the second.
 func sample() spectral.Content {
 	return spectral.Content{
 		Chunks: []core.ID{{1}, {1, 1}, {9}}, Summaries: 1, Starts: []uint64{0, 1, 3, 3, 4},
@@ -61,7 +61,7 @@ func TestWhatIsWrittenIsReadAndEqualContentIsEqualBytes(t *testing.T) {
 	assert.True(t, err == nil && len(empty.Chunks) == 0 && empty.MaxWeight() == 0, "of nothing: %+v (%v)", empty, err)
 }
 
-// misfits are contents of which one thing does not fit the others.
+// misfits returns contents of which one thing does not fit the others.
 func misfits() map[string]spectral.Content {
 	out := map[string]spectral.Content{}
 	for name, change := range map[string]func(*spectral.Content){

@@ -50,7 +50,7 @@ type Member struct {
 	Loading float64 `json:"loading"`
 }
 
-// ID of the chunk; Decode has seen that it is one.
+// ID returns the id of the chunk; Decode refuses what is none.
 func (m Member) ID() core.ID {
 	id, _ := core.ParseID(m.Chunk)
 	return id

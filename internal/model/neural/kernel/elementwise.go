@@ -32,7 +32,7 @@ func RoundNearest(x float32) int32 {
 	return int32(float32(x+large) - large)
 }
 
-// absoluteGo is the largest absolute value. Without its sign a number's bits are ordered as the numbers are.
+// absoluteGo returns the largest absolute value. Without its sign a number's bits are ordered as the numbers are.
 func absoluteGo(values []float32) float32 {
 	const unsigned = 1<<31 - 1
 	top := uint32(0)

@@ -35,7 +35,7 @@ func GELU(values []float32) {
 	geluAVX2(&values[0], len(values), &geluTable[0])
 }
 
-// Spread is spreadGo.
+// Spread does what spreadGo does, with AVX2 where the processor has it.
 func Spread(out []uint8, sums []int32, one float32, worth, mask, scratch []float32) int32 {
 	if !avx2 {
 		return spreadGo(out, sums, one, worth, mask, scratch)

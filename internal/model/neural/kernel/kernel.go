@@ -52,7 +52,7 @@ func Mul(out []int32, a []uint8, tokens, k int, panels []int8, start []int32, n 
 	mulPanels(out, a, tokens, k, panels, start, n)
 }
 
-// MulPlain is Mul without SIMD.
+// MulPlain does what Mul does, without SIMD.
 func MulPlain(out []int32, a []uint8, tokens, k int, panels []int8, start []int32, n int) {
 	for from := 0; from < n; from += Width {
 		panel := panels[from*k : (from+Width)*k]

@@ -22,7 +22,7 @@ func Scale(out []float32, sums []int32, one float32, scale, bias []float32) {
 // GELU replaces values by their Gaussian error linear units.
 func GELU(values []float32) { geluGo(values) }
 
-// Spread is spreadGo.
+// Spread does what spreadGo does.
 func Spread(out []uint8, sums []int32, one float32, worth, mask, scratch []float32) int32 {
 	return spreadGo(out, sums, one, worth, mask, scratch)
 }

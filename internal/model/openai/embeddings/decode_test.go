@@ -18,7 +18,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model/openai/embeddings"
 )
 
-// packed is base64 of little-endian numbers.
+// packed returns base64 of little-endian numbers.
 func packed(vector []float32) string {
 	var raw []byte
 	for _, x := range vector {
@@ -27,7 +27,7 @@ func packed(vector []float32) string {
 	return base64.StdEncoding.EncodeToString(raw)
 }
 
-// body of an answer.
+// body returns the body of an answer.
 func body(vectors [][]float32, asBase64 bool) []byte {
 	items := make([]map[string]any, len(vectors))
 	for i, vector := range vectors {

@@ -196,8 +196,8 @@ func (m *Memory) dropObject(key string) {
 	}
 }
 
-// digestOf is what a name says of the content: a sha256 in hexadecimal, or the first half of one behind a hyphen, as
-// artifact.File names segments and the files of units. Empty: nothing.
+// digestOf returns what a name says of the content: a sha256 in hexadecimal, or the first half of one behind a hyphen,
+// as artifact.File names segments and the files of units. Empty: nothing.
 func digestOf(key string) string {
 	name := path.Base(key)
 	name = strings.TrimSuffix(name, path.Ext(name))

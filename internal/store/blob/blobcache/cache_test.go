@@ -148,8 +148,10 @@ func TestTheStoreItselfIsAskedWhereItsBytesMatter(t *testing.T) {
 	if got := read(t, blobcache.WithMemory(beneath, memory), key, blob.All); string(got) != "x" {
 		t.Errorf("what was written is not kept for others: %q", got)
 	}
-	assert.True(t, blobcache.UnwrapMemory(beneath) == blob.Store(beneath) && blob.UnwrapStore(store) == blob.Store(beneath),
-		"another store is beneath")
+	assert.True(
+		t, blobcache.UnwrapMemory(beneath) == blob.Store(beneath) && blob.UnwrapStore(store) == blob.Store(beneath),
+		"another store is beneath",
+	)
 }
 
 // What is kept is bounded: what was asked for longest ago is asked for again.

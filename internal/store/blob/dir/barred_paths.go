@@ -56,7 +56,7 @@ func (b barred) checkOutside(root string) error {
 		Advise("move the documents to another folder, or choose another --data-dir")
 }
 
-// newBarredFault is the fault of a key that leads to what is barred.
+// newBarredFault returns the fault of a key that leads to what is barred.
 func newBarredFault(key string) error {
 	return notFollowed(key, "this program keeps its own files there").
 		Advise("choose a --data-dir outside the corpus, or leave it: it is never read as documents")

@@ -14,7 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
 )
 
-// project is a folder of documents with the folder of this program's own files in it, and links into that one.
+// project makes a folder of documents with the folder of this program's own files in it, and links into that one.
 func project(t *testing.T) (root, data string) {
 	t.Helper()
 	root = t.TempDir()

@@ -80,7 +80,8 @@ func (s *Store) checkRoot() error {
 		Advise("mount it or move it back; an empty store begins with a restart")
 }
 
-// wrapMissing is wrapError for what reads an object: where the store itself is missing, that is the error.
+// wrapMissing wraps the error of what reads an object, as wrapError does: where the store itself is missing, that is
+// the error.
 func (s *Store) wrapMissing(op, object string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		if missing := s.checkRoot(); missing != nil {
@@ -121,7 +122,7 @@ func OpenCorpus(root string, barred ...string) (*Store, error) {
 
 func (s *Store) pathOf(key string) string { return filepath.Join(s.root, filepath.FromSlash(key)) }
 
-// Location is the file's path.
+// Location returns the file's path.
 func (s *Store) Location(key string) string { return s.pathOf(key) }
 
 // causeOf drops the path from an error that will be printed beside it.
@@ -224,7 +225,7 @@ func (s *Store) temporaryPath() string {
 	return filepath.Join(s.root, tmpDir, fmt.Sprintf("%d-%d", os.Getpid(), s.seq.Add(1)))
 }
 
-// wrapNotNil is wrap, nil for nil.
+// wrapNotNil wraps an error as wrapError does; nil for nil.
 func wrapNotNil(op, object string, err error) error {
 	if err == nil {
 		return nil

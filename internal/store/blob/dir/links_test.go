@@ -18,7 +18,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
 )
 
-// hostile is a corpus with links of every kind, a pipe and a socket's like, and the folder of secrets beside it.
+// hostile makes a corpus with links of every kind, a pipe and a socket's like, and the folder of secrets beside it.
 func hostile(t *testing.T) (root string) {
 	t.Helper()
 	top := t.TempDir()

@@ -16,7 +16,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob/s3"
 )
 
-// contents of a listing: key, storage class, and what else is said of it.
+// contents returns an entry of a listing: key, storage class, and what else is said of it.
 func contents(key, class, more string) string {
 	return fmt.Sprintf("<Contents><Key>p/%s</Key><Size>1</Size><StorageClass>%s</StorageClass>%s</Contents>", key, class, more)
 }

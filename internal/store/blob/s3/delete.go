@@ -112,7 +112,7 @@ func oneByOne(err error) bool {
 	return st == http.StatusNotImplemented || st == http.StatusMethodNotAllowed
 }
 
-// toDeleteFault is why one of many objects stayed.
+// toDeleteFault returns the fault of one of many objects that was not deleted.
 func (s *Store) toDeleteFault(ctx context.Context, refused types.Error) error {
 	key := aws.ToString(refused.Key)
 	if len(key) >= len(s.prefix) {

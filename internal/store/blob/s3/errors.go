@@ -15,7 +15,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
-// statusOf is the HTTP status in an error's chain, or 0.
+// statusOf returns the HTTP status in an error's chain, or 0.
 func statusOf(err error) int {
 	var re *smithyhttp.ResponseError
 	if errors.As(err, &re) {
@@ -36,7 +36,7 @@ func isConflict(err error) bool {
 	return statusOf(err) == http.StatusConflict && codeOf(err) != "BucketAlreadyExists"
 }
 
-// wrapWrite is wrap for a write under a condition.
+// wrapWrite wraps the error of a write under a condition.
 func (s *Store) wrapWrite(ctx context.Context, key string, cond blob.Cond, err error) error {
 	st := statusOf(err)
 	switch {
@@ -133,7 +133,7 @@ func (s *Store) wrapError(ctx context.Context, op, key string, err error) error 
 		Advise("check stores.s3.endpoint and the network")
 }
 
-// archiveOf is the archive that an object lies in, as the refusal to read it says; empty where it does not.
+// archiveOf returns the archive that an object lies in, as the refusal to read it says; empty where it does not.
 func archiveOf(err error) string {
 	var state *types.InvalidObjectState
 	if !errors.As(err, &state) {

@@ -69,7 +69,7 @@ func (s *Store) Put(
 	return blob.Info{Key: key, Size: int64(n), ETag: aws.ToString(out.ETag), Modified: time.Now()}, nil
 }
 
-// newBodyFault is the failure of a body.
+// newBodyFault returns the failure of a body.
 func (s *Store) newBodyFault(key string, err error) error {
 	if fault.As(err) != nil {
 		return err

@@ -120,7 +120,7 @@ func retryValue[T any](ctx context.Context, f func(context.Context) (T, error)) 
 
 func (s *Store) fullKey(k string) *string { return aws.String(s.prefix + k) }
 
-// Location is the object's URI.
+// Location returns the object's URI.
 func (s *Store) Location(key string) string {
 	return "s3://" + s.cfg.Bucket + "/" + s.prefix + key
 }
@@ -304,7 +304,7 @@ func (s *Store) pageOf(ctx context.Context, in *s3.ListObjectsV2Input, prefix st
 	return page, nil
 }
 
-// infoOf is an object of a listing.
+// infoOf returns an object of a listing.
 func (s *Store) infoOf(page *s3.ListObjectsV2Output, object types.Object) blob.Info {
 	key := aws.ToString(object.Key)
 	if page.EncodingType == types.EncodingTypeUrl {
@@ -321,7 +321,7 @@ func (s *Store) infoOf(page *s3.ListObjectsV2Output, object types.Object) blob.I
 	}
 }
 
-// archiveClass is the storage class of an object that must be restored before it can be read; empty for others.
+// archiveClass returns the storage class of an object that must be restored before it can be read; empty for others.
 func archiveClass(object types.Object) string {
 	if restored := object.RestoreStatus; restored != nil && restored.RestoreExpiryDate != nil {
 		return ""
@@ -333,7 +333,8 @@ func archiveClass(object types.Object) string {
 	return ""
 }
 
-// packingOf is how an object is packed by its Content-Encoding. That of a key which says the same itself packs it once.
+// packingOf returns how an object is packed by its Content-Encoding. That of a key which says the same itself packs it
+// once.
 func packingOf(key, encoding string) string {
 	if strings.HasSuffix(strings.ToLower(key), ".gz") {
 		return ""

@@ -22,7 +22,7 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/blobtest"
 )
 
-// endpoint is the real server, or the test is skipped.
+// endpoint returns the address of the real server; without one the test is skipped.
 func endpoint(t *testing.T) string {
 	t.Helper()
 	e := os.Getenv("UNWEAVER_TEST_S3")
@@ -94,7 +94,7 @@ func TestMissingBucketAndWrongKeysNameTheSetting(t *testing.T) {
 	}
 }
 
-// answering is a server that gives one answer to everything.
+// answering starts a server that gives one answer to everything.
 func answering(t *testing.T, status int, code string, seen *int) s3.Config {
 	t.Helper()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

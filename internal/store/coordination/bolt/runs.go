@@ -33,7 +33,7 @@ func (s *Store) get(bucket []byte, key string) ([]byte, error) {
 	return out, err
 }
 
-// prefixOf is where the fields of a run begin.
+// prefixOf returns what the keys of the fields of a run begin with.
 func prefixOf(run string) []byte { return []byte(run + "\x00") }
 
 // fieldsOf reads the fields of a run.

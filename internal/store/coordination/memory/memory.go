@@ -53,7 +53,7 @@ func (s *Store) withRun(id string, f func(r *run)) {
 	f(s.runs[id])
 }
 
-// copyValue is a value as a store keeps it: an empty one is there, unlike nil.
+// copyValue returns a value as a store keeps it: an empty one is there, unlike nil.
 func copyValue(value []byte) []byte { return append([]byte{}, value...) }
 
 func copyFields(from map[string][]byte) map[string][]byte {

@@ -7,7 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ClaimAll is Claim for many keys in one journey. It says for each whether the owner has it now.
+// ClaimAll claims many keys in one journey, as Claim does. It says for each whether the owner has it now.
 func (s *Store) ClaimAll(ctx context.Context, keys []string, owner string, ttl time.Duration) ([]bool, error) {
 	answers := make([]*redis.Cmd, len(keys))
 	err := s.conn.SendPipelines(ctx, "claim in", len(keys), func(pipe redis.Pipeliner, i int) {
@@ -27,7 +27,7 @@ func (s *Store) ClaimAll(ctx context.Context, keys []string, owner string, ttl t
 	return got, nil
 }
 
-// ReleaseAll is Release for many keys in one journey.
+// ReleaseAll releases many keys in one journey, as Release does.
 func (s *Store) ReleaseAll(ctx context.Context, keys []string, owner string) error {
 	return s.conn.SendPipelines(ctx, "release in", len(keys), func(pipe redis.Pipeliner, i int) {
 		releaseScript.Eval(ctx, pipe, []string{s.conn.Key("claim", keys[i])}, owner)

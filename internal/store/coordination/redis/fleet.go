@@ -9,8 +9,8 @@ import (
 	"github.com/unweaver/unweaver/internal/store/coordination"
 )
 
-// fleetKey is where the processes that live are, or what they tell of a limit. All have one hash tag, so that a cluster
-// keeps them on one server and a beat is one script.
+// fleetKey returns the key of the processes that live, or of what they report of a limit. All have one hash tag, so
+// that a cluster keeps them on one server and a beat is one script.
 func (s *Store) fleetKey(of ...string) string {
 	return s.conn.Key(append([]string{"fleet", "{" + s.conn.Key("fleet") + "}"}, of...)...)
 }

@@ -135,7 +135,7 @@ func (s *Store) ReadMirror(ctx context.Context, index string) ([]byte, error) {
 	})
 }
 
-// readBytes is a value, or nil where there is none.
+// readBytes returns a value, or nil where there is none.
 func (s *Store) readBytes(
 	ctx context.Context, op string, command func(context.Context) *redis.StringCmd,
 ) ([]byte, error) {

@@ -15,8 +15,8 @@ import (
 // keep is how long a run is remembered here; its report is an artifact and stays.
 const keep = 90 * 24 * time.Hour
 
-// accountKey is where the accounts of a run lie. Its hash tag is the key of the run's control record, so that a cluster
-// keeps both on one server and Spend is one transaction.
+// accountKey returns the key of the accounts of a run. Its hash tag is the key of the run's control record, so that a
+// cluster keeps both on one server and Spend is one transaction.
 func (s *Store) accountKey(run string) string {
 	return s.conn.Key("account", "{"+s.conn.Key("control", run)+"}")
 }

@@ -45,7 +45,7 @@ func (s *Store) Ping(context.Context) error {
 	return boltfile.View(s.db, "read", s.path, func(*bbolt.Tx) error { return nil })
 }
 
-// Identity is a random value kept with the records.
+// Identity returns a random value kept with the records.
 func (s *Store) Identity(context.Context) (string, error) {
 	var id string
 	err := boltfile.Update(s.db, "identify", s.path, func(tx *bbolt.Tx) error {

@@ -34,8 +34,8 @@ func (s *Store) RecordOwner(ctx context.Context, storeID string) error {
 	return s.conn.TakePrefix(ctx, storeID)
 }
 
-// Identity is a random value kept with the records, and the run ids of the servers: one that was restarted may have
-// forgotten what it said yes to.
+// Identity returns a random value kept with the records, and the run ids of the servers: one that was restarted may
+// have forgotten what it said yes to.
 func (s *Store) Identity(ctx context.Context) (string, error) {
 	raw := make([]byte, 16)
 	_, _ = rand.Read(raw) // never fails

@@ -37,7 +37,7 @@ const (
 // nearly all, since each row that has to be looked at for what was left out costs as much as a hundred that are summed.
 var askedShares = [...]float64{0.92, 0.98}
 
-// precisionOf is the place in askedShares for a list of n rows.
+// precisionOf returns the place in askedShares for a list of n rows.
 func precisionOf(n int) int {
 	if n <= indexedAsks[0] {
 		return 0
@@ -76,8 +76,8 @@ type levels struct {
 // levelRows is how many rows of a part its levels are fitted to, at even distances.
 const levelRows = 4096
 
-// fittedLevels are those levels that lie nearest to the codes of a part: of all ways to cut the range of codes the one
-// with the least squares of differences, found by dynamic programming. They depend on nothing but the rows.
+// fittedLevels returns those levels that lie nearest to the codes of a part: of all ways to cut the range of codes the
+// one with the least squares of differences, found by dynamic programming. They depend on nothing but the rows.
 func (p *part) fittedLevels() levels {
 	// Sums over all codes below one, of how many there are, themselves and their squares: whole numbers, exact.
 	var count, sum, square [257]float64
@@ -149,21 +149,21 @@ func columnsIn(p *part, data []byte) *columned {
 	return c
 }
 
-// columnsSize is that of the file without its checksum.
+// columnsSize returns the size of the file without its checksum.
 func columnsSize(p *part) int {
 	last := (p.n - 1) / rowsPerStripe * rowsPerStripe
 	return columnsHead + p.dim*(last/2+stripeBytes(p, last))
 }
 
-// stripeBytes is how long the stripes of the block are that begins with a row: an odd number of the lines of a cache,
-// since stripes at distances of a power of two would fall on the same places of it.
+// stripeBytes returns how long the stripes of the block are that begins with a row: an odd number of the lines of a
+// cache, since stripes at distances of a power of two would fall on the same places of it.
 func stripeBytes(p *part, low int) int {
 	const line = 64
 	lines := (min(p.n-low, rowsPerStripe) + 2*line - 1) / (2 * line)
 	return line * (lines | 1)
 }
 
-// columnsHeadOf is what the file begins with.
+// columnsHeadOf returns what the file begins with.
 func columnsHeadOf(p *part, keep measures, values [levelsOfCode]float32) []byte {
 	out := headOf(columnsMagic, p, keep)
 	for _, value := range values {
@@ -286,7 +286,7 @@ func (c *columned) sumGroups(r *columnReader, asked *columnTables, low int) []gr
 	return out
 }
 
-// columnSumsGo is columnSums without assembly.
+// columnSumsGo does what columnSums does, without assembly.
 func columnSumsGo(tables []byte, offsets []uint32, levels []byte, out []groupSums) {
 	for i, offset := range offsets {
 		table := tables[levelsOfCode*i : levelsOfCode*(i+1)]

@@ -99,7 +99,7 @@ const (
 // columnsPerAsked are how many rows are looked at for each one asked for, at least, by the place in indexedAsks.
 var columnsPerAsked = [len(indexedAsks)]int{20, 4, 4, 4}
 
-// mixedQuestions are such as people ask: of a few of the features of several rows.
+// mixedQuestions returns questions such as people ask: of a few of the features of several rows.
 func mixedQuestions(p *part) []question {
 	n := min(p.n/mixedRows, measuredRows)
 	var out []question

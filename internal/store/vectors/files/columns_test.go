@@ -20,8 +20,8 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/vectorstest"
 )
 
-// hashedRows are such as an embedder makes that hashes words: each of some words of a row, few of them frequent, adds
-// to four numbers.
+// hashedRows returns rows such as an embedder makes that hashes words: each of some words of a row, few of them
+// frequent, adds to four numbers.
 func hashedRows(n, dim int, seed uint64) []vectors.Row {
 	r := rand.New(rand.NewPCG(seed, 11))
 	words := rand.NewZipf(r, 1.2, 8, 20_000)

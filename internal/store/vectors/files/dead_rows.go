@@ -105,7 +105,7 @@ func (p *part) removePart() error {
 	return err
 }
 
-// parseNumber is the number in the name of a part, or of what lies beside it.
+// parseNumber returns the number in the name of a part, or of what lies beside it.
 func parseNumber(name string) (int, bool) {
 	for _, end := range []string{partEnd, deadEnd, indexEnd, columnsEnd} {
 		if base, ok := strings.CutSuffix(name, end); ok {

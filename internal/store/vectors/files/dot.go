@@ -2,7 +2,7 @@ package files
 
 import "math"
 
-// dot16Go is the inner product of a coarse question with one int8 row.
+// dot16Go returns the inner product of a coarse question with one int8 row.
 func dot16Go(question []int16, row []int8) int32 {
 	var s0, s1, s2, s3 int32
 	row = row[:len(question)]
@@ -19,7 +19,7 @@ func dot16Go(question []int16, row []int8) int32 {
 	return s0 + s1 + s2 + s3
 }
 
-// dotsGo is dots without assembly.
+// dotsGo does what dots does, without assembly.
 func dotsGo(question []int16, rows []int8, out []int32) {
 	dim := len(question)
 	for i := range out {
@@ -27,7 +27,7 @@ func dotsGo(question []int16, rows []int8, out []int32) {
 	}
 }
 
-// dot32Go is the inner product in float64, of four sums that are added at the end.
+// dot32Go returns the inner product in float64, of four sums that are added at the end.
 func dot32Go(vector, b []float32) float32 {
 	var s0, s1, s2, s3 float64
 	b = b[:len(vector)]

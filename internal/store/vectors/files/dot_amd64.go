@@ -83,7 +83,7 @@ func dotsAhead(question []int16, rows []int8, out []int32, ahead int) {
 	}
 }
 
-// dot32 is the inner product in float64 arithmetic of fixed order, so that equal inputs score equal everywhere.
+// dot32 returns the inner product in float64 arithmetic of fixed order, so that equal inputs score equal everywhere.
 func dot32(a, b []float32) float32 {
 	blocks := len(a) / 4
 	if blocks == 0 || !cpu.X86.HasAVX2 || !cpu.X86.HasFMA {

@@ -5,7 +5,7 @@ package files
 // dotsAhead gives the inner products of a question with rows that follow each other.
 func dotsAhead(question []int16, rows []int8, out []int32, _ int) { dotsGo(question, rows, out) }
 
-// dot32 is the inner product in float64 arithmetic of fixed order, so that equal inputs score equal everywhere.
+// dot32 returns the inner product in float64 arithmetic of fixed order, so that equal inputs score equal everywhere.
 func dot32(a, b []float32) float32 { return dot32Go(a, b) }
 
 // sumTables adds up, for each of 32 rows whose signs are interleaved, what the tables say of them.

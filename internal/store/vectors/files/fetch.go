@@ -31,8 +31,8 @@ func (c *collection) fetchVectors(keys []string) ([][]float32, error) {
 	return out, nil
 }
 
-// findRow is where a row lies, and whether it is whole there. Of several, which a merge or a repair that was cut off
-// may leave, a whole one is found. The part is nil where there is none.
+// findRow returns where a row lies, and whether it is whole there. Of several, which a merge or a repair that was cut
+// off may leave, a whole one is found. The part is nil where there is none.
 func (c *collection) findRow(key string) (found *part, row int, whole bool) {
 	for _, p := range c.parts {
 		at := p.findKey(key)

@@ -53,10 +53,10 @@ func (p *part) lacksIndex() bool {
 	return x == nil || x.byDim != p.isConcentrated()
 }
 
-// readChecksum is what the part ends with: an index of other rows has another one.
+// readChecksum returns what the part ends with: an index of other rows has another one.
 func (p *part) readChecksum() uint32 { return binary.LittleEndian.Uint32(p.data[len(p.data)-4:]) }
 
-// countBlocks is how many times 32 rows there are.
+// countBlocks returns how many times 32 rows there are.
 func countBlocks(rows int) int { return (rows + rowsAtOnce - 1) / rowsAtOnce }
 
 // openIndex maps the index of a part; nil where there is none that can be used.
@@ -145,7 +145,7 @@ func (x *index) close() error {
 	return unix.Munmap(x.data)
 }
 
-// countKept is how many rows a search for the n best looks at by their codes; 0 where it has to look at all.
+// countKept returns how many rows a search for the n best looks at by their codes; 0 where it has to look at all.
 func (x *index) countKept(n int) int {
 	if x == nil {
 		return 0
@@ -185,7 +185,7 @@ func signsIn(p *part, data []byte) *signed {
 	}
 }
 
-// headOf is what the file of an index begins with.
+// headOf returns what the file of an index begins with.
 func headOf(magic string, p *part, keep measures) []byte {
 	out := []byte(magic)
 	for _, word := range []int{p.dim, p.n, int(p.readChecksum())} {

@@ -98,7 +98,7 @@ func measureWritten(
 	return err
 }
 
-// exactOf is a row as its codes tell it.
+// exactOf returns a row as its codes give it.
 func (p *part) exactOf(row int) []float32 {
 	out := make([]float32, p.dim)
 	p.exactInto(row, out)
@@ -226,8 +226,8 @@ type question struct {
 	from   []int
 }
 
-// rowQuestions are rows, at even distances in the order of their keys, and sums of two of them: who asks may ask for
-// two things at once.
+// rowQuestions returns rows, at even distances in the order of their keys, and sums of two of them: who asks may ask
+// for two things at once.
 func rowQuestions(p *part, most int) []question {
 	n := min(p.n, most)
 	var out []question

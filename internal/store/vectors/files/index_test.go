@@ -58,7 +58,7 @@ func withIndex(store *Store, n int) (parts int) {
 	return parts
 }
 
-// recall is the share of the n best rows that searches find; what they find must have its exact score.
+// recall returns the share of the n best rows that searches find; what they find must have its exact score.
 func recall(t *testing.T, store *Store, rows []vectors.Row, n int) float64 {
 	t.Helper()
 	found, wanted := 0, 0

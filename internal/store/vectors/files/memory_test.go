@@ -11,8 +11,8 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/vectorstest"
 )
 
-// allocated is how many bytes the heap gives out meanwhile, those that are given back at once included: no more can be
-// held at any time.
+// allocated returns how many bytes the heap gives out meanwhile, those that are given back at once included: no more
+// can be held at any time.
 func allocated(t *testing.T, do func() error) int {
 	t.Helper()
 	var before, after runtime.MemStats

@@ -45,7 +45,7 @@ type part struct {
 
 func (p *part) keyAt(i int) string { return string(p.keyBytes(i)) }
 
-// keyBytes are those of the mapping: they last as long as the part is held.
+// keyBytes returns the bytes of a key in the mapping: they last as long as the part is held.
 func (p *part) keyBytes(i int) []byte {
 	start := uint32(0)
 	if i > 0 {
@@ -54,7 +54,7 @@ func (p *part) keyBytes(i int) []byte {
 	return p.keys[start:p.ends[i]]
 }
 
-// findKey is the row of a key, or -1.
+// findKey returns the row of a key, or -1.
 func (p *part) findKey(key string) int {
 	i := sort.Search(p.n, func(i int) bool { return string(p.keyBytes(i)) >= key })
 	if i < p.n && string(p.keyBytes(i)) == key && !p.dead.hasBit(i) {
@@ -67,7 +67,7 @@ func (p *part) vectorAt(i int) []float32 { return p.f[i*p.dim : (i+1)*p.dim] }
 
 func (p *part) codesAt(i int) []int8 { return p.q[i*p.dim : (i+1)*p.dim] }
 
-// placeOf is what a part says of its place: a part of another place has other rows, however whole it is.
+// placeOf returns what a part says of its place: a part of another place has other rows, however whole it is.
 func placeOf(path string) uint32 {
 	place := filepath.Base(filepath.Dir(path)) + "/" + filepath.Base(path)
 	return crc32.Checksum([]byte(place), castagnoli)

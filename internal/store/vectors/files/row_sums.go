@@ -23,7 +23,7 @@ func rowSum(vector []float32) uint32 { return crc32.Checksum(bytesOf(vector), ca
 // isWhole reports whether an exact row is what was written.
 func (p *part) isWhole(i int) bool { return rowSum(p.vectorAt(i)) == p.sums[i] }
 
-// damagedRow is the error of who needs the row.
+// damagedRow returns the error for a caller that needs the row.
 func (p *part) damagedRow(op string, i int) error {
 	return fault.SegmentDamage.At(op, p.path).
 		Because(fmt.Sprintf("the checksum of row %s differs", p.keyAt(i))).

@@ -24,7 +24,7 @@ func onePart(t *testing.T, store *Store, dir string) (string, []byte) {
 	return parts[0], raw
 }
 
-// exactAt is where the vector of a key lies in a part's file.
+// exactAt returns where the vector of a key lies in a part's file.
 func exactAt(t *testing.T, path, key string) int {
 	t.Helper()
 	p, err := openPart(path)
@@ -140,7 +140,8 @@ func TestAMergeKeepsADamagedRowDamaged(t *testing.T) {
 	assert.True(t, err == nil && !has[0] && has[1], "has %v, %v", has, err)
 }
 
-// BenchmarkRowChecks is what a search for ten results adds for its candidates' checksums: compare BenchmarkSearch.
+// BenchmarkRowChecks measures what a search for ten results adds for its candidates' checksums: compare
+// BenchmarkSearch.
 func BenchmarkRowChecks(b *testing.B) {
 	rows := vectorstest.Rows(100_000, 512, 4)
 	sums := make([]uint32, len(rows))

@@ -127,7 +127,7 @@ func (s *scan) lookAt(p *part, number int, rows []ranked) {
 	}
 }
 
-// splitRuns of the rows of a part.
+// splitRuns splits the rows of a part into runs.
 func (p *part) splitRuns(number, n int) []run {
 	keep := p.index.Load().countKept(n)
 	length := rowsPerRun
@@ -250,7 +250,7 @@ func newSmallest(n int) smallest { return smallest{most: n} }
 
 func (s *smallest) isFull() bool { return len(s.values) == s.most }
 
-// leastValue is the smallest of those that are kept.
+// leastValue returns the smallest of those that are kept.
 func (s *smallest) leastValue() float64 {
 	if len(s.values) == 0 {
 		return math.Inf(-1)

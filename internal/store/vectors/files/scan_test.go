@@ -14,8 +14,8 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/vectorstest"
 )
 
-// shapes are vectors that are hard on a quantiser: dense ones, sparse ones, one large number among small ones, numbers
-// halfway between two steps, tiny, huge.
+// shapes returns vectors that are hard on a quantiser: dense ones, sparse ones, one large number among small ones,
+// numbers halfway between two steps, tiny, huge.
 func shapes(r *rand.Rand, dim int) map[string]func() []float32 {
 	made := func(number func(i int) float64) func() []float32 {
 		return func() []float32 {
@@ -93,7 +93,7 @@ func TestASearchIsExact(t *testing.T) {
 	}
 }
 
-// exact is the search that scores every row.
+// exact searches by scoring every row.
 func exact(rows []vectors.Row, question []float32, n int) []vectors.Hit {
 	hits := make([]vectors.Hit, len(rows))
 	for i, row := range rows {

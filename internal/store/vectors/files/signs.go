@@ -76,7 +76,7 @@ func multiplyHadamard(v []float32) {
 	}
 }
 
-// signBytes is how many bytes the signs of a row take.
+// signBytes returns how many bytes the signs of a row take.
 func signBytes(dim int) int { return (dim + 7) / 8 }
 
 // signsOf gives the signs of a rotated vector, and the factor that makes the product with them a score.
@@ -155,7 +155,7 @@ func sumsGo(tables, signs []byte, out *[rowsAtOnce]uint16) {
 	}
 }
 
-// estimateScore is about the score of a row, from what the tables say of its signs.
+// estimateScore estimates the score of a row, from what the tables say of its signs.
 func (t *tables) estimateScore(sum uint16, factor float32) float32 {
 	return factor * (t.step*float32(sum) + t.least)
 }

@@ -103,7 +103,7 @@ func TestEstimatesBySignsAreCloseToScores(t *testing.T) {
 	}
 }
 
-// bySigns is a search of a part by its index, with nothing left out and everything sorted.
+// bySigns searches a part by its index, with nothing left out and everything sorted.
 func bySigns(p *part, question []float32, n int) []vectors.Hit {
 	x := p.index.Load()
 	var estimates []float32

@@ -148,7 +148,7 @@ func TestWhatBecameOfAnImportIsTold(t *testing.T) {
 	wants(t, err, fault.Internal, "seven")
 }
 
-// loaded is a fake whose load is done; rows are what every query finds.
+// loaded returns a fake whose load is done; rows are what every query finds.
 func loaded(keys ...string) *fake {
 	found := &milvuspb.QueryResults{Status: &commonpb.Status{}, OutputFields: []string{"key"}}
 	found.FieldsData = []*schemapb.FieldData{{

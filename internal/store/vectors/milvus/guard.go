@@ -58,7 +58,7 @@ func newGuard(timeout time.Duration) grpc.UnaryClientInterceptor {
 	}
 }
 
-// errorOfReply is the error that a reply carries as its status, or nil.
+// errorOfReply returns the error that a reply carries as its status, or nil.
 func errorOfReply(reply any) error {
 	st, ok := reply.(*commonpb.Status)
 	if r, has := reply.(interface{ GetStatus() *commonpb.Status }); has {

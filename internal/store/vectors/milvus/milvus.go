@@ -140,7 +140,7 @@ func (s *Store) Ping(ctx context.Context) error {
 	return s.wrapError(ctx, "ping", s.name, err)
 }
 
-// fetchDescription is what Milvus says about a collection by its name, not by an alias.
+// fetchDescription returns what Milvus says about a collection by its name, not by an alias.
 func (s *Store) fetchDescription(ctx context.Context, name string) (*milvuspb.DescribeCollectionResponse, error) {
 	response, err := s.raw.DescribeCollection(ctx, &milvuspb.DescribeCollectionRequest{CollectionName: name})
 	if err != nil {
@@ -200,7 +200,7 @@ func dimensionOf(fields []*schemapb.FieldSchema) (dim int) {
 	return dim
 }
 
-// newDamageFault is the error of a collection that was made by something else than Create.
+// newDamageFault returns the error of a collection that was made by something else than Create.
 func newDamageFault(name, why string) error {
 	return fault.NotFound.At("use collection", name).
 		Because("it is damaged: " + why).
@@ -313,7 +313,7 @@ func dropRepeated(rows []vectors.Row) []vectors.Row {
 	return out
 }
 
-// matchKeys is an expression for keys. They are quoted: the SDK's own does not.
+// matchKeys returns an expression for keys. They are quoted: the SDK's own does not.
 func matchKeys(keys []string) string {
 	var text strings.Builder
 	text.WriteString(fieldKey + " in [")

@@ -35,7 +35,7 @@ func (f *fake) Search(_ context.Context, r *milvuspb.SearchRequest) (*milvuspb.S
 	return answer, nil
 }
 
-// hits is an answer with these rows.
+// hits returns an answer with these rows.
 func hits(rows ...vectors.Hit) *milvuspb.SearchResults {
 	keys, scores := make([]string, len(rows)), make([]float32, len(rows))
 	for i, row := range rows {
