@@ -266,7 +266,7 @@ func (s *Service) completeResponse(
 	for i, chunk := range response.Chunks {
 		passages[i] = retrieve.Passage{ID: chunk.ID, Title: chunk.Title, Text: chunk.Text}
 	}
-	form := retrieve.FormOf(generation.Spec.Parity)
+	form := retrieve.FormOfStyle(generation.Spec.Parity, cmp.Or(request.AnswerStyle, generation.Spec.Answer.Style))
 	packing := time.Now()
 	text := response.addNotes(result.Notes, plan.budget)
 	given, used := form.Pack(passages, plan.budget-int(response.Usage.NoteTokens))

@@ -32,7 +32,7 @@ func TestKeysOfWhatWasPaidForStay(t *testing.T) {
 	}
 	for name, c := range map[string]struct{ got, want string }{
 		"a text's extraction": {
-			extract.Key(chat.Info(), false, "some text").String(),
+			extract.Key(chat.Info(), core.Spec{}, "some text").String(),
 			"542490e3fd65fd0500cd28069d1825bdc6452454024adf5ca8df7b8f7c8d9051",
 		},
 		"a text's vector": {

@@ -224,6 +224,7 @@ type Index struct {
 	Gem         core.Gem        `yaml:"gem"`
 	Pairs       core.Pairs      `yaml:"pairs"`
 	Extraction  core.Extraction `yaml:"extraction"`
+	Answer      core.Answering  `yaml:"answer"`
 	Retrieval   core.Retrieval  `yaml:"retrieval"`
 	Parity      bool            `yaml:"parity"`
 	Keep        int             `yaml:"keep"`
@@ -303,7 +304,8 @@ func defaultIndex() Index {
 		Shortening: core.Shortening{Threshold: 4000, Sample: 256},
 		Gem:        core.DefaultGem,
 		Pairs:      core.DefaultPairs,
-		Extraction: core.Extraction{Share: 1},
+		Extraction: core.Extraction{Share: 1, Language: core.LanguageAuto},
+		Answer:     core.Answering{Style: core.StyleShort},
 		Retrieval:  core.Retrieval{Method: "hybrid", Rule: "weighted", TopChunks: 5, Language: core.LanguageAuto},
 		Keep:       3,
 		Priority:   Priority{Level: 3, Weight: 1},
@@ -360,7 +362,13 @@ func (c *Config) Spec(index, corpusURI string) (core.Spec, error) {
 		models.Rerank = core.RerankModel{}
 	}
 	var extraction *core.Extraction
-	if settings.Extraction.Share < 1 {
+	if settings.Extraction.Language == core.LanguageAuto {
+		settings.Extraction.Language = ""
+	}
+	if settings.Answer.Style == core.StyleShort {
+		settings.Answer.Style = ""
+	}
+	if settings.Extraction.Share < 1 || settings.Extraction.Language != "" {
 		extraction = &settings.Extraction
 	}
 	var memory *core.Gem
@@ -382,6 +390,7 @@ func (c *Config) Spec(index, corpusURI string) (core.Spec, error) {
 	return core.Spec{
 		Documents:  read,
 		Extraction: extraction,
+		Answer:     settings.Answer,
 		Gem:        memory,
 		Pairs:      likely,
 		Index:      index,

@@ -6,8 +6,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/model/batch"
 	"github.com/unweaver/unweaver/internal/model/neural"
+	"github.com/unweaver/unweaver/internal/text"
 )
 
 // Known values.
@@ -45,6 +47,7 @@ const (
 	paysClasses    = again + "pays for shortening and embedding of classes whose text is new"
 	paysParity     = again + "pays for extraction, shortening and embeddings, by other prompts and texts"
 	paysShare      = again + "pays for extraction of the chunks that are sent now and were not"
+	paysWriting    = again + "pays for extraction and shortening of what is written in another language now"
 	paysExtraction = again + "pays for extraction and shortening by the new model"
 	paysEmbeddings = again + "pays for embeddings"
 	paysLanguage   = again + "pays for texts of classes that other rules of names make new"
@@ -52,6 +55,10 @@ const (
 )
 
 const million = 1e6
+
+// writtenLanguages are those that prompts name.
+var writtenLanguages = core.LanguageAuto + ", " +
+	strings.Join(slices.DeleteFunc(text.Languages(), func(code string) bool { return code == text.Undetermined }), ", ")
 
 var deploymentName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,200}$`)
 

@@ -31,6 +31,8 @@ type Spec struct {
 	Rerank RerankModel `json:"rerank,omitzero"`
 	// Extraction says which chunks the chat model extracts from; nil: from all.
 	Extraction *Extraction `json:"extraction,omitempty"`
+	// Answer says how queries are answered.
+	Answer Answering `json:"answer,omitzero"`
 	// FollowLinks lets links in a corpus that is a folder count as what they lead to, also outside the folder.
 	FollowLinks bool `json:"follow_links,omitempty"`
 	// Currency is what prices, costs and budgets of money are in, as people write it; empty: not set.
@@ -103,9 +105,30 @@ type Retrieval struct {
 // configurations, and in no specification that a generation was built with.
 const LanguageAuto = "auto"
 
-// Extraction is the share of chunks that the chat model extracts from; rules do from the others.
+// Extraction is the share of chunks that the chat model extracts from, where rules do from the others, and the language
+// that it writes in.
 type Extraction struct {
-	Share float64 `json:"share"`
+	Share    float64 `json:"share"`
+	Language string  `json:"language,omitempty"` // that descriptions are written in; empty: that of the text
+}
+
+// Answering says how queries are answered; none of it rebuilds anything.
+type Answering struct {
+	Style string `json:"style,omitempty"` // empty: StyleShort
+}
+
+// Styles of answers.
+const (
+	StyleShort = "short" // one sentence where that is possible
+	StyleFull  = "full"  // all that the passages say of it
+)
+
+// WritingLanguage returns the language that descriptions are written in; empty: that of the text.
+func (s Spec) WritingLanguage() string {
+	if s.Extraction == nil {
+		return ""
+	}
+	return s.Extraction.Language
 }
 
 // ExtractionShare returns the share of chunks that are sent to the chat model.

@@ -31,8 +31,10 @@ type Asked struct {
 	Generation  *string        `json:"generation,omitempty" jsonschema:"a kept generation; default: the current one"`
 	Rerank      *bool          `json:"rerank,omitempty" jsonschema:"false: without the index's reranker"`
 
-	MaxContextTokens *int `json:"max_context_tokens,omitempty" jsonschema:"what an answer is written from; default 4000"`
-	MaxAnswerTokens  *int `json:"max_answer_tokens,omitempty" jsonschema:"longest answer; default: the model's"`
+	MaxContextTokens *int    `json:"max_context_tokens,omitempty" jsonschema:"what an answer is written from; default 4000"`
+	AnswerStyle      *string `json:"answer_style,omitempty" jsonschema:"short or full; default: the index's"`
+
+	MaxAnswerTokens *int `json:"max_answer_tokens,omitempty" jsonschema:"longest answer; default: the model's"`
 }
 
 // Filter narrows a question to documents.

@@ -35,7 +35,7 @@ func SpecChanges(parent, now core.Spec) []string {
 		{"shortening", parent.Shortening == now.Shortening},
 		{"parity", parent.Parity == now.Parity},
 		{"language", parent.Retrieval.Language == now.Retrieval.Language},
-		{"extraction", parent.ExtractionShare() == now.ExtractionShare()},
+		{"extraction", parent.ExtractionShare() == now.ExtractionShare() && parent.WritingLanguage() == now.WritingLanguage()},
 		{"chat model", was == is},
 		{"shortening model", shortenedBy == shortensBy || was != is && shortenedBy == was && shortensBy == is},
 		{"embedding", embeds(parent) == embeds(now)},
@@ -50,7 +50,7 @@ func SpecChanges(parent, now core.Spec) []string {
 	return reasons
 }
 
-// AnswerChanges gives a reason for every role of queries that another model has now. A generation holds what answers it,
+// AnswerChanges gives a reason for another style of answers, and for every role of queries that another model has now. A generation holds what answers it,
 // so one is published that differs in nothing else.
 func AnswerChanges(parent, now core.Spec) []string {
 	asked := func(s core.Spec, role string) string {
@@ -58,6 +58,9 @@ func AnswerChanges(parent, now core.Spec) []string {
 		return strings.TrimSpace(chat.Provider + " " + chat.Model + " " + chat.BaseURL)
 	}
 	var reasons []string
+	if parent.Answer != now.Answer {
+		reasons = append(reasons, "style of answers")
+	}
 	for _, role := range []string{core.RoleAnswer, core.RoleTriples} {
 		if was, is := asked(parent, role), asked(now, role); was != is {
 			reasons = append(reasons, "model of "+role+": "+is+", was "+was)

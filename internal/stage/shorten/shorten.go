@@ -245,7 +245,8 @@ func (s *shortener) shortenBlock(ctx context.Context, name, long string) (string
 		v, _, err := s.askModel(ctx, name, long)
 		return s.orStart(v.Description, long), nil, err
 	}
-	prompt := version
+	_, language := model.NameLanguage(s.Spec.WritingLanguage(), long)
+	prompt := version + language
 	if s.Spec.Parity {
 		prompt = parityVersion
 	}
@@ -325,9 +326,10 @@ func (s *shortener) askModel(ctx context.Context, name, long string) (v value, l
 	if err := s.round.CheckEnd(); err != nil {
 		return v, false, err
 	}
+	sentence, _ := model.NameLanguage(s.Spec.WritingLanguage(), long)
 	call := model.Call{
 		Task:   model.Shorten,
-		System: system,
+		System: system + sentence,
 		User:   "Name: " + name + "\n\nDescriptions:\n" + long,
 		Schema: schema,
 		Input:  long,
