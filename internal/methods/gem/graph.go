@@ -9,7 +9,7 @@ import (
 
 // Graph is a symmetric matrix W of weights between nodes that can be multiplied with.
 type Graph interface {
-	// Len is the number of nodes.
+	// Len returns the number of nodes.
 	Len() int
 	// Degrees are the row sums of W.
 	Degrees() []float64
@@ -77,7 +77,7 @@ func (n Nodes) computeSimilarities() []float64 {
 	return s
 }
 
-// Len is the number of nodes.
+// Len returns the number of nodes.
 func (m *Matrix) Len() int { return m.n }
 
 // Degrees returns the row sums.
