@@ -345,16 +345,6 @@ func (c *Config) Spec(index, corpusURI string) (core.Spec, error) {
 			models.Embedding.Classes = "lexical"
 		}
 	}
-	chat := fitChat(models.Chat)
-	var roles map[string]core.ChatModel // one spec for what asks the same models
-	for _, role := range Roles[:len(Roles)-1] {
-		if own := fitChat(c.ModelOf(index, role)); own != chat {
-			if roles == nil {
-				roles = map[string]core.ChatModel{}
-			}
-			roles[role] = own
-		}
-	}
 	if models.Embedding.Timeout == core.DefaultModelTimeout {
 		models.Embedding.Timeout = 0
 	}
@@ -362,12 +352,7 @@ func (c *Config) Spec(index, corpusURI string) (core.Spec, error) {
 		models.Rerank = core.RerankModel{}
 	}
 	var extraction *core.Extraction
-	if settings.Extraction.Language == core.LanguageAuto {
-		settings.Extraction.Language = ""
-	}
-	if settings.Answer.Style == core.StyleShort {
-		settings.Answer.Style = ""
-	}
+	settings.fitWriting()
 	if settings.Extraction.Share < 1 || settings.Extraction.Language != "" {
 		extraction = &settings.Extraction
 	}
@@ -404,8 +389,8 @@ func (c *Config) Spec(index, corpusURI string) (core.Spec, error) {
 		Budget:     settings.Budget,
 		Failures:   settings.Failures,
 		Gate:       settings.Gate,
-		Chat:       chat,
-		Roles:      roles,
+		Chat:       fitChat(models.Chat),
+		Roles:      c.listRoles(index),
 		Embedding:  models.Embedding,
 		Rerank:     models.Rerank,
 		Limits:     models.Limits,

@@ -83,8 +83,8 @@ func toGeneral(path string) string {
 	return strings.Join(parts, ".")
 }
 
-// isOverride reports whether a path is that of an index's own models, or of a role, where a value that is not given means
-// the general one.
+// isOverride reports whether a path is that of an index's own models, or of a role, where a value that is not given
+// means the general one.
 func isOverride(path string) bool {
 	if _, role := generalRole(path); role {
 		return true

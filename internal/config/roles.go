@@ -74,6 +74,31 @@ func (c *Config) listChats(path, index string) map[string]core.ChatModel {
 	return out
 }
 
+// listRoles lists the chat models of an index's roles that are not models.chat: one spec for what asks the same models.
+func (c *Config) listRoles(index string) map[string]core.ChatModel {
+	var out map[string]core.ChatModel
+	chat := fitChat(c.modelsOf(index).Chat)
+	for _, role := range Roles[:len(Roles)-1] {
+		if own := fitChat(c.ModelOf(index, role)); own != chat {
+			if out == nil {
+				out = map[string]core.ChatModel{}
+			}
+			out[role] = own
+		}
+	}
+	return out
+}
+
+// fitWriting takes out of an index's settings what is the default of prompts.
+func (i *Index) fitWriting() {
+	if i.Extraction.Language == core.LanguageAuto {
+		i.Extraction.Language = ""
+	}
+	if i.Answer.Style == core.StyleShort {
+		i.Answer.Style = ""
+	}
+}
+
 // fitChat takes out of a chat model what has no effect, so that models that are asked alike are equal.
 func fitChat(chat core.ChatModel) core.ChatModel {
 	if chat.Mode != modeBatch || chat.Provider != providerOpenAI {
