@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -242,16 +241,12 @@ func (a *App) evalSpec(flags evalFlags, dataset *eval.Dataset) (core.Spec, error
 	if !spec.Parity && !cfg.IsGiven("indexes."+flags.index+".chunking.strategy") {
 		spec.Chunking.Strategy = "document"
 	}
-	if flags.extraction == "auto" && dataset.Recorded != "" && spec.ChatOf(core.RoleExtraction).Provider == "builtin" {
+	if flags.extraction == "auto" && dataset.Recorded != "" && spec.Chat.Provider == "builtin" {
 		path, err := filepath.Abs(dataset.Recorded)
 		if err != nil {
 			return spec, err
 		}
-		spec.Roles = maps.Clone(spec.Roles)
-		if spec.Roles == nil {
-			spec.Roles = map[string]core.ChatModel{}
-		}
-		spec.Roles[core.RoleExtraction] = core.ChatModel{Provider: "recorded", File: path}
+		spec.Chat.Provider, spec.Chat.File, spec.Chat.Model = "recorded", path, ""
 	}
 	return spec, nil
 }

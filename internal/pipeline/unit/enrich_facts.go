@@ -105,7 +105,8 @@ func (r *Run) factsIn(ctx context.Context, manifest *core.Manifest) (factstage.I
 		return factstage.In{}, models, nil, err
 	}
 	return factstage.In{
-		Language: text.LanguageOf(r.Settings.Retrieval.Language), Chat: models.ChatOf(core.RoleTriples), Health: r.Book.HealthOf(model.Triples),
+		Language: text.LanguageOf(r.Settings.Retrieval.Language), Chat: models.ChatOf(core.RoleTriples),
+		Health: r.Book.HealthOf(model.Triples),
 		Ledger: r.Ledger, Embedder: models.Classes, Fingerprint: manifest.Class.Digest(),
 		Segmenter: apr.DefaultSegmenter, Attempt: r.Attempt,
 	}, models, release, nil

@@ -166,7 +166,8 @@ func (memoryOf) prepareInput(ctx context.Context, r *Run) (in gemstage.In, relea
 		return in, release, err
 	}
 	return gemstage.In{
-		Language: text.LanguageOf(r.Settings.Retrieval.Language), Chat: models.Extractor(), Health: r.Book.HealthOf(model.Extract),
+		Language: text.LanguageOf(r.Settings.Retrieval.Language), Chat: models.Extractor(),
+		Health:     r.Book.HealthOf(model.Extract),
 		Summarizer: models.ChatOf(core.RoleShortening), Shortens: r.Book.HealthOf(model.Shorten),
 		Ledger: r.Ledger, Embedder: models.Chunks, Fingerprint: fixed.Chunk.Digest(),
 		MaxTokens: r.Settings.Embedding.MaxInputTokens, Attempt: r.Attempt,

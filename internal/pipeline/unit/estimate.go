@@ -14,7 +14,8 @@ func (r *Run) PriceTasks(
 	out.Shorten = toRange(shortening.Calls)
 	out.Embed = toRange(chunks.Calls).Plus(toRange(classes.Calls))
 	batched := 1.0
-	if batches := r.Settings.ChatOf(core.RoleExtraction).Batch; batches.IsOn() { // what is late or refused is asked for online
+	batches := r.Settings.ChatOf(core.RoleExtraction).Batch
+	if batches.IsOn() { // what is late or refused is asked for online
 		batched = batches.PricedAt
 	}
 	for _, task := range []struct {
