@@ -34,7 +34,7 @@ func TestEndpointsThatTheProcessDoesNotNameAreRefused(t *testing.T) {
 		"another file":                  {file, "models.chat.file"},
 	} {
 		_, built := models.NewBuildSet(c.spec, nil)
-		_, chat := models.Chat(c.spec)
+		_, chat := models.Chat(c.spec, "")
 		if c.spec.Chat == good.Chat {
 			_, chat = models.Embedder(c.spec, "openai", 8)
 		}

@@ -22,7 +22,7 @@ func TestKeysOfWhatWasPaidForStay(t *testing.T) {
 	local.Chat.APIKeyEnv, local.Embedding.APIKeyEnv = "", ""
 	local.Chat.Model, local.Embedding.Model = "a-chat-model", "an-embedding-model"
 	models := factory(local)
-	chat, err := models.Chat(local)
+	chat, err := models.Chat(local, "")
 	require.NoError(t, err)
 	embedder, err := models.Embedder(local, "openai", 3)
 	require.NoError(t, err)
@@ -32,7 +32,7 @@ func TestKeysOfWhatWasPaidForStay(t *testing.T) {
 	}
 	for name, c := range map[string]struct{ got, want string }{
 		"a text's extraction": {
-			extract.Key(chat.Info(), false, "some text").String(),
+			extract.Key(chat.Info(), core.Spec{}, "some text").String(),
 			"542490e3fd65fd0500cd28069d1825bdc6452454024adf5ca8df7b8f7c8d9051",
 		},
 		"a text's vector": {

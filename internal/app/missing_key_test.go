@@ -36,7 +36,7 @@ func TestAServerWithoutAKeyIsSentNone(t *testing.T) {
 	local.Chat.BaseURL, local.Embedding.BaseURL = server.URL, server.URL
 	local.Chat.APIKeyEnv, local.Embedding.APIKeyEnv = "", ""
 	models := factory(local)
-	chat, err := models.Chat(local)
+	chat, err := models.Chat(local, "")
 	require.NoError(t, err)
 	_, _ = chat.Complete(t.Context(), model.Call{Task: model.Answer, User: "hello"})
 	embedder, err := models.Embedder(local, "openai", 3)
@@ -64,7 +64,7 @@ func TestAKeyThatIsMissingIsNamedByItsSetting(t *testing.T) {
 		if asked == "" {
 			configured = openAI
 		}
-		_, err := models.Chat(configured)
+		_, err := models.Chat(configured, "")
 		if !fault.Is(err, fault.ModelAuth) || !strings.Contains(err.Error(), says) ||
 			!strings.Contains(err.Error(), `models.chat.api_key_env to ""`) {
 			t.Errorf("want %s, got %v", says, err)

@@ -196,11 +196,11 @@ func TestAServerOfOnesOwnNeedsNoKeyThatNobodyNamed(t *testing.T) {
 	assert.NoError(t, err)
 	spec.Chat.APIKeyEnv = keyVariable
 	t.Setenv(keyVariable, "")
-	if _, err := factory(spec).Chat(spec); !fault.Is(err, fault.ModelAuth) {
+	if _, err := factory(spec).Chat(spec, ""); !fault.Is(err, fault.ModelAuth) {
 		t.Errorf("a variable that was named and is empty: %v", err)
 	}
 	spec.Chat.BaseURL, spec.Chat.APIKeyEnv = "", core.DefaultKeyVariable
-	if _, err := factory(spec).Chat(spec); !fault.Is(err, fault.ModelAuth) {
+	if _, err := factory(spec).Chat(spec, ""); !fault.Is(err, fault.ModelAuth) {
 		t.Errorf("OpenAI's own: %v", err)
 	}
 }

@@ -1,6 +1,10 @@
 package config
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/unweaver/unweaver/internal/core"
+)
 
 // indexKeys are the keys of an index. Its own models are described with the general ones.
 // omitHidden leaves out what documents hide.
@@ -164,6 +168,21 @@ var indexKeys = []key{
 		example:  "0.3",
 		rebuilds: paysShare,
 		rule:     requireRange(0, 1),
+	},
+	{
+		path: "indexes.*.extraction.language",
+		meaning: "language that a chat model describes entities in: " + writtenLanguages + "; auto: that of each passage. " +
+			"Under parity prompts name none",
+		example:  "de",
+		rebuilds: paysWriting,
+		rule:     oneOf(strings.Split(writtenLanguages, ", ")...),
+	},
+	{
+		path: "indexes.*.answer.style",
+		meaning: "short: the chat model answers in one sentence where that is possible; full: in as many as that takes. A " +
+			"query may ask for another (`answer_style`)",
+		example: "full",
+		rule:    oneOf(core.StyleShort, core.StyleFull),
 	},
 	{
 		path:     "indexes.*.shortening.threshold",

@@ -222,8 +222,10 @@ func (m Made) ListChanges(parent Made) []string {
 
 // ModelSummary names the models as people see them; built-in ones are labelled so wherever results are shown.
 type ModelSummary struct {
-	Chat      string `json:"chat"`
+	Chat      string `json:"chat"` // who extracts, and does what Roles has no model for
 	Embedding string `json:"embedding"`
+
+	Roles map[string]string `json:"roles,omitempty" doc:"chat models of roles that are not chat"` // models of other roles, where they are not Chat
 }
 
 // Collections are the physical vector collections of a generation.

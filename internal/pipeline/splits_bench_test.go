@@ -30,7 +30,7 @@ import (
 
 type servedModels struct{}
 
-func (servedModels) Chat(core.Spec) (model.Chat, error) { return builtin.Chat{}, nil }
+func (servedModels) Chat(core.Spec, string) (model.Chat, error) { return builtin.Chat{}, nil }
 func (servedModels) Embedder(core.Spec, string, int) (model.Embedder, error) {
 	return &stagetest.Embedder{Dim: 8, Free: true}, nil
 }

@@ -123,6 +123,7 @@ func TestWhatCannotBeMeantIsRefused(t *testing.T) {
 		},
 		"too many chunks":     {map[string]any{"query": "x", "top_chunks": 101}, 422, "1 to 100"},
 		"too many entities":   {map[string]any{"query": "x", "top_entities": 1001}, 422, "1 to 1000"},
+		"no style of answers": {map[string]any{"query": "x", "answer_style": "long"}, 422, "answer_style"},
 		"too large a context": {map[string]any{"query": "x", "max_context_tokens": 131073}, 422, "131072"},
 		"no id": {
 			map[string]any{"query": "x", "without": map[string]any{"entities": []string{"Oslo"}}}, 422, "without.entities",

@@ -391,8 +391,9 @@ func (a *App) newEvaluation(flags evalFlags, dataset *eval.Dataset) (evaluation,
 			return nil, err
 		}
 		plan.Judge.Parity = spec.Parity
-		about = fmt.Sprintf("answers by %s of %q, vectors by %s of %q, questions %.12s", spec.Chat.Model,
-			spec.Chat.BaseURL, spec.Embedding.Model, spec.Embedding.BaseURL, dataset.QuestionsSum())
+		answers := spec.ChatOf(core.RoleAnswer)
+		about = fmt.Sprintf("answers by %s of %q, vectors by %s of %q, questions %.12s", answers.Model,
+			answers.BaseURL, spec.Embedding.Model, spec.Embedding.BaseURL, dataset.QuestionsSum())
 		if err := a.tellAnswerCost(plan, about, flags); err != nil {
 			return nil, err
 		}
@@ -423,7 +424,7 @@ func (a *App) newEvaluation(flags evalFlags, dataset *eval.Dataset) (evaluation,
 			}
 			defer func() { _ = plan.Judge.Journal.Close() }()
 		}
-		plan.Quotes = spec.Chat.Provider != "openai" && flags.suite == ""
+		plan.Quotes = spec.ChatOf(core.RoleAnswer).Provider != "openai" && flags.suite == ""
 		report, err := eval.Run(ctx, plan)
 		if err != nil {
 			return nil, err
@@ -488,7 +489,7 @@ func (a *App) chooseJudges(flags evalFlags) (answers, judges core.ChatModel, err
 		return answers, judges, err
 	}
 	index, err := cfg.Spec(flags.index, "")
-	return index.Chat, cfg.Models.Judge.ChooseChat(index.Chat), err
+	return index.ChatOf(core.RoleAnswer), cfg.ModelOf(flags.index, core.RoleJudge), err
 }
 
 // tellAnswerCost prints what answers and judgements cost that are in no journal, and refuses to go on without --yes.

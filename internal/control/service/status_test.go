@@ -10,10 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/serviceerror"
 
+	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -312,6 +314,23 @@ func TestDoctorNamesExtractionInBatches(t *testing.T) {
 	batched := checks(t, b, spec)["chat model"].Detail
 	assert.True(t, !strings.Contains(online, "batches") && batched == online+", extraction in batches",
 		"%q, online %q", batched, online)
+}
+
+// Models of roles are probed once each, and a check names the roles of its model.
+func TestDoctorProbesEachModelOnce(t *testing.T) {
+	b := newBench(t)
+	server := modeltest.New(modeltest.Options{})
+	b.must(server.Listen("127.0.0.1:0"))
+	t.Cleanup(server.Close)
+	b.Models.AllowEndpoints(config.Endpoint{BaseURL: server.URL})
+	spec := b.spec("docs")
+	large := core.ChatModel{Provider: "openai", BaseURL: server.URL, Model: "large"}
+	spec.Roles = map[string]core.ChatModel{core.RoleShortening: large, core.RoleAnswer: large}
+	got := checks(t, b, spec)
+	assert.Contains(t, got["chat model of extraction, triples"].Detail, "built-in")
+	assert.Contains(t, got["chat model of shortening, answer"].Detail, "openai:large answers")
+	assert.EqualValues(t, 1, server.Stats().Chat)
+	assert.NotContains(t, got, "chat model")
 }
 
 func TestDoctorFindsABucketForImportsAndLeavesNothingThere(t *testing.T) {

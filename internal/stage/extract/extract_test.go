@@ -332,7 +332,7 @@ func TestASystemFailureLeavesTheBatchToBeRepeatedForNothing(t *testing.T) {
 // put writes a ledger entry for a text as somebody left it there.
 func (b bench) put(in extract.In, text, entry string, negative bool) {
 	b.Helper()
-	_, err := in.Ledger.Put(b.Context(), ledger.Extract, extract.Key(in.Chat.Info(), false, text), 0,
+	_, err := in.Ledger.Put(b.Context(), ledger.Extract, extract.Key(in.Chat.Info(), core.Spec{}, text), 0,
 		ledger.Result{Value: []byte(entry), Negative: negative})
 	stagetest.Ok(b, err)
 }

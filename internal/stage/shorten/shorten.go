@@ -128,7 +128,7 @@ func Run(ctx context.Context, in In) (Result, error) {
 	}
 	defer out.Discard()
 	var failed error // returned behind the loop, which waits for the classes in flight
-	for short, err := range parallel.MapOrdered(ctx, countFlights(in.Spec.Limits), s.streamLong(ctx), s.shortenClass) {
+	for short, err := range parallel.MapOrdered(ctx, countFlights(in.Spec.LimitsOf(core.RoleShortening)), s.streamLong(ctx), s.shortenClass) {
 		if err != nil {
 			failed = err
 			break
@@ -245,7 +245,8 @@ func (s *shortener) shortenBlock(ctx context.Context, name, long string) (string
 		v, _, err := s.askModel(ctx, name, long)
 		return s.orStart(v.Description, long), nil, err
 	}
-	prompt := version
+	_, language := model.NameLanguage(s.Spec.WritingLanguage(), long)
+	prompt := version + language
 	if s.Spec.Parity {
 		prompt = parityVersion
 	}
@@ -325,9 +326,10 @@ func (s *shortener) askModel(ctx context.Context, name, long string) (v value, l
 	if err := s.round.CheckEnd(); err != nil {
 		return v, false, err
 	}
+	sentence, _ := model.NameLanguage(s.Spec.WritingLanguage(), long)
 	call := model.Call{
 		Task:   model.Shorten,
-		System: system,
+		System: system + sentence,
 		User:   "Name: " + name + "\n\nDescriptions:\n" + long,
 		Schema: schema,
 		Input:  long,
