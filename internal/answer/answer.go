@@ -290,7 +290,7 @@ func (s *Service) completeResponse(ctx context.Context, asked *question, found F
 	for i, chunk := range response.Chunks {
 		passages[i] = retrieve.Passage{ID: chunk.ID, Title: chunk.Title, Text: chunk.Text}
 	}
-	form := retrieve.FormOfStyle(generation.Spec.Parity, cmp.Or(asked.body.AnswerStyle, generation.Spec.Answer.Style))
+	form := retrieve.FormOf(generation.Spec.Parity, cmp.Or(asked.body.AnswerStyle, generation.Spec.Answer.Style))
 	packing := time.Now()
 	text := response.addNotes(result.Notes, plan.budget)
 	given, used := form.Pack(passages, plan.budget-int(response.Usage.NoteTokens))

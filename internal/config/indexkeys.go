@@ -1,9 +1,11 @@
 package config
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/text"
 )
 
 // indexKeys are the keys of an index. Its own models are described with the general ones.
@@ -170,17 +172,21 @@ var indexKeys = []key{
 		rule:     requireRange(0, 1),
 	},
 	{
-		path: "indexes.*.extraction.language",
-		meaning: "language that a chat model describes entities in: " + writtenLanguages + "; auto: that of each passage. " +
-			"Under parity prompts name none",
+		path:     "indexes.*.extraction.language",
+		meaning:  "language of the chat model's descriptions; auto: the language of each passage. No effect under parity",
 		example:  "de",
 		rebuilds: paysWriting,
-		rule:     oneOf(strings.Split(writtenLanguages, ", ")...),
+		rule: newTextRule("auto or a code such as de", func(code string) string {
+			if code == core.LanguageAuto || text.NameOf(code) != "" {
+				return ""
+			}
+			return fmt.Sprintf("%q is no language: use auto or a code such as de, fr or ko", code)
+		}),
 	},
 	{
 		path: "indexes.*.answer.style",
-		meaning: "short: the chat model answers in one sentence where that is possible; full: in as many as that takes. A " +
-			"query may ask for another (`answer_style`)",
+		meaning: "short: the chat model answers in one sentence if possible; full: in as many as the answer takes. A query " +
+			"may set `answer_style` instead",
 		example: "full",
 		rule:    oneOf(core.StyleShort, core.StyleFull),
 	},

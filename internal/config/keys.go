@@ -6,10 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/model/batch"
 	"github.com/unweaver/unweaver/internal/model/neural"
-	"github.com/unweaver/unweaver/internal/text"
 )
 
 // Known values.
@@ -55,10 +53,6 @@ const (
 )
 
 const million = 1e6
-
-// writtenLanguages are those that prompts name.
-var writtenLanguages = core.LanguageAuto + ", " +
-	strings.Join(slices.DeleteFunc(text.Languages(), func(code string) bool { return code == text.Undetermined }), ", ")
 
 var deploymentName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,200}$`)
 

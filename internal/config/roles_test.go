@@ -98,12 +98,12 @@ func TestRolesThatCannotWorkAreRefused(t *testing.T) {
 	for set, want := range map[string]string{
 		"models.answer.base_url=http://b/v1":         "models.answer.model: provider openai needs a model",
 		"models.answer.price.prompt=-1":              "models.answer.price.prompt: want 0 to 1000000",
-		"models.answer.mode=batch":                   "models.answer.mode: only extraction is asked for in batches",
-		"models.shortening.provider=recorded":        "models.shortening.provider: a recording has extractions alone",
+		"models.answer.mode=batch":                   "models.answer.mode: only extraction is sent in batches",
+		"models.shortening.provider=recorded":        "models.shortening.provider: a recording has only extractions",
 		"models.writer.model=m":                      "unknown key models.writer",
 		"indexes.docs.models.answer.provider=openai": "indexes.docs.models.answer.model: provider openai needs a model",
 	} {
 		assert.Contains(t, refused(t, oneChat, set), want, set)
 	}
-	assert.Contains(t, refused(t, "", "models.answer.model=m"), "name its provider or base_url")
+	assert.Contains(t, refused(t, "", "models.answer.model=m"), "set provider or base_url of the role")
 }

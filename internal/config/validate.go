@@ -138,14 +138,14 @@ func (l *loader) modelsNeed(path, index string, models Models) {
 			continue
 		}
 		l.checkKey(chat.Provider != providerOpenAI || chat.Model != "", setting+".model", "provider openai needs a model")
-		l.checkKey(chat.Provider != providerRecorded || chat.File != "", setting+".file", "provider recorded needs a file")
+		l.checkKey(chat.Provider != providerRecorded || chat.File != "", setting+".file", "provider recorded requires a file")
 		needsKey(setting, chat.Provider, chat.BaseURL, chat.APIKeyEnv)
 		l.checkKey(setting == path+".chat" || chat.Provider != providerBuiltin || chat.Model == "", setting+".model",
-			"name its provider or base_url, too: built-in rules have no model")
-		only := setting == path+".chat" || setting == path+"."+core.RoleExtraction
-		l.checkKey(only || chat.Provider != providerRecorded, setting+".provider", "a recording has extractions alone")
-		l.checkKey(only || !l.cfg.IsGiven(setting+".mode") || chat.Mode != modeBatch, setting+".mode",
-			"only extraction is asked for in batches")
+			"set provider or base_url of the role, too: built-in rules have no model")
+		extracts := setting == path+".chat" || setting == path+"."+core.RoleExtraction
+		l.checkKey(extracts || chat.Provider != providerRecorded, setting+".provider", "a recording has only extractions")
+		l.checkKey(extracts || !l.cfg.IsGiven(setting+".mode") || chat.Mode != modeBatch, setting+".mode",
+			"only extraction is sent in batches")
 	}
 	embedding := models.Embedding
 	needsKey(path+".embedding", embedding.Provider, embedding.BaseURL, embedding.APIKeyEnv)

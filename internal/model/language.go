@@ -2,9 +2,9 @@ package model
 
 import "github.com/unweaver/unweaver/internal/text"
 
-// NameLanguage returns the sentence of a prompt that names the language to write in, and what the version of the prompt
-// has for it: the configured language, else that of the text. Both are empty where English is to be written of an
-// English text, or nothing is known of the text: prompts are English, and such texts keep what was paid for them.
+// NameLanguage returns the sentence of a prompt that names the language to write in, the configured one or that of the
+// text, and the suffix that it gives to the version of the prompt. Both are empty for English about an English text, or
+// about one too short to recognise: prompts are English, and a model needs no sentence there.
 func NameLanguage(configured, about string) (sentence, version string) {
 	found := text.DetectLanguage(about)
 	wanted := configured
@@ -17,7 +17,7 @@ func NameLanguage(configured, about string) (sentence, version string) {
 	case wanted == text.Undetermined:
 		return "\nWrite in the language of the text.", "/" + wanted
 	}
-	return "\nWrite in " + text.LanguageOf(wanted).Name() + ".", "/" + wanted
+	return "\nWrite in " + text.NameOf(wanted) + ".", "/" + wanted
 }
 
 // AnswerLanguage returns the sentence that has an answer follow the language of its question.
@@ -26,5 +26,5 @@ func AnswerLanguage(question string) string {
 	if found == "" || found == text.Undetermined {
 		return "\nAnswer in the language of the question."
 	}
-	return "\nAnswer in the language of the question: " + text.LanguageOf(found).Name() + "."
+	return "\nAnswer in the language of the question: " + text.NameOf(found) + "."
 }

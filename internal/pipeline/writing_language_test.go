@@ -70,7 +70,7 @@ func TestPromptsNameTheLanguageToWriteIn(t *testing.T) {
 	chat := openai.New(openai.Config{BaseURL: server.URL, Model: "m"})
 	for _, one := range written {
 		for style, wants := range map[string]bool{core.StyleShort: true, core.StyleFull: false, "": true} {
-			_, err := retrieve.AnswerQuestion(t.Context(), chat, retrieve.FormOfStyle(false, style), one.text+"?", "context",
+			_, err := retrieve.AnswerQuestion(t.Context(), chat, retrieve.FormOf(false, style), one.text+"?", "context",
 				[]retrieve.Passage{{ID: "a"}}, []bool{true}, func() string { return "" })
 			require.NoError(t, err)
 			system := systems["answer "+one.name]

@@ -28,11 +28,9 @@ type Form struct {
 	Whole bool
 }
 
-// FormOf returns the form of an index: the product's with short answers, or with parity the one of the reference.
-func FormOf(parity bool) Form { return FormOfStyle(parity, core.StyleShort) }
-
-// FormOfStyle returns the form of an index for a style of answers, of which the reference has one.
-func FormOfStyle(parity bool, style string) Form {
+// FormOf returns the form of an index for a style of answers; short where it is empty. The reference, which is the form
+// under parity, has one style.
+func FormOf(parity bool, style string) Form {
 	if parity {
 		return Form{Pack: ContextCSV, Ask: askInSystem, Whole: true}
 	}

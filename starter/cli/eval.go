@@ -241,7 +241,8 @@ func (a *App) evalSpec(flags evalFlags, dataset *eval.Dataset) (core.Spec, error
 	if !spec.Parity && !cfg.IsGiven("indexes."+flags.index+".chunking.strategy") {
 		spec.Chunking.Strategy = "document"
 	}
-	if flags.extraction == "auto" && dataset.Recorded != "" && spec.Chat.Provider == "builtin" {
+	if flags.extraction == "auto" && dataset.Recorded != "" && spec.Chat.Provider == "builtin" &&
+		spec.ChatOf(core.RoleExtraction).Provider == "builtin" {
 		path, err := filepath.Abs(dataset.Recorded)
 		if err != nil {
 			return spec, err
@@ -534,10 +535,12 @@ func (a *App) openJudge(flags evalFlags) (*eval.Judge, error) {
 	if err != nil {
 		return nil, err
 	}
-	if index.Provider != "openai" {
-		return nil, fault.Usage.At("judge answers with", "models.chat").
-			Because("it is " + index.Provider + ", which cannot judge").
-			Advise("set models.chat to a model server, or remove --answers")
+	for _, asked := range []core.ChatModel{index, judge} {
+		if asked.Provider != "openai" {
+			return nil, fault.Usage.At("judge answers with", "models.chat").
+				Because("it is " + asked.Provider + ", which cannot judge").
+				Advise("set models.chat, or models.answer and models.judge, to a model server, or remove --answers")
+		}
 	}
 	open := func(from core.ChatModel) model.Chat {
 		return openai.New(openai.Config{BaseURL: from.BaseURL, APIKey: a.lookupEnv(from.APIKeyEnv), Model: from.Model})

@@ -61,8 +61,8 @@ func (s *Service) RunDoctor(ctx context.Context, spec core.Spec) ([]control.Chec
 			return spec.Corpus, err
 		})
 	}
-	for _, role := range s.listProbed(spec) {
-		probe(role.name, func() (string, error) { return s.probeChat(ctx, spec, role.role) })
+	for _, chat := range listChats(spec) {
+		probe(chat.name, func() (string, error) { return s.probeChat(ctx, spec, chat.role) })
 	}
 	probe("embedding model", func() (string, error) { return s.probeEmbedder(ctx, spec) })
 	if spec.Rerank.IsOn() {
@@ -80,9 +80,9 @@ func (s *Service) RunDoctor(ctx context.Context, spec core.Spec) ([]control.Chec
 // probedChat is a chat model that is probed once for all its roles.
 type probedChat struct{ role, name string }
 
-// listProbed lists the chat models of an index, those that are asked alike once. The name of a check has the roles of
-// its model, where there are several models.
-func (*Service) listProbed(spec core.Spec) []probedChat {
+// listChats lists the chat models of an index, each once. The name of a check lists the roles of its model, where there
+// are several models.
+func listChats(spec core.Spec) []probedChat {
 	type asked struct {
 		provider, url, key, model string
 		batch                     bool

@@ -433,7 +433,8 @@ func (e *estimating) fillRanges(
 		extraction, shortening := old.BuildChats()
 		nowExtraction, nowShortening := e.Settings.BuildChats()
 		shorten.Again = old.Shortening != e.Settings.Shortening || extraction != nowExtraction ||
-			shortening != nowShortening || old.ExtractionShare() != e.Settings.ExtractionShare()
+			shortening != nowShortening || old.ExtractionShare() != e.Settings.ExtractionShare() ||
+			old.WritingLanguage() != e.Settings.WritingLanguage()
 		again = e.countAgain(extracting, shorten.Again)
 	}
 	past, err := e.ReadPast(ctx)

@@ -50,8 +50,8 @@ func SpecChanges(parent, now core.Spec) []string {
 	return reasons
 }
 
-// AnswerChanges gives a reason for another style of answers, and for every role of queries that another model has now. A generation holds what answers it,
-// so one is published that differs in nothing else.
+// AnswerChanges gives a reason for another style of answers, and for each role of queries that has another model now. A
+// query is answered with the specification of its generation, so one is published that differs in nothing else.
 func AnswerChanges(parent, now core.Spec) []string {
 	asked := func(s core.Spec, role string) string {
 		chat := s.ChatOf(role)
