@@ -60,7 +60,9 @@ func TestPromptsNameTheLanguageToWriteIn(t *testing.T) {
 		assert.Contains(t, system, one.wants, one.name)
 	}
 	clear(systems)
-	s.spec.Extraction = &core.Extraction{Share: 1, Language: "de"}
+	s.spec.Extraction = &core.Extraction{Share: 1, Language: "ko"}
+	assert.InDelta(t, float64(len(written)), estimated(t, s.estimating()).Estimate.Extract.High, 0)
+	s.spec.Extraction.Language = "de"
 	assert.InDelta(t, float64(len(written)-1), estimated(t, s.estimating()).Estimate.Extract.High, 0)
 	s.night(t)
 	assert.Len(t, systems, len(written)-1, "what is German already is not paid for again")

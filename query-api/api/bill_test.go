@@ -69,7 +69,10 @@ func TestWhatAServerChargedIsSpentAlsoWhenTheAnswerFails(t *testing.T) {
 				price := core.Price{Prompt: 1e6, Completion: 1e6}
 				f.built = retrievetest.Build(t, f.stores, "sample", retrievetest.Sample(), retrievetest.Options{
 					Generation: "priced", Seq: 2,
-					Spec: func(spec *core.Spec) { spec.Chat.Price, spec.Embedding.Price = price, price },
+					Spec: func(spec *core.Spec) { // models.chat costs nothing: it does not answer
+						spec.Roles = map[string]core.ChatModel{core.RoleAnswer: {Price: price}}
+						spec.Embedding.Price = price
+					},
 				})
 				retrievetest.Publish(t, f.built, 2)
 				installed := models{chat: c.chat}
