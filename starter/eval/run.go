@@ -165,9 +165,17 @@ type Report struct {
 	At          time.Time `json:"at"`
 	Rows        []Row     `json:"rows"`
 	Shares      []Share   `json:"shares,omitempty"`
-	Questions   string    `json:"questions_sum"` // Dataset.QuestionsSum
+	Questions   string    `json:"questions_sum"`       // Dataset.QuestionsSum
+	Published   bool      `json:"published,omitempty"` // nothing was built: the index existed
+	Missed      []Missed  `json:"missed,omitempty"`    // by the first row, of a published index
 
 	ids []string // of the questions
+}
+
+// Missed is a question of which a method found no gold within the largest cut-off.
+type Missed struct {
+	Question string   `json:"question"`
+	Gold     []string `json:"gold"`
 }
 
 // Run asks every question of every system.
@@ -179,6 +187,7 @@ func Run(ctx context.Context, plan Plan) (*Report, error) {
 		Ks:        plan.Ks,
 		Seed:      plan.Seed,
 		Resamples: Resamples,
+		Published: plan.Dataset.Documents,
 		At:        time.Now().UTC(),
 	}
 	if len(plan.Ks) == 0 || len(plan.Systems) == 0 || rep.N == 0 {
@@ -198,6 +207,13 @@ func Run(ctx context.Context, plan Plan) (*Report, error) {
 			return nil, err
 		}
 		rep.add(row, drawn, plan.Notice)
+	}
+	if plan.Dataset.Documents {
+		for i, question := range plan.Dataset.Questions {
+			if rep.Rows[0].scores[i].MRR == 0 {
+				rep.Missed = append(rep.Missed, Missed{Question: question.Question, Gold: question.Gold})
+			}
+		}
 	}
 	if plan.Judge == nil {
 		return rep, nil
@@ -319,7 +335,7 @@ func (p Plan) runSystem(ctx context.Context, system System, rep *Report) (Row, e
 		if row.Generation = got.Generation; !system.IsVariant() {
 			rep.Generation, rep.Models = got.Generation, got.Models
 		}
-		row.scores[i] = scoreRanking(got.listPassages(), question.Gold, p.Ks)
+		row.scores[i] = scoreRanking(got.rankPassages(p.Dataset), question.Gold, p.Ks)
 		row.Tokens.EmbedQuery += got.Usage.Embedding + got.Usage.Saved
 		row.Tokens.PromptQuery += got.Usage.Prompt
 		row.Tokens.CompletionQuery += got.Usage.Completion
@@ -415,12 +431,12 @@ func (p Plan) newBody(system System, question Question, seats int, answered bool
 	return body
 }
 
-// listPassages returns the passages of a response in their order, each once: a passage may have several chunks.
-func (r response) listPassages() []string {
+// rankPassages returns the passages of a response in their order, each once: a passage may have several chunks.
+func (r response) rankPassages(dataset *Dataset) []string {
 	var ranked []string
 	seen := map[string]bool{}
 	for _, chunk := range r.Chunks {
-		if id := Passage(chunk.Document); !seen[id] {
+		if id := dataset.rankedID(chunk.Document); !seen[id] {
 			seen[id] = true
 			ranked = append(ranked, id)
 		}
