@@ -99,7 +99,7 @@ func (i *Index) fitWriting() {
 	}
 }
 
-// fitChat takes out of a chat model what has no effect, so that models that are asked alike are equal.
+// fitChat takes out of a chat model what has no effect, so that models whose calls are equal are equal.
 func fitChat(chat core.ChatModel) core.ChatModel {
 	if chat.Mode != modeBatch || chat.Provider != providerOpenAI {
 		chat.Batch = core.BatchMode{}

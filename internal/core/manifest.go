@@ -225,7 +225,8 @@ type ModelSummary struct {
 	Chat      string `json:"chat"` // who extracts, and does what Roles has no model for
 	Embedding string `json:"embedding"`
 
-	Roles map[string]string `json:"roles,omitempty" doc:"chat models of roles that are not chat"` // models of other roles, where they are not Chat
+	// Roles names the models of the other roles, where they are not Chat.
+	Roles map[string]string `json:"roles,omitempty" doc:"models of other roles that are not chat"`
 }
 
 // Collections are the physical vector collections of a generation.

@@ -78,7 +78,8 @@ func TestAnAnswerCitesWhatItRestsOn(t *testing.T) {
 		"nothing was found": {nil, 1000, "", "No data was found for this question; please rephrase it.", retrieve.NoAnswer, nil},
 	} {
 		text, used := retrieve.PackContext(c.passages, c.budget)
-		answered, err := retrieve.AnswerQuestion(t.Context(), builtin.Chat{}, retrieve.FormOf(false, ""), "?", text, c.passages, used,
+		answered, err := retrieve.AnswerQuestion(t.Context(), builtin.Chat{}, retrieve.FormOf(false, ""),
+			"?", text, c.passages, used,
 			func() string { return c.quoted })
 		if err != nil || answered.Text != c.text || answered.Kind != c.kind || !slices.Equal(answered.Citations, c.cited) {
 			t.Errorf("%s: %+v %v", name, answered, err)

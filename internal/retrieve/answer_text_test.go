@@ -69,7 +69,8 @@ func TestAnAnswerInPiecesIsTheAnswer(t *testing.T) {
 	used := []bool{true, true, false}
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // places to cut at
 	for _, c := range said {
-		whole, err := retrieve.AnswerQuestion(t.Context(), speaking{pieces: []string{c.raw}}, retrieve.FormOf(false, ""), "?", "context",
+		whole, err := retrieve.AnswerQuestion(t.Context(), speaking{pieces: []string{c.raw}}, retrieve.FormOf(false, ""),
+			"?", "context",
 			passages, used, silence)
 		if err != nil || whole.Text != c.want || !slices.Equal(whole.Citations, c.cited) {
 			t.Fatalf("%.60q: %.60q %v %v", c.raw, whole.Text, whole.Citations, err)
@@ -87,7 +88,8 @@ func TestAnAnswerInPiecesIsTheAnswer(t *testing.T) {
 			}
 			var heard strings.Builder
 			ctx := model.WithDeltas(t.Context(), func(text string) error { heard.WriteString(text); return nil })
-			parts, err := retrieve.AnswerQuestion(ctx, speaking{pieces: pieces}, retrieve.FormOf(false, ""), "?", "context", passages, used,
+			parts, err := retrieve.AnswerQuestion(ctx, speaking{pieces: pieces}, retrieve.FormOf(false, ""),
+				"?", "context", passages, used,
 				silence)
 			if err != nil || parts.Text != c.want || heard.String() != c.want || !slices.Equal(parts.Citations, c.cited) {
 				t.Fatalf("%q: heard %.60q, text %.60q %v %v", pieces, heard.String(), parts.Text, parts.Citations, err)
@@ -120,7 +122,8 @@ func TestAModelThatGivesNothingIsToldAsTheModel(t *testing.T) {
 	} {
 		heard := ""
 		ctx := model.WithDeltas(t.Context(), func(text string) error { heard += text; return nil })
-		answered, err := retrieve.AnswerQuestion(ctx, giving{reply: c.reply}, retrieve.FormOf(false, ""), "?", "context", passages, []bool{true},
+		answered, err := retrieve.AnswerQuestion(ctx, giving{reply: c.reply}, retrieve.FormOf(false, ""),
+			"?", "context", passages, []bool{true},
 			func() string { return c.quoted })
 		if err != nil || answered.Text != c.text || heard != c.text || answered.Kind != c.kind ||
 			answered.Missing != c.missing {
@@ -166,7 +169,8 @@ func TestAnAnswerThatBreaksOffIsNone(t *testing.T) {
 	broken := errors.New("broken")
 	ctx := model.WithDeltas(t.Context(), func(string) error { return nil })
 	chat := speaking{[]string{"Oslo"}, broken}
-	_, err := retrieve.AnswerQuestion(ctx, chat, retrieve.FormOf(false, ""), "?", "context", []retrieve.Passage{{ID: "a"}}, []bool{true},
+	_, err := retrieve.AnswerQuestion(ctx, chat, retrieve.FormOf(false, ""),
+		"?", "context", []retrieve.Passage{{ID: "a"}}, []bool{true},
 		silence)
 	if !errors.Is(err, broken) {
 		t.Errorf("%v", err)

@@ -72,7 +72,8 @@ func (r *Run) payBatches(ctx context.Context) (run.Batched, error) {
 	}
 	defer money.closeBook()
 	b := &batching{Run: r, shardOf: map[string]int{}, calls: &extract.Batches{
-		Chat: models.Extractor(), Model: server, Ledger: r.Ledger, Spec: r.Settings, Attempt: r.Attempt, Paid: money.countAnswer,
+		Chat: models.Extractor(), Model: server, Ledger: r.Ledger, Spec: r.Settings, Attempt: r.Attempt,
+		Paid: money.countAnswer,
 	}}
 	runner := &batch.Runner{
 		Client: server.Batches(), Store: r.Artifacts, Prefix: r.Index.BatchesKey(),

@@ -36,8 +36,9 @@ func digestRules(spec core.Spec, models model.Set) string {
 func newIn(of *enrich.Build) In {
 	return In{
 		Language: text.LanguageOf(of.Spec.Retrieval.Language), Chat: of.Models.ChatOf(core.RoleTriples),
-		Health: of.HealthOf(model.Triples), Ledger: of.Ledger, Embedder: of.Models.Classes, Fingerprint: of.Manifest.Class.Digest(),
-		Segmenter: apr.DefaultSegmenter, Attempt: of.Attempt,
+		Health: of.HealthOf(model.Triples), Ledger: of.Ledger, Embedder: of.Models.Classes,
+		Fingerprint: of.Manifest.Class.Digest(), Segmenter: apr.DefaultSegmenter,
+		Attempt: of.Attempt,
 	}
 }
 

@@ -167,9 +167,9 @@ func (in In) summariseTheme(
 		builtin.SummaryIn(in.Language, whole, summaryRunes),
 	)
 	if in.Summarizer.Info().Paid {
-		summing := in
-		summing.Chat, summing.Health = in.Summarizer, in.Shortens
-		said, err := summing.askPaid(ctx, summaryPrompt, whole, summaryCall(number, whole), func(reply string) (answer, bool) {
+		by := in
+		by.Chat, by.Health = in.Summarizer, in.Shortens
+		said, err := by.askPaid(ctx, summaryPrompt, whole, summaryCall(number, whole), func(reply string) (answer, bool) {
 			summary := readSummary(reply)
 			return answer{Text: summary}, summary != ""
 		})
