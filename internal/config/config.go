@@ -8,6 +8,7 @@
 package config
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -153,7 +154,7 @@ func (c *Config) CountSlots(cores int) int {
 	for index := range c.Indexes {
 		concurrency = max(concurrency, c.modelsOf(index).Limits.Concurrency)
 	}
-	for index := range c.Indexes {
+	for _, index := range append(slices.Collect(maps.Keys(c.Indexes)), "") {
 		for _, role := range []string{core.RoleExtraction, core.RoleShortening} {
 			concurrency = max(concurrency, c.ModelOf(index, role).Limits.Concurrency)
 		}
