@@ -30,7 +30,7 @@ func TestAnAnswerHasItsStyleAndLanguage(t *testing.T) {
 			retrievetest.Publish(t, f.built, 2)
 			config.Models = models{chat: parsing{seen: &seen}}
 		})
-		body := map[string]any{"query": "Welche Stadt ist die Hauptstadt von Norwegen und wer hat sie gegründet?", "answer": true}
+		body := map[string]any{"query": "Ist Oslo die Hauptstadt von Norway, und was ist das für eine Stadt?", "answer": true}
 		if c.query != "" {
 			body["answer_style"] = c.query
 		}
