@@ -3,6 +3,7 @@ package api_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -11,7 +12,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 	"github.com/unweaver/unweaver/query-api/api"
 )
@@ -31,23 +34,19 @@ func TestEntitiesAreListedByNameAndPaged(t *testing.T) {
 	assert.Equal(t, "Norway", names(f.get("/v1/indexes/sample/entities?order=passages&limit=1")["items"]), "by passages")
 	status, out, _ := f.do(http.MethodGet, "/v1/indexes/sample/entities?order=x", nil)
 	assert.Equal(t, 422, status, "%v", out)
-	if got := f.get("/v1/indexes/sample/entities?limit=2")["items"].([]any); len(got) != 2 {
-		t.Errorf("limit 2 gives %d", len(got))
-	}
-	if got := f.get("/v1/indexes/sample/entities?prefix=zzz")["items"].([]any); len(got) != 0 {
-		t.Errorf("no entity has that name: %v", got)
-	}
+	got := f.get("/v1/indexes/sample/entities?limit=2")["items"].([]any)
+	assert.True(t, len(got) == 2, "limit 2 gives %d", len(got))
+	got = f.get("/v1/indexes/sample/entities?prefix=zzz")["items"].([]any)
+	assert.True(t, len(got) == 0, "no entity has that name: %v", got)
 	oslo := "/v1/indexes/sample/entities/" + retrievetest.ClassID("Oslo").String()
-	if out := f.get(oslo); out["name"] != "Oslo" || out["mentions"] != 3.0 || out["chunk_total"] != 3.0 {
-		t.Errorf("%v", out)
-	}
+	out = f.get(oslo)
+	assert.True(t, out["name"] == "Oslo" && out["mentions"] == 3.0 && out["chunk_total"] == 3.0, "%v", out)
 	first := f.get(oslo + "/chunks?limit=2")
 	second := f.get(oslo + "/chunks?limit=2&cursor=" + first["next_cursor"].(string))
 	assert.True(t, len(first["items"].([]any)) == 2 && len(second["items"].([]any)) == 1 && second["next_cursor"] == "",
 		"pages: %v, %v", first, second)
-	if status, out, _ := f.do(http.MethodGet, oslo+"/chunks?cursor=x", nil); status != 422 {
-		t.Errorf("a cursor that no list gave: %d %v", status, out)
-	}
+	status, out, _ = f.do(http.MethodGet, oslo+"/chunks?cursor=x", nil)
+	assert.True(t, status == 422, "a cursor that no list gave: %d %v", status, out)
 }
 
 func TestAChunkTellsItsMentionsInCodePointsOfTheDocument(t *testing.T) {
@@ -63,9 +62,7 @@ func TestAChunkTellsItsMentionsInCodePointsOfTheDocument(t *testing.T) {
 	span := mention["spans"].([]any)[0].([]any)
 	from, to := int(span[0].(float64)), int(span[1].(float64))
 	text := f.get("/v1/indexes/sample/documents/cities/oslo.txt/text")["text"].(string)
-	if mention["name"] != "Oslo" || text[from:to] != "Oslo" {
-		t.Errorf("%v points to %q", mention, text[from:to])
-	}
+	assert.True(t, mention["name"] == "Oslo" && text[from:to] == "Oslo", "%v points to %q", mention, text[from:to])
 }
 
 // What is served of a document that cannot be read now says so, wherever it is shown; of others nothing is said.
@@ -98,9 +95,8 @@ func TestTextIsCutInCodePoints(t *testing.T) {
 	assert.True(t, whole["length"] == float64(len([]rune(whole["text"].(string)))), "%v", whole)
 	part := f.get(path + "?start=4&end=6&version=" + whole["version"].(string))
 	assert.True(t, part["text"] == "sø" && part["start"] == 4.0 && part["end"] == 6.0, "%v", part)
-	if out := f.get(path + "?start=6&end=100000"); out["end"] != whole["length"] {
-		t.Errorf("an end behind the end: %v", out)
-	}
+	out := f.get(path + "?start=6&end=100000")
+	assert.True(t, out["end"] == whole["length"], "an end behind the end: %v", out)
 }
 
 func TestAnswersCarryCitationsUsageAndTheirContext(t *testing.T) {
@@ -115,12 +111,10 @@ func TestAnswersCarryCitationsUsageAndTheirContext(t *testing.T) {
 			"cited: %v", chunk)
 	}
 	out = f.ask(map[string]any{"query": "What is the capital of Norway?", "max_context_tokens": 1})
-	if out["answer"] != nil || out["chunks"].([]any)[0].(map[string]any)["in_context"] != false {
-		t.Errorf("nothing fits one token: %v", out["chunks"].([]any)[0])
-	}
-	if usage := out["usage"].(map[string]any); usage["embed_cached"] != true {
-		t.Errorf("the same question was embedded again: %v", usage)
-	}
+	assert.True(t, out["answer"] == nil && out["chunks"].([]any)[0].(map[string]any)["in_context"] == false,
+		"nothing fits one token: %v", out["chunks"].([]any)[0])
+	usage := out["usage"].(map[string]any)
+	assert.True(t, usage["embed_cached"] == true, "the same question was embedded again: %v", usage)
 }
 
 func TestFilterAndWithoutNarrowEveryMethod(t *testing.T) {
@@ -213,13 +207,7 @@ func TestAMisspeltFieldOfAFilterIsNamedInEveryText(t *testing.T) {
 		texts[tool], _, _ = call(t, session, tool, asked)
 	}
 	within := map[string]any{"filter": asked["filter"]}
-	for path, body := range map[string]map[string]any{
-		"/v1/indexes/sample/query": {"query": "x", "answer": true, "filter": asked["filter"], "fields": []string{"answer.text"}},
-		"/v1/responses":            {"model": "unweaver/sample", "input": "x", "unweaver": within},
-		"/v1/chat/completions": {
-			"model": "unweaver/sample", "messages": []any{map[string]any{"role": "user", "content": "x"}}, "unweaver": within,
-		},
-	} {
+	for path, body := range map[string]map[string]any{"/v1/indexes/sample/query": {"query": "x", "answer": true, "filter": asked["filter"], "fields": []string{"answer.text"}}, "/v1/responses": {"model": "unweaver/sample", "input": "x", "unweaver": within}, "/v1/chat/completions": {"model": "unweaver/sample", "messages": []any{map[string]any{"role": "user", "content": "x"}}, "unweaver": within}} {
 		raw, _ := json.Marshal(body)
 		texts[path] = f.send(http.MethodPost, path, string(raw), "Content-Type", "application/json").Body.String()
 	}
@@ -240,4 +228,293 @@ func TestAResultHoldsTheFieldsThatWereChosen(t *testing.T) {
 	assert.True(t, len(explained) == 1 && explained["explain"] != nil, "%v", explained)
 	assert.True(t, len(out) == 3 && out["generation"] == "g1" && len(first) == 2 && first["document"] == "cities/oslo.txt",
 		"%v", out)
+}
+
+// pages reads a list to its end, and gives what each entry has under a name.
+func (f *fixture) pages(path, field string, limit int) (all []string, requests int) {
+	f.t.Helper()
+	separator := "?"
+	if strings.Contains(path, "?") {
+		separator = "&"
+	}
+	for cursor := ""; ; {
+		at := fmt.Sprintf("%s%slimit=%d", path, separator, limit)
+		if cursor != "" {
+			at += "&cursor=" + cursor
+		}
+		out := f.get(at)
+		entries := out["items"].([]any)
+		assert.True(f.t, len(entries) <= limit, "%s: %d entries", at, len(entries))
+		for _, entry := range entries {
+			all = append(all, entry.(map[string]any)[field].(string))
+		}
+		requests++
+		if cursor = out["next_cursor"].(string); cursor == "" {
+			return all, requests
+		}
+		require.True(f.t, requests <= 100, "%s does not end", path)
+	}
+}
+
+func TestListsAreReadPageByPageToTheirEnd(t *testing.T) {
+	f := serve(t, nil)
+	var keys []string
+	for _, document := range retrievetest.Sample() {
+		keys = append(keys, document.Key)
+	}
+	for _, limit := range []int{1, 2, 3, len(keys), 1000} {
+		got, requests := f.pages("/v1/indexes/sample/documents", "document", limit)
+		assert.True(t, strings.Join(got, " ") == strings.Join(keys, " ") && requests == (len(keys)+limit-1)/limit,
+			"limit %d: %v in %d requests", limit, got, requests)
+	}
+	got, _ := f.pages("/v1/indexes/sample/documents?prefix=cities/", "document", 2)
+	assert.True(t, len(got) == 3, "below cities/: %v", got)
+	got, _ = f.pages("/v1/indexes/sample/documents?prefix=zzz", "document", 2)
+	assert.True(t, len(got) == 0, "below zzz: %v", got)
+	whole, _ := f.pages("/v1/indexes/sample/entities", "name", 1000)
+	paged, _ := f.pages("/v1/indexes/sample/entities", "name", 3)
+	assert.True(t, len(whole) >= 10 && strings.Join(whole, "|") == strings.Join(paged, "|"),
+		"%v, in pages %v", whole, paged)
+	oslo := "/v1/indexes/sample/entities/" + retrievetest.ClassID("Oslo").String() + "/chunks"
+	whole, _ = f.pages(oslo, "id", 1000)
+	paged, _ = f.pages(oslo, "id", 1)
+	assert.True(t, len(whole) == 3 && strings.Join(whole, "|") == strings.Join(paged, "|"),
+		"%v, in pages %v", whole, paged)
+}
+
+// Promises of a list without a generation: what comes or goes meanwhile neither repeats nor hides an entry.
+func TestNamedListsGoOnAfterTheirLastEntry(t *testing.T) {
+	f := serve(t, nil)
+	for _, name := range []string{"alpha", "beta", "zeta"} {
+		built := retrievetest.Build(t, f.stores, name, retrievetest.Sample()[:1], retrievetest.Options{})
+		retrievetest.Publish(t, built, 1)
+	}
+	f.publishNext(2)
+	eventually(t, "switched", func() bool { return f.ask(fram)["generation"] == "g2" })
+	for path, want := range map[string][2]string{
+		"/v1/indexes":                    {"index", "alpha beta sample zeta"},
+		"/v1/indexes/sample/generations": {"generation", "g2 g1"},
+	} {
+		for _, limit := range []int{1, 3, 1000} {
+			got, _ := f.pages(path, want[0], limit)
+			assert.Equal(t, want[1], strings.Join(got, " "), "%s by %d", path, limit)
+		}
+		for at, want := range map[string]int{
+			path + "?cursor=": http.StatusOK, path + "?cursor=gone": http.StatusUnprocessableEntity,
+			cursor(path, "gone", 0): http.StatusGone, cursor(path, "gone", 0) + "0": http.StatusUnprocessableEntity,
+		} {
+			status, _, _ := f.do(http.MethodGet, at, nil)
+			assert.Equal(t, want, status, at)
+		}
+	}
+}
+
+// A place is that of another entry in another order or under another filter.
+func TestACursorIsOfOneList(t *testing.T) {
+	f := serve(t, nil)
+	list := "/v1/indexes/sample/entities?order=passages&contains=o&limit=1"
+	next := f.get(list)["next_cursor"].(string)
+	for at, want := range map[string]int{
+		list + "&generation=g1": http.StatusOK,
+		"/v1/indexes/sample/entities?contains=o&order=passages&limit=2": http.StatusOK,
+		"/v1/indexes/sample/entities?order=name&contains=o":             http.StatusUnprocessableEntity,
+		"/v1/indexes/sample/entities?order=passages&contains=os":        http.StatusUnprocessableEntity,
+		"/v1/indexes/sample/documents?limit=1":                          http.StatusUnprocessableEntity,
+	} {
+		status, out, _ := f.do(http.MethodGet, at+"&cursor="+next, nil)
+		assert.Equal(t, want, status, "%s: %v", at, out)
+	}
+}
+
+// cursor returns the address of the page of a list that begins at a place.
+func cursor(list, name string, place int) string {
+	separator := "?"
+	if strings.Contains(list, "?") {
+		separator = "&"
+	}
+	request, _ := http.NewRequest(http.MethodGet, list, nil) //nolint:noctx // nothing is sent
+	return list + separator + "cursor=" + api.CursorOf(request, name, place)
+}
+
+// A list that was begun goes on in its generation although another is served meanwhile, and ends where that is gone.
+// Promises: 101.
+func TestAListGoesOnInItsGeneration(t *testing.T) {
+	f := serve(t, nil)
+	first := f.get("/v1/indexes/sample/documents?limit=5&cursor=")
+	f.publishNext(2)
+	eventually(t, "switched", func() bool { return f.ask(fram)["generation"] == "g2" })
+	rest := f.get("/v1/indexes/sample/documents?limit=5&cursor=" + first["next_cursor"].(string))
+	assert.True(t, rest["generation"] == "g1" && len(rest["items"].([]any)) == len(retrievetest.Sample())-5, "%v", rest)
+	f.shutdown()
+	require.NoError(t, f.stores.Blobs.Delete(t.Context(), f.built.Index.GenerationKey("g1", "manifest.json")))
+	again := serve(t, func(g *fixture, config *api.Config) { // a replica that does not have it open
+		g.stores, g.store = f.stores, watch(f.stores.Blobs)
+		config.Artifacts, config.Records, config.Readers = g.store, f.stores.Records, f.stores.Readers
+		config.Vectors, config.Cache = f.stores.Vectors, f.stores.Cache
+	})
+	status, out, _ := again.do(http.MethodGet,
+		"/v1/indexes/sample/documents?limit=5&cursor="+first["next_cursor"].(string), nil)
+	assert.True(t, status == http.StatusGone && out["code"] == "generation_collected", "%d %v", status, out)
+}
+
+// What a page costs must not depend on how long the list is.
+func TestAPageOfDocumentsReadsEachFrameOnce(t *testing.T) {
+	f := serve(t, nil)
+	f.get("/v1/indexes/sample/entities?prefix=o") // opens the generation, and reads no document
+	segment := f.built.Manifest.Segments.Documents[0].SHA256
+	before := f.store.reads(segment)
+	f.get("/v1/indexes/sample/documents")
+	assert.Equal(t, 1, f.store.reads(segment)-before)
+}
+
+func TestADocumentTellsWhatIsServedOfIt(t *testing.T) {
+	f := serve(t, func(f *fixture, _ *api.Config) {
+		documents := append(retrievetest.Sample()[:2:2],
+			retrievetest.Document{Key: "notes/text", Title: "Notes", Chunks: []retrievetest.Chunk{
+				{Text: "Of Bodø.", Entities: []string{"Bodø"}},
+			}})
+		built := retrievetest.Build(f.t, f.stores, "tricky", documents, retrievetest.Options{})
+		retrievetest.Publish(f.t, built, 1)
+	})
+	for _, document := range retrievetest.Sample() {
+		out := f.get("/v1/indexes/sample/documents/" + document.Key)
+		assert.True(t, out["document"] == document.Key && out["title"] == document.Title && out["type"] == "text" &&
+			out["chunks"] == float64(len(document.Chunks)) && (out["stale"] == true) == document.Stale &&
+			(out["problem"] != nil) == document.Stale && len(out["metadata"].(map[string]any)) == len(document.Meta), "%s: %v",
+			document.Key, out)
+		text := f.get("/v1/indexes/sample/documents/" + document.Key + "/text")
+		assert.True(t, text["length"] == out["length"] && text["version"] == out["version"],
+			"%s: %v and %v", document.Key, out, text)
+	}
+	// A key that ends like the address of a text has that slash encoded.
+	out := f.get("/v1/indexes/tricky/documents/notes%2Ftext")
+	assert.True(t, out["document"] == "notes/text", "%v", out)
+	out = f.get("/v1/indexes/tricky/documents/notes/text/text")
+	assert.True(t, out["text"] == "Of Bodø.", "%v", out)
+}
+
+func TestAnIndexHasACardAndAGenerationItsReport(t *testing.T) {
+	f := serve(t, nil)
+	f.ask(fram)
+	g2 := retrievetest.Build(t, f.stores, "sample", retrievetest.Sample()[:5], retrievetest.Options{
+		Generation: "g2", Seq: 2, Edit: func(manifest *core.Manifest) {
+			manifest.Parent, manifest.Cost = f.built.SHA, 1.5
+			manifest.Counts.Failed, manifest.Counts.DeadLetters = 1, 2
+		},
+	})
+	retrievetest.Publish(t, g2, 2)
+	eventually(t, "switched", func() bool { return f.ask(fram)["generation"] == "g2" })
+	card := f.get("/v1/indexes/sample")
+	assert.True(t, card["generation"] == "g2" && card["documents"] == 5.0 && card["problems"] == 3.0 &&
+		card["serving"] == "ready" && card["bytes"].(float64) >= 1000 && card["published"] != nil &&
+		card["age_seconds"].(float64) <= 60, "%v", card)
+	detail := f.get("/v1/indexes/sample/generations/g2")
+	assert.True(t, detail["report"] == nil && detail["diff"] == nil && detail["state"] == "current" &&
+		detail["cost"] == 1.5, "without a report: %v", detail)
+	report := core.Report{Status: core.StatusErrors, Diff: core.Diff{Removed: 2, Same: 5}, ProblemsTotal: 7}
+	key := f.built.Index.GenerationKey("g2", "report.json")
+	_, err := blob.WriteJSON(t.Context(), f.stores.Blobs, key, report, blob.Cond{})
+	require.NoError(t, err)
+	detail = f.get("/v1/indexes/sample/generations/g2")
+	parent := detail["parent"].(map[string]any)
+	assert.True(t, parent["generation"] == "g1" && parent["documents"] == float64(len(retrievetest.Sample())) &&
+		detail["diff"].(map[string]any)["removed"] == 2.0 &&
+		detail["report"].(map[string]any)["status"] == "completed_with_errors", "%v", detail)
+	card = f.get("/v1/indexes/sample")
+	assert.True(t, card["problems"] == 7.0, "the report counts what still stands: %v", card["problems"])
+	first := f.get("/v1/indexes/sample/generations/g1")
+	assert.True(t, first["parent"] == nil && first["state"] == "published", "%v", first)
+}
+
+func TestAMemoryIsToldByThemesAndBounded(t *testing.T) {
+	f := serve(t, nil)
+	memory := f.get("/v1/indexes/sample/memory")
+	themes := memory["themes"].([]any)
+	require.True(t, len(themes) == 1 && memory["generation"] == "g1" && memory["graph"] == "matrix" &&
+		memory["shown"] == 2.0, "%v", memory)
+	theme := themes[0].(map[string]any)
+	chunks := theme["chunks"].([]any)
+	first := chunks[0].(map[string]any)
+	assert.True(t, len(chunks) == 2 && first["member"] == true && first["question"] != "" &&
+		first["degree"].(float64) > 0 && first["loading"].(float64) >= chunks[1].(map[string]any)["loading"].(float64) &&
+		theme["questions"].([]any)[0] == retrievetest.SummaryQuestion, "%v", theme)
+	chunk := f.get("/v1/indexes/sample/chunks/" + first["id"].(string))["chunk"].(map[string]any)
+	assert.True(t, chunk["document"] == first["document"] && chunk["ordinal"] == first["ordinal"],
+		"%v is shown as %v", chunk, first)
+	one := f.get("/v1/indexes/sample/memory?nodes=1&generation=g1")
+	assert.True(t, one["shown"] == 1.0, "%v", one)
+	for path, status := range map[string]int{
+		"/v1/indexes/sample/memory?nodes=0":   http.StatusUnprocessableEntity,
+		"/v1/indexes/sample/memory?nodes=301": http.StatusUnprocessableEntity,
+		"/v1/indexes/never/memory":            http.StatusNotFound,
+	} {
+		assert.Equal(t, status, f.page(path).Code, "%s", path)
+	}
+}
+
+func TestAnIndexWithoutAMemoryNamesTheSetting(t *testing.T) {
+	f := serve(t, nil)
+	plain := retrievetest.Build(t, f.stores, "plain", retrievetest.Sample(), retrievetest.Options{Unasked: true})
+	retrievetest.Publish(t, plain, 1)
+	for param, ask := range map[string]func() (int, map[string]any, http.Header){
+		"generation": func() (int, map[string]any, http.Header) { return f.do("GET", "/v1/indexes/plain/memory", nil) },
+		"method": func() (int, map[string]any, http.Header) {
+			return f.do("POST", "/v1/indexes/plain/query", map[string]any{"query": "Oslo", "method": "gem"})
+		},
+	} {
+		status, problem, _ := ask()
+		assert.True(t, status == http.StatusUnprocessableEntity && problem["param"] == param &&
+			strings.Contains(problem["hint"].(string), "indexes.*.enrich"), "%d %v", status, problem)
+	}
+}
+
+// part returns text[start:end] in code points.
+func part(text string, span any) string {
+	fields := span.(map[string]any)
+	return string([]rune(text)[int(fields["start"].(float64)):int(fields["end"].(float64))])
+}
+
+func TestEveryChunkOfAnAnswerShowsWhatMatched(t *testing.T) {
+	f := serve(t, nil)
+	for _, method := range []string{"hybrid", "unweaver", "bm25", "vector", "ppr"} {
+		out := f.ask(map[string]any{"query": "Which ship sailed from Tromsø to the Arctic Circle?", "method": method})
+		marked := map[string]bool{}
+		for _, one := range out["chunks"].([]any) {
+			chunk := one.(map[string]any)
+			text := chunk["text"].(string)
+			snippet := chunk["snippet"].(map[string]any)
+			assert.True(t, snippet["text"] == part(text, snippet) && strings.TrimSpace(text) == snippet["text"],
+				"%s: %q has the snippet %v: all of so short a text", method, text, snippet)
+			highlights, _ := chunk["highlights"].([]any)
+			for _, span := range highlights {
+				marked[part(text, span)] = true
+			}
+		}
+		assert.True(t, marked["Tromsø"] && marked["Arctic"] && (method != "hybrid" || marked["sailed"]) && !marked["the"],
+			"%s: marked %v", method, marked)
+	}
+	first := f.ask(map[string]any{"query": "Fram"})["chunks"].([]any)[0].(map[string]any)
+	chunk := f.get("/v1/indexes/sample/chunks/" + first["id"].(string))
+	_, has := chunk["chunk"].(map[string]any)["snippet"]
+	assert.False(t, has, "a chunk that no word asks for has no snippet")
+}
+
+func TestAnAnswerSaysHowSureItIsAndWhatKindItHas(t *testing.T) {
+	f := serve(t, nil)
+	out := f.ask(map[string]any{"query": "Who reached the South Pole first?", "answer": true})
+	answer := out["answer"].(map[string]any)
+	if confidence, ok := out["confidence"].(float64); !ok || confidence <= 0.5 || answer["kind"] != "best_sentence" ||
+		!strings.Contains(answer["text"].(string), "Roald Amundsen reached the South Pole first.") {
+		t.Errorf("%v %v", out["confidence"], answer)
+	}
+	out = f.ask(map[string]any{"query": "Who reached the finals of the 2018 football cup in Ottawa?", "answer": true})
+	answer = out["answer"].(map[string]any)
+	confidence, ok := out["confidence"].(float64)
+	assert.True(t, ok && confidence <= 0.3 && answer["kind"] == "none" && len(answer["citations"].([]any)) == 1 &&
+		strings.Contains(answer["text"].(string), "the best passage is [1]"), "%v %v", out["confidence"], answer)
+	out = f.ask(map[string]any{"query": "asdfghjkl qwertyuiop", "answer": true})
+	assert.True(t, out["reason"] == "no_match" && len(out["chunks"].([]any)) == 0 && out["confidence"] == nil &&
+		out["answer"].(map[string]any)["kind"] == "none", "%v", out)
+	out = f.ask(map[string]any{"query": "Fram", "method": "bm25"})
+	assert.True(t, out["confidence"] == nil, "bm25 was not calibrated: %v", out["confidence"])
 }

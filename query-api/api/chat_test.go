@@ -6,6 +6,9 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -48,9 +51,8 @@ func (f *fixture) chat(body string, headers ...string) (int, map[string]any) {
 	f.t.Helper()
 	got := f.send(http.MethodPost, completions, body, append([]string{"Content-Type", "application/json"}, headers...)...)
 	var out map[string]any
-	if err := json.Unmarshal(got.Body.Bytes(), &out); err != nil {
-		f.t.Fatalf("%v in %q", err, got.Body)
-	}
+	err := json.Unmarshal(got.Body.Bytes(), &out)
+	require.NoError(f.t, err, "%v in %q", err, got.Body)
 	return got.Code, out
 }
 
@@ -87,10 +89,9 @@ func TestAnIndexAnswersAsAModel(t *testing.T) {
 	usage := out["usage"].(map[string]any)
 	assert.True(t, usage["prompt_tokens"] == 40.0 && usage["completion_tokens"] == 2.0 && usage["total_tokens"] == 42.0,
 		"%v", usage)
-	if details := out["unweaver"].(map[string]any); details["generation"] != plain["generation"] ||
-		details["answer_kind"] != "model" || details["confidence"] != plain["confidence"] {
-		t.Errorf("%v", details)
-	}
+	details := out["unweaver"].(map[string]any)
+	assert.True(t, details["generation"] == plain["generation"] && details["answer_kind"] == "model" &&
+		details["confidence"] == plain["confidence"], "%v", details)
 }
 
 func TestAnAnswerWithoutMarksIsCitedAsAWhole(t *testing.T) {
@@ -100,9 +101,8 @@ func TestAnAnswerWithoutMarksIsCitedAsAWhole(t *testing.T) {
 	annotations := message["annotations"].([]any)
 	require.Len(t, annotations, 1, "%v", message)
 	cited := annotations[0].(map[string]any)["url_citation"].(map[string]any)
-	if cited["start_index"] != 0.0 || int(cited["end_index"].(float64)) != len([]rune(message["content"].(string))) {
-		t.Errorf("%v of %v", cited, message["content"])
-	}
+	assert.True(t, cited["start_index"] == 0.0 &&
+		int(cited["end_index"].(float64)) == len([]rune(message["content"].(string))), "%v of %v", cited, message["content"])
 }
 
 // Without a chat model every answer with passages has a citation: of each extract, or of the best passage.
@@ -121,9 +121,8 @@ func TestWhatIsQuotedIsCitedByMarks(t *testing.T) {
 		}
 		for _, one := range annotations {
 			cited := one.(map[string]any)["url_citation"].(map[string]any)
-			if mark := content[int(cited["start_index"].(float64)):int(cited["end_index"].(float64))]; mark[0] != '[' {
-				t.Errorf("%s: %q of %q", question, string(mark), string(content))
-			}
+			mark := content[int(cited["start_index"].(float64)):int(cited["end_index"].(float64))]
+			assert.True(t, mark[0] == '[', "%s: %q of %q", question, string(mark), string(content))
 		}
 	}
 }
@@ -134,12 +133,10 @@ func TestWhatNoDocumentSpeaksOfHasNoAnswer(t *testing.T) {
 	status, out := f.chat(strings.NewReplacer("What is the capital", "zzqx", "of Norway?", "qqvv").Replace(asks))
 	choice := out["choices"].([]any)[0].(map[string]any)
 	message := choice["message"].(map[string]any)
-	if status != http.StatusOK || message["content"] == "" || message["content"] == "Invented." ||
-		len(message["annotations"].([]any)) != 0 || out["unweaver"].(map[string]any)["reason"] != "no_match" ||
-		out["unweaver"].(map[string]any)["answer_kind"] != "none" ||
-		out["usage"].(map[string]any)["total_tokens"] != 0.0 {
-		t.Errorf("%d %v", status, out)
-	}
+	assert.True(t, status == http.StatusOK && message["content"] != "" && message["content"] != "Invented." &&
+		len(message["annotations"].([]any)) == 0 && out["unweaver"].(map[string]any)["reason"] == "no_match" &&
+		out["unweaver"].(map[string]any)["answer_kind"] == "none" && out["usage"].(map[string]any)["total_tokens"] == 0.0,
+		"%d %v", status, out)
 }
 
 // What cannot be done as it is wished for is an error that names the wish, in the form that clients of this form read.
@@ -179,10 +176,8 @@ func TestWishesThatCannotBeMetAreRefused(t *testing.T) {
 			status, out := f.chat(norway(map[string]any{c.field: c.value, "stream": streamed}))
 			reported, _ := out["error"].(map[string]any)
 			param, _ := reported["param"].(string)
-			if status != c.status || reported["code"] != c.code || param != c.param || reported["message"] == "" ||
-				reported["type"] != "invalid_request_error" {
-				t.Errorf("%s: %d %v", name, status, out)
-			}
+			assert.True(t, status == c.status && reported["code"] == c.code && param == c.param && reported["message"] != "" &&
+				reported["type"] == "invalid_request_error", "%s: %d %v", name, status, out)
 		}
 	}
 }
@@ -215,10 +210,9 @@ func TestAnAnswerIsAsLongAsIsWishedFor(t *testing.T) {
 		"streamed":     {map[string]any{"max_tokens": 7, "stream": true}, 7, "length"},
 	} {
 		got := f.send(http.MethodPost, completions, norway(c.wished), "Content-Type", "application/json")
-		if got.Code != http.StatusOK || most != c.most ||
-			!strings.Contains(got.Body.String(), `"finish_reason":"`+c.ended+`"`) {
-			t.Errorf("%s: %d tokens, %d %s", name, most, got.Code, got.Body)
-		}
+		assert.True(t, got.Code == http.StatusOK && most == c.most &&
+			strings.Contains(got.Body.String(), `"finish_reason":"`+c.ended+`"`), "%s: %d tokens, %d %s", name, most, got.Code,
+			got.Body)
 	}
 }
 
@@ -229,10 +223,8 @@ func TestAQuotedSentenceEndsWhereItIsWishedToo(t *testing.T) {
 		"query": "What is the capital of Norway?", "answer": true, "max_answer_tokens": 2,
 	})["answer"].(map[string]any)
 	text := cut["text"].(string)
-	if whole["truncated"] == true || cut["truncated"] != true || text == "" || tokens.Count(text) > 2 ||
-		!strings.HasPrefix(whole["text"].(string), text) {
-		t.Errorf("%v, of %v", cut, whole)
-	}
+	assert.True(t, whole["truncated"] != true && cut["truncated"] == true && text != "" && tokens.Count(text) <= 2 &&
+		strings.HasPrefix(whole["text"].(string), text), "%v, of %v", cut, whole)
 }
 
 func TestErrorsBeforeTheRouteHaveItsFormToo(t *testing.T) {
@@ -262,30 +254,26 @@ func TestErrorsBeforeTheRouteHaveItsFormToo(t *testing.T) {
 		var out struct {
 			Error struct{ Code, Message, Type string }
 		}
-		if err := json.Unmarshal(got.Body.Bytes(), &out); err != nil || got.Code != c.status || out.Error.Code != c.code ||
-			out.Error.Message == "" || out.Error.Type == "" {
-			t.Errorf("%s: %d %s %v", name, got.Code, got.Body, err)
-		}
+		err := json.Unmarshal(got.Body.Bytes(), &out)
+		assert.True(t, err == nil && got.Code == c.status && out.Error.Code == c.code && out.Error.Message != "" &&
+			out.Error.Type != "", "%s: %d %s %v", name, got.Code, got.Body, err)
 	}
-	if got := l.send("GET", "/v1/models", "", bearer(key.Text)...); strings.Contains(got.Body.String(), "sample") {
-		t.Errorf("a key of other indexes sees %s", got.Body)
-	}
+	got := l.send("GET", "/v1/models", "", bearer(key.Text)...)
+	assert.False(t, strings.Contains(got.Body.String(), "sample"), "a key of other indexes sees %s", got.Body)
 }
 
 // The money of an answer in this form is the key's, as on the query route.
 func TestAnAnswerAsAModelIsPaidForByTheKey(t *testing.T) {
 	l := lock(t, func(f *fixture, config *api.Config) {
 		price := core.Price{Prompt: 1e6, Completion: 1e6}
-		f.built = retrievetest.Build(t, f.stores, "sample", retrievetest.Sample(), retrievetest.Options{
-			Generation: "priced", Seq: 2, Spec: func(spec *core.Spec) { spec.Chat.Price = price },
-		})
+		f.built = retrievetest.Build(t, f.stores, "sample", retrievetest.Sample(),
+			retrievetest.Options{Generation: "priced", Seq: 2, Spec: func(spec *core.Spec) { spec.Chat.Price = price }})
 		retrievetest.Publish(t, f.built, 2)
 		config.Models = models{chat: writing{pieces: []string{"Oslo."}}}
 	})
 	key := l.key(access.Request{Scope: access.Query, Index: "*", Limits: access.Limits{MoneyPerDay: 1}})
-	if status, out := l.chat(norway(nil), bearer(key.Text)...); status != http.StatusOK {
-		t.Fatalf("%d %v", status, out)
-	}
+	status, out := l.chat(norway(nil), bearer(key.Text)...)
+	require.True(t, status == http.StatusOK, "%d %v", status, out)
 	got := l.send(http.MethodPost, completions, norway(map[string]any{"stream": true}), bearer(key.Text)...)
 	if got.Code != http.StatusTooManyRequests || !strings.Contains(got.Body.String(), `"code":"budget_spent"`) ||
 		!strings.Contains(got.Body.String(), `"type":"rate_limit_error"`) || got.Header().Get("Retry-After") == "" {
@@ -348,9 +336,8 @@ func (f *fixture) chunks(more map[string]any) (out []chunk) {
 		require.True(f.t, err == nil && ok && !strings.Contains(data, "\n"), "%v in %q", err, block)
 		out = append(out, next)
 	}
-	if failed := out[len(out)-1].Error != nil; ended == failed {
-		f.t.Fatalf("it ends as it should not: %s", got.Body)
-	}
+	failed := out[len(out)-1].Error != nil
+	require.True(f.t, ended != failed, "it ends as it should not: %s", got.Body)
 	return out
 }
 
@@ -360,10 +347,8 @@ func TestAStreamIsThatOfAModel(t *testing.T) {
 	var pieces, reasons []string
 	annotated := false
 	for _, next := range all {
-		if next.Object != "chat.completion.chunk" || next.ID == "" || next.ID != all[0].ID || next.Created == 0 ||
-			next.Model != "unweaver/sample" {
-			t.Errorf("%+v", next)
-		}
+		assert.True(t, next.Object == "chat.completion.chunk" && next.ID != "" && next.ID == all[0].ID && next.Created != 0 &&
+			next.Model == "unweaver/sample", "%+v", next)
 		for _, choice := range next.Choices {
 			pieces = append(pieces, choice.Delta.Content)
 			annotated = annotated || strings.Contains(string(choice.Delta.Annotations), `"start_index":11,"end_index":14`)
@@ -373,23 +358,18 @@ func TestAStreamIsThatOfAModel(t *testing.T) {
 			assert.Zero(t, choice.Index, "%+v", choice)
 		}
 	}
-	if got := strings.Join(pieces, "|"); got != "|Oslo| it is [1].|" || !annotated {
-		t.Errorf("%q, annotated %v", got, annotated)
-	}
+	got := strings.Join(pieces, "|")
+	assert.True(t, got == "|Oslo| it is [1].|" && annotated, "%q, annotated %v", got, annotated)
 	last := all[len(all)-1]
-	if !slices.Equal(reasons, []string{"stop"}) || all[0].Choices[0].Delta.Role != "assistant" ||
-		len(last.Choices) != 0 || last.Usage == nil || last.Usage.Total != 42 {
-		t.Errorf("%q, %+v", reasons, last)
-	}
+	assert.True(t, slices.Equal(reasons, []string{"stop"}) && all[0].Choices[0].Delta.Role == "assistant" &&
+		len(last.Choices) == 0 && last.Usage != nil && last.Usage.Total == 42, "%q, %+v", reasons, last)
 }
 
 // What asks other servers can ask this one: the two sides of the contract meet.
 func TestAClientOfModelsReadsAStream(t *testing.T) {
 	pieces, reply, err := asking(t, serve(t, chatting(writing{pieces: []string{"Oslo", " it is [1]."}})))
-	if err != nil || strings.Join(pieces, "") != reply.Text || reply.Text != "Oslo it is [1]." ||
-		reply.Usage.Prompt+reply.Usage.Completion != 42 || reply.Truncated {
-		t.Errorf("%q %+v %v", pieces, reply, err)
-	}
+	assert.True(t, err == nil && strings.Join(pieces, "") == reply.Text && reply.Text == "Oslo it is [1]." &&
+		reply.Usage.Prompt+reply.Usage.Completion == 42 && !reply.Truncated, "%q %+v %v", pieces, reply, err)
 }
 
 func TestAClientOfModelsReadsTheErrorOfAStream(t *testing.T) {
@@ -400,9 +380,8 @@ func TestAClientOfModelsReadsTheErrorOfAStream(t *testing.T) {
 		t.Errorf("%q %v", pieces, err)
 	}
 	all := f.chunks(map[string]any{})
-	if reported := all[len(all)-1].Error; reported == nil || reported.Message == "" || reported.Type != "rate_limit_error" {
-		t.Errorf("%+v", reported)
-	}
+	reported := all[len(all)-1].Error
+	assert.True(t, reported != nil && reported.Message != "" && reported.Type == "rate_limit_error", "%+v", reported)
 }
 
 // Frameworks of agents send their tools with every question.
@@ -510,12 +489,59 @@ func TestIndexesAreListedAsModels(t *testing.T) {
 	require.True(t, list["object"] == "list" && len(listed) == 1 && listed[0].(map[string]any)["id"] == "unweaver/sample",
 		"%v", list)
 	made, err := time.Parse(time.RFC3339, f.get("/v1/indexes/sample")["created"].(string))
-	if created := listed[0].(map[string]any)["created"]; err != nil ||
-		created != float64(made.Unix()) || made.Year() < 2000 {
-		t.Errorf("made at %v, and the index at %s, %v", created, made, err)
-	}
+	created := listed[0].(map[string]any)["created"]
+	assert.True(t, err == nil && created == float64(made.Unix()) && made.Year() >= 2000,
+		"made at %v, and the index at %s, %v", created, made, err)
 	for _, path := range []string{"/v1/models/unweaver/sample", "/v1/models/unweaver%2Fsample"} {
 		found := f.get(path)
 		assert.True(t, found["id"] == "unweaver/sample" && found["object"] == "model", "%v", found)
 	}
+}
+
+// program returns the path of another project's program, where infra/clients/clients.sh could install it; make
+// test-servers does.
+func program(t *testing.T, parts ...string) string {
+	t.Helper()
+	folder := os.Getenv("UNWEAVER_TEST_CLIENTS")
+	if folder == "" {
+		t.Skip("SKIPPED: UNWEAVER_TEST_CLIENTS names no folder of infra/clients/clients.sh")
+	}
+	path := filepath.Join(append([]string{folder}, parts...)...)
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("SKIPPED: %v", err)
+	}
+	return path
+}
+
+func TestThePythonClientOfOpenAIReadsIt(t *testing.T) {
+	python := program(t, "venv", "bin", "python")
+	server := httptest.NewServer(serve(t, nil).server.Handler())
+	defer server.Close()
+	out, err := exec.CommandContext(t.Context(), python, "testdata/openai_client.py", server.URL+"/v1").CombinedOutput()
+	require.True(t, err == nil, "%v\n%s", err, out)
+	t.Logf("%s", out)
+}
+
+func TestTheInspectorReadsTheTools(t *testing.T) {
+	inspector := program(t, "node", "node_modules", ".bin", "mcp-inspector")
+	server := httptest.NewServer(serve(t, nil).server.Handler())
+	defer server.Close()
+	inspect := func(args ...string) map[string]any {
+		t.Helper()
+		command := exec.CommandContext(t.Context(), inspector,
+			append([]string{"--cli", server.URL + "/mcp", "--transport", "http"}, args...)...)
+		command.Env = append(os.Environ(), "PATH="+filepath.Dir(inspector)+":"+os.Getenv("PATH"), "HOME="+t.TempDir())
+		var reported strings.Builder
+		command.Stderr = &reported
+		raw, err := command.Output()
+		var out map[string]any
+		require.True(t, err == nil && json.Unmarshal(raw, &out) == nil, "%v: %v\n%s\n%s", args, err, raw, reported.String())
+		return out
+	}
+	tools := inspect("--method", "tools/list", "--strict")["tools"].([]any)
+	assert.True(t, len(tools) == 6, "%d tools", len(tools))
+	answer := inspect("--method", "tools/call", "--tool-name", "answer", "--tool-arg",
+		"query=What is the capital of Norway?", "max_tokens=500")
+	structured := answer["structuredContent"].(map[string]any)
+	assert.True(t, strings.Contains(structured["answer"].(string), "Oslo"), "%v", answer)
 }

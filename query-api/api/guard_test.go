@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -164,20 +165,18 @@ func TestNoRouteIsServedWithoutAKeyThatAllowsIt(t *testing.T) {
 			if chat.IsChatPath(strings.Fields(route)[1]) { // that of OpenAI
 				form = "application/json"
 			}
-			if got.Code != http.StatusUnauthorized || kind != form ||
-				!strings.Contains(route, "/admin") && got.Header().Get("WWW-Authenticate") == "" {
-				t.Errorf("%s with %s: %d %s %s", route, name, got.Code, kind, got.Body)
-			}
+			assert.True(t, got.Code == http.StatusUnauthorized && kind == form &&
+				(strings.Contains(route, "/admin") || got.Header().Get("WWW-Authenticate") != ""), "%s with %s: %d %s %s", route,
+				name, got.Code, kind, got.Body)
 		}
 		wide := l.attempt(route, bearer(query.Text))
 		assert.True(t, scope != access.Operate || wide.Code == http.StatusForbidden,
 			"%s with a key to query: %d", route, wide.Code)
 		if other := l.attempt(route, bearer(narrow.Text)); strings.Contains(route, "sample") && scope != access.Operate {
 			unknown := l.attempt(strings.Replace(route, "sample", "nobody", 1), bearer(good.Text))
-			if other.Code != http.StatusNotFound || !strings.Contains(other.Body.String(), "unknown_index") ||
-				strings.ReplaceAll(withoutID(unknown), "nobody", "sample") != withoutID(other) {
-				t.Errorf("%s with a key of other indexes: %d %s", route, other.Code, other.Body)
-			}
+			assert.True(t, other.Code == http.StatusNotFound && strings.Contains(other.Body.String(), "unknown_index") &&
+				strings.ReplaceAll(withoutID(unknown), "nobody", "sample") == withoutID(other),
+				"%s with a key of other indexes: %d %s", route, other.Code, other.Body)
 		}
 		if scope != "" {
 			if got := l.attempt(route, bearer(good.Text)); got.Code == 401 || got.Code == 403 {
@@ -260,13 +259,11 @@ func TestAPageOfAnotherOriginNeitherReadsNorSpends(t *testing.T) {
 		assert.True(t, got.Code == 200 || got.Header().Get("Content-Type") == "application/problem+json",
 			"%s: %s", name, got.Header())
 	}
-	if got := f.send("GET", "/v1/indexes", "", "Sec-Fetch-Site", "cross-site"); got.Code != http.StatusForbidden {
-		t.Errorf("a GET of another site: %d", got.Code)
-	}
+	got := f.send("GET", "/v1/indexes", "", "Sec-Fetch-Site", "cross-site")
+	assert.True(t, got.Code == http.StatusForbidden, "a GET of another site: %d", got.Code)
 	assert.Equal(t, http.StatusOK, f.send("GET", "/", "", "Sec-Fetch-Site", "cross-site").Code, "a link to the page")
-	if got := f.send("GET", "/", "", "Host", "evil.example"); got.Code != http.StatusMisdirectedRequest {
-		t.Errorf("the page under another name: %d", got.Code)
-	}
+	got = f.send("GET", "/", "", "Host", "evil.example")
+	assert.True(t, got.Code == http.StatusMisdirectedRequest, "the page under another name: %d", got.Code)
 }
 
 func TestEveryAnswerHasItsHeadersAndEveryErrorIsAProblem(t *testing.T) {
@@ -284,13 +281,10 @@ func TestEveryAnswerHasItsHeadersAndEveryErrorIsAProblem(t *testing.T) {
 		assert.True(t, got.Code == status, "%s: %d %s", route, got.Code, got.Body)
 		assert.True(t, status != 405 || strings.Contains(got.Body.String(), method) &&
 			strings.Contains(got.Body.String(), header.Get("Allow")), "%s: %s", route, got.Body)
-		if status >= 300 && header.Get("Content-Type") != "application/problem+json" || header.Get("Location") != "" {
-			t.Errorf("%s: %v", route, header)
-		}
-		if header.Get("X-Content-Type-Options") != "nosniff" || header.Get("Referrer-Policy") != "no-referrer" ||
-			!strings.Contains(header.Get("Content-Security-Policy"), "frame-ancestors 'none'") {
-			t.Errorf("%s: %v", route, header)
-		}
+		assert.True(t, (status < 300 || header.Get("Content-Type") == "application/problem+json") &&
+			header.Get("Location") == "", "%s: %v", route, header)
+		assert.True(t, header.Get("X-Content-Type-Options") == "nosniff" && header.Get("Referrer-Policy") == "no-referrer" &&
+			strings.Contains(header.Get("Content-Security-Policy"), "frame-ancestors 'none'"), "%s: %v", route, header)
 	}
 }
 
@@ -354,4 +348,165 @@ func TestLimitsOfAKeyAreKept(t *testing.T) {
 	plain := l.send("POST", "/v1/indexes/sample/query", question, bearer(talk.Text)...)
 	assert.True(t, first.Code == 200 && second.Code == 429 && plain.Code == 200,
 		"answers: %d, %d, without an answer %d", first.Code, second.Code, plain.Code)
+}
+
+// lines is a log that a test reads.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// of gives the lines with a message.
+func (l *lines) of(t *testing.T, message string) (out []map[string]any) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range strings.Lines(l.text.String()) {
+		var fields map[string]any
+		require.NoError(t, json.Unmarshal([]byte(line), &fields))
+		if fields["msg"] == message {
+			out = append(out, fields)
+		}
+	}
+	return out
+}
+
+func logged(t *testing.T) (*fixture, *lines) {
+	t.Helper()
+	log := &lines{}
+	return serve(t, func(_ *fixture, config *api.Config) { config.Log = slog.New(slog.NewJSONHandler(log, nil)) }), log
+}
+
+func (f *fixture) as(method, path, id string) *httptest.ResponseRecorder {
+	recorder := httptest.NewRecorder()
+	request := httptest.NewRequestWithContext(f.t.Context(), method, path, nil)
+	request.Host = "localhost:8080"
+	if id != "" {
+		request.Header.Set(api.HeaderRequestID, id)
+	}
+	f.server.Handler().ServeHTTP(recorder, request)
+	return recorder
+}
+
+func TestEveryRequestHasAnIdInAnswerLogAndError(t *testing.T) {
+	f, log := logged(t)
+	for name, c := range map[string]struct {
+		path, sent string
+		kept       bool
+		status     int
+		route      string
+	}{
+		"sane":              {"/v1/indexes", "abc-1.2_3:4/5", true, 200, "GET /v1/indexes"},
+		"none":              {"/v1/indexes", "", false, 200, "GET /v1/indexes"},
+		"with a line break": {"/v1/indexes", "a\nmsg=forged", false, 200, "GET /v1/indexes"},
+		"too long":          {"/v1/indexes", strings.Repeat("x", 129), false, 200, "GET /v1/indexes"},
+		"an error":          {"/v1/indexes/none/generations", "mine", true, 404, "GET /v1/indexes/{index}/generations"},
+		"no route":          {"/secret/document.pdf", "mine", true, 404, "none"},
+	} {
+		before := len(log.of(t, "request"))
+		got := f.as("GET", c.path, c.sent)
+		id := got.Header().Get(api.HeaderRequestID)
+		assert.True(t, got.Code == c.status && id != "" && (id == c.sent) == c.kept, "%s: %d, id %q", name, got.Code, id)
+		entries := log.of(t, "request")[before:]
+		require.Len(t, entries, 1, "%s", name)
+		entry := entries[0]
+		assert.True(t, entry["request_id"] == id && entry["status"] == float64(c.status) && entry["route"] == c.route,
+			"%s: %v", name, entry)
+		if c.status == http.StatusOK {
+			continue
+		}
+		var problem api.Problem
+		err := json.Unmarshal(got.Body.Bytes(), &problem)
+		assert.True(t, err == nil && problem.RequestID == id, "%s: %v, %s", name, err, got.Body)
+	}
+	assert.False(t, strings.Contains(log.text.String(), "document.pdf"), "the log holds a path: %s", log.text.String())
+}
+
+// What machines ask every few seconds is no news, unless it fails.
+func TestProbesAreNotLogged(t *testing.T) {
+	f, log := logged(t)
+	for _, path := range []string{"/livez", "/metrics"} {
+		require.Equal(t, http.StatusOK, f.as("GET", path, "").Code, "%s", path)
+	}
+	entries := log.of(t, "request")
+	assert.True(t, len(entries) == 0, "%v", entries)
+}
+
+func TestRefusedRequestsAreLoggedAndCounted(t *testing.T) {
+	f, log := logged(t)
+	request := httptest.NewRequestWithContext(t.Context(), "GET", "/v1/indexes", nil)
+	request.Host = "attacker.example"
+	recorder := httptest.NewRecorder()
+	f.server.Handler().ServeHTTP(recorder, request)
+	entries := log.of(t, "request")
+	assert.True(t, recorder.Code == http.StatusMisdirectedRequest && len(entries) == 1 && entries[0]["status"] == 421.0,
+		"%d, %v", recorder.Code, entries)
+	metrics := f.as("GET", "/metrics", "").Body.String()
+	for _, want := range []string{
+		`unweaver_refused_total{code="misdirected"} 1`,
+		`unweaver_http_request_seconds_count{route="none",status="Misdirected Request"} 1`,
+		"go_goroutines ", "unweaver_build_info{",
+	} {
+		assert.Contains(t, metrics, want, "metrics lack")
+	}
+}
+
+// Readiness and metrics name indexes: a key hears of those that it is for.
+func TestAKeyForOneIndexHearsOfNoOther(t *testing.T) {
+	l := lock(t, nil)
+	all := l.key(access.Request{Scope: access.Operate})
+	mine := l.key(access.Request{Scope: access.Operate, Index: "samp*"})
+	other := l.key(access.Request{Scope: access.Operate, Index: "other"})
+	eventually(t, "the index is open",
+		func() bool { return l.send("GET", "/readyz", "", bearer(all.Text)...).Code == http.StatusOK })
+	for name, c := range map[string]struct {
+		text     string
+		reported bool
+		meter    int
+	}{
+		"of all":     {all.Text, true, http.StatusOK},
+		"of this":    {mine.Text, true, http.StatusForbidden},
+		"of another": {other.Text, false, http.StatusForbidden},
+	} {
+		got := l.send("GET", "/readyz", "", bearer(c.text)...)
+		reported := strings.Contains(got.Body.String(), "index sample")
+		assert.True(t, got.Code == http.StatusOK && reported == c.reported, "%s: %d %s", name, got.Code, got.Body)
+		got = l.send("GET", "/metrics", "", bearer(c.text)...)
+		assert.True(t, got.Code == c.meter && (c.meter == http.StatusOK || !strings.Contains(got.Body.String(), "sample")),
+			"%s: %d %s", name, got.Code, got.Body)
+	}
+	got := l.send("POST", "/v1/indexes/sample/query", `{"query":"x"}`, bearer(other.Text)...)
+	assert.True(t, got.Code == http.StatusNotFound && strings.Contains(got.Body.String(), "or the key is not for it"),
+		"%d %s", got.Code, got.Body)
+	got = l.send("POST", "/v1/indexes/sample/query", `{"query":"x"}`, append(bearer(all.Text),
+		"Origin", "https://elsewhere.example", "Sec-Fetch-Site", "cross-site")...)
+	assert.True(t, got.Code == http.StatusForbidden && strings.Contains(got.Body.String(), "from its own page only") &&
+		strings.Contains(got.Body.String(), `"hint":"call this server from the backend`), "%d %s", got.Code, got.Body)
+}
+
+// What was asked of one index is remembered for it alone: a key of another must not find out by asking the same.
+func TestNoKeyLearnsWhatWasAskedOfAnotherIndex(t *testing.T) {
+	l := lock(t, nil)
+	retrievetest.Publish(t,
+		retrievetest.Build(t, l.stores, "other-one", retrievetest.Sample()[:2], retrievetest.Options{}), 1)
+	cached := func(index string) bool {
+		key := l.key(access.Request{Scope: access.Query, Index: index}).Text
+		var body string
+		eventually(t, index+" is open", func() bool {
+			got := l.send("POST", "/v1/indexes/"+index+"/query", `{"query":"Who pays for Oslo?"}`,
+				append(bearer(key), "Content-Type", "application/json")...)
+			body = got.Body.String()
+			return got.Code == http.StatusOK
+		})
+		return strings.Contains(body, `"embed_cached":true`)
+	}
+	assert.False(t, cached("sample"), "it was never asked")
+	assert.False(t, cached("other-one"), "the other index shows that it was asked before")
+	assert.True(t, cached("sample"), "it is embedded again")
 }

@@ -65,10 +65,8 @@ func TestToolsOnlyReadAndSayWhatTheyGive(t *testing.T) {
 	var names []string
 	for _, tool := range list.Tools {
 		names = append(names, tool.Name)
-		if !tool.Annotations.ReadOnlyHint || *tool.Annotations.OpenWorldHint || tool.OutputSchema == nil ||
-			tool.Description == "" {
-			t.Errorf("%s: %+v", tool.Name, tool.Annotations)
-		}
+		assert.True(t, tool.Annotations.ReadOnlyHint && !*tool.Annotations.OpenWorldHint && tool.OutputSchema != nil &&
+			tool.Description != "", "%s: %+v", tool.Name, tool.Annotations)
 	}
 	assert.Equal(t, "answer explain get_chunk get_document list_indexes search", strings.Join(names, " "))
 }
@@ -78,47 +76,37 @@ func TestAnAgentSearchesAndReadsOn(t *testing.T) {
 	f := serve(t, nil)
 	session := f.agent("")
 	text, out, failed := call(t, session, "list_indexes", nil)
-	if failed || !strings.Contains(text, "sample: ") || out["indexes"].([]any)[0].(map[string]any)["index"] != "sample" {
-		t.Fatalf("%s %v", text, out)
-	}
+	require.True(t, !failed && strings.Contains(text, "sample: ") &&
+		out["indexes"].([]any)[0].(map[string]any)["index"] == "sample", "%s %v", text, out)
 	capital := map[string]any{"query": "What is the capital of Norway?", "top_chunks": 2}
 	text, out, failed = call(t, session, "search", capital)
 	passages, _ := out["passages"].([]any)
 	require.True(t, !failed && len(passages) == 2 && out["cut"] == nil, "%s %v", text, out)
 	first := passages[0].(map[string]any)
 	best := f.ask(capital)["chunks"].([]any)[0].(map[string]any)
-	if first["chunk"] != best["id"] || first["text"] != best["text"] || first["document"] != best["document"] ||
-		!strings.HasPrefix(text, "[1] "+best["title"].(string)) || !strings.Contains(text, best["text"].(string)) {
-		t.Errorf("%s\n%v", text, first)
-	}
+	assert.True(t, first["chunk"] == best["id"] && first["text"] == best["text"] &&
+		first["document"] == best["document"] && strings.HasPrefix(text, "[1] "+best["title"].(string)) &&
+		strings.Contains(text, best["text"].(string)), "%s\n%v", text, first)
 	_, out, failed = call(t, session, "get_chunk", map[string]any{"index": "sample", "chunk": first["chunk"]})
 	passage, _ := out["passage"].(map[string]any)
 	assert.True(t, !failed && passage["text"] == best["text"] && len(out["entities"].([]any)) != 0, "%v", out)
-	text, out, failed = call(t, session, "get_document", map[string]any{
-		"document": first["document"], "start": first["start"], "end": first["end"],
-	})
+	text, out, failed = call(t, session, "get_document",
+		map[string]any{"document": first["document"], "start": first["start"], "end": first["end"]})
 	assert.True(t, out["metadata"] != nil && assert.ObjectsAreEqual(first["metadata"], out["metadata"]), "%v", out)
-	if failed || out["text"] != best["text"] || out["next_start"] != nil ||
-		!strings.Contains(text, best["text"].(string)) {
-		t.Errorf("%s %v", text, out)
-	}
+	assert.True(t, !failed && out["text"] == best["text"] && out["next_start"] == nil &&
+		strings.Contains(text, best["text"].(string)), "%s %v", text, out)
 	text, out, failed = call(t, session, "answer", map[string]any{"query": "What is the capital of Norway?"})
 	cited, _ := out["passages"].([]any)
-	if failed || out["answer"] == "" || len(cited) == 0 || out["kind"] != "best_sentence" ||
-		out["confidence"] == nil || out["answer_confidence"] == nil || !strings.Contains(text, "Quoted from the passages") ||
-		cited[0].(map[string]any)["chunk"] != out["citations"].([]any)[0] ||
-		!strings.HasPrefix(text, out["answer"].(string)) {
-		t.Errorf("%s %v", text, out)
-	}
+	assert.True(t, !failed && out["answer"] != "" && len(cited) != 0 && out["kind"] == "best_sentence" &&
+		out["confidence"] != nil && out["answer_confidence"] != nil && strings.Contains(text, "Quoted from the passages") &&
+		cited[0].(map[string]any)["chunk"] == out["citations"].([]any)[0] && strings.HasPrefix(text, out["answer"].(string)),
+		"%s %v", text, out)
 	text, out, failed = call(t, session, "explain", map[string]any{"query": "the capital of Norway", "method": "unweaver"})
 	assert.True(t, !failed && out["explain"] != nil && strings.Contains(text, "found through"), "%s %v", text, out)
-	resource, err := session.ReadResource(t.Context(), &sdk.ReadResourceParams{
-		URI: "unweaver://sample/" + first["document"].(string),
-	})
-	if err != nil || !strings.Contains(resource.Contents[0].Text, best["text"].(string)) ||
-		resource.CacheScope != "private" {
-		t.Errorf("%+v %v", resource, err)
-	}
+	resource, err := session.ReadResource(t.Context(),
+		&sdk.ReadResourceParams{URI: "unweaver://sample/" + first["document"].(string)})
+	assert.True(t, err == nil && strings.Contains(resource.Contents[0].Text, best["text"].(string)) &&
+		resource.CacheScope == "private", "%+v %v", resource, err)
 	_, err = session.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: "unweaver://sample/none"})
 	assert.Error(t, err, "a document that is not there is read")
 }
@@ -135,21 +123,18 @@ func TestMaxTokensLeavesOutWholePassagesAndSaysWhich(t *testing.T) {
 		kept := out["passages"].([]any)
 		cut := out["cut"].(map[string]any)
 		left := cut["chunks"].([]any)
-		if failed || len(kept)+len(left) != len(passages) || len(left) == 0 || cut["of"] != float64(len(passages)) {
-			t.Errorf("%d: %v", most, out)
-		}
-		if most >= 120 && tokens.Count(text) > most+60 || !strings.Contains(text, left[0].(string)) {
-			t.Errorf("%d: %d tokens: %s", most, tokens.Count(text), text)
-		}
+		assert.True(t, !failed && len(kept)+len(left) == len(passages) && len(left) != 0 &&
+			cut["of"] == float64(len(passages)), "%d: %v", most, out)
+		assert.True(t, (most < 120 || tokens.Count(text) <= most+60) && strings.Contains(text, left[0].(string)),
+			"%d: %d tokens: %s", most, tokens.Count(text), text)
 		for _, passage := range kept {
 			assert.Contains(t, text, passage.(map[string]any)["text"].(string), "%d: a passage is not whole", most)
 		}
 	}
 	text, out, _ := call(t, session, "get_document", map[string]any{"document": "cities/oslo.txt", "max_tokens": 105})
 	next, ok := out["next_start"].(float64)
-	if !ok || next != out["end"] || tokens.Count(out["text"].(string)) > 5 || !strings.Contains(text, "continues") {
-		t.Fatalf("%s %v", text, out)
-	}
+	require.True(t, ok && next == out["end"] && tokens.Count(out["text"].(string)) <= 5 &&
+		strings.Contains(text, "continues"), "%s %v", text, out)
 	_, rest, _ := call(t, session, "get_document", map[string]any{"document": "cities/oslo.txt", "start": next})
 	_, full, _ := call(t, session, "get_document", map[string]any{"document": "cities/oslo.txt"})
 	assert.True(t, out["text"].(string)+rest["text"].(string) == full["text"] && rest["next_start"] == nil,
@@ -182,9 +167,8 @@ func TestAMistakeOfAnAgentIsAToolErrorThatSaysWhatToDo(t *testing.T) {
 // A key's scope, indexes and money are those of the tools.
 func TestToolsKnowOnlyWhatTheKeyDoes(t *testing.T) {
 	l := lock(t, nil)
-	retrievetest.Publish(t, retrievetest.Build(
-		t, l.stores, "other-one", retrievetest.Sample()[:2], retrievetest.Options{},
-	), 1)
+	retrievetest.Publish(t,
+		retrievetest.Build(t, l.stores, "other-one", retrievetest.Sample()[:2], retrievetest.Options{}), 1)
 	narrow := l.agent(l.key(access.Request{Scope: access.Query, Index: "other-*"}).Text)
 	eventually(t, "the second index is there", func() bool {
 		text, _, _ := call(t, narrow, "list_indexes", nil)
@@ -197,18 +181,15 @@ func TestToolsKnowOnlyWhatTheKeyDoes(t *testing.T) {
 	_, out, failed := call(t, narrow, "search", map[string]any{"query": "Oslo"})
 	assert.True(t, !failed && out["index"] == "other-one", "the one index of a key needs no name: %v", out)
 	wide := l.agent(l.key(access.Request{Scope: access.Query}).Text)
-	if text, _, failed := call(t, wide, "search", map[string]any{"query": "Oslo"}); !failed ||
-		!strings.Contains(text, "other-one") || !strings.Contains(text, "sample") {
-		t.Errorf("which of two: %s", text)
-	}
+	text, _, failed := call(t, wide, "search", map[string]any{"query": "Oslo"})
+	assert.True(t, failed && strings.Contains(text, "other-one") && strings.Contains(text, "sample"), "which of two: %s",
+		text)
 	poor := l.agent(l.key(access.Request{Scope: access.Query, Limits: access.Limits{AnswersPerMinute: 1}}).Text)
 	asked := map[string]any{"index": "sample", "query": "What is the capital of Norway?"}
-	if text, _, failed := call(t, poor, "answer", asked); failed {
-		t.Errorf("%s", text)
-	}
-	if text, _, failed := call(t, poor, "answer", asked); !failed || !strings.Contains(text, "too many answers a minute") {
-		t.Errorf("a limit of the key: %s", text)
-	}
+	text, _, failed = call(t, poor, "answer", asked)
+	assert.False(t, failed, "%s", text)
+	text, _, failed = call(t, poor, "answer", asked)
+	assert.True(t, failed && strings.Contains(text, "too many answers a minute"), "a limit of the key: %s", text)
 }
 
 // Names reach agents from documents, too: none leads a tool to the route of another tool.
@@ -233,9 +214,8 @@ func TestNamesOfAnAgentLeadToNoOtherRoute(t *testing.T) {
 // say posts a message to the tools.
 func (f *fixture) say(message string, headers ...string) (int, map[string]any, string) {
 	f.t.Helper()
-	headers = append([]string{
-		"Content-Type", "application/json", "Accept", "application/json, text/event-stream",
-	}, headers...)
+	headers = append([]string{"Content-Type", "application/json", "Accept", "application/json, text/event-stream"},
+		headers...)
 	got := f.send(http.MethodPost, "/mcp", message, headers...)
 	var out map[string]any
 	_ = json.Unmarshal(got.Body.Bytes(), &out)
@@ -291,9 +271,8 @@ func TestMessagesThatAreNotServedAreRefusedInForm(t *testing.T) {
 		assert.True(t, got.Code == http.StatusMethodNotAllowed, "%s: %d %s", method, got.Code, got.Body)
 	}
 	open := serve(t, nil) // on loopback, without keys: who asks by another name may be a page of somebody else's
-	if status, out, _ := open.say(listing, "Host", "evil.example:8080"); status != http.StatusMisdirectedRequest {
-		t.Errorf("another host: %d %v", status, out)
-	}
+	status, out, _ := open.say(listing, "Host", "evil.example:8080")
+	assert.True(t, status == http.StatusMisdirectedRequest, "another host: %d %v", status, out)
 }
 
 // An error carries the id of what it answers, and the code of JSON-RPC.

@@ -2,15 +2,20 @@ package api_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	coordination "github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 	"github.com/unweaver/unweaver/query-api/api"
 )
@@ -74,9 +79,8 @@ func TestAnIndexThatIsRemovedAndBuiltAnewIsServed(t *testing.T) {
 	})
 	retrievetest.Publish(t, f.built, 1)
 	f.mirror(f.built, 1)
-	if out := f.ask(fram); out["generation"] != "g1" {
-		t.Errorf("built again, and yet %v", out["generation"])
-	}
+	out := f.ask(fram)
+	assert.True(t, out["generation"] == "g1", "built again, and yet %v", out["generation"])
 }
 
 // A mirror that is not renewed any more must not cost every query a request.
@@ -105,9 +109,8 @@ func TestADamagedPointerLeavesWhatIsServed(t *testing.T) {
 	require.NoError(t, err)
 	before := f.store.reads("current.json")
 	eventually(t, "the watcher met it", func() bool { return f.store.reads("current.json") > before+1 })
-	if out := f.ask(fram); out["generation"] != "g1" {
-		t.Errorf("%v", out["generation"])
-	}
+	out := f.ask(fram)
+	assert.True(t, out["generation"] == "g1", "%v", out["generation"])
 }
 
 // A bit that flips in the name of current.json's generation must not have one generation served as another.
@@ -121,4 +124,105 @@ func TestAPointerThatNamesTwoGenerationsServesNone(t *testing.T) {
 	})
 	status, out, _ := f.do(http.MethodPost, "/v1/indexes/sample/query", fram)
 	assert.True(t, status == http.StatusServiceUnavailable && out["code"] == "segment_damaged", "%d %v", status, out)
+}
+
+// named serves the sample's generations g1 and g2, of which g2 is current and g1 has been asked for by its name.
+func named(t *testing.T) (*fixture, *coordination.Store) {
+	t.Helper()
+	shared := coordination.New()
+	f := serve(t, func(_ *fixture, config *api.Config) { config.Readers = shared })
+	f.ready()
+	f.publishNext(2)
+	eventually(t, "the next generation", func() bool { return f.ask(fram)["generation"] == "g2" })
+	f.ask(map[string]any{"query": "Fram", "generation": "g1"})
+	return f, shared
+}
+
+// leased reports whether a reader's lease keeps a generation of the sample from being collected.
+func leased(t *testing.T, shared *coordination.Store, generation string) bool {
+	t.Helper()
+	found, err := shared.ListLeased(t.Context(), "sample")
+	require.NoError(t, err)
+	return found[generation]
+}
+
+// A held generation is named where nothing of its index is published, and answers by its name.
+func TestAHeldGenerationOfAnUnpublishedIndexIsNamedAndCanBeAsked(t *testing.T) {
+	f := serve(t, nil)
+	built := retrievetest.Build(t, f.stores, "held", retrievetest.Sample(), retrievetest.Options{})
+	retrievetest.Hold(t, built, "held")
+	const path = "/v1/indexes/held/query"
+	ask := func(body map[string]any, want int) map[string]any {
+		code, out, _ := f.do(http.MethodPost, path, body)
+		assert.True(t, code == want, "%v: %d %v", body, code, out)
+		return out
+	}
+	if out := ask(fram, http.StatusNotFound); !strings.Contains(fmt.Sprint(out["detail"]), "no published index") {
+		t.Error(out)
+	}
+	state := `{"report":{"run":"held/g1","generation":"g1","status":"held","reason":"mass","content_hash":"c0ffee"}}`
+	for key, value := range map[string]string{runlog.LatestBuild("held"): "held/g1", "held/g1": state} {
+		require.NoError(t, f.runs.SetState(t.Context(), key, []byte(value)))
+	}
+	if out := ask(fram, http.StatusNotFound); !strings.Contains(fmt.Sprint(out["detail"]), "g1 is held") {
+		t.Error(out)
+	}
+	for range 2 {
+		out := ask(map[string]any{"query": "Fram", "generation": "g1"}, http.StatusOK)
+		assert.True(t, out["generation"] == "g1", out)
+	}
+	ask(map[string]any{"query": "Fram", "generation": "g7"}, http.StatusNotFound)
+}
+
+// A question about an old generation keeps it for a while, and not for as long as the replica lives.
+// Promises: 122.
+func TestAGenerationThatNobodyAsksForByNameAnyMoreIsNoLongerLeased(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, shared := named(t)
+		for range 10 { // asked for every four minutes it stays
+			time.Sleep(4 * time.Minute)
+			if f.ask(map[string]any{"query": "Fram", "generation": "g1"}); !leased(t, shared, "g1") {
+				t.Fatal("a generation that is asked for is not leased")
+			}
+		}
+		opened := f.opened("sample")
+		time.Sleep(6 * time.Minute)
+		synctest.Wait()
+		assert.True(t, !leased(t, shared, "g1") && leased(t, shared, "g2"), "after six minutes: g1 leased %t, g2 %t",
+			leased(t, shared, "g1"), leased(t, shared, "g2"))
+		assert.True(t, f.opened("sample") == opened, "it was opened again before it was idle")
+		out := f.ask(map[string]any{"query": "Fram", "generation": "g1"})
+		assert.True(t, out["generation"] == "g1", "asked for again: %v", out)
+		assert.True(t, leased(t, shared, "g1"), "asked for again it is not leased")
+	})
+}
+
+// Of a generation that holds what is purged nothing is reported any more: an open one is closed, its lease with it, and
+// none is opened. Other generations do not have the document.
+// Promises: 122.
+func TestAPurgedGenerationIsClosedAndRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, shared := named(t)
+		before := retrievetest.Build(t, f.stores, "sample", retrievetest.Sample()[:3], retrievetest.Options{Generation: "g0"})
+		retrievetest.Hold(t, before, "published")
+		for _, generation := range []string{"g0", "g1"} { // a purge marks them, and waits for their leases to end
+			key := f.built.Index.CollectedKey(generation)
+			_, err := blob.WriteJSON(t.Context(), f.stores.Blobs, key, map[string]bool{"purged": true}, blob.Cond{})
+			require.NoError(t, err)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		assert.False(t, leased(t, shared, "g1"), "a purged generation is leased a minute later")
+		for _, generation := range []string{"g0", "g1"} {
+			question := map[string]any{"query": "Fram", "generation": generation}
+			status, out, _ := f.do(http.MethodPost, "/v1/indexes/sample/query", question)
+			assert.True(t, status == http.StatusGone && out["code"] == "generation_collected", "%s: %d %v", generation, status,
+				out)
+		}
+		purged := retrievetest.Sample()[5].Key // which g2 does not have
+		for _, path := range []string{"", "/text"} {
+			status, out, _ := f.do(http.MethodGet, fmt.Sprintf("/v1/indexes/sample/documents/%s%s", purged, path), nil)
+			assert.True(t, status == http.StatusNotFound, "%s%s: %d %v", purged, path, status, out)
+		}
+	})
 }

@@ -2,12 +2,14 @@ package api_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,6 +27,8 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	coordination "github.com/unweaver/unweaver/internal/store/coordination/memory"
+	"github.com/unweaver/unweaver/internal/testkit/distance"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 	"github.com/unweaver/unweaver/query-api/api"
 )
@@ -85,9 +89,8 @@ func (f *fixture) askOf(index string) (int, map[string]any, http.Header) {
 // must asks an index that has to answer.
 func (f *fixture) must(index string) {
 	f.t.Helper()
-	if status, out, _ := f.askOf(index); status != http.StatusOK {
-		f.t.Fatalf("%s: %d %v", index, status, out)
-	}
+	status, out, _ := f.askOf(index)
+	require.True(f.t, status == http.StatusOK, "%s: %d %v", index, status, out)
 }
 
 // opened returns how often an index was opened.
@@ -136,9 +139,8 @@ func TestAThousandIndexesAskedAtOnceWithRoomForTen(t *testing.T) {
 		require.True(t, bytes <= most && open <= 10, "%d generations of %d bytes are open", open, bytes)
 	}
 	for i := range all {
-		if n := f.opened(name(i)); n != 1 {
-			t.Errorf("%s was opened %d times", name(i), n)
-		}
+		n := f.opened(name(i))
+		assert.True(t, n == 1, "%s was opened %d times", name(i), n)
 	}
 }
 
@@ -159,18 +161,15 @@ func TestTheFirstRequestsOfAnIndexShareAnOpeningAndHoldUpNoOther(t *testing.T) {
 	eventually(t, "it is being opened", func() bool { return f.opened(name(0)) == 1 })
 	f.must(name(1))
 	f.must("sample")
-	if _, entry := state(f, "/readyz", name(0)); entry["state"] != "opening" {
-		t.Errorf("while it is opened: %v", entry)
-	}
-	if status, _ := ready(f); status != http.StatusOK {
-		t.Errorf("an index that is opened on first use makes the replica unready: %d", status)
-	}
+	_, entry := state(f, "/readyz", name(0))
+	assert.True(t, entry["state"] == "opening", "while it is opened: %v", entry)
+	status, _ := ready(f)
+	assert.True(t, status == http.StatusOK, "an index that is opened on first use makes the replica unready: %d", status)
 	assert.Zero(t, answered.Load(), "an answer without a generation")
 	release()
 	asked.Wait()
-	if answered.Load() != 8 || f.opened(name(0)) != 1 {
-		t.Errorf("%d of 8 answered, after %d openings", answered.Load(), f.opened(name(0)))
-	}
+	assert.True(t, answered.Load() == 8 && f.opened(name(0)) == 1, "%d of 8 answered, after %d openings", answered.Load(),
+		f.opened(name(0)))
 }
 
 func TestWhoGivesUpIsToldThatTheIndexIsStillBeingOpened(t *testing.T) {
@@ -182,10 +181,9 @@ func TestWhoGivesUpIsToldThatTheIndexIsStillBeingOpened(t *testing.T) {
 		release := f.store.stall(name(0) + "/segments/" + f.built.Manifest.Segments.Text[0].SHA256)
 		for range 3 {
 			status, out, header := f.askOf(name(0))
-			if status != http.StatusServiceUnavailable || out["code"] != "generation_busy" ||
-				!strings.Contains(out["detail"].(string), "still being opened") || header.Get("Retry-After") == "" {
-				t.Fatalf("%d %v", status, out)
-			}
+			require.True(t, status == http.StatusServiceUnavailable && out["code"] == "generation_busy" &&
+				strings.Contains(out["detail"].(string), "still being opened") && header.Get("Retry-After") != "", "%d %v", status,
+				out)
 		}
 		release()
 		synctest.Wait()
@@ -270,9 +268,8 @@ func TestWhatARequestOrAListReadsIsNotClosed(t *testing.T) {
 		assert.True(t, status == http.StatusOK || out["code"] == "generation_busy" && header.Get("Retry-After") != "",
 			"%d %v", status, out)
 		f.ask(pinned)
-		if n := f.opened("sample"); n != before {
-			t.Errorf("the pinned generation was opened %d times more", n-before)
-		}
+		n := f.opened("sample")
+		assert.True(t, n == before, "the pinned generation was opened %d times more", n-before)
 	})
 }
 
@@ -285,9 +282,8 @@ func TestANewGenerationOfAnOpenIndexIsOpenedAheadAndOfAClosedOneNothingIs(t *tes
 		return entry["generation"] == "g2"
 	})
 	f.must(name(0)) // closes the sample
-	if _, entry := state(f, "/readyz", "sample"); entry["state"] != "closed" {
-		t.Fatalf("%v", entry)
-	}
+	_, entry := state(f, "/readyz", "sample")
+	require.True(t, entry["state"] == "closed", "%v", entry)
 	last := retrievetest.Build(t, f.stores, "sample", retrievetest.Sample()[:3],
 		retrievetest.Options{Generation: "g3", Seq: 3})
 	retrievetest.Publish(t, last, 3)
@@ -357,9 +353,7 @@ func TestAFileThatIsCutWhileItsIndexIsOpenIsBroughtAgain(t *testing.T) {
 		config.Cache = cache
 	})
 	want := f.ask(fram)["chunks"]
-	for _, sha := range []string{
-		f.built.Manifest.Segments.Splits[0].SHA256, f.built.Manifest.Segments.Runs[0].SHA256,
-	} {
+	for _, sha := range []string{f.built.Manifest.Segments.Splits[0].SHA256, f.built.Manifest.Segments.Runs[0].SHA256} {
 		path := filepath.Join(folder, sha)
 		raw, err := os.ReadFile(path)
 		require.NoError(t, err)
@@ -386,7 +380,200 @@ func TestTheFirstByNameAreOpenedAheadWithinHalfOfTheRoom(t *testing.T) {
 		t.Errorf("%d are open at start, with room for ten", open)
 	}
 	f.must("sample")
-	if _, entry := state(f, "/readyz?index=n0019", name(19)); entry["state"] == "closed" {
-		t.Errorf("asked about by name: %v", entry)
+	_, entry := state(f, "/readyz?index=n0019", name(19))
+	assert.True(t, entry["state"] != "closed", "asked about by name: %v", entry)
+}
+
+// manyIndexes is how many small ones a replica has to carry.
+const manyIndexes = 1000
+
+// counting publishes copies of the sample, mirrored or not, on stores that count their requests.
+func counting(t *testing.T, copies int, mirrored bool) (*fixture, *distance.Requests, *coordination.Store) {
+	t.Helper()
+	requests, shared := distance.New(0), coordination.New()
+	f := serve(t, func(f *fixture, config *api.Config) {
+		roomFor(10, copies)(f, config)
+		config.Artifacts = distance.Blob(config.Artifacts, requests)
+		config.Readers = distance.Coordination(shared, requests)
+		for i := range copies {
+			if mirrored {
+				f.mirrorIn(shared, name(i))
+			}
+		}
+	})
+	return f, requests, shared
+}
+
+// mirrorIn mirrors what current.json says.
+func (f *fixture) mirrorIn(shared *coordination.Store, index string) {
+	f.t.Helper()
+	at := f.built.Index
+	at.Name = index
+	pointer, _, err := at.ReadPointer(f.t.Context())
+	require.NoError(f.t, err)
+	raw, err := json.Marshal(pointer)
+	if err == nil {
+		err = shared.Mirror(f.t.Context(), index, pointer.Epoch, raw)
 	}
+	require.NoError(f.t, err)
+}
+
+// leasedOf counts the indexes of which a generation is leased.
+func leasedOf(t *testing.T, shared *coordination.Store, copies int) int {
+	t.Helper()
+	n := 0
+	for i := range copies {
+		leased, err := shared.ListLeased(t.Context(), name(i))
+		require.NoError(t, err)
+		n += len(leased)
+	}
+	return n
+}
+
+// All that is open stays leased, for one write in ten seconds however much it is.
+// Promises: 123.
+func TestWhateverIsOpenIsLeasedInOneWrite(t *testing.T) {
+	const open, passed = 8, 5 * time.Minute
+	synctest.Test(t, func(t *testing.T) {
+		f, requests, shared := counting(t, open, true)
+		f.ready()
+		for i := range open {
+			f.must(name(i))
+		}
+		synctest.Wait()
+		requests.Take()
+		for range passed / time.Minute {
+			time.Sleep(time.Minute)
+			require.Equal(t, open, leasedOf(t, shared, open))
+		}
+		if n := requests.Take().Of("coordination/lease"); n > int64(passed/(9*time.Second)) {
+			t.Errorf("leases of %d indexes were written %d times in %s", open, n, passed)
+		}
+	})
+}
+
+// A beat of the watcher is one look at all mirrors and a bounded number of pointers, however many indexes there are.
+// Promises: 114.
+func TestAThousandClosedIndexesCostAsManyRequestsAsTen(t *testing.T) {
+	const passed = 10 * time.Minute
+	beats := int64(passed / (250 * time.Millisecond))
+	for _, mirrored := range []bool{true, false} {
+		for _, copies := range []int{10, manyIndexes} {
+			synctest.Test(t, func(t *testing.T) {
+				f, requests, _ := counting(t, copies, mirrored)
+				f.ready()
+				requests.Take()
+				time.Sleep(passed)
+				counted := requests.Take()
+				t.Logf("%d indexes, mirrored %v: in %d beats\n%s", copies, mirrored, beats, counted)
+				n := counted.Of("coordination/mirrors")
+				assert.True(t, n <= beats+1, "mirrors were asked for %d times in %d beats", n, beats)
+				n = counted.Of("index/current")
+				assert.True(t, n <= 2*beats, "%d pointers were read in %d beats", n, beats)
+				n = counted.Of("")
+				assert.True(t, n <= 4*beats, "%d requests in %d beats", n, beats)
+			})
+		}
+	}
+}
+
+// Promises: 114.
+func TestTheListOfAThousandIndexesTakesAFewRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, requests, _ := counting(t, manyIndexes, false)
+		f.unchecked = true // a long answer
+		f.ready()
+		require.Len(t, f.get("/v1/indexes?limit=1000")["items"], 1000)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		requests.Take()
+		require.Len(t, f.get("/v1/indexes?limit=1000")["items"], 1000)
+		counted := requests.Take()
+		n := counted.Of("")
+		assert.True(t, n <= 16+2, "\n%s", counted)
+	})
+}
+
+func TestTheListFollowsWhatIsPublishedAndDropped(t *testing.T) {
+	f := serve(t, roomFor(10, 40))
+	f.ready()
+	generation := func(index string) any {
+		for _, one := range f.get("/v1/indexes?limit=1000")["items"].([]any) {
+			if entry := one.(map[string]any); entry["index"] == index {
+				return entry["generation"]
+			}
+		}
+		return nil
+	}
+	require.Equal(t, "g1", generation(name(7)))
+	f.publishNext(2)
+	eventually(t, "the next generation", func() bool { return generation("sample") == "g2" })
+	require.NoError(t, f.stores.Blobs.Delete(t.Context(), name(7)+"/current.json"))
+	eventually(t, "the one that was dropped is gone", func() bool { return generation(name(7)) == nil })
+	f.damaged(name(8))
+	eventually(t, "the damaged one is named", func() bool {
+		for _, one := range f.get("/v1/indexes?limit=1000")["items"].([]any) {
+			if entry := one.(map[string]any); entry["index"] == name(8) {
+				return entry["state"] == "damaged"
+			}
+		}
+		return false
+	})
+}
+
+// What the mirror has news of is read at once, also where a thousand others wait for their turn.
+func TestAMirrorThatHasNewsOfOneOfAThousandIsFollowedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, _, shared := counting(t, manyIndexes, true)
+		f.ready()
+		f.must(name(900))
+		index := f.built.Index
+		index.Name = name(900)
+		pointer, _, err := index.ReadPointer(t.Context())
+		require.NoError(t, err)
+		f.flip(name(900),
+			core.Pointer{Generation: pointer.Generation, Manifest: pointer.Manifest, Seq: pointer.Seq, Epoch: 2})
+		f.mirrorIn(shared, name(900))
+		time.Sleep(time.Second)
+		status, out, _ := f.askOf(name(900))
+		assert.True(t, status == http.StatusOK && out["release"] == float64(2), "%d, release %v", status, out["release"])
+	})
+}
+
+// A mirror that lies, or is lost, is found out by the artifacts.
+func TestOfAThousandIndexesTheArtifactsCountAlsoWithoutAMirror(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, _, _ := counting(t, manyIndexes, false)
+		f.ready()
+		f.must(name(3))
+		index := f.built.Index
+		index.Name = name(3)
+		pointer, _, err := index.ReadPointer(t.Context())
+		require.NoError(t, err)
+		pointer.Epoch = 5
+		f.flip(name(3), pointer)
+		time.Sleep(2 * time.Second) // of an open one
+		_, out, _ := f.askOf(name(3))
+		assert.True(t, out["release"] == float64(5), "release %v", out["release"])
+	})
+}
+
+// What a closed index costs is its entry: names, pointers and what the list says of it.
+// Promises: 114.
+func TestClosedIndexesTakeLittleMemory(t *testing.T) {
+	heap := func() uint64 {
+		runtime.GC()
+		runtime.GC()
+		var stats runtime.MemStats
+		runtime.ReadMemStats(&stats)
+		return stats.HeapAlloc
+	}
+	f := serve(t, roomFor(10, manyIndexes))
+	f.unchecked = true // a long answer
+	f.ready()
+	before := heap()
+	f.get("/v1/indexes")
+	one := (heap() - min(before, heap())) / manyIndexes
+	t.Logf("%d bytes for each closed index", one)
+	assert.True(t, one <= 4<<10, "a closed index takes %d bytes", one)
 }

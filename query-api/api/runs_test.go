@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -60,10 +61,8 @@ func TestAnIndexThatIsBeingBuiltIsNotCalledUnknown(t *testing.T) {
 			want = "unweaver status young --watch"
 		}
 		code, body, _ := f.do(http.MethodPost, "/v1/indexes/young/query", map[string]any{"query": "Who?"})
-		if code != http.StatusNotFound || body["code"] != "unknown_index" ||
-			!strings.Contains(fmt.Sprint(body["hint"]), want) {
-			t.Errorf("%s: %d %v", status, code, body)
-		}
+		assert.True(t, code == http.StatusNotFound && body["code"] == "unknown_index" &&
+			strings.Contains(fmt.Sprint(body["hint"]), want), "%s: %d %v", status, code, body)
 	}
 }
 
@@ -92,9 +91,8 @@ func TestRunsAreListedNewestFirstAndPaged(t *testing.T) {
 	damaged, first, second := items[0].(map[string]any), items[1].(map[string]any), items[2].(map[string]any)
 	assert.False(t, first["status"] != "running" || first["stage"] != "extract" || first["overall"].(float64) >= 1,
 		"%v", first)
-	if second["status"] != "completed" || second["cost"] != 5.0 || second["calls"] != 5.0 || second["problems"] != 5.0 {
-		t.Errorf("%v", second)
-	}
+	assert.True(t, second["status"] == "completed" && second["cost"] == 5.0 && second["calls"] == 5.0 &&
+		second["problems"] == 5.0, "%v", second)
 	if damaged["status"] != "damaged" { // listed by when its report was written
 		t.Errorf("a report that cannot be read hides others, or itself: %v", damaged)
 	}
@@ -112,19 +110,16 @@ func TestARunTellsItsProgressWhileItGoesOnAndItsReportAfterwards(t *testing.T) {
 		code, out, _ := f.do(http.MethodGet, "/v1/indexes/sample/runs/"+name, nil)
 		assert.True(t, code == http.StatusOK && out["run"] == "sample/n1", "%s: %d %v", name, code, out)
 	}
-	if work["status"] != "running" || work["stage"] != "extract" || work["documents"] != 4.0 ||
-		work["stages"].([]any)[0].(map[string]any)["total"] != 10.0 {
-		t.Errorf("%v", work)
-	}
+	assert.True(t, work["status"] == "running" && work["stage"] == "extract" && work["documents"] == 4.0 &&
+		work["stages"].([]any)[0].(map[string]any)["total"] == 10.0, "%v", work)
 	assert.NotContains(t, work, "next")
 	f.report("n2", core.Report{Status: core.StatusHeld, Reason: "mass_deletion"})
 	assert.Contains(t, fmt.Sprint(f.get("/v1/indexes/sample/runs/n2")["next"]), "unweaver index [CORPUS]")
 	f.report("n1", core.Report{Status: core.StatusErrors, Problems: []core.Problem{{Code: "unreadable_document"}}})
 	f.state("n1", core.RunState{Report: core.Report{Status: core.StatusErrors}})
 	work = f.get("/v1/indexes/sample/runs/n1")
-	if work["status"] != "completed_with_errors" || work["overall"] != 1.0 || len(work["problems"].([]any)) != 1 {
-		t.Errorf("%v", work)
-	}
+	assert.True(t, work["status"] == "completed_with_errors" && work["overall"] == 1.0 &&
+		len(work["problems"].([]any)) == 1, "%v", work)
 }
 
 // What status --json prints is what runlog reads: of the processes of a run, how fast they are and what they fail with.
@@ -198,4 +193,67 @@ func TestRunsNeedAKeyThatOperates(t *testing.T) {
 			assert.True(t, got.Code == want, "%s: %d, want %d: %s", path, got.Code, want, got.Body)
 		}
 	}
+}
+
+func TestTrendsAreOneReadOfTheLastNights(t *testing.T) {
+	f := serve(t, nil)
+	f.ask(fram)
+	night := func(n int) core.Night {
+		return core.Night{
+			Run: "sample/n" + string(rune('0'+n)), Status: core.StatusCompleted, Cost: float64(n), Published: true,
+			Started: time.Date(2026, time.March, n, 3, 0, 0, 0, time.UTC),
+		}
+	}
+	for n := 1; n <= 3; n++ { // of an installation that kept none: from its reports
+		f.report("n"+string(rune('0'+n)), core.Report{Status: core.StatusHeld, Started: night(n).Started, Cost: float64(n)})
+	}
+	trends := f.get("/v1/indexes/sample/trends?nights=2")
+	nights := trends["nights"].([]any)
+	assert.True(t, len(nights) == 2 && nights[1].(map[string]any)["cost"] == 3.0 &&
+		trends["totals"].(map[string]any)["held"] == 2.0, "%v", trends)
+	var kept core.Nights
+	for n := 1; n <= 5; n++ {
+		kept.Add(night(n))
+	}
+	_, err := blob.WriteJSON(t.Context(), f.stores.Blobs, f.built.Index.NightsKey(), kept, blob.Cond{})
+	require.NoError(t, err)
+	trends = f.get("/v1/indexes/sample/trends?nights=4")
+	totals := trends["totals"].(map[string]any)
+	nights = trends["nights"].([]any)
+	assert.True(t, len(nights) == 4 && nights[0].(map[string]any)["run"] == "sample/n2" && totals["cost"] == 14.0 &&
+		totals["published"] == 4.0 && nights[0].(map[string]any)["planned"] == nil, "%v", trends)
+	for path, status := range map[string]int{
+		"/v1/indexes/sample/trends?nights=0": http.StatusUnprocessableEntity,
+		"/v1/indexes/never/trends":           http.StatusNotFound,
+		"/v1/indexes/..a/trends":             http.StatusNotFound,
+	} {
+		assert.Equal(t, status, f.page(path).Code, "%s", path)
+	}
+}
+
+// page asks for what is not JSON.
+func (f *fixture) page(path string) *httptest.ResponseRecorder {
+	recorder := httptest.NewRecorder()
+	request := httptest.NewRequestWithContext(f.t.Context(), http.MethodGet, path, nil)
+	request.Host = "localhost:8080"
+	f.server.Handler().ServeHTTP(recorder, request)
+	f.asDescribed(request, recorder)
+	return recorder
+}
+
+func TestTheReportOfARunHasNoHoldOnItsOrigin(t *testing.T) {
+	f := serve(t, nil)
+	f.ask(fram)
+	f.report("n1", core.Report{
+		Status: core.StatusErrors, Problems: []core.Problem{{Code: "encrypted_document", Object: "<script>x</script>.pdf"}},
+	})
+	got := f.page("/v1/indexes/sample/runs/n1/report")
+	header := got.Header()
+	policy := header.Get("Content-Security-Policy")
+	assert.True(t, got.Code == http.StatusOK && strings.HasPrefix(header.Get("Content-Type"), "text/markdown") &&
+		strings.Contains(policy, "sandbox") && strings.Contains(policy, "default-src 'none'") &&
+		header.Get("X-Content-Type-Options") == "nosniff", "%d %v", got.Code, header)
+	assert.Contains(t, got.Body.String(), `| \<script\>x\</script\>.pdf |`)
+	got = f.page("/v1/indexes/sample/runs/none/report")
+	assert.True(t, got.Code == http.StatusNotFound, "%d %s", got.Code, got.Body)
 }

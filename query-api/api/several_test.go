@@ -230,9 +230,7 @@ func TestAQuestionToSeveralIndexesIsEmbeddedOnceByEachEmbedder(t *testing.T) {
 func TestIndexesOfDifferentChatModelsAreQuoted(t *testing.T) {
 	for name, other := range map[string]bool{"the same model": false, "another model": true} {
 		f := serve(t, func(f *fixture, config *api.Config) {
-			for index, documents := range map[string][]retrievetest.Document{
-				"here": retrievetest.Sample(), "there": lakes,
-			} {
+			for index, documents := range map[string][]retrievetest.Document{"here": retrievetest.Sample(), "there": lakes} {
 				built := retrievetest.Build(t, f.stores, index, documents, retrievetest.Options{Spec: func(spec *core.Spec) {
 					spec.Chat = core.ChatModel{Provider: "openai", BaseURL: "http://one.example", Model: "m"}
 					if other && index == "there" {
@@ -264,9 +262,8 @@ func TestEveryDoorAsksSeveralIndexes(t *testing.T) {
 	status, out = f.chat(`{"model":"unweaver/zz*","messages":[{"role":"user","content":"lake"}]}`)
 	assert.True(t, status == 422 && out["error"].(map[string]any)["param"] == "model", "%d %v", status, out)
 
-	text, found, failed := call(t, f.agent(""), "search", map[string]any{
-		"indexes": []string{"sample", "lak*"}, "query": "largest lake of Sweden",
-	})
+	text, found, failed := call(t, f.agent(""), "search",
+		map[string]any{"indexes": []string{"sample", "lak*"}, "query": "largest lake of Sweden"})
 	first := found["passages"].([]any)[0].(map[string]any)
 	assert.True(t, !failed && first["index"] == "lakes" && strings.Contains(text, "(index lakes, lakes/vanern.txt"), "%s", text)
 

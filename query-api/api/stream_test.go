@@ -20,6 +20,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 	"github.com/unweaver/unweaver/query-api/api"
 )
@@ -90,15 +91,12 @@ const streamed = `{"query":"What is the capital of Norway?","answer":true,"strea
 func TestAStreamedAnswerIsTheAnswer(t *testing.T) {
 	f := serve(t, chatting(writing{pieces: []string{"Oslo ", "is the capital", " [1", "], not [77]."}}))
 	got := f.send(http.MethodPost, "/v1/indexes/sample/query", streamed, "Content-Type", "application/json")
-	if kind := got.Header().Get("Content-Type"); got.Code != http.StatusOK || kind != "text/event-stream" {
-		t.Fatalf("%d %s %s", got.Code, kind, got.Body)
-	}
+	kind := got.Header().Get("Content-Type")
+	require.True(t, got.Code == http.StatusOK && kind == "text/event-stream", "%d %s %s", got.Code, kind, got.Body)
 	events := eventsOf(t, got.Body.String())
 	found, last := events[0], events[len(events)-1]
-	if found.name != "found" || found.data["answer"] != nil || len(found.data["chunks"].([]any)) == 0 ||
-		found.data["chunks"].([]any)[0].(map[string]any)["in_context"] != true {
-		t.Errorf("first: %v", found)
-	}
+	assert.True(t, found.name == "found" && found.data["answer"] == nil && len(found.data["chunks"].([]any)) != 0 &&
+		found.data["chunks"].([]any)[0].(map[string]any)["in_context"] == true, "first: %v", found)
 	text := ""
 	for _, delta := range events[1 : len(events)-1] {
 		assert.Equal(t, "delta", delta.name, "%v", delta)
@@ -107,10 +105,9 @@ func TestAStreamedAnswerIsTheAnswer(t *testing.T) {
 	whole := f.ask(map[string]any{"query": "What is the capital of Norway?", "answer": true})
 	want, _ := json.Marshal(whole["answer"])
 	have, _ := json.Marshal(last.data["answer"])
-	if last.name != "response" || !bytes.Equal(want, have) || text != last.data["answer"].(map[string]any)["text"] ||
-		text != "Oslo is the capital [1], not ." || len(events) < 5 {
-		t.Errorf("%q %s, want %s", text, have, want)
-	}
+	assert.True(t, last.name == "response" && bytes.Equal(want, have) &&
+		text == last.data["answer"].(map[string]any)["text"] && text == "Oslo is the capital [1], not ." && len(events) >= 5,
+		"%q %s, want %s", text, have, want)
 }
 
 // Where the built-in model would quote what hardly fits, a stream says that there is no answer, as the whole does.
@@ -142,11 +139,10 @@ func TestAChatModelThatGivesNothingIsTold(t *testing.T) {
 	events := eventsOf(t, got.Body.String())
 	for _, out := range []map[string]any{whole, events[len(events)-1].data} {
 		answer := out["answer"].(map[string]any)
-		if !slices.Contains(out["degraded"].([]any), any("chat_model")) || answer["kind"] != "best_sentence" ||
-			!strings.Contains(answer["text"].(string), "Oslo") || len(answer["citations"].([]any)) == 0 ||
-			!strings.Contains(answer["reason"].(string), "the model gave no answer (finish_reason") {
-			t.Errorf("%v %v", out["degraded"], answer)
-		}
+		assert.True(t, slices.Contains(out["degraded"].([]any), any("chat_model")) && answer["kind"] == "best_sentence" &&
+			strings.Contains(answer["text"].(string), "Oslo") && len(answer["citations"].([]any)) != 0 &&
+			strings.Contains(answer["reason"].(string), "the model gave no answer (finish_reason"), "%v %v", out["degraded"],
+			answer)
 	}
 }
 
@@ -245,9 +241,8 @@ func TestAReaderThatGoesEndsTheModelsWorkAndPaysForIt(t *testing.T) {
 	chat := writing{pieces: []string{"Oslo", " is it."}, next: make(chan struct{}), ended: make(chan error, 1)}
 	l := lock(t, func(f *fixture, config *api.Config) {
 		price := core.Price{Prompt: 1e6, Completion: 1e6}
-		f.built = retrievetest.Build(t, f.stores, "sample", retrievetest.Sample(), retrievetest.Options{
-			Generation: "priced", Seq: 2, Spec: func(spec *core.Spec) { spec.Chat.Price = price },
-		})
+		f.built = retrievetest.Build(t, f.stores, "sample", retrievetest.Sample(),
+			retrievetest.Options{Generation: "priced", Seq: 2, Spec: func(spec *core.Spec) { spec.Chat.Price = price }})
 		retrievetest.Publish(t, f.built, 2)
 		config.Models = models{chat: chat}
 	})
@@ -290,9 +285,8 @@ func TestAnErrorOfAStreamIsToldWhereItComes(t *testing.T) {
 				return
 			}
 			events := eventsOf(t, got.Body.String())
-			if last := events[len(events)-1]; last.name != "error" || last.data["code"] != c.code {
-				t.Errorf("%v", last)
-			}
+			last := events[len(events)-1]
+			assert.True(t, last.name == "error" && last.data["code"] == c.code, "%v", last)
 		})
 	}
 }
@@ -345,3 +339,80 @@ func thoughtLong(t *testing.T, timeout time.Duration) string {
 	}
 	return ""
 }
+
+// sellingChat is paid for, and fails.
+type sellingChat struct {
+	usage model.Usage
+	err   error
+	send  bool
+}
+
+func (sellingChat) Info() model.Info { return model.Info{Provider: "openai", Model: "m", Paid: true} }
+
+func (c sellingChat) Complete(ctx context.Context, _ model.Call) (model.Reply, error) {
+	if c.send {
+		if err := model.CheckSend(ctx); err != nil {
+			return model.Reply{}, err
+		}
+	}
+	return model.Reply{Text: "Oslo.", Usage: c.usage}, c.err
+}
+
+type sellingEmbedder struct{ model.Embedder }
+
+func (sellingEmbedder) Info() model.Info {
+	return model.Info{Provider: "openai", Model: "m", Paid: true}
+}
+
+func (sellingEmbedder) Embed(ctx context.Context, texts []string) ([][]float32, model.Usage, error) {
+	vectors, _, err := builtin.Embedder{}.Embed(ctx, texts)
+	return vectors, model.Usage{Prompt: 5}, err
+}
+
+// A caller's money is counted whatever becomes of the answer.
+func TestWhatAServerChargedIsSpentAlsoWhenTheAnswerFails(t *testing.T) {
+	used := model.Usage{Prompt: 5, Completion: 5}
+	refused := fault.ModelRateLimited.At("call chat model", "m")
+	down := fault.ModelUnavailable.At("call chat model", "m")
+	for name, c := range map[string]struct {
+		chat     sellingChat
+		embedder bool
+		question string
+		spent    bool
+	}{
+		"an answer":           {sellingChat{usage: used, send: true}, false, answered, true},
+		"an error with usage": {sellingChat{used, model.AnsweredError(down), true}, false, answered, true},
+		"nothing came back":   {sellingChat{err: down, send: true}, false, answered, true},
+		"the time was over":   {sellingChat{err: context.DeadlineExceeded, send: true}, false, answered, true},
+		"the client has gone": {sellingChat{err: context.Canceled, send: true}, false, answered, true},
+		"it was never sent":   {sellingChat{err: context.Canceled}, false, answered, false},
+		"it was refused":      {sellingChat{err: refused, send: true}, false, answered, false},
+		"a vector":            {sellingChat{}, true, `{"query":"Oslo","method":"vector"}`, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := lock(t, func(f *fixture, config *api.Config) {
+				price := core.Price{Prompt: 1e6, Completion: 1e6}
+				f.built = retrievetest.Build(t, f.stores, "sample", retrievetest.Sample(), retrievetest.Options{
+					Generation: "priced", Seq: 2,
+					Spec: func(spec *core.Spec) { spec.Chat.Price, spec.Embedding.Price = price, price },
+				})
+				retrievetest.Publish(t, f.built, 2)
+				installed := models{chat: c.chat}
+				if c.embedder {
+					installed.embedder = func(model.Embedder) model.Embedder { return sellingEmbedder{builtin.Embedder{}} }
+				}
+				config.Models = installed
+			})
+			key := l.key(access.Request{Scope: access.Query, Index: "*", Limits: access.Limits{MoneyPerDay: 1}})
+			ask := func(body string) int {
+				return l.send(http.MethodPost, "/v1/indexes/sample/query", body, bearer(key.Text)...).Code
+			}
+			first := ask(c.question)
+			second := l.send(http.MethodPost, "/v1/indexes/sample/query", answered, bearer(key.Text)...)
+			assert.Equal(t, c.spent, strings.Contains(second.Body.String(), "budget_spent"), "first %d, second %d %s", first,
+				second.Code, second.Body)
+		})
+	}
+}
+
+const answered = `{"query":"What is the capital of Norway?","answer":true}`

@@ -1,18 +1,39 @@
 package api_test
 
 import (
+	"bufio"
+	"bytes"
 	"compress/gzip"
+	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
+	"log/slog"
+	"net"
 	"net/http"
+	"net/http/httptest"
+	"os"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/access"
+	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/methods"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 	"github.com/unweaver/unweaver/query-api/api"
+	"github.com/unweaver/unweaver/query-api/middleware"
 )
 
 // An address that takes other methods says which, whatever it is asked with; HEAD is a GET without its body.
@@ -24,16 +45,14 @@ func TestEveryAddressSaysWhichMethodsItTakes(t *testing.T) {
 		"/openapi.json": "GET, HEAD, OPTIONS", "/livez": "GET, HEAD, OPTIONS",
 	} {
 		got := f.send("OPTIONS", path, "")
-		if got.Code != http.StatusNoContent || got.Header().Get("Allow") != allow || got.Body.Len() > 0 {
-			t.Errorf("OPTIONS %s: %d, Allow %q, %s", path, got.Code, got.Header().Get("Allow"), got.Body)
-		}
+		assert.True(t, got.Code == http.StatusNoContent && got.Header().Get("Allow") == allow && got.Body.Len() <= 0,
+			"OPTIONS %s: %d, Allow %q, %s", path, got.Code, got.Header().Get("Allow"), got.Body)
 		for _, method := range []string{"DELETE", "PUT", "TRACE"} {
 			got := f.send(method, path, "")
 			said := strings.Split(got.Header().Get("Allow"), ", ")
-			if got.Code != http.StatusMethodNotAllowed || len(said) != strings.Count(allow, ",")+1 ||
-				!strings.Contains(got.Body.String(), `"code":"method_not_allowed"`) {
-				t.Errorf("%s %s: %d, Allow %v, %s", method, path, got.Code, said, got.Body)
-			}
+			assert.True(t, got.Code == http.StatusMethodNotAllowed && len(said) == strings.Count(allow, ",")+1 &&
+				strings.Contains(got.Body.String(), `"code":"method_not_allowed"`), "%s %s: %d, Allow %v, %s", method, path,
+				got.Code, said, got.Body)
 		}
 	}
 	address := "http://" + f.listening()
@@ -51,10 +70,9 @@ func TestAnswersArePackedForWhoAcceptsIt(t *testing.T) {
 	f := serve(t, nil)
 	plain := f.send("GET", "/openapi.json", "")
 	packed := f.send("GET", "/openapi.json", "", "Accept-Encoding", "gzip")
-	if plain.Header().Get("Content-Encoding") != "" || packed.Header().Get("Content-Encoding") != "gzip" ||
-		!strings.Contains(strings.Join(packed.Header().Values("Vary"), ","), "Accept-Encoding") {
-		t.Errorf("%v and %v", plain.Header(), packed.Header())
-	}
+	assert.True(t, plain.Header().Get("Content-Encoding") == "" && packed.Header().Get("Content-Encoding") == "gzip" &&
+		strings.Contains(strings.Join(packed.Header().Values("Vary"), ","), "Accept-Encoding"), "%v and %v", plain.Header(),
+		packed.Header())
 	size := packed.Body.Len()
 	reader, err := gzip.NewReader(packed.Body)
 	require.NoError(t, err)
@@ -96,10 +114,9 @@ func TestAStreamOfEventsArrivesWhileItIsWritten(t *testing.T) {
 			continue
 		}
 		first := make([]byte, len("data: first\n\n"))
-		if _, err := io.ReadFull(response.Body, first); err != nil || string(first) != "data: first\n\n" ||
-			response.Header.Get("Content-Encoding") != "" {
-			t.Errorf("%s: %q, %v, %v", accepts, first, response.Header, err)
-		}
+		_, err = io.ReadFull(response.Body, first)
+		assert.True(t, err == nil && string(first) == "data: first\n\n" && response.Header.Get("Content-Encoding") == "",
+			"%s: %q, %v, %v", accepts, first, response.Header, err)
 		_ = response.Body.Close()
 	}
 }
@@ -120,19 +137,17 @@ func TestPagesOfNamedOriginsMayAskWithAKey(t *testing.T) {
 	} {
 		got := l.send("OPTIONS", path, "", preflight...)
 		header := got.Header()
-		if got.Code != http.StatusNoContent || header.Get("Access-Control-Allow-Origin") != pageOrigin ||
-			!strings.Contains(header.Get("Access-Control-Allow-Headers"), "Authorization") ||
-			!strings.Contains(header.Get("Access-Control-Allow-Methods"), "POST") ||
-			!strings.Contains(header.Get("Vary"), "Origin") || header.Get("Access-Control-Allow-Credentials") != "" {
-			t.Errorf("%s: %d %v", path, got.Code, header)
-		}
+		assert.True(t, got.Code == http.StatusNoContent && header.Get("Access-Control-Allow-Origin") == pageOrigin &&
+			strings.Contains(header.Get("Access-Control-Allow-Headers"), "Authorization") &&
+			strings.Contains(header.Get("Access-Control-Allow-Methods"), "POST") &&
+			strings.Contains(header.Get("Vary"), "Origin") && header.Get("Access-Control-Allow-Credentials") == "", "%s: %d %v",
+			path, got.Code, header)
 	}
 	from := []string{"Origin", pageOrigin, "Sec-Fetch-Site", "cross-site"}
 	got := l.send("POST", "/v1/indexes/sample/query", question, append(from, bearer(key.Text)...)...)
-	if got.Code != 200 || got.Header().Get("Access-Control-Allow-Origin") != pageOrigin ||
-		!strings.Contains(got.Header().Get("Access-Control-Expose-Headers"), "ETag") {
-		t.Errorf("with a key: %d %v", got.Code, got.Header())
-	}
+	assert.True(t, got.Code == 200 && got.Header().Get("Access-Control-Allow-Origin") == pageOrigin &&
+		strings.Contains(got.Header().Get("Access-Control-Expose-Headers"), "ETag"), "with a key: %d %v", got.Code,
+		got.Header())
 	got = l.send("POST", "/v1/indexes/sample/query", question, append(from, "Content-Type", "application/json")...)
 	assert.True(t, got.Code == 401 && got.Header().Get("Access-Control-Allow-Origin") == pageOrigin,
 		"without a key the page must be able to read why: %d %v", got.Code, got.Header())
@@ -152,5 +167,345 @@ func TestPagesOfNamedOriginsMayAskWithAKey(t *testing.T) {
 		got := l.send(method, "/v1/indexes/sample/query", question, append(headers, bearer(key.Text)...)...)
 		assert.True(t, got.Code == http.StatusForbidden && got.Header().Get("Access-Control-Allow-Origin") == "",
 			"%s: %d %v", name, got.Code, got.Header())
+	}
+}
+
+func TestWhatDidNotChangeIsNotSentAgain(t *testing.T) {
+	f := serve(t, nil)
+	f.ask(fram)
+	chunk := "/v1/indexes/sample/chunks/" + retrievetest.ChunkID(retrievetest.Sample()[1], 0).String()
+	for path, keep := range map[string]string{
+		"/v1/indexes": "no-cache", "/v1/indexes/sample": "no-cache", "/v1/indexes/sample/generations": "no-cache",
+		"/v1/indexes/sample/generations/g1": "no-cache", "/v1/indexes/sample/entities": "no-cache",
+		"/v1/indexes/sample/documents": "no-cache", "/openapi.json": "no-cache", chunk: "no-cache",
+		"/v1/indexes/sample/documents/cities/oslo.txt/text": "no-cache",
+		chunk + "?generation=g1":                            "max-age=86400, immutable",
+		"/v1/indexes/sample/entities?generation=g1":         "max-age=86400, immutable",
+		cursor("/v1/indexes/sample/documents", "g1", 2):     "max-age=86400, immutable",
+	} {
+		first := f.send("GET", path, "")
+		tag := first.Header().Get("ETag")
+		assert.True(t, first.Code == 200 && tag != "" && first.Header().Get("Cache-Control") == keep,
+			"%s: %d, ETag %q, Cache-Control %q", path, first.Code, tag, first.Header().Get("Cache-Control"))
+		for _, given := range []string{tag, `"other", ` + tag, strings.TrimPrefix(tag, "W/")} {
+			again := f.send("GET", path, "", "If-None-Match", given)
+			assert.True(t, again.Code == http.StatusNotModified && again.Body.Len() <= 0 && again.Header().Get("ETag") == tag &&
+				again.Header().Get("Cache-Control") == keep, "%s with %s: %d %v %s", path, given, again.Code, again.Header(),
+				again.Body)
+		}
+		for _, given := range []string{`"other"`, "*", ""} {
+			again := f.send("GET", path, "", "If-None-Match", given)
+			assert.True(t, again.Code == 200 && again.Body.Len() != 0, "%s with %q: %d", path, given, again.Code)
+		}
+	}
+	missing := f.send("GET", "/v1/indexes/sample/documents/nowhere", "")
+	assert.True(t, missing.Header().Get("ETag") == "" && missing.Header().Get("Cache-Control") == "no-store",
+		"an error is kept: %v", missing.Header())
+	asked := f.send("POST", "/v1/indexes/sample/query", question, "Content-Type", "application/json")
+	assert.True(t, asked.Header().Get("Cache-Control") == "no-store", "an answer is kept: %v", asked.Header())
+}
+
+func TestAnotherGenerationHasAnotherTag(t *testing.T) {
+	f := serve(t, nil)
+	f.ask(fram)
+	for _, path := range []string{"/v1/indexes/sample/documents", "/v1/indexes/sample", "/v1/indexes"} {
+		assert.False(t, f.send("GET", path, "").Header().Get("ETag") == f.send("GET", path+"?", "").Header().Get("ETag") &&
+			strings.HasSuffix(path, "documents"), "two addresses share a tag")
+	}
+	old := f.send("GET", "/v1/indexes/sample/documents", "").Header().Get("ETag")
+	card := f.send("GET", "/v1/indexes/sample", "").Header().Get("ETag")
+	f.publishNext(2)
+	eventually(t, "switched", func() bool { return f.ask(fram)["generation"] == "g2" })
+	got := f.send("GET", "/v1/indexes/sample/documents", "", "If-None-Match", old)
+	assert.True(t, got.Code == http.StatusOK, "documents of another generation: %d", got.Code)
+	got = f.send("GET", "/v1/indexes/sample", "", "If-None-Match", card)
+	assert.True(t, got.Code == http.StatusOK, "the card of another generation: %d", got.Code)
+}
+
+// What a key may read must not be kept by a cache that others use.
+func TestAnswersForAKeyArePrivate(t *testing.T) {
+	l := lock(t, nil)
+	key := l.key(access.Request{Scope: access.Query})
+	for _, path := range []string{"/v1/indexes", "/v1/indexes/sample/entities?generation=g1"} {
+		header := l.send("GET", path, "", bearer(key.Text)...).Header()
+		assert.True(t, strings.HasPrefix(header.Get("Cache-Control"), "private, ") &&
+			strings.Contains(strings.Join(header.Values("Vary"), ","), "Authorization"), "%s: %v", path, header)
+	}
+	operate := l.key(access.Request{Scope: access.Operate})
+	at := l.built.Index.GenerationKey("g1", "report.json")
+	report := core.Report{Status: core.StatusCompleted}
+	_, err := blob.WriteJSON(t.Context(), l.stores.Blobs, at, report, blob.Cond{})
+	require.NoError(t, err)
+	for text, reported := range map[string]bool{key.Text: false, operate.Text: true} {
+		got := l.send("GET", "/v1/indexes/sample/generations/g1", "", bearer(text)...)
+		assert.True(t, got.Code == 200 && reported == strings.Contains(got.Body.String(), `"report":{`),
+			"%d %s", got.Code, got.Body)
+	}
+}
+
+// listening serves on a real connection.
+func (f *fixture) listening() string {
+	f.t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(f.t, err)
+	go func() { _ = f.server.Serve(listener) }()
+	return listener.Addr().String()
+}
+
+// long is more than anything takes, also on a machine that has much else to do: who waits for it waits for nothing.
+const long = 3 * time.Minute
+
+// dial sends the beginning of a request and keeps the connection open.
+func dial(t *testing.T, address, text string) net.Conn {
+	t.Helper()
+	connection, err := net.Dial("tcp", address)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = connection.Close() })
+	_, err = io.WriteString(connection, text)
+	require.NoError(t, err)
+	return connection
+}
+
+// The answer may take long here: a busy server that does not come to write it within WriteTimeout lets go without.
+func TestHalfSentBodiesAreToldSoAndLetGo(t *testing.T) {
+	f := serve(t, func(_ *fixture, config *api.Config) {
+		config.Policy.BodyTimeout, config.Policy.WriteTimeout = 500*time.Millisecond, long
+	})
+	address := f.listening()
+	var halves []net.Conn
+	for range 300 {
+		halves = append(halves, dial(t, address, "POST /v1/indexes/sample/query HTTP/1.1\r\nHost: localhost\r\n"+
+			"Content-Type: application/json\r\nContent-Length: 50\r\n\r\n{\"query\":"))
+	}
+	until, open, silent := time.Now().Add(long), 0, 0
+	for _, connection := range halves {
+		_ = connection.SetReadDeadline(until)
+		answer, err := io.ReadAll(connection)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			open++
+		}
+		if !bytes.HasPrefix(answer, []byte("HTTP/1.1 408 Request Timeout")) ||
+			!bytes.Contains(answer, []byte(`"body_timeout"`)) {
+			silent++
+		}
+	}
+	assert.True(t, open <= 0 && silent <= 0,
+		"of %d half-sent bodies %d stay open, and %d get no answer", len(halves), open, silent)
+}
+
+func TestClientsThatDoNotReadAreLetGo(t *testing.T) {
+	const deaf = 30
+	large := make([]byte, 16<<20)
+	ended := make(chan error, deaf)
+	f := serve(t, func(_ *fixture, config *api.Config) {
+		config.Policy.WriteTimeout = 500 * time.Millisecond
+		config.Extra = map[string]http.Handler{"/large/": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, err := w.Write(large)
+			ended <- err
+		})}
+	})
+	address := f.listening()
+	for range deaf {
+		dial(t, address, "GET /large/ HTTP/1.1\r\nHost: localhost\r\n\r\n") // and nothing is read
+	}
+	patience := time.After(long)
+	for i := range deaf {
+		select {
+		case err := <-ended:
+			assert.Error(t, err, "a client that does not read got everything")
+		case <-patience:
+			t.Fatalf("%d of %d clients that do not read are let go", i, deaf)
+		}
+	}
+}
+
+// A busy machine may need longer than a timeout of the test's for what no timeout is about; with a longer one it does
+// not. A server that counts the time of its work as the client's fails with each.
+func TestAnAnswerMayTakeLongerThanABody(t *testing.T) {
+	var last string
+	for _, timeout := range []time.Duration{100 * time.Millisecond, time.Second, 5 * time.Second} {
+		if last = answeredLate(t, timeout); last == "" {
+			return
+		}
+	}
+	t.Error(last)
+}
+
+// answeredLate asks twice on one connection for what takes four times as long as bodies and writes may; what goes wrong
+// is what it gives.
+func answeredLate(t *testing.T, timeout time.Duration) string {
+	t.Helper()
+	f := serve(t, func(_ *fixture, config *api.Config) {
+		config.Policy.BodyTimeout, config.Policy.WriteTimeout, config.Timeout = timeout, timeout, long
+		config.Models = models{embedder: func(inner model.Embedder) model.Embedder { return late{inner, 4 * timeout} }}
+	})
+	url := "http://" + f.listening() + "/v1/indexes/sample/query"
+	for _, query := range []string{"Oslo", "Bergen"} { // the vector of a question is kept
+		began := time.Now()
+		response, err := http.Post(url, "application/json", strings.NewReader(`{"query":"`+query+`","method":"vector"}`))
+		if err != nil {
+			return err.Error()
+		}
+		_, err = io.Copy(io.Discard, response.Body)
+		if closing := response.Body.Close(); err != nil || closing != nil || response.StatusCode != http.StatusOK {
+			return fmt.Sprint(response.Status, err, closing)
+		}
+		took := time.Since(began)
+		require.True(t, took >= 4*timeout, "it takes %v: nothing is tested", took)
+	}
+	return ""
+}
+
+type late struct {
+	model.Embedder
+	by time.Duration
+}
+
+func (l late) Embed(ctx context.Context, texts []string) ([][]float32, model.Usage, error) {
+	select {
+	case <-time.After(l.by):
+	case <-ctx.Done():
+		return nil, model.Usage{}, ctx.Err()
+	}
+	return l.Embedder.Embed(ctx, texts)
+}
+
+// WithIDF implements model.Weighable: without it the embedder inside would be asked, at once.
+func (l late) WithIDF(weight func(stem string) float64) model.Embedder {
+	return late{l.Embedder.(model.Weighable).WithIDF(weight), l.by}
+}
+
+func TestBeyondLoopbackNobodyIsServedWithoutAKeyUnlessThatIsSaidTwice(t *testing.T) {
+	everywhere, local := &net.TCPAddr{IP: net.IPv4zero, Port: 1}, &net.TCPAddr{IP: net.IPv6loopback, Port: 1}
+	for _, c := range []struct {
+		auth     string
+		public   bool
+		at       net.Addr
+		required bool
+		refused  bool
+	}{
+		{"auto", false, everywhere, true, false}, {"auto", false, local, false, false},
+		{"required", false, local, true, false}, {"required", false, everywhere, true, false},
+		{"none", false, local, false, false}, {"none", false, everywhere, false, true},
+		{"none", true, everywhere, false, false}, {"auto", true, everywhere, true, false},
+	} {
+		policy, err := middleware.NewPolicy(config.QueryAPI{Auth: c.auth, Public: c.public}, c.at, nil)
+		assert.True(t, (err != nil) == c.refused && policy.Required == c.required, "%+v: %+v %v", c, policy, err)
+	}
+	f := serve(t, nil)
+	listener, err := net.Listen("tcp", "0.0.0.0:0")
+	if err != nil {
+		t.Skip(err)
+	}
+	defer func() { _ = listener.Close() }()
+	err = f.server.Serve(listener)
+	assert.True(t, fault.Is(err, fault.BadConfig), "a server that asks for no key serves the net: %v", err)
+}
+
+func BenchmarkQueryWithAndWithoutAKey(b *testing.B) {
+	store := blobmemory.New()
+	made, err := access.Book{Store: store}.CreateKey(b.Context(), access.Request{Scope: access.Query})
+	require.NoError(b, err)
+	ring := access.NewRing(store, slog.New(slog.DiscardHandler), nil)
+	require.NoError(b, ring.Refresh(b.Context()))
+	done := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
+	fail := func(w http.ResponseWriter, _ *http.Request, err error) { b.Fatal(err) }
+	limits := access.Limits{RequestsPerSecond: 1e9, Burst: 1e9, Concurrency: 100}
+	for name, handler := range map[string]http.Handler{
+		"without a guard": done,
+		"with a key": middleware.New(middleware.Policy{Keys: ring, Required: true, AnyHost: true, Limits: limits}, fail).
+			Wrap(done, func(string) bool { return false }),
+	} {
+		b.Run(name, func(b *testing.B) {
+			request := httptest.NewRequest(http.MethodPost, "/v1/indexes/sample/query", http.NoBody)
+			request.Header.Set("Authorization", "Bearer "+made.Text)
+			request.Header.Set("Content-Type", "application/json")
+			for b.Loop() {
+				handler.ServeHTTP(httptest.NewRecorder(), request)
+			}
+		})
+	}
+}
+
+// ponder is a method whose work is heavy and goes on until its context ends.
+type ponder struct {
+	began chan struct{}
+	ended chan error
+}
+
+func (ponder) Spec() retrieve.Spec {
+	return retrieve.Spec{Name: "ponder", Doc: "it goes on", Entities: 1}
+}
+
+func (p ponder) Run(r *retrieve.Request) (retrieve.Explanation, error) {
+	if err := r.Admit(1e12); err != nil {
+		return nil, err
+	}
+	p.began <- struct{}{}
+	<-r.Context().Done()
+	p.ended <- r.Context().Err()
+	return nil, r.Context().Err()
+}
+
+// doors are the ways to ask a question by the method.
+var doors = map[string]struct{ path, body string }{
+	"a query":  {"/v1/indexes/sample/query", `{"query":"Oslo?","method":"ponder"}`},
+	"a stream": {"/v1/indexes/sample/query", `{"query":"Oslo?","method":"ponder","answer":true,"stream":true}`},
+	"MCP": {"/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search","arguments":` +
+		`{"index":"sample","query":"Oslo?","method":"ponder"}}}`},
+	"chat": {"/v1/chat/completions", `{"model":"unweaver/sample","messages":[{"role":"user","content":"Oslo?"}],` +
+		`"unweaver":{"method":"ponder"}}`},
+	"chat as a stream": {"/v1/chat/completions", `{"model":"unweaver/sample","stream":true,` +
+		`"messages":[{"role":"user","content":"Oslo?"}],"unweaver":{"method":"ponder"}}`},
+}
+
+func TestHeavyWorkIsBoundedAndEndsWithItsCaller(t *testing.T) {
+	method := ponder{make(chan struct{}), make(chan error, 64)}
+	registry, err := retrieve.NewRegistry(append(methods.Registry().All(), method)...)
+	require.NoError(t, err)
+	f := serve(t, func(_ *fixture, config *api.Config) { config.Methods = registry })
+	f.unchecked = true // it is described with the methods of the program
+	address := "http://" + f.listening()
+	ask := func(ctx context.Context, path, body string) (*http.Response, error) {
+		request, err := http.NewRequestWithContext(ctx, http.MethodPost, address+path, strings.NewReader(body))
+		if err != nil {
+			t.Error(err)
+			return nil, err
+		}
+		request.Host = "localhost"
+		request.Header.Set("Content-Type", "application/json")
+		request.Header.Set("Accept", "application/json, text/event-stream")
+		return http.DefaultClient.Do(request)
+	}
+	for name, door := range doors {
+		var leave []context.CancelFunc
+		for range max(1, runtime.GOMAXPROCS(0)/2) {
+			ctx, cancel := context.WithCancel(t.Context())
+			leave = append(leave, cancel)
+			go func() {
+				if response, err := ask(ctx, door.path, door.body); err == nil {
+					_ = response.Body.Close()
+				}
+			}()
+			<-method.began
+		}
+		for other, door := range doors {
+			response, err := ask(t.Context(), door.path, door.body)
+			require.NoError(t, err)
+			var reported bytes.Buffer
+			_, _ = bufio.NewReader(response.Body).WriteTo(&reported)
+			_ = response.Body.Close()
+			waits := response.StatusCode == http.StatusTooManyRequests && response.Header.Get("Retry-After") != ""
+			if !waits && !strings.Contains(reported.String(), "try again in") || !strings.Contains(reported.String(), "expensive") {
+				t.Errorf("%s beside heavy work by %s: %d %v %s", other, name, response.StatusCode, response.Header, &reported)
+			}
+		}
+		out := f.ask(map[string]any{"query": "What is the capital of Norway?"})
+		assert.True(t, out["reason"] == nil, "an ordinary question beside heavy work by %s: %v", name, out)
+		for _, cancel := range leave {
+			cancel()
+			err := <-method.ended
+			assert.True(t, errors.Is(err, context.Canceled), fmt.Errorf("%s left: %w", name, err))
+		}
 	}
 }

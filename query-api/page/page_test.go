@@ -121,9 +121,8 @@ func TestTheBuiltFilesAreWhatTheSourcesGive(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	for _, arguments := range [][]string{{"build.mjs", "--check"}, {"node_modules/typescript/bin/tsc", "--noEmit"}} {
-		if out, err := exec.CommandContext(ctx, node, arguments...).CombinedOutput(); err != nil {
-			t.Errorf("node %s: %v\n%s", strings.Join(arguments, " "), err, out)
-		}
+		out, err := exec.CommandContext(ctx, node, arguments...).CombinedOutput()
+		assert.NoError(t, err, "node %s: %v\n%s", strings.Join(arguments, " "), err, out)
 	}
 }
 

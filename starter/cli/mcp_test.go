@@ -35,9 +35,7 @@ func TestAnAgentIsServedOnStandardInputAndOutput(t *testing.T) {
 	asks, asked := io.Pipe()
 	output, reported := io.Pipe()
 	var errs strings.Builder
-	app := &cli.App{
-		In: asks, Out: reported, Err: &errs, Env: []string{"UNWEAVER_API_KEY=uwk_k"}, Connect: withConnection(&fakeControl{}, served.URL),
-	}
+	app := &cli.App{In: asks, Out: reported, Err: &errs, Env: []string{"UNWEAVER_API_KEY=uwk_k"}, Connect: withConnection(&fakeControl{}, served.URL)}
 	exit := make(chan int, 1)
 	go func() {
 		exit <- app.Run(context.WithoutCancel(t.Context()), []string{"mcp"})
@@ -45,9 +43,8 @@ func TestAnAgentIsServedOnStandardInputAndOutput(t *testing.T) {
 	}()
 	var lines strings.Builder
 	client := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil)
-	session, err := client.Connect(t.Context(), &sdk.IOTransport{
-		Reader: io.NopCloser(io.TeeReader(output, &lines)), Writer: asked,
-	}, nil)
+	session, err := client.Connect(t.Context(),
+		&sdk.IOTransport{Reader: io.NopCloser(io.TeeReader(output, &lines)), Writer: asked}, nil)
 	require.NoError(t, err)
 	call := func(name string, arguments map[string]any) *sdk.CallToolResult {
 		t.Helper()
@@ -57,14 +54,12 @@ func TestAnAgentIsServedOnStandardInputAndOutput(t *testing.T) {
 	}
 	result := call("answer", map[string]any{"index": "docs", "query": "who wove it?"})
 	text := result.Content[0].(*sdk.TextContent).Text
-	if result.IsError || !strings.HasPrefix(text, "Arachne.") || !strings.Contains(text, "Arachne   wove\n it.") {
-		t.Errorf("%s", text)
-	}
+	assert.True(t, !result.IsError && strings.HasPrefix(text, "Arachne.") &&
+		strings.Contains(text, "Arachne   wove\n it."), "%s", text)
 	assert.Equal(t, "Bearer uwk_k", <-keys, "asked with")
 	lost := call("get_chunk", map[string]any{"index": "docs", "chunk": "lost"})
-	if text := lost.Content[0].(*sdk.TextContent).Text; !lost.IsError || !strings.Contains(text, "none of that id") {
-		t.Errorf("%s", text)
-	}
+	text = lost.Content[0].(*sdk.TextContent).Text
+	assert.True(t, lost.IsError && strings.Contains(text, "none of that id"), "%s", text)
 	assert.NoError(t, session.Close())
 	select {
 	case code := <-exit:
@@ -101,8 +96,7 @@ func TestAnAgentsServerThatIsDownIsAnErrorOfTheTool(t *testing.T) {
 	for reply.ID != 2 {
 		require.NoError(t, decoder.Decode(&reply))
 	}
-	if !reply.Result.IsError || !strings.Contains(reply.Result.Content[0].Text, "check that query-api runs there") {
-		t.Errorf("%+v", reply)
-	}
+	assert.True(t, reply.Result.IsError &&
+		strings.Contains(reply.Result.Content[0].Text, "check that query-api runs there"), "%+v", reply)
 	_ = writes.Close()
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/starter/cli"
 )
@@ -131,29 +133,22 @@ func block(usages string) string {
 func TestTheReferenceIsMadeFromTheCommands(t *testing.T) {
 	want := reference()
 	if *update {
-		if err := os.WriteFile(referencePath, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(referencePath, []byte(want), 0o644))
 	}
 	got, err := os.ReadFile(referencePath)
-	if err != nil || string(got) != want {
-		t.Errorf("%s is not what the commands say (%v): go test ./starter/cli -update", referencePath, err)
-	}
+	assert.True(t, err == nil && string(got) == want,
+		"%s is not what the commands say (%v): go test ./starter/cli -update", referencePath, err)
 }
 
 func TestEveryCommandSaysWhatItDoes(t *testing.T) {
 	seen := 0
 	for _, command := range cli.Commands().Commands() {
-		if command.GroupID == "" {
-			t.Errorf("unweaver --help lists %s below no group", command.Name())
-		}
+		assert.True(t, command.GroupID != "", "unweaver --help lists %s below no group", command.Name())
 		if seen++; command.Short == "" || command.Args == nil && command.Runnable() {
 			t.Errorf("%s: %q, arguments are checked: %t", command.Name(), command.Short, command.Args != nil)
 		}
 	}
-	if seen < 13 {
-		t.Errorf("%d commands", seen)
-	}
+	assert.True(t, seen >= 13, "%d commands", seen)
 }
 
 // A command takes its index in front of its other arguments, alone or with a generation, or as --index.
@@ -178,8 +173,7 @@ func TestAnIndexMayStandInFrontOfTheArguments(t *testing.T) {
 		"publish docs": "want INDEX GEN, got docs alone", "tag docs g1": "want INDEX GEN NAME, got docs g1 alone",
 		"dead-letters show kb": "want INDEX PASSAGE, got kb alone", "rollback": "no index is named",
 	} {
-		if got := run(t, &fakeControl{}, strings.Fields(args)...); got.exit != 2 || !strings.Contains(got.err, says) {
-			t.Errorf("%s: %+v", args, got)
-		}
+		got := run(t, &fakeControl{}, strings.Fields(args)...)
+		assert.True(t, got.exit == 2 && strings.Contains(got.err, says), "%s: %+v", args, got)
 	}
 }

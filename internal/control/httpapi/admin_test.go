@@ -2,12 +2,15 @@ package httpapi_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -222,17 +225,14 @@ func methods(ctx context.Context, controller control.Control) map[string]func() 
 		"pause":  func() (any, error) { return controller.PauseRun(ctx, "docs/g1") },
 		"resume": func() (any, error) { return none(controller.ResumeRun(ctx, "docs/g1", nil)) },
 		"resume with a budget": func() (any, error) {
-			return none(controller.ResumeRun(ctx, "docs/g1",
-				&core.Budget{Money: 2.5}))
+			return none(controller.ResumeRun(ctx, "docs/g1", &core.Budget{Money: 2.5}))
 		},
 		"cancel": func() (any, error) { return controller.CancelRun(ctx, "docs/g1") },
 		"limit": func() (any, error) {
 			return none(controller.LimitRun(ctx, control.LimitRequest{Run: "docs/g1", Budget: &core.Budget{Calls: 3}}))
 		},
-		"lost": func() (any, error) { return none(controller.MarkLost(ctx, "docs/g1")) },
-		"estimate": func() (any, error) {
-			return controller.EstimateBuild(ctx, control.IndexRequest{Spec: spec})
-		},
+		"lost":        func() (any, error) { return none(controller.MarkLost(ctx, "docs/g1")) },
+		"estimate":    func() (any, error) { return controller.EstimateBuild(ctx, control.IndexRequest{Spec: spec}) },
 		"generations": func() (any, error) { return controller.ListGenerations(ctx, "docs") },
 		"restore":     func() (any, error) { return controller.RestoreIndex(ctx, "docs") },
 		"move": func() (any, error) {
@@ -241,9 +241,8 @@ func methods(ctx context.Context, controller control.Control) map[string]func() 
 			})
 		},
 		"branch": func() (any, error) {
-			return controller.ChangeBranch(ctx, control.BranchRequest{
-				Index: "docs", Name: "exp", Set: map[string]string{"keep": "2"}, Generation: "g1",
-			})
+			return controller.ChangeBranch(ctx,
+				control.BranchRequest{Index: "docs", Name: "exp", Set: map[string]string{"keep": "2"}, Generation: "g1"})
 		},
 		"delete": func() (any, error) {
 			return controller.DeleteIndex(ctx, control.DeleteRequest{Index: "docs", Confirmed: true})
@@ -325,9 +324,8 @@ func TestWhoAsksArrivesWithWhatTheyHaveShown(t *testing.T) {
 	client := serve(t, remote)
 	said := core.Operator{By: "Žofie <z@büro>", Reason: "bad answers\nsince 2%", Via: "key of nobody"}
 	_, err := client.MoveGeneration(control.WithOperator(t.Context(), said), control.MoveRequest{Action: "tag", Index: "docs"})
-	if want := (core.Operator{By: said.By, Reason: said.Reason, Via: "token"}); err != nil || remote.operator != want {
-		t.Errorf("%+v, want %+v; %v", remote.operator, want, err)
-	}
+	want := (core.Operator{By: said.By, Reason: said.Reason, Via: "token"})
+	assert.True(t, err == nil && remote.operator == want, "%+v, want %+v; %v", remote.operator, want, err)
 }
 
 func TestEveryMethodsFaultComesBackWhole(t *testing.T) {
@@ -341,10 +339,9 @@ func TestEveryMethodsFaultComesBackWhole(t *testing.T) {
 			for method, do := range methods(t.Context(), serve(t, &recorder{err: sent})) {
 				_, err := do()
 				got := fault.As(err)
-				if got == nil || got.Code != sent.Code || got.Kind != sent.Kind || got.Op != sent.Op ||
-					got.Object != sent.Object || got.Hint != sent.Hint || got.Error() != sent.Error() {
-					t.Errorf("%s: got %#v, want %#v", method, got, sent)
-				}
+				assert.True(t, got != nil && got.Code == sent.Code && got.Kind == sent.Kind && got.Op == sent.Op &&
+					got.Object == sent.Object && got.Hint == sent.Hint && got.Error() == sent.Error(), "%s: got %#v, want %#v", method,
+					got, sent)
 			}
 		})
 	}
@@ -367,10 +364,8 @@ func TestTheTokenIsNeeded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			stranger := &httpapi.Client{Base: client.Base, Token: token}
 			_, err := stranger.CancelRun(t.Context(), "docs/g1")
-			if !fault.Is(err, fault.EngineDown) || !strings.Contains(err.Error(), "401") ||
-				!strings.Contains(err.Error(), "dev.json") {
-				t.Errorf("got %v", err)
-			}
+			assert.True(t, fault.Is(err, fault.EngineDown) && strings.Contains(err.Error(), "401") &&
+				strings.Contains(err.Error(), "dev.json"), "got %v", err)
 		})
 	}
 	assert.True(t, controller.asked == nil, "a stranger did %v", controller.asked)
@@ -422,9 +417,8 @@ func TestRequestsThatAreNotOurs(t *testing.T) {
 		"a look":                     {"GET", "pause", "", http.StatusMethodNotAllowed, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			request, err := http.NewRequestWithContext(
-				t.Context(), c.method, client.Base+httpapi.Prefix+c.path, strings.NewReader(c.body),
-			)
+			request, err := http.NewRequestWithContext(t.Context(), c.method, client.Base+httpapi.Prefix+c.path,
+				strings.NewReader(c.body))
 			require.NoError(t, err)
 			request.Header.Set("Authorization", "Bearer token")
 			response, err := http.DefaultClient.Do(request)
@@ -456,15 +450,94 @@ func TestAnAddressThatIsNoStack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := (&httpapi.Client{Base: c.base, Token: "token"}).ReadStatus(t.Context(), "docs")
-			if !fault.Is(err, fault.EngineDown) || !strings.Contains(err.Error(), c.says) ||
-				!strings.Contains(err.Error(), c.base) {
-				t.Errorf("got %v", err)
-			}
+			assert.True(t, fault.Is(err, fault.EngineDown) && strings.Contains(err.Error(), c.says) &&
+				strings.Contains(err.Error(), c.base), "got %v", err)
 		})
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := (&httpapi.Client{Base: "http://127.0.0.1:1"}).PauseRun(ctx, "docs"); !errors.Is(err, context.Canceled) {
-		t.Errorf("the caller's own end is %v", err)
+	_, err := (&httpapi.Client{Base: "http://127.0.0.1:1"}).PauseRun(ctx, "docs")
+	assert.True(t, errors.Is(err, context.Canceled), "the caller's own end is %v", err)
+}
+
+func TestANameThatCouldBeAPathReachesNothing(t *testing.T) {
+	asked := &recorder{}
+	server := httptest.NewServer(httpapi.Handler(asked, httpapi.Access{Token: "token"}))
+	defer server.Close()
+	post := func(method, body string) (int, string) {
+		request, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+httpapi.Prefix+method,
+			strings.NewReader(body))
+		request.Header.Set("Authorization", "Bearer token")
+		response, err := http.DefaultClient.Do(request)
+		require.NoError(t, err)
+		defer func() { _ = response.Body.Close() }()
+		raw, _ := io.ReadAll(response.Body)
+		return response.StatusCode, string(raw)
+	}
+	for _, method := range []string{"status", "pause", "resume", "cancel", "lost", "generations", "restore"} {
+		for _, name := range []string{
+			"../../../../etc", "docs/../x", "/etc", "docs//g1", "", "a/b/c/d", "docs/g1#../x", "docs\\u0000", "_access",
+		} {
+			status, text := post(method, `{"name":"`+name+`"}`)
+			assert.True(t, status == http.StatusConflict && strings.Contains(text, `"usage"`), "%s %s: %d %s", method, name,
+				status, text)
+		}
+	}
+	if status, text := post("audit", `{"index":"../x"}`); status != http.StatusConflict {
+		t.Errorf("audit: %d %s", status, text)
+	}
+	if status, text := post("index", `{"spec":{"index":"../x"}}`); status != http.StatusConflict {
+		t.Errorf("index: %d %s", status, text)
+	}
+	for _, body := range []string{
+		`{"index":"../x"}`, `{"index":"docs","generation":"../../x"}`, `{"index":"docs","name":"a/b"}`,
+	} {
+		status, text := post("move", body)
+		assert.True(t, status == http.StatusConflict, "move: %d %s", status, text)
+	}
+	assert.True(t, asked.asked == nil, "it came through: %v", asked.asked)
+	for _, name := range []string{"docs", "docs/g1", "build/docs/g1", "docs/g1#3f0c-aa"} {
+		status, text := post("status", `{"name":"`+name+`"}`)
+		assert.True(t, status == http.StatusOK, "%s: %d %s", name, status, text)
+	}
+}
+
+// A value of a wrong type is refused by the path of its field and what that takes, on every route, and no message has
+// the name of a Go type.
+func TestAValueOfAWrongTypeIsNamedByItsPath(t *testing.T) {
+	handler := httpapi.Handler(&recorder{}, httpapi.Access{Token: "t"})
+	goName := regexp.MustCompile(`\b(json|jsontext|struct|Go|control|core|access|httpapi|int\d*|bool|map|time\.Time)\b`)
+	refused := func(route, body string) string {
+		request := httptest.NewRequest(http.MethodPost, httpapi.Prefix+route, strings.NewReader(body))
+		request.Header.Set("Authorization", "Bearer t")
+		recorder := httptest.NewRecorder()
+		handler.ServeHTTP(recorder, request)
+		var problem struct{ Code, Cause string }
+		require.NoError(t, json.Unmarshal(recorder.Body.Bytes(), &problem), "%s %s: %s", route, body, recorder.Body)
+		assert.Equal(t, "usage", problem.Code, "%s %s", route, body)
+		assert.NotRegexp(t, goName, problem.Cause)
+		return problem.Cause
+	}
+	source, err := os.ReadFile("routes.go")
+	require.NoError(t, err)
+	routes := regexp.MustCompile(`\(mux, "([a-z-]+)"`).FindAllStringSubmatch(string(source), -1)
+	require.Greater(t, len(routes), 35)
+	for _, route := range routes {
+		assert.Equal(t, "want an object, got a list", refused(route[1], "[]"), route[1])
+	}
+	for body, want := range map[string]string{
+		``:                                  "it is empty",
+		`{"spec":`:                          "it is not valid JSON: unexpected EOF",
+		`{"spec":5}`:                        "spec: want an object, got a number",
+		`{"spec":{"chat":{"model":{}}}}`:    "spec.chat.model: want a text, got an object",
+		`{"spec":{"keep":"5"}}`:             "spec.keep: want a whole number, got a text",
+		`{"spec":{"keep":1.5}}`:             "spec.keep: want a whole number that it can hold",
+		`{"spec":{"include":"a"}}`:          "spec.include: want a list, got a text",
+		`{"spec":{"include":["a",true]}}`:   "spec.include.1: want a text, got true",
+		`{"spec":{"grace":5}}`:              "spec.grace: want a text, got a number",
+		`{"rebuild":"yes"}`:                 "rebuild: want true or false, got a text",
+		`{"spec":{"budget":{"money":"5"}}}`: "spec.budget.money: want a number, got a text",
+	} {
+		assert.Equal(t, want, refused("index", body), body)
 	}
 }

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/control/httpapi"
@@ -63,9 +66,8 @@ func TestAProofThatIsPassedOnProvesNothing(t *testing.T) {
 		_ = answer.Body.Close()
 	}))
 	defer relay.Close()
-	if got, err := httpapi.HasToken(t.Context(), relay.URL, "right"); got || err != nil || passed.Load() != 1 {
-		t.Errorf("%v, %v after %d questions", got, err, passed.Load())
-	}
+	got, err := httpapi.HasToken(t.Context(), relay.URL, "right")
+	assert.True(t, !got && err == nil && passed.Load() == 1, "%v, %v after %d questions", got, err, passed.Load())
 }
 
 func TestAQuestionForAProofGoesNowhereElse(t *testing.T) {
@@ -77,4 +79,45 @@ func TestAQuestionForAProofGoesNowhereElse(t *testing.T) {
 	if got, err := httpapi.HasToken(t.Context(), away.URL, "right"); got || err != nil || asked.Load() != 0 {
 		t.Errorf("%v, %v; the other address was asked %d times", got, err, asked.Load())
 	}
+}
+
+func TestWhoHasTheTokenProvesIt(t *testing.T) {
+	server := httptest.NewServer(httpapi.Handler(&recorder{}, httpapi.Access{Token: "right"}))
+	defer server.Close()
+	for token, want := range map[string]bool{"right": true, "wrong": false, "": false} {
+		got, err := httpapi.HasToken(t.Context(), server.URL, token)
+		assert.True(t, got == want && err == nil, "%q: %v, %v", token, got, err)
+	}
+	if got, err := httpapi.HasToken(t.Context(), "http://127.0.0.1:1", "right"); got || err != nil {
+		t.Errorf("nothing listens: %v, %v", got, err)
+	}
+	for _, challenge := range []string{"", "00", strings.Repeat("g", 64), strings.Repeat("0", 66)} {
+		response, err := http.Get(server.URL + httpapi.Prefix + "proof?challenge=" + challenge)
+		require.NoError(t, err)
+		_ = response.Body.Close()
+		assert.True(t, response.StatusCode == http.StatusNotFound, "%q is answered with %s", challenge, response.Status)
+	}
+}
+
+// A program at the port of a dead stack may pass the question on to a living one with the same token: the answer is of
+// another address.
+// Promises: 105.
+func TestAProofIsOfOneAddress(t *testing.T) {
+	server := httptest.NewServer(httpapi.Handler(&recorder{}, httpapi.Access{Token: "right"}))
+	defer server.Close()
+	relay := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		http.Redirect(w, request, server.URL+request.URL.String(), http.StatusTemporaryRedirect)
+	}))
+	defer relay.Close()
+	got, err := httpapi.HasToken(t.Context(), relay.URL, "right")
+	assert.True(t, !got && err == nil, "%v, %v", got, err)
+}
+
+func TestAnAddressThatStaysSilentIsAnError(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { _ = listener.Close() }()
+	httpapi.ProofDeadline(t)
+	got, err := httpapi.HasToken(t.Context(), "http://"+listener.Addr().String(), "right")
+	assert.True(t, !got && err != nil, "%v, %v", got, err)
 }

@@ -13,9 +13,7 @@ import (
 
 // Promises: 116.
 func TestTheTemporaryFolderIsComparedWithWhatABuildNeeds(t *testing.T) {
-	built := &core.Manifest{Segments: core.Segments{
-		IDF: []core.Segment{{Bytes: 3 << 30}},
-	}}
+	built := &core.Manifest{Segments: core.Segments{IDF: []core.Segment{{Bytes: 3 << 30}}}}
 	for name, c := range map[string]struct {
 		space    scratch.Space
 		manifest *core.Manifest

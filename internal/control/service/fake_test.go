@@ -324,9 +324,8 @@ func (b *bench) setState(run string, state core.RunState) {
 func (b *bench) writeReport(generation, status string) {
 	b.t.Helper()
 	report := core.Report{Index: "docs", Generation: generation, Run: "docs/" + generation, Status: status}
-	_, err := blob.WriteJSON(
-		b.t.Context(), b.art.Store, b.art.GenerationKey(generation, "report.json"), report, blob.Cond{},
-	)
+	_, err := blob.WriteJSON(b.t.Context(), b.art.Store, b.art.GenerationKey(generation, "report.json"), report,
+		blob.Cond{})
 	b.must(err)
 }
 
@@ -348,9 +347,7 @@ func (b *bench) spec(index string) core.Spec {
 // wants checks code, object and that each part is in the text of a fault.
 func wants(t *testing.T, err error, code fault.Code, parts ...string) {
 	t.Helper()
-	if !fault.Is(err, code) {
-		t.Fatalf("got %v (%s), want %s", err, fault.CodeOf(err), code)
-	}
+	require.True(t, fault.Is(err, code), "got %v (%s), want %s", err, fault.CodeOf(err), code)
 	for _, part := range parts {
 		assert.True(t, strings.Contains(err.Error(), part), "%q is not in %q", part, err)
 	}

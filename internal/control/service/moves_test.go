@@ -2,6 +2,7 @@ package service_test
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/workflows"
 )
 
 // Promises: 40.
@@ -32,10 +34,8 @@ func TestCommandsOnRunsAreRecordedWithWhoAndWhy(t *testing.T) {
 	b.must(err)
 	var text []string
 	for _, op := range operations {
-		if op.By != "ada@desk" || op.Via != "token" || op.Reason != "too expensive" || op.Run != "docs/g1" ||
-			op.Outcome == nil {
-			t.Fatalf("%+v", op)
-		}
+		require.True(t, op.By == "ada@desk" && op.Via == "token" && op.Reason == "too expensive" && op.Run == "docs/g1" &&
+			op.Outcome != nil, "%+v", op)
 		text = append(text, op.Action+" "+op.Outcome.Result+" "+op.Outcome.Code)
 	}
 	want := []string{"pause failed run_ended", "cancel done ", "resume done ", "pause done "}
@@ -84,9 +84,8 @@ func TestNothingIsMovedOfAnIndexThatIsNot(t *testing.T) {
 		`{"status":"held","reason":"mass_deletion","detail":"5 of 10 documents are gone"}`)
 	_, err = b.MoveGeneration(t.Context(), control.MoveRequest{Action: core.ActionPublish, Index: "docs", Generation: "g2"})
 	wants(t, err, fault.UnknownGen, "5 of 10 documents are gone", "gate.max_removed=1")
-	if keys, err := b.ListOperations(t.Context(), "docs", 0); err != nil || len(keys) != 0 {
-		t.Errorf("refused, and recorded: %+v, %v", keys, err)
-	}
+	keys, err := b.ListOperations(t.Context(), "docs", 0)
+	assert.True(t, err == nil && len(keys) == 0, "refused, and recorded: %+v, %v", keys, err)
 }
 
 // What an operator publishes ends the night that a gate held: lists say so, and it counts as a success of the index.
@@ -149,4 +148,58 @@ func TestProbeQuestionsComeWithTheRequest(t *testing.T) {
 	b.must(err)
 	raw, _, err := blob.Read(t.Context(), b.art.Store, b.art.ProbesKey(sum))
 	assert.True(t, err == nil && string(raw) == string(good), "%s, %v", raw, err)
+}
+
+// A backfill that the engine did not take, or has no more, has nothing left to it: nights would leave out what it chose
+// for as long as it passed for one that goes on.
+func TestABackfillThatTheEngineDoesNotRunEnds(t *testing.T) {
+	b := newBench(t)
+	ctx := t.Context()
+	spec := b.spec("docs")
+	digest, err := b.art.PutSpec(ctx, spec)
+	b.must(err)
+	sha, err := b.art.PutManifest(ctx,
+		&core.Manifest{Format: core.ManifestFormat, Index: "docs", Generation: "g1", Seq: 1, Spec: digest})
+	b.must(err)
+	_, err = blob.WriteJSON(ctx, b.art.Store, b.art.CurrentKey(),
+		core.Pointer{Generation: "g1", Manifest: sha, Seq: 1, Epoch: 1}, blob.Cond{})
+	b.must(err)
+	status := func() string {
+		found, err := run.ReadBackfill(ctx, b.art, "old")
+		b.must(err)
+		return found.Status
+	}
+	request := control.BackfillRequest{Index: "docs", Name: "old", Choice: core.BackfillChoice{Prefix: "old/"}}
+	b.temporal.refuses = errors.New("no room")
+	_, err = b.StartBackfill(ctx, request)
+	assert.True(t, err != nil && status() == core.StatusFailed, "%v; it is %s", err, status())
+	b.temporal.refuses = nil
+	_, err = b.StartBackfill(ctx, request)
+	b.must(err)
+	require.Equal(t, core.StatusRunning, status(), "it")
+	b.temporal.executions[workflows.BackfillID("docs", "old")] = terminated
+	named := control.BackfillNamed{Index: "docs", Name: "old"}
+	wants(t, b.PauseBackfill(ctx, named), fault.RunEnded, "does not run it", "resume, or cancel")
+	b.must(b.CancelBackfill(ctx, named))
+	assert.Equal(t, core.StatusCancelled, status(), "it")
+	wants(t, b.CancelBackfill(ctx, named), fault.RunEnded, "it has ended: cancelled")
+}
+
+// What a schedule left that was deleted in the engine alone, or never made there, is deleted by the same command. Where
+// nothing is left that is reported as a fault, and nothing is recorded.
+func TestWhatIsLeftOfAScheduleIsDeleted(t *testing.T) {
+	b := newBench(t)
+	ctx := control.WithOperator(t.Context(), core.Operator{By: "ada@desk"})
+	b.must(run.KeepSchedule(ctx, b.art, run.Scheduled{Spec: b.spec("docs")}))
+	b.must(b.DeleteSchedule(ctx, "docs"))
+	_, err := b.art.Store.Stat(ctx, b.art.ScheduleKey())
+	wants(t, err, fault.NotFound)
+	wants(t, b.DeleteSchedule(ctx, "docs"), fault.NotFound)
+	wants(t, b.PauseSchedule(ctx, "docs", ""), fault.NotFound)
+	wants(t, b.DeleteSchedule(ctx, "../docs"), fault.InvalidParam)
+	operations, err := b.ListOperations(ctx, "docs", 0)
+	b.must(err)
+	assert.True(t, len(operations) == 1 && operations[0].Action == core.ActionDeleteNights &&
+		operations[0].By == "ada@desk" && operations[0].Outcome != nil && operations[0].Outcome.Result == core.OperationDone,
+		"%+v", operations)
 }

@@ -219,13 +219,11 @@ func TestAReportFromTheFutureDoesNotHideTheOthers(t *testing.T) {
 	b := newBench(t)
 	b.writeReport("g1", core.StatusFailed)
 	b.dated("g1", time.Now().AddDate(1, 0, 0))
-	if got, err := b.ReadStatus(t.Context(), "docs"); err != nil || got.Run != "docs/g1" {
-		t.Errorf("the only one: %s, %v", got.Run, err)
-	}
+	got, err := b.ReadStatus(t.Context(), "docs")
+	assert.True(t, err == nil && got.Run == "docs/g1", "the only one: %s, %v", got.Run, err)
 	b.writeReport("g2", core.StatusCompleted)
-	if got, err := b.ReadStatus(t.Context(), "docs"); err != nil || got.Run != "docs/g2" {
-		t.Errorf("got %s, %v", got.Run, err)
-	}
+	got, err = b.ReadStatus(t.Context(), "docs")
+	assert.True(t, err == nil && got.Run == "docs/g2", "got %s, %v", got.Run, err)
 }
 
 // dated changes when the report of a generation was written.
@@ -244,13 +242,10 @@ func TestARunThatWaitsSaysForWhatSinceWhenAndUntilWhen(t *testing.T) {
 	waits.Waiting = &core.Waiting{Since: since, Next: since.Add(70 * time.Minute), Tries: 9}
 	b.setState("docs/g1", waits)
 	got, err := b.ReadStatus(t.Context(), "docs/g1")
-	if err != nil || got.Status != core.StatusWaiting || got.Reason != "store_unavailable" || got.Detail == "" {
-		t.Fatalf("%+v, %v", got, err)
-	}
-	if got.Waiting == nil || !got.Waiting.Since.Equal(since) || !got.Waiting.Next.Equal(since.Add(70*time.Minute)) ||
-		got.Waiting.Tries != 9 {
-		t.Errorf("waiting %+v", got.Waiting)
-	}
+	require.True(t, err == nil && got.Status == core.StatusWaiting && got.Reason == "store_unavailable" &&
+		got.Detail != "", "%+v, %v", got, err)
+	assert.True(t, got.Waiting != nil && got.Waiting.Since.Equal(since) &&
+		got.Waiting.Next.Equal(since.Add(70*time.Minute)) && got.Waiting.Tries == 9, "waiting %+v", got.Waiting)
 	b.temporal.executions["build/docs/g1"] = terminated
 	got, err = b.ReadStatus(t.Context(), "docs/g1")
 	assert.True(t, err == nil && got.Waiting == nil && got.Status == core.StatusFailed, "terminated: %+v, %v", got, err)
@@ -289,16 +284,12 @@ func checks(t *testing.T, b *bench, spec core.Spec) map[string]control.Check {
 func TestDoctorFindsWhatIsSound(t *testing.T) {
 	b := newBench(t)
 	got := checks(t, b, b.spec("docs"))
-	for _, name := range []string{
-		"artifacts", "conditional writes", "classes", "vectors", "temporal", "worker", "computing worker", "corpus", "chat model",
-		"embedding model", "temporary folder",
-	} {
+	for _, name := range []string{"artifacts", "conditional writes", "classes", "vectors", "temporal", "worker", "computing worker", "corpus", "chat model", "embedding model", "temporary folder"} {
 		check, ok := got[name]
 		assert.True(t, ok && check.OK && check.Detail != "", "%s: %+v", name, check)
 	}
-	if _, ok := got["import bucket"]; ok {
-		t.Error("there is no import bucket")
-	}
+	_, ok := got["import bucket"]
+	assert.False(t, ok, "there is no import bucket")
 	for info, err := range b.Stores.Artifacts.List(t.Context(), "doctor/", "") {
 		t.Errorf("a probe was left behind: %s, %v", info.Key, err)
 	}
@@ -317,9 +308,8 @@ func TestDoctorNamesExtractionInBatches(t *testing.T) {
 func TestDoctorFindsABucketForImportsAndLeavesNothingThere(t *testing.T) {
 	b := newBench(t)
 	b.Stores.Staging = b.Stores.Artifacts
-	if check := checks(t, b, b.spec("docs"))["import bucket"]; !check.OK || check.Detail == "" {
-		t.Errorf("%+v", check)
-	}
+	check := checks(t, b, b.spec("docs"))["import bucket"]
+	assert.True(t, check.OK && check.Detail != "", "%+v", check)
 	for info, err := range b.Stores.Staging.List(t.Context(), "unweaver-import/", "") {
 		t.Errorf("a probe was left behind: %s, %v", info.Key, err)
 	}
@@ -366,10 +356,9 @@ func TestDoctorSaysWhatToDo(t *testing.T) {
 			c.prepare(b, &spec)
 			got := checks(t, b, spec)
 			probe, _, _ := strings.Cut(name, ",")
-			if check := got[probe]; check.OK || !strings.Contains(check.Detail, c.detail) || !strings.Contains(check.Hint,
-				c.hint) {
-				t.Errorf("%+v", check)
-			}
+			check := got[probe]
+			assert.True(t, !check.OK && strings.Contains(check.Detail, c.detail) && strings.Contains(check.Hint, c.hint), "%+v",
+				check)
 			assert.True(t, got["temporary folder"].OK && got["vectors"].OK, "one failure hid the rest")
 		})
 	}
