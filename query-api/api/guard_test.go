@@ -40,7 +40,7 @@ func lock(t *testing.T, edit func(*fixture, *api.Config)) *locked {
 	l.fixture = serve(t, func(f *fixture, config *api.Config) {
 		config.Policy = middleware.Policy{Keys: l.ring, Required: true, AnyHost: true}
 		config.Extra = map[string]http.Handler{"/admin/v1/": http.HandlerFunc(
-			func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })}
+			func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(401) })}
 		if edit != nil {
 			edit(f, config)
 		}
@@ -51,8 +51,7 @@ func lock(t *testing.T, edit func(*fixture, *api.Config)) *locked {
 // key makes one that the server knows at once.
 func (l *locked) key(request access.Request) access.Made {
 	l.t.Helper()
-	made, err := l.book.CreateKey(l.t.Context(), request)
-	require.NoError(l.t, err)
+	made := must(l.book.CreateKey(l.t.Context(), request))(l.t)
 	require.NoError(l.t, l.ring.Refresh(l.t.Context()))
 	return made
 }
@@ -76,6 +75,11 @@ func (f *fixture) send(method, path, body string, headers ...string) *httptest.R
 		f.asDescribed(request, recorder)
 	}
 	return recorder
+}
+
+// query sends a question to the sample.
+func (f *fixture) query(body string, headers ...string) *httptest.ResponseRecorder {
+	return f.send("POST", sampleQuery, body, headers...)
 }
 
 func bearer(text string) []string {
@@ -132,7 +136,7 @@ func withoutID(got *httptest.ResponseRecorder) string {
 func (l *locked) attempt(route string, headers []string) *httptest.ResponseRecorder {
 	method, path, _ := strings.Cut(route, " ")
 	body := ""
-	if method == http.MethodPost {
+	if method == "POST" {
 		body = question
 	}
 	return l.send(method, path, body, headers...)
@@ -145,8 +149,7 @@ func TestNoRouteIsServedWithoutAKeyThatAllowsIt(t *testing.T) {
 	query := l.key(access.Request{Scope: access.Query})
 	expired := l.key(access.Request{Scope: access.Admin, Expires: time.Nanosecond})
 	revoked := l.key(access.Request{Scope: access.Admin})
-	_, err := l.book.RevokeKey(t.Context(), revoked.Key.ID)
-	require.NoError(t, err)
+	must(l.book.RevokeKey(t.Context(), revoked.Key.ID))(t)
 	require.NoError(t, l.ring.Refresh(t.Context()))
 	tried, table := 0, routes(t)
 	require.True(t, len(table) >= 20, "%d routes", len(table))
@@ -165,16 +168,15 @@ func TestNoRouteIsServedWithoutAKeyThatAllowsIt(t *testing.T) {
 			if chat.IsChatPath(strings.Fields(route)[1]) { // that of OpenAI
 				form = "application/json"
 			}
-			assert.True(t, got.Code == http.StatusUnauthorized && kind == form &&
+			assert.True(t, got.Code == 401 && kind == form &&
 				(strings.Contains(route, "/admin") || got.Header().Get("WWW-Authenticate") != ""), "%s with %s: %d %s %s", route,
 				name, got.Code, kind, got.Body)
 		}
 		wide := l.attempt(route, bearer(query.Text))
-		assert.True(t, scope != access.Operate || wide.Code == http.StatusForbidden,
-			"%s with a key to query: %d", route, wide.Code)
+		assert.True(t, scope != access.Operate || wide.Code == 403, "%s with a key to query: %d", route, wide.Code)
 		if other := l.attempt(route, bearer(narrow.Text)); strings.Contains(route, "sample") && scope != access.Operate {
 			unknown := l.attempt(strings.Replace(route, "sample", "nobody", 1), bearer(good.Text))
-			assert.True(t, other.Code == http.StatusNotFound && strings.Contains(other.Body.String(), "unknown_index") &&
+			assert.True(t, other.Code == 404 && strings.Contains(other.Body.String(), "unknown_index") &&
 				strings.ReplaceAll(withoutID(unknown), "nobody", "sample") == withoutID(other),
 				"%s with a key of other indexes: %d %s", route, other.Code, other.Body)
 		}
@@ -187,7 +189,7 @@ func TestNoRouteIsServedWithoutAKeyThatAllowsIt(t *testing.T) {
 		}
 	}
 	for _, open := range []string{"GET /livez", "GET /"} {
-		if got := l.attempt(open, nil); got.Code != http.StatusOK || strings.Contains(got.Body.String(), "sample") {
+		if got := l.attempt(open, nil); got.Code != 200 || strings.Contains(got.Body.String(), "sample") {
 			t.Errorf("%s: %d %s", open, got.Code, got.Body)
 		}
 	}
@@ -200,8 +202,7 @@ func TestNoRouteIsServedWithoutAKeyThatAllowsIt(t *testing.T) {
 func TestARevokedKeyEndsOnEveryReplica(t *testing.T) {
 	store := blobmemory.New()
 	book := access.Book{Store: store}
-	made, err := book.CreateKey(t.Context(), access.Request{Scope: access.Query})
-	require.NoError(t, err)
+	made := must(book.CreateKey(t.Context(), access.Request{Scope: access.Query}))(t)
 	var replicas []*fixture
 	for range 2 {
 		ring := access.NewRing(store, slog.New(slog.DiscardHandler), nil)
@@ -214,12 +215,11 @@ func TestARevokedKeyEndsOnEveryReplica(t *testing.T) {
 	}
 	status := func(f *fixture) int { return f.send("GET", "/v1/indexes", "", bearer(made.Text)...).Code }
 	for _, replica := range replicas {
-		eventually(t, "the key is known", func() bool { return status(replica) == http.StatusOK })
+		eventually(t, "the key is known", func() bool { return status(replica) == 200 })
 	}
-	_, err = book.RevokeKey(t.Context(), made.Key.ID)
-	require.NoError(t, err)
+	must(book.RevokeKey(t.Context(), made.Key.ID))(t)
 	for _, replica := range replicas {
-		eventually(t, "it is refused", func() bool { return status(replica) == http.StatusUnauthorized })
+		eventually(t, "it is refused", func() bool { return status(replica) == 401 })
 	}
 }
 
@@ -253,17 +253,17 @@ func TestAPageOfAnotherOriginNeitherReadsNorSpends(t *testing.T) {
 		"our address of six":          {200, append(json, "Host", "[::1]:8080")},
 		"the configured name":         {200, append(json, "Host", "Search.example")},
 	} {
-		got := f.send("POST", "/v1/indexes/sample/query", question, c.headers...)
+		got := f.query(question, c.headers...)
 		assert.True(t, got.Code == c.status && got.Header().Get("Access-Control-Allow-Origin") == "",
 			"%s: %d %s", name, got.Code, got.Body)
 		assert.True(t, got.Code == 200 || got.Header().Get("Content-Type") == "application/problem+json",
 			"%s: %s", name, got.Header())
 	}
 	got := f.send("GET", "/v1/indexes", "", "Sec-Fetch-Site", "cross-site")
-	assert.True(t, got.Code == http.StatusForbidden, "a GET of another site: %d", got.Code)
-	assert.Equal(t, http.StatusOK, f.send("GET", "/", "", "Sec-Fetch-Site", "cross-site").Code, "a link to the page")
+	assert.True(t, got.Code == 403, "a GET of another site: %d", got.Code)
+	assert.Equal(t, 200, f.send("GET", "/", "", "Sec-Fetch-Site", "cross-site").Code, "a link to the page")
 	got = f.send("GET", "/", "", "Host", "evil.example")
-	assert.True(t, got.Code == http.StatusMisdirectedRequest, "the page under another name: %d", got.Code)
+	assert.True(t, got.Code == 421, "the page under another name: %d", got.Code)
 }
 
 func TestEveryAnswerHasItsHeadersAndEveryErrorIsAProblem(t *testing.T) {
@@ -293,7 +293,7 @@ func TestAQueryKeyIsNotToldOfTheInside(t *testing.T) {
 	l := lock(t, func(_ *fixture, config *api.Config) { config.Log = slog.New(slog.NewJSONHandler(&logged, nil)) })
 	query, operate := l.key(access.Request{Scope: access.Query}), l.key(access.Request{Scope: access.Operate})
 	body := `{"query":"Fram","method":"unweaver"}`
-	if got := l.send("POST", "/v1/indexes/sample/query", body, bearer(query.Text)...); got.Code != http.StatusOK {
+	if got := l.query(body, bearer(query.Text)...); got.Code != 200 {
 		t.Fatalf("%d %s", got.Code, got.Body)
 	}
 	for _, code := range fault.Codes() {
@@ -303,7 +303,7 @@ func TestAQueryKeyIsNotToldOfTheInside(t *testing.T) {
 		l.stores.Vectors.Fail(fmt.Errorf("redis 10.0.0.7:6379: %w", code.At("read", "s3://inside/bucket").Because("/etc/x")))
 		logged.Reset()
 		l.unchecked = code == fault.NoSuchMethod // no route has a wrong method
-		got := l.send("POST", "/v1/indexes/sample/query", body, bearer(query.Text)...)
+		got := l.query(body, bearer(query.Text)...)
 		var problem api.Problem
 		err := json.Unmarshal(got.Body.Bytes(), &problem)
 		require.True(t, err == nil, "%s: %v in %s", code, err, got.Body)
@@ -313,7 +313,7 @@ func TestAQueryKeyIsNotToldOfTheInside(t *testing.T) {
 			!strings.Contains(logged.String(), problem.Reference) || !strings.Contains(logged.String(), "10.0.0.7")) {
 			t.Errorf("%s: reported %q, logged %s", code, reported, logged.String())
 		}
-		full := l.send("POST", "/v1/indexes/sample/query", body, bearer(operate.Text)...)
+		full := l.query(body, bearer(operate.Text)...)
 		assert.Contains(t, full.Body.String(), "10.0.0.7", "%s: the operator does not see it: %s", code, full.Body)
 	}
 	assert.False(t, strings.Contains(logged.String(), query.Text[14:]), "a key is in the log")
@@ -343,9 +343,9 @@ func TestLimitsOfAKeyAreKept(t *testing.T) {
 	assert.Equal(t, "[200 200 429 429]", fmt.Sprint(codes), "%v", codes)
 	talk := l.key(access.Request{Scope: access.Query, Limits: access.Limits{AnswersPerMinute: 1}})
 	answer := `{"query":"capital of Norway","answer":true}`
-	first := l.send("POST", "/v1/indexes/sample/query", answer, bearer(talk.Text)...)
-	second := l.send("POST", "/v1/indexes/sample/query", answer, bearer(talk.Text)...)
-	plain := l.send("POST", "/v1/indexes/sample/query", question, bearer(talk.Text)...)
+	first := l.query(answer, bearer(talk.Text)...)
+	second := l.query(answer, bearer(talk.Text)...)
+	plain := l.query(question, bearer(talk.Text)...)
 	assert.True(t, first.Code == 200 && second.Code == 429 && plain.Code == 200,
 		"answers: %d, %d, without an answer %d", first.Code, second.Code, plain.Code)
 }
@@ -363,12 +363,12 @@ func (l *lines) Write(p []byte) (int, error) {
 }
 
 // of gives the lines with a message.
-func (l *lines) of(t *testing.T, message string) (out []map[string]any) {
+func (l *lines) of(t *testing.T, message string) (out []object) {
 	t.Helper()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for line := range strings.Lines(l.text.String()) {
-		var fields map[string]any
+		var fields object
 		require.NoError(t, json.Unmarshal([]byte(line), &fields))
 		if fields["msg"] == message {
 			out = append(out, fields)
@@ -418,7 +418,7 @@ func TestEveryRequestHasAnIdInAnswerLogAndError(t *testing.T) {
 		entry := entries[0]
 		assert.True(t, entry["request_id"] == id && entry["status"] == float64(c.status) && entry["route"] == c.route,
 			"%s: %v", name, entry)
-		if c.status == http.StatusOK {
+		if c.status == 200 {
 			continue
 		}
 		var problem api.Problem
@@ -432,7 +432,7 @@ func TestEveryRequestHasAnIdInAnswerLogAndError(t *testing.T) {
 func TestProbesAreNotLogged(t *testing.T) {
 	f, log := logged(t)
 	for _, path := range []string{"/livez", "/metrics"} {
-		require.Equal(t, http.StatusOK, f.as("GET", path, "").Code, "%s", path)
+		require.Equal(t, 200, f.as("GET", path, "").Code, "%s", path)
 	}
 	entries := log.of(t, "request")
 	assert.True(t, len(entries) == 0, "%v", entries)
@@ -445,7 +445,7 @@ func TestRefusedRequestsAreLoggedAndCounted(t *testing.T) {
 	recorder := httptest.NewRecorder()
 	f.server.Handler().ServeHTTP(recorder, request)
 	entries := log.of(t, "request")
-	assert.True(t, recorder.Code == http.StatusMisdirectedRequest && len(entries) == 1 && entries[0]["status"] == 421.0,
+	assert.True(t, recorder.Code == 421 && len(entries) == 1 && entries[0]["status"] == 421.0,
 		"%d, %v", recorder.Code, entries)
 	metrics := f.as("GET", "/metrics", "").Body.String()
 	for _, want := range []string{
@@ -464,29 +464,29 @@ func TestAKeyForOneIndexHearsOfNoOther(t *testing.T) {
 	mine := l.key(access.Request{Scope: access.Operate, Index: "samp*"})
 	other := l.key(access.Request{Scope: access.Operate, Index: "other"})
 	eventually(t, "the index is open",
-		func() bool { return l.send("GET", "/readyz", "", bearer(all.Text)...).Code == http.StatusOK })
+		func() bool { return l.send("GET", "/readyz", "", bearer(all.Text)...).Code == 200 })
 	for name, c := range map[string]struct {
 		text     string
 		reported bool
 		meter    int
 	}{
-		"of all":     {all.Text, true, http.StatusOK},
-		"of this":    {mine.Text, true, http.StatusForbidden},
-		"of another": {other.Text, false, http.StatusForbidden},
+		"of all":     {all.Text, true, 200},
+		"of this":    {mine.Text, true, 403},
+		"of another": {other.Text, false, 403},
 	} {
 		got := l.send("GET", "/readyz", "", bearer(c.text)...)
 		reported := strings.Contains(got.Body.String(), "index sample")
-		assert.True(t, got.Code == http.StatusOK && reported == c.reported, "%s: %d %s", name, got.Code, got.Body)
+		assert.True(t, got.Code == 200 && reported == c.reported, "%s: %d %s", name, got.Code, got.Body)
 		got = l.send("GET", "/metrics", "", bearer(c.text)...)
-		assert.True(t, got.Code == c.meter && (c.meter == http.StatusOK || !strings.Contains(got.Body.String(), "sample")),
+		assert.True(t, got.Code == c.meter && (c.meter == 200 || !strings.Contains(got.Body.String(), "sample")),
 			"%s: %d %s", name, got.Code, got.Body)
 	}
-	got := l.send("POST", "/v1/indexes/sample/query", `{"query":"x"}`, bearer(other.Text)...)
-	assert.True(t, got.Code == http.StatusNotFound && strings.Contains(got.Body.String(), "or the key is not for it"),
+	got := l.query(`{"query":"x"}`, bearer(other.Text)...)
+	assert.True(t, got.Code == 404 && strings.Contains(got.Body.String(), "or the key is not for it"),
 		"%d %s", got.Code, got.Body)
-	got = l.send("POST", "/v1/indexes/sample/query", `{"query":"x"}`, append(bearer(all.Text),
+	got = l.query(`{"query":"x"}`, append(bearer(all.Text),
 		"Origin", "https://elsewhere.example", "Sec-Fetch-Site", "cross-site")...)
-	assert.True(t, got.Code == http.StatusForbidden && strings.Contains(got.Body.String(), "from its own page only") &&
+	assert.True(t, got.Code == 403 && strings.Contains(got.Body.String(), "from its own page only") &&
 		strings.Contains(got.Body.String(), `"hint":"call this server from the backend`), "%d %s", got.Code, got.Body)
 }
 
@@ -502,7 +502,7 @@ func TestNoKeyLearnsWhatWasAskedOfAnotherIndex(t *testing.T) {
 			got := l.send("POST", "/v1/indexes/"+index+"/query", `{"query":"Who pays for Oslo?"}`,
 				append(bearer(key), "Content-Type", "application/json")...)
 			body = got.Body.String()
-			return got.Code == http.StatusOK
+			return got.Code == 200
 		})
 		return strings.Contains(body, `"embed_cached":true`)
 	}

@@ -3,7 +3,6 @@ package api_test
 import (
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -32,7 +31,7 @@ func (f *fixture) mirror(built retrievetest.Built, epoch int64) {
 	require.NoError(f.t, err)
 }
 
-var fram = map[string]any{"query": "Fram"}
+var fram = object{"query": "Fram"}
 
 // Promises: 53.
 func TestABackupThatIsPutBackIsServedAlthoughTheMirrorIsAhead(t *testing.T) {
@@ -71,8 +70,8 @@ func TestAnIndexThatIsRemovedAndBuiltAnewIsServed(t *testing.T) {
 	key := f.built.Index.CurrentKey()
 	require.NoError(t, f.stores.Blobs.Delete(t.Context(), key))
 	require.NoError(t, f.stores.Readers.Mirror(t.Context(), "sample", 8, []byte(`{"epoch":8}`))) // as a deletion does
-	status, _, _ := f.do(http.MethodPost, "/v1/indexes/sample/query", fram)
-	assert.Equal(t, http.StatusNotFound, status, "the very next query finds none")
+	status, _, _ := f.do("POST", sampleQuery, fram)
+	assert.Equal(t, 404, status, "the very next query finds none")
 	eventually(t, "its lease is given back", func() bool {
 		leased, err := f.stores.Readers.ListLeased(t.Context(), "sample")
 		return err == nil && !leased["g2"]
@@ -105,8 +104,7 @@ func TestAMirrorThatStaysBehindCostsNoRequests(t *testing.T) {
 func TestADamagedPointerLeavesWhatIsServed(t *testing.T) {
 	f := serve(t, nil)
 	f.ask(fram)
-	_, err := blob.Write(t.Context(), f.stores.Blobs, f.built.Index.CurrentKey(), []byte("{"), blob.Cond{})
-	require.NoError(t, err)
+	must(blob.Write(t.Context(), f.stores.Blobs, f.built.Index.CurrentKey(), []byte("{"), blob.Cond{}))(t)
 	before := f.store.reads("current.json")
 	eventually(t, "the watcher met it", func() bool { return f.store.reads("current.json") > before+1 })
 	out := f.ask(fram)
@@ -119,11 +117,10 @@ func TestAPointerThatNamesTwoGenerationsServesNone(t *testing.T) {
 	f := serve(t, func(f *fixture, _ *api.Config) {
 		pointer := core.Pointer{Generation: "g3", Manifest: f.built.SHA, Seq: f.built.Manifest.Seq, Epoch: 1}
 		key := f.built.Index.CurrentKey()
-		_, err := blob.WriteJSON(t.Context(), f.stores.Blobs, key, pointer, blob.Cond{})
-		require.NoError(t, err)
+		must(blob.WriteJSON(t.Context(), f.stores.Blobs, key, pointer, blob.Cond{}))(t)
 	})
-	status, out, _ := f.do(http.MethodPost, "/v1/indexes/sample/query", fram)
-	assert.True(t, status == http.StatusServiceUnavailable && out["code"] == "segment_damaged", "%d %v", status, out)
+	status, out, _ := f.do("POST", sampleQuery, fram)
+	assert.True(t, status == 503 && out["code"] == "segment_damaged", "%d %v", status, out)
 }
 
 // named serves the sample's generations g1 and g2, of which g2 is current and g1 has been asked for by its name.
@@ -134,15 +131,14 @@ func named(t *testing.T) (*fixture, *coordination.Store) {
 	f.ready()
 	f.publishNext(2)
 	eventually(t, "the next generation", func() bool { return f.ask(fram)["generation"] == "g2" })
-	f.ask(map[string]any{"query": "Fram", "generation": "g1"})
+	f.ask(object{"query": "Fram", "generation": "g1"})
 	return f, shared
 }
 
 // leased reports whether a reader's lease keeps a generation of the sample from being collected.
 func leased(t *testing.T, shared *coordination.Store, generation string) bool {
 	t.Helper()
-	found, err := shared.ListLeased(t.Context(), "sample")
-	require.NoError(t, err)
+	found := must(shared.ListLeased(t.Context(), "sample"))(t)
 	return found[generation]
 }
 
@@ -152,26 +148,26 @@ func TestAHeldGenerationOfAnUnpublishedIndexIsNamedAndCanBeAsked(t *testing.T) {
 	built := retrievetest.Build(t, f.stores, "held", retrievetest.Sample(), retrievetest.Options{})
 	retrievetest.Hold(t, built, "held")
 	const path = "/v1/indexes/held/query"
-	ask := func(body map[string]any, want int) map[string]any {
-		code, out, _ := f.do(http.MethodPost, path, body)
+	ask := func(body object, want int) object {
+		code, out, _ := f.do("POST", path, body)
 		assert.True(t, code == want, "%v: %d %v", body, code, out)
 		return out
 	}
-	if out := ask(fram, http.StatusNotFound); !strings.Contains(fmt.Sprint(out["detail"]), "no published index") {
+	if out := ask(fram, 404); !strings.Contains(fmt.Sprint(out["detail"]), "no published index") {
 		t.Error(out)
 	}
 	state := `{"report":{"run":"held/g1","generation":"g1","status":"held","reason":"mass","content_hash":"c0ffee"}}`
 	for key, value := range map[string]string{runlog.LatestBuild("held"): "held/g1", "held/g1": state} {
 		require.NoError(t, f.runs.SetState(t.Context(), key, []byte(value)))
 	}
-	if out := ask(fram, http.StatusNotFound); !strings.Contains(fmt.Sprint(out["detail"]), "g1 is held") {
+	if out := ask(fram, 404); !strings.Contains(fmt.Sprint(out["detail"]), "g1 is held") {
 		t.Error(out)
 	}
 	for range 2 {
-		out := ask(map[string]any{"query": "Fram", "generation": "g1"}, http.StatusOK)
+		out := ask(object{"query": "Fram", "generation": "g1"}, 200)
 		assert.True(t, out["generation"] == "g1", out)
 	}
-	ask(map[string]any{"query": "Fram", "generation": "g7"}, http.StatusNotFound)
+	ask(object{"query": "Fram", "generation": "g7"}, 404)
 }
 
 // A question about an old generation keeps it for a while, and not for as long as the replica lives.
@@ -181,7 +177,7 @@ func TestAGenerationThatNobodyAsksForByNameAnyMoreIsNoLongerLeased(t *testing.T)
 		f, shared := named(t)
 		for range 10 { // asked for every four minutes it stays
 			time.Sleep(4 * time.Minute)
-			if f.ask(map[string]any{"query": "Fram", "generation": "g1"}); !leased(t, shared, "g1") {
+			if f.ask(object{"query": "Fram", "generation": "g1"}); !leased(t, shared, "g1") {
 				t.Fatal("a generation that is asked for is not leased")
 			}
 		}
@@ -191,7 +187,7 @@ func TestAGenerationThatNobodyAsksForByNameAnyMoreIsNoLongerLeased(t *testing.T)
 		assert.True(t, !leased(t, shared, "g1") && leased(t, shared, "g2"), "after six minutes: g1 leased %t, g2 %t",
 			leased(t, shared, "g1"), leased(t, shared, "g2"))
 		assert.True(t, f.opened("sample") == opened, "it was opened again before it was idle")
-		out := f.ask(map[string]any{"query": "Fram", "generation": "g1"})
+		out := f.ask(object{"query": "Fram", "generation": "g1"})
 		assert.True(t, out["generation"] == "g1", "asked for again: %v", out)
 		assert.True(t, leased(t, shared, "g1"), "asked for again it is not leased")
 	})
@@ -207,22 +203,20 @@ func TestAPurgedGenerationIsClosedAndRefused(t *testing.T) {
 		retrievetest.Hold(t, before, "published")
 		for _, generation := range []string{"g0", "g1"} { // a purge marks them, and waits for their leases to end
 			key := f.built.Index.CollectedKey(generation)
-			_, err := blob.WriteJSON(t.Context(), f.stores.Blobs, key, map[string]bool{"purged": true}, blob.Cond{})
-			require.NoError(t, err)
+			must(blob.WriteJSON(t.Context(), f.stores.Blobs, key, map[string]bool{"purged": true}, blob.Cond{}))(t)
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		assert.False(t, leased(t, shared, "g1"), "a purged generation is leased a minute later")
 		for _, generation := range []string{"g0", "g1"} {
-			question := map[string]any{"query": "Fram", "generation": generation}
-			status, out, _ := f.do(http.MethodPost, "/v1/indexes/sample/query", question)
-			assert.True(t, status == http.StatusGone && out["code"] == "generation_collected", "%s: %d %v", generation, status,
-				out)
+			question := object{"query": "Fram", "generation": generation}
+			status, out, _ := f.do("POST", sampleQuery, question)
+			assert.True(t, status == 410 && out["code"] == "generation_collected", "%s: %d %v", generation, status, out)
 		}
 		purged := retrievetest.Sample()[5].Key // which g2 does not have
 		for _, path := range []string{"", "/text"} {
-			status, out, _ := f.do(http.MethodGet, fmt.Sprintf("/v1/indexes/sample/documents/%s%s", purged, path), nil)
-			assert.True(t, status == http.StatusNotFound, "%s%s: %d %v", purged, path, status, out)
+			status, out, _ := f.do("GET", fmt.Sprintf("/v1/indexes/sample/documents/%s%s", purged, path), nil)
+			assert.True(t, status == 404, "%s%s: %d %v", purged, path, status, out)
 		}
 	})
 }

@@ -53,10 +53,10 @@ func reranking(t *testing.T, edit func(*core.Spec), config func(*api.Config)) (*
 }
 
 // idsOf returns the ids of the chunks of an answer, in order.
-func idsOf(out map[string]any) []string {
+func idsOf(out object) []string {
 	var ids []string
 	for _, chunk := range out["chunks"].([]any) {
-		ids = append(ids, chunk.(map[string]any)["id"].(string))
+		ids = append(ids, chunk.(object)["id"].(string))
 	}
 	return ids
 }
@@ -66,17 +66,17 @@ var methodsOfTest = []string{"hybrid", "unweaver", "ppr", "aligned", "vector", "
 func TestTheBestChunksOfEveryMethodAreInTheOrderOfTheReranker(t *testing.T) {
 	f, server := reranking(t, nil, nil)
 	for _, method := range methodsOfTest {
-		found := f.ask(map[string]any{
+		found := f.ask(object{
 			"query": "port coast Norway", "method": method, "top_chunks": 8, "rerank": false, "explain": true,
 		})
 		require.True(t, found["rerank"] == nil && len(server.Requests()) == 0,
 			"%s: reranked though the request did not ask for it: %v", method, found["rerank"])
-		out := f.ask(map[string]any{"query": "port coast Norway", "method": method, "top_chunks": 2, "explain": true})
+		out := f.ask(object{"query": "port coast Norway", "method": method, "top_chunks": 2, "explain": true})
 		sent := server.Requests()
-		reported := out["rerank"].(map[string]any)
+		reported := out["rerank"].(object)
 		ranked := 0
 		for _, chunk := range found["chunks"].([]any) {
-			if chunk.(map[string]any)["filled"] == false {
+			if chunk.(object)["filled"] == false {
 				ranked++
 			}
 		}
@@ -86,11 +86,11 @@ func TestTheBestChunksOfEveryMethodAreInTheOrderOfTheReranker(t *testing.T) {
 		best := rerank.Order(reranktest.Score(last.Query, last.Documents))
 		ids := idsOf(found)
 		for i, chunk := range out["chunks"].([]any) {
-			got := chunk.(map[string]any)
+			got := chunk.(object)
 			assert.True(t, got["id"] == ids[best[i]] && got["found_rank"] == float64(best[i]+1) && got["rank"] == float64(i+1),
 				"%s: chunk %d is %v, want %s of place %d", method, i, got, ids[best[i]], best[i]+1)
 		}
-		usage := out["usage"].(map[string]any)
+		usage := out["usage"].(object)
 		assert.True(t, usage["rerank_tokens"] == float64(7), "%s: %v", method, usage)
 		server.Forget()
 	}
@@ -109,11 +109,11 @@ func TestAWrongRerankerLeavesChunksAsTheyWereFoundAndIsNamed(t *testing.T) {
 		`<html>`: "model_unreadable",
 	} {
 		for _, method := range methodsOfTest {
-			plain := f.ask(map[string]any{"query": "port coast Norway", "method": method, "rerank": false, "top_chunks": 3})
+			plain := f.ask(object{"query": "port coast Norway", "method": method, "rerank": false, "top_chunks": 3})
 			logged.Reset()
 			server.Saying(says)
-			out := f.ask(map[string]any{"query": "port coast Norway", "method": method, "top_chunks": 3})
-			reported := out["rerank"].(map[string]any)
+			out := f.ask(object{"query": "port coast Norway", "method": method, "top_chunks": 3})
+			reported := out["rerank"].(object)
 			assert.True(t, reported["applied"] == false && reported["reason"] == reason,
 				"%s, %s: %v, want %s", method, says, reported, reason)
 			assert.True(t, slices.Contains(out["degraded"].([]any), any("rerank")) && slices.Equal(idsOf(out), idsOf(plain)),
@@ -123,7 +123,7 @@ func TestAWrongRerankerLeavesChunksAsTheyWereFoundAndIsNamed(t *testing.T) {
 				!strings.Contains(text, "the-secret-key") && !strings.Contains(text, "port coast"), "%s: logged %s", method, text)
 		}
 	}
-	metrics := f.send(http.MethodGet, "/metrics", "").Body.String()
+	metrics := f.send("GET", "/metrics", "").Body.String()
 	assert.Contains(t, metrics, `unweaver_reranks_total{index="sample",outcome="bad_rerank"} 18`)
 }
 
@@ -132,7 +132,7 @@ func TestAnElectionOfMoreSeatsIsNotShownWhereItsChunksWereNotReranked(t *testing
 	f, server := reranking(t, nil, nil)
 	server.Saying("no")
 	for _, rule := range []string{"pav", "cc", "seqcc", "phragmen", "mes"} {
-		body := map[string]any{"query": "ship of Norway", "method": "unweaver", "rule": rule, "top_chunks": 3}
+		body := object{"query": "ship of Norway", "method": "unweaver", "rule": rule, "top_chunks": 3}
 		got := idsOf(f.ask(body))
 		body["rerank"] = false
 		want := idsOf(f.ask(body))
@@ -144,8 +144,8 @@ func TestASlowRerankerCostsItsTimeAlone(t *testing.T) {
 	short := func(spec *core.Spec) { spec.Rerank.Timeout = core.Duration(50 * time.Millisecond) }
 	f, server := reranking(t, short, nil)
 	server.Answering(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-	out := f.ask(map[string]any{"query": "capital of Norway"})
-	reported := out["rerank"].(map[string]any)
+	out := f.ask(object{"query": "capital of Norway"})
+	reported := out["rerank"].(object)
 	assert.True(t, reported["reason"] == "timeout" && len(out["chunks"].([]any)) != 0, "%v", out)
 }
 
@@ -163,26 +163,26 @@ func TestACallerThatGoesWhileChunksAreRerankedGetsNoAnswer(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	f, _ := reranking(t, nil, func(c *api.Config) { c.Models = models{ranker: gone{cancel}} })
 	body := strings.NewReader(`{"query":"capital of Norway"}`)
-	request := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/indexes/sample/query", body)
+	request := httptest.NewRequestWithContext(ctx, "POST", sampleQuery, body)
 	request.Host = "localhost:8080"
 	request.Header.Set("Content-Type", "application/json")
 	got := httptest.NewRecorder()
-	if f.server.Handler().ServeHTTP(got, request); got.Code == http.StatusOK {
+	if f.server.Handler().ServeHTTP(got, request); got.Code == 200 {
 		t.Errorf("%d %s", got.Code, got.Body)
 	}
 }
 
 func TestAQueryThatWantsARerankerNeedsOne(t *testing.T) {
 	f := serve(t, nil)
-	status, out, _ := f.do(http.MethodPost, "/v1/indexes/sample/query", map[string]any{"query": "Fram", "rerank": true})
-	assert.True(t, status == http.StatusUnprocessableEntity && out["code"] == "invalid_parameter", "%d %v", status, out)
-	out = f.ask(map[string]any{"query": "Fram", "rerank": false})
+	status, out, _ := f.do("POST", sampleQuery, object{"query": "Fram", "rerank": true})
+	assert.True(t, status == 422 && out["code"] == "invalid_parameter", "%d %v", status, out)
+	out = f.ask(object{"query": "Fram", "rerank": false})
 	assert.True(t, out["rerank"] == nil, "%v", out["rerank"])
 }
 
 func TestOfALongChunkTheBeginningAloneIsSent(t *testing.T) {
 	f, server := reranking(t, func(spec *core.Spec) { spec.Rerank.MaxInputTokens = 2 }, nil)
-	f.ask(map[string]any{"query": "capital of Norway"})
+	f.ask(object{"query": "capital of Norway"})
 	for _, sent := range server.Requests() {
 		for _, document := range sent.Documents {
 			_, text, _ := strings.Cut(document, "\n")
@@ -240,26 +240,26 @@ func TestAChatModelFindsTheTriplesOfAQuestionWhereItIsAskedTo(t *testing.T) {
 	var seen []model.Call
 	says := `{"triples":[{"sentence":0,"head":"?x","relation":"reached","tail":"South Pole"}]}`
 	f := serve(t, withFacts(priced, func(c *api.Config) { c.Models = models{chat: parsing{says: says, seen: &seen}} }))
-	body := map[string]any{"query": southPole, "method": "apr", "explain": true}
+	body := object{"query": southPole, "method": "apr", "explain": true}
 	plain := f.ask(body)
-	require.True(t, len(seen) == 0 && plain["explain"].(map[string]any)["by"] == "rules",
+	require.True(t, len(seen) == 0 && plain["explain"].(object)["by"] == "rules",
 		"a model was asked though the request did not ask for it: %v", plain["explain"])
-	body["params"] = map[string]any{"triples": "chat"}
+	body["params"] = object{"triples": "chat"}
 	out := f.ask(body)
-	reported := out["explain"].(map[string]any)
+	reported := out["explain"].(object)
 	asked := reported["asked"].([]any)
-	assert.True(t, reported["by"] == "chat" && len(asked) == 1 && asked[0].(map[string]any)["head"] == "?x" &&
+	assert.True(t, reported["by"] == "chat" && len(asked) == 1 && asked[0].(object)["head"] == "?x" &&
 		slices.Equal(reported["names"].([]any), []any{"South Pole"}), "%v", reported)
-	first := out["chunks"].([]any)[0].(map[string]any)
+	first := out["chunks"].([]any)[0].(object)
 	assert.True(t, first["document"] == "people/amundsen.txt" && len(out["degraded"].([]any)) == 0,
 		"%v %v", first["document"], out["degraded"])
-	usage := out["usage"].(map[string]any)
+	usage := out["usage"].(object)
 	assert.True(t, usage["prompt_tokens"] == 20.0 && usage["completion_tokens"] == 7.0, "%v", usage)
 	call := seen[0]
 	assert.True(t, call.Most != 0 && strings.Contains(call.System, "?x") && strings.Contains(call.User, southPole),
 		"%+v", call)
 	body["answer"] = true // both count
-	usage = f.ask(body)["usage"].(map[string]any)
+	usage = f.ask(body)["usage"].(object)
 	assert.True(t, usage["prompt_tokens"] == 120.0 && usage["completion_tokens"] == 17.0, "with an answer: %v", usage)
 }
 
@@ -280,11 +280,11 @@ func TestAModelThatFindsNoTriplesCostsNoAnswer(t *testing.T) {
 			t.Parallel()
 			f := serve(t, withFacts(priced, func(config *api.Config) { config.Models = models{chat: c.chat} }))
 			const question = "What did Roald Amundsen reach?"
-			body := map[string]any{"query": question, "method": "apr", "explain": true}
+			body := object{"query": question, "method": "apr", "explain": true}
 			want := idsOf(f.ask(body))
-			body["params"] = map[string]any{"triples": "chat"}
+			body["params"] = object{"triples": "chat"}
 			out := f.ask(body)
-			reported := out["explain"].(map[string]any)
+			reported := out["explain"].(object)
 			assert.Equal(t, c.degraded, slices.Contains(out["degraded"].([]any), any("question_triples")), "degraded %v",
 				out["degraded"])
 			assert.True(t, reported["by"] == "rules" && slices.Equal(idsOf(out), want) &&
@@ -297,10 +297,9 @@ func TestTriplesOfQuestionsNeedTheModelThatIsAskedFor(t *testing.T) {
 	f := serve(t, withFacts(nil, nil))
 	assert.Contains(t, f.get("/v1/indexes/sample")["enriched"], "facts")
 	for parser, setting := range map[string]string{"chat": "models.chat", "never": "rules"} {
-		status, out, _ := f.do(http.MethodPost, "/v1/indexes/sample/query",
-			map[string]any{"query": southPole, "method": "apr", "params": map[string]any{"triples": parser}})
-		assert.True(t, status == http.StatusUnprocessableEntity && strings.Contains(fmt.Sprint(out), setting),
-			"%s: %d %v", parser, status, out)
+		status, out, _ := f.do("POST", sampleQuery,
+			object{"query": southPole, "method": "apr", "params": object{"triples": parser}})
+		assert.True(t, status == 422 && strings.Contains(fmt.Sprint(out), setting), "%s: %d %v", parser, status, out)
 	}
 }
 
@@ -310,8 +309,8 @@ func TestReadingAQuestionIsPaidForByTheKey(t *testing.T) {
 	l := lock(t, withFacts(priced, func(c *api.Config) { c.Models = models{chat: parsing{says: says}} }))
 	key := l.key(access.Request{Scope: access.Query, Index: "*", Limits: access.Limits{MoneyPerDay: 1}})
 	const body = `{"query":"` + southPole + `","method":"apr","params":{"triples":"chat"}}`
-	first := l.send(http.MethodPost, "/v1/indexes/sample/query", body, bearer(key.Text)...)
-	second := l.send(http.MethodPost, "/v1/indexes/sample/query", body, bearer(key.Text)...)
-	assert.True(t, first.Code == http.StatusOK && strings.Contains(second.Body.String(), "budget_spent"),
+	first := l.query(body, bearer(key.Text)...)
+	second := l.query(body, bearer(key.Text)...)
+	assert.True(t, first.Code == 200 && strings.Contains(second.Body.String(), "budget_spent"),
 		"first %d %s, second %d %s", first.Code, first.Body, second.Code, second.Body)
 }

@@ -43,20 +43,16 @@ func (f *fixture) copies(n int) {
 		require.NoError(f.t, err)
 		objects[strings.TrimPrefix(info.Key, "sample/")] = raw
 	}
-	spec, err := f.built.Index.Spec(f.t.Context(), f.built.Manifest.Spec)
-	require.NoError(f.t, err)
+	spec := must(f.built.Index.Spec(f.t.Context(), f.built.Manifest.Spec))(f.t)
 	for i := range n {
 		for key, raw := range objects {
-			_, err := blob.Write(f.t.Context(), f.stores.Blobs, name(i)+"/"+key, raw, blob.Cond{})
-			require.NoError(f.t, err)
+			must(blob.Write(f.t.Context(), f.stores.Blobs, name(i)+"/"+key, raw, blob.Cond{}))(f.t)
 		}
 		copied := retrievetest.Built{Index: artifact.Index{Store: f.stores.Blobs, Name: name(i)}}
 		manifest := *f.built.Manifest
 		copied.Manifest, manifest.Index, spec.Index = &manifest, name(i), name(i)
-		manifest.Spec, err = copied.Index.PutSpec(f.t.Context(), spec)
-		require.NoError(f.t, err)
-		copied.SHA, err = copied.Index.PutManifest(f.t.Context(), &manifest)
-		require.NoError(f.t, err)
+		manifest.Spec = must(copied.Index.PutSpec(f.t.Context(), spec))(f.t)
+		copied.SHA = must(copied.Index.PutManifest(f.t.Context(), &manifest))(f.t)
 		retrievetest.Publish(f.t, copied, 1)
 	}
 }
@@ -65,8 +61,7 @@ func (f *fixture) copies(n int) {
 func (f *fixture) flip(index string, pointer core.Pointer) {
 	f.t.Helper()
 	key := artifact.Index{Name: index}.CurrentKey()
-	_, err := blob.WriteJSON(f.t.Context(), f.stores.Blobs, key, pointer, blob.Cond{})
-	require.NoError(f.t, err)
+	must(blob.WriteJSON(f.t.Context(), f.stores.Blobs, key, pointer, blob.Cond{}))(f.t)
 }
 
 func name(i int) string { return fmt.Sprintf("n%04d", i) }
@@ -81,16 +76,16 @@ func roomFor(n, copies int) func(*fixture, *api.Config) {
 }
 
 // askOf asks an index.
-func (f *fixture) askOf(index string) (int, map[string]any, http.Header) {
+func (f *fixture) askOf(index string) (int, object, http.Header) {
 	f.t.Helper()
-	return f.do(http.MethodPost, "/v1/indexes/"+index+"/query", map[string]any{"query": "Fram", "method": "bm25"})
+	return f.do("POST", "/v1/indexes/"+index+"/query", object{"query": "Fram", "method": "bm25"})
 }
 
 // must asks an index that has to answer.
 func (f *fixture) must(index string) {
 	f.t.Helper()
 	status, out, _ := f.askOf(index)
-	require.True(f.t, status == http.StatusOK, "%s: %d %v", index, status, out)
+	require.True(f.t, status == 200, "%s: %d %v", index, status, out)
 }
 
 // opened returns how often an index was opened.
@@ -101,14 +96,13 @@ func (f *fixture) metric(name string) int64 {
 	f.t.Helper()
 	found := regexp.MustCompile(`(?m)^` + name + ` (\S+)$`).FindStringSubmatch(f.send("GET", "/metrics", "").Body.String())
 	require.True(f.t, found != nil, "no metric %s", name)
-	value, err := strconv.ParseFloat(found[1], 64)
-	require.NoError(f.t, err)
+	value := must(strconv.ParseFloat(found[1], 64))(f.t)
 	return int64(value)
 }
 
 func (f *fixture) ready() {
 	f.t.Helper()
-	eventually(f.t, "ready", func() bool { status, _ := ready(f); return status == http.StatusOK })
+	eventually(f.t, "ready", func() bool { status, _ := ready(f); return status == 200 })
 }
 
 // Promises: 125.
@@ -121,7 +115,7 @@ func TestAThousandIndexesAskedAtOnceWithRoomForTen(t *testing.T) {
 	var failed atomic.Int64
 	for i := range all {
 		asked.Go(func() {
-			if status, out, _ := f.askOf(name(i)); status != http.StatusOK {
+			if status, out, _ := f.askOf(name(i)); status != 200 {
 				failed.Add(1)
 				t.Errorf("%s: %d %v", name(i), status, out)
 			}
@@ -153,7 +147,7 @@ func TestTheFirstRequestsOfAnIndexShareAnOpeningAndHoldUpNoOther(t *testing.T) {
 	var answered atomic.Int64
 	for range 8 {
 		asked.Go(func() {
-			if status, _, _ := f.askOf(name(0)); status == http.StatusOK {
+			if status, _, _ := f.askOf(name(0)); status == 200 {
 				answered.Add(1)
 			}
 		})
@@ -164,7 +158,7 @@ func TestTheFirstRequestsOfAnIndexShareAnOpeningAndHoldUpNoOther(t *testing.T) {
 	_, entry := state(f, "/readyz", name(0))
 	assert.True(t, entry["state"] == "opening", "while it is opened: %v", entry)
 	status, _ := ready(f)
-	assert.True(t, status == http.StatusOK, "an index that is opened on first use makes the replica unready: %d", status)
+	assert.True(t, status == 200, "an index that is opened on first use makes the replica unready: %d", status)
 	assert.Zero(t, answered.Load(), "an answer without a generation")
 	release()
 	asked.Wait()
@@ -181,7 +175,7 @@ func TestWhoGivesUpIsToldThatTheIndexIsStillBeingOpened(t *testing.T) {
 		release := f.store.stall(name(0) + "/segments/" + f.built.Manifest.Segments.Text[0].SHA256)
 		for range 3 {
 			status, out, header := f.askOf(name(0))
-			require.True(t, status == http.StatusServiceUnavailable && out["code"] == "generation_busy" &&
+			require.True(t, status == 503 && out["code"] == "generation_busy" &&
 				strings.Contains(out["detail"].(string), "still being opened") && header.Get("Retry-After") != "", "%d %v", status,
 				out)
 		}
@@ -217,7 +211,7 @@ func TestAStoreThatThrottlesForMinutesDelaysAnIndexAndNoOther(t *testing.T) {
 		})
 		for range 30 {
 			status, out, header := f.askOf(name(0))
-			require.True(t, status == http.StatusServiceUnavailable && header.Get("Retry-After") != "", "%d %v", status, out)
+			require.True(t, status == 503 && header.Get("Retry-After") != "", "%d %v", status, out)
 			f.must(name(1))
 			time.Sleep(10 * time.Second)
 		}
@@ -260,12 +254,12 @@ func TestWhatARequestOrAListReadsIsNotClosed(t *testing.T) {
 		// A generation by name, as the pages of a list ask for it, and one that a request reads.
 		f.publishNext(2)
 		eventually(t, "the next generation", func() bool { return f.ask(fram)["generation"] == "g2" })
-		pinned := map[string]any{"query": "Fram", "generation": "g1"}
+		pinned := object{"query": "Fram", "generation": "g1"}
 		f.ask(pinned)
 		f.ask(pinned)
 		before := f.opened("sample")
 		status, out, header := f.askOf(name(0)) // closes sample's g2, which is idle
-		assert.True(t, status == http.StatusOK || out["code"] == "generation_busy" && header.Get("Retry-After") != "",
+		assert.True(t, status == 200 || out["code"] == "generation_busy" && header.Get("Retry-After") != "",
 			"%d %v", status, out)
 		f.ask(pinned)
 		n := f.opened("sample")
@@ -300,7 +294,7 @@ func TestAnIndexThatIsDroppedWhileItOpensIsGone(t *testing.T) {
 	release := f.store.stall(live)
 	defer release()
 	var status int
-	var out map[string]any
+	var out object
 	asked := make(chan struct{})
 	go func() {
 		defer close(asked)
@@ -315,8 +309,8 @@ func TestAnIndexThatIsDroppedWhileItOpensIsGone(t *testing.T) {
 	require.NoError(t, f.stores.Blobs.DeleteAll(t.Context(), keys))
 	release()
 	<-asked
-	assert.True(t, status == http.StatusGone || status == http.StatusNotFound, "%d %v", status, out)
-	eventually(t, "it is unknown", func() bool { status, _, _ := f.askOf(name(0)); return status == http.StatusNotFound })
+	assert.True(t, status == 410 || status == 404, "%d %v", status, out)
+	eventually(t, "it is unknown", func() bool { status, _, _ := f.askOf(name(0)); return status == 404 })
 	assert.Equal(t, int64(1), f.metric("unweaver_open_generations"))
 	assert.Equal(t, retrieve.EstimateFootprint(f.built.Manifest), f.metric("unweaver_open_bytes"), "it still takes room")
 }
@@ -325,8 +319,7 @@ func TestAFileThatIsDamagedWhileItsIndexIsClosedIsBroughtAgain(t *testing.T) {
 	folder := t.TempDir()
 	f := serve(t, func(f *fixture, config *api.Config) {
 		roomFor(1, 1)(f, config)
-		cache, err := localfile.New(folder, 0)
-		require.NoError(t, err)
+		cache := must(localfile.New(folder, 0))(t)
 		config.Cache = cache
 	})
 	f.must("sample")
@@ -334,8 +327,7 @@ func TestAFileThatIsDamagedWhileItsIndexIsClosedIsBroughtAgain(t *testing.T) {
 	eventually(t, "the next generation", func() bool { return f.ask(fram)["generation"] == "g2" })
 	f.must(name(0))
 	sha := next.Manifest.Segments.Splits[0].SHA256
-	raw, err := os.ReadFile(filepath.Join(folder, sha))
-	require.NoError(t, err)
+	raw := must(os.ReadFile(filepath.Join(folder, sha)))(t)
 	raw[len(raw)/2] ^= 1
 	require.NoError(t, os.WriteFile(filepath.Join(folder, sha), raw, 0o600))
 	before := f.store.reads(sha)
@@ -348,15 +340,13 @@ func TestAFileThatIsDamagedWhileItsIndexIsClosedIsBroughtAgain(t *testing.T) {
 func TestAFileThatIsCutWhileItsIndexIsOpenIsBroughtAgain(t *testing.T) {
 	folder := t.TempDir()
 	f := serve(t, func(f *fixture, config *api.Config) {
-		cache, err := localfile.New(folder, 0)
-		require.NoError(t, err)
+		cache := must(localfile.New(folder, 0))(t)
 		config.Cache = cache
 	})
 	want := f.ask(fram)["chunks"]
 	for _, sha := range []string{f.built.Manifest.Segments.Splits[0].SHA256, f.built.Manifest.Segments.Runs[0].SHA256} {
 		path := filepath.Join(folder, sha)
-		raw, err := os.ReadFile(path)
-		require.NoError(t, err)
+		raw := must(os.ReadFile(path))(t)
 		require.NoError(t, os.WriteFile(path, raw[:len(raw)/3], 0o600))
 		assert.Equal(t, want, f.ask(fram)["chunks"])
 	}
@@ -423,8 +413,7 @@ func leasedOf(t *testing.T, shared *coordination.Store, copies int) int {
 	t.Helper()
 	n := 0
 	for i := range copies {
-		leased, err := shared.ListLeased(t.Context(), name(i))
-		require.NoError(t, err)
+		leased := must(shared.ListLeased(t.Context(), name(i)))(t)
 		n += len(leased)
 	}
 	return n
@@ -499,7 +488,7 @@ func TestTheListFollowsWhatIsPublishedAndDropped(t *testing.T) {
 	f.ready()
 	generation := func(index string) any {
 		for _, one := range f.get("/v1/indexes?limit=1000")["items"].([]any) {
-			if entry := one.(map[string]any); entry["index"] == index {
+			if entry := one.(object); entry["index"] == index {
 				return entry["generation"]
 			}
 		}
@@ -513,7 +502,7 @@ func TestTheListFollowsWhatIsPublishedAndDropped(t *testing.T) {
 	f.damaged(name(8))
 	eventually(t, "the damaged one is named", func() bool {
 		for _, one := range f.get("/v1/indexes?limit=1000")["items"].([]any) {
-			if entry := one.(map[string]any); entry["index"] == name(8) {
+			if entry := one.(object); entry["index"] == name(8) {
 				return entry["state"] == "damaged"
 			}
 		}
@@ -536,7 +525,7 @@ func TestAMirrorThatHasNewsOfOneOfAThousandIsFollowedAtOnce(t *testing.T) {
 		f.mirrorIn(shared, name(900))
 		time.Sleep(time.Second)
 		status, out, _ := f.askOf(name(900))
-		assert.True(t, status == http.StatusOK && out["release"] == float64(2), "%d, release %v", status, out["release"])
+		assert.True(t, status == 200 && out["release"] == float64(2), "%d, release %v", status, out["release"])
 	})
 }
 

@@ -5,7 +5,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -21,7 +23,6 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
-	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 	"github.com/unweaver/unweaver/query-api/api"
 )
 
@@ -71,7 +72,7 @@ func chatting(chat model.Chat) func(*fixture, *api.Config) {
 // event of a stream.
 type event struct {
 	name string
-	data map[string]any
+	data object
 }
 
 func eventsOf(t *testing.T, body string) (out []event) {
@@ -90,23 +91,23 @@ const streamed = `{"query":"What is the capital of Norway?","answer":true,"strea
 
 func TestAStreamedAnswerIsTheAnswer(t *testing.T) {
 	f := serve(t, chatting(writing{pieces: []string{"Oslo ", "is the capital", " [1", "], not [77]."}}))
-	got := f.send(http.MethodPost, "/v1/indexes/sample/query", streamed, "Content-Type", "application/json")
+	got := f.query(streamed, "Content-Type", "application/json")
 	kind := got.Header().Get("Content-Type")
-	require.True(t, got.Code == http.StatusOK && kind == "text/event-stream", "%d %s %s", got.Code, kind, got.Body)
+	require.True(t, got.Code == 200 && kind == "text/event-stream", "%d %s %s", got.Code, kind, got.Body)
 	events := eventsOf(t, got.Body.String())
 	found, last := events[0], events[len(events)-1]
 	assert.True(t, found.name == "found" && found.data["answer"] == nil && len(found.data["chunks"].([]any)) != 0 &&
-		found.data["chunks"].([]any)[0].(map[string]any)["in_context"] == true, "first: %v", found)
+		found.data["chunks"].([]any)[0].(object)["in_context"] == true, "first: %v", found)
 	text := ""
 	for _, delta := range events[1 : len(events)-1] {
 		assert.Equal(t, "delta", delta.name, "%v", delta)
 		text += delta.data["text"].(string)
 	}
-	whole := f.ask(map[string]any{"query": "What is the capital of Norway?", "answer": true})
+	whole := f.ask(object{"query": "What is the capital of Norway?", "answer": true})
 	want, _ := json.Marshal(whole["answer"])
 	have, _ := json.Marshal(last.data["answer"])
 	assert.True(t, last.name == "response" && bytes.Equal(want, have) &&
-		text == last.data["answer"].(map[string]any)["text"] && text == "Oslo is the capital [1], not ." && len(events) >= 5,
+		text == last.data["answer"].(object)["text"] && text == "Oslo is the capital [1], not ." && len(events) >= 5,
 		"%q %s, want %s", text, have, want)
 }
 
@@ -117,15 +118,15 @@ func TestAStreamSaysThatThereIsNoAnswer(t *testing.T) {
 		"Who reached the South Pole first?":                          "best_sentence",
 		"Who reached the finals of the 2018 football cup in Ottawa?": "none",
 	} {
-		body, _ := json.Marshal(map[string]any{"query": question, "answer": true, "stream": true})
-		got := f.send(http.MethodPost, "/v1/indexes/sample/query", string(body), "Content-Type", "application/json")
+		body, _ := json.Marshal(object{"query": question, "answer": true, "stream": true})
+		got := f.query(string(body), "Content-Type", "application/json")
 		events := eventsOf(t, got.Body.String())
 		text := ""
 		for _, delta := range events[1 : len(events)-1] {
 			text += delta.data["text"].(string)
 		}
-		whole := f.ask(map[string]any{"query": question, "answer": true})["answer"].(map[string]any)
-		last, _ := events[len(events)-1].data["answer"].(map[string]any)
+		whole := f.ask(object{"query": question, "answer": true})["answer"].(object)
+		last, _ := events[len(events)-1].data["answer"].(object)
 		assert.True(t, last["kind"] == kind && whole["kind"] == kind && text == whole["text"] && text == last["text"],
 			"%s: %q %v, whole %v", question, text, last, whole)
 	}
@@ -134,11 +135,11 @@ func TestAStreamSaysThatThereIsNoAnswer(t *testing.T) {
 // A chat model that gives nothing is reported as such, and a sentence is quoted in its place, whole or streamed.
 func TestAChatModelThatGivesNothingIsTold(t *testing.T) {
 	f := serve(t, chatting(writing{}))
-	whole := f.ask(map[string]any{"query": "What is the capital of Norway?", "answer": true})
-	got := f.send(http.MethodPost, "/v1/indexes/sample/query", streamed, "Content-Type", "application/json")
+	whole := f.ask(object{"query": "What is the capital of Norway?", "answer": true})
+	got := f.query(streamed, "Content-Type", "application/json")
 	events := eventsOf(t, got.Body.String())
-	for _, out := range []map[string]any{whole, events[len(events)-1].data} {
-		answer := out["answer"].(map[string]any)
+	for _, out := range []object{whole, events[len(events)-1].data} {
+		answer := out["answer"].(object)
 		assert.True(t, slices.Contains(out["degraded"].([]any), any("chat_model")) && answer["kind"] == "best_sentence" &&
 			strings.Contains(answer["text"].(string), "Oslo") && len(answer["citations"].([]any)) != 0 &&
 			strings.Contains(answer["reason"].(string), "the model gave no answer (finish_reason"), "%v %v", out["degraded"],
@@ -164,26 +165,25 @@ func TestPassagesAreQuotedInPlaceOfAChatModelThatFails(t *testing.T) {
 	} {
 		code := string(fault.CodeOf(cause))
 		f := serve(t, chatting(writing{fails: cause}))
-		got := f.send(http.MethodPost, "/v1/indexes/sample/query", answered, "Content-Type", "application/json")
+		got := f.query(answered, "Content-Type", "application/json")
 		require.Equal(t, status, got.Code, "%s: %s", code, got.Body)
-		formed := f.send(http.MethodPost, "/v1/chat/completions", inForm, "Content-Type", "application/json")
+		formed := f.send("POST", "/v1/chat/completions", inForm, "Content-Type", "application/json")
 		assert.GreaterOrEqual(t, formed.Code, 400, "%s: %s", code, formed.Body)
-		events := eventsOf(t, f.send(http.MethodPost, "/v1/indexes/sample/query", streamed, "Content-Type",
-			"application/json").Body.String())
+		events := eventsOf(t, f.query(streamed, "Content-Type", "application/json").Body.String())
 		last := events[len(events)-1]
 		if status != 200 {
 			assert.Equal(t, "error", last.name, "%s: %v", code, last)
 			continue
 		}
-		var whole map[string]any
+		var whole object
 		require.NoError(t, json.Unmarshal(got.Body.Bytes(), &whole))
-		for _, out := range []map[string]any{whole, last.data} {
-			answer := out["answer"].(map[string]any)
+		for _, out := range []object{whole, last.data} {
+			answer := out["answer"].(object)
 			assert.True(t, slices.Contains(out["degraded"].([]any), any("chat_model")) && answer["kind"] == "best_sentence" &&
 				strings.Contains(answer["text"].(string), "Oslo") && len(out["chunks"].([]any)) > 0 &&
 				answer["reason"] == "the chat model failed: "+code, "%s: %v", code, answer)
 		}
-		text, _, failed := call(t, f.agent(""), "answer", map[string]any{"query": "What is the capital of Norway?"})
+		text, _, failed := call(t, f.agent(""), "answer", object{"query": "What is the capital of Norway?"})
 		assert.True(t, !failed && strings.Contains(text, "the chat model failed: "+code), "%s: %s", code, text)
 	}
 }
@@ -196,13 +196,12 @@ func askStream(t *testing.T, handler http.Handler, path, body string, headers ..
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
 	ctx, leave := context.WithCancel(t.Context())
-	request, _ := http.NewRequestWithContext(ctx, http.MethodPost, server.URL+path, strings.NewReader(body))
+	request, _ := http.NewRequestWithContext(ctx, "POST", server.URL+path, strings.NewReader(body))
 	request.Header.Set("Content-Type", "application/json")
 	for i := 0; i+1 < len(headers); i += 2 {
 		request.Header.Set(headers[i], headers[i+1])
 	}
-	response, err := http.DefaultClient.Do(request)
-	require.NoError(t, err)
+	response := must(http.DefaultClient.Do(request))(t)
 	t.Cleanup(func() { leave(); _ = response.Body.Close() })
 	lines = bufio.NewScanner(response.Body)
 	lines.Buffer(nil, 1<<20)
@@ -228,7 +227,7 @@ func lineWith(lines *bufio.Scanner, text string) error {
 func TestAPieceIsSentBeforeTheModelWritesTheNext(t *testing.T) {
 	chat := writing{pieces: []string{"Oslo", " is", " it."}, next: make(chan struct{})}
 	f := serve(t, chatting(chat))
-	lines, _ := askStream(t, f.server.Handler(), "/v1/indexes/sample/query", streamed)
+	lines, _ := askStream(t, f.server.Handler(), sampleQuery, streamed)
 	for _, piece := range []string{`"Oslo"`, `" is"`} {
 		await(t, lines, piece)
 		chat.next <- struct{}{}
@@ -239,20 +238,13 @@ func TestAPieceIsSentBeforeTheModelWritesTheNext(t *testing.T) {
 // Who goes away ends the model's work, and has spent what was written until then.
 func TestAReaderThatGoesEndsTheModelsWorkAndPaysForIt(t *testing.T) {
 	chat := writing{pieces: []string{"Oslo", " is it."}, next: make(chan struct{}), ended: make(chan error, 1)}
-	l := lock(t, func(f *fixture, config *api.Config) {
-		price := core.Price{Prompt: 1e6, Completion: 1e6}
-		f.built = retrievetest.Build(t, f.stores, "sample", retrievetest.Sample(),
-			retrievetest.Options{Generation: "priced", Seq: 2, Spec: func(spec *core.Spec) { spec.Chat.Price = price }})
-		retrievetest.Publish(t, f.built, 2)
-		config.Models = models{chat: chat}
-	})
-	key := l.key(access.Request{Scope: access.Query, Index: "*", Limits: access.Limits{MoneyPerDay: 1}})
+	l, key := selling(t, models{chat: chat})
 	served := make(chan struct{}) // the request that was left has ended, with its bill
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer close(served)
 		l.server.Handler().ServeHTTP(w, r)
 	})
-	lines, leave := askStream(t, handler, "/v1/indexes/sample/query", streamed, bearer(key.Text)...)
+	lines, leave := askStream(t, handler, sampleQuery, streamed, bearer(key.Text)...)
 	await(t, lines, "Oslo")
 	leave()
 	select {
@@ -262,7 +254,7 @@ func TestAReaderThatGoesEndsTheModelsWorkAndPaysForIt(t *testing.T) {
 		t.Fatal("the model goes on")
 	}
 	<-served
-	again := l.send(http.MethodPost, "/v1/indexes/sample/query", answered, bearer(key.Text)...)
+	again := l.query(answered, bearer(key.Text)...)
 	assert.Contains(t, again.Body.String(), "budget_spent", "the money is not spent: %d %s", again.Code, again.Body)
 }
 
@@ -278,7 +270,7 @@ func TestAnErrorOfAStreamIsToldWhereItComes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			fails := fault.ModelRateLimited.At("call chat model", "m")
 			f := serve(t, chatting(writing{pieces: []string{"Oslo"}, fails: fails}))
-			got := f.send(http.MethodPost, "/v1/indexes/sample/query", c.body, "Content-Type", "application/json")
+			got := f.query(c.body, "Content-Type", "application/json")
 			if !c.inStream {
 				assert.True(t, got.Code >= 400 && strings.Contains(got.Body.String(), `"code":"`+c.code+`"`),
 					"%d %s", got.Code, got.Body)
@@ -291,9 +283,9 @@ func TestAnErrorOfAStreamIsToldWhereItComes(t *testing.T) {
 	}
 }
 
-// The deadline of a write ends who does not read, not a stream that waits for the model; over HTTP/2 it would. A busy
+// The deadlines of bodies and writes end who does not send or read, not an answer that waits for the model. A busy
 // machine may not come to write within the shortest of these; a server that counts the model's time fails with each.
-func TestAModelMayThinkLongerThanAWriteMayTake(t *testing.T) {
+func TestAModelMayThinkLongerThanABodyOrAWriteMayTake(t *testing.T) {
 	var last string
 	for _, timeout := range []time.Duration{50 * time.Millisecond, time.Second, 10 * time.Second} {
 		if last = thoughtLong(t, timeout); last == "" {
@@ -303,21 +295,43 @@ func TestAModelMayThinkLongerThanAWriteMayTake(t *testing.T) {
 	t.Error(last)
 }
 
-// thoughtLong asks a model that thinks four times as long as a write may take; what goes wrong is what it gives.
+// thoughtLong asks a model that thinks four times as long as a body and a write may take. It returns what goes wrong.
 func thoughtLong(t *testing.T, timeout time.Duration) string {
 	t.Helper()
 	chat := writing{pieces: []string{"Oslo", " is it."}, next: make(chan struct{}), ended: make(chan error, 1)}
 	f := serve(t, func(_ *fixture, config *api.Config) {
-		config.Models, config.Policy.WriteTimeout = models{chat: chat}, timeout
+		config.Models, config.Timeout = models{chat: chat}, long
+		config.Policy.BodyTimeout, config.Policy.WriteTimeout = timeout, timeout
 	})
+	think := func() error {
+		time.Sleep(4 * timeout)
+		select {
+		case chat.next <- struct{}{}:
+			return <-chat.ended
+		case err := <-chat.ended:
+			return fmt.Errorf("the model was ended: %w", err)
+		}
+	}
+	whole, address := make(chan string, 1), "http://"+f.listening()+sampleQuery
+	go func() { // the whole answer, over HTTP/1
+		response, err := http.Post(address, "application/json", strings.NewReader(answered))
+		if err != nil {
+			whole <- err.Error()
+			return
+		}
+		body, _ := io.ReadAll(response.Body)
+		_ = response.Body.Close()
+		whole <- string(body)
+	}()
+	thought := think()
+	if got := <-whole; !strings.Contains(got, "Oslo is it.") || thought != nil {
+		return fmt.Sprint(got, thought)
+	}
 	server := httptest.NewUnstartedServer(f.server.Handler())
 	server.EnableHTTP2 = true
 	server.StartTLS()
 	defer server.Close()
-	request, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/v1/indexes/sample/query",
-		strings.NewReader(streamed))
-	request.Header.Set("Content-Type", "application/json")
-	response, err := server.Client().Do(request)
+	response, err := server.Client().Post(server.URL+sampleQuery, "application/json", strings.NewReader(streamed))
 	if err != nil {
 		return err.Error()
 	}
@@ -325,19 +339,20 @@ func thoughtLong(t *testing.T, timeout time.Duration) string {
 	require.Equal(t, 2, response.ProtoMajor, "%s", response.Proto)
 	lines := bufio.NewScanner(response.Body)
 	lines.Buffer(nil, 1<<20)
-	if err := lineWith(lines, `"Oslo"`); err != nil {
-		return err.Error()
-	}
-	time.Sleep(4 * timeout)
-	select {
-	case chat.next <- struct{}{}:
-	case err := <-chat.ended:
-		return fmt.Sprint("the model was ended: ", err)
-	}
-	if err := lineWith(lines, "event: response"); err != nil {
+	if err := errors.Join(lineWith(lines, `"Oslo"`), think(), lineWith(lines, "event: response")); err != nil {
 		return err.Error()
 	}
 	return ""
+}
+
+// selling has models that cost money, and a key that may spend a little of it in a day.
+func selling(t *testing.T, installed models) (*locked, access.Made) {
+	t.Helper()
+	l := lock(t, withFacts(func(spec *core.Spec) {
+		price := core.Price{Prompt: 1e6, Completion: 1e6}
+		spec.Chat.Price, spec.Embedding.Price = price, price
+	}, func(config *api.Config) { config.Models = installed }))
+	return l, l.key(access.Request{Scope: access.Query, Index: "*", Limits: access.Limits{MoneyPerDay: 1}})
 }
 
 // sellingChat is paid for, and fails.
@@ -390,25 +405,14 @@ func TestWhatAServerChargedIsSpentAlsoWhenTheAnswerFails(t *testing.T) {
 		"a vector":            {sellingChat{}, true, `{"query":"Oslo","method":"vector"}`, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := lock(t, func(f *fixture, config *api.Config) {
-				price := core.Price{Prompt: 1e6, Completion: 1e6}
-				f.built = retrievetest.Build(t, f.stores, "sample", retrievetest.Sample(), retrievetest.Options{
-					Generation: "priced", Seq: 2,
-					Spec: func(spec *core.Spec) { spec.Chat.Price, spec.Embedding.Price = price, price },
-				})
-				retrievetest.Publish(t, f.built, 2)
-				installed := models{chat: c.chat}
-				if c.embedder {
-					installed.embedder = func(model.Embedder) model.Embedder { return sellingEmbedder{builtin.Embedder{}} }
-				}
-				config.Models = installed
-			})
-			key := l.key(access.Request{Scope: access.Query, Index: "*", Limits: access.Limits{MoneyPerDay: 1}})
-			ask := func(body string) int {
-				return l.send(http.MethodPost, "/v1/indexes/sample/query", body, bearer(key.Text)...).Code
+			installed := models{chat: c.chat}
+			if c.embedder {
+				installed.embedder = func(model.Embedder) model.Embedder { return sellingEmbedder{builtin.Embedder{}} }
 			}
+			l, key := selling(t, installed)
+			ask := func(body string) int { return l.query(body, bearer(key.Text)...).Code }
 			first := ask(c.question)
-			second := l.send(http.MethodPost, "/v1/indexes/sample/query", answered, bearer(key.Text)...)
+			second := l.query(answered, bearer(key.Text)...)
 			assert.Equal(t, c.spent, strings.Contains(second.Body.String(), "budget_spent"), "first %d, second %d %s", first,
 				second.Code, second.Body)
 		})

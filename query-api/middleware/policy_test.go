@@ -53,6 +53,8 @@ func TestWhoMayAskByWhatAddressAServerHas(t *testing.T) {
 		"this machine, with keys":          {"required", "", false, local, true, false, false},
 		"every machine without keys":       {"none", "", false, open, false, true, true},
 		"every machine, as was said twice": {"none", "", true, open, false, true, false},
+		"every machine, with keys":         {"required", "", false, open, true, true, false},
+		"every machine, public":            {"auto", "", true, open, true, true, false},
 		"this machine without keys":        {"none", "", false, local, false, false, false},
 	} {
 		settings := config.Default().QueryAPI

@@ -217,17 +217,6 @@ func TestRestoreAllGoesOnAfterAnIndexThatCannotBeRestored(t *testing.T) {
 	assert.True(t, got.exit != cli.ExitDone, "nothing was restored: %+v", got)
 }
 
-func TestEveryCommandThatIsRunHasExamples(t *testing.T) {
-	for _, command := range cli.Commands().Commands() {
-		all := append(command.Commands(), command)
-		for _, one := range all {
-			assert.False(t, one.Runnable() && !strings.Contains(one.Example, "unweaver "+one.Name()) &&
-				!strings.Contains(one.Example, one.Parent().Name()+" "+one.Name()), "%s has no example that calls it: %q",
-				one.CommandPath(), one.Example)
-		}
-	}
-}
-
 func TestTheHelpOfQueryTellsOfEveryMethodAndRule(t *testing.T) {
 	if got := cli.MethodHelp(); !slices.Equal(got, config.Methods) {
 		t.Errorf("methods %v, want %v", got, config.Methods)
@@ -279,23 +268,18 @@ func TestGenerationsAreListedAsControlGivesThem(t *testing.T) {
 			Generation: "20261122t020000z", Seq: 7, State: "current", Documents: 12, Chunks: 81, Classes: 300,
 			Created: time.Date(2026, 11, 22, 2, 0, 5, 0, time.UTC), ContentHash: "0123456789abcdef0123456789abcdef",
 		},
-		{Generation: "20261121t020000z", Seq: 6, State: "published"},
+		{Generation: "20261121t020000z", Seq: 6, State: "published", Tags: []string{"audit", "law"}},
+		{Generation: "20261120t020000z", Seq: 5, State: "discarded", Collected: true},
 	}}
 	got := run(t, fake, "generations", "--index", "docs")
 	lines := strings.Split(got.out, "\n")
 	want := "20261122t020000z 7 current 12 81 300 2026-11-22 02:00:05 0123456789abcdef"
-	assert.True(t, got.exit == cli.ExitDone && fake.asked[0] == "generations docs" && len(lines) == 4 &&
+	assert.True(t, got.exit == cli.ExitDone && fake.asked[0] == "generations docs" && len(lines) == 5 &&
+		strings.Contains(lines[2], "audit law") && strings.Contains(lines[3], "being deleted") &&
 		strings.Join(strings.Fields(lines[1]), " ") == want, "%+v", got)
 	as := decoded(t, run(t, fake, "generations", "--index", "docs", "--json").out)
 	list := as["generations"].([]any)
-	assert.True(t, as["index"] == "docs" && len(list) == 2 && list[0].(map[string]any)["seq"] == 7.0, "%v", as)
-}
-
-func TestRestoreWaitsForItsRun(t *testing.T) {
-	fake := &fakeControl{statuses: []control.Status{finished(core.StatusRunning), finished(core.StatusFailed)}}
-	got := run(t, fake, "restore", "--index", "docs")
-	want := "restore docs,status docs/restore-1,status docs/restore-1"
-	assert.True(t, got.exit == cli.ExitFailed && strings.Join(fake.asked, ",") == want, "%+v %v", got, fake.asked)
+	assert.True(t, as["index"] == "docs" && len(list) == 3 && list[0].(map[string]any)["seq"] == 7.0, "%v", as)
 }
 
 func TestAnAuditTellsWhatDiffersAndFailsWhereSomethingIsLeft(t *testing.T) {

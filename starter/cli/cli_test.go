@@ -443,13 +443,9 @@ func TestEveryCodeThatEndsACommandHasItsExitCode(t *testing.T) {
 		process := config.Process{}
 		assert.Equal(t, want, process.Exit(ended, io.Discard), "%s ends a server with", code)
 	}
-}
-
-func TestAnErrorThatSaysNothingOfItsKindIsNoUsage(t *testing.T) {
 	got := run(t, &fakeControl{err: fmt.Errorf("the wire broke")}, "status", "docs", "--json")
 	as := decoded(t, got.err)
-	assert.True(t, got.exit == cli.ExitFailed && as["code"] == "internal" && as["error"] == "the wire broke",
-		"exit %d, %v", got.exit, as)
+	assert.True(t, got.exit == cli.ExitFailed && as["code"] == "internal" && as["error"] == "the wire broke", "%+v", got)
 }
 
 func TestAFailureToConnectEndsTheCommand(t *testing.T) {

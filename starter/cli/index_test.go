@@ -180,12 +180,9 @@ func TestADryRunShowsRanges(t *testing.T) {
 		"%+v %+v", got, fake.request)
 	contains(t, got.out, "would pay: 7 extract, 0 shorten")
 	dry.Estimate = &core.Estimate{
-		Extract: core.Range{Low: 1200, High: 1300},
-		Shorten: core.Range{Low: 0, High: 90},
-		Embed:   core.Range{Low: 210, High: 210},
-		Tokens:  core.Range{Low: 1.2e6, High: 1.4e6},
-		Cost:    core.Range{Low: 0.53, High: 0.61},
-		Seconds: core.Range{Low: 720, High: 900.4},
+		Extract: core.Range{Low: 1200, High: 1300}, Shorten: core.Range{Low: 0, High: 90},
+		Embed: core.Range{Low: 210, High: 210}, Tokens: core.Range{Low: 1.2e6, High: 1.4e6},
+		Cost: core.Range{Low: 0.53, High: 0.61}, Seconds: core.Range{Low: 720, High: 900.4},
 	}
 	fake = &fakeControl{statuses: []control.Status{dry}}
 	got = run(t, fake, "index", "--index", "docs", "--dry-run")
@@ -249,14 +246,6 @@ func TestAReportNamesWhatFailedAndWhereTheRestIs(t *testing.T) {
 	contains(t, got.out, "  1 document, 81 passages", "not read: 1 of the files and rows\n",
 		"failed: 1 document, 0 passages; 1 document serves the earlier version (stale)\n", "  ! e e.pdf\n  … and 1 more")
 	assert.False(t, strings.Contains(got.out, "f.pdf"), "more than five distinct problems:\n%s", got.out)
-}
-
-func TestAReportOfAnOlderReleaseStillNamesItsProblems(t *testing.T) {
-	old := finished(core.StatusErrors)
-	old.Problems = []core.Problem{{Code: "bad_model_output", Object: "chunk 7", Detail: "no JSON"}}
-	got := run(t, &fakeControl{statuses: []control.Status{old}}, "status", "docs")
-	contains(t, got.out, "problems: 1\n", "! bad_model_output chunk 7")
-	assert.True(t, !strings.Contains(got.out, "more") && !strings.Contains(got.out, "dead letters"), "%s", got.out)
 }
 
 func TestAnUnchangedNightNamesWhatStandsFailedSinceItsParent(t *testing.T) {

@@ -23,34 +23,22 @@ import (
 )
 
 func TestWhatIsServedIsMovedAsItIsAskedFor(t *testing.T) {
+	evening := time.Date(2026, 11, 22, 18, 0, 0, 0, time.UTC)
 	for _, c := range []struct {
 		args string
 		want control.MoveRequest
 		says string
 	}{
-		{
-			"rollback --index docs", control.MoveRequest{Action: "rollback", Index: "docs"},
-			"docs now serves  (release 7); before: g2",
-		},
-		{
-			"rollback g1 --index docs", control.MoveRequest{Action: "rollback", Index: "docs", Generation: "g1"},
-			"docs now serves g1 (release 7); before: g2",
-		},
-		{
-			"rollback --to 2026-11-22T18:00:00Z --index docs",
-			control.MoveRequest{Action: "rollback", Index: "docs", To: time.Date(2026, 11, 22, 18, 0, 0, 0, time.UTC)}, "",
-		},
-		{
-			"publish g3 --force --index docs",
-			control.MoveRequest{Action: "publish", Index: "docs", Generation: "g3", Force: true}, "docs now serves g3",
-		},
-		{"discard g3 --index docs", control.MoveRequest{Action: "discard", Index: "docs", Generation: "g3"}, "discarded g3"},
-		{
-			"tag g1 audit-2026 --index docs",
-			control.MoveRequest{Action: "tag", Index: "docs", Generation: "g1", Name: "audit-2026"}, "g1 has the tag audit-2026",
-		},
-		{"untag g1 audit-2026 --index docs", control.MoveRequest{Action: "untag", Index: "docs", Generation: "g1", Name: "audit-2026"}, "no longer has the tag audit-2026"},
+		{"rollback", control.MoveRequest{}, "docs now serves  (release 7); before: g2"},
+		{"rollback g1", control.MoveRequest{Generation: "g1"}, "docs now serves g1 (release 7); before: g2"},
+		{"rollback --to 2026-11-22T18:00:00Z", control.MoveRequest{To: evening}, ""},
+		{"publish g3 --force", control.MoveRequest{Generation: "g3", Force: true}, "docs now serves g3"},
+		{"discard g3", control.MoveRequest{Generation: "g3"}, "discarded g3"},
+		{"tag g1 audit", control.MoveRequest{Generation: "g1", Name: "audit"}, "g1 has the tag audit"},
+		{"untag g1 audit", control.MoveRequest{Generation: "g1", Name: "audit"}, "no longer has the tag audit"},
 	} {
+		c.want.Index, c.want.Action = "docs", strings.Fields(c.args)[0]
+		c.args += " --index docs"
 		fake := &fakeControl{}
 		got := run(t, fake, append(strings.Fields(c.args), "--by", "ada@desk", "--reason", "wrong answers")...)
 		assert.True(t, got.exit == cli.ExitDone && fake.move == c.want && strings.Contains(got.out, c.says),
@@ -105,15 +93,6 @@ func TestTheTrailIsShownWithWhoAndWhy(t *testing.T) {
 	assert.True(t, strings.Contains(got.out, "no operation is recorded"), "%+v", got)
 }
 
-func TestAListOfGenerationsSaysWhatKeepsThem(t *testing.T) {
-	fake := &fakeControl{kept: []artifact.Generation{
-		{Generation: "g2", State: "current"}, {Generation: "g1", State: "published", Tags: []string{"audit", "law"}},
-		{Generation: "g0", State: "discarded", Collected: true},
-	}}
-	got := run(t, fake, "generations", "--index", "docs")
-	assert.True(t, strings.Contains(got.out, "audit law") && strings.Contains(got.out, "being deleted"), "%s", got.out)
-}
-
 // Who meets a generation that was held after it was built sees what can be done with it; of a run that was held
 // before, nothing can be asked or approved.
 func TestAHeldRunSaysHowItIsApprovedOrDropped(t *testing.T) {
@@ -121,8 +100,7 @@ func TestAHeldRunSaysHowItIsApprovedOrDropped(t *testing.T) {
 	held.Index, held.Generation, held.ContentHash, held.Reason = "docs", "g7", "ab", "failure_budget"
 	got := run(t, &fakeControl{statuses: []control.Status{held}}, "status", "docs")
 	for _, command := range []string{
-		"query docs \"...\" --generation g7", "diff docs g7", "publish docs g7",
-		"discard docs g7",
+		"query docs \"...\" --generation g7", "diff docs g7", "publish docs g7", "discard docs g7",
 	} {
 		assert.Contains(t, got.out, "unweaver "+command, "%q is not in", command)
 	}
@@ -257,8 +235,7 @@ func TestSuggestedAliasesAreAFile(t *testing.T) {
 		"forbid Bern | Berne", "# cosine 0.500, the same letters\n", "# cosine 0.980: pin Bern canton | Bern",
 		"# cosine 0.960, by the model the same (a short form)\npin IBM",
 		"# cosine 0.950, the same letters, by the model not the same (a city): pin Salt lake | Salt Lake",
-		"5 suggestions of docs/g1, of 3 of its 9 entities",
-		"# refused, other numbers, cosine 0.970: pin Port 1 | Port 2",
+		"5 suggestions of docs/g1, of 3 of its 9 entities", "# refused, other numbers, cosine 0.970: pin Port 1 | Port 2",
 	} {
 		assert.Contains(t, got.out, part)
 	}

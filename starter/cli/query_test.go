@@ -143,11 +143,6 @@ func TestAnErrorOfTheServerKeepsItsCode(t *testing.T) {
 	contains(t, got.err, "check that query-api runs at this address")
 }
 
-func TestAnAnswerWithoutChunksSaysWhy(t *testing.T) {
-	got := ask(t, &queries{bodies: []string{`{"index":"docs","chunks":[],"reason":"no_match"}`}}, "--index", "docs")
-	assert.True(t, strings.HasPrefix(got.out, "no passage matches the question: "), "%s", got.out)
-}
-
 const entity = "0123456789abcdef0123456789abcdef"
 
 func TestASecondRankingLeavesOutWhatIsNamed(t *testing.T) {

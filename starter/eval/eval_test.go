@@ -73,16 +73,9 @@ func TestDatasetsThatDoNotFitAreRefused(t *testing.T) {
 		_, err := Load(write(t, files))
 		assert.True(t, fault.Is(err, fault.Usage) && strings.Contains(err.Error(), says), "want %q, got %v", says, err)
 	}
-	d, err := Load(
-		write(
-			t,
-			map[string]string{
-				"corpus.jsonl":      corpus,
-				"questions.jsonl":   `{"question":"q","gold":["a"],"answers":["yes"]}`,
-				"extractions.jsonl": "",
-			},
-		),
-	)
+	d, err := Load(write(t, map[string]string{
+		"corpus.jsonl": corpus, "questions.jsonl": `{"question":"q","gold":["a"],"answers":["yes"]}`, "extractions.jsonl": "",
+	}))
 	assert.True(t, err == nil && len(d.Questions) == 1 && d.Questions[0].Answer == "yes" &&
 		strings.HasSuffix(d.Recorded, "extractions.jsonl"), "%+v %v", d, err)
 }
@@ -127,9 +120,7 @@ func TestAnEvaluationRanksJudgesAndReports(t *testing.T) {
 		"questions.jsonl": `{"id":"1","question":"which is first","gold":["a"],"answers":["Alpha is first. It is old."]}` +
 			"\n" + `{"id":"2","question":"which is second","gold":["b"]}`,
 	})
-	dataset, err := Load(dir)
-	require.NoError(t, err)
-	j := &judging{}
+	dataset := must(Load(dir))(t)
 	ask := func(_ context.Context, body map[string]any) ([]byte, error) {
 		docs := []string{"corpus.jsonl#a", "corpus.jsonl#a", "corpus.jsonl#b"}
 		if body["method"] == "vector" {
@@ -146,21 +137,10 @@ func TestAnEvaluationRanksJudgesAndReports(t *testing.T) {
 		return json.Marshal(r)
 	}
 	var said []string
-	rep, err := Run(
-		t.Context(),
-		Plan{
-			Dataset: dataset,
-			Systems: []System{{Method: "hybrid"}, {Method: "vector"}},
-			Ks:      []int{1, 2},
-			Seed:    7,
-			Ask:     ask,
-			Workers: 2,
-			Runs:    2,
-			Judge:   &Judge{Chat: j},
-			Notice:  func(s string) { said = append(said, s) },
-		},
-	)
-	require.NoError(t, err)
+	rep := must(Run(t.Context(), Plan{
+		Dataset: dataset, Systems: []System{{Method: "hybrid"}, {Method: "vector"}}, Ks: []int{1, 2}, Seed: 7, Ask: ask,
+		Workers: 2, Runs: 2, Judge: &Judge{Chat: &judging{}}, Notice: func(s string) { said = append(said, s) },
+	}))(t)
 	require.True(t, len(rep.Rows) == 4 && rep.N == 2 && rep.WithAnswers == 1 && len(said) == 2, "%+v", rep)
 	row, v := rep.Rows[0], rep.Rows[1]
 	assert.True(t, row.Recall[0].Mean == 0.5 && row.Recall[1].Mean == 1 && v.Recall[0].Mean == 0.5 && v.Against.Mean == 0,
@@ -228,25 +208,31 @@ func TestAJournalGoesOnBehindATornLineAndRefusesAnotherEvaluation(t *testing.T) 
 	dir := t.TempDir()
 	asked := 0
 	ask := func(key string) string {
-		journal, err := OpenJournal(dir, "this one")
-		require.NoError(t, err)
+		journal := must(OpenJournal(dir, "this one"))(t)
 		defer func() { require.NoError(t, journal.Close()) }()
-		value, err := askOnce(t.Context(), journal, []string{key}, func(context.Context) (string, error) {
+		value := must(askOnce(t.Context(), journal, []string{key}, func(context.Context) (string, error) {
 			asked++
 			return "answer " + key, nil
-		})
-		require.NoError(t, err)
+		}))(t)
 		return value
 	}
 	assert.Equal(t, "answer a", ask("a"))
 	path := filepath.Join(dir, "answers.jsonl")
-	raw, err := os.ReadFile(path)
-	require.NoError(t, err)
+	raw := must(os.ReadFile(path))(t)
 	require.NoError(t, os.WriteFile(path, append(raw, `{"key":"x","val`...), 0o600))
 	assert.Equal(t, "answer a", ask("a"))
 	assert.Equal(t, "answer b", ask("b"))
 	assert.Equal(t, "answer b", ask("b"))
 	assert.Equal(t, 2, asked)
-	_, err = OpenJournal(dir, "another one")
+	_, err := OpenJournal(dir, "another one")
 	assert.ErrorContains(t, err, "belong to another evaluation: this one; this one is another one")
+}
+
+// must returns the value of a call that has to succeed.
+func must[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		require.NoError(t, err)
+		return value
+	}
 }

@@ -63,8 +63,7 @@ func plan(ask eval.Asker, systems ...eval.System) eval.Plan {
 }
 
 func TestMethodsAreComparedQuestionByQuestion(t *testing.T) {
-	rep, err := eval.Run(t.Context(), plan(answers(tables), eval.System{Method: "good"}, eval.System{Method: "poor"}))
-	require.NoError(t, err)
+	rep := must(eval.Run(t.Context(), plan(answers(tables), eval.System{Method: "good"}, eval.System{Method: "poor"})))(t)
 	good, poor := rep.Rows[0], rep.Rows[1]
 	close := func(what string, got, want float64) {
 		t.Helper()
@@ -81,40 +80,6 @@ func TestMethodsAreComparedQuestionByQuestion(t *testing.T) {
 	assert.True(t, good.Tokens.EmbedQuery == 9 && good.Tokens.PromptQuery == 9 && good.Tokens.CompletionQuery == 15,
 		"tokens %+v", good.Tokens)
 	assert.True(t, rep.Generation == "g1" && rep.Models == "m" && rep.WithAnswers == 2 && rep.N == 3, "%+v", rep)
-}
-
-func TestWhatIsAskedOfAMethod(t *testing.T) {
-	for name, c := range map[string]struct {
-		system eval.System
-		judge  *eval.Judge
-		want   string
-	}{
-		"a method": {eval.System{Method: "good"}, nil, `{"method":"good","query":"first","top_chunks":2}`},
-		"a method with a rule": {
-			eval.System{Method: "good", Rule: "borda"}, nil, `{"method":"good","query":"first","rule":"borda","top_chunks":2}`,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var mu sync.Mutex
-			var asked []string
-			ask := func(ctx context.Context, body map[string]any) ([]byte, error) {
-				raw, err := json.Marshal(body)
-				mu.Lock()
-				asked = append(asked, string(raw))
-				mu.Unlock()
-				if err != nil {
-					return nil, err
-				}
-				return answers(tables)(ctx, body)
-			}
-			p := plan(ask, c.system)
-			p.Judge, p.Workers = c.judge, 2
-			_, err := eval.Run(t.Context(), p)
-			require.NoError(t, err)
-			assert.True(t, len(asked) == 3 && strings.Contains(strings.Join(asked, "\n"), c.want),
-				"asked %q, want %s among them", asked, c.want)
-		})
-	}
 }
 
 func TestAQuestionThatFailsEndsTheEvaluation(t *testing.T) {
@@ -218,8 +183,7 @@ func TestAJudgementThatDoesNotFitIsAskedForOnceMoreAndEntersNoJournal(t *testing
 		{1, 2 + 1, 0}, // and the claims of its gold answer
 		{0, 0, 0},
 	} {
-		journal, err := eval.OpenJournal(dir, "x")
-		require.NoError(t, err)
+		journal := must(eval.OpenJournal(dir, "x"))(t)
 		var notices []string
 		var calls []model.Call
 		p := plan(answers(tables), eval.System{Method: "good"})
@@ -227,8 +191,7 @@ func TestAJudgementThatDoesNotFitIsAskedForOnceMoreAndEntersNoJournal(t *testing
 		chat := &slipping{noting: noting{fussy{}, &sync.Mutex{}, &calls}, on: text, left: c.wrong}
 		p.Judge = &eval.Judge{Chat: chat, Journal: journal}
 		p.Judge.Other = fussy{reply: "Alpha."}
-		rep, err := eval.Run(t.Context(), p)
-		require.NoError(t, err)
+		rep := must(eval.Run(t.Context(), p))(t)
 		require.NoError(t, journal.Close())
 		assert.Equal(t, []int{c.skips, c.asked}, []int{rep.Rows[0].F1.Skipped, len(calls)}, "%+v", c)
 		assert.Equal(t, c.skips > 0, strings.Contains(strings.Join(notices, "\n"),
@@ -274,8 +237,7 @@ func TestBaselinesAskTheModelWithNothingAndWithAllThatIsGold(t *testing.T) {
 		p.Dataset.Texts["long"] = retrieve.Passage{Text: strings.Repeat("word ", 5000) + "end"}
 		var calls []model.Call
 		p.Judge = &eval.Judge{Chat: noting{fussy{}, &sync.Mutex{}, &calls}, Parity: parity}
-		rep, err := eval.Run(t.Context(), p)
-		require.NoError(t, err)
+		rep := must(eval.Run(t.Context(), p))(t)
 		calls = slices.DeleteFunc(calls, func(c model.Call) bool { return c.Task != model.Answer })
 		require.Len(t, calls, 2)
 		system, user := retrieve.FormOf(parity).Ask("", "what?")
@@ -302,20 +264,17 @@ func TestAnEmptyAnswerIsWrongAndCostsNothing(t *testing.T) {
 func TestReportsCanBeReadAgain(t *testing.T) {
 	p := plan(answers(tables), eval.System{Method: "good"}, eval.System{Method: "poor", Rule: "borda"})
 	p.Dataset.Name = "musique"
-	rep, err := eval.Run(t.Context(), p)
-	require.NoError(t, err)
+	rep := must(eval.Run(t.Context(), p))(t)
 	out := filepath.Join(t.TempDir(), "a", "b")
 	require.NoError(t, rep.Write(out))
-	raw, err := os.ReadFile(filepath.Join(out, "report.json"))
-	require.NoError(t, err)
+	raw := must(os.ReadFile(filepath.Join(out, "report.json")))(t)
 	var again eval.Report
-	err = json.Unmarshal(raw, &again)
+	err := json.Unmarshal(raw, &again)
 	assert.True(t, err == nil && again.Rows[1].Against.Mean == rep.Rows[1].Against.Mean, "%v %+v", err, again)
 	text := rep.RenderMarkdown()
 	for _, part := range []string{
-		"# musique: 3 questions (2 with answers)", "| good | 83.3 (", "| poor/borda |", "recall@2 against good",
-		"-50.0 (", "| good | – | – | – | – | 9 | 9 | 15 |", "VectorRAG 0.2007 (1.47e-06)",
-		"HippoRAG2 0.2196 (1.01e-06)", "seed 3",
+		"# musique: 3 questions (2 with answers)", "| good | 83.3 (", "| poor/borda |", "recall@2 against good", "-50.0 (",
+		"| good | – | – | – | – | 9 | 9 | 15 |", "VectorRAG 0.2007 (1.47e-06)", "HippoRAG2 0.2196 (1.01e-06)", "seed 3",
 	} {
 		assert.Contains(t, text, part)
 	}
@@ -363,8 +322,7 @@ func TestACorpusIsStagedAloneAndKeepsItsTime(t *testing.T) {
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 	}
-	loaded, err := eval.Load(dir)
-	require.NoError(t, err)
+	loaded := must(eval.Load(dir))(t)
 	require.True(t, len(loaded.Questions) == 2 && loaded.Texts["1"].Title == "T" && loaded.Texts["b"].Text == "y", "%+v",
 		loaded)
 	assert.True(t, loaded.Questions[0].ID == "1" && loaded.Questions[1].ID == "7" && loaded.Questions[1].Gold[0] == "b",
@@ -374,8 +332,7 @@ func TestACorpusIsStagedAloneAndKeepsItsTime(t *testing.T) {
 	stat := func() os.FileInfo {
 		t.Helper()
 		require.NoError(t, loaded.StageCorpus(staged))
-		info, err := os.Stat(filepath.Join(staged, "corpus.jsonl"))
-		require.NoError(t, err)
+		info := must(os.Stat(filepath.Join(staged, "corpus.jsonl")))(t)
 		return info
 	}
 	first := stat()
@@ -428,11 +385,10 @@ func TestRecallIsToldAgainstWhatIsPaidFor(t *testing.T) {
 			return fmt.Appendf(nil, `{"generation":"g","chunks":[{"document":"corpus.jsonl#%s"}]}`, id), nil
 		}
 	}
-	report, err := eval.Run(t.Context(), eval.Plan{
+	report := must(eval.Run(t.Context(), eval.Plan{
 		Dataset: dataset, Ks: []int{1}, Seed: 1, Ask: ask("i"), AskOf: ask, Notice: func(string) {},
 		Systems: []eval.System{{Method: "bm25"}, {Method: "bm25", Index: none.Index}, {Method: "bm25", Index: half.Index}},
-	})
-	require.NoError(t, err)
+	}))(t)
 	report.Index, report.Shares = "i", []eval.Share{none, half, all}
 	page := report.RenderMarkdown()
 	for _, want := range []string{
@@ -469,11 +425,9 @@ func TestTheSumOfQuestionsIsOfWhatIsAskedAndOfNothingElse(t *testing.T) {
 func TestASuiteComparesSetsWithTheBaseAndWithTheLastRun(t *testing.T) {
 	dir := t.TempDir()
 	once := func(tables map[string]map[string][]string) *eval.Suite {
-		last, err := eval.ReadSuite(dir)
-		require.NoError(t, err)
+		last := must(eval.ReadSuite(dir))(t)
 		p := plan(answers(tables), eval.System{Method: "good"}, eval.System{Method: "poor"})
-		report, err := eval.Run(t.Context(), p)
-		require.NoError(t, err)
+		report := must(eval.Run(t.Context(), p))(t)
 		suite := &eval.Suite{Ks: p.Ks, Base: "poor"}
 		suite.Add(p.Dataset, report, last)
 		require.NoError(t, suite.Write(dir))
@@ -489,11 +443,9 @@ func TestASuiteComparesSetsWithTheBaseAndWithTheLastRun(t *testing.T) {
 	second := once(map[string]map[string][]string{"good": tables["good"], "poor": tables["good"]})
 	assert.InDelta(t, 0.5, second.Rows[1].AgainstLast[1].Mean, 1e-9)
 	assert.Zero(t, second.Rows[0].AgainstLast[1].Mean)
-	raw, err := os.ReadFile(filepath.Join(dir, "suite.md"))
-	require.NoError(t, err)
+	raw := must(os.ReadFile(filepath.Join(dir, "suite.md")))(t)
 	assert.Contains(t, string(raw), "| small | 3 | poor | 83.3 | 100.0 | – |")
-	svg, err := os.ReadFile(filepath.Join(dir, "suite.svg"))
-	require.NoError(t, err)
+	svg := must(os.ReadFile(filepath.Join(dir, "suite.svg")))(t)
 	assert.Contains(t, string(svg), "Recall on every set, 3 questions")
 }
 
@@ -522,14 +474,12 @@ func TestGraphRAGBenchIsReadByThePassagesThatMatchBest(t *testing.T) {
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 	}
-	dataset, err := eval.Load(dir)
-	require.NoError(t, err)
+	dataset := must(eval.Load(dir))(t)
 	require.Len(t, dataset.Questions, 1)
 	assert.Equal(t, []string{"Medical-0", "Medical-1"}, dataset.Questions[0].Gold)
 	assert.Equal(t, 1, dataset.LeftOut)
 	require.NoError(t, dataset.StageCorpus(filepath.Join(dir, "staged")))
-	raw, err := os.ReadFile(filepath.Join(dir, "staged", "corpus.jsonl"))
-	require.NoError(t, err)
+	raw := must(os.ReadFile(filepath.Join(dir, "staged", "corpus.jsonl")))(t)
 	assert.Contains(t, string(raw), `{"id":"Medical-1","text":"Surgery removes a tumour of the liver."}`)
 }
 
@@ -575,8 +525,7 @@ func TestVariantsAreComparedWithTheirMethodAndNothingInsideItsIntervalIsCalledRe
 			{Method: "hybrid", Settings: map[string]any{"top_entities": 7, "params": map[string]any{"list": 5.0}}},
 		},
 	}
-	report, err := eval.Run(t.Context(), plan)
-	require.NoError(t, err)
+	report := must(eval.Run(t.Context(), plan))(t)
 	better, same := report.Rows[2], report.Rows[3]
 	assert.True(t, better.Base == "hybrid" && len(better.Paired) == 2 && better.Paired[0].Verdict() == "more" &&
 		better.Paired[0].Mean == 0.25 && better.Generation == "of better" && report.Generation == "of ", "%+v of %s", better,
@@ -601,4 +550,13 @@ func TestAPageSaysWhereTheSettingWasNotChosen(t *testing.T) {
 	report := &eval.Report{Dataset: "own", Ks: []int{1}, Rows: []eval.Row{{Name: "bm25", Recall: make([]eval.Interval, 1),
 		All: make([]eval.Interval, 1)}}}
 	assert.Contains(t, report.RenderMarkdown(), "on no set of this name")
+}
+
+// must returns the value of a call that has to succeed.
+func must[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		require.NoError(t, err)
+		return value
+	}
 }

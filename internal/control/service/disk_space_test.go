@@ -39,13 +39,6 @@ func TestTheTemporaryFolderIsComparedWithWhatABuildNeeds(t *testing.T) {
 	}
 }
 
-func TestTheFolderOfThisProcessTellsItsRoom(t *testing.T) {
-	space, err := scratch.ReadRoom()
-	assert.True(t, err == nil && space.Free > 0 && space.Folder != "", "%+v: %v", space, err)
-	text, err := probeTemporary(t.Context(), nil, "No Name")
-	assert.True(t, err != nil || strings.Contains(text, space.Folder), "%q, %v", text, err)
-}
-
 func TestEachDiskOfTheStoresIsLookedAtOnce(t *testing.T) {
 	folders := []string{t.TempDir(), t.TempDir()}
 	text, err := probeDisks(folders, nil)

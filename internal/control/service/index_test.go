@@ -29,13 +29,11 @@ func indexRequest(b *bench, index, generation string) control.IndexRequest {
 func TestABuildIsStartedOnce(t *testing.T) {
 	b := newBench(t)
 	request := indexRequest(b, "docs", "")
-	first, err := b.BuildIndex(t.Context(), request)
-	b.must(err)
+	first := must(b.BuildIndex(t.Context(), request))(b.t)
 	assert.True(t, !first.Attached && regexp.MustCompile(`^docs/\d{8}t\d{6}z$`).MatchString(first.Run), "started %+v",
 		first)
 	b.temporal.hidden["build/"+first.Run] = true // visibility lags behind
-	again, err := b.BuildIndex(t.Context(), request)
-	b.must(err)
+	again := must(b.BuildIndex(t.Context(), request))(b.t)
 	assert.True(t, again.Attached && again.Run == first.Run && len(b.temporal.started) == 1, "again %+v, %d starts", again,
 		len(b.temporal.started))
 	options, input := b.temporal.started[0], b.temporal.inputs[0].(workflows.Build)
@@ -48,10 +46,8 @@ func TestARunHasThePriorityOfItsIndex(t *testing.T) {
 	b := newBench(t)
 	request := indexRequest(b, "docs", "")
 	request.Priority = control.Priority{Level: 2, Weight: 4}
-	_, err := b.BuildIndex(t.Context(), request)
-	b.must(err)
-	_, err = b.BuildIndex(t.Context(), indexRequest(b, "other", ""))
-	b.must(err)
+	must(b.BuildIndex(t.Context(), request))(b.t)
+	must(b.BuildIndex(t.Context(), indexRequest(b, "other", "")))(b.t)
 	for i, want := range []temporal.Priority{
 		{PriorityKey: 2, FairnessKey: "docs", FairnessWeight: 4}, {FairnessKey: "other"},
 	} {
@@ -63,10 +59,8 @@ func TestARunHasThePriorityOfItsIndex(t *testing.T) {
 func TestABuildWithAnotherConfigurationIsNotJoined(t *testing.T) {
 	b := newBench(t)
 	request := indexRequest(b, "docs", "")
-	first, err := b.BuildIndex(t.Context(), request)
-	b.must(err)
-	digest, err := b.art.PutSpec(t.Context(), request.Spec)
-	b.must(err)
+	first := must(b.BuildIndex(t.Context(), request))(b.t)
+	digest := must(b.art.PutSpec(t.Context(), request.Spec))(b.t)
 	b.setState(first.Run, core.RunState{Spec: digest})
 
 	priced := request
@@ -85,10 +79,8 @@ func TestABuildThatStandsStillIsJoinedWithItsOwnSettingsAlone(t *testing.T) {
 	for _, status := range []string{core.StatusPaused, core.StatusWaiting} {
 		b := newBench(t)
 		request := indexRequest(b, "docs", "")
-		first, err := b.BuildIndex(t.Context(), request)
-		b.must(err)
-		digest, err := b.art.PutSpec(t.Context(), request.Spec)
-		b.must(err)
+		first := must(b.BuildIndex(t.Context(), request))(b.t)
+		digest := must(b.art.PutSpec(t.Context(), request.Spec))(b.t)
 		state := core.RunState{Spec: digest}
 		state.Report.Run, state.Report.Status, state.Report.Reason = first.Run, status, string(fault.ModelAuth)
 		b.setState(first.Run, state)
@@ -100,7 +92,7 @@ func TestABuildThatStandsStillIsJoinedWithItsOwnSettingsAlone(t *testing.T) {
 		other.Spec.Chat.Price.Prompt = 3                         // rebuilds nothing
 		other.Spec.Chunking.MaxTokens = 77                       // rebuilds everything
 		other.Spec.Chat.Timeout = core.Duration(7 * time.Minute) // was not set
-		_, err = b.BuildIndex(t.Context(), other)
+		_, err := b.BuildIndex(t.Context(), other)
 		wants(t, err, fault.LeaseHeld, first.Run, status+" (model_auth)", "unweaver resume "+first.Run,
 			"unweaver cancel "+first.Run, "models.chat.price.prompt: 3, was 0", "models.chat.timeout: 7m0s, was not set",
 			"indexes.docs.chunking.max_tokens: 77, was ")
@@ -132,10 +124,8 @@ func TestABuildThatIsJoinedSaysSinceWhenAndOneThatEndsIsNotJoined(t *testing.T) 
 			synctest.Test(t, func(t *testing.T) {
 				b := newBench(t)
 				request := indexRequest(b, "docs", "")
-				first, err := b.BuildIndex(t.Context(), request)
-				b.must(err)
-				digest, err := b.art.PutSpec(t.Context(), request.Spec)
-				b.must(err)
+				first := must(b.BuildIndex(t.Context(), request))(b.t)
+				digest := must(b.art.PutSpec(t.Context(), request.Spec))(b.t)
 				state, since := core.RunState{Spec: digest, Stage: c.stage}, time.Now().UTC()
 				state.Report.Run, state.Report.Status = first.Run, c.status
 				if c.begun {
@@ -165,8 +155,7 @@ func TestAnAuditBeginsOnceOneThatWroteItsReportHasEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		publish(b, "g1")
-		first, err := b.AuditIndex(t.Context(), control.AuditRequest{Index: "docs"})
-		b.must(err)
+		first := must(b.AuditIndex(t.Context(), control.AuditRequest{Index: "docs"}))(b.t)
 		b.setState(first.Run, core.RunState{Report: core.Report{Run: first.Run, Status: core.StatusCompleted}})
 		end := time.AfterFunc(3*time.Second, func() {
 			b.temporal.mu.Lock()
@@ -184,11 +173,10 @@ func TestARebuildIsStartedAsOneAndJoinsNoOther(t *testing.T) {
 	b := newBench(t)
 	request := indexRequest(b, "docs", "")
 	request.Rebuild = true
-	first, err := b.BuildIndex(t.Context(), request)
-	b.must(err)
+	first := must(b.BuildIndex(t.Context(), request))(b.t)
 	input := b.temporal.inputs[0].(workflows.Build)
 	assert.True(t, input.Rebuild, "%+v", input)
-	_, err = b.BuildIndex(t.Context(), request)
+	_, err := b.BuildIndex(t.Context(), request)
 	wants(t, err, fault.LeaseHeld, first.Run, "unweaver cancel "+first.Run)
 }
 
@@ -267,11 +255,9 @@ func unreadableLease(t *testing.T, lease string) {
 // The newest start of an index is remembered under a key that no run can have.
 func TestAnIndexNamedLatest(t *testing.T) {
 	b := newBench(t)
-	first, err := b.BuildIndex(t.Context(), indexRequest(b, "latest", "docs"))
-	b.must(err)
+	first := must(b.BuildIndex(t.Context(), indexRequest(b, "latest", "docs")))(b.t)
 	b.setState(first.Run, core.RunState{Stage: "extract", Total: 7})
-	_, err = b.BuildIndex(t.Context(), indexRequest(b, "docs", "g1"))
-	b.must(err)
+	must(b.BuildIndex(t.Context(), indexRequest(b, "docs", "g1")))(b.t)
 	status, err := b.ReadStatus(t.Context(), first.Run)
 	assert.True(t, err == nil && status.Stage == "extract" && len(status.Problems) == 0,
 		"the state of %s was overwritten: %+v, %v", first.Run, status, err)
@@ -303,11 +289,10 @@ func TestNamesThatCannotBeBuilt(t *testing.T) {
 // publish makes a generation that lists know.
 func publish(b *bench, generation string) {
 	b.t.Helper()
-	sha, err := b.art.PutManifest(b.t.Context(),
-		&core.Manifest{Format: core.ManifestFormat, Index: "docs", Generation: generation})
-	b.must(err)
+	sha := must(b.art.PutManifest(b.t.Context(),
+		&core.Manifest{Format: core.ManifestFormat, Index: "docs", Generation: generation}))(b.t)
 	ref := core.GenerationRef{Manifest: sha, Seq: 1, State: "published"}
-	_, err = blob.WriteJSON(b.t.Context(), b.art.Store, b.art.GenerationKey(generation, "manifest.json"), ref, blob.Cond{})
+	_, err := blob.WriteJSON(b.t.Context(), b.art.Store, b.art.GenerationKey(generation, "manifest.json"), ref, blob.Cond{})
 	b.must(err)
 }
 
@@ -377,8 +362,7 @@ func TestOnlyTheOwnerReplaysAnotherRecording(t *testing.T) {
 	if _, err := b.BuildIndex(stranger, control.IndexRequest{Spec: spec}); !fault.Is(err, fault.EndpointRefused) {
 		t.Errorf("it may: %v", err)
 	}
-	_, err := b.BuildIndex(t.Context(), control.IndexRequest{Spec: spec})
-	b.must(err)
+	must(b.BuildIndex(t.Context(), control.IndexRequest{Spec: spec}))(b.t)
 }
 
 func TestOnlyTheOwnerOpensAnotherFolder(t *testing.T) {
@@ -387,15 +371,12 @@ func TestOnlyTheOwnerOpensAnotherFolder(t *testing.T) {
 	stranger := control.ForAnother(t.Context())
 	_, err := b.BuildIndex(stranger, control.IndexRequest{Spec: spec})
 	assert.True(t, fault.Is(err, fault.CorpusRefused), "it may: %v", err)
-	checks, err := b.RunDoctor(stranger, spec)
-	b.must(err)
+	checks := must(b.RunDoctor(stranger, spec))(b.t)
 	for _, check := range checks {
 		assert.False(t, check.Name == "corpus" && check.OK, "%+v", check)
 	}
-	_, err = b.BuildIndex(t.Context(), control.IndexRequest{Spec: spec})
-	b.must(err)
-	_, err = b.BuildIndex(stranger, control.IndexRequest{Spec: spec})
-	b.must(err) // granted by then
+	must(b.BuildIndex(t.Context(), control.IndexRequest{Spec: spec}))(b.t)
+	must(b.BuildIndex(stranger, control.IndexRequest{Spec: spec}))(b.t) // granted by then
 }
 
 // A start is over once the engine shows the workers that a build needs, or with the patience of who starts.

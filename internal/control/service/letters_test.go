@@ -31,33 +31,28 @@ var segment = strings.Repeat("ab", 32)
 func (b *bench) publish() core.Digest {
 	b.t.Helper()
 	ctx := b.t.Context()
-	digest, err := b.art.PutSpec(ctx, b.spec("docs"))
-	b.must(err)
+	digest := must(b.art.PutSpec(ctx, b.spec("docs")))(b.t)
 	b.write(b.art.SegmentKey(segment), "x")
-	sha, err := b.art.PutManifest(ctx, &core.Manifest{
+	sha := must(b.art.PutManifest(ctx, &core.Manifest{
 		Segments: core.Segments{Documents: []core.Segment{{SHA256: segment, Bytes: 1}}},
 		Format:   core.ManifestFormat, Index: "docs", Generation: "g1", Seq: 1, Spec: digest,
 		Collections: core.Collections{Classes: "docs-classes", Chunks: "docs-chunks"},
-	})
-	b.must(err)
-	_, err = blob.WriteJSON(ctx, b.art.Store, b.art.CurrentKey(),
-		core.Pointer{Generation: "g1", Manifest: sha, Seq: 1, Epoch: 1}, blob.Cond{})
-	b.must(err)
+	}))(b.t)
+	must(blob.WriteJSON(ctx, b.art.Store, b.art.CurrentKey(),
+		core.Pointer{Generation: "g1", Manifest: sha, Seq: 1, Epoch: 1}, blob.Cond{}))(b.t)
 	return digest
 }
 
 // fail gives generation g1 a dead letter.
 func (b *bench) fail(letter extract.DeadLetter) {
 	b.t.Helper()
-	_, err := blob.WriteJSON(b.t.Context(), b.art.Store, extract.DeadLetterKey(b.art, "g1", letter.Chunk), letter, blob.Cond{})
-	b.must(err)
+	must(blob.WriteJSON(b.t.Context(), b.art.Store, extract.DeadLetterKey(b.art, "g1", letter.Chunk), letter, blob.Cond{}))(b.t)
 }
 
 // A restore needs no corpus. It says where the next build will miss it.
 func TestARestoreSaysWhyTheNextBuildWillFail(t *testing.T) {
 	b := newBench(t)
-	spec, err := b.art.Spec(t.Context(), b.publish())
-	b.must(err)
+	spec := must(b.art.Spec(t.Context(), b.publish()))(b.t)
 	b.must(os.Remove(spec.Corpus))
 	run, err := b.RestoreIndex(t.Context(), "docs")
 	assert.True(t, err == nil && strings.Contains(run.NoCorpus, spec.Corpus), "%+v, %v", run, err)
@@ -102,8 +97,7 @@ func TestARoundOfRetryFailedIsABuildOfWhatFailed(t *testing.T) {
 		"an older generation: %v", err)
 	run, err := b.RetryFailed(t.Context(), control.LettersRequest{Name: "docs/g1"})
 	require.True(t, err == nil && strings.HasPrefix(run.Run, "docs/"+workflows.RetryGeneration), "%+v, %v", run, err)
-	operations, err := b.ListOperations(t.Context(), "docs", 0)
-	b.must(err)
+	operations := must(b.ListOperations(t.Context(), "docs", 0))(b.t)
 	assert.True(t, len(operations) == 1 && operations[0].Action == core.ActionRetry && operations[0].Run == run.Run,
 		"recorded are %+v", operations)
 	build := b.temporal.inputs[0].(workflows.Build)
@@ -127,8 +121,7 @@ func TestADiscardedLetterIsRecorded(t *testing.T) {
 	b.fail(extract.DeadLetter{Chunk: chunk, Document: "a.md"})
 	b.must(b.DiscardLetters(ctx, control.LettersRequest{Name: "docs", Chunks: []string{chunk}, Why: "a table"}))
 	wants(t, b.DiscardLetters(ctx, control.LettersRequest{Name: "docs", Chunks: []string{"\x1b[31m"}}), fault.NotFound)
-	operations, err := b.ListOperations(ctx, "docs", 0)
-	b.must(err)
+	operations := must(b.ListOperations(ctx, "docs", 0))(b.t)
 	assert.True(t, len(operations) == 2 && operations[1].Action == core.ActionDiscardLetters &&
 		operations[1].By == "ada@desk" && operations[1].To == "g1" && operations[1].Name == chunk &&
 		operations[1].Reason == "a table" && operations[0].Name == "" && operations[0].Outcome.Code == string(fault.NotFound),

@@ -29,12 +29,11 @@ func TestRunsAreListedTheFinishedOnesToo(t *testing.T) {
 	})
 	b.remember("docs/g3")
 	b.temporal.executions["build/docs/g3"] = running
-	runs, err := b.ListRuns(t.Context(), "", 0)
-	b.must(err)
+	runs := must(b.ListRuns(t.Context(), "", 0))(b.t)
 	require.True(t, len(runs) == 3 && runs[0].Run == "docs/g3" && runs[0].Status == core.StatusRunning &&
 		runs[0].Stage == "extract", "%+v", runs)
 	b.temporal.executions["build/docs/g3"] = terminated
-	runs, err = b.ListRuns(t.Context(), "docs", 1)
+	runs, err := b.ListRuns(t.Context(), "docs", 1)
 	assert.True(t, err == nil && len(runs) == 1 && runs[0].Status == core.StatusFailed && runs[0].Reason == "gone",
 		"a run that was ended from outside: %+v, %v", runs, err)
 	cards, err := b.ListIndexes(t.Context())
@@ -53,12 +52,11 @@ func TestALogHoldsProblemsAndDeadLetters(t *testing.T) {
 		`{"code":"unreadable_document","object":"a.pdf","detail":"it ends early","standing":true}`+"\n{half\n")
 	b.write(b.art.GenerationKey("g1", "dead-letters/ff.json"),
 		`{"chunk":"ff","document":"b.md","ordinal":1,"reason":"no JSON"}`)
-	log, err := b.ReadLog(t.Context(), "docs")
-	b.must(err)
+	log := must(b.ReadLog(t.Context(), "docs"))(b.t)
 	assert.True(t, log.Run.Run == "docs/g1" && len(log.Listed) == 1 && log.Listed[0].Object == "a.pdf", "%+v", log)
 	assert.True(t, len(log.Letters) == 1 && log.Letters[0].Object == "b.md, chunk 2 (ff)" &&
 		log.Letters[0].Detail == "no JSON", "letters %+v", log.Letters)
-	_, err = b.ReadLog(t.Context(), "docs/none")
+	_, err := b.ReadLog(t.Context(), "docs/none")
 	wants(t, err, fault.RunNotFound, "unweaver status")
 }
 
@@ -72,8 +70,7 @@ func cancelling(b *bench, work string) {
 func TestABuildDoesNotJoinOneThatIsBeingCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
-		first, err := b.BuildIndex(t.Context(), indexRequest(b, "docs", ""))
-		b.must(err)
+		first := must(b.BuildIndex(t.Context(), indexRequest(b, "docs", "")))(b.t)
 		cancelling(b, first.Run)
 		go func() {
 			time.Sleep(3 * time.Second)
@@ -106,8 +103,7 @@ func TestAnIndexWithoutAReportNamesWhoHoldsItsLease(t *testing.T) {
 func TestAnIndexThatCannotBeServedIsSeen(t *testing.T) {
 	look := func(b *bench) (runlog.Card, control.Check) {
 		t.Helper()
-		cards, err := b.ListIndexes(t.Context())
-		b.must(err)
+		cards := must(b.ListIndexes(t.Context()))(b.t)
 		require.Len(t, cards, 1, "%+v", cards)
 		return cards[0], checks(t, b, b.spec("docs"))["indexes"]
 	}
@@ -129,13 +125,10 @@ func TestAnIndexThatCannotBeServedIsSeen(t *testing.T) {
 			}
 			current, _, err := b.art.ReadPointer(t.Context())
 			b.must(err)
-			manifest, err := b.art.ManifestOf(t.Context(), current)
-			b.must(err)
-			proven, err := unit.ReadIdentities(t.Context(), b.Stores.Records, b.Stores.Vectors, manifest.Collections)
-			b.must(err)
+			manifest := must(b.art.ManifestOf(t.Context(), current))(b.t)
+			proven := must(unit.ReadIdentities(t.Context(), b.Stores.Records, b.Stores.Vectors, manifest.Collections))(b.t)
 			proven.Manifest = current.Manifest
-			_, err = blob.WriteJSON(t.Context(), b.art.Store, unit.ProvenKey(b.art), proven, blob.Cond{})
-			b.must(err)
+			must(blob.WriteJSON(t.Context(), b.art.Store, unit.ProvenKey(b.art), proven, blob.Cond{}))(b.t)
 			if card, check := look(b); card.State != runlog.StatePublished || card.Detail != "" || !check.OK {
 				t.Errorf("whole: %+v, %+v", card, check)
 			}

@@ -30,8 +30,7 @@ func TestCommandsOnRunsAreRecordedWithWhoAndWhy(t *testing.T) {
 	b.temporal.executions["build/docs/g1"] = completed
 	b.writeReport("g1", core.StatusCompleted)
 	wants(t, b.PauseRun(ctx, "docs/g1"), fault.RunEnded)
-	operations, err := b.ListOperations(t.Context(), "docs", 0)
-	b.must(err)
+	operations := must(b.ListOperations(t.Context(), "docs", 0))(b.t)
 	var text []string
 	for _, op := range operations {
 		require.True(t, op.By == "ada@desk" && op.Via == "token" && op.Reason == "too expensive" && op.Run == "docs/g1" &&
@@ -43,7 +42,7 @@ func TestCommandsOnRunsAreRecordedWithWhoAndWhy(t *testing.T) {
 	for i := range want {
 		assert.Equal(t, want[i], text[i], "%q, want %q", text, want)
 	}
-	_, err = b.ListOperations(t.Context(), "../docs", 0)
+	_, err := b.ListOperations(t.Context(), "../docs", 0)
 	wants(t, err, fault.InvalidParam)
 }
 
@@ -94,24 +93,21 @@ func TestAHeldRunIsSettledOnceItIsPublished(t *testing.T) {
 	b.publish()
 	current, _, err := b.art.ReadPointer(t.Context())
 	b.must(err)
-	sha, err := b.art.PutManifest(t.Context(), &core.Manifest{
+	sha := must(b.art.PutManifest(t.Context(), &core.Manifest{
 		Format: core.ManifestFormat, Index: "docs", Generation: "g2", Seq: 2, Parent: current.Manifest,
 		Collections: core.Collections{Classes: "docs-classes", Chunks: "docs-chunks"},
-	})
-	b.must(err)
+	}))(b.t)
 	b.write(b.art.GenerationKey("g2", "manifest.json"), `{"manifest":"`+sha+`","seq":2,"state":"held"}`)
 	b.writeReport("g2", core.StatusHeld)
 	for _, collection := range []string{"docs-classes", "docs-chunks"} {
 		b.must(b.Stores.Vectors.Create(t.Context(), collection, 3))
 	}
 	success := func() time.Time {
-		at, err := run.LastSuccess(t.Context(), b.Stores.Coordination, "docs")
-		b.must(err)
+		at := must(run.LastSuccess(t.Context(), b.Stores.Coordination, "docs"))(b.t)
 		return at
 	}
 	require.Zero(t, success())
-	_, err = b.MoveGeneration(t.Context(), control.MoveRequest{Action: core.ActionPublish, Index: "docs", Generation: "g2"})
-	b.must(err)
+	must(b.MoveGeneration(t.Context(), control.MoveRequest{Action: core.ActionPublish, Index: "docs", Generation: "g2"}))(b.t)
 	assert.NotZero(t, success())
 	cards, err := b.ListIndexes(t.Context())
 	require.True(t, err == nil && len(cards) == 1 && cards[0].LastRun.Status == core.StatusHeld, "%+v, %v", cards, err)
@@ -144,8 +140,7 @@ func TestProbeQuestionsComeWithTheRequest(t *testing.T) {
 	}
 	require.Empty(t, b.temporal.started, "a run was started all the same")
 	request.Spec.Gate.Probes = core.SentFile + sum
-	_, err := b.BuildIndex(t.Context(), request)
-	b.must(err)
+	must(b.BuildIndex(t.Context(), request))(b.t)
 	raw, _, err := blob.Read(t.Context(), b.art.Store, b.art.ProbesKey(sum))
 	assert.True(t, err == nil && string(raw) == string(good), "%s, %v", raw, err)
 }
@@ -155,27 +150,14 @@ func TestProbeQuestionsComeWithTheRequest(t *testing.T) {
 func TestABackfillThatTheEngineDoesNotRunEnds(t *testing.T) {
 	b := newBench(t)
 	ctx := t.Context()
-	spec := b.spec("docs")
-	digest, err := b.art.PutSpec(ctx, spec)
-	b.must(err)
-	sha, err := b.art.PutManifest(ctx,
-		&core.Manifest{Format: core.ManifestFormat, Index: "docs", Generation: "g1", Seq: 1, Spec: digest})
-	b.must(err)
-	_, err = blob.WriteJSON(ctx, b.art.Store, b.art.CurrentKey(),
-		core.Pointer{Generation: "g1", Manifest: sha, Seq: 1, Epoch: 1}, blob.Cond{})
-	b.must(err)
-	status := func() string {
-		found, err := run.ReadBackfill(ctx, b.art, "old")
-		b.must(err)
-		return found.Status
-	}
+	b.publish()
+	status := func() string { return must(run.ReadBackfill(ctx, b.art, "old"))(t).Status }
 	request := control.BackfillRequest{Index: "docs", Name: "old", Choice: core.BackfillChoice{Prefix: "old/"}}
 	b.temporal.refuses = errors.New("no room")
-	_, err = b.StartBackfill(ctx, request)
+	_, err := b.StartBackfill(ctx, request)
 	assert.True(t, err != nil && status() == core.StatusFailed, "%v; it is %s", err, status())
 	b.temporal.refuses = nil
-	_, err = b.StartBackfill(ctx, request)
-	b.must(err)
+	must(b.StartBackfill(ctx, request))(b.t)
 	require.Equal(t, core.StatusRunning, status(), "it")
 	b.temporal.executions[workflows.BackfillID("docs", "old")] = terminated
 	named := control.BackfillNamed{Index: "docs", Name: "old"}
@@ -197,8 +179,7 @@ func TestWhatIsLeftOfAScheduleIsDeleted(t *testing.T) {
 	wants(t, b.DeleteSchedule(ctx, "docs"), fault.NotFound)
 	wants(t, b.PauseSchedule(ctx, "docs", ""), fault.NotFound)
 	wants(t, b.DeleteSchedule(ctx, "../docs"), fault.InvalidParam)
-	operations, err := b.ListOperations(ctx, "docs", 0)
-	b.must(err)
+	operations := must(b.ListOperations(ctx, "docs", 0))(b.t)
 	assert.True(t, len(operations) == 1 && operations[0].Action == core.ActionDeleteNights &&
 		operations[0].By == "ada@desk" && operations[0].Outcome != nil && operations[0].Outcome.Result == core.OperationDone,
 		"%+v", operations)

@@ -78,11 +78,8 @@ func TestAStatusHoldsWhatTheProcessCouldNotWriteDown(t *testing.T) {
 
 func TestAStatusWithoutOneOfItsSources(t *testing.T) {
 	for name, c := range map[string]struct {
-		prepare func(*bench)
-		status  string
-		reason  string
-		note    string
-		says    string
+		prepare                    func(*bench)
+		status, reason, note, says string
 	}{
 		"no progress can be read": {func(b *bench) {
 			b.classes.progress = fault.StoreDown.At("read progress from", "redis").Because(errDown)
@@ -94,7 +91,7 @@ func TestAStatusWithoutOneOfItsSources(t *testing.T) {
 			b.must(b.Stores.Coordination.SetControl(b.t.Context(), "docs/g1", []byte("{")))
 		}, core.StatusRunning, "", "segment_damaged", "pause or resume the run, which writes the record again"},
 		"the state is damaged": {func(b *bench) {
-			b.must(b.Stores.Coordination.SetState(b.t.Context(), "docs/g1", []byte("{")))
+			b.putState("{")
 		}, core.StatusRunning, "", "segment_damaged", "paid results are safe"},
 		"Temporal has forgotten the run": {func(b *bench) {
 			delete(b.temporal.executions, "build/docs/g1")
@@ -104,13 +101,13 @@ func TestAStatusWithoutOneOfItsSources(t *testing.T) {
 		}, core.StatusFailed, "terminated", "", ""},
 		"it was terminated, its state damaged": {func(b *bench) {
 			b.temporal.executions["build/docs/g1"] = terminated
-			b.must(b.Stores.Coordination.SetState(b.t.Context(), "docs/g1", []byte("{")))
+			b.putState("{")
 		}, core.StatusFailed, "terminated", "segment_damaged", "read the state of run"},
 		"there is no state yet": {func(b *bench) {
-			b.must(b.Stores.Coordination.SetState(b.t.Context(), "docs/g1", nil))
+			b.putState("")
 		}, core.StatusRunning, "", "", ""},
 		"no worker polls": {func(b *bench) {
-			b.must(b.Stores.Coordination.SetState(b.t.Context(), "docs/g1", []byte("{}")))
+			b.putState("{}")
 			b.temporal.pollers = 0
 		}, core.StatusRunning, "", "no_worker", "start unweaver-worker"},
 		"no worker computes": {func(b *bench) {
@@ -121,17 +118,17 @@ func TestAStatusWithoutOneOfItsSources(t *testing.T) {
 		}, core.StatusRunning, "", "", ""},
 		"only its report is left": {func(b *bench) {
 			b.writeReport("g1", core.StatusHeld)
-			b.must(b.Stores.Coordination.SetState(b.t.Context(), "docs/g1", []byte("{}")))
+			b.putState("{}")
 			delete(b.temporal.executions, "build/docs/g1")
 		}, core.StatusHeld, "", "", ""},
 		"a gate held it, and an operator published it": {func(b *bench) {
 			b.writeReport("g1", core.StatusHeld)
-			b.must(b.Stores.Coordination.SetState(b.t.Context(), "docs/g1", []byte("{}")))
+			b.putState("{}")
 			b.write(b.art.GenerationKey("g1", "manifest.json"), `{"state":"published"}`)
 		}, core.StatusHeld, "", "", ""},
 		"its report, and no class store": {func(b *bench) {
 			b.writeReport("g1", core.StatusCompleted)
-			b.classes.state = fault.StoreDown.At("read state from", "redis").Because(errDown)
+			noClasses(b)
 		}, core.StatusCompleted, "", "", ""},
 		"it ended, the report is not written": {func(b *bench) {
 			b.setState("docs/g1", state(core.StatusFailed))
@@ -164,17 +161,13 @@ func TestAStatusThatCannotBeTold(t *testing.T) {
 		code    fault.Code
 		says    string
 	}{
-		"an index that was never built": {func(*bench) {}, "docs", fault.RunNotFound, "unweaver index CORPUS --index docs"},
-		"a run that never was":          {func(*bench) {}, "docs/g1", fault.RunNotFound, "status"},
-		"a name of no run":              {func(*bench) {}, "a/b/c", fault.InvalidParam, "a run is index/generation"},
-		"a name with an empty part":     {func(*bench) {}, "docs/", fault.InvalidParam, "a run is index/generation"},
-		"a name of no index":            {func(*bench) {}, "D O C S", fault.InvalidParam, "letters a-z"},
-		"neither report nor class store": {func(b *bench) {
-			b.classes.state = fault.StoreDown.At("read state from", "redis").Because(errDown)
-		}, "docs/g1", fault.StoreDown, "connection refused"},
-		"an index, and no class store": {func(b *bench) {
-			b.classes.state = fault.StoreDown.At("read state from", "redis").Because(errDown)
-		}, "docs", fault.StoreDown, "connection refused"},
+		"an index that was never built":  {func(*bench) {}, "docs", fault.RunNotFound, "unweaver index CORPUS --index docs"},
+		"a run that never was":           {func(*bench) {}, "docs/g1", fault.RunNotFound, "status"},
+		"a name of no run":               {func(*bench) {}, "a/b/c", fault.InvalidParam, "a run is index/generation"},
+		"a name with an empty part":      {func(*bench) {}, "docs/", fault.InvalidParam, "a run is index/generation"},
+		"a name of no index":             {func(*bench) {}, "D O C S", fault.InvalidParam, "letters a-z"},
+		"neither report nor class store": {noClasses, "docs/g1", fault.StoreDown, "connection refused"},
+		"an index, and no class store":   {noClasses, "docs", fault.StoreDown, "connection refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -251,17 +244,14 @@ func TestARunThatWaitsSaysForWhatSinceWhenAndUntilWhen(t *testing.T) {
 	assert.True(t, err == nil && got.Waiting == nil && got.Status == core.StatusFailed, "terminated: %+v, %v", got, err)
 }
 
-// Between its start and its first activity a restore has no state yet.
-func TestARestoreThatHasJustBegunHasAStatus(t *testing.T) {
-	b := newBench(t)
-	publish(b, "g1")
-	work, err := b.RestoreIndex(t.Context(), "docs")
-	require.NoError(t, err)
-	for _, name := range []string{work.Run, "docs"} {
-		got, err := b.ReadStatus(t.Context(), name)
-		assert.True(t, err == nil && got.Status == core.StatusRunning && got.Run == work.Run && got.Index == "docs",
-			"%s: %+v, %v", name, got, err)
-	}
+// putState writes the state of run docs/g1 as it is given.
+func (b *bench) putState(raw string) {
+	b.must(b.Stores.Coordination.SetState(b.t.Context(), "docs/g1", []byte(raw)))
+}
+
+// noClasses has no state of a run readable.
+func noClasses(b *bench) {
+	b.classes.state = fault.StoreDown.At("read state from", "redis").Because(errDown)
 }
 
 func (b *bench) remember(work string) {
@@ -272,8 +262,7 @@ func (b *bench) remember(work string) {
 // checks returns the checks of doctor by name.
 func checks(t *testing.T, b *bench, spec core.Spec) map[string]control.Check {
 	t.Helper()
-	all, err := b.RunDoctor(t.Context(), spec)
-	b.must(err)
+	all := must(b.RunDoctor(t.Context(), spec))(b.t)
 	out := map[string]control.Check{}
 	for _, check := range all {
 		out[check.Name] = check
@@ -293,16 +282,6 @@ func TestDoctorFindsWhatIsSound(t *testing.T) {
 	for info, err := range b.Stores.Artifacts.List(t.Context(), "doctor/", "") {
 		t.Errorf("a probe was left behind: %s, %v", info.Key, err)
 	}
-}
-
-func TestDoctorNamesExtractionInBatches(t *testing.T) {
-	b := newBench(t)
-	spec := b.spec("docs")
-	online := checks(t, b, spec)["chat model"].Detail
-	spec.Chat.Batch.Deadline = core.Duration(time.Hour)
-	batched := checks(t, b, spec)["chat model"].Detail
-	assert.True(t, !strings.Contains(online, "batches") && batched == online+", extraction in batches",
-		"%q, online %q", batched, online)
 }
 
 func TestDoctorFindsABucketForImportsAndLeavesNothingThere(t *testing.T) {

@@ -25,8 +25,7 @@ import (
 
 func encode(t *testing.T, value any) []byte {
 	t.Helper()
-	raw, err := json.Marshal(value)
-	require.NoError(t, err)
+	raw := must(json.Marshal(value))(t)
 	return raw
 }
 
@@ -140,11 +139,8 @@ func TestCommandsToARunThatIsOver(t *testing.T) {
 		"it was ended": {
 			func(b *bench) { b.setState("docs/g1", state(core.StatusPaused)) }, fault.RunEnded, "outside of its own control",
 		},
-		"it never was": {func(*bench) {}, fault.RunNotFound, "the run does not exist"},
-		"its state lost": {
-			func(b *bench) { b.must(b.Stores.Coordination.SetState(b.t.Context(), "docs/g1", []byte("{"))) },
-			fault.RunNotFound, "the run does not exist",
-		},
+		"it never was":   {func(*bench) {}, fault.RunNotFound, "the run does not exist"},
+		"its state lost": {func(b *bench) { b.putState("{") }, fault.RunNotFound, "the run does not exist"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -249,8 +245,7 @@ func TestPauseAndCancelTellWhatIsInFlight(t *testing.T) {
 // hold writes a lease.
 func (b *bench) hold(lease core.Lease) {
 	b.t.Helper()
-	_, err := blob.WriteJSON(b.t.Context(), b.art.Store, b.art.LeaseKey(), lease, blob.Cond{})
-	b.must(err)
+	must(blob.WriteJSON(b.t.Context(), b.art.Store, b.art.LeaseKey(), lease, blob.Cond{}))(b.t)
 }
 
 // leased returns who holds the lease.
@@ -340,16 +335,14 @@ func TestALeaseThatNobodyUnderstandsIsMendedAboveEveryFence(t *testing.T) {
 // Promises: 48.
 func TestAStartedRunIsNotMistakenForAnEarlierOneOfItsName(t *testing.T) {
 	b := newBench(t)
-	first, err := b.BuildIndex(t.Context(), indexRequest(b, "docs", "nightly"))
-	b.must(err)
+	first := must(b.BuildIndex(t.Context(), indexRequest(b, "docs", "nightly")))(b.t)
 	left := core.RunState{RunID: first.RunID, Workflow: "build/docs/nightly"}
 	left.Report = core.Report{Status: core.StatusCompleted, RunID: first.RunID}
 	b.setState("docs/nightly", left)
 	b.temporal.executions["build/docs/nightly"] = completed
 	status, err := b.ReadStatus(t.Context(), first.ExactName())
 	require.True(t, err == nil && status.Status == core.StatusCompleted, "%+v, %v", status, err)
-	second, err := b.BuildIndex(t.Context(), indexRequest(b, "docs", "nightly"))
-	b.must(err)
+	second := must(b.BuildIndex(t.Context(), indexRequest(b, "docs", "nightly")))(b.t)
 	require.True(t, second.RunID != "" && second.RunID != first.RunID, "runs %+v and %+v", first, second)
 	status, err = b.ReadStatus(t.Context(), second.ExactName())
 	assert.True(t, err == nil && status.Status == core.StatusRunning, "it has just begun: %+v, %v", status.Status, err)

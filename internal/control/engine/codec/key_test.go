@@ -30,8 +30,7 @@ func made(t *testing.T) (path, database string, key *codec.Key) {
 	t.Helper()
 	folder := t.TempDir()
 	path, database = filepath.Join(folder, "codec.key"), filepath.Join(folder, "temporal.db")
-	key, err := codec.Create(path, database)
-	require.NoError(t, err)
+	key = must(codec.Create(path, database))(t)
 	return path, database, key
 }
 
@@ -131,8 +130,7 @@ func TestAKeyThatIsLostOrDamagedIsReadFromItsCopy(t *testing.T) {
 			t.Run(name+which, func(t *testing.T) {
 				path, database, key := made(t)
 				writeLine(t, database, "histories")
-				raw, err := os.ReadFile(path + which)
-				require.NoError(t, err)
+				raw := must(os.ReadFile(path + which))(t)
 				require.NoError(t, os.Remove(path+which))
 				if raw = spoil(raw); raw != nil {
 					writeLine(t, path+which, string(raw))
@@ -168,8 +166,7 @@ func TestAPayloadOpensForItsOwnPlaceAlone(t *testing.T) {
 	var text string
 	err = own.FromPayloads(closed, &text)
 	require.True(t, err == nil && text == "Alfred Nobel", "%q, %v", text, err)
-	ofSchedule, err := keyed(t, key, &log, "default", "unweaver/docs").ToPayloads("night")
-	require.NoError(t, err)
+	ofSchedule := must(keyed(t, key, &log, "default", "unweaver/docs").ToPayloads("night"))(t)
 	fired := keyed(t, key, &log, "default", "unweaver/docs-2026-11-27T18:00:00Z")
 	err = fired.FromPayloads(ofSchedule, &text)
 	assert.True(t, err == nil && text == "night", "a schedule's workflow cannot read its input: %v", err)
@@ -255,5 +252,14 @@ func TestAStartIsGoodForItsWorkflowAndAWhileOnly(t *testing.T) {
 			assert.True(t, ran == test.runs && (err == nil) == test.runs &&
 				(err == nil || strings.Contains(err.Error(), "refused: its seal is of")), "ran: %v, %v", ran, err)
 		})
+	}
+}
+
+// must returns the value of a call that has to succeed.
+func must[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		require.NoError(t, err)
+		return value
 	}
 }

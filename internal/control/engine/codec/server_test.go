@@ -162,18 +162,16 @@ func install(t *testing.T) installation {
 
 func dial(t *testing.T, options client.Options) client.Client {
 	t.Helper()
-	out, err := client.DialContext(t.Context(), options)
-	require.NoError(t, err)
+	out := must(client.DialContext(t.Context(), options))(t)
 	t.Cleanup(out.Close)
 	return out
 }
 
 func (i installation) start(t *testing.T, id string, in input) client.WorkflowRun {
 	t.Helper()
-	run, err := i.owner.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{
+	run := must(i.owner.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{
 		ID: id, TaskQueue: i.queue, Memo: map[string]any{"first": secret}, StaticSummary: secret,
-	}, "Build", in)
-	require.NoError(t, err)
+	}, "Build", in))(t)
 	return run
 }
 
@@ -193,16 +191,12 @@ func history(t *testing.T, by client.Client, id string) string {
 	var out strings.Builder
 	events := by.GetWorkflowHistory(t.Context(), id, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for events.HasNext() {
-		event, err := events.Next()
-		require.NoError(t, err)
-		raw, err := proto.Marshal(event)
-		require.NoError(t, err)
+		event := must(events.Next())(t)
+		raw := must(proto.Marshal(event))(t)
 		out.Write(raw)
 	}
-	described, err := by.DescribeWorkflowExecution(t.Context(), id, "")
-	require.NoError(t, err)
-	raw, err := proto.Marshal(described)
-	require.NoError(t, err)
+	described := must(by.DescribeWorkflowExecution(t.Context(), id, ""))(t)
+	raw := must(proto.Marshal(described))(t)
 	return out.String() + string(raw)
 }
 
@@ -294,7 +288,7 @@ func TestWhoHasThePortAloneRunsNothing(t *testing.T) {
 		require.True(t, time.Since(begun) <= time.Minute, "the run does not begin")
 	}
 	published := in.runs.published.Load()
-	recorded := in.recorded(t, id)
+	recorded := in.recorded(t, id, "")
 	starts := map[string]func(id string, request *workflowservice.StartWorkflowExecutionRequest){
 		"plain": func(_ string, r *workflowservice.StartWorkflowExecutionRequest) {
 			r.Input = plain(t, input{Text: "mine"})
@@ -313,8 +307,7 @@ func TestWhoHasThePortAloneRunsNothing(t *testing.T) {
 			WorkflowType: &common.WorkflowType{Name: "Build"}, TaskQueue: recorded.GetTaskQueue(),
 		}
 		change(request.WorkflowId, request)
-		started, err := in.other.WorkflowService().StartWorkflowExecution(t.Context(), request)
-		require.NoError(t, err)
+		started := must(in.other.WorkflowService().StartWorkflowExecution(t.Context(), request))(t)
 		assert.Error(t, ended(t, in.owner, request.WorkflowId, started.GetRunId(), nil), "%s: it ran", name)
 	}
 	in.disturb(t, id)
@@ -331,21 +324,8 @@ func TestWhoHasThePortAloneRunsNothing(t *testing.T) {
 // plain returns a payload of a program without a key.
 func plain(t *testing.T, value any) *common.Payloads {
 	t.Helper()
-	out, err := converter.GetDefaultDataConverter().ToPayloads(value)
-	require.NoError(t, err)
+	out := must(converter.GetDefaultDataConverter().ToPayloads(value))(t)
 	return out
-}
-
-// recorded returns how a workflow was started, as anybody with the port can read it.
-func (i installation) recorded(t *testing.T, id string) (out *workflowservice.StartWorkflowExecutionRequest) {
-	t.Helper()
-	first, err := i.other.GetWorkflowHistory(t.Context(), id, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT).Next()
-	require.NoError(t, err)
-	started := first.GetWorkflowExecutionStartedEventAttributes()
-	return &workflowservice.StartWorkflowExecutionRequest{
-		Namespace: client.DefaultNamespace, WorkflowId: id, WorkflowType: started.GetWorkflowType(),
-		TaskQueue: started.GetTaskQueue(), Input: started.GetInput(), Header: started.GetHeader(),
-	}
 }
 
 // disturb sends a run what ends or steers it, without the key: it goes on.
@@ -381,15 +361,14 @@ func (i installation) update(
 	t *testing.T, execution *common.WorkflowExecution, name string, sent *common.Payloads,
 ) *update.Outcome {
 	t.Helper()
-	answered, err := i.other.WorkflowService().UpdateWorkflowExecution(t.Context(),
+	answered := must(i.other.WorkflowService().UpdateWorkflowExecution(t.Context(),
 		&workflowservice.UpdateWorkflowExecutionRequest{
 			Namespace: client.DefaultNamespace, WorkflowExecution: execution,
 			WaitPolicy: &update.WaitPolicy{LifecycleStage: enums.UPDATE_WORKFLOW_EXECUTION_LIFECYCLE_STAGE_COMPLETED},
 			Request: &update.Request{
 				Meta: &update.Meta{UpdateId: uuid.NewString()}, Input: &update.Input{Name: name, Args: sent},
 			},
-		})
-	require.NoError(t, err)
+		}))(t)
 	return answered.GetOutcome()
 }
 
@@ -423,11 +402,10 @@ func (i installation) repeat(t *testing.T, id string, run client.WorkflowRun) {
 func (i installation) command(t *testing.T, id string, commands ...*command.Command) string {
 	t.Helper()
 	service, queue := i.other.WorkflowService(), &taskqueue.TaskQueue{Name: "mine-" + uuid.NewString()}
-	started, err := service.StartWorkflowExecution(t.Context(), &workflowservice.StartWorkflowExecutionRequest{
+	started := must(service.StartWorkflowExecution(t.Context(), &workflowservice.StartWorkflowExecutionRequest{
 		Namespace: client.DefaultNamespace, WorkflowId: id, RequestId: uuid.NewString(), TaskQueue: queue,
 		WorkflowType: &common.WorkflowType{Name: "Mine"},
-	})
-	require.NoError(t, err)
+	}))(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	task, err := service.PollWorkflowTaskQueue(ctx,
@@ -441,22 +419,15 @@ func (i installation) command(t *testing.T, id string, commands ...*command.Comm
 	return started.GetRunId()
 }
 
-// startsOf returns how runs of a workflow were started, as anybody with the port can read it.
-func (i installation) startsOf(
-	t *testing.T, id string, runs ...string,
-) (out []*workflowservice.StartWorkflowExecutionRequest) {
+// recorded returns how a run was started, as anybody with the port can read it.
+func (i installation) recorded(t *testing.T, id, run string) *workflowservice.StartWorkflowExecutionRequest {
 	t.Helper()
-	for _, run := range runs {
-		first, err := i.other.GetWorkflowHistory(t.Context(), id, run, false,
-			enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT).Next()
-		require.NoError(t, err)
-		started := first.GetWorkflowExecutionStartedEventAttributes()
-		out = append(out, &workflowservice.StartWorkflowExecutionRequest{
-			WorkflowType: started.GetWorkflowType(), TaskQueue: started.GetTaskQueue(), Input: started.GetInput(),
-			Header: started.GetHeader(),
-		})
+	events := i.other.GetWorkflowHistory(t.Context(), id, run, false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	started := must(events.Next())(t).GetWorkflowExecutionStartedEventAttributes()
+	return &workflowservice.StartWorkflowExecutionRequest{
+		WorkflowType: started.GetWorkflowType(), TaskQueue: started.GetTaskQueue(), Input: started.GetInput(),
+		Header: started.GetHeader(),
 	}
-	return out
 }
 
 // Promises: 133.
@@ -476,7 +447,8 @@ func TestARecordedChildIsStartedNoMoreByOthers(t *testing.T) {
 	}
 	var result string
 	require.NoError(t, ended(t, in.owner, stage, went, &result))
-	for n, recorded := range in.startsOf(t, stage, began, went) {
+	for n, run := range []string{began, went} {
+		recorded := in.recorded(t, stage, run)
 		// A parent of its own starts the child again, and a workflow of the child's name continues as it.
 		for name, again := range map[string]func() string{
 			"child": func() string {
@@ -512,8 +484,7 @@ func TestARecordedChildIsStartedNoMoreByOthers(t *testing.T) {
 
 func (i installation) latest(t *testing.T, id string) string {
 	t.Helper()
-	described, err := i.other.DescribeWorkflowExecution(t.Context(), id, "")
-	require.NoError(t, err)
+	described := must(i.other.DescribeWorkflowExecution(t.Context(), id, ""))(t)
 	return described.GetWorkflowExecutionInfo().GetExecution().GetRunId()
 }
 
@@ -526,15 +497,14 @@ func (i installation) refusedAfter(t *testing.T, id string, before []string, nam
 			t.Errorf("%s: it was not refused", name)
 			return
 		}
-		described, err := i.other.DescribeWorkflowExecution(t.Context(), id, "")
-		require.NoError(t, err)
+		described := must(i.other.DescribeWorkflowExecution(t.Context(), id, ""))(t)
 		info := described.GetWorkflowExecutionInfo()
 		run := info.GetExecution().GetRunId()
 		if slices.Contains(before, run) || info.GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
 			continue
 		}
 		var result string
-		err = ended(t, i.owner, id, run, &result)
+		err := ended(t, i.owner, id, run, &result)
 		assert.True(t, err != nil && strings.Contains(err.Error(), "refused: its seal is of"),
 			"%s: it ran: %q, %v", name, result, err)
 		return
