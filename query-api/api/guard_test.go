@@ -199,30 +199,6 @@ func TestNoRouteIsServedWithoutAKeyThatAllowsIt(t *testing.T) {
 	t.Logf("%d requests without a good key, none served", tried)
 }
 
-func TestARevokedKeyEndsOnEveryReplica(t *testing.T) {
-	store := blobmemory.New()
-	book := access.Book{Store: store}
-	made := must(book.CreateKey(t.Context(), access.Request{Scope: access.Query}))(t)
-	var replicas []*fixture
-	for range 2 {
-		ring := access.NewRing(store, slog.New(slog.DiscardHandler), nil)
-		ctx, cancel := context.WithCancel(t.Context())
-		t.Cleanup(cancel)
-		go ring.WatchKeys(ctx)
-		replicas = append(replicas, serve(t, func(_ *fixture, config *api.Config) {
-			config.Policy = middleware.Policy{Keys: ring, Required: true, AnyHost: true}
-		}))
-	}
-	status := func(f *fixture) int { return f.send("GET", "/v1/indexes", "", bearer(made.Text)...).Code }
-	for _, replica := range replicas {
-		eventually(t, "the key is known", func() bool { return status(replica) == 200 })
-	}
-	must(book.RevokeKey(t.Context(), made.Key.ID))(t)
-	for _, replica := range replicas {
-		eventually(t, "it is refused", func() bool { return status(replica) == 401 })
-	}
-}
-
 func TestAPageOfAnotherOriginNeitherReadsNorSpends(t *testing.T) {
 	f := serve(t, func(_ *fixture, config *api.Config) { config.Policy.Hosts = []string{"search.example"} })
 	json := []string{"Content-Type", "application/json"}

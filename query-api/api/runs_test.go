@@ -69,28 +69,16 @@ func TestRunsAreListedNewestFirstAndPaged(t *testing.T) {
 	f.ask(fram)
 	night := func(n int) time.Time { return time.Date(2026, time.March, n, 3, 0, 0, 0, time.UTC) }
 	for n := 1; n <= 5; n++ {
-		f.report(fmt.Sprintf("n%d", n), core.Report{
-			Status: core.StatusCompleted, Started: night(n), Cost: float64(n), ProblemsTotal: int64(n),
-			Calls: core.Calls{Extract: 2, Embed: 3},
-		})
+		f.report(fmt.Sprint("n", n), core.Report{Status: core.StatusCompleted, Started: night(n), Cost: float64(n)})
 	}
-	key := f.built.Index.GenerationKey("torn", "report.json")
+	key := f.built.Index.GenerationKey("torn", "report.json") // listed by when it was written
 	must(blob.Write(t.Context(), f.stores.Blobs, key, []byte("{"), blob.Cond{}))(t)
-	f.state("n6", core.RunState{
-		Stage: "extract", Total: 10, StageAt: night(6), Report: core.Report{Status: core.StatusRunning, Started: night(6)},
-	})
+	f.state("n6", core.RunState{Report: core.Report{Status: core.StatusRunning, Started: night(6)}})
 	for _, limit := range []int{1, 2, 3, 100} {
 		got, _ := f.pages("/v1/indexes/sample/runs", "generation", limit)
-		assert.Equal(t, "torn n6 n5 n4 n3 n2 n1", strings.Join(got, " "), "limit %d: %v", limit, got)
-	}
-	items := f.get("/v1/indexes/sample/runs")["items"].([]any)
-	damaged, first, second := items[0].(object), items[1].(object), items[2].(object)
-	assert.False(t, first["status"] != "running" || first["stage"] != "extract" || first["overall"].(float64) >= 1,
-		"%v", first)
-	assert.True(t, second["status"] == "completed" && second["cost"] == 5.0 && second["calls"] == 5.0 &&
-		second["problems"] == 5.0, "%v", second)
-	if damaged["status"] != "damaged" { // listed by when its report was written
-		t.Errorf("a report that cannot be read hides others, or itself: %v", damaged)
+		assert.Equal(t, "torn n6 n5 n4 n3 n2 n1", strings.Join(got, " "), "limit %d", limit)
+		got, _ = f.pages("/v1/indexes/sample/runs", "status", limit)
+		assert.Equal(t, []string{"damaged", "running", "completed"}, got[:3])
 	}
 }
 
@@ -118,8 +106,7 @@ func TestARunTellsItsProgressWhileItGoesOnAndItsReportAfterwards(t *testing.T) {
 		len(work["problems"].([]any)) == 1, "%v", work)
 }
 
-// What status --json prints is what runlog reads: of the processes of a run, how fast they are and what they fail with.
-func TestARunThatGoesOnTellsWhenItWillBeOverAndWhatItFailsWith(t *testing.T) {
+func TestARunThatGoesOnIsWhatStatusPrints(t *testing.T) {
 	f := serve(t, nil)
 	f.ask(fram)
 	now := time.Now()
@@ -127,27 +114,18 @@ func TestARunThatGoesOnTellsWhenItWillBeOverAndWhatItFailsWith(t *testing.T) {
 		Stage: "extract", Total: 100, StageAt: now.Add(-time.Minute), RunID: "1",
 		Report: core.Report{Status: core.StatusRunning, Started: now.Add(-time.Minute), RunID: "1"},
 	})
-	account, err := json.Marshal(run.Account{
+	account := must(json.Marshal(run.Account{
 		Done: map[string]int64{"extract": 30}, Worked: map[string]float64{"extract": 60}, Moved: now,
 		Lately: map[string]run.Lately{"extract": {Done: 30, Seconds: 60}},
-	})
-	if err == nil {
-		err = f.runs.SetAccount(t.Context(), "sample/n1", "worker", account)
-	}
-	if err == nil {
-		err = f.runs.SetProblem(t.Context(), "sample/n1", "unit", []byte(`{"code":"model_unavailable","object":"chat"}`))
-	}
-	require.NoError(t, err)
+	}))(t)
+	require.NoError(t, f.runs.SetAccount(t.Context(), "sample/n1", "worker", account))
+	problem := []byte(`{"code":"model_unavailable","object":"chat"}`)
+	require.NoError(t, f.runs.SetProblem(t.Context(), "sample/n1", "unit", problem))
 	work := f.get("/v1/indexes/sample/runs/n1")
-	eta, rate, overall := work["eta_seconds"].(float64), work["rate"].(float64), work["overall"].(float64)
-	assert.False(t, eta < 130 || rate < 0.4 || rate > 0.6 || overall <= 0 || overall >= 1 || work["unit"] != "chunks",
-		"70 of 100 chunks are left, of which two seconds take one: %v", work)
-	problems, _ := work["problems"].([]any)
-	assert.True(t, len(problems) == 1 && problems[0].(object)["code"] == "model_unavailable", "%v", work)
+	assert.True(t, work["eta_seconds"].(float64) >= 130 && len(work["problems"].([]any)) == 1, "%v", work)
 	want := must(runlog.Source{Artifacts: f.store, Runs: f.runs}.Read(t.Context(), "sample", "n1"))(t)
-	raw := must(json.Marshal(want))(t)
 	var printed object
-	require.NoError(t, json.Unmarshal(raw, &printed))
+	require.NoError(t, json.Unmarshal(must(json.Marshal(want))(t), &printed))
 	for _, moment := range []string{"seconds", "eta_seconds", "overall", "rate", "stages"} { // they go on
 		delete(printed, moment)
 		delete(work, moment)
@@ -189,27 +167,16 @@ func TestRunsNeedAKeyThatOperates(t *testing.T) {
 func TestTrendsAreOneReadOfTheLastNights(t *testing.T) {
 	f := serve(t, nil)
 	f.ask(fram)
-	night := func(n int) core.Night {
-		return core.Night{
-			Run: "sample/n" + string(rune('0'+n)), Status: core.StatusCompleted, Cost: float64(n), Published: true,
-			Started: time.Date(2026, time.March, n, 3, 0, 0, 0, time.UTC),
-		}
-	}
-	for n := 1; n <= 3; n++ { // of an installation that kept none: from its reports
-		f.report("n"+string(rune('0'+n)), core.Report{Status: core.StatusHeld, Started: night(n).Started, Cost: float64(n)})
-	}
-	trends := f.get("/v1/indexes/sample/trends?nights=2")
-	nights := trends["nights"].([]any)
-	assert.True(t, len(nights) == 2 && nights[1].(object)["cost"] == 3.0 &&
-		trends["totals"].(object)["held"] == 2.0, "%v", trends)
 	var kept core.Nights
 	for n := 1; n <= 5; n++ {
-		kept.Add(night(n))
+		kept.Add(core.Night{
+			Run: fmt.Sprint("sample/n", n), Status: core.StatusCompleted, Cost: float64(n), Published: true,
+			Started: time.Date(2026, time.March, n, 3, 0, 0, 0, time.UTC),
+		})
 	}
 	must(blob.WriteJSON(t.Context(), f.stores.Blobs, f.built.Index.NightsKey(), kept, blob.Cond{}))(t)
-	trends = f.get("/v1/indexes/sample/trends?nights=4")
-	totals := trends["totals"].(object)
-	nights = trends["nights"].([]any)
+	trends := f.get("/v1/indexes/sample/trends?nights=4")
+	totals, nights := trends["totals"].(object), trends["nights"].([]any)
 	assert.True(t, len(nights) == 4 && nights[0].(object)["run"] == "sample/n2" && totals["cost"] == 14.0 &&
 		totals["published"] == 4.0 && nights[0].(object)["planned"] == nil, "%v", trends)
 	for path, status := range map[string]int{

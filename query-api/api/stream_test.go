@@ -224,15 +224,18 @@ func lineWith(lines *bufio.Scanner, text string) error {
 	return fmt.Errorf("no line with %q: %w", text, lines.Err())
 }
 
+// What is flushed arrives at once, whether the client accepts packed answers or not.
 func TestAPieceIsSentBeforeTheModelWritesTheNext(t *testing.T) {
-	chat := writing{pieces: []string{"Oslo", " is", " it."}, next: make(chan struct{})}
-	f := serve(t, chatting(chat))
-	lines, _ := askStream(t, f.server.Handler(), sampleQuery, streamed)
-	for _, piece := range []string{`"Oslo"`, `" is"`} {
-		await(t, lines, piece)
-		chat.next <- struct{}{}
+	for _, accepts := range []string{"identity", "gzip"} {
+		chat := writing{pieces: []string{"Oslo", " is", " it."}, next: make(chan struct{})}
+		f := serve(t, chatting(chat))
+		lines, _ := askStream(t, f.server.Handler(), sampleQuery, streamed, "Accept-Encoding", accepts)
+		for _, piece := range []string{`"Oslo"`, `" is"`} {
+			await(t, lines, piece)
+			chat.next <- struct{}{}
+		}
+		await(t, lines, "event: response")
 	}
-	await(t, lines, "event: response")
 }
 
 // Who goes away ends the model's work, and has spent what was written until then.

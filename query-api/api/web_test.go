@@ -78,40 +78,6 @@ func TestAnswersArePackedForWhoAcceptsIt(t *testing.T) {
 	assert.True(t, got.Code == 404 && json.Valid(got.Body.Bytes()), "%d %v %q", got.Code, got.Header(), got.Body)
 }
 
-// What a handler flushes arrives at once, whether the client accepts packed answers or not.
-func TestAStreamOfEventsArrivesWhileItIsWritten(t *testing.T) {
-	end := make(chan struct{})
-	defer close(end)
-	f := serve(t, func(_ *fixture, config *api.Config) {
-		config.Extra = map[string]http.Handler{"/events/": http.HandlerFunc(
-			func(w http.ResponseWriter, request *http.Request) {
-				w.Header().Set("Content-Type", "text/event-stream")
-				_, _ = io.WriteString(w, "data: first\n\n")
-				assert.NoError(t, http.NewResponseController(w).Flush())
-				select {
-				case <-end:
-				case <-request.Context().Done():
-				}
-			})}
-	})
-	address := "http://" + f.listening()
-	for _, accepts := range []string{"gzip", "identity"} {
-		request := must(http.NewRequestWithContext(t.Context(), "GET", address+"/events/", nil))(t)
-		request.Header.Set("Accept-Encoding", accepts)
-		client := http.Client{Timeout: long}
-		response, err := client.Do(request)
-		if err != nil {
-			t.Errorf("%s: nothing arrives: %v", accepts, err)
-			continue
-		}
-		first := make([]byte, len("data: first\n\n"))
-		_, err = io.ReadFull(response.Body, first)
-		assert.True(t, err == nil && string(first) == "data: first\n\n" && response.Header.Get("Content-Encoding") == "",
-			"%s: %q, %v, %v", accepts, first, response.Header, err)
-		_ = response.Body.Close()
-	}
-}
-
 const pageOrigin = "https://app.example.org"
 
 // A page of an origin that is named may ask, with a key in a header; every other is refused as before.

@@ -3,7 +3,6 @@ package cli_test
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -76,8 +75,8 @@ func TestConfigShowSaysWhereEveryValueCameFrom(t *testing.T) {
 		setting := entry.(map[string]any)
 		assert.False(t, setting["key"] == "worker.slots" &&
 			(setting["value"] != 9.0 || setting["origin"] != "file" || setting["at"] != "unweaver.yaml:3:10"), "%v", setting)
-		assert.True(t, setting["key"] != "worker.cpu" || setting["value"] == 0.0 && setting["origin"] == "default",
-			"%v", setting)
+		assert.True(t, setting["key"] != "worker.cpu" || setting["value"] == 0.0 && setting["origin"] == "default", "%v",
+			setting)
 	}
 }
 
@@ -271,36 +270,4 @@ func TestKeysAreMadeListedReplacedAndEnded(t *testing.T) {
 	assert.Equal(t, cli.ExitUsage, in(t, connect, nil, "keys", "create", "--scope", "root").exit, "an unknown scope")
 	bad := in(t, connect, nil, "keys", "create", "--rate", "NaN")
 	assert.True(t, bad.exit == cli.ExitUsage && strings.Contains(bad.err, "--rate requires a number"), "no number: %+v", bad)
-}
-
-func TestOnlyAnAdminsKeyMakesKeys(t *testing.T) {
-	t.Chdir(t.TempDir())
-	for scope, want := range map[access.Scope]int{
-		access.Query: cli.ExitFailed, access.Operate: cli.ExitFailed, access.Admin: cli.ExitDone,
-	} {
-		key := &access.Key{Scope: scope, Index: "*"}
-		connect := keeping(t, httpapi.Access{
-			Token: "another", Keys: access.Book{Store: blobmemory.New()},
-			Check: func(context.Context, string) (*access.Key, error) { return key, nil },
-		})
-		assert.Equal(t, want, in(t, connect, nil, "keys", "list").exit, "%s", scope)
-		steers := in(t, connect, nil, "pause", "docs")
-		assert.Equal(t, scope.Includes(access.Operate), steers.exit == cli.ExitDone, "%s steers: %+v", scope, steers)
-	}
-}
-
-func TestAQuestionIsAskedWithTheKeyOfTheVariable(t *testing.T) {
-	t.Chdir(t.TempDir())
-	sent := ""
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
-		sent = request.Header.Get("Authorization")
-		_, _ = w.Write([]byte(answered))
-	}))
-	defer server.Close()
-	connect := withConnection(&fakeControl{}, server.URL)
-	env := []string{"UNWEAVER_API_KEY=uwk_a", "OTHER=uwk_b"}
-	for want, more := range map[string][]string{"Bearer uwk_a": nil, "Bearer uwk_b": {"--api-key-env", "OTHER"}} {
-		got := in(t, connect, env, append([]string{"query", "who?", "--index", "docs"}, more...)...)
-		assert.True(t, got.exit == cli.ExitDone && sent == want, "%v: %q %+v", more, sent, got)
-	}
 }

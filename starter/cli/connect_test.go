@@ -241,19 +241,6 @@ var servers = []string{
 	"--set", "stores.classes=redis://127.0.0.1:1/0", "--set", "stores.vectors=milvus://127.0.0.1:1",
 }
 
-// Where the stores are servers, queries need query-api alone: no client of theirs.
-func TestAQueryOnServersAsksQueryAPIAlone(t *testing.T) {
-	t.Chdir(t.TempDir())
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = w.Write([]byte(`{"index":"docs","answer":{"text":"From afar."}}`))
-	}))
-	defer server.Close()
-	address := strings.TrimPrefix(server.URL, "http://")
-	args := append([]string{"query", "Who?", "--index", "docs", "--set", "query_api.address=" + address}, servers...)
-	got := in(t, nil, nil, args...)
-	assert.True(t, got.exit == cli.ExitDone && strings.Contains(got.out, "From afar."), "%+v", got)
-}
-
 // developing writes the dev.json of a stack that runs in this process with settings, and gives its folder.
 func developing(t *testing.T, fake *fakeControl, settings *stack.Settings) (data string) {
 	t.Helper()

@@ -365,7 +365,8 @@ func TestFactsAreExplained(t *testing.T) {
 	contains(t, got.out, "no name in the question: the whole question is compared", "passed to the model: nothing")
 }
 
-// A URL of query-api is asked with the key of the environment; no embedded stack is looked for.
+// A URL of query-api is asked with the key of the environment. No embedded stack is looked for, nor are stores that are
+// servers.
 func TestAQueryAsksTheAddressThatIsConfigured(t *testing.T) {
 	t.Chdir(t.TempDir())
 	var key, path string
@@ -379,11 +380,13 @@ func TestAQueryAsksTheAddressThatIsConfigured(t *testing.T) {
 		_, _ = w.Write([]byte(`{"index":"docs","answer":{"text":"From afar."}}`))
 	}))
 	defer server.Close()
-	env := []string{"UNWEAVER_QUERY_API_ADDRESS=" + server.URL + "/", "UNWEAVER_API_KEY=uw_key"}
-	got := in(t, nil, env, "query", "Who?", "--index", "docs")
-	assert.True(t, got.exit == cli.ExitDone && strings.Contains(got.out, "From afar.") && key == "Bearer uw_key" &&
-		path == "/v1/indexes/docs/query", "%+v, key %q, path %q", got, key, path)
-	got = in(t, nil, env, "query", "Who?", "--index", "none", "--json")
+	env := []string{"UNWEAVER_QUERY_API_ADDRESS=" + server.URL + "/", "UNWEAVER_API_KEY=uw_key", "OTHER=uw_other"}
+	for want, more := range map[string][]string{"Bearer uw_key": servers, "Bearer uw_other": {"--api-key-env", "OTHER"}} {
+		got := in(t, nil, env, append([]string{"query", "Who?", "--index", "docs"}, more...)...)
+		assert.True(t, got.exit == cli.ExitDone && strings.Contains(got.out, "From afar.") && key == want &&
+			path == "/v1/indexes/docs/query", "%+v, key %q, path %q", got, key, path)
+	}
+	got := in(t, nil, env, "query", "Who?", "--index", "none", "--json")
 	assert.True(t, got.exit == cli.ExitFailed && strings.Count(got.out+got.err, "(build it)") <= 1, "%+v", got)
 	var failed struct{ Hint string }
 	err := json.Unmarshal([]byte(got.out+got.err), &failed)

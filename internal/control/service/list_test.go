@@ -45,21 +45,6 @@ func TestRunsAreListedTheFinishedOnesToo(t *testing.T) {
 	wants(t, err, fault.InvalidParam, "name index")
 }
 
-func TestALogHoldsProblemsAndDeadLetters(t *testing.T) {
-	b := newBench(t)
-	b.writeReport("g1", core.StatusErrors)
-	b.write(b.art.GenerationKey("g1", "problems.jsonl"),
-		`{"code":"unreadable_document","object":"a.pdf","detail":"it ends early","standing":true}`+"\n{half\n")
-	b.write(b.art.GenerationKey("g1", "dead-letters/ff.json"),
-		`{"chunk":"ff","document":"b.md","ordinal":1,"reason":"no JSON"}`)
-	log := must(b.ReadLog(t.Context(), "docs"))(b.t)
-	assert.True(t, log.Run.Run == "docs/g1" && len(log.Listed) == 1 && log.Listed[0].Object == "a.pdf", "%+v", log)
-	assert.True(t, len(log.Letters) == 1 && log.Letters[0].Object == "b.md, chunk 2 (ff)" &&
-		log.Letters[0].Detail == "no JSON", "letters %+v", log.Letters)
-	_, err := b.ReadLog(t.Context(), "docs/none")
-	wants(t, err, fault.RunNotFound, "unweaver status")
-}
-
 // cancelling writes down that a run is being cancelled.
 func cancelling(b *bench, work string) {
 	b.t.Helper()

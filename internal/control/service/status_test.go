@@ -103,9 +103,7 @@ func TestAStatusWithoutOneOfItsSources(t *testing.T) {
 			b.temporal.executions["build/docs/g1"] = terminated
 			b.putState("{")
 		}, core.StatusFailed, "terminated", "segment_damaged", "read the state of run"},
-		"there is no state yet": {func(b *bench) {
-			b.putState("")
-		}, core.StatusRunning, "", "", ""},
+		"there is no state yet": {func(b *bench) { b.putState("") }, core.StatusRunning, "", "", ""},
 		"no worker polls": {func(b *bench) {
 			b.putState("{}")
 			b.temporal.pollers = 0
