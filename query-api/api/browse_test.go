@@ -218,7 +218,6 @@ func TestAResultHoldsTheFieldsThatWereChosen(t *testing.T) {
 
 // pages reads a list to its end, and gives what each entry has under a name.
 func (f *fixture) pages(path, field string, limit int) (all []string, requests int) {
-	f.t.Helper()
 	separator := "?"
 	if strings.Contains(path, "?") {
 		separator = "&"

@@ -44,7 +44,6 @@ func norway(more object) string {
 }
 
 func (f *fixture) chat(body string, headers ...string) (int, object) {
-	f.t.Helper()
 	got := f.send("POST", completions, body, append([]string{"Content-Type", "application/json"}, headers...)...)
 	var out object
 	err := json.Unmarshal(got.Body.Bytes(), &out)
@@ -310,7 +309,6 @@ type chunk struct {
 // chunks asks for a stream and returns its chunks; it must be one of events with data alone, and end as such streams
 // do.
 func (f *fixture) chunks(more object) (out []chunk) {
-	f.t.Helper()
 	more["stream"] = true
 	got := f.send("POST", completions, norway(more), "Content-Type", "application/json")
 	kind := got.Header().Get("Content-Type")
@@ -400,7 +398,6 @@ func TestFieldsAreIgnoredWithAWarning(t *testing.T) {
 
 // respond asks in the newer form of OpenAI.
 func (f *fixture) respond(body object) *httptest.ResponseRecorder {
-	f.t.Helper()
 	raw := must(json.Marshal(body))(f.t)
 	return f.send("POST", "/v1/responses", string(raw), "Content-Type", "application/json")
 }

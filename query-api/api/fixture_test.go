@@ -176,7 +176,6 @@ func (f *fixture) shutdown() {
 
 // do sends a request and decodes the answer.
 func (f *fixture) do(method, path string, body any) (int, object, http.Header) {
-	f.t.Helper()
 	var sent io.Reader
 	switch b := body.(type) {
 	case nil:
@@ -207,14 +206,12 @@ func (f *fixture) do(method, path string, body any) (int, object, http.Header) {
 }
 
 func (f *fixture) get(path string) object {
-	f.t.Helper()
 	status, out, _ := f.do("GET", path, nil)
 	require.True(f.t, status == 200, "GET %s: %d %v", path, status, out)
 	return out
 }
 
 func (f *fixture) ask(body object) object {
-	f.t.Helper()
 	status, out, _ := f.do("POST", sampleQuery, body)
 	require.True(f.t, status == 200, "query %v: %d %v", body, status, out)
 	return out

@@ -50,7 +50,6 @@ func lock(t *testing.T, edit func(*fixture, *api.Config)) *locked {
 
 // key makes one that the server knows at once.
 func (l *locked) key(request access.Request) access.Made {
-	l.t.Helper()
 	made := must(l.book.CreateKey(l.t.Context(), request))(l.t)
 	require.NoError(l.t, l.ring.Refresh(l.t.Context()))
 	return made
@@ -88,7 +87,6 @@ func bearer(text string) []string {
 
 // routes returns all routes that the description names, with their scopes, and some that it does not name.
 func routes(t *testing.T) map[string]access.Scope {
-	t.Helper()
 	var description struct {
 		Paths map[string]map[string]struct {
 			Description string `json:"description"`
@@ -340,7 +338,6 @@ func (l *lines) Write(p []byte) (int, error) {
 
 // of gives the lines with a message.
 func (l *lines) of(t *testing.T, message string) (out []object) {
-	t.Helper()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for line := range strings.Lines(l.text.String()) {

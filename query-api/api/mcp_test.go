@@ -31,7 +31,6 @@ func (c carrying) RoundTrip(request *http.Request) (*http.Response, error) {
 
 // agent returns a client of the tools over HTTP.
 func (f *fixture) agent(key string) *sdk.ClientSession {
-	f.t.Helper()
 	server := httptest.NewServer(f.server.Handler())
 	f.t.Cleanup(server.Close)
 	client := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil)

@@ -20,7 +20,6 @@ import (
 )
 
 func (f *fixture) mirror(built retrievetest.Built, epoch int64) {
-	f.t.Helper()
 	manifest := built.Manifest
 	raw, err := json.Marshal(core.Pointer{
 		Generation: manifest.Generation, Manifest: built.SHA, Seq: manifest.Seq, Epoch: epoch,
@@ -137,7 +136,6 @@ func named(t *testing.T) (*fixture, *coordination.Store) {
 
 // leased reports whether a reader's lease keeps a generation of the sample from being collected.
 func leased(t *testing.T, shared *coordination.Store, generation string) bool {
-	t.Helper()
 	found := must(shared.ListLeased(t.Context(), "sample"))(t)
 	return found[generation]
 }

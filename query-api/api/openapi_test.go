@@ -60,7 +60,6 @@ type operation struct {
 }
 
 func describe(t testing.TB) description {
-	t.Helper()
 	var out description
 	require.NoError(t, json.Unmarshal(api.OpenAPI(methods.Registry()), &out))
 	return out
@@ -317,7 +316,6 @@ var word = regexp.MustCompile(`[a-z_]+`)
 
 // newReference renders docs/reference/api.md from the description.
 func newReference(t *testing.T) string {
-	t.Helper()
 	var d struct {
 		Tags  []struct{ Name, Description string }
 		Paths map[string]map[string]struct {
@@ -443,7 +441,6 @@ func sorted[T any](of map[string]T) (out []string) {
 
 // compareReference fails where docs/reference/api.md, behind its head, is not what the description says.
 func compareReference(t *testing.T) {
-	t.Helper()
 	raw := must(os.ReadFile(referencePath))(t)
 	head, _, found := strings.Cut(string(raw), "\n## Routes: ")
 	require.True(t, found)

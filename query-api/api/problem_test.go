@@ -342,7 +342,6 @@ func TestABodyCostsWhatItsSizeIs(t *testing.T) {
 
 // sound fails where an answer is no answer of ours.
 func sound(t *testing.T, what string, status int, kind string, body []byte) {
-	t.Helper()
 	assert.True(t, status < 500 && status >= 200, "%d of %q: %.300s", status, what, body)
 	assert.True(t, json.Valid(body) && (status < 300 || kind == "application/problem+json"),
 		"%d of %q is %s: %.300s", status, what, kind, body)
@@ -481,7 +480,6 @@ func (f *fixture) openSample(key string) {
 }
 
 func inspect(t *testing.T, request []byte, response *http.Response, body []byte) {
-	t.Helper()
 	kind := response.Header.Get("Content-Type")
 	if response.Header.Get("X-Content-Type-Options") == "" && (response.StatusCode == 400 || response.StatusCode == 431 ||
 		response.StatusCode == 417 || response.StatusCode == 501 || response.StatusCode == 505) {

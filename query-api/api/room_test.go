@@ -35,7 +35,6 @@ import (
 
 // copies publishes the sample under further names, n0000 and so on.
 func (f *fixture) copies(n int) {
-	f.t.Helper()
 	objects := map[string][]byte{}
 	for info, err := range f.stores.Blobs.List(f.t.Context(), "sample/", "") {
 		require.NoError(f.t, err)
@@ -59,7 +58,6 @@ func (f *fixture) copies(n int) {
 
 // flip writes the pointer of an index.
 func (f *fixture) flip(index string, pointer core.Pointer) {
-	f.t.Helper()
 	key := artifact.Index{Name: index}.CurrentKey()
 	must(blob.WriteJSON(f.t.Context(), f.stores.Blobs, key, pointer, blob.Cond{}))(f.t)
 }
@@ -83,7 +81,6 @@ func (f *fixture) askOf(index string) (int, object, http.Header) {
 
 // must asks an index that has to answer.
 func (f *fixture) must(index string) {
-	f.t.Helper()
 	status, out, _ := f.askOf(index)
 	require.True(f.t, status == 200, "%s: %d %v", index, status, out)
 }
@@ -93,7 +90,6 @@ func (f *fixture) opened(index string) int { return f.store.reads(index + "/spec
 
 // metric returns the value of a metric of the server, without labels.
 func (f *fixture) metric(name string) int64 {
-	f.t.Helper()
 	found := regexp.MustCompile(`(?m)^` + name + ` (\S+)$`).FindStringSubmatch(f.send("GET", "/metrics", "").Body.String())
 	require.True(f.t, found != nil, "no metric %s", name)
 	value := must(strconv.ParseFloat(found[1], 64))(f.t)
@@ -396,7 +392,6 @@ func counting(t *testing.T, copies int, mirrored bool) (*fixture, *distance.Requ
 
 // mirrorIn mirrors what current.json says.
 func (f *fixture) mirrorIn(shared *coordination.Store, index string) {
-	f.t.Helper()
 	at := f.built.Index
 	at.Name = index
 	pointer, _, err := at.ReadPointer(f.t.Context())
@@ -410,7 +405,6 @@ func (f *fixture) mirrorIn(shared *coordination.Store, index string) {
 
 // leasedOf counts the indexes of which a generation is leased.
 func leasedOf(t *testing.T, shared *coordination.Store, copies int) int {
-	t.Helper()
 	n := 0
 	for i := range copies {
 		leased := must(shared.ListLeased(t.Context(), name(i)))(t)

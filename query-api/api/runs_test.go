@@ -21,7 +21,6 @@ import (
 
 // report leaves the report of a run.
 func (f *fixture) report(generation string, report core.Report) {
-	f.t.Helper()
 	report.Index, report.Generation, report.Run = "sample", generation, "sample/"+generation
 	key := f.built.Index.GenerationKey(generation, "report.json")
 	must(blob.WriteJSON(f.t.Context(), f.stores.Blobs, key, report, blob.Cond{}))(f.t)
@@ -29,7 +28,6 @@ func (f *fixture) report(generation string, report core.Report) {
 
 // state leaves what the processes of a run that goes on write.
 func (f *fixture) state(generation string, state core.RunState) {
-	f.t.Helper()
 	work := "sample/" + generation
 	state.Report.Index, state.Report.Generation, state.Report.Run = "sample", generation, work
 	raw, err := json.Marshal(state)

@@ -215,7 +215,6 @@ func (f *fixture) old() {
 
 // damaged leaves an index whose pointer cannot be read.
 func (f *fixture) damaged(name string) {
-	f.t.Helper()
 	key := artifact.Index{Store: f.stores.Blobs, Name: name}.CurrentKey()
 	must(blob.Write(f.t.Context(), f.stores.Blobs, key, []byte("{"), blob.Cond{}))(f.t)
 }

@@ -42,7 +42,6 @@ func withIndexes(f *fixture, config *api.Config) {
 
 // askSeveral asks indexes, and requires an answer.
 func (f *fixture) askSeveral(body object, indexes ...string) object {
-	f.t.Helper()
 	body["indexes"] = indexes
 	status, out, _ := f.do("POST", "/v1/query", body)
 	require.True(f.t, status == 200, "%v of %v: %d %v", body, indexes, status, out)

@@ -76,7 +76,6 @@ type event struct {
 }
 
 func eventsOf(t *testing.T, body string) (out []event) {
-	t.Helper()
 	for _, block := range strings.Split(strings.TrimSpace(body), "\n\n") {
 		name, data, ok := strings.Cut(block, "\ndata: ")
 		next := event{name: strings.TrimPrefix(name, "event: ")}
@@ -210,7 +209,6 @@ func askStream(t *testing.T, handler http.Handler, path, body string, headers ..
 
 // await reads to a line that holds a text.
 func await(t *testing.T, lines *bufio.Scanner, text string) {
-	t.Helper()
 	require.NoError(t, lineWith(lines, text))
 }
 
@@ -300,7 +298,6 @@ func TestAModelMayThinkLongerThanABodyOrAWriteMayTake(t *testing.T) {
 
 // thoughtLong asks a model that thinks four times as long as a body and a write may take. It returns what goes wrong.
 func thoughtLong(t *testing.T, timeout time.Duration) string {
-	t.Helper()
 	chat := writing{pieces: []string{"Oslo", " is it."}, next: make(chan struct{}), ended: make(chan error, 1)}
 	f := serve(t, func(_ *fixture, config *api.Config) {
 		config.Models, config.Timeout = models{chat: chat}, long

@@ -201,7 +201,6 @@ func TestAnswersForAKeyArePrivate(t *testing.T) {
 
 // listening serves on a real connection.
 func (f *fixture) listening() string {
-	f.t.Helper()
 	listener := must(net.Listen("tcp", "127.0.0.1:0"))(f.t)
 	go func() { _ = f.server.Serve(listener) }()
 	return listener.Addr().String()
@@ -212,7 +211,6 @@ const long = 3 * time.Minute
 
 // dial sends the beginning of a request and keeps the connection open.
 func dial(t *testing.T, address, text string) net.Conn {
-	t.Helper()
 	connection := must(net.Dial("tcp", address))(t)
 	t.Cleanup(func() { _ = connection.Close() })
 	must(io.WriteString(connection, text))(t)

@@ -19,7 +19,6 @@ import (
 
 // passed sends a request through a guard, and returns the code of its refusal and who asked.
 func passed(t *testing.T, policy Policy, change func(*http.Request)) (fault.Code, *Caller) {
-	t.Helper()
 	var refused error
 	var caller *Caller
 	guard := New(policy, func(_ http.ResponseWriter, _ *http.Request, err error) { refused = err })

@@ -175,7 +175,6 @@ func (builtIn) Embedder(core.Spec, string, int) (model.Embedder, error) {
 
 // serve starts a server with two generations of the sample.
 func serve(t *testing.T, policy middleware.Policy) string {
-	t.Helper()
 	stores := retrievetest.NewStores(t)
 	documents := retrievetest.Sample()
 	retrievetest.Publish(t, retrievetest.Build(t, stores, "sample", documents[:5], retrievetest.Options{}), 1)

@@ -127,7 +127,6 @@ func TestAGenerationIsShownWithTheReportOfItsRun(t *testing.T) {
 
 // lines decodes a stream of events.
 func lines(t *testing.T, text string) []map[string]any {
-	t.Helper()
 	var out []map[string]any
 	for line := range strings.Lines(text) {
 		event := map[string]any{}

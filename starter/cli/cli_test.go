@@ -336,7 +336,6 @@ func finished(status string) control.Status {
 }
 
 func decoded(t *testing.T, text string) map[string]any {
-	t.Helper()
 	out := map[string]any{}
 	err := json.Unmarshal([]byte(text), &out)
 	require.NoError(t, err, "no JSON: %v\n%s", err, text)
@@ -344,7 +343,6 @@ func decoded(t *testing.T, text string) map[string]any {
 }
 
 func contains(t *testing.T, text string, wanted ...string) {
-	t.Helper()
 	for _, want := range wanted {
 		assert.Contains(t, text, want)
 	}

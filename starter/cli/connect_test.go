@@ -42,7 +42,6 @@ func served(t *testing.T, c control.Control) string {
 }
 
 func writeDev(t *testing.T, dir string, dev stack.Dev) {
-	t.Helper()
 	raw, err := json.Marshal(dev)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "dev.json"), raw, 0o600))
@@ -114,7 +113,6 @@ func TestAStackThatHasEndedIsNotRunning(t *testing.T) {
 
 // script writes a program that stands for unweaver dev.
 func script(t *testing.T, body string) string {
-	t.Helper()
 	path := filepath.Join(t.TempDir(), "unweaver")
 	require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\n"+body), 0o700))
 	return path

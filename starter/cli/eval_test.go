@@ -17,7 +17,6 @@ import (
 
 // dataset writes one of two passages and two questions into the current folder.
 func dataset(t *testing.T, more map[string]string) string {
-	t.Helper()
 	t.Chdir(t.TempDir())
 	home := t.TempDir()
 	t.Setenv("HOME", home)

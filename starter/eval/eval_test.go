@@ -19,7 +19,6 @@ import (
 )
 
 func write(t *testing.T, files map[string]string) string {
-	t.Helper()
 	dir := t.TempDir()
 	for n, s := range files {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, n), []byte(s), 0o644))

@@ -277,7 +277,6 @@ func (b *bench) CancelRun(ctx context.Context, run string) error {
 }
 
 func newBench(t *testing.T) *bench {
-	t.Helper()
 	root := t.TempDir()
 	artifacts := must(dir.Open(filepath.Join(root, "artifacts")))(t)
 	must(artifact.OpenStoreID(t.Context(), artifacts))(t)
@@ -302,27 +301,21 @@ func newBench(t *testing.T) *bench {
 }
 
 // must ends the test on an error.
-func (b *bench) must(err error) {
-	b.t.Helper()
-	require.NoError(b.t, err)
-}
+func (b *bench) must(err error) { require.NoError(b.t, err) }
 
 func (b *bench) setState(run string, state core.RunState) {
-	b.t.Helper()
 	state.Report.Run = run
 	state.Report.Index, state.Report.Generation, _ = strings.Cut(run, "/")
 	b.must(b.Stores.Coordination.SetState(b.t.Context(), run, encode(b.t, state)))
 }
 
 func (b *bench) writeReport(generation, status string) {
-	b.t.Helper()
 	report := core.Report{Index: "docs", Generation: generation, Run: "docs/" + generation, Status: status}
 	must(blob.WriteJSON(b.t.Context(), b.art.Store, b.art.GenerationKey(generation, "report.json"), report,
 		blob.Cond{}))(b.t)
 }
 
 func (b *bench) write(key, content string) {
-	b.t.Helper()
 	must(blob.Write(b.t.Context(), b.art.Store, key, []byte(content), blob.Cond{}))(b.t)
 }
 
@@ -336,7 +329,6 @@ func (b *bench) spec(index string) core.Spec {
 
 // wants checks code, object and that each part is in the text of a fault.
 func wants(t *testing.T, err error, code fault.Code, parts ...string) {
-	t.Helper()
 	require.True(t, fault.Is(err, code), "got %v (%s), want %s", err, fault.CodeOf(err), code)
 	for _, part := range parts {
 		assert.True(t, strings.Contains(err.Error(), part), "%q is not in %q", part, err)

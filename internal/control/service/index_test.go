@@ -288,7 +288,6 @@ func TestNamesThatCannotBeBuilt(t *testing.T) {
 
 // publish makes a generation that lists know.
 func publish(b *bench, generation string) {
-	b.t.Helper()
 	sha := must(b.art.PutManifest(b.t.Context(),
 		&core.Manifest{Format: core.ManifestFormat, Index: "docs", Generation: generation}))(b.t)
 	ref := core.GenerationRef{Manifest: sha, Seq: 1, State: "published"}

@@ -29,7 +29,6 @@ var segment = strings.Repeat("ab", 32)
 
 // publish has index docs serve generation g1, which holds nothing.
 func (b *bench) publish() core.Digest {
-	b.t.Helper()
 	ctx := b.t.Context()
 	digest := must(b.art.PutSpec(ctx, b.spec("docs")))(b.t)
 	b.write(b.art.SegmentKey(segment), "x")
@@ -45,7 +44,6 @@ func (b *bench) publish() core.Digest {
 
 // fail gives generation g1 a dead letter.
 func (b *bench) fail(letter extract.DeadLetter) {
-	b.t.Helper()
 	must(blob.WriteJSON(b.t.Context(), b.art.Store, extract.DeadLetterKey(b.art, "g1", letter.Chunk), letter, blob.Cond{}))(b.t)
 }
 

@@ -47,7 +47,6 @@ func TestRunsAreListedTheFinishedOnesToo(t *testing.T) {
 
 // cancelling writes down that a run is being cancelled.
 func cancelling(b *bench, work string) {
-	b.t.Helper()
 	raw := encode(b.t, run.Control{Stop: run.CommandCancel})
 	b.must(b.Stores.Coordination.SetControl(b.t.Context(), work, raw))
 }

@@ -19,7 +19,6 @@ import (
 
 // working writes the state of a run in its extract stage, with what two batches and an older attempt of one wrote.
 func working(b *bench) {
-	b.t.Helper()
 	now := time.Now().UTC()
 	b.temporal.executions["build/docs/g1"] = running
 	state := core.RunState{Stage: "extract", Total: 100, StageAt: now.Add(-10 * time.Second), Workflow: "build/docs/g1"}
@@ -219,7 +218,6 @@ func TestAReportFromTheFutureDoesNotHideTheOthers(t *testing.T) {
 
 // dated changes when the report of a generation was written.
 func (b *bench) dated(generation string, at time.Time) {
-	b.t.Helper()
 	path := b.Stores.Artifacts.Location(b.art.GenerationKey(generation, "report.json"))
 	b.must(os.Chtimes(path, at, at))
 }
@@ -253,13 +251,11 @@ func noClasses(b *bench) {
 }
 
 func (b *bench) remember(work string) {
-	b.t.Helper()
 	b.must(b.Stores.Coordination.SetState(b.t.Context(), "latest:docs", []byte(work)))
 }
 
 // checks returns the checks of doctor by name.
 func checks(t *testing.T, b *bench, spec core.Spec) map[string]control.Check {
-	t.Helper()
 	all := must(b.RunDoctor(t.Context(), spec))(b.t)
 	out := map[string]control.Check{}
 	for _, check := range all {

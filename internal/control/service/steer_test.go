@@ -24,7 +24,6 @@ import (
 )
 
 func encode(t *testing.T, value any) []byte {
-	t.Helper()
 	raw := must(json.Marshal(value))(t)
 	return raw
 }
@@ -244,13 +243,11 @@ func TestPauseAndCancelTellWhatIsInFlight(t *testing.T) {
 
 // hold writes a lease.
 func (b *bench) hold(lease core.Lease) {
-	b.t.Helper()
 	must(blob.WriteJSON(b.t.Context(), b.art.Store, b.art.LeaseKey(), lease, blob.Cond{}))(b.t)
 }
 
 // leased returns who holds the lease.
 func (b *bench) leased() core.Lease {
-	b.t.Helper()
 	lease, _, err := run.ReadLease(b.t.Context(), b.art)
 	b.must(err)
 	return lease

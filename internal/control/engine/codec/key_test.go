@@ -27,7 +27,6 @@ import (
 
 // made creates a key file in a folder of the test, and returns the name of an engine's database beside it.
 func made(t *testing.T) (path, database string, key *codec.Key) {
-	t.Helper()
 	folder := t.TempDir()
 	path, database = filepath.Join(folder, "codec.key"), filepath.Join(folder, "temporal.db")
 	key = must(codec.Create(path, database))(t)
@@ -35,7 +34,6 @@ func made(t *testing.T) (path, database string, key *codec.Key) {
 }
 
 func writeLine(t *testing.T, path, text string) {
-	t.Helper()
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 }
 

@@ -161,14 +161,12 @@ func install(t *testing.T) installation {
 }
 
 func dial(t *testing.T, options client.Options) client.Client {
-	t.Helper()
 	out := must(client.DialContext(t.Context(), options))(t)
 	t.Cleanup(out.Close)
 	return out
 }
 
 func (i installation) start(t *testing.T, id string, in input) client.WorkflowRun {
-	t.Helper()
 	run := must(i.owner.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{
 		ID: id, TaskQueue: i.queue, Memo: map[string]any{"first": secret}, StaticSummary: secret,
 	}, "Build", in))(t)
@@ -177,7 +175,6 @@ func (i installation) start(t *testing.T, id string, in input) client.WorkflowRu
 
 // ended waits for a run and returns why it failed.
 func ended(t *testing.T, by client.Client, id, run string, result any) error {
-	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	err := by.GetWorkflow(ctx, id, run).Get(ctx, result)
@@ -187,7 +184,6 @@ func ended(t *testing.T, by client.Client, id, run string, result any) error {
 
 // history returns everything that the server says of a workflow, as text.
 func history(t *testing.T, by client.Client, id string) string {
-	t.Helper()
 	var out strings.Builder
 	events := by.GetWorkflowHistory(t.Context(), id, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for events.HasNext() {
@@ -323,7 +319,6 @@ func TestWhoHasThePortAloneRunsNothing(t *testing.T) {
 
 // plain returns a payload of a program without a key.
 func plain(t *testing.T, value any) *common.Payloads {
-	t.Helper()
 	out := must(converter.GetDefaultDataConverter().ToPayloads(value))(t)
 	return out
 }
@@ -400,7 +395,6 @@ func (i installation) repeat(t *testing.T, id string, run client.WorkflowRun) {
 // command has a workflow of somebody without the key, on a task queue of their own, do what they say. It returns its
 // run.
 func (i installation) command(t *testing.T, id string, commands ...*command.Command) string {
-	t.Helper()
 	service, queue := i.other.WorkflowService(), &taskqueue.TaskQueue{Name: "mine-" + uuid.NewString()}
 	started := must(service.StartWorkflowExecution(t.Context(), &workflowservice.StartWorkflowExecutionRequest{
 		Namespace: client.DefaultNamespace, WorkflowId: id, RequestId: uuid.NewString(), TaskQueue: queue,
@@ -421,7 +415,6 @@ func (i installation) command(t *testing.T, id string, commands ...*command.Comm
 
 // recorded returns how a run was started, as anybody with the port can read it.
 func (i installation) recorded(t *testing.T, id, run string) *workflowservice.StartWorkflowExecutionRequest {
-	t.Helper()
 	events := i.other.GetWorkflowHistory(t.Context(), id, run, false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	started := must(events.Next())(t).GetWorkflowExecutionStartedEventAttributes()
 	return &workflowservice.StartWorkflowExecutionRequest{
@@ -483,7 +476,6 @@ func TestARecordedChildIsStartedNoMoreByOthers(t *testing.T) {
 }
 
 func (i installation) latest(t *testing.T, id string) string {
-	t.Helper()
 	described := must(i.other.DescribeWorkflowExecution(t.Context(), id, ""))(t)
 	return described.GetWorkflowExecutionInfo().GetExecution().GetRunId()
 }
