@@ -51,8 +51,7 @@ func TestEntitiesAreListedByNameAndPaged(t *testing.T) {
 
 func TestAChunkTellsItsMentionsInCodePointsOfTheDocument(t *testing.T) {
 	f := serve(t, nil)
-	sample := retrievetest.Sample()
-	out := f.get("/v1/indexes/sample/chunks/" + retrievetest.ChunkID(sample[1], 1).String())
+	out := f.get("/v1/indexes/sample/chunks/" + retrievetest.ChunkID(retrievetest.Sample()[1], 1).String())
 	chunk := out["chunk"].(object)
 	assert.True(t, chunk["document"] == "cities/oslo.txt" && chunk["ordinal"] == 1.0 && chunk["start"] == 31.0,
 		"%v", chunk)
@@ -193,7 +192,13 @@ func TestAMisspeltFieldOfAFilterIsNamedInEveryText(t *testing.T) {
 		texts[tool], _, _ = call(t, session, tool, asked)
 	}
 	within := object{"filter": asked["filter"]}
-	for path, body := range map[string]object{sampleQuery: {"query": "x", "answer": true, "filter": asked["filter"], "fields": []string{"answer.text"}}, "/v1/responses": {"model": "unweaver/sample", "input": "x", "unweaver": within}, "/v1/chat/completions": {"model": "unweaver/sample", "messages": []any{object{"role": "user", "content": "x"}}, "unweaver": within}} {
+	for path, body := range map[string]object{
+		sampleQuery:     {"query": "x", "answer": true, "filter": asked["filter"], "fields": []string{"answer.text"}},
+		"/v1/responses": {"model": "unweaver/sample", "input": "x", "unweaver": within},
+		"/v1/chat/completions": {
+			"model": "unweaver/sample", "messages": []any{object{"role": "user", "content": "x"}}, "unweaver": within,
+		},
+	} {
 		raw, _ := json.Marshal(body)
 		texts[path] = f.send("POST", path, string(raw), "Content-Type", "application/json").Body.String()
 	}
@@ -271,8 +276,7 @@ func TestListsAreReadPageByPageToTheirEnd(t *testing.T) {
 func TestNamedListsGoOnAfterTheirLastEntry(t *testing.T) {
 	f := serve(t, nil)
 	for _, name := range []string{"alpha", "beta", "zeta"} {
-		built := retrievetest.Build(t, f.stores, name, retrievetest.Sample()[:1], retrievetest.Options{})
-		retrievetest.Publish(t, built, 1)
+		retrievetest.Publish(t, retrievetest.Build(t, f.stores, name, retrievetest.Sample()[:1], retrievetest.Options{}), 1)
 	}
 	f.publishNext(2)
 	eventually(t, "switched", func() bool { return f.ask(fram)["generation"] == "g2" })
@@ -357,8 +361,7 @@ func TestADocumentTellsWhatIsServedOfIt(t *testing.T) {
 			retrievetest.Document{Key: "notes/text", Title: "Notes", Chunks: []retrievetest.Chunk{
 				{Text: "Of Bodø.", Entities: []string{"Bodø"}},
 			}})
-		built := retrievetest.Build(f.t, f.stores, "tricky", documents, retrievetest.Options{})
-		retrievetest.Publish(f.t, built, 1)
+		retrievetest.Publish(f.t, retrievetest.Build(f.t, f.stores, "tricky", documents, retrievetest.Options{}), 1)
 	})
 	for _, document := range retrievetest.Sample() {
 		out := f.get("/v1/indexes/sample/documents/" + document.Key)
@@ -477,8 +480,7 @@ func TestEveryChunkOfAnAnswerShowsWhatMatched(t *testing.T) {
 			"%s: marked %v", method, marked)
 	}
 	first := f.ask(object{"query": "Fram"})["chunks"].([]any)[0].(object)
-	chunk := f.get("/v1/indexes/sample/chunks/" + first["id"].(string))
-	_, has := chunk["chunk"].(object)["snippet"]
+	_, has := f.get("/v1/indexes/sample/chunks/" + first["id"].(string))["chunk"].(object)["snippet"]
 	assert.False(t, has, "a chunk that no word asks for has no snippet")
 }
 

@@ -90,8 +90,7 @@ func TestAnIndexAnswersAsAModel(t *testing.T) {
 }
 
 func TestAnAnswerWithoutMarksIsCitedAsAWhole(t *testing.T) {
-	f := serve(t, chatting(writing{pieces: []string{"Oslo is the capital."}}))
-	_, out := f.chat(norway(nil))
+	_, out := serve(t, chatting(writing{pieces: []string{"Oslo is the capital."}})).chat(norway(nil))
 	message := out["choices"].([]any)[0].(object)["message"].(object)
 	annotations := message["annotations"].([]any)
 	require.Len(t, annotations, 1, "%v", message)
@@ -359,8 +358,7 @@ func TestAClientOfModelsReadsAStream(t *testing.T) {
 }
 
 func TestAClientOfModelsReadsTheErrorOfAStream(t *testing.T) {
-	fails := fault.ModelRateLimited.At("call chat model", "m")
-	f := serve(t, chatting(writing{pieces: []string{"Oslo"}, fails: fails}))
+	f := serve(t, chatting(writing{pieces: []string{"Oslo"}, fails: fault.ModelRateLimited.At("call chat model", "m")}))
 	pieces, _, err := asking(t, f)
 	if !fault.Is(err, fault.ModelRateLimited) || len(pieces) > 0 { // the first answer of a model comes whole, or not
 		t.Errorf("%q %v", pieces, err)
@@ -381,8 +379,7 @@ func TestFieldsAreIgnoredWithAWarning(t *testing.T) {
 		body["model"] = "unweaver/sample"
 		for _, with := range []object{{}, tools} {
 			maps.Copy(body, with)
-			raw := must(json.Marshal(body))(t)
-			got := f.send("POST", path, string(raw), "Content-Type", "application/json")
+			got := f.send("POST", path, string(must(json.Marshal(body))(t)), "Content-Type", "application/json")
 			var want []string
 			if len(with) > 0 {
 				want = []string{
@@ -398,8 +395,7 @@ func TestFieldsAreIgnoredWithAWarning(t *testing.T) {
 
 // respond asks in the newer form of OpenAI.
 func (f *fixture) respond(body object) *httptest.ResponseRecorder {
-	raw := must(json.Marshal(body))(f.t)
-	return f.send("POST", "/v1/responses", string(raw), "Content-Type", "application/json")
+	return f.send("POST", "/v1/responses", string(must(json.Marshal(body))(f.t)), "Content-Type", "application/json")
 }
 
 func TestAResponseSaysWhatACompletionDoes(t *testing.T) {

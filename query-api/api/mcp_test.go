@@ -56,8 +56,7 @@ func call(t *testing.T, session *sdk.ClientSession, name string, arguments objec
 }
 
 func TestToolsOnlyReadAndSayWhatTheyGive(t *testing.T) {
-	session := serve(t, nil).agent("")
-	list := must(session.ListTools(t.Context(), nil))(t)
+	list := must(serve(t, nil).agent("").ListTools(t.Context(), nil))(t)
 	assert.True(t, list.CacheScope == "private" && list.TTLMs == 0, "others may keep the list: %+v", list.Cacheable)
 	var names []string
 	for _, tool := range list.Tools {
@@ -109,8 +108,7 @@ func TestAnAgentSearchesAndReadsOn(t *testing.T) {
 }
 
 func TestMaxTokensLeavesOutWholePassagesAndSaysWhich(t *testing.T) {
-	f := serve(t, nil)
-	session := f.agent("")
+	session := serve(t, nil).agent("")
 	asked := object{"query": "Norway", "top_chunks": 10}
 	whole, all, _ := call(t, session, "search", asked)
 	passages := all["passages"].([]any)
@@ -139,8 +137,7 @@ func TestMaxTokensLeavesOutWholePassagesAndSaysWhich(t *testing.T) {
 }
 
 func TestAMistakeOfAnAgentIsAToolErrorThatSaysWhatToDo(t *testing.T) {
-	f := serve(t, nil)
-	session := f.agent("")
+	session := serve(t, nil).agent("")
 	for name, c := range map[string]struct {
 		tool      string
 		arguments object
@@ -177,8 +174,7 @@ func TestToolsKnowOnlyWhatTheKeyDoes(t *testing.T) {
 	}
 	_, out, failed := call(t, narrow, "search", object{"query": "Oslo"})
 	assert.True(t, !failed && out["index"] == "other-one", "the one index of a key needs no name: %v", out)
-	wide := l.agent(l.key(access.Request{Scope: access.Query}).Text)
-	text, _, failed := call(t, wide, "search", object{"query": "Oslo"})
+	text, _, failed := call(t, l.agent(l.key(access.Request{Scope: access.Query}).Text), "search", object{"query": "Oslo"})
 	assert.True(t, failed && strings.Contains(text, "other-one") && strings.Contains(text, "sample"), "which of two: %s",
 		text)
 	poor := l.agent(l.key(access.Request{Scope: access.Query, Limits: access.Limits{AnswersPerMinute: 1}}).Text)

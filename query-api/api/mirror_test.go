@@ -63,11 +63,9 @@ func TestAReplicaThatStartsDoesNotBelieveAMirrorThatIsAhead(t *testing.T) {
 // Promises: 53.
 func TestAnIndexThatIsRemovedAndBuiltAnewIsServed(t *testing.T) {
 	f := serve(t, nil)
-	next := f.publishNext(7)
-	f.mirror(next, 7)
+	f.mirror(f.publishNext(7), 7)
 	eventually(t, "it is served", func() bool { return f.ask(fram)["generation"] == "g2" })
-	key := f.built.Index.CurrentKey()
-	require.NoError(t, f.stores.Blobs.Delete(t.Context(), key))
+	require.NoError(t, f.stores.Blobs.Delete(t.Context(), f.built.Index.CurrentKey()))
 	require.NoError(t, f.stores.Readers.Mirror(t.Context(), "sample", 8, []byte(`{"epoch":8}`))) // as a deletion does
 	status, _, _ := f.do("POST", sampleQuery, fram)
 	assert.Equal(t, 404, status, "the very next query finds none")
@@ -115,8 +113,7 @@ func TestADamagedPointerLeavesWhatIsServed(t *testing.T) {
 func TestAPointerThatNamesTwoGenerationsServesNone(t *testing.T) {
 	f := serve(t, func(f *fixture, _ *api.Config) {
 		pointer := core.Pointer{Generation: "g3", Manifest: f.built.SHA, Seq: f.built.Manifest.Seq, Epoch: 1}
-		key := f.built.Index.CurrentKey()
-		must(blob.WriteJSON(t.Context(), f.stores.Blobs, key, pointer, blob.Cond{}))(t)
+		must(blob.WriteJSON(t.Context(), f.stores.Blobs, f.built.Index.CurrentKey(), pointer, blob.Cond{}))(t)
 	})
 	status, out, _ := f.do("POST", sampleQuery, fram)
 	assert.True(t, status == 503 && out["code"] == "segment_damaged", "%d %v", status, out)
@@ -136,15 +133,13 @@ func named(t *testing.T) (*fixture, *coordination.Store) {
 
 // leased reports whether a reader's lease keeps a generation of the sample from being collected.
 func leased(t *testing.T, shared *coordination.Store, generation string) bool {
-	found := must(shared.ListLeased(t.Context(), "sample"))(t)
-	return found[generation]
+	return must(shared.ListLeased(t.Context(), "sample"))(t)[generation]
 }
 
 // A held generation is named where nothing of its index is published, and answers by its name.
 func TestAHeldGenerationOfAnUnpublishedIndexIsNamedAndCanBeAsked(t *testing.T) {
 	f := serve(t, nil)
-	built := retrievetest.Build(t, f.stores, "held", retrievetest.Sample(), retrievetest.Options{})
-	retrievetest.Hold(t, built, "held")
+	retrievetest.Hold(t, retrievetest.Build(t, f.stores, "held", retrievetest.Sample(), retrievetest.Options{}), "held")
 	const path = "/v1/indexes/held/query"
 	ask := func(body object, want int) object {
 		code, out, _ := f.do("POST", path, body)
@@ -207,8 +202,7 @@ func TestAPurgedGenerationIsClosedAndRefused(t *testing.T) {
 		synctest.Wait()
 		assert.False(t, leased(t, shared, "g1"), "a purged generation is leased a minute later")
 		for _, generation := range []string{"g0", "g1"} {
-			question := object{"query": "Fram", "generation": generation}
-			status, out, _ := f.do("POST", sampleQuery, question)
+			status, out, _ := f.do("POST", sampleQuery, object{"query": "Fram", "generation": generation})
 			assert.True(t, status == 410 && out["code"] == "generation_collected", "%s: %d %v", generation, status, out)
 		}
 		purged := retrievetest.Sample()[5].Key // which g2 does not have

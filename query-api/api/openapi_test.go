@@ -84,8 +84,7 @@ func (f *fixture) asDescribed(request *http.Request, recorder *httptest.Response
 }
 
 func TestTheDescriptionIsCompleteAndItsExamplesAreRight(t *testing.T) {
-	valid := must(contract())(t)
-	assert.NoError(t, valid.Examples())
+	assert.NoError(t, must(contract())(t).Examples())
 	d := describe(t)
 	known, tags := map[string]string{}, map[string]bool{}
 	for _, tag := range d.Tags {
@@ -148,8 +147,7 @@ func TestTheDescriptionIsTheOneInTheRepository(t *testing.T) {
 	if *update {
 		require.NoError(t, os.WriteFile("openapi.json", got, 0o644))
 	}
-	want := must(os.ReadFile("openapi.json"))(t)
-	assert.True(t, bytes.Equal(got, want),
+	assert.True(t, bytes.Equal(got, must(os.ReadFile("openapi.json"))(t)),
 		"openapi.json is not what the types say: run go test ./query-api/api -update, and look at the difference")
 	assert.True(t, bytes.Equal(got, api.OpenAPI(methods.Registry())), "two descriptions differ")
 	compareReference(t)
@@ -157,8 +155,7 @@ func TestTheDescriptionIsTheOneInTheRepository(t *testing.T) {
 
 // Promises: 102.
 func TestTheServedDescriptionIsTheSame(t *testing.T) {
-	f := serve(t, nil)
-	served := f.get("/openapi.json")
+	served := serve(t, nil).get("/openapi.json")
 	var want object
 	require.NoError(t, json.Unmarshal(api.OpenAPI(methods.Registry()), &want))
 	assert.Equal(t, fmt.Sprint(want), fmt.Sprint(served), "another description is served")
@@ -357,8 +354,7 @@ func newReference(t *testing.T) string {
 				address, rows := path, ""
 				for _, parameter := range one.Parameters {
 					if parameter.In == "path" {
-						value := url.PathEscape(fmt.Sprint(parameter.Example))
-						address = strings.ReplaceAll(address, "{"+parameter.Name+"}", value)
+						address = strings.ReplaceAll(address, "{"+parameter.Name+"}", url.PathEscape(fmt.Sprint(parameter.Example)))
 					}
 					rows += fmt.Sprintf("| `%s` | %s | %s | %s |\n", parameter.Name, parameter.In, parameter.Schema.name(),
 						strings.ReplaceAll(parameter.Description, "|", `\|`))
@@ -401,7 +397,8 @@ func newReference(t *testing.T) string {
 		})
 		fmt.Fprintf(&out, "| %s | %s |\n", status, linked)
 	}
-	out.WriteString("\n## Schemas\n\nA response field that is marked with ? may be absent. A request requires the fields " + "that are not.\n")
+	out.WriteString("\n## Schemas\n\nA response field that is marked with ? may be absent. A request requires the fields " +
+		"that are not.\n")
 	for _, name := range sorted(d.Components.Schemas) {
 		schema := d.Components.Schemas[name]
 		fmt.Fprintf(&out, "\n### %s\n\n%s\n", name, strings.ReplaceAll(schema.Description, "\n", " "))

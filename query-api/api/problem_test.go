@@ -89,7 +89,8 @@ func TestATimeoutAndACancelledCallAreNoInternalErrors(t *testing.T) {
 	} {
 		f.stores.Vectors.Fail(cause)
 		status, out, _ := f.do("POST", sampleQuery, object{"query": "x Oslo", "method": "unweaver"})
-		assert.True(t, status == want && (want == 500 || out["hint"] != nil && !strings.Contains(fmt.Sprint(out), "context ")), "%v: %d %v", cause, status, out)
+		assert.True(t, status == want && (want == 500 || out["hint"] != nil && !strings.Contains(fmt.Sprint(out), "context ")),
+			"%v: %d %v", cause, status, out)
 	}
 }
 
@@ -362,7 +363,11 @@ func FuzzQuery(f *testing.F) {
 
 // mutate changes a text at a few places, by pieces that parsers stumble over.
 func mutate(random *rand.Rand, text string) string {
-	pieces := []string{"", "\"", "{", "}", "[", "]", ",", ":", "null", "true", "-1", "0", "1e999", "NaN", "\\u0000", "\\ud800", "\x00", "\xff", "../", "%00", "%2f", "..%2f", "é", "\r\n", "query", "Query", "[[[[[[", "999999999999999999999", " ", "0.1", "-0", "\"query\":1,", "A", strings.Repeat("9", 400), strings.Repeat("(", 300)}
+	pieces := []string{
+		"", "\"", "{", "}", "[", "]", ",", ":", "null", "true", "-1", "0", "1e999", "NaN", "\\u0000", "\\ud800", "\x00",
+		"\xff", "../", "%00", "%2f", "..%2f", "é", "\r\n", "query", "Query", "[[[[[[", "999999999999999999999", " ", "0.1",
+		"-0", "\"query\":1,", "A", strings.Repeat("9", 400), strings.Repeat("(", 300),
+	}
 	raw := []byte(text)
 	for range 1 + random.IntN(4) {
 		at := random.IntN(len(raw) + 1)
@@ -487,8 +492,7 @@ func inspect(t *testing.T, request []byte, response *http.Response, body []byte)
 	}
 	assert.True(t, response.StatusCode < 500, "%d for %q: %.300s", response.StatusCode, request, body)
 	if asked, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(request))); err == nil {
-		valid := must(contract())(t)
-		err = valid.Check(asked.Method, asked.URL.EscapedPath(), response.StatusCode, response.Header, body)
+		err = must(contract())(t).Check(asked.Method, asked.URL.EscapedPath(), response.StatusCode, response.Header, body)
 		assert.NoError(t, err, "%q", request)
 	}
 	assert.True(t, response.StatusCode < 300 || kind == "application/problem+json",

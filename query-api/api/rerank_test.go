@@ -162,8 +162,7 @@ func (g gone) Rerank(ctx context.Context, _ string, _ []string) ([]float64, mode
 func TestACallerThatGoesWhileChunksAreRerankedGetsNoAnswer(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	f, _ := reranking(t, nil, func(c *api.Config) { c.Models = models{ranker: gone{cancel}} })
-	body := strings.NewReader(`{"query":"capital of Norway"}`)
-	request := httptest.NewRequestWithContext(ctx, "POST", sampleQuery, body)
+	request := httptest.NewRequestWithContext(ctx, "POST", sampleQuery, strings.NewReader(`{"query":"capital of Norway"}`))
 	request.Host = "localhost:8080"
 	request.Header.Set("Content-Type", "application/json")
 	got := httptest.NewRecorder()

@@ -92,8 +92,7 @@ func (f *fixture) opened(index string) int { return f.store.reads(index + "/spec
 func (f *fixture) metric(name string) int64 {
 	found := regexp.MustCompile(`(?m)^` + name + ` (\S+)$`).FindStringSubmatch(f.send("GET", "/metrics", "").Body.String())
 	require.True(f.t, found != nil, "no metric %s", name)
-	value := must(strconv.ParseFloat(found[1], 64))(f.t)
-	return int64(value)
+	return int64(must(strconv.ParseFloat(found[1], 64))(f.t))
 }
 
 func (f *fixture) ready() {
@@ -315,8 +314,7 @@ func TestAFileThatIsDamagedWhileItsIndexIsClosedIsBroughtAgain(t *testing.T) {
 	folder := t.TempDir()
 	f := serve(t, func(f *fixture, config *api.Config) {
 		roomFor(1, 1)(f, config)
-		cache := must(localfile.New(folder, 0))(t)
-		config.Cache = cache
+		config.Cache = must(localfile.New(folder, 0))(t)
 	})
 	f.must("sample")
 	next := f.publishNext(2) // other files than those of the copy
@@ -335,10 +333,7 @@ func TestAFileThatIsDamagedWhileItsIndexIsClosedIsBroughtAgain(t *testing.T) {
 // What is read of a file that another program cut may be zeros: no question is answered from it.
 func TestAFileThatIsCutWhileItsIndexIsOpenIsBroughtAgain(t *testing.T) {
 	folder := t.TempDir()
-	f := serve(t, func(f *fixture, config *api.Config) {
-		cache := must(localfile.New(folder, 0))(t)
-		config.Cache = cache
-	})
+	f := serve(t, func(f *fixture, config *api.Config) { config.Cache = must(localfile.New(folder, 0))(t) })
 	want := f.ask(fram)["chunks"]
 	for _, sha := range []string{f.built.Manifest.Segments.Splits[0].SHA256, f.built.Manifest.Segments.Runs[0].SHA256} {
 		path := filepath.Join(folder, sha)
@@ -407,8 +402,7 @@ func (f *fixture) mirrorIn(shared *coordination.Store, index string) {
 func leasedOf(t *testing.T, shared *coordination.Store, copies int) int {
 	n := 0
 	for i := range copies {
-		leased := must(shared.ListLeased(t.Context(), name(i)))(t)
-		n += len(leased)
+		n += len(must(shared.ListLeased(t.Context(), name(i)))(t))
 	}
 	return n
 }
@@ -472,8 +466,7 @@ func TestTheListOfAThousandIndexesTakesAFewRequests(t *testing.T) {
 		requests.Take()
 		require.Len(t, f.get("/v1/indexes?limit=1000")["items"], 1000)
 		counted := requests.Take()
-		n := counted.Of("")
-		assert.True(t, n <= 16+2, "\n%s", counted)
+		assert.True(t, counted.Of("") <= 16+2, "\n%s", counted)
 	})
 }
 

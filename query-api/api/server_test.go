@@ -74,8 +74,7 @@ func TestReadinessNamesWhatDoesNotAnswer(t *testing.T) {
 func TestTheMirrorTellsTheNextQueryOfANewGeneration(t *testing.T) {
 	f := serve(t, func(_ *fixture, config *api.Config) { config.WaitForNew(long) })
 	f.ask(object{"query": "Fram"})
-	built := f.publishNext(2)
-	pointer := must(json.Marshal(core.Pointer{Generation: "g2", Manifest: built.SHA, Seq: 2, Epoch: 2}))(t)
+	pointer := must(json.Marshal(core.Pointer{Generation: "g2", Manifest: f.publishNext(2).SHA, Seq: 2, Epoch: 2}))(t)
 	require.NoError(t, f.stores.Readers.Mirror(t.Context(), "sample", 2, pointer))
 	out := f.ask(object{"query": "Fram"})
 	assert.True(t, out["generation"] == "g2", "the query after the flip saw %v", out["generation"])

@@ -208,16 +208,14 @@ func TestAQuestionToSeveralIndexesIsEmbeddedOnceByEachEmbedder(t *testing.T) {
 	var calls atomic.Int64
 	f := serve(t, func(f *fixture, config *api.Config) {
 		withIndexes(f, config)
-		twin := retrievetest.Build(t, f.stores, "twin", retrievetest.Sample(), retrievetest.Options{})
-		retrievetest.Publish(t, twin, 1)
+		retrievetest.Publish(t, retrievetest.Build(t, f.stores, "twin", retrievetest.Sample(), retrievetest.Options{}), 1)
 		config.Models = models{embedder: func(inner model.Embedder) model.Embedder {
 			return counted{sellingEmbedder{inner}, &calls}
 		}}
 	})
 	for n, indexes := range map[int64][]string{1: {"sample", "twin"}, 2: {"sample", "twin", "lakes"}} {
 		calls.Store(0)
-		question := fmt.Sprint("Which ship of ", n, " is it?")
-		out := f.askSeveral(object{"query": question, "method": "vector"}, indexes...)
+		out := f.askSeveral(object{"query": fmt.Sprint("Which ship of ", n, " is it?"), "method": "vector"}, indexes...)
 		used := out["usage"].(object)
 		assert.True(t, calls.Load() == n && used["embedding_tokens"] == float64(5*n) &&
 			used["saved_embedding_tokens"] == 5.0, "%v: %d calls, %v", indexes, calls.Load(), used)

@@ -102,8 +102,7 @@ func TestAStreamedAnswerIsTheAnswer(t *testing.T) {
 		assert.Equal(t, "delta", delta.name, "%v", delta)
 		text += delta.data["text"].(string)
 	}
-	whole := f.ask(object{"query": "What is the capital of Norway?", "answer": true})
-	want, _ := json.Marshal(whole["answer"])
+	want, _ := json.Marshal(f.ask(object{"query": "What is the capital of Norway?", "answer": true})["answer"])
 	have, _ := json.Marshal(last.data["answer"])
 	assert.True(t, last.name == "response" && bytes.Equal(want, have) &&
 		text == last.data["answer"].(object)["text"] && text == "Oslo is the capital [1], not ." && len(events) >= 5,
@@ -118,8 +117,7 @@ func TestAStreamSaysThatThereIsNoAnswer(t *testing.T) {
 		"Who reached the finals of the 2018 football cup in Ottawa?": "none",
 	} {
 		body, _ := json.Marshal(object{"query": question, "answer": true, "stream": true})
-		got := f.query(string(body), "Content-Type", "application/json")
-		events := eventsOf(t, got.Body.String())
+		events := eventsOf(t, f.query(string(body), "Content-Type", "application/json").Body.String())
 		text := ""
 		for _, delta := range events[1 : len(events)-1] {
 			text += delta.data["text"].(string)
@@ -135,8 +133,7 @@ func TestAStreamSaysThatThereIsNoAnswer(t *testing.T) {
 func TestAChatModelThatGivesNothingIsTold(t *testing.T) {
 	f := serve(t, chatting(writing{}))
 	whole := f.ask(object{"query": "What is the capital of Norway?", "answer": true})
-	got := f.query(streamed, "Content-Type", "application/json")
-	events := eventsOf(t, got.Body.String())
+	events := eventsOf(t, f.query(streamed, "Content-Type", "application/json").Body.String())
 	for _, out := range []object{whole, events[len(events)-1].data} {
 		answer := out["answer"].(object)
 		assert.True(t, slices.Contains(out["degraded"].([]any), any("chat_model")) && answer["kind"] == "best_sentence" &&
@@ -226,8 +223,7 @@ func lineWith(lines *bufio.Scanner, text string) error {
 func TestAPieceIsSentBeforeTheModelWritesTheNext(t *testing.T) {
 	for _, accepts := range []string{"identity", "gzip"} {
 		chat := writing{pieces: []string{"Oslo", " is", " it."}, next: make(chan struct{})}
-		f := serve(t, chatting(chat))
-		lines, _ := askStream(t, f.server.Handler(), sampleQuery, streamed, "Accept-Encoding", accepts)
+		lines, _ := askStream(t, serve(t, chatting(chat)).server.Handler(), sampleQuery, streamed, "Accept-Encoding", accepts)
 		for _, piece := range []string{`"Oslo"`, `" is"`} {
 			await(t, lines, piece)
 			chat.next <- struct{}{}
@@ -269,8 +265,7 @@ func TestAnErrorOfAStreamIsToldWhereItComes(t *testing.T) {
 		"while it is coming": {streamed, "model_rate_limited", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			fails := fault.ModelRateLimited.At("call chat model", "m")
-			f := serve(t, chatting(writing{pieces: []string{"Oslo"}, fails: fails}))
+			f := serve(t, chatting(writing{pieces: []string{"Oslo"}, fails: fault.ModelRateLimited.At("call chat model", "m")}))
 			got := f.query(c.body, "Content-Type", "application/json")
 			if !c.inStream {
 				assert.True(t, got.Code >= 400 && strings.Contains(got.Body.String(), `"code":"`+c.code+`"`),

@@ -67,8 +67,7 @@ func TestAnswersArePackedForWhoAcceptsIt(t *testing.T) {
 		strings.Contains(strings.Join(packed.Header().Values("Vary"), ","), "Accept-Encoding"), "%v and %v", plain.Header(),
 		packed.Header())
 	size := packed.Body.Len()
-	reader := must(gzip.NewReader(packed.Body))(t)
-	text, err := io.ReadAll(reader)
+	text, err := io.ReadAll(must(gzip.NewReader(packed.Body))(t))
 	assert.True(t, err == nil && string(text) == plain.Body.String() && size <= len(text)/4,
 		"%d bytes of %d: %v", size, len(text), err)
 	if got := f.send("GET", "/livez", "", "Accept-Encoding", "gzip"); got.Header().Get("Content-Encoding") != "" {
@@ -190,8 +189,7 @@ func TestAnswersForAKeyArePrivate(t *testing.T) {
 	}
 	operate := l.key(access.Request{Scope: access.Operate})
 	at := l.built.Index.GenerationKey("g1", "report.json")
-	report := core.Report{Status: core.StatusCompleted}
-	must(blob.WriteJSON(t.Context(), l.stores.Blobs, at, report, blob.Cond{}))(t)
+	must(blob.WriteJSON(t.Context(), l.stores.Blobs, at, core.Report{Status: core.StatusCompleted}, blob.Cond{}))(t)
 	for text, reported := range map[string]bool{key.Text: false, operate.Text: true} {
 		got := l.send("GET", "/v1/indexes/sample/generations/g1", "", bearer(text)...)
 		assert.True(t, got.Code == 200 && reported == strings.Contains(got.Body.String(), `"report":{`),

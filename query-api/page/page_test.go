@@ -63,8 +63,7 @@ func TestThePageRunsItsOwnFilesAlone(t *testing.T) {
 	inline := `(?i)<[^>]+\s(on\w+|style)=|javascript:|<style|<script(?:\s+(?:src="page/app.js"|type="module"))*\s*>[^<]`
 	assert.False(t, regexp.MustCompile(inline).MatchString(text), "the page has scripts or styles in its markup: %s", text)
 	for _, path := range paths() {
-		body := get(path).Body.String()
-		found := regexp.MustCompile(`https?://[^"'\s)]+`).FindAllString(body, -1)
+		found := regexp.MustCompile(`https?://[^"'\s)]+`).FindAllString(get(path).Body.String(), -1)
 		for _, address := range found {
 			if !strings.HasPrefix(address, "http://www.w3.org/") { // names of SVG and its like, which no browser fetches
 				t.Errorf("%s names %s", path, address)

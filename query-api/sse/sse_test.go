@@ -19,7 +19,10 @@ func TestEventsAreWrittenAsReadersOfStreamsTakeThem(t *testing.T) {
 	recorder := httptest.NewRecorder()
 	events := sse.New(recorder)
 	assert.True(t, !events.HasBegun() && recorder.Header().Get("Content-Type") == "", "it began before the first event")
-	for _, err := range []error{events.JSON("delta", map[string]string{"text": "a\n<b> & c"}), events.JSON("", []int{1}), events.SendText("", "[DONE]")} {
+	for _, err := range []error{
+		events.JSON("delta", map[string]string{"text": "a\n<b> & c"}), events.JSON("", []int{1}),
+		events.SendText("", "[DONE]"),
+	} {
 		require.NoError(t, err)
 	}
 	events.Close()

@@ -147,8 +147,7 @@ func TestWaitingWithJSONTellsAStreamOfEventsAndPrintsTheReport(t *testing.T) {
 	embedding := extracting
 	embedding.Stage = "embed"
 	embedding.Events = append(embedding.Events, core.Event{At: time.Now(), Kind: core.EventStage, Stage: "embed"})
-	last := finished(core.StatusErrors)
-	statuses := []control.Status{extracting, extracting, embedding, last}
+	statuses := []control.Status{extracting, extracting, embedding, finished(core.StatusErrors)}
 	for name, args := range map[string][]string{
 		"index":   {"index", "--index", "docs", "--wait", "--json"},
 		"restore": {"restore", "--index", "docs", "--json"},

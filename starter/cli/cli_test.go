@@ -220,7 +220,10 @@ func (c *fakeControl) MoveGeneration(ctx context.Context, r control.MoveRequest)
 
 func (c *fakeControl) DeleteIndex(ctx context.Context, r control.DeleteRequest) (core.Deletion, error) {
 	c.operator = control.OperatorOf(ctx)
-	return core.Deletion{Index: r.Index, DryRun: r.DryRun, Serves: "g2", Generations: 2, Tags: []string{"release"}, Objects: 61, Bytes: 5 << 20, Collections: []string{"uw_1"}, Records: 300}, c.ask("delete", fmt.Sprintf("%s %t %t", r.Index, r.DryRun, r.Confirmed))
+	return core.Deletion{
+		Index: r.Index, DryRun: r.DryRun, Serves: "g2", Generations: 2, Tags: []string{"release"}, Objects: 61,
+		Bytes: 5 << 20, Collections: []string{"uw_1"}, Records: 300,
+	}, c.ask("delete", fmt.Sprintf("%s %t %t", r.Index, r.DryRun, r.Confirmed))
 }
 
 func (c *fakeControl) ChangeBranch(ctx context.Context, r control.BranchRequest) (core.Branch, error) {
@@ -307,8 +310,7 @@ func in(t *testing.T, connect cli.Connector, env []string, args ...string) resul
 			app.Self = path
 		}
 	}
-	exit := app.Run(t.Context(), args)
-	return result{exit, out.String(), errs.String()}
+	return result{app.Run(t.Context(), args), out.String(), errs.String()}
 }
 
 // withConnection gives a connector to a control, and queries to an address.
@@ -395,8 +397,7 @@ func TestWhatIsAskedWronglyIsUsageAndConnectsToNothing(t *testing.T) {
 			assert.True(t, got.exit == cli.ExitUsage && strings.Contains(got.err, tc.want) && len(fake.asked) == 0,
 				"exit %d, asked %v, %q is not in %s", got.exit, fake.asked, tc.want, got.err)
 			assert.True(t, strings.HasPrefix(got.err, "unweaver: "), "%s", got.err)
-			as := decoded(t, run(t, fake, append([]string{"--json"}, tc.args...)...).err)
-			code := as["code"]
+			code := decoded(t, run(t, fake, append([]string{"--json"}, tc.args...)...).err)["code"]
 			assert.False(t, code != string(fault.Usage) && code != string(fault.BadConfig), "code %v", code)
 		})
 	}
@@ -438,8 +439,7 @@ func TestEveryCodeThatEndsACommandHasItsExitCode(t *testing.T) {
 		ended := code.At("resume run", "docs/g0").Because("it is so")
 		got := run(t, &fakeControl{err: fmt.Errorf("again: %w", ended)}, "resume", "docs")
 		assert.True(t, got.exit == want, "%s: exit %d, want %d", code, got.exit, want)
-		process := config.Process{}
-		assert.Equal(t, want, process.Exit(ended, io.Discard), "%s ends a server with", code)
+		assert.Equal(t, want, new(config.Process).Exit(ended, io.Discard), "%s ends a server with", code)
 	}
 	got := run(t, &fakeControl{err: fmt.Errorf("the wire broke")}, "status", "docs", "--json")
 	as := decoded(t, got.err)

@@ -219,8 +219,7 @@ func TestCertificatesOfAServerAndItsClientsAreMadeAndFitTogether(t *testing.T) {
 		return raw
 	}
 	for _, pair := range [][2]string{{"server.pem", "server-key.pem"}, {"client.pem", "client-key.pem"}} {
-		both := pki.Pair{Cert: read(pair[0]), Key: read(pair[1])}
-		_, _, err := pkitest.Mutual(read("ca.pem"), both, "")
+		_, _, err := pkitest.Mutual(read("ca.pem"), pki.Pair{Cert: read(pair[0]), Key: read(pair[1])}, "")
 		assert.NoError(t, err, "%s", pair[0])
 	}
 	key := string(read("ca-key.pem"))
@@ -251,8 +250,7 @@ func keeping(t *testing.T, allowed httpapi.Access) cli.Connector {
 
 func TestKeysAreMadeListedReplacedAndEnded(t *testing.T) {
 	t.Chdir(t.TempDir())
-	book := access.Book{Store: blobmemory.New()}
-	connect := keeping(t, httpapi.Access{Token: token, Keys: book})
+	connect := keeping(t, httpapi.Access{Token: token, Keys: access.Book{Store: blobmemory.New()}})
 	made := in(t, connect, nil, "keys", "create", "--name", "page", "--index", "docs-*", "--rate", "5", "--json")
 	key := decoded(t, made.out)
 	text, _ := key["text"].(string)

@@ -131,7 +131,8 @@ func TestAnInterruptLeavesTheRunAlone(t *testing.T) {
 				last = decoded(t, line)
 			}
 		}
-		assert.True(t, json == nil || last["code"] == "interrupted" && strings.Contains(fmt.Sprint(last["hint"]), "continues"), "%v", last)
+		assert.True(t, json == nil || last["code"] == "interrupted" && strings.Contains(fmt.Sprint(last["hint"]), "continues"),
+			"%v", last)
 	}
 }
 

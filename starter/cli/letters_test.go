@@ -161,7 +161,18 @@ func TestARoundThatGoesOnIsJoined(t *testing.T) {
 
 func purgeOf() control.PurgeAnswer {
 	digest := core.PurgedKey("docs", "a.md")
-	return control.PurgeAnswer{Plan: core.PurgePlan{Index: "docs", Documents: []core.PurgeDocument{{Key: "a.md", Digest: digest, Known: true, Chunks: 3}}, Current: "g2", Classes: 7, Shortenings: 1, Entries: map[string]int64{"extract": 3, "embed": 10}, Drops: []core.PurgeGeneration{{Generation: "g2", State: "published", Current: true}, {Generation: "g1", State: "published", Tags: []string{"may"}}}, Probes: []string{"s3://a/probes.jsonl"}}, Purge: &core.Purge{ID: "p1", Documents: []core.Digest{digest}}, Run: &control.Run{Run: "docs/purge-1"}}
+	return control.PurgeAnswer{
+		Plan: core.PurgePlan{
+			Index: "docs", Documents: []core.PurgeDocument{{Key: "a.md", Digest: digest, Known: true, Chunks: 3}},
+			Current: "g2", Classes: 7, Shortenings: 1, Entries: map[string]int64{"extract": 3, "embed": 10},
+			Drops: []core.PurgeGeneration{
+				{Generation: "g2", State: "published", Current: true}, {Generation: "g1", State: "published", Tags: []string{"may"}},
+			},
+			Probes: []string{"s3://a/probes.jsonl"},
+		},
+		Purge: &core.Purge{ID: "p1", Documents: []core.Digest{digest}},
+		Run:   &control.Run{Run: "docs/purge-1"},
+	}
 }
 
 // Nothing is purged before somebody saw what goes, and confirmed it.
@@ -171,7 +182,10 @@ func TestAPurgeTellsWhatGoesAndWantsToBeConfirmed(t *testing.T) {
 		t.Errorf("keys without an index: %+v, asked %q", got, c.asked)
 	}
 	got := run(t, c, "purge", "docs", "a.md")
-	for _, want := range []string{"a.md", "3 passages", "at most 7 entity texts", "13 entries", "g1 (published, tagged may)", "g2 (published; served until", "s3://a/probes.jsonl", "--yes"} {
+	for _, want := range []string{
+		"a.md", "3 passages", "at most 7 entity texts", "13 entries", "g1 (published, tagged may)",
+		"g2 (published; served until", "s3://a/probes.jsonl", "--yes",
+	} {
 		assert.True(t, strings.Contains(got.out+got.err, want), "without %q: %s%s", want, got.out, got.err)
 	}
 	assert.True(t, got.exit == 2 && len(c.asked) == 1 && c.asked[0] == "purge docs [a.md] false true false",

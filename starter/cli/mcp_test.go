@@ -35,15 +35,17 @@ func TestAnAgentIsServedOnStandardInputAndOutput(t *testing.T) {
 	asks, asked := io.Pipe()
 	output, reported := io.Pipe()
 	var errs strings.Builder
-	app := &cli.App{In: asks, Out: reported, Err: &errs, Env: []string{"UNWEAVER_API_KEY=uwk_k"}, Connect: withConnection(&fakeControl{}, served.URL)}
+	app := &cli.App{
+		In: asks, Out: reported, Err: &errs, Env: []string{"UNWEAVER_API_KEY=uwk_k"},
+		Connect: withConnection(&fakeControl{}, served.URL),
+	}
 	exit := make(chan int, 1)
 	go func() {
 		exit <- app.Run(context.WithoutCancel(t.Context()), []string{"mcp"})
 		_ = reported.Close()
 	}()
 	var lines strings.Builder
-	client := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil)
-	session, err := client.Connect(t.Context(),
+	session, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(),
 		&sdk.IOTransport{Reader: io.NopCloser(io.TeeReader(output, &lines)), Writer: asked}, nil)
 	require.NoError(t, err)
 	call := func(name string, arguments map[string]any) *sdk.CallToolResult {

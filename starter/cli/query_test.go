@@ -99,7 +99,10 @@ func TestSeveralIndexesAreAskedAtOnce(t *testing.T) {
 	defer server.Close()
 	for _, args := range [][]string{{"Who?", "--index", "docs+wiki-*"}, {"docs+wiki-*", "Who?"}} {
 		got := in(t, withConnection(&fakeControl{}, server.URL), nil, append([]string{"query"}, args...)...)
-		for _, want := range []string{"[1] Arachne  (wiki-a: a.md, 0–4)", "index wiki-b did not answer: generation_busy\n", "docs+wiki-a, generation current"} {
+		for _, want := range []string{
+			"[1] Arachne  (wiki-a: a.md, 0–4)", "index wiki-b did not answer: generation_busy\n",
+			"docs+wiki-a, generation current",
+		} {
 			assert.Contains(t, got.out, want, "%v %s", args, got.err)
 		}
 		last := len(served.asked) - 1

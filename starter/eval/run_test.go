@@ -45,7 +45,12 @@ func answers(tables map[string]map[string][]string) eval.Asker {
 		for _, id := range tables[body["method"].(string)][body["query"].(string)] {
 			chunks = append(chunks, map[string]string{"document": "corpus.jsonl#" + id})
 		}
-		out := map[string]any{"generation": "g1", "models": "m", "chunks": chunks, "usage": map[string]int{"embedding_tokens": 2, "saved_embedding_tokens": 1, "prompt_tokens": 3, "completion_tokens": 5}}
+		out := map[string]any{
+			"generation": "g1",
+			"models":     "m",
+			"chunks":     chunks,
+			"usage":      map[string]int{"embedding_tokens": 2, "saved_embedding_tokens": 1, "prompt_tokens": 3, "completion_tokens": 5},
+		}
 		if body["answer"] == true {
 			out["answer"] = map[string]string{"text": "Alpha."}
 		}
@@ -256,8 +261,7 @@ func TestBaselinesAskTheModelWithNothingAndWithAllThatIsGold(t *testing.T) {
 }
 
 func TestAnEmptyAnswerIsWrongAndCostsNothing(t *testing.T) {
-	judge := eval.Judge{Chat: fussy{err: errors.New("never asked")}}
-	f1, used, err := judge.F1(t.Context(), " \n", "gold")
+	f1, used, err := (&eval.Judge{Chat: fussy{err: errors.New("never asked")}}).F1(t.Context(), " \n", "gold")
 	assert.True(t, f1 == 0 && used == 0 && err == nil, "%g, %d, %v", f1, used, err)
 }
 
@@ -332,12 +336,9 @@ func TestACorpusIsStagedAloneAndKeepsItsTime(t *testing.T) {
 	stat := func() os.FileInfo {
 		t.Helper()
 		require.NoError(t, loaded.StageCorpus(staged))
-		info := must(os.Stat(filepath.Join(staged, "corpus.jsonl")))(t)
-		return info
+		return must(os.Stat(filepath.Join(staged, "corpus.jsonl")))(t)
 	}
-	first := stat()
-	again := stat()
-	assert.True(t, again.ModTime().Equal(first.ModTime()), "an unchanged corpus was written again")
+	assert.True(t, stat().ModTime().Equal(stat().ModTime()), "an unchanged corpus was written again")
 	entries, err := os.ReadDir(staged)
 	assert.True(t, err == nil && len(entries) == 1, "%v, %v", entries, err)
 }
@@ -445,8 +446,7 @@ func TestASuiteComparesSetsWithTheBaseAndWithTheLastRun(t *testing.T) {
 	assert.Zero(t, second.Rows[0].AgainstLast[1].Mean)
 	raw := must(os.ReadFile(filepath.Join(dir, "suite.md")))(t)
 	assert.Contains(t, string(raw), "| small | 3 | poor | 83.3 | 100.0 | – |")
-	svg := must(os.ReadFile(filepath.Join(dir, "suite.svg")))(t)
-	assert.Contains(t, string(svg), "Recall on every set, 3 questions")
+	assert.Contains(t, string(must(os.ReadFile(filepath.Join(dir, "suite.svg")))(t)), "Recall on every set, 3 questions")
 }
 
 func TestASuiteIsAFolderOfDatasets(t *testing.T) {

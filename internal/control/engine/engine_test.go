@@ -141,8 +141,7 @@ func TestAProgramWithAnotherCodecKeyIsRefused(t *testing.T) {
 				"%s: %v", name, err)
 		}
 	}
-	missing := config.Engine{CodecKey: filepath.Join(t.TempDir(), "none")}
-	err := engine.KeepKey(t.Context(), store, missing)
+	err := engine.KeepKey(t.Context(), store, config.Engine{CodecKey: filepath.Join(t.TempDir(), "none")})
 	assert.True(t, fault.Is(err, fault.BadConfig), "a key that is not there: %v", err)
 }
 
@@ -199,7 +198,13 @@ func TestAnEngineThatAsksForCertificatesIsReachedWithThem(t *testing.T) {
 	client, err := engine.Dial(t.Context(), whole, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	client.Close()
-	for name, change := range map[string]func(*config.Engine){"no certificate": func(e *config.Engine) { e.TLSCert, e.TLSKey = "", "" }, "another name": func(e *config.Engine) { e.TLSServer = "elsewhere" }, "another authority's": func(e *config.Engine) { e.TLSCA = secured(t, "temporal").TLSCA }, "no TLS at all": func(e *config.Engine) { e.TLSCA, e.TLSCert, e.TLSKey, e.TLSServer = "", "", "", "" }, "the authority of the system's": func(e *config.Engine) { e.TLSCA = "" }} {
+	for name, change := range map[string]func(*config.Engine){
+		"no certificate":                func(e *config.Engine) { e.TLSCert, e.TLSKey = "", "" },
+		"another name":                  func(e *config.Engine) { e.TLSServer = "elsewhere" },
+		"another authority's":           func(e *config.Engine) { e.TLSCA = secured(t, "temporal").TLSCA },
+		"no TLS at all":                 func(e *config.Engine) { e.TLSCA, e.TLSCert, e.TLSKey, e.TLSServer = "", "", "", "" },
+		"the authority of the system's": func(e *config.Engine) { e.TLSCA = "" },
+	} {
 		changed := whole
 		change(&changed)
 		_, err := engine.Dial(t.Context(), changed, slog.New(slog.DiscardHandler))

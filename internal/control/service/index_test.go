@@ -60,8 +60,7 @@ func TestABuildWithAnotherConfigurationIsNotJoined(t *testing.T) {
 	b := newBench(t)
 	request := indexRequest(b, "docs", "")
 	first := must(b.BuildIndex(t.Context(), request))(b.t)
-	digest := must(b.art.PutSpec(t.Context(), request.Spec))(b.t)
-	b.setState(first.Run, core.RunState{Spec: digest})
+	b.setState(first.Run, core.RunState{Spec: must(b.art.PutSpec(t.Context(), request.Spec))(b.t)})
 
 	priced := request
 	priced.Spec.Chat.Price.Prompt = 3 // rebuilds nothing
@@ -80,8 +79,7 @@ func TestABuildThatStandsStillIsJoinedWithItsOwnSettingsAlone(t *testing.T) {
 		b := newBench(t)
 		request := indexRequest(b, "docs", "")
 		first := must(b.BuildIndex(t.Context(), request))(b.t)
-		digest := must(b.art.PutSpec(t.Context(), request.Spec))(b.t)
-		state := core.RunState{Spec: digest}
+		state := core.RunState{Spec: must(b.art.PutSpec(t.Context(), request.Spec))(b.t)}
 		state.Report.Run, state.Report.Status, state.Report.Reason = first.Run, status, string(fault.ModelAuth)
 		b.setState(first.Run, state)
 
@@ -291,8 +289,8 @@ func publish(b *bench, generation string) {
 	sha := must(b.art.PutManifest(b.t.Context(),
 		&core.Manifest{Format: core.ManifestFormat, Index: "docs", Generation: generation}))(b.t)
 	ref := core.GenerationRef{Manifest: sha, Seq: 1, State: "published"}
-	_, err := blob.WriteJSON(b.t.Context(), b.art.Store, b.art.GenerationKey(generation, "manifest.json"), ref, blob.Cond{})
-	b.must(err)
+	must(blob.WriteJSON(b.t.Context(), b.art.Store, b.art.GenerationKey(generation, "manifest.json"),
+		ref, blob.Cond{}))(b.t)
 }
 
 func TestARestoreIsStartedOnceSeenAndCancelled(t *testing.T) {

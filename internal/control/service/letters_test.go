@@ -44,7 +44,8 @@ func (b *bench) publish() core.Digest {
 
 // fail gives generation g1 a dead letter.
 func (b *bench) fail(letter extract.DeadLetter) {
-	must(blob.WriteJSON(b.t.Context(), b.art.Store, extract.DeadLetterKey(b.art, "g1", letter.Chunk), letter, blob.Cond{}))(b.t)
+	must(blob.WriteJSON(b.t.Context(), b.art.Store, extract.DeadLetterKey(b.art, "g1", letter.Chunk),
+		letter, blob.Cond{}))(b.t)
 }
 
 // A restore needs no corpus. It says where the next build will miss it.
@@ -86,8 +87,7 @@ func TestARoundOfRetryFailedIsABuildOfWhatFailed(t *testing.T) {
 	}
 	chunk := strings.Repeat("ab", 16)
 	b.fail(extract.DeadLetter{Chunk: chunk, Document: "a.md", Reason: string(fault.BadOutput), Attempt: 4})
-	unknown := control.LettersRequest{Name: "docs", Chunks: []string{strings.Repeat("cd", 16)}}
-	_, err = b.RetryFailed(t.Context(), unknown)
+	_, err = b.RetryFailed(t.Context(), control.LettersRequest{Name: "docs", Chunks: []string{strings.Repeat("cd", 16)}})
 	assert.True(t, fault.Is(err, fault.NotFound) && strings.Contains(err.Error(), "dead-letters list docs"),
 		"an unknown letter: %v", err)
 	_, err = b.RetryFailed(t.Context(), control.LettersRequest{Name: "docs/g0"})

@@ -47,8 +47,7 @@ func TestRunsAreListedTheFinishedOnesToo(t *testing.T) {
 
 // cancelling writes down that a run is being cancelled.
 func cancelling(b *bench, work string) {
-	raw := encode(b.t, run.Control{Stop: run.CommandCancel})
-	b.must(b.Stores.Coordination.SetControl(b.t.Context(), work, raw))
+	b.must(b.Stores.Coordination.SetControl(b.t.Context(), work, encode(b.t, run.Control{Stop: run.CommandCancel})))
 }
 
 func TestABuildDoesNotJoinOneThatIsBeingCancelled(t *testing.T) {

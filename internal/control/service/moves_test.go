@@ -102,12 +102,11 @@ func TestAHeldRunIsSettledOnceItIsPublished(t *testing.T) {
 	for _, collection := range []string{"docs-classes", "docs-chunks"} {
 		b.must(b.Stores.Vectors.Create(t.Context(), collection, 3))
 	}
-	success := func() time.Time {
-		at := must(run.LastSuccess(t.Context(), b.Stores.Coordination, "docs"))(b.t)
-		return at
-	}
+	success := func() time.Time { return must(run.LastSuccess(t.Context(), b.Stores.Coordination, "docs"))(b.t) }
 	require.Zero(t, success())
-	must(b.MoveGeneration(t.Context(), control.MoveRequest{Action: core.ActionPublish, Index: "docs", Generation: "g2"}))(b.t)
+	must(
+		b.MoveGeneration(t.Context(), control.MoveRequest{Action: core.ActionPublish, Index: "docs", Generation: "g2"}),
+	)(b.t)
 	assert.NotZero(t, success())
 	cards, err := b.ListIndexes(t.Context())
 	require.True(t, err == nil && len(cards) == 1 && cards[0].LastRun.Status == core.StatusHeld, "%+v, %v", cards, err)

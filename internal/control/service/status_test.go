@@ -218,8 +218,7 @@ func TestAReportFromTheFutureDoesNotHideTheOthers(t *testing.T) {
 
 // dated changes when the report of a generation was written.
 func (b *bench) dated(generation string, at time.Time) {
-	path := b.Stores.Artifacts.Location(b.art.GenerationKey(generation, "report.json"))
-	b.must(os.Chtimes(path, at, at))
+	b.must(os.Chtimes(b.Stores.Artifacts.Location(b.art.GenerationKey(generation, "report.json")), at, at))
 }
 
 func TestARunThatWaitsSaysForWhatSinceWhenAndUntilWhen(t *testing.T) {
@@ -267,7 +266,10 @@ func checks(t *testing.T, b *bench, spec core.Spec) map[string]control.Check {
 func TestDoctorFindsWhatIsSound(t *testing.T) {
 	b := newBench(t)
 	got := checks(t, b, b.spec("docs"))
-	for _, name := range []string{"artifacts", "conditional writes", "classes", "vectors", "temporal", "worker", "computing worker", "corpus", "chat model", "embedding model", "temporary folder"} {
+	for _, name := range []string{
+		"artifacts", "conditional writes", "classes", "vectors", "temporal", "worker", "computing worker", "corpus",
+		"chat model", "embedding model", "temporary folder",
+	} {
 		check, ok := got[name]
 		assert.True(t, ok && check.OK && check.Detail != "", "%s: %+v", name, check)
 	}

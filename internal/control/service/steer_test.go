@@ -23,10 +23,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
-func encode(t *testing.T, value any) []byte {
-	raw := must(json.Marshal(value))(t)
-	return raw
-}
+func encode(t *testing.T, value any) []byte { return must(json.Marshal(value))(t) }
 
 // refuse returns a workflow whose validator refuses.
 func refuse(message, kind string) func(context.Context, client.UpdateWorkflowOptions) error {

@@ -13,6 +13,5 @@ func Sealed(key *Key, kind, name, id, run string, at time.Time) (interceptor.Wor
 	log := slog.New(slog.DiscardHandler)
 	sealing := &sealer{codec: &payloads{key: key, log: log, bound: bindParts("unbound")}, log: log}
 	var header *common.Header
-	err := sealing.putSeal(&header, seal{Kind: kind, Name: name, ID: id, Run: run, At: at})
-	return sealing, header, err
+	return sealing, header, sealing.putSeal(&header, seal{Kind: kind, Name: name, ID: id, Run: run, At: at})
 }

@@ -187,13 +187,9 @@ func history(t *testing.T, by client.Client, id string) string {
 	var out strings.Builder
 	events := by.GetWorkflowHistory(t.Context(), id, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for events.HasNext() {
-		event := must(events.Next())(t)
-		raw := must(proto.Marshal(event))(t)
-		out.Write(raw)
+		out.Write(must(proto.Marshal(must(events.Next())(t)))(t))
 	}
-	described := must(by.DescribeWorkflowExecution(t.Context(), id, ""))(t)
-	raw := must(proto.Marshal(described))(t)
-	return out.String() + string(raw)
+	return out.String() + string(must(proto.Marshal(must(by.DescribeWorkflowExecution(t.Context(), id, ""))(t)))(t))
 }
 
 // Promises: 133.
@@ -225,8 +221,7 @@ func TestRunsWorkWithEncryptedPayloadsAndSayNothingToOthers(t *testing.T) {
 		t.Errorf("the owner learns not why a run failed: %v", err)
 	}
 	for _, seen := range []string{id, id + "/stage", id + "-failing"} {
-		text := history(t, in.other, seen)
-		assert.False(t, strings.Contains(text, "Nobel"), "the history of %s shows the secret", seen)
+		assert.False(t, strings.Contains(history(t, in.other, seen), "Nobel"), "the history of %s shows the secret", seen)
 	}
 	assert.False(t, strings.Contains(in.log.String(), "refused"), "something of the owner's was refused: %s",
 		in.log.String())
@@ -319,8 +314,7 @@ func TestWhoHasThePortAloneRunsNothing(t *testing.T) {
 
 // plain returns a payload of a program without a key.
 func plain(t *testing.T, value any) *common.Payloads {
-	out := must(converter.GetDefaultDataConverter().ToPayloads(value))(t)
-	return out
+	return must(converter.GetDefaultDataConverter().ToPayloads(value))(t)
 }
 
 // disturb sends a run what ends or steers it, without the key: it goes on.
@@ -469,8 +463,7 @@ func TestARecordedChildIsStartedNoMoreByOthers(t *testing.T) {
 			},
 		} {
 			latest := in.latest(t, stage)
-			mine := again()
-			in.refusedAfter(t, stage, []string{latest, mine}, fmt.Sprintf("start %d of the stage, as %s", n, name))
+			in.refusedAfter(t, stage, []string{latest, again()}, fmt.Sprintf("start %d of the stage, as %s", n, name))
 		}
 	}
 }
@@ -489,8 +482,7 @@ func (i installation) refusedAfter(t *testing.T, id string, before []string, nam
 			t.Errorf("%s: it was not refused", name)
 			return
 		}
-		described := must(i.other.DescribeWorkflowExecution(t.Context(), id, ""))(t)
-		info := described.GetWorkflowExecutionInfo()
+		info := must(i.other.DescribeWorkflowExecution(t.Context(), id, ""))(t).GetWorkflowExecutionInfo()
 		run := info.GetExecution().GetRunId()
 		if slices.Contains(before, run) || info.GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
 			continue
