@@ -46,10 +46,8 @@ func answers(tables map[string]map[string][]string) eval.Asker {
 			chunks = append(chunks, map[string]string{"document": "corpus.jsonl#" + id})
 		}
 		out := map[string]any{
-			"generation": "g1",
-			"models":     "m",
-			"chunks":     chunks,
-			"usage":      map[string]int{"embedding_tokens": 2, "saved_embedding_tokens": 1, "prompt_tokens": 3, "completion_tokens": 5},
+			"generation": "g1", "models": "m", "chunks": chunks,
+			"usage": map[string]int{"embedding_tokens": 2, "saved_embedding_tokens": 1, "prompt_tokens": 3, "completion_tokens": 5},
 		}
 		if body["answer"] == true {
 			out["answer"] = map[string]string{"text": "Alpha."}
