@@ -419,7 +419,7 @@ func TestManyHostileRequests(t *testing.T) {
 			Required: true, Token: strings.ReplaceAll(token, " ", "-"), BodyTimeout: 200 * time.Millisecond,
 		}
 		config.Extra = map[string]http.Handler{"/admin/v1/": http.HandlerFunc(
-			func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", 401) })}
+			func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusUnauthorized) })}
 	})
 	f.openSample(strings.ReplaceAll(token, " ", "-"))
 	address := f.listening()
