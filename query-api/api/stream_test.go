@@ -298,13 +298,15 @@ func thoughtLong(t *testing.T, timeout time.Duration) string {
 		config.Models, config.Timeout = models{chat: chat}, long
 		config.Policy.BodyTimeout, config.Policy.WriteTimeout = timeout, timeout
 	})
-	think := func() error {
+	think := func(over <-chan string) error {
 		time.Sleep(4 * timeout)
 		select {
 		case chat.next <- struct{}{}:
 			return <-chat.ended
 		case err := <-chat.ended:
 			return fmt.Errorf("the model was ended: %w", err)
+		case got := <-over:
+			return fmt.Errorf("answered without the model: %s", got)
 		}
 	}
 	whole, address := make(chan string, 1), "http://"+f.listening()+sampleQuery
@@ -318,9 +320,11 @@ func thoughtLong(t *testing.T, timeout time.Duration) string {
 		_ = response.Body.Close()
 		whole <- string(body)
 	}()
-	thought := think()
-	if got := <-whole; !strings.Contains(got, "Oslo is it.") || thought != nil {
-		return fmt.Sprint(got, thought)
+	if err := think(whole); err != nil {
+		return err.Error()
+	}
+	if got := <-whole; !strings.Contains(got, "Oslo is it.") {
+		return got
 	}
 	server := httptest.NewUnstartedServer(f.server.Handler())
 	server.EnableHTTP2 = true
@@ -334,7 +338,10 @@ func thoughtLong(t *testing.T, timeout time.Duration) string {
 	require.Equal(t, 2, response.ProtoMajor, "%s", response.Proto)
 	lines := bufio.NewScanner(response.Body)
 	lines.Buffer(nil, 1<<20)
-	if err := errors.Join(lineWith(lines, `"Oslo"`), think(), lineWith(lines, "event: response")); err != nil {
+	if err := lineWith(lines, `"Oslo"`); err != nil {
+		return err.Error()
+	}
+	if err := errors.Join(think(nil), lineWith(lines, "event: response")); err != nil {
 		return err.Error()
 	}
 	return ""
