@@ -389,7 +389,7 @@ func TestWhatIsAskedWronglyIsUsageAndConnectsToNothing(t *testing.T) {
 		{[]string{"query", "--index", "docs"}, "want a QUESTION in quotes and an INDEX, got 0 arguments"},
 		{[]string{"query", "who?", "--index", "docs", "--param", "damping"}, "want name=value"},
 		{[]string{"config", "validate", "x"}, "want no argument"},
-		{[]string{"eval"}, "at least one of the flags in the group [dataset suite] is required"},
+		{[]string{"eval"}, "at least one of the flags in the group [dataset suite questions] is required"},
 	} {
 		t.Run(strings.Join(tc.args, " "), func(t *testing.T) {
 			fake := &fakeControl{}
