@@ -83,13 +83,7 @@ func TestANegativeEntryIsNotPaidAgainUntilItIsRetried(t *testing.T) {
 		return func(context.Context) (ledger.Result, error) { n++; return r, nil }
 	}
 	for range 2 {
-		e, _, err := l.Do(
-			t.Context(),
-			ledger.Extract,
-			key(1),
-			0,
-			pay(ledger.Result{Value: []byte("why"), Negative: true}),
-		)
+		e, _, err := l.Do(t.Context(), ledger.Extract, key(1), 0, pay(ledger.Result{Value: []byte("why"), Negative: true}))
 		require.True(t, err == nil && e.Negative && string(e.Value) == "why", "%v %v", e, err)
 	}
 	assert.Equal(t, 1, n, "paid")

@@ -319,9 +319,8 @@ func TestADamagedPackIsSetAsideAndNamedOnce(t *testing.T) {
 func testDamagedPack(t *testing.T, task string) {
 	t.Helper()
 	for situation, edit := range map[string]func([]byte) []byte{
-		"a frame":  func(raw []byte) []byte { raw[20] ^= 1; return raw },
-		"its end":  func(raw []byte) []byte { return raw[:len(raw)-9] },
-		"all gone": func([]byte) []byte { return nil },
+		"a frame": func(raw []byte) []byte { raw[20] ^= 1; return raw },
+		"its end": func(raw []byte) []byte { return raw[:len(raw)-9] }, "all gone": func([]byte) []byte { return nil },
 	} {
 		b := newBook(t)
 		b.pay(t, task, 0, 20)

@@ -51,24 +51,18 @@ func TestAskTellsFailuresOfTheContentFromFailuresOfTheSystem(t *testing.T) {
 		calls  int
 	}{
 		"a good answer": {
-			script{"ok"},
-			stage.Answer[string]{Value: "OK", Usage: model.Usage{Prompt: 10, Completion: 1}},
-			"", 1,
+			script{"ok"}, stage.Answer[string]{Value: "OK", Usage: model.Usage{Prompt: 10, Completion: 1}}, "", 1,
 		},
 		"a bad one, then a good one": {
-			script{"bad", "ok"},
-			stage.Answer[string]{Value: "OK", Retried: true, Usage: model.Usage{Prompt: 20, Completion: 2}},
+			script{"bad", "ok"}, stage.Answer[string]{Value: "OK", Retried: true, Usage: model.Usage{Prompt: 20, Completion: 2}},
 			"", 2,
 		},
 		"two bad ones": {
 			script{"bad", "worse"},
-			stage.Answer[string]{Reason: "bad_model_output", Raw: "worse", Usage: model.Usage{Prompt: 20, Completion: 2}},
-			"", 2,
+			stage.Answer[string]{Reason: "bad_model_output", Raw: "worse", Usage: model.Usage{Prompt: 20, Completion: 2}}, "", 2,
 		},
 		"a refusal of the text": {
-			script{rejected},
-			stage.Answer[string]{Reason: "model_rejected", Raw: "call m: filtered"},
-			"", 1,
+			script{rejected}, stage.Answer[string]{Reason: "model_rejected", Raw: "call m: filtered"}, "", 1,
 		},
 		"a refusal of the second call": {
 			script{"bad", rejected},
@@ -78,9 +72,7 @@ func TestAskTellsFailuresOfTheContentFromFailuresOfTheSystem(t *testing.T) {
 			"", 2,
 		},
 		"a server that comes back": {
-			script{down, slow, "ok"},
-			stage.Answer[string]{Value: "OK", Usage: model.Usage{Prompt: 10, Completion: 1}},
-			"", 3,
+			script{down, slow, "ok"}, stage.Answer[string]{Value: "OK", Usage: model.Usage{Prompt: 10, Completion: 1}}, "", 3,
 		},
 		"a server that stays away": {script{down, down, down, down}, stage.Answer[string]{}, fault.ModelUnavailable, 4},
 		"a key that is refused":    {script{fault.ModelAuth.At("call", "m")}, stage.Answer[string]{}, fault.ModelAuth, 1},

@@ -48,8 +48,7 @@ func newRun(t *testing.T, objects map[string]string) *run {
 		t: t, corpus: documenttest.New(objects), art: artifact.Index{Store: store, Name: "i"}, scratch: "i/runs/1",
 		keeps: true, limits: document.DefaultLimits(),
 		spec: core.Spec{
-			Index: "i", Corpus: "memory",
-			Chunking: core.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 60},
+			Index: "i", Corpus: "memory", Chunking: core.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 60},
 		},
 	}
 }
@@ -65,10 +64,8 @@ func (r *run) chunkRows() string {
 func (r *run) plan() plan.Result {
 	r.t.Helper()
 	res, err := plan.Run(r.t.Context(), plan.In{
-		Spec: r.spec, Corpus: r.corpus, Artifacts: r.art, Scratch: r.scratch,
-		Limits: r.limits, Parent: r.parent, Parser: documenttest.Here{Limits: r.limits},
-		Foreign:    !r.keeps,
-		OnProgress: func(int64) {},
+		Spec: r.spec, Corpus: r.corpus, Artifacts: r.art, Scratch: r.scratch, Limits: r.limits, Parent: r.parent,
+		Parser: documenttest.Here{Limits: r.limits}, Foreign: !r.keeps, OnProgress: func(int64) {},
 	})
 	if err != nil {
 		r.t.Fatal(err)
@@ -183,14 +180,12 @@ func gz(t *testing.T, content string) string {
 func TestDocumentsOfEveryKindBecomeChunks(t *testing.T) {
 	long := strings.Repeat("Grain was carried down the river é. ", 40)
 	r := newRun(t, map[string]string{
-		"plain.txt":    "The river\n\n" + long,
-		"marked.md":    "intro\n\n# The heading\n\n" + long,
-		"page.html":    "<title>A page</title><h1>Head</h1><p>" + long + "</p>",
-		"word.docx":    zipped(t, map[string]string{"word/document.xml": "<w:p><w:t>" + long + "</w:t></w:p>"}),
-		"data.json":    `{"title":"A record","text":"` + long + `","year":1999}`,
-		"packed.md.gz": gz(t, "# Packed\n\n"+long),
-		"rows.jsonl":   `{"id":"1","title":"Row one","text":"` + long + `"}` + "\n" + `{"id":"2","text":"short"}`,
-		"sheet.csv":    "id,text,lang\n9,some text,en\n",
+		"plain.txt": "The river\n\n" + long, "marked.md": "intro\n\n# The heading\n\n" + long,
+		"page.html": "<title>A page</title><h1>Head</h1><p>" + long + "</p>",
+		"word.docx": zipped(t, map[string]string{"word/document.xml": "<w:p><w:t>" + long + "</w:t></w:p>"}),
+		"data.json": `{"title":"A record","text":"` + long + `","year":1999}`, "packed.md.gz": gz(t, "# Packed\n\n"+long),
+		"rows.jsonl": `{"id":"1","title":"Row one","text":"` + long + `"}` + "\n" + `{"id":"2","text":"short"}`,
+		"sheet.csv":  "id,text,lang\n9,some text,en\n",
 	})
 	res := r.all()
 	titles := map[string]string{
@@ -273,10 +268,9 @@ func TestProblemsOfDocumentsAreRecorded(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]fault.Code{
-		"fine.txt": "", "empty.txt": fault.EmptyDocument, "blank.md": fault.EmptyDocument,
-		"binary.txt": fault.BinaryContent, "bad.json": fault.Unreadable, "old.docx": fault.Encrypted,
-		"not.pdf": fault.Unreadable, "not.txt.gz": fault.Unreadable, "denied.txt": fault.StoreDenied,
-		"breaks.txt": fault.Unreadable,
+		"fine.txt": "", "empty.txt": fault.EmptyDocument, "blank.md": fault.EmptyDocument, "binary.txt": fault.BinaryContent,
+		"bad.json": fault.Unreadable, "old.docx": fault.Encrypted, "not.pdf": fault.Unreadable,
+		"not.txt.gz": fault.Unreadable, "denied.txt": fault.StoreDenied, "breaks.txt": fault.Unreadable,
 	}
 	reported := map[string]string{}
 	for _, problem := range res.Problems {
@@ -375,8 +369,7 @@ func TestHashesDoNotDependOnUnits(t *testing.T) {
 func TestOutputOfThisVersion(t *testing.T) {
 	r := newRun(t, map[string]string{
 		"a.md":   "# Title\r\n\r\n" + strings.Repeat("The river carried grain in 1911. It froze! Did it? ", 30),
-		"b.html": "<title>T</title><p>Some <b>bold</b> text.</p><ul><li>one</li></ul>",
-		"c.csv":  "id,text\n1,\"a\nb\"\n",
+		"b.html": "<title>T</title><p>Some <b>bold</b> text.</p><ul><li>one</li></ul>", "c.csv": "id,text\n1,\"a\nb\"\n",
 	})
 	res := r.all()
 	got := fmt.Sprintf("%s %s: %s", document.ParserVersion, chunk.ChunkerVersion, res.Hashes.Content.Digest().Short(16))

@@ -72,14 +72,10 @@ func check(t *testing.T, s string, cs []cutting, chunking core.Chunking) {
 func TestPiecesAreTheDocumentAndChunksAreSlices(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	texts := map[string]string{
-		"prose":                strings.Join(prose(r, 120), "\n\n"),
-		"one line without end": strings.Repeat("word after word ", 6000),
-		"one word without end": strings.Repeat("x", 30_000),
-		"many blank lines":     "a\n\n\n\n\nb\n \n\t\n\nc",
-		"signs":                strings.Repeat("é漢字🙂 ", 4000),
-		"leading blanks":       "\n\n  \n" + strings.Join(prose(r, 30), "\n\n") + "\n\n\n",
-		"empty":                "",
-		"blank":                " \n\n ",
+		"prose": strings.Join(prose(r, 120), "\n\n"), "one line without end": strings.Repeat("word after word ", 6000),
+		"one word without end": strings.Repeat("x", 30_000), "many blank lines": "a\n\n\n\n\nb\n \n\t\n\nc",
+		"signs": strings.Repeat("é漢字🙂 ", 4000), "leading blanks": "\n\n  \n" + strings.Join(prose(r, 30), "\n\n") + "\n\n\n",
+		"empty": "", "blank": " \n\n ",
 	}
 	chunkings := []core.Chunking{
 		stable,
@@ -98,8 +94,7 @@ func TestChunksDoNotDependOnHowTheTextIsRead(t *testing.T) {
 	s := strings.Join(prose(rand.New(rand.NewPCG(2, 2)), 100), "\n\n")
 	want := fmt.Sprint(chunks(t, s, stable))
 	for name, r := range map[string]io.Reader{
-		"byte by byte": iotest.OneByteReader(strings.NewReader(s)),
-		"halves":       iotest.HalfReader(strings.NewReader(s)),
+		"byte by byte": iotest.OneByteReader(strings.NewReader(s)), "halves": iotest.HalfReader(strings.NewReader(s)),
 	} {
 		var got []cutting
 		require.NoError(t, cutChunks(r, stable, func(x cutting) error { got = append(got, x); return nil }))

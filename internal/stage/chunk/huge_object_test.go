@@ -127,8 +127,7 @@ func (r *run) chunkAll(store blob.Store) (reported int64, problems []core.Proble
 	for unit, cut := range planned.Units {
 		res, err := chunk.Run(r.t.Context(), chunk.In{
 			Spec: r.spec, Corpus: store, Artifacts: r.art, Scratch: r.scratch, Plan: r.rows(), Unit: unit, From: cut.From,
-			To:         cut.To,
-			OnProgress: func(int64) { signs.Add(1) }, Limits: r.limits, Parser: documenttest.Here{Limits: r.limits},
+			To: cut.To, OnProgress: func(int64) { signs.Add(1) }, Limits: r.limits, Parser: documenttest.Here{Limits: r.limits},
 		})
 		require.NoError(r.t, err)
 		problems = append(problems, res.Problems...)

@@ -28,9 +28,7 @@ func TestChunksAreUnderTheirHeadingsAndOnTheirPages(t *testing.T) {
 	long := strings.Repeat("Grain was carried down the river é. ", 6)
 	r := newRun(t, map[string]string{
 		"a.md":   "---\ntitle: From front\ndate: 2026-11-20\n---\n# One\n\n" + long + "\n\n## Two\n\n" + long,
-		"b.pptx": documenttest.Slides(),
-		"c.txt":  "# no heading\n\n" + long,
-		"d.pdf":  documenttest.PDF("good"),
+		"b.pptx": documenttest.Slides(), "c.txt": "# no heading\n\n" + long, "d.pdf": documenttest.PDF("good"),
 	})
 	res := r.night()
 	before := r.documents(res)
@@ -77,9 +75,7 @@ func TestChunksOfAPDFHaveTheirPlacesOnPages(t *testing.T) {
 func TestPagesWithoutTextAreAProblemOfADocumentThatIsUsed(t *testing.T) {
 	r := newRun(t, map[string]string{"a.pdf": documenttest.PDF("one", "", "three"), "b.pdf": documenttest.PDF("", "")})
 	res := r.night()
-	want := []core.Problem{
-		{Code: "parts_missing", Object: "a.pdf", Detail: "page 2 has no text (scanned images?)"},
-	}
+	want := []core.Problem{{Code: "parts_missing", Object: "a.pdf", Detail: "page 2 has no text (scanned images?)"}}
 	if res.Counts.Documents != 1 || res.Failed+res.Empty != 1 || len(res.Problems) != 2 || res.Problems[0] != want[0] {
 		t.Errorf("%+v %+v", res.Counts, res.Problems)
 	}

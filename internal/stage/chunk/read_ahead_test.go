@@ -33,8 +33,7 @@ func TestSmallDocumentsOfADistantCorpusAreReadSideBySide(t *testing.T) {
 		requests := distance.New(15 * time.Millisecond)
 		index := artifact.Index{Store: blobmemory.New(), Name: "i"}
 		spec := core.Spec{
-			Index: "i", Corpus: "memory",
-			Chunking: core.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 60},
+			Index: "i", Corpus: "memory", Chunking: core.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 60},
 		}
 		begin := time.Now()
 		_, err := plan.Run(t.Context(), plan.In{
@@ -48,9 +47,8 @@ func TestSmallDocumentsOfADistantCorpusAreReadSideBySide(t *testing.T) {
 		begin = time.Now()
 		result, err := chunk.Run(t.Context(), chunk.In{
 			Spec: spec, Corpus: distance.Blob(near, requests), Artifacts: index, Scratch: "s", To: -1,
-			Plan:   stagetest.Stored(t, index.Store, plan.RowsKey("s")),
-			Limits: document.DefaultLimits(), Parser: documenttest.Here{Limits: document.DefaultLimits()},
-			OnProgress: func(int64) {},
+			Plan: stagetest.Stored(t, index.Store, plan.RowsKey("s")), Limits: document.DefaultLimits(),
+			Parser: documenttest.Here{Limits: document.DefaultLimits()}, OnProgress: func(int64) {},
 		})
 		stagetest.Ok(t, err)
 		if passed := time.Since(begin); result.Counts.Documents != count || passed > 15*time.Millisecond*count/10 {

@@ -27,8 +27,7 @@ func TestWhatABranchNeedsStaysUntilItIsDeleted(t *testing.T) {
 			branch := artifact.Index{Store: w.store, Name: "trial"}
 			w.check(branch.PutBase(t.Context(), "docs"))
 			record := core.Branch{
-				Name: "trial", Base: "docs", Generation: "g1", Manifest: ref.Manifest, Seq: ref.Seq,
-				State: core.BranchOpen,
+				Name: "trial", Base: "docs", Generation: "g1", Manifest: ref.Manifest, Seq: ref.Seq, State: core.BranchOpen,
 			}
 			put(w.index.BranchKey("trial"), record)
 			if begun {

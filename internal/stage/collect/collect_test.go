@@ -23,12 +23,10 @@ import (
 // first and second are a generation and its successor: b changed, c went, d came.
 var (
 	first = content{
-		classes: map[string]string{"a": "1", "b": "1", "c": "1"},
-		chunks:  map[string]string{"x": "1*3", "y": "1", "z": "1*2"},
+		classes: map[string]string{"a": "1", "b": "1", "c": "1"}, chunks: map[string]string{"x": "1*3", "y": "1", "z": "1*2"},
 	}
 	second = content{
-		classes: map[string]string{"a": "1", "b": "2", "d": "1"},
-		chunks:  map[string]string{"x": "1*2", "y": "2", "w": "1"},
+		classes: map[string]string{"a": "1", "b": "2", "d": "1"}, chunks: map[string]string{"x": "1*2", "y": "2", "w": "1"},
 	}
 )
 
@@ -477,9 +475,7 @@ func TestScratchGoesByFenceAndOldReportsGo(t *testing.T) {
 		t.Errorf("scratch %v, want %v", got, want)
 	}
 	want = []string{
-		"docs/generations/g1/manifest.json",
-		"docs/generations/g1/report.json",
-		"docs/generations/g8/report.json",
+		"docs/generations/g1/manifest.json", "docs/generations/g1/report.json", "docs/generations/g8/report.json",
 	}
 	if got := w.store.Keys("docs/generations/"); !slices.Equal(got, want) {
 		t.Errorf("generations %v, want %v", got, want)

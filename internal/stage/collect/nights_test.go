@@ -107,12 +107,7 @@ func simulate(w *world, nights int, claims coordination.Claims, stored func() (r
 		w.collect(night)
 		for _, task := range ledger.Tasks() {
 			book = ledger.New(w.store, claims) // another worker
-			_, err := book.RunUpkeep(
-				t.Context(),
-				task,
-				collect.ListKeys(t.Context(), []artifact.Index{w.index}, task),
-				w.now,
-			)
+			_, err := book.RunUpkeep(t.Context(), task, collect.ListKeys(t.Context(), []artifact.Index{w.index}, task), w.now)
 			w.check(err)
 		}
 	}

@@ -49,15 +49,9 @@ func TestAnAbandonedSegmentWaitsForTheGraceAndThenGoes(t *testing.T) {
 	}
 	w.collect(2)
 	w.store.Reset()
-	if w.collect(3); w.store.Calls(
-		artifacttest.Put,
-	)+w.store.Calls(
-		artifacttest.Delete,
-	) > 1 { // the cursor that is not there
+	if w.collect(3); w.store.Calls(artifacttest.Put)+w.store.Calls(artifacttest.Delete) > 1 { // the cursor that is not there
 		t.Errorf(
-			"with nothing to do: %d writes, %d deletes",
-			w.store.Calls(artifacttest.Put),
-			w.store.Calls(artifacttest.Delete),
+			"with nothing to do: %d writes, %d deletes", w.store.Calls(artifacttest.Put), w.store.Calls(artifacttest.Delete),
 		)
 	}
 }
@@ -136,9 +130,7 @@ func TestSettlingAndTheNextRunSpareWhatIsNamedNow(t *testing.T) {
 		w.check(err)
 		sha := manifest.Segments.Splits[0].SHA256
 		list := map[string]any{
-			"format":   1,
-			"since":    map[string]time.Time{},
-			"deleting": []string{"segment:" + sha, "segment:s1"},
+			"format": 1, "since": map[string]time.Time{}, "deleting": []string{"segment:" + sha, "segment:s1"},
 		}
 		_, err = blob.WriteJSON(t.Context(), w.store, "docs/condemned.json", list, blob.Cond{})
 		w.check(err)

@@ -208,11 +208,7 @@ func chunkOf(name, text string) liveset.Chunk {
 		_, _ = fmt.Sscan(n, &windows)
 		text, _, _ = strings.Cut(text, "*")
 	}
-	return liveset.Chunk{
-		ID:      core.ChunkID("d", name, 0),
-		Digest:  core.Sum("chunk", name, text),
-		Windows: uint32(windows),
-	}
+	return liveset.Chunk{ID: core.ChunkID("d", name, 0), Digest: core.Sum("chunk", name, text), Windows: uint32(windows)}
 }
 
 func sorted[T any](of map[string]string, make func(name, text string) T, id func(T) core.ID) []T {

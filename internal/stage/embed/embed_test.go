@@ -51,10 +51,8 @@ func newBench(t *testing.T) bench {
 func (b bench) in(embedder *stagetest.Embedder, part stage.Part) embedstage.In {
 	return embedstage.In{
 		Env: join.Env{
-			Spec:        core.Spec{Index: "i", Embedding: core.EmbedModel{MaxInputTokens: 400}},
-			Artifacts:   b.art,
-			Store:       strings.Repeat("a", 32),
-			Collections: core.Collections{Classes: "c", Chunks: "k"},
+			Spec: core.Spec{Index: "i", Embedding: core.EmbedModel{MaxInputTokens: 400}}, Artifacts: b.art,
+			Store: strings.Repeat("a", 32), Collections: core.Collections{Classes: "c", Chunks: "k"},
 		},
 		Scratch: scratch,
 		Part:    part,
@@ -91,9 +89,7 @@ func (b bench) chunks(docs ...stagetest.Document) stage.Part {
 		}
 	}
 	return stage.Part{Kind: stage.Chunks, Shard: join.Shard{
-		Text:    stagetest.Chunks(b, b.art, scratch, 0, docs...),
-		Extract: stagetest.Segment(b, b.art, list...),
-		To:      len(list),
+		Text: stagetest.Chunks(b, b.art, scratch, 0, docs...), Extract: stagetest.Segment(b, b.art, list...), To: len(list),
 	}}
 }
 
@@ -159,9 +155,7 @@ func TestProgressFollowsAModelInside(t *testing.T) {
 	var seen []int64
 	in := b.in(&stagetest.Embedder{}, b.classes(100))
 	in.OnProgress = func(p core.Progress) { reported = p }
-	in.Source.Embedder = &steps{
-		Embedder: &stagetest.Embedder{Dim: 4}, look: func() { seen = append(seen, reported.Done) },
-	}
+	in.Source.Embedder = &steps{Embedder: &stagetest.Embedder{Dim: 4}, look: func() { seen = append(seen, reported.Done) }}
 	_, err := embedstage.Run(t.Context(), in)
 	assert.True(t, err != nil && reported.Done == 0, "a request that failed counts %d, %v", reported.Done, err)
 	res, err := embedstage.Run(t.Context(), in)
@@ -233,8 +227,7 @@ func TestLongChunksAreEmbeddedInWindows(t *testing.T) {
 	res, err := embedstage.Run(t.Context(), b.in(embedder, part))
 	stagetest.Ok(t, err)
 	got := texts(embedder.Requests())
-	assert.True(t, got["Short\n\nA few words."] == 1 && res.Texts == 2 && len(got) >= 4,
-		"%d texts, %+v", len(got), res)
+	assert.True(t, got["Short\n\nA few words."] == 1 && res.Texts == 2 && len(got) >= 4, "%d texts, %+v", len(got), res)
 	for text := range got {
 		assert.True(t, strings.HasPrefix(text, "Short\n\n") || strings.HasPrefix(text, "Long\n\nw"),
 			"a window without its title: %.30q", text)

@@ -25,9 +25,7 @@ func new10(unseen int64) estimate.New { return estimate.New{Chunks: 10, Tokens: 
 func TestShorteningOfANight(t *testing.T) {
 	again, free := night(estimate.New{}), night(new10(10))
 	again.Again, free.Paid = true, false
-	first := estimate.ShortenIn{
-		Paid: true, Shortening: again.Shortening, New: estimate.New{Chunks: 1000, Tokens: 150_000},
-	}
+	first := estimate.ShortenIn{Paid: true, Shortening: again.Shortening, New: estimate.New{Chunks: 1000, Tokens: 150_000}}
 	whole := estimate.EstimateShorten(first, nil).Calls.High
 	for name, c := range map[string]struct {
 		in   estimate.ShortenIn
@@ -99,12 +97,8 @@ func TestRequestsOfNewChunksAreWithinTheRange(t *testing.T) {
 				}
 			}
 			got := estimate.EmbedChunks(estimate.EmbedIn{
-				Paid: true,
-				New: estimate.New{
-					Chunks: int64(c.chunks),
-					Tokens: int64(c.chunks * c.words),
-				},
-				MaxInputTokens: c.limit, Parts: 1,
+				Paid: true, New: estimate.New{Chunks: int64(c.chunks), Tokens: int64(c.chunks * c.words)}, MaxInputTokens: c.limit,
+				Parts: 1,
 			})
 			assert.True(t, requests >= got.Calls.Low && requests <= got.Calls.High && got.Calls.High <= 6*got.Calls.Low+2,
 				"%d requests, estimated %+v", requests, got.Calls)
@@ -122,27 +116,17 @@ func TestVectorsOfClasses(t *testing.T) {
 	}{
 		"nothing new": {parent, estimate.New{}, estimate.Range{}, estimate.Range{}},
 		"100 chunks have 800 classes to 1,300": {
-			parent,
-			estimate.New{Chunks: 100, Tokens: 13_000, Unseen: 100},
-			estimate.Range{Low: 3, High: 5},
+			parent, estimate.New{Chunks: 100, Tokens: 13_000, Unseen: 100}, estimate.Range{Low: 3, High: 5},
 			estimate.Range{Low: 9, High: 13},
 		},
 		"seen ones may be paid already": {
-			parent,
-			estimate.New{Chunks: 100, Tokens: 13_000},
-			estimate.Range{},
-			estimate.Range{Low: 9, High: 13},
+			parent, estimate.New{Chunks: 100, Tokens: 13_000}, estimate.Range{}, estimate.Range{Low: 9, High: 13},
 		},
 		"chunks that go change classes": {
-			parent,
-			estimate.New{Gone: 100},
-			estimate.Range{},
-			estimate.Range{Low: 9, High: 13},
+			parent, estimate.New{Gone: 100}, estimate.Range{}, estimate.Range{Low: 9, High: 13},
 		},
 		"a first build goes by the chunks' length": {
-			core.Counts{},
-			estimate.New{Chunks: 1000, Tokens: 130_000, Unseen: 1000},
-			estimate.Range{Low: 17, High: 21},
+			core.Counts{}, estimate.New{Chunks: 1000, Tokens: 130_000, Unseen: 1000}, estimate.Range{Low: 17, High: 21},
 			estimate.Range{Low: 80, High: 105},
 		},
 	} {

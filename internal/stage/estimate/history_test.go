@@ -19,9 +19,7 @@ func TestRunsOfAboutTheSizeNarrowARange(t *testing.T) {
 	night := estimate.Actual{Chunks: 100, Calls: core.Calls{Shorten: 20}}
 	another := estimate.Actual{Chunks: 200, Calls: core.Calls{Shorten: 60}}
 	large := estimate.Actual{Chunks: 10_000, Calls: core.Calls{Shorten: 9_000}}
-	task := estimate.Task{
-		Calls: estimate.Range{Low: 0, High: 1000}, Prompt: estimate.Range{Low: 0, High: 50_000},
-	}
+	task := estimate.Task{Calls: estimate.Range{Low: 0, High: 1000}, Prompt: estimate.Range{Low: 0, High: 50_000}}
 	for _, c := range []struct {
 		name string
 		past estimate.Past
@@ -46,9 +44,7 @@ func TestRunsOfAboutTheSizeNarrowARange(t *testing.T) {
 // The time of a run is that of its calls at the pace of earlier ones, and of the rest by its size.
 func TestTimeGoesByWhatEarlierRunsTook(t *testing.T) {
 	t.Parallel()
-	past := pastOf(estimate.Actual{
-		Documents: 10, Chunks: 50, Calls: core.Calls{Extract: 100}, Extract: 200, Rest: 10,
-	})
+	past := pastOf(estimate.Actual{Documents: 10, Chunks: 50, Calls: core.Calls{Extract: 100}, Extract: 200, Rest: 10})
 	got, ok := past.EstimateSeconds(10, core.Range{Low: 50, High: 50}, core.Range{}, core.Range{})
 	assert.False(t, !ok || got.Low < 70 || got.Low > 110 || got.High < 110 || got.High > 160, "%+v", got)
 	more, _ := past.EstimateSeconds(20, core.Range{Low: 50, High: 50}, core.Range{}, core.Range{})

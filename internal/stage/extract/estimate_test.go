@@ -46,10 +46,8 @@ func TestCountTellsWhatWouldBePaidAndTakesNothing(t *testing.T) {
 	in.Artifacts.Store = readOnly
 	count := func(info model.Info, attempt int) extract.Estimate {
 		estimate, err := extract.Count(t.Context(), extract.CountIn{
-			Model:   info,
-			Ledger:  ledger.New(readOnly, noClaims{t: t}),
-			Attempt: attempt,
-			Chunks:  extract.StreamTexts(t.Context(), in),
+			Model: info, Ledger: ledger.New(readOnly, noClaims{t: t}), Attempt: attempt,
+			Chunks: extract.StreamTexts(t.Context(), in),
 		})
 		stagetest.Ok(t, err)
 		return estimate
@@ -80,8 +78,7 @@ func TestCountTellsThatTheLedgerCannotBeRead(t *testing.T) {
 	b := newBench(t)
 	in := b.in(nil, stagetest.Numbered(3, "Text %d.")...)
 	_, err := extract.Count(t.Context(), extract.CountIn{
-		Model:  (&stagetest.Chat{}).Info(),
-		Ledger: brokenLedger{fault.StoreDenied.At("read", "ledger")},
+		Model: (&stagetest.Chat{}).Info(), Ledger: brokenLedger{fault.StoreDenied.At("read", "ledger")},
 		Chunks: extract.StreamTexts(t.Context(), in),
 	})
 	assert.True(t, fault.Is(err, fault.StoreDenied), "got %v", err)

@@ -55,15 +55,9 @@ func (b bench) in(chat model.Chat, docs ...stagetest.Document) extract.In {
 		n += len(doc.Chunks)
 	}
 	return extract.In{
-		Spec:      core.Spec{Index: "i"},
-		Artifacts: b.art,
-		Scratch:   scratch,
-		Gen:       "g",
-		Text:      stagetest.Chunks(b, b.art, scratch, 0, docs...),
-		Shard:     extract.Shard{To: n},
-		To:        n,
-		Chat:      chat,
-		Ledger:    ledger.New(b.art.Store, b.claims),
+		Spec: core.Spec{Index: "i"}, Artifacts: b.art, Scratch: scratch, Gen: "g",
+		Text: stagetest.Chunks(b, b.art, scratch, 0, docs...), Shard: extract.Shard{To: n}, To: n, Chat: chat,
+		Ledger: ledger.New(b.art.Store, b.claims),
 	}
 }
 
@@ -202,11 +196,7 @@ func TestAChunkKeepsWhatWasSaidAboutItAndWhere(t *testing.T) {
 	b := newBench(t)
 	in := b.in(
 		&stagetest.Chat{Answer: stagetest.Says("```json\n" + entities("Quillon", "Nowhere") + "```")},
-		stagetest.Document{
-			Key:    "a.txt",
-			Title:  "A",
-			Chunks: []string{"Größe of Quillon. ", "Again: quillon, and Quillon."},
-		},
+		stagetest.Document{Key: "a.txt", Title: "A", Chunks: []string{"Größe of Quillon. ", "Again: quillon, and Quillon."}},
 	)
 	_, err := extract.Run(t.Context(), in)
 	stagetest.Ok(t, err)
@@ -248,9 +238,7 @@ func TestAnAnswerThatCannotBeRead(t *testing.T) {
 		reason fault.Code
 		raw    string
 	}{
-		"twice leaves a fallback and a dead letter": {
-			stagetest.Says("I cannot."), fault.BadOutput, "I cannot.",
-		},
+		"twice leaves a fallback and a dead letter": {stagetest.Says("I cannot."), fault.BadOutput, "I cannot."},
 		"and a text that the model refuses too": {
 			stagetest.Fails(fault.ModelRejected.At("call", "m").Because("filtered")), fault.ModelRejected, "call m: filtered",
 		},
@@ -313,10 +301,7 @@ func TestASystemFailureLeavesTheBatchToBeRepeatedForNothing(t *testing.T) {
 	in := b.in(chat, docs...)
 	_, err := extract.Run(t.Context(), in)
 	require.True(t, fault.Is(err, fault.ModelQuota), "got %v", err)
-	if _, _, err := blob.Read(t.Context(), b.art.Store, extract.BatchKey(scratch, 0, 0)); !fault.Is(
-		err,
-		fault.NotFound,
-	) {
+	if _, _, err := blob.Read(t.Context(), b.art.Store, extract.BatchKey(scratch, 0, 0)); !fault.Is(err, fault.NotFound) {
 		t.Errorf("the unfinished batch has a file: %v", err)
 	}
 	chat.Answer = func(model.Call) (model.Reply, error) {
@@ -378,8 +363,7 @@ func TestAServerThatServesNobodyCostsNoChunk(t *testing.T) {
 	refusal := fault.ModelRefused.At("call chat model", "http://g/v1 model m").Because("422 upstream mismatch")
 	docs := stagetest.Numbered(60, "Text %d.")
 	for name, bad := range map[string]func(model.Call) (model.Reply, error){
-		"refusals": stagetest.Fails(refusal),
-		"nonsense": stagetest.Says("<html>maintenance</html>"),
+		"refusals": stagetest.Fails(refusal), "nonsense": stagetest.Says("<html>maintenance</html>"),
 	} {
 		for _, after := range []int64{0, 20} { // good answers before
 			t.Run(fmt.Sprint(name, " after ", after), func(t *testing.T) {

@@ -32,9 +32,7 @@ func TestAModelThatFailsTheFirstTwentyChunksAlikePausesTheRun(t *testing.T) {
 		answer func(model.Call) (model.Reply, error)
 		says   string
 	}{
-		"nonsense": {
-			stagetest.Says("I am a teapot."), "(bad_model_output); its last answer was: I am a teapot.",
-		},
+		"nonsense": {stagetest.Says("I am a teapot."), "(bad_model_output); its last answer was: I am a teapot."},
 		"a window too small": {
 			stagetest.Fails(fault.ModelRejected.At("call", "m").Because("400 at most 99")), "400 at most 99",
 		},

@@ -41,9 +41,8 @@ func TestPartsOfExactJSON(t *testing.T) {
 		`{"entities":[{"name":"A"}],"entities":null}`:                                             "repaired A=;",
 		`{"entities":[{"name":"A","name":"B","description":"x","description":null}]}`:             "strict B=;",
 		`{"entities":[{"NAME":"A\u00a0B","Description":" d "}]}`:                                  "strict A B=d;",
-		`{"entities":[{"description":"d"}]}`:                                                      "bad",
-		`null`:                                                                                    "strict",
-		"\u00a0[{\"name\":\"A\u2003B\"}]\u3000":                                                   "strict A B=;",
+		`{"entities":[{"description":"d"}]}`:                                                      "bad", `null`: "strict",
+		"\u00a0[{\"name\":\"A\u2003B\"}]\u3000": "strict A B=;",
 	} {
 		assert.Equal(t, want, show(text), "%s", text)
 	}
@@ -52,46 +51,30 @@ func TestPartsOfExactJSON(t *testing.T) {
 func TestParseLadder(t *testing.T) {
 	for name, c := range map[string][2]string{
 		"the contract's form": {
-			`{"entities":[{"name":"A B","description":"d"},{"name":"C","description":""}]}`,
-			"strict A B=d; C=;",
+			`{"entities":[{"name":"A B","description":"d"},{"name":"C","description":""}]}`, "strict A B=d; C=;",
 		},
 		"the reference's list": {`[{"entity_name":"A","entity_description":"d"}]`, "strict A=d;"},
 		"nothing to list":      {`{"entities":[]}`, "strict"},
-		"a code fence": {
-			"```json\n{\"entities\":[{\"name\":\"A\",\"description\":\"d\"}]}\n```",
-			"strict A=d;",
-		},
+		"a code fence":         {"```json\n{\"entities\":[{\"name\":\"A\",\"description\":\"d\"}]}\n```", "strict A=d;"},
 		"a think block": {
-			"<think>maybe {\"entities\":[]}</think>{\"entities\":[{\"name\":\"A\",\"description\":\"d\"}]}",
-			"strict A=d;",
+			"<think>maybe {\"entities\":[]}</think>{\"entities\":[{\"name\":\"A\",\"description\":\"d\"}]}", "strict A=d;",
 		},
 		"two think blocks": {
-			"<think>a</think>{\"entities\":[{\"name\":\"A\",\"description\":\"x\"}]}<think>b</think>",
-			"strict A=x;",
+			"<think>a</think>{\"entities\":[{\"name\":\"A\",\"description\":\"x\"}]}<think>b</think>", "strict A=x;",
 		},
 		"a think block without its start": {"so the list is</think>[{\"name\":\"A\",\"description\":\"d\"}]", "strict A=d;"},
 		"words around": {
-			"Here you are: {\"entities\":[{\"name\":\"A\",\"description\":\"d\"}]} I hope it helps",
-			"repaired A=d;",
+			"Here you are: {\"entities\":[{\"name\":\"A\",\"description\":\"d\"}]} I hope it helps", "repaired A=d;",
 		},
-		"trailing commas": {`{"entities":[{"name":"A","description":"d",},]}`, "repaired A=d;"},
-		"single quotes":   {`{'entities':[{'name':'A','description':'d'}]}`, "repaired A=d;"},
-		"a truncated tail": {
-			`{"entities":[{"name":"A","description":"d"},{"name":"B","descr`,
-			"repaired A=d;",
-		},
-		"an element without a name": {
-			`{"entities":[{"description":"d"},{"name":"A","description":"e"}]}`,
-			"strict A=e;",
-		},
-		"unicode spaces": {
-			"{\"entities\":[{\"name\":\"A\u00a0B\",\"description\":\"d\u2009e\"}]}",
-			"strict A B=d e;",
-		},
-		"brackets inside strings": {`{"entities":[{"name":"A]}","description":"{d"}]} tail`, "repaired A]}={d;"},
-		"a refusal":               {"I cannot help with that.", "bad"},
-		"another object":          {`{"answer":"no"}`, "bad"},
-		"nothing":                 {"", "bad"},
+		"trailing commas":           {`{"entities":[{"name":"A","description":"d",},]}`, "repaired A=d;"},
+		"single quotes":             {`{'entities':[{'name':'A','description':'d'}]}`, "repaired A=d;"},
+		"a truncated tail":          {`{"entities":[{"name":"A","description":"d"},{"name":"B","descr`, "repaired A=d;"},
+		"an element without a name": {`{"entities":[{"description":"d"},{"name":"A","description":"e"}]}`, "strict A=e;"},
+		"unicode spaces":            {"{\"entities\":[{\"name\":\"A\u00a0B\",\"description\":\"d\u2009e\"}]}", "strict A B=d e;"},
+		"brackets inside strings":   {`{"entities":[{"name":"A]}","description":"{d"}]} tail`, "repaired A]}={d;"},
+		"a refusal":                 {"I cannot help with that.", "bad"},
+		"another object":            {`{"answer":"no"}`, "bad"},
+		"nothing":                   {"", "bad"},
 	} {
 		assert.Equal(t, c[1], show(c[0]), "%s", name)
 	}
@@ -102,18 +85,15 @@ func hostile(size int) map[string]string {
 	fill := func(unit string) string { return strings.Repeat(unit, size/len(unit)) }
 	nested := size / len(`{"x" }`)
 	return map[string]string{
-		"nested objects":     "{" + strings.Repeat(`{"x" `, nested) + strings.Repeat("}", nested),
-		"nested lists":       strings.Repeat("[", size/2) + strings.Repeat("]", size/2),
-		"nested calls":       "{" + strings.Repeat("a(", size/3) + strings.Repeat(")", size/3) + "}",
-		"open objects":       fill("{"),
-		"open strings":       fill(`{"`),
-		"objects in strings": `{"` + fill("{}"),
-		"missing commas":     `{"entities":[` + fill("1 ") + `]}`,
-		"quotes in strings":  `{"entities":[` + fill(`"a "b" c" `) + `]}`,
-		"objects of quotes":  strings.Repeat("{"+strings.Repeat(`"a "b" c" `, 1500)+"}", size/15_002),
-		"paths":              strings.Repeat("{"+strings.Repeat(`"C:\\a" `, 1500)+"}", size/12_002),
-		"fences":             fill("```json {\n"),
-		"thoughts":           fill("<think>"),
+		"nested objects": "{" + strings.Repeat(`{"x" `, nested) + strings.Repeat("}", nested),
+		"nested lists":   strings.Repeat("[", size/2) + strings.Repeat("]", size/2),
+		"nested calls":   "{" + strings.Repeat("a(", size/3) + strings.Repeat(")", size/3) + "}", "open objects": fill("{"),
+		"open strings": fill(`{"`), "objects in strings": `{"` + fill("{}"),
+		"missing commas":    `{"entities":[` + fill("1 ") + `]}`,
+		"quotes in strings": `{"entities":[` + fill(`"a "b" c" `) + `]}`,
+		"objects of quotes": strings.Repeat("{"+strings.Repeat(`"a "b" c" `, 1500)+"}", size/15_002),
+		"paths":             strings.Repeat("{"+strings.Repeat(`"C:\\a" `, 1500)+"}", size/12_002), "fences": fill("```json {\n"),
+		"thoughts": fill("<think>"),
 	}
 }
 
@@ -157,8 +137,7 @@ func BenchmarkParseHostile(b *testing.B) {
 		"nested objects 24 KB":  hostile(24 << 10)["nested objects"],
 		"nested objects 48 KB":  hostile(48 << 10)["nested objects"],
 		"nested objects 960 KB": hostile(960 << 10)["nested objects"],
-		"nested lists 960 KB":   hostile(960 << 10)["nested lists"],
-		"nested lists 6 MB":     hostile(6 << 20)["nested lists"],
+		"nested lists 960 KB":   hostile(960 << 10)["nested lists"], "nested lists 6 MB": hostile(6 << 20)["nested lists"],
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(text)))
@@ -200,10 +179,8 @@ type (
 // give it, bare, behind thoughts, within a fence, or both.
 func TestAnExactAnswerIsReadWhateverItHolds(t *testing.T) {
 	parts := []string{
-		"```json\n{\"entities\":[]}\n```", "``` [1] ```", "```", "</think>", "<think>no</think>", "<thinking>", "{",
-		"}]", "[]", "'", "\\", "a, b,", "# Heading", `"`, `\"`, "\n\n", "\t", "\u2028",
-		"{}", "null", "é", "日本", "\u0000",
-		"😀",
+		"```json\n{\"entities\":[]}\n```", "``` [1] ```", "```", "</think>", "<think>no</think>", "<thinking>", "{", "}]",
+		"[]", "'", "\\", "a, b,", "# Heading", `"`, `\"`, "\n\n", "\t", "\u2028", "{}", "null", "é", "日本", "\u0000", "😀",
 	}
 	random := rand.New(rand.NewPCG(3, 4))
 	anything := func(name string) string {

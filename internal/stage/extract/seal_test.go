@@ -43,12 +43,8 @@ func (b bench) sealed(
 	stagetest.Ok(b, err)
 	var shown []int64
 	res, err := extract.Seal(b.Context(), extract.SealIn{
-		Spec:       core.Spec{Index: "i", Parity: parity},
-		Artifacts:  b.art,
-		Scratch:    scratch,
-		Batches:    1,
-		Batch:      stored(b, b.art.Store, scratch),
-		OnProgress: func(p core.Progress) { shown = append(shown, p.Done) },
+		Spec: core.Spec{Index: "i", Parity: parity}, Artifacts: b.art, Scratch: scratch, Batches: 1,
+		Batch: stored(b, b.art.Store, scratch), OnProgress: func(p core.Progress) { shown = append(shown, p.Done) },
 	})
 	stagetest.Ok(b, err)
 	for i, done := range shown {
@@ -100,17 +96,13 @@ func TestSealAddsATitleToEveryChunkThatDoesNotNameItItself(t *testing.T) {
 		{Key: "b", Title: "", Chunks: []string{"No title."}},
 	}
 	answers := map[string]string{
-		"One. Two! Three? Four.": entities("Crane", "Crane"),
-		"More of it.":            entities("the harbour"),
-		"No title.":              entities("Crane"),
+		"One. Two! Three? Four.": entities("Crane", "Crane"), "More of it.": entities("the harbour"),
+		"No title.": entities("Crane"),
 	}
 	t.Run("with its first three sentences", func(t *testing.T) {
 		res, got := newBench(t).sealed(false, answers, docs...)
 		sameSet(
-			t, got,
-			"a#0.-1 The Harbour: One. Two! Three?",
-			"a#0.0 Crane: About Crane.",
-			"a#1.0 the harbour: About the harbour.",
+			t, got, "a#0.-1 The Harbour: One. Two! Three?", "a#0.0 Crane: About Crane.", "a#1.0 the harbour: About the harbour.",
 			"b#0.0 Crane: About Crane.",
 		)
 		assert.True(t, res.Mentions == 4 && res.Chunks == 3 && res.Fallbacks == 0, "%+v", res)

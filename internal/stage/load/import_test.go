@@ -143,17 +143,9 @@ func newImport(t *testing.T, n int) *importBench {
 	staging, err := dir.Open(t.TempDir())
 	stagetest.Ok(t, err)
 	b := &importBench{
-		T: t,
-		store: &importer{
-			bucket: staging,
-			jobs:   map[string]*job{},
-			rows:   []string{"left of an abandoned build"},
-			polls:  2,
-		},
-		artRaw:  artifacts,
-		tamper:  &stagetest.Tampered{Store: artifacts},
-		want:    10 * n,
-		staging: staging,
+		T:      t,
+		store:  &importer{bucket: staging, jobs: map[string]*job{}, rows: []string{"left of an abandoned build"}, polls: 2},
+		artRaw: artifacts, tamper: &stagetest.Tampered{Store: artifacts}, want: 10 * n, staging: staging,
 	}
 	art := artifact.Index{Store: b.tamper, Name: "i"}
 	b.in = load.ImportIn{

@@ -65,11 +65,8 @@ func newBench(t *testing.T) bench {
 func (b bench) in(embedder *stagetest.Embedder, part stage.Part) load.In {
 	return load.In{
 		Env: join.Env{
-			Spec:        core.Spec{Index: "i", Embedding: core.EmbedModel{MaxInputTokens: 400}},
-			Artifacts:   b.art,
-			Store:       storeID,
-			Class:       core.Fingerprint{Dimension: dim},
-			Chunk:       core.Fingerprint{Dimension: dim},
+			Spec: core.Spec{Index: "i", Embedding: core.EmbedModel{MaxInputTokens: 400}}, Artifacts: b.art, Store: storeID,
+			Class: core.Fingerprint{Dimension: dim}, Chunk: core.Fingerprint{Dimension: dim},
 			Collections: core.Collections{Classes: "c", Chunks: "k"},
 		},
 		Scratch: scratch,
@@ -93,16 +90,13 @@ func (b bench) partition(names ...string) stage.Part {
 	for _, name := range names {
 		id := core.ClassID(name)
 		class := rows.Reduced{
-			Name: name, Descriptions: []string{"Is " + name + "."}, Mentions: 1, ChunkTotal: 1,
-			Text: core.Sum("text", name),
+			Name: name, Descriptions: []string{"Is " + name + "."}, Mentions: 1, ChunkTotal: 1, Text: core.Sum("text", name),
 		}
 		list = append(list, stagetest.Row{Key: string(id[:]), Value: string(class.Encode())})
 	}
 	stagetest.Rows(b, b.art, "s/reduced", list...)
 	stagetest.Rows(b, b.art, "s/short")
-	return stage.Part{
-		Kind: stage.Classes, Number: 3, Partition: stage.Partition{Reduced: "s/reduced", Short: "s/short"},
-	}
+	return stage.Part{Kind: stage.Classes, Number: 3, Partition: stage.Partition{Reduced: "s/reduced", Short: "s/short"}}
 }
 
 func numbered(n int) []string {
@@ -141,9 +135,7 @@ func TestAPartitionIsInStoresAndSegmentsUnderOneKey(t *testing.T) {
 	in.OnProgress = func(p core.Progress) { reported = p }
 	res, err := load.Run(t.Context(), in)
 	stagetest.Ok(t, err)
-	want := core.Progress{
-		Stage: "load", Done: 1500, Written: core.Written{Segments: 2, Records: 1500, Rows: 1500},
-	}
+	want := core.Progress{Stage: "load", Done: 1500, Written: core.Written{Segments: 2, Records: 1500, Rows: 1500}}
 	if res.Progress != want || res.Counts.Classes != 1500 || res.Rows.Rows != 1500 || res.Vectors.Rows != 1500 ||
 		res.Rows.Part != 3 || res.Vectors.Part != 3 {
 		t.Errorf("%+v", res)
@@ -258,10 +250,8 @@ func (b bench) shard(docs ...stagetest.Document) stage.Part {
 		}
 	}
 	return stage.Part{Kind: stage.Chunks, Number: 2, Shard: join.Shard{
-		Unit:    4,
-		Text:    stagetest.Chunks(b, b.art, scratch, 4, docs...),
-		Extract: stagetest.Segment(b, b.art, list...),
-		To:      len(list),
+		Unit: 4, Text: stagetest.Chunks(b, b.art, scratch, 4, docs...), Extract: stagetest.Segment(b, b.art, list...),
+		To: len(list),
 	}}
 }
 

@@ -65,8 +65,7 @@ func TestPatternsChooseTheDocuments(t *testing.T) {
 			core.LeftOut{Hidden: 3, Packages: 3, NotIncluded: 3, Excluded: 1},
 		},
 		"hidden ones by name": {
-			[]string{"**", ".github/**"}, nil,
-			"[.github/guide.md docs/drafts/two.md docs/one.md readme.md src/three.txt]",
+			[]string{"**", ".github/**"}, nil, "[.github/guide.md docs/drafts/two.md docs/one.md readme.md src/three.txt]",
 			core.LeftOut{Hidden: 2, Packages: 3},
 		},
 		"packages by name": {
@@ -94,8 +93,7 @@ func TestPatternsChooseTheDocuments(t *testing.T) {
 func TestFilesOfOtherTypesAreReadWhereTheyHoldText(t *testing.T) {
 	x := newIndex(t, map[string]string{
 		"NEWS": "It is blue.", "a.py": "def a(): pass", "wide.log": "\xff\xfea\x00b\x00", "feed.xml": "<a>b</a>",
-		"__init__.py": "",
-		"tool":        "\x7fELF\x00\x00\x00\x00", "pic.PNG": "text all the same",
+		"__init__.py": "", "tool": "\x7fELF\x00\x00\x00\x00", "pic.PNG": "text all the same",
 		"NEWS.gz": packed("It was red."), "x.gz": packed("\x00\x00\x00\x01"),
 	})
 	x.types = []string{"*.xml=html"}
@@ -131,14 +129,9 @@ func packed(text string) string {
 // What lies behind a link that is not followed is not seen, so that no pattern can choose among it.
 func TestALinkedFolderThatMayHoldWhatIsIncludedIsNamed(t *testing.T) {
 	for pattern, named := range map[string]string{
-		"**/*.md":             "[src/linked web.d]",
-		"src/**":              "[src/linked]",
-		"src/linked/deep/*.x": "[src/linked]",
-		"s*/{linked,two}/*":   "[src/linked]",
-		"{src/linked,a}/*":    "[src/linked web.d]",
-		"*.md":                "[]",
-		"docs/**":             "[]",
-		"src/*.txt":           "[]",
+		"**/*.md": "[src/linked web.d]", "src/**": "[src/linked]", "src/linked/deep/*.x": "[src/linked]",
+		"s*/{linked,two}/*": "[src/linked]", "{src/linked,a}/*": "[src/linked web.d]", "*.md": "[]", "docs/**": "[]",
+		"src/*.txt": "[]",
 	} {
 		x := choosing(t)
 		x.include = []string{pattern, "readme.md"}

@@ -117,8 +117,7 @@ func (x *index) publish(broken map[string]fault.Code) {
 		x.t.Fatal(err)
 	}
 	x.parent = &core.Manifest{
-		Generation: fmt.Sprintf("g%d", x.nights), Limits: x.limits.Key(),
-		Segments: oneSplit(segment),
+		Generation: fmt.Sprintf("g%d", x.nights), Limits: x.limits.Key(), Segments: oneSplit(segment),
 	}
 	raw, _, err := blob.Read(x.t.Context(), x.art.Store, x.stored(plan.ProblemsKey(x.scratch())))
 	if err != nil {
@@ -281,8 +280,7 @@ func TestWhatANightChanges(t *testing.T) {
 			got := []int64{res.Diff.Added, res.Diff.Changed, res.Diff.Removed, res.Moved, res.Diff.Same}
 			want := []int64{c.added, c.changed, c.removed, c.moved, c.stayed}
 			if fmt.Sprint(got) != fmt.Sprint(want) || res.RemovedShare != c.share || res.Unchanged {
-				t.Errorf("got %v, share %v, unchanged %v; want %v, %v",
-					got, res.RemovedShare, res.Unchanged, want, c.share)
+				t.Errorf("got %v, share %v, unchanged %v; want %v, %v", got, res.RemovedShare, res.Unchanged, want, c.share)
 			}
 			if again := x.night(nil); !again.Unchanged {
 				t.Errorf("the night after is not unchanged: %+v", again)

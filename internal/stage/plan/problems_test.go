@@ -235,14 +235,8 @@ func TestVersionsAndConfigurationGiveTheirReasons(t *testing.T) {
 		want   string
 	}{
 		{now, "[]"},
-		{
-			plan.Made{Parser: "parse/1", Chunker: "chunk/1", Names: "names/1", Analyser: "en/2"},
-			"[chunker chunk/1 → chunk/2]",
-		},
-		{
-			plan.Made{Parser: "parse/1", Chunker: "chunk/2"},
-			"[names none → names/1 analyser none → en/2]",
-		},
+		{plan.Made{Parser: "parse/1", Chunker: "chunk/1", Names: "names/1", Analyser: "en/2"}, "[chunker chunk/1 → chunk/2]"},
+		{plan.Made{Parser: "parse/1", Chunker: "chunk/2"}, "[names none → names/1 analyser none → en/2]"},
 	} {
 		if got := fmt.Sprint(now.ListChanges(c.parent)); got != c.want {
 			t.Errorf("got %s, want %s", got, c.want)

@@ -17,9 +17,7 @@ func TestGateMeasuresDocumentsAndChunksApart(t *testing.T) {
 		reason    string
 		says      string // a part of the detail
 	}{
-		"nothing failed": {
-			usual, publish.Documents{Readable: 81}, publish.Chunks{Total: 8000}, "", "",
-		},
+		"nothing failed": {usual, publish.Documents{Readable: 81}, publish.Chunks{Total: 8000}, "", ""},
 		"80 of 81 documents cannot be read": {
 			usual,
 			publish.Documents{Readable: 1, Failed: 80},
@@ -28,17 +26,13 @@ func TestGateMeasuresDocumentsAndChunksApart(t *testing.T) {
 				"(indexes.i.failures: documents_share, count, floor)",
 		},
 		"and the generation before had them": {
-			usual,
-			publish.Documents{Readable: 1, Failed: 80, Parent: 81},
-			publish.Chunks{Total: 8500},
-			publish.FailureBudget, "; the previous generation had 81",
+			usual, publish.Documents{Readable: 1, Failed: 80, Parent: 81}, publish.Chunks{Total: 8500}, publish.FailureBudget,
+			"; the previous generation had 81",
 		},
 		"4 of 10 documents are below the floor": {
 			usual, publish.Documents{Readable: 6, Failed: 4}, publish.Chunks{Total: 60}, "", "",
 		},
-		"4 of 10 chunks too": {
-			usual, publish.Documents{Readable: 10}, publish.Chunks{Total: 10, Failed: 4}, "", "",
-		},
+		"4 of 10 chunks too": {usual, publish.Documents{Readable: 10}, publish.Chunks{Total: 10, Failed: 4}, "", ""},
 		"4 of either are not 8": {
 			usual, publish.Documents{Readable: 6, Failed: 4}, publish.Chunks{Total: 10, Failed: 4}, "", "",
 		},
@@ -46,62 +40,44 @@ func TestGateMeasuresDocumentsAndChunksApart(t *testing.T) {
 			usual, publish.Documents{Readable: 5, Failed: 5, Parent: 10}, publish.Chunks{Total: 60}, publish.FailureBudget, "5 of 10 doc",
 		},
 		"5 of 10 chunks too": {
-			usual,
-			publish.Documents{Readable: 10},
-			publish.Chunks{Total: 10, Failed: 5},
-			publish.FailureBudget, "5 of 10 passages failed (50 %); at most 1 %, or 4 of them, may fail " +
-				"(indexes.i.failures: share, count, floor)",
+			usual, publish.Documents{Readable: 10}, publish.Chunks{Total: 10, Failed: 5}, publish.FailureBudget,
+			"5 of 10 passages failed (50 %); at most 1 %, or 4 of them, may fail " + "(indexes.i.failures: share, count, floor)",
 		},
 		"a floor of one holds at the first failure": {
-			core.Failures{Floor: 1},
-			publish.Documents{Readable: 9, Failed: 1, Parent: 10},
-			publish.Chunks{Total: 90},
+			core.Failures{Floor: 1}, publish.Documents{Readable: 9, Failed: 1, Parent: 10}, publish.Chunks{Total: 90},
 			publish.FailureBudget, "at most 0 %, or 0 of them",
 		},
 		"1 % of many are within the share": {
 			usual, publish.Documents{Readable: 990, Failed: 10}, publish.Chunks{Total: 10_000, Failed: 100}, "", "",
 		},
 		"one chunk more is not": {
-			usual,
-			publish.Documents{Readable: 990, Failed: 10},
-			publish.Chunks{Total: 10_000, Failed: 101},
+			usual, publish.Documents{Readable: 990, Failed: 10}, publish.Chunks{Total: 10_000, Failed: 101},
 			publish.FailureBudget, "101 of 10000 passages",
 		},
 		"one document more is not": {
-			usual,
-			publish.Documents{Readable: 989, Failed: 11, Parent: 1000},
-			publish.Chunks{Total: 10_000},
+			usual, publish.Documents{Readable: 989, Failed: 11, Parent: 1000}, publish.Chunks{Total: 10_000},
 			publish.FailureBudget, "11 of 1000 doc",
 		},
 		"a count lets more through than the share": {
-			core.Failures{Share: 0.01, Count: 50},
-			publish.Documents{Readable: 50, Failed: 50},
-			publish.Chunks{Total: 100, Failed: 50},
-			"", "",
+			core.Failures{Share: 0.01, Count: 50}, publish.Documents{Readable: 50, Failed: 50},
+			publish.Chunks{Total: 100, Failed: 50}, "", "",
 		},
 		"up to the count": {
-			core.Failures{Share: 0.01, Count: 50},
-			publish.Documents{Readable: 49, Failed: 51},
-			publish.Chunks{Total: 100},
+			core.Failures{Share: 0.01, Count: 50}, publish.Documents{Readable: 49, Failed: 51}, publish.Chunks{Total: 100},
 			publish.FailureBudget, "or 50 of them",
 		},
 		"documents may have a share of their own": {
-			core.Failures{Share: 0.01, DocumentsShare: 0.5},
-			publish.Documents{Readable: 60, Failed: 40},
-			publish.Chunks{Total: 600},
-			"", "",
+			core.Failures{Share: 0.01, DocumentsShare: 0.5}, publish.Documents{Readable: 60, Failed: 40},
+			publish.Chunks{Total: 600}, "", "",
 		},
 		"which does not count for chunks": {
-			core.Failures{Share: 0.01, DocumentsShare: 0.5},
-			publish.Documents{Readable: 60},
-			publish.Chunks{Total: 600, Failed: 60},
-			publish.FailureBudget, "60 of 600 passages failed (10 %); at most 1 %",
+			core.Failures{Share: 0.01, DocumentsShare: 0.5}, publish.Documents{Readable: 60},
+			publish.Chunks{Total: 600, Failed: 60}, publish.FailureBudget, "60 of 600 passages failed (10 %); at most 1 %",
 		},
 		"5 of 100 old documents do not drown in 1,000 new ones": {
-			usual,
-			publish.Documents{Readable: 1095, Failed: 5, Parent: 100, Lapsed: 5},
-			publish.Chunks{Total: 9000, Parent: 900, Lapsed: 9},
-			publish.FailureBudget, "5 of 100 documents of the previous generation failed (5 %); at most 1 %, or 4 of them",
+			usual, publish.Documents{Readable: 1095, Failed: 5, Parent: 100, Lapsed: 5},
+			publish.Chunks{Total: 9000, Parent: 900, Lapsed: 9}, publish.FailureBudget,
+			"5 of 100 documents of the previous generation failed (5 %); at most 1 %, or 4 of them",
 		},
 		"5 long documents of 1,000 are half of the text": {
 			usual,
@@ -111,20 +87,14 @@ func TestGateMeasuresDocumentsAndChunksApart(t *testing.T) {
 				"at most 1 %, or those of 4 documents, may (indexes.i.failures: documents_share, count, floor)",
 		},
 		"4 of them are kept, and reported": {
-			usual,
-			publish.Documents{Readable: 996, Failed: 4, Parent: 1000, Lapsed: 4},
-			publish.Chunks{Total: 2400, Parent: 2400, Lapsed: 960},
-			"", "",
+			usual, publish.Documents{Readable: 996, Failed: 4, Parent: 1000, Lapsed: 4},
+			publish.Chunks{Total: 2400, Parent: 2400, Lapsed: 960}, "", "",
 		},
 		"a count lets long ones through as well": {
-			core.Failures{Share: 0.01, Count: 5},
-			publish.Documents{Readable: 995, Failed: 5, Parent: 1000, Lapsed: 5},
-			publish.Chunks{Total: 2400, Parent: 2400, Lapsed: 1200},
-			"", "",
+			core.Failures{Share: 0.01, Count: 5}, publish.Documents{Readable: 995, Failed: 5, Parent: 1000, Lapsed: 5},
+			publish.Chunks{Total: 2400, Parent: 2400, Lapsed: 1200}, "", "",
 		},
-		"nothing gave a chunk": {
-			usual, publish.Documents{Readable: 3}, publish.Chunks{}, publish.Empty, "no document",
-		},
+		"nothing gave a chunk": {usual, publish.Documents{Readable: 3}, publish.Chunks{}, publish.Empty, "no document"},
 		"nothing gave a chunk, as little could be read": {
 			usual, publish.Documents{Failed: 4}, publish.Chunks{}, publish.Empty, "no document",
 		},
@@ -136,10 +106,8 @@ func TestGateMeasuresDocumentsAndChunksApart(t *testing.T) {
 			publish.FailureBudget, "7 of 13 documents failed (53.8 %); at most 50 %, or 4 of them",
 		},
 		"nothing could be read of much": {
-			usual,
-			publish.Documents{Failed: 400},
-			publish.Chunks{},
-			publish.FailureBudget, "400 of 400 documents failed (100 %)",
+			usual, publish.Documents{Failed: 400}, publish.Chunks{}, publish.FailureBudget,
+			"400 of 400 documents failed (100 %)",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

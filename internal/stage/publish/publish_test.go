@@ -53,15 +53,11 @@ func TestAGenerationWhoseManifestWasNotWrittenIsNotNamed(t *testing.T) {
 		}
 		return nil
 	}}
-	if _, err := publish.Store(t.Context(), art, &core.Manifest{Generation: "g1"}, "published"); !errors.Is(
-		err,
-		full,
-	) {
+	if _, err := publish.Store(t.Context(), art, &core.Manifest{Generation: "g1"}, "published"); !errors.Is(err, full) {
 		t.Errorf("got %v", err)
 	}
 	if _, _, err := blob.Read(t.Context(), art.Store, art.GenerationKey("g1", "manifest.json")); !fault.Is(
-		err,
-		fault.NotFound,
+		err, fault.NotFound,
 	) {
 		t.Errorf("the generation is named: %v", err)
 	}

@@ -73,12 +73,7 @@ func all(
 		res, err := reduce.Run(
 			t.Context(),
 			reduce.In{
-				Spec:       sp,
-				Artifacts:  art,
-				Scratch:    scratch,
-				Shards:     shards,
-				Partition:  p,
-				Partitions: partitions,
+				Spec: sp, Artifacts: art, Scratch: scratch, Shards: shards, Partition: p, Partitions: partitions,
 				OnProgress: func(int64) {},
 			},
 		)
@@ -109,10 +104,7 @@ func TestMentionsOfOneNameBecomeOneClass(t *testing.T) {
 		art,
 		"b",
 		[]mention{
-			{
-				"bohr",
-				rows.Mention{Chunk: chunk(2), Number: 0, Position: -1, Surface: "Bohr", Description: "From Denmark."},
-			},
+			{"bohr", rows.Mention{Chunk: chunk(2), Number: 0, Position: -1, Surface: "Bohr", Description: "From Denmark."}},
 		},
 	)
 	cs, sum := all(t, art, spec(256), 1, "a", "b")
@@ -344,8 +336,7 @@ func TestCountsOfLongClassesEdgesAndMentions(t *testing.T) {
 		{"over", rows.Mention{Chunk: chunk(1), Number: 1, Surface: "Over"}},
 	})
 	res, err := reduce.Run(t.Context(), reduce.In{
-		Spec: spec(256), Artifacts: art, Scratch: "s", Shards: []string{"a"}, Partitions: 1,
-		OnProgress: func(int64) {},
+		Spec: spec(256), Artifacts: art, Scratch: "s", Shards: []string{"a"}, Partitions: 1, OnProgress: func(int64) {},
 	})
 	if err != nil || res.Long != 1 || res.Counts.Classes != 2 || res.Counts.Edges != 3 || res.Counts.Mentions != 3 {
 		t.Errorf("%+v, %v", res, err)

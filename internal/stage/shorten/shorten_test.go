@@ -49,8 +49,7 @@ func class(name string, n int) rows.Reduced {
 	reduced := rows.Reduced{Name: name}
 	for i := range n {
 		reduced.Descriptions = append(
-			reduced.Descriptions,
-			fmt.Sprintf("%s does thing %d in place %d, they say so.", name, i, i*7),
+			reduced.Descriptions, fmt.Sprintf("%s does thing %d in place %d, they say so.", name, i, i*7),
 		)
 	}
 	return reduced
@@ -69,12 +68,8 @@ func (b bench) in(chat model.Chat, classes ...rows.Reduced) shorten.In {
 	}
 	stagetest.Rows(b, b.art, "s/reduced.rows", list...)
 	return shorten.In{
-		Spec:      core.Spec{Index: "i", Shortening: core.Shortening{Threshold: threshold, Sample: 256}},
-		Artifacts: b.art,
-		Scratch:   "s",
-		Source:    "s/reduced.rows",
-		Chat:      chat,
-		Ledger:    ledger.New(b.art.Store, b.claims),
+		Spec: core.Spec{Index: "i", Shortening: core.Shortening{Threshold: threshold, Sample: 256}}, Artifacts: b.art,
+		Scratch: "s", Source: "s/reduced.rows", Chat: chat, Ledger: ledger.New(b.art.Store, b.claims),
 	}
 }
 
@@ -111,9 +106,7 @@ func TestUnderParityAWholeTextIsShortenedByOneMessageAndTakenAsItIs(t *testing.T
 			model.Reply{Text: fmt.Sprintf(`{"description":%q}`, strings.Repeat("long ", 300))},
 			func(string) string { return strings.TrimSpace(strings.Repeat("long ", 300)) },
 		},
-		"nothing of use": {
-			model.Reply{Text: "no"}, func(whole string) string { return whole[:threshold] },
-		},
+		"nothing of use": {model.Reply{Text: "no"}, func(whole string) string { return whole[:threshold] }},
 	} {
 		chat := &stagetest.Chat{Answer: func(model.Call) (model.Reply, error) { return c.answer, nil }}
 		class := class("Parity "+says, 600)
@@ -292,9 +285,7 @@ func TestATextThatTheModelGivesNothingForFallsBackToItsStart(t *testing.T) {
 
 func TestAnswersAreReadInSeveralForms(t *testing.T) {
 	for answer, want := range map[string]string{
-		`{"description":" Good. "}`: "Good.",
-		`["Good."]`:                 "Good.",
-		"Here it is: {\"description\":\"Good.\"} I hope":      "Good.",
+		`{"description":" Good. "}`: "Good.", `["Good."]`: "Good.", "Here it is: {\"description\":\"Good.\"} I hope": "Good.",
 		"```json\n{\"description\":\"Good.\"}\n```":           "Good.",
 		`{"description":"` + strings.Repeat("y", 3000) + `"}`: strings.Repeat("y", threshold),
 	} {

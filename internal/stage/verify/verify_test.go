@@ -80,20 +80,14 @@ func newBench(t *testing.T, classes, chunks int) *bench {
 	stagetest.Ok(t, err)
 	b := &bench{T: t, art: artifact.Index{Store: store, Name: "i"}}
 	b.manifest = &core.Manifest{
-		Index: "i", Store: strings.Repeat("ab", 16),
-		Collections: core.Collections{Classes: "c", Chunks: "k"},
-		Class:       core.Fingerprint{Dimension: dim},
-		Chunk:       core.Fingerprint{Dimension: dim},
+		Index: "i", Store: strings.Repeat("ab", 16), Collections: core.Collections{Classes: "c", Chunks: "k"},
+		Class: core.Fingerprint{Dimension: dim}, Chunk: core.Fingerprint{Dimension: dim},
 	}
 	b.wipe()
 	b.addClasses(classes)
 	var rows []vectors.Row
 	for i := range chunks {
-		chunk := liveset.Chunk{
-			ID:      core.ChunkID("d", fmt.Sprint(i), 0),
-			Digest:  core.Sum("chunk", fmt.Sprint(i)),
-			Windows: 2,
-		}
+		chunk := liveset.Chunk{ID: core.ChunkID("d", fmt.Sprint(i), 0), Digest: core.Sum("chunk", fmt.Sprint(i)), Windows: 2}
 		b.live.Chunks = append(b.live.Chunks, chunk)
 		for window := range 2 {
 			rows = append(rows, row(core.ChunkRow(chunk.ID, window, chunk.Digest)))
@@ -227,10 +221,7 @@ func TestWhatIsMissingAmongTheRestIsWrittenAgain(t *testing.T) {
 	stagetest.Ok(t, b.vectors.Delete(t.Context(), "c", keys))
 	stagetest.Ok(t, b.classes.DeleteRecords(t.Context(), []string{b.records[5].Key, b.records[6].Key}))
 	// a record that another program spoilt
-	stagetest.Ok(
-		t,
-		b.classes.PutRecords(t.Context(), []records.Record{{Key: b.records[7].Key, Value: []byte("spoilt")}}),
-	)
+	stagetest.Ok(t, b.classes.PutRecords(t.Context(), []records.Record{{Key: b.records[7].Key, Value: []byte("spoilt")}}))
 	assert.Equal(t, int64(6), b.all().Rewritten)
 	for _, key := range keys {
 		got, err := b.vectors.Fetch(t.Context(), "c", []string{key})
