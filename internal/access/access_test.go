@@ -62,8 +62,7 @@ func newWorld(t *testing.T) *world {
 
 func (w *world) create(request access.Request) access.Made {
 	w.t.Helper()
-	made, err := w.book.CreateKey(w.t.Context(), request)
-	require.NoError(w.t, err)
+	made := must(w.book.CreateKey(w.t.Context(), request))
 	w.refresh()
 	return made
 }
@@ -133,10 +132,8 @@ func TestARevokedKeyStaysRevokedAndARotatedOneGoesOnForItsOverlap(t *testing.T) 
 	w.at = w.at.Add(time.Hour)
 	w.refresh()
 	w.check(first.Text, fault.Unauthorized)
-	third, err := w.book.RotateKey(t.Context(), second.Key.ID, 0)
-	require.NoError(t, err)
-	_, err = w.book.RevokeKey(t.Context(), third.Key.ID)
-	require.NoError(t, err)
+	third := must(w.book.RotateKey(t.Context(), second.Key.ID, 0))
+	must(w.book.RevokeKey(t.Context(), third.Key.ID))
 	w.refresh()
 	w.check(second.Text, fault.Unauthorized)
 	w.check(third.Text, fault.Unauthorized)
@@ -210,8 +207,7 @@ func TestARequestThatMakesNoSenseMakesNoKey(t *testing.T) {
 
 func TestAKeyForNoIndexThereIsIsMadeWithAWarning(t *testing.T) {
 	w := newWorld(t)
-	_, err := blob.Write(t.Context(), w.store, "docs/current.json", []byte("{}"), blob.Cond{})
-	require.NoError(t, err)
+	must(blob.Write(t.Context(), w.store, "docs/current.json", []byte("{}"), blob.Cond{}))
 	for index, warned := range map[string]bool{"docs": false, "d*": false, "": false, "dosc": true, "x*": true} {
 		made := w.create(access.Request{Scope: access.Query, Index: index})
 		assert.Equal(t, warned, made.Warning != "", "%q: %s", index, made.Warning)
@@ -229,13 +225,11 @@ func TestAScopeIncludesTheNarrowerOnes(t *testing.T) {
 
 func BenchmarkCheck(b *testing.B) {
 	store := blobmemory.New()
-	made, err := access.Book{Store: store}.CreateKey(b.Context(), access.Request{Scope: access.Query})
-	require.NoError(b, err)
+	made := must(access.Book{Store: store}.CreateKey(b.Context(), access.Request{Scope: access.Query}))
 	ring := access.NewRing(store, slog.New(slog.DiscardHandler), nil)
 	require.NoError(b, ring.Refresh(b.Context()))
 	for b.Loop() {
-		_, err := ring.Check(b.Context(), made.Text)
-		require.NoError(b, err)
+		must(ring.Check(b.Context(), made.Text))
 	}
 }
 
@@ -244,8 +238,7 @@ func TestARevokedKeyEndsWithinASecondWhereTheKeysAreFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := blobmemory.New()
 		book := access.Book{Store: store}
-		made, err := book.CreateKey(t.Context(), access.Request{Scope: access.Query})
-		require.NoError(t, err)
+		made := must(book.CreateKey(t.Context(), access.Request{Scope: access.Query}))
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		var rings []*access.Ring
@@ -259,8 +252,7 @@ func TestARevokedKeyEndsWithinASecondWhereTheKeysAreFollowed(t *testing.T) {
 			_, err := ring.Check(t.Context(), made.Text)
 			assert.NoError(t, err)
 		}
-		_, err = book.RevokeKey(t.Context(), made.Key.ID)
-		require.NoError(t, err)
+		must(book.RevokeKey(t.Context(), made.Key.ID))
 		time.Sleep(time.Second)
 		for _, ring := range rings {
 			_, err := ring.Check(t.Context(), made.Text)
@@ -275,11 +267,9 @@ func TestAFreshKeyIsKnownAtOnce(t *testing.T) {
 		store, elsewhere := &broken{Store: blobmemory.New()}, access.Book{Store: blobmemory.New()}
 		ring := access.NewRing(store, slog.New(slog.DiscardHandler), nil)
 		require.NoError(t, ring.Refresh(t.Context()))
-		foreign, err := elsewhere.CreateKey(t.Context(), access.Request{Scope: access.Query})
-		require.NoError(t, err)
+		foreign := must(elsewhere.CreateKey(t.Context(), access.Request{Scope: access.Query}))
 		for range 3 {
-			made, err := access.Book{Store: store}.CreateKey(t.Context(), access.Request{Scope: access.Query})
-			require.NoError(t, err)
+			made := must(access.Book{Store: store}.CreateKey(t.Context(), access.Request{Scope: access.Query}))
 			before, began := store.stats, time.Now()
 			var all sync.WaitGroup
 			for range 50 {
@@ -300,4 +290,11 @@ func TestAFreshKeyIsKnownAtOnce(t *testing.T) {
 		}
 		assert.LessOrEqual(t, store.stats-before, 1+int(time.Since(began)/(100*time.Millisecond)))
 	})
+}
+
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
 }

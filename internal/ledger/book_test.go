@@ -101,8 +101,7 @@ func (b *book) pay(t *testing.T, task string, from, to int) {
 	t.Helper()
 	var keys []core.Digest
 	for i := from; i < to; i++ {
-		_, err := b.Put(t.Context(), task, key(i), 0, ledger.Result{Value: []byte(value(i))})
-		require.NoError(t, err)
+		must(b.Put(t.Context(), task, key(i), 0, ledger.Result{Value: []byte(value(i))}))
 		keys = append(keys, key(i))
 	}
 	if n, err := b.Pack(t.Context(), task, keys); err != nil || n != to-from {
@@ -115,8 +114,7 @@ func (b *book) want(t *testing.T, task string, n int, has func(i int) bool) {
 	t.Helper()
 	b.reopen()
 	for i := range n {
-		e, err := b.Get(t.Context(), task, key(i), 0)
-		require.NoError(t, err)
+		e := must(b.Get(t.Context(), task, key(i), 0))
 		if (e != nil) != has(i) || (e != nil && string(e.Value) != value(i)) {
 			t.Fatalf("entry %d: %v, want it: %v", i, e, has(i))
 		}
@@ -159,4 +157,11 @@ func (b *book) upkeep(t *testing.T, task string, listed iter.Seq2[core.Digest, e
 	kept, err := b.RunUpkeep(t.Context(), task, listed, b.now)
 	require.True(t, err == nil && !kept.Busy, "%v %v", kept, err)
 	return kept
+}
+
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
 }

@@ -22,10 +22,8 @@ import (
 
 func stores(t *testing.T) (blob.Store, *bolt.Store) {
 	t.Helper()
-	store, err := dir.Open(t.TempDir())
-	require.NoError(t, err)
-	c, err := bolt.Open(filepath.Join(t.TempDir(), "c"))
-	require.NoError(t, err)
+	store := must(dir.Open(t.TempDir()))
+	c := must(bolt.Open(filepath.Join(t.TempDir(), "c")))
 	t.Cleanup(func() { _ = c.Close() })
 	return store, c
 }
@@ -108,8 +106,7 @@ func TestPackedEntriesAreFoundAndTheirLooseOnesSwept(t *testing.T) {
 	var keys []core.Digest
 	for i := range 500 {
 		result := ledger.Result{Value: []byte(fmt.Sprint("v", i))}
-		_, err := l.Put(t.Context(), ledger.Extract, key(i), 0, result)
-		require.NoError(t, err)
+		must(l.Put(t.Context(), ledger.Extract, key(i), 0, result))
 		keys = append(keys, key(i))
 	}
 	keys = append(keys, key(9999)) // never paid

@@ -46,8 +46,7 @@ func TestALaterRoundTakesThePlaceOfANegativeEntryAndNoEarlierOneDoes(t *testing.
 	l := ledger.New(near, newClaims())
 	put := func(attempt int, result ledger.Result, want string) {
 		t.Helper()
-		_, err := l.Put(t.Context(), ledger.Extract, key(1), attempt, result)
-		require.NoError(t, err)
+		must(l.Put(t.Context(), ledger.Extract, key(1), attempt, result))
 		entry, err := ledger.New(near, newClaims()).Get(t.Context(), ledger.Extract, key(1), 0)
 		assert.True(t, err == nil && entry != nil && string(entry.Value) == want, "%v %v, want %s", entry, err, want)
 	}
@@ -66,8 +65,7 @@ func TestNegativeEntriesAreNeverPacked(t *testing.T) {
 	b := newBook(t)
 	for i := range 6 {
 		result := ledger.Result{Value: []byte(value(i)), Negative: i > 2}
-		_, err := b.Put(t.Context(), ledger.Extract, key(i), 0, result)
-		require.NoError(t, err)
+		must(b.Put(t.Context(), ledger.Extract, key(i), 0, result))
 	}
 	b.now = day(2)
 	assert.Equal(t, int64(3), b.upkeep(t, ledger.Extract, nil).Gathered)

@@ -29,8 +29,7 @@ const (
 func (b *book) put(t *testing.T, task string, from, to int) {
 	t.Helper()
 	for i := from; i < to; i++ {
-		_, err := b.Put(t.Context(), task, key(i), 0, ledger.Result{Value: []byte(value(i))})
-		require.NoError(t, err)
+		must(b.Put(t.Context(), task, key(i), 0, ledger.Result{Value: []byte(value(i))}))
 	}
 }
 
@@ -56,8 +55,7 @@ func TestOfTwoResultsOfOneKeyOneCountsEverywhereAndAfterAMerge(t *testing.T) {
 	var keys []core.Digest
 	for i := range 6 {
 		result := ledger.Result{Value: []byte("another")}
-		_, err := other.Put(t.Context(), ledger.Extract, key(i), 0, result)
-		require.NoError(t, err)
+		must(other.Put(t.Context(), ledger.Extract, key(i), 0, result))
 		keys = append(keys, key(i))
 	}
 	if n, err := other.Pack(t.Context(), ledger.Extract, keys); err != nil || n != 6 {
@@ -66,8 +64,7 @@ func TestOfTwoResultsOfOneKeyOneCountsEverywhereAndAfterAMerge(t *testing.T) {
 	for _, object := range other.store.Keys("ledger/extract/packs/") {
 		raw, _, err := blob.Read(t.Context(), other.store, object)
 		require.NoError(t, err)
-		_, err = blob.Write(t.Context(), b.store, object, raw, blob.Cond{})
-		require.NoError(t, err)
+		must(blob.Write(t.Context(), b.store, object, raw, blob.Cond{}))
 	}
 	answer := func() string {
 		b.reopen()
@@ -86,8 +83,7 @@ func TestOfTwoResultsOfOneKeyOneCountsEverywhereAndAfterAMerge(t *testing.T) {
 	for shard := 1; shard < 12; shard++ {
 		b.pay(t, ledger.Extract, 20*shard, 20*shard+20)
 	}
-	_, err := b.Merge(t.Context(), ledger.Extract, b.now)
-	require.NoError(t, err)
+	must(b.Merge(t.Context(), ledger.Extract, b.now))
 	assert.Equal(t, first, answer(), "after a merge")
 }
 
@@ -145,8 +141,7 @@ func TestWhatLiesAboutIsPackedOnceItIsOld(t *testing.T) {
 		b := newBook(t)
 		b.put(t, c.task, 0, 30)
 		bad := ledger.Result{Value: []byte("why"), Negative: true}
-		_, err := b.Put(t.Context(), c.task, key(40), 0, bad)
-		require.NoError(t, err)
+		must(b.Put(t.Context(), c.task, key(40), 0, bad))
 		b.now = day(c.day)
 		assert.Equal(t, c.want, b.upkeep(t, c.task, nil).Gathered, "%s on day %d", c.task, c.day)
 		assert.Zero(t, b.upkeep(t, c.task, nil).Gathered, "%s on day %d: gathered twice", c.task, c.day)
@@ -170,8 +165,7 @@ func TestMergesOfMergesAreSweptOldestFirst(t *testing.T) {
 		}
 		b.now = b.now.Add(time.Hour)
 		b.reopen()
-		_, err := b.Merge(t.Context(), ledger.Extract, b.now)
-		require.NoError(t, err)
+		must(b.Merge(t.Context(), ledger.Extract, b.now))
 	}
 	if merges := b.store.Keys("ledger/extract/merges/"); len(merges) < 3 {
 		t.Fatalf("merges %v", merges)
@@ -179,8 +173,7 @@ func TestMergesOfMergesAreSweptOldestFirst(t *testing.T) {
 	b.now = day(3)
 	for range 2 {
 		b.reopen()
-		_, err := b.Sweep(t.Context(), ledger.Extract, b.now)
-		require.NoError(t, err)
+		must(b.Sweep(t.Context(), ledger.Extract, b.now))
 		b.want(t, ledger.Extract, n, all)
 	}
 	if left := b.store.Keys("ledger/extract/merges/"); len(left) != 0 {
@@ -205,16 +198,14 @@ func TestAnEntryIsRewrittenFewTimes(t *testing.T) {
 		for _, object := range b.store.Keys("ledger/extract/merged/") {
 			if !seen[object] {
 				seen[object] = true
-				info, err := b.store.Stat(t.Context(), object)
-				require.NoError(t, err)
+				info := must(b.store.Stat(t.Context(), object))
 				written += info.Size
 			}
 		}
 	}
 	size := int64(0)
 	for _, object := range b.store.Keys("ledger/extract/merged/") {
-		info, err := b.store.Stat(t.Context(), object)
-		require.NoError(t, err)
+		info := must(b.store.Stat(t.Context(), object))
 		size += info.Size
 	}
 	t.Logf("%d entries in 120 nights: %d bytes written by merges, %d bytes stand", paid, written, size)
@@ -286,8 +277,7 @@ func TestObjectsThatAreNoEntriesAreLeftAlone(t *testing.T) {
 	b.put(t, ledger.Shorten, 0, 4)
 	strange := []string{"ledger/shorten/loose/ab/README", "ledger/shorten/loose/x", "ledger/shorten/merges/torn.json"}
 	for _, object := range strange {
-		_, err := blob.Write(t.Context(), b.store, object, []byte("{"), blob.Cond{})
-		require.NoError(t, err)
+		must(blob.Write(t.Context(), b.store, object, []byte("{"), blob.Cond{}))
 	}
 	b.now = day(20)
 	b.upkeep(t, ledger.Shorten, listing(key(1)))

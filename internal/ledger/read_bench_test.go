@@ -14,12 +14,10 @@ import (
 func BenchmarkLooseEntriesAreRead(b *testing.B) {
 	book := &book{store: artifacttest.New()}
 	book.reopen()
-	_, err := book.Put(b.Context(), ledger.Extract, key(0), 0, ledger.Result{Value: make([]byte, 4<<10)})
-	require.NoError(b, err)
+	must(book.Put(b.Context(), ledger.Extract, key(0), 0, ledger.Result{Value: make([]byte, 4<<10)}))
 	b.Run("extract", func(b *testing.B) {
 		for b.Loop() {
-			_, err := book.Get(b.Context(), ledger.Extract, key(0), 0)
-			require.NoError(b, err)
+			must(book.Get(b.Context(), ledger.Extract, key(0), 0))
 		}
 	})
 	texts, vectors := make([]core.Digest, 256), make([][]float32, 256)
@@ -31,8 +29,7 @@ func BenchmarkLooseEntriesAreRead(b *testing.B) {
 	b.Run("embed", func(b *testing.B) {
 		for b.Loop() {
 			book.reopen()
-			objects, err := book.FindTexts(b.Context(), texts)
-			require.NoError(b, err)
+			objects := must(book.FindTexts(b.Context(), texts))
 			found, err := book.ReadVectors(b.Context(), texts, objects)
 			require.True(b, err == nil && len(found) == 256 && found[0] != nil, "%v", err)
 		}

@@ -27,15 +27,13 @@ func (b *book) flipEach(t *testing.T, prefix string, look func(where string, i i
 		for i := range whole[object] {
 			raw := bytes.Clone(whole[object])
 			raw[i] ^= 1 << (i % 8)
-			_, err := blob.Write(t.Context(), b.store, object, raw, blob.Cond{})
-			require.NoError(t, err)
+			must(blob.Write(t.Context(), b.store, object, raw, blob.Cond{}))
 			b.reopen()
 			named := &names{}
 			b.OnDamage = named.add
 			look(object, i, named)
 			for name, raw := range whole { // what does not hold is removed
-				_, err := blob.Write(t.Context(), b.store, name, raw, blob.Cond{})
-				require.NoError(t, err)
+				must(blob.Write(t.Context(), b.store, name, raw, blob.Cond{}))
 			}
 			flips++
 		}
@@ -52,8 +50,7 @@ func TestALooseEntryWithAChangedByteIsAbsent(t *testing.T) {
 		for _, negative := range []bool{false, true} {
 			b := newBook(t)
 			result := ledger.Result{Value: []byte(`{"entities":[]}`), Negative: negative}
-			_, err := b.Put(t.Context(), task, key(1), 0, result)
-			require.NoError(t, err)
+			must(b.Put(t.Context(), task, key(1), 0, result))
 			b.flipEach(t, "ledger/"+task+"/loose/", func(where string, i int, named *names) {
 				entry, err := b.Get(t.Context(), task, key(1), 0)
 				require.True(t, err == nil && entry == nil && len(named.all()) == 1 && len(b.store.Keys(where)) == 0,
@@ -79,8 +76,7 @@ func TestAnEntryUnderAnotherNameIsAbsent(t *testing.T) {
 	require.NoError(t, err)
 	b.put(t, ledger.Extract, 1, 2)
 	for _, other := range b.store.Keys("ledger/extract/") {
-		_, err := blob.Write(t.Context(), b.store, other, raw, blob.Cond{})
-		require.NoError(t, err)
+		must(blob.Write(t.Context(), b.store, other, raw, blob.Cond{}))
 	}
 	b.want(t, ledger.Extract, 2, func(i int) bool { return i == 0 })
 }
@@ -95,8 +91,7 @@ func TestAPackWithAChangedByteGivesNoOtherValue(t *testing.T) {
 	absent := 0
 	b.flipEach(t, "ledger/shorten/packs/", func(where string, i int, named *names) {
 		for n := range 3 {
-			entry, err := b.Get(t.Context(), ledger.Shorten, key(n), 0)
-			require.NoError(t, err)
+			entry := must(b.Get(t.Context(), ledger.Shorten, key(n), 0))
 			if entry == nil {
 				absent++
 				require.Len(t, named.all(), 1, "byte %d of %s", i, where)
@@ -117,8 +112,7 @@ func TestVectorsWithAChangedByteAreAbsent(t *testing.T) {
 			require.NoError(t, b.SealTexts(t.Context()))
 		}
 		read := func() ([][]float32, error) {
-			objects, err := b.FindTexts(t.Context(), texts)
-			require.NoError(t, err)
+			objects := must(b.FindTexts(t.Context(), texts))
 			return b.ReadVectors(t.Context(), texts, objects)
 		}
 		b.flipEach(t, "ledger/embed/", func(where string, i int, named *names) {
@@ -134,8 +128,7 @@ func TestVectorsWithAChangedByteAreAbsent(t *testing.T) {
 			continue
 		}
 		b.flipEach(t, "ledger/texts/packs/", func(where string, i int, named *names) {
-			found, err := read()
-			require.NoError(t, err)
+			found := must(read())
 			for n := range found {
 				require.True(t, found[n] == nil && len(named.all()) == 1 || assert.ObjectsAreEqual(vectors[n], found[n]),
 					"byte %d of %s: %v, %v", i, where, found, named.all())
@@ -153,8 +146,7 @@ func TestAStoredVectorThatIsNotFiniteIsDamage(t *testing.T) {
 		b.reopen()
 		var named names
 		b.OnDamage = named.add
-		objects, err := b.FindTexts(t.Context(), texts)
-		require.NoError(t, err)
+		objects := must(b.FindTexts(t.Context(), texts))
 		found, err := b.ReadVectors(t.Context(), texts, objects)
 		assert.True(t, err == nil && found[0] == nil && len(named.all()) == 1, "%v: %v, %v, %v", bad, found, err, named.all())
 	}

@@ -23,10 +23,8 @@ func TestWhatCanBeReadAgainIsForgottenWhenNobodyLooks(t *testing.T) {
 			require.NoError(t, l.PutVectors(t.Context(), of, vectors))
 		}
 		look := func(of []core.Digest) {
-			objects, err := l.FindTexts(t.Context(), of)
-			require.NoError(t, err)
-			found, err := l.ReadVectors(t.Context(), of, objects)
-			require.NoError(t, err)
+			objects := must(l.FindTexts(t.Context(), of))
+			found := must(l.ReadVectors(t.Context(), of, objects))
 			for i, vector := range found {
 				if len(vector) != 1 || vector[0] != vectors[i][0] {
 					t.Errorf("the vector of text %d is %v, want %v", i, vector, vectors[i])

@@ -26,10 +26,9 @@ func TestThoseWhoPaySideBySideWriteFullPacksOfTheIndex(t *testing.T) {
 	for i := range vectors {
 		vectors[i] = []float32{1}
 	}
-	err := parallel.Each(t.Context(), requests, 32, func(ctx context.Context, i int) error {
+	require.NoError(t, parallel.Each(t.Context(), requests, 32, func(ctx context.Context, i int) error {
 		return l.PutVectors(ctx, texts(i*perRequest, (i+1)*perRequest), vectors)
-	})
-	require.NoError(t, err)
+	}))
 	packs := 0
 	for _, key := range store.Keys("ledger/texts/packs/") {
 		if !strings.HasSuffix(key, ".swept") {
@@ -63,8 +62,7 @@ func TestABuildMergesTheIndexWhileItRuns(t *testing.T) {
 	assert.True(t, merges != 0 && merges <= packs/2, "%d merges of %d packs", merges, packs)
 	fresh := ledger.New(store, memory.NewClaims())
 	for n := range packs {
-		objects, err := fresh.FindTexts(t.Context(), texts(n*perPack, n*perPack+100))
-		require.NoError(t, err)
+		objects := must(fresh.FindTexts(t.Context(), texts(n*perPack, n*perPack+100)))
 		for i, object := range objects {
 			require.False(t, object.IsZero(), "text %d of pack %d is not found", i, n)
 		}

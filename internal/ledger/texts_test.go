@@ -70,10 +70,8 @@ func (s *shop) twice() int {
 // has checks which texts a process finds, and that their vectors are theirs.
 func has(t *testing.T, l *ledger.Ledger, all []core.Digest, want func(i int) bool) {
 	t.Helper()
-	objects, err := l.FindTexts(t.Context(), all)
-	require.NoError(t, err)
-	vectors, err := l.ReadVectors(t.Context(), all, objects)
-	require.NoError(t, err)
+	objects := must(l.FindTexts(t.Context(), all))
+	vectors := must(l.ReadVectors(t.Context(), all, objects))
 	for i, vector := range vectors {
 		if (vector != nil) != want(i) || (vector != nil && vector[0] != float32(all[i][0])) {
 			t.Fatalf("text %d: %v, want it: %v", i, vector, want(i))
@@ -249,8 +247,7 @@ func BenchmarkLookUpOf10000TextsFarAway(b *testing.B) {
 				store.Reset()
 				l := ledger.New(store, memory.NewClaims())
 				for at := 0; at < 10_000; at += 1000 {
-					_, err := l.FindTexts(b.Context(), texts(from+at, from+at+1000))
-					require.NoError(b, err)
+					must(l.FindTexts(b.Context(), texts(from+at, from+at+1000)))
 				}
 			}
 			b.ReportMetric(requests(store)/10, "requests/1000texts")

@@ -51,9 +51,7 @@ func keyOf(n int) core.Digest {
 func BenchmarkUpkeep(b *testing.B) {
 	entries := 100_000
 	if asked := os.Getenv("UNWEAVER_BENCH_ENTRIES"); asked != "" {
-		var err error
-		entries, err = strconv.Atoi(asked)
-		require.NoError(b, err)
+		entries = must(strconv.Atoi(asked))
 	}
 	b.Run("answers", func(b *testing.B) { benchmarkUpkeep(b, ledger.Extract, entries, 1700) })
 	b.Run("texts", func(b *testing.B) { benchmarkUpkeep(b, ledger.Texts, entries, 36) })
@@ -84,8 +82,7 @@ func benchmarkUpkeep(b *testing.B, task string, entries, size int) {
 					}
 				}
 			}
-			_, err := l.PackEntries(b.Context(), task, source)
-			require.NoError(b, err)
+			must(l.PackEntries(b.Context(), task, source))
 		}
 		listed := func(from int) iter.Seq2[core.Digest, error] {
 			return func(yield func(core.Digest, error) bool) {

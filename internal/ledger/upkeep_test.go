@@ -99,8 +99,7 @@ func TestUpkeepMayEndAfterAnyWriteOrDelete(t *testing.T) {
 		b.now = day(2)
 		b.upkeep(t, ledger.Extract, nil) // swept and merged
 		for i := 110; i < 120; i++ {     // of a build that ended early
-			_, err := b.Put(t.Context(), ledger.Extract, key(i), 0, ledger.Result{Value: []byte(value(i))})
-			require.NoError(t, err)
+			must(b.Put(t.Context(), ledger.Extract, key(i), 0, ledger.Result{Value: []byte(value(i))}))
 		}
 		b.now = day(20)
 		return b
@@ -221,12 +220,10 @@ func TestEntriesThatNothingListsGoWhenTheyAreOld(t *testing.T) {
 		b := newBook(t)
 		b.pay(t, task, 0, 40) // packed
 		for i := 40; i < 60; i++ {
-			_, err := b.Put(t.Context(), task, key(i), 0, ledger.Result{Value: []byte(value(i))})
-			require.NoError(t, err)
+			must(b.Put(t.Context(), task, key(i), 0, ledger.Result{Value: []byte(value(i))}))
 		}
 		for i := 60; i < 64; i++ { // content failures
-			_, err := b.Put(t.Context(), task, key(i), 1, ledger.Result{Value: []byte("why"), Negative: true})
-			require.NoError(t, err)
+			must(b.Put(t.Context(), task, key(i), 1, ledger.Result{Value: []byte("why"), Negative: true}))
 		}
 		b.now = day(5)
 		b.pay(t, task, 70, 80) // young when the others go
@@ -266,8 +263,7 @@ func TestOldEntriesOfAYoungMergeGo(t *testing.T) {
 		t.Fatal(n, err)
 	}
 	b.now = day(18)
-	_, err := b.Sweep(t.Context(), ledger.Extract, b.now)
-	require.NoError(t, err)
+	must(b.Sweep(t.Context(), ledger.Extract, b.now))
 	gone, err := b.Expire(t.Context(), ledger.Extract, listing(key(1)), b.now)
 	assert.True(t, err == nil && gone == 12*20-1, "%d of 239 went, %v", gone, err)
 }
@@ -352,8 +348,7 @@ func testDamagedPack(t *testing.T, task string) {
 func TestOneProcessAtATimeKeepsALedger(t *testing.T) {
 	b := newBook(t)
 	shared := newClaims()
-	_, err := shared.Claim(t.Context(), "ledger-upkeep:"+ledger.Extract, "another", time.Hour)
-	require.NoError(t, err)
+	must(shared.Claim(t.Context(), "ledger-upkeep:"+ledger.Extract, "another", time.Hour))
 	b.Ledger = ledger.New(b.store, shared)
 	b.store.Reset()
 	kept, err := b.RunUpkeep(t.Context(), ledger.Extract, listing(), b.now)
@@ -371,15 +366,13 @@ func TestWhatAMergeTookInStaysForThoseWhoListedItBefore(t *testing.T) {
 	b.want(t, ledger.Extract, 1, all) // this process has listed them
 	reader := b.Ledger
 	b.reopen()
-	_, err := b.Merge(t.Context(), ledger.Extract, b.now)
-	require.NoError(t, err)
+	must(b.Merge(t.Context(), ledger.Extract, b.now))
 	for _, c := range []struct {
 		hours int
 		packs int
 	}{{1, 12}, {23, 12}, {25, 0}} {
 		b.now = day(0).Add(time.Duration(c.hours) * time.Hour)
-		_, err := b.Sweep(t.Context(), ledger.Extract, b.now)
-		require.NoError(t, err)
+		must(b.Sweep(t.Context(), ledger.Extract, b.now))
 		n := len(b.store.Keys("ledger/extract/packs/"))
 		assert.True(t, n == c.packs, "%d packs after %d hours, want %d", n, c.hours, c.packs)
 		e, err := reader.Get(t.Context(), ledger.Extract, key(7), 0)
@@ -394,14 +387,12 @@ func TestAMergeWhoseResultIsGoneGivesItsInputsBack(t *testing.T) {
 	for shard := range 12 {
 		b.pay(t, ledger.Extract, 20*shard, 20*shard+20)
 	}
-	_, err := b.Merge(t.Context(), ledger.Extract, b.now)
-	require.NoError(t, err)
+	must(b.Merge(t.Context(), ledger.Extract, b.now))
 	for _, name := range b.store.Keys("ledger/extract/merged/") {
 		require.NoError(t, b.store.Delete(t.Context(), name))
 	}
 	b.now = day(2)
-	_, err = b.Sweep(t.Context(), ledger.Extract, b.now)
-	require.NoError(t, err)
+	must(b.Sweep(t.Context(), ledger.Extract, b.now))
 	b.want(t, ledger.Extract, 240, all)
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stage"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
 // An object that changes between the listing and the reading, or while it is read, is read in one version alone.
@@ -37,8 +38,7 @@ func TestAnObjectIsReadInTheVersionThatWasListed(t *testing.T) {
 				change := func() blob.Info {
 					content := "version " + string(rune('0'+version))
 					version++
-					info, err := blob.Write(t.Context(), store, "a.md", []byte(content), blob.Cond{})
-					require.NoError(t, err)
+					info := stagetest.Must(blob.Write(t.Context(), store, "a.md", []byte(content), blob.Cond{}))
 					return info
 				}
 				listed, content := change(), ""

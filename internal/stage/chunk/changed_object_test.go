@@ -14,14 +14,14 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
 var everything = blob.All
 
 func put(r *run, key string, raw []byte) {
 	r.t.Helper()
-	_, err := r.art.Store.Put(r.t.Context(), key, bytes.NewReader(raw), int64(len(raw)), blob.Cond{})
-	require.NoError(r.t, err)
+	stagetest.Must(r.art.Store.Put(r.t.Context(), key, bytes.NewReader(raw), int64(len(raw)), blob.Cond{}))
 }
 
 // A document that changed since it was planned is indexed as it is now.
@@ -29,8 +29,7 @@ func TestADocumentThatChangedSincePlanIsTakenAsItIs(t *testing.T) {
 	r := newRun(t, map[string]string{"a.txt": "first", "b.txt": "other"})
 	units := r.plan().Units
 	r.corpus.Set("a.txt", "second, and longer")
-	res, err := r.chunk(t.Context(), 0, units)
-	require.NoError(t, err)
+	res := stagetest.Must(r.chunk(t.Context(), 0, units))
 	a := r.documents(res)["a.txt"]
 	now, err := r.corpus.Stat(t.Context(), "a.txt")
 	if err != nil || a.Problem != "" || a.Version != versionOf("second, and longer") || a.ETag != now.ETag ||
@@ -47,8 +46,7 @@ func TestBytesThatAreNotThoseOfPlanAreSeen(t *testing.T) {
 	r := newRun(t, map[string]string{"a.txt": "first", "b.txt": "other"})
 	units := r.plan().Units
 	r.corpus.Forge("a.txt", "2nd!!")
-	res, err := r.chunk(t.Context(), 0, units)
-	require.NoError(t, err)
+	res := stagetest.Must(r.chunk(t.Context(), 0, units))
 	if a := r.documents(res)["a.txt"]; a.Version != versionOf("2nd!!") || r.text(res, "a.txt", a, 0, -1) != "2nd!!" {
 		t.Errorf("the text is served under the version %s", a.Version)
 	}
@@ -74,8 +72,7 @@ func TestADocumentThatNeverRestsKeepsWhatItWas(t *testing.T) {
 					r.corpus.Set(key, fmt.Sprintf("written to %d %s", writes.Add(1), strings.Repeat("word ", 200)))
 				}
 			})
-			res, err := r.chunk(t.Context(), 0, units)
-			require.NoError(t, err)
+			res := stagetest.Must(r.chunk(t.Context(), 0, units))
 			documents := r.documents(res)
 			log, fresh := documents["log.txt"], documents["new.txt"]
 			if !log.Stale || log.Problem != string(fault.DocumentChanged) || log.Version != before.Version ||
@@ -101,8 +98,7 @@ func TestADocumentThatComesToRestIsIndexed(t *testing.T) {
 			r.corpus.Set(key, fmt.Sprintf("line %d", writes))
 		}
 	}
-	res, err := r.chunk(t.Context(), 0, units)
-	require.NoError(t, err)
+	res := stagetest.Must(r.chunk(t.Context(), 0, units))
 	log := r.documents(res)["log.txt"]
 	assert.True(t, log.Problem == "" && log.Version == versionOf("line 2") && len(log.Chunks) == 1, "%+v", log)
 }
@@ -120,8 +116,7 @@ func TestATornReadIsReadAgain(t *testing.T) {
 			r.corpus.Forge(key, "first")
 		}
 	}
-	res, err := r.chunk(t.Context(), 0, units)
-	require.NoError(t, err)
+	res := stagetest.Must(r.chunk(t.Context(), 0, units))
 	if a := r.documents(res)["a.txt"]; a.Version != versionOf("first") || r.text(res, "a.txt", a, 0, -1) != "first" ||
 		reads != 2 {
 		t.Errorf("read %d times, served under %s", reads, a.Version)

@@ -40,10 +40,7 @@ type run struct {
 
 func newRun(t *testing.T, objects map[string]string) *run {
 	t.Helper()
-	store, err := dir.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := stagetest.Must(dir.Open(t.TempDir()))
 	return &run{
 		t: t, corpus: documenttest.New(objects), art: artifact.Index{Store: store, Name: "i"}, scratch: "i/runs/1",
 		keeps: true, limits: document.DefaultLimits(),
@@ -63,13 +60,10 @@ func (r *run) chunkRows() string {
 
 func (r *run) plan() plan.Result {
 	r.t.Helper()
-	res, err := plan.Run(r.t.Context(), plan.In{
+	res := stagetest.Must(plan.Run(r.t.Context(), plan.In{
 		Spec: r.spec, Corpus: r.corpus, Artifacts: r.art, Scratch: r.scratch, Limits: r.limits, Parent: r.parent,
 		Parser: documenttest.Here{Limits: r.limits}, Foreign: !r.keeps, OnProgress: func(int64) {},
-	})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	}))
 	return res
 }
 
@@ -104,10 +98,7 @@ func (r *run) after(res chunk.Result) {
 // all plans and chunks the one unit.
 func (r *run) all() chunk.Result {
 	r.t.Helper()
-	res, err := r.chunk(r.t.Context(), 0, r.plan().Units)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	res := stagetest.Must(r.chunk(r.t.Context(), 0, r.plan().Units))
 	if res.Listed != res.Counts.Documents+res.Failed+res.Empty {
 		r.t.Fatalf("the counts do not add up: %+v", res)
 	}
@@ -121,10 +112,7 @@ func (r *run) documents(res chunk.Result) map[string]rows.Document {
 		if err != nil {
 			r.t.Fatal(err)
 		}
-		document, err := rows.DecodeDocument(row.Value)
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		document := stagetest.Must(rows.DecodeDocument(row.Value))
 		out[string(row.Key)] = document
 	}
 	return out
@@ -133,14 +121,8 @@ func (r *run) documents(res chunk.Result) map[string]rows.Document {
 // text reads a range of a document back from the text segment.
 func (r *run) text(res chunk.Result, key string, d rows.Document, start, end int) string {
 	r.t.Helper()
-	reader, err := textseg.Open(r.t.Context(), r.art.Store, r.art.SegmentKey(res.Text.SHA256))
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	text, err := reader.Slice(r.t.Context(), key, d.Frame, start, end)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	reader := stagetest.Must(textseg.Open(r.t.Context(), r.art.Store, r.art.SegmentKey(res.Text.SHA256)))
+	text := stagetest.Must(reader.Slice(r.t.Context(), key, d.Frame, start, end))
 	return text
 }
 
@@ -211,10 +193,7 @@ func TestDocumentsOfEveryKindBecomeChunks(t *testing.T) {
 			t.Fatal(err)
 		}
 		key := string(row.Key)
-		c, err := rows.DecodeChunk(row.Value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := stagetest.Must(rows.DecodeChunk(row.Value))
 		if key != last {
 			ordinal, last = 0, key
 		}
@@ -263,10 +242,7 @@ func TestProblemsOfDocumentsAreRecorded(t *testing.T) {
 	units := r.plan().Units
 	r.corpus.Open["denied.txt"] = fault.StoreDenied.At("read", "denied.txt")
 	r.corpus.Break["breaks.txt"] = errors.New("connection reset")
-	res, err := r.chunk(t.Context(), 0, units)
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := stagetest.Must(r.chunk(t.Context(), 0, units))
 	want := map[string]fault.Code{
 		"fine.txt": "", "empty.txt": fault.EmptyDocument, "blank.md": fault.EmptyDocument, "binary.txt": fault.BinaryContent,
 		"bad.json": fault.Unreadable, "old.docx": fault.Encrypted, "not.pdf": fault.Unreadable,
@@ -352,10 +328,7 @@ func TestHashesDoNotDependOnUnits(t *testing.T) {
 	}
 	var parts core.Hashes
 	for i := range units {
-		res, err := r.chunk(t.Context(), i, units)
-		if err != nil {
-			t.Fatal(err)
-		}
+		res := stagetest.Must(r.chunk(t.Context(), i, units))
 		parts.Merge(res.Hashes)
 	}
 	whole, err := r.chunk(t.Context(), 0, []plan.Unit{{From: 0, To: units[len(units)-1].To}})

@@ -15,6 +15,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/chunk"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
 // chunks reads the chunks of a document as the stages after this one will.
@@ -25,8 +26,7 @@ func (r *run) chunks(key string) (all []rows.Chunk) {
 		if string(row.Key) != key {
 			continue
 		}
-		c, err := rows.DecodeChunk(row.Value)
-		require.NoError(r.t, err)
+		c := stagetest.Must(rows.DecodeChunk(row.Value))
 		all = append(all, c)
 	}
 	return all
@@ -136,8 +136,7 @@ func TestWhatTheParentLostIsTold(t *testing.T) {
 			text := other.night().Text
 			body, _, err := other.art.Store.Get(r.t.Context(), other.art.SegmentKey(text.SHA256), everything)
 			require.NoError(r.t, err)
-			raw, err := io.ReadAll(body)
-			require.NoError(r.t, err)
+			raw := stagetest.Must(io.ReadAll(body))
 			put(r, r.art.SegmentKey(r.parent.Segments.Text[0].SHA256), raw)
 		},
 	} {

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -19,6 +18,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/plan"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/documenttest"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
 // huge is a corpus of which one object is listed with 5 GB. Of its bytes come as many as a test can wait for.
@@ -119,17 +119,15 @@ func heap() uint64 {
 func (r *run) chunkAll(store blob.Store) (reported int64, problems []core.Problem) {
 	r.t.Helper()
 	var signs atomic.Int64
-	planned, err := plan.Run(r.t.Context(), plan.In{
+	planned := stagetest.Must(plan.Run(r.t.Context(), plan.In{
 		Spec: r.spec, Corpus: store, Artifacts: r.art, Scratch: r.scratch, Limits: r.limits,
 		OnProgress: func(int64) {}, OnBytes: func() { signs.Add(1) },
-	})
-	require.NoError(r.t, err)
+	}))
 	for unit, cut := range planned.Units {
-		res, err := chunk.Run(r.t.Context(), chunk.In{
+		res := stagetest.Must(chunk.Run(r.t.Context(), chunk.In{
 			Spec: r.spec, Corpus: store, Artifacts: r.art, Scratch: r.scratch, Plan: r.rows(), Unit: unit, From: cut.From,
 			To: cut.To, OnProgress: func(int64) { signs.Add(1) }, Limits: r.limits, Parser: documenttest.Here{Limits: r.limits},
-		})
-		require.NoError(r.t, err)
+		}))
 		problems = append(problems, res.Problems...)
 	}
 	return signs.Load(), problems

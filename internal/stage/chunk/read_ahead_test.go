@@ -36,21 +36,19 @@ func TestSmallDocumentsOfADistantCorpusAreReadSideBySide(t *testing.T) {
 			Index: "i", Corpus: "memory", Chunking: core.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 60},
 		}
 		begin := time.Now()
-		_, err := plan.Run(t.Context(), plan.In{
+		stagetest.Must(plan.Run(t.Context(), plan.In{
 			Spec: spec, Corpus: distance.Blob(near, requests), Artifacts: index, Scratch: "s",
 			Limits: document.DefaultLimits(), OnProgress: func(int64) {},
-		})
-		stagetest.Ok(t, err)
+		}))
 		if passed := time.Since(begin); passed > 100*time.Millisecond {
 			t.Errorf("plan took %s of a store at 15 ms", passed)
 		}
 		begin = time.Now()
-		result, err := chunk.Run(t.Context(), chunk.In{
+		result := stagetest.Must(chunk.Run(t.Context(), chunk.In{
 			Spec: spec, Corpus: distance.Blob(near, requests), Artifacts: index, Scratch: "s", To: -1,
 			Plan: stagetest.Stored(t, index.Store, plan.RowsKey("s")), Limits: document.DefaultLimits(),
 			Parser: documenttest.Here{Limits: document.DefaultLimits()}, OnProgress: func(int64) {},
-		})
-		stagetest.Ok(t, err)
+		}))
 		if passed := time.Since(begin); result.Counts.Documents != count || passed > 15*time.Millisecond*count/10 {
 			t.Errorf("%d documents in %s", result.Counts.Documents, passed)
 		}
@@ -66,8 +64,7 @@ func TestAReadingAheadFailsItsOwnDocument(t *testing.T) {
 	units := r.plan().Units
 	r.corpus.Open["b.txt"] = fault.StoreDenied.At("read", "b.txt")
 	r.corpus.Break["c.txt"] = fault.Unreadable.At("read", "c.txt")
-	res, err := r.chunk(t.Context(), 0, units)
-	stagetest.Ok(t, err)
+	res := stagetest.Must(r.chunk(t.Context(), 0, units))
 	documents := r.documents(res)
 	for key, want := range map[string]string{
 		"a.txt": "", "b.txt": string(fault.StoreDenied), "c.txt": string(fault.Unreadable), "d.txt": "",

@@ -6,6 +6,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
 // An object whose size alone says that it is above a limit is refused without being read, by a first build too.
@@ -27,10 +28,7 @@ func TestAnObjectThatIsTooLargeBySizeIsNotRead(t *testing.T) {
 			r.limits = document.DefaultLimits()
 			r.limits.Text, r.limits.Bytes = 1000, 3000
 			planned := r.plan()
-			res, err := r.chunk(t.Context(), 0, planned.Units)
-			if err != nil {
-				t.Fatal(err)
-			}
+			res := stagetest.Must(r.chunk(t.Context(), 0, planned.Units))
 			if reads := r.corpus.Reads(c.key); reads != c.reads {
 				t.Errorf("it was read %d times, want %d", reads, c.reads)
 			}

@@ -22,6 +22,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/chunk"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/documenttest"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
 func TestMain(m *testing.M) {
@@ -271,8 +272,7 @@ func (r *run) with(tries int, parser document.Parser) chunk.In {
 func TestACorpusOfPillsAndGoodDocumentsIsChunkedAndNamesEachPill(t *testing.T) {
 	limits := document.DefaultLimits()
 	limits.Time, limits.Memory, limits.Text = time.Minute, 192<<20, 4<<20
-	pool, err := sandbox.New(2, limits)
-	require.NoError(t, err)
+	pool := stagetest.Must(sandbox.New(2, limits))
 	defer pool.Close()
 	objects := map[string]string{
 		"a.md": "Salt of the lake.", "m.html": "<p>Ships of the lake.</p>", "z.pdf": documenttest.PDF("Port Alma"),
@@ -282,8 +282,7 @@ func TestACorpusOfPillsAndGoodDocumentsIsChunkedAndNamesEachPill(t *testing.T) {
 		objects[name] = content
 	}
 	r := newRun(t, objects)
-	res, err := chunk.Run(t.Context(), r.with(1, pool))
-	require.NoError(t, err)
+	res := stagetest.Must(chunk.Run(t.Context(), r.with(1, pool)))
 	assert.True(t, res.Counts.Documents == int64(good) && res.Failed == int64(len(documenttest.Deadly())),
 		"%d documents, %d failed", res.Counts.Documents, res.Failed)
 	named := map[string]bool{}
@@ -298,8 +297,7 @@ func TestACorpusOfPillsAndGoodDocumentsIsChunkedAndNamesEachPill(t *testing.T) {
 func TestPauseAndCancelTakeEffectWhileADocumentHangs(t *testing.T) {
 	limits := document.DefaultLimits()
 	limits.Time, limits.Memory = 10*time.Minute, 4<<30 // a fast machine takes the usual 512 MiB in a second
-	pool, err := sandbox.New(1, limits)
-	require.NoError(t, err)
+	pool := stagetest.Must(sandbox.New(1, limits))
 	defer pool.Close()
 	r := newRun(t, map[string]string{"hang.pdf": documenttest.Tireless()})
 	ctx, cancel := context.WithCancel(t.Context())

@@ -18,6 +18,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/collect"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
 // first and second are a generation and its successor: b changed, c went, d came.
@@ -83,8 +84,7 @@ func TestATaggedGenerationStaysUntilItIsUntagged(t *testing.T) {
 	}
 	w.collect(0) // marks g1 to g4
 	key := w.index.TagKey("g1", "audit")
-	_, err := blob.Write(t.Context(), w.index.Store, key, []byte("{"), blob.Cond{})
-	require.NoError(t, err)
+	stagetest.Must(blob.Write(t.Context(), w.index.Store, key, []byte("{"), blob.Cond{}))
 	for night := 1; night < 4; night++ {
 		w.collect(night)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/coordination/bolt"
 	recordsbolt "github.com/unweaver/unweaver/internal/store/records/bolt"
 	"github.com/unweaver/unweaver/internal/store/vectors/files"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
 // Sixty nights of one per cent of changes must not make the stores grow: records and rows, artifacts and ledger, by
@@ -57,8 +58,7 @@ func TestNightsOnTheEmbeddedStores(t *testing.T) {
 
 func claimsOf(t *testing.T) *bolt.Store {
 	t.Helper()
-	store, err := bolt.Open(filepath.Join(t.TempDir(), "classes"))
-	require.NoError(t, err)
+	store := stagetest.Must(bolt.Open(filepath.Join(t.TempDir(), "classes")))
 	t.Cleanup(func() { _ = store.Close() })
 	return store
 }

@@ -40,10 +40,8 @@ type bench struct {
 
 func newBench(t *testing.T) bench {
 	t.Helper()
-	store, err := dir.Open(t.TempDir())
-	stagetest.Ok(t, err)
-	claims, err := bolt.Open(filepath.Join(t.TempDir(), "claims"))
-	stagetest.Ok(t, err)
+	store := stagetest.Must(dir.Open(t.TempDir()))
+	claims := stagetest.Must(bolt.Open(filepath.Join(t.TempDir(), "claims")))
 	t.Cleanup(func() { _ = claims.Close() })
 	return bench{t, artifact.Index{Store: store, Name: "i"}, claims}
 }
@@ -110,8 +108,7 @@ func TestEveryNewClassIsEmbeddedOnceWithItsFinalText(t *testing.T) {
 	var reported core.Progress
 	in := b.in(embedder, part)
 	in.OnProgress = func(p core.Progress) { reported = p }
-	res, err := embedstage.Run(t.Context(), in)
-	stagetest.Ok(t, err)
+	res := stagetest.Must(embedstage.Run(t.Context(), in))
 	got := texts(embedder.Requests())
 	assert.True(t, len(got) == 500 && got["Class 7: It is one of 500"] == 1 && got["Class 30: made short"] == 1,
 		"%d texts", len(got))
@@ -122,8 +119,7 @@ func TestEveryNewClassIsEmbeddedOnceWithItsFinalText(t *testing.T) {
 		assert.True(t, len(request) <= 256, "a request of %d texts", len(request))
 	}
 	t.Run("a second run finds every text in the ledger", func(t *testing.T) {
-		res, err := embedstage.Run(t.Context(), b.in(embedder, part))
-		stagetest.Ok(t, err)
+		res := stagetest.Must(embedstage.Run(t.Context(), b.in(embedder, part)))
 		if res.Progress.Hits.Embed != 500 || len(embedder.Requests()) != requests ||
 			res.Progress.Done != 500 {
 			t.Errorf("%+v after %d requests, then %d", res.Progress, requests, len(embedder.Requests()))
@@ -158,8 +154,7 @@ func TestProgressFollowsAModelInside(t *testing.T) {
 	in.Source.Embedder = &steps{Embedder: &stagetest.Embedder{Dim: 4}, look: func() { seen = append(seen, reported.Done) }}
 	_, err := embedstage.Run(t.Context(), in)
 	assert.True(t, err != nil && reported.Done == 0, "a request that failed counts %d, %v", reported.Done, err)
-	res, err := embedstage.Run(t.Context(), in)
-	stagetest.Ok(t, err)
+	res := stagetest.Must(embedstage.Run(t.Context(), in))
 	assert.True(t, res.Progress.Done == 100 && reported == res.Progress && slices.Equal(seen, []int64{50, 50}),
 		"%+v, on the way %v", res, seen)
 }
@@ -200,8 +195,7 @@ func TestADeathCostsAtMostOneRequestASlot(t *testing.T) {
 		defer func() { _ = claims.Close() }()
 		b.claims = claims
 		second := &stagetest.Embedder{Dim: 4}
-		_, err = embedstage.Run(t.Context(), b.in(second, part))
-		stagetest.Ok(t, err)
+		stagetest.Must(embedstage.Run(t.Context(), b.in(second, part)))
 		paid, again := texts(first.Requests()), texts(second.Requests())
 		for text := range paid {
 			assert.Zero(t, again[text], "%q was answered, and is paid again", text)
@@ -224,8 +218,7 @@ func TestLongChunksAreEmbeddedInWindows(t *testing.T) {
 		stagetest.Document{Key: "b", Title: "Long", Chunks: []string{strings.Join(words, " ")}},
 	)
 	embedder := &stagetest.Embedder{Dim: 4}
-	res, err := embedstage.Run(t.Context(), b.in(embedder, part))
-	stagetest.Ok(t, err)
+	res := stagetest.Must(embedstage.Run(t.Context(), b.in(embedder, part)))
 	got := texts(embedder.Requests())
 	assert.True(t, got["Short\n\nA few words."] == 1 && res.Texts == 2 && len(got) >= 4, "%d texts, %+v", len(got), res)
 	for text := range got {
@@ -236,8 +229,7 @@ func TestLongChunksAreEmbeddedInWindows(t *testing.T) {
 		embedder := &stagetest.Embedder{Dim: 4}
 		in := b.in(embedder, part)
 		in.Env.Spec.Parity = true
-		_, err := embedstage.Run(t.Context(), in)
-		stagetest.Ok(t, err)
+		stagetest.Must(embedstage.Run(t.Context(), in))
 		if got := texts(embedder.Requests()); got["A few words."] != 1 {
 			t.Errorf("%v", got)
 		}
@@ -280,8 +272,7 @@ func TestWhatTheParentHasIsNotEmbeddedAgain(t *testing.T) {
 		in.Env.Parent, in.Env.Table, in.Env.Collections.Classes = parent, table, c.collection
 		other := newBench(t)
 		in.Source.Ledger = ledger.New(other.art.Store, other.claims)
-		res, err := embedstage.Run(t.Context(), in)
-		stagetest.Ok(t, err)
+		res := stagetest.Must(embedstage.Run(t.Context(), in))
 		assert.True(t, res.Texts == int64(c.want) && len(texts(embedder.Requests())) == c.want,
 			"%s: %d texts", name, res.Texts)
 	}

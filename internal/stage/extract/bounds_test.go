@@ -24,13 +24,11 @@ func TestOfAnAnswerThatHoldsTooMuchTheBeginningIsTakenAndTheRestCounted(t *testi
 	for i := range 8_000 {
 		entities = append(entities, entity{fmt.Sprint("Name ", i), "d"})
 	}
-	answer, err := json.Marshal(map[string]any{"entities": entities})
-	stagetest.Ok(t, err)
+	answer := stagetest.Must(json.Marshal(map[string]any{"entities": entities}))
 	b := newBench(t)
 	in := b.in(&stagetest.Chat{Answer: stagetest.Says(string(answer))}, stagetest.Numbered(1, "Text %d.")...)
 	for _, when := range []string{"paid for", "from the ledger"} {
-		res, err := extract.Run(t.Context(), in)
-		stagetest.Ok(t, err)
+		res := stagetest.Must(extract.Run(t.Context(), in))
 		if want := int64(len(entities) - extract.MaxEntities + 1); res.Progress.Cut != want { // one is cut and taken
 			t.Errorf("%s: %d counted, want %d", when, res.Progress.Cut, want)
 		}
@@ -43,8 +41,7 @@ func TestRulesReadADocumentOfAnySize(t *testing.T) {
 	for i := 0; row.Len() < 140_000; i++ {
 		fmt.Fprintf(&row, "met Name%d & \"Sons\" <x>, ", i)
 	}
-	reply, err := builtin.Chat{}.Complete(t.Context(), model.Call{Task: model.Extract, Input: row.String()})
-	stagetest.Ok(t, err)
+	reply := stagetest.Must(builtin.Chat{}.Complete(t.Context(), model.Call{Task: model.Extract, Input: row.String()}))
 	entities, rung, ok := extract.Parse(reply.Text)
 	if !ok || rung != extract.RungStrict || len(entities) != extract.MaxEntities {
 		t.Errorf("%d bytes, %d entities, %q", len(reply.Text), len(entities), rung)

@@ -89,8 +89,7 @@ func TestPlainNamesAreOfAllAnswers(t *testing.T) {
 	chat := &stagetest.Chat{Answer: stagetest.Says(entities("**Marbeck**", "N/A", "1. Marbeck", "Marbeck"))}
 	for range 2 {
 		in := b.in(chat, stagetest.Document{Key: "a", Chunks: []string{"Marbeck is a town."}})
-		_, err := extract.Run(t.Context(), in)
-		stagetest.Ok(t, err)
+		stagetest.Must(extract.Run(t.Context(), in))
 		got := b.extracted(in)
 		if len(got) != 1 || len(got[0].Entities) != 3 || got[0].Entities[0].Name != "Marbeck" || got[0].Entities[0].Spans == nil {
 			t.Errorf("%+v", got)
@@ -129,8 +128,7 @@ func TestHalfAListIsAskedForWithTwiceTheRoom(t *testing.T) {
 		}
 		in := b.in(chat, stagetest.Document{Key: "a", Chunks: []string{"Ann, Bo, Cy and Dee."}})
 		in.Health = stage.NewHealth()
-		_, err := extract.Run(t.Context(), in)
-		stagetest.Ok(t, err)
+		stagetest.Must(extract.Run(t.Context(), in))
 		calls := chat.Calls()
 		assert.True(t, len(calls) == c.calls && !calls[0].Roomy && calls[1].Roomy && calls[1].User == calls[0].User,
 			"%s: %d calls", name, len(calls))
@@ -150,12 +148,10 @@ func TestADeadLetterSaysThatTheModelGaveNothing(t *testing.T) {
 	}}
 	in := b.in(chat, stagetest.Document{Key: "a", Chunks: []string{"Ann.", "Bo."}})
 	in.Health = stage.NewHealth()
-	_, err := extract.Run(t.Context(), in)
-	stagetest.Ok(t, err)
+	stagetest.Must(extract.Run(t.Context(), in))
 	letters := b.deadLetters()
 	require.Len(t, letters, 1, "%v", letters)
 	var letter extract.DeadLetter
-	_, err = blob.ReadJSON(t.Context(), b.art.Store, letters[0], &letter)
-	stagetest.Ok(t, err)
+	stagetest.Must(blob.ReadJSON(t.Context(), b.art.Store, letters[0], &letter))
 	assert.Contains(t, letter.Problem().Detail, "gave no answer (finish_reason length, within its thoughts)")
 }

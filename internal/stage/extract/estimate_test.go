@@ -35,8 +35,7 @@ func TestCountTellsWhatWouldBePaidAndTakesNothing(t *testing.T) {
 	_, err := extract.Run(t.Context(), b.in(paid, docs[:20]...)) // an earlier run
 	stagetest.Ok(t, err)
 	bad := &stagetest.Chat{Answer: stagetest.Says("no")}
-	_, err = extract.Run(t.Context(), b.in(bad, docs[20:25]...))
-	stagetest.Ok(t, err)
+	stagetest.Must(extract.Run(t.Context(), b.in(bad, docs[20:25]...)))
 
 	in := b.in(nil, docs...)
 	readOnly := &stagetest.Tampered{Store: b.art.Store, OnPut: func(key string) error {
@@ -45,11 +44,10 @@ func TestCountTellsWhatWouldBePaidAndTakesNothing(t *testing.T) {
 	}}
 	in.Artifacts.Store = readOnly
 	count := func(info model.Info, attempt int) extract.Estimate {
-		estimate, err := extract.Count(t.Context(), extract.CountIn{
+		estimate := stagetest.Must(extract.Count(t.Context(), extract.CountIn{
 			Model: info, Ledger: ledger.New(readOnly, noClaims{t: t}), Attempt: attempt,
 			Chunks: extract.StreamTexts(t.Context(), in),
-		})
-		stagetest.Ok(t, err)
+		}))
 		return estimate
 	}
 	info := (&stagetest.Chat{}).Info()

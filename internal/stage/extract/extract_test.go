@@ -39,10 +39,8 @@ type bench struct {
 
 func newBench(t *testing.T) bench {
 	t.Helper()
-	store, err := dir.Open(t.TempDir())
-	stagetest.Ok(t, err)
-	claims, err := bolt.Open(filepath.Join(t.TempDir(), "claims"))
-	stagetest.Ok(t, err)
+	store := stagetest.Must(dir.Open(t.TempDir()))
+	claims := stagetest.Must(bolt.Open(filepath.Join(t.TempDir(), "claims")))
 	t.Cleanup(func() { _ = claims.Close() })
 	return bench{t, artifact.Index{Store: store, Name: "i"}, claims}
 }
@@ -84,8 +82,7 @@ func (b bench) extracted(in extract.In) []rows.Extract {
 		dec.U()
 		dec.S()
 		dec.S()
-		x, err := rows.DecodeExtract(dec.B)
-		stagetest.Ok(b, err)
+		x := stagetest.Must(rows.DecodeExtract(dec.B))
 		out = append(out, x)
 	}
 	return out
@@ -112,8 +109,7 @@ func TestUnderParityEntitiesAreAskedForAndTakenLikeTheReference(t *testing.T) {
 	}}
 	in := b.in(chat, stagetest.Document{Key: "a", Title: "T", Chunks: []string{"A text.", "Some nonsense."}})
 	in.Spec.Parity = true
-	_, err := extract.Run(t.Context(), in)
-	stagetest.Ok(t, err)
+	stagetest.Must(extract.Run(t.Context(), in))
 	for _, call := range chat.Calls() {
 		assert.True(t, call.System == "" && strings.Contains(call.User, call.Input) &&
 			strings.Contains(call.User, "entity_description"), "%+v", call)
@@ -138,8 +134,7 @@ func TestAHitIsCountedOnlyWhenTheLedgerAnswered(t *testing.T) {
 		b := newBench(t)
 		chat := &stagetest.Chat{Answer: good}
 		for run, hits := range []int64{0, 100} {
-			res, err := extract.Run(t.Context(), b.in(chat, docs...))
-			stagetest.Ok(t, err)
+			res := stagetest.Must(extract.Run(t.Context(), b.in(chat, docs...)))
 			want := core.Progress{Stage: "extract", Done: 100, Hits: core.Calls{Extract: hits}}
 			if res.Progress != want || len(chat.Calls()) != 100 {
 				t.Errorf("run %d reports %+v after %d calls", run, res.Progress, len(chat.Calls()))
@@ -172,8 +167,7 @@ func TestAHitIsCountedOnlyWhenTheLedgerAnswered(t *testing.T) {
 		b := newBench(t)
 		chat := &stagetest.Chat{Answer: stagetest.Says("no")}
 		for run, hits := range []int64{0, 10} {
-			res, err := extract.Run(t.Context(), b.in(chat, docs[:10]...))
-			stagetest.Ok(t, err)
+			res := stagetest.Must(extract.Run(t.Context(), b.in(chat, docs[:10]...)))
 			if res.Progress.Hits.Extract != hits || res.Dead != 10 || len(chat.Calls()) != 20 {
 				t.Errorf("run %d: %+v after %d calls", run, res, len(chat.Calls()))
 			}
@@ -182,8 +176,7 @@ func TestAHitIsCountedOnlyWhenTheLedgerAnswered(t *testing.T) {
 	t.Run("built-in models have no ledger", func(t *testing.T) {
 		b := newBench(t)
 		for range 2 {
-			res, err := extract.Run(t.Context(), b.in(builtin.Chat{}, docs[:10]...))
-			stagetest.Ok(t, err)
+			res := stagetest.Must(extract.Run(t.Context(), b.in(builtin.Chat{}, docs[:10]...)))
 			assert.True(t, res.Progress.Hits.Extract == 0 && res.Progress.Done == 10, "%+v", res.Progress)
 		}
 		for info := range b.art.Store.List(t.Context(), "ledger/", "") {
@@ -198,8 +191,7 @@ func TestAChunkKeepsWhatWasSaidAboutItAndWhere(t *testing.T) {
 		&stagetest.Chat{Answer: stagetest.Says("```json\n" + entities("Quillon", "Nowhere") + "```")},
 		stagetest.Document{Key: "a.txt", Title: "A", Chunks: []string{"Größe of Quillon. ", "Again: quillon, and Quillon."}},
 	)
-	_, err := extract.Run(t.Context(), in)
-	stagetest.Ok(t, err)
+	stagetest.Must(extract.Run(t.Context(), in))
 	got := b.extracted(in)
 	want := []string{"[[9 16]]", "[[7 14] [20 27]]"}
 	for i, x := range got {
@@ -222,8 +214,7 @@ func TestAnAnswerThatCannotBeRead(t *testing.T) {
 			return model.Reply{Text: entities("Word")}, nil
 		}
 		in := b.in(chat, doc)
-		res, err := extract.Run(t.Context(), in)
-		stagetest.Ok(t, err)
+		res := stagetest.Must(extract.Run(t.Context(), in))
 		calls := chat.Calls()
 		if len(calls) != 2 || calls[0].User != doc.Chunks[0] ||
 			!strings.HasPrefix(calls[1].User, doc.Chunks[0]+"\n\n") {
@@ -250,8 +241,7 @@ func TestAnAnswerThatCannotBeRead(t *testing.T) {
 			b := newBench(t)
 			in := b.in(&stagetest.Chat{Answer: c.answer}, doc)
 			in.Attempt = 3
-			res, err := extract.Run(t.Context(), in)
-			stagetest.Ok(t, err)
+			res := stagetest.Must(extract.Run(t.Context(), in))
 			assert.True(t, res.Dead == 1 && res.Fallbacks == 1 && res.Chunks == 1, "%+v", res)
 			x := b.extracted(in)[0]
 			description := strings.Join(strings.Fields(doc.Chunks[0][:600]), " ")
@@ -262,8 +252,7 @@ func TestAnAnswerThatCannotBeRead(t *testing.T) {
 			keys := b.deadLetters()
 			require.True(t, len(keys) == 1 && strings.HasSuffix(keys[0], "/"+id+".json"), "dead letters %v", keys)
 			var letter extract.DeadLetter
-			_, err = blob.ReadJSON(t.Context(), b.art.Store, keys[0], &letter)
-			stagetest.Ok(t, err)
+			stagetest.Must(blob.ReadJSON(t.Context(), b.art.Store, keys[0], &letter))
 			if want := (extract.DeadLetter{
 				Chunk: id, Document: "a.txt", Reason: string(c.reason), Attempt: 3, Key: x.Key.String(), Raw: c.raw,
 			}); letter != want {
@@ -274,13 +263,11 @@ func TestAnAnswerThatCannotBeRead(t *testing.T) {
 	t.Run("is paid for again in a later round, and then forgiven", func(t *testing.T) {
 		b := newBench(t)
 		chat := &stagetest.Chat{Answer: stagetest.Says("no")}
-		_, err := extract.Run(t.Context(), b.in(chat, doc))
-		stagetest.Ok(t, err)
+		stagetest.Must(extract.Run(t.Context(), b.in(chat, doc)))
 		chat.Answer = stagetest.Says(entities("Word"))
 		in := b.in(chat, doc)
 		in.Attempt = 1
-		res, err := extract.Run(t.Context(), in)
-		stagetest.Ok(t, err)
+		res := stagetest.Must(extract.Run(t.Context(), in))
 		if res.Dead != 0 || len(chat.Calls()) != 3 {
 			t.Errorf("%+v after %d calls", res, len(chat.Calls()))
 		}
@@ -308,8 +295,7 @@ func TestASystemFailureLeavesTheBatchToBeRepeatedForNothing(t *testing.T) {
 		answered.Add(1)
 		return model.Reply{Text: entities("Text")}, nil
 	}
-	res, err := extract.Run(t.Context(), b.in(chat, docs...))
-	stagetest.Ok(t, err)
+	res := stagetest.Must(extract.Run(t.Context(), b.in(chat, docs...)))
 	assert.True(t, answered.Load() == 40 && res.Progress.Hits.Extract+1 <= 40 && res.Dead == 0,
 		"%d answers for 40 chunks; %+v", answered.Load(), res)
 }
@@ -317,9 +303,8 @@ func TestASystemFailureLeavesTheBatchToBeRepeatedForNothing(t *testing.T) {
 // put writes a ledger entry for a text as somebody left it there.
 func (b bench) put(in extract.In, text, entry string, negative bool) {
 	b.Helper()
-	_, err := in.Ledger.Put(b.Context(), ledger.Extract, extract.Key(in.Chat.Info(), false, text), 0,
-		ledger.Result{Value: []byte(entry), Negative: negative})
-	stagetest.Ok(b, err)
+	stagetest.Must(in.Ledger.Put(b.Context(), ledger.Extract, extract.Key(in.Chat.Info(), false, text), 0,
+		ledger.Result{Value: []byte(entry), Negative: negative}))
 }
 
 func TestADamagedLedgerEntryIsToldAndPaidForAgain(t *testing.T) {
@@ -349,8 +334,7 @@ func TestOldNegativeEntriesLastOnlyWhereTheyAreAboutTheText(t *testing.T) {
 		in := b.in(chat, stagetest.Numbered(1, "Text %d.")...)
 		entry, _ := json.Marshal(map[string]string{"reason": "model_rejected", "raw": raw})
 		b.put(in, "Text 0.", string(entry), true)
-		res, err := extract.Run(t.Context(), in)
-		stagetest.Ok(t, err)
+		res := stagetest.Must(extract.Run(t.Context(), in))
 		if (res.Dead == 1) != lasts || (len(chat.Calls()) == 0) != lasts {
 			t.Errorf("%s: %+v after %d calls", raw, res, len(chat.Calls()))
 		}
@@ -384,8 +368,7 @@ func TestAServerThatServesNobodyCostsNoChunk(t *testing.T) {
 					t.Errorf("%d calls to find out", n)
 				}
 				chat.Answer = stagetest.Says(entities("Text"))
-				res, err := extract.Run(t.Context(), in)
-				stagetest.Ok(t, err)
+				res := stagetest.Must(extract.Run(t.Context(), in))
 				if res.Dead != 0 || res.Fallbacks != 0 || len(b.deadLetters()) != 0 || res.Progress.Hits.Extract < after {
 					t.Errorf("when it is mended: %+v, dead letters %v", res, b.deadLetters())
 				}
@@ -406,8 +389,7 @@ func TestARefusalAmongAnswersIsAFailureOfThisRun(t *testing.T) {
 	}}
 	in := b.in(chat, stagetest.Numbered(100, "Text %d.")...)
 	in.Health = stage.NewHealth()
-	res, err := extract.Run(t.Context(), in)
-	stagetest.Ok(t, err)
+	res := stagetest.Must(extract.Run(t.Context(), in))
 	if res.Dead != 11 || res.Fallbacks != 11 || len(b.deadLetters()) != 11 {
 		t.Errorf("%+v, %d dead letters", res, len(b.deadLetters()))
 	}
@@ -416,8 +398,7 @@ func TestARefusalAmongAnswersIsAFailureOfThisRun(t *testing.T) {
 		t.Errorf("%d calls", n)
 	}
 	refusing = false // the next run
-	res, err = extract.Run(t.Context(), in)
-	stagetest.Ok(t, err)
+	res = stagetest.Must(extract.Run(t.Context(), in))
 	assert.True(t, res.Dead == 0 && res.Progress.Hits.Extract == 89, "the next run: %+v", res)
 }
 
@@ -431,16 +412,14 @@ func TestBatchesOfAShardJoinToTheSameFileWhateverTheirSize(t *testing.T) {
 		batches := 0
 		for from := 0; from < 23; from += size {
 			in.Batch, in.From, in.To = batches, from, min(from+size, 23)
-			res, err := extract.Run(t.Context(), in)
-			stagetest.Ok(t, err)
+			res := stagetest.Must(extract.Run(t.Context(), in))
 			assert.Equal(t, int64(in.To-in.From), res.Chunks, "batch %d", batches)
 			batches++
 		}
-		res, err := extract.Seal(t.Context(), extract.SealIn{
+		res := stagetest.Must(extract.Seal(t.Context(), extract.SealIn{
 			Artifacts: b.art, Scratch: scratch, Shard: in.Shard, Batches: batches, Paid: true, Ledger: in.Ledger,
 			Batch: stored(t, b.art.Store, scratch),
-		})
-		stagetest.Ok(t, err)
+		}))
 		return res, stagetest.Read(t, b.art, b.art.SegmentKey(res.Kept.SHA256))
 	}
 	want, mentions := seal(t, 23)

@@ -59,8 +59,7 @@ func TestAModelThatFailsTheFirstTwentyChunksAlikePausesTheRun(t *testing.T) {
 			asked := aboutTexts(chat)
 			able = true
 			in.Health.NoteResume(time.Unix(1, 0))
-			res, err := extract.Run(t.Context(), in)
-			stagetest.Ok(t, err)
+			res := stagetest.Must(extract.Run(t.Context(), in))
 			if res.Dead != 0 || len(b.deadLetters()) != 0 || res.Progress.Hits.Extract != 0 ||
 				aboutTexts(chat) != asked+120 {
 				t.Errorf("when it is mended: %+v after %d calls", res, aboutTexts(chat)-asked)
@@ -117,12 +116,10 @@ func TestAFailureBeforeTheFirstSuccessIsRememberedOnceThereIsOne(t *testing.T) {
 			}}
 			in := b.in(chat, stagetest.Numbered(10, "Text %d.")...)
 			in.Health = stage.NewHealth()
-			res, err := extract.Run(t.Context(), in)
-			stagetest.Ok(t, err)
+			res := stagetest.Must(extract.Run(t.Context(), in))
 			asked := len(chat.Calls())
 			in.Health = stage.NewHealth()
-			again, err := extract.Run(t.Context(), in)
-			stagetest.Ok(t, err)
+			again := stagetest.Must(extract.Run(t.Context(), in))
 			if res.Dead != int64(c.bad) || again.Dead != res.Dead || len(chat.Calls())-asked != c.again {
 				t.Errorf("%d bad: %+v, then %+v after %d calls more", c.bad, res, again, len(chat.Calls())-asked)
 			}

@@ -75,8 +75,7 @@ func TestAFailureIsRememberedAsSoonAsAnotherChunkCameToSomething(t *testing.T) {
 		}
 		asked := len(chat.Calls())
 		quota, in.Health = false, stage.NewHealth()
-		res, err := extract.Run(t.Context(), in)
-		stagetest.Ok(t, err)
+		res := stagetest.Must(extract.Run(t.Context(), in))
 		if res.Dead != 1 || len(chat.Calls()) != asked+1 {
 			t.Errorf("%+v after %d calls more", res, len(chat.Calls())-asked)
 		}

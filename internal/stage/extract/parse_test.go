@@ -13,6 +13,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/stage/extract"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
 func show(s string) string {
@@ -209,8 +210,7 @@ func TestAnExactAnswerIsReadWhateverItHolds(t *testing.T) {
 				reference = append(reference, writtenAsReference(one))
 			}
 			for _, form := range []any{map[string]any{"entities": want}, want, reference} {
-				raw, err := json.Marshal(form)
-				require.NoError(t, err)
+				raw := stagetest.Must(json.Marshal(form))
 				text := wrap.before + string(raw) + wrap.after
 				said, _ := model.TakeAnswer(text)
 				read, rung, ok := extract.Parse(said)

@@ -31,12 +31,11 @@ func extractShard(t *testing.T, near blob.Store, into string) {
 	text := stagetest.Chunks(t, art, into, 0, stagetest.Numbered(shardBatches*batchChunks, "Text %d.")...)
 	book := ledger.New(near, coordmemory.NewClaims())
 	for batch := range shardBatches {
-		_, err := extract.Run(t.Context(), extract.In{
+		stagetest.Must(extract.Run(t.Context(), extract.In{
 			Spec: core.Spec{Index: "i"}, Artifacts: art, Scratch: into, Gen: "g", Text: text,
 			Shard: extract.Shard{To: shardBatches * batchChunks}, Batch: batch, From: batch * batchChunks,
 			To: (batch + 1) * batchChunks, Chat: &stagetest.Chat{Answer: stagetest.Says(entities("Crane"))}, Ledger: book,
-		})
-		stagetest.Ok(t, err)
+		}))
 	}
 }
 
@@ -44,11 +43,10 @@ func extractShard(t *testing.T, near blob.Store, into string) {
 func sealShard(t *testing.T, store, near blob.Store, from string) extract.SealResult {
 	t.Helper()
 	results := stored(t, near, from)
-	result, err := extract.Seal(t.Context(), extract.SealIn{
+	result := stagetest.Must(extract.Seal(t.Context(), extract.SealIn{
 		Spec: core.Spec{Index: "i"}, Artifacts: artifact.Index{Store: store, Name: "i"}, Scratch: from,
 		Batches: shardBatches, Batch: results, Paid: true, Ledger: ledger.New(store, coordmemory.NewClaims()),
-	})
-	stagetest.Ok(t, err)
+	}))
 	return result
 }
 

@@ -39,14 +39,12 @@ func (b bench) sealed(
 	in := b.in(&stagetest.Chat{Free: true, Answer: func(call model.Call) (model.Reply, error) {
 		return model.Reply{Text: answers[call.Input]}, nil
 	}}, docs...)
-	_, err := extract.Run(b.Context(), in)
-	stagetest.Ok(b, err)
+	stagetest.Must(extract.Run(b.Context(), in))
 	var shown []int64
-	res, err := extract.Seal(b.Context(), extract.SealIn{
+	res := stagetest.Must(extract.Seal(b.Context(), extract.SealIn{
 		Spec: core.Spec{Index: "i", Parity: parity}, Artifacts: b.art, Scratch: scratch, Batches: 1,
 		Batch: stored(b, b.art.Store, scratch), OnProgress: func(p core.Progress) { shown = append(shown, p.Done) },
-	})
-	stagetest.Ok(b, err)
+	}))
 	for i, done := range shown {
 		assert.Equal(b, int64(64*(i+1)), done, "reported %v chunks", shown)
 	}
@@ -59,8 +57,7 @@ func (b bench) sealed(
 	var out []string
 	last := ""
 	for _, row := range stagetest.Read(b, b.art, b.art.SegmentKey(res.Kept.SHA256)) {
-		m, err := rows.DecodeMention([]byte(row.Value))
-		stagetest.Ok(b, err)
+		m := stagetest.Must(rows.DecodeMention([]byte(row.Value)))
 		assert.True(b, row.Key >= last, "mentions are not sorted by class")
 		last = row.Key
 		want := numbers[m.Chunk]
@@ -162,12 +159,10 @@ func TestSealPacksWhatItsShardPaidFor(t *testing.T) {
 	b := newBench(t)
 	chat := &stagetest.Chat{Answer: stagetest.Says(entities("X"))}
 	in := b.in(chat, stagetest.Numbered(5, "Text %d.")...)
-	_, err := extract.Run(t.Context(), in)
-	stagetest.Ok(t, err)
+	stagetest.Must(extract.Run(t.Context(), in))
 	sealIn := extract.SealIn{Artifacts: b.art, Scratch: scratch, Batches: 1, Paid: true, Ledger: in.Ledger}
 	sealIn.Batch = stored(t, b.art.Store, scratch)
-	first, err := extract.Seal(t.Context(), sealIn)
-	stagetest.Ok(t, err)
+	first := stagetest.Must(extract.Seal(t.Context(), sealIn))
 	second, err := extract.Seal(t.Context(), sealIn) // a repeated attempt
 	stagetest.Ok(t, err)
 	assert.True(t, first.Fresh && !second.Fresh && first.Extract == second.Extract, "%+v, then %+v", first, second)
@@ -180,8 +175,7 @@ func TestSealPacksWhatItsShardPaidFor(t *testing.T) {
 		stagetest.Ok(t, b.art.Store.Delete(t.Context(), info.Key))
 	}
 	again := b.in(chat, stagetest.Numbered(5, "Text %d.")...)
-	res, err := extract.Run(t.Context(), again)
-	stagetest.Ok(t, err)
+	res := stagetest.Must(extract.Run(t.Context(), again))
 	if res.Progress.Hits.Extract != 5 || len(chat.Calls()) != 5 {
 		t.Errorf("the pack answers %d of 5; %d calls", res.Progress.Hits.Extract, len(chat.Calls()))
 	}
@@ -190,9 +184,8 @@ func TestSealPacksWhatItsShardPaidFor(t *testing.T) {
 func TestSealOfABatchThatIsMissingFails(t *testing.T) {
 	b := newBench(t)
 	in := b.in(&stagetest.Chat{Free: true, Answer: stagetest.Says(entities("X"))}, stagetest.Numbered(1, "Text %d.")...)
-	_, err := extract.Run(t.Context(), in)
-	stagetest.Ok(t, err)
-	_, err = extract.Seal(t.Context(), extract.SealIn{
+	stagetest.Must(extract.Run(t.Context(), in))
+	_, err := extract.Seal(t.Context(), extract.SealIn{
 		Artifacts: b.art, Scratch: scratch, Batches: 2, Ledger: ledger.New(b.art.Store, b.claims),
 		Batch: stored(t, b.art.Store, scratch),
 	})

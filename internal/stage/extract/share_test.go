@@ -30,12 +30,10 @@ func TestAShareOfTheChunksIsSentAndTheOthersAreExtractedByRule(t *testing.T) {
 		t.Run(fmt.Sprint(share), func(t *testing.T) {
 			chat := &stagetest.Chat{Answer: stagetest.Says(entities("By the model"))}
 			in := shared(b.in(chat, docs...), share)
-			estimate, err := extract.Count(t.Context(), extract.CountIn{
+			estimate := stagetest.Must(extract.Count(t.Context(), extract.CountIn{
 				Spec: in.Spec, Model: chat.Info(), Ledger: in.Ledger, Chunks: extract.StreamTexts(t.Context(), in),
-			})
-			stagetest.Ok(t, err)
-			_, err = extract.Run(t.Context(), in)
-			stagetest.Ok(t, err)
+			}))
+			stagetest.Must(extract.Run(t.Context(), in))
 			sent := 0
 			for i, row := range b.extracted(in) {
 				want := sampling.ShouldSend(docs[i].Chunks[0], share)
@@ -63,12 +61,11 @@ func TestThePreflightAsksForAChunkThatIsSent(t *testing.T) {
 	b := newBench(t)
 	chat := &stagetest.Chat{Answer: stagetest.Says(entities("X"))}
 	docs := stagetest.Numbered(60, "Ada Lovelace met Charles Babbage in London %d times.")
-	key, err := extract.ExtractFirst(t.Context(), shared(b.in(chat, docs...), 0.2), nil)
-	stagetest.Ok(t, err)
+	key := stagetest.Must(extract.ExtractFirst(t.Context(), shared(b.in(chat, docs...), 0.2), nil))
 	if calls := chat.Calls(); len(calls) != 1 || key.IsZero() || !sampling.ShouldSend(calls[0].Input, 0.2) {
 		t.Errorf("%d calls, key %v", len(calls), key)
 	}
-	key, err = extract.ExtractFirst(t.Context(), shared(b.in(chat, docs...), 0), nil)
+	key, err := extract.ExtractFirst(t.Context(), shared(b.in(chat, docs...), 0), nil)
 	if err != nil || !key.IsZero() || len(chat.Calls()) != 1 {
 		t.Errorf("of no share: %v %v, %d calls", key, err, len(chat.Calls()))
 	}

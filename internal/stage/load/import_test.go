@@ -138,10 +138,8 @@ type importBench struct {
 // newImport has n files of ten rows each.
 func newImport(t *testing.T, n int) *importBench {
 	t.Helper()
-	artifacts, err := dir.Open(t.TempDir())
-	stagetest.Ok(t, err)
-	staging, err := dir.Open(t.TempDir())
-	stagetest.Ok(t, err)
+	artifacts := stagetest.Must(dir.Open(t.TempDir()))
+	staging := stagetest.Must(dir.Open(t.TempDir()))
 	b := &importBench{
 		T:      t,
 		store:  &importer{bucket: staging, jobs: map[string]*job{}, rows: []string{"left of an abandoned build"}, polls: 2},
@@ -182,8 +180,7 @@ func TestAnImportWhoseLeaseIsLostTouchesNothing(t *testing.T) {
 
 func vectorsSegment(t *testing.T, art artifact.Index, n int) core.Segment {
 	t.Helper()
-	file, err := artifact.NewFile()
-	stagetest.Ok(t, err)
+	file := stagetest.Must(artifact.NewFile())
 	defer file.Discard()
 	list := make([]load.VectorRow, 10)
 	for i := range list {
@@ -191,8 +188,7 @@ func vectorsSegment(t *testing.T, art artifact.Index, n int) core.Segment {
 		list[i] = load.VectorRow{Key: key, Vector: stagetest.Vector(key, dim)}
 	}
 	writer := parquet.NewGenericWriter[load.VectorRow](file)
-	_, err = writer.Write(list)
-	stagetest.Ok(t, err)
+	stagetest.Must(writer.Write(list))
 	stagetest.Ok(t, writer.Close())
 	segment, _, err := file.PutSegment(t.Context(), art)
 	stagetest.Ok(t, err)
@@ -334,8 +330,7 @@ func TestAnImportWhoseAnswerWasLost(t *testing.T) {
 				stagetest.Ok(t, load.Import(t.Context(), b.in))
 				for name, j := range b.store.jobs { // jobs that no state names end too
 					for !j.done {
-						_, err := b.store.ImportState(t.Context(), name)
-						stagetest.Ok(t, err)
+						stagetest.Must(b.store.ImportState(t.Context(), name))
 					}
 				}
 				b.check(1)
@@ -469,8 +464,7 @@ func TestAStoreThatForgotAJobIsJudgedByItsCount(t *testing.T) {
 		b.store.onImport = func(path string, _ func()) (bool, error) {
 			raw, _, err := blob.Read(t.Context(), b.staging, path)
 			stagetest.Ok(t, err)
-			list, err := parquet.Read[load.VectorRow](bytes.NewReader(raw), int64(len(raw)))
-			stagetest.Ok(t, err)
+			list := stagetest.Must(parquet.Read[load.VectorRow](bytes.NewReader(raw), int64(len(raw))))
 			for _, row := range list {
 				b.store.rows = append(b.store.rows, row.Key)
 			}

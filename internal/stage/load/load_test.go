@@ -50,12 +50,9 @@ type bench struct {
 
 func newBench(t *testing.T) bench {
 	t.Helper()
-	store, err := dir.Open(t.TempDir())
-	stagetest.Ok(t, err)
-	classes, err := bolt.Open(filepath.Join(t.TempDir(), "classes"))
-	stagetest.Ok(t, err)
-	rows, err := files.Open(t.TempDir())
-	stagetest.Ok(t, err)
+	store := stagetest.Must(dir.Open(t.TempDir()))
+	classes := stagetest.Must(bolt.Open(filepath.Join(t.TempDir(), "classes")))
+	rows := stagetest.Must(files.Open(t.TempDir()))
 	t.Cleanup(func() { _, _ = classes.Close(), rows.Close() })
 	stagetest.Ok(t, rows.Create(t.Context(), "c", dim))
 	stagetest.Ok(t, rows.Create(t.Context(), "k", dim))
@@ -112,8 +109,7 @@ func (b bench) segmentRows(segment core.Segment) map[string][]float32 {
 	b.Helper()
 	raw, _, err := blob.Read(b.Context(), b.art.Store, b.art.SegmentKey(segment.SHA256))
 	stagetest.Ok(b, err)
-	list, err := parquet.Read[load.VectorRow](bytes.NewReader(raw), int64(len(raw)))
-	stagetest.Ok(b, err)
+	list := stagetest.Must(parquet.Read[load.VectorRow](bytes.NewReader(raw), int64(len(raw))))
 	out := map[string][]float32{}
 	for _, row := range list {
 		out[row.Key] = slices.Clone(row.Vector)
@@ -123,8 +119,7 @@ func (b bench) segmentRows(segment core.Segment) map[string][]float32 {
 
 func (b bench) count(collection string) int64 {
 	b.Helper()
-	n, err := b.vectors.Count(b.Context(), collection)
-	stagetest.Ok(b, err)
+	n := stagetest.Must(b.vectors.Count(b.Context(), collection))
 	return n
 }
 
@@ -133,8 +128,7 @@ func TestAPartitionIsInStoresAndSegmentsUnderOneKey(t *testing.T) {
 	var reported core.Progress
 	in := b.in(free(), b.partition(numbered(1500)...))
 	in.OnProgress = func(p core.Progress) { reported = p }
-	res, err := load.Run(t.Context(), in)
-	stagetest.Ok(t, err)
+	res := stagetest.Must(load.Run(t.Context(), in))
 	want := core.Progress{Stage: "load", Done: 1500, Written: core.Written{Segments: 2, Records: 1500, Rows: 1500}}
 	if res.Progress != want || res.Counts.Classes != 1500 || res.Rows.Rows != 1500 || res.Vectors.Rows != 1500 ||
 		res.Rows.Part != 3 || res.Vectors.Part != 3 {
@@ -143,10 +137,8 @@ func TestAPartitionIsInStoresAndSegmentsUnderOneKey(t *testing.T) {
 	assert.True(t, reported.Written.Rows == 1500 && reported.Done == 1500, "reported %+v at last", reported)
 	inSegment := b.segmentRows(res.Vectors)
 	for _, row := range stagetest.Read(t, b.art, b.art.SegmentKey(res.Rows.SHA256)) {
-		class, err := rows.DecodeClass([]byte(row.Value))
-		stagetest.Ok(t, err)
-		record, err := rows.DecodeRecord(class.Record)
-		stagetest.Ok(t, err)
+		class := stagetest.Must(rows.DecodeClass([]byte(row.Value)))
+		record := stagetest.Must(rows.DecodeRecord(class.Record))
 		id := core.ID([]byte(row.Key))
 		stored, err := b.classes.GetRecords(
 			t.Context(), []string{core.RecordKey(storeID, "i", id, rows.RecordDigest(class.Record))},
@@ -161,8 +153,7 @@ func TestAPartitionIsInStoresAndSegmentsUnderOneKey(t *testing.T) {
 			"%s: %+v", record.Name, class)
 	}
 	t.Run("a repeated attempt writes the same", func(t *testing.T) {
-		again, err := load.Run(t.Context(), in)
-		stagetest.Ok(t, err)
+		again := stagetest.Must(load.Run(t.Context(), in))
 		if again.Rows != res.Rows || again.Vectors != res.Vectors || again.Hashes != res.Hashes ||
 			again.Progress.Written.Segments != 0 || b.count("c") != 1500 {
 			t.Errorf("%+v, %d rows", again, b.count("c"))
@@ -185,8 +176,7 @@ func (b bench) after(in *load.In, collections core.Collections, res load.Result)
 	b.Helper()
 	table := former{}
 	for _, row := range stagetest.Read(b, b.art, b.art.SegmentKey(res.Rows.SHA256)) {
-		class, err := rows.DecodeClass([]byte(row.Value))
-		stagetest.Ok(b, err)
+		class := stagetest.Must(rows.DecodeClass([]byte(row.Value)))
 		table[core.ID([]byte(row.Key))] = segments.Class{
 			Vector: class.Vector.Prefix(), Record: rows.RecordDigest(class.Record),
 		}
@@ -197,23 +187,20 @@ func (b bench) after(in *load.In, collections core.Collections, res load.Result)
 func TestANightWritesOnlyWhatItsParentDoesNotHave(t *testing.T) {
 	b := newBench(t)
 	in := b.in(free(), b.partition(numbered(100)...))
-	first, err := load.Run(t.Context(), in)
-	stagetest.Ok(t, err)
+	first := stagetest.Must(load.Run(t.Context(), in))
 	names := append(numbered(100)[5:], "New 1", "New 2") // five gone, two new
 
 	t.Run("in the same collection", func(t *testing.T) {
 		embedder := free()
 		night := b.in(embedder, b.partition(names...))
 		b.after(&night, in.Env.Collections, first)
-		res, err := load.Run(t.Context(), night)
-		stagetest.Ok(t, err)
+		res := stagetest.Must(load.Run(t.Context(), night))
 		assert.True(t, res.Progress.Written == (core.Written{Segments: 2, Records: 2, Rows: 2}) && res.Counts.Classes == 97,
 			"%+v", res)
 		if len(b.segmentRows(res.Vectors)) != 2 || b.count("c") != 102 {
 			t.Errorf("%d rows in the segment, %d in the collection", len(b.segmentRows(res.Vectors)), b.count("c"))
 		}
-		whole, err := load.Run(t.Context(), b.in(free(), b.partition(names...)))
-		stagetest.Ok(t, err)
+		whole := stagetest.Must(load.Run(t.Context(), b.in(free(), b.partition(names...))))
 		assert.True(t, whole.Hashes == res.Hashes && whole.Rows == res.Rows, "the night differs from a build from nothing")
 	})
 	t.Run("in a new collection every vector is written, and no record", func(t *testing.T) {
@@ -221,8 +208,7 @@ func TestANightWritesOnlyWhatItsParentDoesNotHave(t *testing.T) {
 		night := b.in(free(), b.partition(numbered(100)...))
 		b.after(&night, in.Env.Collections, first)
 		night.Env.Collections.Classes = "c2"
-		res, err := load.Run(t.Context(), night)
-		stagetest.Ok(t, err)
+		res := stagetest.Must(load.Run(t.Context(), night))
 		assert.True(t, res.Progress.Written.Records == 0 && res.Progress.Written.Rows == 100 && b.count("c2") == 100,
 			"%+v", res.Progress)
 	})
@@ -230,8 +216,7 @@ func TestANightWritesOnlyWhatItsParentDoesNotHave(t *testing.T) {
 		embedder := free()
 		night := b.in(embedder, b.partition(numbered(100)...))
 		b.after(&night, in.Env.Collections, first)
-		res, err := load.Run(t.Context(), night)
-		stagetest.Ok(t, err)
+		res := stagetest.Must(load.Run(t.Context(), night))
 		if res.Vectors != (core.Segment{}) || res.Progress.Written != (core.Written{}) ||
 			len(embedder.Requests()) != 0 {
 			t.Errorf("%+v, %d requests", res, len(embedder.Requests()))
@@ -265,8 +250,7 @@ func TestChunksOfAShardHaveAVectorForEachWindow(t *testing.T) {
 		{Key: "a", Title: "A", Chunks: []string{"One. ", "Two."}},
 		{Key: "b", Title: "B", Chunks: []string{strings.Join(long, " ")}},
 	}
-	res, err := load.Run(t.Context(), b.in(free(), b.shard(docs...)))
-	stagetest.Ok(t, err)
+	res := stagetest.Must(load.Run(t.Context(), b.in(free(), b.shard(docs...))))
 	if res.Counts.Chunks != 3 || res.Counts.Windows < 5 || res.Vectors.Rows != res.Counts.Windows ||
 		res.Rows != (core.Segment{}) || b.count("k") != res.Counts.Windows {
 		t.Errorf("%+v, %d rows", res, b.count("k"))
@@ -277,8 +261,7 @@ func TestChunksOfAShardHaveAVectorForEachWindow(t *testing.T) {
 		ordinal    int
 		start, end int
 	}{{"a", 0, 0, 5}, {"a", 1, 5, 9}, {"b", 0, 0, len(strings.Join(long, " "))}} {
-		chunk, err := rows.DecodeSplitChunk([]byte(list[i].Value))
-		stagetest.Ok(t, err)
+		chunk := stagetest.Must(rows.DecodeSplitChunk([]byte(list[i].Value)))
 		if chunk.Document != want.document || chunk.Ordinal != want.ordinal || chunk.Start != want.start ||
 			chunk.End != want.end {
 			t.Errorf("chunk %d: %+v", i, chunk)
@@ -302,8 +285,7 @@ func TestLoadTakesWhatEmbedPaidForAndPaysNothing(t *testing.T) {
 		stagetest.Ok(t, in.Source.Pay(t.Context(), texts))
 	}
 	requests := len(paid.Requests())
-	res, err := load.Run(t.Context(), b.in(paid, part))
-	stagetest.Ok(t, err)
+	res := stagetest.Must(load.Run(t.Context(), b.in(paid, part)))
 	if len(paid.Requests()) != requests || b.count("c") != 300 {
 		t.Errorf("%d requests, then %d; %d rows", requests, len(paid.Requests()), b.count("c"))
 	}
@@ -316,11 +298,9 @@ func TestLoadTakesWhatEmbedPaidForAndPaysNothing(t *testing.T) {
 		raw, _, err := blob.Read(t.Context(), store, info.Key)
 		stagetest.Ok(t, err)
 		raw[len(raw)-1] ^= 1 // its texts still read: embed counts them as found
-		_, err = blob.Write(t.Context(), store, info.Key, raw, blob.Cond{})
-		stagetest.Ok(t, err)
+		stagetest.Must(blob.Write(t.Context(), store, info.Key, raw, blob.Cond{}))
 	}
-	res, err = load.Run(t.Context(), b.in(paid, part))
-	stagetest.Ok(t, err)
+	res = stagetest.Must(load.Run(t.Context(), b.in(paid, part)))
 	assert.EqualValues(t, -300, res.Progress.Hits.Embed, "they were paid for")
 }
 
@@ -328,8 +308,7 @@ func TestForAnImportRowsAreOnlyInTheSegment(t *testing.T) {
 	b := newBench(t)
 	in := b.in(free(), b.partition(numbered(50)...))
 	in.Import = true
-	res, err := load.Run(t.Context(), in)
-	stagetest.Ok(t, err)
+	res := stagetest.Must(load.Run(t.Context(), in))
 	if b.count("c") != 0 || len(b.segmentRows(res.Vectors)) != 50 || res.Progress.Written.Rows != 50 {
 		t.Errorf("%d rows in the collection; %+v", b.count("c"), res)
 	}

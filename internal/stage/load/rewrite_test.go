@@ -17,6 +17,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/load"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
 func rewriting() load.Rewriting {
@@ -29,12 +30,10 @@ func rewriting() load.Rewriting {
 // vectorsOf stores a vectors segment.
 func vectorsOf(t *testing.T, r load.Rewriting, rows ...load.VectorRow) core.Segment {
 	t.Helper()
-	file, err := artifact.NewFile()
-	require.NoError(t, err)
+	file := stagetest.Must(artifact.NewFile())
 	defer file.Discard()
 	writer := parquet.NewGenericWriter[load.VectorRow](file)
-	_, err = writer.Write(rows)
-	require.NoError(t, err)
+	stagetest.Must(writer.Write(rows))
 	require.NoError(t, writer.Close())
 	segment, _, err := file.PutSegment(t.Context(), r.Artifacts)
 	require.NoError(t, err)
@@ -92,8 +91,7 @@ func TestADamagedVectorsSegmentIsNotTakenForOneOfWhichNothingCounts(t *testing.T
 	raw, _, err := blob.Read(t.Context(), r.Artifacts.Store, r.Artifacts.SegmentKey(dead.SHA256))
 	require.True(t, err == nil && int64(len(raw)) == segment.Bytes, "%d bytes, want %d: %v", len(raw), segment.Bytes, err)
 	key := r.Artifacts.SegmentKey(segment.SHA256)
-	_, err = blob.Write(t.Context(), r.Artifacts.Store, key, raw, blob.Cond{})
-	require.NoError(t, err)
+	stagetest.Must(blob.Write(t.Context(), r.Artifacts.Store, key, raw, blob.Cond{}))
 	if out, _, err := r.DropDead(t.Context(), segment); !fault.Is(err, fault.SegmentDamage) {
 		t.Errorf("%+v, %v", out, err)
 	}
@@ -112,9 +110,8 @@ func TestADamagedVectorsSegmentIsNoPanic(t *testing.T) {
 	for bit := 0; bit < 8*len(raw); bit += 3 {
 		spoiled := bytes.Clone(raw)
 		spoiled[bit/8] ^= 1 << (bit % 8)
-		_, err := blob.Write(t.Context(), r.Artifacts.Store, key, spoiled, blob.Cond{})
-		require.NoError(t, err)
-		_, err = r.CountDead(t.Context(), segment)
+		stagetest.Must(blob.Write(t.Context(), r.Artifacts.Store, key, spoiled, blob.Cond{}))
+		_, err := r.CountDead(t.Context(), segment)
 		require.True(t, err == nil || fault.Is(err, fault.SegmentDamage), "bit %d of byte %d: %v", bit%8, bit/8, err)
 	}
 }
@@ -130,14 +127,12 @@ func TestADamagedVectorsSegmentIsNotWrittenAgain(t *testing.T) {
 	for at := range raw {
 		spoiled := bytes.Clone(raw)
 		spoiled[at] ^= 1
-		_, err := blob.Write(t.Context(), r.Artifacts.Store, key, spoiled, blob.Cond{})
-		require.NoError(t, err)
+		stagetest.Must(blob.Write(t.Context(), r.Artifacts.Store, key, spoiled, blob.Cond{}))
 		out, _, err := r.Merge(t.Context(), []core.Segment{segment})
 		require.True(t, fault.Is(err, fault.SegmentDamage), "byte %d of %d: %+v, %v", at, len(raw), out, err)
 	}
 	segment.Rows++
-	_, err = blob.Write(t.Context(), r.Artifacts.Store, key, raw, blob.Cond{})
-	require.NoError(t, err)
+	stagetest.Must(blob.Write(t.Context(), r.Artifacts.Store, key, raw, blob.Cond{}))
 	if _, _, err := r.Merge(t.Context(), []core.Segment{segment}); !fault.Is(err, fault.SegmentDamage) {
 		t.Errorf("one row fewer than it has: %v", err)
 	}

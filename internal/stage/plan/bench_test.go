@@ -23,6 +23,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 	"github.com/unweaver/unweaver/internal/testkit/distance"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
 // numbered is a corpus of so many files of 1 KB that are made as they are listed, so that memory is the plan's own.
@@ -59,8 +60,7 @@ func (n numbered) published(b *testing.B, index artifact.Index) *core.Manifest {
 	b.Helper()
 	parent := &core.Manifest{Generation: "g0", Limits: document.Limits{}.Key()}
 	for from := 0; from < n.files; from += 5000 {
-		out, err := artifact.NewRows()
-		require.NoError(b, err)
+		out := stagetest.Must(artifact.NewRows())
 		for i := from; i < min(n.files, from+5000); i++ {
 			info := n.info(i)
 			version := core.Digest(sha256.Sum256([]byte(info.Key)))
@@ -118,12 +118,9 @@ func peak(do func()) float64 {
 func BenchmarkPlan(b *testing.B) {
 	files := 20_000
 	if asked := os.Getenv("UNWEAVER_BENCH_OBJECTS"); asked != "" {
-		var err error
-		files, err = strconv.Atoi(asked)
-		require.NoError(b, err)
+		files = stagetest.Must(strconv.Atoi(asked))
 	}
-	near, err := dir.Open(b.TempDir())
-	require.NoError(b, err)
+	near := stagetest.Must(dir.Open(b.TempDir()))
 	listed := numbered{blobmemory.New(), files}
 	parent := listed.published(b, artifact.Index{Store: near, Name: "i"})
 	requests := distance.New(15 * time.Millisecond)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
 // written has an object written to in its first readings, at their end.
@@ -39,8 +40,7 @@ func TestRowsAreOfOneVersionOfTheirObject(t *testing.T) {
 	x.written("r.jsonl", 2, func(n int) string { return jsonl(n, 5-n) })
 	res := x.night(nil)
 	require.True(t, res.Documents == 4 && res.Refused == 0 && res.ProblemCount == 0, "%+v", res)
-	info, err := x.corpus.Stat(t.Context(), "r.jsonl")
-	require.NoError(t, err)
+	info := stagetest.Must(x.corpus.Stat(t.Context(), "r.jsonl"))
 	for key, row := range x.planned() {
 		assert.True(t, row.Object != "r.jsonl" || strings.Contains(string(row.Record), "version 2") && row.ETag == info.ETag,
 			"%s: %s", key, row.Record)
@@ -78,8 +78,7 @@ func TestAFileThatIsReplacedWhileItIsPlannedIsTheNewOne(t *testing.T) {
 	x.written("a.txt", 1, func(int) string { return "alpha three" })
 	res := x.night(nil)
 	require.True(t, res.Diff.Changed == 1 && res.ProblemCount == 0, "%+v", res)
-	info, err := x.corpus.Stat(t.Context(), "a.txt")
-	require.NoError(t, err)
+	info := stagetest.Must(x.corpus.Stat(t.Context(), "a.txt"))
 	for key, row := range x.planned() {
 		if key == "a.txt" && (row.Version != core.Digest(sha256.Sum256([]byte("alpha three"))) || row.ETag != info.ETag ||
 			row.Size != info.Size) {

@@ -44,10 +44,7 @@ type index struct {
 
 func newIndex(t *testing.T, objects map[string]string) *index {
 	t.Helper()
-	store, err := dir.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := stagetest.Must(dir.Open(t.TempDir()))
 	return &index{t: t, corpus: documenttest.New(objects), art: artifact.Index{Store: store, Name: "i"}}
 }
 
@@ -71,10 +68,7 @@ func (x *index) plan(ctx context.Context) (plan.Result, error) {
 // night plans and publishes: broken are the problems that reading the documents brings to light after plan.
 func (x *index) night(broken map[string]fault.Code) plan.Result {
 	x.t.Helper()
-	res, err := x.plan(x.t.Context())
-	if err != nil {
-		x.t.Fatal(err)
-	}
+	res := stagetest.Must(x.plan(x.t.Context()))
 	if res.Listed != res.Documents+res.Unreadable+res.Empty+res.Lost ||
 		res.Documents != res.Diff.Added+res.Diff.Changed+res.Diff.Same+res.Moved {
 		x.t.Fatalf("the counts do not add up: %+v", res)
@@ -89,10 +83,7 @@ func (x *index) night(broken map[string]fault.Code) plan.Result {
 func (x *index) publish(broken map[string]fault.Code) {
 	x.t.Helper()
 	before := x.published()
-	out, err := artifact.NewRows()
-	if err != nil {
-		x.t.Fatal(err)
-	}
+	out := stagetest.Must(artifact.NewRows())
 	defer out.Discard()
 	for key, row := range x.planned() {
 		document := rows.Document{
@@ -124,10 +115,7 @@ func (x *index) publish(broken map[string]fault.Code) {
 		x.t.Fatal(err)
 	}
 	for _, cause := range x.causes {
-		line, err := json.Marshal(cause)
-		if err != nil {
-			x.t.Fatal(err)
-		}
+		line := stagetest.Must(json.Marshal(cause))
 		raw = append(append(raw, line...), '\n')
 	}
 	x.causes = nil
@@ -174,10 +162,7 @@ func (x *index) planned() func(func(string, rows.Plan) bool) {
 			if err != nil {
 				x.t.Fatal(err)
 			}
-			decoded, err := rows.DecodePlan(row.Value)
-			if err != nil {
-				x.t.Fatal(err)
-			}
+			decoded := stagetest.Must(rows.DecodePlan(row.Value))
 			if !yield(string(row.Key), decoded) {
 				return
 			}
@@ -299,10 +284,7 @@ func TestADocumentIsComparedByItsBytes(t *testing.T) {
 			touched = row.ETag
 		}
 	}
-	out, err := artifact.NewRows()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := stagetest.Must(artifact.NewRows())
 	defer out.Discard()
 	for key, row := range x.planned() {
 		etag := row.ETag

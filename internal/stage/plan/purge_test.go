@@ -6,10 +6,10 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/stage/plan"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
 // A purged document is left out whatever the corpus has: itself, nothing any more, or an object that cannot be read, of
@@ -25,12 +25,11 @@ func TestAPurgedDocumentIsLeftOutWhateverTheCorpusHas(t *testing.T) {
 	x.corpus.Set("new.txt", "new")
 	purged := []string{"a.txt", "new.txt", "rows.jsonl#1", "rows.jsonl#2", "z.txt"}
 	x.nights++
-	res, err := plan.Run(t.Context(), plan.In{
+	res := stagetest.Must(plan.Run(t.Context(), plan.In{
 		Spec: core.Spec{Index: "i", Corpus: "memory"}, Corpus: x.corpus, Artifacts: x.art, Scratch: x.scratch(),
 		Limits: x.limits, Parent: x.parent, OnProgress: func(int64) {},
 		Purged: func(key string) bool { return slices.Contains(purged, key) },
-	})
-	require.NoError(t, err)
+	}))
 	keys := slices.Sorted(maps.Keys(maps.Collect(x.planned())))
 	if want := []string{"b/c.md", "b/d.html", "rows.jsonl#3"}; !slices.Equal(keys, want) {
 		t.Errorf("planned are %q, want %q", keys, want)

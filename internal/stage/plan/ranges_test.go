@@ -24,6 +24,7 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 	"github.com/unweaver/unweaver/internal/testkit/distance"
 	"github.com/unweaver/unweaver/internal/testkit/documenttest"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
 // watched is a corpus that remembers the ranges that it was asked for.
@@ -46,19 +47,13 @@ type outcome struct{ result, rows, problems string }
 func (x *index) outcome(store blob.Store, parent *core.Manifest) outcome {
 	x.t.Helper()
 	x.nights++
-	res, err := plan.Run(x.t.Context(), plan.In{
+	res := stagetest.Must(plan.Run(x.t.Context(), plan.In{
 		Spec: core.Spec{Index: "i", Corpus: "memory", Include: x.include, Exclude: x.exclude,
 			Documents: &core.Documents{Types: x.types}},
 		Corpus: store, Artifacts: x.art, Scratch: x.scratch(),
 		Limits: x.limits, Parent: parent, OnProgress: func(int64) {},
-	})
-	if err != nil {
-		x.t.Fatal(err)
-	}
-	raw, err := json.Marshal(res)
-	if err != nil {
-		x.t.Fatal(err)
-	}
+	}))
+	raw := stagetest.Must(json.Marshal(res))
 	out := outcome{result: string(bytes.ReplaceAll(raw, []byte(x.scratch()), nil))}
 	for key, file := range map[string]*string{
 		x.stored(plan.RowsKey(x.scratch())): &out.rows, x.stored(plan.ProblemsKey(x.scratch())): &out.problems,

@@ -17,8 +17,7 @@ import (
 func TestANameThatAGenerationHasIsNotGivenAgain(t *testing.T) {
 	art := newIndex(t)
 	stagetest.Ok(t, publish.CheckUnused(t.Context(), art, "g1"))
-	sha, err := publish.Store(t.Context(), art, &core.Manifest{Generation: "g1", Seq: 1}, "published")
-	stagetest.Ok(t, err)
+	sha := stagetest.Must(publish.Store(t.Context(), art, &core.Manifest{Generation: "g1", Seq: 1}, "published"))
 	if err := publish.CheckUnused(t.Context(), art, "g1"); !fault.Is(err, fault.Usage) {
 		t.Errorf("it is free: %v", err)
 	}
@@ -36,20 +35,17 @@ func TestANameThatAGenerationHasIsNotGivenAgain(t *testing.T) {
 func TestSeqPassesOverGenerationsThatCannotBeRead(t *testing.T) {
 	art := newIndex(t)
 	for _, gen := range []string{"g1", "g2", "g3"} {
-		_, err := publish.Store(t.Context(), art, &core.Manifest{Generation: gen, Seq: 5}, "held")
-		stagetest.Ok(t, err)
+		stagetest.Must(publish.Store(t.Context(), art, &core.Manifest{Generation: gen, Seq: 5}, "held"))
 	}
 	for _, gen := range []string{"g1", "g2"} {
 		key := art.GenerationKey(gen, "manifest.json")
-		_, err := blob.Write(t.Context(), art.Store, key, []byte("{"), blob.Cond{})
-		stagetest.Ok(t, err)
+		stagetest.Must(blob.Write(t.Context(), art.Store, key, []byte("{"), blob.Cond{}))
 	}
 	if got, err := publish.NextSeq(t.Context(), art); err != nil || got != 8 {
 		t.Errorf("%d, %v", got, err)
 	}
 	served := core.Pointer{Generation: "g9", Manifest: "sha-g9", Seq: 20, Epoch: 1} // it counts, also without a reference
-	_, err := blob.WriteJSON(t.Context(), art.Store, art.CurrentKey(), served, blob.Cond{})
-	stagetest.Ok(t, err)
+	stagetest.Must(blob.WriteJSON(t.Context(), art.Store, art.CurrentKey(), served, blob.Cond{}))
 	if got, err := publish.NextSeq(t.Context(), art); err != nil || got != 23 {
 		t.Errorf("%d, %v", got, err)
 	}

@@ -19,18 +19,15 @@ import (
 
 func newIndex(t *testing.T) artifact.Index {
 	t.Helper()
-	store, err := dir.Open(t.TempDir())
-	stagetest.Ok(t, err)
+	store := stagetest.Must(dir.Open(t.TempDir()))
 	return artifact.Index{Store: store, Name: "i"}
 }
 
 func TestStoreTwiceIsStoreOnce(t *testing.T) {
 	art := newIndex(t)
 	manifest := &core.Manifest{Index: "i", Generation: "g1", Seq: 4, Format: core.ManifestFormat}
-	held, err := publish.Store(t.Context(), art, manifest, "held")
-	stagetest.Ok(t, err)
-	published, err := publish.Store(t.Context(), art, manifest, "published")
-	stagetest.Ok(t, err)
+	held := stagetest.Must(publish.Store(t.Context(), art, manifest, "held"))
+	published := stagetest.Must(publish.Store(t.Context(), art, manifest, "published"))
 	assert.Equal(t, published, held)
 	ref, err := art.GenerationRef(t.Context(), "g1")
 	assert.True(t, err == nil && ref == (core.GenerationRef{Manifest: held, Seq: 4, State: "published"}),
@@ -66,8 +63,7 @@ func TestAGenerationWhoseManifestWasNotWrittenIsNotNamed(t *testing.T) {
 func TestSeqIsOneMoreThanTheLargest(t *testing.T) {
 	art := newIndex(t)
 	for i, seq := range []int64{7, 12, 3} {
-		_, err := publish.Store(t.Context(), art, &core.Manifest{Generation: fmt.Sprint("g", i), Seq: seq}, "held")
-		stagetest.Ok(t, err)
+		stagetest.Must(publish.Store(t.Context(), art, &core.Manifest{Generation: fmt.Sprint("g", i), Seq: seq}, "held"))
 	}
 	if got, err := publish.NextSeq(t.Context(), art); err != nil || got != 13 {
 		t.Errorf("%v: %d", err, got)

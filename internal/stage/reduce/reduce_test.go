@@ -20,6 +20,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
 	"github.com/unweaver/unweaver/internal/stream/extsort"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
 type mention struct {
@@ -36,8 +37,7 @@ func shard(t testing.TB, art artifact.Index, name string, ms []mention) {
 		id := core.ClassID(m.key)
 		sorter.Add(id[:], m.Encode())
 	}
-	w, err := artifact.NewRows()
-	require.NoError(t, err)
+	w := stagetest.Must(artifact.NewRows())
 	defer w.Discard()
 	for kv, err := range sorter.StreamSorted() {
 		require.NoError(t, err)
@@ -48,8 +48,7 @@ func shard(t testing.TB, art artifact.Index, name string, ms []mention) {
 
 func store(t *testing.T) artifact.Index {
 	t.Helper()
-	s, err := dir.Open(t.TempDir())
-	require.NoError(t, err)
+	s := stagetest.Must(dir.Open(t.TempDir()))
 	return artifact.Index{Store: s, Name: "i"}
 }
 
@@ -70,20 +69,18 @@ func all(
 	var sum core.SetHash
 	for p := range partitions {
 		scratch := fmt.Sprintf("s%d", partitions)
-		res, err := reduce.Run(
+		res := stagetest.Must(reduce.Run(
 			t.Context(),
 			reduce.In{
 				Spec: sp, Artifacts: art, Scratch: scratch, Shards: shards, Partition: p, Partitions: partitions,
 				OnProgress: func(int64) {},
 			},
-		)
-		require.NoError(t, err)
+		))
 		sum.Merge(res.Content)
 		key := artifact.ScratchKey(reduce.Key(scratch, p), res.Rows)
 		for row, err := range artifact.ScanAll(t.Context(), art.Store, key) {
 			require.NoError(t, err)
-			reduced, err := rows.DecodeReduced(row.Value)
-			require.NoError(t, err)
+			reduced := stagetest.Must(rows.DecodeReduced(row.Value))
 			out[core.ID(row.Key)] = reduced
 		}
 	}
@@ -349,8 +346,7 @@ func TestADamagedOrMissingShardIsAnError(t *testing.T) {
 	raw, _, err := blob.Read(t.Context(), art.Store, "good")
 	require.NoError(t, err)
 	raw[12] ^= 1
-	_, err = blob.Write(t.Context(), art.Store, "bad", raw, blob.Cond{})
-	require.NoError(t, err)
+	stagetest.Must(blob.Write(t.Context(), art.Store, "bad", raw, blob.Cond{}))
 	for key, code := range map[string]fault.Code{"bad": fault.SegmentDamage, "missing": fault.NotFound} {
 		_, err := reduce.Run(t.Context(), reduce.In{
 			Spec: spec(256), Artifacts: art, Scratch: "s", Shards: []string{"good", key},

@@ -24,8 +24,7 @@ import (
 func openRuns(t *testing.T) (open int) {
 	t.Helper()
 	const descriptors = "/proc/self/fd"
-	list, err := os.ReadDir(descriptors)
-	stagetest.Ok(t, err)
+	list := stagetest.Must(os.ReadDir(descriptors))
 	for _, one := range list {
 		target, err := os.Readlink(filepath.Join(descriptors, one.Name()))
 		if err == nil && strings.Contains(target, "unweaver-") {
@@ -68,12 +67,11 @@ func TestRunsOnAFullDisk(t *testing.T) {
 		}
 		return
 	}
-	most, err := strconv.ParseUint(limit, 10, 64)
-	stagetest.Ok(t, err)
+	most := stagetest.Must(strconv.ParseUint(limit, 10, 64))
 	run := mergeByRuns(t)
 	signal.Ignore(syscall.SIGXFSZ)
 	stagetest.Ok(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: most, Max: most}))
-	err = run(t.Context(), func(int64) {})
+	err := run(t.Context(), func(int64) {})
 	if open := openRuns(t); open != 0 || !fault.Is(err, fault.StoreFull) {
 		t.Errorf("%v, %d files are open", err, open)
 	}

@@ -12,13 +12,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/stage/reduce"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
 // opens counts the readers of shards that are open at once, and looks at what is in use when there are most.
@@ -80,11 +80,10 @@ func reduced(t testing.TB, art artifact.Index, partitions int, shards []string) 
 	t.Helper()
 	var out strings.Builder
 	for p := range partitions {
-		res, err := reduce.Run(t.Context(), reduce.In{
+		res := stagetest.Must(reduce.Run(t.Context(), reduce.In{
 			Spec: spec(16), Artifacts: art, Scratch: "s", Shards: shards, Partition: p, Partitions: partitions,
 			OnProgress: func(int64) {},
-		})
-		require.NoError(t, err)
+		}))
 		fmt.Fprintf(&out, "%+v\n", res) // which names all files by their content
 	}
 	return out.String()

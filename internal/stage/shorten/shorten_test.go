@@ -36,10 +36,8 @@ type bench struct {
 
 func newBench(t *testing.T) bench {
 	t.Helper()
-	store, err := dir.Open(t.TempDir())
-	stagetest.Ok(t, err)
-	claims, err := bolt.Open(filepath.Join(t.TempDir(), "claims"))
-	stagetest.Ok(t, err)
+	store := stagetest.Must(dir.Open(t.TempDir()))
+	claims := stagetest.Must(bolt.Open(filepath.Join(t.TempDir(), "claims")))
 	t.Cleanup(func() { _ = claims.Close() })
 	return bench{t, artifact.Index{Store: store, Name: "i"}, claims}
 }
@@ -76,14 +74,12 @@ func (b bench) in(chat model.Chat, classes ...rows.Reduced) shorten.In {
 // short runs a partition and gives its texts by class name.
 func (b bench) short(in shorten.In, names ...string) (shorten.Result, map[string]rows.Short) {
 	b.Helper()
-	res, err := shorten.Run(b.Context(), in)
-	stagetest.Ok(b, err)
+	res := stagetest.Must(shorten.Run(b.Context(), in))
 	out := map[string]rows.Short{}
 	for _, row := range stagetest.Read(b, b.art, shorten.Key("s", 0)) {
 		for _, name := range names {
 			if id := core.ClassID(name); row.Key == string(id[:]) {
-				out[name], err = rows.DecodeShort([]byte(row.Value))
-				stagetest.Ok(b, err)
+				out[name] = stagetest.Must(rows.DecodeShort([]byte(row.Value)))
 			}
 		}
 	}

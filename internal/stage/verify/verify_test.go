@@ -76,8 +76,7 @@ type bench struct {
 
 func newBench(t *testing.T, classes, chunks int) *bench {
 	t.Helper()
-	store, err := dir.Open(t.TempDir())
-	stagetest.Ok(t, err)
+	store := stagetest.Must(dir.Open(t.TempDir()))
 	b := &bench{T: t, art: artifact.Index{Store: store, Name: "i"}}
 	b.manifest = &core.Manifest{
 		Index: "i", Store: strings.Repeat("ab", 16), Collections: core.Collections{Classes: "c", Chunks: "k"},
@@ -125,13 +124,11 @@ func (b *bench) addClasses(n int) {
 // segment writes a vectors segment.
 func (b *bench) segment(list []vectors.Row) core.Segment {
 	b.Helper()
-	file, err := artifact.NewFile()
-	stagetest.Ok(b, err)
+	file := stagetest.Must(artifact.NewFile())
 	defer file.Discard()
 	writer := parquet.NewGenericWriter[stage.VectorRow](file, parquet.MaxRowsPerRowGroup(500))
 	for _, row := range list {
-		_, err = writer.Write([]stage.VectorRow{stage.VectorRow(row)})
-		stagetest.Ok(b, err)
+		stagetest.Must(writer.Write([]stage.VectorRow{stage.VectorRow(row)}))
 	}
 	stagetest.Ok(b, writer.Close())
 	segment, _, err := file.PutSegment(b.Context(), b.art)
@@ -143,12 +140,9 @@ func (b *bench) segment(list []vectors.Row) core.Segment {
 // wipe gives the generation stores without memory.
 func (b *bench) wipe() {
 	b.Helper()
-	var err error
-	b.classes, err = bolt.Open(filepath.Join(b.TempDir(), "classes"))
-	stagetest.Ok(b, err)
+	b.classes = stagetest.Must(bolt.Open(filepath.Join(b.TempDir(), "classes")))
 	b.folder = b.TempDir()
-	b.vectors, err = files.Open(b.folder)
-	stagetest.Ok(b, err)
+	b.vectors = stagetest.Must(files.Open(b.folder))
 	classes, rows := b.classes, b.vectors
 	b.Cleanup(func() { _, _ = classes.Close(), rows.Close() })
 }
@@ -159,8 +153,7 @@ func (b *bench) in(unit verify.Unit) verify.In {
 
 func (b *bench) run(in verify.In) verify.Result {
 	b.Helper()
-	res, err := verify.Run(b.Context(), in)
-	stagetest.Ok(b, err)
+	res := stagetest.Must(verify.Run(b.Context(), in))
 	return res
 }
 
@@ -177,8 +170,7 @@ func (b *bench) all() (sum verify.Result) {
 
 func (b *bench) count(collection string) int64 {
 	b.Helper()
-	n, err := b.vectors.Count(b.Context(), collection)
-	stagetest.Ok(b, err)
+	n := stagetest.Must(b.vectors.Count(b.Context(), collection))
 	return n
 }
 
@@ -351,12 +343,10 @@ func (b *bench) damage(store *files.Store, collection string, at ...int) *files.
 		for _, number := range stagetest.Vector(key, dim) {
 			exact = binary.LittleEndian.AppendUint32(exact, math.Float32bits(number))
 		}
-		parts, err := filepath.Glob(filepath.Join(b.folder, collection, "*.part"))
-		stagetest.Ok(b, err)
+		parts := stagetest.Must(filepath.Glob(filepath.Join(b.folder, collection, "*.part")))
 		found := false
 		for _, path := range parts {
-			raw, err := os.ReadFile(path)
-			stagetest.Ok(b, err)
+			raw := stagetest.Must(os.ReadFile(path))
 			if place := bytes.Index(raw, exact); place >= 0 {
 				raw[place+6] ^= 0x10
 				stagetest.Ok(b, os.WriteFile(path, raw, 0o600))
@@ -365,8 +355,7 @@ func (b *bench) damage(store *files.Store, collection string, at ...int) *files.
 		}
 		require.True(b, found, "no vector of %v", key)
 	}
-	again, err := files.Open(b.folder)
-	stagetest.Ok(b, err)
+	again := stagetest.Must(files.Open(b.folder))
 	b.Cleanup(func() { _ = again.Close() })
 	return again
 }
@@ -546,8 +535,7 @@ func TestASegmentOnWhichTheLibraryPanicsIsDamaged(t *testing.T) {
 		if _, panics, _ := readAll(bad); !panics {
 			continue
 		}
-		_, err = blob.Write(t.Context(), b.art.Store, object, bad, blob.Cond{})
-		stagetest.Ok(t, err)
+		stagetest.Must(blob.Write(t.Context(), b.art.Store, object, bad, blob.Cond{}))
 		for _, kind := range []verify.Kind{verify.Vectors, verify.Sample} {
 			look := b.in(unit)
 			look.Unit.Kind, look.Compare = kind, true
@@ -598,8 +586,7 @@ func TestASpoiltSegmentMendsNothing(t *testing.T) {
 			b.all()
 			unit := b.classUnit(c.kind)
 			object := b.art.SegmentKey(unit.Segment.SHA256)
-			_, err := blob.Write(t.Context(), b.art.Store, object, bad, blob.Cond{})
-			stagetest.Ok(t, err)
+			stagetest.Must(blob.Write(t.Context(), b.art.Store, object, bad, blob.Cond{}))
 			key := good[at].Key
 			if c.missing {
 				stagetest.Ok(t, b.vectors.Delete(t.Context(), "c", []string{key}))
@@ -610,8 +597,7 @@ func TestASpoiltSegmentMendsNothing(t *testing.T) {
 			if _, err := verify.Run(t.Context(), look); !fault.Is(err, fault.SegmentDamage) {
 				t.Errorf("got %v", err)
 			}
-			has, err := b.vectors.Has(t.Context(), "c", []string{key})
-			stagetest.Ok(t, err)
+			has := stagetest.Must(b.vectors.Has(t.Context(), "c", []string{key}))
 			if has[0] == c.missing {
 				t.Errorf("the store has it: %t", has[0])
 			}
@@ -619,8 +605,7 @@ func TestASpoiltSegmentMendsNothing(t *testing.T) {
 				got, err := b.vectors.Fetch(t.Context(), "c", []string{key})
 				assert.True(t, err == nil && slices.Equal(got[0], good[at].Vector), "the good row became %v: %v", got, err)
 			}
-			_, err = blob.Write(t.Context(), b.art.Store, object, whole, blob.Cond{})
-			stagetest.Ok(t, err)
+			stagetest.Must(blob.Write(t.Context(), b.art.Store, object, whole, blob.Cond{}))
 			if got := b.run(b.in(unit)); (got.Rewritten == 1) != c.missing || b.count("c") != 6 {
 				t.Errorf("when it is whole again: %+v, %d rows", got, b.count("c"))
 			}
@@ -662,8 +647,7 @@ func TestWhatGoesWrongIsTold(t *testing.T) {
 			key := b.art.SegmentKey(unit.Segment.SHA256)
 			raw, _, err := blob.Read(t.Context(), b.art.Store, key)
 			stagetest.Ok(t, err)
-			_, err = blob.Write(t.Context(), b.art.Store, key, spoil(raw), blob.Cond{})
-			stagetest.Ok(t, err)
+			stagetest.Must(blob.Write(t.Context(), b.art.Store, key, spoil(raw), blob.Cond{}))
 			_, err = verify.Run(t.Context(), b.in(unit))
 			assert.True(t, fault.Is(err, fault.SegmentDamage) && fault.As(err).Hint != "", "got %v", err)
 		})

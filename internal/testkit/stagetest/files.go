@@ -134,3 +134,11 @@ func Ok(t testing.TB, err error) {
 		t.Fatal(err)
 	}
 }
+
+// Must returns the value of a call, and panics on its error.
+func Must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
