@@ -74,9 +74,8 @@ func (w *world) refresh() {
 
 func (w *world) check(text string, want fault.Code) {
 	w.t.Helper()
-	if _, err := w.ring.Check(w.t.Context(), text); fault.CodeOf(err) != want {
-		w.t.Errorf("%.12s…: %v, want %q", text, err, want)
-	}
+	_, err := w.ring.Check(w.t.Context(), text)
+	assert.True(w.t, fault.CodeOf(err) == want, "%.12s…: %v, want %q", text, err, want)
 }
 
 func TestAKeyIsKnownByItsTextAlone(t *testing.T) {
@@ -137,9 +136,8 @@ func TestARevokedKeyStaysRevokedAndARotatedOneGoesOnForItsOverlap(t *testing.T) 
 	w.refresh()
 	w.check(second.Text, fault.Unauthorized)
 	w.check(third.Text, fault.Unauthorized)
-	if _, err := w.book.RotateKey(t.Context(), third.Key.ID, 0); !fault.Is(err, fault.Usage) {
-		t.Errorf("a revoked key is rotated: %v", err)
-	}
+	_, err = w.book.RotateKey(t.Context(), third.Key.ID, 0)
+	assert.True(t, fault.Is(err, fault.Usage), "a revoked key is rotated: %v", err)
 	w.store.fail(errors.New("away"))
 	_ = w.ring.Refresh(t.Context())
 	w.check(third.Text, fault.Unauthorized)
@@ -173,9 +171,8 @@ func TestManyWhoMakeKeysAtOnceLoseNone(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	if list, err := w.book.ListKeys(t.Context()); len(list) != 6 {
-		t.Errorf("%d keys, %v", len(list), err)
-	}
+	list, err := w.book.ListKeys(t.Context())
+	assert.True(t, len(list) == 6, "%d keys, %v", len(list), err)
 }
 
 func TestARequestThatMakesNoSenseMakesNoKey(t *testing.T) {

@@ -104,9 +104,8 @@ func (b *book) pay(t *testing.T, task string, from, to int) {
 		must(b.Put(t.Context(), task, key(i), 0, ledger.Result{Value: []byte(value(i))}))
 		keys = append(keys, key(i))
 	}
-	if n, err := b.Pack(t.Context(), task, keys); err != nil || n != to-from {
-		t.Fatal(n, err)
-	}
+	n, err := b.Pack(t.Context(), task, keys)
+	require.True(t, err == nil && n == to-from, "%v %v", n, err)
 }
 
 // want checks which of the entries below n a fresh process finds.
@@ -115,9 +114,8 @@ func (b *book) want(t *testing.T, task string, n int, has func(i int) bool) {
 	b.reopen()
 	for i := range n {
 		e := must(b.Get(t.Context(), task, key(i), 0))
-		if (e != nil) != has(i) || (e != nil && string(e.Value) != value(i)) {
-			t.Fatalf("entry %d: %v, want it: %v", i, e, has(i))
-		}
+		require.True(t, (e != nil) == has(i) && (e == nil || string(e.Value) == value(i)),
+			"entry %d: %v, want it: %v", i, e, has(i))
 	}
 }
 

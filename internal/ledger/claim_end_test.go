@@ -90,19 +90,15 @@ func TestWhatCouldNotBeStoredIsHeldAndStoredWhenItCanBe(t *testing.T) {
 			mine := ledger.New(store, shared)
 			began := time.Now()
 			_, _, err := mine.Do(t.Context(), ledger.Extract, key(1), 0, pay)
-			if !fault.Is(err, code) || time.Since(began) > longest {
-				t.Errorf("%s: %v after %v", code, err, time.Since(began))
-			}
-			if err := mine.FindTrouble(); !fault.Is(err, code) {
-				t.Errorf("%s: the trouble is %v", code, err)
-			}
+			assert.True(t, fault.Is(err, code) && time.Since(began) <= longest, "%s: %v after %v", code, err, time.Since(began))
+			err = mine.FindTrouble()
+			assert.True(t, fault.Is(err, code), "%s: the trouble is %v", code, err)
 			began = time.Now()
 			if err := mine.AwaitReady(t.Context()); !fault.Is(err, code) || time.Since(began) > 10*time.Second {
 				t.Errorf("%s: ready says %v after %v", code, err, time.Since(began))
 			}
-			if _, _, err := mine.Do(t.Context(), ledger.Extract, key(1), 0, pay); !fault.Is(err, code) {
-				t.Errorf("%s: a second look says %v", code, err)
-			}
+			_, _, err = mine.Do(t.Context(), ledger.Extract, key(1), 0, pay)
+			assert.True(t, fault.Is(err, code), "%s: a second look says %v", code, err)
 			other := make(chan bool, 1)
 			go func() { // another process waits for its claim, however long that takes
 				_, fresh, err := ledger.New(store, shared).Do(t.Context(), ledger.Extract, key(1), 0, pay)
@@ -113,9 +109,8 @@ func TestWhatCouldNotBeStoredIsHeldAndStoredWhenItCanBe(t *testing.T) {
 			e, fresh, err := mine.Do(t.Context(), ledger.Extract, key(1), 0, pay)
 			assert.True(t, err == nil && !fresh && string(e.Value) == "v" && <-other && paid.Load() == 1,
 				"%s: %v %v %v, paid %d times", code, e, fresh, err, paid.Load())
-			if err := mine.AwaitReady(t.Context()); err != nil || mine.FindTrouble() != nil || mine.Drain(t.Context()) != nil {
-				t.Errorf("%s: still %v", code, err)
-			}
+			err = mine.AwaitReady(t.Context())
+			assert.True(t, err == nil && mine.FindTrouble() == nil && mine.Drain(t.Context()) == nil, "%s: still %v", code, err)
 		})
 	}
 }
@@ -131,9 +126,7 @@ func TestAResultThatCanNeverBeStoredIsAnErrorAtOnce(t *testing.T) {
 	}
 	mine := ledger.New(store, newClaims())
 	_, err := mine.Put(t.Context(), ledger.Extract, key(1), 0, ledger.Result{Value: []byte("v")})
-	if !fault.Is(err, fault.StoreOwned) || mine.FindTrouble() != nil {
-		t.Errorf("%v, held: %v", err, mine.FindTrouble())
-	}
+	assert.True(t, fault.Is(err, fault.StoreOwned) && mine.FindTrouble() == nil, "%v, held: %v", err, mine.FindTrouble())
 }
 
 func TestAProcessThatEndsWaitsForWhatItHolds(t *testing.T) {
@@ -152,13 +145,11 @@ func TestAProcessThatEndsWaitsForWhatItHolds(t *testing.T) {
 		require.True(t, fault.Is(err, fault.StoreFull), "%v", err)
 		short, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
-		if err := mine.Drain(short); !fault.Is(err, fault.StoreFull) {
-			t.Errorf("it got %v", err)
-		}
+		err = mine.Drain(short)
+		assert.True(t, fault.Is(err, fault.StoreFull), "it got %v", err)
 		time.AfterFunc(time.Minute, func() { full.Store(false) })
-		if err := mine.Drain(t.Context()); err != nil || len(store.Keys("ledger/extract/loose/")) != 1 {
-			t.Errorf("%v, stored %v", err, store.Keys(""))
-		}
+		err = mine.Drain(t.Context())
+		assert.True(t, err == nil && len(store.Keys("ledger/extract/loose/")) == 1, "%v, stored %v", err, store.Keys(""))
 	})
 }
 
@@ -189,9 +180,8 @@ func TestALooseEntryThatCannotBeUsedIsRemovedToldAndPaidForAgain(t *testing.T) {
 					})
 				require.True(t, err == nil && string(e.Value) == "whole" && e.Negative == negative, "%s: %v %v", task, e, err)
 			}
-			if paid != 1 || !slices.Equal(named.all(), []string{"memory/" + object}) {
-				t.Errorf("%s: paid %d times, named %v", task, paid, named.all())
-			}
+			assert.True(t, paid == 1 && slices.Equal(named.all(), []string{"memory/" + object}),
+				"%s: paid %d times, named %v", task, paid, named.all())
 		}
 	}
 }

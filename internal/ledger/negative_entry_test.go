@@ -53,9 +53,8 @@ func TestALaterRoundTakesThePlaceOfANegativeEntryAndNoEarlierOneDoes(t *testing.
 	put(1, ledger.Result{Value: []byte("one"), Negative: true}, "one")
 	put(0, ledger.Result{Value: []byte("none"), Negative: true}, "one")
 	put(2, ledger.Result{Value: []byte("two"), Negative: true}, "two")
-	if entry, err := l.Get(t.Context(), ledger.Extract, key(1), 3); entry != nil || err != nil {
-		t.Errorf("the third round got %v %v", entry, err)
-	}
+	entry, err := l.Get(t.Context(), ledger.Extract, key(1), 3)
+	assert.True(t, entry == nil && err == nil, "the third round got %v %v", entry, err)
 	put(0, ledger.Result{Value: []byte("good")}, "good")
 	put(3, ledger.Result{Value: []byte("bad"), Negative: true}, "good")
 	put(3, ledger.Result{Value: []byte("better")}, "good")

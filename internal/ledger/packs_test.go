@@ -42,9 +42,8 @@ func TestTheNameAndTheBytesOfAPackAreFixed(t *testing.T) {
 	raw, _, err := blob.Read(t.Context(), b.store, packs[0])
 	require.NoError(t, err)
 	sum := sha256.Sum256(raw)
-	if name := packs[0][len("ledger/extract/packs/"):]; name != goldenName || hex.EncodeToString(sum[:]) != goldenBytes {
-		t.Errorf("name %s, bytes %x", name, sum)
-	}
+	name := packs[0][len("ledger/extract/packs/"):]
+	assert.True(t, name == goldenName && hex.EncodeToString(sum[:]) == goldenBytes, "name %s, bytes %x", name, sum)
 }
 
 // Two builds may pay for one key after it expired. Which result counts must not depend on what is asked first.
@@ -58,9 +57,8 @@ func TestOfTwoResultsOfOneKeyOneCountsEverywhereAndAfterAMerge(t *testing.T) {
 		must(other.Put(t.Context(), ledger.Extract, key(i), 0, result))
 		keys = append(keys, key(i))
 	}
-	if n, err := other.Pack(t.Context(), ledger.Extract, keys); err != nil || n != 6 {
-		t.Fatal(n, err)
-	}
+	n, err := other.Pack(t.Context(), ledger.Extract, keys)
+	require.True(t, err == nil && n == 6, "%v %v", n, err)
 	for _, object := range other.store.Keys("ledger/extract/packs/") {
 		raw, _, err := blob.Read(t.Context(), other.store, object)
 		require.NoError(t, err)
@@ -105,9 +103,8 @@ func TestAPackThatIsGoneIsPassedOver(t *testing.T) {
 		e, err := reader.Get(t.Context(), ledger.Extract, key(i), 0)
 		require.True(t, err == nil && string(e.Value) == value(i), "entry %d: %v %v", i, e, err)
 	}
-	if all := named.all(); len(all) != 0 {
-		t.Errorf("named as damage: %v", all)
-	}
+	all := named.all()
+	assert.True(t, len(all) == 0, "named as damage: %v", all)
 }
 
 // A run with few dead entries is not written again for each of them, but not kept for ever either.
@@ -167,21 +164,18 @@ func TestMergesOfMergesAreSweptOldestFirst(t *testing.T) {
 		b.reopen()
 		must(b.Merge(t.Context(), ledger.Extract, b.now))
 	}
-	if merges := b.store.Keys("ledger/extract/merges/"); len(merges) < 3 {
-		t.Fatalf("merges %v", merges)
-	}
+	merges := b.store.Keys("ledger/extract/merges/")
+	require.True(t, len(merges) >= 3, "merges %v", merges)
 	b.now = day(3)
 	for range 2 {
 		b.reopen()
 		must(b.Sweep(t.Context(), ledger.Extract, b.now))
 		b.want(t, ledger.Extract, n, all)
 	}
-	if left := b.store.Keys("ledger/extract/merges/"); len(left) != 0 {
-		t.Errorf("left %v", left)
-	}
-	if loose := b.store.Keys("ledger/extract/loose/"); len(loose) != 0 {
-		t.Errorf("%d loose entries are left", len(loose))
-	}
+	left := b.store.Keys("ledger/extract/merges/")
+	assert.True(t, len(left) == 0, "left %v", left)
+	loose := b.store.Keys("ledger/extract/loose/")
+	assert.True(t, len(loose) == 0, "%d loose entries are left", len(loose))
 }
 
 // The cost of merging: an entry is written again a few times, not every night.
@@ -248,9 +242,8 @@ func TestACancelledUpkeepSaysSoAndLosesNothing(t *testing.T) {
 	b.pay(t, ledger.Extract, 0, 20)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := b.RunUpkeep(ctx, ledger.Extract, listing(), day(30)); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v", err)
-	}
+	_, err := b.RunUpkeep(ctx, ledger.Extract, listing(), day(30))
+	assert.True(t, errors.Is(err, context.Canceled), "%v", err)
 	if _, err := b.Expire(ctx, ledger.Extract, listing(key(1)), day(30)); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}

@@ -58,9 +58,8 @@ func TestWhatIsRemovedIsGoneAndNothingElseIsPaidForAgain(t *testing.T) {
 		}
 		assert.False(t, held, "%s still has it", info.Key)
 	}
-	if again, err := b.Remove(t.Context(), ledger.Extract, gone, day(1)); err != nil || again != 0 {
-		t.Errorf("once more: %d, %v", again, err)
-	}
+	again, err := b.Remove(t.Context(), ledger.Extract, gone, day(1))
+	assert.True(t, err == nil && again == 0, "once more: %d, %v", again, err)
 }
 
 func parsed(name string) (out core.Digest) {
@@ -88,7 +87,6 @@ func TestATextLeavesTheAnswerThatHoldsItAndTheOthersStay(t *testing.T) {
 		raw, _, err := blob.Read(t.Context(), b.store, info.Key)
 		assert.True(t, err == nil && !bytes.Contains(raw, all[5][:]), "%s still has it, %v", info.Key, err)
 	}
-	if again, err := b.Remove(t.Context(), ledger.Embed, gone, day(1)); err != nil || again != 0 {
-		t.Errorf("once more: %d, %v", again, err)
-	}
+	again, err := b.Remove(t.Context(), ledger.Embed, gone, day(1))
+	assert.True(t, err == nil && again == 0, "once more: %d, %v", again, err)
 }

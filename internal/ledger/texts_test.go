@@ -73,9 +73,8 @@ func has(t *testing.T, l *ledger.Ledger, all []core.Digest, want func(i int) boo
 	objects := must(l.FindTexts(t.Context(), all))
 	vectors := must(l.ReadVectors(t.Context(), all, objects))
 	for i, vector := range vectors {
-		if (vector != nil) != want(i) || (vector != nil && vector[0] != float32(all[i][0])) {
-			t.Fatalf("text %d: %v, want it: %v", i, vector, want(i))
-		}
+		require.True(t, (vector != nil) == want(i) && (vector == nil || vector[0] == float32(all[i][0])),
+			"text %d: %v, want it: %v", i, vector, want(i))
 	}
 }
 
@@ -98,9 +97,8 @@ func TestTextsInFlightArePaidForOnceInWhateverOrderTheyAreAskedFor(t *testing.T)
 		})
 	}
 	group.Wait()
-	if seller.twice() != 0 || len(seller.sold) != 400 {
-		t.Errorf("%d texts, %d of them twice", len(seller.sold), seller.twice())
-	}
+	assert.True(t, seller.twice() == 0 && len(seller.sold) == 400,
+		"%d texts, %d of them twice", len(seller.sold), seller.twice())
 	has(t, ledger.New(store, claims), all, all1)
 }
 
@@ -113,9 +111,8 @@ func TestWhatADeadProcessPaidForIsFoundAndComesIntoTheIndex(t *testing.T) {
 	require.NoError(t, seller.buy(t.Context(), b.Ledger, texts(0, 250)))
 	b.reopen()
 	has(t, b.Ledger, texts(0, 260), func(i int) bool { return i < 250 })
-	if marks := b.store.Keys("ledger/texts/loose/"); len(marks) != 3 {
-		t.Errorf("%d marks", len(marks))
-	}
+	marks := b.store.Keys("ledger/texts/loose/")
+	assert.True(t, len(marks) == 3, "%d marks", len(marks))
 	b.now = b.now.Add(2 * time.Hour)
 	kept := b.upkeep(t, ledger.Embed, nil)
 	if marks := b.store.Keys("ledger/texts/loose/"); len(marks) != 0 || kept.Gathered != 250 {
@@ -133,9 +130,8 @@ func TestAMarkThatComesAndGoesIsNotMissed(t *testing.T) {
 	has(t, slow, texts(0, 10), func(int) bool { return false }) // it lists marks and packs: there are none
 	require.NoError(t, seller.buy(t.Context(), other, texts(0, 10)))
 	require.NoError(t, other.SealTexts(t.Context()))
-	if err := seller.buy(t.Context(), slow, texts(0, 10)); err != nil || seller.twice() != 0 {
-		t.Errorf("%v, %d paid twice", err, seller.twice())
-	}
+	err := seller.buy(t.Context(), slow, texts(0, 10))
+	assert.True(t, err == nil && seller.twice() == 0, "%v, %d paid twice", err, seller.twice())
 }
 
 func TestTextsThatNothingListsGoWithTheirAnswersWhenTheyAreOld(t *testing.T) {
@@ -154,9 +150,8 @@ func TestTextsThatNothingListsGoWithTheirAnswersWhenTheyAreOld(t *testing.T) {
 		}
 	}
 	has(t, b.Ledger, dead, func(int) bool { return false })
-	if objects := b.store.Keys("ledger/embed/loose/"); len(objects) != 2 {
-		t.Errorf("%d answers are left of two that live", len(objects))
-	}
+	objects := b.store.Keys("ledger/embed/loose/")
+	assert.True(t, len(objects) == 2, "%d answers are left of two that live", len(objects))
 }
 
 // The objects of answers are whole; without their index they are found again, not paid for again.

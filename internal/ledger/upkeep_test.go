@@ -41,9 +41,8 @@ func TestManyPacksBecomeFewAndEveryEntryIsFoundAllTheWhile(t *testing.T) {
 	}
 	b.reopen()
 	b.store.Reset()
-	if e, err := b.Get(t.Context(), ledger.Extract, key(n+1), 0); e != nil || err != nil {
-		t.Fatal(e, err)
-	}
+	e, err := b.Get(t.Context(), ledger.Extract, key(n+1), 0)
+	require.True(t, e == nil && err == nil, "%v %v", e, err)
 	if gets := b.store.Calls(artifacttest.Get); gets > 3*8+2 { // footer, trailer and filter of each
 		t.Errorf("the first miss of a process costs %d reads", gets)
 	}
@@ -61,9 +60,8 @@ func TestAMissCostsOneLookAtTheLooseEntryAndItsNegative(t *testing.T) {
 		require.True(t, err == nil && paid, "%v %v", paid, err)
 	}
 	gets, puts := b.store.Calls(artifacttest.Get), b.store.Calls(artifacttest.Put)
-	if gets > 4 || puts != 2 || b.store.Calls(artifacttest.List) != 0 {
-		t.Errorf("two misses cost %d reads, %d writes, %d listings", gets, puts, b.store.Calls(artifacttest.List))
-	}
+	assert.True(t, gets <= 4 && puts == 2 && b.store.Calls(artifacttest.List) == 0,
+		"two misses cost %d reads, %d writes, %d listings", gets, puts, b.store.Calls(artifacttest.List))
 }
 
 func TestALargeMergeIsCutByTheFirstByteOfItsKeys(t *testing.T) {
@@ -72,9 +70,8 @@ func TestALargeMergeIsCutByTheFirstByteOfItsKeys(t *testing.T) {
 	for shard := range 12 {
 		b.pay(t, ledger.Extract, 20*shard, 20*shard+20)
 	}
-	if n, err := b.Merge(t.Context(), ledger.Extract, b.now); err != nil || n < 8 {
-		t.Fatal(n, err)
-	}
+	n, err := b.Merge(t.Context(), ledger.Extract, b.now)
+	require.True(t, err == nil && n >= 8, "%v %v", n, err)
 	merged := b.store.Keys("ledger/extract/merged/")
 	require.True(t, len(merged) >= 3, "merged packs %v", merged)
 	last := ""
@@ -175,9 +172,8 @@ func sweepFarAway(t *testing.T, merged bool) {
 	far := ledger.New(distance.Blob(b.store, requests), newClaims())
 	n, err := far.Sweep(t.Context(), ledger.Extract, b.now.Add(2*ledger.LooseGrace))
 	counted := requests.Take()
-	if loose := b.store.Keys("ledger/extract/loose/"); err != nil || n == 0 || len(loose) > 0 {
-		t.Errorf("%d, %v, left %v", n, err, loose)
-	}
+	loose := b.store.Keys("ledger/extract/loose/")
+	assert.True(t, err == nil && n != 0 && len(loose) <= 0, "%d, %v, left %v", n, err, loose)
 	assert.True(t, counted.Of("") >= 3*packs && counted.Chain <= int(counted.Of(""))*2/3,
 		"one after another:\n%s", counted)
 }
@@ -279,9 +275,8 @@ func TestNothingExpiresWhenTheListOfLiveKeysFails(t *testing.T) {
 			yield(core.Digest{}, lost)
 		}
 	}
-	if kept, err := b.RunUpkeep(t.Context(), ledger.Extract, broken, b.now); !errors.Is(err, lost) || kept.Expired != 0 {
-		t.Errorf("%+v %v", kept, err)
-	}
+	kept, err := b.RunUpkeep(t.Context(), ledger.Extract, broken, b.now)
+	assert.True(t, errors.Is(err, lost) && kept.Expired == 0, "%+v %v", kept, err)
 	b.want(t, ledger.Extract, 20, all)
 }
 
@@ -401,9 +396,8 @@ func TestSweepDeletesByBatches(t *testing.T) {
 	b.pay(t, ledger.Extract, 0, 2500)
 	b.now = day(2)
 	b.store.Reset()
-	if n, err := b.Sweep(t.Context(), ledger.Extract, b.now); err != nil || n != 2500 {
-		t.Fatal(n, err)
-	}
+	n, err := b.Sweep(t.Context(), ledger.Extract, b.now)
+	require.True(t, err == nil && n == 2500, "%v %v", n, err)
 	assert.Equal(t, 3, b.store.Calls(artifacttest.Delete))
 }
 
@@ -418,12 +412,10 @@ func TestPackLeavesOutWhatLiesInPacksAlready(t *testing.T) {
 	}
 	b.reopen()
 	b.store.Reset()
-	if n, err := b.Pack(t.Context(), ledger.Extract, keys); err != nil || n != 100 {
-		t.Fatal(n, err)
-	}
-	if gets, puts := b.store.Calls(artifacttest.Get), b.store.Calls(artifacttest.Put); gets > 10 || puts != 0 {
-		t.Errorf("%d reads and %d writes to pack 100 entries again", gets, puts)
-	}
+	n, err := b.Pack(t.Context(), ledger.Extract, keys)
+	require.True(t, err == nil && n == 100, "%v %v", n, err)
+	gets, puts := b.store.Calls(artifacttest.Get), b.store.Calls(artifacttest.Put)
+	assert.True(t, gets <= 10 && puts == 0, "%d reads and %d writes to pack 100 entries again", gets, puts)
 }
 
 func TestAReadErrorOfTheStoreIsNotTakenForAMiss(t *testing.T) {

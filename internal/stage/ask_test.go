@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
@@ -81,9 +82,8 @@ func TestAskTellsFailuresOfTheContentFromFailuresOfTheSystem(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				chat := c.script.chat()
 				got, err := stage.Ask(t.Context(), chat, model.Call{User: "text"}, " again", read, nil)
-				if fault.CodeOf(err) != c.code || len(chat.Calls()) != c.calls {
-					t.Fatalf("%v after %d calls", err, len(chat.Calls()))
-				}
+				require.True(t, fault.CodeOf(err) == c.code && len(chat.Calls()) == c.calls,
+					"%v after %d calls", err, len(chat.Calls()))
 				assert.Equal(t, c.want, got)
 				for i, call := range chat.Calls() {
 					again := call.User == "text again"
@@ -100,9 +100,7 @@ func TestAskStopsWhenItIsTold(t *testing.T) {
 		chat := script{fault.ModelUnavailable.At("call", "m")}.chat()
 		time.AfterFunc(100*time.Millisecond, cancel) // during the first wait
 		_, err := stage.Ask(ctx, chat, model.Call{}, "", func(string) (int, bool) { return 0, true }, nil)
-		if err == nil || len(chat.Calls()) != 1 {
-			t.Errorf("%v after %d calls", err, len(chat.Calls()))
-		}
+		assert.True(t, err != nil && len(chat.Calls()) == 1, "%v after %d calls", err, len(chat.Calls()))
 	})
 }
 
@@ -162,9 +160,8 @@ func outage(t *testing.T, failing bool) {
 		time.Sleep(10 * time.Second) // the run pauses
 	}
 	assert.True(t, len(open) == 0 && outages == 1, "%d items are open after %d outages", len(open), outages)
-	if paid := nonsense.Load(); paid == 0 || paid > 2*width+1 {
-		t.Errorf("%d answers of nonsense were paid for", paid)
-	}
+	paid := nonsense.Load()
+	assert.True(t, paid != 0 && paid <= 2*width+1, "%d answers of nonsense were paid for", paid)
 	t.Log(nonsense.Load(), "answers of nonsense of", count.Load())
 }
 
@@ -243,9 +240,8 @@ func TestTheLastVictimOfAnOutageIsAskedForAgain(t *testing.T) {
 		chat.Answer = func(call model.Call) (model.Reply, error) { time.Sleep(time.Millisecond); return answer(call) }
 		read := func(text string) (string, bool) { return text, text == "ok" }
 		got, err := stage.Ask(t.Context(), chat, model.Call{User: "text"}, " again", read, health)
-		if err != nil || got.Reason != "" || got.Value != "ok" || got.Retried || len(chat.Calls()) != 4 {
-			t.Errorf("%+v, %v after %d calls", got, err, len(chat.Calls()))
-		}
+		assert.True(t, err == nil && got.Reason == "" && got.Value == "ok" && !got.Retried && len(chat.Calls()) == 4,
+			"%+v, %v after %d calls", got, err, len(chat.Calls()))
 	})
 }
 
@@ -257,8 +253,7 @@ func TestAnItemIsBlamedWhereOthersAreServed(t *testing.T) {
 		chat.Answer = func(call model.Call) (model.Reply, error) { time.Sleep(time.Millisecond); return answer(call) }
 		read := func(text string) (string, bool) { return text, text == "ok" }
 		got, err := stage.Ask(t.Context(), chat, model.Call{User: "text"}, " again", read, health)
-		if err != nil || got.Reason != string(fault.BadOutput) || len(chat.Calls()) != 5 {
-			t.Errorf("%+v, %v after %d calls", got, err, len(chat.Calls()))
-		}
+		assert.True(t, err == nil && got.Reason == string(fault.BadOutput) && len(chat.Calls()) == 5,
+			"%+v, %v after %d calls", got, err, len(chat.Calls()))
 	})
 }

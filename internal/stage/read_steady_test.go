@@ -59,9 +59,8 @@ func TestAnObjectIsReadInTheVersionThatWasListed(t *testing.T) {
 					}
 					content = string(raw)
 					digest, err := body.Digest(nil)
-					if want := core.Digest(sha256.Sum256(raw)); err != nil || digest != want {
-						t.Errorf("digest %s, want %s, %v", digest, want, err)
-					}
+					want := core.Digest(sha256.Sum256(raw))
+					assert.True(t, err == nil && digest == want, "digest %s, want %s, %v", digest, want, err)
 					return body.Close()
 				})
 				assert.True(t, content == c.content && fault.Is(err, fault.DocumentChanged) == (c.content == ""),

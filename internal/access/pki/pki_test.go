@@ -130,18 +130,15 @@ func TestFilesAreTheOwnersAndAreNotReplacedUnasked(t *testing.T) {
 	require.NoError(t, pki.Write(folder, first, false))
 	for _, name := range []string{"", pki.AuthorityFile, pki.ClientKeyFile} {
 		info, err := os.Stat(filepath.Join(folder, name))
-		if err != nil || info.Mode().Perm()&0o077 != 0 {
-			t.Errorf("%q: %v, %v", name, info.Mode(), err)
-		}
+		assert.True(t, err == nil && info.Mode().Perm()&0o077 == 0, "%q: %v, %v", name, info.Mode(), err)
 	}
 	second := []pki.File{{Name: pki.ServerFile, Content: []byte("2")}, {Name: pki.ClientKeyFile, Content: []byte("2")}}
 	assert.ErrorIs(t, pki.Write(folder, second, false), fs.ErrExist, "written over")
 	_, err := os.Stat(filepath.Join(folder, pki.ServerFile))
 	assert.Error(t, err, "a refused writing wrote its first file")
 	require.NoError(t, pki.Write(folder, second, true))
-	if raw, err := os.ReadFile(filepath.Join(folder, pki.ClientKeyFile)); err != nil || string(raw) != "2" {
-		t.Errorf("%q, %v", raw, err)
-	}
+	raw, err := os.ReadFile(filepath.Join(folder, pki.ClientKeyFile))
+	assert.True(t, err == nil && string(raw) == "2", "%q, %v", raw, err)
 }
 
 func TestALinkInTheWayOfAFileIsNotFollowed(t *testing.T) {
@@ -152,7 +149,6 @@ func TestALinkInTheWayOfAFileIsNotFollowed(t *testing.T) {
 		t.Skip("no links here:", err)
 	}
 	require.NoError(t, pki.Write(folder, []pki.File{{Name: pki.ClientKeyFile, Content: []byte("key")}}, true))
-	if raw, err := os.ReadFile(outside); err != nil || string(raw) != "mine" {
-		t.Errorf("%q, %v", raw, err)
-	}
+	raw, err := os.ReadFile(outside)
+	assert.True(t, err == nil && string(raw) == "mine", "%q, %v", raw, err)
 }

@@ -27,18 +27,16 @@ func TestALongChunkIsCutIntoOverlappingWindowsWithItsTitle(t *testing.T) {
 	}
 	assert.True(t, strings.HasSuffix(ws[3], "w399") && strings.Contains(ws[0], "w149") && !strings.Contains(ws[0], "w150"),
 		"%q", ws)
-	if one := embed.CutWindows("T", "short text", 900); len(one) != 1 || one[0] != "T\n\nshort text" {
-		t.Errorf("%q", one)
-	}
+	one := embed.CutWindows("T", "short text", 900)
+	assert.True(t, len(one) == 1 && one[0] == "T\n\nshort text", "%q", one)
 }
 
 func TestFitCutsToTokensOnRunes(t *testing.T) {
 	s := strings.Repeat("größer 🙂 ", 500)
 	for _, n := range []int{1, 7, 100} {
 		f := embed.Fit(s, n)
-		if tokens.Count(f) > n || !strings.HasPrefix(s, f) || strings.ToValidUTF8(f, "?") != f {
-			t.Errorf("%d: %d tokens, %q", n, tokens.Count(f), f)
-		}
+		assert.True(t, tokens.Count(f) <= n && strings.HasPrefix(s, f) && strings.ToValidUTF8(f, "?") == f,
+			"%d: %d tokens, %q", n, tokens.Count(f), f)
 	}
 	assert.Equal(t, s, embed.Fit(s, 0), "no limit cuts")
 }

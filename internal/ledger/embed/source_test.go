@@ -138,23 +138,20 @@ func TestAnUnpaidEmbedderWritesNoLedger(t *testing.T) {
 		_, err := src.Vectors(t.Context(), batch("a"))
 		require.NoError(t, err)
 	}
-	if keys := store.Keys(""); len(keys) != 0 {
-		t.Errorf("it wrote %v", keys)
-	}
+	keys := store.Keys("")
+	assert.True(t, len(keys) == 0, "it wrote %v", keys)
 }
 
 func TestAFailedRequestStoresNothing(t *testing.T) {
 	e := &embedder{paid: true, refuse: func([]string) error { return fault.ModelAuth.At("embed", "m") }}
 	src, store := source(t, e)
 	_, err := src.Vectors(t.Context(), batch("a"))
-	if !fault.Is(err, fault.ModelAuth) || len(store.Keys("ledger/embed/loose")) != 0 {
-		t.Errorf("%v, stored %v", err, store.Keys(""))
-	}
+	assert.True(t, fault.Is(err, fault.ModelAuth) && len(store.Keys("ledger/embed/loose")) == 0,
+		"%v, stored %v", err, store.Keys(""))
 	e.refuse = nil // its claim was given back: nothing waits until it runs out
 	begun := time.Now()
-	if err := src.Pay(t.Context(), batch("a")); err != nil || time.Since(begun) > 2*time.Minute {
-		t.Errorf("%v after %v", err, time.Since(begun))
-	}
+	err = src.Pay(t.Context(), batch("a"))
+	assert.True(t, err == nil && time.Since(begun) <= 2*time.Minute, "%v after %v", err, time.Since(begun))
 }
 
 // The model refuses any request that holds the bad text, until that text is alone and cut.
@@ -224,9 +221,8 @@ func TestAServerThatRefusedForAWhileCostsNoPartOfAText(t *testing.T) {
 
 	refusals = 100
 	src, _ = source(t, e)
-	if _, err := src.Vectors(t.Context(), batch(long)); !fault.Is(err, fault.ModelRefused) {
-		t.Errorf("a server that refuses everybody: %v", err)
-	}
+	_, err = src.Vectors(t.Context(), batch(long))
+	assert.True(t, fault.Is(err, fault.ModelRefused), "a server that refuses everybody: %v", err)
 }
 
 func TestATextThatIsRejectedEvenCutIsNamed(t *testing.T) {
@@ -287,9 +283,8 @@ func TestBatchesAreBoundedByItemsAndTextAndPassErrorsOn(t *testing.T) {
 			assert.ErrorIs(t, err, boom)
 			break
 		}
-		if count += len(items); len(items) > 2 {
-			t.Errorf("a request of %d texts of 50,000 bytes", len(items))
-		}
+		count += len(items)
+		assert.True(t, len(items) <= 2, "a request of %d texts of 50,000 bytes", len(items))
 	}
 	if count != 8 { // the two that were being gathered go with the error
 		t.Errorf("%d texts before the error", count)
@@ -337,9 +332,8 @@ func TestAServerThatTakesFewerTextsIsNotAskedForMoreAgain(t *testing.T) {
 	err := src.Pay(t.Context(), append(texts("bad", 7), batch(strings.Repeat("poison ", 600))...))
 	require.Error(t, err, "a text is poison in part too")
 	e.asked = nil
-	if err := src.Pay(t.Context(), texts("after", 32)); err != nil || len(e.asked) != 1 {
-		t.Errorf("%d requests after a text was rejected, %v", len(e.asked), err)
-	}
+	err = src.Pay(t.Context(), texts("after", 32))
+	assert.True(t, err == nil && len(e.asked) == 1, "%d requests after a text was rejected, %v", len(e.asked), err)
 }
 
 func TestTheObjectOfARequestKeepsItsNameAndItsBytes(t *testing.T) {

@@ -3,6 +3,9 @@ package chunk_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/testkit/documenttest"
@@ -29,23 +32,18 @@ func TestAttachmentsOfAnObjectThatChangesMeanwhileAreFoundByTheNextRun(t *testin
 	planned := r.plan()
 	r.corpus.Set("m.eml", attachedTo("b.txt", "gamma"))
 	res, err := r.chunk(t.Context(), 0, planned.Units)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	kept := r.documents(res)["m.eml#a.txt"]
-	if kept.Title != "alpha" || !kept.Stale || kept.Problem != string(fault.DocumentChanged) {
-		t.Errorf("gone meanwhile: %+v", kept)
-	}
+	assert.True(t, kept.Title == "alpha" && kept.Stale && kept.Problem == string(fault.DocumentChanged),
+		"gone meanwhile: %+v", kept)
 	r.after(res)
-	if got := r.documents(r.night()); got["m.eml#b.txt"].Title != "gamma" || got["m.eml#a.txt"].Title != "" {
-		t.Errorf("the night after: %+v", got)
-	}
+	got := r.documents(r.night())
+	assert.True(t, got["m.eml#b.txt"].Title == "gamma" && got["m.eml#a.txt"].Title == "", "the night after: %+v", got)
 	r.corpus.Set("m.eml", attachedTo("b.txt", "delta"))
 	planned = r.plan()
 	r.corpus.Set("m.eml", attachedTo("b.txt", "epsilon"))
-	if res, err = r.chunk(t.Context(), 0, planned.Units); err != nil {
-		t.Fatal(err)
-	}
+	res, err = r.chunk(t.Context(), 0, planned.Units)
+	require.NoError(t, err)
 	if got := r.documents(res)["m.eml#b.txt"]; got.Title != "epsilon" || got.Problem != "" {
 		t.Errorf("another by then: %+v", got)
 	}

@@ -11,6 +11,9 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/artifact/textseg"
@@ -99,9 +102,7 @@ func (r *run) after(res chunk.Result) {
 func (r *run) all() chunk.Result {
 	r.t.Helper()
 	res := stagetest.Must(r.chunk(r.t.Context(), 0, r.plan().Units))
-	if res.Listed != res.Counts.Documents+res.Failed+res.Empty {
-		r.t.Fatalf("the counts do not add up: %+v", res)
-	}
+	require.True(r.t, res.Listed == res.Counts.Documents+res.Failed+res.Empty, "the counts do not add up: %+v", res)
 	return res
 }
 
@@ -109,9 +110,7 @@ func (r *run) documents(res chunk.Result) map[string]rows.Document {
 	r.t.Helper()
 	out := map[string]rows.Document{}
 	for row, err := range artifact.ScanAll(r.t.Context(), r.art.Store, r.art.SegmentKey(res.Documents.SHA256)) {
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		require.NoError(r.t, err)
 		document := stagetest.Must(rows.DecodeDocument(row.Value))
 		out[string(row.Key)] = document
 	}
@@ -135,13 +134,10 @@ func zipped(t *testing.T, files map[string]string) string {
 		if err == nil {
 			_, err = file.Write([]byte(content))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
-	if err := archive.Close(); err != nil {
-		t.Fatal(err)
-	}
+	err := archive.Close()
+	require.NoError(t, err)
 	return buffer.String()
 }
 
@@ -149,9 +145,8 @@ func gz(t *testing.T, content string) string {
 	t.Helper()
 	var buffer bytes.Buffer
 	writer := gzip.NewWriter(&buffer)
-	if _, err := writer.Write([]byte(content)); err != nil {
-		t.Fatal(err)
-	}
+	_, err := writer.Write([]byte(content))
+	require.NoError(t, err)
 	if err := writer.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -176,22 +171,17 @@ func TestDocumentsOfEveryKindBecomeChunks(t *testing.T) {
 		"word.docx": "word", // its first line is too long
 	}
 	documents := r.documents(res)
-	if len(documents) != len(titles) || res.Counts.Documents != 9 || res.Failed != 0 || res.ProblemCount != 0 {
-		t.Fatalf("%d documents, %+v", len(documents), res)
-	}
+	require.True(t, len(documents) == len(titles) && res.Counts.Documents == 9 && res.Failed == 0 && res.ProblemCount == 0,
+		"%d documents, %+v", len(documents), res)
 	for key, title := range titles {
-		if d := documents[key]; d.Title != title || d.Problem != "" || len(d.Chunks) == 0 || d.Runes == 0 {
-			t.Errorf("%s: %+v", key, d)
-		}
+		d := documents[key]
+		assert.True(t, d.Title == title && d.Problem == "" && len(d.Chunks) != 0 && d.Runes != 0, "%s: %+v", key, d)
 	}
-	if documents["data.json"].Meta["year"] != "1999" || documents["sheet.csv#9"].Meta["lang"] != "en" {
-		t.Error("metadata are lost")
-	}
+	assert.True(t, documents["data.json"].Meta["year"] == "1999" && documents["sheet.csv#9"].Meta["lang"] == "en",
+		"metadata are lost")
 	ordinal, last, count := 0, "", int64(0)
 	for row, err := range artifact.ScanAll(t.Context(), r.art.Store, r.chunkRows()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		key := string(row.Key)
 		c := stagetest.Must(rows.DecodeChunk(row.Value))
 		if key != last {
@@ -207,9 +197,7 @@ func TestDocumentsOfEveryKindBecomeChunks(t *testing.T) {
 		ordinal++
 		count++
 	}
-	if count != res.Counts.Chunks || count < 20 {
-		t.Errorf("%d chunks are stored, %d counted", count, res.Counts.Chunks)
-	}
+	assert.True(t, count == res.Counts.Chunks && count >= 20, "%d chunks are stored, %d counted", count, res.Counts.Chunks)
 }
 
 // Equal texts in one document are different chunks, numbered; in another document they are others again.
@@ -221,15 +209,11 @@ func TestChunkIdsCountEqualTexts(t *testing.T) {
 	documents := r.documents(r.all())
 	for key, d := range documents {
 		for n, place := range d.Chunks {
-			if place.ID != core.ChunkID(key, paragraph, n) {
-				t.Errorf("%s chunk %d has another id", key, n)
-			}
+			assert.True(t, place.ID == core.ChunkID(key, paragraph, n), "%s chunk %d has another id", key, n)
 			seen[place.ID] = true
 		}
 	}
-	if len(seen) != 6 {
-		t.Errorf("%d ids", len(seen))
-	}
+	assert.True(t, len(seen) == 6, "%d ids", len(seen))
 }
 
 // What is wrong with one document is a problem of it; the others of its unit are chunked.
@@ -251,9 +235,7 @@ func TestProblemsOfDocumentsAreRecorded(t *testing.T) {
 	reported := map[string]string{}
 	for _, problem := range res.Problems {
 		reported[problem.Object] = problem.Code
-		if problem.Detail == "" {
-			t.Errorf("%s has no detail", problem.Object)
-		}
+		assert.True(t, problem.Detail != "", "%s has no detail", problem.Object)
 	}
 	for key, d := range r.documents(res) {
 		if fault.Code(d.Problem) != want[key] || reported[key] != d.Problem {
@@ -266,9 +248,8 @@ func TestProblemsOfDocumentsAreRecorded(t *testing.T) {
 	}
 	key := stagetest.Stored(t, r.art.Store, chunk.ProblemsKey(r.scratch, 0))
 	raw, _, err := blob.Read(t.Context(), r.art.Store, key)
-	if err != nil || bytes.Count(raw, []byte("\n")) != 9 || !bytes.Contains(raw, []byte(`"standing":false`)) {
-		t.Errorf("%s, %v", raw, err)
-	}
+	assert.True(t, err == nil && bytes.Count(raw, []byte("\n")) == 9 && bytes.Contains(raw, []byte(`"standing":false`)),
+		"%s, %v", raw, err)
 }
 
 // What plan found is not read again, not reported again, and counts.
@@ -289,9 +270,8 @@ func TestAStoreThatIsDownStopsTheUnit(t *testing.T) {
 	r := newRun(t, map[string]string{"a.txt": "text"})
 	units := r.plan().Units
 	r.corpus.Open["a.txt"] = fault.StoreDown.At("read", "bucket")
-	if _, err := r.chunk(t.Context(), 0, units); !fault.Is(err, fault.StoreDown) {
-		t.Errorf("%v", err)
-	}
+	_, err := r.chunk(t.Context(), 0, units)
+	assert.True(t, fault.Is(err, fault.StoreDown), "%v", err)
 	ctx, cancel := context.WithCancel(t.Context())
 	delete(r.corpus.Open, "a.txt")
 	r.corpus.Touched = func(string) { cancel() }
@@ -305,9 +285,7 @@ func TestARepeatedUnitIsTheSame(t *testing.T) {
 	objects := map[string]string{"a.md": "# A\n\n" + strings.Repeat("Some words here. ", 200), "b.txt": "other"}
 	r := newRun(t, objects)
 	first, second := r.all(), r.all()
-	if second.Fresh != 0 || first.Fresh != 2 {
-		t.Errorf("%d, then %d new segments", first.Fresh, second.Fresh)
-	}
+	assert.True(t, second.Fresh == 0 && first.Fresh == 2, "%d, then %d new segments", first.Fresh, second.Fresh)
 	other := newRun(t, objects).all()
 	if first.Text != second.Text || first.Documents != second.Documents || first.Text != other.Text ||
 		first.Documents != other.Documents || first.Hashes != second.Hashes || first.Hashes != other.Hashes {
@@ -323,18 +301,15 @@ func TestHashesDoNotDependOnUnits(t *testing.T) {
 	}
 	r := newRun(t, map[string]string{"r.jsonl": text.String()})
 	units := r.plan().Units
-	if len(units) < 2 {
-		t.Fatalf("%d units", len(units))
-	}
+	require.True(t, len(units) >= 2, "%d units", len(units))
 	var parts core.Hashes
 	for i := range units {
 		res := stagetest.Must(r.chunk(t.Context(), i, units))
 		parts.Merge(res.Hashes)
 	}
 	whole, err := r.chunk(t.Context(), 0, []plan.Unit{{From: 0, To: units[len(units)-1].To}})
-	if err != nil || whole.Counts.Documents != 6_000 || whole.Hashes != parts {
-		t.Errorf("%d documents, hashes equal: %v, %v", whole.Counts.Documents, whole.Hashes == parts, err)
-	}
+	assert.True(t, err == nil && whole.Counts.Documents == 6_000 && whole.Hashes == parts,
+		"%d documents, hashes equal: %v, %v", whole.Counts.Documents, whole.Hashes == parts, err)
 }
 
 // Cuts and decoded text of this version: where this fails, ParserVersion or ChunkerVersion has to be raised.
@@ -346,7 +321,5 @@ func TestOutputOfThisVersion(t *testing.T) {
 	})
 	res := r.all()
 	got := fmt.Sprintf("%s %s: %s", document.ParserVersion, chunk.ChunkerVersion, res.Hashes.Content.Digest().Short(16))
-	if got != "parse/11 chunk/1: d709ddbf9da3df56" {
-		t.Errorf("got %s", got)
-	}
+	assert.True(t, got == "parse/11 chunk/1: d709ddbf9da3df56", "got %s", got)
 }

@@ -38,9 +38,8 @@ func TestChunksAreUnderTheirHeadingsAndOnTheirPages(t *testing.T) {
 	} {
 		assert.Equal(t, want, placesOf(before[key]), "%s", key)
 	}
-	if got := before["a.md"]; got.Title != "From front" || got.Meta["date"] != "2026-11-20" {
-		t.Errorf("%q %v", got.Title, got.Meta)
-	}
+	got := before["a.md"]
+	assert.True(t, got.Title == "From front" && got.Meta["date"] == "2026-11-20", "%q %v", got.Title, got.Meta)
 	// What is kept of a document that breaks keeps its headings and pages.
 	r.corpus.Set("a.md", "\x00\x01\x02")
 	r.corpus.Set("b.pptx", "no slides")
@@ -62,9 +61,8 @@ func TestChunksOfAPDFHaveTheirPlacesOnPages(t *testing.T) {
 		!near(got[0].Top, want[0].Top) || !near(got[0].Bottom, want[0].Bottom) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	if sheet := before.SheetOf(1); sheet.Width != 612 || sheet.Height != 792 {
-		t.Errorf("%+v", sheet)
-	}
+	sheet := before.SheetOf(1)
+	assert.True(t, sheet.Width == 612 && sheet.Height == 792, "%+v", sheet)
 	// What is kept of a document that breaks keeps them.
 	r.corpus.Set("a.pdf", "no PDF")
 	after := r.documents(r.night())["a.pdf"]

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
@@ -29,9 +31,8 @@ func TestAnObjectThatIsTooLargeBySizeIsNotRead(t *testing.T) {
 			r.limits.Text, r.limits.Bytes = 1000, 3000
 			planned := r.plan()
 			res := stagetest.Must(r.chunk(t.Context(), 0, planned.Units))
-			if reads := r.corpus.Reads(c.key); reads != c.reads {
-				t.Errorf("it was read %d times, want %d", reads, c.reads)
-			}
+			reads := r.corpus.Reads(c.key)
+			assert.True(t, reads == c.reads, "it was read %d times, want %d", reads, c.reads)
 			problems := append(planned.Problems, res.Problems...)
 			if c.limit == "" && len(problems) == 0 {
 				return

@@ -39,9 +39,8 @@ func TestWhatABranchNeedsStaysUntilItIsDeleted(t *testing.T) {
 				w.collect(night)
 			}
 			assert.Equal(t, []string{"g2"}, generations(w), "the base keeps")
-			if missing := w.missing("g1", first); missing != nil {
-				t.Errorf("the branch lost %v", missing)
-			}
+			missing := w.missing("g1", first)
+			assert.True(t, missing == nil, "the branch lost %v", missing)
 			record.State = core.BranchDeleted
 			put(w.index.BranchKey("trial"), record)
 			for night := 4; night < 12; night++ {

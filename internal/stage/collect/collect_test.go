@@ -89,9 +89,8 @@ func TestATaggedGenerationStaysUntilItIsUntagged(t *testing.T) {
 		w.collect(night)
 	}
 	assert.Equal(t, []string{"g1", "g5"}, generations(w), "tagged")
-	if missing := w.missing("g1", content{chunks: map[string]string{"c": "0"}}); missing != nil {
-		t.Errorf("it lost %v", missing)
-	}
+	missing := w.missing("g1", content{chunks: map[string]string{"c": "0"}})
+	assert.True(t, missing == nil, "it lost %v", missing)
 	assert.Empty(t, w.store.Keys(collect.MarkKey(w.index, "g1")), "it is still marked")
 	require.NoError(t, w.index.Store.Delete(t.Context(), key))
 	for night := 4; night < 8; night++ {
@@ -109,9 +108,8 @@ func TestAGenerationGoesInTwoStepsWithWhatItAloneNeeds(t *testing.T) {
 		res := w.collect(night)
 		assert.True(t, res.Generations+res.Records+res.Rows+res.Deleted == 0, "deleted at once: %+v", res)
 	}
-	if missing := w.missing("g1", first); missing != nil {
-		t.Errorf("a marked generation lost %v", missing)
-	}
+	missing := w.missing("g1", first)
+	assert.True(t, missing == nil, "a marked generation lost %v", missing)
 	if len(w.store.Keys(collect.MarkKey(w.index, "g1"))) != 1 ||
 		len(w.store.Keys(collect.MarkKey(w.index, "g2"))) != 0 {
 		t.Error("marks: want one on g1 alone")
@@ -120,9 +118,8 @@ func TestAGenerationGoesInTwoStepsWithWhatItAloneNeeds(t *testing.T) {
 	// Records and class rows of b 1 and c 1; windows 2 of x, 0 of y 1, 0 and 1 of z.
 	assert.True(t, res.Generations == 1 && res.Records == 2 && res.Rows == 2+4 && res.Deleted == 5, "%+v", res)
 	w.alone("g2", second)
-	if folder := w.store.Keys("docs/generations/g1/"); len(folder) != 1 || !strings.HasSuffix(folder[0], "/collected") {
-		t.Errorf("left of its folder: %v", folder)
-	}
+	folder := w.store.Keys("docs/generations/g1/")
+	assert.True(t, len(folder) == 1 && strings.HasSuffix(folder[0], "/collected"), "left of its folder: %v", folder)
 	for night := 2; night < 16; night++ {
 		w.collect(night)
 	}
@@ -134,9 +131,8 @@ func TestAGenerationGoesInTwoStepsWithWhatItAloneNeeds(t *testing.T) {
 // alone checks that the stores hold what one generation needs and nothing more.
 func (w *world) alone(gen string, c content) {
 	w.t.Helper()
-	if missing := w.missing(gen, c); missing != nil {
-		w.t.Errorf("%s misses %v", gen, missing)
-	}
+	missing := w.missing(gen, c)
+	assert.True(w.t, missing == nil, "%s misses %v", gen, missing)
 	want := len(c.classes)*2 + 2
 	for name, text := range c.chunks {
 		want += int(chunkOf(name, text).Windows)
@@ -202,9 +198,8 @@ func TestARunMayEndAfterAnyWriteOrDelete(t *testing.T) {
 			w.now = day(night)
 			_, err := collect.Run(t.Context(), w.in())
 			w.fail = nil
-			if missing := w.missing("g3", second); missing != nil {
-				t.Fatalf("night %d, killed at change %d: %v", night, crash, missing)
-			}
+			missing := w.missing("g3", second)
+			require.True(t, missing == nil, "night %d, killed at change %d: %v", night, crash, missing)
 			if err == nil {
 				assert.True(t, night != 1 || crash >= 10, "the second night makes %d changes only", crash-1)
 				break
@@ -266,9 +261,8 @@ func TestRowsThatAnotherGenerationListsStay(t *testing.T) {
 		w.collect(0)
 		res := w.collect(1)
 		assert.True(t, res.Generations == 1 && res.Records == c.records && res.Rows == c.row, "%s: %+v", c.situation, res)
-		if missing := w.missing("g2", c.stays); missing != nil {
-			t.Errorf("%s: lost %v", c.situation, missing)
-		}
+		missing := w.missing("g2", c.stays)
+		assert.True(t, missing == nil, "%s: lost %v", c.situation, missing)
 	}
 }
 
@@ -287,9 +281,8 @@ func TestRowsOfOneThatWaitsToGoStay(t *testing.T) {
 		if res := w.collect(1); res.Generations != 1 || res.Records+res.Rows > 0 { // g2 is marked
 			t.Errorf("leased %v: %+v", leased, res)
 		}
-		if missing := w.missing("g2", first); missing != nil {
-			t.Errorf("leased %v: g2 lost %v", leased, missing)
-		}
+		missing := w.missing("g2", first)
+		assert.True(t, missing == nil, "leased %v: g2 lost %v", leased, missing)
 		res := w.collect(5)
 		want := int64(2)
 		assert.True(t, leased == (res.Records == 0) && (leased || res.Records == want), "leased %v: then %+v", leased, res)
@@ -335,9 +328,8 @@ func TestAFolderThatIsHalfDeletedIsFoundAgain(t *testing.T) {
 	w.fail = nil
 	w.collect(1)
 	w.alone("g2", second)
-	if folder := w.store.Keys("docs/generations/g1/"); len(folder) != 1 {
-		t.Errorf("%d files are left of it", len(folder))
-	}
+	folder := w.store.Keys("docs/generations/g1/")
+	assert.True(t, len(folder) == 1, "%d files are left of it", len(folder))
 }
 
 func TestARollbackTakesTheMarkOff(t *testing.T) {
@@ -384,9 +376,8 @@ func TestWhatHappensMeanwhileStopsTheDeletes(t *testing.T) {
 		}
 		_, err := collect.Run(t.Context(), in)
 		assert.True(t, fault.Is(err, c.code), "%s: %v", c.situation, err)
-		if missing := w.missing("g1", first); missing != nil {
-			t.Errorf("%s: deleted %v", c.situation, missing)
-		}
+		missing := w.missing("g1", first)
+		assert.True(t, missing == nil, "%s: deleted %v", c.situation, missing)
 	}
 }
 
@@ -424,17 +415,15 @@ func TestDamageIsNamedAndNothingThatItMightNeedIsDeleted(t *testing.T) {
 		assert.True(t, res.Generations > 0 == c.goes && slices.Contains(res.Damaged, c.named) && res.Records+res.Rows <= 0,
 			"%s: %+v", c.situation, res)
 		assert.True(t, c.goes && c.gen != "g2" || res.Deleted <= 0, "%s: segments went: %+v", c.situation, res)
-		if missing := w.missing("g3", content{classes: map[string]string{"a": "1"}}); missing != nil {
-			t.Errorf("%s: lost %v", c.situation, missing)
-		}
+		missing := w.missing("g3", content{classes: map[string]string{"a": "1"}})
+		assert.True(t, missing == nil, "%s: lost %v", c.situation, missing)
 	}
 	w := newWorld(t)
 	w.publish("g1", first)
 	w.publish("g2", second)
 	w.store.Change(manifestOf(w, "g2"), cut)
-	if _, err := collect.Run(t.Context(), w.in()); !fault.Is(err, fault.SegmentDamage) {
-		t.Errorf("a damaged current generation: %v", err)
-	}
+	_, err := collect.Run(t.Context(), w.in())
+	assert.True(t, fault.Is(err, fault.SegmentDamage), "a damaged current generation: %v", err)
 }
 
 func TestAStoreThatDoesNotAnswerIsNotTakenForDamage(t *testing.T) {
@@ -450,9 +439,8 @@ func TestAStoreThatDoesNotAnswerIsNotTakenForDamage(t *testing.T) {
 		}
 		return nil
 	}
-	if res, err := collect.Run(t.Context(), w.in()); !fault.Is(err, fault.StoreDown) || res.Generations != 0 {
-		t.Errorf("%+v %v", res, err)
-	}
+	res, err := collect.Run(t.Context(), w.in())
+	assert.True(t, fault.Is(err, fault.StoreDown) && res.Generations == 0, "%+v %v", res, err)
 }
 
 func TestScratchGoesByFenceAndOldReportsGo(t *testing.T) {
@@ -471,9 +459,8 @@ func TestScratchGoesByFenceAndOldReportsGo(t *testing.T) {
 	w.fence = 5
 	w.collect(15)
 	want := []string{"docs/runs/g8/6/build.json", "docs/runs/r/restore/parts.json"}
-	if got := w.store.Keys("docs/runs/"); !slices.Equal(got, want) {
-		t.Errorf("scratch %v, want %v", got, want)
-	}
+	got := w.store.Keys("docs/runs/")
+	assert.True(t, slices.Equal(got, want), "scratch %v, want %v", got, want)
 	want = []string{
 		"docs/generations/g1/manifest.json", "docs/generations/g1/report.json", "docs/generations/g8/report.json",
 	}
@@ -491,7 +478,6 @@ func TestACancelledRunDeletesNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	w.now = day(1)
-	if _, err := collect.Run(ctx, w.in()); !errors.Is(err, context.Canceled) || !slices.Equal(before, w.state()) {
-		t.Errorf("%v", err)
-	}
+	_, err := collect.Run(ctx, w.in())
+	assert.True(t, errors.Is(err, context.Canceled) && slices.Equal(before, w.state()), "%v", err)
 }

@@ -64,9 +64,8 @@ func TestCopiesOfImportsThatAreOverGoAndNoOthers(t *testing.T) {
 	res, err := collect.Run(t.Context(), in)
 	assert.True(t, err == nil && res.Copies == int64(len(over)) && len(res.Problems) == 0, "%+v, %v", res, err)
 	slices.Sort(stays)
-	if left := bucket.Keys(""); !slices.Equal(left, stays) {
-		t.Errorf("left are %q\nwant %q", left, stays)
-	}
+	left := bucket.Keys("")
+	assert.True(t, slices.Equal(left, stays), "left are %q\nwant %q", left, stays)
 }
 
 func TestWithoutImportsNoBucketIsAsked(t *testing.T) {
@@ -74,9 +73,8 @@ func TestWithoutImportsNoBucketIsAsked(t *testing.T) {
 	w.publish("g1", first)
 	in := w.in()
 	in.Copies = copiesOf
-	if res, err := collect.Run(t.Context(), in); err != nil || res.Copies != 0 || res.Problems != nil {
-		t.Errorf("%+v, %v", res, err)
-	}
+	res, err := collect.Run(t.Context(), in)
+	assert.True(t, err == nil && res.Copies == 0 && res.Problems == nil, "%+v, %v", res, err)
 }
 
 // Promises: 121.
@@ -142,9 +140,8 @@ func TestCopiesAreLeftToWhoHasTheLease(t *testing.T) {
 		return nil
 	}
 	res, err := collect.Run(t.Context(), in)
-	if !fault.Is(err, fault.LeaseLost) || res.Problems != nil || len(bucket.Keys("")) != 1 {
-		t.Errorf("%+v, %v, left %q", res, err, bucket.Keys(""))
-	}
+	assert.True(t, fault.Is(err, fault.LeaseLost) && res.Problems == nil && len(bucket.Keys("")) == 1,
+		"%+v, %v, left %q", res, err, bucket.Keys(""))
 }
 
 // A look at the lease holds for a while: of many copies none is deleted after it.

@@ -119,9 +119,8 @@ func simulate(w *world, nights int, claims coordination.Claims, stored func() (r
 		"%d records of %d live, %d rows of %d live", records, liveRecords, rows, liveRows)
 	assert.True(t, records >= liveRecords && rows >= liveRows,
 		"live ones went: %d records of %d, %d rows of %d", records, liveRecords, rows, liveRows)
-	if segments := len(w.store.Keys("docs/segments/")); segments > 2*4*keep {
-		t.Errorf("%d segments, the kept generations have %d", segments, 4*keep)
-	}
+	segments := len(w.store.Keys("docs/segments/"))
+	assert.True(t, segments <= 2*4*keep, "%d segments, the kept generations have %d", segments, 4*keep)
 	// Of up to 1,491 paid results: loose ones of the last nights, embeddings of the last 15, and few packs.
 	if n := len(w.store.Keys("ledger/")); n > 120 {
 		t.Errorf("%d objects of the ledger: %v", n, w.store.Keys("ledger/"))

@@ -33,13 +33,11 @@ func TestWhatIsPurgedGoesAtOnceButWhereItIsOpenOrServed(t *testing.T) {
 	w.leases["g2"] = true
 	run("g1", "g2", "g3") // marks them, so that no reader opens one any more
 	assert.False(t, w.has("s1"), "what no generation names waits for its grace")
-	if res := run("g1", "g2", "g3"); res.Generations != 1 || res.Purged != 1 {
-		t.Errorf("one is open: %+v", res)
-	}
+	res := run("g1", "g2", "g3")
+	assert.True(t, res.Generations == 1 && res.Purged == 1, "one is open: %+v", res)
 	assert.Equal(t, []string{"g2", "g3"}, generations(w), "there")
-	if missing := w.missing("g2", first); missing != nil {
-		t.Errorf("one that is open lost %v", missing)
-	}
+	missing := w.missing("g2", first)
+	assert.True(t, missing == nil, "one that is open lost %v", missing)
 	delete(w.leases, "g2")
 	if res := run("g1", "g2", "g3"); res.Generations != 1 || res.Purged != 0 || res.Records == 0 || res.Rows == 0 {
 		t.Errorf("none is open: %+v", res)

@@ -37,16 +37,14 @@ func TestAnAbandonedSegmentWaitsForTheGraceAndThenGoes(t *testing.T) {
 	w.abandon("s1")
 	w.check(w.vectors.Create(t.Context(), collPrefix+"classes_7", 2))
 	w.check(w.vectors.Create(t.Context(), "another_index", 2))
-	if res := w.collect(0); res.Condemned != 2 || res.Deleted != 0 || !w.has("s1") {
-		t.Errorf("at first: %+v", res)
-	}
+	res := w.collect(0)
+	assert.True(t, res.Condemned == 2 && res.Deleted == 0 && w.has("s1"), "at first: %+v", res)
 	w.abandon("s2")
 	if res := w.collect(1); res.Condemned != 1 || res.Deleted != 2 || w.has("s1") || !w.has("s2") {
 		t.Errorf("a day later: %+v", res)
 	}
-	if all, err := w.vectors.List(t.Context(), ""); err != nil || len(all) != 3 {
-		t.Errorf("collections %v %v", all, err)
-	}
+	all, err := w.vectors.List(t.Context(), "")
+	assert.True(t, err == nil && len(all) == 3, "collections %v %v", all, err)
 	w.collect(2)
 	w.store.Reset()
 	if w.collect(3); w.store.Calls(artifacttest.Put)+w.store.Calls(artifacttest.Delete) > 1 { // the cursor that is not there
@@ -99,9 +97,8 @@ func TestAReclaimSeesWhatIsBeingDeleted(t *testing.T) {
 		return nil
 	}
 	w.now = day(1)
-	if _, err := collect.Run(t.Context(), w.in()); !errors.Is(err, killed) {
-		t.Fatal(err)
-	}
+	_, err := collect.Run(t.Context(), w.in())
+	require.True(t, errors.Is(err, killed), "%v", err)
 	w.fail = nil
 	w.check(w.store.Delete(t.Context(), w.index.SegmentKey("s1"))) // it came as far as this
 	for range 2 {
@@ -116,9 +113,8 @@ func TestAReclaimSeesWhatIsBeingDeleted(t *testing.T) {
 	if missing, err := collect.Reclaim(t.Context(), w.index, []string{"s1"}); err != nil || len(missing) != 0 {
 		t.Errorf("missing %v, %v", missing, err)
 	}
-	if res := w.collect(1); !w.has("s1") || res.Deleted != 0 {
-		t.Errorf("the new segment was deleted: %+v", res)
-	}
+	res := w.collect(1)
+	assert.True(t, w.has("s1") && res.Deleted == 0, "the new segment was deleted: %+v", res)
 }
 
 // Settling must not take away what was named since, though a collector had it in its batch.
@@ -140,9 +136,7 @@ func TestSettlingAndTheNextRunSpareWhatIsNamedNow(t *testing.T) {
 		} else {
 			w.collect(0)
 		}
-		if !w.has(sha) || w.has("s1") {
-			t.Errorf("settle %v: named %v, dead %v", settle, w.has(sha), w.has("s1"))
-		}
+		assert.True(t, w.has(sha) && !w.has("s1"), "settle %v: named %v, dead %v", settle, w.has(sha), w.has("s1"))
 		raw, _, err := blob.Read(t.Context(), w.store, "docs/condemned.json")
 		assert.True(t, err == nil && !strings.Contains(string(raw), "deleting"),
 			"settle %v: the batch is not cleared: %s %v", settle, raw, err)
@@ -165,10 +159,8 @@ func TestACollectorGivesWayToABuildThatChangedTheList(t *testing.T) {
 		}
 		return nil
 	}
-	if _, err := collect.Run(t.Context(), w.in()); !fault.Is(err, fault.GenBusy) ||
-		fault.KindOf(err) != fault.Transient {
-		t.Errorf("%v", err)
-	}
+	_, err := collect.Run(t.Context(), w.in())
+	assert.True(t, fault.Is(err, fault.GenBusy) && fault.KindOf(err) == fault.Transient, "%v", err)
 	assert.True(t, w.has("s1") && reclaimed, "it deleted what the build reclaimed")
 }
 

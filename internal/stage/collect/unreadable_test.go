@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -28,9 +29,8 @@ func killedInTheBatch(w *world) {
 		return nil
 	}
 	w.now = day(1)
-	if _, err := collect.Run(w.t.Context(), w.in()); !errors.Is(err, killed) {
-		w.t.Fatal(err)
-	}
+	_, err := collect.Run(w.t.Context(), w.in())
+	require.True(w.t, errors.Is(err, killed), "%v", err)
 	w.fail = nil
 }
 
@@ -67,16 +67,12 @@ func TestAReclaimTakesOutOfABatchWhatIsStillThere(t *testing.T) {
 	w := newWorld(t)
 	w.publish("g1", first)
 	killedInTheBatch(w)
-	if missing, err := collect.Reclaim(t.Context(), w.index, []string{"s1"}); err != nil || len(missing) > 0 {
-		t.Errorf("missing %v, %v", missing, err)
-	}
-	if list := w.condemned(); strings.Contains(list, "segment:s1") || !strings.Contains(list, "segment:s2") {
-		t.Errorf("the list: %s", list)
-	}
+	missing, err := collect.Reclaim(t.Context(), w.index, []string{"s1"})
+	assert.True(t, err == nil && len(missing) <= 0, "missing %v, %v", missing, err)
+	list := w.condemned()
+	assert.True(t, !strings.Contains(list, "segment:s1") && strings.Contains(list, "segment:s2"), "the list: %s", list)
 	w.check(collect.Settle(t.Context(), w.index, w.vectors, collect.Permit{}))
-	if !w.has("s1") || w.has("s2") {
-		t.Errorf("settled: s1 %v, s2 %v", w.has("s1"), w.has("s2"))
-	}
+	assert.True(t, w.has("s1") && !w.has("s2"), "settled: s1 %v, s2 %v", w.has("s1"), w.has("s2"))
 }
 
 func TestADamagedReferenceGoesAfterItsGraceAndCollectionGoesOn(t *testing.T) {
@@ -103,9 +99,8 @@ func TestADamagedReferenceGoesAfterItsGraceAndCollectionGoesOn(t *testing.T) {
 	}
 	_, err := listedKeys(t, w, ledger.Extract)
 	assert.NoError(t, err, "the ledger")
-	if res := w.collect(4); res.Damaged != nil || res.Problems != nil {
-		t.Errorf("it is reported for ever: %+v", res)
-	}
+	res := w.collect(4)
+	assert.True(t, res.Damaged == nil && res.Problems == nil, "it is reported for ever: %+v", res)
 	w.publish("g4", content{classes: map[string]string{"e": "1"}})
 	w.publish("g5", content{classes: map[string]string{"f": "1"}})
 	for night := 5; night < 9; night++ {

@@ -154,9 +154,8 @@ func TestWhatThePointerNamesStaysWhateverItsReferenceSays(t *testing.T) {
 			for _, on := range []int{0, 3, 6} {
 				w.collect(on)
 			}
-			if missing := w.missing("g1", first); len(missing) > 0 {
-				t.Errorf("gone: %q", missing)
-			}
+			missing := w.missing("g1", first)
+			assert.True(t, len(missing) <= 0, "gone: %q", missing)
 			refs, err := w.index.ListByName(t.Context())
 			assert.True(t, err == nil && refs["g1"].Manifest == w.manifest["g1"], "named are %+v, %v", refs, err)
 		})
@@ -173,9 +172,8 @@ func TestScratchOfNewerFencesAndOfRestoresIsNotTouched(t *testing.T) {
 	}
 	w.collect(3) // longer than the grace
 	want := []string{w.index.RunKey("c", "6", "x.json"), w.index.RunKey("restore-1", "restore", "x.json")}
-	if got := w.store.Keys(w.index.RunKey("")); len(got) != 2 || got[0] != want[0] || got[1] != want[1] {
-		t.Errorf("left are %q", got)
-	}
+	got := w.store.Keys(w.index.RunKey(""))
+	assert.True(t, len(got) == 2 && got[0] == want[0] && got[1] == want[1], "left are %q", got)
 }
 
 type artifactRun struct{ gen, folder string }

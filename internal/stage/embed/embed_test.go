@@ -120,10 +120,8 @@ func TestEveryNewClassIsEmbeddedOnceWithItsFinalText(t *testing.T) {
 	}
 	t.Run("a second run finds every text in the ledger", func(t *testing.T) {
 		res := stagetest.Must(embedstage.Run(t.Context(), b.in(embedder, part)))
-		if res.Progress.Hits.Embed != 500 || len(embedder.Requests()) != requests ||
-			res.Progress.Done != 500 {
-			t.Errorf("%+v after %d requests, then %d", res.Progress, requests, len(embedder.Requests()))
-		}
+		assert.True(t, res.Progress.Hits.Embed == 500 && len(embedder.Requests()) == requests && res.Progress.Done == 500,
+			"%+v after %d requests, then %d", res.Progress, requests, len(embedder.Requests()))
 	})
 }
 
@@ -230,9 +228,8 @@ func TestLongChunksAreEmbeddedInWindows(t *testing.T) {
 		in := b.in(embedder, part)
 		in.Env.Spec.Parity = true
 		stagetest.Must(embedstage.Run(t.Context(), in))
-		if got := texts(embedder.Requests()); got["A few words."] != 1 {
-			t.Errorf("%v", got)
-		}
+		got := texts(embedder.Requests())
+		assert.True(t, got["A few words."] == 1, "%v", got)
 	})
 }
 

@@ -49,9 +49,8 @@ func TestTimeGoesByWhatEarlierRunsTook(t *testing.T) {
 	assert.False(t, !ok || got.Low < 70 || got.Low > 110 || got.High < 110 || got.High > 160, "%+v", got)
 	more, _ := past.EstimateSeconds(20, core.Range{Low: 50, High: 50}, core.Range{}, core.Range{})
 	assert.False(t, more.High <= got.High || more.Low != got.Low, "twice the documents: %+v, once %+v", more, got)
-	if _, ok := estimate.Past(nil).EstimateSeconds(1, core.Range{}, core.Range{}, core.Range{}); ok {
-		t.Error("nothing to go by")
-	}
+	_, ok = estimate.Past(nil).EstimateSeconds(1, core.Range{}, core.Range{}, core.Range{})
+	assert.False(t, ok, "nothing to go by")
 }
 
 func TestARunThatShortenedMuchDoesNotTellWhatExtractionCosts(t *testing.T) {
@@ -68,9 +67,8 @@ func TestARunThatShortenedMuchDoesNotTellWhatExtractionCosts(t *testing.T) {
 // A night whose only new document has no text made nothing; one that extracts and changes no document made them all.
 func TestANightThatMadeNothingCountsNoDocuments(t *testing.T) {
 	report := core.Report{Documents: 40, Stages: []core.StageProgress{{Name: core.StagePlan, Seconds: 1}}}
-	if past := estimate.ActualOf(report); past == nil || past.Documents != 0 {
-		t.Errorf("%+v", past)
-	}
+	past := estimate.ActualOf(report)
+	assert.True(t, past != nil && past.Documents == 0, "%+v", past)
 	report.LedgerHits.Extract = 90
 	if past := estimate.ActualOf(report); past == nil || past.Documents != 40 {
 		t.Errorf("%+v", past)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/stage/extract"
@@ -43,7 +45,6 @@ func TestRulesReadADocumentOfAnySize(t *testing.T) {
 	}
 	reply := stagetest.Must(builtin.Chat{}.Complete(t.Context(), model.Call{Task: model.Extract, Input: row.String()}))
 	entities, rung, ok := extract.Parse(reply.Text)
-	if !ok || rung != extract.RungStrict || len(entities) != extract.MaxEntities {
-		t.Errorf("%d bytes, %d entities, %q", len(reply.Text), len(entities), rung)
-	}
+	assert.True(t, ok && rung == extract.RungStrict && len(entities) == extract.MaxEntities,
+		"%d bytes, %d entities, %q", len(reply.Text), len(entities), rung)
 }

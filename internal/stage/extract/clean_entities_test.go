@@ -58,9 +58,8 @@ func TestWordsForNothingAreNoEntity(t *testing.T) {
 // Numbers go where they count the list, even of a text with the same list.
 func TestNumbersOfAListGo(t *testing.T) {
 	got := plainNames("1. Ann\n2. 1. FC Köln\n3. Bo", "1. Ann", "2. 1. FC Köln", "3. Bo")
-	if want := []string{"Ann", "1. FC Köln", "Bo"}; !slices.Equal(got, want) {
-		t.Errorf("%q", got)
-	}
+	want := []string{"Ann", "1. FC Köln", "Bo"}
+	assert.True(t, slices.Equal(got, want), "%q", got)
 	got = plainNames("1. FC Köln beat 1. FC Nürnberg.", "1. FC Köln", "1. FC Nürnberg")
 	if want := []string{"1. FC Köln", "1. FC Nürnberg"}; !slices.Equal(got, want) {
 		t.Errorf("%q", got)
@@ -71,9 +70,8 @@ func TestAnEntryThatComesAgainCountsOnce(t *testing.T) {
 	names := []string{"Ann", "**Ann**", "ann", "Bo", "Ann", "Ann", "Bo"}
 	descriptions := []string{"", "a captain", "a captain", "x", "a captain of the sea", "lives in Oslo", "x"}
 	want := [][2]string{{"Ann", "a captain of the sea"}, {"Bo", "x"}, {"Ann", "lives in Oslo"}}
-	if got := extract.Plain(names, descriptions, ""); !slices.Equal(got, want) {
-		t.Errorf("%q", got)
-	}
+	got := extract.Plain(names, descriptions, "")
+	assert.True(t, slices.Equal(got, want), "%q", got)
 	many := make([]string, 20_000) // a model that cannot stop
 	for i := range many {
 		many[i] = "Ann"

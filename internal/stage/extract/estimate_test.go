@@ -61,9 +61,8 @@ func TestCountTellsWhatWouldBePaidAndTakesNothing(t *testing.T) {
 	}
 	assert.Equal(t, extract.Estimate{Chunks: 50}, count(model.Info{Provider: "builtin"}, 0), "built-in models")
 	info.Model = "another"
-	if other := count(info, 0); other.Calls != 50 || other.Hits != 0 {
-		t.Errorf("another model %+v", other)
-	}
+	other := count(info, 0)
+	assert.True(t, other.Calls == 50 && other.Hits == 0, "another model %+v", other)
 }
 
 type brokenLedger struct{ err error }
@@ -98,7 +97,6 @@ func TestWhatCallsAreChargedForIsARangeThatHoldsIt(t *testing.T) {
 		completion[1] > 110_000 {
 		t.Errorf("a model that writes four times the text: %v, %v", prompt, completion)
 	}
-	if few := (extract.Estimate{}).Plus(known).Plus(known); few.Measured.Calls != 80 || few.Tokens != 40_000 {
-		t.Errorf("twice: %+v", few)
-	}
+	few := (extract.Estimate{}).Plus(known).Plus(known)
+	assert.True(t, few.Measured.Calls == 80 && few.Tokens == 40_000, "twice: %+v", few)
 }

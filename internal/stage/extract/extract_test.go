@@ -136,9 +136,8 @@ func TestAHitIsCountedOnlyWhenTheLedgerAnswered(t *testing.T) {
 		for run, hits := range []int64{0, 100} {
 			res := stagetest.Must(extract.Run(t.Context(), b.in(chat, docs...)))
 			want := core.Progress{Stage: "extract", Done: 100, Hits: core.Calls{Extract: hits}}
-			if res.Progress != want || len(chat.Calls()) != 100 {
-				t.Errorf("run %d reports %+v after %d calls", run, res.Progress, len(chat.Calls()))
-			}
+			assert.True(t, res.Progress == want && len(chat.Calls()) == 100,
+				"run %d reports %+v after %d calls", run, res.Progress, len(chat.Calls()))
 		}
 	})
 	t.Run("a batch that is cancelled keeps what the ledger answered, and no more", func(t *testing.T) {
@@ -168,9 +167,8 @@ func TestAHitIsCountedOnlyWhenTheLedgerAnswered(t *testing.T) {
 		chat := &stagetest.Chat{Answer: stagetest.Says("no")}
 		for run, hits := range []int64{0, 10} {
 			res := stagetest.Must(extract.Run(t.Context(), b.in(chat, docs[:10]...)))
-			if res.Progress.Hits.Extract != hits || res.Dead != 10 || len(chat.Calls()) != 20 {
-				t.Errorf("run %d: %+v after %d calls", run, res, len(chat.Calls()))
-			}
+			assert.True(t, res.Progress.Hits.Extract == hits && res.Dead == 10 && len(chat.Calls()) == 20,
+				"run %d: %+v after %d calls", run, res, len(chat.Calls()))
 		}
 	})
 	t.Run("built-in models have no ledger", func(t *testing.T) {
@@ -220,9 +218,8 @@ func TestAnAnswerThatCannotBeRead(t *testing.T) {
 			!strings.HasPrefix(calls[1].User, doc.Chunks[0]+"\n\n") {
 			t.Fatalf("%+v", calls)
 		}
-		if x := b.extracted(in)[0]; x.Rung != extract.RungRetry+" "+extract.RungStrict || res.Dead != 0 {
-			t.Errorf("%+v, %+v", x, res)
-		}
+		x := b.extracted(in)[0]
+		assert.True(t, x.Rung == extract.RungRetry+" "+extract.RungStrict && res.Dead == 0, "%+v, %+v", x, res)
 	})
 	for name, c := range map[string]struct {
 		answer func(model.Call) (model.Reply, error)
@@ -268,9 +265,7 @@ func TestAnAnswerThatCannotBeRead(t *testing.T) {
 		in := b.in(chat, doc)
 		in.Attempt = 1
 		res := stagetest.Must(extract.Run(t.Context(), in))
-		if res.Dead != 0 || len(chat.Calls()) != 3 {
-			t.Errorf("%+v after %d calls", res, len(chat.Calls()))
-		}
+		assert.True(t, res.Dead == 0 && len(chat.Calls()) == 3, "%+v after %d calls", res, len(chat.Calls()))
 	})
 }
 
@@ -288,9 +283,8 @@ func TestASystemFailureLeavesTheBatchToBeRepeatedForNothing(t *testing.T) {
 	in := b.in(chat, docs...)
 	_, err := extract.Run(t.Context(), in)
 	require.True(t, fault.Is(err, fault.ModelQuota), "got %v", err)
-	if _, _, err := blob.Read(t.Context(), b.art.Store, extract.BatchKey(scratch, 0, 0)); !fault.Is(err, fault.NotFound) {
-		t.Errorf("the unfinished batch has a file: %v", err)
-	}
+	_, _, err = blob.Read(t.Context(), b.art.Store, extract.BatchKey(scratch, 0, 0))
+	assert.True(t, fault.Is(err, fault.NotFound), "the unfinished batch has a file: %v", err)
 	chat.Answer = func(model.Call) (model.Reply, error) {
 		answered.Add(1)
 		return model.Reply{Text: entities("Text")}, nil
@@ -335,9 +329,8 @@ func TestOldNegativeEntriesLastOnlyWhereTheyAreAboutTheText(t *testing.T) {
 		entry, _ := json.Marshal(map[string]string{"reason": "model_rejected", "raw": raw})
 		b.put(in, "Text 0.", string(entry), true)
 		res := stagetest.Must(extract.Run(t.Context(), in))
-		if (res.Dead == 1) != lasts || (len(chat.Calls()) == 0) != lasts {
-			t.Errorf("%s: %+v after %d calls", raw, res, len(chat.Calls()))
-		}
+		assert.True(t, (res.Dead == 1) == lasts && (len(chat.Calls()) == 0) == lasts,
+			"%s: %+v after %d calls", raw, res, len(chat.Calls()))
 	}
 }
 
@@ -364,9 +357,8 @@ func TestAServerThatServesNobodyCostsNoChunk(t *testing.T) {
 				_, err := extract.Run(t.Context(), in)
 				require.True(t, fault.Is(err, fault.ModelRefused), "%v", err)
 				assert.True(t, name != "refusals" || strings.Contains(err.Error(), "422 upstream mismatch"), "it says %v", err)
-				if n := len(chat.Calls()); n > 3*64 {
-					t.Errorf("%d calls to find out", n)
-				}
+				n := len(chat.Calls())
+				assert.True(t, n <= 3*64, "%d calls to find out", n)
 				chat.Answer = stagetest.Says(entities("Text"))
 				res := stagetest.Must(extract.Run(t.Context(), in))
 				if res.Dead != 0 || res.Fallbacks != 0 || len(b.deadLetters()) != 0 || res.Progress.Hits.Extract < after {
@@ -390,13 +382,11 @@ func TestARefusalAmongAnswersIsAFailureOfThisRun(t *testing.T) {
 	in := b.in(chat, stagetest.Numbered(100, "Text %d.")...)
 	in.Health = stage.NewHealth()
 	res := stagetest.Must(extract.Run(t.Context(), in))
-	if res.Dead != 11 || res.Fallbacks != 11 || len(b.deadLetters()) != 11 {
-		t.Errorf("%+v, %d dead letters", res, len(b.deadLetters()))
-	}
+	assert.True(t, res.Dead == 11 && res.Fallbacks == 11 && len(b.deadLetters()) == 11,
+		"%+v, %d dead letters", res, len(b.deadLetters()))
 	assert.Equal(t, string(fault.ModelRefused), b.extracted(in)[7].Fallback)
-	if n := len(chat.Calls()); n > 100+3*11 {
-		t.Errorf("%d calls", n)
-	}
+	n := len(chat.Calls())
+	assert.True(t, n <= 100+3*11, "%d calls", n)
 	refusing = false // the next run
 	res = stagetest.Must(extract.Run(t.Context(), in))
 	assert.True(t, res.Dead == 0 && res.Progress.Hits.Extract == 89, "the next run: %+v", res)

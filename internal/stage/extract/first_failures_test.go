@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/stage"
@@ -53,9 +55,8 @@ func TestAModelThatFailsTheFirstTwentyChunksAlikePausesTheRun(t *testing.T) {
 				!strings.Contains(err.Error(), bad.says) {
 				t.Fatalf("%v", err)
 			}
-			if n := len(chat.Calls()); n > 5*64+40 {
-				t.Errorf("%d calls to find out", n)
-			}
+			n := len(chat.Calls())
+			assert.True(t, n <= 5*64+40, "%d calls to find out", n)
 			asked := aboutTexts(chat)
 			able = true
 			in.Health.NoteResume(time.Unix(1, 0))
@@ -72,9 +73,8 @@ func TestAModelThatFailsTheFirstTwentyChunksAlikePausesTheRun(t *testing.T) {
 		in := b.in(&stagetest.Chat{Answer: refusing}, stagetest.Numbered(120, "Text %d.")...)
 		in.Health = stage.NewHealth()
 		in.Health.NoteResume(time.Unix(1, 0))
-		if _, err := extract.Run(t.Context(), in); err == nil || !strings.Contains(err.Error(), "the first 40 texts all failed") {
-			t.Error(err)
-		}
+		_, err := extract.Run(t.Context(), in)
+		assert.True(t, err != nil && strings.Contains(err.Error(), "the first 40 texts all failed"), "%v", err)
 	})
 	t.Run("and goes on when a person resumes it", func(t *testing.T) {
 		b := newBench(t)
@@ -93,9 +93,8 @@ func TestAModelThatFailsTheFirstTwentyChunksAlikePausesTheRun(t *testing.T) {
 				break
 			}
 		}
-		if resumes < 1 || resumes > 4 || len(b.deadLetters()) != 100 {
-			t.Errorf("%d resumes, %d dead letters", resumes, len(b.deadLetters()))
-		}
+		assert.True(t, resumes >= 1 && resumes <= 4 && len(b.deadLetters()) == 100,
+			"%d resumes, %d dead letters", resumes, len(b.deadLetters()))
 	})
 }
 
@@ -120,9 +119,8 @@ func TestAFailureBeforeTheFirstSuccessIsRememberedOnceThereIsOne(t *testing.T) {
 			asked := len(chat.Calls())
 			in.Health = stage.NewHealth()
 			again := stagetest.Must(extract.Run(t.Context(), in))
-			if res.Dead != int64(c.bad) || again.Dead != res.Dead || len(chat.Calls())-asked != c.again {
-				t.Errorf("%d bad: %+v, then %+v after %d calls more", c.bad, res, again, len(chat.Calls())-asked)
-			}
+			assert.True(t, res.Dead == int64(c.bad) && again.Dead == res.Dead && len(chat.Calls())-asked == c.again,
+				"%d bad: %+v, then %+v after %d calls more", c.bad, res, again, len(chat.Calls())-asked)
 		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
@@ -33,9 +34,8 @@ func TestABatchThatBeginsAfterAllFailedAlikeWaitsForAPerson(t *testing.T) {
 	}}
 	in := b.in(chat, stagetest.Numbered(30, "Text %d.")...)
 	in.Health = stage.NewHealth()
-	if _, err := extract.Run(t.Context(), in); !fault.Is(err, fault.ModelRefused) {
-		t.Fatal(err)
-	}
+	_, err := extract.Run(t.Context(), in)
+	require.True(t, fault.Is(err, fault.ModelRefused), "%v", err)
 	asked := len(chat.Calls())
 	for range 3 {
 		in.Health.NoteResume(time.Time{})
@@ -70,14 +70,11 @@ func TestAFailureIsRememberedAsSoonAsAnotherChunkCameToSomething(t *testing.T) {
 		}}
 		in := b.in(chat, stagetest.Numbered(3, "Text %d.")...)
 		in.Health = stage.NewHealth()
-		if _, err := extract.Run(t.Context(), in); !fault.Is(err, fault.ModelQuota) {
-			t.Fatal(err)
-		}
+		_, err := extract.Run(t.Context(), in)
+		require.True(t, fault.Is(err, fault.ModelQuota), "%v", err)
 		asked := len(chat.Calls())
 		quota, in.Health = false, stage.NewHealth()
 		res := stagetest.Must(extract.Run(t.Context(), in))
-		if res.Dead != 1 || len(chat.Calls()) != asked+1 {
-			t.Errorf("%+v after %d calls more", res, len(chat.Calls())-asked)
-		}
+		assert.True(t, res.Dead == 1 && len(chat.Calls()) == asked+1, "%+v after %d calls more", res, len(chat.Calls())-asked)
 	})
 }

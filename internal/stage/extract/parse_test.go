@@ -115,9 +115,8 @@ func TestHostileAnswersAreReadInTimeThatGrowsWithTheirLength(t *testing.T) {
 func TestAnAnswerThatIsTooLongIsNotRead(t *testing.T) {
 	whole := `{"entities":[{"name":"A","description":"` + strings.Repeat("d", extract.MaxAnswer) + `"}]}`
 	assert.Equal(t, "bad", show(whole))
-	if found, _, ok := extract.Parse(whole[:60] + `"}]}`); !ok || len(found) != 1 {
-		t.Error("one that is short enough is not read")
-	}
+	found, _, ok := extract.Parse(whole[:60] + `"}]}`)
+	assert.True(t, ok && len(found) == 1, "one that is short enough is not read")
 }
 
 // A long answer with one slip has all its entities all the same.
@@ -128,9 +127,8 @@ func TestALongAnswerWithASlipIsSalvaged(t *testing.T) {
 	for i := range many {
 		fmt.Fprintf(&text, `{"name":"Name %d","description":"It is %d.",},`, i, i)
 	}
-	if found, rung, ok := extract.Parse(text.String()); !ok || rung != extract.RungRepaired || len(found) != many {
-		t.Errorf("%d of %d entities", len(found), many)
-	}
+	found, rung, ok := extract.Parse(text.String())
+	assert.True(t, ok && rung == extract.RungRepaired && len(found) == many, "%d of %d entities", len(found), many)
 }
 
 func BenchmarkParseHostile(b *testing.B) {

@@ -70,9 +70,8 @@ func TestSealingADistantShardReadsNoLedgerEntryAgainAndTakesNoSecond(t *testing.
 		passed, counted := time.Since(begin), requests.Take()
 		t.Logf("%d chunks in %d batches: %s\n%s", result.Chunks, shardBatches, passed, counted)
 		assert.Zero(t, counted.Of("ledger/extract/loose"), "it read entries one by one")
-		if all := counted.Of(""); all > 2*shardBatches+10 {
-			t.Errorf("%d requests", all)
-		}
+		all := counted.Of("")
+		assert.True(t, all <= 2*shardBatches+10, "%d requests", all)
 		if counted.Chain > 12 || passed > time.Second { // of the clock of the test
 			t.Errorf("a chain of %d requests", counted.Chain)
 		}

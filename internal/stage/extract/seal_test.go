@@ -176,9 +176,8 @@ func TestSealPacksWhatItsShardPaidFor(t *testing.T) {
 	}
 	again := b.in(chat, stagetest.Numbered(5, "Text %d.")...)
 	res := stagetest.Must(extract.Run(t.Context(), again))
-	if res.Progress.Hits.Extract != 5 || len(chat.Calls()) != 5 {
-		t.Errorf("the pack answers %d of 5; %d calls", res.Progress.Hits.Extract, len(chat.Calls()))
-	}
+	assert.True(t, res.Progress.Hits.Extract == 5 && len(chat.Calls()) == 5,
+		"the pack answers %d of 5; %d calls", res.Progress.Hits.Extract, len(chat.Calls()))
 }
 
 func TestSealOfABatchThatIsMissingFails(t *testing.T) {

@@ -46,9 +46,8 @@ func TestAShareOfTheChunksIsSentAndTheOthersAreExtractedByRule(t *testing.T) {
 				}
 			}
 			calls := len(chat.Calls())
-			if want := max(0, sent-paid); calls != want {
-				t.Errorf("%d calls for %d chunks of which %d were paid", calls, sent, paid)
-			}
+			want := max(0, sent-paid)
+			assert.True(t, calls == want, "%d calls for %d chunks of which %d were paid", calls, sent, paid)
 			if estimate.Calls != int64(calls) || estimate.Rules != int64(60-sent) || estimate.Hits != int64(sent-calls) {
 				t.Errorf("estimate %+v, %d calls, %d sent", estimate, calls, sent)
 			}
@@ -66,9 +65,8 @@ func TestThePreflightAsksForAChunkThatIsSent(t *testing.T) {
 		t.Errorf("%d calls, key %v", len(calls), key)
 	}
 	key, err := extract.ExtractFirst(t.Context(), shared(b.in(chat, docs...), 0), nil)
-	if err != nil || !key.IsZero() || len(chat.Calls()) != 1 {
-		t.Errorf("of no share: %v %v, %d calls", key, err, len(chat.Calls()))
-	}
+	assert.True(t, err == nil && key.IsZero() && len(chat.Calls()) == 1,
+		"of no share: %v %v, %d calls", key, err, len(chat.Calls()))
 }
 
 // The built-in model extracts from all, whatever the share: nothing is to be saved.

@@ -407,9 +407,8 @@ func TestAnAttemptThatWasFrozenDoublesNothing(t *testing.T) {
 			}
 			return nil
 		}
-		if err := load.Import(t.Context(), b.in); !fault.Is(err, fault.StoreDown) {
-			t.Errorf("got %v", err)
-		}
+		err := load.Import(t.Context(), b.in)
+		assert.True(t, fault.Is(err, fault.StoreDown), "got %v", err)
 		b.check(1)
 	})
 }
@@ -501,9 +500,8 @@ func TestAnImportStopsWhenItIsTold(t *testing.T) {
 func TestAStoreThatCannotImportIsToldSo(t *testing.T) {
 	b := newImport(t, 1)
 	b.in.Vectors = fullVectors{}
-	if err := load.Import(t.Context(), b.in); !fault.Is(err, fault.Internal) {
-		t.Errorf("got %v", err)
-	}
+	err := load.Import(t.Context(), b.in)
+	assert.True(t, fault.Is(err, fault.Internal), "got %v", err)
 }
 
 // A store that never takes one file, though it answers and has nothing else to do, costs that file its import alone.
@@ -546,9 +544,8 @@ func TestARightThatIsMissingIsWaitedFor(t *testing.T) {
 			require.True(t, fault.Is(err, fault.StoreDenied), "%v", err)
 		}
 		denied = false
-		if err := load.Import(t.Context(), b.in); err != nil || len(b.store.rows) != b.want {
-			t.Errorf("%d rows of %d, %v", len(b.store.rows), b.want, err)
-		}
+		err := load.Import(t.Context(), b.in)
+		assert.True(t, err == nil && len(b.store.rows) == b.want, "%d rows of %d, %v", len(b.store.rows), b.want, err)
 	})
 }
 
@@ -574,13 +571,11 @@ func TestAnAttemptThatEmptiesAFilledCollectionSaysSo(t *testing.T) {
 		b := newImport(t, 3)
 		frozen := b.in
 		frozen.Vectors = &slowDrop{b.store, func() {
-			if err := load.Import(t.Context(), b.in); err != nil || len(b.store.rows) != b.want {
-				t.Errorf("%d rows, %v", len(b.store.rows), err)
-			}
+			err := load.Import(t.Context(), b.in)
+			assert.True(t, err == nil && len(b.store.rows) == b.want, "%d rows, %v", len(b.store.rows), err)
 		}}
-		if err := load.Import(t.Context(), frozen); !fault.Is(err, fault.StoreDown) {
-			t.Errorf("got %v", err)
-		}
+		err := load.Import(t.Context(), frozen)
+		assert.True(t, fault.Is(err, fault.StoreDown), "got %v", err)
 		if err := load.Import(t.Context(), b.in); err != nil || len(b.store.rows) != b.want {
 			t.Errorf("%d rows of %d, %v", len(b.store.rows), b.want, err)
 		}

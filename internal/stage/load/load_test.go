@@ -197,9 +197,8 @@ func TestANightWritesOnlyWhatItsParentDoesNotHave(t *testing.T) {
 		res := stagetest.Must(load.Run(t.Context(), night))
 		assert.True(t, res.Progress.Written == (core.Written{Segments: 2, Records: 2, Rows: 2}) && res.Counts.Classes == 97,
 			"%+v", res)
-		if len(b.segmentRows(res.Vectors)) != 2 || b.count("c") != 102 {
-			t.Errorf("%d rows in the segment, %d in the collection", len(b.segmentRows(res.Vectors)), b.count("c"))
-		}
+		assert.True(t, len(b.segmentRows(res.Vectors)) == 2 && b.count("c") == 102,
+			"%d rows in the segment, %d in the collection", len(b.segmentRows(res.Vectors)), b.count("c"))
 		whole := stagetest.Must(load.Run(t.Context(), b.in(free(), b.partition(names...))))
 		assert.True(t, whole.Hashes == res.Hashes && whole.Rows == res.Rows, "the night differs from a build from nothing")
 	})
@@ -286,9 +285,8 @@ func TestLoadTakesWhatEmbedPaidForAndPaysNothing(t *testing.T) {
 	}
 	requests := len(paid.Requests())
 	res := stagetest.Must(load.Run(t.Context(), b.in(paid, part)))
-	if len(paid.Requests()) != requests || b.count("c") != 300 {
-		t.Errorf("%d requests, then %d; %d rows", requests, len(paid.Requests()), b.count("c"))
-	}
+	assert.True(t, len(paid.Requests()) == requests && b.count("c") == 300,
+		"%d requests, then %d; %d rows", requests, len(paid.Requests()), b.count("c"))
 	if p := res.Progress; p.Calls != (core.Calls{}) || p.Hits != (core.Calls{}) || p.Cost != 0 {
 		t.Errorf("load accounts for what embed did: %+v", p)
 	}
@@ -309,18 +307,15 @@ func TestForAnImportRowsAreOnlyInTheSegment(t *testing.T) {
 	in := b.in(free(), b.partition(numbered(50)...))
 	in.Import = true
 	res := stagetest.Must(load.Run(t.Context(), in))
-	if b.count("c") != 0 || len(b.segmentRows(res.Vectors)) != 50 || res.Progress.Written.Rows != 50 {
-		t.Errorf("%d rows in the collection; %+v", b.count("c"), res)
-	}
+	assert.True(t, b.count("c") == 0 && len(b.segmentRows(res.Vectors)) == 50 && res.Progress.Written.Rows == 50,
+		"%d rows in the collection; %+v", b.count("c"), res)
 }
 
 func TestAVectorOfAnotherDimensionIsRefusedBeforeItIsWritten(t *testing.T) {
 	b := newBench(t)
 	in := b.in(&stagetest.Embedder{Free: true, Dim: dim + 1}, b.partition("X"))
 	_, err := load.Run(t.Context(), in)
-	if !fault.Is(err, fault.DimensionChanged) || b.count("c") != 0 {
-		t.Errorf("%v, %d rows", err, b.count("c"))
-	}
+	assert.True(t, fault.Is(err, fault.DimensionChanged) && b.count("c") == 0, "%v, %d rows", err, b.count("c"))
 	in.Import = true // no store looks at the row before the segment is imported
 	if res, err := load.Run(t.Context(), in); !fault.Is(err, fault.DimensionChanged) || res.Vectors.SHA256 != "" {
 		t.Errorf("for an import: %v, %+v", err, res.Vectors)
@@ -368,7 +363,6 @@ func TestWhatAStoreDidNotTakeIsNotCountedAsWritten(t *testing.T) {
 
 func TestAPartThatIsNothingIsRefused(t *testing.T) {
 	b := newBench(t)
-	if _, err := load.Run(t.Context(), b.in(free(), stage.Part{Kind: "mentions"})); !fault.Is(err, fault.Internal) {
-		t.Errorf("got %v", err)
-	}
+	_, err := load.Run(t.Context(), b.in(free(), stage.Part{Kind: "mentions"}))
+	assert.True(t, fault.Is(err, fault.Internal), "got %v", err)
 }

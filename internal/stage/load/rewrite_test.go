@@ -70,12 +70,10 @@ func TestMergedVectorsAreThoseThatCountEachOnce(t *testing.T) {
 	}) {
 		t.Errorf("%d rows, want %d: %v", len(got), len(want), err)
 	}
-	if again, fresh, err := r.Merge(t.Context(), list); err != nil || fresh || again != out {
-		t.Errorf("a second time: %+v, fresh %v, %v", again, fresh, err)
-	}
-	if none, _, err := r.Merge(t.Context(), list[2:3]); err != nil || none.SHA256 != "" {
-		t.Errorf("of nothing that counts: %+v, %v", none, err)
-	}
+	again, fresh, err := r.Merge(t.Context(), list)
+	assert.True(t, err == nil && !fresh && again == out, "a second time: %+v, fresh %v, %v", again, fresh, err)
+	none, _, err := r.Merge(t.Context(), list[2:3])
+	assert.True(t, err == nil && none.SHA256 == "", "of nothing that counts: %+v, %v", none, err)
 	for i, rows := range []int64{2, 3000, 0, 2} {
 		stays, _, err := r.DropDead(t.Context(), list[i])
 		assert.True(t, err == nil && stays.Rows == rows && (stays == list[i]) == (i%2 == 1),
@@ -92,9 +90,8 @@ func TestADamagedVectorsSegmentIsNotTakenForOneOfWhichNothingCounts(t *testing.T
 	require.True(t, err == nil && int64(len(raw)) == segment.Bytes, "%d bytes, want %d: %v", len(raw), segment.Bytes, err)
 	key := r.Artifacts.SegmentKey(segment.SHA256)
 	stagetest.Must(blob.Write(t.Context(), r.Artifacts.Store, key, raw, blob.Cond{}))
-	if out, _, err := r.DropDead(t.Context(), segment); !fault.Is(err, fault.SegmentDamage) {
-		t.Errorf("%+v, %v", out, err)
-	}
+	out, _, err := r.DropDead(t.Context(), segment)
+	assert.True(t, fault.Is(err, fault.SegmentDamage), "%+v, %v", out, err)
 	if out, _, err := r.DropDead(t.Context(), dead); err != nil || out.SHA256 != "" {
 		t.Errorf("one of which nothing counts: %+v, %v", out, err)
 	}
@@ -133,7 +130,6 @@ func TestADamagedVectorsSegmentIsNotWrittenAgain(t *testing.T) {
 	}
 	segment.Rows++
 	stagetest.Must(blob.Write(t.Context(), r.Artifacts.Store, key, raw, blob.Cond{}))
-	if _, _, err := r.Merge(t.Context(), []core.Segment{segment}); !fault.Is(err, fault.SegmentDamage) {
-		t.Errorf("one row fewer than it has: %v", err)
-	}
+	_, _, err = r.Merge(t.Context(), []core.Segment{segment})
+	assert.True(t, fault.Is(err, fault.SegmentDamage), "one row fewer than it has: %v", err)
 }

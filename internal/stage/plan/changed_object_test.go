@@ -46,9 +46,8 @@ func TestRowsAreOfOneVersionOfTheirObject(t *testing.T) {
 			"%s: %s", key, row.Record)
 	}
 	x.corpus.Torn = nil
-	if res := x.night(nil); !res.Unchanged {
-		t.Errorf("the night after: %+v", res)
-	}
+	res = x.night(nil)
+	assert.True(t, res.Unchanged, "the night after: %+v", res)
 }
 
 // An object that is never at rest breaks neither the run nor its own rows: they stay what they were.
@@ -65,9 +64,8 @@ func TestRowsOfAnObjectThatNeverRestsAreLostNotRemoved(t *testing.T) {
 		assert.True(t, row.Object != "r.jsonl" || row.Problem == string(fault.DocumentChanged), "%s: %q", key, row.Problem)
 	}
 	x.corpus.Torn = nil
-	if res := x.night(nil); res.Diff.Changed != 5 || res.ProblemCount != 0 {
-		t.Errorf("at rest again: %+v", res)
-	}
+	res = x.night(nil)
+	assert.True(t, res.Diff.Changed == 5 && res.ProblemCount == 0, "at rest again: %+v", res)
 }
 
 // A file that is replaced while it is hashed is planned in its new version, with the ETag that belongs to it.
@@ -126,9 +124,8 @@ func TestADocumentWhoseParserOthersBrokeIsTriedByTheNextRun(t *testing.T) {
 		t.Errorf("%+v", res)
 	}
 	x.corpus.Set("new.txt", "new")
-	if res := x.night(map[string]fault.Code{"a.txt": fault.Quarantined}); res.Again || res.Retried != 1 {
-		t.Errorf("something else came too: %+v", res)
-	}
+	res := x.night(map[string]fault.Code{"a.txt": fault.Quarantined})
+	assert.True(t, !res.Again && res.Retried == 1, "something else came too: %+v", res)
 	if res := x.night(nil); res.Unchanged || res.Diff.Changed != 1 || res.Unreadable != 1 {
 		t.Errorf("%+v", res)
 	}
@@ -144,9 +141,8 @@ func TestAStaleFileThatWasOnlyTouchedChangesNothing(t *testing.T) {
 	x.corpus.Set("a.txt", "rubbish")
 	x.night(map[string]fault.Code{"a.txt": fault.Unreadable})
 	x.corpus.Touch("a.txt", "copied")
-	if res := x.night(nil); !res.Unchanged || x.corpus.Reads("a.txt") == 0 || res.Unreadable != 1 {
-		t.Errorf("%+v", res)
-	}
+	res := x.night(nil)
+	assert.True(t, res.Unchanged && x.corpus.Reads("a.txt") != 0 && res.Unreadable == 1, "%+v", res)
 }
 
 // Where the one object of a corpus breaks, its documents are lost, not a reason to say that there is no corpus.
@@ -154,11 +150,9 @@ func TestACorpusOfOneBrokenObjectIsPlanned(t *testing.T) {
 	x := newIndex(t, map[string]string{"r.jsonl": jsonl(0, 5)})
 	x.night(nil)
 	x.corpus.Open["r.jsonl"] = denied("r.jsonl")
-	if res := x.night(nil); res.Lost != 5 || res.Listed != 5 || res.Documents != 0 {
-		t.Errorf("%+v", res)
-	}
+	res := x.night(nil)
+	assert.True(t, res.Lost == 5 && res.Listed == 5 && res.Documents == 0, "%+v", res)
 	x.parent = nil
-	if _, err := x.plan(t.Context()); !fault.Is(err, fault.CorpusEmpty) {
-		t.Errorf("without a parent: %v", err)
-	}
+	_, err := x.plan(t.Context())
+	assert.True(t, fault.Is(err, fault.CorpusEmpty), "without a parent: %v", err)
 }

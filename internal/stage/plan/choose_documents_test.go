@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/plan"
@@ -38,12 +40,10 @@ func TestHiddenFilesAndPackagesAreLeftOutAndCounted(t *testing.T) {
 	x := choosing(t)
 	x.corpus.Unlisted["node_modules/x/readme.md"] = fault.NotFollowed.At("list", "node_modules/x/readme.md")
 	res := x.night(nil)
-	if got := fmt.Sprint(x.keysOf()); got != "[docs/drafts/two.md docs/one.md readme.md src/three.txt]" {
-		t.Error(got)
-	}
-	if !reflect.DeepEqual(res.LeftOut, core.LeftOut{Hidden: 3, Packages: 3}) || res.ProblemCount != 0 {
-		t.Errorf("%+v, %d problems", res.LeftOut, res.ProblemCount)
-	}
+	got := fmt.Sprint(x.keysOf())
+	assert.True(t, got == "[docs/drafts/two.md docs/one.md readme.md src/three.txt]", "%v", got)
+	assert.True(t, reflect.DeepEqual(res.LeftOut, core.LeftOut{Hidden: 3, Packages: 3}) && res.ProblemCount == 0,
+		"%+v, %d problems", res.LeftOut, res.ProblemCount)
 }
 
 func TestPatternsChooseTheDocuments(t *testing.T) {
@@ -78,14 +78,12 @@ func TestPatternsChooseTheDocuments(t *testing.T) {
 		x.include, x.exclude = c.include, c.exclude
 		res, err := x.plan(t.Context())
 		if c.want == "" {
-			if !fault.Is(err, fault.CorpusEmpty) || !reflect.DeepEqual(res.LeftOut, c.out) {
-				t.Errorf("%s: %v, %+v", name, err, res.LeftOut)
-			}
+			assert.True(t, fault.Is(err, fault.CorpusEmpty) && reflect.DeepEqual(res.LeftOut, c.out),
+				"%s: %v, %+v", name, err, res.LeftOut)
 			continue
 		}
-		if err != nil || fmt.Sprint(x.keysOf()) != c.want || !reflect.DeepEqual(res.LeftOut, c.out) {
-			t.Errorf("%s: %v, %v, %+v", name, x.keysOf(), err, res.LeftOut)
-		}
+		assert.True(t, err == nil && fmt.Sprint(x.keysOf()) == c.want && reflect.DeepEqual(res.LeftOut, c.out),
+			"%s: %v, %v, %+v", name, x.keysOf(), err, res.LeftOut)
 	}
 }
 
@@ -100,22 +98,18 @@ func TestFilesOfOtherTypesAreReadWhereTheyHoldText(t *testing.T) {
 	want := core.LeftOut{OtherTypes: 4, Extensions: map[string]int64{".py": 1, ".png": 1, ".gz": 1, "no extension": 1}}
 	for night := range 2 {
 		res := x.night(nil)
-		if got := fmt.Sprint(x.keysOf()); got != "[NEWS NEWS.gz a.py feed.xml wide.log]" {
-			t.Error(got)
-		}
+		got := fmt.Sprint(x.keysOf())
+		assert.True(t, got == "[NEWS NEWS.gz a.py feed.xml wide.log]", "%v", got)
 		if !reflect.DeepEqual(res.LeftOut, want) || res.ProblemCount != 0 || res.Refused != 0 || night > 0 && !res.Unchanged {
 			t.Errorf("night %d: %+v", night, res)
 		}
 		for key, row := range x.planned() {
-			if (row.Kind == "html") != (key == "feed.xml") {
-				t.Errorf("%s is read as %s", key, row.Kind)
-			}
+			assert.True(t, (row.Kind == "html") == (key == "feed.xml"), "%s is read as %s", key, row.Kind)
 		}
 	}
 	x.corpus.Set("NEWS", "\x7fELF\x00\x00\x00\x00")
-	if res := x.night(map[string]fault.Code{"NEWS": fault.BinaryContent}); res.Diff.Removed != 0 || res.Diff.Changed != 1 {
-		t.Errorf("a text that became binary: %+v", res)
-	}
+	res := x.night(map[string]fault.Code{"NEWS": fault.BinaryContent})
+	assert.True(t, res.Diff.Removed == 0 && res.Diff.Changed == 1, "a text that became binary: %+v", res)
 }
 
 func packed(text string) string {
@@ -160,16 +154,14 @@ func TestDocumentsThatFallOutOfThePatternsAreRemoved(t *testing.T) {
 	if res.Diff.Removed != 2 || res.Diff.Same != 2 || res.RemovedShare != 0.5 || res.Unchanged || res.Lost != 0 {
 		t.Errorf("%+v", res)
 	}
-	if again := x.night(nil); !again.Unchanged {
-		t.Errorf("the same patterns, another time: %+v", again.Diff)
-	}
+	again := x.night(nil)
+	assert.True(t, again.Unchanged, "the same patterns, another time: %+v", again.Diff)
 	x.exclude = []string{"docs/**", "nothing/**"}
 	if again := x.night(nil); !again.Unchanged {
 		t.Errorf("patterns that choose the same: %+v", again.Diff)
 	}
-	if reasons := plan.SpecChanges(core.Spec{}, core.Spec{Include: []string{"a"}}); len(reasons) > 0 {
-		t.Errorf("patterns make nothing again: %v", reasons)
-	}
+	reasons := plan.SpecChanges(core.Spec{}, core.Spec{Include: []string{"a"}})
+	assert.True(t, len(reasons) <= 0, "patterns make nothing again: %v", reasons)
 }
 
 // A pattern whose alternatives multiply is tried for years on one name: it is refused, wherever it comes from.
@@ -184,14 +176,12 @@ func TestPatternsThatNeverEndAreRefused(t *testing.T) {
 			} else {
 				x.include = []string{pattern}
 			}
-			if _, err := x.plan(t.Context()); !fault.Is(err, fault.BadConfig) {
-				t.Errorf("%.40q: %v", pattern, err)
-			}
+			_, err := x.plan(t.Context())
+			assert.True(t, fault.Is(err, fault.BadConfig), "%.40q: %v", pattern, err)
 		}
 	}
 	for _, pattern := range []string{"**/*.{md,txt,pdf,docx}", "{a,b}/{c,d}/**/{e,f}*", strings.Repeat("*a", 100)} {
-		if why := core.PatternMistake(pattern); why != "" {
-			t.Errorf("%s %s", pattern, why)
-		}
+		why := core.PatternMistake(pattern)
+		assert.True(t, why == "", "%s %s", pattern, why)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -15,9 +17,8 @@ import (
 func TestADocumentThatWasTooLargeIsTriedAgainWhenTheLimitsChange(t *testing.T) {
 	x := newIndex(t, four)
 	x.night(map[string]fault.Code{"a.txt": fault.TooLarge, "z.txt": fault.Encrypted})
-	if res := x.night(nil); !res.Unchanged || res.Unreadable != 2 {
-		t.Errorf("the same limits: %+v", res)
-	}
+	res := x.night(nil)
+	assert.True(t, res.Unchanged && res.Unreadable == 2, "the same limits: %+v", res)
 	x.limits = document.DefaultLimits()
 	if res := x.night(nil); !res.Unchanged {
 		t.Errorf("the same limits, written out: %+v", res)
@@ -49,16 +50,13 @@ func TestAProblemThatStandsTellsItsCauseEveryNight(t *testing.T) {
 	want := "as in the generation before: " + cause + "; what was there before is kept, and is stale"
 	for night := range 4 {
 		res := x.night(nil)
-		if len(res.Problems) != 1 || res.Problems[0].Detail != want {
-			t.Errorf("night %d: %+v", night, res.Problems)
-		}
+		assert.True(t, len(res.Problems) == 1 && res.Problems[0].Detail == want, "night %d: %+v", night, res.Problems)
 		x.corpus.Set("z.txt", strings.Repeat("again ", night+1)) // the next is published, and carries the problem on
 	}
 	x.parent.Generation = "without a list"
 	res := x.night(nil)
-	if len(res.Problems) != 1 || !strings.HasPrefix(res.Problems[0].Detail, "as in the generation before; ") {
-		t.Errorf("%+v", res.Problems)
-	}
+	assert.True(t, len(res.Problems) == 1 && strings.HasPrefix(res.Problems[0].Detail, "as in the generation before; "),
+		"%+v", res.Problems)
 }
 
 // Pages that could not be read are reported as long as the document that has them stays, and keep no night busy.
@@ -72,14 +70,12 @@ func TestWhatIsMissingOfADocumentIsReportedWhileItStays(t *testing.T) {
 		want := core.Problem{
 			Code: string(fault.PartsMissing), Object: "a.pdf", Detail: "as in the generation before: " + x.missing,
 		}
-		if !res.Unchanged || len(res.Problems) != 1 || res.Problems[0] != want || !x.problems()[0].Standing {
-			t.Errorf("%+v", res)
-		}
+		assert.True(t, res.Unchanged && len(res.Problems) == 1 && res.Problems[0] == want && x.problems()[0].Standing,
+			"%+v", res)
 	}
 	x.corpus.Set("a.pdf", "%PDF again") // it is read again
-	if res := x.night(nil); res.Unchanged || len(res.Problems) != 0 {
-		t.Errorf("%+v", res)
-	}
+	res := x.night(nil)
+	assert.True(t, !res.Unchanged && len(res.Problems) == 0, "%+v", res)
 }
 
 // A hundred links do not push the one document that failed out of what is shown.

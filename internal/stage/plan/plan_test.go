@@ -12,6 +12,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/core"
@@ -104,25 +107,20 @@ func (x *index) publish(broken map[string]fault.Code) {
 		out.Append(key, document.Encode())
 	}
 	segment, _, err := out.StoreSegment(x.t.Context(), x.art, 0)
-	if err != nil {
-		x.t.Fatal(err)
-	}
+	require.NoError(x.t, err)
 	x.parent = &core.Manifest{
 		Generation: fmt.Sprintf("g%d", x.nights), Limits: x.limits.Key(), Segments: oneSplit(segment),
 	}
 	raw, _, err := blob.Read(x.t.Context(), x.art.Store, x.stored(plan.ProblemsKey(x.scratch())))
-	if err != nil {
-		x.t.Fatal(err)
-	}
+	require.NoError(x.t, err)
 	for _, cause := range x.causes {
 		line := stagetest.Must(json.Marshal(cause))
 		raw = append(append(raw, line...), '\n')
 	}
 	x.causes = nil
 	key := x.art.GenerationKey(x.parent.Generation, plan.ProblemsName)
-	if _, err := blob.Write(x.t.Context(), x.art.Store, key, raw, blob.Cond{}); err != nil {
-		x.t.Fatal(err)
-	}
+	_, err = blob.Write(x.t.Context(), x.art.Store, key, raw, blob.Cond{})
+	require.NoError(x.t, err)
 }
 
 // oneSplit returns the segments of a generation with one split of documents.
@@ -143,12 +141,9 @@ func (x *index) published() map[string]rows.Document {
 	}
 	for row, err := range artifact.ScanAll(
 		x.t.Context(), x.art.Store, x.art.SegmentKey(x.parent.Segments.Documents[0].SHA256)) {
-		if err != nil {
-			x.t.Fatal(err)
-		}
-		if all[string(row.Key)], err = rows.DecodeDocument(row.Value); err != nil {
-			x.t.Fatal(err)
-		}
+		require.NoError(x.t, err)
+		all[string(row.Key)], err = rows.DecodeDocument(row.Value)
+		require.NoError(x.t, err)
 	}
 	return all
 }
@@ -159,9 +154,7 @@ func (x *index) stored(key string) string { return stagetest.Stored(x.t, x.art.S
 func (x *index) planned() func(func(string, rows.Plan) bool) {
 	return func(yield func(string, rows.Plan) bool) {
 		for row, err := range artifact.ScanAll(x.t.Context(), x.art.Store, x.stored(plan.RowsKey(x.scratch()))) {
-			if err != nil {
-				x.t.Fatal(err)
-			}
+			require.NoError(x.t, err)
 			decoded := stagetest.Must(rows.DecodePlan(row.Value))
 			if !yield(string(row.Key), decoded) {
 				return
@@ -174,15 +167,12 @@ func (x *index) planned() func(func(string, rows.Plan) bool) {
 func (x *index) problems() []plan.Problem {
 	x.t.Helper()
 	raw, _, err := blob.Read(x.t.Context(), x.art.Store, x.stored(plan.ProblemsKey(x.scratch())))
-	if err != nil {
-		x.t.Fatal(err)
-	}
+	require.NoError(x.t, err)
 	var all []plan.Problem
 	for lines := bufio.NewScanner(bytes.NewReader(raw)); lines.Scan(); {
 		var problem plan.Problem
-		if err := json.Unmarshal(lines.Bytes(), &problem); err != nil {
-			x.t.Fatal(err)
-		}
+		err := json.Unmarshal(lines.Bytes(), &problem)
+		require.NoError(x.t, err)
 		all = append(all, problem)
 	}
 	return all
@@ -210,25 +200,19 @@ func TestAFirstBuildPlansEveryDocumentInKeyOrder(t *testing.T) {
 	var keys []string
 	for key, row := range x.planned() {
 		keys = append(keys, key)
-		if row.Version.IsZero() || (row.Line > 0) != (len(row.Record) > 0) {
-			t.Errorf("%s: %+v", key, row)
-		}
+		assert.True(t, !row.Version.IsZero() && (row.Line > 0) == (len(row.Record) > 0), "%s: %+v", key, row)
 	}
-	if want := "a.txt b/c.md b/d.html rows.jsonl#1 rows.jsonl#2 z.txt"; strings.Join(keys, " ") != want {
-		t.Errorf("got %v, want %s", keys, want)
-	}
+	want := "a.txt b/c.md b/d.html rows.jsonl#1 rows.jsonl#2 z.txt"
+	assert.True(t, strings.Join(keys, " ") == want, "got %v, want %s", keys, want)
 }
 
 func TestAnUnchangedCorpusIsNotReadAgain(t *testing.T) {
 	x := newIndex(t, four)
 	x.night(nil)
-	if x.corpus.Reads("a.txt") != 1 {
-		t.Error("a new document is read once, to be hashed")
-	}
+	assert.True(t, x.corpus.Reads("a.txt") == 1, "a new document is read once, to be hashed")
 	res := x.night(nil)
-	if !res.Unchanged || res.Diff.Same != 4 || res.ParentListed != 4 || x.corpus.Reads("a.txt") != 0 {
-		t.Errorf("%+v", res)
-	}
+	assert.True(t, res.Unchanged && res.Diff.Same == 4 && res.ParentListed == 4 && x.corpus.Reads("a.txt") == 0,
+		"%+v", res)
 }
 
 // Promises: 15.
@@ -264,12 +248,10 @@ func TestWhatANightChanges(t *testing.T) {
 			res := x.night(nil)
 			got := []int64{res.Diff.Added, res.Diff.Changed, res.Diff.Removed, res.Moved, res.Diff.Same}
 			want := []int64{c.added, c.changed, c.removed, c.moved, c.stayed}
-			if fmt.Sprint(got) != fmt.Sprint(want) || res.RemovedShare != c.share || res.Unchanged {
-				t.Errorf("got %v, share %v, unchanged %v; want %v, %v", got, res.RemovedShare, res.Unchanged, want, c.share)
-			}
-			if again := x.night(nil); !again.Unchanged {
-				t.Errorf("the night after is not unchanged: %+v", again)
-			}
+			assert.True(t, fmt.Sprint(got) == fmt.Sprint(want) && res.RemovedShare == c.share && !res.Unchanged,
+				"got %v, share %v, unchanged %v; want %v, %v", got, res.RemovedShare, res.Unchanged, want, c.share)
+			again := x.night(nil)
+			assert.True(t, again.Unchanged, "the night after is not unchanged: %+v", again)
 		})
 	}
 }
@@ -296,14 +278,11 @@ func TestADocumentIsComparedByItsBytes(t *testing.T) {
 		}.Encode())
 	}
 	segment, _, err := out.StoreSegment(t.Context(), x.art, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	x.parent = &core.Manifest{Segments: oneSplit(segment)}
 	x.corpus.Reads("a.txt")
-	if res := x.night(nil); !res.Unchanged || x.corpus.Reads("a.txt") != 1 || x.corpus.Reads("z.txt") != 1 {
-		t.Errorf("%+v", res)
-	}
+	res := x.night(nil)
+	assert.True(t, res.Unchanged && x.corpus.Reads("a.txt") == 1 && x.corpus.Reads("z.txt") == 1, "%+v", res)
 }
 
 // Promises: 80.
@@ -317,18 +296,13 @@ func TestOfRowsWithOneIDTheFirstIsTheDocument(t *testing.T) {
 		t.Errorf("%+v", res)
 	}
 	for key, row := range x.planned() {
-		if key == "r.jsonl#7" && !strings.Contains(string(row.Record), "first") {
-			t.Errorf("%s", row.Record)
-		}
+		assert.True(t, key != "r.jsonl#7" || strings.Contains(string(row.Record), "first"), "%s", row.Record)
 	}
-	if res = x.night(nil); !res.Unchanged || len(res.Problems) != 1 {
-		t.Errorf("the same rows in the next night: %+v", res)
-	}
+	res = x.night(nil)
+	assert.True(t, res.Unchanged && len(res.Problems) == 1, "the same rows in the next night: %+v", res)
 	x.corpus.Set("r.jsonl", doubled)
 	res = x.night(nil)
-	if res.Diff.Removed != 1 || res.Lost != 0 {
-		t.Errorf("a row that is gone: %+v", res)
-	}
+	assert.True(t, res.Diff.Removed == 1 && res.Lost == 0, "a row that is gone: %+v", res)
 }
 
 func TestAnEmptyCorpusIsAnError(t *testing.T) {
@@ -346,9 +320,8 @@ func TestAStoppedPlanTellsOfTheStop(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	x := newIndex(t, four)
 	x.corpus.Touched = func(string) { cancel() }
-	if _, err := x.plan(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v", err)
-	}
+	_, err := x.plan(ctx)
+	assert.True(t, errors.Is(err, context.Canceled), "%v", err)
 }
 
 // Units are cut by documents: 12,000 rows are three, and their frames follow each other.
@@ -361,14 +334,10 @@ func TestUnitsCoverThePlan(t *testing.T) {
 	res := x.night(nil)
 	next, total := 0, int64(0)
 	for _, unit := range res.Units {
-		if unit.From != next || unit.To <= unit.From || unit.Documents > 5000 {
-			t.Errorf("%+v", res.Units)
-		}
+		assert.True(t, unit.From == next && unit.To > unit.From && unit.Documents <= 5000, "%+v", res.Units)
 		next, total = unit.To, total+unit.Documents
 	}
-	if len(res.Units) != 3 || total != 12_000 {
-		t.Errorf("%+v", res.Units)
-	}
+	assert.True(t, len(res.Units) == 3 && total == 12_000, "%+v", res.Units)
 }
 
 // The objects of a .json list are documents, as lines of a .jsonl are; any other .json is one document. What cannot be
@@ -386,9 +355,8 @@ func TestAListOfRecordsIsADocumentEach(t *testing.T) {
 		!strings.Contains(res.Problems[0].Detail, "record 1 has the same id") {
 		t.Errorf("%v %+v", keys, res)
 	}
-	if row := planned["list.json#2"]; row.Kind != "jsonl" || string(row.Record) != `{"id":"2","text":"two"}` {
-		t.Errorf("%+v", row)
-	}
+	row := planned["list.json#2"]
+	assert.True(t, row.Kind == "jsonl" && string(row.Record) == `{"id":"2","text":"two"}`, "%+v", row)
 	for content, want := range map[string]plan.Result{
 		two:                       {Documents: 8},
 		`[{"id":"1","text":"o`:    {Documents: 6, Lost: 2},

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/plan"
@@ -41,18 +44,16 @@ func TestProblemsAreReportedEveryNightForAsLongAsTheyStand(t *testing.T) {
 		"encrypted_document locked.pdf true"
 	for night := range 3 {
 		res := x.night(nil)
-		if got := short(x.problems()); got != want {
-			t.Errorf("night %d: %s", night+2, got)
-		}
+		got := short(x.problems())
+		assert.True(t, got == want, "night %d: %s", night+2, got)
 		if !res.Unchanged || res.Documents != 5 || res.Unreadable != 2 || res.Empty != 1 || res.Refused != 2 ||
 			res.Diff.Unusable != 3 || len(res.Problems) != 5 {
 			t.Errorf("night %d: %+v", night+2, res)
 		}
 	}
 	for key, row := range x.planned() {
-		if (row.Problem != "") != (key == "denied.txt" || key == "locked.pdf" || key == "blank.txt") {
-			t.Errorf("%s has problem %q", key, row.Problem)
-		}
+		assert.True(t, (row.Problem != "") == (key == "denied.txt" || key == "locked.pdf" || key == "blank.txt"),
+			"%s has problem %q", key, row.Problem)
 	}
 }
 
@@ -86,9 +87,8 @@ func TestAHealedDocumentIsAChangeAndALaterProblemToo(t *testing.T) {
 	if res := x.night(nil); res.Unchanged || res.Diff.Removed != 0 || res.RemovedShare != 0 || res.Documents != 3 {
 		t.Errorf("what never had content is not removed, but leaves: %+v", res)
 	}
-	if res := x.night(nil); !res.Unchanged {
-		t.Errorf("%+v", res)
-	}
+	res = x.night(nil)
+	assert.True(t, res.Unchanged, "%+v", res)
 }
 
 // A document that failed for a reason outside its bytes is tried again although its bytes are the same.
@@ -99,9 +99,8 @@ func TestAProblemThatMayHaveGoneIsTriedAgain(t *testing.T) {
 	} {
 		x := newIndex(t, four)
 		x.night(map[string]fault.Code{"a.txt": code})
-		if res := x.night(nil); res.Unchanged == retried || (res.Diff.Changed == 1) != retried {
-			t.Errorf("%s: %+v", code, res)
-		}
+		res := x.night(nil)
+		assert.True(t, res.Unchanged != retried && (res.Diff.Changed == 1) == retried, "%s: %+v", code, res)
 	}
 }
 
@@ -122,16 +121,13 @@ func TestRowsOfABrokenObjectAreLostNotRemoved(t *testing.T) {
 		t.Errorf("%+v", res)
 	}
 	for key, row := range x.planned() {
-		if lost := row.Object == "r.jsonl"; lost != (row.Problem == string(fault.StoreDenied)) {
-			t.Errorf("%s is planned with problem %q", key, row.Problem)
-		}
+		lost := row.Object == "r.jsonl"
+		assert.True(t, lost == (row.Problem == string(fault.StoreDenied)), "%s is planned with problem %q", key, row.Problem)
 	}
-	if res := x.night(nil); !res.Unchanged || res.Lost != 3 || res.ParentListed != 7 {
-		t.Errorf("while it stands nothing changes: %+v", res)
-	}
-	if want := "store_denied r.jsonl#2 true"; !strings.Contains(short(x.problems()), want) {
-		t.Errorf("%s, want %s", short(x.problems()), want)
-	}
+	res = x.night(nil)
+	assert.True(t, res.Unchanged && res.Lost == 3 && res.ParentListed == 7, "while it stands nothing changes: %+v", res)
+	want := "store_denied r.jsonl#2 true"
+	assert.True(t, strings.Contains(short(x.problems()), want), "%s, want %s", short(x.problems()), want)
 	delete(x.corpus.Open, "r.jsonl")
 	x.corpus.Break["r.jsonl"] = errors.New("connection reset")
 	if res := x.night(nil); res.Refused == 0 || res.Diff.Changed != 1 || res.Lost != 2 {
@@ -143,9 +139,8 @@ func TestRowsOfABrokenObjectAreLostNotRemoved(t *testing.T) {
 	}
 	x.corpus.Set("r.jsonl", text.String())
 	delete(x.corpus.Break, "r.jsonl")
-	if res := x.night(nil); res.Documents != 7 || res.ProblemCount != 0 {
-		t.Errorf("%+v", res)
-	}
+	res = x.night(nil)
+	assert.True(t, res.Documents == 7 && res.ProblemCount == 0, "%+v", res)
 }
 
 // What is wrong with the store is not a document's problem: the stage fails and is repeated.
@@ -155,9 +150,8 @@ func TestAStoreThatIsDownStopsThePlan(t *testing.T) {
 		x := newIndex(t, four)
 		x.corpus.Set("r.jsonl", `{"id":"1"}`)
 		x.corpus.Open[key] = down
-		if _, err := x.plan(t.Context()); !fault.Is(err, fault.StoreDown) {
-			t.Errorf("%s: %v", key, err)
-		}
+		_, err := x.plan(t.Context())
+		assert.True(t, fault.Is(err, fault.StoreDown), "%s: %v", key, err)
 	}
 }
 
@@ -166,9 +160,7 @@ func TestAnObjectThatCannotBeDescribedIsAProblemOfThatObject(t *testing.T) {
 	x.night(nil)
 	x.corpus.Unlisted["a.txt"] = denied("a.txt")
 	res := x.night(nil)
-	if res.Refused != 1 || res.Lost != 1 || res.Diff.Removed != 0 || res.Documents != 3 {
-		t.Errorf("%+v", res)
-	}
+	assert.True(t, res.Refused == 1 && res.Lost == 1 && res.Diff.Removed == 0 && res.Documents == 3, "%+v", res)
 }
 
 // A read that breaks in the middle, and a document that changes between listing and reading.
@@ -217,14 +209,11 @@ func TestEverythingIsMadeAgainForAReason(t *testing.T) {
 		t.Errorf("%+v", res)
 	}
 	for key, row := range x.planned() {
-		if row.Problem != "" {
-			t.Errorf("%s: a new parser may read what the old one could not", key)
-		}
+		assert.True(t, row.Problem == "", "%s: a new parser may read what the old one could not", key)
 	}
 	x.reasons = nil
-	if res := x.night(nil); !res.Unchanged {
-		t.Errorf("%+v", res)
-	}
+	res = x.night(nil)
+	assert.True(t, res.Unchanged, "%+v", res)
 }
 
 // Promises: 18.
@@ -238,9 +227,8 @@ func TestVersionsAndConfigurationGiveTheirReasons(t *testing.T) {
 		{plan.Made{Parser: "parse/1", Chunker: "chunk/1", Names: "names/1", Analyser: "en/2"}, "[chunker chunk/1 → chunk/2]"},
 		{plan.Made{Parser: "parse/1", Chunker: "chunk/2"}, "[names none → names/1 analyser none → en/2]"},
 	} {
-		if got := fmt.Sprint(now.ListChanges(c.parent)); got != c.want {
-			t.Errorf("got %s, want %s", got, c.want)
-		}
+		got := fmt.Sprint(now.ListChanges(c.parent))
+		assert.True(t, got == c.want, "got %s, want %s", got, c.want)
 	}
 	base := core.Spec{Corpus: "/c", Chunking: core.Chunking{Strategy: "text", MaxTokens: 1500}}
 	for want, change := range map[string]func(*core.Spec){
@@ -259,23 +247,20 @@ func TestVersionsAndConfigurationGiveTheirReasons(t *testing.T) {
 		changed := base
 		change(&changed)
 		got := fmt.Sprint(plan.SpecChanges(base, changed))
-		if got != want || (got == "[]") != (base.ConfigDigest() == changed.ConfigDigest()) {
-			t.Errorf("got %s, want %s; digests equal: %v", got, want, base.ConfigDigest() == changed.ConfigDigest())
-		}
+		assert.True(t, got == want && (got == "[]") == (base.ConfigDigest() == changed.ConfigDigest()),
+			"got %s, want %s; digests equal: %v", got, want, base.ConfigDigest() == changed.ConfigDigest())
 	}
 	read := core.Spec{Documents: &core.Documents{Attachments: true}}
 	off, on := plan.SpecChanges(read, core.Spec{}), plan.SpecChanges(core.Spec{}, read)
-	if !slices.Contains(off, core.AttachmentsOff) || slices.Contains(on, core.AttachmentsOff) {
-		t.Errorf("attachments switched off: %q, on: %q", off, on)
-	}
+	assert.True(t, slices.Contains(off, core.AttachmentsOff) && !slices.Contains(on, core.AttachmentsOff),
+		"attachments switched off: %q, on: %q", off, on)
 }
 
 // An object with rows that was emptied is a failure, not a deletion: its rows stay until the object itself is removed.
 func TestRowsOfAnEmptiedObjectAreLostNotRemoved(t *testing.T) {
 	var hollow bytes.Buffer
-	if err := gzip.NewWriter(&hollow).Close(); err != nil {
-		t.Fatal(err)
-	}
+	err := gzip.NewWriter(&hollow).Close()
+	require.NoError(t, err)
 	rows := jsonl(0, 3)
 	for situation, c := range map[string][3]string{
 		"0 bytes":                {"r.jsonl", rows, ""},
@@ -299,20 +284,17 @@ func TestRowsOfAnEmptiedObjectAreLostNotRemoved(t *testing.T) {
 			t.Errorf("%s: while it stands nothing changes: %+v", situation, res)
 		}
 		x.corpus.Set(c[0], c[1])
-		if res := x.night(nil); res.Lost != 0 || res.Documents != 7 || res.ProblemCount != 0 {
-			t.Errorf("%s: healed: %+v", situation, res)
-		}
+		res = x.night(nil)
+		assert.True(t, res.Lost == 0 && res.Documents == 7 && res.ProblemCount == 0, "%s: healed: %+v", situation, res)
 		x.corpus.Remove(c[0])
-		if res, err := x.plan(t.Context()); err != nil || res.Diff.Removed != 3 || res.Lost != 0 {
-			t.Errorf("%s: removed: %+v, %v", situation, res, err)
-		}
+		res, err := x.plan(t.Context())
+		assert.True(t, err == nil && res.Diff.Removed == 3 && res.Lost == 0, "%s: removed: %+v, %v", situation, res, err)
 	}
 	x := newIndex(t, map[string]string{"r.jsonl": rows})
 	x.night(nil)
 	x.corpus.Set("r.jsonl", "")
-	if res := x.night(nil); res.Lost != 3 || res.Listed != 3 {
-		t.Errorf("the only object of a corpus: %+v", res)
-	}
+	res := x.night(nil)
+	assert.True(t, res.Lost == 3 && res.Listed == 3, "the only object of a corpus: %+v", res)
 }
 
 func gzipped(t *testing.T, text string) string {
@@ -320,8 +302,7 @@ func gzipped(t *testing.T, text string) string {
 	var out bytes.Buffer
 	writer := gzip.NewWriter(&out)
 	_, err := writer.Write([]byte(text))
-	if err = errors.Join(err, writer.Close()); err != nil {
-		t.Fatal(err)
-	}
+	err = errors.Join(err, writer.Close())
+	require.NoError(t, err)
 	return out.String()
 }

@@ -16,6 +16,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -59,9 +62,7 @@ func (x *index) outcome(store blob.Store, parent *core.Manifest) outcome {
 		x.stored(plan.RowsKey(x.scratch())): &out.rows, x.stored(plan.ProblemsKey(x.scratch())): &out.problems,
 	} {
 		content, _, err := blob.Read(x.t.Context(), x.art.Store, key)
-		if err != nil {
-			x.t.Fatal(err)
-		}
+		require.NoError(x.t, err)
 		*file = string(content)
 	}
 	return out
@@ -88,9 +89,7 @@ func (x *index) split(rows int) {
 			return
 		}
 		segment, _, err := out.StoreSegment(x.t.Context(), x.art, len(segments))
-		if err != nil {
-			x.t.Fatal(err)
-		}
+		require.NoError(x.t, err)
 		out.Discard()
 		segments, count = append(segments, segment), 0
 	}
@@ -99,9 +98,7 @@ func (x *index) split(rows int) {
 		if err == nil && count == 0 {
 			out, err = artifact.NewRows()
 		}
-		if err != nil {
-			x.t.Fatal(err)
-		}
+		require.NoError(x.t, err)
 		out.Append(string(row.Key), bytes.Clone(row.Value))
 		if count++; count == rows {
 			flush()
@@ -206,15 +203,11 @@ func samePlans(t *testing.T) {
 			ranges += len(store.asked)
 			slices.SortFunc(store.asked, func(a, b [2]string) int { return strings.Compare(a[0], b[0]) })
 			for i, asked := range store.asked[1:] {
-				if asked[0] != store.asked[i][1] || asked[0] == "" {
-					t.Errorf("seed %d: ranges %q", seed, store.asked)
-				}
+				assert.True(t, asked[0] == store.asked[i][1] && asked[0] != "", "seed %d: ranges %q", seed, store.asked)
 			}
 		}
 	}
-	if ranges < 25*3*5 {
-		t.Errorf("%d ranges were listed: the corpora were hardly cut", ranges)
-	}
+	assert.True(t, ranges >= 25*3*5, "%d ranges were listed: the corpora were hardly cut", ranges)
 }
 
 // many returns an index of a corpus of so many files, every hundredth of which holds rows. Its parent lies in segments
@@ -250,16 +243,12 @@ func TestRangesOfACorpusAreListedSideBySide(t *testing.T) {
 		began := time.Now()
 		got := x.outcome(store, x.parent)
 		counted, passed := requests.Take(), time.Since(began)
-		if !reflect.DeepEqual(got, want) {
-			t.Errorf("%+v, want %+v", got.result, want.result)
-		}
+		assert.True(t, reflect.DeepEqual(got, want), "%+v, want %+v", got.result, want.result)
 		// 16 listings in one chain are 16 requests, and 160 readings, eight at once, are 20.
-		if lists := counted.Of("", distance.List); lists < 16 || lists > 32 {
-			t.Errorf("%d requests to list:\n%s", lists, counted)
-		}
-		if most := 24 * 15 * time.Millisecond; passed > most || counted.Chain > 24 {
-			t.Errorf("%s passed, want at most %s:\n%s", passed, most, counted)
-		}
+		lists := counted.Of("", distance.List)
+		assert.True(t, lists >= 16 && lists <= 32, "%d requests to list:\n%s", lists, counted)
+		most := 24 * 15 * time.Millisecond
+		assert.True(t, passed <= most && counted.Chain <= 24, "%s passed, want at most %s:\n%s", passed, most, counted)
 	})
 }
 
@@ -274,9 +263,8 @@ func TestAnUnchangedCorpusWaitsForOneRangeOfItsListing(t *testing.T) {
 		x.t = t
 		requests := distance.New(15 * time.Millisecond)
 		x.outcome(distance.Blob(x.corpus, requests), x.parent)
-		if counted := requests.Take(); counted.Chain != 1 || counted.Of("", distance.List) != 16 {
-			t.Errorf("the corpus:\n%s", counted)
-		}
+		counted := requests.Take()
+		assert.True(t, counted.Chain == 1 && counted.Of("", distance.List) == 16, "the corpus:\n%s", counted)
 	})
 }
 
@@ -289,13 +277,10 @@ func TestTheParentsSegmentsAreFetchedAhead(t *testing.T) {
 		requests := distance.New(15 * time.Millisecond)
 		x.art.Store = distance.Blob(near, requests)
 		res, err := x.plan(t.Context())
-		if err != nil || !res.Unchanged {
-			t.Fatalf("%+v %v", res, err)
-		}
+		require.True(t, err == nil && res.Unchanged, "%+v %v", res, err)
 		counted := requests.Take()
-		if reads := counted.Of("index/segments"); reads < 40 || reads > 44 {
-			t.Errorf("%d requests for 40 segments:\n%s", reads, counted)
-		}
+		reads := counted.Of("index/segments")
+		assert.True(t, reads >= 40 && reads <= 44, "%d requests for 40 segments:\n%s", reads, counted)
 		if counted.Chain > 40/8+1+4 { // one for footers, and what writes the plan
 			t.Errorf("the chain is %d:\n%s", counted.Chain, counted)
 		}

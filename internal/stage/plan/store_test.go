@@ -99,9 +99,8 @@ func TestAnArchivedObjectIsToBeRestored(t *testing.T) {
 			t.Errorf("%s: %+v", object, res.Problems)
 		}
 	}
-	if res := x.night(nil); !res.Unchanged {
-		t.Errorf("the next night: %+v", res)
-	}
+	res = x.night(nil)
+	assert.True(t, res.Unchanged, "the next night: %+v", res)
 	store.archived = map[string]string{"a.txt": "GLACIER"} // the others were restored
 	if res := x.night(nil); res.Diff.Added+res.Diff.Changed != 2 || res.Diff.Same != 1 || res.Unreadable != 0 ||
 		res.Diff.Removed != 0 {

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/stage/publish"
 )
@@ -112,9 +114,8 @@ func TestGateMeasuresDocumentsAndChunksApart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			reason, detail := publish.CheckGeneration(core.Spec{Index: "i", Failures: c.budget}, c.documents, c.chunks)
-			if reason != c.reason || !strings.Contains(detail, c.says) || (reason == "") != (detail == "") {
-				t.Errorf("%q: %q", reason, detail)
-			}
+			assert.True(t, reason == c.reason && strings.Contains(detail, c.says) && (reason == "") == (detail == ""),
+				"%q: %q", reason, detail)
 		})
 	}
 }

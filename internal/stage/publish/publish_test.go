@@ -50,9 +50,8 @@ func TestAGenerationWhoseManifestWasNotWrittenIsNotNamed(t *testing.T) {
 		}
 		return nil
 	}}
-	if _, err := publish.Store(t.Context(), art, &core.Manifest{Generation: "g1"}, "published"); !errors.Is(err, full) {
-		t.Errorf("got %v", err)
-	}
+	_, err := publish.Store(t.Context(), art, &core.Manifest{Generation: "g1"}, "published")
+	assert.True(t, errors.Is(err, full), "got %v", err)
 	if _, _, err := blob.Read(t.Context(), art.Store, art.GenerationKey("g1", "manifest.json")); !fault.Is(
 		err, fault.NotFound,
 	) {
@@ -65,9 +64,8 @@ func TestSeqIsOneMoreThanTheLargest(t *testing.T) {
 	for i, seq := range []int64{7, 12, 3} {
 		stagetest.Must(publish.Store(t.Context(), art, &core.Manifest{Generation: fmt.Sprint("g", i), Seq: seq}, "held"))
 	}
-	if got, err := publish.NextSeq(t.Context(), art); err != nil || got != 13 {
-		t.Errorf("%v: %d", err, got)
-	}
+	got, err := publish.NextSeq(t.Context(), art)
+	assert.True(t, err == nil && got == 13, "%v: %d", err, got)
 	if got, err := publish.NextSeq(t.Context(), newIndex(t)); err != nil || got != 1 {
 		t.Errorf("of a new index: %v, %d", err, got)
 	}

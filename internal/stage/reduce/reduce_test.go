@@ -228,9 +228,8 @@ func TestFormsOfANameAreBounded(t *testing.T) {
 	}
 	shard(t, art, "a", append(ms, of("form 7", 6000, 0, "")))
 	classes, _ := all(t, art, spec(256), 1, "a")
-	if class := classes[core.ClassID("x")]; class.Name != "form 7" || class.Mentions != 6001 {
-		t.Errorf("%q, %d mentions", class.Name, class.Mentions)
-	}
+	class := classes[core.ClassID("x")]
+	assert.True(t, class.Name == "form 7" && class.Mentions == 6001, "%q, %d mentions", class.Name, class.Mentions)
 }
 
 // What a class's digests cover: members the chunks with their counts, text the name and the sampled descriptions.

@@ -72,9 +72,8 @@ func TestRunsOnAFullDisk(t *testing.T) {
 	signal.Ignore(syscall.SIGXFSZ)
 	stagetest.Ok(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: most, Max: most}))
 	err := run(t.Context(), func(int64) {})
-	if open := openRuns(t); open != 0 || !fault.Is(err, fault.StoreFull) {
-		t.Errorf("%v, %d files are open", err, open)
-	}
+	open := openRuns(t)
+	assert.True(t, open == 0 && fault.Is(err, fault.StoreFull), "%v, %d files are open", err, open)
 }
 
 // mergeByRuns gives a merge of so many shards that it goes by way of runs.

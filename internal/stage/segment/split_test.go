@@ -86,9 +86,8 @@ func TestASplitAndARunSayWhatTheirDocumentsSay(t *testing.T) {
 	number, mentioned := uint32(0), map[string][]uint32{}
 	for i, document := range retrievetest.Sample() {
 		meta, modified := set.FilterFields(i)
-		if set.Key(i) != document.Key || !maps.Equal(meta, document.Meta) || !modified.Equal(document.Modified) {
-			t.Errorf("document %d: %s, %v at %s", i, set.Key(i), meta, modified)
-		}
+		assert.True(t, set.Key(i) == document.Key && maps.Equal(meta, document.Meta) && modified.Equal(document.Modified),
+			"document %d: %s, %v at %s", i, set.Key(i), meta, modified)
 		for n, chunk := range document.Chunks {
 			got := set.ByNumber(int(number))
 			assert.True(t, got.ID == retrievetest.ChunkID(document, n) && int(got.Document) == i && int(got.Ordinal) == n,
@@ -106,9 +105,8 @@ func TestASplitAndARunSayWhatTheirDocumentsSay(t *testing.T) {
 	}
 	for name, chunks := range mentioned {
 		place := uint32(set.ClassPlace(retrievetest.ClassID(name)))
-		if !slices.Equal(set.Graph.ChunksOf(place), chunks) {
-			t.Errorf("%s is mentioned by %v, want %v", name, set.Graph.ChunksOf(place), chunks)
-		}
+		assert.True(t, slices.Equal(set.Graph.ChunksOf(place), chunks),
+			"%s is mentioned by %v, want %v", name, set.Graph.ChunksOf(place), chunks)
 		for _, term := range text.SurfaceWords(name) {
 			assert.True(t, slices.Contains(holding(classes.Words, term), place), "%s does not hold %q", name, term)
 		}

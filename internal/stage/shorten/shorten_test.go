@@ -127,9 +127,8 @@ func TestOnlyLongTextsAreShortenedAndOnlyOnce(t *testing.T) {
 		in.OnProgress = func(p core.Progress) { reported = p }
 		res, got := b.short(in, "Beta", "Gamma")
 		want := core.Progress{Stage: "shorten", Done: 2, Hits: core.Calls{Shorten: hits}}
-		if res.Progress != want || reported != want || len(chat.Calls()) != 2 {
-			t.Errorf("run %d: %+v, reported %+v, %d calls", run, res.Progress, reported, len(chat.Calls()))
-		}
+		assert.True(t, res.Progress == want && reported == want && len(chat.Calls()) == 2,
+			"run %d: %+v, reported %+v, %d calls", run, res.Progress, reported, len(chat.Calls()))
 		for name, short := range got {
 			assert.True(t, strings.HasPrefix(short.Text, "brief of ") && len(short.Keys) == 1, "%s: %+v", name, short)
 		}
@@ -236,9 +235,8 @@ func TestAPartitionAsksAsMuchAtOnceAsTheLimitAllows(t *testing.T) {
 			chat := together(t, want)
 			in := b.in(chat, classes...)
 			in.Spec.Limits.Concurrency = limit
-			if res, err := shorten.Run(t.Context(), in); err != nil || res.Classes != int64(want) {
-				t.Errorf("%+v, %v", res, err)
-			}
+			res, err := shorten.Run(t.Context(), in)
+			assert.True(t, err == nil && res.Classes == int64(want), "%+v, %v", res, err)
 		})
 	}
 }
@@ -271,9 +269,8 @@ func TestATextThatTheModelGivesNothingForFallsBackToItsStart(t *testing.T) {
 					utf8.RuneCountInString(text) > threshold {
 					t.Errorf("%q", text)
 				}
-				if len(chat.Calls()) != c.calls || res.Progress.Hits.Shorten != hits {
-					t.Errorf("run %d: %d calls, %+v", run, len(chat.Calls()), res.Progress)
-				}
+				assert.True(t, len(chat.Calls()) == c.calls && res.Progress.Hits.Shorten == hits,
+					"run %d: %d calls, %+v", run, len(chat.Calls()), res.Progress)
 			}
 		})
 	}
@@ -328,12 +325,10 @@ func TestBlocksAreCutByContent(t *testing.T) {
 		}
 	}
 	assert.True(t, changed != 0 && changed <= 3, "%d of %d blocks change when one mention goes", changed, len(all))
-	if huge := shorten.Blocks([]string{strings.Repeat("a", 50_000), "b"}); len(huge) != 2 {
-		t.Errorf("a huge mention: %d blocks", len(huge))
-	}
-	if none := shorten.Blocks(nil); none != nil {
-		t.Errorf("no mention: %v", none)
-	}
+	huge := shorten.Blocks([]string{strings.Repeat("a", 50_000), "b"})
+	assert.True(t, len(huge) == 2, "a huge mention: %d blocks", len(huge))
+	none := shorten.Blocks(nil)
+	assert.True(t, none == nil, "no mention: %v", none)
 }
 
 func TestTruncateEndsWithASentenceOrAWord(t *testing.T) {

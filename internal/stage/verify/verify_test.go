@@ -182,18 +182,14 @@ func TestStoresThatLostTheirMemoryGetEverythingBackFromSegments(t *testing.T) {
 	b := newBench(t, 2300, 700)
 	const total = 2300 + 2300 + 1400 // records, class rows, chunk rows
 	require.Equal(t, verify.Result{Checked: total, Rewritten: total}, b.all(), "wiped stores")
-	if b.count("c") != 2300 || b.count("k") != 1400 {
-		t.Errorf("%d and %d rows", b.count("c"), b.count("k"))
-	}
+	assert.True(t, b.count("c") == 2300 && b.count("k") == 1400, "%d and %d rows", b.count("c"), b.count("k"))
 	for _, record := range b.records {
 		got, err := b.classes.GetRecords(t.Context(), []string{record.Key})
 		require.True(t, err == nil && bytes.Equal(got[0], record.Value), "record %s: %v", record.Key, err)
 	}
 	key := core.ClassRow(b.live.Classes[9].ID, b.live.Classes[9].Vector)
-	if got, err := b.vectors.Fetch(t.Context(), "c", []string{key}); err != nil ||
-		!slices.Equal(got[0], row(key).Vector) {
-		t.Errorf("vector of %s: %v", key, err)
-	}
+	got, err := b.vectors.Fetch(t.Context(), "c", []string{key})
+	assert.True(t, err == nil && slices.Equal(got[0], row(key).Vector), "vector of %s: %v", key, err)
 	assert.Equal(t, verify.Result{Checked: total}, b.all(), "whole stores")
 	t.Run("one of them alone too", func(t *testing.T) {
 		rows := b.vectors
@@ -240,9 +236,8 @@ func TestAWrongVectorIsFoundByItsNeighbourhoodAndMended(t *testing.T) {
 		b.all()
 		b.spoil(other, 1003, 500, 77)
 		assert.Equal(t, int64(3), b.run(b.in(b.classUnit(verify.Vectors))).Rewritten)
-		if got := b.run(b.in(b.classUnit(verify.Vectors))); got.Rewritten != 0 || b.count("c") != 1300 {
-			t.Errorf("a second look: %+v, %d rows", got, b.count("c"))
-		}
+		got := b.run(b.in(b.classUnit(verify.Vectors)))
+		assert.True(t, got.Rewritten == 0 && b.count("c") == 1300, "a second look: %+v, %d rows", got, b.count("c"))
 		id := core.ClassID("class 500")
 		key := core.ClassRow(id, core.Sum("vector", "500"))
 		if got, err := b.vectors.Fetch(t.Context(), "c", []string{key}); err != nil ||
@@ -265,9 +260,8 @@ func TestAWrongVectorIsFoundByItsNeighbourhoodAndMended(t *testing.T) {
 		}
 		look.ReadOnly = false
 		assert.Equal(t, int64(1), b.run(look).Rewritten)
-		if got := b.run(look); got.Rewritten != 0 || b.count("c") != 1300 {
-			t.Errorf("a second look: %+v, %d rows", got, b.count("c"))
-		}
+		got := b.run(look)
+		assert.True(t, got.Rewritten == 0 && b.count("c") == 1300, "a second look: %+v, %d rows", got, b.count("c"))
 	})
 	t.Run("one that is only rounded is right", func(t *testing.T) {
 		b := newBench(t, 10, 0)
@@ -285,9 +279,8 @@ func TestAWrongVectorIsFoundByItsNeighbourhoodAndMended(t *testing.T) {
 		b.spoil(other, 3)
 		gone := core.ClassRow(core.ClassID("class 50"), core.Sum("vector", "50"))
 		stagetest.Ok(t, b.vectors.Delete(t.Context(), "c", []string{gone}))
-		if got := b.run(b.in(b.classUnit(verify.Vectors))); got.Rewritten != 2 || b.count("c") != 100 {
-			t.Errorf("%+v, %d rows", got, b.count("c"))
-		}
+		got := b.run(b.in(b.classUnit(verify.Vectors)))
+		assert.True(t, got.Rewritten == 2 && b.count("c") == 100, "%+v, %d rows", got, b.count("c"))
 	})
 }
 
@@ -311,13 +304,11 @@ func TestAWrongRowStaysUntilItIsWrittenAgain(t *testing.T) {
 	b.spoil(func(key string) []float32 { return stagetest.Vector("other "+key, dim) }, 77)
 	look := b.in(b.classUnit(verify.Vectors))
 	look.Compare, look.Vectors = true, &away{b.vectors, 1}
-	if _, err := verify.Run(t.Context(), look); !fault.Is(err, fault.StoreDown) || b.count("c") != 1300 {
-		t.Errorf("%v, %d rows are left", err, b.count("c"))
-	}
+	_, err := verify.Run(t.Context(), look)
+	assert.True(t, fault.Is(err, fault.StoreDown) && b.count("c") == 1300, "%v, %d rows are left", err, b.count("c"))
 	look.Vectors = b.vectors
-	if got := b.run(look); got.Rewritten != 1 || b.count("c") != 1300 {
-		t.Errorf("%+v, %d rows", got, b.count("c"))
-	}
+	got := b.run(look)
+	assert.True(t, got.Rewritten == 1 && b.count("c") == 1300, "%+v, %d rows", got, b.count("c"))
 }
 
 // A damaged row is what a store lost: it is found wherever it lies, and written again.
@@ -325,9 +316,8 @@ func TestDamagedRowsAreWrittenAgain(t *testing.T) {
 	b := newBench(t, 1300, 0)
 	b.all()
 	b.vectors = b.damage(b.vectors, "c", 3, 500, 1001)
-	if got := b.run(b.in(b.classUnit(verify.Vectors))); got.Rewritten != 3 || b.count("c") != 1300 {
-		t.Errorf("%+v, %d rows", got, b.count("c"))
-	}
+	got := b.run(b.in(b.classUnit(verify.Vectors)))
+	assert.True(t, got.Rewritten == 3 && b.count("c") == 1300, "%+v, %d rows", got, b.count("c"))
 	assert.Zero(t, b.run(b.in(b.classUnit(verify.Vectors))).Rewritten, "a second look")
 	b.vectors = b.damage(b.vectors, "c", 30)
 	assert.Equal(t, int64(1), b.run(b.in(b.classUnit(verify.Sample))).Rewritten, "a sample")
@@ -594,9 +584,8 @@ func TestASpoiltSegmentMendsNothing(t *testing.T) {
 			look := b.in(unit)
 			look.ReadOnly = c.reads
 			look.Found = func(one verify.Finding) { t.Errorf("reported %+v", one) }
-			if _, err := verify.Run(t.Context(), look); !fault.Is(err, fault.SegmentDamage) {
-				t.Errorf("got %v", err)
-			}
+			_, err := verify.Run(t.Context(), look)
+			assert.True(t, fault.Is(err, fault.SegmentDamage), "got %v", err)
 			has := stagetest.Must(b.vectors.Has(t.Context(), "c", []string{key}))
 			if has[0] == c.missing {
 				t.Errorf("the store has it: %t", has[0])
@@ -621,9 +610,8 @@ func TestWhatGoesWrongIsTold(t *testing.T) {
 		store.left.Store(1)
 		in.Vectors = store
 		res, err := verify.Run(t.Context(), in)
-		if !fault.Is(err, fault.StoreDown) || res.Rewritten != b.count("c") || res.Rewritten == 0 {
-			t.Errorf("%v: %+v, %d rows", err, res, b.count("c"))
-		}
+		assert.True(t, fault.Is(err, fault.StoreDown) && res.Rewritten == b.count("c") && res.Rewritten != 0,
+			"%v: %+v, %d rows", err, res, b.count("c"))
 		b.run(b.in(b.classUnit(verify.Vectors)))
 		assert.Equal(t, int64(9000), b.count("c"))
 	})
@@ -661,8 +649,7 @@ func TestWhatGoesWrongIsTold(t *testing.T) {
 		}
 	})
 	t.Run("a unit that is nothing", func(t *testing.T) {
-		if _, err := verify.Run(t.Context(), newBench(t, 1, 0).in(verify.Unit{})); !fault.Is(err, fault.Internal) {
-			t.Errorf("got %v", err)
-		}
+		_, err := verify.Run(t.Context(), newBench(t, 1, 0).in(verify.Unit{}))
+		assert.True(t, fault.Is(err, fault.Internal), "got %v", err)
 	})
 }

@@ -22,9 +22,8 @@ func TestAFileIsReplacedWholeAndNothingIsLeftBeside(t *testing.T) {
 		raw, err := os.ReadFile(path)
 		assert.True(t, err == nil && string(raw) == content, "%q, %v", raw, err)
 	}
-	if entries, err := os.ReadDir(folder); err != nil || len(entries) != 1 {
-		t.Errorf("%v, %v", entries, err)
-	}
+	entries, err := os.ReadDir(folder)
+	assert.True(t, err == nil && len(entries) == 1, "%v, %v", entries, err)
 }
 
 func TestAWriteThatCannotBeMadeKeepsTheOldFile(t *testing.T) {
@@ -32,7 +31,6 @@ func TestAWriteThatCannotBeMadeKeepsTheOldFile(t *testing.T) {
 	require.NoError(t, durable.WriteFile(path, []byte("old"), 0o600))
 	require.NoError(t, os.Mkdir(path+".tmp", 0o700))
 	assert.Error(t, durable.WriteFile(path, []byte("new"), 0o600), "it was written")
-	if raw, err := os.ReadFile(path); err != nil || string(raw) != "old" {
-		t.Errorf("%q, %v", raw, err)
-	}
+	raw, err := os.ReadFile(path)
+	assert.True(t, err == nil && string(raw) == "old", "%q, %v", raw, err)
 }

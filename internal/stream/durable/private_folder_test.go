@@ -37,9 +37,8 @@ func TestAFolderForAllUsersStaysOne(t *testing.T) {
 	require.NoError(t, os.Mkdir(shared, 0o700))
 	require.NoError(t, os.Chmod(shared, 0o777|fs.ModeSticky))
 	require.NoError(t, durable.MkdirPrivate(shared))
-	if got := mode(t, shared); got != 0o777 {
-		t.Errorf("it is %o: other users' programs break", got)
-	}
+	got := mode(t, shared)
+	assert.True(t, got == 0o777, "it is %o: other users' programs break", got)
 }
 
 func TestAFileIsTightenedAndAMissingOneIsNoError(t *testing.T) {

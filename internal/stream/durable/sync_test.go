@@ -42,9 +42,8 @@ func TestAFileIsSyncedBeforeItGetsItsNameAndItsFolderAfter(t *testing.T) {
 	if want := []string{"f.tmp of 7", "folder"}; !slices.Equal(*seen, want) {
 		t.Errorf("synced %q, want %q", *seen, want)
 	}
-	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != PrivateFile {
-		t.Errorf("%v, %v", info.Mode(), err)
-	}
+	info, err := os.Stat(path)
+	assert.True(t, err == nil && info.Mode().Perm() == PrivateFile, "%v, %v", info.Mode(), err)
 	for _, failing := range []string{"f.tmp of 5", "folder"} {
 		seeSyncs(t, failing)
 		assert.ErrorIs(t, WriteFile(path, []byte("other"), PrivateFile), syscall.EIO, "a sync of %s that failed", failing)

@@ -57,9 +57,8 @@ func TestRowsComeBackInOrderFromMemoryAndDisk(t *testing.T) {
 				sorter.Add([]byte(row[0]), []byte(row[1]))
 			}
 			slices.SortStableFunc(want, func(a, b [2]string) int { return strings.Compare(a[0], b[0]) })
-			if got := files(); got < c.runs || (c.runs == 0 && got > 0) {
-				t.Errorf("%d runs on disk, want at least %d", got, c.runs)
-			}
+			got := files()
+			assert.True(t, got >= c.runs && (c.runs != 0 || got <= 0), "%d runs on disk, want at least %d", got, c.runs)
 			assert.True(t, slices.Equal(sorted(t, sorter), want), "other rows, or in another order")
 			sorter.Close()
 			assert.True(t, files() <= 0, "Close leaves files")
@@ -77,9 +76,8 @@ func TestKeysAndValuesOfAnyBytes(t *testing.T) {
 	for _, row := range rows[:2] {
 		sorter.Add([]byte(row[0]), []byte(row[1]))
 	}
-	if got := sorted(t, sorter); !slices.Equal(got, rows) {
-		t.Errorf("%q", got)
-	}
+	got := sorted(t, sorter)
+	assert.True(t, slices.Equal(got, rows), "%q", got)
 }
 
 // What is added is copied: the caller may use its buffer again.

@@ -88,9 +88,8 @@ func TestRecordsAreReadAsTheyWereWritten(t *testing.T) {
 	file, err := open(t, buffer.Bytes())
 	require.NoError(t, err)
 	defer file.Close()
-	if got := mapped.ViewSection[record](file, "records"); !slices.Equal(got, records) {
-		t.Errorf("%v", got)
-	}
+	got := mapped.ViewSection[record](file, "records")
+	assert.True(t, slices.Equal(got, records), "%v", got)
 	assert.True(t, mapped.ViewSection[record](file, "missing") == nil && mapped.ViewSection[record](file, "odd") == nil,
 		"records of a section that has none")
 }
@@ -115,14 +114,12 @@ func TestSortedStringsAreFound(t *testing.T) {
 	defer file.Close()
 	table := mapped.StringsOf(file, "text", "ends")
 	for i, word := range words {
-		if table.At(i) != word || table.Find(word) != i || table.FindFrom(word) != i {
-			t.Errorf("%q at %d: %q, found at %d", word, i, table.At(i), table.Find(word))
-		}
+		assert.True(t, table.At(i) == word && table.Find(word) == i && table.FindFrom(word) == i,
+			"%q at %d: %q, found at %d", word, i, table.At(i), table.Find(word))
 	}
 	for word, place := range map[string]int{"aa": 2, "c": 4, "zz": 4, "ü": 5} {
-		if table.Find(word) != -1 || table.FindFrom(word) != place {
-			t.Errorf("%q: found at %d, belongs at %d", word, table.Find(word), table.FindFrom(word))
-		}
+		assert.True(t, table.Find(word) == -1 && table.FindFrom(word) == place,
+			"%q: found at %d, belongs at %d", word, table.Find(word), table.FindFrom(word))
 	}
 	assert.True(t, table.Len() == len(words) && mapped.StringsOf(file, "missing", "missing").Find("a") == -1,
 		"the length, or an empty table")
@@ -168,9 +165,8 @@ func TestCutFilesAndOtherKindsAreRefused(t *testing.T) {
 		require.True(t, fault.Is(err, fault.SegmentDamage), "cut to %d bytes: %v, %v", n, file, err)
 	}
 	path := filepath.Join(t.TempDir(), "file")
-	if _, err := mapped.Open(path, "test", 3); !fault.Is(err, fault.NotFound) {
-		t.Errorf("missing: %v", err)
-	}
+	_, err := mapped.Open(path, "test", 3)
+	assert.True(t, fault.Is(err, fault.NotFound), "missing: %v", err)
 	require.NoError(t, os.WriteFile(path, good, 0o600))
 	if _, err := mapped.Open(path, "other", 3); !fault.Is(err, fault.SegmentDamage) ||
 		!strings.Contains(err.Error(), "kind test") {
@@ -245,7 +241,6 @@ func TestColumnsComeOutWhole(t *testing.T) {
 	t.Setenv("TMPDIR", filepath.Join(dir, "gone"))
 	var column mapped.Column
 	defer column.Close()
-	if err := column.Put(make([]byte, 2<<20)); !fault.Is(err, fault.StoreFull) {
-		t.Errorf("no room: %v", err)
-	}
+	err := column.Put(make([]byte, 2<<20))
+	assert.True(t, fault.Is(err, fault.StoreFull), "no room: %v", err)
 }

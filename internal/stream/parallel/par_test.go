@@ -57,9 +57,8 @@ func TestResultsComeInTheOrderOfTheItems(t *testing.T) {
 				got = append(got, value)
 			}
 			assert.True(t, len(got) == 20 && slices.IsSorted(got) && got[19] == 361, "%v", got)
-			if limit := int64(min(max(width, 1), 20)); most.Load() != limit {
-				t.Errorf("%d at once, want %d", most.Load(), limit)
-			}
+			limit := int64(min(max(width, 1), 20))
+			assert.True(t, most.Load() == limit, "%d at once, want %d", most.Load(), limit)
 		})
 	}
 }

@@ -91,23 +91,19 @@ func TestScratchIsItsOwnersAloneAndBelowTheGivenFolder(t *testing.T) {
 	require.NoError(t, err)
 	assert.True(t, strings.HasPrefix(folder, filepath.Join(below, "scratch")+"/"), "%s lies elsewhere", folder)
 	for path := folder; path != below; path = filepath.Dir(path) {
-		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o700 {
-			t.Errorf("%s: %v, %v", path, info.Mode(), err)
-		}
+		info, err := os.Stat(path)
+		assert.True(t, err == nil && info.Mode().Perm() == 0o700, "%s: %v, %v", path, info.Mode(), err)
 	}
 	file, err := scratch.CreateFile()
 	require.NoError(t, err)
 	info, err := file.Stat()
-	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("%v, %v", info.Mode(), err)
-	}
+	assert.True(t, err == nil && info.Mode().Perm() == 0o600, "%v, %v", info.Mode(), err)
 	assert.NoError(t, file.Close())
 }
 
 func TestAFolderThatCannotBeUsedIsNamed(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	if err := scratch.Use(file); !fault.Is(err, fault.StoreDenied) || !strings.Contains(err.Error(), file) {
-		t.Error(err)
-	}
+	err := scratch.Use(file)
+	assert.True(t, fault.Is(err, fault.StoreDenied) && strings.Contains(err.Error(), file), "%v", err)
 }
