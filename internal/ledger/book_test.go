@@ -104,8 +104,7 @@ func (b *book) pay(t *testing.T, task string, from, to int) {
 		must(b.Put(t.Context(), task, key(i), 0, ledger.Result{Value: []byte(value(i))}))
 		keys = append(keys, key(i))
 	}
-	n, err := b.Pack(t.Context(), task, keys)
-	require.True(t, err == nil && n == to-from, "%v %v", n, err)
+	require.Equal(t, to-from, must(b.Pack(t.Context(), task, keys)))
 }
 
 // want checks which of the entries below n a fresh process finds.

@@ -111,11 +111,9 @@ func TestPackedEntriesAreFoundAndTheirLooseOnesSwept(t *testing.T) {
 	}
 	keys = append(keys, key(9999)) // never paid
 	for range 2 {
-		n, err := l.Pack(t.Context(), ledger.Extract, keys)
-		require.True(t, err == nil && n == 500, "%v %v", n, err)
+		require.Equal(t, 500, must(l.Pack(t.Context(), ledger.Extract, keys)))
 	}
-	n, err := l.Sweep(t.Context(), ledger.Extract, time.Now())
-	assert.True(t, err == nil && n == 0, "swept %d at once, %v", n, err)
+	assert.Equal(t, 0, must(l.Sweep(t.Context(), ledger.Extract, time.Now())), "swept at once")
 	if n, err := l.Sweep(t.Context(), ledger.Extract, time.Now().Add(25*time.Hour)); err != nil || n != 500 {
 		t.Errorf("swept %d after a day, %v", n, err)
 	}

@@ -57,8 +57,7 @@ func TestOfTwoResultsOfOneKeyOneCountsEverywhereAndAfterAMerge(t *testing.T) {
 		must(other.Put(t.Context(), ledger.Extract, key(i), 0, result))
 		keys = append(keys, key(i))
 	}
-	n, err := other.Pack(t.Context(), ledger.Extract, keys)
-	require.True(t, err == nil && n == 6, "%v %v", n, err)
+	require.Equal(t, 6, must(other.Pack(t.Context(), ledger.Extract, keys)))
 	for _, object := range other.store.Keys("ledger/extract/packs/") {
 		raw, _, err := blob.Read(t.Context(), other.store, object)
 		require.NoError(t, err)
@@ -103,8 +102,7 @@ func TestAPackThatIsGoneIsPassedOver(t *testing.T) {
 		e, err := reader.Get(t.Context(), ledger.Extract, key(i), 0)
 		require.True(t, err == nil && string(e.Value) == value(i), "entry %d: %v %v", i, e, err)
 	}
-	all := named.all()
-	assert.True(t, len(all) == 0, "named as damage: %v", all)
+	assert.Empty(t, named.all(), "named as damage")
 }
 
 // A run with few dead entries is not written again for each of them, but not kept for ever either.
@@ -172,10 +170,8 @@ func TestMergesOfMergesAreSweptOldestFirst(t *testing.T) {
 		must(b.Sweep(t.Context(), ledger.Extract, b.now))
 		b.want(t, ledger.Extract, n, all)
 	}
-	left := b.store.Keys("ledger/extract/merges/")
-	assert.True(t, len(left) == 0, "left %v", left)
-	loose := b.store.Keys("ledger/extract/loose/")
-	assert.True(t, len(loose) == 0, "%d loose entries are left", len(loose))
+	assert.Empty(t, b.store.Keys("ledger/extract/merges/"), "left")
+	assert.Empty(t, b.store.Keys("ledger/extract/loose/"), "loose entries are left")
 }
 
 // The cost of merging: an entry is written again a few times, not every night.
@@ -260,8 +256,7 @@ func TestManyListedKeysInAnyOrder(t *testing.T) {
 		}
 	}
 	b.now = day(15)
-	dropped, err := b.Expire(t.Context(), ledger.Shorten, listing(keys...), b.now)
-	require.True(t, err == nil && dropped == 100, "%v %v", dropped, err)
+	require.Equal(t, int64(100), must(b.Expire(t.Context(), ledger.Shorten, listing(keys...), b.now)))
 	b.want(t, ledger.Shorten, 200, func(i int) bool { return i%2 == 0 })
 }
 

@@ -35,8 +35,7 @@ func TestLookUpsInADistantPackReadEachFrameOnceAndSideBySide(t *testing.T) {
 				}
 			}
 		}
-		n, err := ledger.New(near, newClaims()).PackEntries(t.Context(), ledger.Extract, stored)
-		require.True(t, err == nil && n == entries, "%v %v", n, err)
+		require.Equal(t, entries, must(ledger.New(near, newClaims()).PackEntries(t.Context(), ledger.Extract, stored)))
 		requests := distance.New(15 * time.Millisecond)
 		l := ledger.New(distance.Blob(near, requests), newClaims())
 		begin := time.Now()

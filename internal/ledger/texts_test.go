@@ -111,8 +111,7 @@ func TestWhatADeadProcessPaidForIsFoundAndComesIntoTheIndex(t *testing.T) {
 	require.NoError(t, seller.buy(t.Context(), b.Ledger, texts(0, 250)))
 	b.reopen()
 	has(t, b.Ledger, texts(0, 260), func(i int) bool { return i < 250 })
-	marks := b.store.Keys("ledger/texts/loose/")
-	assert.True(t, len(marks) == 3, "%d marks", len(marks))
+	assert.Len(t, b.store.Keys("ledger/texts/loose/"), 3, "marks")
 	b.now = b.now.Add(2 * time.Hour)
 	kept := b.upkeep(t, ledger.Embed, nil)
 	if marks := b.store.Keys("ledger/texts/loose/"); len(marks) != 0 || kept.Gathered != 250 {
@@ -150,8 +149,7 @@ func TestTextsThatNothingListsGoWithTheirAnswersWhenTheyAreOld(t *testing.T) {
 		}
 	}
 	has(t, b.Ledger, dead, func(int) bool { return false })
-	objects := b.store.Keys("ledger/embed/loose/")
-	assert.True(t, len(objects) == 2, "%d answers are left of two that live", len(objects))
+	assert.Len(t, b.store.Keys("ledger/embed/loose/"), 2, "answers are left of two that live")
 }
 
 // The objects of answers are whole; without their index they are found again, not paid for again.

@@ -396,8 +396,7 @@ func TestSweepDeletesByBatches(t *testing.T) {
 	b.pay(t, ledger.Extract, 0, 2500)
 	b.now = day(2)
 	b.store.Reset()
-	n, err := b.Sweep(t.Context(), ledger.Extract, b.now)
-	require.True(t, err == nil && n == 2500, "%v %v", n, err)
+	require.Equal(t, 2500, must(b.Sweep(t.Context(), ledger.Extract, b.now)))
 	assert.Equal(t, 3, b.store.Calls(artifacttest.Delete))
 }
 
@@ -412,8 +411,7 @@ func TestPackLeavesOutWhatLiesInPacksAlready(t *testing.T) {
 	}
 	b.reopen()
 	b.store.Reset()
-	n, err := b.Pack(t.Context(), ledger.Extract, keys)
-	require.True(t, err == nil && n == 100, "%v %v", n, err)
+	require.Equal(t, 100, must(b.Pack(t.Context(), ledger.Extract, keys)))
 	gets, puts := b.store.Calls(artifacttest.Get), b.store.Calls(artifacttest.Put)
 	assert.True(t, gets <= 10 && puts == 0, "%d reads and %d writes to pack 100 entries again", gets, puts)
 }

@@ -138,8 +138,7 @@ func TestAnUnpaidEmbedderWritesNoLedger(t *testing.T) {
 		_, err := src.Vectors(t.Context(), batch("a"))
 		require.NoError(t, err)
 	}
-	keys := store.Keys("")
-	assert.True(t, len(keys) == 0, "it wrote %v", keys)
+	assert.Empty(t, store.Keys(""), "it wrote")
 }
 
 func TestAFailedRequestStoresNothing(t *testing.T) {

@@ -328,8 +328,7 @@ func TestAFolderThatIsHalfDeletedIsFoundAgain(t *testing.T) {
 	w.fail = nil
 	w.collect(1)
 	w.alone("g2", second)
-	folder := w.store.Keys("docs/generations/g1/")
-	assert.True(t, len(folder) == 1, "%d files are left of it", len(folder))
+	assert.Len(t, w.store.Keys("docs/generations/g1/"), 1, "files are left of it")
 }
 
 func TestARollbackTakesTheMarkOff(t *testing.T) {

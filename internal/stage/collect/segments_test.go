@@ -19,6 +19,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/collect"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
 // abandon leaves segments that no manifest names, as a build that ended early does.
@@ -43,8 +44,7 @@ func TestAnAbandonedSegmentWaitsForTheGraceAndThenGoes(t *testing.T) {
 	if res := w.collect(1); res.Condemned != 1 || res.Deleted != 2 || w.has("s1") || !w.has("s2") {
 		t.Errorf("a day later: %+v", res)
 	}
-	all, err := w.vectors.List(t.Context(), "")
-	assert.True(t, err == nil && len(all) == 3, "collections %v %v", all, err)
+	assert.Len(t, stagetest.Must(w.vectors.List(t.Context(), "")), 3, "collections")
 	w.collect(2)
 	w.store.Reset()
 	if w.collect(3); w.store.Calls(artifacttest.Put)+w.store.Calls(artifacttest.Delete) > 1 { // the cursor that is not there

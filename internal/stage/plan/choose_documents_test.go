@@ -40,8 +40,7 @@ func TestHiddenFilesAndPackagesAreLeftOutAndCounted(t *testing.T) {
 	x := choosing(t)
 	x.corpus.Unlisted["node_modules/x/readme.md"] = fault.NotFollowed.At("list", "node_modules/x/readme.md")
 	res := x.night(nil)
-	got := fmt.Sprint(x.keysOf())
-	assert.True(t, got == "[docs/drafts/two.md docs/one.md readme.md src/three.txt]", "%v", got)
+	assert.Equal(t, "[docs/drafts/two.md docs/one.md readme.md src/three.txt]", fmt.Sprint(x.keysOf()))
 	assert.True(t, reflect.DeepEqual(res.LeftOut, core.LeftOut{Hidden: 3, Packages: 3}) && res.ProblemCount == 0,
 		"%+v, %d problems", res.LeftOut, res.ProblemCount)
 }
@@ -98,8 +97,7 @@ func TestFilesOfOtherTypesAreReadWhereTheyHoldText(t *testing.T) {
 	want := core.LeftOut{OtherTypes: 4, Extensions: map[string]int64{".py": 1, ".png": 1, ".gz": 1, "no extension": 1}}
 	for night := range 2 {
 		res := x.night(nil)
-		got := fmt.Sprint(x.keysOf())
-		assert.True(t, got == "[NEWS NEWS.gz a.py feed.xml wide.log]", "%v", got)
+		assert.Equal(t, "[NEWS NEWS.gz a.py feed.xml wide.log]", fmt.Sprint(x.keysOf()))
 		if !reflect.DeepEqual(res.LeftOut, want) || res.ProblemCount != 0 || res.Refused != 0 || night > 0 && !res.Unchanged {
 			t.Errorf("night %d: %+v", night, res)
 		}

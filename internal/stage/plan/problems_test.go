@@ -227,8 +227,7 @@ func TestVersionsAndConfigurationGiveTheirReasons(t *testing.T) {
 		{plan.Made{Parser: "parse/1", Chunker: "chunk/1", Names: "names/1", Analyser: "en/2"}, "[chunker chunk/1 → chunk/2]"},
 		{plan.Made{Parser: "parse/1", Chunker: "chunk/2"}, "[names none → names/1 analyser none → en/2]"},
 	} {
-		got := fmt.Sprint(now.ListChanges(c.parent))
-		assert.True(t, got == c.want, "got %s, want %s", got, c.want)
+		assert.Equal(t, c.want, fmt.Sprint(now.ListChanges(c.parent)))
 	}
 	base := core.Spec{Corpus: "/c", Chunking: core.Chunking{Strategy: "text", MaxTokens: 1500}}
 	for want, change := range map[string]func(*core.Spec){

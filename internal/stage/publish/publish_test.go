@@ -64,8 +64,7 @@ func TestSeqIsOneMoreThanTheLargest(t *testing.T) {
 	for i, seq := range []int64{7, 12, 3} {
 		stagetest.Must(publish.Store(t.Context(), art, &core.Manifest{Generation: fmt.Sprint("g", i), Seq: seq}, "held"))
 	}
-	got, err := publish.NextSeq(t.Context(), art)
-	assert.True(t, err == nil && got == 13, "%v: %d", err, got)
+	assert.Equal(t, int64(13), stagetest.Must(publish.NextSeq(t.Context(), art)))
 	if got, err := publish.NextSeq(t.Context(), newIndex(t)); err != nil || got != 1 {
 		t.Errorf("of a new index: %v, %d", err, got)
 	}

@@ -325,8 +325,7 @@ func TestBlocksAreCutByContent(t *testing.T) {
 		}
 	}
 	assert.True(t, changed != 0 && changed <= 3, "%d of %d blocks change when one mention goes", changed, len(all))
-	huge := shorten.Blocks([]string{strings.Repeat("a", 50_000), "b"})
-	assert.True(t, len(huge) == 2, "a huge mention: %d blocks", len(huge))
+	assert.Len(t, shorten.Blocks([]string{strings.Repeat("a", 50_000), "b"}), 2, "blocks of a huge mention")
 	none := shorten.Blocks(nil)
 	assert.True(t, none == nil, "no mention: %v", none)
 }

@@ -37,8 +37,7 @@ func TestAFolderForAllUsersStaysOne(t *testing.T) {
 	require.NoError(t, os.Mkdir(shared, 0o700))
 	require.NoError(t, os.Chmod(shared, 0o777|fs.ModeSticky))
 	require.NoError(t, durable.MkdirPrivate(shared))
-	got := mode(t, shared)
-	assert.True(t, got == 0o777, "it is %o: other users' programs break", got)
+	assert.Equal(t, fs.FileMode(0o777), mode(t, shared), "other users' programs break")
 }
 
 func TestAFileIsTightenedAndAMissingOneIsNoError(t *testing.T) {

@@ -235,8 +235,7 @@ func TestColumnsComeOutWhole(t *testing.T) {
 		}
 		numbers.Close()
 		text.Close()
-		left := open()
-		assert.True(t, len(left) == 0, "%d files stay", len(left))
+		assert.Empty(t, open(), "files stay")
 	}
 	t.Setenv("TMPDIR", filepath.Join(dir, "gone"))
 	var column mapped.Column
