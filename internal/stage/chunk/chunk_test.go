@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -322,4 +323,193 @@ func TestOutputOfThisVersion(t *testing.T) {
 	res := r.all()
 	got := fmt.Sprintf("%s %s: %s", document.ParserVersion, chunk.ChunkerVersion, res.Hashes.Content.Digest().Short(16))
 	assert.True(t, got == "parse/11 chunk/1: d709ddbf9da3df56", "got %s", got)
+}
+
+func attachedTo(name, text string) string {
+	return documenttest.MailWith("A mail", documenttest.Part{Name: name, Content: text})
+}
+
+// An object in the version of the parent is not opened, and what is attached to it stays. One that changes between its
+// plan and its reading is opened by the next run, whatever it has by then.
+func TestAttachmentsOfAnObjectThatChangesMeanwhileAreFoundByTheNextRun(t *testing.T) {
+	r := newRun(t, map[string]string{"m.eml": attachedTo("a.txt", "alpha"), "p.pdf": "no PDF"})
+	r.spec.Documents = &core.Documents{Attachments: true}
+	first := r.documents(r.night())
+	if first["m.eml#a.txt"].Title != "alpha" || first["p.pdf"].Problem != string(fault.Unreadable) || len(first) != 3 {
+		t.Fatalf("%+v", first)
+	}
+	r.corpus.Reads("m.eml")
+	if planned := r.plan(); !planned.Unchanged || r.corpus.Reads("m.eml") != 0 {
+		t.Errorf("nothing changed: %+v", planned)
+	}
+	r.corpus.Set("m.eml", attachedTo("a.txt", "beta"))
+	planned := r.plan()
+	r.corpus.Set("m.eml", attachedTo("b.txt", "gamma"))
+	res, err := r.chunk(t.Context(), 0, planned.Units)
+	require.NoError(t, err)
+	kept := r.documents(res)["m.eml#a.txt"]
+	assert.True(t, kept.Title == "alpha" && kept.Stale && kept.Problem == string(fault.DocumentChanged),
+		"gone meanwhile: %+v", kept)
+	r.after(res)
+	got := r.documents(r.night())
+	assert.True(t, got["m.eml#b.txt"].Title == "gamma" && got["m.eml#a.txt"].Title == "", "the night after: %+v", got)
+	r.corpus.Set("m.eml", attachedTo("b.txt", "delta"))
+	planned = r.plan()
+	r.corpus.Set("m.eml", attachedTo("b.txt", "epsilon"))
+	res, err = r.chunk(t.Context(), 0, planned.Units)
+	require.NoError(t, err)
+	if got := r.documents(res)["m.eml#b.txt"]; got.Title != "epsilon" || got.Problem != "" {
+		t.Errorf("another by then: %+v", got)
+	}
+}
+
+// A text is read in the charset of the configuration, else in the one that fits it, which is noted.
+func TestTextsAreReadInTheirCharset(t *testing.T) {
+	const koi8 = "\xeb\xc1\xd0\xc9\xd4\xc1\xce \xeb\xc9\xd2" // Капитан Кир
+	r := newRun(t, map[string]string{
+		"a.txt": koi8, "b/c.txt": koi8, "d.html": "<meta charset=gbk><p>" + koi8, "rows.csv": "id,text\n2," + koi8 + "\n",
+	})
+	r.spec.Documents = &core.Documents{Encoding: []string{"b/*=koi8-r", "*.{html,csv}=koi8-r"}}
+	res := r.all()
+	documents := r.documents(res)
+	for key, noted := range map[string]string{"a.txt": "koi8-u", "b/c.txt": "", "d.html": "", "rows.csv#2": ""} {
+		d, found := documents[key]
+		if !found || d.Problem != "" || d.Meta["encoding"] != noted {
+			t.Errorf("%s: %+v", key, d)
+			continue
+		}
+		assert.Contains(t, r.text(res, key, d, 0, d.Runes), "Капитан Кир", "%s", key)
+	}
+}
+
+// Text that is mostly no text is a problem of every type.
+func TestTextThatIsMostlyUnknownCharactersIsAProblem(t *testing.T) {
+	bad := strings.Repeat("\uFFFD\ue001 ", 50)
+	r := newRun(t, map[string]string{
+		"good.txt": "Words.", "a.txt": bad, "b.html": "<p>" + bad, "c.jsonl": `{"id":"1","text":"` + bad + `"}` + "\n" + `{"id":"2","text":"Words."}`,
+		"long.md": strings.Repeat(bad, 1000),
+	})
+	res := r.all()
+	for key, d := range r.documents(res) {
+		want := fault.Unreadable
+		if key == "good.txt" || strings.HasSuffix(key, "#2") {
+			want = ""
+		}
+		assert.Equal(t, want, fault.Code(d.Problem), "%s: %q", key, d.Problem)
+	}
+	assert.True(t, res.Failed == 4 && strings.Contains(res.Problems[0].Detail, "are not letters"), "%+v", res.Problems)
+}
+
+// What a document hides is read where the index says so, and counted where it does not.
+func TestWhatIsHiddenIsReadWhereTheIndexSaysSo(t *testing.T) {
+	r := newRun(t, map[string]string{"a.docx": zipped(t, map[string]string{"word/document.xml": "<d><p><r><t>Shown.</t></r>" +
+		"<r><rPr><vanish/></rPr><t> Hidden.</t></r></p></d>"})})
+	for hidden, want := range map[string]string{"": "Shown.", "include": "Shown. Hidden."} {
+		r.spec.Documents = &core.Documents{Hidden: hidden}
+		res := r.all()
+		read := r.documents(res)["a.docx"]
+		if text := r.text(res, "a.docx", read, 0, -1); text != want || (read.Missing == "") != (hidden == "include") {
+			t.Errorf("%q: %q, missing %q", hidden, text, read.Missing)
+		}
+	}
+}
+
+// placesOf returns the headings and pages of a document's chunks.
+func placesOf(document rows.Document) string {
+	var out []string
+	for _, chunk := range document.Chunks {
+		first, last := document.PagesOf(chunk.Start, chunk.End)
+		out = append(out, fmt.Sprintf("%v %d-%d", document.HeadingAt(chunk.Start), first, last))
+	}
+	return strings.Join(out, ", ")
+}
+
+// Promises: 98.
+func TestChunksAreUnderTheirHeadingsAndOnTheirPages(t *testing.T) {
+	long := strings.Repeat("Grain was carried down the river é. ", 6)
+	r := newRun(t, map[string]string{
+		"a.md":   "---\ntitle: From front\ndate: 2026-11-20\n---\n# One\n\n" + long + "\n\n## Two\n\n" + long,
+		"b.pptx": documenttest.Slides(), "c.txt": "# no heading\n\n" + long, "d.pdf": documenttest.PDF("good"),
+	})
+	res := r.night()
+	before := r.documents(res)
+	for key, want := range map[string]string{
+		"a.md": "[One] 0-0, [One] 0-0, [One Two] 0-0", "b.pptx": "[The start] 1-2",
+		"c.txt": "[] 0-0, [] 0-0", "d.pdf": "[] 1-1",
+	} {
+		assert.Equal(t, want, placesOf(before[key]), "%s", key)
+	}
+	got := before["a.md"]
+	assert.True(t, got.Title == "From front" && got.Meta["date"] == "2026-11-20", "%q %v", got.Title, got.Meta)
+	// What is kept of a document that breaks keeps its headings and pages.
+	r.corpus.Set("a.md", "\x00\x01\x02")
+	r.corpus.Set("b.pptx", "no slides")
+	after := r.documents(r.night())
+	for _, key := range []string{"a.md", "b.pptx"} {
+		got := placesOf(after[key])
+		assert.True(t, after[key].Stale && got == placesOf(before[key]), "%s: stale %v, %s", key, after[key].Stale, got)
+	}
+}
+
+func TestChunksOfAPDFHaveTheirPlacesOnPages(t *testing.T) {
+	r := newRun(t, map[string]string{"a.pdf": documenttest.PDF("Salt and ships")})
+	res := r.night()
+	before := r.documents(res)["a.pdf"]
+	want := []core.Rect{{Page: 1, Left: 72, Top: 81, Right: 148, Bottom: 95}}
+	near := func(a, b int) bool { return a-b <= 4 && b-a <= 4 } // how high letters are is the font's to say
+	got := before.Chunks[0].Rects
+	if len(got) != 1 || got[0].Page != 1 || !near(got[0].Left, want[0].Left) || !near(got[0].Right, want[0].Right) ||
+		!near(got[0].Top, want[0].Top) || !near(got[0].Bottom, want[0].Bottom) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	sheet := before.SheetOf(1)
+	assert.True(t, sheet.Width == 612 && sheet.Height == 792, "%+v", sheet)
+	// What is kept of a document that breaks keeps them.
+	r.corpus.Set("a.pdf", "no PDF")
+	after := r.documents(r.night())["a.pdf"]
+	assert.True(t, after.Stale && slices.Equal(after.Chunks[0].Rects, got) && slices.Equal(after.Sheets, before.Sheets),
+		"%+v", after)
+}
+
+func TestPagesWithoutTextAreAProblemOfADocumentThatIsUsed(t *testing.T) {
+	r := newRun(t, map[string]string{"a.pdf": documenttest.PDF("one", "", "three"), "b.pdf": documenttest.PDF("", "")})
+	res := r.night()
+	want := []core.Problem{{Code: "parts_missing", Object: "a.pdf", Detail: "page 2 has no text (scanned images?)"}}
+	if res.Counts.Documents != 1 || res.Failed+res.Empty != 1 || len(res.Problems) != 2 || res.Problems[0] != want[0] {
+		t.Errorf("%+v %+v", res.Counts, res.Problems)
+	}
+	assert.Equal(t, want[0].Detail, r.documents(res)["a.pdf"].Missing)
+}
+
+// An object whose size alone says that it is above a limit is refused without being read, by a first build too.
+func TestAnObjectThatIsTooLargeBySizeIsNotRead(t *testing.T) {
+	for name, c := range map[string]struct {
+		key   string
+		bytes int
+		reads int    // by plan and by this stage
+		limit string // that it is above
+	}{
+		"far above":                           {"a.txt", 4000, 0, "text"},
+		"above, unless it is in UTF-16":       {"a.md", 1500, 2, "text"},
+		"below":                               {"a.txt", 900, 2, ""},
+		"of a type that is read as whole":     {"a.html", 2000, 2, "text"},
+		"of such a type, with too many bytes": {"a.html", 4000, 0, "bytes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRun(t, map[string]string{c.key: strings.Repeat("word ", c.bytes/5), "z.txt": "short"})
+			r.limits = document.DefaultLimits()
+			r.limits.Text, r.limits.Bytes = 1000, 3000
+			planned := r.plan()
+			res := stagetest.Must(r.chunk(t.Context(), 0, planned.Units))
+			assert.Equal(t, c.reads, r.corpus.Reads(c.key), "reads of the object")
+			problems := append(planned.Problems, res.Problems...)
+			if c.limit == "" && len(problems) == 0 {
+				return
+			}
+			if len(problems) != 1 || problems[0].Code != string(fault.TooLarge) ||
+				!strings.Contains(problems[0].Detail, "limits.document."+c.limit) {
+				t.Errorf("%+v", problems)
+			}
+		})
+	}
 }

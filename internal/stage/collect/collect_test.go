@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/segments"
@@ -479,4 +480,162 @@ func TestACancelledRunDeletesNothing(t *testing.T) {
 	w.now = day(1)
 	_, err := collect.Run(ctx, w.in())
 	assert.True(t, errors.Is(err, context.Canceled) && slices.Equal(before, w.state()), "%v", err)
+}
+
+// What holds a purged document goes without a grace, once no reader has it open, whatever rule would keep it. What
+// is served stays.
+// Promises: 135.
+func TestWhatIsPurgedGoesAtOnceButWhereItIsOpenOrServed(t *testing.T) {
+	w := newWorld(t)
+	w.keep = 3
+	w.publish("g1", first)
+	w.publish("g2", first)
+	w.publish("g3", second)
+	w.abandon("s1")
+	run := func(purged ...string) collect.Result {
+		t.Helper()
+		in := w.in()
+		in.Purged = func(gen string) bool { return slices.Contains(purged, gen) }
+		w.now = w.now.Add(time.Second)
+		res, err := collect.Run(t.Context(), in)
+		w.check(err)
+		return res
+	}
+	w.now = day(0)
+	w.leases["g2"] = true
+	run("g1", "g2", "g3") // marks them, so that no reader opens one any more
+	assert.False(t, w.has("s1"), "what no generation names waits for its grace")
+	res := run("g1", "g2", "g3")
+	assert.True(t, res.Generations == 1 && res.Purged == 1, "one is open: %+v", res)
+	assert.Equal(t, []string{"g2", "g3"}, generations(w), "there")
+	missing := w.missing("g2", first)
+	assert.True(t, missing == nil, "one that is open lost %v", missing)
+	delete(w.leases, "g2")
+	if res := run("g1", "g2", "g3"); res.Generations != 1 || res.Purged != 0 || res.Records == 0 || res.Rows == 0 {
+		t.Errorf("none is open: %+v", res)
+	}
+	assert.Equal(t, []string{"g3"}, generations(w), "there")
+	w.alone("g3", second)
+}
+
+// What nothing names stays to the last second of its grace, however often it is looked at meanwhile.
+// Promises: 135.
+func TestWhatNothingNamesStaysForItsGrace(t *testing.T) {
+	w := newWorld(t)
+	w.publish("g1", first)
+	w.publish("g2", second)
+	w.abandon("s1")
+	unnamed := collPrefix + "classes_7"
+	w.check(w.vectors.Create(t.Context(), unnamed, 2))
+	for _, c := range []struct {
+		after time.Duration
+		there bool
+	}{
+		{0, true}, {time.Second, true}, {12 * time.Hour, true}, {24*time.Hour - time.Second, true},
+		{24 * time.Hour, false},
+	} {
+		w.now = day(0).Add(c.after)
+		_, err := collect.Run(t.Context(), w.in())
+		w.check(err)
+		names, err := w.vectors.List(t.Context(), collPrefix)
+		w.check(err)
+		if w.has("s1") != c.there || slices.Contains(names, unnamed) != c.there ||
+			slices.Contains(generations(w), "g1") != c.there {
+			t.Errorf("%s: segment %t, collections %q, generations %q", c.after, w.has("s1"), names, generations(w))
+		}
+	}
+}
+
+// A branch shares the segments, records and rows of its base: what its generations need stays when the base lets go of
+// them, from before it has any of its own until it is deleted.
+// Promises: 135.
+func TestWhatABranchNeedsStaysUntilItIsDeleted(t *testing.T) {
+	for name, begun := range map[string]bool{"that is being made": false, "that has begun": true} {
+		t.Run("a branch "+name, func(t *testing.T) {
+			w := newWorld(t)
+			put := func(key string, value any) {
+				t.Helper()
+				_, err := blob.WriteJSON(t.Context(), w.store, key, value, blob.Cond{})
+				w.check(err)
+			}
+			w.publish("g1", first)
+			ref := core.GenerationRef{Manifest: w.manifest["g1"], Seq: w.seq, State: core.GenerationPublished}
+			branch := artifact.Index{Store: w.store, Name: "trial"}
+			w.check(branch.PutBase(t.Context(), "docs"))
+			record := core.Branch{
+				Name: "trial", Base: "docs", Generation: "g1", Manifest: ref.Manifest, Seq: ref.Seq, State: core.BranchOpen,
+			}
+			put(w.index.BranchKey("trial"), record)
+			if begun {
+				put(branch.GenerationKey("t1", "manifest.json"), ref)
+				put(branch.CurrentKey(), core.Pointer{Generation: "t1", Manifest: ref.Manifest, Seq: ref.Seq, Epoch: 1})
+			}
+			w.publish("g2", second)
+			for night := range 4 {
+				w.collect(night)
+			}
+			assert.Equal(t, []string{"g2"}, generations(w), "the base keeps")
+			missing := w.missing("g1", first)
+			assert.True(t, missing == nil, "the branch lost %v", missing)
+			record.State = core.BranchDeleted
+			put(w.index.BranchKey("trial"), record)
+			for night := 4; night < 12; night++ {
+				w.collect(night)
+			}
+			if !begun {
+				return // records and rows of what never was its own generation are not looked for again
+			}
+			w.alone("g2", second)
+		})
+	}
+}
+
+// The clock of the machine is a year ahead for one night, or behind: nothing may go that night, or in the next ones,
+// that would not have gone soon anyway, and afterwards all goes on.
+// Promises: 113.
+func TestAClockThatJumpsMakesNothingGoAtOnce(t *testing.T) {
+	for _, c := range []struct {
+		situation string
+		wrong     func(time.Time) time.Time // the machine's clock in the fourth night
+	}{
+		{"a year ahead", func(at time.Time) time.Time { return at.AddDate(1, 0, 0) }},
+		{"a day ahead", func(at time.Time) time.Time { return at.AddDate(0, 0, 1) }},
+		{"an hour back", func(at time.Time) time.Time { return at.Add(-time.Hour) }},
+		{"a year back", func(at time.Time) time.Time { return at.AddDate(-1, 0, 0) }},
+	} {
+		w := newWorld(t)
+		w.publish("g1", first)
+		w.publish("g2", second)
+		for night := range 20 {
+			w.now = day(night)
+			if night == 3 {
+				w.now = c.wrong(w.now)
+			}
+			in := w.in()
+			in.Grace = 7 * 24 * time.Hour
+			_, err := collect.Run(t.Context(), in)
+			require.NoError(t, err)
+			missing := w.missing("g1", first)
+			require.True(t, night >= 6 || missing == nil,
+				"%s: in night %d the marked generation lost %v", c.situation, night, missing)
+			assert.True(t, night != 12 || !slices.Contains(generations(w), "g1"),
+				"%s: in night %d it is still there", c.situation, night)
+		}
+		w.alone("g2", second)
+	}
+}
+
+// A mark, and what is condemned, from a clock that was a year ahead must not stay for a year.
+func TestWhatAWrongClockMarkedIsMarkedAnew(t *testing.T) {
+	w := newWorld(t)
+	w.publish("g1", first)
+	w.publish("g2", second)
+	w.now = day(0).AddDate(1, 0, 0)
+	if _, err := collect.Run(t.Context(), w.in()); err != nil { // the first run of all: nothing to compare with
+		t.Fatal(err)
+	}
+	for night := range 4 {
+		w.collect(night)
+	}
+	w.alone("g2", second)
 }

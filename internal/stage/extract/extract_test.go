@@ -3,12 +3,14 @@ package extract_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -21,10 +23,12 @@ import (
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
+	"github.com/unweaver/unweaver/internal/model/sampling"
 	"github.com/unweaver/unweaver/internal/stage"
 	"github.com/unweaver/unweaver/internal/stage/extract"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
+	"github.com/unweaver/unweaver/internal/store/coordination"
 	"github.com/unweaver/unweaver/internal/store/coordination/bolt"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
@@ -419,4 +423,152 @@ func TestBatchesOfAShardJoinToTheSameFileWhateverTheirSize(t *testing.T) {
 		assert.True(t, reflect.DeepEqual(got, want) && fmt.Sprint(rows) == fmt.Sprint(mentions),
 			"batches of %d: %+v, want %+v", size, got, want)
 	}
+}
+
+func shared(in extract.In, share float64) extract.In {
+	in.Spec.Extraction = &core.Extraction{Share: share}
+	return in
+}
+
+// A chunk is paid for once, whatever the share was before and is later, and an estimate is exact to the call.
+func TestAShareOfTheChunksIsSentAndTheOthersAreExtractedByRule(t *testing.T) {
+	b := newBench(t)
+	docs := stagetest.Numbered(60, "Ada Lovelace met Charles Babbage in London %d times.")
+	paid := 0
+	for _, share := range []float64{0, 0.4, 0.2, 0.4, 0.8, 1, 0.3} {
+		t.Run(fmt.Sprint(share), func(t *testing.T) {
+			chat := &stagetest.Chat{Answer: stagetest.Says(entities("By the model"))}
+			in := shared(b.in(chat, docs...), share)
+			estimate := stagetest.Must(extract.Count(t.Context(), extract.CountIn{
+				Spec: in.Spec, Model: chat.Info(), Ledger: in.Ledger, Chunks: extract.StreamTexts(t.Context(), in),
+			}))
+			stagetest.Must(extract.Run(t.Context(), in))
+			sent := 0
+			for i, row := range b.extracted(in) {
+				want := sampling.ShouldSend(docs[i].Chunks[0], share)
+				byModel := row.Entities[0].Name == "By the model"
+				assert.True(t, byModel == want && byModel != (row.Rung == extract.RungRule) && byModel != row.Key.IsZero(),
+					"chunk %d: %+v, sent %v", i, row, want)
+				assert.True(t, byModel || strings.Contains(fmt.Sprint(row.Entities), "Charles Babbage"), "chunk %d: %+v", i, row)
+				if want {
+					sent++
+				}
+			}
+			calls := len(chat.Calls())
+			want := max(0, sent-paid)
+			assert.True(t, calls == want, "%d calls for %d chunks of which %d were paid", calls, sent, paid)
+			if estimate.Calls != int64(calls) || estimate.Rules != int64(60-sent) || estimate.Hits != int64(sent-calls) {
+				t.Errorf("estimate %+v, %d calls, %d sent", estimate, calls, sent)
+			}
+			paid = max(paid, sent)
+		})
+	}
+}
+
+func TestThePreflightAsksForAChunkThatIsSent(t *testing.T) {
+	b := newBench(t)
+	chat := &stagetest.Chat{Answer: stagetest.Says(entities("X"))}
+	docs := stagetest.Numbered(60, "Ada Lovelace met Charles Babbage in London %d times.")
+	key := stagetest.Must(extract.ExtractFirst(t.Context(), shared(b.in(chat, docs...), 0.2), nil))
+	if calls := chat.Calls(); len(calls) != 1 || key.IsZero() || !sampling.ShouldSend(calls[0].Input, 0.2) {
+		t.Errorf("%d calls, key %v", len(calls), key)
+	}
+	key, err := extract.ExtractFirst(t.Context(), shared(b.in(chat, docs...), 0), nil)
+	assert.True(t, err == nil && key.IsZero() && len(chat.Calls()) == 1,
+		"of no share: %v %v, %d calls", key, err, len(chat.Calls()))
+}
+
+// The built-in model extracts from all, whatever the share: nothing is to be saved.
+func TestAShareOfTheBuiltInModelIsAllOfIt(t *testing.T) {
+	b := newBench(t)
+	in := b.in(nil, stagetest.Numbered(3, "Ada Lovelace %d.")...)
+	estimate, err := extract.Count(t.Context(), extract.CountIn{
+		Spec: shared(in, 0).Spec, Model: model.Info{Provider: "builtin"},
+		Ledger: ledger.New(b.art.Store, b.claims), Chunks: extract.StreamTexts(context.Background(), in),
+	})
+	assert.True(t, err == nil && estimate == (extract.Estimate{Chunks: 3}), "%+v %v", estimate, err)
+}
+
+// noClaims fails a test that claims anything.
+type noClaims struct {
+	coordination.Claims
+	t *testing.T
+}
+
+func (c noClaims) Claim(context.Context, string, string, time.Duration) (bool, error) {
+	c.t.Error("claimed")
+	return false, errors.New("claimed")
+}
+
+func TestCountTellsWhatWouldBePaidAndTakesNothing(t *testing.T) {
+	b := newBench(t)
+	docs := stagetest.Numbered(50, "Text number %d of fifty.")
+	paid := &stagetest.Chat{Answer: stagetest.Says(entities("X"))}
+	_, err := extract.Run(t.Context(), b.in(paid, docs[:20]...)) // an earlier run
+	stagetest.Ok(t, err)
+	bad := &stagetest.Chat{Answer: stagetest.Says("no")}
+	stagetest.Must(extract.Run(t.Context(), b.in(bad, docs[20:25]...)))
+
+	in := b.in(nil, docs...)
+	readOnly := &stagetest.Tampered{Store: b.art.Store, OnPut: func(key string) error {
+		t.Errorf("wrote %s", key)
+		return errors.New("wrote")
+	}}
+	in.Artifacts.Store = readOnly
+	count := func(info model.Info, attempt int) extract.Estimate {
+		estimate := stagetest.Must(extract.Count(t.Context(), extract.CountIn{
+			Model: info, Ledger: ledger.New(readOnly, noClaims{t: t}), Attempt: attempt,
+			Chunks: extract.StreamTexts(t.Context(), in),
+		}))
+		return estimate
+	}
+	info := (&stagetest.Chat{}).Info()
+	got := count(info, 0)
+	assert.True(t, got.Chunks == 50 && got.Calls == 25 && got.Hits == 25, "%+v", got)
+	assert.True(t, got.Prompt >= 25*100 && got.Prompt <= 25*300 && got.Completion >= 25*6 && got.Completion <= 25*15,
+		"tokens %+v", got)
+	assert.True(t, got.Measured.Calls == 25 && got.Measured.Completion > 0 && got.Tokens > 0, "measured %+v", got)
+	if later := count(info, 1); later.Calls != 30 { // bad answers are asked for again
+		t.Errorf("in a later round %+v", later)
+	}
+	assert.Equal(t, extract.Estimate{Chunks: 50}, count(model.Info{Provider: "builtin"}, 0), "built-in models")
+	info.Model = "another"
+	other := count(info, 0)
+	assert.True(t, other.Calls == 50 && other.Hits == 0, "another model %+v", other)
+}
+
+type brokenLedger struct{ err error }
+
+func (l brokenLedger) Get(context.Context, string, core.Digest, int) (*ledger.Entry, error) {
+	return nil, l.err
+}
+
+func TestCountTellsThatTheLedgerCannotBeRead(t *testing.T) {
+	b := newBench(t)
+	in := b.in(nil, stagetest.Numbered(3, "Text %d.")...)
+	_, err := extract.Count(t.Context(), extract.CountIn{
+		Model: (&stagetest.Chat{}).Info(), Ledger: brokenLedger{fault.StoreDenied.At("read", "ledger")},
+		Chunks: extract.StreamTexts(t.Context(), in),
+	})
+	assert.True(t, fault.Is(err, fault.StoreDenied), "got %v", err)
+}
+
+// What an answer costs is known of a model that has answered; of one that has not, hardly.
+func TestWhatCallsAreChargedForIsARangeThatHoldsIt(t *testing.T) {
+	guess := extract.Estimate{Calls: 100, Prompt: 40_000, Tokens: 20_000}
+	prompt, completion := guess.EstimateCharge(0)
+	assert.True(t, prompt[0] < 40_000 && prompt[1] > 40_000 && completion[0] <= 10_000 && completion[1] >= 60_000,
+		"nothing is measured: %v, %v", prompt, completion)
+	if _, completion = guess.EstimateCharge(64); completion[1] != 6400 || completion[0] > completion[1] {
+		t.Errorf("an answer has 64 tokens at most: %v", completion)
+	}
+	known := guess
+	known.Measured = extract.Measured{Calls: 40, Tokens: 8000, Reckoned: 16_000, Prompt: 20_000, Completion: 32_000}
+	prompt, completion = known.EstimateCharge(0)
+	if prompt[0] > 50_000 || prompt[1] < 50_000 || completion[0] > 80_000 || completion[1] < 80_000 ||
+		completion[1] > 110_000 {
+		t.Errorf("a model that writes four times the text: %v, %v", prompt, completion)
+	}
+	few := (extract.Estimate{}).Plus(known).Plus(known)
+	assert.True(t, few.Measured.Calls == 80 && few.Tokens == 40_000, "twice: %+v", few)
 }

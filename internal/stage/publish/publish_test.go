@@ -69,3 +69,205 @@ func TestSeqIsOneMoreThanTheLargest(t *testing.T) {
 		t.Errorf("of a new index: %v, %d", err, got)
 	}
 }
+
+func TestGateMeasuresDocumentsAndChunksApart(t *testing.T) {
+	usual := core.Failures{Share: 0.01}
+	for name, c := range map[string]struct {
+		budget    core.Failures
+		documents publish.Documents
+		chunks    publish.Chunks
+		reason    string
+		says      string // a part of the detail
+	}{
+		"nothing failed": {usual, publish.Documents{Readable: 81}, publish.Chunks{Total: 8000}, "", ""},
+		"80 of 81 documents cannot be read": {
+			usual,
+			publish.Documents{Readable: 1, Failed: 80},
+			publish.Chunks{Total: 8500, Parent: 8500},
+			publish.FailureBudget, "80 of 81 documents failed (98.8 %); at most 1 %, or 4 of them, may fail " +
+				"(indexes.i.failures: documents_share, count, floor)",
+		},
+		"and the generation before had them": {
+			usual, publish.Documents{Readable: 1, Failed: 80, Parent: 81}, publish.Chunks{Total: 8500}, publish.FailureBudget,
+			"; the previous generation had 81",
+		},
+		"4 of 10 documents are below the floor": {
+			usual, publish.Documents{Readable: 6, Failed: 4}, publish.Chunks{Total: 60}, "", "",
+		},
+		"4 of 10 chunks too": {usual, publish.Documents{Readable: 10}, publish.Chunks{Total: 10, Failed: 4}, "", ""},
+		"4 of either are not 8": {
+			usual, publish.Documents{Readable: 6, Failed: 4}, publish.Chunks{Total: 10, Failed: 4}, "", "",
+		},
+		"5 of 10 documents reach the floor": {
+			usual, publish.Documents{Readable: 5, Failed: 5, Parent: 10}, publish.Chunks{Total: 60}, publish.FailureBudget, "5 of 10 doc",
+		},
+		"5 of 10 chunks too": {
+			usual, publish.Documents{Readable: 10}, publish.Chunks{Total: 10, Failed: 5}, publish.FailureBudget,
+			"5 of 10 passages failed (50 %); at most 1 %, or 4 of them, may fail " + "(indexes.i.failures: share, count, floor)",
+		},
+		"a floor of one holds at the first failure": {
+			core.Failures{Floor: 1}, publish.Documents{Readable: 9, Failed: 1, Parent: 10}, publish.Chunks{Total: 90},
+			publish.FailureBudget, "at most 0 %, or 0 of them",
+		},
+		"1 % of many are within the share": {
+			usual, publish.Documents{Readable: 990, Failed: 10}, publish.Chunks{Total: 10_000, Failed: 100}, "", "",
+		},
+		"one chunk more is not": {
+			usual, publish.Documents{Readable: 990, Failed: 10}, publish.Chunks{Total: 10_000, Failed: 101},
+			publish.FailureBudget, "101 of 10000 passages",
+		},
+		"one document more is not": {
+			usual, publish.Documents{Readable: 989, Failed: 11, Parent: 1000}, publish.Chunks{Total: 10_000},
+			publish.FailureBudget, "11 of 1000 doc",
+		},
+		"a count lets more through than the share": {
+			core.Failures{Share: 0.01, Count: 50}, publish.Documents{Readable: 50, Failed: 50},
+			publish.Chunks{Total: 100, Failed: 50}, "", "",
+		},
+		"up to the count": {
+			core.Failures{Share: 0.01, Count: 50}, publish.Documents{Readable: 49, Failed: 51}, publish.Chunks{Total: 100},
+			publish.FailureBudget, "or 50 of them",
+		},
+		"documents may have a share of their own": {
+			core.Failures{Share: 0.01, DocumentsShare: 0.5}, publish.Documents{Readable: 60, Failed: 40},
+			publish.Chunks{Total: 600}, "", "",
+		},
+		"which does not count for chunks": {
+			core.Failures{Share: 0.01, DocumentsShare: 0.5}, publish.Documents{Readable: 60},
+			publish.Chunks{Total: 600, Failed: 60}, publish.FailureBudget, "60 of 600 passages failed (10 %); at most 1 %",
+		},
+		"5 of 100 old documents do not drown in 1,000 new ones": {
+			usual, publish.Documents{Readable: 1095, Failed: 5, Parent: 100, Lapsed: 5},
+			publish.Chunks{Total: 9000, Parent: 900, Lapsed: 9}, publish.FailureBudget,
+			"5 of 100 documents of the previous generation failed (5 %); at most 1 %, or 4 of them",
+		},
+		"5 long documents of 1,000 are half of the text": {
+			usual,
+			publish.Documents{Readable: 995, Failed: 5, Parent: 1000, Lapsed: 5},
+			publish.Chunks{Total: 2400, Parent: 2400, Lapsed: 1200},
+			publish.FailureBudget, "1200 of 2400 passages of the previous generation belong to documents that failed (50 %); " +
+				"at most 1 %, or those of 4 documents, may (indexes.i.failures: documents_share, count, floor)",
+		},
+		"4 of them are kept, and reported": {
+			usual, publish.Documents{Readable: 996, Failed: 4, Parent: 1000, Lapsed: 4},
+			publish.Chunks{Total: 2400, Parent: 2400, Lapsed: 960}, "", "",
+		},
+		"a count lets long ones through as well": {
+			core.Failures{Share: 0.01, Count: 5}, publish.Documents{Readable: 995, Failed: 5, Parent: 1000, Lapsed: 5},
+			publish.Chunks{Total: 2400, Parent: 2400, Lapsed: 1200}, "", "",
+		},
+		"nothing gave a chunk": {usual, publish.Documents{Readable: 3}, publish.Chunks{}, publish.Empty, "no document"},
+		"nothing gave a chunk, as little could be read": {
+			usual, publish.Documents{Failed: 4}, publish.Chunks{}, publish.Empty, "no document",
+		},
+		"a first build serves what it can read": {
+			usual, publish.Documents{Readable: 13, Failed: 6}, publish.Chunks{Total: 80}, "", "",
+		},
+		"a first build of which most cannot be read": {
+			usual, publish.Documents{Readable: 6, Failed: 7}, publish.Chunks{Total: 80},
+			publish.FailureBudget, "7 of 13 documents failed (53.8 %); at most 50 %, or 4 of them",
+		},
+		"nothing could be read of much": {
+			usual, publish.Documents{Failed: 400}, publish.Chunks{}, publish.FailureBudget,
+			"400 of 400 documents failed (100 %)",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			reason, detail := publish.CheckGeneration(core.Spec{Index: "i", Failures: c.budget}, c.documents, c.chunks)
+			assert.True(t, reason == c.reason && strings.Contains(detail, c.says) && (reason == "") == (detail == ""),
+				"%q: %q", reason, detail)
+		})
+	}
+}
+
+func TestRemovalIsHeldBeforeAnythingIsPaid(t *testing.T) {
+	for name, c := range map[string]struct {
+		removed, moved, parent int64
+		share                  float64
+		says                   string // empty: passes
+		reason                 string // why all is made again
+	}{
+		"attachments are switched off": {1, 0, 2, 0.2, "documents.attachments was switched off", core.AttachmentsOff},
+		"a fifth may go":               {20, 0, 100, 0.2, "", ""},
+		"one more may not": {
+			21, 0, 100, 0.2, "21 of 100 documents are gone (21 %); " +
+				"at most 20 % may go in one run (indexes.i.gate.max_removed)", "",
+		},
+		"one of two is held":                {1, 0, 2, 0.2, "1 of 2 documents are gone (50 %)", ""},
+		"documents that moved are not lost": {90, 80, 100, 0.2, "", ""},
+		"the rest of them is":               {90, 60, 100, 0.2, "30 of 100", ""},
+		"everything may go if one says so":  {100, 0, 100, 1, "", ""},
+		"nothing may go":                    {1, 0, 1000, 0, "1 of 1000 documents are gone (0.1 %); at most 0 %", ""},
+		"without a parent nothing is gone":  {5, 0, 0, 0.2, "", ""},
+		"nor against an unknown one":        {5, 0, -1, 0.2, "", ""},
+	} {
+		spec := core.Spec{Index: "i", Gate: core.Gate{MaxRemoved: c.share}}
+		reason, detail := publish.CheckRemoval(spec, c.removed, c.moved, c.parent, []string{c.reason})
+		if (reason == publish.MassDeletion) != (c.says != "") || !strings.Contains(detail, c.says) ||
+			(reason == "") != (detail == "") {
+			t.Errorf("%s: %q %q", name, reason, detail)
+		}
+	}
+}
+
+func TestARunOutOfProportionIsNotPublishedUnseen(t *testing.T) {
+	for name, c := range map[string]struct {
+		size, money    float64
+		chunks, parent int64
+		cost           float64
+		reason, says   string
+	}{
+		"half more may come":       {0.5, 0, 150, 100, 0, "", ""},
+		"one more may not":         {0.5, 0, 151, 100, 0, publish.SizeJump, "the generation before had 100 (+51 %)"},
+		"half may go":              {0.5, 0, 50, 100, 0, "", ""},
+		"one more may not go":      {0.5, 0, 49, 100, 0, publish.SizeJump, "(-51 %); at most 50 % more or fewer"},
+		"no bound of the size":     {0, 0, 10_000, 100, 0, "", ""},
+		"what it may cost":         {0, 2, 100, 100, 2, "", ""},
+		"more than it may cost":    {0, 2, 100, 100, 2.01, publish.CostJump, "it cost 2.0100; at most 2.0000"},
+		"no bound of the cost":     {0, 0, 100, 100, 1e6, "", ""},
+		"nothing to measure it by": {0.5, 2, 1000, 0, 100, "", ""},
+		"both":                     {0.5, 2, 1000, 100, 100, publish.SizeJump, "(indexes.i.gate.max_size_change)"},
+	} {
+		spec := core.Spec{Index: "i", Gate: core.Gate{MaxSizeChange: c.size, MaxCost: c.money}}
+		reason, detail := publish.CheckJump(spec, c.chunks, c.parent, c.cost)
+		assert.True(t, reason == c.reason && strings.Contains(detail, c.says) && (reason == "") == (detail == ""),
+			"%s: %q %q", name, reason, detail)
+	}
+}
+
+// The name of a generation stays that of its manifest: it may be what is served.
+// Promises: 139.
+func TestANameThatAGenerationHasIsNotGivenAgain(t *testing.T) {
+	art := newIndex(t)
+	stagetest.Ok(t, publish.CheckUnused(t.Context(), art, "g1"))
+	sha := stagetest.Must(publish.Store(t.Context(), art, &core.Manifest{Generation: "g1", Seq: 1}, "published"))
+	if err := publish.CheckUnused(t.Context(), art, "g1"); !fault.Is(err, fault.Usage) {
+		t.Errorf("it is free: %v", err)
+	}
+	if _, err := publish.Store(t.Context(), art, &core.Manifest{Generation: "g1", Seq: 2}, "held"); !fault.Is(
+		err, fault.Usage,
+	) {
+		t.Errorf("another has it: %v", err)
+	}
+	ref, err := art.GenerationRef(t.Context(), "g1")
+	assert.True(t, err == nil && ref == (core.GenerationRef{Manifest: sha, Seq: 1, State: "published"}),
+		"it names %+v, %v", ref, err)
+}
+
+// One whose reference cannot be read has one of the numbers that are left out.
+func TestSeqPassesOverGenerationsThatCannotBeRead(t *testing.T) {
+	art := newIndex(t)
+	for _, gen := range []string{"g1", "g2", "g3"} {
+		stagetest.Must(publish.Store(t.Context(), art, &core.Manifest{Generation: gen, Seq: 5}, "held"))
+	}
+	for _, gen := range []string{"g1", "g2"} {
+		key := art.GenerationKey(gen, "manifest.json")
+		stagetest.Must(blob.Write(t.Context(), art.Store, key, []byte("{"), blob.Cond{}))
+	}
+	assert.Equal(t, int64(8), stagetest.Must(publish.NextSeq(t.Context(), art)))
+	served := core.Pointer{Generation: "g9", Manifest: "sha-g9", Seq: 20, Epoch: 1} // it counts, also without a reference
+	stagetest.Must(blob.WriteJSON(t.Context(), art.Store, art.CurrentKey(), served, blob.Cond{}))
+	if got, err := publish.NextSeq(t.Context(), art); err != nil || got != 23 {
+		t.Errorf("%d, %v", got, err)
+	}
+}

@@ -2,7 +2,9 @@ package stage_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -16,10 +18,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/limits"
 	"github.com/unweaver/unweaver/internal/stage"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
@@ -256,4 +261,114 @@ func TestAnItemIsBlamedWhereOthersAreServed(t *testing.T) {
 		assert.True(t, err == nil && got.Reason == string(fault.BadOutput) && len(chat.Calls()) == 5,
 			"%+v, %v after %d calls", got, err, len(chat.Calls()))
 	})
+}
+
+// An object that changes between the listing and the reading, or while it is read, is read in one version alone.
+func TestAnObjectIsReadInTheVersionThatWasListed(t *testing.T) {
+	for name, c := range map[string]struct {
+		changes int    // before so many readings
+		content string // of the version that is read; empty: none is
+		gone    bool   // it is removed in the end
+	}{
+		"at rest":         {0, "version 0", false},
+		"changed once":    {1, "version 1", false},
+		"changed thrice":  {3, "version 3", false},
+		"never at rest":   {4, "", false},
+		"gone by then":    {1, "", true},
+		"gone in the end": {3, "", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store, version := blobmemory.New(), 0
+				change := func() blob.Info {
+					content := "version " + string(rune('0'+version))
+					version++
+					info := stagetest.Must(blob.Write(t.Context(), store, "a.md", []byte(content), blob.Cond{}))
+					return info
+				}
+				listed, content := change(), ""
+				err := stage.ReadSteady(t.Context(), store, listed, func(now blob.Info) error {
+					if version <= c.changes {
+						if change(); c.gone && version > c.changes {
+							require.NoError(t, store.Delete(t.Context(), "a.md"))
+							return fault.Precondition.At("read", "a.md")
+						}
+					}
+					body, err := stage.Open(t.Context(), store, now)
+					if err != nil {
+						return err
+					}
+					raw, err := io.ReadAll(body)
+					if err != nil {
+						return err
+					}
+					content = string(raw)
+					digest, err := body.Digest(nil)
+					want := core.Digest(sha256.Sum256(raw))
+					assert.True(t, err == nil && digest == want, "digest %s, want %s, %v", digest, want, err)
+					return body.Close()
+				})
+				assert.True(t, content == c.content && fault.Is(err, fault.DocumentChanged) == (c.content == ""),
+					"read %q, want %q: %v", content, c.content, err)
+				assert.True(t, !c.gone || strings.Contains(err.Error(), "removed"), "%v", err)
+			})
+		})
+	}
+}
+
+// A model that serves a plain sentence, and none of the texts, has spent twenty of them when the run pauses; one who
+// resumes it gets forty more. Where one text comes to something, the others are to blame.
+// Promises: 141.
+func TestTwentyTextsThatFailAlikePauseTheRun(t *testing.T) {
+	for name, c := range map[string]struct {
+		able    int // the text that comes to something; -1: none
+		resumed bool
+		want    int // texts until the run pauses; 0: it does not
+	}{
+		"none comes to something":  {-1, false, 20},
+		"the last of them does":    {19, false, 0},
+		"a person has it go on":    {-1, true, 40},
+		"one behind the pause":     {20, false, 20},
+		"the first":                {0, false, 0},
+		"one behind the other one": {40, true, 40},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				chat := &stagetest.Chat{Answer: func(call model.Call) (model.Reply, error) {
+					time.Sleep(time.Millisecond)
+					able := fmt.Sprint("text ", c.able)
+					if call.User == model.ProbeText || strings.TrimSuffix(call.User, " again") == able {
+						return model.Reply{Text: "ok"}, nil
+					}
+					return model.Reply{Text: "I am a teapot."}, nil
+				}}
+				health := stage.NewHealth()
+				if c.resumed {
+					health.NoteResume(time.Now())
+				}
+				read := func(text string) (string, bool) { return text, text == "ok" }
+				paused := 0
+				for i := 0; i < 100 && paused == 0; i++ {
+					call := model.Call{User: fmt.Sprint("text ", i)}
+					_, err := stage.Ask(t.Context(), chat, call, " again", read, health)
+					if fault.Is(err, fault.ModelRefused) {
+						paused = i + 1
+					} else if err != nil {
+						t.Fatal(err)
+					}
+				}
+				assert.Equal(t, c.want, paused, "paused after")
+			})
+		})
+	}
+}
+
+func TestTheFirstPatternThatMatchesNamesTheCharset(t *testing.T) {
+	spec := core.Spec{Documents: &core.Documents{Encoding: []string{"old/**=koi8-r", "*.txt=windows-1251"}}}
+	for object, want := range map[string]string{
+		"old/a/b.txt": "koi8-r", "b.txt": "windows-1251", "new/b.txt": "", "b.md": "",
+	} {
+		assert.Equal(t, want, stage.EncodingOf(spec, object), "%s", object)
+	}
+	assert.Empty(t, stage.EncodingOf(core.Spec{}, "b.txt"))
 }
