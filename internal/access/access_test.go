@@ -105,9 +105,8 @@ func TestTheStoreHoldsNothingThatOneCanAskWith(t *testing.T) {
 	w := newWorld(t)
 	made := w.create(access.Request{Scope: access.Admin})
 	raw, _, err := blob.Read(t.Context(), w.store, access.Object)
-	if err != nil || strings.Contains(string(raw), made.Text[14:]) || !strings.Contains(string(raw), made.Key.ID) {
-		t.Errorf("%s %v", raw, err)
-	}
+	assert.True(t, err == nil && !strings.Contains(string(raw), made.Text[14:]) &&
+		strings.Contains(string(raw), made.Key.ID), "%s %v", raw, err)
 	list, err := w.book.ListKeys(t.Context())
 	assert.True(t, err == nil && len(list) == 1 && list[0].Digest == "" && made.Key.Digest == "",
 		"a list shows digests: %+v %v", list, err)
@@ -121,10 +120,8 @@ func TestARevokedKeyStaysRevokedAndARotatedOneGoesOnForItsOverlap(t *testing.T) 
 	first := w.create(access.Request{Scope: access.Operate, Index: "a*", Expires: 48 * time.Hour,
 		Limits: access.Limits{Concurrency: 3}})
 	second, err := w.book.RotateKey(t.Context(), first.Key.ID, time.Hour)
-	if err != nil || second.Key.Scope != access.Operate || second.Key.Index != "a*" ||
-		second.Key.Limits.Concurrency != 3 || !second.Key.Expires.Equal(w.at.Add(48*time.Hour)) {
-		t.Fatalf("%+v %v", second, err)
-	}
+	require.True(t, err == nil && second.Key.Scope == access.Operate && second.Key.Index == "a*" &&
+		second.Key.Limits.Concurrency == 3 && second.Key.Expires.Equal(w.at.Add(48*time.Hour)), "%+v %v", second, err)
 	w.refresh()
 	w.check(first.Text, "")
 	w.check(second.Text, "")

@@ -120,17 +120,15 @@ func TestPackedEntriesAreFoundAndTheirLooseOnesSwept(t *testing.T) {
 		require.Equal(t, 500, must(l.Pack(t.Context(), ledger.Extract, keys)))
 	}
 	assert.Equal(t, 0, must(l.Sweep(t.Context(), ledger.Extract, time.Now())), "swept at once")
-	if n, err := l.Sweep(t.Context(), ledger.Extract, time.Now().Add(25*time.Hour)); err != nil || n != 500 {
-		t.Errorf("swept %d after a day, %v", n, err)
-	}
+	n, err := l.Sweep(t.Context(), ledger.Extract, time.Now().Add(25*time.Hour))
+	assert.True(t, err == nil && n == 500, "swept %d after a day, %v", n, err)
 	fresh := ledger.New(store, c)
 	for i := range 500 {
 		e, err := fresh.Get(t.Context(), ledger.Extract, key(i), 0)
 		require.True(t, err == nil && e != nil && string(e.Value) == fmt.Sprint("v", i), "entry %d: %v %v", i, e, err)
 	}
-	if e, err := fresh.Get(t.Context(), ledger.Extract, key(9999), 0); e != nil || err != nil {
-		t.Errorf("an absent entry: %v %v", e, err)
-	}
+	e, err := fresh.Get(t.Context(), ledger.Extract, key(9999), 0)
+	assert.True(t, e == nil && err == nil, "an absent entry: %v %v", e, err)
 }
 
 // A call that the model has admitted goes on when its worker is asked to stop. No other call may pay for its key

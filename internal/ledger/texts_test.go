@@ -117,9 +117,8 @@ func TestWhatADeadProcessPaidForIsFoundAndComesIntoTheIndex(t *testing.T) {
 	assert.Len(t, b.store.Keys("ledger/texts/loose/"), 3, "marks")
 	b.now = b.now.Add(2 * time.Hour)
 	kept := b.upkeep(t, ledger.Embed, nil)
-	if marks := b.store.Keys("ledger/texts/loose/"); len(marks) != 0 || kept.Gathered != 250 {
-		t.Errorf("%d marks after %+v", len(marks), kept)
-	}
+	marks := b.store.Keys("ledger/texts/loose/")
+	assert.True(t, len(marks) == 0 && kept.Gathered == 250, "%d marks after %+v", len(marks), kept)
 	b.reopen()
 	has(t, b.Ledger, texts(0, 260), func(i int) bool { return i < 250 })
 }

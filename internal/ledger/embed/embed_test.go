@@ -187,9 +187,8 @@ func TestWhatIsMissingIsToldWithoutAsking(t *testing.T) {
 	src, _ := source(t, e)
 	require.NoError(t, src.Pay(t.Context(), batch("a", "bb")))
 	missing, err := src.FindMissing(t.Context(), batch("a", "ccc", "bb", "dddd"))
-	if err != nil || len(missing) != 2 || missing[0].Text != "ccc" || missing[1].Text != "dddd" || len(e.asked) != 1 {
-		t.Errorf("%+v, %v, %d requests", missing, err, len(e.asked))
-	}
+	assert.True(t, err == nil && len(missing) == 2 && missing[0].Text == "ccc" && missing[1].Text == "dddd" &&
+		len(e.asked) == 1, "%+v, %v, %d requests", missing, err, len(e.asked))
 }
 
 func TestAnUnpaidEmbedderWritesNoLedger(t *testing.T) {

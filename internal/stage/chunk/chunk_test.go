@@ -148,9 +148,8 @@ func gz(t *testing.T, content string) string {
 	writer := gzip.NewWriter(&buffer)
 	_, err := writer.Write([]byte(content))
 	require.NoError(t, err)
-	if err := writer.Close(); err != nil {
-		t.Fatal(err)
-	}
+	err = writer.Close()
+	require.NoError(t, err)
 	return buffer.String()
 }
 
@@ -190,11 +189,9 @@ func TestDocumentsOfEveryKindBecomeChunks(t *testing.T) {
 		}
 		d := documents[key]
 		text := r.text(res, key, d, c.Start, c.End)
-		if c.Ordinal != ordinal || c.Title != d.Title || c.Tokens == 0 || text != strings.TrimSpace(text) ||
-			d.Chunks[ordinal].ID != c.ID || d.Chunks[ordinal].Start != c.Start || d.Chunks[ordinal].End != c.End ||
-			utf8.RuneCountInString(text) != c.End-c.Start {
-			t.Errorf("%s chunk %d: %+v, %q", key, ordinal, c, text)
-		}
+		assert.True(t, c.Ordinal == ordinal && c.Title == d.Title && c.Tokens != 0 && text == strings.TrimSpace(text) &&
+			d.Chunks[ordinal].ID == c.ID && d.Chunks[ordinal].Start == c.Start && d.Chunks[ordinal].End == c.End &&
+			utf8.RuneCountInString(text) == c.End-c.Start, "%s chunk %d: %+v, %q", key, ordinal, c, text)
 		ordinal++
 		count++
 	}
@@ -243,10 +240,8 @@ func TestProblemsOfDocumentsAreRecorded(t *testing.T) {
 			t.Errorf("%s: %q, reported %q; want %q", key, d.Problem, reported[key], want[key])
 		}
 	}
-	if res.Listed != 10 || res.Counts.Documents != 1 || res.Empty != 2 || res.Failed != 7 || res.ProblemCount != 9 ||
-		res.Unadded != 9 {
-		t.Errorf("%+v", res)
-	}
+	assert.True(t, res.Listed == 10 && res.Counts.Documents == 1 && res.Empty == 2 && res.Failed == 7 &&
+		res.ProblemCount == 9 && res.Unadded == 9, "%+v", res)
 	key := stagetest.Stored(t, r.art.Store, chunk.ProblemsKey(r.scratch, 0))
 	raw, _, err := blob.Read(t.Context(), r.art.Store, key)
 	assert.True(t, err == nil && bytes.Count(raw, []byte("\n")) == 9 && bytes.Contains(raw, []byte(`"standing":false`)),
@@ -261,10 +256,8 @@ func TestProblemsOfPlanAreTaken(t *testing.T) {
 	delete(r.corpus.Open, "b.txt")
 	r.corpus.Reads("b.txt")
 	res, err := r.chunk(t.Context(), 0, units)
-	if err != nil || res.Failed != 1 || res.ProblemCount != 0 || r.corpus.Reads("b.txt") != 0 ||
-		r.documents(res)["b.txt"].Problem != string(fault.StoreDenied) {
-		t.Errorf("%+v, %v", res, err)
-	}
+	assert.True(t, err == nil && res.Failed == 1 && res.ProblemCount == 0 && r.corpus.Reads("b.txt") == 0 &&
+		r.documents(res)["b.txt"].Problem == string(fault.StoreDenied), "%+v, %v", res, err)
 }
 
 func TestAStoreThatIsDownStopsTheUnit(t *testing.T) {
@@ -276,9 +269,8 @@ func TestAStoreThatIsDownStopsTheUnit(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	delete(r.corpus.Open, "a.txt")
 	r.corpus.Touched = func(string) { cancel() }
-	if _, err := r.chunk(ctx, 0, units); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v", err)
-	}
+	_, err = r.chunk(ctx, 0, units)
+	assert.True(t, errors.Is(err, context.Canceled), "%v", err)
 }
 
 // A unit that is done twice writes the same bytes; so do equal documents in another run.
@@ -288,10 +280,9 @@ func TestARepeatedUnitIsTheSame(t *testing.T) {
 	first, second := r.all(), r.all()
 	assert.True(t, second.Fresh == 0 && first.Fresh == 2, "%d, then %d new segments", first.Fresh, second.Fresh)
 	other := newRun(t, objects).all()
-	if first.Text != second.Text || first.Documents != second.Documents || first.Text != other.Text ||
-		first.Documents != other.Documents || first.Hashes != second.Hashes || first.Hashes != other.Hashes {
-		t.Errorf("%+v\n%+v\n%+v", first, second, other)
-	}
+	assert.True(t, first.Text == second.Text && first.Documents == second.Documents && first.Text == other.Text &&
+		first.Documents == other.Documents && first.Hashes == second.Hashes && first.Hashes == other.Hashes, "%+v\n%+v\n%+v",
+		first, second, other)
 }
 
 // The hashes of units add up to those of the whole, however it is cut.
@@ -335,9 +326,8 @@ func TestAttachmentsOfAnObjectThatChangesMeanwhileAreFoundByTheNextRun(t *testin
 	r := newRun(t, map[string]string{"m.eml": attachedTo("a.txt", "alpha"), "p.pdf": "no PDF"})
 	r.spec.Documents = &core.Documents{Attachments: true}
 	first := r.documents(r.night())
-	if first["m.eml#a.txt"].Title != "alpha" || first["p.pdf"].Problem != string(fault.Unreadable) || len(first) != 3 {
-		t.Fatalf("%+v", first)
-	}
+	require.True(t, first["m.eml#a.txt"].Title == "alpha" && first["p.pdf"].Problem == string(fault.Unreadable) &&
+		len(first) == 3, "%+v", first)
 	r.corpus.Reads("m.eml")
 	if planned := r.plan(); !planned.Unchanged || r.corpus.Reads("m.eml") != 0 {
 		t.Errorf("nothing changed: %+v", planned)
@@ -458,10 +448,9 @@ func TestChunksOfAPDFHaveTheirPlacesOnPages(t *testing.T) {
 	want := []core.Rect{{Page: 1, Left: 72, Top: 81, Right: 148, Bottom: 95}}
 	near := func(a, b int) bool { return a-b <= 4 && b-a <= 4 } // how high letters are is the font's to say
 	got := before.Chunks[0].Rects
-	if len(got) != 1 || got[0].Page != 1 || !near(got[0].Left, want[0].Left) || !near(got[0].Right, want[0].Right) ||
-		!near(got[0].Top, want[0].Top) || !near(got[0].Bottom, want[0].Bottom) {
-		t.Errorf("%+v, want %+v", got, want)
-	}
+	assert.True(t, len(got) == 1 && got[0].Page == 1 && near(got[0].Left, want[0].Left) &&
+		near(got[0].Right, want[0].Right) && near(got[0].Top, want[0].Top) && near(got[0].Bottom, want[0].Bottom),
+		"%+v, want %+v", got, want)
 	sheet := before.SheetOf(1)
 	assert.True(t, sheet.Width == 612 && sheet.Height == 792, "%+v", sheet)
 	// What is kept of a document that breaks keeps them.
@@ -475,9 +464,8 @@ func TestPagesWithoutTextAreAProblemOfADocumentThatIsUsed(t *testing.T) {
 	r := newRun(t, map[string]string{"a.pdf": documenttest.PDF("one", "", "three"), "b.pdf": documenttest.PDF("", "")})
 	res := r.night()
 	want := []core.Problem{{Code: "parts_missing", Object: "a.pdf", Detail: "page 2 has no text (scanned images?)"}}
-	if res.Counts.Documents != 1 || res.Failed+res.Empty != 1 || len(res.Problems) != 2 || res.Problems[0] != want[0] {
-		t.Errorf("%+v %+v", res.Counts, res.Problems)
-	}
+	assert.True(t, res.Counts.Documents == 1 && res.Failed+res.Empty == 1 && len(res.Problems) == 2 &&
+		res.Problems[0] == want[0], "%+v %+v", res.Counts, res.Problems)
 	assert.Equal(t, want[0].Detail, r.documents(res)["a.pdf"].Missing)
 }
 
@@ -506,10 +494,8 @@ func TestAnObjectThatIsTooLargeBySizeIsNotRead(t *testing.T) {
 			if c.limit == "" && len(problems) == 0 {
 				return
 			}
-			if len(problems) != 1 || problems[0].Code != string(fault.TooLarge) ||
-				!strings.Contains(problems[0].Detail, "limits.document."+c.limit) {
-				t.Errorf("%+v", problems)
-			}
+			assert.True(t, len(problems) == 1 && problems[0].Code == string(fault.TooLarge) &&
+				strings.Contains(problems[0].Detail, "limits.document."+c.limit), "%+v", problems)
 		})
 	}
 }

@@ -47,10 +47,9 @@ func TestADocumentThatChangedSincePlanIsTakenAsItIs(t *testing.T) {
 	res := stagetest.Must(r.chunk(t.Context(), 0, units))
 	a := r.documents(res)["a.txt"]
 	now, err := r.corpus.Stat(t.Context(), "a.txt")
-	if err != nil || a.Problem != "" || a.Version != versionOf("second, and longer") || a.ETag != now.ETag ||
-		a.Size != now.Size || r.text(res, "a.txt", a, 0, -1) != "second, and longer" || res.ProblemCount != 0 {
-		t.Errorf("%+v, %+v", a, res)
-	}
+	assert.True(t, err == nil && a.Problem == "" && a.Version == versionOf("second, and longer") && a.ETag == now.ETag &&
+		a.Size == now.Size && r.text(res, "a.txt", a, 0, -1) == "second, and longer" && res.ProblemCount == 0, "%+v, %+v", a,
+		res)
 }
 
 func versionOf(text string) core.Digest { return sha256.Sum256([]byte(text)) }
@@ -90,10 +89,8 @@ func TestADocumentThatNeverRestsKeepsWhatItWas(t *testing.T) {
 			res := stagetest.Must(r.chunk(t.Context(), 0, units))
 			documents := r.documents(res)
 			log, fresh := documents["log.txt"], documents["new.txt"]
-			if !log.Stale || log.Problem != string(fault.DocumentChanged) || log.Version != before.Version ||
-				fmt.Sprint(log.Chunks) != fmt.Sprint(before.Chunks) {
-				t.Errorf("%+v", log)
-			}
+			assert.True(t, log.Stale && log.Problem == string(fault.DocumentChanged) && log.Version == before.Version &&
+				fmt.Sprint(log.Chunks) == fmt.Sprint(before.Chunks), "%+v", log)
 			assert.True(t, fresh.Problem == string(fault.DocumentChanged) && len(fresh.Chunks) == 0 && !fresh.Stale,
 				"%+v", fresh)
 			reads := r.corpus.Reads("log.txt")
@@ -131,10 +128,9 @@ func TestATornReadIsReadAgain(t *testing.T) {
 		}
 	}
 	res := stagetest.Must(r.chunk(t.Context(), 0, units))
-	if a := r.documents(res)["a.txt"]; a.Version != versionOf("first") || r.text(res, "a.txt", a, 0, -1) != "first" ||
-		reads != 2 {
-		t.Errorf("read %d times, served under %s", reads, a.Version)
-	}
+	a := r.documents(res)["a.txt"]
+	assert.True(t, a.Version == versionOf("first") && r.text(res, "a.txt", a, 0, -1) == "first" && reads == 2,
+		"read %d times, served under %s", reads, a.Version)
 }
 
 // Where a store gives bytes of one version under an ETag, a first build reads each object once, and the night after has
@@ -156,9 +152,8 @@ func TestAFirstBuildReadsEveryObjectOnce(t *testing.T) {
 	again := r.plan()
 	assert.True(t, again.Unchanged && r.corpus.Reads("large.md") == 0, "the night after: %+v", again)
 	r.corpus.Touch("large.md", "other")
-	if again := r.plan(); !again.Unchanged || r.corpus.Reads("large.md") != 1 {
-		t.Errorf("the same bytes under another ETag: %+v", again)
-	}
+	again = r.plan()
+	assert.True(t, again.Unchanged && r.corpus.Reads("large.md") == 1, "the same bytes under another ETag: %+v", again)
 }
 
 // chunks reads the chunks of a document as the stages after this one will.
@@ -233,10 +228,9 @@ func TestADocumentThatCannotBeUsedKeepsWhatItWas(t *testing.T) {
 				}
 				got := r.text(res, c.key, after, 0, -1)
 				assert.True(t, got == text, "night %d: its text is %d bytes, was %d", night, len(got), len(text))
-				if res.Failed == 0 || res.Counts.Stale != res.Failed || res.Lapsed.Documents != res.Failed ||
-					res.Lapsed.Chunks < int64(len(chunks)) || (name != "an object with rows" && res.Hashes != first.Hashes) {
-					t.Errorf("night %d: %+v", night, res)
-				}
+				assert.True(t, res.Failed != 0 && res.Counts.Stale == res.Failed && res.Lapsed.Documents == res.Failed &&
+					res.Lapsed.Chunks >= int64(len(chunks)) && (name == "an object with rows" || res.Hashes == first.Hashes),
+					"night %d: %+v", night, res)
 			}
 		})
 	}
@@ -249,10 +243,9 @@ func TestANewChunkerCutsStaleDocumentsToo(t *testing.T) {
 	r.corpus.Set("a.txt", "")
 	r.spec.Chunking.MaxTokens = 200
 	documents := r.documents(r.night())
-	if a, b := documents["a.txt"], documents["b.txt"]; !a.Stale || len(a.Chunks) != len(b.Chunks) ||
-		a.Chunks[1].Start != b.Chunks[1].Start {
-		t.Errorf("%d and %d chunks", len(a.Chunks), len(b.Chunks))
-	}
+	a, b := documents["a.txt"], documents["b.txt"]
+	assert.True(t, a.Stale && len(a.Chunks) == len(b.Chunks) && a.Chunks[1].Start == b.Chunks[1].Start, "%d and %d chunks",
+		len(a.Chunks), len(b.Chunks))
 }
 
 func TestNothingIsKeptOfAnotherCorpus(t *testing.T) {
@@ -290,10 +283,8 @@ func TestWhatTheParentLostIsTold(t *testing.T) {
 			units := r.plan().Units
 			damage(r)
 			res, err := r.chunk(t.Context(), 0, units)
-			if err != nil || res.Failed != 1 || res.Counts.Stale != 0 || res.Lapsed.Documents != 1 || res.Empty != 0 ||
-				res.ProblemCount != 1 {
-				t.Fatalf("%+v, %v", res, err)
-			}
+			require.True(t, err == nil && res.Failed == 1 && res.Counts.Stale == 0 && res.Lapsed.Documents == 1 &&
+				res.Empty == 0 && res.ProblemCount == 1, "%+v, %v", res, err)
 			assert.Contains(t, fmt.Sprint(res.Problems), "what was there before is lost")
 		})
 	}
@@ -305,10 +296,8 @@ func TestOfANewDocumentThatBreaksOffNothingIsTaken(t *testing.T) {
 	r := newRun(t, map[string]string{"a.txt": "fine", "cut.md.gz": whole[:len(whole)-9]})
 	res := r.night()
 	cut := r.documents(res)["cut.md.gz"]
-	if len(cut.Chunks) != 0 || cut.Problem != string(fault.Unreadable) || cut.Stale || cut.Runes != 0 || res.Failed != 1 ||
-		res.Counts.Chunks != 1 || res.Lapsed != (chunk.Lapsed{}) {
-		t.Fatalf("%+v, %+v", cut, res)
-	}
+	require.True(t, len(cut.Chunks) == 0 && cut.Problem == string(fault.Unreadable) && !cut.Stale && cut.Runes == 0 &&
+		res.Failed == 1 && res.Counts.Chunks == 1 && res.Lapsed == (chunk.Lapsed{}), "%+v, %+v", cut, res)
 }
 
 // huge is a corpus of which one object is listed with 5 GB. Of its bytes come as many as a test can wait for.
@@ -386,10 +375,8 @@ func TestAnObjectOfGigabytesIsRefusedInBoundedMemoryAndIsNeverSilent(t *testing.
 				store := &huge{Corpus: r.corpus, versioned: versioned, key: key, comes: 100 << 20}
 				before := heap()
 				reported, problems := r.chunkAll(store)
-				if len(problems) != 1 || problems[0].Code != string(fault.TooLarge) || problems[0].Object != key ||
-					!strings.Contains(problems[0].Detail, limit) {
-					t.Errorf("problems %+v", problems)
-				}
+				assert.True(t, len(problems) == 1 && problems[0].Code == string(fault.TooLarge) && problems[0].Object == key &&
+					strings.Contains(problems[0].Detail, limit), "problems %+v", problems)
 				assert.True(t, reported >= 12, "%d reports of 100 MiB", reported)
 				assert.True(t, store.most <= before+48<<20, "it took %d bytes of memory", store.most-before)
 			})

@@ -124,10 +124,8 @@ func TestADocumentThatProcessesDieOfIsNamedAndNotTriedAgain(t *testing.T) {
 					continue
 				}
 				require.True(t, !dead && try == test.attempts+1 && parser.tried <= 0, "attempt %d: dead %v", try, dead)
-				if res.Counts.Documents != 2 || res.Failed != 1 || len(res.Problems) != 1 ||
-					res.Problems[0].Code != string(fault.Quarantined) || res.Problems[0].Object != "b.html" {
-					t.Errorf("%+v", res)
-				}
+				assert.True(t, res.Counts.Documents == 2 && res.Failed == 1 && len(res.Problems) == 1 &&
+					res.Problems[0].Code == string(fault.Quarantined) && res.Problems[0].Object == "b.html", "%+v", res)
 				return
 			}
 		})
@@ -235,10 +233,8 @@ func TestADocumentWhoseProcessSomebodyElseKilledIsReadOnceMore(t *testing.T) {
 		parser := &interrupted{times: times}
 		parser.Limits = document.DefaultLimits()
 		res, err := chunk.Run(t.Context(), r.with(1, parser))
-		if err != nil || res.Counts.Documents != want || res.Failed != 1-want ||
-			!slices.Equal(parser.tries, []bool{false, true}) {
-			t.Errorf("%d times: %+v, %v, tries %v", times, res, err, parser.tries)
-		}
+		assert.True(t, err == nil && res.Counts.Documents == want && res.Failed == 1-want &&
+			slices.Equal(parser.tries, []bool{false, true}), "%d times: %+v, %v, tries %v", times, res, err, parser.tries)
 		assert.True(t, want != 0 || res.Problems[0].Code == string(fault.Quarantined), "%+v", res.Problems)
 	}
 }

@@ -111,10 +111,8 @@ func TestAGenerationGoesInTwoStepsWithWhatItAloneNeeds(t *testing.T) {
 	}
 	missing := w.missing("g1", first)
 	assert.True(t, missing == nil, "a marked generation lost %v", missing)
-	if len(w.store.Keys(collect.MarkKey(w.index, "g1"))) != 1 ||
-		len(w.store.Keys(collect.MarkKey(w.index, "g2"))) != 0 {
-		t.Error("marks: want one on g1 alone")
-	}
+	assert.True(t, len(w.store.Keys(collect.MarkKey(w.index, "g1"))) == 1 &&
+		len(w.store.Keys(collect.MarkKey(w.index, "g2"))) == 0, "marks: want one on g1 alone")
 	res := w.collect(1)
 	// Records and class rows of b 1 and c 1; windows 2 of x, 0 of y 1, 0 and 1 of z.
 	assert.True(t, res.Generations == 1 && res.Records == 2 && res.Rows == 2+4 && res.Deleted == 5, "%+v", res)
@@ -464,9 +462,8 @@ func TestScratchGoesByFenceAndOldReportsGo(t *testing.T) {
 	want = []string{
 		"docs/generations/g1/manifest.json", "docs/generations/g1/report.json", "docs/generations/g8/report.json",
 	}
-	if got := w.store.Keys("docs/generations/"); !slices.Equal(got, want) {
-		t.Errorf("generations %v, want %v", got, want)
-	}
+	got = w.store.Keys("docs/generations/")
+	assert.True(t, slices.Equal(got, want), "generations %v, want %v", got, want)
 }
 
 func TestACancelledRunDeletesNothing(t *testing.T) {
@@ -511,9 +508,8 @@ func TestWhatIsPurgedGoesAtOnceButWhereItIsOpenOrServed(t *testing.T) {
 	missing := w.missing("g2", first)
 	assert.True(t, missing == nil, "one that is open lost %v", missing)
 	delete(w.leases, "g2")
-	if res := run("g1", "g2", "g3"); res.Generations != 1 || res.Purged != 0 || res.Records == 0 || res.Rows == 0 {
-		t.Errorf("none is open: %+v", res)
-	}
+	res = run("g1", "g2", "g3")
+	assert.True(t, res.Generations == 1 && res.Purged == 0 && res.Records != 0 && res.Rows != 0, "none is open: %+v", res)
 	assert.Equal(t, []string{"g3"}, generations(w), "there")
 	w.alone("g3", second)
 }
@@ -539,10 +535,9 @@ func TestWhatNothingNamesStaysForItsGrace(t *testing.T) {
 		w.check(err)
 		names, err := w.vectors.List(t.Context(), collPrefix)
 		w.check(err)
-		if w.has("s1") != c.there || slices.Contains(names, unnamed) != c.there ||
-			slices.Contains(generations(w), "g1") != c.there {
-			t.Errorf("%s: segment %t, collections %q, generations %q", c.after, w.has("s1"), names, generations(w))
-		}
+		assert.True(t, w.has("s1") == c.there && slices.Contains(names, unnamed) == c.there &&
+			slices.Contains(generations(w), "g1") == c.there, "%s: segment %t, collections %q, generations %q", c.after,
+			w.has("s1"), names, generations(w))
 	}
 }
 

@@ -277,11 +277,9 @@ func TestABucketThatRefusesItsCopiesIsToldAndEverythingElseIsCollected(t *testin
 		require.True(t, err == nil && res.Generations == 1 && res.Copies == 0 && len(res.Problems) == 1,
 			"%s: %+v, %v", c.op, res, err)
 		problem := res.Problems[0]
-		if problem.Code != string(c.code) || !strings.Contains(problem.Object, copiesOf+"docs/runs/") ||
-			!strings.Contains(problem.Detail, c.advice) || !strings.Contains(problem.Detail, "no such right") ||
-			strings.Contains(problem.Detail, "all that it holds") {
-			t.Errorf("%s: %+v", c.op, problem)
-		}
+		assert.True(t, problem.Code == string(c.code) && strings.Contains(problem.Object, copiesOf+"docs/runs/") &&
+			strings.Contains(problem.Detail, c.advice) && strings.Contains(problem.Detail, "no such right") &&
+			!strings.Contains(problem.Detail, "all that it holds"), "%s: %+v", c.op, problem)
 		w.alone("g2", second)
 		bucket.Fail = nil
 		if res, err := collect.Run(t.Context(), in); err != nil || res.Copies != 1 || len(bucket.Keys("")) != 0 {

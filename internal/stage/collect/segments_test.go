@@ -41,9 +41,8 @@ func TestAnAbandonedSegmentWaitsForTheGraceAndThenGoes(t *testing.T) {
 	res := w.collect(0)
 	assert.True(t, res.Condemned == 2 && res.Deleted == 0 && w.has("s1"), "at first: %+v", res)
 	w.abandon("s2")
-	if res := w.collect(1); res.Condemned != 1 || res.Deleted != 2 || w.has("s1") || !w.has("s2") {
-		t.Errorf("a day later: %+v", res)
-	}
+	res = w.collect(1)
+	assert.True(t, res.Condemned == 1 && res.Deleted == 2 && !w.has("s1") && w.has("s2"), "a day later: %+v", res)
 	assert.Len(t, stagetest.Must(w.vectors.List(t.Context(), "")), 3, "collections")
 	w.collect(2)
 	w.store.Reset()
@@ -106,13 +105,11 @@ func TestAReclaimSeesWhatIsBeingDeleted(t *testing.T) {
 		assert.True(t, err == nil && slices.Equal(missing, []string{"s1"}), "missing %v, %v", missing, err)
 	}
 	// The next build ends what the dead collector began: from then on what it finds is there to stay.
-	if err := collect.Settle(t.Context(), w.index, w.vectors, collect.Permit{}); err != nil || w.has("s1") || w.has("s2") {
-		t.Errorf("after settling: %v", err)
-	}
+	err = collect.Settle(t.Context(), w.index, w.vectors, collect.Permit{})
+	assert.True(t, err == nil && !w.has("s1") && !w.has("s2"), "after settling: %v", err)
 	w.abandon("s1") // it writes it again
-	if missing, err := collect.Reclaim(t.Context(), w.index, []string{"s1"}); err != nil || len(missing) != 0 {
-		t.Errorf("missing %v, %v", missing, err)
-	}
+	missing, err := collect.Reclaim(t.Context(), w.index, []string{"s1"})
+	assert.True(t, err == nil && len(missing) == 0, "missing %v, %v", missing, err)
 	res := w.collect(1)
 	assert.True(t, w.has("s1") && res.Deleted == 0, "the new segment was deleted: %+v", res)
 }
@@ -347,8 +344,7 @@ func TestAReferenceThatIsPutBackKeepsItsGeneration(t *testing.T) {
 	_, err := blob.WriteJSON(t.Context(), w.store, reference, ref, blob.Cond{})
 	w.check(err)
 	w.collect(5)
-	if missing := w.missing("g1", first); !marked || missing != nil ||
-		len(w.store.Keys(collect.MarkKey(w.index, "g1"))) > 0 || len(generations(w)) != 2 {
-		t.Errorf("marked %v, then it lost %v, generations %v", marked, missing, generations(w))
-	}
+	missing := w.missing("g1", first)
+	assert.True(t, marked && missing == nil && len(w.store.Keys(collect.MarkKey(w.index, "g1"))) <= 0 &&
+		len(generations(w)) == 2, "marked %v, then it lost %v, generations %v", marked, missing, generations(w))
 }

@@ -131,10 +131,8 @@ func TestVectorsOfClasses(t *testing.T) {
 		},
 	} {
 		got := estimate.EmbedClasses(estimate.EmbedIn{Paid: true, Parent: c.parent, New: c.added, Parts: 1})
-		if got.Calls.Low < c.least.Low || got.Calls.Low > c.least.High || got.Calls.High < c.most.Low ||
-			got.Calls.High > c.most.High {
-			t.Errorf("%s: %+v", name, got.Calls)
-		}
+		assert.True(t, got.Calls.Low >= c.least.Low && got.Calls.Low <= c.least.High && got.Calls.High >= c.most.Low &&
+			got.Calls.High <= c.most.High, "%s: %+v", name, got.Calls)
 		assert.True(t, got.Prompt.Low <= got.Prompt.High && (got.Prompt.High == 0) == (got.Calls.High == 0),
 			"%s: tokens %+v", name, got.Prompt)
 	}
@@ -221,7 +219,6 @@ func TestANightThatMadeNothingCountsNoDocuments(t *testing.T) {
 	past := estimate.ActualOf(report)
 	assert.True(t, past != nil && past.Documents == 0, "%+v", past)
 	report.LedgerHits.Extract = 90
-	if past := estimate.ActualOf(report); past == nil || past.Documents != 40 {
-		t.Errorf("%+v", past)
-	}
+	past = estimate.ActualOf(report)
+	assert.True(t, past != nil && past.Documents == 40, "%+v", past)
 }

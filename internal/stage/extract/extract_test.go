@@ -218,10 +218,8 @@ func TestAnAnswerThatCannotBeRead(t *testing.T) {
 		in := b.in(chat, doc)
 		res := stagetest.Must(extract.Run(t.Context(), in))
 		calls := chat.Calls()
-		if len(calls) != 2 || calls[0].User != doc.Chunks[0] ||
-			!strings.HasPrefix(calls[1].User, doc.Chunks[0]+"\n\n") {
-			t.Fatalf("%+v", calls)
-		}
+		require.True(t, len(calls) == 2 && calls[0].User == doc.Chunks[0] &&
+			strings.HasPrefix(calls[1].User, doc.Chunks[0]+"\n\n"), "%+v", calls)
 		x := b.extracted(in)[0]
 		assert.True(t, x.Rung == extract.RungRetry+" "+extract.RungStrict && res.Dead == 0, "%+v, %+v", x, res)
 	})
@@ -246,10 +244,8 @@ func TestAnAnswerThatCannotBeRead(t *testing.T) {
 			assert.True(t, res.Dead == 1 && res.Fallbacks == 1 && res.Chunks == 1, "%+v", res)
 			x := b.extracted(in)[0]
 			description := strings.Join(strings.Fields(doc.Chunks[0][:600]), " ")
-			if x.Fallback != string(c.reason) || len(x.Entities) != 1 || x.Entities[0].Name != "The Title "+id[:8] ||
-				x.Entities[0].Description != description {
-				t.Errorf("fallback is %+v", x)
-			}
+			assert.True(t, x.Fallback == string(c.reason) && len(x.Entities) == 1 && x.Entities[0].Name == "The Title "+id[:8] &&
+				x.Entities[0].Description == description, "fallback is %+v", x)
 			keys := b.deadLetters()
 			require.True(t, len(keys) == 1 && strings.HasSuffix(keys[0], "/"+id+".json"), "dead letters %v", keys)
 			var letter extract.DeadLetter
@@ -314,9 +310,8 @@ func TestADamagedLedgerEntryIsToldAndPaidForAgain(t *testing.T) {
 	in.Ledger.OnDamage = func(string, error) { shown.Add(1) }
 	for run, hits := range []int64{0, 1} {
 		res, err := extract.Run(t.Context(), in)
-		if err != nil || res.Progress.Hits.Extract != hits || res.Dead != 0 || len(chat.Calls()) != 1 || shown.Load() != 1 {
-			t.Errorf("run %d: %v, %+v, %d calls, %d reports", run, err, res.Progress, len(chat.Calls()), shown.Load())
-		}
+		assert.True(t, err == nil && res.Progress.Hits.Extract == hits && res.Dead == 0 && len(chat.Calls()) == 1 &&
+			shown.Load() == 1, "run %d: %v, %+v, %d calls, %d reports", run, err, res.Progress, len(chat.Calls()), shown.Load())
 	}
 }
 
@@ -365,9 +360,8 @@ func TestAServerThatServesNobodyCostsNoChunk(t *testing.T) {
 				assert.True(t, n <= 3*64, "%d calls to find out", n)
 				chat.Answer = stagetest.Says(entities("Text"))
 				res := stagetest.Must(extract.Run(t.Context(), in))
-				if res.Dead != 0 || res.Fallbacks != 0 || len(b.deadLetters()) != 0 || res.Progress.Hits.Extract < after {
-					t.Errorf("when it is mended: %+v, dead letters %v", res, b.deadLetters())
-				}
+				assert.True(t, res.Dead == 0 && res.Fallbacks == 0 && len(b.deadLetters()) == 0 &&
+					res.Progress.Hits.Extract >= after, "when it is mended: %+v, dead letters %v", res, b.deadLetters())
 			})
 		}
 	}
@@ -457,9 +451,8 @@ func TestAShareOfTheChunksIsSentAndTheOthersAreExtractedByRule(t *testing.T) {
 			calls := len(chat.Calls())
 			want := max(0, sent-paid)
 			assert.True(t, calls == want, "%d calls for %d chunks of which %d were paid", calls, sent, paid)
-			if estimate.Calls != int64(calls) || estimate.Rules != int64(60-sent) || estimate.Hits != int64(sent-calls) {
-				t.Errorf("estimate %+v, %d calls, %d sent", estimate, calls, sent)
-			}
+			assert.True(t, estimate.Calls == int64(calls) && estimate.Rules == int64(60-sent) &&
+				estimate.Hits == int64(sent-calls), "estimate %+v, %d calls, %d sent", estimate, calls, sent)
 			paid = max(paid, sent)
 		})
 	}
@@ -565,10 +558,8 @@ func TestWhatCallsAreChargedForIsARangeThatHoldsIt(t *testing.T) {
 	known := guess
 	known.Measured = extract.Measured{Calls: 40, Tokens: 8000, Reckoned: 16_000, Prompt: 20_000, Completion: 32_000}
 	prompt, completion = known.EstimateCharge(0)
-	if prompt[0] > 50_000 || prompt[1] < 50_000 || completion[0] > 80_000 || completion[1] < 80_000 ||
-		completion[1] > 110_000 {
-		t.Errorf("a model that writes four times the text: %v, %v", prompt, completion)
-	}
+	assert.True(t, prompt[0] <= 50_000 && prompt[1] >= 50_000 && completion[0] <= 80_000 && completion[1] >= 80_000 &&
+		completion[1] <= 110_000, "a model that writes four times the text: %v, %v", prompt, completion)
 	few := (extract.Estimate{}).Plus(known).Plus(known)
 	assert.True(t, few.Measured.Calls == 80 && few.Tokens == 40_000, "twice: %+v", few)
 }

@@ -54,20 +54,17 @@ func TestAModelThatFailsTheFirstTwentyChunksAlikePausesTheRun(t *testing.T) {
 			in := b.in(chat, stagetest.Numbered(120, "Text %d.")...)
 			in.Health = stage.NewHealth()
 			_, err := extract.Run(t.Context(), in)
-			if !fault.Is(err, fault.ModelRefused) || !strings.Contains(err.Error(), "the first 20 texts all failed") ||
-				!strings.Contains(err.Error(), bad.says) {
-				t.Fatalf("%v", err)
-			}
+			require.True(t, fault.Is(err, fault.ModelRefused) &&
+				strings.Contains(err.Error(), "the first 20 texts all failed") && strings.Contains(err.Error(), bad.says), "%v",
+				err)
 			n := len(chat.Calls())
 			assert.True(t, n <= 5*64+40, "%d calls to find out", n)
 			asked := aboutTexts(chat)
 			able = true
 			in.Health.NoteResume(time.Unix(1, 0))
 			res := stagetest.Must(extract.Run(t.Context(), in))
-			if res.Dead != 0 || len(b.deadLetters()) != 0 || res.Progress.Hits.Extract != 0 ||
-				aboutTexts(chat) != asked+120 {
-				t.Errorf("when it is mended: %+v after %d calls", res, aboutTexts(chat)-asked)
-			}
+			assert.True(t, res.Dead == 0 && len(b.deadLetters()) == 0 && res.Progress.Hits.Extract == 0 &&
+				aboutTexts(chat) == asked+120, "when it is mended: %+v after %d calls", res, aboutTexts(chat)-asked)
 		})
 	}
 	t.Run("and takes twice as many in another process of a run that a person resumed", func(t *testing.T) {

@@ -322,9 +322,8 @@ func TestNumbersOfAListGo(t *testing.T) {
 	want := []string{"Ann", "1. FC Köln", "Bo"}
 	assert.True(t, slices.Equal(got, want), "%q", got)
 	got = plainNames("1. FC Köln beat 1. FC Nürnberg.", "1. FC Köln", "1. FC Nürnberg")
-	if want := []string{"1. FC Köln", "1. FC Nürnberg"}; !slices.Equal(got, want) {
-		t.Errorf("%q", got)
-	}
+	want = []string{"1. FC Köln", "1. FC Nürnberg"}
+	assert.True(t, slices.Equal(got, want), "%q", got)
 }
 
 func TestAnEntryThatComesAgainCountsOnce(t *testing.T) {
@@ -337,9 +336,8 @@ func TestAnEntryThatComesAgainCountsOnce(t *testing.T) {
 	for i := range many {
 		many[i] = "Ann"
 	}
-	if got := extract.Plain(many, many, ""); len(got) != 1 {
-		t.Errorf("%d entries", len(got))
-	}
+	got = extract.Plain(many, many, "")
+	assert.True(t, len(got) == 1, "%d entries", len(got))
 }
 
 // What was paid for before is read by the same rule, and not asked for again.
@@ -350,9 +348,8 @@ func TestPlainNamesAreOfAllAnswers(t *testing.T) {
 		in := b.in(chat, stagetest.Document{Key: "a", Chunks: []string{"Marbeck is a town."}})
 		stagetest.Must(extract.Run(t.Context(), in))
 		got := b.extracted(in)
-		if len(got) != 1 || len(got[0].Entities) != 3 || got[0].Entities[0].Name != "Marbeck" || got[0].Entities[0].Spans == nil {
-			t.Errorf("%+v", got)
-		}
+		assert.True(t, len(got) == 1 && len(got[0].Entities) == 3 && got[0].Entities[0].Name == "Marbeck" &&
+			got[0].Entities[0].Spans != nil, "%+v", got)
 	}
 	assert.Len(t, chat.Calls(), 1)
 }

@@ -576,8 +576,7 @@ func TestAnAttemptThatEmptiesAFilledCollectionSaysSo(t *testing.T) {
 		}}
 		err := load.Import(t.Context(), frozen)
 		assert.True(t, fault.Is(err, fault.StoreDown), "got %v", err)
-		if err := load.Import(t.Context(), b.in); err != nil || len(b.store.rows) != b.want {
-			t.Errorf("%d rows of %d, %v", len(b.store.rows), b.want, err)
-		}
+		err = load.Import(t.Context(), b.in)
+		assert.True(t, err == nil && len(b.store.rows) == b.want, "%d rows of %d, %v", len(b.store.rows), b.want, err)
 	})
 }

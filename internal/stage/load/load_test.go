@@ -131,10 +131,8 @@ func TestAPartitionIsInStoresAndSegmentsUnderOneKey(t *testing.T) {
 	in.OnProgress = func(p core.Progress) { reported = p }
 	res := stagetest.Must(load.Run(t.Context(), in))
 	want := core.Progress{Stage: "load", Done: 1500, Written: core.Written{Segments: 2, Records: 1500, Rows: 1500}}
-	if res.Progress != want || res.Counts.Classes != 1500 || res.Rows.Rows != 1500 || res.Vectors.Rows != 1500 ||
-		res.Rows.Part != 3 || res.Vectors.Part != 3 {
-		t.Errorf("%+v", res)
-	}
+	assert.True(t, res.Progress == want && res.Counts.Classes == 1500 && res.Rows.Rows == 1500 &&
+		res.Vectors.Rows == 1500 && res.Rows.Part == 3 && res.Vectors.Part == 3, "%+v", res)
 	assert.True(t, reported.Written.Rows == 1500 && reported.Done == 1500, "reported %+v at last", reported)
 	inSegment := b.segmentRows(res.Vectors)
 	for _, row := range stagetest.Read(t, b.art, b.art.SegmentKey(res.Rows.SHA256)) {
@@ -155,10 +153,8 @@ func TestAPartitionIsInStoresAndSegmentsUnderOneKey(t *testing.T) {
 	}
 	t.Run("a repeated attempt writes the same", func(t *testing.T) {
 		again := stagetest.Must(load.Run(t.Context(), in))
-		if again.Rows != res.Rows || again.Vectors != res.Vectors || again.Hashes != res.Hashes ||
-			again.Progress.Written.Segments != 0 || b.count("c") != 1500 {
-			t.Errorf("%+v, %d rows", again, b.count("c"))
-		}
+		assert.True(t, again.Rows == res.Rows && again.Vectors == res.Vectors && again.Hashes == res.Hashes &&
+			again.Progress.Written.Segments == 0 && b.count("c") == 1500, "%+v, %d rows", again, b.count("c"))
 	})
 }
 
@@ -217,10 +213,8 @@ func TestANightWritesOnlyWhatItsParentDoesNotHave(t *testing.T) {
 		night := b.in(embedder, b.partition(numbered(100)...))
 		b.after(&night, in.Env.Collections, first)
 		res := stagetest.Must(load.Run(t.Context(), night))
-		if res.Vectors != (core.Segment{}) || res.Progress.Written != (core.Written{}) ||
-			len(embedder.Requests()) != 0 {
-			t.Errorf("%+v, %d requests", res, len(embedder.Requests()))
-		}
+		assert.True(t, res.Vectors == (core.Segment{}) && res.Progress.Written == (core.Written{}) &&
+			len(embedder.Requests()) == 0, "%+v, %d requests", res, len(embedder.Requests()))
 	})
 }
 
@@ -251,10 +245,8 @@ func TestChunksOfAShardHaveAVectorForEachWindow(t *testing.T) {
 		{Key: "b", Title: "B", Chunks: []string{strings.Join(long, " ")}},
 	}
 	res := stagetest.Must(load.Run(t.Context(), b.in(free(), b.shard(docs...))))
-	if res.Counts.Chunks != 3 || res.Counts.Windows < 5 || res.Vectors.Rows != res.Counts.Windows ||
-		res.Rows != (core.Segment{}) || b.count("k") != res.Counts.Windows {
-		t.Errorf("%+v, %d rows", res, b.count("k"))
-	}
+	assert.True(t, res.Counts.Chunks == 3 && res.Counts.Windows >= 5 && res.Vectors.Rows == res.Counts.Windows &&
+		res.Rows == (core.Segment{}) && b.count("k") == res.Counts.Windows, "%+v, %d rows", res, b.count("k"))
 	list := stagetest.Read(t, b.art, b.art.SegmentKey(res.Chunks.SHA256))
 	for i, want := range []struct {
 		document   string
@@ -262,10 +254,8 @@ func TestChunksOfAShardHaveAVectorForEachWindow(t *testing.T) {
 		start, end int
 	}{{"a", 0, 0, 5}, {"a", 1, 5, 9}, {"b", 0, 0, len(strings.Join(long, " "))}} {
 		chunk := stagetest.Must(rows.DecodeSplitChunk([]byte(list[i].Value)))
-		if chunk.Document != want.document || chunk.Ordinal != want.ordinal || chunk.Start != want.start ||
-			chunk.End != want.end {
-			t.Errorf("chunk %d: %+v", i, chunk)
-		}
+		assert.True(t, chunk.Document == want.document && chunk.Ordinal == want.ordinal && chunk.Start == want.start &&
+			chunk.End == want.end, "chunk %d: %+v", i, chunk)
 		for window := range chunk.Windows {
 			key := core.ChunkRow(core.ID([]byte(list[i].Key)), window, chunk.Digest)
 			has, err := b.vectors.Has(t.Context(), "k", []string{key})
@@ -351,10 +341,9 @@ func TestWhatAStoreDidNotTakeIsNotCountedAsWritten(t *testing.T) {
 	full.left.Store(2)
 	in.Classes = full
 	res, err := load.Run(t.Context(), in)
-	if taken := full.taken.Load(); !fault.Is(err, fault.StoreFull) || taken == 0 || taken == 2500 ||
-		res.Progress.Written.Records != taken {
-		t.Errorf("%v: %+v, of %d that were taken", err, res.Progress, taken)
-	}
+	taken := full.taken.Load()
+	assert.True(t, fault.Is(err, fault.StoreFull) && taken != 0 && taken != 2500 && res.Progress.Written.Records == taken,
+		"%v: %+v, of %d that were taken", err, res.Progress, taken)
 	in = b.in(free(), b.partition(numbered(10)...))
 	in.Vectors = fullVectors{b.vectors}
 	res, err = load.Run(t.Context(), in)
@@ -440,9 +429,8 @@ func TestADamagedVectorsSegmentIsNotTakenForOneOfWhichNothingCounts(t *testing.T
 	stagetest.Must(blob.Write(t.Context(), r.Artifacts.Store, key, raw, blob.Cond{}))
 	out, _, err := r.DropDead(t.Context(), segment)
 	assert.True(t, fault.Is(err, fault.SegmentDamage), "%+v, %v", out, err)
-	if out, _, err := r.DropDead(t.Context(), dead); err != nil || out.SHA256 != "" {
-		t.Errorf("one of which nothing counts: %+v, %v", out, err)
-	}
+	out, _, err = r.DropDead(t.Context(), dead)
+	assert.True(t, err == nil && out.SHA256 == "", "one of which nothing counts: %+v, %v", out, err)
 }
 
 // The library panics on some damaged files: to who counts what is dead each is a damaged segment, or is as it was.

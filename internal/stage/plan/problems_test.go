@@ -38,10 +38,9 @@ func TestProblemsAreReportedEveryNightForAsLongAsTheyStand(t *testing.T) {
 	first := x.night(found)
 	want := "unreadable_document bad.jsonl line 2 false; unreadable_document gone.csv.gz false; " +
 		"store_denied denied.txt false"
-	if got := short(x.problems()); got != want || first.ProblemCount != 3 || first.Refused != 2 ||
-		first.Unreadable != 1 || first.Documents != 7 {
-		t.Errorf("first night: %s, %+v", got, first)
-	}
+	got := short(x.problems())
+	assert.True(t, got == want && first.ProblemCount == 3 && first.Refused == 2 && first.Unreadable == 1 &&
+		first.Documents == 7, "first night: %s, %+v", got, first)
 	want = "unreadable_document bad.jsonl line 2 false; unreadable_document gone.csv.gz false; " +
 		"empty_document blank.txt true; store_denied denied.txt true; " +
 		"encrypted_document locked.pdf true"
@@ -49,10 +48,8 @@ func TestProblemsAreReportedEveryNightForAsLongAsTheyStand(t *testing.T) {
 		res := x.night(nil)
 		got := short(x.problems())
 		assert.True(t, got == want, "night %d: %s", night+2, got)
-		if !res.Unchanged || res.Documents != 5 || res.Unreadable != 2 || res.Empty != 1 || res.Refused != 2 ||
-			res.Diff.Unusable != 3 || len(res.Problems) != 5 {
-			t.Errorf("night %d: %+v", night+2, res)
-		}
+		assert.True(t, res.Unchanged && res.Documents == 5 && res.Unreadable == 2 && res.Empty == 1 && res.Refused == 2 &&
+			res.Diff.Unusable == 3 && len(res.Problems) == 5, "night %d: %+v", night+2, res)
 	}
 	for key, row := range x.planned() {
 		assert.True(t, (row.Problem != "") == (key == "denied.txt" || key == "locked.pdf" || key == "blank.txt"),
@@ -76,9 +73,8 @@ func TestAHealedDocumentIsAChangeAndALaterProblemToo(t *testing.T) {
 	x.corpus.Set("b/c.md", "changed, and closed")
 	x.corpus.Open["b/c.md"] = denied("b/c.md")
 	res := x.night(nil)
-	if res.Unchanged || res.Diff.Unusable != 1 || res.Diff.Changed != 0 || res.Diff.Removed != 0 || res.Documents != 3 {
-		t.Errorf("unreadable since a change: %+v", res)
-	}
+	assert.True(t, !res.Unchanged && res.Diff.Unusable == 1 && res.Diff.Changed == 0 && res.Diff.Removed == 0 &&
+		res.Documents == 3, "unreadable since a change: %+v", res)
 	x.corpus.Remove("b/c.md")
 	if res := x.night(nil); res.Unchanged || res.Diff.Removed != 1 || res.RemovedShare != 0.25 || res.Documents != 3 {
 		t.Errorf("what was served until now is removed: %+v", res)
@@ -119,10 +115,8 @@ func TestRowsOfABrokenObjectAreLostNotRemoved(t *testing.T) {
 	x.night(nil)
 	x.corpus.Open["r.jsonl"] = denied("r.jsonl")
 	res := x.night(nil)
-	if res.Lost != 3 || res.Diff.Removed != 0 || res.RemovedShare != 0 || res.Refused != 1 || res.Diff.Unusable != 3 ||
-		res.Unchanged || res.ProblemCount != 4 {
-		t.Errorf("%+v", res)
-	}
+	assert.True(t, res.Lost == 3 && res.Diff.Removed == 0 && res.RemovedShare == 0 && res.Refused == 1 &&
+		res.Diff.Unusable == 3 && !res.Unchanged && res.ProblemCount == 4, "%+v", res)
 	for key, row := range x.planned() {
 		lost := row.Object == "r.jsonl"
 		assert.True(t, lost == (row.Problem == string(fault.StoreDenied)), "%s is planned with problem %q", key, row.Problem)
@@ -179,10 +173,8 @@ func TestReadsThatBreak(t *testing.T) {
 		x := newIndex(t, four)
 		x.corpus.Open["a.txt"], x.corpus.Break["a.txt"] = c.open, c.broken
 		res := x.night(nil)
-		if res.Unreadable != 1 || res.Documents != 3 || len(res.Problems) != 1 || res.Problems[0].Code != string(c.code) ||
-			res.Problems[0].Object != "a.txt" {
-			t.Errorf("%s: %+v", name, res)
-		}
+		assert.True(t, res.Unreadable == 1 && res.Documents == 3 && len(res.Problems) == 1 &&
+			res.Problems[0].Code == string(c.code) && res.Problems[0].Object == "a.txt", "%s: %+v", name, res)
 	}
 }
 
@@ -207,10 +199,8 @@ func TestEverythingIsMadeAgainForAReason(t *testing.T) {
 		t.Errorf("a first build has no reason: %v", res.Reasons)
 	}
 	res := x.night(nil)
-	if res.Unchanged || fmt.Sprint(res.Reasons) != "[chunker chunk/1 → chunk/2]" || res.Diff.Same != 3 ||
-		res.Diff.Changed != 1 || res.Documents != 4 || res.ProblemCount != 0 {
-		t.Errorf("%+v", res)
-	}
+	assert.True(t, !res.Unchanged && fmt.Sprint(res.Reasons) == "[chunker chunk/1 → chunk/2]" && res.Diff.Same == 3 &&
+		res.Diff.Changed == 1 && res.Documents == 4 && res.ProblemCount == 0, "%+v", res)
 	for key, row := range x.planned() {
 		assert.True(t, row.Problem == "", "%s: a new parser may read what the old one could not", key)
 	}
@@ -278,10 +268,9 @@ func TestRowsOfAnEmptiedObjectAreLostNotRemoved(t *testing.T) {
 		}
 		x.corpus.Set(c[0], c[2])
 		res := x.night(nil)
-		if res.Lost != 3 || res.Diff.Removed != 0 || res.RemovedShare != 0 || res.Diff.Unusable != 3 || res.Unchanged ||
-			res.ProblemCount != 3 || res.Refused != 0 || res.Problems[0].Code != string(fault.EmptyDocument) {
-			t.Errorf("%s: %+v", situation, res)
-		}
+		assert.True(t, res.Lost == 3 && res.Diff.Removed == 0 && res.RemovedShare == 0 && res.Diff.Unusable == 3 &&
+			!res.Unchanged && res.ProblemCount == 3 && res.Refused == 0 && res.Problems[0].Code == string(fault.EmptyDocument),
+			"%s: %+v", situation, res)
 		if res := x.night(nil); !res.Unchanged || res.Lost != 3 || res.ProblemCount != 3 {
 			t.Errorf("%s: while it stands nothing changes: %+v", situation, res)
 		}
@@ -316,21 +305,16 @@ func TestADocumentThatWasTooLargeIsTriedAgainWhenTheLimitsChange(t *testing.T) {
 	res := x.night(nil)
 	assert.True(t, res.Unchanged && res.Unreadable == 2, "the same limits: %+v", res)
 	x.limits = document.DefaultLimits()
-	if res := x.night(nil); !res.Unchanged {
-		t.Errorf("the same limits, written out: %+v", res)
-	}
+	res = x.night(nil)
+	assert.True(t, res.Unchanged, "the same limits, written out: %+v", res)
 	x.limits.Text = 1 << 40
-	if res := x.night(map[string]fault.Code{"a.txt": fault.TooLarge}); res.Unchanged || res.Diff.Changed != 1 ||
-		res.Unreadable != 1 {
-		t.Errorf("other limits: %+v", res)
-	}
-	if res := x.night(nil); !res.Unchanged || res.Unreadable != 2 {
-		t.Errorf("too large for those too: %+v", res)
-	}
+	res = x.night(map[string]fault.Code{"a.txt": fault.TooLarge})
+	assert.True(t, !res.Unchanged && res.Diff.Changed == 1 && res.Unreadable == 1, "other limits: %+v", res)
+	res = x.night(nil)
+	assert.True(t, res.Unchanged && res.Unreadable == 2, "too large for those too: %+v", res)
 	x.parent.Limits = "" // of a release that did not record them
-	if res := x.night(nil); res.Unchanged || res.Documents != 3 {
-		t.Errorf("limits that are not known: %+v", res)
-	}
+	res = x.night(nil)
+	assert.True(t, !res.Unchanged && res.Documents == 3, "limits that are not known: %+v", res)
 }
 
 // However many nights a problem stands, its cause and its advice are reported, once.
@@ -432,10 +416,8 @@ func TestRowsOfAnObjectThatNeverRestsAreLostNotRemoved(t *testing.T) {
 	x.night(nil)
 	x.written("r.jsonl", 100, func(n int) string { return jsonl(n, 5) })
 	res := x.night(nil)
-	if res.Lost != 5 || res.Documents != 1 || res.Diff.Removed != 0 || res.Diff.Added != 0 ||
-		res.Problems[0].Code != string(fault.DocumentChanged) {
-		t.Errorf("%+v", res)
-	}
+	assert.True(t, res.Lost == 5 && res.Documents == 1 && res.Diff.Removed == 0 && res.Diff.Added == 0 &&
+		res.Problems[0].Code == string(fault.DocumentChanged), "%+v", res)
 	for key, row := range x.planned() {
 		assert.True(t, row.Object != "r.jsonl" || row.Problem == string(fault.DocumentChanged), "%s: %q", key, row.Problem)
 	}
@@ -454,10 +436,8 @@ func TestAFileThatIsReplacedWhileItIsPlannedIsTheNewOne(t *testing.T) {
 	require.True(t, res.Diff.Changed == 1 && res.ProblemCount == 0, "%+v", res)
 	info := stagetest.Must(x.corpus.Stat(t.Context(), "a.txt"))
 	for key, row := range x.planned() {
-		if key == "a.txt" && (row.Version != core.Digest(sha256.Sum256([]byte("alpha three"))) || row.ETag != info.ETag ||
-			row.Size != info.Size) {
-			t.Errorf("%+v", row)
-		}
+		assert.True(t, key != "a.txt" || row.Version == core.Digest(sha256.Sum256([]byte("alpha three"))) &&
+			row.ETag == info.ETag && row.Size == info.Size, "%+v", row)
 	}
 }
 
@@ -477,10 +457,9 @@ func TestAStaleDocumentStandsUntilItHeals(t *testing.T) {
 		for night := range 3 {
 			res := x.night(nil)
 			reads := x.corpus.Reads("a.txt")
-			if !res.Unchanged || res.Unreadable != 1 || res.Empty != 0 || res.ParentListed != 4 ||
-				short(x.problems()) != string(code)+" a.txt true" || (reads > 0) != (code == fault.StoreDenied) {
-				t.Errorf("%s, night %d: %s, %d reads, %+v", code, night, short(x.problems()), reads, res)
-			}
+			assert.True(t, res.Unchanged && res.Unreadable == 1 && res.Empty == 0 && res.ParentListed == 4 &&
+				short(x.problems()) == string(code)+" a.txt true" && (reads > 0) == (code == fault.StoreDenied),
+				"%s, night %d: %s, %d reads, %+v", code, night, short(x.problems()), reads, res)
 		}
 		night := x.published()["a.txt"]
 		assert.True(t, night.Stale && night.Version == good.Version && night.ListedVersion() != good.Version, "%+v", night)
@@ -502,12 +481,10 @@ func TestADocumentWhoseParserOthersBrokeIsTriedByTheNextRun(t *testing.T) {
 	x.corpus.Set("new.txt", "new")
 	res := x.night(map[string]fault.Code{"a.txt": fault.Quarantined})
 	assert.True(t, !res.Again && res.Retried == 1, "something else came too: %+v", res)
-	if res := x.night(nil); res.Unchanged || res.Diff.Changed != 1 || res.Unreadable != 1 {
-		t.Errorf("%+v", res)
-	}
-	if res := x.night(nil); !res.Unchanged || res.Unreadable != 1 {
-		t.Errorf("healed: %+v", res)
-	}
+	res = x.night(nil)
+	assert.True(t, !res.Unchanged && res.Diff.Changed == 1 && res.Unreadable == 1, "%+v", res)
+	res = x.night(nil)
+	assert.True(t, res.Unchanged && res.Unreadable == 1, "healed: %+v", res)
 }
 
 // A broken file that is copied again is the same broken file.

@@ -372,10 +372,9 @@ func TestAnArchivedObjectIsToBeRestored(t *testing.T) {
 	res = x.night(nil)
 	assert.True(t, res.Unchanged, "the next night: %+v", res)
 	store.archived = map[string]string{"a.txt": "GLACIER"} // the others were restored
-	if res := x.night(nil); res.Diff.Added+res.Diff.Changed != 2 || res.Diff.Same != 1 || res.Unreadable != 0 ||
-		res.Diff.Removed != 0 {
-		t.Errorf("restored: %+v", res)
-	}
+	res = x.night(nil)
+	assert.True(t, res.Diff.Added+res.Diff.Changed == 2 && res.Diff.Same == 1 && res.Unreadable == 0 &&
+		res.Diff.Removed == 0, "restored: %+v", res)
 }
 
 // The version of a packed object is that of what it holds; one whose bytes are not packed is read as it is.

@@ -52,11 +52,8 @@ func TestAGenerationWhoseManifestWasNotWrittenIsNotNamed(t *testing.T) {
 	}}
 	_, err := publish.Store(t.Context(), art, &core.Manifest{Generation: "g1"}, "published")
 	assert.True(t, errors.Is(err, full), "got %v", err)
-	if _, _, err := blob.Read(t.Context(), art.Store, art.GenerationKey("g1", "manifest.json")); !fault.Is(
-		err, fault.NotFound,
-	) {
-		t.Errorf("the generation is named: %v", err)
-	}
+	_, _, err = blob.Read(t.Context(), art.Store, art.GenerationKey("g1", "manifest.json"))
+	assert.True(t, fault.Is(err, fault.NotFound), "the generation is named: %v", err)
 }
 
 func TestSeqIsOneMoreThanTheLargest(t *testing.T) {
@@ -65,9 +62,8 @@ func TestSeqIsOneMoreThanTheLargest(t *testing.T) {
 		stagetest.Must(publish.Store(t.Context(), art, &core.Manifest{Generation: fmt.Sprint("g", i), Seq: seq}, "held"))
 	}
 	assert.Equal(t, int64(13), stagetest.Must(publish.NextSeq(t.Context(), art)))
-	if got, err := publish.NextSeq(t.Context(), newIndex(t)); err != nil || got != 1 {
-		t.Errorf("of a new index: %v, %d", err, got)
-	}
+	got, err := publish.NextSeq(t.Context(), newIndex(t))
+	assert.True(t, err == nil && got == 1, "of a new index: %v, %d", err, got)
 }
 
 func TestGateMeasuresDocumentsAndChunksApart(t *testing.T) {
@@ -203,10 +199,8 @@ func TestRemovalIsHeldBeforeAnythingIsPaid(t *testing.T) {
 	} {
 		spec := core.Spec{Index: "i", Gate: core.Gate{MaxRemoved: c.share}}
 		reason, detail := publish.CheckRemoval(spec, c.removed, c.moved, c.parent, []string{c.reason})
-		if (reason == publish.MassDeletion) != (c.says != "") || !strings.Contains(detail, c.says) ||
-			(reason == "") != (detail == "") {
-			t.Errorf("%s: %q %q", name, reason, detail)
-		}
+		assert.True(t, (reason == publish.MassDeletion) == (c.says != "") && strings.Contains(detail, c.says) &&
+			(reason == "") == (detail == ""), "%s: %q %q", name, reason, detail)
 	}
 }
 
@@ -267,7 +261,6 @@ func TestSeqPassesOverGenerationsThatCannotBeRead(t *testing.T) {
 	assert.Equal(t, int64(8), stagetest.Must(publish.NextSeq(t.Context(), art)))
 	served := core.Pointer{Generation: "g9", Manifest: "sha-g9", Seq: 20, Epoch: 1} // it counts, also without a reference
 	stagetest.Must(blob.WriteJSON(t.Context(), art.Store, art.CurrentKey(), served, blob.Cond{}))
-	if got, err := publish.NextSeq(t.Context(), art); err != nil || got != 23 {
-		t.Errorf("%d, %v", got, err)
-	}
+	got, err := publish.NextSeq(t.Context(), art)
+	assert.True(t, err == nil && got == 23, "%d, %v", got, err)
 }

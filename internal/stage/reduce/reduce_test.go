@@ -110,10 +110,8 @@ func TestMentionsOfOneNameBecomeOneClass(t *testing.T) {
 	)
 	cs, sum := all(t, art, spec(256), 1, "a", "b")
 	b := cs[core.ClassID("bohr")]
-	if len(cs) != 2 || b.Name != "Bohr" || b.Mentions != 3 || b.ChunkTotal != 2 ||
-		fmt.Sprint(b.Descriptions) != "[From Denmark. Twice here. A physicist.]" {
-		t.Errorf("%d classes, %+v", len(cs), b)
-	}
+	assert.True(t, len(cs) == 2 && b.Name == "Bohr" && b.Mentions == 3 && b.ChunkTotal == 2 &&
+		fmt.Sprint(b.Descriptions) == "[From Denmark. Twice here. A physicist.]", "%d classes, %+v", len(cs), b)
 	for _, p := range []int{2, 16} {
 		got, s := all(t, art, spec(256), p, "a", "b")
 		assert.True(t, s == sum && len(got) == 2, "%d partitions: %d classes, hash %s, want %s", p, len(got), s, sum)
@@ -261,10 +259,9 @@ func TestDigestsFollowWhatTheyCover(t *testing.T) {
 		"once more, undescribed": {append(base[:2:2], of("Bohr", 2, 0, "")), true, false},
 	} {
 		gotMembers, gotText := digests(c.ms)
-		if (gotMembers != members) != c.newMembers || (gotText != text) != c.newText {
-			t.Errorf("%s: members differ %v, want %v; text differs %v, want %v",
-				name, gotMembers != members, c.newMembers, gotText != text, c.newText)
-		}
+		assert.True(t, (gotMembers != members) == c.newMembers && (gotText != text) == c.newText,
+			"%s: members differ %v, want %v; text differs %v, want %v", name, gotMembers != members, c.newMembers,
+			gotText != text, c.newText)
 	}
 }
 
@@ -338,9 +335,8 @@ func TestCountsOfLongClassesEdgesAndMentions(t *testing.T) {
 	res, err := reduce.Run(t.Context(), reduce.In{
 		Spec: spec(256), Artifacts: art, Scratch: "s", Shards: []string{"a"}, Partitions: 1, OnProgress: func(int64) {},
 	})
-	if err != nil || res.Long != 1 || res.Counts.Classes != 2 || res.Counts.Edges != 3 || res.Counts.Mentions != 3 {
-		t.Errorf("%+v, %v", res, err)
-	}
+	assert.True(t, err == nil && res.Long == 1 && res.Counts.Classes == 2 && res.Counts.Edges == 3 &&
+		res.Counts.Mentions == 3, "%+v, %v", res, err)
 }
 
 func TestADamagedOrMissingShardIsAnError(t *testing.T) {

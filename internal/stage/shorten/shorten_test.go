@@ -141,11 +141,8 @@ func TestOnlyLongTextsAreShortenedAndOnlyOnce(t *testing.T) {
 	})
 	t.Run("the call holds name, text and limit", func(t *testing.T) {
 		call := chat.Calls()[2]
-		if call.Name != "Beth" || call.Limit != threshold ||
-			!strings.HasPrefix(call.User, "Name: Beth\n\nDescriptions:\nBeta does") ||
-			call.Task != model.Shorten {
-			t.Errorf("%+v", call)
-		}
+		assert.True(t, call.Name == "Beth" && call.Limit == threshold &&
+			strings.HasPrefix(call.User, "Name: Beth\n\nDescriptions:\nBeta does") && call.Task == model.Shorten, "%+v", call)
 	})
 }
 
@@ -265,10 +262,8 @@ func TestATextThatTheModelGivesNothingForFallsBackToItsStart(t *testing.T) {
 			for run, hits := range []int64{0, 1} { // it is remembered
 				res, got := b.short(b.in(chat, class("Beta", 40)), "Beta")
 				text := got["Beta"].Text
-				if !strings.HasPrefix(text, "Beta does thing 0") || !strings.HasSuffix(text, "say so.") ||
-					utf8.RuneCountInString(text) > threshold {
-					t.Errorf("%q", text)
-				}
+				assert.True(t, strings.HasPrefix(text, "Beta does thing 0") && strings.HasSuffix(text, "say so.") &&
+					utf8.RuneCountInString(text) <= threshold, "%q", text)
 				assert.True(t, len(chat.Calls()) == c.calls && res.Progress.Hits.Shorten == hits,
 					"run %d: %d calls, %+v", run, len(chat.Calls()), res.Progress)
 			}

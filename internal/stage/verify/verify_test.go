@@ -431,10 +431,9 @@ func TestRowsThatAreNoLongerLiveAreNotWanted(t *testing.T) {
 		b.wipe()
 		in := b.in(b.classUnit(kind))
 		in.Live = b.live
-		if got := b.run(in); got != (verify.Result{Checked: wantClasses, Rewritten: wantClasses}) ||
-			b.count("c") != wantClasses {
-			t.Errorf("%s: %+v, want %d; %d rows", kind, got, wantClasses, b.count("c"))
-		}
+		got := b.run(in)
+		assert.True(t, got == (verify.Result{Checked: wantClasses, Rewritten: wantClasses}) && b.count("c") == wantClasses,
+			"%s: %+v, want %d; %d rows", kind, got, wantClasses, b.count("c"))
 		assert.Zero(t, b.run(in).Rewritten, "%s: a second look", kind)
 		in = b.in(verify.Unit{Kind: kind, Segment: b.manifest.Segments.ChunkVecs[0], Collection: "k", Dimension: dim})
 		in.Live = b.live

@@ -106,10 +106,8 @@ func TestRowsMayBeKept(t *testing.T) {
 		sorter.Close()
 		for i, pair := range kept {
 			added := 2999 - i
-			if string(pair[0]) != fmt.Sprintf("%04d", i) ||
-				!bytes.Equal(pair[1], bytes.Repeat([]byte{byte(added)}, added%9)) {
-				t.Fatalf("row %d became %q", i, pair)
-			}
+			require.True(t, string(pair[0]) == fmt.Sprintf("%04d", i) &&
+				bytes.Equal(pair[1], bytes.Repeat([]byte{byte(added)}, added%9)), "row %d became %q", i, pair)
 		}
 	}
 }

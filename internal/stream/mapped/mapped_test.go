@@ -152,10 +152,9 @@ func TestDamageInALaterBlockIsNamed(t *testing.T) {
 	raw := write(t, sections)
 	at := bytes.Index(raw, []byte("0123456789abcdef")) + 1<<20 + 5
 	raw[at] ^= 1
-	if _, err := open(t, raw); !fault.Is(err, fault.SegmentDamage) ||
-		!strings.Contains(err.Error(), "section over a block block 1") {
-		t.Errorf("%v", err)
-	}
+	_, err := open(t, raw)
+	assert.True(t, fault.Is(err, fault.SegmentDamage) && strings.Contains(err.Error(), "section over a block block 1"),
+		"%v", err)
 }
 
 func TestCutFilesAndOtherKindsAreRefused(t *testing.T) {
@@ -168,14 +167,12 @@ func TestCutFilesAndOtherKindsAreRefused(t *testing.T) {
 	_, err := mapped.Open(path, "test", 3)
 	assert.True(t, fault.Is(err, fault.NotFound), "missing: %v", err)
 	require.NoError(t, os.WriteFile(path, good, 0o600))
-	if _, err := mapped.Open(path, "other", 3); !fault.Is(err, fault.SegmentDamage) ||
-		!strings.Contains(err.Error(), "kind test") {
-		t.Errorf("another kind: %v", err)
-	}
-	if _, err := mapped.Open(path, "test", 4); !fault.Is(err, fault.FormatUnknown) ||
-		!strings.Contains(err.Error(), "version 3") {
-		t.Errorf("another version: %v", err)
-	}
+	_, err = mapped.Open(path, "other", 3)
+	assert.True(t, fault.Is(err, fault.SegmentDamage) && strings.Contains(err.Error(), "kind test"), "another kind: %v",
+		err)
+	_, err = mapped.Open(path, "test", 4)
+	assert.True(t, fault.Is(err, fault.FormatUnknown) && strings.Contains(err.Error(), "version 3"), "another version: %v",
+		err)
 }
 
 // A file is valid while it is mapped, also when its name is gone; closing twice is harmless.
