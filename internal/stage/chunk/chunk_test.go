@@ -137,8 +137,7 @@ func zipped(t *testing.T, files map[string]string) string {
 		}
 		require.NoError(t, err)
 	}
-	err := archive.Close()
-	require.NoError(t, err)
+	require.NoError(t, archive.Close())
 	return buffer.String()
 }
 
@@ -146,10 +145,8 @@ func gz(t *testing.T, content string) string {
 	t.Helper()
 	var buffer bytes.Buffer
 	writer := gzip.NewWriter(&buffer)
-	_, err := writer.Write([]byte(content))
-	require.NoError(t, err)
-	err = writer.Close()
-	require.NoError(t, err)
+	stagetest.Must(writer.Write([]byte(content)))
+	require.NoError(t, writer.Close())
 	return buffer.String()
 }
 
@@ -335,8 +332,7 @@ func TestAttachmentsOfAnObjectThatChangesMeanwhileAreFoundByTheNextRun(t *testin
 	r.corpus.Set("m.eml", attachedTo("a.txt", "beta"))
 	planned := r.plan()
 	r.corpus.Set("m.eml", attachedTo("b.txt", "gamma"))
-	res, err := r.chunk(t.Context(), 0, planned.Units)
-	require.NoError(t, err)
+	res := stagetest.Must(r.chunk(t.Context(), 0, planned.Units))
 	kept := r.documents(res)["m.eml#a.txt"]
 	assert.True(t, kept.Title == "alpha" && kept.Stale && kept.Problem == string(fault.DocumentChanged),
 		"gone meanwhile: %+v", kept)
@@ -346,8 +342,7 @@ func TestAttachmentsOfAnObjectThatChangesMeanwhileAreFoundByTheNextRun(t *testin
 	r.corpus.Set("m.eml", attachedTo("b.txt", "delta"))
 	planned = r.plan()
 	r.corpus.Set("m.eml", attachedTo("b.txt", "epsilon"))
-	res, err = r.chunk(t.Context(), 0, planned.Units)
-	require.NoError(t, err)
+	res = stagetest.Must(r.chunk(t.Context(), 0, planned.Units))
 	if got := r.documents(res)["m.eml#b.txt"]; got.Title != "epsilon" || got.Problem != "" {
 		t.Errorf("another by then: %+v", got)
 	}

@@ -163,8 +163,7 @@ func TestARunMayEndAfterAnyWriteOrDelete(t *testing.T) {
 		}})
 		w.publish("g3", second)
 		for _, key := range []string{"docs/runs/g3/1/build.json", "docs/segments/abandoned"} {
-			_, err := blob.Write(context.Background(), w.store, key, nil, blob.Cond{})
-			w.check(err)
+			stagetest.Must(blob.Write(context.Background(), w.store, key, nil, blob.Cond{}))
 		}
 		w.fence = 1
 		return w
@@ -294,11 +293,9 @@ func TestAFolderThatIsHalfDeletedIsFoundAgain(t *testing.T) {
 	w.publish("g1", first)
 	for i := range 2500 {
 		key := w.index.GenerationKey("g1", fmt.Sprintf("dead-letters/%04d.json", i))
-		_, err := blob.Write(t.Context(), w.store, key, nil, blob.Cond{})
-		w.check(err)
+		stagetest.Must(blob.Write(t.Context(), w.store, key, nil, blob.Cond{}))
 		key = w.index.GenerationKey("g1", fmt.Sprintf("z/%04d.json", i)) // behind the reference in the order of keys
-		_, err = blob.Write(t.Context(), w.store, key, nil, blob.Cond{})
-		w.check(err)
+		stagetest.Must(blob.Write(t.Context(), w.store, key, nil, blob.Cond{}))
 	}
 	w.publish("g2", second)
 	w.collect(0)
@@ -383,8 +380,7 @@ func cut(raw []byte) []byte { return raw[:len(raw)/2] }
 
 func TestDamageIsNamedAndNothingThatItMightNeedIsDeleted(t *testing.T) {
 	splitOf := func(w *world, gen string) string {
-		manifest, err := w.index.Manifest(context.Background(), w.manifest[gen])
-		w.check(err)
+		manifest := stagetest.Must(w.index.Manifest(context.Background(), w.manifest[gen]))
 		return w.index.SegmentKey(manifest.Segments.Splits[0].SHA256)
 	}
 	manifestOf := func(w *world, gen string) string { return w.index.SegmentKey(w.manifest[gen]) }
@@ -447,8 +443,7 @@ func TestScratchGoesByFenceAndOldReportsGo(t *testing.T) {
 	put := func(at time.Time, keys ...string) {
 		w.now = at
 		for _, key := range keys {
-			_, err := blob.Write(t.Context(), w.store, key, []byte("{}"), blob.Cond{})
-			w.check(err)
+			stagetest.Must(blob.Write(t.Context(), w.store, key, []byte("{}"), blob.Cond{}))
 		}
 	}
 	put(day(0), "docs/runs/g9/3/build.json", "docs/runs/g1/5/a/b.rows", "docs/runs/g8/6/build.json",
@@ -494,8 +489,7 @@ func TestWhatIsPurgedGoesAtOnceButWhereItIsOpenOrServed(t *testing.T) {
 		in := w.in()
 		in.Purged = func(gen string) bool { return slices.Contains(purged, gen) }
 		w.now = w.now.Add(time.Second)
-		res, err := collect.Run(t.Context(), in)
-		w.check(err)
+		res := stagetest.Must(collect.Run(t.Context(), in))
 		return res
 	}
 	w.now = day(0)
@@ -531,10 +525,8 @@ func TestWhatNothingNamesStaysForItsGrace(t *testing.T) {
 		{24 * time.Hour, false},
 	} {
 		w.now = day(0).Add(c.after)
-		_, err := collect.Run(t.Context(), w.in())
-		w.check(err)
-		names, err := w.vectors.List(t.Context(), collPrefix)
-		w.check(err)
+		stagetest.Must(collect.Run(t.Context(), w.in()))
+		names := stagetest.Must(w.vectors.List(t.Context(), collPrefix))
 		assert.True(t, w.has("s1") == c.there && slices.Contains(names, unnamed) == c.there &&
 			slices.Contains(generations(w), "g1") == c.there, "%s: segment %t, collections %q, generations %q", c.after,
 			w.has("s1"), names, generations(w))
@@ -550,8 +542,7 @@ func TestWhatABranchNeedsStaysUntilItIsDeleted(t *testing.T) {
 			w := newWorld(t)
 			put := func(key string, value any) {
 				t.Helper()
-				_, err := blob.WriteJSON(t.Context(), w.store, key, value, blob.Cond{})
-				w.check(err)
+				stagetest.Must(blob.WriteJSON(t.Context(), w.store, key, value, blob.Cond{}))
 			}
 			w.publish("g1", first)
 			ref := core.GenerationRef{Manifest: w.manifest["g1"], Seq: w.seq, State: core.GenerationPublished}
@@ -608,8 +599,7 @@ func TestAClockThatJumpsMakesNothingGoAtOnce(t *testing.T) {
 			}
 			in := w.in()
 			in.Grace = 7 * 24 * time.Hour
-			_, err := collect.Run(t.Context(), in)
-			require.NoError(t, err)
+			stagetest.Must(collect.Run(t.Context(), in))
 			missing := w.missing("g1", first)
 			require.True(t, night >= 6 || missing == nil,
 				"%s: in night %d the marked generation lost %v", c.situation, night, missing)

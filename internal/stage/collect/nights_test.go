@@ -98,18 +98,16 @@ func TestACollectorThatWakesUpDeletesNothingOfTheRunThatFollowedIt(t *testing.T)
 // nameSegments publishes a generation that names segments besides those of the one before it.
 func (w *world) nameSegments(gen string, names ...string) {
 	w.t.Helper()
-	manifest, err := w.index.Manifest(context.Background(), w.manifest["g1"])
-	w.check(err)
+	manifest := stagetest.Must(w.index.Manifest(context.Background(), w.manifest["g1"]))
 	for _, name := range names {
 		manifest.Segments.Text = append(manifest.Segments.Text, core.Segment{SHA256: name})
 	}
 	w.seq++
 	manifest.Generation, manifest.Seq = gen, w.seq
-	sha, err := w.index.PutManifest(context.Background(), manifest)
-	w.check(err)
+	sha := stagetest.Must(w.index.PutManifest(context.Background(), manifest))
 	w.manifest[gen] = sha
 	ref := core.GenerationRef{Manifest: sha, Seq: w.seq, State: "published"}
-	_, err = blob.WriteJSON(context.Background(), w.store, w.index.GenerationKey(gen, "manifest.json"), ref, blob.Cond{})
+	_, err := blob.WriteJSON(context.Background(), w.store, w.index.GenerationKey(gen, "manifest.json"), ref, blob.Cond{})
 	w.check(err)
 	w.point(gen, w.seq)
 }
@@ -122,8 +120,7 @@ func TestTheLeaseIsLookedAtBeforeEveryDelete(t *testing.T) {
 	w.check(w.vectors.Create(t.Context(), collPrefix+"classes_7", 2))
 	w.collect(0) // marks g1, condemns
 	for _, key := range []string{w.index.RunKey("g1", "0", "build.json"), w.index.GenerationKey("gone", "report.json")} {
-		_, err := blob.Write(t.Context(), w.store, key, []byte("{}"), blob.Cond{})
-		w.check(err)
+		stagetest.Must(blob.Write(t.Context(), w.store, key, []byte("{}"), blob.Cond{}))
 	}
 	looked := false
 	var deletes int
@@ -197,8 +194,7 @@ func stage(w *world, fence int64, keys ...string) (bucket *artifacttest.Memory, 
 	w.t.Helper()
 	bucket = artifacttest.New()
 	for _, key := range keys {
-		_, err := blob.Write(context.Background(), bucket, key, []byte("rows"), blob.Cond{})
-		w.check(err)
+		stagetest.Must(blob.Write(context.Background(), bucket, key, []byte("rows"), blob.Cond{}))
 	}
 	in = w.in()
 	in.Staging, in.Copies, in.Fence = bucket, copiesOf, fence
@@ -358,11 +354,9 @@ func TestSixtyNightsLeaveTheStoresAboutAsLargeAsWhatIsLive(t *testing.T) {
 // The same holds of the stores that are embedded, which are slower.
 func TestNightsOnTheEmbeddedStores(t *testing.T) {
 	w := newWorld(t)
-	store, err := recordsbolt.Open(filepath.Join(t.TempDir(), "records"))
-	w.check(err)
+	store := stagetest.Must(recordsbolt.Open(filepath.Join(t.TempDir(), "records")))
 	defer func() { _ = store.Close() }()
-	rowStore, err := files.Open(t.TempDir())
-	w.check(err)
+	rowStore := stagetest.Must(files.Open(t.TempDir()))
 	defer func() { _ = rowStore.Close() }()
 	w.records, w.vectors = store, rowStore
 	simulate(w, 7, claimsOf(t), func() (records, rows int) {
@@ -371,8 +365,7 @@ func TestNightsOnTheEmbeddedStores(t *testing.T) {
 			return nil
 		}))
 		for _, collection := range []string{"classes_0", "chunks_0"} {
-			n, err := rowStore.Count(t.Context(), collPrefix+collection)
-			w.check(err)
+			n := stagetest.Must(rowStore.Count(t.Context(), collPrefix+collection))
 			rows += int(n)
 		}
 		return records, rows
@@ -396,12 +389,10 @@ func simulate(w *world, nights int, claims coordination.Claims, stored func() (r
 	now := content{classes: map[string]string{}, chunks: map[string]string{}}
 	pay := func(task string, keys ...core.Digest) {
 		for _, key := range keys {
-			_, err := book.Put(t.Context(), task, key, 0, ledger.Result{Value: []byte("paid")})
-			w.check(err)
+			stagetest.Must(book.Put(t.Context(), task, key, 0, ledger.Result{Value: []byte("paid")}))
 		}
 		if task == ledger.Extract {
-			_, err := book.Pack(t.Context(), task, keys)
-			w.check(err)
+			stagetest.Must(book.Pack(t.Context(), task, keys))
 		}
 	}
 	var recent []content

@@ -25,8 +25,7 @@ import (
 // abandon leaves segments that no manifest names, as a build that ended early does.
 func (w *world) abandon(names ...string) {
 	for _, name := range names {
-		_, err := blob.Write(context.Background(), w.store, w.index.SegmentKey(name), []byte(name), blob.Cond{})
-		w.check(err)
+		stagetest.Must(blob.Write(context.Background(), w.store, w.index.SegmentKey(name), []byte(name), blob.Cond{}))
 	}
 }
 
@@ -119,14 +118,12 @@ func TestSettlingAndTheNextRunSpareWhatIsNamedNow(t *testing.T) {
 	for _, settle := range []bool{true, false} {
 		w := newWorld(t)
 		w.publish("g1", first)
-		manifest, err := w.index.Manifest(t.Context(), w.manifest["g1"])
-		w.check(err)
+		manifest := stagetest.Must(w.index.Manifest(t.Context(), w.manifest["g1"]))
 		sha := manifest.Segments.Splits[0].SHA256
 		list := map[string]any{
 			"format": 1, "since": map[string]time.Time{}, "deleting": []string{"segment:" + sha, "segment:s1"},
 		}
-		_, err = blob.WriteJSON(t.Context(), w.store, "docs/condemned.json", list, blob.Cond{})
-		w.check(err)
+		stagetest.Must(blob.WriteJSON(t.Context(), w.store, "docs/condemned.json", list, blob.Cond{}))
 		w.abandon("s1")
 		if settle {
 			w.check(collect.Settle(t.Context(), w.index, w.vectors, collect.Permit{}))
@@ -221,8 +218,7 @@ func TestListingFailsWhereAnythingIsDamaged(t *testing.T) {
 		"a manifest":  func(w *world) string { return w.index.SegmentKey(w.manifest["g1"]) },
 		"a reference": func(w *world) string { return w.index.GenerationKey("g1", "manifest.json") },
 		"a segment": func(w *world) string {
-			manifest, err := w.index.Manifest(context.Background(), w.manifest["g1"])
-			w.check(err)
+			manifest := stagetest.Must(w.index.Manifest(context.Background(), w.manifest["g1"]))
 			return w.index.SegmentKey(manifest.Segments.Extract[0].SHA256)
 		},
 	} {
@@ -341,8 +337,7 @@ func TestAReferenceThatIsPutBackKeepsItsGeneration(t *testing.T) {
 	w.collect(0)
 	marked := len(w.store.Keys(collect.MarkKey(w.index, "g1"))) == 1
 	ref := core.GenerationRef{Manifest: w.manifest["g1"], Seq: 1, State: "published"}
-	_, err := blob.WriteJSON(t.Context(), w.store, reference, ref, blob.Cond{})
-	w.check(err)
+	stagetest.Must(blob.WriteJSON(t.Context(), w.store, reference, ref, blob.Cond{}))
 	w.collect(5)
 	missing := w.missing("g1", first)
 	assert.True(t, marked && missing == nil && len(w.store.Keys(collect.MarkKey(w.index, "g1"))) <= 0 &&

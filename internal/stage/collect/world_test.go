@@ -27,6 +27,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/records"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 	"github.com/unweaver/unweaver/internal/text"
 )
 
@@ -224,8 +225,7 @@ func sorted[T any](of map[string]string, make func(name, text string) T, id func
 }
 
 func (w *world) segment(write func(*artifact.File) error) core.Segment {
-	file, err := artifact.NewFile()
-	w.check(err)
+	file := stagetest.Must(artifact.NewFile())
 	defer file.Discard()
 	w.check(write(file))
 	seg, _, err := file.PutSegment(context.Background(), w.index)
@@ -234,8 +234,7 @@ func (w *world) segment(write func(*artifact.File) error) core.Segment {
 }
 
 func (w *world) rowSegment(fill func(*artifact.Rows)) core.Segment {
-	out, err := artifact.NewRows()
-	w.check(err)
+	out := stagetest.Must(artifact.NewRows())
 	defer out.Discard()
 	fill(out)
 	seg, _, err := out.StoreSegment(context.Background(), w.index, 0)
@@ -286,8 +285,7 @@ func (w *world) build(gen string, c content) {
 	w.check(w.vectors.Create(ctx, c.collections.Classes, 2))
 	w.check(w.vectors.Create(ctx, c.collections.Chunks, 2))
 	w.load(ctx, classes, chunks, c.collections)
-	sha, err := w.index.PutManifest(ctx, manifest)
-	w.check(err)
+	sha := stagetest.Must(w.index.PutManifest(ctx, manifest))
 	w.manifest[gen] = sha
 	state := c.state
 	if state == "" {
@@ -295,8 +293,7 @@ func (w *world) build(gen string, c content) {
 	}
 	ref := core.GenerationRef{Manifest: sha, Seq: w.seq, State: state}
 	for file, v := range map[string]any{"manifest.json": ref, "report.json": ref} {
-		_, err = blob.WriteJSON(ctx, w.store, w.index.GenerationKey(gen, file), v, blob.Cond{})
-		w.check(err)
+		stagetest.Must(blob.WriteJSON(ctx, w.store, w.index.GenerationKey(gen, file), v, blob.Cond{}))
 	}
 }
 
@@ -381,8 +378,7 @@ func (w *world) point(gen string, seq int64) {
 	current, _, err := w.index.ReadPointer(context.Background())
 	w.check(err)
 	next := core.Pointer{Generation: gen, Manifest: w.manifest[gen], Seq: seq, Epoch: current.Epoch + 1}
-	_, err = blob.WriteJSON(context.Background(), w.store, w.index.CurrentKey(), next, blob.Cond{})
-	w.check(err)
+	stagetest.Must(blob.WriteJSON(context.Background(), w.store, w.index.CurrentKey(), next, blob.Cond{}))
 }
 
 func (w *world) in() collect.In {
@@ -404,8 +400,7 @@ func (w *world) open(ctx context.Context, manifest *core.Manifest) (*segments.Ta
 func (w *world) collect(on int) collect.Result {
 	w.t.Helper()
 	w.now = day(on)
-	res, err := collect.Run(context.Background(), w.in())
-	w.check(err)
+	res := stagetest.Must(collect.Run(context.Background(), w.in()))
 	return res
 }
 

@@ -119,8 +119,7 @@ func (x *index) publish(broken map[string]fault.Code) {
 	}
 	x.causes = nil
 	key := x.art.GenerationKey(x.parent.Generation, plan.ProblemsName)
-	_, err = blob.Write(x.t.Context(), x.art.Store, key, raw, blob.Cond{})
-	require.NoError(x.t, err)
+	stagetest.Must(blob.Write(x.t.Context(), x.art.Store, key, raw, blob.Cond{}))
 }
 
 // oneSplit returns the segments of a generation with one split of documents.
@@ -142,8 +141,7 @@ func (x *index) published() map[string]rows.Document {
 	for row, err := range artifact.ScanAll(
 		x.t.Context(), x.art.Store, x.art.SegmentKey(x.parent.Segments.Documents[0].SHA256)) {
 		require.NoError(x.t, err)
-		all[string(row.Key)], err = rows.DecodeDocument(row.Value)
-		require.NoError(x.t, err)
+		all[string(row.Key)] = stagetest.Must(rows.DecodeDocument(row.Value))
 	}
 	return all
 }
@@ -171,8 +169,7 @@ func (x *index) problems() []plan.Problem {
 	var all []plan.Problem
 	for lines := bufio.NewScanner(bytes.NewReader(raw)); lines.Scan(); {
 		var problem plan.Problem
-		err := json.Unmarshal(lines.Bytes(), &problem)
-		require.NoError(x.t, err)
+		require.NoError(x.t, json.Unmarshal(lines.Bytes(), &problem))
 		all = append(all, problem)
 	}
 	return all

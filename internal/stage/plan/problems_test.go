@@ -251,8 +251,7 @@ func TestVersionsAndConfigurationGiveTheirReasons(t *testing.T) {
 // An object with rows that was emptied is a failure, not a deletion: its rows stay until the object itself is removed.
 func TestRowsOfAnEmptiedObjectAreLostNotRemoved(t *testing.T) {
 	var hollow bytes.Buffer
-	err := gzip.NewWriter(&hollow).Close()
-	require.NoError(t, err)
+	require.NoError(t, gzip.NewWriter(&hollow).Close())
 	rows := jsonl(0, 3)
 	for situation, c := range map[string][3]string{
 		"0 bytes":                {"r.jsonl", rows, ""},
@@ -293,8 +292,7 @@ func gzipped(t *testing.T, text string) string {
 	var out bytes.Buffer
 	writer := gzip.NewWriter(&out)
 	_, err := writer.Write([]byte(text))
-	err = errors.Join(err, writer.Close())
-	require.NoError(t, err)
+	require.NoError(t, errors.Join(err, writer.Close()))
 	return out.String()
 }
 
