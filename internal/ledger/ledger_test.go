@@ -362,21 +362,3 @@ func TestALaterRoundTakesThePlaceOfANegativeEntryAndNoEarlierOneDoes(t *testing.
 	put(3, ledger.Result{Value: []byte("bad"), Negative: true}, "good")
 	put(3, ledger.Result{Value: []byte("better")}, "good")
 }
-
-func TestNegativeEntriesAreNeverPacked(t *testing.T) {
-	b := newBook(t)
-	for i := range 6 {
-		result := ledger.Result{Value: []byte(value(i)), Negative: i > 2}
-		must(b.Put(t.Context(), ledger.Extract, key(i), 0, result))
-	}
-	b.now = day(2)
-	assert.Equal(t, int64(3), b.upkeep(t, ledger.Extract, nil).Gathered)
-	b.now = day(4)
-	b.upkeep(t, ledger.Extract, nil)
-	b.reopen()
-	for i := range 6 {
-		entry, err := b.Get(t.Context(), ledger.Extract, key(i), 0)
-		assert.True(t, err == nil && entry != nil && entry.Negative == (i > 2) && string(entry.Value) == value(i),
-			"entry %d: %v %v", i, entry, err)
-	}
-}

@@ -234,22 +234,6 @@ func TestALookUpCostsRequestsByTheAnswerNotByTheText(t *testing.T) {
 	}
 }
 
-func BenchmarkLookUpOf10000TextsFarAway(b *testing.B) {
-	for name, from := range map[string]int{"hits": 0, "misses": 1 << 20} {
-		b.Run(name, func(b *testing.B) {
-			store := far(b, 100_000)
-			for b.Loop() {
-				store.Reset()
-				l := ledger.New(store, memory.NewClaims())
-				for at := 0; at < 10_000; at += 1000 {
-					must(l.FindTexts(b.Context(), texts(from+at, from+at+1000)))
-				}
-			}
-			b.ReportMetric(requests(store)/10, "requests/1000texts")
-		})
-	}
-}
-
 // All who pay side by side see that the index lacks enough texts for a pack. One of them writes it; the others must not
 // wait and then write packs of the few texts that came meanwhile, each of which every look-up would ask.
 func TestThoseWhoPaySideBySideWriteFullPacksOfTheIndex(t *testing.T) {

@@ -48,22 +48,6 @@ func TestManyPacksBecomeFewAndEveryEntryIsFoundAllTheWhile(t *testing.T) {
 	}
 }
 
-func TestAMissCostsOneLookAtTheLooseEntryAndItsNegative(t *testing.T) {
-	b := newBook(t)
-	b.pay(t, ledger.Extract, 0, 10)
-	pay := func(context.Context) (ledger.Result, error) { return ledger.Result{Value: []byte("v")}, nil }
-	for i := 100; i < 103; i++ {
-		if i == 101 { // the packs are listed now
-			b.store.Reset()
-		}
-		_, paid, err := b.Do(t.Context(), ledger.Extract, key(i), 0, pay)
-		require.True(t, err == nil && paid, "%v %v", paid, err)
-	}
-	gets, puts := b.store.Calls(artifacttest.Get), b.store.Calls(artifacttest.Put)
-	assert.True(t, gets <= 4 && puts == 2 && b.store.Calls(artifacttest.List) == 0,
-		"two misses cost %d reads, %d writes, %d listings", gets, puts, b.store.Calls(artifacttest.List))
-}
-
 func TestALargeMergeIsCutByTheFirstByteOfItsKeys(t *testing.T) {
 	defer ledger.SetMergedEntries(40)()
 	b := newBook(t)

@@ -39,19 +39,6 @@ func put(r *run, key string, raw []byte) {
 	stagetest.Must(r.art.Store.Put(r.t.Context(), key, bytes.NewReader(raw), int64(len(raw)), blob.Cond{}))
 }
 
-// A document that changed since it was planned is indexed as it is now.
-func TestADocumentThatChangedSincePlanIsTakenAsItIs(t *testing.T) {
-	r := newRun(t, map[string]string{"a.txt": "first", "b.txt": "other"})
-	units := r.plan().Units
-	r.corpus.Set("a.txt", "second, and longer")
-	res := stagetest.Must(r.chunk(t.Context(), 0, units))
-	a := r.documents(res)["a.txt"]
-	now, err := r.corpus.Stat(t.Context(), "a.txt")
-	assert.True(t, err == nil && a.Problem == "" && a.Version == versionOf("second, and longer") && a.ETag == now.ETag &&
-		a.Size == now.Size && r.text(res, "a.txt", a, 0, -1) == "second, and longer" && res.ProblemCount == 0, "%+v, %+v", a,
-		res)
-}
-
 func versionOf(text string) core.Digest { return sha256.Sum256([]byte(text)) }
 
 // A file whose content changed behind the back of its ETag is seen by its bytes.
@@ -248,19 +235,6 @@ func TestANewChunkerCutsStaleDocumentsToo(t *testing.T) {
 		len(a.Chunks), len(b.Chunks))
 }
 
-func TestNothingIsKeptOfAnotherCorpus(t *testing.T) {
-	r := newRun(t, map[string]string{"a.txt": long, "b.txt": long, "c.jsonl": `{"id":"1","text":"one"}`})
-	r.night()
-	r.corpus.Set("a.txt", "")
-	r.corpus.Open["c.jsonl"] = fault.StoreDenied.At("read", "c.jsonl")
-	r.keeps = false
-	res := r.night()
-	documents := r.documents(res)
-	if a := documents["a.txt"]; len(documents) != 2 || a.Stale || len(a.Chunks) != 0 || res.Empty != 1 || res.Failed != 0 {
-		t.Errorf("%d documents, %+v, %+v", len(documents), a, res)
-	}
-}
-
 // Where the parent's text is damaged there is nothing to keep; that is reported, and counts.
 func TestWhatTheParentLostIsTold(t *testing.T) {
 	for name, damage := range map[string]func(*run){
@@ -445,20 +419,4 @@ func TestSmallDocumentsOfADistantCorpusAreReadSideBySide(t *testing.T) {
 			assert.Equal(t, 1, near.Reads(key), "%s was read", key)
 		}
 	})
-}
-
-// What fails while it is read ahead fails that document, when its turn comes.
-func TestAReadingAheadFailsItsOwnDocument(t *testing.T) {
-	r := newRun(t, map[string]string{"a.txt": "first", "b.txt": "second", "c.txt": "third", "d.txt": "fourth"})
-	units := r.plan().Units
-	r.corpus.Open["b.txt"] = fault.StoreDenied.At("read", "b.txt")
-	r.corpus.Break["c.txt"] = fault.Unreadable.At("read", "c.txt")
-	res := stagetest.Must(r.chunk(t.Context(), 0, units))
-	documents := r.documents(res)
-	for key, want := range map[string]string{
-		"a.txt": "", "b.txt": string(fault.StoreDenied), "c.txt": string(fault.Unreadable), "d.txt": "",
-	} {
-		assert.Equal(t, want, documents[key].Problem, "%s has problem", key)
-	}
-	assert.True(t, res.Counts.Documents == 2 && res.Failed == 2, "%+v", res)
 }

@@ -22,8 +22,6 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/coordination"
 	"github.com/unweaver/unweaver/internal/store/coordination/bolt"
-	recordsbolt "github.com/unweaver/unweaver/internal/store/records/bolt"
-	"github.com/unweaver/unweaver/internal/store/vectors/files"
 	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
@@ -169,22 +167,6 @@ func TestWhatThePointerNamesStaysWhateverItsReferenceSays(t *testing.T) {
 		})
 	}
 }
-
-func TestScratchOfNewerFencesAndOfRestoresIsNotTouched(t *testing.T) {
-	w := newWorld(t)
-	w.publish("g1", first)
-	w.fence = 5
-	for _, run := range []artifactRun{{"a", "4"}, {"b", "5"}, {"c", "6"}, {"restore-1", "restore"}} {
-		_, err := blob.Write(t.Context(), w.store, w.index.RunKey(run.gen, run.folder, "x.json"), []byte("{}"), blob.Cond{})
-		w.check(err)
-	}
-	w.collect(3) // longer than the grace
-	want := []string{w.index.RunKey("c", "6", "x.json"), w.index.RunKey("restore-1", "restore", "x.json")}
-	got := w.store.Keys(w.index.RunKey(""))
-	assert.True(t, len(got) == 2 && got[0] == want[0] && got[1] == want[1], "left are %q", got)
-}
-
-type artifactRun struct{ gen, folder string }
 
 // copiesOf is where this installation's copies for bulk import lie.
 var copiesOf = core.ImportPrefix(storeID)
@@ -348,27 +330,6 @@ func TestSixtyNightsLeaveTheStoresAboutAsLargeAsWhatIsLive(t *testing.T) {
 			rows += len(keys)
 		}
 		return len(w.records.(*memoryRecords).keys), rows
-	})
-}
-
-// The same holds of the stores that are embedded, which are slower.
-func TestNightsOnTheEmbeddedStores(t *testing.T) {
-	w := newWorld(t)
-	store := stagetest.Must(recordsbolt.Open(filepath.Join(t.TempDir(), "records")))
-	defer func() { _ = store.Close() }()
-	rowStore := stagetest.Must(files.Open(t.TempDir()))
-	defer func() { _ = rowStore.Close() }()
-	w.records, w.vectors = store, rowStore
-	simulate(w, 7, claimsOf(t), func() (records, rows int) {
-		w.check(store.ScanRecords(t.Context(), storeID[:8]+":c:docs:", func(keys []string) error {
-			records += len(keys)
-			return nil
-		}))
-		for _, collection := range []string{"classes_0", "chunks_0"} {
-			n := stagetest.Must(rowStore.Count(t.Context(), collPrefix+collection))
-			rows += int(n)
-		}
-		return records, rows
 	})
 }
 

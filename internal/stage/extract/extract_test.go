@@ -367,29 +367,6 @@ func TestAServerThatServesNobodyCostsNoChunk(t *testing.T) {
 	}
 }
 
-// One chunk that is refused while others are served is a failure of this run alone.
-func TestARefusalAmongAnswersIsAFailureOfThisRun(t *testing.T) {
-	b := newBench(t)
-	refusing := true
-	chat := &stagetest.Chat{Answer: func(call model.Call) (model.Reply, error) {
-		if refusing && strings.HasPrefix(call.Input, "Text 7") { // 7, 70 to 79
-			return model.Reply{}, fault.ModelRefused.At("call chat model", "m").Because("451 not this one")
-		}
-		return stagetest.Says(entities("Text"))(call)
-	}}
-	in := b.in(chat, stagetest.Numbered(100, "Text %d.")...)
-	in.Health = stage.NewHealth()
-	res := stagetest.Must(extract.Run(t.Context(), in))
-	assert.True(t, res.Dead == 11 && res.Fallbacks == 11 && len(b.deadLetters()) == 11,
-		"%+v, %d dead letters", res, len(b.deadLetters()))
-	assert.Equal(t, string(fault.ModelRefused), b.extracted(in)[7].Fallback)
-	n := len(chat.Calls())
-	assert.True(t, n <= 100+3*11, "%d calls", n)
-	refusing = false // the next run
-	res = stagetest.Must(extract.Run(t.Context(), in))
-	assert.True(t, res.Dead == 0 && res.Progress.Hits.Extract == 89, "the next run: %+v", res)
-}
-
 func TestBatchesOfAShardJoinToTheSameFileWhateverTheirSize(t *testing.T) {
 	docs := stagetest.Numbered(23, "Text %d about one thing.")
 	seal := func(t *testing.T, size int) (extract.SealResult, []stagetest.Row) {

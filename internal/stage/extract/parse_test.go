@@ -136,22 +136,6 @@ func TestALongAnswerWithASlipIsSalvaged(t *testing.T) {
 	assert.True(t, ok && rung == extract.RungRepaired && len(found) == many, "%d of %d entities", len(found), many)
 }
 
-func BenchmarkParseHostile(b *testing.B) {
-	for name, text := range map[string]string{
-		"nested objects 24 KB":  hostile(24 << 10)["nested objects"],
-		"nested objects 48 KB":  hostile(48 << 10)["nested objects"],
-		"nested objects 960 KB": hostile(960 << 10)["nested objects"],
-		"nested lists 960 KB":   hostile(960 << 10)["nested lists"], "nested lists 6 MB": hostile(6 << 20)["nested lists"],
-	} {
-		b.Run(name, func(b *testing.B) {
-			b.SetBytes(int64(len(text)))
-			for b.Loop() {
-				_, _, _ = extract.Parse(text)
-			}
-		})
-	}
-}
-
 func FuzzParse(f *testing.F) {
 	f.Add(`{"entities":[{"name":"A","description":"d"`)
 	f.Add("```[{'entity_name':")
@@ -230,17 +214,6 @@ func TestAnExactAnswerIsReadWhateverItHolds(t *testing.T) {
 
 // joinWords returns the words of a name, apart by single spaces.
 func joinWords(name string) string { return strings.Join(strings.Fields(name), " ") }
-
-// An answer of ten entities, as language models give for a passage.
-func BenchmarkParsing(b *testing.B) {
-	entity := `{"name":"Some Entity","description":"` + strings.Repeat("what it does and since when. ", 4) + `"}`
-	text := fmt.Sprintf(`{"entities":[%s]}`, strings.TrimSuffix(strings.Repeat(entity+",", 10), ","))
-	b.ReportAllocs()
-	for b.Loop() {
-		_, _, ok := extract.Parse(text)
-		require.True(b, ok, "not read")
-	}
-}
 
 func TestOfAnAnswerThatHoldsTooMuchTheBeginningIsTakenAndTheRestCounted(t *testing.T) {
 	type entity struct {

@@ -316,22 +316,6 @@ func TestAStoppedPlanTellsOfTheStop(t *testing.T) {
 	assert.True(t, errors.Is(err, context.Canceled), "%v", err)
 }
 
-// Units are cut by documents: 12,000 rows are three, and their frames follow each other.
-func TestUnitsCoverThePlan(t *testing.T) {
-	var text strings.Builder
-	for i := range 12_000 {
-		fmt.Fprintf(&text, `{"id":"%d","text":"t"}`+"\n", i)
-	}
-	x := newIndex(t, map[string]string{"r.jsonl": text.String()})
-	res := x.night(nil)
-	next, total := 0, int64(0)
-	for _, unit := range res.Units {
-		assert.True(t, unit.From == next && unit.To > unit.From && unit.Documents <= 5000, "%+v", res.Units)
-		next, total = unit.To, total+unit.Documents
-	}
-	assert.True(t, len(res.Units) == 3 && total == 12_000, "%+v", res.Units)
-}
-
 // The objects of a .json list are documents, as lines of a .jsonl are; any other .json is one document. What cannot be
 // read, or is empty, removes none of them.
 func TestAListOfRecordsIsADocumentEach(t *testing.T) {

@@ -158,31 +158,3 @@ func TestAShardThatCannotBeReadStopsTheMergeOfRuns(t *testing.T) {
 	})
 	assert.True(t, errors.Is(err, context.Canceled) && watched.now.Load() == 0, "%v, %d open", err, watched.now.Load())
 }
-
-// BenchmarkReduceOfManyShards reduces 200 shards of 1,000 mentions: in one merge, and by way of runs.
-func BenchmarkReduceOfManyShards(b *testing.B) {
-	const shardCount, perShard = 200, 1000
-	art := artifact.Index{Store: blobmemory.New(), Name: "i"}
-	var shards []string
-	for k := range shardCount {
-		list := make([]mention, perShard)
-		for i := range list {
-			n := k*perShard + i
-			list[i] = mention{fmt.Sprint("name ", n%40_000), rows.Mention{
-				Chunk: chunk(n), Number: int64(i), Document: "d", Surface: "Name",
-				Description: fmt.Sprintf("Description %d of it, which is long enough to be worth something.", n),
-			}}
-		}
-		key := fmt.Sprintf("shard-%05d", k)
-		shard(b, art, key, list)
-		shards = append(shards, key)
-	}
-	for _, files := range []int{1 << 30, 128, 16} {
-		b.Run(fmt.Sprintf("at_once=%d", files), func(b *testing.B) {
-			reduce.SetFanIn(b, files)
-			for b.Loop() {
-				reduced(b, art, 1, shards)
-			}
-		})
-	}
-}
