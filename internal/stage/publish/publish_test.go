@@ -65,113 +65,73 @@ func TestSeqIsOneMoreThanTheLargest(t *testing.T) {
 	assert.Equal(t, int64(1), stagetest.Must(publish.NextSeq(t.Context(), newIndex(t))), "of a new index")
 }
 
+// Documents are those that are readable, failed, of the parent, and lapsed; chunks those in all, and as before.
 func TestGateMeasuresDocumentsAndChunksApart(t *testing.T) {
+	type n = [4]int64
 	usual := core.Failures{Share: 0.01}
 	for name, c := range map[string]struct {
-		budget    core.Failures
-		documents publish.Documents
-		chunks    publish.Chunks
-		reason    string
-		says      string // a part of the detail
+		budget            core.Failures
+		documents, chunks n
+		reason, says      string // says is a part of the detail
 	}{
-		"nothing failed": {usual, publish.Documents{Readable: 81}, publish.Chunks{Total: 8000}, "", ""},
+		"nothing failed": {usual, n{81}, n{8000}, "", ""},
 		"80 of 81 documents cannot be read": {
-			usual,
-			publish.Documents{Readable: 1, Failed: 80},
-			publish.Chunks{Total: 8500, Parent: 8500},
-			publish.FailureBudget, "80 of 81 documents failed (98.8 %); at most 1 %, or 4 of them, may fail " +
-				"(indexes.i.failures: documents_share, count, floor)",
+			usual, n{1, 80}, n{8500, 0, 8500}, publish.FailureBudget,
+			"80 of 81 documents failed (98.8 %); at most 1 %, or 4 of them, may fail (indexes.i.failures: " +
+				"documents_share, count, floor)",
 		},
 		"and the generation before had them": {
-			usual, publish.Documents{Readable: 1, Failed: 80, Parent: 81}, publish.Chunks{Total: 8500}, publish.FailureBudget,
-			"; the previous generation had 81",
+			usual, n{1, 80, 81}, n{8500}, publish.FailureBudget, "; the previous generation had 81",
 		},
-		"4 of 10 documents are below the floor": {
-			usual, publish.Documents{Readable: 6, Failed: 4}, publish.Chunks{Total: 60}, "", "",
-		},
-		"4 of 10 chunks too": {usual, publish.Documents{Readable: 10}, publish.Chunks{Total: 10, Failed: 4}, "", ""},
-		"4 of either are not 8": {
-			usual, publish.Documents{Readable: 6, Failed: 4}, publish.Chunks{Total: 10, Failed: 4}, "", "",
-		},
-		"5 of 10 documents reach the floor": {
-			usual, publish.Documents{Readable: 5, Failed: 5, Parent: 10}, publish.Chunks{Total: 60}, publish.FailureBudget, "5 of 10 doc",
-		},
+		"4 of 10 documents are below the floor": {usual, n{6, 4}, n{60}, "", ""},
+		"4 of 10 chunks too":                    {usual, n{10}, n{10, 4}, "", ""},
+		"4 of either are not 8":                 {usual, n{6, 4}, n{10, 4}, "", ""},
+		"5 of 10 documents reach the floor":     {usual, n{5, 5, 10}, n{60}, publish.FailureBudget, "5 of 10 doc"},
 		"5 of 10 chunks too": {
-			usual, publish.Documents{Readable: 10}, publish.Chunks{Total: 10, Failed: 5}, publish.FailureBudget,
-			"5 of 10 passages failed (50 %); at most 1 %, or 4 of them, may fail " + "(indexes.i.failures: share, count, floor)",
+			usual, n{10}, n{10, 5}, publish.FailureBudget,
+			"5 of 10 passages failed (50 %); at most 1 %, or 4 of them, may fail (indexes.i.failures: share, count, floor)",
 		},
 		"a floor of one holds at the first failure": {
-			core.Failures{Floor: 1}, publish.Documents{Readable: 9, Failed: 1, Parent: 10}, publish.Chunks{Total: 90},
-			publish.FailureBudget, "at most 0 %, or 0 of them",
+			core.Failures{Floor: 1}, n{9, 1, 10}, n{90}, publish.FailureBudget, "at most 0 %, or 0 of them",
 		},
-		"1 % of many are within the share": {
-			usual, publish.Documents{Readable: 990, Failed: 10}, publish.Chunks{Total: 10_000, Failed: 100}, "", "",
-		},
-		"one chunk more is not": {
-			usual, publish.Documents{Readable: 990, Failed: 10}, publish.Chunks{Total: 10_000, Failed: 101},
-			publish.FailureBudget, "101 of 10000 passages",
-		},
-		"one document more is not": {
-			usual, publish.Documents{Readable: 989, Failed: 11, Parent: 1000}, publish.Chunks{Total: 10_000},
-			publish.FailureBudget, "11 of 1000 doc",
-		},
-		"a count lets more through than the share": {
-			core.Failures{Share: 0.01, Count: 50}, publish.Documents{Readable: 50, Failed: 50},
-			publish.Chunks{Total: 100, Failed: 50}, "", "",
-		},
-		"up to the count": {
-			core.Failures{Share: 0.01, Count: 50}, publish.Documents{Readable: 49, Failed: 51}, publish.Chunks{Total: 100},
-			publish.FailureBudget, "or 50 of them",
-		},
-		"documents may have a share of their own": {
-			core.Failures{Share: 0.01, DocumentsShare: 0.5}, publish.Documents{Readable: 60, Failed: 40},
-			publish.Chunks{Total: 600}, "", "",
-		},
+		"1 % of many are within the share":         {usual, n{990, 10}, n{10_000, 100}, "", ""},
+		"one chunk more is not":                    {usual, n{990, 10}, n{10_000, 101}, publish.FailureBudget, "101 of 10000 passages"},
+		"one document more is not":                 {usual, n{989, 11, 1000}, n{10_000}, publish.FailureBudget, "11 of 1000 doc"},
+		"a count lets more through than the share": {core.Failures{Share: 0.01, Count: 50}, n{50, 50}, n{100, 50}, "", ""},
+		"up to the count":                          {core.Failures{Share: 0.01, Count: 50}, n{49, 51}, n{100}, publish.FailureBudget, "or 50 of them"},
+		"documents may have a share of their own":  {core.Failures{Share: 0.01, DocumentsShare: 0.5}, n{60, 40}, n{600}, "", ""},
 		"which does not count for chunks": {
-			core.Failures{Share: 0.01, DocumentsShare: 0.5}, publish.Documents{Readable: 60},
-			publish.Chunks{Total: 600, Failed: 60}, publish.FailureBudget, "60 of 600 passages failed (10 %); at most 1 %",
+			core.Failures{Share: 0.01, DocumentsShare: 0.5}, n{60}, n{600, 60}, publish.FailureBudget,
+			"60 of 600 passages failed (10 %); at most 1 %",
 		},
 		"5 of 100 old documents do not drown in 1,000 new ones": {
-			usual, publish.Documents{Readable: 1095, Failed: 5, Parent: 100, Lapsed: 5},
-			publish.Chunks{Total: 9000, Parent: 900, Lapsed: 9}, publish.FailureBudget,
+			usual, n{1095, 5, 100, 5}, n{9000, 0, 900, 9}, publish.FailureBudget,
 			"5 of 100 documents of the previous generation failed (5 %); at most 1 %, or 4 of them",
 		},
 		"5 long documents of 1,000 are half of the text": {
-			usual,
-			publish.Documents{Readable: 995, Failed: 5, Parent: 1000, Lapsed: 5},
-			publish.Chunks{Total: 2400, Parent: 2400, Lapsed: 1200},
-			publish.FailureBudget, "1200 of 2400 passages of the previous generation belong to documents that failed (50 %); " +
-				"at most 1 %, or those of 4 documents, may (indexes.i.failures: documents_share, count, floor)",
+			usual, n{995, 5, 1000, 5}, n{2400, 0, 2400, 1200}, publish.FailureBudget,
+			"1200 of 2400 passages of the previous generation belong to documents that failed (50 %); at most 1 " +
+				"%, or those of 4 documents, may (indexes.i.failures: documents_share, count, floor)",
 		},
-		"4 of them are kept, and reported": {
-			usual, publish.Documents{Readable: 996, Failed: 4, Parent: 1000, Lapsed: 4},
-			publish.Chunks{Total: 2400, Parent: 2400, Lapsed: 960}, "", "",
-		},
+		"4 of them are kept, and reported": {usual, n{996, 4, 1000, 4}, n{2400, 0, 2400, 960}, "", ""},
 		"a count lets long ones through as well": {
-			core.Failures{Share: 0.01, Count: 5}, publish.Documents{Readable: 995, Failed: 5, Parent: 1000, Lapsed: 5},
-			publish.Chunks{Total: 2400, Parent: 2400, Lapsed: 1200}, "", "",
+			core.Failures{Share: 0.01, Count: 5}, n{995, 5, 1000, 5}, n{2400, 0, 2400, 1200}, "", "",
 		},
-		"nothing gave a chunk": {usual, publish.Documents{Readable: 3}, publish.Chunks{}, publish.Empty, "no document"},
-		"nothing gave a chunk, as little could be read": {
-			usual, publish.Documents{Failed: 4}, publish.Chunks{}, publish.Empty, "no document",
-		},
-		"a first build serves what it can read": {
-			usual, publish.Documents{Readable: 13, Failed: 6}, publish.Chunks{Total: 80}, "", "",
-		},
+		"nothing gave a chunk":                          {usual, n{3}, n{}, publish.Empty, "no document"},
+		"nothing gave a chunk, as little could be read": {usual, n{0, 4}, n{}, publish.Empty, "no document"},
+		"a first build serves what it can read":         {usual, n{13, 6}, n{80}, "", ""},
 		"a first build of which most cannot be read": {
-			usual, publish.Documents{Readable: 6, Failed: 7}, publish.Chunks{Total: 80},
-			publish.FailureBudget, "7 of 13 documents failed (53.8 %); at most 50 %, or 4 of them",
+			usual, n{6, 7}, n{80}, publish.FailureBudget,
+			"7 of 13 documents failed (53.8 %); at most 50 %, or 4 of them",
 		},
-		"nothing could be read of much": {
-			usual, publish.Documents{Failed: 400}, publish.Chunks{}, publish.FailureBudget,
-			"400 of 400 documents failed (100 %)",
-		},
+		"nothing could be read of much": {usual, n{0, 400}, n{}, publish.FailureBudget, "400 of 400 documents failed (100 %)"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			reason, detail := publish.CheckGeneration(core.Spec{Index: "i", Failures: c.budget}, c.documents, c.chunks)
-			assert.True(t, reason == c.reason && strings.Contains(detail, c.says) && (reason == "") == (detail == ""),
-				"%q: %q", reason, detail)
-		})
+		d, of := c.documents, c.chunks
+		documents := publish.Documents{Readable: d[0], Failed: d[1], Parent: d[2], Lapsed: d[3]}
+		chunks := publish.Chunks{Total: of[0], Failed: of[1], Parent: of[2], Lapsed: of[3]}
+		reason, detail := publish.CheckGeneration(core.Spec{Index: "i", Failures: c.budget}, documents, chunks)
+		assert.True(t, reason == c.reason && strings.Contains(detail, c.says) && (reason == "") == (detail == ""),
+			"%s: %q: %q", name, reason, detail)
 	}
 }
 
