@@ -61,19 +61,16 @@ func newWorld(t *testing.T) *world {
 }
 
 func (w *world) create(request access.Request) access.Made {
-	w.t.Helper()
 	made := must(w.book.CreateKey(w.t.Context(), request))
 	w.refresh()
 	return made
 }
 
 func (w *world) refresh() {
-	w.t.Helper()
 	require.NoError(w.t, w.ring.Refresh(w.t.Context()))
 }
 
 func (w *world) check(text string, want fault.Code) {
-	w.t.Helper()
 	_, err := w.ring.Check(w.t.Context(), text)
 	assert.True(w.t, fault.CodeOf(err) == want, "%.12s…: %v, want %q", text, err, want)
 }
@@ -227,7 +224,6 @@ func BenchmarkCheck(b *testing.B) {
 	}
 }
 
-// What the documents promise of a key that is revoked: it ends within a second in every process that follows.
 func TestARevokedKeyEndsWithinASecondWhereTheKeysAreFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := blobmemory.New()

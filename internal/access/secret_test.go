@@ -11,7 +11,6 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 )
 
-// Ids are public: a text with the id of a key, of the right form and with another secret, is no key.
 func TestTheIdOfAKeyWithAnotherSecretIsNone(t *testing.T) {
 	store := blobmemory.New()
 	made, err := Book{Store: store}.CreateKey(t.Context(), Request{Scope: Admin})

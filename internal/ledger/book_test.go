@@ -84,7 +84,6 @@ type book struct {
 }
 
 func newBook(t *testing.T) *book {
-	t.Helper()
 	b := &book{store: artifacttest.New(), now: day(0)}
 	b.store.Now = func() time.Time { return b.now }
 	b.reopen()
@@ -98,7 +97,6 @@ func value(i int) string { return fmt.Sprint("value ", i) }
 
 // pay stores entries from..to as one shard does, and packs them.
 func (b *book) pay(t *testing.T, task string, from, to int) {
-	t.Helper()
 	var keys []core.Digest
 	for i := from; i < to; i++ {
 		must(b.Put(t.Context(), task, key(i), 0, ledger.Result{Value: []byte(value(i))}))
@@ -109,7 +107,6 @@ func (b *book) pay(t *testing.T, task string, from, to int) {
 
 // want checks which of the entries below n a fresh process finds.
 func (b *book) want(t *testing.T, task string, n int, has func(i int) bool) {
-	t.Helper()
 	b.reopen()
 	for i := range n {
 		e := must(b.Get(t.Context(), task, key(i), 0))
@@ -149,7 +146,6 @@ func listing(keys ...core.Digest) iter.Seq2[core.Digest, error] {
 }
 
 func (b *book) upkeep(t *testing.T, task string, listed iter.Seq2[core.Digest, error]) ledger.Kept {
-	t.Helper()
 	b.reopen()
 	kept, err := b.RunUpkeep(t.Context(), task, listed, b.now)
 	require.True(t, err == nil && !kept.Busy, "%v %v", kept, err)

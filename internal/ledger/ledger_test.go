@@ -27,7 +27,6 @@ import (
 )
 
 func stores(t *testing.T) (blob.Store, *bolt.Store) {
-	t.Helper()
 	store := must(dir.Open(t.TempDir()))
 	c := must(bolt.Open(filepath.Join(t.TempDir(), "c")))
 	t.Cleanup(func() { _ = c.Close() })
@@ -156,7 +155,6 @@ func TestAClaimLastsAsLongAsItsCallWhateverBecomesOfTheCaller(t *testing.T) {
 	})
 }
 
-// What was paid for is held while there is no room or no answer, and stored when there is.
 func TestAPaidResultIsHeldUntilItCanBeStored(t *testing.T) {
 	for _, code := range []fault.Code{fault.StoreFull, fault.StoreDown} {
 		synctest.Test(t, func(t *testing.T) {
@@ -230,7 +228,6 @@ func TestWhatCouldNotBeStoredIsHeldAndStoredWhenItCanBe(t *testing.T) {
 	}
 }
 
-// What can never be stored is an error at once.
 func TestAResultThatCanNeverBeStoredIsAnErrorAtOnce(t *testing.T) {
 	store := artifacttest.New()
 	store.Fail = func(op artifacttest.Op, key string) error {
@@ -348,7 +345,6 @@ func TestALaterRoundTakesThePlaceOfANegativeEntryAndNoEarlierOneDoes(t *testing.
 	near := blobmemory.New()
 	l := ledger.New(near, newClaims())
 	put := func(attempt int, result ledger.Result, want string) {
-		t.Helper()
 		must(l.Put(t.Context(), ledger.Extract, key(1), attempt, result))
 		entry, err := ledger.New(near, newClaims()).Get(t.Context(), ledger.Extract, key(1), 0)
 		assert.True(t, err == nil && entry != nil && string(entry.Value) == want, "%v %v, want %s", entry, err, want)

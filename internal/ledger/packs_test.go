@@ -34,7 +34,6 @@ const (
 
 // put stores loose entries.
 func (b *book) put(t *testing.T, task string, from, to int) {
-	t.Helper()
 	for i := from; i < to; i++ {
 		must(b.Put(t.Context(), task, key(i), 0, ledger.Result{Value: []byte(value(i))}))
 	}
@@ -53,7 +52,6 @@ func TestTheNameAndTheBytesOfAPackAreFixed(t *testing.T) {
 	assert.True(t, name == goldenName && hex.EncodeToString(sum[:]) == goldenBytes, "name %s, bytes %x", name, sum)
 }
 
-// Two builds may pay for one key after it expired. Which result counts must not depend on what is asked first.
 func TestOfTwoResultsOfOneKeyOneCountsEverywhereAndAfterAMerge(t *testing.T) {
 	b := newBook(t)
 	b.pay(t, ledger.Extract, 0, 5)
@@ -270,7 +268,6 @@ func TestObjectsThatAreNoEntriesAreLeftAlone(t *testing.T) {
 
 // flipEach changes each byte of the objects below a prefix, and calls look each time with the names that are reported.
 func (b *book) flipEach(t *testing.T, prefix string, look func(where string, i int, named *names)) {
-	t.Helper()
 	whole := map[string][]byte{}
 	for _, object := range b.store.Keys("ledger/") {
 		raw, _, err := blob.Read(t.Context(), b.store, object)
@@ -458,7 +455,6 @@ func parsed(name string) (out core.Digest) {
 	return out
 }
 
-// A text leaves the answer that holds it, and the others of that answer keep their vectors.
 func TestATextLeavesTheAnswerThatHoldsItAndTheOthersStay(t *testing.T) {
 	b := newBook(t)
 	seller := &shop{sold: map[core.Digest]int{}}
@@ -480,7 +476,6 @@ func TestATextLeavesTheAnswerThatHoldsItAndTheOthersStay(t *testing.T) {
 	assert.Equal(t, int64(0), must(b.Remove(t.Context(), ledger.Embed, gone, day(1))), "once more")
 }
 
-// A night looks up what it paid for before, in whatever order: each frame of a pack is read once, and side by side.
 func TestLookUpsInADistantPackReadEachFrameOnceAndSideBySide(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const entries = 1000

@@ -72,7 +72,6 @@ func (s *shop) twice() int {
 
 // has checks which texts a process finds, and that their vectors are theirs.
 func has(t *testing.T, l *ledger.Ledger, all []core.Digest, want func(i int) bool) {
-	t.Helper()
 	objects := must(l.FindTexts(t.Context(), all))
 	vectors := must(l.ReadVectors(t.Context(), all, objects))
 	for i, vector := range vectors {
@@ -219,7 +218,6 @@ func requests(store distant) float64 {
 		store.Calls(artifacttest.Put))
 }
 
-// Looking up costs about two requests for an answer of a hundred texts, and hardly any for texts that are new.
 func TestALookUpCostsRequestsByTheAnswerNotByTheText(t *testing.T) {
 	for name, from := range map[string]int{"all are there": 0, "all are new": 1 << 20} {
 		store := far(t, 10_000)
@@ -318,7 +316,6 @@ func TestTextsPaidForAfterDamageAreFoundAfterAMerge(t *testing.T) {
 	}
 }
 
-// What can be read again is forgotten after a while without a look; what the index lacks stays known.
 func TestWhatCanBeReadAgainIsForgottenWhenNobodyLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := ledger.New(artifacttest.New(), memory.NewClaims())

@@ -232,7 +232,6 @@ func TestEntriesThatNothingListsGoWhenTheyAreOld(t *testing.T) {
 	}
 }
 
-// A merge writes old entries into young objects.
 func TestOldEntriesOfAYoungMergeGo(t *testing.T) {
 	b := newBook(t)
 	for shard := range 12 {
@@ -336,7 +335,6 @@ func TestOneProcessAtATimeKeepsALedger(t *testing.T) {
 	assert.True(t, err == nil && !kept.Busy, "another task: %+v %v", kept, err)
 }
 
-// A process that listed the packs before a merge still reads what the merge took in.
 func TestWhatAMergeTookInStaysForThoseWhoListedItBefore(t *testing.T) {
 	b := newBook(t)
 	for shard := range 12 {

@@ -263,7 +263,6 @@ func TestAnItemIsBlamedWhereOthersAreServed(t *testing.T) {
 	})
 }
 
-// An object that changes between the listing and the reading, or while it is read, is read in one version alone.
 func TestAnObjectIsReadInTheVersionThatWasListed(t *testing.T) {
 	for name, c := range map[string]struct {
 		changes int    // before so many readings

@@ -21,7 +21,6 @@ import (
 )
 
 func authority(t *testing.T) *pki.Authority {
-	t.Helper()
 	made, err := pki.New("test", time.Hour)
 	require.NoError(t, err)
 	return made
@@ -29,7 +28,6 @@ func authority(t *testing.T) *pki.Authority {
 
 func must(t *testing.T) func(pki.Pair, error) pki.Pair {
 	return func(pair pki.Pair, err error) pki.Pair {
-		t.Helper()
 		require.NoError(t, err)
 		return pair
 	}
@@ -37,7 +35,6 @@ func must(t *testing.T) func(pki.Pair, error) pki.Pair {
 
 // serve answers "hello" to all whom the configuration lets in, and gives the address.
 func serve(t *testing.T, config *tls.Config) string {
-	t.Helper()
 	listener, err := tls.Listen("tcp", "127.0.0.1:0", config)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = listener.Close() })

@@ -56,7 +56,6 @@ func TestFitCutsToTokensOnRunes(t *testing.T) {
 	assert.Equal(t, s, embed.Fit(s, 0), "no limit cuts")
 }
 
-// Requests are cut by content: one text more changes the requests around it, not those behind.
 func TestRequestsAreCutByContent(t *testing.T) {
 	cut := func(skip int) map[string]bool {
 		out := map[string]bool{}
@@ -125,7 +124,6 @@ func (e *embedder) Embed(_ context.Context, texts []string) ([][]float32, model.
 }
 
 func source(t *testing.T, e *embedder) (embed.Source, *artifacttest.Memory) {
-	t.Helper()
 	claims, err := bolt.Open(filepath.Join(t.TempDir(), "claims"))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = claims.Close() })
@@ -213,7 +211,6 @@ func TestAFailedRequestStoresNothing(t *testing.T) {
 	assert.True(t, err == nil && time.Since(begun) <= 2*time.Minute, "%v after %v", err, time.Since(begun))
 }
 
-// The model refuses any request that holds the bad text, until that text is alone and cut.
 func TestARejectedRequestIsHalvedUntilTheTextAtFaultIsAloneAndCut(t *testing.T) {
 	bad := strings.Repeat("word ", 2000)
 	e := &embedder{paid: true, refuse: func(texts []string) error {
@@ -236,7 +233,6 @@ func TestARejectedRequestIsHalvedUntilTheTextAtFaultIsAloneAndCut(t *testing.T) 
 	assert.True(t, len(e.asked) == asked, "a second run asked %d times more", len(e.asked)-asked)
 }
 
-// What one half of a halved request cost is kept when the other half fails for a while.
 func TestAPaidHalfIsNotPaidAgainWhenTheOtherFails(t *testing.T) {
 	down := true
 	e := &embedder{paid: true}

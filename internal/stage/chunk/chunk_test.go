@@ -43,7 +43,6 @@ type run struct {
 }
 
 func newRun(t *testing.T, objects map[string]string) *run {
-	t.Helper()
 	store := stagetest.Must(dir.Open(t.TempDir()))
 	return &run{
 		t: t, corpus: documenttest.New(objects), art: artifact.Index{Store: store, Name: "i"}, scratch: "i/runs/1",
@@ -63,7 +62,6 @@ func (r *run) chunkRows() string {
 }
 
 func (r *run) plan() plan.Result {
-	r.t.Helper()
 	res := stagetest.Must(plan.Run(r.t.Context(), plan.In{
 		Spec: r.spec, Corpus: r.corpus, Artifacts: r.art, Scratch: r.scratch, Limits: r.limits, Parent: r.parent,
 		Parser: documenttest.Here{Limits: r.limits}, Foreign: !r.keeps, OnProgress: func(int64) {},
@@ -85,7 +83,6 @@ func (r *run) chunk(ctx context.Context, unit int, units []plan.Unit) (chunk.Res
 
 // night plans and chunks the one unit; what comes of it is the parent of the next.
 func (r *run) night() chunk.Result {
-	r.t.Helper()
 	res := r.all()
 	r.after(res)
 	return res
@@ -101,14 +98,12 @@ func (r *run) after(res chunk.Result) {
 
 // all plans and chunks the one unit.
 func (r *run) all() chunk.Result {
-	r.t.Helper()
 	res := stagetest.Must(r.chunk(r.t.Context(), 0, r.plan().Units))
 	require.True(r.t, res.Listed == res.Counts.Documents+res.Failed+res.Empty, "the counts do not add up: %+v", res)
 	return res
 }
 
 func (r *run) documents(res chunk.Result) map[string]rows.Document {
-	r.t.Helper()
 	out := map[string]rows.Document{}
 	for row, err := range artifact.ScanAll(r.t.Context(), r.art.Store, r.art.SegmentKey(res.Documents.SHA256)) {
 		require.NoError(r.t, err)
@@ -120,14 +115,12 @@ func (r *run) documents(res chunk.Result) map[string]rows.Document {
 
 // text reads a range of a document back from the text segment.
 func (r *run) text(res chunk.Result, key string, d rows.Document, start, end int) string {
-	r.t.Helper()
 	reader := stagetest.Must(textseg.Open(r.t.Context(), r.art.Store, r.art.SegmentKey(res.Text.SHA256)))
 	text := stagetest.Must(reader.Slice(r.t.Context(), key, d.Frame, start, end))
 	return text
 }
 
 func zipped(t *testing.T, files map[string]string) string {
-	t.Helper()
 	var buffer bytes.Buffer
 	archive := zip.NewWriter(&buffer)
 	for name, content := range files {
@@ -142,7 +135,6 @@ func zipped(t *testing.T, files map[string]string) string {
 }
 
 func gz(t *testing.T, content string) string {
-	t.Helper()
 	var buffer bytes.Buffer
 	writer := gzip.NewWriter(&buffer)
 	stagetest.Must(writer.Write([]byte(content)))
@@ -150,7 +142,6 @@ func gz(t *testing.T, content string) string {
 	return buffer.String()
 }
 
-// Documents of every kind become text, chunks with ids, places and titles; what chunks say is what the text says.
 func TestDocumentsOfEveryKindBecomeChunks(t *testing.T) {
 	long := strings.Repeat("Grain was carried down the river é. ", 40)
 	r := newRun(t, map[string]string{
@@ -348,7 +339,6 @@ func TestAttachmentsOfAnObjectThatChangesMeanwhileAreFoundByTheNextRun(t *testin
 	}
 }
 
-// A text is read in the charset of the configuration, else in the one that fits it, which is noted.
 func TestTextsAreReadInTheirCharset(t *testing.T) {
 	const koi8 = "\xeb\xc1\xd0\xc9\xd4\xc1\xce \xeb\xc9\xd2" // Капитан Кир
 	r := newRun(t, map[string]string{
@@ -367,7 +357,6 @@ func TestTextsAreReadInTheirCharset(t *testing.T) {
 	}
 }
 
-// Text that is mostly no text is a problem of every type.
 func TestTextThatIsMostlyUnknownCharactersIsAProblem(t *testing.T) {
 	bad := strings.Repeat("\uFFFD\ue001 ", 50)
 	r := newRun(t, map[string]string{
@@ -385,7 +374,6 @@ func TestTextThatIsMostlyUnknownCharactersIsAProblem(t *testing.T) {
 	assert.True(t, res.Failed == 4 && strings.Contains(res.Problems[0].Detail, "are not letters"), "%+v", res.Problems)
 }
 
-// What a document hides is read where the index says so, and counted where it does not.
 func TestWhatIsHiddenIsReadWhereTheIndexSaysSo(t *testing.T) {
 	r := newRun(t, map[string]string{"a.docx": zipped(t, map[string]string{"word/document.xml": "<d><p><r><t>Shown.</t></r>" +
 		"<r><rPr><vanish/></rPr><t> Hidden.</t></r></p></d>"})})

@@ -19,7 +19,6 @@ import (
 var stable = core.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 1500}
 
 func chunks(t *testing.T, s string, c core.Chunking) []cutting {
-	t.Helper()
 	var out []cutting
 	require.NoError(t, cutChunks(strings.NewReader(s), c, func(x cutting) error { out = append(out, x); return nil }))
 	return out
@@ -54,7 +53,6 @@ func prose(r *rand.Rand, n int) []string {
 
 // check proves what holds for every chunking: pieces are the document, chunks are verbatim slices, sizes are bounded.
 func check(t *testing.T, s string, cs []cutting, chunking core.Chunking) {
-	t.Helper()
 	var all strings.Builder
 	rs := []rune(s)
 	for i, x := range cs {
@@ -108,7 +106,6 @@ func TestStableChunksLieBetweenTheirBounds(t *testing.T) {
 	}
 }
 
-// Property: an edit changes few chunks, 1.5 on average (docs/reference/formats.md, Chunking).
 func TestAnEditChangesFewChunks(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
 	const edits = 40

@@ -35,7 +35,6 @@ import (
 var everything = blob.All
 
 func put(r *run, key string, raw []byte) {
-	r.t.Helper()
 	stagetest.Must(r.art.Store.Put(r.t.Context(), key, bytes.NewReader(raw), int64(len(raw)), blob.Cond{}))
 }
 
@@ -86,7 +85,6 @@ func TestADocumentThatNeverRestsKeepsWhatItWas(t *testing.T) {
 	}
 }
 
-// A document that comes to rest is indexed in its last version.
 func TestADocumentThatComesToRestIsIndexed(t *testing.T) {
 	r := newRun(t, map[string]string{"log.txt": "quiet"})
 	units := r.plan().Units
@@ -145,7 +143,6 @@ func TestAFirstBuildReadsEveryObjectOnce(t *testing.T) {
 
 // chunks reads the chunks of a document as the stages after this one will.
 func (r *run) chunks(key string) (all []rows.Chunk) {
-	r.t.Helper()
 	for row, err := range artifact.ScanAll(r.t.Context(), r.art.Store, r.chunkRows()) {
 		require.NoError(r.t, err)
 		if string(row.Key) != key {
@@ -223,7 +220,6 @@ func TestADocumentThatCannotBeUsedKeepsWhatItWas(t *testing.T) {
 	}
 }
 
-// A stale document is cut as every other document of its generation is.
 func TestANewChunkerCutsStaleDocumentsToo(t *testing.T) {
 	r := newRun(t, map[string]string{"a.txt": long, "b.txt": long})
 	r.night()
@@ -368,7 +364,6 @@ func heap() uint64 {
 
 // chunkAll plans and chunks a corpus in place of the run's; reported counts the signs of life.
 func (r *run) chunkAll(store blob.Store) (reported int64, problems []core.Problem) {
-	r.t.Helper()
 	var signs atomic.Int64
 	planned := stagetest.Must(plan.Run(r.t.Context(), plan.In{
 		Spec: r.spec, Corpus: store, Artifacts: r.art, Scratch: r.scratch, Limits: r.limits,
@@ -384,7 +379,6 @@ func (r *run) chunkAll(store blob.Store) (reported int64, problems []core.Proble
 	return signs.Load(), problems
 }
 
-// At 15 ms a request 400 small documents are read side by side: 6 s one after another.
 func TestSmallDocumentsOfADistantCorpusAreReadSideBySide(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const count = 400

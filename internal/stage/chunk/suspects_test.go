@@ -53,7 +53,6 @@ func (f *fatal) Parse(ctx context.Context, r io.Reader, kind document.Kind, obje
 
 // attempt tries the only unit in a separate process; dead reports that the process died.
 func (r *run) attempt(tries int, parser document.Parser, died <-chan struct{}) (res chunk.Result, dead bool) {
-	r.t.Helper()
 	units := r.plan().Units
 	type ended struct {
 		res chunk.Result

@@ -485,7 +485,6 @@ func TestWhatIsPurgedGoesAtOnceButWhereItIsOpenOrServed(t *testing.T) {
 	w.publish("g3", second)
 	w.abandon("s1")
 	run := func(purged ...string) collect.Result {
-		t.Helper()
 		in := w.in()
 		in.Purged = func(gen string) bool { return slices.Contains(purged, gen) }
 		w.now = w.now.Add(time.Second)
@@ -508,7 +507,6 @@ func TestWhatIsPurgedGoesAtOnceButWhereItIsOpenOrServed(t *testing.T) {
 	w.alone("g3", second)
 }
 
-// What nothing names stays to the last second of its grace, however often it is looked at meanwhile.
 // Promises: 135.
 func TestWhatNothingNamesStaysForItsGrace(t *testing.T) {
 	w := newWorld(t)
@@ -541,7 +539,6 @@ func TestWhatABranchNeedsStaysUntilItIsDeleted(t *testing.T) {
 		t.Run("a branch "+name, func(t *testing.T) {
 			w := newWorld(t)
 			put := func(key string, value any) {
-				t.Helper()
 				stagetest.Must(blob.WriteJSON(t.Context(), w.store, key, value, blob.Cond{}))
 			}
 			w.publish("g1", first)

@@ -173,7 +173,6 @@ var copiesOf = core.ImportPrefix(storeID)
 
 // stage puts copies into the bucket of a vector store, and gives what collects them with a lease of a fence.
 func stage(w *world, fence int64, keys ...string) (bucket *artifacttest.Memory, in collect.In) {
-	w.t.Helper()
 	bucket = artifacttest.New()
 	for _, key := range keys {
 		stagetest.Must(blob.Write(context.Background(), bucket, key, []byte("rows"), blob.Cond{}))
@@ -290,7 +289,6 @@ func TestCopiesAreLeftToWhoHasTheLease(t *testing.T) {
 		"%+v, %v, left %q", res, err, bucket.Keys(""))
 }
 
-// A look at the lease holds for a while: of many copies none is deleted after it.
 func TestManyCopiesAreDeletedUnderALookAtTheLeaseEach(t *testing.T) {
 	w := newWorld(t)
 	w.publish("g1", first)
@@ -334,7 +332,6 @@ func TestSixtyNightsLeaveTheStoresAboutAsLargeAsWhatIsLive(t *testing.T) {
 }
 
 func claimsOf(t *testing.T) *bolt.Store {
-	t.Helper()
 	store := stagetest.Must(bolt.Open(filepath.Join(t.TempDir(), "classes")))
 	t.Cleanup(func() { _ = store.Close() })
 	return store
@@ -435,7 +432,6 @@ func (w *world) listed(all []content) (records, rows int) {
 
 // wantPaid checks that nothing that a generation lists would be paid for again.
 func (w *world) wantPaid(book *ledger.Ledger, c content) {
-	w.t.Helper()
 	for name, text := range c.chunks {
 		e, err := book.Get(context.Background(), ledger.Extract, extractKey(name, text), 0)
 		require.True(w.t, err == nil && e != nil, "the extraction of %s is lost: %v", name, err)

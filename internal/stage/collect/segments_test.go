@@ -123,7 +123,6 @@ func TestSettlingAndTheNextRunSpareWhatIsNamedNow(t *testing.T) {
 	}
 }
 
-// Of a collector that slept and a build that reclaimed meanwhile, the collector gives way.
 func TestACollectorGivesWayToABuildThatChangedTheList(t *testing.T) {
 	w := newWorld(t)
 	w.publish("g1", first)
@@ -159,7 +158,6 @@ func TestAListThatCannotBeReadBeginsAnew(t *testing.T) {
 }
 
 func listedKeys(t *testing.T, w *world, task string) (map[core.Digest]bool, error) {
-	t.Helper()
 	got := map[core.Digest]bool{}
 	for key, err := range collect.ListKeys(t.Context(), []artifact.Index{w.index}, task) {
 		if err != nil {
@@ -219,7 +217,6 @@ func TestListingFailsWhereAnythingIsDamaged(t *testing.T) {
 
 // killedInTheBatch leaves segments s1 and s2 in a batch of deletes that ended before the first of them.
 func killedInTheBatch(w *world) {
-	w.t.Helper()
 	w.abandon("s1", "s2")
 	w.collect(0)
 	killed := errors.New("killed")
@@ -312,7 +309,6 @@ func TestADamagedReferenceGoesAfterItsGraceAndCollectionGoesOn(t *testing.T) {
 	}
 }
 
-// A reference that is put back within the grace is that of a generation that rules keep.
 func TestAReferenceThatIsPutBackKeepsItsGeneration(t *testing.T) {
 	w := newWorld(t)
 	w.keep = 2

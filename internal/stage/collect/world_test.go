@@ -193,7 +193,6 @@ func (w *world) change(op string) error {
 }
 
 func (w *world) check(err error) {
-	w.t.Helper()
 	require.NoError(w.t, err)
 }
 
@@ -398,7 +397,6 @@ func (w *world) open(ctx context.Context, manifest *core.Manifest) (*segments.Ta
 
 // collect runs the stage on a day.
 func (w *world) collect(on int) collect.Result {
-	w.t.Helper()
 	w.now = day(on)
 	res := stagetest.Must(collect.Run(context.Background(), w.in()))
 	return res

@@ -39,7 +39,6 @@ type bench struct {
 }
 
 func newBench(t *testing.T) bench {
-	t.Helper()
 	store := stagetest.Must(dir.Open(t.TempDir()))
 	claims := stagetest.Must(bolt.Open(filepath.Join(t.TempDir(), "claims")))
 	t.Cleanup(func() { _ = claims.Close() })
@@ -60,7 +59,6 @@ func (b bench) in(embedder *stagetest.Embedder, part stage.Part) embedstage.In {
 
 // classes writes n reduced classes, of which every tenth was shortened.
 func (b bench) classes(n int) stage.Part {
-	b.Helper()
 	var reduced, short []stagetest.Row
 	for i := range n {
 		id := fmt.Sprintf("%016d", i)
@@ -78,7 +76,6 @@ func (b bench) classes(n int) stage.Part {
 
 // chunks writes documents with an extract segment that follows them.
 func (b bench) chunks(docs ...stagetest.Document) stage.Part {
-	b.Helper()
 	var list []stagetest.Row
 	for _, doc := range docs {
 		for _, chunk := range doc.Chunks {

@@ -162,7 +162,6 @@ func pastOf(runs ...estimate.Actual) estimate.Past { return runs }
 
 func shortened(calls core.Calls) int64 { return calls.Shorten }
 
-// Two runs of about the size narrow what a task may cost; one does not, nor do runs of another size.
 func TestRunsOfAboutTheSizeNarrowARange(t *testing.T) {
 	t.Parallel()
 	night := estimate.Actual{Chunks: 100, Calls: core.Calls{Shorten: 20}}
@@ -213,7 +212,6 @@ func TestARunThatShortenedMuchDoesNotTellWhatExtractionCosts(t *testing.T) {
 	}
 }
 
-// A night whose only new document has no text made nothing; one that extracts and changes no document made them all.
 func TestANightThatMadeNothingCountsNoDocuments(t *testing.T) {
 	report := core.Report{Documents: 40, Stages: []core.StageProgress{{Name: core.StagePlan, Seconds: 1}}}
 	past := estimate.ActualOf(report)

@@ -42,7 +42,6 @@ type bench struct {
 }
 
 func newBench(t *testing.T) bench {
-	t.Helper()
 	store := stagetest.Must(dir.Open(t.TempDir()))
 	claims := stagetest.Must(bolt.Open(filepath.Join(t.TempDir(), "claims")))
 	t.Cleanup(func() { _ = claims.Close() })
@@ -51,7 +50,6 @@ func newBench(t *testing.T) bench {
 
 // in returns the input of a batch over all chunks of documents, as another process would begin it.
 func (b bench) in(chat model.Chat, docs ...stagetest.Document) extract.In {
-	b.Helper()
 	n := 0
 	for _, doc := range docs {
 		n += len(doc.Chunks)
@@ -78,7 +76,6 @@ func entities(names ...string) string {
 
 // extracted reads a batch's file back.
 func (b bench) extracted(in extract.In) []rows.Extract {
-	b.Helper()
 	var out []rows.Extract
 	for _, row := range stagetest.Read(b, b.art, extract.BatchKey(scratch, in.Shard.Number, in.Batch)) {
 		dec := rowfile.Dec{B: []byte(row.Value)}
@@ -296,7 +293,6 @@ func TestASystemFailureLeavesTheBatchToBeRepeatedForNothing(t *testing.T) {
 
 // put writes a ledger entry for a text as somebody left it there.
 func (b bench) put(in extract.In, text, entry string, negative bool) {
-	b.Helper()
 	stagetest.Must(in.Ledger.Put(b.Context(), ledger.Extract, extract.Key(in.Chat.Info(), false, text), 0,
 		ledger.Result{Value: []byte(entry), Negative: negative}))
 }
@@ -448,7 +444,6 @@ func TestThePreflightAsksForAChunkThatIsSent(t *testing.T) {
 		"of no share: %v %v, %d calls", key, err, len(chat.Calls()))
 }
 
-// The built-in model extracts from all, whatever the share: nothing is to be saved.
 func TestAShareOfTheBuiltInModelIsAllOfIt(t *testing.T) {
 	b := newBench(t)
 	in := b.in(nil, stagetest.Numbered(3, "Ada Lovelace %d.")...)

@@ -124,7 +124,6 @@ func TestAnAnswerThatIsTooLongIsNotRead(t *testing.T) {
 	assert.True(t, ok && len(found) == 1, "one that is short enough is not read")
 }
 
-// A long answer with one slip has all its entities all the same.
 func TestALongAnswerWithASlipIsSalvaged(t *testing.T) {
 	var text strings.Builder
 	text.WriteString(`{"entities":[`)
@@ -289,7 +288,6 @@ func TestWordsForNothingAreNoEntity(t *testing.T) {
 	}
 }
 
-// Numbers go where they count the list, even of a text with the same list.
 func TestNumbersOfAListGo(t *testing.T) {
 	got := plainNames("1. Ann\n2. 1. FC Köln\n3. Bo", "1. Ann", "2. 1. FC Köln", "3. Bo")
 	want := []string{"Ann", "1. FC Köln", "Bo"}
@@ -327,7 +325,6 @@ func TestPlainNamesAreOfAllAnswers(t *testing.T) {
 	assert.Len(t, chat.Calls(), 1)
 }
 
-// Half a list is asked for again with twice the room, once; what is whole of the longer one counts.
 func TestHalfAListIsAskedForWithTwiceTheRoom(t *testing.T) {
 	whole := entities("Ann", "Bo", "Cy", "Dee")
 	half := func(share int) model.Reply {
@@ -366,7 +363,6 @@ func TestHalfAListIsAskedForWithTwiceTheRoom(t *testing.T) {
 	}
 }
 
-// A dead letter of a model that gave nothing says so, and why.
 func TestADeadLetterSaysThatTheModelGaveNothing(t *testing.T) {
 	b := newBench(t)
 	chat := &stagetest.Chat{Answer: func(call model.Call) (model.Reply, error) {

@@ -41,7 +41,6 @@ func (b bench) sealed(
 	answers map[string]string,
 	docs ...stagetest.Document,
 ) (extract.SealResult, []string) {
-	b.Helper()
 	in := b.in(&stagetest.Chat{Free: true, Answer: func(call model.Call) (model.Reply, error) {
 		return model.Reply{Text: answers[call.Input]}, nil
 	}}, docs...)
@@ -205,7 +204,6 @@ const (
 
 // extractShard extracts a shard near its store.
 func extractShard(t *testing.T, near blob.Store, into string) {
-	t.Helper()
 	art := artifact.Index{Store: near, Name: "i"}
 	text := stagetest.Chunks(t, art, into, 0, stagetest.Numbered(shardBatches*batchChunks, "Text %d.")...)
 	book := ledger.New(near, coordmemory.NewClaims())
@@ -220,7 +218,6 @@ func extractShard(t *testing.T, near blob.Store, into string) {
 
 // sealShard seals a shard of a store, whose batches are listed near it.
 func sealShard(t *testing.T, store, near blob.Store, from string) extract.SealResult {
-	t.Helper()
 	results := stored(t, near, from)
 	result := stagetest.Must(extract.Seal(t.Context(), extract.SealIn{
 		Spec: core.Spec{Index: "i"}, Artifacts: artifact.Index{Store: store, Name: "i"}, Scratch: from,

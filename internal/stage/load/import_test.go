@@ -137,7 +137,6 @@ type importBench struct {
 
 // newImport has n files of ten rows each.
 func newImport(t *testing.T, n int) *importBench {
-	t.Helper()
 	artifacts := stagetest.Must(dir.Open(t.TempDir()))
 	staging := stagetest.Must(dir.Open(t.TempDir()))
 	b := &importBench{
@@ -565,7 +564,6 @@ func (s *slowDrop) Drop(ctx context.Context, collection string) error {
 
 func (s *slowDrop) Unwrap() vectors.Store { return s.importer }
 
-// An attempt that is frozen before it empties the collection, and wakes after another has filled it, reports it.
 func TestAnAttemptThatEmptiesAFilledCollectionSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newImport(t, 3)

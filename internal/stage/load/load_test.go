@@ -79,7 +79,6 @@ func free() *stagetest.Embedder { return &stagetest.Embedder{Free: true, Dim: di
 
 // partition writes reduced classes; texts differ by name.
 func (b bench) partition(names ...string) stage.Part {
-	b.Helper()
 	slices.SortFunc(names, func(x, y string) int {
 		p, q := core.ClassID(x), core.ClassID(y)
 		return bytes.Compare(p[:], q[:])
@@ -119,7 +118,6 @@ func (b bench) segmentRows(segment core.Segment) map[string][]float32 {
 }
 
 func (b bench) count(collection string) int64 {
-	b.Helper()
 	n := stagetest.Must(b.vectors.Count(b.Context(), collection))
 	return n
 }
@@ -170,7 +168,6 @@ func (former) FindChunk(core.ID) (segments.Chunk, bool) { return segments.Chunk{
 
 // after gives a build the parent that a load made.
 func (b bench) after(in *load.In, collections core.Collections, res load.Result) {
-	b.Helper()
 	table := former{}
 	for _, row := range stagetest.Read(b, b.art, b.art.SegmentKey(res.Rows.SHA256)) {
 		class := stagetest.Must(rows.DecodeClass([]byte(row.Value)))
@@ -220,7 +217,6 @@ func TestANightWritesOnlyWhatItsParentDoesNotHave(t *testing.T) {
 
 // shard writes documents and an extract segment that follows them.
 func (b bench) shard(docs ...stagetest.Document) stage.Part {
-	b.Helper()
 	var list []stagetest.Row
 	for _, doc := range docs {
 		for _, chunk := range doc.Chunks {
@@ -366,7 +362,6 @@ func rewriting() load.Rewriting {
 
 // vectorsOf stores a vectors segment.
 func vectorsOf(t *testing.T, r load.Rewriting, rows ...load.VectorRow) core.Segment {
-	t.Helper()
 	file := stagetest.Must(artifact.NewFile())
 	defer file.Discard()
 	writer := parquet.NewGenericWriter[load.VectorRow](file)
@@ -433,7 +428,6 @@ func TestADamagedVectorsSegmentIsNotTakenForOneOfWhichNothingCounts(t *testing.T
 	assert.True(t, err == nil && out.SHA256 == "", "one of which nothing counts: %+v, %v", out, err)
 }
 
-// The library panics on some damaged files: to who counts what is dead each is a damaged segment, or is as it was.
 func TestADamagedVectorsSegmentIsNoPanic(t *testing.T) {
 	r := rewriting()
 	segment := vectorsOf(t, r, row("a", 1), row("dead-b", 2), row("c", 3))

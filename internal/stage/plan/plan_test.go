@@ -48,7 +48,6 @@ type index struct {
 }
 
 func newIndex(t *testing.T, objects map[string]string) *index {
-	t.Helper()
 	store := stagetest.Must(dir.Open(t.TempDir()))
 	return &index{t: t, corpus: documenttest.New(objects), art: artifact.Index{Store: store, Name: "i"}}
 }
@@ -72,7 +71,6 @@ func (x *index) plan(ctx context.Context) (plan.Result, error) {
 
 // night plans and publishes: broken are the problems that reading the documents brings to light after plan.
 func (x *index) night(broken map[string]fault.Code) plan.Result {
-	x.t.Helper()
 	res := stagetest.Must(x.plan(x.t.Context()))
 	require.True(x.t, res.Listed == res.Documents+res.Unreadable+res.Empty+res.Lost &&
 		res.Documents == res.Diff.Added+res.Diff.Changed+res.Diff.Same+res.Moved, "the counts do not add up: %+v", res)
@@ -84,7 +82,6 @@ func (x *index) night(broken map[string]fault.Code) plan.Result {
 
 // publish writes the documents of the last plan as the stages after it would.
 func (x *index) publish(broken map[string]fault.Code) {
-	x.t.Helper()
 	before := x.published()
 	out := stagetest.Must(artifact.NewRows())
 	defer out.Discard()
@@ -133,7 +130,6 @@ func oneSplit(documents ...core.Segment) core.Segments {
 
 // published reads the documents of the last night that was not unchanged.
 func (x *index) published() map[string]rows.Document {
-	x.t.Helper()
 	all := map[string]rows.Document{}
 	if x.parent == nil {
 		return all
@@ -163,7 +159,6 @@ func (x *index) planned() func(func(string, rows.Plan) bool) {
 
 // problems reads the file of all problems of the last night.
 func (x *index) problems() []plan.Problem {
-	x.t.Helper()
 	raw, _, err := blob.Read(x.t.Context(), x.art.Store, x.stored(plan.ProblemsKey(x.scratch())))
 	require.NoError(x.t, err)
 	var all []plan.Problem
@@ -366,7 +361,6 @@ func (x *index) keysOf() []string {
 }
 
 func choosing(t *testing.T) *index {
-	t.Helper()
 	return newIndex(t, map[string]string{
 		"readme.md": "a", "docs/one.md": "b", "docs/drafts/two.md": "c", "src/three.txt": "d", ".git/config.txt": "e",
 		"docs/.hidden.md": "f", "node_modules/x/readme.md": "g", "web/node_modules/y/readme.md": "h",

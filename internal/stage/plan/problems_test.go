@@ -22,7 +22,6 @@ import (
 
 func denied(key string) error { return fault.StoreDenied.At("read", key).Because("permission denied") }
 
-// Every kind of problem is found the first night, and again, as standing, on every night on which nothing changed.
 // Promises: 14.
 func TestProblemsAreReportedEveryNightForAsLongAsTheyStand(t *testing.T) {
 	x := newIndex(t, four)
@@ -248,7 +247,6 @@ func TestVersionsAndConfigurationGiveTheirReasons(t *testing.T) {
 		"attachments switched off: %q, on: %q", off, on)
 }
 
-// An object with rows that was emptied is a failure, not a deletion: its rows stay until the object itself is removed.
 func TestRowsOfAnEmptiedObjectAreLostNotRemoved(t *testing.T) {
 	var hollow bytes.Buffer
 	require.NoError(t, gzip.NewWriter(&hollow).Close())
@@ -288,7 +286,6 @@ func TestRowsOfAnEmptiedObjectAreLostNotRemoved(t *testing.T) {
 }
 
 func gzipped(t *testing.T, text string) string {
-	t.Helper()
 	var out bytes.Buffer
 	writer := gzip.NewWriter(&out)
 	_, err := writer.Write([]byte(text))
@@ -296,7 +293,6 @@ func gzipped(t *testing.T, text string) string {
 	return out.String()
 }
 
-// What was too large is tried again once the limits are others, and only then: an unchanged night stays one.
 func TestADocumentThatWasTooLargeIsTriedAgainWhenTheLimitsChange(t *testing.T) {
 	x := newIndex(t, four)
 	x.night(map[string]fault.Code{"a.txt": fault.TooLarge, "z.txt": fault.Encrypted})
@@ -315,7 +311,6 @@ func TestADocumentThatWasTooLargeIsTriedAgainWhenTheLimitsChange(t *testing.T) {
 	assert.True(t, !res.Unchanged && res.Documents == 3, "limits that are not known: %+v", res)
 }
 
-// However many nights a problem stands, its cause and its advice are reported, once.
 func TestAProblemThatStandsTellsItsCauseEveryNight(t *testing.T) {
 	x := newIndex(t, four)
 	x.night(nil)
@@ -356,7 +351,6 @@ func TestWhatIsMissingOfADocumentIsReportedWhileItStays(t *testing.T) {
 	assert.True(t, !res.Unchanged && len(res.Problems) == 0, "%+v", res)
 }
 
-// A hundred links do not push the one document that failed out of what is shown.
 func TestDocumentsThatFailedAreShownFirst(t *testing.T) {
 	x := newIndex(t, four)
 	for i := range 150 {
@@ -408,7 +402,6 @@ func TestRowsAreOfOneVersionOfTheirObject(t *testing.T) {
 	assert.True(t, res.Unchanged, "the night after: %+v", res)
 }
 
-// An object that is never at rest breaks neither the run nor its own rows: they stay what they were.
 func TestRowsOfAnObjectThatNeverRestsAreLostNotRemoved(t *testing.T) {
 	x := newIndex(t, map[string]string{"r.jsonl": jsonl(0, 5), "a.txt": "alpha"})
 	x.night(nil)
@@ -424,7 +417,6 @@ func TestRowsOfAnObjectThatNeverRestsAreLostNotRemoved(t *testing.T) {
 	assert.True(t, res.Diff.Changed == 5 && res.ProblemCount == 0, "at rest again: %+v", res)
 }
 
-// A file that is replaced while it is hashed is planned in its new version, with the ETag that belongs to it.
 func TestAFileThatIsReplacedWhileItIsPlannedIsTheNewOne(t *testing.T) {
 	x := newIndex(t, four)
 	x.night(nil)
@@ -468,7 +460,6 @@ func TestAStaleDocumentStandsUntilItHeals(t *testing.T) {
 	}
 }
 
-// What breaks its parser by itself is left alone; what others broke is unknown yet, so the next run tries it.
 func TestADocumentWhoseParserOthersBrokeIsTriedByTheNextRun(t *testing.T) {
 	x := newIndex(t, four)
 	x.night(map[string]fault.Code{"a.txt": fault.Quarantined, "z.txt": fault.ParseTimeout})

@@ -51,7 +51,6 @@ func (w *watched) ListRange(ctx context.Context, prefix, after, until string) it
 type outcome struct{ result, rows, problems string }
 
 func (x *index) outcome(store blob.Store, parent *core.Manifest) outcome {
-	x.t.Helper()
 	x.nights++
 	res := stagetest.Must(plan.Run(x.t.Context(), plan.In{
 		Spec: core.Spec{Index: "i", Corpus: "memory", Include: x.include, Exclude: x.exclude,
@@ -83,7 +82,6 @@ func uncut(parent *core.Manifest) *core.Manifest {
 
 // split has the parent's documents lie in segments of so many rows, as those of many units of work do.
 func (x *index) split(rows int) {
-	x.t.Helper()
 	var segments []core.Segment
 	var out *artifact.Rows
 	count := 0
@@ -141,7 +139,6 @@ func oddContent(r *rand.Rand, key string) string {
 	return fmt.Sprint("text ", r.IntN(20))
 }
 
-// A corpus is planned to the same bytes however its listing is cut: documents, problems in their order, counts.
 // Promises: 33.
 func TestACorpusThatIsListedInRangesIsPlannedToTheSameBytes(t *testing.T) {
 	synctest.Test(t, samePlans) // what is torn is read again after a while, which costs no time so
@@ -216,7 +213,6 @@ func samePlans(t *testing.T) {
 // many returns an index of a corpus of so many files, every hundredth of which holds rows. Its parent lies in segments
 // of a hundred documents.
 func many(t *testing.T, files int) *index {
-	t.Helper()
 	objects := map[string]string{}
 	for i := range files {
 		if i%100 == 0 {
@@ -271,7 +267,6 @@ func TestAnUnchangedCorpusWaitsForOneRangeOfItsListing(t *testing.T) {
 	})
 }
 
-// The parent's segments are not fetched one after another.
 func TestTheParentsSegmentsAreFetchedAhead(t *testing.T) {
 	x := many(t, 4000)
 	near := x.art.Store
@@ -331,7 +326,6 @@ func (b *bucket) Get(ctx context.Context, key string, part blob.Range) (io.ReadC
 	return body, info, err
 }
 
-// A key that comes twice is read once, and said; no row of the plan has another's key.
 func TestAKeyThatIsListedTwiceIsReadOnce(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		x := newIndex(t, map[string]string{

@@ -18,7 +18,6 @@ import (
 )
 
 func newIndex(t *testing.T) artifact.Index {
-	t.Helper()
 	store := stagetest.Must(dir.Open(t.TempDir()))
 	return artifact.Index{Store: store, Name: "i"}
 }
@@ -188,7 +187,6 @@ func TestARunOutOfProportionIsNotPublishedUnseen(t *testing.T) {
 	}
 }
 
-// The name of a generation stays that of its manifest: it may be what is served.
 // Promises: 139.
 func TestANameThatAGenerationHasIsNotGivenAgain(t *testing.T) {
 	art := newIndex(t)

@@ -34,7 +34,6 @@ type mention struct {
 
 // shard writes a sorted mention file.
 func shard(t testing.TB, art artifact.Index, name string, ms []mention) {
-	t.Helper()
 	var sorter extsort.Sorter
 	defer sorter.Close()
 	for _, m := range ms {
@@ -51,7 +50,6 @@ func shard(t testing.TB, art artifact.Index, name string, ms []mention) {
 }
 
 func store(t *testing.T) artifact.Index {
-	t.Helper()
 	s := stagetest.Must(dir.Open(t.TempDir()))
 	return artifact.Index{Store: s, Name: "i"}
 }
@@ -68,7 +66,6 @@ func all(
 	partitions int,
 	shards ...string,
 ) (map[core.ID]rows.Reduced, core.Digest) {
-	t.Helper()
 	out := map[core.ID]rows.Reduced{}
 	var sum core.SetHash
 	for p := range partitions {
@@ -284,7 +281,6 @@ func TestTheSampleIsByContentAndParityTakesAll(t *testing.T) {
 	}
 }
 
-// What documents are called orders the chunks. It must not order texts: each would be paid for again.
 func TestATextDoesNotFollowTheOrderOfChunks(t *testing.T) {
 	there := []mention{
 		of("Port Alma", 0, 0, "one"), of("PORT ALMA", 1, 0, "two"), of("port alma", 2, 1, "three"), of("Port alma", 3, 2, "four"),
@@ -355,7 +351,6 @@ func TestADamagedOrMissingShardIsAnError(t *testing.T) {
 	}
 }
 
-// The shards of a partition are opened side by side: their number does not enter the chain of requests.
 func TestDistantShardsAreOpenedSideBySide(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near := artifact.Index{Store: blobmemory.New(), Name: "i"}

@@ -22,7 +22,6 @@ import (
 
 // openRuns counts the files of runs that this process has open (proc(5)); they have no name any more.
 func openRuns(t *testing.T) (open int) {
-	t.Helper()
 	const descriptors = "/proc/self/fd"
 	list := stagetest.Must(os.ReadDir(descriptors))
 	for _, one := range list {
@@ -78,7 +77,6 @@ func TestRunsOnAFullDisk(t *testing.T) {
 
 // mergeByRuns gives a merge of so many shards that it goes by way of runs.
 func mergeByRuns(t *testing.T) func(ctx context.Context, tell func(int64)) error {
-	t.Helper()
 	art := artifact.Index{Store: blobmemory.New(), Name: "i"}
 	shards := manyShards(t, art, 60)
 	reduce.SetFanIn(t, 4)

@@ -59,7 +59,6 @@ func (o *opened) Close() error {
 
 // manyShards writes shards of three mentions: of a name that all have, of one that some have, and of their own.
 func manyShards(t *testing.T, art artifact.Index, n int) []string {
-	t.Helper()
 	shards := make([]string, n)
 	for k := range shards {
 		key := fmt.Sprintf("shard-%05d", k)
@@ -77,7 +76,6 @@ func manyShards(t *testing.T, art artifact.Index, n int) []string {
 }
 
 func reduced(t testing.TB, art artifact.Index, partitions int, shards []string) string {
-	t.Helper()
 	var out strings.Builder
 	for p := range partitions {
 		res := stagetest.Must(reduce.Run(t.Context(), reduce.In{
@@ -104,7 +102,6 @@ func TestShardsThatAreMergedInLevelsGiveTheSameBytes(t *testing.T) {
 	}
 }
 
-// What a partition holds open, and in memory, does not grow with the number of shards.
 // Promises: 7.
 func TestReadersOfAPartitionAreBoundedWhateverTheNumberOfShards(t *testing.T) {
 	type held struct{ open, bytes int64 }

@@ -24,7 +24,6 @@ import (
 
 // local copies a segment into a file.
 func local(t *testing.T, stores retrievetest.Stores, built retrievetest.Built, made core.Segment) string {
-	t.Helper()
 	raw, _, err := blob.Read(t.Context(), stores.Blobs, built.Index.SegmentKey(made.SHA256))
 	require.NoError(t, err)
 	path := filepath.Join(t.TempDir(), "segment")
@@ -50,7 +49,6 @@ func splitIn(built retrievetest.Built) segment.SplitIn {
 
 // opened opens the split and the class run of a generation.
 func opened(t *testing.T, stores retrievetest.Stores, built retrievetest.Built) (*split.File, *classrun.File) {
-	t.Helper()
 	one, run := built.Manifest.Segments.Splits[0], built.Manifest.Segments.Runs[0]
 	documents, err := split.Open(local(t, stores, built, one.Segment), split.Expect{
 		Analyser: text.Analyser, Documents: int(one.Documents), Chunks: int(one.Chunks), Classes: int(one.Classes),

@@ -35,7 +35,6 @@ type bench struct {
 }
 
 func newBench(t *testing.T) bench {
-	t.Helper()
 	store := stagetest.Must(dir.Open(t.TempDir()))
 	claims := stagetest.Must(bolt.Open(filepath.Join(t.TempDir(), "claims")))
 	t.Cleanup(func() { _ = claims.Close() })
@@ -54,7 +53,6 @@ func class(name string, n int) rows.Reduced {
 }
 
 func (b bench) in(chat model.Chat, classes ...rows.Reduced) shorten.In {
-	b.Helper()
 	slices.SortFunc(classes, func(a, b rows.Reduced) int {
 		x, y := core.ClassID(a.Name), core.ClassID(b.Name)
 		return strings.Compare(string(x[:]), string(y[:]))
@@ -73,7 +71,6 @@ func (b bench) in(chat model.Chat, classes ...rows.Reduced) shorten.In {
 
 // short runs a partition and gives its texts by class name.
 func (b bench) short(in shorten.In, names ...string) (shorten.Result, map[string]rows.Short) {
-	b.Helper()
 	res := stagetest.Must(shorten.Run(b.Context(), in))
 	out := map[string]rows.Short{}
 	for _, row := range stagetest.Read(b, b.art, shorten.Key("s", 0)) {

@@ -75,7 +75,6 @@ type bench struct {
 }
 
 func newBench(t *testing.T, classes, chunks int) *bench {
-	t.Helper()
 	store := stagetest.Must(dir.Open(t.TempDir()))
 	b := &bench{T: t, art: artifact.Index{Store: store, Name: "i"}}
 	b.manifest = &core.Manifest{
@@ -100,7 +99,6 @@ func newBench(t *testing.T, classes, chunks int) *bench {
 func row(key string) vectors.Row { return vectors.Row{Key: key, Vector: stagetest.Vector(key, dim)} }
 
 func (b *bench) addClasses(n int) {
-	b.Helper()
 	var list []stagetest.Row
 	var vecs []vectors.Row
 	for i := range n {
@@ -139,7 +137,6 @@ func (b *bench) segment(list []vectors.Row) core.Segment {
 
 // wipe gives the generation stores without memory.
 func (b *bench) wipe() {
-	b.Helper()
 	b.classes = stagetest.Must(bolt.Open(filepath.Join(b.TempDir(), "classes")))
 	b.folder = b.TempDir()
 	b.vectors = stagetest.Must(files.Open(b.folder))
@@ -152,14 +149,12 @@ func (b *bench) in(unit verify.Unit) verify.In {
 }
 
 func (b *bench) run(in verify.In) verify.Result {
-	b.Helper()
 	res := stagetest.Must(verify.Run(b.Context(), in))
 	return res
 }
 
 // all checks every unit of the generation.
 func (b *bench) all() (sum verify.Result) {
-	b.Helper()
 	for _, unit := range verify.Units(b.manifest) {
 		res := b.run(b.in(unit))
 		sum.Checked += res.Checked
@@ -169,7 +164,6 @@ func (b *bench) all() (sum verify.Result) {
 }
 
 func (b *bench) count(collection string) int64 {
-	b.Helper()
 	n := stagetest.Must(b.vectors.Count(b.Context(), collection))
 	return n
 }
@@ -311,7 +305,6 @@ func TestAWrongRowStaysUntilItIsWrittenAgain(t *testing.T) {
 	assert.True(t, got.Rewritten == 1 && b.count("c") == 1300, "%+v, %d rows", got, b.count("c"))
 }
 
-// A damaged row is what a store lost: it is found wherever it lies, and written again.
 func TestDamagedRowsAreWrittenAgain(t *testing.T) {
 	b := newBench(t, 1300, 0)
 	b.all()

@@ -38,7 +38,6 @@ func TestAWriteThatCannotBeMadeKeepsTheOldFile(t *testing.T) {
 }
 
 func mode(t *testing.T, path string) fs.FileMode {
-	t.Helper()
 	info, err := os.Stat(path)
 	require.NoError(t, err)
 	return info.Mode().Perm()

@@ -14,7 +14,6 @@ import (
 
 // seeSyncs has each sync seen for one test: what was synced, by its name, and how much it held.
 func seeSyncs(t *testing.T, failing string) *[]string {
-	t.Helper()
 	var seen []string
 	was := syncFile
 	t.Cleanup(func() { syncFile = was })
@@ -31,7 +30,6 @@ func seeSyncs(t *testing.T, failing string) *[]string {
 	return &seen
 }
 
-// The content is synced before it gets its name, and the name before the file counts as written.
 // Promises: 137.
 func TestAFileIsSyncedBeforeItGetsItsNameAndItsFolderAfter(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "folder")

@@ -21,7 +21,6 @@ import (
 
 // inDir makes a sorter spill into a separate folder.
 func inDir(t *testing.T, run int) (*extsort.Sorter, func() int) {
-	t.Helper()
 	open := scratchtest.In(t, t.TempDir())
 	sorter := &extsort.Sorter{Run: run}
 	t.Cleanup(sorter.Close)
@@ -29,7 +28,6 @@ func inDir(t *testing.T, run int) (*extsort.Sorter, func() int) {
 }
 
 func sorted(t *testing.T, sorter *extsort.Sorter) [][2]string {
-	t.Helper()
 	var out [][2]string
 	for pair, err := range sorter.StreamSorted() {
 		require.NoError(t, err)
@@ -38,7 +36,6 @@ func sorted(t *testing.T, sorter *extsort.Sorter) [][2]string {
 	return out
 }
 
-// Rows come back sorted and stable, whether none, some or all of them were on disk.
 func TestRowsComeBackInOrderFromMemoryAndDisk(t *testing.T) {
 	for name, c := range map[string]struct{ run, rows, runs int }{
 		"nothing":        {1 << 10, 0, 0},

@@ -31,7 +31,6 @@ type section struct {
 }
 
 func write(t testing.TB, sections []section) []byte {
-	t.Helper()
 	var buffer bytes.Buffer
 	writer := mapped.NewWriter(&buffer, "test", 3, map[string]string{"analyser": "en/2"})
 	for _, s := range sections {
@@ -48,7 +47,6 @@ func write(t testing.TB, sections []section) []byte {
 }
 
 func open(t testing.TB, content []byte) (*mapped.File, error) {
-	t.Helper()
 	path := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(path, content, 0o600))
 	return mapped.Open(path, "test", 3)
@@ -262,7 +260,6 @@ func fronts(count int) []string {
 }
 
 func frontTable(t testing.TB, strings []string) []byte {
-	t.Helper()
 	var writer mapped.FrontWriter
 	defer writer.Close()
 	var out bytes.Buffer
@@ -276,7 +273,6 @@ func frontTable(t testing.TB, strings []string) []byte {
 }
 
 func openFront(t testing.TB, raw []byte, count int) (mapped.Front, error) {
-	t.Helper()
 	path := filepath.Join(t.TempDir(), "table")
 	require.NoError(t, os.WriteFile(path, raw, 0o600))
 	file, err := mapped.Open(path, "test", 1)

@@ -30,7 +30,6 @@ func list(keys []int, source int) iter.Seq2[pair, error] {
 }
 
 func sources(t *testing.T, lists ...[]int) []merge.Next[pair] {
-	t.Helper()
 	var out []merge.Next[pair]
 	for i, keys := range lists {
 		next, stop := merge.Pull(list(keys, i))
@@ -41,7 +40,6 @@ func sources(t *testing.T, lists ...[]int) []merge.Next[pair] {
 }
 
 func collect(t *testing.T, merged iter.Seq2[pair, error]) []pair {
-	t.Helper()
 	var out []pair
 	for value, err := range merged {
 		require.NoError(t, err)

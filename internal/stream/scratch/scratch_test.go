@@ -44,7 +44,6 @@ func TestMain(m *testing.M) {
 
 // begin starts such a process and gives the folder that it made.
 func begin(t *testing.T, below string) (process *exec.Cmd, made string) {
-	t.Helper()
 	process = exec.Command(os.Args[0])
 	process.Env = append(os.Environ(), asProcess+"="+below)
 	out, err := process.StdoutPipe()
@@ -59,7 +58,6 @@ func begin(t *testing.T, below string) (process *exec.Cmd, made string) {
 
 // age lets folders be as old as those of processes that are long gone.
 func age(t *testing.T, folders ...string) {
-	t.Helper()
 	old := time.Now().Add(-time.Hour)
 	for _, folder := range folders {
 		require.NoError(t, os.Chtimes(folder, old, old))
