@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -20,6 +21,7 @@ import (
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
+	"github.com/unweaver/unweaver/internal/store/coordination"
 	"github.com/unweaver/unweaver/internal/store/coordination/bolt"
 	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
@@ -160,12 +162,7 @@ func TestAPaidResultIsHeldUntilItCanBeStored(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			store := artifacttest.New()
 			var tried atomic.Int64
-			store.Fail = func(op artifacttest.Op, key string) error {
-				if op != artifacttest.Put || tried.Add(1) > 5 {
-					return nil
-				}
-				return code.At("write", key)
-			}
+			failPuts(store, code, func() bool { return tried.Add(1) <= 5 })
 			ctx, stop := context.WithCancel(t.Context())
 			e, paid, err := ledger.New(store, newClaims()).
 				Do(ctx, ledger.Extract, key(1), 0, func(context.Context) (ledger.Result, error) {
@@ -189,12 +186,7 @@ func TestWhatCouldNotBeStoredIsHeldAndStoredWhenItCanBe(t *testing.T) {
 			store, shared := artifacttest.New(), newClaims()
 			var away atomic.Bool
 			away.Store(true)
-			store.Fail = func(op artifacttest.Op, key string) error {
-				if op == artifacttest.Put && away.Load() {
-					return code.At("write", key)
-				}
-				return nil
-			}
+			failPuts(store, code, away.Load)
 			var paid atomic.Int64 // by whichever process
 			pay := func(context.Context) (ledger.Result, error) {
 				paid.Add(1)
@@ -230,12 +222,7 @@ func TestWhatCouldNotBeStoredIsHeldAndStoredWhenItCanBe(t *testing.T) {
 
 func TestAResultThatCanNeverBeStoredIsAnErrorAtOnce(t *testing.T) {
 	store := artifacttest.New()
-	store.Fail = func(op artifacttest.Op, key string) error {
-		if op == artifacttest.Put {
-			return fault.StoreOwned.At("write", key)
-		}
-		return nil
-	}
+	failPuts(store, fault.StoreOwned, func() bool { return true })
 	mine := ledger.New(store, newClaims())
 	_, err := mine.Put(t.Context(), ledger.Extract, key(1), 0, ledger.Result{Value: []byte("v")})
 	assert.True(t, fault.Is(err, fault.StoreOwned) && mine.FindTrouble() == nil, "%v, held: %v", err, mine.FindTrouble())
@@ -246,12 +233,7 @@ func TestAProcessThatEndsWaitsForWhatItHolds(t *testing.T) {
 		store := artifacttest.New()
 		var full atomic.Bool
 		full.Store(true)
-		store.Fail = func(op artifacttest.Op, key string) error {
-			if op == artifacttest.Put && full.Load() {
-				return fault.StoreFull.At("write", key)
-			}
-			return nil
-		}
+		failPuts(store, fault.StoreFull, full.Load)
 		mine := ledger.New(store, newClaims())
 		_, err := mine.Put(t.Context(), ledger.Extract, key(1), 0, ledger.Result{Value: []byte("v")})
 		require.True(t, fault.Is(err, fault.StoreFull), "%v", err)
@@ -357,4 +339,156 @@ func TestALaterRoundTakesThePlaceOfANegativeEntryAndNoEarlierOneDoes(t *testing.
 	put(0, ledger.Result{Value: []byte("good")}, "good")
 	put(3, ledger.Result{Value: []byte("bad"), Negative: true}, "good")
 	put(3, ledger.Result{Value: []byte("better")}, "good")
+}
+
+// claims are those of one process, in memory, by the clock of the test.
+type claims struct {
+	coordination.Claims
+	mu    sync.Mutex
+	owner map[string]string
+	until map[string]time.Time
+}
+
+func newClaims() *claims { return &claims{owner: map[string]string{}, until: map[string]time.Time{}} }
+
+func (c *claims) Claim(ctx context.Context, key, owner string, ttl time.Duration) (bool, error) {
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.owner[key] != owner && c.until[key].After(time.Now()) {
+		return false, nil
+	}
+	c.owner[key], c.until[key] = owner, time.Now().Add(ttl)
+	return true, nil
+}
+
+func (c *claims) Release(ctx context.Context, key, owner string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.owner[key] == owner {
+		delete(c.owner, key)
+		delete(c.until, key)
+	}
+	return nil
+}
+
+func (c *claims) ClaimAll(ctx context.Context, keys []string, owner string, ttl time.Duration) ([]bool, error) {
+	got := make([]bool, len(keys))
+	for i, key := range keys {
+		var err error
+		if got[i], err = c.Claim(ctx, key, owner, ttl); err != nil {
+			return nil, err
+		}
+	}
+	return got, nil
+}
+
+func (c *claims) ReleaseAll(ctx context.Context, keys []string, owner string) error {
+	for _, key := range keys {
+		if err := c.Release(ctx, key, owner); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// day returns when the n-th day of a test begins.
+func day(n int) time.Time { return time.Date(2026, 3, 1, 2, 0, 0, 0, time.UTC).AddDate(0, 0, n) }
+
+// book is a ledger over a memory store whose clock the test sets.
+type book struct {
+	*ledger.Ledger
+	store *artifacttest.Memory
+	now   time.Time
+}
+
+func newBook(t *testing.T) *book {
+	b := &book{store: artifacttest.New(), now: day(0)}
+	b.store.Now = func() time.Time { return b.now }
+	b.reopen()
+	return b
+}
+
+// reopen opens the ledger again, as another process sees it.
+func (b *book) reopen() { b.Ledger = ledger.New(b.store, newClaims()) }
+
+func value(i int) string { return fmt.Sprint("value ", i) }
+
+// pay stores entries from..to as one shard does, and packs them.
+func (b *book) pay(t *testing.T, task string, from, to int) {
+	var keys []core.Digest
+	for i := from; i < to; i++ {
+		must(b.Put(t.Context(), task, key(i), 0, ledger.Result{Value: []byte(value(i))}))
+		keys = append(keys, key(i))
+	}
+	require.Equal(t, to-from, must(b.Pack(t.Context(), task, keys)))
+}
+
+// want checks which of the entries below n a fresh process finds.
+func (b *book) want(t *testing.T, task string, n int, has func(i int) bool) {
+	b.reopen()
+	for i := range n {
+		e := must(b.Get(t.Context(), task, key(i), 0))
+		require.True(t, (e != nil) == has(i) && (e == nil || string(e.Value) == value(i)),
+			"entry %d: %v, want it: %v", i, e, has(i))
+	}
+}
+
+func all(int) bool { return true }
+
+// names are the objects that a ledger was asked to be damaged, from whichever goroutine.
+type names struct {
+	mu    sync.Mutex
+	named []string
+}
+
+func (n *names) add(object string, _ error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.named = append(n.named, object)
+}
+
+func (n *names) all() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.named)
+}
+
+func listing(keys ...core.Digest) iter.Seq2[core.Digest, error] {
+	return func(yield func(core.Digest, error) bool) {
+		for _, k := range keys {
+			if !yield(k, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (b *book) upkeep(t *testing.T, task string, listed iter.Seq2[core.Digest, error]) ledger.Kept {
+	b.reopen()
+	kept, err := b.RunUpkeep(t.Context(), task, listed, b.now)
+	require.True(t, err == nil && !kept.Busy, "%v %v", kept, err)
+	return kept
+}
+
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
+// failPuts has the writes of a store fail as long as asked says so.
+func failPuts(store *artifacttest.Memory, code fault.Code, asked func() bool) {
+	store.Fail = func(op artifacttest.Op, key string) error {
+		if op == artifacttest.Put && asked() {
+			return code.At("write", key)
+		}
+		return nil
+	}
 }

@@ -3,8 +3,6 @@ package ledger_test
 import (
 	"context"
 	"fmt"
-	"io"
-	"iter"
 	"strings"
 	"sync"
 	"testing"
@@ -16,10 +14,10 @@ import (
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/ledger"
-	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
+	"github.com/unweaver/unweaver/internal/testkit/distance"
 )
 
 // shop sells vectors: a text's number, and how often it was sold.
@@ -172,63 +170,19 @@ func TestADamagedPackOfTheIndexIsMendedFromTheAnswers(t *testing.T) {
 	has(t, b.Ledger, all, all1)
 }
 
-// distant is a store whose every request takes a while.
-type distant struct {
-	*artifacttest.Memory
-	wait time.Duration
-}
-
-func (d distant) Put(ctx context.Context, key string, r io.Reader, n int64, c blob.Cond) (blob.Info, error) {
-	time.Sleep(d.wait)
-	return d.Memory.Put(ctx, key, r, n, c)
-}
-
-func (d distant) Get(ctx context.Context, key string, r blob.Range) (io.ReadCloser, blob.Info, error) {
-	time.Sleep(d.wait)
-	return d.Memory.Get(ctx, key, r)
-}
-
-func (d distant) Stat(ctx context.Context, key string) (blob.Info, error) {
-	time.Sleep(d.wait)
-	return d.Memory.Stat(ctx, key)
-}
-
-func (d distant) List(ctx context.Context, prefix, after string) iter.Seq2[blob.Info, error] {
-	return d.ListRange(ctx, prefix, after, "")
-}
-
-func (d distant) ListRange(ctx context.Context, prefix, after, until string) iter.Seq2[blob.Info, error] {
-	time.Sleep(d.wait)
-	return d.Memory.ListRange(ctx, prefix, after, until)
-}
-
-// far returns a distant store with n texts in an index, each answer as large as a request.
-func far(b testing.TB, n int) distant {
-	store := distant{artifacttest.New(), 0}
-	l, seller := ledger.New(store, memory.NewClaims()), &shop{sold: map[core.Digest]int{}}
-	require.NoError(b, seller.buy(b.Context(), l, texts(0, n)))
-	require.NoError(b, l.SealTexts(b.Context()))
-	store.wait = 15 * time.Millisecond
-	store.Reset()
-	return store
-}
-
-func requests(store distant) float64 {
-	return float64(store.Calls(artifacttest.Get) + store.Calls(artifacttest.Stat) + store.Calls(artifacttest.List) +
-		store.Calls(artifacttest.Put))
-}
-
 func TestALookUpCostsRequestsByTheAnswerNotByTheText(t *testing.T) {
+	store, seller, requests := artifacttest.New(), &shop{sold: map[core.Digest]int{}}, distance.New(0)
+	filling := ledger.New(store, memory.NewClaims())
+	require.NoError(t, seller.buy(t.Context(), filling, texts(0, 10_000)))
+	require.NoError(t, filling.SealTexts(t.Context()))
 	for name, from := range map[string]int{"all are there": 0, "all are new": 1 << 20} {
-		store := far(t, 10_000)
-		store.wait = 0
-		l := ledger.New(store, memory.NewClaims())
+		l := ledger.New(distance.Blob(store, requests), memory.NewClaims())
 		for at := 0; at < 10_000; at += 1000 {
-			has1, err := l.FindTexts(t.Context(), texts(from+at, from+at+1000))
-			require.True(t, err == nil && has1[0].IsZero() == (from > 0), "%v", err)
+			found, err := l.FindTexts(t.Context(), texts(from+at, from+at+1000))
+			require.True(t, err == nil && found[0].IsZero() == (from > 0), "%v", err)
 		}
-		asked := requests(store)
-		assert.False(t, asked > 350 || (from > 0 && asked > 30), "%s: %.0f requests for 10,000 texts", name, asked)
+		asked := requests.Take().Of("")
+		assert.False(t, asked > 350 || (from > 0 && asked > 30), "%s: %d requests for 10,000 texts", name, asked)
 	}
 }
 

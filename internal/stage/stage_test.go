@@ -117,6 +117,23 @@ func TestAnOutageOfNonsenseIsNoItemsFault(t *testing.T) {
 	}
 }
 
+// asking asks a server, which may have so many calls in flight, for items, all of which are open.
+func asking(
+	t *testing.T, server *stagetest.Chat, width, items int,
+) (ask func(item int) (stage.Answer[string], error), open map[int]bool) {
+	gate, health := limits.NewGate(), stage.NewHealth()
+	gate.SetLimit("docs", width)
+	chat := limits.Chat{Chat: server, Limits: limits.Limits{Gate: gate}}
+	read := func(text string) (string, bool) { return text, text == "ok" }
+	open = map[int]bool{}
+	for i := range items {
+		open[i] = true
+	}
+	return func(item int) (stage.Answer[string], error) {
+		return stage.Ask(t.Context(), chat, model.Call{User: fmt.Sprint(item)}, " again", read, health)
+	}, open
+}
+
 func outage(t *testing.T, failing bool) {
 	const items, width = 600, 8
 	start := time.Now()
@@ -133,14 +150,7 @@ func outage(t *testing.T, failing bool) {
 		}
 		return model.Reply{Text: "ok"}, nil
 	}}
-	gate := limits.NewGate()
-	gate.SetLimit("docs", width)
-	chat, health := limits.Chat{Chat: server, Limits: limits.Limits{Gate: gate}}, stage.NewHealth()
-	read := func(text string) (string, bool) { return text, text == "ok" }
-	open := map[int]bool{}
-	for i := range items {
-		open[i] = true
-	}
+	ask, open := asking(t, server, width, items)
 	outages := 0
 	for round := 0; len(open) > 0 && round < 5; round++ {
 		var mu sync.Mutex
@@ -148,7 +158,7 @@ func outage(t *testing.T, failing bool) {
 		down := false
 		for _, i := range slices.Collect(maps.Keys(open)) {
 			work.Go(func() {
-				got, err := stage.Ask(t.Context(), chat, model.Call{User: fmt.Sprint(i)}, " again", read, health)
+				got, err := ask(i)
 				mu.Lock()
 				defer mu.Unlock()
 				down = down || fault.Is(err, fault.ModelRefused)
@@ -209,21 +219,14 @@ func stumbling(t *testing.T, seed uint64, items, width int) (twice int) {
 		answered[call.User] = true
 		return model.Reply{Text: "ok"}, nil
 	}}
-	gate := limits.NewGate()
-	gate.SetLimit("docs", width)
-	chat, health := limits.Chat{Chat: server, Limits: limits.Limits{Gate: gate}}, stage.NewHealth()
-	read := func(text string) (string, bool) { return text, text == "ok" }
-	open := map[int]bool{}
-	for i := range items {
-		open[i] = true
-	}
+	ask, open := asking(t, server, width, items)
 	for round := 0; len(open) > 0 && round < 20; round++ { // a batch whose calls failed too often is repeated
 		places, work := make(chan struct{}, width), sync.WaitGroup{}
 		for _, i := range slices.Sorted(maps.Keys(open)) {
 			places <- struct{}{}
 			work.Go(func() {
 				defer func() { <-places }()
-				_, err := stage.Ask(t.Context(), chat, model.Call{User: fmt.Sprint(i)}, " again", read, health)
+				_, err := ask(i)
 				mu.Lock()
 				defer mu.Unlock()
 				if err == nil {
@@ -237,30 +240,22 @@ func stumbling(t *testing.T, seed uint64, items, width int) (twice int) {
 	return twice
 }
 
-// The last victims of an outage have two bad answers, and the next request is served: they are asked for once more.
-func TestTheLastVictimOfAnOutageIsAskedForAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		chat, health := script{"bad", "worse", "ok", "ok"}.chat(), stage.NewHealth() // the third is the small request
-		answer := chat.Answer
-		chat.Answer = func(call model.Call) (model.Reply, error) { time.Sleep(time.Millisecond); return answer(call) }
-		read := func(text string) (string, bool) { return text, text == "ok" }
-		got, err := stage.Ask(t.Context(), chat, model.Call{User: "text"}, " again", read, health)
-		assert.True(t, err == nil && got.Reason == "" && got.Value == "ok" && !got.Retried && len(chat.Calls()) == 4,
-			"%+v, %v after %d calls", got, err, len(chat.Calls()))
-	})
-}
-
-// A text that no answer to can be read is the item's fault where others are served before and after.
-func TestAnItemIsBlamedWhereOthersAreServed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		chat, health := script{"bad", "worse", "ok", "bad", "ok"}.chat(), stage.NewHealth()
-		answer := chat.Answer
-		chat.Answer = func(call model.Call) (model.Reply, error) { time.Sleep(time.Millisecond); return answer(call) }
-		read := func(text string) (string, bool) { return text, text == "ok" }
-		got, err := stage.Ask(t.Context(), chat, model.Call{User: "text"}, " again", read, health)
-		assert.True(t, err == nil && got.Reason == string(fault.BadOutput) && len(chat.Calls()) == 5,
-			"%+v, %v after %d calls", got, err, len(chat.Calls()))
-	})
+// A text that no answer to can be read is the item's fault where others are served before and after. The last victims
+// of an outage, which have two bad answers while the next request is served, are asked for once more.
+func TestAnItemIsBlamedWhereOthersAreServedAndTheLastVictimOfAnOutageIsAskedForAgain(t *testing.T) {
+	for reason, answers := range map[fault.Code]script{
+		"": {"bad", "worse", "ok", "ok"}, fault.BadOutput: {"bad", "worse", "ok", "bad", "ok"}, // the third is the small request
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			chat, health := answers.chat(), stage.NewHealth()
+			answer := chat.Answer
+			chat.Answer = func(call model.Call) (model.Reply, error) { time.Sleep(time.Millisecond); return answer(call) }
+			read := func(text string) (string, bool) { return text, text == "ok" }
+			got, err := stage.Ask(t.Context(), chat, model.Call{User: "text"}, " again", read, health)
+			assert.True(t, err == nil && got.Reason == string(reason) && (got.Value == "ok") == (reason == "") &&
+				(reason != "" || !got.Retried) && len(chat.Calls()) == len(answers), "%+v, %v", got, err)
+		})
+	}
 }
 
 func TestAnObjectIsReadInTheVersionThatWasListed(t *testing.T) {

@@ -102,9 +102,7 @@ func TestATaggedGenerationStaysUntilItIsUntagged(t *testing.T) {
 
 // A generation is marked first, and goes a grace period later with all that it alone needs, and with nothing else.
 func TestAGenerationGoesInTwoStepsWithWhatItAloneNeeds(t *testing.T) {
-	w := newWorld(t)
-	w.publish("g1", first)
-	w.publish("g2", second)
+	w := worldOf(t, first, second)
 	for _, night := range []int{0, 0} { // within the grace
 		res := w.collect(night)
 		assert.True(t, res.Generations+res.Records+res.Rows+res.Deleted == 0, "deleted at once: %+v", res)
@@ -156,8 +154,7 @@ func (w *world) alone(gen string, c content) {
 func TestARunMayEndAfterAnyWriteOrDelete(t *testing.T) {
 	boom := errors.New("killed")
 	fill := func() *world {
-		w := newWorld(t)
-		w.publish("g1", first)
+		w := worldOf(t, first)
 		w.publish("g2", content{classes: map[string]string{"e": "1"}, collections: core.Collections{
 			Classes: collPrefix + "classes_1", Chunks: collPrefix + "chunks_1",
 		}})
@@ -253,9 +250,7 @@ func TestRowsThatAnotherGenerationListsStay(t *testing.T) {
 		{"more windows", windows(2), windows(5), 0, 0},
 		{"another collection: its rows go with it", first, content{classes: first.classes, collections: other}, 0, 0},
 	} {
-		w := newWorld(t)
-		w.publish("g1", c.gone)
-		w.publish("g2", c.stays)
+		w := worldOf(t, c.gone, c.stays)
 		w.collect(0)
 		res := w.collect(1)
 		assert.True(t, res.Generations == 1 && res.Records == c.records && res.Rows == c.row, "%s: %+v", c.situation, res)
@@ -268,9 +263,7 @@ func TestRowsThatAnotherGenerationListsStay(t *testing.T) {
 // them.
 func TestRowsOfOneThatWaitsToGoStay(t *testing.T) {
 	for _, leased := range []bool{false, true} {
-		w := newWorld(t)
-		w.publish("g1", first)
-		w.publish("g2", first)
+		w := worldOf(t, first, first)
 		w.collect(0) // g1 is marked
 		if leased {
 			w.leases["g2"] = true
@@ -289,8 +282,7 @@ func TestRowsOfOneThatWaitsToGoStay(t *testing.T) {
 
 // A folder whose reference is gone is not found again: the reference goes last.
 func TestAFolderThatIsHalfDeletedIsFoundAgain(t *testing.T) {
-	w := newWorld(t)
-	w.publish("g1", first)
+	w := worldOf(t, first)
 	for i := range 2500 {
 		key := w.index.GenerationKey("g1", fmt.Sprintf("dead-letters/%04d.json", i))
 		stagetest.Must(blob.Write(t.Context(), w.store, key, nil, blob.Cond{}))
@@ -328,9 +320,7 @@ func TestAFolderThatIsHalfDeletedIsFoundAgain(t *testing.T) {
 }
 
 func TestARollbackTakesTheMarkOff(t *testing.T) {
-	w := newWorld(t)
-	w.publish("g1", first)
-	w.publish("g2", second)
+	w := worldOf(t, first, second)
 	w.collect(0)
 	w.point("g1", 1)
 	w.collect(1)
@@ -352,9 +342,7 @@ func TestWhatHappensMeanwhileStopsTheDeletes(t *testing.T) {
 		{"the generation was rolled back to", func(w *world) { w.point("g1", 1) }, fault.GenBusy},
 		{"a reader opened it", func(w *world) { w.leases["g1"] = true }, fault.GenBusy},
 	} {
-		w := newWorld(t)
-		w.publish("g1", first)
-		w.publish("g2", second)
+		w := worldOf(t, first, second)
 		w.collect(0)
 		w.now = day(1)
 		in := w.in()
@@ -398,11 +386,8 @@ func TestDamageIsNamedAndNothingThatItMightNeedIsDeleted(t *testing.T) {
 		{"the manifest of one that goes", manifestOf, "g1", true, "g1"},
 		{"the split of one that goes", splitOf, "g1", true, "g1"},
 	} {
-		w := newWorld(t)
+		w := worldOf(t, first, second, content{classes: map[string]string{"a": "1"}})
 		w.keep = 2
-		w.publish("g1", first)
-		w.publish("g2", second)
-		w.publish("g3", content{classes: map[string]string{"a": "1"}})
 		w.store.Change(c.object(w, c.gen), cut)
 		w.collect(0)
 		res := w.collect(1)
@@ -412,18 +397,14 @@ func TestDamageIsNamedAndNothingThatItMightNeedIsDeleted(t *testing.T) {
 		missing := w.missing("g3", content{classes: map[string]string{"a": "1"}})
 		assert.True(t, missing == nil, "%s: lost %v", c.situation, missing)
 	}
-	w := newWorld(t)
-	w.publish("g1", first)
-	w.publish("g2", second)
+	w := worldOf(t, first, second)
 	w.store.Change(manifestOf(w, "g2"), cut)
 	_, err := collect.Run(t.Context(), w.in())
 	assert.True(t, fault.Is(err, fault.SegmentDamage), "a damaged current generation: %v", err)
 }
 
 func TestAStoreThatDoesNotAnswerIsNotTakenForDamage(t *testing.T) {
-	w := newWorld(t)
-	w.publish("g1", first)
-	w.publish("g2", second)
+	w := worldOf(t, first, second)
 	w.collect(0)
 	w.now = day(1)
 	manifest := w.index.SegmentKey(w.manifest["g1"])
@@ -438,8 +419,7 @@ func TestAStoreThatDoesNotAnswerIsNotTakenForDamage(t *testing.T) {
 }
 
 func TestScratchGoesByFenceAndOldReportsGo(t *testing.T) {
-	w := newWorld(t)
-	w.publish("g1", first)
+	w := worldOf(t, first)
 	put := func(at time.Time, keys ...string) {
 		w.now = at
 		for _, key := range keys {
@@ -462,9 +442,7 @@ func TestScratchGoesByFenceAndOldReportsGo(t *testing.T) {
 }
 
 func TestACancelledRunDeletesNothing(t *testing.T) {
-	w := newWorld(t)
-	w.publish("g1", first)
-	w.publish("g2", second)
+	w := worldOf(t, first, second)
 	w.collect(0)
 	before := w.state()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -478,11 +456,8 @@ func TestACancelledRunDeletesNothing(t *testing.T) {
 // is served stays.
 // Promises: 135.
 func TestWhatIsPurgedGoesAtOnceButWhereItIsOpenOrServed(t *testing.T) {
-	w := newWorld(t)
+	w := worldOf(t, first, first, second)
 	w.keep = 3
-	w.publish("g1", first)
-	w.publish("g2", first)
-	w.publish("g3", second)
 	w.abandon("s1")
 	run := func(purged ...string) collect.Result {
 		in := w.in()
@@ -509,9 +484,7 @@ func TestWhatIsPurgedGoesAtOnceButWhereItIsOpenOrServed(t *testing.T) {
 
 // Promises: 135.
 func TestWhatNothingNamesStaysForItsGrace(t *testing.T) {
-	w := newWorld(t)
-	w.publish("g1", first)
-	w.publish("g2", second)
+	w := worldOf(t, first, second)
 	w.abandon("s1")
 	unnamed := collPrefix + "classes_7"
 	w.check(w.vectors.Create(t.Context(), unnamed, 2))
@@ -586,9 +559,7 @@ func TestAClockThatJumpsMakesNothingGoAtOnce(t *testing.T) {
 		{"an hour back", func(at time.Time) time.Time { return at.Add(-time.Hour) }},
 		{"a year back", func(at time.Time) time.Time { return at.AddDate(-1, 0, 0) }},
 	} {
-		w := newWorld(t)
-		w.publish("g1", first)
-		w.publish("g2", second)
+		w := worldOf(t, first, second)
 		for night := range 20 {
 			w.now = day(night)
 			if night == 3 {
@@ -609,9 +580,7 @@ func TestAClockThatJumpsMakesNothingGoAtOnce(t *testing.T) {
 
 // A mark, and what is condemned, from a clock that was a year ahead must not stay for a year.
 func TestWhatAWrongClockMarkedIsMarkedAnew(t *testing.T) {
-	w := newWorld(t)
-	w.publish("g1", first)
-	w.publish("g2", second)
+	w := worldOf(t, first, second)
 	w.now = day(0).AddDate(1, 0, 0)
 	if _, err := collect.Run(t.Context(), w.in()); err != nil { // the first run of all: nothing to compare with
 		t.Fatal(err)

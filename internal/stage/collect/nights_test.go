@@ -3,7 +3,7 @@ package collect_test
 import (
 	"context"
 	"fmt"
-	"path/filepath"
+	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -20,8 +20,7 @@ import (
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/stage/collect"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/store/coordination"
-	"github.com/unweaver/unweaver/internal/store/coordination/bolt"
+	"github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
@@ -79,8 +78,7 @@ func whenFrozen(w *world, batch []string, meanwhile func()) error {
 // Promises: 30, 124.
 func TestACollectorThatWakesUpDeletesNothingOfTheRunThatFollowedIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.publish("g1", first)
+		w := worldOf(t, first)
 		err := whenFrozen(w, []string{"s1", "s2", "s3", "s4", "s5", "s6"}, func() {
 			w.check(collect.Settle(t.Context(), w.index, w.vectors, collect.Permit{}))
 			w.abandon("s4", "s5") // the next build writes them again, and names them
@@ -111,9 +109,7 @@ func (w *world) nameSegments(gen string, names ...string) {
 }
 
 func TestTheLeaseIsLookedAtBeforeEveryDelete(t *testing.T) {
-	w := newWorld(t)
-	w.publish("g1", first)
-	w.publish("g2", second)
+	w := worldOf(t, first, second)
 	w.abandon("s1")
 	w.check(w.vectors.Create(t.Context(), collPrefix+"classes_7", 2))
 	w.collect(0) // marks g1, condemns
@@ -184,8 +180,7 @@ func stage(w *world, fence int64, keys ...string) (bucket *artifacttest.Memory, 
 
 // Promises: 121.
 func TestCopiesOfImportsThatAreOverGoAndNoOthers(t *testing.T) {
-	w := newWorld(t)
-	w.publish("g1", first)
+	w := worldOf(t, first)
 	over := []string{
 		copiesOf + "docs/runs/g0/3/classes-0/ab.parquet",     // a run that was cancelled
 		copiesOf + "docs/runs/g0/3/anew/chunks-2/ab.parquet", // in its second attempt
@@ -216,8 +211,7 @@ func TestCopiesOfImportsThatAreOverGoAndNoOthers(t *testing.T) {
 }
 
 func TestWithoutImportsNoBucketIsAsked(t *testing.T) {
-	w := newWorld(t)
-	w.publish("g1", first)
+	w := worldOf(t, first)
 	in := w.in()
 	in.Copies = copiesOf
 	res, err := collect.Run(t.Context(), in)
@@ -237,9 +231,7 @@ func TestABucketThatRefusesItsCopiesIsToldAndEverythingElseIsCollected(t *testin
 		{artifacttest.Delete, denied, fault.StoreDenied, "list and delete below " + copiesOf},
 		{artifacttest.List, fault.StoreDown.At("ask", "bucket").Because("no such right"), fault.StoreDown, "the next run"},
 	} {
-		w := newWorld(t)
-		w.publish("g1", first)
-		w.publish("g2", second)
+		w := worldOf(t, first, second)
 		w.collect(0)
 		w.now = day(1)
 		copied := copiesOf + "docs/runs/g0/3/classes-0/ab.parquet"
@@ -268,8 +260,7 @@ func TestABucketThatRefusesItsCopiesIsToldAndEverythingElseIsCollected(t *testin
 // A run that lost the lease while it collects deletes no copies, and that is no matter of the bucket.
 // Promises: 121.
 func TestCopiesAreLeftToWhoHasTheLease(t *testing.T) {
-	w := newWorld(t)
-	w.publish("g1", first)
+	w := worldOf(t, first)
 	bucket, in := stage(w, 5, copiesOf+"docs/runs/g0/3/classes-0/ab.parquet")
 	var listed atomic.Bool
 	bucket.Fail = func(op artifacttest.Op, _ string) error {
@@ -290,8 +281,7 @@ func TestCopiesAreLeftToWhoHasTheLease(t *testing.T) {
 }
 
 func TestManyCopiesAreDeletedUnderALookAtTheLeaseEach(t *testing.T) {
-	w := newWorld(t)
-	w.publish("g1", first)
+	w := worldOf(t, first)
 	var keys []string
 	for i := range 4500 {
 		keys = append(keys, fmt.Sprintf("%sdocs/runs/g0/3/classes-0/%04d.parquet", copiesOf, i))
@@ -322,26 +312,8 @@ func TestManyCopiesAreDeletedUnderALookAtTheLeaseEach(t *testing.T) {
 // Sixty nights of one per cent of changes must not make the stores grow: records and rows, artifacts and ledger, by
 // what the kept generations need.
 func TestSixtyNightsLeaveTheStoresAboutAsLargeAsWhatIsLive(t *testing.T) {
-	w := newWorld(t)
-	simulate(w, 60, claimsOf(t), func() (records, rows int) {
-		for _, keys := range w.vectors.(*memoryVectors).rows {
-			rows += len(keys)
-		}
-		return len(w.records.(*memoryRecords).keys), rows
-	})
-}
-
-func claimsOf(t *testing.T) *bolt.Store {
-	store := stagetest.Must(bolt.Open(filepath.Join(t.TempDir(), "classes")))
-	t.Cleanup(func() { _ = store.Close() })
-	return store
-}
-
-// simulate builds and collects night by night, and compares what the stores hold with what the kept generations need.
-func simulate(w *world, nights int, claims coordination.Claims, stored func() (records, rows int)) {
-	const chunks, classes, keep = 300, 600, 3
-	t := w.t
-	t.Helper()
+	const nights, chunks, classes, keep = 60, 300, 600, 3
+	w, claims := newWorld(t), memory.NewClaims()
 	w.keep = keep
 	book := ledger.New(w.store, claims)
 	now := content{classes: map[string]string{}, chunks: map[string]string{}}
@@ -373,7 +345,7 @@ func simulate(w *world, nights int, claims coordination.Claims, stored func() (r
 		pay(ledger.Shorten, shortened...)
 		pay(ledger.Embed, core.Sum("batch", fmt.Sprint(night)))
 		w.publish(fmt.Sprintf("g%02d", night), now)
-		if recent = append(recent, clone(now)); len(recent) > keep {
+		if recent = append(recent, content{classes: maps.Clone(now.classes), chunks: maps.Clone(now.chunks)}); len(recent) > keep {
 			recent = recent[1:]
 		}
 		w.collect(night)
@@ -383,7 +355,14 @@ func simulate(w *world, nights int, claims coordination.Claims, stored func() (r
 			w.check(err)
 		}
 	}
-	records, rows := stored()
+	records, rows := 0, 0
+	for _, entry := range w.state() {
+		if strings.HasPrefix(entry, "record ") {
+			records++
+		} else if strings.HasPrefix(entry, "row ") {
+			rows++
+		}
+	}
 	liveRecords, liveRows := w.listed(recent)
 	t.Logf("%d records of %d live, %d rows of %d live, %d files of the index, %d of the ledger, after %d nights",
 		records, liveRecords, rows, liveRows, len(w.store.Keys("docs/")), len(w.store.Keys("ledger/")), nights)
@@ -398,17 +377,6 @@ func simulate(w *world, nights int, claims coordination.Claims, stored func() (r
 		t.Errorf("%d objects of the ledger: %v", n, w.store.Keys("ledger/"))
 	}
 	w.wantPaid(ledger.New(w.store, claims), now)
-}
-
-func clone(c content) content {
-	out := content{classes: map[string]string{}, chunks: map[string]string{}}
-	for name, text := range c.classes {
-		out.classes[name] = text
-	}
-	for name, text := range c.chunks {
-		out.chunks[name] = text
-	}
-	return out
 }
 
 // listed counts the records and rows that any of these generations lists.

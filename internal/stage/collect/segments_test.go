@@ -31,8 +31,7 @@ func (w *world) abandon(names ...string) {
 func (w *world) has(name string) bool { return len(w.store.Keys(w.index.SegmentKey(name))) == 1 }
 
 func TestAnAbandonedSegmentWaitsForTheGraceAndThenGoes(t *testing.T) {
-	w := newWorld(t)
-	w.publish("g1", first)
+	w := worldOf(t, first)
 	w.abandon("s1")
 	w.check(w.vectors.Create(t.Context(), collPrefix+"classes_7", 2))
 	w.check(w.vectors.Create(t.Context(), "another_index", 2))
@@ -53,8 +52,7 @@ func TestAnAbandonedSegmentWaitsForTheGraceAndThenGoes(t *testing.T) {
 
 // A build that finds a condemned segment there, and re-uses it, takes it off the list before it names it.
 func TestWhatABuildReclaimsStays(t *testing.T) {
-	w := newWorld(t)
-	w.publish("g1", first)
+	w := worldOf(t, first)
 	w.abandon("s1", "s2")
 	w.check(w.vectors.Create(t.Context(), collPrefix+"classes_7", 2))
 	w.collect(0)
@@ -70,28 +68,15 @@ func TestWhatABuildReclaimsStays(t *testing.T) {
 
 // The collector writes down what it is going to delete before it does. A build that comes in between sees it.
 func TestAReclaimSeesWhatIsBeingDeleted(t *testing.T) {
-	w := newWorld(t)
-	w.publish("g1", first)
-	w.abandon("s1", "s2")
-	w.collect(0)
-	killed := errors.New("killed")
-	w.fail = func(op string) error {
-		if strings.HasPrefix(op, "delete docs/segments") {
-			return killed
-		}
-		return nil
-	}
-	w.now = day(1)
-	_, err := collect.Run(t.Context(), w.in())
-	require.True(t, errors.Is(err, killed), "%v", err)
-	w.fail = nil
+	w := worldOf(t, first)
+	killedInTheBatch(w)
 	w.check(w.store.Delete(t.Context(), w.index.SegmentKey("s1"))) // it came as far as this
 	for range 2 {
 		missing, err := collect.Reclaim(t.Context(), w.index, []string{"s1", "s3"})
 		assert.True(t, err == nil && slices.Equal(missing, []string{"s1"}), "missing %v, %v", missing, err)
 	}
 	// The next build ends what the dead collector began: from then on what it finds is there to stay.
-	err = collect.Settle(t.Context(), w.index, w.vectors, collect.Permit{})
+	err := collect.Settle(t.Context(), w.index, w.vectors, collect.Permit{})
 	assert.True(t, err == nil && !w.has("s1") && !w.has("s2"), "after settling: %v", err)
 	w.abandon("s1") // it writes it again
 	assert.Empty(t, stagetest.Must(collect.Reclaim(t.Context(), w.index, []string{"s1"})), "missing")
@@ -102,8 +87,7 @@ func TestAReclaimSeesWhatIsBeingDeleted(t *testing.T) {
 // Settling must not take away what was named since, though a collector had it in its batch.
 func TestSettlingAndTheNextRunSpareWhatIsNamedNow(t *testing.T) {
 	for _, settle := range []bool{true, false} {
-		w := newWorld(t)
-		w.publish("g1", first)
+		w := worldOf(t, first)
 		manifest := stagetest.Must(w.index.Manifest(t.Context(), w.manifest["g1"]))
 		sha := manifest.Segments.Splits[0].SHA256
 		list := map[string]any{
@@ -124,8 +108,7 @@ func TestSettlingAndTheNextRunSpareWhatIsNamedNow(t *testing.T) {
 }
 
 func TestACollectorGivesWayToABuildThatChangedTheList(t *testing.T) {
-	w := newWorld(t)
-	w.publish("g1", first)
+	w := worldOf(t, first)
 	w.abandon("s1")
 	w.collect(0)
 	w.now = day(1)
@@ -144,8 +127,7 @@ func TestACollectorGivesWayToABuildThatChangedTheList(t *testing.T) {
 }
 
 func TestAListThatCannotBeReadBeginsAnew(t *testing.T) {
-	w := newWorld(t)
-	w.publish("g1", first)
+	w := worldOf(t, first)
 	w.abandon("s1")
 	w.collect(0)
 	w.store.Change("docs/condemned.json", cut)
@@ -169,9 +151,7 @@ func listedKeys(t *testing.T, w *world, task string) (map[core.Digest]bool, erro
 }
 
 func TestEveryLedgerKeyOfEveryGenerationIsListed(t *testing.T) {
-	w := newWorld(t)
-	w.publish("g1", first)
-	w.publish("g2", second)
+	w := worldOf(t, first, second)
 	want := map[string]map[core.Digest]bool{ledger.Extract: {}, ledger.Shorten: {}}
 	for _, c := range []content{first, second} {
 		for name, text := range c.chunks {
@@ -206,9 +186,7 @@ func TestListingFailsWhereAnythingIsDamaged(t *testing.T) {
 			return w.index.SegmentKey(manifest.Segments.Extract[0].SHA256)
 		},
 	} {
-		w := newWorld(t)
-		w.publish("g1", first)
-		w.publish("g2", second)
+		w := worldOf(t, first, second)
 		w.store.Change(object(w), cut)
 		_, err := listedKeys(t, w, ledger.Extract)
 		assert.True(t, fault.Is(err, fault.SegmentDamage), "%s: %v", situation, err)
@@ -245,10 +223,8 @@ func TestADamagedGenerationKeepsABatchAndBlocksNoBuild(t *testing.T) {
 		"reference": func(w *world) string { return w.index.GenerationKey("g1", "manifest.json") },
 		"manifest":  func(w *world) string { return w.index.SegmentKey(w.manifest["g1"]) },
 	} {
-		w := newWorld(t)
+		w := worldOf(t, first, second)
 		w.keep = 2
-		w.publish("g1", first)
-		w.publish("g2", second)
 		killedInTheBatch(w)
 		w.store.Change(object(w), cut)
 		w.check(collect.Settle(t.Context(), w.index, w.vectors, collect.Permit{}))
@@ -262,8 +238,7 @@ func TestADamagedGenerationKeepsABatchAndBlocksNoBuild(t *testing.T) {
 
 // A collector that lost its lease may still write the list, and a build that settled before holds the lease.
 func TestAReclaimTakesOutOfABatchWhatIsStillThere(t *testing.T) {
-	w := newWorld(t)
-	w.publish("g1", first)
+	w := worldOf(t, first)
 	killedInTheBatch(w)
 	missing, err := collect.Reclaim(t.Context(), w.index, []string{"s1"})
 	assert.True(t, err == nil && len(missing) <= 0, "missing %v, %v", missing, err)
@@ -274,11 +249,8 @@ func TestAReclaimTakesOutOfABatchWhatIsStillThere(t *testing.T) {
 }
 
 func TestADamagedReferenceGoesAfterItsGraceAndCollectionGoesOn(t *testing.T) {
-	w := newWorld(t)
+	w := worldOf(t, first, second, first)
 	w.keep = 2
-	w.publish("g1", first)
-	w.publish("g2", second)
-	w.publish("g3", first)
 	w.abandon("s1")
 	reference := w.index.GenerationKey("g2", "manifest.json")
 	w.store.Change(reference, cut)
@@ -310,10 +282,8 @@ func TestADamagedReferenceGoesAfterItsGraceAndCollectionGoesOn(t *testing.T) {
 }
 
 func TestAReferenceThatIsPutBackKeepsItsGeneration(t *testing.T) {
-	w := newWorld(t)
+	w := worldOf(t, first, second)
 	w.keep = 2
-	w.publish("g1", first)
-	w.publish("g2", second)
 	reference := w.index.GenerationKey("g1", "manifest.json")
 	w.store.Change(reference, cut)
 	w.collect(0)

@@ -27,6 +27,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/records"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
+	"github.com/unweaver/unweaver/internal/testkit/recordsmemory"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 	"github.com/unweaver/unweaver/internal/text"
 )
@@ -39,43 +40,17 @@ const (
 // day returns when the n-th day of a test begins.
 func day(n int) time.Time { return time.Date(2026, 3, 1, 2, 0, 0, 0, time.UTC).AddDate(0, 0, n) }
 
-// memoryRecords is a store of class records whose calls can fail.
+// memoryRecords is a store of class records whose deletes can fail.
 type memoryRecords struct {
-	records.Store
-	keys map[string]bool
+	*recordsmemory.Store
 	fail func(op string) error
 }
 
-func (m *memoryRecords) PutRecords(_ context.Context, all []records.Record) error {
-	for _, record := range all {
-		m.keys[record.Key] = true
-	}
-	return nil
-}
-
-func (m *memoryRecords) DeleteRecords(_ context.Context, keys []string) error {
+func (m memoryRecords) DeleteRecords(ctx context.Context, keys []string) error {
 	if err := m.fail("delete records"); err != nil {
 		return err
 	}
-	for _, key := range keys {
-		delete(m.keys, key)
-	}
-	return nil
-}
-
-func (m *memoryRecords) ScanRecords(_ context.Context, prefix string, f func([]string) error) error {
-	var keys []string
-	for key := range m.keys {
-		if strings.HasPrefix(key, prefix) {
-			keys = append(keys, key)
-		}
-	}
-	for batch := range slices.Chunk(keys, 7) {
-		if err := f(batch); err != nil {
-			return err
-		}
-	}
-	return nil
+	return m.Store.DeleteRecords(ctx, keys)
 }
 
 // memoryVectors holds the keys of rows by collection.
@@ -178,7 +153,7 @@ func newWorld(t *testing.T) *world {
 		}
 		return nil
 	}
-	w.records = &memoryRecords{keys: map[string]bool{}, fail: w.change}
+	w.records = memoryRecords{recordsmemory.New(), w.change}
 	w.vectors = &memoryVectors{rows: map[string]map[string]bool{}, fail: w.change}
 	return w
 }
@@ -405,9 +380,12 @@ func (w *world) collect(on int) collect.Result {
 // state returns every key of every store.
 func (w *world) state() []string {
 	all := w.store.Keys("docs/")
-	for key := range w.records.(*memoryRecords).keys {
-		all = append(all, "record "+key)
-	}
+	w.check(w.records.ScanRecords(context.Background(), "", func(keys []string) error {
+		for _, key := range keys {
+			all = append(all, "record "+key)
+		}
+		return nil
+	}))
 	for collection, keys := range w.vectors.(*memoryVectors).rows {
 		all = append(all, "collection "+collection)
 		for key := range keys {
@@ -448,4 +426,13 @@ func (w *world) missing(gen string, c content) []string {
 		}
 	}
 	return out
+}
+
+// worldOf returns a world in which generations g1, g2 and so on were published.
+func worldOf(t *testing.T, generations ...content) *world {
+	w := newWorld(t)
+	for i, c := range generations {
+		w.publish(fmt.Sprint("g", i+1), c)
+	}
+	return w
 }

@@ -3,7 +3,6 @@ package embed_test
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -26,7 +25,8 @@ import (
 	embedstage "github.com/unweaver/unweaver/internal/stage/embed"
 	"github.com/unweaver/unweaver/internal/stage/join"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
-	"github.com/unweaver/unweaver/internal/store/coordination/bolt"
+	"github.com/unweaver/unweaver/internal/store/coordination"
+	"github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
@@ -35,14 +35,11 @@ const scratch = "i/runs/g"
 type bench struct {
 	*testing.T
 	art    artifact.Index
-	claims *bolt.Store
+	claims coordination.Claims
 }
 
 func newBench(t *testing.T) bench {
-	store := stagetest.Must(dir.Open(t.TempDir()))
-	claims := stagetest.Must(bolt.Open(filepath.Join(t.TempDir(), "claims")))
-	t.Cleanup(func() { _ = claims.Close() })
-	return bench{t, artifact.Index{Store: store, Name: "i"}, claims}
+	return bench{t, artifact.Index{Store: stagetest.Must(dir.Open(t.TempDir())), Name: "i"}, memory.NewClaims()}
 }
 
 func (b bench) in(embedder *stagetest.Embedder, part stage.Part) embedstage.In {
@@ -185,10 +182,7 @@ func TestADeathCostsAtMostOneRequestASlot(t *testing.T) {
 			ended <- err
 		}()
 		synctest.Wait()
-		claims, err := bolt.Open(filepath.Join(t.TempDir(), "claims")) // those of the dead process have run out
-		stagetest.Ok(t, err)
-		defer func() { _ = claims.Close() }()
-		b.claims = claims
+		b.claims = memory.NewClaims() // those of the dead process have run out
 		second := &stagetest.Embedder{Dim: 4}
 		stagetest.Must(embedstage.Run(t.Context(), b.in(second, part)))
 		paid, again := texts(first.Requests()), texts(second.Requests())

@@ -52,6 +52,13 @@ func newIndex(t *testing.T, objects map[string]string) *index {
 	return &index{t: t, corpus: documenttest.New(objects), art: artifact.Index{Store: store, Name: "i"}}
 }
 
+// published returns an index that was built once.
+func published(t *testing.T, objects map[string]string) *index {
+	x := newIndex(t, objects)
+	x.night(nil)
+	return x
+}
+
 func (x *index) scratch() string { return fmt.Sprintf("i/runs/%d", x.nights) }
 
 func (x *index) plan(ctx context.Context) (plan.Result, error) {
@@ -197,8 +204,7 @@ func TestAFirstBuildPlansEveryDocumentInKeyOrder(t *testing.T) {
 }
 
 func TestAnUnchangedCorpusIsNotReadAgain(t *testing.T) {
-	x := newIndex(t, four)
-	x.night(nil)
+	x := published(t, four)
 	assert.True(t, x.corpus.Reads("a.txt") == 1, "a new document is read once, to be hashed")
 	res := x.night(nil)
 	assert.True(t, res.Unchanged && res.Diff.Same == 4 && res.ParentListed == 4 && x.corpus.Reads("a.txt") == 0,
@@ -232,8 +238,7 @@ func TestWhatANightChanges(t *testing.T) {
 		}, 0, 0, 3, 0, 1, 0.75},
 	} {
 		t.Run(name, func(t *testing.T) {
-			x := newIndex(t, four)
-			x.night(nil)
+			x := published(t, four)
 			c.change(x.corpus)
 			res := x.night(nil)
 			got := []int64{res.Diff.Added, res.Diff.Changed, res.Diff.Removed, res.Moved, res.Diff.Same}
@@ -248,8 +253,7 @@ func TestWhatANightChanges(t *testing.T) {
 
 // A file that was only touched (another ETag, the same bytes) is read, and the same.
 func TestADocumentIsComparedByItsBytes(t *testing.T) {
-	x := newIndex(t, four)
-	x.night(nil)
+	x := published(t, four)
 	x.corpus.Touch("a.txt", "of another upload")
 	x.corpus.Reads("a.txt")
 	res := x.night(nil)

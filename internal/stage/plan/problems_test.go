@@ -152,8 +152,7 @@ func TestAStoreThatIsDownStopsThePlan(t *testing.T) {
 }
 
 func TestAnObjectThatCannotBeDescribedIsAProblemOfThatObject(t *testing.T) {
-	x := newIndex(t, four)
-	x.night(nil)
+	x := published(t, four)
 	x.corpus.Unlisted["a.txt"] = denied("a.txt")
 	res := x.night(nil)
 	assert.True(t, res.Refused == 1 && res.Lost == 1 && res.Diff.Removed == 0 && res.Documents == 3, "%+v", res)
@@ -278,8 +277,7 @@ func TestRowsOfAnEmptiedObjectAreLostNotRemoved(t *testing.T) {
 		res, err := x.plan(t.Context())
 		assert.True(t, err == nil && res.Diff.Removed == 3 && res.Lost == 0, "%s: removed: %+v, %v", situation, res, err)
 	}
-	x := newIndex(t, map[string]string{"r.jsonl": rows})
-	x.night(nil)
+	x := published(t, map[string]string{"r.jsonl": rows})
 	x.corpus.Set("r.jsonl", "")
 	res := x.night(nil)
 	assert.True(t, res.Lost == 3 && res.Listed == 3, "the only object of a corpus: %+v", res)
@@ -312,8 +310,7 @@ func TestADocumentThatWasTooLargeIsTriedAgainWhenTheLimitsChange(t *testing.T) {
 }
 
 func TestAProblemThatStandsTellsItsCauseEveryNight(t *testing.T) {
-	x := newIndex(t, four)
-	x.night(nil)
+	x := published(t, four)
 	const cause = "read a.txt: it is encrypted: store it without a password"
 	x.corpus.Set("a.txt", "sealed")
 	x.causes = []core.Problem{{
@@ -403,8 +400,7 @@ func TestRowsAreOfOneVersionOfTheirObject(t *testing.T) {
 }
 
 func TestRowsOfAnObjectThatNeverRestsAreLostNotRemoved(t *testing.T) {
-	x := newIndex(t, map[string]string{"r.jsonl": jsonl(0, 5), "a.txt": "alpha"})
-	x.night(nil)
+	x := published(t, map[string]string{"r.jsonl": jsonl(0, 5), "a.txt": "alpha"})
 	x.written("r.jsonl", 100, func(n int) string { return jsonl(n, 5) })
 	res := x.night(nil)
 	assert.True(t, res.Lost == 5 && res.Documents == 1 && res.Diff.Removed == 0 && res.Diff.Added == 0 &&
@@ -418,8 +414,7 @@ func TestRowsOfAnObjectThatNeverRestsAreLostNotRemoved(t *testing.T) {
 }
 
 func TestAFileThatIsReplacedWhileItIsPlannedIsTheNewOne(t *testing.T) {
-	x := newIndex(t, four)
-	x.night(nil)
+	x := published(t, four)
 	x.corpus.Set("a.txt", "alpha two")
 	x.written("a.txt", 1, func(int) string { return "alpha three" })
 	res := x.night(nil)
@@ -435,8 +430,7 @@ func TestAFileThatIsReplacedWhileItIsPlannedIsTheNewOne(t *testing.T) {
 // heal with them.
 func TestAStaleDocumentStandsUntilItHeals(t *testing.T) {
 	for _, code := range []fault.Code{fault.EmptyDocument, fault.Unreadable, fault.ParseMemory, fault.StoreDenied} {
-		x := newIndex(t, four)
-		x.night(nil)
+		x := published(t, four)
 		good := x.published()["a.txt"]
 		x.corpus.Set("a.txt", "rubbish")
 		x.night(map[string]fault.Code{"a.txt": code})
@@ -478,8 +472,7 @@ func TestADocumentWhoseParserOthersBrokeIsTriedByTheNextRun(t *testing.T) {
 
 // A broken file that is copied again is the same broken file.
 func TestAStaleFileThatWasOnlyTouchedChangesNothing(t *testing.T) {
-	x := newIndex(t, four)
-	x.night(nil)
+	x := published(t, four)
 	x.corpus.Set("a.txt", "rubbish")
 	x.night(map[string]fault.Code{"a.txt": fault.Unreadable})
 	x.corpus.Touch("a.txt", "copied")
@@ -489,8 +482,7 @@ func TestAStaleFileThatWasOnlyTouchedChangesNothing(t *testing.T) {
 
 // Where the one object of a corpus breaks, its documents are lost, not a reason to say that there is no corpus.
 func TestACorpusOfOneBrokenObjectIsPlanned(t *testing.T) {
-	x := newIndex(t, map[string]string{"r.jsonl": jsonl(0, 5)})
-	x.night(nil)
+	x := published(t, map[string]string{"r.jsonl": jsonl(0, 5)})
 	x.corpus.Open["r.jsonl"] = denied("r.jsonl")
 	res := x.night(nil)
 	assert.True(t, res.Lost == 5 && res.Listed == 5 && res.Documents == 0, "%+v", res)

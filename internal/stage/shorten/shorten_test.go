@@ -3,7 +3,6 @@ package shorten_test
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -22,7 +21,8 @@ import (
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/stage/shorten"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
-	"github.com/unweaver/unweaver/internal/store/coordination/bolt"
+	"github.com/unweaver/unweaver/internal/store/coordination"
+	"github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
@@ -31,14 +31,11 @@ const threshold = 1000
 type bench struct {
 	*testing.T
 	art    artifact.Index
-	claims *bolt.Store
+	claims coordination.Claims
 }
 
 func newBench(t *testing.T) bench {
-	store := stagetest.Must(dir.Open(t.TempDir()))
-	claims := stagetest.Must(bolt.Open(filepath.Join(t.TempDir(), "claims")))
-	t.Cleanup(func() { _ = claims.Close() })
-	return bench{t, artifact.Index{Store: store, Name: "i"}, claims}
+	return bench{t, artifact.Index{Store: stagetest.Must(dir.Open(t.TempDir())), Name: "i"}, memory.NewClaims()}
 }
 
 // class returns a reduced class with n mentions of about 60 runes.
