@@ -193,15 +193,13 @@ func TestAnEntryIsRewrittenFewTimes(t *testing.T) {
 		for _, object := range b.store.Keys("ledger/extract/merged/") {
 			if !seen[object] {
 				seen[object] = true
-				info := must(b.store.Stat(t.Context(), object))
-				written += info.Size
+				written += must(b.store.Stat(t.Context(), object)).Size
 			}
 		}
 	}
 	size := int64(0)
 	for _, object := range b.store.Keys("ledger/extract/merged/") {
-		info := must(b.store.Stat(t.Context(), object))
-		size += info.Size
+		size += must(b.store.Stat(t.Context(), object)).Size
 	}
 	t.Logf("%d entries in 120 nights: %d bytes written by merges, %d bytes stand", paid, written, size)
 	assert.True(t, written <= 8*size, "merges wrote %d bytes for %d that stand", written, size)
@@ -364,8 +362,7 @@ func TestVectorsWithAChangedByteAreAbsent(t *testing.T) {
 			require.NoError(t, b.SealTexts(t.Context()))
 		}
 		read := func() ([][]float32, error) {
-			objects := must(b.FindTexts(t.Context(), texts))
-			return b.ReadVectors(t.Context(), texts, objects)
+			return b.ReadVectors(t.Context(), texts, must(b.FindTexts(t.Context(), texts)))
 		}
 		b.flipEach(t, "ledger/embed/", func(where string, i int, named *names) {
 			found, err := read()
@@ -398,8 +395,7 @@ func TestAStoredVectorThatIsNotFiniteIsDamage(t *testing.T) {
 		b.reopen()
 		var named names
 		b.OnDamage = named.add
-		objects := must(b.FindTexts(t.Context(), texts))
-		found, err := b.ReadVectors(t.Context(), texts, objects)
+		found, err := b.ReadVectors(t.Context(), texts, must(b.FindTexts(t.Context(), texts)))
 		assert.True(t, err == nil && found[0] == nil && len(named.all()) == 1, "%v: %v, %v, %v", bad, found, err, named.all())
 	}
 }

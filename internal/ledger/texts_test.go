@@ -70,9 +70,7 @@ func (s *shop) twice() int {
 
 // has checks which texts a process finds, and that their vectors are theirs.
 func has(t *testing.T, l *ledger.Ledger, all []core.Digest, want func(i int) bool) {
-	objects := must(l.FindTexts(t.Context(), all))
-	vectors := must(l.ReadVectors(t.Context(), all, objects))
-	for i, vector := range vectors {
+	for i, vector := range must(l.ReadVectors(t.Context(), all, must(l.FindTexts(t.Context(), all)))) {
 		require.True(t, (vector != nil) == want(i) && (vector == nil || vector[0] == float32(all[i][0])),
 			"text %d: %v, want it: %v", i, vector, want(i))
 	}
@@ -232,8 +230,7 @@ func TestABuildMergesTheIndexWhileItRuns(t *testing.T) {
 	assert.True(t, merges != 0 && merges <= packs/2, "%d merges of %d packs", merges, packs)
 	fresh := ledger.New(store, memory.NewClaims())
 	for n := range packs {
-		objects := must(fresh.FindTexts(t.Context(), texts(n*perPack, n*perPack+100)))
-		for i, object := range objects {
+		for i, object := range must(fresh.FindTexts(t.Context(), texts(n*perPack, n*perPack+100))) {
 			require.False(t, object.IsZero(), "text %d of pack %d is not found", i, n)
 		}
 	}
@@ -279,9 +276,7 @@ func TestWhatCanBeReadAgainIsForgottenWhenNobodyLooks(t *testing.T) {
 			require.NoError(t, l.PutVectors(t.Context(), of, vectors))
 		}
 		look := func(of []core.Digest) {
-			objects := must(l.FindTexts(t.Context(), of))
-			found := must(l.ReadVectors(t.Context(), of, objects))
-			for i, vector := range found {
+			for i, vector := range must(l.ReadVectors(t.Context(), of, must(l.FindTexts(t.Context(), of)))) {
 				if len(vector) != 1 || vector[0] != vectors[i][0] {
 					t.Errorf("the vector of text %d is %v, want %v", i, vector, vectors[i])
 				}

@@ -115,8 +115,7 @@ func TestAClientTalksToNoServerButTheOneThatItMeans(t *testing.T) {
 
 func TestACertificateOfAClientMakesNoOthers(t *testing.T) {
 	own := authority(t)
-	pair := must(t)(own.IssueClient("c", time.Hour))
-	block, _ := pem.Decode(pair.Cert)
+	block, _ := pem.Decode(must(t)(own.IssueClient("c", time.Hour)).Cert)
 	cert, err := x509.ParseCertificate(block.Bytes)
 	assert.True(t, err == nil && !cert.IsCA && cert.KeyUsage&x509.KeyUsageCertSign == 0, "%+v, %v", cert, err)
 }

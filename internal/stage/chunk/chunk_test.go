@@ -107,8 +107,7 @@ func (r *run) documents(res chunk.Result) map[string]rows.Document {
 	out := map[string]rows.Document{}
 	for row, err := range artifact.ScanAll(r.t.Context(), r.art.Store, r.art.SegmentKey(res.Documents.SHA256)) {
 		require.NoError(r.t, err)
-		document := stagetest.Must(rows.DecodeDocument(row.Value))
-		out[string(row.Key)] = document
+		out[string(row.Key)] = stagetest.Must(rows.DecodeDocument(row.Value))
 	}
 	return out
 }
@@ -116,8 +115,7 @@ func (r *run) documents(res chunk.Result) map[string]rows.Document {
 // text reads a range of a document back from the text segment.
 func (r *run) text(res chunk.Result, key string, d rows.Document, start, end int) string {
 	reader := stagetest.Must(textseg.Open(r.t.Context(), r.art.Store, r.art.SegmentKey(res.Text.SHA256)))
-	text := stagetest.Must(reader.Slice(r.t.Context(), key, d.Frame, start, end))
-	return text
+	return stagetest.Must(reader.Slice(r.t.Context(), key, d.Frame, start, end))
 }
 
 func zipped(t *testing.T, files map[string]string) string {
@@ -192,8 +190,7 @@ func TestChunkIdsCountEqualTexts(t *testing.T) {
 	text := paragraph + "\n\n" + paragraph + "\n\n" + paragraph
 	r := newRun(t, map[string]string{"a.txt": text, "b.txt": text})
 	seen := map[core.ID]bool{}
-	documents := r.documents(r.all())
-	for key, d := range documents {
+	for key, d := range r.documents(r.all()) {
 		for n, place := range d.Chunks {
 			assert.True(t, place.ID == core.ChunkID(key, paragraph, n), "%s chunk %d has another id", key, n)
 			seen[place.ID] = true
@@ -230,8 +227,7 @@ func TestProblemsOfDocumentsAreRecorded(t *testing.T) {
 	}
 	assert.True(t, res.Listed == 10 && res.Counts.Documents == 1 && res.Empty == 2 && res.Failed == 7 &&
 		res.ProblemCount == 9 && res.Unadded == 9, "%+v", res)
-	key := stagetest.Stored(t, r.art.Store, chunk.ProblemsKey(r.scratch, 0))
-	raw, _, err := blob.Read(t.Context(), r.art.Store, key)
+	raw, _, err := blob.Read(t.Context(), r.art.Store, stagetest.Stored(t, r.art.Store, chunk.ProblemsKey(r.scratch, 0)))
 	assert.True(t, err == nil && bytes.Count(raw, []byte("\n")) == 9 && bytes.Contains(raw, []byte(`"standing":false`)),
 		"%s, %v", raw, err)
 }
@@ -284,8 +280,7 @@ func TestHashesDoNotDependOnUnits(t *testing.T) {
 	require.True(t, len(units) >= 2, "%d units", len(units))
 	var parts core.Hashes
 	for i := range units {
-		res := stagetest.Must(r.chunk(t.Context(), i, units))
-		parts.Merge(res.Hashes)
+		parts.Merge(stagetest.Must(r.chunk(t.Context(), i, units)).Hashes)
 	}
 	whole, err := r.chunk(t.Context(), 0, []plan.Unit{{From: 0, To: units[len(units)-1].To}})
 	assert.True(t, err == nil && whole.Counts.Documents == 6_000 && whole.Hashes == parts,
@@ -404,8 +399,7 @@ func TestChunksAreUnderTheirHeadingsAndOnTheirPages(t *testing.T) {
 		"a.md":   "---\ntitle: From front\ndate: 2026-11-20\n---\n# One\n\n" + long + "\n\n## Two\n\n" + long,
 		"b.pptx": documenttest.Slides(), "c.txt": "# no heading\n\n" + long, "d.pdf": documenttest.PDF("good"),
 	})
-	res := r.night()
-	before := r.documents(res)
+	before := r.documents(r.night())
 	for key, want := range map[string]string{
 		"a.md": "[One] 0-0, [One] 0-0, [One Two] 0-0", "b.pptx": "[The start] 1-2",
 		"c.txt": "[] 0-0, [] 0-0", "d.pdf": "[] 1-1",

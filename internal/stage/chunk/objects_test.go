@@ -148,8 +148,7 @@ func (r *run) chunks(key string) (all []rows.Chunk) {
 		if string(row.Key) != key {
 			continue
 		}
-		c := stagetest.Must(rows.DecodeChunk(row.Value))
-		all = append(all, c)
+		all = append(all, stagetest.Must(rows.DecodeChunk(row.Value)))
 	}
 	return all
 }

@@ -463,8 +463,7 @@ func TestWhatIsPurgedGoesAtOnceButWhereItIsOpenOrServed(t *testing.T) {
 		in := w.in()
 		in.Purged = func(gen string) bool { return slices.Contains(purged, gen) }
 		w.now = w.now.Add(time.Second)
-		res := stagetest.Must(collect.Run(t.Context(), in))
-		return res
+		return stagetest.Must(collect.Run(t.Context(), in))
 	}
 	w.now = day(0)
 	w.leases["g2"] = true

@@ -260,8 +260,7 @@ func TestABucketThatRefusesItsCopiesIsToldAndEverythingElseIsCollected(t *testin
 // A run that lost the lease while it collects deletes no copies, and that is no matter of the bucket.
 // Promises: 121.
 func TestCopiesAreLeftToWhoHasTheLease(t *testing.T) {
-	w := worldOf(t, first)
-	bucket, in := stage(w, 5, copiesOf+"docs/runs/g0/3/classes-0/ab.parquet")
+	bucket, in := stage(worldOf(t, first), 5, copiesOf+"docs/runs/g0/3/classes-0/ab.parquet")
 	var listed atomic.Bool
 	bucket.Fail = func(op artifacttest.Op, _ string) error {
 		if op == artifacttest.List {

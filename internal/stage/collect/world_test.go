@@ -373,8 +373,7 @@ func (w *world) open(ctx context.Context, manifest *core.Manifest) (*segments.Ta
 // collect runs the stage on a day.
 func (w *world) collect(on int) collect.Result {
 	w.now = day(on)
-	res := stagetest.Must(collect.Run(context.Background(), w.in()))
-	return res
+	return stagetest.Must(collect.Run(context.Background(), w.in()))
 }
 
 // state returns every key of every store.

@@ -81,8 +81,7 @@ func (b bench) extracted(in extract.In) []rows.Extract {
 		dec.U()
 		dec.S()
 		dec.S()
-		x := stagetest.Must(rows.DecodeExtract(dec.B))
-		out = append(out, x)
+		out = append(out, stagetest.Must(rows.DecodeExtract(dec.B)))
 	}
 	return out
 }
@@ -275,8 +274,7 @@ func TestASystemFailureLeavesTheBatchToBeRepeatedForNothing(t *testing.T) {
 		answered.Add(1)
 		return model.Reply{Text: entities("Text")}, nil
 	}}
-	in := b.in(chat, docs...)
-	_, err := extract.Run(t.Context(), in)
+	_, err := extract.Run(t.Context(), b.in(chat, docs...))
 	require.True(t, fault.Is(err, fault.ModelQuota), "got %v", err)
 	_, _, err = blob.Read(t.Context(), b.art.Store, extract.BatchKey(scratch, 0, 0))
 	assert.True(t, fault.Is(err, fault.NotFound), "the unfinished batch has a file: %v", err)
@@ -371,8 +369,7 @@ func TestBatchesOfAShardJoinToTheSameFileWhateverTheirSize(t *testing.T) {
 		batches := 0
 		for from := 0; from < 23; from += size {
 			in.Batch, in.From, in.To = batches, from, min(from+size, 23)
-			res := stagetest.Must(extract.Run(t.Context(), in))
-			assert.Equal(t, int64(in.To-in.From), res.Chunks, "batch %d", batches)
+			assert.Equal(t, int64(in.To-in.From), stagetest.Must(extract.Run(t.Context(), in)).Chunks, "batch %d", batches)
 			batches++
 		}
 		res := stagetest.Must(extract.Seal(t.Context(), extract.SealIn{
@@ -420,8 +417,7 @@ func TestAShareOfTheChunksIsSentAndTheOthersAreExtractedByRule(t *testing.T) {
 				}
 			}
 			calls := len(chat.Calls())
-			want := max(0, sent-paid)
-			assert.True(t, calls == want, "%d calls for %d chunks of which %d were paid", calls, sent, paid)
+			assert.True(t, calls == max(0, sent-paid), "%d calls for %d chunks of which %d were paid", calls, sent, paid)
 			assert.True(t, estimate.Calls == int64(calls) && estimate.Rules == int64(60-sent) &&
 				estimate.Hits == int64(sent-calls), "estimate %+v, %d calls, %d sent", estimate, calls, sent)
 			paid = max(paid, sent)

@@ -196,8 +196,7 @@ func TestAnExactAnswerIsReadWhateverItHolds(t *testing.T) {
 				reference = append(reference, writtenAsReference(one))
 			}
 			for _, form := range []any{map[string]any{"entities": want}, want, reference} {
-				raw := stagetest.Must(json.Marshal(form))
-				text := wrap.before + string(raw) + wrap.after
+				text := wrap.before + string(stagetest.Must(json.Marshal(form))) + wrap.after
 				said, _ := model.TakeAnswer(text)
 				read, rung, ok := extract.Parse(said)
 				require.True(t, ok && rung == wrap.rung && len(read) == len(want), "%s: %s: %v %q %v", name, text, read, rung, ok)

@@ -179,8 +179,7 @@ func TestSealPacksWhatItsShardPaidFor(t *testing.T) {
 	for info := range b.art.Store.List(t.Context(), "ledger/extract/loose/", "") {
 		stagetest.Ok(t, b.art.Store.Delete(t.Context(), info.Key))
 	}
-	again := b.in(chat, stagetest.Numbered(5, "Text %d.")...)
-	res := stagetest.Must(extract.Run(t.Context(), again))
+	res := stagetest.Must(extract.Run(t.Context(), b.in(chat, stagetest.Numbered(5, "Text %d.")...)))
 	assert.True(t, res.Progress.Hits.Extract == 5 && len(chat.Calls()) == 5,
 		"the pack answers %d of 5; %d calls", res.Progress.Hits.Extract, len(chat.Calls()))
 }
@@ -218,10 +217,9 @@ func extractShard(t *testing.T, near blob.Store, into string) {
 
 // sealShard seals a shard of a store, whose batches are listed near it.
 func sealShard(t *testing.T, store, near blob.Store, from string) extract.SealResult {
-	results := stored(t, near, from)
 	result := stagetest.Must(extract.Seal(t.Context(), extract.SealIn{
 		Spec: core.Spec{Index: "i"}, Artifacts: artifact.Index{Store: store, Name: "i"}, Scratch: from,
-		Batches: shardBatches, Batch: results, Paid: true, Ledger: ledger.New(store, coordmemory.NewClaims()),
+		Batches: shardBatches, Batch: stored(t, near, from), Paid: true, Ledger: ledger.New(store, coordmemory.NewClaims()),
 	}))
 	return result
 }

@@ -462,8 +462,7 @@ func TestAStoreThatForgotAJobIsJudgedByItsCount(t *testing.T) {
 		b.store.onImport = func(path string, _ func()) (bool, error) {
 			raw, _, err := blob.Read(t.Context(), b.staging, path)
 			stagetest.Ok(t, err)
-			list := stagetest.Must(parquet.Read[load.VectorRow](bytes.NewReader(raw), int64(len(raw))))
-			for _, row := range list {
+			for _, row := range stagetest.Must(parquet.Read[load.VectorRow](bytes.NewReader(raw), int64(len(raw)))) {
 				b.store.rows = append(b.store.rows, row.Key)
 			}
 			return true, nil

@@ -118,8 +118,7 @@ func (b bench) segmentRows(segment core.Segment) map[string][]float32 {
 }
 
 func (b bench) count(collection string) int64 {
-	n := stagetest.Must(b.vectors.Count(b.Context(), collection))
-	return n
+	return stagetest.Must(b.vectors.Count(b.Context(), collection))
 }
 
 func TestAPartitionIsInStoresAndSegmentsUnderOneKey(t *testing.T) {
@@ -185,8 +184,7 @@ func TestANightWritesOnlyWhatItsParentDoesNotHave(t *testing.T) {
 	names := append(numbered(100)[5:], "New 1", "New 2") // five gone, two new
 
 	t.Run("in the same collection", func(t *testing.T) {
-		embedder := free()
-		night := b.in(embedder, b.partition(names...))
+		night := b.in(free(), b.partition(names...))
 		b.after(&night, in.Env.Collections, first)
 		res := stagetest.Must(load.Run(t.Context(), night))
 		assert.True(t, res.Progress.Written == (core.Written{Segments: 2, Records: 2, Rows: 2}) && res.Counts.Classes == 97,
@@ -420,8 +418,7 @@ func TestADamagedVectorsSegmentIsNotTakenForOneOfWhichNothingCounts(t *testing.T
 	dead := vectorsOf(t, r, row("dead-a", 1), row("dead-b", 2))
 	raw, _, err := blob.Read(t.Context(), r.Artifacts.Store, r.Artifacts.SegmentKey(dead.SHA256))
 	require.True(t, err == nil && int64(len(raw)) == segment.Bytes, "%d bytes, want %d: %v", len(raw), segment.Bytes, err)
-	key := r.Artifacts.SegmentKey(segment.SHA256)
-	stagetest.Must(blob.Write(t.Context(), r.Artifacts.Store, key, raw, blob.Cond{}))
+	stagetest.Must(blob.Write(t.Context(), r.Artifacts.Store, r.Artifacts.SegmentKey(segment.SHA256), raw, blob.Cond{}))
 	out, _, err := r.DropDead(t.Context(), segment)
 	assert.True(t, fault.Is(err, fault.SegmentDamage), "%+v, %v", out, err)
 	out, _, err = r.DropDead(t.Context(), dead)

@@ -118,8 +118,7 @@ func (x *index) publish(broken map[string]fault.Code) {
 	raw, _, err := blob.Read(x.t.Context(), x.art.Store, x.stored(plan.ProblemsKey(x.scratch())))
 	require.NoError(x.t, err)
 	for _, cause := range x.causes {
-		line := stagetest.Must(json.Marshal(cause))
-		raw = append(append(raw, line...), '\n')
+		raw = append(append(raw, stagetest.Must(json.Marshal(cause))...), '\n')
 	}
 	x.causes = nil
 	key := x.art.GenerationKey(x.parent.Generation, plan.ProblemsName)

@@ -58,8 +58,7 @@ func (x *index) outcome(store blob.Store, parent *core.Manifest) outcome {
 		Corpus: store, Artifacts: x.art, Scratch: x.scratch(),
 		Limits: x.limits, Parent: parent, OnProgress: func(int64) {},
 	}))
-	raw := stagetest.Must(json.Marshal(res))
-	out := outcome{result: string(bytes.ReplaceAll(raw, []byte(x.scratch()), nil))}
+	out := outcome{result: string(bytes.ReplaceAll(stagetest.Must(json.Marshal(res)), []byte(x.scratch()), nil))}
 	for key, file := range map[string]*string{
 		x.stored(plan.RowsKey(x.scratch())): &out.rows, x.stored(plan.ProblemsKey(x.scratch())): &out.problems,
 	} {

@@ -18,16 +18,14 @@ import (
 )
 
 func newIndex(t *testing.T) artifact.Index {
-	store := stagetest.Must(dir.Open(t.TempDir()))
-	return artifact.Index{Store: store, Name: "i"}
+	return artifact.Index{Store: stagetest.Must(dir.Open(t.TempDir())), Name: "i"}
 }
 
 func TestStoreTwiceIsStoreOnce(t *testing.T) {
 	art := newIndex(t)
 	manifest := &core.Manifest{Index: "i", Generation: "g1", Seq: 4, Format: core.ManifestFormat}
 	held := stagetest.Must(publish.Store(t.Context(), art, manifest, "held"))
-	published := stagetest.Must(publish.Store(t.Context(), art, manifest, "published"))
-	assert.Equal(t, published, held)
+	assert.Equal(t, stagetest.Must(publish.Store(t.Context(), art, manifest, "published")), held)
 	ref, err := art.GenerationRef(t.Context(), "g1")
 	assert.True(t, err == nil && ref == (core.GenerationRef{Manifest: held, Seq: 4, State: "published"}),
 		"%v: %+v", err, ref)
@@ -120,8 +118,7 @@ func TestGateMeasuresDocumentsAndChunksApart(t *testing.T) {
 		"nothing gave a chunk, as little could be read": {usual, n{0, 4}, n{}, publish.Empty, "no document"},
 		"a first build serves what it can read":         {usual, n{13, 6}, n{80}, "", ""},
 		"a first build of which most cannot be read": {
-			usual, n{6, 7}, n{80}, publish.FailureBudget,
-			"7 of 13 documents failed (53.8 %); at most 50 %, or 4 of them",
+			usual, n{6, 7}, n{80}, publish.FailureBudget, "7 of 13 documents failed (53.8 %); at most 50 %, or 4 of them",
 		},
 		"nothing could be read of much": {usual, n{0, 400}, n{}, publish.FailureBudget, "400 of 400 documents failed (100 %)"},
 	} {
@@ -212,8 +209,7 @@ func TestSeqPassesOverGenerationsThatCannotBeRead(t *testing.T) {
 		stagetest.Must(publish.Store(t.Context(), art, &core.Manifest{Generation: gen, Seq: 5}, "held"))
 	}
 	for _, gen := range []string{"g1", "g2"} {
-		key := art.GenerationKey(gen, "manifest.json")
-		stagetest.Must(blob.Write(t.Context(), art.Store, key, []byte("{"), blob.Cond{}))
+		stagetest.Must(blob.Write(t.Context(), art.Store, art.GenerationKey(gen, "manifest.json"), []byte("{"), blob.Cond{}))
 	}
 	assert.Equal(t, int64(8), stagetest.Must(publish.NextSeq(t.Context(), art)))
 	served := core.Pointer{Generation: "g9", Manifest: "sha-g9", Seq: 20, Epoch: 1} // it counts, also without a reference

@@ -50,8 +50,7 @@ func shard(t testing.TB, art artifact.Index, name string, ms []mention) {
 }
 
 func store(t *testing.T) artifact.Index {
-	s := stagetest.Must(dir.Open(t.TempDir()))
-	return artifact.Index{Store: s, Name: "i"}
+	return artifact.Index{Store: stagetest.Must(dir.Open(t.TempDir())), Name: "i"}
 }
 
 func spec(sample int) core.Spec {
@@ -81,8 +80,7 @@ func all(
 		key := artifact.ScratchKey(reduce.Key(scratch, p), res.Rows)
 		for row, err := range artifact.ScanAll(t.Context(), art.Store, key) {
 			require.NoError(t, err)
-			reduced := stagetest.Must(rows.DecodeReduced(row.Value))
-			out[core.ID(row.Key)] = reduced
+			out[core.ID(row.Key)] = stagetest.Must(rows.DecodeReduced(row.Value))
 		}
 	}
 	return out, sum.Digest()

@@ -23,8 +23,7 @@ import (
 // openRuns counts the files of runs that this process has open (proc(5)); they have no name any more.
 func openRuns(t *testing.T) (open int) {
 	const descriptors = "/proc/self/fd"
-	list := stagetest.Must(os.ReadDir(descriptors))
-	for _, one := range list {
+	for _, one := range stagetest.Must(os.ReadDir(descriptors)) {
 		target, err := os.Readlink(filepath.Join(descriptors, one.Name()))
 		if err == nil && strings.Contains(target, "unweaver-") {
 			open++

@@ -115,8 +115,7 @@ func TestASplitAndARunSayWhatTheirDocumentsSay(t *testing.T) {
 }
 
 func TestChunksThatDoNotFollowTheDocumentsAreNoSplit(t *testing.T) {
-	stores := retrievetest.NewStores(t)
-	built := retrievetest.Build(t, stores, "sample", retrievetest.Sample(), retrievetest.Options{})
+	built := retrievetest.Build(t, retrievetest.NewStores(t), "sample", retrievetest.Sample(), retrievetest.Options{})
 	for name, keys := range map[string][2]string{
 		"a first document without its chunks": {"cities/oslo.txt", ""},
 		"chunks behind the last document":     {"", "people/"},

@@ -223,8 +223,7 @@ func TestAPartitionAsksAsMuchAtOnceAsTheLimitAllows(t *testing.T) {
 			for i := range want {
 				classes = append(classes, class(fmt.Sprintf("Name %d", i), 40))
 			}
-			chat := together(t, want)
-			in := b.in(chat, classes...)
+			in := b.in(together(t, want), classes...)
 			in.Spec.Limits.Concurrency = limit
 			res, err := shorten.Run(t.Context(), in)
 			assert.True(t, err == nil && res.Classes == int64(want), "%+v, %v", res, err)

@@ -75,8 +75,7 @@ type bench struct {
 }
 
 func newBench(t *testing.T, classes, chunks int) *bench {
-	store := stagetest.Must(dir.Open(t.TempDir()))
-	b := &bench{T: t, art: artifact.Index{Store: store, Name: "i"}}
+	b := &bench{T: t, art: artifact.Index{Store: stagetest.Must(dir.Open(t.TempDir())), Name: "i"}}
 	b.manifest = &core.Manifest{
 		Index: "i", Store: strings.Repeat("ab", 16), Collections: core.Collections{Classes: "c", Chunks: "k"},
 		Class: core.Fingerprint{Dimension: dim}, Chunk: core.Fingerprint{Dimension: dim},
@@ -149,8 +148,7 @@ func (b *bench) in(unit verify.Unit) verify.In {
 }
 
 func (b *bench) run(in verify.In) verify.Result {
-	res := stagetest.Must(verify.Run(b.Context(), in))
-	return res
+	return stagetest.Must(verify.Run(b.Context(), in))
 }
 
 // all checks every unit of the generation.
@@ -164,8 +162,7 @@ func (b *bench) all() (sum verify.Result) {
 }
 
 func (b *bench) count(collection string) int64 {
-	n := stagetest.Must(b.vectors.Count(b.Context(), collection))
-	return n
+	return stagetest.Must(b.vectors.Count(b.Context(), collection))
 }
 
 func (b *bench) classUnit(kind verify.Kind) verify.Unit {
@@ -216,8 +213,7 @@ func TestWhatIsMissingAmongTheRestIsWrittenAgain(t *testing.T) {
 func (b *bench) spoil(vector func(key string) []float32, at ...int) {
 	b.Helper()
 	for _, i := range at {
-		id := core.ClassID(fmt.Sprint("class ", i))
-		key := core.ClassRow(id, core.Sum("vector", fmt.Sprint(i)))
+		key := core.ClassRow(core.ClassID(fmt.Sprint("class ", i)), core.Sum("vector", fmt.Sprint(i)))
 		stagetest.Ok(b, b.vectors.Delete(b.Context(), "c", []string{key}))
 		stagetest.Ok(b, b.vectors.Upsert(b.Context(), "c", []vectors.Row{{Key: key, Vector: vector(key)}}))
 	}
@@ -232,8 +228,7 @@ func TestAWrongVectorIsFoundByItsNeighbourhoodAndMended(t *testing.T) {
 		assert.Equal(t, int64(3), b.run(b.in(b.classUnit(verify.Vectors))).Rewritten)
 		got := b.run(b.in(b.classUnit(verify.Vectors)))
 		assert.True(t, got.Rewritten == 0 && b.count("c") == 1300, "a second look: %+v, %d rows", got, b.count("c"))
-		id := core.ClassID("class 500")
-		key := core.ClassRow(id, core.Sum("vector", "500"))
+		key := core.ClassRow(core.ClassID("class 500"), core.Sum("vector", "500"))
 		if got, err := b.vectors.Fetch(t.Context(), "c", []string{key}); err != nil ||
 			!slices.Equal(got[0], row(key).Vector) {
 			t.Errorf("vector of %s: %v", key, err)
