@@ -273,7 +273,6 @@ func TestAServerThatRefusedForAWhileCostsNoPartOfAText(t *testing.T) {
 	vectors, err := src.Vectors(t.Context(), batch(long))
 	require.NoError(t, err)
 	lengths(t, vectors, len(long))
-
 	refusals = 100
 	src, _ = source(t, e)
 	_, err = src.Vectors(t.Context(), batch(long))

@@ -67,11 +67,8 @@ func TestGenerationsStayByRule(t *testing.T) {
 			w.publish(fmt.Sprint("g", n+1), content{chunks: map[string]string{"c": fmt.Sprint(n)}})
 		}
 		c.prepare(w)
-		for night := range 4 {
-			w.collect(night)
-		}
-		got := generations(w)
-		assert.True(t, slices.Equal(got, c.want), "%s: %v, want %v", c.situation, got, c.want)
+		w.collectNights(0, 4)
+		assert.Equal(t, c.want, generations(w), "%s", c.situation)
 	}
 }
 
@@ -86,17 +83,12 @@ func TestATaggedGenerationStaysUntilItIsUntagged(t *testing.T) {
 	w.collect(0) // marks g1 to g4
 	key := w.index.TagKey("g1", "audit")
 	stagetest.Must(blob.Write(t.Context(), w.index.Store, key, []byte("{"), blob.Cond{}))
-	for night := 1; night < 4; night++ {
-		w.collect(night)
-	}
+	w.collectNights(1, 4)
 	assert.Equal(t, []string{"g1", "g5"}, generations(w), "tagged")
-	missing := w.missing("g1", content{chunks: map[string]string{"c": "0"}})
-	assert.True(t, missing == nil, "it lost %v", missing)
+	assert.Empty(t, w.missing("g1", content{chunks: map[string]string{"c": "0"}}), "it lost")
 	assert.Empty(t, w.store.Keys(collect.MarkKey(w.index, "g1")), "it is still marked")
 	require.NoError(t, w.index.Store.Delete(t.Context(), key))
-	for night := 4; night < 8; night++ {
-		w.collect(night)
-	}
+	w.collectNights(4, 8)
 	assert.Equal(t, []string{"g5"}, generations(w), "untagged")
 }
 
@@ -107,8 +99,7 @@ func TestAGenerationGoesInTwoStepsWithWhatItAloneNeeds(t *testing.T) {
 		res := w.collect(night)
 		assert.True(t, res.Generations+res.Records+res.Rows+res.Deleted == 0, "deleted at once: %+v", res)
 	}
-	missing := w.missing("g1", first)
-	assert.True(t, missing == nil, "a marked generation lost %v", missing)
+	assert.Empty(t, w.missing("g1", first), "a marked generation lost")
 	assert.True(t, len(w.store.Keys(collect.MarkKey(w.index, "g1"))) == 1 &&
 		len(w.store.Keys(collect.MarkKey(w.index, "g2"))) == 0, "marks: want one on g1 alone")
 	res := w.collect(1)
@@ -117,9 +108,7 @@ func TestAGenerationGoesInTwoStepsWithWhatItAloneNeeds(t *testing.T) {
 	w.alone("g2", second)
 	folder := w.store.Keys("docs/generations/g1/")
 	assert.True(t, len(folder) == 1 && strings.HasSuffix(folder[0], "/collected"), "left of its folder: %v", folder)
-	for night := 2; night < 16; night++ {
-		w.collect(night)
-	}
+	w.collectNights(2, 16)
 	if res := w.collect(16); len(w.store.Keys("docs/generations/g1/")) != 0 || len(w.store.Keys("docs/sweep/")) != 0 {
 		t.Errorf("after 16 days: %+v, %v", res, w.store.Keys("docs/"))
 	}
@@ -128,8 +117,7 @@ func TestAGenerationGoesInTwoStepsWithWhatItAloneNeeds(t *testing.T) {
 // alone checks that the stores hold what one generation needs and nothing more.
 func (w *world) alone(gen string, c content) {
 	w.t.Helper()
-	missing := w.missing(gen, c)
-	assert.True(w.t, missing == nil, "%s misses %v", gen, missing)
+	assert.Empty(w.t, w.missing(gen, c), "%s misses", gen)
 	want := len(c.classes)*2 + 2
 	for name, text := range c.chunks {
 		want += int(chunkOf(name, text).Windows)
@@ -166,9 +154,7 @@ func TestARunMayEndAfterAnyWriteOrDelete(t *testing.T) {
 		return w
 	}
 	settle := func(w *world) []string {
-		for night := 3; night < 7; night++ {
-			w.collect(night)
-		}
+		w.collectNights(3, 7)
 		w.collect(30)
 		w.alone("g3", second)
 		return w.state()
@@ -193,15 +179,13 @@ func TestARunMayEndAfterAnyWriteOrDelete(t *testing.T) {
 			w.now = day(night)
 			_, err := collect.Run(t.Context(), w.in())
 			w.fail = nil
-			missing := w.missing("g3", second)
-			require.True(t, missing == nil, "night %d, killed at change %d: %v", night, crash, missing)
+			require.Empty(t, w.missing("g3", second), "night %d, killed at change %d", night, crash)
 			if err == nil {
 				assert.True(t, night != 1 || crash >= 10, "the second night makes %d changes only", crash-1)
 				break
 			}
 			require.ErrorIs(t, err, boom)
-			got := settle(w)
-			require.True(t, slices.Equal(got, want), "night %d, killed at change %d: %v, want %v", night, crash, got, want)
+			require.Equal(t, want, settle(w), "night %d, killed at change %d", night, crash)
 		}
 	}
 }
@@ -254,8 +238,7 @@ func TestRowsThatAnotherGenerationListsStay(t *testing.T) {
 		w.collect(0)
 		res := w.collect(1)
 		assert.True(t, res.Generations == 1 && res.Records == c.records && res.Rows == c.row, "%s: %+v", c.situation, res)
-		missing := w.missing("g2", c.stays)
-		assert.True(t, missing == nil, "%s: lost %v", c.situation, missing)
+		assert.Empty(t, w.missing("g2", c.stays), "%s: lost", c.situation)
 	}
 }
 
@@ -272,8 +255,7 @@ func TestRowsOfOneThatWaitsToGoStay(t *testing.T) {
 		if res := w.collect(1); res.Generations != 1 || res.Records+res.Rows > 0 { // g2 is marked
 			t.Errorf("leased %v: %+v", leased, res)
 		}
-		missing := w.missing("g2", first)
-		assert.True(t, missing == nil, "leased %v: g2 lost %v", leased, missing)
+		assert.Empty(t, w.missing("g2", first), "leased %v: g2 lost", leased)
 		res := w.collect(5)
 		want := int64(2)
 		assert.True(t, leased == (res.Records == 0) && (leased || res.Records == want), "leased %v: then %+v", leased, res)
@@ -359,8 +341,7 @@ func TestWhatHappensMeanwhileStopsTheDeletes(t *testing.T) {
 		}
 		_, err := collect.Run(t.Context(), in)
 		assert.True(t, fault.Is(err, c.code), "%s: %v", c.situation, err)
-		missing := w.missing("g1", first)
-		assert.True(t, missing == nil, "%s: deleted %v", c.situation, missing)
+		assert.Empty(t, w.missing("g1", first), "%s: deleted", c.situation)
 	}
 }
 
@@ -394,8 +375,7 @@ func TestDamageIsNamedAndNothingThatItMightNeedIsDeleted(t *testing.T) {
 		assert.True(t, res.Generations > 0 == c.goes && slices.Contains(res.Damaged, c.named) && res.Records+res.Rows <= 0,
 			"%s: %+v", c.situation, res)
 		assert.True(t, c.goes && c.gen != "g2" || res.Deleted <= 0, "%s: segments went: %+v", c.situation, res)
-		missing := w.missing("g3", content{classes: map[string]string{"a": "1"}})
-		assert.True(t, missing == nil, "%s: lost %v", c.situation, missing)
+		assert.Empty(t, w.missing("g3", content{classes: map[string]string{"a": "1"}}), "%s: lost", c.situation)
 	}
 	w := worldOf(t, first, second)
 	w.store.Change(manifestOf(w, "g2"), cut)
@@ -472,8 +452,7 @@ func TestWhatIsPurgedGoesAtOnceButWhereItIsOpenOrServed(t *testing.T) {
 	res := run("g1", "g2", "g3")
 	assert.True(t, res.Generations == 1 && res.Purged == 1, "one is open: %+v", res)
 	assert.Equal(t, []string{"g2", "g3"}, generations(w), "there")
-	missing := w.missing("g2", first)
-	assert.True(t, missing == nil, "one that is open lost %v", missing)
+	assert.Empty(t, w.missing("g2", first), "one that is open lost")
 	delete(w.leases, "g2")
 	res = run("g1", "g2", "g3")
 	assert.True(t, res.Generations == 1 && res.Purged == 0 && res.Records != 0 && res.Rows != 0, "none is open: %+v", res)
@@ -526,17 +505,12 @@ func TestWhatABranchNeedsStaysUntilItIsDeleted(t *testing.T) {
 				put(branch.CurrentKey(), core.Pointer{Generation: "t1", Manifest: ref.Manifest, Seq: ref.Seq, Epoch: 1})
 			}
 			w.publish("g2", second)
-			for night := range 4 {
-				w.collect(night)
-			}
+			w.collectNights(0, 4)
 			assert.Equal(t, []string{"g2"}, generations(w), "the base keeps")
-			missing := w.missing("g1", first)
-			assert.True(t, missing == nil, "the branch lost %v", missing)
+			assert.Empty(t, w.missing("g1", first), "the branch lost")
 			record.State = core.BranchDeleted
 			put(w.index.BranchKey("trial"), record)
-			for night := 4; night < 12; night++ {
-				w.collect(night)
-			}
+			w.collectNights(4, 12)
 			if !begun {
 				return // records and rows of what never was its own generation are not looked for again
 			}
@@ -584,8 +558,6 @@ func TestWhatAWrongClockMarkedIsMarkedAnew(t *testing.T) {
 	if _, err := collect.Run(t.Context(), w.in()); err != nil { // the first run of all: nothing to compare with
 		t.Fatal(err)
 	}
-	for night := range 4 {
-		w.collect(night)
-	}
+	w.collectNights(0, 4)
 	w.alone("g2", second)
 }

@@ -206,8 +206,7 @@ func TestCopiesOfImportsThatAreOverGoAndNoOthers(t *testing.T) {
 	res, err := collect.Run(t.Context(), in)
 	assert.True(t, err == nil && res.Copies == int64(len(over)) && len(res.Problems) == 0, "%+v, %v", res, err)
 	slices.Sort(stays)
-	left := bucket.Keys("")
-	assert.True(t, slices.Equal(left, stays), "left are %q\nwant %q", left, stays)
+	assert.Equal(t, stays, bucket.Keys(""), "left are")
 }
 
 func TestWithoutImportsNoBucketIsAsked(t *testing.T) {

@@ -273,9 +273,7 @@ func TestADamagedReferenceGoesAfterItsGraceAndCollectionGoesOn(t *testing.T) {
 	assert.True(t, res.Damaged == nil && res.Problems == nil, "it is reported for ever: %+v", res)
 	w.publish("g4", content{classes: map[string]string{"e": "1"}})
 	w.publish("g5", content{classes: map[string]string{"f": "1"}})
-	for night := 5; night < 9; night++ {
-		w.collect(night)
-	}
+	w.collectNights(5, 9)
 	if w.has("s1") || w.has(w.manifest["g2"]) || !slices.Equal(generations(w), []string{"g4", "g5"}) {
 		t.Errorf("collection does not go on: %v, %v", generations(w), w.store.Keys("docs/segments/"))
 	}

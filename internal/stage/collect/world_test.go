@@ -435,3 +435,10 @@ func worldOf(t *testing.T, generations ...content) *world {
 	}
 	return w
 }
+
+// collectNights runs the stage on each of the days from one to before another.
+func (w *world) collectNights(from, to int) {
+	for night := from; night < to; night++ {
+		w.collect(night)
+	}
+}

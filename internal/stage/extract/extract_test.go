@@ -467,7 +467,6 @@ func TestCountTellsWhatWouldBePaidAndTakesNothing(t *testing.T) {
 	stagetest.Ok(t, err)
 	bad := &stagetest.Chat{Answer: stagetest.Says("no")}
 	stagetest.Must(extract.Run(t.Context(), b.in(bad, docs[20:25]...)))
-
 	in := b.in(nil, docs...)
 	readOnly := &stagetest.Tampered{Store: b.art.Store, OnPut: func(key string) error {
 		t.Errorf("wrote %s", key)

@@ -182,7 +182,6 @@ func TestANightWritesOnlyWhatItsParentDoesNotHave(t *testing.T) {
 	in := b.in(free(), b.partition(numbered(100)...))
 	first := stagetest.Must(load.Run(t.Context(), in))
 	names := append(numbered(100)[5:], "New 1", "New 2") // five gone, two new
-
 	t.Run("in the same collection", func(t *testing.T) {
 		night := b.in(free(), b.partition(names...))
 		b.after(&night, in.Env.Collections, first)

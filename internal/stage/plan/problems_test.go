@@ -33,7 +33,6 @@ func TestProblemsAreReportedEveryNightForAsLongAsTheyStand(t *testing.T) {
 	x.corpus.Set("blank.txt", "  ")
 	x.corpus.Set("gone.csv.gz", "no gzip")
 	found := map[string]fault.Code{"locked.pdf": fault.Encrypted, "blank.txt": fault.EmptyDocument}
-
 	first := x.night(found)
 	want := "unreadable_document bad.jsonl line 2 false; unreadable_document gone.csv.gz false; " +
 		"store_denied denied.txt false"
@@ -60,7 +59,6 @@ func TestAHealedDocumentIsAChangeAndALaterProblemToo(t *testing.T) {
 	x := newIndex(t, four)
 	x.corpus.Open["a.txt"] = denied("a.txt")
 	x.night(map[string]fault.Code{"z.txt": fault.Unreadable})
-
 	delete(x.corpus.Open, "a.txt")
 	if res := x.night(nil); res.Unchanged || res.Diff.Changed != 1 || res.Unreadable != 1 || res.Documents != 3 {
 		t.Errorf("readable again: %+v", res)

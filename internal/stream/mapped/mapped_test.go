@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -86,8 +85,7 @@ func TestRecordsAreReadAsTheyWereWritten(t *testing.T) {
 	file, err := open(t, buffer.Bytes())
 	require.NoError(t, err)
 	defer file.Close()
-	got := mapped.ViewSection[record](file, "records")
-	assert.True(t, slices.Equal(got, records), "%v", got)
+	assert.Equal(t, records, mapped.ViewSection[record](file, "records"))
 	assert.True(t, mapped.ViewSection[record](file, "missing") == nil && mapped.ViewSection[record](file, "odd") == nil,
 		"records of a section that has none")
 }

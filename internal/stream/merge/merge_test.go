@@ -80,8 +80,7 @@ func TestAMergeIsAStableSort(t *testing.T) {
 			}
 		}
 		slices.SortStableFunc(want, byKey)
-		got := collect(t, merge.MergeSorted(byKey, sources(t, lists...)...))
-		require.True(t, slices.Equal(got, want), "%v: got %v", lists, got)
+		require.Equal(t, want, collect(t, merge.MergeSorted(byKey, sources(t, lists...)...)), "%v", lists)
 	}
 }
 
