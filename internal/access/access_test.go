@@ -66,9 +66,7 @@ func (w *world) create(request access.Request) access.Made {
 	return made
 }
 
-func (w *world) refresh() {
-	require.NoError(w.t, w.ring.Refresh(w.t.Context()))
-}
+func (w *world) refresh() { require.NoError(w.t, w.ring.Refresh(w.t.Context())) }
 
 func (w *world) check(text string, want fault.Code) {
 	_, err := w.ring.Check(w.t.Context(), text)

@@ -80,24 +80,6 @@ func TestAFailedPaymentStoresNothingAndGivesItsClaimBack(t *testing.T) {
 	assert.True(t, err == nil && paid && string(e.Value) == "v", "%v %v %v", e, paid, err)
 }
 
-func TestANegativeEntryIsNotPaidAgainUntilItIsRetried(t *testing.T) {
-	s, c := stores(t)
-	l := ledger.New(s, c)
-	n := 0
-	pay := func(r ledger.Result) func(context.Context) (ledger.Result, error) {
-		return func(context.Context) (ledger.Result, error) { n++; return r, nil }
-	}
-	for range 2 {
-		e, _, err := l.Do(t.Context(), ledger.Extract, key(1), 0, pay(ledger.Result{Value: []byte("why"), Negative: true}))
-		require.True(t, err == nil && e.Negative && string(e.Value) == "why", "%v %v", e, err)
-	}
-	assert.Equal(t, 1, n, "paid")
-	entry, _, err := l.Do(t.Context(), ledger.Extract, key(1), 1, pay(ledger.Result{Value: []byte("good")}))
-	require.True(t, err == nil && !entry.Negative, "%v %v", entry, err)
-	entry, _ = l.Get(t.Context(), ledger.Extract, key(1), 0)
-	assert.True(t, entry != nil && !entry.Negative, "a positive entry does not win")
-}
-
 func TestALoserAdoptsTheFirstEntry(t *testing.T) {
 	s, c := stores(t)
 	l := ledger.New(s, c)
@@ -105,31 +87,6 @@ func TestALoserAdoptsTheFirstEntry(t *testing.T) {
 		e, err := l.Put(t.Context(), ledger.Extract, key(1), 0, ledger.Result{Value: []byte(v)})
 		assert.True(t, err == nil && string(e.Value) == "first", "%s: %v %v", v, e, err)
 	}
-}
-
-func TestPackedEntriesAreFoundAndTheirLooseOnesSwept(t *testing.T) {
-	store, c := stores(t)
-	l := ledger.New(store, c)
-	var keys []core.Digest
-	for i := range 500 {
-		result := ledger.Result{Value: []byte(fmt.Sprint("v", i))}
-		must(l.Put(t.Context(), ledger.Extract, key(i), 0, result))
-		keys = append(keys, key(i))
-	}
-	keys = append(keys, key(9999)) // never paid
-	for range 2 {
-		require.Equal(t, 500, must(l.Pack(t.Context(), ledger.Extract, keys)))
-	}
-	assert.Equal(t, 0, must(l.Sweep(t.Context(), ledger.Extract, time.Now())), "swept at once")
-	n, err := l.Sweep(t.Context(), ledger.Extract, time.Now().Add(25*time.Hour))
-	assert.True(t, err == nil && n == 500, "swept %d after a day, %v", n, err)
-	fresh := ledger.New(store, c)
-	for i := range 500 {
-		e, err := fresh.Get(t.Context(), ledger.Extract, key(i), 0)
-		require.True(t, err == nil && e != nil && string(e.Value) == fmt.Sprint("v", i), "entry %d: %v %v", i, e, err)
-	}
-	e, err := fresh.Get(t.Context(), ledger.Extract, key(9999), 0)
-	assert.True(t, e == nil && err == nil, "an absent entry: %v %v", e, err)
 }
 
 // A call that the model has admitted goes on when its worker is asked to stop. No other call may pay for its key

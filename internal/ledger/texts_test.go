@@ -90,9 +90,7 @@ func TestTextsInFlightArePaidForOnceInWhateverOrderTheyAreAskedFor(t *testing.T)
 				mine[i], mine[j] = mine[j], mine[i]
 			}
 		}
-		group.Go(func() {
-			assert.NoError(t, seller.buy(t.Context(), l, mine))
-		})
+		group.Go(func() { assert.NoError(t, seller.buy(t.Context(), l, mine)) })
 	}
 	group.Wait()
 	assert.True(t, seller.twice() == 0 && len(seller.sold) == 400,
@@ -272,9 +270,7 @@ func TestWhatCanBeReadAgainIsForgottenWhenNobodyLooks(t *testing.T) {
 		l := ledger.New(artifacttest.New(), memory.NewClaims())
 		vectors := [][]float32{{1}, {2}, {3}, {4}}
 		inIndex, lacking := texts(0, 4), texts(4, 8)
-		put := func(of []core.Digest) {
-			require.NoError(t, l.PutVectors(t.Context(), of, vectors))
-		}
+		put := func(of []core.Digest) { require.NoError(t, l.PutVectors(t.Context(), of, vectors)) }
 		look := func(of []core.Digest) {
 			for i, vector := range must(l.ReadVectors(t.Context(), of, must(l.FindTexts(t.Context(), of)))) {
 				if len(vector) != 1 || vector[0] != vectors[i][0] {

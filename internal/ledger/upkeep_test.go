@@ -378,6 +378,7 @@ func TestAMergeWhoseResultIsGoneGivesItsInputsBack(t *testing.T) {
 func TestSweepDeletesByBatches(t *testing.T) {
 	b := newBook(t)
 	b.pay(t, ledger.Extract, 0, 2500)
+	require.Zero(t, must(b.Sweep(t.Context(), ledger.Extract, b.now)), "at once")
 	b.now = day(2)
 	b.store.Reset()
 	require.Equal(t, 2500, must(b.Sweep(t.Context(), ledger.Extract, b.now)))

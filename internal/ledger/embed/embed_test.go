@@ -11,7 +11,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -197,18 +196,6 @@ func TestAnUnpaidEmbedderWritesNoLedger(t *testing.T) {
 		require.NoError(t, err)
 	}
 	assert.Empty(t, store.Keys(""), "it wrote")
-}
-
-func TestAFailedRequestStoresNothing(t *testing.T) {
-	e := &embedder{paid: true, refuse: func([]string) error { return fault.ModelAuth.At("embed", "m") }}
-	src, store := source(t, e)
-	_, err := src.Vectors(t.Context(), batch("a"))
-	assert.True(t, fault.Is(err, fault.ModelAuth) && len(store.Keys("ledger/embed/loose")) == 0,
-		"%v, stored %v", err, store.Keys(""))
-	e.refuse = nil // its claim was given back: nothing waits until it runs out
-	begun := time.Now()
-	err = src.Pay(t.Context(), batch("a"))
-	assert.True(t, err == nil && time.Since(begun) <= 2*time.Minute, "%v after %v", err, time.Since(begun))
 }
 
 func TestARejectedRequestIsHalvedUntilTheTextAtFaultIsAloneAndCut(t *testing.T) {

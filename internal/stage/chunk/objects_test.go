@@ -85,20 +85,6 @@ func TestADocumentThatNeverRestsKeepsWhatItWas(t *testing.T) {
 	}
 }
 
-func TestADocumentThatComesToRestIsIndexed(t *testing.T) {
-	r := newRun(t, map[string]string{"log.txt": "quiet"})
-	units := r.plan().Units
-	writes := 0
-	r.corpus.Torn = func(key string) {
-		if writes++; writes <= 2 {
-			r.corpus.Set(key, fmt.Sprintf("line %d", writes))
-		}
-	}
-	res := stagetest.Must(r.chunk(t.Context(), 0, units))
-	log := r.documents(res)["log.txt"]
-	assert.True(t, log.Problem == "" && log.Version == versionOf("line 2") && len(log.Chunks) == 1, "%+v", log)
-}
-
 // A read that mixes two versions under one ETag is not served: the bytes are not those of plan, so they are read again.
 // Promises: 58.
 func TestATornReadIsReadAgain(t *testing.T) {
@@ -175,16 +161,12 @@ func TestADocumentThatCannotBeUsedKeepsWhatItWas(t *testing.T) {
 			r.corpus.Set("a.txt", strings.Repeat("new words ", 40_000))
 			r.corpus.Break["a.txt"] = errors.New("connection reset")
 		}, fault.Unreadable},
-		"denied": {"a.txt", func(r *run) { r.corpus.Open["a.txt"] = denied }, fault.StoreDenied},
-		"an empty row": {"rows.jsonl#2", func(r *run) {
-			r.corpus.Set("rows.jsonl", one+`{"id":"2"}`)
-		}, fault.EmptyDocument},
+		"denied":       {"a.txt", func(r *run) { r.corpus.Open["a.txt"] = denied }, fault.StoreDenied},
+		"an empty row": {"rows.jsonl#2", func(r *run) { r.corpus.Set("rows.jsonl", one+`{"id":"2"}`) }, fault.EmptyDocument},
 		"a row that is cut": {"rows.jsonl#2", func(r *run) {
 			r.corpus.Set("rows.jsonl", one+`{"id":"2","te`)
 		}, fault.Unreadable},
-		"an object with rows": {"rows.jsonl#1", func(r *run) {
-			r.corpus.Open["rows.jsonl"] = denied
-		}, fault.StoreDenied},
+		"an object with rows": {"rows.jsonl#1", func(r *run) { r.corpus.Open["rows.jsonl"] = denied }, fault.StoreDenied},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRun(t, map[string]string{

@@ -51,9 +51,7 @@ func TestGenerationsStayByRule(t *testing.T) {
 	}{
 		{"the newest that are kept", func(w *world) { w.keep = 2 }, []string{"g4", "g5"}},
 		{"the current one, whatever is newer", func(w *world) { w.point("g2", 2) }, []string{"g2", "g5"}},
-		{"the parent of the current one", func(w *world) {
-			w.publish("g6", content{parent: "g3"})
-		}, []string{"g3", "g6"}},
+		{"the parent of the current one", func(w *world) { w.publish("g6", content{parent: "g3"}) }, []string{"g3", "g6"}},
 		{"a held one that is newer", func(w *world) { w.build("h", content{state: "held"}) }, []string{"g5", "h"}},
 		{"not a held one that is older", func(w *world) {
 			w.build("h", content{state: "held"})
@@ -274,7 +272,7 @@ func TestAFolderThatIsHalfDeletedIsFoundAgain(t *testing.T) {
 	w.publish("g2", second)
 	w.collect(0)
 	killed := errors.New("killed")
-	for batch, before := 1, 5004; batch <= 5; batch++ {
+	for range 4 {
 		deletes := 0
 		w.fail = func(op string) error {
 			if strings.HasPrefix(op, "delete docs/generations/g1/") {
@@ -286,14 +284,8 @@ func TestAFolderThatIsHalfDeletedIsFoundAgain(t *testing.T) {
 		}
 		w.now = day(1)
 		_, err := collect.Run(t.Context(), w.in())
-		require.True(t, batch >= 5 || errors.Is(err, killed), "batch %d: %v", batch, err)
-		left := len(w.store.Keys("docs/generations/g1/"))
-		if gone := before - left; batch < 5 && (gone < 1 || gone > 1001) { // one request, and the report
-			t.Errorf("batch %d: %d files are left of %d", batch, left, before)
-		}
-		before = left
-		require.True(t, slices.Contains(generations(w), "g1") || batch >= 5,
-			"batch %d: the reference is gone before the rest", batch)
+		require.ErrorIs(t, err, killed)
+		require.Contains(t, generations(w), "g1", "the reference is gone before the rest")
 	}
 	w.fail = nil
 	w.collect(1)
@@ -466,6 +458,7 @@ func TestWhatNothingNamesStaysForItsGrace(t *testing.T) {
 	w.abandon("s1")
 	unnamed := collPrefix + "classes_7"
 	w.check(w.vectors.Create(t.Context(), unnamed, 2))
+	w.check(w.vectors.Create(t.Context(), "another_index", 2))
 	for _, c := range []struct {
 		after time.Duration
 		there bool
@@ -480,6 +473,7 @@ func TestWhatNothingNamesStaysForItsGrace(t *testing.T) {
 			slices.Contains(generations(w), "g1") == c.there, "%s: segment %t, collections %q, generations %q", c.after,
 			w.has("s1"), names, generations(w))
 	}
+	assert.Contains(t, stagetest.Must(w.vectors.List(t.Context(), "")), "another_index")
 }
 
 // A branch shares the segments, records and rows of its base: what its generations need stays when the base lets go of

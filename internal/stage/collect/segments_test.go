@@ -30,26 +30,6 @@ func (w *world) abandon(names ...string) {
 
 func (w *world) has(name string) bool { return len(w.store.Keys(w.index.SegmentKey(name))) == 1 }
 
-func TestAnAbandonedSegmentWaitsForTheGraceAndThenGoes(t *testing.T) {
-	w := worldOf(t, first)
-	w.abandon("s1")
-	w.check(w.vectors.Create(t.Context(), collPrefix+"classes_7", 2))
-	w.check(w.vectors.Create(t.Context(), "another_index", 2))
-	res := w.collect(0)
-	assert.True(t, res.Condemned == 2 && res.Deleted == 0 && w.has("s1"), "at first: %+v", res)
-	w.abandon("s2")
-	res = w.collect(1)
-	assert.True(t, res.Condemned == 1 && res.Deleted == 2 && !w.has("s1") && w.has("s2"), "a day later: %+v", res)
-	assert.Len(t, stagetest.Must(w.vectors.List(t.Context(), "")), 3, "collections")
-	w.collect(2)
-	w.store.Reset()
-	if w.collect(3); w.store.Calls(artifacttest.Put)+w.store.Calls(artifacttest.Delete) > 1 { // the cursor that is not there
-		t.Errorf(
-			"with nothing to do: %d writes, %d deletes", w.store.Calls(artifacttest.Put), w.store.Calls(artifacttest.Delete),
-		)
-	}
-}
-
 // A build that finds a condemned segment there, and re-uses it, takes it off the list before it names it.
 func TestWhatABuildReclaimsStays(t *testing.T) {
 	w := worldOf(t, first)

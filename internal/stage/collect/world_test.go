@@ -167,9 +167,7 @@ func (w *world) change(op string) error {
 	return w.fail(op)
 }
 
-func (w *world) check(err error) {
-	require.NoError(w.t, err)
-}
+func (w *world) check(err error) { require.NoError(w.t, err) }
 
 func classOf(name, text string) liveset.Class {
 	id := core.ClassID(name)

@@ -358,13 +358,13 @@ func rewriting() load.Rewriting {
 }
 
 // vectorsOf stores a vectors segment.
-func vectorsOf(t *testing.T, r load.Rewriting, rows ...load.VectorRow) core.Segment {
+func vectorsOf(t *testing.T, art artifact.Index, rows ...load.VectorRow) core.Segment {
 	file := stagetest.Must(artifact.NewFile())
 	defer file.Discard()
 	writer := parquet.NewGenericWriter[load.VectorRow](file)
 	stagetest.Must(writer.Write(rows))
 	require.NoError(t, writer.Close())
-	segment, _, err := file.PutSegment(t.Context(), r.Artifacts)
+	segment, _, err := file.PutSegment(t.Context(), art)
 	require.NoError(t, err)
 	segment.Rows = int64(len(rows))
 	return segment
@@ -381,8 +381,8 @@ func TestMergedVectorsAreThoseThatCountEachOnce(t *testing.T) {
 		many = append(many, row(fmt.Sprintf("many-%04d", i), float32(i)))
 	}
 	list := []core.Segment{
-		vectorsOf(t, r, row("a", 1), row("dead-b", 2), row("c", 3)), vectorsOf(t, r, many...), vectorsOf(t, r, row("dead-d", 1)),
-		vectorsOf(t, r, row("a", 1), row("e", 5)),
+		vectorsOf(t, r.Artifacts, row("a", 1), row("dead-b", 2), row("c", 3)), vectorsOf(t, r.Artifacts, many...), vectorsOf(t, r.Artifacts, row("dead-d", 1)),
+		vectorsOf(t, r.Artifacts, row("a", 1), row("e", 5)),
 	}
 	for i, want := range []int64{1, 0, 1, 0} {
 		dead, err := r.CountDead(t.Context(), list[i])
@@ -413,8 +413,8 @@ func TestMergedVectorsAreThoseThatCountEachOnce(t *testing.T) {
 // A file of which nothing counts is left out of the generation, so that it must be the very file that is named.
 func TestADamagedVectorsSegmentIsNotTakenForOneOfWhichNothingCounts(t *testing.T) {
 	r := rewriting()
-	segment := vectorsOf(t, r, row("live-a", 1), row("live-b", 2))
-	dead := vectorsOf(t, r, row("dead-a", 1), row("dead-b", 2))
+	segment := vectorsOf(t, r.Artifacts, row("live-a", 1), row("live-b", 2))
+	dead := vectorsOf(t, r.Artifacts, row("dead-a", 1), row("dead-b", 2))
 	raw, _, err := blob.Read(t.Context(), r.Artifacts.Store, r.Artifacts.SegmentKey(dead.SHA256))
 	require.True(t, err == nil && int64(len(raw)) == segment.Bytes, "%d bytes, want %d: %v", len(raw), segment.Bytes, err)
 	stagetest.Must(blob.Write(t.Context(), r.Artifacts.Store, r.Artifacts.SegmentKey(segment.SHA256), raw, blob.Cond{}))
@@ -424,9 +424,11 @@ func TestADamagedVectorsSegmentIsNotTakenForOneOfWhichNothingCounts(t *testing.T
 	assert.True(t, err == nil && out.SHA256 == "", "one of which nothing counts: %+v, %v", out, err)
 }
 
-func TestADamagedVectorsSegmentIsNoPanic(t *testing.T) {
+// Parquet has sums of its pages alone: whichever bit is another one, the segment is refused, and what would come of it
+// does not exist under another name.
+func TestADamagedVectorsSegmentIsNotWrittenAgain(t *testing.T) {
 	r := rewriting()
-	segment := vectorsOf(t, r, row("a", 1), row("dead-b", 2), row("c", 3))
+	segment := vectorsOf(t, r.Artifacts, row("a", 1), row("dead-b", 2), row("c", 3))
 	key := r.Artifacts.SegmentKey(segment.SHA256)
 	raw, _, err := blob.Read(t.Context(), r.Artifacts.Store, key)
 	require.NoError(t, err)
@@ -434,25 +436,10 @@ func TestADamagedVectorsSegmentIsNoPanic(t *testing.T) {
 		spoiled := bytes.Clone(raw)
 		spoiled[bit/8] ^= 1 << (bit % 8)
 		stagetest.Must(blob.Write(t.Context(), r.Artifacts.Store, key, spoiled, blob.Cond{}))
-		_, err := r.CountDead(t.Context(), segment)
+		_, err = r.CountDead(t.Context(), segment) // on some of these the library panics
 		require.True(t, err == nil || fault.Is(err, fault.SegmentDamage), "bit %d of byte %d: %v", bit%8, bit/8, err)
-	}
-}
-
-// Parquet has sums of its pages alone: whichever bit is another one, the segment is refused, and what would come of it
-// does not exist under another name.
-func TestADamagedVectorsSegmentIsNotWrittenAgain(t *testing.T) {
-	r := rewriting()
-	segment := vectorsOf(t, r, row("a", 1), row("dead-b", 2), row("c", 3))
-	key := r.Artifacts.SegmentKey(segment.SHA256)
-	raw, _, err := blob.Read(t.Context(), r.Artifacts.Store, key)
-	require.NoError(t, err)
-	for at := range raw {
-		spoiled := bytes.Clone(raw)
-		spoiled[at] ^= 1
-		stagetest.Must(blob.Write(t.Context(), r.Artifacts.Store, key, spoiled, blob.Cond{}))
 		out, _, err := r.Merge(t.Context(), []core.Segment{segment})
-		require.True(t, fault.Is(err, fault.SegmentDamage), "byte %d of %d: %+v, %v", at, len(raw), out, err)
+		require.True(t, fault.Is(err, fault.SegmentDamage), "bit %d of byte %d: %+v, %v", bit%8, bit/8, out, err)
 	}
 	segment.Rows++
 	stagetest.Must(blob.Write(t.Context(), r.Artifacts.Store, key, raw, blob.Cond{}))

@@ -220,17 +220,15 @@ func TestVersionsAndConfigurationGiveTheirReasons(t *testing.T) {
 	}
 	base := core.Spec{Corpus: "/c", Chunking: core.Chunking{Strategy: "text", MaxTokens: 1500}}
 	for want, change := range map[string]func(*core.Spec){
-		"[]":                   func(s *core.Spec) { s.Keep, s.Limits.Concurrency, s.Chat.Price.Prompt = 9, 9, 9 },
-		"[config: corpus]":     func(s *core.Spec) { s.Corpus = "/other" },
-		"[config: chunking]":   func(s *core.Spec) { s.Chunking.MaxTokens = 300 },
-		"[config: documents]":  func(s *core.Spec) { s.Documents = &core.Documents{Encoding: []string{"*=koi8-r"}} },
-		"[config: shortening]": func(s *core.Spec) { s.Shortening.Sample = 3 },
-		"[config: extraction]": func(s *core.Spec) { s.Extraction = &core.Extraction{Share: 0.3} },
-		"[config: parity]":     func(s *core.Spec) { s.Parity = true },
-		"[config: language]":   func(s *core.Spec) { s.Retrieval.Language = "de" },
-		"[config: chat model config: embedding]": func(s *core.Spec) {
-			s.Chat.Model, s.Embedding.Dimension = "m", 3
-		},
+		"[]":                                     func(s *core.Spec) { s.Keep, s.Limits.Concurrency, s.Chat.Price.Prompt = 9, 9, 9 },
+		"[config: corpus]":                       func(s *core.Spec) { s.Corpus = "/other" },
+		"[config: chunking]":                     func(s *core.Spec) { s.Chunking.MaxTokens = 300 },
+		"[config: documents]":                    func(s *core.Spec) { s.Documents = &core.Documents{Encoding: []string{"*=koi8-r"}} },
+		"[config: shortening]":                   func(s *core.Spec) { s.Shortening.Sample = 3 },
+		"[config: extraction]":                   func(s *core.Spec) { s.Extraction = &core.Extraction{Share: 0.3} },
+		"[config: parity]":                       func(s *core.Spec) { s.Parity = true },
+		"[config: language]":                     func(s *core.Spec) { s.Retrieval.Language = "de" },
+		"[config: chat model config: embedding]": func(s *core.Spec) { s.Chat.Model, s.Embedding.Dimension = "m", 3 },
 	} {
 		changed := base
 		change(&changed)

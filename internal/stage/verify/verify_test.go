@@ -147,9 +147,7 @@ func (b *bench) in(unit verify.Unit) verify.In {
 	return verify.In{Artifacts: b.art, Manifest: b.manifest, Unit: unit, Classes: b.classes, Vectors: b.vectors}
 }
 
-func (b *bench) run(in verify.In) verify.Result {
-	return stagetest.Must(verify.Run(b.Context(), in))
-}
+func (b *bench) run(in verify.In) verify.Result { return stagetest.Must(verify.Run(b.Context(), in)) }
 
 // all checks every unit of the generation.
 func (b *bench) all() (sum verify.Result) {

@@ -88,9 +88,7 @@ func TestAnErrorEndsTheMerge(t *testing.T) {
 	broken := errors.New("broken")
 	for name, failing := range map[string]iter.Seq2[pair, error]{
 		"at the start": func(yield func(pair, error) bool) { yield(pair{}, broken) },
-		"later": func(yield func(pair, error) bool) {
-			_ = yield(pair{2, 9}, nil) && yield(pair{}, broken)
-		},
+		"later":        func(yield func(pair, error) bool) { _ = yield(pair{2, 9}, nil) && yield(pair{}, broken) },
 	} {
 		next, stop := merge.Pull(failing)
 		defer stop()
