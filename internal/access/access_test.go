@@ -169,28 +169,24 @@ func TestManyWhoMakeKeysAtOnceLoseNone(t *testing.T) {
 
 func TestARequestThatMakesNoSenseMakesNoKey(t *testing.T) {
 	w := newWorld(t)
-	for says, request := range map[string]access.Request{
+	for name, request := range map[string]access.Request{ // a name that does not begin with "a " is what the error says
 		"scope": {}, "scope root": {Scope: "root"},
 		"expires -1h0m0s":                       {Scope: access.Query, Expires: -time.Hour},
 		"name: want at most 200 bytes, got 201": {Scope: access.Query, Name: strings.Repeat("n", 201)},
-		"a key is for one name":                 {Scope: access.Query, Index: "a,b"},
+		"key is for one name":                   {Scope: access.Query, Index: "a,b"},
 		"limits":                                {Scope: access.Query, Limits: access.Limits{MoneyPerDay: -1}},
+		"a half pattern":                        {Scope: access.Query, Index: "[a"},
+		"a pattern that is a path":              {Scope: access.Query, Index: "../../x"},
+		"a pattern of capitals":                 {Scope: access.Query, Index: "Docs*"},
+		"a name that colours":                   {Scope: access.Query, Name: "x\x1b[31m"},
+		"a name of two lines":                   {Scope: access.Query, Name: "x\nuwk_1 admin"},
+		"a name that turns around":              {Scope: access.Query, Name: "x\u202e"},
+		"a name of other bytes":                 {Scope: access.Query, Name: "\xff"},
+		"a limit of no number":                  {Scope: access.Query, Limits: access.Limits{RequestsPerSecond: math.NaN()}},
 	} {
 		_, err := w.book.CreateKey(t.Context(), request)
-		assert.True(t, fault.Is(err, fault.Usage) && strings.Contains(err.Error(), says), "%s: %v", says, err)
-	}
-	for name, request := range map[string]access.Request{
-		"half a pattern":           {Scope: access.Query, Index: "[a"},
-		"a pattern that is a path": {Scope: access.Query, Index: "../../x"},
-		"a pattern of capitals":    {Scope: access.Query, Index: "Docs*"},
-		"a name that colours":      {Scope: access.Query, Name: "x\x1b[31m"},
-		"a name of two lines":      {Scope: access.Query, Name: "x\nuwk_1 admin"},
-		"a name that turns around": {Scope: access.Query, Name: "x\u202e"},
-		"a name of other bytes":    {Scope: access.Query, Name: "\xff"},
-		"no number":                {Scope: access.Query, Limits: access.Limits{RequestsPerSecond: math.NaN()}},
-	} {
-		_, err := w.book.CreateKey(t.Context(), request)
-		assert.True(t, fault.Is(err, fault.Usage), "%s: %v", name, err)
+		assert.True(t, fault.Is(err, fault.Usage) && (strings.HasPrefix(name, "a ") || strings.Contains(err.Error(), name)),
+			"%s: %v", name, err)
 	}
 }
 

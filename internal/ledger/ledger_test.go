@@ -386,6 +386,13 @@ func (b *book) pay(t *testing.T, task string, from, to int) {
 	require.Equal(t, to-from, must(b.Pack(t.Context(), task, keys)))
 }
 
+// payShards pays for shards from..to, of so many entries each.
+func (b *book) payShards(t *testing.T, task string, from, to, each int) {
+	for shard := from; shard < to; shard++ {
+		b.pay(t, task, each*shard, each*(shard+1))
+	}
+}
+
 // want checks which of the entries below n a fresh process finds.
 func (b *book) want(t *testing.T, task string, n int, has func(i int) bool) {
 	b.reopen()

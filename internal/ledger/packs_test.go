@@ -82,9 +82,7 @@ func TestOfTwoResultsOfOneKeyOneCountsEverywhereAndAfterAMerge(t *testing.T) {
 	for range 5 {
 		require.Equal(t, first, answer(), "one process says")
 	}
-	for shard := 1; shard < 12; shard++ {
-		b.pay(t, ledger.Extract, 20*shard, 20*shard+20)
-	}
+	b.payShards(t, ledger.Extract, 1, 12, 20)
 	must(b.Merge(t.Context(), ledger.Extract, b.now))
 	assert.Equal(t, first, answer(), "after a merge")
 }
@@ -201,7 +199,6 @@ func TestAnEntryIsRewrittenFewTimes(t *testing.T) {
 	for _, object := range b.store.Keys("ledger/extract/merged/") {
 		size += must(b.store.Stat(t.Context(), object)).Size
 	}
-	t.Logf("%d entries in 120 nights: %d bytes written by merges, %d bytes stand", paid, written, size)
 	assert.True(t, written <= 8*size, "merges wrote %d bytes for %d that stand", written, size)
 }
 
@@ -209,9 +206,7 @@ func TestAnEntryIsRewrittenFewTimes(t *testing.T) {
 func TestLookUpsAndUpkeepGoOnSideBySide(t *testing.T) {
 	b := newBook(t)
 	b.store.Now = nil
-	for shard := range 10 {
-		b.pay(t, ledger.Extract, 10*shard, 10*shard+10)
-	}
+	b.payShards(t, ledger.Extract, 0, 10, 10)
 	shared := newClaims()
 	var all sync.WaitGroup
 	for worker := range 3 {
@@ -492,7 +487,6 @@ func TestLookUpsInADistantPackReadEachFrameOnceAndSideBySide(t *testing.T) {
 		require.Equal(t, entries, must(ledger.New(near, newClaims()).PackEntries(t.Context(), ledger.Extract, stored)))
 		requests := distance.New(15 * time.Millisecond)
 		l := ledger.New(distance.Blob(near, requests), newClaims())
-		begin := time.Now()
 		if _, err := l.Get(t.Context(), ledger.Extract, key(0), 0); err != nil { // it opens the packs; others wait for it
 			t.Fatal(err)
 		}
@@ -508,8 +502,7 @@ func TestLookUpsInADistantPackReadEachFrameOnceAndSideBySide(t *testing.T) {
 			}
 			all.Wait()
 		}
-		passed, counted := time.Since(begin), requests.Take()
-		t.Logf("%s\n%s", passed, counted)
+		counted := requests.Take()
 		assert.True(t, counted.Chain <= 14 && counted.Of("ledger/extract/packs", distance.Get) <= 30,
 			"in a chain of %d:\n%s", counted.Chain, counted)
 	})

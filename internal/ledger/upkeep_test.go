@@ -52,9 +52,7 @@ func TestManyPacksBecomeFewAndEveryEntryIsFoundAllTheWhile(t *testing.T) {
 func TestALargeMergeIsCutByTheFirstByteOfItsKeys(t *testing.T) {
 	defer ledger.SetMergedEntries(40)()
 	b := newBook(t)
-	for shard := range 12 {
-		b.pay(t, ledger.Extract, 20*shard, 20*shard+20)
-	}
+	b.payShards(t, ledger.Extract, 0, 12, 20)
 	n, err := b.Merge(t.Context(), ledger.Extract, b.now)
 	require.True(t, err == nil && n >= 8, "%v %v", n, err)
 	merged := b.store.Keys("ledger/extract/merged/")
@@ -75,9 +73,7 @@ func TestUpkeepMayEndAfterAnyWriteOrDelete(t *testing.T) {
 	boom := errors.New("killed")
 	fill := func() *book {
 		b := newBook(t)
-		for shard := range 11 {
-			b.pay(t, ledger.Extract, 10*shard, 10*shard+10)
-		}
+		b.payShards(t, ledger.Extract, 0, 11, 10)
 		b.now = day(2)
 		b.upkeep(t, ledger.Extract, nil) // swept and merged
 		for i := 110; i < 120; i++ {     // of a build that ended early
@@ -236,9 +232,7 @@ func TestEntriesThatNothingListsGoWhenTheyAreOld(t *testing.T) {
 
 func TestOldEntriesOfAYoungMergeGo(t *testing.T) {
 	b := newBook(t)
-	for shard := range 12 {
-		b.pay(t, ledger.Extract, 20*shard, 20*shard+20)
-	}
+	b.payShards(t, ledger.Extract, 0, 12, 20)
 	b.now = day(16)
 	if n, err := b.Merge(t.Context(), ledger.Extract, b.now); err != nil || n == 0 {
 		t.Fatal(n, err)
@@ -302,9 +296,7 @@ func testDamagedPack(t *testing.T, task string) {
 		b.pay(t, task, 0, 20)
 		pack := b.store.Keys("ledger/" + task + "/packs/")[0]
 		b.store.Change(pack, edit)
-		for shard := 1; shard < 12; shard++ {
-			b.pay(t, task, 20*shard, 20*shard+20)
-		}
+		b.payShards(t, task, 1, 12, 20)
 		b.reopen()
 		var named names
 		b.OnDamage = named.add
@@ -339,9 +331,7 @@ func TestOneProcessAtATimeKeepsALedger(t *testing.T) {
 
 func TestWhatAMergeTookInStaysForThoseWhoListedItBefore(t *testing.T) {
 	b := newBook(t)
-	for shard := range 12 {
-		b.pay(t, ledger.Extract, 20*shard, 20*shard+20)
-	}
+	b.payShards(t, ledger.Extract, 0, 12, 20)
 	b.want(t, ledger.Extract, 1, all) // this process has listed them
 	reader := b.Ledger
 	b.reopen()
@@ -363,9 +353,7 @@ func TestWhatAMergeTookInStaysForThoseWhoListedItBefore(t *testing.T) {
 // A pack that was removed by hand is no reason to delete what it was made from.
 func TestAMergeWhoseResultIsGoneGivesItsInputsBack(t *testing.T) {
 	b := newBook(t)
-	for shard := range 12 {
-		b.pay(t, ledger.Extract, 20*shard, 20*shard+20)
-	}
+	b.payShards(t, ledger.Extract, 0, 12, 20)
 	must(b.Merge(t.Context(), ledger.Extract, b.now))
 	for _, name := range b.store.Keys("ledger/extract/merged/") {
 		require.NoError(t, b.store.Delete(t.Context(), name))

@@ -177,7 +177,6 @@ func outage(t *testing.T, failing bool) {
 	assert.True(t, len(open) == 0 && outages == 1, "%d items are open after %d outages", len(open), outages)
 	paid := nonsense.Load()
 	assert.True(t, paid != 0 && paid <= 2*width+1, "%d answers of nonsense were paid for", paid)
-	t.Log(nonsense.Load(), "answers of nonsense of", count.Load())
 }
 
 // A server that stumbles now and then (too many requests, errors, nonsense, cut answers) is asked for nothing twice

@@ -140,7 +140,6 @@ func TestAnEditChangesFewChunks(t *testing.T) {
 		most = max(most, n)
 	}
 	mean := float64(total) / edits
-	t.Logf("changed chunks: mean %.2f, most %d", mean, most)
 	assert.False(t, mean > 1.6 || most > 4,
 		"changed chunks: mean %.2f (want at most 1.6), most %d (want at most 4)", mean, most)
 }

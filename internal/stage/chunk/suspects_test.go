@@ -53,26 +53,17 @@ func (f *fatal) Parse(ctx context.Context, r io.Reader, kind document.Kind, obje
 
 // attempt tries the only unit in a separate process; dead reports that the process died.
 func (r *run) attempt(tries int, parser document.Parser, died <-chan struct{}) (res chunk.Result, dead bool) {
-	units := r.plan().Units
-	type ended struct {
-		res chunk.Result
-		err error
-	}
-	end := make(chan ended, 1)
+	in, end := r.with(tries, parser), make(chan chunk.Result, 1)
 	go func() {
-		var out ended
-		out.res, out.err = chunk.Run(context.WithoutCancel(r.t.Context()), chunk.In{
-			Spec: r.spec, Corpus: r.corpus, Artifacts: r.art, Scratch: r.scratch, From: units[0].From, To: units[0].To,
-			Plan: r.rows(), OnProgress: func(int64) {}, Tries: tries, Limits: document.DefaultLimits(), Parser: parser,
-		})
+		out, err := chunk.Run(context.WithoutCancel(r.t.Context()), in)
+		assert.NoError(r.t, err)
 		end <- out
 	}()
 	select {
 	case <-died:
 		return res, true
-	case out := <-end:
-		require.True(r.t, out.err == nil, "%v", out.err)
-		return out.res, false
+	case res = <-end:
+		return res, false
 	}
 }
 

@@ -71,18 +71,8 @@ func (b bench) classes(n int) stage.Part {
 	return part
 }
 
-// chunks writes documents with an extract segment that follows them.
 func (b bench) chunks(docs ...stagetest.Document) stage.Part {
-	var list []stagetest.Row
-	for _, doc := range docs {
-		for _, chunk := range doc.Chunks {
-			id := core.ChunkID(doc.Key, chunk, 0)
-			list = append(list, stagetest.Row{Key: string(id[:]), Value: string(rows.Extract{}.Encode())})
-		}
-	}
-	return stage.Part{Kind: stage.Chunks, Shard: join.Shard{
-		Text: stagetest.Chunks(b, b.art, scratch, 0, docs...), Extract: stagetest.Segment(b, b.art, list...), To: len(list),
-	}}
+	return stage.Part{Kind: stage.Chunks, Shard: stagetest.Shard(b, b.art, scratch, 0, docs...)}
 }
 
 func texts(requests [][]string) map[string]int {
@@ -224,21 +214,11 @@ func TestLongChunksAreEmbeddedInWindows(t *testing.T) {
 	})
 }
 
-// former is what a parent has.
-type former map[core.ID]segments.Class
-
-func (f former) FindClass(id core.ID) (segments.Class, bool) {
-	found, ok := f[id]
-	return found, ok
-}
-
-func (former) FindChunk(core.ID) (segments.Chunk, bool) { return segments.Chunk{}, false }
-
 func TestWhatTheParentHasIsNotEmbeddedAgain(t *testing.T) {
 	b := newBench(t)
 	part := b.classes(100)
 	in := b.in(&stagetest.Embedder{Dim: 4}, part)
-	table := former{}
+	table := stagetest.Former{}
 	for class, err := range part.StreamClasses(t.Context(), in.Env) {
 		stagetest.Ok(t, err)
 		row := segments.Class{Record: rows.RecordDigest(class.Record), Vector: class.Vector.Prefix()}

@@ -242,7 +242,6 @@ func TestSealingADistantShardReadsNoLedgerEntryAgainAndTakesNoSecond(t *testing.
 		begin := time.Now()
 		result := sealShard(t, distance.Blob(near, requests), near, scratch)
 		passed, counted := time.Since(begin), requests.Take()
-		t.Logf("%d chunks in %d batches: %s\n%s", result.Chunks, shardBatches, passed, counted)
 		assert.Zero(t, counted.Of("ledger/extract/loose"), "it read entries one by one")
 		all := counted.Of("")
 		assert.True(t, all <= 2*shardBatches+10, "%d requests", all)

@@ -183,7 +183,7 @@ func vectorsSegment(t *testing.T, art artifact.Index, n int) core.Segment {
 		key := fmt.Sprintf("file %d row %d", n, i)
 		list[i] = load.VectorRow{Key: key, Vector: stagetest.Vector(key, dim)}
 	}
-	return vectorsOf(t, art, list...)
+	return stagetest.Vectors(t, art, list...)
 }
 
 // imports ends an import, after which each row is there once, and the collection was emptied so many times.
@@ -226,7 +226,7 @@ func TestJobsAreBoundedAndAJobThatFailsIsRepeatedForItsFileAlone(t *testing.T) {
 	for name, c := range map[string]struct {
 		files, inFlight, limit int
 		broken                 string // what ends the paths that fail, behind the name of the second file
-		most, asked, want      int // asked is 0 where it is no matter
+		most, asked, want      int    // asked is 0 where it is no matter
 	}{
 		"as many as may be":                {20, 4, 0, "", 4, 0, 200},
 		"as many as the store takes":       {7, 5, 2, "", 2, 0, 70},

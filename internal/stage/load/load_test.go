@@ -155,19 +155,9 @@ func TestAPartitionIsInStoresAndSegmentsUnderOneKey(t *testing.T) {
 	})
 }
 
-// former is what a parent has, whose classes are those of a load.
-type former map[core.ID]segments.Class
-
-func (f former) FindClass(id core.ID) (segments.Class, bool) {
-	found, ok := f[id]
-	return found, ok
-}
-
-func (former) FindChunk(core.ID) (segments.Chunk, bool) { return segments.Chunk{}, false }
-
 // after gives a build the parent that a load made.
 func (b bench) after(in *load.In, collections core.Collections, res load.Result) {
-	table := former{}
+	table := stagetest.Former{}
 	for _, row := range stagetest.Read(b, b.art, b.art.SegmentKey(res.Rows.SHA256)) {
 		class := stagetest.Must(rows.DecodeClass([]byte(row.Value)))
 		table[core.ID([]byte(row.Key))] = segments.Class{
@@ -214,17 +204,7 @@ func TestANightWritesOnlyWhatItsParentDoesNotHave(t *testing.T) {
 
 // shard writes documents and an extract segment that follows them.
 func (b bench) shard(docs ...stagetest.Document) stage.Part {
-	var list []stagetest.Row
-	for _, doc := range docs {
-		for _, chunk := range doc.Chunks {
-			id := core.ChunkID(doc.Key, chunk, 0)
-			list = append(list, stagetest.Row{Key: string(id[:]), Value: string(rows.Extract{}.Encode())})
-		}
-	}
-	return stage.Part{Kind: stage.Chunks, Number: 2, Shard: join.Shard{
-		Unit: 4, Text: stagetest.Chunks(b, b.art, scratch, 4, docs...), Extract: stagetest.Segment(b, b.art, list...),
-		To: len(list),
-	}}
+	return stage.Part{Kind: stage.Chunks, Number: 2, Shard: stagetest.Shard(b, b.art, scratch, 4, docs...)}
 }
 
 func TestChunksOfAShardHaveAVectorForEachWindow(t *testing.T) {
@@ -357,19 +337,6 @@ func rewriting() load.Rewriting {
 	}
 }
 
-// vectorsOf stores a vectors segment.
-func vectorsOf(t *testing.T, art artifact.Index, rows ...load.VectorRow) core.Segment {
-	file := stagetest.Must(artifact.NewFile())
-	defer file.Discard()
-	writer := parquet.NewGenericWriter[load.VectorRow](file)
-	stagetest.Must(writer.Write(rows))
-	require.NoError(t, writer.Close())
-	segment, _, err := file.PutSegment(t.Context(), art)
-	require.NoError(t, err)
-	segment.Rows = int64(len(rows))
-	return segment
-}
-
 func row(key string, first float32) load.VectorRow {
 	return load.VectorRow{Key: key, Vector: []float32{first, 2, 3}}
 }
@@ -381,8 +348,8 @@ func TestMergedVectorsAreThoseThatCountEachOnce(t *testing.T) {
 		many = append(many, row(fmt.Sprintf("many-%04d", i), float32(i)))
 	}
 	list := []core.Segment{
-		vectorsOf(t, r.Artifacts, row("a", 1), row("dead-b", 2), row("c", 3)), vectorsOf(t, r.Artifacts, many...), vectorsOf(t, r.Artifacts, row("dead-d", 1)),
-		vectorsOf(t, r.Artifacts, row("a", 1), row("e", 5)),
+		stagetest.Vectors(t, r.Artifacts, row("a", 1), row("dead-b", 2), row("c", 3)), stagetest.Vectors(t, r.Artifacts, many...), stagetest.Vectors(t, r.Artifacts, row("dead-d", 1)),
+		stagetest.Vectors(t, r.Artifacts, row("a", 1), row("e", 5)),
 	}
 	for i, want := range []int64{1, 0, 1, 0} {
 		dead, err := r.CountDead(t.Context(), list[i])
@@ -413,8 +380,8 @@ func TestMergedVectorsAreThoseThatCountEachOnce(t *testing.T) {
 // A file of which nothing counts is left out of the generation, so that it must be the very file that is named.
 func TestADamagedVectorsSegmentIsNotTakenForOneOfWhichNothingCounts(t *testing.T) {
 	r := rewriting()
-	segment := vectorsOf(t, r.Artifacts, row("live-a", 1), row("live-b", 2))
-	dead := vectorsOf(t, r.Artifacts, row("dead-a", 1), row("dead-b", 2))
+	segment := stagetest.Vectors(t, r.Artifacts, row("live-a", 1), row("live-b", 2))
+	dead := stagetest.Vectors(t, r.Artifacts, row("dead-a", 1), row("dead-b", 2))
 	raw, _, err := blob.Read(t.Context(), r.Artifacts.Store, r.Artifacts.SegmentKey(dead.SHA256))
 	require.True(t, err == nil && int64(len(raw)) == segment.Bytes, "%d bytes, want %d: %v", len(raw), segment.Bytes, err)
 	stagetest.Must(blob.Write(t.Context(), r.Artifacts.Store, r.Artifacts.SegmentKey(segment.SHA256), raw, blob.Cond{}))
@@ -428,7 +395,7 @@ func TestADamagedVectorsSegmentIsNotTakenForOneOfWhichNothingCounts(t *testing.T
 // does not exist under another name.
 func TestADamagedVectorsSegmentIsNotWrittenAgain(t *testing.T) {
 	r := rewriting()
-	segment := vectorsOf(t, r.Artifacts, row("a", 1), row("dead-b", 2), row("c", 3))
+	segment := stagetest.Vectors(t, r.Artifacts, row("a", 1), row("dead-b", 2), row("c", 3))
 	key := r.Artifacts.SegmentKey(segment.SHA256)
 	raw, _, err := blob.Read(t.Context(), r.Artifacts.Store, key)
 	require.NoError(t, err)
@@ -438,6 +405,9 @@ func TestADamagedVectorsSegmentIsNotWrittenAgain(t *testing.T) {
 		stagetest.Must(blob.Write(t.Context(), r.Artifacts.Store, key, spoiled, blob.Cond{}))
 		_, err = r.CountDead(t.Context(), segment) // on some of these the library panics
 		require.True(t, err == nil || fault.Is(err, fault.SegmentDamage), "bit %d of byte %d: %v", bit%8, bit/8, err)
+		if bit%8 > 2 {
+			continue // once for each byte
+		}
 		out, _, err := r.Merge(t.Context(), []core.Segment{segment})
 		require.True(t, fault.Is(err, fault.SegmentDamage), "bit %d of byte %d: %+v, %v", bit%8, bit/8, out, err)
 	}

@@ -59,23 +59,16 @@ func spec(sample int) core.Spec {
 
 // all reduces every partition and reads the classes back.
 func all(
-	t *testing.T,
-	art artifact.Index,
-	sp core.Spec,
-	partitions int,
-	shards ...string,
+	t *testing.T, art artifact.Index, sp core.Spec, partitions int, shards ...string,
 ) (map[core.ID]rows.Reduced, core.Digest) {
 	out := map[core.ID]rows.Reduced{}
 	var sum core.SetHash
 	for p := range partitions {
 		scratch := fmt.Sprintf("s%d", partitions)
-		res := stagetest.Must(reduce.Run(
-			t.Context(),
-			reduce.In{
-				Spec: sp, Artifacts: art, Scratch: scratch, Shards: shards, Partition: p, Partitions: partitions,
-				OnProgress: func(int64) {},
-			},
-		))
+		res := stagetest.Must(reduce.Run(t.Context(), reduce.In{
+			Spec: sp, Artifacts: art, Scratch: scratch, Shards: shards, Partition: p, Partitions: partitions,
+			OnProgress: func(int64) {},
+		}))
 		sum.Merge(res.Content)
 		key := artifact.ScratchKey(reduce.Key(scratch, p), res.Rows)
 		for row, err := range artifact.ScanAll(t.Context(), art.Store, key) {
@@ -95,14 +88,9 @@ func TestMentionsOfOneNameBecomeOneClass(t *testing.T) {
 		{"bohr", rows.Mention{Chunk: chunk(0), Number: 0, Position: 3, Surface: "BOHR", Description: "Twice here."}},
 		{"dane", rows.Mention{Chunk: chunk(1), Number: 1, Position: 0, Surface: "Dane"}},
 	})
-	shard(
-		t,
-		art,
-		"b",
-		[]mention{
-			{"bohr", rows.Mention{Chunk: chunk(2), Number: 0, Position: -1, Surface: "Bohr", Description: "From Denmark."}},
-		},
-	)
+	shard(t, art, "b", []mention{
+		{"bohr", rows.Mention{Chunk: chunk(2), Number: 0, Position: -1, Surface: "Bohr", Description: "From Denmark."}},
+	})
 	cs, sum := all(t, art, spec(256), 1, "a", "b")
 	b := cs[core.ClassID("bohr")]
 	assert.True(t, len(cs) == 2 && b.Name == "Bohr" && b.Mentions == 3 && b.ChunkTotal == 2 &&
@@ -203,29 +191,31 @@ func of(name string, n, position int, description string) mention {
 	}}
 }
 
+// reduceX reduces mentions of one class.
+func reduceX(t *testing.T, settings core.Spec, ms []mention) rows.Reduced {
+	art := store(t)
+	shard(t, art, "a", ms)
+	classes, _ := all(t, art, settings, 1, "a")
+	return classes[core.ClassID("x")]
+}
+
 func TestTheShownNameIsTheMostFrequentThenTheFirst(t *testing.T) {
 	for want, ms := range map[string][]mention{
 		"often":  {of("first", 0, 0, ""), of("often", 1, 0, ""), of("often", 2, 0, "")},
 		"first":  {of("first", 0, 0, ""), of("second", 1, 0, "")},
 		"second": {of("first", 0, 0, ""), of("second", 1, 0, ""), of("second", 2, 0, ""), of("third", 3, 0, "")},
 	} {
-		art := store(t)
-		shard(t, art, "a", ms)
-		classes, _ := all(t, art, spec(256), 1, "a")
-		assert.Equal(t, want, classes[core.ClassID("x")].Name)
+		assert.Equal(t, want, reduceX(t, spec(256), ms).Name)
 	}
 }
 
 // 6,000 forms of one name: only so many are counted, and the class is whole.
 func TestFormsOfANameAreBounded(t *testing.T) {
-	art := store(t)
 	var ms []mention
 	for i := range 6000 {
 		ms = append(ms, of(fmt.Sprintf("form %d", i), i, 0, ""))
 	}
-	shard(t, art, "a", append(ms, of("form 7", 6000, 0, "")))
-	classes, _ := all(t, art, spec(256), 1, "a")
-	class := classes[core.ClassID("x")]
+	class := reduceX(t, spec(256), append(ms, of("form 7", 6000, 0, "")))
 	assert.True(t, class.Name == "form 7" && class.Mentions == 6001, "%q, %d mentions", class.Name, class.Mentions)
 }
 
@@ -233,10 +223,7 @@ func TestFormsOfANameAreBounded(t *testing.T) {
 func TestDigestsFollowWhatTheyCover(t *testing.T) {
 	base := []mention{of("Bohr", 0, 0, "one"), of("Bohr", 1, 0, "two")}
 	digests := func(ms []mention) (members, text core.Digest) {
-		art := store(t)
-		shard(t, art, "a", ms)
-		classes, _ := all(t, art, spec(256), 1, "a")
-		class := classes[core.ClassID("x")]
+		class := reduceX(t, spec(256), ms)
 		return class.Members, class.Text
 	}
 	members, text := digests(base)
@@ -261,20 +248,16 @@ func TestDigestsFollowWhatTheyCover(t *testing.T) {
 }
 
 func TestTheSampleIsByContentAndParityTakesAll(t *testing.T) {
-	art := store(t)
 	var ms []mention
 	for i := range 400 {
 		ms = append(ms, of("X", i, 0, fmt.Sprintf("description %03d", i)))
 	}
-	shard(t, art, "a", ms)
-	sampled, _ := all(t, art, spec(16), 1, "a")
-	class := sampled[core.ClassID("x")]
+	class := reduceX(t, spec(16), ms)
 	assert.True(t, len(class.Descriptions) == 16 && class.ChunkTotal == 400,
 		"%d chunks, sample %q", class.ChunkTotal, class.Descriptions)
 	parity := spec(16)
 	parity.Parity = true
-	everything, _ := all(t, art, parity, 1, "a")
-	if got := everything[core.ClassID("x")].Descriptions; len(got) != 400 || !slices.IsSorted(got) {
+	if got := reduceX(t, parity, ms).Descriptions; len(got) != 400 || !slices.IsSorted(got) {
 		t.Errorf("parity takes %d of 400, in chunk order: %v", len(got), slices.IsSorted(got))
 	}
 }
@@ -292,12 +275,9 @@ func TestATextDoesNotFollowTheOrderOfChunks(t *testing.T) {
 		var names []string
 		var texts []core.Digest
 		for _, ms := range [][]mention{there, moved} {
-			art := store(t)
-			shard(t, art, "a", ms)
 			settings := spec(256)
 			settings.Parity = parity
-			classes, _ := all(t, art, settings, 1, "a")
-			class := classes[core.ClassID("x")]
+			class := reduceX(t, settings, ms)
 			names, texts = append(names, class.Name), append(texts, class.Text)
 		}
 		assert.True(t, (texts[0] == texts[1]) != parity && (names[0] == names[1]) != parity,
@@ -366,7 +346,6 @@ func TestDistantShardsAreOpenedSideBySide(t *testing.T) {
 		result, err := reduce.Run(t.Context(), in)
 		require.True(t, err == nil && result.Counts.Mentions == 60, "%+v %v", result.Counts, err)
 		counted := requests.Take()
-		t.Logf("\n%s", counted)
 		assert.True(t, counted.Chain <= 8 && counted.Of("") <= 5*30, "a chain of %d:\n%s", counted.Chain, counted)
 	})
 }

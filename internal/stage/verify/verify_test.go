@@ -82,16 +82,23 @@ func newBench(t *testing.T, classes, chunks int) *bench {
 	}
 	b.wipe()
 	b.addClasses(classes)
-	var rows []vectors.Row
+	var rows []stage.VectorRow
 	for i := range chunks {
 		chunk := liveset.Chunk{ID: core.ChunkID("d", fmt.Sprint(i), 0), Digest: core.Sum("chunk", fmt.Sprint(i)), Windows: 2}
 		b.live.Chunks = append(b.live.Chunks, chunk)
 		for window := range 2 {
-			rows = append(rows, row(core.ChunkRow(chunk.ID, window, chunk.Digest)))
+			rows = append(rows, stage.VectorRow(row(core.ChunkRow(chunk.ID, window, chunk.Digest))))
 		}
 	}
 	slices.SortFunc(b.live.Chunks, func(x, y liveset.Chunk) int { return bytes.Compare(x.ID[:], y.ID[:]) })
-	b.manifest.Segments.ChunkVecs = []core.Segment{b.segment(rows)}
+	b.manifest.Segments.ChunkVecs = []core.Segment{stagetest.Vectors(t, b.art, rows...)}
+	return b
+}
+
+// filled is a generation of classes alone, which the stores have.
+func filled(t *testing.T, classes int) *bench {
+	b := newBench(t, classes, 0)
+	b.all()
 	return b
 }
 
@@ -99,7 +106,7 @@ func row(key string) vectors.Row { return vectors.Row{Key: key, Vector: stagetes
 
 func (b *bench) addClasses(n int) {
 	var list []stagetest.Row
-	var vecs []vectors.Row
+	var vecs []stage.VectorRow
 	for i := range n {
 		id := core.ClassID(fmt.Sprint("class ", i))
 		class := rows.Class{
@@ -107,7 +114,7 @@ func (b *bench) addClasses(n int) {
 			Vector: core.Sum("vector", fmt.Sprint(i)),
 		}
 		list = append(list, stagetest.Row{Key: string(id[:]), Value: string(class.Encode())})
-		vecs = append(vecs, row(core.ClassRow(id, class.Vector)))
+		vecs = append(vecs, stage.VectorRow(row(core.ClassRow(id, class.Vector))))
 		key := core.RecordKey(b.manifest.Store, "i", id, rows.RecordDigest(class.Record))
 		b.records = append(b.records, records.Record{Key: key, Value: class.Record})
 		b.live.Classes = append(b.live.Classes, liveset.Class{ID: id, Vector: class.Vector})
@@ -115,23 +122,7 @@ func (b *bench) addClasses(n int) {
 	slices.SortFunc(list, func(x, y stagetest.Row) int { return strings.Compare(x.Key, y.Key) })
 	slices.SortFunc(b.live.Classes, func(x, y liveset.Class) int { return bytes.Compare(x.ID[:], y.ID[:]) })
 	b.manifest.Segments.Classes = []core.Segment{stagetest.Segment(b, b.art, list...)}
-	b.manifest.Segments.ClassVecs = []core.Segment{b.segment(vecs)}
-}
-
-// segment writes a vectors segment.
-func (b *bench) segment(list []vectors.Row) core.Segment {
-	b.Helper()
-	file := stagetest.Must(artifact.NewFile())
-	defer file.Discard()
-	writer := parquet.NewGenericWriter[stage.VectorRow](file, parquet.MaxRowsPerRowGroup(500))
-	for _, row := range list {
-		stagetest.Must(writer.Write([]stage.VectorRow{stage.VectorRow(row)}))
-	}
-	stagetest.Ok(b, writer.Close())
-	segment, _, err := file.PutSegment(b.Context(), b.art)
-	stagetest.Ok(b, err)
-	segment.Rows = int64(len(list))
-	return segment
+	b.manifest.Segments.ClassVecs = []core.Segment{stagetest.Vectors(b, b.art, vecs...)}
 }
 
 // wipe gives the generation stores without memory.
@@ -189,8 +180,7 @@ func TestStoresThatLostTheirMemoryGetEverythingBackFromSegments(t *testing.T) {
 }
 
 func TestWhatIsMissingAmongTheRestIsWrittenAgain(t *testing.T) {
-	b := newBench(t, 2300, 0)
-	b.all()
+	b := filled(t, 2300)
 	keys := make([]string, 0, 3)
 	for _, i := range []int{0, 1100, 2299} {
 		keys = append(keys, core.ClassRow(b.live.Classes[i].ID, b.live.Classes[i].Vector))
@@ -220,8 +210,7 @@ func (b *bench) spoil(vector func(key string) []float32, at ...int) {
 func TestAWrongVectorIsFoundByItsNeighbourhoodAndMended(t *testing.T) {
 	other := func(key string) []float32 { return stagetest.Vector("other "+key, dim) }
 	t.Run("one among the first of a batch has all compared", func(t *testing.T) {
-		b := newBench(t, 1300, 0)
-		b.all()
+		b := filled(t, 1300)
 		b.spoil(other, 1003, 500, 77)
 		assert.Equal(t, int64(3), b.run(b.in(b.classUnit(verify.Vectors))).Rewritten)
 		got := b.run(b.in(b.classUnit(verify.Vectors)))
@@ -233,8 +222,7 @@ func TestAWrongVectorIsFoundByItsNeighbourhoodAndMended(t *testing.T) {
 		}
 	})
 	t.Run("one far from the first of a batch is found where all are compared", func(t *testing.T) {
-		b := newBench(t, 1300, 0)
-		b.all()
+		b := filled(t, 1300)
 		b.spoil(other, 500)
 		look := b.in(b.classUnit(verify.Vectors))
 		look.Compare, look.ReadOnly = true, true
@@ -251,8 +239,7 @@ func TestAWrongVectorIsFoundByItsNeighbourhoodAndMended(t *testing.T) {
 		assert.True(t, got.Rewritten == 0 && b.count("c") == 1300, "a second look: %+v, %d rows", got, b.count("c"))
 	})
 	t.Run("one that is only rounded is right", func(t *testing.T) {
-		b := newBench(t, 10, 0)
-		b.all()
+		b := filled(t, 10)
 		b.spoil(func(key string) []float32 {
 			vector := stagetest.Vector(key, dim)
 			vector[0] += 0.001
@@ -261,8 +248,7 @@ func TestAWrongVectorIsFoundByItsNeighbourhoodAndMended(t *testing.T) {
 		assert.Zero(t, b.run(b.in(b.classUnit(verify.Vectors))).Rewritten)
 	})
 	t.Run("and missing ones beside it", func(t *testing.T) {
-		b := newBench(t, 100, 0)
-		b.all()
+		b := filled(t, 100)
 		b.spoil(other, 3)
 		gone := core.ClassRow(core.ClassID("class 50"), core.Sum("vector", "50"))
 		stagetest.Ok(t, b.vectors.Delete(t.Context(), "c", []string{gone}))
@@ -286,8 +272,7 @@ func (a *away) Fetch(ctx context.Context, collection string, keys []string) ([][
 
 // Promises: 52.
 func TestAWrongRowStaysUntilItIsWrittenAgain(t *testing.T) {
-	b := newBench(t, 1300, 0)
-	b.all()
+	b := filled(t, 1300)
 	b.spoil(func(key string) []float32 { return stagetest.Vector("other "+key, dim) }, 77)
 	look := b.in(b.classUnit(verify.Vectors))
 	look.Compare, look.Vectors = true, &away{b.vectors, 1}
@@ -299,8 +284,7 @@ func TestAWrongRowStaysUntilItIsWrittenAgain(t *testing.T) {
 }
 
 func TestDamagedRowsAreWrittenAgain(t *testing.T) {
-	b := newBench(t, 1300, 0)
-	b.all()
+	b := filled(t, 1300)
 	b.vectors = b.damage(b.vectors, "c", 3, 500, 1001)
 	got := b.run(b.in(b.classUnit(verify.Vectors)))
 	assert.True(t, got.Rewritten == 3 && b.count("c") == 1300, "%+v, %d rows", got, b.count("c"))
@@ -352,8 +336,7 @@ func TestASampleLooksAtAllOnlyWhenARowIsMissingOrWrong(t *testing.T) {
 // look costs the same however long the segment is.
 // Promises: 25.
 func TestSamplesOfOtherGenerationsAreOfOtherRows(t *testing.T) {
-	b := newBench(t, 1500, 0)
-	b.all()
+	b := filled(t, 1500)
 	b.spoil(func(key string) []float32 { return stagetest.Vector("other "+key, dim) }, 700)
 	sample := b.in(b.classUnit(verify.Sample))
 	first := verify.Result{Checked: 64}
@@ -497,8 +480,7 @@ func readAll(raw []byte) (rows []stage.VectorRow, panics bool, err error) {
 }
 
 func TestASegmentOnWhichTheLibraryPanicsIsDamaged(t *testing.T) {
-	b := newBench(t, 6, 0)
-	b.all()
+	b := filled(t, 6)
 	unit := b.classUnit(verify.Vectors)
 	object := b.art.SegmentKey(unit.Segment.SHA256)
 	raw, _, err := blob.Read(t.Context(), b.art.Store, object)
