@@ -343,7 +343,8 @@ func TestSixtyNightsLeaveTheStoresAboutAsLargeAsWhatIsLive(t *testing.T) {
 		pay(ledger.Shorten, shortened...)
 		pay(ledger.Embed, core.Sum("batch", fmt.Sprint(night)))
 		w.publish(fmt.Sprintf("g%02d", night), now)
-		if recent = append(recent, content{classes: maps.Clone(now.classes), chunks: maps.Clone(now.chunks)}); len(recent) > keep {
+		recent = append(recent, content{classes: maps.Clone(now.classes), chunks: maps.Clone(now.chunks)})
+		if len(recent) > keep {
 			recent = recent[1:]
 		}
 		w.collect(night)

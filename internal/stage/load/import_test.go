@@ -219,8 +219,8 @@ func TestAnImportFillsACollectionWithEachRowOnce(t *testing.T) {
 	})
 }
 
-// Jobs are as many as may be in flight and as the store takes, none of which begins again. One that fails is repeated for
-// its file alone, once; what fails again is left to verify.
+// Jobs are as many as may be in flight and as the store takes, and none of those begins again. One that fails is
+// repeated for its file alone, once; what fails again is left to verify.
 // Promises: 117.
 func TestJobsAreBoundedAndAJobThatFailsIsRepeatedForItsFileAlone(t *testing.T) {
 	for name, c := range map[string]struct {
