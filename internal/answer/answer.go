@@ -5,6 +5,7 @@
 //	request.go   what is asked
 //	answer.go    the way through: embed, find, take, complete
 //	several.go   one question to several indexes
+//	conversation.go a question that refers to earlier ones
 //	parse.go     the triples of a question
 //	rerank.go    the order of the best chunks
 //	bill.go      what it costs
@@ -71,10 +72,12 @@ type Found func(ctx context.Context, response Response) (context.Context, error)
 func (s *Service) Ask(
 	ctx context.Context, generation *retrieve.Generation, body Request, caller Caller, found Found,
 ) (Response, error) {
-	asked := &question{generation: generation, body: body, cost: &bill{}}
+	cost := &bill{}
+	asked := &question{generation: generation, body: body, cost: cost, talk: newTalk(body, cost, generation.Spec)}
 	defer func() { caller.Spend(asked.cost.money) }() // also of a request that fails, or whose client has gone
 	ctx = asked.cost.watchSends(ctx)
 	err := s.prepareQuestion(ctx, asked, caller.AdmitAnswer)
+	asked.talk.enterUsage(&asked.response)
 	if err == nil {
 		err = s.searchPassages(ctx, asked)
 	}
@@ -92,6 +95,7 @@ type question struct {
 	result     retrieve.Result
 	response   Response
 	cost       *bill
+	talk       *talk
 }
 
 // prepareQuestion checks what is asked, admits it and embeds it.
@@ -107,12 +111,15 @@ func (s *Service) prepareQuestion(ctx context.Context, asked *question, admit fu
 	if plan.parser, err = plan.parsedBy(spec); err != nil {
 		return err
 	}
-	if body.Answer || plan.parser == retrieve.ByChat { // counted once nothing of the request can be refused
+	if body.Answer || plan.parser == retrieve.ByChat || asked.talk.asks { // counted once nothing of the request can be refused
 		if err := admit(); err != nil {
 			return err
 		}
 	}
 	asked.response = newResponse(*body, asked.generation)
+	if err := s.readConversation(ctx, asked); err != nil {
+		return err
+	}
 	return s.embedQuestion(ctx, asked.generation, plan, &asked.response, asked.cost)
 }
 

@@ -21,6 +21,7 @@ import (
 // Request is the body of a query (docs/reference/formats.md, HTTP). What the tags say is in the schema.
 type Request struct {
 	Query            string         `json:"query" length:"1,8192" pattern:"\\S" required:"true" doc:"max 8,192 characters"`
+	History          []Turn         `json:"history" doc:"earlier messages: the question may refer to the last six"`
 	Method           string         `json:"method" doc:"default: the index's retrieval.method"`
 	Rule             *string        `json:"rule" doc:"how entities elect passages"`
 	TopEntities      *Count         `json:"top_entities" bounds:"1,1000" doc:"entities that the search starts from"`
@@ -159,6 +160,9 @@ func (q *Request) planQuery(defaults core.Retrieval, methods *retrieve.Registry)
 	if n := utf8.RuneCountInString(q.Query); n > maxQuery {
 		why := fmt.Sprintf("the question has %d characters, at most %d are allowed", n, maxQuery)
 		return out, newFault("read query", "query", why, "shorten it")
+	}
+	if err := checkHistory(q.History); err != nil {
+		return out, err
 	}
 	if q.AnswerStyle != "" && q.AnswerStyle != core.StyleShort && q.AnswerStyle != core.StyleFull {
 		return out, newFault("read query", "answer_style", "there is no style "+fault.QuoteName(q.AnswerStyle),

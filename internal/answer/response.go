@@ -21,6 +21,7 @@ type Response struct {
 	Index      string         `json:"index" doc:"of several: those that answered, with + between them"`
 	Generation string         `json:"generation" doc:"empty where several indexes answered: see chunks and indexes"`
 	Release    *int64         `json:"release" doc:"counts what the index published; null: not the generation served now"`
+	Question   string         `json:"question,omitempty" doc:"with history: the question that was asked"`
 	Method     string         `json:"method"`
 	Rule       *string        `json:"rule"`
 	Params     map[string]any `json:"params"`
@@ -164,11 +165,14 @@ type Usage struct {
 	NoteTokens       int64 `json:"note_tokens,omitempty" doc:"tokens of notes in the context"`
 	PassageTokens    int64 `json:"passage_tokens,omitempty" doc:"tokens of the passages that fit beside the notes"`
 	RerankTokens     int64 `json:"rerank_tokens,omitempty" doc:"if the server reports none: bytes sent / 4"`
+
+	ConversationTokens int64 `json:"conversation_tokens,omitempty" doc:"part of both: to make the question"`
 }
 
 // Timings in milliseconds.
 type Timings struct {
 	Open     float64 `json:"open" doc:"opening the generation, if it is not in memory"`
+	Condense float64 `json:"condense,omitempty" doc:"making one question of a conversation with a model"`
 	Parse    float64 `json:"parse,omitempty" doc:"parsing the question into triples with a model"`
 	Embed    float64 `json:"embed"`
 	Search   float64 `json:"search"`
@@ -185,8 +189,8 @@ type Timings struct {
 // End enters the total, and what the parts leave of it.
 func (t *Timings) End(total time.Duration) {
 	t.Total = Milliseconds(total)
-	t.Other = math.Round(1000*max(0, t.Total-t.Open-t.Parse-t.Embed-t.Search-t.Ballots-t.Election-t.Chunks-t.Rerank-
-		t.Context-t.Answer)) / 1000
+	t.Other = math.Round(1000*max(0, t.Total-t.Open-t.Condense-t.Parse-t.Embed-t.Search-t.Ballots-t.Election-
+		t.Chunks-t.Rerank-t.Context-t.Answer)) / 1000
 }
 
 // Milliseconds returns a duration in milliseconds, as timings report it.

@@ -43,8 +43,16 @@ type Opened struct {
 func (s *Service) AskSeveral(
 	ctx context.Context, indexes []Opened, body Request, within time.Duration, caller Caller, found Found,
 ) (Response, error) {
-	asked := s.searchEach(ctx, indexes, body, within, sync.OnceValue(caller.AdmitAnswer))
+	var specs []core.Spec
+	for _, index := range indexes {
+		if index.Err == nil {
+			specs = append(specs, index.Generation.Spec)
+		}
+	}
+	talk := newTalk(body, &bill{}, specs...)
+	asked := s.searchEach(ctx, indexes, body, within, talk, sync.OnceValue(caller.AdmitAnswer))
 	defer func() {
+		caller.Spend(talk.cost.money)
 		for _, one := range asked {
 			caller.Spend(one.cost.money)
 		}
@@ -63,6 +71,7 @@ func (s *Service) AskSeveral(
 	}
 	whole := fuseQuestions(live)
 	response := &whole.response
+	talk.enterUsage(response)
 	for i, one := range asked {
 		response.Indexes = append(response.Indexes, s.newIndexPart(indexes[i], one, response))
 	}
@@ -77,13 +86,13 @@ func (s *Service) AskSeveral(
 
 // searchEach asks every index that is open. Errors are entered in indexes.
 func (s *Service) searchEach(
-	ctx context.Context, indexes []Opened, body Request, within time.Duration, admit func() error,
+	ctx context.Context, indexes []Opened, body Request, within time.Duration, talk *talk, admit func() error,
 ) []*question {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	asked, vectors := make([]*question, len(indexes)), newEmbedCache()
 	for i, index := range indexes {
-		asked[i] = &question{generation: index.Generation, body: body, cost: &bill{vectors: vectors}}
+		asked[i] = &question{generation: index.Generation, body: body, cost: &bill{vectors: vectors}, talk: talk}
 	}
 	prepared := make([]bool, len(indexes))
 	search := func(ctx context.Context, i int) error {

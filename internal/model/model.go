@@ -20,6 +20,8 @@ const (
 	Answer  = "answer"
 	Triples = "triples"
 	Pairs   = "pairs"
+	// Condense makes one question of a conversation.
+	Condense = "condense"
 )
 
 // TextFollows stands in front of the text of a prompt that is a message of the user as a whole.
@@ -203,7 +205,7 @@ func RoleOf(task string) string {
 		return core.RoleShortening
 	case Triples:
 		return core.RoleTriples
-	case Answer:
+	case Answer, Condense:
 		return core.RoleAnswer
 	}
 	return ""

@@ -68,7 +68,7 @@ func askFenced(wishes, context, question string) (system, user string) {
 	if wishes += model.AnswerLanguage(question); context == "" {
 		return wishes, question
 	}
-	delimiter := newDelimiter()
+	delimiter := NewDelimiter()
 	return wishes + fmt.Sprintf(answerFenced, delimiter),
 		delimiter + "\n" + context + "\n" + delimiter + "\n\nQuestion: " + question
 }
@@ -86,7 +86,8 @@ Keep to one sentence where you can.`
 	return system, question
 }
 
-func newDelimiter() string {
+// NewDelimiter returns a line that stands around text of others in a prompt, which no text can foresee.
+func NewDelimiter() string {
 	raw := make([]byte, 12)
 	_, _ = rand.Read(raw) // never fails
 	return "=== context " + hex.EncodeToString(raw) + " ==="

@@ -96,7 +96,9 @@ func (hybridMethod) Run(r *Request) (Explanation, error) {
 		return nil, nil
 	}
 	signals := r.measureSignals(found)
-	r.Result.Confidence = signals.Confidence(r.Generation.Language())
+	if r.Query.Before == "" { // it is calibrated by questions that stand alone
+		r.Result.Confidence = signals.Confidence(r.Generation.Language())
+	}
 	return func() any {
 		out := r.explainHybrid(params, seeds, found, mass, steps)
 		out.Setting = r.explainSetting(kind, titles)
@@ -125,14 +127,18 @@ func (r *Request) allowedChunksOfRank(rank uint32) []uint32 {
 type lists struct {
 	chunkBM25, classBM25   fuse.List
 	chunkDense, classDense fuse.List
+	chunkPast, classPast   fuse.List // that hold words of Query.Before
 	classSims, chunkSims   map[uint32]float64
 	chunkLex               map[uint32]float64
 	chunkScores            wordScores
 	classScores            wordScores
 }
 
-func (l *lists) chunkLists() []fuse.List { return []fuse.List{l.chunkBM25, l.chunkDense} }
-func (l *lists) classLists() []fuse.List { return []fuse.List{l.classBM25, l.classDense} }
+// pastWeight is that of a list by the words of earlier questions, of one by the words of the question 1.
+const pastWeight = 0.7
+
+func (l *lists) chunkLists() []fuse.List { return []fuse.List{l.chunkBM25, l.chunkDense, l.chunkPast} }
+func (l *lists) classLists() []fuse.List { return []fuse.List{l.classBM25, l.classDense, l.classPast} }
 
 func byID(list fuse.List) map[uint32]float64 {
 	scores := make(map[uint32]float64, len(list.Hits))
@@ -145,7 +151,7 @@ func byID(list fuse.List) map[uint32]float64 {
 // searchLists runs the lists, which know nothing of each other: those by similarity beside each other, and beside the
 // lexical ones. A filter remembers what it looked at, so that each goroutine has one of its own.
 func (r *Request) searchLists(n int) (lists, error) {
-	found := lists{chunkBM25: fuse.List{Lexical: true}, classBM25: fuse.List{Lexical: true}}
+	var found lists
 	var beside sync.WaitGroup
 	var classErr, chunkErr error
 	if r.Query.Vector != nil {
@@ -162,19 +168,33 @@ func (r *Request) searchLists(n int) (lists, error) {
 	}
 	generation := r.Generation
 	lexical := generation.newAllowed(r.Query)
-	for _, hit := range generation.chunkWords.Search(r.terms, n, lexical.testNumbers(), nil) {
-		found.chunkBM25.Hits = append(found.chunkBM25.Hits, fuse.Hit{ID: hit.Doc, Score: hit.Score})
-	}
+	found.chunkBM25, found.classBM25 = r.searchWords(n, lexical, r.terms, r.surface)
 	found.chunkScores = scoresOf(generation.chunkWords, r.terms, found.chunkBM25)
-	rank := func(place uint32) uint32 { return generation.Live.Rank[place] }
-	for _, hit := range generation.classWords.Search(r.surface, n, lexical.testPlaces(), rank) {
-		found.classBM25.Hits = append(found.classBM25.Hits, fuse.Hit{ID: rank(hit.Doc), Score: hit.Score})
-	}
 	found.classScores = scoresOf(generation.classWords, r.surface, found.classBM25)
+	if before := r.Query.Before; before != "" {
+		language := generation.Language()
+		found.chunkPast, found.classPast = r.searchWords(n, lexical, language.Terms(before), language.SurfaceWords(before))
+		found.chunkPast.Weight, found.classPast.Weight = pastWeight, pastWeight
+		r.past = len(found.chunkPast.Hits)+len(found.classPast.Hits) > 0
+	}
 	beside.Wait()
 	found.classSims, found.chunkSims = byID(found.classDense), byID(found.chunkDense)
 	found.chunkLex = byID(found.chunkBM25)
 	return found, cmp.Or(classErr, chunkErr)
+}
+
+// searchWords returns the n chunks, by number, and the n classes, by rank, that score best by words.
+func (r *Request) searchWords(n int, allowed *allowed, terms, surface []string) (chunks, classes fuse.List) {
+	generation := r.Generation
+	for _, hit := range generation.chunkWords.Search(terms, n, allowed.testNumbers(), nil) {
+		chunks.Hits = append(chunks.Hits, fuse.Hit{ID: hit.Doc, Score: hit.Score})
+	}
+	rank := func(place uint32) uint32 { return generation.Live.Rank[place] }
+	for _, hit := range generation.classWords.Search(surface, n, allowed.testPlaces(), rank) {
+		classes.Hits = append(classes.Hits, fuse.Hit{ID: rank(hit.Doc), Score: hit.Score})
+	}
+	chunks.Lexical, classes.Lexical = true, true
+	return chunks, classes
 }
 
 // denseChunks gives the n most similar allowed chunks by number.

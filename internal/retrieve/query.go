@@ -13,6 +13,7 @@ import (
 // Query is one question against one generation.
 type Query struct {
 	Text        string
+	Before      string    // earlier questions of a conversation, whose words hybrid searches with little weight
 	Vector      []float32 // of the question by the class embedder; nil: it is down, or the method needs none
 	ChunkVector []float32 // by the chunk embedder; nil: it is down, or the method needs none
 	Reading     Reading   // of the question, where the method has a Reader
@@ -122,7 +123,7 @@ func (s Searcher) Run(ctx context.Context, generation *Generation, query Query) 
 		result.Reason, result.Words = EmptyIndex, "The index has no passage."
 		return result, nil
 	}
-	if !text.HasContent(query.Text) {
+	if !text.HasContent(query.Text + query.Before) {
 		result.Reason = NoMatch
 		return result, nil
 	}
@@ -173,6 +174,7 @@ type Request struct {
 	terms   []string // of the question, as passages have them
 	surface []string // as classes have them
 	votes   int      // chunks of all ballots so far
+	past    bool     // passages or classes have words of Query.Before
 	heavy   bool     // it has a place of Heavy
 }
 
@@ -204,7 +206,7 @@ func (r *Request) MatchesNothing() bool {
 	if r.Generation.Spec.Parity { // the reference always answers
 		return false
 	}
-	known := r.Generation.chunkWords.index.HasAnyTerm(r.terms) || r.Generation.classWords.index.HasAnyTerm(r.surface)
+	known := r.past || r.Generation.chunkWords.index.HasAnyTerm(r.terms) || r.Generation.classWords.index.HasAnyTerm(r.surface)
 	best := -2.0
 	for _, chunk := range r.Result.Chunks {
 		if chunk.HasSim {

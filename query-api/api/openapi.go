@@ -41,6 +41,7 @@ func OpenAPI(methods *retrieve.Registry) []byte {
 			reflect.TypeFor[answer.Filter]():   true,
 			reflect.TypeFor[answer.Modified](): true,
 			reflect.TypeFor[answer.Without]():  true,
+			reflect.TypeFor[answer.Turn]():     true,
 		},
 	}
 	all.schemaOf(reflect.TypeFor[Problem]())

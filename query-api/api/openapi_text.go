@@ -145,6 +145,7 @@ var schemaTexts = map[string]string{
 	"Timings":      "Duration of the parts of a query, in milliseconds.",
 	"Tokens":       "Tokens by kind.",
 	"Usage":        "Tokens that a query paid for.",
+	"Turn":         "A message of a conversation.",
 	"WeightedVote": "One passage of a weighted vote.",
 	"Without":      "What a query ignores.",
 	"Why":          "What a run would do with one document, and why.",

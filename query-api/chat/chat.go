@@ -30,7 +30,7 @@ import (
 // Prefix of the names of models; what follows is an index.
 const Prefix = "unweaver/"
 
-// maxBody of a request in bytes: conversations are sent whole, and only their end counts.
+// maxBody of a request in bytes: conversations are sent whole, and only their end is read.
 const maxBody = 1 << 20
 
 // Service answers by what a server does.
@@ -88,7 +88,7 @@ func newReadError(err error) error {
 		return &problem.Problem{
 			Status: http.StatusRequestEntityTooLarge, Code: string(fault.TooLarge),
 			Detail: "a request can have at most 1 MiB",
-			Hint:   "send fewer earlier messages: only the last question is used",
+			Hint:   "send fewer earlier messages: the last six are enough",
 		}
 	case fault.Is(err, fault.BodyTimeout):
 		return &problem.Problem{

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/unweaver/unweaver/internal/answer"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/query-api/middleware"
 	"github.com/unweaver/unweaver/query-api/problem"
@@ -18,7 +19,7 @@ import (
 // Request is the body of POST /v1/chat/completions, as far as it is looked at: other fields are let be.
 type Request struct {
 	Model         string           `json:"model" pattern:"^unweaver/[a-z0-9*][a-z0-9*+-]*$" doc:"unweaver/INDEX, or A+B*"`
-	Messages      []RequestMessage `json:"messages" doc:"the last user message is the question"`
+	Messages      []RequestMessage `json:"messages" doc:"the last user message is the question; it may refer to earlier ones"`
 	Stream        *bool            `json:"stream,omitempty" doc:"send the answer as events"`
 	StreamOptions *StreamOptions   `json:"stream_options,omitempty" doc:"options of a stream"`
 
@@ -96,7 +97,7 @@ var options = []string{
 }
 
 // elsewhere are fields of a query that this form has no place for.
-var elsewhere = []string{"query", "indexes", "answer", "explain", "fields", "max_answer_tokens"}
+var elsewhere = []string{"query", "history", "indexes", "answer", "explain", "fields", "max_answer_tokens"}
 
 // indexName is the name of an index, or several names and patterns with + between them.
 var indexName = regexp.MustCompile(`^[a-z0-9*][a-z0-9*+-]*$`)
@@ -173,11 +174,11 @@ func readFields(fields map[string]json.RawMessage) (question, error) {
 	} else {
 		out.index = index
 	}
-	text, err := lastQuestion(fields["messages"])
+	text, history, err := readMessages(fields["messages"])
 	if err != nil {
 		return out, err
 	}
-	out.query, err = queryOf(text, several, most, fields["unweaver"])
+	out.query, err = queryOf(text, history, several, most, fields["unweaver"])
 	return out, err
 }
 
@@ -217,21 +218,28 @@ func (r refusal) checkValue(given json.RawMessage) error {
 	return newUnsupported(r.name, r.name+" is not supported: "+r.why)
 }
 
-// lastQuestion returns the text of the last message of a user.
-func lastQuestion(raw json.RawMessage) (string, error) {
+// readMessages returns the text of the last message of a user, and what is read of the messages before it.
+func readMessages(raw json.RawMessage) (string, []answer.Turn, error) {
 	var messages []struct {
 		Role    string          `json:"role"`
 		Content json.RawMessage `json:"content"`
 	}
 	if raw == nil || json.Unmarshal(raw, &messages) != nil {
-		return "", newParamError("messages", "want a list of messages")
+		return "", nil, newParamError("messages", "want a list of messages")
 	}
-	for _, message := range slices.Backward(messages) {
-		if message.Role == "user" {
-			return textOf(message.Content)
+	for last, message := range slices.Backward(messages) {
+		if message.Role != answer.RoleUser {
+			continue
 		}
+		text, err := textOf(message.Content)
+		history := make([]answer.Turn, last)
+		for i, earlier := range messages[:last] {
+			content, _ := textOf(earlier.Content) // one that is no text is left out
+			history[i] = answer.Turn{Role: earlier.Role, Content: content}
+		}
+		return text, answer.TrimHistory(history), err
 	}
-	return "", newParamError("messages", "no message has the role user; the last user message is the question")
+	return "", nil, newParamError("messages", "no message has the role user; the last user message is the question")
 }
 
 // textOf reads the content of a message: text, or parts of text.
@@ -249,7 +257,7 @@ func textOf(raw json.RawMessage) (string, error) {
 	}
 	texts := make([]string, 0, len(parts))
 	for _, part := range parts {
-		if part.Type != "text" && part.Type != "input_text" {
+		if !slices.Contains([]string{"text", "input_text", "output_text"}, part.Type) {
 			return "", newUnsupported("messages", "a question can contain only parts of type text")
 		}
 		texts = append(texts, part.Text)
@@ -258,7 +266,9 @@ func textOf(raw json.RawMessage) (string, error) {
 }
 
 // queryOf makes the body for the query route.
-func queryOf(text string, indexes []string, most int, given json.RawMessage) ([]byte, error) {
+func queryOf(
+	text string, history []answer.Turn, indexes []string, most int, given json.RawMessage,
+) ([]byte, error) {
 	body := map[string]json.RawMessage{}
 	if given != nil && (json.Unmarshal(given, &body) != nil || body == nil && string(given) != "null") {
 		return nil, newParamError("unweaver", "want an object")
@@ -271,15 +281,11 @@ func queryOf(text string, indexes []string, most int, given json.RawMessage) ([]
 			return nil, newParamError("unweaver."+name, "unknown field; known: "+strings.Join(options, ", "))
 		}
 	}
-	quoted, err := json.Marshal(text)
-	if err != nil {
-		return nil, err
-	}
-	body["query"], body["answer"] = quoted, json.RawMessage("true")
+	body["query"], _ = json.Marshal(text) // texts always marshal
+	body["history"], _ = json.Marshal(history)
+	body["answer"] = json.RawMessage("true")
 	if indexes != nil {
-		if body["indexes"], err = json.Marshal(indexes); err != nil {
-			return nil, err
-		}
+		body["indexes"], _ = json.Marshal(indexes)
 	}
 	if most > 0 {
 		body["max_answer_tokens"] = json.RawMessage(strconv.Itoa(most))

@@ -82,6 +82,7 @@ type Details struct {
 	Index      string   `json:"index"`
 	Generation string   `json:"generation"`
 	Release    *int64   `json:"release"`
+	Question   string   `json:"question,omitempty" doc:"after earlier questions: the question that was asked"`
 	Method     string   `json:"method"`
 	Reason     *string  `json:"reason"`
 	Degraded   []string `json:"degraded"`
@@ -131,7 +132,7 @@ func (f found) newDetails() Details {
 	return Details{
 		Index: f.Index, Generation: f.Generation, Release: f.Release, Method: f.Method, Reason: f.Reason,
 		Degraded: f.Degraded, Confidence: f.Confidence, AnswerKind: f.Answer.Kind, Notes: f.Notes, Usage: f.Usage,
-		Answered: f.Answer.Confidence, Indexes: f.Indexes,
+		Answered: f.Answer.Confidence, Question: f.Question, Indexes: f.Indexes,
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 // ResponseRequest is the body of POST /v1/responses, as far as it is looked at: other fields are let be.
 type ResponseRequest struct {
 	Model  string `json:"model" pattern:"^unweaver/[a-z0-9*][a-z0-9*+-]*$" doc:"unweaver/INDEX, or A+B*"`
-	Input  any    `json:"input" types:"string,array" doc:"the question, or messages; the last user message counts"`
+	Input  any    `json:"input" types:"string,array" doc:"the question, or messages as of a chat"`
 	Stream *bool  `json:"stream,omitempty" doc:"send the answer as events"`
 
 	MaxOutputTokens *int `json:"max_output_tokens,omitempty" bounds:"1,1000000" doc:"longest answer"`

@@ -53,7 +53,7 @@ func (s *server) queryIndex(ctx context.Context, asked Question, more string) (
 		return out, Found{}, 0, toToolError(err)
 	}
 	found = Found{
-		Index: out.Index, Generation: out.Generation, Method: out.Method, Degraded: out.Degraded,
+		Index: out.Index, Generation: out.Generation, Method: out.Method, Degraded: out.Degraded, Question: out.Question,
 		Confidence: out.Confidence, Passages: []Passage{},
 	}
 	if out.Reason != nil {

@@ -20,7 +20,7 @@ type Question struct {
 
 // Asked is the part of a question that the query route takes as it is, and checks.
 type Asked struct {
-	Query       string         `json:"query" jsonschema:"the question, in plain words"`
+	Query       string         `json:"query" jsonschema:"the question, in plain words; best one that stands alone"`
 	Method      *string        `json:"method,omitempty" jsonschema:"retrieval method; default: the index's"`
 	Rule        *string        `json:"rule,omitempty" jsonschema:"how entities elect passages; default: the index's"`
 	Params      map[string]any `json:"params,omitempty" jsonschema:"parameters of the method, by name"`
@@ -31,6 +31,8 @@ type Asked struct {
 	Without     *Without       `json:"without,omitempty" jsonschema:"what to ignore, as if the index did not contain it"`
 	Generation  *string        `json:"generation,omitempty" jsonschema:"a kept generation; default: the current one"`
 	Rerank      *bool          `json:"rerank,omitempty" jsonschema:"false: without the index's reranker"`
+
+	History []answer.Turn `json:"history,omitempty" jsonschema:"earlier messages that the question refers to"`
 
 	MaxContextTokens *int    `json:"max_context_tokens,omitempty" jsonschema:"passage tokens for an answer; default 4000"`
 	MaxAnswerTokens  *int    `json:"max_answer_tokens,omitempty" jsonschema:"longest answer in tokens; default: the model's"`
@@ -122,6 +124,7 @@ type Found struct {
 	Index      string    `json:"index"`
 	Generation string    `json:"generation"`
 	Method     string    `json:"method"`
+	Question   string    `json:"question,omitempty" jsonschema:"with history: the question that was asked"`
 	Reason     string    `json:"reason,omitempty" jsonschema:"no_match, empty_index, no_document (filter), unknown_field"`
 	Confidence *float64  `json:"confidence,omitempty" jsonschema:"probability that one of the first five answers, 0 to 1"`
 	Degraded   []string  `json:"degraded,omitempty" jsonschema:"parts of the search that failed; notes left out"`
@@ -221,7 +224,7 @@ func (s *server) addTools(to *sdk.Server) {
 		"Finds the passages of an index that answer a question, best first, with document and offsets."), s.searchIndex)
 	sdk.AddTool(to, tool("answer", "Answer a question",
 		"Answers a question from an index with its chat model, and returns the passages that the answer cites. "+
-			"A call can cost money. The tool search does not call the chat model."), s.answerQuestion)
+			"A call can cost money. The tool search does not call the chat model, except to read history."), s.answerQuestion)
 	sdk.AddTool(to, tool("explain", "Explain a search",
 		"Searches like search, and reports through which entities and lists each passage was found."), s.explainAnswer)
 	sdk.AddTool(to, tool("get_chunk", "Read a passage",
