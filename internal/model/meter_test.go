@@ -117,9 +117,7 @@ func TestAPanicBelowStillEndsItsRequest(t *testing.T) {
 		func() { _, _, _ = model.MeterEmbedder(below, meter).Embed(t.Context(), []string{"a"}) },
 	} {
 		func() {
-			defer func() {
-				assert.True(t, recover() != nil, "the panic was swallowed")
-			}()
+			defer func() { assert.True(t, recover() != nil, "the panic was swallowed") }()
 			call()
 		}()
 	}

@@ -26,9 +26,8 @@ func ExampleSearcher_Run() {
 	defer generation.Close()
 
 	searcher := retrieve.Searcher{Vectors: stores.Vectors, Records: stores.Records, Methods: methods.Registry()}
-	result, err := searcher.Run(ctx, generation, retrieve.Query{
-		Text: "Who composed in Bergen?", Method: retrieve.BM25, TopEntities: 10, TopChunks: 1,
-	})
+	result, err := searcher.Run(ctx, generation,
+		retrieve.Query{Text: "Who composed in Bergen?", Method: retrieve.BM25, TopEntities: 10, TopChunks: 1})
 	if err != nil {
 		fmt.Println(err)
 		return

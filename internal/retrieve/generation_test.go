@@ -200,30 +200,22 @@ func TestWhatCannotBeOpenedSaysWhyAndLeavesNothingMapped(t *testing.T) {
 		code    fault.Code
 		say     string
 	}{
-		"no split": {
-			retrievetest.Options{Edit: func(m *core.Manifest) { m.Segments.Splits = nil }}, nil, fault.SegmentDamage,
-			"names no split (rebuild it from paid results: unweaver index --rebuild --index sample)",
-		},
+		"no split": {retrievetest.Options{Edit: func(m *core.Manifest) { m.Segments.Splits = nil }}, nil, fault.SegmentDamage,
+			"names no split (rebuild it from paid results: unweaver index --rebuild --index sample)"},
 		"neither splits nor class runs": {
 			retrievetest.Options{Edit: func(m *core.Manifest) {
 				m.Segments.Splits, m.Segments.Runs, m.Segments.Tombs, m.Segments.DeadStats = nil, nil, nil, nil
 			}}, nil, fault.SegmentDamage, "index --rebuild --index sample",
 		},
-		"the class run is gone": {
-			retrievetest.Options{Edit: func(m *core.Manifest) { m.Segments.Runs[0].Segment = missing }},
-			nil, fault.SegmentDamage, "restore sample",
-		},
-		"another analyser": {
-			retrievetest.Options{Analyser: "en/1"}, nil, fault.FormatUnknown, "unweaver index",
-		},
+		"the class run is gone": {retrievetest.Options{Edit: func(m *core.Manifest) { m.Segments.Runs[0].Segment = missing }},
+			nil, fault.SegmentDamage, "restore sample"},
+		"another analyser": {retrievetest.Options{Analyser: "en/1"}, nil, fault.FormatUnknown, "unweaver index"},
 		"the texts are gone": {
 			retrievetest.Options{Edit: func(m *core.Manifest) { m.Segments.Text = []core.Segment{missing} }},
 			nil, fault.SegmentDamage, "index --rebuild --index sample",
 		},
-		"the split is gone": {
-			retrievetest.Options{Edit: func(m *core.Manifest) { m.Segments.Splits[0].Segment = missing }},
-			nil, fault.SegmentDamage, "index --rebuild --index sample",
-		},
+		"the split is gone": {retrievetest.Options{Edit: func(m *core.Manifest) { m.Segments.Splits[0].Segment = missing }},
+			nil, fault.SegmentDamage, "index --rebuild --index sample"},
 		"the documents are gone": {
 			retrievetest.Options{Edit: func(m *core.Manifest) { m.Segments.Documents = []core.Segment{missing} }},
 			nil, fault.SegmentDamage, "index --rebuild --index sample",

@@ -227,9 +227,8 @@ func (s shuffled) runs(n int) []runSegment {
 			class := table.ClassAt(uint32(row.place))
 			records, err := row.from.searcher().ClassRecords(s.t.Context(), row.from.generation, []*liveset.Class{class})
 			s.check(err)
-			s.check(writer.Add(classrun.Row{
-				ID: class.ID, Vector: class.Vector.Prefix(), Record: class.Record,
-			}, table.Name(int(class.Name)), text.SurfaceWords(records[0].Text)))
+			s.check(writer.Add(classrun.Row{ID: class.ID, Vector: class.Vector.Prefix(), Record: class.Record},
+				table.Name(int(class.Name)), text.SurfaceWords(records[0].Text)))
 		}
 		path, file := s.create()
 		expect, err := writer.Write(file, text.Analyser, "en")
@@ -275,9 +274,8 @@ func (s shuffled) leave() {
 		chunk := old.Live.ByNumber(number)
 		passage, err := old.ReadText(s.t.Context(), chunk)
 		s.check(err)
-		chunks = append(chunks, vectors.Row{
-			Key: core.ChunkRow(chunk.ID, 0, chunk.Digest), Vector: s.now.embedder().Vector(passage),
-		})
+		chunks = append(chunks,
+			vectors.Row{Key: core.ChunkRow(chunk.ID, 0, chunk.Digest), Vector: s.now.embedder().Vector(passage)})
 	}
 	store, collections := s.now.stores.Vectors, s.now.generation.Manifest.Collections
 	s.check(store.Upsert(s.t.Context(), collections.Classes, classes))
@@ -385,9 +383,8 @@ func renderResult(t *testing.T, result retrieve.Result) []string {
 	bits := func(value float64) uint64 { return math.Float64bits(value) }
 	out := []string{result.Reason, fmt.Sprint(result.Degraded)}
 	for _, chunk := range result.Chunks {
-		out = append(out, fmt.Sprintf("chunk %+v score %x %x %v %x %v filled %v why %v", *chunk.Live,
-			bits(chunk.Score), bits(chunk.Similarity), chunk.HasSim, bits(chunk.BM25), chunk.HasBM25, chunk.Filled,
-			chunk.Why))
+		out = append(out, fmt.Sprintf("chunk %+v score %x %x %v %x %v filled %v why %v", *chunk.Live, bits(chunk.Score),
+			bits(chunk.Similarity), chunk.HasSim, bits(chunk.BM25), chunk.HasBM25, chunk.Filled, chunk.Why))
 	}
 	for _, entity := range result.Entities {
 		out = append(out, fmt.Sprintf("entity %s %d %s %x %x %v of %d", entity.ID, entity.Place, entity.Name,

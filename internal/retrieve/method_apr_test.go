@@ -54,9 +54,8 @@ func withFacts(t *testing.T) (o opened, embedder builtin.Embedder) {
 	}
 	built := retrievetest.Build(t, stores, "sample", retrievetest.Sample(), retrievetest.Options{
 		Edit: func(m *core.Manifest) {
-			m.Segments.Enriched = []core.EnrichedFile{{
-				Segment: core.Segment{SHA256: sha, Bytes: int64(content.Len())}, Of: facts.Enrichment, Kind: "facts",
-			}}
+			m.Segments.Enriched = []core.EnrichedFile{{Segment: core.Segment{SHA256: sha, Bytes: int64(content.Len())},
+				Of: facts.Enrichment, Kind: "facts"}}
 		},
 	})
 	generation, err := openBuilt(t.Context(), stores, built)

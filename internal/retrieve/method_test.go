@@ -86,14 +86,10 @@ func TestParametersAreCheckedAndHaveDefaults(t *testing.T) {
 		want  retrieve.Params // nil: refused
 	}{
 		"nothing": {nil, retrieve.Params{"whole": 5, "number": 1.0, "choice": "a", "switch": true}},
-		"all": {
-			map[string]any{"whole": 2.0, "number": 0.5, "choice": "b", "switch": false},
-			retrieve.Params{"whole": 2, "number": 0.5, "choice": "b", "switch": false},
-		},
-		"the largest": {
-			map[string]any{"whole": 9.0, "number": 1.5},
-			retrieve.Params{"whole": 9, "number": 1.5, "choice": "a", "switch": true},
-		},
+		"all": {map[string]any{"whole": 2.0, "number": 0.5, "choice": "b", "switch": false},
+			retrieve.Params{"whole": 2, "number": 0.5, "choice": "b", "switch": false}},
+		"the largest": {map[string]any{"whole": 9.0, "number": 1.5},
+			retrieve.Params{"whole": 9, "number": 1.5, "choice": "a", "switch": true}},
 		"below":             {map[string]any{"whole": 1.0}, nil},
 		"above":             {map[string]any{"whole": 10.0}, nil},
 		"a fraction":        {map[string]any{"whole": 2.5}, nil},

@@ -69,9 +69,7 @@ func (s shuffled) manifest(n int) core.Manifest {
 		segments.Tombs = append(segments.Tombs, s.putTomb(file, deletions.Classes, one.rows))
 	}
 	for _, side := range []string{core.ChunkSide, core.ClassSide} {
-		segments.DeadStats = append(segments.DeadStats, core.DeadStat{
-			Side: side, Segment: s.putFile(0, made.dead[side]),
-		})
+		segments.DeadStats = append(segments.DeadStats, core.DeadStat{Side: side, Segment: s.putFile(0, made.dead[side])})
 	}
 	return manifest
 }

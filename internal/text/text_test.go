@@ -25,19 +25,13 @@ func TestSentencesAreTheTextAndKeepAbbreviationsAndWrappedLines(t *testing.T) {
 		{"etc. The next. Inc. The end.", []string{"etc. ", "The next. ", "Inc. ", "The end."}},
 		{"He said \"Go.\" Then left.", []string{"He said \"Go.\" ", "Then left."}},
 		{"The value is 3.14 here. Next.", []string{"The value is 3.14 here. ", "Next."}},
-		{
-			"As in Fig. 3 it falls. It rises, cf. Smith et al. Then it ends.",
-			[]string{"As in Fig. 3 it falls. ", "It rises, cf. Smith et al. Then it ends."},
-		},
-		{
-			"The pilot landed on runway ten without\nany further trouble at all. He left.",
-			[]string{"The pilot landed on runway ten without\nany further trouble at all. ", "He left."},
-		},
+		{"As in Fig. 3 it falls. It rises, cf. Smith et al. Then it ends.",
+			[]string{"As in Fig. 3 it falls. ", "It rises, cf. Smith et al. Then it ends."}},
+		{"The pilot landed on runway ten without\nany further trouble at all. He left.",
+			[]string{"The pilot landed on runway ten without\nany further trouble at all. ", "He left."}},
 		{"Heading\nThe text begins.", []string{"Heading\n", "The text begins."}},
-		{
-			"A line that is longer than sixty signs and does not end with one\nGoes on in capitals.",
-			[]string{"A line that is longer than sixty signs and does not end with one\nGoes on in capitals."},
-		},
+		{"A line that is longer than sixty signs and does not end with one\nGoes on in capitals.",
+			[]string{"A line that is longer than sixty signs and does not end with one\nGoes on in capitals."}},
 		{"one\n\ntwo", []string{"one\n", "\n", "two"}},
 	} {
 		got := text.Sentences(c.in)

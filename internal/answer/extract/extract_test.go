@@ -108,9 +108,8 @@ func TestASecondExtractGoesOnFromTheFirst(t *testing.T) {
 		{}, // of one that is not in the context
 		{Title: "Raoul Walsh", Text: "He was born in New York. His spouse was Miriam Cooper. He liked boats."},
 	}
-	got, _ := extract.ChooseExtracts(
-		text.LanguageOf("en"), "Who is the spouse of the director of Jump for Glory?", weighEqually, 1, passages,
-	)
+	got, _ := extract.ChooseExtracts(text.LanguageOf("en"), "Who is the spouse of the director of Jump for Glory?",
+		weighEqually, 1, passages)
 	if len(got) != 2 || got[0].Passage != 0 || got[1].Passage != 3 || !strings.Contains(got[1].Text, "Miriam Cooper") {
 		t.Errorf("%+v", got)
 	}
@@ -212,9 +211,8 @@ func TestEvidenceSaysWhatAnExtractLacks(t *testing.T) {
 		{"en", "Was the rent paid in May 2024?", of("The rent was paid on 2024-05-03."), "", false},
 		{"en", "How high is the tide on 2 June 2026?", of("date: 2026-06-01\nhigh_tide: 3.9 metres\n"), "2 June 2026", false},
 	} {
-		found, evidence := extract.ChooseExtracts(
-			text.LanguageOf(c.language), c.question, weighEqually, 2, []extract.Passage{c.passage},
-		)
+		found, evidence := extract.ChooseExtracts(text.LanguageOf(c.language), c.question, weighEqually, 2,
+			[]extract.Passage{c.passage})
 		if len(found) == 0 || strings.Join(evidence.Lacks, " ") != c.lacks || evidence.Fails != c.fails {
 			t.Errorf("%s: %+v %+v", c.question, found, evidence)
 		}

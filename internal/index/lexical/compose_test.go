@@ -308,10 +308,9 @@ func TestRowsAndTermsThatAreDeadAreNotThere(t *testing.T) {
 		t.Error("a term that only a dead row holds is known")
 	}
 	hits := index.Search([]string{"a", "c"}, 9, nil, nil)
-	assert.True(
-		t, len(hits) == 2 && hits[0].Doc == 2 && hits[1].Doc == 1 && index.FirstRow(1) == 0 && index.FirstRow(2) == 2,
-		"hits %v", hits,
-	)
+	assert.True(t,
+		len(hits) == 2 && hits[0].Doc == 2 && hits[1].Doc == 1 && index.FirstRow(1) == 0 && index.FirstRow(2) == 2, "hits %v",
+		hits)
 	if scores := index.ScoreRows([]string{"a"}, []uint32{0, 1, 2, 99}); scores[0] != 0 || scores[1] == 0 ||
 		scores[3] != 0 {
 		t.Errorf("scores %v: of a dead row, a live one, one without the term, and none", scores)

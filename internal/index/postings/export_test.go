@@ -29,8 +29,7 @@ func (s *Side) Fits() bool {
 			return false
 		}
 	}
-	return all.start == end && all.first == uint64(len(s.blocks)) &&
-		len(s.groups) == (all.place+groupTerms-1)/groupTerms
+	return all.start == end && all.first == uint64(len(s.blocks)) && len(s.groups) == (all.place+groupTerms-1)/groupTerms
 }
 
 // follows reports whether a term that shares so much with the one before is greater, and shares no more. The first of a

@@ -77,9 +77,8 @@ func (s shelf) split(into *core.Segments, keys string) {
 	listed, _, err := documents.StoreSegment(s.Context(), s.index, part)
 	s.check(err)
 	into.Documents = append(into.Documents, listed)
-	into.Splits = append(into.Splits, core.Split{
-		Segment: made, Documents: int64(expect.Documents), Chunks: int64(expect.Chunks), Text: part, Texts: 1,
-	})
+	into.Splits = append(into.Splits,
+		core.Split{Segment: made, Documents: int64(expect.Documents), Chunks: int64(expect.Chunks), Text: part, Texts: 1})
 }
 
 func (s shelf) run(into *core.Segments, names string) {

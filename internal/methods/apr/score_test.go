@@ -154,8 +154,7 @@ func TestCoarseIsWhatComparingEveryPairGives(t *testing.T) {
 		runs := make([][]Edge, 60)
 		for i := range runs {
 			for range random.IntN(5) {
-				runs[i] = append(runs[i],
-					Edge{uint32(random.IntN(40)), uint32(random.IntN(9)), uint32(random.IntN(40))})
+				runs[i] = append(runs[i], Edge{uint32(random.IntN(40)), uint32(random.IntN(9)), uint32(random.IntN(40))})
 			}
 		}
 		asked, linked := randomRows(random, 3, 7), randomRows(random, 2, 7)

@@ -25,22 +25,18 @@ func TestQuestionsByRule(t *testing.T) {
 				"Marie Curie was born in what?", "Later Marie Curie lived in what?",
 			},
 		},
-		"no more than asked for": {
-			"en", "Marie Curie was born in Warsaw. Later Marie Curie lived in Paris.", 3,
-			[]string{"What was born in Warsaw?", "Later what lived in Paris?", "Marie Curie was born in what?"},
-		},
+		"no more than asked for": {"en", "Marie Curie was born in Warsaw. Later Marie Curie lived in Paris.", 3,
+			[]string{"What was born in Warsaw?", "Later what lived in Paris?", "Marie Curie was born in what?"}},
 		"none asked for": {"en", "Marie Curie was born in Warsaw.", 0, nil},
-		"of names within names the longest": {
-			"en", "They saw Oxford University in New Zealand again.", 5, []string{"They saw what again?"},
-		},
+		"of names within names the longest": {"en", "They saw Oxford University in New Zealand again.", 5,
+			[]string{"They saw what again?"}},
 		"the same question once":         {"en", "We met Niels Bohr. We met Albert Einstein.", 5, []string{"We met what?"}},
 		"a name alone asks nothing":      {"en", "Niels Bohr.", 5, nil},
 		"without names there is nothing": {"en", "it rained all day and nobody came.", 5, nil},
 		"an empty chunk":                 {"en", "", 5, nil},
-		"wrapped lines are one question": {
-			"en", "The old library that stands beside the river was built by the architect\nNiels Bohr in a year.", 1,
-			[]string{"The old library that stands beside the river was built by the architect what in a year?"},
-		},
+		"wrapped lines are one question": {"en",
+			"The old library that stands beside the river was built by the architect\nNiels Bohr in a year.", 1,
+			[]string{"The old library that stands beside the river was built by the architect what in a year?"}},
 		"beyond ASCII, in another language": {
 			"de", "Jürgen Müller fährt über Köln nach Zürich!", 9,
 			[]string{

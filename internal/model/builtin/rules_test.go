@@ -32,10 +32,8 @@ func TestNamesByRule(t *testing.T) {
 		"no connector at its end":  {"He went to Paris of the north.", []string{"Paris"}},
 		"pieces of a log":          {"2026-03-14T06:07:07Z INFO ferry Corran Belle left.", []string{"Corran Belle"}},
 		"a possessive":             {"She read Bohr's letter to Bohr.", []string{"Bohr"}},
-		"two names joined by in": {
-			"They saw Oxford University in New Zealand again.", []string{"Oxford University in New Zealand",
-				"Oxford University", "New Zealand"},
-		},
+		"two names joined by in": {"They saw Oxford University in New Zealand again.",
+			[]string{"Oxford University in New Zealand", "Oxford University", "New Zealand"}},
 		"a quoted title": {`It is called "a quiet evening at home" by all.`, []string{"a quiet evening at home"}},
 		"debris between quotation marks": {`It prints "%s %d", "&nbsp", "$(png)" and ") and dot-dot (", not "--force".`,
 			[]string{"--force"}},

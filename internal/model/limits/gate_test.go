@@ -68,9 +68,7 @@ func TestNoMoreThanTheWidthAreInFlight(t *testing.T) {
 		"configured": {8, 8}, "one at a time": {1, 1}, "not configured": {0, 64},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				assert.Equal(t, c.want, crowd(t, gate(c.concurrency), 400, nil))
-			})
+			synctest.Test(t, func(t *testing.T) { assert.Equal(t, c.want, crowd(t, gate(c.concurrency), 400, nil)) })
 		})
 	}
 }

@@ -110,9 +110,7 @@ func TestTokensAreReservedAndSettled(t *testing.T) {
 func TestTheSharedRateIsAskedAgainUntilItLetsThrough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared, below := &rate{wait: time.Minute, times: 3}, &endpoint{}
-		embedder := limits.Embedder{
-			Embedder: below, Limits: limits.Limits{Gate: gate(1), Shared: shared, PerMinute: 1},
-		}
+		embedder := limits.Embedder{Embedder: below, Limits: limits.Limits{Gate: gate(1), Shared: shared, PerMinute: 1}}
 		begin := time.Now()
 		_, _, err := embedder.Embed(t.Context(), []string{"12345678"})
 		require.NoError(t, err)
@@ -216,9 +214,7 @@ func TestAPanicOfWhoPaysGivesThePlaceBackThatIsStillToCome(t *testing.T) {
 		require.NoError(t, limit.Gate.Enter(t.Context()))
 		embedder := limits.Embedder{Embedder: model.MeterEmbedder(&endpoint{}, startled{}), Limits: limit}
 		func() {
-			defer func() {
-				assert.True(t, recover() != nil, "it was not asked ahead")
-			}()
+			defer func() { assert.True(t, recover() != nil, "it was not asked ahead") }()
 			_, _, _ = embedder.Embed(t.Context(), []string{"a"})
 		}()
 		limit.Gate.Leave(nil)

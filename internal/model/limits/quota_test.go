@@ -64,10 +64,8 @@ func TestAServerThatTellsItsQuotaRefusesNobody(t *testing.T) {
 		least  time.Duration // that 50 calls take
 		most   time.Duration
 	}{
-		"of calls": {&granting{grant: 10, window: 10 * time.Second}, false, 40 * time.Second, 55 * time.Second},
-		"of tokens": {
-			&granting{grant: 100, tokens: 10, window: 10 * time.Second}, false, 40 * time.Second, 55 * time.Second,
-		},
+		"of calls":  {&granting{grant: 10, window: 10 * time.Second}, false, 40 * time.Second, 55 * time.Second},
+		"of tokens": {&granting{grant: 100, tokens: 10, window: 10 * time.Second}, false, 40 * time.Second, 55 * time.Second},
 		"ample":     {&granting{grant: 1000, window: 10 * time.Second}, false, 0, 2 * time.Second},
 		"no report": {&granting{grant: 10, window: 10 * time.Second, silent: true}, true, 0, time.Hour},
 	} {

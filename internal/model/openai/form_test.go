@@ -38,22 +38,16 @@ func TestAServerIsAskedInTheFormThatItTakes(t *testing.T) {
 		fails   fault.Code
 	}{
 		"takes schemas": {nil, 400, []string{"json_schema", "json_schema", "json_schema"}, ""},
-		"takes objects alone": {
-			map[string]string{"json_schema": "'response_format.type' must be 'json_object' or 'text'"}, 400,
-			[]string{"json_schema", "json_object", "json_object", "json_object"}, "",
-		},
-		"knows no JSON mode": {
-			map[string]string{"response_format": "This response_format type is unavailable now"}, 400,
-			[]string{"json_schema", "json_object", "prompt", "prompt", "prompt"}, "",
-		},
+		"takes objects alone": {map[string]string{"json_schema": "'response_format.type' must be 'json_object' or 'text'"},
+			400, []string{"json_schema", "json_object", "json_object", "json_object"}, ""},
+		"knows no JSON mode": {map[string]string{"response_format": "This response_format type is unavailable now"}, 400,
+			[]string{"json_schema", "json_object", "prompt", "prompt", "prompt"}, ""},
 		"does not know the parameter": {
 			map[string]string{"response_format": `[{"loc":["body","response_format"],"msg":"Extra inputs"}]`}, 422,
 			[]string{"json_schema", "json_object", "prompt", "prompt", "prompt"}, "",
 		},
-		"has not built it": {
-			map[string]string{"json_schema": "structured output is not there yet"}, 501,
-			[]string{"json_schema", "json_object", "json_object", "json_object"}, "",
-		},
+		"has not built it": {map[string]string{"json_schema": "structured output is not there yet"}, 501,
+			[]string{"json_schema", "json_object", "json_object", "json_object"}, ""},
 		"takes its own temperature": {
 			map[string]string{"temperature": "'temperature' does not support 0 with this model."}, 400,
 			[]string{
@@ -71,14 +65,10 @@ func TestAServerIsAskedInTheFormThatItTakes(t *testing.T) {
 				"prompt without temperature", "prompt without temperature", "prompt without temperature",
 			}, "",
 		},
-		"refuses whatever it is asked": {
-			map[string]string{"messages": "response_format is not supported"}, 400,
-			slices.Repeat([]string{"json_schema", "json_object", "prompt"}, 3), fault.BadConfig,
-		},
-		"is unreachable by another name": {
-			map[string]string{"messages": "upstream mismatch"}, 400,
-			slices.Repeat([]string{"json_schema"}, 3), fault.ModelRefused,
-		},
+		"refuses whatever it is asked": {map[string]string{"messages": "response_format is not supported"}, 400,
+			slices.Repeat([]string{"json_schema", "json_object", "prompt"}, 3), fault.BadConfig},
+		"is unreachable by another name": {map[string]string{"messages": "upstream mismatch"}, 400,
+			slices.Repeat([]string{"json_schema"}, 3), fault.ModelRefused},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var sent []string

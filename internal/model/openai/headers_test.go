@@ -39,10 +39,8 @@ func TestMillisecondsToWaitComeBeforeSeconds(t *testing.T) {
 		"nonsense and seconds": {map[string]string{"Retry-After-Ms": "soon", "Retry-After": "2"}, 2 * time.Second},
 		"without end":          {map[string]string{"Retry-After-Ms": "1e300"}, fault.LongestRetryAfter},
 		"days":                 {map[string]string{"Retry-After": "259200"}, fault.LongestRetryAfter},
-		"a date in years": {
-			map[string]string{"Retry-After": "Fri, 31 Dec 2100 23:59:59 GMT"}, fault.LongestRetryAfter,
-		},
-		"a date that is over": {map[string]string{"Retry-After": "Fri, 31 Dec 1999 23:59:59 GMT"}, 0},
+		"a date in years":      {map[string]string{"Retry-After": "Fri, 31 Dec 2100 23:59:59 GMT"}, fault.LongestRetryAfter},
+		"a date that is over":  {map[string]string{"Retry-After": "Fri, 31 Dec 1999 23:59:59 GMT"}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := answering(t, 429, c.headers, "").Complete(t.Context(), model.Call{User: "hello"})
@@ -66,9 +64,8 @@ func TestAServersWordOnAskingAgainCounts(t *testing.T) {
 		"a limit that stays":          {429, "false", "", fault.ModelQuota},
 		"a limit that passes":         {429, "true", "", fault.ModelRateLimited},
 		"a key is wrong all the same": {401, "true", "", fault.ModelAuth},
-		"a text that is too long": {
-			400, "false", `{"error":{"code":"context_length_exceeded","message":"8192"}}`, fault.ModelRejected,
-		},
+		"a text that is too long": {400, "false", `{"error":{"code":"context_length_exceeded","message":"8192"}}`,
+			fault.ModelRejected},
 		"another word": {503, "perhaps", "", fault.ModelUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -97,18 +94,14 @@ func TestWhatIsLeftOfAQuotaIsTold(t *testing.T) {
 			"x-ratelimit-remaining-requests": "59", "x-ratelimit-reset-requests": "1s",
 			"x-ratelimit-remaining-tokens": "149984", "x-ratelimit-reset-tokens": "6m0s",
 		}, model.Quota{Requests: known(59, time.Second), Tokens: known(149984, fault.LongestRetryAfter)}},
-		"of a refusal": {429, map[string]string{
-			"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "20ms",
-		}, model.Quota{Requests: known(0, 20*time.Millisecond)}},
-		"in seconds": {200, map[string]string{
-			"x-ratelimit-remaining-tokens": "5", "x-ratelimit-reset-tokens": "7.66",
-		}, model.Quota{Tokens: known(5, 7660*time.Millisecond)}},
-		"of what is not said": {200, map[string]string{
-			"x-ratelimit-remaining": "3", "x-ratelimit-reset": "9",
-		}, model.Quota{Requests: known(3, 9*time.Second)}},
-		"until a time": {200, map[string]string{
-			"x-ratelimit-remaining": "0", "x-ratelimit-reset": soon(time.Second),
-		}, model.Quota{Requests: known(0, 40*time.Second)}},
+		"of a refusal": {429, map[string]string{"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "20ms"},
+			model.Quota{Requests: known(0, 20*time.Millisecond)}},
+		"in seconds": {200, map[string]string{"x-ratelimit-remaining-tokens": "5", "x-ratelimit-reset-tokens": "7.66"},
+			model.Quota{Tokens: known(5, 7660*time.Millisecond)}},
+		"of what is not said": {200, map[string]string{"x-ratelimit-remaining": "3", "x-ratelimit-reset": "9"},
+			model.Quota{Requests: known(3, 9*time.Second)}},
+		"until a time": {200, map[string]string{"x-ratelimit-remaining": "0", "x-ratelimit-reset": soon(time.Second)},
+			model.Quota{Requests: known(0, 40*time.Second)}},
 		"until a time in milliseconds": {200, map[string]string{
 			"x-ratelimit-remaining": "0", "x-ratelimit-reset": soon(time.Millisecond),
 		}, model.Quota{Requests: known(0, 40*time.Second)}},
@@ -119,9 +112,8 @@ func TestWhatIsLeftOfAQuotaIsTold(t *testing.T) {
 			"x-ratelimit-remaining-requests": "many", "x-ratelimit-reset-requests": "1s",
 			"x-ratelimit-remaining-tokens": "NaN",
 		}, model.Quota{}},
-		"below zero, which says unknown": {200, map[string]string{
-			"x-ratelimit-remaining-requests": "-1", "x-ratelimit-reset-requests": "-1s",
-		}, model.Quota{}},
+		"below zero, which says unknown": {200,
+			map[string]string{"x-ratelimit-remaining-requests": "-1", "x-ratelimit-reset-requests": "-1s"}, model.Quota{}},
 		"nothing": {200, nil, model.Quota{}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -113,28 +113,20 @@ func TestTheLimitOfAnAnswerIsSentInTheFormThatTheServerTakes(t *testing.T) {
 		fails         bool
 	}{
 		"takes max_tokens": {"nothing at all", "", []string{"max_tokens", "max_tokens"}, false},
-		"requires the other name": {
-			`"max_tokens"`, "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.",
-			[]string{"max_tokens", "max_completion_tokens", "max_completion_tokens"}, false,
-		},
-		"knows no limit": {
-			`_tokens"`, "Unknown parameter: max_tokens or max_completion_tokens.",
-			[]string{"max_tokens", "max_completion_tokens", "", ""}, false,
-		},
-		"has a small window": {
-			`_tokens"`, "This model's maximum context length is 8192 tokens.",
-			[]string{"max_tokens", "", "max_tokens", ""}, false,
-		},
-		"gives shorter answers": {
-			`_tokens"`, "max_tokens is too large: 16386. This model supports at most 4096 completion tokens.",
-			[]string{"max_tokens", "", "max_tokens", ""}, false,
-		},
-		"means another context": {
-			"{", "Cannot bind the request in this security context.", []string{"max_tokens", "max_tokens"}, true,
-		},
-		"has a text that is too long": {
-			"{", "This model's maximum context length is 8192 tokens.", []string{"max_tokens", "", "max_tokens", ""}, true,
-		},
+		"requires the other name": {`"max_tokens"`,
+			"Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.",
+			[]string{"max_tokens", "max_completion_tokens", "max_completion_tokens"}, false},
+		"knows no limit": {`_tokens"`, "Unknown parameter: max_tokens or max_completion_tokens.",
+			[]string{"max_tokens", "max_completion_tokens", "", ""}, false},
+		"has a small window": {`_tokens"`, "This model's maximum context length is 8192 tokens.",
+			[]string{"max_tokens", "", "max_tokens", ""}, false},
+		"gives shorter answers": {`_tokens"`,
+			"max_tokens is too large: 16386. This model supports at most 4096 completion tokens.",
+			[]string{"max_tokens", "", "max_tokens", ""}, false},
+		"means another context": {"{", "Cannot bind the request in this security context.",
+			[]string{"max_tokens", "max_tokens"}, true},
+		"has a text that is too long": {"{", "This model's maximum context length is 8192 tokens.",
+			[]string{"max_tokens", "", "max_tokens", ""}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var sent []string

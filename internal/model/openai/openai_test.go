@@ -61,9 +61,7 @@ func TestBadEmbeddingsAreErrors(t *testing.T) {
 		"the dimension changed": {modeltest.Options{Dimension: 32}, 64, fault.DimensionChanged},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := openai.NewEmbedder(
-				openai.Config{BaseURL: server(t, c.o).URL, APIKey: "k", Model: "m", Dimension: c.dim},
-			)
+			e := openai.NewEmbedder(openai.Config{BaseURL: server(t, c.o).URL, APIKey: "k", Model: "m", Dimension: c.dim})
 			if _, _, err := e.Embed(t.Context(), []string{"a b", "c d"}); !fault.Is(err, c.want) {
 				t.Errorf("got %v, want %s", err, c.want)
 			}
@@ -92,14 +90,7 @@ func TestStatusesBecomeFaults(t *testing.T) {
 			c2 := openai.New(openai.Config{BaseURL: server(t, c.o).URL, APIKey: "k", Model: "m"})
 			_, err := c2.Complete(t.Context(), model.Call{Task: model.Answer, User: "hello"})
 			if !fault.Is(err, c.want) || fault.KindOf(err) != c.kind {
-				t.Errorf(
-					"got %v (%s, kind %d), want %s, kind %d",
-					err,
-					fault.CodeOf(err),
-					fault.KindOf(err),
-					c.want,
-					c.kind,
-				)
+				t.Errorf("got %v (%s, kind %d), want %s, kind %d", err, fault.CodeOf(err), fault.KindOf(err), c.want, c.kind)
 			}
 			if name == "rate limit" && fault.RetryAfter(err) != 3*time.Second {
 				t.Errorf("RetryAfter %s, want 3s", fault.RetryAfter(err))

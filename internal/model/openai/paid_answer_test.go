@@ -50,9 +50,7 @@ func scripted(t *testing.T, injection modeltest.Injection) *modeltest.Server {
 const long = 5 * time.Minute
 
 func config(server *modeltest.Server) openai.Config {
-	return openai.Config{
-		BaseURL: server.URL, APIKey: "sk-secret-key", Model: "m", Timeout: long, Stall: long,
-	}
+	return openai.Config{BaseURL: server.URL, APIKey: "sk-secret-key", Model: "m", Timeout: long, Stall: long}
 }
 
 // What the meter counts equals what the server counts, whatever the answers are worth.
@@ -65,15 +63,9 @@ func TestTheAccountEqualsTheServersOwn(t *testing.T) {
 		code      fault.Code
 		usage     model.Usage
 	}{
-		"no choice": {
-			modeltest.Injection{Body: noChoice}, fault.ModelUnreadable, model.Usage{Prompt: 11, Completion: 2},
-		},
-		"a refusal": {
-			modeltest.Injection{Body: refusal}, fault.ModelRejected, model.Usage{Prompt: 11, Completion: 2},
-		},
-		"filtered": {
-			modeltest.Injection{Body: filtered}, fault.ModelRejected, model.Usage{Prompt: 11, Completion: 2},
-		},
+		"no choice":            {modeltest.Injection{Body: noChoice}, fault.ModelUnreadable, model.Usage{Prompt: 11, Completion: 2}},
+		"a refusal":            {modeltest.Injection{Body: refusal}, fault.ModelRejected, model.Usage{Prompt: 11, Completion: 2}},
+		"filtered":             {modeltest.Injection{Body: filtered}, fault.ModelRejected, model.Usage{Prompt: 11, Completion: 2}},
 		"a page":               {modeltest.Injection{Body: "<html>welcome</html>"}, fault.ModelUnreadable, model.Usage{}},
 		"half a body":          {modeltest.Injection{HalfBody: true}, fault.ModelUnavailable, model.Usage{}},
 		"a body that stalls":   {modeltest.Injection{StallBody: true}, fault.ModelUnavailable, model.Usage{}},
@@ -129,15 +121,12 @@ func TestEveryRequestEnds(t *testing.T) {
 		says      string
 	}{
 		"no answer": {modeltest.Injection{Hang: true}, 60 * time.Millisecond, long, "no whole answer within 60ms"},
-		"a body that stalls": {
-			modeltest.Injection{StallBody: true}, long, 80 * time.Millisecond, "no byte of the answer came for 80ms",
-		},
-		"an answer in pieces": {
-			modeltest.Injection{StallBody: true}, 60 * time.Millisecond, long, "no whole answer within 60ms",
-		},
-		"a late answer": {
-			modeltest.Injection{Latency: time.Second}, 60 * time.Millisecond, long, "no whole answer within 60ms",
-		},
+		"a body that stalls": {modeltest.Injection{StallBody: true}, long, 80 * time.Millisecond,
+			"no byte of the answer came for 80ms"},
+		"an answer in pieces": {modeltest.Injection{StallBody: true}, 60 * time.Millisecond, long,
+			"no whole answer within 60ms"},
+		"a late answer": {modeltest.Injection{Latency: time.Second}, 60 * time.Millisecond, long,
+			"no whole answer within 60ms"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := config(scripted(t, c.injection))
@@ -175,10 +164,8 @@ func TestErrorsSayWhereAndWhatCameBack(t *testing.T) {
 		says      []string
 		not       string
 	}{
-		"a page of a proxy": {
-			modeltest.Injection{Body: "<html>\n<h1>Welcome to nginx</h1>" + strings.Repeat(" x", 300)},
-			[]string{"200", "text/html", "Welcome to nginx", "..."}, strings.Repeat("x ", 200),
-		},
+		"a page of a proxy": {modeltest.Injection{Body: "<html>\n<h1>Welcome to nginx</h1>" + strings.Repeat(" x", 300)},
+			[]string{"200", "text/html", "Welcome to nginx", "..."}, strings.Repeat("x ", 200)},
 		"an error object": {
 			modeltest.Injection{Status: 503, ErrorCode: "overloaded"}, []string{"503 injected overloaded"}, "",
 		},

@@ -25,24 +25,18 @@ func TestRefusalsOfOtherServers(t *testing.T) {
 		says   string
 	}{
 		"an error text": {400, `{"error":"prompt is too long"}`, fault.ModelRejected, "400 prompt is too long"},
-		"a message": {
-			400, `{"object":"error","message":"prompt is too long"}`, fault.ModelRejected, "prompt is too long",
-		},
-		"a detail": {422, `{"detail":[{"loc":["body"],"msg":"missing"}]}`, fault.ModelRefused, `"msg":"missing"`},
-		"a filter": {
-			400, `{"error":{"code":"content_filter","message":"no"}}`, fault.ModelRejected, "400 no",
-		},
-		"a text that is too long": {
-			400, `{"error":{"code":"context_length_exceeded","message":"8192 is the most"}}`, fault.ModelRejected, "8192",
-		},
+		"a message":     {400, `{"object":"error","message":"prompt is too long"}`, fault.ModelRejected, "prompt is too long"},
+		"a detail":      {422, `{"detail":[{"loc":["body"],"msg":"missing"}]}`, fault.ModelRefused, `"msg":"missing"`},
+		"a filter":      {400, `{"error":{"code":"content_filter","message":"no"}}`, fault.ModelRejected, "400 no"},
+		"a text that is too long": {400, `{"error":{"code":"context_length_exceeded","message":"8192 is the most"}}`,
+			fault.ModelRejected, "8192"},
 		"a gateway that is set up badly":  {422, "upstream mismatch", fault.ModelRefused, "422 upstream mismatch"},
 		"a body that is too large for it": {413, "", fault.ModelRefused, "413 Request Entity Too Large"},
 		"a teapot":                        {418, "", fault.ModelRefused, "418 I'm a teapot"},
 		"plain text":                      {401, "go away", fault.ModelAuth, "401 go away"},
 		"nothing":                         {502, "", fault.ModelUnavailable, "502 Bad Gateway"},
-		"a number as code": {
-			404, `{"error":{"code":404,"message":"no such model","type":"x"}}`, fault.ModelUnknown, "404 no such model",
-		},
+		"a number as code": {404, `{"error":{"code":404,"message":"no such model","type":"x"}}`, fault.ModelUnknown,
+			"404 no such model"},
 		"the key itself":       {401, `{"error":{"message":"bad key sk-secret-key"}}`, fault.ModelAuth, "bad key ***"},
 		"a moved address":      {301, "", fault.ModelUnavailable, "301 Moved Permanently"},
 		"nothing to say":       {204, "", fault.ModelUnavailable, "204 No Content"},

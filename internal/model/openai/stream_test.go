@@ -135,9 +135,8 @@ func TestAStreamHoldsThoughtsBack(t *testing.T) {
 		answers []string // of one server after the other
 		taken   [][]string
 	}{
-		"plain answers": {
-			[]string{event("Oslo") + event(" it is.") + stop + done}, [][]string{{"Oslo it is."}, {"Oslo", " it is."}},
-		},
+		"plain answers": {[]string{event("Oslo") + event(" it is.") + stop + done},
+			[][]string{{"Oslo it is."}, {"Oslo", " it is."}}},
 		"thoughts with both marks": {
 			[]string{event("<think>Is it") + event("?</think>") + event("Oslo") + event(" it is.") + stop + done},
 			[][]string{{"Oslo", " it is."}, {"Oslo", " it is."}},
@@ -156,9 +155,8 @@ func TestAStreamHoldsThoughtsBack(t *testing.T) {
 			[][]string{{"Oslo"}},
 		},
 		"an unclosed thought": {[]string{event("<think>Is it") + event(" Oslo?") + stop + done}, [][]string{nil}},
-		"a body that is whole": {
-			[]string{`{"choices":[{"message":{"content":"Is it?</think>Oslo."}}]}`}, [][]string{{"Oslo."}},
-		},
+		"a body that is whole": {[]string{`{"choices":[{"message":{"content":"Is it?</think>Oslo."}}]}`},
+			[][]string{{"Oslo."}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kind := "text/event-stream"

@@ -13,9 +13,7 @@ import (
 )
 
 func TestCountsOfKnownTexts(t *testing.T) {
-	for text, want := range map[string]int{
-		"": 0, "hello world": 2, " hello": 1, "hello\n\nworld": 3, "こんにちは": 1,
-	} {
+	for text, want := range map[string]int{"": 0, "hello world": 2, " hello": 1, "hello\n\nworld": 3, "こんにちは": 1} {
 		assert.Equal(t, want, tokens.Count(text), "%q", text)
 	}
 }

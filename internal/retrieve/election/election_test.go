@@ -86,11 +86,8 @@ func TestCommitteesOfTheReferenceVectors(t *testing.T) {
 
 func check(t *testing.T, x instance, name string, want expected) {
 	t.Helper()
-	got, err := election.Elect(t.Context(),
-		ruleOf[name],
-		election.Profile{Ballots: x.Ballots, Weights: x.Weights, Candidates: x.Candidates},
-		election.Options{Seats: x.Seats},
-	)
+	got, err := election.Elect(t.Context(), ruleOf[name],
+		election.Profile{Ballots: x.Ballots, Weights: x.Weights, Candidates: x.Candidates}, election.Options{Seats: x.Seats})
 	if err != nil {
 		t.Fatal(x.ID, name, err)
 	}
@@ -205,11 +202,8 @@ func TestAWorkedExampleOfEveryRule(t *testing.T) {
 		{election.RuleSeqPAV, 4, []uint32{0, 3, 1, 2}, 7},
 		{election.RuleCC, 2, []uint32{0, 3}, 5},
 	} {
-		got, err := election.Elect(t.Context(),
-			c.rule,
-			p,
-			election.Options{Seats: c.seats, Prefer: []float64{.30, .20, .16, .08, .02}},
-		)
+		got, err := election.Elect(t.Context(), c.rule, p,
+			election.Options{Seats: c.seats, Prefer: []float64{.30, .20, .16, .08, .02}})
 		if err != nil || !slices.Equal(got.Members, c.want) || !near(got.Score, c.score) {
 			t.Errorf("%s %d: %v %g, %v", c.rule, c.seats, got.Members, got.Score, err)
 		}

@@ -44,13 +44,7 @@ func TestWeightedVotingOnTheReferenceVectors(t *testing.T) {
 				t.Errorf("%s: seat %d is %d, want %d", v.ID, i, scored.Candidate, v.Selected[i])
 			}
 			if math.Abs(scored.Score-want[scored.Candidate]) > 1e-12 {
-				t.Errorf(
-					"%s: score of %d is %g, want %g",
-					v.ID,
-					scored.Candidate,
-					scored.Score,
-					want[scored.Candidate],
-				)
+				t.Errorf("%s: score of %d is %g, want %g", v.ID, scored.Candidate, scored.Score, want[scored.Candidate])
 			}
 		}
 	}

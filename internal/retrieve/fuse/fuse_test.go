@@ -148,19 +148,15 @@ func TestReferenceVectors(t *testing.T) {
 		}
 		for k := range mass {
 			if math.Abs(mass[k]-v.Expected.Mass[k]) > 1e-6 || math.Abs(score[k]-v.Expected.Score[k]) > 1e-6 {
-				t.Errorf(
-					"%s: chunk %d has mass %g and score %g, want %g and %g", v.ID, k, mass[k], score[k], v.Expected.Mass[k],
-					v.Expected.Score[k],
-				)
+				t.Errorf("%s: chunk %d has mass %g and score %g, want %g and %g", v.ID, k, mass[k], score[k], v.Expected.Mass[k],
+					v.Expected.Score[k])
 			}
 		}
 		order(t, v, ranking)
 		for _, x := range g.RunToChunks(s.Start, params.Damping, 1e-14, walk.Steps{}).Chunks {
 			if math.Abs(x.Weight-v.Expected.Mass[x.ID]) > 1e-9 {
-				t.Errorf(
-					"%s: with classes of one chunk eliminated chunk %d has mass %g, want %g", v.ID, x.ID, x.Weight,
-					v.Expected.Mass[x.ID],
-				)
+				t.Errorf("%s: with classes of one chunk eliminated chunk %d has mass %g, want %g", v.ID, x.ID, x.Weight,
+					v.Expected.Mass[x.ID])
 			}
 		}
 		// The shipped precision: its bound, and the same best ten.
@@ -202,9 +198,8 @@ func order(t *testing.T, v vector, got []fuse.Hit) {
 }
 
 func TestNothingFoundIsNothing(t *testing.T) {
-	s := fuse.MakeSeeds(
-		fuse.Default, nil, []fuse.List{{Lexical: true}}, func(uint32) []uint32 { return nil }, fuse.Titles{},
-	)
+	s := fuse.MakeSeeds(fuse.Default, nil, []fuse.List{{Lexical: true}}, func(uint32) []uint32 { return nil },
+		fuse.Titles{})
 	if len(s.Start.Chunks)+len(s.Start.Classes) != 0 || len(fuse.Rank(fuse.Default, nil, nil, 5)) != 0 {
 		t.Errorf("%+v", s)
 	}
@@ -236,9 +231,7 @@ func TestTitlesAreSeedsAndLeadAStepFurther(t *testing.T) {
 	named := map[uint32][]walk.Weighted{
 		3: {{ID: 7, Weight: 0.5}}, 9: {{ID: 7, Weight: 0.1}, {ID: 3, Weight: 0.2}}, 2: {{ID: 8, Weight: 1}},
 	}
-	titles := fuse.Titles{
-		Asked: []uint32{3, 9}, Named: func(chunk uint32) []walk.Weighted { return named[chunk] },
-	}
+	titles := fuse.Titles{Asked: []uint32{3, 9}, Named: func(chunk uint32) []walk.Weighted { return named[chunk] }}
 	params := fuse.ParamsFor(fuse.Linked, true)
 	got := map[uint32]float64{}
 	for _, seed := range fuse.MakeSeeds(params, []fuse.List{list}, nil, nil, titles).Start.Chunks {

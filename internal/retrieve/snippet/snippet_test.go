@@ -109,15 +109,12 @@ func TestASnippetDoesNotEndWithAHeading(t *testing.T) {
 		"ships for longer than anyone can tell."
 	for _, test := range []struct{ name, before, want string }{
 		{"what stands below it is shown too", signed, signed + "\n\n## Rent\n\nIt is 41,500 kroner."},
-		{
-			"what comes before it gives way", strings.Repeat("Nordlys Shipping, ", 13) + "signed it in Bergen on one day. ",
-			"## Rent\n\nIt is 41,500 kroner.",
-		},
+		{"what comes before it gives way", strings.Repeat("Nordlys Shipping, ", 13) + "signed it in Bergen on one day. ",
+			"## Rent\n\nIt is 41,500 kroner."},
 	} {
 		content := "# Lease\n\n" + test.before + "\n\n## Rent\n\nIt is 41,500 kroner.\n\n" + strings.Repeat(filler, 9)
 		found := snippet.NewQuestion(text.LanguageOf(""), "How high is the rent?", nil).FindSnippet(content, names)
-		if got := part(content, found.Span); !strings.Contains(got, test.want) ||
-			utf8.RuneCountInString(got) > snippet.Most {
+		if got := part(content, found.Span); !strings.Contains(got, test.want) || utf8.RuneCountInString(got) > snippet.Most {
 			t.Errorf("%s: %q", test.name, got)
 		}
 	}

@@ -31,13 +31,7 @@ func weighted(v vector) *walk.Graph {
 	for c := range v.Entities {
 		for _, e := range v.Edges {
 			if int(e[0]) == c {
-				graph.ClassTo, graph.ClassWeight = append(
-					graph.ClassTo,
-					uint32(e[1]),
-				), append(
-					graph.ClassWeight,
-					e[2],
-				)
+				graph.ClassTo, graph.ClassWeight = append(graph.ClassTo, uint32(e[1])), append(graph.ClassWeight, e[2])
 			}
 		}
 		graph.ClassOff[c+1] = uint64(len(graph.ClassTo))
@@ -45,13 +39,7 @@ func weighted(v vector) *walk.Graph {
 	for k := range v.Chunks {
 		for _, e := range v.Edges {
 			if int(e[1]) == k {
-				graph.ChunkTo, graph.ChunkWeight = append(
-					graph.ChunkTo,
-					uint32(e[0]),
-				), append(
-					graph.ChunkWeight,
-					e[2],
-				)
+				graph.ChunkTo, graph.ChunkWeight = append(graph.ChunkTo, uint32(e[0])), append(graph.ChunkWeight, e[2])
 			}
 		}
 		graph.ChunkOff[k+1] = uint64(len(graph.ChunkTo))

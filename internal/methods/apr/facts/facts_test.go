@@ -72,10 +72,9 @@ func TestWhatIsWrittenIsReadAndEqualFactsAreEqualBytes(t *testing.T) {
 		content := write(t, f)
 		file, err := open(t, content, hashing)
 		require.NoError(t, err)
-		assert.True(
-			t, reflect.DeepEqual(file.Book, f.Book) && len(file.Keys) == len(f.Keys) && file.DescribeVectors() == hashing,
-			"read %+v, wrote %+v", file.Book, f.Book,
-		)
+		assert.True(t,
+			reflect.DeepEqual(file.Book, f.Book) && len(file.Keys) == len(f.Keys) && file.DescribeVectors() == hashing,
+			"read %+v, wrote %+v", file.Book, f.Book)
 		assert.True(t, bytes.Equal(write(t, file.Facts), content), "facts that were read have other bytes")
 	}
 }

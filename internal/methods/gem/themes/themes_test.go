@@ -21,13 +21,9 @@ func sample() themes.File {
 	return themes.File{
 		Version: themes.Version, Embedder: "hashing-2", Dimension: 2, Nodes: 4, Graph: "matrix",
 		Values: []float64{1, 0.36617923}, Residuals: []float64{1e-15, 2e-9}, Distinct: 2.07, Estimated: 2,
-		Themes: []themes.Theme{{
-			Lambda: 1, Beta: 1, Summary: "Polar ships <and> their crews.", Tokens: 7,
-			Members: []themes.Member{
-				{Chunk: core.ID{2}.String(), Loading: 0.52}, {Chunk: core.ID{1}.String(), Loading: 0.5},
-			},
-			Questions: []themes.Question{{Text: "Who sailed?", Vector: themes.Vector{0.6, -0.8}}},
-		}},
+		Themes: []themes.Theme{{Lambda: 1, Beta: 1, Summary: "Polar ships <and> their crews.", Tokens: 7,
+			Members:   []themes.Member{{Chunk: core.ID{2}.String(), Loading: 0.52}, {Chunk: core.ID{1}.String(), Loading: 0.5}},
+			Questions: []themes.Question{{Text: "Who sailed?", Vector: themes.Vector{0.6, -0.8}}}}},
 	}
 }
 
@@ -51,9 +47,7 @@ func TestThemesThatDoNotFitAreNeitherWrittenNorRead(t *testing.T) {
 		"a member that is no chunk": func(f *themes.File) { f.Themes[0].Members[0].Chunk = "x" },
 		"a member twice":            func(f *themes.File) { f.Themes[0].Members[0] = f.Themes[0].Members[1] },
 		"another dimension":         func(f *themes.File) { f.Themes[0].Questions[0].Vector = themes.Vector{1} },
-		"no finite number": func(f *themes.File) {
-			f.Themes[0].Questions[0].Vector = themes.Vector{1, float32(math.Inf(1))}
-		},
+		"no finite number":          func(f *themes.File) { f.Themes[0].Questions[0].Vector = themes.Vector{1, float32(math.Inf(1))} },
 	} {
 		f := sample()
 		spoil(&f)
