@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
@@ -28,19 +31,15 @@ func (q insideQuestion) Embed(ctx context.Context, texts []string) ([][]float32,
 // Promises: 131.
 func TestAQuestionIsEmbeddedAsOneByTheWeightsOfItsGeneration(t *testing.T) {
 	described, err := neural.Describe("e5", t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	made := core.Fingerprint{Provider: model.Neural, Model: described.Info().Model}
 	asked, err := asQuestions(insideAsker{described}, made)
-	if _, is := asked.(insideQuestion); err != nil || !is {
-		t.Errorf("%T, %v", asked, err)
-	}
+	_, is := asked.(insideQuestion)
+	assert.True(t, err == nil && is, "%T, %v", asked, err)
 	for _, other := range []string{strings.Replace(made.Model, "1571", "1572", 1), made.Model + "1", "minilm"} {
 		made.Model = other
 		_, err := asQuestions(described, made)
-		if !fault.Is(err, fault.EmbedderDown) || !strings.Contains(fault.As(err).Hint, "index again") {
-			t.Errorf("vectors of %s are compared with those of %s: %v", other, described.Info().Model, err)
-		}
+		assert.True(t, fault.Is(err, fault.EmbedderDown) && strings.Contains(fault.As(err).Hint, "index again"),
+			"vectors of %s are compared with those of %s: %v", other, described.Info().Model, err)
 	}
 }

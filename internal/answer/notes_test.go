@@ -38,7 +38,5 @@ func TestNotesAreReadWithTheMarksOfTheirPassages(t *testing.T) {
 func TestASnippetHasNoFormFeed(t *testing.T) {
 	chunk := Chunk{Passage: Passage{Text: "One.\n\f\nTwo."}}
 	chunk.showSnippet(snippet.Found{Span: snippet.Span{End: 11}})
-	if *chunk.Snippet != (Snippet{Text: "One.\n\n\nTwo.", End: 11}) {
-		t.Errorf("%+v", chunk.Snippet)
-	}
+	assert.True(t, *chunk.Snippet == (Snippet{Text: "One.\n\n\nTwo.", End: 11}), "%+v", chunk.Snippet)
 }

@@ -126,16 +126,11 @@ func TestAPanicBelowStillEndsItsRequest(t *testing.T) {
 
 func TestModelsThatCostNothingAreNotMetered(t *testing.T) {
 	free, meter := &scripted{free: true}, &tally{refuse: errors.New("never asked")}
-	if chat := model.MeterChat(free, meter); chat != model.Chat(free) {
-		t.Errorf("a free chat model became %T", chat)
-	}
-	if embedder := model.MeterEmbedder(builtin.Embedder{}, meter); embedder.Info().Paid {
-		t.Errorf("the built-in embedder became %T", embedder)
-	}
+	assert.Equal(t, model.Chat(free), model.MeterChat(free, meter), "a free chat model became")
+	embedder := model.MeterEmbedder(builtin.Embedder{}, meter)
+	assert.False(t, embedder.Info().Paid, "the built-in embedder became %T", embedder)
 	paid := &scripted{}
-	if chat := model.MeterChat(paid, nil); chat != model.Chat(paid) {
-		t.Errorf("without a meter the model became %T", chat)
-	}
+	assert.Equal(t, model.Chat(paid), model.MeterChat(paid, nil), "without a meter the model became")
 }
 
 func TestAnErrorOfAnAnsweredRequestKeepsItsFault(t *testing.T) {
@@ -143,10 +138,8 @@ func TestAnErrorOfAnAnsweredRequestKeepsItsFault(t *testing.T) {
 	limited := fault.ModelRateLimited.At("call", "m").Because("slow down")
 	limited.RetryAfter = 3e9
 	err := model.AnsweredError(limited)
-	if !fault.Is(err, fault.ModelRateLimited) || fault.KindOf(err) != fault.Transient ||
-		fault.RetryAfter(err) != 3e9 || err.Error() != limited.Error() {
-		t.Errorf("%v", err)
-	}
+	assert.True(t, fault.Is(err, fault.ModelRateLimited) && fault.KindOf(err) == fault.Transient &&
+		fault.RetryAfter(err) == 3e9 && err.Error() == limited.Error(), "%v", err)
 }
 
 // bare is a decorator that does not tell what it wraps.
@@ -176,15 +169,13 @@ func TestCapabilitiesAreFoundBelowDecorators(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			weighable, ok := model.As[model.Weighable](c.value)
 			require.Equal(t, c.want, ok, "found")
-			if ok && weighable.WithIDF(func(string) float64 { return 2 }).Dimension() != builtin.Dimension {
-				t.Error("another embedder was found")
-			}
+			assert.True(t, !ok || weighable.WithIDF(func(string) float64 { return 2 }).Dimension() == builtin.Dimension,
+				"another embedder was found")
 		})
 	}
 	chat := limits.Chat{Chat: model.MeterChat(&scripted{}, &tally{})}
-	if found, ok := model.As[*scripted](chat); !ok || found.free {
-		t.Error("a chat model below limits and meter is not found")
-	}
+	found, ok := model.As[*scripted](chat)
+	assert.True(t, ok && !found.free, "a chat model below limits and meter is not found")
 	if outer, ok := model.As[limits.Embedder](opaque{limited}); !ok || !outer.Query {
 		t.Error("a decorator is not found by its own type")
 	}

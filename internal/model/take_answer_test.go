@@ -66,7 +66,6 @@ func TestRepliesOfNothingButMarksAreRead(t *testing.T) {
 // Marks that one long line speaks of are read in time that grows with the line: its square would be half an hour here.
 func TestALongLineThatSpeaksOfManyMarksIsRead(t *testing.T) {
 	line := strings.Repeat("x <think>", 1<<19)
-	if said, thinking := model.TakeAnswer(line); said != line || thinking {
-		t.Errorf("%d of %d bytes, %v", len(said), len(line), thinking)
-	}
+	said, thinking := model.TakeAnswer(line)
+	assert.True(t, said == line && !thinking, "%d of %d bytes, %v", len(said), len(line), thinking)
 }

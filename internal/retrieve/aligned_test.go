@@ -4,6 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
@@ -23,14 +26,10 @@ func TestAlignedKeepsToCapacities(t *testing.T) {
 				kept++
 			}
 		}
-		if explain.Solver != solver || kept != 4 || len(explain.Chunks) == 0 {
-			t.Errorf("%s: %+v", solver, explain)
-		}
+		assert.True(t, explain.Solver == solver && kept == 4 && len(explain.Chunks) != 0, "%s: %+v", solver, explain)
 		for _, chunk := range explain.Chunks {
 			id, err := core.ParseID(chunk.ID)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			key := o.generation.Live.Key(int(o.generation.Live.FindChunk(id).Document))
 			want := 1.0
 			switch {
@@ -39,12 +38,9 @@ func TestAlignedKeepsToCapacities(t *testing.T) {
 			case strings.HasPrefix(key, "cities/"):
 				want = 0.5
 			}
-			if chunk.Capacity != want || (solver == "utility" && chunk.Load > want*(1+1e-6)) {
-				t.Errorf("%s: %s has capacity %g and load %g, want %g", solver, key, chunk.Capacity, chunk.Load, want)
-			}
-			if (chunk.Price == nil) != (solver == "cls") {
-				t.Errorf("%s: price %v", solver, chunk.Price)
-			}
+			assert.True(t, chunk.Capacity == want && (solver != "utility" || chunk.Load <= want*(1+1e-6)),
+				"%s: %s has capacity %g and load %g, want %g", solver, key, chunk.Capacity, chunk.Load, want)
+			assert.True(t, (chunk.Price == nil) == (solver == "cls"), "%s: price %v", solver, chunk.Price)
 		}
 	}
 }
@@ -69,9 +65,8 @@ func TestAlignedLetsTheMostSimilarOfItsPoolVote(t *testing.T) {
 				stronger = stronger || kept.Kept && !left.Kept && left.X > kept.X
 			}
 		}
-		if len(explain.Entities) < 5 || least < most || !stronger {
-			t.Errorf("%s: votes from %g on, left out up to %g, a stronger one left out: %v", solver, least, most, stronger)
-		}
+		assert.True(t, len(explain.Entities) >= 5 && least >= most && stronger,
+			"%s: votes from %g on, left out up to %g, a stronger one left out: %v", solver, least, most, stronger)
 	}
 }
 
@@ -86,9 +81,7 @@ func TestAClassLeadsToTheChunkWhoseTitleItIs(t *testing.T) {
 	stores := retrievetest.NewStores(t)
 	built := retrievetest.Build(t, stores, "stars", documents, retrievetest.Options{})
 	generation, err := retrieve.Open(t.Context(), stores.Blobs, stores.Cache, stores.Vectors, "stars", built.SHA, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(generation.Close)
 	o := opened{stores, built, generation}
 	query := o.query(t, retrieve.Hybrid, "bright") // no word of a title: what distinguishes them is the walk
@@ -98,7 +91,5 @@ func TestAClassLeadsToTheChunkWhoseTitleItIs(t *testing.T) {
 	for i, key := range o.keys(o.run(t, query)) {
 		mass[key] = explain.Chunks[i].Mass
 	}
-	if len(mass) != 3 || mass["Vega (star)"] <= 1.2*max(mass["Lyra"], mass["Zeta"]) {
-		t.Errorf("masses %v", mass)
-	}
+	assert.True(t, len(mass) == 3 && mass["Vega (star)"] > 1.2*max(mass["Lyra"], mass["Zeta"]), "masses %v", mass)
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/model/tokens"
 	"github.com/unweaver/unweaver/internal/retrieve"
@@ -20,16 +22,13 @@ func TestTheContextKeepsItsBudgetAndSkipsWhatDoesNotFit(t *testing.T) {
 		{ID: "c", Title: "C", Text: "Short three."},
 	}
 	ctx, used := retrieve.PackContext(ps, 200)
-	if !used[0] || used[1] || !used[2] || tokens.Count(ctx) > 200 || !strings.Contains(ctx, "[3] (C)") {
-		t.Errorf("%v %q", used, ctx)
-	}
+	assert.True(t, used[0] && !used[1] && used[2] && tokens.Count(ctx) <= 200 && strings.Contains(ctx, "[3] (C)"),
+		"%v %q", used, ctx)
 	ctx, used = retrieve.PackContext(ps[1:2], 100)
-	if !used[0] || tokens.Count(ctx) > 100 || !strings.HasSuffix(ctx, ".") {
-		t.Errorf("one that does not fit: %v %q", used, ctx)
-	}
-	if ctx, _ = retrieve.PackContext(nil, 100); ctx != "" {
-		t.Errorf("nothing: %q", ctx)
-	}
+	assert.True(t, used[0] && tokens.Count(ctx) <= 100 && strings.HasSuffix(ctx, "."),
+		"one that does not fit: %v %q", used, ctx)
+	ctx, _ = retrieve.PackContext(nil, 100)
+	assert.True(t, ctx == "", "nothing: %q", ctx)
 }
 
 func TestTheContextIsThatOfCountingEveryPassage(t *testing.T) {
@@ -80,19 +79,16 @@ func TestAnAnswerCitesWhatItRestsOn(t *testing.T) {
 		text, used := retrieve.PackContext(c.passages, c.budget)
 		answered, err := retrieve.AnswerQuestion(t.Context(), builtin.Chat{}, retrieve.FormOf(false), "?", text, c.passages, used,
 			func() string { return c.quoted })
-		if err != nil || answered.Text != c.text || answered.Kind != c.kind || !slices.Equal(answered.Citations, c.cited) {
-			t.Errorf("%s: %+v %v", name, answered, err)
-		}
+		assert.True(t, err == nil && answered.Text == c.text && answered.Kind == c.kind &&
+			slices.Equal(answered.Citations, c.cited), "%s: %+v %v", name, answered, err)
 	}
 }
 
 func TestContextCSVStopsWhereTheReferenceDoes(t *testing.T) {
 	ps := []retrieve.Passage{{Text: "one, \"two\""}, {Text: strings.Repeat("word ", 500)}, {Text: "three"}}
 	got, used := retrieve.ContextCSV(ps, 100)
-	if want := "```csv\nid,content\n0,\"one, \"\"two\"\"\"\n```"; got != want || !used[0] || used[1] || used[2] {
-		t.Errorf("%q %v", got, used)
-	}
-	if got, used = retrieve.ContextCSV(ps[1:], 100); got != "" || used[0] {
-		t.Errorf("nothing fits, and yet %q %v", got, used)
-	}
+	want := "```csv\nid,content\n0,\"one, \"\"two\"\"\"\n```"
+	assert.True(t, got == want && used[0] && !used[1] && !used[2], "%q %v", got, used)
+	got, used = retrieve.ContextCSV(ps[1:], 100)
+	assert.True(t, got == "" && !used[0], "nothing fits, and yet %q %v", got, used)
 }

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/retrieve"
 )
@@ -71,12 +74,10 @@ func TestAnAnswerInPiecesIsTheAnswer(t *testing.T) {
 	for _, c := range said {
 		whole, err := retrieve.AnswerQuestion(t.Context(), speaking{pieces: []string{c.raw}}, retrieve.FormOf(false), "?", "context",
 			passages, used, silence)
-		if err != nil || whole.Text != c.want || !slices.Equal(whole.Citations, c.cited) {
-			t.Fatalf("%.60q: %.60q %v %v", c.raw, whole.Text, whole.Citations, err)
-		}
-		if nothing := c.raw == " [8] "; (whole.Kind == retrieve.NoAnswer) != nothing {
-			t.Errorf("%.60q: kind %s", c.raw, whole.Kind)
-		}
+		require.True(t, err == nil && whole.Text == c.want && slices.Equal(whole.Citations, c.cited),
+			"%.60q: %.60q %v %v", c.raw, whole.Text, whole.Citations, err)
+		nothing := c.raw == " [8] "
+		assert.True(t, (whole.Kind == retrieve.NoAnswer) == nothing, "%.60q: kind %s", c.raw, whole.Kind)
 		for range 20 {
 			var pieces []string
 			runes := []rune(c.raw)
@@ -92,9 +93,8 @@ func TestAnAnswerInPiecesIsTheAnswer(t *testing.T) {
 			if err != nil || parts.Text != c.want || heard.String() != c.want || !slices.Equal(parts.Citations, c.cited) {
 				t.Fatalf("%q: heard %.60q, text %.60q %v %v", pieces, heard.String(), parts.Text, parts.Citations, err)
 			}
-			if cut := strings.HasPrefix(c.raw, "ø"); parts.Truncated != cut {
-				t.Errorf("%.60q: truncated %v", c.raw, parts.Truncated)
-			}
+			cut := strings.HasPrefix(c.raw, "ø")
+			assert.True(t, parts.Truncated == cut, "%.60q: truncated %v", c.raw, parts.Truncated)
 		}
 	}
 }
@@ -122,13 +122,9 @@ func TestAModelThatGivesNothingIsToldAsTheModel(t *testing.T) {
 		ctx := model.WithDeltas(t.Context(), func(text string) error { heard += text; return nil })
 		answered, err := retrieve.AnswerQuestion(ctx, giving{reply: c.reply}, retrieve.FormOf(false), "?", "context", passages, []bool{true},
 			func() string { return c.quoted })
-		if err != nil || answered.Text != c.text || heard != c.text || answered.Kind != c.kind ||
-			answered.Missing != c.missing {
-			t.Errorf("%s: heard %q, %+v %v", name, heard, answered, err)
-		}
-		if !slices.Equal(answered.Citations, []string{"a"}) {
-			t.Errorf("%s: %v", name, answered.Citations)
-		}
+		assert.True(t, err == nil && answered.Text == c.text && heard == c.text && answered.Kind == c.kind &&
+			answered.Missing == c.missing, "%s: heard %q, %+v %v", name, heard, answered, err)
+		assert.True(t, slices.Equal(answered.Citations, []string{"a"}), "%s: %v", name, answered.Citations)
 	}
 }
 
@@ -145,14 +141,12 @@ func TestAnAnswerWithoutPiecesComesInOne(t *testing.T) {
 	ctx := model.WithDeltas(t.Context(), func(text string) error { heard += text; return nil })
 	form := retrieve.FormOf(false)
 	answered, err := retrieve.AnswerQuestion(ctx, silent{}, form, "?", "context", []retrieve.Passage{{ID: "a"}}, []bool{true}, silence)
-	if err != nil || heard != "Oslo [1]." || answered.Text != heard || answered.Kind != retrieve.ByModel {
-		t.Errorf("%q %+v %v", heard, answered, err)
-	}
+	assert.True(t, err == nil && heard == "Oslo [1]." && answered.Text == heard && answered.Kind == retrieve.ByModel,
+		"%q %+v %v", heard, answered, err)
 	heard = ""
 	answered, err = retrieve.AnswerQuestion(ctx, silent{}, form, "?", "", nil, nil, silence)
-	if err != nil || heard == "" || answered.Text != heard || answered.Kind != retrieve.NoAnswer {
-		t.Errorf("nothing found: %q %+v %v", heard, answered, err)
-	}
+	assert.True(t, err == nil && heard != "" && answered.Text == heard && answered.Kind == retrieve.NoAnswer,
+		"nothing found: %q %+v %v", heard, answered, err)
 }
 
 // silent is a model that gives no pieces.
@@ -168,7 +162,5 @@ func TestAnAnswerThatBreaksOffIsNone(t *testing.T) {
 	chat := speaking{[]string{"Oslo"}, broken}
 	_, err := retrieve.AnswerQuestion(ctx, chat, retrieve.FormOf(false), "?", "context", []retrieve.Passage{{ID: "a"}}, []bool{true},
 		silence)
-	if !errors.Is(err, broken) {
-		t.Errorf("%v", err)
-	}
+	assert.ErrorIs(t, err, broken)
 }

@@ -28,24 +28,19 @@ func TestConfidenceIsHigherTheMoreOfTheQuestionIsFound(t *testing.T) {
 		"cricket chess croquet hockey pole",
 	} {
 		result := o.run(t, o.query(t, "hybrid", question))
-		if result.Confidence == nil || *result.Confidence >= last || *result.Confidence <= 0 {
-			t.Fatalf("%q: %v after %.3f", question, result.Confidence, last)
-		}
+		require.True(t, result.Confidence != nil && *result.Confidence < last && *result.Confidence > 0,
+			"%q: %v after %.3f", question, result.Confidence, last)
 		last = *result.Confidence
 	}
-	if last > 0.2 {
-		t.Errorf("one word of five fits, and confidence is %.3f", last)
-	}
+	assert.True(t, last <= 0.2, "one word of five fits, and confidence is %.3f", last)
 }
 
 func TestConfidenceIsMadeOfTheSignalsThatAreExplained(t *testing.T) {
 	o := open(t, retrievetest.Options{})
 	result := o.run(t, o.query(t, "hybrid", "Which ship sailed to Mars?")) // "mars" is not indexed
 	signals := result.Explain.(retrieve.HybridExplain).Signals
-	if signals.Terms != 3 || signals.Known <= 0 || signals.Known >= 1 || signals.Together != signals.Known ||
-		signals.Lead != 1 || signals.Similarity == nil || *signals.Similarity <= 0 {
-		t.Fatalf("%+v", signals)
-	}
+	require.True(t, signals.Terms == 3 && signals.Known > 0 && signals.Known < 1 && signals.Together == signals.Known &&
+		signals.Lead == 1 && signals.Similarity != nil && *signals.Similarity > 0, "%+v", signals)
 	if want := *signals.Confidence(text.LanguageOf("en")); result.Confidence == nil || *result.Confidence != want {
 		t.Errorf("%v, and the signals say %v", result.Confidence, want)
 	}
@@ -55,33 +50,27 @@ func TestConfidenceIsNotToldWhereItIsNotKnown(t *testing.T) {
 	o := open(t, retrievetest.Options{})
 	for _, method := range methods.Registry().ListPlain() {
 		result := o.run(t, o.query(t, method, "Who reached the South Pole?"))
-		if reported := result.Confidence != nil; reported != (method == retrieve.Hybrid) {
-			t.Errorf("%s: reported %v: hybrid alone was calibrated", method, reported)
-		}
+		assert.Equal(t, (method == retrieve.Hybrid), result.Confidence != nil, "%s", method)
 	}
 	degraded := o.query(t, "hybrid", "Who reached the South Pole?")
 	degraded.Vector = nil
 	byWords := o.run(t, degraded)
-	if byWords.Confidence == nil || byWords.Explain.(retrieve.HybridExplain).Signals.Similarity != nil {
-		t.Errorf("without vectors, words can tell: %v", byWords.Confidence)
-	}
+	assert.True(t, byWords.Confidence != nil && byWords.Explain.(retrieve.HybridExplain).Signals.Similarity == nil,
+		"without vectors, words can tell: %v", byWords.Confidence)
 	foreign := o.query(t, "hybrid", "Hvem nådde Sydpolen først fra Norway?")
 	foreign.Vector = nil
-	if result := o.run(t, foreign); result.Confidence != nil {
-		t.Errorf("most words are unknown, and words alone tell %.2f", *result.Confidence)
-	}
+	result := o.run(t, foreign)
+	assert.True(t, result.Confidence == nil, "most words are unknown, and words alone tell %.2f", *result.Confidence)
 }
 
 func TestWhereAnotherEmbedderServedItsSimilaritiesDoNotCount(t *testing.T) {
 	o := open(t, retrievetest.Options{Edit: func(manifest *core.Manifest) { manifest.Class.Provider = "openai" }})
 	query := o.query(t, "hybrid", "Who reached the South Pole first?")
 	result := o.run(t, query)
-	if result.Confidence == nil || result.Explain.(retrieve.HybridExplain).Signals.Similarity != nil {
-		t.Errorf("%v", result.Confidence)
-	}
-	if result = o.run(t, o.query(t, "hybrid", "zzzq wxyv")); result.Reason != "" {
-		t.Errorf("how similar is enough is not known of it, and yet %s", result.Reason)
-	}
+	assert.True(t, result.Confidence != nil && result.Explain.(retrieve.HybridExplain).Signals.Similarity == nil,
+		"%v", result.Confidence)
+	result = o.run(t, o.query(t, "hybrid", "zzzq wxyv"))
+	assert.True(t, result.Reason == "", "how similar is enough is not known of it, and yet %s", result.Reason)
 }
 
 // Promises: 107.
@@ -95,25 +84,21 @@ func TestWordsThatMeanNothingMatchNothingByDefault(t *testing.T) {
 		}
 		query = o.query(t, method, "Amundsens expedition") // no word of it is indexed, but it looks like one
 		query.MinSim = 0
-		if result := o.run(t, query); method != retrieve.BM25 && result.Reason != "" {
-			t.Errorf("%s: a word that is nearly one of the index is no match", method)
-		}
+		assert.True(t, method == retrieve.BM25 || o.run(t, query).Reason == "",
+			"%s: a word that is nearly one of the index is no match", method)
 	}
 	query := o.query(t, "hybrid", "asdfghjkl qwertyuiop")
-	if query.MinSim = -1; o.run(t, query).Reason != "" {
-		t.Error("min_similarity -1 lets everything match")
-	}
+	query.MinSim = -1
+	assert.True(t, o.run(t, query).Reason == "", "min_similarity -1 lets everything match")
 }
 
 func TestAChanceIsOne(t *testing.T) {
-	if got := retrieve.ComputeChance([]float64{0}, retrieve.Signals{}); got != 0.5 {
-		t.Errorf("%v", got)
-	}
+	got := retrieve.ComputeChance([]float64{0}, retrieve.Signals{})
+	assert.True(t, got == 0.5, "%v", got)
 	similarity := 1.0
 	full := retrieve.Signals{Known: 1, Together: 1, Lead: 1, Terms: 1 << 20, Similarity: &similarity}
-	if most := *full.Confidence(text.LanguageOf("en")); most > 1 || math.IsNaN(most) || most < 0.9 {
-		t.Errorf("%v", most)
-	}
+	most := *full.Confidence(text.LanguageOf("en"))
+	assert.True(t, most <= 1 && !math.IsNaN(most) && most >= 0.9, "%v", most)
 }
 
 // asked is a question that was asked of a corpus: testdata/confidence.
@@ -192,10 +177,8 @@ func TestConfidenceCanBeBelievedOnTheSample(t *testing.T) {
 	distance, ordered, brier := measure(cases, func(one asked) float64 {
 		return *one.Signals.Confidence(text.LanguageOf(one.Language))
 	})
-	if len(cases) != 375 || distance > 0.08 || ordered < 0.85 || brier > 0.7 {
-		t.Errorf("%d cases: distance from the truth %.3f, AUC %.3f, Brier %.3f of the mean's", len(cases), distance, ordered,
-			brier)
-	}
+	assert.True(t, len(cases) == 375 && distance <= 0.08 && ordered >= 0.85 && brier <= 0.7,
+		"%d cases: distance from the truth %.3f, AUC %.3f, Brier %.3f of the mean's", len(cases), distance, ordered, brier)
 }
 
 // fit returns the coefficients of a logistic model of cases (Newton, with a little of a ridge).

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 // rowsOf makes the rows of a frame: a key, and the place at which it stands as the value.
@@ -28,14 +30,11 @@ func TestARowOfAFrameIsFoundInAnyOrder(t *testing.T) {
 	} {
 		raw := rowsOf(keys...)
 		one := newFrame(raw)
-		if inOrder := name != "in disorder"; inOrder != (len(one.rows) == len(keys)) {
-			t.Errorf("%s: places of %d of %d rows are known", name, len(one.rows), len(keys))
-		}
+		assert.Equal(t, (len(one.rows) == len(keys)), name != "in disorder", "%s %d %d", name, len(one.rows), len(keys))
 		for _, key := range []string{"", "a", "aa", "ab", "b", "bb", "c", "d"} {
 			want := findRow(raw, key)
-			if got := one.valueOf(key); !bytes.Equal(got, want) {
-				t.Errorf("%s: %q has %v, want %v", name, key, got, want)
-			}
+			got := one.valueOf(key)
+			assert.True(t, bytes.Equal(got, want), "%s: %q has %v, want %v", name, key, got, want)
 			if from := one.rowsFrom(key); want != nil && len(one.rows) > 0 && &from[0] != &raw[one.rows[want[0]]] {
 				t.Errorf("%s: rows before %q are read", name, key)
 			}

@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
@@ -63,9 +66,7 @@ func openCounted(t *testing.T) (*retrieve.Generation, *counted) {
 	built := retrievetest.Build(t, stores, "sample", retrievetest.Sample(), retrievetest.Options{})
 	store := &counted{Store: stores.Blobs}
 	generation, err := retrieve.Open(t.Context(), store, stores.Cache, stores.Vectors, "sample", built.SHA, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	store.since()
 	return generation, store
 }
@@ -75,22 +76,15 @@ func TestWhatWasReadIsNotReadAgainUntilTheGenerationCloses(t *testing.T) {
 	generation, store := openCounted(t)
 	chunk := generation.Live.ByNumber(0)
 	for round, want := range []int{3, 0, 0} { // a frame of documents, one of text, one of extractions
-		if _, err := generation.ReadDocument(t.Context(), int(chunk.Document)); err != nil {
-			t.Fatal(err)
-		}
-		if text, err := generation.ReadText(t.Context(), chunk); err != nil || text == "" {
-			t.Fatal(text, err)
-		}
-		if _, err := generation.ReadExtraction(t.Context(), chunk); err != nil {
-			t.Fatal(err)
-		}
-		if got := store.since(); got != want {
-			t.Errorf("round %d reads the store %d times, want %d", round, got, want)
-		}
+		_, err := generation.ReadDocument(t.Context(), int(chunk.Document))
+		require.True(t, err == nil, "%v", err)
+		text, err := generation.ReadText(t.Context(), chunk)
+		require.True(t, err == nil && text != "", "%v %v", text, err)
+		_, err = generation.ReadExtraction(t.Context(), chunk)
+		require.True(t, err == nil, "%v", err)
+		assert.Equal(t, want, store.since(), "%d", round)
 	}
-	if retrieve.KeptFrameBytes() <= before {
-		t.Error("nothing is kept")
-	}
+	assert.True(t, retrieve.KeptFrameBytes() > before, "nothing is kept")
 	if generation.Close(); retrieve.KeptFrameBytes() != before {
 		t.Errorf("%d bytes are kept of a closed generation", retrieve.KeptFrameBytes()-before)
 	}
@@ -112,12 +106,8 @@ func TestAFrameThatManyWantIsReadOnce(t *testing.T) {
 	}
 	close(hold)
 	beside.Wait()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
-	if got := store.since(); got != 1 {
-		t.Errorf("it was read %d times", got)
-	}
+	require.NoError(t, errors.Join(errs...))
+	assert.Equal(t, 1, store.since(), "it was read")
 }
 
 func TestAReadThatFailsIsTriedAgainByTheNext(t *testing.T) {
@@ -126,12 +116,10 @@ func TestAReadThatFailsIsTriedAgainByTheNext(t *testing.T) {
 	failure := errors.New("the store is away")
 	store.set(nil, failure)
 	chunk := generation.Live.ByNumber(0)
-	if _, err := generation.ReadText(t.Context(), chunk); !errors.Is(err, failure) {
-		t.Errorf("got %v", err)
-	}
-	if text, err := generation.ReadText(t.Context(), chunk); err != nil || text == "" {
-		t.Errorf("%q %v", text, err)
-	}
+	_, err := generation.ReadText(t.Context(), chunk)
+	assert.True(t, errors.Is(err, failure), "got %v", err)
+	text, err := generation.ReadText(t.Context(), chunk)
+	assert.True(t, err == nil && text != "", "%q %v", text, err)
 }
 
 func TestWhoLosesPatienceTakesTheFrameFromNobody(t *testing.T) {
@@ -148,13 +136,9 @@ func TestWhoLosesPatienceTakesTheFrameFromNobody(t *testing.T) {
 	}
 	go func() { _, err := generation.ReadText(t.Context(), chunk); stayed <- err }()
 	cancel()
-	if err := <-gone; !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
-	}
+	assert.ErrorIs(t, <-gone, context.Canceled)
 	close(hold)
-	if err := <-stayed; err != nil {
-		t.Errorf("the other one got %v", err)
-	}
+	assert.NoError(t, <-stayed, "the other one got")
 }
 
 func TestTheCacheOfFramesKeepsItsBound(t *testing.T) {
@@ -163,12 +147,10 @@ func TestTheCacheOfFramesKeepsItsBound(t *testing.T) {
 		t.Cleanup(generation.Close)
 		for i := range generation.Manifest.Counts.Chunks {
 			chunk := generation.Live.ByNumber(int(i))
-			if text, err := generation.ReadText(t.Context(), chunk); err != nil || text == "" {
-				t.Fatal(text, err)
-			}
-			if _, err := generation.ReadExtraction(t.Context(), chunk); err != nil {
-				t.Fatal(err)
-			}
+			text, err := generation.ReadText(t.Context(), chunk)
+			require.True(t, err == nil && text != "", "%v %v", text, err)
+			_, err = generation.ReadExtraction(t.Context(), chunk)
+			require.True(t, err == nil, "%v", err)
 		}
 	}
 	before := retrieve.KeptFrameBytes()
@@ -178,8 +160,7 @@ func TestTheCacheOfFramesKeepsItsBound(t *testing.T) {
 	t.Cleanup(retrieve.KeepFrames(limit))
 	for range 6 {
 		readAll()
-		if got := retrieve.KeptFrameBytes(); got > limit || got <= before {
-			t.Fatalf("%d bytes are kept, of %d", got, limit)
-		}
+		got := retrieve.KeptFrameBytes()
+		require.True(t, got <= limit && got > before, "%d bytes are kept, of %d", got, limit)
 	}
 }

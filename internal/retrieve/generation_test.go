@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/artifact/localfile"
 	"github.com/unweaver/unweaver/internal/core"
@@ -39,9 +40,7 @@ func openDocuments(t testing.TB, documents []retrievetest.Document, options retr
 	stores := retrievetest.NewStores(t)
 	built := retrievetest.Build(t, stores, "sample", documents, options)
 	generation, err := openBuilt(t.Context(), stores, built)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(generation.Close)
 	return opened{stores, built, generation}
 }
@@ -66,42 +65,27 @@ func TestMappingsGoWithTheLastHolder(t *testing.T) {
 	stores := retrievetest.NewStores(t)
 	folder := t.TempDir()
 	var err error
-	if stores.Cache, err = localfile.New(folder, 0); err != nil {
-		t.Fatal(err)
-	}
+	stores.Cache, err = localfile.New(folder, 0)
+	require.True(t, err == nil, "%v", err)
 	built := retrievetest.Build(t, stores, "sample", retrievetest.Sample(), retrievetest.Options{})
 	generation, err := openBuilt(t.Context(), stores, built)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := mappings(t, folder); n != 3 { // live, search, idf
-		t.Errorf("%d files are mapped, want 3", n)
-	}
-	if !generation.Hold() || !generation.IsHeld() { // a query
-		t.Fatal("an open generation cannot be held")
-	}
-	generation.Close() // the server has switched
-	if mappings(t, folder) != 3 || !generation.IsHeld() {
-		t.Error("unmapped under a query")
-	}
-	if chunk := generation.Live.ByNumber(2); chunk == nil || chunk.Ordinal != 0 {
-		t.Errorf("%+v", chunk)
-	}
+	require.NoError(t, err)
+	assert.Equal(t, 3, mappings(t, folder))                                                        // live, search, idf
+	require.True(t, generation.Hold() && generation.IsHeld(), "an open generation cannot be held") // a query
+	generation.Close()                                                                             // the server has switched
+	assert.True(t, mappings(t, folder) == 3 && generation.IsHeld(), "unmapped under a query")
+	chunk := generation.Live.ByNumber(2)
+	assert.True(t, chunk != nil && chunk.Ordinal == 0, "%+v", chunk)
 	generation.Close() // the query is over
-	if n := mappings(t, folder); n != 0 || generation.IsHeld() {
-		t.Errorf("%d files stay mapped", n)
-	}
-	if generation.Hold() {
-		t.Error("a closed generation is held again")
-	}
+	n := mappings(t, folder)
+	assert.True(t, n == 0 && !generation.IsHeld(), "%d files stay mapped", n)
+	assert.False(t, generation.Hold(), "a closed generation is held again")
 }
 
 func TestHoldersRaceWithTheLastClose(t *testing.T) {
 	o := open(t, retrievetest.Options{})
 	generation, err := openBuilt(t.Context(), o.stores, o.built)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
@@ -109,9 +93,7 @@ func TestHoldersRaceWithTheLastClose(t *testing.T) {
 				if !generation.Hold() {
 					return
 				}
-				if generation.Live.ByNumber(0) == nil {
-					t.Error("chunk 0 is gone")
-				}
+				assert.True(t, generation.Live.ByNumber(0) != nil, "chunk 0 is gone")
 				generation.Close()
 			}
 		})
@@ -119,9 +101,7 @@ func TestHoldersRaceWithTheLastClose(t *testing.T) {
 	time.Sleep(5 * time.Millisecond)
 	generation.Close()
 	all.Wait()
-	if generation.IsHeld() {
-		t.Error("held by none, and yet held")
-	}
+	assert.False(t, generation.IsHeld(), "held by none, and yet held")
 }
 
 func TestTextsDocumentsAndExtractionsAreReadByRange(t *testing.T) {
@@ -129,25 +109,20 @@ func TestTextsDocumentsAndExtractionsAreReadByRange(t *testing.T) {
 	number := 0
 	for d, document := range retrievetest.Sample() {
 		row, err := o.generation.ReadDocument(t.Context(), d)
-		if err != nil || row.Title != document.Title || len(row.Chunks) != len(document.Chunks) {
-			t.Fatalf("document %d: %+v %v", d, row, err)
-		}
+		require.True(t, err == nil && row.Title == document.Title && len(row.Chunks) == len(document.Chunks),
+			"document %d: %+v %v", d, row, err)
 		for _, want := range document.Chunks {
 			chunk := o.generation.Live.ByNumber(number)
 			text, err := o.generation.ReadText(t.Context(), chunk)
-			if err != nil || text != want.Text {
-				t.Errorf("chunk %d: %q %v", number, text, err)
-			}
+			assert.True(t, err == nil && text == want.Text, "chunk %d: %q %v", number, text, err)
 			extract, err := o.generation.ReadExtraction(t.Context(), chunk)
-			if err != nil || len(extract.Entities) != len(want.Entities) || extract.Entities[0].Name != want.Entities[0] {
-				t.Errorf("chunk %d: %+v %v", number, extract, err)
-			}
+			assert.True(t, err == nil && len(extract.Entities) == len(want.Entities) &&
+				extract.Entities[0].Name == want.Entities[0], "chunk %d: %+v %v", number, extract, err)
 			number++
 		}
 	}
-	if text, err := o.generation.DocumentText(t.Context(), 2, 0, 6); err != nil || text != "Tromsø" {
-		t.Errorf("%q %v", text, err)
-	}
+	text, err := o.generation.DocumentText(t.Context(), 2, 0, 6)
+	assert.True(t, err == nil && text == "Tromsø", "%q %v", text, err)
 	if text, err := o.generation.DocumentText(t.Context(), 2, 1000, -1); err != nil || text != "" {
 		t.Errorf("behind the end: %q %v", text, err)
 	}
@@ -175,21 +150,16 @@ func TestAFrameOfExtractionsIsReadOnce(t *testing.T) {
 	store := &counting{Store: o.stores.Blobs}
 	o.stores.Blobs = store
 	generation, err := openBuilt(t.Context(), o.stores, o.built)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer generation.Close()
 	before := store.gets
 	for range 5 {
 		for n := range 9 {
-			if _, err := generation.ReadExtraction(t.Context(), generation.Live.ByNumber(n)); err != nil {
-				t.Fatal(err)
-			}
+			_, err = generation.ReadExtraction(t.Context(), generation.Live.ByNumber(n))
+			require.True(t, err == nil, "%v", err)
 		}
 	}
-	if n := store.gets - before; n != 1 {
-		t.Errorf("one frame was read %d times", n)
-	}
+	assert.Equal(t, 1, store.gets-before, "one frame was read")
 }
 
 func TestWhatCannotBeOpenedSaysWhyAndLeavesNothingMapped(t *testing.T) {
@@ -226,16 +196,12 @@ func TestWhatCannotBeOpenedSaysWhyAndLeavesNothingMapped(t *testing.T) {
 		},
 		"the vectors are lost": {
 			retrievetest.Options{}, func(t *testing.T, o retrievetest.Stores, built retrievetest.Built) {
-				if err := o.Vectors.Drop(t.Context(), built.Manifest.Collections.Chunks); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, o.Vectors.Drop(t.Context(), built.Manifest.Collections.Chunks))
 			}, fault.StoreDown, "restore sample",
 		},
 		"the manifest is gone": {
 			retrievetest.Options{}, func(t *testing.T, o retrievetest.Stores, built retrievetest.Built) {
-				if err := o.Blobs.Delete(t.Context(), built.Index.SegmentKey(built.SHA)); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, o.Blobs.Delete(t.Context(), built.Index.SegmentKey(built.SHA)))
 			}, fault.SegmentDamage, "index --rebuild --index sample",
 		},
 	} {
@@ -243,20 +209,15 @@ func TestWhatCannotBeOpenedSaysWhyAndLeavesNothingMapped(t *testing.T) {
 			stores := retrievetest.NewStores(t)
 			folder := t.TempDir()
 			var err error
-			if stores.Cache, err = localfile.New(folder, 0); err != nil {
-				t.Fatal(err)
-			}
+			stores.Cache, err = localfile.New(folder, 0)
+			require.True(t, err == nil, "%v", err)
 			built := retrievetest.Build(t, stores, "sample", retrievetest.Sample(), c.options)
 			if c.spoil != nil {
 				c.spoil(t, stores, built)
 			}
 			generation, err := openBuilt(t.Context(), stores, built)
-			if !fault.Is(err, c.code) || !strings.Contains(err.Error(), c.say) {
-				t.Errorf("%v, want %s", err, c.code)
-			}
-			if generation != nil || mappings(t, folder) != 0 {
-				t.Errorf("%d files stay mapped", mappings(t, folder))
-			}
+			assert.True(t, fault.Is(err, c.code) && strings.Contains(err.Error(), c.say), "%v, want %s", err, c.code)
+			assert.True(t, generation == nil && mappings(t, folder) == 0, "%d files stay mapped", mappings(t, folder))
 		})
 	}
 }
@@ -265,9 +226,8 @@ func TestAnOpeningEndsWithItsContext(t *testing.T) {
 	o := open(t, retrievetest.Options{})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if generation, err := openBuilt(ctx, o.stores, o.built); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v %v", generation, err)
-	}
+	generation, err := openBuilt(ctx, o.stores, o.built)
+	assert.True(t, errors.Is(err, context.Canceled), "%v %v", generation, err)
 }
 
 func TestClassesAreListedByNameAndByChunks(t *testing.T) {
@@ -310,23 +270,17 @@ func TestListsGoOnFromAPlace(t *testing.T) {
 	o := open(t, retrievetest.Options{})
 	sample := retrievetest.Sample()
 	for prefix, want := range map[string][2]int{"": {0, len(sample)}, "cities/": {0, 3}, "people/": {3, 5}, "zzz": {6, 6}} {
-		if from, to, next := o.generation.DocumentsFrom(prefix, 0, 100); from != want[0] || to != want[1] || next != 0 {
-			t.Errorf("%q: %d to %d, then %d", prefix, from, to, next)
-		}
+		from, to, next := o.generation.DocumentsFrom(prefix, 0, 100)
+		assert.True(t, from == want[0] && to == want[1] && next == 0, "%q: %d to %d, then %d", prefix, from, to, next)
 	}
-	if from, to, next := o.generation.DocumentsFrom("cities/", 1, 1); from != 1 || to != 2 || next != 2 {
-		t.Errorf("the second city: %d to %d, then %d", from, to, next)
-	}
+	from, to, next := o.generation.DocumentsFrom("cities/", 1, 1)
+	assert.True(t, from == 1 && to == 2 && next == 2, "the second city: %d to %d, then %d", from, to, next)
 	if from, to, next := o.generation.DocumentsFrom("cities/", 99, 5); from != to || next != 0 { // behind the last
 		t.Errorf("behind the last city: %d to %d, then %d", from, to, next)
 	}
 	found, err := o.generation.ReadDocuments(t.Context(), 2, 5)
-	if err != nil || len(found) != 3 {
-		t.Fatal(found, err)
-	}
+	require.True(t, err == nil && len(found) == 3, "%v %v", found, err)
 	for i, document := range found {
-		if document.Title != sample[2+i].Title {
-			t.Errorf("document %d is %q", 2+i, document.Title)
-		}
+		assert.True(t, document.Title == sample[2+i].Title, "document %d is %q", 2+i, document.Title)
 	}
 }

@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/methods"
 	"github.com/unweaver/unweaver/internal/retrieve"
@@ -55,9 +58,7 @@ func crowded(t testing.TB) opened {
 	stores := retrievetest.NewStores(t)
 	built := retrievetest.Build(t, stores, "sample", documents, retrievetest.Options{Facts: true})
 	generation, err := openBuilt(t.Context(), stores, built)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(generation.Close)
 	return opened{stores, built, generation}
 }
@@ -97,9 +98,7 @@ func largest(t *testing.T, base retrieve.Query, spec retrieve.Spec) []retrieve.Q
 		for _, query := range out {
 			for _, value := range values {
 				parsed, why := param.Parse(value)
-				if why != "" {
-					t.Fatalf("%s %s: %s", spec.Name, param.Name, why)
-				}
+				require.True(t, why == "", "%s %s: %s", spec.Name, param.Name, why)
 				wider := query
 				wider.Params = retrieve.Params{param.Name: parsed}
 				for name, value := range query.Params {
@@ -129,13 +128,10 @@ func TestEveryMethodStopsSoonAfterItsCallerLeft(t *testing.T) {
 				return err
 			}
 			whole := &looks{Context: t.Context(), left: 1 << 30}
-			if err := run(whole); err != nil {
-				t.Fatal(spec.Name, query.Rule, query.Params, err)
-			}
+			require.NoError(t, run(whole), "%v %v %v", spec.Name, query.Rule, query.Params)
 			all := 1<<30 - whole.left
-			if search := spec.Name == retrieve.Vector || spec.Name == retrieve.BM25; all < 3 && !search {
-				t.Errorf("%s %s %v: only %d looks at the context", spec.Name, query.Rule, query.Params, all)
-			}
+			search := spec.Name == retrieve.Vector || spec.Name == retrieve.BM25
+			assert.True(t, all >= 3 || search, "%s %s %v: only %d looks at the context", spec.Name, query.Rule, query.Params, all)
 			for after := 0; after < all; after += 1 + all/2 {
 				ctx := &looks{Context: t.Context(), left: after}
 				if err := run(ctx); !errors.Is(err, context.Canceled) || ctx.late > 100 {
@@ -174,9 +170,8 @@ func BenchmarkOrdinaryBesideSixHeavy(b *testing.B) {
 		var took []float64
 		for range b.N {
 			start := time.Now()
-			if _, err := searcher.Run(b.Context(), o.generation, ordinary); err != nil {
-				b.Fatal(err)
-			}
+			_, err := searcher.Run(b.Context(), o.generation, ordinary)
+			require.True(b, err == nil, "%v", err)
 			took = append(took, time.Since(start).Seconds()*1000)
 		}
 		slices.Sort(took)
@@ -225,29 +220,23 @@ func TestFewHeavyQuestionsAreAnsweredAtOnceAndOrdinaryOnesAlways(t *testing.T) {
 	for range max(1, runtime.GOMAXPROCS(0)/2) {
 		under.Go(func() {
 			ctx := &held{Context: t.Context(), looked: looked, let: let}
-			if _, err := searcher.Run(ctx, o.generation, heavy); err != nil {
-				t.Error(err)
-			}
+			_, err := searcher.Run(ctx, o.generation, heavy)
+			assert.True(t, err == nil, "%v", err)
 		})
 		<-looked
 	}
 	_, err := searcher.Run(t.Context(), o.generation, heavy)
-	if !fault.Is(err, fault.RateLimited) || fault.RetryAfter(err) <= 0 {
-		t.Errorf("one heavy question more: %v", err)
-	}
+	assert.True(t, fault.Is(err, fault.RateLimited) && fault.RetryAfter(err) > 0, "one heavy question more: %v", err)
 	for _, method := range methods.Registry().ListPlain() {
-		if _, err := searcher.Run(t.Context(), o.generation, o.query(t, method, "Which ship left Harbour 7?")); err != nil {
-			t.Errorf("an ordinary question by %s beside them: %v", method, err)
-		}
+		_, err = searcher.Run(t.Context(), o.generation, o.query(t, method, "Which ship left Harbour 7?"))
+		assert.True(t, err == nil, "an ordinary question by %s beside them: %v", method, err)
 	}
 	close(let)
 	under.Wait()
 	gone, leave := context.WithCancel(t.Context())
 	leave()
-	if _, err := searcher.Run(gone, o.generation, heavy); !errors.Is(err, context.Canceled) { // gives its place back, too
-		t.Errorf("one that left: %v", err)
-	}
-	if _, err := searcher.Run(t.Context(), o.generation, heavy); err != nil {
-		t.Errorf("once they are answered: %v", err)
-	}
+	_, err = searcher.Run(gone, o.generation, heavy)
+	assert.True(t, errors.Is(err, context.Canceled), "one that left: %v", err) // gives its place back, too
+	_, err = searcher.Run(t.Context(), o.generation, heavy)
+	assert.True(t, err == nil, "once they are answered: %v", err)
 }

@@ -15,6 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/index/classrun"
 	"github.com/unweaver/unweaver/internal/index/deletedstats"
@@ -84,9 +87,7 @@ func openIndex(t *testing.T, stores retrievetest.Stores, name string, documents 
 	t.Helper()
 	built := retrievetest.Build(t, stores, name, documents, retrievetest.Options{})
 	generation, err := retrieve.Open(t.Context(), stores.Blobs, stores.Cache, stores.Vectors, name, built.SHA, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(generation.Close)
 	return opened{stores, built, generation}
 }
@@ -394,9 +395,7 @@ func renderResult(t *testing.T, result retrieve.Result) []string {
 		out = append(out, fmt.Sprintf("confidence %x", bits(*result.Confidence)))
 	}
 	raw, err := json.Marshal(result.Explain)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return append(out, string(raw))
 }
 
@@ -408,9 +407,7 @@ func sameTable(t *testing.T, got, want *retrieve.Generation) {
 		t.Fatalf("%d documents, %d chunks, %d classes; want %d, %d, %d", d, k, c, documents, chunks, classes)
 	}
 	same := func(what string, at int, a, b any) {
-		if !reflect.DeepEqual(a, b) {
-			t.Fatalf("%s %d: %+v, want %+v", what, at, a, b)
-		}
+		require.True(t, reflect.DeepEqual(a, b), "%s %d: %+v, want %+v", what, at, a, b)
 	}
 	for i := range documents {
 		key := want.Live.Key(i)
@@ -469,9 +466,7 @@ func twoTimes(t *testing.T, stores retrievetest.Stores) (now, old opened) {
 func TestEveryMethodAnswersFromManySegmentsAsFromOne(t *testing.T) {
 	one, old := twoTimes(t, retrievetest.NewStores(t))
 	setting := one.run(t, one.query(t, retrieve.Hybrid, "ka")).Explain.(retrieve.HybridExplain).Setting
-	if setting.TitlesNamed == 0 {
-		t.Fatal("no document names another: what is measured of titles compares nothing")
-	}
+	require.True(t, setting.TitlesNamed != 0, "no document names another: what is measured of titles compares nothing")
 	for _, n := range []int{1, 3, 17} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			many := shuffled{t, rand.New(rand.NewPCG(uint64(n), 2)), one, old}.compose(n)
@@ -481,16 +476,12 @@ func TestEveryMethodAnswersFromManySegmentsAsFromOne(t *testing.T) {
 				for question := range 150 {
 					query := one.ask(t, method, question)
 					want, got := renderResult(t, one.run(t, query)), renderResult(t, many.run(t, query))
-					if !slices.Equal(got, want) {
-						t.Fatalf("%s, %s, %q:\n%s\nwant\n%s", method, query.Rule, query.Text,
-							strings.Join(got, "\n"), strings.Join(want, "\n"))
-					}
+					require.True(t, slices.Equal(got, want),
+						"%s, %s, %q:\n%s\nwant\n%s", method, query.Rule, query.Text, strings.Join(got, "\n"), strings.Join(want, "\n"))
 					found += len(want)
 				}
 			}
-			if found < 150*6*5 {
-				t.Errorf("%d lines in all: hardly anything was found", found)
-			}
+			assert.True(t, found >= 150*6*5, "%d lines in all: hardly anything was found", found)
 		})
 	}
 }

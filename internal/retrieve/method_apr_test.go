@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -32,9 +35,7 @@ func withFacts(t *testing.T) (o opened, embedder builtin.Embedder) {
 	stores := retrievetest.NewStores(t)
 	first, err := openBuilt(t.Context(), stores,
 		retrievetest.Build(t, stores, "sample", retrievetest.Sample(), retrievetest.Options{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(first.Close)
 	embedder = builtin.Embedder{IDF: first.IDF.Weight}
 	in := factstage.In{
@@ -42,16 +43,14 @@ func withFacts(t *testing.T) (o opened, embedder builtin.Embedder) {
 		Fingerprint: core.Sum("sample"), Segmenter: apr.DefaultSegmenter,
 	}
 	var content bytes.Buffer
-	if _, err := in.Seal(t.Context(), sampleChunks(), &content); err != nil {
-		t.Fatal(err)
-	}
+	_, err = in.Seal(t.Context(), sampleChunks(), &content)
+	require.True(t, err == nil, "%v", err)
 	sum := sha256.Sum256(content.Bytes())
 	sha := hex.EncodeToString(sum[:])
 	key := artifact.Index{Store: stores.Blobs, Name: "sample"}.SegmentKey(sha)
 	size := int64(content.Len())
-	if _, err := stores.Blobs.Put(t.Context(), key, bytes.NewReader(content.Bytes()), size, blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = stores.Blobs.Put(t.Context(), key, bytes.NewReader(content.Bytes()), size, blob.Cond{})
+	require.True(t, err == nil, "%v", err)
 	built := retrievetest.Build(t, stores, "sample", retrievetest.Sample(), retrievetest.Options{
 		Edit: func(m *core.Manifest) {
 			m.Segments.Enriched = []core.EnrichedFile{{Segment: core.Segment{SHA256: sha, Bytes: int64(content.Len())},
@@ -59,9 +58,7 @@ func withFacts(t *testing.T) (o opened, embedder builtin.Embedder) {
 		},
 	})
 	generation, err := openBuilt(t.Context(), stores, built)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(generation.Close)
 	return opened{stores, built, generation}, embedder
 }
@@ -95,32 +92,24 @@ func (o opened) askFacts(t *testing.T, embedder builtin.Embedder, question strin
 func TestFactsLeadToTheChunksThatSayThem(t *testing.T) {
 	o, embedder := withFacts(t)
 	result := o.run(t, o.askFacts(t, embedder, "What did Roald Amundsen reach?"))
-	if key := o.generation.Live.Key(int(result.Chunks[0].Live.Document)); key != "people/amundsen.txt" {
-		t.Errorf("the first chunk is of %s", key)
-	}
+	assert.Equal(t, "people/amundsen.txt", o.generation.Live.Key(int(result.Chunks[0].Live.Document)),
+		"the first chunk is of")
 	explain := result.Explain.(aprmethod.APRExplain)
-	if !slices.Equal(explain.Names, []string{"Roald Amundsen"}) || len(explain.Runs) == 0 || len(explain.Told) == 0 {
-		t.Fatalf("%+v", explain)
-	}
-	if !strings.Contains(explain.Text, "South Pole") || tokens.Count(explain.Text) != explain.Tokens ||
-		explain.Sizes[explain.Encoding] != explain.Tokens || len(explain.Sizes) != 3 {
-		t.Errorf("reported %q in %d tokens, sizes %v", explain.Text, explain.Tokens, explain.Sizes)
-	}
+	require.True(t, slices.Equal(explain.Names, []string{"Roald Amundsen"}) && len(explain.Runs) != 0 &&
+		len(explain.Told) != 0, "%+v", explain)
+	assert.True(t, strings.Contains(explain.Text, "South Pole") && tokens.Count(explain.Text) == explain.Tokens &&
+		explain.Sizes[explain.Encoding] == explain.Tokens && len(explain.Sizes) == 3,
+		"reported %q in %d tokens, sizes %v", explain.Text, explain.Tokens, explain.Sizes)
 	for _, fact := range explain.Told {
 		for _, chunk := range fact.Chunks {
 			id, err := core.ParseID(chunk)
-			if err != nil || o.generation.Live.FindChunk(id) == nil {
-				t.Errorf("%+v cites no chunk of the generation: %v", fact, err)
-			}
+			assert.True(t, err == nil && o.generation.Live.FindChunk(id) != nil,
+				"%+v cites no chunk of the generation: %v", fact, err)
 		}
-		if len(fact.Chunks) == 0 {
-			t.Errorf("%+v cites nothing", fact)
-		}
+		assert.True(t, len(fact.Chunks) != 0, "%+v cites nothing", fact)
 	}
 	for _, encoding := range explain.Sizes {
-		if encoding < explain.Tokens {
-			t.Errorf("%s is not the smallest of %v", explain.Encoding, explain.Sizes)
-		}
+		assert.True(t, encoding >= explain.Tokens, "%s is not the smallest of %v", explain.Encoding, explain.Sizes)
 	}
 }
 
@@ -130,13 +119,11 @@ func TestFactsOfChunksThatAFilterLeavesOutAreNotTold(t *testing.T) {
 	query.Filter.Prefix = "cities/"
 	result := o.run(t, query)
 	for _, chunk := range result.Chunks {
-		if key := o.generation.Live.Key(int(chunk.Live.Document)); !strings.HasPrefix(key, "cities/") {
-			t.Errorf("a chunk of %s", key)
-		}
+		key := o.generation.Live.Key(int(chunk.Live.Document))
+		assert.True(t, strings.HasPrefix(key, "cities/"), "a chunk of %s", key)
 	}
-	if explain, _ := result.Explain.(aprmethod.APRExplain); strings.Contains(explain.Text, "Pole") {
-		t.Errorf("reported %s", explain.Text)
-	}
+	explain, _ := result.Explain.(aprmethod.APRExplain)
+	assert.False(t, strings.Contains(explain.Text, "Pole"), "reported %s", explain.Text)
 }
 
 func TestFactsForTheContextRestOnPassagesOfTheResult(t *testing.T) {
@@ -145,23 +132,19 @@ func TestFactsForTheContextRestOnPassagesOfTheResult(t *testing.T) {
 		query := o.askFacts(t, embedder, "What did Roald Amundsen reach?")
 		query.Params, query.TopChunks, query.Explain = retrieve.Params{"context": context}, 2, false
 		result := o.run(t, query)
-		if len(result.Notes) != 1 || result.Notes[0].Kind != retrieve.NoteFacts ||
-			!strings.Contains(result.Notes[0].Text, "South Pole") || result.NotesAlone != (context == aprmethod.ContextFacts) {
-			t.Fatalf("%s: %+v", context, result.Notes)
-		}
+		require.True(t, len(result.Notes) == 1 && result.Notes[0].Kind == retrieve.NoteFacts &&
+			strings.Contains(result.Notes[0].Text, "South Pole") && result.NotesAlone == (context == aprmethod.ContextFacts),
+			"%s: %+v", context, result.Notes)
 		said := map[core.ID]bool{}
 		for _, sources := range result.Notes[0].Sources {
 			for _, id := range sources {
 				said[id] = true
-				if !slices.ContainsFunc(result.Chunks, func(chunk retrieve.Chunk) bool { return chunk.Live.ID == id }) {
-					t.Errorf("%s: a fact rests on %s, which is not of the result", context, id)
-				}
+				assert.True(t, slices.ContainsFunc(result.Chunks, func(chunk retrieve.Chunk) bool { return chunk.Live.ID == id }),
+					"%s: a fact rests on %s, which is not of the result", context, id)
 			}
 		}
 		for _, chunk := range result.Chunks {
-			if result.NotesAlone && !said[chunk.Live.ID] {
-				t.Errorf("%s says none of the facts", chunk.Live.ID)
-			}
+			assert.True(t, !result.NotesAlone || said[chunk.Live.ID], "%s says none of the facts", chunk.Live.ID)
 		}
 	}
 }
@@ -169,14 +152,11 @@ func TestFactsForTheContextRestOnPassagesOfTheResult(t *testing.T) {
 func TestAQuestionWithoutNamesIsComparedAsAWhole(t *testing.T) {
 	o, embedder := withFacts(t)
 	query := o.askFacts(t, embedder, "which ship set out from the capital")
-	if len(query.Reading.Rows) > 0 {
-		t.Fatalf("%d names: the test says nothing", len(query.Reading.Rows))
-	}
+	require.True(t, len(query.Reading.Rows) == 0, "%d names: the test says nothing", len(query.Reading.Rows))
 	result := o.run(t, query)
 	explain := result.Explain.(aprmethod.APRExplain)
-	if len(result.Chunks) == 0 || len(explain.Runs) == 0 || len(explain.Names) > 0 {
-		t.Errorf("%d chunks, %+v", len(result.Chunks), explain)
-	}
+	assert.True(t, len(result.Chunks) != 0 && len(explain.Runs) != 0 && len(explain.Names) == 0,
+		"%d chunks, %+v", len(result.Chunks), explain)
 }
 
 func TestAGenerationWithoutFactsSaysWhatToSet(t *testing.T) {
@@ -185,7 +165,6 @@ func TestAGenerationWithoutFactsSaysWhatToSet(t *testing.T) {
 	query.Params = nil
 	_, err := o.searcher().Run(t.Context(), o.generation, query)
 	const hint = "indexes.sample.enrich: [facts]"
-	if e := fault.As(err); e == nil || e.Code != fault.InvalidParam || !strings.Contains(e.Hint, hint) {
-		t.Errorf("got %v", err)
-	}
+	e := fault.As(err)
+	assert.True(t, e != nil && e.Code == fault.InvalidParam && strings.Contains(e.Hint, hint), "got %v", err)
 }

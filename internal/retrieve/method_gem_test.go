@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact/localfile"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -28,9 +31,7 @@ func (o opened) explained(t *testing.T, query retrieve.Query) (retrieve.Result, 
 	t.Helper()
 	result := o.run(t, query)
 	reported, ok := result.Explain.(gemmethod.GemExplain)
-	if !ok {
-		t.Fatalf("explained by %T (%s)", result.Explain, result.Reason)
-	}
+	require.True(t, ok, "explained by %T (%s)", result.Explain, result.Reason)
 	return result, reported
 }
 
@@ -51,9 +52,7 @@ func TestGemRanksChunksByTheBestOfTheirQuestions(t *testing.T) {
 	for number := range chunks {
 		chunk := o.generation.Live.ByNumber(number)
 		text, err := o.generation.ReadText(t.Context(), chunk)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		best := scored{number: chunk.Number, score: -2}
 		asked := builtin.QuestionsIn(english, text, 5)
 		for _, question := range asked {
@@ -73,15 +72,12 @@ func TestGemRanksChunksByTheBestOfTheirQuestions(t *testing.T) {
 		}
 		return 1
 	})
-	if len(result.Chunks) != 3 || len(reported.Chunks) != 3 || len(reported.Summaries) != 0 {
-		t.Fatalf("%d chunks, %+v", len(result.Chunks), reported)
-	}
+	require.True(t, len(result.Chunks) == 3 && len(reported.Chunks) == 3 && len(reported.Summaries) == 0,
+		"%d chunks, %+v", len(result.Chunks), reported)
 	for i, chunk := range result.Chunks {
-		if chunk.Live.Number != want[i].number || math.Abs(chunk.Score-want[i].score) > 1e-5 ||
-			reported.Chunks[i].Question != want[i].question || reported.Chunks[i].ID != chunk.Live.ID.String() {
-			t.Errorf("place %d: chunk %d of %v (%q), want %+v", i, chunk.Live.Number, chunk.Score,
-				reported.Chunks[i].Question, want[i])
-		}
+		assert.True(t, chunk.Live.Number == want[i].number && math.Abs(chunk.Score-want[i].score) <= 1e-5 &&
+			reported.Chunks[i].Question == want[i].question && reported.Chunks[i].ID == chunk.Live.ID.String(),
+			"place %d: chunk %d of %v (%q), want %+v", i, chunk.Live.Number, chunk.Score, reported.Chunks[i].Question, want[i])
 	}
 }
 
@@ -91,45 +87,34 @@ func TestASummaryBringsAMemberAndCitesIt(t *testing.T) {
 	query.MinSim = -1
 	query.TopChunks = 1
 	result, reported := o.explained(t, query)
-	if len(result.Chunks) != 1 || len(reported.Summaries) != 1 {
-		t.Fatalf("%d chunks, %+v", len(result.Chunks), reported)
-	}
+	require.True(t, len(result.Chunks) == 1 && len(reported.Summaries) == 1, "%d chunks, %+v", len(result.Chunks), reported)
 	first, summary := result.Chunks[0], reported.Summaries[0]
-	if !slices.Contains(summary.Members, first.Live.ID.String()) || len(summary.Members) != 2 || summary.Theme != 0 ||
-		summary.Question != retrievetest.SummaryQuestion || math.Abs(first.Score-1) > 1e-6 ||
-		reported.Chunks[0].Summary == nil || !slices.Equal(reported.Chunks[0].Themes, []int{0}) {
-		t.Errorf("chunk %v of score %v, reported %+v", first.Live.ID, first.Score, reported)
-	}
-	if first.Similarity > 0.9 {
-		t.Errorf("the chunk itself is said to be as near as the summary: %v", first.Similarity)
-	}
+	assert.True(t, slices.Contains(summary.Members, first.Live.ID.String()) && len(summary.Members) == 2 &&
+		summary.Theme == 0 && summary.Question == retrievetest.SummaryQuestion && math.Abs(first.Score-1) <= 1e-6 &&
+		reported.Chunks[0].Summary != nil && slices.Equal(reported.Chunks[0].Themes, []int{0}),
+		"chunk %v of score %v, reported %+v", first.Live.ID, first.Score, reported)
+	assert.True(t, first.Similarity <= 0.9, "the chunk itself is said to be as near as the summary: %v", first.Similarity)
 
 	query.TopChunks = 9 // each chunk comes once, also one that a summary brought
 	result, _ = o.explained(t, query)
 	seen := map[uint32]bool{}
 	for _, chunk := range result.Chunks {
-		if seen[chunk.Live.Number] {
-			t.Errorf("chunk %d comes twice", chunk.Live.Number)
-		}
+		assert.False(t, seen[chunk.Live.Number], "chunk %d comes twice", chunk.Live.Number)
 		seen[chunk.Live.Number] = true
 	}
 
 	query.Without.Documents = map[string]bool{} // a summary of members that are left out brings nothing
 	for _, id := range summary.Members {
 		parsed, err := core.ParseID(id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		query.Without.Documents[o.generation.Live.Key(int(o.generation.Live.FindChunk(parsed).Document))] = true
 	}
-	if _, reported = o.explained(t, query); len(reported.Summaries) != 0 {
-		t.Errorf("%+v", reported.Summaries)
-	}
+	_, reported = o.explained(t, query)
+	assert.True(t, len(reported.Summaries) == 0, "%+v", reported.Summaries)
 	query.Without.Documents = nil
 	query.Params = retrieve.Params{"summaries": false}
-	if _, reported = o.explained(t, query); len(reported.Summaries) != 0 {
-		t.Errorf("summaries are off: %+v", reported.Summaries)
-	}
+	_, reported = o.explained(t, query)
+	assert.True(t, len(reported.Summaries) == 0, "summaries are off: %+v", reported.Summaries)
 }
 
 func TestThemesThatAreAskedForComeFirstWhateverTheQuestion(t *testing.T) {
@@ -138,14 +123,12 @@ func TestThemesThatAreAskedForComeFirstWhateverTheQuestion(t *testing.T) {
 		query := o.query(t, gem.Name, question)
 		query.Params = retrieve.Params{"themes": 1}
 		result := o.run(t, query)
-		if len(result.Notes) == 0 || !result.NotesAlone || result.Notes[0].Text == "" ||
-			!slices.Contains(result.Notes[0].Sources[0], result.Chunks[0].Live.ID) {
-			t.Errorf("%s: %+v, %+v", question, result.Notes, result.Chunks)
-		}
+		assert.True(t, len(result.Notes) != 0 && result.NotesAlone && result.Notes[0].Text != "" &&
+			slices.Contains(result.Notes[0].Sources[0], result.Chunks[0].Live.ID),
+			"%s: %+v, %+v", question, result.Notes, result.Chunks)
 		query.Params = retrieve.Params{"themes": 1, "summaries": false}
-		if _, err := o.searcher().Run(t.Context(), o.generation, query); !fault.Is(err, fault.InvalidParam) {
-			t.Errorf("themes without summaries: %v", err)
-		}
+		_, err := o.searcher().Run(t.Context(), o.generation, query)
+		assert.True(t, fault.Is(err, fault.InvalidParam), "themes without summaries: %v", err)
 		query.Params = retrieve.Params{"themes": 1}
 		query.Without.Documents = map[string]bool{o.generation.Live.Key(int(result.Chunks[0].Live.Document)): true}
 		without := []string{retrieve.NotesFilter}
@@ -171,29 +154,23 @@ func TestChunksOfGemFitTheirTokens(t *testing.T) {
 		for _, chunk := range result.Chunks {
 			used += int(chunk.Live.Tokens)
 		}
-		if used > tokens || len(result.Chunks) == 0 {
-			t.Errorf("%d chunks of %d tokens, asked for %d", len(result.Chunks), used, tokens)
-		}
-		if tokens == most && len(result.Chunks) != len(all.Chunks) {
-			t.Errorf("%d chunks fit, want %d", len(result.Chunks), len(all.Chunks))
-		}
+		assert.True(t, used <= tokens && len(result.Chunks) != 0,
+			"%d chunks of %d tokens, asked for %d", len(result.Chunks), used, tokens)
+		assert.True(t, tokens != most || len(result.Chunks) == len(all.Chunks),
+			"%d chunks fit, want %d", len(result.Chunks), len(all.Chunks))
 	}
 }
 
 func TestGemWithoutItsEnrichmentNamesTheSetting(t *testing.T) {
 	o := open(t, retrievetest.Options{Unasked: true})
 	_, err := o.searcher().Run(t.Context(), o.generation, o.query(t, gem.Name, "South Pole"))
-	if !fault.Is(err, fault.InvalidParam) || !strings.Contains(err.Error(), "indexes.*.enrich") {
-		t.Error(err)
-	}
+	assert.True(t, fault.Is(err, fault.InvalidParam) && strings.Contains(err.Error(), "indexes.*.enrich"), "%v", err)
 }
 
 func TestTheQuestionsOfAnotherEmbedderAreNotCompared(t *testing.T) {
 	o := open(t, retrievetest.Options{Edit: func(m *core.Manifest) { m.Chunk.Model = "another" }})
 	_, err := o.searcher().Run(t.Context(), o.generation, o.query(t, gem.Name, "South Pole"))
-	if !fault.Is(err, fault.FormatUnknown) {
-		t.Error(err)
-	}
+	assert.True(t, fault.Is(err, fault.FormatUnknown), "%v", err)
 }
 
 func TestADamagedFileOfQuestionsIsNamedAndMendedByARestore(t *testing.T) {
@@ -204,9 +181,7 @@ func TestADamagedFileOfQuestionsIsNamedAndMendedByARestore(t *testing.T) {
 		sha = segment.SHA256
 	}
 	key := built.Index.SegmentKey(sha)
-	if err := stores.Blobs.Delete(t.Context(), key); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, stores.Blobs.Delete(t.Context(), key))
 	generation, err := openBuilt(t.Context(), stores, built)
 	if err != nil {
 		t.Fatal(err) // what was not asked for is not missed
@@ -214,41 +189,30 @@ func TestADamagedFileOfQuestionsIsNamedAndMendedByARestore(t *testing.T) {
 	t.Cleanup(generation.Close)
 	o := opened{stores, built, generation}
 	query := o.query(t, gem.Name, "South Pole")
-	if _, err := o.searcher().Run(t.Context(), generation, query); !fault.Is(err, fault.SegmentDamage) {
-		t.Fatal(err)
-	}
+	_, err = o.searcher().Run(t.Context(), generation, query)
+	require.True(t, fault.Is(err, fault.SegmentDamage), "%v", err)
 	retrievetest.Build(t, stores, "sample", retrievetest.Sample(), retrievetest.Options{}) // writes the same file again
-	if result, err := o.searcher().Run(t.Context(), generation, query); err != nil || len(result.Chunks) == 0 {
-		t.Errorf("%d chunks (%v)", len(result.Chunks), err)
-	}
+	result, err := o.searcher().Run(t.Context(), generation, query)
+	assert.True(t, err == nil && len(result.Chunks) != 0, "%d chunks (%v)", len(result.Chunks), err)
 }
 
 func TestAMemoryIsMappedWhenItIsAskedForAndGoesWithItsGeneration(t *testing.T) {
 	stores := retrievetest.NewStores(t)
 	folder, err := os.MkdirTemp(t.TempDir(), "cache")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if stores.Cache, err = localfile.New(folder, 0); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	stores.Cache, err = localfile.New(folder, 0)
+	require.True(t, err == nil, "%v", err)
 	built := retrievetest.Build(t, stores, "sample", retrievetest.Sample(), retrievetest.Options{})
 	generation, err := openBuilt(t.Context(), stores, built)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	before := mappings(t, folder)
 	o := opened{stores, built, generation}
 	for range 2 {
 		o.run(t, o.query(t, gem.Name, "South Pole"))
 	}
-	if n := mappings(t, folder); n != before+2 { // questions and the graph
-		t.Errorf("%d files are mapped, want %d", n, before+2)
-	}
+	assert.Equal(t, before+2, mappings(t, folder)) // questions and the graph
 	generation.Close()
-	if n := mappings(t, folder); n != 0 {
-		t.Errorf("%d files are mapped after the last holder went", n)
-	}
+	assert.Equal(t, 0, mappings(t, folder))
 }
 
 // A search along edges is that which looks at every pair of nodes at every step, on weights that are computed from
@@ -264,9 +228,7 @@ func TestAGraphSearchOfGemIsThatOfDenseComputation(t *testing.T) {
 	for number := range chunks {
 		chunk := o.generation.Live.ByNumber(number)
 		text, err := o.generation.ReadText(t.Context(), chunk)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		ids[number], base[number] = chunk.ID.String(), gem.ToUnit(embed.Vector(text))
 		for _, question := range builtin.QuestionsIn(english, text, 5) {
 			questionsOf[number] = append(questionsOf[number], gem.AverageQuestion(embed.Vector(question), embed.Vector(text)))
@@ -344,24 +306,19 @@ func TestAGraphSearchOfGemIsThatOfDenseComputation(t *testing.T) {
 		}
 		for i, chunk := range result.Chunks {
 			step := reported.Chunks[i].Step
-			if i > 0 && chunk.Score > result.Chunks[i-1].Score || step != nil && chunk.Score > step.Priority ||
-				math.Abs(chunk.Similarity-score[want[i]]) > 1e-5 {
-				t.Errorf("alpha %v, place %d: score %v, similarity %v, %+v", alpha, i, chunk.Score, chunk.Similarity, step)
-			}
-			if int(chunk.Live.Number) != want[i] || step == nil || (i == 0) != (step.From == "") && alpha < 1 {
-				t.Errorf("alpha %v, place %d: chunk %d (%+v), dense %v", alpha, i, chunk.Live.Number, step, want)
-			}
+			assert.True(t, (i <= 0 || chunk.Score <= result.Chunks[i-1].Score) && (step == nil || chunk.Score <= step.Priority) &&
+				math.Abs(chunk.Similarity-score[want[i]]) <= 1e-5,
+				"alpha %v, place %d: score %v, similarity %v, %+v", alpha, i, chunk.Score, chunk.Similarity, step)
+			assert.True(t, int(chunk.Live.Number) == want[i] && step != nil && ((i == 0) == (step.From == "") || alpha >= 1),
+				"alpha %v, place %d: chunk %d (%+v), dense %v", alpha, i, chunk.Live.Number, step, want)
 			if i > 0 && step != nil && step.From != "" {
 				from := slices.Index(ids, step.From)
-				if math.Abs(kept[from][want[i]]-step.Weight) > 1e-5 ||
-					math.Abs(alpha*score[want[i]]+(1-alpha)*step.Weight/heaviest-step.Priority) > 1e-5 {
-					t.Errorf("alpha %v, place %d: %+v", alpha, i, step)
-				}
+				assert.True(t, math.Abs(kept[from][want[i]]-step.Weight) <= 1e-5 &&
+					math.Abs(alpha*score[want[i]]+(1-alpha)*step.Weight/heaviest-step.Priority) <= 1e-5,
+					"alpha %v, place %d: %+v", alpha, i, step)
 			}
 		}
-		if len(result.Chunks) != 6 {
-			t.Fatalf("%d chunks", len(result.Chunks))
-		}
+		require.True(t, len(result.Chunks) == 6, "%d chunks", len(result.Chunks))
 	}
 }
 
@@ -372,52 +329,40 @@ func TestAGraphSearchGoesThroughSummariesAndCitesMembers(t *testing.T) {
 	query.MinSim, query.TopChunks = -1, 9
 	query.Params = retrieve.Params{"search": "graph"}
 	result, reported := o.explained(t, query)
-	if len(reported.Summaries) != 1 || reported.Chunks[0].Summary == nil || reported.Chunks[0].Step == nil ||
-		reported.Chunks[1].Step.Theme == nil || *reported.Chunks[1].Step.Theme != 0 {
-		t.Fatalf("%+v", reported)
-	}
+	require.True(t, len(reported.Summaries) == 1 && reported.Chunks[0].Summary != nil && reported.Chunks[0].Step != nil &&
+		reported.Chunks[1].Step.Theme != nil && *reported.Chunks[1].Step.Theme == 0, "%+v", reported)
 	seen := map[string]bool{}
 	for _, chunk := range reported.Chunks {
-		if seen[chunk.ID] {
-			t.Errorf("chunk %s comes twice", chunk.ID)
-		}
+		assert.False(t, seen[chunk.ID], "chunk %s comes twice", chunk.ID)
 		seen[chunk.ID] = true
 	}
 	query.Params = retrieve.Params{"search": "graph", "tokens": int(result.Chunks[0].Live.Tokens)}
-	if result, _ = o.explained(t, query); len(result.Chunks) != 1 {
-		t.Errorf("%d chunks for the tokens of one", len(result.Chunks))
-	}
+	result, _ = o.explained(t, query)
+	assert.True(t, len(result.Chunks) == 1, "%d chunks for the tokens of one", len(result.Chunks))
 	query.Params = retrieve.Params{"search": "graph"}
 	first := o.generation.Live.Key(int(result.Chunks[0].Live.Document))
 	query.Without.Documents = map[string]bool{first: true} // neither chosen nor gone through
 	result, reported = o.explained(t, query)
 	for i, chunk := range result.Chunks {
-		if o.generation.Live.Key(int(chunk.Live.Document)) == first {
-			t.Errorf("place %d is of a document that is left out", i)
-		}
+		assert.True(t, o.generation.Live.Key(int(chunk.Live.Document)) != first,
+			"place %d is of a document that is left out", i)
 		if from := reported.Chunks[i].Step.From; from != "" {
 			id, err := core.ParseID(from)
-			if err != nil || o.generation.Live.Key(int(o.generation.Live.FindChunk(id).Document)) == first {
-				t.Errorf("place %d was come to by way of what is left out (%v)", i, err)
-			}
+			assert.True(t, err == nil && o.generation.Live.Key(int(o.generation.Live.FindChunk(id).Document)) != first,
+				"place %d was come to by way of what is left out (%v)", i, err)
 		}
 	}
 }
 
 func TestParametersOfAGraphSearchAreChecked(t *testing.T) {
 	method, err := methods.Registry().Method(gem.Name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, value := range map[string]any{"search": "walk", "alpha": 1.5} {
-		if _, err := method.Spec().ReadParams(map[string]any{name: value}); !fault.Is(err, fault.InvalidParam) {
-			t.Errorf("%s %v: %v", name, value, err)
-		}
+		_, err = method.Spec().ReadParams(map[string]any{name: value})
+		assert.True(t, fault.Is(err, fault.InvalidParam), "%s %v: %v", name, value, err)
 	}
 	params, err := method.Spec().ReadParams(nil)
-	if err != nil || params.Text("search") != "nearest" || params.Float("alpha") != 0.7 {
-		t.Errorf("%v (%v)", params, err)
-	}
+	assert.True(t, err == nil && params.Text("search") == "nearest" && params.Float("alpha") == 0.7, "%v (%v)", params, err)
 }
 
 func TestAMemoryWithoutAGraphIsDamaged(t *testing.T) {
@@ -427,8 +372,7 @@ func TestAMemoryWithoutAGraphIsDamaged(t *testing.T) {
 		})
 	}})
 	query := o.query(t, gem.Name, "South Pole")
-	if _, err := o.searcher().Run(t.Context(), o.generation, query); !fault.Is(err, fault.SegmentDamage) ||
-		!strings.Contains(err.Error(), "unweaver index --rebuild --index") {
-		t.Error(err)
-	}
+	_, err := o.searcher().Run(t.Context(), o.generation, query)
+	assert.True(t, fault.Is(err, fault.SegmentDamage) && strings.Contains(err.Error(), "unweaver index --rebuild --index"),
+		"%v", err)
 }

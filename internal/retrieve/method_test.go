@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/methods"
@@ -14,9 +17,8 @@ import (
 )
 
 func TestConfigurationKnowsTheMethodsAndRulesOfTheRegistry(t *testing.T) {
-	if got := methods.Registry().Names(); !slices.Equal(got, config.Methods) {
-		t.Errorf("registry %v, configuration %v", got, config.Methods)
-	}
+	got := methods.Registry().Names()
+	assert.True(t, slices.Equal(got, config.Methods), "registry %v, configuration %v", got, config.Methods)
 	for _, method := range methods.Registry().All() {
 		spec := method.Spec()
 		if want := config.MethodEnrichments[spec.Name]; spec.Needs.Enriched != want {
@@ -31,18 +33,13 @@ func TestConfigurationKnowsTheMethodsAndRulesOfTheRegistry(t *testing.T) {
 func TestEveryMethodSaysWhatItIs(t *testing.T) {
 	for _, method := range methods.Registry().All() {
 		spec := method.Spec()
-		if spec.Doc == "" || spec.Entities < 1 || spec.Entities > 1000 || len(spec.Explains) == 0 {
-			t.Errorf("%+v", spec)
-		}
+		assert.True(t, spec.Doc != "" && spec.Entities >= 1 && spec.Entities <= 1000 && len(spec.Explains) != 0, "%+v", spec)
 		for _, param := range spec.Params {
-			if param.Doc == "" || param.Schema["type"] == nil || param.Parse == nil {
-				t.Errorf("%s: parameter %+v", spec.Name, param)
-			}
+			assert.True(t, param.Doc != "" && param.Schema["type"] != nil && param.Parse != nil,
+				"%s: parameter %+v", spec.Name, param)
 		}
 		for _, rule := range spec.Rules {
-			if rule.Doc == "" {
-				t.Errorf("%s: rule %s says nothing of itself", spec.Name, rule.Name)
-			}
+			assert.True(t, rule.Doc != "", "%s: rule %s says nothing of itself", spec.Name, rule.Name)
 		}
 	}
 }
@@ -64,14 +61,12 @@ func TestARegistryRefusesWhatIsAmbiguous(t *testing.T) {
 		"no name":             {named{}},
 		"two parameters size": {named{name: "a", params: []retrieve.Param{size, size}}},
 	} {
-		if _, err := retrieve.NewRegistry(methods...); err == nil {
-			t.Errorf("%s: accepted", name)
-		}
+		_, err := retrieve.NewRegistry(methods...)
+		assert.True(t, err != nil, "%s: accepted", name)
 	}
 	both := []retrieve.Param{size}
-	if _, err := retrieve.NewRegistry(named{name: "a", params: both}, named{name: "b", params: both}); err != nil {
-		t.Errorf("two methods may have a parameter of one name: %v", err)
-	}
+	_, err := retrieve.NewRegistry(named{name: "a", params: both}, named{name: "b", params: both})
+	assert.True(t, err == nil, "two methods may have a parameter of one name: %v", err)
 }
 
 func TestParametersAreCheckedAndHaveDefaults(t *testing.T) {
@@ -103,9 +98,8 @@ func TestParametersAreCheckedAndHaveDefaults(t *testing.T) {
 	} {
 		got, err := spec.ReadParams(c.given)
 		if c.want == nil {
-			if !fault.Is(err, fault.InvalidParam) || !strings.Contains(err.Error(), "choice, number, switch, whole") {
-				t.Errorf("%s: %v %v", name, got, err)
-			}
+			assert.True(t, fault.Is(err, fault.InvalidParam) && strings.Contains(err.Error(), "choice, number, switch, whole"),
+				"%s: %v %v", name, got, err)
 			continue
 		}
 		if err != nil {
@@ -113,9 +107,7 @@ func TestParametersAreCheckedAndHaveDefaults(t *testing.T) {
 			continue
 		}
 		for key, value := range c.want {
-			if got[key] != value {
-				t.Errorf("%s: %s is %v, want %v", name, key, got[key], value)
-			}
+			assert.True(t, got[key] == value, "%s: %s is %v, want %v", name, key, got[key], value)
 		}
 	}
 }
@@ -123,29 +115,22 @@ func TestParametersAreCheckedAndHaveDefaults(t *testing.T) {
 func TestRulesBelongToTheirMethod(t *testing.T) {
 	methods := methods.Registry()
 	for _, rule := range config.Rules {
-		if err := methods.CheckRule(retrieve.Unweaver, rule); err != nil {
-			t.Error(err)
-		}
-		if err := methods.CheckRule(retrieve.Hybrid, rule); !fault.Is(err, fault.InvalidParam) {
-			t.Errorf("hybrid by rule %s: %v", rule, err)
-		}
+		assert.NoError(t, methods.CheckRule(retrieve.Unweaver, rule))
+		err := methods.CheckRule(retrieve.Hybrid, rule)
+		assert.True(t, fault.Is(err, fault.InvalidParam), "hybrid by rule %s: %v", rule, err)
 	}
-	if err := methods.CheckRule(retrieve.Unweaver, "dice"); err == nil || !strings.Contains(err.Error(), "weighted, av") {
-		t.Errorf("%v", err)
-	}
+	err := methods.CheckRule(retrieve.Unweaver, "dice")
+	assert.True(t, err != nil && strings.Contains(err.Error(), "weighted, av"), "%v", err)
 }
 
 // What is written on disk must be readable without the code that searches it.
 func TestFormatsReachNoReadPath(t *testing.T) {
 	const module = "github.com/unweaver/unweaver/internal/"
 	out, err := exec.Command("go", "list", "-deps", module+"format/...", module+"stage/segment").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, reached := range strings.Fields(string(out)) {
-		if strings.HasPrefix(reached, module+"retrieve") {
-			t.Errorf("a format or the stage that writes segments reaches %s", reached)
-		}
+		assert.False(t, strings.HasPrefix(reached, module+"retrieve"),
+			"a format or the stage that writes segments reaches %s", reached)
 	}
 }
 

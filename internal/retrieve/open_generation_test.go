@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/retrieve"
@@ -26,18 +27,14 @@ func TestAnOpeningIsAShortChainOfRequests(t *testing.T) {
 		far := distance.Blob(stores.Blobs, requests)
 		began := time.Now()
 		generation, err := retrieve.Open(t.Context(), far, stores.Cache, stores.Vectors, "sample", built.SHA, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer generation.Close()
 		took, counted := time.Since(began), requests.Take()
 		t.Logf("%s\n%s", took, counted)
 		if took > 4*wait { // manifest, settings, splits and class runs, all others
 			t.Errorf("%s for an opening at %s a request", took, wait)
 		}
-		if n := counted.Of("", distance.Head); n != 0 {
-			t.Errorf("the size of %d files was asked for, which the manifest says", n)
-		}
+		assert.Equal(t, 0, counted.Of("", distance.Head), "the size of")
 	})
 }
 
@@ -56,9 +53,7 @@ func TestUnderParityTheChunksOfABallotAreReadSideBySide(t *testing.T) {
 		requests := distance.New(15 * time.Millisecond)
 		stores.Blobs = distance.Blob(stores.Blobs, requests)
 		generation, err := openBuilt(t.Context(), stores, built)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer generation.Close()
 		o := opened{stores, built, generation}
 		requests.Take()

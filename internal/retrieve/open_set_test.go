@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/localfile"
 	"github.com/unweaver/unweaver/internal/core"
@@ -83,16 +86,12 @@ func (s shuffled) open(manifest core.Manifest, cache *localfile.Cache) (*retriev
 func TestAGenerationOfManySegmentsIsOpenedByItsManifest(t *testing.T) {
 	folder := t.TempDir()
 	cache, err := localfile.New(folder, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	now, old := twoTimes(t, retrievetest.NewStores(t))
 	s := shuffled{t, rand.New(rand.NewPCG(5, 5)), now, old}
 	manifest := s.manifest(3)
 	generation, err := s.open(manifest, cache)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	sameTable(t, generation, now.generation)
 	many := opened{now.stores, now.built, generation}
 	for _, method := range methods.Registry().ListPlain() {
@@ -107,23 +106,16 @@ func TestAGenerationOfManySegmentsIsOpenedByItsManifest(t *testing.T) {
 		chunk := now.generation.Live.ByNumber(number)
 		want, err := now.generation.ReadText(t.Context(), chunk)
 		got, gotErr := generation.ReadText(t.Context(), generation.Live.FindChunk(chunk.ID))
-		if err != nil || gotErr != nil || got != want {
-			t.Errorf("text of chunk %d: %q, want %q, %v, %v", number, got, want, gotErr, err)
-		}
+		assert.True(t, err == nil && gotErr == nil && got == want,
+			"text of chunk %d: %q, want %q, %v, %v", number, got, want, gotErr, err)
 	}
 	const files = 3 + 3 + 6 + 2 // splits, runs, tombs, dead statistics
 	first := mappings(t, folder)
-	if first != files+1 { // and the table of the embedder
-		t.Errorf("%d files are mapped, want %d", first, files+1)
-	}
-	manifest.Generation = "g2" // which has the same segments
+	assert.True(t, first == files+1, "%d files are mapped, want %d", first, files+1) // and the table of the embedder
+	manifest.Generation = "g2"                                                       // which has the same segments
 	next, err := s.open(manifest, cache)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := mappings(t, folder); n != first {
-		t.Errorf("%d files are mapped for two generations, %d for one", n, first)
-	}
+	require.NoError(t, err)
+	assert.Equal(t, first, mappings(t, folder))
 	generation.Close()
 	sameTable(t, next, now.generation)
 	if next.Close(); mappings(t, folder) != 0 {
@@ -133,18 +125,15 @@ func TestAGenerationOfManySegmentsIsOpenedByItsManifest(t *testing.T) {
 	for _, segment := range manifest.Segments.All() {
 		mapped += segment.Bytes
 	}
-	if held := retrieve.EstimateFootprint(&manifest); held < retrieve.EstimateFootprint(now.built.Manifest) ||
-		held > 2*mapped {
-		t.Errorf("%d bytes are held of segments of %d", held, mapped)
-	}
+	held := retrieve.EstimateFootprint(&manifest)
+	assert.True(t, held >= retrieve.EstimateFootprint(now.built.Manifest) && held <= 2*mapped,
+		"%d bytes are held of segments of %d", held, mapped)
 }
 
 func TestAManifestWhoseSegmentsDoNotFitIsRefused(t *testing.T) {
 	folder := t.TempDir()
 	cache, err := localfile.New(folder, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	now, old := twoTimes(t, retrievetest.NewStores(t))
 	s := shuffled{t, rand.New(rand.NewPCG(6, 6)), now, old}
 	whole := s.manifest(2)
@@ -172,23 +161,18 @@ func TestAManifestWhoseSegmentsDoNotFitIsRefused(t *testing.T) {
 		for _, before := range []bool{false, true} { // a whole generation is open already, and shares what it has mapped
 			var beside *retrieve.Generation
 			if before {
-				if beside, err = s.open(whole, cache); err != nil {
-					t.Fatal(err)
-				}
+				beside, err = s.open(whole, cache)
+				require.True(t, err == nil, "%v", err)
 			}
 			generation, err := s.open(manifest, cache)
 			if err == nil {
 				generation.Close()
 			}
-			if !fault.Is(err, fault.SegmentDamage) {
-				t.Errorf("%s: %v", fmt.Sprint(name, ", beside a whole one: ", before), err)
-			}
+			assert.True(t, fault.Is(err, fault.SegmentDamage), "%s: %v", fmt.Sprint(name, ", beside a whole one: ", before), err)
 			if before {
 				beside.Close()
 			}
 		}
-		if n := mappings(t, folder); n != 0 {
-			t.Errorf("%s: %d files are mapped still", name, n)
-		}
+		assert.Equal(t, 0, mappings(t, folder), "%s", name)
 	}
 }

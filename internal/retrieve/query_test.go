@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -29,9 +30,7 @@ func (o opened) embedder() builtin.Embedder { return builtin.Embedder{IDF: o.gen
 func (o opened) query(t testing.TB, method, question string) retrieve.Query {
 	t.Helper()
 	m, err := methods.Registry().Method(method)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	spec := m.Spec()
 	vector := o.embedder().Vector(question)
 	query := retrieve.Query{
@@ -56,9 +55,7 @@ func (o opened) searcher() retrieve.Searcher {
 func (o opened) run(t testing.TB, query retrieve.Query) retrieve.Result {
 	t.Helper()
 	result, err := o.searcher().Run(t.Context(), o.generation, query)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return result
 }
 
@@ -84,19 +81,14 @@ func TestEveryMethodPutsTheAnswerFirst(t *testing.T) {
 		query := o.query(t, method, "Who reached the South Pole first?")
 		query.TopEntities = 1
 		result := o.run(t, query)
-		if len(result.Chunks) != 4 || o.keys(result)[0] != "people/amundsen.txt" || result.Chunks[0].Live.Ordinal != 0 {
-			t.Errorf("%s: %v", method, o.keys(result))
-		}
+		assert.True(t, len(result.Chunks) == 4 && o.keys(result)[0] == "people/amundsen.txt" &&
+			result.Chunks[0].Live.Ordinal == 0, "%s: %v", method, o.keys(result))
 		seen := map[uint32]bool{}
 		for _, chunk := range result.Chunks {
-			if seen[chunk.Live.Number] {
-				t.Errorf("%s: a chunk comes twice", method)
-			}
+			assert.False(t, seen[chunk.Live.Number], "%s: a chunk comes twice", method)
 			seen[chunk.Live.Number] = true
 		}
-		if result.Explain == nil {
-			t.Errorf("%s explains nothing", method)
-		}
+		assert.True(t, result.Explain != nil, "%s explains nothing", method)
 	}
 }
 
@@ -112,13 +104,10 @@ func TestExplanationsAreOfTheTypesThatAMethodNames(t *testing.T) {
 		for _, shape := range spec.Explains {
 			known[typeName(shape.Zero)] = true
 		}
-		if got := typeName(o.run(t, query).Explain); !known[got] {
-			t.Errorf("%s explains by %s, it says %v", spec.Name, got, known)
-		}
+		got := typeName(o.run(t, query).Explain)
+		assert.True(t, known[got], "%s explains by %s, it says %v", spec.Name, got, known)
 		query.Explain = false
-		if got := o.run(t, query).Explain; got != nil {
-			t.Errorf("%s explains unasked: %v", spec.Name, got)
-		}
+		assert.Equal(t, nil, o.run(t, query).Explain, "%s", spec.Name)
 	}
 }
 
@@ -134,9 +123,8 @@ func TestVectorRanksAllChunksBySimilarity(t *testing.T) {
 	}
 	sort.Sort(sort.Reverse(sort.Float64Slice(want)))
 	for i, chunk := range o.run(t, query).Chunks {
-		if math.Abs(chunk.Score-want[i]) > 1e-5 || !chunk.HasSim {
-			t.Errorf("place %d has %g, want %g", i, chunk.Score, want[i])
-		}
+		assert.True(t, math.Abs(chunk.Score-want[i]) <= 1e-5 && chunk.HasSim,
+			"place %d has %g, want %g", i, chunk.Score, want[i])
 	}
 }
 
@@ -149,9 +137,7 @@ func TestWeightedVotingCountsTheBallotsOfTheNearestClasses(t *testing.T) {
 	type tally struct{ count, first int }
 	tallies, votes := map[uint32]*tally{}, 0
 	for voter, entity := range result.Entities {
-		if voter > 0 && entity.Similarity > result.Entities[voter-1].Similarity {
-			t.Errorf("voters stand out of order")
-		}
+		assert.True(t, voter <= 0 || entity.Similarity <= result.Entities[voter-1].Similarity, "voters stand out of order")
 		for _, number := range entity.Votes {
 			if tallies[number] == nil {
 				tallies[number] = &tally{first: voter}
@@ -160,20 +146,17 @@ func TestWeightedVotingCountsTheBallotsOfTheNearestClasses(t *testing.T) {
 			votes++
 		}
 	}
-	if len(result.Chunks) != len(tallies) || len(result.Entities) != 3 {
-		t.Fatalf("%d chunks of %d with votes, by %d voters", len(result.Chunks), len(tallies), len(result.Entities))
-	}
+	require.True(t, len(result.Chunks) == len(tallies) && len(result.Entities) == 3,
+		"%d chunks of %d with votes, by %d voters", len(result.Chunks), len(tallies), len(result.Entities))
 	for _, chunk := range result.Chunks {
 		counted := tallies[chunk.Live.Number]
 		want := float64(counted.count) / float64(votes) * (1 - float64(counted.first)/3)
-		if math.Abs(chunk.Score-want) > 1e-12 || len(chunk.Why) != counted.count {
-			t.Errorf("chunk %d: %g by %v, want %g", chunk.Live.Number, chunk.Score, chunk.Why, want)
-		}
+		assert.True(t, math.Abs(chunk.Score-want) <= 1e-12 && len(chunk.Why) == counted.count,
+			"chunk %d: %g by %v, want %g", chunk.Live.Number, chunk.Score, chunk.Why, want)
 	}
 	explain := result.Explain.(retrieve.WeightedExplain)
-	if explain.Votes != votes || explain.Voters != 3 || len(explain.Chunks) != len(result.Chunks) {
-		t.Errorf("%+v", explain)
-	}
+	assert.True(t, explain.Votes == votes && explain.Voters == 3 && len(explain.Chunks) == len(result.Chunks),
+		"%+v", explain)
 }
 
 func TestEveryRuleElectsWithReasons(t *testing.T) {
@@ -185,31 +168,24 @@ func TestEveryRuleElectsWithReasons(t *testing.T) {
 			query := o.query(t, retrieve.Unweaver, "Oslo, the capital of Norway")
 			query.Rule, query.TopChunks, query.Params = rule, 3, params
 			result := o.run(t, query)
-			if len(result.Chunks) != 3 {
-				t.Fatalf("%s elects %d", rule, len(result.Chunks))
-			}
+			require.True(t, len(result.Chunks) == 3, "%s elects %d", rule, len(result.Chunks))
 			for i, chunk := range result.Chunks {
-				if i > 0 && rule == "weighted" && chunk.Score > result.Chunks[i-1].Score {
-					t.Errorf("%s %v: scores rise", rule, params)
-				}
+				assert.True(t, i <= 0 || rule != "weighted" || chunk.Score <= result.Chunks[i-1].Score,
+					"%s %v: scores rise", rule, params)
 				for _, voter := range chunk.Why {
-					if !slices.Contains(result.Entities[voter].Votes, chunk.Live.Number) {
-						t.Errorf("%s: voter %d did not vote for chunk %d", rule, voter, chunk.Live.Number)
-					}
+					assert.True(t, slices.Contains(result.Entities[voter].Votes, chunk.Live.Number),
+						"%s: voter %d did not vote for chunk %d", rule, voter, chunk.Live.Number)
 				}
 			}
 			if explain, ok := result.Explain.(retrieve.ElectionExplain); ok {
-				if explain.Rule != rule || len(explain.Seats) != 3 || explain.RunnerUp == nil {
-					t.Errorf("%s: %+v", rule, explain)
-				}
+				assert.True(t, explain.Rule == rule && len(explain.Seats) == 3 && explain.RunnerUp != nil, "%s: %+v", rule, explain)
 			}
 		}
 	}
 	query := o.query(t, retrieve.Unweaver, "Oslo")
 	query.Rule = "dice"
-	if _, err := o.searcher().Run(t.Context(), o.generation, query); err == nil {
-		t.Error("an unknown rule elects")
-	}
+	_, err := o.searcher().Run(t.Context(), o.generation, query)
+	assert.True(t, err != nil, "an unknown rule elects")
 }
 
 func TestAWalkGivesChunksTheMassOfAPowerIteration(t *testing.T) {
@@ -220,9 +196,8 @@ func TestAWalkGivesChunksTheMassOfAPowerIteration(t *testing.T) {
 		result := o.run(t, query)
 		want := iterate(o, result.Entities, damping)
 		for _, chunk := range result.Chunks {
-			if math.Abs(chunk.Score-want[chunk.Live.Number]) > 1e-5 {
-				t.Errorf("damping %g, chunk %d: %g, want %g", damping, chunk.Live.Number, chunk.Score, want[chunk.Live.Number])
-			}
+			assert.True(t, math.Abs(chunk.Score-want[chunk.Live.Number]) <= 1e-5,
+				"damping %g, chunk %d: %g, want %g", damping, chunk.Live.Number, chunk.Score, want[chunk.Live.Number])
 		}
 	}
 }
@@ -269,9 +244,8 @@ func TestSharesOfHybridAddUp(t *testing.T) {
 		query.Filter = filter
 		result := o.run(t, query)
 		explain := result.Explain.(retrieve.HybridExplain)
-		if len(explain.Chunks) == 0 || len(explain.Entities) == 0 || explain.Lists["chunks_bm25"].Hits == 0 {
-			t.Fatalf("%+v", explain)
-		}
+		require.True(t, len(explain.Chunks) != 0 && len(explain.Entities) != 0 && explain.Lists["chunks_bm25"].Hits != 0,
+			"%+v", explain)
 		largestMass, largestFused := 0.0, 0.0
 		for _, chunk := range explain.Chunks {
 			largestMass, largestFused = max(largestMass, chunk.Mass), max(largestFused, chunk.Fused)
@@ -281,17 +255,14 @@ func TestSharesOfHybridAddUp(t *testing.T) {
 			for _, share := range chunk.Shares {
 				sum += share.Share
 			}
-			if math.Abs(sum-1) > 1e-9 {
-				t.Errorf("%+v: shares of %s sum to %g", filter, chunk.ID, sum)
-			}
+			assert.True(t, math.Abs(sum-1) <= 1e-9, "%+v: shares of %s sum to %g", filter, chunk.ID, sum)
 			if seeded := (1 - explain.Damping) * chunk.Seed; math.Abs(chunk.Plain*chunk.Mass-seeded) > 1e-5 {
 				t.Errorf("%+v: %s has %g of its mass by itself, want %g: what came through classes is not reported",
 					filter, chunk.ID, chunk.Plain*chunk.Mass, seeded)
 			}
 			want := math.Sqrt(chunk.Mass/largestMass) + explain.Mix*chunk.Fused/largestFused
-			if math.Abs(result.Chunks[i].Score-want) > 1e-6 {
-				t.Errorf("score %g, by its explanation %g", result.Chunks[i].Score, want)
-			}
+			assert.True(t, math.Abs(result.Chunks[i].Score-want) <= 1e-6,
+				"score %g, by its explanation %g", result.Chunks[i].Score, want)
 		}
 	}
 }
@@ -309,9 +280,8 @@ func TestFillingUpStopsAtWhatIsAllowed(t *testing.T) {
 			}
 		}
 	}
-	if len(result.Chunks) != 9 || filled == 0 || result.Chunks[0].Filled {
-		t.Errorf("%d chunks, %d of them to fill up", len(result.Chunks), filled)
-	}
+	assert.True(t, len(result.Chunks) == 9 && filled != 0 && !result.Chunks[0].Filled,
+		"%d chunks, %d of them to fill up", len(result.Chunks), filled)
 	query.Filter.Prefix = "people/"
 	if result := o.run(t, query); len(result.Chunks) != 3 {
 		t.Errorf("the people have 3 chunks, got %v", o.keys(result))
@@ -329,9 +299,8 @@ func TestNothingThatFitsIsNoMatch(t *testing.T) {
 		query := o.query(t, method, "zzzq wxyv")
 		query.MinSim = 0.99
 		result := o.run(t, query)
-		if result.Reason != retrieve.NoMatch || len(result.Chunks)+len(result.Entities) != 0 || result.Explain != nil {
-			t.Errorf("%s: %+v", method, result)
-		}
+		assert.True(t, result.Reason == retrieve.NoMatch && len(result.Chunks)+len(result.Entities) == 0 &&
+			result.Explain == nil, "%s: %+v", method, result)
 	}
 }
 
@@ -366,16 +335,12 @@ func TestAnEmptyIndexSaysSo(t *testing.T) {
 	stores := retrievetest.NewStores(t)
 	built := retrievetest.Build(t, stores, "sample", nil, retrievetest.Options{})
 	generation, err := openBuilt(t.Context(), stores, built)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer generation.Close()
 	for _, method := range methods.Registry().ListPlain() {
 		query := retrieve.Query{Text: "x", Method: method, TopChunks: 3, TopEntities: 3}
 		result, err := opened{stores, built, generation}.searcher().Run(t.Context(), generation, query)
-		if err != nil || result.Reason != retrieve.EmptyIndex {
-			t.Errorf("%s: %+v %v", method, result, err)
-		}
+		assert.True(t, err == nil && result.Reason == retrieve.EmptyIndex, "%s: %+v %v", method, result, err)
 	}
 }
 
@@ -384,9 +349,8 @@ func TestHybridWithoutVectorsIsDegraded(t *testing.T) {
 	query := o.query(t, retrieve.Hybrid, "opera house")
 	query.Vector = nil
 	result := o.run(t, query)
-	if !slices.Equal(result.Degraded, []string{"dense"}) || o.keys(result)[0] != "cities/oslo.txt" {
-		t.Errorf("%v %v", result.Degraded, o.keys(result))
-	}
+	assert.True(t, slices.Equal(result.Degraded, []string{"dense"}) && o.keys(result)[0] == "cities/oslo.txt",
+		"%v %v", result.Degraded, o.keys(result))
 }
 
 func TestLostVectorsNameTheRepairAndWithoutRecordsNamesAreCanonical(t *testing.T) {
@@ -395,13 +359,11 @@ func TestLostVectorsNameTheRepairAndWithoutRecordsNamesAreCanonical(t *testing.T
 	query.Params = retrieve.Params{"solver": "cls"}
 	searcher := o.searcher()
 	searcher.Vectors = forgetful{o.stores.Vectors}
-	if _, err := searcher.Run(t.Context(), o.generation, query); !fault.Is(err, fault.StoreDown) {
-		t.Errorf("a vector that is found and cannot be fetched: %v", err)
-	}
+	_, err := searcher.Run(t.Context(), o.generation, query)
+	assert.True(t, fault.Is(err, fault.StoreDown), "a vector that is found and cannot be fetched: %v", err)
 	searcher.Vectors = vectorsmemory.New()
-	if _, err := searcher.Run(t.Context(), o.generation, query); !fault.Is(err, fault.StoreDown) {
-		t.Errorf("a collection that was lost: %v", err)
-	}
+	_, err = searcher.Run(t.Context(), o.generation, query)
+	assert.True(t, fault.Is(err, fault.StoreDown), "a collection that was lost: %v", err)
 	for _, method := range []string{retrieve.Hybrid, retrieve.Unweaver, retrieve.PPR, retrieve.Aligned} {
 		query := o.query(t, method, "Oslo in Norway")
 		whole := o.run(t, query)
@@ -413,9 +375,8 @@ func TestLostVectorsNameTheRepairAndWithoutRecordsNamesAreCanonical(t *testing.T
 				searcher.Records = records
 				begun := time.Now()
 				result, err := searcher.Run(t.Context(), o.generation, query)
-				if err != nil || time.Since(begun) > time.Second {
-					t.Fatalf("%s, %s: %v after %s", method, says, err, time.Since(begun))
-				}
+				require.True(t, err == nil && time.Since(begun) <= time.Second,
+					"%s, %s: %v after %s", method, says, err, time.Since(begun))
 				assert.Equal(t, o.keys(whole), o.keys(result), "%s, %s", method, says)
 				assert.Equal(t, []string{"records"}, result.Degraded, "%s, %s", method, says)
 				for i, entity := range result.Entities {
@@ -455,15 +416,12 @@ func TestRowsOfOtherGenerationsDoNotCount(t *testing.T) {
 	documents[1].Chunks[0].Text = "Bergen was the capital of Norway before Oslo. "
 	documents[1].Chunks[0].Entities = append(documents[1].Chunks[0].Entities, "capital of Norway")
 	retrievetest.Build(t, o.stores, "sample", documents, retrievetest.Options{Generation: "g2", Seq: 2})
-	if got := o.keys(o.run(t, o.query(t, retrieve.Unweaver, question))); !slices.Equal(got, want) {
-		t.Errorf("after another generation was written: %v, before %v", got, want)
-	}
+	got := o.keys(o.run(t, o.query(t, retrieve.Unweaver, question)))
+	assert.True(t, slices.Equal(got, want), "after another generation was written: %v, before %v", got, want)
 }
 
 func TestAnUnknownMethodIsRefused(t *testing.T) {
 	o := open(t, retrievetest.Options{})
 	_, err := o.searcher().Run(t.Context(), o.generation, retrieve.Query{Text: "x", Method: "magic"})
-	if !fault.Is(err, fault.InvalidParam) {
-		t.Errorf("%v", err)
-	}
+	assert.True(t, fault.Is(err, fault.InvalidParam), "%v", err)
 }

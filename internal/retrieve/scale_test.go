@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/index/graph"
 	"github.com/unweaver/unweaver/internal/index/lexical"
 	"github.com/unweaver/unweaver/internal/index/postings"
@@ -38,15 +40,11 @@ func synthetic(b *testing.B, n, length int, seed uint64) (*lexical.Index, func()
 		for i := range names {
 			names[i] = word()
 		}
-		if err := bl.Add(names); err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, bl.Add(names))
 	}
 	path := filepath.Join(b.TempDir(), "side")
 	file, err := os.Create(path)
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	w := mapped.NewWriter(file, "search", 1, nil)
 	st, err := bl.Write(w, "x_")
 	if err == nil {
@@ -55,18 +53,12 @@ func synthetic(b *testing.B, n, length int, seed uint64) (*lexical.Index, func()
 	if err == nil {
 		err = file.Close()
 	}
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	s, err := mapped.Open(path, "search", 1)
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	b.Cleanup(s.Close)
 	index, err := lexical.Compose([]lexical.Part{{Side: postings.Open(s, "x_", st)}}, nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	return index, func() []string {
 		q := make([]string, 12)
 		for i := range q {
@@ -213,9 +205,8 @@ func BenchmarkElections(b *testing.B) {
 			for _, rule := range []string{election.RuleAV, election.RuleSeqPAV, election.RulePhragmen, election.RuleMES} {
 				b.Run(fmt.Sprintf("%s/voters=%d/candidates=%d", rule, k0, candidates), func(b *testing.B) {
 					for b.Loop() {
-						if _, err := election.Elect(b.Context(), rule, profile, election.Options{Seats: 5}); err != nil {
-							b.Fatal(err)
-						}
+						_, err := election.Elect(b.Context(), rule, profile, election.Options{Seats: 5})
+						require.True(b, err == nil, "%v", err)
 					}
 				})
 			}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
@@ -87,8 +89,7 @@ func TestATitleIsAskedForAsItIsWritten(t *testing.T) {
 	} {
 		query := o.query(t, retrieve.Hybrid, one.question)
 		query.Without.Entities, query.Filter.Prefix = one.without, one.prefix
-		if got := o.run(t, query).Explain.(retrieve.HybridExplain).Setting.Asked; len(got) != one.want {
-			t.Errorf("%q names %d, want %d", one.question, len(got), one.want)
-		}
+		got := o.run(t, query).Explain.(retrieve.HybridExplain).Setting.Asked
+		assert.True(t, len(got) == one.want, "%q names %d, want %d", one.question, len(got), one.want)
 	}
 }

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/methods"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
@@ -22,9 +25,7 @@ func openLines(t *testing.T, lines []string) opened {
 	stores := retrievetest.NewStores(t)
 	built := retrievetest.Build(t, stores, "sample", documents, retrievetest.Options{})
 	generation, err := openBuilt(t.Context(), stores, built)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(generation.Close)
 	return opened{stores, built, generation}
 }
@@ -66,9 +67,7 @@ func TestAQuestionFindsWhatIsWrittenInAnotherWay(t *testing.T) {
 		}
 	}
 	bare := o.keys(o.run(t, o.query(t, retrieve.BM25, "resume")))
-	if len(bare) < 2 || bare[0] != "10" || bare[1] != "11" {
-		t.Errorf("without accents %v are found", bare)
-	}
+	assert.True(t, len(bare) >= 2 && bare[0] == "10" && bare[1] == "11", "without accents %v are found", bare)
 }
 
 // Promises: 74.
@@ -90,7 +89,6 @@ func TestAQuestionWithoutAWordMatchesNothing(t *testing.T) {
 func TestConfidenceDoesNotCountAccents(t *testing.T) {
 	o := openLines(t, []string{"The naive painter of Zurich.", "The harbour of Bergen.", "The hall of Oslo."})
 	with, without := o.run(t, o.query(t, retrieve.Hybrid, "naïve Zürich")), o.run(t, o.query(t, retrieve.Hybrid, "naive Zurich"))
-	if *with.Confidence != *without.Confidence {
-		t.Errorf("%v with accents, %v without", *with.Confidence, *without.Confidence)
-	}
+	assert.True(t, *with.Confidence == *without.Confidence,
+		"%v with accents, %v without", *with.Confidence, *without.Confidence)
 }

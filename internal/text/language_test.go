@@ -14,9 +14,8 @@ import (
 // Promises: 75.
 func TestEnglishIsWhatTheFunctionsSay(t *testing.T) {
 	english := text.LanguageOf("en")
-	if english != text.LanguageOf("") || english.Analyser() != text.Analyser {
-		t.Fatalf("the analyser of English is %s", english.Analyser())
-	}
+	require.True(t, english == text.LanguageOf("") && english.Analyser() == text.Analyser,
+		"the analyser of English is %s", english.Analyser())
 	for _, s := range []string{
 		"", "The Bohr's letters, and l'eau of São Paulo. Dr. Weiß came on 3. May at 3.14 U.S.A.",
 		"漢字とカタカナ、ภาษาไทย; naïve ＡＢＣ\u0301",

@@ -56,23 +56,18 @@ func TestStatementsPartTablesAndLists(t *testing.T) {
 func TestDaysAreReadInTheirForms(t *testing.T) {
 	for _, said := range []string{"2 June 2026", "June 2nd, 2026", "Jun. 2, 2026", "2. Juni 2026", "2 juin 2026", "2 de junio de 2026",
 		"2 de junho de 2026", "02.06.2026", "2026-06-02T06:55"} {
-		if got := text.Dates("on " + said); len(got) != 1 || got[0].Day != "2026-06-02" {
-			t.Errorf("%s: %v", said, got)
-		}
+		got := text.Dates("on " + said)
+		assert.True(t, len(got) == 1 && got[0].Day == "2026-06-02", "%s: %v", said, got)
 	}
-	if got := text.Dates("room 2 on 45 June 2026, 2 Junk 2026 and 2026-13-01"); len(got) != 0 {
-		t.Errorf("%v", got)
-	}
-	if got := text.WithDays("at 2 June 2026"); got != "at 2 June 2026 2026-06-02" {
-		t.Error(got)
-	}
+	got := text.Dates("room 2 on 45 June 2026, 2 Junk 2026 and 2026-13-01")
+	assert.True(t, len(got) == 0, "%v", got)
+	assert.Equal(t, "at 2 June 2026 2026-06-02", text.WithDays("at 2 June 2026"))
 }
 
 func TestWordsHoldALetterOrADigit(t *testing.T) {
 	got := strings.Join(text.Words("don't e-mail U.S.A. 3.14 COVID-19 x_y 漢字 ... — ünï"), " ")
-	if want := "don't e mail U.S.A 3.14 COVID 19 x_y 漢 字 ünï"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	want := "don't e mail U.S.A 3.14 COVID 19 x_y 漢 字 ünï"
+	assert.True(t, got == want, "got %q, want %q", got, want)
 }
 
 func TestPlacesAreThoseOfTheWords(t *testing.T) {
@@ -123,9 +118,8 @@ func TestStemsMeetOverEndings(t *testing.T) {
 		{"house", "houses"},
 	} {
 		for _, form := range forms[1:] {
-			if text.Stem(form) != text.Stem(forms[0]) {
-				t.Errorf("%s becomes %s, %s becomes %s", form, text.Stem(form), forms[0], text.Stem(forms[0]))
-			}
+			assert.True(t, text.Stem(form) == text.Stem(forms[0]),
+				"%s becomes %s, %s becomes %s", form, text.Stem(form), forms[0], text.Stem(forms[0]))
 		}
 	}
 	for _, word := range []string{"virus", "glass", "bed", "red", "king", "sing", "is", "漢字"} {
@@ -150,9 +144,8 @@ func TestWordsThatAreNoNames(t *testing.T) {
 		"the": {true, true}, "isn't": {true, true}, "according": {false, true}, "zero": {false, true},
 		"bohr": {false, false}, "The": {false, false}, "": {false, false},
 	} {
-		if text.IsStopWord(word) != want[0] || text.IsCommon(word) != want[1] {
-			t.Errorf("%q: stop %v, common %v", word, text.IsStopWord(word), text.IsCommon(word))
-		}
+		assert.True(t, text.IsStopWord(word) == want[0] && text.IsCommon(word) == want[1],
+			"%q: stop %v, common %v", word, text.IsStopWord(word), text.IsCommon(word))
 	}
 }
 

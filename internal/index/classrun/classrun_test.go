@@ -59,9 +59,7 @@ func TestARunSaysWhatWasGivenAndHasItsNamesInOrder(t *testing.T) {
 	for n, name := range given {
 		want := row(n)
 		got := string(file.AppendName(nil, slices.Index(file.NameRow, uint32(n))))
-		if file.Rows[n] != want || got != name {
-			t.Errorf("class %d: %+v %q", n, file.Rows[n], got)
-		}
+		assert.True(t, file.Rows[n] == want && got == name, "class %d: %+v %q", n, file.Rows[n], got)
 		sorted = append(sorted, name+"\x00"+string(want.ID[:]))
 	}
 	slices.Sort(sorted)
@@ -70,9 +68,8 @@ func TestARunSaysWhatWasGivenAndHasItsNamesInOrder(t *testing.T) {
 		assert.Equal(t, want, string(file.AppendName(nil, place))+"\x00"+string(id[:]), "name %d", place)
 	}
 	river, _ := file.Words.Find("rhine")
-	if docs, _ := river.All(); !slices.Equal(docs, []uint32{0, 1, 2}) {
-		t.Errorf("rhine is in %v", docs)
-	}
+	docs, _ := river.All()
+	assert.True(t, slices.Equal(docs, []uint32{0, 1, 2}), "rhine is in %v", docs)
 	for name, other := range map[string]struct {
 		expect classrun.Expect
 		code   fault.Code
@@ -102,9 +99,8 @@ func TestWhatCannotBeNumberedOrOrderedIsRefused(t *testing.T) {
 	defer writer.Close()
 	writer.SetLimit(1)
 	require.NoError(t, writer.Add(row(1), "a", nil))
-	if err := writer.Add(row(2), "b", nil); !fault.Is(err, fault.TooLarge) {
-		t.Errorf("two classes of 1: %v", err)
-	}
+	err := writer.Add(row(2), "b", nil)
+	assert.True(t, fault.Is(err, fault.TooLarge), "two classes of 1: %v", err)
 }
 
 // A run that says that classes have access labels is of a program that enforces them.

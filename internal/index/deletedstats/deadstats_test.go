@@ -109,9 +109,8 @@ func TestNightsAddUpAndMergesTakeAway(t *testing.T) {
 				t.Fatalf("%s is in %d dead documents, want %d", term, table.Frequency(term), list.Len())
 			}
 		}
-		if table.Terms() != terms || table.Frequency("t") != 0 || table.Frequency("zz") != 0 {
-			t.Fatalf("%d terms, want %d", table.Terms(), terms)
-		}
+		require.True(t, table.Terms() == terms && table.Frequency("t") == 0 && table.Frequency("zz") == 0,
+			"%d terms, want %d", table.Terms(), terms)
 	}
 }
 
@@ -148,12 +147,10 @@ func TestCountsThatCannotBeAreRefusedAndErrorsPassedOn(t *testing.T) {
 
 func TestATableOfAnotherSideOrAnalyserIsRefused(t *testing.T) {
 	content := write(t, nil, deletedstats.Change{Documents: 1, Terms: 1, Entries: entries(deletedstats.Entry{Term: "a", Documents: 1})})
-	if _, err := open(t, content, deletedstats.Of{Side: "classes", Analyser: "words/1"}); !fault.Is(err, fault.SegmentDamage) {
-		t.Errorf("another side: %v", err)
-	}
-	if _, err := open(t, content, deletedstats.Of{Side: "chunks", Analyser: "words/2"}); !fault.Is(err, fault.FormatUnknown) {
-		t.Errorf("another analyser: %v", err)
-	}
+	_, err := open(t, content, deletedstats.Of{Side: "classes", Analyser: "words/1"})
+	assert.True(t, fault.Is(err, fault.SegmentDamage), "another side: %v", err)
+	_, err = open(t, content, deletedstats.Of{Side: "chunks", Analyser: "words/2"})
+	assert.True(t, fault.Is(err, fault.FormatUnknown), "another analyser: %v", err)
 }
 
 // Terms without end are written from little memory, and their temporary files go.
@@ -170,10 +167,8 @@ func TestLargeTablesGoThroughFiles(t *testing.T) {
 	}
 	table, err := open(t, write(t, nil, deletedstats.Change{Documents: 1, Terms: terms, Entries: many}), chunks)
 	require.NoError(t, err)
-	if table.Terms() != terms || table.Frequency("t00299999") != 1 || table.Frequency("t00300000") != 0 {
-		t.Errorf("%d terms", table.Terms())
-	}
-	if files := left(); len(files) != 0 {
-		t.Errorf("%d files stay", len(files))
-	}
+	assert.True(t, table.Terms() == terms && table.Frequency("t00299999") == 1 && table.Frequency("t00300000") == 0,
+		"%d terms", table.Terms())
+	files := left()
+	assert.True(t, len(files) == 0, "%d files stay", len(files))
 }

@@ -52,9 +52,8 @@ func TestBitmapsSayOfEveryRowWhatWasWritten(t *testing.T) {
 		content := write(t, rows, func(row int) bool { return dead[row] })
 		bitmap, err := open(t, content, of(rows))
 		require.NoError(t, err)
-		if bitmap.CountDead() != count || bitmap.CountRows() != rows {
-			t.Errorf("%d of %d are dead, want %d of %d", bitmap.CountDead(), bitmap.CountRows(), count, rows)
-		}
+		assert.True(t, bitmap.CountDead() == count && bitmap.CountRows() == rows,
+			"%d of %d are dead, want %d of %d", bitmap.CountDead(), bitmap.CountRows(), count, rows)
 		for i := range dead {
 			require.Equal(t, dead[i], bitmap.IsDead(i), "row %d of %d", i, rows)
 		}
@@ -80,9 +79,8 @@ func TestWhatDiesLaterIsAddedAndOrderOfNightsDoesNotMatter(t *testing.T) {
 	} {
 		assert.True(t, fault.Is(err, fault.Internal), "rows %s: %v", name, err)
 	}
-	if err := deletions.Write(&together, of(deletions.MaxRows+1), nil); !fault.Is(err, fault.TooLarge) {
-		t.Errorf("more rows than can be numbered: %v", err)
-	}
+	err = deletions.Write(&together, of(deletions.MaxRows+1), nil)
+	assert.True(t, fault.Is(err, fault.TooLarge), "more rows than can be numbered: %v", err)
 }
 
 func TestABitmapOfAnotherSegmentIsRefused(t *testing.T) {

@@ -139,33 +139,28 @@ func same(t *testing.T, r *rand.Rand, one, many *lexical.Index, keys []int, term
 	}
 	want, got := one.Search(terms, n, allowKey, nil), many.SearchBy(terms, n, allowRow, before)
 	rank := func(row uint32) uint32 { return uint32(keys[row]) }
-	if ranked := many.Search(terms, n, allowRow, rank); !slices.Equal(ranked, got) {
-		t.Fatalf("%v: by rank and by order they differ", terms)
-	}
+	ranked := many.Search(terms, n, allowRow, rank)
+	require.True(t, slices.Equal(ranked, got), "%v: by rank and by order they differ", terms)
 	var wanted, found []uint32
 	for i := range max(len(want), len(got)) {
-		if i >= len(want) || i >= len(got) || int(want[i].Doc) != keys[got[i].Doc] ||
-			math.Float64bits(want[i].Score) != math.Float64bits(got[i].Score) {
-			t.Fatalf("%d best for %v, from place %d:\nof sides %v\nof one   %v", n, terms, i, got[i:], want[i:])
-		}
+		require.True(t, i < len(want) && i < len(got) && int(want[i].Doc) == keys[got[i].Doc] &&
+			math.Float64bits(want[i].Score) == math.Float64bits(got[i].Score),
+			"%d best for %v, from place %d:\nof sides %v\nof one   %v", n, terms, i, got[i:], want[i:])
 		wanted, found = append(wanted, want[i].Doc), append(found, got[i].Doc)
 	}
 	for i, score := range many.ScoreRows(terms, found) {
-		if math.Float64bits(score) != math.Float64bits(got[i].Score) {
-			t.Fatalf("%v: row %d alone has %v, in the search %v", terms, found[i], score, got[i].Score)
-		}
+		require.True(t, math.Float64bits(score) == math.Float64bits(got[i].Score),
+			"%v: row %d alone has %v, in the search %v", terms, found[i], score, got[i].Score)
 	}
 	require.True(t, fmt.Sprint(many.Holds(terms, found)) == fmt.Sprint(one.Holds(terms, wanted)),
 		"%v: other rows hold them", terms)
 	for _, term := range terms {
-		if math.Float64bits(one.Weight(term)) != math.Float64bits(many.Weight(term)) {
-			t.Fatalf("%s weighs %v, of one side %v", term, many.Weight(term), one.Weight(term))
-		}
+		require.True(t, math.Float64bits(one.Weight(term)) == math.Float64bits(many.Weight(term)),
+			"%s weighs %v, of one side %v", term, many.Weight(term), one.Weight(term))
 	}
-	if one.HasAnyTerm(terms) != many.HasAnyTerm(terms) || one.UnknownWeight() != many.UnknownWeight() ||
-		one.Totals() != many.Totals() {
-		t.Fatalf("%v: known %v, unknown %v, totals %v", terms, many.HasAnyTerm(terms), many.UnknownWeight(), many.Totals())
-	}
+	require.True(t, one.HasAnyTerm(terms) == many.HasAnyTerm(terms) && one.UnknownWeight() == many.UnknownWeight() &&
+		one.Totals() == many.Totals(),
+		"%v: known %v, unknown %v, totals %v", terms, many.HasAnyTerm(terms), many.UnknownWeight(), many.Totals())
 }
 
 // byFormula fails where a score of the composed index differs in a bit from the formula over the live documents, which
@@ -303,18 +298,15 @@ func TestRowsAndTermsThatAreDeadAreNotThere(t *testing.T) {
 	parts := []lexical.Part{{Side: open(t, nil)}, {Side: side, Dead: bitmap}, {Side: open(t, [][]string{{"c"}})}}
 	index, err := lexical.Compose(parts, counted(t, deletedstats.Count(side, bitmap.IsDead)))
 	require.NoError(t, err)
-	if index.HasAnyTerm([]string{"gone"}) || index.Weight("gone") != 0 ||
-		len(index.Search([]string{"gone"}, 9, nil, nil)) > 0 {
-		t.Error("a term that only a dead row holds is known")
-	}
+	assert.True(t, !index.HasAnyTerm([]string{"gone"}) && index.Weight("gone") == 0 &&
+		len(index.Search([]string{"gone"}, 9, nil, nil)) == 0, "a term that only a dead row holds is known")
 	hits := index.Search([]string{"a", "c"}, 9, nil, nil)
 	assert.True(t,
 		len(hits) == 2 && hits[0].Doc == 2 && hits[1].Doc == 1 && index.FirstRow(1) == 0 && index.FirstRow(2) == 2, "hits %v",
 		hits)
-	if scores := index.ScoreRows([]string{"a"}, []uint32{0, 1, 2, 99}); scores[0] != 0 || scores[1] == 0 ||
-		scores[3] != 0 {
-		t.Errorf("scores %v: of a dead row, a live one, one without the term, and none", scores)
-	}
+	scores := index.ScoreRows([]string{"a"}, []uint32{0, 1, 2, 99})
+	assert.True(t, scores[0] == 0 && scores[1] != 0 && scores[3] == 0,
+		"scores %v: of a dead row, a live one, one without the term, and none", scores)
 	assert.Equal(t, "[[false true false]]", fmt.Sprint(index.Holds([]string{"a"}, []uint32{0, 1, 99})), "held by")
 	for name, wrong := range map[string]func() (*lexical.Index, error){
 		"nothing counted": func() (*lexical.Index, error) { return lexical.Compose(parts, nil) },
@@ -393,9 +385,8 @@ func TestScoresOfAllRowsAreThoseOfASearchToTheLastBit(t *testing.T) {
 				found[hit.Doc] = hit.Score
 			}
 			for row, key := range keys {
-				if key >= 0 && math.Float64bits(scores.ScoreOf(uint32(row))) != math.Float64bits(found[uint32(row)]) {
-					t.Fatalf("%v: row %d has %v, in the search %v", terms, row, scores.ScoreOf(uint32(row)), found[uint32(row)])
-				}
+				require.True(t, key < 0 || math.Float64bits(scores.ScoreOf(uint32(row))) == math.Float64bits(found[uint32(row)]),
+					"%v: row %d has %v, in the search %v", terms, row, scores.ScoreOf(uint32(row)), found[uint32(row)])
 			}
 			require.Zero(t, scores.ScoreOf(uint32(len(keys)+64)), "a row that is not there has a score")
 		}

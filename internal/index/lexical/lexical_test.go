@@ -90,14 +90,12 @@ func TestSearchEqualsScoringEveryDocument(t *testing.T) {
 		var ids []uint32
 		for i := range got {
 			ids = append(ids, got[i].Doc)
-			if math.Abs(got[i].Score-want[i].Score) > 1e-5 {
-				t.Fatalf("%v: place %d has %v, want %v", terms, i, got[i], want[i])
-			}
+			require.True(t, math.Abs(got[i].Score-want[i].Score) <= 1e-5,
+				"%v: place %d has %v, want %v", terms, i, got[i], want[i])
 		}
 		for i, s := range index.ScoreRows(terms, ids) {
-			if math.Abs(s-got[i].Score) > 1e-9 {
-				t.Fatalf("score of %d alone is %g, in the search %g", ids[i], s, got[i].Score)
-			}
+			require.True(t, math.Abs(s-got[i].Score) <= 1e-9,
+				"score of %d alone is %g, in the search %g", ids[i], s, got[i].Score)
 		}
 	}
 	assert.True(t, !index.HasAnyTerm([]string{"no-such-term"}) && index.HasAnyTerm([]string{"no-such-term", docs[0][0]}),
@@ -172,20 +170,17 @@ func TestEqualScoresStandInOrderOfRank(t *testing.T) {
 func TestHoldsAndWeightsAreThoseOfTheDocuments(t *testing.T) {
 	index := build(t, [][]string{{"a", "b"}, {"a"}, {"c", "c"}})
 	got := fmt.Sprint(index.Holds([]string{"c", "none", "a"}, []uint32{2, 0, 1}))
-	if want := "[[true false false] [false false false] [false true true]]"; got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
+	want := "[[true false false] [false false false] [false true true]]"
+	assert.True(t, got == want, "%s, want %s", got, want)
 	rare, common := index.Weight("b"), index.Weight("a")
-	if index.Weight("none") != 0 || rare <= common || index.UnknownWeight() <= rare {
-		t.Errorf("rare %g, common %g, unknown %g", rare, common, index.UnknownWeight())
-	}
+	assert.True(t, index.Weight("none") == 0 && rare > common && index.UnknownWeight() > rare,
+		"rare %g, common %g, unknown %g", rare, common, index.UnknownWeight())
 }
 
 func TestAnEmptySideFindsNothing(t *testing.T) {
 	x := build(t, nil)
-	if got := x.Search([]string{"a"}, 5, nil, nil); len(got) != 0 {
-		t.Errorf("got %v", got)
-	}
+	got := x.Search([]string{"a"}, 5, nil, nil)
+	assert.True(t, len(got) == 0, "got %v", got)
 }
 
 func BenchmarkSearch(b *testing.B) {

@@ -182,15 +182,13 @@ func TestNumbersAreThoseOfSortingEverything(t *testing.T) {
 		require.True(t, documents == c.documents && chunks == len(c.classes) && classes == len(c.ids),
 			"%d documents, %d chunks, %d classes", documents, chunks, classes)
 		for d, key := range c.key {
-			if set.Key(d) != key || int(set.DocumentAt(d).Chunks) != d*perDocument {
-				t.Fatalf("document %d is %s from chunk %d", d, set.Key(d), set.DocumentAt(d).Chunks)
-			}
+			require.True(t, set.Key(d) == key && int(set.DocumentAt(d).Chunks) == d*perDocument,
+				"document %d is %s from chunk %d", d, set.Key(d), set.DocumentAt(d).Chunks)
 		}
 		placeOf := map[core.ID]uint32{}
 		for place, id := range c.ids {
-			if set.ClassID(uint32(place)) != id || set.ClassPlace(id) != place {
-				t.Fatalf("class %d is %s", place, set.ClassID(uint32(place)))
-			}
+			require.True(t, set.ClassID(uint32(place)) == id && set.ClassPlace(id) == place,
+				"class %d is %s", place, set.ClassID(uint32(place)))
 			placeOf[id] = uint32(place)
 		}
 		of := make([][]uint32, classes)
@@ -204,15 +202,13 @@ func TestNumbersAreThoseOfSortingEverything(t *testing.T) {
 				of[placeOf[id]] = append(of[placeOf[id]], uint32(number))
 			}
 			slices.Sort(places)
-			if !slices.Equal(set.Graph.ClassesOf(uint32(number)), places) {
-				t.Fatalf("chunk %d mentions %v, want %v", number, set.Graph.ClassesOf(uint32(number)), places)
-			}
+			require.True(t, slices.Equal(set.Graph.ClassesOf(uint32(number)), places),
+				"chunk %d mentions %v, want %v", number, set.Graph.ClassesOf(uint32(number)), places)
 		}
 		inNames, inFirsts := make([]uint32, classes), make([]uint32, classes)
 		for place, chunks := range of {
-			if !slices.Equal(set.Graph.ChunksOf(uint32(place)), chunks) {
-				t.Fatalf("class %d is in %v, want %v", place, set.Graph.ChunksOf(uint32(place)), chunks)
-			}
+			require.True(t, slices.Equal(set.Graph.ChunksOf(uint32(place)), chunks),
+				"class %d is in %v, want %v", place, set.Graph.ChunksOf(uint32(place)), chunks)
 			inNames[place], inFirsts[place] = uint32(place), uint32(place)
 		}
 		sort.SliceStable(inNames, func(i, j int) bool { return c.name(int(inNames[i])) < c.name(int(inNames[j])) })
@@ -222,9 +218,8 @@ func TestNumbersAreThoseOfSortingEverything(t *testing.T) {
 		})
 		assert.True(t, slices.Equal(set.Place, inFirsts), "classes are not in the order of their first mentions")
 		for i, place := range inNames {
-			if set.Name(i) != c.name(int(place)) || set.ByName(i).ID != c.ids[place] || set.Place[set.Rank[i]] != uint32(i) {
-				t.Fatalf("name %d is %s", i, set.Name(i))
-			}
+			require.True(t, set.Name(i) == c.name(int(place)) && set.ByName(i).ID == c.ids[place] &&
+				set.Place[set.Rank[i]] == uint32(i), "name %d is %s", i, set.Name(i))
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -44,7 +45,6 @@ func TestValuesOfEveryWidthAreUnpackedAsTheyWerePacked(t *testing.T) {
 			}
 		}
 	}
-	if got := bitWidth([]uint32{0, 0}); got != 0 || bitWidth([]uint32{1, math.MaxUint32}) != 32 {
-		t.Errorf("zeros take %d bits", got)
-	}
+	got := bitWidth([]uint32{0, 0})
+	assert.True(t, got == 0 && bitWidth([]uint32{1, math.MaxUint32}) == 32, "zeros take %d bits", got)
 }

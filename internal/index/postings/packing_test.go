@@ -76,9 +76,8 @@ func TestASideSaysWhatItsDocumentsSay(t *testing.T) {
 			t.Fatalf("%d documents: %+v, %+v", documents, got, stats)
 		}
 		for doc, terms := range texts(documents) {
-			if side.Lengths[doc] != uint32(len(terms)) {
-				t.Fatalf("document %d has %d terms, want %d", doc, side.Lengths[doc], len(terms))
-			}
+			require.True(t, side.Lengths[doc] == uint32(len(terms)),
+				"document %d has %d terms, want %d", doc, side.Lengths[doc], len(terms))
 		}
 		var cursor postings.Cursor
 		before, terms := "", 0
@@ -98,14 +97,12 @@ func TestASideSaysWhatItsDocumentsSay(t *testing.T) {
 				require.True(t, held == there && (!there || count == counts[at]), "%q in %d: %d times, %v", term, doc, count, held)
 			}
 			for _, other := range []string{term + "\x00", term + "z", term[:len(term)/2], term[:max(0, len(term)-1)] + "!"} {
-				if _, there := want[other]; side.Has(other) != there {
-					t.Fatalf("%q is in the index: %v, found: %v", other, there, side.Has(other))
-				}
+				_, there := want[other]
+				require.True(t, side.Has(other) == there, "%q is in the index: %v, found: %v", other, there, side.Has(other))
 			}
 		}
-		if terms != len(want) || side.Has("zzz") || side.Has("\xff\xff\xff") || (documents == 0 && side.Has("")) {
-			t.Errorf("%d terms, want %d", terms, len(want))
-		}
+		assert.True(t, terms == len(want) && !side.Has("zzz") && !side.Has("\xff\xff\xff") &&
+			(documents != 0 || !side.Has("")), "%d terms, want %d", terms, len(want))
 	}
 }
 
@@ -127,9 +124,8 @@ func TestAFinderFindsWhatTermsFoundOneByOneAre(t *testing.T) {
 			for i, term := range some {
 				first, _ := side.Find(term)
 				second, _ := other.Find(term)
-				if lists[i] != first || lists[len(some)+i] != second {
-					t.Fatalf("%q of %d documents: %v, alone %v", term, documents, lists[i].Len(), first.Len())
-				}
+				require.True(t, lists[i] == first && lists[len(some)+i] == second,
+					"%q of %d documents: %v, alone %v", term, documents, lists[i].Len(), first.Len())
 			}
 		}
 	}

@@ -70,10 +70,9 @@ func TestListsHoldDocumentsCountsAndBlockMaxima(t *testing.T) {
 	builder := postings.NewBuilder()
 	add(t, builder, []string{"a", "b", "a"}, nil, []string{"b"}, []string{"c", "a"})
 	side := write(t, builder)
-	if !side.Fits() || side.Documents() != 4 || side.Average != 6.0/4 ||
-		!slices.Equal(side.Lengths, []uint32{3, 0, 1, 2}) {
-		t.Errorf("%d documents of %v, on average %g", side.Documents(), side.Lengths, side.Average)
-	}
+	assert.True(t, side.Fits() && side.Documents() == 4 && side.Average == 6.0/4 &&
+		slices.Equal(side.Lengths, []uint32{3, 0, 1, 2}),
+		"%d documents of %v, on average %g", side.Documents(), side.Lengths, side.Average)
 	for term, want := range map[string]struct {
 		docs   []uint32
 		counts []uint8
@@ -108,9 +107,8 @@ func TestEveryBlockHasItsLargestWeight(t *testing.T) {
 	side := write(t, builder)
 	list, _ := side.Find("t")
 	docs, counts := list.All()
-	if list.Blocks() != 4 || len(docs) != 3*postings.BlockSize+5 {
-		t.Fatalf("%d postings in %d blocks", len(docs), list.Blocks())
-	}
+	require.True(t, list.Blocks() == 4 && len(docs) == 3*postings.BlockSize+5,
+		"%d postings in %d blocks", len(docs), list.Blocks())
 	for b := range list.Blocks() {
 		largest := float32(0)
 		for i := b * postings.BlockSize; i < min(len(docs), (b+1)*postings.BlockSize); i++ {
@@ -147,10 +145,8 @@ func TestARaisedMaximumIsNeverBelowAWeight(t *testing.T) {
 			bound := stored * side.RaiseFactor(average)
 			for i, doc := range docs {
 				weight := float64(postings.Weight(counts[i], side.Lengths[doc], average))
-				if weight > bound {
-					t.Fatalf("weight %v of %d in %d words, on average %v instead of %v, is above %v",
-						weight, counts[i], side.Lengths[doc], average, side.Average, bound)
-				}
+				require.True(t, weight <= bound, "weight %v of %d in %d words, on average %v instead of %v, is above %v", weight,
+					counts[i], side.Lengths[doc], average, side.Average, bound)
 				if weight > stored {
 					needed++
 				}
@@ -173,9 +169,8 @@ func TestTotalsAreThoseOfAllDocuments(t *testing.T) {
 		docs, _ := list.All()
 		got = append(got, fmt.Sprint(term, docs, list.Len()))
 	}
-	if want := "[a[0] 1 b[0 1] 2]"; fmt.Sprint(got) != want || side.Has("c") {
-		t.Errorf("%v, want %v", got, want)
-	}
+	want := "[a[0] 1 b[0 1] 2]"
+	assert.True(t, fmt.Sprint(got) == want && !side.Has("c"), "%v, want %v", got, want)
 	if got := side.Stats().Totals(); got != (postings.Totals{Documents: 2, Terms: 4}) || got.Average() != side.Average {
 		t.Errorf("%+v", got)
 	}
@@ -203,13 +198,10 @@ func TestTemporaryFilesGoWithTheBuilder(t *testing.T) {
 	builder := postings.NewBuilder()
 	builder.SpillAt(1)
 	add(t, builder, []string{"a"}, []string{"b"}, []string{"c"})
-	if files := open(); len(files) == 0 {
-		t.Error("nothing was spilled")
-	}
+	assert.True(t, len(open()) != 0, "nothing was spilled")
 	builder.Close()
-	if files := open(); len(files) != 0 {
-		t.Errorf("%d files stay", len(files))
-	}
+	files := open()
+	assert.True(t, len(files) == 0, "%d files stay", len(files))
 }
 
 func TestCountsEndAt255AndAnEmptySideIsOne(t *testing.T) {
@@ -220,9 +212,8 @@ func TestCountsEndAt255AndAnEmptySideIsOne(t *testing.T) {
 	}
 	add(t, builder, terms)
 	often, _ := write(t, builder).Find("often")
-	if _, counts := often.All(); counts[0] != 255 {
-		t.Errorf("300 occurrences are counted as %d", counts[0])
-	}
+	_, counts := often.All()
+	assert.True(t, counts[0] == 255, "300 occurrences are counted as %d", counts[0])
 	empty := write(t, postings.NewBuilder())
 	assert.True(t, empty.Fits() && empty.Documents() == 0 && empty.Average == 1 && !empty.Has(""), "%+v", empty)
 }

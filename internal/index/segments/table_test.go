@@ -148,10 +148,8 @@ func TestWhatIsDeadInOneSegmentCountsByAnother(t *testing.T) {
 	}{"a": {0, 0, "a b c"}, "b": {1, 0, "b d"}, "c": {0, 2, "a b c"}, "d": {1, 1, "b d"}} {
 		place, ok := table.FindDocument(key)
 		chunk, found := table.FindChunk(chunkID(key))
-		if !ok || place != (segments.Place{Segment: want.split, Row: want.row}) || !found ||
-			chunk.Digest != core.Sum(want.of, key) {
-			t.Errorf("%s: %v %v, %v %v", key, place, ok, chunk, found)
-		}
+		assert.True(t, ok && place == (segments.Place{Segment: want.split, Row: want.row}) && found &&
+			chunk.Digest == core.Sum(want.of, key), "%s: %v %v, %v %v", key, place, ok, chunk, found)
 		chunks, counts := table.ChunksOf(key)
 		assert.True(t, counts && len(chunks) == 1 && chunks[0].ID == chunkID(key), "chunks of %s: %v", key, chunks)
 	}
@@ -159,9 +157,8 @@ func TestWhatIsDeadInOneSegmentCountsByAnother(t *testing.T) {
 		class, ok := table.FindClass(core.ClassID(name))
 		assert.True(t, ok && class.Record == core.Sum("record", of, name), "%s: %v %v", name, class, ok)
 	}
-	if _, ok := table.FindDocument("e"); ok || table.CountDocuments() != 4 {
-		t.Errorf("%d documents", table.CountDocuments())
-	}
+	_, ok := table.FindDocument("e")
+	assert.True(t, !ok && table.CountDocuments() == 4, "%d documents", table.CountDocuments())
 	if _, ok := s.open(was).FindChunk(chunkID("d")); ok {
 		t.Error("a chunk counts before it was there")
 	}
@@ -211,15 +208,13 @@ func TestOnlyRowsOfItsOwnAreLeftOfAGeneration(t *testing.T) {
 	y := "class " + core.ClassID("y").String()
 	got := left(former, now)
 	assert.True(t, len(got) == 2 && got["chunk "+chunkID("b").String()] == 1, "%v", got)
-	if _, ok := got[y]; !ok {
-		t.Errorf("the former row of y: %v", got)
-	}
+	_, ok := got[y]
+	assert.True(t, ok, "the former row of y: %v", got)
 	if got := left(now, former); len(got) != 3 || got[y] != 3 || got["chunk "+chunkID("d").String()] != 4 {
 		t.Errorf("%v", got)
 	}
-	if all := left(former); len(all) != 6 {
-		t.Errorf("nothing is shared: %v", slices.Sorted(maps.Keys(all)))
-	}
+	all := left(former)
+	assert.True(t, len(all) == 6, "nothing is shared: %v", slices.Sorted(maps.Keys(all)))
 	for chunk := range former.ChunksLeft(2, nil) {
 		assert.True(t, chunk.Place >= 2, "a sweep that goes on begins again: %v", chunk)
 	}

@@ -111,10 +111,9 @@ func TestASplitSaysWhatWasGiven(t *testing.T) {
 	for i, document := range sample {
 		row := file.Documents[i]
 		meta, modified := file.FilterFields(i)
-		if string(file.KeyBytes(i)) != document.key || !maps.Equal(meta, document.meta) || !modified.Equal(day) ||
-			row.Part != 1 || row.Frame != uint32(i) || int(row.Chunks) != at || int(row.Count) != len(document.chunks) {
-			t.Errorf("document %d: %q %v %v %+v", i, file.KeyBytes(i), meta, modified, row)
-		}
+		assert.True(t, string(file.KeyBytes(i)) == document.key && maps.Equal(meta, document.meta) && modified.Equal(day) &&
+			row.Part == 1 && row.Frame == uint32(i) && int(row.Chunks) == at && int(row.Count) == len(document.chunks),
+			"document %d: %q %v %v %+v", i, file.KeyBytes(i), meta, modified, row)
 		for n, chunk := range document.chunks {
 			row := file.Chunks[at]
 			assert.True(t, row.ID == id(document.key+chunk.words) && int(row.Document) == i && int(row.Ordinal) == n,
@@ -128,12 +127,10 @@ func TestASplitSaysWhatWasGiven(t *testing.T) {
 		}
 	}
 	river, _ := file.Words.Find("river")
-	if docs, _ := river.All(); !slices.Equal(docs, []uint32{0, 1}) {
-		t.Errorf("river is in %v", docs)
-	}
-	if rhine := file.ChunksOf(file.ClassFrom(id("Rhine"))); !slices.Equal(rhine, []uint32{0, 1}) {
-		t.Errorf("a chunk that mentions a class twice is there so often: %v", rhine)
-	}
+	docs, _ := river.All()
+	assert.True(t, slices.Equal(docs, []uint32{0, 1}), "river is in %v", docs)
+	rhine := file.ChunksOf(file.ClassFrom(id("Rhine")))
+	assert.True(t, slices.Equal(rhine, []uint32{0, 1}), "a chunk that mentions a class twice is there so often: %v", rhine)
 }
 
 func TestEqualContentGivesEqualBytes(t *testing.T) {
@@ -153,10 +150,9 @@ func TestASplitSaysWhereAndHowOftenAClassIsMentioned(t *testing.T) {
 	}{{"Rhine", []uint16{0, 0}, 3, 1}, {"Basel", []uint16{1, 0}, 2, 1}, {"Alps", []uint16{1}, 1, 1}} {
 		class := file.ClassFrom(id(one.class))
 		some := file.MentionsOf(class, func(chunk uint32) bool { return chunk > 0 })
-		if got := file.PlacesOf(class); !slices.Equal(got, one.places) ||
-			file.MentionsOf(class, all) != one.mentions || some != one.some {
-			t.Errorf("%s: %v, %d, %d", one.class, got, file.MentionsOf(class, all), some)
-		}
+		got := file.PlacesOf(class)
+		assert.True(t, slices.Equal(got, one.places) && file.MentionsOf(class, all) == one.mentions && some == one.some,
+			"%s: %v, %d, %d", one.class, got, file.MentionsOf(class, all), some)
 	}
 }
 
@@ -208,9 +204,8 @@ func TestWhatCannotBeNumberedOrOrderedIsRefused(t *testing.T) {
 	defer classes.Close()
 	fill(t, classes, false)
 	classes.SetLimit(2)
-	if _, err := classes.Write(&bytes.Buffer{}, "v1", "en"); !fault.Is(err, fault.TooLarge) {
-		t.Errorf("three classes of 2: %v", err)
-	}
+	_, err := classes.Write(&bytes.Buffer{}, "v1", "en")
+	assert.True(t, fault.Is(err, fault.TooLarge), "three classes of 2: %v", err)
 }
 
 func TestASplitThatIsAnotherIsRefused(t *testing.T) {
@@ -232,7 +227,6 @@ func TestASplitThatIsAnotherIsRefused(t *testing.T) {
 	require.NoError(t, writer.BeginDocument(split.Row{Key: "a"}))
 	writer.SetLabel(1)
 	labelled := stored(t, written(t, writer))
-	if _, err := split.Open(labelled, split.Expect{Analyser: "v1", Documents: 1}); !fault.Is(err, fault.FormatUnknown) {
-		t.Errorf("a document that not everybody may read: %v", err)
-	}
+	_, err := split.Open(labelled, split.Expect{Analyser: "v1", Documents: 1})
+	assert.True(t, fault.Is(err, fault.FormatUnknown), "a document that not everybody may read: %v", err)
 }

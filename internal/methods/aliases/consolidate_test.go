@@ -30,9 +30,8 @@ func TestChainsDoNotMergeWhatIsFarApart(t *testing.T) {
 	for _, d := range guarded.Decisions {
 		why = append(why, d.Why)
 	}
-	if want := []string{WhyNear, WhyFar, WhyChain}; !slices.Equal(why, want) {
-		t.Errorf("reasons %q, want %q", why, want)
-	}
+	want := []string{WhyNear, WhyFar, WhyChain}
+	assert.True(t, slices.Equal(why, want), "reasons %q, want %q", why, want)
 }
 
 func TestGuards(t *testing.T) {
@@ -109,9 +108,8 @@ func TestTheOrderOfPairsDoesNotMatterAndRepresentativesStay(t *testing.T) {
 		for i, to := range want.Of {
 			require.Equal(t, to, want.Of[to], "%d", i)
 			for j := range i {
-				if want.Of[j] == to && cosine(i, j) < DefaultLimits.Complete {
-					t.Fatalf("%d and %d are one at a cosine of %v", j, i, cosine(i, j))
-				}
+				require.True(t, want.Of[j] != to || cosine(i, j) >= DefaultLimits.Complete,
+					"%d and %d are one at a cosine of %v", j, i, cosine(i, j))
 			}
 		}
 	}
@@ -120,7 +118,6 @@ func TestTheOrderOfPairsDoesNotMatterAndRepresentativesStay(t *testing.T) {
 func TestNamesSpelledAlikeAreCandidates(t *testing.T) {
 	all := []Name{{Text: "Alpha-Corp"}, {Text: "Other"}, {Text: "AlphaCorp"}, {Text: "alpha corp"}}
 	got := PairSpellings(all, func(a, b int) float64 { return .5 })
-	if want := []Pair{{3, 0, .5}, {3, 2, .5}}; !slices.Equal(got, want) {
-		t.Errorf("pairs %v, want %v", got, want)
-	}
+	want := []Pair{{3, 0, .5}, {3, 2, .5}}
+	assert.True(t, slices.Equal(got, want), "pairs %v, want %v", got, want)
 }

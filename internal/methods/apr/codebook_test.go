@@ -40,13 +40,11 @@ func TestEdgesSayWhatTheTriplesSaid(t *testing.T) {
 		for i, edge := range sequence.Edges {
 			triple := documents[d].Triples[i]
 			head, relation, tail := book.Words(edge)
-			if head != triple.Head || relation != triple.Relation || tail != triple.Tail {
-				t.Fatalf("%s %d: %q, want %v", sequence.Document, i, book.Text(edge), triple)
-			}
-			if !slices.Contains(book.Sources[edge], triple.Source) ||
-				!slices.Contains(book.CiteChunks([]uint32{edge}), triple.Source.Chunk) {
-				t.Fatalf("edge %d does not tell of %v", edge, triple.Source)
-			}
+			require.True(t, head == triple.Head && relation == triple.Relation && tail == triple.Tail,
+				"%s %d: %q, want %v", sequence.Document, i, book.Text(edge), triple)
+			require.True(t, slices.Contains(book.Sources[edge], triple.Source) &&
+				slices.Contains(book.CiteChunks([]uint32{edge}), triple.Source.Chunk),
+				"edge %d does not tell of %v", edge, triple.Source)
 		}
 	}
 }
@@ -76,9 +74,8 @@ func TestTriplesThatAreNoneAreLeftAndTold(t *testing.T) {
 	book, sequences, left := Indexify([]Document{document})
 	want := []Left{{"d", 1, LeftEmpty}, {"d", 2, LeftEmpty}, {"d", 4, LeftEmpty}, {"d", 5, LeftLong}, {"d", 6, LeftPlace},
 		{"d", 7 + triples.MaxChunkTriples, LeftBound}}
-	if len(left) != 5+10_000-triples.MaxChunkTriples || !slices.Equal(left[:6], want) {
-		t.Errorf("left %d, first %v", len(left), left[:min(6, len(left))])
-	}
+	assert.True(t, len(left) == 5+10_000-triples.MaxChunkTriples && slices.Equal(left[:6], want),
+		"left %d, first %v", len(left), left[:min(6, len(left))])
 	assert.Equal(t, []uint32{0, 0}, sequences[0].Edges[:2], "equivalent names make two edges")
 	assert.Equal(t, []triples.Source{{Chunk: "c"}, {Chunk: "c", Sentence: 1}}, book.Sources[0], "sources")
 }
@@ -103,9 +100,8 @@ func TestACodebookIsReadAsItWasWritten(t *testing.T) {
 	}
 	alone := (&Codebook{Entities: []string{"A"}, Relations: []string{"is"}, Edges: []Edge{{}},
 		Sources: [][]triples.Source{nil}}).Marshal()
-	if _, err := Unmarshal(alone); !fault.Is(err, fault.SegmentDamage) {
-		t.Errorf("an edge that nothing says is read: %v", err)
-	}
+	_, err = Unmarshal(alone)
+	assert.True(t, fault.Is(err, fault.SegmentDamage), "an edge that nothing says is read: %v", err)
 	for n := range data {
 		_, err := Unmarshal(data[:n])
 		require.True(t, fault.Is(err, fault.SegmentDamage), "cut at %d: %v", n, err)

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/methods/apr"
 	"github.com/unweaver/unweaver/internal/model/builtin"
@@ -37,9 +40,7 @@ func indexOf(t testing.TB, documents []apr.Document) (*apr.Index, *apr.Codebook)
 		}
 	}
 	index, err := apr.NewIndex(book, vectorsOf(book.Entities), vectorsOf(book.Relations), vectorsOf(lines))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return index, book
 }
 
@@ -90,25 +91,19 @@ func TestWhatIsFoundCitesTheChunksThatSayIt(t *testing.T) {
 		"without":       ask("Where was Marie Curie born?"),
 	} {
 		found := index.Find(q, settings(500))
-		if found.Linked != (len(q.Words) == 0) || len(found.Chunks) < 2 {
-			t.Fatalf("%s: %+v", name, found)
-		}
+		require.True(t, found.Linked == (len(q.Words) == 0) && len(found.Chunks) >= 2, "%s: %+v", name, found)
 		first := []string{found.Chunks[0].Chunk, found.Chunks[1].Chunk}
 		if slices.Sort(first); !slices.Equal(first, []string{"again", "curie"}) {
 			t.Errorf("%s: the first chunks are %v", name, first)
 		}
-		if !strings.Contains(found.Choice.Text, "Warsaw") || found.Choice.Tokens > 500 ||
-			found.Sizes[found.Choice.Encoding] != found.Choice.Tokens || len(found.Told) != found.Choice.Facts {
-			t.Errorf("%s: stated %+v, sizes %v", name, found.Choice, found.Sizes)
-		}
+		assert.True(t, strings.Contains(found.Choice.Text, "Warsaw") && found.Choice.Tokens <= 500 &&
+			found.Sizes[found.Choice.Encoding] == found.Choice.Tokens && len(found.Told) == found.Choice.Facts,
+			"%s: stated %+v, sizes %v", name, found.Choice, found.Sizes)
 		for _, edge := range found.Told {
-			if len(book.CiteChunks([]uint32{edge})) == 0 {
-				t.Errorf("%s: edge %d is stated and not cited", name, edge)
-			}
+			assert.True(t, len(book.CiteChunks([]uint32{edge})) != 0, "%s: edge %d is stated and not cited", name, edge)
 		}
-		if again := index.Find(q, settings(500)); !reflect.DeepEqual(again, found) {
-			t.Errorf("%s: asked again it finds something else", name)
-		}
+		again := index.Find(q, settings(500))
+		assert.True(t, reflect.DeepEqual(again, found), "%s: asked again it finds something else", name)
 	}
 }
 
@@ -123,17 +118,11 @@ func TestOnlyChunksThatAreLetInAreFoundHoweverManyOthersFit(t *testing.T) {
 	s.Allow = func(chunk string) bool { return chunk == "bergen" || chunk == "again" }
 	index, _ := indexOf(t, documents)
 	found := index.Find(ask("Where was Marie Curie born?", apr.Word{"Marie Curie", "was born in", "where"}), s)
-	if len(found.Chunks) == 0 || found.Chunks[0].Chunk != "again" {
-		t.Errorf("found %+v", found.Chunks)
-	}
+	assert.True(t, len(found.Chunks) != 0 && found.Chunks[0].Chunk == "again", "found %+v", found.Chunks)
 	for _, chunk := range found.Chunks {
-		if !s.Allow(chunk.Chunk) {
-			t.Errorf("chunk %s is not let in", chunk.Chunk)
-		}
+		assert.True(t, s.Allow(chunk.Chunk), "chunk %s is not let in", chunk.Chunk)
 	}
-	if strings.Contains(found.Choice.Text, "radium") {
-		t.Errorf("what only others say is stated: %s", found.Choice.Text)
-	}
+	assert.False(t, strings.Contains(found.Choice.Text, "radium"), "what only others say is stated: %s", found.Choice.Text)
 }
 
 func TestWhatCannotBeAskedFindsNothing(t *testing.T) {
@@ -141,20 +130,17 @@ func TestWhatCannotBeAskedFindsNothing(t *testing.T) {
 	for name, q := range map[string]apr.Asked{
 		"nothing": {}, "vectors of another length": {Query: apr.Query{Whole: []float32{1}}, Lines: [][]float32{{1, 0}}},
 	} {
-		if found := index.Find(q, settings(500)); len(found.Runs)+len(found.Chunks) > 0 || found.Choice.Text != "" {
-			t.Errorf("%s: %+v", name, found)
-		}
+		found := index.Find(q, settings(500))
+		assert.True(t, len(found.Runs)+len(found.Chunks) <= 0 && found.Choice.Text == "", "%s: %+v", name, found)
 	}
 	empty, _ := indexOf(t, nil)
-	if found := empty.Find(ask("Where?"), settings(500)); len(found.Runs) > 0 {
-		t.Errorf("nothing was said: %+v", found)
-	}
+	found := empty.Find(ask("Where?"), settings(500))
+	assert.True(t, len(found.Runs) <= 0, "nothing was said: %+v", found)
 	book := &apr.Codebook{Entities: []string{"A"}, Relations: []string{"is"}, Edges: []apr.Edge{{}}}
 	one := apr.Table{Dim: 2}
 	one.Add([]float32{1, 0})
-	if _, err := apr.NewIndex(book, one, one, apr.Table{}); !fault.Is(err, fault.SegmentDamage) {
-		t.Errorf("an edge without a vector: %v", err)
-	}
+	_, err := apr.NewIndex(book, one, one, apr.Table{})
+	assert.True(t, fault.Is(err, fault.SegmentDamage), "an edge without a vector: %v", err)
 }
 
 func TestTheBudgetIsKeptWhateverIsFound(t *testing.T) {
@@ -172,14 +158,11 @@ func TestTheBudgetIsKeptWhateverIsFound(t *testing.T) {
 	facts := 0
 	for budget := 0; budget < 900; budget += 60 {
 		choice := index.Find(ask("Which road leads from Town 3 to Lake 4?"), settings(budget)).Choice
-		if choice.Tokens > budget || tokens.Count(choice.Text) != choice.Tokens {
-			t.Fatalf("budget %d: %d tokens", budget, choice.Tokens)
-		}
+		require.True(t, choice.Tokens <= budget && tokens.Count(choice.Text) == choice.Tokens,
+			"budget %d: %d tokens", budget, choice.Tokens)
 		facts = max(facts, choice.Facts)
 	}
-	if facts < 10 {
-		t.Errorf("at most %d facts were stated", facts)
-	}
+	assert.True(t, facts >= 10, "at most %d facts were stated", facts)
 }
 
 // A question may ask for a thousand runs of any length, and end before the facts to state are chosen.
@@ -203,7 +186,6 @@ func TestWhatIsToldIsChosenAmongABoundedNumberOfFactsUntilTheEnd(t *testing.T) {
 	most, looks = looks, 0 // the next search ends when it chooses
 	s.Count = func(text string) int { counted++; return tokens.Count(text) }
 	found := index.Find(ask("Which quay was built in year 7?"), s)
-	if len(book.Edges) <= apr.MostTold || found.Choice.Facts != apr.MostTold || counted != 0 {
-		t.Errorf("%d facts of %d, %d texts counted", found.Choice.Facts, len(book.Edges), counted)
-	}
+	assert.True(t, len(book.Edges) > apr.MostTold && found.Choice.Facts == apr.MostTold && counted == 0,
+		"%d facts of %d, %d texts counted", found.Choice.Facts, len(book.Edges), counted)
 }

@@ -106,9 +106,8 @@ func TestRowsOfFewNumbersTakeLessAndEqualVectorsAreEqualRows(t *testing.T) {
 	table := Table{Dim: dim}
 	vector := sparseRows(rand.New(rand.NewPCG(15, 16)), 1, dim)[0]
 	table.Add(vector)
-	if used := len(table.Codes); used >= dim*2/3 || used%sparseCode != 0 {
-		t.Errorf("a row of few numbers takes %d bytes", used)
-	}
+	used := len(table.Codes)
+	assert.True(t, used < dim*2/3 && used%sparseCode == 0, "a row of few numbers takes %d bytes", used)
 	table.Add(vector)
 	assert.True(t, slices.Equal(table.codesOf(0), table.codesOf(1)) && table.Scales[0] == table.Scales[1],
 		"equal vectors are other rows")
@@ -146,8 +145,7 @@ func TestAnIndexHoldsNoVectorsOfItsOwn(t *testing.T) {
 	index, err := NewIndex(book, entities, relations, lines)
 	runtime.ReadMemStats(&after)
 	require.NoError(t, err)
-	if took := after.TotalAlloc - before.TotalAlloc; took > edges*dim/2 {
-		t.Errorf("an index of %d vectors of %d numbers takes %d bytes", edges, dim, took)
-	}
+	took := after.TotalAlloc - before.TotalAlloc
+	assert.True(t, took <= edges*dim/2, "an index of %d vectors of %d numbers takes %d bytes", edges, dim, took)
 	runtime.KeepAlive(index)
 }

@@ -47,9 +47,8 @@ func TestRunsEndWhereALineDoesNotFit(t *testing.T) {
 				open.add(line)
 			}
 		}
-		if math.Abs(open.scoreFit(s, lines[i], lines[i+1])-want) > 1e-6 {
-			t.Errorf("fit of line %d is %.6f, want %.6f", i+1, open.scoreFit(s, lines[i], lines[i+1]), want)
-		}
+		assert.True(t, math.Abs(open.scoreFit(s, lines[i], lines[i+1])-want) <= 1e-6,
+			"fit of line %d is %.6f, want %.6f", i+1, open.scoreFit(s, lines[i], lines[i+1]), want)
 	}
 	assert.Equal(t, []int{2, 2}, lengths(s.Refine(runs[:2])), "the border of the first two runs did not survive")
 	s.Chain = 0
@@ -89,13 +88,11 @@ func TestVectorsOfAnotherCodebookAreToldAndOfAnotherEmbedderIgnored(t *testing.T
 		_, err := NewCoarse(entities, relations, [][]Edge{{{0, 0, 0}}, {edge}})
 		assert.True(t, fault.Is(err, fault.SegmentDamage), "%v: %v", edge, err)
 	}
-	if _, err := NewCoarse(Table{}, Table{}, [][]Edge{{{0, 0, 0}}}); !fault.Is(err, fault.SegmentDamage) {
-		t.Errorf("tables without vectors: %v", err)
-	}
+	_, err := NewCoarse(Table{}, Table{}, [][]Edge{{{0, 0, 0}}})
+	assert.True(t, fault.Is(err, fault.SegmentDamage), "tables without vectors: %v", err)
 	c := coarse(t, entities, relations, [][]Edge{{{0, 0, 0}}, {{1, 0, 1}}})
-	if got := c.FindTop([][]float32{{1}, {0, 1, 0}}, nil, 2); len(got) != 2 || got[0].Score != 0 {
-		t.Errorf("vectors of another dimension give %v", got)
-	}
+	got := c.FindTop([][]float32{{1}, {0, 1, 0}}, nil, 2)
+	assert.True(t, len(got) == 2 && got[0].Score == 0, "vectors of another dimension give %v", got)
 	if got, _ := c.Ask(Query{}, 5); len(got) != 0 {
 		t.Errorf("nothing asked finds %v", got)
 	}
@@ -177,9 +174,8 @@ func TestCoarseIsWhatComparingEveryPairGives(t *testing.T) {
 			want = append(want, Candidate{i, score})
 		}
 		slices.SortFunc(want, byScore)
-		if got := coarse(t, entities, relations, runs).FindTop(asked, linked, 20); !slices.Equal(got, want[:20]) {
-			t.Fatalf("got %v\nwant %v", got, want[:20])
-		}
+		got := coarse(t, entities, relations, runs).FindTop(asked, linked, 20)
+		require.True(t, slices.Equal(got, want[:20]), "got %v\nwant %v", got, want[:20])
 	}
 }
 
@@ -222,9 +218,8 @@ func TestFineScoresOfAnExample(t *testing.T) {
 
 func TestCandidatesFarBelowTheBestAreLeft(t *testing.T) {
 	got := KeepBest([]Candidate{{4, .59}, {3, .6}, {2, 1}, {1, 1}}, 20)
-	if want := []Candidate{{1, 1}, {2, 1}, {3, .6}}; !slices.Equal(got, want) {
-		t.Errorf("kept %v, want %v", got, want)
-	}
+	want := []Candidate{{1, 1}, {2, 1}, {3, .6}}
+	assert.True(t, slices.Equal(got, want), "kept %v, want %v", got, want)
 	if got := KeepBest([]Candidate{{1, -.1}, {2, -.2}}, 1); !slices.Equal(got, []Candidate{{1, -.1}}) {
 		t.Errorf("of scores below 0 the best is to stay, not %v", got)
 	}

@@ -40,9 +40,8 @@ func TestPairsThatAreKnownToBeOneAreNotCompared(t *testing.T) {
 	asked := 0
 	same := func(a, b uint32) bool { asked++; return true }
 	got := SelectUnique(lists, same, longest(func(uint32) string { return "" }))
-	if all := 480 * 479 / 2; asked > all/100 {
-		t.Errorf("%d of %d pairs compared", asked, all)
-	}
+	all := 480 * 479 / 2
+	assert.True(t, asked <= all/100, "%d of %d pairs compared", asked, all)
 	assert.Equal(t, []uint32{23}, got, "stay")
 }
 
@@ -145,9 +144,8 @@ func TestThePolicyKeepsTheBudget(t *testing.T) {
 		assert.True(t, seen[want], "no budget led to %+v", want)
 	}
 	assert.True(t, len(seen) >= 6, "budgets lead to %v: the first facts that fit are not found", seen)
-	if got := Decide(all[:45], all, 1<<20, tokens.Count); got.All || got.Facts != 45 {
-		t.Errorf("of facts that repeat %d are stated, all: %t", got.Facts, got.All)
-	}
+	got := Decide(all[:45], all, 1<<20, tokens.Count)
+	assert.True(t, !got.All && got.Facts == 45, "of facts that repeat %d are stated, all: %t", got.Facts, got.All)
 }
 
 // longest prefers longer texts, then higher numbers, as the authors' program does.

@@ -99,9 +99,8 @@ func TestASearchGoesAlongEdges(t *testing.T) {
 	steps := along(ranked, g, 0.7, gem.MembersOf{}).OrderNodes(ranked, 9)
 	near(t, "priorities", []float64{steps[0].Priority, steps[1].Priority, steps[2].Priority, steps[4].Priority},
 		[]float64{.9, .29, .3, .8}, 1e-12)
-	if steps[0].From != -1 || steps[1].From != 0 || steps[1].Weight != .5 || steps[2].From != 1 || steps[4].From != -1 {
-		t.Errorf("%+v", steps)
-	}
+	assert.True(t, steps[0].From == -1 && steps[1].From == 0 && steps[1].Weight == .5 && steps[2].From == 1 &&
+		steps[4].From == -1, "%+v", steps)
 	closed := along(ranked, g, 0.7, gem.MembersOf{})
 	all := closed.Match
 	closed.Match = func(node int) (gem.Match, bool) { m, ok := all(node); return m, ok && node != 1 }
@@ -239,8 +238,7 @@ func TestARankingDoesNotDependOnTheOrderOfDocuments(t *testing.T) {
 	}
 	again := gem.Rank(gem.Compare(prompt, moved, of), gem.Best, gem.MembersOf{})
 	for i, m := range again {
-		if order[m.Node] != flat[i].Node || m.Score != flat[i].Score {
-			t.Fatalf("place %d has node %d of %g", i, order[m.Node], m.Score)
-		}
+		require.True(t, order[m.Node] == flat[i].Node && m.Score == flat[i].Score,
+			"place %d has node %d of %g", i, order[m.Node], m.Score)
 	}
 }

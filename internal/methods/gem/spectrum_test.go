@@ -45,9 +45,8 @@ func references(t *testing.T) []reference {
 	data, err := os.ReadFile("testdata/spectral.json")
 	require.NoError(t, err)
 	var out []reference
-	if err := json.Unmarshal(data, &out); err != nil || len(out) != 59 {
-		t.Fatal(len(out), err)
-	}
+	err = json.Unmarshal(data, &out)
+	require.True(t, err == nil && len(out) == 59, "%v %v", len(out), err)
 	return out
 }
 
@@ -70,9 +69,8 @@ func (r reference) graph(t *testing.T, variant string) gem.Graph {
 		}
 	}
 	for i, d := range degrees {
-		if math.Abs(d-r.Variants[variant].Degrees[i]) > 1e-9 {
-			t.Fatalf("degree %d: %g, should be %g", i, d, r.Variants[variant].Degrees[i])
-		}
+		require.True(t, math.Abs(d-r.Variants[variant].Degrees[i]) <= 1e-9,
+			"degree %d: %g, should be %g", i, d, r.Variants[variant].Degrees[i])
 	}
 	return gem.NewFixed(r.N, w, degrees)
 }
@@ -98,9 +96,8 @@ func (want *expected) compare(t *testing.T, got gem.Spectrum, e int) {
 		"%d of %d pairs, %d missing", len(got.Pairs), len(want.Values), got.Missing)
 	sum := 0.0
 	for i, p := range got.Pairs {
-		if math.Abs(p.Lambda-want.Values[i]) > 1e-9 {
-			t.Errorf("eigenvalue %d: %.12f, should be %.12f", i, p.Lambda, want.Values[i])
-		}
+		assert.True(t, math.Abs(p.Lambda-want.Values[i]) <= 1e-9,
+			"eigenvalue %d: %.12f, should be %.12f", i, p.Lambda, want.Values[i])
 		assert.False(t, p.Residual > 1e-10, "residual %d: %g", i, p.Residual)
 		sum += p.Lambda * p.Lambda
 	}
@@ -113,9 +110,7 @@ func (want *expected) compare(t *testing.T, got gem.Spectrum, e int) {
 		for i, x := range v.Vector {
 			same, turned = max(same, math.Abs(vector[i]-x)), max(turned, math.Abs(vector[i]+x))
 		}
-		if min(same, turned) > 1e-7 {
-			t.Errorf("eigenvector %d is off by %g", v.Index, min(same, turned))
-		}
+		assert.True(t, min(same, turned) <= 1e-7, "eigenvector %d is off by %g", v.Index, min(same, turned))
 		top := gem.SelectTop(vector, e, gem.Absolute)
 		slices.Sort(top)
 		expected := slices.Sorted(slices.Values(v.Top)) // which fills up with components of 0
@@ -299,9 +294,8 @@ func TestPropertiesOfSpectra(t *testing.T) {
 		total += d
 	}
 	for i, d := range all.Degrees {
-		if math.Abs(all.Pairs[0].Vector[i]-math.Sqrt(d/total)) > 1e-9 {
-			t.Fatalf("component %d of the overview: %g", i, all.Pairs[0].Vector[i])
-		}
+		require.True(t, math.Abs(all.Pairs[0].Vector[i]-math.Sqrt(d/total)) <= 1e-9,
+			"component %d of the overview: %g", i, all.Pairs[0].Vector[i])
 	}
 }
 
@@ -359,9 +353,8 @@ func TestWhatDoesNotConvergeIsLeftOutAndCounted(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := gem.Compute(ended, g, gem.Options{}); !errors.Is(err, context.Canceled) {
-		t.Error("a computation that was cancelled gives", err)
-	}
+	_, err = gem.Compute(ended, g, gem.Options{})
+	assert.True(t, errors.Is(err, context.Canceled), "%v %v", "a computation that was cancelled gives", err)
 }
 
 func TestFewNodesGiveFewPairs(t *testing.T) {

@@ -98,7 +98,6 @@ func TestAFolderGivesNothingFromOutside(t *testing.T) {
 		_, err := folder.Get(t.Context(), id)
 		assert.True(t, fault.Is(err, fault.Internal), "%q: %v", id, err)
 	}
-	if _, err := folder.Get(t.Context(), "absent"); !fault.Is(err, fault.NotFound) {
-		t.Errorf("absent: %v", err)
-	}
+	_, err := folder.Get(t.Context(), "absent")
+	assert.True(t, fault.Is(err, fault.NotFound), "absent: %v", err)
 }

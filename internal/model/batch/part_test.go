@@ -38,9 +38,8 @@ func TestCutKeepsLimits(t *testing.T) {
 	byTokens, err := batch.Cut(given, batch.Limits{Tokens: 120})
 	assert.True(t, err == nil && len(byTokens) == 13 && held == 25,
 		"%d parts of two, %d requests: %v", len(byTokens), held, err)
-	if _, err := batch.Cut(given, batch.Limits{Bytes: 10}); !fault.Is(err, fault.TooLarge) {
-		t.Errorf("a request that fits no file: %v", err)
-	}
+	_, err = batch.Cut(given, batch.Limits{Bytes: 10})
+	assert.True(t, fault.Is(err, fault.TooLarge), "a request that fits no file: %v", err)
 }
 
 func TestRead(t *testing.T) {
@@ -55,7 +54,6 @@ no line
 	got := batch.Read(map[string]bool{"a": true, "b": true, "c": true, "d": true}, output, failures)
 	assert.True(t, len(got.Answers) == 3 && got.Foreign == 1 && got.Broken == 1, "%+v", got)
 	assert.True(t, got.Answers["a"].IsAnswered() && string(got.Answers["b"].Body) == `{"x":1}`, "%+v", got.Answers)
-	if expired := got.Answers["c"]; expired.Code != batch.Expired || !expired.CanRetry() || expired.IsAnswered() {
-		t.Errorf("%+v", expired)
-	}
+	expired := got.Answers["c"]
+	assert.True(t, expired.Code == batch.Expired && expired.CanRetry() && !expired.IsAnswered(), "%+v", expired)
 }

@@ -148,10 +148,9 @@ func TestNothingIsPaidTwice(t *testing.T) {
 				require.True(t, err == nil || runs <= 1 && errors.Is(err, errKilled), "step %d after %v: %v", step, after, err)
 			}
 			stats := w.server.Stats()
-			if stats.Duplicates != 0 || stats.Chat != 39 || len(left) != 0 || len(w.book) != 40 {
-				t.Errorf("step %d after %v: paid twice %d, paid %d of 39, left %d, known %d", step, after,
-					stats.Duplicates, stats.Chat, len(left), len(w.book))
-			}
+			assert.True(t, stats.Duplicates == 0 && stats.Chat == 39 && len(left) == 0 && len(w.book) == 40,
+				"step %d after %v: paid twice %d, paid %d of 39, left %d, known %d", step, after, stats.Duplicates, stats.Chat,
+				len(left), len(w.book))
 			_, pushed := w.server.Batches()
 			pushes += pushed
 		}
@@ -191,9 +190,8 @@ func TestAnswersThatTheServerForgotAreAskedForInAnotherRound(t *testing.T) {
 	left, err := w.runnerOf(t, server).Run(t.Context(), parts(t, 20))
 	require.True(t, err == nil && len(left) == 0 && len(w.book) == 20,
 		"left %d, known %d: %v", len(left), len(w.book), err)
-	if created, _ := w.server.Batches(); created != 3 {
-		t.Errorf("%d batches, want one more than parts", created)
-	}
+	created, _ := w.server.Batches()
+	assert.True(t, created == 3, "%d batches, want one more than parts", created)
 }
 
 // TestRoundsOfPartsThatNobodyWants are ended, and what they answered is taken.
@@ -201,15 +199,13 @@ func TestRoundsOfPartsThatNobodyWants(t *testing.T) {
 	w := newWorld(t, modeltest.BatchFaults{Stuck: true})
 	runner := w.runner(t)
 	runner.Wait = func(context.Context, time.Duration) error { return errKilled }
-	if _, err := runner.Run(t.Context(), parts(t, 20)); !errors.Is(err, errKilled) {
-		t.Fatal(err)
-	}
+	_, err := runner.Run(t.Context(), parts(t, 20))
+	require.True(t, errors.Is(err, errKilled), "%v", err)
 	cut, err := batch.Cut(requests(30)[20:], batch.Limits{Requests: 10})
 	require.NoError(t, err)
 	w.server.SetBatchFaults(modeltest.BatchFaults{})
-	if left, err := w.runner(t).Run(t.Context(), cut); err != nil || len(left) != 0 {
-		t.Fatal(left, err)
-	}
+	left, err := w.runner(t).Run(t.Context(), cut)
+	require.True(t, err == nil && len(left) == 0, "%v %v", left, err)
 	if stats := w.server.Stats(); stats.Chat != int64(len(w.book)) || stats.Chat <= 10 || w.server.Files() != 0 {
 		t.Errorf("paid %d, known %d, files %d", stats.Chat, len(w.book), w.server.Files())
 	}
@@ -227,9 +223,8 @@ func TestBatchesAnHourAreBounded(t *testing.T) {
 		now = now.Add(10 * time.Minute)
 		return nil
 	}
-	if left, err := runner.Run(t.Context(), parts(t, 50)); err != nil || len(left) != 0 {
-		t.Fatal(left, err)
-	}
+	left, err := runner.Run(t.Context(), parts(t, 50))
+	require.True(t, err == nil && len(left) == 0, "%v %v", left, err)
 	assert.True(t, begun[0] == 2 && begun[1] == 4, "batches by hour, summed up: %v", begun)
 }
 
@@ -245,9 +240,8 @@ func TestDeadline(t *testing.T) {
 	}
 	left, err := runner.Run(t.Context(), parts(t, 20))
 	require.NoError(t, err)
-	if len(left) != 10 || len(w.book) != 10 || w.server.Stats().Chat != 10 {
-		t.Errorf("left %d, known %d, paid %d: want 10 each", len(left), len(w.book), w.server.Stats().Chat)
-	}
+	assert.True(t, len(left) == 10 && len(w.book) == 10 && w.server.Stats().Chat == 10,
+		"left %d, known %d, paid %d: want 10 each", len(left), len(w.book), w.server.Stats().Chat)
 	for _, id := range left {
 		_, got := w.book[id]
 		assert.False(t, got, "%s would be paid for again", id)
@@ -307,9 +301,8 @@ func TestTwoRunnersThatShareRequests(t *testing.T) {
 		}
 		claims.share(runner, runner.Prefix)
 		working.Go(func() {
-			if left, err := runner.Run(t.Context(), cut); err != nil || len(left) != 0 {
-				t.Errorf("left %d: %v", len(left), err)
-			}
+			left, err := runner.Run(t.Context(), cut)
+			assert.True(t, err == nil && len(left) == 0, "left %d: %v", len(left), err)
 		})
 	}
 	working.Wait()

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/model/builtin"
 )
 
@@ -16,19 +18,15 @@ func TestNamesAndTermsByRule(t *testing.T) {
 	}
 	for _, want := range []string{"MTCT", "Mother-to-child transmission", "HIV-1", "Journal of Mathematical Physics",
 		"American Institute of Physics", "Lothair II", "Ermengarde of Tours", "iPhone", "H5N1"} {
-		if d, ok := got[want]; !ok || d == "" {
-			t.Errorf("%q is missing or not described in %v", want, got)
-		}
+		d, ok := got[want]
+		assert.True(t, ok && d != "", "%q is missing or not described in %v", want, got)
 	}
 	for _, bad := range []string{"The", "Shortly", "In", "Lothair II's"} {
-		if _, ok := got[bad]; ok {
-			t.Errorf("%q is no name", bad)
-		}
+		_, ok := got[bad]
+		assert.False(t, ok, "%q is no name", bad)
 	}
-	if d := got["American Institute of Physics"]; !strings.HasPrefix(d, "The Journal of") ||
-		strings.Contains(d, "Lothair") {
-		t.Errorf("description %q", d)
-	}
+	d := got["American Institute of Physics"]
+	assert.True(t, strings.HasPrefix(d, "The Journal of") && !strings.Contains(d, "Lothair"), "description %q", d)
 }
 
 func cosine(a, b []float32) float64 {
@@ -43,12 +41,9 @@ func TestVectorsAreUnitDeterministicAndNearWhatSharesWords(t *testing.T) {
 	embedder := builtin.Embedder{}
 	for _, s := range []string{"Niels Bohr was a physicist", "the", "!!!", "", "é"} {
 		vector := embedder.Vector(s)
-		if n := cosine(vector, vector); math.Abs(n-1) > 1e-5 {
-			t.Errorf("%q has length %g", s, n)
-		}
-		if cosine(vector, embedder.Vector(s)) < 1-1e-6 {
-			t.Errorf("%q has two vectors", s)
-		}
+		n := cosine(vector, vector)
+		assert.True(t, math.Abs(n-1) <= 1e-5, "%q has length %g", s, n)
+		assert.True(t, cosine(vector, embedder.Vector(s)) >= 1-1e-6, "%q has two vectors", s)
 	}
 	q := embedder.Vector("physicists of Denmark")
 	if near, far := cosine(q, embedder.Vector("A Danish physicist from Denmark")), cosine(q,
@@ -63,7 +58,5 @@ func TestASummaryKeepsItsLimitAndItsOrder(t *testing.T) {
 		3,
 	) + "The bridge was built in 1890 of river stone. Nothing else is known about cats."
 	s := builtin.Summarize(long, 80)
-	if len([]rune(s)) > 80 || strings.Count(s, "The bridge spans the river.") != 1 {
-		t.Errorf("%q", s)
-	}
+	assert.True(t, len([]rune(s)) <= 80 && strings.Count(s, "The bridge spans the river.") == 1, "%q", s)
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/text"
 )
@@ -60,9 +62,8 @@ func TestNamesByRuleInOtherLanguages(t *testing.T) {
 		{"nothing", "zh", "", nil},
 	} {
 		t.Run(c.code+": "+c.name, func(t *testing.T) {
-			if got := foundIn(c.code, c.text); !reflect.DeepEqual(got, c.want) {
-				t.Errorf("got %q, want %q", got, c.want)
-			}
+			got := foundIn(c.code, c.text)
+			assert.True(t, reflect.DeepEqual(got, c.want), "got %q, want %q", got, c.want)
 		})
 	}
 }
@@ -70,24 +71,19 @@ func TestNamesByRuleInOtherLanguages(t *testing.T) {
 // A name that no space parts from the text is described by the sentence that has it.
 func TestNamesWithoutSpacesAreDescribed(t *testing.T) {
 	for _, entity := range builtin.EntitiesIn(text.LanguageOf("ja"), "彼はドイツで生まれた。それから東京大学に行った。") {
-		if entity.Name == "東京大学" && entity.Description != "それから東京大学に行った。" {
-			t.Errorf("%q", entity.Description)
-		}
+		assert.True(t, entity.Name != "東京大学" || entity.Description == "それから東京大学に行った。", "%q", entity.Description)
 	}
 }
 
 func TestModelsOfALanguageHaveNamesOfTheirOwn(t *testing.T) {
 	english, german := builtin.Chat{}.Info(), builtin.Chat{Language: "de"}.Info()
-	if english.Model != builtin.ChatModel || english != (builtin.Chat{Language: "en"}).Info() ||
-		german.Model != "rules-6 de/2" {
-		t.Errorf("%v, %v", english, german)
-	}
+	assert.True(t, english.Model == builtin.ChatModel && english == (builtin.Chat{Language: "en"}).Info() &&
+		german.Model == "rules-6 de/2", "%v, %v", english, german)
 	embedder := builtin.Embedder{Language: "de"}
 	weighed := embedder.WithIDF(func(string) float64 { return 2 })
-	if (builtin.Embedder{}).Info().Model != builtin.EmbedderModel || embedder.Info().Model != "hashing-3 de/2" ||
-		weighed.Info() != embedder.Info() {
-		t.Errorf("%v, %v", embedder.Info(), weighed.Info())
-	}
+	assert.True(t, (builtin.Embedder{}).Info().Model == builtin.EmbedderModel &&
+		embedder.Info().Model == "hashing-3 de/2" && weighed.Info() == embedder.Info(),
+		"%v, %v", embedder.Info(), weighed.Info())
 }
 
 // A chunk that repeats much must not take time by the square of it.
@@ -99,8 +95,7 @@ func TestAChunkThatRepeatsMuchHasFewNames(t *testing.T) {
 		}
 	}
 	for _, chunk := range []string{strings.Repeat("漢", 1<<17), twice.String()} {
-		if got := foundIn("zh", chunk); len(got) > 12 {
-			t.Errorf("%d names", len(got))
-		}
+		got := foundIn("zh", chunk)
+		assert.True(t, len(got) <= 12, "%d names", len(got))
 	}
 }

@@ -27,9 +27,8 @@ func TestRulesPassOverWhatIsNoProse(t *testing.T) {
 	for _, said := range append(questions, reply.Text) {
 		assert.True(t, !strings.ContainsAny(said, "|#`") && !strings.Contains(said, "Fusion"), "asked or stated: %q", said)
 	}
-	if code := builtin.QuestionsIn(text.LanguageOf("en"), "```\nGraph Store calls Fusion Walk\n```", 5); len(code) != 0 {
-		t.Errorf("code is asked: %q", code)
-	}
+	code := builtin.QuestionsIn(text.LanguageOf("en"), "```\nGraph Store calls Fusion Walk\n```", 5)
+	assert.True(t, len(code) == 0, "code is asked: %q", code)
 }
 
 // Questions of prose are in indexes that stand; what is blanked of a passage would change them.
@@ -45,9 +44,8 @@ func TestPassagesOfWikipediaAreProse(t *testing.T) {
 		if content != "" {
 			seen++
 		}
-		if places := text.NotProse(content); len(places) > 0 {
-			t.Errorf("%q", content[places[0][0]:places[0][1]])
-		}
+		places := text.NotProse(content)
+		assert.True(t, len(places) == 0, "%q", content[places[0][0]:places[0][1]])
 	}
 	assert.True(t, seen >= 100, "%d passages", seen)
 }

@@ -68,8 +68,7 @@ func FuzzQuestionsAreFewAndDifferentAndTheSameAgain(f *testing.F) {
 				"question %q of %q is doubled or none", question, chunk)
 			seen[question] = true
 		}
-		if again := builtin.QuestionsIn(language, chunk, int(count)); !slices.Equal(got, again) {
-			t.Errorf("%q, then %q", got, again)
-		}
+		again := builtin.QuestionsIn(language, chunk, int(count))
+		assert.True(t, slices.Equal(got, again), "%q, then %q", got, again)
 	})
 }

@@ -10,6 +10,9 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
 )
@@ -47,9 +50,8 @@ func TestNamesByRule(t *testing.T) {
 		"each name once":               {"Then Bohr met Einstein, and Einstein met Bohr.", []string{"Bohr", "Einstein"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := found(c.text); !reflect.DeepEqual(got, c.want) {
-				t.Errorf("got %q, want %q", got, c.want)
-			}
+			got := found(c.text)
+			assert.True(t, reflect.DeepEqual(got, c.want), "got %q, want %q", got, c.want)
 		})
 	}
 }
@@ -63,12 +65,8 @@ func TestAcronymsBringTheirExpansion(t *testing.T) {
 	} {
 		names := "\n" + strings.Join(found(text), "\n") + "\n"
 		open, closing := strings.IndexByte(text, '('), strings.IndexByte(text, ')')
-		if !strings.Contains(names, "\n"+text[open+1:closing]+"\n") {
-			t.Errorf("%q: the acronym is not in %q", text, names)
-		}
-		if want != "" && !strings.Contains(names, "\n"+want+"\n") {
-			t.Errorf("%q: %q is not in %q", text, want, names)
-		}
+		assert.True(t, strings.Contains(names, "\n"+text[open+1:closing]+"\n"), "%q: the acronym is not in %q", text, names)
+		assert.True(t, want == "" || strings.Contains(names, "\n"+want+"\n"), "%q: %q is not in %q", text, want, names)
 	}
 }
 
@@ -76,9 +74,8 @@ func TestADescriptionIsTheFirstSentencesThatNameIt(t *testing.T) {
 	text := "Bohr was born in 1885. Einstein wrote. Later Bohr taught. Then Bohr won. At last Bohr died."
 	for _, entity := range builtin.FindEntities(text) {
 		if entity.Name == "Bohr" {
-			if entity.Description != "Bohr was born in 1885. Later Bohr taught. Then Bohr won." {
-				t.Errorf("%q", entity.Description)
-			}
+			assert.True(t, entity.Description == "Bohr was born in 1885. Later Bohr taught. Then Bohr won.",
+				"%q", entity.Description)
 			return
 		}
 	}
@@ -91,22 +88,17 @@ func TestTheChatDoesEachTask(t *testing.T) {
 	var extracted struct {
 		Entities []builtin.Entity `json:"entities"`
 	}
-	if err != nil || json.Unmarshal([]byte(reply.Text), &extracted) != nil || len(extracted.Entities) != 1 {
-		t.Errorf("extract: %q, %v", reply.Text, err)
-	}
+	assert.True(t, err == nil && json.Unmarshal([]byte(reply.Text), &extracted) == nil && len(extracted.Entities) == 1,
+		"extract: %q, %v", reply.Text, err)
 	long := strings.Repeat("The bridge spans the river. ", 40) + "It was built of stone by many men."
 	reply, err = chat.Complete(t.Context(), model.Call{Task: model.Shorten, Input: long, Limit: 1000})
 	var shortened struct {
 		Description string `json:"description"`
 	}
-	if err != nil || json.Unmarshal([]byte(reply.Text), &shortened) != nil || shortened.Description == "" ||
-		utf8.RuneCountInString(shortened.Description) > 250 {
-		t.Errorf("shorten: %q, %v", reply.Text, err)
-	}
+	assert.True(t, err == nil && json.Unmarshal([]byte(reply.Text), &shortened) == nil && shortened.Description != "" &&
+		utf8.RuneCountInString(shortened.Description) <= 250, "shorten: %q, %v", reply.Text, err)
 	reply, err = chat.Complete(t.Context(), model.Call{Task: model.Answer, Question: "Quarks?", Input: "Cats sleep."})
-	if err != nil || reply.Text != "" {
-		t.Errorf("an answer from nothing: %q, %v", reply.Text, err)
-	}
+	assert.True(t, err == nil && reply.Text == "", "an answer from nothing: %q, %v", reply.Text, err)
 }
 
 func TestSummariesStayBelowTheirLimit(t *testing.T) {
@@ -118,21 +110,16 @@ func TestSummariesStayBelowTheirLimit(t *testing.T) {
 	} {
 		for _, limit := range []int{1, 20, 100} {
 			short := builtin.Summarize(text, limit)
-			if n := utf8.RuneCountInString(short); n > limit || !utf8.ValidString(short) {
-				t.Errorf("%s: %d runes, limit %d", name, n, limit)
-			}
-			if strings.TrimSpace(text) != "" && short == "" {
-				t.Errorf("%s: nothing is left of it at %d", name, limit)
-			}
+			n := utf8.RuneCountInString(short)
+			assert.True(t, n <= limit && utf8.ValidString(short), "%s: %d runes, limit %d", name, n, limit)
+			assert.True(t, strings.TrimSpace(text) == "" || short != "", "%s: nothing is left of it at %d", name, limit)
 		}
 	}
 }
 
 func TestWeightsOfWordsMoveTheVectors(t *testing.T) {
 	weighable, ok := model.As[model.Weighable](builtin.Embedder{})
-	if !ok {
-		t.Fatal("the built-in embedder is not weighable")
-	}
+	require.True(t, ok, "the built-in embedder is not weighable")
 	plain := builtin.Embedder{}
 	heavy := weighable.WithIDF(func(stem string) float64 {
 		if strings.HasPrefix(stem, "bohr") {
@@ -143,25 +130,19 @@ func TestWeightsOfWordsMoveTheVectors(t *testing.T) {
 	question, passage := "Bohr letters", "Bohr lived in a house by the sea with many friends"
 	before := cosine(plain.Vector(question), plain.Vector(passage))
 	after := cosine(heavy.Vector(question), heavy.Vector(passage))
-	if after < before+0.2 {
-		t.Errorf("a heavy shared word moves them from %.3f to %.3f", before, after)
-	}
+	assert.True(t, after >= before+0.2, "a heavy shared word moves them from %.3f to %.3f", before, after)
 	embedded, usage, err := heavy.Embed(t.Context(), []string{question, passage})
-	if err != nil || usage != (model.Usage{}) || len(embedded) != 2 || len(embedded[0]) != heavy.Dimension() {
-		t.Errorf("%d vectors, %+v, %v", len(embedded), usage, err)
-	}
-	if math.Abs(cosine(embedded[0], heavy.Vector(question))-1) > 1e-6 {
-		t.Error("Embed gives another vector than Vector")
-	}
+	assert.True(t, err == nil && usage == (model.Usage{}) && len(embedded) == 2 && len(embedded[0]) == heavy.Dimension(),
+		"%d vectors, %+v, %v", len(embedded), usage, err)
+	assert.True(t, math.Abs(cosine(embedded[0], heavy.Vector(question))-1) <= 1e-6,
+		"Embed gives another vector than Vector")
 }
 
 func TestAnEndedContextStops(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := (builtin.Chat{}).Complete(ctx, model.Call{Task: model.Extract}); !errors.Is(err, context.Canceled) {
-		t.Errorf("chat: %v", err)
-	}
-	if _, _, err := (builtin.Embedder{}).Embed(ctx, []string{"a"}); !errors.Is(err, context.Canceled) {
-		t.Errorf("embed: %v", err)
-	}
+	_, err := (builtin.Chat{}).Complete(ctx, model.Call{Task: model.Extract})
+	assert.True(t, errors.Is(err, context.Canceled), "chat: %v", err)
+	_, _, err = (builtin.Embedder{}).Embed(ctx, []string{"a"})
+	assert.True(t, errors.Is(err, context.Canceled), "embed: %v", err)
 }

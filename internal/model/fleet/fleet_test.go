@@ -166,9 +166,8 @@ func TestAFleetFillsThePlacesAndNeverMore(t *testing.T) {
 				part := filled(to, total, 10*time.Second)
 				t.Logf("%.1f %% of the places are used", 100*part)
 				assert.False(t, part < 0.95, "%.1f %% of the places are used", 100*part)
-				if most := to.most.Load(); most > int64(total) {
-					t.Errorf("%d calls at once, want at most %d", most, total)
-				}
+				most := to.most.Load()
+				assert.True(t, most <= int64(total), "%d calls at once, want at most %d", most, total)
 				for _, p := range fleet {
 					p.die()
 				}
@@ -184,15 +183,12 @@ func TestAFleetThatShrinksLeavesAllToOne(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		silence(fleet[1:])
 		time.Sleep((Lives + 2) * Beat)
-		if part := filled(to, 640, 5*time.Second); part < 0.95 {
-			t.Errorf("the last one has %.1f %% of the places", 100*part)
-		}
-		if size, err := Measure(t.Context(), store, Worker{Queue: "q"}); err != nil || size != (Size{1, 64, 4, 0}) {
-			t.Errorf("%+v live, %v", size, err)
-		}
-		if most := to.most.Load(); most > 640 {
-			t.Errorf("%d calls at once: what the dead had was taken before they count as dead", most)
-		}
+		part := filled(to, 640, 5*time.Second)
+		assert.True(t, part >= 0.95, "the last one has %.1f %% of the places", 100*part)
+		size, err := Measure(t.Context(), store, Worker{Queue: "q"})
+		assert.True(t, err == nil && size == (Size{1, 64, 4, 0}), "%+v live, %v", size, err)
+		most := to.most.Load()
+		assert.True(t, most <= 640, "%d calls at once: what the dead had was taken before they count as dead", most)
 		fleet[0].die()
 	})
 }
@@ -215,9 +211,8 @@ func TestAServerWhoseCapacityHalvesIsUsedAsFarAsItGoes(t *testing.T) {
 		time.Sleep((Lives + 2) * Beat)
 		part = filled(to, 320, 20*time.Second)
 		t.Logf("the last one uses %.2f of what the server takes, %d calls at most", part, to.most.Load())
-		if part < 0.3 || to.most.Load() > 600 { // 640 where nothing that was learned went along
-			t.Errorf("the last one uses %.2f of what the server takes, %d calls at most", part, to.most.Load())
-		}
+		assert.True(t, part >= 0.3 && to.most.Load() <= 600, // 640 where nothing that was learned went along
+			"the last one uses %.2f of what the server takes, %d calls at most", part, to.most.Load())
 		fleet[0].die()
 	})
 }
@@ -259,9 +254,8 @@ func TestWithoutTheStoreAShareIsKeptForAWhile(t *testing.T) {
 		other := start(t, store, to, 64, 100)
 		time.Sleep(20 * time.Second)
 		store.down.Store(true)
-		if part := filled(to, 64, 3*time.Second); part < 0.95 {
-			t.Errorf("just after the store went, %.2f of the places are used", part)
-		}
+		part := filled(to, 64, 3*time.Second)
+		assert.True(t, part >= 0.95, "just after the store went, %.2f of the places are used", part)
 		time.Sleep(Lives*Beat + 3*time.Second)
 		if part := filled(to, 1, 10*time.Second); part > 2 || part < 1.5 {
 			t.Errorf("two that cannot reach the store have %.2f calls in flight, want one each", part)
@@ -291,9 +285,8 @@ func TestWhoLeavesGivesItsShareAtOnce(t *testing.T) {
 		second.calls.Wait()
 		require.NoError(t, second.member.Leave(t.Context()))
 		time.Sleep(Beat + time.Second)
-		if part := filled(to, 64, 5*time.Second); part < 0.95 {
-			t.Errorf("%.2f of the places are used", part)
-		}
+		part := filled(to, 64, 5*time.Second)
+		assert.True(t, part >= 0.95, "%.2f of the places are used", part)
 		first.die()
 	})
 }
@@ -318,9 +311,8 @@ func TestFewPlacesGoRound(t *testing.T) {
 				p.gate.SetLimit("index", 64)
 			}
 		}
-		if part := filled(to, 64, 5*time.Second); part < 0.95 {
-			t.Errorf("%.2f of 64 places are used ten minutes after the strict index", part)
-		}
+		part := filled(to, 64, 5*time.Second)
+		assert.True(t, part >= 0.95, "%.2f of 64 places are used ten minutes after the strict index", part)
 		for _, p := range append(fleet, strict) {
 			p.die()
 		}
@@ -345,9 +337,8 @@ func TestALargeFleetBeatsLessOften(t *testing.T) {
 		member.end()
 		<-member.ended
 		assert.True(t, member.interval >= 10*time.Second, "one of 1,000 beats every %s", member.interval)
-		if size, err := Measure(t.Context(), store, Worker{Queue: "q"}); err != nil || size != (Size{500, 32000, 4000, 0}) {
-			t.Errorf("%+v, %v", size, err)
-		}
+		size, err := Measure(t.Context(), store, Worker{Queue: "q"})
+		assert.True(t, err == nil && size == (Size{500, 32000, 4000, 0}), "%+v, %v", size, err)
 		if size, err := Measure(t.Context(), store, Worker{Queue: "q", Version: "2"}); err != nil || size.Workers != 1 {
 			t.Errorf("of its version %+v, %v", size, err)
 		}

@@ -31,9 +31,8 @@ func TestEqualDemandFillsTheLimitFromTheBeginning(t *testing.T) {
 				p.stop = p.call(t, to, 2*each+random.IntN(4*each), fast)
 			}
 			time.Sleep(Beat)
-			if part := filled(to, processes*each, 10*time.Second); part < 0.95 {
-				t.Errorf("%d processes with %d places each use %.1f %% of them", processes, each, 100*part)
-			}
+			part := filled(to, processes*each, 10*time.Second)
+			assert.True(t, part >= 0.95, "%d processes with %d places each use %.1f %% of them", processes, each, 100*part)
 			if most := to.most.Load(); most > int64(processes*each) {
 				t.Errorf("%d processes with %d places each have %d calls at once", processes, each, most)
 			}
@@ -77,9 +76,8 @@ func TestPlacesOfAnIdleProcessAreUsedWithinABeat(t *testing.T) {
 				part = filled(to, total, Beat)
 				assert.False(t, part < 0.95, "one of %d processes calls again: %.1f %% of the places are used", processes, 100*part)
 			}
-			if most := to.most.Load(); most > int64(total) {
-				t.Errorf("%d calls at once, want at most %d", most, total)
-			}
+			most := to.most.Load()
+			assert.True(t, most <= int64(total), "%d calls at once, want at most %d", most, total)
 			for _, p := range fleet {
 				p.die()
 			}
@@ -101,12 +99,10 @@ func TestWhoHadAllLeavesItToThoseThatBegin(t *testing.T) {
 			p.stop = p.call(t, to, 64, fast)
 		}
 		time.Sleep(Beat / 2)
-		if part := filled(to, 48, 2*Beat); part < 0.95 {
-			t.Errorf("%.1f %% of the places are used", 100*part)
-		}
-		if most := to.most.Load(); most > 48 {
-			t.Errorf("%d calls at once, want at most 48", most)
-		}
+		part := filled(to, 48, 2*Beat)
+		assert.True(t, part >= 0.95, "%.1f %% of the places are used", 100*part)
+		most := to.most.Load()
+		assert.True(t, most <= 48, "%d calls at once, want at most 48", most)
 		for _, p := range fleet {
 			p.die()
 		}
@@ -120,10 +116,9 @@ func TestASlowStoreIsAskedLess(t *testing.T) {
 		p := join(t, store, 64)
 		p.stop = p.call(t, server(64), 1, fast)
 		time.Sleep(time.Minute)
-		if most := int64(time.Minute/Beat) + 5; store.beats.Load() > most {
-			t.Errorf("a store that takes %s for a beat had %d in a minute, want at most %d", store.takes,
-				store.beats.Load(), most)
-		}
+		most := int64(time.Minute/Beat) + 5
+		assert.True(t, store.beats.Load() <= most,
+			"a store that takes %s for a beat had %d in a minute, want at most %d", store.takes, store.beats.Load(), most)
 		p.die()
 	})
 }

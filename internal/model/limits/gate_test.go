@@ -207,8 +207,7 @@ func TestWhatTheGateLearnedOutlivesItsConfiguration(t *testing.T) {
 		assert.Equal(t, 8, crowd(t, gate, 40, errors.New("other")))
 		gate.SetLimit("index", 5)
 		gate.SetLimit("index", 16)
-		if most := crowd(t, gate, 40, errors.New("other")); most > 8 {
-			t.Errorf("%d in flight: a configuration widened what refusals narrowed", most)
-		}
+		most := crowd(t, gate, 40, errors.New("other"))
+		assert.True(t, most <= 8, "%d in flight: a configuration widened what refusals narrowed", most)
 	})
 }

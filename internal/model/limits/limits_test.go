@@ -95,12 +95,10 @@ func TestTokensAreReservedAndSettled(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			shared, below := &rate{}, &endpoint{usage: c.usage, err: c.err}
 			chat := limits.Chat{Chat: below, Limits: limits.Limits{Gate: gate(1), Shared: shared, TokensPerMinute: 100}}
-			if _, err := chat.Complete(t.Context(), call); !errors.Is(err, c.err) {
-				t.Fatal(err)
-			}
-			if len(shared.reserved) != 1 || shared.reserved[0] != 6 || shared.names[0] != "http://e chat" {
-				t.Errorf("reserved %v of %q", shared.reserved, shared.names)
-			}
+			_, err := chat.Complete(t.Context(), call)
+			require.True(t, errors.Is(err, c.err), "%v", err)
+			assert.True(t, len(shared.reserved) == 1 && shared.reserved[0] == 6 && shared.names[0] == "http://e chat",
+				"reserved %v of %q", shared.reserved, shared.names)
 			assert.True(t, len(shared.settled) == len(c.settled) && (len(c.settled) == 0 || shared.settled[0] == c.settled[0]),
 				"settled %v, want %v", shared.settled, c.settled)
 		})
@@ -117,9 +115,7 @@ func TestTheSharedRateIsAskedAgainUntilItLetsThrough(t *testing.T) {
 		if waited := time.Since(begin); waited != 15*time.Second || below.calls != 1 {
 			t.Errorf("%d calls after %s, want one after 15s: no wait is longer than 5s", below.calls, waited)
 		}
-		if len(shared.names) != 4 || shared.names[0] != "http://e embed" {
-			t.Errorf("asked %q", shared.names)
-		}
+		assert.True(t, len(shared.names) == 4 && shared.names[0] == "http://e embed", "asked %q", shared.names)
 	})
 }
 

@@ -59,10 +59,8 @@ func TestQuestionsAndPassagesHaveTheirPrefix(t *testing.T) {
 		require.NoError(t, err)
 		return vectors[0]
 	}
-	if !slices.Equal(vector(e, "a"), vector(bare, "passage: a")) ||
-		!slices.Equal(vector(model.ForQuestions(e), "a"), vector(bare, "query: a")) {
-		t.Error("e5 requires its prefixes")
-	}
+	assert.True(t, slices.Equal(vector(e, "a"), vector(bare, "passage: a")) &&
+		slices.Equal(vector(model.ForQuestions(e), "a"), vector(bare, "query: a")), "e5 requires its prefixes")
 	// Decorators are passed through.
 	set := model.Set{Chunks: e, Classes: e}.WithSign(func() {})
 	assert.True(t, slices.Equal(vector(model.ForQuestions(set.Chunks), "a"), vector(bare, "query: a")),

@@ -106,20 +106,17 @@ func TestWeightsArePulledCheckedAndKept(t *testing.T) {
 			t.Run(m.name+" from "+what, func(t *testing.T) {
 				reported := int64(0)
 				p := Puller{Directory: t.TempDir(), Progress: func(got, _ int64) { reported = got }}
-				if err := Verify(m.name, p.Directory); !fault.Is(err, fault.BadConfig) ||
-					!strings.Contains(fault.As(err).Hint, "unweaver models pull "+m.name) {
-					t.Fatalf("missing: %v", err)
-				}
+				err := Verify(m.name, p.Directory)
+				require.True(t, fault.Is(err, fault.BadConfig) &&
+					strings.Contains(fault.As(err).Hint, "unweaver models pull "+m.name), "missing: %v", err)
 				fetched, err := p.Pull(t.Context(), m.name, from)
-				if err != nil || !fetched || Verify(m.name, p.Directory) != nil {
-					t.Fatal(fetched, err, Verify(m.name, p.Directory))
-				}
+				require.True(t, err == nil && fetched && Verify(m.name, p.Directory) == nil,
+					"%v %v %v", fetched, err, Verify(m.name, p.Directory))
 				assert.Equal(t, strings.HasPrefix(from, "http"), reported > 0, "progress: %d bytes", reported)
 				_, err = Open(m.name, p.Directory)
 				assert.NoError(t, err)
-				if again, err := p.Pull(t.Context(), m.name, "/nowhere"); again || err != nil {
-					t.Error("what is whole is fetched again", err)
-				}
+				again, err := p.Pull(t.Context(), m.name, "/nowhere")
+				assert.True(t, !again && err == nil, "%v %v", "what is whole is fetched again", err)
 				left, _ := filepath.Glob(filepath.Join(p.Directory, m.name, ".*"))
 				assert.True(t, len(left) == 0, "left: %v", left)
 			})
@@ -154,9 +151,8 @@ func TestDamagedWeightsAreNamedAndMended(t *testing.T) {
 			}
 		})
 	}
-	if err := Verify("none", t.TempDir()); !fault.Is(err, fault.BadConfig) || !strings.Contains(err.Error(), "tiny-e5") {
-		t.Error(err)
-	}
+	err := Verify("none", t.TempDir())
+	assert.True(t, fault.Is(err, fault.BadConfig) && strings.Contains(err.Error(), "tiny-e5"), "%v", err)
 }
 
 // Promises: 131.
@@ -194,18 +190,15 @@ func TestAModelThatIsNotWhatItsNameSaysIsRefused(t *testing.T) {
 func TestWhatCannotBeEmbedded(t *testing.T) {
 	for _, m := range randomModels() {
 		e := m.open(t)
-		if _, _, err := e.Embed(t.Context(), []string{"a", "\xff"}); !fault.Is(err, fault.ModelRejected) {
-			t.Error(err)
-		}
+		_, _, err := e.Embed(t.Context(), []string{"a", "\xff"})
+		assert.True(t, fault.Is(err, fault.ModelRejected), "%v", err)
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, _, err := e.Embed(ended, []string{"a"}); !errors.Is(err, context.Canceled) {
-			t.Error(err)
-		}
+		_, _, err = e.Embed(ended, []string{"a"})
+		assert.True(t, errors.Is(err, context.Canceled), "%v", err)
 		described, err := Describe(m.name, t.TempDir())
-		if err != nil || described.Info() != e.Info() || described.Dimension() == 0 {
-			t.Error(err, described.Info())
-		}
+		assert.True(t, err == nil && described.Info() == e.Info() && described.Dimension() != 0,
+			"%v %v", err, described.Info())
 		_, _, err = described.Embed(t.Context(), []string{"a"})
 		assert.Error(t, err, "an estimate embeds")
 		long := strings.Repeat("the rivers 東京 größer ", 25_000)
@@ -213,7 +206,6 @@ func TestWhatCannotBeEmbedded(t *testing.T) {
 		assert.True(t, err == nil && len(vectors[0]) == tiny.hidden && usage.Prompt <= 2*int64(tiny.positions),
 			"a text of 100,000 tokens: %v, %d tokens", err, usage.Prompt)
 	}
-	if _, err := Open("none", t.TempDir()); !fault.Is(err, fault.BadConfig) {
-		t.Error(err)
-	}
+	_, err := Open("none", t.TempDir())
+	assert.True(t, fault.Is(err, fault.BadConfig), "%v", err)
 }

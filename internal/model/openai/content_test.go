@@ -36,9 +36,8 @@ func TestTheTextOfAMessageIsReadInEveryForm(t *testing.T) {
 		body := `{"choices":[{"finish_reason":"length","message":` + c.message + `}]}`
 		reply, err := hostile(t, sends("application/json", body)).Complete(t.Context(), model.Call{User: "Where?"})
 		assert.True(t, err == nil && reply.Text == c.want && reply.Truncated, "%s: %+v %v, want %q", name, reply, err, c.want)
-		if c.nothing != "" && !strings.Contains(reply.ExplainEmpty(), c.nothing) {
-			t.Errorf("%s: %s", name, reply.ExplainEmpty())
-		}
+		assert.True(t, c.nothing == "" || strings.Contains(reply.ExplainEmpty(), c.nothing),
+			"%s: %s", name, reply.ExplainEmpty())
 	}
 }
 
@@ -89,9 +88,7 @@ func TestA200ThatIsNoAnswerIsAnError(t *testing.T) {
 		"a secret in them": {"application/json", "Bearer sk-abcdefghijklmnopqrstuvwxyz0123456789", fault.ModelUnreadable, "***"},
 	} {
 		_, err := hostile(t, sends(c.kind, c.body)).Complete(t.Context(), model.Call{User: "Where?"})
-		if !fault.Is(err, c.code) || c.says != "***" && !strings.Contains(err.Error(), c.says) ||
-			strings.Contains(err.Error(), "sk-abcdefghijk") {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.True(t, fault.Is(err, c.code) && (c.says == "***" || strings.Contains(err.Error(), c.says)) &&
+			!strings.Contains(err.Error(), "sk-abcdefghijk"), "%s: %v", name, err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
@@ -88,10 +89,9 @@ func TestAServerIsAskedInTheFormThatItTakes(t *testing.T) {
 			chat := model.MeterChat(client, &metered)
 			call := model.Call{Task: "extract", User: "hello", Schema: []byte(`{"type":"object"}`)}
 			for range 3 {
-				if _, err := chat.Complete(t.Context(), call); c.fails == "" && err != nil || c.fails != "" &&
-					!fault.Is(err, c.fails) {
-					t.Fatalf("%v, want %q", err, c.fails)
-				}
+				_, err := chat.Complete(t.Context(), call)
+				require.True(t, (c.fails != "" || err == nil) && (c.fails == "" || fault.Is(err, c.fails)),
+					"%v, want %q", err, c.fails)
 			}
 			assert.True(t, slices.Equal(sent, c.sent), "sent %q,\nwant %q", sent, c.sent)
 			paid := int64(3)
@@ -113,7 +113,6 @@ func TestACallWithoutASchemaIsSentOnce(t *testing.T) {
 		w.WriteHeader(http.StatusBadRequest)
 		_, _ = io.WriteString(w, `{"error":{"message":"response_format is not supported"}}`)
 	})
-	if _, err := client.Complete(t.Context(), model.Call{User: "hello"}); err == nil || sent != 1 {
-		t.Errorf("%d requests, %v", sent, err)
-	}
+	_, err := client.Complete(t.Context(), model.Call{User: "hello"})
+	assert.True(t, err != nil && sent == 1, "%d requests, %v", sent, err)
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/fault"
@@ -44,9 +45,7 @@ func TestMillisecondsToWaitComeBeforeSeconds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := answering(t, 429, c.headers, "").Complete(t.Context(), model.Call{User: "hello"})
-			if got := fault.RetryAfter(err); got != c.want {
-				t.Errorf("%s, want %s: %v", got, c.want, err)
-			}
+			assert.Equal(t, c.want, fault.RetryAfter(err), "%v", err)
 		})
 	}
 }
@@ -70,9 +69,8 @@ func TestAServersWordOnAskingAgainCounts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := answering(t, c.status, map[string]string{"x-should-retry": c.word}, c.body)
-			if _, err := client.Complete(t.Context(), model.Call{User: "hello"}); !fault.Is(err, c.code) {
-				t.Errorf("%v (%s), want %s", err, fault.CodeOf(err), c.code)
-			}
+			_, err := client.Complete(t.Context(), model.Call{User: "hello"})
+			assert.True(t, fault.Is(err, c.code), "%v (%s), want %s", err, fault.CodeOf(err), c.code)
 		})
 	}
 }
@@ -127,9 +125,8 @@ func TestWhatIsLeftOfAQuotaIsTold(t *testing.T) {
 				return got.Known == want.Known && got.Count == want.Count && off < 3*time.Second &&
 					(want.Reset > 30*time.Second || off < time.Microsecond)
 			}
-			if !near(report[0].Requests, c.want.Requests) || !near(report[0].Tokens, c.want.Tokens) {
-				t.Errorf("got %+v, want %+v", report[0], c.want)
-			}
+			assert.True(t, near(report[0].Requests, c.want.Requests) && near(report[0].Tokens, c.want.Tokens),
+				"got %+v, want %+v", report[0], c.want)
 		})
 	}
 }

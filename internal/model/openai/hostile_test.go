@@ -65,9 +65,8 @@ func TestADripEndsWithTheTimeOfItsRequest(t *testing.T) {
 			time.Sleep(50 * time.Millisecond)
 		}
 	})
-	if _, err := client.Complete(t.Context(), model.Call{User: "hello"}); !fault.Is(err, fault.ModelUnavailable) {
-		t.Errorf("%v", err)
-	}
+	_, err := client.Complete(t.Context(), model.Call{User: "hello"})
+	assert.True(t, fault.Is(err, fault.ModelUnavailable), "%v", err)
 }
 
 func TestUsageThatCannotBeIsReplacedByOurCount(t *testing.T) {
@@ -87,10 +86,8 @@ func TestUsageThatCannotBeIsReplacedByOurCount(t *testing.T) {
 		client := hostile(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, says(usage)) })
 		reply, err := client.Complete(t.Context(), model.Call{User: question})
 		report := reply.Usage
-		if err != nil || report.Doubted != doubted || report.Prompt < 150 || report.Prompt > 300 ||
-			report.Completion < 1 || report.Completion > 3000 {
-			t.Errorf("%s: %+v %v", usage, report, err)
-		}
+		assert.True(t, err == nil && report.Doubted == doubted && report.Prompt >= 150 && report.Prompt <= 300 &&
+			report.Completion >= 1 && report.Completion <= 3000, "%s: %+v %v", usage, report, err)
 	}
 }
 
@@ -100,9 +97,7 @@ func TestAServersWishToBeWaitedForIsBounded(t *testing.T) {
 		w.WriteHeader(http.StatusTooManyRequests)
 	})
 	_, err := client.Complete(t.Context(), model.Call{User: "hello"})
-	if got := fault.RetryAfter(err); got != fault.LongestRetryAfter {
-		t.Errorf("%s, %v", got, err)
-	}
+	assert.Equal(t, fault.LongestRetryAfter, fault.RetryAfter(err), "%v", err)
 }
 
 // What a server takes is found out once, by its words of a name; a size is that of one text.
@@ -191,9 +186,8 @@ func TestTheCallersLimitOfAReplyIsSentAndNeverLeftOut(t *testing.T) {
 	_, err = client.Complete(t.Context(), model.Call{User: "hello", Most: 1 << 30})
 	assert.Error(t, err, "it is answered")
 	// A limit that is above ours is not the caller's own: as without one, none is sent at last.
-	if want := []string{"7", "16386", "9", "16386", ""}; !slices.Equal(sent, want) {
-		t.Errorf("%q, want %q", sent, want)
-	}
+	want := []string{"7", "16386", "9", "16386", ""}
+	assert.True(t, slices.Equal(sent, want), "%q, want %q", sent, want)
 }
 
 func TestASecretThatAServerRepeatsInItsAnswerIsTakenOut(t *testing.T) {
@@ -203,9 +197,8 @@ func TestASecretThatAServerRepeatsInItsAnswerIsTakenOut(t *testing.T) {
 		_, _ = io.WriteString(w, `{"choices":[{"message":{"content":"of `+secret+`, horses, token=abcdefgh1"}}]}`)
 	})
 	reply, err := client.Complete(t.Context(), model.Call{User: "hello"})
-	if want := "of " + redact.Mark + ", horses, token=abcdefgh1"; err != nil || reply.Text != want {
-		t.Errorf("%q, %v", reply.Text, err)
-	}
+	want := "of " + redact.Mark + ", horses, token=abcdefgh1"
+	assert.True(t, err == nil && reply.Text == want, "%q, %v", reply.Text, err)
 }
 
 // A server that repeats what it was sent may do so where its words are cut: the part of a key that is left is no whole

@@ -37,14 +37,12 @@ func TestEmbeddingsComeBackInTheOrderOfTheirTexts(t *testing.T) {
 				want := modeltest.Vector(x, 64)
 				vectors.Normalise(want)
 				for j := range want {
-					if d := want[j] - vs[i][j]; d > 1e-6 || d < -1e-6 {
-						t.Fatalf("text %d: component %d is %g, want %g", i, j, vs[i][j], want[j])
-					}
+					d := want[j] - vs[i][j]
+					require.True(t, d <= 1e-6 && d >= -1e-6, "text %d: component %d is %g, want %g", i, j, vs[i][j], want[j])
 				}
 			}
-			if usage.Prompt == 0 || embedder.Dimension() != 64 {
-				t.Errorf("usage %d, dimension %d", usage.Prompt, embedder.Dimension())
-			}
+			assert.True(t, usage.Prompt != 0 && embedder.Dimension() == 64,
+				"usage %d, dimension %d", usage.Prompt, embedder.Dimension())
 		})
 	}
 }
@@ -62,9 +60,8 @@ func TestBadEmbeddingsAreErrors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := openai.NewEmbedder(openai.Config{BaseURL: server(t, c.o).URL, APIKey: "k", Model: "m", Dimension: c.dim})
-			if _, _, err := e.Embed(t.Context(), []string{"a b", "c d"}); !fault.Is(err, c.want) {
-				t.Errorf("got %v, want %s", err, c.want)
-			}
+			_, _, err := e.Embed(t.Context(), []string{"a b", "c d"})
+			assert.True(t, fault.Is(err, c.want), "got %v, want %s", err, c.want)
 		})
 	}
 }
@@ -89,12 +86,10 @@ func TestStatusesBecomeFaults(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c2 := openai.New(openai.Config{BaseURL: server(t, c.o).URL, APIKey: "k", Model: "m"})
 			_, err := c2.Complete(t.Context(), model.Call{Task: model.Answer, User: "hello"})
-			if !fault.Is(err, c.want) || fault.KindOf(err) != c.kind {
-				t.Errorf("got %v (%s, kind %d), want %s, kind %d", err, fault.CodeOf(err), fault.KindOf(err), c.want, c.kind)
-			}
-			if name == "rate limit" && fault.RetryAfter(err) != 3*time.Second {
-				t.Errorf("RetryAfter %s, want 3s", fault.RetryAfter(err))
-			}
+			assert.True(t, fault.Is(err, c.want) && fault.KindOf(err) == c.kind,
+				"got %v (%s, kind %d), want %s, kind %d", err, fault.CodeOf(err), fault.KindOf(err), c.want, c.kind)
+			assert.True(t, name != "rate limit" || fault.RetryAfter(err) == 3*time.Second,
+				"RetryAfter %s, want 3s", fault.RetryAfter(err))
 		})
 	}
 }

@@ -106,9 +106,8 @@ func TestEmbeddingsOfNoUseArePaid(t *testing.T) {
 			_, usage, err := embedder.Embed(t.Context(), []string{"some words here", "some other words"})
 			require.True(t, (err == nil) == (name == "good"), "%v", err)
 			got := server.Stats()
-			if account.paid != 1 || got.Embed != 1 || account.prompt != got.EmbedTokens || usage.Prompt != got.EmbedTokens {
-				t.Errorf("counted %+v and %+v, the server %d tokens", account, usage, got.EmbedTokens)
-			}
+			assert.True(t, account.paid == 1 && got.Embed == 1 && account.prompt == got.EmbedTokens &&
+				usage.Prompt == got.EmbedTokens, "counted %+v and %+v, the server %d tokens", account, usage, got.EmbedTokens)
 		})
 	}
 }

@@ -54,9 +54,8 @@ func TestRefusalsOfOtherServers(t *testing.T) {
 			defer other.Close()
 			cfg := openai.Config{BaseURL: other.URL, APIKey: "sk-secret-key", Model: "m"}
 			_, err := openai.New(cfg).Complete(t.Context(), model.Call{Task: model.Answer, User: "hello"})
-			if !fault.Is(err, c.code) || !strings.Contains(err.Error(), c.says) {
-				t.Errorf("got %v (%s), want %q (%s)", err, fault.CodeOf(err), c.says, c.code)
-			}
+			assert.True(t, fault.Is(err, c.code) && strings.Contains(err.Error(), c.says),
+				"got %v (%s), want %q (%s)", err, fault.CodeOf(err), c.says, c.code)
 			assert.False(t, strings.Contains(fmt.Sprint(err), "sk-secret"), "the key is in %v", err)
 		})
 	}
@@ -83,9 +82,8 @@ func TestRetryAfterIsSecondsOrADate(t *testing.T) {
 			defer limited.Close()
 			cfg := openai.Config{BaseURL: limited.URL, APIKey: "k", Model: "m"}
 			_, err := openai.New(cfg).Complete(t.Context(), model.Call{Task: model.Answer, User: "hello"})
-			if got := fault.RetryAfter(err); got < c.from || got > c.to {
-				t.Errorf("%s, want %s to %s", got, c.from, c.to)
-			}
+			got := fault.RetryAfter(err)
+			assert.True(t, got >= c.from && got <= c.to, "%s, want %s to %s", got, c.from, c.to)
 		})
 	}
 }
@@ -93,9 +91,8 @@ func TestRetryAfterIsSecondsOrADate(t *testing.T) {
 func TestSecretsInTheAddressStayOutOfErrors(t *testing.T) {
 	cfg := openai.Config{BaseURL: "http://me:hidden@127.0.0.1:1/v1", APIKey: "k", Model: "m"}
 	_, err := openai.New(cfg).Complete(t.Context(), model.Call{Task: model.Answer, User: "hello"})
-	if err == nil || strings.Contains(err.Error(), "hidden") || !strings.Contains(err.Error(), "127.0.0.1:1/v1") {
-		t.Errorf("got %v", err)
-	}
+	assert.True(t, err != nil && !strings.Contains(err.Error(), "hidden") &&
+		strings.Contains(err.Error(), "127.0.0.1:1/v1"), "got %v", err)
 }
 
 // What a call asks for reaches the server as the contract says.

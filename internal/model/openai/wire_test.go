@@ -98,14 +98,12 @@ func TestBodiesAreWhatTheyWere(t *testing.T) {
 		if i == len(got)-1 {
 			line = "POST /v1/embeddings"
 		}
-		if request.line != line || strings.TrimSpace(request.body) != want[i] {
-			t.Errorf("%s\n%s\nwant %s\n%s", request.line, request.body, line, want[i])
-		}
+		assert.True(t, request.line == line && strings.TrimSpace(request.body) == want[i],
+			"%s\n%s\nwant %s\n%s", request.line, request.body, line, want[i])
 		header := request.header
-		if header.Get("Authorization") != "Bearer k" || header.Get("Accept") != "application/json" ||
-			header.Get("Content-Type") != "application/json" || !strings.HasPrefix(header.Get("User-Agent"), "unweaver/") {
-			t.Errorf("%v", header)
-		}
+		assert.True(t, header.Get("Authorization") == "Bearer k" && header.Get("Accept") == "application/json" &&
+			header.Get("Content-Type") == "application/json" && strings.HasPrefix(header.Get("User-Agent"), "unweaver/"),
+			"%v", header)
 	}
 }
 
@@ -121,9 +119,8 @@ func TestAnotherServerIsToldNothingOfTheEnvironment(t *testing.T) {
 	url, requests := recording(t, write(says(`{}`)))
 	_, err := openai.New(openai.Config{BaseURL: url, Model: "m"}).Complete(t.Context(), model.Call{})
 	require.NoError(t, err)
-	if got := fmt.Sprint(requests()); strings.Contains(got, "somebody") || strings.Contains(got, "Authorization") {
-		t.Error(got)
-	}
+	got := fmt.Sprint(requests())
+	assert.True(t, !strings.Contains(got, "somebody") && !strings.Contains(got, "Authorization"), "%v", got)
 }
 
 func TestARedirectIsNotFollowed(t *testing.T) {
@@ -137,9 +134,8 @@ func TestARedirectIsNotFollowed(t *testing.T) {
 		_, err := openai.New(cfg).Complete(t.Context(), model.Call{User: "hello"})
 		assert.True(t, fault.Is(err, fault.ModelUnavailable) && strings.Contains(err.Error(), fmt.Sprint(status)), "%v", err)
 	}
-	if got := requests(); len(got) != 0 {
-		t.Errorf("%v", got)
-	}
+	got := requests()
+	assert.True(t, len(got) == 0, "%v", got)
 }
 
 // A body that is packed is bounded by what it holds, and an answer that is packed is read.
@@ -191,9 +187,8 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 		require.NoError(t, err)
 	}
 	// Where the machine is slow, a connection may be given up as it seems stuck: few are.
-	if got := opened.Load(); got > atOnce*rounds/2 {
-		t.Errorf("%d connections for %d rounds of %d requests", got, rounds, atOnce)
-	}
+	got := opened.Load()
+	assert.True(t, got <= atOnce*rounds/2, "%d connections for %d rounds of %d requests", got, rounds, atOnce)
 }
 
 // An embedder is asked for base64 where it can be: it is found out once.
@@ -270,8 +265,7 @@ func TestAnAnswerDoesNotChangeWithTheNext(t *testing.T) {
 		texts, vectors = append(texts, reply.Text), append(vectors, vector[0])
 	}
 	for i, vector := range vectors {
-		if texts[i] != fmt.Sprint("answer ", 2*i+1) || !slices.Equal(vector, []float32{1, 0}) {
-			t.Errorf("%q %v", texts[i], vector)
-		}
+		assert.True(t, texts[i] == fmt.Sprint("answer ", 2*i+1) && slices.Equal(vector, []float32{1, 0}),
+			"%q %v", texts[i], vector)
 	}
 }

@@ -86,9 +86,8 @@ func TestTheNameIsTheFilesDigestAndCostsNothing(t *testing.T) {
 	info := chat.Info()
 	assert.True(t, info.Provider == "recorded" && info.Model == "recorded:"+hex.EncodeToString(sum[:]) && !info.Paid,
 		"%+v", info)
-	if _, ok := model.As[*rest](chat); ok {
-		t.Error("a recording is no decorator of the model that does the rest")
-	}
+	_, ok := model.As[*rest](chat)
+	assert.False(t, ok, "a recording is no decorator of the model that does the rest")
 }
 
 func TestRecordingsThatCannotBeRead(t *testing.T) {
@@ -111,9 +110,8 @@ func TestAnEndedContextReplaysNothing(t *testing.T) {
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := chat.Complete(ctx, model.Call{Task: model.Extract, Ref: "f#1"}); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
-	}
+	_, err = chat.Complete(ctx, model.Call{Task: model.Extract, Ref: "f#1"})
+	assert.True(t, errors.Is(err, context.Canceled), "got %v", err)
 }
 
 func TestTriplesAreReplayedWhereTheFileHasThem(t *testing.T) {
@@ -125,9 +123,8 @@ func TestTriplesAreReplayedWhereTheFileHasThem(t *testing.T) {
 	require.NoError(t, err)
 	reply, err := chat.Complete(t.Context(), model.Call{Task: model.Triples, Ref: "corpus.jsonl#1"})
 	assert.True(t, err == nil && reply.Text == `{"triples":[["Bohr","born in","Copenhagen"]]}`, "got %+v, %v", reply, err)
-	if _, err := chat.Complete(t.Context(), model.Call{Task: model.Triples, Ref: "corpus.jsonl#2"}); !fault.Is(err, fault.NotRecorded) {
-		t.Errorf("a row without triples: %v", err)
-	}
+	_, err = chat.Complete(t.Context(), model.Call{Task: model.Triples, Ref: "corpus.jsonl#2"})
+	assert.True(t, fault.Is(err, fault.NotRecorded), "a row without triples: %v", err)
 	reply, err = chat.Complete(t.Context(), model.Call{Task: model.Triples})
 	assert.True(t, err == nil && reply.Text == "by another model", "a question: %+v, %v", reply, err)
 	without, err := recorded.Open(recording(t, rows), other)

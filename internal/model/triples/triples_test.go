@@ -71,10 +71,8 @@ func TestTenThousandTriplesAreCut(t *testing.T) {
 		list = append(list, fmt.Sprintf(`["Oslo","has","house %d"]`, i))
 	}
 	said, ok := part(t).Read("[" + strings.Join(list, ",") + "]")
-	if !ok || len(said.Triples) != triples.MaxChunkTriples || said.Cut != 10_000-triples.MaxChunkTriples ||
-		said.Triples[0].Source.Sentence != 2 {
-		t.Errorf("%d triples, %d cut", len(said.Triples), said.Cut)
-	}
+	assert.True(t, ok && len(said.Triples) == triples.MaxChunkTriples && said.Cut == 10_000-triples.MaxChunkTriples &&
+		said.Triples[0].Source.Sentence == 2, "%d triples, %d cut", len(said.Triples), said.Cut)
 }
 
 func TestPartsAreTheWholeTextAndNumberItsSentences(t *testing.T) {
@@ -95,9 +93,7 @@ func TestPartsAreTheWholeTextAndNumberItsSentences(t *testing.T) {
 	for _, p := range triples.CutParts(text.LanguageOf("en"), strings.Repeat("Oslo is old. ", 130)) {
 		assert.True(t, len(p.Sentences) <= triples.MostSentences, "a part of %d sentences", len(p.Sentences))
 	}
-	if got := triples.CutParts(text.LanguageOf("en"), " \n"); got != nil {
-		t.Errorf("parts of nothing: %v", got)
-	}
+	assert.Equal(t, nil, triples.CutParts(text.LanguageOf("en"), " \n"), "parts of nothing")
 }
 
 func TestTheRulesOfTheBuiltInModelsGiveTriples(t *testing.T) {

@@ -84,19 +84,16 @@ func TestTheIndexThatTheMachineNamesIsAsked(t *testing.T) {
 				What: "a tool", Target: t.TempDir(), Home: "https://files.invalid/ab/" + wheelName, SHA256: sum(raw), Mode: 0o755,
 				Files: []wheel.File{{Name: "tool", SHA256: sum(content), Size: int64(len(content))}},
 			}
-			if err := order.Fetch(t.Context()); err != nil || *asked != 2 {
-				t.Fatalf("%v after %d requests", err, *asked)
-			}
+			err := order.Fetch(t.Context())
+			require.True(t, err == nil && *asked == 2, "%v after %d requests", err, *asked)
 			info, err := os.Stat(filepath.Join(order.Target, "tool"))
 			assert.True(t, err == nil && info.Mode().Perm() == 0o755, "%v %v", info, err)
-			if status, problem := order.Files[0].CheckState(order.Target, true); status != wheel.Sound {
-				t.Error(problem)
-			}
+			status, problem := order.Files[0].CheckState(order.Target, true)
+			assert.True(t, status == wheel.Sound, "%v", problem)
 			order.Home = "https://files.invalid/ab/some_tool-2.0-py3-none-any.whl"
 			err = order.Fetch(t.Context())
-			if err == nil || !strings.Contains(err.Error(), "some_tool-2.0") || strings.Contains(err.Error(), "hidden-word") {
-				t.Errorf("a wheel that the index has not: %v", err)
-			}
+			assert.True(t, err != nil && strings.Contains(err.Error(), "some_tool-2.0") &&
+				!strings.Contains(err.Error(), "hidden-word"), "a wheel that the index has not: %v", err)
 		})
 	}
 }
@@ -119,12 +116,10 @@ func TestOtherBytesAreRefusedAndNothingIsLeft(t *testing.T) {
 				Files: []wheel.File{file}, Mode: 0o755,
 			}
 			change(&order)
-			if err := order.Fetch(t.Context()); !fault.Is(err, fault.BadConfig) || !strings.Contains(err.Error(), order.Home) {
-				t.Error(err)
-			}
-			if left, err := os.ReadDir(order.Target); err != nil || len(left) > 0 {
-				t.Error(left, err)
-			}
+			err := order.Fetch(t.Context())
+			assert.True(t, fault.Is(err, fault.BadConfig) && strings.Contains(err.Error(), order.Home), "%v", err)
+			left, err := os.ReadDir(order.Target)
+			assert.True(t, err == nil && len(left) <= 0, "%v %v", left, err)
 		})
 	}
 }
@@ -145,9 +140,8 @@ func TestWhatAKilledFetchLeftIsRemovedUnlessAnotherGoesOn(t *testing.T) {
 	assert.NoError(t, err, "the file of a fetch that goes on")
 	_ = other.Close()
 	require.NoError(t, order.Fetch(t.Context()))
-	if files, err := os.ReadDir(order.Target); err != nil || len(files) != 1 || files[0].Name() != "tool" {
-		t.Error(files, err)
-	}
+	files, err := os.ReadDir(order.Target)
+	assert.True(t, err == nil && len(files) == 1 && files[0].Name() == "tool", "%v %v", files, err)
 }
 
 func write(t *testing.T, name string, content []byte) string {

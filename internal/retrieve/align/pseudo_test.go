@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"gonum.org/v1/gonum/mat"
 )
 
@@ -14,9 +16,7 @@ import (
 func bySVD(t *testing.T, a *mat.Dense, b []float64) (x, values []float64) {
 	t.Helper()
 	var svd mat.SVD
-	if !svd.Factorize(a, mat.SVDThin) {
-		t.Fatal("no singular values")
-	}
+	require.True(t, svd.Factorize(a, mat.SVDThin), "no singular values")
 	var u, v mat.Dense
 	svd.UTo(&u)
 	svd.VTo(&v)
@@ -51,9 +51,8 @@ func TestPseudoIsTheSVDToTheBit(t *testing.T) {
 		}
 		want, wantValues := bySVD(t, &a, b)
 		x, values, err := solvePseudo(t.Context(), slices.Clone(a.RawMatrix().Data), n, b)
-		if err != nil || !slices.Equal(x, want) || !slices.Equal(values, wantValues) {
-			t.Errorf("%d unknowns: another solution than by the SVD: %v", n, err)
-		}
+		assert.True(t, err == nil && slices.Equal(x, want) && slices.Equal(values, wantValues),
+			"%d unknowns: another solution than by the SVD: %v", n, err)
 	}
 }
 
@@ -93,13 +92,9 @@ func TestASolverStopsAtTheFirstLookAfterTheEnd(t *testing.T) {
 		"utility": {20, func(ctx context.Context) error { _, err := MaximiseUtility(ctx, pool, 1e-9, 20); return err }},
 	} {
 		whole := &looks{Context: t.Context(), left: 1 << 30}
-		if err := test.run(whole); err != nil {
-			t.Fatal(name, err)
-		}
+		require.NoError(t, test.run(whole), "%v", name)
 		all := 1<<30 - whole.left
-		if all < test.least {
-			t.Errorf("%s: %d looks, want %d at least", name, all, test.least)
-		}
+		assert.True(t, all >= test.least, "%s: %d looks, want %d at least", name, all, test.least)
 		for after := 0; after < all; after += 1 + all/8 {
 			ctx := &looks{Context: t.Context(), left: after}
 			if err := test.run(ctx); !errors.Is(err, context.Canceled) || ctx.late != 1 {
@@ -126,8 +121,7 @@ func TestAProblemBeyondTheBoundsIsRefused(t *testing.T) {
 		{MostUnknowns + 1, 1}, {MostUnknowns/2 + 1, MostUnknowns / 2}, {200, 20_000},
 	} {
 		var large TooLarge
-		if _, err := CLS(t.Context(), problem(test.classes, test.rows), 0, 0); !errors.As(err, &large) {
-			t.Errorf("%d classes, %d rows: %v", test.classes, test.rows, err)
-		}
+		_, err := CLS(t.Context(), problem(test.classes, test.rows), 0, 0)
+		assert.True(t, errors.As(err, &large), "%d classes, %d rows: %v", test.classes, test.rows, err)
 	}
 }

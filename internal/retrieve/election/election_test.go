@@ -12,6 +12,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/retrieve/election"
 )
 
@@ -57,9 +60,7 @@ func read(t *testing.T, path string, v any) {
 	if err == nil {
 		err = json.Unmarshal(b, v)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-12+1e-9*math.Abs(b) }
@@ -78,9 +79,7 @@ func TestCommitteesOfTheReferenceVectors(t *testing.T) {
 			}
 		}
 	}
-	if n < 400 {
-		t.Errorf("only %d elections", n)
-	}
+	assert.True(t, n >= 400, "only %d elections", n)
 	t.Logf("%d elections", n)
 }
 
@@ -88,28 +87,22 @@ func check(t *testing.T, x instance, name string, want expected) {
 	t.Helper()
 	got, err := election.Elect(t.Context(), ruleOf[name],
 		election.Profile{Ballots: x.Ballots, Weights: x.Weights, Candidates: x.Candidates}, election.Options{Seats: x.Seats})
-	if err != nil {
-		t.Fatal(x.ID, name, err)
-	}
+	require.NoError(t, err, "%v %v", x.ID, name)
 	sorted := slices.Sorted(slices.Values(got.Members))
 	if !slices.Equal(sorted, want.Members) {
 		t.Errorf("%s %s: %v, want %v", x.ID, name, sorted, want.Members)
 		return
 	}
-	if want.Order != nil && !slices.Equal(got.Members, want.Order) {
-		t.Errorf("%s %s: order %v, want %v", x.ID, name, got.Members, want.Order)
-	}
+	assert.True(t, want.Order == nil || slices.Equal(got.Members, want.Order),
+		"%s %s: order %v, want %v", x.ID, name, got.Members, want.Order)
 	for i, v := range want.Values {
-		if (v == nil) != math.IsNaN(got.Values[i]) || (v != nil && !near(got.Values[i], *v)) {
-			t.Errorf("%s %s: value %d is %v", x.ID, name, i, got.Values[i])
-		}
+		assert.True(t, (v == nil) == math.IsNaN(got.Values[i]) && (v == nil || near(got.Values[i], *v)),
+			"%s %s: value %d is %v", x.ID, name, i, got.Values[i])
 	}
-	if want.Score != nil && !near(got.Score, *want.Score) {
-		t.Errorf("%s %s: score %v, want %v", x.ID, name, got.Score, *want.Score)
-	}
-	if want.Phase1 != nil && got.Bought != *want.Phase1 {
-		t.Errorf("%s %s: %d bought, want %d", x.ID, name, got.Bought, *want.Phase1)
-	}
+	assert.True(t, want.Score == nil || near(got.Score, *want.Score),
+		"%s %s: score %v, want %v", x.ID, name, got.Score, *want.Score)
+	assert.True(t, want.Phase1 == nil || got.Bought == *want.Phase1,
+		"%s %s: %d bought, want %d", x.ID, name, got.Bought, *want.Phase1)
 }
 
 func profile(r *rand.Rand, voters, candidates int) election.Profile {
@@ -134,9 +127,7 @@ func TestOrderOfVotersDoesNotMatterAndDoublesCountTwice(t *testing.T) {
 		options := election.Options{Seats: 1 + r.IntN(4)}
 		for _, rule := range ruleOf {
 			committee, err := election.Elect(t.Context(), rule, p, options)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			q := election.Profile{Candidates: p.Candidates}
 			for _, i := range r.Perm(len(p.Ballots)) {
 				q.Ballots, q.Weights = append(q.Ballots, p.Ballots[i]), append(q.Weights, p.Weights[i])
@@ -153,9 +144,8 @@ func TestOrderOfVotersDoesNotMatterAndDoublesCountTwice(t *testing.T) {
 			w.Weights[0] *= 2
 			x, _ := election.Elect(t.Context(), rule, d, options)
 			y, _ := election.Elect(t.Context(), rule, w, options)
-			if !slices.Equal(x.Members, y.Members) {
-				t.Errorf("%s: a voter twice elects %v, one of double weight %v", rule, x.Members, y.Members)
-			}
+			assert.True(t, slices.Equal(x.Members, y.Members),
+				"%s: a voter twice elects %v, one of double weight %v", rule, x.Members, y.Members)
 		}
 	}
 }
@@ -170,9 +160,8 @@ func TestSequentialIsWithinItsGuaranteeAndMoreApprovalNeverHurts(t *testing.T) {
 		} {
 			a, _ := election.Elect(t.Context(), exact, p, options)
 			b, _ := election.Elect(t.Context(), seq, p, options)
-			if b.Score < (1-1/math.E)*a.Score-1e-9 || b.Score > a.Score+1e-9 {
-				t.Errorf("%s %g, %s %g", exact, a.Score, seq, b.Score)
-			}
+			assert.True(t, b.Score >= (1-1/math.E)*a.Score-1e-9 && b.Score <= a.Score+1e-9,
+				"%s %g, %s %g", exact, a.Score, seq, b.Score)
 		}
 		a, _ := election.Elect(t.Context(), election.RuleAV, p, options)
 		c := a.Members[0]
@@ -181,9 +170,8 @@ func TestSequentialIsWithinItsGuaranteeAndMoreApprovalNeverHurts(t *testing.T) {
 				p.Ballots[v] = append(p.Ballots[v], c)
 			}
 		}
-		if b, _ := election.Elect(t.Context(), election.RuleAV, p, options); !slices.Contains(b.Members, c) {
-			t.Error("approval by all cost a candidate its seat")
-		}
+		b, _ := election.Elect(t.Context(), election.RuleAV, p, options)
+		assert.True(t, slices.Contains(b.Members, c), "approval by all cost a candidate its seat")
 	}
 }
 
@@ -204,18 +192,13 @@ func TestAWorkedExampleOfEveryRule(t *testing.T) {
 	} {
 		got, err := election.Elect(t.Context(), c.rule, p,
 			election.Options{Seats: c.seats, Prefer: []float64{.30, .20, .16, .08, .02}})
-		if err != nil || !slices.Equal(got.Members, c.want) || !near(got.Score, c.score) {
-			t.Errorf("%s %d: %v %g, %v", c.rule, c.seats, got.Members, got.Score, err)
-		}
+		assert.True(t, err == nil && slices.Equal(got.Members, c.want) && near(got.Score, c.score),
+			"%s %d: %v %g, %v", c.rule, c.seats, got.Members, got.Score, err)
 	}
 	got, _ := election.Elect(t.Context(), election.RuleSeqCC, p, election.Options{Seats: 4, Completion: "pav"})
-	if !slices.Equal(got.Members, []uint32{0, 3, 1, 2}) {
-		t.Errorf("seqcc %v", got.Members)
-	}
+	assert.True(t, slices.Equal(got.Members, []uint32{0, 3, 1, 2}), "seqcc %v", got.Members)
 	got, _ = election.Elect(t.Context(), election.RulePAV, p, election.Options{Seats: 3, ExactLimit: 5})
-	if got.Status != election.Sequential {
-		t.Errorf("10 committees were searched though 5 are the limit: %s", got.Status)
-	}
+	assert.True(t, got.Status == election.Sequential, "10 committees were searched though 5 are the limit: %s", got.Status)
 }
 
 // looks is a context that ends after so many looks at it.
@@ -245,13 +228,9 @@ func TestAnElectionEndsWithItsContext(t *testing.T) {
 			return err
 		}
 		whole := &looks{Context: t.Context(), left: 1 << 30}
-		if err := run(whole); err != nil {
-			t.Fatal(rule.Name, err)
-		}
+		require.NoError(t, run(whole), "%v", rule.Name)
 		all := 1<<30 - whole.left
-		if all < options.Seats {
-			t.Errorf("%s: %d looks for %d seats", rule.Name, all, options.Seats)
-		}
+		assert.True(t, all >= options.Seats, "%s: %d looks for %d seats", rule.Name, all, options.Seats)
 		for after := 0; after < all; after += 1 + all/9 {
 			ctx := &looks{Context: t.Context(), left: after} // an exact search looks once more for each candidate taken
 			if err := run(ctx); !errors.Is(err, context.Canceled) || ctx.late > 2*profile.Candidates {
@@ -269,8 +248,7 @@ func TestAnExactRuleThatIsTooLargeIsSequential(t *testing.T) {
 		}
 		options := election.Options{Seats: 1, ExactLimit: 2e5}
 		committee, err := election.Elect(t.Context(), election.RulePAV, profile, options)
-		if err != nil || committee.Status != want {
-			t.Errorf("%d committees of one: %s, want %s: %v", candidates, committee.Status, want, err)
-		}
+		assert.True(t, err == nil && committee.Status == want,
+			"%d committees of one: %s, want %s: %v", candidates, committee.Status, want, err)
 	}
 }

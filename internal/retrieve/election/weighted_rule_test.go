@@ -6,6 +6,9 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/retrieve/election"
 )
 
@@ -40,12 +43,10 @@ func TestWeightedVotingOnTheReferenceVectors(t *testing.T) {
 			want[uint32(c[0])] = v.Scores[i]
 		}
 		for i, scored := range got {
-			if scored.Candidate != v.Selected[i] {
-				t.Errorf("%s: seat %d is %d, want %d", v.ID, i, scored.Candidate, v.Selected[i])
-			}
-			if math.Abs(scored.Score-want[scored.Candidate]) > 1e-12 {
-				t.Errorf("%s: score of %d is %g, want %g", v.ID, scored.Candidate, scored.Score, want[scored.Candidate])
-			}
+			assert.True(t, scored.Candidate == v.Selected[i],
+				"%s: seat %d is %d, want %d", v.ID, i, scored.Candidate, v.Selected[i])
+			assert.True(t, math.Abs(scored.Score-want[scored.Candidate]) <= 1e-12,
+				"%s: score of %d is %g, want %g", v.ID, scored.Candidate, scored.Score, want[scored.Candidate])
 		}
 	}
 }
@@ -58,13 +59,10 @@ func TestAWorkedExampleOfWeightedVoting(t *testing.T) {
 		s float64
 	}{{1, .30}, {2, .20}, {3, .16}, {4, .08}, {5, .02}}
 	for i, w := range want {
-		if got[i].Candidate != w.c || math.Abs(got[i].Score-w.s) > 1e-6 {
-			t.Errorf("seat %d: %d %.4f, want %d %.2f", i, got[i].Candidate, got[i].Score, w.c, w.s)
-		}
+		assert.True(t, got[i].Candidate == w.c && math.Abs(got[i].Score-w.s) <= 1e-6,
+			"seat %d: %d %.4f, want %d %.2f", i, got[i].Candidate, got[i].Score, w.c, w.s)
 	}
-	if len(got[0].Why) != 3 || got[0].Why[2] != 2 {
-		t.Errorf("why %v", got[0].Why)
-	}
+	assert.True(t, len(got[0].Why) == 3 && got[0].Why[2] == 2, "why %v", got[0].Why)
 }
 
 func TestRenamingChunksRenamesTheResult(t *testing.T) {
@@ -81,17 +79,15 @@ func TestRenamingChunksRenamesTheResult(t *testing.T) {
 		}
 		ga, gb := election.ElectWeighted(a, 10, 5), election.ElectWeighted(b, 10, 5)
 		for i := range ga {
-			if uint32(perm[ga[i].Candidate]) != gb[i].Candidate || ga[i].Score != gb[i].Score {
-				t.Fatalf("seat %d: %v and %v", i, ga[i], gb[i])
-			}
+			require.True(t, uint32(perm[ga[i].Candidate]) == gb[i].Candidate && ga[i].Score == gb[i].Score,
+				"seat %d: %v and %v", i, ga[i], gb[i])
 		}
 	}
 }
 
 func TestNoBallotsElectNobody(t *testing.T) {
-	if got := election.ElectWeighted(nil, 10, 5); len(got) != 0 {
-		t.Errorf("got %v", got)
-	}
+	got := election.ElectWeighted(nil, 10, 5)
+	assert.True(t, len(got) == 0, "got %v", got)
 	if got := election.ElectWeighted([][]uint32{{}, {}}, 10, 5); len(got) != 0 {
 		t.Errorf("got %v", got)
 	}

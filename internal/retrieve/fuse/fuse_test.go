@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/retrieve/fuse"
 	"github.com/unweaver/unweaver/internal/retrieve/walk"
@@ -55,13 +56,10 @@ func read(t *testing.T) []vector {
 		dir = filepath.Join(d, "hybrid")
 	}
 	raw, err := os.ReadFile(filepath.Join(dir, "hybrid.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var vs []vector
-	if err := json.Unmarshal(raw, &vs); err != nil || len(vs) < 20 {
-		t.Fatal(len(vs), err)
-	}
+	err = json.Unmarshal(raw, &vs)
+	require.True(t, err == nil && len(vs) >= 20, "%v %v", len(vs), err)
 	return vs
 }
 
@@ -115,13 +113,10 @@ func (v vector) params() fuse.Params {
 func seeds(t *testing.T, id string, got []walk.Weighted, want map[string]float64) {
 	t.Helper()
 	for _, w := range got {
-		if math.Abs(w.Weight-want[strconv.Itoa(int(w.ID))]) > 1e-9 {
-			t.Errorf("%s: seed %d is %g, want %g", id, w.ID, w.Weight, want[strconv.Itoa(int(w.ID))])
-		}
+		assert.True(t, math.Abs(w.Weight-want[strconv.Itoa(int(w.ID))]) <= 1e-9,
+			"%s: seed %d is %g, want %g", id, w.ID, w.Weight, want[strconv.Itoa(int(w.ID))])
 	}
-	if len(got) < len(want) {
-		t.Errorf("%s: %d seeds, want %d", id, len(got), len(want))
-	}
+	assert.True(t, len(got) >= len(want), "%s: %d seeds, want %d", id, len(got), len(want))
 }
 
 func TestReferenceVectors(t *testing.T) {
@@ -147,24 +142,21 @@ func TestReferenceVectors(t *testing.T) {
 			score[h.ID] = h.Score
 		}
 		for k := range mass {
-			if math.Abs(mass[k]-v.Expected.Mass[k]) > 1e-6 || math.Abs(score[k]-v.Expected.Score[k]) > 1e-6 {
-				t.Errorf("%s: chunk %d has mass %g and score %g, want %g and %g", v.ID, k, mass[k], score[k], v.Expected.Mass[k],
-					v.Expected.Score[k])
-			}
+			assert.True(t, math.Abs(mass[k]-v.Expected.Mass[k]) <= 1e-6 && math.Abs(score[k]-v.Expected.Score[k]) <= 1e-6,
+				"%s: chunk %d has mass %g and score %g, want %g and %g", v.ID, k, mass[k], score[k], v.Expected.Mass[k],
+				v.Expected.Score[k])
 		}
 		order(t, v, ranking)
 		for _, x := range g.RunToChunks(s.Start, params.Damping, 1e-14, walk.Steps{}).Chunks {
-			if math.Abs(x.Weight-v.Expected.Mass[x.ID]) > 1e-9 {
-				t.Errorf("%s: with classes of one chunk eliminated chunk %d has mass %g, want %g", v.ID, x.ID, x.Weight,
-					v.Expected.Mass[x.ID])
-			}
+			assert.True(t, math.Abs(x.Weight-v.Expected.Mass[x.ID]) <= 1e-9,
+				"%s: with classes of one chunk eliminated chunk %d has mass %g, want %g", v.ID, x.ID, x.Weight,
+				v.Expected.Mass[x.ID])
 		}
 		// The shipped precision: its bound, and the same best ten.
 		rough := g.RunToChunks(s.Start, params.Damping, fuse.Eps, walk.Steps{})
 		for _, x := range rough.Chunks {
-			if e := math.Abs(x.Weight - v.Expected.Mass[x.ID]); e > fuse.Eps*float64(len(g.ClassesOf(x.ID)))+1e-12 {
-				t.Errorf("%s: chunk %d is off by %g", v.ID, x.ID, e)
-			}
+			e := math.Abs(x.Weight - v.Expected.Mass[x.ID])
+			assert.True(t, e <= fuse.Eps*float64(len(g.ClassesOf(x.ID)))+1e-12, "%s: chunk %d is off by %g", v.ID, x.ID, e)
 		}
 		top := map[uint32]bool{}
 		for _, k := range v.Expected.Ranking[:min(10, len(v.Expected.Ranking))] {
@@ -178,9 +170,7 @@ func TestReferenceVectors(t *testing.T) {
 			}
 		}
 	}
-	if float64(agree) < 0.99*float64(all) {
-		t.Errorf("%d of %d of the best ten at the shipped precision", agree, all)
-	}
+	assert.True(t, float64(agree) >= 0.99*float64(all), "%d of %d of the best ten at the shipped precision", agree, all)
 }
 
 func order(t *testing.T, v vector, got []fuse.Hit) {
@@ -200,9 +190,8 @@ func order(t *testing.T, v vector, got []fuse.Hit) {
 func TestNothingFoundIsNothing(t *testing.T) {
 	s := fuse.MakeSeeds(fuse.Default, nil, []fuse.List{{Lexical: true}}, func(uint32) []uint32 { return nil },
 		fuse.Titles{})
-	if len(s.Start.Chunks)+len(s.Start.Classes) != 0 || len(fuse.Rank(fuse.Default, nil, nil, 5)) != 0 {
-		t.Errorf("%+v", s)
-	}
+	assert.True(t, len(s.Start.Chunks)+len(s.Start.Classes) == 0 && len(fuse.Rank(fuse.Default, nil, nil, 5)) == 0,
+		"%+v", s)
 }
 
 func TestAListCountsByItsWeight(t *testing.T) {
@@ -215,13 +204,10 @@ func TestAListCountsByItsWeight(t *testing.T) {
 	} {
 		other.Weight = weight
 		got := fuse.Fuse([]fuse.List{words, other}, 10)
-		if len(got) != len(want) {
-			t.Fatalf("weight %g: %v", weight, got)
-		}
+		require.True(t, len(got) == len(want), "weight %g: %v", weight, got)
 		for i := range want {
-			if got[i].ID != want[i].ID || math.Abs(got[i].Score-want[i].Score) > 1e-12 {
-				t.Errorf("weight %g: %v, want %v", weight, got, want)
-			}
+			assert.True(t, got[i].ID == want[i].ID && math.Abs(got[i].Score-want[i].Score) <= 1e-12,
+				"weight %g: %v, want %v", weight, got, want)
 		}
 	}
 }
@@ -245,13 +231,9 @@ func TestTitlesAreSeedsAndLeadAStepFurther(t *testing.T) {
 		sum += weight
 	}
 	for chunk, weight := range weights {
-		if math.Abs(got[chunk]-weight/sum) > 1e-12 {
-			t.Errorf("chunk %d weighs %g, want %g", chunk, got[chunk], weight/sum)
-		}
+		assert.True(t, math.Abs(got[chunk]-weight/sum) <= 1e-12, "chunk %d weighs %g, want %g", chunk, got[chunk], weight/sum)
 	}
-	if len(got) != len(weights) {
-		t.Errorf("seeds %v", got)
-	}
+	assert.True(t, len(got) == len(weights), "seeds %v", got)
 }
 
 // Only linked indexes whose chunks a model embeds have sharper seeds.

@@ -8,6 +8,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/retrieve/snippet"
 	"github.com/unweaver/unweaver/internal/text"
 )
@@ -31,12 +34,9 @@ const filler = "Nothing of this matters to anyone who asks about it, and it goes
 func TestTheSnippetIsTheSentencesThatMatchedAndNotTheBeginning(t *testing.T) {
 	content := strings.Repeat(filler, 20) + "The lease was signed by Mrs. Ødegård in Bergen. " + strings.Repeat(filler, 20)
 	found := snippet.NewQuestion(text.LanguageOf(""), "Who signed the lease?", nil).FindSnippet(content, nil)
-	if got := part(content, found.Span); !strings.Contains(got, "The lease was signed by Mrs. Ødegård in Bergen.") {
-		t.Errorf("snippet %q", got)
-	}
-	if got := marks(content, found); got != "lease|signed" {
-		t.Errorf("highlights %q", got)
-	}
+	got := part(content, found.Span)
+	assert.True(t, strings.Contains(got, "The lease was signed by Mrs. Ødegård in Bergen."), "snippet %q", got)
+	assert.Equal(t, "lease|signed", marks(content, found), "highlights")
 }
 
 func TestSnippetsAreChosenByTheLanguage(t *testing.T) {
@@ -47,12 +47,9 @@ func TestSnippetsAreChosenByTheLanguage(t *testing.T) {
 		{"th", "ฝนตกหนัก เราอยู่ใกล้ภูเขาไฟฟูจิ", "ภูเขาไฟ", "เราอยู่ใกล้ภูเขาไฟฟูจิ", "ภูเขาไฟ"},
 	} {
 		found := snippet.NewQuestion(text.LanguageOf(c.code), c.question, nil).FindSnippet(c.content, nil)
-		if got := part(c.content, found.Span); !strings.Contains(got, c.sentence) {
-			t.Errorf("%s: snippet %q", c.code, got)
-		}
-		if got := marks(c.content, found); got != c.marks {
-			t.Errorf("%s: highlights %q", c.code, got)
-		}
+		got := part(c.content, found.Span)
+		assert.True(t, strings.Contains(got, c.sentence), "%s: snippet %q", c.code, got)
+		assert.Equal(t, c.marks, marks(c.content, found), "%s", c.code)
 	}
 }
 
@@ -63,9 +60,8 @@ func TestRareTermsOutweighCommonOnes(t *testing.T) {
 		return map[string]float64{"quokka": 8, "system": 0.5, "start": 0.5, "user": 0.5}[term]
 	}
 	found := snippet.NewQuestion(text.LanguageOf(""), "Which users started the system about the quokka?", weigh).FindSnippet(content, nil)
-	if got := part(content, found.Span); !strings.HasPrefix(got, "A quokka lives") {
-		t.Errorf("snippet %q", got)
-	}
+	got := part(content, found.Span)
+	assert.True(t, strings.HasPrefix(got, "A quokka lives"), "snippet %q", got)
 }
 
 func TestANameThatLedToTheChunkIsShownWhereTheQuestionHasNoWordOfIt(t *testing.T) {
@@ -73,34 +69,27 @@ func TestANameThatLedToTheChunkIsShownWhereTheQuestionHasNoWordOfIt(t *testing.T
 		strings.Repeat(filler, 6) + "American films were shown. "
 	names := []snippet.Name{{Text: "American Psychological Association", Weight: 2}, {Text: "films", Weight: 0.01}}
 	found := snippet.NewQuestion(text.LanguageOf(""), "What is the Journal?", nil).FindSnippet(content, names)
-	if got := part(content, found.Span); !strings.Contains(got, "Hall was the first president") {
-		t.Errorf("snippet %q", got)
-	}
-	if got := marks(content, found); got != "American Psychological Association" {
-		t.Errorf("highlights %q: a seed that weighs nothing is no reason", got)
-	}
+	got := part(content, found.Span)
+	assert.True(t, strings.Contains(got, "Hall was the first president"), "snippet %q", got)
+	assert.Equal(t, "American Psychological Association", marks(content, found), "highlights")
 }
 
 func TestATextWithoutAMatchIsShownFromItsBeginning(t *testing.T) {
 	content := "  \n Oslo is a city. " + strings.Repeat(filler, 9)
 	found := snippet.NewQuestion(text.LanguageOf(""), "zebra", nil).FindSnippet(content, nil)
-	if got := part(content, found.Span); !strings.HasPrefix(got, "Oslo is a city.") || len(found.Highlights) != 0 {
-		t.Errorf("%q %v", got, found.Highlights)
-	}
+	got := part(content, found.Span)
+	assert.True(t, strings.HasPrefix(got, "Oslo is a city.") && len(found.Highlights) == 0, "%q %v", got, found.Highlights)
 	for _, empty := range []string{"", " \n\t "} {
 		found := snippet.NewQuestion(text.LanguageOf(""), "zebra", nil).FindSnippet(empty, nil)
-		if found.Start != found.End || len(found.Highlights) != 0 {
-			t.Errorf("%q: %+v", empty, found)
-		}
+		assert.True(t, found.Start == found.End && len(found.Highlights) == 0, "%q: %+v", empty, found)
 	}
 }
 
 func TestAHeadingDoesNotStandAlone(t *testing.T) {
 	content := "Deployment\nPut the file on the server and start it there. " + strings.Repeat(filler, 4)
 	found := snippet.NewQuestion(text.LanguageOf(""), "deployment", nil).FindSnippet(content, nil)
-	if got := part(content, found.Span); !strings.Contains(got, "start it there.") {
-		t.Errorf("snippet %q", got)
-	}
+	got := part(content, found.Span)
+	assert.True(t, strings.Contains(got, "start it there."), "snippet %q", got)
 }
 
 func TestASnippetDoesNotEndWithAHeading(t *testing.T) {
@@ -130,12 +119,9 @@ func TestARowOfATableStandsForItself(t *testing.T) {
 		"| the ferry sails at noon | unless there is ice on the fjord, as in February |\n" +
 		strings.Repeat(row, 6)
 	found := snippet.NewQuestion(text.LanguageOf(""), "When do I do the ferry?", nil).FindSnippet(content, nil)
-	if got := part(content, found.Span); !strings.HasPrefix(got, "| the ferry sails at noon") {
-		t.Errorf("snippet %q", got)
-	}
-	if got := marks(content, found); got != "ferry" {
-		t.Errorf("%q: words that say nothing are not marked", got)
-	}
+	got := part(content, found.Span)
+	assert.True(t, strings.HasPrefix(got, "| the ferry sails at noon"), "snippet %q", got)
+	assert.Equal(t, "ferry", marks(content, found))
 }
 
 func TestASnippetIsMovedToAPart(t *testing.T) {
@@ -159,9 +145,7 @@ func TestHighlightsKeepToCharactersOfEveryScript(t *testing.T) {
 		{"Oslo", "Oslo’s and OSLO's fjord", "Oslo’s|OSLO's"},
 	} {
 		found := snippet.NewQuestion(text.LanguageOf(""), tc.question, nil).FindSnippet(tc.content, nil)
-		if got := marks(tc.content, found); got != tc.want {
-			t.Errorf("%q in %q: %q, want %q", tc.question, tc.content, got, tc.want)
-		}
+		assert.Equal(t, tc.want, marks(tc.content, found), "%q %q", tc.question, tc.content)
 	}
 }
 
@@ -170,13 +154,10 @@ func TestAVeryLongSentenceIsPartedBetweenWords(t *testing.T) {
 		strings.Repeat("further words, ", 200)
 	found := snippet.NewQuestion(text.LanguageOf(""), "zebra", nil).FindSnippet(content, nil)
 	got := part(content, found.Span)
-	if !strings.Contains(got, "zebra") || utf8.RuneCountInString(got) > snippet.Most {
-		t.Errorf("snippet %q", got)
-	}
+	assert.True(t, strings.Contains(got, "zebra") && utf8.RuneCountInString(got) <= snippet.Most, "snippet %q", got)
 	runes := []rune(content)
-	if found.Start > 0 && !unicode.IsSpace(runes[found.Start-1]) || !unicode.IsSpace(runes[found.End]) {
-		t.Errorf("a word is parted: %q", got)
-	}
+	assert.True(t, (found.Start <= 0 || unicode.IsSpace(runes[found.Start-1])) && unicode.IsSpace(runes[found.End]),
+		"a word is parted: %q", got)
 	solid := strings.Repeat("字", 5000) + "漢" + strings.Repeat("字", 5000)
 	found = snippet.NewQuestion(text.LanguageOf(""), "漢", nil).FindSnippet(solid, nil)
 	if got := part(solid, found.Span); !strings.Contains(got, "漢") || utf8.RuneCountInString(got) > snippet.Most {
@@ -187,9 +168,8 @@ func TestAVeryLongSentenceIsPartedBetweenWords(t *testing.T) {
 func TestHighlightsAreBoundedAndThoseOfTheSnippetAreAmongThem(t *testing.T) {
 	content := strings.Repeat("zebra, ", 3000) + ". " + "Zebra and quagga. "
 	found := snippet.NewQuestion(text.LanguageOf(""), "zebra quagga", nil).FindSnippet(content, nil)
-	if len(found.Highlights) != snippet.MostHighlights || !strings.HasSuffix(marks(content, found), "quagga") {
-		t.Errorf("%d highlights", len(found.Highlights))
-	}
+	assert.True(t, len(found.Highlights) == snippet.MostHighlights && strings.HasSuffix(marks(content, found), "quagga"),
+		"%d highlights", len(found.Highlights))
 }
 
 // Whatever the text: spans lie within it, in order, and are what they are asked to be.
@@ -225,12 +205,10 @@ func check(t *testing.T, question, content string, names []snippet.Name) {
 	t.Helper()
 	found := snippet.NewQuestion(text.LanguageOf(""), question, nil).FindSnippet(content, names)
 	runes := []rune(content)
-	if found.Start < 0 || found.Start > found.End || found.End > len(runes) || found.End-found.Start > snippet.Most {
-		t.Fatalf("%q: snippet %+v of %d", content, found.Span, len(runes))
-	}
-	if found.Start < found.End && (unicode.IsSpace(runes[found.Start]) || unicode.IsSpace(runes[found.End-1])) {
-		t.Fatalf("%q: snippet %q has space around it", content, part(content, found.Span))
-	}
+	require.True(t, found.Start >= 0 && found.Start <= found.End && found.End <= len(runes) &&
+		found.End-found.Start <= snippet.Most, "%q: snippet %+v of %d", content, found.Span, len(runes))
+	require.True(t, found.Start >= found.End || !unicode.IsSpace(runes[found.Start]) &&
+		!unicode.IsSpace(runes[found.End-1]), "%q: snippet %q has space around it", content, part(content, found.Span))
 	terms := map[string]bool{}
 	for _, term := range text.Terms(question) {
 		terms[term] = true
@@ -249,20 +227,16 @@ func check(t *testing.T, question, content string, names []snippet.Name) {
 	}
 	before := -1
 	for _, span := range found.Highlights {
-		if span.Start <= before || span.Start >= span.End || span.End > len(runes) {
-			t.Fatalf("%q: highlights %v", content, found.Highlights)
-		}
+		require.True(t, span.Start > before && span.Start < span.End && span.End <= len(runes),
+			"%q: highlights %v", content, found.Highlights)
 		before = span.End
 		marked := part(content, span)
 		for _, word := range words(marked) {
 			asked := slices.ContainsFunc(english.TermsOf(word), func(term string) bool { return terms[term] })
-			if !asked && !terms[english.PlainForm(word)] {
-				t.Fatalf("%q: %q is marked, and %q was not asked for by %q", content, marked, word, question)
-			}
+			require.True(t, asked || terms[english.PlainForm(word)],
+				"%q: %q is marked, and %q was not asked for by %q", content, marked, word, question)
 		}
-		if len(words(marked)) == 0 {
-			t.Fatalf("%q: %q is marked", content, marked)
-		}
+		require.True(t, len(words(marked)) != 0, "%q: %q is marked", content, marked)
 	}
 }
 

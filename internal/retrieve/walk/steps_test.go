@@ -6,6 +6,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/retrieve/walk"
 )
 
@@ -104,9 +107,8 @@ func TestAWalkByStepsHasTheMassOfAPowerIteration(t *testing.T) {
 		differ := 0.0
 		check := func(what string, node int, got float64) {
 			t.Helper()
-			if math.Abs(got-want[node]) > 1e-10 {
-				t.Errorf("seed %d, %s: node %d has %g, want %g", seed, what, node, got, want[node])
-			}
+			assert.True(t, math.Abs(got-want[node]) <= 1e-10,
+				"seed %d, %s: node %d has %g, want %g", seed, what, node, got, want[node])
 		}
 		for _, one := range full.Classes {
 			check("class", int(one.ID), one.Weight)
@@ -120,10 +122,8 @@ func TestAWalkByStepsHasTheMassOfAPowerIteration(t *testing.T) {
 		for _, one := range alone.Chunks {
 			differ = max(differ, math.Abs(one.Weight-want[g.Classes()+int(one.ID)]))
 		}
-		if len(full.Chunks) < 10 || len(eliminated.Chunks) != len(full.Chunks) || differ < 1e-3 {
-			t.Errorf("seed %d: %d and %d chunks reached, steps change %g",
-				seed, len(full.Chunks), len(eliminated.Chunks), differ)
-		}
+		assert.True(t, len(full.Chunks) >= 10 && len(eliminated.Chunks) == len(full.Chunks) && differ >= 1e-3,
+			"seed %d: %d and %d chunks reached, steps change %g", seed, len(full.Chunks), len(eliminated.Chunks), differ)
 	}
 }
 
@@ -157,16 +157,14 @@ func TestWhatAWalkByStepsLeavesBoundsItsError(t *testing.T) {
 			}
 			sum := 0.0
 			for node, less := range missing {
-				if sum += less; less < -1e-12 {
-					t.Errorf("seed %d, eps %g: node %d has %g too much", seed, eps, node, -less)
-				}
+				sum += less
+				assert.True(t, less >= -1e-12, "seed %d, eps %g: node %d has %g too much", seed, eps, node, -less)
 			}
 			if bound := mass.Left / (1 - d); sum > bound*(1+1e-9) || sum <= 0 {
 				t.Errorf("seed %d, eps %g: %g is missing, of %g that may", seed, eps, sum, bound)
 			}
-			if most := 1 / (eps * (1 - d)); float64(edges) > most {
-				t.Errorf("seed %d, eps %g: %d edges, of %g that there may be", seed, eps, edges, most)
-			}
+			most := 1 / (eps * (1 - d))
+			assert.True(t, float64(edges) <= most, "seed %d, eps %g: %d edges, of %g that there may be", seed, eps, edges, most)
 		}
 	}
 }
@@ -184,13 +182,10 @@ func TestANodeOfManyNeighboursIsWeighedOnceInAWalk(t *testing.T) {
 			plain(from, to, weights)
 		}
 		got, exact := g.RunBy(start, 0.7, 1e-12, walk.View{}, steps), dense(g, start, 0.7, preferring(seed))
-		if got.Pushes < 10*(g.Classes()+chunks) {
-			t.Fatalf("%d pushes: nothing is pushed again", got.Pushes)
-		}
+		require.True(t, got.Pushes >= 10*(g.Classes()+chunks), "%d pushes: nothing is pushed again", got.Pushes)
 		for class := range uint32(g.Classes()) {
-			if asked[class] != 1 {
-				t.Errorf("round %d: class %d of %d chunks is weighed %d times", round, class, len(g.ChunksOf(class)), asked[class])
-			}
+			assert.True(t, asked[class] == 1,
+				"round %d: class %d of %d chunks is weighed %d times", round, class, len(g.ChunksOf(class)), asked[class])
 		}
 		for _, one := range got.Chunks {
 			if want := exact[g.Classes()+int(one.ID)]; math.Abs(one.Weight-want) > 1e-9 {

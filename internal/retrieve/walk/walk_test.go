@@ -10,6 +10,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/index/graph"
 	"github.com/unweaver/unweaver/internal/retrieve/walk"
 )
@@ -53,13 +56,10 @@ func TestReferenceVectors(t *testing.T) {
 		dir = filepath.Join(d, "ppr")
 	}
 	raw, err := os.ReadFile(filepath.Join(dir, "ppr.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var vs []vector
-	if err := json.Unmarshal(raw, &vs); err != nil || len(vs) < 20 {
-		t.Fatal(len(vs), err)
-	}
+	err = json.Unmarshal(raw, &vs)
+	require.True(t, err == nil && len(vs) >= 20, "%v %v", len(vs), err)
 	for _, v := range vs {
 		var start walk.Start
 		for _, p := range v.Start {
@@ -71,9 +71,7 @@ func TestReferenceVectors(t *testing.T) {
 		}
 		mass := weighted(v).Run(start, v.Damping, 1e-16, walk.View{})
 		if v.Zero { // no seed has weight: an empty result, not a uniform walk
-			if len(mass.Chunks)+len(mass.Classes) != 0 {
-				t.Errorf("%s: mass from nowhere", v.ID)
-			}
+			assert.True(t, len(mass.Chunks)+len(mass.Classes) == 0, "%s: mass from nowhere", v.ID)
 			continue
 		}
 		got := make([]float64, v.Entities+v.Chunks)
@@ -86,13 +84,9 @@ func TestReferenceVectors(t *testing.T) {
 		sum := mass.Left
 		for i, x := range got {
 			sum += x
-			if math.Abs(x-v.Scores[i]) > 1e-8 {
-				t.Errorf("%s: node %d has %g, want %g", v.ID, i, x, v.Scores[i])
-			}
+			assert.True(t, math.Abs(x-v.Scores[i]) <= 1e-8, "%s: node %d has %g, want %g", v.ID, i, x, v.Scores[i])
 		}
-		if math.Abs(sum-1) > 1e-9 {
-			t.Errorf("%s: the mass is %g", v.ID, sum)
-		}
+		assert.True(t, math.Abs(sum-1) <= 1e-9, "%s: the mass is %g", v.ID, sum)
 	}
 }
 
@@ -123,9 +117,7 @@ func TestSpecificationT6(t *testing.T) {
 	}
 	want := []float64{0.109008, 0.074118, 0.054799, 0.075500, 0.019909}
 	for _, x := range graph.Run(start, 0.5, 1e-14, walk.View{}).Chunks {
-		if math.Abs(x.Weight-want[x.ID]) > 1e-6 {
-			t.Errorf("c%d has %g, want %g", x.ID+1, x.Weight, want[x.ID])
-		}
+		assert.True(t, math.Abs(x.Weight-want[x.ID]) <= 1e-6, "c%d has %g, want %g", x.ID+1, x.Weight, want[x.ID])
 	}
 }
 
@@ -139,13 +131,10 @@ func TestAViewIsTheInducedSubgraph(t *testing.T) {
 	s := walk.Start{Classes: []walk.Weighted{{ID: 0, Weight: 1}}}
 	mass := full.Run(s, 0.7, 1e-14, walk.View{Chunk: func(k uint32) bool { return k != 1 }})
 	b := part.Run(s, 0.7, 1e-14, walk.View{})
-	if len(mass.Chunks) != 2 || len(b.Chunks) != 2 {
-		t.Fatal(mass, b)
-	}
+	require.True(t, len(mass.Chunks) == 2 && len(b.Chunks) == 2, "%v %v", mass, b)
 	for i := range mass.Chunks {
-		if mass.Chunks[i].ID != b.Chunks[i].ID || math.Abs(mass.Chunks[i].Weight-b.Chunks[i].Weight) > 1e-12 {
-			t.Errorf("%v, want %v", mass.Chunks[i], b.Chunks[i])
-		}
+		assert.True(t, mass.Chunks[i].ID == b.Chunks[i].ID && math.Abs(mass.Chunks[i].Weight-b.Chunks[i].Weight) <= 1e-12,
+			"%v, want %v", mass.Chunks[i], b.Chunks[i])
 	}
 }
 
@@ -255,12 +244,9 @@ func TestAWalkTakesMemoryForWhatItReaches(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	mass := g.Run(start, 0.7, 1e-6, walk.View{})
 	runtime.ReadMemStats(&after)
-	if len(mass.Chunks) != 1 {
-		t.Fatal(mass)
-	}
-	if took := after.TotalAlloc - before.TotalAlloc; took > 1<<20 {
-		t.Errorf("a walk over two nodes takes %d bytes", took)
-	}
+	require.True(t, len(mass.Chunks) == 1, "%v", mass)
+	took := after.TotalAlloc - before.TotalAlloc
+	assert.True(t, took <= 1<<20, "a walk over two nodes takes %d bytes", took)
 }
 
 func TestAWalkStopsWhereItIs(t *testing.T) {
@@ -268,14 +254,11 @@ func TestAWalkStopsWhereItIs(t *testing.T) {
 	start := walk.Start{Classes: []walk.Weighted{{ID: 0, Weight: 1}}}
 	asked := 0
 	whole := g.RunBy(start, 0.9, 1e-7, walk.View{}, walk.Steps{Stopped: func() bool { asked++; return false }})
-	if asked < 3 || asked < whole.Pushes>>16 {
-		t.Fatalf("asked %d times in %d pushes", asked, whole.Pushes)
-	}
+	require.True(t, asked >= 3 && asked >= whole.Pushes>>16, "asked %d times in %d pushes", asked, whole.Pushes)
 	for at := 1; at <= asked; at += 1 + asked/4 {
 		now := 0
 		mass := g.RunBy(start, 0.9, 1e-7, walk.View{}, walk.Steps{Stopped: func() bool { now++; return now == at }})
-		if now != at || mass.Pushes > at<<16 || mass.Pushes >= whole.Pushes {
-			t.Errorf("stopped when it was asked %d times: asked %d, %d of %d pushes", at, now, mass.Pushes, whole.Pushes)
-		}
+		assert.True(t, now == at && mass.Pushes <= at<<16 && mass.Pushes < whole.Pushes,
+			"stopped when it was asked %d times: asked %d, %d of %d pushes", at, now, mass.Pushes, whole.Pushes)
 	}
 }

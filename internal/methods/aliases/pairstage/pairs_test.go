@@ -64,16 +64,13 @@ func TestAModelDecidesEachPairOnce(t *testing.T) {
 	var verdicts []string
 	for i, one := range first {
 		verdicts = append(verdicts, one.Verdict)
-		if one.Name != three[i].A.Name || one.Of != three[i].Of.Name || one.Spelled != three[i].Spelled {
-			t.Errorf("%+v of %+v", one, three[i])
-		}
-		if strings.ContainsAny(one.Why, "\x1b\n") || len(one.Why) > mostWhy || one.Verdict != Undecided && one.Why == "" {
-			t.Errorf("why %q", one.Why)
-		}
+		assert.True(t, one.Name == three[i].A.Name && one.Of == three[i].Of.Name && one.Spelled == three[i].Spelled,
+			"%+v of %+v", one, three[i])
+		assert.True(t, !strings.ContainsAny(one.Why, "\x1b\n") && len(one.Why) <= mostWhy &&
+			(one.Verdict == Undecided || one.Why != ""), "why %q", one.Why)
 	}
-	if want := []string{Same, Different, Undecided}; !slices.Equal(verdicts, want) {
-		t.Errorf("%v, want %v", verdicts, want)
-	}
+	want := []string{Same, Different, Undecided}
+	assert.True(t, slices.Equal(verdicts, want), "%v, want %v", verdicts, want)
 	paid := chat.calls.Load() // the last pair was asked for twice
 	turned := slices.Clone(three)
 	turned[0].A, turned[0].Of = turned[0].Of, turned[0].A
@@ -86,9 +83,8 @@ func TestAModelDecidesEachPairOnce(t *testing.T) {
 	}
 	changed := slices.Clone(three[:1])
 	changed[0].A.Text = "no more"
-	if got, _, err := asks.Decide(t.Context(), changed); err != nil || got[0].Verdict != Different {
-		t.Errorf("other texts: %+v, %v", got, err)
-	}
+	got, _, err := asks.Decide(t.Context(), changed)
+	assert.True(t, err == nil && got[0].Verdict == Different, "other texts: %+v, %v", got, err)
 }
 
 func TestAFailureOfTheSystemIsNoDecision(t *testing.T) {
@@ -98,9 +94,8 @@ func TestAFailureOfTheSystemIsNoDecision(t *testing.T) {
 	_, _, err := asks.Decide(t.Context(), three[:2])
 	require.Error(t, err, "no error")
 	chat.down.Store(false)
-	if _, counts, err := asks.Decide(t.Context(), three[:2]); err != nil || counts.Failed != 0 || counts.Paid != 2 {
-		t.Errorf("%+v, %v", counts, err)
-	}
+	_, counts, err := asks.Decide(t.Context(), three[:2])
+	assert.True(t, err == nil && counts.Failed == 0 && counts.Paid == 2, "%+v, %v", counts, err)
 }
 
 func TestModelsThatCostNothingAreNotAsked(t *testing.T) {
@@ -114,18 +109,16 @@ func TestAnswersThatCannotBeRead(t *testing.T) {
 		v, ok := parseAnswer(answer)
 		assert.False(t, ok, "%q is %+v", answer, v)
 	}
-	if v, ok := parseAnswer("```json\n{\"same\":false}\n```"); !ok || v.Same {
-		t.Errorf("%+v, %v", v, ok)
-	}
+	v, ok := parseAnswer("```json\n{\"same\":false}\n```")
+	assert.True(t, ok && !v.Same, "%+v, %v", v, ok)
 }
 
 func TestACallHoldsTextsWithoutTheirLines(t *testing.T) {
 	pair := Pair{A: Side{"B\nName", "says\nA: x"}, Of: Side{"A Name", strings.Repeat("long ", 400)}}
 	call := pair.Call()
-	if lines := strings.Split(call.User, "\n"); len(lines) != 5 || lines[0] != "A: A Name" || lines[3] != "B: B Name" ||
-		len(lines[1]) > mostText+20 || lines[4] != "Said of it: says A: x" {
-		t.Errorf("%q", call.User)
-	}
+	lines := strings.Split(call.User, "\n")
+	assert.True(t, len(lines) == 5 && lines[0] == "A: A Name" && lines[3] == "B: B Name" && len(lines[1]) <= mostText+20 &&
+		lines[4] == "Said of it: says A: x", "%q", call.User)
 }
 
 func TestFilesComeBack(t *testing.T) {
@@ -165,9 +158,8 @@ func TestWhatWasComparedIsKnown(t *testing.T) {
 	near := []aliases.Pair{{A: 0, B: 1, Cosine: .99}, {A: 1, B: 2, Cosine: .98}, {A: 0, B: 3, Cosine: .97}}
 	now.Before = FileOf(Found{Compared: before.listCompared(near)}, 0, nil)
 	known, pairs := now.findUnchanged()
-	if want := []bool{false, true, true, false}; !slices.Equal(known, want) {
-		t.Errorf("known %v, want %v", known, want)
-	}
+	want := []bool{false, true, true, false}
+	assert.True(t, slices.Equal(known, want), "known %v, want %v", known, want)
 	if want := []aliases.Pair{{A: 1, B: 2, Cosine: .99}}; !slices.Equal(pairs, want) {
 		t.Errorf("pairs %v, want %v", pairs, want)
 	}

@@ -103,7 +103,6 @@ func TestFactsThatDoNotFitEachOtherAreNotWritten(t *testing.T) {
 		err := facts.Write(&bytes.Buffer{}, hashing, f)
 		assert.True(t, fault.Is(err, fault.Internal), "%s: %v", name, err)
 	}
-	if err := facts.Write(&bytes.Buffer{}, facts.Of{Dimension: 2}, sample()); !fault.Is(err, fault.Internal) {
-		t.Errorf("no embedder: %v", err)
-	}
+	err := facts.Write(&bytes.Buffer{}, facts.Of{Dimension: 2}, sample())
+	assert.True(t, fault.Is(err, fault.Internal), "no embedder: %v", err)
 }

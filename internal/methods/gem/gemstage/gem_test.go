@@ -96,18 +96,14 @@ func TestNightsPayForWhatChangedAndGiveTheBytesOfABuildFromNothing(t *testing.T)
 	require.True(t, err == nil && counts.Paid == 60, "%+v (%v)", counts, err)
 	first, sealed := seal(t, maker(store, chat, embedder), chunks)
 	themes := sealed.Counts.Themes
-	if sealed.Counts.Questions != 300 || sealed.Counts.Hits < 60 || themes == 0 ||
-		sealed.Counts.Paid > 2*themes || sealed.Counts.Fallbacks != 0 {
-		t.Fatalf("%+v", sealed.Counts)
-	}
+	require.True(t, sealed.Counts.Questions == 300 && sealed.Counts.Hits >= 60 && themes != 0 &&
+		sealed.Counts.Paid <= 2*themes && sealed.Counts.Fallbacks == 0, "%+v", sealed.Counts)
 	requests := len(embedder.Requests())
 	reversed := slices.Clone(chunks)
 	slices.Reverse(reversed)
 	again, sealed := seal(t, maker(store, chat, embedder), append(reversed, chunks[:9]...))
-	if again != first || sealed.Counts.Paid != 0 || len(embedder.Requests()) != requests {
-		t.Errorf("another order: equal %v, %+v, %d requests more", again == first, sealed.Counts,
-			len(embedder.Requests())-requests)
-	}
+	assert.True(t, again == first && sealed.Counts.Paid == 0 && len(embedder.Requests()) == requests,
+		"another order: equal %v, %+v, %d requests more", again == first, sealed.Counts, len(embedder.Requests())-requests)
 	changed := slices.Clone(chunks)
 	changed[7].Text = "Lake7 froze in 1931."
 	changed[7].ID[0] ^= 1
@@ -146,9 +142,8 @@ func TestAnswersOfNoUseHaveChunksComparedByTheirText(t *testing.T) {
 			in := maker(store, chat, &stagetest.Embedder{Dim: 8})
 			chunks := chunksOf(2)
 			raw, sealed := seal(t, in, chunks)
-			if fallbacks := sealed.Counts.Fallbacks; (fallbacks == 2) != (c.want == nil) || sealed.Themes != nil {
-				t.Errorf("%+v", sealed.Counts)
-			}
+			fallbacks := sealed.Counts.Fallbacks
+			assert.True(t, (fallbacks == 2) == (c.want == nil) && sealed.Themes == nil, "%+v", sealed.Counts)
 			path := filepath.Join(t.TempDir(), "questions")
 			require.NoError(t, os.WriteFile(path, []byte(raw), 0o600))
 			file, err := questions.Open(path, questions.Of{Embedder: in.Fingerprint.String(), Dimension: 8})
@@ -177,21 +172,17 @@ func TestRulesAskAndSummariseWithoutAModel(t *testing.T) {
 	store := blobmemory.New()
 	in := maker(store, builtin.Chat{}, builtin.Embedder{})
 	chunks := chunksOf(12)
-	if counts, err := in.Pay(t.Context(), listed(chunks)); err != nil || counts != (gemstage.Counts{}) {
-		t.Errorf("%+v (%v)", counts, err)
-	}
+	counts, err := in.Pay(t.Context(), listed(chunks))
+	assert.True(t, err == nil && counts == (gemstage.Counts{}), "%+v (%v)", counts, err)
 	_, sealed := seal(t, in, chunks)
-	if sealed.Counts.Paid+sealed.Counts.Hits != 0 || sealed.Counts.Questions == 0 || sealed.Counts.Themes == 0 {
-		t.Fatalf("%+v", sealed.Counts)
-	}
+	require.True(t, sealed.Counts.Paid+sealed.Counts.Hits == 0 && sealed.Counts.Questions != 0 && sealed.Counts.Themes != 0,
+		"%+v", sealed.Counts)
 	for _, theme := range sealed.Themes.Themes {
 		assert.True(t, theme.Summary != "" && len(theme.Questions) != 0 && len(theme.Members) != 0 && theme.Tokens != 0,
 			"%+v", theme)
 	}
 	for i, residual := range sealed.Themes.Residuals {
-		if residual > 1e-6 {
-			t.Errorf("eigenvalue %v: residual up to %v", sealed.Themes.Values[i], residual)
-		}
+		assert.True(t, residual <= 1e-6, "eigenvalue %v: residual up to %v", sealed.Themes.Values[i], residual)
 	}
 	for info, err := range store.List(t.Context(), "", "") {
 		t.Errorf("rules wrote %s (%v)", info.Key, err)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/methods/gem"
 	"github.com/unweaver/unweaver/internal/methods/gem/spectral"
@@ -34,10 +35,8 @@ func TestSettingsBoundQuestionsThemesAndNeighbours(t *testing.T) {
 	in := maker(blobmemory.New(), chat, &stagetest.Embedder{Dim: 8})
 	in.Settings = gem.Settings{Questions: 3, Themes: 2, Neighbours: 4}
 	counts, err := in.Pay(t.Context(), listed(chunks[:1]))
-	if err != nil || counts.Paid != 1 || !strings.Contains(systems[0], "exactly 3 different questions") ||
-		!strings.Contains(systems[0], `{"questions":["...","...","..."]}`) {
-		t.Fatalf("%+v (%v): %s", counts, err, systems)
-	}
+	require.True(t, err == nil && counts.Paid == 1 && strings.Contains(systems[0], "exactly 3 different questions") &&
+		strings.Contains(systems[0], `{"questions":["...","...","..."]}`), "%+v (%v): %s", counts, err, systems)
 	_, sealed := seal(t, in, chunks)
 	assert.True(t, sealed.Counts.Questions == 120 && len(sealed.Themes.Themes) <= 2 && len(sealed.Themes.Values) == 3,
 		"%+v, %d values", sealed.Counts, len(sealed.Themes.Values))
@@ -51,9 +50,8 @@ func TestSettingsBoundQuestionsThemesAndNeighbours(t *testing.T) {
 	_, none := seal(t, in, chunks)
 	assert.True(t, none.Counts.Fallbacks == 40 && none.Counts.Failed == 0 && none.Counts.Questions == 0,
 		"%+v", none.Counts)
-	if more := len(chat.Calls()) - paid; more > len(none.Themes.Themes) { // summaries alone
-		t.Errorf("%d calls for no questions", more)
-	}
+	more := len(chat.Calls()) - paid
+	assert.True(t, more <= len(none.Themes.Themes), "%d calls for no questions", more) // summaries alone
 }
 
 // Chunks for which a model fails for ever are counted as such; those for which no rule finds a question are not.
@@ -80,9 +78,8 @@ func TestFewChunksHaveFewThemesOrNone(t *testing.T) {
 		in := maker(blobmemory.New(), builtin.Chat{}, builtin.Embedder{})
 		in.Settings.Themes = 50
 		_, sealed := seal(t, in, chunksOf(n))
-		if (sealed.Themes == nil) != (n < 4) || sealed.Counts.Themes > int64(n/4) || len(sealed.Graph.Chunks) != n {
-			t.Errorf("%d chunks: %+v", n, sealed.Counts)
-		}
+		assert.True(t, (sealed.Themes == nil) == (n < 4) && sealed.Counts.Themes <= int64(n/4) &&
+			len(sealed.Graph.Chunks) == n, "%d chunks: %+v", n, sealed.Counts)
 		assert.NoError(t, sealed.Graph.Write(&bytes.Buffer{}))
 	}
 }

@@ -69,9 +69,8 @@ func all(t testing.TB, file *questions.File) []questions.Chunk {
 		out = append(out, chunk)
 		count += len(chunk.Questions)
 	}
-	if file.Chunks() != len(out) || file.Questions() != count {
-		t.Errorf("%d chunks with %d questions, said are %d with %d", len(out), count, file.Chunks(), file.Questions())
-	}
+	assert.True(t, file.Chunks() == len(out) && file.Questions() == count,
+		"%d chunks with %d questions, said are %d with %d", len(out), count, file.Chunks(), file.Questions())
 	return out
 }
 
@@ -126,7 +125,5 @@ func TestWhatCannotBeWrittenIsRefused(t *testing.T) {
 		_ = yield(questions.Chunk{Questions: []questions.Question{{Text: long, Vector: []float32{1, 0}}}}, nil) &&
 			yield(questions.Chunk{}, broken)
 	})
-	if !errors.Is(err, broken) || len(left()) > 0 {
-		t.Errorf("%v, and temporary files are left: %v", err, left())
-	}
+	assert.True(t, errors.Is(err, broken) && len(left()) == 0, "%v, and temporary files are left: %v", err, left())
 }

@@ -53,10 +53,8 @@ func TestWhatIsWrittenIsReadAndEqualContentIsEqualBytes(t *testing.T) {
 	assert.True(t, reflect.DeepEqual(file.Content, sample()) && bytes.Equal(write(t, file.Content), raw),
 		"%+v", file.Content)
 	to, weights := file.Edges(1)
-	if !reflect.DeepEqual(to, []uint32{0, 3}) || weights[1] != 0.25 || file.MaxWeight() != 0.5 ||
-		!reflect.DeepEqual(file.Vector(1), []float32{0.7, -0.7, 0}) {
-		t.Errorf("edges %v %v, heaviest %v", to, weights, file.MaxWeight())
-	}
+	assert.True(t, reflect.DeepEqual(to, []uint32{0, 3}) && weights[1] == 0.25 && file.MaxWeight() == 0.5 &&
+		reflect.DeepEqual(file.Vector(1), []float32{0.7, -0.7, 0}), "edges %v %v, heaviest %v", to, weights, file.MaxWeight())
 	empty, err := open(t, write(t, spectral.Content{Starts: []uint64{0}}))
 	assert.True(t, err == nil && len(empty.Chunks) == 0 && empty.MaxWeight() == 0, "of nothing: %+v (%v)", empty, err)
 }

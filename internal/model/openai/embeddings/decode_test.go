@@ -113,9 +113,8 @@ func TestWhatIsNotAVectorForEachTextIsAProblem(t *testing.T) {
 // Some servers escape slashes.
 func TestBase64WithEscapesIsRead(t *testing.T) {
 	got, err := embeddings.Decode([]byte(`{"data":[{"embedding":"AAAA\/wAAgD8\u003d"}]}`), 1)
-	if want := []float32{math.Float32frombits(0xff000000), 1}; err != nil || !same(got.Vectors, [][]float32{want}) {
-		t.Errorf("%v %v", got.Vectors, err)
-	}
+	want := []float32{math.Float32frombits(0xff000000), 1}
+	assert.True(t, err == nil && same(got.Vectors, [][]float32{want}), "%v %v", got.Vectors, err)
 }
 
 // A page of a proxy, half a body, an object of another kind.
