@@ -1,8 +1,6 @@
 package retrieve
 
 import (
-	"github.com/unweaver/unweaver/internal/index/lexical"
-	"github.com/unweaver/unweaver/internal/index/liveset"
 	"github.com/unweaver/unweaver/internal/text"
 )
 
@@ -22,18 +20,6 @@ func FramesUnderWay() int {
 func KeepFrames(limit int) func() {
 	was := unpacked.SetLimit(limit)
 	return func() { unpacked.SetLimit(was) }
-}
-
-// Composed returns a generation that answers from many segments, with the stores and texts of another, which closes
-// them.
-func Composed(of *Generation, set *liveset.Set, chunks, classes lexical.Dead) (*Generation, error) {
-	generation := &Generation{
-		Manifest: of.Manifest, Spec: of.Spec, Release: of.Release, IDF: of.IDF,
-		art: of.art, texts: of.texts, docs: of.docs, extracts: of.extracts,
-		cache: of.cache,
-	}
-	generation.refs.Store(1)
-	return generation, generation.setLive(set, chunks, classes, func() {})
 }
 
 // Coefficients returns what confidence in a language is made of.

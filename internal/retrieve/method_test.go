@@ -1,19 +1,19 @@
 package retrieve_test
 
 import (
+	"context"
 	"fmt"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/methods"
 	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 )
 
 func TestConfigurationKnowsTheMethodsAndRulesOfTheRegistry(t *testing.T) {
@@ -27,20 +27,6 @@ func TestConfigurationKnowsTheMethodsAndRulesOfTheRegistry(t *testing.T) {
 	}
 	if got := methods.Registry().Rules(); !slices.Equal(got, config.Rules) {
 		t.Errorf("registry %v, configuration %v", got, config.Rules)
-	}
-}
-
-func TestEveryMethodSaysWhatItIs(t *testing.T) {
-	for _, method := range methods.Registry().All() {
-		spec := method.Spec()
-		assert.True(t, spec.Doc != "" && spec.Entities >= 1 && spec.Entities <= 1000 && len(spec.Explains) != 0, "%+v", spec)
-		for _, param := range spec.Params {
-			assert.True(t, param.Doc != "" && param.Schema["type"] != nil && param.Parse != nil,
-				"%s: parameter %+v", spec.Name, param)
-		}
-		for _, rule := range spec.Rules {
-			assert.True(t, rule.Doc != "", "%s: rule %s says nothing of itself", spec.Name, rule.Name)
-		}
 	}
 }
 
@@ -123,15 +109,50 @@ func TestRulesBelongToTheirMethod(t *testing.T) {
 	assert.True(t, err != nil && strings.Contains(err.Error(), "weighted, av"), "%v", err)
 }
 
-// What is written on disk must be readable without the code that searches it.
-func TestFormatsReachNoReadPath(t *testing.T) {
-	const module = "github.com/unweaver/unweaver/internal/"
-	out, err := exec.Command("go", "list", "-deps", module+"format/...", module+"stage/segment").Output()
-	require.NoError(t, err)
-	for _, reached := range strings.Fields(string(out)) {
-		assert.False(t, strings.HasPrefix(reached, module+"retrieve"),
-			"a format or the stage that writes segments reaches %s", reached)
+// A generation is opened by the digest of its manifest, and asked by one of the methods. Chunk and document are
+// numbers of the generation; texts and titles are read for what is shown.
+func ExampleSearcher_Run() {
+	example := new(retrievetest.Example)
+	defer example.Close()
+	stores := retrievetest.NewStores(example)
+	built := retrievetest.Build(example, stores, "norway", retrievetest.Sample(), retrievetest.Options{})
+
+	ctx := context.Background()
+	generation, err := retrieve.Open(ctx, stores.Blobs, stores.Cache, stores.Vectors, "norway", built.SHA, 1)
+	if err != nil {
+		fmt.Println(err)
+		return
 	}
+	defer generation.Close()
+
+	searcher := retrieve.Searcher{Vectors: stores.Vectors, Records: stores.Records, Methods: methods.Registry()}
+	result, err := searcher.Run(ctx, generation,
+		retrieve.Query{Text: "Who composed in Bergen?", Method: retrieve.BM25, TopEntities: 10, TopChunks: 1})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, found := range result.Chunks {
+		passage, err := generation.ReadText(ctx, found.Live)
+		fmt.Println(generation.Live.Key(int(found.Live.Document)), passage, err)
+	}
+	// Output: people/grieg.txt Edvard Grieg composed in Bergen, Norway.  <nil>
 }
 
-func typeName(value any) string { return fmt.Sprintf("%T", value) }
+// The context of an answer numbers the passages, and leaves out what the budget of tokens has no room for.
+func ExampleContext() {
+	passages := []retrieve.Passage{
+		{ID: "c1", Title: "Edvard Grieg", Text: "Edvard Grieg composed in Bergen, Norway."},
+		{ID: "c2", Title: "Bergen", Text: "Bergen is a port on the west coast of Norway."},
+	}
+	text, used := retrieve.PackContext(passages, 1000)
+	fmt.Println(text)
+	fmt.Println(used)
+	// Output:
+	// [1] (Edvard Grieg)
+	// Edvard Grieg composed in Bergen, Norway.
+	//
+	// [2] (Bergen)
+	// Bergen is a port on the west coast of Norway.
+	// [true true]
+}

@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/idf"
 	"github.com/unweaver/unweaver/internal/text"
 )
@@ -65,20 +64,6 @@ func TestAStemWeighsLessTheMoreChunksHoldIt(t *testing.T) {
 func TestTheBytesOfATableAreFixed(t *testing.T) {
 	sum := sha256.Sum256(learn(t, "the river rises", "the river falls", "a mountain stands"))
 	assert.Equal(t, golden, hex.EncodeToString(sum[:]), "sha256")
-}
-
-func TestADamagedTableIsRefused(t *testing.T) {
-	raw := learn(t, "one two", "two three")
-	for name, bad := range map[string][]byte{"cut": raw[:len(raw)-3], "flipped": flip(raw, 70), "empty": nil} {
-		_, err := open(t, bad)
-		assert.True(t, fault.Is(err, fault.SegmentDamage), "%s: %v", name, err)
-	}
-}
-
-func flip(raw []byte, at int) []byte {
-	bad := bytes.Clone(raw)
-	bad[at] ^= 1
-	return bad
 }
 
 func TestLearningStopsAtAnErrorAndWhenItIsCancelled(t *testing.T) {

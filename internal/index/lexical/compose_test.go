@@ -11,7 +11,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -320,54 +319,6 @@ func TestRowsAndTermsThatAreDeadAreNotThere(t *testing.T) {
 		_, err := wrong()
 		assert.True(t, fault.Is(err, fault.SegmentDamage), "%s: %v", name, err)
 	}
-}
-
-// One side and many of the same 100,000 rows, 100 best of questions of ten terms. All questions are put to one side,
-// then to eight and so on, so that what else the machine does is the same to each, and other questions in the next
-// round, so that no more of them is known than words that others have too. p50 is in microseconds, its ratio that to
-// one side.
-func BenchmarkSides(b *testing.B) {
-	r := rand.New(rand.NewPCG(1, 2))
-	docs := zipf(r, 100_000, 60_000, 80)
-	counts := []int{1, 8, 32, 64}
-	indexes := make([]*lexical.Index, len(counts))
-	for i, sides := range counts {
-		var parts []lexical.Part
-		for j := range sides {
-			parts = append(parts, lexical.Part{Side: open(b, docs[len(docs)*j/sides:len(docs)*(j+1)/sides])})
-		}
-		var err error
-		indexes[i], err = lexical.Compose(parts, nil)
-		require.NoError(b, err)
-	}
-	took := make([][]time.Duration, len(counts))
-	for b.Loop() {
-		questions := make([][]string, 150)
-		for i := range questions {
-			d := docs[r.IntN(len(docs))]
-			for range 10 {
-				questions[i] = append(questions[i], d[r.IntN(len(d))])
-			}
-		}
-		for i, index := range indexes {
-			for _, terms := range questions {
-				from := time.Now()
-				index.Search(terms, 100, nil, nil)
-				took[i] = append(took[i], time.Since(from))
-			}
-		}
-	}
-	var one float64
-	for i, sides := range counts {
-		slices.Sort(took[i])
-		p50 := float64(took[i][len(took[i])/2].Nanoseconds()) / 1e3
-		if i == 0 {
-			one = p50
-		}
-		b.ReportMetric(p50, fmt.Sprintf("p50-µs/%d", sides))
-		b.ReportMetric(p50/one, fmt.Sprintf("ratio/%d", sides))
-	}
-	b.ReportMetric(0, "ns/op")
 }
 
 // Promises: 127.

@@ -223,28 +223,3 @@ func TestNumbersAreThoseOfSortingEverything(t *testing.T) {
 		}
 	}
 }
-
-// BenchmarkNewAtS numbers 94,500 chunks and 726,000 classes.
-func BenchmarkNewAtS(b *testing.B) {
-	c := invent(31_500, 9)
-	for _, n := range []int{1, 17} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			splits, runs := c.splits(b, n), c.runs(b, n)
-			var before, after runtime.MemStats
-			runtime.GC()
-			runtime.ReadMemStats(&before)
-			var set *liveset.Set
-			for b.Loop() {
-				var err error
-				set, err = liveset.New(b.Context(), "test", splits, runs)
-				check(b, err)
-			}
-			runtime.GC()
-			runtime.ReadMemStats(&after)
-			_, chunks, classes := set.Counts()
-			b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/float64(chunks+classes), "bytes/row")
-			b.ReportMetric(float64(len(set.Graph.ClassTo)), "mentions")
-			b.ReportMetric(float64(classes), "classes")
-		})
-	}
-}

@@ -48,3 +48,11 @@ func TestValuesOfEveryWidthAreUnpackedAsTheyWerePacked(t *testing.T) {
 	got := bitWidth([]uint32{0, 0})
 	assert.True(t, got == 0 && bitWidth([]uint32{1, math.MaxUint32}) == 32, "zeros take %d bits", got)
 }
+
+func TestLengthsAreWhatTheyAre(t *testing.T) {
+	side := &Side{Lengths: []uint32{0, 1, 254, 255, 256, 511, 70_000, 1 << 31}}
+	lengths := side.ShortLengths()
+	for doc, want := range side.Lengths {
+		assert.Equal(t, want, lengths.LengthOf(uint32(doc)), "document %d", doc)
+	}
+}

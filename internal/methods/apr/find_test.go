@@ -17,6 +17,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/model/tokens"
 	"github.com/unweaver/unweaver/internal/model/triples"
+	"github.com/unweaver/unweaver/internal/text"
 )
 
 func vectorsOf(texts []string) apr.Table {
@@ -188,4 +189,41 @@ func TestWhatIsToldIsChosenAmongABoundedNumberOfFactsUntilTheEnd(t *testing.T) {
 	found := index.Find(ask("Which quay was built in year 7?"), s)
 	assert.True(t, len(book.Edges) > apr.MostTold && found.Choice.Facts == apr.MostTold && counted == 0,
 		"%d facts of %d, %d texts counted", found.Choice.Facts, len(book.Edges), counted)
+}
+
+func TestWhatAQuestionAsksForIsNotCompared(t *testing.T) {
+	got := apr.AsksOf([]triples.Triple{
+		{Head: "?x", Relation: "directed", Tail: "Dune"},
+		{Head: "?x", Relation: "was born in", Tail: "?y"}, // any triple of the relation would fit
+		{Head: "DUNE", Relation: "?", Tail: "1984"},
+	})
+	want := apr.Asks{
+		Words:     []apr.Word{{Head: "?x", Relation: "directed", Tail: "Dune"}, {Head: "DUNE", Relation: "?", Tail: "1984"}},
+		Entities:  []string{"Dune", "1984"},
+		Relations: []string{"directed"},
+		Lines:     []string{"directed Dune", "DUNE 1984"},
+	}
+	assert.Equal(t, want, got)
+	if got := apr.AsksOf([]triples.Triple{{Head: "?x", Relation: "is", Tail: "?y"}}); len(got.Words) != 0 {
+		t.Errorf("a question of placeholders alone asks %+v", got)
+	}
+	many := make([]triples.Triple, 10_000)
+	for i := range many {
+		many[i] = triples.Triple{Head: "a", Relation: "r", Tail: "b"}
+	}
+	if got := apr.AsksOf(many); len(got.Words) != apr.MaxAsked || len(got.Entities) != 2 {
+		t.Errorf("%d triples, entities %v", len(got.Words), got.Entities)
+	}
+}
+
+func FuzzAnAnswerIsReadWithoutHarm(f *testing.F) {
+	f.Add(`{"triples":[{"sentence":0,"head":"a","relation":"b","tail":"c"},["a","b","c"]]}`)
+	f.Add(`[[[[`)
+	f.Add(`"triples" : [ {"sentence":-1e99}`)
+	part := triples.CutParts(text.LanguageOf("en"), "Marie Curie was born in Warsaw. She knew Paris.")[0]
+	f.Fuzz(func(t *testing.T, answer string) {
+		said, _ := part.Read(answer)
+		_, _, left := apr.Indexify([]apr.Document{{Key: "d", Triples: said.Triples}})
+		assert.True(t, len(left) == 0, "what was read is no triple of a codebook: %v", left)
+	})
 }

@@ -159,7 +159,7 @@ func computeScale(degrees []float64) (scale []float64, isolated int) {
 }
 
 // Distinctness returns the sum of the squares of all eigenvalues of L, without computing any of them: the larger, the
-// more distinct the themes. For Implicit it takes a time in proportion to nodes and the square of the dimension.
+// more distinct the themes.
 func Distinctness(g Graph) float64 {
 	scale, _ := computeScale(g.Degrees())
 	return g.sumSquares(scale)

@@ -68,8 +68,8 @@ func questions(nodes gem.Nodes) (gem.Rows, []gem.Match) {
 }
 
 func TestFlatRetrievalIsABestFirstSearchOfTheCompleteGraph(t *testing.T) {
-	nodes := random(60, 8, 3, 3, 12)
-	stored, _ := graphs(t, nodes, gem.Shift)
+	nodes := random(60, 8, 3, 1, 12)
+	stored := matrix(t, nodes)
 	r := rand.New(rand.NewPCG(7, 7))
 	for range 20 {
 		prompt := make([]float32, 8)

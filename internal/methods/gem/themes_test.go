@@ -215,21 +215,14 @@ func TestInputThatIsNoGraphIsRefused(t *testing.T) {
 	} {
 		_, err := nodes.NewNearest(gem.Nearest{})
 		assert.Error(t, err, "%v is accepted", nodes)
-		_, err = nodes.NewImplicit(gem.Shift)
+		_, err = nodes.Matrix()
 		assert.Error(t, err, "%v is accepted", nodes)
 	}
-	opposite := gem.Nodes{Mean: rows(1, 0, -1, 0), Base: rows(1, 0, -1, 0)}
-	_, err := opposite.NewImplicit(gem.Keep)
-	assert.Error(t, err, "degrees below 0 are accepted")
-	_, err = opposite.NewImplicit(gem.Clip)
-	assert.Error(t, err, "clipped weights that are not stored are accepted")
-	_, err = opposite.MatrixBy(gem.Keep)
-	assert.Error(t, err, "degrees below 0 are accepted")
 	for _, e := range []gem.Edge{{0, 0, 1}, {0, 2, 1}, {0, 1, 0}, {-1, 1, 1}} {
 		_, err := gem.NewSparse(2, []gem.Edge{e})
 		assert.Error(t, err, "%v is accepted", e)
 	}
-	_, err = gem.NewMatrix(2, []float64{1})
+	_, err := gem.NewMatrix(2, []float64{1})
 	assert.Error(t, err, "a matrix that is not square is accepted")
 }
 

@@ -1,10 +1,14 @@
 package builtin_test
 
 import (
+	"bufio"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"math"
+	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -15,6 +19,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
+	"github.com/unweaver/unweaver/internal/text"
 )
 
 // found returns the names of a text.
@@ -145,4 +150,82 @@ func TestAnEndedContextStops(t *testing.T) {
 	assert.True(t, errors.Is(err, context.Canceled), "chat: %v", err)
 	_, _, err = (builtin.Embedder{}).Embed(ctx, []string{"a"})
 	assert.True(t, errors.Is(err, context.Canceled), "embed: %v", err)
+}
+
+func cosine(a, b []float32) float64 {
+	var s float64
+	for i := range a {
+		s += float64(a[i]) * float64(b[i])
+	}
+	return s
+}
+
+func TestVectorsAreUnitDeterministicAndNearWhatSharesWords(t *testing.T) {
+	embedder := builtin.Embedder{}
+	for _, s := range []string{"Niels Bohr was a physicist", "the", "!!!", "", "é"} {
+		vector := embedder.Vector(s)
+		n := cosine(vector, vector)
+		assert.True(t, math.Abs(n-1) <= 1e-5, "%q has length %g", s, n)
+		assert.True(t, cosine(vector, embedder.Vector(s)) >= 1-1e-6, "%q has two vectors", s)
+	}
+	q := embedder.Vector("physicists of Denmark")
+	if near, far := cosine(q, embedder.Vector("A Danish physicist from Denmark")), cosine(q,
+		embedder.Vector("cooking with copper pans")); near < far+0.2 {
+		t.Errorf("near %.3f, far %.3f", near, far)
+	}
+}
+
+// What these rules find in English passages is in indexes: where this sum changes, the version must.
+// Promises: 75.
+func TestNamesInEnglishAreThoseOfTheirVersion(t *testing.T) {
+	const want = "5a8c8f351a0309263c772e8cc14553a8b8c5c4a71ac22466b36640d87f545dad"
+	file, err := os.Open("../../../testdata/musique/corpus.jsonl")
+	require.NoError(t, err)
+	defer func() { _ = file.Close() }()
+	sum := sha256.New()
+	passages := 0
+	for lines := bufio.NewScanner(file); lines.Scan(); passages++ {
+		var passage struct{ Title, Text string }
+		require.NoError(t, json.Unmarshal(lines.Bytes(), &passage))
+		found, err := json.Marshal([]any{builtin.FindEntities(passage.Text), builtin.Summarize(passage.Text, 200)})
+		require.NoError(t, err)
+		_, _ = sum.Write(found) // never fails
+	}
+	got := hex.EncodeToString(sum.Sum(nil))
+	assert.True(t, passages >= 100 && got == want, "%d passages have the sum %s by %s", passages, got, builtin.ChatModel)
+}
+
+const markdown = "## How Unweaver walks\n\n| words, Fusion Walk, Graph Store | 12 ms |\n\n" +
+	"```\nGraph Store calls Fusion Walk\n```\n\n" +
+	"`\"chunk/2\", \"config: Chunking\", Graph Store)`\n\nAda Lovelace met Charles Babbage in London.\n"
+
+func TestRulesPassOverWhatIsNoProse(t *testing.T) {
+	questions := builtin.QuestionsIn(text.LanguageOf("en"), markdown, 20)
+	reply, err := builtin.Chat{Language: "en"}.Complete(t.Context(), model.Call{Task: model.Triples, Input: markdown})
+	require.True(t, err == nil && len(questions) != 0 && strings.Contains(reply.Text, "Lovelace"),
+		"%q %q %v", questions, reply.Text, err)
+	for _, said := range append(questions, reply.Text) {
+		assert.True(t, !strings.ContainsAny(said, "|#`") && !strings.Contains(said, "Fusion"), "asked or stated: %q", said)
+	}
+	code := builtin.QuestionsIn(text.LanguageOf("en"), "```\nGraph Store calls Fusion Walk\n```", 5)
+	assert.True(t, len(code) == 0, "code is asked: %q", code)
+}
+
+// Questions of prose are in indexes that stand; what is blanked of a passage would change them.
+func TestPassagesOfWikipediaAreProse(t *testing.T) {
+	file, err := os.Open("../../../testdata/musique/corpus.jsonl")
+	require.NoError(t, err)
+	defer file.Close()
+	lines, seen := bufio.NewScanner(file), 0
+	for lines.Scan() {
+		var passage map[string]any
+		require.NoError(t, json.Unmarshal(lines.Bytes(), &passage))
+		content, _ := passage["text"].(string)
+		if content != "" {
+			seen++
+		}
+		places := text.NotProse(content)
+		assert.True(t, len(places) == 0, "%q", content[places[0][0]:places[0][1]])
+	}
+	assert.True(t, seen >= 100, "%d passages", seen)
 }

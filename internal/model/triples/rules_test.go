@@ -21,5 +21,5 @@ func TestNamesOfASentenceWithTheWordsBetween(t *testing.T) {
 		got[0] != (Triple{"Ärzte", "in", "Köln", Source{"c", 0}}) {
 		t.Errorf("got %v", got)
 	}
-	assert.Equal(t, nil, FindByRule(text.LanguageOf("en"), "c", content, nil), "without names")
+	assert.Nil(t, FindByRule(text.LanguageOf("en"), "c", content, nil), "without names")
 }

@@ -93,7 +93,7 @@ func TestPartsAreTheWholeTextAndNumberItsSentences(t *testing.T) {
 	for _, p := range triples.CutParts(text.LanguageOf("en"), strings.Repeat("Oslo is old. ", 130)) {
 		assert.True(t, len(p.Sentences) <= triples.MostSentences, "a part of %d sentences", len(p.Sentences))
 	}
-	assert.Equal(t, nil, triples.CutParts(text.LanguageOf("en"), " \n"), "parts of nothing")
+	assert.Nil(t, triples.CutParts(text.LanguageOf("en"), " \n"), "parts of nothing")
 }
 
 func TestTheRulesOfTheBuiltInModelsGiveTriples(t *testing.T) {

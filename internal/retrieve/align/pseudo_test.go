@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/unweaver/unweaver/internal/testkit/searchtest"
 )
 
 // bySVD returns what solvePseudo computes, from stored singular vectors.
@@ -56,20 +58,6 @@ func TestPseudoIsTheSVDToTheBit(t *testing.T) {
 	}
 }
 
-// looks is a context that ends after so many looks at it.
-type looks struct {
-	context.Context
-	left, late int // late: looks after its end
-}
-
-func (l *looks) Err() error {
-	if l.left--; l.left >= 0 {
-		return nil
-	}
-	l.late++
-	return context.Canceled
-}
-
 func TestASolverStopsAtTheFirstLookAfterTheEnd(t *testing.T) {
 	const n = 300
 	contradicting, holding := Problem{Gram: mat.NewSymDense(n, nil), VTq: make([]float64, n)}, Problem{}
@@ -91,16 +79,7 @@ func TestASolverStopsAtTheFirstLookAfterTheEnd(t *testing.T) {
 		"holding": {n + 4*n/strip, func(ctx context.Context) error { _, err := CLS(ctx, holding, 0, 0); return err }},
 		"utility": {20, func(ctx context.Context) error { _, err := MaximiseUtility(ctx, pool, 1e-9, 20); return err }},
 	} {
-		whole := &looks{Context: t.Context(), left: 1 << 30}
-		require.NoError(t, test.run(whole), "%v", name)
-		all := 1<<30 - whole.left
-		assert.True(t, all >= test.least, "%s: %d looks, want %d at least", name, all, test.least)
-		for after := 0; after < all; after += 1 + all/8 {
-			ctx := &looks{Context: t.Context(), left: after}
-			if err := test.run(ctx); !errors.Is(err, context.Canceled) || ctx.late != 1 {
-				t.Errorf("%s, ended after %d of %d looks: %v, and %d more", name, after, all, err, ctx.late)
-			}
-		}
+		searchtest.CheckEnds(t, name, test.least, 1, 8, test.run)
 	}
 }
 

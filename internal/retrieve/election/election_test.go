@@ -3,12 +3,9 @@ package election_test
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -16,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/retrieve/election"
+	"github.com/unweaver/unweaver/internal/testkit/searchtest"
 )
 
 type instance struct {
@@ -46,23 +44,6 @@ var ruleOf = map[string]string{
 	"MES":         election.RuleMES,
 }
 
-// reference gives the folder of all vectors, where it is set, else the subset that is kept here.
-func reference(kind string) string {
-	if d := os.Getenv("UNWEAVER_TEST_REFERENCE"); d != "" {
-		return filepath.Join(d, kind)
-	}
-	return "testdata"
-}
-
-func read(t *testing.T, path string, v any) {
-	t.Helper()
-	b, err := os.ReadFile(path)
-	if err == nil {
-		err = json.Unmarshal(b, v)
-	}
-	require.NoError(t, err)
-}
-
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-12+1e-9*math.Abs(b) }
 
 func TestCommitteesOfTheReferenceVectors(t *testing.T) {
@@ -71,7 +52,7 @@ func TestCommitteesOfTheReferenceVectors(t *testing.T) {
 		"abcvoting_instances", "abcvoting_unittests", "random", "weighted_ballots", "float_traps", "large",
 	} {
 		var xs []instance
-		read(t, filepath.Join(reference("elections"), f+".json"), &xs)
+		searchtest.ReadReference(t, "elections", f+".json", &xs)
 		for _, x := range xs {
 			for name, want := range x.Rules {
 				n++
@@ -89,20 +70,15 @@ func check(t *testing.T, x instance, name string, want expected) {
 		election.Profile{Ballots: x.Ballots, Weights: x.Weights, Candidates: x.Candidates}, election.Options{Seats: x.Seats})
 	require.NoError(t, err, "%v %v", x.ID, name)
 	sorted := slices.Sorted(slices.Values(got.Members))
-	if !slices.Equal(sorted, want.Members) {
-		t.Errorf("%s %s: %v, want %v", x.ID, name, sorted, want.Members)
-		return
-	}
+	require.Equal(t, want.Members, sorted, "%s %s", x.ID, name)
 	assert.True(t, want.Order == nil || slices.Equal(got.Members, want.Order),
 		"%s %s: order %v, want %v", x.ID, name, got.Members, want.Order)
 	for i, v := range want.Values {
 		assert.True(t, (v == nil) == math.IsNaN(got.Values[i]) && (v == nil || near(got.Values[i], *v)),
 			"%s %s: value %d is %v", x.ID, name, i, got.Values[i])
 	}
-	assert.True(t, want.Score == nil || near(got.Score, *want.Score),
-		"%s %s: score %v, want %v", x.ID, name, got.Score, *want.Score)
-	assert.True(t, want.Phase1 == nil || got.Bought == *want.Phase1,
-		"%s %s: %d bought, want %d", x.ID, name, got.Bought, *want.Phase1)
+	assert.True(t, want.Score == nil || near(got.Score, *want.Score), "%s %s: score %v", x.ID, name, got.Score)
+	assert.True(t, want.Phase1 == nil || got.Bought == *want.Phase1, "%s %s: %d bought", x.ID, name, got.Bought)
 }
 
 func profile(r *rand.Rand, voters, candidates int) election.Profile {
@@ -201,20 +177,6 @@ func TestAWorkedExampleOfEveryRule(t *testing.T) {
 	assert.True(t, got.Status == election.Sequential, "10 committees were searched though 5 are the limit: %s", got.Status)
 }
 
-// looks is a context that ends after so many looks at it.
-type looks struct {
-	context.Context
-	left, late int // late: looks after its end
-}
-
-func (l *looks) Err() error {
-	if l.left--; l.left >= 0 {
-		return nil
-	}
-	l.late++
-	return context.Canceled
-}
-
 func TestAnElectionEndsWithItsContext(t *testing.T) {
 	profile := election.Profile{Candidates: 40}
 	for voter := range uint32(60) {
@@ -227,16 +189,8 @@ func TestAnElectionEndsWithItsContext(t *testing.T) {
 			_, err := election.Elect(ctx, rule.Name, profile, options)
 			return err
 		}
-		whole := &looks{Context: t.Context(), left: 1 << 30}
-		require.NoError(t, run(whole), "%v", rule.Name)
-		all := 1<<30 - whole.left
-		assert.True(t, all >= options.Seats, "%s: %d looks for %d seats", rule.Name, all, options.Seats)
-		for after := 0; after < all; after += 1 + all/9 {
-			ctx := &looks{Context: t.Context(), left: after} // an exact search looks once more for each candidate taken
-			if err := run(ctx); !errors.Is(err, context.Canceled) || ctx.late > 2*profile.Candidates {
-				t.Errorf("%s, ended after %d of %d looks: %v, and %d more", rule.Name, after, all, err, ctx.late)
-			}
-		}
+		// An exact search looks once more for each candidate taken.
+		searchtest.CheckEnds(t, rule.Name, options.Seats, 2*profile.Candidates, 9, run)
 	}
 }
 
@@ -250,5 +204,111 @@ func TestAnExactRuleThatIsTooLargeIsSequential(t *testing.T) {
 		committee, err := election.Elect(t.Context(), election.RulePAV, profile, options)
 		assert.True(t, err == nil && committee.Status == want,
 			"%d committees of one: %s, want %s: %v", candidates, committee.Status, want, err)
+	}
+}
+
+// Three classes vote, each with the chunks that mention it, best first. Chunk 7 stands on all three ballots.
+func ExampleElectWeighted() {
+	ballots := [][]uint32{
+		{7, 3},
+		{5, 7},
+		{9, 7},
+	}
+	for _, seat := range election.ElectWeighted(ballots, len(ballots), 3) {
+		fmt.Printf("chunk %d: score %.3f, approved by classes %v\n", seat.Candidate, seat.Score, seat.Why)
+	}
+	// Output:
+	// chunk 7: score 0.500, approved by classes [0 1 2]
+	// chunk 3: score 0.167, approved by classes [0]
+	// chunk 5: score 0.111, approved by classes [1]
+}
+
+// Proportional approval voting gives the second seat to the smaller group: a third chunk of the larger one adds less.
+func ExampleElect() {
+	profile := election.Profile{
+		Candidates: 4,
+		Ballots: [][]uint32{
+			{0, 1}, {0, 1}, {0, 1}, // three classes that are mentioned in chunks 0 and 1
+			{2, 3}, {2, 3}, // two that are mentioned in chunks 2 and 3
+		},
+	}
+	committee, err := election.Elect(context.Background(), election.RulePAV, profile, election.Options{Seats: 2})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("chunks", committee.Members, "by", committee.Status, "search, score", committee.Score)
+	// Output: chunks [0 2] by exact search, score 5
+}
+
+type vector struct {
+	ID       string     `json:"id"`
+	K        int        `json:"k"`
+	R        int        `json:"r"`
+	Entities [][]uint32 `json:"entities"`
+	Selected []uint32   `json:"selected"`
+	Chunks   [][3]int   `json:"chunks"`
+	Scores   []float64  `json:"scores"`
+}
+
+func TestWeightedVotingOnTheReferenceVectors(t *testing.T) {
+	var vs []vector
+	searchtest.ReadReference(t, "elections", "weighted.json", &vs)
+	require.GreaterOrEqual(t, len(vs), 35)
+	for _, v := range vs {
+		got := election.ElectWeighted(v.Entities, cmp.Or(v.K, len(v.Entities)), v.R)
+		require.Len(t, got, len(v.Selected), v.ID)
+		want := map[uint32]float64{}
+		for i, c := range v.Chunks {
+			want[uint32(c[0])] = v.Scores[i]
+		}
+		for i, scored := range got {
+			assert.True(t, scored.Candidate == v.Selected[i],
+				"%s: seat %d is %d, want %d", v.ID, i, scored.Candidate, v.Selected[i])
+			assert.True(t, math.Abs(scored.Score-want[scored.Candidate]) <= 1e-12,
+				"%s: score of %d is %g, want %g", v.ID, scored.Candidate, scored.Score, want[scored.Candidate])
+		}
+	}
+}
+
+// A worked example: five voters ask for five chunks.
+func TestAWorkedExampleOfWeightedVoting(t *testing.T) {
+	got := election.ElectWeighted([][]uint32{{1, 2}, {1, 3}, {1, 2}, {4}, {3, 4, 5}}, 5, 5)
+	want := []struct {
+		c uint32
+		s float64
+	}{{1, .30}, {2, .20}, {3, .16}, {4, .08}, {5, .02}}
+	for i, w := range want {
+		assert.True(t, got[i].Candidate == w.c && math.Abs(got[i].Score-w.s) <= 1e-6,
+			"seat %d: %d %.4f, want %d %.2f", i, got[i].Candidate, got[i].Score, w.c, w.s)
+	}
+	assert.True(t, len(got[0].Why) == 3 && got[0].Why[2] == 2, "why %v", got[0].Why)
+}
+
+func TestRenamingChunksRenamesTheResult(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for range 200 {
+		perm := r.Perm(30)
+		var a, b [][]uint32
+		for range 1 + r.IntN(8) {
+			var x, y []uint32
+			for _, c := range r.Perm(30)[:r.IntN(6)] {
+				x, y = append(x, uint32(c)), append(y, uint32(perm[c]))
+			}
+			a, b = append(a, x), append(b, y)
+		}
+		ga, gb := election.ElectWeighted(a, 10, 5), election.ElectWeighted(b, 10, 5)
+		for i := range ga {
+			require.True(t, uint32(perm[ga[i].Candidate]) == gb[i].Candidate && ga[i].Score == gb[i].Score,
+				"seat %d: %v and %v", i, ga[i], gb[i])
+		}
+	}
+}
+
+func TestNoBallotsElectNobody(t *testing.T) {
+	got := election.ElectWeighted(nil, 10, 5)
+	assert.True(t, len(got) == 0, "got %v", got)
+	if got := election.ElectWeighted([][]uint32{{}, {}}, 10, 5); len(got) != 0 {
+		t.Errorf("got %v", got)
 	}
 }

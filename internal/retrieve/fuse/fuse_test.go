@@ -1,10 +1,7 @@
 package fuse_test
 
 import (
-	"encoding/json"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"testing"
@@ -14,6 +11,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/retrieve/fuse"
 	"github.com/unweaver/unweaver/internal/retrieve/walk"
+	"github.com/unweaver/unweaver/internal/testkit/searchtest"
 )
 
 type list struct {
@@ -49,39 +47,6 @@ type vector struct {
 	} `json:"expected"`
 }
 
-func read(t *testing.T) []vector {
-	t.Helper()
-	dir := "testdata"
-	if d := os.Getenv("UNWEAVER_TEST_REFERENCE"); d != "" {
-		dir = filepath.Join(d, "hybrid")
-	}
-	raw, err := os.ReadFile(filepath.Join(dir, "hybrid.json"))
-	require.NoError(t, err)
-	var vs []vector
-	err = json.Unmarshal(raw, &vs)
-	require.True(t, err == nil && len(vs) >= 20, "%v %v", len(vs), err)
-	return vs
-}
-
-// graph makes the adjacency of classes given by their chunks.
-func graph(classes [][]uint32, chunks int) *walk.Graph {
-	g := new(walk.Graph)
-	g.ClassOff, g.ChunkOff = []uint64{0}, []uint64{0}
-	of := make([][]uint32, chunks)
-	for c, ks := range classes {
-		g.ClassTo = append(g.ClassTo, ks...)
-		g.ClassOff = append(g.ClassOff, uint64(len(g.ClassTo)))
-		for _, k := range ks {
-			of[k] = append(of[k], uint32(c))
-		}
-	}
-	for _, cs := range of {
-		g.ChunkTo = append(g.ChunkTo, cs...)
-		g.ChunkOff = append(g.ChunkOff, uint64(len(g.ChunkTo)))
-	}
-	return g
-}
-
 func lists(ls []list) []fuse.List {
 	var out []fuse.List
 	for _, l := range ls {
@@ -97,16 +62,8 @@ func lists(ls []list) []fuse.List {
 func (v vector) params() fuse.Params {
 	p := v.Params
 	return fuse.Params{
-		List:      p.List,
-		Classes:   p.Classes,
-		Chunks:    p.Chunks,
-		PowClass:  p.PClass,
-		PowChunk:  p.PChunk,
-		Share:     p.W,
-		Damping:   p.D,
-		Mix:       p.Mix,
-		VetFloor:  p.VetFloor,
-		Tolerance: 1e-9,
+		List: p.List, Classes: p.Classes, Chunks: p.Chunks, PowClass: p.PClass, PowChunk: p.PChunk, Share: p.W,
+		Damping: p.D, Mix: p.Mix, VetFloor: p.VetFloor, Tolerance: 1e-9,
 	}
 }
 
@@ -121,8 +78,11 @@ func seeds(t *testing.T, id string, got []walk.Weighted, want map[string]float64
 
 func TestReferenceVectors(t *testing.T) {
 	agree, all := 0, 0
-	for _, v := range read(t) {
-		g := graph(v.Classes, v.NumChunks)
+	var vs []vector
+	searchtest.ReadReference(t, "hybrid", "hybrid.json", &vs)
+	require.GreaterOrEqual(t, len(vs), 20)
+	for _, v := range vs {
+		g := walk.Graph{Adjacency: searchtest.MakeGraph(v.Classes, v.NumChunks)}
 		params := v.params()
 		s := fuse.MakeSeeds(params, lists(v.ChunkLists), lists(v.ClassLists), g.ChunksOf, fuse.Titles{})
 		seeds(t, v.ID, s.Start.Classes, v.Expected.ClassSeeds)

@@ -165,19 +165,3 @@ func FuzzEmbeddings(f *testing.F) {
 		require.True(t, err == nil || got.Vectors == nil, "%v beside %v", got.Vectors, err)
 	})
 }
-
-func BenchmarkDecode(b *testing.B) {
-	for _, dimension := range []int{384, 1536} {
-		for _, asBase64 := range []bool{true, false} {
-			b.Run(fmt.Sprintf("dimension=%d/base64=%v", dimension, asBase64), func(b *testing.B) {
-				raw := body(random(256, dimension), asBase64)
-				b.SetBytes(int64(len(raw)))
-				b.ReportAllocs()
-				for b.Loop() {
-					_, err := embeddings.Decode(raw, 256)
-					require.NoError(b, err)
-				}
-			})
-		}
-	}
-}

@@ -1,8 +1,7 @@
-package retrieve_test
+package gemmethod_test
 
 import (
 	"math"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -23,13 +22,26 @@ import (
 	"github.com/unweaver/unweaver/internal/text"
 )
 
+func open(t *testing.T, options retrievetest.Options) retrievetest.Opened {
+	t.Helper()
+	return retrievetest.Open(t, retrievetest.Sample(), options)
+}
+
+func dot(a, b []float32) float64 {
+	sum := 0.0
+	for i := range a {
+		sum += float64(a[i]) * float64(b[i])
+	}
+	return sum
+}
+
 // english is the language of the texts that questions are made of.
 var english = text.LanguageOf("en")
 
 // explained runs a query by gem and returns its explanation.
-func (o opened) explained(t *testing.T, query retrieve.Query) (retrieve.Result, gemmethod.GemExplain) {
+func explained(t *testing.T, o retrievetest.Opened, query retrieve.Query) (retrieve.Result, gemmethod.GemExplain) {
 	t.Helper()
-	result := o.run(t, query)
+	result := o.Run(t, query)
 	reported, ok := result.Explain.(gemmethod.GemExplain)
 	require.True(t, ok, "explained by %T (%s)", result.Explain, result.Reason)
 	return result, reported
@@ -37,10 +49,10 @@ func (o opened) explained(t *testing.T, query retrieve.Query) (retrieve.Result, 
 
 func TestGemRanksChunksByTheBestOfTheirQuestions(t *testing.T) {
 	o := open(t, retrievetest.Options{})
-	query := o.query(t, gem.Name, "Who reached the South Pole first?")
+	query := o.Query(t, gem.Name, "Who reached the South Pole first?")
 	query.Params = retrieve.Params{"summaries": false, "fill": false}
 	query.TopChunks = 3
-	result, reported := o.explained(t, query)
+	result, reported := explained(t, o, query)
 
 	type scored struct {
 		number   uint32
@@ -48,21 +60,21 @@ func TestGemRanksChunksByTheBestOfTheirQuestions(t *testing.T) {
 		question string
 	}
 	var want []scored
-	_, chunks, _ := o.generation.Live.Counts()
+	_, chunks, _ := o.Generation.Live.Counts()
 	for number := range chunks {
-		chunk := o.generation.Live.ByNumber(number)
-		text, err := o.generation.ReadText(t.Context(), chunk)
+		chunk := o.Generation.Live.ByNumber(number)
+		text, err := o.Generation.ReadText(t.Context(), chunk)
 		require.NoError(t, err)
 		best := scored{number: chunk.Number, score: -2}
 		asked := builtin.QuestionsIn(english, text, 5)
 		for _, question := range asked {
-			vector := gem.AverageQuestion(o.embedder().Vector(question), o.embedder().Vector(text))
+			vector := gem.AverageQuestion(o.Embedder().Vector(question), o.Embedder().Vector(text))
 			if score := dot(vector, gem.ToUnit(query.ChunkVector)); score > best.score+1e-7 {
 				best.score, best.question = score, question
 			}
 		}
 		if len(asked) == 0 {
-			best.score, best.question = dot(gem.ToUnit(o.embedder().Vector(text)), gem.ToUnit(query.ChunkVector)), text
+			best.score, best.question = dot(gem.ToUnit(o.Embedder().Vector(text)), gem.ToUnit(query.ChunkVector)), text
 		}
 		want = append(want, best)
 	}
@@ -83,10 +95,10 @@ func TestGemRanksChunksByTheBestOfTheirQuestions(t *testing.T) {
 
 func TestASummaryBringsAMemberAndCitesIt(t *testing.T) {
 	o := open(t, retrievetest.Options{})
-	query := o.query(t, gem.Name, retrievetest.SummaryQuestion)
+	query := o.Query(t, gem.Name, retrievetest.SummaryQuestion)
 	query.MinSim = -1
 	query.TopChunks = 1
-	result, reported := o.explained(t, query)
+	result, reported := explained(t, o, query)
 	require.True(t, len(result.Chunks) == 1 && len(reported.Summaries) == 1, "%d chunks, %+v", len(result.Chunks), reported)
 	first, summary := result.Chunks[0], reported.Summaries[0]
 	assert.True(t, slices.Contains(summary.Members, first.Live.ID.String()) && len(summary.Members) == 2 &&
@@ -96,7 +108,7 @@ func TestASummaryBringsAMemberAndCitesIt(t *testing.T) {
 	assert.True(t, first.Similarity <= 0.9, "the chunk itself is said to be as near as the summary: %v", first.Similarity)
 
 	query.TopChunks = 9 // each chunk comes once, also one that a summary brought
-	result, _ = o.explained(t, query)
+	result, _ = explained(t, o, query)
 	seen := map[uint32]bool{}
 	for _, chunk := range result.Chunks {
 		assert.False(t, seen[chunk.Live.Number], "chunk %d comes twice", chunk.Live.Number)
@@ -107,32 +119,32 @@ func TestASummaryBringsAMemberAndCitesIt(t *testing.T) {
 	for _, id := range summary.Members {
 		parsed, err := core.ParseID(id)
 		require.NoError(t, err)
-		query.Without.Documents[o.generation.Live.Key(int(o.generation.Live.FindChunk(parsed).Document))] = true
+		query.Without.Documents[o.Generation.Live.Key(int(o.Generation.Live.FindChunk(parsed).Document))] = true
 	}
-	_, reported = o.explained(t, query)
+	_, reported = explained(t, o, query)
 	assert.True(t, len(reported.Summaries) == 0, "%+v", reported.Summaries)
 	query.Without.Documents = nil
 	query.Params = retrieve.Params{"summaries": false}
-	_, reported = o.explained(t, query)
+	_, reported = explained(t, o, query)
 	assert.True(t, len(reported.Summaries) == 0, "summaries are off: %+v", reported.Summaries)
 }
 
 func TestThemesThatAreAskedForComeFirstWhateverTheQuestion(t *testing.T) {
 	o := open(t, retrievetest.Options{})
 	for _, question := range []string{"Who reached the South Pole first?", "xyzzy plugh"} {
-		query := o.query(t, gem.Name, question)
+		query := o.Query(t, gem.Name, question)
 		query.Params = retrieve.Params{"themes": 1}
-		result := o.run(t, query)
+		result := o.Run(t, query)
 		assert.True(t, len(result.Notes) != 0 && result.NotesAlone && result.Notes[0].Text != "" &&
 			slices.Contains(result.Notes[0].Sources[0], result.Chunks[0].Live.ID),
 			"%s: %+v, %+v", question, result.Notes, result.Chunks)
 		query.Params = retrieve.Params{"themes": 1, "summaries": false}
-		_, err := o.searcher().Run(t.Context(), o.generation, query)
+		_, err := o.Searcher().Run(t.Context(), o.Generation, query)
 		assert.True(t, fault.Is(err, fault.InvalidParam), "themes without summaries: %v", err)
 		query.Params = retrieve.Params{"themes": 1}
-		query.Without.Documents = map[string]bool{o.generation.Live.Key(int(result.Chunks[0].Live.Document)): true}
+		query.Without.Documents = map[string]bool{o.Generation.Live.Key(int(result.Chunks[0].Live.Document)): true}
 		without := []string{retrieve.NotesFilter}
-		if result := o.run(t, query); len(result.Notes) > 0 || !slices.Equal(result.Degraded, without) {
+		if result := o.Run(t, query); len(result.Notes) > 0 || !slices.Equal(result.Degraded, without) {
 			t.Errorf("a filter leaves out a member: %+v, %v", result.Notes, result.Degraded)
 		}
 	}
@@ -140,9 +152,9 @@ func TestThemesThatAreAskedForComeFirstWhateverTheQuestion(t *testing.T) {
 
 func TestChunksOfGemFitTheirTokens(t *testing.T) {
 	o := open(t, retrievetest.Options{})
-	query := o.query(t, gem.Name, "Who reached the South Pole first?")
+	query := o.Query(t, gem.Name, "Who reached the South Pole first?")
 	query.TopChunks = 8
-	all := o.run(t, query)
+	all := o.Run(t, query)
 	least, most := math.MaxInt, 0
 	for _, chunk := range all.Chunks {
 		least, most = min(least, int(chunk.Live.Tokens)), most+int(chunk.Live.Tokens)
@@ -150,7 +162,7 @@ func TestChunksOfGemFitTheirTokens(t *testing.T) {
 	for _, tokens := range []int{least, most / 2, most} {
 		query.Params = retrieve.Params{"tokens": tokens}
 		used := 0
-		result := o.run(t, query)
+		result := o.Run(t, query)
 		for _, chunk := range result.Chunks {
 			used += int(chunk.Live.Tokens)
 		}
@@ -163,56 +175,49 @@ func TestChunksOfGemFitTheirTokens(t *testing.T) {
 
 func TestGemWithoutItsEnrichmentNamesTheSetting(t *testing.T) {
 	o := open(t, retrievetest.Options{Unasked: true})
-	_, err := o.searcher().Run(t.Context(), o.generation, o.query(t, gem.Name, "South Pole"))
+	_, err := o.Searcher().Run(t.Context(), o.Generation, o.Query(t, gem.Name, "South Pole"))
 	assert.True(t, fault.Is(err, fault.InvalidParam) && strings.Contains(err.Error(), "indexes.*.enrich"), "%v", err)
 }
 
 func TestTheQuestionsOfAnotherEmbedderAreNotCompared(t *testing.T) {
 	o := open(t, retrievetest.Options{Edit: func(m *core.Manifest) { m.Chunk.Model = "another" }})
-	_, err := o.searcher().Run(t.Context(), o.generation, o.query(t, gem.Name, "South Pole"))
+	_, err := o.Searcher().Run(t.Context(), o.Generation, o.Query(t, gem.Name, "South Pole"))
 	assert.True(t, fault.Is(err, fault.FormatUnknown), "%v", err)
 }
 
 func TestADamagedFileOfQuestionsIsNamedAndMendedByARestore(t *testing.T) {
 	stores := retrievetest.NewStores(t)
 	built := retrievetest.Build(t, stores, "sample", retrievetest.Sample(), retrievetest.Options{})
-	var sha string
 	for _, segment := range built.Manifest.Segments.FilesOf("gem", "questions") {
-		sha = segment.SHA256
+		require.NoError(t, stores.Blobs.Delete(t.Context(), built.Index.SegmentKey(segment.SHA256)))
 	}
-	key := built.Index.SegmentKey(sha)
-	require.NoError(t, stores.Blobs.Delete(t.Context(), key))
-	generation, err := openBuilt(t.Context(), stores, built)
-	if err != nil {
-		t.Fatal(err) // what was not asked for is not missed
-	}
+	generation, err := retrievetest.OpenBuilt(t.Context(), stores, built)
+	require.NoError(t, err, "what was not asked for is not missed")
 	t.Cleanup(generation.Close)
-	o := opened{stores, built, generation}
-	query := o.query(t, gem.Name, "South Pole")
-	_, err = o.searcher().Run(t.Context(), generation, query)
+	o := retrievetest.Opened{Stores: stores, Built: built, Generation: generation}
+	query := o.Query(t, gem.Name, "South Pole")
+	_, err = o.Searcher().Run(t.Context(), generation, query)
 	require.True(t, fault.Is(err, fault.SegmentDamage), "%v", err)
 	retrievetest.Build(t, stores, "sample", retrievetest.Sample(), retrievetest.Options{}) // writes the same file again
-	result, err := o.searcher().Run(t.Context(), generation, query)
-	assert.True(t, err == nil && len(result.Chunks) != 0, "%d chunks (%v)", len(result.Chunks), err)
+	assert.NotEmpty(t, o.Run(t, query).Chunks)
 }
 
 func TestAMemoryIsMappedWhenItIsAskedForAndGoesWithItsGeneration(t *testing.T) {
-	stores := retrievetest.NewStores(t)
-	folder, err := os.MkdirTemp(t.TempDir(), "cache")
-	require.NoError(t, err)
+	stores, folder := retrievetest.NewStores(t), t.TempDir()
+	var err error
 	stores.Cache, err = localfile.New(folder, 0)
-	require.True(t, err == nil, "%v", err)
-	built := retrievetest.Build(t, stores, "sample", retrievetest.Sample(), retrievetest.Options{})
-	generation, err := openBuilt(t.Context(), stores, built)
 	require.NoError(t, err)
-	before := mappings(t, folder)
-	o := opened{stores, built, generation}
+	built := retrievetest.Build(t, stores, "sample", retrievetest.Sample(), retrievetest.Options{})
+	generation, err := retrievetest.OpenBuilt(t.Context(), stores, built)
+	require.NoError(t, err)
+	o := retrievetest.Opened{Stores: stores, Built: built, Generation: generation}
+	before := retrievetest.CountMappings(t, folder)
 	for range 2 {
-		o.run(t, o.query(t, gem.Name, "South Pole"))
+		o.Run(t, o.Query(t, gem.Name, "South Pole"))
 	}
-	assert.Equal(t, before+2, mappings(t, folder)) // questions and the graph
+	assert.Equal(t, before+2, retrievetest.CountMappings(t, folder), "questions and the graph are mapped")
 	generation.Close()
-	assert.Equal(t, 0, mappings(t, folder))
+	assert.Zero(t, retrievetest.CountMappings(t, folder), "after the last holder went")
 }
 
 // A search along edges is that which looks at every pair of nodes at every step, on weights that are computed from
@@ -220,14 +225,14 @@ func TestAMemoryIsMappedWhenItIsAskedForAndGoesWithItsGeneration(t *testing.T) {
 // Promises: 92.
 func TestAGraphSearchOfGemIsThatOfDenseComputation(t *testing.T) {
 	o := open(t, retrievetest.Options{})
-	_, chunks, _ := o.generation.Live.Counts()
-	embed := o.embedder()
+	_, chunks, _ := o.Generation.Live.Counts()
+	embed := o.Embedder()
 	base, mean := make([][]float32, chunks), make([][]float32, chunks)
 	questionsOf := make([][][]float32, chunks)
 	ids := make([]string, chunks)
 	for number := range chunks {
-		chunk := o.generation.Live.ByNumber(number)
-		text, err := o.generation.ReadText(t.Context(), chunk)
+		chunk := o.Generation.Live.ByNumber(number)
+		text, err := o.Generation.ReadText(t.Context(), chunk)
 		require.NoError(t, err)
 		ids[number], base[number] = chunk.ID.String(), gem.ToUnit(embed.Vector(text))
 		for _, question := range builtin.QuestionsIn(english, text, 5) {
@@ -271,10 +276,10 @@ func TestAGraphSearchOfGemIsThatOfDenseComputation(t *testing.T) {
 		}
 	}
 	for _, alpha := range []float64{0, 0.3, 0.7, 1} {
-		query := o.query(t, gem.Name, "Who reached the South Pole first?")
+		query := o.Query(t, gem.Name, "Who reached the South Pole first?")
 		query.TopChunks, query.MinSim = 6, -1
 		query.Params = retrieve.Params{"search": "graph", "alpha": alpha, "summaries": false}
-		result, reported := o.explained(t, query)
+		result, reported := explained(t, o, query)
 		prompt := gem.ToUnit(query.ChunkVector)
 		score := make([]float64, chunks)
 		for i := range chunks {
@@ -325,10 +330,10 @@ func TestAGraphSearchOfGemIsThatOfDenseComputation(t *testing.T) {
 // In a search along edges, too, a summary brings a member, each chunk comes once, and tokens are bounded.
 func TestAGraphSearchGoesThroughSummariesAndCitesMembers(t *testing.T) {
 	o := open(t, retrievetest.Options{})
-	query := o.query(t, gem.Name, retrievetest.SummaryQuestion)
+	query := o.Query(t, gem.Name, retrievetest.SummaryQuestion)
 	query.MinSim, query.TopChunks = -1, 9
 	query.Params = retrieve.Params{"search": "graph"}
-	result, reported := o.explained(t, query)
+	result, reported := explained(t, o, query)
 	require.True(t, len(reported.Summaries) == 1 && reported.Chunks[0].Summary != nil && reported.Chunks[0].Step != nil &&
 		reported.Chunks[1].Step.Theme != nil && *reported.Chunks[1].Step.Theme == 0, "%+v", reported)
 	seen := map[string]bool{}
@@ -337,18 +342,18 @@ func TestAGraphSearchGoesThroughSummariesAndCitesMembers(t *testing.T) {
 		seen[chunk.ID] = true
 	}
 	query.Params = retrieve.Params{"search": "graph", "tokens": int(result.Chunks[0].Live.Tokens)}
-	result, _ = o.explained(t, query)
+	result, _ = explained(t, o, query)
 	assert.True(t, len(result.Chunks) == 1, "%d chunks for the tokens of one", len(result.Chunks))
 	query.Params = retrieve.Params{"search": "graph"}
-	first := o.generation.Live.Key(int(result.Chunks[0].Live.Document))
+	first := o.Generation.Live.Key(int(result.Chunks[0].Live.Document))
 	query.Without.Documents = map[string]bool{first: true} // neither chosen nor gone through
-	result, reported = o.explained(t, query)
+	result, reported = explained(t, o, query)
 	for i, chunk := range result.Chunks {
-		assert.True(t, o.generation.Live.Key(int(chunk.Live.Document)) != first,
+		assert.True(t, o.Generation.Live.Key(int(chunk.Live.Document)) != first,
 			"place %d is of a document that is left out", i)
 		if from := reported.Chunks[i].Step.From; from != "" {
 			id, err := core.ParseID(from)
-			assert.True(t, err == nil && o.generation.Live.Key(int(o.generation.Live.FindChunk(id).Document)) != first,
+			assert.True(t, err == nil && o.Generation.Live.Key(int(o.Generation.Live.FindChunk(id).Document)) != first,
 				"place %d was come to by way of what is left out (%v)", i, err)
 		}
 	}
@@ -371,8 +376,8 @@ func TestAMemoryWithoutAGraphIsDamaged(t *testing.T) {
 			return f.Kind == spectral.Kind
 		})
 	}})
-	query := o.query(t, gem.Name, "South Pole")
-	_, err := o.searcher().Run(t.Context(), o.generation, query)
+	query := o.Query(t, gem.Name, "South Pole")
+	_, err := o.Searcher().Run(t.Context(), o.Generation, query)
 	assert.True(t, fault.Is(err, fault.SegmentDamage) && strings.Contains(err.Error(), "unweaver index --rebuild --index"),
 		"%v", err)
 }
