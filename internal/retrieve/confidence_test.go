@@ -93,15 +93,6 @@ func TestWordsThatMeanNothingMatchNothingByDefault(t *testing.T) {
 	assert.True(t, o.Run(t, query).Reason == "", "min_similarity -1 lets everything match")
 }
 
-func TestAChanceIsOne(t *testing.T) {
-	got := retrieve.ComputeChance([]float64{0}, retrieve.Signals{})
-	assert.True(t, got == 0.5, "%v", got)
-	similarity := 1.0
-	full := retrieve.Signals{Known: 1, Together: 1, Lead: 1, Terms: 1 << 20, Similarity: &similarity}
-	most := *full.Confidence(text.LanguageOf("en"))
-	assert.True(t, most <= 1 && !math.IsNaN(most) && most >= 0.9, "%v", most)
-}
-
 // asked is a question that was asked of a corpus: testdata/confidence.
 type asked struct {
 	Corpus, Language, Kind string

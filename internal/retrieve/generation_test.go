@@ -36,7 +36,7 @@ func TestMappingsGoWithTheLastHolder(t *testing.T) {
 	folder := t.TempDir()
 	var err error
 	stores.Cache, err = localfile.New(folder, 0)
-	require.True(t, err == nil, "%v", err)
+	require.NoError(t, err)
 	built := retrievetest.Build(t, stores, "sample", retrievetest.Sample(), retrievetest.Options{})
 	generation, err := retrievetest.OpenBuilt(t.Context(), stores, built)
 	require.NoError(t, err)
@@ -100,60 +100,47 @@ func TestTextsDocumentsAndExtractionsAreReadByRange(t *testing.T) {
 
 func TestWhatCannotBeOpenedSaysWhyAndLeavesNothingMapped(t *testing.T) {
 	missing := core.Segment{SHA256: strings.Repeat("0", 64)}
+	const rebuild, restore = "index --rebuild --index sample", "restore sample"
 	for name, c := range map[string]struct {
-		options retrievetest.Options
-		spoil   func(t *testing.T, o retrievetest.Stores, built retrievetest.Built)
-		code    fault.Code
-		say     string
+		edit func(*core.Manifest)
+		code fault.Code
+		say  string
 	}{
-		"no split": {retrievetest.Options{Edit: func(m *core.Manifest) { m.Segments.Splits = nil }}, nil, fault.SegmentDamage,
+		"no split": {func(m *core.Manifest) { m.Segments.Splits = nil }, fault.SegmentDamage,
 			"names no split (rebuild it from paid results: unweaver index --rebuild --index sample)"},
-		"neither splits nor class runs": {
-			retrievetest.Options{Edit: func(m *core.Manifest) {
-				m.Segments.Splits, m.Segments.Runs, m.Segments.Tombs, m.Segments.DeadStats = nil, nil, nil, nil
-			}}, nil, fault.SegmentDamage, "index --rebuild --index sample",
-		},
-		"the class run is gone": {retrievetest.Options{Edit: func(m *core.Manifest) { m.Segments.Runs[0].Segment = missing }},
-			nil, fault.SegmentDamage, "restore sample"},
-		"another analyser": {retrievetest.Options{Analyser: "en/1"}, nil, fault.FormatUnknown, "unweaver index"},
-		"the texts are gone": {
-			retrievetest.Options{Edit: func(m *core.Manifest) { m.Segments.Text = []core.Segment{missing} }},
-			nil, fault.SegmentDamage, "index --rebuild --index sample",
-		},
-		"the split is gone": {retrievetest.Options{Edit: func(m *core.Manifest) { m.Segments.Splits[0].Segment = missing }},
-			nil, fault.SegmentDamage, "index --rebuild --index sample"},
-		"the documents are gone": {
-			retrievetest.Options{Edit: func(m *core.Manifest) { m.Segments.Documents = []core.Segment{missing} }},
-			nil, fault.SegmentDamage, "index --rebuild --index sample",
-		},
-		"the word weights are gone": {
-			retrievetest.Options{Edit: func(m *core.Manifest) { m.Segments.IDF = []core.Segment{missing} }},
-			nil, fault.SegmentDamage, "restore sample",
-		},
-		"the vectors are lost": {
-			retrievetest.Options{}, func(t *testing.T, o retrievetest.Stores, built retrievetest.Built) {
-				require.NoError(t, o.Vectors.Drop(t.Context(), built.Manifest.Collections.Chunks))
-			}, fault.StoreDown, "restore sample",
-		},
-		"the manifest is gone": {
-			retrievetest.Options{}, func(t *testing.T, o retrievetest.Stores, built retrievetest.Built) {
-				require.NoError(t, o.Blobs.Delete(t.Context(), built.Index.SegmentKey(built.SHA)))
-			}, fault.SegmentDamage, "index --rebuild --index sample",
-		},
+		"neither splits nor class runs": {func(m *core.Manifest) {
+			m.Segments.Splits, m.Segments.Runs, m.Segments.Tombs, m.Segments.DeadStats = nil, nil, nil, nil
+		}, fault.SegmentDamage, rebuild},
+		"the class run is gone":     {func(m *core.Manifest) { m.Segments.Runs[0].Segment = missing }, fault.SegmentDamage, restore},
+		"the texts are gone":        {func(m *core.Manifest) { m.Segments.Text[0] = missing }, fault.SegmentDamage, rebuild},
+		"the split is gone":         {func(m *core.Manifest) { m.Segments.Splits[0].Segment = missing }, fault.SegmentDamage, rebuild},
+		"the documents are gone":    {func(m *core.Manifest) { m.Segments.Documents[0] = missing }, fault.SegmentDamage, rebuild},
+		"the word weights are gone": {func(m *core.Manifest) { m.Segments.IDF[0] = missing }, fault.SegmentDamage, restore},
+		"another analyser":          {nil, fault.FormatUnknown, "unweaver index"},
+		"the vectors are lost":      {nil, fault.StoreDown, restore},
+		"the manifest is gone":      {nil, fault.SegmentDamage, rebuild},
 	} {
 		t.Run(name, func(t *testing.T) {
 			stores := retrievetest.NewStores(t)
 			folder := t.TempDir()
 			var err error
 			stores.Cache, err = localfile.New(folder, 0)
-			require.True(t, err == nil, "%v", err)
-			built := retrievetest.Build(t, stores, "sample", retrievetest.Sample(), c.options)
-			if c.spoil != nil {
-				c.spoil(t, stores, built)
+			require.NoError(t, err)
+			options := retrievetest.Options{Edit: c.edit}
+			if name == "another analyser" {
+				options.Analyser = "en/1"
+			}
+			built := retrievetest.Build(t, stores, "sample", retrievetest.Sample(), options)
+			switch name {
+			case "the vectors are lost":
+				require.NoError(t, stores.Vectors.Drop(t.Context(), built.Manifest.Collections.Chunks))
+			case "the manifest is gone":
+				require.NoError(t, stores.Blobs.Delete(t.Context(), built.Index.SegmentKey(built.SHA)))
 			}
 			generation, err := retrievetest.OpenBuilt(t.Context(), stores, built)
 			assert.True(t, fault.Is(err, c.code) && strings.Contains(err.Error(), c.say), "%v, want %s", err, c.code)
-			assert.True(t, generation == nil && retrievetest.CountMappings(t, folder) == 0, "%d files stay mapped", retrievetest.CountMappings(t, folder))
+			assert.Nil(t, generation)
+			assert.Zero(t, retrievetest.CountMappings(t, folder), "files stay mapped")
 		})
 	}
 }
@@ -282,11 +269,11 @@ func TestWhatWasReadIsNotReadAgainUntilTheGenerationCloses(t *testing.T) {
 	chunk := generation.Live.ByNumber(0)
 	for round, want := range []int{3, 0, 0} { // a frame of documents, one of text, one of extractions
 		_, err := generation.ReadDocument(t.Context(), int(chunk.Document))
-		require.True(t, err == nil, "%v", err)
+		require.NoError(t, err)
 		text, err := generation.ReadText(t.Context(), chunk)
 		require.True(t, err == nil && text != "", "%v %v", text, err)
 		_, err = generation.ReadExtraction(t.Context(), chunk)
-		require.True(t, err == nil, "%v", err)
+		require.NoError(t, err)
 		assert.Equal(t, want, store.since(), "%d", round)
 	}
 	assert.True(t, retrieve.KeptFrameBytes() > before, "nothing is kept")
@@ -355,7 +342,7 @@ func TestTheCacheOfFramesKeepsItsBound(t *testing.T) {
 			text, err := generation.ReadText(t.Context(), chunk)
 			require.True(t, err == nil && text != "", "%v %v", text, err)
 			_, err = generation.ReadExtraction(t.Context(), chunk)
-			require.True(t, err == nil, "%v", err)
+			require.NoError(t, err)
 		}
 	}
 	before := retrieve.KeptFrameBytes()

@@ -197,7 +197,7 @@ func TestFewHeavyQuestionsAreAnsweredAtOnceAndOrdinaryOnesAlways(t *testing.T) {
 		under.Go(func() {
 			ctx := &held{Context: t.Context(), looked: looked, let: let}
 			_, err := searcher.Run(ctx, o.Generation, heavy)
-			assert.True(t, err == nil, "%v", err)
+			assert.NoError(t, err)
 		})
 		<-looked
 	}

@@ -585,7 +585,7 @@ func TestAManifestWhoseSegmentsDoNotFitIsRefused(t *testing.T) {
 			var beside *retrieve.Generation
 			if before {
 				beside, err = s.open(whole, cache)
-				require.True(t, err == nil, "%v", err)
+				require.NoError(t, err)
 			}
 			generation, err := s.open(manifest, cache)
 			if err == nil {

@@ -2,7 +2,6 @@ package lexical_test
 
 import (
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -34,78 +33,6 @@ func zipf(r *rand.Rand, docs, vocabulary, length int) [][]string {
 	return out
 }
 
-// brute scores every document by the formula.
-func brute(docs [][]string, terms []string, n int, allow func(uint32) bool) []lexical.Hit {
-	total := 0
-	df := map[string]int{}
-	for _, d := range docs {
-		total += len(d)
-		seen := map[string]bool{}
-		for _, t := range d {
-			if !seen[t] {
-				df[t]++
-			}
-			seen[t] = true
-		}
-	}
-	avg := float64(total) / float64(len(docs))
-	var hits []lexical.Hit
-	for i, names := range docs {
-		if allow != nil && !allow(uint32(i)) {
-			continue
-		}
-		tf := map[string]float64{}
-		for _, t := range names {
-			tf[t]++
-		}
-		s, used := 0.0, map[string]bool{}
-		for _, t := range terms {
-			if tf[t] == 0 || used[t] {
-				continue
-			}
-			used[t] = true
-			idf := math.Log(1 + (float64(len(docs))-float64(df[t])+0.5)/(float64(df[t])+0.5))
-			s += idf * tf[t] * 2.2 / (tf[t] + 1.2*(0.25+0.75*float64(len(names))/avg))
-		}
-		if s > 0 {
-			hits = append(hits, lexical.Hit{Doc: uint32(i), Score: s})
-		}
-	}
-	sort.SliceStable(hits, func(i, j int) bool { return hits[i].Score > hits[j].Score })
-	return hits[:min(n, len(hits))]
-}
-
-func TestSearchEqualsScoringEveryDocument(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2))
-	docs := zipf(r, 1500, 1200, 20)
-	index := build(t, docs)
-	for q := range 120 {
-		var terms []string
-		for range 1 + r.IntN(8) {
-			terms = append(terms, docs[r.IntN(len(docs))][0])
-		}
-		var allow func(uint32) bool
-		if q%3 == 0 {
-			allow = func(d uint32) bool { return d%7 == 0 }
-		}
-		n := []int{1, 10, 100, 2000}[q%4]
-		got, want := index.Search(terms, n, allow, nil), brute(docs, terms, n, allow)
-		require.Len(t, got, len(want), "%v", terms)
-		var ids []uint32
-		for i := range got {
-			ids = append(ids, got[i].Doc)
-			require.True(t, math.Abs(got[i].Score-want[i].Score) <= 1e-5,
-				"%v: place %d has %v, want %v", terms, i, got[i], want[i])
-		}
-		for i, s := range index.ScoreRows(terms, ids) {
-			require.True(t, math.Abs(s-got[i].Score) <= 1e-9,
-				"score of %d alone is %g, in the search %g", ids[i], s, got[i].Score)
-		}
-	}
-	assert.True(t, !index.HasAnyTerm([]string{"no-such-term"}) && index.HasAnyTerm([]string{"no-such-term", docs[0][0]}),
-		"Known is wrong")
-}
-
 // inOrder returns the n best hits by the scores of all documents, each summed by itself.
 func inOrder(index *lexical.Index, terms []string, docs, n int) []lexical.Hit {
 	all := make([]uint32, docs)
@@ -128,12 +55,7 @@ func TestOverManyWindowsNoBitOfAScoreDiffersFromItsOwnSum(t *testing.T) {
 	docs := zipf(r, documents, 4000, 6)
 	index := build(t, docs)
 	for range 12 {
-		var terms []string
-		for range 1 + r.IntN(40) {
-			doc := docs[r.IntN(documents)]
-			terms = append(terms, doc[r.IntN(len(doc))])
-		}
-		n := 1 + r.IntN(120)
+		terms, n := ask(r, docs, 40), 1+r.IntN(120)
 		got, want := index.Search(terms, n, nil, nil), inOrder(index, terms, documents, n)
 		require.True(t, slices.Equal(got, want), "%d best for %v:\n%v, want\n%v", n, terms, got, want)
 	}
@@ -179,12 +101,6 @@ func TestHoldsAndWeightsAreThoseOfTheDocuments(t *testing.T) {
 	rare, common := index.Weight("b"), index.Weight("a")
 	assert.True(t, index.Weight("none") == 0 && rare > common && index.UnknownWeight() > rare,
 		"rare %g, common %g, unknown %g", rare, common, index.UnknownWeight())
-}
-
-func TestAnEmptySideFindsNothing(t *testing.T) {
-	x := build(t, nil)
-	got := x.Search([]string{"a"}, 5, nil, nil)
-	assert.True(t, len(got) == 0, "got %v", got)
 }
 
 // pageQuestions are those that line 1, 2, 3 … of testdata/pages answers, in other forms of its words.

@@ -3,7 +3,6 @@ package apr_test
 import (
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"reflect"
 	"slices"
 	"strings"
@@ -142,28 +141,6 @@ func TestWhatCannotBeAskedFindsNothing(t *testing.T) {
 	one.Add([]float32{1, 0})
 	_, err := apr.NewIndex(book, one, one, apr.Table{})
 	assert.True(t, fault.Is(err, fault.SegmentDamage), "an edge without a vector: %v", err)
-}
-
-func TestTheBudgetIsKeptWhateverIsFound(t *testing.T) {
-	random := rand.New(rand.NewPCG(21, 22))
-	var documents []apr.Document
-	for d := range 40 {
-		document := apr.Document{Key: fmt.Sprint(d)}
-		for i := range 6 {
-			document.Triples = append(document.Triples, saying(fmt.Sprint("Town ", random.IntN(9)),
-				fmt.Sprint("road ", random.IntN(3)), fmt.Sprint("Lake ", random.IntN(9)), fmt.Sprint(d), i))
-		}
-		documents = append(documents, document)
-	}
-	index, _ := indexOf(t, documents)
-	facts := 0
-	for budget := 0; budget < 900; budget += 60 {
-		choice := index.Find(ask("Which road leads from Town 3 to Lake 4?"), settings(budget)).Choice
-		require.True(t, choice.Tokens <= budget && tokens.Count(choice.Text) == choice.Tokens,
-			"budget %d: %d tokens", budget, choice.Tokens)
-		facts = max(facts, choice.Facts)
-	}
-	assert.True(t, facts >= 10, "at most %d facts were stated", facts)
 }
 
 // A question may ask for a thousand runs of any length, and end before the facts to state are chosen.

@@ -3,7 +3,6 @@ package gem_test
 import (
 	"math"
 	"math/rand/v2"
-	"reflect"
 	"slices"
 	"testing"
 
@@ -65,22 +64,6 @@ func questions(nodes gem.Nodes) (gem.Rows, []gem.Match) {
 		of[i].Node = i
 	}
 	return nodes.Base, of
-}
-
-func TestFlatRetrievalIsABestFirstSearchOfTheCompleteGraph(t *testing.T) {
-	nodes := random(60, 8, 3, 1, 12)
-	stored := matrix(t, nodes)
-	r := rand.New(rand.NewPCG(7, 7))
-	for range 20 {
-		prompt := make([]float32, 8)
-		for k := range prompt {
-			prompt[k] = float32(r.NormFloat64())
-		}
-		rows, of := questions(nodes)
-		flat := gem.Rank(gem.Compare(prompt, rows, of), gem.Best, gem.MembersOf{})
-		got := matchesOf(along(flat, stored, 1, gem.MembersOf{}).OrderNodes(flat, 60))
-		require.True(t, reflect.DeepEqual(got, flat), "the search gives another order")
-	}
 }
 
 func TestASearchGoesAlongEdges(t *testing.T) {
@@ -195,15 +178,6 @@ func TestASearchAlongEdgesIsThatOfAllPairs(t *testing.T) {
 		}
 		require.True(t, slices.Equal(got, want), "round %d, alpha %g: %v, over all pairs %v", round, alpha, got, want)
 	}
-}
-
-func TestWithoutQuestionsTextsAreCompared(t *testing.T) {
-	text := []float32{3, 4}
-	assert.Equal(t, []float32{.6, .8}, gem.Mean(text, nil), "the mean of no question")
-	rows := gem.Rows{}
-	rows.Append(gem.ToUnit(text))
-	got := gem.Compare([]float32{6, 8}, rows, []gem.Match{{}})
-	near(t, "cosine", []float64{got[0].Score}, []float64{1}, 1e-7)
 }
 
 func TestVectorsOfQuestionsAreOfUnitLength(t *testing.T) {

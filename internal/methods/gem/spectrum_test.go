@@ -229,26 +229,6 @@ func TestAnEigenvalueIsFoundAsOftenAsItIsThere(t *testing.T) {
 	near(t, "values", got.Values(), []float64{v[0], v[0], v[1], v[1]}, 1e-7)
 }
 
-func TestPropertiesOfSpectra(t *testing.T) {
-	stored := matrix(t, random(120, 10, 4, 3, 8))
-	all := spectrum(t, stored, gem.Options{Pairs: 120})
-	sum, squares := 0.0, 0.0
-	for i, p := range all.Pairs {
-		sum += p.Lambda
-		squares += p.Lambda * p.Lambda
-		assert.False(t, math.Abs(p.Lambda) > 1+1e-9, "eigenvalue %d is %g", i, p.Lambda)
-	}
-	near(t, "sum and squares", []float64{sum, squares}, []float64{0, gem.Distinctness(stored)}, 1e-9)
-	total := 0.0
-	for _, d := range all.Degrees {
-		total += d
-	}
-	for i, d := range all.Degrees {
-		require.True(t, math.Abs(all.Pairs[0].Vector[i]-math.Sqrt(d/total)) <= 1e-9,
-			"component %d of the overview: %g", i, all.Pairs[0].Vector[i])
-	}
-}
-
 func TestNodesInAnotherOrderHaveTheSameComponents(t *testing.T) {
 	nodes := random(300, 12, 3, 4, 9)
 	order := rand.New(rand.NewPCG(2, 3)).Perm(300)

@@ -174,12 +174,6 @@ func TestAWaiterThatIsAdmittedAsItGivesUpHandsItsPlaceOn(t *testing.T) {
 	})
 }
 
-func TestADeadContextIsNotAdmitted(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	assert.ErrorIs(t, gate(1).Enter(ctx), context.Canceled)
-}
-
 func TestIndexesThatShareAnEndpoint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := gate(16)

@@ -52,45 +52,17 @@ func TestRefusalsOfOtherServers(t *testing.T) {
 		"payment":              {402, `{"error":{"message":"no credit"}}`, fault.ModelQuota, "402 no credit"},
 		"billing as 429":       {429, `{"error":{"message":"check your billing"}}`, fault.ModelQuota, "429"},
 		"a conflict":           {409, "", fault.ModelUnavailable, "409 Conflict"},
+		"a limit":              {429, "", fault.ModelRateLimited, "429"},
+		"quota":                {429, `{"error":{"code":"insufficient_quota"}}`, fault.ModelQuota, "429"},
+		"forbidden":            {403, "", fault.ModelAuth, "403 Forbidden"},
+		"a timeout":            {408, "", fault.ModelUnavailable, "408"},
+		"an error of its own":  {500, "", fault.ModelUnavailable, "500"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				w.WriteHeader(c.status)
-				_, _ = fmt.Fprint(w, c.body)
-			}))
-			defer other.Close()
-			cfg := openai.Config{BaseURL: other.URL, APIKey: "sk-secret-key", Model: "m"}
-			_, err := openai.New(cfg).Complete(t.Context(), model.Call{Task: model.Answer, User: "hello"})
+			_, err := answering(t, c.status, nil, c.body).Complete(t.Context(), model.Call{User: "hello"})
 			assert.True(t, fault.Is(err, c.code) && strings.Contains(err.Error(), c.says),
 				"got %v (%s), want %q (%s)", err, fault.CodeOf(err), c.says, c.code)
 			assert.False(t, strings.Contains(fmt.Sprint(err), "sk-secret"), "the key is in %v", err)
-		})
-	}
-}
-
-func TestRetryAfterIsSecondsOrADate(t *testing.T) {
-	for name, c := range map[string]struct {
-		header   string
-		from, to time.Duration
-	}{
-		"seconds":            {"7", 7 * time.Second, 7 * time.Second},
-		"part of a second":   {"0.5", 500 * time.Millisecond, 500 * time.Millisecond},
-		"a date":             {time.Now().Add(time.Minute).UTC().Format(http.TimeFormat), 50 * time.Second, time.Minute},
-		"a date in the past": {time.Now().Add(-time.Minute).UTC().Format(http.TimeFormat), 0, 0},
-		"nonsense":           {"soon", 0, 0},
-		"a negative number":  {"-3", 0, 0},
-		"not there":          {"", 0, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			limited := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("Retry-After", c.header)
-				w.WriteHeader(http.StatusTooManyRequests)
-			}))
-			defer limited.Close()
-			cfg := openai.Config{BaseURL: limited.URL, APIKey: "k", Model: "m"}
-			_, err := openai.New(cfg).Complete(t.Context(), model.Call{Task: model.Answer, User: "hello"})
-			got := fault.RetryAfter(err)
-			assert.True(t, got >= c.from && got <= c.to, "%s, want %s to %s", got, c.from, c.to)
 		})
 	}
 }
@@ -100,30 +72,6 @@ func TestSecretsInTheAddressStayOutOfErrors(t *testing.T) {
 	_, err := openai.New(cfg).Complete(t.Context(), model.Call{Task: model.Answer, User: "hello"})
 	assert.True(t, err != nil && !strings.Contains(err.Error(), "hidden") &&
 		strings.Contains(err.Error(), "127.0.0.1:1/v1"), "got %v", err)
-}
-
-// What a call asks for reaches the server as the contract says.
-func TestTheRequestCarriesItsTask(t *testing.T) {
-	var body string
-	echo := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
-		raw := make([]byte, 64<<10)
-		n, _ := request.Body.Read(raw)
-		body = request.Header.Get("Authorization") + " " + string(raw[:n])
-		_, _ = fmt.Fprint(w, `{"choices":[{"finish_reason":"length","message":{"content":"cut"}}]}`)
-	}))
-	defer echo.Close()
-	cfg := openai.Config{BaseURL: echo.URL + "/", APIKey: "k", Model: "m"}
-	reply, err := openai.New(cfg).Complete(t.Context(), model.Call{
-		Task: model.Extract, System: "rules", User: "text", Schema: []byte(`{"type":"object"}`), Input: "never sent",
-	})
-	require.True(t, err == nil && reply.Text == "cut" && reply.Truncated, "%+v, %v", reply, err)
-	for _, part := range []string{
-		"Bearer k", `"role":"system"`, `"rules"`, `"role":"user"`, `"text"`, `"name":"extract"`, `"strict":true`,
-		`"temperature":0`, `"model":"m"`,
-	} {
-		assert.Contains(t, body, part)
-	}
-	assert.False(t, strings.Contains(body, "never sent"), "Input is for models that are rules")
 }
 
 // answering gives a client of a server that answers with a status, headers and a body.
@@ -137,7 +85,7 @@ func answering(t *testing.T, status int, headers map[string]string, body string)
 		_, _ = fmt.Fprint(w, body)
 	}))
 	t.Cleanup(server.Close)
-	return openai.New(openai.Config{BaseURL: server.URL, Model: "m"})
+	return openai.New(openai.Config{BaseURL: server.URL, APIKey: "sk-secret-key", Model: "m"})
 }
 
 // Promises: 70.
@@ -150,6 +98,11 @@ func TestMillisecondsToWaitComeBeforeSeconds(t *testing.T) {
 		"both":                 {map[string]string{"Retry-After-Ms": "1500", "Retry-After": "2"}, 1500 * time.Millisecond},
 		"nonsense and seconds": {map[string]string{"Retry-After-Ms": "soon", "Retry-After": "2"}, 2 * time.Second},
 		"without end":          {map[string]string{"Retry-After-Ms": "1e300"}, fault.LongestRetryAfter},
+		"seconds":              {map[string]string{"Retry-After": "7"}, 7 * time.Second},
+		"part of a second":     {map[string]string{"Retry-After": "0.5"}, 500 * time.Millisecond},
+		"a negative number":    {map[string]string{"Retry-After": "-3"}, 0},
+		"nonsense":             {map[string]string{"Retry-After": "soon"}, 0},
+		"nothing":              {nil, 0},
 		"days":                 {map[string]string{"Retry-After": "259200"}, fault.LongestRetryAfter},
 		"a date in years":      {map[string]string{"Retry-After": "Fri, 31 Dec 2100 23:59:59 GMT"}, fault.LongestRetryAfter},
 		"a date that is over":  {map[string]string{"Retry-After": "Fri, 31 Dec 1999 23:59:59 GMT"}, 0},
@@ -159,6 +112,9 @@ func TestMillisecondsToWaitComeBeforeSeconds(t *testing.T) {
 			assert.Equal(t, c.want, fault.RetryAfter(err), "%v", err)
 		})
 	}
+	soon := map[string]string{"Retry-After": time.Now().Add(200 * time.Second).UTC().Format(http.TimeFormat)}
+	_, err := answering(t, 429, soon, "").Complete(t.Context(), model.Call{User: "hello"})
+	assert.InDelta(t, 150, fault.RetryAfter(err).Seconds(), 50, "a date")
 }
 
 // Promises: 70.
@@ -361,13 +317,7 @@ func TestTheLimitOfAnAnswerIsSentInTheFormThatTheServerTakes(t *testing.T) {
 				require.True(t, (err != nil) == c.fails, "%v", err)
 			}
 			assert.True(t, slices.Equal(sent, c.sent), "%q, want %q", sent, c.sent)
-			paid := int64(2)
-			if c.fails {
-				paid = 0
-			}
-			if all := int64(len(sent)); metered.begun != all || metered.ended != all || metered.paid != paid {
-				t.Errorf("%d requests are metered as %d, %d and %d paid", all, metered.begun, metered.ended, metered.paid)
-			}
+			metered.check(t, len(sent), 2, c.fails)
 		})
 	}
 }

@@ -285,26 +285,6 @@ func TestAWorkedExampleOfWeightedVoting(t *testing.T) {
 	assert.True(t, len(got[0].Why) == 3 && got[0].Why[2] == 2, "why %v", got[0].Why)
 }
 
-func TestRenamingChunksRenamesTheResult(t *testing.T) {
-	r := rand.New(rand.NewPCG(5, 6))
-	for range 200 {
-		perm := r.Perm(30)
-		var a, b [][]uint32
-		for range 1 + r.IntN(8) {
-			var x, y []uint32
-			for _, c := range r.Perm(30)[:r.IntN(6)] {
-				x, y = append(x, uint32(c)), append(y, uint32(perm[c]))
-			}
-			a, b = append(a, x), append(b, y)
-		}
-		ga, gb := election.ElectWeighted(a, 10, 5), election.ElectWeighted(b, 10, 5)
-		for i := range ga {
-			require.True(t, uint32(perm[ga[i].Candidate]) == gb[i].Candidate && ga[i].Score == gb[i].Score,
-				"seat %d: %v and %v", i, ga[i], gb[i])
-		}
-	}
-}
-
 func TestNoBallotsElectNobody(t *testing.T) {
 	got := election.ElectWeighted(nil, 10, 5)
 	assert.True(t, len(got) == 0, "got %v", got)

@@ -127,70 +127,25 @@ func tangle(classes, chunks int, seed uint64) *walk.Graph {
 	return &walk.Graph{Adjacency: searchtest.MakeGraph(lists, chunks)}
 }
 
-// pushed does the walk with a number for every node of the graph; toChunks eliminates classes that have one chunk.
-func pushed(g *walk.Graph, start []walk.Weighted, d, eps float64, toChunks bool) (chunks []walk.Weighted) {
-	n := uint32(g.Classes())
-	x, r, queued := make([]float64, g.Classes()+g.Chunks()), make([]float64, g.Classes()+g.Chunks()), map[uint32]bool{}
-	eps *= 1 - d
-	var queue, reached []uint32
-	seen := map[uint32]bool{}
-	add := func(u uint32, mass float64) {
-		if !seen[u] {
-			seen[u] = true
-			reached = append(reached, u)
-		}
-		if r[u] += mass; r[u] > eps && !queued[u] {
-			queued[u] = true
-			queue = append(queue, u)
-		}
-	}
-	for _, s := range start {
-		add(s.ID, (1-d)*s.Weight)
-	}
-	for ; len(queue) > 0; queue = queue[1:] {
-		u := queue[0]
-		queued[u] = false
-		to, base := []uint32(nil), n
-		if u < n {
-			to = g.ChunksOf(u)
-		} else {
-			to, base = g.ClassesOf(u-n), 0
-		}
-		if mass := r[u]; mass > eps*float64(len(to)) {
-			degree := float64(len(to))
-			if toChunks && u >= n {
-				to = slices.DeleteFunc(slices.Clone(to), func(c uint32) bool { return len(g.ChunksOf(c)) == 1 })
-				mass /= 1 - d*d*(degree-float64(len(to)))/degree
-			}
-			x[u] += mass
-			r[u] = 0
-			for _, v := range to {
-				add(base+v, d*mass/degree)
-			}
-		}
-	}
-	for _, u := range reached {
-		if u >= n && x[u] > 0 {
-			chunks = append(chunks, walk.Weighted{ID: u - n, Weight: x[u]})
-		}
-	}
-	return chunks
-}
-
 func TestEveryWalkOfAGraphIsTheSameToTheBit(t *testing.T) {
 	g := tangle(9000, 9000, 4) // more nodes than the first table has places
-	for round := range 4 {     // what a walk leaves behind must not reach the next
-		for _, class := range []uint32{17, 8000, uint32(round)} {
-			start := []walk.Weighted{{ID: class, Weight: 1}}
-			for _, eps := range []float64{1e-3, 1e-7} {
-				got := g.Run(walk.Start{Classes: start}, 0.7, eps, walk.View{}).Chunks
-				if want := pushed(g, start, 0.7, eps, false); len(want) == 0 || !slices.Equal(got, want) {
-					t.Fatalf("round %d, class %d, eps %g: %d chunks, want %d", round, class, eps, len(got), len(want))
-				}
-				got = g.RunToChunks(walk.Start{Classes: start}, 0.7, eps, walk.Steps{}).Chunks
-				if want := pushed(g, start, 0.7, eps, true); len(want) == 0 || !slices.Equal(got, want) {
-					t.Fatalf("round %d, class %d, eps %g: %d chunks of all, want %d", round, class, eps, len(got), len(want))
-				}
+	even := func(_ uint32, to []uint32, weights []float64) {
+		for i := range to {
+			weights[i] = 1
+		}
+	}
+	for _, class := range []uint32{17, 8000, 3} {
+		start := walk.Start{Classes: []walk.Weighted{{ID: class, Weight: 1}}}
+		exact := dense(g, start, 0.7, walk.Steps{ToChunks: even, ToClasses: even})
+		for _, eps := range []float64{1e-3, 1e-7} {
+			all, toChunks := g.Run(start, 0.7, eps, walk.View{}).Chunks, g.RunToChunks(start, 0.7, eps, walk.Steps{}).Chunks
+			for _, one := range append(slices.Clone(all), toChunks...) {
+				require.InDelta(t, exact[9000+int(one.ID)], one.Weight, eps*float64(len(g.ClassesOf(one.ID))), "chunk %d", one.ID)
+			}
+			for range 3 { // what a walk leaves behind must not reach the next
+				g.Run(walk.Start{Classes: []walk.Weighted{{ID: 99, Weight: 1}}}, 0.7, eps, walk.View{})
+				require.Equal(t, all, g.Run(start, 0.7, eps, walk.View{}).Chunks)
+				require.Equal(t, toChunks, g.RunToChunks(start, 0.7, eps, walk.Steps{}).Chunks)
 			}
 		}
 	}
