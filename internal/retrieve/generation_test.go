@@ -375,7 +375,7 @@ func TestAnOpeningIsAShortChainOfRequests(t *testing.T) {
 		if took > 4*wait { // manifest, settings, splits and class runs, all others
 			t.Errorf("%s for an opening at %s a request", took, wait)
 		}
-		assert.Equal(t, 0, counted.Of("", distance.Head), "the size of")
+		assert.Zero(t, counted.Of("", distance.Head), "the size of")
 	})
 }
 

@@ -118,6 +118,19 @@ func filled(to *endpoint, places int, over time.Duration) float64 {
 	return sum / float64(samples) / float64(places)
 }
 
+// checkFilled fails unless the part of the places that is in use over a time lies between two bounds.
+func checkFilled(t *testing.T, to *endpoint, places int, over time.Duration, least, most float64, of ...any) {
+	t.Helper()
+	part := filled(to, places, over)
+	assert.True(t, least <= part && part <= most, "%v %.3f of %d places are used, want %g to %g", of, part, places, least, most)
+}
+
+// checkMost fails if there were more calls at once.
+func (e *endpoint) checkMost(t *testing.T, places int) {
+	t.Helper()
+	assert.LessOrEqual(t, e.most.Load(), int64(places), "calls at once")
+}
+
 func server(capacity int) *endpoint {
 	to := &endpoint{}
 	to.capacity.Store(int64(capacity))
@@ -163,11 +176,8 @@ func TestAFleetFillsThePlacesAndNeverMore(t *testing.T) {
 					time.Sleep(30 * time.Millisecond)
 				}
 				time.Sleep(10 * time.Second)
-				part := filled(to, total, 10*time.Second)
-				t.Logf("%.1f %% of the places are used", 100*part)
-				assert.False(t, part < 0.95, "%.1f %% of the places are used", 100*part)
-				most := to.most.Load()
-				assert.True(t, most <= int64(total), "%d calls at once, want at most %d", most, total)
+				checkFilled(t, to, total, 10*time.Second, 0.95, 1)
+				to.checkMost(t, total)
 				for _, p := range fleet {
 					p.die()
 				}
@@ -183,12 +193,10 @@ func TestAFleetThatShrinksLeavesAllToOne(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		silence(fleet[1:])
 		time.Sleep((Lives + 2) * Beat)
-		part := filled(to, 640, 5*time.Second)
-		assert.True(t, part >= 0.95, "the last one has %.1f %% of the places", 100*part)
+		checkFilled(t, to, 640, 5*time.Second, 0.95, 1)
 		size, err := Measure(t.Context(), store, Worker{Queue: "q"})
 		assert.True(t, err == nil && size == (Size{1, 64, 4, 0}), "%+v live, %v", size, err)
-		most := to.most.Load()
-		assert.True(t, most <= 640, "%d calls at once: what the dead had was taken before they count as dead", most)
+		to.checkMost(t, 640)
 		fleet[0].die()
 	})
 }
@@ -200,19 +208,13 @@ func TestAServerWhoseCapacityHalvesIsUsedAsFarAsItGoes(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		to.capacity.Store(320)
 		time.Sleep(30 * time.Second)
-		part := filled(to, 320, 30*time.Second)
-		t.Logf("%.1f %% of what the server still takes is in flight", 100*part)
-		if part < 0.6 || part > 1.1 { // 0.74 to 0.91 in 400 runs
-			t.Errorf("%.1f %% of what the server still takes is in flight", 100*part)
-		}
-		silence(fleet[1:]) // what they learned goes with their share
+		checkFilled(t, to, 320, 30*time.Second, 0.6, 1.1) // 0.74 to 0.91 in 400 runs
+		silence(fleet[1:])                                // what they learned goes with their share
 		time.Sleep(5 * time.Second)
 		to.most.Store(0)
 		time.Sleep((Lives + 2) * Beat)
-		part = filled(to, 320, 20*time.Second)
-		t.Logf("the last one uses %.2f of what the server takes, %d calls at most", part, to.most.Load())
-		assert.True(t, part >= 0.3 && to.most.Load() <= 600, // 640 where nothing that was learned went along
-			"the last one uses %.2f of what the server takes, %d calls at most", part, to.most.Load())
+		checkFilled(t, to, 320, 20*time.Second, 0.3, 2)
+		to.checkMost(t, 600) // 640 where nothing that was learned went along
 		fleet[0].die()
 	})
 }
@@ -254,22 +256,15 @@ func TestWithoutTheStoreAShareIsKeptForAWhile(t *testing.T) {
 		other := start(t, store, to, 64, 100)
 		time.Sleep(20 * time.Second)
 		store.down.Store(true)
-		part := filled(to, 64, 3*time.Second)
-		assert.True(t, part >= 0.95, "just after the store went, %.2f of the places are used", part)
+		checkFilled(t, to, 64, 3*time.Second, 0.95, 1)
 		time.Sleep(Lives*Beat + 3*time.Second)
-		if part := filled(to, 1, 10*time.Second); part > 2 || part < 1.5 {
-			t.Errorf("two that cannot reach the store have %.2f calls in flight, want one each", part)
-		}
+		checkFilled(t, to, 1, 10*time.Second, 1.5, 2)
 		late := start(t, store, to, 64, 10)
 		time.Sleep(Lives*Beat + 2*Beat)
-		if part := filled(to, 1, 10*time.Second); part > 3 || part < 2.5 {
-			t.Errorf("three, one of which never reached the store, have %.2f calls in flight, want one each", part)
-		}
+		checkFilled(t, to, 1, 10*time.Second, 2.5, 3)
 		store.down.Store(false)
 		time.Sleep(5 * Beat)
-		if part := filled(to, 64, 10*time.Second); part < 0.95 || part > 1 {
-			t.Errorf("with the store back, %.2f of the places are used", part)
-		}
+		checkFilled(t, to, 64, 10*time.Second, 0.95, 1)
 		for _, p := range []*process{p, other, late} {
 			p.die()
 		}
@@ -285,8 +280,7 @@ func TestWhoLeavesGivesItsShareAtOnce(t *testing.T) {
 		second.calls.Wait()
 		require.NoError(t, second.member.Leave(t.Context()))
 		time.Sleep(Beat + time.Second)
-		part := filled(to, 64, 5*time.Second)
-		assert.True(t, part >= 0.95, "%.2f of the places are used", part)
+		checkFilled(t, to, 64, 5*time.Second, 0.95, 1)
 		first.die()
 	})
 }
@@ -302,17 +296,15 @@ func TestFewPlacesGoRound(t *testing.T) {
 		}
 		time.Sleep(20 * time.Second)
 		to.most.Store(0)
-		if part := filled(to, 2, 2*time.Minute); part < 0.5 || to.most.Load() > 2 {
-			t.Errorf("%.2f of two places are used, at most %d at once", part, to.most.Load())
-		}
+		checkFilled(t, to, 2, 2*time.Minute, 0.5, 1)
+		to.checkMost(t, 2)
 		for range 7 { // the others are used on
 			time.Sleep(2 * time.Minute)
 			for _, p := range fleet {
 				p.gate.SetLimit("index", 64)
 			}
 		}
-		part := filled(to, 64, 5*time.Second)
-		assert.True(t, part >= 0.95, "%.2f of 64 places are used ten minutes after the strict index", part)
+		checkFilled(t, to, 64, 5*time.Second, 0.95, 1)
 		for _, p := range append(fleet, strict) {
 			p.die()
 		}
@@ -339,9 +331,8 @@ func TestALargeFleetBeatsLessOften(t *testing.T) {
 		assert.True(t, member.interval >= 10*time.Second, "one of 1,000 beats every %s", member.interval)
 		size, err := Measure(t.Context(), store, Worker{Queue: "q"})
 		assert.True(t, err == nil && size == (Size{500, 32000, 4000, 0}), "%+v, %v", size, err)
-		if size, err := Measure(t.Context(), store, Worker{Queue: "q", Version: "2"}); err != nil || size.Workers != 1 {
-			t.Errorf("of its version %+v, %v", size, err)
-		}
+		size, err = Measure(t.Context(), store, Worker{Queue: "q", Version: "2"})
+		assert.True(t, err == nil && size.Workers == 1, "of its version %+v, %v", size, err)
 	})
 }
 
@@ -365,11 +356,8 @@ func TestEqualDemandFillsTheLimitFromTheBeginning(t *testing.T) {
 				p.stop = p.call(t, to, 2*each+random.IntN(4*each), fast)
 			}
 			time.Sleep(Beat)
-			part := filled(to, processes*each, 10*time.Second)
-			assert.True(t, part >= 0.95, "%d processes with %d places each use %.1f %% of them", processes, each, 100*part)
-			if most := to.most.Load(); most > int64(processes*each) {
-				t.Errorf("%d processes with %d places each have %d calls at once", processes, each, most)
-			}
+			checkFilled(t, to, processes*each, 10*time.Second, 0.95, 1)
+			to.checkMost(t, processes*each)
 			for _, p := range fleet {
 				p.die()
 			}
@@ -398,8 +386,7 @@ func TestPlacesOfAnIdleProcessAreUsedWithinABeat(t *testing.T) {
 				first.stop()
 				first.calls.Wait()
 				time.Sleep(Beat)
-				part := filled(to, total, Beat)
-				assert.False(t, part < 0.95, "of %d processes one is idle: %.1f %% of the places are used", processes, 100*part)
+				checkFilled(t, to, total, Beat, 0.95, 1)
 				want, _ := first.gate.ReportWant()
 				assert.True(t, want.Held == 0, "of %d processes one is idle, and holds %d places", processes, want.Held)
 				first.stop = first.call(t, to, 3*each, fast)
@@ -407,11 +394,9 @@ func TestPlacesOfAnIdleProcessAreUsedWithinABeat(t *testing.T) {
 				if want, _ := first.gate.ReportWant(); want.Held < each-1 {
 					t.Errorf("of %d processes, one that calls again has %d of its %d places", processes, want.Held, each)
 				}
-				part = filled(to, total, Beat)
-				assert.False(t, part < 0.95, "one of %d processes calls again: %.1f %% of the places are used", processes, 100*part)
+				checkFilled(t, to, total, Beat, 0.95, 1)
 			}
-			most := to.most.Load()
-			assert.True(t, most <= int64(total), "%d calls at once, want at most %d", most, total)
+			to.checkMost(t, total)
 			for _, p := range fleet {
 				p.die()
 			}
@@ -433,10 +418,8 @@ func TestWhoHadAllLeavesItToThoseThatBegin(t *testing.T) {
 			p.stop = p.call(t, to, 64, fast)
 		}
 		time.Sleep(Beat / 2)
-		part := filled(to, 48, 2*Beat)
-		assert.True(t, part >= 0.95, "%.1f %% of the places are used", 100*part)
-		most := to.most.Load()
-		assert.True(t, most <= 48, "%d calls at once, want at most 48", most)
+		checkFilled(t, to, 48, 2*Beat, 0.95, 1)
+		to.checkMost(t, 48)
 		for _, p := range fleet {
 			p.die()
 		}

@@ -1,6 +1,7 @@
 package gemmethod_test
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -47,49 +48,66 @@ func explained(t *testing.T, o retrievetest.Opened, query retrieve.Query) (retri
 	return result, reported
 }
 
+// asked is a chunk: its vector, and its questions with theirs; its text where it has no question.
+type asked struct {
+	base    []float32
+	texts   []string
+	vectors [][]float32
+}
+
+// best returns the question that is nearest to a prompt, and how near.
+func (a asked) best(prompt []float32) (question string, score float64) {
+	score = -2
+	for i, vector := range a.vectors {
+		if near := dot(vector, gem.ToUnit(prompt)); near > score+1e-7 {
+			question, score = a.texts[i], near
+		}
+	}
+	return question, score
+}
+
+// chunksOf returns the chunks of a generation by their numbers, as questions and vectors are made.
+func chunksOf(t *testing.T, o retrievetest.Opened) (out []asked) {
+	t.Helper()
+	_, chunks, _ := o.Generation.Live.Counts()
+	for number := range chunks {
+		content, err := o.Generation.ReadText(t.Context(), o.Generation.Live.ByNumber(number))
+		require.NoError(t, err)
+		one := asked{base: gem.ToUnit(o.Embedder().Vector(content)), texts: builtin.QuestionsIn(english, content, 5)}
+		for _, question := range one.texts {
+			one.vectors = append(one.vectors, gem.AverageQuestion(o.Embedder().Vector(question), o.Embedder().Vector(content)))
+		}
+		if len(one.texts) == 0 {
+			one.texts, one.vectors = []string{content}, [][]float32{one.base}
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
 func TestGemRanksChunksByTheBestOfTheirQuestions(t *testing.T) {
 	o := open(t, retrievetest.Options{})
 	query := o.Query(t, gem.Name, "Who reached the South Pole first?")
 	query.Params = retrieve.Params{"summaries": false, "fill": false}
 	query.TopChunks = 3
 	result, reported := explained(t, o, query)
-
-	type scored struct {
-		number   uint32
-		score    float64
-		question string
+	chunks := chunksOf(t, o)
+	order := make([]int, len(chunks))
+	for i := range order {
+		order[i] = i
 	}
-	var want []scored
-	_, chunks, _ := o.Generation.Live.Counts()
-	for number := range chunks {
-		chunk := o.Generation.Live.ByNumber(number)
-		text, err := o.Generation.ReadText(t.Context(), chunk)
-		require.NoError(t, err)
-		best := scored{number: chunk.Number, score: -2}
-		asked := builtin.QuestionsIn(english, text, 5)
-		for _, question := range asked {
-			vector := gem.AverageQuestion(o.Embedder().Vector(question), o.Embedder().Vector(text))
-			if score := dot(vector, gem.ToUnit(query.ChunkVector)); score > best.score+1e-7 {
-				best.score, best.question = score, question
-			}
-		}
-		if len(asked) == 0 {
-			best.score, best.question = dot(gem.ToUnit(o.Embedder().Vector(text)), gem.ToUnit(query.ChunkVector)), text
-		}
-		want = append(want, best)
-	}
-	slices.SortStableFunc(want, func(a, b scored) int {
-		if a.score > b.score {
-			return -1
-		}
-		return 1
+	slices.SortStableFunc(order, func(a, b int) int {
+		_, one := chunks[a].best(query.ChunkVector)
+		_, other := chunks[b].best(query.ChunkVector)
+		return cmp.Compare(other, one)
 	})
 	require.True(t, len(result.Chunks) == 3 && len(reported.Chunks) == 3 && len(reported.Summaries) == 0,
 		"%d chunks, %+v", len(result.Chunks), reported)
 	for i, chunk := range result.Chunks {
-		assert.True(t, chunk.Live.Number == want[i].number && math.Abs(chunk.Score-want[i].score) <= 1e-5 &&
-			reported.Chunks[i].Question == want[i].question && reported.Chunks[i].ID == chunk.Live.ID.String(),
-			"place %d: chunk %d of %v (%q), want %+v", i, chunk.Live.Number, chunk.Score, reported.Chunks[i].Question, want[i])
+		question, score := chunks[order[i]].best(query.ChunkVector)
+		assert.True(t, int(chunk.Live.Number) == order[i] && math.Abs(chunk.Score-score) <= 1e-5 &&
+			reported.Chunks[i].Question == question && reported.Chunks[i].ID == chunk.Live.ID.String(),
+			"place %d: chunk %d of %v, %+v", i, chunk.Live.Number, chunk.Score, reported.Chunks[i])
 	}
 }
 
@@ -220,110 +238,54 @@ func TestAMemoryIsMappedWhenItIsAskedForAndGoesWithItsGeneration(t *testing.T) {
 	assert.Zero(t, retrievetest.CountMappings(t, folder), "after the last holder went")
 }
 
-// A search along edges is that which looks at every pair of nodes at every step, on weights that are computed from
-// texts and questions.
+// A search along edges goes over the graph that texts and questions give, computed anew: the three nearest of either.
 // Promises: 92.
 func TestAGraphSearchOfGemIsThatOfDenseComputation(t *testing.T) {
 	o := open(t, retrievetest.Options{})
-	_, chunks, _ := o.Generation.Live.Counts()
-	embed := o.Embedder()
-	base, mean := make([][]float32, chunks), make([][]float32, chunks)
-	questionsOf := make([][][]float32, chunks)
-	ids := make([]string, chunks)
-	for number := range chunks {
-		chunk := o.Generation.Live.ByNumber(number)
-		text, err := o.Generation.ReadText(t.Context(), chunk)
-		require.NoError(t, err)
-		ids[number], base[number] = chunk.ID.String(), gem.ToUnit(embed.Vector(text))
-		for _, question := range builtin.QuestionsIn(english, text, 5) {
-			questionsOf[number] = append(questionsOf[number], gem.AverageQuestion(embed.Vector(question), embed.Vector(text)))
-		}
-		if len(questionsOf[number]) == 0 {
-			questionsOf[number] = [][]float32{base[number]}
-		}
-		mean[number] = gem.Mean(base[number], questionsOf[number])
+	chunks := chunksOf(t, o)
+	var nodes gem.Nodes
+	for _, one := range chunks {
+		nodes.Base.Append(one.base)
+		nodes.Mean.Append(gem.Mean(one.base, one.vectors))
 	}
-	w := make([][]float64, chunks) // clipped, the three nearest of either
+	every, err := nodes.Matrix()
+	require.NoError(t, err)
+	graph, err := every.NearestGraph(3)
+	require.NoError(t, err)
+	heaviest := retrievetest.SummaryWeight
 	for i := range chunks {
-		w[i] = make([]float64, chunks)
-		for j := range chunks {
-			if i != j {
-				w[i][j] = (max(0, dot(mean[i], base[j])) + max(0, dot(mean[j], base[i]))) / 2
-			}
-		}
+		_, weights := graph.Neighbours(i)
+		heaviest = max(heaviest, slices.Max(weights))
 	}
-	kept, heaviest := make([][]float64, chunks), retrievetest.SummaryWeight
+	query := o.Query(t, gem.Name, "Who reached the South Pole first?")
+	match := func(node int) (gem.Match, bool) {
+		_, score := chunks[node].best(query.ChunkVector)
+		return gem.Match{Node: node, Score: score}, true
+	}
+	var flat []gem.Match
 	for i := range chunks {
-		kept[i] = make([]float64, chunks)
+		one, _ := match(i)
+		flat = append(flat, one)
 	}
-	for i := range chunks {
-		order := make([]int, chunks)
-		for j := range order {
-			order[j] = j
-		}
-		slices.SortStableFunc(order, func(a, b int) int {
-			switch {
-			case w[i][a] > w[i][b]:
-				return -1
-			case w[i][a] < w[i][b]:
-				return 1
-			}
-			return strings.Compare(ids[a], ids[b])
-		})
-		for _, j := range order[:3] {
-			kept[i][j], kept[j][i] = w[i][j], w[i][j]
-			heaviest = max(heaviest, w[i][j])
-		}
-	}
+	flat = gem.Rank(flat, gem.Best, gem.MembersOf{})
 	for _, alpha := range []float64{0, 0.3, 0.7, 1} {
-		query := o.Query(t, gem.Name, "Who reached the South Pole first?")
 		query.TopChunks, query.MinSim = 6, -1
 		query.Params = retrieve.Params{"search": "graph", "alpha": alpha, "summaries": false}
 		result, reported := explained(t, o, query)
-		prompt := gem.ToUnit(query.ChunkVector)
-		score := make([]float64, chunks)
-		for i := range chunks {
-			score[i] = -2
-			for _, question := range questionsOf[i] {
-				score[i] = max(score[i], dot(question, prompt))
-			}
-		}
-		var want []int
-		for len(want) < 6 {
-			best, priority, led := -1, 0.0, false
-			for u := range chunks {
-				weight := 0.0
-				for _, c := range want {
-					weight = max(weight, kept[c][u])
-				}
-				value := alpha*score[u] + (1-alpha)*weight/heaviest
-				if weight == 0 {
-					value = score[u]
-				}
-				if slices.Contains(want, u) || led && weight == 0 {
-					continue
-				}
-				if best < 0 || weight > 0 && !led || value > priority {
-					best, priority, led = u, value, weight > 0
-				}
-			}
-			want = append(want, best)
-		}
+		search := gem.Search{Graph: graph, Heaviest: heaviest, Alpha: alpha, Summaries: gem.MembersOf{}, Match: match}
+		want := search.OrderNodes(flat, 6)
+		require.Len(t, result.Chunks, 6)
 		for i, chunk := range result.Chunks {
-			step := reported.Chunks[i].Step
-			assert.True(t, (i <= 0 || chunk.Score <= result.Chunks[i-1].Score) && (step == nil || chunk.Score <= step.Priority) &&
-				math.Abs(chunk.Similarity-score[want[i]]) <= 1e-5,
-				"alpha %v, place %d: score %v, similarity %v, %+v", alpha, i, chunk.Score, chunk.Similarity, step)
-			assert.True(t, int(chunk.Live.Number) == want[i] && step != nil && ((i == 0) == (step.From == "") || alpha >= 1),
-				"alpha %v, place %d: chunk %d (%+v), dense %v", alpha, i, chunk.Live.Number, step, want)
-			if i > 0 && step != nil && step.From != "" {
-				from := slices.Index(ids, step.From)
-				assert.True(t, math.Abs(kept[from][want[i]]-step.Weight) <= 1e-5 &&
-					math.Abs(alpha*score[want[i]]+(1-alpha)*step.Weight/heaviest-step.Priority) <= 1e-5,
-					"alpha %v, place %d: %+v", alpha, i, step)
+			step, from := reported.Chunks[i].Step, ""
+			if want[i].From >= 0 {
+				from = o.Generation.Live.ByNumber(want[i].From).ID.String()
 			}
+			require.True(t, int(chunk.Live.Number) == want[i].Node && step != nil && step.From == from,
+				"alpha %v, place %d: chunk %d (%+v), dense %+v", alpha, i, chunk.Live.Number, step, want[i])
+			assert.True(t, math.Abs(chunk.Similarity-want[i].Score) <= 1e-5 && math.Abs(step.Weight-want[i].Weight) <= 1e-5 &&
+				math.Abs(step.Priority-want[i].Priority) <= 1e-5 && chunk.Score <= step.Priority &&
+				(i == 0 || chunk.Score <= result.Chunks[i-1].Score), "alpha %v, place %d: %+v, %+v", alpha, i, step, want[i])
 		}
-		require.True(t, len(result.Chunks) == 6, "%d chunks", len(result.Chunks))
 	}
 }
 
