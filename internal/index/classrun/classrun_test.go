@@ -16,6 +16,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/classrun"
 	"github.com/unweaver/unweaver/internal/stream/mapped"
+	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
 )
 
 // names returns names of classes, in the order of their ids. Two classes have the same name, and some names are the
@@ -49,8 +50,7 @@ func whole(t *testing.T, spillAt int) []byte {
 }
 
 func TestARunSaysWhatWasGivenAndHasItsNamesInOrder(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "run")
-	require.NoError(t, os.WriteFile(path, whole(t, 0), 0o600))
+	path := scratchtest.WriteFile(t, whole(t, 0))
 	given := names()
 	file, err := classrun.Open(path, classrun.Expect{Analyser: "v1", Classes: len(given)})
 	require.NoError(t, err)
@@ -106,8 +106,7 @@ func TestWhatCannotBeNumberedOrOrderedIsRefused(t *testing.T) {
 // A run that says that classes have access labels is of a program that enforces them.
 func TestARunWithAccessLabelsIsRefused(t *testing.T) {
 	raw := whole(t, 0)
-	path := filepath.Join(t.TempDir(), "run")
-	require.NoError(t, os.WriteFile(path, raw, 0o600))
+	path := scratchtest.WriteFile(t, raw)
 	from, err := mapped.Open(path, classrun.Kind, classrun.Version)
 	require.NoError(t, err)
 	defer from.Close()

@@ -4,10 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"iter"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -32,8 +29,7 @@ func write(t testing.TB, former *deletedstats.File, changes ...deletedstats.Chan
 
 func open(t testing.TB, content []byte, of deletedstats.Of) (*deletedstats.File, error) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "deadstats")
-	require.NoError(t, os.WriteFile(path, content, 0o600))
+	path := scratchtest.WriteFile(t, content)
 	table, err := deletedstats.Open(path, of)
 	if err == nil {
 		t.Cleanup(table.Close)
@@ -56,8 +52,7 @@ func side(t testing.TB, docs [][]string) *postings.Side {
 	stats, err := builder.Write(writer, "x_")
 	err = errors.Join(err, writer.Close())
 	require.NoError(t, err)
-	path := filepath.Join(t.TempDir(), "side")
-	require.NoError(t, os.WriteFile(path, content.Bytes(), 0o600))
+	path := scratchtest.WriteFile(t, content.Bytes())
 	file, err := mapped.Open(path, "test", 1)
 	require.NoError(t, err)
 	t.Cleanup(file.Close)
@@ -114,25 +109,15 @@ func TestNightsAddUpAndMergesTakeAway(t *testing.T) {
 	}
 }
 
-func entries(all ...deletedstats.Entry) iter.Seq2[deletedstats.Entry, error] {
-	return func(yield func(deletedstats.Entry, error) bool) {
-		for _, entry := range all {
-			if !yield(entry, nil) {
-				return
-			}
-		}
-	}
-}
-
 func TestCountsThatCannotBeAreRefusedAndErrorsPassedOn(t *testing.T) {
 	type entry = deletedstats.Entry
 	for name, change := range map[string]deletedstats.Change{
-		"fewer than none": {Documents: -1, Entries: entries()},
-		"a term less":     {Documents: 1, Terms: 3, Entries: entries(entry{"a", -1})},
-		"in too many":     {Documents: 1, Terms: 3, Entries: entries(entry{"a", 2})},
-		"too many terms":  {Documents: 1, Terms: 1, Entries: entries(entry{"a", 1}, entry{"b", 1})},
-		"out of order":    {Documents: 1, Terms: 3, Entries: entries(entry{"b", 1}, entry{"a", 1})},
-		"twice":           {Documents: 2, Terms: 3, Entries: entries(entry{"a", 1}, entry{"a", 1})},
+		"fewer than none": {Documents: -1, Entries: scratchtest.Yield[deletedstats.Entry]()},
+		"a term less":     {Documents: 1, Terms: 3, Entries: scratchtest.Yield(entry{"a", -1})},
+		"in too many":     {Documents: 1, Terms: 3, Entries: scratchtest.Yield(entry{"a", 2})},
+		"too many terms":  {Documents: 1, Terms: 1, Entries: scratchtest.Yield(entry{"a", 1}, entry{"b", 1})},
+		"out of order":    {Documents: 1, Terms: 3, Entries: scratchtest.Yield(entry{"b", 1}, entry{"a", 1})},
+		"twice":           {Documents: 2, Terms: 3, Entries: scratchtest.Yield(entry{"a", 1}, entry{"a", 1})},
 	} {
 		err := deletedstats.Write(&bytes.Buffer{}, chunks, nil, change)
 		assert.True(t, fault.Is(err, fault.Internal), "%s: %v", name, err)
@@ -146,7 +131,7 @@ func TestCountsThatCannotBeAreRefusedAndErrorsPassedOn(t *testing.T) {
 }
 
 func TestATableOfAnotherSideOrAnalyserIsRefused(t *testing.T) {
-	content := write(t, nil, deletedstats.Change{Documents: 1, Terms: 1, Entries: entries(deletedstats.Entry{Term: "a", Documents: 1})})
+	content := write(t, nil, deletedstats.Change{Documents: 1, Terms: 1, Entries: scratchtest.Yield(deletedstats.Entry{Term: "a", Documents: 1})})
 	_, err := open(t, content, deletedstats.Of{Side: "classes", Analyser: "words/1"})
 	assert.True(t, fault.Is(err, fault.SegmentDamage), "another side: %v", err)
 	_, err = open(t, content, deletedstats.Of{Side: "chunks", Analyser: "words/2"})

@@ -3,8 +3,6 @@ package deletions_test
 import (
 	"bytes"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +12,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/deletions"
+	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
 )
 
 func of(rows int) deletions.Of {
@@ -29,8 +28,7 @@ func write(t testing.TB, rows int, dead func(int) bool) []byte {
 
 func open(t testing.TB, content []byte, of deletions.Of) (*deletions.File, error) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "tomb")
-	require.NoError(t, os.WriteFile(path, content, 0o600))
+	path := scratchtest.WriteFile(t, content)
 	file, err := deletions.Open(path, of)
 	if err == nil {
 		t.Cleanup(file.Close)

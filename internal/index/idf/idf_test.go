@@ -6,43 +6,31 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"iter"
 	"math"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/idf"
+	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
 	"github.com/unweaver/unweaver/internal/text"
 )
 
 // golden is the sha256 of the table of three sentences, as the first release wrote it.
 const golden = "92d8d3861d74ca3246787c3489e8608bcff728ea850fbbabf87d2b09b0997e9a"
 
-func texts(all ...string) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		for _, text := range all {
-			if !yield(text, nil) {
-				return
-			}
-		}
-	}
-}
-
 func learn(t *testing.T, all ...string) []byte {
 	t.Helper()
 	var file bytes.Buffer
-	require.NoError(t, idf.Learn(t.Context(), &file, text.LanguageOf(""), int64(len(all)), texts(all...)))
+	require.NoError(t, idf.Learn(t.Context(), &file, text.LanguageOf(""), int64(len(all)), scratchtest.Yield(all...)))
 	return file.Bytes()
 }
 
 func open(t *testing.T, raw []byte) (*idf.Table, error) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "idf")
-	require.NoError(t, os.WriteFile(path, raw, 0o600))
+	path := scratchtest.WriteFile(t, raw)
 	return idf.Open(path)
 }
 
@@ -50,6 +38,8 @@ func TestAStemWeighsLessTheMoreChunksHoldIt(t *testing.T) {
 	table, err := open(t, learn(t, "the river rises", "the river falls", "a mountain stands"))
 	require.NoError(t, err)
 	defer table.Close()
+	_, err = open(t, nil)
+	assert.True(t, fault.Is(err, fault.SegmentDamage), "%v", err)
 	assert.Equal(t, int64(3), table.Total(), "learned from")
 	for _, c := range []struct {
 		stem   string
@@ -74,5 +64,5 @@ func TestLearningStopsAtAnErrorAndWhenItIsCancelled(t *testing.T) {
 	assert.ErrorIs(t, err, boom)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	assert.ErrorIs(t, idf.Learn(ctx, &bytes.Buffer{}, text.LanguageOf(""), 1, texts("a b")), context.Canceled)
+	assert.ErrorIs(t, idf.Learn(ctx, &bytes.Buffer{}, text.LanguageOf(""), 1, scratchtest.Yield("a b")), context.Canceled)
 }

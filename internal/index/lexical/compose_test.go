@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"sync"
@@ -22,6 +20,7 @@ import (
 	"github.com/unweaver/unweaver/internal/index/postings"
 	"github.com/unweaver/unweaver/internal/stream/mapped"
 	"github.com/unweaver/unweaver/internal/testkit/longtest"
+	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
 )
 
 // open writes documents of terms as a side, and maps it.
@@ -39,17 +38,10 @@ func open(t testing.TB, docs [][]string) *postings.Side {
 		err = w.Close()
 	}
 	require.NoError(t, err)
-	s, err := mapped.Open(keep(t, content.Bytes()), "search", 1)
+	s, err := mapped.Open(scratchtest.WriteFile(t, content.Bytes()), "search", 1)
 	require.NoError(t, err)
 	t.Cleanup(s.Close)
 	return postings.Open(s, "k_", st)
-}
-
-func keep(t testing.TB, content []byte) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "file")
-	require.NoError(t, os.WriteFile(path, content, 0o600))
-	return path
 }
 
 // layout is a corpus in sides: rows of live and of dead documents.
@@ -101,7 +93,7 @@ func (l layout) composed(t testing.TB) (index *lexical.Index, keys []int) {
 			of := deletions.Of{Segment: fmt.Sprint(i), Unit: deletions.Classes, Rows: len(docs)}
 			dead := func(row int) bool { return l.key[i][row] < 0 }
 			require.NoError(t, deletions.Write(&content, of, dead))
-			bitmap, err := deletions.Open(keep(t, content.Bytes()), of)
+			bitmap, err := deletions.Open(scratchtest.WriteFile(t, content.Bytes()), of)
 			require.NoError(t, err)
 			t.Cleanup(bitmap.Close)
 			part.Dead = bitmap
@@ -119,7 +111,7 @@ func counted(t testing.TB, changes ...deletedstats.Change) *deletedstats.File {
 	var content bytes.Buffer
 	of := deletedstats.Of{Side: "classes", Analyser: "test"}
 	require.NoError(t, deletedstats.Write(&content, of, nil, changes...))
-	dead, err := deletedstats.Open(keep(t, content.Bytes()), of)
+	dead, err := deletedstats.Open(scratchtest.WriteFile(t, content.Bytes()), of)
 	require.NoError(t, err)
 	t.Cleanup(dead.Close)
 	return dead
@@ -293,7 +285,7 @@ func TestRowsAndTermsThatAreDeadAreNotThere(t *testing.T) {
 	of := deletions.Of{Segment: "s", Unit: deletions.Classes, Rows: 2}
 	var content bytes.Buffer
 	require.NoError(t, deletions.Add(&content, of, nil, []uint32{0}))
-	bitmap, err := deletions.Open(keep(t, content.Bytes()), of)
+	bitmap, err := deletions.Open(scratchtest.WriteFile(t, content.Bytes()), of)
 	require.NoError(t, err)
 	defer bitmap.Close()
 	parts := []lexical.Part{{Side: open(t, nil)}, {Side: side, Dead: bitmap}, {Side: open(t, [][]string{{"c"}})}}

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +15,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/split"
+	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
 )
 
 func id(name string) core.ID { return core.ClassID(name) }
@@ -96,15 +95,8 @@ func whole(t *testing.T, turned bool) []byte {
 	return written(t, writer)
 }
 
-func stored(t *testing.T, raw []byte) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "split")
-	require.NoError(t, os.WriteFile(path, raw, 0o600))
-	return path
-}
-
 func TestASplitSaysWhatWasGiven(t *testing.T) {
-	file, err := split.Open(stored(t, whole(t, false)), expect)
+	file, err := split.Open(scratchtest.WriteFile(t, whole(t, false)), expect)
 	require.NoError(t, err)
 	defer file.Close()
 	at := 0
@@ -139,7 +131,7 @@ func TestEqualContentGivesEqualBytes(t *testing.T) {
 }
 
 func TestASplitSaysWhereAndHowOftenAClassIsMentioned(t *testing.T) {
-	file, err := split.Open(stored(t, whole(t, true)), expect)
+	file, err := split.Open(scratchtest.WriteFile(t, whole(t, true)), expect)
 	require.NoError(t, err)
 	defer file.Close()
 	all := func(uint32) bool { return true }
@@ -164,7 +156,7 @@ func TestPlacesBehindTheLastAreThatOne(t *testing.T) {
 		given = append(given, writer.AddMention(core.ID{byte(i)}, 0, position))
 	}
 	require.NoError(t, errors.Join(given...))
-	file, err := split.Open(stored(t, written(t, writer)), split.Expect{Analyser: "v1", Documents: 1, Chunks: 1, Classes: 5})
+	file, err := split.Open(scratchtest.WriteFile(t, written(t, writer)), split.Expect{Analyser: "v1", Documents: 1, Chunks: 1, Classes: 5})
 	require.NoError(t, err)
 	defer file.Close()
 	var places []uint16
@@ -209,7 +201,7 @@ func TestWhatCannotBeNumberedOrOrderedIsRefused(t *testing.T) {
 }
 
 func TestASplitThatIsAnotherIsRefused(t *testing.T) {
-	path := stored(t, whole(t, false))
+	path := scratchtest.WriteFile(t, whole(t, false))
 	for name, other := range map[string]struct {
 		expect split.Expect
 		code   fault.Code
@@ -226,7 +218,7 @@ func TestASplitThatIsAnotherIsRefused(t *testing.T) {
 	defer writer.Close()
 	require.NoError(t, writer.BeginDocument(split.Row{Key: "a"}))
 	writer.SetLabel(1)
-	labelled := stored(t, written(t, writer))
+	labelled := scratchtest.WriteFile(t, written(t, writer))
 	_, err := split.Open(labelled, split.Expect{Analyser: "v1", Documents: 1})
 	assert.True(t, fault.Is(err, fault.FormatUnknown), "a document that not everybody may read: %v", err)
 }

@@ -224,8 +224,7 @@ func TestPassagesOfWikipediaAreProse(t *testing.T) {
 		if content != "" {
 			seen++
 		}
-		places := text.NotProse(content)
-		assert.True(t, len(places) == 0, "%q", content[places[0][0]:places[0][1]])
+		assert.Empty(t, text.NotProse(content), content)
 	}
 	assert.True(t, seen >= 100, "%d passages", seen)
 }

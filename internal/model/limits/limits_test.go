@@ -248,7 +248,7 @@ func TestARateThatIsGivenHoldsWhatIsQueuedAlready(t *testing.T) {
 		synctest.Wait()
 		rates.Set(2, 0)
 		time.Sleep(20 * time.Second)
-		assert.Equal(t, 3, below.calls.Load()) // one was sent before, and a minute's worth goes at once
+		assert.EqualValues(t, 3, below.calls.Load()) // one was sent before, and a minute's worth goes at once
 		rates.Set(0, 0)
 		time.Sleep(10 * time.Second)
 		assert.Equal(t, int64(10), below.calls.Load())

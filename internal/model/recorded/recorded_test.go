@@ -4,8 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -15,6 +13,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/recorded"
+	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
 )
 
 // rest is the model of the other tasks.
@@ -33,8 +32,7 @@ const rows = `{"chunk_id":"1","entities":[{"name":"Bohr","description":"a physic
 // open opens a recording, and gives the model that does the rest.
 func open(t *testing.T, content string) (*recorded.Chat, *rest, error) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "recording.jsonl")
-	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+	path := scratchtest.WriteFile(t, []byte(content))
 	other := &rest{}
 	chat, err := recorded.Open(path, other)
 	return chat, other, err

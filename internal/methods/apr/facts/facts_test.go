@@ -3,8 +3,6 @@ package facts_test
 import (
 	"bytes"
 	"math"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"testing"
@@ -17,6 +15,7 @@ import (
 	"github.com/unweaver/unweaver/internal/methods/apr"
 	"github.com/unweaver/unweaver/internal/methods/apr/facts"
 	"github.com/unweaver/unweaver/internal/model/triples"
+	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
 )
 
 var hashing = facts.Of{Embedder: "hashing-2", Dimension: 2}
@@ -55,8 +54,7 @@ func write(t testing.TB, f facts.Facts) []byte {
 
 func open(t testing.TB, content []byte, of facts.Of) (*facts.File, error) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "facts")
-	require.NoError(t, os.WriteFile(path, content, 0o600))
+	path := scratchtest.WriteFile(t, content)
 	file, err := facts.Open(path, of)
 	if err == nil {
 		t.Cleanup(file.Close)

@@ -5,9 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -28,6 +25,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 	claims "github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 	"github.com/unweaver/unweaver/internal/text"
 )
@@ -46,16 +44,6 @@ func corpusOf(documents int) []enrich.Chunk {
 		}
 	}
 	return out
-}
-
-func listed(chunks []enrich.Chunk) iter.Seq2[enrich.Chunk, error] {
-	return func(yield func(enrich.Chunk, error) bool) {
-		for _, chunk := range chunks {
-			if !yield(chunk, nil) {
-				return
-			}
-		}
-	}
 }
 
 // says answers as a model that finds a triple in each sentence of three words or more.
@@ -83,7 +71,7 @@ func maker(store blob.Store, chat model.Chat, embedder model.Embedder) factstage
 func seal(t *testing.T, in factstage.In, chunks []enrich.Chunk) ([]byte, factstage.Counts) {
 	t.Helper()
 	var out bytes.Buffer
-	counts, err := in.Seal(t.Context(), listed(chunks), &out)
+	counts, err := in.Seal(t.Context(), scratchtest.Yield(chunks...), &out)
 	require.NoError(t, err)
 	return out.Bytes(), counts
 }
@@ -135,11 +123,11 @@ func TestWhereverItIsKilledTheBytesAreTheSameAndNothingIsPaidForTwice(t *testing
 			}
 			return nil
 		}}
-		_, err := maker(store, chat, embedder).Pay(t.Context(), listed(chunks))
+		_, err := maker(store, chat, embedder).Pay(t.Context(), scratchtest.Yield(chunks...))
 		require.Error(t, err, "%d writes and no death: the test says nothing", after)
 		stored := len(chat.Calls())
 		for _, part := range [][]enrich.Chunk{chunks[12:], chunks[:12]} {
-			_, err := maker(memory, chat, embedder).Pay(t.Context(), listed(part))
+			_, err := maker(memory, chat, embedder).Pay(t.Context(), scratchtest.Yield(part...))
 			require.NoError(t, err)
 		}
 		calls, requests := len(chat.Calls()), len(embedder.Requests())
@@ -169,8 +157,7 @@ func TestAnswersOfNoUseAreFoundByRuleAndRemembered(t *testing.T) {
 
 func open(t *testing.T, content []byte) *format.File {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "facts")
-	require.NoError(t, os.WriteFile(path, content, 0o600))
+	path := scratchtest.WriteFile(t, content)
 	file, err := format.Open(path, format.Of{})
 	require.NoError(t, err)
 	t.Cleanup(file.Close)

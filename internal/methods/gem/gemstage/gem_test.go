@@ -4,9 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"iter"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -28,6 +25,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 	claims "github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 	"github.com/unweaver/unweaver/internal/text"
 )
@@ -42,16 +40,6 @@ func chunksOf(n int) []enrich.Chunk {
 		out = append(out, chunk)
 	}
 	return out
-}
-
-func listed(chunks []enrich.Chunk) iter.Seq2[enrich.Chunk, error] {
-	return func(yield func(enrich.Chunk, error) bool) {
-		for _, chunk := range chunks {
-			if !yield(chunk, nil) {
-				return
-			}
-		}
-	}
 }
 
 // asks answers as a model that gives a question for each word, and summaries.
@@ -77,7 +65,7 @@ func maker(store blob.Store, chat model.Chat, embedder model.Embedder) gemstage.
 func seal(t *testing.T, in gemstage.In, chunks []enrich.Chunk) (string, gemstage.Sealed) {
 	t.Helper()
 	var out bytes.Buffer
-	sealed, err := in.Seal(t.Context(), listed(chunks), &out)
+	sealed, err := in.Seal(t.Context(), scratchtest.Yield(chunks...), &out)
 	require.NoError(t, err)
 	if sealed.Themes != nil {
 		raw, err := sealed.Themes.Encode()
@@ -93,7 +81,7 @@ func TestNightsPayForWhatChangedAndGiveTheBytesOfABuildFromNothing(t *testing.T)
 	chat, embedder := &stagetest.Chat{Answer: asks}, &stagetest.Embedder{Dim: 8}
 	chunks := chunksOf(60)
 	in := maker(store, chat, embedder)
-	counts, err := in.Pay(t.Context(), listed(chunks))
+	counts, err := in.Pay(t.Context(), scratchtest.Yield(chunks...))
 	require.True(t, err == nil && counts.Paid == 60, "%+v (%v)", counts, err)
 	first, sealed := seal(t, maker(store, chat, embedder), chunks)
 	themes := sealed.Counts.Themes
@@ -109,7 +97,7 @@ func TestNightsPayForWhatChangedAndGiveTheBytesOfABuildFromNothing(t *testing.T)
 	changed[7].Text = "Lake7 froze in 1931."
 	changed[7].ID[0] ^= 1
 	in = maker(store, chat, embedder)
-	counts, err = in.Pay(t.Context(), listed(changed))
+	counts, err = in.Pay(t.Context(), scratchtest.Yield(changed...))
 	assert.True(t, err == nil && counts.Paid == 1 && counts.Hits == 59, "a night of one change paid %+v (%v)", counts, err)
 	night, _ := seal(t, in, changed)
 	nothing, _ := seal(t, maker(blobmemory.New(), chat, embedder), changed)
@@ -145,8 +133,7 @@ func TestAnswersOfNoUseHaveChunksComparedByTheirText(t *testing.T) {
 			raw, sealed := seal(t, in, chunks)
 			fallbacks := sealed.Counts.Fallbacks
 			assert.True(t, (fallbacks == 2) == (c.want == nil) && sealed.Themes == nil, "%+v", sealed.Counts)
-			path := filepath.Join(t.TempDir(), "questions")
-			require.NoError(t, os.WriteFile(path, []byte(raw), 0o600))
+			path := scratchtest.WriteFile(t, []byte(raw))
 			file, err := questions.Open(path, questions.Of{Embedder: in.Fingerprint.String(), Dimension: 8})
 			require.NoError(t, err)
 			defer file.Close()
@@ -173,7 +160,7 @@ func TestRulesAskAndSummariseWithoutAModel(t *testing.T) {
 	store := blobmemory.New()
 	in := maker(store, builtin.Chat{}, builtin.Embedder{})
 	chunks := chunksOf(12)
-	counts, err := in.Pay(t.Context(), listed(chunks))
+	counts, err := in.Pay(t.Context(), scratchtest.Yield(chunks...))
 	assert.True(t, err == nil && counts == (gemstage.Counts{}), "%+v (%v)", counts, err)
 	_, sealed := seal(t, in, chunks)
 	require.True(t, sealed.Counts.Paid+sealed.Counts.Hits == 0 && sealed.Counts.Questions != 0 && sealed.Counts.Themes != 0,
@@ -194,7 +181,7 @@ func TestAServerThatFailsStopsTheWork(t *testing.T) {
 	chat := &stagetest.Chat{Answer: func(model.Call) (model.Reply, error) {
 		return model.Reply{}, fault.ModelAuth.At("ask", "the model")
 	}}
-	_, err := maker(blobmemory.New(), chat, &stagetest.Embedder{Dim: 8}).Pay(t.Context(), listed(chunksOf(3)))
+	_, err := maker(blobmemory.New(), chat, &stagetest.Embedder{Dim: 8}).Pay(t.Context(), scratchtest.Yield(chunksOf(3)...))
 	assert.True(t, fault.Is(err, fault.ModelAuth), "%v", err)
 }
 
@@ -235,7 +222,7 @@ func TestSettingsBoundQuestionsThemesAndNeighbours(t *testing.T) {
 	}}
 	in := maker(blobmemory.New(), chat, &stagetest.Embedder{Dim: 8})
 	in.Settings = gem.Settings{Questions: 3, Themes: 2, Neighbours: 4}
-	counts, err := in.Pay(t.Context(), listed(chunks[:1]))
+	counts, err := in.Pay(t.Context(), scratchtest.Yield(chunks[:1]...))
 	require.True(t, err == nil && counts.Paid == 1 && strings.Contains(systems[0], "exactly 3 different questions") &&
 		strings.Contains(systems[0], `{"questions":["...","...","..."]}`), "%+v (%v): %s", counts, err, systems)
 	_, sealed := seal(t, in, chunks)

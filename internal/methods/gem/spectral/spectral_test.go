@@ -3,8 +3,6 @@ package spectral_test
 import (
 	"bytes"
 	"math"
-	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -15,6 +13,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/methods/gem/spectral"
+	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
 )
 
 // sample returns three chunks and a summary: an edge joins the first two, another one the summary and the second.
@@ -35,8 +34,7 @@ func write(t testing.TB, content spectral.Content) []byte {
 
 func open(t testing.TB, raw []byte) (*spectral.File, error) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "spectral")
-	require.NoError(t, os.WriteFile(path, raw, 0o600))
+	path := scratchtest.WriteFile(t, raw)
 	file, err := spectral.Open(path)
 	if err == nil {
 		t.Cleanup(file.Close)

@@ -3,7 +3,6 @@ package themes_test
 import (
 	"bytes"
 	"math"
-	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/methods/gem/themes"
+	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
 )
 
 func sample() themes.File {
@@ -32,8 +32,7 @@ func TestWhatIsWrittenIsReadAndEqualThemesAreEqualBytes(t *testing.T) {
 	require.NoError(t, err)
 	again, err := sample().Encode()
 	require.True(t, err == nil && bytes.Equal(raw, again), "equal themes have other bytes (%v)", err)
-	path := filepath.Join(t.TempDir(), "themes")
-	require.NoError(t, os.WriteFile(path, raw, 0o600))
+	path := scratchtest.WriteFile(t, raw)
 	got, err := themes.Open(path)
 	assert.True(t, err == nil && reflect.DeepEqual(*got, sample()), "read %+v (%v)", got, err)
 	assert.Equal(t, core.ID{2}, got.Themes[0].Members[0].ID(), "the first member")
