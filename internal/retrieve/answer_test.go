@@ -158,8 +158,7 @@ func TestAnAnswerInPiecesIsTheAnswer(t *testing.T) {
 			passages, used, silence)
 		require.True(t, err == nil && whole.Text == c.want && slices.Equal(whole.Citations, c.cited),
 			"%.60q: %.60q %v %v", c.raw, whole.Text, whole.Citations, err)
-		nothing := c.raw == " [8] "
-		assert.True(t, (whole.Kind == retrieve.NoAnswer) == nothing, "%.60q: kind %s", c.raw, whole.Kind)
+		assert.Equal(t, c.raw == " [8] ", (whole.Kind == retrieve.NoAnswer), "%.60q %s", c.raw, whole.Kind)
 		for range 20 {
 			var pieces []string
 			runes := []rune(c.raw)
@@ -175,8 +174,7 @@ func TestAnAnswerInPiecesIsTheAnswer(t *testing.T) {
 			if err != nil || parts.Text != c.want || heard.String() != c.want || !slices.Equal(parts.Citations, c.cited) {
 				t.Fatalf("%q: heard %.60q, text %.60q %v %v", pieces, heard.String(), parts.Text, parts.Citations, err)
 			}
-			cut := strings.HasPrefix(c.raw, "ø")
-			assert.True(t, parts.Truncated == cut, "%.60q: truncated %v", c.raw, parts.Truncated)
+			assert.Equal(t, strings.HasPrefix(c.raw, "ø"), parts.Truncated, "%.60q", c.raw)
 		}
 	}
 }

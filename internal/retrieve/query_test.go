@@ -154,8 +154,7 @@ func TestAWalkGivesChunksTheMassOfAPowerIteration(t *testing.T) {
 		result := o.Run(t, query)
 		want := iterate(o, result.Entities, damping)
 		for _, chunk := range result.Chunks {
-			assert.True(t, math.Abs(chunk.Score-want[chunk.Live.Number]) <= 1e-5,
-				"damping %g, chunk %d: %g, want %g", damping, chunk.Live.Number, chunk.Score, want[chunk.Live.Number])
+			assert.InDelta(t, want[chunk.Live.Number], chunk.Score, 1e-5, "%g %d", damping, chunk.Live.Number)
 		}
 	}
 }
@@ -218,9 +217,8 @@ func TestSharesOfHybridAddUp(t *testing.T) {
 				t.Errorf("%+v: %s has %g of its mass by itself, want %g: what came through classes is not reported",
 					filter, chunk.ID, chunk.Plain*chunk.Mass, seeded)
 			}
-			want := math.Sqrt(chunk.Mass/largestMass) + explain.Mix*chunk.Fused/largestFused
-			assert.True(t, math.Abs(result.Chunks[i].Score-want) <= 1e-6,
-				"score %g, by its explanation %g", result.Chunks[i].Score, want)
+			assert.InDelta(t, math.Sqrt(chunk.Mass/largestMass)+explain.Mix*chunk.Fused/largestFused, result.Chunks[i].Score,
+				1e-6, "score")
 		}
 	}
 }
@@ -369,8 +367,7 @@ func TestRowsOfOtherGenerationsDoNotCount(t *testing.T) {
 	documents[1].Chunks[0].Text = "Bergen was the capital of Norway before Oslo. "
 	documents[1].Chunks[0].Entities = append(documents[1].Chunks[0].Entities, "capital of Norway")
 	retrievetest.Build(t, o.Stores, "sample", documents, retrievetest.Options{Generation: "g2", Seq: 2})
-	got := o.Keys(o.Run(t, o.Query(t, retrieve.Unweaver, question)))
-	assert.True(t, slices.Equal(got, want), "after another generation was written: %v, before %v", got, want)
+	assert.Equal(t, want, o.Keys(o.Run(t, o.Query(t, retrieve.Unweaver, question))), "after another generation was written")
 }
 
 func TestAnUnknownMethodIsRefused(t *testing.T) {
@@ -534,7 +531,6 @@ func TestATitleIsAskedForAsItIsWritten(t *testing.T) {
 	} {
 		query := o.Query(t, retrieve.Hybrid, one.question)
 		query.Without.Entities, query.Filter.Prefix = one.without, one.prefix
-		got := o.Run(t, query).Explain.(retrieve.HybridExplain).Setting.Asked
-		assert.True(t, len(got) == one.want, "%q names %d, want %d", one.question, len(got), one.want)
+		assert.Len(t, o.Run(t, query).Explain.(retrieve.HybridExplain).Setting.Asked, one.want, "%q", one.question)
 	}
 }

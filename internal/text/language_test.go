@@ -116,8 +116,7 @@ func TestSentencesGoOnAfterWhatALanguageShortens(t *testing.T) {
 		{"zh", "他来了。她走了。", 2},
 		{"und", "Am 3. Oktober kam er.", 2},
 	} {
-		got := text.LanguageOf(c.code).Sentences(c.text)
-		assert.True(t, len(got) == c.sentences, "%s: %q", c.code, got)
+		assert.Len(t, text.LanguageOf(c.code).Sentences(c.text), c.sentences, "%s", c.code)
 	}
 }
 

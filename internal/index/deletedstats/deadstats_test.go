@@ -154,6 +154,5 @@ func TestLargeTablesGoThroughFiles(t *testing.T) {
 	require.NoError(t, err)
 	assert.True(t, table.Terms() == terms && table.Frequency("t00299999") == 1 && table.Frequency("t00300000") == 0,
 		"%d terms", table.Terms())
-	files := left()
-	assert.True(t, len(files) == 0, "%d files stay", len(files))
+	assert.Empty(t, left())
 }

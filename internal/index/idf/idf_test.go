@@ -45,8 +45,7 @@ func TestAStemWeighsLessTheMoreChunksHoldIt(t *testing.T) {
 		stem   string
 		chunks float64
 	}{{"river", 2}, {"mountain", 1}, {"nowhere", 0}} {
-		want := math.Log(1 + 4/(c.chunks+0.5))
-		assert.True(t, table.Weight(c.stem) == want, "%s weighs %v, want %v", c.stem, table.Weight(c.stem), want)
+		assert.Equal(t, math.Log(1+4/(c.chunks+0.5)), table.Weight(c.stem), "%s", c.stem)
 	}
 }
 

@@ -130,8 +130,7 @@ func same(t *testing.T, r *rand.Rand, one, many *lexical.Index, keys []int, term
 	}
 	want, got := one.Search(terms, n, allowKey, nil), many.SearchBy(terms, n, allowRow, before)
 	rank := func(row uint32) uint32 { return uint32(keys[row]) }
-	ranked := many.Search(terms, n, allowRow, rank)
-	require.True(t, slices.Equal(ranked, got), "%v: by rank and by order they differ", terms)
+	require.Equal(t, got, many.Search(terms, n, allowRow, rank), "%v", terms)
 	var wanted, found []uint32
 	for i := range max(len(want), len(got)) {
 		require.True(t, i < len(want) && i < len(got) && int(want[i].Doc) == keys[got[i].Doc] &&
@@ -143,8 +142,7 @@ func same(t *testing.T, r *rand.Rand, one, many *lexical.Index, keys []int, term
 		require.True(t, math.Float64bits(score) == math.Float64bits(got[i].Score),
 			"%v: row %d alone has %v, in the search %v", terms, found[i], score, got[i].Score)
 	}
-	require.True(t, fmt.Sprint(many.Holds(terms, found)) == fmt.Sprint(one.Holds(terms, wanted)),
-		"%v: other rows hold them", terms)
+	require.Equal(t, fmt.Sprint(one.Holds(terms, wanted)), fmt.Sprint(many.Holds(terms, found)), "%v", terms)
 	for _, term := range terms {
 		require.True(t, math.Float64bits(one.Weight(term)) == math.Float64bits(many.Weight(term)),
 			"%s weighs %v, of one side %v", term, many.Weight(term), one.Weight(term))
@@ -185,8 +183,7 @@ func byFormula(t *testing.T, live [][]string, many *lexical.Index, keys []int, t
 			}
 			delete(counts, term) // counts once
 		}
-		require.True(t, math.Float64bits(score) == math.Float64bits(found[key]),
-			"%v: %v, by the formula %v", terms, found[key], score)
+		require.Equal(t, math.Float64bits(found[key]), math.Float64bits(score), "%v %v %v", terms, found[key], score)
 	}
 }
 

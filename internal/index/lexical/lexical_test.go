@@ -96,8 +96,7 @@ func TestEqualScoresStandInOrderOfRank(t *testing.T) {
 func TestHoldsAndWeightsAreThoseOfTheDocuments(t *testing.T) {
 	index := build(t, [][]string{{"a", "b"}, {"a"}, {"c", "c"}})
 	got := fmt.Sprint(index.Holds([]string{"c", "none", "a"}, []uint32{2, 0, 1}))
-	want := "[[true false false] [false false false] [false true true]]"
-	assert.True(t, got == want, "%s, want %s", got, want)
+	assert.Equal(t, "[[true false false] [false false false] [false true true]]", got)
 	rare, common := index.Weight("b"), index.Weight("a")
 	assert.True(t, index.Weight("none") == 0 && rare > common && index.UnknownWeight() > rare,
 		"rare %g, common %g, unknown %g", rare, common, index.UnknownWeight())

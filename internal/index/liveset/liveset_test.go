@@ -202,13 +202,11 @@ func TestNumbersAreThoseOfSortingEverything(t *testing.T) {
 				of[placeOf[id]] = append(of[placeOf[id]], uint32(number))
 			}
 			slices.Sort(places)
-			require.True(t, slices.Equal(set.Graph.ClassesOf(uint32(number)), places),
-				"chunk %d mentions %v, want %v", number, set.Graph.ClassesOf(uint32(number)), places)
+			require.Equal(t, places, set.Graph.ClassesOf(uint32(number)), "%d", number)
 		}
 		inNames, inFirsts := make([]uint32, classes), make([]uint32, classes)
 		for place, chunks := range of {
-			require.True(t, slices.Equal(set.Graph.ChunksOf(uint32(place)), chunks),
-				"class %d is in %v, want %v", place, set.Graph.ChunksOf(uint32(place)), chunks)
+			require.Equal(t, chunks, set.Graph.ChunksOf(uint32(place)), "%d", place)
 			inNames[place], inFirsts[place] = uint32(place), uint32(place)
 		}
 		sort.SliceStable(inNames, func(i, j int) bool { return c.name(int(inNames[i])) < c.name(int(inNames[j])) })

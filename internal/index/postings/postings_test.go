@@ -132,8 +132,7 @@ func TestTemporaryFilesGoWithTheBuilder(t *testing.T) {
 	add(t, builder, []string{"a"}, []string{"b"}, []string{"c"})
 	assert.True(t, len(open()) != 0, "nothing was spilled")
 	builder.Close()
-	files := open()
-	assert.True(t, len(files) == 0, "%d files stay", len(files))
+	assert.Empty(t, open())
 }
 
 func TestCountsEndAt255AndAnEmptySideIsOne(t *testing.T) {
@@ -247,8 +246,7 @@ func TestASideSaysWhatItsDocumentsSay(t *testing.T) {
 			t.Fatalf("%d documents: %+v, %+v", documents, got, stats)
 		}
 		for doc, terms := range texts(documents) {
-			require.True(t, side.Lengths[doc] == uint32(len(terms)),
-				"document %d has %d terms, want %d", doc, side.Lengths[doc], len(terms))
+			require.EqualValues(t, len(terms), side.Lengths[doc], "%d %d", doc, len(terms))
 		}
 		var cursor postings.Cursor
 		before, terms := "", 0

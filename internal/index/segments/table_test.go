@@ -182,8 +182,7 @@ func TestDocumentsOfManySplitsComeInTheOrderOfKeys(t *testing.T) {
 		s.check(err)
 		got = append(got, fmt.Sprintf("%s of %s", row.Key, document.Object))
 	}
-	want := []string{"a of a b c", "b of b d", "c of a b c", "d of b d"}
-	assert.True(t, slices.Equal(got, want), "%q", got)
+	assert.Equal(t, []string{"a of a b c", "b of b d", "c of a b c", "d of b d"}, got)
 	is.Splits[1].Texts = 2
 	for _, err = range segments.StreamDocuments(t.Context(), s.index, is, dead) {
 	}

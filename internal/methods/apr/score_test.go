@@ -48,8 +48,7 @@ func TestRunsEndWhereALineDoesNotFit(t *testing.T) {
 				open.add(line)
 			}
 		}
-		assert.True(t, math.Abs(open.scoreFit(s, lines[i], lines[i+1])-want) <= 1e-6,
-			"fit of line %d is %.6f, want %.6f", i+1, open.scoreFit(s, lines[i], lines[i+1]), want)
+		assert.InDelta(t, want, open.scoreFit(s, lines[i], lines[i+1]), 1e-6, "%d", i+1)
 	}
 	assert.Equal(t, []int{2, 2}, lengths(s.Refine(runs[:2])), "the border of the first two runs did not survive")
 	s.Chain = 0
@@ -107,12 +106,10 @@ func TestCoarseScoreOfAnExample(t *testing.T) {
 		relations [][]float32
 		want      float64
 	}{{[][]float32{{0, 1}}, 0.888}, {nil, 0.6}} { // but for what codes lose
-		got := c.FindTop([][]float32{{1, 0}}, one.relations, 5)[0].Score
-		assert.False(t, math.Abs(got-one.want) > 0.002, "score %f, want %f", got, one.want)
+		assert.InDelta(t, one.want, c.FindTop([][]float32{{1, 0}}, one.relations, 5)[0].Score, 0.002, "score")
 	}
 	for _, k := range []int{0, -5} {
-		got := c.FindTop([][]float32{{1, 0}}, nil, k)
-		assert.True(t, len(got) == 0, "%d were asked for, got %v", k, got)
+		assert.Empty(t, c.FindTop([][]float32{{1, 0}}, nil, k), "%d", k)
 	}
 }
 
@@ -175,8 +172,7 @@ func TestCoarseIsWhatComparingEveryPairGives(t *testing.T) {
 			want = append(want, Candidate{i, score})
 		}
 		slices.SortFunc(want, byScore)
-		got := coarse(t, entities, relations, runs).FindTop(asked, linked, 20)
-		require.True(t, slices.Equal(got, want[:20]), "got %v\nwant %v", got, want[:20])
+		require.Equal(t, want[:20], coarse(t, entities, relations, runs).FindTop(asked, linked, 20))
 	}
 }
 
@@ -219,8 +215,7 @@ func TestFineScoresOfAnExample(t *testing.T) {
 
 func TestCandidatesFarBelowTheBestAreLeft(t *testing.T) {
 	got := KeepBest([]Candidate{{4, .59}, {3, .6}, {2, 1}, {1, 1}}, 20)
-	want := []Candidate{{1, 1}, {2, 1}, {3, .6}}
-	assert.True(t, slices.Equal(got, want), "kept %v, want %v", got, want)
+	assert.Equal(t, []Candidate{{1, 1}, {2, 1}, {3, .6}}, got, "kept")
 	if got := KeepBest([]Candidate{{1, -.1}, {2, -.2}}, 1); !slices.Equal(got, []Candidate{{1, -.1}}) {
 		t.Errorf("of scores below 0 the best is to stay, not %v", got)
 	}

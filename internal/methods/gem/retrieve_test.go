@@ -52,8 +52,7 @@ func TestNodesAreTakenWithinTheBudget(t *testing.T) {
 		{"a node less for a summary", gem.Budget{Tokens: 1000, Nodes: 3}, gem.MembersOf{0: {1, 2}}, []int{1, 2, 3}},
 	} {
 		c.budget.Cost = func(node int) int { return cost[node] }
-		got := nodesOf(gem.Fill(ranked, c.budget, c.summaries))
-		assert.True(t, slices.Equal(got, c.want), "%s: %v, should be %v", c.name, got, c.want)
+		assert.Equal(t, c.want, nodesOf(gem.Fill(ranked, c.budget, c.summaries)), "%s", c.name)
 	}
 }
 
@@ -75,8 +74,7 @@ func TestASearchGoesAlongEdges(t *testing.T) {
 		0:   {0, 1, 2, 4, 3},
 		0.7: {0, 1, 2, 4, 3}, // 1: .14 + .15, 4: .21 + .03
 	} {
-		got := nodesOf(matchesOf(along(ranked, g, alpha, gem.MembersOf{}).OrderNodes(ranked, 9)))
-		assert.True(t, slices.Equal(got, want), "alpha %g: %v, should be %v", alpha, got, want)
+		assert.Equal(t, want, nodesOf(matchesOf(along(ranked, g, alpha, gem.MembersOf{}).OrderNodes(ranked, 9))), "%g", alpha)
 	}
 	assert.Equal(t, []int{0, 4}, nodesOf(matchesOf(along(ranked, g, 1, gem.MembersOf{}).OrderNodes(ranked, 2))), "two nodes")
 	steps := along(ranked, g, 0.7, gem.MembersOf{}).OrderNodes(ranked, 9)

@@ -69,8 +69,7 @@ func (r reference) graph(t *testing.T, variant string) gem.Graph {
 		}
 	}
 	for i, d := range degrees {
-		require.True(t, math.Abs(d-r.Variants[variant].Degrees[i]) <= 1e-9,
-			"degree %d: %g, should be %g", i, d, r.Variants[variant].Degrees[i])
+		require.InDelta(t, r.Variants[variant].Degrees[i], d, 1e-9, "%d", i)
 	}
 	return gem.NewFixed(r.N, w, degrees)
 }
@@ -93,8 +92,7 @@ func (want *expected) compare(t *testing.T, got gem.Spectrum, e int) {
 	require.Len(t, got.Pairs, len(want.Values))
 	sum := 0.0
 	for i, p := range got.Pairs {
-		assert.True(t, math.Abs(p.Lambda-want.Values[i]) <= 1e-9,
-			"eigenvalue %d: %.12f, should be %.12f", i, p.Lambda, want.Values[i])
+		assert.InDelta(t, want.Values[i], p.Lambda, 1e-9, "%d", i)
 		assert.False(t, p.Residual > 1e-10, "residual %d: %g", i, p.Residual)
 		sum += p.Lambda * p.Lambda
 	}
@@ -242,8 +240,7 @@ func TestNodesInAnotherOrderHaveTheSameComponents(t *testing.T) {
 	near(t, "values", a.Values(), b.Values(), 1e-10)
 	for k := range a.Pairs {
 		for to, from := range order {
-			require.False(t, math.Abs(a.Pairs[k].Vector[from]-b.Pairs[k].Vector[to]) > 1e-7,
-				"component %d of pair %d differs", from, k)
+			require.InDelta(t, b.Pairs[k].Vector[to], a.Pairs[k].Vector[from], 1e-7, "%d %d", from, k)
 		}
 	}
 }
@@ -299,8 +296,7 @@ func TestASolverThatDoesNotConvergeLeavesPairsOutAndEnds(t *testing.T) {
 		s, err := gem.Compute(context.Background(), stored, gem.Options{Pairs: 5, Direct: direct})
 		assert.True(t, err == nil && len(s.Pairs) == 1 && s.Missing == 4 && s.Pairs[0].Overview,
 			"direct %d: %d pairs, %d missing (%v)", direct, len(s.Pairs), s.Missing, err)
-		themes := gem.SelectThemes(s, gem.Choice{Count: 3})
-		assert.True(t, len(themes) == 1, "%d themes", len(themes))
+		assert.Len(t, gem.SelectThemes(s, gem.Choice{Count: 3}), 1)
 	}
 }
 

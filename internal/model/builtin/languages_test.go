@@ -1,8 +1,6 @@
 package builtin_test
 
 import (
-	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
@@ -64,8 +62,7 @@ func TestNamesByRuleInOtherLanguages(t *testing.T) {
 		{"nothing", "zh", "", nil},
 	} {
 		t.Run(c.code+": "+c.name, func(t *testing.T) {
-			got := foundIn(c.code, c.text)
-			assert.True(t, reflect.DeepEqual(got, c.want), "got %q, want %q", got, c.want)
+			assert.Equal(t, c.want, foundIn(c.code, c.text))
 		})
 	}
 }
@@ -137,8 +134,7 @@ func TestQuestionsByRule(t *testing.T) {
 		"what is too long is not asked": {"en", "We met Niels Bohr " + strings.Repeat("and so on ", 40) + ".", 5, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := builtin.QuestionsIn(text.LanguageOf(c.language), c.chunk, c.count)
-			assert.True(t, slices.Equal(got, c.want), "questions of %q:\n%q, not\n%q", c.chunk, got, c.want)
+			assert.Equal(t, c.want, builtin.QuestionsIn(text.LanguageOf(c.language), c.chunk, c.count), "%q", c.chunk)
 		})
 	}
 }
@@ -158,7 +154,6 @@ func FuzzQuestionsAreFewAndDifferentAndTheSameAgain(f *testing.F) {
 				"question %q of %q is doubled or none", question, chunk)
 			seen[question] = true
 		}
-		again := builtin.QuestionsIn(language, chunk, int(count))
-		assert.True(t, slices.Equal(got, again), "%q, then %q", got, again)
+		assert.Equal(t, builtin.QuestionsIn(language, chunk, int(count)), got)
 	})
 }

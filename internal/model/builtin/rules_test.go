@@ -7,9 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"math"
 	"os"
-	"reflect"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -55,8 +53,7 @@ func TestNamesByRule(t *testing.T) {
 		"each name once":               {"Then Bohr met Einstein, and Einstein met Bohr.", []string{"Bohr", "Einstein"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := found(c.text)
-			assert.True(t, reflect.DeepEqual(got, c.want), "got %q, want %q", got, c.want)
+			assert.Equal(t, c.want, found(c.text))
 		})
 	}
 }
@@ -79,8 +76,7 @@ func TestADescriptionIsTheFirstSentencesThatNameIt(t *testing.T) {
 	text := "Bohr was born in 1885. Einstein wrote. Later Bohr taught. Then Bohr won. At last Bohr died."
 	for _, entity := range builtin.FindEntities(text) {
 		if entity.Name == "Bohr" {
-			assert.True(t, entity.Description == "Bohr was born in 1885. Later Bohr taught. Then Bohr won.",
-				"%q", entity.Description)
+			assert.Equal(t, "Bohr was born in 1885. Later Bohr taught. Then Bohr won.", entity.Description)
 			return
 		}
 	}
@@ -139,8 +135,7 @@ func TestWeightsOfWordsMoveTheVectors(t *testing.T) {
 	embedded, usage, err := heavy.Embed(t.Context(), []string{question, passage})
 	assert.True(t, err == nil && usage == (model.Usage{}) && len(embedded) == 2 && len(embedded[0]) == heavy.Dimension(),
 		"%d vectors, %+v, %v", len(embedded), usage, err)
-	assert.True(t, math.Abs(cosine(embedded[0], heavy.Vector(question))-1) <= 1e-6,
-		"Embed gives another vector than Vector")
+	assert.InDelta(t, 1, cosine(embedded[0], heavy.Vector(question)), 1e-6, "Embed gives another vector than Vector")
 }
 
 func TestAnEndedContextStops(t *testing.T) {
@@ -164,8 +159,7 @@ func TestVectorsAreUnitDeterministicAndNearWhatSharesWords(t *testing.T) {
 	embedder := builtin.Embedder{}
 	for _, s := range []string{"Niels Bohr was a physicist", "the", "!!!", "", "é"} {
 		vector := embedder.Vector(s)
-		n := cosine(vector, vector)
-		assert.True(t, math.Abs(n-1) <= 1e-5, "%q has length %g", s, n)
+		assert.InDelta(t, 1, cosine(vector, vector), 1e-5, "%q", s)
 		assert.True(t, cosine(vector, embedder.Vector(s)) >= 1-1e-6, "%q has two vectors", s)
 	}
 	q := embedder.Vector("physicists of Denmark")

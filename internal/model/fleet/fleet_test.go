@@ -149,8 +149,7 @@ func TestOneAloneHasAllAtOnce(t *testing.T) {
 			for range 64 {
 				require.NoError(t, p.gate.Enter(t.Context()))
 			}
-			waited := time.Since(began)
-			assert.True(t, waited == 0, "after %s, 64 calls of 64 waited %s", after, waited)
+			assert.EqualValues(t, 0, time.Since(began), "%s", after)
 			p.die()
 		}
 	})

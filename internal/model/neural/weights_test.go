@@ -59,8 +59,7 @@ func TestTokensAreThoseOfTheReference(t *testing.T) {
 			for _, line := range lines(t, "tokens.jsonl") {
 				row := decode[map[string]json.RawMessage](t, line)
 				text, want := decode[string](t, row["text"]), decode[[]int32](t, row[name])
-				got := words.tokensOf(text)
-				assert.True(t, slices.Equal(got, want), "%q:\n got %v\nwant %v", text, got, want)
+				assert.Equal(t, want, words.tokensOf(text), "%q", text)
 			}
 		})
 	}

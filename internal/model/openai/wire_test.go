@@ -135,8 +135,7 @@ func TestARedirectIsNotFollowed(t *testing.T) {
 		_, err := openai.New(cfg).Complete(t.Context(), model.Call{User: "hello"})
 		assert.True(t, fault.Is(err, fault.ModelUnavailable) && strings.Contains(err.Error(), fmt.Sprint(status)), "%v", err)
 	}
-	got := requests()
-	assert.True(t, len(got) == 0, "%v", got)
+	assert.Empty(t, requests())
 }
 
 // A body that is packed is bounded by what it holds, and an answer that is packed is read.

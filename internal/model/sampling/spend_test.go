@@ -96,6 +96,5 @@ func TestWhatThisVersionSends(t *testing.T) {
 			got += fmt.Sprint(i, " ")
 		}
 	}
-	want := "6 9 11 15 16 17 20 29 30 33 35 36 37 39 40 44 "
-	assert.True(t, got == want, "sent %q, want %q", got, want)
+	assert.Equal(t, "6 9 11 15 16 17 20 29 30 33 35 36 37 39 40 44 ", got, "sent")
 }

@@ -1,7 +1,6 @@
 package triples
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -12,11 +11,9 @@ import (
 func TestNamesOfASentenceWithTheWordsBetween(t *testing.T) {
 	content := "Marie Curie was born in Warsaw. She knew Paris. In Paris, Curie met Pierre Curie (Paris)."
 	got := FindByRule(text.LanguageOf("en"), "c", content, []string{"Curie", "Marie Curie", "Warsaw", "Paris", "Pierre Curie"})
-	want := []Triple{
-		{"Marie Curie", "was born in", "Warsaw", Source{"c", 0}},
-		{"Curie", "met", "Pierre Curie", Source{"c", 2}},
-	}
-	assert.True(t, slices.Equal(got, want), "got %v, want %v", got, want)
+	assert.Equal(t,
+		[]Triple{{"Marie Curie", "was born in", "Warsaw", Source{"c", 0}}, {"Curie", "met", "Pierre Curie", Source{"c", 2}}},
+		got)
 	if got := FindByRule(text.LanguageOf("en"), "c", "Ärzte in Köln über Ärzte.", []string{"köln", "ärzte"}); len(got) != 2 ||
 		got[0] != (Triple{"Ärzte", "in", "Köln", Source{"c", 0}}) {
 		t.Errorf("got %v", got)

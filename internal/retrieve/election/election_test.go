@@ -120,8 +120,7 @@ func TestOrderOfVotersDoesNotMatterAndDoublesCountTwice(t *testing.T) {
 			w.Weights[0] *= 2
 			x, _ := election.Elect(t.Context(), rule, d, options)
 			y, _ := election.Elect(t.Context(), rule, w, options)
-			assert.True(t, slices.Equal(x.Members, y.Members),
-				"%s: a voter twice elects %v, one of double weight %v", rule, x.Members, y.Members)
+			assert.Equal(t, y.Members, x.Members, "%s", rule)
 		}
 	}
 }
@@ -263,10 +262,8 @@ func TestWeightedVotingOnTheReferenceVectors(t *testing.T) {
 			want[uint32(c[0])] = v.Scores[i]
 		}
 		for i, scored := range got {
-			assert.True(t, scored.Candidate == v.Selected[i],
-				"%s: seat %d is %d, want %d", v.ID, i, scored.Candidate, v.Selected[i])
-			assert.True(t, math.Abs(scored.Score-want[scored.Candidate]) <= 1e-12,
-				"%s: score of %d is %g, want %g", v.ID, scored.Candidate, scored.Score, want[scored.Candidate])
+			assert.Equal(t, v.Selected[i], scored.Candidate, "%s %d", v.ID, i)
+			assert.InDelta(t, want[scored.Candidate], scored.Score, 1e-12, "%s %d", v.ID, scored.Candidate)
 		}
 	}
 }

@@ -70,8 +70,7 @@ func (v vector) params() fuse.Params {
 func seeds(t *testing.T, id string, got []walk.Weighted, want map[string]float64) {
 	t.Helper()
 	for _, w := range got {
-		assert.True(t, math.Abs(w.Weight-want[strconv.Itoa(int(w.ID))]) <= 1e-9,
-			"%s: seed %d is %g, want %g", id, w.ID, w.Weight, want[strconv.Itoa(int(w.ID))])
+		assert.InDelta(t, want[strconv.Itoa(int(w.ID))], w.Weight, 1e-9, "%s %d", id, w.ID)
 	}
 	assert.True(t, len(got) >= len(want), "%s: %d seeds, want %d", id, len(got), len(want))
 }
@@ -108,9 +107,7 @@ func TestReferenceVectors(t *testing.T) {
 		}
 		order(t, v, ranking)
 		for _, x := range g.RunToChunks(s.Start, params.Damping, 1e-14, walk.Steps{}).Chunks {
-			assert.True(t, math.Abs(x.Weight-v.Expected.Mass[x.ID]) <= 1e-9,
-				"%s: with classes of one chunk eliminated chunk %d has mass %g, want %g", v.ID, x.ID, x.Weight,
-				v.Expected.Mass[x.ID])
+			assert.InDelta(t, v.Expected.Mass[x.ID], x.Weight, 1e-9, "%s %d", v.ID, x.ID)
 		}
 		// The shipped precision: its bound, and the same best ten.
 		rough := g.RunToChunks(s.Start, params.Damping, fuse.Eps, walk.Steps{})

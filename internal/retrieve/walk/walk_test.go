@@ -295,8 +295,7 @@ func TestAWalkByStepsHasTheMassOfAPowerIteration(t *testing.T) {
 		differ := 0.0
 		check := func(what string, node int, got float64) {
 			t.Helper()
-			assert.True(t, math.Abs(got-want[node]) <= 1e-10,
-				"seed %d, %s: node %d has %g, want %g", seed, what, node, got, want[node])
+			assert.InDelta(t, want[node], got, 1e-10, "%d %s %d", seed, what, node)
 		}
 		for _, one := range full.Classes {
 			check("class", int(one.ID), one.Weight)
@@ -372,8 +371,7 @@ func TestANodeOfManyNeighboursIsWeighedOnceInAWalk(t *testing.T) {
 		got, exact := g.RunBy(start, 0.7, 1e-12, walk.View{}, steps), dense(g, start, 0.7, preferring(seed))
 		require.True(t, got.Pushes >= 10*(g.Classes()+chunks), "%d pushes: nothing is pushed again", got.Pushes)
 		for class := range uint32(g.Classes()) {
-			assert.True(t, asked[class] == 1,
-				"round %d: class %d of %d chunks is weighed %d times", round, class, len(g.ChunksOf(class)), asked[class])
+			assert.EqualValues(t, 1, asked[class], "%d %d %d", round, class, len(g.ChunksOf(class)))
 		}
 		for _, one := range got.Chunks {
 			if want := exact[g.Classes()+int(one.ID)]; math.Abs(one.Weight-want) > 1e-9 {

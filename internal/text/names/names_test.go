@@ -90,8 +90,7 @@ func TestAFoundPlaceEndsAtWordBorders(t *testing.T) {
 		{"anything", "", 8, 0},
 		{"", "x", 8, 0},
 	} {
-		got := names.NewText(c.text).Spans(c.key, c.most)
-		assert.True(t, len(got) == c.places, "%q in %q: %v, want %d places", c.key, c.text, got, c.places)
+		assert.Len(t, names.NewText(c.text).Spans(c.key, c.most), c.places, "%q %q", c.key, c.text)
 	}
 }
 

@@ -69,8 +69,7 @@ func TestAModelDecidesEachPairOnce(t *testing.T) {
 		assert.True(t, !strings.ContainsAny(one.Why, "\x1b\n") && len(one.Why) <= mostWhy &&
 			(one.Verdict == Undecided || one.Why != ""), "why %q", one.Why)
 	}
-	want := []string{Same, Different, Undecided}
-	assert.True(t, slices.Equal(verdicts, want), "%v, want %v", verdicts, want)
+	assert.Equal(t, []string{Same, Different, Undecided}, verdicts)
 	paid := chat.calls.Load() // the last pair was asked for twice
 	turned := slices.Clone(three)
 	turned[0].A, turned[0].Of = turned[0].Of, turned[0].A
@@ -192,7 +191,6 @@ func TestPairsThatMayBeOneAreAskedForFirst(t *testing.T) {
 	for _, one := range OrderPairs(given) {
 		got = append(got, one.A.Name)
 	}
-	want := []string{"Saint-Denis", "Alma Port Company", "I.B.M.", "Cohere", "Port of Alma"}
-	assert.True(t, slices.Equal(got, want), "%q, want %q", got, want)
+	assert.Equal(t, []string{"Saint-Denis", "Alma Port Company", "I.B.M.", "Cohere", "Port of Alma"}, got)
 	assert.Equal(t, "Cohere", given[0].A.Name, "what was given is in another order")
 }
