@@ -14,7 +14,6 @@ import (
 	"github.com/unweaver/unweaver/internal/model/limits"
 )
 
-// scripted is a paid model that answers as configured.
 type scripted struct {
 	reply model.Reply
 	err   error
@@ -145,7 +144,6 @@ func TestAnErrorOfAnAnsweredRequestKeepsItsFault(t *testing.T) {
 // bare is a decorator that does not tell what it wraps.
 type bare struct{ model.Embedder }
 
-// opaque unwraps to any value.
 type opaque struct{ inner any }
 
 func (o opaque) Unwrap() any { return o.inner }

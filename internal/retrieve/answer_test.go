@@ -97,10 +97,8 @@ func TestContextCSVStopsWhereTheReferenceDoes(t *testing.T) {
 	assert.True(t, got == "" && !used[0], "nothing fits, and yet %q %v", got, used)
 }
 
-// silence quotes nothing.
 func silence() string { return "" }
 
-// speaking gives an answer in pieces.
 type speaking struct {
 	pieces []string
 	fails  error
@@ -208,7 +206,6 @@ func TestAModelThatGivesNothingIsToldAsTheModel(t *testing.T) {
 	}
 }
 
-// giving is a model that gives one reply.
 type giving struct {
 	speaking
 	reply model.Reply
@@ -220,20 +217,13 @@ func TestAnAnswerWithoutPiecesComesInOne(t *testing.T) {
 	heard := ""
 	ctx := model.WithDeltas(t.Context(), func(text string) error { heard += text; return nil })
 	form := retrieve.FormOf(false)
-	answered, err := retrieve.AnswerQuestion(ctx, silent{}, form, "?", "context", []retrieve.Passage{{ID: "a"}}, []bool{true}, silence)
+	answered, err := retrieve.AnswerQuestion(ctx, giving{reply: model.Reply{Text: " Oslo [1]. "}}, form, "?", "context", []retrieve.Passage{{ID: "a"}}, []bool{true}, silence)
 	assert.True(t, err == nil && heard == "Oslo [1]." && answered.Text == heard && answered.Kind == retrieve.ByModel,
 		"%q %+v %v", heard, answered, err)
 	heard = ""
-	answered, err = retrieve.AnswerQuestion(ctx, silent{}, form, "?", "", nil, nil, silence)
+	answered, err = retrieve.AnswerQuestion(ctx, giving{reply: model.Reply{Text: " Oslo [1]. "}}, form, "?", "", nil, nil, silence)
 	assert.True(t, err == nil && heard != "" && answered.Text == heard && answered.Kind == retrieve.NoAnswer,
 		"nothing found: %q %+v %v", heard, answered, err)
-}
-
-// silent is a model that gives no pieces.
-type silent struct{ speaking }
-
-func (silent) Complete(context.Context, model.Call) (model.Reply, error) {
-	return model.Reply{Text: " Oslo [1]. "}, nil
 }
 
 func TestAnAnswerThatBreaksOffIsNone(t *testing.T) {

@@ -25,7 +25,6 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 )
 
-// open opens the sample.
 func open(t testing.TB, options retrievetest.Options) retrievetest.Opened {
 	t.Helper()
 	return retrievetest.Open(t, retrievetest.Sample(), options)

@@ -92,7 +92,6 @@ type shuffled struct {
 	now, old retrievetest.Opened
 }
 
-// row is a document or a class of one of the two times.
 type row struct {
 	from  retrievetest.Opened
 	place int
@@ -122,7 +121,6 @@ func (s shuffled) deal(n, live, dead int, name func(from retrievetest.Opened, pl
 	return piles
 }
 
-// inOrder returns the keys of a map in order, with their values.
 func inOrder[V any](of map[string]V) (keys []string, values []V) {
 	keys = slices.Sorted(maps.Keys(of))
 	for _, key := range keys {
@@ -146,6 +144,21 @@ type (
 	runSegment   = segment[*classrun.File, classrun.Expect]
 )
 
+// finish writes a segment, and opens it.
+func finish[File interface{ Close() }, Expect any](s shuffled, writer interface {
+	Write(to io.Writer, analyser, language string) (Expect, error)
+	Close()
+}, open func(path string, expect Expect) (File, error), rows []row) segment[File, Expect] {
+	defer writer.Close()
+	path, file := s.create()
+	expect, err := writer.Write(file, text.Analyser, "en")
+	s.check(err, file.Close())
+	made, err := open(path, expect)
+	s.check(err)
+	s.t.Cleanup(made.Close)
+	return segment[File, Expect]{path, made, expect, rows}
+}
+
 func (s shuffled) splits(n int) []splitSegment {
 	documents, _ := s.counts()
 	dead, _, _ := s.old.Generation.Live.Counts()
@@ -159,14 +172,7 @@ func (s shuffled) splits(n int) []splitSegment {
 		for i, row := range rows {
 			chunks = s.document(writer, keys[i], row, chunks)
 		}
-		path, file := s.create()
-		expect, err := writer.Write(file, text.Analyser, "en")
-		s.check(err, file.Close())
-		writer.Close()
-		made, err := split.Open(path, expect)
-		s.check(err)
-		s.t.Cleanup(made.Close)
-		out = append(out, splitSegment{path, made, expect, rows})
+		out = append(out, finish(s, writer, split.Open, rows))
 	}
 	return out
 }
@@ -220,14 +226,7 @@ func (s shuffled) runs(n int) []runSegment {
 			s.check(writer.Add(classrun.Row{ID: class.ID, Vector: class.Vector.Prefix(), Record: class.Record},
 				table.Name(int(class.Name)), text.SurfaceWords(records[0].Text)))
 		}
-		path, file := s.create()
-		expect, err := writer.Write(file, text.Analyser, "en")
-		s.check(err, file.Close())
-		writer.Close()
-		made, err := classrun.Open(path, expect)
-		s.check(err)
-		s.t.Cleanup(made.Close)
-		out = append(out, runSegment{path, made, expect, rows})
+		out = append(out, finish(s, writer, classrun.Open, rows))
 	}
 	return out
 }
@@ -269,7 +268,6 @@ func (s shuffled) leave() {
 	s.check(store.Load(s.t.Context(), collections.Classes), store.Load(s.t.Context(), collections.Chunks))
 }
 
-// cut is an index cut into segments.
 type cut struct {
 	splits []splitSegment
 	runs   []runSegment
@@ -486,7 +484,6 @@ func (s shuffled) putTomb(of core.Segment, unit string, rows []row) core.Tomb {
 	})}
 }
 
-// manifest returns that of now, with n splits and n runs in place of the original ones.
 func (s shuffled) manifest(n int) core.Manifest {
 	made := s.cut(n)
 	manifest := *s.now.Built.Manifest

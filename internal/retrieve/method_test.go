@@ -30,7 +30,6 @@ func TestConfigurationKnowsTheMethodsAndRulesOfTheRegistry(t *testing.T) {
 	}
 }
 
-// named is a method of a name and parameters, and nothing else.
 type named struct {
 	name   string
 	params []retrieve.Param

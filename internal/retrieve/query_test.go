@@ -19,6 +19,7 @@ import (
 	"github.com/unweaver/unweaver/internal/ledger/embed"
 	"github.com/unweaver/unweaver/internal/methods"
 	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/retrieve/walk"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 	"github.com/unweaver/unweaver/internal/testkit/vectorsmemory"
@@ -146,52 +147,28 @@ func TestEveryRuleElectsWithReasons(t *testing.T) {
 	assert.True(t, err != nil, "an unknown rule elects")
 }
 
-func TestAWalkGivesChunksTheMassOfAPowerIteration(t *testing.T) {
+func TestPPRGivesChunksTheMassOfAWalkFromTheNearestClasses(t *testing.T) {
 	o := open(t, retrievetest.Options{})
 	for _, damping := range []float64{0.2, 0.5, 0.85} {
 		query := o.Query(t, retrieve.PPR, "Edvard Grieg of Bergen")
 		query.TopChunks, query.Params = 9, retrieve.Params{"damping": damping}
 		result := o.Run(t, query)
-		want := iterate(o, result.Entities, damping)
+		start, sum := walk.Start{}, 0.0
+		for _, seed := range result.Entities {
+			sum += max(0, seed.Similarity)
+		}
+		for _, seed := range result.Entities {
+			start.Classes = append(start.Classes, walk.Weighted{ID: uint32(seed.Place), Weight: max(0, seed.Similarity) / sum})
+		}
+		graph, want := walk.Graph{Adjacency: o.Generation.Live.Graph}, map[uint32]float64{}
+		for _, chunk := range graph.Run(start, damping, 1e-12, walk.View{}).Chunks {
+			want[chunk.ID] = chunk.Weight
+		}
+		assert.NotEmpty(t, result.Chunks)
 		for _, chunk := range result.Chunks {
-			assert.InDelta(t, want[chunk.Live.Number], chunk.Score, 1e-5, "%g %d", damping, chunk.Live.Number)
+			assert.InDelta(t, want[chunk.Live.Number], chunk.Score, 1e-5, "damping %g, chunk %d", damping, chunk.Live.Number)
 		}
 	}
-}
-
-// iterate computes personalised PageRank by brute force.
-func iterate(o retrievetest.Opened, seeds []retrieve.Entity, damping float64) []float64 {
-	adjacency := o.Generation.Live.Graph
-	classes, chunks := adjacency.Classes(), adjacency.Chunks()
-	start := make([]float64, classes+chunks)
-	sum := 0.0
-	for _, seed := range seeds {
-		sum += max(0, seed.Similarity)
-	}
-	for _, seed := range seeds {
-		start[seed.Place] = max(0, seed.Similarity) / sum
-	}
-	mass := slices.Clone(start)
-	for range 400 {
-		next := make([]float64, len(mass))
-		for i := range next {
-			next[i] = (1 - damping) * start[i]
-		}
-		for class := range uint32(classes) {
-			to := adjacency.ChunksOf(class)
-			for _, chunk := range to {
-				next[classes+int(chunk)] += damping * mass[class] / float64(len(to))
-			}
-		}
-		for chunk := range uint32(chunks) {
-			to := adjacency.ClassesOf(chunk)
-			for _, class := range to {
-				next[class] += damping * mass[classes+int(chunk)] / float64(len(to))
-			}
-		}
-		mass = next
-	}
-	return mass[classes:]
 }
 
 func TestSharesOfHybridAddUp(t *testing.T) {
@@ -213,10 +190,7 @@ func TestSharesOfHybridAddUp(t *testing.T) {
 				sum += share.Share
 			}
 			assert.True(t, math.Abs(sum-1) <= 1e-9, "%+v: shares of %s sum to %g", filter, chunk.ID, sum)
-			if seeded := (1 - explain.Damping) * chunk.Seed; math.Abs(chunk.Plain*chunk.Mass-seeded) > 1e-5 {
-				t.Errorf("%+v: %s has %g of its mass by itself, want %g: what came through classes is not reported",
-					filter, chunk.ID, chunk.Plain*chunk.Mass, seeded)
-			}
+			assert.InDelta(t, (1-explain.Damping)*chunk.Seed, chunk.Plain*chunk.Mass, 1e-5, "what came through classes is told")
 			assert.InDelta(t, math.Sqrt(chunk.Mass/largestMass)+explain.Mix*chunk.Fused/largestFused, result.Chunks[i].Score,
 				1e-6, "score")
 		}
@@ -231,22 +205,17 @@ func TestFillingUpStopsAtWhatIsAllowed(t *testing.T) {
 	filled := 0
 	for _, chunk := range result.Chunks {
 		if chunk.Filled {
-			if filled++; chunk.Score != 0 {
-				t.Errorf("a chunk that fills up has score %g", chunk.Score)
-			}
+			filled++
+			assert.Zero(t, chunk.Score, "of a chunk that fills up")
 		}
 	}
 	assert.True(t, len(result.Chunks) == 9 && filled != 0 && !result.Chunks[0].Filled,
 		"%d chunks, %d of them to fill up", len(result.Chunks), filled)
 	query.Filter.Prefix = "people/"
-	if result := o.Run(t, query); len(result.Chunks) != 3 {
-		t.Errorf("the people have 3 chunks, got %v", o.Keys(result))
-	}
+	assert.Len(t, o.Run(t, query).Chunks, 3, "the people have three")
 	query.Params = retrieve.Params{"fill": false}
 	query.Filter.Prefix = ""
-	if result := o.Run(t, query); len(result.Chunks) != 1 {
-		t.Errorf("without filling up: %v", o.Keys(result))
-	}
+	assert.Len(t, o.Run(t, query).Chunks, 1, "without filling up")
 }
 
 func TestNothingThatFitsIsNoMatch(t *testing.T) {
@@ -338,7 +307,6 @@ func TestLostVectorsNameTheRepairAndWithoutRecordsNamesAreCanonical(t *testing.T
 	}
 }
 
-// sleeping never answers.
 type sleeping struct{}
 
 func (sleeping) GetRecords(ctx context.Context, _ []string) ([][]byte, error) {
@@ -352,7 +320,6 @@ func refusing() retrieve.Records {
 	return records
 }
 
-// forgetful finds rows that it cannot fetch.
 type forgetful struct{ vectors.Store }
 
 func (forgetful) Fetch(_ context.Context, _ string, keys []string) ([][]float32, error) {

@@ -164,7 +164,6 @@ func FuzzTermsOfTermsAreFolded(f *testing.F) {
 	})
 }
 
-// placed returns the words of a text by their places.
 func placed(s string) []string {
 	var out []string
 	for place := range text.Pieces(s) {

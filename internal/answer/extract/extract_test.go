@@ -11,7 +11,6 @@ import (
 	"github.com/unweaver/unweaver/internal/text"
 )
 
-// weighEqually weighs every term the same.
 func weighEqually(string) float64 { return 1 }
 
 func TestAnExtractAddsWhatIsAsked(t *testing.T) {

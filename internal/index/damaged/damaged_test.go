@@ -55,7 +55,6 @@ type format struct {
 	read  func(ctx context.Context, path string) string // panics with errors
 }
 
-// written returns what write writes.
 func written(t *testing.T, write func(*bytes.Buffer) error) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -317,7 +316,6 @@ func stored(ctx context.Context, path string) blob.Store {
 	return store
 }
 
-// readRows returns every row, by its key and in order.
 func readRows(ctx context.Context, path string) string {
 	store := stored(ctx, path)
 	reader := must(artifact.OpenRows(ctx, store, "segment"))
@@ -425,7 +423,6 @@ func readRun(split []byte) func(context.Context, string) string {
 	return func(ctx context.Context, path string) string { return readSet(ctx, beside(path, split), path) }
 }
 
-// beside writes what is whole beside a file.
 func beside(path string, whole []byte) string {
 	path += ".beside"
 	if err := os.WriteFile(path, whole, 0o600); err != nil {

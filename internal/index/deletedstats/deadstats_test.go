@@ -39,7 +39,6 @@ func open(t testing.TB, content []byte, of deletedstats.Of) (*deletedstats.File,
 	return table, err
 }
 
-// side writes documents of these terms and opens their side.
 func side(t testing.TB, docs [][]string) *postings.Side {
 	t.Helper()
 	builder := postings.NewBuilder()

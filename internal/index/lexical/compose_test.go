@@ -23,7 +23,6 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
 )
 
-// open writes documents of terms as a side, and maps it.
 func open(t testing.TB, docs [][]string) *postings.Side {
 	t.Helper()
 	builder := postings.NewBuilder()

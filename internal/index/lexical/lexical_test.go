@@ -18,7 +18,6 @@ import (
 	"github.com/unweaver/unweaver/internal/text"
 )
 
-// build searches documents of terms.
 func build(t testing.TB, docs [][]string) *lexical.Index { return lexical.New(open(t, docs)) }
 
 // zipf gives documents whose words are spread as in language.

@@ -21,7 +21,6 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
 )
 
-// bytesOf builds a side.
 func bytesOf(t *testing.T, builder *postings.Builder) []byte {
 	t.Helper()
 	defer builder.Close()
@@ -33,14 +32,12 @@ func bytesOf(t *testing.T, builder *postings.Builder) []byte {
 	return content.Bytes()
 }
 
-// write builds a side and maps it.
 func write(t *testing.T, builder *postings.Builder) *postings.Side {
 	t.Helper()
 	defer builder.Close()
 	return keep(t, func(writer *mapped.Writer) (postings.Stats, error) { return builder.Write(writer, "x_") })
 }
 
-// keep maps what is written.
 func keep(t testing.TB, write func(*mapped.Writer) (postings.Stats, error)) *postings.Side {
 	t.Helper()
 	var content bytes.Buffer

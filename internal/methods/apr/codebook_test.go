@@ -110,7 +110,6 @@ func TestACodebookIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
-// tripleOf builds a triple as a sentence of a chunk says it.
 func tripleOf(head, relation, tail, chunk string, sentence int) triples.Triple {
 	return triples.Triple{Head: head, Relation: relation, Tail: tail,
 		Source: triples.Source{Chunk: chunk, Sentence: sentence}}

@@ -43,7 +43,6 @@ func indexOf(t testing.TB, documents []apr.Document) (*apr.Index, *apr.Codebook)
 	return index, book
 }
 
-// saying builds a triple as a sentence of a chunk says it.
 func saying(head, relation, tail, chunk string, sentence int) triples.Triple {
 	return triples.Triple{Head: head, Relation: relation, Tail: tail,
 		Source: triples.Source{Chunk: chunk, Sentence: sentence}}

@@ -45,7 +45,7 @@ func TestNodesAreTakenWithinTheBudget(t *testing.T) {
 		want      []int
 	}{
 		{"what does not fit is passed over", gem.Budget{Tokens: 310}, nil, []int{0, 2, 3, 5}},
-		{"nothing fits", gem.Budget{Tokens: 49}, nil, []int{}},
+		{"nothing fits", gem.Budget{Tokens: 49}, nil, nil},
 		{"as many nodes as allowed", gem.Budget{Tokens: 1000, Nodes: 2}, nil, []int{0, 1}},
 		{"a summary of what is taken makes room", gem.Budget{Tokens: 310}, gem.MembersOf{0: {2, 3}}, []int{2, 3, 4, 5}},
 		{"a summary of what is not all taken stays", gem.Budget{Tokens: 310}, gem.MembersOf{0: {1, 3}}, []int{0, 2, 3, 5}},

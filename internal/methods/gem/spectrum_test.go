@@ -185,7 +185,6 @@ func random(n, dim, questions, clusters int, seed uint64) gem.Nodes {
 	return nodes
 }
 
-// matrix returns the graph of nodes with every weight.
 func matrix(t *testing.T, nodes gem.Nodes) *gem.Matrix {
 	t.Helper()
 	g, err := nodes.Matrix()

@@ -20,7 +20,6 @@ import (
 	"github.com/unweaver/unweaver/internal/text"
 )
 
-// found returns the names of a text.
 func found(text string) []string {
 	var out []string
 	for _, entity := range builtin.FindEntities(text) {

@@ -43,7 +43,6 @@ func (e *endpoint) call(takes time.Duration) error {
 	return nil
 }
 
-// process is one of a simulated fleet.
 type process struct {
 	member *Member
 	gate   *limits.Gate
@@ -51,7 +50,6 @@ type process struct {
 	calls  sync.WaitGroup
 }
 
-// start starts a process with so many callers, each of which calls again and again.
 func start(t *testing.T, store coordination.Fleet, to *endpoint, total, callers int) *process {
 	t.Helper()
 	p := join(t, store, total)
@@ -59,7 +57,6 @@ func start(t *testing.T, store coordination.Fleet, to *endpoint, total, callers 
 	return p
 }
 
-// join starts a process that makes no calls yet.
 func join(t *testing.T, store coordination.Fleet, total int) *process {
 	t.Helper()
 	p := &process{gate: limits.NewGate()}
@@ -84,7 +81,6 @@ func (p *process) call(t *testing.T, to *endpoint, callers int, takes time.Durat
 	return stop
 }
 
-// startMany starts equal processes.
 func startMany(t *testing.T, store coordination.Fleet, to *endpoint, n, total, callers int) (fleet []*process) {
 	t.Helper()
 	for range n {
@@ -101,7 +97,6 @@ func silence(fleet []*process) {
 	}
 }
 
-// die ends a process without a goodbye.
 func (p *process) die() {
 	p.member.end()
 	p.stop()
@@ -125,7 +120,6 @@ func checkFilled(t *testing.T, to *endpoint, places int, over time.Duration, lea
 	assert.True(t, least <= part && part <= most, "%v %.3f of %d places are used, want %g to %g", of, part, places, least, most)
 }
 
-// checkMost fails if there were more calls at once.
 func (e *endpoint) checkMost(t *testing.T, places int) {
 	t.Helper()
 	assert.LessOrEqual(t, e.most.Load(), int64(places), "calls at once")
@@ -218,7 +212,6 @@ func TestAServerWhoseCapacityHalvesIsUsedAsFarAsItGoes(t *testing.T) {
 	})
 }
 
-// away is a store that may be out of reach.
 type away struct {
 	coordination.Store
 	down atomic.Bool

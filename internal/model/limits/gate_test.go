@@ -23,7 +23,6 @@ func refused(after time.Duration) error {
 	return err
 }
 
-// gate returns a gate of one owner.
 func gate(concurrency int) *limits.Gate {
 	made := limits.NewGate()
 	made.SetLimit("index", concurrency)
@@ -58,7 +57,6 @@ func crowd(t *testing.T, gate *limits.Gate, n int, outcome error) int {
 	return most
 }
 
-// refuse narrows a gate by one halving.
 func refuse(t *testing.T, gate *limits.Gate, after time.Duration) {
 	t.Helper()
 	require.NoError(t, gate.Enter(t.Context()))

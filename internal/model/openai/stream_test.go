@@ -21,13 +21,11 @@ import (
 	"github.com/unweaver/unweaver/internal/model"
 )
 
-// event returns an event of a stream with a piece of an answer.
 func event(text string) string {
 	raw, _ := json.Marshal(text)
 	return `data: {"choices":[{"index":0,"delta":{"content":` + string(raw) + `},"finish_reason":null}]}` + "\n\n"
 }
 
-// wrong returns an error within a stream.
 func wrong(why string, status int) string {
 	return fmt.Sprintf("data: {\"error\":{\"message\":%q,\"code\":%d}}\n\n", why, status)
 }
@@ -51,7 +49,6 @@ func streaming(t *testing.T, serve http.HandlerFunc) (taken []string, reply mode
 	return taken, reply, err
 }
 
-// sends answers with a body of a type.
 func sends(kind, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", kind)

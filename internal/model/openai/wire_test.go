@@ -25,7 +25,6 @@ import (
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
-// seen is a request as it reached a server.
 type seen struct {
 	line, body string
 	header     http.Header

@@ -16,7 +16,6 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
 )
 
-// rest is the model of the other tasks.
 type rest struct{ tasks []string }
 
 func (r *rest) Complete(_ context.Context, call model.Call) (model.Reply, error) {
@@ -29,7 +28,6 @@ const rows = `{"chunk_id":"1","entities":[{"name":"Bohr","description":"a physic
 {"chunk_id":"2","entities":[]}
 `
 
-// open opens a recording, and gives the model that does the rest.
 func open(t *testing.T, content string) (*recorded.Chat, *rest, error) {
 	t.Helper()
 	path := scratchtest.WriteFile(t, []byte(content))

@@ -25,7 +25,6 @@ func text(number, count int) string {
 	return out.String()
 }
 
-// letters writes a number in letters.
 func letters(number int) string {
 	out := ""
 	for ; number > 0; number /= 26 {

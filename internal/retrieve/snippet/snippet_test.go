@@ -15,12 +15,10 @@ import (
 	"github.com/unweaver/unweaver/internal/text"
 )
 
-// part returns [start, end) of a text in code points.
 func part(content string, span snippet.Span) string {
 	return string([]rune(content)[span.Start:span.End])
 }
 
-// marks returns the highlighted parts.
 func marks(content string, found snippet.Found) string {
 	var out []string
 	for _, span := range found.Highlights {

@@ -16,7 +16,6 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 )
 
-// withFacts returns the sample with the facts that rules find in it.
 func withFacts(t *testing.T) retrievetest.Opened {
 	t.Helper()
 	return retrievetest.Open(t, retrievetest.Sample(), retrievetest.Options{Facts: true})

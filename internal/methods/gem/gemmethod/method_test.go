@@ -36,10 +36,8 @@ func dot(a, b []float32) float64 {
 	return sum
 }
 
-// english is the language of the texts that questions are made of.
 var english = text.LanguageOf("en")
 
-// explained runs a query by gem and returns its explanation.
 func explained(t *testing.T, o retrievetest.Opened, query retrieve.Query) (retrieve.Result, gemmethod.GemExplain) {
 	t.Helper()
 	result := o.Run(t, query)

@@ -18,7 +18,6 @@ import (
 	"github.com/unweaver/unweaver/internal/model/openai/embeddings"
 )
 
-// packed returns base64 of little-endian numbers.
 func packed(vector []float32) string {
 	var raw []byte
 	for _, x := range vector {
@@ -27,7 +26,6 @@ func packed(vector []float32) string {
 	return base64.StdEncoding.EncodeToString(raw)
 }
 
-// body returns the body of an answer.
 func body(vectors [][]float32, asBase64 bool) []byte {
 	items := make([]map[string]any, len(vectors))
 	for i, vector := range vectors {
