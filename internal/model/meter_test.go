@@ -164,12 +164,10 @@ func TestCapabilitiesAreFoundBelowDecorators(t *testing.T) {
 		"nothing at all":                   {nil, false},
 		"below one that unwraps to nobody": {opaque{}, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			weighable, ok := model.As[model.Weighable](c.value)
-			require.Equal(t, c.want, ok, "found")
-			assert.True(t, !ok || weighable.WithIDF(func(string) float64 { return 2 }).Dimension() == builtin.Dimension,
-				"another embedder was found")
-		})
+		weighable, ok := model.As[model.Weighable](c.value)
+		require.Equal(t, c.want, ok, "%s: found", name)
+		assert.True(t, !ok || weighable.WithIDF(func(string) float64 { return 2 }).Dimension() == builtin.Dimension,
+			"%s: another embedder was found", name)
 	}
 	chat := limits.Chat{Chat: model.MeterChat(&scripted{}, &tally{})}
 	found, ok := model.As[*scripted](chat)
@@ -202,25 +200,23 @@ func TestARequestIsSentByTheAdmissionItHas(t *testing.T) {
 		"it holds":         {true, 2, []end{{usage, true}, {usage, true}}},
 		"it holds no more": {false, 3, []end{{model.Usage{}, false}, {usage, true}, {usage, true}}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			meter := &seer{holds: c.holds}
-			chat := model.MeterChat(&scripted{reply: model.Reply{Usage: usage}}, meter)
-			admit := model.NewAdmitter(chat, model.Extract, "twelve", " bytes")
-			admission, err := admit(t.Context())
-			require.NoError(t, err)
-			ctx := model.WithAdmission(t.Context(), admission)
-			for range 2 { // of two requests the first is sent by it
-				_, err := chat.Complete(ctx, model.Call{Task: model.Extract, User: "twelve bytes"})
-				require.NoError(t, err)
-			}
-			admission.GiveBack() // too late to count
-			assert.True(t, meter.ahead == 1 && len(meter.tasks) == c.begun && meter.prompt[0] == 3,
-				"%d times ahead, begun %q of %v tokens, want %d", meter.ahead, meter.tasks, meter.prompt, c.begun)
-			require.Len(t, meter.ends, len(c.ends), "ends %+v, want %+v", meter.ends, c.ends)
-			for i, want := range c.ends {
-				assert.Equal(t, want, meter.ends[i], "end %d", i)
-			}
-		})
+		meter := &seer{holds: c.holds}
+		chat := model.MeterChat(&scripted{reply: model.Reply{Usage: usage}}, meter)
+		admit := model.NewAdmitter(chat, model.Extract, "twelve", " bytes")
+		admission, err := admit(t.Context())
+		require.NoError(t, err, name)
+		ctx := model.WithAdmission(t.Context(), admission)
+		for range 2 { // of two requests the first is sent by it
+			_, err := chat.Complete(ctx, model.Call{Task: model.Extract, User: "twelve bytes"})
+			require.NoError(t, err, name)
+		}
+		admission.GiveBack() // too late to count
+		assert.True(t, meter.ahead == 1 && len(meter.tasks) == c.begun && meter.prompt[0] == 3,
+			"%s: %d times ahead, begun %q of %v tokens, want %d", name, meter.ahead, meter.tasks, meter.prompt, c.begun)
+		require.Len(t, meter.ends, len(c.ends), "%s: ends %+v, want %+v", name, meter.ends, c.ends)
+		for i, want := range c.ends {
+			assert.Equal(t, want, meter.ends[i], "%s: end %d", name, i)
+		}
 	}
 }
 

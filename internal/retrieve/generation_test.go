@@ -119,28 +119,26 @@ func TestWhatCannotBeOpenedSaysWhyAndLeavesNothingMapped(t *testing.T) {
 		"the vectors are lost":      {nil, fault.StoreDown, restore},
 		"the manifest is gone":      {nil, fault.SegmentDamage, rebuild},
 	} {
-		t.Run(name, func(t *testing.T) {
-			stores := retrievetest.NewStores(t)
-			folder := t.TempDir()
-			var err error
-			stores.Cache, err = localfile.New(folder, 0)
-			require.NoError(t, err)
-			options := retrievetest.Options{Edit: c.edit}
-			if name == "another analyser" {
-				options.Analyser = "en/1"
-			}
-			built := retrievetest.Build(t, stores, "sample", retrievetest.Sample(), options)
-			switch name {
-			case "the vectors are lost":
-				require.NoError(t, stores.Vectors.Drop(t.Context(), built.Manifest.Collections.Chunks))
-			case "the manifest is gone":
-				require.NoError(t, stores.Blobs.Delete(t.Context(), built.Index.SegmentKey(built.SHA)))
-			}
-			generation, err := retrievetest.OpenBuilt(t.Context(), stores, built)
-			assert.True(t, fault.Is(err, c.code) && strings.Contains(err.Error(), c.say), "%v, want %s", err, c.code)
-			assert.Nil(t, generation)
-			assert.Zero(t, retrievetest.CountMappings(t, folder), "files stay mapped")
-		})
+		stores := retrievetest.NewStores(t)
+		folder := t.TempDir()
+		var err error
+		stores.Cache, err = localfile.New(folder, 0)
+		require.NoError(t, err, name)
+		options := retrievetest.Options{Edit: c.edit}
+		if name == "another analyser" {
+			options.Analyser = "en/1"
+		}
+		built := retrievetest.Build(t, stores, "sample", retrievetest.Sample(), options)
+		switch name {
+		case "the vectors are lost":
+			require.NoError(t, stores.Vectors.Drop(t.Context(), built.Manifest.Collections.Chunks), name)
+		case "the manifest is gone":
+			require.NoError(t, stores.Blobs.Delete(t.Context(), built.Index.SegmentKey(built.SHA)), name)
+		}
+		generation, err := retrievetest.OpenBuilt(t.Context(), stores, built)
+		assert.True(t, fault.Is(err, c.code) && strings.Contains(err.Error(), c.say), "%s: %v, want %s", name, err, c.code)
+		assert.Nil(t, generation, name)
+		assert.Zero(t, retrievetest.CountMappings(t, folder), "%s: files stay mapped", name)
 	}
 }
 

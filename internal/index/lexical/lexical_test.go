@@ -82,25 +82,6 @@ func TestWorkersBesideEachOtherFindWhatOneFinds(t *testing.T) {
 	}
 }
 
-func TestEqualScoresStandInOrderOfRank(t *testing.T) {
-	docs := make([][]string, 300)
-	for i := range docs {
-		docs[i] = []string{"same"}
-	}
-	x := build(t, docs)
-	got := x.Search([]string{"same"}, 3, nil, func(d uint32) uint32 { return 299 - d })
-	assert.True(t, len(got) == 3 && got[0].Doc == 299 && got[2].Doc == 297, "got %v", got)
-}
-
-func TestHoldsAndWeightsAreThoseOfTheDocuments(t *testing.T) {
-	index := build(t, [][]string{{"a", "b"}, {"a"}, {"c", "c"}})
-	got := fmt.Sprint(index.Holds([]string{"c", "none", "a"}, []uint32{2, 0, 1}))
-	assert.Equal(t, "[[true false false] [false false false] [false true true]]", got)
-	rare, common := index.Weight("b"), index.Weight("a")
-	assert.True(t, index.Weight("none") == 0 && rare > common && index.UnknownWeight() > rare,
-		"rare %g, common %g, unknown %g", rare, common, index.UnknownWeight())
-}
-
 // pageQuestions are those that line 1, 2, 3 … of testdata/pages answers, in other forms of its words.
 var pageQuestions = map[string][]string{
 	"de": {

@@ -5,8 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"sort"
@@ -20,6 +18,7 @@ import (
 	"github.com/unweaver/unweaver/internal/index/classrun"
 	"github.com/unweaver/unweaver/internal/index/liveset"
 	"github.com/unweaver/unweaver/internal/index/split"
+	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
 )
 
 // invented is a corpus of documents of three chunks; four of five classes are mentioned once.
@@ -71,14 +70,6 @@ func invent(documents, classesPerChunk int) *invented {
 	return out
 }
 
-func create(t testing.TB) (string, *os.File) {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "segment")
-	file, err := os.Create(path)
-	check(t, err)
-	return path, file
-}
-
 func check(t testing.TB, err error) {
 	t.Helper()
 	require.NoError(t, err)
@@ -95,8 +86,7 @@ func (c *invented) splits(t testing.TB, n int) []liveset.Split {
 	for at := range n {
 		writer := split.NewWriter()
 		var dead []bool
-		expect := split.Expect{Analyser: "v1"}
-		known := map[core.ID]bool{}
+		chunks := uint32(0)
 		for d := range c.documents {
 			copied := home[d] != at && r.IntN(8*n) == 0
 			if home[d] != at && !copied {
@@ -106,24 +96,18 @@ func (c *invented) splits(t testing.TB, n int) []liveset.Split {
 			check(t, writer.BeginDocument(split.Row{Key: c.key[d], Modified: time.UnixMilli(int64(d))}))
 			for n := range perDocument {
 				number := d*perDocument + n
-				for _, class := range c.classes[number] {
-					known[class] = true
-				}
 				check(t, writer.AddChunk(split.Chunk{ID: mixed('k', number)}, nil))
 				for position, class := range c.classes[number] {
-					check(t, writer.AddMention(class, uint32(expect.Chunks), position))
+					check(t, writer.AddMention(class, chunks, position))
 				}
-				expect.Chunks++
+				chunks++
 			}
-			expect.Documents++
 		}
-		expect.Classes = len(known)
-		path, file := create(t)
-		_, err := writer.Write(file, "v1", "en")
+		var raw bytes.Buffer
+		expect, err := writer.Write(&raw, "v1", "en")
 		check(t, err)
-		check(t, file.Close())
 		writer.Close()
-		opened, err := split.Open(path, expect)
+		opened, err := split.Open(scratchtest.WriteFile(t, raw.Bytes()), expect)
 		check(t, err)
 		t.Cleanup(opened.Close)
 		out = append(out, liveset.Split{File: opened, Dead: func(i int) bool { return dead[i] }})
@@ -150,12 +134,11 @@ func (c *invented) runs(t testing.TB, n int) []liveset.Run {
 			dead = append(dead, copied)
 			check(t, writer.Add(classrun.Row{ID: id}, c.name(i), nil))
 		}
-		path, file := create(t)
-		_, err := writer.Write(file, "v1", "en")
+		var raw bytes.Buffer
+		expect, err := writer.Write(&raw, "v1", "en")
 		check(t, err)
-		check(t, file.Close())
 		writer.Close()
-		opened, err := classrun.Open(path, classrun.Expect{Analyser: "v1", Classes: len(dead)})
+		opened, err := classrun.Open(scratchtest.WriteFile(t, raw.Bytes()), expect)
 		check(t, err)
 		t.Cleanup(opened.Close)
 		out = append(out, liveset.Run{File: opened, Dead: func(i int) bool { return dead[i] }})

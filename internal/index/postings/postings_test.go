@@ -142,6 +142,7 @@ func TestCountsEndAt255AndAnEmptySideIsOne(t *testing.T) {
 	often, _ := write(t, builder).Find("often")
 	_, counts := often.All()
 	assert.True(t, counts[0] == 255, "300 occurrences are counted as %d", counts[0])
+	assert.InDelta(t, math.Log(1+(4-2+0.5)/2.5), postings.Totals{Documents: 4}.IDF(2), 1e-15)
 	empty := write(t, postings.NewBuilder())
 	assert.True(t, empty.Documents() == 0 && empty.Average == 1 && !empty.Has(""), "%+v", empty)
 }

@@ -166,16 +166,11 @@ func TestPlacesBehindTheLastAreThatOne(t *testing.T) {
 	assert.Equal(t, []uint16{0, 1, split.MaxPlace - 1, split.MaxPlace, split.MaxPlace}, places)
 }
 
-func TestAChunkThatThereIsNotMentionsNothing(t *testing.T) {
-	none := split.NewWriter()
-	defer none.Close()
-	assert.Error(t, none.AddMention(id("Rhine"), 0, 0), "a chunk that there is not mentions a class")
-}
-
 func TestWhatCannotBeNumberedOrOrderedIsRefused(t *testing.T) {
 	writer := split.NewWriter()
 	defer writer.Close()
 	assert.Error(t, writer.AddChunk(split.Chunk{}, nil), "a chunk of no document")
+	assert.Error(t, writer.AddMention(id("Rhine"), 0, 0), "a chunk that there is not mentions a class")
 	for _, next := range []string{"a", "b"} {
 		unordered := split.NewWriter()
 		defer unordered.Close()

@@ -56,15 +56,6 @@ func TestNodesAreTakenWithinTheBudget(t *testing.T) {
 	}
 }
 
-// questions returns the texts of nodes in place of questions, so that texts are compared.
-func questions(nodes gem.Nodes) (gem.Rows, []gem.Match) {
-	of := make([]gem.Match, nodes.Len())
-	for i := range of {
-		of[i].Node = i
-	}
-	return nodes.Base, of
-}
-
 func TestASearchGoesAlongEdges(t *testing.T) {
 	g, err := gem.NewSparse(6, []gem.Edge{{0, 1, .5}, {1, 2, 1}, {0, 4, .1}})
 	require.NoError(t, err)
@@ -196,21 +187,4 @@ func TestVectorsOfQuestionsAreOfUnitLength(t *testing.T) {
 		near(t, "length, and as near to the one as to the other", []float64{sum, toQuestion}, []float64{1, toText}, 1e-6)
 	}
 	assert.Equal(t, []float32{0, 0}, gem.AverageQuestion([]float32{0, 0}, []float32{0, 0}), "of nothing")
-}
-
-func TestARankingDoesNotDependOnTheOrderOfDocuments(t *testing.T) {
-	nodes := random(80, 9, 1, 4, 15)
-	order := rand.New(rand.NewPCG(4, 4)).Perm(80)
-	prompt := nodes.Base.Row(11)
-	rows, of := questions(nodes)
-	flat := gem.Rank(gem.Compare(prompt, rows, of), gem.Best, gem.MembersOf{})
-	var moved gem.Rows
-	for _, from := range order {
-		moved.Append(rows.Row(from))
-	}
-	again := gem.Rank(gem.Compare(prompt, moved, of), gem.Best, gem.MembersOf{})
-	for i, m := range again {
-		require.True(t, order[m.Node] == flat[i].Node && m.Score == flat[i].Score,
-			"place %d has node %d of %g", i, order[m.Node], m.Score)
-	}
 }

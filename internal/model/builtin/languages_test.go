@@ -61,9 +61,7 @@ func TestNamesByRuleInOtherLanguages(t *testing.T) {
 		{"words that are repeated", "und", "القاهرة مدينة كبيرة. تقع القاهرة على النيل.", []string{"القاهرة"}},
 		{"nothing", "zh", "", nil},
 	} {
-		t.Run(c.code+": "+c.name, func(t *testing.T) {
-			assert.Equal(t, c.want, foundIn(c.code, c.text))
-		})
+		t.Run(c.code+": "+c.name, func(t *testing.T) { assert.Equal(t, c.want, foundIn(c.code, c.text)) })
 	}
 }
 
@@ -133,9 +131,7 @@ func TestQuestionsByRule(t *testing.T) {
 		},
 		"what is too long is not asked": {"en", "We met Niels Bohr " + strings.Repeat("and so on ", 40) + ".", 5, nil},
 	} {
-		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, c.want, builtin.QuestionsIn(text.LanguageOf(c.language), c.chunk, c.count), "%q", c.chunk)
-		})
+		assert.Equal(t, c.want, builtin.QuestionsIn(text.LanguageOf(c.language), c.chunk, c.count), "%s: %q", name, c.chunk)
 	}
 }
 

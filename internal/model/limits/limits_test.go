@@ -94,16 +94,14 @@ func TestTokensAreReservedAndSettled(t *testing.T) {
 		"the server reports nothing":        {model.Usage{}, nil, nil},
 		"an answer of no use was paid also": {model.Usage{Prompt: 9}, fault.ModelRejected.At("call", "m"), []int{3}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			shared, below := &rate{}, &endpoint{usage: c.usage, err: c.err}
-			chat := limits.Chat{Chat: below, Limits: limits.Limits{Gate: gate(1), Shared: shared, TokensPerMinute: 100}}
-			_, err := chat.Complete(t.Context(), call)
-			require.True(t, errors.Is(err, c.err), "%v", err)
-			assert.True(t, len(shared.reserved) == 1 && shared.reserved[0] == 6 && shared.names[0] == "http://e chat",
-				"reserved %v of %q", shared.reserved, shared.names)
-			assert.True(t, len(shared.settled) == len(c.settled) && (len(c.settled) == 0 || shared.settled[0] == c.settled[0]),
-				"settled %v, want %v", shared.settled, c.settled)
-		})
+		shared, below := &rate{}, &endpoint{usage: c.usage, err: c.err}
+		chat := limits.Chat{Chat: below, Limits: limits.Limits{Gate: gate(1), Shared: shared, TokensPerMinute: 100}}
+		_, err := chat.Complete(t.Context(), call)
+		require.True(t, errors.Is(err, c.err), "%s: %v", name, err)
+		assert.True(t, len(shared.reserved) == 1 && shared.reserved[0] == 6 && shared.names[0] == "http://e chat",
+			"%s: reserved %v of %q", name, shared.reserved, shared.names)
+		assert.True(t, len(shared.settled) == len(c.settled) && (len(c.settled) == 0 || shared.settled[0] == c.settled[0]),
+			"%s: settled %v, want %v", name, shared.settled, c.settled)
 	}
 }
 

@@ -316,24 +316,22 @@ var tinyTexts = []string{
 // Promises: 130.
 func TestVectorsAreThoseOfPlainArithmetic(t *testing.T) {
 	for _, m := range randomModels() {
-		t.Run(m.name, func(t *testing.T) {
-			e := m.open(t)
-			vectors, _, err := e.Embed(t.Context(), tinyTexts)
-			require.NoError(t, err)
-			worst := 1.0
-			for i, text := range tinyTexts {
-				ids := e.loaded.words.tokensOf(e.prefix + text)
-				require.True(t, len(ids) <= tiny.positions, "%d tokens of %q", len(ids), text)
-				want := m.weight.plain(tiny, m.epsilon, ids)
-				cosine := 0.0
-				for k := range want {
-					cosine += want[k] * float64(vectors[i][k])
-				}
-				worst = min(worst, cosine)
+		e := m.open(t)
+		vectors, _, err := e.Embed(t.Context(), tinyTexts)
+		require.NoError(t, err, m.name)
+		worst := 1.0
+		for i, text := range tinyTexts {
+			ids := e.loaded.words.tokensOf(e.prefix + text)
+			require.True(t, len(ids) <= tiny.positions, "%s: %d tokens of %q", m.name, len(ids), text)
+			want := m.weight.plain(tiny, m.epsilon, ids)
+			cosine := 0.0
+			for k := range want {
+				cosine += want[k] * float64(vectors[i][k])
 			}
-			t.Logf("least cosine %.4f", worst)
-			assert.Greater(t, worst, 0.99, "inputs of layers have eight bits, weights seven")
-		})
+			worst = min(worst, cosine)
+		}
+		t.Logf("least cosine %.4f", worst)
+		assert.Greater(t, worst, 0.99, "%s: inputs of layers have eight bits, weights seven", m.name)
 	}
 }
 
@@ -341,26 +339,24 @@ func TestVectorsAreThoseOfPlainArithmetic(t *testing.T) {
 // Promises: 129.
 func TestATextHasOneVector(t *testing.T) {
 	for _, m := range randomModels() {
-		t.Run(m.name, func(t *testing.T) {
-			e := m.open(t)
-			var many []string
-			for range 40 {
-				many = append(many, tinyTexts...)
-			}
-			random := rand.New(rand.NewPCG(5, 6))
-			random.Shuffle(len(many), func(i, j int) { many[i], many[j] = many[j], many[i] })
-			vectors, _, err := e.Embed(t.Context(), many)
-			require.NoError(t, err)
-			alone := map[string][]float32{}
-			for _, text := range tinyTexts {
-				one, _, err := e.Embed(t.Context(), []string{text})
-				require.NoError(t, err)
-				alone[text] = one[0]
-			}
-			for i, text := range many {
-				require.True(t, slices.Equal(vectors[i], alone[text]), "%q has another vector among others", text)
-			}
-		})
+		e := m.open(t)
+		var many []string
+		for range 40 {
+			many = append(many, tinyTexts...)
+		}
+		random := rand.New(rand.NewPCG(5, 6))
+		random.Shuffle(len(many), func(i, j int) { many[i], many[j] = many[j], many[i] })
+		vectors, _, err := e.Embed(t.Context(), many)
+		require.NoError(t, err, m.name)
+		alone := map[string][]float32{}
+		for _, text := range tinyTexts {
+			one, _, err := e.Embed(t.Context(), []string{text})
+			require.NoError(t, err, m.name)
+			alone[text] = one[0]
+		}
+		for i, text := range many {
+			require.True(t, slices.Equal(vectors[i], alone[text]), "%s: %q has another vector among others", m.name, text)
+		}
 	}
 }
 
@@ -409,23 +405,21 @@ func TestPiecesAreTheBestOfAllWays(t *testing.T) {
 func TestDamagedWeightsAreRefusedOrRead(t *testing.T) {
 	random := rand.New(rand.NewPCG(10, 11))
 	for _, m := range randomModels() {
-		t.Run(m.name, func(t *testing.T) {
-			whole, model := m.files[0], m.model()
-			directory := min(6000, len(whole)) // what comes behind is numbers, whatever they are
-			ends := []int{len(whole) - 1}
-			for range 60 {
-				ends = append(ends, random.IntN(directory))
-			}
-			sort.Ints(ends)
-			for _, end := range ends {
-				_, err := model.readFiles(append([][]byte{whole[:end]}, m.files[1:]...))
-				require.Error(t, err, "of %d bytes %d are enough", len(whole), end)
-			}
-			for range 150 {
-				damaged := slices.Clone(whole)
-				damaged[random.IntN(directory)] ^= 1 << random.IntN(8)
-				_, _ = model.readFiles(append([][]byte{damaged}, m.files[1:]...))
-			}
-		})
+		whole, model := m.files[0], m.model()
+		directory := min(6000, len(whole)) // what comes behind is numbers, whatever they are
+		ends := []int{len(whole) - 1}
+		for range 60 {
+			ends = append(ends, random.IntN(directory))
+		}
+		sort.Ints(ends)
+		for _, end := range ends {
+			_, err := model.readFiles(append([][]byte{whole[:end]}, m.files[1:]...))
+			require.Error(t, err, "%s: of %d bytes %d are enough", m.name, len(whole), end)
+		}
+		for range 150 {
+			damaged := slices.Clone(whole)
+			damaged[random.IntN(directory)] ^= 1 << random.IntN(8)
+			_, _ = model.readFiles(append([][]byte{damaged}, m.files[1:]...))
+		}
 	}
 }

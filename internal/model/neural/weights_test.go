@@ -65,20 +65,6 @@ func TestTokensAreThoseOfTheReference(t *testing.T) {
 	}
 }
 
-func TestALongTextIsCutToTheLimit(t *testing.T) {
-	for _, name := range Names() {
-		t.Run(name, func(t *testing.T) {
-			e := withWeights(t, name)
-			text := strings.Repeat("the river and 東京 größer ", 20000)
-			ids := e.loaded.words.tokensOf(text)
-			head := e.loaded.words.tokensOf(text[:12000])
-			assert.True(t, len(ids) == e.model.limit && slices.Equal(ids, head), "%d tokens", len(ids))
-			vectors, _, err := e.Embed(t.Context(), []string{text, ""})
-			assert.True(t, err == nil && len(vectors[0]) == 384 && len(vectors[1]) == 384, "%v", err)
-		})
-	}
-}
-
 // Promises: 130.
 func TestVectorsAreNearThoseOfTheReference(t *testing.T) {
 	for _, name := range Names() {

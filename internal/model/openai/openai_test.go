@@ -34,21 +34,19 @@ func TestEmbeddingsComeBackInTheOrderOfTheirTexts(t *testing.T) {
 		"shuffled base64": {Shuffle: true, Dimension: 64},
 		"shuffled floats": {Shuffle: true, Float: true, Dimension: 64},
 	} {
-		t.Run(name, func(t *testing.T) {
-			embedder := openai.NewEmbedder(openai.Config{BaseURL: server(t, o).URL, APIKey: "k", Model: "m"})
-			vs, usage, err := embedder.Embed(t.Context(), texts)
-			require.NoError(t, err)
-			for i, x := range texts {
-				want := modeltest.Vector(x, 64)
-				vectors.Normalise(want)
-				for j := range want {
-					d := want[j] - vs[i][j]
-					require.True(t, d <= 1e-6 && d >= -1e-6, "text %d: component %d is %g, want %g", i, j, vs[i][j], want[j])
-				}
+		embedder := openai.NewEmbedder(openai.Config{BaseURL: server(t, o).URL, APIKey: "k", Model: "m"})
+		vs, usage, err := embedder.Embed(t.Context(), texts)
+		require.NoError(t, err, name)
+		for i, x := range texts {
+			want := modeltest.Vector(x, 64)
+			vectors.Normalise(want)
+			for j := range want {
+				d := want[j] - vs[i][j]
+				require.True(t, d <= 1e-6 && d >= -1e-6, "%s: text %d: component %d is %g, want %g", name, i, j, vs[i][j], want[j])
 			}
-			assert.True(t, usage.Prompt != 0 && embedder.Dimension() == 64,
-				"usage %d, dimension %d", usage.Prompt, embedder.Dimension())
-		})
+		}
+		assert.True(t, usage.Prompt != 0 && embedder.Dimension() == 64,
+			"%s: usage %d, dimension %d", name, usage.Prompt, embedder.Dimension())
 	}
 }
 
@@ -183,16 +181,14 @@ func TestEveryRequestEnds(t *testing.T) {
 		"a late answer": {modeltest.Injection{Latency: time.Second}, 60 * time.Millisecond, long,
 			"no whole answer within 60ms"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			cfg := config(scripted(t, c.injection))
-			cfg.Timeout, cfg.Stall = c.timeout, c.stall
-			_, err := openai.New(cfg).Complete(t.Context(), model.Call{Task: model.Answer, User: "hello"})
-			assert.True(t, fault.Is(err, fault.ModelUnavailable) && strings.Contains(err.Error(), c.says),
-				"chat: got %v, want %q", err, c.says)
-			_, _, err = openai.NewEmbedder(cfg).Embed(t.Context(), []string{"hello"})
-			assert.True(t, fault.Is(err, fault.ModelUnavailable) && strings.Contains(err.Error(), c.says),
-				"embed: got %v, want %q", err, c.says)
-		})
+		cfg := config(scripted(t, c.injection))
+		cfg.Timeout, cfg.Stall = c.timeout, c.stall
+		_, err := openai.New(cfg).Complete(t.Context(), model.Call{Task: model.Answer, User: "hello"})
+		assert.True(t, fault.Is(err, fault.ModelUnavailable) && strings.Contains(err.Error(), c.says),
+			"%s: chat: got %v, want %q", name, err, c.says)
+		_, _, err = openai.NewEmbedder(cfg).Embed(t.Context(), []string{"hello"})
+		assert.True(t, fault.Is(err, fault.ModelUnavailable) && strings.Contains(err.Error(), c.says),
+			"%s: embed: got %v, want %q", name, err, c.says)
 	}
 }
 

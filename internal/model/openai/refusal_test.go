@@ -58,12 +58,10 @@ func TestRefusalsOfOtherServers(t *testing.T) {
 		"a timeout":            {408, "", fault.ModelUnavailable, "408"},
 		"an error of its own":  {500, "", fault.ModelUnavailable, "500"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := answering(t, c.status, nil, c.body).Complete(t.Context(), model.Call{User: "hello"})
-			assert.True(t, fault.Is(err, c.code) && strings.Contains(err.Error(), c.says),
-				"got %v (%s), want %q (%s)", err, fault.CodeOf(err), c.says, c.code)
-			assert.False(t, strings.Contains(fmt.Sprint(err), "sk-secret"), "the key is in %v", err)
-		})
+		_, err := answering(t, c.status, nil, c.body).Complete(t.Context(), model.Call{User: "hello"})
+		assert.True(t, fault.Is(err, c.code) && strings.Contains(err.Error(), c.says),
+			"%s: got %v (%s), want %q (%s)", name, err, fault.CodeOf(err), c.says, c.code)
+		assert.False(t, strings.Contains(fmt.Sprint(err), "sk-secret"), "%s: the key is in %v", name, err)
 	}
 }
 
@@ -106,10 +104,8 @@ func TestMillisecondsToWaitComeBeforeSeconds(t *testing.T) {
 		"a date in years":      {map[string]string{"Retry-After": "Fri, 31 Dec 2100 23:59:59 GMT"}, fault.LongestRetryAfter},
 		"a date that is over":  {map[string]string{"Retry-After": "Fri, 31 Dec 1999 23:59:59 GMT"}, 0},
 	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := answering(t, 429, c.headers, "").Complete(t.Context(), model.Call{User: "hello"})
-			assert.Equal(t, c.want, fault.RetryAfter(err), "%v", err)
-		})
+		_, err := answering(t, 429, c.headers, "").Complete(t.Context(), model.Call{User: "hello"})
+		assert.Equal(t, c.want, fault.RetryAfter(err), "%s: %v", name, err)
 	}
 	soon := map[string]string{"Retry-After": time.Now().Add(200 * time.Second).UTC().Format(http.TimeFormat)}
 	_, err := answering(t, 429, soon, "").Complete(t.Context(), model.Call{User: "hello"})
@@ -133,11 +129,9 @@ func TestAServersWordOnAskingAgainCounts(t *testing.T) {
 			fault.ModelRejected},
 		"another word": {503, "perhaps", "", fault.ModelUnavailable},
 	} {
-		t.Run(name, func(t *testing.T) {
-			client := answering(t, c.status, map[string]string{"x-should-retry": c.word}, c.body)
-			_, err := client.Complete(t.Context(), model.Call{User: "hello"})
-			assert.True(t, fault.Is(err, c.code), "%v (%s), want %s", err, fault.CodeOf(err), c.code)
-		})
+		client := answering(t, c.status, map[string]string{"x-should-retry": c.word}, c.body)
+		_, err := client.Complete(t.Context(), model.Call{User: "hello"})
+		assert.True(t, fault.Is(err, c.code), "%s: %v (%s), want %s", name, err, fault.CodeOf(err), c.code)
 	}
 }
 
@@ -180,20 +174,18 @@ func TestWhatIsLeftOfAQuotaIsTold(t *testing.T) {
 			map[string]string{"x-ratelimit-remaining-requests": "-1", "x-ratelimit-reset-requests": "-1s"}, model.Quota{}},
 		"nothing": {200, nil, model.Quota{}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			var report []model.Quota
-			ctx := model.OnQuota(t.Context(), func(quota model.Quota) { report = append(report, quota) })
-			client := answering(t, c.status, c.headers, says(`{"prompt_tokens":2,"completion_tokens":3}`))
-			_, _ = client.Complete(ctx, model.Call{User: "hello"})
-			require.Len(t, report, 1, "reports")
-			near := func(got, want model.Left) bool {
-				off := (got.Reset - want.Reset).Abs()
-				return got.Known == want.Known && got.Count == want.Count && off < 3*time.Second &&
-					(want.Reset > 30*time.Second || off < time.Microsecond)
-			}
-			assert.True(t, near(report[0].Requests, c.want.Requests) && near(report[0].Tokens, c.want.Tokens),
-				"got %+v, want %+v", report[0], c.want)
-		})
+		var report []model.Quota
+		ctx := model.OnQuota(t.Context(), func(quota model.Quota) { report = append(report, quota) })
+		client := answering(t, c.status, c.headers, says(`{"prompt_tokens":2,"completion_tokens":3}`))
+		_, _ = client.Complete(ctx, model.Call{User: "hello"})
+		require.Len(t, report, 1, "%s: reports", name)
+		near := func(got, want model.Left) bool {
+			off := (got.Reset - want.Reset).Abs()
+			return got.Known == want.Known && got.Count == want.Count && off < 3*time.Second &&
+				(want.Reset > 30*time.Second || off < time.Microsecond)
+		}
+		assert.True(t, near(report[0].Requests, c.want.Requests) && near(report[0].Tokens, c.want.Tokens),
+			"%s: got %+v, want %+v", name, report[0], c.want)
 	}
 }
 

@@ -69,12 +69,10 @@ func TestAStreamedAnswerComesInThePiecesThatTheServerGives(t *testing.T) {
 		"without usage": {event("Rembrandt van Rijn did.") + stop + done,
 			[]string{"Rembrandt van Rijn did."}, model.Usage{Prompt: 6, Completion: 6, Doubted: true}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			taken, reply, err := streaming(t, sends("text/event-stream; charset=utf-8", c.body))
-			require.True(t, err == nil && slices.Equal(taken, c.taken) && reply.Text == strings.Join(c.taken, ""),
-				"%q %+v %v", taken, reply, err)
-			assert.Equal(t, c.usage, reply.Usage)
-		})
+		taken, reply, err := streaming(t, sends("text/event-stream; charset=utf-8", c.body))
+		require.True(t, err == nil && slices.Equal(taken, c.taken) && reply.Text == strings.Join(c.taken, ""),
+			"%s: %q %+v %v", name, taken, reply, err)
+		assert.Equal(t, c.usage, reply.Usage, name)
 	}
 }
 
@@ -116,11 +114,9 @@ func TestAServerThatKnowsNoStreamsAnswersInOnePiece(t *testing.T) {
 			sends("application/json", whole)(w, request)
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			taken, reply, err := streaming(t, serve)
-			assert.True(t, err == nil && slices.Equal(taken, []string{"one two three"}) && reply.Usage.Completion == 3,
-				"%q %+v %v", taken, reply, err)
-		})
+		taken, reply, err := streaming(t, serve)
+		assert.True(t, err == nil && slices.Equal(taken, []string{"one two three"}) && reply.Usage.Completion == 3,
+			"%s: %q %+v %v", name, taken, reply, err)
 	}
 	assert.Equal(t, int32(2), asked.Load(), "asked")
 }
@@ -154,23 +150,21 @@ func TestAStreamHoldsThoughtsBack(t *testing.T) {
 		"a body that is whole": {[]string{`{"choices":[{"message":{"content":"Is it?</think>Oslo."}}]}`},
 			[][]string{{"Oslo."}}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			kind := "text/event-stream"
-			if strings.HasPrefix(c.answers[0], "{") {
-				kind = "application/json"
-			}
-			client := hostile(t, sends(kind, c.answers[0]))
-			for i, want := range c.taken {
-				var taken []string
-				ctx := model.WithDeltas(t.Context(), func(text string) error {
-					taken = append(taken, text)
-					return nil
-				})
-				reply, err := client.Complete(ctx, model.Call{User: "Where?"})
-				assert.True(t, err == nil && slices.Equal(taken, want) && reply.Text == strings.Join(want, ""),
-					"%d: %q %+v %v, want %q", i, taken, reply, err, want)
-			}
-		})
+		kind := "text/event-stream"
+		if strings.HasPrefix(c.answers[0], "{") {
+			kind = "application/json"
+		}
+		client := hostile(t, sends(kind, c.answers[0]))
+		for i, want := range c.taken {
+			var taken []string
+			ctx := model.WithDeltas(t.Context(), func(text string) error {
+				taken = append(taken, text)
+				return nil
+			})
+			reply, err := client.Complete(ctx, model.Call{User: "Where?"})
+			assert.True(t, err == nil && slices.Equal(taken, want) && reply.Text == strings.Join(want, ""),
+				"%s: %d: %q %+v %v, want %q", name, i, taken, reply, err, want)
+		}
 	}
 }
 
@@ -204,11 +198,9 @@ func TestAStreamThatFailsIsAnErrorWithWhatItCost(t *testing.T) {
 			fault.ModelUnavailable, "token too long"},
 		"nothing": {done, fault.ModelUnreadable, "no choice"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			_, reply, err := streaming(t, sends("text/event-stream", c.body))
-			assert.True(t, fault.Is(err, c.code) && strings.Contains(fmt.Sprint(err), c.says) && reply.Usage.Prompt != 0,
-				"%+v %v", reply, err)
-		})
+		_, reply, err := streaming(t, sends("text/event-stream", c.body))
+		assert.True(t, fault.Is(err, c.code) && strings.Contains(fmt.Sprint(err), c.says) && reply.Usage.Prompt != 0,
+			"%s: %+v %v", name, reply, err)
 	}
 }
 

@@ -30,18 +30,16 @@ var texts = map[string]string{
 
 func TestPiecesCoverATextWithoutCuttingARune(t *testing.T) {
 	for name, text := range texts {
-		t.Run(name, func(t *testing.T) {
-			valid := utf8.ValidString(text)
-			covered := 0
-			for rest := text; rest != ""; {
-				piece := tokens.FirstPiece(rest)
-				require.True(t, piece != "" && len(piece) <= 8<<10 && strings.HasPrefix(rest, piece),
-					"a piece of %d bytes at %d", len(piece), covered)
-				require.True(t, !valid || utf8.ValidString(piece), "a rune is cut at %d", covered)
-				rest, covered = rest[len(piece):], covered+len(piece)
-			}
-			assert.Equal(t, len(text), covered)
-		})
+		valid := utf8.ValidString(text)
+		covered := 0
+		for rest := text; rest != ""; {
+			piece := tokens.FirstPiece(rest)
+			require.True(t, piece != "" && len(piece) <= 8<<10 && strings.HasPrefix(rest, piece),
+				"%s: a piece of %d bytes at %d", name, len(piece), covered)
+			require.True(t, !valid || utf8.ValidString(piece), "%s: a rune is cut at %d", name, covered)
+			rest, covered = rest[len(piece):], covered+len(piece)
+		}
+		assert.Equal(t, len(text), covered, name)
 	}
 }
 

@@ -77,24 +77,22 @@ func TestTheIndexThatTheMachineNamesIsAsked(t *testing.T) {
 			t.Setenv("PIP_CONFIG_FILE", file)
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			index, asked := mirror(t, raw)
-			configure(t, index)
-			order := wheel.Order{
-				What: "a tool", Target: t.TempDir(), Home: "https://files.invalid/ab/" + wheelName, SHA256: sum(raw), Mode: 0o755,
-				Files: []wheel.File{{Name: "tool", SHA256: sum(content), Size: int64(len(content))}},
-			}
-			err := order.Fetch(t.Context())
-			require.True(t, err == nil && *asked == 2, "%v after %d requests", err, *asked)
-			info, err := os.Stat(filepath.Join(order.Target, "tool"))
-			assert.True(t, err == nil && info.Mode().Perm() == 0o755, "%v %v", info, err)
-			status, problem := order.Files[0].CheckState(order.Target, true)
-			assert.True(t, status == wheel.Sound, "%v", problem)
-			order.Home = "https://files.invalid/ab/some_tool-2.0-py3-none-any.whl"
-			err = order.Fetch(t.Context())
-			assert.True(t, err != nil && strings.Contains(err.Error(), "some_tool-2.0") &&
-				!strings.Contains(err.Error(), "hidden-word"), "a wheel that the index has not: %v", err)
-		})
+		index, asked := mirror(t, raw)
+		configure(t, index)
+		order := wheel.Order{
+			What: "a tool", Target: t.TempDir(), Home: "https://files.invalid/ab/" + wheelName, SHA256: sum(raw), Mode: 0o755,
+			Files: []wheel.File{{Name: "tool", SHA256: sum(content), Size: int64(len(content))}},
+		}
+		err := order.Fetch(t.Context())
+		require.True(t, err == nil && *asked == 2, "%s: %v after %d requests", name, err, *asked)
+		info, err := os.Stat(filepath.Join(order.Target, "tool"))
+		assert.True(t, err == nil && info.Mode().Perm() == 0o755, "%s: %v %v", name, info, err)
+		status, problem := order.Files[0].CheckState(order.Target, true)
+		assert.True(t, status == wheel.Sound, "%s: %v", name, problem)
+		order.Home = "https://files.invalid/ab/some_tool-2.0-py3-none-any.whl"
+		err = order.Fetch(t.Context())
+		assert.True(t, err != nil && strings.Contains(err.Error(), "some_tool-2.0") &&
+			!strings.Contains(err.Error(), "hidden-word"), "%s: a wheel that the index has not: %v", name, err)
 	}
 }
 
@@ -110,17 +108,15 @@ func TestOtherBytesAreRefusedAndNothingIsLeft(t *testing.T) {
 		"a longer file":  func(o *wheel.Order) { o.Files[0].Size = 1 },
 		"another folder": func(o *wheel.Order) { o.From, o.Files[0].SHA256 = write(t, "tool", content), sum(nil) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			order := wheel.Order{
-				What: "a tool", Target: t.TempDir(), Home: "https://files.invalid/ab/" + wheelName, SHA256: sum(raw),
-				Files: []wheel.File{file}, Mode: 0o755,
-			}
-			change(&order)
-			err := order.Fetch(t.Context())
-			assert.True(t, fault.Is(err, fault.BadConfig) && strings.Contains(err.Error(), order.Home), "%v", err)
-			left, err := os.ReadDir(order.Target)
-			assert.True(t, err == nil && len(left) <= 0, "%v %v", left, err)
-		})
+		order := wheel.Order{
+			What: "a tool", Target: t.TempDir(), Home: "https://files.invalid/ab/" + wheelName, SHA256: sum(raw),
+			Files: []wheel.File{file}, Mode: 0o755,
+		}
+		change(&order)
+		err := order.Fetch(t.Context())
+		assert.True(t, fault.Is(err, fault.BadConfig) && strings.Contains(err.Error(), order.Home), "%s: %v", name, err)
+		left, err := os.ReadDir(order.Target)
+		assert.True(t, err == nil && len(left) <= 0, "%s: %v %v", name, left, err)
 	}
 }
 

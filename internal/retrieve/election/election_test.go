@@ -268,20 +268,6 @@ func TestWeightedVotingOnTheReferenceVectors(t *testing.T) {
 	}
 }
 
-// A worked example: five voters ask for five chunks.
-func TestAWorkedExampleOfWeightedVoting(t *testing.T) {
-	got := election.ElectWeighted([][]uint32{{1, 2}, {1, 3}, {1, 2}, {4}, {3, 4, 5}}, 5, 5)
-	want := []struct {
-		c uint32
-		s float64
-	}{{1, .30}, {2, .20}, {3, .16}, {4, .08}, {5, .02}}
-	for i, w := range want {
-		assert.True(t, got[i].Candidate == w.c && math.Abs(got[i].Score-w.s) <= 1e-6,
-			"seat %d: %d %.4f, want %d %.2f", i, got[i].Candidate, got[i].Score, w.c, w.s)
-	}
-	assert.True(t, len(got[0].Why) == 3 && got[0].Why[2] == 2, "why %v", got[0].Why)
-}
-
 func TestNoBallotsElectNobody(t *testing.T) {
 	got := election.ElectWeighted(nil, 10, 5)
 	assert.True(t, len(got) == 0, "got %v", got)

@@ -83,19 +83,6 @@ func TestReferenceVectors(t *testing.T) {
 	}
 }
 
-// T6 of the specification.
-func TestSpecificationT6(t *testing.T) {
-	graph := walk.Graph{Adjacency: searchtest.MakeGraph([][]uint32{{0, 1}, {0, 2}, {0, 1}, {3}, {2, 3, 4}}, 5)}
-	var start walk.Start
-	for i, w := range []float64{.80, .70, .65, .60, .50} {
-		start.Classes = append(start.Classes, walk.Weighted{ID: uint32(i), Weight: w})
-	}
-	want := []float64{0.109008, 0.074118, 0.054799, 0.075500, 0.019909}
-	for _, x := range graph.Run(start, 0.5, 1e-14, walk.View{}).Chunks {
-		assert.True(t, math.Abs(x.Weight-want[x.ID]) <= 1e-6, "c%d has %g, want %g", x.ID+1, x.Weight, want[x.ID])
-	}
-}
-
 func TestAViewIsTheInducedSubgraph(t *testing.T) {
 	// Without chunk 1 the class that has only it is alone; mass of the others equals that of the graph made without
 	// them.

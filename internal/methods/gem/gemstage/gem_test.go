@@ -185,27 +185,6 @@ func TestAServerThatFailsStopsTheWork(t *testing.T) {
 	assert.True(t, fault.Is(err, fault.ModelAuth), "%v", err)
 }
 
-func TestMembersAreOfTheThemeThatTheyShare(t *testing.T) {
-	chunks := chunksOf(24)
-	for i := range chunks {
-		if i%2 == 0 {
-			chunks[i].Text = fmt.Sprintf("The harbour pilot guides ships through fog. Pilot Berg %d.", i)
-		} else {
-			chunks[i].Text = fmt.Sprintf("Bakers knead dough before dawn. Baker Lund %d.", i)
-		}
-	}
-	_, sealed := seal(t, maker(blobmemory.New(), builtin.Chat{}, builtin.Embedder{}), chunks)
-	kind := map[string]int{}
-	for i, chunk := range chunks {
-		kind[chunk.ID.String()] = i % 2
-	}
-	require.True(t, len(sealed.Themes.Themes) >= 2, "%d themes", len(sealed.Themes.Themes))
-	members := sealed.Themes.Themes[1].Members
-	for _, member := range members {
-		assert.Equal(t, kind[members[0].Chunk], kind[member.Chunk], "a theme mixes both: %+v", members)
-	}
-}
-
 func chunksAt(c spectral.Content, node, chunks int) []uint32 {
 	to, _ := c.Edges(node)
 	return slices.DeleteFunc(slices.Clone(to), func(j uint32) bool { return int(j) >= chunks })
