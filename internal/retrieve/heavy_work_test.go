@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"sync"
@@ -20,13 +19,11 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/lexical"
-	"github.com/unweaver/unweaver/internal/index/postings"
 	"github.com/unweaver/unweaver/internal/methods"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/retrieve/election"
 	"github.com/unweaver/unweaver/internal/retrieve/fuse"
 	"github.com/unweaver/unweaver/internal/retrieve/walk"
-	"github.com/unweaver/unweaver/internal/stream/mapped"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 	"github.com/unweaver/unweaver/internal/testkit/searchtest"
 )
@@ -230,31 +227,14 @@ func synthetic(b *testing.B, n, length int, seed uint64) (*lexical.Index, func()
 			}
 		}
 	}
-	bl := postings.NewBuilder()
-	defer bl.Close()
-	for range n {
-		names := make([]string, 1+r.IntN(2*length))
-		for i := range names {
-			names[i] = word()
+	documents := make([][]string, n)
+	for i := range documents {
+		documents[i] = make([]string, 1+r.IntN(2*length))
+		for j := range documents[i] {
+			documents[i][j] = word()
 		}
-		require.NoError(b, bl.Add(names))
 	}
-	path := filepath.Join(b.TempDir(), "side")
-	file, err := os.Create(path)
-	require.NoError(b, err)
-	w := mapped.NewWriter(file, "search", 1, nil)
-	st, err := bl.Write(w, "x_")
-	if err == nil {
-		err = w.Close()
-	}
-	if err == nil {
-		err = file.Close()
-	}
-	require.NoError(b, err)
-	s, err := mapped.Open(path, "search", 1)
-	require.NoError(b, err)
-	b.Cleanup(s.Close)
-	index, err := lexical.Compose([]lexical.Part{{Side: postings.Open(s, "x_", st)}}, nil)
+	index, err := lexical.Compose([]lexical.Part{{Side: searchtest.OpenSide(b, documents)}}, nil)
 	require.NoError(b, err)
 	return index, func() []string {
 		q := make([]string, 12)

@@ -2,12 +2,10 @@ package retrieve_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -345,27 +343,6 @@ func ask(t *testing.T, o retrievetest.Opened, method string, n int) retrieve.Que
 	return query
 }
 
-// renderResult renders all of a result that must be equal, scores by their bits.
-func renderResult(t *testing.T, result retrieve.Result) []string {
-	t.Helper()
-	bits := func(value float64) uint64 { return math.Float64bits(value) }
-	out := []string{result.Reason, fmt.Sprint(result.Degraded)}
-	for _, chunk := range result.Chunks {
-		out = append(out, fmt.Sprintf("chunk %+v score %x %x %v %x %v filled %v why %v", *chunk.Live, bits(chunk.Score),
-			bits(chunk.Similarity), chunk.HasSim, bits(chunk.BM25), chunk.HasBM25, chunk.Filled, chunk.Why))
-	}
-	for _, entity := range result.Entities {
-		out = append(out, fmt.Sprintf("entity %s %d %s %x %x %v of %d", entity.ID, entity.Place, entity.Name,
-			bits(entity.Score), bits(entity.Similarity), entity.Votes, entity.Total))
-	}
-	if result.Confidence != nil {
-		out = append(out, fmt.Sprintf("confidence %x", bits(*result.Confidence)))
-	}
-	raw, err := json.Marshal(result.Explain)
-	require.NoError(t, err)
-	return append(out, string(raw))
-}
-
 // sameTable fails where one table says anything that another does not.
 func sameTable(t *testing.T, got, want *retrieve.Generation) {
 	t.Helper()
@@ -443,13 +420,13 @@ func TestEveryMethodAnswersFromManySegmentsAsFromOne(t *testing.T) {
 			for _, method := range methods.Registry().ListPlain() {
 				for question := range 150 {
 					query := ask(t, one, method, question)
-					want, got := renderResult(t, one.Run(t, query)), renderResult(t, many.Run(t, query))
-					require.True(t, slices.Equal(got, want),
-						"%s, %s, %q:\n%s\nwant\n%s", method, query.Rule, query.Text, strings.Join(got, "\n"), strings.Join(want, "\n"))
-					found += len(want)
+					want, got := one.Run(t, query), many.Run(t, query)
+					want.Timing, got.Timing = retrieve.Timing{}, retrieve.Timing{}
+					require.True(t, reflect.DeepEqual(got, want), "%s, %s, %q:\n%+v\nwant\n%+v", method, query.Rule, query.Text, got, want)
+					found += len(want.Chunks)
 				}
 			}
-			assert.True(t, found >= 150*6*5, "%d lines in all: hardly anything was found", found)
+			assert.GreaterOrEqual(t, found, 150*6*2, "hardly anything was found")
 		})
 	}
 }

@@ -82,18 +82,9 @@ func TestParametersAreCheckedAndHaveDefaults(t *testing.T) {
 		"another":           {map[string]any{"other": 1.0}, nil},
 	} {
 		got, err := spec.ReadParams(c.given)
-		if c.want == nil {
-			assert.True(t, fault.Is(err, fault.InvalidParam) && strings.Contains(err.Error(), "choice, number, switch, whole"),
-				"%s: %v %v", name, got, err)
-			continue
-		}
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		for key, value := range c.want {
-			assert.True(t, got[key] == value, "%s: %s is %v, want %v", name, key, got[key], value)
-		}
+		assert.Equal(t, c.want, got, name)
+		assert.True(t, (c.want == nil) == (err != nil) && (err == nil || fault.Is(err, fault.InvalidParam) &&
+			strings.Contains(err.Error(), "choice, number, switch, whole")), "%s: %v", name, err)
 	}
 }
 

@@ -14,8 +14,8 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/deletedstats"
 	"github.com/unweaver/unweaver/internal/index/postings"
-	"github.com/unweaver/unweaver/internal/stream/mapped"
 	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
+	"github.com/unweaver/unweaver/internal/testkit/searchtest"
 )
 
 var chunks = deletedstats.Of{Side: "chunks", Analyser: "words/1"}
@@ -39,25 +39,6 @@ func open(t testing.TB, content []byte, of deletedstats.Of) (*deletedstats.File,
 	return table, err
 }
 
-func side(t testing.TB, docs [][]string) *postings.Side {
-	t.Helper()
-	builder := postings.NewBuilder()
-	defer builder.Close()
-	for _, terms := range docs {
-		require.NoError(t, builder.Add(terms))
-	}
-	var content bytes.Buffer
-	writer := mapped.NewWriter(&content, "test", 1, nil)
-	stats, err := builder.Write(writer, "x_")
-	err = errors.Join(err, writer.Close())
-	require.NoError(t, err)
-	path := scratchtest.WriteFile(t, content.Bytes())
-	file, err := mapped.Open(path, "test", 1)
-	require.NoError(t, err)
-	t.Cleanup(file.Close)
-	return postings.Open(file, "x_", stats)
-}
-
 func random(r *rand.Rand, documents int) [][]string {
 	docs := make([][]string, documents)
 	for i := range docs {
@@ -73,7 +54,7 @@ func TestNightsAddUpAndMergesTakeAway(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for range 20 {
 		a, b := random(r, 1+r.IntN(60)), random(r, 1+r.IntN(60))
-		sides := []*postings.Side{side(t, a), side(t, b)}
+		sides := []*postings.Side{searchtest.OpenSide(t, a), searchtest.OpenSide(t, b)}
 		night := func(n int) func(row int) bool { return func(row int) bool { return row%4 == n } }
 		two := func(row int) bool { return row%4 < 2 }
 		content := write(t, nil, deletedstats.Count(sides[0], night(0)), deletedstats.Count(sides[1], night(0)))
@@ -93,7 +74,7 @@ func TestNightsAddUpAndMergesTakeAway(t *testing.T) {
 				left = append(left, terms)
 			}
 		}
-		whole := side(t, left)
+		whole := searchtest.OpenSide(t, left)
 		table, err := open(t, merged, chunks)
 		require.NoError(t, err)
 		require.Equal(t, whole.Stats().Totals(), table.Totals())

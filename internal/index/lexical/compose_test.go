@@ -18,30 +18,10 @@ import (
 	"github.com/unweaver/unweaver/internal/index/deletions"
 	"github.com/unweaver/unweaver/internal/index/lexical"
 	"github.com/unweaver/unweaver/internal/index/postings"
-	"github.com/unweaver/unweaver/internal/stream/mapped"
 	"github.com/unweaver/unweaver/internal/testkit/longtest"
 	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
+	"github.com/unweaver/unweaver/internal/testkit/searchtest"
 )
-
-func open(t testing.TB, docs [][]string) *postings.Side {
-	t.Helper()
-	builder := postings.NewBuilder()
-	defer builder.Close()
-	for _, d := range docs {
-		require.NoError(t, builder.Add(d))
-	}
-	var content bytes.Buffer
-	w := mapped.NewWriter(&content, "search", 1, nil)
-	st, err := builder.Write(w, "k_")
-	if err == nil {
-		err = w.Close()
-	}
-	require.NoError(t, err)
-	s, err := mapped.Open(scratchtest.WriteFile(t, content.Bytes()), "search", 1)
-	require.NoError(t, err)
-	t.Cleanup(s.Close)
-	return postings.Open(s, "k_", st)
-}
 
 // layout is a corpus in sides: rows of live and of dead documents.
 type layout struct {
@@ -85,7 +65,7 @@ func (l layout) composed(t testing.TB) (index *lexical.Index, keys []int) {
 	var parts []lexical.Part
 	var changes []deletedstats.Change
 	for i, docs := range l.sides {
-		part := lexical.Part{Side: open(t, docs)}
+		part := lexical.Part{Side: searchtest.OpenSide(t, docs)}
 		keys = append(keys, l.key[i]...)
 		if slices.Contains(l.key[i], -1) {
 			var content bytes.Buffer
@@ -218,7 +198,7 @@ func TestManySidesAnswerToTheLastBitAsOneOfTheLiveRows(t *testing.T) {
 		if corpus%5 == 0 {
 			dead = nil
 		}
-		one := lexical.New(open(t, live))
+		one := lexical.New(searchtest.OpenSide(t, live))
 		many, keys := cut(r, live, dead, 1+r.IntN(64)).composed(t)
 		for range 5 { // of no more terms than are looked up
 			byFormula(t, live, many, keys, ask(r, live, lexical.MaxTerms))
@@ -236,7 +216,7 @@ func TestManySidesOfManyWindowsAnswerAsOneWithWorkersBesideEachOther(t *testing.
 	const documents = 60_000
 	live := zipf(r, documents, 50, 8) // several workers share so many postings, most scores are equal to others
 	dead := zipf(r, documents/5, 50, 14)
-	one := lexical.New(open(t, live))
+	one := lexical.New(searchtest.OpenSide(t, live))
 	for _, sides := range []int{1, 2, 7} {
 		many, keys := cut(r, live, dead, sides).composed(t)
 		for range 15 {
@@ -249,7 +229,7 @@ func TestManySidesOfManyWindowsAnswerAsOneWithWorkersBesideEachOther(t *testing.
 func TestQuestionsBesideEachOtherThatTakeEachOthersRememberedWordsAnswerAsOneSide(t *testing.T) {
 	r := rand.New(rand.NewPCG(14, 3))
 	live, dead := zipf(r, 2000, 20_000, 12), zipf(r, 200, 20_000, 12) // more words than are remembered
-	one := lexical.New(open(t, live))
+	one := lexical.New(searchtest.OpenSide(t, live))
 	many, _ := cut(r, live, dead, 40).composed(t)
 	var asking sync.WaitGroup
 	for asker := range 4 {
@@ -277,14 +257,14 @@ func TestQuestionsBesideEachOtherThatTakeEachOthersRememberedWordsAnswerAsOneSid
 }
 
 func TestRowsAndTermsThatAreDeadAreNotThere(t *testing.T) {
-	side := open(t, [][]string{{"gone", "a"}, {"a", "b"}})
+	side := searchtest.OpenSide(t, [][]string{{"gone", "a"}, {"a", "b"}})
 	of := deletions.Of{Segment: "s", Unit: deletions.Classes, Rows: 2}
 	var content bytes.Buffer
 	require.NoError(t, deletions.Add(&content, of, nil, []uint32{0}))
 	bitmap, err := deletions.Open(scratchtest.WriteFile(t, content.Bytes()), of)
 	require.NoError(t, err)
 	defer bitmap.Close()
-	parts := []lexical.Part{{Side: open(t, nil)}, {Side: side, Dead: bitmap}, {Side: open(t, [][]string{{"c"}})}}
+	parts := []lexical.Part{{Side: searchtest.OpenSide(t, nil)}, {Side: side, Dead: bitmap}, {Side: searchtest.OpenSide(t, [][]string{{"c"}})}}
 	index, err := lexical.Compose(parts, counted(t, deletedstats.Count(side, bitmap.IsDead)))
 	require.NoError(t, err)
 	assert.True(t, !index.HasAnyTerm([]string{"gone"}) && index.Weight("gone") == 0 &&

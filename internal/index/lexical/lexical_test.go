@@ -15,10 +15,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/index/lexical"
+	"github.com/unweaver/unweaver/internal/testkit/searchtest"
 	"github.com/unweaver/unweaver/internal/text"
 )
 
-func build(t testing.TB, docs [][]string) *lexical.Index { return lexical.New(open(t, docs)) }
+func build(t testing.TB, docs [][]string) *lexical.Index {
+	return lexical.New(searchtest.OpenSide(t, docs))
+}
 
 // zipf gives documents whose words are spread as in language.
 func zipf(r *rand.Rand, docs, vocabulary, length int) [][]string {

@@ -19,6 +19,7 @@ import (
 	"github.com/unweaver/unweaver/internal/index/postings"
 	"github.com/unweaver/unweaver/internal/stream/mapped"
 	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
+	"github.com/unweaver/unweaver/internal/testkit/searchtest"
 )
 
 func bytesOf(t *testing.T, builder *postings.Builder) []byte {
@@ -30,31 +31,6 @@ func bytesOf(t *testing.T, builder *postings.Builder) []byte {
 	require.NoError(t, err)
 	require.NoError(t, writer.Close())
 	return content.Bytes()
-}
-
-func write(t *testing.T, builder *postings.Builder) *postings.Side {
-	t.Helper()
-	defer builder.Close()
-	return keep(t, func(writer *mapped.Writer) (postings.Stats, error) { return builder.Write(writer, "x_") })
-}
-
-func keep(t testing.TB, write func(*mapped.Writer) (postings.Stats, error)) *postings.Side {
-	t.Helper()
-	var content bytes.Buffer
-	writer := mapped.NewWriter(&content, "test", 1, nil)
-	stats, err := write(writer)
-	if err == nil {
-		err = writer.Close()
-	}
-	path := filepath.Join(t.TempDir(), "side")
-	if err == nil {
-		err = os.WriteFile(path, content.Bytes(), 0o600)
-	}
-	require.NoError(t, err)
-	opened, err := mapped.Open(path, "test", 1)
-	require.NoError(t, err)
-	t.Cleanup(opened.Close)
-	return postings.Open(opened, "x_", stats)
 }
 
 func add(t *testing.T, builder *postings.Builder, documents ...[]string) {
@@ -70,15 +46,15 @@ func TestARaisedMaximumIsNeverBelowAWeight(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	needed, tight := 0, 0
 	for range 400 {
-		builder := postings.NewBuilder()
+		var documents [][]string
 		for range 17 + r.IntN(3) { // fewer have no maximum
 			terms := []string{"t"}
 			for range r.IntN(1 << r.IntN(11)) {
 				terms = append(terms, []string{"t", "u", "u"}[r.IntN(3)])
 			}
-			add(t, builder, terms)
+			documents = append(documents, terms)
 		}
-		side := write(t, builder)
+		side := searchtest.OpenSide(t, documents)
 		list, _ := side.Find("t")
 		stored := float64(list.MaxWeight(0))
 		docs, counts := list.All()
@@ -133,17 +109,12 @@ func TestTemporaryFilesGoWithTheBuilder(t *testing.T) {
 }
 
 func TestCountsEndAt255AndAnEmptySideIsOne(t *testing.T) {
-	builder := postings.NewBuilder()
-	terms := make([]string, 300)
-	for i := range terms {
-		terms[i] = "often"
-	}
-	add(t, builder, terms)
-	often, _ := write(t, builder).Find("often")
+	terms := slices.Repeat([]string{"often"}, 300)
+	often, _ := searchtest.OpenSide(t, [][]string{terms}).Find("often")
 	_, counts := often.All()
 	assert.True(t, counts[0] == 255, "300 occurrences are counted as %d", counts[0])
 	assert.InDelta(t, math.Log(1+(4-2+0.5)/2.5), postings.Totals{Documents: 4}.IDF(2), 1e-15)
-	empty := write(t, postings.NewBuilder())
+	empty := searchtest.OpenSide(t, nil)
 	assert.True(t, empty.Documents() == 0 && empty.Average == 1 && !empty.Has(""), "%+v", empty)
 }
 
@@ -219,8 +190,6 @@ type plain struct {
 // sideOf writes a side of documents, and gives what it has to say.
 func sideOf(t *testing.T, documents [][]string) (side *postings.Side, lists map[string]plain, stats postings.Stats) {
 	t.Helper()
-	builder := postings.NewBuilder()
-	add(t, builder, documents...)
 	lists, stats.Documents = map[string]plain{}, uint32(len(documents))
 	for doc, terms := range documents {
 		counts := map[string]int{}
@@ -233,7 +202,7 @@ func sideOf(t *testing.T, documents [][]string) (side *postings.Side, lists map[
 		}
 		stats.Terms += uint64(len(terms))
 	}
-	return write(t, builder), lists, stats
+	return searchtest.OpenSide(t, documents), lists, stats
 }
 
 // Promises: 82.

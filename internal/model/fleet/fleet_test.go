@@ -103,6 +103,12 @@ func (p *process) die() {
 	p.calls.Wait()
 }
 
+func end(fleet []*process) {
+	for _, p := range fleet {
+		p.die()
+	}
+}
+
 // filled returns which part of so many places was in use over a time, on average.
 func filled(to *endpoint, places int, over time.Duration) float64 {
 	sum, samples := 0.0, 0
@@ -171,9 +177,7 @@ func TestAFleetFillsThePlacesAndNeverMore(t *testing.T) {
 				time.Sleep(10 * time.Second)
 				checkFilled(t, to, total, 10*time.Second, 0.95, 1)
 				to.checkMost(t, total)
-				for _, p := range fleet {
-					p.die()
-				}
+				end(fleet)
 			})
 		})
 	}
@@ -257,9 +261,7 @@ func TestWithoutTheStoreAShareIsKeptForAWhile(t *testing.T) {
 		store.down.Store(false)
 		time.Sleep(5 * Beat)
 		checkFilled(t, to, 64, 10*time.Second, 0.95, 1)
-		for _, p := range []*process{p, other, late} {
-			p.die()
-		}
+		end([]*process{p, other, late})
 	})
 }
 
@@ -297,9 +299,7 @@ func TestFewPlacesGoRound(t *testing.T) {
 			}
 		}
 		checkFilled(t, to, 64, 5*time.Second, 0.95, 1)
-		for _, p := range append(fleet, strict) {
-			p.die()
-		}
+		end(append(fleet, strict))
 	})
 }
 
@@ -350,9 +350,7 @@ func TestEqualDemandFillsTheLimitFromTheBeginning(t *testing.T) {
 			time.Sleep(Beat)
 			checkFilled(t, to, processes*each, 10*time.Second, 0.95, 1)
 			to.checkMost(t, processes*each)
-			for _, p := range fleet {
-				p.die()
-			}
+			end(fleet)
 		})
 	}
 }
@@ -389,9 +387,7 @@ func TestPlacesOfAnIdleProcessAreUsedWithinABeat(t *testing.T) {
 				checkFilled(t, to, total, Beat, 0.95, 1)
 			}
 			to.checkMost(t, total)
-			for _, p := range fleet {
-				p.die()
-			}
+			end(fleet)
 		})
 	}
 }
@@ -412,9 +408,7 @@ func TestWhoHadAllLeavesItToThoseThatBegin(t *testing.T) {
 		time.Sleep(Beat / 2)
 		checkFilled(t, to, 48, 2*Beat, 0.95, 1)
 		to.checkMost(t, 48)
-		for _, p := range fleet {
-			p.die()
-		}
+		end(fleet)
 	})
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/openai"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
+	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
 
 type seen struct {
@@ -65,7 +66,7 @@ func TestBodiesAreWhatTheyWere(t *testing.T) {
 			w.WriteHeader(http.StatusBadRequest)
 			_, _ = io.WriteString(w, `{"error":{"message":"response_format"}}`)
 		case strings.Contains(body, "input"):
-			_, _ = w.Write(answer([][]float32{{1, 2}, {3, 4}}, true))
+			_, _ = w.Write(modeltest.EncodeEmbeddings([][]float32{{1, 2}, {3, 4}}, true))
 		default:
 			_, _ = io.WriteString(w, says(`{"prompt_tokens":9,"completion_tokens":3}`))
 		}
@@ -212,7 +213,7 @@ func TestAServerWithoutBase64IsAskedForNumbers(t *testing.T) {
 					_, _ = io.WriteString(w, c.says)
 					return
 				}
-				_, _ = w.Write(answer([][]float32{{3, 4}}, packed))
+				_, _ = w.Write(modeltest.EncodeEmbeddings([][]float32{{3, 4}}, packed))
 			})
 			var metered account
 			embedder := model.MeterEmbedder(openai.NewEmbedder(openai.Config{BaseURL: url, Model: "m"}), &metered)
@@ -241,7 +242,7 @@ func TestAnAnswerDoesNotChangeWithTheNext(t *testing.T) {
 	number := 0
 	url, _ := recording(t, func(w http.ResponseWriter, body string) {
 		if number++; strings.Contains(body, "input") {
-			_, _ = w.Write(answer([][]float32{{float32(number), 0}}, number%2 == 0))
+			_, _ = w.Write(modeltest.EncodeEmbeddings([][]float32{{float32(number), 0}}, number%2 == 0))
 			return
 		}
 		_, _ = fmt.Fprintf(w, `{"choices":[{"message":{"content":"answer %d"}}]}`, number)

@@ -2,6 +2,7 @@
 package searchtest
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,9 @@ import (
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/index/graph"
+	"github.com/unweaver/unweaver/internal/index/postings"
+	"github.com/unweaver/unweaver/internal/stream/mapped"
+	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
 )
 
 // ReadReference reads vectors of a kind: from the folder of all of them that UNWEAVER_TEST_REFERENCE names, else from
@@ -46,6 +50,27 @@ func MakeGraph(classes [][]uint32, chunks int) graph.Adjacency {
 		g.ChunkOff = append(g.ChunkOff, uint64(len(g.ChunkTo)))
 	}
 	return g
+}
+
+// OpenSide writes documents of terms as a side, and maps it until the test ends.
+func OpenSide(t testing.TB, documents [][]string) *postings.Side {
+	t.Helper()
+	builder := postings.NewBuilder()
+	defer builder.Close()
+	var err error
+	for _, terms := range documents {
+		err = errors.Join(err, builder.Add(terms))
+	}
+	var content bytes.Buffer
+	writer := mapped.NewWriter(&content, "side", 1, nil)
+	stats, writing := builder.Write(writer, "x_")
+	err = errors.Join(err, writing, writer.Close())
+	file, opening := mapped.Open(scratchtest.WriteFile(t, content.Bytes()), "side", 1)
+	if err = errors.Join(err, opening); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(file.Close)
+	return postings.Open(file, "x_", stats)
 }
 
 // looks is a context that ends after so many looks at it. Looks may come from several goroutines.

@@ -1,9 +1,6 @@
 package embeddings_test
 
 import (
-	"encoding/base64"
-	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -16,29 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/model/openai/embeddings"
+	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
-
-func packed(vector []float32) string {
-	var raw []byte
-	for _, x := range vector {
-		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(x))
-	}
-	return base64.StdEncoding.EncodeToString(raw)
-}
-
-func body(vectors [][]float32, asBase64 bool) []byte {
-	items := make([]map[string]any, len(vectors))
-	for i, vector := range vectors {
-		items[i] = map[string]any{"object": "embedding", "index": i, "embedding": vector}
-		if asBase64 {
-			items[i]["embedding"] = packed(vector)
-		}
-	}
-	raw, _ := json.Marshal(map[string]any{ // plain values always marshal
-		"object": "list", "data": items, "model": "m", "usage": map[string]int{"prompt_tokens": 9, "total_tokens": 9},
-	})
-	return raw
-}
 
 // random gives vectors whose numbers are as long as those of models.
 func random(count, dimension int) [][]float32 {
@@ -66,7 +42,7 @@ func TestNumbersComeBackBitByBit(t *testing.T) {
 		vectors[0][0], vectors[1][0] = math.SmallestNonzeroFloat32, math.MaxFloat32
 		vectors[2][0] = float32(math.Copysign(0, -1))
 		for _, asBase64 := range []bool{true, false} {
-			got, err := embeddings.Decode(body(vectors, asBase64), len(vectors))
+			got, err := embeddings.Decode(modeltest.EncodeEmbeddings(vectors, asBase64), len(vectors))
 			if err != nil || !same(got.Vectors, vectors) || string(got.Usage) != `{"prompt_tokens":9,"total_tokens":9}` {
 				t.Errorf("dimension %d, base64 %v: %v, %s", dimension, asBase64, err, got.Usage)
 			}
@@ -117,7 +93,7 @@ func TestBase64WithEscapesIsRead(t *testing.T) {
 
 // A page of a proxy, half a body, an object of another kind.
 func TestWhatIsNotAnAnswerIsNoProblemOfItsVectors(t *testing.T) {
-	good := string(body(random(3, 5), true))
+	good := string(modeltest.EncodeEmbeddings(random(3, 5), true))
 	answers := []string{
 		"", " ", "<html>", "[]", `"data"`, `{"data":{}}`, `{"data":[1]}`, `{"data":[[]]}`, `{"data":[{"index":"0"}]}`,
 		`{"data":[{"index":0.5}]}`, `{"data":[{"index":99999999999999999999}]}`, `{"data":[],"data":[]}`, good + "x",
@@ -144,8 +120,8 @@ func TestANullWithinAVectorIsNaN(t *testing.T) {
 // Whatever a server sends, there is a vector for each text or an error.
 // Promises: 72.
 func FuzzEmbeddings(f *testing.F) {
-	f.Add(body(random(2, 3), true), 2)
-	f.Add(body(random(2, 3), false), 2)
+	f.Add(modeltest.EncodeEmbeddings(random(2, 3), true), 2)
+	f.Add(modeltest.EncodeEmbeddings(random(2, 3), false), 2)
 	f.Add([]byte(`{"data":[{"index":null,"embedding":[1,-0.5e-3,null]}],"usage":{}}`), 1)
 	f.Add([]byte(` { "data" : [ null , {"x":[{"y":["\u12aB\/",true,false,null,-0]}]} ] } `), 2)
 	f.Add([]byte(`{"data":[{"embedding":"AACAPw\u003d\u003d"}]}`), 1)
