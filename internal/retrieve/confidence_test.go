@@ -237,8 +237,6 @@ func TestConfidenceIsFittedByHowWordsAreCut(t *testing.T) {
 				func(one asked) float64 { return retrieve.ComputeChance(fitted, one.Signals) })
 			assert.True(t, distance < 0.15 && ordered > 0.85 && brier < 0.7, "%s, fitted to the others: ECE %.3f, AUC %.3f, "+
 				"Brier %.3f of the mean's", corpus, distance, ordered, brier)
-			t.Logf("%s: %d cases, fitted to the others: ECE %.3f, AUC %.3f, Brier %.3f of the mean's", corpus, len(held),
-				distance, ordered, brier)
 		}
 	}
 	assert.Nil(t, (retrieve.Signals{Known: 1}).Confidence(text.LanguageOf("xx")),

@@ -368,7 +368,6 @@ func TestAnOpeningIsAShortChainOfRequests(t *testing.T) {
 		require.NoError(t, err)
 		defer generation.Close()
 		took, counted := time.Since(began), requests.Take()
-		t.Logf("%s\n%s", took, counted)
 		if took > 4*wait { // manifest, settings, splits and class runs, all others
 			t.Errorf("%s for an opening at %s a request", took, wait)
 		}

@@ -159,8 +159,6 @@ func TestPagesAreFoundByTheirLanguageBetterThanByPlainWords(t *testing.T) {
 			return sum / float64(len(questions))
 		}
 		plain, english, own := reciprocal(text.LanguageOf(text.Undetermined)), reciprocal(text.LanguageOf("en")), reciprocal(text.LanguageOf(code))
-		t.Logf("%s: mean reciprocal rank among %d pages: plain words %.3f, English %.3f, its own %.3f", code, len(pages),
-			plain, english, own)
 		assert.False(t, own < plain+0.1 || own < english || own < 0.85,
 			"%s: %.3f, by plain words %.3f, as English %.3f", code, own, plain, english)
 	}

@@ -15,11 +15,6 @@ import (
 	"github.com/unweaver/unweaver/internal/model/triples"
 )
 
-func near(t *testing.T, what string, got, want float64) {
-	t.Helper()
-	assert.False(t, math.Abs(got-want) > 1e-6, "%s = %.6f, want %.6f", what, got, want)
-}
-
 func lineAt(degrees float64, head, tail uint32) Line {
 	sin, cos := math.Sincos(degrees * math.Pi / 180)
 	return Line{Edge{head, 0, tail}, []float32{float32(cos), float32(sin)}}
@@ -184,6 +179,8 @@ func TestAQuestionWithoutTriplesFindsRuns(t *testing.T) {
 	assert.True(t, !linked && got[0].Run == 0, "got %v, linked %v", got, linked)
 }
 
+func numbers(of Terms) []float64 { return []float64{of.Top, of.Cover, of.Pairs, of.Distinct, of.Whole} }
+
 func TestFineScoresOfAnExample(t *testing.T) {
 	cosines := [][]float64{{.90, .40, .20}, {.30, .70, .60}}
 	for _, c := range []struct {
@@ -196,19 +193,11 @@ func TestFineScoresOfAnExample(t *testing.T) {
 		{CodeCompat, Terms{.366667, 1, .193281, 0, .219999}, 0.527323},
 	} {
 		got := ScoreFine(cosines, .62, c.variant)
-		near(t, "top", got.Top, c.want.Top)
-		near(t, "cover", got.Cover, c.want.Cover)
-		near(t, "pairs", got.Pairs, c.want.Pairs)
-		near(t, "distinct", got.Distinct, c.want.Distinct)
-		near(t, "whole", got.Whole, c.want.Whole)
-		near(t, "total", got.Score(), c.total)
+		assert.InDeltaSlice(t, append(numbers(c.want), c.total), append(numbers(got), got.Score()), 1e-6, "%v", c.variant)
 	}
 	for _, variant := range []Variant{Raw, CodeCompat} {
 		got := ScoreFine(cosines[:1], .62, variant)
-		near(t, "top of one row", got.Top, .5)
-		near(t, "cover of one row", got.Cover, 1)
-		near(t, "pairs of one row", got.Pairs, .520384)
-		near(t, "distinct of one row", got.Distinct, .9)
+		assert.InDeltaSlice(t, []float64{.5, 1, .520384, .9}, numbers(got)[:4], 1e-6, "of one row")
 	}
 	assert.Equal(t, Terms{}, ScoreFine(nil, .9, Raw), "a query without triples has terms")
 }

@@ -181,15 +181,8 @@ func TestAnAdmittedCallIsFinishedUnlessItsQueryEnds(t *testing.T) {
 func TestAPanicGivesItsPlaceBack(t *testing.T) {
 	limit := limits.Limits{Gate: gate(1)}
 	boom := &endpoint{boom: true}
-	for _, call := range []func(){
-		func() { _, _ = limits.Chat{Chat: boom, Limits: limit}.Complete(t.Context(), model.Call{}) },
-		func() { _, _, _ = limits.Embedder{Embedder: boom, Limits: limit}.Embed(t.Context(), []string{"a"}) },
-	} {
-		func() {
-			defer func() { _ = recover() }()
-			call()
-		}()
-	}
+	assert.Panics(t, func() { _, _ = limits.Chat{Chat: boom, Limits: limit}.Complete(t.Context(), model.Call{}) })
+	assert.Panics(t, func() { _, _, _ = limits.Embedder{Embedder: boom, Limits: limit}.Embed(t.Context(), []string{"a"}) })
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	assert.NoError(t, limit.Gate.Enter(ctx), "the place is still taken")
@@ -209,10 +202,7 @@ func TestAPanicOfWhoPaysGivesThePlaceBackThatIsStillToCome(t *testing.T) {
 		limit := limits.Limits{Gate: gate(1)}
 		require.NoError(t, limit.Gate.Enter(t.Context()))
 		embedder := limits.Embedder{Embedder: model.MeterEmbedder(&endpoint{}, startled{}), Limits: limit}
-		func() {
-			defer func() { assert.True(t, recover() != nil, "it was not asked ahead") }()
-			_, _, _ = embedder.Embed(t.Context(), []string{"a"})
-		}()
+		assert.Panics(t, func() { _, _, _ = embedder.Embed(t.Context(), []string{"a"}) }, "it was not asked ahead")
 		limit.Gate.Leave(nil)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()

@@ -330,7 +330,6 @@ func TestVectorsAreThoseOfPlainArithmetic(t *testing.T) {
 			}
 			worst = min(worst, cosine)
 		}
-		t.Logf("least cosine %.4f", worst)
 		assert.Greater(t, worst, 0.99, "%s: inputs of layers have eight bits, weights seven", m.name)
 	}
 }

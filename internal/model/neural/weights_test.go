@@ -81,7 +81,6 @@ func TestVectorsAreNearThoseOfTheReference(t *testing.T) {
 					for i := range want {
 						dot += float64(want[i]) * float64(got[i])
 					}
-					t.Logf("%s%s %.5f %.40q", name, kind, dot, text)
 					assert.Greater(t, dot, 0.98, "%s%s of %q", name, kind, text)
 				}
 			}

@@ -19,6 +19,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/fault/redact"
 	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/openai"
 )
 
 func event(text string) string {
@@ -39,12 +40,13 @@ const (
 // streaming asks with a taker and gives what it was given.
 func streaming(t *testing.T, serve http.HandlerFunc) (taken []string, reply model.Reply, err error) {
 	t.Helper()
-	ctx := model.WithDeltas(t.Context(), func(text string) error {
-		taken = append(taken, text)
-		return nil
-	})
 	client := hostile(t, serve)
 	client.LearnThoughts(true)
+	return take(t, client)
+}
+
+func take(t *testing.T, client *openai.Client) (taken []string, reply model.Reply, err error) {
+	ctx := model.WithDeltas(t.Context(), func(text string) error { taken = append(taken, text); return nil })
 	reply, err = client.Complete(ctx, model.Call{User: "Who painted the Night Watch?"})
 	return taken, reply, err
 }
@@ -156,12 +158,7 @@ func TestAStreamHoldsThoughtsBack(t *testing.T) {
 		}
 		client := hostile(t, sends(kind, c.answers[0]))
 		for i, want := range c.taken {
-			var taken []string
-			ctx := model.WithDeltas(t.Context(), func(text string) error {
-				taken = append(taken, text)
-				return nil
-			})
-			reply, err := client.Complete(ctx, model.Call{User: "Where?"})
+			taken, reply, err := take(t, client)
 			assert.True(t, err == nil && slices.Equal(taken, want) && reply.Text == strings.Join(want, ""),
 				"%s: %d: %q %+v %v, want %q", name, i, taken, reply, err, want)
 		}

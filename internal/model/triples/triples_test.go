@@ -104,3 +104,16 @@ func TestTheRulesOfTheBuiltInModelsGiveTriples(t *testing.T) {
 	want := []triples.Triple{triple("Marie Curie", "was born in", "Warsaw", 0), triple("Oslo", "lies in", "Norway", 2)}
 	assert.True(t, ok && reflect.DeepEqual(said.Triples, want), "%v, %+v", ok, said)
 }
+
+func TestNamesOfASentenceWithTheWordsBetween(t *testing.T) {
+	content := "Marie Curie was born in Warsaw. She knew Paris. In Paris, Curie met Pierre Curie (Paris)."
+	got := triples.FindByRule(text.LanguageOf("en"), "c", content, []string{"Curie", "Marie Curie", "Warsaw", "Paris", "Pierre Curie"})
+	assert.Equal(t,
+		[]triples.Triple{{"Marie Curie", "was born in", "Warsaw", triples.Source{"c", 0}}, {"Curie", "met", "Pierre Curie", triples.Source{"c", 2}}},
+		got)
+	if got := triples.FindByRule(text.LanguageOf("en"), "c", "Ärzte in Köln über Ärzte.", []string{"köln", "ärzte"}); len(got) != 2 ||
+		got[0] != (triples.Triple{"Ärzte", "in", "Köln", triples.Source{"c", 0}}) {
+		t.Errorf("got %v", got)
+	}
+	assert.Nil(t, triples.FindByRule(text.LanguageOf("en"), "c", content, nil), "without names")
+}

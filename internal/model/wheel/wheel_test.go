@@ -40,6 +40,13 @@ func pack(t *testing.T, content []byte) []byte {
 	return out.Bytes()
 }
 
+func orderOf(t *testing.T, content, raw []byte) wheel.Order {
+	return wheel.Order{
+		What: "a tool", Target: t.TempDir(), Home: "https://files.invalid/ab/" + wheelName, SHA256: sum(raw), Mode: 0o755,
+		Files: []wheel.File{{Name: "tool", SHA256: sum(content), Size: int64(len(content))}},
+	}
+}
+
 // mirror serves an index with credentials, and the wheel beside it; asked counts the pages.
 func mirror(t *testing.T, raw []byte) (index string, asked *int) {
 	t.Helper()
@@ -79,10 +86,7 @@ func TestTheIndexThatTheMachineNamesIsAsked(t *testing.T) {
 	} {
 		index, asked := mirror(t, raw)
 		configure(t, index)
-		order := wheel.Order{
-			What: "a tool", Target: t.TempDir(), Home: "https://files.invalid/ab/" + wheelName, SHA256: sum(raw), Mode: 0o755,
-			Files: []wheel.File{{Name: "tool", SHA256: sum(content), Size: int64(len(content))}},
-		}
+		order := orderOf(t, content, raw)
 		err := order.Fetch(t.Context())
 		require.True(t, err == nil && *asked == 2, "%s: %v after %d requests", name, err, *asked)
 		info, err := os.Stat(filepath.Join(order.Target, "tool"))
@@ -101,31 +105,25 @@ func TestOtherBytesAreRefusedAndNothingIsLeft(t *testing.T) {
 	raw := pack(t, content)
 	index, _ := mirror(t, raw)
 	t.Setenv("PIP_INDEX_URL", index)
-	file := wheel.File{Name: "tool", SHA256: sum(content), Size: int64(len(content))}
 	for name, change := range map[string]func(*wheel.Order){
 		"another wheel":  func(o *wheel.Order) { o.SHA256 = sum(nil) },
 		"another file":   func(o *wheel.Order) { o.Files[0].SHA256 = sum(nil) },
 		"a longer file":  func(o *wheel.Order) { o.Files[0].Size = 1 },
 		"another folder": func(o *wheel.Order) { o.From, o.Files[0].SHA256 = write(t, "tool", content), sum(nil) },
 	} {
-		order := wheel.Order{
-			What: "a tool", Target: t.TempDir(), Home: "https://files.invalid/ab/" + wheelName, SHA256: sum(raw),
-			Files: []wheel.File{file}, Mode: 0o755,
-		}
+		order := orderOf(t, content, raw)
 		change(&order)
 		err := order.Fetch(t.Context())
 		assert.True(t, fault.Is(err, fault.BadConfig) && strings.Contains(err.Error(), order.Home), "%s: %v", name, err)
 		left, err := os.ReadDir(order.Target)
-		assert.True(t, err == nil && len(left) <= 0, "%s: %v %v", name, left, err)
+		assert.True(t, err == nil && len(left) == 0, "%s: %v %v", name, left, err)
 	}
 }
 
 func TestWhatAKilledFetchLeftIsRemovedUnlessAnotherGoesOn(t *testing.T) {
 	content := []byte("a program")
-	order := wheel.Order{
-		What: "a tool", Target: t.TempDir(), From: write(t, "tool", content), Mode: 0o755,
-		Files: []wheel.File{{Name: "tool", SHA256: sum(content), Size: int64(len(content))}},
-	}
+	order := orderOf(t, content, nil)
+	order.From = write(t, "tool", content)
 	left := filepath.Join(order.Target, ".pulled-1")
 	require.NoError(t, os.WriteFile(left, content, 0o600))
 	other, err := os.Open(order.Target)

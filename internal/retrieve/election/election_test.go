@@ -61,7 +61,6 @@ func TestCommitteesOfTheReferenceVectors(t *testing.T) {
 		}
 	}
 	assert.True(t, n >= 400, "only %d elections", n)
-	t.Logf("%d elections", n)
 }
 
 func check(t *testing.T, x instance, name string, want expected) {
