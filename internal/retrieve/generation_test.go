@@ -31,11 +31,8 @@ func open(t testing.TB, options retrievetest.Options) retrievetest.Opened {
 }
 
 func TestMappingsGoWithTheLastHolder(t *testing.T) {
-	stores := retrievetest.NewStores(t)
-	folder := t.TempDir()
-	var err error
-	stores.Cache, err = localfile.New(folder, 0)
-	require.NoError(t, err)
+	stores, folder := retrievetest.NewStores(t), ""
+	stores.Cache, folder = retrievetest.CacheIn(t)
 	built := retrievetest.Build(t, stores, "sample", retrievetest.Sample(), retrievetest.Options{})
 	generation, err := retrievetest.OpenBuilt(t.Context(), stores, built)
 	require.NoError(t, err)
@@ -92,9 +89,8 @@ func TestTextsDocumentsAndExtractionsAreReadByRange(t *testing.T) {
 	}
 	text, err := o.Generation.DocumentText(t.Context(), 2, 0, 6)
 	assert.True(t, err == nil && text == "Tromsø", "%q %v", text, err)
-	if text, err := o.Generation.DocumentText(t.Context(), 2, 1000, -1); err != nil || text != "" {
-		t.Errorf("behind the end: %q %v", text, err)
-	}
+	text, err = o.Generation.DocumentText(t.Context(), 2, 1000, -1)
+	assert.True(t, err == nil && text == "", "behind the end: %q %v", text, err)
 }
 
 func TestWhatCannotBeOpenedSaysWhyAndLeavesNothingMapped(t *testing.T) {
@@ -274,9 +270,8 @@ func TestWhatWasReadIsNotReadAgainUntilTheGenerationCloses(t *testing.T) {
 		assert.Equal(t, want, store.since(), "%d", round)
 	}
 	assert.True(t, retrieve.KeptFrameBytes() > before, "nothing is kept")
-	if generation.Close(); retrieve.KeptFrameBytes() != before {
-		t.Errorf("%d bytes are kept of a closed generation", retrieve.KeptFrameBytes()-before)
-	}
+	generation.Close()
+	assert.Equal(t, before, retrieve.KeptFrameBytes(), "of a closed generation")
 }
 
 func TestAFrameThatManyWantIsReadOnce(t *testing.T) {

@@ -492,9 +492,7 @@ func (s shuffled) open(manifest core.Manifest, cache *localfile.Cache) (*retriev
 }
 
 func TestAGenerationOfManySegmentsIsOpenedByItsManifest(t *testing.T) {
-	folder := t.TempDir()
-	cache, err := localfile.New(folder, 0)
-	require.NoError(t, err)
+	cache, folder := retrievetest.CacheIn(t)
 	now, old := twoTimes(t, retrievetest.NewStores(t))
 	s := shuffled{t, rand.New(rand.NewPCG(5, 5)), now, old}
 	manifest := s.manifest(3)
@@ -528,9 +526,7 @@ func TestAGenerationOfManySegmentsIsOpenedByItsManifest(t *testing.T) {
 }
 
 func TestAManifestWhoseSegmentsDoNotFitIsRefused(t *testing.T) {
-	folder := t.TempDir()
-	cache, err := localfile.New(folder, 0)
-	require.NoError(t, err)
+	cache, folder := retrievetest.CacheIn(t)
 	now, old := twoTimes(t, retrievetest.NewStores(t))
 	s := shuffled{t, rand.New(rand.NewPCG(6, 6)), now, old}
 	whole := s.manifest(2)
@@ -556,19 +552,15 @@ func TestAManifestWhoseSegmentsDoNotFitIsRefused(t *testing.T) {
 		segments.Tombs, segments.DeadStats = slices.Clone(segments.Tombs), slices.Clone(segments.DeadStats)
 		spoil(segments)
 		for _, before := range []bool{false, true} { // a whole generation is open already, and shares what it has mapped
-			var beside *retrieve.Generation
+			closeWhole := func() {}
 			if before {
-				beside, err = s.open(whole, cache)
+				beside, err := s.open(whole, cache)
 				require.NoError(t, err)
+				closeWhole = beside.Close
 			}
 			generation, err := s.open(manifest, cache)
-			if err == nil {
-				generation.Close()
-			}
-			assert.True(t, fault.Is(err, fault.SegmentDamage), "%s: %v", fmt.Sprint(name, ", beside a whole one: ", before), err)
-			if before {
-				beside.Close()
-			}
+			assert.True(t, generation == nil && fault.Is(err, fault.SegmentDamage), "%s, beside a whole one %v: %v", name, before, err)
+			closeWhole()
 		}
 		assert.Equal(t, 0, retrievetest.CountMappings(t, folder), "%s", name)
 	}

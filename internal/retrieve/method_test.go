@@ -17,17 +17,14 @@ import (
 )
 
 func TestConfigurationKnowsTheMethodsAndRulesOfTheRegistry(t *testing.T) {
-	got := methods.Registry().Names()
-	assert.True(t, slices.Equal(got, config.Methods), "registry %v, configuration %v", got, config.Methods)
+	assert.Equal(t, config.Methods, methods.Registry().Names(), "registry")
 	for _, method := range methods.Registry().All() {
 		spec := method.Spec()
 		if want := config.MethodEnrichments[spec.Name]; spec.Needs.Enriched != want {
 			t.Errorf("%s needs %q, the configuration says %q", spec.Name, spec.Needs.Enriched, want)
 		}
 	}
-	if got := methods.Registry().Rules(); !slices.Equal(got, config.Rules) {
-		t.Errorf("registry %v, configuration %v", got, config.Rules)
-	}
+	assert.True(t, slices.Equal(methods.Registry().Rules(), config.Rules), "%v", config.Rules)
 }
 
 type named struct {

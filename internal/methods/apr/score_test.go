@@ -64,9 +64,7 @@ func TestRefiningPartsGivesTheRunsOfTheWhole(t *testing.T) {
 		refined := s.Refine(parts)
 		got, want := lengths(refined), lengths(s.Cut(lines))
 		require.True(t, slices.Equal(got, want), "cut at %d: runs of %v, want %v", at, got, want)
-		if got := lengths(s.Refine(refined)); !slices.Equal(got, lengths(refined)) {
-			t.Fatalf("refined again: %v, was %v", got, lengths(refined))
-		}
+		require.True(t, slices.Equal(lengths(s.Refine(refined)), lengths(refined)), "%v", lengths(refined))
 	}
 }
 
@@ -205,9 +203,8 @@ func TestFineScoresOfAnExample(t *testing.T) {
 func TestCandidatesFarBelowTheBestAreLeft(t *testing.T) {
 	got := KeepBest([]Candidate{{4, .59}, {3, .6}, {2, 1}, {1, 1}}, 20)
 	assert.Equal(t, []Candidate{{1, 1}, {2, 1}, {3, .6}}, got, "kept")
-	if got := KeepBest([]Candidate{{1, -.1}, {2, -.2}}, 1); !slices.Equal(got, []Candidate{{1, -.1}}) {
-		t.Errorf("of scores below 0 the best is to stay, not %v", got)
-	}
+	assert.True(t, slices.Equal(KeepBest([]Candidate{{1, -.1}, {2, -.2}}, 1), []Candidate{{1, -.1}}),
+		"of scores below 0 the best is to stay, not")
 }
 
 // sparseRows returns rows of unit length with a number other than 0 in about every sixth place.

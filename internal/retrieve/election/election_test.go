@@ -268,9 +268,6 @@ func TestWeightedVotingOnTheReferenceVectors(t *testing.T) {
 }
 
 func TestNoBallotsElectNobody(t *testing.T) {
-	got := election.ElectWeighted(nil, 10, 5)
-	assert.True(t, len(got) == 0, "got %v", got)
-	if got := election.ElectWeighted([][]uint32{{}, {}}, 10, 5); len(got) != 0 {
-		t.Errorf("got %v", got)
-	}
+	assert.Empty(t, election.ElectWeighted(nil, 10, 5))
+	assert.True(t, len(election.ElectWeighted([][]uint32{{}, {}}, 10, 5)) == 0)
 }

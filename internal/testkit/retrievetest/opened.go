@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/unweaver/unweaver/internal/artifact/localfile"
 	"github.com/unweaver/unweaver/internal/methods"
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/retrieve"
@@ -39,6 +40,17 @@ func OpenIn(t testing.TB, stores Stores, name string, documents []Document, opti
 // OpenBuilt opens what was built.
 func OpenBuilt(ctx context.Context, stores Stores, built Built) (*retrieve.Generation, error) {
 	return retrieve.Open(ctx, stores.Blobs, stores.Cache, stores.Vectors, built.Index.Name, built.SHA, 1)
+}
+
+// CacheIn returns a cache of local files in a folder of its own.
+func CacheIn(t testing.TB) (cache *localfile.Cache, folder string) {
+	t.Helper()
+	folder = t.TempDir()
+	cache, err := localfile.New(folder, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cache, folder
 }
 
 // CountMappings counts the files of a folder that this process has mapped.

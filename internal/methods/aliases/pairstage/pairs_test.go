@@ -157,11 +157,8 @@ func TestWhatWasComparedIsKnown(t *testing.T) {
 	near := []aliases.Pair{{A: 0, B: 1, Cosine: .99}, {A: 1, B: 2, Cosine: .98}, {A: 0, B: 3, Cosine: .97}}
 	now.Before = FileOf(Found{Compared: before.listCompared(near)}, 0, nil)
 	known, pairs := now.findUnchanged()
-	want := []bool{false, true, true, false}
-	assert.True(t, slices.Equal(known, want), "known %v, want %v", known, want)
-	if want := []aliases.Pair{{A: 1, B: 2, Cosine: .99}}; !slices.Equal(pairs, want) {
-		t.Errorf("pairs %v, want %v", pairs, want)
-	}
+	assert.Equal(t, []bool{false, true, true, false}, known, "known")
+	assert.True(t, slices.Equal(pairs, []aliases.Pair{{A: 1, B: 2, Cosine: .99}}), "%v", pairs)
 	for _, other := range []func(*File){
 		func(f *File) { f.Rules = "pairs/0" }, func(f *File) { f.Cosine = .5 },
 		func(f *File) { f.Compared.Near = make([]NearPair, MostNear) },

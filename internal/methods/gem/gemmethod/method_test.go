@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/unweaver/unweaver/internal/artifact/localfile"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/methods"
@@ -219,10 +218,8 @@ func TestADamagedFileOfQuestionsIsNamedAndMendedByARestore(t *testing.T) {
 }
 
 func TestAMemoryIsMappedWhenItIsAskedForAndGoesWithItsGeneration(t *testing.T) {
-	stores, folder := retrievetest.NewStores(t), t.TempDir()
-	var err error
-	stores.Cache, err = localfile.New(folder, 0)
-	require.NoError(t, err)
+	stores, folder := retrievetest.NewStores(t), ""
+	stores.Cache, folder = retrievetest.CacheIn(t)
 	built := retrievetest.Build(t, stores, "sample", retrievetest.Sample(), retrievetest.Options{})
 	generation, err := retrievetest.OpenBuilt(t.Context(), stores, built)
 	require.NoError(t, err)
