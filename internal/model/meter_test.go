@@ -81,19 +81,20 @@ func TestWhatCountsAsAPaidCall(t *testing.T) {
 		"an answer of no use":            {model.AnsweredError(rejected), usage, end{usage, true}},
 		"an answer of no use, no tokens": {model.AnsweredError(rejected), model.Usage{}, end{model.Usage{}, true}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			below, meter := &scripted{reply: model.Reply{Usage: c.report}, err: c.err}, &tally{}
-			reply, err := model.MeterChat(below, meter).Complete(t.Context(), model.Call{Task: model.Shorten})
-			assert.True(t, errors.Is(err, c.err) && reply.Usage == c.report, "the meter changed the answer: %+v, %v", reply, err)
-			_, report, err := model.MeterEmbedder(below, meter).Embed(t.Context(), []string{"a"})
-			assert.True(t, errors.Is(err, c.err) && report == c.report, "the meter changed the embedding: %+v, %v", report, err)
-			assert.True(t, len(meter.ends) == 2 && meter.ends[0] == c.want && meter.ends[1] == c.want,
-				"counted %+v, want twice %+v", meter.ends, c.want)
-			refused := map[bool][]string{true: {model.Shorten, model.EmbedTask}}
-			assert.Equal(t, refused[errors.Is(c.err, down) || errors.Is(c.err, limited)], meter.passed, "refused for now")
-			assert.True(t, len(meter.tasks) == 2 && meter.tasks[0] == model.Shorten && meter.tasks[1] == model.EmbedTask,
-				"tasks %q", meter.tasks)
-		})
+		below, meter := &scripted{reply: model.Reply{Usage: c.report}, err: c.err}, &tally{}
+		reply, err := model.MeterChat(below, meter).Complete(t.Context(), model.Call{Task: model.Shorten})
+		assert.True(t, errors.Is(err, c.err) && reply.Usage == c.report,
+			"%s: the meter changed the answer: %+v, %v", name, reply, err)
+		_, report, err := model.MeterEmbedder(below, meter).Embed(t.Context(), []string{"a"})
+		assert.True(t, errors.Is(err, c.err) && report == c.report,
+			"%s: the meter changed the embedding: %+v, %v", name, report, err)
+		assert.True(t, len(meter.ends) == 2 && meter.ends[0] == c.want && meter.ends[1] == c.want,
+			"%s: counted %+v, want twice %+v", name, meter.ends, c.want)
+		refused := map[bool][]string{true: {model.Shorten, model.EmbedTask}}
+		assert.Equal(t, refused[errors.Is(c.err, down) || errors.Is(c.err, limited)], meter.passed,
+			"%s: refused for now", name)
+		assert.True(t, len(meter.tasks) == 2 && meter.tasks[0] == model.Shorten && meter.tasks[1] == model.EmbedTask,
+			"%s: tasks %q", name, meter.tasks)
 	}
 }
 

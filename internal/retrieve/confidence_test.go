@@ -42,9 +42,7 @@ func TestConfidenceIsMadeOfTheSignalsThatAreExplained(t *testing.T) {
 	signals := result.Explain.(retrieve.HybridExplain).Signals
 	require.True(t, signals.Terms == 3 && signals.Known > 0 && signals.Known < 1 && signals.Together == signals.Known &&
 		signals.Lead == 1 && signals.Similarity != nil && *signals.Similarity > 0, "%+v", signals)
-	if want := *signals.Confidence(text.LanguageOf("en")); result.Confidence == nil || *result.Confidence != want {
-		t.Errorf("%v, and the signals say %v", result.Confidence, want)
-	}
+	assert.Equal(t, signals.Confidence(text.LanguageOf("en")), result.Confidence)
 }
 
 func TestConfidenceIsNotToldWhereItIsNotKnown(t *testing.T) {
@@ -80,9 +78,8 @@ func TestWordsThatMeanNothingMatchNothingByDefault(t *testing.T) {
 	for _, method := range methods.Registry().ListPlain() {
 		query := o.Query(t, method, "asdfghjkl qwertyuiop")
 		query.MinSim = 0
-		if result := o.Run(t, query); result.Reason != retrieve.NoMatch || len(result.Chunks) != 0 {
-			t.Errorf("%s: %q, %d chunks", method, result.Reason, len(result.Chunks))
-		}
+		result := o.Run(t, query)
+		assert.True(t, result.Reason == retrieve.NoMatch && len(result.Chunks) == 0, "%s: %+v", method, result)
 		query = o.Query(t, method, "Amundsens expedition") // no word of it is indexed, but it looks like one
 		query.MinSim = 0
 		assert.True(t, method == retrieve.BM25 || o.Run(t, query).Reason == "",

