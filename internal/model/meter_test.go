@@ -101,10 +101,9 @@ func TestWhatCountsAsAPaidCall(t *testing.T) {
 func TestARefusedRequestIsNotSent(t *testing.T) {
 	paused := fault.Paused.At("run", "i/g").Because("it was paused")
 	below, meter := &scripted{}, &tally{refuse: paused}
-	if _, err := model.MeterChat(below, meter).Complete(t.Context(), model.Call{}); !fault.Is(err, fault.Paused) {
-		t.Errorf("chat: %v", err)
-	}
-	_, _, err := model.MeterEmbedder(below, meter).Embed(t.Context(), []string{"a"})
+	_, err := model.MeterChat(below, meter).Complete(t.Context(), model.Call{})
+	assert.True(t, fault.Is(err, fault.Paused), "chat: %v", err)
+	_, _, err = model.MeterEmbedder(below, meter).Embed(t.Context(), []string{"a"})
 	assert.True(t, fault.Is(err, fault.Paused), "embed: %v", err)
 	assert.True(t, below.calls == 0 && len(meter.ends) == 0,
 		"%d calls were sent, %d counted", below.calls, len(meter.ends))

@@ -38,7 +38,8 @@ func TestMappingsGoWithTheLastHolder(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, 3, retrievetest.CountMappings(t, folder))                                      // live, search, idf
 	require.True(t, generation.Hold() && generation.IsHeld(), "an open generation cannot be held") // a query
-	generation.Close()                                                                             // the server has switched
+	// The server switches.
+	generation.Close()
 	assert.True(t, retrievetest.CountMappings(t, folder) == 3 && generation.IsHeld(), "unmapped under a query")
 	chunk := generation.Live.ByNumber(2)
 	assert.True(t, chunk != nil && chunk.Ordinal == 0, "%+v", chunk)

@@ -347,9 +347,8 @@ func ask(t *testing.T, o retrievetest.Opened, method string, n int) retrieve.Que
 func sameTable(t *testing.T, got, want *retrieve.Generation) {
 	t.Helper()
 	documents, chunks, classes := want.Live.Counts()
-	if d, k, c := got.Live.Counts(); d != documents || k != chunks || c != classes {
-		t.Fatalf("%d documents, %d chunks, %d classes; want %d, %d, %d", d, k, c, documents, chunks, classes)
-	}
+	d, k, c := got.Live.Counts()
+	require.Equal(t, []int{documents, chunks, classes}, []int{d, k, c})
 	same := func(what string, at int, a, b any) {
 		require.True(t, reflect.DeepEqual(a, b), "%s %d: %+v, want %+v", what, at, a, b)
 	}

@@ -20,9 +20,7 @@ func TestConfigurationKnowsTheMethodsAndRulesOfTheRegistry(t *testing.T) {
 	assert.Equal(t, config.Methods, methods.Registry().Names(), "registry")
 	for _, method := range methods.Registry().All() {
 		spec := method.Spec()
-		if want := config.MethodEnrichments[spec.Name]; spec.Needs.Enriched != want {
-			t.Errorf("%s needs %q, the configuration says %q", spec.Name, spec.Needs.Enriched, want)
-		}
+		assert.Equal(t, config.MethodEnrichments[spec.Name], spec.Needs.Enriched, spec.Name)
 	}
 	assert.True(t, slices.Equal(methods.Registry().Rules(), config.Rules), "%v", config.Rules)
 }

@@ -76,9 +76,7 @@ func TestPlacesAreThoseOfTheWords(t *testing.T) {
 		plain = append(plain, text.LanguageOf("en").PlainForm(word))
 		terms = append(terms, text.LanguageOf("en").TermsOf(word)...)
 	}
-	if got, want := strings.Join(terms, " "), strings.Join(text.Terms(content), " "); got != want {
-		t.Errorf("terms %q, want %q", got, want)
-	}
+	assert.Equal(t, text.Terms(content), terms)
 	assert.Equal(t, "cafe ete 漢 字 the rivers 3.14", strings.Join(plain, " "), "plain")
 }
 
@@ -189,9 +187,7 @@ func TestPlacesAreOfTheSameWordsForTextsOfEveryKind(t *testing.T) {
 func FuzzPlacesAreOfTheSameWords(f *testing.F) {
 	f.Add("don't e-mail U.S.A. 3.14, x_y: 漢字 e\u0301")
 	f.Fuzz(func(t *testing.T, s string) {
-		if got, want := placed(s), text.Words(s); !slices.Equal(got, want) {
-			t.Errorf("%q: places %q, words %q", s, got, want)
-		}
+		assert.True(t, slices.Equal(placed(s), text.Words(s)), "%q: places %q, words %q", s, placed(s), text.Words(s))
 	})
 }
 

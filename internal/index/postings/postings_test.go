@@ -93,9 +93,7 @@ func TestRunsThatWereSpilledAreOneSide(t *testing.T) {
 		add(t, whole, terms)
 		add(t, spilled, terms)
 	}
-	if a, b := bytesOf(t, whole), bytesOf(t, spilled); !bytes.Equal(a, b) {
-		t.Errorf("%d bytes, %d once runs were spilled, or others", len(a), len(b))
-	}
+	assert.True(t, bytes.Equal(bytesOf(t, whole), bytesOf(t, spilled)), "other bytes once runs were spilled")
 }
 
 func TestTemporaryFilesGoWithTheBuilder(t *testing.T) {
@@ -134,9 +132,7 @@ func TestASideIsWrittenInMemoryThatDoesNotGrowWithItsDocuments(t *testing.T) {
 		runtime.ReadMemStats(&after)
 		return after.TotalAlloc - before.TotalAlloc
 	}
-	if few, many := allocated(documents/4), allocated(documents); many > few+documents {
-		t.Errorf("%d bytes for %d documents, %d for a quarter of them", many, documents, few)
-	}
+	assert.LessOrEqual(t, allocated(documents), allocated(documents/4)+documents, "bytes, for four times as many documents")
 }
 
 func TestAFullDiskIsSaidSo(t *testing.T) {

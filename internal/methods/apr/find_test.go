@@ -91,9 +91,8 @@ func TestWhatIsFoundCitesTheChunksThatSayIt(t *testing.T) {
 		found := index.Find(q, settings(500))
 		require.True(t, found.Linked == (len(q.Words) == 0) && len(found.Chunks) >= 2, "%s: %+v", name, found)
 		first := []string{found.Chunks[0].Chunk, found.Chunks[1].Chunk}
-		if slices.Sort(first); !slices.Equal(first, []string{"again", "curie"}) {
-			t.Errorf("%s: the first chunks are %v", name, first)
-		}
+		slices.Sort(first)
+		assert.Equal(t, []string{"again", "curie"}, first, name)
 		assert.True(t, strings.Contains(found.Choice.Text, "Warsaw") && found.Choice.Tokens <= 500 &&
 			found.Sizes[found.Choice.Encoding] == found.Choice.Tokens && len(found.Told) == found.Choice.Facts,
 			"%s: stated %+v, sizes %v", name, found.Choice, found.Sizes)

@@ -309,9 +309,8 @@ func TestTwoRunnersThatShareRequests(t *testing.T) {
 		})
 	}
 	working.Wait()
-	if stats := w.server.Stats(); stats.Duplicates != 0 || stats.Chat != 39 || len(w.book) != 40 {
-		t.Errorf("paid twice %d, paid %d of 39, known %d", stats.Duplicates, stats.Chat, len(w.book))
-	}
+	stats := w.server.Stats()
+	assert.True(t, stats.Duplicates == 0 && stats.Chat == 39 && len(w.book) == 40, "%+v, known %d", stats, len(w.book))
 	assert.True(t, claims.refused != 0, "no request met the other runner")
 }
 

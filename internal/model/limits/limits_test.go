@@ -112,9 +112,8 @@ func TestTheSharedRateIsAskedAgainUntilItLetsThrough(t *testing.T) {
 		begin := time.Now()
 		_, _, err := embedder.Embed(t.Context(), []string{"12345678"})
 		require.NoError(t, err)
-		if waited := time.Since(begin); waited != 15*time.Second || below.calls != 1 {
-			t.Errorf("%d calls after %s, want one after 15s: no wait is longer than 5s", below.calls, waited)
-		}
+		assert.Equal(t, 15*time.Second, time.Since(begin), "no wait is longer than 5s")
+		assert.Equal(t, 1, below.calls)
 		assert.True(t, len(shared.names) == 4 && shared.names[0] == "http://e embed", "asked %q", shared.names)
 	})
 }
@@ -122,9 +121,8 @@ func TestTheSharedRateIsAskedAgainUntilItLetsThrough(t *testing.T) {
 func TestWithoutRatesTheSharedLimitIsNotAsked(t *testing.T) {
 	shared, below := &rate{}, &endpoint{usage: model.Usage{Prompt: 5}}
 	chat := limits.Chat{Chat: below, Limits: limits.Limits{Gate: gate(1), Shared: shared}}
-	if _, err := chat.Complete(t.Context(), model.Call{}); err != nil || len(shared.names)+len(shared.settled) != 0 {
-		t.Errorf("%v, asked %v, settled %v", err, shared.names, shared.settled)
-	}
+	_, err := chat.Complete(t.Context(), model.Call{})
+	assert.True(t, err == nil && len(shared.names)+len(shared.settled) == 0, "%v, asked %v", err, shared.names)
 }
 
 func TestACallThatIsNotAdmittedIsNotSent(t *testing.T) {

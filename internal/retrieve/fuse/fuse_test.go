@@ -132,10 +132,7 @@ func TestReferenceVectors(t *testing.T) {
 
 func order(t *testing.T, v vector, got []fuse.Hit) {
 	t.Helper()
-	if len(got) != len(v.Expected.Ranking) {
-		t.Errorf("%s: %d ranked, want %d", v.ID, len(got), len(v.Expected.Ranking))
-		return
-	}
+	require.Len(t, got, len(v.Expected.Ranking), v.ID)
 	for i, k := range v.Expected.Ranking {
 		if got[i].ID != k && math.Abs(v.Expected.Score[got[i].ID]-v.Expected.Score[k]) > 1e-6 {
 			t.Errorf("%s: place %d is %d, want %d", v.ID, i, got[i].ID, k)

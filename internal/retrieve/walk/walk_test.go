@@ -334,9 +334,8 @@ func TestWhatAWalkByStepsLeavesBoundsItsError(t *testing.T) {
 				sum += less
 				assert.True(t, less >= -1e-12, "seed %d, eps %g: node %d has %g too much", seed, eps, node, -less)
 			}
-			if bound := mass.Left / (1 - d); sum > bound*(1+1e-9) || sum <= 0 {
-				t.Errorf("seed %d, eps %g: %g is missing, of %g that may", seed, eps, sum, bound)
-			}
+			bound := mass.Left / (1 - d)
+			assert.True(t, sum <= bound*(1+1e-9) && sum > 0, "seed %d, eps %g: %g is missing, of %g that may", seed, eps, sum, bound)
 			most := 1 / (eps * (1 - d))
 			assert.True(t, float64(edges) <= most, "seed %d, eps %g: %d edges, of %g that there may be", seed, eps, edges, most)
 		}
@@ -361,9 +360,7 @@ func TestANodeOfManyNeighboursIsWeighedOnceInAWalk(t *testing.T) {
 			assert.EqualValues(t, 1, asked[class], "%d %d %d", round, class, len(g.ChunksOf(class)))
 		}
 		for _, one := range got.Chunks {
-			if want := exact[g.Classes()+int(one.ID)]; math.Abs(one.Weight-want) > 1e-9 {
-				t.Fatalf("round %d: chunk %d has %g, want %g", round, one.ID, one.Weight, want)
-			}
+			require.InDelta(t, exact[g.Classes()+int(one.ID)], one.Weight, 1e-9, "round %d: chunk %d", round, one.ID)
 		}
 	}
 }

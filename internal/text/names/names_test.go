@@ -25,9 +25,7 @@ func TestEquivalentNamesHaveOneKey(t *testing.T) {
 		{"(DNA)", "DNA", "[DNA],"},
 	} {
 		for _, n := range group[1:] {
-			if a, b := names.Key(group[0], false), names.Key(n, false); a != b {
-				t.Errorf("%q and %q: %q, %q", group[0], n, a, b)
-			}
+			assert.Equal(t, names.Key(group[0], false), names.Key(n, false), "%q and %q", group[0], n)
 		}
 	}
 	for _, pair := range [][2]string{{"C", "C++"}, {"HIV-1", "HIV-2"}, {"US", "U.S"}, {"A", "B"}} {

@@ -77,9 +77,8 @@ func TestAModelDecidesEachPairOnce(t *testing.T) {
 	assert.True(t, err == nil && chat.calls.Load() == paid && paid == 4 && counts.Paid == 0 && again[0].Verdict == Same,
 		"%d calls, then %d; %+v, %v", paid, chat.calls.Load(), counts, err)
 	asks.Attempt = 1 // a round of retry-failed
-	if _, counts, err := asks.Decide(t.Context(), three); err != nil || counts.Paid != 1 {
-		t.Errorf("a round of retry-failed: %+v, %v", counts, err)
-	}
+	_, counts, err = asks.Decide(t.Context(), three)
+	assert.True(t, err == nil && counts.Paid == 1, "a round of retry-failed: %+v, %v", counts, err)
 	changed := slices.Clone(three[:1])
 	changed[0].A.Text = "no more"
 	got, _, err := asks.Decide(t.Context(), changed)
@@ -167,9 +166,8 @@ func TestWhatWasComparedIsKnown(t *testing.T) {
 		other(&file)
 		against := now
 		against.Before = &file
-		if known, pairs := against.findUnchanged(); slices.Contains(known, true) || len(pairs) != 0 {
-			t.Errorf("%v, %v", known, pairs)
-		}
+		known, pairs := against.findUnchanged()
+		assert.True(t, !slices.Contains(known, true) && len(pairs) == 0, "%v, %v", known, pairs)
 	}
 }
 

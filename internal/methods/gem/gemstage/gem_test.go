@@ -163,7 +163,7 @@ func TestRulesAskAndSummariseWithoutAModel(t *testing.T) {
 	counts, err := in.Pay(t.Context(), scratchtest.Yield(chunks...))
 	assert.True(t, err == nil && counts == (gemstage.Counts{}), "%+v (%v)", counts, err)
 	_, sealed := seal(t, in, chunks)
-	require.True(t, sealed.Counts.Paid+sealed.Counts.Hits == 0 && sealed.Counts.Questions != 0 && sealed.Counts.Themes != 0,
+	require.True(t, sealed.Counts.Paid+sealed.Counts.Hits == 0 && sealed.Counts.Questions > 0 && sealed.Counts.Themes > 0,
 		"%+v", sealed.Counts)
 	for _, theme := range sealed.Themes.Themes {
 		assert.True(t, theme.Summary != "" && len(theme.Questions) != 0 && len(theme.Members) != 0 && theme.Tokens != 0,
@@ -181,7 +181,8 @@ func TestAServerThatFailsStopsTheWork(t *testing.T) {
 	chat := &stagetest.Chat{Answer: func(model.Call) (model.Reply, error) {
 		return model.Reply{}, fault.ModelAuth.At("ask", "the model")
 	}}
-	_, err := maker(blobmemory.New(), chat, &stagetest.Embedder{Dim: 8}).Pay(t.Context(), scratchtest.Yield(chunksOf(3)...))
+	in := maker(blobmemory.New(), chat, &stagetest.Embedder{Dim: 8})
+	_, err := in.Pay(t.Context(), scratchtest.Yield(chunksOf(3)...))
 	assert.True(t, fault.Is(err, fault.ModelAuth), "%v", err)
 }
 

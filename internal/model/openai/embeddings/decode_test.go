@@ -43,9 +43,8 @@ func TestNumbersComeBackBitByBit(t *testing.T) {
 		vectors[2][0] = float32(math.Copysign(0, -1))
 		for _, asBase64 := range []bool{true, false} {
 			got, err := embeddings.Decode(modeltest.EncodeEmbeddings(vectors, asBase64), len(vectors))
-			if err != nil || !same(got.Vectors, vectors) || string(got.Usage) != `{"prompt_tokens":9,"total_tokens":9}` {
-				t.Errorf("dimension %d, base64 %v: %v, %s", dimension, asBase64, err, got.Usage)
-			}
+			assert.True(t, err == nil && same(got.Vectors, vectors) && string(got.Usage) == `{"prompt_tokens":9,"total_tokens":9}`,
+				"dimension %d, base64 %v: %v, %s", dimension, asBase64, err, got.Usage)
 		}
 	}
 }
