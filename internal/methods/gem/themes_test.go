@@ -100,6 +100,7 @@ func TestNearestNodesOfFewAreThoseOfTheMatrix(t *testing.T) {
 				"edge %d to %d of %g, weight %g", i, j, weights[at], w[i*200+int(j)])
 		}
 	}
+	assert.Positive(t, gem.Distinctness(g))
 	assert.True(t, count == len(expected) && g.Edges()*2 == count, "%d edges, should be %d", count, len(expected))
 }
 

@@ -373,6 +373,16 @@ func TestAFolderIsAnsweredByAnotherProgram(t *testing.T) {
 	assert.NoError(t, err)
 }
 
+func TestAFolderThatNobodyAnswersIsLeftAtTheDeadline(t *testing.T) {
+	w := &world{store: &mortal{Store: blobmemory.New()}, book: map[string]batch.Answer{}, killAt: -1}
+	w.store.w = w
+	runner, now := w.runnerOf(t, batch.Folder{Dir: t.TempDir()}), time.Unix(0, 0)
+	runner.Now, runner.Until = func() time.Time { return now }, now.Add(time.Hour)
+	runner.Wait = func(context.Context, time.Duration) error { now = now.Add(20 * time.Minute); return nil }
+	left, err := runner.Run(t.Context(), parts(t, 25))
+	require.True(t, err == nil && len(left) == 25, "left %d: %v", len(left), err)
+}
+
 func TestAFolderGivesNothingFromOutside(t *testing.T) {
 	folder := batch.Folder{Dir: t.TempDir()}
 	for _, id := range []string{"", "../x", "a/b", ".hidden"} {
