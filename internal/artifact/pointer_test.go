@@ -51,19 +51,6 @@ func TestAPointerNamesOneGenerationOrIsDamaged(t *testing.T) {
 	assert.True(t, err == nil && manifest.Generation == "g1", "%+v %v", manifest, err)
 }
 
-func TestAManifestOfAnotherFormatIsRefused(t *testing.T) {
-	x := artifact.Index{Store: blobmemory.New(), Name: "docs"}
-	for _, manifest := range []*core.Manifest{
-		{Generation: "g1", Format: core.ManifestFormat + 1}, {Generation: "g1"},
-		{Generation: "g1", Format: core.ManifestFormat, Counts: core.Counts{Chunks: 1}}, // of no split
-	} {
-		sha, err := x.PutManifest(t.Context(), manifest)
-		require.NoError(t, err)
-		_, err = x.Manifest(t.Context(), sha)
-		assert.True(t, fault.Is(err, fault.SegmentDamage), "%+v: %v", manifest, err)
-	}
-}
-
 func TestAnObjectIsIntactWhereItIsWhatItsNameSays(t *testing.T) {
 	x := artifact.Index{Store: blobmemory.New(), Name: "docs"}
 	file, err := artifact.NewFile()

@@ -145,17 +145,6 @@ func count(t *testing.T, store blob.Store, key string) int {
 	return n
 }
 
-// A footer that counts more rows than its frame gives is damage too.
-func TestAFrameWithFewerRowsThanItsFooterCountsIsAnError(t *testing.T) {
-	reader := rowFile(t, artifacttest.New(), "f")
-	reader.Frames[1].Rows++
-	var err error
-	for _, rowErr := range reader.Scan(t.Context(), 0, -1) {
-		err = rowErr
-	}
-	assert.True(t, fault.Is(err, fault.SegmentDamage), "%v", err)
-}
-
 func TestFilesThatAreCutOrForeignAreRefused(t *testing.T) {
 	store := artifacttest.New()
 	for situation, edit := range map[string]func([]byte) []byte{

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
 )
@@ -42,19 +44,11 @@ func TestTextIsDecodedFromWhatItIsWrittenIn(t *testing.T) {
 			"byte by byte": iotest.OneByteReader,
 			"with the end": iotest.DataErrReader,
 		} {
-			for where, reader := range map[string]func() (io.Reader, error){
-				"read":    func() (io.Reader, error) { return document.Decode(strings.NewReader(c[0]), name) },
-				"written": func() (io.Reader, error) { return document.Decode(wrap(strings.NewReader(c[0])), name) },
-			} {
-				decoded, err := reader()
-				if err != nil {
-					t.Errorf("%s: %v", name, err)
-					continue
-				}
-				got, err := io.ReadAll(wrap(decoded))
-				if err != nil || string(got) != c[1] {
-					t.Errorf("%s, %s %s: %d bytes, %v, want %d", name, where, how, len(got), err, len(c[1]))
-				}
+			decoded, err := document.Decode(wrap(strings.NewReader(c[0])), name)
+			require.NoError(t, err, name)
+			got, err := io.ReadAll(wrap(decoded))
+			if err != nil || string(got) != c[1] {
+				t.Errorf("%s, %s: %d bytes, %v, want %d", name, how, len(got), err, len(c[1]))
 			}
 		}
 	}

@@ -45,28 +45,6 @@ func TestWhatOfficeDocumentsGive(t *testing.T) {
 	}
 }
 
-func TestOfficeDocumentsWithoutTextAreNamed(t *testing.T) {
-	nothing := documenttest.Zip(documenttest.Part{Name: "a", Content: "<a/>"})
-	locked := documenttest.Zip(documenttest.Part{Name: "META-INF/rights.xml", Content: "<r/>"})
-	for name, c := range map[string]struct {
-		kind    document.Kind
-		content string
-		code    fault.Code
-	}{
-		"an empty pptx":    {document.PPTX, nothing, fault.Unreadable},
-		"an empty xlsx":    {document.XLSX, nothing, fault.Unreadable},
-		"an empty epub":    {document.EPUB, nothing, fault.Unreadable},
-		"a protected epub": {document.EPUB, locked, fault.Encrypted},
-		"a protected xlsx": {document.XLSX, "\xd0\xcf\x11\xe0 compound", fault.Encrypted},
-		"no message":       {document.EML, "no header at all", fault.Unreadable},
-	} {
-		_, text, _, err := parse(c.content, c.kind)
-		if e := fault.As(err); fault.CodeOf(err) != c.code || e == nil || e.Hint == "" {
-			t.Errorf("%s: %q, %v", name, text, err)
-		}
-	}
-}
-
 func TestPartsThatUnpackToTooMuchTogetherAreRefused(t *testing.T) {
 	limits := document.DefaultLimits()
 	limits.Bytes = 3000

@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/unweaver/unweaver/internal/artifact/localfile"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
@@ -81,13 +80,6 @@ func large(t *testing.T, size int) (store *ranged, content []byte, sha string) {
 	return store, content, hex.EncodeToString(sum[:])
 }
 
-func cacheIn(t *testing.T, folder string) *localfile.Cache {
-	t.Helper()
-	cache, err := localfile.New(folder, 0)
-	require.NoError(t, err)
-	return cache
-}
-
 // holdsAlone reports whether a folder holds a content and nothing else.
 func holdsAlone(t *testing.T, folder, sha string, content []byte) {
 	t.Helper()
@@ -103,13 +95,13 @@ func TestOfALargeFileSevenOfWhoseEightRangesAreThereOneIsAskedFor(t *testing.T) 
 	store, content, sha := large(t, 8*aRange-1000)
 	folder := t.TempDir()
 	store.breaks[7*aRange] = true
-	if _, err := cacheIn(t, folder).Get(t.Context(), store, "k", sha); !fault.Is(err, fault.StoreDown) {
+	if _, err := newCache(t, folder, 0).Get(t.Context(), store, "k", sha); !fault.Is(err, fault.StoreDown) {
 		t.Fatalf("an answer that broke off: %v", err)
 	}
 	first := store.ranges()
 	require.Len(t, first, 8, "asked for %v", first)
 	store.breaks = nil
-	path, err := cacheIn(t, folder).Get(t.Context(), store, "k", sha) // another process
+	path, err := newCache(t, folder, 0).Get(t.Context(), store, "k", sha) // another process
 	require.True(t, err == nil && path != "", "%v", err)
 	again := store.ranges()
 	assert.True(t, len(again) == 1 && again[0].Offset == 7*aRange && again[0].Length == aRange-1000,
@@ -121,7 +113,7 @@ func TestRangesComeSideBySide(t *testing.T) {
 	store, content, sha := large(t, 4*aRange)
 	store.gather, store.full = 4, make(chan struct{})
 	folder := t.TempDir()
-	_, err := cacheIn(t, folder).Get(t.Context(), store, "k", sha)
+	_, err := newCache(t, folder, 0).Get(t.Context(), store, "k", sha)
 	require.NoError(t, err)
 	holdsAlone(t, folder, sha, content)
 }
@@ -129,7 +121,7 @@ func TestRangesComeSideBySide(t *testing.T) {
 func TestASmallFileComesAtOnce(t *testing.T) {
 	store, content, sha := large(t, 2*aRange-1)
 	folder := t.TempDir()
-	_, err := cacheIn(t, folder).Get(t.Context(), store, "k", sha)
+	_, err := newCache(t, folder, 0).Get(t.Context(), store, "k", sha)
 	require.NoError(t, err)
 	if asked := store.ranges(); len(asked) != 0 {
 		t.Errorf("asked for %v", asked)
@@ -167,11 +159,11 @@ func TestAPartialFileThatIsDamagedIsBroughtAnew(t *testing.T) {
 			store, content, sha := large(t, 3*aRange)
 			folder := t.TempDir()
 			store.breaks[2*aRange] = true
-			_, err := cacheIn(t, folder).Get(t.Context(), store, "k", sha)
+			_, err := newCache(t, folder, 0).Get(t.Context(), store, "k", sha)
 			require.Error(t, err, "an answer that broke off")
 			damage(t, filepath.Join(folder, ".part-"+sha), filepath.Join(folder, ".have-"+sha))
 			store.breaks = nil
-			_, err = cacheIn(t, folder).Get(t.Context(), store, "k", sha)
+			_, err = newCache(t, folder, 0).Get(t.Context(), store, "k", sha)
 			require.NoError(t, err)
 			holdsAlone(t, folder, sha, content)
 		})
@@ -184,7 +176,7 @@ func TestALargeObjectThatIsNotItsContentLeavesNothing(t *testing.T) {
 	_, err := blob.Write(t.Context(), store.Store, "k", content, blob.Cond{})
 	require.NoError(t, err)
 	folder := t.TempDir()
-	if _, err := cacheIn(t, folder).Get(t.Context(), store, "k", sha); !fault.Is(err, fault.SegmentDamage) {
+	if _, err := newCache(t, folder, 0).Get(t.Context(), store, "k", sha); !fault.Is(err, fault.SegmentDamage) {
 		t.Errorf("%v", err)
 	}
 	if entries, err := os.ReadDir(folder); err != nil || len(entries) != 0 {

@@ -136,21 +136,3 @@ func TestWithoutConfigurationACacheIsTheUsersOwn(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-// What the first use of a copy costs: go test -bench Check ./internal/artifact/localfile.
-func BenchmarkCheckOfACopy(b *testing.B) {
-	const size = 256 << 20
-	dir := b.TempDir()
-	store := newSource()
-	sha := store.put(b, strings.Repeat("0123456789abcdef", size/16))
-	cache, err := localfile.New(dir, 0)
-	require.NoError(b, err)
-	_, err = cache.Get(b.Context(), store, sha, sha)
-	require.NoError(b, err)
-	b.SetBytes(size)
-	for b.Loop() {
-		localfile.ForgetChecked()
-		_, err := cache.Get(b.Context(), store, sha, sha)
-		require.NoError(b, err)
-	}
-}

@@ -59,8 +59,3 @@ func TestFailuresNameTheFileAndTheWayOut(t *testing.T) {
 	}
 	assert.NoError(t, boltfile.Wrap("write", "the/file", nil), "no failure gave")
 }
-
-func TestAFolderInTheWayIsAnError(t *testing.T) {
-	_, err := boltfile.Open(t.TempDir(), false)
-	assert.Error(t, err, "a folder was opened")
-}

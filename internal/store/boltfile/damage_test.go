@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -21,11 +22,11 @@ const page = 4096
 
 var bucket = []byte("b")
 
-// filledFile returns a file with leaves, branches and a value that is longer than a page.
+// filledFile returns a file with leaves, branches, values that are longer than a page and a bucket within a bucket.
 func filledFile(t *testing.T) []byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "f")
-	db, err := boltfile.Open(path, false, bucket, []byte("empty"))
+	db, err := boltfile.Open(path, false, bucket, []byte("outer"))
 	require.NoError(t, err)
 	for round := range 3 {
 		err = errors.Join(err, db.Update(func(tx *bbolt.Tx) error {
@@ -38,7 +39,8 @@ func filledFile(t *testing.T) []byte {
 					return err
 				}
 			}
-			return nil
+			inner, err := tx.Bucket([]byte("outer")).CreateBucketIfNotExists([]byte("inner"))
+			return errors.Join(err, inner.Put([]byte("large"), make([]byte, 5*page)))
 		}))
 	}
 	err = errors.Join(err, db.Close())
@@ -105,13 +107,15 @@ func TestATornFileIsAnErrorThatNamesItNotAPanic(t *testing.T) {
 	}
 	refused := 0
 	for what, damaged := range damages {
-		_, err := opens(t, path, damaged())
+		raw := damaged()
+		_, err := opens(t, path, raw)
 		if err == nil {
 			continue // a page that nothing refers to
 		}
 		refused++
-		assert.True(t, fault.Is(err, fault.SegmentDamage) && fault.As(err).Object == path && fault.As(err).Hint != "",
-			"%s: got %v", what, err)
+		left, _ := os.ReadFile(path)
+		assert.True(t, fault.Is(err, fault.SegmentDamage) && fault.As(err).Object == path && bytes.Equal(left, raw) &&
+			strings.Contains(err.Error(), "unweaver restore "), "%s: got %v", what, err)
 	}
 	assert.True(t, refused >= pages/2, "of %d damages %d were seen", len(damages), refused)
 }

@@ -150,23 +150,3 @@ func TestManyWritersMakeOneTree(t *testing.T) {
 	}
 	wg.Wait()
 }
-
-func BenchmarkPut(b *testing.B) {
-	for _, writers := range []int{1, 16} {
-		b.Run(fmt.Sprint(writers), func(b *testing.B) {
-			store, err := Open(b.TempDir())
-			require.NoError(b, err)
-			b.SetParallelism(writers)
-			var number sync.Map
-			b.RunParallel(func(pb *testing.PB) {
-				me := fmt.Sprintf("%p", pb)
-				number.Store(me, true)
-				for i := 0; pb.Next(); i++ {
-					key := fmt.Sprintf("objects/%s-%d", me, i)
-					_, err := blob.Write(b.Context(), store, key, []byte(key), blob.Cond{})
-					assert.NoError(b, err)
-				}
-			})
-		})
-	}
-}

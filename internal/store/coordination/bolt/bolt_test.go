@@ -68,31 +68,6 @@ func TestADamagedFileIsMadeAnew(t *testing.T) {
 	assert.NoError(t, store.SetState(t.Context(), "r", []byte("x")))
 }
 
-// bbolt alone panics on pages that a disk lost, at every start.
-func TestAFileWhosePagesWereLostIsMadeAnew(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "c.bolt.runs")
-	require.NoError(t, open(t, path).Close())
-	raw, err := os.ReadFile(path)
-	require.NoError(t, err)
-	clear(raw[2*os.Getpagesize():])
-	require.NoError(t, os.WriteFile(path, raw, 0o600))
-	assert.NoError(t, open(t, path).SetState(t.Context(), "r", []byte("x")))
-}
-
-// A file of another process must not be taken for a damaged one, and removed.
-func TestAFileInUseIsNamedAndKept(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "c.bolt.runs")
-	store := open(t, path)
-	if _, err := bolt.Open(path); !fault.Is(err, fault.DataDirInUse) {
-		t.Errorf("got %v", err)
-	}
-	require.NoError(t, store.SetState(t.Context(), "r", []byte("x")))
-	require.NoError(t, store.Close())
-	if state, err := open(t, path).ReadState(t.Context(), "r"); err != nil || string(state) != "x" {
-		t.Errorf("state %q, %v", state, err)
-	}
-}
-
 func TestOneRunIsNoPrefixOfAnother(t *testing.T) {
 	store := open(t, filepath.Join(t.TempDir(), "c.bolt.runs"))
 	for _, run := range []string{"i/g", "i/g1"} {

@@ -74,14 +74,6 @@ func TestADamagedFileIsNamedAndKept(t *testing.T) {
 	}
 }
 
-func TestAStoreInUseIsNamed(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "c.bolt")
-	open(t, path)
-	if _, err := bolt.Open(path); !fault.Is(err, fault.DataDirInUse) {
-		t.Errorf("got %v", err)
-	}
-}
-
 func TestAClosedStoreFailsTransiently(t *testing.T) {
 	store := open(t, filepath.Join(t.TempDir(), "c.bolt"))
 	require.NoError(t, store.Close())

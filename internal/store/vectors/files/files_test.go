@@ -3,16 +3,11 @@ package files
 import (
 	"math"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/testkit/vectorstest"
 )
@@ -87,36 +82,5 @@ func TestRowsSurviveReopeningAndMerging(t *testing.T) {
 	store = open(t, dir)
 	if n, err := store.Count(t.Context(), "c"); err != nil || n != int64(len(rs)) {
 		t.Errorf("%d rows, %v", n, err)
-	}
-}
-
-func TestADamagedPartIsNamed(t *testing.T) {
-	dir := t.TempDir()
-	store := open(t, dir)
-	require.NoError(t, store.Create(t.Context(), "c", vectorstest.Dim))
-	require.NoError(t, store.Upsert(t.Context(), "c", vectorstest.Rows(50, vectorstest.Dim, 3)))
-	require.NoError(t, store.Close())
-	parts, err := filepath.Glob(filepath.Join(dir, "c", "*.part"))
-	require.True(t, err == nil && len(parts) == 1, "%v %v", parts, err)
-	raw, err := os.ReadFile(parts[0])
-	require.NoError(t, err)
-	raw[200] ^= 1
-	require.NoError(t, os.WriteFile(parts[0], raw, 0o600))
-	_, err = open(t, dir).Count(t.Context(), "c")
-	assert.True(t, fault.Is(err, fault.NotFound) && strings.Contains(err.Error(), parts[0]), "got %v", err)
-}
-
-func BenchmarkSearch(b *testing.B) {
-	store, err := Open(b.TempDir())
-	require.NoError(b, err)
-	defer func() { _ = store.Close() }()
-	const dim = 512
-	rs := vectorstest.Rows(100_000, dim, 4)
-	require.NoError(b, store.Create(b.Context(), "c", dim))
-	require.NoError(b, store.Upsert(b.Context(), "c", rs))
-	require.NoError(b, store.Load(b.Context(), "c"))
-	for i := 0; b.Loop(); i++ {
-		_, err := store.Search(b.Context(), "c", rs[i%1000].Vector, 10)
-		require.NoError(b, err)
 	}
 }

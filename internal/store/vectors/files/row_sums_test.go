@@ -140,22 +140,6 @@ func TestAMergeKeepsADamagedRowDamaged(t *testing.T) {
 	assert.True(t, err == nil && !has[0] && has[1], "has %v, %v", has, err)
 }
 
-// BenchmarkRowChecks measures what a search for ten results adds for its candidates' checksums: compare
-// BenchmarkSearch.
-func BenchmarkRowChecks(b *testing.B) {
-	rows := vectorstest.Rows(100_000, 512, 4)
-	sums := make([]uint32, len(rows))
-	for i, row := range rows {
-		sums[i] = rowSum(row.Vector)
-	}
-	for at := 0; b.Loop(); at = (at + 7919) % 50_000 {
-		for i := range 80 {
-			row := (at + i*601) % len(rows)
-			require.True(b, rowSum(rows[row].Vector) == sums[row], "%v", row)
-		}
-	}
-}
-
 // A part that was copied over another is whole, and has not the rows of the place where it lies.
 func TestAPartOfAnotherPlaceIsRefused(t *testing.T) {
 	for _, to := range []string{"c/00000001.part", "d/00000000.part"} {
