@@ -52,11 +52,9 @@ func TestKeysAreWhereTheContractSaysTheyAre(t *testing.T) {
 func TestAFileIsNamedByItsContentAndWrittenOnce(t *testing.T) {
 	x, store := index()
 	for round, wantFresh := range []bool{true, false} {
-		file, err := artifact.NewFile()
-		require.NoError(t, err)
+		file := must(artifact.NewFile())
 		for _, part := range []string{"hello ", "world"} {
-			_, err := file.Write([]byte(part))
-			require.NoError(t, err)
+			must(file.Write([]byte(part)))
 		}
 		seg, fresh, err := file.PutSegment(t.Context(), x)
 		file.Discard()
@@ -74,73 +72,58 @@ func TestASegmentThatLiesThereCutIsWrittenAgain(t *testing.T) {
 	x, store := index()
 	sum := sha256.Sum256([]byte("hello"))
 	key := x.SegmentKey(hex.EncodeToString(sum[:]))
-	_, err := blob.Write(t.Context(), store, key, []byte("hel"), blob.Cond{})
-	require.NoError(t, err)
-	file, err := artifact.NewFile()
-	require.NoError(t, err)
+	must(blob.Write(t.Context(), store, key, []byte("hel"), blob.Cond{}))
+	file := must(artifact.NewFile())
 	defer file.Discard()
-	_, err = file.Write([]byte("hello"))
-	require.NoError(t, err)
-	if _, fresh, err := file.PutSegment(t.Context(), x); err != nil || !fresh {
-		t.Fatalf("fresh %v, %v", fresh, err)
-	}
-	if raw, _, err := blob.Read(t.Context(), store, key); err != nil || string(raw) != "hello" {
-		t.Errorf("%q %v", raw, err)
-	}
+	must(file.Write([]byte("hello")))
+	_, fresh, err := file.PutSegment(t.Context(), x)
+	require.True(t, err == nil && fresh, "fresh %v, %v", fresh, err)
+	raw, _, err := blob.Read(t.Context(), store, key)
+	assert.True(t, err == nil && string(raw) == "hello", "%q %v", raw, err)
 }
 
 func TestTemporaryFilesLeaveTheDiskWhenDiscarded(t *testing.T) {
 	dir := t.TempDir()
 	open := scratchtest.In(t, dir)
-	rows, err := artifact.NewRows()
-	require.NoError(t, err)
+	rows := must(artifact.NewRows())
 	if left := open(); len(left) != 1 {
 		t.Fatalf("%d files", len(left))
 	}
 	rows.Discard()
-	if left := open(); len(left) != 0 {
-		t.Errorf("%v is left", left)
-	}
+	left := open()
+	assert.True(t, len(left) == 0, "%v is left", left)
 	t.Setenv("TMPDIR", dir+"/none")
-	if _, err := artifact.NewFile(); !fault.Is(err, fault.StoreFull) {
-		t.Errorf("without a temporary folder: %v", err)
-	}
+	_, err := artifact.NewFile()
+	assert.True(t, fault.Is(err, fault.StoreFull), "without a temporary folder: %v", err)
 }
 
 func TestAManifestIsReadBackOnlyWhole(t *testing.T) {
 	x, store := index()
 	manifest := &core.Manifest{Format: core.ManifestFormat, Index: "docs", Generation: "g1", Seq: 4}
-	sha, err := x.PutManifest(t.Context(), manifest)
-	require.NoError(t, err)
+	sha := must(x.PutManifest(t.Context(), manifest))
 	if again, err := x.PutManifest(t.Context(), manifest); err != nil || again != sha {
 		t.Errorf("the same manifest is %s and %s, %v", sha, again, err)
 	}
 	if got, err := x.Manifest(t.Context(), sha); err != nil || got.Seq != 4 {
 		t.Fatalf("%+v %v", got, err)
 	}
-	_, err = x.Manifest(t.Context(), strings.Repeat("0", 64))
+	_, err := x.Manifest(t.Context(), strings.Repeat("0", 64))
 	if !fault.Is(err, fault.SegmentDamage) || !strings.Contains(fault.As(err).Hint, "index --rebuild --index docs") {
 		t.Errorf("an absent one: %v", err)
 	}
-	store.Change(
-		x.SegmentKey(sha),
-		func(raw []byte) []byte { return bytes.Replace(raw, []byte(`:4,`), []byte(`:5,`), 1) },
-	)
-	if _, err := x.Manifest(t.Context(), sha); !fault.Is(err, fault.SegmentDamage) {
-		t.Errorf("a changed one: %v", err)
-	}
+	store.Change(x.SegmentKey(sha), func(raw []byte) []byte { return bytes.Replace(raw, []byte(`:4,`), []byte(`:5,`), 1) })
+	_, err = x.Manifest(t.Context(), sha)
+	assert.True(t, fault.Is(err, fault.SegmentDamage), "a changed one: %v", err)
 	for name, unread := range map[string]core.Manifest{
 		"a later format":           {Format: core.ManifestFormat + 1},
 		"an earlier format":        {Format: core.ManifestFormat - 1},
 		"documents without splits": {Format: core.ManifestFormat, Counts: core.Counts{Documents: 1}},
 		"chunks without splits":    {Format: core.ManifestFormat, Counts: core.Counts{Chunks: 1}},
 	} {
-		other, err := x.PutManifest(t.Context(), &unread)
-		require.NoError(t, err)
-		if _, err := x.Manifest(t.Context(), other); !fault.Is(err, fault.SegmentDamage) ||
-			!strings.Contains(err.Error(), "index --rebuild --index docs") {
-			t.Errorf("%s: %v", name, err)
-		}
+		other := must(x.PutManifest(t.Context(), &unread))
+		_, err := x.Manifest(t.Context(), other)
+		assert.True(t, fault.Is(err, fault.SegmentDamage) && strings.Contains(err.Error(), "index --rebuild --index docs"),
+			"%s: %v", name, err)
 	}
 }
 
@@ -149,17 +132,15 @@ func TestASpecIsFoundByItsDigest(t *testing.T) {
 	spec := core.Spec{Index: "docs", Corpus: "s3://b/p/", Keep: 3}
 	var digests []core.Digest
 	for range 2 {
-		digest, err := x.PutSpec(t.Context(), spec)
-		require.NoError(t, err)
+		digest := must(x.PutSpec(t.Context(), spec))
 		digests = append(digests, digest)
 	}
 	got, err := x.Spec(t.Context(), digests[0])
 	if err != nil || !reflect.DeepEqual(got, spec) || digests[0] != digests[1] || len(store.Keys("docs/specs/")) != 1 {
 		t.Errorf("%+v %v %v", got, digests, err)
 	}
-	if _, err := x.Spec(t.Context(), core.Sum("other")); !fault.Is(err, fault.NotFound) {
-		t.Errorf("another digest: %v", err)
-	}
+	_, err = x.Spec(t.Context(), core.Sum("other"))
+	assert.True(t, fault.Is(err, fault.NotFound), "another digest: %v", err)
 }
 
 // Programs that start together on an empty store must agree on its identity: Redis and Milvus are marked with it.
@@ -172,10 +153,8 @@ func TestProgramsThatStartTogetherAgreeOnTheStoreID(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range ids {
 		all.Go(func() {
-			id, err := artifact.OpenStoreID(
-				t.Context(),
-				&late{Memory: store, wait: func() { once[i].Do(func() { meet.Done(); meet.Wait() }) }},
-			)
+			id, err := artifact.OpenStoreID(t.Context(),
+				&late{Memory: store, wait: func() { once[i].Do(func() { meet.Done(); meet.Wait() }) }})
 			assert.NoError(t, err)
 			ids[i] = id
 		})
@@ -184,9 +163,8 @@ func TestProgramsThatStartTogetherAgreeOnTheStoreID(t *testing.T) {
 	for _, id := range ids {
 		assert.True(t, len(id) == 32 && id == ids[0], "ids %v", ids)
 	}
-	if id, err := artifact.OpenStoreID(t.Context(), store); err != nil || id != ids[0] {
-		t.Errorf("later it is %s, %v", id, err)
-	}
+	id, err := artifact.OpenStoreID(t.Context(), store)
+	assert.True(t, err == nil && id == ids[0], "later it is %s, %v", id, err)
 }
 
 // late makes every program find no identity before any of them writes one.
@@ -205,15 +183,13 @@ func (l *late) Get(ctx context.Context, key string, r blob.Range) (body io.ReadC
 
 func TestAStoreIDIsReadFromItsCopy(t *testing.T) {
 	store := artifacttest.New()
-	id, err := artifact.OpenStoreID(t.Context(), store)
-	require.NoError(t, err)
+	id := must(artifact.OpenStoreID(t.Context(), store))
 	whole, _, err := blob.Read(t.Context(), store, "store.json")
 	require.NoError(t, err)
 	changed := bytes.Clone(whole)
 	changed[bytes.Index(changed, []byte(id))] ^= 1 // 'a' for a '`', a digit for its neighbour: still 32 signs
 	for _, damaged := range [][]byte{changed, whole[:len(whole)/2], {}} {
-		_, err := blob.Write(t.Context(), store, "store.json", damaged, blob.Cond{})
-		require.NoError(t, err)
+		must(blob.Write(t.Context(), store, "store.json", damaged, blob.Cond{}))
 		again, err := artifact.OpenStoreID(t.Context(), store)
 		assert.True(t, err == nil && again == id, "%q: %s, %v", damaged, again, err)
 		mended, _, err := blob.Read(t.Context(), store, "store.json")
@@ -244,13 +220,11 @@ func TestTheCopyOfAStoreIDIsWrittenAnew(t *testing.T) {
 // Replicas ask for it at every beat, to see whether the store answers.
 func TestAStoreIDThatIsThereTakesOneRequest(t *testing.T) {
 	store := artifacttest.New()
-	_, err := artifact.OpenStoreID(t.Context(), store)
-	require.NoError(t, err)
+	must(artifact.OpenStoreID(t.Context(), store))
 	asked := 0
 	store.Fail = func(artifacttest.Op, string) error { asked++; return nil }
-	if _, err := artifact.StoreID(t.Context(), store); err != nil || asked != 1 {
-		t.Errorf("%d requests, %v", asked, err)
-	}
+	_, err := artifact.StoreID(t.Context(), store)
+	assert.True(t, err == nil && asked == 1, "%d requests, %v", asked, err)
 }
 
 func TestAStoreIDThatCannotBeReadIsNeverReplaced(t *testing.T) {
@@ -277,8 +251,7 @@ func TestAStoreWithoutAnIDIsUnavailableAndGetsNone(t *testing.T) {
 	store := artifacttest.New()
 	_, err := artifact.StoreID(t.Context(), store)
 	assert.True(t, fault.Is(err, fault.StoreDown) && len(store.Keys("")) == 0, "%v, %v", err, store.Keys(""))
-	id, err := artifact.OpenStoreID(t.Context(), store)
-	require.NoError(t, err)
+	id := must(artifact.OpenStoreID(t.Context(), store))
 	require.NoError(t, store.Delete(t.Context(), "store.json"))
 	known, err := artifact.StoreID(t.Context(), store)
 	assert.True(t, err == nil && known == id && len(store.Keys("")) == 1, "of the copy: %s, %v", known, err)
@@ -330,10 +303,17 @@ func TestDeleteAllStopsWhenItIsCancelledAndTellsErrors(t *testing.T) {
 	cancel()
 	memory := artifacttest.New()
 	err := artifact.DeleteAll(ctx, memory, []string{"a"})
-	if !errors.Is(err, context.Canceled) || memory.Calls(artifacttest.Delete) != 0 {
-		t.Errorf("%v after %d deletes", err, memory.Calls(artifacttest.Delete))
-	}
+	assert.True(t, errors.Is(err, context.Canceled) && memory.Calls(artifacttest.Delete) == 0,
+		"%v after %d deletes", err, memory.Calls(artifacttest.Delete))
 	memory.Fail = func(artifacttest.Op, string) error { return fault.StoreDenied.At("delete", "a") }
 	err = artifact.DeleteAll(t.Context(), memory, []string{"a"})
 	assert.True(t, fault.Is(err, fault.StoreDenied), "%v", err)
+}
+
+// must returns a value of a fixture that does not fail.
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
 }

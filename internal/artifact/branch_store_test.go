@@ -24,9 +24,8 @@ func TestWhatABranchSharesLiesBelowItsBase(t *testing.T) {
 	branch := artifact.New(store, "exp")
 	require.NoError(t, branch.PutBase(t.Context(), "docs"))
 	assert.NoError(t, branch.PutBase(t.Context(), "docs"), "it may not be repeated")
-	if err := branch.PutBase(t.Context(), "other"); !fault.Is(err, fault.Usage) {
-		t.Errorf("the name is given to another base: %v", err)
-	}
+	err := branch.PutBase(t.Context(), "other")
+	assert.True(t, fault.Is(err, fault.Usage), "the name is given to another base: %v", err)
 	for _, key := range []string{"exp/segments/a", "exp/segments/b", "exp/specs/c.json", "exp/lease.json", "exp/current.json"} {
 		info, err := blob.Write(t.Context(), store, key, []byte(key), blob.Cond{Absent: true})
 		require.True(t, err == nil && info.Key == key, "%s: %+v, %v", key, info, err)
@@ -40,17 +39,14 @@ func TestWhatABranchSharesLiesBelowItsBase(t *testing.T) {
 		}
 		return out
 	}
-	want := []string{
-		"_branches/exp.json", "docs/lease.json", "docs/segments/a", "docs/segments/b", "docs/specs/c.json", "exp/current.json",
-	}
-	if got := keys(below, "", ""); !slices.Equal(got, want) {
-		t.Errorf("below lie %v", got)
-	}
+	want := []string{"_branches/exp.json", "docs/lease.json", "docs/segments/a", "docs/segments/b", "docs/specs/c.json",
+		"exp/current.json"}
+	got := keys(below, "", "")
+	assert.True(t, slices.Equal(got, want), "below lie %v", got)
 	assert.Equal(t, []string{"exp/segments/b"}, keys(store, "exp/segments/", "exp/segments/a"), "listed")
 	to := blobmemory.New()
 	assert.NoError(t, blob.Copy(t.Context(), to, "copy", store, "exp/segments/a"), "a copy")
 	require.NoError(t, store.DeleteAll(t.Context(), []string{"exp/segments/a"}))
-	if _, err := store.Stat(t.Context(), "docs/segments/a"); !fault.Is(err, fault.NotFound) {
-		t.Errorf("it is there after it was deleted: %v", err)
-	}
+	_, err = store.Stat(t.Context(), "docs/segments/a")
+	assert.True(t, fault.Is(err, fault.NotFound), "it is there after it was deleted: %v", err)
 }

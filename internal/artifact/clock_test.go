@@ -39,8 +39,7 @@ func TestAClockFollowsTheMachinesByBoundedSteps(t *testing.T) {
 		for i, want := range looks {
 			assert.Equal(t, want.clock, look(want.machine), "%s, look %d at %s: the clock is at", name, i, want.machine)
 		}
-		_, err := blob.Write(t.Context(), store, "docs/clock.json", []byte("{"), blob.Cond{})
-		require.NoError(t, err)
+		must(blob.Write(t.Context(), store, "docs/clock.json", []byte("{"), blob.Cond{}))
 		assert.Equal(t, 500*day, look(500*day), "%s: one that is damaged is at", name)
 	}
 }

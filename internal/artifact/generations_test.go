@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
@@ -25,11 +24,8 @@ func generations(t *testing.T) (artifact.Index, *artifacttest.Memory, map[string
 		if gen == "" {
 			continue
 		}
-		sha, err := x.PutManifest(t.Context(), &core.Manifest{
-			Format: core.ManifestFormat, Generation: gen, Seq: int64(seq), Counts: core.Counts{Chunks: int64(100 * seq)},
-			Segments: core.Segments{Splits: []core.Split{{}}},
-		})
-		require.NoError(t, err)
+		sha := must(x.PutManifest(t.Context(), &core.Manifest{Format: core.ManifestFormat, Generation: gen, Seq: int64(seq),
+			Counts: core.Counts{Chunks: int64(100 * seq)}, Segments: core.Segments{Splits: []core.Split{{}}}}))
 		state := map[bool]string{true: "held", false: "published"}[gen == "g3"]
 		ref := core.GenerationRef{Manifest: sha, Seq: int64(seq), State: state}
 		writeJSON(t, store, x.GenerationKey(gen, "manifest.json"), ref)
@@ -44,16 +40,14 @@ func generations(t *testing.T) (artifact.Index, *artifacttest.Memory, map[string
 
 func writeJSON(t *testing.T, store blob.Store, key string, v any) {
 	t.Helper()
-	_, err := blob.WriteJSON(t.Context(), store, key, v, blob.Cond{})
-	require.NoError(t, err)
+	must(blob.WriteJSON(t.Context(), store, key, v, blob.Cond{}))
 }
 
 func cut(raw []byte) []byte { return raw[:len(raw)/2] }
 
 func listed(t *testing.T, x artifact.Index) (names, states []string) {
 	t.Helper()
-	all, err := x.ListGenerations(t.Context())
-	require.NoError(t, err)
+	all := must(x.ListGenerations(t.Context()))
 	for _, g := range all {
 		names, states = append(names, g.Generation), append(states, g.State)
 	}
@@ -113,9 +107,8 @@ func TestADamagedCurrentManifestIsAnErrorAndItsReferenceIsNotNeeded(t *testing.T
 		t.Errorf("without its reference: %v %v", names, states)
 	}
 	store.Change(x.SegmentKey(manifests["g2"]), cut)
-	if _, err := x.ListGenerations(t.Context()); !fault.Is(err, fault.SegmentDamage) {
-		t.Errorf("%v", err)
-	}
+	_, err := x.ListGenerations(t.Context())
+	assert.True(t, fault.Is(err, fault.SegmentDamage), "%v", err)
 }
 
 func TestAStoreThatDoesNotAnswerIsNotTakenForDamage(t *testing.T) {
@@ -134,18 +127,15 @@ func TestAStoreThatDoesNotAnswerIsNotTakenForDamage(t *testing.T) {
 	store.Fail = nil
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, _, err := x.ReadableRefs(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v", err)
-	}
+	_, _, err := x.ReadableRefs(ctx)
+	assert.True(t, errors.Is(err, context.Canceled), "cancelled: %v", err)
 }
 
 func TestAGenerationThatIsNotThereIsUnknown(t *testing.T) {
 	x, _, _ := generations(t)
-	if _, err := x.GenerationRef(t.Context(), "g9"); !fault.Is(err, fault.UnknownGen) {
-		t.Errorf("%v", err)
-	}
+	_, err := x.GenerationRef(t.Context(), "g9")
+	assert.True(t, fault.Is(err, fault.UnknownGen), "%v", err)
 	empty, _ := index()
-	if all, err := empty.ListGenerations(t.Context()); err != nil || all == nil || len(all) != 0 {
-		t.Errorf("an index without any: %v %v", all, err)
-	}
+	all, err := empty.ListGenerations(t.Context())
+	assert.True(t, err == nil && all != nil && len(all) == 0, "an index without any: %v %v", all, err)
 }

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
@@ -43,15 +42,12 @@ func TestANameThatIsNoneNeverBecomesAPath(t *testing.T) {
 func TestAConfigurationOfAnotherIndexIsRefused(t *testing.T) {
 	x, store := index()
 	other := artifact.Index{Store: store, Name: "other"}
-	digest, err := other.PutSpec(t.Context(), core.Spec{Index: "other"})
-	require.NoError(t, err)
-	raw, err := json.Marshal(core.Spec{Index: "other"})
-	require.NoError(t, err)
-	_, err = blob.Write(t.Context(), store, x.SpecKey(digest), raw, blob.Cond{})
-	require.NoError(t, err)
+	digest := must(other.PutSpec(t.Context(), core.Spec{Index: "other"}))
+	raw := must(json.Marshal(core.Spec{Index: "other"}))
+	must(blob.Write(t.Context(), store, x.SpecKey(digest), raw, blob.Cond{}))
 	if _, err := x.Spec(t.Context(), digest); !fault.Is(err, fault.InvalidParam) || !strings.Contains(err.Error(), "other") {
 		t.Errorf("%v", err)
 	}
-	_, err = other.Spec(t.Context(), digest)
+	_, err := other.Spec(t.Context(), digest)
 	assert.NoError(t, err)
 }

@@ -33,12 +33,10 @@ func TestAPointerNamesOneGenerationOrIsDamaged(t *testing.T) {
 		"an epoch below all": {`{"generation":"g1","manifest":"` + sha + `","seq":3,"epoch":-1}`, false},
 		"two generations":    {`{"generation":"g2","manifest":"` + sha + `","seq":3,"epoch":1}`, true},
 		"two numbers":        {`{"generation":"g1","manifest":"` + sha + `","seq":4,"epoch":1}`, true},
-		"a manifest that is not there": {
-			`{"generation":"g1","manifest":"` + strings.Repeat("0", 64) + `","seq":3,"epoch":1}`, true,
-		},
+		"a manifest that is not there": {`{"generation":"g1","manifest":"` + strings.Repeat("0", 64) + `","seq":3,"epoch":1}`,
+			true},
 	} {
-		_, err := blob.Write(t.Context(), x.Store, x.CurrentKey(), []byte(c.raw), blob.Cond{})
-		require.NoError(t, err)
+		must(blob.Write(t.Context(), x.Store, x.CurrentKey(), []byte(c.raw), blob.Cond{}))
 		pointer, _, err := x.ReadPointer(t.Context())
 		if c.read && err == nil {
 			_, err = x.ManifestOf(t.Context(), pointer)
@@ -53,11 +51,9 @@ func TestAPointerNamesOneGenerationOrIsDamaged(t *testing.T) {
 
 func TestAnObjectIsIntactWhereItIsWhatItsNameSays(t *testing.T) {
 	x := artifact.Index{Store: blobmemory.New(), Name: "docs"}
-	file, err := artifact.NewFile()
-	require.NoError(t, err)
+	file := must(artifact.NewFile())
 	defer file.Discard()
-	_, err = file.Write([]byte("content"))
-	require.NoError(t, err)
+	must(file.Write([]byte("content")))
 	segment, _, err := file.PutSegment(t.Context(), x)
 	require.NoError(t, err)
 	for _, c := range []struct {
@@ -65,13 +61,11 @@ func TestAnObjectIsIntactWhereItIsWhatItsNameSays(t *testing.T) {
 		intact  bool
 	}{{"content", true}, {"contenT", false}, {"conten", false}, {"contents", false}, {"", false}} {
 		key := x.SegmentKey(segment.SHA256)
-		_, err := blob.Write(t.Context(), x.Store, key, []byte(c.content), blob.Cond{})
-		require.NoError(t, err)
+		must(blob.Write(t.Context(), x.Store, key, []byte(c.content), blob.Cond{}))
 		intact, err := x.IsIntact(t.Context(), segment.SHA256, nil)
 		assert.True(t, err == nil && intact == c.intact, "%q is intact: %t, %v", c.content, intact, err)
 	}
 	require.NoError(t, x.Store.Delete(t.Context(), x.SegmentKey(segment.SHA256)))
-	if intact, err := x.IsIntact(t.Context(), segment.SHA256, nil); err != nil || intact {
-		t.Errorf("one that is gone is intact: %t, %v", intact, err)
-	}
+	intact, err := x.IsIntact(t.Context(), segment.SHA256, nil)
+	assert.True(t, err == nil && !intact, "one that is gone is intact: %t, %v", intact, err)
 }

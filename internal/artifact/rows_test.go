@@ -28,17 +28,14 @@ func rowValue(i int) string { return fmt.Sprint("value ", i, strings.Repeat(" pa
 // rowFile writes a sorted file of several frames and opens it.
 func rowFile(t *testing.T, store blob.Store, key string) *artifact.Reader {
 	t.Helper()
-	rows, err := artifact.NewRows()
-	require.NoError(t, err)
+	rows := must(artifact.NewRows())
 	defer rows.Discard()
 	for i := range rowCount {
 		rows.Append(rowKey(i), []byte(rowValue(i)))
 	}
 	require.NoError(t, rows.StoreScratch(t.Context(), store, key))
-	info, err := store.Stat(t.Context(), key)
-	require.NoError(t, err)
-	reader, err := artifact.OpenRowsOf(t.Context(), store, key, info.Size)
-	require.NoError(t, err)
+	info := must(store.Stat(t.Context(), key))
+	reader := must(artifact.OpenRowsOf(t.Context(), store, key, info.Size))
 	require.True(t, len(reader.Frames) >= 4 && reader.Rows == rowCount,
 		"%d frames, %d rows", len(reader.Frames), reader.Rows)
 	return reader
@@ -87,15 +84,13 @@ func TestScanGivesTheRowsOfItsFramesInOneRequest(t *testing.T) {
 		seen := 0
 		for row, err := range reader.Scan(t.Context(), c.lo, c.hi) {
 			require.NoError(t, err)
-			if string(row.Key) != rowKey(first+seen) || string(row.Value) != rowValue(first+seen) ||
-				row.Frame < c.from {
+			if string(row.Key) != rowKey(first+seen) || string(row.Value) != rowValue(first+seen) || row.Frame < c.from {
 				t.Fatalf("%s: row %d is %s of frame %d", c.situation, seen, row.Key, row.Frame)
 			}
 			seen++
 		}
-		if seen != want || store.Calls(artifacttest.Get) != min(1, want) {
-			t.Errorf("%s: %d rows in %d requests, want %d", c.situation, seen, store.Calls(artifacttest.Get), want)
-		}
+		assert.True(t, seen == want && store.Calls(artifacttest.Get) == min(1, want),
+			"%s: %d rows in %d requests, want %d", c.situation, seen, store.Calls(artifacttest.Get), want)
 	}
 }
 
@@ -159,9 +154,8 @@ func TestFilesThatAreCutOrForeignAreRefused(t *testing.T) {
 		assert.True(t, fault.Is(err, fault.SegmentDamage) && strings.Contains(err.Error(), "memory/f"),
 			"%s: %v", situation, err)
 	}
-	if _, err := artifact.OpenRows(t.Context(), store, "absent"); !fault.Is(err, fault.NotFound) {
-		t.Errorf("absent: %v", err)
-	}
+	_, err := artifact.OpenRows(t.Context(), store, "absent")
+	assert.True(t, fault.Is(err, fault.NotFound), "absent: %v", err)
 }
 
 // A connection that ends in the middle of a frame heals by itself: it must not be reported as damage.
@@ -184,8 +178,7 @@ func TestABodyThatEndsEarlyIsTheStoresFaultNotTheSegments(t *testing.T) {
 
 func rowsOf(t *testing.T, store blob.Store) *artifact.Reader {
 	t.Helper()
-	reader, err := artifact.OpenRows(t.Context(), store, "f")
-	require.NoError(t, err)
+	reader := must(artifact.OpenRows(t.Context(), store, "f"))
 	return reader
 }
 
@@ -204,9 +197,8 @@ func TestACancelledReadSaysSo(t *testing.T) {
 	readers := map[string]*artifact.Reader{"ranges": rowFile(t, store, "f"), "whole": rowsOf(t, store)}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := artifact.OpenRows(ctx, store, "f"); !errors.Is(err, context.Canceled) {
-		t.Errorf("open: %v", err)
-	}
+	_, err := artifact.OpenRows(ctx, store, "f")
+	assert.True(t, errors.Is(err, context.Canceled), "open: %v", err)
 	for what, reader := range readers {
 		_, err := reader.Frame(ctx, 0)
 		assert.True(t, errors.Is(err, context.Canceled), "%s, frame: %v", what, err)
@@ -273,17 +265,15 @@ func TestAFileOfAnotherSizeThanItsManifestSaysIsDamaged(t *testing.T) {
 		assert.True(t, fault.Is(err, fault.SegmentDamage), "said to be of %d bytes: %v", size, err)
 	}
 	store.Change("f", func(raw []byte) []byte { return raw[:len(raw)-9] })
-	if _, err := artifact.OpenRowsOf(t.Context(), store, "f", info.Size); !fault.Is(err, fault.SegmentDamage) {
-		t.Errorf("a file that was cut: %v", err)
-	}
+	_, err = artifact.OpenRowsOf(t.Context(), store, "f", info.Size)
+	assert.True(t, fault.Is(err, fault.SegmentDamage), "a file that was cut: %v", err)
 }
 
 // A file that is loaded by its size gives the rows that a scan gives; one of another size is an error, not fewer rows.
 func TestAFileIsLoadedByItsSizeOrNotAtAll(t *testing.T) {
 	store := artifacttest.New()
 	reader := rowFile(t, store, "k")
-	info, err := store.Stat(t.Context(), "k")
-	require.NoError(t, err)
+	info := must(store.Stat(t.Context(), "k"))
 	loaded, err := artifact.LoadOf(t.Context(), store, "k", info.Size)
 	require.NoError(t, err)
 	var want, got []string

@@ -16,8 +16,7 @@ import (
 // Rows of a key may lie in several frames, and keys that a file does not have are asked for too.
 func TestRowsUnderKeysAreThoseOfAScan(t *testing.T) {
 	store := artifacttest.New()
-	rows, err := artifact.NewRows()
-	require.NoError(t, err)
+	rows := must(artifact.NewRows())
 	defer rows.Discard()
 	random := rand.New(rand.NewPCG(1, 2))
 	var all [][2]string

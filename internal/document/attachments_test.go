@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/testkit/documenttest"
@@ -49,15 +52,12 @@ func TestAttachmentsAreListedAndReadByThemselves(t *testing.T) {
 			t.Errorf("%s, not asked for: %q, missing %q, %v", kind, same, plain.Missing, err)
 		}
 		list, _, err := readSo(t, content, kind, document.Reading{Attached: true, List: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		got := map[string]string{}
 		for _, one := range list.Attached {
 			doc, text, err := readSo(t, content, kind, document.Reading{Attached: true, Part: one})
-			if err != nil || len(doc.Attached) != 1 || doc.Attached[0] != one {
-				t.Errorf("%s: %+v gives %+v, %v", kind, one, doc.Attached, err)
-			}
+			assert.True(t, err == nil && len(doc.Attached) == 1 && doc.Attached[0] == one,
+				"%s: %+v gives %+v, %v", kind, one, doc.Attached, err)
 			got[one.Name] = strings.Join(strings.Fields(doc.Title+" "+text), " ")
 		}
 		want := map[string]string{
@@ -69,16 +69,12 @@ func TestAttachmentsAreListedAndReadByThemselves(t *testing.T) {
 				t.Errorf("%s: %s is %q, want %q", kind, name, got[name], text)
 			}
 		}
-		if len(got) != len(want) {
-			t.Errorf("%s: %q", kind, got)
-		}
+		assert.True(t, len(got) == len(want), "%s: %q", kind, got)
 		other := list.Attached[0]
 		other.Version[0]++
 		for _, one := range []document.Attachment{other, {Name: "gone"}} {
 			_, _, err := readSo(t, content, kind, document.Reading{Attached: true, Part: one})
-			if !fault.Is(err, fault.DocumentChanged) {
-				t.Errorf("%s: %+v gives %v", kind, one, err)
-			}
+			assert.True(t, fault.Is(err, fault.DocumentChanged), "%s: %+v gives %v", kind, one, err)
 		}
 	}
 }
@@ -91,17 +87,13 @@ func TestAttachmentsOfMailAreWhatTheirHeadersSay(t *testing.T) {
 		"Content-Type: application/pkcs7-signature; name=smime.p7s\r\n\r\nx",
 		"Content-Type: application/zip; name=all.zip\r\n\r\nx")
 	list, _, err := readSo(t, content, document.EML, document.Reading{Attached: true, List: true})
-	if err != nil || len(list.Attached) != 1 || list.Attached[0].Name != "note" {
-		t.Fatalf("%+v, %v", list.Attached, err)
-	}
+	require.True(t, err == nil && len(list.Attached) == 1 && list.Attached[0].Name == "note",
+		"%+v, %v", list.Attached, err)
 	_, text, err := readSo(t, content, document.EML, document.Reading{Attached: true, Part: list.Attached[0]})
-	if err != nil || strings.TrimSpace(text) != "Корабль" {
-		t.Errorf("%q, %v", text, err)
-	}
+	assert.True(t, err == nil && strings.TrimSpace(text) == "Корабль", "%q, %v", text, err)
 	own, _, err := readSo(t, content, document.EML, document.Reading{Attached: true})
-	if want := "attachments: all.zip is of a type that is not read"; err != nil || own.Missing != want {
-		t.Errorf("missing %q, %v", own.Missing, err)
-	}
+	want := "attachments: all.zip is of a type that is not read"
+	assert.True(t, err == nil && own.Missing == want, "missing %q, %v", own.Missing, err)
 }
 
 // What attachments may cost is bounded: their number, and each as a file of its own is.
@@ -125,10 +117,7 @@ func TestAttachmentsAreBounded(t *testing.T) {
 	_, _ = packed.Write(make([]byte, 8<<20)) // to memory
 	_ = packed.Close()
 	content := documenttest.MailWith("s", documenttest.Part{Name: "bomb.html.gz", Content: bomb.String()})
-	_, _, err := readSo(t, content, document.EML, document.Reading{
-		Attached: true, Part: document.Attachment{Name: "bomb.html.gz"},
-	})
-	if !fault.Is(err, fault.TooLarge) {
-		t.Errorf("a bomb: %v", err)
-	}
+	_, _, err := readSo(t, content, document.EML,
+		document.Reading{Attached: true, Part: document.Attachment{Name: "bomb.html.gz"}})
+	assert.True(t, fault.Is(err, fault.TooLarge), "a bomb: %v", err)
 }

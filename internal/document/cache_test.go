@@ -5,6 +5,9 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/document"
 )
 
@@ -14,21 +17,16 @@ func TestAFolderThatOthersMayWriteToKeepsNoCompiledCode(t *testing.T) {
 		base, temporary := t.TempDir(), t.TempDir()
 		t.Setenv("XDG_CACHE_HOME", base)
 		t.Setenv("TMPDIR", temporary)
-		if err := os.MkdirAll(filepath.Join(base, open), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(filepath.Join(base, open), 0o700))
 		if err := os.Chmod(filepath.Join(base, open), 0o777); err != nil { //nolint:gosec // as an attacker finds it
 			t.Fatal(err)
 		}
 		second := document.PDFCache()
-		if filepath.Dir(second) != temporary {
-			t.Errorf("%s is open, the cache is %q", open, second)
-		}
+		assert.True(t, filepath.Dir(second) == temporary, "%s is open, the cache is %q", open, second)
 		if err := os.Chmod(second, 0o777); err != nil { //nolint:gosec // the same
 			t.Fatal(err)
 		}
-		if got := document.PDFCache(); got != "" {
-			t.Errorf("both are open, the cache is %q", got)
-		}
+		got := document.PDFCache()
+		assert.True(t, got == "", "both are open, the cache is %q", got)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/document"
@@ -61,37 +63,27 @@ func TestBinaryContentIsRefused(t *testing.T) {
 		"control bytes": strings.Repeat("ab\x01\x02", 100),
 	} {
 		_, err := document.Decode(strings.NewReader(content), "dir/"+name)
-		if !fault.Is(err, fault.BinaryContent) || !strings.Contains(err.Error(), "dir/"+name) {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.True(t, fault.Is(err, fault.BinaryContent) && strings.Contains(err.Error(), "dir/"+name), "%s: %v", name, err)
 	}
 }
 
 func TestABrokenSourceIsTold(t *testing.T) {
 	broken := errors.New("connection reset")
-	if _, err := document.Decode(iotest.ErrReader(broken), "x"); !fault.Is(err, fault.Unreadable) ||
-		!errors.Is(err, broken) {
-		t.Errorf("at the start: %v", err)
-	}
+	_, err := document.Decode(iotest.ErrReader(broken), "x")
+	assert.True(t, fault.Is(err, fault.Unreadable) && errors.Is(err, broken), "at the start: %v", err)
 	reader, err := document.Decode(
 		io.MultiReader(strings.NewReader(strings.Repeat("text ", 20_000)), iotest.ErrReader(broken)), "x")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.ReadAll(reader); !errors.Is(err, broken) {
-		t.Errorf("later: %v", err)
-	}
+	require.NoError(t, err)
+	_, err = io.ReadAll(reader)
+	assert.True(t, errors.Is(err, broken), "later: %v", err)
 }
 
 func TestGunzip(t *testing.T) {
 	var packed bytes.Buffer
 	writer := gzip.NewWriter(&packed)
-	if _, err := writer.Write([]byte("unpacked")); err != nil {
-		t.Fatal(err)
-	}
-	if err := writer.Close(); err != nil {
-		t.Fatal(err)
-	}
+	_, err := writer.Write([]byte("unpacked"))
+	require.NoError(t, err)
+	require.NoError(t, writer.Close())
 	for name, c := range map[string]struct {
 		content string
 		gz      bool
@@ -111,17 +103,13 @@ func TestGunzip(t *testing.T) {
 		if err != nil {
 			continue
 		}
-		if got, err := io.ReadAll(reader); err != nil || string(got) != c.want {
-			t.Errorf("%s: %q, %v", name, got, err)
-		}
+		got, err := io.ReadAll(reader)
+		assert.True(t, err == nil && string(got) == c.want, "%s: %q, %v", name, got, err)
 	}
 	cut, err := document.Gunzip(bytes.NewReader(packed.Bytes()[:packed.Len()-4]), true, "cut", document.DefaultLimits())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.ReadAll(cut); err == nil {
-		t.Error("a cut file reads as a whole one")
-	}
+	require.NoError(t, err)
+	_, err = io.ReadAll(cut)
+	assert.True(t, err != nil, "a cut file reads as a whole one")
 }
 
 // Whatever the bytes: no panic, and what is decoded is valid and free of carriage returns.

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
 )
@@ -21,9 +24,7 @@ func multi(kind string, parts ...string) string {
 func TestMailIsReadAsItIsShown(t *testing.T) {
 	in := func(charset, text string) string {
 		out, err := encodingOf(t, charset).NewEncoder().String(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return out
 	}
 	word := func(charset, text string) string {
@@ -31,36 +32,31 @@ func TestMailIsReadAsItIsShown(t *testing.T) {
 	}
 	const russian = "Капитан корабля Фёдор Громов"
 	for name, c := range map[string]struct{ content, title, text string }{
-		"UTF-8 as us-ascii": {
-			"Subject: a\r\nContent-Type: text/plain; charset=us-ascii\r\n\r\nGösta Åkesson", "a", "Gösta Åkesson",
-		},
+		"UTF-8 as us-ascii": {"Subject: a\r\nContent-Type: text/plain; charset=us-ascii\r\n\r\nGösta Åkesson", "a",
+			"Gösta Åkesson"},
 		"UTF-8 as Latin-1":  {"Subject: a\nContent-Type: text/plain; charset=iso-8859-1\n\nRené", "a", "René"},
 		"Latin-1 as UTF-8":  {"Subject: a\nContent-Type: text/plain; charset=utf-8\n\nRen\xe9 in Z\xfcrich", "a", "René in Zürich"},
 		"an unknown set":    {"Subject: a\nContent-Type: text/plain; charset=x-what\n\n" + in("koi8-r", russian), "a", russian},
 		"a set that counts": {"Subject: a\nContent-Type: text/plain; charset=\"koi8-r\"\n\n" + in("koi8-r", "Ёж"), "a", "Ёж"},
 		"no set":            {"Subject: a\n\n" + in("windows-1251", russian), "a", russian},
-		"seven bits": {
-			"Subject: a\nContent-Type: text/plain; charset=iso-2022-jp\n\n" + in("iso-2022-jp", "山田太郎です"), "a", "山田太郎です",
-		},
-		"a page that says its set": {
-			"Subject: a\nContent-Type: text/html\n\n<meta charset=koi8-r><p>" + in("koi8-r", "Ёж"), "a", "Ёж",
-		},
+		"seven bits": {"Subject: a\nContent-Type: text/plain; charset=iso-2022-jp\n\n" + in("iso-2022-jp", "山田太郎です"), "a",
+			"山田太郎です"},
+		"a page that says its set": {"Subject: a\nContent-Type: text/html\n\n<meta charset=koi8-r><p>" + in("koi8-r", "Ёж"),
+			"a", "Ёж"},
 		"a page with a heading":      {"Subject: a\nContent-Type: text/html\n\n<h1>Tide</h1><p># x", "a", "Tide\n\n    # x"},
 		"raw Latin-1 in the header":  {"Subject: Gr\xfc\xdfe aus K\xf6ln\n\nx", "Grüße aus Köln", "x"},
 		"raw UTF-8 in the header":    {"Subject: Łódź\n\nx", "Łódź", "x"},
 		"raw Cyrillic in the header": {"Subject: " + in("windows-1251", russian) + "\n\nx", russian, "x"},
-		"a character between words": {
-			"Subject: " + word("utf-8", "Мария"[:5]) + "\n " + word("UTF-8", "Мария"[5:]) + "\n\nx", "Мария", "x",
-		},
+		"a character between words": {"Subject: " + word("utf-8", "Мария"[:5]) + "\n " + word("UTF-8", "Мария"[5:]) + "\n\nx",
+			"Мария", "x"},
 		"words in quotes, a blank in one": {"Subject: \"=?iso-8859-1*de?Q?J=FCrgen M=FCller?=\" r\n\nx", `"Jürgen Müller" r`, "x"},
 		"a set of two bytes":              {"Subject: " + word("gb2312", in("gb18030", "朱镕基")) + "\n\nx", "朱镕基", "x"},
 		"no empty line": {
 			"Subject: No blank\r\nFrom: a@b.example\r\nContent-Type: text/plain\r\nThis follows at once.\r\nMore.\r\n",
 			"No blank", "From: a@b.example\n\nThis follows at once.\nMore.",
 		},
-		"no empty line, a word and a colon": {
-			"Subject: No blank\r\nX-Mailer: m\r\nNote: bring the keys.\r\nMore.\r\n", "No blank", "Note: bring the keys.\nMore.",
-		},
+		"no empty line, a word and a colon": {"Subject: No blank\r\nX-Mailer: m\r\nNote: bring the keys.\r\nMore.\r\n",
+			"No blank", "Note: bring the keys.\nMore."},
 		"an odd header, an empty line": {"Subject: a\r\nNote: b\r\n\r\nBody", "a", "Body"},
 		"a line of a blank":            {"Subject: a\r\n\t\r\nBody", "a", "Body"},
 		"a folded subject":             {"Subject: a\r\n b\r\nX-Empty:\r\nFrom : a@b.example\r\n\r\nx", "a b", "From: a@b.example\n\nx"},
@@ -116,10 +112,8 @@ func TestMailIsReadAsItIsShown(t *testing.T) {
 			"Subject: a\n" + multi("mixed", "\r\nSee", "Content-Type: message/rfc822\r\nContent-Disposition: attachment\r\n\r\n"+
 				"From: Max <m@a.example>\r\nSubject: Inner\r\n\r\nInside"), "a", "See\n\nFrom: Max <m@a.example>\nSubject: Inner\n\nInside",
 		},
-		"a digest": {
-			"Subject: a\n" + multi("digest", "\r\nSubject: One\r\n\r\nFirst", "\r\nSubject: Two\r\n\r\nSecond"), "a",
-			"Subject: One\n\nFirst\n\nSubject: Two\n\nSecond",
-		},
+		"a digest": {"Subject: a\n" + multi("digest", "\r\nSubject: One\r\n\r\nFirst", "\r\nSubject: Two\r\n\r\nSecond"), "a",
+			"Subject: One\n\nFirst\n\nSubject: Two\n\nSecond"},
 		"no subject": {"From: a@b.example\nDate: Fri, 20 Nov 2026 10:00:00 +0100\n\nHarbour notes\n\nText.", "Harbour notes",
 			"From: a@b.example\nDate: 2026-11-20 10:00 +0100\n\nHarbour notes\n\nText."},
 	} {
@@ -130,9 +124,8 @@ func TestMailIsReadAsItIsShown(t *testing.T) {
 		}
 		raw, err := io.ReadAll(doc.Text)
 		title := document.TitleOf(doc.Title, string(raw), document.EML, "dir/x.eml", document.DefaultLimits())
-		if err != nil || title != c.title || string(raw) != c.text || doc.Missing != "" {
-			t.Errorf("%s: title %q, text %q, missing %q, %v", name, title, raw, doc.Missing, err)
-		}
+		assert.True(t, err == nil && title == c.title && string(raw) == c.text && doc.Missing == "",
+			"%s: title %q, text %q, missing %q, %v", name, title, raw, doc.Missing, err)
 	}
 }
 
@@ -144,14 +137,11 @@ func TestWhatIsLeftOutOfMailIsNamed(t *testing.T) {
 		"Subject: a\n" + multi("mixed", "\r\nx", "Content-Type: text/plain; charset=iso-2022-kr\r\n\r\ny"): "iso-2022-kr",
 	} {
 		doc, err := document.Parse(strings.NewReader(content), document.EML, "dir/x.eml", document.DefaultLimits())
-		if err != nil || !strings.Contains(doc.Missing, want) {
-			t.Errorf("%.60q: %q, %v", content, doc.Missing, err)
-		}
+		assert.True(t, err == nil && strings.Contains(doc.Missing, want), "%.60q: %q, %v", content, doc.Missing, err)
 	}
 	for _, content := range []string{"", "\n\n", "no header at all\n", "Received: x\n\n"} {
 		_, err := document.Parse(strings.NewReader(content), document.EML, "dir/x.eml", document.DefaultLimits())
-		if !fault.Is(err, fault.Unreadable) || !strings.Contains(fmt.Sprint(err), "dir/x.eml") {
-			t.Errorf("%q: %v", content, err)
-		}
+		assert.True(t, fault.Is(err, fault.Unreadable) && strings.Contains(fmt.Sprint(err), "dir/x.eml"),
+			"%q: %v", content, err)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
 )
@@ -79,9 +81,8 @@ func TestChaptersOfBooksAreFound(t *testing.T) {
 			bookOf(item("a", "a.xhtml", page)+item("b", "gone.xhtml", page), both, map[string]string{"OPS/a.xhtml": "<p>One"}),
 			"One", "gone.xhtml could not be read: it is not there",
 		},
-		"one is not listed": {
-			bookOf(item("a", "a.xhtml", page), both, map[string]string{"OPS/a.xhtml": "<p>One"}), "One", "chapter b",
-		},
+		"one is not listed": {bookOf(item("a", "a.xhtml", page), both, map[string]string{"OPS/a.xhtml": "<p>One"}), "One",
+			"chapter b"},
 		"one is no page": {
 			bookOf(item("a", "a.xhtml", page)+item("b", "b.pdf", "application/pdf"), both, map[string]string{
 				"OPS/a.xhtml": "<p>One", "OPS/b.pdf": "x",
@@ -104,9 +105,8 @@ func TestChaptersOfBooksAreFound(t *testing.T) {
 			"One", "",
 		},
 		"without a spine": {
-			bookOf(item("b", "b.xhtml", page)+item("s", "s.css", "text/css")+item("a", "a.xhtml", page), "", map[string]string{
-				"OPS/a.xhtml": "<p>One", "OPS/b.xhtml": "<p>Two", "OPS/s.css": "x",
-			}), "Two\n\nOne", "",
+			bookOf(item("b", "b.xhtml", page)+item("s", "s.css", "text/css")+item("a", "a.xhtml", page), "",
+				map[string]string{"OPS/a.xhtml": "<p>One", "OPS/b.xhtml": "<p>Two", "OPS/s.css": "x"}), "Two\n\nOne", "",
 		},
 	} {
 		doc, err := document.Parse(strings.NewReader(docx(t, c.files)), document.EPUB, "dir/b.epub", document.DefaultLimits())
@@ -133,14 +133,11 @@ func TestBooksThatCannotBeReadSayWhy(t *testing.T) {
 				"META-INF/encryption.xml": `<e><EncryptedData><CipherData><CipherReference URI="OPS/A.xhtml"/></CipherData></EncryptedData></e>`}),
 			fault.Encrypted, "protection",
 		},
-		"without any chapter": {
-			bookOf(item("a", "gone.xhtml", page), `<itemref idref="a"/>`, nil), fault.Unreadable, "gone.xhtml",
-		},
+		"without any chapter": {bookOf(item("a", "gone.xhtml", page), `<itemref idref="a"/>`, nil), fault.Unreadable,
+			"gone.xhtml"},
 		"without a package": {map[string]string{"a.html": "<p>One"}, fault.Unreadable, "no chapter"},
 	} {
 		_, err := document.Parse(strings.NewReader(docx(t, c.files)), document.EPUB, "dir/b.epub", document.DefaultLimits())
-		if !fault.Is(err, c.code) || !strings.Contains(err.Error(), c.why) {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.True(t, fault.Is(err, c.code) && strings.Contains(err.Error(), c.why), "%s: %v", name, err)
 	}
 }

@@ -4,6 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
 )
@@ -60,17 +63,13 @@ func TestPagesAreReadAsTheyAreShown(t *testing.T) {
 		"<html xmlns='http://www.w3.org/1999/xhtml'><body><a id='a'/><textarea/><p>here<br/>too": "here\ntoo",
 	} {
 		_, text, _, err := parse(page, document.HTML)
-		if err != nil || text != want {
-			t.Errorf("%s\n got %q\nwant %q, %v", page, text, want, err)
-		}
+		assert.True(t, err == nil && text == want, "%s\n got %q\nwant %q, %v", page, text, want, err)
 	}
 }
 
 func TestHeadingsOfPagesAreFoundAsTheyAreShown(t *testing.T) {
 	_, text, _, err := parse("<h1>__init__ and *args* [x](y)</h1><p># no<pre># no\n=====</pre><h2>C#</h2>", document.HTML)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	outline := document.NewOutline(document.HTML)
 	outline.Add(text)
 	headings, _ := outline.End()
@@ -78,9 +77,7 @@ func TestHeadingsOfPagesAreFoundAsTheyAreShown(t *testing.T) {
 	for _, heading := range headings {
 		got = append(got, heading.Text)
 	}
-	if strings.Join(got, "; ") != "__init__ and *args* [x](y); C#" {
-		t.Errorf("%q of %q", got, text)
-	}
+	assert.True(t, strings.Join(got, "; ") == "__init__ and *args* [x](y); C#", "%q of %q", got, text)
 }
 
 func TestHeadsOfPages(t *testing.T) {
@@ -91,15 +88,12 @@ func TestHeadsOfPages(t *testing.T) {
 		"<head><meta name=author content=no></head><title>T</title><p>x<p>y": "T",
 	} {
 		title, _, _, err := parse(page, document.HTML)
-		if err != nil || title != want {
-			t.Errorf("%s: %q, %v", page, title, err)
-		}
+		assert.True(t, err == nil && title == want, "%s: %q, %v", page, title, err)
 	}
 }
 
 func TestSpansThatMakeCellsWithoutEndAreAboveTheLimit(t *testing.T) {
 	page := "<table>" + strings.Repeat("<tr><td colspan=1000 rowspan=60000>a", 60)
-	if _, _, _, err := parse(page, document.HTML); !fault.Is(err, fault.TooLarge) || !strings.Contains(err.Error(), "spans") {
-		t.Error(err)
-	}
+	_, _, _, err := parse(page, document.HTML)
+	assert.True(t, fault.Is(err, fault.TooLarge) && strings.Contains(err.Error(), "spans"), "%v", err)
 }

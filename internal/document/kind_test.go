@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/document"
 )
 
@@ -33,13 +35,11 @@ func TestTheKindIsToldByTheName(t *testing.T) {
 		"dir.with/dots.md": {document.Markdown, false, true, false},
 	} {
 		kind, gz, ok := document.TypeOf(key)
-		if kind != want.kind || gz != want.gz || ok != want.ok || kind.HasRows() != want.rows {
-			t.Errorf("%s: %q gz %v ok %v", key, kind, gz, ok)
-		}
+		assert.True(t, kind == want.kind && gz == want.gz && ok == want.ok && kind.HasRows() == want.rows,
+			"%s: %q gz %v ok %v", key, kind, gz, ok)
 	}
 	for _, extension := range strings.Split(strings.TrimSuffix(document.Extensions, ", each also with .gz"), " ") {
-		if _, _, ok := document.TypeOf("a" + extension); !ok {
-			t.Errorf("%s is said to be read", extension)
-		}
+		_, _, ok := document.TypeOf("a" + extension)
+		assert.True(t, ok, "%s is said to be read", extension)
 	}
 }

@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
 )
@@ -24,15 +27,11 @@ func TestANotebookIsReadAsMarkdown(t *testing.T) {
 			"# Tides\n![h]() high\n\n```python\nprint(1)\n```\n\n```\n1\n```\n\n**b**\n\n```\nE: no\n```\n\n",
 			"left out: pictures: 2, outputs of HTML without a text: 1",
 		},
-		"long output": {
-			cells(`{"cell_type":"code","source":"~` + "```" + `~","outputs":[{"text":[` + long + `]}]}`),
-			"````python\n~```~\n````\n\n```\n" + strings.Repeat("row\n", 20) + "…\n```\n\n", "",
-		},
+		"long output": {cells(`{"cell_type":"code","source":"~` + "```" + `~","outputs":[{"text":[` + long + `]}]}`),
+			"````python\n~```~\n````\n\n```\n" + strings.Repeat("row\n", 20) + "…\n```\n\n", ""},
 	} {
 		doc, err := document.Parse(strings.NewReader(c.content), document.Notebook, "a.ipynb", document.Limits{})
-		if err != nil {
-			t.Fatal(name, err)
-		}
+		require.NoError(t, err, "%v %v", name, err)
 		text, _ := io.ReadAll(doc.Text)
 		if string(text) != c.text || doc.Missing != c.missing || doc.Meta["language"] != "python" || doc.Meta["author"] != "Ada" {
 			t.Errorf("%s: %q, %q, %v", name, text, doc.Missing, doc.Meta)
@@ -40,8 +39,6 @@ func TestANotebookIsReadAsMarkdown(t *testing.T) {
 	}
 	for _, broken := range []string{`{"nbformat":3,"worksheets":[]}`, `{"cells":]`, `{"nbformat":4,"cells":[{"source":7}]}`} {
 		_, err := document.Parse(strings.NewReader(broken), document.Notebook, "a.ipynb", document.Limits{})
-		if !fault.Is(err, fault.Unreadable) || !strings.Contains(err.Error(), "nbconvert") {
-			t.Errorf("%s: %v", broken, err)
-		}
+		assert.True(t, fault.Is(err, fault.Unreadable) && strings.Contains(err.Error(), "nbconvert"), "%s: %v", broken, err)
 	}
 }

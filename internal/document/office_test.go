@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/testkit/documenttest"
@@ -20,17 +22,12 @@ func TestWhatOfficeDocumentsGive(t *testing.T) {
 			"# The report\n\n# Part\n\n    # of flights: 7\n\n## Section\n\n- one\n  - two\n\nafter\n\n| Year | Flights |\n" +
 				"| 1990 | 12 |\n\nonce", "map[]",
 		},
-		"pptx in the order of the deck": {
-			document.PPTX, documenttest.Slides(), "",
-			"# The start\n\nFirst point\n  - below it\n\nNotes: Say hello\n\f\n# The end\n\n| Year | Flights |\n\f\n", "map[]",
-		},
-		"xlsx with dates and gaps": {
-			document.XLSX, documenttest.Workbook(), "",
-			"# Flights\n\n| Airport | Date |  | Open |\n| Oslo | 2007-11-29 | 0.1 | TRUE |\n\n# Notes\n\n| 7 |", "map[]",
-		},
-		"epub in the order of reading": {
-			document.EPUB, documenttest.Book(), "A book", "# Chapter one\n\nOne.\n\n## Later\n\nTwo.", "map[author:A. Writer]",
-		},
+		"pptx in the order of the deck": {document.PPTX, documenttest.Slides(), "",
+			"# The start\n\nFirst point\n  - below it\n\nNotes: Say hello\n\f\n# The end\n\n| Year | Flights |\n\f\n", "map[]"},
+		"xlsx with dates and gaps": {document.XLSX, documenttest.Workbook(), "",
+			"# Flights\n\n| Airport | Date |  | Open |\n| Oslo | 2007-11-29 | 0.1 | TRUE |\n\n# Notes\n\n| 7 |", "map[]"},
+		"epub in the order of reading": {document.EPUB, documenttest.Book(), "A book",
+			"# Chapter one\n\nOne.\n\n## Later\n\nTwo.", "map[author:A. Writer]"},
 		"eml, the plain form": {
 			document.EML, documenttest.Mail(), "News €",
 			"From: Zoë <zoe@a.example>\nTo: b@a.example\nDate: 2026-11-20 10:00 +0100\n\nZürich is open.\n\n" +
@@ -39,9 +36,8 @@ func TestWhatOfficeDocumentsGive(t *testing.T) {
 		},
 	} {
 		title, text, meta, err := parse(c.content, c.kind)
-		if err != nil || title != c.title || text != c.text || fmt.Sprint(meta) != c.meta {
-			t.Errorf("%s: title %q, text %q, meta %v, %v", name, title, text, meta, err)
-		}
+		assert.True(t, err == nil && title == c.title && text == c.text && fmt.Sprint(meta) == c.meta,
+			"%s: title %q, text %q, meta %v, %v", name, title, text, meta, err)
 	}
 }
 
@@ -57,21 +53,15 @@ func TestPartsThatUnpackToTooMuchTogetherAreRefused(t *testing.T) {
 	}
 	parts = append(parts, documenttest.Part{Name: "b.opf", Content: "<p>" + manifest + spine + "</p>"})
 	_, _, _, err := parseWithin(documenttest.Zip(parts...), document.EPUB, limits)
-	if !fault.Is(err, fault.TooLarge) {
-		t.Errorf("%v", err)
-	}
+	assert.True(t, fault.Is(err, fault.TooLarge), "%v", err)
 }
 
 func TestFrontMatterBecomesTitleAndMetadata(t *testing.T) {
 	for name, c := range map[string]struct{ content, title, text, meta string }{
-		"yaml": {
-			"---\ntitle: A page\ndate: 2026-11-20\ntags: [a, b]\nnested: {x: 1}\ndraft: true\n---\n# Head\n", "A page",
-			"# Head\n",
-			"map[date:2026-11-20 draft:true tags:a, b]",
-		},
-		"toml": {
-			"+++\ntitle = \"T\"\ndate = 2026-11-20\ntags = [\"x\"]\n+++\ntext", "T", "text", "map[date:2026-11-20 tags:x]",
-		},
+		"yaml": {"---\ntitle: A page\ndate: 2026-11-20\ntags: [a, b]\nnested: {x: 1}\ndraft: true\n---\n# Head\n", "A page",
+			"# Head\n", "map[date:2026-11-20 draft:true tags:a, b]"},
+		"toml": {"+++\ntitle = \"T\"\ndate = 2026-11-20\ntags = [\"x\"]\n+++\ntext", "T", "text",
+			"map[date:2026-11-20 tags:x]"},
 		"json":                       {"---json\n{\n\t\"title\": \"T\",\n\t\"n\": 1\n}\n---\ntext", "T", "text", "map[n:1]"},
 		"a rule, no front matter":    {"---\n\nSome text\n\n---\nmore", "", "---\n\nSome text\n\n---\nmore", "map[]"},
 		"no end":                     {"---\ntitle: x\n", "", "---\ntitle: x\n", "map[]"},
@@ -82,13 +72,11 @@ func TestFrontMatterBecomesTitleAndMetadata(t *testing.T) {
 		"lines that end in a return": {"---\r\ntitle: x\r\n---\r\ntext", "x", "text", "map[]"},
 	} {
 		title, text, meta, err := parse(c.content, document.Markdown)
-		if err != nil || title != c.title || text != c.text || fmt.Sprint(meta) != c.meta {
-			t.Errorf("%s: title %q, text %q, meta %v, %v", name, title, text, meta, err)
-		}
+		assert.True(t, err == nil && title == c.title && text == c.text && fmt.Sprint(meta) == c.meta,
+			"%s: title %q, text %q, meta %v, %v", name, title, text, meta, err)
 	}
-	if title, text, _, _ := parse("---\ntitle: x\n---\n", document.Text); title != "" || text == "" {
-		t.Errorf("plain text has no front matter: %q %q", title, text)
-	}
+	title, text, _, _ := parse("---\ntitle: x\n---\n", document.Text)
+	assert.True(t, title == "" && text != "", "plain text has no front matter: %q %q", title, text)
 }
 
 func TestThePageOfAHTMLSaysWhoWroteItWhen(t *testing.T) {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/document"
 )
 
@@ -40,17 +42,14 @@ func TestHeadingsOfATextHoweverItIsCut(t *testing.T) {
 		"links, marks":  {document.Markdown, "# [A **b**](u) `c` {#id}\nx", "0-25:1:A b c"},
 		"html":          {document.Markdown, "<h1 align=\"center\">Title <b>x</b></h1>\n", "0-39:1:Title x"},
 		"of plain text": {document.Text, "# Head\n", ""},
-		"restructured": {
-			document.RST, "====\nDoc\n====\n\nPart\n----\ntext\n\nOther\n-----\n",
-			"0-15:1:Doc 15-25:2:Part 31-43:2:Other",
-		},
+		"restructured": {document.RST, "====\nDoc\n====\n\nPart\n----\ntext\n\nOther\n-----\n",
+			"0-15:1:Doc 15-25:2:Part 31-43:2:Other"},
 		"headings at ends": {document.Markdown, "# One\n## Two", "0-6:1:One 6-12:2:Two"},
 		"a long line":      {document.Markdown, "# " + strings.Repeat("x", 5000) + "\n# a\n", "5003-5007:1:a"},
 	} {
 		for _, size := range []int{1, 3, 1 << 20} {
-			if got, _ := outlineOf(c.kind, c.text, size); got != c.want {
-				t.Errorf("%s, pieces of %d bytes:\ngot  %s\nwant %s", name, size, got, c.want)
-			}
+			got, _ := outlineOf(c.kind, c.text, size)
+			assert.True(t, got == c.want, "%s, pieces of %d bytes:\ngot  %s\nwant %s", name, size, got, c.want)
 		}
 	}
 }
@@ -70,9 +69,8 @@ func TestPagesOfAText(t *testing.T) {
 		"with a heading": {document.PPTX, "# a\n\n\f\n# b\n\f\n", "[0 7]"},
 	} {
 		for _, size := range []int{1, 1 << 20} {
-			if _, pages := outlineOf(c.kind, c.text, size); fmt.Sprint(pages) != c.want {
-				t.Errorf("%s: %v, want %s", name, pages, c.want)
-			}
+			_, pages := outlineOf(c.kind, c.text, size)
+			assert.True(t, fmt.Sprint(pages) == c.want, "%s: %v, want %s", name, pages, c.want)
 		}
 	}
 }

@@ -10,6 +10,9 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
 )
@@ -38,13 +41,9 @@ func docx(t *testing.T, files map[string]string) string {
 		if err == nil {
 			_, err = file.Write([]byte(content))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
-	if err := archive.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, archive.Close())
 	return buffer.String()
 }
 
@@ -88,23 +87,16 @@ func TestWhatEachKindGives(t *testing.T) {
 		content            string
 		title, text, extra string
 	}{
-		"text":          {document.Text, "\xef\xbb\xbfa\r\nb", "", "a\nb", ""},
-		"markdown":      {document.Markdown, "# H\n\ntext", "", "# H\n\ntext", ""},
-		"an empty text": {document.Text, "", "", "", ""},
-		"html": {
-			document.HTML, "<title> A \n page</title><h1>Head</h1><p>x &amp; y</p>",
-			"A page", "# Head\n\nx & y", "",
-		},
+		"text":            {document.Text, "\xef\xbb\xbfa\r\nb", "", "a\nb", ""},
+		"markdown":        {document.Markdown, "# H\n\ntext", "", "# H\n\ntext", ""},
+		"an empty text":   {document.Text, "", "", "", ""},
+		"html":            {document.HTML, "<title> A \n page</title><h1>Head</h1><p>x &amp; y</p>", "A page", "# Head\n\nx & y", ""},
 		"html in Latin-1": {document.HTML, "<p>Z\xfcrich</p>", "", "Zürich", ""},
 		"html, no title":  {document.HTML, "<title></title><p>x</p>", "", "x", ""},
-		"json": {
-			document.JSON, `{"title":" T ","body":"text","year":1999,"ok":true,"deep":{"x":1}}`,
-			"T", "text\n\ndeep.x: 1\n", "map[ok:true year:1999]",
-		},
-		"json metadata": {
-			document.JSON, `{"content":"text","metadata":{"title":"M","lang":"en"}}`,
-			"M", "text", "map[lang:en title:M]",
-		},
+		"json": {document.JSON, `{"title":" T ","body":"text","year":1999,"ok":true,"deep":{"x":1}}`, "T",
+			"text\n\ndeep.x: 1\n", "map[ok:true year:1999]"},
+		"json metadata": {document.JSON, `{"content":"text","metadata":{"title":"M","lang":"en"}}`, "M", "text",
+			"map[lang:en title:M]"},
 		"json, no text":    {document.JSON, `{"b":2,"a":"one"}`, "", "b: 2\na: one\n", "map[a:one b:2]"},
 		"json, a list":     {document.JSON, `{"text":"t","tags":["a","b"]}`, "", "t", "map[tags:a, b]"},
 		"json, no object":  {document.JSON, `[1,"x"]`, "", "1, x\n", ""},
@@ -117,18 +109,15 @@ func TestWhatEachKindGives(t *testing.T) {
 		"pdf, gaps": {document.PDF, pdf("Only the first", ""), "", "Only the first\n\f\n\n\f\n", ""},
 	} {
 		title, text, meta, err := parse(c.content, c.kind)
-		if err != nil || title != c.title || text != c.text || (c.extra != "" && fmt.Sprint(meta) != c.extra) {
-			t.Errorf("%s: title %q, text %q, meta %v, %v", name, title, text, meta, err)
-		}
+		assert.True(t, err == nil && title == c.title && text == c.text && (c.extra == "" || fmt.Sprint(meta) == c.extra),
+			"%s: title %q, text %q, meta %v, %v", name, title, text, meta, err)
 	}
 }
 
 // What cannot be read is named with what to do, never a panic and never an empty document.
 func TestUnreadableFilesAreNamed(t *testing.T) {
 	protected, err := os.ReadFile("testdata/protected.pdf") // one blank page, encrypted with a user password
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	whole, nothing := pdf("text"), docx(t, map[string]string{"a": "<a/>"})
 	for name, c := range map[string]struct {
 		kind    document.Kind
@@ -142,31 +131,26 @@ func TestUnreadableFilesAreNamed(t *testing.T) {
 		"an encrypted docx":   {document.DOCX, "\xd0\xcf\x11\xe0 compound", fault.Encrypted},
 		"no docx":             {document.DOCX, "plain text", fault.Unreadable},
 		"a docx without text": {document.DOCX, docx(t, map[string]string{"word/other.xml": "<x/>"}), fault.Unreadable},
-		"a docx of bad xml": {
-			document.DOCX, docx(t, map[string]string{"word/document.xml": "<w:p><w:t>"}), fault.Unreadable,
-		},
-		"no json":           {document.JSON, `{"text":`, fault.Unreadable},
-		"two json values":   {document.JSON, `{"text":"a"}{"text":"b"}`, fault.Unreadable},
-		"an empty json":     {document.JSON, "", fault.Unreadable},
-		"binary text":       {document.Text, "\x7fELF\x00\x00", fault.BinaryContent},
-		"binary html":       {document.HTML, "\x7fELF\x00\x00", fault.BinaryContent},
-		"an empty pptx":     {document.PPTX, nothing, fault.Unreadable},
-		"an empty xlsx":     {document.XLSX, nothing, fault.Unreadable},
-		"an encrypted xlsx": {document.XLSX, "\xd0\xcf\x11\xe0 compound", fault.Encrypted},
-		"a protected epub":  {document.EPUB, docx(t, map[string]string{"META-INF/rights.xml": "<r/>"}), fault.Encrypted},
+		"a docx of bad xml":   {document.DOCX, docx(t, map[string]string{"word/document.xml": "<w:p><w:t>"}), fault.Unreadable},
+		"no json":             {document.JSON, `{"text":`, fault.Unreadable},
+		"two json values":     {document.JSON, `{"text":"a"}{"text":"b"}`, fault.Unreadable},
+		"an empty json":       {document.JSON, "", fault.Unreadable},
+		"binary text":         {document.Text, "\x7fELF\x00\x00", fault.BinaryContent},
+		"binary html":         {document.HTML, "\x7fELF\x00\x00", fault.BinaryContent},
+		"an empty pptx":       {document.PPTX, nothing, fault.Unreadable},
+		"an empty xlsx":       {document.XLSX, nothing, fault.Unreadable},
+		"an encrypted xlsx":   {document.XLSX, "\xd0\xcf\x11\xe0 compound", fault.Encrypted},
+		"a protected epub":    {document.EPUB, docx(t, map[string]string{"META-INF/rights.xml": "<r/>"}), fault.Encrypted},
 	} {
 		_, text, _, err := parse(c.content, c.kind)
 		if fault.CodeOf(err) != c.code || fault.KindOf(err) != fault.Content || !strings.Contains(err.Error(), "dir/x") {
 			t.Errorf("%s: %q, %v", name, text, err)
 		}
-		if e := fault.As(err); e != nil && e.Hint == "" && c.kind != document.Text {
-			t.Errorf("%s: the error advises nothing: %v", name, err)
-		}
+		e := fault.As(err)
+		assert.True(t, e == nil || e.Hint != "" || c.kind == document.Text, "%s: the error advises nothing: %v", name, err)
 	}
 	_, err = document.Parse(iotest.ErrReader(io.ErrUnexpectedEOF), document.JSON, "dir/x", document.DefaultLimits())
-	if !fault.Is(err, fault.Unreadable) {
-		t.Errorf("a broken source: %v", err)
-	}
+	assert.True(t, fault.Is(err, fault.Unreadable), "a broken source: %v", err)
 }
 
 func TestTitles(t *testing.T) {
@@ -228,9 +212,7 @@ func TestTitles(t *testing.T) {
 		{"", "# AT&amp;T\n", "html", "AT&amp;T"},
 	} {
 		got := document.TitleOf(c.given, c.head, document.Kind(c.kind), "dir/name.txt", document.DefaultLimits())
-		if got != c.want {
-			t.Errorf("%+v: %q", c, got)
-		}
+		assert.True(t, got == c.want, "%+v: %q", c, got)
 	}
 }
 
@@ -241,9 +223,8 @@ func TestTitlesOfProgramsAreNone(t *testing.T) {
 		"How to open a .docx": "How to open a .docx", "Tides: and/or currents": "Tides: and/or currents",
 		"10-Q 2018": "10-Q 2018", "2001: A Space Odyssey": "2001: A Space Odyssey",
 	} {
-		if got := document.OwnTitle(given); got != want {
-			t.Errorf("%q: %q, want %q", given, got, want)
-		}
+		got := document.OwnTitle(given)
+		assert.True(t, got == want, "%q: %q, want %q", given, got, want)
 	}
 }
 
@@ -258,9 +239,8 @@ func TestNamesThatAreTitles(t *testing.T) {
 		},
 	} {
 		for object, want := range names {
-			if got := document.TitleOf("", text, document.Text, object, document.DefaultLimits()); got != want {
-				t.Errorf("%s: %q, want %q", object, got, want)
-			}
+			got := document.TitleOf("", text, document.Text, object, document.DefaultLimits())
+			assert.True(t, got == want, "%s: %q, want %q", object, got, want)
 		}
 	}
 }

@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/document"
 )
 
@@ -25,26 +28,22 @@ func drawn(t *testing.T, pages ...string) string {
 		pages[i] = ") Tj " + pages[i] + "("
 	}
 	_, text, _, err := parse(large(pdf(pages...)), document.PDF)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return text
 }
 
 func TestLabelsAndValuesOfATableStandApart(t *testing.T) {
 	got := drawn(t, at(20, 700, 10, "Location:")+at(100, 700, 10, "Death Valley")+at(300, 700, 10, "Number:")+
 		at(400, 700, 10, "SEA08")+at(20, 687, 10, "Event:")+at(300, 687, 10, "Injuries:")+at(400, 687, 10, "1 None"))
-	if want := "Location: Death Valley\tNumber: SEA08\nEvent:\tInjuries: 1 None\n\f\n"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
+	want := "Location: Death Valley\tNumber: SEA08\nEvent:\tInjuries: 1 None\n\f\n"
+	assert.True(t, got == want, "%q, want %q", got, want)
 }
 
 func TestWordsAreToldByTheRoomBetweenThem(t *testing.T) {
 	got := drawn(t, "/F1 10 Tf 1 0 0 1 20 700 Tm [(Sa) 20 (fety) -300 (Board)] TJ\n"+
 		at(20, 688, 10, "exam-")+at(20, 676, 10, "ple of it")+at(20, 664, 10, "Bold")+at(20, 664, 10, "Bold"))
-	if want := "Safety Board\nexample\nof it\nBold\n\f\n"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
+	want := "Safety Board\nexample\nof it\nBold\n\f\n"
+	assert.True(t, got == want, "%q, want %q", got, want)
 }
 
 func TestMarksStandInTheirLine(t *testing.T) {
@@ -52,9 +51,8 @@ func TestMarksStandInTheirLine(t *testing.T) {
 	got := drawn(t, at(20, 700, 10, "Water is H")+low+"(2) Tj "+level+"(O on 40 m) Tj "+high+"(2) Tj "+level+
 		"( of x) Tj "+low+"(i) Tj "+high+"(3) Tj "+level+"( by Rosa Vale.) Tj "+high+"(12) Tj "+level+
 		at(20, 688, 10, "The next line."))
-	if want := "Water is H2O on 40 m2 of xi3 by Rosa Vale.12\nThe next line.\n"; !strings.HasPrefix(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
+	want := "Water is H2O on 40 m2 of xi3 by Rosa Vale.12\nThe next line.\n"
+	assert.True(t, strings.HasPrefix(got, want), "%q, want %q", got, want)
 }
 
 func TestAWatermarkIsNoHeading(t *testing.T) {
@@ -63,29 +61,24 @@ func TestAWatermarkIsNoHeading(t *testing.T) {
 		page += at(72, 700-14*i, 11, fmt.Sprintf("line %d of the text about the river", i))
 	}
 	title, text, _, err := parse(large(pdf(") Tj "+page+"/F1 60 Tf 0.7 0.7 -0.7 0.7 100 100 Tm (DRAFT) Tj (")), document.PDF)
-	if err != nil || strings.Contains(title, "DRAFT") || !strings.HasSuffix(text, "\n\nDRAFT\n\f\n") {
-		t.Errorf("%q, %q, %v", title, text, err)
-	}
+	assert.True(t, err == nil && !strings.Contains(title, "DRAFT") && strings.HasSuffix(text, "\n\nDRAFT\n\f\n"),
+		"%q, %q, %v", title, text, err)
 }
 
 func TestLinesBesideALargeLetterStayApart(t *testing.T) {
 	got := drawn(t, at(20, 676, 40, "O")+at(54, 700, 11, "nce upon a time")+at(54, 688, 11, "in the valley of Vale")+
 		at(54, 676, 11, "a miller lived.")+at(20, 600, 36, "42")+at(80, 612, 9, "mills were counted")+
 		at(80, 600, 9, "in the valley"))
-	for _, line := range []string{
-		"nce upon a time", "in the valley of Vale", "a miller lived.", "mills were counted", "in the valley\n",
-	} {
-		if !strings.Contains(got, line) {
-			t.Errorf("%q is not in %q", line, got)
-		}
+	for _, line := range []string{"nce upon a time", "in the valley of Vale", "a miller lived.", "mills were counted",
+		"in the valley\n"} {
+		assert.True(t, strings.Contains(got, line), "%q is not in %q", line, got)
 	}
 }
 
 func TestLinesComeFromTopToBottomWhateverTheirOrder(t *testing.T) {
 	got := drawn(t, at(20, 100, 10, "last")+at(20, 700, 10, "first")+at(20, 400, 10, "middle"))
-	if want := "first\nmiddle\nlast\n\f\n"; strings.ReplaceAll(got, "\n\n", "\n") != want {
-		t.Errorf("%q", got)
-	}
+	want := "first\nmiddle\nlast\n\f\n"
+	assert.True(t, strings.ReplaceAll(got, "\n\n", "\n") == want, "%q", got)
 }
 
 func TestColumnsOfRunningTextAreReadOneAfterTheOther(t *testing.T) {
@@ -95,10 +88,9 @@ func TestColumnsOfRunningTextAreReadOneAfterTheOther(t *testing.T) {
 		page += at(300, 697-12*i, 10, fmt.Sprintf("right %d runs over the width of it", i))
 	}
 	got := drawn(t, page)
-	if left, right := strings.Index(got, "left 7"), strings.Index(got, "right 0"); left < 0 || right < left ||
-		strings.Contains(got, "\t") || !strings.HasPrefix(got, "A line") {
-		t.Errorf("%q", got)
-	}
+	left, right := strings.Index(got, "left 7"), strings.Index(got, "right 0")
+	assert.True(t, left >= 0 && right >= left && !strings.Contains(got, "\t") && strings.HasPrefix(got, "A line"),
+		"%q", got)
 }
 
 func TestHeadersAndFootersStandOnceAndNumbersOfPagesNever(t *testing.T) {
@@ -122,11 +114,7 @@ func TestLargeLettersAreHeadings(t *testing.T) {
 		page += at(20, 680-12*i, 10, "# the text goes on and on, as texts do")
 	}
 	got := drawn(t, page)
-	if !strings.HasPrefix(got, "# The Report\n\n## Analysis\n\n\\# the text") {
-		t.Errorf("%q", got)
-	}
+	assert.True(t, strings.HasPrefix(got, "# The Report\n\n## Analysis\n\n\\# the text"), "%q", got)
 	outline, pages := outlineOf(document.PDF, got, 7)
-	if outline != "0-14:1:The Report 14-27:2:Analysis" || len(pages) != 1 {
-		t.Errorf("%s %v", outline, pages)
-	}
+	assert.True(t, outline == "0-14:1:The Report 14-27:2:Analysis" && len(pages) == 1, "%s %v", outline, pages)
 }

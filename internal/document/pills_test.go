@@ -11,6 +11,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/testkit/documenttest"
@@ -29,9 +32,7 @@ type outcome struct {
 func consume(t *testing.T, name string, content io.Reader, limits document.Limits) outcome {
 	t.Helper()
 	kind, gz, ok := document.TypeOf(name)
-	if !ok {
-		t.Fatalf("%s is of no kind", name)
-	}
+	require.True(t, ok, "%s is of no kind", name)
 	var out outcome
 	plain, err := document.Gunzip(content, gz, name, limits)
 	if err != nil {
@@ -63,18 +64,14 @@ func consume(t *testing.T, name string, content io.Reader, limits document.Limit
 	var valid validity
 	out.text, out.err = io.Copy(&valid, doc.Text)
 	out.title = document.TitleOf(doc.Title, "", kind, name, limits)
-	if valid.bad || len(valid.rest) > 0 {
-		t.Errorf("%s: the text is not valid UTF-8", name)
-	}
+	assert.True(t, !valid.bad && len(valid.rest) <= 0, "%s: the text is not valid UTF-8", name)
 	check(t, name, out, limits)
 	return out
 }
 
 func check(t *testing.T, name string, out outcome, limits document.Limits) {
 	t.Helper()
-	if out.text > limits.Text {
-		t.Errorf("%s: %d bytes of text", name, out.text)
-	}
+	assert.True(t, out.text <= limits.Text, "%s: %d bytes of text", name, out.text)
 	if utf8.RuneCountInString(out.title) > limits.Title || strings.ContainsFunc(out.title, unicode.IsControl) ||
 		!utf8.ValidString(out.title) {
 		t.Errorf("%s: title %.100q", name, out.title)
@@ -155,25 +152,18 @@ func TestPillsDoNoHarm(t *testing.T) {
 	for _, pill := range pills {
 		t.Run(pill.Name, func(t *testing.T) {
 			file, err := os.Create(t.TempDir() + "/pill")
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer func() { _ = file.Close() }()
-			if err := pill.Make(file); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := file.Seek(0, io.SeekStart); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, pill.Make(file))
+			_, err = file.Seek(0, io.SeekStart)
+			require.NoError(t, err)
 			start, peak := time.Now(), watch()
 			out := consume(t, pill.Name, file, limits)
 			took, memory := time.Since(start), peak()
 			if fate := fateOf(out); fate != fates[pill.Name] {
 				t.Errorf("%q, want %q: %v %.300v", fate, fates[pill.Name], out.err, out.bad)
 			}
-			if took > 10*time.Minute || memory > 512<<20 {
-				t.Errorf("it took %v and %d MiB", took, memory>>20)
-			}
+			assert.True(t, took <= 10*time.Minute && memory <= 512<<20, "it took %v and %d MiB", took, memory>>20)
 			t.Logf("%v, %d MiB, %d bytes of text, %d rows, %v", took, memory>>20, out.text, out.rows, out.err)
 		})
 	}
@@ -204,9 +194,7 @@ func watch() func() uint64 {
 // Nothing that a text says brings another file into it.
 func TestDirectivesOfAPageBringNothingIn(t *testing.T) {
 	secret := t.TempDir() + "/secret"
-	if err := os.WriteFile(secret, []byte("the secret of the house"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(secret, []byte("the secret of the house"), 0o600))
 	for name, content := range map[string]string{
 		"page.rst": "Title\n=====\n\n.. include:: " + secret + "\n\n.. raw:: html\n   :file: " + secret +
 			"\n\n.. csv-table:: t\n   :file: " + secret + "\n",
@@ -217,22 +205,16 @@ func TestDirectivesOfAPageBringNothingIn(t *testing.T) {
 			"\"\n\nContent-Type: text/plain\n\ngood\n",
 	} {
 		doc, err := document.Parse(strings.NewReader(content), kindOf(t, name), name, document.DefaultLimits())
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		require.NoError(t, err, "%s: %v", name, err)
 		text, err := io.ReadAll(doc.Text)
-		if err != nil || strings.Contains(string(text)+doc.Title, "of the house") {
-			t.Errorf("%s: %v %s", name, err, text)
-		}
+		assert.True(t, err == nil && !strings.Contains(string(text)+doc.Title, "of the house"), "%s: %v %s", name, err, text)
 	}
 }
 
 func kindOf(t *testing.T, name string) document.Kind {
 	t.Helper()
 	kind, _, ok := document.TypeOf(name)
-	if !ok {
-		t.Fatalf("%s is of no kind", name)
-	}
+	require.True(t, ok, "%s is of no kind", name)
 	return kind
 }
 
@@ -246,21 +228,16 @@ func TestFrontMatterThatTakesTheDecoderLongIsText(t *testing.T) {
 		"in a map": "---\nx:\n" + strings.Repeat("  <<: {a: 1}\n", 1000) + "---\ngood\n",
 	} {
 		doc, err := document.Parse(strings.NewReader(content), document.Markdown, "a.md", document.DefaultLimits())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		text, err := io.ReadAll(doc.Text)
-		if err != nil || string(text) != content || len(doc.Meta) != 0 {
-			t.Errorf("%s: %v, %d bytes, %v", name, err, len(text), doc.Meta)
-		}
+		assert.True(t, err == nil && string(text) == content && len(doc.Meta) == 0,
+			"%s: %v, %d bytes, %v", name, err, len(text), doc.Meta)
 	}
 	for _, content := range []string{
 		"+++\ntitle = \"1.2.3................................ \\\" .\" # ...................................\n+++\ngood",
 		"---\ntitle: a . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . .\n---\ngood",
 	} {
 		doc, err := document.Parse(strings.NewReader(content), document.Markdown, "a.md", document.DefaultLimits())
-		if err != nil || len(doc.Title) < 30 {
-			t.Errorf("%v %q", err, doc.Title)
-		}
+		assert.True(t, err == nil && len(doc.Title) >= 30, "%v %q", err, doc.Title)
 	}
 }

@@ -8,6 +8,9 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
 )
@@ -17,9 +20,7 @@ func rowsOf(t *testing.T, content string, kind document.Kind) []document.Row {
 	var out []document.Row
 	take := func(row document.Row) error { out = append(out, row); return nil }
 	err := document.StreamRows(strings.NewReader(content), kind, "f", document.DefaultLimits(), take)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return out
 }
 
@@ -46,9 +47,8 @@ func TestWhichFieldIsTheId(t *testing.T) {
 		`{"id":{"deep":1},"doc_id":"c"}`:    "c",
 		`{"id":12345678901234567890123456}`: "12345678901234567890123456",
 	} {
-		if got := rowsOf(t, content, document.JSONL)[0].ID; got != want {
-			t.Errorf("%s: %q, want %q", content, got, want)
-		}
+		got := rowsOf(t, content, document.JSONL)[0].ID
+		assert.True(t, got == want, "%s: %q, want %q", content, got, want)
 	}
 }
 
@@ -73,13 +73,11 @@ func TestARecordHasTitleTextAndMetadata(t *testing.T) {
 	} {
 		rows := rowsOf(t, c.content, c.kind)
 		title, text, meta, err := document.DecodeRecord(rows[0].Canonical, document.DefaultLimits())
-		if err != nil || title != c.title || text != c.text || fmt.Sprint(meta) != c.meta {
-			t.Errorf("%s: %q %q %v %v", name, title, text, meta, err)
-		}
+		assert.True(t, err == nil && title == c.title && text == c.text && fmt.Sprint(meta) == c.meta,
+			"%s: %q %q %v %v", name, title, text, meta, err)
 	}
-	if _, _, _, err := document.DecodeRecord([]byte("no json"), document.DefaultLimits()); err == nil {
-		t.Error("a damaged record")
-	}
+	_, _, _, err := document.DecodeRecord([]byte("no json"), document.DefaultLimits())
+	assert.True(t, err != nil, "a damaged record")
 }
 
 // A bad row costs that row and names its line; the others are read.
@@ -98,9 +96,8 @@ func TestABadRowIsOneRow(t *testing.T) {
 		}
 	}
 	for _, content := range []string{`[1]`, `"text"`, `null`, `{"id":1} {"id":2}`, `{"id":1},`} {
-		if rows := rowsOf(t, content, document.JSONL); rows[0].Err == nil {
-			t.Errorf("%s is no record: %+v", content, rows)
-		}
+		rows := rowsOf(t, content, document.JSONL)
+		assert.True(t, rows[0].Err != nil, "%s is no record: %+v", content, rows)
 	}
 }
 
@@ -137,9 +134,8 @@ func TestObjectsWithoutRows(t *testing.T) {
 	for content, kind := range map[string]document.Kind{
 		"": document.CSV, "\n\n": document.JSONL, "id,text\n": document.CSV, " ": document.JSONL,
 	} {
-		if rows := rowsOf(t, content, kind); len(rows) != 0 {
-			t.Errorf("%q: %+v", content, rows)
-		}
+		rows := rowsOf(t, content, kind)
+		assert.True(t, len(rows) == 0, "%q: %+v", content, rows)
 	}
 }
 
@@ -151,16 +147,12 @@ func TestRowsEndWhereTheyAreToldTo(t *testing.T) {
 		seen := 0
 		take := func(document.Row) error { seen++; return stop }
 		err := document.StreamRows(strings.NewReader(content), kind, "f", document.DefaultLimits(), take)
-		if !errors.Is(err, stop) || seen != 1 {
-			t.Errorf("%s: %d rows, %v", kind, seen, err)
-		}
+		assert.True(t, errors.Is(err, stop) && seen == 1, "%s: %d rows, %v", kind, seen, err)
 		broken := io.MultiReader(strings.NewReader(content), iotest.ErrReader(io.ErrUnexpectedEOF))
 		seen = 0
 		take = func(document.Row) error { seen++; return nil }
 		err = document.StreamRows(broken, kind, "f", document.DefaultLimits(), take)
-		if !fault.Is(err, fault.Unreadable) || seen != 2 {
-			t.Errorf("%s, broken: %d rows, %v", kind, seen, err)
-		}
+		assert.True(t, fault.Is(err, fault.Unreadable) && seen == 2, "%s, broken: %d rows, %v", kind, seen, err)
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
 )
@@ -15,9 +17,7 @@ func tableOf(t *testing.T, name, content string) string {
 	var out []string
 	take := func(row document.Row) error {
 		if row.Err != nil {
-			if !strings.Contains(row.Err.Error(), fmt.Sprintf("%s line %d", name, row.Line)) {
-				t.Errorf("%s: %v", name, row.Err)
-			}
+			assert.True(t, strings.Contains(row.Err.Error(), fmt.Sprintf("%s line %d", name, row.Line)), "%s: %v", name, row.Err)
 			out = append(out, fmt.Sprintf("!%d", row.Line))
 			return nil
 		}
@@ -26,9 +26,8 @@ func tableOf(t *testing.T, name, content string) string {
 		return err
 	}
 	kind := kindOf(t, name)
-	if err := document.StreamRows(strings.NewReader(content), kind, name, document.DefaultLimits(), take); err != nil {
-		t.Errorf("%s: %v", name, err)
-	}
+	err := document.StreamRows(strings.NewReader(content), kind, name, document.DefaultLimits(), take)
+	assert.NoError(t, err, "%s: %v", name, err)
 	return strings.Join(out, " & ")
 }
 
@@ -55,9 +54,8 @@ func TestTheDelimiterOfATableIsFound(t *testing.T) {
 		"semicolons in text": {"a.csv", "id,text\n1,one; two; three\n2,four\n3,five; six\n",
 			"> one; two; three & > four & > five; six"},
 	} {
-		if got := tableOf(t, c.file, c.content); got != c.want {
-			t.Errorf("%s: %s", name, got)
-		}
+		got := tableOf(t, c.file, c.content)
+		assert.True(t, got == c.want, "%s: %s", name, got)
 	}
 }
 
@@ -78,9 +76,8 @@ func TestAFirstLineThatIsARowIsOne(t *testing.T) {
 		"town,mayor\nOslo,Ada\ntown,mayor\nRome,Ben\ntown,mayor\n": "> town: Oslo/mayor: Ada & > town: town/mayor: mayor & > town: Rome/mayor: Ben & > town: town/mayor: mayor",
 		"town,mayor\n":                                             "", "id,2,7\n": "", "year,2020\n": "",
 	} {
-		if got := tableOf(t, "a.csv", content); got != want {
-			t.Errorf("%q: %s", content, got)
-		}
+		got := tableOf(t, "a.csv", content)
+		assert.True(t, got == want, "%q: %s", content, got)
 	}
 }
 
@@ -92,9 +89,8 @@ func TestQuotesOfOtherProgramsAreRead(t *testing.T) {
 		"'id','name','town'\n'1','Lund, Ada','Oslo'\n'2','O''Hara','Rome'\n":                "Lund, Ada> town: Oslo & O'Hara> town: Rome",
 		"id,name\n1,the pilots' house\n2,'tis, they say\n":                                  "the pilots' house> the pilots' house & 'tis> they say",
 	} {
-		if got := tableOf(t, "a.csv", content); got != want {
-			t.Errorf("%q: %s", content, got)
-		}
+		got := tableOf(t, "a.csv", content)
+		assert.True(t, got == want, "%q: %s", content, got)
 	}
 }
 
@@ -112,9 +108,8 @@ func TestAllCellsOfATableAreKeptInTheirOrder(t *testing.T) {
 		"lines in a cell":       {"id,name,note\n1,Ada,\"a\nb\"\n", "Ada> note: a/b"},
 		"a long field":          {"id,text,note\n1,Ada," + strings.Repeat("n", 600) + "\n", "> Ada//note: " + strings.Repeat("n", 600)},
 	} {
-		if got := tableOf(t, "a.csv", c.content); got != c.want {
-			t.Errorf("%s: %s", name, got)
-		}
+		got := tableOf(t, "a.csv", c.content)
+		assert.True(t, got == c.want, "%s: %s", name, got)
 	}
 }
 
@@ -130,9 +125,8 @@ func TestAnOpenQuoteIsAProblemOfItsLine(t *testing.T) {
 		"a field of two lines": {"id,name\n1,\"Ada\nand Ben\"\n2,Cid\n", "Ada\nand Ben> Ada/and Ben & Cid> Cid"},
 		"quotes in a field":    {"id,name\n1,say \"x\" now\n2,\"say \"\"y\"\"\"\n", "say \"x\" now> say \"x\" now & say \"y\"> say \"y\""},
 	} {
-		if got := tableOf(t, "a.csv", c.content); got != c.want {
-			t.Errorf("%s: %s", name, got)
-		}
+		got := tableOf(t, "a.csv", c.content)
+		assert.True(t, got == c.want, "%s: %s", name, got)
 	}
 }
 
@@ -154,13 +148,10 @@ func TestNestedValuesOfJSONAreReadBehindTheirPath(t *testing.T) {
 		"a title of blanks":  {`{"title":" ","name":"Ada","a":1}`, "Ada", "a: 1\n"},
 	} {
 		title, text, _, err := parse(c.content, document.JSON)
-		if err != nil || title != c.title || text != c.text {
-			t.Errorf("%s: %q %q %v", name, title, text, err)
-		}
+		assert.True(t, err == nil && title == c.title && text == c.text, "%s: %q %q %v", name, title, text, err)
 		row := tableOf(t, "a.jsonl", c.content)
-		if want := c.title + "> " + strings.ReplaceAll(strings.TrimSpace(c.text), "\n", "/"); row != want {
-			t.Errorf("%s as a line: %s", name, row)
-		}
+		want := c.title + "> " + strings.ReplaceAll(strings.TrimSpace(c.text), "\n", "/")
+		assert.True(t, row == want, "%s as a line: %s", name, row)
 	}
 	for content, want := range map[string]string{
 		`[{"a":"by Ada"},{"a":"by Ben","c":[1,{"d":2}]}]`: "a: by Ada\n\na: by Ben\nc: 1\nc[1].d: 2\n",
@@ -169,13 +160,11 @@ func TestNestedValuesOfJSONAreReadBehindTheirPath(t *testing.T) {
 		`"Said."`:              "Said.\n",
 		`{"a":"\ud83d\ude00"}`: "a: 😀\n",
 	} {
-		if _, text, _, err := parse(content, document.JSON); err != nil || text != want {
-			t.Errorf("%s: %q %v", content, text, err)
-		}
+		_, text, _, err := parse(content, document.JSON)
+		assert.True(t, err == nil && text == want, "%s: %q %v", content, text, err)
 	}
 	for _, content := range []string{`[1] 2`, `{"a":1,}`, `[1`, ``, `{"a":NaN}`} {
-		if _, _, _, err := parse(content, document.JSON); !fault.Is(err, fault.Unreadable) {
-			t.Errorf("%s: %v", content, err)
-		}
+		_, _, _, err := parse(content, document.JSON)
+		assert.True(t, fault.Is(err, fault.Unreadable), "%s: %v", content, err)
 	}
 }

@@ -52,15 +52,13 @@ func (s *source) put(t testing.TB, content string) (sha string) {
 	t.Helper()
 	sum := sha256.Sum256([]byte(content))
 	sha = hex.EncodeToString(sum[:])
-	_, err := blob.Write(t.Context(), s.Store, sha, []byte(content), blob.Cond{})
-	require.NoError(t, err)
+	must(blob.Write(t.Context(), s.Store, sha, []byte(content), blob.Cond{}))
 	return sha
 }
 
 func newCache(t *testing.T, dir string, limit int64) *localfile.Cache {
 	t.Helper()
-	cache, err := localfile.New(dir, limit)
-	require.NoError(t, err)
+	cache := must(localfile.New(dir, limit))
 	return cache
 }
 
@@ -79,8 +77,7 @@ func read(path string) (*file, error) {
 
 func names(t *testing.T, dir string) []string {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
-	require.NoError(t, err)
+	entries := must(os.ReadDir(dir))
 	out := make([]string, len(entries))
 	for i, entry := range entries {
 		out[i] = entry.Name()
@@ -101,9 +98,8 @@ func TestManyWhoAskForOneContentBringItOnce(t *testing.T) {
 	for range 20 {
 		wg.Go(func() {
 			path, err := cache.Get(t.Context(), store, sha, sha)
-			if raw, rerr := os.ReadFile(path); err != nil || rerr != nil || string(raw) != "content" {
-				t.Errorf("got %q, %v, %v", raw, err, rerr)
-			}
+			raw, rerr := os.ReadFile(path)
+			assert.True(t, err == nil && rerr == nil && string(raw) == "content", "got %q, %v, %v", raw, err, rerr)
 		})
 	}
 	wg.Wait()
@@ -136,9 +132,8 @@ func TestADownloadHoldsUpNobodyButThoseWhoWantIt(t *testing.T) {
 	// One who asks for the same waits, but not beyond its own end.
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if _, err := cache.Get(ctx, store, slow, slow); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("got %v", err)
-	}
+	_, err := cache.Get(ctx, store, slow, slow)
+	assert.True(t, errors.Is(err, context.DeadlineExceeded), "got %v", err)
 	close(finish)
 	assert.NoError(t, <-got)
 	assert.Zero(t, cache.Remembered())
@@ -229,8 +224,7 @@ func TestEvictionTakesTheOldestAndNothingThatIsUsed(t *testing.T) {
 	_, releaseNeighbour, err := localfile.Acquire(t.Context(), neighbour, store, contents[1], contents[1], read)
 	require.NoError(t, err)
 	for i, sha := range contents[2:] {
-		_, err := cache.Get(t.Context(), store, sha, sha)
-		require.NoError(t, err)
+		must(cache.Get(t.Context(), store, sha, sha))
 		long := time.Now().Add(time.Duration(i-10) * time.Hour)
 		require.NoError(t, os.Chtimes(filepath.Join(dir, sha), long, long))
 	}
@@ -245,8 +239,7 @@ func TestEvictionTakesTheOldestAndNothingThatIsUsed(t *testing.T) {
 		require.NoError(t, os.Chtimes(filepath.Join(dir, sha), old, old))
 	}
 	for _, sha := range contents[2:4] {
-		_, err := cache.Get(t.Context(), store, sha, sha)
-		require.NoError(t, err)
+		must(cache.Get(t.Context(), store, sha, sha))
 	}
 	assert.True(t, !here(dir, contents[0]) && !here(dir, contents[1]), "what is not in use any more was kept")
 }
@@ -257,8 +250,7 @@ func TestWhatIsForgottenLeavesTheDiskWhenNobodyUsesIt(t *testing.T) {
 	used, idle := store.put(t, "used"), store.put(t, "idle")
 	_, release, err := localfile.Acquire(t.Context(), cache, store, used, used, read)
 	require.NoError(t, err)
-	_, err = cache.Get(t.Context(), store, idle, idle)
-	require.NoError(t, err)
+	must(cache.Get(t.Context(), store, idle, idle))
 	for _, sha := range []string{used, idle, "never here"} {
 		cache.Forget(sha)
 	}
@@ -344,9 +336,8 @@ func TestADownloadThatFailsLeavesNothingAndSaysWhy(t *testing.T) {
 			c.prepare(store)
 			_, err := cache.Get(t.Context(), store, "k", sha)
 			assert.True(t, fault.Is(err, c.want) && strings.Contains(err.Error(), c.says), "got %v", err)
-			if left := names(t, dir); len(left) != 0 {
-				t.Errorf("%q are left", left)
-			}
+			left := names(t, dir)
+			assert.True(t, len(left) == 0, "%q are left", left)
 		})
 	}
 }
@@ -372,17 +363,15 @@ func TestAFullDiskSaysSo(t *testing.T) {
 	})
 	_, err := cache.Get(t.Context(), store, sha, sha)
 	assert.True(t, fault.Is(err, fault.StoreFull) && fault.As(err).Object == dir, "got %v", err)
-	if left := names(t, dir); len(left) != 0 {
-		t.Errorf("%q are left", left)
-	}
+	left := names(t, dir)
+	assert.True(t, len(left) == 0, "%q are left", left)
 }
 
 func TestAFolderThatCannotBeMadeIsNamed(t *testing.T) {
 	inTheWay := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(inTheWay, nil, 0o600))
-	if _, err := localfile.New(inTheWay, 0); fault.As(err) == nil || fault.As(err).Object != inTheWay {
-		t.Errorf("got %v", err)
-	}
+	_, err := localfile.New(inTheWay, 0)
+	assert.True(t, fault.As(err) != nil && fault.As(err).Object == inTheWay, "got %v", err)
 }
 
 // downloader names the folder into which the test's own program downloads until it is killed.
@@ -402,12 +391,10 @@ func TestDownloadsOfDeadProcessesAreRemovedAndThoseOfOthersKept(t *testing.T) {
 	dir := t.TempDir()
 	child := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
 	child.Env = append(os.Environ(), downloader+"="+dir)
-	out, err := child.StdoutPipe()
-	require.NoError(t, err)
+	out := must(child.StdoutPipe())
 	require.NoError(t, child.Start())
 	t.Cleanup(func() { _ = child.Process.Kill(); _ = child.Wait() })
-	_, err = io.ReadFull(out, make([]byte, len("begun")))
-	require.NoError(t, err)
+	must(io.ReadFull(out, make([]byte, len("begun"))))
 	var left []string
 	for begin := time.Now(); len(left) == 0; left = names(t, dir) {
 		require.True(t, time.Since(begin) <= time.Minute, "the child made no file")
@@ -423,9 +410,8 @@ func TestDownloadsOfDeadProcessesAreRemovedAndThoseOfOthersKept(t *testing.T) {
 	require.NoError(t, child.Process.Kill())
 	_ = child.Wait()
 	newCache(t, dir, 0)
-	if now := names(t, dir); len(now) != 0 {
-		t.Errorf("a dead process's download is still here: %q", now)
-	}
+	now := names(t, dir)
+	assert.True(t, len(now) == 0, "a dead process's download is still here: %q", now)
 }
 
 // never is a body that never gives anything.
@@ -434,4 +420,12 @@ type never struct{}
 func (never) Read([]byte) (int, error) {
 	time.Sleep(time.Minute)
 	return 0, io.ErrUnexpectedEOF
+}
+
+// must returns a value of a fixture that does not fail.
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
 }

@@ -74,8 +74,7 @@ func large(t *testing.T, size int) (store *ranged, content []byte, sha string) {
 	source := rand.NewChaCha8([32]byte{})
 	_, _ = source.Read(content)
 	store = &ranged{Store: blobmemory.New(), breaks: map[int64]bool{}}
-	_, err := blob.Write(t.Context(), store.Store, "k", content, blob.Cond{})
-	require.NoError(t, err)
+	must(blob.Write(t.Context(), store.Store, "k", content, blob.Cond{}))
 	sum := sha256.Sum256(content)
 	return store, content, hex.EncodeToString(sum[:])
 }
@@ -85,9 +84,8 @@ func holdsAlone(t *testing.T, folder, sha string, content []byte) {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(folder, sha))
 	assert.True(t, err == nil && bytes.Equal(raw, content), "%d bytes, want %d: %v", len(raw), len(content), err)
-	if entries, err := os.ReadDir(folder); err != nil || len(entries) != 1 {
-		t.Errorf("the folder holds %v: %v", entries, err)
-	}
+	entries, err := os.ReadDir(folder)
+	assert.True(t, err == nil && len(entries) == 1, "the folder holds %v: %v", entries, err)
 }
 
 // Promises: 115.
@@ -95,9 +93,8 @@ func TestOfALargeFileSevenOfWhoseEightRangesAreThereOneIsAskedFor(t *testing.T) 
 	store, content, sha := large(t, 8*aRange-1000)
 	folder := t.TempDir()
 	store.breaks[7*aRange] = true
-	if _, err := newCache(t, folder, 0).Get(t.Context(), store, "k", sha); !fault.Is(err, fault.StoreDown) {
-		t.Fatalf("an answer that broke off: %v", err)
-	}
+	_, err := newCache(t, folder, 0).Get(t.Context(), store, "k", sha)
+	require.True(t, fault.Is(err, fault.StoreDown), "an answer that broke off: %v", err)
 	first := store.ranges()
 	require.Len(t, first, 8, "asked for %v", first)
 	store.breaks = nil
@@ -113,19 +110,16 @@ func TestRangesComeSideBySide(t *testing.T) {
 	store, content, sha := large(t, 4*aRange)
 	store.gather, store.full = 4, make(chan struct{})
 	folder := t.TempDir()
-	_, err := newCache(t, folder, 0).Get(t.Context(), store, "k", sha)
-	require.NoError(t, err)
+	must(newCache(t, folder, 0).Get(t.Context(), store, "k", sha))
 	holdsAlone(t, folder, sha, content)
 }
 
 func TestASmallFileComesAtOnce(t *testing.T) {
 	store, content, sha := large(t, 2*aRange-1)
 	folder := t.TempDir()
-	_, err := newCache(t, folder, 0).Get(t.Context(), store, "k", sha)
-	require.NoError(t, err)
-	if asked := store.ranges(); len(asked) != 0 {
-		t.Errorf("asked for %v", asked)
-	}
+	must(newCache(t, folder, 0).Get(t.Context(), store, "k", sha))
+	asked := store.ranges()
+	assert.True(t, len(asked) == 0, "asked for %v", asked)
 	holdsAlone(t, folder, sha, content)
 }
 
@@ -134,8 +128,7 @@ func TestASmallFileComesAtOnce(t *testing.T) {
 func TestAPartialFileThatIsDamagedIsBroughtAnew(t *testing.T) {
 	for name, damage := range map[string]func(t *testing.T, part, notes string){
 		"a bit": func(t *testing.T, part, _ string) {
-			file, err := os.OpenFile(part, os.O_RDWR, 0)
-			require.NoError(t, err)
+			file := must(os.OpenFile(part, os.O_RDWR, 0))
 			defer func() { _ = file.Close() }()
 			one := make([]byte, 1)
 			_, _ = file.ReadAt(one, 5)
@@ -145,15 +138,9 @@ func TestAPartialFileThatIsDamagedIsBroughtAnew(t *testing.T) {
 		"notes that say too much": func(t *testing.T, _, notes string) {
 			require.NoError(t, os.WriteFile(notes, bytes.Repeat([]byte{1}, 9), 0o600))
 		},
-		"no notes": func(t *testing.T, _, notes string) {
-			require.NoError(t, os.Remove(notes))
-		},
-		"a file that was cut": func(t *testing.T, part, _ string) {
-			require.NoError(t, os.Truncate(part, aRange))
-		},
-		"a file without bytes": func(t *testing.T, part, _ string) {
-			require.NoError(t, os.Truncate(part, 0))
-		},
+		"no notes":             func(t *testing.T, _, notes string) { require.NoError(t, os.Remove(notes)) },
+		"a file that was cut":  func(t *testing.T, part, _ string) { require.NoError(t, os.Truncate(part, aRange)) },
+		"a file without bytes": func(t *testing.T, part, _ string) { require.NoError(t, os.Truncate(part, 0)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			store, content, sha := large(t, 3*aRange)
@@ -163,8 +150,7 @@ func TestAPartialFileThatIsDamagedIsBroughtAnew(t *testing.T) {
 			require.Error(t, err, "an answer that broke off")
 			damage(t, filepath.Join(folder, ".part-"+sha), filepath.Join(folder, ".have-"+sha))
 			store.breaks = nil
-			_, err = newCache(t, folder, 0).Get(t.Context(), store, "k", sha)
-			require.NoError(t, err)
+			must(newCache(t, folder, 0).Get(t.Context(), store, "k", sha))
 			holdsAlone(t, folder, sha, content)
 		})
 	}
@@ -173,13 +159,10 @@ func TestAPartialFileThatIsDamagedIsBroughtAnew(t *testing.T) {
 func TestALargeObjectThatIsNotItsContentLeavesNothing(t *testing.T) {
 	store, content, sha := large(t, 2*aRange)
 	content[len(content)/2] ^= 1
-	_, err := blob.Write(t.Context(), store.Store, "k", content, blob.Cond{})
-	require.NoError(t, err)
+	must(blob.Write(t.Context(), store.Store, "k", content, blob.Cond{}))
 	folder := t.TempDir()
-	if _, err := newCache(t, folder, 0).Get(t.Context(), store, "k", sha); !fault.Is(err, fault.SegmentDamage) {
-		t.Errorf("%v", err)
-	}
-	if entries, err := os.ReadDir(folder); err != nil || len(entries) != 0 {
-		t.Errorf("the folder holds %v: %v", entries, err)
-	}
+	_, err := newCache(t, folder, 0).Get(t.Context(), store, "k", sha)
+	assert.True(t, fault.Is(err, fault.SegmentDamage), "%v", err)
+	entries, err := os.ReadDir(folder)
+	assert.True(t, err == nil && len(entries) == 0, "the folder holds %v: %v", entries, err)
 }

@@ -23,11 +23,9 @@ func TestACopyThatAnotherPutThereIsBroughtAgain(t *testing.T) {
 	store := newSource()
 	sha := store.put(t, "content")
 	require.NoError(t, os.WriteFile(filepath.Join(dir, sha), []byte("EVIL!!!"), 0o600))
-	path, err := newCache(t, dir, 0).Get(t.Context(), store, sha, sha)
-	require.NoError(t, err)
-	if raw, err := os.ReadFile(path); err != nil || string(raw) != "content" {
-		t.Errorf("%q, %v", raw, err)
-	}
+	path := must(newCache(t, dir, 0).Get(t.Context(), store, sha, sha))
+	raw, err := os.ReadFile(path)
+	assert.True(t, err == nil && string(raw) == "content", "%q, %v", raw, err)
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
@@ -40,8 +38,7 @@ func TestACopyIsReadThroughOnceInAProcessAndAgainWhenItChanged(t *testing.T) {
 	sha := store.put(t, "content")
 	get := func() {
 		t.Helper()
-		_, err := newCache(t, dir, 0).Get(t.Context(), store, sha, sha)
-		require.NoError(t, err)
+		must(newCache(t, dir, 0).Get(t.Context(), store, sha, sha))
 	}
 	get()
 	assert.Equal(t, 1, localfile.Checked())
@@ -51,19 +48,16 @@ func TestACopyIsReadThroughOnceInAProcessAndAgainWhenItChanged(t *testing.T) {
 	assert.Equal(t, 1, localfile.Checked(), "it was read")
 	localfile.ForgetChecked()
 	get()
-	if got, brought := localfile.Checked(), store.reads.Load(); got != 1 || brought != 1 {
-		t.Errorf("another process: %d checked, %d downloads", got, brought)
-	}
-	file, err := os.OpenFile(filepath.Join(dir, sha), os.O_WRONLY, 0)
-	require.NoError(t, err)
+	got, brought := localfile.Checked(), store.reads.Load()
+	assert.True(t, got == 1 && brought == 1, "another process: %d checked, %d downloads", got, brought)
+	file := must(os.OpenFile(filepath.Join(dir, sha), os.O_WRONLY, 0))
 	if _, err := file.WriteString("CONTENT"); err != nil { // in place, as long as before
 		t.Fatal(err)
 	}
 	require.NoError(t, file.Close())
 	get()
-	if raw, err := os.ReadFile(filepath.Join(dir, sha)); err != nil || string(raw) != "content" {
-		t.Errorf("%q, %v", raw, err)
-	}
+	raw, err := os.ReadFile(filepath.Join(dir, sha))
+	assert.True(t, err == nil && string(raw) == "content", "%q, %v", raw, err)
 }
 
 func TestCheckingACopyEndsWithItsCaller(t *testing.T) {
@@ -72,15 +66,14 @@ func TestCheckingACopyEndsWithItsCaller(t *testing.T) {
 	store := newSource()
 	sha := store.put(t, "content")
 	cache := newCache(t, dir, 0)
-	_, err := cache.Get(t.Context(), store, sha, sha)
-	require.NoError(t, err)
+	must(cache.Get(t.Context(), store, sha, sha))
 	localfile.ForgetChecked()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := cache.Get(ctx, store, sha, sha); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	_, err = os.Stat(filepath.Join(dir, sha))
+	_, err := os.Stat(filepath.Join(dir, sha))
 	assert.NoError(t, err, "a copy that was not looked at is gone")
 }
 
@@ -98,9 +91,8 @@ func TestAFolderThatOthersMayWriteToIsTightened(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cache")
 	require.NoError(t, os.Mkdir(dir, 0o700))
 	require.NoError(t, os.Chmod(dir, 0o777))
-	if folder, err := localfile.MakeFolder(dir, "worker"); err != nil || folder != dir {
-		t.Fatalf("%s, %v", folder, err)
-	}
+	folder, err := localfile.MakeFolder(dir, "worker")
+	require.True(t, err == nil && folder == dir, "%s, %v", folder, err)
 	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
@@ -125,14 +117,10 @@ func TestInAFolderForAllUsersTheCacheHasItsOwn(t *testing.T) {
 func TestWithoutConfigurationACacheIsTheUsersOwn(t *testing.T) {
 	base := t.TempDir()
 	t.Setenv("XDG_CACHE_HOME", base)
-	if folder, err := localfile.MakeFolder("", "worker"); err != nil ||
-		folder != filepath.Join(base, "unweaver", "worker") {
-		t.Errorf("%s, %v", folder, err)
-	}
+	folder, err := localfile.MakeFolder("", "worker")
+	assert.True(t, err == nil && folder == filepath.Join(base, "unweaver", "worker"), "%s, %v", folder, err)
 	t.Setenv("XDG_CACHE_HOME", "")
 	t.Setenv("HOME", "")
-	if _, err := localfile.MakeFolder("", "worker"); !fault.Is(err, fault.BadConfig) ||
-		!strings.Contains(err.Error(), "UNWEAVER_CACHE_DIR") {
-		t.Error(err)
-	}
+	_, err = localfile.MakeFolder("", "worker")
+	assert.True(t, fault.Is(err, fault.BadConfig) && strings.Contains(err.Error(), "UNWEAVER_CACHE_DIR"), "%v", err)
 }

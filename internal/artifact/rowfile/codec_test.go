@@ -22,9 +22,8 @@ func TestFieldsComeBackInTheirOrder(t *testing.T) {
 	if a, b, c := dec.U(), dec.U(), dec.I(); a != 0 || b != math.MaxUint64 || c != math.MinInt64 {
 		t.Errorf("%d %d %d", a, b, c)
 	}
-	if a, b := dec.S(), dec.S(); a != "" || b != "naïve\x00" {
-		t.Errorf("%q %q", a, b)
-	}
+	a, b := dec.S(), dec.S()
+	assert.True(t, a == "" && b == "naïve\x00", "%q %q", a, b)
 	if raw := dec.Raw(3); raw[2] != 3 || dec.End() != nil {
 		t.Errorf("%v, %v", raw, dec.End())
 	}

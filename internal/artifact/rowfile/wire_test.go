@@ -154,9 +154,8 @@ func TestEveryCutIsSeen(t *testing.T) {
 		_, _, err := read(good[:n])
 		require.True(t, fault.Is(err, fault.SegmentDamage), "cut to %d bytes: %v", n, err)
 	}
-	if _, _, err := read(append(bytes.Clone(good), 'x')); !fault.Is(err, fault.SegmentDamage) {
-		t.Errorf("a byte more: %v", err)
-	}
+	_, _, err := read(append(bytes.Clone(good), 'x'))
+	assert.True(t, fault.Is(err, fault.SegmentDamage), "a byte more: %v", err)
 }
 
 // A frame that is whole in itself and not what the footer counts: a loop over its rows would end early, or go on.

@@ -82,9 +82,7 @@ func parent() {
 	if err != nil {
 		panic(err)
 	}
-	go func() {
-		_, _, _ = parseDocument(context.Background(), pool, "hang.pdf", documenttest.Tireless())
-	}()
+	go func() { _, _, _ = parseDocument(context.Background(), pool, "hang.pdf", documenttest.Tireless()) }()
 	for {
 		if pids := pool.PIDs(); len(pids) == 1 {
 			fmt.Println(pids[0])

@@ -15,6 +15,9 @@ import (
 	"testing/iotest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/document/sandbox"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -36,10 +39,7 @@ func limits() document.Limits {
 
 func newPool(t testing.TB, places int, limits document.Limits) *sandbox.Pool {
 	t.Helper()
-	pool, err := sandbox.New(places, limits)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pool := must(sandbox.New(places, limits))
 	t.Cleanup(pool.Close)
 	return pool
 }
@@ -60,9 +60,7 @@ func parseDocument(ctx context.Context, parser document.Parser, object, content 
 func TestADocumentWithTooMuchMetadataIsTooLarge(t *testing.T) {
 	content := `{"text":"words","` + strings.Repeat("k", 17<<20) + `":"value"}`
 	_, _, err := parseDocument(t.Context(), newPool(t, 1, document.DefaultLimits()), "long.json", content)
-	if !fault.Is(err, fault.TooLarge) || !strings.Contains(err.Error(), "long.json") {
-		t.Errorf("%.300v", err)
-	}
+	assert.True(t, fault.Is(err, fault.TooLarge) && strings.Contains(err.Error(), "long.json"), "%.300v", err)
 }
 
 func TestEachPillIsNamedAndTheNextDocumentIsParsed(t *testing.T) {
@@ -73,12 +71,10 @@ func TestEachPillIsNamedAndTheNextDocumentIsParsed(t *testing.T) {
 		_, _, err := parseDocument(t.Context(), pool, name, content)
 		t.Logf("%-16s %6d bytes %6.2f s: %v", name, len(content), time.Since(start).Seconds(), err)
 		known := fault.As(err)
-		if known == nil || known.Kind != fault.Content || !strings.Contains(err.Error(), name) || known.Hint == "" {
-			t.Errorf("%s: %v", name, err)
-		}
-		if _, text, err := parseDocument(t.Context(), pool, "good.pdf", good); err != nil || !strings.Contains(text, "All is well") {
-			t.Errorf("after %s: %q, %v", name, text, err)
-		}
+		assert.True(t, known != nil && known.Kind == fault.Content && strings.Contains(err.Error(), name) && known.Hint != "",
+			"%s: %v", name, err)
+		_, text, err := parseDocument(t.Context(), pool, "good.pdf", good)
+		assert.True(t, err == nil && strings.Contains(text, "All is well"), "after %s: %q, %v", name, text, err)
 	}
 }
 
@@ -102,42 +98,31 @@ func TestAChildThatIsNotWellIsAnErrorOfTheDocumentAndGone(t *testing.T) {
 			pool := newPool(t, 1, small)
 			pool.Args("x", behaviour+how)
 			large := strings.Repeat("<p>text</p>", 1<<16) // more than a pipe holds
-			if _, _, err := parseDocument(t.Context(), pool, "a.html", large); !fault.Is(err, want) ||
-				!strings.Contains(err.Error(), "a.html") {
-				t.Errorf("%v, not %s", err, want)
-			}
-			if pids := pool.PIDs(); len(pids) > 0 && how != "one that invents faults" {
-				t.Errorf("it is still there: %v", pids)
-			}
+			_, _, err := parseDocument(t.Context(), pool, "a.html", large)
+			assert.True(t, fault.Is(err, want) && strings.Contains(err.Error(), "a.html"), "%v, not %s", err, want)
+			pids := pool.PIDs()
+			assert.True(t, len(pids) <= 0 || how == "one that invents faults", "it is still there: %v", pids)
 		})
 	}
 }
 
 func TestAChildHasNoEnvironmentAndNoFilesButItsPipes(t *testing.T) {
 	t.Setenv("UNWEAVER_SECRET", "s3cr3t")
-	secret, err := os.Open(os.Args[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	secret := must(os.Open(os.Args[0]))
 	defer func() { _ = secret.Close() }()
 	inherited, err := syscall.Dup(int(secret.Fd())) // without the mark that keeps it from a child
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = syscall.Close(inherited) }()
 	pool := newPool(t, 1, limits())
-	if _, _, err := parseDocument(t.Context(), pool, "a.html", "<p>x</p>"); err != nil {
-		t.Fatal(err)
-	}
+	_, _, err = parseDocument(t.Context(), pool, "a.html", "<p>x</p>")
+	require.NoError(t, err)
 	pid := pool.PIDs()[0]
 	proc := fmt.Sprintf("/proc/%d/", pid)
 	env, err := os.ReadFile(proc + "environ")
 	if err != nil {
 		t.Skip("no /proc")
 	}
-	if len(env) > 0 {
-		t.Errorf("environment: %q", env)
-	}
+	assert.True(t, len(env) <= 0, "environment: %q", env)
 	names, _ := os.ReadDir(proc + "fd")
 	for _, name := range names {
 		target, _ := os.Readlink(proc + "fd/" + name.Name())
@@ -146,20 +131,16 @@ func TestAChildHasNoEnvironmentAndNoFilesButItsPipes(t *testing.T) {
 			t.Errorf("file %s: %s", fd, target)
 		}
 	}
-	if group, err := syscall.Getpgid(pid); group != pid {
-		t.Errorf("its group is %d, %v", group, err)
-	}
+	group, err := syscall.Getpgid(pid)
+	assert.True(t, group == pid, "its group is %d, %v", group, err)
 	status, _ := os.ReadFile(proc + "status")
-	if !strings.Contains(string(status), "NoNewPrivs:\t1\n") {
-		t.Errorf("it may get privileges:\n%s", status)
-	}
+	assert.True(t, strings.Contains(string(status), "NoNewPrivs:\t1\n"), "it may get privileges:\n%s", status)
 }
 
 func TestAChildOpensNoFileAndItsLimitsAreSet(t *testing.T) {
 	pool := newPool(t, 1, limits())
-	if _, _, err := parseDocument(t.Context(), pool, "a.html", "<p>x</p>"); err != nil {
-		t.Fatal(err)
-	}
+	_, _, err := parseDocument(t.Context(), pool, "a.html", "<p>x</p>")
+	require.NoError(t, err)
 	proc := fmt.Sprintf("/proc/%d/", pool.PIDs()[0])
 	set, err := os.ReadFile(proc + "limits")
 	if err != nil {
@@ -170,14 +151,10 @@ func TestAChildOpensNoFileAndItsLimitsAreSet(t *testing.T) {
 		`Max file size +0 +0`, `Max core file size +0 +0`, `Max open files +16 +16`,
 		`Max cpu time +[0-9]+ +unlimited`,
 	} {
-		if !regexp.MustCompile(want).Match(set) {
-			t.Errorf("%s is not in\n%s", want, set)
-		}
+		assert.True(t, regexp.MustCompile(want).Match(set), "%s is not in\n%s", want, set)
 	}
 	status, _ := os.ReadFile(proc + "status")
-	if !strings.Contains(string(status), "Seccomp:\t2") {
-		t.Errorf("no filter:\n%s", status)
-	}
+	assert.True(t, strings.Contains(string(status), "Seccomp:\t2"), "no filter:\n%s", status)
 }
 
 // gone reports whether there is no process of this number any more, not even a zombie.
@@ -201,9 +178,7 @@ func files(t *testing.T) int {
 
 func TestClosingLeavesNoProcessAndNoFile(t *testing.T) {
 	pool, err := sandbox.New(2, limits())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_, _, _ = parseDocument(t.Context(), pool, "a.html", "<p>warm</p>") // what a first one opens once is not counted
 	before := files(t)
 	pool.Close()
@@ -213,25 +188,18 @@ func TestClosingLeavesNoProcessAndNoFile(t *testing.T) {
 	for _, name := range []string{"xrefsize.pdf", "selfstream.pdf"} {
 		_, _, _ = parseDocument(t.Context(), pool, name, documenttest.Deadly()[name])
 	}
-	if _, _, err := parseDocument(t.Context(), pool, "a.html", "<p>x</p>"); err != nil {
-		t.Error(err)
-	}
+	_, _, err = parseDocument(t.Context(), pool, "a.html", "<p>x</p>")
+	assert.NoError(t, err)
 	pids := pool.PIDs()
-	if len(pids) != 1 {
-		t.Errorf("children: %v", pids)
-	}
+	assert.True(t, len(pids) == 1, "children: %v", pids)
 	pool.Close()
 	for _, pid := range pids {
-		if !gone(pid) {
-			t.Errorf("process %d is left", pid)
-		}
+		assert.True(t, gone(pid), "process %d is left", pid)
 	}
-	if after := files(t); after >= before {
-		t.Errorf("%d files are open, %d with one child", after, before)
-	}
-	if _, _, err := parseDocument(t.Context(), pool, "a.html", "<p>x</p>"); !fault.Is(err, fault.ParserDown) {
-		t.Errorf("a closed pool: %v", err)
-	}
+	after := files(t)
+	assert.True(t, after < before, "%d files are open, %d with one child", after, before)
+	_, _, err = parseDocument(t.Context(), pool, "a.html", "<p>x</p>")
+	assert.True(t, fault.Is(err, fault.ParserDown), "a closed pool: %v", err)
 }
 
 func TestADocumentThatIsGivenUpFreesItsPlaceAtOnce(t *testing.T) {
@@ -242,51 +210,35 @@ func TestADocumentThatIsGivenUpFreesItsPlaceAtOnce(t *testing.T) {
 	stopped := errors.New("a person stopped it")
 	time.AfterFunc(200*time.Millisecond, func() { cancel(stopped) })
 	start := time.Now()
-	if _, _, err := parseDocument(ctx, pool, "hang.pdf", documenttest.Tireless()); !errors.Is(err, stopped) {
-		t.Errorf("it ended with %v", err)
-	}
-	if _, _, err := parseDocument(t.Context(), pool, "a.html", "<p>x</p>"); err != nil {
-		t.Error(err)
-	}
-	if took := time.Since(start); took > 2*time.Minute {
-		t.Errorf("the next document waited %v", took)
-	}
+	_, _, err := parseDocument(ctx, pool, "hang.pdf", documenttest.Tireless())
+	assert.True(t, errors.Is(err, stopped), "it ended with %v", err)
+	_, _, err = parseDocument(t.Context(), pool, "a.html", "<p>x</p>")
+	assert.NoError(t, err)
+	took := time.Since(start)
+	assert.True(t, took <= 2*time.Minute, "the next document waited %v", took)
 }
 
 func TestATextThatIsNotReadToItsEndFreesItsPlace(t *testing.T) {
 	pool := newPool(t, 1, limits())
 	ctx, cancel := context.WithCancel(t.Context())
 	long := "<p>" + strings.Repeat("many words ", 50_000) + "</p>"
-	doc, err := pool.Parse(ctx, strings.NewReader(long), document.HTML, "a.html")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := doc.Text.Read(make([]byte, 10)); err != nil {
-		t.Fatal(err)
-	}
+	doc := must(pool.Parse(ctx, strings.NewReader(long), document.HTML, "a.html"))
+	must(doc.Text.Read(make([]byte, 10)))
 	cancel()
-	if _, _, err := parseDocument(t.Context(), pool, "b.html", "<p>x</p>"); err != nil {
-		t.Error(err)
-	}
+	_, _, err := parseDocument(t.Context(), pool, "b.html", "<p>x</p>")
+	assert.NoError(t, err)
 }
 
 func TestAParentThatIsKilledLeavesNoChild(t *testing.T) {
 	cmd := exec.Command(os.Args[0], behaviour+"a parent")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := must(cmd.StdoutPipe())
+	require.NoError(t, cmd.Start())
 	var pid int
-	_, err = fmt.Fscan(out, &pid)
+	_, err := fmt.Fscan(out, &pid)
 	time.Sleep(200 * time.Millisecond) // it parses by now
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
-	if err != nil || pid == 0 {
-		t.Fatalf("no child: %v", err)
-	}
+	require.True(t, err == nil && pid != 0, "no child: %v", err)
 	if !gone(pid) {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 		t.Errorf("process %d outlived its parent", pid)
@@ -306,9 +258,8 @@ func TestADocumentIsWhatItIsInThisProcess(t *testing.T) {
 			t.Errorf("%s: %q %v %d bytes, in this process %q %v %d bytes", name, doc.Title, doc.Meta, len(text),
 				wantDoc.Title, wantDoc.Meta, len(wantText))
 		}
-		if fmt.Sprint(err) != fmt.Sprint(wantErr) || fault.CodeOf(err) != fault.CodeOf(wantErr) {
-			t.Errorf("%s: %v, in this process %v", name, err, wantErr)
-		}
+		assert.True(t, fmt.Sprint(err) == fmt.Sprint(wantErr) && fault.CodeOf(err) == fault.CodeOf(wantErr),
+			"%s: %v, in this process %v", name, err, wantErr)
 	}
 }
 
@@ -316,23 +267,19 @@ func TestAChildGoesAfterManyDocuments(t *testing.T) {
 	pool := newPool(t, 1, limits())
 	seen := map[int]bool{}
 	for range sandbox.Lifetime + 1 {
-		if _, _, err := parseDocument(t.Context(), pool, "a.json", `{"text":"x"}`); err != nil {
-			t.Fatal(err)
-		}
+		_, _, err := parseDocument(t.Context(), pool, "a.json", `{"text":"x"}`)
+		require.NoError(t, err)
 		for _, pid := range pool.PIDs() {
 			seen[pid] = true
 		}
 	}
-	if len(seen) != 2 {
-		t.Errorf("%d children", len(seen))
-	}
+	assert.True(t, len(seen) == 2, "%d children", len(seen))
 }
 
 func TestASourceThatBreaksIsNoFaultOfTheChild(t *testing.T) {
 	pool := newPool(t, 1, limits())
 	broken := io.MultiReader(strings.NewReader("<p>"), iotest.ErrReader(errors.New("torn")))
 	_, err := pool.Parse(t.Context(), broken, document.HTML, "a.html")
-	if !fault.Is(err, fault.Unreadable) || !strings.Contains(err.Error(), "torn") || len(pool.PIDs()) != 1 {
-		t.Errorf("%v, children %v", err, pool.PIDs())
-	}
+	assert.True(t, fault.Is(err, fault.Unreadable) && strings.Contains(err.Error(), "torn") && len(pool.PIDs()) == 1,
+		"%v, children %v", err, pool.PIDs())
 }

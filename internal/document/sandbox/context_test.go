@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/testkit/documenttest"
@@ -17,9 +20,8 @@ import (
 // A context may be over before a document is begun, or while its child is taken.
 func TestAContextThatIsOverAlreadyHarmsNobody(t *testing.T) {
 	pool := newPool(t, 1, limits())
-	if _, _, err := parseDocument(t.Context(), pool, "warm.html", "<p>x</p>"); err != nil {
-		t.Fatal(err)
-	}
+	_, _, err := parseDocument(t.Context(), pool, "warm.html", "<p>x</p>")
+	require.NoError(t, err)
 	for i := range 300 {
 		ctx, cancel := context.WithCancel(t.Context())
 		if i%2 == 0 {
@@ -28,31 +30,24 @@ func TestAContextThatIsOverAlreadyHarmsNobody(t *testing.T) {
 			go cancel()
 		}
 		_, _, err := parseDocument(ctx, pool, "a.html", "<p>x</p>")
-		if err != nil && !errors.Is(err, context.Canceled) || err == nil && i%2 == 0 {
-			t.Fatalf("%d: %v", i, err)
-		}
+		require.True(t, (err == nil || errors.Is(err, context.Canceled)) && (err != nil || i%2 != 0), "%d: %v", i, err)
 		cancel()
 	}
-	if _, _, err := parseDocument(t.Context(), pool, "b.html", "<p>x</p>"); err != nil {
-		t.Error(err)
-	}
+	_, _, err = parseDocument(t.Context(), pool, "b.html", "<p>x</p>")
+	assert.NoError(t, err)
 }
 
 // A watcher of a context that ends before the session is whole must not find half of one.
 func TestASessionOfAContextThatIsOverGivesItsChildUp(t *testing.T) {
 	pool := newPool(t, 1, limits())
-	if _, _, err := parseDocument(t.Context(), pool, "warm.html", "<p>x</p>"); err != nil {
-		t.Fatal(err)
-	}
+	_, _, err := parseDocument(t.Context(), pool, "warm.html", "<p>x</p>")
+	require.NoError(t, err)
 	pid := pool.PIDs()[0]
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := pool.Session(ctx); !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
-	if !gone(pid) {
-		t.Error("the child is kept")
-	}
+	err = pool.Session(ctx)
+	assert.True(t, errors.Is(err, context.Canceled), "%v", err)
+	assert.True(t, gone(pid), "the child is kept")
 }
 
 // kill ends every child from outside, as the system does where memory is short.
@@ -66,20 +61,13 @@ func TestADocumentWhoseChildSomebodyElseKillsIsNotBlamedForIt(t *testing.T) {
 	pool := newPool(t, 1, limits())
 	long := "<p>" + strings.Repeat("salt and ships of the sea ", 20_000) + "</p>"
 	for _, which := range []string{"a fresh child", "a child that had others"} {
-		doc, err := pool.Parse(t.Context(), strings.NewReader(long), document.HTML, "a.html")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := doc.Text.Read(make([]byte, 10)); err != nil {
-			t.Fatal(err)
-		}
+		doc := must(pool.Parse(t.Context(), strings.NewReader(long), document.HTML, "a.html"))
+		must(doc.Text.Read(make([]byte, 10)))
 		kill(pool.PIDs())
-		if _, err := io.Copy(io.Discard, doc.Text); !fault.Is(err, fault.Quarantined) {
-			t.Errorf("%s: %v", which, err)
-		}
-		if _, _, err := parseDocument(t.Context(), pool, "b.html", "<p>x</p>"); err != nil {
-			t.Errorf("%s: the next document: %v", which, err)
-		}
+		_, err := io.Copy(io.Discard, doc.Text)
+		assert.True(t, fault.Is(err, fault.Quarantined), "%s: %v", which, err)
+		_, _, err = parseDocument(t.Context(), pool, "b.html", "<p>x</p>")
+		assert.NoError(t, err, "%s: the next document: %v", which, err)
 	}
 }
 
@@ -93,25 +81,21 @@ func TestOfAnObjectThatIsTooLargeToKeepAKilledChildTellsNothing(t *testing.T) {
 		_, _ = io.WriteString(writer, large)
 		_ = writer.Close()
 	}()
-	if _, err := pool.Parse(t.Context(), reader, document.HTML, "a.html"); !fault.Is(err, fault.Quarantined) {
-		t.Error(err)
-	}
+	_, err := pool.Parse(t.Context(), reader, document.HTML, "a.html")
+	assert.True(t, fault.Is(err, fault.Quarantined), "%v", err)
 	_ = reader.Close()
 }
 
 // Once more means a child that had no other document, so that what it does is the document's.
 func TestOnceMoreIsInAChildOfItsOwn(t *testing.T) {
 	pool := newPool(t, 1, limits())
-	if _, _, err := parseDocument(t.Context(), pool, "a.html", "<p>x</p>"); err != nil {
-		t.Fatal(err)
-	}
+	_, _, err := parseDocument(t.Context(), pool, "a.html", "<p>x</p>")
+	require.NoError(t, err)
 	before := pool.PIDs()
-	if _, _, err := parseDocument(document.WithRetry(t.Context()), pool, "a.html", "<p>x</p>"); err != nil {
-		t.Fatal(err)
-	}
-	if after := pool.PIDs(); len(before) != 1 || len(after) != 2 {
-		t.Errorf("%v, then %v", before, after)
-	}
+	_, _, err = parseDocument(document.WithRetry(t.Context()), pool, "a.html", "<p>x</p>")
+	require.NoError(t, err)
+	after := pool.PIDs()
+	assert.True(t, len(before) == 1 && len(after) == 2, "%v, then %v", before, after)
 }
 
 func TestAChildReadsWhatIsHiddenWhereItIsAskedTo(t *testing.T) {
@@ -125,9 +109,7 @@ func TestAChildReadsWhatIsHiddenWhereItIsAskedTo(t *testing.T) {
 		if document.ReadingOf(ctx).Hidden {
 			want, missing = "shown hid", ""
 		}
-		if err != nil || text != want || doc.Missing != missing {
-			t.Errorf("%q %q %v", text, doc.Missing, err)
-		}
+		assert.True(t, err == nil && text == want && doc.Missing == missing, "%q %q %v", text, doc.Missing, err)
 	}
 }
 
@@ -137,9 +119,8 @@ func TestAChildReadsWhatIsAttached(t *testing.T) {
 	content := documenttest.MailWith("s", documenttest.Part{Name: "p.pdf", Content: documenttest.PDFWith("pages")})
 	list := document.WithReading(t.Context(), document.Reading{Attached: true, List: true})
 	doc, text, err := parseDocument(list, pool, "a.eml", content)
-	if err != nil || text != "" || len(doc.Attached) != 1 || doc.Attached[0].Name != "p.pdf" {
-		t.Fatalf("%+v, %q, %v", doc.Attached, text, err)
-	}
+	require.True(t, err == nil && text == "" && len(doc.Attached) == 1 && doc.Attached[0].Name == "p.pdf",
+		"%+v, %q, %v", doc.Attached, text, err)
 	one := document.WithReading(t.Context(), document.Reading{Attached: true, Part: doc.Attached[0]})
 	if _, text, err = parseDocument(one, pool, "a.eml", content); err != nil || strings.TrimSpace(text) != "pages" {
 		t.Errorf("%q, %v", text, err)
@@ -155,9 +136,7 @@ func TestATimeoutThatTheDocumentEarnedIsItsOwn(t *testing.T) {
 		if fault.Is(err, fault.ParseTimeout) {
 			return
 		}
-		if !fault.Is(err, fault.Quarantined) {
-			t.Fatal(err)
-		}
+		require.True(t, fault.Is(err, fault.Quarantined), "%v", err)
 	}
 	t.Skip("the machine is too busy to tell")
 }
@@ -175,9 +154,8 @@ func TestAPoolThatClosesBlamesNoDocument(t *testing.T) {
 		_, _ = io.WriteString(writer, strings.Repeat("x", 1<<20))
 		_ = writer.Close()
 	}()
-	if _, err := pool.Parse(t.Context(), reader, document.HTML, "a.html"); !fault.Is(err, fault.ParserDown) {
-		t.Error(err)
-	}
+	_, err := pool.Parse(t.Context(), reader, document.HTML, "a.html")
+	assert.True(t, fault.Is(err, fault.ParserDown), "%v", err)
 	_ = reader.Close()
 }
 
@@ -190,12 +168,9 @@ func TestClosingDoesNotWaitForAStoreThatHangs(t *testing.T) {
 		_, err := pool.Parse(t.Context(), reader, document.HTML, "a.html")
 		ended <- err
 	}()
-	if _, err := io.WriteString(writer, "<html>"); err != nil {
-		t.Fatal(err)
-	}
+	must(io.WriteString(writer, "<html>"))
 	pool.Close() // else it waits for what the next line does
 	_ = writer.Close()
-	if err := <-ended; !fault.Is(err, fault.ParserDown) {
-		t.Error(err)
-	}
+	err := <-ended
+	assert.True(t, fault.Is(err, fault.ParserDown), "%v", err)
 }

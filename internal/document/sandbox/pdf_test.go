@@ -7,6 +7,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/testkit/documenttest"
 )
 
@@ -22,59 +25,41 @@ func TestCompiledCodeIsKeptForTheNextChild(t *testing.T) {
 	var all sync.WaitGroup
 	for range 3 {
 		all.Go(func() {
-			if _, text, err := parseDocument(t.Context(), pool, "a.pdf", documenttest.PDF("good")); err != nil ||
-				!strings.Contains(text, "good") {
-				t.Errorf("%q, %v", text, err)
-			}
+			_, text, err := parseDocument(t.Context(), pool, "a.pdf", documenttest.PDF("good"))
+			assert.True(t, err == nil && strings.Contains(text, "good"), "%q, %v", text, err)
 		})
 	}
 	all.Wait()
-	if info, err := os.Stat(folder); err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("%v, %v", info, err)
-	}
+	info, err := os.Stat(folder)
+	assert.True(t, err == nil && info.Mode().Perm() == 0o700, "%v, %v", info, err)
 	kept, _ := filepath.Glob(filepath.Join(folder, "wazero-*", "*"))
-	if len(kept) != 1 {
-		t.Fatalf("kept: %v", kept)
-	}
-	whole, err := os.Stat(kept[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.True(t, len(kept) == 1, "kept: %v", kept)
+	whole := must(os.Stat(kept[0]))
 	if err := os.Truncate(kept[0], whole.Size()/2); err != nil { // as a loss of power may leave it
 		t.Fatal(err)
 	}
 	again := newPool(t, 1, limits())
-	if _, text, err := parseDocument(t.Context(), again, "a.pdf", documenttest.PDF("good")); err != nil ||
-		!strings.Contains(text, "good") {
-		t.Errorf("%q, %v", text, err)
-	}
-	if now, err := os.Stat(kept[0]); err != nil || now.Size() != whole.Size() {
-		t.Errorf("%v, %v: it is not mended", now, err)
-	}
+	_, text, err := parseDocument(t.Context(), again, "a.pdf", documenttest.PDF("good"))
+	assert.True(t, err == nil && strings.Contains(text, "good"), "%q, %v", text, err)
+	now, err := os.Stat(kept[0])
+	assert.True(t, err == nil && now.Size() == whole.Size(), "%v, %v: it is not mended", now, err)
 }
 
 // Where no folder can be used, children compile for themselves.
 func TestWithoutAFolderForCompiledCodeAChildCompiles(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	t.Setenv("XDG_CACHE_HOME", file)
 	t.Setenv("TMPDIR", file)
 	pool := newPool(t, 1, limits())
 	for range 2 { // the second in the same child
-		if _, text, err := parseDocument(t.Context(), pool, "a.pdf", documenttest.PDF("good")); err != nil ||
-			!strings.Contains(text, "good") {
-			t.Errorf("%q, %v", text, err)
-		}
+		_, text, err := parseDocument(t.Context(), pool, "a.pdf", documenttest.PDF("good"))
+		assert.True(t, err == nil && strings.Contains(text, "good"), "%q, %v", text, err)
 	}
-	if pids := pool.PIDs(); len(pids) != 1 {
-		t.Errorf("children: %v", pids)
-	}
-	if _, _, err := parseDocument(t.Context(), pool, "forms.pdf", documenttest.Deadly()["forms.pdf"]); err == nil ||
-		!strings.Contains(err.Error(), "memory") {
-		t.Errorf("a document that takes too much: %v", err)
-	}
+	pids := pool.PIDs()
+	assert.True(t, len(pids) == 1, "children: %v", pids)
+	_, _, err := parseDocument(t.Context(), pool, "forms.pdf", documenttest.Deadly()["forms.pdf"])
+	assert.True(t, err != nil && strings.Contains(err.Error(), "memory"), "a document that takes too much: %v", err)
 }
 
 // A child that reads no PDF compiles nothing; one that does reads everything.
@@ -86,16 +71,11 @@ func TestAChildForPDFsTakesThePlaceOfAnother(t *testing.T) {
 		if strings.HasSuffix(name, ".pdf") {
 			content = documenttest.PDF("good")
 		}
-		if _, text, err := parseDocument(t.Context(), pool, name, content); err != nil || !strings.Contains(text, "good") {
-			t.Errorf("%q, %v", text, err)
-		}
+		_, text, err := parseDocument(t.Context(), pool, name, content)
+		assert.True(t, err == nil && strings.Contains(text, "good"), "%q, %v", text, err)
 		pids := pool.PIDs()
-		if len(pids) != 1 {
-			t.Errorf("children: %v", pids)
-		}
+		assert.True(t, len(pids) == 1, "children: %v", pids)
 		seen[pids[0]] = true
 	}
-	if len(seen) != 2 {
-		t.Errorf("%d children", len(seen))
-	}
+	assert.True(t, len(seen) == 2, "%d children", len(seen))
 }

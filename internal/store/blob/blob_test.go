@@ -23,14 +23,10 @@ func TestSeveralFailuresAreOneFaultThatCountsThem(t *testing.T) {
 	}{
 		"none": {[]error{nil, nil}, ""},
 		"one":  {[]error{nil, denied}, "delete a: it is locked (unlock it)"},
-		"several": {
-			[]error{denied, nil, fault.StoreDown.At("delete", "b")},
-			"delete a: 2 of 3 objects failed, the first: it is locked (unlock it)",
-		},
-		"several without a cause": {
-			[]error{fault.StoreDown.At("delete", "a"), fault.StoreDown.At("delete", "b")},
-			"delete a: 2 of 2 objects failed",
-		},
+		"several": {[]error{denied, nil, fault.StoreDown.At("delete", "b")},
+			"delete a: 2 of 3 objects failed, the first: it is locked (unlock it)"},
+		"several without a cause": {[]error{fault.StoreDown.At("delete", "a"), fault.StoreDown.At("delete", "b")},
+			"delete a: 2 of 2 objects failed"},
 		"another kind of error": {[]error{io.ErrUnexpectedEOF, denied}, "unexpected EOF"},
 	} {
 		var failures blob.Failures
@@ -63,9 +59,8 @@ func TestJSONIsReadAsItWasWritten(t *testing.T) {
 		t.Errorf("stored %q, %v", raw, err) // hashes of what is published rest on these bytes
 	}
 	var got pointer
-	if info, err := blob.ReadJSON(t.Context(), store, "p.json", &got); err != nil || got != want || info.ETag == "" {
-		t.Errorf("got %+v, %+v, %v", got, info, err)
-	}
+	info, err := blob.ReadJSON(t.Context(), store, "p.json", &got)
+	assert.True(t, err == nil && got == want && info.ETag != "", "got %+v, %+v, %v", got, info, err)
 	_, err = blob.WriteJSON(t.Context(), store, "p.json", want, blob.Cond{Absent: true})
 	assert.True(t, fault.Is(err, fault.Precondition), "a second one: %v", err)
 }
@@ -81,9 +76,8 @@ func TestJSONThatCannotBeReadOrWrittenIsNamed(t *testing.T) {
 	}
 	_, err := blob.ReadJSON(t.Context(), store, "damaged", &into)
 	assert.True(t, fault.Is(err, fault.SegmentDamage) && fault.As(err).Object == "memory:damaged", "damaged: %v", err)
-	if _, err := blob.WriteJSON(t.Context(), store, "k", func() {}, blob.Cond{}); !fault.Is(err, fault.Internal) {
-		t.Errorf("what has no JSON: %v", err)
-	}
+	_, err = blob.WriteJSON(t.Context(), store, "k", func() {}, blob.Cond{})
+	assert.True(t, fault.Is(err, fault.Internal), "what has no JSON: %v", err)
 }
 
 // breaking is a store whose bodies end in the middle.

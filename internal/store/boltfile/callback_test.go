@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/stretchr/testify/require"
 	bbolt "go.etcd.io/bbolt"
 
@@ -38,9 +40,8 @@ func TestAMistakeOfACallerIsNoDamageOfTheFile(t *testing.T) {
 		for kind, do := range map[string]func(*bbolt.DB, string, string, func(*bbolt.Tx) error) error{
 			"view": boltfile.View, "update": boltfile.Update,
 		} {
-			if panics(func() { err = do(db, "try", path, mistake) }) == nil {
-				t.Errorf("%s in a %s came to %v", name, kind, err)
-			}
+			assert.True(t, panics(func() { err = do(db, "try", path, mistake) }) != nil,
+				"%s in a %s came to %v", name, kind, err)
 			require.NoError(t, boltfile.Update(db, "write", path, write), "after %s in a %s", name, kind)
 		}
 	}

@@ -47,9 +47,8 @@ func TestATornVolatileFileIsSetAsideAndBegunAnew(t *testing.T) {
 			db, err := boltfile.Open(path, true, []byte("a"))
 			require.NoError(t, err)
 			defer func() { _ = db.Close() }()
-			if aside, err := os.ReadFile(boltfile.DamagedPath(path)); err != nil || len(aside) != len(damaged) {
-				t.Errorf("%d bytes are aside, %v", len(aside), err)
-			}
+			aside, err := os.ReadFile(boltfile.DamagedPath(path))
+			assert.True(t, err == nil && len(aside) == len(damaged), "%d bytes are aside, %v", len(aside), err)
 			err = db.Update(func(tx *bbolt.Tx) error { return tx.Bucket([]byte("a")).Put([]byte("k"), []byte("v")) })
 			assert.NoError(t, err)
 		})
@@ -61,9 +60,8 @@ func TestAFileThatAnotherHoldsIsLeftAlone(t *testing.T) {
 	db, err := boltfile.Open(path, true, []byte("a"))
 	require.NoError(t, err)
 	defer func() { _ = db.Close() }()
-	if _, err := boltfile.Open(path, true, []byte("a")); !fault.Is(err, fault.DataDirInUse) {
-		t.Errorf("got %v", err)
-	}
+	_, err = boltfile.Open(path, true, []byte("a"))
+	assert.True(t, fault.Is(err, fault.DataDirInUse), "got %v", err)
 	_, err = os.Stat(boltfile.DamagedPath(path))
 	assert.Error(t, err, "a file in use was set aside")
 }

@@ -74,9 +74,8 @@ func opens(t *testing.T, path string, raw []byte) (int, error) {
 func TestATornFileIsAnErrorThatNamesItNotAPanic(t *testing.T) {
 	whole := filledFile(t)
 	path := filepath.Join(t.TempDir(), "torn")
-	if n, err := opens(t, path, whole); n != 400 || err != nil {
-		t.Fatalf("the whole file has %d values, %v", n, err)
-	}
+	n, err := opens(t, path, whole)
+	require.True(t, n == 400 && err == nil, "the whole file has %d values, %v", n, err)
 	pages := len(whole) / page
 	damages := map[string]func() []byte{
 		"data pages zeroed": func() []byte { return append(bytes.Clone(whole[:2*page]), make([]byte, len(whole)-2*page)...) },
@@ -126,7 +125,6 @@ func TestAFileThatWasNotFinishedIsMadeAnew(t *testing.T) {
 	db, err := boltfile.Open(path, false, bucket)
 	require.NoError(t, err)
 	assert.NoError(t, db.Close())
-	if _, err := os.Lstat(path + ".new"); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("it is still there: %v", err)
-	}
+	_, err = os.Lstat(path + ".new")
+	assert.True(t, errors.Is(err, os.ErrNotExist), "it is still there: %v", err)
 }

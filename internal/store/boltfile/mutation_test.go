@@ -76,12 +76,8 @@ func use(path string) (err error) {
 		}
 		return nil
 	}
-	return errors.Join(
-		boltfile.View(db, "read", path, read),
-		boltfile.Update(db, "write", path, write),
-		boltfile.Update(db, "write", path, write),
-		boltfile.View(db, "read", path, read),
-	)
+	return errors.Join(boltfile.View(db, "read", path, read), boltfile.Update(db, "write", path, write),
+		boltfile.Update(db, "write", path, write), boltfile.View(db, "read", path, read))
 }
 
 // Whatever a disk made of a file: it is used, or refused with its name; the process goes on.

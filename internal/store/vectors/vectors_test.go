@@ -44,9 +44,8 @@ func TestCapabilitiesSurviveDecorators(t *testing.T) {
 	}
 	sealer, ok := vectors.As[vectors.Sealer](store)
 	require.True(t, ok, "the capability is lost")
-	if err := sealer.Seal(t.Context(), "c"); err != nil || len(beneath.sealed) != 1 {
-		t.Errorf("sealed %v, %v", beneath.sealed, err)
-	}
+	err := sealer.Seal(t.Context(), "c")
+	assert.True(t, err == nil && len(beneath.sealed) == 1, "sealed %v, %v", beneath.sealed, err)
 	if _, ok := vectors.As[vectors.Importer](store); ok {
 		t.Error("a capability that nothing has was found")
 	}

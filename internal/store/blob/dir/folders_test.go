@@ -102,9 +102,7 @@ func TestWritersOfOneFolderShareItsSyncs(t *testing.T) {
 	var all folders
 	var wg sync.WaitGroup
 	for range 100 {
-		wg.Go(func() {
-			assert.NoError(t, all.joinSync("folder"))
-		})
+		wg.Go(func() { assert.NoError(t, all.joinSync("folder")) })
 	}
 	wg.Wait()
 	assert.True(t, syncs != 0 && syncs <= 20, "100 writers cost %d syncs", syncs)
@@ -143,9 +141,8 @@ func TestManyWritersMakeOneTree(t *testing.T) {
 			key := fmt.Sprintf("deep/%d/er/%d", i%4, i)
 			_, err := blob.Write(t.Context(), store, key, []byte(key), blob.Cond{Absent: true})
 			assert.NoError(t, err)
-			if raw, _, err := blob.Read(t.Context(), store, key); err != nil || string(raw) != key {
-				t.Errorf("%s reads %q, %v", key, raw, err)
-			}
+			raw, _, err := blob.Read(t.Context(), store, key)
+			assert.True(t, err == nil && string(raw) == key, "%s reads %q, %v", key, raw, err)
 		})
 	}
 	wg.Wait()

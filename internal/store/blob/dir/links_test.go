@@ -70,9 +70,8 @@ func TestLinksOfACorpusAreNamedAndNotFollowed(t *testing.T) {
 	if want := []string{"a.txt", "sub/b.txt"}; !slices.Equal(keys, want) {
 		t.Errorf("listed %v, want %v", keys, want)
 	}
-	want := []string{
-		"d1", "d2", "in.txt", "nowhere.txt", "null.txt", "out.txt", "outdir", "outdir2", "pipe.txt", "self.txt", "sub/up",
-	}
+	want := []string{"d1", "d2", "in.txt", "nowhere.txt", "null.txt", "out.txt", "outdir", "outdir2", "pipe.txt",
+		"self.txt", "sub/up"}
 	assert.True(t, slices.Equal(left, want), "left out %v, want %v", left, want)
 	for _, err := range store.List(t.Context(), "out.txt", "") {
 		assert.Contains(t, err.Error(), "follow_links", "%v does not name the option", err)
@@ -80,17 +79,15 @@ func TestLinksOfACorpusAreNamedAndNotFollowed(t *testing.T) {
 }
 
 func TestFollowedLinksLeadOutOnceAndNeverRound(t *testing.T) {
-	corpus, err := dir.OpenCorpus(hostile(t))
-	require.NoError(t, err)
+	corpus := must(dir.OpenCorpus(hostile(t)))
 	store := corpus.FollowLinks()
 	keys, left := listed(t, store)
 	want := []string{"a.txt", "in.txt", "out.txt", "outdir/deep/c.txt", "outdir/key.txt", "sub/b.txt"}
 	assert.True(t, slices.Equal(keys, want), "listed %v, want %v", keys, want)
 	want = []string{"d1", "d2", "nowhere.txt", "null.txt", "outdir2", "pipe.txt", "self.txt", "sub/up"}
 	assert.True(t, slices.Equal(left, want), "left out %v, want %v", left, want)
-	if raw, _, err := blob.Read(t.Context(), store, "outdir/key.txt"); err != nil || string(raw) != "secrets/key.txt" {
-		t.Errorf("%q, %v", raw, err)
-	}
+	raw, _, err := blob.Read(t.Context(), store, "outdir/key.txt")
+	assert.True(t, err == nil && string(raw) == "secrets/key.txt", "%q, %v", raw, err)
 }
 
 // What is listed as a file may be a link or a pipe when it is read.
@@ -123,14 +120,11 @@ func TestACorpusMayBeALinkItself(t *testing.T) {
 	root := hostile(t)
 	link := filepath.Join(t.TempDir(), "link")
 	require.NoError(t, os.Symlink(root, link))
-	store, err := dir.OpenCorpus(link)
-	require.NoError(t, err)
-	if keys, _ := listed(t, store); len(keys) != 2 {
-		t.Errorf("%v", keys)
-	}
-	if raw, _, err := blob.Read(t.Context(), store, "sub/b.txt"); err != nil || string(raw) != "corpus/sub/b.txt" {
-		t.Errorf("%q, %v", raw, err)
-	}
+	store := must(dir.OpenCorpus(link))
+	keys, _ := listed(t, store)
+	assert.True(t, len(keys) == 2, "%v", keys)
+	raw, _, err := blob.Read(t.Context(), store, "sub/b.txt")
+	assert.True(t, err == nil && string(raw) == "corpus/sub/b.txt", "%q, %v", raw, err)
 }
 
 // A chain of folders that are each linked twice has as many paths as 2 to its length.
@@ -151,11 +145,9 @@ func TestLinksCannotMultiplyFolders(t *testing.T) {
 		}
 	}
 	require.NoError(t, os.Symlink(folders[0], filepath.Join(root, "begin")))
-	corpus, err := dir.OpenCorpus(root)
-	require.NoError(t, err)
-	if keys, left := listed(t, corpus.FollowLinks()); len(keys) > 100 || len(left) == 0 {
-		t.Errorf("%d documents of 40, %d left out", len(keys), len(left))
-	}
+	corpus := must(dir.OpenCorpus(root))
+	keys, left := listed(t, corpus.FollowLinks())
+	assert.True(t, len(keys) <= 100 && len(left) != 0, "%d documents of 40, %d left out", len(keys), len(left))
 }
 
 // Folders that are gone between the listing of their parent and the look at them leave what is above them known.
@@ -180,9 +172,8 @@ func TestFoldersThatVanishWhileACorpusIsListedLoseNothingElse(t *testing.T) {
 			}
 		}
 	}
-	if want := []string{"top/a/x.txt", "top/d/up", "top/d/x.txt"}; !slices.Equal(keys, want) {
-		t.Errorf("%q, want %q", keys, want)
-	}
+	want := []string{"top/a/x.txt", "top/d/up", "top/d/x.txt"}
+	assert.True(t, slices.Equal(keys, want), "%q, want %q", keys, want)
 }
 
 // The names in a folder without the right to enter it can be listed, and nothing that they name can be looked at.

@@ -25,8 +25,7 @@ func TestDeletesEndWithTheirContextAndItsDeadline(t *testing.T) {
 	var keys []string
 	for i := range 5 {
 		keys = append(keys, fmt.Sprint("docs/segments/", i))
-		_, err := blob.Write(t.Context(), store, keys[i], []byte("x"), blob.Cond{})
-		require.NoError(t, err)
+		must(blob.Write(t.Context(), store, keys[i], []byte("x"), blob.Cond{}))
 	}
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()

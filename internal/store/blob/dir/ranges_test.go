@@ -33,8 +33,7 @@ func TestRangesOfACorpusWithLinksTellEverythingOnce(t *testing.T) {
 	for _, file := range []string{"outdir-beside.txt", "d1.txt", "sub.txt", "sub-beside.txt"} {
 		require.NoError(t, os.WriteFile(filepath.Join(root, file), []byte(file), 0o600))
 	}
-	store, err := dir.OpenCorpus(root)
-	require.NoError(t, err)
+	store := must(dir.OpenCorpus(root))
 	for name, store := range map[string]blob.Store{"named": store, "followed": blob.FollowLinks(store)} {
 		all := listAll(t, store, "", "")
 		require.True(t, len(all) >= 12, "%s: %q", name, all)

@@ -32,9 +32,8 @@ func TestAnObjectIsSyncedWholeBeforeItHasItsName(t *testing.T) {
 				info, err := file.Stat()
 				assert.True(t, err == nil && info.Size() == 7 && info.Mode().Perm() == durable.PrivateFile,
 					"synced %v, %v", info, err)
-				if _, err := os.Lstat(filepath.Join(root, "a", "k")); !errors.Is(err, fs.ErrNotExist) {
-					t.Errorf("it has its name before it is synced: %v", err)
-				}
+				_, err = os.Lstat(filepath.Join(root, "a", "k"))
+				assert.True(t, errors.Is(err, fs.ErrNotExist), "it has its name before it is synced: %v", err)
 				return failure
 			}
 			_, err := blob.Write(t.Context(), store, "a/k", []byte("content"), cond)

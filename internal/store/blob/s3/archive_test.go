@@ -32,9 +32,8 @@ func TestAListingSaysWhatIsArchived(t *testing.T) {
 		asked        int
 		want         string
 	}{
-		"nothing": {plain, "", 1, "a b c "},
-		"something": {plain + contents("d", "GLACIER", ""), plain + contents("d", "GLACIER", ""), 2,
-			"a b c d:GLACIER "},
+		"nothing":   {plain, "", 1, "a b c "},
+		"something": {plain + contents("d", "GLACIER", ""), plain + contents("d", "GLACIER", ""), 2, "a b c d:GLACIER "},
 		"something restored": {contents("d", "GLACIER", "") + contents("e", "DEEP_ARCHIVE", ""),
 			contents("d", "GLACIER", restored) + contents("e", "DEEP_ARCHIVE",
 				"<RestoreStatus><IsRestoreInProgress>true</IsRestoreInProgress></RestoreStatus>"), 2, "d e:DEEP_ARCHIVE "},
@@ -54,9 +53,8 @@ func TestAListingSaysWhatIsArchived(t *testing.T) {
 			}
 		}))
 		t.Cleanup(server.Close)
-		store, err := s3.Open(t.Context(), s3.Config{
-			Bucket: "b", Prefix: "p", Endpoint: server.URL, Region: "us-east-1", PathStyle: true, Setting: "corpus",
-		})
+		store, err := s3.Open(t.Context(),
+			s3.Config{Bucket: "b", Prefix: "p", Endpoint: server.URL, Region: "us-east-1", PathStyle: true, Setting: "corpus"})
 		require.NoError(t, err)
 		asked = 0 // opening a store lists, too
 		got := ""
@@ -95,9 +93,8 @@ func TestTheEncodingOfAnObjectIsTold(t *testing.T) {
 		{"a.txt.gz", "gzip", ""}, {"a.TXT.GZ", "gzip", ""},
 	} {
 		store := guarded(t, long, func(w http.ResponseWriter, r *http.Request) {
-			if accepted := r.Header.Get("Accept-Encoding"); strings.Contains(accepted, "gzip") {
-				t.Errorf("%s is accepted, which the client would unpack", accepted)
-			}
+			accepted := r.Header.Get("Accept-Encoding")
+			assert.True(t, !strings.Contains(accepted, "gzip"), "%s is accepted, which the client would unpack", accepted)
 			w.Header().Set("Content-Encoding", c[1])
 			fmt.Fprint(w, "bytes")
 		})

@@ -57,10 +57,8 @@ func breakingStore(t *testing.T, times int64) (*s3.Store, *breaking) {
 	b.left.Store(times)
 	server := httptest.NewServer(b)
 	t.Cleanup(server.Close)
-	store, err := s3.Open(t.Context(), s3.Config{
-		Bucket: "b", Endpoint: server.URL, Region: "us-east-1", PathStyle: true, Setting: "stores.artifacts",
-	})
-	require.NoError(t, err)
+	store := must(s3.Open(t.Context(),
+		s3.Config{Bucket: "b", Endpoint: server.URL, Region: "us-east-1", PathStyle: true, Setting: "stores.artifacts"}))
 	return store, b
 }
 
@@ -74,14 +72,12 @@ func TestAStreamThatBreaksGoesOnWhereItWas(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			store, b := breakingStore(t, 3)
-			_, err := blob.Write(t.Context(), store, "k", want, blob.Cond{})
-			require.NoError(t, err)
+			must(blob.Write(t.Context(), store, "k", want, blob.Cond{}))
 			stream, info, err := store.Get(t.Context(), "k", part)
 			require.NoError(t, err)
 			defer func() { _ = stream.Close() }()
 			var got bytes.Buffer
-			_, err = got.ReadFrom(stream)
-			require.NoError(t, err)
+			must(got.ReadFrom(stream))
 			end := int64(len(want))
 			if part.Length > 0 {
 				end = part.Offset + part.Length
@@ -95,20 +91,16 @@ func TestAStreamThatBreaksGoesOnWhereItWas(t *testing.T) {
 
 func TestAStreamThatBreaksAgainAndAgainFailsTransiently(t *testing.T) {
 	store, _ := breakingStore(t, 100)
-	_, err := blob.Write(t.Context(), store, "k", make([]byte, 300_000), blob.Cond{})
-	require.NoError(t, err)
-	if _, _, err := blob.Read(t.Context(), store, "k"); fault.KindOf(err) != fault.Transient {
-		t.Errorf("%v", err)
-	}
+	must(blob.Write(t.Context(), store, "k", make([]byte, 300_000), blob.Cond{}))
+	_, _, err := blob.Read(t.Context(), store, "k")
+	assert.True(t, fault.KindOf(err) == fault.Transient, "%v", err)
 }
 
 func TestAStreamNeverGoesOnInAnotherVersion(t *testing.T) {
 	store, b := breakingStore(t, 1)
 	one, two := bytes.Repeat([]byte("1"), 300_000), bytes.Repeat([]byte("2"), 300_000)
-	_, err := blob.Write(t.Context(), store, "k", one, blob.Cond{})
-	require.NoError(t, err)
+	must(blob.Write(t.Context(), store, "k", one, blob.Cond{}))
 	b.after = func() { _, _ = blob.Write(t.Context(), b.store, "k", two, blob.Cond{}) }
-	if raw, _, err := blob.Read(t.Context(), store, "k"); fault.KindOf(err) != fault.Transient {
-		t.Errorf("%d bytes, %v", len(raw), err)
-	}
+	raw, _, err := blob.Read(t.Context(), store, "k")
+	assert.True(t, fault.KindOf(err) == fault.Transient, "%d bytes, %v", len(raw), err)
 }

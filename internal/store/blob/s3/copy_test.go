@@ -25,10 +25,8 @@ func pair(t *testing.T) (from, to *s3.Store, b *bucket) {
 	server := httptest.NewServer(b)
 	t.Cleanup(server.Close)
 	open := func(prefix string) *s3.Store {
-		store, err := s3.Open(t.Context(), s3.Config{
-			Bucket: "b", Prefix: prefix, Endpoint: server.URL, Region: "us-east-1", PathStyle: true,
-		})
-		require.NoError(t, err)
+		store := must(s3.Open(t.Context(),
+			s3.Config{Bucket: "b", Prefix: prefix, Endpoint: server.URL, Region: "us-east-1", PathStyle: true}))
 		return store
 	}
 	return open("from"), open("to"), b
@@ -42,9 +40,8 @@ func TestTheServerCopiesWhatItCanAndTheRestIsReadAndWritten(t *testing.T) {
 	}{"by the server": {false, 1, 0}, "through this process": {true, 0, 1}} {
 		from, to, b := pair(t)
 		b.refusesCopies = test.refuses
-		_, err := blob.Write(t.Context(), from, odd, []byte("rows"), blob.Cond{})
-		require.NoError(t, err)
-		err = blob.Copy(t.Context(), to, "copy", passing{from}, odd)
+		must(blob.Write(t.Context(), from, odd, []byte("rows"), blob.Cond{}))
+		err := blob.Copy(t.Context(), to, "copy", passing{from}, odd)
 		require.True(t, err == nil, "%v %v", name, err)
 		assert.True(t, b.copies == test.copies && b.reads == test.reads, "%s: %d copies, %d reads", name, b.copies, b.reads)
 		raw, _, err := blob.Read(t.Context(), to, "copy")
@@ -57,10 +54,8 @@ func TestTheServerCopiesWhatItCanAndTheRestIsReadAndWritten(t *testing.T) {
 func TestAnotherServersObjectsAreReadAndWritten(t *testing.T) {
 	from, _, _ := pair(t)
 	_, to, b := pair(t)
-	_, err := blob.Write(t.Context(), from, "k", []byte("rows"), blob.Cond{})
-	require.NoError(t, err)
+	must(blob.Write(t.Context(), from, "k", []byte("rows"), blob.Cond{}))
 	require.NoError(t, blob.Copy(t.Context(), to, "copy", from, "k"))
-	if raw, _, err := blob.Read(t.Context(), to, "copy"); err != nil || string(raw) != "rows" || b.copies != 0 {
-		t.Errorf("got %q, %v, %d copies", raw, err, b.copies)
-	}
+	raw, _, err := blob.Read(t.Context(), to, "copy")
+	assert.True(t, err == nil && string(raw) == "rows" && b.copies == 0, "got %q, %v, %d copies", raw, err, b.copies)
 }

@@ -95,9 +95,8 @@ func TestADeletionThatIsRefusedForOneObjectIsNotAskedForEach(t *testing.T) {
 		w.WriteHeader(http.StatusForbidden)
 		fmt.Fprint(w, "<Error><Code>AccessDenied</Code><Message>no</Message></Error>")
 	})
-	if err := store.DeleteAll(t.Context(), numbered(100)); !fault.Is(err, fault.StoreDenied) || sent != 2 {
-		t.Errorf("sent %d times, %v", sent, err)
-	}
+	err := store.DeleteAll(t.Context(), numbered(100))
+	assert.True(t, fault.Is(err, fault.StoreDenied) && sent == 2, "sent %d times, %v", sent, err)
 }
 
 func TestADeletionThatFailsAsAWholeIsRepeatedWhereItHeals(t *testing.T) {

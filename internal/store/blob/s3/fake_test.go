@@ -16,7 +16,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -167,9 +166,8 @@ func (b *bucket) list(w http.ResponseWriter, query url.Values) {
 			result.CommonPrefixes = append(result.CommonPrefixes, struct{ Prefix string }{url.QueryEscape(folder)})
 			continue
 		}
-		result.Contents = append(result.Contents, object{
-			url.QueryEscape(info.Key), `"` + info.ETag + `"`, info.Modified.UTC().Format("2006-01-02T15:04:05.000Z"), info.Size,
-		})
+		result.Contents = append(result.Contents, object{url.QueryEscape(info.Key), `"` + info.ETag + `"`,
+			info.Modified.UTC().Format("2006-01-02T15:04:05.000Z"), info.Size})
 	}
 	_ = xml.NewEncoder(w).Encode(result)
 }
@@ -210,11 +208,8 @@ func faked(t *testing.T) (*s3.Store, *bucket) {
 	b := &bucket{store: blobmemory.New(), uploads: map[string][][]byte{}}
 	server := httptest.NewServer(b)
 	t.Cleanup(server.Close)
-	store, err := s3.Open(t.Context(), s3.Config{
-		Bucket: "b", Prefix: "some/prefix", Endpoint: server.URL, Region: "us-east-1", PathStyle: true,
-		Setting: "stores.artifacts",
-	})
-	require.NoError(t, err)
+	store := must(s3.Open(t.Context(), s3.Config{Bucket: "b", Prefix: "some/prefix", Endpoint: server.URL,
+		Region: "us-east-1", PathStyle: true, Setting: "stores.artifacts"}))
 	return store, b
 }
 
@@ -244,9 +239,8 @@ func TestPartsOfAnUploadThatFailsAreGivenUp(t *testing.T) {
 
 func TestKeysLieBelowThePrefix(t *testing.T) {
 	store, b := faked(t)
-	_, err := blob.Write(t.Context(), store, "k", []byte("x"), blob.Cond{})
-	require.NoError(t, err)
-	_, err = b.store.Stat(t.Context(), "some/prefix/k")
+	must(blob.Write(t.Context(), store, "k", []byte("x"), blob.Cond{}))
+	_, err := b.store.Stat(t.Context(), "some/prefix/k")
 	assert.NoError(t, err)
 	assert.Equal(t, "s3://b/some/prefix/k", store.Location("k"), "location")
 }

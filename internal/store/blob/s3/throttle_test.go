@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -21,11 +20,9 @@ func TestAThrottlingStoreIsOneThatDoesNotAnswerNow(t *testing.T) {
 		code   string
 	}{{http.StatusServiceUnavailable, "SlowDown"}, {http.StatusTooManyRequests, "TooManyRequests"}} {
 		seen := 0
-		store, err := s3.Open(t.Context(), answering(t, c.status, c.code, &seen))
-		require.NoError(t, err)
-		_, err = blob.Write(t.Context(), store, "k", []byte("x"), blob.Cond{Absent: true})
-		if !fault.Is(err, fault.StoreDown) || fault.KindOf(err) != fault.Transient ||
-			!strings.Contains(err.Error(), c.code) {
+		store := must(s3.Open(t.Context(), answering(t, c.status, c.code, &seen)))
+		_, err := blob.Write(t.Context(), store, "k", []byte("x"), blob.Cond{Absent: true})
+		if !fault.Is(err, fault.StoreDown) || fault.KindOf(err) != fault.Transient || !strings.Contains(err.Error(), c.code) {
 			t.Errorf("%d %s: a write says %v", c.status, c.code, err)
 		}
 		_, _, err = blob.Read(t.Context(), store, "k")

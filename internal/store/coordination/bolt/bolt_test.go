@@ -48,16 +48,14 @@ func TestAccountsAndControlOutliveAKilledProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.bolt.runs")
 	child := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
 	child.Env = append(os.Environ(), victim+"="+path)
-	if out, err := child.CombinedOutput(); err == nil || len(out) > 0 {
-		t.Fatalf("the child ended by itself: %v\n%s", err, out)
-	}
+	out, err := child.CombinedOutput()
+	require.True(t, err != nil && len(out) <= 0, "the child ended by itself: %v\n%s", err, out)
 	store := open(t, path)
 	control, all, err := store.ExchangeAccount(t.Context(), "i/g", "worker-2", []byte("1 call"))
 	assert.True(t, err == nil && string(control) == "paused" && string(all["worker-1"]) == "41 calls" && len(all) == 2,
 		"control %q, accounts %q, %v", control, all, err)
-	if problems, err := store.ReadProblems(t.Context(), "i/g"); err != nil || string(problems["chat"]) != "no answer" {
-		t.Errorf("problems %q, %v", problems, err)
-	}
+	problems, err := store.ReadProblems(t.Context(), "i/g")
+	assert.True(t, err == nil && string(problems["chat"]) == "no answer", "problems %q, %v", problems, err)
 }
 
 func TestADamagedFileIsMadeAnew(t *testing.T) {
@@ -74,9 +72,8 @@ func TestOneRunIsNoPrefixOfAnother(t *testing.T) {
 		require.NoError(t, store.SetAccount(t.Context(), run, "w", []byte(run)))
 	}
 	require.NoError(t, store.ForgetRun(t.Context(), "i/g"))
-	if all, err := store.ReadAccounts(t.Context(), "i/g1"); err != nil || string(all["w"]) != "i/g1" {
-		t.Errorf("accounts %q, %v", all, err)
-	}
+	all, err := store.ReadAccounts(t.Context(), "i/g1")
+	assert.True(t, err == nil && string(all["w"]) == "i/g1", "accounts %q, %v", all, err)
 }
 
 func TestAClosedStoreFailsTransiently(t *testing.T) {

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/store/coordination/redis"
@@ -15,9 +17,8 @@ func TestManyClaimsAreTakenInOneJourney(t *testing.T) {
 	store := redis.New(redistest.Empty(t, redistest.Server(t)))
 	claim := func(owner string, want []bool, keys ...string) {
 		t.Helper()
-		if got, err := store.ClaimAll(t.Context(), keys, owner, time.Minute); err != nil || !slices.Equal(got, want) {
-			t.Errorf("%s: %v, %v, want %v", owner, got, err, want)
-		}
+		got, err := store.ClaimAll(t.Context(), keys, owner, time.Minute)
+		assert.True(t, err == nil && slices.Equal(got, want), "%s: %v, %v, want %v", owner, got, err, want)
 	}
 	claim("one", []bool{true, true}, "a", "b")
 	claim("two", []bool{false, true}, "b", "c")

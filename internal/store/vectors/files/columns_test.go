@@ -161,8 +161,7 @@ func columnedPart(t *testing.T, rows []vectors.Row, dim int) (*part, *columned) 
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "00000000"+partEnd)
 	require.NoError(t, writePart(path, dim, sourceOf(sortRows(rows), dim)))
-	p, err := openPart(path)
-	require.NoError(t, err)
+	p := must(openPart(path))
 	t.Cleanup(func() { _ = p.close() })
 	fitted := p.fittedLevels()
 	file, err := os.Create(path + ".made")
@@ -211,8 +210,7 @@ func TestLevelsLieNearestToCodes(t *testing.T) {
 			own := math.Abs(float64(code) - float64(fitted.values[fitted.level[byte(code)]]))
 			for _, value := range fitted.values {
 				if value != 0 && math.Abs(float64(code)-float64(value)) < own-1e-3 { // a level without codes is 0
-					t.Fatalf("code %d is nearer to %g than to its level %g", code, value,
-						fitted.values[fitted.level[byte(code)]])
+					t.Fatalf("code %d is nearer to %g than to its level %g", code, value, fitted.values[fitted.level[byte(code)]])
 				}
 			}
 			fit += own * own
@@ -228,8 +226,7 @@ func TestDamagedColumnsAreMadeAgain(t *testing.T) {
 	dir := t.TempDir()
 	store, rows := hashed(t, dir, indexedRows)
 	path := matching(t, dir, "*"+columnsEnd)[0]
-	whole, err := os.ReadFile(path)
-	require.NoError(t, err)
+	whole := must(os.ReadFile(path))
 	flipped := func(at int) []byte {
 		raw := bytes.Clone(whole)
 		raw[at] ^= 0x10
@@ -272,19 +269,16 @@ func TestFormerSignsAreUsedUntilColumnsAreMade(t *testing.T) {
 		t.Errorf("by signs recall@10 is %.4f", share)
 	}
 	reload(t, store)
-	if x := store.open["c"].parts[0].index.Load(); x == nil || !x.byDim {
-		t.Error("no columns were made")
-	}
+	x := store.open["c"].parts[0].index.Load()
+	assert.True(t, x != nil && x.byDim, "no columns were made")
 	if left := matching(t, dir, "*"+indexEnd); len(left) != 0 {
 		t.Errorf("left: %v", left)
 	}
-	if share := recall(t, store, rows, 10); share < 0.99 {
-		t.Errorf("by columns recall@10 is %.4f", share)
-	}
+	share := recall(t, store, rows, 10)
+	assert.True(t, share >= 0.99, "by columns recall@10 is %.4f", share)
 	remove(t, store, rows)
-	if left := matching(t, dir, "*"+columnsEnd); len(left) != 0 {
-		t.Errorf("left of a part that is gone: %v", left)
-	}
+	left := matching(t, dir, "*"+columnsEnd)
+	assert.True(t, len(left) == 0, "left of a part that is gone: %v", left)
 }
 
 // Rows of which all numbers count have signs, as before.
@@ -315,9 +309,8 @@ func TestColumnsFindTheSameWithAnyNumberOfWorkers(t *testing.T) {
 	require.NoError(t, err)
 	reload(t, store)
 	p := store.open["c"].parts[0]
-	if x := p.index.Load(); x == nil || x.columns == nil {
-		t.Fatal("there are no columns")
-	}
+	x := p.index.Load()
+	require.True(t, x != nil && x.columns != nil, "there are no columns")
 	for i := range 20 {
 		var before []vectors.Hit
 		for _, workers := range []int{1, 2, 5} {
@@ -332,9 +325,8 @@ func TestColumnsFindTheSameWithAnyNumberOfWorkers(t *testing.T) {
 }
 
 func TestFloorsAreInTheOrderOfNumbers(t *testing.T) {
-	numbers := []float32{
-		float32(math.Inf(-1)), -math.MaxFloat32, -1, -1e-40, 0, 1e-40, 0.5, 1, math.MaxFloat32, float32(math.Inf(1)),
-	}
+	numbers := []float32{float32(math.Inf(-1)), -math.MaxFloat32, -1, -1e-40, 0, 1e-40, 0.5, 1, math.MaxFloat32,
+		float32(math.Inf(1))}
 	for i, x := range numbers {
 		if order := orderOf(x); order == 0 || floatOf(order) != x || i > 0 && order <= orderOf(numbers[i-1]) {
 			t.Errorf("%g has the order %d, which is of %g", x, order, floatOf(order))

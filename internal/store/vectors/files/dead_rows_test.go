@@ -36,15 +36,13 @@ func remove(t *testing.T, store *Store, rs []vectors.Row) {
 
 func counts(t *testing.T, store *Store, want int) {
 	t.Helper()
-	if n, err := store.Count(t.Context(), "c"); err != nil || n != int64(want) {
-		t.Errorf("%d rows, %v; want %d", n, err, want)
-	}
+	n, err := store.Count(t.Context(), "c")
+	assert.True(t, err == nil && n == int64(want), "%d rows, %v; want %d", n, err, want)
 }
 
 func matching(t *testing.T, dir, pattern string) []string {
 	t.Helper()
-	found, err := filepath.Glob(filepath.Join(dir, "c", pattern))
-	require.NoError(t, err)
+	found := must(filepath.Glob(filepath.Join(dir, "c", pattern)))
 	return found
 }
 
@@ -105,8 +103,7 @@ func TestAListWithoutItsPartTouchesNoOther(t *testing.T) {
 	remove(t, store, rs[:5])
 	lists := matching(t, dir, "*.dead")
 	require.True(t, len(lists) == 1, "%v", lists)
-	kept, err := os.ReadFile(lists[0])
-	require.NoError(t, err)
+	kept := must(os.ReadFile(lists[0]))
 	remove(t, store, rs) // the part goes
 	require.NoError(t, store.Close())
 	require.NoError(t, os.WriteFile(lists[0], kept, 0o600))
@@ -130,10 +127,9 @@ func TestADamagedListOfDeletedRowsIsNamed(t *testing.T) {
 			remove(t, store, rs[:5])
 			require.NoError(t, store.Close())
 			list := matching(t, dir, "*.dead")[0]
-			raw, err := os.ReadFile(list)
-			require.NoError(t, err)
+			raw := must(os.ReadFile(list))
 			require.NoError(t, os.WriteFile(list, damage(raw), 0o600))
-			_, err = open(t, dir).Count(t.Context(), "c")
+			_, err := open(t, dir).Count(t.Context(), "c")
 			assert.True(t, fault.Is(err, fault.NotFound) && strings.Contains(err.Error(), list), "got %v", err)
 		})
 	}
@@ -165,7 +161,6 @@ func TestIdentitySurvivesReopeningAndIsLostWithTheFolder(t *testing.T) {
 	before := identity()
 	assert.Equal(t, before, identity(), "it was")
 	require.NoError(t, os.RemoveAll(filepath.Join(dir, "c")))
-	if after := identity(); after == before {
-		t.Error("a collection that was lost says that it was not")
-	}
+	after := identity()
+	assert.True(t, after != before, "a collection that was lost says that it was not")
 }

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/store/vectors"
@@ -25,17 +27,14 @@ func TestWhatACrashLeftOfADroppedCollectionIsRemoved(t *testing.T) {
 	store, err = files.Open(root)
 	require.NoError(t, err)
 	defer func() { _ = store.Close() }()
-	if names, err := store.List(ctx, ""); err != nil || len(names) != 0 {
-		t.Errorf("listed %q, %v", names, err)
-	}
+	names, err := store.List(ctx, "")
+	assert.True(t, err == nil && len(names) == 0, "listed %q, %v", names, err)
 	require.NoError(t, store.Create(ctx, "c", 2))
-	if n, err := store.Count(ctx, "c"); err != nil || n != 0 {
-		t.Errorf("%d rows, %v", n, err)
-	}
+	n, err := store.Count(ctx, "c")
+	assert.True(t, err == nil && n == 0, "%d rows, %v", n, err)
 	for range 2 { // what is not there is dropped already
 		require.NoError(t, store.Drop(ctx, "c"))
 	}
-	if entries, err := os.ReadDir(root); err != nil || len(entries) != 0 {
-		t.Errorf("%v, %v", entries, err)
-	}
+	entries, err := os.ReadDir(root)
+	assert.True(t, err == nil && len(entries) == 0, "%v, %v", entries, err)
 }

@@ -18,10 +18,8 @@ func TestFilesOfVectorsAreTheirOwnersAlone(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "vectors")
 	store := open(t, root)
 	rows := vectorstest.Rows(50, vectorstest.Dim, 3)
-	err := errors.Join(
-		store.Create(t.Context(), "c", vectorstest.Dim), store.Upsert(t.Context(), "c", rows),
-		store.Delete(t.Context(), "c", []string{rows[0].Key}), store.Load(t.Context(), "c"),
-	)
+	err := errors.Join(store.Create(t.Context(), "c", vectorstest.Dim), store.Upsert(t.Context(), "c", rows),
+		store.Delete(t.Context(), "c", []string{rows[0].Key}), store.Load(t.Context(), "c"))
 	require.NoError(t, err)
 	seen := map[string]bool{}
 	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/store/vectors"
@@ -14,8 +16,7 @@ import (
 
 func open(t *testing.T, dir string) *Store {
 	t.Helper()
-	store, err := Open(dir)
-	require.NoError(t, err)
+	store := must(Open(dir))
 	t.Cleanup(func() { _ = store.Close() })
 	return store
 }
@@ -80,7 +81,14 @@ func TestRowsSurviveReopeningAndMerging(t *testing.T) {
 	}
 	require.NoError(t, store.Close())
 	store = open(t, dir)
-	if n, err := store.Count(t.Context(), "c"); err != nil || n != int64(len(rs)) {
-		t.Errorf("%d rows, %v", n, err)
+	n, err := store.Count(t.Context(), "c")
+	assert.True(t, err == nil && n == int64(len(rs)), "%d rows, %v", n, err)
+}
+
+// must returns a value of a fixture that does not fail.
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
 	}
+	return value
 }

@@ -98,8 +98,7 @@ func TestEqualRowsHaveEqualIndexes(t *testing.T) {
 	for range 2 {
 		dir := t.TempDir()
 		made(t, dir, fewRows)
-		raw, err := os.ReadFile(matching(t, dir, "*"+indexEnd)[0])
-		require.NoError(t, err)
+		raw := must(os.ReadFile(matching(t, dir, "*"+indexEnd)[0]))
 		assert.True(t, before == nil || bytes.Equal(before, raw), "the same rows have another index")
 		before = raw
 	}
@@ -110,8 +109,7 @@ func TestADamagedIndexIsMadeAgain(t *testing.T) {
 	dir := t.TempDir()
 	store, rows := made(t, dir, fewRows)
 	path := matching(t, dir, "*"+indexEnd)[0]
-	whole, err := os.ReadFile(path)
-	require.NoError(t, err)
+	whole := must(os.ReadFile(path))
 	flipped := func(at int) []byte {
 		raw := bytes.Clone(whole)
 		raw[at] ^= 0x10
@@ -185,9 +183,8 @@ func TestDeletedRowsAreNotFoundByAnIndex(t *testing.T) {
 		t.Errorf("without an index recall@100 is %.4f", share)
 	}
 	reload(t, store)
-	if share := recall(t, store, left, 10); share < 0.99 || withIndex(store, 10) != 1 {
-		t.Errorf("with another index recall@10 is %.4f", share)
-	}
+	share := recall(t, store, left, 10)
+	assert.True(t, share >= 0.99 && withIndex(store, 10) == 1, "with another index recall@10 is %.4f", share)
 }
 
 // However many rows near the question are dead, those that live are found.
@@ -200,9 +197,8 @@ func TestAnIndexGivesAsManyRowsAsLive(t *testing.T) {
 			p.killRow(row)
 		}
 	}
-	if hits, err := store.Search(t.Context(), "c", rows[0].Vector, 10); err != nil || !slices.Equal(hits, last) {
-		t.Errorf("found %v, %v; want %v", hits, err, last)
-	}
+	hits, err := store.Search(t.Context(), "c", rows[0].Vector, 10)
+	assert.True(t, err == nil && slices.Equal(hits, last), "found %v, %v; want %v", hits, err, last)
 }
 
 // Rows that came after an index are found at once, and get one of their own when they are many.
@@ -223,9 +219,8 @@ func TestRowsBesideAnIndexAreFound(t *testing.T) {
 	if n := len(store.open["c"].parts); n != 2 || withIndex(store, 10) != 2 {
 		t.Errorf("%d parts, %d with an index", n, withIndex(store, 10))
 	}
-	if share := recall(t, store, append(slices.Clone(rows), more...), 10); share < 0.99 {
-		t.Errorf("recall@10 is %.4f", share)
-	}
+	share := recall(t, store, append(slices.Clone(rows), more...), 10)
+	assert.True(t, share >= 0.99, "recall@10 is %.4f", share)
 }
 
 // An index whose part is gone belongs to no part, and must not become that of a new part of the number.
@@ -233,8 +228,7 @@ func TestAnIndexGoesWithItsPart(t *testing.T) {
 	dir := t.TempDir()
 	store, rows := made(t, dir, fewRows)
 	path := matching(t, dir, "*"+indexEnd)[0]
-	kept, err := os.ReadFile(path)
-	require.NoError(t, err)
+	kept := must(os.ReadFile(path))
 	remove(t, store, rows)
 	if left := matching(t, dir, "*"+indexEnd); len(left) != 0 {
 		t.Errorf("left: %v", left)
@@ -242,9 +236,8 @@ func TestAnIndexGoesWithItsPart(t *testing.T) {
 	require.NoError(t, store.Close())
 	write(t, path, kept)
 	counts(t, open(t, dir), 0)
-	if left := matching(t, dir, "*"+indexEnd); len(left) != 0 {
-		t.Errorf("left: %v", left)
-	}
+	left := matching(t, dir, "*"+indexEnd)
+	assert.True(t, len(left) == 0, "left: %v", left)
 }
 
 // A merge while an index is made leaves neither the index nor the mapping of the part behind.
@@ -265,9 +258,8 @@ func TestAPartThatIsMergedWhileItIsIndexedIsLetGo(t *testing.T) {
 		}
 	}
 	require.NoError(t, releaseParts(parts))
-	if left := matching(t, dir, "*"+indexEnd); len(left) != 0 {
-		t.Errorf("left: %v", left)
-	}
+	left := matching(t, dir, "*"+indexEnd)
+	assert.True(t, len(left) == 0, "left: %v", left)
 	for _, p := range parts {
 		assert.True(t, p.users.Load() < 0, "a part is still held")
 	}
@@ -316,9 +308,7 @@ func TestIndexesAreMadeWhileRowsAreSearchedAndWritten(t *testing.T) {
 			assert.NoError(t, store.Load(t.Context(), "c"))
 		}
 	})
-	wg.Go(func() {
-		assert.NoError(t, store.Load(t.Context(), "c"))
-	})
+	wg.Go(func() { assert.NoError(t, store.Load(t.Context(), "c")) })
 	for i := range 100 {
 		hits, err := store.Search(t.Context(), "c", rows[i].Vector, 5)
 		if err != nil || len(hits) != 5 || hits[0].Key != rows[i].Key {

@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/store/vectors"
@@ -64,7 +66,6 @@ func TestPartsAreMergedInMemoryThatDoesNotGrowWithTheirRows(t *testing.T) {
 	}
 	few, many := merged(rows), merged(8*rows)
 	const column = 4 << 20 // what a column holds before it is written out, and what it was before it grew to that
-	if more := many - few; more > column {
-		t.Errorf("of %d rows %d bytes, of %d %d: %d more", rows, few, 8*rows, many, more)
-	}
+	more := many - few
+	assert.True(t, more <= column, "of %d rows %d bytes, of %d %d: %d more", rows, few, 8*rows, many, more)
 }

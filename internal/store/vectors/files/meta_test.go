@@ -98,9 +98,8 @@ func TestAFolderThatIsGoneWhileItsPartsAreMappedIsWrittenAgain(t *testing.T) {
 	store := open(t, dir)
 	before := identity(t, store)
 	require.NoError(t, os.RemoveAll(filepath.Join(dir, "c")))
-	if after := identity(t, store); after == before {
-		t.Error("it has the identity that was lost with it")
-	}
+	after := identity(t, store)
+	assert.True(t, after != before, "it has the identity that was lost with it")
 	require.NoError(t, store.Close())
 	store = loaded(t, dir)
 	counts(t, store, 60)
@@ -121,8 +120,7 @@ func TestADescriptionWithAnotherDimensionIsDamage(t *testing.T) {
 		require.NoError(t, store.Close())
 		whole := meta{Dim: vectorstest.Dim, Parts: []int{0, 1}}
 		change.Sum = whole.computeSum()
-		raw, err := json.Marshal(change)
-		require.NoError(t, err)
+		raw := must(json.Marshal(change))
 		write(t, filepath.Join(dir, "c", metaName), raw)
 		store = open(t, dir)
 		assert.NoError(t, store.Create(t.Context(), "c", vectorstest.Dim), "%+v", change)

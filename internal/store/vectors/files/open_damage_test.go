@@ -45,9 +45,8 @@ func TestAPartThatIsDamagedWhileItIsOpenIsDamage(t *testing.T) {
 				store, rows := filled(t, dir, 3000)
 				require.NoError(t, store.Load(t.Context(), "c"))
 				spoilOpen(t, dir, spoil)
-				if err := use(store, rows[0]); !fault.Is(err, fault.NotFound) {
-					t.Fatalf("got %v", err)
-				}
+				err := use(store, rows[0])
+				require.True(t, fault.Is(err, fault.NotFound), "got %v", err)
 				require.NoError(t, store.Create(t.Context(), "c", len(rows[0].Vector)))
 				require.NoError(t, store.Load(t.Context(), "c"))
 				assert.NoError(t, use(store, rows[0]))
@@ -107,8 +106,7 @@ func TestReopenReadsAFileThatReplacedAnOpenOne(t *testing.T) {
 	dir := t.TempDir()
 	store, rows := filled(t, dir, 200)
 	path := matching(t, dir, "*"+partEnd)[0]
-	raw, err := os.ReadFile(path)
-	require.NoError(t, err)
+	raw := must(os.ReadFile(path))
 	raw[exactAt(t, path, rows[7].Key)] ^= 1
 	write(t, path+".other", raw)
 	require.NoError(t, os.Rename(path+".other", path))
@@ -121,7 +119,6 @@ func TestReopenReadsAFileThatReplacedAnOpenOne(t *testing.T) {
 func spoilOpen(t *testing.T, dir string, spoil func([]byte) []byte) {
 	t.Helper()
 	path := matching(t, dir, "*"+partEnd)[0]
-	raw, err := os.ReadFile(path)
-	require.NoError(t, err)
+	raw := must(os.ReadFile(path))
 	write(t, path, spoil(raw))
 }

@@ -80,9 +80,8 @@ func TestRowsThatAreThereTwiceAreFoundOnce(t *testing.T) {
 		seen[hit.Key] = true
 	}
 	remove(t, store, rs[:1]) // from both
-	if has, err := store.Has(t.Context(), "c", []string{rs[0].Key}); err != nil || has[0] {
-		t.Errorf("a deleted row is there: %v, %v", has, err)
-	}
+	has, err := store.Has(t.Context(), "c", []string{rs[0].Key})
+	assert.True(t, err == nil && !has[0], "a deleted row is there: %v, %v", has, err)
 }
 
 func TestAReleasedCollectionAnswersNoSearches(t *testing.T) {

@@ -19,16 +19,14 @@ func onePart(t *testing.T, store *Store, dir string) (string, []byte) {
 	require.NoError(t, store.Close())
 	parts := matching(t, dir, "*"+partEnd)
 	require.True(t, len(parts) == 1, "%v", parts)
-	raw, err := os.ReadFile(parts[0])
-	require.NoError(t, err)
+	raw := must(os.ReadFile(parts[0]))
 	return parts[0], raw
 }
 
 // exactAt returns where the vector of a key lies in a part's file.
 func exactAt(t *testing.T, path, key string) int {
 	t.Helper()
-	p, err := openPart(path)
-	require.NoError(t, err)
+	p := must(openPart(path))
 	defer func() { _ = p.close() }()
 	row := p.findKey(key)
 	require.True(t, row >= 0, "no row %v", key)
@@ -63,8 +61,7 @@ func finds(t *testing.T, store *Store, row vectors.Row) {
 
 func identity(t *testing.T, store *Store) string {
 	t.Helper()
-	identity, err := store.Identity(t.Context(), "c")
-	require.NoError(t, err)
+	identity := must(store.Identity(t.Context(), "c"))
 	return identity
 }
 
@@ -81,12 +78,10 @@ func TestADamagedRowIsNeverGivenAndIsWrittenAgain(t *testing.T) {
 			write(t, path, raw)
 
 			store = loaded(t, dir)
-			if _, err := store.Search(t.Context(), "c", rows[7].Vector, 3); !fault.Is(err, fault.SegmentDamage) {
-				t.Errorf("a search gave %v", err)
-			}
-			if _, err := store.Fetch(t.Context(), "c", []string{rows[7].Key}); !fault.Is(err, fault.SegmentDamage) {
-				t.Errorf("a fetch gave %v", err)
-			}
+			_, err := store.Search(t.Context(), "c", rows[7].Vector, 3)
+			assert.True(t, fault.Is(err, fault.SegmentDamage), "a search gave %v", err)
+			_, err = store.Fetch(t.Context(), "c", []string{rows[7].Key})
+			assert.True(t, fault.Is(err, fault.SegmentDamage), "a fetch gave %v", err)
 			assert.True(t, identity(t, store) != before, "no build will look for the row")
 			has, err := store.Has(t.Context(), "c", []string{rows[6].Key, rows[7].Key})
 			assert.True(t, err == nil && has[0] && !has[1], "has %v, %v", has, err)
@@ -97,9 +92,8 @@ func TestADamagedRowIsNeverGivenAndIsWrittenAgain(t *testing.T) {
 				require.NoError(t, store.Close())
 				store = loaded(t, dir)
 			}
-			if parts := matching(t, dir, "*"+partEnd); len(parts) != 2 {
-				t.Errorf("whole rows were written again: %v", parts)
-			}
+			parts := matching(t, dir, "*"+partEnd)
+			assert.True(t, len(parts) == 2, "whole rows were written again: %v", parts)
 		})
 	}
 }
@@ -130,12 +124,10 @@ func TestAMergeKeepsADamagedRowDamaged(t *testing.T) {
 	write(t, path, raw)
 	store = loaded(t, dir)
 	remove(t, store, rows[20:]) // so many that the part is written again
-	if parts := matching(t, dir, "*"+partEnd); len(parts) != 1 || parts[0] == path {
-		t.Fatal(parts)
-	}
-	if _, err := store.Search(t.Context(), "c", rows[9].Vector, 3); !fault.Is(err, fault.SegmentDamage) {
-		t.Errorf("a search gave %v", err)
-	}
+	parts := matching(t, dir, "*"+partEnd)
+	require.True(t, len(parts) == 1 && parts[0] != path, "%v", parts)
+	_, err := store.Search(t.Context(), "c", rows[9].Vector, 3)
+	assert.True(t, fault.Is(err, fault.SegmentDamage), "a search gave %v", err)
 	has, err := store.Has(t.Context(), "c", []string{rows[9].Key, rows[12].Key})
 	assert.True(t, err == nil && !has[0] && has[1], "has %v, %v", has, err)
 }

@@ -82,8 +82,7 @@ func TestASearchIsExact(t *testing.T) {
 			for asks, question := range shapes(r, dim) {
 				x := question()
 				for _, most := range []int{1, 10, n - 1, n, n + 5, 1_000_000} {
-					got, err := store.Search(t.Context(), "c", x, most)
-					require.NoError(t, err)
+					got := must(store.Search(t.Context(), "c", x, most))
 					if want := exact(rows, x, most); !slices.Equal(got, want) {
 						t.Fatalf("dimension %d, %s question, %s rows: the %d best are\n%v, want\n%v", dim, asks, of, most, got, want)
 					}
@@ -133,9 +132,8 @@ func TestRowsThatAreAllEqualAreFoundByKey(t *testing.T) {
 	}
 	put(t, store, vectorstest.Dim, rows)
 	got, err := store.Search(t.Context(), "c", rows[0].Vector, 100)
-	if want := exact(rows, rows[0].Vector, 100); err != nil || !slices.Equal(got, want) {
-		t.Errorf("found %v, %v; want %v", got, err, want)
-	}
+	want := exact(rows, rows[0].Vector, 100)
+	assert.True(t, err == nil && slices.Equal(got, want), "found %v, %v; want %v", got, err, want)
 }
 
 func TestASearchForNothingGivesNothing(t *testing.T) {

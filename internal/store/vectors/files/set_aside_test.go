@@ -25,13 +25,11 @@ func TestADamagedCollectionIsSetAsideAndFilledAgain(t *testing.T) {
 			store := open(t, dir)
 			require.NoError(t, store.Create(t.Context(), "c", vectorstest.Dim))
 			require.NoError(t, store.Upsert(t.Context(), "c", rows))
-			before, err := store.Identity(t.Context(), "c")
-			require.NoError(t, err)
+			before := must(store.Identity(t.Context(), "c"))
 			require.NoError(t, store.Close())
 			parts, err := filepath.Glob(filepath.Join(dir, "c", "*.part"))
 			require.True(t, err == nil && len(parts) == 1, "%v %v", parts, err)
-			raw, err := os.ReadFile(parts[0])
-			require.NoError(t, err)
+			raw := must(os.ReadFile(parts[0]))
 			require.NoError(t, os.WriteFile(parts[0], spoil(raw), 0o600))
 			store = open(t, dir)
 			_, err = store.Count(t.Context(), "c")
@@ -65,10 +63,8 @@ func TestAnUnreadableCollectionIsNotSetAside(t *testing.T) {
 		t.Fatal(err)
 	}
 	store = open(t, dir)
-	if _, err := store.Count(t.Context(), "c"); !fault.Is(err, fault.StoreDown) {
-		t.Errorf("%v", err)
-	}
-	if names, err := store.List(t.Context(), ""); err != nil || len(names) != 1 {
-		t.Errorf("listed %q, %v", names, err)
-	}
+	_, err := store.Count(t.Context(), "c")
+	assert.True(t, fault.Is(err, fault.StoreDown), "%v", err)
+	names, err := store.List(t.Context(), "")
+	assert.True(t, err == nil && len(names) == 1, "listed %q, %v", names, err)
 }

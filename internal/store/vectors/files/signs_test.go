@@ -154,9 +154,7 @@ func TestTheBestRowsAreThoseOfASort(t *testing.T) {
 			all = append(all, one)
 			found.add(one.row, one.estimate)
 		}
-		order := func(a, b ranked) int {
-			return cmp.Or(cmp.Compare(b.estimate, a.estimate), cmp.Compare(a.row, b.row))
-		}
+		order := func(a, b ranked) int { return cmp.Or(cmp.Compare(b.estimate, a.estimate), cmp.Compare(a.row, b.row)) }
 		slices.SortFunc(all, order)
 		got := found.keptRows()
 		slices.SortFunc(got, order)

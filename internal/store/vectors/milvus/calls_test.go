@@ -108,32 +108,24 @@ func TestWhatBecameOfAnImportIsTold(t *testing.T) {
 		job  *milvuspb.GetImportStateResponse
 		want vectors.ImportState
 	}{
-		"running": {
-			&milvuspb.GetImportStateResponse{Status: &commonpb.Status{}, State: commonpb.ImportState_ImportStarted},
-			vectors.ImportState{},
-		},
+		"running": {&milvuspb.GetImportStateResponse{Status: &commonpb.Status{}, State: commonpb.ImportState_ImportStarted},
+			vectors.ImportState{}},
 		"written, not yet searchable": {
-			&milvuspb.GetImportStateResponse{
-				Status: &commonpb.Status{}, State: commonpb.ImportState_ImportPersisted, RowCount: 5,
-			},
+			&milvuspb.GetImportStateResponse{Status: &commonpb.Status{}, State: commonpb.ImportState_ImportPersisted,
+				RowCount: 5},
 			vectors.ImportState{Rows: 5},
 		},
 		"done": {
-			&milvuspb.GetImportStateResponse{
-				Status: &commonpb.Status{}, State: commonpb.ImportState_ImportCompleted, RowCount: 5,
-			},
+			&milvuspb.GetImportStateResponse{Status: &commonpb.Status{}, State: commonpb.ImportState_ImportCompleted,
+				RowCount: 5},
 			vectors.ImportState{Done: true, Rows: 5},
 		},
 		"failed": {
-			&milvuspb.GetImportStateResponse{
-				Status: &commonpb.Status{}, State: commonpb.ImportState_ImportFailed, Infos: info,
-			},
+			&milvuspb.GetImportStateResponse{Status: &commonpb.Status{}, State: commonpb.ImportState_ImportFailed, Infos: info},
 			vectors.ImportState{Failed: "no such file"},
 		},
 		"failed without a reason": {
-			&milvuspb.GetImportStateResponse{
-				Status: &commonpb.Status{}, State: commonpb.ImportState_ImportFailedAndCleaned,
-			},
+			&milvuspb.GetImportStateResponse{Status: &commonpb.Status{}, State: commonpb.ImportState_ImportFailedAndCleaned},
 			vectors.ImportState{Failed: "failed"},
 		},
 		"forgotten": {
@@ -173,9 +165,7 @@ func TestACollectionThatIsNotLoadedIsLoadedAndReadAgain(t *testing.T) {
 	store := connect(t, f)
 	_, err := store.Has(t.Context(), "uw_c", []string{"a"})
 	wants(t, err, fault.StoreDown, "not loaded")
-	if f.n("query") != 2 || f.n("load") != 1 {
-		t.Errorf("%d queries and %d loads", f.n("query"), f.n("load"))
-	}
+	assert.True(t, f.n("query") == 2 && f.n("load") == 1, "%d queries and %d loads", f.n("query"), f.n("load"))
 }
 
 func TestAServerThatIsUnwellSaysWhy(t *testing.T) {

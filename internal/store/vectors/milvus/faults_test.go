@@ -80,52 +80,31 @@ func (f *fake) DescribeCollection(
 ) (*milvuspb.DescribeCollectionResponse, error) {
 	name := r.GetCollectionName()
 	if name == "absent" {
-		return &milvuspb.DescribeCollectionResponse{
-			Status: &commonpb.Status{Code: 100, Reason: "collection not found"},
-		}, nil
+		return &milvuspb.DescribeCollectionResponse{Status: &commonpb.Status{Code: 100, Reason: "collection not found"}}, nil
 	}
 	if name == f.alias {
 		name = "uw_other"
 	}
 	fields := []*schemapb.FieldSchema{
-		{
-			FieldID:      100,
-			Name:         "key",
-			DataType:     schemapb.DataType_VarChar,
-			IsPrimaryKey: true,
-			TypeParams:   []*commonpb.KeyValuePair{{Key: "max_length", Value: "128"}},
-		},
-		{
-			FieldID:    101,
-			Name:       "vector",
-			DataType:   schemapb.DataType_FloatVector,
-			TypeParams: []*commonpb.KeyValuePair{{Key: "dim", Value: "4"}},
-		},
+		{FieldID: 100, Name: "key", DataType: schemapb.DataType_VarChar, IsPrimaryKey: true,
+			TypeParams: []*commonpb.KeyValuePair{{Key: "max_length", Value: "128"}}},
+		{FieldID: 101, Name: "vector", DataType: schemapb.DataType_FloatVector,
+			TypeParams: []*commonpb.KeyValuePair{{Key: "dim", Value: "4"}}},
 	}
 	if f.form != nil {
 		fields = f.form(fields)
 	}
-	return &milvuspb.DescribeCollectionResponse{
-		Status:           &commonpb.Status{},
-		CollectionName:   name,
-		CollectionID:     f.number,
-		CreatedTimestamp: f.made,
-		Schema:           &schemapb.CollectionSchema{Name: name, Fields: fields},
-	}, nil
+	return &milvuspb.DescribeCollectionResponse{Status: &commonpb.Status{}, CollectionName: name, CollectionID: f.number,
+		CreatedTimestamp: f.made, Schema: &schemapb.CollectionSchema{Name: name, Fields: fields}}, nil
 }
 
 func (f *fake) CreateCollection(context.Context, *milvuspb.CreateCollectionRequest) (*commonpb.Status, error) {
 	return f.write("create")
 }
 
-func (f *fake) DescribeIndex(
-	context.Context,
-	*milvuspb.DescribeIndexRequest,
-) (*milvuspb.DescribeIndexResponse, error) {
-	return &milvuspb.DescribeIndexResponse{
-		Status:            &commonpb.Status{},
-		IndexDescriptions: []*milvuspb.IndexDescription{{IndexName: "vector", FieldName: "vector"}},
-	}, nil
+func (f *fake) DescribeIndex(context.Context, *milvuspb.DescribeIndexRequest) (*milvuspb.DescribeIndexResponse, error) {
+	return &milvuspb.DescribeIndexResponse{Status: &commonpb.Status{},
+		IndexDescriptions: []*milvuspb.IndexDescription{{IndexName: "vector", FieldName: "vector"}}}, nil
 }
 
 func (f *fake) Upsert(context.Context, *milvuspb.UpsertRequest) (*milvuspb.MutationResult, error) {
@@ -133,10 +112,8 @@ func (f *fake) Upsert(context.Context, *milvuspb.UpsertRequest) (*milvuspb.Mutat
 	if err != nil {
 		return nil, err
 	}
-	return &milvuspb.MutationResult{
-		Status: st,
-		IDs:    &schemapb.IDs{IdField: &schemapb.IDs_StrId{StrId: &schemapb.StringArray{Data: []string{"k"}}}},
-	}, nil
+	return &milvuspb.MutationResult{Status: st,
+		IDs: &schemapb.IDs{IdField: &schemapb.IDs_StrId{StrId: &schemapb.StringArray{Data: []string{"k"}}}}}, nil
 }
 
 func (f *fake) AlterAlias(context.Context, *milvuspb.AlterAliasRequest) (*commonpb.Status, error) {
@@ -168,10 +145,8 @@ func (f *fake) ShowCollections(
 	context.Context,
 	*milvuspb.ShowCollectionsRequest,
 ) (*milvuspb.ShowCollectionsResponse, error) {
-	return &milvuspb.ShowCollectionsResponse{
-		Status:          &commonpb.Status{},
-		CollectionNames: []string{"uw_b", "other", "uw_a"},
-	}, nil
+	return &milvuspb.ShowCollectionsResponse{Status: &commonpb.Status{},
+		CollectionNames: []string{"uw_b", "other", "uw_a"}}, nil
 }
 
 func (f *fake) Import(context.Context, *milvuspb.ImportRequest) (*milvuspb.ImportResponse, error) {
@@ -241,9 +216,7 @@ func connectWithin(t *testing.T, f *fake, timeout time.Duration, opts ...grpc.Se
 	milvuspb.RegisterMilvusServiceServer(srv, f)
 	go func() { _ = srv.Serve(listener) }()
 	t.Cleanup(srv.Stop)
-	store, err := milvus.Open(t.Context(), milvus.Config{
-		URL: "milvus://" + listener.Addr().String(), Timeout: timeout,
-	})
+	store, err := milvus.Open(t.Context(), milvus.Config{URL: "milvus://" + listener.Addr().String(), Timeout: timeout})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	return store
@@ -262,12 +235,10 @@ func TestAWriteWhoseReplyIsLostIsSentOnce(t *testing.T) {
 	f := &fake{err: status.Error(codes.Unavailable, "the reply was lost")}
 	s := connect(t, f)
 	wants(t, s.Upsert(t.Context(), "uw_c", one), fault.StoreDown, "lost")
-	if _, err := s.Import(t.Context(), "uw_c", "f.parquet"); !fault.Is(err, fault.StoreDown) {
-		t.Error(err)
-	}
-	if f.n("upsert") != 1 || f.n("import") != 1 {
-		t.Errorf("%d upserts and %d imports arrived", f.n("upsert"), f.n("import"))
-	}
+	_, err := s.Import(t.Context(), "uw_c", "f.parquet")
+	assert.True(t, fault.Is(err, fault.StoreDown), "%v", err)
+	assert.True(t, f.n("upsert") == 1 && f.n("import") == 1,
+		"%d upserts and %d imports arrived", f.n("upsert"), f.n("import"))
 }
 
 // The SDK looks at ErrorCode alone, and newer servers set Code.
@@ -291,9 +262,7 @@ func TestALoadThatFailsEndsAtOnce(t *testing.T) {
 }
 
 // received counts the upserts that arrive, also those that are too large for a handler to see.
-type received struct {
-	upserts atomic.Int64
-}
+type received struct{ upserts atomic.Int64 }
 
 func (r *received) TagRPC(ctx context.Context, info *stats.RPCTagInfo) context.Context {
 	if path.Base(info.FullMethodName) == "Upsert" {
@@ -323,9 +292,8 @@ func TestKeysAreQuotedInExpressions(t *testing.T) {
 	f := &fake{}
 	s := connect(t, f)
 	require.NoError(t, s.Delete(t.Context(), "uw_c", []string{`a"] or key != "`, `b\`}))
-	if want := `key in ["a\"] or key != \"","b\\"]`; f.expr != want {
-		t.Errorf("got %s, want %s", f.expr, want)
-	}
+	want := `key in ["a\"] or key != \"","b\\"]`
+	assert.True(t, f.expr == want, "got %s, want %s", f.expr, want)
 }
 
 // The SDK lists nothing when names come without ids.

@@ -41,10 +41,9 @@ func hits(rows ...vectors.Hit) *milvuspb.SearchResults {
 	for i, row := range rows {
 		keys[i], scores[i] = row.Key, row.Score
 	}
-	return &milvuspb.SearchResults{Status: &commonpb.Status{}, Results: &schemapb.SearchResultData{
-		NumQueries: 1, TopK: int64(len(rows)), Topks: []int64{int64(len(rows))}, Scores: scores,
-		Ids: &schemapb.IDs{IdField: &schemapb.IDs_StrId{StrId: &schemapb.StringArray{Data: keys}}},
-	}}
+	return &milvuspb.SearchResults{Status: &commonpb.Status{}, Results: &schemapb.SearchResultData{NumQueries: 1,
+		TopK: int64(len(rows)), Topks: []int64{int64(len(rows))}, Scores: scores,
+		Ids: &schemapb.IDs{IdField: &schemapb.IDs_StrId{StrId: &schemapb.StringArray{Data: keys}}}}}
 }
 
 func found(t *testing.T, f *fake, n int) ([]vectors.Hit, error) {
@@ -55,32 +54,28 @@ func found(t *testing.T, f *fake, n int) ([]vectors.Hit, error) {
 
 // An import beside an upsert leaves a row twice: it must not take two places.
 func TestARowThatIsThereTwiceIsFoundOnce(t *testing.T) {
-	f := &fake{searched: []*milvuspb.SearchResults{hits(
-		vectors.Hit{Key: "a", Score: 0.9}, vectors.Hit{Key: "a", Score: 0.9}, vectors.Hit{Key: "b", Score: 0.5},
-	)}}
+	f := &fake{searched: []*milvuspb.SearchResults{hits(vectors.Hit{Key: "a", Score: 0.9},
+		vectors.Hit{Key: "a", Score: 0.9}, vectors.Hit{Key: "b", Score: 0.5})}}
 	got, err := found(t, f, 3)
 	assert.True(t, err == nil && fmt.Sprint(got) == "[{a 0.9} {b 0.5}]", "got %v, %v", got, err)
 }
 
 func TestHitsAreOrderedByScoreThenKey(t *testing.T) {
-	f := &fake{searched: []*milvuspb.SearchResults{hits(
-		vectors.Hit{Key: "z", Score: 0.5}, vectors.Hit{Key: "c", Score: 0.9}, vectors.Hit{Key: "a", Score: 0.5},
-	)}}
+	f := &fake{searched: []*milvuspb.SearchResults{hits(vectors.Hit{Key: "z", Score: 0.5},
+		vectors.Hit{Key: "c", Score: 0.9}, vectors.Hit{Key: "a", Score: 0.5})}}
 	got, err := found(t, f, 3)
 	assert.True(t, err == nil && fmt.Sprint(got) == "[{c 0.9} {a 0.5} {z 0.5}]", "got %v, %v", got, err)
 }
 
 func TestNothingFoundIsNoError(t *testing.T) {
-	if got, err := found(t, &fake{}, 3); err != nil || len(got) != 0 {
-		t.Errorf("got %v, %v", got, err)
-	}
+	got, err := found(t, &fake{}, 3)
+	assert.True(t, err == nil && len(got) == 0, "got %v, %v", got, err)
 }
 
 func TestMoreThanMilvusAnswersIsNotAskedFor(t *testing.T) {
 	f := &fake{}
-	if _, err := found(t, f, 1_000_000); err != nil || f.asked != "16384" {
-		t.Errorf("asked for %s, %v", f.asked, err)
-	}
+	_, err := found(t, f, 1_000_000)
+	assert.True(t, err == nil && f.asked == "16384", "asked for %s, %v", f.asked, err)
 }
 
 // After a restart of Milvus its collections are not loaded: the question that finds it so loads and asks again.
@@ -88,9 +83,8 @@ func TestASearchLoadsACollectionThatIsNotLoaded(t *testing.T) {
 	unloaded := &milvuspb.SearchResults{Status: &commonpb.Status{Code: 101, Reason: "collection not loaded"}}
 	f := &fake{searched: []*milvuspb.SearchResults{unloaded, hits(vectors.Hit{Key: "a", Score: 1})}}
 	got, err := found(t, f, 1)
-	if err != nil || len(got) != 1 || f.n("load") != 1 || f.n("search") != 2 {
-		t.Errorf("got %v after %d loads and %d searches, %v", got, f.n("load"), f.n("search"), err)
-	}
+	assert.True(t, err == nil && len(got) == 1 && f.n("load") == 1 && f.n("search") == 2,
+		"got %v after %d loads and %d searches, %v", got, f.n("load"), f.n("search"), err)
 }
 
 func TestACollectionThatIsGoneIsNotAskedForAgain(t *testing.T) {
@@ -151,9 +145,8 @@ func TestACollectionOfAnotherFormIsDamaged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := &fake{form: c.change}
 			store := connect(t, f)
-			if _, err := store.Identity(t.Context(), "uw_c"); c.reads != (err == nil) {
-				t.Errorf("its identity: %v", err)
-			}
+			_, err := store.Identity(t.Context(), "uw_c")
+			assert.True(t, c.reads == (err == nil), "its identity: %v", err)
 			if err := store.Load(t.Context(), "uw_c"); !c.reads {
 				wants(t, err, fault.NotFound, "unweaver restore")
 			}
@@ -174,7 +167,6 @@ func TestWritesAreCutByBytes(t *testing.T) {
 	for i := range rows {
 		rows[i] = vectors.Row{Key: fmt.Sprintf("%0128d", i), Vector: one[0].Vector}
 	}
-	if err := store.Upsert(t.Context(), "uw_c", rows); err != nil || f.n("upsert") != 2 {
-		t.Errorf("%d writes, %v", f.n("upsert"), err)
-	}
+	err := store.Upsert(t.Context(), "uw_c", rows)
+	assert.True(t, err == nil && f.n("upsert") == 2, "%d writes, %v", f.n("upsert"), err)
 }
